@@ -17,19 +17,18 @@ has $packages || { echo "skipped: $python has no $packages"; exit 77; }
 cd "$tmp" || exit 1
 export HF_HUB_OFFLINE=1 TRANSFORMERS_OFFLINE=1
 
-# Blocks 1, 2, 3: PyTorch, transformers, TransformerLens.
+# Blocks 1, 2, 3: PyTorch, transformers, TransformerLens; 4 is MLX.
 "$MGPT" check --help | awk '
-    /^  import numpy, torch$/ { n++; inside = 1 }
-    inside { print substr($0, 3) > ("block" n ".py") }
-    /^  numpy.savez/ { inside = 0 }'
-check "three blocks in the help" [ "$(ls block?.py | wc -l)" -eq 3 ]
+    /^  .* = model\(|run_with_cache/ { n++; left = 2 }
+    left-- > 0 { print substr($0, 3) > ("block" n ".py") }'
+check "four blocks in the help" [ "$(cat block?.py | wc -l)" -eq 8 ]
 
-# passes NAME MODEL: ref.npz passes at f32 and NMSE is at most 1e-10; inner values in it have the shapes that
+# passes NAME MODEL: ref.pt passes at f32 and NMSE is at most 1e-10; inner values in it have the shapes that
 # the reader wants.
 passes()
 {
-    runs "$1" check "$2" ref.npz --tol f32 --max-nmse 1e-10
-    rm -f ref.npz
+    runs "$1" check "$2" ref.pt --tol f32 --max-nmse 1e-10
+    rm -f ref.pt
 }
 
 # ---- nanoGPT's interface, in plain PyTorch ----
@@ -47,6 +46,7 @@ class NanoGPT(make.GPT):
 model = NanoGPT(len(make.TEXT), 8, 2, 1)
 state = torch.load("$MGPT_SOURCE_ROOT/tests/fixtures/torch/nanogpt/ckpt.pt", weights_only=False)["model"]
 model.load_state_dict({name.removeprefix("_orig_mod."): value for name, value in state.items()})
+ids = torch.tensor([[1, 2, 3]])
 END
 cat plain.py block1.py >run.py
 "$MGPT" convert "$MGPT_SOURCE_ROOT/tests/fixtures/torch/nanogpt/ckpt.pt" nano.gguf >out 2>err

@@ -15,6 +15,7 @@ ROOT, MGPT = os.environ["MGPT_SOURCE_ROOT"], os.path.abspath(os.environ["MGPT"])
 sys.path.insert(0, os.path.join(ROOT, "tests/fuzz"))
 from formats import TINY_CONFIG, get, npy, npz, safetensors, tiny_tensors, tokenizer_json  # noqa: E402
 from malformed_gguf import ODD, bad, cases, changed, good  # noqa: E402
+from references import STORAGES, Tensor, references, torch  # noqa: E402
 
 NAMES = os.path.abspath(os.path.join(ROOT, "weights/names.gguf"))
 FIXTURES = os.path.join(ROOT, "tests/fixtures")
@@ -305,6 +306,35 @@ def arrays():
         for n in (len(magic), len(magic) + 4, 64, 2000):
             for fill in (b"\xff", b"\0", b"\1"):
                 bad(f"ref-{magic[:4].hex()}-{n}-{fill.hex()}", {"r.bin": magic + fill * (n - len(magic))}, "ref", ".")
+    programs()
+
+
+def programs():
+    """References of other programs: .pt with a lie in each part, JSON of servers cut and with every value exchanged."""
+    ids, rows = [1, 2, 3], [[0.5] * 27] * 3
+    files = {name: data for name, data, needs, _ in references(ids, rows) if not needs}
+    for name, data in files.items():
+        good("ref-" + name, {name: data}, "ref")
+        for n in range(4, len(data), len(data) // 6):
+            bad(f"ref-{name}-cut-{n}", {name: data[:n]}, "ref", ".")
+    tensors = {"tokens": Tensor("i8", [3], struct.pack("<3q", *ids)), "logits": Tensor("f4", [3, 27], bytes(324))}
+    for name, t in tensors.items():
+        lies = [dict(shape=shape) for shape in ([], [2], [2**31 - 1] * 2, [1] * 9, [0, 27], [2, 3, 27])]
+        lies += [dict(strides=strides) for strides in ([], [2**31 - 1] * len(t.shape), [1] * 9, [30] * len(t.shape))]
+        lies += [dict(data=t.data[:-8]), dict(data=b"")]
+        for i, lie in enumerate(lies):
+            bad(f"ref-pt-{name}-{i}", {"r.pt": torch(dict(tensors, **{name: t._replace(**lie)}))}, "ref", ".")
+    for i, tree in enumerate(({}, (), None, (None, tensors["logits"]), {"logits": (tensors["logits"],)}, {"logits": None, "tokens": None})):
+        bad(f"ref-pt-tree-{i}", {"r.pt": torch(tree)}, "ref", "array|token")
+    whole = torch(tensors)
+    for old in [kind.encode() + b"Storage" for kind in (STORAGES["f4"], STORAGES["i8"])] + [b"_rebuild_tensor_v2", b"OrderedDict", b"storage", b"cpu"]:
+        bad(f"ref-pt-word-{old.decode()}", {"r.pt": whole.replace(old, old[::-1])}, "ref", ".")
+    for name in ("vllm.json", "sglang.json", "completions.json"):
+        text = files[name].decode()
+        for i, (old, new) in enumerate(((": [", ": {"), ("null, {", "7, {"), ("[null, ", "["), ("-3.2", "3.2"), ("token_id:1", "token_id:99"),
+                                        ("[1, 2, 3]", "[1, 2]"), (", 1, null", ", -1, null"), ('"26"', '"27"'))):
+            if old in text and name + new != "completions.json[":
+                bad(f"ref-{name}-{i}", {name: text.replace(old, new).encode()}, "ref", ".")
 
 
 def sessions(scratch):

@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <zip.h>
 
 /* The harness counts descriptors in /proc, which the sandbox closes to it (test_sandbox.c tries the
  * sandbox). */
@@ -58,6 +59,8 @@ static const struct sweep sweeps[] = {
     {"check", cmd_check, "%qwen3.gguf @tests/golden/qwen3/ref.npz --explain", NULL, SWEEP_PLAIN, 0},
     {"check", cmd_check, "@weights/names.gguf %q8.gguf --tol 100 -p anna", NULL, SWEEP_PLAIN, 0},
     {"check", cmd_check, "@weights/names.gguf %trace.safetensors", NULL, SWEEP_PLAIN, 0},
+    {"check", cmd_check, "@weights/names.gguf %reference.pt --tol 100", NULL, SWEEP_PLAIN, 0},
+    {"check", cmd_check, "@weights/names.gguf %answer.json --ids 26,0 --tol 100", NULL, SWEEP_PLAIN, 0},
     {"check", cmd_check, "--self %tiny.gguf", NULL, SWEEP_PLAIN, 0},
     {"trace", cmd_trace, "@weights/names.gguf -p ann -o x.npz -t 2", NULL, SWEEP_PLAIN, 0},
     {"trace", cmd_trace, "@weights/names.gguf -p ann -o x.npz", NULL, SWEEP_PLAIN, 1},
@@ -154,9 +157,39 @@ static void make_mapped(void)
     file_close(&file);
 }
 
+/* What torch.save writes of three tokens and their logits. */
+static void make_torch(void)
+{
+    static const char zeros[3 * 27 * 4], ids[3 * 8],
+        pickle[] = "\x80\2}(U\6tokensctorch._utils\n_rebuild_tensor_v2\n(("
+                   "U\7storagectorch\nLongStorage\nU\1"
+                   "0U\3cpuK\3tQK\0K\3\x85K\1\x85\x89}tRU\6logitsctorch._utils\n_rebuild_tensor_"
+                   "v2\n((U\7storage"
+                   "ctorch\nFloatStorage\nU\1"
+                   "1U\3cpuK\x51tQK\0K\3K\x1b\x86K\x1bK\1\x86\x89}tRu.";
+    const struct {
+        const char *name, *data;
+        size_t n;
+    } parts[] = {{"a/data.pkl", pickle, sizeof pickle - 1},
+                 {"a/data/0", ids, sizeof ids},
+                 {"a/data/1", zeros, sizeof zeros}};
+    zip_t *zip = zip_open(sweep_path("reference.pt"), ZIP_CREATE | ZIP_TRUNCATE, NULL);
+    for (size_t i = 0; zip && i < 3; i++) {
+        zip_source_t *source = zip_source_buffer(zip, parts[i].data, parts[i].n, 0);
+        zip_int64_t at = zip_file_add(zip, parts[i].name, source, ZIP_FL_ENC_UTF_8);
+        zip_set_file_compression(zip, (zip_uint64_t)at, ZIP_CM_STORE, 0);
+    }
+    if (!zip || zip_close(zip) != 0)
+        exit(1);
+}
+
 static void prepare(void)
 {
     make_mapped();
+    make_torch();
+    sweep_put("answer.json",
+              "{\"choices\": [{\"logprobs\": {\"content\": [{\"token\": \"n\", \"bytes\": [110], "
+              "\"logprob\": -1, \"top_logprobs\": []}]}}]}");
     sweep_link("config.json", "tests/golden/gpt2/config.json");
     sweep_link("model.safetensors", "tests/golden/gpt2/model.safetensors");
     sweep_put("tokenizer.json", tokenizer);

@@ -19,6 +19,7 @@ import subprocess
 import sys
 import zipfile
 
+import references as programs
 import tiny_models
 from formats import TINY_CONFIG, get, npy, npz, piece, safetensors, tiny_tensors, tokenizer_json
 
@@ -348,6 +349,8 @@ def references():
     put("reference", "some.safetensors", safetensors(head, struct.pack("<3q", *ids) + bytes(162)))
     row = struct.pack("<ff27HH", 1e-4, -9.0, *range(27), 0)
     put("reference", "kld", b"_logits_" + struct.pack("<3i5i", 5, 27, 1, 1, 2, 3, 4, 5) + 2 * row)
+    for name, data, _, _ in programs.references(ids, [logits[0:27], logits[27:54], logits[54:81]]):
+        put("reference", name, data)
     debug = struct.pack("<4i", 20240327, 2, 1, 3) + bytes(1008) + struct.pack("<6i", *(ids + ids))
     put("reference", "llmc", debug + rows + bytes(8))
 

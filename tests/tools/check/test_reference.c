@@ -242,12 +242,12 @@ TEST(npy_headers_are_refused)
 TEST_ON_FILE(npy_shapes_are_refused)
 {
     static const char *const shapes[][2] = {
-        {"(4, 3)", "3 logits a row, the model has 4"},
+        {"(4, 3)", "shape [4, 3], expected [tokens, 4] of one text: transposed"},
         {"(12,)", "12 logits a row"},
         {"(2, 4)", "96 bytes of data, the header says 64"},
         {"(4, 4)", "96 bytes of data, the header says 128"},
-        {"(3, 1, 4)", "rank 3"},
-        {"()", "rank 0"},
+        {"(3, 1, 4)", "logits: shape [3, 1, 4], expected [tokens, 4] of one text"},
+        {"()", "logits: shape []"},
         {"(0, 4)", "96 bytes of data, the header says 0"},
         {"(5000000, 4)", "the limit is"},
         {"(576460752303423487, 4)", "the limit is"},
@@ -283,9 +283,10 @@ TEST_ON_FILE(npz_entries_are_refused)
     write_npz(*state, "token.npy", &i, &l, 0);
     assert_bad(*state, NULL, MGPT_EFILE, "no array called tokens");
     write_npz(*state, "tokens.npy", &i, &wrong, 0);
-    assert_bad(*state, NULL, MGPT_EFILE, "3 logits a row, the model has 4");
+    assert_bad(*state, NULL, MGPT_EFILE, "logits: shape [4, 3], expected [tokens, 4]");
     write_npz(*state, "tokens.npy", &real_ids, &l, 0);
-    assert_bad(*state, NULL, MGPT_EFILE, "expected a list of <i4 or <i8");
+    assert_bad(*state, NULL, MGPT_EFILE,
+               "tokens: shape [12] of floats, expected a list of integers");
     write_npz(*state, "tokens.npy", &i, &lying, 1);
     assert_bad(*state, NULL, MGPT_EFILE, "logits.npy: 224 bytes, its header says 128 and 96000");
     write_npz(*state, "tokens.npy", &many, &l, 1);

@@ -301,7 +301,7 @@ TEST_ON_FILE(some_log_probabilities)
     for (size_t r = 0; r < 2; r++) {
         assert_int_equal(reference_row(ref, 0, r, row, NULL), MGPT_OK);
         struct ref_row about = reference_about(ref);
-        assert_true(about.n == 2 && about.logprobs && about.slack == 0 && about.floor == 0);
+        assert_true(about.n == 2 && about.logprobs && about.slack == 0x1p-18 && about.floor == 0);
         assert_memory_equal(about.ids, ids[r], sizeof ids[r]);
         assert_memory_equal(row, values[r], sizeof values[r]);
     }

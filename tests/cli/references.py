@@ -1,0 +1,147 @@
+#!/usr/bin/env python3
+"""mgpt check reads what other programs write (tests/fuzz/references.py), finds a wrong value in each, lets no NaN pass,
+and refuses by name what cannot be compared. Also tokens named by their text. Standard library only."""
+import json
+import math
+import os
+import subprocess
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT, MGPT = os.environ["MGPT_SOURCE_ROOT"], os.path.abspath(os.environ["MGPT"])
+sys.path.insert(0, os.path.join(ROOT, "tests/fuzz"))
+from formats import npy, npz, safetensors  # noqa: E402
+from references import PROMPT, Tensor, flat, log_softmax, packed, references, torch  # noqa: E402
+
+NAMES = os.path.join(ROOT, "weights/names.gguf")
+bad = 0
+
+
+def expect(what, right, output):
+    global bad
+    bad += not right
+    print("%s %s%s" % ("ok" if right else "not ok", what, "" if right else ": " + output[-600:]))
+
+
+def check(name, data, ids, *more):
+    with open(name, "wb") as f:
+        f.write(data)
+    given = ["--ids", ",".join(map(str, ids))] if ids else []
+    done = subprocess.run([MGPT, "check", NAMES, name, *given, *more], capture_output=True, text=True)
+    return done.returncode, done.stdout + done.stderr
+
+
+def passes(what, data, ids, positions):
+    code, output = check(what, data, ids)
+    expect(what, code == 0 and "positions   %d\n" % positions in output, output)
+
+
+def refused(what, data, field, ids=None, code=3):
+    got, output = check(what, data, ids)
+    lines = output.splitlines()
+    expect("refused: " + what, got == code and len(lines) == 1 and field in lines[0], output)
+
+
+def good_files(ids, rows):
+    wrong = [row[:] for row in rows]
+    top = max(range(len(rows[-2])), key=lambda k: rows[-2][k])
+    for row in wrong[-2:]:  # formats with one row have the last, log-probabilities do not
+        row[top] += 0.01
+    nan = [row[:] for row in rows]
+    nan[-1][top] = nan[-2][top] = math.nan
+    bits = zip(references(ids, rows), references(ids, wrong), references(ids, nan))
+    for (name, data, needs, n), (_, other, _, _), (_, third, _, _) in bits:
+        given = {"": None, "all": ids, "prompt": ids[:PROMPT]}[needs]
+        passes(name, data, given, n)
+        code, output = check(name, other, given)
+        expect(name + ", one value wrong", code == 1 and "DIFFERENT" in output, output)
+        code, output = check(name, third, given)
+        expect(name + ", NaN", code == 1 and "not finite" in output or code == 3 and "JSON" in output, output)
+
+
+def half_types(ids, rows):
+    """What is stored in 16 bits is compared with bounds for that."""
+    n, v, values, tokens = len(rows), len(rows[0]), flat(rows), packed("i4", ids)
+    head = {"ids": {"dtype": "I32", "shape": [n], "data_offsets": [0, 4 * n]},
+            "logits": {"dtype": "BF16", "shape": [n, v], "data_offsets": [4 * n, 4 * n + 2 * n * v]}}
+    files = [("bf16.safetensors", safetensors(head, tokens + packed("V2", values)))]
+    for kind in "f2", "V2":
+        files += [(kind + ".npz", npz([("ids.npy", npy("<i4", [n], tokens)), ("logits.npy", npy("<" + kind, [n, v], packed(kind, values)))])),
+                  (kind + ".pt", torch({"ids": Tensor("i4", [n], tokens), "logits": Tensor(kind, [n, v], packed(kind, values))}))]
+    for name, data in files:
+        code, output = check(name, data, None, "--tol", "q8")
+        expect(name, code == 0 and "positions   %d\n" % n in output, output)
+        code, output = check(name, data, None)
+        expect(name + ", as if it were float32", code == 1, output)
+
+
+def texts(ids, rows):
+    """OpenAI's own server names tokens by text only; <BOS> has none that is said."""
+    p = [log_softmax(row) for row in rows]
+    name = [chr(97 + i) for i in range(26)] + ["<BOS>"]
+    tops = [{name[k]: row[k] for k in range(27) if row[k] > -3} for row in p]
+    answer = [{"token": name[i], "logprob": p[k][i], "bytes": list(name[i].encode()), "top_logprobs": [
+        {"token": t, "logprob": v, "bytes": list(t.encode())} for t, v in tops[k].items()]} for k, i in enumerate(ids[1:-1])]
+    chat = json.dumps({"choices": [{"message": {}, "logprobs": {"content": answer}}]}).encode()
+    passes("chat by text", chat, ids[:1], len(ids) - 2)
+    echo = {"tokens": [name[i] for i in ids], "token_logprobs": [None] + [p[k][i] for k, i in enumerate(ids[1:])],
+            "top_logprobs": [None] + tops[:-1]}
+    data = json.dumps({"choices": [{"text": "", "logprobs": echo}]}).encode()
+    passes("completions by text, with --ids", data, ids, len(ids) - 1)
+    refused("completions by text, without", data, "token 0: its text is no token of the model")
+
+
+def bad_input(ids, rows):
+    n, v, values = len(rows), len(rows[0]), flat(rows)
+    tokens, logits = Tensor("i8", [n], packed("i8", ids)), Tensor("f4", [n, v], packed("f4", values))
+    npy_ids, npy_rows = ("tokens.npy", npy("<i8", [n], packed("i8", ids))), ("logits.npy", npy("<f4", [n, v], packed("f4", values)))
+    both = {"tokens": tokens, "logits": logits}
+    hook = Tensor("f4", [n, v], packed("f4", values))
+    refused("transposed.npz", npz([npy_ids, ("logits.npy", npy("<f4", [v, n], packed("f4", values)))]),
+            "shape [27, %d], expected [tokens, 27] of one text: transposed" % n)
+    refused("two texts.npz", npz([("tokens.npy", npy("<i8", [2, n], packed("i8", ids + ids))),
+                                  ("logits.npy", npy("<f4", [2, n, v], packed("f4", values + values)))]), "shape [2, %d, 27]" % n)
+    refused("tokens of two.npz", npz([("tokens.npy", npy("<i8", [2, n], packed("i8", ids + ids))), npy_rows]),
+            "tokens: shape [2, %d] of integers, expected a list of integers for one text" % n)
+    refused("integer logits.npz", npz([npy_ids, ("logits.npy", npy("<i4", [n, v], bytes(4 * n * v)))]), "logits are integers")
+    refused("float tokens.pt", torch(dict(both, tokens=Tensor("f4", [n], packed("f4", ids)))), "of floats, expected a list of integers")
+    refused("a token too large.pt", torch(dict(both, tokens=Tensor("i8", [n], packed("i8", [2**40] + ids[1:])))), "token 0 is 1099511627776")
+    refused("a negative token.npz", npz([("tokens.npy", npy("<i2", [n], packed("i2", [-1] + ids[1:]))), npy_rows]), "token 0 is -1")
+    refused("fewer rows.pt", torch(dict(both, logits=Tensor("f4", [2, v], packed("f4", values[:2 * v])))), "tokens, but 2 rows of logits")
+    refused("no logits.pt", torch({"tokens": tokens}), "no array called logits")
+    refused("no tokens.pt", torch({"logits": logits}), "give them with --ids")
+    refused("tokens twice.pt", torch(both), "tokens of its own", ids, 2)
+    refused("a hook of another text.pt", torch(dict(both, **{"blocks.0.hook_resid_pre": Tensor("f4", [2, v], packed("f4", values[:2 * v]))})),
+            "blocks.0.hook_resid_pre: shape [2, 27], expected [T, ...] with T = %d" % n)
+    refused("a layer too many.pt", torch(dict(both, **{"hidden_states": (hook, hook, hook)})), "layers")
+    refused("a stride past the end.pt", torch(dict(both, logits=logits._replace(strides=[v + 1, 1]))), "logits")
+    refused("complex.safetensors", safetensors({"logits": {"dtype": "C64", "shape": [1, v], "data_offsets": [0, 8 * v]}}, bytes(8 * v)), "C64")
+    refused("object.npz", npz([("tokens.npy", npy("|O", [n], b"")), npy_rows]), "type '|O'")
+    for name, value, field in (
+            ("a ragged list", {"input": ids, "logits": rows[:-1] + [rows[-1][:-1]]}, "row %d has 26 logits" % (n - 1)),
+            ("ragged tokens", {"input": [ids, ids[1:]], "logits": rows}, "token 0 is not an integer"),
+            ("no prompt", {"choices": [{"logprobs": {"content": [{"token": "a", "logprob": -1}]}}]}, "tokens of its prompt"),
+            ("too few", {"prompt_token_ids": ids, "prompt_logprobs": [None, {"0": -1}]}, "2 entries, expected one for each of %d" % n),
+            ("a positive one", {"prompt_token_ids": ids[:2], "prompt_logprobs": [None, {"0": {"logprob": 1}}]}, "no log-probability"),
+            ("an id too large", {"prompt_token_ids": ids[:2], "prompt_logprobs": [None, {"27": {"logprob": -1}}]}, "no id from 0 to 26"),
+            ("no ids", {"prompt_logprobs": [None, {"0": -1}]}, "give them with --ids")):
+        refused(name + ".json", json.dumps(value).encode(), field)
+    refused("infinity.json", b'{"ids": [1, 2], "top_logprobs": [null, {"3": -Infinity}]}', "bad JSON")
+
+
+def main():
+    with open(os.path.join(ROOT, "weights/names.ref.json")) as f:
+        record = max(json.load(f), key=lambda r: len(r["input"]))
+    ids, rows = record["input"], record["logits"]
+    with tempfile.TemporaryDirectory() as scratch:
+        os.chdir(scratch)
+        good_files(ids, rows)
+        half_types(ids, rows)
+        texts(ids, rows)
+        bad_input(ids, rows)
+        os.chdir(ROOT)
+    sys.exit(bad > 0)
+
+
+main()
