@@ -86,9 +86,9 @@ typedef struct mgpt_info {
     int32_t bos, eos;     /* ids, -1 when the model has none */
     int32_t add_bos, nfc; /* 1: mgpt_encode puts bos in front; texts should be in Unicode form C */
     int32_t gated, tied;  /* 1: gated MLP; 1: the head is the token embedding */
-    float norm_eps, rope_base, attn_scale; /* scores = q . k * attn_scale */
-    float logit_softcap;                   /* logits are cap * tanh(x / cap); 0: no cap */
-    uint64_t n_params, file_bytes;         /* weights, counted once when tied; size of the file */
+    float norm_eps, rope_base, attn_scale;            /* scores = q . k * attn_scale */
+    float logit_softcap, logit_scale, residual_scale; /* cap * tanh(scale x / cap), 0: no cap */
+    uint64_t n_params, file_bytes;      /* weights, counted once when tied; size of the file */
     uint64_t bytes_per_token, kv_bytes; /* weights read per step; cache per position, kv_type 0 */
 } mgpt_info;
 typedef struct mgpt_layer {

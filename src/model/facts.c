@@ -72,6 +72,8 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
     info->rope_base = (float)m->rope_base;
     info->attn_scale = m->attn_scale;
     info->logit_softcap = m->logit_softcap;
+    info->logit_scale = m->logit_scale;
+    info->residual_scale = m->residual_scale;
     info->gated = s->n_layer > 0 && m->layers[0].gate.w != NULL;
     info->tied = m->tied;
     info->norm = m->arch->norm == NORM_RMS ? "rmsnorm" : "layernorm";

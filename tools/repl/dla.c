@@ -112,7 +112,7 @@ static int head_direction(const struct dla_work *w, int32_t token, int32_t other
     size_t n = other == DLA_MEAN ? n_choices : other != DLA_NONE;
     for (size_t i = 0; i <= n && status == MGPT_OK; i++) { /* the token last */
         size_t row = i < n ? first + i : (size_t)token;
-        double factor = i < n ? -1 / (double)n : 1;
+        double factor = (i < n ? -1 / (double)n : 1) * (double)w->info.logit_scale;
         status = add_head_row(w, name, row, factor);
         if (status == MGPT_OK && has_bias)
             status = bias_of(w, row, factor);
@@ -176,9 +176,10 @@ static int attribute_layer(const struct dla_work *w, size_t layer, double factor
         status = read_vector(w, name, d->n_embd, 1, w->gain);
     if (status != MGPT_OK)
         return status;
-    memcpy(w->pulled, w->direction, d->n_embd * sizeof *w->pulled);
+    for (size_t i = 0; i < d->n_embd; i++)
+        w->pulled[i] = w->direction[i] * (double)w->info.residual_scale;
     if (post_norm)
-        pull_norm(w, w->sums, w->gain, w->direction, w->pulled);
+        pull_norm(w, w->sums, w->gain, w->pulled, w->pulled);
     for (size_t i = 0; i < d->n_embd; i++)
         for (size_t h = 0; h < d->n_head; h++)
             d->heads[layer * d->n_head + h] += factor * w->pulled[i] * w->parts[i * d->n_head + h];
@@ -218,20 +219,27 @@ static int attribute_layers(const struct dla_work *w)
 
 /* ---- the embedding --------------------------------------------------------------------------- */
 
-static void attribute_embedding(const struct dla_work *w)
+static int attribute_embedding(const struct dla_work *w)
 {
     struct dla *d = w->d;
     double factor = 1;
+    int status = read_vector(w, "token_embd_norm.weight", d->n_embd, 1, w->gain);
+    if (status == MGPT_OK)
+        status = read_vector(w, "token_embd_norm.bias", d->n_embd, 0, w->vector);
+    if (status != MGPT_OK)
+        return status;
     for (size_t i = 0; i < d->n_layer; i++)
         factor = w->keep[i] * factor + w->blend[i];
     memcpy(w->pulled, w->direction, d->n_embd * sizeof *w->pulled);
     for (size_t i = 0; i < d->n_embd; i++)
         w->sums[i] = (double)d->embedding[i] + (d->has_position ? (double)d->position[i] : 0);
     if (d->has_embedding_norm)
-        pull_norm(w, w->sums, NULL, w->direction, w->pulled);
+        pull_norm(w, w->sums, w->gain, w->direction, w->pulled);
+    d->biases += factor * dot(w->direction, w->vector, d->n_embd);
     d->token_part = factor * dot(w->pulled, d->embedding, d->n_embd);
     if (d->has_position)
         d->position_part = factor * dot(w->pulled, d->position, d->n_embd);
+    return MGPT_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
@@ -329,9 +337,10 @@ static int run_attribution(const struct dla_work *w, int32_t token, int32_t othe
         status = pull_final(w);
     if (status == MGPT_OK)
         status = attribute_layers(w);
+    if (status == MGPT_OK)
+        status = attribute_embedding(w);
     if (status != MGPT_OK)
         return status;
-    attribute_embedding(w);
     d->rest = d->total - d->token_part - d->position_part - d->biases;
     for (size_t i = 0; i < d->n_layer; i++)
         d->rest -= d->mlps[i];

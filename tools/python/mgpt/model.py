@@ -59,6 +59,8 @@ class Info:
     rope_base: float
     attn_scale: float
     logit_softcap: float
+    logit_scale: float
+    residual_scale: float
     n_params: int
     file_bytes: int
     bytes_per_token: int
