@@ -106,7 +106,9 @@ static int read_transposed(struct whatif *w, const char *name, size_t row, size_
                            mgpt_error *err)
 {
     mgpt_tensor t;
-    if (!oracle_tensor_find(w->model, name, &t) || t.dims[0] != n || row >= t.dims[1])
+    size_t d = w->spec.head_dim, n_rot = w->spec.n_rot;
+    if (!oracle_tensor_find(w->model, name, &t) || t.dims[0] != n || row >= t.dims[1] ||
+        (w->edit.b && (n % d || t.dims[1] % d)))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s cannot be transposed", name);
     size_t n_rows = (size_t)t.dims[1];
     if (strcmp(w->matrix_name, name) != 0) {
@@ -123,7 +125,6 @@ static int read_transposed(struct whatif *w, const char *name, size_t row, size_
         text_format(w->matrix_name, sizeof w->matrix_name, "%s", name);
     }
     /* with `b`, transposed before a converter permuted the rows */
-    size_t d = w->spec.head_dim, n_rot = w->spec.n_rot;
     row = w->edit.b ? whatif_permuted(row, d, n_rot) : row;
     for (size_t i = 0; i < n; i++)
         out[i] = w->matrix[(w->edit.b ? whatif_unpermuted(i, d, n_rot) : i) * n_rows + row];
