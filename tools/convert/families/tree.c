@@ -111,7 +111,7 @@ static int json_tree_next(struct tree_iter *i)
 struct tree tree_of_json(struct tree_file *file, uint64_t *left, const json_t *root, size_t n)
 {
     static const struct tree_ops ops = {json_tree_next, NULL};
-    *left = TREE_LOOKS * (uint64_t)n;
+    *left = TREE_LOOKS * ((uint64_t)n + 1);
     *file = (struct tree_file){&ops, NULL, left};
     return json_load(file, root);
 }

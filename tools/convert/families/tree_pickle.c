@@ -95,7 +95,7 @@ struct tree tree_of_pickle(struct tree_file *file, uint64_t *left, const struct 
                            pickle_id root, size_t n)
 {
     static const struct tree_ops ops = {pickle_tree_next, pickle_tree_array};
-    *left = TREE_LOOKS * (uint64_t)n;
+    *left = TREE_LOOKS * ((uint64_t)n + 1);
     *file = (struct tree_file){&ops, p, left};
     return pickle_load(file, root);
 }
