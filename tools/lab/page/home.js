@@ -251,6 +251,7 @@ const Home = (() => {
         const cell = s.cell && cellOf(s.cell, scene);
         chosen = cell ? HomeCell.explain(scene, ...cell) : null;
         hovered = null;
+        root.classList.toggle('walking', s.walk > 0);
         stop = s.walk && !s.cell ? HomeWalk.at(s.walk, scene, s) : null;
         showPanel();
         showCrumbs();
@@ -299,6 +300,7 @@ const Home = (() => {
         crumbs = h('nav.crumbs', { 'aria-label': 'where this is' });
         legend = h('div.legend', { 'aria-hidden': 'true' }, [['signs', 'this text, − to +'], ['pale', 'weights, fixed'], ['shares', 'attention, 0 to 1']].map(([s, t]) => h('div', null, h('i', { 'data-scale': s }), t)));
         const tools = h('div.zoom', null, button('−', () => KEYS['-'](), { kind: '.ic', 'aria-label': 'further' }), button('⤢', () => camera.fly(scene.world), { kind: '.ic', 'aria-label': 'whole picture', id: 'whole' }), button('+', () => KEYS['+'](), { kind: '.ic', 'aria-label': 'closer' }));
+        legend.classList.toggle('right', Engine.info.layers > HomeScene.RIBS); // where the picture is empty
         return h('div.scene', null, canvas, crumbs, tools, legend);
     }
 

@@ -2,7 +2,7 @@
 // What part of the picture is in view, and how hands move it: wheel and pinch zoom at the pointer, drag
 // pans, a double click frames. {x, y, s}: the plan's corner and pixels to a cell.
 const HomeCamera = (() => {
-    const TIME = 700, LEAST = 0.6, MOST = 160, TOP = 26; // ms of a flight; of the whole picture's scale; pixels to a cell; kept free for buttons
+    const TIME = 700, LEAST = 0.6, MOST = 160, TOP = 34; // ms of a flight; of the whole picture's scale; pixels to a cell; kept free for buttons
 
     // on: {size() -> {w, h}, world() -> box, changed(), hover(x, y), leave(), pick(x, y), frame(x, y)}
     function create(canvas, on) {
@@ -11,10 +11,14 @@ const HomeCamera = (() => {
 
         const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
+        // Where a view of this size begins: inside the world as far as it can.
+        const within = (v, size, from, all) => (size >= all ? from + (all - size) / 2 : Math.max(from, Math.min(from + all - size, v)));
+
         // The camera that holds a box of the plan.
         function holding(box, pad = 0.01) {
-            const { w, h } = on.size(), s = Math.min(MOST, Math.min(w / (box.w * (1 + 2 * pad)), (h - TOP) / (box.h * (1 + 2 * pad))));
-            return { s, x: box.x + box.w / 2 - w / 2 / s, y: box.y + box.h / 2 - (h + TOP) / 2 / s };
+            const { w, h } = on.size(), all = on.world(), s = Math.min(MOST, Math.min(w / (box.w * (1 + 2 * pad)), (h - TOP) / (box.h * (1 + 2 * pad))));
+            const vw = w / s, vh = (h - TOP) / s;
+            return { s, x: within(box.x + (box.w - vw) / 2, vw, all.x, all.w), y: within(box.y + (box.h - vh) / 2, vh, all.y, all.h) - TOP / s };
         }
 
         function jump(to) {

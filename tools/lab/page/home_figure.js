@@ -53,7 +53,7 @@ const HomeFigure = (() => {
     function lengths(layers, s) {
         const list = [];
         for (const l of layers)
-            for (const [hook, name] of [['hook_resid_pre', 'stream'], ['hook_attn_out', 'attention adds'], ['hook_mlp_out', 'MLP adds'], ['hook_resid_post', 'stream after']])
+            for (const [hook, name] of [['hook_resid_pre', 'stream'], ['hook_attn_out', 'attention'], ['hook_mlp_out', 'MLP'], ['hook_resid_post', 'stream after']])
                 if (hook !== 'hook_resid_pre' || l === layers[0]) list.push([layers.length > 1 ? `${l} ${name}` : name, Numbers.length(HomeData.layerRow(l, hook, s.query))]);
         return bars(`length of what each adds for “${here(s)}”`, list.slice(0, 2 * MOST));
     }

@@ -6,6 +6,7 @@ const HomeLabels = (() => {
     const NAMES = { h: 'norm', q: 'queries', k: 'keys', v: 'values', rq: 'queries, turned', rk: 'keys, turned', z: 'mixed values', ao: 'added back',
         h2: 'norm', lin: 'linear part', mo: 'added back', fin: 'norm', lg: 'logits' };
 
+    const LETTER = 7.5; // pixels of a row that has a letter
     let d; // what HomeDraw gives
 
     const dimmed = (m) => (d.stop && !d.chosen && !d.stop.parts.has(m.id) ? 0.35 : 1);
@@ -13,21 +14,23 @@ const HomeLabels = (() => {
 
     function caption(m, text, more = {}) {
         if (!m) return;
-        const size = tiny() ? 9.5 : 11;
-        d.g.font = `${size}px ${d.SANS}`;
+        d.g.font = `11px ${d.SANS}`;
         if (!more.font && !more.loose && d.g.measureText(text).width > m.w * d.cam.s + 16) return; // it would run into the next one
         d.g.globalAlpha = dimmed(m);
-        d.word(text, d.sx(m.x) - 0.5, d.sy(m.y) - 5, { size, ...more });
+        d.word(text, d.sx(m.x) - 0.5, d.sy(m.y) - 5, more);
         d.g.globalAlpha = 1;
     }
 
-    const symbol = (m, more) => m && caption(m, SYMBOL[m.part], { font: d.SERIF, italic: true, size: Math.max(9, Math.min(13.5, 4.2 * d.unit)), colour: d.colours.ink, ...more });
+    function symbol(m, more) {
+        const size = Math.max(11, Math.min(13.5, 4.2 * d.unit));
+        if (m && m.w * d.cam.s + 8 > 1.5 * size) caption(m, SYMBOL[m.part], { font: d.SERIF, italic: true, size, colour: d.colours.ink, ...more });
+    }
 
     function title(text, lines, x, y) {
         const size = Math.max(12, Math.min(22, 3.9 * d.unit)), C = d.colours;
         if (d.unit < 1.7 || d.unit > 16) return;
         d.word(text, x, y, { font: d.SERIF, weight: 600, size, colour: C.ink });
-        if (d.unit > 3 && d.scene.s.D * d.cam.s > 44) lines.forEach((line, i) => d.word(line, x, y + size * 0.95 + 16 * i, { size: 12 }));
+        if (d.unit > 3 && d.scene.s.D * d.cam.s > 56) lines.forEach((line, i) => d.word(line, x, y + size * 0.95 + 16 * i, { size: 12 }));
     }
 
     const act = () => ({ relu: 'ReLU', relu2: 'ReLU²', silu: 'SiLU', gelu_tanh: 'GELU', gelu_erf: 'GELU' }[Engine.info.activation] || Engine.info.activation);
@@ -36,7 +39,7 @@ const HomeLabels = (() => {
         const first = d.M(l, 's0'), pitch = S.s.H > 1 ? d.M(l, 's1').x - first.x : first.w, wide = pitch * d.cam.s;
         for (let h = 0; h < S.s.H && wide > 12; h++) {
             const on = h === d.state.head && l === d.state.layer;
-            caption(d.M(l, `s${h}`), wide > 38 ? `head ${h}` : String(h), { colour: on ? d.colours.accent : d.colours.soft, weight: on ? 600 : 400, ...(wide < 46 ? { size: 9.5 } : {}) });
+            caption(d.M(l, `s${h}`), wide > 44 ? `head ${h}` : String(h), { colour: on ? d.colours.accent : d.colours.soft, weight: on ? 600 : 400 });
         }
     }
 
@@ -71,7 +74,7 @@ const HomeLabels = (() => {
     function line(r, S) {
         const C = d.colours, on = r.layer === d.state.layer;
         if ((r.bottom - r.y) * d.cam.s > 9)
-            d.word(String(r.layer), d.sx(S.at.s) - 10, d.sy(r.y + S.s.TH / 2) + 4, { size: 12, align: 'right', weight: on ? 700 : 400, colour: on ? C.accent : C.soft });
+            d.word(String(r.layer), d.sx(S.at.s) - 10, S.s.rh * d.cam.s < LETTER ? d.sy(r.y + S.s.TH / 2) + 4 : d.sy(r.y) - 6, { size: 12, align: 'right', weight: on ? 700 : 400, colour: on ? C.accent : C.soft });
         if (r !== S.ribs.find((x) => x.form === r.form)) return;
         if (d.unit > 1.6) for (const part of ['wq', 'wk', 'wv', 'wo', 'wg', 'w1', 'w2']) symbol(d.M(r.layer, part), { size: 12.5 });
         if (d.M(r.layer, 'a0')) caption(d.M(r.layer, 'a0'), S.s.H === 1 ? 'one head' : `${S.s.H} heads`, { font: d.SERIF, italic: true, size: 12.5 });
@@ -99,7 +102,7 @@ const HomeLabels = (() => {
     // Letters at the rows of the stream, and from LETTERS pixels on at both sides of attention.
     function letters(S) {
         const high = S.s.rh * d.cam.s, C = d.colours;
-        if (high < 6.5) return;
+        if (high < LETTER) return;
         const size = Math.max(9, Math.min(18, high * 0.9));
         const style = (t) => ({ align: 'right', base: 'middle', size, font: d.SERIF, weight: t === d.state.query ? 700 : 500, colour: t === d.state.query ? C.accent : C.ink });
         for (const m of S.mats.values()) {

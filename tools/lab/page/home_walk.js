@@ -88,9 +88,8 @@ const HomeWalk = (() => {
             return all;
         }
         for (const name of stop.parts.split(' ')) {
-            const id = name.replace(/^(.*)@$/, '0.$1'), heads = /^0\.[sa]$/.test(id);
+            const id = name === 'x' && stop.layer === 0 && Engine.info.layers > 1 ? '1.x' : name.replace(/^(.*)@$/, '0.$1'), heads = /^0\.[sa]$/.test(id);
             for (const m of scene.mats.values()) if (m.id === id || (heads && m.id.replace(/\d+$/, '') === id)) all.add(m.id);
-            if (name === 'x' && stop.layer === 0 && Engine.info.layers > 1) all.add('1.x');
         }
         return all;
     }
