@@ -164,6 +164,7 @@ struct hidden_case {
     struct bug bug;
     const char *raw; /* first bad hook where the last entry is before the norm */
     int from, to, raw_from;
+    const char *fresh; /* edits of both models, or NULL */
 };
 
 /* How many of the two forms of the last hidden state, after and before the final norm, lead to the
@@ -175,6 +176,8 @@ static int hidden_found(const struct hidden_case *c)
     struct toy *good = toy_build(&deep), *broken = toy_build(&deep);
     struct told told;
     toy_tokens(good, 5, tokens, PLANTED_N);
+    toy_edit(good, c->fresh ? c->fresh : "");
+    toy_edit(broken, c->fresh ? c->fresh : "");
     struct answer a = told_answer(&told, oracle_run(good, tokens, PLANTED_N, NULL, NULL), good,
                                   tokens, PLANTED_N, 0);
     keep_hidden(&told, 3);
@@ -212,25 +215,38 @@ TEST(hidden_states)
          "blocks.0.hook_resid_post",
          0,
          0,
-         0},
+         0,
+         NULL},
         {{"second layer", &deep, SWAP_GATE("1"), "blocks.1.hook_resid_post", "in layer 1 only",
           BY_HOOKS},
          "blocks.1.hook_resid_post",
          1,
          1,
-         1},
+         1,
+         NULL},
         {{"last layer", &deep, SWAP_GATE("2"), "ln_final.hook_normalized", "in layer 2 only",
           BY_HOOKS},
          "blocks.2.hook_resid_post",
          2,
          2,
-         2},
+         2,
+         NULL},
         {{"final norm", &deep, "value output_norm.weight all 1", "ln_final.hook_normalized",
           "output_norm.weight", BY_HOOKS},
          "logits",
          2,
          2,
-         3},
+         3,
+         NULL},
+        /* epsilon is a large part of the last norm's mean square */
+        {{"small weights", &deep, SWAP_GATE("1"), "blocks.1.hook_resid_post", "in layer 1 only",
+          BY_HOOKS},
+         "blocks.1.hook_resid_post",
+         1,
+         1,
+         1,
+         "value output_norm.weight all 1; times token_embd.weight all 0.02; "
+         "times blk.*.attn_output.weight all 0.02; times blk.*.ffn_down.weight all 0.02"},
     };
     (void)state;
     for (size_t i = 0; i < COUNT(cases); i++)

@@ -69,61 +69,83 @@ int answer_open(struct answer *a, struct reference *ref, const mgpt_info *info, 
     return status;
 }
 
-/* A row that the final norm would leave as it is, which without gains says nothing: it has passed
- * through. */
-static int is_normed(const double *row, size_t n)
-{
-    double square = 0;
-    for (size_t i = 0; i < n; i++)
-        square += row[i] * row[i] / (double)n;
-    return fabs(square - 1) < 1e-3;
-}
+/* ---- the last hidden state ---------------------------------------------------------------------- */
 
-/* Whether a row of hook i at position pos makes the reference's logits. `rows`: the row, the logits
- * of both. */
-static int makes_logits(const struct answer *a, size_t i, size_t pos, mgpt_session *session,
-                        double *theirs, float *row, float *ours)
+/* Positions that are looked at; how much better the logits must agree when a hook is the residual
+ * before the final norm, and the most that may be left of them then. A norm after a norm changes
+ * next to nothing: what follows the norm may agree as the residual too, but never better. */
+enum { PLACED = 16, BETTER = 4 };
+static const double placed_most = 1e-3;
+
+/* Hook i takes the place of the engine's value at a point. Sums of squares: of the reference's rows
+ * and logits, and of what differs from the engine's value and from the logits it leads to. */
+struct placing {
+    const struct answer *a;
+    size_t i;
+    mgpt_point point;
+    int layer;
+    double *theirs;
+    double row_square, row_difference, square, difference;
+};
+
+static double add_differences(const double *theirs, const float *ours, size_t n, double *square)
 {
-    size_t n = a->hooks[i].cols;
-    double square = 0, difference = 0;
-    mgpt_error err;
-    if (answer_read(a, i, pos, 0, theirs, &err) < 0 || is_normed(theirs, n))
-        return 0;
-    for (size_t j = 0; j < n; j++)
-        row[j] = (float)theirs[j];
-    if (mgpt_unembed(session, row, ours, &err) < 0 ||
-        answer_read(a, a->n_hooks, pos, 0, theirs, &err) < 0)
-        return 0;
-    for (size_t j = 0; j < a->n_vocab; j++) {
+    double difference = 0;
+    for (size_t j = 0; j < n; j++) {
         difference += (theirs[j] - (double)ours[j]) * (theirs[j] - (double)ours[j]);
-        square += theirs[j] * theirs[j];
+        *square += theirs[j] * theirs[j];
     }
-    return difference <= 1e-3 * square;
+    return difference;
 }
 
-/* At the first, middle and last position. */
-static int is_before_norm(const struct answer *a, size_t i, const mgpt_model *model,
+/* A reference without logits leaves their difference NaN. */
+static int placing_tap(const mgpt_value *value, void *user)
+{
+    struct placing *p = user;
+    int logits = value->point == MGPT_LOGITS;
+    size_t i = logits ? p->a->n_hooks : p->i, n = (size_t)value->cols;
+    if (!logits && (value->point != p->point || value->layer != p->layer))
+        return 0;
+    for (int32_t r = 0; r < value->rows; r++) {
+        float *ours = value->data + (size_t)r * value->stride;
+        if (answer_read(p->a, i, (size_t)(value->pos + r), 0, p->theirs, NULL) < 0)
+            p->difference = logits ? (double)NAN : p->difference;
+        else if (logits)
+            p->difference += add_differences(p->theirs, ours, n, &p->square);
+        else
+            p->row_difference += add_differences(p->theirs, ours, n, &p->row_square);
+        for (size_t j = 0; !logits && j < n; j++)
+            ours[j] = (float)p->theirs[j];
+    }
+    return 0;
+}
+
+/* How far hook i is from the value at a point: from the engine's own, or the logits it leads to from
+ * the reference's, whichever is nearer. */
+static int place_at(const struct answer *a, size_t i, mgpt_point point, int layer,
+                    const mgpt_model *model, double *far, mgpt_error *err)
+{
+    struct placing p = {.a = a, .i = i, .point = point, .layer = layer};
+    uint64_t points = MGPT_POINT_BIT(point) | MGPT_POINT_BIT(MGPT_LOGITS);
+    p.theirs = mem_new(answer_widest(a), sizeof *p.theirs);
+    if (!p.theirs)
+        return err_memory(err, "a hidden state", answer_widest(a) * sizeof *p.theirs);
+    size_t n = a->n < PLACED ? a->n : PLACED;
+    int status = oracle_engine_pass(model, a->tokens, n, points, placing_tap, &p, err);
+    *far = fmin(p.row_difference / p.row_square, p.difference / p.square);
+    free(p.theirs);
+    return status;
+}
+
+/* Whether hook i is the residual before the final norm, not what follows it. */
+static int is_before_norm(const struct answer *a, size_t i, const mgpt_model *model, int n_layer,
                           mgpt_error *err)
 {
-    mgpt_session_params params = {.n_ctx = 1, .n_threads = 1};
-    mgpt_session *session = mgpt_session_new(model, &params, err);
-    double *theirs = mem_new(answer_widest(a), sizeof *theirs);
-    float *row = mem_new(a->hooks[i].cols, sizeof *row);
-    float *ours = mem_new(a->n_vocab, sizeof *ours);
-    int status = MGPT_OK;
-    if (!session)
-        status = err->status;
-    else if (!theirs || !row || !ours)
-        status = err_memory(err, "a hidden state", answer_widest(a) * sizeof *theirs);
-    else
-        status = makes_logits(a, i, 0, session, theirs, row, ours) &&
-                 makes_logits(a, i, a->n / 2, session, theirs, row, ours) &&
-                 makes_logits(a, i, a->n - 1, session, theirs, row, ours);
-    mgpt_session_free(session);
-    free(theirs);
-    free(row);
-    free(ours);
-    return status;
+    double before, after;
+    int status = place_at(a, i, MGPT_RESID_POST, n_layer - 1, model, &before, err);
+    if (status == MGPT_OK)
+        status = place_at(a, i, MGPT_FINAL, -1, model, &after, err);
+    return status == MGPT_OK ? before <= placed_most && BETTER * before < after : status;
 }
 
 int answer_place_last(struct answer *a, const mgpt_model *model, mgpt_error *err)
@@ -135,7 +157,7 @@ int answer_place_last(struct answer *a, const mgpt_model *model, mgpt_error *err
         if (h->point != MGPT_FINAL || strncmp(h->name, "hidden_states", 13) != 0 ||
             h->cols != (size_t)info.n_embd)
             continue;
-        int before = oracle_final_norm(model) ? is_before_norm(a, i, model, err) : 1;
+        int before = oracle_final_norm(model) ? is_before_norm(a, i, model, info.n_layer, err) : 1;
         if (before < 0)
             return before;
         if (before)

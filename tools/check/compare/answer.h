@@ -27,8 +27,8 @@ int answer_open(struct answer *answer, struct reference *ref, const mgpt_info *i
                 size_t sequence, size_t limit, mgpt_error *err);
 
 /* transformers' last hidden state follows the final norm; a tuple of that name that another program
- * wrote (or of a model without that norm) may end with the residual before it. It does when the
- * final norm and the head make the reference's logits of it: its hook is then the last layer's
+ * wrote (or of a model without that norm) may end with the residual before it. Both are tried in the
+ * engine's pass. Where the residual agrees better, the hook becomes the last layer's
  * MGPT_RESID_POST. */
 int answer_place_last(struct answer *answer, const mgpt_model *model, mgpt_error *err);
 
