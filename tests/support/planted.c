@@ -102,6 +102,10 @@ static const char *cause_of(const struct explain *e)
         snprintf(text, sizeof text, "%s row %d column %d", w->tensor, (int)w->row, (int)w->col);
         return text;
     }
+    if (e->precision.inside) {
+        snprintf(text, sizeof text, "ran in %s", e->precision.type);
+        return text;
+    }
     return e->proved ? explain_cause(e) : e->head[0] ? e->head : not_found;
 }
 

@@ -178,6 +178,23 @@ static int search_causes(struct search *s)
     return status == MGPT_OK && !s->e->proved ? solve_tied(s) : status;
 }
 
+/* Weights rounded to a shorter type agree with the first bad inner value of any reference that ran
+ * in that type: if a whole pass does not, they say its precision and hint at no cause. */
+static void rounding_is_precision(struct search *s)
+{
+    struct explain *e = s->e;
+    if (e->proved || !s->a->n_hooks || !arr_len(e->trials) || !(e->trials[0].nmse <= e->bound))
+        return;
+    const struct whatif_edit *edit = &s->suspects[e->trials[0].suspect].edit;
+    if (edit->apply != edit_rounded || edit->b != ORACLE_WEIGHTS)
+        return;
+    e->precision.inside = 1;
+    if (!e->precision.fits && !e->precision.stored)
+        e->precision.type = edit->a == ORACLE_BF16 ? "bfloat16" : "float16";
+    arr_free(e->trials);
+    e->trials = NULL;
+}
+
 /* The model as it is, in float64; then its precision, and if that is not all, causes. */
 static int explain_search(struct search *s)
 {
@@ -188,6 +205,8 @@ static int explain_search(struct search *s)
         status = solve_precision(s);
     if (status == MGPT_OK && !e->proved && !(e->precision.stored && e->precision.fits))
         status = search_causes(s); /* with numbers that short nothing could be proved */
+    if (status == MGPT_OK)
+        rounding_is_precision(s);
     if (e->proved)
         e->precision = (struct explain_precision){0};
     return status;

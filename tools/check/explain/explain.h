@@ -38,6 +38,7 @@ struct explain_precision {
     double noise, error; /* of a pass in that type, of the reference: NMSE, the median position's */
     int stored;          /* the reference's logits are numbers of that type */
     int fits;            /* the difference is no larger, and has no structure */
+    int inside;          /* the first bad inner value agrees with weights rounded to that type */
 };
 
 struct explain {

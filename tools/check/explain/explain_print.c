@@ -80,13 +80,15 @@ static void print_precision(const struct explain *e, const char *directory)
 {
     const struct explain_precision *p = &e->precision;
     const char *numbers = p->stored ? " (its logits are such numbers)" : "";
-    if (!p->fits && !p->stored)
+    if (!p->fits && !p->stored && !p->inside)
         return;
     printf("precision                        your reference %s have run in %s%s:\n"
            "                                 ",
-           p->stored ? "seems to" : "may", p->type, numbers);
+           p->stored || p->inside ? "seems to" : "may", p->type, numbers);
     if (p->fits)
         printf("NMSE %.3g, and a pass rounded to it has %.3g\n", p->error, p->noise);
+    else if (p->inside && !p->stored)
+        printf("the first bad value agrees with weights rounded to it, what follows does not\n");
     else if (leaves_rounding(e))
         printf("a pass rounded to it has NMSE %.3g, about what the hint leaves\n", p->noise);
     else
@@ -177,7 +179,7 @@ static const char *hint_of(const struct explain *e)
 
 static json_t *precision_json(const struct explain_precision *p)
 {
-    if (!p->type || !(p->fits || p->stored))
+    if (!p->type || !(p->fits || p->stored || p->inside))
         return json_null();
     return json_pack("{s:s, s:b, s:b, s:o?, s:o?}", "type", p->type, "stored", p->stored, "fits",
                      p->fits, "nmse", json_real(p->error), "noise", json_real(p->noise));
