@@ -70,7 +70,7 @@ async function looks(page, name, room, width) {
                 !e.textContent.trim() && !e.ariaLabel && !e.labels?.length).map((e) => e.outerHTML.slice(0, 80)) };
     })()`);
     assert(seen.text.length > 40, `${name} ${room}: nothing to see`);
-    assert(!/\bNaN\b|undefined|\[object|null/.test(seen.text), `${name} ${room}: ${/.{0,40}(NaN|undefined|\[object|null)/.exec(seen.text)}`);
+    assert(!/\bNaN\b|undefined|\[object|null|\(none\)/.test(seen.text), `${name} ${room}: ${/.{0,40}(NaN|undefined|\[object|null|\(none\))/.exec(seen.text)}`);
     assert(seen.wide <= width, `${name} ${room}: ${seen.wide} pixels wide on ${width}`);
     assert.deepStrictEqual(seen.unnamed, [], `${name} ${room}: without a name`);
 }
@@ -414,16 +414,18 @@ async function lessons(page) {
 
 // A vocabulary of markup, quotes and characters that hide: all of it is shown, nothing of it does
 // anything.
-function hostileModel() {
+function hostileModel(layers = 1) {
     const row = (n, k) => Array.from({ length: n }, (_, i) => Math.sin(i * 7 + k));
     const matrix = (rows, cols, k) => Array.from({ length: rows }, (_, i) => row(cols, i + k));
     const vocabulary = [...'<>&"\'/\\'].concat('\u202e', '\u0007', 'a'), n = vocabulary.length + 1;
-    const all = { wte: matrix(n, 16, 1), wpe: matrix(16, 16, 2), lm_head: matrix(n, 16, 3), 'layer0.mlp_fc1': matrix(64, 16, 8),
-        'layer0.mlp_fc2': matrix(16, 64, 9), _vocab: vocabulary, _bos_id: n - 1, _vocab_size: n };
-    for (const [i, w] of ['q', 'k', 'v', 'o'].entries()) all[`layer0.attn_w${w}`] = matrix(16, 16, 4 + i);
+    const all = { wte: matrix(n, 16, 1), wpe: matrix(16, 16, 2), lm_head: matrix(n, 16, 3), _vocab: vocabulary, _bos_id: n - 1, _vocab_size: n };
+    for (let l = 0; l < layers; l++) {
+        Object.assign(all, { [`layer${l}.mlp_fc1`]: matrix(64, 16, 8 + l), [`layer${l}.mlp_fc2`]: matrix(16, 64, 9 + l) });
+        for (const [i, w] of ['q', 'k', 'v', 'o'].entries()) all[`layer${l}.attn_w${w}`] = matrix(16, 16, 4 + i + l);
+    }
     const json = path.join(tmp, '<img src=x onerror=alert(1)>.json'), gguf = path.join(tmp, 'hostile.gguf');
     fs.writeFileSync(json, JSON.stringify(all));
-    run(['convert', json, gguf]);
+    run(['convert', json, gguf, '--heads', '4']);
     return gguf;
 }
 
@@ -435,6 +437,19 @@ async function hostile() {
         await page.eval('App.edit([10, 7, 8, 3])');
         assert.deepStrictEqual(await cells(page, '.chip .text'), ['<BOS>', '\\u{202E}', '\\u{7}', '\\"']);
         assert.strictEqual(await page.eval(`document.querySelectorAll('img, iframe, object, link, a:not(.skip)').length`), 0);
+    });
+}
+
+// More than twelve layers are strips; one that is entered unfolds.
+async function strips() {
+    await visit(lab(hostileModel(13), 'deep', '-p', '</a>'), '', async (page) => {
+        const forms = () => page.eval('Home.scene.ribs.map((r) => r.form).join()');
+        assert.strictEqual(await forms(), Array(13).fill('strip').join());
+        assert(await page.eval('Home.scene.world.w / Home.scene.world.h') > 0.7, 'the picture is a thin column');
+        await page.eval(`App.set({ cell: '9.a1.3.2' })`);
+        assert.strictEqual(await forms(), Array.from({ length: 13 }, (_, l) => (l === 9 ? 'rib' : 'strip')).join());
+        assert.match(await page.text('.panel'), /Attention, head 1/);
+        await home.sums(page);
     });
 }
 
@@ -523,6 +538,7 @@ async function main() {
     for (const [name, body] of Object.entries(home)) await test(`the picture: ${name}`, () => visit(names, '', body));
     await test('the picture of six layers: sums', () => visit(shakespeare, '', home.sums));
     await test('hostile tokens', hostile);
+    await test('thirteen layers', strips);
     await test('a recorded page', recorded);
     await test('an address that cannot be', () => visit(names, '#layer=9&head=99&ids=26.99', async (page) => {
         assert.match(await message(page), /There is no token 99: ids are 0 to 26/);

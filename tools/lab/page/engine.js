@@ -180,7 +180,8 @@ const Engine = (() => {
         if (!(id >= 0 && id < about.pieces.length))
             throw new Error(`token ${id}: the model has ids 0 to ${about.pieces.length - 1}`);
         const bytes = Uint8Array.from(about.bytes[id], c => c.charCodeAt(0));
-        return {text: about.pieces[id], bytes, end: about.ends.includes(id)};
+        const text = about.pieces[id] === '(none)' && !bytes.length ? `#${id}` : about.pieces[id]; // a model without vocabulary
+        return {text, bytes, end: about.ends.includes(id)};
     }
 
     function encode(text) {

@@ -22,6 +22,10 @@ const HomeScene = (() => {
         return { ids: [...new Set([...(named ? [Number(named[1])] : []), ...likely, ...used])].slice(0, 2 * CANDIDATES), used: used.sort((a, b) => a - b), whole: false };
     }
 
+    // How much wider than high the cells of strips are: many layers would be a thin column otherwise.
+    const stretch = ({ D, T, F, H, n, u, rh }, narrow) => (n <= LINES ? 1
+        : Math.max(1, Math.min(3, ((narrow ? 0.85 : 1.4) * (n * (T * rh + 5 * u) + D + 30 * u) - 2 * D - (26 + 2 * H) * u) / (H * T * rh + F))));
+
     function sizes(state, open) {
         const i = Engine.info, n = i.layers, D = i.d_model, nq = i.heads * i.d_head, nkv = i.kv_heads * i.d_head, T = state.step;
         const rib = 3 * D + nq + 2 * nkv + 40, forms = new Set(Array.from({ length: n }, (_, l) => form(l, n, open)));
@@ -43,7 +47,7 @@ const HomeScene = (() => {
         return m;
     }
 
-    function Plan(state, open) {
+    function Plan(state, open, narrow) {
         const s = sizes(state, open), mats = new Map(), ribs = [];
 
         const put = (m) => {
@@ -61,9 +65,9 @@ const HomeScene = (() => {
         }
 
         // One head's scores or shares: a square.
-        function square(part, layer, head, x, y) {
+        function square(part, layer, head, x, y, wide = 1) {
             const a = part === 'a', t = HomeData.hook(layer, a ? 'attn.hook_pattern' : 'attn.hook_attn_scores'), n = t.dims[2];
-            return put({ part: part + head, layer, head, kind: a ? 'a' : 'x', rows: s.T, cols: s.T, x, y, cw: s.rh, rh: s.rh, tri: true,
+            return put({ part: part + head, layer, head, kind: a ? 'a' : 'x', rows: s.T, cols: s.T, x, y, cw: s.rh * wide, rh: s.rh, tri: true,
                 get: (r, c) => t.data[(head * n + r) * n + c] });
         }
 
@@ -80,7 +84,7 @@ const HomeScene = (() => {
             return put({ part, layer, kind: 'w', rows: across ? t.cols : n, cols: across ? n : t.cols, x, y, tensor: t,
                 get: across ? (r, c) => at(c, r) : at, ...more });
         }
-        return { s, mats, ribs, values, square, weights };
+        return { s, mats, ribs, narrow, values, square, weights };
     }
 
     // ---- a layer ----
@@ -135,7 +139,7 @@ const HomeScene = (() => {
 
     // A layer in one line: the stream, attention and MLP side by side; a strip has no weights.
     function line(p, l, y, at, strip) {
-        const { s } = p, u = s.u, parts = strip ? [] : [['wq', 3], ['wk', 3], ['wv', 4]];
+        const { s } = p, u = s.u, wide = strip ? stretch(s, p.narrow) : 1, parts = strip ? [] : [['wq', 3], ['wk', 3], ['wv', 4]];
         let x = at.hx, low = s.TH;
         const go = (m, gap) => {
             if (!m) return;
@@ -145,10 +149,10 @@ const HomeScene = (() => {
         p.values('x', l, 'hook_resid_pre', at.s, y);
         for (const [part, gap] of parts) go(p.weights(part, l, x, y, { group: s.d }), gap);
         const sx = x;
-        for (let h = 0; h < s.H; h++) go(p.square('a', l, h, x, y), 2);
+        for (let h = 0; h < s.H; h++) go(p.square('a', l, h, x, y, wide), 2);
         x += 2 * u;
         if (!strip) for (const [part, gap] of [['wo', 6], ['wg', 3], ['w1', 3]]) go(p.weights(part, l, x, y, part === 'wo' ? { rgroup: s.d } : {}), gap);
-        go(p.values('post', l, 'mlp.hook_post', x, y), 3);
+        go(p.values('post', l, 'mlp.hook_post', x, y, { cw: wide }), 3);
         if (!strip) go(p.weights('w2', l, x, y), 0);
         p.ribs.push({ layer: l, form: strip ? 'strip' : 'line', y, top: y, L1: y, sx, right: x, bottom: y + low, end: y + low });
         return y + low + 5 * u;
@@ -192,7 +196,7 @@ const HomeScene = (() => {
 
     // narrow: tables above the stream. open: the layer that is entered, or -1.
     function build(state, narrow, open) {
-        const p = Plan(state, open), { s } = p, u = s.u;
+        const p = Plan(state, open, narrow), { s } = p, u = s.u;
         const spine = narrow ? 4 * u : s.D + 18 * u, at = { s: spine, hx: spine + s.D + 6 * u, q: spine + 2 * s.D + 14 * u };
         const t = tables(p, narrow ? spine : 0, 0, narrow);
         let y = narrow ? Math.max(0, t.bottom + 8 * u - (form(0, s.n, open) === 'rib' ? s.D + 9.4 * u : 0)) : 0;
@@ -203,7 +207,7 @@ const HomeScene = (() => {
         const first = p.ribs[0], { HY, lx } = head(p, at, p.ribs[p.ribs.length - 1], s.n ? y : Math.max(t.bottom, y));
         if (!narrow && first && first.form === 'rib') for (const m of [t.emb, t.pos]) if (m) m.y += 2 * u;
         const top = first ? first.L1 : HY;
-        return { ...p, at, narrow, open, HY, lx, u, top, bottom: HY + s.TH, world: bounds(p, narrow ? (first && first.form !== 'rib' ? 16 : 8) : s.whole ? 10 : 24, HY), first };
+        return { ...p, at, open, HY, lx, u, top, bottom: HY + s.TH, world: bounds(p, narrow ? (first && first.form !== 'rib' ? 16 : 8) : s.whole ? 10 : 24, HY), first };
     }
 
     // ---- finding ----
