@@ -156,6 +156,9 @@ def judge(found, code, wanted):
         right = wanted and re.search(wanted, cause)
         return ("named" if right else "FALSE"), cause
     near = f"({trials[0]['cause']} {trials[0]['nmse']:.1e})" if trials else ""
+    ran = (found.get("precision") or {}).get("type", "")
+    if ran and wanted and re.search(wanted, ran):
+        return "precision", f"ran in {ran} {near}"
     if wanted is None:
         return "silent", near
     return ("hint" if re.search(wanted, f"{near} {found.get('worth_a_look') or ''}") else "no"), near
