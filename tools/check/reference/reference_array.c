@@ -150,11 +150,13 @@ static uint64_t strided_place(const struct ref_array *a, uint64_t first, size_t 
     uint64_t at = 0;
     if (!a->strided)
         return first;
-    for (unsigned d = a->npy.n_dims; d-- > 0; first /= a->npy.dims[d]) {
-        uint64_t i = first % a->npy.dims[d], run = a->strides[d] == 1 ? a->npy.dims[d] - i : 1;
-        at += i * a->strides[d];
-        if (d + 1 == a->npy.n_dims && *n > run)
+    for (unsigned d = a->npy.n_dims; d > 0; d--) {
+        uint64_t size = a->npy.dims[d - 1], stride = a->strides[d - 1], i = first % size;
+        uint64_t run = stride == 1 ? size - i : 1;
+        at += i * stride;
+        if (d == a->npy.n_dims && *n > run)
             *n = (size_t)run;
+        first /= size;
     }
     return at;
 }
