@@ -30,7 +30,7 @@ const HomeLabels = (() => {
         const size = Math.max(12, Math.min(22, 3.9 * d.unit)), C = d.colours;
         if (d.unit < 1.7 || d.unit > 16) return;
         d.word(text, x, y, { font: d.SERIF, weight: 600, size, colour: C.ink });
-        if (d.unit > 3 && d.scene.s.D * d.cam.s > 56) lines.forEach((line, i) => d.word(line, x, y + size * 0.95 + 16 * i, { size: 12 }));
+        if (d.unit > 3 && d.scene.s.D * d.cam.s > 0.95 * size + 33) lines.forEach((line, i) => d.word(line, x, y + size * 0.95 + 16 * i, { size: 12 }));
     }
 
     const act = () => ({ relu: 'ReLU', relu2: 'ReLU²', silu: 'SiLU', gelu_tanh: 'GELU', gelu_erf: 'GELU' }[Engine.info.activation] || Engine.info.activation);
