@@ -143,7 +143,7 @@ cat >"$tmp/bad" <<'END'
 {"id": 12, "context": "a", "continuation": "b"}
 END
 run score "$names" --json -f "$tmp/bad"
-sed 's/.*"error":"\(.*\)","line.*/\1/' "$tmp/out" >"$tmp/list"
+sed 's/^{"id":[0-9]*,"error":"\(.*\)"}$/\1/' "$tmp/out" >"$tmp/list"
 cat >"$tmp/want" <<'END'
 continuation 1: expected a string that is not empty
 continuation 2: expected a string that is not empty
@@ -158,6 +158,8 @@ unknown field \"x\": the fields of a record are id, text, context, continuation 
 END
 check "bad records: one line each" eval 'head -n 10 "$tmp/list" | cmp -s - "$tmp/want"'
 check "... a character that the vocabulary lacks" eval 'sed -n 11p "$tmp/out" | grep -q "character .A."'
+sed 's/"id": [0-9]*, //' "$tmp/bad" | "$MGPT" score "$names" --json -f - >"$tmp/nameless"
+check "... whose line is named where it has no id" eval 'sed -n 5p "$tmp/nameless" | grep -q "\"line\":5}"'
 check "... exit 3, and the good one is scored" eval '[ $code -eq 3 ] && sed -n 12p "$tmp/out" | grep -q is_greedy'
 
 finish

@@ -182,12 +182,15 @@ static json_t *logprobs_of(const mgpt_model *model, const struct scored_text *te
     return NULL;
 }
 
+/* The number of the line depends on what is scored with it: a record with an id is known by that. */
 static json_t *error_record(const struct score_line *line)
 {
     json_t *text = json_string(line->wrong.text);
     if (!text) /* it quotes a piece of the line that is cut inside a character */
         text = json_string("the line is not UTF-8 or not JSON");
-    json_t *record = json_pack("{s:o, s:I}", "error", text, "line", (json_int_t)line->number);
+    json_t *record = json_pack("{s:o}", "error", text);
+    if (record && !json_object_get(line->object, "id"))
+        json_object_set_new(record, "line", json_integer((json_int_t)line->number));
     if (record && line->wrong.offset != MGPT_NO_OFFSET)
         json_object_set_new(record, "offset", json_integer((json_int_t)line->wrong.offset));
     return record;
