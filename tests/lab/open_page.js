@@ -1,5 +1,5 @@
-/* Opens a lab page in node: takes engine.js and the data blocks out of the HTML, gives the script the one
- * function of a document that it uses, and starts it. */
+/* Opens a lab page in node: takes boot.js' reader, engine.js and the data blocks out of the HTML, gives them the one
+ * function of a document that they use, and starts the engine. */
 'use strict';
 const fs = require('fs');
 const path = require('path');
@@ -14,14 +14,44 @@ function engineOf(scripts) {
     return `'use strict';${found.map(f => f ? f[0] : '').join('')}Engine.Trials = typeof Trials === 'undefined' ? null : Trials;return Engine;`;
 }
 
+/* The bytes of a block's characters, as tools/lab/page_out.h has them, before they are unpacked. */
+function bytesOf(text) {
+    const digits = [...text].map(c => c === '!' ? 25 : c.charCodeAt(0) - 35), bytes = [];
+    let bits = 0, n = 0;
+    for (let i = 0; i < digits.length; i += 2) {
+        const two = i + 1 < digits.length;
+        bits += (digits[i] + (two ? 91 * digits[i + 1] : 0)) * 2 ** n;
+        for (n += two ? 13 : 6; n >= 8; n -= 8) {
+            bytes.push(bits % 256);
+            bits = Math.floor(bits / 256);
+        }
+    }
+    return Buffer.from(bytes);
+}
+
+/* The other direction. */
+function charactersOf(bytes) {
+    const digit = d => d === 25 ? '!' : String.fromCharCode(35 + d);
+    let bits = 0, n = 0, text = '';
+    for (const byte of bytes) {
+        bits += byte * 2 ** n;
+        for (n += 8; n >= 13; n -= 13) {
+            text += digit(bits % 8192 % 91) + digit(Math.floor(bits % 8192 / 91));
+            bits = Math.floor(bits / 8192);
+        }
+    }
+    return n === 0 ? text : text + digit(bits % 91) + (n > 6 ? digit(Math.floor(bits / 91)) : '');
+}
+
 /* {html, blocks, Engine} of a page; Engine is not started yet. */
 function readPage(file) {
     const html = fs.readFileSync(file, 'utf8'), blocks = new Map();
     for (const [, id, text] of html.matchAll(/<script type="application\/octet-stream" id="([^"]*)">([^<]*)</g))
         blocks.set(id, text);
     const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null};
-    const scripts = zlib.gunzipSync(Buffer.from(blocks.get('mgpt-page'), 'base64')).toString();
-    return {html, blocks, Engine: new Function('document', engineOf(scripts))(document)};
+    const scripts = zlib.gunzipSync(bytesOf(blocks.get('mgpt-page'))).toString();
+    const carried = /async function carried[^]*?\n\}\n/.exec(html)[0];
+    return {html, blocks, Engine: new Function('document', carried + engineOf(scripts))(document)};
 }
 
 async function openPage(file) {
@@ -36,4 +66,4 @@ function internals() {
     return new Function(engineOf(source).replace('return api;', 'return {translated};'))();
 }
 
-module.exports = {readPage, openPage, internals};
+module.exports = {bytesOf, charactersOf, readPage, openPage, internals};

@@ -24,7 +24,7 @@
 
 #define MB 1000000.0
 
-/* Browsers hold some 500 MB in one text, base64 and all. */
+/* Browsers hold some 500 MB in one text, 1.23 characters a byte. */
 enum { MAX_DEFAULT = 32, MAX_MOST = 300 };
 
 struct lab {

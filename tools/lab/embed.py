@@ -34,13 +34,29 @@ def fill(page, mark, text):
 
 
 def without_comments(script):
-    """Lines that are comments are left out; all others stay as they are, so errors can be found."""
-    return b'\n'.join(line for line in script.split(b'\n') if not line.lstrip().startswith(b'//'))
+    """Lines that are comments are left out, and all others lose their indentation."""
+    lines = (line.strip() for line in script.split(b'\n'))
+    return b'\n'.join(line for line in lines if line and not line.startswith(b'//'))
 
 
 def packed(data):
     """gzip without a time, so that equal sources give equal bytes."""
     return gzip.compress(data, 9, mtime=0)
+
+
+def characters(data):
+    """Bytes as the characters of a block (page_out.h)."""
+    digits = bytes(range(35, 126)).replace(b'<', b'!')
+    out, bits, n = bytearray(), 0, 0
+    for byte in data + bytes(2):
+        bits |= byte << n
+        n += 8
+        if n >= 13:
+            out += bytes((digits[bits % 8192 % 91], digits[bits % 8192 // 91]))
+            bits, n = bits >> 13, n - 13
+    whole, rest = divmod(8 * len(data), 13)
+    out += bytes((digits[bits % 91], digits[bits // 91]))
+    return bytes(out[:2 * whole + (2 if rest > 6 else 1 if rest else 0)])
 
 
 def template(paths):
@@ -54,8 +70,8 @@ def template(paths):
               + b" 'wasm-unsafe-eval'; style-src " + hash_of(style) + b"; base-uri 'none'; form-action 'none'")
     licences = html.escape(joined(paths, '.txt').decode()).encode()
     page = joined(paths, '.html')
-    for mark, text in ((b'{{csp}}', policy), (b'{{style}}', base64.b64encode(packed(style))), (b'{{boot}}', boot),
-                       (b'{{licences}}', licences), (b'{{script}}', base64.b64encode(packed(script)))):
+    for mark, text in ((b'{{csp}}', policy), (b'{{style}}', characters(packed(style))), (b'{{boot}}', boot),
+                       (b'{{licences}}', licences), (b'{{script}}', characters(packed(script)))):
         page = fill(page, mark, text)
     head, body = fill(page, b'{{title}}', b'\0').split(b'\0')
     body, tail = fill(body, b'{{data}}', b'\0').split(b'\0')

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { GZIP_WINDOW = 15 + 16, ZIP_LEVEL = 9, CHUNK = 3 << 14 };
+enum { GZIP_WINDOW = 15 + 16, ZIP_LEVEL = 9, CHUNK = 1 << 14 };
 
 static void page_put_text(struct page_out *page, const char *text)
 {
@@ -50,34 +50,32 @@ int page_open(struct page_out *page, const char *path, const char *title, mgpt_e
     return MGPT_OK;
 }
 
-/* ---- base64 ---- */
+/* ---- bytes as characters (page_out.h) ---- */
 
-/* One to three bytes as four digits. */
-static void put_digits(char to[4], const unsigned char *from, size_t n)
+/* Writes the low 13 bits as two characters, or up to 6 bits as one. */
+static size_t put_digits(char *to, uint32_t bits, int n_bits)
 {
-    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    uint32_t word = (uint32_t)from[0] << 16;
-    if (n > 1)
-        word |= (uint32_t)from[1] << 8;
-    if (n > 2)
-        word |= from[2];
-    to[0] = digits[word >> 18];
-    to[1] = digits[word >> 12 & 63];
-    to[2] = n > 1 ? digits[word >> 6 & 63] : '=';
-    to[3] = n > 2 ? digits[word & 63] : '=';
+    const uint32_t digits[] = {(bits & 8191) % 91, (bits & 8191) / 91};
+    size_t n = n_bits > 6 ? 2 : 1;
+    for (size_t i = 0; i < n; i++) {
+        char c = (char)('#' + digits[i]);
+        to[i] = c == '<' ? '!' : c;
+    }
+    return n;
 }
 
-static void put_base64(struct page_out *page, const unsigned char *data, size_t n)
+static void put_packed(struct page_out *page, const unsigned char *data, size_t n)
 {
-    char out[CHUNK / 3 * 4];
+    char out[CHUNK];
     size_t n_out = 0;
     for (size_t i = 0; i < n; i++) {
-        page->rest[page->n_rest++] = data[i];
-        if (page->n_rest < 3)
+        page->bits |= (uint32_t)data[i] << page->n_bits;
+        page->n_bits += 8;
+        if (page->n_bits < 13)
             continue;
-        put_digits(out + n_out, page->rest, 3);
-        page->n_rest = 0;
-        n_out += 4;
+        n_out += put_digits(out + n_out, page->bits, 13);
+        page->bits >>= 13;
+        page->n_bits -= 13;
         if (n_out == sizeof out) {
             outfile_write(&page->file, out, n_out);
             n_out = 0;
@@ -86,14 +84,13 @@ static void put_base64(struct page_out *page, const unsigned char *data, size_t 
     outfile_write(&page->file, out, n_out);
 }
 
-static void end_base64(struct page_out *page)
+static void end_packed(struct page_out *page)
 {
-    char out[4];
-    if (page->n_rest > 0) {
-        put_digits(out, page->rest, page->n_rest);
-        outfile_write(&page->file, out, sizeof out);
-    }
-    page->n_rest = 0;
+    char out[2];
+    if (page->n_bits > 0)
+        outfile_write(&page->file, out, put_digits(out, page->bits, page->n_bits));
+    page->bits = 0;
+    page->n_bits = 0;
 }
 
 /* ---- blocks ---- */
@@ -107,14 +104,14 @@ static void open_block(struct page_out *page, const char *id)
 
 static void close_block(struct page_out *page)
 {
-    end_base64(page);
+    end_packed(page);
     page_put_text(page, "</script>\n");
 }
 
 void page_put_gzip(struct page_out *page, const char *id, const void *data, size_t n)
 {
     open_block(page, id);
-    put_base64(page, data, n);
+    put_packed(page, data, n);
     close_block(page);
 }
 
@@ -136,7 +133,7 @@ static void deflate_all(struct page_out *page, int flush)
         page->zip.next_out = out;
         page->zip.avail_out = sizeof out;
         deflate(&page->zip, flush);
-        put_base64(page, out, sizeof out - page->zip.avail_out);
+        put_packed(page, out, sizeof out - page->zip.avail_out);
     } while (page->zip.avail_out == 0);
 }
 

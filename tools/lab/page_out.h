@@ -1,8 +1,11 @@
 /* Writing a lab page: one HTML file, there whole or not at all.
  *
  * The template's parts with, between them, the title and blocks of data:
- *     <script type="application/octet-stream" id="...">base64 of gzip</script>
- * Nothing in a block can end its element or be taken for markup. Failures of writing are sticky
+ *     <script type="application/octet-stream" id="...">gzip as characters</script>
+ * A block is gzip, its bits taken 13 at a time from the lowest bit of the first byte on: a number n is two
+ * characters, n % 91 and n / 91, and a last one of 6 bits or fewer is one. A digit d is the character
+ * '#' + d, and '!' for '<', so nothing in a block can end its element or be taken for markup. This takes
+ * 8 % less than base64. boot.js reads it. Failures of writing are sticky
  * (outfile.h) and reported by page_commit.
  */
 #ifndef MGPT_LAB_PAGE_OUT_H
@@ -16,8 +19,8 @@ struct page_out {
     struct outfile file;
     z_stream zip; /* of the block that is open */
     int zipping;
-    unsigned char rest[3]; /* bytes that have not made four digits yet */
-    size_t n_rest;
+    uint32_t bits; /* the n_bits < 13 that have made no characters yet */
+    int n_bits;
 };
 
 /* Opens the file and writes everything up to the first block. The title is any bytes. */

@@ -11,38 +11,6 @@ const Engine = (() => {
     let trace = null; // a recorded page: Float32Array of all values
     const lanes = [];
 
-    // ---- what the page carries ----
-
-    const DIGITS = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/';
-
-    function fromBase64(text) {
-        const value = new Uint8Array(128);
-        for (let i = 0; i < 64; i++)
-            value[DIGITS.charCodeAt(i)] = i;
-        const n = text.length, ends = text.endsWith('==') ? 2 : text.endsWith('=') ? 1 : 0;
-        const bytes = new Uint8Array(n / 4 * 3 - ends);
-        for (let i = 0, to = 0; i < n; i += 4) {
-            const word = value[text.charCodeAt(i)] << 18 | value[text.charCodeAt(i + 1)] << 12 |
-                value[text.charCodeAt(i + 2)] << 6 | value[text.charCodeAt(i + 3)];
-            bytes[to++] = word >> 16;
-            bytes[to++] = word >> 8;
-            bytes[to++] = word;
-        }
-        return bytes;
-    }
-
-    // The bytes of a block of the page, which are kept gzipped; null: there is no such block.
-    async function carried(id) {
-        const element = document.getElementById(id);
-        if (!element)
-            return null;
-        if (typeof DecompressionStream === 'undefined')
-            throw new Error('this browser is too old for the page: it has no DecompressionStream');
-        const packed = new Blob([fromBase64(element.textContent.trim())]);
-        const stream = packed.stream().pipeThrough(new DecompressionStream('gzip'));
-        return new Uint8Array(await new Response(stream).arrayBuffer());
-    }
-
     // ---- the module's memory ----
 
     function failed() {
