@@ -146,10 +146,8 @@ static uint64_t dim_of(const struct model_shape *s, enum dim d)
 /* Allocates zeroed memory that mgpt_close frees. */
 static void *bind_own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_error *err)
 {
-    void *p = arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, each) : NULL;
-    if (p)
-        arr_put(m->owned, p);
-    else
+    void *p = model_own(m, mem_new(n, each));
+    if (!p)
         err_memory(err, what, n * each);
     return p;
 }

@@ -161,14 +161,6 @@ static void fill_first_qkv(const struct fused_model *fused, size_t n_vocab, floa
     }
 }
 
-static void *fused_own(mgpt_model *m, size_t n, size_t each)
-{
-    void *p = arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, each) : NULL;
-    if (p)
-        arr_put(m->owned, p);
-    return p;
-}
-
 static struct fused_widths fused_widths_of(const mgpt_model *m)
 {
     const struct model_shape *d = &m->shape;
@@ -214,7 +206,7 @@ static int fused_first_qkv(mgpt_model *m, struct fused_model *to, mgpt_error *er
     size_t n = m->shape.n_vocab * m->shape.n_ctx * to->n_first_qkv;
     if (n > FIRST_QKV_FLOATS)
         return MGPT_OK;
-    float *first_qkv = fused_own(m, n, sizeof *first_qkv);
+    float *first_qkv = model_own(m, mem_new(n, sizeof *first_qkv));
     if (!first_qkv)
         return err_memory(err, "a small model", 4 * FIRST_QKV_FLOATS);
     fill_first_qkv(to, m->shape.n_vocab, first_qkv);
@@ -227,14 +219,14 @@ int fused_init(mgpt_model *m, mgpt_error *err)
     size_t n_layer = m->shape.n_layer;
     if (!is_fusible(m))
         return MGPT_OK;
-    struct fused_model *to = fused_own(m, 1, sizeof *to);
-    struct fused_layer *layers = fused_own(m, n_layer, sizeof *layers);
+    struct fused_model *to = model_own(m, mem_new(1, sizeof *to));
+    struct fused_layer *layers = model_own(m, mem_new(n_layer, sizeof *layers));
     if (!to || !layers)
         return err_memory(err, "a small model", sizeof *to + n_layer * sizeof *layers);
     *to = fused_facts(m, layers);
     struct fused_block block = {NULL, 0};
     fused_put_model(&block, to, m);
-    block.data = fused_own(m, block.n, sizeof *block.data);
+    block.data = model_own(m, mem_new(block.n, sizeof *block.data));
     if (!block.data)
         return err_memory(err, "a small model", block.n * sizeof *block.data);
     block.n = 0;

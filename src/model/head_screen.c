@@ -22,24 +22,16 @@ static int may_be_screened(const mgpt_model *m, size_t top_k)
            l->n_in <= SCREEN_COLUMNS && panels_of(l->n_out) / LEAST_PANELS >= top_k;
 }
 
-static void *screen_own(mgpt_model *m, size_t n, size_t each)
-{
-    void *p = arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_large(n, each) : NULL;
-    if (p)
-        arr_put(m->owned, p);
-    return p;
-}
-
 int model_screen(mgpt_model *m, int32_t top_k, mgpt_error *err)
 {
     const struct linear *l = &m->head;
     size_t panels = panels_of(l->n_out), bytes = kernels_panel_bytes(WEIGHT_Q8_0, l->n_in);
     if (top_k <= 0 || !may_be_screened(m, (size_t)top_k))
         return MGPT_OK;
-    m->screen.w = screen_own(m, panels, bytes);
-    m->screen.rest = screen_own(m, panels * PANEL, sizeof *m->screen.rest);
-    m->screen.norm = screen_own(m, panels * PANEL, sizeof *m->screen.norm);
-    m->screen_state = screen_own(m, 1, sizeof *m->screen_state);
+    m->screen.w = model_own(m, mem_large(panels, bytes));
+    m->screen.rest = model_own(m, mem_large(panels * PANEL, sizeof *m->screen.rest));
+    m->screen.norm = model_own(m, mem_large(panels * PANEL, sizeof *m->screen.norm));
+    m->screen_state = model_own(m, mem_large(1, sizeof *m->screen_state));
     if (!m->screen.w || !m->screen.rest || !m->screen.norm || !m->screen_state)
         return err_memory(err, "the screen of the head", panels * bytes);
     atomic_init(m->screen_state, SCREEN_EMPTY);

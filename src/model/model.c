@@ -239,6 +239,14 @@ mgpt_model *mgpt_open_bytes(const void *data, size_t size, const mgpt_model_para
     return m ? open_span(m, data, size, params, err) : NULL;
 }
 
+void *model_own(mgpt_model *m, void *block)
+{
+    if (block && arr_push(m->owned, block))
+        return block;
+    free(block);
+    return NULL;
+}
+
 void mgpt_close(mgpt_model *m)
 {
     if (!m)
@@ -247,8 +255,6 @@ void mgpt_close(mgpt_model *m)
         free(m->owned[i]);
     arr_free(m->owned);
     arr_free(m->plans);
-    for (int i = 0; i < N_ROPES; i++)
-        free(m->ropes[i].freq);
     free(m->name);
     free(m->chat_template);
     tok_free(m->tok);

@@ -66,8 +66,9 @@ struct mgpt_model {
     float embd_scale, residual_scale, logit_scale; /* 1: none */
     float qkv_clamp;                               /* 0: none */
     float attn_softcap;                            /* 0: none */
-    double alibi;        /* ALiBi: the slopes of heads are powers of 2^-alibi; 0: none */
-    float logit_softcap; /* 0: none */
+    double alibi;              /* ALiBi: the slopes of heads are powers of 2^-alibi; 0: none */
+    const float *alibi_slopes; /* [n_head]; NULL without ALiBi */
+    float logit_softcap;       /* 0: none */
     enum act act;
     enum branches branches;
     double rope_base, rope_factor; /* positions are divided by the factor */
@@ -83,7 +84,7 @@ struct mgpt_model {
     struct norm embd_norm, final_norm;
     struct linear head;
     struct layer *layers;
-    void **owned;          /* stb_ds array: every block that packing and binding allocated */
+    void **owned;          /* stb_ds array: the blocks of model_own */
     struct plan *plans;    /* stb_ds array: matrices to pack; NULL when the model is open */
     uint64_t packed_bytes; /* bytes of all panels */
     uint64_t packed_end;   /* the same, each matrix aligned */
@@ -97,6 +98,10 @@ struct mgpt_model {
                                             the first n_choices ids */
     const struct fused_model *fused;     /* NULL: no fused path (fused_model.h) */
 };
+
+/* Gives a block from malloc or mem.h to the model: mgpt_close frees it. Returns the block; NULL if it
+ * is NULL, or freed because there is no memory to note it. model.c. */
+void *model_own(mgpt_model *m, void *block);
 
 /* Sets *err: `isa` does not run here; lists those that do. Returns MGPT_EARG. */
 int model_refuse_isa(const char *isa, mgpt_error *err);

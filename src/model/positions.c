@@ -91,7 +91,7 @@ static int scaling(mgpt_model *m, struct scaling *s, mgpt_error *err)
 static int make_rope(mgpt_model *m, int which, double base, struct scaling s, mgpt_error *err)
 {
     size_t n = m->shape.n_rot / 2;
-    double *freq = mem_new(n, sizeof *freq);
+    double *freq = model_own(m, mem_new(n, sizeof *freq));
     if (!freq)
         return err_memory(err, "rope frequencies", n * sizeof *freq);
     for (size_t i = 0; i < n; i++) {
@@ -112,13 +112,11 @@ static int make_qk_order(mgpt_model *m, mgpt_error *err)
     size_t n = m->shape.head_dim;
     if (m->arch->same_order || (m->arch->pairs != ROPE_ADJACENT && !m->arch->halves_exchanged))
         return MGPT_OK;
-    uint32_t *order =
-        arr_reserve(m->owned, arr_len(m->owned) + 1) ? mem_new(n, sizeof *order) : NULL;
+    uint32_t *order = model_own(m, mem_new(n, sizeof *order));
     if (!order)
         return err_memory(err, "the order of components", n * sizeof *order);
     for (size_t i = 0; i < n; i++)
         order[i] = (uint32_t)arch_stored_component(m->arch, m->shape.n_rot, i);
-    arr_put(m->owned, order);
     m->qk_order = order;
     return MGPT_OK;
 }
@@ -141,9 +139,8 @@ static int ropes(mgpt_model *m, mgpt_error *err)
     if (scaling(m, &global, err) < 0)
         return MGPT_EFILE;
     int status = make_rope(m, ROPE_GLOBAL, m->rope_base, global, err);
-    if (status == MGPT_OK && local > 0 && m->window)
-        status =
-            make_rope(m, ROPE_LOCAL, local, none, err); /* scaling applies to full layers only */
+    if (status == MGPT_OK && local > 0 && m->window) /* scaling applies to full layers only */
+        status = make_rope(m, ROPE_LOCAL, local, none, err);
     return status == MGPT_OK ? make_qk_order(m, err) : status;
 }
 
@@ -164,10 +161,35 @@ static int windows(mgpt_model *m, mgpt_error *err)
     return hyper_size(m, "attention.sliding_window_pattern", 1, MAX_LAYERS, 1, &m->full_every, err);
 }
 
+/* ALiBi's slopes (Press et al. 2022): 2^-alibi to the powers 1/n, 2/n, ... 1, for the largest power
+ * of two n of heads; heads beyond those have the powers between. */
+static float alibi_slope(double alibi, size_t n_head, size_t head)
+{
+    size_t n = 1;
+    while (n * 2 <= n_head)
+        n *= 2;
+    double power = head < n ? (double)(head + 1) : (double)(2 * (head - n) + 1) / 2;
+    return (float)d_exp(-alibi * power / (double)n * d_log(2));
+}
+
+static int make_alibi_slopes(mgpt_model *m, mgpt_error *err)
+{
+    size_t n = m->shape.n_head;
+    float *slopes = model_own(m, mem_new(n, sizeof *slopes));
+    if (!slopes)
+        return err_memory(err, "ALiBi slopes", n * sizeof *slopes);
+    for (size_t i = 0; i < n; i++)
+        slopes[i] = alibi_slope(m->alibi, n, i);
+    m->alibi_slopes = slopes;
+    return MGPT_OK;
+}
+
 int model_positions(mgpt_model *m, mgpt_error *err)
 {
     if (m->shape.n_layer == 0)
         return MGPT_OK;
+    if (m->alibi > 0 && make_alibi_slopes(m, err) < 0)
+        return MGPT_EMEM;
     if (windows(m, err) < 0)
         return MGPT_EFILE;
     return m->arch->rope ? ropes(m, err) : MGPT_OK;

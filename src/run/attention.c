@@ -153,7 +153,7 @@ static void score_queries(const struct attend_job *job, const struct query_block
 static void adjust(const struct attend_job *job, const struct query_block *b, size_t p0, size_t p1)
 {
     const pass *r = job->r;
-    int has = r->model->attn_softcap > 0 || r->model->alibi > 0;
+    int has = r->model->attn_softcap > 0 || r->model->alibi_slopes;
     for (size_t row = 0; has && row < b->n_queries * b->n_heads; row++) {
         struct range s = visible_to(job, b, row / b->n_heads);
         size_t first = max_size(s.first, p0 * PANEL), end = min_size(s.end, p1 * PANEL);
