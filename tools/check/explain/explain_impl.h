@@ -98,6 +98,9 @@ int search_prove(struct search *s, const struct whatif_edit *edit, int layer, do
  * do and only one stage of its kind is wrong, in the layer that was looked at. */
 int search_prove_trial(struct search *s, struct explain_trial *trial);
 
+/* Sets trial->cause: the text of its suspect, and its layer if it has one. */
+void search_name_trial(const struct search *s, struct explain_trial *trial);
+
 /* ---- tensors of the reference (given.c) ---- */
 
 /* Values used instead of a tensor: the file's or, where it has none, ones (gains) or zeros. */

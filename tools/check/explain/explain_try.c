@@ -23,9 +23,7 @@ enum { FIRST = 8 };
 
 static struct explain_trial *note_trial(struct search *s, struct explain_trial trial)
 {
-    size_t n = text_format(trial.cause, sizeof trial.cause, "%s", s->suspects[trial.suspect].cause);
-    if (trial.layer >= 0)
-        text_format(trial.cause + n, sizeof trial.cause - n, ", in layer %d only", trial.layer);
+    search_name_trial(s, &trial);
     s->e->n_tried++;
     if (arr_push(s->e->trials, trial))
         return &s->e->trials[arr_len(s->e->trials) - 1];

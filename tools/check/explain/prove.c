@@ -171,6 +171,14 @@ static int only_layer(const struct search *s, const struct explain_trial *trial)
     return one && layers.from == layers.to && !same_hook_everywhere_bad(s->l) ? layers.to : -1;
 }
 
+void search_name_trial(const struct search *s, struct explain_trial *trial)
+{
+    size_t n =
+        text_format(trial->cause, sizeof trial->cause, "%s", s->suspects[trial->suspect].cause);
+    if (trial->layer >= 0)
+        text_format(trial->cause + n, sizeof trial->cause - n, ", in layer %d only", trial->layer);
+}
+
 int search_prove_trial(struct search *s, struct explain_trial *trial)
 {
     const struct whatif_edit edit = s->suspects[trial->suspect].edit;
@@ -180,9 +188,8 @@ int search_prove_trial(struct search *s, struct explain_trial *trial)
     if (status == MGPT_OK && only >= 0) {
         status = search_prove(s, &edit, only, &alone, &proved);
         if (status == MGPT_OK && (proved || alone < trial->logits)) {
-            size_t n = strlen(trial->cause);
-            text_format(trial->cause + n, sizeof trial->cause - n, ", in layer %d only", only);
             trial->layer = only;
+            search_name_trial(s, trial);
             trial->logits = alone;
             trial->proved = proved;
         }
