@@ -110,7 +110,7 @@ static void get_IQ4_XS(const uint8_t *b, float *y)
 }
 ROW_DECODER(IQ4_XS, get_IQ4_XS(b, y))
 
-/* 64 bytes of 2-bit values, those of a byte 32 apart; f16 d. 1 stands for 0. */
+/* 64 bytes of 2-bit values, those of a byte 32 apart; f16 d. A value v means (v - 1) d. */
 static void get_TQ2_0(const uint8_t *b, float *y)
 {
     float d = f16_at(b + 64);

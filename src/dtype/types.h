@@ -94,9 +94,11 @@ static const int8_t iq4_values[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
                                       1,    13,   25,  38,  53,  69,  89,  113};
 static const int8_t mxfp4_values[16] = {0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12};
 
-/* Value i of a block of TQ1_0: 0, 1 or 2, for -d, 0 and d. Five values in a byte, the highest first: those of the first 32 bytes 32 apart, of the next 16
- * bytes 16 apart, and in 4 bytes four values 4 apart. A byte is its base 3 number * 256 / 243, so
- * that a multiplication brings each digit to the top. */
+/* Value i of a block of TQ1_0: 0, 1 or 2, which mean -d, 0 and d. A byte has five values, the first
+ * in the highest digit. Neighbouring values are in neighbouring bytes: the values of one byte are 32
+ * apart in the first 32 bytes and 16 apart in the next 16; the last 4 bytes have four values each, 4
+ * apart. A byte is its number in base 3 times 256 / 243: multiplied by 3, it carries its next digit
+ * to bit 8. */
 static inline int tq1_value(const uint8_t *block, size_t i)
 {
     static const uint8_t powers[5] = {1, 3, 9, 27, 81};

@@ -189,7 +189,7 @@ static void fill_q2_k(uint8_t *block, float *y, double scale, uint64_t *rng)
 }
 
 /* f16 d; 6-bit scales of 32 values: pairs of high bits, then nibbles; 128 nibbles: y = d (sc - 32) times
- * the number that a nibble stands for. Nibbles i and i + 16 of 32 share a byte. */
+ * the number that a nibble selects. Nibbles i and i + 16 of 32 share a byte. */
 static void fill_iq4_xs(uint8_t *block, float *y, double scale, uint64_t *rng)
 {
     static const float of[16] = {-127, -104, -83, -65, -49, -35, -22, -10,

@@ -231,7 +231,7 @@ ALWAYS_INLINE void pack_k_head(uint8_t *first, uint8_t *scales, const uint8_t *s
     }
 }
 
-/* d of a block; of MXFP4, whose byte e stands for 2^(e - 128), as a bfloat16. */
+/* d of a block. A block of MXFP4 has a byte e that means 2^(e - 128): it is packed as a bfloat16. */
 ALWAYS_INLINE void pack_d(uint8_t *to, const uint8_t *src, enum weight_type type)
 {
     unsigned e = src[0], power = e < 2 ? 0x20u << e : (e - 1) << 7;

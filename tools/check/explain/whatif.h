@@ -20,14 +20,14 @@ enum whatif_change {
     LAYERS_SWAPPED,     /* layers a and b */
     LAYER_OTHER,        /* layer a is the file's b */
     GAINS_SHIFTED,      /* x is added to the gains of norms */
-    ORDER_TO_PAIRS,   /* row 2i is the file's i, 2i + 1 is i + n_rot / 2; a: as of so many heads */
-    ORDER_FROM_PAIRS, /* the reverse; with b, either is done once more */
-    ORDER_REBLOCKED,  /* rows of q and k were reordered (oracle_layer.stored) as of `a` heads, or in
+    ORDER_TO_PAIRS,     /* row 2i is the file's i, 2i + 1 is i + n_rot / 2; a: number of heads */
+    ORDER_FROM_PAIRS,   /* the reverse; with b, either is done once more */
+    ORDER_REBLOCKED, /* rows of q and k were reordered (oracle_layer.stored) as of `a` heads, or in
                          heads of `block` */
-    ORDER_UNBLOCKED,  /* in the reference they were, or the file's were put back so */
-    ORDER_REVERSED,   /* heads, last first */
-    ORDER_ROLLED,     /* head h is the file's h + a */
-    ORDER_GROUPED,    /* heads counted by group first */
+    ORDER_UNBLOCKED, /* in the reference they were, or the file's were put back so */
+    ORDER_REVERSED,  /* heads, last first */
+    ORDER_ROLLED,    /* head h is the file's h + a */
+    ORDER_GROUPED,   /* heads counted by group first */
     ORDER_UNGROUPED,
     ORDER_SWAPPED,    /* heads `a` and `b` exchanged */
     ORDER_QKV_AXES,   /* axes of one matrix: the reference reads order `a`, not `b` */

@@ -106,8 +106,8 @@ static size_t swapped_part(const struct whatif *w, size_t part)
     return part;
 }
 
-/* The axes of attn_qkv are part, head, component. The reference reads what the file was made from
- * in order `a`, and whoever made the file in order `b`. */
+/* The axes of attn_qkv are part, head, component. The reference read its rows in order `a`; the
+ * converter that wrote this file read them in order `b`. */
 static size_t axes_row(const struct whatif *w, size_t row)
 {
     static const unsigned char orders[N_QKV_AXES][3] = {

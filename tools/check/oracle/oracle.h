@@ -22,7 +22,7 @@ enum oracle_components {
     ORACLE_EXCHANGED /* i + n_rot / 2 and i */
 };
 
-/* The KV head that query head h reads: h / (H / G), h % G, 0, or h if there are so many. */
+/* The KV head that query head h reads: h / (H / G), h % G, 0, or h (which needs G = H). */
 enum oracle_kv { ORACLE_KV_GROUPED, ORACLE_KV_INTERLEAVED, ORACLE_KV_FIRST, ORACLE_KV_SAME };
 
 /* What one layer does beyond its tensors. */

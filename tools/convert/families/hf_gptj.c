@@ -3,7 +3,7 @@
  *
  * OPT is a GPT-2 with ReLU, q, k, v apart, and positions whose first two rows are never used. GPT-J
  * and CodeGen rotate adjacent components and have parallel branches with one norm. GPTBigCode is a
- * GPT-2 with plain matrices and one KV head. BLOOM and MPT know positions by ALiBi.
+ * GPT-2 with plain matrices and one KV head. BLOOM and MPT have ALiBi instead of position embeddings.
  */
 #include "base/error.h"
 #include "convert/families/hf.h"

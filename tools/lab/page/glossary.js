@@ -26,7 +26,7 @@ const Glossary = (() => {
         rank: 'The place in the list when all candidates are sorted, the likeliest first.',
         neuron: 'One detector of the MLP: a product with a row of weights, and a function that keeps what is large.',
         norm: 'Scales a row to an even level; or, of a vector, its length.',
-        embedding: 'The row of a table that stands for a token or a position.',
+        embedding: 'The row of a table that belongs to a token or a position: the numbers with which its column begins.',
         ablate: 'To take a part out, by setting what it gives to zero or to its mean.',
         temperature: 'Divides the logits before softmax: below 1 the likeliest win more, above 1 less.',
         token: 'A piece of text with a number: a letter, part of a word, or a mark such as the start.',
