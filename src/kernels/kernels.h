@@ -191,11 +191,11 @@ struct mix {
 typedef void mix_fn(const struct mix *m);
 
 struct kernels {
-    const char *isa;                    /* name of the ISA level (ladder.c) */
-    const char *vectors;                /* ISA level of the float kernels: "avx512" for "amx" too */
-    size_t streaming;                   /* for struct matmul, 0 unless measured or fixed */
-    int streaming_is_fixed;             /* 1: the caller of kernels_init chose it */
-    matmul_fn *matmul[WEIGHT_N_PACKED]; /* NULL: weights of the type are floats in memory */
+    const char *isa;        /* name of the ISA level (ladder.c) */
+    const char *vectors;    /* ISA level of the float kernels: "avx512" for "amx" too */
+    size_t streaming;       /* for struct matmul, 0 unless measured or fixed */
+    int streaming_is_fixed; /* 1: the caller of kernels_init chose it */
+    matmul_fn *matmul[WEIGHT_N_PACKED];
     pack_fn *pack[WEIGHT_N_TYPES];
 
     /* Compresses a packed panel of BF16. 0: it needs more patches than BF16_COMPRESSED has. */

@@ -113,9 +113,6 @@ int model_bind(mgpt_model *m, mgpt_error *err);
 int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,
               size_t n_out, mgpt_error *err);
 
-/* The type of the packed weights of a tensor. pack.c. */
-enum weight_type pack_type(const mgpt_model *m, const struct gguf_tensor *t);
-
 /* Packs all planned matrices on n_threads threads; 0: chosen. MGPT_OK, MGPT_EMEM or MGPT_EIO. */
 int model_pack(mgpt_model *m, int n_threads, mgpt_error *err);
 

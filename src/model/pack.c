@@ -38,19 +38,12 @@ struct plan {
     atomic_int misfit; /* 1: l's type does not hold all values */
 };
 
-/* Types without a kernel are unpacked to F32. */
-enum weight_type pack_type(const mgpt_model *m, const struct gguf_tensor *t)
-{
-    enum weight_type type = t->type->weight;
-    return m->kernels.matmul[type] ? type : WEIGHT_F32;
-}
-
 int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,
               size_t n_out, mgpt_error *err)
 {
     uint64_t end;
     size_t bytes;
-    l->type = pack_type(m, t);
+    l->type = t->type->weight;
     l->n_in = (size_t)t->dims[0];
     l->n_out = n_out;
     l->panel_bytes = kernels_panel_bytes(l->type, l->n_in);
@@ -213,14 +206,12 @@ static void pack_part(void *ctx, int worker, int n_workers)
 /* ---- types ---- */
 
 /* The types that are tried: BF16_COMPRESSED, BF16, F16, F32. */
-static void next_type(const mgpt_model *m, struct linear *l)
+static void next_type(struct linear *l)
 {
     static const enum weight_type next[] = {[WEIGHT_BF16_COMPRESSED] = WEIGHT_BF16,
                                             [WEIGHT_BF16] = WEIGHT_F16,
                                             [WEIGHT_F16] = WEIGHT_F32};
-    do
-        l->type = next[l->type];
-    while (!m->kernels.matmul[l->type]);
+    l->type = next[l->type];
 }
 
 /* Chooses the type of a matrix by its first, middle and last panels. Returns 0 if the file cannot be
@@ -234,14 +225,14 @@ static int choose_packed_type(const struct packing *job, const struct plan *plan
     size_t panels = panels_of(l->n_out);
     l->type = WEIGHT_BF16_COMPRESSED;
     if (!m->kernels.compresses || !kernels_compressible(l->n_in, l->n_out))
-        next_type(m, l);
+        next_type(l);
     for (size_t i = 0; i < 3; i++) {
         size_t p = (panels - 1) * i / 2, n = rows_of_panels(l->n_out, p, 1);
         const uint8_t *rows = rows_of_plan(m, plan, p * PANEL, n, buffers.source, err);
         if (!rows)
             return 0;
         while (!pack_panel(m, plan, buffers.packed, rows, n, &buffers))
-            next_type(m, l);
+            next_type(l);
     }
     return 1;
 }
@@ -267,7 +258,7 @@ static size_t change_types(const mgpt_model *m)
     size_t n = 0;
     for (size_t i = 0; i < arr_len(m->plans); i++)
         if (atomic_exchange(&m->plans[i].misfit, 0)) {
-            next_type(m, m->plans[i].l);
+            next_type(m->plans[i].l);
             n++;
         }
     return n;

@@ -78,16 +78,6 @@ static size_t n_common(const struct query_block *b)
     return b->is_of_several ? b->seg->session->kv.n_prefix : SIZE_MAX;
 }
 
-static size_t min_size(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
-
-static size_t max_size(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 /* The keys that any of queries [i0, i1) of the block sees, and those that all see. */
 static struct range visible_to_any(const struct attend_job *job, const struct query_block *b,
                                    size_t i0, size_t i1)

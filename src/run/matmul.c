@@ -51,19 +51,15 @@ struct matmul_slots {
     size_t width;
 };
 
-static size_t larger(size_t a, size_t b)
-{
-    return a > b ? a : b;
-}
-
 struct matmul_slots *matmul_slots_new(const mgpt_model *m, size_t n_threads)
 {
     const struct model_shape *d = &m->shape;
     struct matmul_slots *slots = mem_new(1, sizeof *slots);
-    size_t x = larger(d->n_embd, larger(d->n_q, d->n_ff));
+    size_t x = max_size(d->n_embd, max_size(d->n_q, d->n_ff));
     if (!slots)
         return NULL;
-    slots->width = larger(larger(d->n_vocab, 2 * d->n_ff), larger(d->n_embd, d->n_q + 2 * d->n_kv));
+    slots->width =
+        max_size(max_size(d->n_vocab, 2 * d->n_ff), max_size(d->n_embd, d->n_q + 2 * d->n_kv));
     slots->y = mem_large(n_threads - 1, slots->width * sizeof *slots->y);
     int ok = slots->y != NULL;
     for (size_t i = 1; i < POOL_SLOTS; i++)

@@ -9,6 +9,16 @@
 
 #include "run/session.h"
 
+static inline size_t min_size(size_t a, size_t b)
+{
+    return a < b ? a : b;
+}
+
+static inline size_t max_size(size_t a, size_t b)
+{
+    return a > b ? a : b;
+}
+
 /* x = the tokens' embeddings. First in a pass: wakes the threads if the pass is large. */
 void token_rows(pass *p, mat x);
 

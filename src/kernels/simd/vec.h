@@ -35,7 +35,7 @@
  *
  *   vec_load_f16(p), vec_load_bf16(p), vec_load_part_f16(p, n) with zeros in the others, n < LANES
  *   vec_store_f16(p, a)           rounds to nearest even
- *   vec_load_u8(p), vec_load_i8(p) LANES bytes, not aligned
+ *   vec_load_i8(p)               LANES bytes, not aligned
  *   vec_prefetch(address)         a number, because it may be past the end of an array
  *
  * A file may define LANES_FOURS or LANES_FIXED, and with it its own versions of some functions of

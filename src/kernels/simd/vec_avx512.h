@@ -75,12 +75,6 @@ VEC_INLINE vec vec_load_bf16(const uint16_t *p)
     return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
 }
 
-VEC_INLINE vec vec_load_u8(const uint8_t *p)
-{
-    __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);
-    return _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes));
-}
-
 VEC_INLINE vec vec_load_i8(const uint8_t *p)
 {
     __m128i bytes = _mm_loadu_si128((const __m128i *)(const void *)p);

@@ -83,14 +83,6 @@ VEC_INLINE vec vec_load_bf16(const uint16_t *p)
     return vreinterpretq_f32_u32(vshll_n_u16(vld1_u16(p), 16));
 }
 
-VEC_INLINE vec vec_load_u8(const uint8_t *p)
-{
-    uint32_t four;
-    memcpy(&four, p, sizeof four);
-    uint16x8_t wide = vmovl_u8(vcreate_u8(four));
-    return vcvtq_f32_u32(vmovl_u16(vget_low_u16(wide)));
-}
-
 VEC_INLINE vec vec_load_i8(const uint8_t *p)
 {
     uint32_t four;

@@ -14,7 +14,7 @@ static enum oracle_tensor oracle_model_find(void *user, const char *name)
     const struct gguf_tensor *t = gguf_tensor(&m->gguf, name);
     if (!t)
         return ORACLE_ABSENT;
-    return weight_is_integer(pack_type(m, t)) ? ORACLE_INTEGERS : ORACLE_FLOATS;
+    return weight_is_integer(t->type->weight) ? ORACLE_INTEGERS : ORACLE_FLOATS;
 }
 
 static int oracle_model_read_values(void *user, const char *name, size_t row, size_t n, float *out,
