@@ -74,23 +74,59 @@ test('numbers as text', () => {
     assert.strictEqual(Numbers.scientific(0.00123), '1.23e−3');
 });
 
-test('colours: lighter is larger, middle is zero, ink can be read', () => {
-    const scale = Colour.sequential(-2, 6), light = [];
-    for (let v = -2; v <= 6; v += 0.5) light.push(Colour.luminance(scale.rgb(v)));
-    assert(light.every((l, i) => i === 0 || l > light[i - 1]), 'viridis is not monotonous');
-    assert.deepStrictEqual(scale.rgb(-9), [0x44, 0x01, 0x54]);
-    assert.deepStrictEqual(scale.rgb(9), [0xfd, 0xe7, 0x25]);
+test('colours: darker is larger (in dark themes lighter), middle is zero, ink can be read', () => {
+    for (const dark of [false, true]) {
+        Colour.begin(dark);
+        const scale = Colour.sequential(-2, 6), ends = dark ? ['1f1d2b', 'efe9ff'] : ['f6f4fb', '35187f'], light = [];
+        for (let v = -2; v <= 6; v += 0.5) light.push(Colour.luminance(scale.rgb(v)));
+        assert(light.every((l, i) => i === 0 || (dark ? l > light[i - 1] : l < light[i - 1])), 'sizes are not monotonous');
+        assert.deepStrictEqual([-9, 9].map((v) => scale.rgb(v).map((c) => c.toString(16).padStart(2, '0')).join('')), ends);
+        assert.deepStrictEqual(Colour.logarithmic(1).rgb(1e-4), Colour.sequential(0, 1).rgb(0));
+        const rows = Colour.rows([0.1, 0.5, 0]);
+        assert.deepStrictEqual([rows.rgb(0.1, 0), rows.rgb(0.25, 1), rows.rgb(0, 2)], [1, 0.5, 0].map((v) => Colour.sequential(0, 1).rgb(v)));
+    }
     for (const dark of [false, true]) {
         const signs = Colour.diverging(3, dark), [minus, plus] = [signs.rgb(-3), signs.rgb(3)];
         assert(minus[2] > minus[0] && plus[0] > plus[2], 'blue below, orange above');
     }
-    assert.deepStrictEqual(Colour.logarithmic(1).rgb(1e-4), Colour.sequential(0, 1).rgb(0));
     const contrast = (a, b) => (Math.max(a, b) + 0.05) / (Math.min(a, b) + 0.05);
-    for (const scale2 of [Colour.sequential(0, 1), Colour.diverging(1, false), Colour.diverging(1, true)])
+    for (const scale2 of [false, true].flatMap((dark) => { Colour.begin(dark); return [Colour.sequential(0, 1), Colour.diverging(1, dark)]; }))
         for (let t = 0; t <= 1; t += 1 / 64) {
             const rgb = scale2.rgb(scale2.at(t)), ink = Colour.ink(rgb) === '#000' ? 0 : 1;
             assert(contrast(Colour.luminance(rgb), ink) >= 4.5, `contrast of ${rgb}`); // WCAG 2 AA
         }
+});
+
+// Four tokens a b a b; the rows are made up, so every share can be added by hand. Queries 2 and 3 count.
+test('what a head does: shares, chance and evenness by hand', () => {
+    const Patterns = parts(['numbers', 'patterns'], 'Patterns'), ids = [7, 8, 7, 8], keys = Patterns.targets(ids, 4);
+    assert.deepStrictEqual(keys[2], [[1], [0], [2], [0], [1]]); // previous, first, itself, same, induction
+    assert.deepStrictEqual(keys[3], [[2], [0], [3], [1], [2]]);
+    const of = (rows, seen) => Patterns.measure(keys, (i) => Float64Array.from(rows[i]), seen), any = [[1], [0.5, 0.5]];
+    const shares = (found) => found.kinds.map((k) => [k.name, k.share, k.chance, k.n]);
+    const a = of([...any, [0.5, 0.25, 0.25], [0, 0.25, 0.75, 0]]);
+    const chance = (1 / 3 + 1 / 4) / 2;
+    assert.deepStrictEqual(shares(a).map((k) => [k[0], k[1], k[3]]), [['previous', 0.5, 2], ['first', 0.25, 2], ['itself', 0.125, 2], ['same', 0.375, 2], ['induction', 0.5, 2]]);
+    for (const k of shares(a)) near(k[2], chance, k[0]);
+    near(a.even, ((0.5 * Math.log(2) + 0.5 * Math.log(4)) / Math.log(3) + (0.25 * Math.log(4) + 0.75 * Math.log(4 / 3)) / Math.log(4)) / 2, 'evenness');
+    const names = { previous: [[0, 1, 0], [0, 0, 1, 0]], first: [[1, 0, 0], [1, 0, 0, 0]], itself: [[0, 0, 1], [0, 0, 0, 1]] };
+    for (const [name, rows] of Object.entries(names)) assert.deepStrictEqual([of([...any, ...rows]).name, of([...any, ...rows]).value], [name, 1]);
+    const third = [1 / 3, 1 / 3, 1 / 3], even = of([...any, third, [0.25, 0.25, 0.25, 0.25]]);
+    assert.strictEqual(even.name, 'diffuse');
+    near(even.value, 1, 'even attention');
+    assert.strictEqual(of([...any, [0.8, 0.1, 0.1], [0.02, 0.03, 0.48, 0.47]]).name, 'mixed');
+    const near1 = of([...any, [0, 1, 0], [0, 0, 1, 0]], (i, j) => j > i - 2); // a window of two keys: chance is a half
+    assert.deepStrictEqual(shares(near1)[0], ['previous', 1, 0.5, 2]);
+    assert.deepStrictEqual(shares(near1)[1], ['first', 0, 0, 0]); // it is seen by neither query
+
+    // a b c d a: the last query has an earlier a, and b followed it; c b c c: what follows the query itself does not count.
+    assert.deepStrictEqual(Patterns.targets([1, 2, 3, 4, 1], 5)[4], [[3], [0], [4], [0], [1]]);
+    assert.deepStrictEqual(Patterns.targets([3, 2, 3, 3], 4)[3], [[2], [0], [3], [0, 2], [1]]);
+    const long = Array.from({ length: 12 }, (_, i) => i % 4), spread = (i, at) => Float64Array.from({ length: i + 1 }, (_, j) => (j === at ? 0.9 : 0.1 / i));
+    const measure = (at) => Patterns.measure(Patterns.targets(long, 12), (i) => spread(i, at(i)));
+    assert.strictEqual(measure((i) => (i < 4 ? 0 : i - 3)).name, 'induction');
+    assert.strictEqual(measure((i) => (i < 4 ? i : i - 4)).name, 'same');
+    assert.strictEqual(Patterns.measure(Patterns.targets([1, 2], 2), () => [1]).name, 'mixed'); // too short to say
 });
 
 test('addresses: what is written is read, what is wrong is left out', () => {
@@ -109,7 +145,7 @@ test('addresses: what is written is read, what is wrong is left out', () => {
     assert.deepStrictEqual(Link.parse('#layer=-1&head=x&ids=1.a&view=<b>&edits=0:1&what=all&=&nothing'), {});
     assert.deepStrictEqual(Link.parse('#__proto__=1&constructor=2'), {});
     assert.deepStrictEqual(Link.parse(''), {});
-    const home = { view: 'home', layer: 0, head: 2, query: 4, cell: '0.s2.4.3', walk: 7, step: 5, ids: [26, 0, 13, 13, 0], edits: [], other: [], what: 'weights' };
+    const home = { view: 'home', layer: 0, head: 2, query: 4, cell: '0.s2.4.3', walk: 7, step: 5, ids: [26, 0, 13, 13, 0], edits: [], other: [], what: '' };
     assert.strictEqual(Link.format(home), '#at=4&head=0.2&cell=0.s2.4.3&walk=7&ids=26.0.13.13.0');
     const { step: _s, edits: _e, what: _w, other: _o, ...named } = home;
     assert.deepStrictEqual(Link.parse(Link.format(home)), named);

@@ -1,12 +1,14 @@
 'use strict';
-// Where heads look: all of them in small, one of them in large, and all heads of a layer for one
-// query.
+// Where heads look: all of them as small pictures of one size, the chosen one in large with what it does over the
+// whole text (patterns.js), the sharpest keys by word, and all heads of a layer for one query.
 const Attention = (() => {
-    const { h, fill, button, choice, check, card } = Dom;
+    const { h, fill, button, bar, choice, check, card } = Dom;
 
-    const THUMB = 88; // pixels
+    const THUMB = 96, LONG = 60, FEW = 24; // pixels; tokens from which rows have their own scale; heads in one column
+    const KEYS = 8, PAIRS = 6, AROUND = 5; // sharpest keys, sharpest pairs, characters shown before and after a key
 
-    let grid, thumbs, big, one, whatChoice, future, bigTitle, oneTitle, oneSums;
+    let grid, thumbs, big, one, whatChoice, future, bigTitle, oneTitle, oneSums, keyList, kinds, pairs, bigBox;
+    let known = { key: '', list: [] }, drawn = '';
 
     const pattern = (layer) => App.tensor(`blocks.${layer}.attn.hook_pattern`);
     const scores = (layer) => App.tensor(`blocks.${layer}.attn.hook_attn_scores`);
@@ -28,6 +30,29 @@ const Attention = (() => {
         return (i, j) => Numbers.dot(App.row(v.q, i, state.head), App.row(v.k, j, v.kvHead)) * Engine.info.attn_scale;
     }
 
+    // ---- what is measured over the text ----
+
+    const at = (layer, head) => layer * Engine.info.heads + head;
+
+    // Patterns of all heads, once for a run.
+    function patterns(state) {
+        const key = `${App.changed} ${state.step}`, { layers, heads } = Engine.info;
+        if (known.key === key) return known.list;
+        const keys = Patterns.targets(state.ids, state.step), list = [];
+        for (let layer = 0; layer < layers; layer++) {
+            const t = pattern(layer), raw = scores(layer);
+            for (let head = 0; head < heads; head++) {
+                const { unseen } = lines(t, raw, head, state.step);
+                list.push(Patterns.measure(keys, (i) => App.line(t, head, i), (i, j) => !unseen(i, j)));
+            }
+        }
+        known = { key, list };
+        return list;
+    }
+
+    // How sizes become colours: rows of long texts have their own scale unless another is asked for.
+    const scaleOf = (state) => state.what || (state.step > LONG ? 'rows' : 'weights');
+
     // ---- all heads ----
 
     // Elements of all heads, made once: a canvas costs more than what is drawn on it.
@@ -44,44 +69,47 @@ const Attention = (() => {
             thumbs.slice(l * heads, (l + 1) * heads).map((t) => t.el))));
     }
 
-    // All weights of a head in at most THUMB x THUMB cells: each the largest of those in it; -1:
-    // none is seen.
-    function shrink(weights, raw, head, n) {
+    // All weights of a head in at most THUMB x THUMB cells: each the largest of those in it, as a share of its row's
+    // largest if `byRow`; -1: none is seen.
+    function shrink(weights, raw, head, n, byRow) {
         const size = Math.min(n, THUMB), cells = new Float32Array(size * size).fill(-1);
         for (let i = 0; i < n; i++) {
             const row = App.line(weights, head, i), scores = App.line(raw, head, i), to = Math.floor((i * size) / n) * size;
+            const full = byRow ? row[Numbers.best(row)] || 1 : 1;
             for (let j = 0; j <= i; j++) {
-                const at = to + Math.floor((j * size) / n);
-                if (row[j] > cells[at] && scores[j] !== -Infinity) cells[at] = row[j];
+                const to2 = to + Math.floor((j * size) / n), v = row[j] / full;
+                if (v > cells[to2] && scores[j] !== -Infinity) cells[to2] = v;
             }
         }
         return { size, cells };
     }
 
-    function showThumb({ layer, head, canvas, text, el }, state, weights, raw) {
-        const mine = App.line(weights, head, state.query), { size, cells } = shrink(weights, raw, head, state.step);
-        Matrix.draw(canvas, { rows: size, cols: size, scale: Colour.sequential(0, 1), value: (i, j) => cells[i * size + j],
+    function drawThumb({ head, canvas }, state, weights, raw, kind) {
+        const { size, cells } = shrink(weights, raw, head, state.step, kind === 'rows');
+        Matrix.draw(canvas, { rows: size, cols: size, scale: kind === 'log' ? Colour.logarithmic(1) : Colour.sequential(0, 1), value: (i, j) => cells[i * size + j],
             masked: (i, j) => cells[i * size + j] < 0 });
-        const top = Numbers.best(mine), w = Numbers.fixed(mine[top], 2);
-        const chosen = layer === state.layer && head === state.head;
+    }
+
+    function showThumb({ layer, head, text, el }, state, weights, found) {
+        const mine = App.line(weights, head, state.query), top = Numbers.best(mine), w = Numbers.fixed(mine[top], 2);
+        const chosen = layer === state.layer && head === state.head, measure = Numbers.fixed(found.value, 2);
         el.className = 'thumb' + (chosen ? ' chosen' : '') + (Experiment.touches(state, layer, head) ? ' edited' : '');
         el.tabIndex = chosen ? 0 : -1;
         el.setAttribute('aria-pressed', chosen);
-        el.setAttribute('aria-label', `layer ${layer} head ${head}, query ${Token.at(state.query)} looks most at ${Token.at(top)}, ${w}`);
-        fill(text, h('b', null, `${layer}.${head}`), `\n${Token.text(state.ids[top])} ${w}`);
+        el.setAttribute('aria-label', `layer ${layer} head ${head}: ${found.name} ${measure}; query ${Token.at(state.query)} looks most at ${Token.at(top)}, ${w}`);
+        el.title = `${found.words} ${measure}`;
+        fill(text, h('b', null, `${layer}.${head}`), ' ', found.name, h('br'), h('i', null, `${HomeText.label(state.ids[top])} ${w}`));
         if (chosen && grid.contains(document.activeElement)) el.focus({ preventScroll: true });
     }
 
     function showGrid(state) {
-        let layer = -1, weights = null, raw = null;
+        const list = patterns(state), kind = scaleOf(state) === 'scores' ? 'rows' : scaleOf(state), key = `${known.key} ${kind} ${state.dark}`;
         for (const t of thumbs) {
-            if (t.layer !== layer) {
-                layer = t.layer;
-                weights = pattern(layer);
-                raw = scores(layer);
-            }
-            showThumb(t, state, weights, raw);
+            const weights = pattern(t.layer);
+            if (key !== drawn) drawThumb(t, state, weights, scores(t.layer), kind);
+            showThumb(t, state, weights, list[at(t.layer, t.head)]);
         }
+        drawn = key;
     }
 
     function onGridKey(e) {
@@ -95,25 +123,70 @@ const Attention = (() => {
     // ---- one head ----
 
     function picture(state) {
-        const t = state.what === 'scores' ? scores(state.layer) : pattern(state.layer), raw = scores(state.layer);
-        const show = state.future === '1', dot = show && state.what === 'scores' ? dots(state) : null;
-        const { at, unseen: hidden } = lines(t, raw, state.head, state.step), seen = [];
-        for (let i = 0; i < state.step; i++) for (let j = 0; j <= i; j++) if (!hidden(i, j)) seen.push(at(i, j));
-        const [low, high] = Numbers.range(seen);
+        const kind = scaleOf(state), t = kind === 'scores' ? scores(state.layer) : pattern(state.layer), raw = scores(state.layer);
+        const show = state.future === '1', dot = show && kind === 'scores' ? dots(state) : null;
+        const { at: value, unseen: hidden } = lines(t, raw, state.head, state.step), seen = [], most = new Float32Array(state.step);
+        for (let i = 0; i < state.step; i++) for (let j = 0; j <= i; j++) if (!hidden(i, j)) {
+            seen.push(value(i, j));
+            most[i] = Math.max(most[i], value(i, j));
+        }
+        const [low, high] = Numbers.range(seen), top = show && dot ? Math.max(high, 0) : high;
         return {
-            value: (i, j) => (hidden(i, j) ? (dot ? dot(i, j) : 0) : at(i, j)),
+            value: (i, j) => (hidden(i, j) ? (dot ? dot(i, j) : 0) : value(i, j)),
             masked: (i, j) => (!hidden(i, j) ? '' : show ? 'shown' : 'hidden'),
-            scale: state.what === 'log' ? Colour.logarithmic(high) : Colour.sequential(state.what === 'scores' ? low : 0, high),
-            format: state.what === 'log' ? Numbers.scientific : Numbers.fixed,
+            scale: kind === 'rows' ? Colour.rows(most) : kind === 'log' ? Colour.logarithmic(high) : kind === 'scores' ? Colour.sequential(low, top) : Colour.sequential(0, 1),
+            format: kind === 'log' ? Numbers.scientific : Numbers.fixed,
         };
     }
 
+    // What the head does, in words: in the corner that no query sees.
+    function tell(state, found) {
+        const share = Numbers.fixed(found.value, 2), even = ['diffuse', 'mixed'].includes(found.name);
+        bigBox.classList.toggle('cornered', state.step > 3 && state.future !== '1');
+        fill(bigTitle, h('b', null, `Head ${state.layer}.${state.head}`), h('b.hot', null, found.name, !even && [' ', h('span.value', null, share)]), h('span', null, even
+            ? `${found.name === 'mixed' ? 'No pattern stands out' : 'It looks at many keys'}; its entropy is ${share} of that of even attention.`
+            : `It looks at ${found.words} with ${share} of its attention. Even attention would give ${Numbers.fixed(found.chance, 2)}.`));
+    }
+
     function showBig(state) {
-        fill(bigTitle, `Layer ${state.layer}, head ${state.head}: `, { weights: 'weights', log: 'weights, logarithmic colours',
-            scores: 'scores before softmax' }[state.what]);
-        big.update({ rows: state.step, cols: state.step, rowName: 'query', colName: 'key', rowLabel: Token.at,
-            colLabel: Token.head, ...picture(state), selected: [state.query, state.key],
+        const found = patterns(state)[at(state.layer, state.head)];
+        tell(state, found);
+        big.update({ rows: state.step, cols: state.step, rowName: 'query', colName: 'key', rowLabel: state.step > KEYS * 2 ? Token.word : Token.at,
+            colLabel: Token.head, triangle: state.future !== '1', ...picture(state), selected: [state.query, state.key],
             onSelect: (i, j) => App.set({ query: i, key: j }) });
+        showKinds(found);
+        showKeys(state);
+    }
+
+    // The measure of every pattern with chance as a line.
+    function showKinds(found) {
+        const row = (name, words, share, chance, n) => h('tr' + (name === found.name ? '.selected' : ''), { title: words }, h('th', { scope: 'row' }, name), h('td.bars', null, bar(share)),
+            h('td.num', null, n ? Numbers.fixed(share, 2) : '–'), h('td.num', null, n && chance !== null ? Numbers.fixed(chance, 2) : ''));
+        fill(kinds, h('thead', null, h('tr', null, ['pattern', '', 'share', 'chance'].map((t, i) => h('th' + (i > 1 ? '.num' : ''), { scope: 'col' }, t || h('span.sr', null, 'bar'))))),
+            h('tbody', null, found.kinds.map((k) => row(k.name, `${k.words}: mean over ${k.n} queries`, k.share, k.chance, k.n)), row('diffuse', 'entropy as a share of the largest', found.even, null, 1)));
+    }
+
+    // A token between what is before and after it.
+    function around(pos) {
+        const { ids } = App.state, text = (a, b) => Running.ofTokens(Array.from(ids.slice(a, b))).replace(/\s/g, ' ');
+        if (Token.of(ids[pos]).control) return h('span.around', null, h('mark', null, HomeText.label(ids[pos])));
+        return h('span.around', null, text(Math.max(Engine.info.add_bos, pos - AROUND), pos).slice(-AROUND), h('mark', null, HomeText.label(ids[pos])), text(pos + 1, pos + AROUND).slice(0, AROUND));
+    }
+
+    const row = (query, key, weight, high, text, on) => button([text, bar(weight / high), h('span.value', null, Numbers.fixed(weight, 3))], () => App.set({ query, key }),
+        { kind: '.keyrow' + (on ? '.on' : ''), 'aria-label': `query ${Token.at(query)}, key ${Token.at(key)}, ${Numbers.fixed(weight, 3)}`, 'aria-current': on ? 'true' : null });
+
+    function showKeys(state) {
+        const t = pattern(state.layer), mine = App.line(t, state.head, state.query), top = Numbers.top(mine, KEYS), focus = keyList.contains(document.activeElement);
+        fill(keyList, h('h4', null, Token.at(state.query), ' looks at'), top.map((j) => row(state.query, j, mine[j], mine[top[0]], around(j), j === state.key)));
+        if (focus) keyList.querySelector('.on')?.focus({ preventScroll: true });
+        const all = [];
+        for (let i = 1; i < state.step; i++) {
+            const w = App.line(t, state.head, i), j = Numbers.best(w);
+            all.push({ i, j, w: w[j] });
+        }
+        const sharp = all.sort((a, b) => b.w - a.w).slice(0, PAIRS);
+        fill(pairs, h('h4', null, 'Sharpest of the text'), sharp.map((p) => row(p.i, p.j, p.w, 1, h('span.around', null, HomeText.label(state.ids[p.i]), ' → ', around(p.j)), false)));
     }
 
     // ---- all heads of a layer for one query ----
@@ -124,9 +197,10 @@ const Attention = (() => {
             weights.push(App.line(t, i, state.query));
             seen.push(App.line(raw, i, state.query));
         }
+        const most = Float32Array.from(weights, (w) => w[Numbers.best(w)]);
         fill(oneTitle, `Layer ${state.layer}: what query `, h('b', null, Token.at(state.query)), ' looks at, head by head');
         one.update({ rows: heads, cols: state.query + 1, rowName: 'head', colName: 'key', rowLabel: String,
-            colLabel: Token.head, value: (i, j) => weights[i][j], scale: Colour.sequential(0, 1),
+            colLabel: Token.head, value: (i, j) => weights[i][j], scale: state.step > LONG ? Colour.rows(most) : Colour.sequential(0, 1),
             masked: (i, j) => (seen[i][j] === -Infinity ? 'hidden' : ''), selected: [state.head, state.key],
             onSelect: (i, j) => App.set({ head: i, key: j }) });
         fill(oneSums, 'entropy in nats: ', weights.map((w, i) => [h('span.tag', null, `head ${i} `, h('b', null,
@@ -146,36 +220,36 @@ const Attention = (() => {
 
     function mount(root) {
         if (!Engine.info.layers) return root.append(h('p', null, 'This model has no layers: there is no attention to look at.'));
-        const { layers, heads } = Engine.info;
-        grid = h('div.heads' + (layers * heads > 16 ? '.many' : ''));
+        const { layers, heads } = Engine.info, many = layers * heads > FEW;
+        grid = h('div.heads' + (many ? '.many' : ''), { style: { '--heads': layers === 1 ? Math.ceil(Math.sqrt(heads)) : heads, '--wide': Math.min(8, layers * heads) } });
         grid.addEventListener('keydown', onGridKey);
         grid.addEventListener('click', (e) => {
             const el = e.target.closest('.thumb');
             if (el) App.set({ layer: Number(el.dataset.layer), head: Number(el.dataset.head) });
         });
         makeGrid();
-        big = Matrix.create('attention of the chosen head', { id: 'attention', large: true });
-        one = Matrix.create('all heads of the layer for one query', { maxRows: 32, id: 'one-query' });
-        bigTitle = h('p.lead');
-        oneTitle = h('p.lead');
-        oneSums = h('p.note');
-        whatChoice = choice('what to show', [['weights', 'weights'], ['log', 'log'], ['scores', 'scores']], 'weights',
+        big = Matrix.create('attention of the chosen head', { id: 'attention', fill: true, picture: { square: true, most: 90 } });
+        one = Matrix.create('all heads of the layer for one query', { maxRows: 32, id: 'one-query', fill: true });
+        [bigTitle, oneTitle, oneSums] = [h('p.told'), h('p.lead'), h('p.note')];
+        [keyList, pairs, kinds] = [h('div.keys'), h('div.keys'), h('table.plain.kinds')];
+        whatChoice = choice('what to show', [['weights', 'shares'], ['rows', 'by row'], ['log', 'log'], ['scores', 'scores']], 'weights',
             (v) => App.set({ what: v }));
         future = check('masked future', false, (v) => App.set({ future: v ? '1' : '0' }));
         layerStep = stepper('layer', 'layer');
         headStep = stepper('head', 'head');
-        const query = h('div', null, card('One query, every head', null, oneTitle, one.el, oneSums));
-        root.append(h('div.columns.fit', null, card('All heads', 'A row is a query, a column a key, one scale from 0 to 1. Below each: '
-            + 'what the chosen query looks at most.', grid), card('One head', null, h('div.row', null, layerStep.el, headStep.el,
-            whatChoice.el, future.el), bigTitle, big.el)));
-        return Head.mount(root, query);
+        bigBox = h('div.cornered', null, bigTitle, big.el);
+        const all = card('All heads', 'A row is a query, a column a key. Below each: the pattern that it is nearest to, and what the chosen query looks at most.', grid);
+        const query = card('One query, every head', null, oneTitle, one.el, oneSums), few = layers * heads <= 8;
+        root.append(h('div.columns.fit' + (many ? '.stacked' : ''), null, all, h('div', null, card('One head', null, h('div.row', null, layerStep.el, headStep.el, whatChoice.el, future.el),
+            h('div.onehead', null, bigBox, h('div.side', null, keyList, h('div', null, h('h4', null, 'Pattern over the text'), kinds), pairs))), !few && query)));
+        return Head.mount(root, few ? query : null);
     }
 
     function update(state) {
         if (!Engine.info.layers) return;
         layerStep.set(state.layer);
         headStep.set(state.head);
-        whatChoice.set(state.what);
+        whatChoice.set(scaleOf(state));
         future.input.checked = state.future === '1';
         showGrid(state);
         showBig(state);
@@ -183,5 +257,5 @@ const Attention = (() => {
         Head.update(state);
     }
 
-    return { id: 'attention', title: 'Attention', mount, update };
+    return { id: 'attention', title: 'Attention', mount, update, scaleOf };
 })();

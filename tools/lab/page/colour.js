@@ -1,12 +1,9 @@
 'use strict';
-// Colour scales that colour-blind people can read: viridis for sizes (its published control points;
-// CC0) and blue to orange (Okabe and Ito's blue and vermilion) through the paper's own grey for
-// signs.
+// The colours of numbers, which colour-blind people can tell apart: one hue from the paper to its darkest (in
+// dark themes: to its lightest) for sizes, blue to orange through the paper for signs.
 const Colour = (() => {
-    const VIRIDIS = ['440154', '482878', '3e4989', '31688e', '26828e', '1f9e89', '35b779', '6ece58', 'b5de2b',
-        'fde725'];
-    const SIGNS_LIGHT = ['004a7c', '0072b2', '86bce0', 'f4f3f0', 'f0b27a', 'd55e00', '8f3d00'];
-    const SIGNS_DARK = ['8fd0ff', '3f9bd8', '1d5078', '262b33', '7d4410', 'd9781f', 'ffb866'];
+    const LIGHT = { signs: ['123f73', '2f73b0', '8fb8da', 'f3f1ec', 'e3ae86', 'b9551a', '6f2d06'], shares: ['f6f4fb', 'cfc2f2', '9a7fe3', '6a3fd0', '35187f'] };
+    const DARK = { signs: ['b5dafb', '5f9fdb', '2c5580', '22242b', '7a4a26', 'dd8642', 'ffd2a6'], shares: ['1f1d2b', '43357a', '7256c9', 'a78cff', 'efe9ff'] };
     const SIZE = 256;
 
     const parse = (hex) => [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));
@@ -31,32 +28,45 @@ const Colour = (() => {
     const ink = (rgb) => (luminance(rgb) > 0.179 ? '#000' : '#fff');
 
     const css = (rgb) => `rgb(${rgb[0]},${rgb[1]},${rgb[2]})`;
-    const sizes = ramp(VIRIDIS), light = ramp(SIGNS_LIGHT), dark = ramp(SIGNS_DARK);
+    const tables = [LIGHT, DARK].map((t) => ({ signs: ramp(t.signs), shares: ramp(t.shares) }));
+    let theme = 0;
+
+    // {signs, shares}: tables of a theme.
+    const of = (dark) => tables[Number(Boolean(dark))];
+
+    // Scales are in the colours of this theme from now on.
+    const begin = (dark) => { theme = Number(dark); };
 
     function index(t) {
         return Number.isNaN(t) ? 0 : Math.max(0, Math.min(SIZE - 1, Math.round(t * (SIZE - 1))));
     }
 
-    // Scales: {low, high, rgb(value), at(share of the way from low to high)}. Of values from low to
-    // high:
+    // Scales: {low, high, rgb(value, row), at(share of the way from low to high)}. Of values from low to high:
     function sequential(low, high) {
-        const over = high > low ? 1 / (high - low) : 0;
-        return { low, high, rgb: (v) => sizes[index((v - low) * over)], at: (t) => low + t * (high - low) };
+        const over = high > low ? 1 / (high - low) : 0, table = tables[theme].shares;
+        return { low, high, rgb: (v) => table[index((v - low) * over)], at: (t) => low + t * (high - low) };
+    }
+
+    // Each row from 0 to its own largest, most[row]. `names` are the ends of the legend.
+    function rows(most) {
+        const table = tables[theme].shares;
+        return { low: 0, high: 1, names: ['0', 'the row’s largest'], at: (t) => t,
+            rgb: (v, row) => table[index(row === undefined ? v : most[row] > 0 ? v / most[row] : 0)] };
     }
 
     // Of sizes below `high`, equal steps for equal ratios, as in the REPL's heatmaps.
     function logarithmic(high, decades = 4) {
-        const low = high / 10 ** decades;
+        const low = high / 10 ** decades, table = tables[theme].shares;
         return { low, high, at: (t) => low * 10 ** (t * decades),
-            rgb: (v) => sizes[index(v > 0 ? 1 + Math.log10(v / high) / decades : 0)] };
+            rgb: (v) => table[index(v > 0 ? 1 + Math.log10(v / high) / decades : 0)] };
     }
 
     // Zero in the middle; `limit` is the largest size.
     function diverging(limit, isDark) {
-        const table = isDark ? dark : light, over = limit > 0 ? 0.5 / limit : 0;
+        const table = of(isDark).signs, over = limit > 0 ? 0.5 / limit : 0;
         return { low: -limit, high: limit, rgb: (v) => table[index(0.5 + v * over)],
             at: (t) => limit * (2 * t - 1) };
     }
 
-    return { sequential, logarithmic, diverging, luminance, ink, css, ramp };
+    return { begin, of, sequential, rows, logarithmic, diverging, luminance, ink, css };
 })();

@@ -115,23 +115,22 @@ const Head = (() => {
 
     // ---- the view ----
 
-    // `side`: what is shown next to the dot product.
-    function mount(root, side) {
+    // `before`: a card that has room next to the dot product, or null.
+    function mount(root, before) {
         product = h('div#product');
         warm = h('div');
         tau = slider('τ', { min: 0.1, max: 5, step: 0.05, value: 1, id: 'tau', show: (v) => Numbers.fixed(v, 2),
             on: (v) => { temperature = v; showWarm(App.state); } });
         mixEl = h('div');
         mixTitle = h('p.lead');
-        mixTable = Matrix.create('weight times value by dimension', { maxRows: 32, maxCols: 32, id: 'mix' });
-        keys = Matrix.create('keys in the cache', { maxCols: 32, id: 'keys' });
-        values = Matrix.create('values in the cache', { maxCols: 32, id: 'values' });
+        mixTable = Matrix.create('weight times value by dimension', { maxRows: 32, id: 'mix', fill: true, picture: { high: 560 } });
+        keys = Matrix.create('keys in the cache', { maxCols: 32, id: 'keys', fill: true });
+        values = Matrix.create('values in the cache', { maxCols: 32, id: 'values', fill: true });
         cacheText = h('p.lead');
         cacheBar = h('div.wide');
-        side.append(card('Softmax and its temperature', 'softmax(score / τ) of this query’s scores.', h('div.row', null, tau.el), warm));
-        root.append(h('div.columns', null,
-            card('Query · key', 'Choose a cell of the heatmap: its score, dimension by dimension.', product),
-            side),
+        root.append(h('div.columns' + (before ? '.three' : ''), null, before,
+            card('Query · key', 'The score of the chosen query and key, dimension by dimension.', product),
+            card('Softmax and its temperature', 'softmax(score / τ) of this query’s scores.', h('div.row', null, tau.el), warm)),
         card('Values, mixed', null, mixTitle, h('div.columns.narrow', null, mixEl, mixTable.el)),
         card('KV cache', 'A step computes one row of keys and values; all others are kept.', cacheText, cacheBar,
             h('div.columns', null, h('div', null, h('h4', null, 'Keys, as scores see them'), keys.el),

@@ -4,24 +4,20 @@
 // weights stay seen from afar. Made when it is first drawn.
 const HomeBake = (() => {
     const weightsKept = new Map();
-    const LIGHT = { signs: ['123f73', '2f73b0', '8fb8da', 'f3f1ec', 'e3ae86', 'b9551a', '6f2d06'], shares: ['f6f4fb', 'cfc2f2', '9a7fe3', '6a3fd0', '35187f'], paper: [251, 250, 247] };
-    const DARK = { signs: ['b5dafb', '5f9fdb', '2c5580', '22242b', '7a4a26', 'dd8642', 'ffd2a6'], shares: ['1f1d2b', '43357a', '7256c9', 'a78cff', 'efe9ff'], paper: [19, 20, 25] };
+    const PAPER = [[251, 250, 247], [19, 20, 25]];
     const BUDGET = 12, MANY = 60; // milliseconds of a frame; tokens from which rows of shares have their own scale
 
     let tables = null, isDark = null, valuesKept = new Map(), run = -1, spent = 0;
 
     function build(dark) {
-        const from = dark ? DARK : LIGHT, signs = Colour.ramp(from.signs), middle = signs[128];
-        const pale = signs.map((c) => c.map((v, i) => Math.round((v + middle[i] + (from.paper[i] - middle[i]) * 0.35) / 2)));
-        tables = { signs, shares: Colour.ramp(from.shares), pale };
+        const { signs, shares } = Colour.of(dark), paper = PAPER[Number(dark)], middle = signs[128];
+        const pale = signs.map((c) => c.map((v, i) => Math.round((v + middle[i] + (paper[i] - middle[i]) * 0.35) / 2)));
+        tables = { signs, shares, pale };
         isDark = dark;
     }
 
     // Of a share from 0 to 1.
-    function shareColour(v, dark) {
-        if (dark !== isDark) build(dark);
-        return tables.shares[Math.round(255 * v)];
-    }
+    const shareColour = (v, dark) => Colour.of(dark).shares[Math.round(255 * v)];
 
     // Before a frame: colours of the theme; images of an earlier run are dropped (keys name the theme).
     function begin(dark) {

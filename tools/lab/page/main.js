@@ -8,7 +8,7 @@ const Main = (() => {
         ['.  ,', 'one step forward, back', null], ['s', 'sample the next token', () => Predict.drawOne(false)],
         ['g', 'the likeliest next token', () => Predict.drawOne(true)],
         ['h  l', 'head before, after', null], ['u  i', 'layer before, after', null], ['j  k', 'query after, before', null],
-        ['w', 'weights, log, scores', () => App.set({ what: { weights: 'log', log: 'scores', scores: 'weights' }[App.state.what] })],
+        ['w', 'shares, by row, log, scores', () => App.set({ what: { weights: 'rows', rows: 'log', log: 'scores', scores: 'weights' }[Attention.scaleOf(App.state)] })],
         ['f', 'masked future', () => App.set({ future: App.state.future === '1' ? '0' : '1' })],
         ['r', 'replace the chosen token', () => Strip.pickers.replace()], ['z', 'undo', () => App.back()],
         ['/', 'type a text', () => (App.state.view === 'home' ? Home : Strip).focusText()], ['1 … 7', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
@@ -28,6 +28,7 @@ const Main = (() => {
         document.documentElement.dataset.theme = dark ? 'dark' : 'light';
         $('theme').textContent = `Theme: ${theme}`;
         App.state.dark = dark;
+        Colour.begin(dark);
     }
 
     function turnTheme() {

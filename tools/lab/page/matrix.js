@@ -1,9 +1,10 @@
 'use strict';
 // A matrix as a heatmap that is also a table: every cell holds its number, rows and columns are
-// named, arrow keys move. One that is too large for reading is drawn whole in small, and the table
-// shows the part around the chosen cell.
+// named, arrow keys move. One that is too large for reading is a picture (heat.js), and the table,
+// which is folded, shows the part around the chosen cell.
 const Matrix = (() => {
     const { h, fill } = Dom;
+    const WIDE = 10; // columns that can fill the width
 
     // What the axis of a window shows: [first, n) so that `at` is inside and it moves little.
     function place(first, size, n, at) {
@@ -24,7 +25,7 @@ const Matrix = (() => {
         for (let i = 0, at = 0; i < m.rows; i++)
             for (let j = 0; j < m.cols; j++, at += 4) {
                 if (m.masked && m.masked(i, j)) continue;
-                const rgb = m.scale.rgb(m.value(i, j));
+                const rgb = m.scale.rgb(m.value(i, j), m.ramp ? undefined : i);
                 data[at] = rgb[0];
                 data[at + 1] = rgb[1];
                 data[at + 2] = rgb[2];
@@ -36,17 +37,16 @@ const Matrix = (() => {
 
     // {el, update(m)} with m = {rows, cols, rowName, colName, rowLabel(i), colLabel(j), value(i,
     // j), masked(i, j) ('' | 'hidden' | 'shown'), scale, format(v), selected: [i, j], onSelect(i,
-    // j), onChoose(i, j) (click or Enter), onHover(i, j)}.
-    function create(label, { maxRows = 16, maxCols = 16, id = '', large = false, overviewOf = [8, 320, 320] } = {}) {
-        const overview = h('canvas', { 'aria-hidden': 'true' }), frame = h('span.frame');
-        const whole = h('div.overview', { hidden: true }, overview, frame);
+    // j), onChoose(i, j) (click or Enter), onHover(i, j), triangle: keys end at the query}. `picture`: heat.js.
+    function create(label, { maxRows = 16, maxCols = 16, id = '', fill: filling = false, picture = {} } = {}) {
+        const canvas = h('canvas.heat', { tabindex: 0, role: 'application', 'aria-label': `${label}, arrow keys move` }), whole = h('div.whole', { hidden: true }, canvas);
         const table = h('table', { role: 'grid', 'aria-label': label });
         const readout = h('p.readout', { 'aria-live': 'polite' });
         const low = h('span'), high = h('span'), ramp = h('canvas.ramp', { 'aria-hidden': 'true' });
-        const el = h('div.matrix' + (id ? '#' + id : ''), null, whole, h('div.scroll', null, table),
-            h('div.under', null, readout, h('p.legend', null, low, ramp, high)));
+        const numbers = h('details', { on: { toggle: () => m && update(m) } }, h('summary', null, 'numbers around the chosen cell'), h('div.scroll', null, table));
+        const el = h('div.matrix' + (id ? '#' + id : ''), null, whole, h('div.under', null, readout, h('p.legend', null, low, ramp, high)), numbers);
         const headRow = h('tr'), body = h('tbody'), corner = h('td.corner'), colours = new WeakMap();
-        let m = null, cells = [], heads = [], sides = [], entry = null, rows = 0, cols = 0, top = 0, left = 0;
+        let m = null, cells = [], heads = [], sides = [], entry = null, rows = 0, cols = 0, top = 0, left = 0, plan = null, was = null, wide = 0;
         headRow.append(corner);
         table.append(h('thead', null, headRow), body);
 
@@ -83,7 +83,7 @@ const Matrix = (() => {
             }
             write(cell, hidden === 'hidden' ? '·' : m.format(v), (hidden ? 'masked ' : '') + (chosen ? 'chosen ' : '') +
                 (a === m.selected[0] || b === m.selected[1] ? 'cross' : ''));
-            const rgb = hidden ? null : m.scale.rgb(v), colour = rgb ? Colour.css(rgb) : '';
+            const rgb = hidden ? null : m.scale.rgb(v, a), colour = rgb ? Colour.css(rgb) : '';
             if (colours.get(cell) === colour) return;
             colours.set(cell, colour);
             cell.style.setProperty('background-color', colour);
@@ -91,20 +91,10 @@ const Matrix = (() => {
         }
 
         function showWhole() {
-            whole.hidden = rows === m.rows && cols === m.cols;
-            if (whole.hidden) return;
-            draw(overview, m);
-            const share = (a, b) => `${(100 * a) / b}%`;
-            const [most, width, height] = overviewOf; // pixels of a cell, of all columns, of all rows
-            const zoom = Math.max(1, Math.min(most, Math.floor(width / m.cols), Math.floor(height / m.rows)));
-            overview.style.setProperty('width', `${m.cols * zoom}px`);
-            overview.style.setProperty('height', `${Math.max(m.rows * zoom, 8)}px`);
-            for (const [key, v] of [['left', share(left, m.cols)], ['top', share(top, m.rows)],
-                ['width', share(cols, m.cols)], ['height', share(rows, m.rows)]]) frame.style.setProperty(key, v);
+            plan = whole.hidden ? null : Heat.show(canvas, m, wide = whole.clientWidth || 320, picture);
         }
 
-        function showReadout() {
-            const [i, j] = m.selected;
+        function showReadout([i, j] = m.selected) {
             if (i < 0 || j < 0 || i >= m.rows || j >= m.cols) return fill(readout);
             const hidden = m.masked ? m.masked(i, j) : '';
             return fill(readout, `${m.rowName} ${m.rowLabel(i)}, ${m.colName} ${m.colLabel(j)}: `,
@@ -114,6 +104,21 @@ const Matrix = (() => {
 
         function update(next) {
             m = { format: Numbers.fixed, selected: [-1, -1], ...next };
+            const large = m.rows > maxRows + 4 || m.cols > maxCols + 4;
+            whole.hidden = !large;
+            el.classList.toggle('large', large);
+            el.classList.toggle('filling', filling && !large && m.cols <= WIDE);
+            if (large !== was) numbers.open = !large;
+            was = large;
+            if (numbers.open) showTable();
+            showWhole();
+            showReadout();
+            const names = m.scale.names || [m.format(m.scale.low), m.format(m.scale.high)];
+            [low.textContent, high.textContent] = names;
+            draw(ramp, { rows: 1, cols: 64, scale: m.scale, value: (i, j) => m.scale.at(j / 63), ramp: true });
+        }
+
+        function showTable() {
             const r = m.rows <= maxRows + 4 ? m.rows : maxRows, c = m.cols <= maxCols + 4 ? m.cols : maxCols;
             const focused = table.contains(document.activeElement);
             if (r !== rows || c !== cols) resize(r, c);
@@ -124,16 +129,10 @@ const Matrix = (() => {
             heads.forEach((th, j) => write(th, m.colLabel(left + j), left + j === m.selected[1] ? 'cross' : ''));
             sides.forEach((th, i) => write(th, m.rowLabel(top + i), top + i === m.selected[0] ? 'cross' : ''));
             for (let i = 0; i < rows; i++) for (let j = 0; j < cols; j++) paint(i, j);
-            el.classList.toggle('large', large && cols <= 8);
             const inside = m.selected[0] >= top && m.selected[1] >= left && cells[m.selected[0] - top]?.[m.selected[1] - left];
             entry = !inside && rows && cols ? cells[0][0] : null;
             if (entry) entry.tabIndex = 0;
             if (focused && inside) inside.focus({ preventScroll: true });
-            showWhole();
-            showReadout();
-            low.textContent = m.format(m.scale.low);
-            high.textContent = m.format(m.scale.high);
-            draw(ramp, { rows: 1, cols: 64, scale: m.scale, value: (i, j) => m.scale.at(j / 63) });
         }
 
         function select(i, j) {
@@ -156,28 +155,33 @@ const Matrix = (() => {
             const cell = m && m.onHover && at(e.target);
             if (cell) m.onHover(cell[0], cell[1]);
         });
-        table.addEventListener('keydown', (e) => {
-            const moves = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1],
-                Home: [0, -1e9], End: [0, 1e9], PageUp: [-8, 0], PageDown: [8, 0] };
-            const cell = at(e.target), by = moves[e.key];
+        const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -1e9], End: [0, 1e9], PageUp: [-8, 0], PageDown: [8, 0] };
+        el.addEventListener('keydown', (e) => {
+            const cell = e.target === canvas ? m.selected.map((x) => Math.max(0, x)) : at(e.target), by = MOVES[e.key];
             if (cell && e.key === 'Enter' && m.onChoose) m.onChoose(cell[0], cell[1]);
             if (!cell || !by || e.ctrlKey || e.altKey || e.metaKey) return;
             e.preventDefault();
             e.stopPropagation();
             select(cell[0] + by[0], cell[1] + by[1]);
         });
+        // The cell of the picture under the pointer; null: none.
         const under = (e) => {
-            const box = overview.getBoundingClientRect();
-            return [Math.floor(((e.clientY - box.top) / box.height) * m.rows), Math.floor(((e.clientX - box.left) / box.width) * m.cols)];
+            const box = canvas.getBoundingClientRect(), i = Math.floor((e.clientY - box.top - plan.top) / plan.ch), j = Math.floor((e.clientX - box.left - plan.left) / plan.cw);
+            return i >= 0 && j >= 0 && i < m.rows && j < m.cols ? [i, j] : null;
         };
-        overview.addEventListener('click', (e) => {
-            select(...under(e));
+        canvas.addEventListener('click', (e) => {
+            const cell = under(e);
+            if (!cell) return;
+            select(...cell);
             if (m.onChoose) m.onChoose(...m.selected);
         });
-        overview.addEventListener('mousemove', (e) => {
-            const [i, j] = under(e);
-            if (m.onHover && i >= 0 && j >= 0 && i < m.rows && j < m.cols) m.onHover(i, j);
+        canvas.addEventListener('mousemove', (e) => {
+            const cell = under(e);
+            if (cell && m.onHover) m.onHover(...cell);
+            showReadout(cell || m.selected);
         });
+        canvas.addEventListener('mouseleave', () => showReadout());
+        new ResizeObserver(() => { if (plan && whole.clientWidth && whole.clientWidth !== wide) showWhole(); }).observe(whole);
         return { el, update };
     }
 

@@ -216,7 +216,7 @@ const Patching = (() => {
         hover = h('p.note');
         view = choice('rows and columns', [['positions', 'over positions'], ['heads', 'layers × heads, after the chosen token']], 'positions', () => showMap());
         view.el.hidden = true;
-        map = Matrix.create('change of the measure by site', { id: 'sweep-map', maxRows: 12, overviewOf: [24, 520, 300] });
+        map = Matrix.create('change of the measure by site', { id: 'sweep-map', maxRows: 12 });
         map.el.hidden = true;
         return card('Where does the difference live', 'Every value of the chosen kind is changed alone, and the measure is read after the last token: the numbers of '
             + 'mgpt patch, to the bit. Click a cell (or Enter) to keep its change and see what the model says.',

@@ -4,7 +4,7 @@
 // and no engine.
 const Link = (() => {
     const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature', 'walk'];
-    const WORDS = { view: /^[a-z]+$/, what: /^(weights|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/,
+    const WORDS = { view: /^[a-z]+$/, what: /^(weights|rows|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/,
         cell: /^\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
 
     function editText(e) {
@@ -65,7 +65,7 @@ const Link = (() => {
         const parts = s.view === 'home' ? home(s) : [`view=${s.view}`];
         for (const key of s.view === 'home' ? [] : ['layer', 'head', 'query', 'key']) parts.push(`${key}=${s[key]}`);
         if (s.step < s.ids.length) parts.push(`step=${s.step}`);
-        if (s.what !== 'weights') parts.push(`what=${s.what}`);
+        if (s.what) parts.push(`what=${s.what}`);
         const edits = s.edits.filter((e) => e.kind !== 'steer'); // no address holds a vector
         if (edits.length) parts.push(`edits=${edits.map(editText).join(',')}`);
         if (s.other.length && (s.view === 'experiment' || edits.some((e) => e.scale === 'patch'))) parts.push(`other=${s.other.join('.')}`);
@@ -77,7 +77,7 @@ const Link = (() => {
 })();
 
 const App = (() => {
-    const state = { view: 'home', cell: '', walk: 0, ids: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: 'weights', future: '0',
+    const state = { view: 'home', cell: '', walk: 0, ids: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: '', future: '0',
         edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
     const listeners = [], undo = [];
     let hooks = new Set(), changed = 0, address = 0, known = { list: [], ids: [], edits: null };
@@ -239,7 +239,8 @@ const Token = (() => {
 
     const name = (id) => (isEnd(id) ? `${text(id)} (end)` : text(id));
     const at = (pos) => `${pos} ${text(App.state.ids[pos])}`;
+    const word = (pos) => HomeText.label(App.state.ids[pos]);
     const head = (pos) => `${pos}\n${text(App.state.ids[pos])}`;
     const el = (id) => Dom.h('span.token' + (of(id).control ? '.control' : ''), null, name(id));
-    return { of, text, ends, isEnd, name, at, head, el };
+    return { of, text, ends, isEnd, name, at, word, head, el };
 })();
