@@ -30,7 +30,9 @@ enum {
     ARCH_STABLELM = 1 << 14,
     ARCH_BLOOM = 1 << 15,
     ARCH_COHERE = 1 << 16,
-    ARCH_FALCON = 1 << 17
+    ARCH_FALCON = 1 << 17,
+    ARCH_SEED_OSS = 1 << 18,
+    ARCH_GLM4 = 1 << 19
 };
 
 /* Keys that are numbers of some architectures and refused in the others. */

@@ -18,14 +18,15 @@
 /* Sets of architectures. */
 enum {
     ALL = INT_MAX,
-    FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3 | ARCH_BLOOM |
-            ARCH_FALCON, /* q, k, v in one tensor, or three */
+    FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3 | ARCH_BLOOM | ARCH_FALCON |
+            ARCH_GLM4, /* q, k, v in one tensor, or three */
     PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | ARCH_OLMO2 | ARCH_NANOCHAT),
     NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_STABLELM | ARCH_BLOOM | ARCH_FALCON,
     ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
-            ARCH_OLMO2 | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE,
-    POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO2,
+            ARCH_OLMO2 | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS,
+    GATED_UP = ARCH_PHI3 | ARCH_GLM4, /* gate and up in one tensor */
+    POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO2 | ARCH_GLM4,
     ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT2 | ARCH_BLOOM)
 };
 
@@ -92,15 +93,16 @@ static const struct tensor_slot layer_slots[] = {
     {"attn_output.weight", MATRIX, L(o), D_Q, D_E, ALL, 0},
     {"attn_output.bias", VECTOR, L(o.bias), D_E, D_NONE, 0, ALL},
     {"post_attention_norm.weight", VECTOR, L(post_attn_norm.gain), D_E, D_NONE, POST_NORM, 0},
-    {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, PRE_NORM & ~ONE_NORM, ARCH_MICROGPT | ARCH_STABLELM},
+    {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, PRE_NORM & ~(ONE_NORM | ARCH_SEED_OSS), ARCH_MICROGPT | ARCH_STABLELM},
+    {"post_attention_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, ARCH_SEED_OSS, 0},
     {"ffn_norm.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, NORM_BIAS & ~(ARCH_PHI2 | ARCH_FALCON)},
     {"attn_norm_2.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, 0, ARCH_FALCON},
     {"attn_norm_2.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, ARCH_FALCON},
     {"ffn_gate.weight", MATRIX, L(gate), D_E, D_F, GATED, ARCH_MICROGPT},
     {"ffn_gate.bias", VECTOR, L(gate.bias), D_F, D_NONE, 0, GATED},
-    {"ffn_up.weight", MATRIX, L(up), D_E, D_F, ALL & ~ARCH_PHI3, 0},
-    {"ffn_up.weight", GATE_UP, L(gate), D_E, D_2F, ARCH_PHI3, 0},
-    {"ffn_up.bias", VECTOR, L(up.bias), D_F, D_NONE, 0, ALL & ~ARCH_PHI3},
+    {"ffn_up.weight", MATRIX, L(up), D_E, D_F, ALL & ~GATED_UP, 0},
+    {"ffn_up.weight", GATE_UP, L(gate), D_E, D_2F, GATED_UP, 0},
+    {"ffn_up.bias", VECTOR, L(up.bias), D_F, D_NONE, 0, ALL & ~GATED_UP},
     {"ffn_down.weight", MATRIX, L(down), D_F, D_E, ALL, 0},
     {"ffn_down.bias", VECTOR, L(down.bias), D_E, D_NONE, 0, ALL},
     {"post_ffw_norm.weight", VECTOR, L(post_ffn_norm.gain), D_E, D_NONE, POST_NORM, 0},

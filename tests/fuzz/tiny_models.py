@@ -147,7 +147,8 @@ def gguf_models(root):
             return not apart.match(name) and not (no_rope and name.startswith("rope_"))
 
         split = [apart_all]
-        if arch in ("gpt2", "gptneox", "phi2", "phi3", "starcoder2", "starcoder", "bloom", "mpt", "gptj", "falcon"):
+        if arch in ("gpt2", "gptneox", "phi2", "phi3", "starcoder2", "starcoder", "bloom", "mpt", "gptj", "falcon", "arcee",
+                    "nemotron", "jais2", "chatglm", "glm4"):
             split.append(together)
         for i, optional in enumerate(split):
             yield "%s-all-%d" % (arch, i), gguf_model(root, arch, optional)

@@ -65,8 +65,8 @@ def spread(name, shape, transposed):
 
 
 def randomise(model):
-    """Draws every parameter. Gemma's norms multiply by 1 + weight, so theirs are centred on 0."""
-    centre = 0.0 if model.config.model_type.startswith("gemma") else 1.0
+    """Draws every parameter. Gemma's and Nemotron's norms multiply by 1 + weight: centred on 0."""
+    centre = 0.0 if model.config.model_type.startswith(("gemma", "nemotron")) else 1.0
     transposed = model.config.model_type == "gpt2"
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
@@ -341,6 +341,28 @@ def models():
         "mpt": (hf.MptConfig(
             d_model=24, n_heads=6, n_layers=2, max_seq_len=48, vocab_size=33, bos_token_id=0,
             eos_token_id=0, attn_config=dict(clip_qkv=1.5, softmax_scale=0.6)), {}),
+        "arcee": (hf.ArceeConfig(
+            **shape(24, 3, 1, 34), rms_norm_eps=1e-5, rope_parameters=rope(10000.0)), dict(qk=(1,))),
+        "nemotron": (hf.NemotronConfig(
+            **shape(20, 2, 1, 34), head_dim=12, norm_eps=1e-5,
+            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(patterns=())),
+        "jais2": (hf.Jais2Config(
+            **shape(24, 3, 3, 30), layer_norm_eps=1e-5, rope_parameters=rope(500000.0)), dict(patterns=())),
+        "ernie4_5": (hf.Ernie4_5Config(
+            **shape(20, 2, 1, 28), head_dim=12, rms_norm_eps=1e-5, tie_word_embeddings=True,
+            rope_parameters=rope(500000.0)), dict(qk=(1,))),
+        "helium": (hf.HeliumConfig(
+            **shape(24, 3, 1, 26), head_dim=8, rms_norm_eps=1e-8, rope_parameters=rope(100000.0)),
+            dict(patterns=())),
+        "seed_oss": (hf.SeedOssConfig(
+            **shape(20, 2, 1, 26), head_dim=12, rms_norm_eps=1e-6, attention_out_bias=True,
+            rope_parameters=rope(10000.0)), dict(patterns=())),
+        "glm": (hf.GlmConfig(
+            **shape(24, 3, 1, 26), head_dim=8, rms_norm_eps=1.5625e-7,
+            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(patterns=())),
+        "glm4": (hf.Glm4Config(
+            **shape(20, 2, 1, 28), head_dim=12, rms_norm_eps=1e-5,
+            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
     }
 
 

@@ -273,11 +273,20 @@ TYPES = {
         logit_scale=d.real(0.05, 1), **d.bias('attention_bias', 'use_qk_norm'))),
     'cohere2': plain(hf.Cohere2Config, more=lambda d: dict(
         logit_scale=d.real(0.05, 1), sliding_window=9, layer_types=d.of([None, d.layer_types()]))),
+    'arcee': plain(hf.ArceeConfig, more=lambda d: dict(
+        hidden_act=d.act('relu2'), **d.bias('attention_bias', 'mlp_bias'))),
+    'nemotron': plain(hf.NemotronConfig, wide=True, more=lambda d: partial(d, 'attention_bias', 'mlp_bias')),
+    'jais2': plain(hf.Jais2Config, wide=True, more=lambda d: d.bias('attention_bias', 'mlp_bias')),
+    'ernie4_5': plain(hf.Ernie4_5Config, wide=True, more=lambda d: d.bias('use_bias')),
+    'helium': plain(hf.HeliumConfig, more=lambda d: dict(
+        head_dim=d.head_dim, **d.bias('attention_bias', 'mlp_bias'))),
+    'seed_oss': plain(hf.SeedOssConfig, wide=True, more=lambda d: d.bias(
+        'attention_bias', 'attention_out_bias', 'mlp_bias')),
+    'glm': plain(hf.GlmConfig, wide=True, more=lambda d: partial(d, 'attention_bias')),
+    'glm4': plain(hf.Glm4Config, wide=True, more=lambda d: partial(d, 'attention_bias')),
     'mixtral': plain(hf.MixtralConfig, more=lambda d: dict(num_local_experts=2)),
-    'helium': plain(hf.HeliumConfig), 'arcee': plain(hf.ArceeConfig),
-    'ernie4_5': plain(hf.Ernie4_5Config), 'exaone4': plain(hf.Exaone4Config),
-    'glm4': plain(hf.Glm4Config), 'hunyuan_v1_dense': plain(hf.HunYuanDenseV1Config), 'apertus': plain(hf.ApertusConfig),
-    'seed_oss': plain(hf.SeedOssConfig),
+    'exaone4': plain(hf.Exaone4Config), 'hunyuan_v1_dense': plain(hf.HunYuanDenseV1Config),
+    'apertus': plain(hf.ApertusConfig),
 }
 
 

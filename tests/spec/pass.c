@@ -98,6 +98,7 @@ static const struct arch {
     int embd_root;     /* embeddings times sqrt(n_embd) */
     double alibi;      /* attention.max_alibi_bias when absent */
     int divides;       /* logit_scale divides the logits */
+    int mlp_norm_post; /* the norm before the MLP is called post_attention_norm */
 } archs[] = {
     {"microgpt", "relu", .embd_norm = 1, .no_final_norm = 1},
     {"llama", "silu", .pairs = 1},
@@ -124,6 +125,14 @@ static const struct arch {
     {"cohere2", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1, .full_every = 4,
      .rope_windowed = 1},
     {"falcon", "gelu_erf", .layer_norm = 1, .parallel = 1, .pairs = 2},
+    {"arcee", "relu2", .pairs = 1},
+    {"nemotron", "relu2", .layer_norm = 1, .pairs = 2},
+    {"jais2", "relu2", .layer_norm = 1, .pairs = 2},
+    {"ernie4_5", "silu", .pairs = 1},
+    {"helium", "silu", .pairs = 1},
+    {"seed_oss", "silu", .pairs = 2, .mlp_norm_post = 1},
+    {"chatglm", "silu", .pairs = 1},
+    {"glm4", "silu", .pairs = 1},
     {"nanochat", "relu2", .embd_norm = 1, .qk_norm = 1, .pairs = 2},
 };
 static const struct arch *a;
@@ -315,10 +324,12 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     rope(l, k, G, pos);
     attend(l, o, q, keys, values, pos);
     matmul(l, "attn_output", 0, out, E, o);
-    norm(l, "post_attention_norm", out, out, E, E, 0);
+    if (!a->mlp_norm_post)
+        norm(l, "post_attention_norm", out, out, E, E, 0);
     scale(out, E, (float)real("residual_scale", 1));
     add(x, out, !parallel);
-    norm(l, one_norm ? "attn_norm" : "ffn_norm", h, x, E, E, inputs);
+    const char *mlp_norm = a->mlp_norm_post ? "post_attention_norm" : "ffn_norm";
+    norm(l, one_norm ? "attn_norm" : mlp_norm, h, x, E, E, inputs);
     matmul(l, gated && !both ? "ffn_gate" : "ffn_up", 0, f, F, h);
     matmul(l, "ffn_up", both ? F : 0, up, gated ? F : 0, h);
     for (size_t i = 0; i < F; i++)

@@ -71,7 +71,7 @@ static void check_gains(const struct toy *m, int layer)
     const struct toy_arch *row = m->spec.row;
     int behind = row->norms == NORMS_AFTER || row->norms == NORMS_AROUND;
     int qk = row->qk == QK_PER_HEAD || row->qk == QK_WHOLE;
-    assert_int_equal(has(m, layer, "post_attention_norm"), behind);
+    assert_int_equal(has(m, layer, "post_attention_norm"), behind || row->mlp_norm);
     assert_int_equal(has(m, layer, "post_ffw_norm"), behind);
     assert_int_equal(has(m, layer, "attn_q_norm"), qk);
     assert_int_equal(has(m, layer, "attn_k_norm"), qk);

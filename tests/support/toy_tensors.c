@@ -178,7 +178,7 @@ static void add_layer(struct toy *m, int layer)
     if (s->two_norms)
         add_layer_norm(m, layer, "attn_norm_2");
     if (norms == NORMS_BEFORE || norms == NORMS_AROUND)
-        add_layer_norm(m, layer, "ffn_norm");
+        add_layer_norm(m, layer, s->row->mlp_norm ? s->row->mlp_norm : "ffn_norm");
     if (s->row->gated && !s->row->gate_up)
         add_linear(m, layer, "ffn_gate", E, s->n_ff, 1.4);
     add_linear(m, layer, "ffn_up", E, s->n_ff * (s->row->gate_up ? 2 : 1), 1);

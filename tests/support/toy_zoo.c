@@ -212,6 +212,35 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "falcon, two norms, GQA 4/2, biases", .arch = "falcon", .n_layer = 2, .n_embd = 24,
      .n_head = 4, .n_head_kv = 2, .n_ff = 41, .n_ctx = 80, .n_vocab = 27, .biases = 1,
      .two_norms = 1},
+    [ZOO_ARCEE] = {
+     .label = "arcee, ReLU² without a gate, GQA 4/2", .arch = "arcee", .n_layer = 2, .n_embd = 24,
+     .n_head = 4, .n_head_kv = 2, .n_ff = 50, .n_ctx = 80, .n_vocab = 65, .separate = 1},
+    [ZOO_NEMOTRON] = {
+     .label = "nemotron, half of each head rotates, biases", .arch = "nemotron", .n_layer = 2,
+     .n_embd = 24, .n_head = 3, .rope_dims = 4, .n_ff = 41, .n_ctx = 80, .n_vocab = 27,
+     .biases = 1, .separate = 1},
+    [ZOO_JAIS2] = {
+     .label = "jais2, GQA 6/2, no biases, tied", .arch = "jais2", .n_layer = 2, .n_embd = 36,
+     .n_head = 6, .n_head_kv = 2, .n_ff = 33, .n_ctx = 80, .n_vocab = 65, .tied = 1,
+     .separate = 1},
+    [ZOO_ERNIE4_5] = {
+     .label = "ernie4_5, heads wider than their share", .arch = "ernie4_5", .n_layer = 2,
+     .n_embd = 20, .n_head = 4, .n_head_kv = 1, .head_dim = 8, .n_ff = 33, .n_ctx = 80,
+     .n_vocab = 65, .rope_base = 500000, .tied = 1},
+    [ZOO_HELIUM] = {
+     .label = "helium, divisors", .arch = "helium", .n_layer = 2, .n_embd = 24, .n_head = 2,
+     .n_ff = 37, .n_ctx = 80, .n_vocab = 27, .rope_base = 100000, .divisors = 1},
+    [ZOO_SEED_OSS] = {
+     .label = "seed_oss, GQA 4/2, wide heads", .arch = "seed_oss", .n_layer = 2, .n_embd = 20,
+     .n_head = 4, .n_head_kv = 2, .head_dim = 8, .n_ff = 33, .n_ctx = 80, .n_vocab = 65},
+    [ZOO_CHATGLM] = {
+     .label = "chatglm, half of each head rotates in adjacent pairs", .arch = "chatglm",
+     .n_layer = 2, .n_embd = 24, .n_head = 3, .n_head_kv = 1, .rope_dims = 4, .n_ff = 37,
+     .n_ctx = 80, .n_vocab = 65},
+    [ZOO_GLM4] = {
+     .label = "glm4, q, k, v apart, biases", .arch = "glm4", .n_layer = 2, .n_embd = 20,
+     .n_head = 4, .n_head_kv = 2, .head_dim = 8, .rope_dims = 4, .n_ff = 33, .n_ctx = 80,
+     .n_vocab = 27, .separate = 1},
     [ZOO_NANOCHAT_2025] = {
      .label = "nanochat of 2025", .arch = "nanochat", .n_layer = 2, .n_embd = 24, .n_head = 2,
      .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .eps = 0x1p-23, .softcap = 15},

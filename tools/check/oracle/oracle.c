@@ -234,6 +234,16 @@ static void oracle_add(const struct oracle *o, int left_out, const double *y)
     math_round(o->s, o->x, o->T * o->E);
 }
 
+/* The norm before the MLP, whose tensor files of some architectures call post_attention_norm. */
+static const char *mlp_norm_stem(const struct oracle *o, int layer)
+{
+    const struct oracle_layer *l = &o->s->layers[layer];
+    if (l->shared_norm || oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT)
+        return "attn_norm";
+    int other = l->mlp_norm && oracle_find(o, layer, "ffn_norm", ".weight") == ORACLE_ABSENT;
+    return other ? "post_attention_norm" : "ffn_norm";
+}
+
 /* What attention adds to the residual, into a. */
 static void attention(struct oracle *o, int layer)
 {
@@ -246,7 +256,8 @@ static void attention(struct oracle *o, int layer)
             oracle_attend(o, layer, t, head);
     point(o, MGPT_HEADS, layer, o->z, o->qw);
     matmul(o, layer, "attn_output", 0, o->z, o->qw, o->E, o->a);
-    branch_output(o, layer, "post_attention_norm", o->a);
+    int is_mlps = strcmp(mlp_norm_stem(o, layer), "post_attention_norm") == 0;
+    branch_output(o, layer, is_mlps ? "" : "post_attention_norm", o->a);
     point(o, MGPT_ATTN_OUT, layer, o->a, o->E);
 }
 
@@ -256,8 +267,7 @@ static void mlp(struct oracle *o, int layer)
     const struct oracle_layer *l = &o->s->layers[layer];
     int gated = o->s->gated;
     int fused = gated && oracle_find(o, layer, "ffn_gate", ".weight") == ORACLE_ABSENT;
-    int second = oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT;
-    branch_input(o, layer, l->shared_norm || second ? "attn_norm" : "ffn_norm", l->mlp_norm);
+    branch_input(o, layer, mlp_norm_stem(o, layer), l->mlp_norm);
     point(o, MGPT_MLP_IN, layer, o->h, o->E);
     matmul(o, layer, gated && !fused ? "ffn_gate" : "ffn_up", 0, o->h, o->E, o->F, o->f);
     point(o, MGPT_MLP_PRE, layer, o->f, o->F);

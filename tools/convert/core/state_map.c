@@ -111,7 +111,7 @@ static int map_tensor(struct state *s, const struct state_row *rows, size_t n, u
     for (size_t i = 0; status > 0 && i < n; i++)
         status = part_of(s, &rows[i], layer, is_bias, &parts[i], err);
     full_name(to, rows->to, rows, layer, is_bias);
-    float plus = rows->flags & STATE_PLUS_ONE ? 1.0f : 0.0f;
+    float plus = rows->flags & STATE_PLUS_ONE && !is_bias ? 1.0f : 0.0f;
     uint64_t n_in = rows->n_out && !is_bias ? state_size(&s->c->hp, rows->n_in) : 0;
     if (status > 0)
         status = state_put(s->c, to, n_in, parts, n, plus, err);

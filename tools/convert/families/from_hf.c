@@ -24,7 +24,8 @@ static const struct {
 } kinds[] = {{hf_gpt2_families, &hf_n_gpt2_families},
              {hf_llama_families, &hf_n_llama_families},
              {hf_neox_families, &hf_n_neox_families},
-             {hf_gptj_families, &hf_n_gptj_families}};
+             {hf_gptj_families, &hf_n_gptj_families},
+             {hf_variant_families, &hf_n_variant_families}};
 
 static int find_family(struct hf_model *m, mgpt_error *err)
 {
@@ -48,18 +49,25 @@ static int find_family(struct hf_model *m, mgpt_error *err)
 
 /* Keys that mean another forward pass in any model. */
 static const char *const refused[] = {
-    "quantization_config", "num_experts",         "num_local_experts",
-    "n_routed_experts",    "add_cross_attention", "is_encoder_decoder",
-    "use_qk_norm",         "attention_sinks",     "use_bidirectional_attention",
+    "quantization_config",
+    "num_experts",
+    "num_local_experts",
+    "n_routed_experts",
+    "add_cross_attention",
+    "is_encoder_decoder",
+    "use_qk_norm",
+    "attention_sinks",
+    "use_bidirectional_attention",
+    "attn_logit_softcapping",
 };
 
 static int refuse_features(const struct hf_model *m, mgpt_error *err)
 {
     int status = MGPT_OK;
+    const char *known = m->family->knows ? m->family->knows : "";
     for (size_t i = 0; status == MGPT_OK && i < HF_COUNT(refused); i++)
-        status = hf_must_be_off(m->cfg.text, refused[i], err);
-    if (status == MGPT_OK && !m->family->caps)
-        status = hf_must_be_off(m->cfg.text, "attn_logit_softcapping", err);
+        if (strcmp(refused[i], known) != 0)
+            status = hf_must_be_off(m->cfg.text, refused[i], err);
     return status == MGPT_OK ? hf_must_be_off(m->cfg.root, "quantization_config", err) : status;
 }
 
@@ -216,22 +224,21 @@ static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *
     const struct {
         unsigned flag;
         const char *key;
-        int absent;
-    } keys[] = {{HF_ATTENTION_BIAS, "attention_bias", m->family->attention_bias},
-                {HF_MLP_BIAS, "mlp_bias", 0},
-                {HF_USE_BIAS, "use_bias", 1},
-                {HF_QKV_BIAS, "use_qkv_bias", 0},
-                {HF_ENABLE_BIAS, "enable_bias", 1},
-                {HF_BIAS, "bias", 0}};
+    } keys[] = {{HF_ATTENTION_BIAS, "attention_bias"},
+                {HF_OUT_BIAS, "attention_out_bias"},
+                {HF_MLP_BIAS, "mlp_bias"},
+                {HF_USE_BIAS, "use_bias"},
+                {HF_QKV_BIAS, "use_qkv_bias"},
+                {HF_ENABLE_BIAS, "enable_bias"},
+                {HF_BIAS, "bias"}};
     for (size_t i = 0; i < m->family->n_rows; i++) {
         struct state_row row = m->family->rows[i];
         if ((row.flags & HF_SEQUENTIAL && m->c->hp.parallel > 0) ||
             row.flags & (m->one_norm ? HF_TWO_NORMS : HF_ONE_NORM))
             continue;
         for (size_t k = 0; k < HF_COUNT(keys); k++) {
-            int on = 0;
-            if (row.flags & keys[k].flag &&
-                hf_flag(m->cfg.text, keys[k].key, keys[k].absent, &on, err) < 0)
+            int on = 0, absent = (m->family->biases & keys[k].flag) != 0;
+            if (row.flags & keys[k].flag && hf_flag(m->cfg.text, keys[k].key, absent, &on, err) < 0)
                 return MGPT_EFILE;
             if (on)
                 row.flags |= STATE_BIAS;

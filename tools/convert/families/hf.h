@@ -31,7 +31,8 @@ enum {
     HF_SEQUENTIAL = STATE_OTHER_FLAGS << 5, /* only without use_parallel_residual */
     HF_BIAS = STATE_OTHER_FLAGS << 6,
     HF_ONE_NORM = STATE_OTHER_FLAGS << 7, /* only with hf_model.one_norm, or without */
-    HF_TWO_NORMS = STATE_OTHER_FLAGS << 8
+    HF_TWO_NORMS = STATE_OTHER_FLAGS << 8,
+    HF_OUT_BIAS = STATE_OTHER_FLAGS << 9
 };
 
 struct hf_model;
@@ -45,14 +46,14 @@ struct hf_family {
     int tied;                    /* when tie_word_embeddings is absent */
     int windowed;                /* rope settings per kind of layer: full and windowed */
     uint32_t full_every;         /* each n-th layer has no window: needs no key in GGUF; 0: none */
-    int caps;                    /* scores may have a soft cap */
-    uint32_t window;             /* when sliding_window is absent; 0: none */
-    int states_head_dim;         /* GGUF files of the architecture always have key_length */
+    const char *knows;   /* a key that means another forward pass in other families; NULL: none */
+    uint32_t window;     /* when sliding_window is absent; 0: none */
+    int states_head_dim; /* GGUF files of the architecture always have key_length */
     const struct hf_rope_keys *rope; /* NULL: no rope */
     int partial_rope;                /* part of a head may be rotated although all is the default */
     const struct state_row *rows;
     size_t n_rows;
-    int attention_bias;                                    /* when the key is absent */
+    unsigned biases; /* flags of HF_..._BIAS whose keys are true when absent */
     int (*configure)(struct hf_model *m, mgpt_error *err); /* NULL: nothing more in config.json */
     int (*put)(struct hf_model *m, mgpt_error *err);       /* NULL: no tensors beyond the rows */
 };
@@ -71,8 +72,9 @@ struct hf_model {
 #define HF_ROWS(a) .rows = (a), .n_rows = HF_COUNT(a)
 
 extern const struct hf_family hf_gpt2_families[], hf_llama_families[], hf_neox_families[],
-    hf_gptj_families[];
-extern const size_t hf_n_gpt2_families, hf_n_llama_families, hf_n_neox_families, hf_n_gptj_families;
+    hf_gptj_families[], hf_variant_families[];
+extern const size_t hf_n_gpt2_families, hf_n_llama_families, hf_n_neox_families, hf_n_gptj_families,
+    hf_n_variant_families;
 
 /* ---- hf_windows.c ---------------------------------------------------------------------------- */
 

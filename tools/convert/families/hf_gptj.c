@@ -308,7 +308,7 @@ static const char *const gptj_prefixes[] = {"transformer.", NULL};
 
 const struct hf_family hf_gptj_families[] = {
     {"opt", "gpt2", &opt_keys, "gelu_tanh", opt_prefixes, "lm_head.weight", .tied = 1,
-     HF_ROWS(opt_rows), .configure = opt, .put = opt_positions},
+     HF_ROWS(opt_rows), .biases = HF_ENABLE_BIAS, .configure = opt, .put = opt_positions},
     {"gptj", "gptj", &gptj_keys, "gelu_tanh", GPTJ(gptj_rows), .configure = gptj},
     {"codegen", "gptj", &gptj_keys, "gelu_tanh", GPTJ(codegen_rows), .configure = gptj,
      .put = codegen_qkv},

@@ -5,33 +5,12 @@
  * llama, smollm3 and olmo pair adjacent ones, so there the rows of q and k are reordered (FORMATS:
  * row order); nanochat rotates with the opposite sign, which swapping the halves undoes.
  */
+#include "convert/families/hf_llama.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "convert/families/hf.h"
 
 #include <math.h>
 #include <string.h>
-
-/* clang-format off */
-#define EMBD {"embed_tokens", "token_embd", 'V', 'E', 0}
-#define ATTENTION(qk, qkv_bias, o_bias)                                                            \
-    {"layers.N.self_attn.q_proj", "blk.N.attn_q", 'Q', 'E', (qk) | (qkv_bias)},                    \
-    {"layers.N.self_attn.k_proj", "blk.N.attn_k", 'K', 'E', (qk) | (qkv_bias)},                    \
-    {"layers.N.self_attn.v_proj", "blk.N.attn_v", 'K', 'E', qkv_bias},                             \
-    {"layers.N.self_attn.o_proj", "blk.N.attn_output", 'E', 'Q', o_bias}
-#define QK_NORMS(q, k, flags)                                                                      \
-    {"layers.N.self_attn.q_norm", "blk.N.attn_q_norm", 0, q, flags},                               \
-    {"layers.N.self_attn.k_norm", "blk.N.attn_k_norm", 0, k, flags}
-#define GATED_MLP(bias)                                                                            \
-    {"layers.N.mlp.gate_proj", "blk.N.ffn_gate", 'F', 'E', bias},                                  \
-    {"layers.N.mlp.up_proj", "blk.N.ffn_up", 'F', 'E', bias},                                      \
-    {"layers.N.mlp.down_proj", "blk.N.ffn_down", 'E', 'F', bias}
-#define PRE_NORMS                                                                                  \
-    {"layers.N.input_layernorm", "blk.N.attn_norm", 0, 'E', 0},                                    \
-    {"layers.N.post_attention_layernorm", "blk.N.ffn_norm", 0, 'E', 0}
-#define POST_NORM(from, to, flags) {"layers.N." from "_layernorm", "blk.N." to, 0, 'E', flags}
-#define NORM(flags) {"norm", "output_norm", 0, 'E', flags}
-/* clang-format on */
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
@@ -265,67 +244,58 @@ static int nanochat(struct hf_model *m, mgpt_error *err)
 
 /* ---- the families ---------------------------------------------------------------------------- */
 
-#define LLAMA_KEYS(eps_key, act_key)                                                               \
-    {                                                                                              \
-        .n_embd = "hidden_size", .n_layer = "num_hidden_layers", .n_head = "num_attention_heads",  \
-        .n_head_kv = "num_key_value_heads", .head_dim = "head_dim", .n_ff = "intermediate_size",   \
-        .n_ctx = "max_position_embeddings", .eps = eps_key, .activation = act_key                  \
-    }
-
-static const struct hf_keys llama_keys = LLAMA_KEYS("rms_norm_eps", "hidden_act");
+const struct hf_keys hf_llama_keys = LLAMA_KEYS("rms_norm_eps", "hidden_act");
 static const struct hf_keys cohere_keys = LLAMA_KEYS("layer_norm_eps", "hidden_act");
 static const struct hf_keys gemma2_keys = LLAMA_KEYS("rms_norm_eps", "hidden_activation");
 static const struct hf_keys olmo_keys = LLAMA_KEYS(NULL, "hidden_act");
 
-static const struct hf_rope_keys rope_10000 = {"rope_theta", "partial_rotary_factor", 10000, 1};
+const struct hf_rope_keys hf_rope_10000 = {"rope_theta", "partial_rotary_factor", 10000, 1};
 static const struct hf_rope_keys rope_stated = {"rope_theta", "partial_rotary_factor", NAN, 1};
-static const struct hf_rope_keys rope_500000 = {"rope_theta", "partial_rotary_factor", 500000, 1};
-static const struct hf_rope_keys rope_1e6 = {"rope_theta", "partial_rotary_factor", 1e6, 1};
+const struct hf_rope_keys hf_rope_500000 = {"rope_theta", "partial_rotary_factor", 500000, 1};
+const struct hf_rope_keys hf_rope_1e6 = {"rope_theta", "partial_rotary_factor", 1e6, 1};
 
-static const char *const prefixes[] = {"model.", "language_model.", NULL};
-
-#define COMMON .prefixes = prefixes, .head = "lm_head.weight"
+const char *const hf_llama_prefixes[] = {"model.", "language_model.", NULL};
 
 const struct hf_family hf_llama_families[] = {
-    {"llama", "llama", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(llama_rows)},
-    {"mistral", "llama", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(llama_rows),
-     .configure = hf_one_window, .window = 4096},
-    {"granite", "granite", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(llama_rows),
-     .configure = granite},
+    {"llama", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000, HF_ROWS(llama_rows)},
+    {"mistral", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
+     HF_ROWS(llama_rows), .configure = hf_one_window, .window = 4096},
+    {"granite", "granite", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
+     HF_ROWS(llama_rows), .configure = granite},
     {"cohere", "command-r", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
      HF_ROWS(cohere_rows), .configure = cohere},
     {"cohere2", "cohere2", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
      HF_ROWS(cohere_rows), .configure = cohere, .window = 4096, .full_every = 4},
-    {"phi3", "phi3", &llama_keys, "silu", COMMON, .rope = &rope_10000, .partial_rope = 1,
+    {"phi3", "phi3", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000, .partial_rope = 1,
      HF_ROWS(phi3_rows), .configure = hf_one_window},
-    {"gemma", "gemma", &llama_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
-     .rope = &rope_10000, HF_ROWS(gemma_rows), .configure = gemma},
+    {"gemma", "gemma", &hf_llama_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
+     .rope = &hf_rope_10000, HF_ROWS(gemma_rows), .configure = gemma},
     {"gemma2", "gemma2", &gemma2_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
-     .rope = &rope_10000, HF_ROWS(gemma2_rows), .configure = gemma2, .caps = 1, .window = 4096,
-     .full_every = 2},
-    {"qwen2", "qwen2", &llama_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(qwen2_rows),
+     .rope = &hf_rope_10000, HF_ROWS(gemma2_rows), .configure = gemma2,
+     .knows = "attn_logit_softcapping", .window = 4096, .full_every = 2},
+    {"qwen2", "qwen2", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000, HF_ROWS(qwen2_rows),
      .configure = hf_used_windows, .window = 4096},
-    {"qwen3", "qwen3", &llama_keys, "silu", COMMON, .states_head_dim = 1, .rope = &rope_stated,
+    {"qwen3", "qwen3", &hf_llama_keys, "silu", COMMON, .states_head_dim = 1, .rope = &rope_stated,
      HF_ROWS(qwen3_rows), .configure = hf_used_windows, .window = 4096},
-    {"smollm3", "smollm3", &llama_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
+    {"smollm3", "smollm3", &hf_llama_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
      HF_ROWS(llama_rows), .configure = smollm3},
     {"gemma3_text", "gemma3", &gemma2_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
-     .rope = &rope_1e6, HF_ROWS(gemma3_rows), .configure = gemma3, .windowed = 1, .window = 4096,
+     .rope = &hf_rope_1e6, HF_ROWS(gemma3_rows), .configure = gemma3, .windowed = 1, .window = 4096,
      .full_every = 6},
-    {"olmo", "olmo", &olmo_keys, "silu", COMMON, .rope = &rope_10000, HF_ROWS(olmo_rows),
+    {"olmo", "olmo", &olmo_keys, "silu", COMMON, .rope = &hf_rope_10000, HF_ROWS(olmo_rows),
      .configure = olmo},
     {
         "olmo2",
         "olmo2",
-        &llama_keys,
+        &hf_llama_keys,
         "silu",
         COMMON,
-        .rope = &rope_10000,
+        .rope = &hf_rope_10000,
         HF_ROWS(olmo2_rows),
     },
-    {"olmo3", "olmo2", &llama_keys, "silu", COMMON, .rope = &rope_500000, HF_ROWS(olmo2_rows),
+    {"olmo3", "olmo2", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_500000, HF_ROWS(olmo2_rows),
      .configure = olmo3, .windowed = 1, .window = 4096},
-    {"nanochat", "nanochat", &llama_keys, "relu2", COMMON, .rope = &rope_10000,
+    {"nanochat", "nanochat", &hf_llama_keys, "relu2", COMMON, .rope = &hf_rope_10000,
      HF_ROWS(nanochat_rows), .configure = nanochat},
 };
 const size_t hf_n_llama_families = HF_COUNT(hf_llama_families);

@@ -123,11 +123,12 @@ static const char *const phi_prefixes[] = {"model.", NULL};
 
 const struct hf_family hf_neox_families[] = {
     {"gpt_neox", "gptneox", &neox_keys, "gelu_erf", neox_prefixes, "embed_out.weight",
-     .rope = &neox_rope, HF_ROWS(neox_rows), .attention_bias = 1, .configure = neox},
+     .rope = &neox_rope, HF_ROWS(neox_rows), .biases = HF_ATTENTION_BIAS, .configure = neox},
     {"phi", "phi2", &phi_keys, "gelu_tanh", phi_prefixes, "lm_head.weight", .rope = &phi_rope,
      HF_ROWS(phi_rows), .configure = phi},
     {"starcoder2", "starcoder2", &starcoder2_keys, "gelu_tanh", phi_prefixes, "lm_head.weight",
-     .tied = 1, .rope = &starcoder2_rope, HF_ROWS(starcoder2_rows), .configure = hf_one_window},
+     .tied = 1, .rope = &starcoder2_rope, HF_ROWS(starcoder2_rows), .biases = HF_USE_BIAS,
+     .configure = hf_one_window},
     {"stablelm", "stablelm", &phi_keys, "silu", phi_prefixes, "lm_head.weight",
      .rope = &stablelm_rope, HF_ROWS(stablelm_rows), .configure = stablelm},
 };
