@@ -189,6 +189,8 @@ static int open_vocabulary(struct tok *t, const struct gguf *g, mgpt_error *err)
     if (status == MGPT_OK)
         status = load_ids(t, g, spm, err);
     if (status == MGPT_OK)
+        status = steps_open(&t->steps, g, err);
+    if (status == MGPT_OK)
         status = tok_specials_load(t, g, err);
     if (status < 0)
         return status;
@@ -221,7 +223,8 @@ void tok_free(struct tok *t)
         return;
     if (t->kind)
         t->kind->close(t);
-    free(t->specials);
+    tok_specials_free(t);
+    steps_close(t->steps);
     free(t->pieces);
     free(t->entries);
     free(t);
@@ -294,33 +297,27 @@ int tok_drops_space(const struct tok *t, int32_t first)
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 
-static int encode_plain(struct tok_call *c, size_t from, size_t to)
+/* Text between special tokens of the normalized text. */
+static int encode_normal(struct tok_call *c, const char *text, size_t from, size_t to)
 {
-    return from < to ? c->t->kind->encode(c, c->text + from, to - from) : MGPT_OK;
+    return steps_encode(c, text + from, to - from, c->at_start && from == 0);
 }
 
-/* Encodes everything but BOS and EOS. */
-static int encode_text(struct tok_call *c, size_t n_bytes, unsigned flags)
+/* Text between special tokens. */
+static int encode_plain(struct tok_call *c, const char *text, size_t from, size_t to)
 {
-    size_t from = 0;
-    for (size_t at = 0; c->t->n_specials > 0 && at < n_bytes;) {
-        const struct tok_special *s = tok_special_at(c->t, c->text + at, n_bytes - at, flags);
-        if (!s) {
-            at++;
-            continue;
-        }
-        unsigned strips = c->t->entries[s->id].strips;
-        size_t to = strips & STRIPS_LEFT ? tok_strip_left(c->text, from, at) : at;
-        int status = encode_plain(c, from, to);
-        if (status < 0)
-            return status;
-        tok_put(c, (int32_t)s->id);
-        at += s->text.n;
-        if (strips & STRIPS_RIGHT)
-            at = tok_strip_right(c->text, at, n_bytes);
-        from = at;
-    }
-    return encode_plain(c, from, n_bytes);
+    const struct tok *t = c->t;
+    char *normal = NULL;
+    if (!t->steps)
+        return t->kind->encode(c, text + from, to - from);
+    c->part_at = from;
+    c->at_start = from == 0;
+    int status =
+        steps_normalize(t->steps, text + from, to - from, &normal, &c->at_start, &c->limit, c->err);
+    if (status == MGPT_OK)
+        status = tok_specials_split(c, &t->normal_specials, normal, arr_len(normal), encode_normal);
+    arr_free(normal);
+    return status;
 }
 
 static int check_arguments(const struct tok *t, const char *text, size_t n_bytes, unsigned flags,
@@ -348,13 +345,20 @@ int64_t tok_encode(const struct tok *t, const char *text, size_t n_bytes, unsign
     int status = check_arguments(t, text, n_bytes, flags, tokens, cap, err);
     if (status < 0)
         return status;
-    struct tok_call c = {.t = t, .text = text, .err = err, .tokens = tokens, .cap = cap};
+    struct tok_call c = {.t = t,
+                         .text = text,
+                         .err = err,
+                         .flags = flags,
+                         .tokens = tokens,
+                         .cap = cap,
+                         .limit = STEPS_LIMIT(n_bytes)};
     int framed = !(flags & MGPT_NO_SPECIAL_TOKENS);
-    const struct tok_special *first = n_bytes > 0 ? tok_special_at(t, text, n_bytes, flags) : NULL;
+    const struct tok_special *first =
+        n_bytes > 0 ? tok_special_at(&t->specials, text, n_bytes, flags) : NULL;
     int has_bos = first && (int32_t)first->id == t->bos;
     if (framed && tok_adds_bos(t) && !has_bos)
         tok_put(&c, t->bos);
-    status = encode_text(&c, n_bytes, flags);
+    status = tok_specials_split(&c, &t->specials, text, n_bytes, encode_plain);
     if (framed && t->adds_eos && t->eos >= 0)
         tok_put(&c, t->eos);
     arr_free(c.symbols);

@@ -107,7 +107,7 @@ static int bpe_pair(const struct tok_call *c, const struct merge_symbol *left,
 static int refuse_byte(struct tok_call *c, const char *p, uint8_t byte)
 {
     static const char hex[] = "0123456789ABCDEF";
-    uint64_t at = (uint64_t)(p - c->text);
+    uint64_t at = tok_place(c, p);
     return err_set(c->err, MGPT_ETEXT, at,
                    "byte 0x%c%c at byte %llu is not in the vocabulary (%zu tokens)", hex[byte >> 4],
                    hex[byte & 15], (unsigned long long)at, c->t->n);

@@ -107,7 +107,7 @@ static int refuse_char(struct tok_call *c, const char *p, size_t n)
     char name[TOK_NAME_MAX], known[80] = "";
     tok_name_unit(name, p, n);
     describe_chars(c->t->chars, known, sizeof known);
-    uint64_t at = (uint64_t)(p - c->text);
+    uint64_t at = tok_place(c, p);
     return err_set(c->err, MGPT_ETEXT, at,
                    "%s at byte %llu is not in the vocabulary (%zu tokens: %s)", name,
                    (unsigned long long)at, c->t->n, known);

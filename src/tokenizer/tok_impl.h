@@ -12,7 +12,9 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "tokenizer/tok.h"
+#include "tokenizer/tok_chars.h"
 #include "tokenizer/tok_split.h"
+#include "tokenizer/tok_steps.h"
 
 #define TOK_TEXT_MAX ((size_t)1 << 30) /* bytes that one call encodes */
 #define TOK_TOKEN_MAX 65535            /* bytes of one token's text */
@@ -34,11 +36,15 @@ struct tok_entry {
     uint16_t n_piece;
     uint8_t type;
     uint8_t is_end;
-    uint8_t strips; /* STRIPS_LEFT, STRIPS_RIGHT */
+    uint8_t marks; /* of an added token: the constants below */
 };
 
-/* White space next to a special token that is removed with it. */
-enum { STRIPS_LEFT = 1, STRIPS_RIGHT = 2 };
+enum {
+    STRIPS_LEFT = 1, /* white space next to the token is removed with it */
+    STRIPS_RIGHT = 2,
+    SINGLE_WORD = 4, /* it counts only between characters that are not of words */
+    NORMALIZED = 8   /* it is looked for in the normalized text, as the normalized token */
+};
 
 struct tok_call;
 struct merge_symbol;
@@ -69,6 +75,13 @@ struct tok_special {
     uint8_t type;
 };
 
+/* Those of the text as it is, or those of the normalized text. */
+struct special_set {
+    struct tok_special *rows; /* sorted by bytes, then type; one per text and type */
+    size_t n;
+    uint32_t first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
+};
+
 struct tok {
     const struct tok_kind *kind; /* NULL: "none" */
     size_t n;
@@ -82,10 +95,11 @@ struct tok {
     uint8_t space_alone;           /* no space merges with the space before it */
     uint8_t whole_pieces;          /* byte-level BPE: RULE_WHOLE */
     const struct split_rule *rule; /* NULL: tok_bpe.c refuses the file */
-    struct tok_special *specials;  /* sorted by bytes, then type; one per text and type */
-    size_t n_specials;
-    uint32_t special_first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
-    struct tok_chars *chars;     /* only the one of the kind in use is not NULL */
+    struct tok_steps *steps;       /* NULL: the kind encodes texts as they are */
+    struct special_set specials, normal_specials;
+    char *special_texts;     /* normalized texts of special tokens */
+    struct char_map *word;   /* the characters of words; NULL: no token has SINGLE_WORD */
+    struct tok_chars *chars; /* only the one of the kind in use is not NULL */
     struct tok_bpe *bpe;
     struct tok_spm *spm;
 };
@@ -108,13 +122,23 @@ struct tok_call {
     const struct tok *t;
     const char *text; /* the whole text; offsets in errors count from here */
     mgpt_error *err;
+    unsigned flags; /* of mgpt_encode */
     int32_t *tokens;
     size_t cap;
-    int64_t n;                    /* tokens so far, written or not */
-    const char *base;             /* base of the symbols' `at` */
+    uint64_t limit;   /* bytes that the steps may still produce */
+    int at_start;     /* the normalized text begins with the text's first character */
+    size_t part_at;   /* in a text changed by steps: where the part began in the original text */
+    int64_t n;        /* tokens so far, written or not */
+    const char *base; /* base of the symbols' `at` */
     struct merge_symbol *symbols; /* stb_ds array, reused for each run of symbols */
     uint64_t *heap;               /* stb_ds array of pairs: order, then left symbol */
 };
+
+/* The offset of p in the text, for errors; of its part if steps have changed the text. */
+static inline uint64_t tok_place(const struct tok_call *c, const char *p)
+{
+    return c->t->steps ? c->part_at : (uint64_t)(p - c->text);
+}
 
 static inline void tok_put(struct tok_call *c, int32_t id)
 {
@@ -139,10 +163,16 @@ void merge_undo(struct tok_call *c, uint32_t i);
 /* ---- special tokens (tok_special.c) ---------------------------------------------------------- */
 
 int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err);
+void tok_specials_free(struct tok *t);
 
 /* The longest special token at p (n >= 1 bytes left), or NULL; flags as for mgpt_encode. */
-const struct tok_special *tok_special_at(const struct tok *t, const char *p, size_t n,
+const struct tok_special *tok_special_at(const struct special_set *set, const char *p, size_t n,
                                          unsigned flags);
+
+/* Passes the text between special tokens to `plain`, in order, and puts those tokens. */
+typedef int special_plain_fn(struct tok_call *c, const char *text, size_t from, size_t to);
+int tok_specials_split(struct tok_call *c, const struct special_set *set, const char *text,
+                       size_t n, special_plain_fn *plain);
 
 /* The start of the white space that ends at `to`, not before `from`; the end of the white space
  * that begins at `from`. */

@@ -13,6 +13,8 @@
 
 #define KEY_LEFT "mgpt.tokenizer.lstrip"
 #define KEY_RIGHT "mgpt.tokenizer.rstrip"
+#define KEY_WORD "mgpt.tokenizer.single_word"
+#define KEY_NORMALIZED "mgpt.tokenizer.normalized"
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
@@ -57,25 +59,94 @@ static struct gguf_str special_text(const struct tok *t, const struct tok_entry 
     return e->text;
 }
 
-static int load_special_texts(struct tok *t, mgpt_error *err)
+/* The special tokens whose mark NORMALIZED is `normalized`, into set. */
+static int fill_set(struct tok *t, struct special_set *set, int normalized, mgpt_error *err)
 {
-    size_t n = 0;
+    size_t n = 0, k = 0;
     for (size_t i = 0; i < t->n; i++)
         n += (size_t)is_special(&t->entries[i]);
-    t->specials = mem_new(n, sizeof *t->specials);
-    if (!t->specials)
-        return err_memory(err, "the special tokens", n * sizeof *t->specials);
-    for (size_t i = 0, k = 0; i < t->n; i++)
-        if (is_special(&t->entries[i]))
-            t->specials[k++] = (struct tok_special){special_text(t, &t->entries[i]), (uint32_t)i,
-                                                    t->entries[i].type};
-    qsort(t->specials, n, sizeof *t->specials, compare_specials);
-    t->n_specials = drop_repeated(t->specials, n);
-    for (size_t i = 0; i < t->n_specials; i++)
-        t->special_first[(uint8_t)t->specials[i].text.p[0] + 1]++;
-    for (size_t b = 0; b < 256; b++)
-        t->special_first[b + 1] += t->special_first[b];
+    set->rows = mem_new(n, sizeof *set->rows);
+    if (!set->rows)
+        return err_memory(err, "the special tokens", n * sizeof *set->rows);
+    for (size_t i = 0; i < t->n; i++)
+        if (is_special(&t->entries[i]) && !(t->entries[i].marks & NORMALIZED) == !normalized)
+            set->rows[k++] = (struct tok_special){special_text(t, &t->entries[i]), (uint32_t)i,
+                                                  t->entries[i].type};
+    set->n = k;
     return MGPT_OK;
+}
+
+static void sort_set(struct special_set *set)
+{
+    qsort(set->rows, set->n, sizeof *set->rows, compare_specials);
+    set->n = drop_repeated(set->rows, set->n);
+    for (size_t i = 0; i < set->n; i++)
+        set->first[(uint8_t)set->rows[i].text.p[0] + 1]++;
+    for (size_t b = 0; b < 256; b++)
+        set->first[b + 1] += set->first[b];
+}
+
+/* Appends the normalized text of row i to *texts; its start waits in `at`. */
+static int normalize_row(struct tok *t, size_t i, char **texts, size_t *at, mgpt_error *err)
+{
+    struct gguf_str text = t->normal_specials.rows[i].text;
+    uint64_t limit = STEPS_LIMIT(text.n);
+    char *out = NULL;
+    int at_start = 1;
+    int status = steps_normalize(t->steps, text.p, text.n, &out, &at_start, &limit, err);
+    *at = arr_len(*texts);
+    if (status == MGPT_OK && !arr_reserve(*texts, *at + arr_len(out) + 1))
+        status = err_memory(err, "the special tokens", arr_len(out));
+    if (status == MGPT_OK && arr_len(out) > 0) {
+        memcpy(*texts + *at, out, arr_len(out));
+        arr_set_len(*texts, *at + arr_len(out));
+    }
+    arr_free(out);
+    return status;
+}
+
+/* Tokens that are looked for in normalized text get a normalized text; an empty one is never
+ * found. */
+static int normalize_set(struct tok *t, mgpt_error *err)
+{
+    struct special_set *set = &t->normal_specials;
+    size_t *at = mem_new(set->n + 1, sizeof *at), kept = 0;
+    int status = at ? MGPT_OK : err_memory(err, "the special tokens", set->n * sizeof *at);
+    for (size_t i = 0; i < set->n && status == MGPT_OK; i++)
+        status = normalize_row(t, i, &t->special_texts, &at[i], err);
+    for (size_t i = 0; i < set->n && status == MGPT_OK; i++) {
+        size_t end = i + 1 < set->n ? at[i + 1] : arr_len(t->special_texts);
+        struct tok_special row = set->rows[i];
+        row.text = (struct gguf_str){t->special_texts + at[i], end - at[i]};
+        if (row.text.n > 0)
+            set->rows[kept++] = row;
+    }
+    if (status == MGPT_OK)
+        set->n = kept;
+    free(at);
+    return status;
+}
+
+static int load_special_texts(struct tok *t, mgpt_error *err)
+{
+    int status = fill_set(t, &t->specials, 0, err);
+    if (status == MGPT_OK)
+        status = fill_set(t, &t->normal_specials, 1, err);
+    if (status == MGPT_OK && t->steps)
+        status = normalize_set(t, err);
+    if (status < 0)
+        return status;
+    sort_set(&t->specials);
+    sort_set(&t->normal_specials);
+    return MGPT_OK;
+}
+
+void tok_specials_free(struct tok *t)
+{
+    free(t->specials.rows);
+    free(t->normal_specials.rows);
+    arr_free(t->special_texts);
+    char_map_close(t->word);
 }
 
 /* The first of specials[lo .. hi), which agree in `depth` bytes, whose next byte is >= byte. */
@@ -94,11 +165,11 @@ static size_t lower_bound(const struct tok_special *s, size_t lo, size_t hi, siz
 
 /* Each byte of p reduces the range of sorted texts to those that agree with p. Texts that end at
  * this depth come first in the range. */
-const struct tok_special *tok_special_at(const struct tok *t, const char *p, size_t n,
+const struct tok_special *tok_special_at(const struct special_set *set, const char *p, size_t n,
                                          unsigned flags)
 {
-    const struct tok_special *s = t->specials;
-    size_t lo = t->special_first[(uint8_t)p[0]], hi = t->special_first[(uint8_t)p[0] + 1];
+    const struct tok_special *s = set->rows;
+    size_t lo = set->first[(uint8_t)p[0]], hi = set->first[(uint8_t)p[0] + 1];
     const struct tok_special *found = NULL;
     for (size_t depth = 1; lo < hi; depth++) {
         for (; lo < hi && s[lo].text.n == depth; lo++)
@@ -114,7 +185,8 @@ const struct tok_special *tok_special_at(const struct tok *t, const char *p, siz
 
 /* ---- white space next to special tokens ------------------------------------------------------ */
 
-static int load_strip(struct tok *t, const struct gguf *g, const char *key, unsigned strip,
+/* Marks the tokens of a list of ids. */
+static int load_marks(struct tok *t, const struct gguf *g, const char *key, unsigned mark,
                       mgpt_error *err)
 {
     const struct gguf_kv *kv;
@@ -127,7 +199,7 @@ static int load_strip(struct tok *t, const struct gguf *g, const char *key, unsi
         if (id < 0 || (size_t)id >= t->n)
             return err_set(err, MGPT_EFILE, kv->offset, "%s[%llu]: %d, the vocabulary has %zu", key,
                            (unsigned long long)i, id, t->n);
-        t->entries[id].strips |= (uint8_t)strip;
+        t->entries[id].marks |= (uint8_t)mark;
     }
     return MGPT_OK;
 }
@@ -157,14 +229,14 @@ static int is_phi3(const struct gguf *g)
 static int load_strips(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     int phi3 = t->kind == &tok_kind_spm && !gguf_find(g, KEY_RIGHT) && is_phi3(g);
-    for (size_t i = 0; phi3 && i < t->n_specials; i++) {
-        struct gguf_str text = t->specials[i].text;
+    for (size_t i = 0; phi3 && i < t->specials.n; i++) {
+        struct gguf_str text = t->specials.rows[i].text;
         if (!text_equals(text, "<unk>") && !text_equals(text, "<s>") &&
             !text_equals(text, "<|endoftext|>"))
-            t->entries[t->specials[i].id].strips |= STRIPS_RIGHT;
+            t->entries[t->specials.rows[i].id].marks |= STRIPS_RIGHT;
     }
-    int status = load_strip(t, g, KEY_LEFT, STRIPS_LEFT, err);
-    return status < 0 ? status : load_strip(t, g, KEY_RIGHT, STRIPS_RIGHT, err);
+    int status = load_marks(t, g, KEY_LEFT, STRIPS_LEFT, err);
+    return status < 0 ? status : load_marks(t, g, KEY_RIGHT, STRIPS_RIGHT, err);
 }
 
 static int is_white(uint32_t code)
@@ -200,10 +272,68 @@ size_t tok_strip_right(const char *text, size_t from, size_t to)
     return from;
 }
 
-/* ---- both ------------------------------------------------------------------------------------ */
+/* ---- words ----------------------------------------------------------------------------------- */
+
+static int is_word(const struct tok *t, const char *p, size_t n)
+{
+    uint32_t code;
+    size_t n_to;
+    utf8_next(p, n, &code);
+    return char_map_find(t->word, code, &n_to) != NULL;
+}
+
+/* 1: no character of a word is next to text[from .. to). */
+static int stands_alone(const struct tok *t, const char *text, size_t from, size_t to, size_t n)
+{
+    size_t before = from;
+    while (before > 0 && from - before < 4 && ((uint8_t)text[--before] & 0xC0) == 0x80)
+        ;
+    return !(from > 0 && is_word(t, text + before, from - before)) &&
+           !(to < n && is_word(t, text + to, n - to));
+}
+
+/* ---- all of it ------------------------------------------------------------------------------- */
+
+static int load_words(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    int any = 0, status = load_marks(t, g, KEY_WORD, SINGLE_WORD, err);
+    if (status == MGPT_OK)
+        status = load_marks(t, g, KEY_NORMALIZED, NORMALIZED, err);
+    for (size_t i = 0; i < t->n; i++)
+        any |= t->entries[i].marks & SINGLE_WORD;
+    if (status == MGPT_OK && any)
+        t->word = char_map_open(g, (struct gguf_str){"word", 4}, err);
+    return status < 0 || !any || t->word ? status : err ? err->status : MGPT_EFILE;
+}
 
 int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
-    int status = load_special_texts(t, err);
+    int status = load_words(t, g, err);
+    if (status == MGPT_OK)
+        status = load_special_texts(t, err);
     return status < 0 ? status : load_strips(t, g, err);
+}
+
+int tok_specials_split(struct tok_call *c, const struct special_set *set, const char *text,
+                       size_t n, special_plain_fn *plain)
+{
+    size_t from = 0;
+    for (size_t at = 0; set->n > 0 && at < n;) {
+        const struct tok_special *s = tok_special_at(set, text + at, n - at, c->flags);
+        unsigned marks = s ? c->t->entries[s->id].marks : 0;
+        if (!s || (marks & SINGLE_WORD && !stands_alone(c->t, text, at, at + s->text.n, n))) {
+            at += s ? s->text.n : 1;
+            continue;
+        }
+        size_t to = marks & STRIPS_LEFT ? tok_strip_left(text, from, at) : at;
+        int status = from < to ? plain(c, text, from, to) : MGPT_OK;
+        if (status < 0)
+            return status;
+        tok_put(c, (int32_t)s->id);
+        at += s->text.n;
+        if (marks & STRIPS_RIGHT)
+            at = tok_strip_right(text, at, n);
+        from = at;
+    }
+    return from < n ? plain(c, text, from, n) : MGPT_OK;
 }

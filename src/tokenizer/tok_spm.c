@@ -234,8 +234,8 @@ static int refuse_symbol(struct tok_call *c, const char *p, int in_front, const 
 {
     char name[TOK_NAME_MAX];
     tok_name_unit(name, escaped + where, n - where);
-    uint64_t offset = (uint64_t)(p - c->text);
-    for (size_t at = in_front ? SPACE_BYTES : 0; at < where; offset++)
+    uint64_t offset = tok_place(c, p);
+    for (size_t at = in_front ? SPACE_BYTES : 0; at < where && !c->t->steps; offset++)
         at += c->text[offset] == ' ' ? SPACE_BYTES : 1;
     return err_set(c->err, MGPT_ETEXT, offset,
                    "%s at byte %llu is not in the vocabulary (%zu tokens, no bytes)", name,

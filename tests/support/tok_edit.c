@@ -22,6 +22,18 @@ static void add_i32s(struct tok_file *f, const char *key, const char *v)
     tok_file_i32s(f, key, list, n);
 }
 
+static void add_u32s(struct tok_file *f, const char *key, const char *v)
+{
+    uint32_t list[32];
+    size_t n = 0;
+    for (char *end; n < COUNT(list); v = end, n++) {
+        list[n] = (uint32_t)strtoul(v, &end, 16);
+        if (end == v)
+            break;
+    }
+    tok_file_u32s(f, key, list, n);
+}
+
 static void cut_arrays(struct tok_file *f, const char *verb, const char *v)
 {
     if (strcmp(verb, "types") == 0)
@@ -46,6 +58,10 @@ static void set_key(struct tok_file *f, const char *verb, const char *key, const
         tok_file_bool(f, whole_key(key), atoi(v));
     else if (strcmp(verb, "i32s") == 0)
         add_i32s(f, whole_key(key), v);
+    else if (strcmp(verb, "u32s") == 0)
+        add_u32s(f, whole_key(key), v);
+    else if (strcmp(verb, "strings") == 0)
+        tok_file_strings(f, whole_key(key), v);
     else
         cut_arrays(f, verb, key);
 }
@@ -76,8 +92,8 @@ static void edit_once(struct tok_file *f, const char *verb, const char *first, c
 void tok_file_edit(struct tok_file *f, const char *edits)
 {
     while (*edits) {
-        char verb[16] = "", first[80] = "", rest[80] = "";
-        sscanf(edits, " %15[^; ] %79[^; ] %79[^;]", verb, first, rest);
+        char verb[16] = "", first[80] = "", rest[200] = "";
+        sscanf(edits, " %15[^; ] %79[^; ] %199[^;]", verb, first, rest);
         if (*verb)
             edit_once(f, verb, first, rest);
         edits += strcspn(edits, ";");

@@ -59,6 +59,29 @@ void tok_file_i32s(struct tok_file *f, const char *key, const int32_t *v, size_t
         add_uint(&f->entries, (uint32_t)v[i], 4);
 }
 
+void tok_file_u32s(struct tok_file *f, const char *key, const uint32_t *v, size_t n)
+{
+    add_key(f, key, GGUF_ARRAY);
+    add_uint(&f->entries, GGUF_U32, 4);
+    add_uint(&f->entries, n, 8);
+    for (size_t i = 0; i < n; i++)
+        add_uint(&f->entries, v[i], 4);
+}
+
+void tok_file_strings(struct tok_file *f, const char *key, const char *list)
+{
+    size_t n = *list != 0;
+    for (const char *p = list; *p; p++)
+        n += *p == '~';
+    add_key(f, key, GGUF_ARRAY);
+    add_uint(&f->entries, GGUF_STRING, 4);
+    add_uint(&f->entries, n, 8);
+    for (const char *p = list; n > 0; n--) {
+        add_text(&f->entries, p, strcspn(p, "~"));
+        p += strcspn(p, "~") + 1;
+    }
+}
+
 void tok_file_begin(struct tok_file *f, const char *model, const char *pre)
 {
     memset(f, 0, sizeof *f);

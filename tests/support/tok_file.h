@@ -36,6 +36,8 @@ void tok_file_string(struct tok_file *f, const char *key, const char *v);
 void tok_file_u32(struct tok_file *f, const char *key, uint32_t v);
 void tok_file_bool(struct tok_file *f, const char *key, int v);
 void tok_file_i32s(struct tok_file *f, const char *key, const int32_t *v, size_t n);
+void tok_file_u32s(struct tok_file *f, const char *key, const uint32_t *v, size_t n);
+void tok_file_strings(struct tok_file *f, const char *key, const char *list); /* "a~b~c" */
 
 /* Types are those of tokenizer.ggml.token_type. Returns the id. */
 int32_t tok_file_token_n(struct tok_file *f, const char *text, size_t n, int type, float score);
@@ -46,7 +48,8 @@ void tok_file_merge(struct tok_file *f, const char *line);
 /* Adds to the file by a list like "model gpt2; alphabet; token <s> 3; u32 bos_token_id 256":
  *     model NAME     pre NAME     alphabet     pieces [bytes]     merge LEFT RIGHT
  *     token TEXT [TYPE [SCORE]]     types N, scores N (cut to N entries)     no_scores     no_merges
- *     string, u32, bool, i32s KEY VALUE (a KEY without a dot is of tokenizer.ggml) */
+ *     string, u32, bool, i32s, u32s (hexadecimal), strings (joined by '~') KEY VALUE
+ * (a KEY without a dot is of tokenizer.ggml) */
 void tok_file_edit(struct tok_file *f, const char *edits);
 
 /* All 256 bytes in the alphabet of GPT-2, in GPT-2's order; and the text of one (NUL-terminated).

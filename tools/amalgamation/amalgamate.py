@@ -35,7 +35,8 @@ MACHINES = [['-D__x86_64__', '-DMGPT_AMX'], ['-D__aarch64__', '-DMGPT_NEON_DOT']
 ONLY = {'immintrin.h': X86, 'cpuid.h': X86, 'arm_neon.h': ARM, 'sys/auxv.h': 'defined(__linux__)',
         'sys/syscall.h': 'defined(__linux__)', 'pcre2.h': 'defined(MGPT_PCRE2)'}
 FUSED = 'fused_isa.c'
-SPLIT = {'tok_split.c': 'defined(MGPT_PCRE2)', 'no_split.c': '!defined(MGPT_PCRE2)'}
+SPLIT = {'tok_split.c': 'defined(MGPT_PCRE2)', 'no_split.c': '!defined(MGPT_PCRE2)',
+         'tok_regex.c': 'defined(MGPT_PCRE2)', 'no_regex.c': '!defined(MGPT_PCRE2)'}
 
 HEAD = '''\
 /* mgpt {version} in one file, made from its sources by tools/amalgamation/amalgamate.py.
