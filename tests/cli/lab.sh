@@ -14,20 +14,21 @@ cp lab.html first.html
 run lab -m "$names" -p anna -o lab.html
 check "the same bytes again, over the old page" cmp -s lab.html first.html
 
-# A block's characters as bytes, the format of tools/lab/page_out.h.
+# A block's characters as bytes, unpacked: the format of tools/lab/page_out.h.
 characters='
-import sys
+import gzip, lzma, sys
 digits = [(60 if c == 33 else c) - 35 for c in sys.stdin.buffer.read().strip()]
 numbers = [a + 91 * b for a, b in zip(digits[::2], digits[1::2])]
 n_bits = 13 * len(numbers) + 6 * (len(digits) % 2)
 words = "".join(format(n, "013b")[::-1] for n in numbers) + "".join(format(n, "06b")[::-1] for n in digits[2 * len(numbers):])
-sys.stdout.buffer.write(bytes(int(words[i:i + 8][::-1], 2) for i in range(0, n_bits // 8 * 8, 8)))
+packed = bytes(int(words[i:i + 8][::-1], 2) for i in range(0, n_bits // 8 * 8, 8))
+sys.stdout.buffer.write((gzip if packed[0] == 31 else lzma).decompress(packed))
 '
 # block ID FILE: what a block of a page holds, unpacked.
 block()
 {
     sed -n 's|^.*<script type="application/octet-stream" id="'"$1"'">\([^<]*\)</script>.*$|\1|p' "$2" |
-        python3 -c "$characters" | gzip -dc
+        python3 -c "$characters"
 }
 
 block mgpt-about lab.html >about

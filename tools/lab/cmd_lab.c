@@ -172,7 +172,7 @@ static int put_all(struct lab *lab, mgpt_error *err)
     if (status == MGPT_OK)
         status = page_open(&lab->page, lab->path, title, err);
     if (status == MGPT_OK)
-        page_put_gzip(&lab->page, "mgpt-module", lab_module.data, lab_module.n);
+        page_put_packed(&lab->page, "mgpt-module", lab_module.data, lab_module.n);
     if (status == MGPT_OK)
         status = lab->reason[0] ? put_run(lab, err) : put_model(lab, err);
     if (status == MGPT_OK)

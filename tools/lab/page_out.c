@@ -108,7 +108,7 @@ static void close_block(struct page_out *page)
     page_put_text(page, "</script>\n");
 }
 
-void page_put_gzip(struct page_out *page, const char *id, const void *data, size_t n)
+void page_put_packed(struct page_out *page, const char *id, const void *data, size_t n)
 {
     open_block(page, id);
     put_packed(page, data, n);
