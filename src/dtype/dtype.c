@@ -1,5 +1,5 @@
 /* Element types. See dtype.h. File bytes may be unaligned, so every access is a memcpy. Types
- * that are blocks of small integers are in dtype_quant.c, dtype_kquant.c and dtype_ksearch.c. */
+ * that are blocks of small integers are in dtype_quant.c, dtype_kquant.c, dtype_grid.c and dtype_ksearch.c. */
 #include "dtype/dtype.h"
 
 #include "base/float_bits.h"
@@ -91,13 +91,16 @@ READABLE_TYPES(CHECK_ID)
 
 #define ENCODER_RW(NAME) encode_##NAME
 #define ENCODER_R(NAME) NULL
-#define DTYPE(NAME, ACCESS, FILE_TYPE, INSTEAD)                                                    \
-    {DTYPE_##NAME, #NAME,           NAME##_BLOCK,  NAME##_BYTES,          WEIGHT_##NAME,           \
+#define DTYPE(NAME, ACCESS, WEIGHT, FILE_TYPE, INSTEAD)                                            \
+    {DTYPE_##NAME, #NAME,           NAME##_BLOCK,  NAME##_BYTES,          WEIGHT,                  \
      FILE_TYPE,    DTYPE_##INSTEAD, decode_##NAME, ENCODER_##ACCESS(NAME)},
-#define READABLE(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD, ...)                          \
-    DTYPE(NAME, ACCESS, FILE_TYPE, INSTEAD)
+#define MULTIPLIED(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD, ...)                        \
+    DTYPE(NAME, ACCESS, WEIGHT_##NAME, FILE_TYPE, INSTEAD)
+#define UNPACKED(NAME, ID, ACCESS, BLOCK, BYTES, FILE_TYPE, INSTEAD)                               \
+    DTYPE(NAME, ACCESS, WEIGHT_F32, FILE_TYPE, INSTEAD)
 
-static const struct dtype types[] = {READABLE_TYPES(READABLE)};
+static const struct dtype types[] = {FLOAT_TYPES(MULTIPLIED) INT_TYPES(MULTIPLIED)
+                                         UNPACKED_TYPES(UNPACKED)};
 
 const struct dtype *dtype_find(uint32_t id)
 {

@@ -1,8 +1,7 @@
 /* Element types of tensors: the rows of types.h that can be read.
  *
  * A type is a block of values in a number of bytes, with functions to and from float32. Decoding
- * matches ggml bit for bit. IQ1 to IQ3 (blocks that need big tables) and types that exist in memory
- * only have a name but no row.
+ * matches ggml bit for bit. Types that exist in memory only, and integers, have a name but no row.
  */
 #ifndef MGPT_DTYPE_H
 #define MGPT_DTYPE_H
@@ -16,7 +15,7 @@ struct dtype {
     const char *name;
     uint32_t block; /* values in a block; a row is a whole number of blocks */
     uint32_t block_bytes;
-    enum weight_type weight;
+    enum weight_type weight;     /* what matmul takes: WEIGHT_F32 for UNPACKED_TYPES */
     uint32_t file_type, instead; /* types.h; instead: an id */
     /* Converts n values (a multiple of block) between the file's bytes, which may be unaligned,
      * and float32. Any bytes decode. from_float rounds F16 and BF16 to nearest even, gives the

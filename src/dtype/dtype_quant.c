@@ -1,5 +1,5 @@
-/* Element types with blocks of 32 values: one scale (d), for some an offset (m), and small
- * integers. See dtype_quant.h.
+/* Element types with blocks of 32 values (NVFP4: 64, Q1_0: 128): one scale (d), for some an offset
+ * (m), and small integers. See dtype_quant.h.
  *
  * In all 4-bit types byte j of a block stores value j in its low half and value j + 16 in its high
  * half. The encoders match ggml's reference encoders bit for bit: d is used unrounded for the
@@ -87,6 +87,37 @@ static float power_of_two(uint8_t e)
 }
 
 ROW_DECODER(MXFP4, look_up(mxfp4_values, b + 1, power_of_two(b[0]), y))
+
+/* Half the value of an unsigned 8-bit float: 4 bits of exponent (bias 7), 3 of fraction. The top bit
+ * is unused; 0x7F is 0, as in ggml. */
+static float half_of_e4m3(uint8_t e)
+{
+    unsigned exponent = e >> 3 & 15, fraction = e & 7;
+    if (e == 0x7F)
+        return 0;
+    return exponent ? ldexpf((float)(8 + fraction), (int)exponent - 11)
+                    : ldexpf((float)fraction, -10);
+}
+
+/* NVFP4: the scales of four sub-blocks of 16 values, then 8 bytes of nibbles for each, as those of 32
+ * in other types. */
+static void get_NVFP4(const uint8_t *b, float *y)
+{
+    for (size_t j = 0; j < NVFP4_BLOCK; j++) {
+        unsigned nibble = b[4 + j / 16 * 8 + j % 8] >> j / 8 % 2 * 4 & 15;
+        y[j] = half_of_e4m3(b[j / 16]) * (float)mxfp4_values[nibble];
+    }
+}
+ROW_DECODER(NVFP4, get_NVFP4(b, y))
+
+/* Q1_0: f16 d, a bit for each value: d if it is 1, else -d. */
+static void get_Q1_0(const uint8_t *b, float *y)
+{
+    float d = f16_at(b);
+    for (size_t j = 0; j < Q1_0_BLOCK; j++)
+        y[j] = b[2 + j / 8] >> j % 8 & 1 ? d : -d;
+}
+ROW_DECODER(Q1_0, get_Q1_0(b, y))
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 

@@ -1,8 +1,8 @@
 /* The table of element types (ggml's). All enums, names, sizes, layouts and function tables come
  * from these rows.
  *
- * A new type is one row and a decoder: ROW_DECODER in dtype_quant.c or dtype_kquant.c. A type with
- * RW also needs ROW_ENCODER. A row of INT_TYPES, whose packed weights are multiplied as integers,
+ * A new type is one row and a decoder: ROW_DECODER in dtype_quant.c, dtype_kquant.c or dtype_grid.c. A
+ * type with RW also needs ROW_ENCODER. A row of INT_TYPES, whose packed weights are multiplied as integers,
  * needs more if its block is laid out as no other: get_block and k_scale in pack_int.c.
  *
  * Columns:
@@ -53,16 +53,36 @@
     X(TQ1_0,  34, R,  256,  54, 36, F16,  2,   1, 0, 1,  52, NULL) \
     X(TQ2_0,  35, R,  256,  66, 37, F16,  2,   1, 0, 1,  64, NULL)
 
+/* Unpacked when a model is opened, to the smallest float type that holds all values of a matrix
+ * (model/pack.c): BF16 for NVFP4, F16 for Q1_0, F32 for the others. A module for web pages reads no
+ * types with grids (MGPT_NO_GRIDS), whose tables it would have to carry. */
+#ifdef MGPT_NO_GRIDS
+#define GRID_TYPES(X)
+#define UNREADABLE_GRIDS(X) \
+    X(IQ2_XXS, 16) X(IQ2_XS, 17) X(IQ3_XXS, 18) X(IQ1_S, 19) X(IQ3_S, 21) X(IQ2_S, 22) X(IQ1_M, 29)
+#else
+#define GRID_TYPES(X) \
+    X(IQ2_XXS, 16, R, 256,  66, 19, F16) \
+    X(IQ2_XS,  17, R, 256,  74, 20, F16) \
+    X(IQ2_S,   22, R, 256,  82, 28, F16) \
+    X(IQ3_XXS, 18, R, 256,  98, 23, F16) \
+    X(IQ3_S,   21, R, 256, 110, 26, F16) \
+    X(IQ1_S,   19, R, 256,  50, 24, F16) \
+    X(IQ1_M,   29, R, 256,  56, 31, F16)
+#define UNREADABLE_GRIDS(X)
+#endif
+#define UNPACKED_TYPES(X) GRID_TYPES(X) \
+    X(NVFP4,   40, R,  64,  36, 39, F16) \
+    X(Q1_0,    41, R, 128,  18, 40, F16)
+
 /* Refused by name: name, id. The numbers had types that no longer exist. */
-#define UNREADABLE_TYPES(X) \
-    X(4, 4) X(5, 5) X(Q8_1, 9) X(Q8_K, 15) X(IQ2_XXS, 16) X(IQ2_XS, 17) X(IQ3_XXS, 18) \
-    X(IQ1_S, 19) X(IQ3_S, 21) X(IQ2_S, 22) X(I8, 24) X(I16, 25) X(I32, 26) X(I64, 27) X(F64, 28) \
-    X(IQ1_M, 29) X(31, 31) X(32, 32) X(33, 33) X(36, 36) X(37, 37) \
-    X(38, 38)
+#define UNREADABLE_TYPES(X) UNREADABLE_GRIDS(X) \
+    X(4, 4) X(5, 5) X(Q8_1, 9) X(Q8_K, 15) X(I8, 24) X(I16, 25) X(I32, 26) X(I64, 27) X(F64, 28) \
+    X(31, 31) X(32, 32) X(33, 33) X(36, 36) X(37, 37) X(38, 38) X(Q2_0, 42)
 
 /* clang-format on */
 
-#define READABLE_TYPES(X) FLOAT_TYPES(X) INT_TYPES(X)
+#define READABLE_TYPES(X) FLOAT_TYPES(X) INT_TYPES(X) UNPACKED_TYPES(X)
 
 /* DTYPE_F32, F32_BLOCK, F32_BYTES and so on: the columns id, block and bytes. */
 #define TYPE_CONSTANTS(NAME, ID, ACCESS, BLOCK, BYTES, ...)                                        \

@@ -44,10 +44,11 @@ static const char *main_type(const struct toy *m)
     static const struct {
         enum toy_type type;
         const char *name;
-    } types[] = {{TOY_F32, "F32"},      {TOY_F16, "F16"},   {TOY_BF16, "BF16"}, {TOY_Q8_0, "Q8_0"},
-                 {TOY_Q4_0, "Q4_0"},    {TOY_Q4_1, "Q4_1"}, {TOY_Q5_0, "Q5_0"}, {TOY_Q5_1, "Q5_1"},
-                 {TOY_Q4_K, "Q4_K"},    {TOY_Q5_K, "Q5_K"}, {TOY_Q6_K, "Q6_K"}, {TOY_Q2_K, "Q2_K"},
-                 {TOY_IQ4_XS, "IQ4_XS"}};
+    } types[] = {{TOY_F32, "F32"},       {TOY_F16, "F16"},    {TOY_BF16, "BF16"},
+                 {TOY_Q8_0, "Q8_0"},     {TOY_Q4_0, "Q4_0"},  {TOY_Q4_1, "Q4_1"},
+                 {TOY_Q5_0, "Q5_0"},     {TOY_Q5_1, "Q5_1"},  {TOY_Q4_K, "Q4_K"},
+                 {TOY_Q5_K, "Q5_K"},     {TOY_Q6_K, "Q6_K"},  {TOY_Q2_K, "Q2_K"},
+                 {TOY_IQ4_XS, "IQ4_XS"}, {TOY_NVFP4, "NVFP4"}};
     size_t most = 0;
     const char *name = "";
     for (size_t i = 0; i < COUNT(types); i++) {

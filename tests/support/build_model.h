@@ -32,7 +32,8 @@ enum toy_type {
     TOY_Q5_K = 13,
     TOY_Q6_K = 14,
     TOY_IQ4_XS = 23,
-    TOY_BF16 = 30
+    TOY_BF16 = 30,
+    TOY_NVFP4 = 40
 };
 
 enum toy_choice { TOY_DEFAULT, TOY_NO, TOY_YES }; /* TOY_DEFAULT: no key, the architecture's row */

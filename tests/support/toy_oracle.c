@@ -30,7 +30,7 @@ static enum oracle_tensor find(void *user, const char *name)
     const struct toy_tensor *t = toy_find(user, name);
     if (!t)
         return ORACLE_ABSENT;
-    return t->blocks ? ORACLE_INTEGERS : ORACLE_FLOATS;
+    return t->blocks && t->type != TOY_NVFP4 ? ORACLE_INTEGERS : ORACLE_FLOATS;
 }
 
 static int read_values(void *user, const char *name, size_t row, size_t n, float *out,

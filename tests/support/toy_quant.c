@@ -210,6 +210,26 @@ static void fill_iq4_xs(uint8_t *block, float *y, double scale, uint64_t *rng)
     }
 }
 
+/* Four scales of 16 values, unsigned 8-bit floats: 2^(e - 7) (1 + f / 8); then 8 bytes of nibbles for
+ * each: a sign and a number of 2 bits exponent, 1 bit fraction. Nibbles i and i + 8 share a byte. */
+static void fill_nvfp4(uint8_t *block, float *y, double scale, uint64_t *rng)
+{
+    static const float of[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    memset(block, 0, 36);
+    for (unsigned i = 0; i < 64; i++) {
+        unsigned n = random_below(rng, 16);
+        if (i % 16 == 0)
+            block[i / 16] =
+                (uint8_t)((unsigned)(exponent(scale / 3) + 7) << 3 | random_below(rng, 8));
+        int e = (block[i / 16] >> 3) - 7;
+        float step = 1 + (float)(block[i / 16] & 7) / 8;
+        for (; e < 0; e++)
+            step /= 2;
+        block[4 + i / 16 * 8 + i % 8] |= (uint8_t)(n << 4 * (i / 8 % 2));
+        y[i] = step * (n > 8 ? -of[n & 7] : of[n & 7]); /* 8 is 0, not -0 */
+    }
+}
+
 static const struct quant {
     enum toy_type type;
     struct toy_block block;
@@ -220,6 +240,7 @@ static const struct quant {
     {TOY_Q5_1, {32, 24}, fill_q5_1},   {TOY_Q4_K, {256, 144}, fill_q4_k},
     {TOY_Q5_K, {256, 176}, fill_q5_k}, {TOY_Q6_K, {256, 210}, fill_q6_k},
     {TOY_Q2_K, {256, 84}, fill_q2_k},  {TOY_IQ4_XS, {256, 136}, fill_iq4_xs},
+    {TOY_NVFP4, {64, 36}, fill_nvfp4},
 };
 
 enum { N_QUANTS = sizeof quants / sizeof *quants };

@@ -290,6 +290,9 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
     [ZOO_QWEN3_IQ4_XS] = {
      .label = "qwen3, IQ4_XS", .arch = "qwen3", .n_layer = 1, .n_embd = 256, .n_head = 4,
      .n_head_kv = 2, .head_dim = 64, .n_ff = 512, .n_ctx = 80, .n_vocab = 34, .type = TOY_IQ4_XS},
+    [ZOO_LLAMA_NVFP4] = {
+     .label = "llama, NVFP4", .arch = "llama", .n_layer = 2, .n_embd = 64, .n_head = 4,
+     .n_head_kv = 2, .n_ff = 128, .n_ctx = 80, .n_vocab = 34, .type = TOY_NVFP4},
 };
 /* clang-format on */
 

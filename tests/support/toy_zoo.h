@@ -84,6 +84,7 @@ enum {
     ZOO_LLAMA_Q6_K,
     ZOO_LLAMA_Q2_K,
     ZOO_QWEN3_IQ4_XS,
+    ZOO_LLAMA_NVFP4,
     ZOO_SIZE
 };
 extern const struct toy_spec toy_zoo[ZOO_SIZE];

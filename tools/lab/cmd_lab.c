@@ -62,14 +62,28 @@ static const char notes[] =
 
 /* ---- live or recorded ---- */
 
+/* A tensor of a type with a grid, which the engine in a page cannot read (MGPT_NO_GRIDS). */
+static int find_grid_type(const mgpt_model *model, mgpt_tensor *t)
+{
+    for (size_t i = 0; i < mgpt_n_tensors(model); i++)
+        if (mgpt_get_tensor(model, i, t, NULL) == MGPT_OK && strncmp(t->type, "IQ", 2) == 0 &&
+            t->type[2] < '4')
+            return 1;
+    return 0;
+}
+
 static void decide(struct lab *lab)
 {
+    mgpt_tensor t;
     double mb = (double)lab->engine.info.file_bytes / MB;
     if (lab->recorded)
         snprintf(lab->reason, sizeof lab->reason, "it was asked for with --static");
     else if (mb > lab->max)
         snprintf(lab->reason, sizeof lab->reason,
                  "the model has %.1f MB, a live page takes up to %.4g (--max)", mb, lab->max);
+    else if (find_grid_type(lab->engine.model, &t))
+        snprintf(lab->reason, sizeof lab->reason,
+                 "pages cannot read %s: convert the model with --type f16", t.type);
 }
 
 static int check_size(const struct lab *lab)

@@ -26,7 +26,7 @@ TARGET = ['--target=wasm32-wasi', '--sysroot=/usr']
 COMPILE = TARGET + [
     '-std=c11', '-D_POSIX_C_SOURCE=200809L', '-msimd128', '-ffp-contract=off', '-fno-math-errno',
     '-fno-trapping-math', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-Wall', '-Wextra',
-    '-Werror', '-DISA_SMALL', '-include', 'tools/lab/wasm/fma.h', '-Iinclude', '-Isrc', '-Itools',
+    '-Werror', '-DISA_SMALL', '-DMGPT_NO_GRIDS', '-include', 'tools/lab/wasm/fma.h', '-Iinclude', '-Isrc', '-Itools',
     '-isystem', '/usr/include/stb', '-c']
 LINK = TARGET + [
     '-mexec-model=reactor', '-Wl,--gc-sections', '-Wl,--strip-all', '-Wl,--stack-first',
