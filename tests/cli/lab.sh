@@ -112,6 +112,15 @@ check "its values are the trace's" eval '[ "$(wc -c <logits)" -eq 540 ] &&
 run lab "$lines" -p "ROMEO:" --max 2 -o big.html
 check "above --max: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
 tells "the sizes are told" "the model has 2.2 MB, a live page takes up to 2 (--max)"
+python3 - "$MGPT_SOURCE_ROOT" >grid.gguf <<'END'
+import sys
+sys.path.insert(0, sys.argv[1] + "/tests/fuzz")
+import tiny_models
+sys.stdout.buffer.write(dict(tiny_models.gguf_models(sys.argv[1]))["llama-iq2_s"])
+END
+run lab grid.gguf --ids 0,1 -o grid.html
+check "a type that pages cannot read: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
+tells "and why" "pages cannot read IQ2_S: convert the model with --type f16"
 
 # ---- refused ----
 
