@@ -126,8 +126,9 @@ struct ckpt_vocab {
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 struct checkpoint {
-    const char *format; /* the reader's name for what it read: "llama2.c .bin version 0" */
-    const char *name;   /* general.name */
+    const char *format;     /* the reader's name for what it read: "llama2.c .bin version 0" */
+    const char *name;       /* general.name */
+    const char *model_type; /* of config.json: Hugging Face's names of the tensors; or NULL */
     struct ckpt_hparams hp;
     struct ckpt_vocab vocab;
     const struct gguf *metadata; /* not NULL: copied entry by entry, instead of hp and vocab */

@@ -188,6 +188,16 @@ struct state_row {
  * Taken from c->hp. */
 uint64_t state_size(const struct ckpt_hparams *hp, char letter);
 
+/* The name of a row's tensor, or of its bias, from its `from` or `to`. */
+enum { STATE_MAX_ROW_NAME = 256 };
+void state_row_name(char buf[STATE_MAX_ROW_NAME], const char *pattern, const struct state_row *row,
+                    uint32_t layer, int is_bias);
+
+/* Sets which rows of a tensor the row takes, in which order: those of q, k or v, pairs, halves. The
+ * other members of *part keep what they have. */
+void state_row_part(const struct state_row *row, const struct ckpt_hparams *hp,
+                    struct state_part *part);
+
 /* Puts the rows without N in the order of the table, and at the place of the first row with an N
  * all rows of layer 0, then of layer 1, ... */
 int state_map(struct state *s, const struct state_row *rows, size_t n_rows, mgpt_error *err);

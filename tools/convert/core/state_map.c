@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_NAME = 256 };
-
 uint64_t state_size(const struct ckpt_hparams *hp, char letter)
 {
     uint64_t heads = hp->n_head ? hp->n_head : 1;
@@ -63,13 +61,24 @@ static void split_qkv(struct state_part *part, unsigned flags, const struct ckpt
     }
 }
 
-static void full_name(char buf[MAX_NAME], const char *pattern, const struct state_row *row,
-                      uint32_t layer, int is_bias)
+void state_row_name(char buf[STATE_MAX_ROW_NAME], const char *pattern, const struct state_row *row,
+                    uint32_t layer, int is_bias)
 {
     const char *end = is_bias ? ".bias" : ".weight";
-    state_layer_name(buf, MAX_NAME - 8, pattern, layer);
+    state_layer_name(buf, STATE_MAX_ROW_NAME - 8, pattern, layer);
     if (!(row->flags & STATE_BARE))
         memcpy(buf + strlen(buf), end, strlen(end) + 1);
+}
+
+void state_row_part(const struct state_row *row, const struct ckpt_hparams *hp,
+                    struct state_part *part)
+{
+    if (row->flags & (STATE_Q | STATE_K | STATE_V))
+        split_qkv(part, row->flags, hp);
+    if (row->flags & (STATE_PAIRS | STATE_SWAP)) {
+        part->head = state_size(hp, 'H');
+        part->order = row->flags & STATE_PAIRS ? STATE_ROWS_PAIRS : STATE_ROWS_SWAP;
+    }
 }
 
 /* What a row, or its bias, says: 1; 0: it is absent and may be; negative. */
@@ -78,8 +87,8 @@ static int part_of(struct state *s, const struct state_row *row, uint32_t layer,
 {
     const struct ckpt_hparams *hp = &s->c->hp;
     uint64_t n_out = row->n_out ? state_size(hp, row->n_out) : 0, n_in = state_size(hp, row->n_in);
-    char from[MAX_NAME];
-    full_name(from, row->from, row, layer, is_bias);
+    char from[STATE_MAX_ROW_NAME];
+    state_row_name(from, row->from, row, layer, is_bias);
     n_in = is_bias && n_out ? n_out : n_in;
     n_out = is_bias ? 0 : n_out;
     *part = (struct state_part){.tensor = state_find(s, from), .n_rows = n_out ? n_out : n_in};
@@ -90,12 +99,7 @@ static int part_of(struct state *s, const struct state_row *row, uint32_t layer,
     if (part->tensor && check_part(part->tensor, row, n_out, n_in, err) < 0)
         return MGPT_EFILE;
     part->transposed = n_out && row->flags & STATE_TRANSPOSED;
-    if (row->flags & (STATE_Q | STATE_K | STATE_V))
-        split_qkv(part, row->flags, hp);
-    if (row->flags & (STATE_PAIRS | STATE_SWAP)) {
-        part->head = state_size(hp, 'H');
-        part->order = row->flags & STATE_PAIRS ? STATE_ROWS_PAIRS : STATE_ROWS_SWAP;
-    }
+    state_row_part(row, hp, part);
     return 1;
 }
 
@@ -104,13 +108,13 @@ static int map_tensor(struct state *s, const struct state_row *rows, size_t n, u
                       int is_bias, mgpt_error *err)
 {
     int status = 1;
-    char to[MAX_NAME];
+    char to[STATE_MAX_ROW_NAME];
     struct state_part *parts = calloc(n, sizeof *parts);
     if (!parts)
         return err_memory(err, "the parts of a tensor", n * sizeof *parts);
     for (size_t i = 0; status > 0 && i < n; i++)
         status = part_of(s, &rows[i], layer, is_bias, &parts[i], err);
-    full_name(to, rows->to, rows, layer, is_bias);
+    state_row_name(to, rows->to, rows, layer, is_bias);
     float plus = rows->flags & STATE_PLUS_ONE && !is_bias ? 1.0f : 0.0f;
     uint64_t n_in = rows->n_out && !is_bias ? state_size(&s->c->hp, rows->n_in) : 0;
     if (status > 0)

@@ -27,20 +27,27 @@ static const struct {
              {hf_gptj_families, &hf_n_gptj_families},
              {hf_variant_families, &hf_n_variant_families}};
 
+const struct hf_family *hf_family_at(size_t i)
+{
+    for (size_t k = 0; k < HF_COUNT(kinds); i -= *kinds[k++].n)
+        if (i < *kinds[k].n)
+            return &kinds[k].families[i];
+    return NULL;
+}
+
 static int find_family(struct hf_model *m, mgpt_error *err)
 {
     char names[128] = "";
+    const struct hf_family *f;
     size_t at = 0;
-    for (size_t k = 0; k < HF_COUNT(kinds); k++)
-        for (size_t i = 0; i < *kinds[k].n; i++) {
-            const struct hf_family *f = &kinds[k].families[i];
-            if (strcmp(f->model_type, m->cfg.model_type) == 0) {
-                m->family = f;
-                return MGPT_OK;
-            }
-            if (at < sizeof names)
-                at += (size_t)snprintf(names + at, sizeof names - at, " %s", f->model_type);
+    for (size_t i = 0; (f = hf_family_at(i)); i++) {
+        if (strcmp(f->model_type, m->cfg.model_type) == 0) {
+            m->family = f;
+            return MGPT_OK;
         }
+        if (at < sizeof names)
+            at += (size_t)snprintf(names + at, sizeof names - at, " %s", f->model_type);
+    }
     return ckpt_refuse(err, "config.json: model_type %.24s is not supported; these are:%s",
                        m->cfg.model_type, names);
 }
@@ -288,6 +295,7 @@ static int from_hf_read_model(struct hf_model *m, const struct parts *parts, mgp
 {
     if (find_family(m, err) < 0)
         return MGPT_EFILE;
+    m->c->model_type = m->family->model_type;
     m->c->format = format_of(m->c, m->family->model_type);
     if (!m->c->format)
         return err_memory(err, "the name of the format", 1);

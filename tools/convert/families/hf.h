@@ -58,6 +58,9 @@ struct hf_family {
     int (*put)(struct hf_model *m, mgpt_error *err);       /* NULL: no tensors beyond the rows */
 };
 
+/* The families in one list; NULL after the last. */
+const struct hf_family *hf_family_at(size_t i);
+
 struct hf_model {
     struct checkpoint *c;
     const struct ckpt_input *in;
@@ -116,6 +119,9 @@ int hf_weights(struct hf_model *m, struct span bytes, mgpt_error *err);
 
 /* Adds the tensors of one file to s, which is sealed later. */
 int hf_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error *err);
+
+/* The same of safetensors or PyTorch, by content. */
+int hf_add_file(struct state *s, struct span bytes, mgpt_error *err);
 
 /* The same out of an index: model.safetensors.index.json. */
 int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err);

@@ -66,8 +66,7 @@ static int read_torch(struct state *s, struct span bytes, mgpt_error *err)
     return status;
 }
 
-/* The tensors of one file, by content. */
-static int read_file(struct state *s, struct span bytes, mgpt_error *err)
+int hf_add_file(struct state *s, struct span bytes, mgpt_error *err)
 {
     static const char pointer[] = "version https://git-lfs";
     if (bytes.size >= sizeof pointer && memcmp(bytes.data, pointer, sizeof pointer - 1) == 0)
@@ -149,7 +148,7 @@ static int open_shard(struct hf_model *m, json_t *map, const char *name, mgpt_er
         return ckpt_refuse(err, "side file %.60s, which the index names: there is no such file",
                            name);
     state_init(&s, m->c);
-    int status = read_file(&s, side.bytes, &why);
+    int status = hf_add_file(&s, side.bytes, &why);
     if (status == MGPT_OK)
         status = take_listed(m, map, name, &s, &why);
     state_free(&s);
@@ -205,13 +204,13 @@ int hf_weights(struct hf_model *m, struct span bytes, mgpt_error *err)
     struct ckpt_side side;
     mgpt_error why = {0};
     if (bytes.data)
-        return read_file(&m->state, bytes, err);
+        return hf_add_file(&m->state, bytes, err);
     int status = hf_weights_find_weights(m, &side, err);
     if (status < 0)
         return status;
     if (strstr(side.name, "index"))
         return hf_weights_sharded(m, side.bytes, err);
-    status = read_file(&m->state, side.bytes, &why);
+    status = hf_add_file(&m->state, side.bytes, &why);
     return status < 0 ? err_set(err, why.status, why.offset, "%.40s: %s", side.name, why.text)
                       : status;
 }
