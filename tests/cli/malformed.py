@@ -29,7 +29,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-from malformed_files import (FIXTURES, MGPT, NAMES, ROOT, TINY_CONFIG, arrays, config_files, get, pickles,  # noqa: E402
+from malformed_files import (FIXTURES, MGPT, NAMES, ROOT, TINY_CONFIG, adapters, arrays, config_files, get, pickles,  # noqa: E402
                              safetensors, safetensors_files, sessions, simple_files, tiny_tensors, tokenizer_json)
 from malformed_gguf import Gguf, cases, controls, gguf_fields, gguf_meaning, good  # noqa: E402
 
@@ -62,6 +62,7 @@ def make(scratch):
         gguf_meaning(label, data)
     safetensors_files()
     config_files()
+    adapters()
     simple_files()
     pickles()
     arrays()
@@ -74,6 +75,8 @@ def commands(kind, main):
     """The command that the file is for comes first."""
     convert, generate = ["convert", main, "out.gguf"], ["generate", main, "-n", "2", "-t", "1", "-p", "a"]
     info, check = ["info", main], ["check", NAMES, main]
+    if kind == "lora":
+        return [["convert", ".", "out.gguf", "--lora", main], ["info", ".", "--lora", main]]
     if kind == "gguf":
         return [info, generate, convert, ["check", main, "../ref.json"]]
     if kind == "session":

@@ -61,6 +61,26 @@ def tiny_tensors(biases="", head=False):
     return head, b"\x80\x3e" * (at // 2)
 
 
+ADAPTER_CONFIG = {"peft_type": "LORA", "r": 2, "lora_alpha": 3, "use_rslora": True, "use_dora": False,
+                  "init_lora_weights": True, "rank_pattern": {}, "alpha_pattern": {"k_proj": 2}, "bias": "none"}
+
+
+def adapter_tensors(dora=False, more=()):
+    """Header and data of a PEFT adapter for that llama; `more`: names and shapes of whole tensors, or factors."""
+    shapes, layer = {}, "base_model.model.model.layers.0."
+    for name in ("self_attn.q_proj", "self_attn.k_proj", "mlp.down_proj"):
+        shapes[layer + name + ".lora_A.weight"], shapes[layer + name + ".lora_B.weight"] = [2, 4], [4, 2]
+        if dora:
+            shapes[layer + name + ".lora_magnitude_vector"] = [4]
+    shapes.update(("base_model.model." + name, shape) for name, shape in more)
+    head, at = {}, 0
+    for name, shape in shapes.items():
+        n = 4 * shape[0] * (shape[1] if len(shape) > 1 else 1)
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + n]}
+        at += n
+    return head, b"\x00\x00\x80\x3e" * (at // 4)
+
+
 def safetensors(head, data):
     text = head if isinstance(head, bytes) else json.dumps(head, separators=(",", ":")).encode()
     return struct.pack("<Q", len(text)) + text + data

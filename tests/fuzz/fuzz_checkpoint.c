@@ -7,11 +7,13 @@
  * "--chars" or "--tokenizer" for those of the user. "options" is the command line: see
  * read_options.
  *
- * With FUZZ_TOKENIZER the main file is a tokenizer, which is read for a model of 512 rows. With
+ * With FUZZ_LORA the part "adapter" is an adapter of the model, with "adapter_config.json" one of
+ * PEFT. With FUZZ_TOKENIZER the main file is a tokenizer, which is read for a model of 512 rows. With
  * FUZZ_SUMS the checksums of its stored zip entries are put right first, or damage would get no
  * further than these.
  */
 #include "base/mem.h"
+#include "convert/core/lora.h"
 #include "convert/core/write.h"
 #include "convert/vocab/hf_tokenizer.h"
 #include "fuzz/fuzz.h"
@@ -120,6 +122,20 @@ static void read_options(struct ckpt_options *o, const struct fuzz_parts *parts)
 static int read_main(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     return hf_tokenizer_read(c, in, 512, err);
+}
+#elif defined FUZZ_LORA
+static int read_main(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    struct lora_adapter adapter = {.path = "adapter", .scale = 0.5};
+    struct ckpt_side side;
+    int status = ckpt_read(c, in, err);
+    if (status < 0)
+        return status;
+    if (find_part(in->user, "adapter_config.json", &side))
+        adapter.config = side.bytes;
+    if (find_part(in->user, "adapter", &side))
+        adapter.weights = side.bytes;
+    return lora_apply(c, &adapter, err);
 }
 #else
 #define read_main FUZZ_READER

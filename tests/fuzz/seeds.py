@@ -21,7 +21,7 @@ import zipfile
 
 import references as programs
 import tiny_models
-from formats import TINY_CONFIG, get, npy, npz, piece, safetensors, tiny_tensors, tokenizer_json
+from formats import ADAPTER_CONFIG, TINY_CONFIG, adapter_tensors, get, npy, npz, piece, safetensors, tiny_tensors, tokenizer_json
 
 ROOT = os.environ.get("MGPT_SOURCE_ROOT", ".")
 MGPT, OUT = sys.argv[1:]
@@ -176,6 +176,28 @@ def tiny():
     put("hf_json", "tiny", parts([("config.json", config), ("model.safetensors", weights)]))
     put("hf_json", "tiny-tokens", parts([("config.json", config), ("model.safetensors", weights),
                                          ("tokenizer.json", tokenizer_json(8))]))
+
+
+def adapters():
+    """Of PEFT and of llama.cpp, for that llama, tied and not, and for GGUF."""
+    table = [("model.embed_tokens.lora_embedding_A", [2, 8]), ("model.embed_tokens.lora_embedding_B", [4, 2])]
+    head = [("lm_head.lora_A.weight", [2, 4]), ("lm_head.lora_B.weight", [8, 2])]
+    norm, new = [("model.norm.weight", [4])], [("lm_head.weight", [8, 4]), ("model.embed_tokens.weight", [8, 4])]
+    base = tiny_models.gguf_model(ROOT, "llama", lambda name: "qkv" not in name and not name.startswith("rope_"))
+    for untied in (False, True):
+        config = json.dumps(dict(TINY_CONFIG, tie_word_embeddings=not untied), separators=(",", ":")).encode()
+        model = [("config.json", config), ("model.safetensors", safetensors(*tiny_tensors(head=untied)))]
+        for name, dora, more in (("plain", 0, []), ("dora", 1, norm), ("tables", 0, table + head if untied else new)):
+            says = json.dumps(dict(ADAPTER_CONFIG, use_dora=bool(dora)), separators=(",", ":")).encode()
+            peft = [("adapter_config.json", says), ("adapter", safetensors(*adapter_tensors(dora, more)))]
+            put("lora", "%s-%d" % (name, untied), parts(model + peft))
+            put("lora", "%s-gguf" % name, parts([("model.gguf", base)] + peft))
+        entries = {"general.type": "adapter", "general.architecture": "llama", "adapter.type": "lora",
+                   "adapter.lora.alpha": 3.0}
+        tensors = [("blk.0.attn_q.weight.lora_a", [4, 2], "f32"), ("blk.0.attn_q.weight.lora_b", [2, 4], "f16"),
+                   ("blk.0.ffn_down.weight.lora_b", [2, 4], "f32"), ("blk.0.ffn_down.weight.lora_a", [4, 2], "bf16")]
+        tensors += [("token_embd.weight.lora_a", [2, 8], "f32"), ("token_embd.weight.lora_b", [2, 4], "f32")] * untied
+        put("lora", "llama.cpp-%d" % untied, parts(model + [("adapter", tiny_models.gguf(entries, tensors))]))
 
 
 # What a llama's config.json may say otherwise, also as older versions of transformers wrote it.
@@ -374,7 +396,7 @@ def dictionaries():
     sources = {"gguf": ["hyper*", "positions", "bind", "arch", "tok*"],
                "safetensors": ["hf*", "*safetensors", "microgpt_facts"],
                "torch": ["from_*", "gpt_names", "pickle*"], "microgpt_json": ["microgpt*", "json*"],
-               "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
+               "lora": ["peft*", "lora*"], "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
                "sentencepiece": ["sentencepiece"], "repl": ["repl*", "view*"], "session": ["repl_load"]}
     same = {"model": "gguf", "gguf_copy": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):
@@ -397,6 +419,7 @@ if __name__ == "__main__":
     golden()
     models()
     tiny()
+    adapters()
     variants()
     sharded()
     tokenizers()

@@ -290,6 +290,7 @@ static int check_read_text(const struct check *c, const struct cli_command *comm
 static int check_self(const struct check *c, const struct cli_command *command)
 {
     struct self_options options = {.path = c->engine.path,
+                                   .lora = c->engine.lora,
                                    .isa = c->engine.isa,
                                    .kv = c->engine.kv,
                                    .n_tokens = c->limit,
@@ -412,7 +413,8 @@ int cmd_check(int argc, char **argv)
     if (code == EXIT_OK)
         sandbox_enter(&(struct sandbox){.checkpoints = {c.engine.path, c.path},
                                         .files = {c.file, c.attested},
-                                        .output = c.attest ? c.attest : c.report_to});
+                                        .output = c.attest ? c.attest : c.report_to,
+                                        .adapters = &c.engine.lora});
     mgpt_error err;
     int is_model = code == EXIT_OK && !c.self ? check_is_model(c.path, &err) : 0;
     if (is_model < 0)

@@ -22,9 +22,18 @@ enum {
 
 enum { CLI_CHOSEN = -1, CLI_MAX_THREADS = 256 /* of mgpt.h */ };
 
-enum cli_kind { CLI_FLAG, CLI_INT, CLI_U64, CLI_REAL, CLI_TEXT };
+enum cli_kind { CLI_FLAG, CLI_INT, CLI_U64, CLI_REAL, CLI_TEXT, CLI_MANY };
 
-/* One option. `to` points to int (CLI_FLAG: set to 1), int32_t, uint64_t, double, const char *.
+enum { CLI_MAX_MANY = 16 };
+
+/* The values of an option that may be given more than once, in order. */
+struct cli_many {
+    const char *values[CLI_MAX_MANY];
+    size_t n;
+};
+
+/* One option. `to` points to int (CLI_FLAG: set to 1), int32_t, uint64_t, double, const char *,
+ * struct cli_many (CLI_MANY).
  * Numbers must be in [min, max] when min < max. A CLI_INT whose arg begins with '[' may be given
  * without a value and is then CLI_CHOSEN; a number after it is its value. */
 struct cli_option {

@@ -155,6 +155,17 @@ static int bad_number(const struct parser *p, const struct cli_option *o, const 
     return REFUSED;
 }
 
+static int add_one_value(const struct parser *p, const struct cli_option *o, const char *text)
+{
+    struct cli_many *many = o->to;
+    if (many->n == CLI_MAX_MANY) {
+        cli_usage(p->command, "%s: given more than %d times", o->name, CLI_MAX_MANY);
+        return REFUSED;
+    }
+    many->values[many->n++] = text;
+    return 0;
+}
+
 static int set_option(const struct parser *p, const struct cli_option *o, const char *text)
 {
     if (o->kind == CLI_FLAG)
@@ -163,6 +174,8 @@ static int set_option(const struct parser *p, const struct cli_option *o, const 
         *(int32_t *)o->to = CLI_CHOSEN;
     else if (o->kind == CLI_TEXT)
         *(const char **)o->to = text;
+    else if (o->kind == CLI_MANY)
+        return add_one_value(p, o, text);
     else if (!cli_set_number(o, text))
         return bad_number(p, o, text);
     return 0;

@@ -2,6 +2,8 @@
 #define _GNU_SOURCE /* O_PATH, syscall */
 #include "common/sandbox.h"
 
+#include "common/adapter_spec.h"
+
 #include <jansson.h>
 
 #if defined __linux__ && !defined MGPT_NO_SANDBOX
@@ -167,6 +169,14 @@ static void allow_output(const struct rules *r, const char *path)
     free(real);
 }
 
+static void allow_adapter(const struct rules *r, const char *text)
+{
+    struct adapter_spec spec;
+    if (adapter_spec_read(text, &spec, NULL) == MGPT_OK)
+        allow_checkpoint(r, spec.path);
+    free(spec.path);
+}
+
 static int is_path(const char *path)
 {
     return path && strcmp(path, "-") != 0;
@@ -194,6 +204,8 @@ void sandbox_enter(const struct sandbox *s)
         if (is_path(s->files[i]))
             allow_path(&r, s->files[i], READ_FILE);
     }
+    for (size_t i = 0; s->adapters && i < s->adapters->n; i++)
+        allow_adapter(&r, s->adapters->values[i]);
     if (is_path(s->output))
         allow_output(&r, s->output);
     allow_path(&r, "/sys/devices/system/cpu/online", READ_FILE); /* sysconf */

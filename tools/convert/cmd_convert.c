@@ -30,11 +30,13 @@ static const char notes[] =
     "gives the same bytes.\n\n"
     "TYPE is f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q6_k or keep. Vectors and the\n"
     "position table stay f32; with q4_k, token_embd and output are q6_k. Where rows are not whole\n"
-    "blocks, q4_k (blocks of 256) becomes q5_0 and q6_k q8_0, and these (blocks of 32) f16.\n\n"
+    "blocks, q4_k (blocks of 256) becomes q5_0 and q6_k q8_0, and these (blocks of 32) f16.\n"
+    "Matrices that --lora changes are f32 unless --type says otherwise, of a quantised base too.\n\n"
     "examples:\n"
     "  mgpt convert microgpt-weights.json names.gguf\n"
     "  mgpt convert stories15M.bin stories15M.gguf --tokenizer tokenizer.bin --type q8_0\n"
     "  mgpt convert SmolLM2-135M/ smollm2.gguf\n"
+    "  mgpt convert SmolLM2-135M/ tuned.gguf --lora checkpoint-200/ --type q8_0\n"
     "  mgpt convert params.json --dry-run --embd 32 --layers 2 --chars names.txt\n\n"
     "exit codes: 0 ok, 2 usage, 3 input refused, 4 out of memory, 5 input/output\n";
 
@@ -165,8 +167,10 @@ static int convert_run(struct request *r)
     struct ckpt_source *s = &r->source;
     struct checkpoint *c = &s->checkpoint;
     mgpt_error err;
-    sandbox_enter(&(struct sandbox){
-        .checkpoints = {s->path}, .files = {s->tokenizer, s->chars}, .output = r->out});
+    sandbox_enter(&(struct sandbox){.checkpoints = {s->path},
+                                    .files = {s->tokenizer, s->chars},
+                                    .output = r->out,
+                                    .adapters = &s->lora});
     if (source_read(s, &err) < 0)
         return cli_fail(s->in, &err);
     ckpt_note_elsewhere(c);
@@ -189,6 +193,8 @@ int cmd_convert(int argc, char **argv)
     const struct cli_option options[] = {
         {"--type", "TYPE", CLI_TEXT, &r.type_name, 0, 0,
          "element type of the matrices; default keep"},
+        {"--lora", "FILE[:SCALE]", CLI_MANY, &r.source.lora, 0, 0,
+         "merge an adapter: PEFT directory or GGUF; may be repeated"},
         {"--dry-run", NULL, CLI_FLAG, &r.dry_run, 0, 0, "print the plan, write nothing"},
         {"--tokenizer", "FILE", CLI_TEXT, &r.source.tokenizer, 0, 0,
          "vocabulary; default: the format's own file next to IN"},

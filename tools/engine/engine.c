@@ -46,8 +46,8 @@ int engine_open(struct engine *e)
     int code = EXIT_OK, applies = in_memory_applies(e->path, &err);
     if (applies < 0)
         return cli_fail(e->path, &err);
-    if (applies)
-        code = in_memory_convert(e->path, e->vocab_only, &e->converted, &e->n_converted);
+    if (applies || e->lora.n)
+        code = in_memory_convert(e->path, &e->lora, e->vocab_only, &e->converted, &e->n_converted);
     if (code != EXIT_OK)
         return code;
     e->model = engine_open_model(e, &params, &err);

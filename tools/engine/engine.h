@@ -16,6 +16,7 @@
 
 struct engine {
     const char *path, *isa, *kv, *steer_spec; /* options */
+    struct cli_many lora;
     int32_t n_ctx, n_threads;
     int vocab_only, check_finite, no_fused;
     /* The model as a GGUF file in memory where path is another format; else NULL. */
@@ -33,10 +34,12 @@ struct engine {
     struct watcher steering; /* --steer: changes every session, first in every chain */
 };
 
-/* Rows of an option table; e is a struct engine. */
+/* Rows of an option table; e is a struct engine. Two rows: */
 #define ENGINE_OPT_MODEL(e)                                                                        \
+    {"-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model: GGUF, or what convert reads"},  \
     {                                                                                              \
-        "-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model: GGUF, or what convert reads" \
+        "--lora", "FILE[:SCALE]", CLI_MANY, &(e).lora, 0, 0,                                       \
+            "apply an adapter (PEFT directory, GGUF); may be repeated"                             \
     }
 #define ENGINE_OPT_CTX(e)                                                                          \
     {                                                                                              \

@@ -181,7 +181,7 @@ int cmd_info(int argc, char **argv)
     int code;
     if (!engine_parse(&e, &command, argc, argv, &code))
         return code;
-    sandbox_enter(&(struct sandbox){.checkpoints = {e.path}});
+    sandbox_enter(&(struct sandbox){.checkpoints = {e.path}, .adapters = &e.lora});
     code = engine_open(&e);
     if (code == EXIT_OK)
         code = cli_finish(info_run(&e, tensors, json));

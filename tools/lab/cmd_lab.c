@@ -220,8 +220,10 @@ static int write_page(struct lab *lab)
 static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
 {
     mgpt_error err;
-    sandbox_enter(&(struct sandbox){
-        .checkpoints = {lab->engine.path}, .files = {lab->input.file}, .output = lab->path});
+    sandbox_enter(&(struct sandbox){.checkpoints = {lab->engine.path},
+                                    .files = {lab->input.file},
+                                    .output = lab->path,
+                                    .adapters = &lab->engine.lora});
     int code = engine_open(&lab->engine);
     if (code != EXIT_OK)
         return code;

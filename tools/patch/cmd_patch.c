@@ -157,8 +157,10 @@ static int run_patch(struct patch_run *p, const struct cli_command *command)
 static void drop_rights(const struct patch_run *p)
 {
     char *steer = p->engine.steer_spec ? steer_path(p->engine.steer_spec) : NULL;
-    sandbox_enter(&(struct sandbox){
-        .checkpoints = {p->engine.path}, .files = {steer}, .output = p->npz ? p->npz : p->html});
+    sandbox_enter(&(struct sandbox){.checkpoints = {p->engine.path},
+                                    .files = {steer},
+                                    .output = p->npz ? p->npz : p->html,
+                                    .adapters = &p->engine.lora});
     free(steer);
 }
 

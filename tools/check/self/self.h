@@ -7,6 +7,7 @@
 #ifndef MGPT_SELF_H
 #define MGPT_SELF_H
 
+#include "common/cli.h"
 #include "mgpt.h"
 
 /* Opens the model with an instruction set (NULL: the best); MGPT_EARG in *err when this machine
@@ -76,6 +77,7 @@ void self_tokens(const mgpt_info *info, int32_t *tokens, size_t n);
 /* mgpt check --self: everything above for the model at `path`, printed. */
 struct self_options {
     const char *path, *isa, *kv;
+    struct cli_many lora;
     const char *text; /* NULL: the fixed sequence */
     size_t n_text;
     int32_t n_tokens; /* 0: by the model's size */

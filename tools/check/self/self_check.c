@@ -295,7 +295,7 @@ static int take_tokens(const struct self_options *o, struct engine *e, struct at
 
 int self_check(const struct self_options *o)
 {
-    struct engine e = {.path = o->path, .isa = o->isa, .kv = o->kv};
+    struct engine e = {.path = o->path, .lora = o->lora, .isa = o->isa, .kv = o->kv};
     struct attest record = {0};
     int32_t kv_type = 0;
     int code = read_attested(o, &e, &record);

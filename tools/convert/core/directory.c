@@ -76,7 +76,7 @@ static const struct {
     {"zero_to_fp32.py", NULL, "a DeepSpeed checkpoint; its zero_to_fp32.py makes one file of it"},
     {"latest_checkpointed_iteration.txt", NULL,
      "a Megatron checkpoint; convert its Hugging Face form"},
-    {"adapter_config.json", NULL, "an adapter (LoRA), not a model; merge it into its model first"},
+    {"adapter_config.json", NULL, "an adapter (LoRA), not a model; name its model, and this with --lora"},
     {"tf_model.h5", NULL,
      "a model with TensorFlow's weights only; convert its PyTorch or safetensors form"},
     {"flax_model.msgpack", NULL,

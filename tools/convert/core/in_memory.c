@@ -63,11 +63,15 @@ static void put_command(struct line_text *c, const struct ckpt_source *s)
 {
     char out[300];
     const char *name = s->inside && *s->directory ? s->directory : s->name;
-    snprintf(out, sizeof out, "%.250s.gguf", name);
+    snprintf(out, sizeof out, "%.250s%s.gguf", name, s->lora.n ? "-merged" : "");
     *c = (struct line_text){0};
     line_put(c, "mgpt convert", strlen("mgpt convert"));
     line_put_word(c, s->path);
     line_put_word(c, out);
+    for (size_t i = 0; i < s->lora.n; i++) {
+        line_put(c, " --lora", strlen(" --lora"));
+        line_put_word(c, s->lora.values[i]);
+    }
 }
 
 /* The options of mgpt convert that the error names, appended to the command; how many. */
@@ -134,7 +138,8 @@ static void in_memory_report(const struct ckpt_source *s)
     cli_note("%s: %s, converted in memory%s (%s keeps the result)", s->path, c->format,
              assumed.text, command.text);
     for (size_t i = 0; i < arr_len(c->notes); i++)
-        if (strncmp(c->notes[i], "warning:", strlen("warning:")) == 0)
+        if (strncmp(c->notes[i], "warning:", strlen("warning:")) == 0 ||
+            strncmp(c->notes[i], "adapter ", strlen("adapter ")) == 0)
             cli_note("%s", c->notes[i]);
 }
 
@@ -155,9 +160,10 @@ static int convert(struct ckpt_source *s, int vocab_only, struct ckpt_memory *me
     return status;
 }
 
-int in_memory_convert(const char *path, int vocab_only, void **bytes, size_t *n_bytes)
+int in_memory_convert(const char *path, const struct cli_many *lora, int vocab_only, void **bytes,
+                      size_t *n_bytes)
 {
-    struct ckpt_source source = {.path = path, .options = ckpt_no_options};
+    struct ckpt_source source = {.path = path, .lora = *lora, .options = ckpt_no_options};
     struct ckpt_memory memory = {0};
     mgpt_error err;
     int status = convert(&source, vocab_only, &memory, &err), code = EXIT_OK;

@@ -3,6 +3,7 @@
 #ifndef MGPT_CONVERT_IN_MEMORY_H
 #define MGPT_CONVERT_IN_MEMORY_H
 
+#include "common/cli.h"
 #include "mgpt.h"
 
 #include <stddef.h>
@@ -11,10 +12,11 @@
  * or MGPT_EMEM when it cannot be opened. */
 int in_memory_applies(const char *path, mgpt_error *err);
 
-/* Converts the model at `path`, without options, and says so on stderr. *bytes is a GGUF file, the
+/* Converts the model at `path`, without options but with the adapters of --lora, and says so on stderr. *bytes is a GGUF file, the
  * caller's to free; nothing of the input stays in memory. With vocab_only it has no tensors.
  * Returns an exit code; after a failure the user has been told, also how to call mgpt convert when
  * the conversion needs an option. */
-int in_memory_convert(const char *path, int vocab_only, void **bytes, size_t *n_bytes);
+int in_memory_convert(const char *path, const struct cli_many *lora, int vocab_only, void **bytes,
+                      size_t *n_bytes);
 
 #endif

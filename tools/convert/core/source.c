@@ -30,9 +30,8 @@ static char *beside(const char *input, const char *name)
     return path;
 }
 
-/* Opens a side file; err gets its name, since the caller names the input. */
-static int open_side(struct ckpt_source *s, const char *path, struct ckpt_side *side,
-                     mgpt_error *err)
+/* err gets the file's name, since the caller names the input. */
+int source_open_side(struct ckpt_source *s, const char *path, struct span *bytes, mgpt_error *err)
 {
     mgpt_error why;
     struct file file;
@@ -42,7 +41,7 @@ static int open_side(struct ckpt_source *s, const char *path, struct ckpt_side *
     if (status < 0)
         return err_set(err, status, MGPT_NO_OFFSET, "side file %s: %s", path, why.text);
     arr_put(s->side, file);
-    side->bytes = (struct span){file.data, file.size};
+    *bytes = (struct span){file.data, file.size};
     return 1;
 }
 
@@ -55,7 +54,7 @@ static int find_side(void *user, enum ckpt_option option, const char *const *can
         given = s->tokenizer;
     if (given) {
         side->name = given;
-        return open_side(s, given, side, err);
+        return source_open_side(s, given, &side->bytes, err);
     }
     for (size_t i = 0; i < n_candidates; i++) {
         struct stat st;
@@ -63,7 +62,7 @@ static int find_side(void *user, enum ckpt_option option, const char *const *can
         if (!path)
             return err_memory(err, "a file name", strlen(s->in));
         side->name = candidates[i];
-        int found = stat(path, &st) == 0 ? open_side(s, path, side, err) : 0;
+        int found = stat(path, &st) == 0 ? source_open_side(s, path, &side->bytes, err) : 0;
         free(path);
         if (found)
             return found;
@@ -154,7 +153,8 @@ int source_read(struct ckpt_source *s, mgpt_error *err)
     in.directory = s->directory = directory_name(s->in);
     if (!s->name || !s->directory)
         return err_memory(err, "the name of the model", strlen(s->in));
-    return ckpt_read(&s->checkpoint, &in, err);
+    status = ckpt_read(&s->checkpoint, &in, err);
+    return status == MGPT_OK ? source_apply_lora(s, err) : status;
 }
 
 void source_close(struct ckpt_source *s)

@@ -10,11 +10,13 @@
 #define MGPT_CONVERT_SOURCE_H
 
 #include "base/file.h"
+#include "common/cli.h"
 #include "convert/core/readers.h"
 
 struct ckpt_source {
     const char *path;              /* as the user wrote it; "-": stdin */
     const char *tokenizer, *chars; /* --tokenizer and --chars; NULL: look next to the input */
+    struct cli_many lora;          /* --lora: adapters, applied in order */
     struct ckpt_options options;
     struct checkpoint checkpoint; /* valid after source_read returned MGPT_OK */
 
@@ -32,6 +34,12 @@ extern const struct ckpt_options ckpt_no_options;
  * Errors: those of file_open and ckpt_read. */
 int source_read(struct ckpt_source *s, mgpt_error *err);
 void source_close(struct ckpt_source *s);
+
+/* Applies the adapters to the checkpoint, which has been read (source_lora.c). */
+int source_apply_lora(struct ckpt_source *s, mgpt_error *err);
+
+/* Opens a file that stays open until source_close. */
+int source_open_side(struct ckpt_source *s, const char *path, struct span *bytes, mgpt_error *err);
 
 /* Of a directory: the path of the model's file in it, malloc'ed; NULL when path is none. Errors: a
  * directory of a format that is not read, by its name; of several models; of none (directory.c). */

@@ -1,0 +1,355 @@
+/* Adapters as PEFT saves them: adapter_config.json and adapter_model.safetensors (or .bin). See
+ * core/lora.h.
+ *
+ * Their names are those of the model's Hugging Face form, so the rows of the model's family (hf.h)
+ * say which tensor of the checkpoint a module is, and the order of its rows: B's rows (and DoRA's
+ * magnitudes) are taken as the rows of the matrix itself would be. The base may also be GGUF: then
+ * the family is the one of its architecture that knows all names. Whole tensors in the file
+ * (modules_to_save, biases) take the place of the base's.
+ */
+#include "convert/families/peft.h"
+
+#include "base/error.h"
+#include "base/mem.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* The tensors of one module. */
+struct peft_module {
+    const char *name; /* without PEFT's words; with the family's prefix */
+    const struct state_tensor *a, *b, *magnitude;
+    int is_embedding;
+};
+
+/* What state_put stacks. */
+struct peft_stack {
+    const struct state_part *parts;
+    size_t n;
+    uint64_t n_in;
+    float plus;
+};
+
+/* ---- the base's sizes ------------------------------------------------------------------------ */
+
+static int sizes_of_gguf(struct peft *p, mgpt_error *err)
+{
+    const char *arch = p->c->hp.arch;
+    const struct {
+        const char *name;
+        uint32_t *to;
+    } keys[] = {
+        {"embedding_length", &p->hp.n_embd},           {"block_count", &p->hp.n_layer},
+        {"feed_forward_length", &p->hp.n_ff},          {"attention.head_count", &p->hp.n_head},
+        {"attention.head_count_kv", &p->hp.n_head_kv}, {"attention.key_length", &p->hp.head_dim}};
+    for (size_t i = 0; i < HF_COUNT(keys); i++) {
+        char key[128];
+        uint64_t v = 0;
+        snprintf(key, sizeof key, "%.60s.%s", arch, keys[i].name);
+        if (gguf_uint(p->c->metadata, key, INT32_MAX, &v, err) < 0)
+            return MGPT_EFILE;
+        *keys[i].to = (uint32_t)v;
+    }
+    if (!p->hp.n_head || !p->hp.n_embd)
+        return ckpt_refuse(err, "the base does not state its heads and width");
+    return MGPT_OK;
+}
+
+/* ---- changes --------------------------------------------------------------------------------- */
+
+/* The tensor that `stacked` puts, not in the checkpoint's list. */
+static int take_stacked(struct peft *p, const char *to, const struct peft_stack *stacked,
+                        struct ckpt_tensor *t, mgpt_error *err)
+{
+    int status = state_put(p->c, to, stacked->n_in, stacked->parts, stacked->n, stacked->plus, err);
+    if (status < 0)
+        return status;
+    size_t last = arr_len(p->c->tensors) - 1;
+    *t = p->c->tensors[last];
+    arr_set_len(p->c->tensors, last);
+    return MGPT_OK;
+}
+
+/* Which rows of its source a row takes; of a table, all. */
+static void set_rows(const struct peft *p, const struct state_row *row, struct state_part *part)
+{
+    part->n_rows = row->n_out == 'V' ? 0 : state_size(&p->hp, row->n_out);
+    state_row_part(row, &p->hp, part);
+}
+
+/* Which rows of the base the target is. */
+static void place_rows(const struct peft *p, const struct peft_target *target,
+                       struct lora_change *change)
+{
+    struct state_part part = {0};
+    change->n_rows = lora_find(p->c, target->to)->dims[1];
+    for (size_t i = 0; target->n_stack > 1 && i <= target->at; i++) {
+        change->first += part.n_rows;
+        set_rows(p, &target->stack[i], &part);
+        change->n_rows = part.n_rows;
+    }
+}
+
+/* The values of a part, which has one row for each of the change's. */
+static int take_floats(struct peft *p, const struct peft_target *target, uint64_t n_in,
+                       struct state_part part, const float **to, mgpt_error *err)
+{
+    struct lora_change place = {0};
+    struct ckpt_tensor t;
+    set_rows(p, &target->row, &part);
+    place_rows(p, target, &place);
+    const struct peft_stack one = {.parts = &part, .n = 1, .n_in = n_in};
+    int status = take_stacked(p, target->to, &one, &t, err);
+    if (status < 0)
+        return status;
+    if (t.n_values != place.n_rows * (n_in ? n_in : 1))
+        return ckpt_refuse_tensor(err, part.tensor->name, "its shape does not give the rows of %s",
+                                  target->to);
+    *to = lora_floats(p->c, &t, 0);
+    return *to ? MGPT_OK : err_memory(err, "an adapter", (size_t)t.n_values * 4);
+}
+
+/* Sizes of both factors: A [r, n_in] and B [n_out, r]; of a table A [r, n_vocab], B [n_embd, r]. */
+static int check_factors(const struct peft *p, const struct peft_target *target,
+                         const struct peft_module *m, mgpt_error *err)
+{
+    const struct ckpt_tensor *base = lora_find(p->c, target->to);
+    if (m->a->n_dims != 2 || m->b->n_dims != 2 || base->n_dims != 2)
+        return ckpt_refuse_tensor(err, m->name, "expected matrices");
+    uint64_t n_in = m->is_embedding ? m->b->shape[0] : m->a->shape[1];
+    uint64_t n_out = m->is_embedding ? m->a->shape[1] : m->b->shape[0];
+    int is_split = target->row.flags & (STATE_Q | STATE_K | STATE_V);
+    uint64_t expected = is_split ? state_size(&p->hp, target->row.n_out) : base->dims[1];
+    if (n_in != base->dims[0] || n_out != expected || (target->n_stack > 1 && !is_split))
+        return ckpt_refuse_tensor(
+            err, m->name, "the adapter is of %llu x %llu, the model has %llu x %llu: another base",
+            (unsigned long long)n_out, (unsigned long long)n_in, (unsigned long long)expected,
+            (unsigned long long)base->dims[0]);
+    return lora_check_rank(m->name, m->a->shape[0], m->b->shape[1], err);
+}
+
+static int read_factors(struct peft *p, const struct peft_target *target,
+                        const struct peft_module *m, struct lora_change *change, mgpt_error *err)
+{
+    const struct state_tensor *rows = m->is_embedding ? m->a : m->b;
+    const struct state_tensor *columns = m->is_embedding ? m->b : m->a;
+    struct ckpt_tensor from;
+    int status = take_floats(p, target, change->rank,
+                             (struct state_part){.tensor = rows, .transposed = m->is_embedding},
+                             &change->b, err);
+    if (status == MGPT_OK)
+        status = state_source(p->c, columns, &from, err);
+    if (status == MGPT_OK && m->magnitude)
+        status = take_floats(p, target, 0, (struct state_part){.tensor = m->magnitude},
+                             &change->magnitude, err);
+    if (status < 0)
+        return status;
+    from.n_dims = 2;
+    from.dims[0] = columns->shape[1];
+    from.n_values = columns->shape[0] * columns->shape[1]; /* state_check_extent */
+    change->a = lora_floats(p->c, &from, m->is_embedding);
+    return change->a ? MGPT_OK : err_memory(err, "an adapter", (size_t)from.n_values * 4);
+}
+
+static int change_target(struct peft *p, const struct peft_target *target,
+                         const struct peft_module *m, mgpt_error *err)
+{
+    struct lora_change change = {.rank = m->a->shape[0]};
+    if (target->is_bias)
+        return ckpt_refuse_tensor(err, m->name, "is a bias");
+    if (lora_check_tied(p->c, m->name, target->to, err) < 0 ||
+        check_factors(p, target, m, err) < 0 ||
+        peft_scale(&p->cfg, m->name, change.rank, &change.scale, err) < 0)
+        return MGPT_EFILE;
+    change.scale *= p->adapter->scale;
+    int status = read_factors(p, target, m, &change, err);
+    if (status < 0)
+        return status;
+    place_rows(p, target, &change);
+    p->n_changed += target->at == 0;
+    return lora_change(p->c, lora_find(p->c, target->to), &change, err);
+}
+
+static int check_dora(const struct peft *p, const struct peft_module *m, mgpt_error *err)
+{
+    if (!m->magnitude != !p->cfg.is_dora)
+        return ckpt_refuse_tensor(err, m->name, "use_dora is %s, but lora_magnitude_vector is %s",
+                                  p->cfg.is_dora ? "true" : "false",
+                                  m->magnitude ? "there" : "missing");
+    if (m->magnitude && m->is_embedding)
+        return ckpt_refuse_tensor(err, m->name, "DoRA of an embedding is not supported");
+    return MGPT_OK;
+}
+
+static const struct state_tensor *factor_of(struct peft *p, const char *module, const char *factor)
+{
+    char name[STATE_MAX_ROW_NAME + 32];
+    snprintf(name, sizeof name, "%s.%s", module, factor);
+    return state_find(&p->state, name);
+}
+
+/* A module by its A. */
+static int change_module(struct peft *p, const struct state_tensor *a, mgpt_error *err)
+{
+    char name[STATE_MAX_ROW_NAME], target_name[STATE_MAX_ROW_NAME];
+    struct peft_target target;
+    struct peft_module m = {.name = name, .a = a};
+    int status = MGPT_OK;
+    peft_target_name(target_name, a);
+    snprintf(name, sizeof name, "%.*s", (int)(strlen(target_name) - strlen(".weight")),
+             target_name);
+    m.is_embedding = strstr(a->alias, ".lora_embedding_A") != NULL;
+    m.b = factor_of(p, name, m.is_embedding ? "lora_embedding_B" : "lora_B");
+    m.magnitude = factor_of(p, name, "lora_magnitude_vector");
+    if (!m.b)
+        return ckpt_refuse_tensor(err, a->name, "its B is missing");
+    status = check_dora(p, &m, err);
+    for (size_t row = 0;
+         status == MGPT_OK && peft_next_target(p, p->family, target_name, &row, &target);)
+        status = change_target(p, &target, &m, err);
+    return status;
+}
+
+/* ---- whole tensors --------------------------------------------------------------------------- */
+
+/* The head of a model that had none of its own, or a tensor in the place of the base's. */
+static int put_replaced(struct peft *p, const struct ckpt_tensor *t, const char *from,
+                        mgpt_error *err)
+{
+    struct ckpt_tensor *base = lora_find(p->c, t->name);
+    const struct ckpt_tensor *table = lora_find(p->c, "token_embd.weight");
+    const struct ckpt_tensor *like = base ? base : table;
+    if (!like || like->n_dims != t->n_dims || memcmp(like->dims, t->dims, sizeof t->dims) != 0)
+        return ckpt_refuse_tensor(err, from, "%llu x %llu, the model has %llu x %llu: another base",
+                                  (unsigned long long)t->dims[1], (unsigned long long)t->dims[0],
+                                  (unsigned long long)(like ? like->dims[1] : 0),
+                                  (unsigned long long)(like ? like->dims[0] : 0));
+    if (!base && (strstr(from, ".base_layer.") || strcmp(t->name, "output.weight") != 0))
+        return lora_check_tied(p->c, from, "output.weight", err);
+    if (base)
+        *base = *t;
+    else if (!arr_push(p->c->tensors, *t))
+        return err_memory(err, "the list of tensors", sizeof *t);
+    p->n_replaced++;
+    return MGPT_OK;
+}
+
+/* The source of one row of a stack: the adapter must have all of them. */
+static int replaced_part(struct peft *p, const struct peft_target *target,
+                         const struct state_row *row, const struct state_tensor *from,
+                         struct state_part *part, mgpt_error *err)
+{
+    int is_vector = !row->n_out || target->is_bias;
+    if (strcmp(row->from, target->row.from) != 0)
+        return ckpt_refuse_tensor(err, from->name, "is stacked with others in %s", target->to);
+    if (from->n_dims != (is_vector ? 1U : 2U))
+        return ckpt_refuse_tensor(err, from->name, "expected a %s",
+                                  is_vector ? "vector" : "matrix");
+    *part = (struct state_part){.tensor = from};
+    part->transposed = !is_vector && row->flags & STATE_TRANSPOSED;
+    state_row_part(row, &p->hp, part);
+    return MGPT_OK;
+}
+
+/* modules_to_save and trained biases. */
+static int replace(struct peft *p, const struct state_tensor *from, mgpt_error *err)
+{
+    struct peft_target target;
+    struct state_part parts[PEFT_MOST_STACKED];
+    struct ckpt_tensor t;
+    int status = MGPT_OK;
+    for (size_t i = 0;
+         status == MGPT_OK && peft_next_target(p, p->family, from->alias, &i, &target);) {
+        int is_vector = !target.row.n_out || target.is_bias;
+        if (target.at > 0)
+            continue; /* done with the first of its stack */
+        for (size_t k = 0; status == MGPT_OK && k < target.n_stack; k++)
+            status = replaced_part(p, &target, target.stack ? &target.stack[k] : &target.row, from,
+                                   &parts[k], err);
+        if (status < 0)
+            return status;
+        const struct peft_stack all = {.parts = parts,
+                                       .n = target.n_stack,
+                                       .n_in =
+                                           is_vector ? 0 : from->shape[parts[0].transposed ? 0 : 1],
+                                       .plus = target.row.flags & STATE_PLUS_ONE ? 1.0F : 0.0F};
+        status = take_stacked(p, target.to, &all, &t, err);
+        if (status == MGPT_OK)
+            status = put_replaced(p, &t, from->name, err);
+    }
+    return status;
+}
+
+/* A new table of a model whose head is the table needs a new head. */
+static int check_new_table(struct peft *p, mgpt_error *err)
+{
+    struct peft_target target;
+    for (size_t i = 0; i < arr_len(p->state.tensors); i++) {
+        const struct state_tensor *t = &p->state.tensors[i];
+        size_t row = 0;
+        if (!strstr(t->alias, ".lora_") &&
+            peft_next_target(p, p->family, t->alias, &row, &target) &&
+            lora_check_tied(p->c, t->name, target.to, err) < 0)
+            return MGPT_EFILE;
+    }
+    return MGPT_OK;
+}
+
+/* ---- the whole ------------------------------------------------------------------------------- */
+
+static int peft_apply_all(struct peft *p, mgpt_error *err)
+{
+    int status = MGPT_OK;
+    if (arr_len(p->state.tensors) == 0)
+        return ckpt_refuse(err, "it has no tensors");
+    for (size_t i = 0; status == MGPT_OK && i < arr_len(p->state.tensors); i++) {
+        struct state_tensor *t = &p->state.tensors[i];
+        if (strstr(t->alias, ".lora_"))
+            continue;
+        t->used = 1;
+        status = replace(p, t, err);
+    }
+    if (status == MGPT_OK)
+        status = check_new_table(p, err);
+    for (size_t i = 0; status == MGPT_OK && i < arr_len(p->state.tensors); i++) {
+        struct state_tensor *t = &p->state.tensors[i];
+        const char *factor = strstr(t->alias, ".lora_");
+        if (!factor || !ckpt_is_one_of(factor + 1, " lora_A lora_embedding_A "))
+            continue;
+        t->used = 1;
+        status = change_module(p, t, err);
+    }
+    return status == MGPT_OK ? state_check_used(&p->state, "LoRA (its A is missing)", err) : status;
+}
+
+static int peft_open(struct peft *p, mgpt_error *err)
+{
+    int status = peft_config_read(&p->cfg, p->adapter->config, err);
+    if (status == MGPT_OK)
+        status = hf_add_file(&p->state, p->adapter->weights, err);
+    if (status == MGPT_OK)
+        status = peft_add_aliases(p, err);
+    if (status == MGPT_OK && p->c->metadata)
+        status = sizes_of_gguf(p, err);
+    if (status == MGPT_OK)
+        status = peft_choose_family(p, err);
+    return status;
+}
+
+int lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter, mgpt_error *err)
+{
+    struct peft p = {.c = c, .adapter = adapter, .hp = c->hp};
+    state_init(&p.state, c);
+    int status = peft_open(&p, err);
+    if (status == MGPT_OK)
+        status = peft_apply_all(&p, err);
+    if (status == MGPT_OK)
+        ckpt_note(c,
+                  "adapter %.40s: %s%zu matrices changed, in F32, %zu tensors replaced, scale %g",
+                  lora_name(adapter), p.cfg.is_dora ? "DoRA, " : "", p.n_changed, p.n_replaced,
+                  adapter->scale);
+    peft_config_free(&p.cfg);
+    state_free(&p.state);
+    return status;
+}
