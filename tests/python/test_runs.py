@@ -137,6 +137,20 @@ def test_checkpoint(root):
     assert other.info.activation == "gelu_tanh" != model.info.activation
 
 
+def test_lora(root):
+    """The logits of PEFT's merged models; of GGUF too, whose file is then not the model's."""
+    base, lora = root / "tests/golden/llama", root / "tests/fixtures/lora"
+    for adapters, name in ((lora / "llama", "llama/ref.npz"), ((lora / "llama", 0.5), "llama/half.npz"),
+                           ([lora / "llama", (lora / "llama_pattern", 1.0)], "llama_pattern/after.npz")):
+        ref = np.load(lora / name)
+        model = mgpt.Model(base, convert=["--no-tokenizer"], lora=adapters)
+        found = model.session().feed(ref["tokens"])
+        assert np.abs(found - ref["logits"][-1]).max() < 2e-5
+        assert any("14 matrices changed" in note for note in model.notes)
+    with pytest.raises(mgpt.Error, match="general.architecture is 'llama', expected 'microgpt'"):
+        mgpt.Model(root / "weights/names.gguf", lora=lora / "llama/lora.gguf")
+
+
 def test_threads(shakespeare):
     """Each thread has a session of its own; a second one in a session is refused."""
     tokens, want = shakespeare.encode("ROMEO:\n" * 20)[:200], []

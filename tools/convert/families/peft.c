@@ -269,11 +269,11 @@ static int replace(struct peft *p, const struct state_tensor *from, mgpt_error *
                                    &parts[k], err);
         if (status < 0)
             return status;
-        const struct peft_stack all = {.parts = parts,
-                                       .n = target.n_stack,
-                                       .n_in =
-                                           is_vector ? 0 : from->shape[parts[0].transposed ? 0 : 1],
-                                       .plus = target.row.flags & STATE_PLUS_ONE ? 1.0F : 0.0F};
+        const struct peft_stack all = {
+            .parts = parts,
+            .n = target.n_stack,
+            .n_in = is_vector ? 0 : from->shape[parts[0].transposed ? 0 : 1],
+            .plus = target.row.flags & STATE_PLUS_ONE && !target.is_bias ? 1.0F : 0.0F};
         status = take_stacked(p, target.to, &all, &t, err);
         if (status == MGPT_OK)
             status = put_replaced(p, &t, from->name, err);

@@ -14,7 +14,7 @@
 
 /* ---- names ----------------------------------------------------------------------------------- */
 
-static int is_word(const char *p, size_t n, const char *list)
+static int is_one_word(const char *p, size_t n, const char *list)
 {
     char word[40];
     snprintf(word, sizeof word, "%.*s", (int)n, p);
@@ -34,10 +34,10 @@ static int peft_alias(const char *name, char to[STATE_MAX_ROW_NAME])
     for (const char *at = name + n_prefix, *end; *at; at = end + (*end == '.')) {
         end = at + strcspn(at, ".");
         size_t length = (size_t)(end - at);
-        if (is_word(at, length, " base_layer modules_to_save default ") ||
-            (after_factor && !*end && is_word(at, length, " weight ")))
+        if (is_one_word(at, length, " base_layer modules_to_save default ") ||
+            (after_factor && !*end && is_one_word(at, length, " weight ")))
             continue;
-        after_factor |= is_word(at, length, factors);
+        after_factor |= is_one_word(at, length, factors);
         n += (size_t)snprintf(to + n, STATE_MAX_ROW_NAME - n, "%s%.*s", n ? "." : "", (int)length,
                               at); /* a name has at most 255 bytes */
     }

@@ -26,6 +26,9 @@ from .steering import NOTHING, Added, Steering, Vectors
 if TYPE_CHECKING:
     from .lab import Page
 
+Adapter = str | os.PathLike[str] | tuple[str | os.PathLike[str], float]
+Lora = Adapter | Sequence[Adapter]
+
 
 @dataclass(frozen=True)
 class Info:
@@ -86,9 +89,10 @@ class Model:
     """
 
     def __init__(self, path: str | os.PathLike[str], *, isa: str | None = None, vocab_only: bool = False,
-                 threads: int = 0, convert: Sequence[str] = ()) -> None:
+                 threads: int = 0, convert: Sequence[str] = (), lora: Lora = ()) -> None:
         """`convert` are options of `mgpt convert` for a checkpoint, such as ["--heads", "4"]; what the conversion
-        infers is in `notes`. `isa` names an instruction set, which never changes a result."""
+        infers is in `notes`. `lora` is an adapter, a PEFT directory or GGUF, or a list of adapters that are applied
+        in order; each is a path or (path, scale). `isa` names an instruction set, which never changes a result."""
         self.path = os.fspath(path)
         self.notes: list[str] = []  # what mgpt convert says
         self._handle: ModelHandle | None = None
@@ -97,10 +101,10 @@ class Model:
         if not isinstance(self.path, str):
             raise TypeError(f"path: expected str or a path of str, found {self.path!r}")
         params, file, kept = CModelParams(isa.encode() if isa else None, vocab_only, threads, 0), self.path, None
-        if not is_gguf(self.path):
+        if lora or not is_gguf(self.path):
             from ._tool import converted
 
-            kept = converted(self.path, convert, self.notes)
+            kept = converted(self.path, [*convert, *_lora_options(lora)], self.notes)
             file = os.path.join(kept.name, "model.gguf")
         pointer = call("mgpt_open", os.fsencode(file), c.byref(params), what=self.path)
         self._handle = ModelHandle(pointer, kept)
@@ -339,6 +343,19 @@ class Decoder:
         """U+FFFD if an incomplete character is held; begins a new text."""
         n = lib.mgpt_stream_end(c.byref(self._stream), self._buffer, len(self._buffer))
         return self._buffer.raw[:n].decode()
+
+
+def _lora_options(lora: Lora) -> list[str]:
+    """The options of mgpt convert for adapters."""
+    words: list[str] = []
+    for adapter in [lora] if isinstance(lora, (str, os.PathLike)) or _is_scaled(lora) else lora:
+        path, scale = adapter if isinstance(adapter, tuple) else (adapter, 1.0)
+        words += ["--lora", f"{os.fspath(path)}:{float(scale)!r}" if scale != 1 else os.fspath(path)]
+    return words
+
+
+def _is_scaled(lora: object) -> bool:
+    return isinstance(lora, tuple) and len(lora) == 2 and isinstance(lora[1], (int, float))
 
 
 def is_gguf(path: str) -> bool:
