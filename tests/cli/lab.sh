@@ -50,6 +50,16 @@ for holder in 'the mgpt authors' 'Sean Barrett' 'wasi-libc contributors' 'Rich F
     check "licences: $holder" grep -qF "$holder" lab.html
 done
 
+# ---- in a frame ----
+
+run lab "$names" -p anna --embed --at '#view=attention&head=2' -o frame.html
+check "a page for a frame" eval '[ $code -eq 0 ] && grep -q "id=\"mgpt-embed\"" frame.html'
+check "the address that it opens with" [ "$(block mgpt-at frame.html)" = 'view=attention&head=2' ]
+check "other pages have neither" eval '! grep -qE "id=.mgpt-(embed|at)" lab.html'
+run lab "$names" --at attention -o lab2.html
+check "an address that names nothing is refused" eval '[ $code -eq 2 ] && [ ! -e lab2.html ] &&
+    grep -qF "found '\''attention'\''" err'
+
 # ---- the policy ----
 
 # hash_of TAG: of the one element without attributes, as a browser hashes what is between the tags.

@@ -33,6 +33,8 @@ struct lab {
     const char *path;
     double max; /* MB */
     int recorded;
+    int embed;
+    const char *at; /* what follows # in the address that the page opens with; NULL: none */
     struct file file;
     const uint8_t *bytes; /* of the model's GGUF file, in `file` or in the engine */
     size_t n_bytes;
@@ -51,10 +53,16 @@ static const char notes[] =
     "--static, the\n"
     "page holds one run of the prompt with all its values and the same views. It needs no "
     "network, no\n"
-    "server, no other file: open it from disk.\n\n"
+    "server, no other file: open it from disk. Every figure can be saved as SVG, PNG, CSV or "
+    "JSON.\n\n"
+    "With --embed the page has no header and no footer, and tells its height to the page around "
+    "it:\n"
+    "  <iframe src=\"lab.html\" sandbox=\"allow-scripts allow-downloads\"></iframe>\n"
+    "  addEventListener('message', (e) => { frame.height = e.data.mgptLab.height; });\n\n"
     "examples:\n"
     "  mgpt lab weights/names.gguf -p anna -o lab.html\n"
-    "  mgpt lab gpt2.gguf -p 'The capital of France is' --static -o france.html\n\n"
+    "  mgpt lab gpt2.gguf -p 'The capital of France is' --static -o france.html\n"
+    "  mgpt lab weights/names.gguf -p anna --embed --at 'view=attention&head=2' -o frame.html\n\n"
     "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model refused, 4 "
     "longer\n"
     "than the context, more than a page can carry, or out of memory, 5 input/output, 130 "
@@ -158,14 +166,23 @@ static int put_about(struct lab *lab, mgpt_error *err)
                                      : MGPT_OK;
 }
 
-static int put_model(struct lab *lab, mgpt_error *err)
+static int put_block(struct lab *lab, const char *id, const void *data, size_t n, mgpt_error *err)
 {
-    int status = page_begin(&lab->page, "mgpt-model", err);
+    int status = page_begin(&lab->page, id, err);
     if (status < 0)
         return status;
-    page_add(&lab->page, lab->bytes, lab->n_bytes);
+    page_add(&lab->page, data, n);
     page_end(&lab->page);
     return MGPT_OK;
+}
+
+/* How the page begins: home.css asks for the first block, main.js for the second. */
+static int put_beginning(struct lab *lab, mgpt_error *err)
+{
+    int status = lab->embed ? put_block(lab, "mgpt-embed", "", 0, err) : MGPT_OK;
+    if (status == MGPT_OK && lab->at)
+        status = put_block(lab, "mgpt-at", lab->at, strlen(lab->at), err);
+    return status;
 }
 
 static int put_run(struct lab *lab, mgpt_error *err)
@@ -188,7 +205,10 @@ static int put_all(struct lab *lab, mgpt_error *err)
     if (status == MGPT_OK)
         page_put_packed(&lab->page, "mgpt-module", lab_module.data, lab_module.n);
     if (status == MGPT_OK)
-        status = lab->reason[0] ? put_run(lab, err) : put_model(lab, err);
+        status = put_beginning(lab, err);
+    if (status == MGPT_OK)
+        status = lab->reason[0] ? put_run(lab, err)
+                                : put_block(lab, "mgpt-model", lab->bytes, lab->n_bytes, err);
     if (status == MGPT_OK)
         status = put_about(lab, err);
     return status;
@@ -244,6 +264,9 @@ int cmd_lab(int argc, char **argv)
         INPUT_OPTIONS(lab.input),
         {"--max", "MB", CLI_REAL, &lab.max, 0.001, MAX_MOST,
          "most megabytes of weights in a live page (default 32)"},
+        {"--embed", NULL, CLI_FLAG, &lab.embed, 0, 0, "for a frame in a page or notebook"},
+        {"--at", "LINK", CLI_TEXT, &lab.at, 0, 0,
+         "where the page opens: its address after #, view=attention"},
         {"--static", NULL, CLI_FLAG, &lab.recorded, 0, 0, "record one run, without the weights"},
     };
     const struct cli_command command = CLI_COMMAND(
@@ -256,6 +279,10 @@ int cmd_lab(int argc, char **argv)
         return cli_usage(&command, "where to? Give -o lab.html");
     if (cli_same_file(lab.path, lab.engine.path))
         return cli_usage(&command, "-o: %s is the model", lab.path);
+    if (lab.at && lab.at[0] == '#')
+        lab.at++;
+    if (lab.at && !strchr(lab.at, '='))
+        return cli_usage(&command, "--at: expected NAME=VALUE[&...], found '%s'", lab.at);
     if (input_count(&lab.input) > 1)
         return cli_usage(&command, "give one of -p, -f, --ids");
     code = cmd_lab_run(&lab, &command);
