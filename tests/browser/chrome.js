@@ -11,7 +11,7 @@ const path = require('path');
 const FLAGS = ['--headless=new', '--no-sandbox', '--disable-gpu', '--remote-debugging-pipe', '--no-first-run', '--disable-extensions',
     '--disable-background-networking', '--disable-component-update', '--disable-sync', '--hide-scrollbars', '--mute-audio',
     '--disable-dev-shm-usage', '--force-color-profile=srgb', '--host-resolver-rules=MAP * ~NOTFOUND'];
-const TIMEOUT = 60000; // of one command, milliseconds
+const TIMEOUT = 120000; // of one command, milliseconds
 
 class Chrome {
     constructor(binary) {

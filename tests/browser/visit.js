@@ -13,6 +13,7 @@ const path = require('path');
 const { Chrome, find } = require('./chrome.js');
 const { Firefox } = require('./firefox.js');
 const { test, finish } = require('../lab/report.js');
+const figures = require('./figures.js');
 const home = require('./home.js');
 
 const [mgpt, native, root, shots] = process.argv.slice(2);
@@ -436,6 +437,7 @@ async function hostile() {
         await page.eval('App.edit([10, 7, 8, 3])');
         assert.deepStrictEqual(await cells(page, '.chip .text'), ['<BOS>', '\\u{202E}', '\\u{7}', '\\"']);
         assert.strictEqual(await page.eval(`document.querySelectorAll('img, iframe, object, link, a:not(.skip)').length`), 0);
+        await figures.wellFormed(page, ROOMS);
     });
 }
 
@@ -520,6 +522,7 @@ async function times(file, name) {
 async function main() {
     chrome = new Chrome(binary);
     const names = lab(weights('names'), 'names', '-p', 'anna'), shakespeare = lab(weights('shakespeare'), 'shakespeare', '-p', 'ROMEO: I will');
+    const verses = lab(weights('shakespeare'), 'verses', '-p', figures.VERSES);
     execFileSync(native, ['models', tmp]);
     const golden = path.join(tmp, 'golden.gguf');
     run(['convert', path.join(root, 'tests/golden/qwen3'), golden, '--no-tokenizer']);
@@ -535,6 +538,10 @@ async function main() {
         await test(name, () => visit(names, '#view=predict', body));
     for (const [name, body] of Object.entries({ running, drawingOn })) await test(name, () => visit(shakespeare, '#view=predict', body));
     for (const [name, body] of Object.entries(home)) await test(`the picture: ${name}`, () => visit(names, '', body));
+    for (const [name, body] of Object.entries(figures.short)) await test(`figures: ${name}`, () => visit(names, '#view=attention&layer=0&head=3&query=4', body));
+    for (const [name, body] of Object.entries(figures.long)) await test(`figures of a long text: ${name}`, () => visit(verses, '#view=attention&layer=1&head=0&query=103', body));
+    await test('a frame in another page', () => figures.framed(chrome, tmp, (name, ...options) => lab(weights('names'), name, '-p', 'anna', ...options)));
+    await test('axe: no violation of WCAG 2.1 AA', () => figures.axe(chrome, [names, shakespeare], ROOMS));
     await test('the picture of six layers: sums', () => visit(shakespeare, '', home.sums));
     await test('hostile tokens', hostile);
     await test('thirteen layers', strips);

@@ -112,6 +112,24 @@ const Attention = (() => {
         drawn = key;
     }
 
+    // As a picture: small multiples; as data: what each head does.
+    function gridFigure() {
+        const { state } = App, list = patterns(state), { layers, heads } = Engine.info, across = layers === 1 ? Math.min(heads, 8) : heads;
+        return { title: 'all heads', columns: ['layer', 'head', 'pattern', 'measure', 'evenness', ...list[0].kinds.flatMap((k) => [k.name, `${k.name} by chance`])],
+            rows: list.map((f, i) => [Math.floor(i / heads), i % heads, f.name, f.value, f.even, ...f.kinds.flatMap((k) => [k.n ? k.share : null, k.n ? k.chance : null])]),
+            draw: (g, width) => {
+                const size = Math.min(200, width / across - 10), c = Heat.theme();
+                thumbs.forEach(({ canvas, layer, head }, i) => {
+                    const x = (i % across) * (size + 10), y = Math.floor(i / across) * (size + 30);
+                    g.imageSmoothingEnabled = false;
+                    g.drawImage(canvas, 0, 0, canvas.width, canvas.height, x, y, size, size);
+                    [g.font, g.fillStyle, g.textAlign, g.textBaseline] = [`11px ${Heat.FONT}`, c.ink, 'left', 'alphabetic'];
+                    g.fillText(`${layer}.${head} ${list[i].name} ${Numbers.fixed(list[i].value, 2)}`, x, y + size + 14);
+                });
+                return Math.ceil(thumbs.length / across) * (size + 30);
+            } };
+    }
+
     function onGridKey(e) {
         const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
         if (!by) return;
@@ -152,7 +170,7 @@ const Attention = (() => {
         const found = patterns(state)[at(state.layer, state.head)];
         tell(state, found);
         big.update({ rows: state.step, cols: state.step, rowName: 'query', colName: 'key', rowLabel: state.step > KEYS * 2 ? Token.word : Token.at,
-            colLabel: Token.head, triangle: state.future !== '1', ...picture(state), selected: [state.query, state.key],
+            colLabel: Token.head, triangle: state.future !== '1', title: `head ${state.layer}.${state.head}, ${found.name} ${Numbers.fixed(found.value, 2)}`, ...picture(state), selected: [state.query, state.key],
             onSelect: (i, j) => App.set({ query: i, key: j }) });
         showKinds(found);
         showKeys(state);
@@ -161,7 +179,7 @@ const Attention = (() => {
     // The measure of every pattern with chance as a line.
     function showKinds(found) {
         const row = (name, words, share, chance, n) => h('tr' + (name === found.name ? '.selected' : ''), { title: words }, h('th', { scope: 'row' }, name), h('td.bars', null, bar(share)),
-            h('td.num', null, n ? Numbers.fixed(share, 2) : '–'), h('td.num', null, n && chance !== null ? Numbers.fixed(chance, 2) : ''));
+            h('td.num', n ? { 'data-x': share } : null, n ? Numbers.fixed(share, 2) : '–'), h('td.num', n && chance !== null ? { 'data-x': chance } : null, n && chance !== null ? Numbers.fixed(chance, 2) : ''));
         fill(kinds, h('thead', null, h('tr', null, ['pattern', '', 'share', 'chance'].map((t, i) => h('th' + (i > 1 ? '.num' : ''), { scope: 'col' }, t || h('span.sr', null, 'bar'))))),
             h('tbody', null, found.kinds.map((k) => row(k.name, `${k.words}: mean over ${k.n} queries`, k.share, k.chance, k.n)), row('diffuse', 'entropy as a share of the largest', found.even, null, 1)));
     }
@@ -240,6 +258,7 @@ const Attention = (() => {
         bigBox = h('div.cornered', null, bigTitle, big.el);
         const all = card('All heads', 'A row is a query, a column a key. Below each: the pattern that it is nearest to, and what the chosen query looks at most.', grid);
         const query = card('One query, every head', null, oneTitle, one.el, oneSums), few = layers * heads <= 8;
+        Share.figure(grid, gridFigure);
         root.append(h('div.columns.fit' + (many ? '.stacked' : ''), null, all, h('div', null, card('One head', null, h('div.row', null, layerStep.el, headStep.el, whatChoice.el, future.el),
             h('div.onehead', null, bigBox, h('div.side', null, keyList, h('div', null, h('h4', null, 'Pattern over the text'), kinds), pairs))), !few && query)));
         return Head.mount(root, few ? query : null);

@@ -35,15 +35,16 @@ const Dom = (() => {
     // right.
     function table(caption, head, rows, kind = '') {
         const isBar = (c) => c instanceof Node && c.classList.contains('bar');
+        const exact = (c) => (c && c.x !== undefined ? { 'data-x': c.x } : null); // Numbers.cell
         const cell = (tag, c, i) => h(tag + (isBar(c) ? '.bars' : typeof c === 'number' || i > 0 ? '.num' : ''),
-            tag === 'th' ? { scope: 'col' } : null, c);
+            tag === 'th' ? { scope: 'col' } : exact(c), c);
         return h('table.plain' + kind + (rows.some((r) => (r.cells || r).some(isBar)) ? '.wide' : ''), null,
             caption && h('caption', null, caption),
             h('thead', null, h('tr', null, head.map((c, i) => cell('th', c, i)))),
             h('tbody', null, rows.map((row) => {
                 const cells = row.cells || row;
                 return h('tr' + (row.selected ? '.selected' : '') + (row.dim ? '.dim' : ''), null,
-                    cells.map((c, i) => (i === 0 ? h('th', { scope: 'row' }, c) : cell('td', c, i))));
+                    cells.map((c, i) => (i === 0 ? h('th', { scope: 'row', ...exact(c) }, c) : cell('td', c, i))));
             })));
     }
 
@@ -80,6 +81,14 @@ const Dom = (() => {
         });
     }
 
+    // What scrolls can be reached by Tab, so that its keys scroll.
+    function reach() {
+        for (const el of document.querySelectorAll('.scroll, .tall, p.running')) {
+            if (el.scrollWidth > el.clientWidth + 1 || el.scrollHeight > el.clientHeight + 1) el.tabIndex = 0;
+            else el.removeAttribute('tabindex');
+        }
+    }
+
     function button(text, click, props = {}) {
         const kind = props.kind || '';
         const rest = { type: 'button', ...props, on: { click } };
@@ -112,10 +121,12 @@ const Dom = (() => {
         return { el: h('label.select', null, h('span', null, name), el), set(v) { el.value = v; } };
     }
 
-    // A titled part of a view.
+    // A titled part of a view, whose figures can be saved.
     function card(title, note, ...children) {
-        return h('section.card', null, h('h3', null, Glossary.text(title)), note && h('p.note', null, Glossary.text(note)), children);
+        const el = h('section.card');
+        add(el, [Share.row(el), h('h3', null, Glossary.text(title)), note && h('p.note', null, Glossary.text(note)), children]);
+        return el;
     }
 
-    return { h, fill, table, bar, slider, button, choice, check, select, card, center };
+    return { h, fill, table, bar, slider, button, choice, check, select, card, center, reach };
 })();

@@ -69,8 +69,8 @@ const Experiment = (() => {
             h('b#kl', null, Numbers.fixed(Numbers.kl(before, after), 6)), ' nats'),
         h('div.scroll', null, table(null, ['token', 'was', 'now', 'probability', 'now', 'change', ''], rows.map((id) => {
             const b = Math.exp(before[id] - zb), a = Math.exp(after[id] - za);
-            return [Token.el(id), Numbers.rank(before, id), Numbers.rank(after, id), Numbers.fixed(b, 6), Numbers.fixed(a, 6),
-                Numbers.signed(a - b, 6), bar(a - b, true)];
+            return [Token.el(id), Numbers.rank(before, id), Numbers.rank(after, id), Numbers.cell(b, 6), Numbers.cell(a, 6),
+                Numbers.cell(a - b, 6, Numbers.signed(a - b, 6)), bar(a - b, true)];
         }))));
     }
 
@@ -83,7 +83,7 @@ const Experiment = (() => {
             return l.reduce((a, x) => a + x.nll, 0) / Math.max(1, l.length);
         };
         return fill(kls, h('div.scroll.tall', null, table(null, ['after', 'KL in nats', ''], values.map((v, i) => ({ selected: i === state.query,
-            cells: [Token.at(i), Numbers.fixed(v, 6), bar(v / high)] })))), state.step > 1 && h('p.sum', null, 'average −log p: ',
+            cells: [Token.at(i), Numbers.cell(v, 6), bar(v / high)] })))), state.step > 1 && h('p.sum', null, 'average −log p: ',
             `${Numbers.fixed(loss(1), 6)} before, ${Numbers.fixed(loss(0), 6)} now`));
     }
 
@@ -98,7 +98,7 @@ const Experiment = (() => {
             Engine.run(ids, state.edits, 0);
             const order = found.sort((a, b) => b.kl - a.kl), high = order[0].kl || 1;
             fill(sweepEl, h('div.scroll.tall', null, table(`KL after ${Token.at(at)} when a part is taken out`, ['part', 'KL in nats', ''],
-                order.map((f) => [f.name, Numbers.fixed(f.kl, 6), bar(f.kl / high)]))));
+                order.map((f) => [f.name, Numbers.cell(f.kl, 6), bar(f.kl / high)]))));
         };
         const one = (i) => {
             if (App.changed !== changed) return fill(sweepEl, h('p', null, 'Stopped: the text or the changes are others now.'));

@@ -30,19 +30,19 @@ const Head = (() => {
         const at = vectors(state), q = App.row(at.q, state.query, state.head), k = App.row(at.k, state.key, at.kvHead);
         const products = Float64Array.from(q, (x, e) => x * k[e]), sum = products.reduce((a, b) => a + b, 0);
         const largest = Math.max(...products.map(Math.abs)), shown = Numbers.top(products.map(Math.abs), MOST_DIMS);
-        const rows = shown.sort((a, b) => a - b).map((e) => [e, Numbers.fixed(q[e], 6), Numbers.fixed(k[e], 6),
-            Numbers.fixed(products[e], 6), bar(products[e] / largest, true),
-            sum !== 0 ? Numbers.fixed((100 * products[e]) / sum, 2) : '·']);
+        const rows = shown.sort((a, b) => a - b).map((e) => [e, Numbers.cell(q[e], 6), Numbers.cell(k[e], 6),
+            Numbers.cell(products[e], 6), bar(products[e] / largest, true),
+            sum !== 0 ? Numbers.cell((100 * products[e]) / sum, 2) : '·']);
         const rest = sum - shown.reduce((a, e) => a + products[e], 0);
-        if (q.length > shown.length) rows.push([`other ${q.length - shown.length}`, '', '', Numbers.fixed(rest, 6), '', '']);
+        if (q.length > shown.length) rows.push([`other ${q.length - shown.length}`, '', '', Numbers.cell(rest, 6), '', '']);
         const seen = state.key <= state.query && line('attn.hook_attn_scores', state)[state.key] !== -Infinity;
-        const end = (name, v) => h('tr', null, h('th', { scope: 'row' }, name), h('td.num', null, v));
+        const end = (name, v) => h('tr', null, h('th', { scope: 'row' }, name), h('td.num', v.x === undefined ? null : { 'data-x': v.x }, v));
         fill(product, h('p.lead', null, 'query ', h('b', null, Token.at(state.query)), ' · key ', h('b', null, Token.at(state.key))),
             h('div.scroll', null, table(null, ['dim', 'q', 'k', 'q × k', '', '%'], rows)),
-            h('table.plain.sums', null, h('tbody', null, end('sum: q · k', Numbers.fixed(sum, 6)),
-                end(scaling(q.length), Numbers.fixed(sum * Engine.info.attn_scale, 6)),
-                end('the engine’s score', seen ? Numbers.fixed(line('attn.hook_attn_scores', state)[state.key], 6) : 'not seen'),
-                end('softmax weight', seen ? Numbers.fixed(line('attn.hook_pattern', state)[state.key]) : '· (masked: exactly 0)'))));
+            h('table.plain.sums', null, h('tbody', null, end('sum: q · k', Numbers.cell(sum, 6)),
+                end(scaling(q.length), Numbers.cell(sum * Engine.info.attn_scale, 6)),
+                end('the engine’s score', seen ? Numbers.cell(line('attn.hook_attn_scores', state)[state.key], 6) : 'not seen'),
+                end('softmax weight', seen ? Numbers.cell(line('attn.hook_pattern', state)[state.key]) : '· (masked: exactly 0)'))));
     }
 
     // ---- temperature on the weights of this query ----
@@ -52,7 +52,7 @@ const Head = (() => {
         const p = Numbers.softmax(scores, temperature), high = Math.max(...p);
         const shown = Numbers.top(weights, MOST_KEYS).sort((a, b) => a - b);
         const rows = shown.filter((j) => scores[j] !== -Infinity).map((j) => ({ selected: j === state.key, cells: [Token.at(j),
-            Numbers.fixed(scores[j]), Numbers.fixed(weights[j]), bar(p[j] / high), Numbers.fixed(p[j])] }));
+            Numbers.cell(scores[j]), Numbers.cell(weights[j]), bar(p[j] / high), Numbers.cell(p[j])] }));
         fill(warm, h('div.scroll', null, table(null, ['key', 'score', 'weight', '', `at τ = ${Numbers.fixed(temperature, 2)}`], rows)),
             h('p.note', null, `entropy ${Numbers.fixed(Numbers.entropy(weights))} nats in the model, ` +
                 `${Numbers.fixed(Numbers.entropy(p))} at this temperature; the model itself goes on with τ = 1.`));
@@ -62,8 +62,8 @@ const Head = (() => {
 
     function mixRow(at, z, w, j, e) {
         const v = App.row(at.v, j, at.kvHead), size = Numbers.length(v), z2 = Numbers.dot(z, z);
-        return { v, cells: [Token.at(j), Numbers.fixed(w), Numbers.fixed(size), Numbers.fixed(w * size),
-            z2 > 0 ? Numbers.fixed((100 * w * Numbers.dot(v, z)) / z2, 2) : '·'], e };
+        return { v, cells: [Token.at(j), Numbers.cell(w), Numbers.cell(size), Numbers.cell(w * size),
+            z2 > 0 ? Numbers.cell((100 * w * Numbers.dot(v, z)) / z2, 2) : '·'], e };
     }
 
     function showMix(state) {

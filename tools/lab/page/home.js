@@ -78,11 +78,30 @@ const Home = (() => {
         waiting = false;
         if (!scene || root.hidden) return;
         theme();
-        const e = hovered || chosen;
-        const again = HomeDraw.frame({ g, ...size, scene, cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: e, stop: hovered ? null : stop });
-        if (again) redraw();
+        g.setTransform(size.dpr, 0, 0, size.dpr, 0, 0);
+        if (HomeDraw.frame(shownView(g))) redraw();
         const gradient = (name) => `linear-gradient(90deg, ${HomeBake.scale(name)})`;
         for (const el of legend.querySelectorAll('i')) el.style.setProperty('background', gradient(el.dataset.scale));
+    }
+
+    const shownView = (on) => ({ g: on, ...size, scene, cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop });
+
+    // What is in view, and every value that the text made.
+    function figure() {
+        const rows = [...scene.mats.values()].filter((m) => m.kind !== 'w').flatMap((m) => Array.from({ length: m.rows * m.cols }, (_, i) => [m.id, Math.floor(i / m.cols), i % m.cols])
+            .filter(([, r, c]) => !(m.tri && c > r)).map(([id, r, c]) => [id, r, named(m) ? scene.s.ids[c] : c, m.get(r, c)]));
+        return { title: stop ? stop.title : 'The whole model', columns: ['part', 'token', 'column', 'value'], rows, draw: (to, width) => {
+            while (HomeDraw.frame(shownView(Pen.create(1, 1))));
+            const k = width / size.w;
+            to.save();
+            to.scale(k, k);
+            to.beginPath();
+            to.roundRect(0, 0, size.w, size.h, 0);
+            to.clip();
+            HomeDraw.frame(shownView(to));
+            to.restore();
+            return size.h * k;
+        } };
     }
 
     function redraw() {
@@ -301,7 +320,9 @@ const Home = (() => {
         legend = h('div.legend', { 'aria-hidden': 'true' }, [['signs', 'this text, − to +'], ['pale', 'weights, fixed'], ['shares', 'attention, 0 to 1']].map(([s, t]) => h('div', null, h('i', { 'data-scale': s }), t)));
         const tools = h('div.zoom', null, button('−', () => KEYS['-'](), { kind: '.ic', 'aria-label': 'further' }), button('⤢', () => camera.fly(scene.world), { kind: '.ic', 'aria-label': 'whole picture', id: 'whole' }), button('+', () => KEYS['+'](), { kind: '.ic', 'aria-label': 'closer' }));
         legend.classList.toggle('right', Engine.info.layers > HomeScene.RIBS); // where the picture is empty
-        return h('div.scene', null, canvas, crumbs, tools, legend);
+        const el = Share.figure(h('div.scene', null, canvas, crumbs, tools, legend), figure);
+        tools.prepend(Share.row(el));
+        return el;
     }
 
     function mount(into) {

@@ -295,7 +295,6 @@ const HomeDraw = (() => {
         v = view;
         ({ g, scene: S, colours: C } = view);
         again = false;
-        g.setTransform(v.dpr, 0, 0, v.dpr, 0, 0);
         g.fillStyle = C.paper;
         g.fillRect(0, 0, v.w, v.h);
         HomeBake.begin(v.dark);

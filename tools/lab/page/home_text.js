@@ -3,7 +3,7 @@
 // from the chosen one to those that it looks at, and the likeliest next ones, which a click appends.
 const HomeText = (() => {
     const { h, fill, button, choice } = Dom;
-    const NEXT = 5, MANY = 14, LONG = 60, MOST_ARCS = 64;
+    const NEXT = 5, MANY = 14, LONG = 60;
 
     let root, run, arcs, paint = 'surprisal', painter, heads, headOut, input;
 
@@ -51,24 +51,10 @@ const HomeText = (() => {
         App.set({ ids: Array.from(App.state.ids).concat(id), prompt: App.state.ids.length, cell: '' });
     }
 
-    // Arcs as SVG, above the tokens of one line; the weight of a stroke is the share.
+    // Above the first line there is room, between lines there is little.
     function drawArcs(state) {
-        const svg = (name, props) => {
-            const el = document.createElementNS('http://www.w3.org/2000/svg', name);
-            for (const [k, v] of Object.entries(props)) el.setAttribute(k, v);
-            return el;
-        };
-        const base = run.getBoundingClientRect(), at = [...run.querySelectorAll('.tok:not(.alt) .g')].map((e) => e.getBoundingClientRect());
-        const from = at[state.query], lines = [];
-        for (let j = 0; from && j <= state.query && j < at.length && at.length <= MOST_ARCS; j++) {
-            const a = share(state, j), same = Math.abs(at[j].top - from.top) < 4 && from.top - base.top < 70;
-            if (!(a >= 0.01) || !same) continue; // arcs have room above the first line only
-            const x1 = from.left - base.left + from.width / 2, x2 = at[j].left - base.left + at[j].width / 2, y = from.top - base.top - 4, d = x1 - x2;
-            const up = Math.min(Math.max(16, y - 4), 14 + d * 0.2) * 1.33;
-            lines.push(svg('path', { d: j === state.query ? `M${x1 - 7} ${y}C${x1 - 22} ${y - 30} ${x1 + 22} ${y - 30} ${x1 + 7} ${y}`
-                : `M${x1} ${y}C${x1 - d * 0.14} ${y - up} ${x2 + d * 0.14} ${y - up} ${x2} ${y}`, 'stroke-width': 1 + 8 * a, opacity: 0.35 + 0.5 * a }));
-        }
-        arcs.replaceChildren(...lines);
+        const all = [...run.querySelectorAll('.tok:not(.alt) .g')], line = all[state.query] && all[state.query].getBoundingClientRect().top - run.getBoundingClientRect().top + run.scrollTop;
+        Arcs.show(arcs, run, all, state.query, (j) => share(state, j), Math.min(46, Math.max(10, line < 90 ? line - 4 : 10)));
     }
 
     function typed() {
@@ -78,8 +64,7 @@ const HomeText = (() => {
 
     function mount(into) {
         root = into;
-        arcs = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-        arcs.setAttribute('aria-hidden', 'true');
+        arcs = Arcs.layer();
         run = h('div.run', null, arcs, h('div.toks', { role: 'group', 'aria-label': 'tokens' }));
         input = h('input', { type: 'text', 'aria-label': 'text', placeholder: 'type your own', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
         painter = choice('colour', [['surprisal', 'surprisal'], ['attention', 'attention']], paint, (v) => {

@@ -20,7 +20,7 @@ const Inside = (() => {
         fill(lensTitle, 'After ', h('b', null, Token.at(state.query)), ' the model says ', h('b', null, Token.name(final)), '; before:');
         const cells = rows.map((r) => {
             const known = r.logits[final] !== -Infinity, z = r.logsum, p = Math.exp(r.logits[final] - z);
-            return [Half.name(r.name), known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.fixed(p) : '·',
+            return [Half.name(r.name), known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.cell(p) : '·',
                 bar(p)].concat(
                 Numbers.top(r.logits, TOPS).map((id) => h('span.guess' + (id === final ? '.right' : ''), null,
                     Numbers.fixed(Math.exp(r.logits[id] - z), 3), ' ', Token.el(id))));
@@ -69,10 +69,10 @@ const Inside = (() => {
         const rest = inside.reduce((a, p) => a + p.value, 0) - order.reduce((a, p) => a + p.value, 0);
         const rows = outside.concat(order);
         if (inside.length > order.length) rows.push({ name: `other ${inside.length - order.length}`, value: rest });
-        const high = Math.max(...rows.map((r) => Math.abs(r.value)));
+        const high = Math.max(...rows.map((r) => Math.abs(r.value))), signed = (v) => Numbers.cell(v, 4, Numbers.signed(v));
         fill(dlaEl, h('div.scroll', null, table(null, ['part', '', 'adds'], rows.map((r) => [nameOf(r), bar(r.value / high, true),
-            Numbers.signed(r.value)]).concat([{ selected: true, cells: ['sum', '', Numbers.signed(total)] },
-            ['engine', '', Numbers.signed(Engine.logits(state.query, 0)[token])]]))));
+            signed(r.value)]).concat([{ selected: true, cells: ['sum', '', signed(total)] },
+            ['engine', '', signed(Engine.logits(state.query, 0)[token])]]))));
     }
 
     function showDla(state) {
@@ -123,7 +123,7 @@ const Inside = (() => {
         fill(mlpEl, h('p.lead', null, `Layer ${state.layer}, after `, h('b', null, Token.at(state.query)),
             `: ${post.length} neurons, ${silent} silent, length ${Numbers.fixed(Numbers.length(post))}`),
         h('div.scroll', null, table(null, ['neuron', '', 'post', 'pre'].concat(linear ? ['linear'] : []), order.map((i) =>
-            [i, bar(post[i] / high, true), Numbers.fixed(post[i]), Numbers.fixed(pre[i])].concat(linear ? [Numbers.fixed(linear[i])] : [])))));
+            [i, bar(post[i] / high, true), Numbers.cell(post[i]), Numbers.cell(pre[i])].concat(linear ? [Numbers.cell(linear[i])] : [])))));
     }
 
     function mount(root) {

@@ -19,7 +19,7 @@ const Main = (() => {
 
     const $ = (id) => document.getElementById(id);
     const mounted = new Map();
-    let theme = 'auto';
+    let theme = 'auto', beginning = '';
 
     // ---- theme ----
 
@@ -124,7 +124,7 @@ const Main = (() => {
     }
 
     function fromAddress() {
-        const { ids, edits, example, ...rest } = Link.parse(location.hash);
+        const { ids, edits, example, ...rest } = Link.parse(location.hash || beginning);
         const begin = firstTokens();
         const all = { cell: '', walk: 0, ...rest, ids: ids || begin, edits: (edits || []).map((e) => Link.fill(e, ids || begin, rest.other || [])) };
         if (all.step === undefined) all.step = all.ids.length;
@@ -137,11 +137,20 @@ const Main = (() => {
         if (example) Lessons.load(example);
     }
 
+    // In a frame (mgpt lab --embed): the page around it can make the frame as high as this page.
+    function tellHeight() {
+        if (parent === window || !$('mgpt-embed')) return;
+        const tell = () => parent.postMessage({ mgptLab: { height: Math.ceil($('rooms').getBoundingClientRect().bottom + scrollY), title: document.title } }, '*');
+        new ResizeObserver(tell).observe($('rooms'));
+    }
+
     async function start() {
         $('theme').addEventListener('click', turnTheme);
         $('keys').addEventListener('click', showHelp);
         try {
             applyTheme();
+            const at = await carried('mgpt-at');
+            beginning = at ? new TextDecoder().decode(at) : '';
             await Engine.start();
             App.begin();
             describe();
@@ -154,6 +163,7 @@ const Main = (() => {
             document.addEventListener('keydown', onKey);
             window.addEventListener('hashchange', fromAddress);
             matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { applyTheme(); App.tell(); });
+            tellHeight();
             performance.mark('ready');
             document.documentElement.dataset.ready = 'yes';
         } catch (e) {

@@ -182,6 +182,7 @@ const Matrix = (() => {
         });
         canvas.addEventListener('mouseleave', () => showReadout());
         new ResizeObserver(() => { if (plan && whole.clientWidth && whole.clientWidth !== wide) showWhole(); }).observe(whole);
+        Share.figure(el, () => m && Share.ofMatrix(label, m, picture));
         return { el, update };
     }
 

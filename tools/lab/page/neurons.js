@@ -27,7 +27,7 @@ const Neurons = (() => {
         const logits = Trials.neuron(layer, unit), mean = logits.reduce((x, v) => x + v, 0) / logits.length, centred = logits.map((v) => v - mean);
         const up = Numbers.top(centred, 8), down = Numbers.top(centred.map((v) => -v), 4), high = Math.max(Math.abs(centred[up[0]]), Math.abs(centred[down[0]]), 1e-12);
         fill(promoted, h('div.scroll', null, table(`What layer ${layer}, neuron ${unit} writes, read by the head`, ['token', 'against the mean', ''],
-            up.concat(down.reverse()).map((id) => [Token.el(id), Numbers.signed(centred[id], 4), bar(centred[id] / high, true)]))));
+            up.concat(down.reverse()).map((id) => [Token.el(id), Numbers.cell(centred[id], 4, Numbers.signed(centred[id], 4)), bar(centred[id] / high, true)]))));
     }
 
     // ---- where it fires ----
@@ -76,7 +76,7 @@ const Neurons = (() => {
 
     function showBest(best) {
         const high = Math.max(best.length ? best[0].value : 0, 1e-12);
-        fill(found, h('div.scroll', null, table(null, ['fires', '', 'in the text'], best.filter((f) => f.value > 0).map((f) => [Numbers.fixed(f.value, 4), bar(f.value / high),
+        fill(found, h('div.scroll', null, table(null, ['fires', '', 'in the text'], best.filter((f) => f.value > 0).map((f) => [Numbers.cell(f.value, 4), bar(f.value / high),
             h('span.snippet', null, Running.ofTokens(f.before), h('mark', null, Token.of(f.token).control ? Token.text(f.token) : Running.textOf(f.token)), Running.ofTokens(f.after))]))));
         if (!best.some((f) => f.value > 0)) fill(found, h('p', null, 'It is silent everywhere in this text.'));
     }

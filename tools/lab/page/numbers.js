@@ -132,6 +132,9 @@ const Numbers = (() => {
         return x < 0 && Number(s) !== 0 ? '−' + s : s;
     }
 
+    // The same for a cell of a table, which keeps all digits.
+    const cell = (x, digits = 4, text = fixed(x, digits)) => ({ x, toString: () => text });
+
     const signed = (x, digits = 4) => (x >= 0 ? '+' : '') + fixed(x, digits);
 
     // Nine digits tell every float32 from its neighbours.
@@ -146,5 +149,5 @@ const Numbers = (() => {
     const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
 
     return { logSum, softmax, best, logprob, rank, top, kl, entropy, same, dot, length, survivors, losses,
-        range, fixed, signed, exact, scientific, count };
+        range, fixed, cell, signed, exact, scientific, count };
 })();

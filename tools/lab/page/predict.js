@@ -13,8 +13,8 @@ const Predict = (() => {
 
     function rowOf(id, p, high, why, logit, state) {
         const next = state.ids[state.query + 1] === id, note = next ? 'is next in the text' : '';
-        return { dim: Boolean(why), selected: next, cells: [Token.el(id), bar(p / high), Numbers.fixed(p, 6),
-            Numbers.fixed(logit), why ? `cut by ${why}` : note] };
+        return { dim: Boolean(why), selected: next, cells: [Token.el(id), bar(p / high), Numbers.cell(p, 6),
+            Numbers.cell(logit), why ? `cut by ${why}` : note] };
     }
 
     function showBars(state) {
@@ -25,7 +25,7 @@ const Predict = (() => {
         if (p.length > named.length) {
             const sum = p.reduce((a, b) => a + b, 0) - named.reduce((a, id) => a + p[id], 0);
             rows.push({ dim: true, cells: [`other (${Numbers.count(p.length - named.length)} tokens)`, bar(sum / high),
-                Numbers.fixed(Math.max(0, sum), 6), '', ''] });
+                Numbers.cell(Math.max(0, sum), 6), '', ''] });
         }
         fill(title, 'After ', h('b', null, Token.at(state.query)), ` the model says ${Token.name(shown[0])}; entropy ` +
             `${Numbers.fixed(Numbers.entropy(p))} nats, ${Numbers.count(n)} of ${Numbers.count(p.length)} tokens can be drawn.`);
@@ -86,7 +86,7 @@ const Predict = (() => {
         const worst = Math.max(...losses.map((l) => l.nll));
         const sum = losses.reduce((a, l) => a + l.nll, 0), mean = sum / losses.length;
         const rows = losses.map((l) => ({ selected: l.pos === state.query, cells: [Token.at(l.pos), Token.text(l.next),
-            Numbers.fixed(l.p, 6), Numbers.count(l.rank), Numbers.fixed(l.nll), bar(l.nll / worst)] }));
+            Numbers.cell(l.p, 6), Numbers.count(l.rank), Numbers.cell(l.nll), bar(l.nll / worst)] }));
         return fill(lossEl, h('div.scroll.tall', null, table(null, ['after', 'true next', 'p', 'rank', '−log p', ''], rows)),
             h('p.sum', null, `average −log p over ${losses.length} tokens: `, h('b', null, Numbers.fixed(mean, 6)),
                 ` nats = ${Numbers.fixed(mean / Math.LN2)} bits; perplexity ${Numbers.fixed(Math.exp(mean))}`));

@@ -118,6 +118,7 @@ const App = (() => {
 
     function writeAddress() {
         document.documentElement.classList.add('settled');
+        Dom.reach();
         try {
             history.replaceState(null, '', Link.format(state));
         } catch {

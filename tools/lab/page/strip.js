@@ -7,7 +7,7 @@ const Strip = (() => {
     const MANY = 32; // more tokens are shown as running text, unless tokens are asked for
     const NO = 'This page holds a recorded run: nothing is computed here.';
 
-    let chips, slider, input, picker, undoButton, where, lossText, running, as, paint, surprisals = [], asked = '', painted = 'surprisal';
+    let chips, slider, input, picker, undoButton, where, lossText, running, as, paint, arcs, surprisals = [], asked = '', paintAsked = '';
 
     const refuse = (why) => {
         App.say(why, true);
@@ -25,23 +25,35 @@ const Strip = (() => {
         }
     }
 
-    function chip(id, i, state, scale) {
-        const s = surprisals[i], known = Number.isFinite(s), rgb = known ? scale.rgb(s) : null;
-        const el = h('button.chip' + (i === state.query ? '.chosen' : '') + (i >= state.step ? '.later' : ''), {
-            type: 'button', role: 'option', 'aria-selected': i === state.query, tabindex: i === state.query ? 0 : -1,
-            'data-pos': i, 'aria-label': `position ${i}, token ${Token.name(id)}` +
-                (known ? `, surprisal ${Numbers.fixed(s, 2)} nats` : ''),
-            style: rgb ? { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } : {} },
+    // ---- what colours the tokens ----
+
+    // By surprisal, or, asked for or in the room of attention, by what the chosen query's head looks at.
+    const painted = (state) => paintAsked || (state.view === 'attention' && Engine.info.layers ? 'attention' : 'surprisal');
+
+    // Of the tokens: value(i); NaN: it has none, and share(i) of 0 to 1, which is the colour.
+    function look(state) {
+        const t = painted(state) === 'attention' && App.ofLayer('attn.hook_pattern'), weights = t && App.line(t, state.head, state.query);
+        const most = weights && state.ids.length > 60 ? Math.max(...weights) : 1; // shares of many keys are small
+        return weights ? { name: 'attention', value: (i) => (i <= state.query ? weights[i] : NaN), share: (i) => weights[i] / most }
+            : { name: 'surprisal', value: (i) => surprisals[i], share: (i) => surprisals[i] / 5, unit: ' nats' }; // 5 nats and more are full
+    }
+
+    const label = (id, i, l) => `position ${i}, ${Token.name(id)}` + (Number.isFinite(l.value(i)) ? `, ${l.name} ${Numbers.fixed(l.value(i), 2)}${l.unit || ''}` : '');
+    const colour = (i, l, state) => (Number.isFinite(l.share(i)) ? Running.shade(l.share(i), state.dark) : null);
+
+    function chip(id, i, state, l) {
+        const rgb = colour(i, l, state), on = i === state.query;
+        return h('button.chip' + (on ? '.chosen' : '') + (i >= state.step ? '.later' : ''), { type: 'button', role: 'option', 'aria-selected': on, tabindex: on ? 0 : -1,
+            'data-pos': i, 'aria-label': label(id, i, l), style: rgb ? { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } : {} },
         h('span.pos', null, i), h('span.text' + (Token.of(id).control ? '.control' : ''), null, Token.text(id)),
-        h('span.value', null, known ? Numbers.fixed(s, 2) : '–'));
-        return el;
+        h('span.value', null, Number.isFinite(l.value(i)) ? Numbers.fixed(l.value(i), 2) : '–'));
     }
 
     // A chip is made anew only when it looks different: there may be hundreds.
-    function showChip(id, i, state, scale) {
-        const old = chips.children[i], key = [id, surprisals[i], scale.high, i === state.query, i >= state.step].join();
+    function showChip(id, i, state, l) {
+        const old = chips.children[i], key = [id, l.name, l.value(i), l.share(i), i === state.query, i >= state.step, state.dark].join();
         if (old && old.dataset.key === key) return;
-        const el = chip(id, i, state, scale);
+        const el = chip(id, i, state, l);
         el.dataset.key = key;
         if (old) old.replaceWith(el);
         else chips.append(el);
@@ -49,31 +61,68 @@ const Strip = (() => {
 
     const list = () => (running.hidden ? chips : running);
 
-    // By surprisal, or by what the chosen query's head looks at.
-    function showRunning(state) {
-        const t = painted === 'attention' && App.ofLayer('attn.hook_pattern'), weights = t && App.line(t, state.head, state.query);
-        const most = weights && state.ids.length > 60 ? Math.max(...weights) : 1; // shares of many keys are small
-        const share = (i) => (weights ? weights[i] / most : surprisals[i] / 5); // 5 nats and more are full
-        Running.show(running, state.ids, (i) => ({ rgb: Number.isFinite(share(i)) ? Running.shade(share(i), state.dark) : null, chosen: i === state.query,
-            later: i >= state.step, option: `position ${i}, ${Token.name(state.ids[i])}` + (Number.isFinite(share(i)) ?
-                weights ? `, attention ${Numbers.fixed(weights[i], 2)}` : `, surprisal ${Numbers.fixed(surprisals[i], 2)} nats` : '') }));
+    function showRunning(state, l) {
+        Running.show(running, state.ids, (i) => ({ rgb: colour(i, l, state), chosen: i === state.query, later: i >= state.step, option: label(state.ids[i], i, l) }));
     }
+
+    function showArcs(state, l) {
+        const on = l.name === 'attention', host = list();
+        for (const el of [chips, running]) el.classList.toggle('arched', on && el === host);
+        if (!on) return arcs.remove();
+        host.append(arcs);
+        return Arcs.show(arcs, host, [...host.children].slice(0, state.ids.length), state.query, l.value, running.hidden ? 32 : 12);
+    }
+
+    // The text as a figure: words in lines with their colours and arcs.
+    function figure() {
+        const { state } = App, l = look(state), ids = Array.from(state.ids), words = ids.map((id) => (Token.of(id).control ? HomeText.label(id) : Running.textOf(id))), t = App.ofLayer('attn.hook_pattern'), line = t && App.line(t, state.head, state.query);
+        return { title: `${l.name}${l.name === 'attention' ? ` of head ${state.layer}.${state.head}, query ${Token.at(state.query)}` : ' of each token'}`, columns: ['position', 'id', 'token', 'surprisal', 'attention'],
+            rows: ids.map((id, i) => [i, id, Engine.piece(id).text, Number.isFinite(surprisals[i]) ? surprisals[i] : null, line && i <= state.query ? line[i] : null]),
+            draw: (g, width) => drawText(g, width, words, l, state) };
+    }
+
+    function drawText(g, width, words, l, state) {
+        const LINE = 56, SIZE = 22, GAP = words.length > MANY ? 0 : 8, boxes = [], c = Heat.theme();
+        let x = 0, y = LINE - SIZE;
+        const font = () => { [g.font, g.textAlign, g.textBaseline] = [`${SIZE}px Charter, Georgia, serif`, 'left', 'middle']; };
+        words.forEach((word, i) => {
+            font();
+            const shown = word.replace(/\n/g, ''), w = shown ? g.measureText(shown).width + GAP : 0, rgb = colour(i, l, state);
+            if (x + w > width) [x, y] = [0, y + LINE];
+            boxes.push({ x, y, w: Math.max(1, w - GAP / 2), h: SIZE + 4 });
+            g.fillStyle = rgb ? Colour.css(rgb) : c.paper;
+            if (w) g.fillRect(x, y, w - GAP / 2, SIZE + 4);
+            g.fillStyle = rgb ? Colour.ink(rgb) : c.ink;
+            g.fillText(shown, x + GAP / 4, y + SIZE / 2 + 2);
+            if (i === state.query) {
+                g.fillStyle = c.accent;
+                g.fillRect(x, y + SIZE + 4, w - GAP / 2, 2);
+            }
+            x += w;
+            if (word.includes('\n')) [x, y] = [0, y + LINE * (word.split('\n').length - 1)];
+        });
+        if (l.name === 'attention') Arcs.draw(g, Arcs.of(boxes, state.query, l.value, LINE - SIZE - 10), c.accent);
+        return y + LINE;
+    }
+
+    // ---- all of it ----
 
     function update(state) {
         surprisals = [NaN].concat(App.losses().map((l) => l.nll)); // -log p of every token but the first
-        const scale = Colour.sequential(0, Math.max(Math.log(Engine.info.vocab), ...surprisals.slice(1)));
-        const focused = list().contains(document.activeElement);
+        const focused = list().contains(document.activeElement), l = look(state);
+        arcs.remove();
         running.hidden = asked ? asked === 'tokens' : state.ids.length <= MANY;
         chips.hidden = !running.hidden;
-        paint.el.hidden = running.hidden;
         as.set(running.hidden ? 'tokens' : 'text');
+        paint.set(painted(state));
         while (chips.children.length > (running.hidden ? state.ids.length : 0)) chips.lastChild.remove();
-        if (running.hidden) state.ids.forEach((id, i) => showChip(id, i, state, scale));
-        else showRunning(state);
+        if (running.hidden) state.ids.forEach((id, i) => showChip(id, i, state, l));
+        else showRunning(state, l);
         const chosen = list().children[state.query];
         if (chosen && focused) chosen.focus({ preventScroll: true });
         if (running.hidden) Dom.center(chips, chosen);
-        else if (chosen) running.scrollTop = Math.max(0, chosen.offsetTop - running.clientHeight / 2);
+        showArcs(state, l);
+        if (chosen && !running.hidden) running.scrollTop = Math.max(0, chosen.offsetTop - running.clientHeight / 2);
         slider.input.max = Math.max(1, state.ids.length);
         slider.set(state.step, `${state.step} of ${state.ids.length}`);
         undoButton.disabled = !App.canUndo;
@@ -166,7 +215,7 @@ const Strip = (() => {
 
     const select = (pos) => App.set({ query: pos, step: Math.max(App.state.step, pos + 1) });
 
-    function mount(root) {
+    function mount(into) {
         input = h('input#text', { type: 'text', 'aria-label': 'text', placeholder: 'type a text, Enter runs it',
             autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
         const form = h('form.row', { on: { submit: (e) => { e.preventDefault(); type(input.value); } } },
@@ -191,8 +240,9 @@ const Strip = (() => {
             asked = v;
             update(App.state);
         });
-        paint = Dom.choice('coloured by', [['surprisal', 'surprisal'], ['attention', 'attention of the query']], painted, (v) => {
-            painted = v;
+        arcs = Arcs.layer();
+        paint = Dom.choice('coloured by', [['surprisal', 'surprisal'], ['attention', 'attention']], 'surprisal', (v) => {
+            paintAsked = v;
             update(App.state);
         });
         slider = Dom.slider('Step', { min: 1, max: 1, step: 1, value: 1, id: 'step', on: (v) => App.set({ step: v }) });
@@ -203,12 +253,14 @@ const Strip = (() => {
         const edits = h('div.row.live', null, form, button('Replace', pickers.replace, { id: 'replace' }),
             button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
             button('Delete', removeChosen, { id: 'delete' }), undoButton);
-        root.append(edits, chips, running, h('div.row.steps', null, as.el, paint.el,
+        into.append(edits, chips, running, h('div.row.steps', null, as.el, paint.el,
             button('|◀', () => App.set({ step: 1 }), { 'aria-label': 'first step' }),
             button('◀', () => step(-1), { 'aria-label': 'step back', id: 'back' }), slider.el,
             button('▶', () => step(1), { 'aria-label': 'step forward', id: 'forward' }),
             button('▶|', () => App.set({ step: App.state.ids.length }), { 'aria-label': 'last step' }),
-            where, lossText), picker);
+            where, lossText, Share.row(into)), picker);
+        Share.figure(into, figure);
+        new ResizeObserver(() => { if (arcs.isConnected) showArcs(App.state, look(App.state)); }).observe(into);
     }
 
     return { NO, mount, update, step, type, pickers, focusText: () => input.focus() };

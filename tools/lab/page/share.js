@@ -1,0 +1,184 @@
+'use strict';
+// Every figure as a file: its numbers as CSV or JSON, itself as SVG or PNG. A figure is {title, columns, rows,
+// draw(g, width)}: draw returns the height and draws on a canvas, or on a pen that writes SVG. Tables are figures
+// by what they hold; anything else says what it is once (figure()).
+const Share = (() => {
+    const { h } = Dom;
+    const KINDS = [['SVG', 'a picture of lines'], ['PNG', 'a picture of pixels'], ['CSV', 'the numbers as a table'], ['JSON', 'the numbers with the text and this view']];
+    const MARGIN = 24, WIDTH = 900, GAP = 26, ROW = 22, BARS = 130, DENSE = 2;
+    const told = new WeakMap();
+
+    // `get`() gives the figure that this element is now, or null.
+    function figure(el, get) {
+        told.set(el, get);
+        el.dataset.figure = '';
+        return el;
+    }
+
+    const plain = (el) => el.textContent.replace(/\s+/g, ' ').trim();
+
+    // ---- tables ----
+
+    // A cell's number in all digits, or its text.
+    function valueOf(cell) {
+        const text = cell.querySelector('input')?.value ?? plain(cell);
+        if (cell.dataset.x !== undefined) return Number(cell.dataset.x);
+        return /^−?[\d,]+(\.\d+)?$/.test(text) ? Number(text.replace('−', '-').replace(/,/g, '')) : text;
+    }
+
+    const isBar = (cell) => Boolean(cell.querySelector('.bar'));
+
+    function ofTable(table) {
+        const all = [...table.tBodies[0].rows].map((r) => [...r.cells]), head = table.tHead ? [...table.tHead.rows[0].cells].map(plain) : [];
+        const kept = (all[0] || []).map((c, i) => i).filter((i) => !all.every((r) => !r[i] || isBar(r[i]) || (!head[i] && !plain(r[i]))));
+        return { title: table.caption ? plain(table.caption) : '', columns: kept.map((i) => head[i] || ''), rows: all.map((r) => kept.map((i) => (r[i] ? valueOf(r[i]) : ''))), draw: (g, width) => drawTable(g, width, head, all) };
+    }
+
+    function drawTable(g, width, head, all) {
+        const c = Heat.theme(), font = (bold) => { g.font = `${bold ? '600 ' : ''}12.5px ${Heat.FONT}`; };
+        font(true);
+        const n = Math.max(head.length, ...all.map((r) => r.length)), bars = Array.from({ length: n }, (_, i) => all.some((r) => r[i] && isBar(r[i])));
+        const wide = bars.map((b, i) => (b ? BARS : 14 + Math.max(...[head[i] || '', ...all.map((r) => (r[i] ? plain(r[i]) : ''))].map((t) => g.measureText(t).width))));
+        const words = (text, i, x, y, colour, bold) => {
+            font(bold);
+            g.fillStyle = colour;
+            g.textAlign = i && !bars[i] ? 'right' : 'left';
+            g.fillText(text, i && !bars[i] ? x + wide[i] - 8 : x, y);
+        };
+        g.textBaseline = 'middle';
+        [head.map((t) => ({ t })), ...all].forEach((cells, k) => {
+            let x = 0;
+            cells.forEach((cell, i) => {
+                const y = (k + 0.5) * ROW, on = cell.parentNode && cell.parentNode.classList.contains('selected');
+                if (cell.t === undefined && isBar(cell)) drawBar(g, cell.querySelector('.bar'), x, y, c);
+                else words(cell.t === undefined ? plain(cell) : cell.t, i, x, y, cell.t === undefined && !cell.parentNode.classList.contains('dim') ? c.ink : c.soft, on);
+                x += wide[i];
+            });
+        });
+        return ROW * (all.length + 1);
+    }
+
+    function drawBar(g, bar, x, y, c) {
+        const { left, width } = bar.firstChild.style, share = (v) => (parseFloat(v) || 0) / 100, room = BARS - 16;
+        g.fillStyle = c.line;
+        g.fillRect(x, y - 5, room, 10);
+        g.fillStyle = getComputedStyle(bar.firstChild).backgroundColor;
+        g.fillRect(x + room * share(left), y - 5, Math.max(0.5, room * share(width)), 10);
+    }
+
+    // ---- matrices ----
+
+    // m as Matrix.update takes it.
+    function ofMatrix(title, m, shape = {}) {
+        const seen = (i, j) => !(m.masked && m.masked(i, j) === 'hidden'), one = (label, i) => label(i).replace('\n', ' ');
+        return { title: m.title || title, columns: [m.rowName, ...Array.from({ length: m.cols }, (_, j) => one(m.colLabel, j))],
+            rows: Array.from({ length: m.rows }, (_, i) => [one(m.rowLabel, i), ...Array.from({ length: m.cols }, (__, j) => (seen(i, j) ? m.value(i, j) : null))]),
+            draw: (g, width) => {
+                const p = Heat.plan(g, m, width, { most: 64, ...shape });
+                Heat.draw(g, m, p, true);
+                return p.h + legend(g, m, p.left, p.h + 8);
+            } };
+    }
+
+    // The colours and their ends; returns its height.
+    function legend(g, m, x, y) {
+        const c = Heat.theme(), [low, high] = m.scale.names || [m.format(m.scale.low), m.format(m.scale.high)], n = 48;
+        [g.font, g.textBaseline, g.fillStyle, g.textAlign] = [`11px ${Heat.FONT}`, 'middle', c.soft, 'left'];
+        const from = x + g.measureText(low).width + 8;
+        g.fillText(low, x, y + 6);
+        g.fillText(high, from + 2 * n + 8, y + 6);
+        for (let i = 0; i < n; i++) {
+            g.fillStyle = Colour.css(m.scale.rgb(m.scale.at(i / (n - 1))));
+            g.fillRect(from + 2 * i, y, 2.3, 11);
+        }
+        return 20;
+    }
+
+    // ---- files ----
+
+    const isFigure = (el) => el.checkVisibility() && !el.parentNode.closest('[data-figure]');
+
+    // All figures of a part of the page.
+    function of(root) {
+        const all = [root, ...root.querySelectorAll('[data-figure], table.plain')].filter((el) => (told.has(el) || el.matches('table.plain')) && isFigure(el));
+        return all.map((el) => (told.has(el) ? told.get(el)() : ofTable(el))).filter((f) => f && f.rows.length);
+    }
+
+    function titleOf(root) {
+        const head = root.querySelector('h3'), lead = root.querySelector('.lead');
+        return [head && plain(head), lead ? plain(lead) : (of(root)[0] || {}).title].filter(Boolean).join(': ');
+    }
+
+    const model = () => Engine.info.name || Engine.info.arch;
+
+    // Title, then the figures below each other; returns the height.
+    function drawAll(g, root, width) {
+        const c = Heat.theme(), all = of(root), text = (words, y, font, colour) => {
+            g.font = `${font} ${Heat.FONT}`;
+            [g.fillStyle, g.textAlign, g.textBaseline] = [colour, 'left', 'alphabetic'];
+            g.fillText(words, MARGIN, y);
+        };
+        text(titleOf(root), MARGIN + 14, '600 16px', c.ink);
+        text(`${model()} · “${Running.ofTokens(Array.from(App.state.ids).slice(Number(Engine.info.add_bos))).replace(/\s+/g, ' ').slice(0, 90)}”`, MARGIN + 34, '12px', c.soft);
+        let y = MARGIN + 52;
+        for (const f of all) {
+            if (all.length > 1 && f.title) text(f.title, y + 10, '600 12.5px', c.ink);
+            y += all.length > 1 && f.title ? 20 : 0;
+            g.save();
+            g.translate(MARGIN, y);
+            y += f.draw(g, width - 2 * MARGIN) + GAP;
+            g.restore();
+        }
+        return Math.ceil(y - GAP + MARGIN);
+    }
+
+    function paper(g, width, height) {
+        g.fillStyle = Heat.theme().paper;
+        g.fillRect(0, 0, width, height);
+    }
+
+    function svg(root) {
+        const height = drawAll(Pen.create(WIDTH, 1), root, WIDTH), pen = Pen.create(WIDTH, height);
+        paper(pen, WIDTH, height);
+        drawAll(pen, root, WIDTH);
+        return pen.text();
+    }
+
+    function png(root) {
+        const height = drawAll(Pen.create(WIDTH, 1), root, WIDTH), canvas = h('canvas', { width: WIDTH * DENSE, height: height * DENSE }), g = canvas.getContext('2d');
+        g.scale(DENSE, DENSE);
+        paper(g, WIDTH, height);
+        drawAll(g, root, WIDTH);
+        return new Promise((done) => canvas.toBlob(done));
+    }
+
+    const quoted = (v) => (/[",\n\r]/.test(v) ? `"${v.replace(/"/g, '""')}"` : v);
+    const csvOf = (f) => [f.columns, ...f.rows].map((r) => `${r.map((v) => quoted(v === null ? '' : String(v))).join(',')}\r\n`).join('');
+
+    // Several figures follow each other, each after a line with its title.
+    function csv(root) {
+        const all = of(root);
+        return all.length === 1 ? csvOf(all[0]) : all.map((f) => `# ${f.title}\r\n${csvOf(f)}`).join('\r\n');
+    }
+
+    function json(root) {
+        return `${JSON.stringify({ model: model(), title: titleOf(root), link: Link.format(App.state), tokens: Array.from(App.state.ids), text: Array.from(App.state.ids, (id) => Engine.piece(id).text),
+            figures: of(root).map(({ title, columns, rows }) => ({ title, columns, rows })) })}\n`;
+    }
+
+    const MAKE = { SVG: [svg, 'image/svg+xml'], PNG: [png, 'image/png'], CSV: [csv, 'text/csv'], JSON: [json, 'application/json'] };
+
+    async function save(root, kind) {
+        const [make, type] = MAKE[kind], made = await make(root), name = `${model()} ${titleOf(root)}`.replace(/[^\p{L}\p{N}.]+/gu, '-').slice(0, 60).replace(/^-|-$/g, '');
+        const url = URL.createObjectURL(made instanceof Blob ? made : new Blob([made], { type }));
+        h('a', { href: url, download: `${name}.${kind.toLowerCase()}` }).click();
+        setTimeout(() => URL.revokeObjectURL(url), 10000);
+    }
+
+    // The four buttons of a part of the page.
+    function row(root) {
+        return h('span.share', { role: 'group', 'aria-label': 'save as' }, KINDS.map(([kind, what]) => Dom.button(kind, () => save(root, kind), { title: `save ${what}`, 'aria-label': `save as ${kind}` })));
+    }
+
+    return { figure, of, ofMatrix, row, svg, png, csv, json };
+})();
