@@ -32,11 +32,13 @@ enum {
     ARCH_COHERE = 1 << 16,
     ARCH_FALCON = 1 << 17,
     ARCH_SEED_OSS = 1 << 18,
-    ARCH_GLM4 = 1 << 19
+    ARCH_GLM4 = 1 << 19,
+    ARCH_EXAONE4 = 1 << 20
 };
 
 /* Keys that are numbers of some architectures and refused in the others. */
 enum { KNOWS_SCALES = 1, KNOWS_SCORE_CAP = 2, KNOWS_ALIBI = 4 };
+enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
 
 /* Order of a layer's branches. */
 enum branches {
@@ -52,10 +54,11 @@ struct arch {
     double eps;          /* when the key is absent; 0: the key is required */
     enum act act;
     int embd_norm, final_norm;
-    int no_gain;  /* norms have no gain tensors; microgpt's may */
-    int no_input; /* layers have norms only after their branches, not before */
-    int qk_norm;  /* q and k are normalised per head even without a gain tensor */
-    int rope;     /* q and k are rotated */
+    int no_gain;    /* norms have no gain tensors; microgpt's may */
+    int no_input;   /* layers have norms only after their branches, not before */
+    int qk_norm;    /* q and k are normalised per head even without a gain tensor */
+    int rope_first; /* q and k are rotated before their norms */
+    int rope;       /* q and k are rotated */
     enum rope_pairs pairs;
     int same_order;         /* programs have the components of q and k as files have them */
     int halves_exchanged;   /* files store the two halves of a head of q and k swapped */
@@ -64,7 +67,8 @@ struct arch {
     unsigned knows;         /* KNOWS_ bits: keys that other architectures refuse */
     int divides_logits;     /* the key logit_scale divides, else it multiplies */
     int norm_2_first;       /* attn_norm_2 is attention's, and attn_norm then the MLP's */
-    int rope_windowed;      /* only layers with a window are rotated */
+    int rope_windowed;      /* of a model with a window, only layers that have it are rotated */
+    int window_optional;    /* files without attention.sliding_window have no windows */
     size_t no_rope_every;   /* each n-th layer is not rotated; 0: all layers are */
     size_t full_every; /* each n-th layer has no sliding window and uses rope.freq_base, the others
                                use rope.freq_base_swa; 0: all layers are windowed */

@@ -20,13 +20,15 @@ enum {
     ALL = INT_MAX,
     FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3 | ARCH_BLOOM | ARCH_FALCON |
             ARCH_GLM4, /* q, k, v in one tensor, or three */
-    PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | ARCH_OLMO2 | ARCH_NANOCHAT),
+    NO_INPUT = ARCH_OLMO2 | ARCH_EXAONE4,
+    PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | NO_INPUT | ARCH_NANOCHAT),
     NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_STABLELM | ARCH_BLOOM | ARCH_FALCON,
     ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
-            ARCH_OLMO2 | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS,
+            ARCH_OLMO2 | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS | ARCH_EXAONE4,
     GATED_UP = ARCH_PHI3 | ARCH_GLM4, /* gate and up in one tensor */
-    POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO2 | ARCH_GLM4,
+    POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | NO_INPUT | ARCH_GLM4,
+    QK_NORMS = ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4,
     ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT2 | ARCH_BLOOM)
 };
 
@@ -64,7 +66,7 @@ static const struct tensor_slot model_slots[] = {
     {"token_embd_norm.weight", VECTOR, M(embd_norm.gain), D_E, D_NONE, ARCH_BLOOM, 0},
     {"token_embd_norm.bias", VECTOR, M(embd_norm.bias), D_E, D_NONE, 0, ARCH_BLOOM},
     {"position_embd.weight", TABLE, M(position_embd), D_E, D_T, ARCH_GPT2, ARCH_MICROGPT},
-    {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, PRE_NORM | ARCH_MICROGPT | ARCH_OLMO2},
+    {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, PRE_NORM | ARCH_MICROGPT | NO_INPUT},
     {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
     {"output.weight", MATRIX, M(head), D_E, D_V, ARCH_NANOCHAT, ALL},
     {"output.bias", VECTOR, M(head.bias), D_V, D_NONE, 0, ALL},
@@ -86,8 +88,8 @@ static const struct tensor_slot layer_slots[] = {
     {"attn_v.bias", VECTOR, L(v.bias), D_KV, D_NONE, ARCH_QWEN2, ALL},
     {"attn_qkv.weight", QKV_MATRIX, L(q), D_E, D_QKV, 0, FUSED},
     {"attn_qkv.bias", QKV_VECTOR, L(q), D_QKV, D_NONE, 0, FUSED},
-    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_HEAD, D_NONE, ARCH_QWEN3 | ARCH_GEMMA3, 0},
-    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_HEAD, D_NONE, ARCH_QWEN3 | ARCH_GEMMA3, 0},
+    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_HEAD, D_NONE, QK_NORMS, 0},
+    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_HEAD, D_NONE, QK_NORMS, 0},
     {"attn_q_norm.weight", QK_NORM, L(q_norm), D_Q, D_NONE, ARCH_OLMO2, 0},
     {"attn_k_norm.weight", QK_NORM, L(k_norm), D_KV, D_NONE, ARCH_OLMO2, 0},
     {"attn_output.weight", MATRIX, L(o), D_Q, D_E, ALL, 0},

@@ -161,6 +161,18 @@ static int hyper_norm_eps(mgpt_model *m, mgpt_error *err)
     return status;
 }
 
+/* The first files of some architectures lack multipliers that their programs had as constants. */
+static int require_scales(const mgpt_model *m, mgpt_error *err)
+{
+    static const char *const keys[] = {"embedding_scale", "residual_scale", "logit_scale"};
+    for (size_t i = 0; m->arch->knows & NEEDS_SCALES && i < sizeof keys / sizeof *keys; i++) {
+        struct key full;
+        if (!gguf_find(&m->gguf, hyper_key(m, keys[i], &full)))
+            return err_set(err, MGPT_EFILE, 0, "key %s: missing", full.text);
+    }
+    return MGPT_OK;
+}
+
 /* Multipliers and limits. An absent key has no effect. */
 static int hyper_scales(mgpt_model *m, mgpt_error *err)
 {
@@ -169,7 +181,7 @@ static int hyper_scales(mgpt_model *m, mgpt_error *err)
     double embd = m->arch->embd_root ? __builtin_sqrt((double)s->n_embd) : 1.0;
     double residual = 1, logits = 1;
     float alibi = (float)m->arch->alibi;
-    if (hyper_real(m, "embedding_scale", 1e-6, 1e6, &embd, err) < 0 ||
+    if (require_scales(m, err) < 0 || hyper_real(m, "embedding_scale", 1e-6, 1e6, &embd, err) < 0 ||
         hyper_real(m, "residual_scale", 1e-6, 1e6, &residual, err) < 0 ||
         hyper_real(m, "logit_scale", 1e-6, 1e6, &logits, err) < 0 ||
         hyper_real(m, "attention.scale", 1e-6, 1e6, &attn, err) < 0 ||

@@ -153,7 +153,7 @@ static int windows(mgpt_model *m, mgpt_error *err)
     m->full_every = m->arch->full_every;
     if (hyper_size(m, "attention.sliding_window", 0, MAX_CTX, 0, &m->window, err) < 0)
         return MGPT_EFILE;
-    if (m->full_every && m->window == 0)
+    if (m->full_every && m->window == 0 && !m->arch->window_optional)
         return err_set(err, MGPT_EFILE, 0, "key %s.attention.sliding_window: missing",
                        m->arch->name);
     if (!pattern || pattern->type == GGUF_ARRAY) /* an array is read in model_layers */
@@ -236,7 +236,8 @@ static void layer_ropes(mgpt_model *m)
         struct layer *l = &m->layers[i];
         size_t skip = m->arch->no_rope_every;
         int local = m->ropes[ROPE_LOCAL].freq && l->window;
-        int none = (skip && (i + 1) % skip == 0) || (m->arch->rope_windowed && !l->window);
+        int none =
+            (skip && (i + 1) % skip == 0) || (m->arch->rope_windowed && m->window && !l->window);
         l->rope = none ? NULL : &m->ropes[local ? ROPE_LOCAL : ROPE_GLOBAL];
     }
 }

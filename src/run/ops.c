@@ -154,20 +154,29 @@ void post_norm(pass *p, const struct norm *n, mat y)
     scale(p, y, p->model->residual_scale);
 }
 
+static void norm_qk(const pass *r, const struct layer *l, float *q, float *k, size_t n)
+{
+    const struct model_shape *d = &r->model->shape;
+    norm_rows(r, &l->q_norm, q, q, n * d->n_q / l->q_norm.width);
+    norm_rows(r, &l->k_norm, k, k, n * d->n_kv / l->k_norm.width);
+}
+
 static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t last)
 {
     const pass *r = s->r;
     const struct model_shape *d = &r->model->shape;
     const struct layer *l = s->layer;
-    enum rope_pairs pairs = r->model->arch->pairs;
+    const struct arch *arch = r->model->arch;
     float *q = r->s->q + first * d->n_q, *k = r->s->k + first * d->n_kv;
-    norm_rows(r, &l->q_norm, q, q, (last - first) * d->n_q / l->q_norm.width);
-    norm_rows(r, &l->k_norm, k, k, (last - first) * d->n_kv / l->k_norm.width);
-    for (size_t i = first; l->rope && i < last; i++, q += d->n_q, k += d->n_kv) {
-        const float *cs = r->s->cs[i] + l->rope->row;
-        r->kernels->rope(q, cs, d->n_head, d->head_dim, d->n_rot, pairs);
-        r->kernels->rope(k, cs, d->n_head_kv, d->head_dim, d->n_rot, pairs);
+    if (!arch->rope_first)
+        norm_qk(r, l, q, k, last - first);
+    for (size_t i = 0; l->rope && i < last - first; i++) {
+        const float *cs = r->s->cs[first + i] + l->rope->row;
+        r->kernels->rope(q + i * d->n_q, cs, d->n_head, d->head_dim, d->n_rot, arch->pairs);
+        r->kernels->rope(k + i * d->n_kv, cs, d->n_head_kv, d->head_dim, d->n_rot, arch->pairs);
     }
+    if (arch->rope_first)
+        norm_qk(r, l, q, k, last - first);
 }
 
 void qk_norm_rope(pass *r, const struct layer *l)

@@ -52,7 +52,7 @@ int screened_matmul(pass *p, mat y, const struct linear *l, mat x);
 /* p->q, k, v = the projections of h (+ bias), clamped if the model has a clamp. */
 void qkv_matmul(pass *p, const struct layer *l, mat h);
 
-/* Applies the norms of q and k, then the rotation if the layer has a rope. */
+/* Applies the norms of q and k, then the rotation if the layer has a rope; or the reverse. */
 void qk_norm_rope(pass *p, const struct layer *l);
 
 /* Writes k and v of all rows to their sessions' caches. */

@@ -103,6 +103,8 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
                arch + ".attention.layer_norm_epsilon": 1e-5, arch + ".attention.layer_norm_rms_epsilon": 1e-5}
     if arch in ("gemma2", "gemma3", "cohere2"):
         entries[arch + ".attention.sliding_window"] = 3
+    if arch == "minicpm":
+        entries.update({arch + key: 1.5 for key in (".embedding_scale", ".residual_scale", ".logit_scale")})
     entries.update(more)
     tensors = []
     for name, of_layer, d_in, d_out, required, may in rows:

@@ -25,6 +25,8 @@ import torch
 import transformers
 from torch.overrides import TorchFunctionMode
 
+from renamed import as_exaone, as_minicpm
+
 T = 24  # positions of a reference
 
 
@@ -136,8 +138,9 @@ def watch_qk(model, seen):
         for name in ("q", "k"):
             full = f"blocks.{n}.attn.hook_"
             getattr(attention, f"{name}_proj").register_forward_hook(keep(full + name))
-            if model.config.model_type == "nanochat":  # norms after the rotation
-                norm = getattr(attention, f"{name}_norm")
+            if model.config.model_type in ("nanochat", "hunyuan_v1_dense"):  # norms after the rotation
+                norm = getattr(attention, {"nanochat": f"{name}_norm"}.get(
+                    model.config.model_type, {"q": "query", "k": "key"}[name] + "_layernorm"))
                 norm.register_forward_hook(keep(f"{full}rot_{name}", heads_first=True))
         if getattr(attention, "use_rope", True):
             rotated.append(n)
@@ -175,7 +178,7 @@ def focus(seen):
 
 
 def make(directory, config, seed, dtype=torch.float32, shard="5GB", n_tokens=T, patterns=(1,),
-         qk=()):
+         qk=(), rewrite=None):
     """Writes a model and its reference (`patterns`: layers whose attention is kept, to save space; `qk`:
     those whose queries and keys are); returns a line of facts about them."""
     directory.mkdir(parents=True, exist_ok=True)
@@ -200,6 +203,8 @@ def make(directory, config, seed, dtype=torch.float32, shard="5GB", n_tokens=T, 
 
     plain = run(directory, tokens, torch.float32)[0]
     size = sum(f.stat().st_size for f in directory.iterdir())
+    if rewrite:
+        rewrite(directory)
     return (f"{directory.name:20} {size:7} bytes  logits std {logits.std():.2f} max "
             f"{abs(logits).max():5.2f}  attention entropy {focus(seen):.2f}  "
             f"float32 differs by {abs(plain - logits).max():.1e}")
@@ -363,6 +368,24 @@ def models():
         "glm4": (hf.Glm4Config(
             **shape(20, 2, 1, 28), head_dim=12, rms_norm_eps=1e-5,
             rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
+        "hunyuan": (hf.HunYuanDenseV1Config(
+            **shape(20, 2, 1, 28), head_dim=12, rms_norm_eps=1e-5, tie_word_embeddings=True,
+            rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 50.0, "factor": 1.0}),
+            dict(qk=(1,))),
+        "exaone": (hf.LlamaConfig(
+            **shape(24, 3, 1, 28), rms_norm_eps=1e-5, rope_parameters=rope(500000.0) | LLAMA3),
+            dict(rewrite=as_exaone, patterns=())),
+        "exaone4": (hf.Exaone4Config(
+            **shape(18, 3, 1, 22, layers=2), rms_norm_eps=1e-5, sliding_window=7,
+            layer_types=["sliding_attention", "full_attention"],
+            rope_parameters=rope(1e6)), dict(patterns=(0, 1))),
+        "exaone4_full": (hf.Exaone4Config(
+            **shape(18, 3, 1, 20), rms_norm_eps=1e-5, tie_word_embeddings=True, sliding_window=None,
+            layer_types=["full_attention"] * 2, rope_parameters=rope(1e6)), dict(patterns=())),
+        "minicpm": (hf.GraniteConfig(
+            **shape(24, 3, 1, 28), rms_norm_eps=1e-5, tie_word_embeddings=True, embedding_multiplier=3.0,
+            residual_multiplier=1.4 / 2**0.5, attention_multiplier=8**-0.5, logits_scaling=1.5,
+            rope_parameters=rope(10000.0)), dict(rewrite=as_minicpm, patterns=())),
     }
 
 

@@ -75,6 +75,11 @@ static void rotate_full_layers(struct toy *m)
     copy_row(m)->rope_windowed = 0;
 }
 
+static void normalise_before_rope(struct toy *m)
+{
+    copy_row(m)->rope_first = 0;
+}
+
 static void do_not_scale_embeddings(struct toy *m)
 {
     copy_row(m)->embd_root = 0;
@@ -149,6 +154,8 @@ static const struct change {
     {"a gain after a branch", ZOO_OLMO2, TENSOR("blk.0.post_ffw_norm.weight", 1.001f)},
     {"a bias of the head", ZOO_PHI2, TENSOR("output.bias", 1.001f)},
     {"a bias of v", ZOO_QWEN2, TENSOR("blk.1.attn_v.bias", 1.001f)},
+    {"rope before the norms of q and k", ZOO_HUNYUAN, BY(normalise_before_rope)},
+    {"the norm before the MLP", ZOO_SEED_OSS, TENSOR("blk.0.post_attention_norm.weight", 1.01f)},
 };
 
 static void make_change(struct toy *m, const struct change *c)

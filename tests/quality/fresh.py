@@ -23,6 +23,7 @@ import tempfile
 sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / 'golden'))
 import make_hf  # noqa: E402
 import numpy as np  # noqa: E402
+import renamed  # noqa: E402
 import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 
@@ -244,6 +245,24 @@ def partial(d, *names, choices=(0.25, 0.5, 1.0)):
     return dict(rope_parameters=d.rope('default default linear', rotated=some_rotated(d, *choices)), **d.bias(*names))
 
 
+def hunyuan(d):
+    rope = d.rope('default default dynamic linear')
+    if rope['rope_type'] == 'dynamic' and d.chance(0.8):
+        rope['alpha'] = d.of([1.5, 50.0, 1000.0])
+    return dict(rope_parameters=rope, **d.bias('attention_bias'))
+
+
+def exaone4(d):
+    keys = d.shape(wide_heads=True)
+    window = d.of([None, d.r.randint(1, 30)])
+    types = d.of([None, d.layer_types()]) if window else ['full_attention'] * d.layers
+    return hf.Exaone4Config(**keys, sliding_window=window, layer_types=types,
+                            rope_parameters=d.rope('default default llama3 linear'))
+
+
+# Programs that transformers does not have, as others' models under their names.
+REWRITE = {'exaone': renamed.as_exaone, 'minicpm': renamed.as_minicpm}
+
 # Those that mgpt claims, and after them some that it does not.
 TYPES = {
     'llama': plain(hf.LlamaConfig, wide=True, more=lambda d: d.bias('attention_bias', 'mlp_bias')),
@@ -284,8 +303,11 @@ TYPES = {
         'attention_bias', 'attention_out_bias', 'mlp_bias')),
     'glm': plain(hf.GlmConfig, wide=True, more=lambda d: partial(d, 'attention_bias')),
     'glm4': plain(hf.Glm4Config, wide=True, more=lambda d: partial(d, 'attention_bias')),
+    'hunyuan_v1_dense': plain(hf.HunYuanDenseV1Config, wide=True, more=hunyuan),
+    'exaone4': exaone4,
+    'exaone': plain(hf.LlamaConfig),
+    'minicpm': plain(hf.GraniteConfig, more=lambda d: dict(granite(d), mlp_bias=False, attention_multiplier=d.head_dim**-0.5)),
     'mixtral': plain(hf.MixtralConfig, more=lambda d: dict(num_local_experts=2)),
-    'exaone4': plain(hf.Exaone4Config), 'hunyuan_v1_dense': plain(hf.HunYuanDenseV1Config),
     'apertus': plain(hf.ApertusConfig),
 }
 
@@ -345,6 +367,7 @@ def main():
             try:
                 config = TYPES[name](d)
                 save(work, config, d)
+                REWRITE.get(name, lambda directory: None)(work)
             except Exception as e:  # what transformers refuses is no model that people have
                 counts[name]['not a model'] += 1
                 if args.v:

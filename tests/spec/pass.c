@@ -98,6 +98,7 @@ static const struct arch {
     int embd_root;     /* embeddings times sqrt(n_embd) */
     double alibi;      /* attention.max_alibi_bias when absent */
     int divides;       /* logit_scale divides the logits */
+    int rope_first;    /* before the norms of q and k */
     int mlp_norm_post; /* the norm before the MLP is called post_attention_norm */
 } archs[] = {
     {"microgpt", "relu", .embd_norm = 1, .no_final_norm = 1},
@@ -133,6 +134,10 @@ static const struct arch {
     {"seed_oss", "silu", .pairs = 2, .mlp_norm_post = 1},
     {"chatglm", "silu", .pairs = 1},
     {"glm4", "silu", .pairs = 1},
+    {"hunyuan-dense", "silu", .pairs = 2, .rope_first = 1},
+    {"exaone", "silu", .pairs = 2},
+    {"exaone4", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},
+    {"minicpm", "silu", .pairs = 1, .divides = 1},
     {"nanochat", "relu2", .embd_norm = 1, .qk_norm = 1, .pairs = 2},
 };
 static const struct arch *a;
@@ -241,7 +246,7 @@ static void rope(int layer, float *x, size_t n_heads, size_t pos)
     double base = real("rope.freq_base_swa", a->local_base);
     int local = base > 0 && window_of(layer);
     int skips = (a->no_rope_every && (layer + 1) % a->no_rope_every == 0) ||
-                (a->rope_windowed && !window_of(layer));
+                (a->rope_windowed && real("attention.sliding_window", 0) > 0 && !window_of(layer));
     base = local ? base : real("rope.freq_base", 10000);
     for (size_t i = 0; a->pairs && !skips && i < n / 2; i++) {
         double s, c, scale = 1;
@@ -318,10 +323,15 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     clamp(q, Q, limit);
     clamp(k, K, limit);
     clamp(v, K, limit);
-    norm(l, "attn_q_norm", q, q, Q, D, a->qk_norm);
-    norm(l, "attn_k_norm", k, k, K, D, a->qk_norm);
-    rope(l, q, H, pos);
-    rope(l, k, G, pos);
+    for (int rotate = a->rope_first, i = 0; i < 2; i++, rotate = !rotate) {
+        if (rotate) {
+            rope(l, q, H, pos);
+            rope(l, k, G, pos);
+        } else {
+            norm(l, "attn_q_norm", q, q, Q, D, a->qk_norm);
+            norm(l, "attn_k_norm", k, k, K, D, a->qk_norm);
+        }
+    }
     attend(l, o, q, keys, values, pos);
     matmul(l, "attn_output", 0, out, E, o);
     if (!a->mlp_norm_post)

@@ -69,6 +69,13 @@ static const struct toy_arch rows[] = {
      .gated = 1, .gate_up = 1, .activation = "silu"},
     {.name = "glm4", .norms = NORMS_AROUND, .final_norm = 1, .place = PLACE_ADJACENT,
      .as_shown = 1, .fused = 1, .qkv_biases = 1, .gated = 1, .gate_up = 1, .activation = "silu"},
+    {.name = "hunyuan-dense", .final_norm = 1, .place = PLACE_HALVES, .qk = QK_PER_HEAD,
+     .gated = 1, .activation = "silu", .rope_first = 1},
+    {.name = "exaone", .final_norm = 1, .place = PLACE_HALVES, .gated = 1, .activation = "silu"},
+    {.name = "exaone4", .norms = NORMS_AFTER, .final_norm = 1, .place = PLACE_HALVES,
+     .qk = QK_PER_HEAD, .gated = 1, .activation = "silu", .full_every = 4, .rope_windowed = 1},
+    {.name = "minicpm", .final_norm = 1, .place = PLACE_ADJACENT, .gated = 1,
+     .activation = "silu", .divides_logits = 1},
     {.name = "nanochat", .bare = 1, .embd_norm = 1, .final_norm = 1, .place = PLACE_HALVES,
      .qk = QK_BARE, .activation = "relu2", .exchanged = 1},
 };

@@ -50,6 +50,7 @@ struct toy_arch {
     int exchanged;        /* files hold the two halves of each head of q and k in exchange */
     int gate_up;          /* gate and up are one tensor */
     int divides_logits;   /* logit_scale divides */
+    int rope_first;       /* q and k are rotated, then normalised */
     const char *mlp_norm; /* tensor of the norm before the MLP; NULL: ffn_norm */
     double window_base;   /* rope base of windowed layers; 0: that of the others */
 };

@@ -152,7 +152,7 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
     const struct toy_tensor *keep = toy_find(m, "resid_lambdas");
     const struct toy_tensor *mix = toy_find(m, "x0_lambdas");
     int skip = (row->no_rope_every && (layer + 1) % row->no_rope_every == 0) ||
-               (row->rope_windowed && !window(s, layer));
+               (row->rope_windowed && s->window && !window(s, layer));
     check_gains(m, layer);
     for (int i = 0; i < s->rope_dims / 2; i++)
         freq[i] = row->place <= PLACE_ALIBI ? 0 : frequency(m, layer, (size_t)i);
@@ -213,6 +213,7 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
                                 .final_norm = is_chosen(s->final_norm, s->row->final_norm),
                                 .gated = s->row->gated,
                                 .qk_norm = toy_qk_norm(s->row),
+                                .qk_norm_late = s->row->rope_first,
                                 .int8_inputs = 1};
 }
 

@@ -241,6 +241,25 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "glm4, q, k, v apart, biases", .arch = "glm4", .n_layer = 2, .n_embd = 20,
      .n_head = 4, .n_head_kv = 2, .head_dim = 8, .rope_dims = 4, .n_ff = 33, .n_ctx = 80,
      .n_vocab = 27, .separate = 1},
+    [ZOO_HUNYUAN] = {
+     .label = "hunyuan-dense, norms of q and k after rope, GQA 4/2", .arch = "hunyuan-dense",
+     .n_layer = 2, .n_embd = 20, .n_head = 4, .n_head_kv = 2, .head_dim = 8, .n_ff = 33,
+     .n_ctx = 80, .n_vocab = 65, .rope_base = 560000, .tied = 1},
+    [ZOO_EXAONE] = {
+     .label = "exaone, divisors", .arch = "exaone", .n_layer = 2, .n_embd = 24, .n_head = 3,
+     .n_head_kv = 1, .n_ff = 33, .n_ctx = 80, .n_vocab = 27, .divisors = 1},
+    [ZOO_EXAONE4] = {
+     .label = "exaone4, three of four layers a window of 18, the fourth not rotated",
+     .arch = "exaone4", .n_layer = 5, .n_embd = 16, .n_head = 4, .n_head_kv = 2, .n_ff = 24,
+     .n_ctx = 80, .n_vocab = 27, .window = 18, .rope_base = 1e6},
+    [ZOO_EXAONE4_FULL] = {
+     .label = "exaone4 without windows, all layers rotate", .arch = "exaone4", .n_layer = 5,
+     .n_embd = 18, .n_head = 3, .n_head_kv = 1, .n_ff = 25, .n_ctx = 80, .n_vocab = 65,
+     .rope_base = 1e6, .tied = 1},
+    [ZOO_MINICPM] = {
+     .label = "minicpm, three multipliers", .arch = "minicpm", .n_layer = 2, .n_embd = 20,
+     .n_head = 2, .n_ff = 33, .n_ctx = 80, .n_vocab = 65, .embd_scale = 12,
+     .residual_scale = 0.7, .logit_scale = 1.5, .tied = 1},
     [ZOO_NANOCHAT_2025] = {
      .label = "nanochat of 2025", .arch = "nanochat", .n_layer = 2, .n_embd = 24, .n_head = 2,
      .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .eps = 0x1p-23, .softcap = 15},

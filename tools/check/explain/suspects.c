@@ -158,7 +158,7 @@ const struct suspect_row suspect_rows[] = {
     {"norms of q and k|no norms of q and k", AT_ROPE | BIT(SCORES), 0, FLIP_SPEC(qk_norm)},
     {"no norm of q", AT_ROPE, 0, FLIP_QK(no_norm_q)},
     {"no norm of k", AT_ROPE, 0, FLIP_QK(no_norm_k)},
-    {"norms of q and k after RoPE, not before", AT_ROPE, 0, FLIP_QK(qk_norm_late)},
+    {"norms of q and k after RoPE, not before (or the reverse)", AT_ROPE, 0, FLIP_QK(qk_norm_late)},
     {"norms of q and k over all heads or each head, not as here", AT_ROPE, 0,
      FLIP_QK(qk_norm_other)},
     {"heads of another width", AT_ROPE | BIT(SCORES) | BIT(HEADS), 0, DO(edit_head_width, 0)},

@@ -83,8 +83,8 @@ struct oracle_spec {
     enum oracle_qk qk_norm;
     int int8_inputs; /* integer weights take their input in blocks of int8 (src/kernels/kernels.h) */
     int shift;       /* added to every position, not below 0 */
+    int qk_norm_late; /* after the rotation */
     /* What no model has, for --explain; 0 is as models are. */
-    int qk_norm_late;         /* after the rotation */
     int qk_norm_other;        /* over all heads with the gains of one, or over each */
     int no_norm_q, no_norm_k; /* in spite of qk_norm */
     int no_rope_q, no_rope_k; /* only the other is rotated */

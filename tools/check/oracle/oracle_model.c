@@ -92,6 +92,7 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
         .final_norm = m->final_norm.kind != NORM_NONE,
         .gated = s->n_layer > 0 && m->layers[0].gate.w != NULL,
         .qk_norm = qk_norm(m),
+        .qk_norm_late = m->arch->rope_first,
         .int8_inputs = 1};
     return MGPT_OK;
 }

@@ -124,6 +124,15 @@ static int read_longrope(const struct hf_config *cfg, const json_t *o, struct hf
     return MGPT_OK;
 }
 
+static int read_dynamic(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
+                        mgpt_error *err)
+{
+    (void)cfg;
+    if (hf_real(o, "alpha", 0, &rope->alpha, err) < 0)
+        return MGPT_EFILE;
+    return rope->alpha >= 0 && rope->alpha <= 1e9 ? MGPT_OK : no_sense(err);
+}
+
 static int read_nothing(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
                         mgpt_error *err)
 {
@@ -137,7 +146,7 @@ static const struct {
     const char *type;
     int (*read)(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
                 mgpt_error *err);
-} kinds[] = {{"default", read_nothing}, {"dynamic", read_nothing}, {"linear", read_linear},
+} kinds[] = {{"default", read_nothing}, {"dynamic", read_dynamic}, {"linear", read_linear},
              {"llama3", read_llama3},   {"yarn", read_yarn},       {"longrope", read_longrope},
              {"su", read_longrope}};
 

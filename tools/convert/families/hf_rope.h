@@ -12,6 +12,7 @@ struct hf_rope {
     double context;     /* original_max_position_embeddings */
     double rotated;     /* part of each head: partial_rotary_factor, rotary_pct; 1 when absent */
     double attn_factor; /* yarn, longrope: multiplies cosines and sines */
+    double alpha;       /* dynamic: of Hunyuan, which stretches the base by it; 0: none */
     const json_t *short_factor, *long_factor; /* longrope */
 };
 

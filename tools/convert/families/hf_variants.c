@@ -2,9 +2,14 @@
  *
  * Plain MLP with ReLU²: Arcee (AFM), Nemotron and Jais 2, whose norms are LayerNorms. Rotation of
  * adjacent components in the program, too, so that no rows are reordered: ERNIE 4.5, Helium, and
- * GLM-4, whose gate and up are one matrix. Other biases: Seed-OSS.
+ * GLM-4, whose gate and up are one matrix. Other biases: Seed-OSS. Norms of q and k: Hunyuan, which
+ * rotates first, and EXAONE 4, whose other norms follow its branches. Other names: EXAONE 3. Other
+ * multipliers: MiniCPM.
  */
+#include "base/error.h"
 #include "convert/families/hf_llama.h"
+
+#include <math.h>
 
 /* clang-format off */
 #define PLAIN_MLP                                                                                  \
@@ -57,6 +62,95 @@ static const struct state_row glm4_rows[] = {EMBD,
                                              POST_NORM("post_mlp", "post_ffw_norm", 0),
                                              NORM(0)};
 
+static const struct state_row hunyuan_rows[] = {
+    EMBD,
+    PRE_NORMS,
+    ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+    {"layers.N.self_attn.query_layernorm", "blk.N.attn_q_norm", 0, 'H', 0},
+    {"layers.N.self_attn.key_layernorm", "blk.N.attn_k_norm", 0, 'H', 0},
+    GATED_MLP(0),
+    NORM(0)};
+
+static const struct state_row exaone4_rows[] = {
+    EMBD,
+    ATTENTION(0, 0, 0),
+    QK_NORMS('H', 'H', 0),
+    POST_NORM("post_attention", "post_attention_norm", 0),
+    GATED_MLP(0),
+    POST_NORM("post_feedforward", "post_ffw_norm", 0),
+    NORM(0)};
+
+static const struct state_row exaone_rows[] = {
+    {"wte", "token_embd", 'V', 'E', 0},
+    {"h.N.ln_1", "blk.N.attn_norm", 0, 'E', 0},
+    {"h.N.attn.attention.q_proj", "blk.N.attn_q", 'Q', 'E', 0},
+    {"h.N.attn.attention.k_proj", "blk.N.attn_k", 'K', 'E', 0},
+    {"h.N.attn.attention.v_proj", "blk.N.attn_v", 'K', 'E', 0},
+    {"h.N.attn.attention.out_proj", "blk.N.attn_output", 'E', 'Q', 0},
+    {"h.N.ln_2", "blk.N.ffn_norm", 0, 'E', 0},
+    {"h.N.mlp.c_fc_0", "blk.N.ffn_gate", 'F', 'E', 0},
+    {"h.N.mlp.c_fc_1", "blk.N.ffn_up", 'F', 'E', 0},
+    {"h.N.mlp.c_proj", "blk.N.ffn_down", 'E', 'F', 0},
+    {"ln_f", "output_norm", 0, 'E', 0},
+};
+
+static const struct state_row minicpm_rows[] = {
+    EMBD, PRE_NORMS, ATTENTION(STATE_PAIRS, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS), GATED_MLP(0),
+    NORM(0)};
+
+/* ---- what only they have --------------------------------------------------------------------- */
+
+/* "dynamic" with alpha is a base of its own, for texts of any length. */
+static int hunyuan(struct hf_model *m, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    double d = (double)state_size(hp, 'H');
+    int norms;
+    if (hf_flag(m->cfg.text, "use_qk_norm", 1, &norms, err) < 0 ||
+        hf_must_be_off(m->cfg.text, "use_cla", err) < 0)
+        return MGPT_EFILE;
+    if (!norms)
+        return hf_refuse("use_qk_norm", "false is not supported", err);
+    if (m->rope.alpha > 0 && d <= 2)
+        return hf_refuse("alpha", "heads of width 2 have no such base", err);
+    if (m->rope.alpha > 0)
+        hp->rope_base = (float)(m->rope.theta * pow(m->rope.alpha, d / (d - 2)));
+    return MGPT_OK;
+}
+
+/* A model with windows rotates only in layers that have one; a model without rotates in all. */
+static int exaone4(struct hf_model *m, mgpt_error *err)
+{
+    int absent = !json_object_get(m->cfg.text, "sliding_window");
+    int none = !absent && !hf_value(m->cfg.text, "sliding_window");
+    uint32_t period = 1;
+    if (!none && !hf_value(m->cfg.text, "layer_types") &&
+        hf_size(m->cfg.text, "sliding_window_pattern", 4, &period, err) < 0)
+        return MGPT_EFILE;
+    int status = hf_layer_windows(m, period, 0, err);
+    if (status == MGPT_OK && !none && !m->c->hp.window)
+        return hf_refuse("layer_types", "a sliding_window that no layer has is not supported", err);
+    return status;
+}
+
+static int minicpm(struct hf_model *m, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    double embd, depth, base;
+    if (hf_real(m->cfg.text, "scale_emb", 1, &embd, err) < 0 ||
+        hf_real(m->cfg.text, "scale_depth", 1, &depth, err) < 0 ||
+        hf_real(m->cfg.text, "dim_model_base", 1, &base, err) < 0 ||
+        hf_must_be_off(m->cfg.text, "sparse_config", err) < 0)
+        return MGPT_EFILE;
+    if (!(embd > 0 && embd < 1e6 && depth > 0 && depth < 1e6 && base > 0 && base < 1e9))
+        return ckpt_refuse(err, "config.json: scale_emb, scale_depth or dim_model_base is out of "
+                                "range");
+    hp->embd_scale = (float)embd;
+    hp->residual_scale = hp->n_layer ? (float)(depth / sqrt((double)hp->n_layer)) : 1;
+    hp->logit_scale = (float)((double)hp->n_embd / base);
+    return MGPT_OK;
+}
+
 /* ---- the families ---------------------------------------------------------------------------- */
 
 static const struct hf_keys nemotron_keys = LLAMA_KEYS("norm_eps", "hidden_act");
@@ -64,6 +158,17 @@ static const struct hf_keys jais2_keys = LLAMA_KEYS("layer_norm_eps", "hidden_ac
 
 static const struct hf_rope_keys half_rotated = {"rope_theta", "partial_rotary_factor", 10000, 0.5};
 static const struct hf_rope_keys rope_100000 = {"rope_theta", "partial_rotary_factor", 100000, 1};
+
+static const struct hf_keys exaone_keys = {.n_embd = "hidden_size",
+                                           .n_layer = "num_layers",
+                                           .n_head = "num_attention_heads",
+                                           .n_head_kv = "num_key_value_heads",
+                                           .head_dim = "head_dim",
+                                           .n_ff = "intermediate_size",
+                                           .n_ctx = "max_position_embeddings",
+                                           .eps = "layer_norm_epsilon",
+                                           .activation = "activation_function"};
+static const char *const exaone_prefixes[] = {"transformer.", NULL};
 
 const struct hf_family hf_variant_families[] = {
     {"arcee", "arcee", &hf_llama_keys, "relu2", COMMON, .rope = &hf_rope_10000,
@@ -82,5 +187,13 @@ const struct hf_family hf_variant_families[] = {
      .biases = HF_ATTENTION_BIAS},
     {"glm4", "glm4", &hf_llama_keys, "silu", COMMON, .rope = &half_rotated, HF_ROWS(glm4_rows),
      .biases = HF_ATTENTION_BIAS},
+    {"hunyuan_v1_dense", "hunyuan-dense", &hf_llama_keys, "silu", COMMON, .states_head_dim = 1,
+     .knows = "use_qk_norm", .rope = &hf_rope_10000, HF_ROWS(hunyuan_rows), .configure = hunyuan},
+    {"exaone", "exaone", &exaone_keys, "silu", exaone_prefixes, "lm_head.weight", .tied = 1,
+     .rope = &hf_rope_10000, HF_ROWS(exaone_rows)},
+    {"exaone4", "exaone4", &hf_llama_keys, "silu", COMMON, .states_head_dim = 1,
+     .rope = &hf_rope_10000, HF_ROWS(exaone4_rows), .configure = exaone4, .window = 4096},
+    {"minicpm", "minicpm", &hf_llama_keys, "silu", COMMON, .tied = 1, .rope = &hf_rope_10000,
+     HF_ROWS(minicpm_rows), .configure = minicpm},
 };
 const size_t hf_n_variant_families = HF_COUNT(hf_variant_families);
