@@ -35,6 +35,8 @@ static const struct arch rows[] = {
      ROPE(ROPE_HALVES), .embd_root = 1},
     {.name = "gemma2", .bit = ARCH_GEMMA2, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
      ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 2, .knows = KNOWS_SCORE_CAP},
+    {.name = "vaultgemma", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
+     ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 2, .knows = KNOWS_SCORE_CAP},
     {.name = "phi3", .bit = ARCH_PHI3, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
     {.name = "stablelm", .bit = ARCH_STABLELM, LAYERNORM, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_HALVES)},

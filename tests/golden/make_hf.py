@@ -68,7 +68,7 @@ def spread(name, shape, transposed):
 
 def randomise(model):
     """Draws every parameter. Gemma's and Nemotron's norms multiply by 1 + weight: centred on 0."""
-    centre = 0.0 if model.config.model_type.startswith(("gemma", "nemotron")) else 1.0
+    centre = 0.0 if model.config.model_type.startswith(("gemma", "nemotron", "vaultgemma")) else 1.0
     transposed = model.config.model_type == "gpt2"
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
@@ -386,6 +386,14 @@ def models():
             **shape(24, 3, 1, 28), rms_norm_eps=1e-5, tie_word_embeddings=True, embedding_multiplier=3.0,
             residual_multiplier=1.4 / 2**0.5, attention_multiplier=8**-0.5, logits_scaling=1.5,
             rope_parameters=rope(10000.0)), dict(rewrite=as_minicpm, patterns=())),
+        "vaultgemma": (hf.VaultGemmaConfig(
+            **shape(18, 2, 1, 20), head_dim=8, rms_norm_eps=1e-6, sliding_window=7, query_pre_attn_scalar=11,
+            attn_logit_softcapping=2.0, final_logit_softcapping=4.0, rope_parameters=rope(10000.0)),
+            dict(patterns=(0,))),
+        "cwm": (hf.CwmConfig(
+            **shape(24, 3, 1, 26, layers=3), head_dim=8, rms_norm_eps=1e-5, sliding_window=7,
+            layer_types=["full_attention", "sliding_attention", "sliding_attention"], rope_parameters=LLAMA3),
+            dict(patterns=(0, 1))),
     }
 
 

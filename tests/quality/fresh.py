@@ -124,10 +124,10 @@ def gemma3(d):
                                                 'sliding_attention': d.rope('default')})
 
 
-def gemma2(d):
+def gemma2(d, config=hf.Gemma2Config):
     keys = d.shape(wide_heads=True)
     keys['hidden_size'] = keys['num_attention_heads'] * (keys['head_dim'] + d.of([0, 2]))
-    return hf.Gemma2Config(**keys, query_pre_attn_scalar=d.of([d.head_dim, 9]), sliding_window=d.r.randint(1, 30),
+    return config(**keys, query_pre_attn_scalar=d.of([d.head_dim, 9]), sliding_window=d.r.randint(1, 30),
                            layer_types=d.of([None, d.layer_types()]), final_logit_softcapping=d.of([None, 5.0]),
                            attn_logit_softcapping=d.of([2.0, 7.0, None]), rope_parameters=d.rope('default linear'))
 
@@ -267,6 +267,12 @@ REWRITE = {'exaone': renamed.as_exaone, 'minicpm': renamed.as_minicpm}
 TYPES = {
     'llama': plain(hf.LlamaConfig, wide=True, more=lambda d: d.bias('attention_bias', 'mlp_bias')),
     'mistral': plain(hf.MistralConfig, wide=True, more=lambda d: dict(sliding_window=d.of([None, 5, 23]))),
+    'ministral': plain(hf.MinistralConfig, wide=True, more=lambda d: dict(
+        sliding_window=d.of([5, 23]), layer_types=d.of([None, d.layer_types()]))),
+    'cwm': plain(hf.CwmConfig, wide=True, more=lambda d: dict(
+        sliding_window=9, layer_types=d.of([None, d.layer_types()]))),
+    'iquestcoder': plain(hf.IQuestCoderConfig, wide=True),
+    'vaultgemma': lambda d: gemma2(d, hf.VaultGemmaConfig),
     'qwen2': plain(hf.Qwen2Config, more=lambda d: d.windows()),
     'qwen3': plain(hf.Qwen3Config, wide=True, more=lambda d: dict(d.windows(), **d.bias('attention_bias'))),
     'smollm3': plain(hf.SmolLM3Config, more=lambda d: dict(
@@ -306,7 +312,8 @@ TYPES = {
     'hunyuan_v1_dense': plain(hf.HunYuanDenseV1Config, wide=True, more=hunyuan),
     'exaone4': exaone4,
     'exaone': plain(hf.LlamaConfig),
-    'minicpm': plain(hf.GraniteConfig, more=lambda d: dict(granite(d), mlp_bias=False, attention_multiplier=d.head_dim**-0.5)),
+    'minicpm': plain(hf.GraniteConfig, more=lambda d: dict(
+        granite(d), mlp_bias=False, attention_multiplier=d.head_dim**-0.5)),
     'mixtral': plain(hf.MixtralConfig, more=lambda d: dict(num_local_experts=2)),
     'apertus': plain(hf.ApertusConfig),
 }

@@ -116,6 +116,7 @@ static const struct arch {
     {"granite", "silu", .pairs = 1, .divides = 1},
     {"gemma", "gelu_tanh", .pairs = 2, .embd_root = 1},
     {"gemma2", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
+    {"vaultgemma", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
     {"phi3", "silu", .pairs = 2},
     {"stablelm", "silu", .layer_norm = 1, .pairs = 2},
     {"gptj", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 1},

@@ -35,6 +35,8 @@ static const struct toy_arch rows[] = {
      .activation = "gelu_tanh", .embd_root = 1},
     {.name = "gemma2", .norms = NORMS_AROUND, .final_norm = 1, .place = PLACE_HALVES, .gated = 1,
      .activation = "gelu_tanh", .embd_root = 1, .full_every = 2},
+    {.name = "vaultgemma", .final_norm = 1, .place = PLACE_HALVES, .gated = 1,
+     .activation = "gelu_tanh", .embd_root = 1, .full_every = 2},
     {.name = "phi3", .final_norm = 1, .place = PLACE_HALVES, .fused = 1, .gated = 1, .gate_up = 1,
      .activation = "silu"},
     {.name = "stablelm", .layer_norm = 1, .final_norm = 1, .place = PLACE_HALVES, .gated = 1,

@@ -195,12 +195,12 @@ static const char *known(const struct gguf *g, const char *key, const char *cons
 static void read_words(struct toy_spec *s, const struct gguf *g)
 {
     static const char *const archs[] = {
-        "microgpt",  "gpt2",    "llama",    "qwen2",    "qwen3",      "gemma3",        "gptneox",
-        "phi2",      "olmo",    "olmo2",    "smollm3",  "starcoder2", "granite",       "gemma",
-        "gemma2",    "phi3",    "stablelm", "gptj",     "starcoder",  "bloom",         "mpt",
-        "command-r", "cohere2", "falcon",   "nanochat", "arcee",      "nemotron",      "jais2",
-        "ernie4_5",  "helium",  "seed_oss", "chatglm",  "glm4",       "hunyuan-dense", "exaone",
-        "exaone4",   "minicpm", NULL};
+        "microgpt",  "gpt2",    "llama",      "qwen2",    "qwen3",      "gemma3",        "gptneox",
+        "phi2",      "olmo",    "olmo2",      "smollm3",  "starcoder2", "granite",       "gemma",
+        "gemma2",    "phi3",    "stablelm",   "gptj",     "starcoder",  "bloom",         "mpt",
+        "command-r", "cohere2", "falcon",     "nanochat", "arcee",      "nemotron",      "jais2",
+        "ernie4_5",  "helium",  "seed_oss",   "chatglm",  "glm4",       "hunyuan-dense", "exaone",
+        "exaone4",   "minicpm", "vaultgemma", NULL};
     static const char *const acts[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf", NULL};
     char parallel[80];
     s->arch = known(g, "general.architecture", archs);

@@ -48,6 +48,15 @@ static const struct state_row gemma_rows[] = {
     GATED_MLP(0),
     NORM(STATE_PLUS_ONE)};
 
+/* Gemma 2 without the norms after its branches. */
+static const struct state_row vaultgemma_rows[] = {
+    EMBD,
+    POST_NORM("input", "attn_norm", STATE_PLUS_ONE),
+    ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+    POST_NORM("pre_feedforward", "ffn_norm", STATE_PLUS_ONE),
+    GATED_MLP(0),
+    NORM(STATE_PLUS_ONE)};
+
 static const struct state_row gemma2_rows[] = {
     EMBD,
     POST_NORM("input", "attn_norm", STATE_PLUS_ONE),
@@ -146,6 +155,27 @@ static int granite(struct hf_model *m, mgpt_error *err)
             return hf_refuse(numbers[i].key, "expected a number above 0", err);
     }
     return MGPT_OK;
+}
+
+/* Llama and Mistral whose layers differ in their windows. */
+static int cwm(struct hf_model *m, mgpt_error *err)
+{
+    if (!hf_value(m->cfg.text, "layer_types"))
+        return hf_refuse("layer_types", "missing", err);
+    return hf_layer_windows(m, 0, 0, err);
+}
+
+static int ministral(struct hf_model *m, mgpt_error *err)
+{
+    int each = hf_value(m->cfg.text, "layer_types") != NULL;
+    return each ? hf_layer_windows(m, 0, 0, err) : hf_one_window(m, err);
+}
+
+static int iquestcoder(struct hf_model *m, mgpt_error *err)
+{
+    if (hf_must_be_off(m->cfg.text, "clip_qkv", err) < 0)
+        return MGPT_EFILE;
+    return hf_must_be_off(m->cfg.text, "use_sliding_window", err);
 }
 
 static int cohere(struct hf_model *m, mgpt_error *err)
@@ -260,6 +290,12 @@ const struct hf_family hf_llama_families[] = {
     {"llama", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000, HF_ROWS(llama_rows)},
     {"mistral", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
      HF_ROWS(llama_rows), .configure = hf_one_window, .window = 4096},
+    {"cwm", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_1e6, HF_ROWS(llama_rows),
+     .configure = cwm, .window = 8192},
+    {"ministral", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
+     HF_ROWS(llama_rows), .configure = ministral, .window = 4096},
+    {"iquestcoder", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
+     HF_ROWS(llama_rows), .configure = iquestcoder},
     {"granite", "granite", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
      HF_ROWS(llama_rows), .configure = granite},
     {"cohere", "command-r", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
@@ -272,6 +308,9 @@ const struct hf_family hf_llama_families[] = {
      .rope = &hf_rope_10000, HF_ROWS(gemma_rows), .configure = gemma},
     {"gemma2", "gemma2", &gemma2_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
      .rope = &hf_rope_10000, HF_ROWS(gemma2_rows), .configure = gemma2,
+     .knows = "attn_logit_softcapping", .window = 4096, .full_every = 2},
+    {"vaultgemma", "vaultgemma", &gemma2_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
+     .rope = &hf_rope_10000, HF_ROWS(vaultgemma_rows), .configure = gemma2,
      .knows = "attn_logit_softcapping", .window = 4096, .full_every = 2},
     {"qwen2", "qwen2", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000, HF_ROWS(qwen2_rows),
      .configure = hf_used_windows, .window = 4096},
