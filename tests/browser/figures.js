@@ -112,6 +112,23 @@ async function keyboard(page) {
     }
 }
 
+// Questions that a visitor has, in clicks from the first picture.
+async function questions(page) {
+    const ask = async (...clicks) => {
+        await page.eval(`App.set({ view: 'home', cell: '', walk: 0, head: 0, query: 4, key: 0 })`);
+        for (const c of clicks) await click(page, c);
+        await settled(page);
+        assert(clicks.length <= 3);
+        return page.text('.room:not([hidden])');
+    };
+    assert.match(await ask('.try button:nth-of-type(1)'), /head 2/); // what did head 2 look at?
+    const why = await ask('#tab-attention', '.thumb[data-head="2"]', '.keys .keyrow'); // and why?
+    assert.match(why, /query 4 a · key 0 <BOS>[^]*sum: q · k\s+6\.356498[^]*softmax weight\s+0\.3995/);
+    assert.match(await ask('#tab-experiment', '#sweep').then(() => page.until(`[...document.querySelectorAll('caption')].map((c) => c.parentNode.innerText).find((t) => /taken out/.test(t))`)), /KL after 4 a when a part is taken out/); // what changed the prediction?
+    assert.match(await ask('.try button:nth-of-type(3)'), /Stop 6 of 14[^]*What the cache holds/);
+    await page.eval(`App.set({ view: 'attention', walk: 0 })`);
+}
+
 // ---- 104 letters ----
 
 // The large map is one picture: keys and clicks move in it, rows have their own scale, the numbers are folded.
@@ -207,4 +224,4 @@ async function axe(chrome, files, rooms) {
     return undefined;
 }
 
-module.exports = { VERSES, short: { keys, numbers, pictures, saving, arcs, keyboard }, long: { large, lines }, wellFormed, framed, axe };
+module.exports = { VERSES, short: { keys, numbers, pictures, saving, arcs, keyboard, questions }, long: { large, lines }, wellFormed, framed, axe };

@@ -276,6 +276,29 @@ async function drawing(page) {
     assert(/<BOS> \(end\)/.test(bars) && /other \(1[45] tokens\)/.test(bars), bars);
 }
 
+// A thousand texts at once: those of mgpt generate, while the page draws its frames; they can be stopped.
+async function thousand(page) {
+    await page.eval(`App.edit([26, 0]); App.set({ view: 'predict', temperature: 0.7, seed: 5 });
+        window.frames1000 = []; (function tick(t) { frames1000.push(t); requestAnimationFrame(tick); })(performance.now())`);
+    await click(page, '#many');
+    await page.until(`/1,000 of 1,000 texts/.test(document.querySelector('.room:not([hidden])').textContent) && document.getElementById('draw-stop').hidden`);
+    const lines = run(['generate', weights('names'), '-p', 'a', '--samples', '1000', '--temp', '0.7', '--seed', '5', '-n', '14']).split('\n').slice(0, 1000), counts = new Map();
+    for (const line of lines) counts.set(line.slice(1), (counts.get(line.slice(1)) || 0) + 1);
+    const shown = await page.eval(`[...document.querySelectorAll('.many tbody tr')].map((r) => [r.cells[0].textContent, Number(r.cells[2].textContent)])`);
+    assert.strictEqual(shown.length, 14);
+    for (const [text, n] of shown) assert.strictEqual(n, counts.get(text), text);
+    assert.deepStrictEqual(shown.map((s) => s[1]), [...counts.values()].sort((a, b) => b - a).slice(0, 14));
+    const note = await room(page), gaps = await page.eval(`frames1000.slice(1).map((t, i) => t - frames1000[i]).sort((a, b) => a - b)`);
+    assert(note.includes(`${String(counts.size)} different`), note);
+    console.log(`# ${/[\d,]+ tokens a second/.exec(note)} while the page draws a frame every ${gaps[gaps.length >> 1].toFixed(0)} ms (worst ${gaps[gaps.length - 1].toFixed(0)})`);
+    await page.eval(`window.frames1000 = { push() {} }`);
+    await click(page, '#many');
+    await page.until(`!document.getElementById('draw-stop').hidden`);
+    await click(page, '#draw-stop');
+    await page.until(`document.getElementById('draw-stop').hidden`);
+    await page.eval('App.edit([26, 0, 13, 13, 0])');
+}
+
 async function experimenting(page) {
     await page.eval(`App.set({ view: 'experiment' })`);
     await page.eval(`document.querySelector('[data-part="0.1"]').click(); document.querySelector('[data-part="0.1"]').click()`);
@@ -534,7 +557,7 @@ async function main() {
         [golden, files[4][1]]], 20));
     await test('the numbers of the REPL are on the screen', () => replAgrees(names));
     await test('the canonical anna', annaAgrees);
-    for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, experimenting, patching, steering, neurons, lessons }))
+    for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, thousand, experimenting, patching, steering, neurons, lessons }))
         await test(name, () => visit(names, '#view=predict', body));
     for (const [name, body] of Object.entries({ running, drawingOn })) await test(name, () => visit(shakespeare, '#view=predict', body));
     for (const [name, body] of Object.entries(home)) await test(`the picture: ${name}`, () => visit(names, '', body));

@@ -320,9 +320,7 @@ const Home = (() => {
         legend = h('div.legend', { 'aria-hidden': 'true' }, [['signs', 'this text, − to +'], ['pale', 'weights, fixed'], ['shares', 'attention, 0 to 1']].map(([s, t]) => h('div', null, h('i', { 'data-scale': s }), t)));
         const tools = h('div.zoom', null, button('−', () => KEYS['-'](), { kind: '.ic', 'aria-label': 'further' }), button('⤢', () => camera.fly(scene.world), { kind: '.ic', 'aria-label': 'whole picture', id: 'whole' }), button('+', () => KEYS['+'](), { kind: '.ic', 'aria-label': 'closer' }));
         legend.classList.toggle('right', Engine.info.layers > HomeScene.RIBS); // where the picture is empty
-        const el = Share.figure(h('div.scene', null, canvas, crumbs, tools, legend), figure);
-        tools.prepend(Share.row(el));
-        return el;
+        return Share.figure(h('div.scene', null, canvas, crumbs, tools, legend), figure);
     }
 
     function mount(into) {
@@ -333,7 +331,7 @@ const Home = (() => {
         panel = h('div.panel', { tabindex: -1 });
         spoken = h('p.sr#spoken', { 'aria-live': 'polite' });
         root.append(text, stage, h('aside', { 'aria-label': 'explanation' }, panel, player()), spoken);
-        HomeText.mount(text);
+        HomeText.mount(text, stage);
         HomePanel.begin(actions);
         camera = HomeCamera.create(canvas, { size: () => size, world: () => scene.world, changed: redraw, hover: over, leave, pick, frame: frameCell });
         new ResizeObserver(resized).observe(stage);

@@ -62,7 +62,8 @@ const HomeText = (() => {
         if (Strip.type(text)) App.set({ cell: '' });
     }
 
-    function mount(into) {
+    // `pictured`: what the buttons next to the text save.
+    function mount(into, pictured) {
         root = into;
         arcs = Arcs.layer();
         run = h('div.run', null, arcs, h('div.toks', { role: 'group', 'aria-label': 'tokens' }));
@@ -76,7 +77,7 @@ const HomeText = (() => {
         heads = n <= 6 ? choice('head', Array.from({ length: n }, (_, i) => [i, String(i)]), 0, (v) => App.set({ head: v })) : null;
         const picker = heads ? heads.el : h('span.stepper', null, button('‹', () => step(-1), { 'aria-label': 'head before' }), headOut, button('›', () => step(1), { 'aria-label': 'head after' }));
         root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run')),
-            h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null));
+            h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null, Share.row(pictured)));
         new ResizeObserver(() => drawArcs(App.state)).observe(run);
     }
 

@@ -132,8 +132,8 @@ const Inside = (() => {
         dlaTitle = h('p.lead');
         dlaEl = h('div');
         mlpEl = h('div');
-        dlaTable = Matrix.create('what each head and MLP adds', { maxRows: 32, maxCols: 17, id: 'dla' });
-        normsTable = Matrix.create('length of the residual', { maxRows: 32, id: 'norms' });
+        dlaTable = Matrix.create('what each head and MLP adds', { maxRows: 32, maxCols: 17, id: 'dla', fill: true });
+        normsTable = Matrix.create('length of the residual', { maxRows: 32, id: 'norms', fill: true });
         root.append(card('Logit lens', 'The final norm and the head, applied to what the residual stream holds so far.', lensTitle, lensEl));
         if (!Engine.info.layers) return;
         root.append(h('div.columns', null, card('Direct attribution', 'Which parts speak for a token. Norms are frozen at the '

@@ -3,9 +3,9 @@
 // foreseen.
 const Predict = (() => {
     const { h, fill, table, bar, button, slider, card } = Dom;
-    const SHOWN = 12, MOST_DRAWN = 256;
+    const SHOWN = 12, MOST_DRAWN = 256, MANY = 1000, LISTED = 14;
 
-    let bars, title, temperature, topK, topP, seed, drawnText, lossEl, stopButton, drawnNote, writing = 0;
+    let bars, title, temperature, topK, topP, seed, drawnText, lossEl, stopButton, drawnNote, manyEl, writing = 0;
 
     const sampling = (s) => ({ temperature: s.temperature, topK: s.topK, topP: s.topP });
 
@@ -78,6 +78,40 @@ const Predict = (() => {
         return toTheEnd();
     }
 
+    // ---- a thousand texts ----
+
+    // Those that came most often, with how many came once only.
+    function showMany(all, tokens, ms) {
+        const found = new Map();
+        for (const { ids, ended } of all) {
+            const text = Running.ofTokens(ended ? ids.slice(0, -1) : ids);
+            found.set(text, (found.get(text) || 0) + 1);
+        }
+        const order = [...found].sort((a, b) => b[1] - a[1]), once = order.filter((o) => o[1] === 1).length;
+        fill(manyEl, h('p.note', { role: 'status' }, `${Numbers.count(all.length)} of ${Numbers.count(MANY)} texts, ${Numbers.count(found.size)} different, ${Numbers.count(once)} came once; ` +
+            `${Numbers.fixed(tokens / Math.max(1, all.length), 1)} tokens each, ${Numbers.count(Math.round((1000 * tokens) / ms))} tokens a second`),
+        order.length > 0 && h('div.scroll', null, table(null, ['text', '', 'times'], order.slice(0, LISTED).map(([text, n]) => [h('span.drawn', null, text || '(nothing)'), bar(n / order[0][1]), n]), '.many')));
+    }
+
+    async function drawMany() {
+        const s = App.state, changed = App.changed, mine = ++writing, began = performance.now();
+        if (!Engine.live) return refuse(Strip.NO);
+        if (s.step >= Engine.info.context) return refuse(`The context is full: ${s.step} of ${s.step} positions.`);
+        const show = (all, tokens) => {
+            const alive = mine === writing && App.changed === changed;
+            if (App.changed === changed) showMany(all, tokens, performance.now() - began);
+            stopButton.hidden = !alive || all.length === MANY;
+            return alive;
+        };
+        try {
+            await Trials.many(MANY, s.step, MOST_DRAWN, { ...sampling(s), seed: s.seed }, show);
+        } catch (e) {
+            refuse(e.message);
+        }
+        stopButton.hidden = true;
+        return undefined;
+    }
+
     // ---- loss ----
 
     function showLoss(state) {
@@ -117,6 +151,7 @@ const Predict = (() => {
         lossEl = h('div');
         stopButton = button('Stop', () => writing++, { id: 'draw-stop', hidden: true });
         drawnText = h('p.running.drawn');
+        manyEl = h('div');
         drawnNote = h('p.note', { 'aria-live': 'polite' });
         temperature = slider('Temperature', { min: 0, max: 5, step: 0.05, value: 1, id: 'temperature',
             show: (v) => Numbers.fixed(v, 2), on: (v) => App.set({ temperature: v }) });
@@ -129,8 +164,8 @@ const Predict = (() => {
             h('div', null, card('Draw', 'The project’s own sampler: a seed draws here what mgpt generate --seed draws.',
                 h('div.row.live', null, topK.el, topP.el, seed.el), h('div.row.live', null,
                     button('Sample next', () => drawOne(false), { id: 'sample', kind: '.main' }),
-                    button('Likeliest', () => drawOne(true), { id: 'greedy' }), button('To the end', toTheEnd, { id: 'end' }), stopButton,
-                    button('Resample', resample, { id: 'resample', title: 'back to the prompt, next seed' })), drawnText, drawnNote),
+                    button('Likeliest', () => drawOne(true), { id: 'greedy' }), button('To the end', toTheEnd, { id: 'end' }), button('1,000 texts', drawMany, { id: 'many', title: 'the texts of mgpt generate --samples 1000' }), stopButton,
+                    button('Resample', resample, { id: 'resample', title: 'back to the prompt, next seed' })), drawnText, drawnNote, manyEl),
             card('Loss', 'How the text that is there was foreseen, token by token.', lossEl))));
     }
 

@@ -134,5 +134,46 @@ const Trials = (() => {
         return all;
     }
 
-    return { extend, kinds: ['steer', 'patch'], begin, run, left, values, metricOf, apply, steerRead, npyOf, neuron, write };
+    // ---- many texts ----
+
+    const WORD = (1n << 64n) - 1n, STEP = 0x9E3779B97F4A7C15n;
+
+    function splitmix(x) {
+        let z = x & WORD;
+        z = ((z ^ (z >> 30n)) * 0xBF58476D1CE4E5B9n) & WORD;
+        z = ((z ^ (z >> 27n)) * 0x94D049BB133111EBn) & WORD;
+        return z ^ (z >> 31n);
+    }
+
+    // Where the random numbers of sample i begin: sampling_of_sample of tools/engine/sampling.c.
+    const seedOf = (seed, i) => (i ? splitmix(splitmix(BigInt(seed) + STEP) + BigInt(i) * STEP) : BigInt(seed));
+
+    // Goes on n times after the first `from` tokens of lane 0, as `mgpt generate --samples n` does. show(texts, tokens) is
+    // called after each slice; false from it stops. Returns [{ids, ended}].
+    async function many(n, from, most, sampling, show) {
+        const { module, info, draw } = Engine, all = [], first = Engine.logits(from - 1, 0).slice(0, info.choices);
+        let tokens = 0, began = now();
+        for (let i = 0; i < n; i++) {
+            const ids = [], seed = seedOf(sampling.seed, i), room = Math.min(most, info.context - from);
+            let ended = false;
+            worked(module.wasm.lab_draft(0, from));
+            for (let logits = first; ids.length < room && !ended; tokens++) {
+                const id = draw(logits, { ...sampling, seed, counter: ids.length });
+                ended = Engine.piece(id).end;
+                ids.push(id);
+                if (ids.length === room || ended) continue;
+                logits = module.floatsAt(module.wasm.lab_draft_step(0, id), info.choices);
+                if (now() - began < SLICE) continue;
+                if (show(all, tokens) === false) return all;
+                await pause();
+                if (show(all, tokens) === false) return all; // the page may have another text by now
+                began = now();
+            }
+            all.push({ ids, ended });
+        }
+        show(all, tokens);
+        return all;
+    }
+
+    return { many, extend, kinds: ['steer', 'patch'], begin, run, left, values, metricOf, apply, steerRead, npyOf, neuron, write };
 })();
