@@ -34,6 +34,19 @@ for config in "$golden"/*/config.json; do
 done
 check "there are golden models" [ "$n" -ge 15 ]
 
+# ---- the same tensors as Flax saves them (fixtures/flax/make_flax.py) ----
+
+for name in gpt2 llama; do
+    cp -R "$MGPT_SOURCE_ROOT/tests/fixtures/flax/$name" . # the folder's name is the model's
+    check "$name: flax_model.msgpack in a directory" converts 0 'wrote flax.gguf' "$name" flax.gguf
+    check "$name" converts 0 'wrote plain.gguf' "$golden/$name" plain.gguf
+    check "$name: the file is that of its safetensors" cmp -s flax.gguf plain.gguf
+    check "$name: by its file" converts 0 'wrote flax.gguf' "$name/flax_model.msgpack" flax.gguf
+    check "$name: the same file" cmp -s flax.gguf plain.gguf
+done
+rm gpt2/config.json
+check "Flax without config.json" converts 3 'side file config.json: not beside the input' gpt2/flax_model.msgpack no.gguf
+
 # ---- one model, many names ----
 
 copy() { rm -rf "$2" && cp -R "$golden/$1" "$2"; }

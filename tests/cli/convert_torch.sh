@@ -170,7 +170,6 @@ foreign 'HDF5, as Keras' '\211HDF\r\n\032\n'
 foreign 'ONNX' '\010\007\022\007pytorch\032\003'
 foreign "TensorFlow's SavedModel" '\010\001\022\377\001\012'
 foreign 'TensorFlow Lite' '\034\000\000\000TFL3'
-foreign 'msgpack, as Flax' '\201\246params\201'
 foreign 'ggjt, older than GGUF' 'tjgg'
 foreign 'a web page' '<!DOCTYPE html>'
 foreign 'a pointer of Git LFS' 'version https://git-lfs.github.com/spec/v1'
@@ -181,6 +180,8 @@ unknown '\010\007\022\007pyt\001rch\032\003'
 unknown '\010\007\022\007pytorch\031\003'
 unknown '\010\002\022\377\001\012'
 unknown '\201\246par\001ms\201'
+{ printf '\201\246params\303' && head -c 300 /dev/zero; } >foreign
+denies 3 'params: expected a map or an array of numbers (byte 9)' foreign no.gguf
 { printf 'PK\003\004' && head -c 100 /dev/zero && printf 'model.weights.h5'; } >foreign
 denies 3 'this is Keras (.keras)' foreign no.gguf
 head -c 300 /dev/zero >foreign

@@ -29,7 +29,7 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-from malformed_files import (FIXTURES, MGPT, NAMES, ROOT, TINY_CONFIG, adapters, arrays, config_files, get, pickles,  # noqa: E402
+from malformed_files import (FIXTURES, MGPT, NAMES, ROOT, TINY_CONFIG, adapters, arrays, config_files, flax, get, pickles,  # noqa: E402
                              safetensors, safetensors_files, sessions, simple_files, tiny_tensors, tokenizer_json)
 from malformed_gguf import Gguf, cases, controls, gguf_fields, gguf_meaning, good  # noqa: E402
 
@@ -63,6 +63,7 @@ def make(scratch):
     safetensors_files()
     config_files()
     adapters()
+    flax()
     simple_files()
     pickles()
     arrays()

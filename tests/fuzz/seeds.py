@@ -21,7 +21,7 @@ import zipfile
 
 import references as programs
 import tiny_models
-from formats import ADAPTER_CONFIG, TINY_CONFIG, adapter_tensors, get, npy, npz, piece, safetensors, tiny_tensors, tokenizer_json
+from formats import ADAPTER_CONFIG, TINY_CONFIG, adapter_tensors, flax_tree, get, msgpack, npy, npz, piece, safetensors, tiny_tensors, tokenizer_json
 
 ROOT = os.environ.get("MGPT_SOURCE_ROOT", ".")
 MGPT, OUT = sys.argv[1:]
@@ -178,20 +178,30 @@ def tiny():
                                          ("tokenizer.json", tokenizer_json(8))]))
 
 
+def flax():
+    head, data = tiny_tensors()
+    config = json.dumps(TINY_CONFIG, separators=(",", ":")).encode()
+    tree = flax_tree(head, data)
+    put("flax", "tiny", parts([("flax_model.msgpack", msgpack(tree)), ("config.json", config)]))
+    put("flax", "params", parts([("flax_model.msgpack", msgpack({"params": tree})), ("config.json", config)]))
+    put("flax", "kinds", msgpack({"a": {"b": [1, 200], "c": "x" * 40, "d": (1, b"abc"), "e": b"abc" * 20}}))
+    put("flax", "chunks", msgpack({"embed": {"__msgpack_chunked_array__": 1, "shape": {"0": 300}, "chunks": {}}}))
+
+
 def adapters():
     """Of PEFT and of llama.cpp, for that llama, tied and not, and for GGUF."""
     table = [("model.embed_tokens.lora_embedding_A", [2, 8]), ("model.embed_tokens.lora_embedding_B", [4, 2])]
     head = [("lm_head.lora_A.weight", [2, 4]), ("lm_head.lora_B.weight", [8, 2])]
     norm, new = [("model.norm.weight", [4])], [("lm_head.weight", [8, 4]), ("model.embed_tokens.weight", [8, 4])]
-    base = tiny_models.gguf_model(ROOT, "llama", lambda name: "qkv" not in name and not name.startswith("rope_"))
     for untied in (False, True):
         config = json.dumps(dict(TINY_CONFIG, tie_word_embeddings=not untied), separators=(",", ":")).encode()
         model = [("config.json", config), ("model.safetensors", safetensors(*tiny_tensors(head=untied)))]
+        base = converts(model, ["--no-tokenizer"])[1]
         for name, dora, more in (("plain", 0, []), ("dora", 1, norm), ("tables", 0, table + head if untied else new)):
             says = json.dumps(dict(ADAPTER_CONFIG, use_dora=bool(dora)), separators=(",", ":")).encode()
             peft = [("adapter_config.json", says), ("adapter", safetensors(*adapter_tensors(dora, more)))]
             put("lora", "%s-%d" % (name, untied), parts(model + peft))
-            put("lora", "%s-gguf" % name, parts([("model.gguf", base)] + peft))
+            put("lora", "%s-gguf-%d" % (name, untied), parts([("model.gguf", base)] + peft))
         entries = {"general.type": "adapter", "general.architecture": "llama", "adapter.type": "lora",
                    "adapter.lora.alpha": 3.0}
         tensors = [("blk.0.attn_q.weight.lora_a", [4, 2], "f32"), ("blk.0.attn_q.weight.lora_b", [2, 4], "f16"),
@@ -396,7 +406,7 @@ def dictionaries():
     sources = {"gguf": ["hyper*", "positions", "bind", "arch", "tok*"],
                "safetensors": ["hf*", "*safetensors", "microgpt_facts"],
                "torch": ["from_*", "gpt_names", "pickle*"], "microgpt_json": ["microgpt*", "json*"],
-               "lora": ["peft*", "lora*"], "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
+               "lora": ["peft*", "lora*"], "flax": ["from_flax", "from_hf"], "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
                "sentencepiece": ["sentencepiece"], "repl": ["repl*", "view*"], "session": ["repl_load"]}
     same = {"model": "gguf", "gguf_copy": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):
@@ -420,6 +430,7 @@ if __name__ == "__main__":
     models()
     tiny()
     adapters()
+    flax()
     variants()
     sharded()
     tokenizers()

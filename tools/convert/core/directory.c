@@ -71,8 +71,8 @@ static const struct {
     {"*.ckpt.index", NULL, "a TensorFlow checkpoint" TENSORFLOW},
     {"checkpoint", "*.index", "a TensorFlow checkpoint" TENSORFLOW},
     {".metadata", "*.distcp",
-     "a distributed checkpoint of PyTorch; torch.distributed.checkpoint.format_utils makes one "
-     "file of it"},
+     "a distributed checkpoint of PyTorch; one file of it: python -m "
+     "torch.distributed.checkpoint.format_utils dcp_to_torch DIR out.pt"},
     {"zero_to_fp32.py", NULL, "a DeepSpeed checkpoint; its zero_to_fp32.py makes one file of it"},
     {"latest_checkpointed_iteration.txt", NULL,
      "a Megatron checkpoint; convert its Hugging Face form"},
@@ -80,8 +80,6 @@ static const struct {
      "an adapter (LoRA), not a model; name its model, and this with --lora"},
     {"tf_model.h5", NULL,
      "a model with TensorFlow's weights only; convert its PyTorch or safetensors form"},
-    {"flax_model.msgpack", NULL,
-     "a model with Flax' weights only; convert its PyTorch or safetensors form"},
 };
 
 static const char *refusal(const struct listing *l)
@@ -159,7 +157,8 @@ static int only_weights(const struct listing *l, const char **file, mgpt_error *
 
 static int directory_choose(const struct listing *l, const char **file, mgpt_error *err)
 {
-    static const char *const known[] = {"lit_model.pth", "consolidated.00.pth"};
+    static const char *const known[] = {"lit_model.pth", "consolidated.00.pth",
+                                        "flax_model.msgpack"};
     const char *what;
     *file = "config.json";
     if (listing_has(l, *file) && has_hf_weights(l))

@@ -79,15 +79,6 @@ static const char *protobuf(struct span b)
     return b.data[1] == 1 ? "TensorFlow's SavedModel" CONVERT : NULL;
 }
 
-/* A map of few entries whose first key is text. No pickle: there a protocol below 6 follows
- * 0x80. */
-static int is_msgpack(struct span b)
-{
-    size_t n = b.size > 1 ? b.data[1] & 31U : 0;
-    return b.size > 64 && b.data[0] > 0x80 && b.data[0] < 0x90 && b.data[1] >> 5 == 5 &&
-           is_text(b.data + 2, n);
-}
-
 const char *ckpt_foreign(struct span b)
 {
     static const char index_end[] = "\x57\xfb\x80\x8b\x24\x75\x47\xdb"; /* of a LevelDB table */
@@ -99,5 +90,5 @@ const char *ckpt_foreign(struct span b)
         return "the index of a TensorFlow checkpoint" CONVERT;
     if (b.size > 4 && memcmp(b.data, "PK\3\4", 4) == 0 && has_near_end(b, "model.weights.h5"))
         return "Keras (.keras)" CONVERT;
-    return is_msgpack(b) ? "msgpack, as Flax writes it" CONVERT : protobuf(b);
+    return protobuf(b);
 }

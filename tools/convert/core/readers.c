@@ -22,6 +22,7 @@ const struct ckpt_reader ckpt_readers[] = {
     {"safetensors", TORCH_OPTIONS, hf_safetensors_sniff, safetensors_read},
     {"Hugging Face JSON", OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_CONTEXT, hf_json_sniff,
      hf_json_read},
+    {"Flax msgpack", OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_CONTEXT, flax_sniff, flax_read},
     {"microgpt .npy", MICROGPT_OPTIONS, npy_sniff, npy_read},
     {"microgpt-bin", MICROGPT_OPTIONS, mgpt_bin_sniff, mgpt_bin_read},
     {"microgpt-c", MICROGPT_OPTIONS, microgpt_c_sniff, microgpt_c_read},
