@@ -4,6 +4,7 @@
 const Predict = (() => {
     const { h, fill, table, bar, button, slider, card } = Dom;
     const SHOWN = 12, MOST_DRAWN = 256, MANY = 1000, LISTED = 14;
+    const EVERY = 100; // milliseconds between two looks at a thousand texts
 
     let bars, title, temperature, topK, topP, seed, drawnText, lossEl, stopButton, drawnNote, manyEl, writing = 0;
 
@@ -81,10 +82,10 @@ const Predict = (() => {
     // ---- a thousand texts ----
 
     // Those that came most often, with how many came once only.
-    function showMany(all, tokens, ms) {
-        const found = new Map();
-        for (const { ids, ended } of all) {
-            const text = Running.ofTokens(ended ? ids.slice(0, -1) : ids);
+    function showMany(all, tokens, ms, counted) {
+        const { found } = counted;
+        for (; counted.n < all.length; counted.n++) {
+            const { ids, ended } = all[counted.n], text = Running.ofTokens(ended ? ids.slice(0, -1) : ids);
             found.set(text, (found.get(text) || 0) + 1);
         }
         const order = [...found].sort((a, b) => b[1] - a[1]), once = order.filter((o) => o[1] === 1).length;
@@ -94,13 +95,16 @@ const Predict = (() => {
     }
 
     async function drawMany() {
-        const s = App.state, changed = App.changed, mine = ++writing, began = performance.now();
+        const s = App.state, changed = App.changed, mine = ++writing, began = performance.now(), counted = { n: 0, found: new Map() };
+        let shown = 0;
         if (!Engine.live) return refuse(Strip.NO);
         if (s.step >= Engine.info.context) return refuse(`The context is full: ${s.step} of ${s.step} positions.`);
         const show = (all, tokens) => {
             const alive = mine === writing && App.changed === changed;
-            if (App.changed === changed) showMany(all, tokens, performance.now() - began);
             stopButton.hidden = !alive || all.length === MANY;
+            if (App.changed !== changed || (alive && all.length < MANY && performance.now() - shown < EVERY)) return alive;
+            showMany(all, tokens, performance.now() - began, counted);
+            shown = performance.now();
             return alive;
         };
         try {
