@@ -75,7 +75,7 @@ MGPT_API const char *mgpt_isa(size_t i, int *runs_here);
 typedef struct mgpt_info {
     const char *arch, *name;   /* general.architecture: "microgpt", "llama"; general.name or "" */
     const char *chat_template; /* tokenizer.chat_template, "" when absent; never evaluated */
-    const char *tokenizer;     /* "char", "bpe", "spm" or "none" */
+    const char *tokenizer;     /* "char", "bpe", "spm", "unigram", "none" */
     const char *isa, *type;    /* instruction set; element type of most weights: "F32", "F16" */
     const char *norm;          /* "rmsnorm" or "layernorm" */
     const char *activation;    /* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" */

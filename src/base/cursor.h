@@ -86,4 +86,12 @@ static inline float cursor_f32(struct cursor *c)
     return v;
 }
 
+static inline double cursor_f64(struct cursor *c)
+{
+    uint64_t bits = cursor_u64(c);
+    double v;
+    memcpy(&v, &bits, sizeof v);
+    return v;
+}
+
 #endif

@@ -118,6 +118,22 @@ void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *v, size_
         append_f32(w, &w->kv, v[i]);
 }
 
+void gguf_put_f64s(struct gguf_writer *w, const char *key, const double *v, size_t n)
+{
+    begin_array(w, key, GGUF_F64, n);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits;
+        memcpy(&bits, &v[i], sizeof bits);
+        append_uint(w, &w->kv, bits, 8);
+    }
+}
+
+void gguf_put_bytes(struct gguf_writer *w, const char *key, const void *v, size_t n)
+{
+    begin_array(w, key, GGUF_U8, n);
+    append_bytes(w, &w->kv, v, n);
+}
+
 void gguf_put_kv(struct gguf_writer *w, const struct gguf_kv *kv)
 {
     size_t n = strlen(GGUF_ALIGNMENT_KEY);

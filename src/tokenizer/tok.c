@@ -2,7 +2,7 @@
  *
  * A text is first searched for special tokens: leftmost, longest on equal starts, user-defined ones
  * always, control and unknown ones only if the caller allows it. The kind (tok_char.c, tok_bpe.c,
- * tok_spm.c) encodes the text between them. BOS and EOS are added as the file says; BOS is not
+ * tok_spm.c, tok_unigram.c) encodes the text between them. BOS and EOS are added as the file says; BOS is not
  * added if the text itself begins with it.
  */
 #include "base/error.h"
@@ -69,22 +69,22 @@ static int load_ends(struct tok *t, const struct gguf *g, mgpt_error *err)
 }
 
 /* The default id of a SentencePiece file, -1 if that token is not a control token. */
-static int32_t usual_id(const struct tok *t, int sentencepiece, int32_t id)
+static int32_t usual_id(const struct tok *t, int32_t id, uint8_t type)
 {
-    int is_there = sentencepiece && (size_t)id < t->n;
-    return is_there && t->entries[id].type == TOK_CONTROL ? id : -1;
+    return (size_t)id < t->n && t->entries[id].type == type ? id : -1;
 }
 
 /* SentencePiece files may omit the usual values: <unk> <s> </s> come first (unless they are
- * ordinary tokens), BOS and a leading space are added. Other kinds take the defaults of their
- * splitting rule. */
-static void set_defaults(struct tok *t, int sentencepiece)
+ * ordinary tokens), BOS and a leading space are added; T5's <pad> </s> <unk>, and EOS is added.
+ * Other kinds take the defaults of their splitting rule. */
+static void set_defaults(struct tok *t)
 {
-    t->bos = usual_id(t, sentencepiece, 1);
-    t->eos = usual_id(t, sentencepiece, 2);
-    t->unk = t->n > 0 && t->entries[0].type == TOK_UNKNOWN ? 0 : -1;
-    t->adds_bos = t->adds_space = (uint8_t)sentencepiece;
-    t->adds_eos = 0;
+    int spm = t->kind == &tok_kind_spm, t5 = t->kind == &tok_kind_unigram;
+    t->bos = spm ? usual_id(t, 1, TOK_CONTROL) : -1;
+    t->eos = spm || t5 ? usual_id(t, t5 ? 1 : 2, TOK_CONTROL) : -1;
+    t->unk = usual_id(t, t5 ? 2 : 0, TOK_UNKNOWN);
+    t->adds_bos = t->adds_space = (uint8_t)spm;
+    t->adds_eos = (uint8_t)t5;
     unsigned flags = t->rule ? t->rule->flags : 0;
     t->adds_bos |= (flags & RULE_BOS) != 0;
     t->whole_pieces = (flags & RULE_WHOLE) != 0;
@@ -107,10 +107,15 @@ static int load_flags(struct tok *t, const struct gguf *g, mgpt_error *err)
         const char *key;
         uint8_t *flag;
     } flags[] = {
-        {KEY("add_bos_token"), &t->adds_bos},        {KEY("add_eos_token"), &t->adds_eos},
-        {KEY("add_space_prefix"), &t->adds_space},   {OUR_KEY("space_missing"), &t->space_missing},
-        {OUR_KEY("space_first"), &t->space_first},   {OUR_KEY("space_alone"), &t->space_alone},
-        {OUR_KEY("whole_pieces"), &t->whole_pieces}, {OUR_KEY("nfc"), &t->nfc},
+        {KEY("add_bos_token"), &t->adds_bos},
+        {KEY("add_eos_token"), &t->adds_eos},
+        {KEY("add_space_prefix"), &t->adds_space},
+        {OUR_KEY("space_missing"), &t->space_missing},
+        {OUR_KEY("space_first"), &t->space_first},
+        {OUR_KEY("space_alone"), &t->space_alone},
+        {OUR_KEY("whole_pieces"), &t->whole_pieces},
+        {OUR_KEY("nfc"), &t->nfc},
+        {KEY("remove_extra_whitespaces"), &t->collapses},
     };
     int status = MGPT_OK;
     for (size_t i = 0; i < sizeof flags / sizeof *flags && status == MGPT_OK; i++)
@@ -118,9 +123,9 @@ static int load_flags(struct tok *t, const struct gguf *g, mgpt_error *err)
     return status;
 }
 
-static int load_ids(struct tok *t, const struct gguf *g, int sentencepiece, mgpt_error *err)
+static int load_ids(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
-    set_defaults(t, sentencepiece);
+    set_defaults(t);
     int status = load_id(t, g, KEY("bos_token_id"), &t->bos, err);
     if (status == MGPT_OK)
         status = load_id(t, g, KEY("eos_token_id"), &t->eos, err);
@@ -146,8 +151,11 @@ static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
     static const struct {
         const char *model;
         const struct tok_kind *kind;
-    } rows[] = {
-        {"gpt2", &tok_kind_bpe}, {"llama", &tok_kind_spm}, {"none", NULL}, {"no_vocab", NULL}};
+    } rows[] = {{"gpt2", &tok_kind_bpe},
+                {"llama", &tok_kind_spm},
+                {"t5", &tok_kind_unigram},
+                {"none", NULL},
+                {"no_vocab", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (model.n == strlen(rows[i].model) && memcmp(model.p, rows[i].model, model.n) == 0) {
             t->kind = rows[i].kind;
@@ -180,21 +188,22 @@ static int is_all_characters(const struct tok *t)
 
 static int open_vocabulary(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
-    int spm = t->kind == &tok_kind_spm;
-    int status = spm ? MGPT_OK : choose_rule(t, g, err);
+    int spaces = t->kind->spaces;
+    int status = spaces ? tok_charsmap_open(&t->charsmap, g, err) : choose_rule(t, g, err);
     if (status == MGPT_OK)
-        status = tok_vocab_load(t, g, spm, err);
+        status = tok_vocab_load(t, g, spaces, err);
     if (status == MGPT_OK && t->n == 0)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key " KEY("tokens") ": missing or empty");
     if (status == MGPT_OK)
-        status = load_ids(t, g, spm, err);
+        status = load_ids(t, g, err);
+    t->user_pieces = t->kind == &tok_kind_unigram && !gguf_find(g, OUR_KEY("scores"));
     if (status == MGPT_OK)
         status = steps_open(&t->steps, g, err);
     if (status == MGPT_OK)
         status = tok_specials_load(t, g, err);
     if (status < 0)
         return status;
-    if (!spm && is_all_characters(t))
+    if (!spaces && is_all_characters(t))
         t->kind = &tok_kind_char;
     return t->kind->open(t, g, err);
 }
@@ -223,6 +232,7 @@ void tok_free(struct tok *t)
         return;
     if (t->kind)
         t->kind->close(t);
+    tok_charsmap_close(t->charsmap);
     tok_specials_free(t);
     steps_close(t->steps);
     free(t->pieces);
@@ -291,7 +301,7 @@ const char *tok_text(const struct tok *t, int32_t token, size_t *n_bytes)
 int tok_drops_space(const struct tok *t, int32_t first)
 {
     const struct tok_entry *e = entry_of(t, first);
-    return t->kind == &tok_kind_spm && t->adds_space && e && e->type == TOK_NORMAL &&
+    return t->kind && t->kind->spaces && t->adds_space && e && e->type == TOK_NORMAL &&
            e->n_piece > 0 && e->piece[0] == ' ';
 }
 

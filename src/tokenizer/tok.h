@@ -3,6 +3,7 @@
  *   char  every normal token is one UTF-8 character (microgpt, nanoGPT): a table look-up
  *   bpe   byte-level BPE (tokenizer.ggml.model = "gpt2"): split with PCRE2, merge by rank
  *   spm   SentencePiece BPE ("llama"): merge by score, bytes as <0xHH> tokens
+ *   unigram  SentencePiece Unigram ("t5"): the split with the greatest sum of scores
  *   none  no vocabulary in the file: encoding is refused, pieces are empty
  *
  * A vocabulary is immutable after tok_open and may be used by any number of threads.
@@ -20,7 +21,7 @@ struct tok;
 struct tok *tok_open(const struct gguf *g, mgpt_error *err);
 void tok_free(struct tok *t);
 
-const char *tok_kind(const struct tok *t); /* "char" "bpe" "spm" "none" */
+const char *tok_kind(const struct tok *t); /* "char" "bpe" "spm" "unigram" "none" */
 size_t tok_count(const struct tok *t);
 int32_t tok_bos(const struct tok *t); /* -1: none */
 int32_t tok_eos(const struct tok *t);

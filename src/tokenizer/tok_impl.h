@@ -20,6 +20,9 @@
 #define TOK_TOKEN_MAX 65535            /* bytes of one token's text */
 #define TOK_NAME_MAX 48                /* buffer for tok_name_unit */
 
+#define SPACE "\xE2\x96\x81" /* U+2581: how SentencePiece writes a space */
+#define SPACE_BYTES 3
+
 /* Values of tokenizer.ggml.token_type. */
 enum {
     TOK_NORMAL = 1,
@@ -59,6 +62,7 @@ struct merge_pair {
  * c->text. `close` must work after a failed `open`. `pair` is NULL for kinds that do not merge. */
 struct tok_kind {
     const char *name;
+    int spaces; /* its tokens have U+2581 for a space, not the byte alphabet */
     int (*open)(struct tok *t, const struct gguf *g, mgpt_error *err);
     void (*close)(struct tok *t);
     int (*encode)(struct tok_call *c, const char *p, size_t n);
@@ -66,7 +70,7 @@ struct tok_kind {
                 const struct merge_symbol *right, struct merge_pair *pair);
 };
 
-extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm;
+extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm, tok_kind_unigram;
 
 /* A token that is searched for in the text before anything else. */
 struct tok_special {
@@ -93,6 +97,8 @@ struct tok {
     uint8_t space_missing;         /* but only if it does not begin with one, */
     uint8_t space_first;           /* and only at the start of the whole text */
     uint8_t space_alone;           /* no space merges with the space before it */
+    uint8_t collapses;             /* SentencePiece: remove_extra_whitespaces */
+    uint8_t user_pieces;           /* SentencePiece's Unigram: finds user-defined tokens itself */
     uint8_t whole_pieces;          /* byte-level BPE: RULE_WHOLE */
     const struct split_rule *rule; /* NULL: tok_bpe.c refuses the file */
     struct tok_steps *steps;       /* NULL: the kind encodes texts as they are */
@@ -102,6 +108,8 @@ struct tok {
     struct tok_chars *chars; /* only the one of the kind in use is not NULL */
     struct tok_bpe *bpe;
     struct tok_spm *spm;
+    struct tok_unigram *unigram;
+    struct tok_charsmap *charsmap; /* NULL: no character is replaced */
 };
 
 /* ---- one call of tok_encode ------------------------------------------------------------------ */
@@ -179,6 +187,67 @@ int tok_specials_split(struct tok_call *c, const struct special_set *set, const 
 size_t tok_strip_left(const char *text, size_t from, size_t to);
 size_t tok_strip_right(const char *text, size_t from, size_t to);
 
+/* Sorted texts: the first of rows[lo .. hi), which agree in `depth` bytes, whose next byte is >=
+ * byte. */
+size_t tok_lower_bound(const struct tok_special *rows, size_t lo, size_t hi, size_t depth,
+                       unsigned byte);
+int tok_compare_texts(struct gguf_str a, struct gguf_str b);
+
+/* ---- texts for SentencePiece's models (tok_space.c) ------------------------------------------ */
+
+/* A part of the text as the model sees it: normalised, with U+2581 for spaces. */
+struct tok_spaced {
+    char *text; /* the caller frees it, also after an error */
+    size_t n;
+    const char *from; /* the part in the text */
+    int in_front;     /* a space was added in front */
+    int changed;      /* normalised: places in `text` are not places in the part */
+};
+
+int tok_spaced_make(struct tok_call *c, const char *p, size_t n, struct tok_spaced *s);
+
+/* The error for the character at `where` in s->text, which the vocabulary lacks. */
+int tok_spaced_refuse(struct tok_call *c, const struct tok_spaced *s, size_t where);
+
+int tok_begins_space(const char *p, size_t n); /* with U+2581 */
+int tok_inner_space(struct gguf_str text);     /* 1 if U+2581 follows another character inside */
+
+/* The end of the run that begins at `from`: before the next word if `by_word` says that no token
+ * has a space after another character, before the next space if t->space_alone. */
+size_t tok_run_end(const struct tok *t, int by_word, const char *p, size_t n, size_t from);
+
+/* ---- replaced characters (tok_charsmap.c) ---------------------------------------------------- */
+
+/* Reads tokenizer.ggml.precompiled_charsmap; *map stays NULL when the file has none. The file's
+ * bytes are borrowed. */
+int tok_charsmap_open(struct tok_charsmap **map, const struct gguf *g, mgpt_error *err);
+void tok_charsmap_close(struct tok_charsmap *m);
+
+/* What the longest match at p (n >= 1 bytes left) becomes, or the character itself; the length of
+ * what is replaced. */
+size_t tok_charsmap_next(const struct tok_charsmap *m, const char *p, size_t n,
+                         struct gguf_str *text);
+
+/* 1: it replaces graphemes, as Hugging Face does. */
+int tok_charsmap_by_grapheme(const struct tok_charsmap *m);
+
+/* Where texts go; `put` returns a status. */
+struct text_sink {
+    int (*put)(void *user, struct gguf_str text);
+    void *user;
+    mgpt_error *err;
+};
+
+/* Puts what n bytes become. */
+int tok_charsmap_graphemes(const struct tok_charsmap *m, const char *p, size_t n,
+                           const struct text_sink *to);
+
+/* ---- Unigram (tok_unigram.c) ----------------------------------------------------------------- */
+
+/* Bytes of the longest user-defined token at p, 0: none. Only for SentencePiece's models, where such
+ * a token is a piece of the text that is not normalised. */
+size_t tok_unigram_user(const struct tok *t, const char *p, size_t n);
+
 /* ---- vocabulary (tok_vocab.c) ---------------------------------------------------------------- */
 
 /* Loads tokens, token_type and pieces. `spaces` is 1 for vocabularies that write a space as
@@ -205,6 +274,11 @@ int32_t tok_map_find(const struct tok_map *m, const struct tok *t, struct gguf_s
 
 /* Slots for a table of n entries: a power of two, at least 2 n. 0 on overflow. */
 size_t tok_table_size(size_t n);
+
+/* Stores tokenizer.ggml.scores, or an array of f64, by `key`: t->n numbers. 1, or 0 when the file
+ * has none. */
+int tok_scores_load(const struct tok *t, const struct gguf *g, const char *key,
+                    enum gguf_type element, double *scores, mgpt_error *err);
 
 /* ---- the merge list (tok_pairs.c) ------------------------------------------------------------ */
 

@@ -18,7 +18,7 @@
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static int compare_texts(struct gguf_str a, struct gguf_str b)
+int tok_compare_texts(struct gguf_str a, struct gguf_str b)
 {
     int c = memcmp(a.p, b.p, a.n < b.n ? a.n : b.n);
     return c ? c : (a.n > b.n) - (a.n < b.n);
@@ -27,16 +27,17 @@ static int compare_texts(struct gguf_str a, struct gguf_str b)
 static int compare_specials(const void *x, const void *y)
 {
     const struct tok_special *a = x, *b = y;
-    int c = compare_texts(a->text, b->text);
+    int c = tok_compare_texts(a->text, b->text);
     if (c == 0)
         c = (a->type > b->type) - (a->type < b->type);
     return c ? c : (a->id > b->id) - (a->id < b->id);
 }
 
-static int is_special(const struct tok_entry *e)
+static int is_special(const struct tok *t, const struct tok_entry *e)
 {
-    return e->text.n > 0 &&
-           (e->type == TOK_CONTROL || e->type == TOK_USER || e->type == TOK_UNKNOWN);
+    int is_found = e->type == TOK_CONTROL || e->type == TOK_UNKNOWN ||
+                   (e->type == TOK_USER && !t->user_pieces);
+    return e->text.n > 0 && is_found;
 }
 
 /* Keeps only the lowest id of equal texts of one type, or a hostile file could make each match
@@ -46,7 +47,7 @@ static size_t drop_repeated(struct tok_special *s, size_t n)
     size_t kept = 0;
     for (size_t i = 0; i < n; i++)
         if (kept == 0 || s[i].type != s[kept - 1].type ||
-            compare_texts(s[i].text, s[kept - 1].text) != 0)
+            tok_compare_texts(s[i].text, s[kept - 1].text) != 0)
             s[kept++] = s[i];
     return kept;
 }
@@ -54,7 +55,7 @@ static size_t drop_repeated(struct tok_special *s, size_t n)
 /* A user-defined token of a SentencePiece file may have U+2581 for a space. */
 static struct gguf_str special_text(const struct tok *t, const struct tok_entry *e)
 {
-    if (e->type == TOK_USER && t->kind == &tok_kind_spm)
+    if (e->type == TOK_USER && t->kind->spaces)
         return (struct gguf_str){e->piece, e->n_piece};
     return e->text;
 }
@@ -64,12 +65,12 @@ static int fill_set(struct tok *t, struct special_set *set, int normalized, mgpt
 {
     size_t n = 0, k = 0;
     for (size_t i = 0; i < t->n; i++)
-        n += (size_t)is_special(&t->entries[i]);
+        n += (size_t)is_special(t, &t->entries[i]);
     set->rows = mem_new(n, sizeof *set->rows);
     if (!set->rows)
         return err_memory(err, "the special tokens", n * sizeof *set->rows);
     for (size_t i = 0; i < t->n; i++)
-        if (is_special(&t->entries[i]) && !(t->entries[i].marks & NORMALIZED) == !normalized)
+        if (is_special(t, &t->entries[i]) && !(t->entries[i].marks & NORMALIZED) == !normalized)
             set->rows[k++] = (struct tok_special){special_text(t, &t->entries[i]), (uint32_t)i,
                                                   t->entries[i].type};
     set->n = k;
@@ -149,9 +150,8 @@ void tok_specials_free(struct tok *t)
     char_map_close(t->word);
 }
 
-/* The first of specials[lo .. hi), which agree in `depth` bytes, whose next byte is >= byte. */
-static size_t lower_bound(const struct tok_special *s, size_t lo, size_t hi, size_t depth,
-                          unsigned byte)
+size_t tok_lower_bound(const struct tok_special *s, size_t lo, size_t hi, size_t depth,
+                       unsigned byte)
 {
     while (lo < hi) {
         size_t mid = lo + (hi - lo) / 2;
@@ -177,8 +177,8 @@ const struct tok_special *tok_special_at(const struct special_set *set, const ch
                 found = &s[lo];
         if (depth == n)
             break;
-        lo = lower_bound(s, lo, hi, depth, (uint8_t)p[depth]);
-        hi = lower_bound(s, lo, hi, depth, (uint8_t)p[depth] + 1u);
+        lo = tok_lower_bound(s, lo, hi, depth, (uint8_t)p[depth]);
+        hi = tok_lower_bound(s, lo, hi, depth, (uint8_t)p[depth] + 1u);
     }
     return found;
 }

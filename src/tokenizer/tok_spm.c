@@ -11,12 +11,8 @@
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SPACE "\xE2\x96\x81" /* U+2581 */
-#define SPACE_BYTES 3
 
 struct tok_spm {
     struct tok_map map; /* the tokens that text can become */
@@ -49,45 +45,19 @@ static uint32_t order_of(float score)
     return bits >> 31 ? bits : ~(bits | UINT32_C(1) << 31);
 }
 
-static int load_scores(struct tok *t, const struct gguf *g, mgpt_error *err)
+static int load_orders(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     const char *key = "tokenizer.ggml.scores";
-    const struct gguf_kv *kv;
-    int status = gguf_array(g, key, GGUF_F32, &kv, err);
-    if (status < 0)
-        return status;
-    if (status == 0)
+    double *scores = mem_new(t->n, sizeof *scores);
+    if (!scores)
+        return err_memory(err, "the scores", t->n * sizeof *scores);
+    int there = tok_scores_load(t, g, key, GGUF_F32, scores, err);
+    for (size_t i = 0; i < t->n && there > 0; i++)
+        t->spm->orders[i] = order_of((float)scores[i]);
+    free(scores);
+    if (there == 0)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key %s: missing", key);
-    if (kv->n != t->n)
-        return err_set(err, MGPT_EFILE, kv->offset, "%s: %llu entries for %zu tokens", key,
-                       (unsigned long long)kv->n, t->n);
-    struct cursor c = cursor_over(kv->value, kv->value_bytes);
-    for (size_t i = 0; i < t->n; i++) {
-        float score = cursor_f32(&c);
-        if (isnan(score))
-            return err_set(err, MGPT_EFILE, kv->offset, "%s[%zu]: not a number", key, i);
-        t->spm->orders[i] = order_of(score);
-    }
-    return MGPT_OK;
-}
-
-static int begins_with_space(const char *p, size_t n)
-{
-    return n >= SPACE_BYTES && memcmp(p, SPACE, SPACE_BYTES) == 0;
-}
-
-/* 1 if U+2581 follows another character inside the text. */
-static int has_inner_space(struct gguf_str text)
-{
-    int letters = 0;
-    for (size_t i = 0; i < text.n;) {
-        int space = begins_with_space(text.p + i, text.n - i);
-        if (space && letters)
-            return 1;
-        letters = !space;
-        i += space ? SPACE_BYTES : 1;
-    }
-    return 0;
+    return there < 0 ? there : MGPT_OK;
 }
 
 /* Control, unknown and byte tokens never come from text; unused ones only as steps to other
@@ -104,7 +74,7 @@ static void index_token(struct tok *t, uint32_t id)
         tok_map_add(&s->map, t, id);
         if (e->text.n > s->longest)
             s->longest = e->text.n;
-        if (has_inner_space(e->text))
+        if (tok_inner_space(e->text))
             s->by_word = 0;
     }
 }
@@ -126,7 +96,7 @@ static int spm_open(struct tok *t, const struct gguf *g, mgpt_error *err)
         return MGPT_EFILE;
     if (ranked)
         return tok_pairs_load(&s->pairs, t, &s->map, g, err);
-    return load_scores(t, g, err);
+    return load_orders(t, g, err);
 }
 
 /* ---- encoding -------------------------------------------------------------------------------- */
@@ -149,42 +119,6 @@ static int spm_pair(const struct tok_call *c, const struct merge_symbol *left,
         return 0;
     pair->order = c->t->spm->orders[pair->id];
     return 1;
-}
-
-/* The text with U+2581 for spaces; NULL when out of memory. */
-static char *escape(const char *p, size_t n, int in_front, size_t *n_escaped)
-{
-    size_t size = n + (in_front ? SPACE_BYTES : 0);
-    for (size_t i = 0; i < n; i++)
-        size += p[i] == ' ' ? SPACE_BYTES - 1 : 0;
-    char *escaped = mem_new(size, 1), *out = escaped;
-    if (!escaped)
-        return NULL;
-    if (in_front)
-        out = (char *)memcpy(out, SPACE, SPACE_BYTES) + SPACE_BYTES;
-    for (size_t i = 0; i < n; i++) {
-        if (p[i] == ' ')
-            out = (char *)memcpy(out, SPACE, SPACE_BYTES) + SPACE_BYTES;
-        else
-            *out++ = p[i];
-    }
-    *n_escaped = size;
-    return escaped;
-}
-
-/* The end of the run that begins at `from`: before the next word if words merge separately,
- * before the next space if spaces do not merge with each other. */
-static size_t run_end(const struct tok *t, const char *p, size_t n, size_t from)
-{
-    int letters = 0;
-    for (size_t i = from; (t->spm->by_word || t->space_alone) && i < n;) {
-        int space = begins_with_space(p + i, n - i);
-        if (space && (letters || (t->space_alone && i > from)))
-            return i;
-        letters = !space;
-        i += space ? SPACE_BYTES : 1;
-    }
-    return n;
 }
 
 /* Appends the tokens of a symbol that is not a token. Returns 0 if the vocabulary has none for
@@ -227,21 +161,6 @@ static int put_symbols(struct tok_call *c, size_t *where)
     return 1;
 }
 
-/* Refuses the symbol `where` bytes into the escaped form of p, and gives its position in the
- * text. */
-static int refuse_symbol(struct tok_call *c, const char *p, int in_front, const char *escaped,
-                         size_t n, size_t where)
-{
-    char name[TOK_NAME_MAX];
-    tok_name_unit(name, escaped + where, n - where);
-    uint64_t offset = tok_place(c, p);
-    for (size_t at = in_front ? SPACE_BYTES : 0; at < where && !c->t->steps; offset++)
-        at += c->text[offset] == ' ' ? SPACE_BYTES : 1;
-    return err_set(c->err, MGPT_ETEXT, offset,
-                   "%s at byte %llu is not in the vocabulary (%zu tokens, no bytes)", name,
-                   (unsigned long long)offset, c->t->n);
-}
-
 /* Merges one run of the escaped text. Returns 0 when out of memory. */
 static int merge_text(struct tok_call *c, const char *p, size_t n)
 {
@@ -256,35 +175,25 @@ static int merge_text(struct tok_call *c, const char *p, size_t n)
     return merge_run(c);
 }
 
-/* 1: a space is added before this part of the text. */
-static int wants_space(const struct tok_call *c, const char *p, size_t n)
-{
-    const struct tok *t = c->t;
-    if (!t->adds_space || (t->space_first && p != c->text))
-        return 0;
-    return !t->space_missing || !(p[0] == ' ' || begins_with_space(p, n));
-}
-
 static int spm_encode(struct tok_call *c, const char *p, size_t n)
 {
-    size_t n_escaped, where;
-    int status = MGPT_OK, in_front = wants_space(c, p, n);
-    char *escaped = escape(p, n, in_front, &n_escaped);
-    if (!escaped)
-        return err_memory(c->err, "a copy of the text", n);
-    for (size_t from = 0, end; status == MGPT_OK && from < n_escaped; from = end) {
-        end = run_end(c->t, escaped, n_escaped, from);
-        if (!merge_text(c, escaped + from, end - from))
+    struct tok_spaced s;
+    size_t where;
+    int status = tok_spaced_make(c, p, n, &s);
+    for (size_t from = 0, end; status == MGPT_OK && from < s.n; from = end) {
+        end = tok_run_end(c->t, c->t->spm->by_word, s.text, s.n, from);
+        if (!merge_text(c, s.text + from, end - from))
             status = err_memory(c->err, "the text's symbols", (end - from) * sizeof *c->symbols);
         else if (!put_symbols(c, &where))
-            status = refuse_symbol(c, p, in_front, escaped, n_escaped, from + where);
+            status = tok_spaced_refuse(c, &s, from + where);
     }
-    free(escaped);
+    free(s.text);
     return status;
 }
 
 const struct tok_kind tok_kind_spm = {
     .name = "spm",
+    .spaces = 1,
     .open = spm_open,
     .close = spm_close,
     .encode = spm_encode,

@@ -10,6 +10,7 @@
 #include "base/fnv.h"
 #include "tokenizer/tok_impl.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -245,4 +246,25 @@ int tok_vocab_load(struct tok *t, const struct gguf *g, int spaces, mgpt_error *
     if (status == MGPT_OK)
         status = load_pieces(t, g, n_bytes, spaces, err);
     return status;
+}
+
+/* ---- scores ---------------------------------------------------------------------------------- */
+
+int tok_scores_load(const struct tok *t, const struct gguf *g, const char *key,
+                    enum gguf_type element, double *scores, mgpt_error *err)
+{
+    const struct gguf_kv *kv;
+    int status = gguf_array(g, key, element, &kv, err);
+    if (status <= 0)
+        return status;
+    if (kv->n != t->n)
+        return err_set(err, MGPT_EFILE, kv->offset, "%s: %llu entries for %zu tokens", key,
+                       (unsigned long long)kv->n, t->n);
+    struct cursor c = cursor_over(kv->value, kv->value_bytes);
+    for (size_t i = 0; i < t->n; i++) {
+        scores[i] = element == GGUF_F64 ? cursor_f64(&c) : (double)cursor_f32(&c);
+        if (isnan(scores[i]))
+            return err_set(err, MGPT_EFILE, kv->offset, "%s[%zu]: not a number", key, i);
+    }
+    return 1;
 }

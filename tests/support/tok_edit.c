@@ -42,6 +42,8 @@ static void cut_arrays(struct tok_file *f, const char *verb, const char *v)
         arr_set_len(f->scores, strtoul(v, NULL, 10));
     else if (strcmp(verb, "no_scores") == 0)
         f->no_scores = 1;
+    else if (strcmp(verb, "exact") == 0)
+        f->exact = 1;
     else if (strcmp(verb, "no_merges") == 0)
         f->no_merges = 1;
     else
@@ -58,6 +60,8 @@ static void set_key(struct tok_file *f, const char *verb, const char *key, const
         tok_file_bool(f, whole_key(key), atoi(v));
     else if (strcmp(verb, "i32s") == 0)
         add_i32s(f, whole_key(key), v);
+    else if (strcmp(verb, "u8s") == 0)
+        tok_file_u8s(f, whole_key(key), v);
     else if (strcmp(verb, "u32s") == 0)
         add_u32s(f, whole_key(key), v);
     else if (strcmp(verb, "strings") == 0)
@@ -70,9 +74,9 @@ static void set_key(struct tok_file *f, const char *verb, const char *key, const
 static void edit_once(struct tok_file *f, const char *verb, const char *first, const char *rest)
 {
     int type = 1;
-    float score = 0;
+    double score = 0;
     if (strcmp(verb, "token") == 0) {
-        sscanf(rest, "%d %f", &type, &score);
+        sscanf(rest, "%d %lf", &type, &score);
         tok_file_token(f, first, type, score);
     } else if (strcmp(verb, "merge") == 0) {
         char line[128];

@@ -68,6 +68,16 @@ void tok_file_u32s(struct tok_file *f, const char *key, const uint32_t *v, size_
         add_uint(&f->entries, v[i], 4);
 }
 
+void tok_file_u8s(struct tok_file *f, const char *key, const char *hex)
+{
+    unsigned byte;
+    add_key(f, key, GGUF_ARRAY);
+    add_uint(&f->entries, GGUF_U8, 4);
+    add_uint(&f->entries, strspn(hex, "0123456789abcdefABCDEF") / 2, 8);
+    for (; sscanf(hex, "%2x", &byte) == 1; hex += 2)
+        add_uint(&f->entries, byte, 1);
+}
+
 void tok_file_strings(struct tok_file *f, const char *key, const char *list)
 {
     size_t n = *list != 0;
@@ -110,19 +120,21 @@ void tok_file_free(struct tok_file *f)
     arr_free(f->merges);
     arr_free(f->types);
     arr_free(f->scores);
+    arr_free(f->doubles);
 }
 
 /* ---- vocabulary ---- */
 
-int32_t tok_file_token_n(struct tok_file *f, const char *text, size_t n, int type, float score)
+int32_t tok_file_token_n(struct tok_file *f, const char *text, size_t n, int type, double score)
 {
     add_text(&f->tokens, text, n);
-    if (!arr_push(f->types, type) || !arr_push(f->scores, score))
+    if (!arr_push(f->types, type) || !arr_push(f->scores, (float)score) ||
+        !arr_push(f->doubles, score))
         abort();
     return (int32_t)f->n_tokens++;
 }
 
-int32_t tok_file_token(struct tok_file *f, const char *text, int type, float score)
+int32_t tok_file_token(struct tok_file *f, const char *text, int type, double score)
 {
     return tok_file_token_n(f, text, strlen(text), type, score);
 }
@@ -210,6 +222,9 @@ void tok_file_encode(struct tok_file *f)
     if (f->n_tokens && !f->no_scores)
         n += add_array(&kv, "tokenizer.ggml.scores", GGUF_F32, arr_len(f->scores), f->scores,
                        arr_len(f->scores) * sizeof *f->scores);
+    if (f->n_tokens && f->exact)
+        n += add_array(&kv, "mgpt.tokenizer.scores", GGUF_F64, arr_len(f->doubles), f->doubles,
+                       arr_len(f->doubles) * sizeof *f->doubles);
     if (f->n_tokens && !f->no_merges)
         n += add_array(&kv, "tokenizer.ggml.merges", GGUF_STRING, f->n_merges, f->merges,
                        arr_len(f->merges));
@@ -289,15 +304,21 @@ struct vector_file {
 static void take_vector(char *line, void *user)
 {
     struct vector_file *v = user;
+    char key[80];
     int type, at = 0;
-    float score;
+    double score;
     size_t n;
-    if (sscanf(line, "token %d %f %n", &type, &score, &at) == 2 && at) {
+    if (sscanf(line, "token %d %lf %n", &type, &score, &at) == 2 && at) {
         unhex(line + at, &n);
         tok_file_token_n(v->f, line + at, n, type, score);
     } else if (strncmp(line, "merge ", 6) == 0) {
         unhex(line + 6, &n);
         tok_file_merge_n(v->f, line + 6, n);
+    } else if (strncmp(line, "edit ", 5) == 0) {
+        line[strcspn(line, "\n")] = 0;
+        tok_file_edit(v->f, line + 5);
+    } else if (sscanf(line, "u8s %79s %n", key, &at) == 1 && at) {
+        tok_file_u8s(v->f, key, line + at);
     } else if (strncmp(line, "case ", 5) == 0 && !arr_push(v->cases, read_case(line + 5))) {
         abort();
     }

@@ -16,6 +16,8 @@ struct tok_file {
     uint8_t *tokens, *merges;
     int32_t *types;
     float *scores;
+    double *doubles; /* as they were given; written if `exact` is set */
+    int exact;
     uint64_t n_entries, n_tokens, n_merges;
     int no_types, no_scores, no_merges; /* leave the array out */
     uint8_t *bytes;                     /* of the last tok_file_open */
@@ -37,17 +39,19 @@ void tok_file_u32(struct tok_file *f, const char *key, uint32_t v);
 void tok_file_bool(struct tok_file *f, const char *key, int v);
 void tok_file_i32s(struct tok_file *f, const char *key, const int32_t *v, size_t n);
 void tok_file_u32s(struct tok_file *f, const char *key, const uint32_t *v, size_t n);
+void tok_file_u8s(struct tok_file *f, const char *key, const char *hex);
 void tok_file_strings(struct tok_file *f, const char *key, const char *list); /* "a~b~c" */
 
 /* Types are those of tokenizer.ggml.token_type. Returns the id. */
-int32_t tok_file_token_n(struct tok_file *f, const char *text, size_t n, int type, float score);
-int32_t tok_file_token(struct tok_file *f, const char *text, int type, float score);
+int32_t tok_file_token_n(struct tok_file *f, const char *text, size_t n, int type, double score);
+int32_t tok_file_token(struct tok_file *f, const char *text, int type, double score);
 void tok_file_merge_n(struct tok_file *f, const char *line, size_t n);
 void tok_file_merge(struct tok_file *f, const char *line);
 
 /* Adds to the file by a list like "model gpt2; alphabet; token <s> 3; u32 bos_token_id 256":
  *     model NAME     pre NAME     alphabet     pieces [bytes]     merge LEFT RIGHT
  *     token TEXT [TYPE [SCORE]]     types N, scores N (cut to N entries)     no_scores     no_merges
+ *     exact (mgpt.tokenizer.scores are written)     u8s KEY HEXADECIMAL
  *     string, u32, bool, i32s, u32s (hexadecimal), strings (joined by '~') KEY VALUE
  * (a KEY without a dot is of tokenizer.ggml) */
 void tok_file_edit(struct tok_file *f, const char *edits);

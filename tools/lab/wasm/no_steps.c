@@ -1,16 +1,22 @@
-/* In place of tok_chars.c, tok_regex.c and tok_steps*.c: a page has no PCRE2, and their code would
- * be a tenth of the module. Vocabularies with normalizers or pre-tokenizers of their own are
- * refused; `mgpt lab` refuses to make a page of them. */
+/* In place of tok_chars.c, tok_charsmap.c, tok_regex.c, tok_steps*.c and tok_unigram.c: a page has no
+ * PCRE2, and their code would be a tenth of the module. Vocabularies with normalizers or
+ * pre-tokenizers of their own, or of Unigram, are refused; `mgpt lab` refuses to make a page of
+ * them. */
 #include "tokenizer/tok_chars.h"
-#include "tokenizer/tok_steps.h"
+#include "tokenizer/tok_impl.h"
 
 #include "base/error.h"
+
+static int refuse_vocabulary(mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "a page does not run this vocabulary");
+}
 
 int steps_open(struct tok_steps **steps, const struct gguf *g, mgpt_error *err)
 {
     (void)steps;
     if (gguf_find(g, "mgpt.tokenizer.normalizers") || gguf_find(g, "mgpt.tokenizer.pre_tokenizers"))
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "a page does not run this vocabulary");
+        return refuse_vocabulary(err);
     return MGPT_OK;
 }
 
@@ -35,7 +41,7 @@ int steps_encode(struct tok_call *c, const char *p, size_t n, int first)
 struct char_map *char_map_open(const struct gguf *g, struct gguf_str name, mgpt_error *err)
 {
     (void)g, (void)name;
-    err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "a page does not run this vocabulary");
+    refuse_vocabulary(err);
     return NULL;
 }
 
@@ -49,3 +55,59 @@ const uint32_t *char_map_find(const struct char_map *m, uint32_t code, size_t *n
     (void)m, (void)code, (void)n;
     return NULL;
 }
+
+int tok_charsmap_open(struct tok_charsmap **map, const struct gguf *g, mgpt_error *err)
+{
+    (void)map;
+    return gguf_find(g, "tokenizer.ggml.precompiled_charsmap") ? refuse_vocabulary(err) : MGPT_OK;
+}
+
+void tok_charsmap_close(struct tok_charsmap *m)
+{
+    (void)m;
+}
+
+size_t tok_charsmap_next(const struct tok_charsmap *m, const char *p, size_t n,
+                         struct gguf_str *text)
+{
+    (void)m, (void)n;
+    *text = (struct gguf_str){p, 1};
+    return 1;
+}
+
+int tok_charsmap_by_grapheme(const struct tok_charsmap *m)
+{
+    (void)m;
+    return 0;
+}
+
+int tok_charsmap_graphemes(const struct tok_charsmap *m, const char *p, size_t n,
+                           const struct text_sink *to)
+{
+    (void)m, (void)p, (void)n, (void)to;
+    return MGPT_EFILE;
+}
+
+size_t tok_unigram_user(const struct tok *t, const char *p, size_t n)
+{
+    (void)t, (void)p, (void)n;
+    return 0;
+}
+
+static int refuse_unigram(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    (void)t, (void)g;
+    return refuse_vocabulary(err);
+}
+
+static void close_unigram(struct tok *t)
+{
+    (void)t;
+}
+
+const struct tok_kind tok_kind_unigram = {
+    .name = "unigram",
+    .spaces = 1,
+    .open = refuse_unigram,
+    .close = close_unigram,
+};

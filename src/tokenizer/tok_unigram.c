@@ -1,0 +1,380 @@
+/* Unigram (T5, XLM-R, the default of SentencePiece's trainer): the split of a text into tokens with
+ * the greatest sum of scores (Kudo 2018, "Subword Regularization").
+ *
+ * Viterbi over byte positions: best[i] is the best sum of a split of the first i bytes. From each
+ * position a character begins at, every token found there proposes a sum for the position it ends
+ * at; the first of equal sums stays. A character that is not a token has a score of 10 less than
+ * the least of all. O(n * longest token).
+ *
+ * Two programs define the result, and sums that differ only by rounding make them differ:
+ *   SentencePiece       float sums. A user-defined token counts as its bytes times the greatest
+ *                       score, less 0.1. Each unknown character becomes its bytes <0xHH>, or a
+ *                       run of them one unknown token.
+ *   Hugging Face        double sums of the scores in mgpt.tokenizer.scores. Every entry of the
+ *                       vocabulary is a token, also <0xHH>. A run of unknown characters is first
+ *                       looked up, then becomes bytes or one unknown token.
+ * Ill-formed bytes are characters of their own.
+ */
+#include "base/error.h"
+#include "tokenizer/tok_impl.h"
+
+#include <float.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define KEY_SCORES "tokenizer.ggml.scores"
+#define KEY_DOUBLES "mgpt.tokenizer.scores"
+#define UNKNOWN_PENALTY 10
+
+/* The best split that ends at a position. */
+struct best_split {
+    double sum;
+    uint32_t from; /* where its last token begins; NO_SPLIT: none found yet */
+    int32_t id;    /* its last token; UNKNOWN_ID: a character that is none */
+};
+
+#define NO_SPLIT UINT32_MAX
+#define UNKNOWN_ID (-1)
+
+struct tok_unigram {
+    struct tok_special *rows; /* the tokens that text can become, sorted by text, each once */
+    size_t n_rows;
+    uint32_t first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
+    double *scores;      /* of each id */
+    double unknown, greatest;
+    int32_t bytes[256]; /* id of <0xHH>, -1: none */
+    uint8_t exact;      /* Hugging Face's sums */
+    uint8_t has_user;   /* there are user-defined tokens among the rows */
+    uint8_t by_word;    /* no token has a space after another character */
+};
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+static void unigram_close(struct tok *t)
+{
+    if (t->unigram) {
+        free(t->unigram->rows);
+        free(t->unigram->scores);
+    }
+    free(t->unigram);
+    t->unigram = NULL;
+}
+
+/* Texts of SentencePiece's control, unknown and byte tokens are not found in texts. */
+static int is_row(const struct tok_unigram *u, const struct tok_entry *e)
+{
+    if (e->text.n == 0)
+        return 0;
+    return u->exact || e->type == TOK_NORMAL || e->type == TOK_USER;
+}
+
+/* Of equal texts Hugging Face takes the last, SentencePiece's differ. */
+static int compare_rows(const void *x, const void *y)
+{
+    const struct tok_special *a = x, *b = y;
+    int c = tok_compare_texts(a->text, b->text);
+    return c ? c : (a->id < b->id) - (a->id > b->id);
+}
+
+static void sort_rows(struct tok_unigram *u)
+{
+    size_t kept = 0;
+    qsort(u->rows, u->n_rows, sizeof *u->rows, compare_rows);
+    for (size_t i = 0; i < u->n_rows; i++)
+        if (kept == 0 || tok_compare_texts(u->rows[i].text, u->rows[kept - 1].text) != 0)
+            u->rows[kept++] = u->rows[i];
+    u->n_rows = kept;
+    for (size_t i = 0; i < kept; i++)
+        u->first[(uint8_t)u->rows[i].text.p[0] + 1]++;
+    for (size_t b = 0; b < 256; b++)
+        u->first[b + 1] += u->first[b];
+}
+
+static int index_rows(struct tok *t, mgpt_error *err)
+{
+    struct tok_unigram *u = t->unigram;
+    u->rows = mem_new(t->n, sizeof *u->rows);
+    if (!u->rows)
+        return err_memory(err, "the vocabulary", t->n * sizeof *u->rows);
+    for (size_t i = 0; i < t->n; i++) {
+        const struct tok_entry *e = &t->entries[i];
+        if (e->type == TOK_BYTE && u->bytes[(uint8_t)e->piece[0]] < 0)
+            u->bytes[(uint8_t)e->piece[0]] = (int32_t)i;
+        if (!is_row(u, e))
+            continue;
+        u->rows[u->n_rows++] = (struct tok_special){e->text, (uint32_t)i, e->type};
+        u->has_user |= !u->exact && e->type == TOK_USER;
+        u->by_word &= !tok_inner_space(e->text);
+    }
+    sort_rows(u);
+    return MGPT_OK;
+}
+
+/* SentencePiece looks at normal tokens, and its greatest score begins at the least positive float:
+ * scores are logarithms of probabilities, so that is what it stays. */
+static void find_extremes(const struct tok *t, struct tok_unigram *u)
+{
+    double least = 0;
+    int some = 0;
+    u->greatest = FLT_MIN;
+    for (size_t i = 0; i < t->n; i++) {
+        double score = u->scores[i];
+        if (!u->exact && t->entries[i].type != TOK_NORMAL)
+            continue;
+        least = !some || score < least ? score : least;
+        u->greatest = score > u->greatest ? score : u->greatest;
+        some = 1;
+    }
+    u->unknown = u->exact ? least - UNKNOWN_PENALTY : (double)((float)least - UNKNOWN_PENALTY);
+}
+
+static int unigram_open(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    struct tok_unigram *u = t->unigram = mem_new(1, sizeof *u);
+    if (u)
+        u->scores = mem_new(t->n, sizeof *u->scores);
+    if (!u || !u->scores)
+        return err_memory(err, "the vocabulary", t->n * sizeof *u->scores);
+    for (size_t b = 0; b < 256; b++)
+        u->bytes[b] = -1;
+    u->by_word = 1;
+    int there = tok_scores_load(t, g, KEY_DOUBLES, GGUF_F64, u->scores, err);
+    u->exact = there > 0;
+    if (there == 0)
+        there = tok_scores_load(t, g, KEY_SCORES, GGUF_F32, u->scores, err);
+    if (there == 0)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key " KEY_SCORES ": missing");
+    if (there < 0)
+        return there;
+    find_extremes(t, u);
+    return index_rows(t, err);
+}
+
+/* ---- tokens at a position -------------------------------------------------------------------- */
+
+/* The rows that agree with the bytes so far. */
+struct row_range {
+    size_t lo, hi, depth;
+};
+
+static struct row_range rows_at(const struct tok_unigram *u, const char *p)
+{
+    return (struct row_range){u->first[(uint8_t)*p], u->first[(uint8_t)*p + 1], 1};
+}
+
+/* The next token that begins with the n bytes at p or is one of their beginnings, by length: NULL
+ * after the last. */
+static const struct tok_special *next_row(const struct tok_unigram *u, struct row_range *r,
+                                          const char *p, size_t n)
+{
+    while (r->lo < r->hi) {
+        const struct tok_special *row = &u->rows[r->lo];
+        if (row->text.n == r->depth) {
+            r->lo++;
+            return row;
+        }
+        if (r->depth == n)
+            break;
+        uint8_t byte = (uint8_t)p[r->depth];
+        r->lo = tok_lower_bound(u->rows, r->lo, r->hi, r->depth, byte);
+        r->hi = tok_lower_bound(u->rows, r->lo, r->hi, r->depth, byte + 1u);
+        r->depth++;
+    }
+    return NULL;
+}
+
+size_t tok_unigram_user(const struct tok *t, const char *p, size_t n)
+{
+    const struct tok_unigram *u = t->unigram;
+    const struct tok_special *row;
+    size_t longest = 0;
+    if (!u->has_user)
+        return 0;
+    for (struct row_range r = rows_at(u, p); (row = next_row(u, &r, p, n));)
+        longest = row->type == TOK_USER ? row->text.n : longest;
+    return longest;
+}
+
+/* ---- the best split -------------------------------------------------------------------------- */
+
+/* A run of text that is being split. */
+struct split_run {
+    const char *p;
+    size_t n;
+    struct best_split *best; /* n + 1 */
+};
+
+/* The sum before, and the score. SentencePiece rounds to float, after comparing for a user-defined
+ * token. */
+static double sum_with(const struct tok_unigram *u, const struct tok_special *row, double before)
+{
+    double score = u->scores[row->id];
+    if (u->exact)
+        return score + before;
+    if (row->type == TOK_USER)
+        return ((float)row->text.n * (float)u->greatest - 0.1) + before;
+    return (float)score + (float)before;
+}
+
+static void propose(const struct tok_unigram *u, struct best_split *to, double sum, size_t from,
+                    int32_t id)
+{
+    if (to->from == NO_SPLIT || sum > to->sum)
+        *to = (struct best_split){u->exact ? sum : (double)(float)sum, (uint32_t)from, id};
+}
+
+/* In a text, control tokens count only where the caller allows them. */
+static int is_allowed(const struct tok_call *c, const struct tok_special *row)
+{
+    return c->flags & MGPT_PARSE_SPECIAL || !(row->type == TOK_CONTROL || row->type == TOK_UNKNOWN);
+}
+
+static void propose_all(const struct tok_call *c, const struct split_run *run, size_t at)
+{
+    const struct tok_unigram *u = c->t->unigram;
+    const struct tok_special *row;
+    const char *p = run->p + at;
+    uint32_t code;
+    size_t left = run->n - at, length = utf8_next(p, left, &code);
+    double before = run->best[at].sum;
+    int is_token = 0;
+    for (struct row_range r = rows_at(u, p); (row = next_row(u, &r, p, left));) {
+        if (!is_allowed(c, row))
+            continue;
+        is_token |= row->text.n == length;
+        propose(u, &run->best[at + row->text.n], sum_with(u, row, before), at, (int32_t)row->id);
+    }
+    if (!is_token)
+        propose(u, &run->best[at + length],
+                u->exact ? u->unknown + before : (float)u->unknown + (float)before, at, UNKNOWN_ID);
+}
+
+/* Makes `from` of each position the one where the token from there ends: the split in order. */
+static void reverse_links(struct best_split *best, size_t n)
+{
+    size_t at = n;
+    uint32_t next = NO_SPLIT;
+    int32_t id = 0;
+    for (;;) {
+        struct best_split here = best[at];
+        best[at].from = next;
+        best[at].id = id;
+        if (at == 0)
+            return;
+        next = (uint32_t)at;
+        id = here.id;
+        at = here.from;
+    }
+}
+
+/* Splits the run, whose best[0].sum is that of all before it. */
+static void find_split(const struct tok_call *c, const struct split_run *run)
+{
+    for (size_t i = 1; i <= run->n; i++)
+        run->best[i].from = NO_SPLIT;
+    for (size_t at = 0, length; at < run->n; at += length) {
+        uint32_t code;
+        length = utf8_next(run->p + at, run->n - at, &code);
+        propose_all(c, run, at);
+    }
+    double sum = run->best[run->n].sum;
+    reverse_links(run->best, run->n);
+    run->best[run->n].sum = sum;
+}
+
+/* ---- tokens ---------------------------------------------------------------------------------- */
+
+/* The token that is exactly these bytes, -1: none. */
+static int32_t find_token(const struct tok_call *c, const char *p, size_t n)
+{
+    const struct tok_special *row;
+    for (struct row_range r = rows_at(c->t->unigram, p); (row = next_row(c->t->unigram, &r, p, n));)
+        if (row->text.n == n && is_allowed(c, row))
+            return (int32_t)row->id;
+    return -1;
+}
+
+/* Appends the tokens of n bytes that are unknown characters. *after_unknown: the unknown token was
+ * the last one; it covers them, too. 0 if there are none. */
+static int put_unknown_run(struct tok_call *c, const char *p, size_t n, int *after_unknown)
+{
+    const struct tok_unigram *u = c->t->unigram;
+    int32_t whole = u->exact ? find_token(c, p, n) : -1;
+    int has_bytes = whole < 0, joins = *after_unknown;
+    for (size_t i = 0; i < n && has_bytes; i++)
+        has_bytes = u->bytes[(uint8_t)p[i]] >= 0;
+    *after_unknown = whole < 0 && !has_bytes;
+    for (size_t i = 0; i < n && has_bytes; i++)
+        tok_put(c, u->bytes[(uint8_t)p[i]]);
+    if (whole >= 0)
+        tok_put(c, whole);
+    else if (*after_unknown && c->t->unk >= 0 && !joins)
+        tok_put(c, c->t->unk);
+    return has_bytes || whole >= 0 || c->t->unk >= 0;
+}
+
+/* 1: an unknown character, or the unknown token's own text, which counts as one. */
+static int is_unknown(const struct tok *t, int32_t id)
+{
+    return id == UNKNOWN_ID || (t->unigram->exact && id == t->unk);
+}
+
+/* Appends the tokens of the split. 0 and the place of a character that has none. */
+static int put_split(struct tok_call *c, const struct split_run *run, int *after_unknown,
+                     size_t *where)
+{
+    for (size_t at = 0, end; at < run->n; at = end) {
+        end = run->best[at].from;
+        if (!is_unknown(c->t, run->best[at].id)) {
+            tok_put(c, run->best[at].id);
+            *after_unknown = 0;
+            continue;
+        }
+        while (end < run->n && is_unknown(c->t, run->best[end].id))
+            end = run->best[end].from;
+        *where = at;
+        if (!put_unknown_run(c, run->p + at, end - at, after_unknown))
+            return 0;
+    }
+    return 1;
+}
+
+static int encode_runs(struct tok_call *c, const struct tok_spaced *s, struct best_split **best)
+{
+    int after_unknown = 0;
+    double sum = 0;
+    for (size_t from = 0, end, where; from < s->n; from = end) {
+        end = tok_run_end(c->t, c->t->unigram->by_word, s->text, s->n, from);
+        if (!arr_reserve(*best, end - from + 1))
+            return err_memory(c->err, "the text's splits", (end - from + 1) * sizeof **best);
+        struct split_run run = {s->text + from, end - from, *best};
+        /* words that Hugging Face splits are texts of their own; else the sum goes on */
+        run.best[0] = (struct best_split){.sum = c->t->space_alone ? 0 : sum};
+        find_split(c, &run);
+        if (!put_split(c, &run, &after_unknown, &where))
+            return tok_spaced_refuse(c, s, from + where);
+        sum = run.best[run.n].sum;
+        after_unknown &= !c->t->space_alone;
+    }
+    return MGPT_OK;
+}
+
+static int unigram_encode(struct tok_call *c, const char *p, size_t n)
+{
+    struct tok_spaced s;
+    struct best_split *best = NULL;
+    int status = tok_spaced_make(c, p, n, &s);
+    if (status == MGPT_OK)
+        status = encode_runs(c, &s, &best);
+    arr_free(best);
+    free(s.text);
+    return status;
+}
+
+const struct tok_kind tok_kind_unigram = {
+    .name = "unigram",
+    .spaces = 1,
+    .open = unigram_open,
+    .close = unigram_close,
+    .encode = unigram_encode,
+};
