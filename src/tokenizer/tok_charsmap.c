@@ -158,7 +158,7 @@ static size_t well_formed(const char *p, size_t n)
 }
 
 static int put_grapheme(const struct tok_charsmap *m, const char *p, size_t n,
-                        const struct text_sink *to)
+                        const struct charsmap_sink *to)
 {
     struct gguf_str text;
     int status = MGPT_OK;
@@ -191,7 +191,7 @@ int tok_charsmap_by_grapheme(const struct tok_charsmap *m)
 
 /* The same for n well-formed bytes. */
 static int put_graphemes(const struct tok_charsmap *m, const char *p, size_t n,
-                         const struct text_sink *to, struct span_part **parts)
+                         const struct charsmap_sink *to, struct span_part **parts)
 {
     int status = n > 0 ? regex_parts(m->grapheme, p, n, parts, to->err) : MGPT_OK;
     for (size_t i = 0; n > 0 && status == MGPT_OK && i < arr_len(*parts); i++) {
@@ -202,7 +202,7 @@ static int put_graphemes(const struct tok_charsmap *m, const char *p, size_t n,
 }
 
 int tok_charsmap_graphemes(const struct tok_charsmap *m, const char *p, size_t n,
-                           const struct text_sink *to)
+                           const struct charsmap_sink *to)
 {
     struct span_part *parts = NULL;
     int status = MGPT_OK;

@@ -232,7 +232,7 @@ size_t tok_charsmap_next(const struct tok_charsmap *m, const char *p, size_t n,
 int tok_charsmap_by_grapheme(const struct tok_charsmap *m);
 
 /* Where texts go; `put` returns a status. */
-struct text_sink {
+struct charsmap_sink {
     int (*put)(void *user, struct gguf_str text);
     void *user;
     mgpt_error *err;
@@ -240,7 +240,7 @@ struct text_sink {
 
 /* Puts what n bytes become. */
 int tok_charsmap_graphemes(const struct tok_charsmap *m, const char *p, size_t n,
-                           const struct text_sink *to);
+                           const struct charsmap_sink *to);
 
 /* ---- Unigram (tok_unigram.c) ----------------------------------------------------------------- */
 

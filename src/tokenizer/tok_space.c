@@ -80,7 +80,7 @@ struct normal {
     char *text;
 };
 
-static int put_text(void *user, struct gguf_str text)
+static int put_normal_text(void *user, struct gguf_str text)
 {
     struct normal *to = user;
     size_t at = arr_len(to->text);
@@ -119,7 +119,7 @@ static int put_collapsed(struct normal *to, const char *p, size_t n)
             text.p++;
         if (text.n > 0)
             after_space = t->collapses && text.p[text.n - 1] == ' ';
-        status = put_text(to, text);
+        status = put_normal_text(to, text);
     }
     return status;
 }
@@ -140,7 +140,7 @@ static size_t strip_end(const char *p, size_t n)
 static int normalise(struct tok_call *c, const char *p, size_t n, struct tok_spaced *s)
 {
     struct normal to = {c, NULL};
-    struct text_sink sink = {put_text, &to, c->err};
+    struct charsmap_sink sink = {put_normal_text, &to, c->err};
     int by_grapheme = tok_charsmap_by_grapheme(c->t->charsmap);
     int status = by_grapheme ? tok_charsmap_graphemes(c->t->charsmap, p, n, &sink)
                              : put_collapsed(&to, p, n);

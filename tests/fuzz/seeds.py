@@ -278,6 +278,13 @@ def tokenizers():
                      "vocab": {"<unk>": 0, "<s>": 1, "</s>": 2, "\u2581": 3, "a": 4, "\u2581a": 5},
                      "merges": [["\u2581", "a"]]}}
     put("tokenizer_json", "spm", json.dumps(spm).encode())
+    # a trie of one unit and a text
+    unigram = {"added_tokens": spm["added_tokens"], "post_processor": spm["post_processor"],
+               "normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAABhAA=="},
+               "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False},
+               "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [
+                   ["<unk>", 0.0], ["<s>", 0], ["</s>", 0], ["\u2581", -2.5], ["a", -1.1234567890123457], ["<0x41>", -3e-7]]}}
+    put("tokenizer_json", "unigram", json.dumps(unigram).encode())
     sides = [("tokenizer_config.json", json.dumps({
         "bos_token": "!", "eos_token": {"content": "#"}, "add_bos_token": True, "tokenizer_class": "LlamaTokenizer",
         "chat_template": [{"name": "default", "template": "{{ x }}"}]}).encode()),
@@ -293,6 +300,7 @@ def tokenizers():
     pieces += piece("\u2581", -1, 1) + piece("a", -2, 1) + piece("\u2581a", -3, 1) + piece("\u2581\u2581", 0, 4)
     trainer = b"\x12\x08\x18\x02\xc0\x02\x00\xc8\x02\x01"
     put("sentencepiece", "bpe", pieces + trainer + b"\x1a\x04\x18\x01\x28\x01")
+    put("sentencepiece", "unigram", pieces + b"\x12\x02\x18\x01" + b"\x1a\x0d\x12\x09\x04\0\0\0\0\0\0\0a\x18\x01")
     put("sentencepiece", "short", piece("<unk>", 0, 2) + piece("a", -2, 1) + b"\x12\x02\x18\x02")
     put("sentencepiece", "sides", parts([("tokenizer.model", pieces + trainer)] + sides))
     lines = b"\x04Ath\nAthe\nAan\nBx\n@yy\nAand the\n"

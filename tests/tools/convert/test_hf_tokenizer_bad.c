@@ -69,10 +69,10 @@ static const struct {
     const char *name;
     size_t at;
 } numbers[] = {
-    NUMBER(bos),         NUMBER(eos),           NUMBER(eot),         NUMBER(unknown),
-    NUMBER(add_bos),     NUMBER(add_eos),       NUMBER(nfc),         NUMBER(add_space_prefix),
-    NUMBER(ranked),      NUMBER(space_missing), NUMBER(space_first), NUMBER(space_alone),
-    NUMBER(whole_pieces)};
+    NUMBER(bos),          NUMBER(eos),           NUMBER(eot),         NUMBER(unknown),
+    NUMBER(add_bos),      NUMBER(add_eos),       NUMBER(nfc),         NUMBER(add_space_prefix),
+    NUMBER(ranked),       NUMBER(space_missing), NUMBER(space_first), NUMBER(space_alone),
+    NUMBER(whole_pieces), NUMBER(graphemes)};
 
 static json_t *texts_of(const struct gguf_str *texts)
 {
@@ -177,7 +177,7 @@ TEST(rows)
         check_tokenizer_row(json_object_get(group, "tokenizer"), row);
         n++;
     }
-    assert_int_equal(n, 117);
+    assert_int_equal(n, 138);
     json_decref(groups);
 }
 

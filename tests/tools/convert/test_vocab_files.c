@@ -48,7 +48,7 @@ static void put_piece(struct message *m, const char *text, float score, unsigned
 }
 
 /* A small tokenizer.model; model_type 2 is BPE. */
-static struct message model_of(unsigned model_type, int collapses, int charsmap)
+static struct message model_of(unsigned model_type, int collapses, const char *map, size_t n_map)
 {
     struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
     put_piece(&m, "<unk>", 0, TOKEN_UNKNOWN);
@@ -63,8 +63,8 @@ static struct message model_of(unsigned model_type, int collapses, int charsmap)
     put_number(&trainer, 41, 1);
     put_number(&trainer, 42, 2);
     put_bytes(&m, 2, trainer.bytes, trainer.n);
-    if (charsmap)
-        put_bytes(&normalizer, 2, "map", 3);
+    if (map)
+        put_bytes(&normalizer, 2, map, n_map);
     put_number(&normalizer, 3, 0);
     put_number(&normalizer, 4, (unsigned)collapses);
     put_bytes(&m, 3, normalizer.bytes, normalizer.n);
@@ -73,7 +73,7 @@ static struct message model_of(unsigned model_type, int collapses, int charsmap)
 
 TEST(sentencepiece)
 {
-    struct message m = model_of(2, 0, 0);
+    struct message m = model_of(2, 0, NULL, 0);
     struct directory d = {.n = 0};
     struct checkpoint c;
     add_bytes(&d, "tokenizer.model", m.bytes, m.n);
@@ -94,7 +94,7 @@ TEST(sentencepiece)
 }
 
 /* Special ids where the trainer does not say, and where it does; what is absent means the defaults
- * of SentencePiece, of which some are not supported. */
+ * of SentencePiece: Unigram, and spaces are collapsed. */
 TEST(sentencepiece_settings)
 {
     static const struct {
@@ -103,9 +103,7 @@ TEST(sentencepiece_settings)
         {1, 0, 0, -1, -1}, {2, 0, 0, 1, -1}, {3, 0, 0, 1, 2}, {4, 1, 3, 2, 1}, {3, 1, -1, 2, 1}};
     static const char *const pieces[] = {"a", "b", "c", "d"};
     static const char *const messages[] = {
-        "tokenizer.model: model_type: unigram is not supported, only BPE",
-        "tokenizer.model: normalizer: remove_extra_whitespaces is not supported",
-        "tokenizer.model: normalizer: escape_whitespaces is off"};
+        NULL, NULL, "tokenizer.model: normalizer: escape_whitespaces is off"};
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
         struct directory d = {.n = 0};
@@ -135,24 +133,50 @@ TEST(sentencepiece_settings)
         put_number(&normalizer, 5, i != 2);
         put_bytes(&m, 3, normalizer.bytes, normalizer.n);
         add_bytes(&d, "tokenizer.model", m.bytes, m.n);
-        refuses(&d, 10, messages[i]);
+        if (messages[i]) {
+            refuses(&d, 10, messages[i]);
+            continue;
+        }
+        struct checkpoint c;
+        reads(&c, &d, 10);
+        assert_string_equal(c.vocab.model, i == 0 ? "t5" : "llama");
+        assert_int_equal(c.vocab.collapses, i == 1 ? 1 : -1);
+        ckpt_free(&c);
     }
+}
+
+TEST(sentencepiece_unigram)
+{
+    struct message m = model_of(1, 1, "\4\0\0\0abcdx", 9);
+    struct directory d = {.n = 0};
+    struct checkpoint c;
+    add_bytes(&d, "tokenizer.model", m.bytes, m.n);
+    reads(&c, &d, 7);
+    assert_string_equal(c.vocab.model, "t5");
+    assert_int_equal(c.vocab.collapses, 1);
+    assert_int_equal(c.vocab.add_bos, 0);
+    assert_int_equal(c.vocab.charsmap.n, 9);
+    assert_memory_equal(c.vocab.charsmap.p, "\4\0\0\0abcdx", 9);
+    has_token(&c, 6, "\u2581x", TOKEN_USER); /* as the model has it: it is a piece */
+    assert_null(c.vocab.doubles);
+    ckpt_free(&c);
 }
 
 TEST(bad_sentencepiece)
 {
     static const struct {
         unsigned type;
-        int collapses, charsmap;
+        const char *map;
+        size_t n;
         const char *message;
     } rows[] = {
-        {1, 0, 0, "tokenizer.model: model_type: unigram is not supported, only BPE"},
-        {3, 0, 0, "tokenizer.model: model_type: only BPE is supported"},
-        {2, 1, 0, "tokenizer.model: normalizer: remove_extra_whitespaces is not supported"},
-        {2, 0, 1, "tokenizer.model: normalizer: a charsmap is not supported"},
+        {3, NULL, 0, "tokenizer.model: model_type: only unigram and BPE are supported"},
+        {2, "map", 3, "tokenizer.model: normalizer: the charsmap has no trie"},
+        {1, "\4\0\0\0abcd", 8, "tokenizer.model: normalizer: the charsmap has no trie"},
+        {1, "\5\0\0\0abcdefgh", 12, "tokenizer.model: normalizer: the charsmap has no trie"},
     };
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct message m = model_of(rows[i].type, rows[i].collapses, rows[i].charsmap);
+        struct message m = model_of(rows[i].type, 0, rows[i].map, rows[i].n);
         struct directory d = {.n = 0};
         add_bytes(&d, "tokenizer.model", m.bytes, m.n);
         refuses(&d, 100, rows[i].message);
@@ -163,7 +187,7 @@ TEST(bad_sentencepiece)
     /* after a whole model: a field of number 0; one whose number has more than 32 bits */
     static const char *const fields[] = {"\2\1a", "\x82\x80\x80\x80\x80\x04\1a"};
     for (size_t i = 0; i < 2; i++) {
-        struct message m = model_of(2, 0, 0);
+        struct message m = model_of(2, 0, NULL, 0);
         struct directory more = {.n = 0};
         memcpy(m.bytes + m.n, fields[i], strlen(fields[i]));
         m.n += strlen(fields[i]);
@@ -381,7 +405,7 @@ TEST(tiktoken_files)
 
 TEST(hostile)
 {
-    struct message m = model_of(2, 0, 0);
+    struct message m = model_of(2, 0, NULL, 0);
     char ranks[] = "IQ== 0\nIg== 1\nIyM= 2\n";
     survive_all("tokenizer.model", m.bytes, m.n);
     survive_all("tokenizer.model", (uint8_t *)ranks, strlen(ranks));

@@ -33,6 +33,7 @@ void ckpt_init(struct checkpoint *c)
                                    .add_bos = -1,
                                    .add_eos = -1,
                                    .add_space_prefix = -1,
+                                   .collapses = -1,
                                    .nfc = -1,
                                    .whole_pieces = -1};
 }
@@ -49,6 +50,7 @@ void ckpt_free(struct checkpoint *c)
     arr_free(c->vocab.tokens);
     arr_free(c->vocab.types);
     arr_free(c->vocab.scores);
+    arr_free(c->vocab.doubles);
     arr_free(c->vocab.merges);
     arr_free(c->vocab.lstrip);
     arr_free(c->vocab.rstrip);

@@ -112,6 +112,7 @@ struct ckpt_vocab {
     struct gguf_str *tokens; /* stb_ds arrays; all of one length: */
     int32_t *types;
     float *scores;                          /* NULL: none */
+    double *doubles;                        /* mgpt.tokenizer.scores; NULL: no key */
     struct gguf_str *merges;                /* written for model "gpt2", empty or not */
     int32_t bos, eos, eot, unknown;         /* -1: none */
     int add_bos, add_eos, add_space_prefix; /* -1: no key */
@@ -119,6 +120,9 @@ struct ckpt_vocab {
     int whole_pieces; /* mgpt.tokenizer.whole_pieces: -1: as the rule says, no key */
     int ranked;       /* model "llama": merges, not scores, decide (mgpt.tokenizer.ranked) */
     int space_missing, space_first, space_alone; /* mgpt.tokenizer.space_*: 0: no key */
+    int collapses;            /* tokenizer.ggml.remove_extra_whitespaces; -1: no key */
+    int graphemes;            /* mgpt.tokenizer.graphemes; 0: no key */
+    struct gguf_str charsmap; /* tokenizer.ggml.precompiled_charsmap; n 0: no key */
     int32_t *lstrip, *rstrip; /* mgpt.tokenizer.lstrip, rstrip: ids; stb_ds arrays; NULL: no key */
     struct gguf_str chat_template; /* tokenizer.chat_template; n 0: no key */
 };

@@ -63,6 +63,8 @@ static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
         {"mgpt.tokenizer.space_missing", v->space_missing},
         {"mgpt.tokenizer.space_first", v->space_first},
         {"mgpt.tokenizer.space_alone", v->space_alone},
+        {"mgpt.tokenizer.scores", v->doubles != NULL},
+        {"mgpt.tokenizer.graphemes", v->graphemes},
         {"mgpt.tokenizer.lstrip", v->lstrip != NULL},
         {"mgpt.tokenizer.rstrip", v->rstrip != NULL},
     };

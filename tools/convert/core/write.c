@@ -138,6 +138,9 @@ static void put_tokenizer_dialect(struct gguf_writer *w, const struct ckpt_vocab
     put_choice(w, "mgpt.tokenizer.space_missing", v->space_missing ? 1 : -1);
     put_choice(w, "mgpt.tokenizer.space_first", v->space_first ? 1 : -1);
     put_choice(w, "mgpt.tokenizer.space_alone", v->space_alone ? 1 : -1);
+    put_choice(w, "mgpt.tokenizer.graphemes", v->graphemes ? 1 : -1);
+    if (v->doubles)
+        gguf_put_f64s(w, "mgpt.tokenizer.scores", v->doubles, arr_len(v->doubles));
     if (v->lstrip)
         gguf_put_i32s(w, "mgpt.tokenizer.lstrip", v->lstrip, arr_len(v->lstrip));
     if (v->rstrip)
@@ -166,6 +169,9 @@ static void put_vocab(struct gguf_writer *w, const struct ckpt_vocab *v)
     put_choice(w, "tokenizer.ggml.add_bos_token", v->add_bos);
     put_choice(w, "tokenizer.ggml.add_eos_token", v->add_eos);
     put_choice(w, "tokenizer.ggml.add_space_prefix", v->add_space_prefix);
+    put_choice(w, "tokenizer.ggml.remove_extra_whitespaces", v->collapses);
+    if (v->charsmap.n > 0)
+        gguf_put_bytes(w, "tokenizer.ggml.precompiled_charsmap", v->charsmap.p, v->charsmap.n);
     if (v->chat_template.n > 0)
         gguf_put_string(w, "tokenizer.chat_template", v->chat_template.p, v->chat_template.n);
     put_tokenizer_dialect(w, v);

@@ -183,7 +183,7 @@ static int read_frame(struct hf_tok *t, const struct configs *f, mgpt_error *err
         return hf_tok_refuse(t, "post_processor", "its special token is not in the vocabulary",
                              err);
     if (bos < 0)
-        bos = first >= 0 || (!t->has_post && t->sentencepiece && v->bos >= 0);
+        bos = first >= 0 || (!t->has_post && t->sentencepiece && !t->unigram && v->bos >= 0);
     if (eos < 0)
         eos = last >= 0;
     if (first >= 0)
@@ -227,10 +227,12 @@ static int read_template(struct hf_tok *t, const struct configs *f, const struct
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Readers of GGUF look for user-defined tokens in the original text, with spaces. */
+/* Readers of GGUF look for user-defined tokens in the original text, with spaces; for
+ * SentencePiece's Unigram they are pieces. */
 static int write_spaces(struct hf_tok *t, mgpt_error *err)
 {
-    for (size_t i = 0; t->sentencepiece && i < t->slots.n; i++) {
+    int has_spaces = t->sentencepiece && !(t->unigram && t->scores == VOCAB_FLOATS);
+    for (size_t i = 0; has_spaces && i < t->slots.n; i++) {
         struct gguf_str *s = &t->slots.slots[i].text;
         if (t->slots.slots[i].type != TOKEN_USER)
             continue;
@@ -259,11 +261,13 @@ static int finish(struct hf_tok *t, const struct configs *f, const struct ckpt_i
     if (status == MGPT_OK)
         status = write_spaces(t, err);
     if (status == MGPT_OK)
-        status = vocab_slots_finish(&t->slots, t->sentencepiece, err);
-    if (status == MGPT_OK)
-        ckpt_note(t->c, "vocabulary: %zu tokens of %.60s (%s%s%s)", t->slots.n, t->file,
-                  t->sentencepiece ? "SentencePiece" : "byte-level BPE, splitting rule ",
-                  t->sentencepiece ? "" : v->pre, v->nfc > 0 ? ", NFC" : "");
+        status = vocab_slots_finish(&t->slots, t->scores, err);
+    if (status == MGPT_OK && t->sentencepiece)
+        ckpt_note(t->c, "vocabulary: %zu tokens of %.60s (SentencePiece%s)", t->slots.n, t->file,
+                  t->unigram ? " Unigram" : "");
+    else if (status == MGPT_OK)
+        ckpt_note(t->c, "vocabulary: %zu tokens of %.60s (byte-level BPE, splitting rule %s%s)",
+                  t->slots.n, t->file, v->pre, v->nfc > 0 ? ", NFC" : "");
     return status;
 }
 

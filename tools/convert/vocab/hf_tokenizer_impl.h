@@ -15,7 +15,10 @@ struct hf_tok {
     const json_t *config; /* tokenizer_config.json, NULL: none */
     json_t *added;        /* added_tokens.json: slots point into it; hf_tokenizer.c releases it */
     struct vocab_slots slots;
-    int sentencepiece; /* else byte-level BPE */
+    int sentencepiece;        /* else byte-level BPE */
+    int unigram;              /* and not BPE */
+    enum vocab_scores scores; /* what is written of slots' scores */
+    int bytes;                /* a character that is no token becomes tokens <0xHH> */
     const char *first; /* special token that the post-processor adds before texts, NULL: none */
     const char *last;  /* ... and after them */
     int has_post;      /* there is a post-processor, even if it adds nothing */
@@ -50,6 +53,17 @@ int hf_tok_flag(const json_t *object, const char *key, int absent);
 /* Sets model, pre, nfc, spaces, ... from normalizer, pre-tokenizer, model flags and post-processor;
  * refuses unknown shapes. */
 int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err);
+
+/* ---- Unigram (hf_tokenizer_unigram.c) -------------------------------------------------------- */
+
+/* The tokens and scores of a model; room for ids below n_other (added tokens). */
+int hf_tok_unigram(struct hf_tok *t, const json_t *model, uint64_t n_other, mgpt_error *err);
+
+/* Stores a charsmap; what is in its trie and its texts, the library checks. */
+int hf_tok_set_charsmap(struct hf_tok *t, struct gguf_str map, mgpt_error *err);
+
+/* The charsmap of a normalizer Precompiled. */
+int hf_tok_charsmap(struct hf_tok *t, const json_t *part, mgpt_error *err);
 
 /* ---- vocab.json and merges.txt (hf_tokenizer_lists.c) ---------------------------------------- */
 

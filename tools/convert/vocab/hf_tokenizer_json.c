@@ -51,7 +51,7 @@ int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_e
 
 static void mark_bytes(struct hf_tok *t)
 {
-    for (size_t i = 0; t->sentencepiece && i < t->slots.n; i++)
+    for (size_t i = 0; t->sentencepiece && !t->unigram && i < t->slots.n; i++)
         if (t->slots.slots[i].type == TOKEN_NORMAL && vocab_is_byte(t->slots.slots[i].text))
             t->slots.slots[i].type = TOKEN_BYTE;
 }
@@ -151,7 +151,7 @@ static void set_score(struct hf_tok *t, const json_t *vocab, const char *token, 
 {
     struct vocab_slot *slot = &t->slots.slots[json_integer_value(json_object_get(vocab, token))];
     if (!(slot->score < 0))
-        slot->score = -(float)rank - 1;
+        slot->score = -(double)rank - 1;
 }
 
 static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_LINE],
@@ -175,7 +175,7 @@ static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_L
     }
     for (size_t i = 0; t->sentencepiece && i < t->slots.n; i++)
         if (t->slots.slots[i].type == TOKEN_NORMAL && !(t->slots.slots[i].score < 0))
-            t->slots.slots[i].score = -(float)(n_merges + i) - 1; /* no merge makes it */
+            t->slots.slots[i].score = -(double)(n_merges + i) - 1; /* no merge makes it */
     return MGPT_OK;
 }
 
@@ -196,7 +196,9 @@ static int check_kinds(const struct hf_tok *t, const json_t *root, mgpt_error *e
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const json_t *in = rows[i].in ? json_object_get(root, rows[i].in) : root;
         const json_t *v = json_object_get(in, rows[i].key);
-        if (v && !json_is(v, rows[i].kind) && !(rows[i].may_be_null && json_is(v, JSON_NULL)))
+        int is_list = t->unigram && strcmp(rows[i].key, "vocab") == 0; /* hf_tok_unigram checks */
+        if (v && !is_list && !json_is(v, rows[i].kind) &&
+            !(rows[i].may_be_null && json_is(v, JSON_NULL)))
             return hf_tok_refuse(t, rows[i].part, rows[i].what, err);
     }
     return MGPT_OK;
@@ -214,14 +216,18 @@ int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
     if (status == MGPT_OK)
         status = check_kinds(t, root, err);
     if (status == MGPT_OK)
-        status = hf_tok_vocab(t, json_object_get(model, "vocab"), count_added(added), err);
+        status = t->unigram
+                     ? hf_tok_unigram(t, model, count_added(added), err)
+                     : hf_tok_vocab(t, json_object_get(model, "vocab"), count_added(added), err);
+    if (status == MGPT_OK && t->unigram && t->c->vocab.unknown >= 0)
+        unknown = t->slots.slots[t->c->vocab.unknown].text.p;
     if (status == MGPT_OK)
         mark_bytes(t);
     for (size_t i = 0; i < json_array_size(added) && status == MGPT_OK; i++)
         status = add_added(t, json_array_get(added, i), unknown, err);
-    if (status == MGPT_OK)
+    if (status == MGPT_OK && !t->unigram)
         status = read_merges(t, model, line, err);
-    if (status == MGPT_OK && t->sentencepiece && unknown)
+    if (status == MGPT_OK && t->sentencepiece && !t->unigram && unknown)
         t->c->vocab.unknown = vocab_slots_find(&t->slots, unknown);
     free(line);
     return status;

@@ -188,8 +188,12 @@ static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_
         const json_t *pattern = json_object_get(parts[i], "pattern");
         if (is(parts[i], "Prepend") && strcmp(shape_text(parts[i], "prepend"), VOCAB_SPACE) == 0)
             t->c->vocab.add_space_prefix = 1;
-        else if (is(parts[i], "Replace") && strcmp(shape_text(pattern, "String"), " ") == 0 &&
-                 strcmp(shape_text(parts[i], "content"), VOCAB_SPACE) == 0)
+        else if (is(parts[i], "Precompiled") && t->unigram && i == 0) {
+            int status = hf_tok_charsmap(t, parts[i], err);
+            if (status < 0)
+                return status;
+        } else if (is(parts[i], "Replace") && strcmp(shape_text(pattern, "String"), " ") == 0 &&
+                   strcmp(shape_text(parts[i], "content"), VOCAB_SPACE) == 0)
             *escapes = 1;
         else
             return refuse_type(t, "normalizer", parts[i], err);
@@ -230,9 +234,10 @@ static int sentencepiece(struct hf_tok *t, const json_t *root, const json_t *par
     const json_t *model = json_object_get(root, "model");
     int escapes = 0, metaspace = 0, status = read_spaces(t, root, &escapes, err);
     t->sentencepiece = 1;
-    t->c->vocab.model = "llama";
+    t->scores = t->unigram ? VOCAB_DOUBLES : VOCAB_FLOATS;
+    t->c->vocab.model = t->unigram ? "t5" : "llama";
     t->c->vocab.pre = "default";
-    t->c->vocab.ranked = 1;
+    t->c->vocab.ranked = !t->unigram;
     for (int i = 0; i < n && status == MGPT_OK; i++) {
         metaspace |= is(parts[i], "Metaspace");
         status = is(parts[i], "Metaspace") ? read_metaspace(t, parts[i], err)
@@ -240,7 +245,7 @@ static int sentencepiece(struct hf_tok *t, const json_t *root, const json_t *par
     }
     if (status == MGPT_OK && !escapes && !metaspace)
         status = hf_tok_refuse(t, "pre_tokenizer", "neither ByteLevel nor U+2581 for spaces", err);
-    if (status == MGPT_OK && !hf_tok_flag(model, "byte_fallback", 0))
+    if (status == MGPT_OK && !t->unigram && !hf_tok_flag(model, "byte_fallback", 0))
         status = hf_tok_refuse(t, "model", "byte_fallback is off", err);
     if (status == MGPT_OK && hf_tok_flag(model, "ignore_merges", 0))
         status = hf_tok_refuse(t, "model", "ignore_merges without ByteLevel", err);
@@ -286,10 +291,13 @@ static int read_post(struct hf_tok *t, const json_t *root, mgpt_error *err)
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static int check_model(const struct hf_tok *t, const json_t *model, mgpt_error *err)
+static int check_model(struct hf_tok *t, const json_t *model, mgpt_error *err)
 {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const char *type = shape_text(model, "type");
+    t->unigram = strcmp(type, "Unigram") == 0;
+    if (t->unigram)
+        return MGPT_OK;
     if (*type && strcmp(type, "BPE") != 0)
         return refuse_type(t, "model", model, err);
     if (!*type && !json_is(json_object_get(model, "merges"), JSON_ARRAY))
@@ -311,6 +319,7 @@ int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err)
         bytes |= is(parts[i], "ByteLevel");
     if (n < 0)
         return n;
-    status = bytes ? byte_level(t, root, parts, n, err) : sentencepiece(t, root, parts, n, err);
+    status = bytes && !t->unigram ? byte_level(t, root, parts, n, err)
+                                  : sentencepiece(t, root, parts, n, err);
     return status < 0 ? status : read_post(t, root, err);
 }

@@ -1,12 +1,12 @@
 /* tokenizer.model: SentencePiece's protobuf.
  *
  *     1  piece       1 text, 2 score (float), 3 type; one for each id
- *     2  trainer     3 model_type (1 unigram, 2 bpe), 40 41 42 ids of unknown, BOS, EOS
+ *     2  trainer     3 model_type (1 unigram, 2 bpe), 24 treat_whitespace_as_suffix,
+ *                    40 41 42 ids of unknown, BOS, EOS
  *     3  normalizer  1 name, 2 charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
  *                    5 escape_whitespaces
  *
- * Unknown fields are skipped, as protobuf requires. Refused: unigram models, and models that
- * normalise texts (a charsmap, collapsed spaces), since the library does not change texts.
+ * Unknown fields are skipped, as protobuf requires.
  */
 #include "base/cursor.h"
 #include "base/error.h"
@@ -137,24 +137,29 @@ static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
     struct cursor c = cursor_over(bytes.data, bytes.size);
     struct ckpt_vocab *v = &t->c->vocab;
     int32_t *const to[] = {&v->unknown, &v->bos, &v->eos};
-    uint64_t model = 1, ids[] = {0, 1, 2};
+    uint64_t model = 1, suffix = 0, ids[] = {0, 1, 2};
     const struct wanted_field fields[] = {{3, VARINT, &model, NULL},
+                                          {24, VARINT, &suffix, NULL},
                                           {40, VARINT, &ids[0], NULL},
                                           {41, VARINT, &ids[1], NULL},
                                           {42, VARINT, &ids[2], NULL}};
-    take_fields(&c, fields, 4);
+    take_fields(&c, fields, 5);
     for (size_t i = 0; i < 3; i++)
         *to[i] = ids[i] < t->slots.n ? (int32_t)ids[i] : -1;
-    if (model != 2)
-        return hf_tok_refuse(
-            t, "model_type",
-            model == 1 ? "unigram is not supported, only BPE" : "only BPE is supported", err);
+    t->unigram = model == 1;
+    v->model = t->unigram ? "t5" : "llama";
+    if (model != 1 && model != 2)
+        return hf_tok_refuse(t, "model_type", "only unigram and BPE are supported", err);
+    if (suffix)
+        return hf_tok_refuse(t, "trainer", "treat_whitespace_as_suffix is not supported", err);
     return c.failed ? broken(t, &c, err) : MGPT_OK;
 }
 
+/* The library looks at the map's content; here it is only copied. */
 static int read_normalizer(struct hf_tok *t, struct span bytes, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
+    struct ckpt_vocab *v = &t->c->vocab;
     struct span map = {NULL, 0};
     uint64_t prefix = 1, collapses = 1, escapes = 1;
     const struct wanted_field fields[] = {{2, BYTES, NULL, &map},
@@ -162,15 +167,16 @@ static int read_normalizer(struct hf_tok *t, struct span bytes, mgpt_error *err)
                                           {4, VARINT, &collapses, NULL},
                                           {5, VARINT, &escapes, NULL}};
     take_fields(&c, fields, 4);
-    t->c->vocab.add_space_prefix = prefix != 0;
-    if (map.size)
-        return hf_tok_refuse(t, "normalizer", "a charsmap is not supported", err);
-    if (collapses || !escapes)
-        return hf_tok_refuse(t, "normalizer",
-                             collapses ? "remove_extra_whitespaces is not supported"
-                                       : "escape_whitespaces is off",
-                             err);
-    return c.failed ? broken(t, &c, err) : MGPT_OK;
+    v->add_space_prefix = prefix != 0;
+    v->collapses = collapses ? 1 : -1;
+    if (!escapes)
+        return hf_tok_refuse(t, "normalizer", "escape_whitespaces is off", err);
+    if (c.failed)
+        return broken(t, &c, err);
+    const char *copy = map.size ? ckpt_text(t->c, (const char *)map.data, map.size) : NULL;
+    if (map.size && !copy)
+        return err_memory(err, "the charsmap", map.size);
+    return copy ? hf_tok_set_charsmap(t, (struct gguf_str){copy, map.size}, err) : MGPT_OK;
 }
 
 int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err)
@@ -184,7 +190,7 @@ int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err)
     if (n_pieces == 0)
         return broken(t, &c, err);
     t->sentencepiece = 1;
-    t->c->vocab.model = "llama";
+    t->scores = VOCAB_FLOATS;
     t->c->vocab.pre = "default";
     status = vocab_slots_init(&t->slots, t->c, t->file, n_pieces, t->n_rows, err);
     while (status == MGPT_OK && (got = next(&c, &f)) != 0) {

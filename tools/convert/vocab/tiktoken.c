@@ -203,7 +203,7 @@ static int tiktoken_read_all(struct reader *r, const char *pre, uint64_t n_rows,
     if (status == MGPT_OK)
         status = set_ids(r, err);
     if (status == MGPT_OK)
-        status = vocab_slots_finish(&r->slots, 0, err);
+        status = vocab_slots_finish(&r->slots, VOCAB_NO_SCORES, err);
     if (status < 0)
         return status;
     struct gguf_str name = {pre, strlen(pre)};

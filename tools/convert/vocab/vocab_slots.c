@@ -89,7 +89,7 @@ static int push_unused(struct vocab_slots *v, size_t id, mgpt_error *err)
     return ckpt_token(v->c, text, (size_t)n, TOKEN_UNUSED, err);
 }
 
-int vocab_slots_finish(struct vocab_slots *v, int scores, mgpt_error *err)
+int vocab_slots_finish(struct vocab_slots *v, enum vocab_scores scores, mgpt_error *err)
 {
     size_t n_unused = 0;
     int status = MGPT_OK;
@@ -100,7 +100,10 @@ int vocab_slots_finish(struct vocab_slots *v, int scores, mgpt_error *err)
             s->type ? ckpt_token(v->c, s->text.p, s->text.n, s->type, err) : push_unused(v, i, err);
         if (status == MGPT_OK)
             status = push_strips(v, i, err);
-        if (status == MGPT_OK && scores && !arr_push(v->c->vocab.scores, s->score))
+        if (status == MGPT_OK && scores && !arr_push(v->c->vocab.scores, (float)s->score))
+            status = err_memory(err, "the scores", sizeof s->score);
+        if (status == MGPT_OK && scores == VOCAB_DOUBLES &&
+            !arr_push(v->c->vocab.doubles, s->score))
             status = err_memory(err, "the scores", sizeof s->score);
     }
     if (n_unused)

@@ -15,7 +15,7 @@ enum { VOCAB_STRIP_LEFT = 1, VOCAB_STRIP_RIGHT = 2 };
 struct vocab_slot {
     struct gguf_str text; /* borrowed until vocab_slots_finish */
     int32_t type;         /* enum ckpt_token_type; 0: no token has this id */
-    float score;
+    double score;
     unsigned strips;
 };
 
@@ -45,6 +45,7 @@ int32_t vocab_slots_find(const struct vocab_slots *v, const char *text);
 
 /* Appends all tokens to c->vocab; an id without a token becomes an unused one, with a note. With
  * `scores`, they are appended, too. */
-int vocab_slots_finish(struct vocab_slots *v, int scores, mgpt_error *err);
+enum vocab_scores { VOCAB_NO_SCORES, VOCAB_FLOATS, VOCAB_DOUBLES /* and floats */ };
+int vocab_slots_finish(struct vocab_slots *v, enum vocab_scores scores, mgpt_error *err);
 
 #endif

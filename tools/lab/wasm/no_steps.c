@@ -82,7 +82,7 @@ int tok_charsmap_by_grapheme(const struct tok_charsmap *m)
 }
 
 int tok_charsmap_graphemes(const struct tok_charsmap *m, const char *p, size_t n,
-                           const struct text_sink *to)
+                           const struct charsmap_sink *to)
 {
     (void)m, (void)p, (void)n, (void)to;
     return MGPT_EFILE;

@@ -1,0 +1,272 @@
+"""Trains small tokenizers with Hugging Face's tokenizers and with sentencepiece, converts a tiny model with
+each, and compares the ids of random Unicode texts, and what they decode to.
+
+    python3 tests/quality/tok_ids.py build/tools/mgpt [NAME...] [--texts 1000] [--seed 1]
+
+Needs tokenizers, sentencepiece. Prints a line for each tokenizer; exits with 1 if any id differs.
+"""
+import argparse
+import ctypes
+import io
+import json
+import os
+import random
+import shutil
+import struct
+import subprocess
+import sys
+import tempfile
+
+import sentencepiece
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors"))
+from tok_corpus import CORPUS, cases  # noqa: E402
+
+PARSE_SPECIAL = 2
+LINES = [line for line in CORPUS.split("\n") if line] * 3
+
+
+# ---- tokenizers ----------------------------------------------------------------------------------
+
+def unigram(prepend="always", split=True, normalizer=None, post=False, added=(), **train):
+    """Hugging Face's Unigram with Metaspace."""
+    t = Tokenizer(models.Unigram())
+    if normalizer:
+        t.normalizer = normalizer
+    t.pre_tokenizer = pre_tokenizers.Metaspace(prepend_scheme=prepend, split=split)
+    t.decoder = decoders.Metaspace(prepend_scheme=prepend, split=split)
+    t.train_from_iterator(LINES, trainers.UnigramTrainer(
+        vocab_size=train.pop("vocab_size", 400), unk_token="<unk>", show_progress=False,
+        special_tokens=["<unk>", "<s>", "</s>"], **train))
+    if added:
+        t.add_tokens(list(added))
+    if post:
+        t.post_processor = processors.TemplateProcessing(
+            single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)])
+    return t
+
+
+def unigram_bytes(**how):
+    """The same with byte_fallback, which the trainer does not set."""
+    t = json.loads(unigram(**how).to_str())
+    model = t["model"]
+    model["byte_fallback"] = True
+    model["vocab"] += [["<0x%02X>" % b, -12.5] for b in range(256)]
+    t["decoder"] = {"type": "Sequence", "decoders": [
+        {"type": "ByteFallback"}, {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": True}]}
+    return Tokenizer.from_str(json.dumps(t))
+
+
+def ties():
+    """Scores of which sums are equal but for rounding."""
+    rng = random.Random(3)
+    words = ["a", "b", "aa", "ab", "ba", "aaa", "aba", "abab", "\u2581", "\u2581a", "\u2581b", "\u2581ab"]
+    vocab = [("<unk>", 0.0)] + [(w, -rng.random() * 0.3 - len(w.encode()) * 1.1) for w in words]
+    t = Tokenizer(models.Unigram(vocab, 0, False))
+    t.pre_tokenizer = pre_tokenizers.Metaspace(split=False)
+    t.decoder = decoders.Metaspace(split=False)
+    return t
+
+
+def spm(kind, **how):
+    """A sentencepiece model, as bytes."""
+    model = io.BytesIO()
+    options = dict(vocab_size=520 if how.get("byte_fallback") else 300, hard_vocab_limit=False, minloglevel=2, num_threads=1)
+    options.update(how)
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(LINES), model_writer=model, model_type=kind, **options)
+    return model.getvalue()
+
+
+def charsmap():
+    """nmt_nfkc, as sentencepiece has it."""
+    from sentencepiece import sentencepiece_model_pb2
+    m = sentencepiece_model_pb2.ModelProto()
+    m.ParseFromString(spm("unigram"))
+    return normalizers.Precompiled(m.normalizer_spec.precompiled_charsmap)
+
+
+TOKENIZERS = {
+    "unigram-always": lambda: unigram(),
+    "unigram-first": lambda: unigram("first"),
+    "unigram-never": lambda: unigram("never"),
+    "unigram-whole": lambda: unigram(split=False),
+    "unigram-first-whole": lambda: unigram("first", split=False),
+    "unigram-post": lambda: unigram(post=True),
+    "unigram-added": lambda: unigram(added=[AddedToken("<tool>", normalized=False), AddedToken("foo", normalized=False)]),
+    "unigram-bytes": lambda: unigram_bytes(),
+    "unigram-bytes-whole": lambda: unigram_bytes(split=False),
+    "unigram-nmt": lambda: unigram(normalizer=charsmap()),
+    "unigram-ties": ties,
+    "spm-unigram": lambda: spm("unigram"),
+    "spm-unigram-identity": lambda: spm("unigram", normalization_rule_name="identity", remove_extra_whitespaces=False),
+    "spm-unigram-bytes": lambda: spm("unigram", byte_fallback=True),
+    "spm-unigram-nfkc-cf": lambda: spm("unigram", normalization_rule_name="nmt_nfkc_cf", add_dummy_prefix=False),
+    "spm-unigram-user": lambda: spm("unigram", user_defined_symbols=["<sep>", "foo", "White Rabbit"]),
+    "spm-unigram-loose": lambda: spm("unigram", split_by_whitespace=False, vocab_size=400, max_sentencepiece_length=24),
+    "spm-bpe-nmt": lambda: spm("bpe", byte_fallback=True),
+    "spm-bpe-collapse": lambda: spm("bpe", normalization_rule_name="identity", byte_fallback=True),
+}
+
+
+# ---- texts ---------------------------------------------------------------------------------------
+
+SCRIPTS = [(0x20, 0x7E), (0xA0, 0x17F), (0x300, 0x36F), (0x370, 0x3FF), (0x400, 0x4FF), (0x590, 0x6FF), (0x900, 0x97F),
+           (0xAC00, 0xD7A3), (0x1100, 0x11FF), (0x2000, 0x206F), (0x2150, 0x24FF), (0x3000, 0x30FF), (0x4E00, 0x4FFF),
+           (0xF900, 0xFAFF), (0xFB00, 0xFDFF), (0xFE00, 0xFFEF), (0x1D400, 0x1D7FF), (0x1F300, 0x1F9FF), (0, 0x1F)]
+
+
+def random_text(rng):
+    parts = []
+    for _ in range(rng.randint(1, 12)):
+        kind = rng.randrange(6)
+        if kind == 0:
+            lo, hi = rng.choice(SCRIPTS)
+            parts.append("".join(chr(rng.randint(lo, hi)) for _ in range(rng.randint(1, 8))))
+        elif kind == 1:
+            code = rng.randrange(0x110000)
+            parts.append(chr(code) if not 0xD800 <= code < 0xE000 else "?")
+        elif kind == 2:
+            at = rng.randrange(len(CORPUS))
+            parts.append(CORPUS[at:at + rng.randint(1, 30)])
+        elif kind == 3:
+            parts.append(rng.choice([" ", "  ", "   ", "\n", "\t", "\u3000", "\u00a0", "\u2581", "\u2581\u2581", " \u2581"]))
+        elif kind == 4:
+            parts.append("".join(rng.choice("abAB ") for _ in range(rng.randint(1, 20))))
+        else:
+            parts.append(rng.choice(["<s>", "</s>", "<unk>", "<tool>", "foo", "<sep>", "White Rabbit", "<0x41>", "\r\n", "e\u0301",
+                                     "\u2460\u0301", "\u1100\u1161\u11a8", "don't", "U.S.A.", "3.14", "[UNK]", "[CLS]", "##a"]))
+    return "".join(parts)
+
+
+# ---- mgpt ----------------------------------------------------------------------------------------
+
+class Library:
+    def __init__(self, mgpt):
+        path = os.path.join(os.path.dirname(os.path.abspath(mgpt)), "..", "src", "libmgpt.so")
+        self.lib = ctypes.CDLL(path)
+        self.lib.mgpt_open.restype = ctypes.c_void_p
+        self.lib.mgpt_encode.restype = ctypes.c_int64
+        self.lib.mgpt_encode.argtypes = [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint,
+                                         ctypes.POINTER(ctypes.c_int32), ctypes.c_size_t, ctypes.c_void_p]
+        self.lib.mgpt_piece.restype = ctypes.c_void_p
+        self.lib.mgpt_piece.argtypes = [ctypes.c_void_p, ctypes.c_int32, ctypes.POINTER(ctypes.c_size_t)]
+        self.lib.mgpt_close.argtypes = [ctypes.c_void_p]
+
+    def open(self, path):
+        self.model = self.lib.mgpt_open(path.encode(), None, None)
+        if not self.model:
+            raise RuntimeError("mgpt_open failed: " + path)
+
+    def encode(self, text, flags):
+        data = text.encode()
+        ids = (ctypes.c_int32 * (4 * len(data) + 16))()
+        n = self.lib.mgpt_encode(self.model, data, len(data), flags, ids, len(ids), None)
+        return list(ids[:n]) if n >= 0 else "error %d" % n
+
+    def decode(self, ids):
+        out = b""
+        for i in ids:
+            n = ctypes.c_size_t()
+            p = self.lib.mgpt_piece(self.model, i, ctypes.byref(n))
+            out += ctypes.string_at(p, n.value)
+        return out.decode(errors="replace")
+
+    def close(self):
+        self.lib.mgpt_close(self.model)
+
+
+def write_model(path, n_vocab, tokenizer):
+    """A llama of one layer and width 4 with its tokenizer."""
+    square, layer = [4, 4], "model.layers.0."
+    shapes = {"model.embed_tokens.weight": [n_vocab, 4], "model.norm.weight": [4],
+              layer + "input_layernorm.weight": [4], layer + "post_attention_layernorm.weight": [4]}
+    for name in ("self_attn.q", "self_attn.k", "self_attn.v", "self_attn.o", "mlp.gate", "mlp.up", "mlp.down"):
+        shapes[layer + name + "_proj.weight"] = square
+    head, at = {}, 0
+    for name, shape in shapes.items():
+        n = 2 * shape[0] * (shape[1] if len(shape) > 1 else 1)
+        head[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, at + n]}
+        at += n
+    text = json.dumps(head).encode()
+    config = {"model_type": "llama", "architectures": ["LlamaForCausalLM"], "hidden_size": 4, "num_attention_heads": 1,
+              "num_hidden_layers": 1, "intermediate_size": 4, "vocab_size": n_vocab, "max_position_embeddings": 64,
+              "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True, "hidden_act": "silu"}
+    with open(path + "/model.safetensors", "wb") as f:
+        f.write(struct.pack("<Q", len(text)) + text + b"\x80\x3f" * (at // 2))
+    with open(path + "/config.json", "w") as f:
+        json.dump(config, f)
+    if isinstance(tokenizer, bytes):
+        with open(path + "/tokenizer.model", "wb") as f:
+            f.write(tokenizer)
+        with open(path + "/tokenizer_config.json", "w") as f:
+            json.dump({"add_bos_token": False, "add_eos_token": False}, f)
+    else:
+        tokenizer.save(path + "/tokenizer.json")
+
+
+# ---- comparing -----------------------------------------------------------------------------------
+
+def reference(tokenizer):
+    """(number of ids, encode, decode) of a tokenizer; the decoder is None where texts are normalised."""
+    if isinstance(tokenizer, bytes):
+        sp = sentencepiece.SentencePieceProcessor(model_proto=tokenizer)
+        return sp.get_piece_size(), sp.encode, None
+    t = Tokenizer.from_str(tokenizer.to_str())  # as the file is read
+    t.encode_special_tokens = False
+    return t.get_vocab_size(), lambda text: t.encode(text).ids, lambda ids: t.decode(ids, skip_special_tokens=True)
+
+
+def compare(library, mgpt, name, texts):
+    tokenizer = TOKENIZERS[name]()
+    n_vocab, encode, decode = reference(tokenizer)
+    folder = tempfile.mkdtemp()
+    try:
+        write_model(folder, n_vocab, tokenizer)
+        done = subprocess.run([mgpt, "convert", folder, folder + "/model.gguf"], capture_output=True, text=True)
+        if done.returncode:
+            print("%-24s refused: %s" % (name, done.stderr.strip().split("\n")[-1]))
+            return 1
+        library.open(folder + "/model.gguf")
+    finally:
+        shutil.rmtree(folder) if not os.environ.get("KEEP") else print(folder)
+    wrong = n_decoded = 0
+    before = [i for i in encode("e") if i > 2][-1:]  # Hugging Face drops spaces of a first token, also inside of it
+    flags = 0 if isinstance(tokenizer, bytes) else PARSE_SPECIAL  # sentencepiece knows none in texts
+    for text in texts:
+        if name == "unigram-post" and text.startswith("<s>"):
+            continue  # mgpt adds no second BOS
+        want, ours = encode(text), library.encode(text, flags)
+        if want != ours:
+            wrong += 1
+            if wrong <= 3:
+                print("%s: %r\n  expected %s\n  found    %s" % (name, text, want, ours))
+        elif decode and decode(before + want) != library.decode(before + want):
+            n_decoded += 1
+            if n_decoded <= 3:
+                print("%s: %r decodes\n  expected %r\n  found    %r" % (
+                    name, text, decode(before + want), library.decode(before + want)))
+    library.close()
+    print("%-24s %d tokens, %d texts, %d wrong, %d decoded wrong" % (name, n_vocab, len(texts), wrong, n_decoded))
+    return wrong + n_decoded
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("mgpt")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--texts", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    texts = cases(100) + [random_text(rng) for _ in range(options.texts)]
+    library = Library(options.mgpt)
+    names = [n for n in TOKENIZERS if not options.names or any(n.startswith(p) for p in options.names)]
+    bad = sum(compare(library, options.mgpt, name, texts) > 0 for name in names)
+    print("%d tokenizers, %d with differences" % (len(names), bad))
+    return 1 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
