@@ -502,6 +502,7 @@ async function inFirefox(file) {
         for (const room of ROOMS) {
             await firefox.eval(`document.getElementById('tab-${room}').click()`);
             assert((await firefox.eval(`document.querySelector('.room:not([hidden])').textContent`)).length > 40, room);
+            if (shots) await new Promise((done) => setTimeout(done, 1000)); // every card is drawn when the page rests (style.css)
             if (shots) await firefox.shot(path.join(shots, `firefox-${room}.png`));
         }
     } finally {
