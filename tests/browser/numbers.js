@@ -173,11 +173,35 @@ test('examples that mgpt attend has too are the same', () => {
     }
 });
 
+const { LessonMath, LessonOne, LessonTwo } = parts(['numbers', 'lesson_parts', 'lesson_one', 'lesson_two'], '{ LessonMath, LessonOne, LessonTwo }');
+
+test('attention in float64 is mgpt attend, to float32', () => {
+    const eye = LessonData.projection('identity', 4), three = LessonData.EXAMPLES.find((e) => e.name === 'causal').x;
+    for (const options of [[], ['--wq', 'flip'], ['--tau', '0.3'], ['--heads', '2']]) {
+        const want = JSON.parse(execFileSync(mgpt, ['attend', 'causal', ...options, '--json'], { encoding: 'utf8' }));
+        const got = LessonMath.attend({ X: three, WQ: options[1] === 'flip' ? LessonData.projection('flip', 4) : eye, WK: eye, WV: eye,
+            tau: options[0] === '--tau' ? 0.3 : 0, causal: true, heads: want.heads.length });
+        want.heads.forEach((head, n) => head.a.forEach((row, i) => row.forEach((w, j) => assert(Math.abs(w - got.weights[n][i][j]) < 1e-6, `${options} ${n} ${i} ${j}`))));
+    }
+    assert.deepStrictEqual(LessonMath.softmax([-Infinity, -Infinity]), [0, 0]);
+});
+
+test('the lessons’ tables: names by letter, four heads on anna', () => {
+    const { letters, counts } = LessonOne.bigrams('Emma  anna');
+    assert.deepStrictEqual(letters, ['.', 'a', 'e', 'm', 'n']);
+    assert.deepStrictEqual(counts, [[0, 1, 1, 0, 0], [2, 0, 0, 0, 1], [0, 0, 0, 1, 0], [0, 1, 0, 1, 0], [0, 1, 0, 0, 1]]);
+    LessonTwo.HEADS.forEach((head, n) => {
+        const out = execFileSync(mgpt, ['repl', path.join(root, 'weights/names.gguf')], { input: `anna\n/a 0 ${n}\n`, encoding: 'utf8', stdio: ['pipe', 'pipe', 'ignore'] });
+        const rows = out.split('\n').filter((l) => /^\d+ (<BOS>|")/.test(l)).map((l) => l.replace(/^\S+ \S+/, '').match(/\d\.\d{4}/g).map(Number));
+        assert.deepStrictEqual(rows, head, `head ${n}`);
+    });
+});
+
 test('the lines that the page quotes are in src/page/page.inc', () => {
     const forward = fs.readFileSync(path.join(root, 'src/page/page.inc'), 'utf8').split('\n').map((l) => l.trim().split(/ {2,}/)[0]);
     for (const [title, , , line] of Block.STAGES) assert(forward.includes(line), `${title}: ${line}`);
     const { cell, walk } = parts(['numbers', 'home_cell', 'home_walk'], '{ cell: HomeCell.CODE, walk: HomeWalk.LINES }');
-    for (const line of [...Object.values(cell), ...walk]) assert(forward.includes(line), line);
+    for (const line of [...Object.values(cell), ...walk, ...LessonTwo.LINES]) assert(forward.includes(line), line);
 });
 
 test('the engine’s arithmetic on one number: fma rounds once, chains, exp', () => {

@@ -15,6 +15,7 @@ const { Firefox } = require('./firefox.js');
 const { test, finish } = require('../lab/report.js');
 const figures = require('./figures.js');
 const home = require('./home.js');
+const reading = require('./lessons.js');
 
 const [mgpt, native, root, shots] = process.argv.slice(2);
 if (shots) fs.mkdirSync(shots, { recursive: true });
@@ -481,6 +482,7 @@ async function recorded() {
     await visit(lab(weights('names'), 'recorded', '-p', 'anna', '--static'), '', async (page) => {
         assert.match(await page.text('#mode'), /recorded this page shows one run and does not recompute/);
         for (const room of ROOMS) await looks(page, 'recorded', room, 1440);
+        await page.eval(`App.set({ view: 'predict' })`);
         await page.press('s');
         assert.match(await message(page), /recorded run: nothing is computed here/);
         await page.eval(`App.set({ view: 'attention' })`);
@@ -566,6 +568,9 @@ async function main() {
     for (const [name, body] of Object.entries(figures.long)) await test(`figures of a long text: ${name}`, () => visit(verses, '#view=attention&layer=1&head=0&query=103', body));
     await test('a frame in another page', () => figures.framed(chrome, tmp, (name, ...options) => lab(weights('names'), name, '-p', 'anna', ...options)));
     await test('axe: no violation of WCAG 2.1 AA', () => figures.axe(chrome, [names, shakespeare], ROOMS));
+    for (const name of ['tasks', 'known', 'byKeyboard', 'byPointer', 'widths']) await test(`the lessons: ${name}`, () => visit(names, '#view=lessons', reading[name]));
+    await test('the lessons: addresses', () => visit(names, '#view=lessons', (page) => reading.addresses(page, names)));
+    await test('the lessons without WebAssembly', () => reading.alone(chrome, names));
     await test('the picture of six layers: sums', () => visit(shakespeare, '', home.sums));
     await test('hostile tokens', hostile);
     await test('thirteen layers', strips);

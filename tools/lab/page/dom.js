@@ -40,7 +40,7 @@ const Dom = (() => {
             tag === 'th' ? { scope: 'col' } : exact(c), c);
         return h('table.plain' + kind + (rows.some((r) => (r.cells || r).some(isBar)) ? '.wide' : ''), null,
             caption && h('caption', null, caption),
-            h('thead', null, h('tr', null, head.map((c, i) => cell('th', c, i)))),
+            h('thead', null, h('tr', null, head.map((c, i) => cell(c === '' ? 'td' : 'th', c, i)))),
             h('tbody', null, rows.map((row) => {
                 const cells = row.cells || row;
                 return h('tr' + (row.selected ? '.selected' : '') + (row.dim ? '.dim' : ''), null,

@@ -54,10 +54,10 @@ const Glossary = (() => {
     const describe = (word, name) => Dom.h('dfn', { tabindex: 0, 'data-term': name, 'aria-describedby': 'tip', on: {
         pointerenter: (e) => show(e.target), pointerleave: hide, focus: (e) => show(e.target), blur: hide, keydown: (e) => e.key === 'Escape' && hide() } }, word);
 
-    // A text as nodes, the first use of each term explained.
-    function text(string) {
+    // A text as nodes, the first use of each term explained. used: terms that need it no more.
+    function text(string, used = new Set()) {
         if (!tip) document.body.append(tip = Dom.h('div#tip', { role: 'tooltip', hidden: true }));
-        const out = [], used = new Set();
+        const out = [];
         let rest = String(string);
         for (let m = PATTERN.exec(rest); m; m = PATTERN.exec(rest)) {
             const name = PLAIN.get(m[0].toLowerCase());

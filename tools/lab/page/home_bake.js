@@ -19,6 +19,12 @@ const HomeBake = (() => {
     // Of a share from 0 to 1.
     const shareColour = (v, dark) => Colour.of(dark).shares[Math.round(255 * v)];
 
+    // Of a number in terms of the largest, from -1 to 1.
+    function signColour(v, dark) {
+        if (dark !== isDark) build(dark);
+        return tables.signs[Math.round(127.5 + 127.5 * Math.sign(v) * Math.min(1, Math.abs(v)) ** 0.8)];
+    }
+
     // Before a frame: colours of the theme; images of an earlier run are dropped (keys name the theme).
     function begin(dark) {
         spent = performance.now();
@@ -112,5 +118,5 @@ const HomeBake = (() => {
 
     const scale = (name) => [0, 32, 64, 96, 128, 160, 192, 224, 255].map((i) => Colour.css(tables[name][i])).join(', ');
 
-    return { begin, image, rgb, scale, shareColour };
+    return { begin, image, rgb, scale, shareColour, signColour };
 })();

@@ -1,178 +1,164 @@
 'use strict';
-// Attention without a model: small matrices through the engine's own kernels, stage by stage.
+// The room of lessons: a path from zero on one page, with figures that compute, tasks that are checked, and
+// links to the same thing in the model of the page. It needs no model and no engine.
 const Lessons = (() => {
-    const { h, fill, button, check, select, slider, card, table, bar } = Dom;
-    const STAGES = [['qkv', 'Q, K, V'], ['s', 'raw scores'], ['scaled', 'scaled'], ['masked', 'mask'], ['a', 'softmax'], ['out', 'output']];
+    const { h, fill } = Dom;
+    const LIST = [...LessonOne.LIST, ...LessonTwo.LIST], BENCH = { id: 'matrices', title: 'Your own matrices' };
+    const ALL = [...LIST, BENCH];
+    const solved = new Set(), sections = new Map(), links = new Map(), bridges = [], later = new Map();
+    const el = {};
+    let current = '', drawn = null, wanted = '';
 
-    const now = { example: null, x: [], labels: null, w: { wq: 'identity', wk: 'identity', wv: 'identity' }, tau: 0, causal: false,
-        heads: 1, seed: 1, shown: new Set(STAGES.map((s) => s[0])), query: 0, key: 0, head: 0 };
-    const el = {}, matrices = new Map();
+    const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
-    const label = (i) => (now.labels ? `${i} ${now.labels[i]}` : `token ${i}`);
+    // ---- where the reader is ----
 
-    function weights(key) {
-        const w = now.w[key];
-        return typeof w === 'string' ? LessonData.projection(w, now.x[0].length, now.seed * 3 + 'qkv'.indexOf(key[1])) : w;
+    function mark(id) {
+        current = id;
+        for (const [name, a] of links) if (name === id) a.setAttribute('aria-current', 'true');
+        else a.removeAttribute('aria-current');
+        const a = links.get(id), box = el.nav;
+        if (a && box.scrollWidth > box.clientWidth) Dom.center(box, a.parentNode);
     }
 
-    function load(name) {
-        const e = LessonData.EXAMPLES.find((x) => x.name === name) || LessonData.EXAMPLES[0];
-        Object.assign(now, { example: e, x: e.x.map((r) => r.slice()), labels: e.labels || null, tau: 0, causal: Boolean(e.causal),
-            heads: e.heads || 1, query: e.x.length - 1, key: 0, head: 0, shown: new Set(e.show || STAGES.map((s) => s[0])),
-            w: { wq: e.wq || 'identity', wk: e.wk || 'identity', wv: e.wv || 'identity' } });
-        build();
-        show();
+    // Says it to the address, too.
+    function reached(id) {
+        if (id === current) return;
+        mark(id);
+        App.state.lesson = id;
+        App.tell();
     }
 
-    // ---- the stages ----
-
-    function matrix(key, name) {
-        if (!matrices.has(key)) matrices.set(key, Matrix.create(name, { id: `lesson-${key}` }));
-        return matrices.get(key);
+    function go(id, focus) {
+        const section = sections.get(id);
+        if (!section) return;
+        wanted = id;
+        reached(id);
+        section.scrollIntoView({ behavior: focus && !calm() ? 'smooth' : 'instant', block: 'start' });
+        if (focus) section.querySelector('h2').focus({ preventScroll: true });
     }
 
-    function put(key, name, m, { rowName = 'token', colName = 'dim', square = false, head = 0, masked = null, sizes = false } = {}) {
-        const flat = m.map((r) => Array.from(r)).flat().filter(Number.isFinite), [low, high] = Numbers.range(flat);
-        const limit = Math.max(Math.abs(low), Math.abs(high)), component = matrix(key, name);
-        component.update({ rows: m.length, cols: m[0].length, rowName, colName, rowLabel: label, colLabel: square ? label : String,
-            value: (i, j) => m[i][j], masked, scale: sizes ? Colour.sequential(0, 1) : Colour.diverging(limit, App.state.dark),
-            selected: [now.query, square ? now.key : -1],
-            onSelect: (i, j) => {
-                now.query = i;
-                now.head = head;
-                if (square) now.key = j;
-                show();
-            } });
-        return h('div.step', null, h('h4', null, name), component.el);
+    // The lesson whose beginning is the last above the upper third.
+    function look() {
+        if (!el.root.offsetParent || document.hidden) return;
+        let at = ALL[0].id;
+        for (const [id, section] of sections) if (section.getBoundingClientRect().top < innerHeight / 3) at = id;
+        if (innerHeight + scrollY >= document.documentElement.scrollHeight - 4 && wanted) at = wanted;
+        else wanted = '';
+        reached(at);
     }
 
-    function ofHead(r, i) {
-        const many = now.heads > 1 ? `, head ${i}` : '', square = { rowName: 'query', colName: 'key', square: true, head: i };
-        const future = (a, b) => (now.causal && b > a ? 'hidden' : ''), out = [];
-        if (now.shown.has('s')) out.push(put(`s${i}`, `S = Q Kᵀ${many}`, r.scores[i], square));
-        if (now.shown.has('scaled')) out.push(put(`t${i}`, `S / τ, τ = ${Numbers.fixed(r.tau)}${many}`, r.scaled[i], square));
-        if (now.shown.has('masked') && now.causal) out.push(put(`m${i}`, `masked${many}`, r.masked[i], { ...square, masked: future }));
-        if (now.shown.has('a')) out.push(put(`a${i}`, `A = softmax, row by row${many}`, r.weights[i], { ...square, sizes: true,
-            masked: (a, b) => (now.causal && b > a ? 'shown' : '') }));
-        if (now.shown.has('out')) out.push(put(`o${i}`, `A V${many}`, r.headOut[i], { rowName: 'query' }));
-        return h('div.series', null, out);
+    function link(id) {
+        const lesson = ALL.find((l) => l.id === id);
+        return h('a', { href: `#view=lessons&lesson=${id}`, on: { click: (e) => {
+            e.preventDefault();
+            go(id, true);
+        } } }, LIST.includes(lesson) ? `${LIST.indexOf(lesson) + 1}. ${lesson.title}` : lesson.title);
     }
 
-    // The score of the chosen query and key, dimension by dimension, and the mix of values of the
-    // query.
-    function details(r) {
-        const d = r.q[0].length / now.heads, out = r.headOut[now.head][now.query], at = now.head * d;
-        const q = Array.from(r.q[now.query]).slice(at, at + d), k = Array.from(r.k[now.key]).slice(at, at + d);
-        const products = q.map((x, e) => x * k[e]), high = Math.max(...products.map(Math.abs)) || 1;
-        const dv = out.length, w = r.weights[now.head][now.query], masked = now.causal && now.key > now.query;
-        const values = r.v.map((row) => Array.from(row).slice(now.head * dv, now.head * dv + dv));
-        return h('div.columns', null, card('Query · key', null, h('p.lead', null, `query ${label(now.query)}, key ${label(now.key)}` +
-            (now.heads > 1 ? `, head ${now.head}` : '')),
-        table(null, ['dim', 'q', 'k', 'q × k', ''], products.map((p, e) => [at + e, Numbers.fixed(q[e]), Numbers.fixed(k[e]), Numbers.fixed(p),
-            bar(p / high, true)]).concat([['sum', '', '', Numbers.fixed(r.scores[now.head][now.query][now.key]), ''],
-            ['/ τ', '', '', Numbers.fixed(r.scaled[now.head][now.query][now.key]), ''],
-            ['weight', '', '', masked ? '0 (masked)' : Numbers.fixed(w[now.key]), '']]))),
-        card('Values, mixed', null, h('p.lead', null, `what query ${label(now.query)} gets`),
-            h('div.scroll', null, table(null, ['key', 'weight', ''].concat(values[0].map((_, e) => `w v ${e}`)), values.map((v, j) => ({ selected:
-                j === now.key, cells: [label(j), Numbers.fixed(w[j]), bar(w[j])].concat(v.map((x) => Numbers.fixed(w[j] * x))) })).concat([
-                { selected: true, cells: ['A V', '', ''].concat(Array.from(out, (x) => Numbers.fixed(x))) }])))));
+    // ---- a lesson ----
+
+    function count() {
+        fill(el.count, `${solved.size} of ${LIST.length} tasks solved`);
+        for (const [id, a] of links) a.classList.toggle('solved', solved.has(id));
     }
 
-    function show() {
-        let r;
-        try {
-            r = Engine.attend({ X: now.x, WQ: weights('wq'), WK: weights('wk'), WV: weights('wv'), tau: now.tau, causal: now.causal,
-                heads: now.heads });
-        } catch (e) {
-            return fill(el.out, h('p.bad', null, e.message));
+    // What a lesson makes itself with.
+    function tools(lesson) {
+        const used = new Set();
+        return {
+            link,
+            say: (...texts) => LessonParts.say(used, ...texts),
+            pair: (words, figure) => [h('div.lwords', null, words), figure],
+            task: (text, check, hint, ...more) => LessonParts.task(text, check, hint, () => {
+                solved.add(lesson.id);
+                count();
+            }, ...more),
+            later: (fn) => later.set(lesson.id, fn), // when it is first seen: what takes some milliseconds
+        };
+    }
+
+    // The way to the same thing in the model of this page.
+    function bridge({ text, label, layers, to }) {
+        if (room.alone || (layers && !Engine.info.layers)) return null;
+        const a = h('a', { href: '#', on: { click: (e) => {
+            if (e.ctrlKey || e.metaKey || e.shiftKey) return;
+            e.preventDefault();
+            scrollTo(0, 0);
+            App.set(to(App.state));
+        } } }, `${label} →`);
+        bridges.push([a, to]);
+        return h('section.lbridge', null, h('h3', null, 'In your model'), h('p', null, text), h('p', null, a));
+    }
+
+    function section(lesson, i) {
+        const parts = lesson.make(tools(lesson)), next = ALL[i + 1], next2 = h('p.lnext', null, 'Next: ', link(next.id));
+        const [task, ...rest] = parts.slice(1), over = lesson.bridge && bridge(lesson.bridge);
+        return h('section.lesson', { id: `lesson-${lesson.id}`, 'aria-labelledby': `title-${lesson.id}` },
+            h('h2', { id: `title-${lesson.id}`, tabindex: -1 }, h('span', null, String(i + 1)), ' ', lesson.title),
+            h('div.lpair', null, parts[0], h('div.lends', null, task, rest, over, next2)));
+    }
+
+    function firstSight(entries) {
+        for (const e of entries) {
+            const id = e.target.id.replace('lesson-', ''), fn = e.isIntersecting && later.get(id);
+            if (!fn) continue;
+            later.delete(id);
+            fn();
         }
-        const first = now.shown.has('qkv') ? h('div.series', null, put('q', 'Q = X W_Q', r.q), put('k', 'K = X W_K', r.k), put('v', 'V = X W_V', r.v)) : [];
-        const focus = document.activeElement && document.activeElement.closest('.matrix'), id = focus && focus.id;
-        fill(el.out, first, r.scores.map((_, i) => ofHead(r, i)),
-            now.shown.has('out') && now.heads > 1 ? put('all', 'heads side by side', r.out, { rowName: 'query' }) : [], details(r));
-        if (id) document.querySelector(`#${id} td[tabindex="0"]`)?.focus({ preventScroll: true });
-        el.tau.set(now.tau || r.tau, now.tau ? Numbers.fixed(now.tau, 2) : `√d = ${Numbers.fixed(r.tau)}`);
-        return undefined;
     }
 
-    // ---- controls ----
-
-    function input(i, j) {
-        const box = h('input.cell', { type: 'number', step: 'any', value: now.x[i][j], 'aria-label': `X, token ${i}, dimension ${j}` });
-        box.addEventListener('input', () => {
-            if (box.value !== '' && Number.isFinite(Number(box.value))) {
-                now.x[i][j] = Number(box.value);
-                show();
-            }
-        });
-        return box;
-    }
-
-    function projectionOf(key, name) {
-        const options = LessonData.names(now.x[0].length).map((n) => [n, n]);
-        if (typeof now.w[key] !== 'string') options.push(['given', 'of this example']);
-        const given = now.w[key];
-        return select(name, options, typeof given === 'string' ? given : 'given', (v) => {
-            now.w[key] = v === 'given' ? given : v;
-            show();
-        }).el;
-    }
-
-    function toggle(key, name) {
-        return check(name, now.shown.has(key), (on) => {
-            if (on) now.shown.add(key);
-            else now.shown.delete(key);
-            show();
-        }).el;
-    }
-
-    // Rebuilds what depends on the example.
-    function build() {
-        const d = now.x[0].length, heads = [];
-        for (let n = 1; n <= d; n++) if (d % n === 0) heads.push([String(n), `${n} head${n > 1 ? 's' : ''}`]);
-        fill(el.about, now.example.about);
-        fill(el.x, table(null, ['X'].concat(now.x[0].map((_, j) => `dim ${j}`)), now.x.map((row, i) => [label(i)].concat(row.map((_, j) => input(i, j))))));
-        el.tau = slider('τ', { min: 0.1, max: 5, step: 0.05, value: 1, id: 'lesson-tau', show: (v) => Numbers.fixed(v, 2), on: (v) => {
-            now.tau = v;
-            show();
-        } });
-        fill(el.controls, projectionOf('wq', 'W_Q'), projectionOf('wk', 'W_K'), projectionOf('wv', 'W_V'),
-            select('Heads', heads, String(now.heads), (v) => {
-                now.heads = Number(v);
-                now.head = 0;
-                show();
-            }).el, check('causal mask', now.causal, (on) => {
-                now.causal = on;
-                show();
-            }).el, el.tau.el, button('τ = √d', () => {
-                now.tau = 0;
-                show();
-            }), button('Resample', () => {
-                now.seed++;
-                if (!Object.values(now.w).includes('random')) now.x = LessonData.random(now.seed, now.x.length, d);
-                build();
-                show();
-            }, { id: 'lesson-resample', title: 'other random projections, or another X where none is random' }));
-        fill(el.toggles, 'Show: ', STAGES.map(([key, name]) => toggle(key, name)));
-        for (const b of el.presets.children) b.setAttribute('aria-pressed', b.dataset.name === now.example.name);
+    function contents() {
+        for (const [i, l] of ALL.entries()) {
+            const a = link(l.id);
+            fill(a, h('span', { 'aria-hidden': 'true' }, i < LIST.length ? String(i + 1) : '+'), ' ', l.title);
+            links.set(l.id, a);
+        }
+        el.nav = h('ol', { role: 'list' }, [...links.values()].map((a) => h('li', null, a)));
+        el.count = h('p.lcount', { role: 'status' });
+        return h('nav.lnav', { 'aria-label': 'lessons' }, el.nav, el.count);
     }
 
     function mount(root) {
-        for (const name of ['about', 'x', 'controls', 'toggles', 'out', 'presets']) el[name] = h(name === 'about' ? 'p.lead' : `div.${name}`);
-        el.controls.classList.add('row');
-        el.toggles.classList.add('row');
-        fill(el.presets, LessonData.EXAMPLES.map((e) => button(e.title, () => load(e.name), { 'data-name': e.name })));
-        root.append(card('Attention on small matrices', 'No model: the engine’s kernels, as mgpt attend runs them. Change any number.',
-            el.presets, el.about, h('div.row', null, h('div.scroll', null, el.x)), el.controls, el.toggles), el.out);
+        el.root = root;
+        root.classList.add('lessons');
+        const page = h('div.lpage'), nav = contents();
+        fill(page, h('section.lintro', null, h('h2', null, 'From counting letters to a GPT'),
+            h('p', null, 'Twelve short lessons. Every figure computes its numbers here, while you move it. Each lesson ends with a task that is checked, and with the place where your own model does the same. Nothing is sent anywhere.')));
+        for (const [i, lesson] of LIST.entries()) {
+            sections.set(lesson.id, section(lesson, i));
+            page.append(sections.get(lesson.id));
+        }
+        const bench = h('section.lesson.lbench', { id: 'lesson-matrices', 'aria-labelledby': 'title-matrices' }, h('h2', { id: 'title-matrices', tabindex: -1 }, 'Your own matrices'));
+        sections.set('matrices', bench);
+        LessonBench.mount(bench);
+        page.append(bench);
+        root.append(nav, page);
+        count();
+        mark(ALL[0].id);
+        const seen = new IntersectionObserver(firstSight, { rootMargin: '300px' });
+        for (const id of later.keys()) seen.observe(sections.get(id));
+        let frame = 0;
+        addEventListener('scroll', () => { frame ||= requestAnimationFrame(() => { frame = 0; look(); }); }, { passive: true });
+        addEventListener('beforeprint', () => firstSight([...later.keys()].map((id) => ({ target: sections.get(id), isIntersecting: true }))));
     }
-
-    let drawn = null;
 
     function update(state) {
-        if (!now.example) load('identity');
-        else if (drawn !== state.dark) show();
+        for (const [a, to] of bridges) a.href = Link.format({ ...state, ...to(state) });
+        if (drawn !== state.dark) {
+            if (drawn === null) LessonBench.load('identity');
+            else LessonBench.show();
+            for (const fn of LessonParts.redraws) fn();
+        }
         drawn = state.dark;
+        if (state.lesson && state.lesson !== current) go(state.lesson, false);
     }
 
-    return { id: 'lessons', title: 'Lessons', mount, update, load };
+    function load(example) {
+        LessonBench.load(example);
+        go('matrices', false);
+    }
+
+    const room = { id: 'lessons', title: 'Lessons', alone: false, mount, update, load }; // alone: there is no model to go to
+    return room;
 })();

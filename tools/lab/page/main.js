@@ -49,6 +49,7 @@ const Main = (() => {
         }
         for (const [id, root] of mounted) root.hidden = id !== room.id;
         document.documentElement.classList.toggle('at-home', room === Home);
+        document.documentElement.classList.toggle('at-lessons', room === Lessons);
         for (const tab of $('tabs').children) {
             const on = tab.dataset.room === room.id;
             tab.setAttribute('aria-selected', on);
@@ -57,7 +58,7 @@ const Main = (() => {
         }
         $('rooms').setAttribute('aria-labelledby', `tab-${room.id}`);
         showEdits(state);
-        if (room !== Home) Strip.update(state);
+        if (room !== Home && room !== Lessons) Strip.update(state);
         room.update(state);
     }
 
@@ -96,6 +97,7 @@ const Main = (() => {
         const here = ROOMS.find((r) => r.id === App.state.view);
         if (here.key && here.key(e)) return e.preventDefault();
         const named = KEYS.find((k) => k[0] === e.key && k[2]), move = MOVES[e.key], room = ROOMS[Number(e.key) - 1];
+        if (here === Lessons && !room && !['t', '?'].includes(e.key)) return undefined; // the text is not shown there
         if (named) named[2]();
         else if (move) App.set({ [move[0]]: Math.max(0, App.state[move[0]] + move[1]) });
         else if (e.key === '.') Strip.step(1);
@@ -123,10 +125,10 @@ const Main = (() => {
         return Engine.prompt.length ? Array.from(Engine.prompt) : [Math.max(0, Engine.info.bos)];
     }
 
-    function fromAddress() {
-        const { ids, edits, example, ...rest } = Link.parse(location.hash || beginning);
+    function fromAddress(hash = location.hash) {
+        const { ids, edits, example, ...rest } = Link.parse(hash || beginning);
         const begin = firstTokens();
-        const all = { cell: '', walk: 0, ...rest, ids: ids || begin, edits: (edits || []).map((e) => Link.fill(e, ids || begin, rest.other || [])) };
+        const all = { cell: '', walk: 0, lesson: '', ...rest, ids: ids || begin, edits: (edits || []).map((e) => Link.fill(e, ids || begin, rest.other || [])) };
         if (all.step === undefined) all.step = all.ids.length;
         if (all.query === undefined) all.query = all.step - 1;
         if (!App.set({ ...all, prompt: all.ids.length })) {
@@ -161,15 +163,34 @@ const Main = (() => {
             App.on(show);
             fromAddress();
             document.addEventListener('keydown', onKey);
-            window.addEventListener('hashchange', fromAddress);
+            window.addEventListener('hashchange', (e) => fromAddress(new URL(e.newURL).hash)); // location.hash may be written by now
             matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { applyTheme(); App.tell(); });
             tellHeight();
             performance.mark('ready');
             document.documentElement.dataset.ready = 'yes';
         } catch (e) {
-            App.say(e.message, true);
+            lessonsOnly();
+            App.say(`${e.message.replace(/\.$/, '')}. The lessons need no model.`, true);
             document.documentElement.dataset.ready = 'failed';
         }
+    }
+
+    // Without an engine or a model.
+    function lessonsOnly() {
+        const root = h('div.room'), told = () => { App.state.lesson = Link.parse(location.hash).lesson || ''; };
+        Object.assign(App.state, { view: 'lessons', ids: [], edits: [] });
+        document.documentElement.classList.add('at-lessons');
+        document.documentElement.classList.remove('at-home');
+        told();
+        fill($('tabs'), h('button', { type: 'button', role: 'tab', id: 'tab-lessons', 'aria-selected': 'true', 'aria-controls': 'rooms' }, Lessons.title));
+        $('rooms').setAttribute('aria-labelledby', 'tab-lessons');
+        fill($('rooms'), root);
+        Lessons.alone = true;
+        Lessons.mount(root);
+        App.on(Lessons.update);
+        Lessons.update(App.state);
+        window.addEventListener('hashchange', () => { told(); Lessons.update(App.state); });
+        $('keys').hidden = true;
     }
 
     return { start };

@@ -4,7 +4,7 @@
 // and no engine.
 const Link = (() => {
     const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature', 'walk'];
-    const WORDS = { view: /^[a-z]+$/, what: /^(weights|rows|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/,
+    const WORDS = { view: /^[a-z]+$/, what: /^(weights|rows|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/, lesson: /^[a-z]+$/,
         cell: /^\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
 
     function editText(e) {
@@ -63,7 +63,8 @@ const Link = (() => {
 
     function format(s) {
         const parts = s.view === 'home' ? home(s) : [`view=${s.view}`];
-        for (const key of s.view === 'home' ? [] : ['layer', 'head', 'query', 'key']) parts.push(`${key}=${s[key]}`);
+        if (s.view === 'lessons' && s.lesson) parts.push(`lesson=${s.lesson}`);
+        for (const key of s.view === 'home' || s.view === 'lessons' ? [] : ['layer', 'head', 'query', 'key']) parts.push(`${key}=${s[key]}`);
         if (s.step < s.ids.length) parts.push(`step=${s.step}`);
         if (s.what) parts.push(`what=${s.what}`);
         const edits = s.edits.filter((e) => e.kind !== 'steer'); // no address holds a vector
@@ -77,7 +78,7 @@ const Link = (() => {
 })();
 
 const App = (() => {
-    const state = { view: 'home', cell: '', walk: 0, ids: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: '', future: '0',
+    const state = { view: 'home', cell: '', walk: 0, lesson: '', ids: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: '', future: '0',
         edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
     const listeners = [], undo = [];
     let hooks = new Set(), changed = 0, address = 0, known = { list: [], ids: [], edits: null };
