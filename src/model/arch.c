@@ -13,6 +13,8 @@ static const struct arch rows[] = {
      .act = ACT_RELU},
     {.name = "llama", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_ADJACENT)},
     {.name = "gpt2", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH},
+    {.name = "biogpt", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_ERF,
+     .embd_root = 1},
     {.name = "qwen2", .bit = ARCH_QWEN2, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
     {.name = "qwen3", .bit = ARCH_QWEN3, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
     {.name = "gemma3", .bit = ARCH_GEMMA3, RMS, .final_norm = 1, .act = ACT_GELU_TANH,

@@ -154,7 +154,7 @@ def gguf_models(root):
 
         split = [apart_all]
         if arch in ("gpt2", "gptneox", "phi2", "phi3", "starcoder2", "starcoder", "bloom", "mpt", "gptj", "falcon", "arcee",
-                    "nemotron", "jais2", "chatglm", "glm4"):
+                    "nemotron", "jais2", "chatglm", "glm4", "biogpt"):
             split.append(together)
         for i, optional in enumerate(split):
             yield "%s-all-%d" % (arch, i), gguf_model(root, arch, optional)
@@ -183,7 +183,7 @@ def gguf_models(root):
 def sizes_of(config, layers):
     """The sizes in a configuration, and small ones that are equal where these are."""
     get = config.get
-    heads = get("num_attention_heads") or get("n_head") or get("num_heads") or get("n_heads")
+    heads = get("num_attention_heads") or get("attention_heads") or get("n_head") or get("num_heads") or get("n_heads")
     key_heads = get("num_key_value_heads") or get("num_kv_heads") or heads
     key_heads = 1 if get("multi_query") and not get("new_decoder_architecture") else key_heads
     width = get("hidden_size") or get("n_embd") or get("d_model")
@@ -201,7 +201,7 @@ def sizes_of(config, layers):
     sizes = {2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
              get("vocab_size"): 8, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
              context: 6, context + 2: 8, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
-    new = {"vocab_size": 8, "num_attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
+    new = {"vocab_size": 8, "num_attention_heads": small_heads, "attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
            "intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,
            "rotary_dim": 2, "num_hidden_layers": layers, "n_layers": layers, "n_heads": small_heads, "d_model": small,

@@ -89,7 +89,7 @@ def parts(model):
     inner = model.base_model
     inner = getattr(inner, "decoder", inner)
     layers = next(getattr(inner, name) for name in ("h", "blocks", "layers") if hasattr(inner, name))
-    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f"):
+    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f", "layer_norm"):
         if hasattr(inner, name):
             return layers, getattr(inner, name)
     raise SystemExit(f"{type(model).__name__}: no final norm")
@@ -394,6 +394,12 @@ def models():
             **shape(24, 3, 1, 26, layers=3), head_dim=8, rms_norm_eps=1e-5, sliding_window=7,
             layer_types=["full_attention", "sliding_attention", "sliding_attention"], rope_parameters=LLAMA3),
             dict(patterns=(0, 1))),
+        "biogpt": (hf.BioGptConfig(
+            hidden_size=18, num_attention_heads=3, num_hidden_layers=2, intermediate_size=26, vocab_size=33,
+            max_position_embeddings=32, bos_token_id=0, eos_token_id=1), dict(patterns=())),
+        "xglm": (hf.XGLMConfig(
+            d_model=18, attention_heads=3, num_layers=2, ffn_dim=26, vocab_size=33, max_position_embeddings=32,
+            bos_token_id=0, eos_token_id=1), dict(patterns=())),
     }
 
 

@@ -185,6 +185,19 @@ def opt(d):
                         _remove_final_layer_norm=d.chance(0.1))
 
 
+def biogpt(d):
+    keys = d.shape(kv=False, even=False)
+    return hf.BioGptConfig(**keys | dict(pad_token_id=1), hidden_act=d.act('gelu'), scale_embedding=d.chance(0.9))
+
+
+def xglm(d):
+    keys = d.shape(kv=False, even=False)
+    return hf.XGLMConfig(d_model=keys['hidden_size'], attention_heads=keys['num_attention_heads'], num_layers=d.layers,
+                         ffn_dim=keys['intermediate_size'], vocab_size=keys['vocab_size'],
+                         max_position_embeddings=d.n_ctx, activation_function=d.act('gelu'), pad_token_id=1,
+                         tie_word_embeddings=d.chance(0.7), scale_embedding=d.chance(0.9))
+
+
 def phi3(d):
     keys = d.shape()
     rotated = some_rotated(d, 0.75, 0.5, 1.0)
@@ -293,7 +306,7 @@ TYPES = {
         use_bias=d.chance(0.7), sliding_window=d.of([None, 9]))),
     'stablelm': plain(hf.StableLmConfig, more=lambda d: partial(
         d, 'use_qkv_bias', 'qk_layernorm', 'use_parallel_residual')),
-    'opt': opt, 'bloom': bloom, 'mpt': mpt, 'falcon': falcon,
+    'opt': opt, 'biogpt': biogpt, 'xglm': xglm, 'bloom': bloom, 'mpt': mpt, 'falcon': falcon,
     'cohere': plain(hf.CohereConfig, more=lambda d: dict(
         logit_scale=d.real(0.05, 1), **d.bias('attention_bias', 'use_qk_norm'))),
     'cohere2': plain(hf.Cohere2Config, more=lambda d: dict(

@@ -104,6 +104,7 @@ static const struct arch {
     {"microgpt", "relu", .embd_norm = 1, .no_final_norm = 1},
     {"llama", "silu", .pairs = 1},
     {"gpt2", "gelu_tanh", .layer_norm = 1},
+    {"biogpt", "gelu_erf", .layer_norm = 1, .embd_root = 1},
     {"qwen2", "silu", .pairs = 2},
     {"qwen3", "silu", .pairs = 2},
     {"gemma3", "gelu_tanh", .pairs = 2, .full_every = 6, .local_base = 10000, .embd_root = 1},

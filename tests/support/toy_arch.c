@@ -10,6 +10,8 @@ static const struct toy_arch rows[] = {
     {.name = "gpt2", .layer_norm = 1, .final_norm = 1, .place = PLACE_LEARNED, .fused = 1,
      .activation = "gelu_tanh"},
     {.name = "llama", .final_norm = 1, .place = PLACE_ADJACENT, .gated = 1, .activation = "silu"},
+    {.name = "biogpt", .layer_norm = 1, .final_norm = 1, .place = PLACE_LEARNED, .fused = 1,
+     .activation = "gelu_erf", .embd_root = 1},
     {.name = "qwen2", .final_norm = 1, .place = PLACE_HALVES, .qkv_biases = 1, .gated = 1,
      .activation = "silu"},
     {.name = "qwen3", .final_norm = 1, .place = PLACE_HALVES, .qk = QK_PER_HEAD, .gated = 1,

@@ -200,7 +200,7 @@ static void read_words(struct toy_spec *s, const struct gguf *g)
         "gemma2",    "phi3",    "stablelm",   "gptj",     "starcoder",  "bloom",         "mpt",
         "command-r", "cohere2", "falcon",     "nanochat", "arcee",      "nemotron",      "jais2",
         "ernie4_5",  "helium",  "seed_oss",   "chatglm",  "glm4",       "hunyuan-dense", "exaone",
-        "exaone4",   "minicpm", "vaultgemma", NULL};
+        "exaone4",   "minicpm", "vaultgemma", "biogpt",   NULL};
     static const char *const acts[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf", NULL};
     char parallel[80];
     s->arch = known(g, "general.architecture", archs);

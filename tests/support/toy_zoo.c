@@ -264,6 +264,10 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "vaultgemma, caps, every other layer a window of 18", .arch = "vaultgemma",
      .n_layer = 3, .n_embd = 18, .n_head = 4, .n_head_kv = 2, .head_dim = 6, .n_ff = 26,
      .n_ctx = 80, .n_vocab = 65, .window = 18, .attn_cap = 1.5, .softcap = 2, .tied = 1},
+    [ZOO_BIOGPT] = {
+     .label = "biogpt, embeddings times the root of their width", .arch = "biogpt", .n_layer = 2,
+     .n_embd = 20, .n_head = 4, .n_ff = 41, .n_ctx = 80, .n_vocab = 65, .tied = 1, .biases = 1,
+     .separate = 1},
     [ZOO_NANOCHAT_2025] = {
      .label = "nanochat of 2025", .arch = "nanochat", .n_layer = 2, .n_embd = 24, .n_head = 2,
      .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .eps = 0x1p-23, .softcap = 15},

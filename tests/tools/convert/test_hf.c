@@ -144,6 +144,8 @@ static const struct config_case {
     {"cwm", "layer_types", "null", "layer_types: missing"},
     {"cwm", "sliding_window", "null", "sliding_window: expected 1 or more"},
     {"vaultgemma", "attn_logit_softcapping", "null", NULL},
+    {"biogpt", "scale_embedding", "false", "scale_embedding: false is not supported"},
+    {"xglm", "max_position_embeddings", "1000000000", "a table of positions that large"},
     {"starcoder2", "use_bias", "false", "not part of a starcoder2"},
     {"mistral_yarn", "attn_logit_softcapping", "5", "attn_logit_softcapping: this value is not"},
     {"llama", "rope_parameters", "{\"rope_type\":\"linear\"}", "config.json: factor: missing"},

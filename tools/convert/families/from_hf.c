@@ -204,9 +204,13 @@ static void strip_prefixes(struct hf_model *m)
 /* Masks and tables of the forward pass that old files carry. */
 static void skip_buffers(struct state *s)
 {
-    static const char *const suffixes[] = {".attn.bias",           ".attn.masked_bias",
-                                           ".attention.bias",      ".attention.masked_bias",
-                                           ".rotary_emb.inv_freq", ".rotary.inv_freq"};
+    static const char *const suffixes[] = {".attn.bias",
+                                           ".attn.masked_bias",
+                                           ".attention.bias",
+                                           ".attention.masked_bias",
+                                           ".rotary_emb.inv_freq",
+                                           ".rotary.inv_freq",
+                                           "embed_positions.weights"};
     for (size_t i = 0; i < HF_COUNT(suffixes); i++)
         state_skip_suffix(s, suffixes[i]);
 }

@@ -1,25 +1,32 @@
-/* Hugging Face families of 2021 to 2023 around GPT-2: OPT, GPT-J, CodeGen, GPTBigCode (StarCoder),
+/* Hugging Face families of 2021 to 2023 around GPT-2: OPT, BioGPT, XGLM, GPT-J, CodeGen, GPTBigCode (StarCoder),
  * BLOOM, MPT, Falcon. See hf.h.
  *
- * OPT is a GPT-2 with ReLU, q, k, v apart, and positions whose first two rows are never used. GPT-J
+ * OPT is a GPT-2 with ReLU, q, k, v apart, and positions whose first two rows are never used. BioGPT
+ * and XGLM multiply embeddings by the root of their width; XGLM computes its positions. GPT-J
  * and CodeGen rotate adjacent components and have parallel branches with one norm. GPTBigCode is a
  * GPT-2 with plain matrices and one KV head. BLOOM and MPT have ALiBi instead of position embeddings.
  */
 #include "base/error.h"
 #include "convert/families/hf.h"
 
-static const struct state_row opt_rows[] = {
-    {"embed_tokens", "token_embd", 'V', 'E', 0},
-    {"layers.N.self_attn_layer_norm", "blk.N.attn_norm", 0, 'E', STATE_BIAS},
-    {"layers.N.self_attn.q_proj", "blk.N.attn_q", 'Q', 'E', HF_ENABLE_BIAS},
-    {"layers.N.self_attn.k_proj", "blk.N.attn_k", 'K', 'E', HF_ENABLE_BIAS},
-    {"layers.N.self_attn.v_proj", "blk.N.attn_v", 'K', 'E', HF_ENABLE_BIAS},
-    {"layers.N.self_attn.out_proj", "blk.N.attn_output", 'E', 'Q', HF_ENABLE_BIAS},
-    {"layers.N.final_layer_norm", "blk.N.ffn_norm", 0, 'E', STATE_BIAS},
-    {"layers.N.fc1", "blk.N.ffn_up", 'F', 'E', HF_ENABLE_BIAS},
-    {"layers.N.fc2", "blk.N.ffn_down", 'E', 'F', HF_ENABLE_BIAS},
-    {"final_layer_norm", "output_norm", 0, 'E', STATE_BIAS},
-};
+#include <math.h>
+
+/* clang-format off */
+#define OPT_ROWS(final)                                                                            \
+    {"embed_tokens", "token_embd", 'V', 'E', 0},                                                   \
+    {"layers.N.self_attn_layer_norm", "blk.N.attn_norm", 0, 'E', STATE_BIAS},                      \
+    {"layers.N.self_attn.q_proj", "blk.N.attn_q", 'Q', 'E', HF_ENABLE_BIAS},                       \
+    {"layers.N.self_attn.k_proj", "blk.N.attn_k", 'K', 'E', HF_ENABLE_BIAS},                       \
+    {"layers.N.self_attn.v_proj", "blk.N.attn_v", 'K', 'E', HF_ENABLE_BIAS},                       \
+    {"layers.N.self_attn.out_proj", "blk.N.attn_output", 'E', 'Q', HF_ENABLE_BIAS},                \
+    {"layers.N.final_layer_norm", "blk.N.ffn_norm", 0, 'E', STATE_BIAS},                           \
+    {"layers.N.fc1", "blk.N.ffn_up", 'F', 'E', HF_ENABLE_BIAS},                                    \
+    {"layers.N.fc2", "blk.N.ffn_down", 'E', 'F', HF_ENABLE_BIAS},                                  \
+    {final, "output_norm", 0, 'E', STATE_BIAS}
+/* clang-format on */
+
+static const struct state_row opt_rows[] = {OPT_ROWS("final_layer_norm")};
+static const struct state_row biogpt_rows[] = {OPT_ROWS("layer_norm")};
 
 /* clang-format off */
 #define GPTJ_BLOCK                                                                                 \
@@ -137,6 +144,51 @@ static int opt_positions(struct hf_model *m, mgpt_error *err)
     if (state_check_shape(part.tensor, (uint64_t)hp->n_ctx + 2, hp->n_embd, err) < 0)
         return MGPT_EFILE;
     return state_put(m->c, "position_embd.weight", hp->n_embd, &part, 1, 0, err);
+}
+
+/* A program that names an epsilon and computes with LayerNorm's own. */
+static int biogpt(struct hf_model *m, mgpt_error *err)
+{
+    int scaled;
+    if (hf_flag(m->cfg.text, "scale_embedding", 1, &scaled, err) < 0)
+        return MGPT_EFILE;
+    if (!scaled)
+        return hf_refuse("scale_embedding", "false is not supported", err);
+    m->c->hp.norm_eps = 1e-5F;
+    return MGPT_OK;
+}
+
+enum { MAX_SINUSOIDS = 1 << 26 };
+
+/* XGLM's positions: the sines of all frequencies, then the cosines. Position i is the third of its
+ * own counting, as in OPT. `source` is the width. */
+static void sinusoid_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    uint64_t width = *(const uint64_t *)t->source, half = width / 2;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t row = (first + i) / width, column = (first + i) % width;
+        double turn = exp(-(double)(column % half) * log(10000) / (double)(half - 1));
+        double angle = (double)(row + 2) * turn;
+        out[i] = (float)(column < half ? sin(angle) : cos(angle));
+        if (column == 2 * half)
+            out[i] = 0;
+    }
+}
+
+static int sinusoids(struct hf_model *m, mgpt_error *err)
+{
+    const struct ckpt_hparams *hp = &m->c->hp;
+    if (hp->n_embd < 4 || (uint64_t)hp->n_embd * hp->n_ctx > MAX_SINUSOIDS)
+        return hf_refuse("max_position_embeddings",
+                         "a table of positions that large or narrow is "
+                         "not supported",
+                         err);
+    uint64_t *width = ckpt_alloc(m->c, 1, sizeof *width);
+    if (!width)
+        return err_memory(err, "positions", sizeof *width);
+    *width = hp->n_embd;
+    struct ckpt_tensor from = {.values = sinusoid_values, .source = width};
+    return ckpt_add(m->c, "position_embd.weight", hp->n_embd, hp->n_ctx, from, err);
 }
 
 /* The rotation has no settings but its width. */
@@ -265,6 +317,18 @@ static const struct hf_keys opt_keys = {.n_embd = "hidden_size",
                                         .n_ff = "ffn_dim",
                                         .n_ctx = "max_position_embeddings",
                                         .activation = "activation_function"};
+static const struct hf_keys biogpt_keys = {.n_embd = "hidden_size",
+                                           .n_layer = "num_hidden_layers",
+                                           .n_head = "num_attention_heads",
+                                           .n_ff = "intermediate_size",
+                                           .n_ctx = "max_position_embeddings",
+                                           .activation = "hidden_act"};
+static const struct hf_keys xglm_keys = {.n_embd = "d_model",
+                                         .n_layer = "num_layers",
+                                         .n_head = "attention_heads",
+                                         .n_ff = "ffn_dim",
+                                         .n_ctx = "max_position_embeddings",
+                                         .activation = "activation_function"};
 static const struct hf_keys gptj_keys = {.n_embd = "n_embd",
                                          .n_layer = "n_layer",
                                          .n_head = "n_head",
@@ -302,6 +366,7 @@ static const struct hf_keys falcon_keys = {.n_embd = "hidden_size",
 static const struct hf_rope_keys falcon_rope = {"rope_theta", "partial_rotary_factor", 10000, 1};
 
 static const char *const opt_prefixes[] = {"model.", "decoder.", NULL};
+static const char *const biogpt_prefixes[] = {"biogpt.", "model.", NULL};
 static const char *const gptj_prefixes[] = {"transformer.", NULL};
 
 #define GPTJ(rows) gptj_prefixes, "lm_head.weight", HF_ROWS(rows)
@@ -309,6 +374,11 @@ static const char *const gptj_prefixes[] = {"transformer.", NULL};
 const struct hf_family hf_gptj_families[] = {
     {"opt", "gpt2", &opt_keys, "gelu_tanh", opt_prefixes, "lm_head.weight", .tied = 1,
      HF_ROWS(opt_rows), .biases = HF_ENABLE_BIAS, .configure = opt, .put = opt_positions},
+    {"biogpt", "biogpt", &biogpt_keys, "gelu_erf", biogpt_prefixes, "output_projection.weight",
+     .tied = 1, HF_ROWS(biogpt_rows), .biases = HF_ENABLE_BIAS, .configure = biogpt,
+     .put = opt_positions},
+    {"xglm", "biogpt", &xglm_keys, "gelu_erf", biogpt_prefixes, "lm_head.weight", .tied = 1,
+     HF_ROWS(biogpt_rows), .biases = HF_ENABLE_BIAS, .configure = biogpt, .put = sinusoids},
     {"gptj", "gptj", &gptj_keys, "gelu_tanh", GPTJ(gptj_rows), .configure = gptj},
     {"codegen", "gptj", &gptj_keys, "gelu_tanh", GPTJ(codegen_rows), .configure = gptj,
      .put = codegen_qkv},
