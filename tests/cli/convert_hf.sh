@@ -20,7 +20,9 @@ converts()
 # stay below 2e-5 where logits are a few units.
 computes()
 {
-    converts 0 'wrote model.gguf' "$1" model.gguf || return 1
+    type=$(grep -o -e '--type [a-z0-9]*' "$1/options" 2>/dev/null) # quantised ones, to be compared as floats
+    # shellcheck disable=SC2086
+    converts 0 'wrote model.gguf' "$1" model.gguf $type || return 1
     run check -m model.gguf "$1/ref.npz" --tol 2e-5
     [ "$code" -eq 0 ] && grep -q '^verdict *same' "$tmp/out"
 }
@@ -46,6 +48,30 @@ for name in gpt2 llama; do
 done
 rm gpt2/config.json
 check "Flax without config.json" converts 3 'side file config.json: not beside the input' gpt2/flax_model.msgpack no.gguf
+
+# ---- quantised ----
+
+# bits FILE: the hash of its logits.
+bits() { "$MGPT" check --self "$1" | tail -n 1 | cut -d' ' -f1; }
+
+# exact NAME TYPES: as floats, its weights are those of NAME/plain, bit by bit; kept as they are, too.
+exact()
+{
+    rm -rf a b *.gguf
+    mkdir a b && cp -R "$golden/$1" a/model && cp -R "$golden/$1/plain" b/model
+    converts 0 'wrote floats.gguf' a/model floats.gguf --type f32 &&
+        converts 0 'wrote plain.gguf' b/model plain.gguf --type f32 && cmp floats.gguf plain.gguf || return 1
+    converts 0 "matrices have the exact values as $2" a/model kept.gguf || return 1
+    run convert kept.gguf kept32.gguf --type f32
+    [ -n "$(bits plain.gguf)" ] && [ "$(bits kept32.gguf)" = "$(bits plain.gguf)" ]
+}
+check "GPTQ, symmetric" exact gptq_sym "7 Q4_0"
+check "GPTQ, activation order: some matrices have no blocks" exact gptq_order "2 F32, 5 Q5_0"
+check "GPTQ, version 2, 3 bits, a group per row" exact gptq_v2 "7 Q4_0"
+check "GPTQ, 8 bits" exact gptq_8bit "7 Q8_0"
+check "AWQ" exact awq "7 Q5_0"
+check "MLX, 2 to 8 bits" exact mlx "2 F32, 6 Q4_1, 1 Q5_1"
+rm -rf a b *.gguf
 
 # ---- one model, many names ----
 

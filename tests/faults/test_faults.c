@@ -95,6 +95,8 @@ static const struct sweep sweeps[] = {
     {"convert", cmd_convert, "@tests/fixtures/convert/v2.bin x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "%config.json x.gguf", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/qwen2_sharded x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/golden/gptq_order x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/golden/mlx x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/gpt_neox x.gguf --no-tokenizer --type q4_0", NULL, SWEEP_PLAIN, 1},
     {"convert", cmd_convert, "@tests/golden/llama x.gguf --no-tokenizer --lora @tests/fixtures/lora/llama_dora", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/llama x.gguf --no-tokenizer --lora @tests/fixtures/lora/llama/lora.gguf", NULL, SWEEP_PLAIN, 0},

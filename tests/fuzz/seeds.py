@@ -149,14 +149,10 @@ def smaller_torch(path):
 def golden():
     """The models of tests/golden with smaller sizes."""
     for directory in sorted(glob.glob(os.path.join(ROOT, "tests/golden/*/"))):
-        name, tensors = os.path.basename(directory.rstrip("/")), {}
+        name = os.path.basename(directory.rstrip("/"))
         if not os.path.exists(directory + "config.json"):
             continue
-        for path in glob.glob(directory + "*.safetensors"):
-            data = get(path)
-            tensors.update(json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]]))
-        config, header, data = tiny_models.hf_model(json.loads(get(directory + "config.json")), tensors)
-        config, weights = json.dumps(config, separators=(",", ":")).encode(), safetensors(header, data)
+        config, weights = tiny_models.hf_files(directory)
         put("safetensors", name, parts([("model.safetensors", weights), ("config.json", config)]))
         put("hf_json", name, parts([("config.json", config), ("model.safetensors", weights)]))
         gguf(name, [("config.json", config), ("model.safetensors", weights)])

@@ -4,7 +4,9 @@ GGUF models are made from the tables in the source, src/model/arch.c (architectu
 is added there has a seed at once. Hugging Face models are those of tests/golden and PyTorch's those of
 tests/fixtures/torch with smaller sizes. Standard library only.
 """
+import glob
 import io
+import json
 import math
 import os
 import pickle
@@ -12,6 +14,8 @@ import re
 import struct
 import zipfile
 from collections import OrderedDict
+
+from formats import get, safetensors
 
 # ---- GGUF ----
 
@@ -355,3 +359,15 @@ def torch_model(data, by):
     for mark in re.finditer(b"PK\1\2", bytes(out)):
         out[mark.start() + 16:mark.start() + 20] = bytes(4)
     return bytes(out)
+
+
+def hf_files(directory):
+    """config.json and the tensors of a model of tests/golden, made smaller; those of a quantised one as they are."""
+    config, tensors = json.loads(get(directory + "config.json")), {}
+    if "quantization" in config or "quantization_config" in config:
+        return get(directory + "config.json"), get(directory + "model.safetensors")
+    for path in glob.glob(directory + "*.safetensors"):
+        data = get(path)
+        tensors.update(json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]]))
+    config, header, data = hf_model(config, tensors)
+    return json.dumps(config, separators=(",", ":")).encode(), safetensors(header, data)

@@ -155,7 +155,7 @@ TEST(entries)
         const char *tensor, *key, *json, *expected;
     } cases[] = {
         {Q0, "dtype", "\"I32\"", "q_proj.weight: element type I32, expected F32"},
-        {Q0, "dtype", "\"U32\"", "q_proj.weight: element type other, expected F32"},
+        {Q0, "dtype", "\"U32\"", "q_proj.weight: element type U32, expected F32"},
         {Q0, "shape", "[576]", "q_proj.weight: shape [576], expected [24, 24]"},
         {Q0, "shape", "[12,48]", "q_proj.weight: shape [12, 48], expected [24, 24]"},
         {Q0, "shape", "[24,24,1]", "q_proj.weight: shape [24, 24, 1], expected [24, 24]"},

@@ -56,6 +56,9 @@ struct ckpt_tensor;
  * compressed one) sets the checkpoint's `failed`; no other can fail. */
 typedef void ckpt_values_fn(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out);
 
+/* The same as blocks of t->type: first and n are whole blocks. */
+typedef void ckpt_blocks_fn(const struct ckpt_tensor *t, uint64_t first, size_t n, uint8_t *out);
+
 struct ckpt_tensor {
     char name[CKPT_MAX_NAME + 1];
     uint32_t n_dims;
@@ -64,6 +67,7 @@ struct ckpt_tensor {
     const struct dtype *type; /* element type of the source: what --type keep writes */
     const uint8_t *bytes;     /* the values in file order, encoded as `type`, or NULL: */
     ckpt_values_fn *values;   /* how to get at them, from */
+    ckpt_blocks_fn *blocks;   /* (as `type`, exactly; NULL: type->from_float) */
     const void *source;
     uint64_t at;
     int exact; /* --type keep keeps the type of a vector, too: the source is GGUF */

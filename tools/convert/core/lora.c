@@ -105,6 +105,7 @@ int lora_change(struct checkpoint *c, struct ckpt_tensor *t, const struct lora_c
     *l = (struct lora_tensor){.base = *t, .change = *change, .last = last};
     t->type = dtype_find(DTYPE_F32);
     t->bytes = NULL;
+    t->blocks = NULL;
     t->values = lora_values;
     t->source = l;
     t->at = 0;

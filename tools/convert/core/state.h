@@ -27,6 +27,7 @@ enum state_type {
     STATE_I8,
     STATE_U8,
     STATE_BOOL,
+    STATE_U32,
     STATE_OTHER, /* known to its container by name only; cannot be read */
     STATE_N_TYPES
 };
@@ -34,6 +35,17 @@ enum state_type {
 /* "F32", and the bytes of one element (0 for STATE_OTHER). */
 const char *state_type_name(enum state_type type);
 size_t state_type_bytes(enum state_type type);
+
+/* A matrix that is stored in a way of its own: quantised. Rows are those of `shape`. */
+struct state_packed {
+    const struct dtype *type; /* holds all values exactly */
+    /* Values [first, first + n) of a row. */
+    void (*values)(const struct state_packed *p, uint64_t row, uint64_t first, size_t n,
+                   float *out);
+    /* The same as blocks of `type`: first and n are whole blocks. NULL: type is F32. */
+    void (*blocks)(const struct state_packed *p, uint64_t row, uint64_t first, size_t n,
+                   uint8_t *out);
+};
 
 struct state_tensor {
     const char *name; /* NUL-terminated, without the prefixes of state_add */
@@ -44,6 +56,7 @@ struct state_tensor {
     struct span bytes; /* element [0, ..., 0] is at its start; holds the last one, too */
     int used;          /* by a mapping */
     const char *alias; /* what state_find knows it by; NULL: its name */
+    const struct state_packed *packed; /* NULL: values are at `bytes`; else type is STATE_OTHER */
 };
 
 struct state_name {

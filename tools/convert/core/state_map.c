@@ -39,7 +39,7 @@ static int check_part(const struct state_tensor *t, const struct state_row *row,
 {
     if (row->flags & STATE_FIRST_ROWS && t->n_dims == 2 && t->shape[0] > n_out)
         n_out = t->shape[0];
-    if (n_out && row->flags & STATE_TRANSPOSED)
+    if (n_out && row->flags & STATE_TRANSPOSED && !t->packed) /* packed: as [n_out, n_in] */
         return state_check_shape(t, n_in, n_out, err);
     return state_check_shape(t, n_out, n_in, err);
 }
@@ -98,7 +98,7 @@ static int part_of(struct state *s, const struct state_row *row, uint32_t layer,
         return state_missing(from, err);
     if (part->tensor && check_part(part->tensor, row, n_out, n_in, err) < 0)
         return MGPT_EFILE;
-    part->transposed = n_out && row->flags & STATE_TRANSPOSED;
+    part->transposed = n_out && row->flags & STATE_TRANSPOSED && !part->tensor->packed;
     state_row_part(row, hp, part);
     return 1;
 }

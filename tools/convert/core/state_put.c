@@ -12,7 +12,8 @@
 #include <string.h>
 
 struct part {
-    const uint8_t *data; /* NULL: zeros */
+    const uint8_t *data;               /* NULL: zeros, or */
+    const struct state_packed *packed; /* what knows the values */
     enum state_type type;
     uint64_t start, n_rows;            /* rows of the result */
     uint64_t row, column;              /* strides in bytes */
@@ -58,6 +59,10 @@ static uint64_t source_row(const struct part *p, uint64_t r)
 static void row_values(const struct part *p, uint64_t row, uint64_t first, size_t n, float *out)
 {
     const struct dtype *type = state_dtype(p->type);
+    if (p->packed) {
+        p->packed->values(p->packed, source_row(p, row), first, n, out);
+        return;
+    }
     if (!p->data) {
         memset(out, 0, n * sizeof *out);
         return;
@@ -93,6 +98,23 @@ static void stack_values(const struct ckpt_tensor *t, uint64_t first, size_t n, 
     }
     for (size_t i = 0; s->plus != 0 && i < n; i++)
         out[i] += s->plus;
+}
+
+/* All parts are packed, of one type with blocks, which rows are a whole number of. */
+static void stack_blocks(const struct ckpt_tensor *t, uint64_t first, size_t n, uint8_t *out)
+{
+    const struct stack *s = t->source;
+    const struct part *p = s->parts;
+    uint64_t row = first / s->width, column = first % s->width;
+    for (size_t done = 0; done < n; row++, column = 0) {
+        uint64_t left = s->width - column;
+        size_t run = left < n - done ? (size_t)left : n - done;
+        while (row - p->start >= p->n_rows)
+            p++;
+        p->packed->blocks(p->packed, source_row(p, row - p->start), column, run, out);
+        out += run / t->type->block * t->type->block_bytes;
+        done += run;
+    }
 }
 
 /* ---- checking -------------------------------------------------------------------------------- */
@@ -138,6 +160,9 @@ static int set_part(struct part *p, const struct state_part *part, const char *g
         return does_not_fit(part, gguf_name, err);
     if (!t)
         return MGPT_OK;
+    p->packed = t->packed;
+    if (p->packed)
+        return MGPT_OK;
     if (t->type > STATE_F64)
         return ckpt_refuse_tensor(err, t->name, "element type %s, expected F32, F16, BF16 or F64",
                                   state_type_name(t->type));
@@ -164,9 +189,10 @@ static const struct dtype *common_type(const struct stack *s)
 {
     const struct dtype *type = NULL;
     for (size_t i = 0; i < s->n_parts; i++) {
-        if (!s->parts[i].data)
+        const struct part *p = &s->parts[i];
+        if (!p->data && !p->packed && !s->parts->packed) /* zeros: of any type without blocks */
             continue;
-        const struct dtype *own = state_dtype(s->parts[i].type);
+        const struct dtype *own = p->packed ? p->packed->type : state_dtype(p->type);
         if (!own || (type && own != type))
             return dtype_find(DTYPE_F32);
         type = own;
@@ -203,7 +229,11 @@ static struct ckpt_tensor source_of(struct stack *s, float plus)
     s->plus = plus;
     if (s->n_parts == 1 && plus == 0 && own && is_plain(p, s->width))
         return (struct ckpt_tensor){.type = own, .bytes = p->data + p->first * p->row};
-    return (struct ckpt_tensor){.type = common_type(s), .values = stack_values, .source = s};
+    const struct dtype *type = common_type(s);
+    return (struct ckpt_tensor){.type = type,
+                                .values = stack_values,
+                                .blocks = type->block > 1 ? stack_blocks : NULL,
+                                .source = s};
 }
 
 int state_source(struct checkpoint *c, const struct state_tensor *t, struct ckpt_tensor *from,

@@ -250,6 +250,13 @@ static void write_chunk(struct stream *s, const struct ckpt_tensor *t, const str
                         uint64_t first, size_t n)
 {
     size_t n_bytes = n / to->block * to->block_bytes;
+    if (t->blocks && to == t->type) {
+        t->blocks(t, first, n, s->encoded);
+        gguf_data(&s->w, s->encoded, n_bytes);
+        to->to_float(s->encoded, s->values, n);
+        s->n_bad += count_bad(s->values, n);
+        return;
+    }
     ckpt_values(t, first, n, s->values);
     uint64_t n_bad = count_bad(s->values, n);
     s->n_bad += n_bad;

@@ -48,6 +48,9 @@ static int find_family(struct hf_model *m, mgpt_error *err)
         if (at < sizeof names)
             at += (size_t)snprintf(names + at, sizeof names - at, " %s", f->model_type);
     }
+    if (strcmp(m->cfg.model_type, "bitnet") == 0)
+        return ckpt_refuse(err, "config.json: model_type bitnet is not supported: its matrices "
+                                "multiply activations rounded to 8 bits per token");
     return ckpt_refuse(err, "config.json: model_type %.24s is not supported; these are:%s",
                        m->cfg.model_type, names);
 }
@@ -56,16 +59,9 @@ static int find_family(struct hf_model *m, mgpt_error *err)
 
 /* Keys that mean another forward pass in any model. */
 static const char *const refused[] = {
-    "quantization_config",
-    "num_experts",
-    "num_local_experts",
-    "n_routed_experts",
-    "add_cross_attention",
-    "is_encoder_decoder",
-    "use_qk_norm",
-    "attention_sinks",
-    "use_bidirectional_attention",
-    "attn_logit_softcapping",
+    "num_experts",         "num_local_experts",           "n_routed_experts",
+    "add_cross_attention", "is_encoder_decoder",          "use_qk_norm",
+    "attention_sinks",     "use_bidirectional_attention", "attn_logit_softcapping",
 };
 
 static int refuse_features(const struct hf_model *m, mgpt_error *err)
@@ -75,7 +71,7 @@ static int refuse_features(const struct hf_model *m, mgpt_error *err)
     for (size_t i = 0; status == MGPT_OK && i < HF_COUNT(refused); i++)
         if (strcmp(refused[i], known) != 0)
             status = hf_must_be_off(m->cfg.text, refused[i], err);
-    return status == MGPT_OK ? hf_must_be_off(m->cfg.root, "quantization_config", err) : status;
+    return status;
 }
 
 static int read_activation(struct hf_model *m, mgpt_error *err)
@@ -277,6 +273,7 @@ static int put_tensors(struct hf_model *m, mgpt_error *err)
     if (status == MGPT_OK && m->family->put)
         status = m->family->put(m, err);
     skip_buffers(&m->state);
+    hf_skip_zero_biases(&m->state);
     snprintf(what, sizeof what, "%s of %u layers", m->family->model_type, m->c->hp.n_layer);
     return status == MGPT_OK ? state_check_used(&m->state, what, err) : status;
 }
@@ -309,6 +306,8 @@ static int from_hf_read_model(struct hf_model *m, const struct parts *parts, mgp
         status = hf_weights_sharded(m, parts->index, err);
     else if (status == MGPT_OK && !parts->state)
         status = hf_weights(m, parts->tensors, err);
+    if (status == MGPT_OK)
+        status = hf_unpack(m, err);
     if (status == MGPT_OK)
         status = put_tensors(m, err);
     if (status < 0 || m->in->options->given & OPT_NO_TOKENIZER)

@@ -126,4 +126,13 @@ int hf_add_file(struct state *s, struct span bytes, mgpt_error *err);
 /* The same out of an index: model.safetensors.index.json. */
 int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err);
 
+/* ---- hf_quant.c: GPTQ, AWQ, MLX -------------------------------------------------------------- */
+
+/* Of a quantised model: puts matrices in the place of the tensors that they are made of. Errors: a
+ * scheme that is not read, by its name. */
+int hf_unpack(struct hf_model *m, mgpt_error *err);
+
+/* Marks biases of such matrices that are all zeros, which AutoGPTQ writes for layers without one. */
+void hf_skip_zero_biases(struct state *s);
+
 #endif

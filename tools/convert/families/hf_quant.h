@@ -1,0 +1,36 @@
+/* Quantised matrices of Hugging Face directories: GPTQ, AWQ (gemm) and MLX (affine).
+ *
+ * hf_quant.c finds the tensors that make a matrix and checks them; hf_packed.c computes its values.
+ * With q the stored number, s the scale and z the zero or b the bias of its group, a weight is
+ *     GPTQ, AWQ: s (q - z)     MLX: s q + b
+ * as real numbers, rounded to float32: never rounded to half precision in between. With half-precision
+ * scales a product is exact in float32.
+ */
+#ifndef MGPT_CONVERT_HF_QUANT_H
+#define MGPT_CONVERT_HF_QUANT_H
+
+#include "convert/core/state.h"
+
+enum hf_scheme { HF_GPTQ, HF_AWQ, HF_MLX };
+
+/* Numbers of `bits` bits follow each other in little-endian 32-bit words, the first in the lowest bits:
+ *     GPTQ   q: down a column of [n_in * bits / 32, n_out]; z - plus: along [n_groups, n_out * bits / 32]
+ *     AWQ    q and z along [.., n_out / 8]; the nibbles of a word are columns 0 2 4 6 1 3 5 7
+ *     MLX    q along [n_out, n_in * bits / 32]
+ * Scales are [n_groups, n_out], those and the biases of MLX [n_out, n_groups]. */
+struct hf_packed {
+    struct state_packed base; /* the first member: base.values gets its address */
+    enum hf_scheme scheme;
+    unsigned bits; /* 2 to 8 */
+    uint64_t n_in, n_out, n_groups, group;
+    const uint8_t *q, *zeros, *scales; /* zeros: the biases of MLX */
+    const uint8_t *g_idx;       /* int32 [n_in] below n_groups; NULL: column i has i / group */
+    enum state_type scale_type; /* of the biases as well */
+    unsigned plus;
+};
+
+/* Sets base: the type that holds every value exactly, of these the one with the fewest bits (Q4_0, Q5_0,
+ * Q8_0, Q4_1, Q5_1), or F32. */
+void hf_packed_seal(struct hf_packed *m);
+
+#endif
