@@ -31,6 +31,7 @@ import time
 sys.dont_write_bytecode = True
 from malformed_files import (FIXTURES, MGPT, NAMES, ROOT, TINY_CONFIG, adapters, arrays, config_files, flax, get, pickles,  # noqa: E402
                              safetensors, safetensors_files, sessions, simple_files, tiny_tensors, tokenizer_json)
+from malformed_packed import packed_files  # noqa: E402
 from malformed_gguf import Gguf, cases, controls, gguf_fields, gguf_meaning, good  # noqa: E402
 
 ALL, _, PART = os.environ.get("MGPT_MALFORMED", "").partition(":")
@@ -62,6 +63,7 @@ def make(scratch):
         gguf_meaning(label, data)
     safetensors_files()
     config_files()
+    packed_files()
     adapters()
     flax()
     simple_files()
