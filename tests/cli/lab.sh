@@ -131,6 +131,16 @@ END
 run lab grid.gguf --ids 0,1 -o grid.html
 check "a type that pages cannot read: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
 tells "and why" "pages cannot read IQ2_S: convert the model with --type f16"
+cat >unigram.json <<'END'
+{"pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "always", "split": true},
+ "model": {"type": "Unigram", "unk_id": 0, "vocab": [["<unk>", 0.0], ["\u2581", -2.0], ["a", -1.0], ["\u2581a", -1.5]]}}
+END
+run convert "$MGPT_SOURCE_ROOT/tests/golden/llama" unigram.gguf --tokenizer unigram.json
+run tokenize unigram.gguf -p "a aa x"
+check "ids of a Unigram vocabulary" eval '[ "$(cat out)" = "3 3 2 1 0" ]'
+run lab unigram.gguf -p "a aa" -o unigram.html
+check "a vocabulary that pages do not run: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
+tells "and why" "pages do not split texts by Unigram"
 
 # ---- refused ----
 

@@ -218,6 +218,39 @@ TEST(hostile_map)
     }
 }
 
+/* A map of sentencepiece with random bytes changed: any result will do; a sanitizer judges. */
+TEST(damaged_map)
+{
+    struct tok_file f;
+    uint32_t random = 1;
+    size_t n_open = 0;
+    tok_file_begin(&f, NULL, NULL);
+    struct tok_case *cases = tok_file_vectors(&f, "tests/vectors/tok_unigram_spm.txt");
+    tok_file_encode(&f);
+    const struct gguf_kv *kv = gguf_find(&f.g, "tokenizer.ggml.precompiled_charsmap");
+    uint8_t *map = f.bytes + (kv->value - f.bytes);
+    for (int round = 0; round < 2000; round++) {
+        uint8_t was[8];
+        size_t at[8];
+        for (size_t k = 0; k < COUNT(at); k++) {
+            random = random * 1664525u + 1013904223u;
+            at[k] = (size_t)(random >> 8) % kv->value_bytes;
+            was[k] = map[at[k]];
+            map[at[k]] = (uint8_t)(random >> 3);
+        }
+        struct tok *t = tok_open(&f.g, NULL);
+        n_open += t != NULL;
+        for (size_t i = (size_t)round % 8; t && i < arr_len(cases); i += 8)
+            tok_encode(t, cases[i].text.p, cases[i].text.n, 0, NULL, 0, NULL);
+        tok_free(t);
+        for (size_t k = COUNT(at); k-- > 0;)
+            map[at[k]] = was[k];
+    }
+    assert_in_range(n_open, 1000, 2000);
+    tok_cases_free(cases);
+    tok_file_free(&f);
+}
+
 /* ---- long texts ------------------------------------------------------------------------------ */
 
 TEST(long_texts)
