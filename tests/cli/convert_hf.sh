@@ -46,6 +46,19 @@ for name in gpt2 llama; do
     check "$name: by its file" converts 0 'wrote flax.gguf' "$name/flax_model.msgpack" flax.gguf
     check "$name: the same file" cmp -s flax.gguf plain.gguf
 done
+
+# ---- and as MLX does (fixtures/mlx/make_mlx.py) ----
+
+rm -r llama
+for name in llama smollm2_bf16; do
+    cp -R "$MGPT_SOURCE_ROOT/tests/fixtures/mlx/$name" .
+    check "$name: weights.npz in a directory" converts 0 'wrote mlx.gguf' "$name" mlx.gguf
+    check "$name" converts 0 'wrote plain.gguf' "$golden/$name" plain.gguf
+    check "$name: the file is that of its safetensors" cmp -s mlx.gguf plain.gguf
+    check "$name: by its file" converts 0 'wrote mlx.gguf' "$name/weights.npz" mlx.gguf
+    check "$name: the same file" cmp -s mlx.gguf plain.gguf
+done
+check "options of a microgpt" converts 2 '--heads does not apply to Hugging Face .npz' llama/weights.npz no.gguf --heads 4
 rm gpt2/config.json
 check "Flax without config.json" converts 3 'side file config.json: not beside the input' gpt2/flax_model.msgpack no.gguf
 

@@ -29,10 +29,11 @@ import tempfile
 import time
 
 sys.dont_write_bytecode = True
-from malformed_files import (FIXTURES, MGPT, NAMES, ROOT, TINY_CONFIG, adapters, arrays, config_files, flax, get, pickles,  # noqa: E402
+from malformed_files import (FIXTURES, MGPT, NAMES, ROOT, TINY_CONFIG, arrays, config_files, get, pickles,  # noqa: E402
                              safetensors, safetensors_files, sessions, simple_files, tiny_tensors, tokenizer_json)
 from malformed_packed import packed_files  # noqa: E402
 from malformed_gguf import Gguf, cases, controls, gguf_fields, gguf_meaning, good  # noqa: E402
+from malformed_hf import adapters, flax, mlx  # noqa: E402
 
 ALL, _, PART = os.environ.get("MGPT_MALFORMED", "").partition(":")
 ALL, PART = ALL == "all", [int(n) for n in (PART or "1/1").split("/")]
@@ -66,6 +67,7 @@ def make(scratch):
     packed_files()
     adapters()
     flax()
+    mlx()
     simple_files()
     pickles()
     arrays()

@@ -13,9 +13,8 @@ import zipfile
 
 ROOT, MGPT = os.environ["MGPT_SOURCE_ROOT"], os.path.abspath(os.environ["MGPT"])
 sys.path.insert(0, os.path.join(ROOT, "tests/fuzz"))
-from formats import ADAPTER_CONFIG, TINY_CONFIG, adapter_tensors, flax_tree, get, msgpack, npy, npz, safetensors, tiny_tensors, tokenizer_json  # noqa: E402
-import tiny_models  # noqa: E402
-from malformed_gguf import ODD, Gguf, bad, cases, changed, good  # noqa: E402
+from formats import TINY_CONFIG, get, npy, npz, safetensors, tiny_tensors, tokenizer_json  # noqa: E402
+from malformed_gguf import ODD, bad, cases, changed, good  # noqa: E402
 from references import STORAGES, Tensor, references, torch  # noqa: E402
 
 NAMES = os.path.abspath(os.path.join(ROOT, "weights/names.gguf"))
@@ -113,87 +112,6 @@ def config_files():
             at = at[step]
         at[path[-1]] = value
         hf(f"tokenizer-{i}", "tokenizer|token|merge|vocab|normalizer|id", tokenizer=t)
-
-
-def flax():
-    config = json.dumps(TINY_CONFIG).encode()
-    tree = flax_tree(*tiny_tensors())
-    whole = msgpack(tree)
-
-    def one(name, data, field):
-        files = {"flax_model.msgpack": data, "config.json": config}
-        (bad if field else good)(*(("flax-" + name, files, "ckpt") + ((field,) if field else ())))
-    one("control", whole, None)
-    one("control-params", msgpack({"params": tree}), None)
-    for n in sorted({0, 1, 63, len(whole) // 4, len(whole) // 2, len(whole) - 1}):
-        one(f"cut-{n}", whole[:n], "file ends|first bytes|empty")
-    one("more", whole + b"\xc0", "bytes follow the tree")
-    layer = tree["model"]["layers"]["0"]
-    for i, value in enumerate((0, "x", [1], {}, b"x", (1, b""), (2, b"abc"), (1, msgpack([[4], "float32"])),
-                               (1, msgpack([4, "float32", b"abcd"])), (1, msgpack([["a"], "float32", b"abcd"])),
-                               (1, msgpack([[4], 3, b"abcd"])), (1, msgpack([[4], "float32", 3])),
-                               (1, msgpack([[4], "float32", bytes(15)])), (1, msgpack([[4], "float32", bytes(16)]) + b"x"),
-                               (1, msgpack([[2**31, 2**31], "float32", bytes(16)])), (1, msgpack([[1] * 9, "float32", bytes(4)])),
-                               (1, msgpack([[4], "complex64", bytes(32)])), (1, msgpack([[5], "float32", bytes(20)])),
-                               {"__msgpack_chunked_array__": 1}, {"\x1b[2J": 1}, {"\0": 1}, {"": 1}, {"a" * 250: {"b" * 40: 1}})):
-        changed_tree = copy.deepcopy(tree)
-        changed_tree["model"]["layers"]["0"]["input_layernorm"]["weight"] = value
-        one(f"value-{i}", msgpack(changed_tree), "layernorm|tensor|name")
-    deep = 1
-    for _ in range(40):
-        deep = {"a": deep}
-    one("deep", msgpack({"abc": deep, "rest": bytes(99)}), "nested deeper")
-    twice = msgpack({"model": {"norm": layer["input_layernorm"]}})
-    one("twice", b"\x82" + whole[1:] + twice[1:], "twice|model.norm|norm.weight")
-    at = whole.index(b"\xc8")
-    for i, v in enumerate((0xc1, 0xc0, 0xc9, 0xdf, 0x8f, 0xdb)):
-        one(f"byte-{i}", changed(whole, at, 1, v), "tensor|file ends|expected|damaged|name|byte")
-
-
-def adapters():
-    model = {"config.json": json.dumps(TINY_CONFIG).encode(), "model.safetensors": safetensors(*tiny_tensors())}
-
-    def peft(name, field, head=None, data=None, **says):
-        own = adapter_tensors()
-        files = {"adapter_model.safetensors": head if isinstance(head, bytes) else
-                 safetensors(head or own[0], own[1] if data is None else data),
-                 "adapter_config.json": json.dumps(dict(ADAPTER_CONFIG, **says)).encode(), **model}
-        (bad if field else good)(*(("lora-" + name, files, "lora") + ((field,) if field else ())))
-    peft("control", None)
-    peft("control-dora", None, safetensors(*adapter_tensors(True)), use_dora=True)
-    head, data = adapter_tensors()
-    whole = safetensors(head, data)
-    for n in (0, 1, 8, len(whole) // 2, len(whole) - 1):
-        peft(f"cut-{n}", "adapter", whole[:n])
-    for name in head:
-        for i, entry in enumerate(({"dtype": "I8"}, {"shape": [2**62, 8]}, {"shape": [8]}, {"shape": [1, 8]},
-                                   {"shape": [8, 1]}, {"shape": [0, 4]}, {"data_offsets": [0, 2**62]})):
-            peft(f"{name}-{i}", "tensor|adapter", {**head, name: {**head[name], **entry}})
-        for i, other in enumerate(("x", name + ".default", name.replace("lora_A", "lora_B"), "base_model.model.",
-                                   name.replace("layers.0", "layers.1"), "base_model.model..", name.replace("proj", "norm"),
-                                   name.replace("base_model.model.", "base_model.model.default."), "\x1b[31m", "a" * 300)):
-            if other != name and i not in (1, 7):
-                peft(f"{name}-name-{i}", "tensor|adapter", {other if k == name else k: v for k, v in head.items()})
-    for key, value in ADAPTER_CONFIG.items():
-        for i, other in enumerate(("x", -1, 2**40, [], {"q_proj": "\x1b[2J"}, {"q_proj": 10**300}, 1e308, True, None)):
-            if key == "bias" or other is value or (key == "lora_alpha" and i == 8) or \
-                    (other in (None, [], True) and key not in ("peft_type", "r", "lora_alpha", "use_dora")) or \
-                    (key == "use_dora" and i == 8) or (key == "init_lora_weights" and other in (None, [])):
-                continue
-            peft(f"config-{key}-{i}", "adapter_config|" + key, **{key: other})
-    for i, junk in enumerate((b"", b"{", b"[]", b"\xff\xfe", b"[" * 9000, b'{"r":1,"r":1}')):
-        bad(f"lora-json-{i}", {"adapter_model.safetensors": whole, "adapter_config.json": junk, **model}, "lora", "adapter")
-    entries = {"general.type": "adapter", "general.architecture": "llama", "adapter.type": "lora", "adapter.lora.alpha": 3.0}
-    tensors = [("blk.0.attn_q.weight.lora_a", [4, 2], "f32"), ("blk.0.attn_q.weight.lora_b", [2, 4], "f32"),
-               ("blk.0.ffn_up.weight.lora_a", [4, 2], "f16"), ("blk.0.ffn_up.weight.lora_b", [2, 4], "f32")]
-    file = tiny_models.gguf(entries, tensors)
-    good("lora-gguf-control", {"a.gguf": file, **model}, "lora")
-    for at, width, what in Gguf(file).fields:
-        old = int.from_bytes(file[at:at + width], "little")
-        for v in sorted({v % 2**(8 * width) for v in ODD} | {old + 1}):
-            if v == old or what == "GGUF version" and v == 2 or width == 4 and v <= 8:
-                continue
-            bad(f"lora-gguf-{at}-{v:x}", {"a.gguf": changed(file, at, width, v), **model}, "lora", "adapter")
 
 
 def simple_files():

@@ -21,7 +21,8 @@ import zipfile
 
 import references as programs
 import tiny_models
-from formats import ADAPTER_CONFIG, TINY_CONFIG, adapter_tensors, flax_tree, get, msgpack, npy, npz, piece, safetensors, tiny_tensors, tokenizer_json
+from adapters import adapters
+from formats import TINY_CONFIG, flax_tree, get, msgpack, npy, npz, piece, safetensors, tiny_tensors, tokenizer_json
 
 ROOT = os.environ.get("MGPT_SOURCE_ROOT", ".")
 MGPT, OUT = sys.argv[1:]
@@ -174,7 +175,8 @@ def tiny():
                                          ("tokenizer.json", tokenizer_json(8))]))
 
 
-def flax():
+def flax_and_mlx():
+    """The tensors of that llama as Hugging Face's Flax classes and mx.savez write them."""
     head, data = tiny_tensors()
     config = json.dumps(TINY_CONFIG, separators=(",", ":")).encode()
     tree = flax_tree(head, data)
@@ -182,28 +184,9 @@ def flax():
     put("flax", "params", parts([("flax_model.msgpack", msgpack({"params": tree})), ("config.json", config)]))
     put("flax", "kinds", msgpack({"a": {"b": [1, 200], "c": "x" * 40, "d": (1, b"abc"), "e": b"abc" * 20}}))
     put("flax", "chunks", msgpack({"embed": {"__msgpack_chunked_array__": 1, "shape": {"0": 300}, "chunks": {}}}))
-
-
-def adapters():
-    """Of PEFT and of llama.cpp, for that llama, tied and not, and for GGUF."""
-    table = [("model.embed_tokens.lora_embedding_A", [2, 8]), ("model.embed_tokens.lora_embedding_B", [4, 2])]
-    head = [("lm_head.lora_A.weight", [2, 4]), ("lm_head.lora_B.weight", [8, 2])]
-    norm, new = [("model.norm.weight", [4])], [("lm_head.weight", [8, 4]), ("model.embed_tokens.weight", [8, 4])]
-    for untied in (False, True):
-        config = json.dumps(dict(TINY_CONFIG, tie_word_embeddings=not untied), separators=(",", ":")).encode()
-        model = [("config.json", config), ("model.safetensors", safetensors(*tiny_tensors(head=untied)))]
-        base = converts(model, ["--no-tokenizer"])[1]
-        for name, dora, more in (("plain", 0, []), ("dora", 1, norm), ("tables", 0, table + head if untied else new)):
-            says = json.dumps(dict(ADAPTER_CONFIG, use_dora=bool(dora)), separators=(",", ":")).encode()
-            peft = [("adapter_config.json", says), ("adapter", safetensors(*adapter_tensors(dora, more)))]
-            put("lora", "%s-%d" % (name, untied), parts(model + peft))
-            put("lora", "%s-gguf-%d" % (name, untied), parts([("model.gguf", base)] + peft))
-        entries = {"general.type": "adapter", "general.architecture": "llama", "adapter.type": "lora",
-                   "adapter.lora.alpha": 3.0}
-        tensors = [("blk.0.attn_q.weight.lora_a", [4, 2], "f32"), ("blk.0.attn_q.weight.lora_b", [2, 4], "f16"),
-                   ("blk.0.ffn_down.weight.lora_b", [2, 4], "f32"), ("blk.0.ffn_down.weight.lora_a", [4, 2], "bf16")]
-        tensors += [("token_embd.weight.lora_a", [2, 8], "f32"), ("token_embd.weight.lora_b", [2, 4], "f32")] * untied
-        put("lora", "llama.cpp-%d" % untied, parts(model + [("adapter", tiny_models.gguf(entries, tensors))]))
+    entries = [(k + ".npy", npy("<V2", e["shape"], data[e["data_offsets"][0]:e["data_offsets"][1]]))
+               for k, e in head.items()]
+    put("npz", "mlx", parts([("weights.npz", npz(entries)), ("config.json", config)]))
 
 
 # What a llama's config.json may say otherwise, also as older versions of transformers wrote it.
@@ -433,8 +416,9 @@ if __name__ == "__main__":
     golden()
     models()
     tiny()
-    adapters()
-    flax()
+    for name, files in adapters(lambda files: converts(files, ["--no-tokenizer"])[1]):
+        put("lora", name, parts(files))
+    flax_and_mlx()
     variants()
     sharded()
     tokenizers()

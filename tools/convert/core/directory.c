@@ -158,7 +158,7 @@ static int only_weights(const struct listing *l, const char **file, mgpt_error *
 static int directory_choose(const struct listing *l, const char **file, mgpt_error *err)
 {
     static const char *const known[] = {"lit_model.pth", "consolidated.00.pth",
-                                        "flax_model.msgpack"};
+                                        "flax_model.msgpack", "weights.npz"};
     const char *what;
     *file = "config.json";
     if (listing_has(l, *file) && has_hf_weights(l))

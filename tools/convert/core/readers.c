@@ -14,7 +14,7 @@
 
 const struct ckpt_reader ckpt_readers[] = {
     {"GGUF", 0, gguf_sniff, gguf_read},
-    {"microgpt .npz", MICROGPT_OPTIONS, npz_sniff, npz_read},
+    {".npz", MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER, npz_sniff, npz_reader_read},
     {"pickle", TORCH_OPTIONS, microgpt_pickle_sniff, microgpt_pickle_read},
     {"PyTorch", TORCH_OPTIONS, torch_reader_sniff, torch_reader_read},
     {"llm.c .bin", OPT_TOKENIZER | OPT_NO_TOKENIZER, llmc_sniff, llmc_read},
