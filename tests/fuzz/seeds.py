@@ -264,6 +264,8 @@ def tokenizers():
                "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [
                    ["<unk>", 0.0], ["<s>", 0], ["</s>", 0], ["\u2581", -2.5], ["a", -1.1234567890123457], ["<0x41>", -3e-7]]}}
     put("tokenizer_json", "unigram", json.dumps(unigram).encode())
+    gguf("unigram", [("config.json", json.dumps(TINY_CONFIG).encode()), ("model.safetensors", safetensors(*tiny_tensors())),
+                     ("tokenizer.json", json.dumps(unigram).encode())], [])
     sides = [("tokenizer_config.json", json.dumps({
         "bos_token": "!", "eos_token": {"content": "#"}, "add_bos_token": True, "tokenizer_class": "LlamaTokenizer",
         "chat_template": [{"name": "default", "template": "{{ x }}"}]}).encode()),
