@@ -116,6 +116,8 @@ static int load_flags(struct tok *t, const struct gguf *g, mgpt_error *err)
         {OUR_KEY("whole_pieces"), &t->whole_pieces},
         {OUR_KEY("nfc"), &t->nfc},
         {KEY("remove_extra_whitespaces"), &t->collapses},
+        {OUR_KEY("drops_space"), &t->drops_space},
+        {OUR_KEY("drops_unknown"), &t->drops_unknown},
     };
     int status = MGPT_OK;
     for (size_t i = 0; i < sizeof flags / sizeof *flags && status == MGPT_OK; i++)
@@ -154,6 +156,7 @@ static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
     } rows[] = {{"gpt2", &tok_kind_bpe},
                 {"llama", &tok_kind_spm},
                 {"t5", &tok_kind_unigram},
+                {"mgpt-bpe", &tok_kind_text},
                 {"none", NULL},
                 {"no_vocab", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
@@ -188,10 +191,14 @@ static int is_all_characters(const struct tok *t)
 
 static int open_vocabulary(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
-    int spaces = t->kind->spaces;
-    int status = spaces ? tok_charsmap_open(&t->charsmap, g, err) : choose_rule(t, g, err);
+    int spaces = t->kind->spaces, alphabet = t->kind == &tok_kind_bpe, status = MGPT_OK;
+    enum vocab_spelling spelling = alphabet ? SPELL_ALPHABET : SPELL_DECODERS;
+    if (spaces)
+        status = tok_charsmap_open(&t->charsmap, g, err);
+    else if (alphabet)
+        status = choose_rule(t, g, err);
     if (status == MGPT_OK)
-        status = tok_vocab_load(t, g, spaces, err);
+        status = tok_vocab_load(t, g, spaces ? SPELL_SPACES : spelling, err);
     if (status == MGPT_OK && t->n == 0)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key " KEY("tokens") ": missing or empty");
     if (status == MGPT_OK)
@@ -203,7 +210,7 @@ static int open_vocabulary(struct tok *t, const struct gguf *g, mgpt_error *err)
         status = tok_specials_load(t, g, err);
     if (status < 0)
         return status;
-    if (!spaces && is_all_characters(t))
+    if (alphabet && is_all_characters(t))
         t->kind = &tok_kind_char;
     return t->kind->open(t, g, err);
 }
@@ -301,8 +308,8 @@ const char *tok_text(const struct tok *t, int32_t token, size_t *n_bytes)
 int tok_drops_space(const struct tok *t, int32_t first)
 {
     const struct tok_entry *e = entry_of(t, first);
-    return t->kind && t->kind->spaces && t->adds_space && e && e->type == TOK_NORMAL &&
-           e->n_piece > 0 && e->piece[0] == ' ';
+    int drops = t->drops_space || (t->kind && t->kind->spaces && t->adds_space);
+    return drops && e && e->type == TOK_NORMAL && e->n_piece > 0 && e->piece[0] == ' ';
 }
 
 /* ---- encoding -------------------------------------------------------------------------------- */

@@ -141,10 +141,13 @@ static int encode_piece(void *user, size_t from, size_t to)
         return err_memory(c->err, "the text's symbols", n * sizeof *c->symbols);
     for (size_t i = 0; i < n; i++) {
         int32_t id = c->t->bpe->bytes[(uint8_t)p[i]];
-        if (id < 0)
+        if (id < 0 && !c->t->drops_unknown)
             return refuse_byte(c, p + i, (uint8_t)p[i]);
-        merge_add(c, (uint32_t)i, 1, id);
+        if (id >= 0)
+            merge_add(c, (uint32_t)i, 1, id);
     }
+    if (arr_len(c->symbols) == 0)
+        return MGPT_OK;
     if (!merge_run(c))
         return err_memory(c->err, "the text's merges", n * sizeof *c->heap);
     for (uint32_t i = 0; i != MERGE_END; i = c->symbols[i].next)

@@ -70,7 +70,8 @@ struct tok_kind {
                 const struct merge_symbol *right, struct merge_pair *pair);
 };
 
-extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm, tok_kind_unigram;
+extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm, tok_kind_text,
+    tok_kind_unigram;
 
 /* A token that is searched for in the text before anything else. */
 struct tok_special {
@@ -99,6 +100,7 @@ struct tok {
     uint8_t space_alone;           /* no space merges with the space before it */
     uint8_t collapses;             /* SentencePiece: remove_extra_whitespaces */
     uint8_t user_pieces;           /* SentencePiece's Unigram: finds user-defined tokens itself */
+    uint8_t drops_unknown;         /* byte-level BPE: bytes that are no token vanish */
     uint8_t whole_pieces;          /* byte-level BPE: RULE_WHOLE */
     const struct split_rule *rule; /* NULL: tok_bpe.c refuses the file */
     struct tok_steps *steps;       /* NULL: the kind encodes texts as they are */
@@ -110,6 +112,8 @@ struct tok {
     struct tok_spm *spm;
     struct tok_unigram *unigram;
     struct tok_charsmap *charsmap; /* NULL: no character is replaced */
+    struct tok_text *text;
+    uint8_t drops_space; /* tok_decode.c: the first space of a text is dropped */
 };
 
 /* ---- one call of tok_encode ------------------------------------------------------------------ */
@@ -250,9 +254,23 @@ size_t tok_unigram_user(const struct tok *t, const char *p, size_t n);
 
 /* ---- vocabulary (tok_vocab.c) ---------------------------------------------------------------- */
 
-/* Loads tokens, token_type and pieces. `spaces` is 1 for vocabularies that write a space as
- * U+2581, 0 for the byte alphabet. A file without tokens leaves t->n at 0. */
-int tok_vocab_load(struct tok *t, const struct gguf *g, int spaces, mgpt_error *err);
+/* How the texts of tokens are to be read: GPT-2's alphabet of bytes, U+2581 for spaces, or as the
+ * file's decoders say. */
+enum vocab_spelling { SPELL_ALPHABET, SPELL_SPACES, SPELL_DECODERS };
+
+/* Loads tokens, token_type and pieces. A file without tokens leaves t->n at 0. */
+int tok_vocab_load(struct tok *t, const struct gguf *g, enum vocab_spelling spelling,
+                   mgpt_error *err);
+
+/* Makes all pieces by mgpt.tokenizer.decoders (tok_decode.c). */
+int tok_decode_pieces(struct tok *t, const struct gguf *g, mgpt_error *err);
+
+/* Decodes GPT-2's alphabet; a text with any other character is copied. Returns the bytes written,
+ * at most text.n. */
+size_t tok_decode_alphabet(struct gguf_str text, char *out);
+
+/* The byte of a token of type byte, <0xHH>; 0 if its text is another. */
+int tok_byte_piece(const struct tok_entry *e, char *byte);
 
 /* Texts to ids: open addressing, linear probing, at most half full. The seed is an address, so a
  * file cannot force collisions; results do not depend on it. */
@@ -293,6 +311,9 @@ struct tok_pairs {
 /* Reads tokenizer.ggml.merges, which may be absent; `map` finds the tokens that merge. */
 int tok_pairs_load(struct tok_pairs *m, const struct tok *t, const struct tok_map *map,
                    const struct gguf *g, mgpt_error *err);
+/* The same from mgpt.tokenizer.merge_ids. */
+int tok_pairs_load_ids(struct tok_pairs *m, const struct tok *t, const struct gguf *g,
+                       mgpt_error *err);
 void tok_pairs_free(struct tok_pairs *m);
 
 /* The result of merging two tokens; 0 if they do not merge, or one of them is -1. */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #define KEY_MERGES "tokenizer.ggml.merges"
+#define KEY_MERGE_IDS "mgpt.tokenizer.merge_ids"
 
 struct pair_row {
     uint64_t key; /* left id, right id */
@@ -62,14 +63,9 @@ static void add_merge_line(struct tok_pairs *m, const struct tok *t, const struc
         *row = (struct pair_row){pair_key(left_id, right_id), rank, id};
 }
 
-int tok_pairs_load(struct tok_pairs *m, const struct tok *t, const struct tok_map *map,
-                   const struct gguf *g, mgpt_error *err)
+static int init_rows(struct tok_pairs *m, size_t n, mgpt_error *err)
 {
-    const struct gguf_kv *kv = NULL;
-    int there = gguf_array(g, KEY_MERGES, GGUF_STRING, &kv, err);
-    if (there < 0)
-        return there;
-    size_t n = there ? (size_t)kv->n : 0, size = tok_table_size(n);
+    size_t size = tok_table_size(n);
     m->rows = size ? mem_new(size, sizeof *m->rows) : NULL;
     if (!m->rows)
         return err_memory(err, "the merges", size * sizeof *m->rows);
@@ -77,9 +73,53 @@ int tok_pairs_load(struct tok_pairs *m, const struct tok *t, const struct tok_ma
     m->seed = (uint64_t)(uintptr_t)m->rows;
     for (size_t i = 0; i < size; i++)
         m->rows[i].id = -1;
+    return MGPT_OK;
+}
+
+int tok_pairs_load(struct tok_pairs *m, const struct tok *t, const struct tok_map *map,
+                   const struct gguf *g, mgpt_error *err)
+{
+    const struct gguf_kv *kv = NULL;
+    int there = gguf_array(g, KEY_MERGES, GGUF_STRING, &kv, err);
+    if (there < 0)
+        return there;
+    size_t n = there ? (size_t)kv->n : 0;
+    int status = init_rows(m, n, err);
+    if (status < 0)
+        return status;
     struct cursor c = cursor_over(there ? kv->value : NULL, there ? kv->value_bytes : 0);
     for (size_t i = 0; i < n; i++)
         add_merge_line(m, t, map, gguf_next_string(&c), (uint32_t)i);
+    return MGPT_OK;
+}
+
+/* The last of equal pairs counts, as in Hugging Face's tokenizers. */
+int tok_pairs_load_ids(struct tok_pairs *m, const struct tok *t, const struct gguf *g,
+                       mgpt_error *err)
+{
+    const struct gguf_kv *kv = NULL;
+    int there = gguf_array(g, KEY_MERGE_IDS, GGUF_I32, &kv, err);
+    if (there < 0)
+        return there;
+    size_t n = there ? (size_t)kv->n : 0;
+    if (n % 3 != 0)
+        return err_set(err, MGPT_EFILE, kv->offset, KEY_MERGE_IDS ": %zu ids, expected triples", n);
+    int status = init_rows(m, n / 3, err);
+    if (status < 0)
+        return status;
+    struct cursor c = cursor_over(there ? kv->value : NULL, there ? kv->value_bytes : 0);
+    for (size_t i = 0; i < n; i += 3) {
+        int32_t ids[3];
+        for (size_t k = 0; k < 3; k++) {
+            ids[k] = cursor_i32(&c);
+            if (ids[k] < 0 || (size_t)ids[k] >= t->n)
+                return err_set(err, MGPT_EFILE, kv->offset,
+                               KEY_MERGE_IDS "[%zu]: %d, the vocabulary has %zu", i + k, ids[k],
+                               t->n);
+        }
+        uint64_t key = pair_key(ids[0], ids[1]);
+        *find_row(m, key) = (struct pair_row){key, (uint32_t)(i / 3), ids[2]};
+    }
     return MGPT_OK;
 }
 

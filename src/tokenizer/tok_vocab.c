@@ -98,8 +98,7 @@ static int alphabet_byte(uint32_t code)
     return code == 0x143 ? 173 : -1;
 }
 
-/* Decodes the byte alphabet. A text with any other character is copied unchanged. */
-static size_t decode_alphabet(struct gguf_str text, char *out)
+size_t tok_decode_alphabet(struct gguf_str text, char *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < text.n;) {
@@ -147,13 +146,20 @@ static int byte_value(struct gguf_str text)
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
+int tok_byte_piece(const struct tok_entry *e, char *byte)
+{
+    int value = byte_value(e->text);
+    *byte = (char)value;
+    return value >= 0;
+}
+
 /* Writes the bytes of the token, at most its text's length. Unknown and unused tokens decode to
  * nothing, as control tokens do. */
 static size_t decode_piece(const struct tok_entry *e, int spaces, char *out)
 {
     switch (e->type) {
     case TOK_NORMAL:
-        return spaces ? decode_spaced(e->text, out) : decode_alphabet(e->text, out);
+        return spaces ? decode_spaced(e->text, out) : tok_decode_alphabet(e->text, out);
     case TOK_USER:
         if (spaces)
             return decode_spaced(e->text, out);
@@ -213,8 +219,19 @@ static int load_types(struct tok *t, const struct gguf *g, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int load_pieces(struct tok *t, const struct gguf *g, size_t n_bytes, int spaces,
-                       mgpt_error *err)
+static int check_byte_tokens(const struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        const struct tok_entry *e = &t->entries[i];
+        if (e->type == TOK_BYTE && byte_value(e->text) < 0)
+            return err_set(err, MGPT_EFILE, (uint64_t)((const uint8_t *)e->text.p - g->data),
+                           KEY_TOKENS "[%zu]: '%.*s' is of type byte, expected <0xHH>", i,
+                           (int)(e->text.n < 32 ? e->text.n : 32), e->text.p);
+    }
+    return MGPT_OK;
+}
+
+static int load_pieces(struct tok *t, size_t n_bytes, int spaces, mgpt_error *err)
 {
     t->pieces = mem_new(n_bytes, 1);
     if (!t->pieces)
@@ -222,10 +239,6 @@ static int load_pieces(struct tok *t, const struct gguf *g, size_t n_bytes, int 
     char *out = t->pieces;
     for (size_t i = 0; i < t->n; i++) {
         struct tok_entry *e = &t->entries[i];
-        if (e->type == TOK_BYTE && byte_value(e->text) < 0)
-            return err_set(err, MGPT_EFILE, (uint64_t)((const uint8_t *)e->text.p - g->data),
-                           KEY_TOKENS "[%zu]: '%.*s' is of type byte, expected <0xHH>", i,
-                           (int)(e->text.n < 32 ? e->text.n : 32), e->text.p);
         e->piece = out;
         e->n_piece = (uint16_t)decode_piece(e, spaces, out);
         out += e->n_piece;
@@ -233,7 +246,8 @@ static int load_pieces(struct tok *t, const struct gguf *g, size_t n_bytes, int 
     return MGPT_OK;
 }
 
-int tok_vocab_load(struct tok *t, const struct gguf *g, int spaces, mgpt_error *err)
+int tok_vocab_load(struct tok *t, const struct gguf *g, enum vocab_spelling spelling,
+                   mgpt_error *err)
 {
     const struct gguf_kv *kv;
     size_t n_bytes = 0;
@@ -244,8 +258,11 @@ int tok_vocab_load(struct tok *t, const struct gguf *g, int spaces, mgpt_error *
     if (status == MGPT_OK)
         status = load_types(t, g, err);
     if (status == MGPT_OK)
-        status = load_pieces(t, g, n_bytes, spaces, err);
-    return status;
+        status = check_byte_tokens(t, g, err);
+    if (status < 0)
+        return status;
+    return spelling == SPELL_DECODERS ? tok_decode_pieces(t, g, err)
+                                      : load_pieces(t, n_bytes, spelling == SPELL_SPACES, err);
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */

@@ -62,7 +62,8 @@ tools/lab/wasm/isa_wasm\.c: kernels/spec/float_tmpl\.h
 tools/(bench/bench_streaming|convert/core/from_gguf|check/oracle/oracle_model|lab/wasm/system)\.c: model/model\.h
 tools/convert/core/write\.c: model/arch\.h
 tools/(amalgamation/no_split|convert/vocab/.*|lab/wasm/split)\.c: tokenizer/tok_split\.h
-tools/(amalgamation/no_regex|lab/wasm/no_steps)\.c: tokenizer/tok_(chars|impl|regex|steps)\.h
+tools/convert/vocab/hf_steps\.c: tokenizer/tok_regex\.h
+tools/(amalgamation/no_regex|lab/wasm/no_steps)\.c: tokenizer/tok_(impl|regex)\.h
 END
 inside=$(cd "$root" && grep -rE '^ *# *include "' tools --include='*.[ch]' --include='*.inc' |
     sed 's/:.*"\(.*\)"/: \1/' | while read -r file header; do

@@ -1,8 +1,6 @@
-/* In place of tok_chars.c, tok_charsmap.c, tok_regex.c, tok_steps*.c and tok_unigram.c: a page has no
- * PCRE2, and their code would be a tenth of the module. Vocabularies with normalizers or
- * pre-tokenizers of their own, or of Unigram, are refused; `mgpt lab` refuses to make a page of
- * them. */
-#include "tokenizer/tok_chars.h"
+/* In place of tok_chars.c, tok_charsmap.c, tok_decode.c, tok_regex.c, tok_steps*.c, tok_text.c and
+ * tok_unigram.c: a page has no PCRE2, and their code would be a tenth of the module. Vocabularies
+ * with normalizers or pre-tokenizers of their own, or of Unigram, are refused. */
 #include "tokenizer/tok_impl.h"
 
 #include "base/error.h"
@@ -108,6 +106,18 @@ static void close_unigram(struct tok *t)
 const struct tok_kind tok_kind_unigram = {
     .name = "unigram",
     .spaces = 1,
+    .open = refuse_unigram,
+    .close = close_unigram,
+};
+
+int tok_decode_pieces(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    (void)t, (void)g;
+    return refuse_vocabulary(err);
+}
+
+const struct tok_kind tok_kind_text = {
+    .name = "bpe",
     .open = refuse_unigram,
     .close = close_unigram,
 };
