@@ -42,6 +42,25 @@ def tokenizer_json(n):
     }).encode()
 
 
+def steps_json():
+    """BPE with normalizers, pre-tokenizers and decoders that are written as steps."""
+    t = json.loads(tokenizer_json(8))
+    t["normalizer"] = {"type": "Sequence", "normalizers": [
+        {"type": "BertNormalizer", "clean_text": True, "handle_chinese_chars": True, "strip_accents": False, "lowercase": False},
+        {"type": "Replace", "pattern": {"Regex": "a+|\\s"}, "content": "b"}, {"type": "Prepend", "prepend": "x"},
+        {"type": "Strip", "strip_left": True, "strip_right": True}]}
+    t["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [
+        {"type": "Split", "pattern": {"Regex": "(?i:'s)|[^\\r\\n\\p{L}]?\\p{L}+|^.{1,3}|\\b"}, "behavior": "MergedWithNext", "invert": True},
+        {"type": "CharDelimiterSplit", "delimiter": ","}, {"type": "Metaspace", "replacement": "_", "prepend_scheme": "first", "split": True},
+        {"type": "ByteLevel", "add_prefix_space": True}]}
+    t["decoder"] = {"type": "Sequence", "decoders": [
+        {"type": "BPEDecoder", "suffix": "/"}, {"type": "WordPiece", "prefix": "#", "cleanup": True}, {"type": "ByteLevel"}]}
+    t["model"].update(continuing_subword_prefix="#", end_of_word_suffix="/", byte_fallback=True, fuse_unk=True, merges=[])
+    t["added_tokens"].append({"id": 1, "content": list(t["model"]["vocab"])[1], "special": False, "single_word": True,
+                              "lstrip": True, "rstrip": True, "normalized": True})
+    return json.dumps(t).encode()
+
+
 def tiny_tensors(biases="", head=False):
     """Header and data of a whole llama in about two kilobytes, with biases of the projections in `biases`."""
     square, layer = [4, 4], "model.layers.0."

@@ -22,7 +22,7 @@ import zipfile
 import references as programs
 import tiny_models
 from adapters import adapters
-from formats import TINY_CONFIG, flax_tree, get, msgpack, npy, npz, piece, safetensors, tiny_tensors, tokenizer_json
+from formats import TINY_CONFIG, flax_tree, get, msgpack, npy, npz, piece, safetensors, steps_json, tiny_tensors, tokenizer_json
 
 ROOT = os.environ.get("MGPT_SOURCE_ROOT", ".")
 MGPT, OUT = sys.argv[1:]
@@ -173,6 +173,7 @@ def tiny():
     put("hf_json", "tiny", parts([("config.json", config), ("model.safetensors", weights)]))
     put("hf_json", "tiny-tokens", parts([("config.json", config), ("model.safetensors", weights),
                                          ("tokenizer.json", tokenizer_json(8))]))
+    gguf("steps", [("config.json", config), ("model.safetensors", weights), ("tokenizer.json", steps_json())], [])
 
 
 def flax_and_mlx():
@@ -257,6 +258,7 @@ def tokenizers():
                      "vocab": {"<unk>": 0, "<s>": 1, "</s>": 2, "\u2581": 3, "a": 4, "\u2581a": 5},
                      "merges": [["\u2581", "a"]]}}
     put("tokenizer_json", "spm", json.dumps(spm).encode())
+    put("tokenizer_json", "steps", steps_json())
     # a trie of one unit and a text
     unigram = {"added_tokens": spm["added_tokens"], "post_processor": spm["post_processor"],
                "normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAABhAA=="},

@@ -38,6 +38,20 @@ void ckpt_init(struct checkpoint *c)
                                    .whole_pieces = -1};
 }
 
+static void free_steps(struct ckpt_vocab *v)
+{
+    for (size_t i = 0; i < arr_len(v->maps); i++)
+        arr_free(v->maps[i].words);
+    arr_free(v->maps);
+    arr_free(v->normalizers);
+    arr_free(v->pre_tokenizers);
+    arr_free(v->decoders);
+    arr_free(v->merge_ids);
+    arr_free(v->added);
+    arr_free(v->single_word);
+    arr_free(v->normalized);
+}
+
 void ckpt_free(struct checkpoint *c)
 {
     if (c->release)
@@ -54,6 +68,7 @@ void ckpt_free(struct checkpoint *c)
     arr_free(c->vocab.merges);
     arr_free(c->vocab.lstrip);
     arr_free(c->vocab.rstrip);
+    free_steps(&c->vocab);
     arr_free(c->tensors);
     arr_free(c->notes);
     ckpt_init(c);

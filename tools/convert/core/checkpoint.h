@@ -111,6 +111,14 @@ enum ckpt_token_type { /* GGUF's numbers */
                        TOKEN_BYTE = 6
 };
 
+/* A table of characters, mgpt.tokenizer.map.NAME. */
+struct ckpt_map {
+    const char *name;
+    uint32_t *words; /* stb_ds array */
+};
+
+/* Steps and flags of mgpt's own: src/tokenizer/tok_steps.h, tok_text.c and tok_decode.c say what
+ * they mean. Arrays are of stb_ds. */
 struct ckpt_vocab {
     const char *model, *pre; /* tokenizer.ggml.model; NULL: no vocabulary. pre may be NULL */
     struct gguf_str *tokens; /* stb_ds arrays; all of one length: */
@@ -129,6 +137,13 @@ struct ckpt_vocab {
     struct gguf_str charsmap; /* tokenizer.ggml.precompiled_charsmap; n 0: no key */
     int32_t *lstrip, *rstrip; /* mgpt.tokenizer.lstrip, rstrip: ids; stb_ds arrays; NULL: no key */
     struct gguf_str chat_template; /* tokenizer.chat_template; n 0: no key */
+    int has_steps;                 /* the lists are written, empty or not */
+    struct gguf_str *normalizers, *pre_tokenizers, *decoders;
+    struct ckpt_map *maps;
+    int32_t *merge_ids, *added, *single_word, *normalized;
+    struct gguf_str prefix, suffix; /* n 0: no key */
+    int byte_fallback, fuse_unknown, drops_space;
+    int drops_unknown; /* model "gpt2": bytes that are no token vanish */
 };
 
 /* ---- the whole ------------------------------------------------------------------------------- */

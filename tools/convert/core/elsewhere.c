@@ -84,10 +84,20 @@ static void names_of_copy(struct names *to, const struct gguf *g)
     }
 }
 
+/* A tokenizer.ggml.model that llama.cpp refuses. */
+static int has_own_tokenizer(const struct checkpoint *c)
+{
+    struct gguf_str model = {"", 0};
+    if (!c->metadata)
+        return c->vocab.model && strncmp(c->vocab.model, "mgpt-", 5) == 0;
+    return gguf_string(c->metadata, "tokenizer.ggml.model", &model, NULL) > 0 && model.n > 5 &&
+           memcmp(model.p, "mgpt-", 5) == 0;
+}
+
 void ckpt_note_elsewhere(struct checkpoint *c)
 {
     struct names names = {"", 0};
-    if (!is_known(c->hp.arch))
+    if (!is_known(c->hp.arch) || has_own_tokenizer(c))
         return;
     if (c->metadata)
         names_of_copy(&names, c->metadata);

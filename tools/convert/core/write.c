@@ -145,6 +145,8 @@ static void put_tokenizer_dialect(struct gguf_writer *w, const struct ckpt_vocab
         gguf_put_i32s(w, "mgpt.tokenizer.lstrip", v->lstrip, arr_len(v->lstrip));
     if (v->rstrip)
         gguf_put_i32s(w, "mgpt.tokenizer.rstrip", v->rstrip, arr_len(v->rstrip));
+    put_choice(w, "mgpt.tokenizer.drops_unknown", v->drops_unknown ? 1 : -1);
+    write_put_steps(w, v);
 }
 
 static void put_vocab(struct gguf_writer *w, const struct ckpt_vocab *v)

@@ -250,10 +250,22 @@ static int write_spaces(struct hf_tok *t, mgpt_error *err)
     return MGPT_OK;
 }
 
+static void note_vocabulary(const struct hf_tok *t)
+{
+    const struct ckpt_vocab *v = &t->c->vocab;
+    const char *pieces = t->unigram ? "SentencePiece Unigram" : "SentencePiece";
+    const char *kind =
+        t->steps ? "BPE, in the file's own steps" : "byte-level BPE, splitting rule ";
+    ckpt_note(t->c, "vocabulary: %zu tokens of %.60s (%s%s%s)", t->slots.n, t->file,
+              t->sentencepiece ? pieces : kind, t->sentencepiece || t->steps ? "" : v->pre,
+              v->nfc > 0 ? ", NFC" : "");
+    if (t->steps && v->unknown < 0 && !v->byte_fallback)
+        ckpt_note(t->c, "characters that are no token vanish from texts, as in %.60s", t->file);
+}
+
 static int finish(struct hf_tok *t, const struct configs *f, const struct ckpt_input *in,
                   mgpt_error *err)
 {
-    struct ckpt_vocab *v = &t->c->vocab;
     hf_tokenizer_read_ids(t, f);
     int status = read_frame(t, f, err);
     if (status == MGPT_OK)
@@ -262,12 +274,8 @@ static int finish(struct hf_tok *t, const struct configs *f, const struct ckpt_i
         status = write_spaces(t, err);
     if (status == MGPT_OK)
         status = vocab_slots_finish(&t->slots, t->scores, err);
-    if (status == MGPT_OK && t->sentencepiece)
-        ckpt_note(t->c, "vocabulary: %zu tokens of %.60s (SentencePiece%s)", t->slots.n, t->file,
-                  t->unigram ? " Unigram" : "");
-    else if (status == MGPT_OK)
-        ckpt_note(t->c, "vocabulary: %zu tokens of %.60s (byte-level BPE, splitting rule %s%s)",
-                  t->slots.n, t->file, v->pre, v->nfc > 0 ? ", NFC" : "");
+    if (status == MGPT_OK)
+        note_vocabulary(t);
     return status;
 }
 

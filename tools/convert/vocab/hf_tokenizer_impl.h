@@ -12,10 +12,12 @@ struct hf_tok {
     struct checkpoint *c;
     const char *file; /* for messages */
     uint64_t n_rows;
-    const json_t *config; /* tokenizer_config.json, NULL: none */
-    json_t *added;        /* added_tokens.json: slots point into it; hf_tokenizer.c releases it */
+    const json_t *config;      /* tokenizer_config.json, NULL: none */
+    const json_t *model_vocab; /* of tokenizer.json: {text: id} */
+    json_t *added; /* added_tokens.json: slots point into it; hf_tokenizer.c releases it */
     struct vocab_slots slots;
-    int sentencepiece;        /* else byte-level BPE */
+    int sentencepiece;        /* else byte-level BPE, or */
+    int steps;                /* BPE of characters with steps (hf_steps.h) */
     int unigram;              /* and not BPE */
     enum vocab_scores scores; /* what is written of slots' scores */
     int bytes;                /* a character that is no token becomes tokens <0xHH> */

@@ -2,7 +2,7 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
-#include "convert/vocab/hf_tokenizer_impl.h"
+#include "convert/vocab/hf_steps.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -51,7 +51,8 @@ int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_e
 
 static void mark_bytes(struct hf_tok *t)
 {
-    for (size_t i = 0; t->sentencepiece && !t->unigram && i < t->slots.n; i++)
+    int falls_back = (t->sentencepiece && !t->unigram) || t->c->vocab.byte_fallback;
+    for (size_t i = 0; falls_back && i < t->slots.n; i++)
         if (t->slots.slots[i].type == TOKEN_NORMAL && vocab_is_byte(t->slots.slots[i].text))
             t->slots.slots[i].type = TOKEN_BYTE;
 }
@@ -77,11 +78,24 @@ static int is_found(const struct hf_tok *t, const json_t *token, const char *tex
 static int32_t type_of(const struct hf_tok *t, const json_t *token, const char *text,
                        const char *unknown)
 {
-    if (t->sentencepiece && unknown && strcmp(text, unknown) == 0)
+    if ((t->sentencepiece || t->steps) && unknown && strcmp(text, unknown) == 0)
         return TOKEN_UNKNOWN;
     if (hf_tok_flag(token, "special", 0))
         return TOKEN_CONTROL;
     return is_found(t, token, text) ? TOKEN_USER : TOKEN_NORMAL;
+}
+
+/* What only vocabularies with steps can say of an added token. */
+static int add_marks(struct hf_tok *t, const json_t *token, const char *text, int32_t id,
+                     mgpt_error *err)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    int is_word = hf_tok_flag(token, "single_word", 0);
+    int is_new = !json_object_get(t->model_vocab, text);
+    if ((is_word && !arr_push(v->single_word, id)) || (is_new && !arr_push(v->added, id)) ||
+        (hf_tok_flag(token, "normalized", 1) && !arr_push(v->normalized, id)))
+        return err_memory(err, "the vocabulary", sizeof id);
+    return is_word ? hf_table_add(t->c, "word", err) : MGPT_OK;
 }
 
 static int add_added(struct hf_tok *t, const json_t *token, const char *unknown, mgpt_error *err)
@@ -91,7 +105,9 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
     struct vocab_slot *slot;
     if (!text || !json_is(id, JSON_INTEGER))
         return hf_tok_refuse(t, "added_tokens", "an entry without id and content", err);
-    if (hf_tok_flag(token, "single_word", 0))
+    if (!*text)
+        return MGPT_OK; /* it is ignored */
+    if (!t->steps && hf_tok_flag(token, "single_word", 0))
         return hf_tok_refuse(t, "added_tokens", "single_word", err);
     int status = vocab_slots_set(&t->slots, json_integer_value(id), text, strlen(text),
                                  type_of(t, token, text, unknown), &slot, err);
@@ -101,7 +117,7 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
         slot->strips |= VOCAB_STRIP_LEFT;
     if (hf_tok_flag(token, "rstrip", 0))
         slot->strips |= VOCAB_STRIP_RIGHT;
-    return MGPT_OK;
+    return t->steps ? add_marks(t, token, text, (int32_t)json_integer_value(id), err) : MGPT_OK;
 }
 
 /* ---- merges ---------------------------------------------------------------------------------- */
@@ -126,6 +142,20 @@ static size_t line_of(const json_t *merge, char line[HF_TOK_LINE], size_t *n_lef
     line[n] = ' ';
     memcpy(line + n + 1, right, n_right + 1);
     return n_right ? n + 1 + n_right : 0;
+}
+
+/* A merge that is a list, with spaces anywhere. */
+static size_t pair_of(const json_t *merge, char line[HF_TOK_LINE], size_t *n_left)
+{
+    const char *left = json_string_value(json_array_get(merge, 0));
+    const char *right = json_string_value(json_array_get(merge, 1));
+    if (!left || !right || json_array_size(merge) != 2 || !*left || !*right ||
+        strlen(left) + strlen(right) + 2 > HF_TOK_LINE)
+        return 0;
+    *n_left = strlen(left);
+    memcpy(line, left, *n_left + 1);
+    memcpy(line + *n_left + 1, right, strlen(right) + 1);
+    return *n_left + 1 + strlen(right);
 }
 
 int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t n, size_t n_left,
@@ -179,6 +209,52 @@ static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_L
     return MGPT_OK;
 }
 
+/* The id of a text of the model's vocabulary, -1 if there is none. */
+static int32_t model_id(const struct hf_tok *t, const char *text)
+{
+    const json_t *id = json_object_get(t->model_vocab, text);
+    return id ? (int32_t)json_integer_value(id) : -1;
+}
+
+/* Merge i as ids: the right part is appended without its prefix. */
+static int read_merge_ids(struct hf_tok *t, const json_t *merge, size_t i, char line[HF_TOK_LINE],
+                          mgpt_error *err)
+{
+    size_t n_left, n = line_of(merge, line, &n_left), n_prefix = t->c->vocab.prefix.n;
+    int32_t ids[3];
+    if (n == 0 && json_is(merge, JSON_ARRAY)) /* a left part with a space */
+        n = pair_of(merge, line, &n_left);
+    if (n == 0)
+        return ckpt_refuse(err, "%.60s: merge %zu is not two texts", t->file, i);
+    char *right = line + n_left + 1;
+    line[n_left] = 0;
+    ids[0] = model_id(t, line);
+    ids[1] = model_id(t, right);
+    if (strlen(right) < n_prefix)
+        return ckpt_refuse(err, "%.60s: merge %zu: '%.*s' is shorter than the prefix", t->file, i,
+                           CKPT_CLIP(right, strlen(right)));
+    memmove(line + n_left, right + n_prefix, strlen(right) - n_prefix + 1);
+    ids[2] = model_id(t, line);
+    for (size_t k = 0; k < 3; k++) {
+        if (ids[k] < 0)
+            return ckpt_refuse(err, "%.60s: merge %zu: '%.*s' or a part is not in the vocabulary",
+                               t->file, i, CKPT_CLIP(line, strlen(line)));
+        if (!arr_push(t->c->vocab.merge_ids, ids[k]))
+            return err_memory(err, "the merges", sizeof ids);
+    }
+    return MGPT_OK;
+}
+
+static int read_all_merge_ids(struct hf_tok *t, const json_t *model, char line[HF_TOK_LINE],
+                              mgpt_error *err)
+{
+    const json_t *merges = json_object_get(model, "merges");
+    int status = MGPT_OK;
+    for (size_t i = 0; i < json_array_size(merges) && status == MGPT_OK; i++)
+        status = read_merge_ids(t, json_array_get(merges, i), i, line, err);
+    return status;
+}
+
 /* Refuses values of other types, which would count as empty. Absent and null lists are empty. */
 static int check_kinds(const struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
@@ -212,6 +288,7 @@ int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
     const json_t *added = json_object_get(root, "added_tokens");
     const char *unknown = json_string_value(json_object_get(model, "unk_token"));
     char *line = malloc(HF_TOK_LINE);
+    t->model_vocab = json_object_get(model, "vocab");
     int status = line ? hf_tok_shape(t, root, err) : err_memory(err, "a merge", HF_TOK_LINE);
     if (status == MGPT_OK)
         status = check_kinds(t, root, err);
@@ -225,9 +302,11 @@ int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
         mark_bytes(t);
     for (size_t i = 0; i < json_array_size(added) && status == MGPT_OK; i++)
         status = add_added(t, json_array_get(added, i), unknown, err);
-    if (status == MGPT_OK && !t->unigram)
+    if (status == MGPT_OK && t->steps)
+        status = read_all_merge_ids(t, model, line, err);
+    else if (status == MGPT_OK && !t->unigram)
         status = read_merges(t, model, line, err);
-    if (status == MGPT_OK && t->sentencepiece && !t->unigram && unknown)
+    if (status == MGPT_OK && ((t->sentencepiece && !t->unigram) || t->steps) && unknown)
         t->c->vocab.unknown = vocab_slots_find(&t->slots, unknown);
     free(line);
     return status;

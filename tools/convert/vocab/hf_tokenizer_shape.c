@@ -5,6 +5,8 @@
  * skipped normalizer or a pattern that is nearly right the model would run on another text.
  */
 #include "base/mem.h"
+#include "base/utf8.h"
+#include "convert/vocab/hf_steps.h"
 #include "convert/vocab/hf_tokenizer_impl.h"
 #include "convert/vocab/pattern.h"
 #include "tokenizer/tok_split.h"
@@ -174,6 +176,16 @@ static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[
     return MGPT_OK;
 }
 
+/* The character of GPT-2's alphabet for a byte. */
+static uint32_t byte_code(unsigned byte)
+{
+    if (byte < 33)
+        return 0x100u + byte;
+    if (byte >= 127 && byte <= 160)
+        return 0x121u + byte - 127u;
+    return byte == 173 ? 0x143u : byte;
+}
+
 /* ---- SentencePiece --------------------------------------------------------------------------- */
 
 /* Prepend U+2581 and replace spaces by it; the order in the file does not matter. */
@@ -293,7 +305,6 @@ static int read_post(struct hf_tok *t, const json_t *root, mgpt_error *err)
 
 static int check_model(struct hf_tok *t, const json_t *model, mgpt_error *err)
 {
-    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const char *type = shape_text(model, "type");
     t->unigram = strcmp(type, "Unigram") == 0;
     if (t->unigram)
@@ -302,24 +313,106 @@ static int check_model(struct hf_tok *t, const json_t *model, mgpt_error *err)
         return refuse_type(t, "model", model, err);
     if (!*type && !json_is(json_object_get(model, "merges"), JSON_ARRAY))
         return hf_tok_refuse(t, "model", "without type and merges", err);
-    for (size_t i = 0; i < 2; i++)
-        if (*shape_text(model, affixes[i]))
-            return hf_tok_refuse(t, "model", affixes[i], err);
     return MGPT_OK;
 }
 
-int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err)
+/* 1: some of the 256 texts that stand for bytes are not in the vocabulary: a byte vanishes, or
+ * becomes the unknown token. */
+static int lacks_bytes(const json_t *vocab, int sentencepiece)
+{
+    for (unsigned byte = 0; byte < 256; byte++) {
+        char text[8];
+        if (sentencepiece)
+            snprintf(text, sizeof text, "<0x%02X>", byte);
+        else
+            text[utf8_put(byte_code(byte), text)] = 0;
+        if (!json_object_get(vocab, text))
+            return 1;
+    }
+    return 0;
+}
+
+static int has_added(const json_t *root, const char *flag, int absent)
+{
+    const json_t *added = json_object_get(root, "added_tokens");
+    for (size_t i = 0; i < json_array_size(added); i++)
+        if (hf_tok_flag(json_array_get(added, i), flag, absent))
+            return 1;
+    return 0;
+}
+
+/* 1: the normalizer puts something before each part of text, and so before added tokens that are
+ * looked for in normalized text. */
+static int prepends_to_added(const struct hf_tok *t, const json_t *root)
 {
     const json_t *parts[MAX_PARTS];
-    int bytes = 0, status = check_model(t, json_object_get(root, "model"), err);
-    if (status < 0)
-        return status;
-    int n = flatten(t, root, "pre_tokenizer", "pretokenizers", parts, err);
+    int n = flatten(t, root, "normalizer", "normalizers", parts, NULL), prepends = 0;
+    for (int i = 0; i < n; i++)
+        prepends |= is(parts[i], "Prepend");
+    return prepends && has_added(root, "normalized", 0);
+}
+
+/* The rules that GGUF has names for. */
+static int read_known(struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
+    const json_t *model = json_object_get(root, "model"), *parts[MAX_PARTS];
+    int bytes = 0, n = flatten(t, root, "pre_tokenizer", "pretokenizers", parts, err);
     for (int i = 0; i < n; i++)
         bytes |= is(parts[i], "ByteLevel");
     if (n < 0)
         return n;
-    status = bytes && !t->unigram ? byte_level(t, root, parts, n, err)
-                                  : sentencepiece(t, root, parts, n, err);
+    if (t->unigram)
+        return sentencepiece(t, root, parts, n, err);
+    for (size_t i = 0; i < 2; i++)
+        if (*shape_text(model, affixes[i]))
+            return hf_tok_refuse(t, "model", affixes[i], err);
+    if (has_added(root, "single_word", 0) || prepends_to_added(t, root))
+        return hf_tok_refuse(t, "added_tokens", "single_word or normalized", err);
+    if (lacks_bytes(json_object_get(model, "vocab"), !bytes)) {
+        if (bytes ? hf_value(model, "unk_token") != NULL : hf_tok_flag(model, "fuse_unk", 0))
+            return hf_tok_refuse(t, "model", "not all bytes are tokens", err);
+        t->c->vocab.drops_unknown = bytes;
+    }
+    return bytes ? byte_level(t, root, parts, n, err) : sentencepiece(t, root, parts, n, err);
+}
+
+/* All others: BPE of characters, with steps. */
+static int read_steps(struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    const json_t *model = json_object_get(root, "model");
+    struct ckpt_vocab *v = &t->c->vocab;
+    const char *prefix = shape_text(model, "continuing_subword_prefix");
+    const char *suffix = shape_text(model, "end_of_word_suffix");
+    if (strlen(prefix) > 60 || strlen(suffix) > 60)
+        return hf_tok_refuse(t, "model", "a prefix or suffix of more than 60 bytes", err);
+    t->steps = 1;
+    v->model = "mgpt-bpe";
+    v->has_steps = 1;
+    v->prefix = (struct gguf_str){ckpt_text(t->c, prefix, strlen(prefix)), strlen(prefix)};
+    v->suffix = (struct gguf_str){ckpt_text(t->c, suffix, strlen(suffix)), strlen(suffix)};
+    if (!v->prefix.p || !v->suffix.p)
+        return err_memory(err, "the vocabulary", 1);
+    v->byte_fallback = hf_tok_flag(model, "byte_fallback", 0);
+    v->fuse_unknown = hf_tok_flag(model, "fuse_unk", 0);
+    v->whole_pieces = hf_tok_flag(model, "ignore_merges", 0) ? 1 : -1;
+    return hf_steps_read(t, root, err);
+}
+
+int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    const struct hf_tok tok_before = *t;
+    const struct ckpt_vocab before = t->c->vocab;
+    int status = check_model(t, json_object_get(root, "model"), err);
+    if (status < 0)
+        return status;
+    status = read_known(t, root, t->unigram ? err : NULL);
+    if (status == MGPT_EMEM && !t->unigram)
+        return err_memory(err, "the vocabulary", 1);
+    if (status == MGPT_EFILE && !t->unigram) {
+        t->c->vocab = before;
+        *t = tok_before;
+        status = read_steps(t, root, err);
+    }
     return status < 0 ? status : read_post(t, root, err);
 }
