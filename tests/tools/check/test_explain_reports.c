@@ -7,6 +7,10 @@
 
 /* ---- other programs ----------------------------------------------------------------------------- */
 
+/* Llama 3.1's scaling by 8 of length 32 with high_freq_factor 8. The first wave is a mix: with
+ * m = (32 / 2 pi - 1) / 7 it is m + (1 - m) / 8 = 2 / pi. Those longer than 32 are divided. */
+static const double llama3_freq[4] = {2 / 3.14159265358979323846, 0.1 / 8, 0.01 / 8, 0.001 / 8};
+
 /* A change of one member, in all layers or of the model. */
 #define PROGRAM(name, change)                                                                      \
     static void name(struct oracle_spec *spec, struct oracle_layer *layers)                        \
@@ -32,6 +36,7 @@ PROGRAM(outside, spec->eps_outside = 1)
 PROGRAM(mixed, spec->rot_mixed = 1)
 PROGRAM(weights_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_WEIGHTS)
 PROGRAM(turns_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_TURNS)
+PROGRAM(llama3_high, l->freq = llama3_freq)
 PROGRAM(variance_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_SQUARES)
 PROGRAM(variance_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_VARIANCE)
 PROGRAM(norms_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_NORMS)
@@ -111,6 +116,9 @@ static const struct bug cases[] = {
      .differs = weights_bf16},
     {"cosines in float16", &qwen3, NULL, "blocks.0.attn.hook_rot_q",
      "cosines and sines of RoPE in float16", BY_LOGITS, .differs = turns_f16},
+    {"high_freq_factor 8", &llama, NULL, "blocks.0.attn.hook_rot_q",
+     "factor 8, original length 32, low_freq_factor 1, high_freq_factor 8", BY_LOGITS,
+     .differs = llama3_high},
     {"squares in bfloat16", &llama, NULL, "blocks.0.ln1.hook_normalized",
      "norms' squares and variances in bfloat16", BY_LOGITS, .differs = variance_bf16},
     {"variances in float16", &llama, NULL, "blocks.0.ln1.hook_normalized",

@@ -77,6 +77,8 @@ const struct suspect_row suspect_rows[] = {
      DO(edit_rope_llama3, 0), NUMBERS(8, 32, 4, 16, 2, 64)},
     {"linear rope scaling, factor %.6g", AT_ROPE, 0, DO(edit_rope_linear, 0),
      NUMBERS(2, 4, 8, 16, 32, 64)},
+    {"rope scaled as Llama 3.1 does, factor %.6g, original length %d, low_freq_factor 1, "
+     "high_freq_factor %d", AT_ROPE, 0, DO(edit_rope_llama3, 1), NUMBERS(8, 32)},
     {"NTK rope scaling, factor %.6g", AT_ROPE, 0, DO(edit_rope_ntk, 0), NUMBERS(2, 4, 8, 16, 32)},
     {"rope positions of layers without a window divided by %.6g", AT_ROPE, 0,
      IN_LAYERS(edit_rope_factor, LAYERS_GLOBAL), NUMBERS(8, 2, 4, 16, 0.125, 0.5, 0.25)},

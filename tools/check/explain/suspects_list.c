@@ -212,10 +212,31 @@ static void list_axes(struct suspect_list *l, const struct suspect_row *row)
     }
 }
 
+/* Llama 3.1's scaling with other values of high_freq_factor, by the file's factor if it has one. */
+static void list_llama3_highs(struct suspect_list *l, const struct suspect_row *row)
+{
+    static const int highs[] = {8, 2, 16, 32, 3, 64};
+    double own = whatif_rope_divisor(l->w);
+    size_t n = own > 1.0001 ? 1 : row->n;
+    struct suspect s = suspect_unnamed(row, NULL);
+    for (size_t i = 0; i < n * 6; i++)
+        for (int bits = 13; bits >= 5; bits--) {
+            s.edit.x = n == 1 ? own : row->numbers[i / 6];
+            s.edit.a = highs[i % 6];
+            s.edit.b = 1 << bits;
+            snprintf(s.cause, sizeof s.cause, row->text, s.edit.x, s.edit.b, s.edit.a);
+            list_suspect(l, s);
+        }
+}
+
 /* Llama 3.1's scaling by every factor and from every original length, its own first. */
 static void list_llama3(struct suspect_list *l, const struct suspect_row *row)
 {
     struct suspect s = suspect_unnamed(row, NULL);
+    if (row->edit.a) {
+        list_llama3_highs(l, row);
+        return;
+    }
     for (size_t i = 0; i < row->n; i++)
         for (int bits = 13; bits >= 5; bits--) {
             s.edit.x = row->numbers[i];

@@ -140,12 +140,15 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
 whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
     edit_rope_base, edit_rope_factor, /* x, layers */
     edit_rope_linear, edit_rope_ntk,  /* factor x instead of the scaling that there is, layers */
-    edit_rope_llama3,                 /* the same, of an original length b */
+    edit_rope_llama3,                 /* the same, original length b, high_freq_factor a (0: 4) */
     edit_rope_unscaled,               /* layers */
     edit_rope_other,                  /* layers have the base of the other ones */
     edit_layers_alike,                /* layers are like the other ones */
     edit_rotated,                     /* a components of a head, otherwise as the bits of b say */
     edit_no_rope, edit_positions;     /* shifted by a */
+
+/* The largest divisor of the file's frequencies: 1 without scaling. 0: nothing rotates. */
+double whatif_rope_divisor(const struct whatif *w);
 
 /* Bits of edit_rotated: the last components, pairs that reach over the whole head, adjacent ones;
  * frequencies as of a width that all of a head or the file's n_rot is. */

@@ -129,11 +129,12 @@ static double freq_ntk(const struct freq_table *t, size_t i)
     return pow(base, -2 * (double)i / n);
 }
 
-/* Llama 3.1: wavelengths above the original length are divided by x, those below a quarter of it
- * stay, between them a mix. */
+/* Llama 3.1: wavelengths above the original length are divided by x, those below 1/high of it
+ * stay, between them a mix. A low factor other than 1 is another length with another high factor. */
 static double freq_llama3(const struct freq_table *t, size_t i)
 {
-    const double pi = acos(-1), context = t->e->b ? t->e->b : 8192, low = 1, high = 4;
+    const double pi = acos(-1), context = t->e->b ? t->e->b : 8192, low = 1;
+    const double high = t->e->a ? t->e->a : 4;
     double plain = freq_plain(t, i), mix = (context * plain / (2 * pi) - low) / (high - low);
     mix = fmin(1, fmax(0, mix));
     return plain * (mix + (1 - mix) / t->e->x);
@@ -164,6 +165,18 @@ FREQ_EDIT(edit_rope_linear, freq_linear)
 FREQ_EDIT(edit_rope_ntk, freq_ntk)
 FREQ_EDIT(edit_rope_llama3, freq_llama3)
 FREQ_EDIT(edit_rope_unscaled, freq_plain)
+
+double whatif_rope_divisor(const struct whatif *w)
+{
+    double most = 0, n = (double)w->spec.n_rot;
+    for (size_t i = 0; i < w->spec.n_layer; i++) {
+        const struct oracle_layer *l = &w->layers[i];
+        double base = base_of(w, l->window > 0);
+        for (size_t j = 0; l->freq && j < w->spec.n_rot / 2; j++)
+            most = fmax(most, pow(base, -2 * (double)j / n) / l->freq[j]);
+    }
+    return most;
+}
 
 /* Where layers have two bases, one of them is meant. */
 int edit_rope_base(struct whatif *w, const struct whatif_edit *e, int layer)
