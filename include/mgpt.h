@@ -82,7 +82,7 @@ typedef struct mgpt_info {
     const char *position;      /* "none", "learned", "alibi", "rope" */
     int32_t n_vocab, n_tokens; /* length of a row of logits; ids of the tokenizer, or n_vocab */
     int32_t n_ctx;             /* positions the model was trained for */
-    int32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff;
+    int32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_expert, n_expert_used; /* or 0 */
     int32_t bos, eos;     /* ids, -1 when the model has none */
     int32_t add_bos, nfc; /* 1: mgpt_encode puts bos in front; texts should be in Unicode form C */
     int32_t gated, tied;  /* 1: gated MLP; 1: the head is the token embedding */
@@ -243,7 +243,8 @@ MGPT_API double mgpt_logprob(const float *logits, size_t n, int32_t token);
 /* ---- looking inside ---- */
 /* Points of the forward pass in order, with shapes and TransformerLens' names (mgpt_point_name),
  * those of a layer without "blocks.n.". A chunk has T tokens; E = n_embd, F = n_ff, V = n_vocab,
- * H = n_head, G = n_head_kv, d = head_dim. A point that a model lacks never fires. */
+ * H = n_head, G = n_head_kv, d = head_dim, X = n_expert. A point that a model lacks never fires; of
+ * a mixture, [T, F] is the shared expert. An expert whose weight a tap sets to 0 is not computed. */
 typedef enum mgpt_point { /* clang-format off */
     MGPT_EMBD, MGPT_POS_EMBD,  /* [T, E]      hook_embed, hook_pos_embed */
     MGPT_EMBD_NORM,            /* [T, E]      ln_embed.hook_normalized */
@@ -253,12 +254,11 @@ typedef enum mgpt_point { /* clang-format off */
     MGPT_SCORES, MGPT_WEIGHTS, /* [H, pos+1]  attn.hook_attn_scores (scaled), hook_pattern */
     MGPT_HEADS,                /* [T, H*d]    attn.hook_z */
     MGPT_ATTN_OUT, MGPT_RESID_MID, /* [T, E]  hook_attn_out, hook_resid_mid */
-    MGPT_MLP_IN,               /* [T, E]      ln2.hook_normalized */
-    MGPT_MLP_PRE,              /* [T, F]      mlp.hook_pre (the gate's input when gated) */
+    MGPT_MLP_IN, MGPT_MLP_PRE, /* [T, E], [T, F]  ln2.hook_normalized, mlp.hook_pre (the gate's) */
     MGPT_MLP_PRE_LINEAR, MGPT_MLP_POST, /* [T, F]  mlp.hook_pre_linear (gated only), hook_post */
+    MGPT_ROUTER_SCORES, MGPT_EXPERT_WEIGHTS, /* [T, X]  mlp.hook_router_scores, hook_expert_weights */
     MGPT_MLP_OUT, MGPT_RESID_POST, /* [T, E]  hook_mlp_out, hook_resid_post */
-    MGPT_FINAL,                /* [T, E]      ln_final.hook_normalized */
-    MGPT_LOGITS,               /* [T, V]      logits */
+    MGPT_FINAL, MGPT_LOGITS,   /* [T, E], [T, V]  ln_final.hook_normalized, logits */
     MGPT_N_POINTS
 } mgpt_point; /* clang-format on */
 #define MGPT_POINT_BIT(point) (UINT64_C(1) << (point))

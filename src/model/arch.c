@@ -11,7 +11,8 @@
 static const struct arch rows[] = {
     {.name = "microgpt", .bit = ARCH_MICROGPT, RMS, .eps = 1e-5, .no_gain = 1, .embd_norm = 1,
      .act = ACT_RELU},
-    {.name = "llama", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_ADJACENT)},
+    {.name = "llama", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_ADJACENT), .knows = KNOWS_EXPERTS, .expert_norm = 1},
     {.name = "gpt2", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH},
     {.name = "biogpt", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_ERF,
      .embd_root = 1},
@@ -80,6 +81,15 @@ static const struct arch rows[] = {
      ROPE(ROPE_HALVES), .full_every = 4, .rope_windowed = 1, .window_optional = 1},
     {.name = "minicpm", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_ADJACENT), .knows = KNOWS_SCALES | NEEDS_SCALES, .divides_logits = 1},
+    {.name = "olmoe", .bit = ARCH_OLMOE, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES),
+     .knows = KNOWS_EXPERTS},
+    {.name = "qwen2moe", .bit = ARCH_QWEN2, RMS, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_HALVES), .knows = KNOWS_EXPERTS},
+    {.name = "qwen3moe", .bit = ARCH_QWEN3, RMS, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_HALVES), .knows = KNOWS_EXPERTS, .expert_norm = 1},
+    {.name = "granitemoe", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_ADJACENT), .knows = KNOWS_SCALES | KNOWS_EXPERTS, .divides_logits = 1,
+     .expert_norm = 1},
     {.name = "nanochat", .bit = ARCH_NANOCHAT, RMS, .no_gain = 1, .embd_norm = 1, .final_norm = 1,
      .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1},
 };
@@ -104,7 +114,7 @@ size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i)
 }
 
 const struct arch_refused arch_refused[] = {
-    {"expert_count", 0, 0},
+    {"expert_count", 0, KNOWS_EXPERTS},
     {"attention.max_alibi_bias", 0, KNOWS_ALIBI},
     {"attn_logit_softcapping", 0, KNOWS_SCORE_CAP},
     {"logit_scale", 1, KNOWS_SCALES},

@@ -33,11 +33,12 @@ enum {
     ARCH_FALCON = 1 << 17,
     ARCH_SEED_OSS = 1 << 18,
     ARCH_GLM4 = 1 << 19,
-    ARCH_EXAONE4 = 1 << 20
+    ARCH_EXAONE4 = 1 << 20,
+    ARCH_OLMOE = 1 << 21
 };
 
 /* Keys that are numbers of some architectures and refused in the others. */
-enum { KNOWS_SCALES = 1, KNOWS_SCORE_CAP = 2, KNOWS_ALIBI = 4 };
+enum { KNOWS_SCALES = 1, KNOWS_SCORE_CAP = 2, KNOWS_ALIBI = 4, KNOWS_EXPERTS = 16 };
 enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
 
 /* Order of a layer's branches. */
@@ -66,6 +67,7 @@ struct arch {
     int embd_root;          /* embeddings are multiplied by sqrt(n_embd) */
     unsigned knows;         /* KNOWS_ bits: keys that other architectures refuse */
     int divides_logits;     /* the key logit_scale divides, else it multiplies */
+    int expert_norm;        /* default of the key expert_weights_norm */
     int norm_2_first;       /* attn_norm_2 is attention's, and attn_norm then the MLP's */
     int rope_windowed;      /* of a model with a window, only layers that have it are rotated */
     int window_optional;    /* files without attention.sliding_window have no windows */

@@ -25,7 +25,8 @@ enum {
     NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_STABLELM | ARCH_BLOOM | ARCH_FALCON,
     ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
-            ARCH_OLMO2 | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS | ARCH_EXAONE4,
+            ARCH_OLMO2 | ARCH_OLMOE | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS |
+            ARCH_EXAONE4,
     GATED_UP = ARCH_PHI3 | ARCH_GLM4, /* gate and up in one tensor */
     POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | NO_INPUT | ARCH_GLM4,
     QK_NORMS = ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4,
@@ -90,8 +91,8 @@ static const struct tensor_slot layer_slots[] = {
     {"attn_qkv.bias", QKV_VECTOR, L(q), D_QKV, D_NONE, 0, FUSED},
     {"attn_q_norm.weight", QK_NORM, L(q_norm), D_HEAD, D_NONE, QK_NORMS, 0},
     {"attn_k_norm.weight", QK_NORM, L(k_norm), D_HEAD, D_NONE, QK_NORMS, 0},
-    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_Q, D_NONE, ARCH_OLMO2, 0},
-    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_KV, D_NONE, ARCH_OLMO2, 0},
+    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_Q, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0},
+    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_KV, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0},
     {"attn_output.weight", MATRIX, L(o), D_Q, D_E, ALL, 0},
     {"attn_output.bias", VECTOR, L(o.bias), D_E, D_NONE, 0, ALL},
     {"post_attention_norm.weight", VECTOR, L(post_attn_norm.gain), D_E, D_NONE, POST_NORM, 0},
@@ -147,8 +148,7 @@ static uint64_t dim_of(const struct model_shape *s, enum dim d)
     return 0;
 }
 
-/* Allocates zeroed memory that mgpt_close frees. */
-static void *bind_own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_error *err)
+void *bind_own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_error *err)
 {
     void *p = model_own(m, mem_new(n, each));
     if (!p)
@@ -286,33 +286,14 @@ static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *wher
     return MGPT_EFILE;
 }
 
-/* Writes "[16, 15]": the fastest dimension first, as in the file. */
-static void print_dims(char *buf, size_t cap, const uint64_t *dims, uint32_t n)
-{
-    size_t used = text_format(buf, cap, "[");
-    for (uint32_t i = 0; i < n; i++)
-        used +=
-            text_format(buf + used, cap - used, i ? ", %llu" : "%llu", (unsigned long long)dims[i]);
-    text_format(buf + used, cap - used, "]");
-}
-
-static int check_tensor_shape(const mgpt_model *m, const struct tensor_slot *slot,
-                              const struct gguf_tensor *t, mgpt_error *err)
-{
-    uint64_t in = dim_of(&m->shape, slot->in), out = dim_of(&m->shape, slot->out);
-    if (t->dims[0] == in && t->dims[1] == out && t->dims[2] == 1 && t->dims[3] == 1)
-        return MGPT_OK;
-    char found[96], expected[64];
-    print_dims(found, sizeof found, t->dims, t->n_dims);
-    print_dims(expected, sizeof expected, (uint64_t[]){in, out}, slot->out == D_NONE ? 1 : 2);
-    return err_set(err, MGPT_EFILE, t->offset, "tensor %.60s: shape %s, expected %s", t->name,
-                   found, expected);
-}
-
-/* Error offset for a missing tensor: the end of the tensor list, where the data begins. */
-static uint64_t end_of_list(const struct gguf *g)
+uint64_t bind_end_of_list(const struct gguf *g)
 {
     return arr_len(g->tensors) ? g->tensors[0].offset : g->size;
+}
+
+static int is_mlp(const struct tensor_slot *slot)
+{
+    return slot->where >= L(gate) && slot->where < L(router);
 }
 
 static int bind_slots(mgpt_model *m, const struct tensor_slot *slots, size_t n_slots, int layer,
@@ -321,6 +302,8 @@ static int bind_slots(mgpt_model *m, const struct tensor_slot *slots, size_t n_s
     for (size_t i = 0; i < n_slots; i++) {
         const struct tensor_slot *slot = &slots[i];
         char name[80];
+        if (layer >= 0 && is_mlp(slot) && m->layers[layer].experts)
+            continue; /* bind_experts has bound its MLP */
         if (layer >= 0)
             text_format(name, sizeof name, "blk.%d.%s", layer, slot->name);
         else
@@ -328,13 +311,14 @@ static int bind_slots(mgpt_model *m, const struct tensor_slot *slots, size_t n_s
         unsigned known = slot->required | slot->optional;
         const struct gguf_tensor *t = known & m->arch->bit ? gguf_tensor(&m->gguf, name) : NULL;
         if (!t && slot->required & m->arch->bit)
-            return err_set(err, MGPT_EFILE, end_of_list(&m->gguf),
+            return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
                            "tensor %s: missing (architecture %s needs it)", name, m->arch->name);
         if (!t)
             continue;
         used[t - m->gguf.tensors] = 1;
         mgpt_error local;
-        if (check_tensor_shape(m, slot, t, &local) < 0 ||
+        uint64_t dims[2] = {dim_of(&m->shape, slot->in), dim_of(&m->shape, slot->out)};
+        if (bind_check_shape(t, dims, slot->out == D_NONE ? 1 : 2, &local) < 0 ||
             bind_tensor(m, slot, base + slot->where, t, &local) < 0) {
             if (err)
                 *err = local;
@@ -350,7 +334,7 @@ static int check_qkv(const mgpt_model *m, mgpt_error *err)
     for (size_t i = 0; i < m->shape.n_layer; i++) {
         const struct layer *l = &m->layers[i];
         if (!l->q.n_out || !l->k.n_out || !l->v.n_out)
-            return err_set(err, MGPT_EFILE, end_of_list(&m->gguf),
+            return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
                            "tensor blk.%d.attn_qkv.weight: missing (architecture %s needs it)",
                            (int)i, m->arch->name);
     }
@@ -363,7 +347,7 @@ static int check_final_norm(const mgpt_model *m, mgpt_error *err)
 {
     const struct norm *norm = &m->final_norm;
     if (norm->kind != NORM_NONE && !norm->gain && !m->arch->no_gain)
-        return err_set(err, MGPT_EFILE, end_of_list(&m->gguf),
+        return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
                        "tensor output_norm.weight: missing (architecture %s needs it)",
                        m->arch->name);
     if (norm->kind == NORM_NONE && norm->gain)
@@ -403,9 +387,14 @@ static int refuse_unused(const mgpt_model *m, const uint8_t *used, mgpt_error *e
 static int bind_all(mgpt_model *m, uint8_t *used, mgpt_error *err)
 {
     int status = bind_slots(m, model_slots, N_MODEL_SLOTS, -1, (char *)m, used, err);
-    for (size_t i = 0; status == MGPT_OK && i < m->shape.n_layer; i++)
-        status =
-            bind_slots(m, layer_slots, N_LAYER_SLOTS, (int)i, (char *)&m->layers[i], used, err);
+    for (size_t i = 0; status == MGPT_OK && i < m->shape.n_layer; i++) {
+        status = bind_experts(m, i, used, err);
+        if (status == MGPT_OK)
+            status =
+                bind_slots(m, layer_slots, N_LAYER_SLOTS, (int)i, (char *)&m->layers[i], used, err);
+        if (m->layers[i].up.n_out > m->shape.n_ff_most)
+            m->shape.n_ff_most = m->layers[i].up.n_out;
+    }
     if (status == MGPT_OK)
         status = check_qkv(m, err);
     if (status == MGPT_OK)

@@ -68,13 +68,15 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
     info->n_head_kv = (int32_t)s->n_head_kv;
     info->head_dim = (int32_t)s->head_dim;
     info->n_ff = (int32_t)s->n_ff;
+    info->n_expert = (int32_t)s->n_expert;
+    info->n_expert_used = (int32_t)s->n_expert_used;
     info->norm_eps = m->eps;
     info->rope_base = (float)m->rope_base;
     info->attn_scale = m->attn_scale;
     info->logit_softcap = m->logit_softcap;
     info->logit_scale = m->logit_scale;
     info->residual_scale = m->residual_scale;
-    info->gated = s->n_layer > 0 && m->layers[0].gate.w != NULL;
+    info->gated = s->n_layer > 0 && (m->layers[0].gate.w != NULL || m->layers[0].experts);
     info->tied = m->tied;
     info->norm = m->arch->norm == NORM_RMS ? "rmsnorm" : "layernorm";
     info->activation = act_name(m->act);
@@ -88,7 +90,7 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
     info->kv_bytes =
         kv_bytes_per_position(m, model_kv_type(m) == KV_F16 ? sizeof(uint16_t) : sizeof(float));
     uint64_t row = m->token_embd->size / s->n_vocab;
-    info->bytes_per_token = m->packed_bytes + row * (m->position_embd ? 2 : 1);
+    info->bytes_per_token = model_token_bytes(m) + row * (m->position_embd ? 2 : 1);
 }
 
 int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)

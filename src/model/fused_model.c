@@ -4,7 +4,7 @@
  *
  * This file decides at open whether a model qualifies, and lays out its weights for that call: one
  * block in the order of use, gains and biases padded to panels, embeddings as floats. Models with
- * parallel branches, windows, rope, q/k norms, caps, wide or integer matrices run through
+ * parallel branches, windows, rope, q/k norms, caps, experts, wide or integer matrices run through
  * forward.c, and so does every tapped token.
  */
 #include "model/fused_model.h"
@@ -30,7 +30,7 @@ static int plain_matrix(const struct linear *l, size_t most)
 static int plain_layer(const mgpt_model *m, const struct layer *l)
 {
     int gated = m->layers[0].gate.w != NULL;
-    return plain_matrix(&l->q, NARROW) && plain_matrix(&l->k, NARROW) &&
+    return !l->experts && plain_matrix(&l->q, NARROW) && plain_matrix(&l->k, NARROW) &&
            plain_matrix(&l->v, NARROW) && plain_matrix(&l->o, NARROW) &&
            plain_matrix(&l->up, FUSED_FF) && plain_matrix(&l->down, NARROW) &&
            (gated ? plain_matrix(&l->gate, FUSED_FF) : !l->gate.w) && l->q_norm.kind == NORM_NONE &&

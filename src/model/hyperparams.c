@@ -216,6 +216,8 @@ int model_hyper(mgpt_model *m, mgpt_error *err)
         return MGPT_EFILE;
     if (s->n_layer == 0)
         s->n_ff = 0;
+    if (model_experts(m, err) < 0)
+        return MGPT_EFILE;
     if (hyper_dialect(m, err) < 0 || hyper_norm_eps(m, err) < 0)
         return MGPT_EFILE;
     return hyper_scales(m, err) < 0 ? MGPT_EFILE : model_positions(m, err);

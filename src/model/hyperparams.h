@@ -1,4 +1,4 @@
-/* Readers of one hyper-parameter, shared by hyperparams.c and positions.c. */
+/* Readers of one hyper-parameter, shared by hyperparams.c, positions.c and mixture.c. */
 #ifndef MGPT_HYPER_H
 #define MGPT_HYPER_H
 

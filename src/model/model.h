@@ -28,13 +28,22 @@ struct linear {
     size_t n_in, n_out, panel_bytes;
 };
 
+/* A mixture of experts (Shazeer et al. 2017). Each row goes through the experts that the router
+ * chooses for it. */
+struct expert {
+    struct linear gate, up, down;
+};
+enum { MODEL_EXPERTS_MOST = 1024 };
+
 struct layer {
     struct norm attn_norm, q_norm, k_norm, post_attn_norm, ffn_norm, post_ffn_norm;
     struct linear q, k, v, o;
-    struct linear gate, up, down; /* gate absent: a plain MLP */
-    const struct rope *rope;      /* NULL: no rotation */
-    size_t window;                /* most keys a query sees, its own included; 0: all */
-    float x_scale, x0_scale;      /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
+    struct linear gate, up, down; /* gate absent: a plain MLP; with experts: of the shared one */
+    struct linear router, shared_gate; /* shared_gate absent: the shared expert is added as it is */
+    struct expert *experts;            /* [n_expert], or NULL: no mixture */
+    const struct rope *rope;           /* NULL: no rotation */
+    size_t window;                     /* most keys a query sees, its own included; 0: all */
+    float x_scale, x0_scale;           /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
 };
 
 /* Rotary frequencies: radians per position for each of n_rot / 2 pairs. A model has at most two. */
@@ -49,6 +58,8 @@ struct rope {
 struct model_shape {
     size_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
     size_t n_q, n_kv; /* n_head * head_dim, n_head_kv * head_dim */
+    size_t n_ff_most; /* the largest width of an MLP that all rows go through; 0: there is none */
+    size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* X, k, widths; 0: no mixture */
 };
 
 enum { SCREEN_EMPTY, SCREEN_BEGUN, SCREEN_FULL };
@@ -66,6 +77,9 @@ struct mgpt_model {
     float embd_scale, residual_scale, logit_scale; /* 1: none */
     float qkv_clamp;                               /* 0: none */
     float attn_softcap;                            /* 0: none */
+    int expert_norm;           /* 1: the weights of the chosen experts are divided by their sum */
+    int expert_sigmoid;        /* 1: weights are sigmoids of scores, not their softmax */
+    float expert_scale;        /* multiplies the weights of experts */
     double alibi;              /* ALiBi: the slopes of heads are powers of 2^-alibi; 0: none */
     const float *alibi_slopes; /* [n_head]; NULL without ALiBi */
     float logit_softcap;       /* 0: none */
@@ -108,6 +122,25 @@ int model_refuse_isa(const char *isa, mgpt_error *err);
 
 /* Assigns all tensors of the file to the model's fields and plans the packing. bind.c. */
 int model_bind(mgpt_model *m, mgpt_error *err);
+
+/* Reads the numbers of mixtures. mixture.c. */
+int model_experts(mgpt_model *m, mgpt_error *err);
+
+/* Assigns the tensors of layer i to l if it is a mixture; marks them in `used`. mixture.c. */
+int bind_experts(mgpt_model *m, size_t i, uint8_t *used, mgpt_error *err);
+
+/* Bytes of packed weights that one token reads: of experts, those of n_expert_used. mixture.c. */
+uint64_t model_token_bytes(const mgpt_model *m);
+
+/* Allocates zeroed memory that mgpt_close frees. bind.c. */
+void *bind_own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_error *err);
+
+/* MGPT_OK if the tensor's dimensions are these, the fastest first; the others are 1. mixture.c. */
+int bind_check_shape(const struct gguf_tensor *t, const uint64_t *dims, uint32_t n_dims,
+                     mgpt_error *err);
+
+/* Error offset for a missing tensor: the end of the tensor list, where the data begins. bind.c. */
+uint64_t bind_end_of_list(const struct gguf *g);
 
 /* Plans that rows [row, row + n_out) of a tensor become l. pack.c. */
 int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,

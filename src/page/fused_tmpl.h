@@ -67,6 +67,7 @@ VEC_INLINE size_t step_qkv_width(const struct fused_widths w)
 #define join_rows(p) (void)0
 #define drop_rows(p) (void)0
 #define qk_norm_rope(p, l) (void)0
+#define add_experts(p, l, h) (void)0
 #define post_norm(p, norm, y) (void)0
 #define scale_and_cap(p) (void)0
 #define add(p, x, y) step_add(x, y)
@@ -216,6 +217,7 @@ VEC_INLINE mat logit_rows(pass *p)
 #undef join_rows
 #undef drop_rows
 #undef qk_norm_rope
+#undef add_experts
 #undef post_norm
 #undef scale_and_cap
 #undef add

@@ -19,13 +19,13 @@ static void set_rows(pass *p, size_t n)
     const struct scratch *s = p->s;
     p->n = n;
     p->x = (mat){s->x, n, d->n_embd};
-    p->h = p->m = (mat){s->h, n, d->n_embd};
+    p->h = (mat){s->h, n, d->n_embd};
+    p->m = (mat){d->n_expert ? s->m : s->h, n, d->n_embd};
     p->a = (mat){s->a, n, d->n_embd};
     p->q = (mat){s->q, n, d->n_q};
     p->k = (mat){s->k, n, d->n_kv};
     p->v = (mat){s->v, n, d->n_kv};
     p->o = (mat){s->o, n, d->n_q};
-    p->f = (mat){s->gate, n, d->n_ff};
 }
 
 void join_rows(pass *p)

@@ -17,30 +17,29 @@
 #include <string.h>
 
 enum {
-    MOST = 3,            /* products per job */
+    MOST = 3,            /* products of a job without experts */
     LEAST_PANELS = 4,    /* panels a thread takes at a time: kernels read adjacent ones together */
     SLOT_BYTES = 1 << 18 /* of weights: for less, the slot costs more than a percent */
-};
-
-struct matmul_product {
-    const struct linear *l;
-    float *y;
 };
 
 struct matmul_job {
     const mgpt_model *model;
     const struct scratch *s;
-    struct matmul_product p[MOST];
-    size_t count, n;
+    struct matmul_product *p;
+    size_t count, per; /* number of products; each `per` of them share panels: gate, up */
+    int activates;     /* 1: y of the first of them becomes act(y), times the second */
+    int one;           /* 1: every product has one row */
+    int slot;          /* of pool_deal; 0: workers write to y */
+    size_t n;          /* rows of the input */
     const float *x;
-    uint8_t *qx;         /* quantised input, */
-    size_t x_bytes;      /* bytes per row of it; 0: float input */
-    pool_units_fn *part; /* of one thread: all products, or gate_up_part */
+    uint8_t *qx;    /* quantised input, */
+    size_t x_bytes; /* bytes per row of it; 0: float input */
 };
 
 /* A job of one token while workers may read it. */
 struct matmul_slot {
     struct matmul_job job;
+    struct matmul_product *p;
     float *x;
     uint8_t *qx;
 };
@@ -55,16 +54,18 @@ struct matmul_slots *matmul_slots_new(const mgpt_model *m, size_t n_threads)
 {
     const struct model_shape *d = &m->shape;
     struct matmul_slots *slots = mem_new(1, sizeof *slots);
-    size_t x = max_size(d->n_embd, max_size(d->n_q, d->n_ff));
+    size_t k = max_size(1, d->n_expert_used), expert = k * d->n_ff_expert;
+    size_t x = max_size(max_size(d->n_embd, d->n_q), max_size(d->n_ff_most, expert));
     if (!slots)
         return NULL;
-    slots->width =
-        max_size(max_size(d->n_vocab, 2 * d->n_ff), max_size(d->n_embd, d->n_q + 2 * d->n_kv));
+    slots->width = max_size(max_size(d->n_vocab, 2 * max_size(d->n_ff_most, expert)),
+                            max_size(k * d->n_embd, d->n_q + 2 * d->n_kv));
     slots->y = mem_large(n_threads - 1, slots->width * sizeof *slots->y);
     int ok = slots->y != NULL;
     for (size_t i = 1; i < POOL_SLOTS; i++)
         ok &= (slots->at[i].x = mem_new(x, sizeof(float))) != NULL &&
-              (slots->at[i].qx = mem_new(1, m->x_bytes)) != NULL;
+              (slots->at[i].qx = mem_new(k, m->x_bytes)) != NULL &&
+              (slots->at[i].p = mem_new(max_size(MOST, 2 * k), sizeof *slots->at[i].p)) != NULL;
     if (ok)
         return slots;
     matmul_slots_free(slots);
@@ -74,6 +75,7 @@ struct matmul_slots *matmul_slots_new(const mgpt_model *m, size_t n_threads)
 void matmul_slots_free(struct matmul_slots *slots)
 {
     for (size_t i = 0; slots && i < POOL_SLOTS; i++) {
+        free(slots->at[i].p);
         free(slots->at[i].x);
         free(slots->at[i].qx);
     }
@@ -105,190 +107,202 @@ static void quantize_input(struct pool *pool, struct matmul_job *job)
 
 /* ---- products ---- */
 
+/* Where a worker writes a product: to y, or in a slot to its own rows. */
+static float *product_y(const struct matmul_job *job, const struct matmul_product *p, int worker)
+{
+    const struct matmul_slots *slots = job->s->slots;
+    return job->slot && worker > 0 ? slots->y + (size_t)(worker - 1) * slots->width + p->at : p->y;
+}
+
 static void matmul_panels(const struct matmul_job *job, const struct matmul_product *p, int worker,
                           size_t p0, size_t p1)
 {
     const struct linear *l = p->l;
     const struct kernels *kernels = &job->model->kernels;
+    int integer = weight_is_integer(l->type);
+    float *y = product_y(job, p, worker);
     if (p0 == p1)
         return;
-    int integer = weight_is_integer(l->type);
     kernels->matmul[l->type](&(struct matmul){
-        .y = p->y,
+        .y = y,
         .ldy = l->n_out,
         .w = l->w,
-        .x = integer ? (const void *)job->qx : job->x,
+        .x = integer ? (const void *)(job->qx + p->row * job->x_bytes) : job->x + p->row * l->n_in,
         .x_stride = integer ? job->x_bytes : l->n_in * sizeof(float),
-        .n = job->n,
+        .n = p->n,
         .n_in = l->n_in,
         .n_out = l->n_out,
         .p0 = p0,
         .p1 = p1,
-        .work = job->n > 1 ? job->s->work + (size_t)worker * job->s->work_bytes : NULL,
+        .work = p->n > 1 ? job->s->work + (size_t)worker * job->s->work_bytes : NULL,
         .streaming = kernels->streaming});
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < l->n_out ? p1 * PANEL : l->n_out;
-    for (size_t i = 0; l->bias && i < job->n; i++)
-        kernels->add(p->y + i * l->n_out + r0, l->bias + r0, r1 - r0);
+    for (size_t i = 0; l->bias && i < p->n; i++)
+        kernels->add(y + i * l->n_out + r0, l->bias + r0, r1 - r0);
 }
 
-static size_t packed_size(const struct linear *l)
+/* y = act(y), times `by` unless it is NULL. */
+static void activate(const mgpt_model *m, float *y, const float *by, size_t n)
 {
-    return panels_of(l->n_out) * l->panel_bytes;
+    m->kernels.act[m->act](y, n);
+    if (by)
+        m->kernels.mul(y, by, n);
+}
+
+/* Panels [p0, p1) of the products that share them, and the activation of the same rows. */
+static void shared_panels(const struct matmul_job *job, const struct matmul_product *p, int worker,
+                          size_t p0, size_t p1)
+{
+    for (size_t i = 0; i < job->per; i++)
+        matmul_panels(job, &p[i], worker, p0, p1);
+    size_t F = p->l->n_out, r0 = p0 * PANEL, r1 = p1 * PANEL < F ? p1 * PANEL : F;
+    float *y = product_y(job, p, worker), *by = NULL;
+    if (job->per > 1)
+        by = product_y(job, p + 1, worker);
+    for (size_t i = 0; job->activates && i < p->n; i++)
+        activate(job->model, y + i * F + r0, by ? by + i * F + r0 : NULL, r1 - r0);
 }
 
 /* Panels [first, last) of the job's matrices, numbered consecutively. */
 static void matmul_part(void *ctx, int worker, size_t first, size_t last)
 {
     const struct matmul_job *job = ctx;
-    for (size_t i = 0, begin = 0; i < job->count && begin < last; i++) {
+    for (size_t i = 0, begin = 0; i < job->count && begin < last; i += job->per) {
         size_t end = begin + panels_of(job->p[i].l->n_out);
         if (first < end)
-            matmul_panels(job, &job->p[i], worker, (first > begin ? first : begin) - begin,
+            shared_panels(job, &job->p[i], worker, (first > begin ? first : begin) - begin,
                           (last < end ? last : end) - begin);
         begin = end;
     }
 }
 
-/* y[at, at + n) = act(y), times the second product if the job has one; y is the first product. */
-static void activate(const struct matmul_job *job, size_t at, size_t n)
-{
-    const struct kernels *kernels = &job->model->kernels;
-    float *y = job->p[0].y + at;
-    kernels->act[job->model->act](y, n);
-    if (job->count > 1)
-        kernels->mul(y, job->p[1].y + at, n);
-}
-
-/* Panels [p0, p1) of gate and up, then the activation for the same rows. */
-static void gate_up_part(void *ctx, int worker, size_t p0, size_t p1)
-{
-    const struct matmul_job *job = ctx;
-    size_t F = job->p[0].l->n_out;
-    for (size_t i = 0; i < job->count; i++)
-        matmul_panels(job, &job->p[i], worker, p0, p1);
-    size_t r0 = p0 * PANEL, r1 = p1 * PANEL < F ? p1 * PANEL : F;
-    for (size_t i = 0; i < job->n; i++)
-        activate(job, i * F + r0, r1 - r0);
-}
-
-/* ---- jobs of one token ---- */
-
-/* Worker's own rows of each product. */
-static struct matmul_job own_rows(const struct matmul_job *job, int worker)
-{
-    const struct matmul_slots *slots = job->s->slots;
-    struct matmul_job own = *job;
-    float *y = slots->y + (size_t)(worker - 1) * slots->width;
-    for (size_t i = 0; i < own.count; y += own.p[i++].l->n_out)
-        own.p[i].y = y;
-    return own;
-}
-
-static void slot_part(void *ctx, int worker, size_t first, size_t last)
-{
-    struct matmul_job *job = ctx, own;
-    if (worker > 0) {
-        own = own_rows(job, worker);
-        job = &own;
-    }
-    job->part(job, worker, first, last);
-}
+/* ---- jobs ---- */
 
 static void publish_part(void *ctx, int worker, size_t first, size_t last)
 {
-    const struct matmul_job *job = ctx, own = own_rows(job, worker);
-    size_t count = job->part == gate_up_part ? 1 : job->count;
-    for (size_t i = 0, begin = 0; i < count && begin < last; i++) {
+    const struct matmul_job *job = ctx;
+    for (size_t i = 0, begin = 0; i < job->count && begin < last; i += job->per) {
         size_t n = job->p[i].l->n_out, end = begin + panels_of(n);
         size_t r0 = first > begin ? (first - begin) * PANEL : 0;
         size_t r1 = last < end ? (last - begin) * PANEL : n;
+        const float *own = product_y(job, &job->p[i], worker);
         r1 = r1 < n ? r1 : n;
         if (r0 < r1)
-            memcpy(job->p[i].y + r0, own.p[i].y + r0, (r1 - r0) * sizeof(float));
+            memcpy(job->p[i].y + r0, own + r0, (r1 - r0) * sizeof(float));
         begin = end;
     }
 }
 
-/* Returns the job in its slot, with an input of its own. */
+/* Returns the job in its slot, with products and an input of its own. */
 static struct matmul_job *put_in_slot(struct matmul_slot *slot, struct matmul_job job)
 {
-    memcpy(slot->x, job.x, job.p[0].l->n_in * sizeof(float));
+    memcpy(slot->x, job.x, job.n * job.p[0].l->n_in * sizeof(float));
+    memcpy(slot->p, job.p, job.count * sizeof *job.p);
     job.x = slot->x;
     job.qx = slot->qx;
+    job.p = slot->p;
     slot->job = job;
     return &slot->job;
 }
 
-static void run_matmul_job(pass *r, struct matmul_job *job, size_t panels, pool_units_fn *part)
+/* Bytes of weights that the rows of all products read. Gives products their place in a row of
+ * slots->y. */
+static size_t place_products(const struct matmul_job *job)
 {
     size_t bytes = 0;
-    for (size_t i = 0; i < job->count; i++)
-        bytes += packed_size(job->p[i].l);
-    int one = job->n == 1 && bytes >= SLOT_BYTES, slot = one ? pool_free_slot(r->pool) : 0;
-    struct pool *pool = one && slot == 0 ? NULL : r->pool;
+    for (size_t i = 0, at = 0; i < job->count; i++) {
+        const struct linear *l = job->p[i].l;
+        bytes += panels_of(l->n_out) * l->panel_bytes * job->p[i].n;
+        job->p[i].at = at;
+        at += l->n_out;
+    }
+    return bytes;
+}
+
+static void run_matmul_job(pass *r, struct matmul_job *job)
+{
+    size_t bytes = place_products(job), panels = 0;
     if (job->n == 0)
         return;
+    for (size_t i = 0; i < job->count; i += job->per)
+        panels += panels_of(job->p[i].l->n_out);
+    int own = job->one && bytes >= SLOT_BYTES;
+    job->slot = own ? pool_free_slot(r->pool) : 0;
+    struct pool *pool = own && job->slot == 0 ? NULL : r->pool;
     job->model = r->model;
     job->s = r->s;
     job->qx = r->s->qx;
-    job->part = part;
-    if (slot)
-        job = put_in_slot(&r->s->slots->at[slot], *job);
+    if (job->slot)
+        job = put_in_slot(&r->s->slots->at[job->slot], *job);
     quantize_input(pool, job);
-    pool_deal(pool, &(struct pool_units){.slot = slot,
-                                         .bytes = bytes * job->n,
+    pool_deal(pool, &(struct pool_units){.slot = job->slot,
+                                         .bytes = bytes,
                                          .n = panels,
                                          .least = LEAST_PANELS,
-                                         .fn = slot ? slot_part : part,
-                                         .publish = slot ? publish_part : NULL,
+                                         .fn = matmul_part,
+                                         .publish = job->slot ? publish_part : NULL,
                                          .ctx = job});
 }
 
-/* Computes all products of the job, without an activation. */
-static void run_products(pass *r, struct matmul_job *job)
+/* Products of all rows of x, each by itself. */
+static struct matmul_job job_of(struct matmul_product *p, size_t count, mat x)
 {
-    size_t panels = 0;
-    for (size_t i = 0; i < job->count; i++)
-        panels += panels_of(job->p[i].l->n_out);
-    run_matmul_job(r, job, panels, matmul_part);
+    for (size_t i = 0; i < count; i++)
+        p[i].n = x.n;
+    return (struct matmul_job){
+        .p = p, .count = count, .per = 1, .one = x.n == 1, .n = x.n, .x = x.at};
 }
 
 void qkv_matmul(pass *p, const struct layer *l, mat h)
 {
-    struct matmul_job job = {.p = {{&l->q, p->q.at}, {&l->k, p->k.at}, {&l->v, p->v.at}},
-                             .count = 3,
-                             .n = h.n,
-                             .x = h.at};
+    struct matmul_product products[MOST] = {
+        {.l = &l->q, .y = p->q.at}, {.l = &l->k, .y = p->k.at}, {.l = &l->v, .y = p->v.at}};
+    struct matmul_job job = job_of(products, MOST, h);
     float limit = p->model->qkv_clamp;
-    run_products(p, &job);
-    for (size_t i = 0; limit != 0 && i < job.count; i++)
-        p->kernels->clamp(job.p[i].y, limit, h.n * job.p[i].l->n_out);
+    run_matmul_job(p, &job);
+    for (size_t i = 0; limit != 0 && i < MOST; i++)
+        p->kernels->clamp(products[i].y, limit, h.n * products[i].l->n_out);
 }
 
 void matmul(pass *p, mat y, const struct linear *l, mat x)
 {
-    struct matmul_job job = {.p = {{l, y.at}}, .count = 1, .n = x.n, .x = x.at};
-    if (!screened_matmul(p, y, l, x))
-        run_products(p, &job);
+    struct matmul_product product = {.l = l, .y = y.at};
+    struct matmul_job job = job_of(&product, 1, x);
+    if (l->w && !screened_matmul(p, y, l, x))
+        run_matmul_job(p, &job);
 }
 
 void mlp_up(pass *p, const struct layer *l, mat h)
 {
-    mat gate = p->f, up = {p->s->up, h.n, gate.cols};
-    struct matmul_job job = {.p = {{&l->up, gate.at}}, .count = 1, .n = h.n, .x = h.at};
-    if (l->gate.w) {
-        job.p[0] = (struct matmul_product){&l->gate, gate.at};
-        job.p[1] = (struct matmul_product){&l->up, up.at};
-        job.count = 2;
-    }
+    int gated = l->gate.w != NULL;
+    mat gate = p->f = (mat){p->s->gate, h.n, l->up.n_out}, up = {p->s->up, h.n, gate.cols};
+    struct matmul_product products[2] = {{.l = gated ? &l->gate : &l->up, .y = gate.at},
+                                         {.l = &l->up, .y = up.at}};
+    struct matmul_job job = job_of(products, gated ? 2 : 1, h);
+    if (!l->up.w)
+        return;
     if (!TAPPED(p, MGPT_MLP_PRE) && !TAPPED(p, MGPT_MLP_PRE_LINEAR)) {
-        run_matmul_job(p, &job, panels_of(gate.cols), gate_up_part);
+        job.per = job.count;
+        job.activates = 1;
+        run_matmul_job(p, &job);
         return;
     }
-    run_products(p, &job);
+    run_matmul_job(p, &job);
     SEE(MLP_PRE, gate);
-    if (l->gate.w)
+    if (gated)
         SEE(MLP_PRE_LINEAR, up);
-    job.model = p->model;
-    activate(&job, 0, h.n * gate.cols);
+    activate(p->model, gate.at, gated ? up.at : NULL, h.n * gate.cols);
+}
+
+void expert_products(pass *p, struct matmul_product *products, size_t count, mat x, int are_up)
+{
+    size_t per = are_up ? 2 : 1;
+    struct matmul_job job = {.p = products,
+                             .count = count,
+                             .per = per,
+                             .activates = are_up,
+                             .one = p->n == 1 && count <= per * p->model->shape.n_expert_used,
+                             .n = x.n,
+                             .x = x.at};
+    run_matmul_job(p, &job);
 }

@@ -38,8 +38,20 @@ void mix_in_x0(pass *p, const struct layer *l);
 /* The segments that begin in this layer join the pass with their x. forward.c. */
 void join_rows(pass *p);
 
-/* y = l x (+ bias); y is [x.n][l->n_out]. */
+/* y = l x (+ bias); y is [x.n][l->n_out]. Nothing if l has no weights. */
 void matmul(pass *p, mat y, const struct linear *l, mat x);
+
+/* y = l x for rows [row, row + n) of the input of a job. */
+struct matmul_product {
+    const struct linear *l;
+    float *y;
+    size_t row, n;
+    size_t at; /* matmul.c */
+};
+
+/* One job of products of experts with rows of x. are_up: they are pairs of gate and up of the same
+ * rows; y of the gate becomes act(gate x) * (up x). */
+void expert_products(pass *p, struct matmul_product *products, size_t count, mat x, int are_up);
 
 /* Memory for the jobs of matmul with one token on n_threads > 1. NULL when out of memory. */
 struct matmul_slots *matmul_slots_new(const mgpt_model *m, size_t n_threads);
@@ -70,6 +82,11 @@ void attend(pass *p);
 
 /* f = act(gate h) * (up h), or act(up h) without a gate. Taps MGPT_MLP_PRE, MGPT_MLP_PRE_LINEAR. */
 void mlp_up(pass *p, const struct layer *l, mat h);
+
+/* Mixtures of experts: p->m, the output of the shared expert if there is one, becomes
+ *     m = g m + sum of w_e expert_e(h)    over the experts e whose weight w_e is not 0
+ * Taps MGPT_ROUTER_SCORES, MGPT_EXPERT_WEIGHTS. experts.c. */
+void add_experts(pass *p, const struct layer *l, mat h);
 
 /* x += y, unless y is {NULL}. */
 void add_rows(pass *p, mat x, mat y);

@@ -22,7 +22,9 @@ static const uint64_t ONE_THREAD_BELOW = (uint64_t)1 << 20; /* weight bytes: the
 static size_t bytes_per_row(const mgpt_model *m)
 {
     const struct model_shape *d = &m->shape;
-    size_t floats = (m->mixes_x0 ? 4 : 3) * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff;
+    size_t floats = (m->mixes_x0 ? 4 : 3) * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff_most;
+    if (d->n_expert)
+        floats += 3 * d->n_embd + 2 * d->n_ff_expert + 2 * d->n_expert;
     return floats * sizeof(float) + m->x_bytes;
 }
 
@@ -57,15 +59,21 @@ static int scratch_init(struct scratch *s, const mgpt_session *session, mgpt_err
     const struct {
         float **to;
         size_t width;
-    } rows[] = {{&s->x, d->n_embd}, {&s->h, d->n_embd},
-                {&s->a, d->n_embd}, {&s->q, d->n_q},
-                {&s->k, d->n_kv},   {&s->v, d->n_kv},
-                {&s->o, d->n_q},    {&s->gate, d->n_ff},
-                {&s->up, d->n_ff},  {&s->x0, m->mixes_x0 ? d->n_embd : 0}};
+    } rows[] = {{&s->x, d->n_embd},
+                {&s->h, d->n_embd},
+                {&s->a, d->n_embd},
+                {&s->q, d->n_q},
+                {&s->k, d->n_kv},
+                {&s->v, d->n_kv},
+                {&s->o, d->n_q},
+                {&s->gate, d->n_ff_most},
+                {&s->up, d->n_ff_most},
+                {&s->x0, m->mixes_x0 ? d->n_embd : 0},
+                {&s->m, d->n_expert ? d->n_embd : 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!(*rows[i].to = mem_new(n * rows[i].width, sizeof(float))))
             return err_memory(err, "scratch", n * rows[i].width * sizeof(float));
-    s->qx = mem_new(n, m->x_bytes);
+    s->qx = mem_new(expert_rows(d, n), m->x_bytes);
     s->work_bytes = work_bytes_of(session);
     s->work = mem_large(n_threads, s->work_bytes);
     s->cs = mem_new(n, sizeof *s->cs);
@@ -73,8 +81,9 @@ static int scratch_init(struct scratch *s, const mgpt_session *session, mgpt_err
     s->screen_x = mem_new(1, m->screen.w ? kernels_x_bytes(WEIGHT_Q8_0, d->n_embd) : 0);
     s->bounds = mem_new(m->screen.w ? panels_of(d->n_vocab) : 0, sizeof *s->bounds);
     s->slots = n_threads > 1 ? matmul_slots_new(m, n_threads) : NULL;
-    if (!s->qx || !s->work || !s->cs || !s->segments || !s->screen_x || !s->bounds ||
-        (n_threads > 1 && !s->slots))
+    s->experts = d->n_expert ? experts_new(m, n) : NULL;
+    if ((d->n_expert && !s->experts) || !s->qx || !s->work || !s->cs || !s->segments ||
+        !s->screen_x || !s->bounds || (n_threads > 1 && !s->slots))
         return err_memory(err, "scratch",
                           n * (m->x_bytes + sizeof *s->cs + sizeof *s->segments) +
                               n_threads * s->work_bytes);
@@ -87,6 +96,7 @@ static void scratch_free(struct scratch *s)
     free(s->h);
     free(s->a);
     free(s->x0);
+    free(s->m);
     free(s->q);
     free(s->k);
     free(s->v);
@@ -100,6 +110,7 @@ static void scratch_free(struct scratch *s)
     free(s->screen_x);
     free(s->bounds);
     matmul_slots_free(s->slots);
+    experts_free(s->experts);
     arr_free(s->scores);
     arr_free(s->logits);
 }

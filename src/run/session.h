@@ -24,13 +24,15 @@ struct tap {
 /* Row buffers of a pass, allocated once for n_chunk rows. */
 struct scratch {
     float *x, *h, *a, *q, *k, *v, *o, *gate, *up; /* [n_chunk][E E E n_q n_kv n_kv n_q F F] */
+    float *m;         /* [n_chunk][E] the MLP's output, if it is not in h: in mixtures of experts */
     float *x0;        /* [n_chunk][E] x before the first layer, if the model mixes it in (ops.h) */
     const float **cs; /* [n_chunk] each row's cos and sin of rope angles, in session.angles */
     uint8_t *qx;      /* [n_chunk][model's x_bytes] quantised input of integer products */
     uint8_t *work;    /* [n_threads][work_bytes] scratch of the matmul kernels and the fused step */
     size_t work_bytes;
-    struct matmul_slots *slots; /* matmul.c; NULL with one thread */
-    float *scores;              /* [score_rows][score_stride], stb_ds array */
+    struct matmul_slots *slots;     /* matmul.c; NULL with one thread */
+    struct expert_scratch *experts; /* experts.c; NULL without experts */
+    float *scores;                  /* [score_rows][score_stride], stb_ds array */
     size_t score_rows, score_stride;
     float *logits; /* [rows][n_vocab], stb_ds array, for passes with several rows of logits */
     struct segment *segments; /* [n_chunk] */
@@ -88,6 +90,16 @@ typedef struct pass {
     uint64_t points; /* tapped by any segment's session; 0 after a callback has asked to stop */
     int stopped;
 } pass;
+
+/* Memory for mixtures of experts in passes of n_chunk rows; NULL when out of memory. experts.c. */
+struct expert_scratch *experts_new(const mgpt_model *m, size_t n_chunk);
+void experts_free(struct expert_scratch *s);
+
+/* Rows of experts that are computed at a time, of passes of n_chunk rows. */
+static inline size_t expert_rows(const struct model_shape *d, size_t n_chunk)
+{
+    return d->n_expert_used > n_chunk ? d->n_expert_used : n_chunk;
+}
 
 /* Allocates scratch and starts threads if the session has none yet. Forks begin without them: a
  * fork that only runs as a follower in mgpt_step_many needs neither. MGPT_OK or MGPT_EMEM. */

@@ -26,6 +26,8 @@ static const char *const names[MGPT_N_POINTS] = {
     [MGPT_MLP_PRE] = ".mlp.hook_pre",
     [MGPT_MLP_PRE_LINEAR] = ".mlp.hook_pre_linear",
     [MGPT_MLP_POST] = ".mlp.hook_post",
+    [MGPT_ROUTER_SCORES] = ".mlp.hook_router_scores",
+    [MGPT_EXPERT_WEIGHTS] = ".mlp.hook_expert_weights",
     [MGPT_MLP_OUT] = ".hook_mlp_out",
     [MGPT_RESID_POST] = ".hook_resid_post",
     [MGPT_FINAL] = "ln_final.hook_normalized",
@@ -67,8 +69,9 @@ static void fire(pass *r, const struct segment *seg, mgpt_value value)
         reorder(r->model, &value, 1, r->s->o);
 }
 
-static int has_point(const mgpt_model *m, mgpt_point point)
+static int has_point(const pass *p, mgpt_point point)
 {
+    const mgpt_model *m = p->model;
     switch (point) {
     case MGPT_POS_EMBD:
         return m->position_embd != NULL;
@@ -79,6 +82,8 @@ static int has_point(const mgpt_model *m, mgpt_point point)
         return m->arch->rope;
     case MGPT_RESID_MID:
         return m->branches == BRANCHES_SEQUENTIAL;
+    case MGPT_MLP_POST:
+        return m->layers[p->il].up.w != NULL;
     case MGPT_FINAL:
         return m->final_norm.kind != NORM_NONE;
     default:
@@ -90,7 +95,7 @@ void tap_rows(pass *p, mgpt_point point, mat y)
 {
     int out_rows = point == MGPT_FINAL || point == MGPT_LOGITS, in_layer = names[point][0] == '.';
     int embeds = !in_layer && !out_rows;
-    for (size_t i = 0; has_point(p->model, point) && i < p->n_segments; i++) {
+    for (size_t i = 0; has_point(p, point) && i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];
         size_t n = out_rows ? seg->n_out : seg->n;
         size_t row = out_rows ? seg->out : seg->row;

@@ -254,14 +254,15 @@ static void check_bend(struct toy *m, mgpt_session *session, struct bend b, cons
  * has no effect. */
 TEST(what_a_tap_writes_is_used)
 {
-    const size_t chosen[] = {ZOO_MICROGPT_DEEP, ZOO_MICROGPT_RELU2, ZOO_LLAMA_TIED,
-                             ZOO_LLAMA_DIALECT, ZOO_GPT2,           ZOO_GEMMA3_PERIOD,
-                             ZOO_PHI2,          ZOO_GPTNEOX,        ZOO_OLMO2,
-                             ZOO_OLMO,          ZOO_NANOCHAT_2026};
+    const size_t chosen[] = {
+        ZOO_MICROGPT_DEEP, ZOO_MICROGPT_RELU2, ZOO_LLAMA_TIED, ZOO_LLAMA_DIALECT, ZOO_GPT2,
+        ZOO_GEMMA3_PERIOD, ZOO_PHI2,           ZOO_GPTNEOX,    ZOO_OLMO2,         ZOO_OLMO,
+        ZOO_NANOCHAT_2026, ZOO_MIXTRAL,        ZOO_QWEN2MOE};
     for (size_t c = 0; c < COUNT(chosen); c++) {
         struct toy_spec spec = toy_zoo[chosen[c]];
         spec.seed = 400 + c;
         spec.n_layer = 2;
+        spec.dense = 0;
         struct toy *m = toy_build(&spec);
         mgpt_model *model = toy_open(m, NULL);
         mgpt_session *session = subject_session(model, 4, 0);

@@ -17,6 +17,7 @@ TEST(point_names)
         "blocks.12.attn.hook_attn_scores blocks.12.attn.hook_pattern blocks.12.attn.hook_z "
         "blocks.12.hook_attn_out blocks.12.hook_resid_mid blocks.12.ln2.hook_normalized "
         "blocks.12.mlp.hook_pre blocks.12.mlp.hook_pre_linear blocks.12.mlp.hook_post "
+        "blocks.12.mlp.hook_router_scores blocks.12.mlp.hook_expert_weights "
         "blocks.12.hook_mlp_out blocks.12.hook_resid_post ln_final.hook_normalized logits";
     const char *name = all;
     char buf[64];
@@ -41,6 +42,16 @@ static int choice_of(enum toy_choice choice, int row)
     return choice == TOY_DEFAULT ? row : choice == TOY_YES;
 }
 
+/* Points of the MLP are those of the shared expert in a mixture, points of the router of others
+ * none. */
+static int mixture_has(const struct toy_spec *s, int p, int layer)
+{
+    int mixture = s->n_expert && layer >= 0 && !(s->dense >> layer & 1);
+    if (p == MGPT_ROUTER_SCORES || p == MGPT_EXPERT_WEIGHTS)
+        return mixture;
+    return p < MGPT_MLP_PRE || p > MGPT_MLP_POST || !mixture || s->n_ff_shared;
+}
+
 static void check_points(const struct toy_spec *s, const struct trace *t)
 {
     int learned = s->row->place == PLACE_LEARNED;
@@ -56,11 +67,12 @@ static void check_points(const struct toy_spec *s, const struct trace *t)
     has[MGPT_MLP_PRE_LINEAR] = s->row->gated;
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
-        for (int layer = -1; layer < s->n_layer; layer++)
-            if ((trace_at(t, (mgpt_point)p, layer)->data != NULL) !=
-                (has[p] && inside == (layer >= 0)))
+        for (int layer = -1; layer < s->n_layer; layer++) {
+            int expected = has[p] && inside == (layer >= 0) && mixture_has(s, p, layer);
+            if ((trace_at(t, (mgpt_point)p, layer)->data != NULL) != expected)
                 fail_msg("%s: point %d of layer %d %s", s->label, p, layer,
-                         has[p] ? "is missing" : "fires");
+                         expected ? "is missing" : "fires");
+        }
     }
 }
 
@@ -171,7 +183,7 @@ static void check_stop(mgpt_session *session, const int32_t *tokens, struct stop
 
 TEST(a_tap_stops_the_call)
 {
-    struct subject s = subject_zoo(ZOO_LLAMA_DIALECT); /* has all points but two */
+    struct subject s = subject_zoo(ZOO_LLAMA_DIALECT); /* has all points but four */
     mgpt_session *session = subject_session(s.model, 4, 0);
     float logits[64], next[64];
     subject_feed(session, s.tokens, 6);
@@ -180,7 +192,8 @@ TEST(a_tap_stops_the_call)
     memcpy(logits, mgpt_logits(session), s.n_vocab * sizeof *logits);
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
-        if (p == MGPT_POS_EMBD || p == MGPT_FINAL)
+        if (p == MGPT_POS_EMBD || p == MGPT_FINAL || p == MGPT_ROUTER_SCORES ||
+            p == MGPT_EXPERT_WEIGHTS)
             continue;
         for (int pos = 5; pos <= 9; pos += 4)
             check_stop(session, s.tokens, (struct stopper){(mgpt_point)p, inside ? 0 : -1, pos, 0},
@@ -345,7 +358,8 @@ TEST(each_point_alone)
         mgpt_session *session = subject_session(s.model, 4, 0);
         assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(p), count_rows, &rows, NULL), MGPT_OK);
         subject_feed(session, s.tokens, N);
-        if (p == MGPT_EMBD_NORM || p == MGPT_ROT_Q || p == MGPT_ROT_K || p == MGPT_MLP_PRE_LINEAR)
+        if (p == MGPT_EMBD_NORM || p == MGPT_ROT_Q || p == MGPT_ROT_K || p == MGPT_MLP_PRE_LINEAR ||
+            p == MGPT_ROUTER_SCORES || p == MGPT_EXPERT_WEIGHTS)
             each = 0; /* GPT-2 has none */
         if (rows != each * N)
             fail_msg("point %d alone: %zu rows, expected %zu", p, rows, each * N);

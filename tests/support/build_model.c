@@ -276,7 +276,7 @@ static void put_rarities(struct toy *m)
         {"attention.scale", s->attn_scale},         {"embedding_scale", s->embd_scale},
         {"residual_scale", s->residual_scale},      {"logit_scale", s->logit_scale},
         {"attn_logit_softcapping", s->attn_cap},    {"attention.clamp_kqv", s->clamp},
-        {"final_logit_softcapping", s->softcap}};
+        {"final_logit_softcapping", s->softcap},    {"expert_weights_scale", s->expert_scale}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].value != 0)
             put_arch_f32(m, numbers[i].key, numbers[i].value);
@@ -287,6 +287,19 @@ static void put_rarities(struct toy *m)
         toy_put_string(m, name, "longrope");
     if (s->yarn || s->longrope)
         put_arch_u32(m, "rope.scaling.original_context_length", s->yarn + s->longrope);
+    if (s->n_expert) {
+        put_arch_u32(m, "expert_count", s->n_expert);
+        put_arch_u32(m, "expert_used_count", s->n_expert_used);
+    }
+    if (s->n_expert && s->n_ff_expert != s->n_ff)
+        put_arch_u32(m, "expert_feed_forward_length", s->n_ff_expert);
+    if (s->n_ff_shared)
+        put_arch_u32(m, "expert_shared_feed_forward_length", s->n_ff_shared);
+    if (s->expert_sigmoid)
+        put_arch_u32(m, "expert_gating_func", 2);
+    snprintf(name, sizeof name, "%s.expert_weights_norm", s->arch);
+    if (s->expert_norm != TOY_DEFAULT)
+        toy_put_bool(m, name, s->expert_norm == TOY_YES);
     snprintf(name, sizeof name, "%s.use_parallel_residual", s->arch);
     if (s->parallel != TOY_DEFAULT)
         toy_put_bool(m, name, s->parallel == TOY_YES);
@@ -306,6 +319,8 @@ static void fill_defaults(struct toy_spec *s)
         s->head_dim = s->n_embd / s->n_head;
     if (!s->rope_dims)
         s->rope_dims = s->head_dim;
+    if (!s->n_ff_expert)
+        s->n_ff_expert = s->n_ff;
     if (s->rope_base == 0)
         s->rope_base = 10000;
     if (s->eps == 0)

@@ -53,6 +53,8 @@ struct toy_arch {
     int rope_first;       /* q and k are rotated, then normalised */
     const char *mlp_norm; /* tensor of the norm before the MLP; NULL: ffn_norm */
     double window_base;   /* rope base of windowed layers; 0: that of the others */
+    int expert_norm;      /* weights of the chosen experts add up to 1 */
+    int shared_gate;      /* the shared expert of mixtures has a gate */
 };
 
 /* NULL: unknown. */

@@ -195,12 +195,14 @@ static const char *known(const struct gguf *g, const char *key, const char *cons
 static void read_words(struct toy_spec *s, const struct gguf *g)
 {
     static const char *const archs[] = {
-        "microgpt",  "gpt2",    "llama",      "qwen2",    "qwen3",      "gemma3",        "gptneox",
-        "phi2",      "olmo",    "olmo2",      "smollm3",  "starcoder2", "granite",       "gemma",
-        "gemma2",    "phi3",    "stablelm",   "gptj",     "starcoder",  "bloom",         "mpt",
-        "command-r", "cohere2", "falcon",     "nanochat", "arcee",      "nemotron",      "jais2",
-        "ernie4_5",  "helium",  "seed_oss",   "chatglm",  "glm4",       "hunyuan-dense", "exaone",
-        "exaone4",   "minicpm", "vaultgemma", "biogpt",   NULL};
+        "microgpt",   "gpt2",       "llama",    "qwen2",         "qwen3",    "gemma3",
+        "gptneox",    "phi2",       "olmo",     "olmo2",         "smollm3",  "starcoder2",
+        "granite",    "gemma",      "gemma2",   "phi3",          "stablelm", "gptj",
+        "starcoder",  "bloom",      "mpt",      "command-r",     "cohere2",  "falcon",
+        "nanochat",   "arcee",      "nemotron", "jais2",         "ernie4_5", "helium",
+        "seed_oss",   "chatglm",    "glm4",     "hunyuan-dense", "exaone",   "exaone4",
+        "minicpm",    "vaultgemma", "biogpt",   "olmoe",         "qwen2moe", "qwen3moe",
+        "granitemoe", NULL};
     static const char *const acts[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf", NULL};
     char parallel[80];
     s->arch = known(g, "general.architecture", archs);
@@ -228,6 +230,10 @@ static void read_numbers(struct toy_spec *s, const struct gguf *g)
     s->full_every = number(g, s->arch, "attention.sliding_window_pattern", 0);
     s->window_base = real(g, s->arch, "rope.freq_base_swa", 0);
     s->rope_factor = real(g, s->arch, "rope.scaling.factor", 0);
+    s->n_expert = number(g, s->arch, "expert_count", 0);
+    s->n_expert_used = number(g, s->arch, "expert_used_count", 0);
+    s->n_ff_expert = number(g, s->arch, "expert_feed_forward_length", s->n_ff);
+    s->n_ff_shared = number(g, s->arch, "expert_shared_feed_forward_length", 0);
     s->attn_scale = real(g, s->arch, "attention.scale", 0);
     s->clamp = real(g, s->arch, "attention.clamp_kqv", 0);
     s->softcap = real(g, s->arch, "final_logit_softcapping", 0);

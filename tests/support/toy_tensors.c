@@ -163,6 +163,52 @@ static void add_qk_norms(struct toy *m, int layer)
     toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head_kv), 0, 1.4, 0.3);
 }
 
+/* The matrices of all experts in one tensor. */
+static void add_expert_matrices(struct toy *m, int layer, const char *role, int n_in, int n_out,
+                                double gain)
+{
+    char name[80];
+    int n = m->spec.n_expert;
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, role);
+    struct toy_tensor *t = toy_add(m, name, m->spec.type, n_in, n_out * n, 0, gain / sqrt(n_in));
+    t->n_dims = 3;
+    t->dims[1] = (uint64_t)n_out;
+    t->dims[2] = (uint64_t)n;
+}
+
+/* Scores of size 2 make weights that differ. */
+static void add_mixture(struct toy *m, int layer)
+{
+    const struct toy_spec *s = &m->spec;
+    int E = s->n_embd, F = s->n_ff_expert;
+    char name[80];
+    snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", layer);
+    toy_add(m, name, TOY_F32, E, s->n_expert, 0, 2 / sqrt(E));
+    add_expert_matrices(m, layer, "ffn_gate_exps", E, F, 1.4);
+    add_expert_matrices(m, layer, "ffn_up_exps", E, F, 1);
+    add_expert_matrices(m, layer, "ffn_down_exps", F, E, 1);
+    if (!s->n_ff_shared)
+        return;
+    const struct toy_spec kept = *s;
+    m->spec.biases = 0;
+    add_linear(m, layer, "ffn_gate_shexp", E, s->n_ff_shared, 1.4);
+    add_linear(m, layer, "ffn_up_shexp", E, s->n_ff_shared, 1);
+    add_linear(m, layer, "ffn_down_shexp", s->n_ff_shared, E, 1);
+    m->spec = kept;
+    snprintf(name, sizeof name, "blk.%d.ffn_gate_inp_shexp.weight", layer);
+    if (s->row->shared_gate)
+        toy_add(m, name, TOY_F32, E, 0, 0, 1 / sqrt(E));
+}
+
+static void add_mlp(struct toy *m, int layer)
+{
+    const struct toy_spec *s = &m->spec;
+    if (s->row->gated && !s->row->gate_up)
+        add_linear(m, layer, "ffn_gate", s->n_embd, s->n_ff, 1.4);
+    add_linear(m, layer, "ffn_up", s->n_embd, s->n_ff * (s->row->gate_up ? 2 : 1), 1);
+    add_linear(m, layer, "ffn_down", s->n_ff, s->n_embd, 1);
+}
+
 static void add_layer(struct toy *m, int layer)
 {
     const struct toy_spec *s = &m->spec;
@@ -179,10 +225,10 @@ static void add_layer(struct toy *m, int layer)
         add_layer_norm(m, layer, "attn_norm_2");
     if (norms == NORMS_BEFORE || norms == NORMS_AROUND)
         add_layer_norm(m, layer, s->row->mlp_norm ? s->row->mlp_norm : "ffn_norm");
-    if (s->row->gated && !s->row->gate_up)
-        add_linear(m, layer, "ffn_gate", E, s->n_ff, 1.4);
-    add_linear(m, layer, "ffn_up", E, s->n_ff * (s->row->gate_up ? 2 : 1), 1);
-    add_linear(m, layer, "ffn_down", s->n_ff, E, 1);
+    if (s->n_expert && !(s->dense >> layer & 1))
+        add_mixture(m, layer);
+    else
+        add_mlp(m, layer);
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "post_ffw_norm");
 }

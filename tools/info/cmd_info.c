@@ -72,7 +72,10 @@ static void print_info(const struct engine *e)
            (int)i->n_head, (int)i->head_dim);
     if (i->n_head_kv != i->n_head)
         printf(" (%d for keys and values)", (int)i->n_head_kv);
-    printf(", mlp %d\n", (int)i->n_ff);
+    printf(", mlp %d", (int)i->n_ff);
+    if (i->n_expert)
+        printf(", experts %d of %d", (int)i->n_expert_used, (int)i->n_expert);
+    putchar('\n');
     print_dialect(i);
     number_line("context", (uint64_t)i->n_ctx, "positions");
     printf("%-16s %s, %d tokens, logits %d%s\n", "vocabulary", i->tokenizer, (int)i->n_tokens,
@@ -101,13 +104,14 @@ static json_t *info_json(const mgpt_info *i)
 {
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i,"
-        " s:i, s:b, s:b, s:b, s:f, s:f, s:I, s:I, s:I, s:I}",
+        " s:i, s:i, s:i, s:b, s:b, s:b, s:f, s:f, s:I, s:I, s:I, s:I}",
         "arch", i->arch, "name", i->name, "tokenizer", i->tokenizer, "isa", i->isa, "type", i->type,
         "norm", i->norm, "activation", i->activation, "position", i->position, "n_vocab",
         (int)i->n_vocab, "n_tokens", (int)i->n_tokens, "n_ctx", (int)i->n_ctx, "n_embd",
         (int)i->n_embd, "n_layer", (int)i->n_layer, "n_head", (int)i->n_head, "n_head_kv",
-        (int)i->n_head_kv, "head_dim", (int)i->head_dim, "n_ff", (int)i->n_ff, "bos", (int)i->bos,
-        "eos", (int)i->eos, "add_bos", i->add_bos, "gated", i->gated, "tied", i->tied, "norm_eps",
+        (int)i->n_head_kv, "head_dim", (int)i->head_dim, "n_ff", (int)i->n_ff, "n_expert",
+        (int)i->n_expert, "n_expert_used", (int)i->n_expert_used, "bos", (int)i->bos, "eos",
+        (int)i->eos, "add_bos", i->add_bos, "gated", i->gated, "tied", i->tied, "norm_eps",
         (double)i->norm_eps, "rope_base", (double)i->rope_base, "n_params", (json_int_t)i->n_params,
         "file_bytes", (json_int_t)i->file_bytes, "bytes_per_token", (json_int_t)i->bytes_per_token,
         "kv_bytes", (json_int_t)i->kv_bytes);

@@ -247,6 +247,11 @@ static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
                                     .output = lab->path,
                                     .adapters = &lab->engine.lora});
     int code = engine_open(&lab->engine);
+    if (code == EXIT_OK && lab->engine.info.n_expert) {
+        cli_note("%s: a mixture of experts, which the lab cannot draw: use mgpt trace or the repl",
+                 lab->engine.path);
+        return EXIT_REFUSED;
+    }
     if (code != EXIT_OK)
         return code;
     decide(lab);

@@ -101,6 +101,11 @@ void view_neurons(struct repl *r, struct repl_args *args)
                     .pos = args->pos,
                     .n_ff = (size_t)r->engine.info.n_ff,
                     .gated = r->engine.info.gated};
+    if (r->engine.info.n_expert) {
+        repl_error("the layers are mixtures of experts, which have no one list of neurons: mgpt "
+                   "trace has hook_expert_weights");
+        return;
+    }
     if (view_mlp_gather(&m)) {
         if (m.view.path) {
             print_all(&m);

@@ -24,8 +24,8 @@ void oracle_name(char name[ORACLE_NAME], int layer, const char *stem, const char
         text_format(name, ORACLE_NAME, "blk.%d.%s%s", layer, stem, kind);
 }
 
-static enum oracle_tensor oracle_find(const struct oracle *o, int layer, const char *stem,
-                                      const char *kind)
+enum oracle_tensor oracle_find(const struct oracle *o, int layer, const char *stem,
+                               const char *kind)
 {
     char name[ORACLE_NAME];
     oracle_name(name, layer, stem, kind);
@@ -89,8 +89,8 @@ static void reorder(const struct oracle *o, int layer, double *to, const double 
     }
 }
 
-/* Fires a point for every position. q and k are shown in the order of their points. */
-static void point(struct oracle *o, mgpt_point at, int layer, double *x, size_t cols)
+/* q and k are shown in the order of their points. */
+void oracle_fire_rows(struct oracle *o, mgpt_point at, int layer, double *x, size_t cols)
 {
     int qk = at == MGPT_Q || at == MGPT_K || at == MGPT_ROT_Q || at == MGPT_ROT_K;
     for (size_t t = 0; t < o->T; t++, x += cols) {
@@ -159,8 +159,7 @@ static void block_input(struct oracle *o, const double *x, size_t n_in, int to_i
     }
 }
 
-/* y = rows [first, first + n_out) of a matrix times x, plus bias. */
-static void matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
+void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y)
 {
     enum oracle_tensor kind = oracle_find(o, layer, stem, ".weight");
@@ -203,15 +202,16 @@ static void project(struct oracle *o, int layer)
 {
     size_t qw = o->qw, kw = o->kw;
     int fused = oracle_find(o, layer, "attn_qkv", ".weight") != ORACLE_ABSENT;
-    matmul(o, layer, fused ? "attn_qkv" : "attn_q", 0, o->h, o->E, qw, o->q);
-    matmul(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0, o->h, o->E, kw, o->k);
-    matmul(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0, o->h, o->E, kw, o->v);
+    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_q", 0, o->h, o->E, qw, o->q);
+    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0, o->h, o->E, kw, o->k);
+    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0, o->h, o->E, kw,
+                  o->v);
     clamp(o, o->q, qw);
     clamp(o, o->k, kw);
     clamp(o, o->v, kw);
-    point(o, MGPT_Q, layer, o->q, qw);
-    point(o, MGPT_K, layer, o->k, kw);
-    point(o, MGPT_V, layer, o->v, kw);
+    oracle_fire_rows(o, MGPT_Q, layer, o->q, qw);
+    oracle_fire_rows(o, MGPT_K, layer, o->k, kw);
+    oracle_fire_rows(o, MGPT_V, layer, o->v, kw);
     if (!o->s->qk_norm_late)
         qk_norms(o, layer);
     if (o->s->n_rot == 0)
@@ -222,8 +222,8 @@ static void project(struct oracle *o, int layer)
         oracle_rope(o, layer, o->k, o->G);
     if (o->s->qk_norm_late)
         qk_norms(o, layer);
-    point(o, MGPT_ROT_Q, layer, o->q, qw);
-    point(o, MGPT_ROT_K, layer, o->k, kw);
+    oracle_fire_rows(o, MGPT_ROT_Q, layer, o->q, qw);
+    oracle_fire_rows(o, MGPT_ROT_K, layer, o->k, kw);
 }
 
 /* Adds to the residual, unless the branch is left out. */
@@ -249,42 +249,55 @@ static void attention(struct oracle *o, int layer)
 {
     int second = oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT;
     branch_input(o, layer, second ? "attn_norm_2" : "attn_norm", o->s->layers[layer].attn_norm);
-    point(o, MGPT_ATTN_IN, layer, o->h, o->E);
+    oracle_fire_rows(o, MGPT_ATTN_IN, layer, o->h, o->E);
     project(o, layer);
     for (size_t t = 0; t < o->T && o->status == MGPT_OK; t++)
         for (size_t head = 0; head < o->H; head++)
             oracle_attend(o, layer, t, head);
-    point(o, MGPT_HEADS, layer, o->z, o->qw);
-    matmul(o, layer, "attn_output", 0, o->z, o->qw, o->E, o->a);
+    oracle_fire_rows(o, MGPT_HEADS, layer, o->z, o->qw);
+    oracle_matmul(o, layer, "attn_output", 0, o->z, o->qw, o->E, o->a);
     int is_mlps = strcmp(mlp_norm_stem(o, layer), "post_attention_norm") == 0;
     branch_output(o, layer, is_mlps ? "" : "post_attention_norm", o->a);
-    point(o, MGPT_ATTN_OUT, layer, o->a, o->E);
+    oracle_fire_rows(o, MGPT_ATTN_OUT, layer, o->a, o->E);
+}
+
+void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, double *y)
+{
+    size_t F = mlp->F, first = mlp->number * F;
+    int gated = o->s->gated, fused = gated && strcmp(mlp->gate, mlp->up) == 0;
+    oracle_matmul(o, layer, gated ? mlp->gate : mlp->up, first, o->h, o->E, F, o->f);
+    if (mlp->points)
+        oracle_fire_rows(o, MGPT_MLP_PRE, layer, o->f, F);
+    if (gated)
+        oracle_matmul(o, layer, mlp->up, fused ? F : first, o->h, o->E, F, o->up);
+    if (gated && mlp->points)
+        oracle_fire_rows(o, MGPT_MLP_PRE_LINEAR, layer, o->up, F);
+    for (size_t i = 0; i < o->T * F; i++)
+        o->f[i] = math_activation(o->s->layers[layer].activation, o->f[i]);
+    math_round(o->s, o->f, o->T * F);
+    for (size_t i = 0; gated && i < o->T * F; i++)
+        o->f[i] *= o->up[i];
+    math_round(o->s, o->f, o->T * F);
+    if (mlp->points)
+        oracle_fire_rows(o, MGPT_MLP_POST, layer, o->f, F);
+    oracle_matmul(o, layer, mlp->down, mlp->number * o->E, o->f, F, o->E, y);
 }
 
 /* What the MLP adds, into h. */
 static void mlp(struct oracle *o, int layer)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    int gated = o->s->gated;
-    int fused = gated && oracle_find(o, layer, "ffn_gate", ".weight") == ORACLE_ABSENT;
+    int apart = oracle_find(o, layer, "ffn_gate", ".weight") != ORACLE_ABSENT;
+    const struct oracle_mlp plain = {
+        apart ? "ffn_gate" : "ffn_up", "ffn_up", "ffn_down", o->F, 0, 1};
     branch_input(o, layer, mlp_norm_stem(o, layer), l->mlp_norm);
-    point(o, MGPT_MLP_IN, layer, o->h, o->E);
-    matmul(o, layer, gated && !fused ? "ffn_gate" : "ffn_up", 0, o->h, o->E, o->F, o->f);
-    point(o, MGPT_MLP_PRE, layer, o->f, o->F);
-    if (gated) {
-        matmul(o, layer, "ffn_up", fused ? o->F : 0, o->h, o->E, o->F, o->up);
-        point(o, MGPT_MLP_PRE_LINEAR, layer, o->up, o->F);
-    }
-    for (size_t i = 0; i < o->T * o->F; i++)
-        o->f[i] = math_activation(l->activation, o->f[i]);
-    math_round(o->s, o->f, o->T * o->F);
-    for (size_t i = 0; gated && i < o->T * o->F; i++)
-        o->f[i] *= o->up[i];
-    math_round(o->s, o->f, o->T * o->F);
-    point(o, MGPT_MLP_POST, layer, o->f, o->F);
-    matmul(o, layer, "ffn_down", 0, o->f, o->F, o->E, o->h);
+    oracle_fire_rows(o, MGPT_MLP_IN, layer, o->h, o->E);
+    if (oracle_find(o, layer, "ffn_gate_inp", ".weight") != ORACLE_ABSENT)
+        oracle_mixture(o, layer);
+    else
+        oracle_mlp(o, layer, &plain, o->h);
     branch_output(o, layer, "post_ffw_norm", o->h);
-    point(o, MGPT_MLP_OUT, layer, o->h, o->E);
+    oracle_fire_rows(o, MGPT_MLP_OUT, layer, o->h, o->E);
 }
 
 static void run_layer(struct oracle *o, int layer)
@@ -294,17 +307,17 @@ static void run_layer(struct oracle *o, int layer)
         memcpy(o->x0, o->x, o->T * o->E * sizeof *o->x);
     for (size_t i = 0; i < o->T * o->E && (l->keep != 1 || l->mix_in_x0 != 0); i++)
         o->x[i] = l->keep * o->x[i] + l->mix_in_x0 * o->x0[i];
-    point(o, MGPT_RESID_PRE, layer, o->x, o->E);
+    oracle_fire_rows(o, MGPT_RESID_PRE, layer, o->x, o->E);
     attention(o, layer);
     if (!l->parallel) {
         oracle_add(o, l->no_attention, o->a);
-        point(o, MGPT_RESID_MID, layer, o->x, o->E);
+        oracle_fire_rows(o, MGPT_RESID_MID, layer, o->x, o->E);
     }
     mlp(o, layer);
     oracle_add(o, l->no_mlp, o->h);
     if (l->parallel)
         oracle_add(o, l->no_attention, o->a);
-    point(o, MGPT_RESID_POST, layer, o->x, o->E);
+    oracle_fire_rows(o, MGPT_RESID_POST, layer, o->x, o->E);
 }
 
 static void embed(struct oracle *o)
@@ -316,7 +329,7 @@ static void embed(struct oracle *o)
             o->x[t * o->E + i] = o->s->embd_scale * (double)o->row[i];
     }
     math_round(o->s, o->x, o->T * o->E);
-    point(o, MGPT_EMBD, -1, o->x, o->E);
+    oracle_fire_rows(o, MGPT_EMBD, -1, o->x, o->E);
     if (!learned)
         return;
     for (size_t t = 0; t < o->T; t++) {
@@ -324,21 +337,21 @@ static void embed(struct oracle *o)
         for (size_t i = 0; i < o->E; i++)
             o->h[t * o->E + i] = (double)o->row[i];
     }
-    point(o, MGPT_POS_EMBD, -1, o->h, o->E);
+    oracle_fire_rows(o, MGPT_POS_EMBD, -1, o->h, o->E);
     oracle_add(o, 0, o->h);
 }
 
 static void unembed(struct oracle *o)
 {
     int untied = oracle_find(o, -1, "output", ".weight") != ORACLE_ABSENT;
-    matmul(o, -1, untied ? "output" : "token_embd", 0, o->x, o->E, o->V, o->logits);
+    oracle_matmul(o, -1, untied ? "output" : "token_embd", 0, o->x, o->E, o->V, o->logits);
     const float *bias = untied ? NULL : vector(o, -1, "output", ".bias", o->V, o->bias);
     for (size_t i = 0; i < o->T * o->V; i++)
         o->logits[i] =
             math_cap((o->logits[i] + (bias ? (double)bias[i % o->V] : 0)) * o->s->logit_scale,
                      o->s->softcap);
     math_round(o->s, o->logits, o->T * o->V);
-    point(o, MGPT_LOGITS, -1, o->logits, o->V);
+    oracle_fire_rows(o, MGPT_LOGITS, -1, o->logits, o->V);
 }
 
 static void forward_pass(struct oracle *o)
@@ -346,13 +359,13 @@ static void forward_pass(struct oracle *o)
     embed(o);
     if (o->s->embd_norm) {
         norm(o, -1, "token_embd_norm", o->x, o->x);
-        point(o, MGPT_EMBD_NORM, -1, o->x, o->E);
+        oracle_fire_rows(o, MGPT_EMBD_NORM, -1, o->x, o->E);
     }
     for (size_t layer = 0; layer < o->s->n_layer && o->status == MGPT_OK; layer++)
         run_layer(o, (int)layer);
     if (o->s->final_norm && o->status == MGPT_OK) {
         norm(o, -1, "output_norm", o->x, o->x);
-        point(o, MGPT_FINAL, -1, o->x, o->E);
+        oracle_fire_rows(o, MGPT_FINAL, -1, o->x, o->E);
     }
     if (o->status == MGPT_OK)
         unembed(o);
@@ -370,14 +383,28 @@ static size_t widest(size_t a, size_t b, size_t c)
  * rows of floats. */
 static int take_buffers(struct oracle *o)
 {
-    size_t wide = widest(o->E, o->qw, o->F), bias = widest(wide, o->V, o->qw + 2 * o->kw),
-           total = 0;
+    size_t X = o->s->n_expert, F = widest(o->F, o->s->n_ff_expert, o->s->n_ff_shared);
+    size_t wide = widest(widest(o->E, o->qw, F), X, 0),
+           bias = widest(wide, o->V, o->qw + 2 * o->kw), total = 0;
     struct {
         double **at;
         size_t cols;
-    } matrices[] = {{&o->x, o->E},  {&o->x0, o->E}, {&o->h, o->E},      {&o->q, o->qw},
-                    {&o->k, o->kw}, {&o->v, o->kw}, {&o->z, o->qw},     {&o->a, o->E},
-                    {&o->f, o->F},  {&o->up, o->F}, {&o->logits, o->V}, {&o->scores, 1},
+    } matrices[] = {{&o->x, o->E},
+                    {&o->x0, o->E},
+                    {&o->h, o->E},
+                    {&o->q, o->qw},
+                    {&o->k, o->kw},
+                    {&o->v, o->kw},
+                    {&o->z, o->qw},
+                    {&o->a, o->E},
+                    {&o->f, F},
+                    {&o->up, F},
+                    {&o->logits, o->V},
+                    {&o->scores, 1},
+                    {&o->m, X ? o->E : 0},
+                    {&o->y, X ? o->E : 0},
+                    {&o->weights, X},
+                    {&o->probabilities, X},
                     {&o->in, wide}};
     enum { N = sizeof matrices / sizeof *matrices };
     for (size_t i = 0; i < N; i++)

@@ -78,7 +78,10 @@ struct oracle_spec {
     double eps, embd_scale, residual_scale, logit_scale; /* scales: 1: none */
     double clamp, attn_cap, softcap;                     /* 0: none */
     double alibi;                                        /* ALiBi's largest exponent; 0: none */
-    int layer_norm;                                      /* the mean is removed */
+    size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* mixtures; 0: none */
+    int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */
+    double expert_scale;
+    int layer_norm; /* the mean is removed */
     int embd_norm, final_norm, gated;
     enum oracle_qk qk_norm;
     int int8_inputs; /* integer weights take their input in blocks of int8 (src/kernels/kernels.h) */

@@ -1,4 +1,4 @@
-/* Inside the oracle: its buffers, and attention (oracle_attention.c). */
+/* Inside the oracle: its buffers, attention (oracle_attention.c), experts (oracle_experts.c). */
 #ifndef MGPT_ORACLE_IMPL_H
 #define MGPT_ORACLE_IMPL_H
 
@@ -11,6 +11,7 @@ struct oracle {
     const int32_t *tokens;
     size_t T, E, H, G, d, F, V, qw, kw;
     double *x, *x0, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
+    double *m, *y, *weights, *probabilities; /* mixtures: [T][E], [T][E], [T][X], [X] */
     double *in, *rows; /* of products: MATH_ROWS positions at a time, and as they are */
     float *row, *gain, *bias;
     mgpt_error *err;
@@ -19,6 +20,27 @@ struct oracle {
 
 void oracle_fire(struct oracle *o, mgpt_point at, int layer, size_t pos, size_t head, double *row,
                  size_t n);
+
+/* Fires a point for every position. */
+void oracle_fire_rows(struct oracle *o, mgpt_point at, int layer, double *x, size_t cols);
+
+enum oracle_tensor oracle_find(const struct oracle *o, int layer, const char *stem,
+                               const char *kind);
+
+/* y = rows [first, first + n_out) of a matrix times x, plus bias. */
+void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
+                   size_t n_in, size_t n_out, double *y);
+
+/* y = down (act(gate h) * up h), or down act(up h) without a gate, F wide. */
+struct oracle_mlp {
+    const char *gate, *up, *down; /* tensors; gate may be `up`: its first F rows */
+    size_t F, number;             /* number of an expert: its matrices are parts of the tensors */
+    int points;                   /* 1: fires the points of the MLP */
+};
+void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, double *y);
+
+/* The layer's mixture of experts of h, into h. */
+void oracle_mixture(struct oracle *o, int layer);
 
 /* Where a tensor has component i of a head that is shown. */
 size_t oracle_stored(const struct oracle *o, int layer, size_t i);

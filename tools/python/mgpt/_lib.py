@@ -17,7 +17,7 @@ KV_TYPES = {"auto": 0, "f32": 1, "f16": 2, "q8_0": 3}
 
 # Points of the forward pass (mgpt_point) by name; the names of TransformerLens come from the library.
 POINTS = ("EMBD POS_EMBD EMBD_NORM RESID_PRE ATTN_IN Q K V ROT_Q ROT_K SCORES WEIGHTS HEADS ATTN_OUT RESID_MID "
-          "MLP_IN MLP_PRE MLP_PRE_LINEAR MLP_POST MLP_OUT RESID_POST FINAL LOGITS").split()
+          "MLP_IN MLP_PRE MLP_PRE_LINEAR MLP_POST ROUTER_SCORES EXPERT_WEIGHTS MLP_OUT RESID_POST FINAL LOGITS").split()
 POINT = {name: number for number, name in enumerate(POINTS)}
 
 
@@ -39,8 +39,8 @@ class CInfo(c.Structure):
 
     _fields_ = [
         *((n, c.c_char_p) for n in "arch name chat_template tokenizer isa type norm activation position".split()),
-        *((n, c.c_int32) for n in ("n_vocab n_tokens n_ctx n_embd n_layer n_head n_head_kv head_dim n_ff bos eos "
-                                   "add_bos nfc gated tied").split()),
+        *((n, c.c_int32) for n in ("n_vocab n_tokens n_ctx n_embd n_layer n_head n_head_kv head_dim n_ff n_expert "
+                                   "n_expert_used bos eos add_bos nfc gated tied").split()),
         *((n, c.c_float) for n in ("norm_eps rope_base attn_scale logit_softcap logit_scale "
                                  "residual_scale").split()),
         *((n, c.c_uint64) for n in "n_params file_bytes bytes_per_token kv_bytes".split()),

@@ -52,6 +52,8 @@ class Info:
     n_head_kv: int
     head_dim: int
     n_ff: int
+    n_expert: int
+    n_expert_used: int
     bos: int
     eos: int
     add_bos: bool

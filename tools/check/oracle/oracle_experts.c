@@ -1,0 +1,77 @@
+/* The oracle's mixtures of experts. See oracle_impl.h.
+ *
+ * Every expert that some row has chosen is computed for all rows, and added where its weight is not
+ * 0. */
+#include "check/oracle/oracle_impl.h"
+
+#include <math.h>
+#include <string.h>
+
+/* The k largest scores, of equal ones the first; the weights of the others are 0. */
+static void oracle_weigh(const struct oracle *o, double *w)
+{
+    const struct oracle_spec *s = o->s;
+    size_t X = s->n_expert;
+    double *p = o->probabilities, largest = w[0], sum = 0, kept = 0;
+    for (size_t e = 1; e < X; e++)
+        largest = fmax(largest, w[e]);
+    for (size_t e = 0; e < X; e++)
+        sum += p[e] = s->expert_sigmoid ? 1 / (1 + exp(-w[e])) : exp(w[e] - largest);
+    for (size_t e = 0; e < X; e++) {
+        size_t before = 0; /* scores that are chosen before this one */
+        for (size_t i = 0; i < X; i++)
+            before += w[i] > w[e] || (w[i] == w[e] && i < e);
+        p[e] = before < s->n_expert_used ? p[e] : 0;
+        kept += p[e];
+    }
+    for (size_t e = 0; e < X; e++) {
+        double by = s->expert_norm ? kept : s->expert_sigmoid ? 1 : sum;
+        w[e] = p[e] / by * s->expert_scale;
+    }
+}
+
+static int oracle_is_chosen(const struct oracle *o, size_t e)
+{
+    for (size_t t = 0; t < o->T; t++)
+        if (o->weights[t * o->s->n_expert + e] != 0)
+            return 1;
+    return 0;
+}
+
+/* m = g m for the gate of the shared expert, which is in m. */
+static void oracle_shared_gate(struct oracle *o, int layer)
+{
+    if (oracle_find(o, layer, "ffn_gate_inp_shexp", ".weight") == ORACLE_ABSENT)
+        return;
+    oracle_matmul(o, layer, "ffn_gate_inp_shexp", 0, o->h, o->E, 1, o->y);
+    for (size_t i = 0; i < o->T * o->E; i++)
+        o->m[i] *= 1 / (1 + exp(-o->y[i / o->E]));
+}
+
+void oracle_mixture(struct oracle *o, int layer)
+{
+    size_t X = o->s->n_expert, F = o->s->n_ff_expert, E = o->E;
+    memset(o->m, 0, o->T * E * sizeof *o->m);
+    if (oracle_find(o, layer, "ffn_up_shexp", ".weight") != ORACLE_ABSENT) {
+        const struct oracle_mlp shared = {
+            "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", o->s->n_ff_shared, 0, 1};
+        oracle_mlp(o, layer, &shared, o->m);
+        oracle_shared_gate(o, layer);
+    }
+    oracle_matmul(o, layer, "ffn_gate_inp", 0, o->h, E, X, o->weights);
+    oracle_fire_rows(o, MGPT_ROUTER_SCORES, layer, o->weights, X);
+    for (size_t t = 0; t < o->T; t++)
+        oracle_weigh(o, o->weights + t * X);
+    oracle_fire_rows(o, MGPT_EXPERT_WEIGHTS, layer, o->weights, X);
+    for (size_t e = 0; e < X && o->status == MGPT_OK; e++) {
+        const struct oracle_mlp expert = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", F, e, 0};
+        if (!oracle_is_chosen(o, e))
+            continue;
+        oracle_mlp(o, layer, &expert, o->y);
+        for (size_t i = 0; i < o->T * E; i++) {
+            double w = o->weights[i / E * X + e];
+            o->m[i] += w != 0 ? w * o->y[i] : 0;
+        }
+    }
+    memcpy(o->h, o->m, o->T * E * sizeof *o->m);
+}
