@@ -184,6 +184,9 @@ def gguf_models(root):
 
 # ---- Hugging Face ----
 
+EXPERTS = 2  # of mixtures
+
+
 def sizes_of(config, layers):
     """The sizes in a configuration, and small ones that are equal where these are."""
     get = config.get
@@ -205,7 +208,12 @@ def sizes_of(config, layers):
     sizes = {2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
              get("vocab_size"): 8, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
              context: 6, context + 2: 8, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
-    new = {"vocab_size": 8, "num_attention_heads": small_heads, "attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
+    experts = get("num_experts") or get("num_local_experts")
+    if experts:
+        wide, shared = get("moe_intermediate_size"), get("shared_expert_intermediate_size") or get("shared_intermediate_size")
+        sizes.update({experts: EXPERTS, 1: 1, wide: 3, shared: 5, 2 * (shared or 0): 10})
+    new = {"num_experts": EXPERTS, "num_local_experts": EXPERTS, "num_experts_per_tok": 1, "moe_intermediate_size": 3,
+           "shared_expert_intermediate_size": 5, "shared_intermediate_size": 5, "vocab_size": 8, "num_attention_heads": small_heads, "attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
            "intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,
            "rotary_dim": 2, "num_hidden_layers": layers, "n_layers": layers, "n_heads": small_heads, "d_model": small,
@@ -237,14 +245,15 @@ def hf_model(config, heads, layers=1):
     header, at = {}, 0
     for name in sorted(heads):
         layer = re.search(r"\.(?:layers|h|blocks)\.(\d+)\.", name)
-        if name == "__metadata__" or layer and int(layer.group(1)) >= layers:
+        expert = re.search(r"\.experts\.(\d+)\.", name)
+        if name == "__metadata__" or layer and int(layer.group(1)) >= layers or expert and int(expert.group(1)) >= EXPERTS:
             continue
         shape = [sizes[n] for n in heads[name]["shape"]]
         end = at + 2
         for n in shape:
             end += 2 * (n - 1) if len(shape) == 1 else 0
-        if len(shape) == 2:
-            end = at + 2 * shape[0] * shape[1]
+        if len(shape) > 1:
+            end = at + 2 * math.prod(shape)
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, end]}
         at = end
     return smaller_config(config, new, layers), header, b"\x80\x3e" * (at // 2)

@@ -57,8 +57,8 @@ def spread(name, shape, transposed):
     """Standard deviation of a matrix: rows that map unit variance to about the variance wanted."""
     if any(part in name for part in ("embed_tokens", "wte", "wpe", "embed_in", "embed_positions", "word_embeddings")):
         return 0.35
-    n_in = shape[0] if transposed else shape[1]
-    for part, gain in (("lm_head", 1.5), ("embed_out", 1.5), ("attention.q_proj", 0.9),
+    n_in = shape[0] if transposed else shape[-1]
+    for part, gain in (("lm_head", 1.5), ("mlp.gate.weight", 2), ("router", 2), ("gate_up_proj", 1.2), ("embed_out", 1.5), ("attention.q_proj", 0.9),
                        ("attention.k_proj", 0.9), ("q_proj", 1.4), ("k_proj", 1.4),
                        ("c_attn", 1.5), ("query_key_value", 1.5)):
         if part in name:
@@ -151,7 +151,7 @@ def watch_qk(model, seen):
 def run(directory, tokens, dtype, qk=()):
     """Logits [T, V] and intermediates of a saved model, computed in dtype."""
     model = transformers.AutoModelForCausalLM.from_pretrained(
-        directory, dtype=dtype, attn_implementation="eager").eval()
+        directory, dtype=dtype, attn_implementation="eager", experts_implementation="eager").eval()
     seen = {}
     watch(model, seen)
     restore = watch_qk(model, seen) if qk else lambda: None
@@ -259,6 +259,25 @@ def models():
             query_pre_attn_scalar=11, sliding_window=9, tie_word_embeddings=True,
             rope_parameters={"full_attention": rope(1e6), "sliding_attention": rope(10000.0)}),
             dict(patterns=(0, 5))),
+        "mixtral": (hf.MixtralConfig(
+            **shape(20, 2, 1, 18), num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5,
+            tie_word_embeddings=False, rope_parameters=rope(1e6)), dict(patterns=(), qk=(1,))),
+        "olmoe": (hf.OlmoeConfig(
+            **shape(20, 2, 2, 11), num_experts=8, num_experts_per_tok=3, norm_topk_prob=False, rms_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=rope(10000.0)), dict(patterns=())),
+        "qwen2_moe": (hf.Qwen2MoeConfig(
+            **shape(20, 2, 1, 22, layers=3), num_experts=4, num_experts_per_tok=2, moe_intermediate_size=9, shared_expert_intermediate_size=14, mlp_only_layers=[1],
+            norm_topk_prob=False, rms_norm_eps=1e-6, tie_word_embeddings=False, rope_parameters=rope(1e6)), dict(patterns=())),
+        "qwen3_moe": (hf.Qwen3MoeConfig(
+            **shape(20, 2, 1, 30), num_experts=6, num_experts_per_tok=2, moe_intermediate_size=11,
+            norm_topk_prob=True, head_dim=12, rms_norm_eps=1e-6, tie_word_embeddings=False, rope_parameters=rope(1e6)), dict(dtype=torch.bfloat16, patterns=())),
+        "granitemoe": (hf.GraniteMoeConfig(
+            **shape(20, 2, 1, 18), num_local_experts=4, num_experts_per_tok=2, rms_norm_eps=1e-6,
+            tie_word_embeddings=True, rope_parameters=rope(10000.0), embedding_multiplier=3.0,
+            residual_multiplier=0.4, attention_multiplier=0.25, logits_scaling=0.7), dict(patterns=())),
+        "granitemoeshared": (hf.GraniteMoeSharedConfig(
+            **shape(20, 2, 1, 12), num_local_experts=4, num_experts_per_tok=3, shared_intermediate_size=17, rms_norm_eps=1e-6, tie_word_embeddings=True,
+            rope_parameters=rope(10000.0), embedding_multiplier=2.0, residual_multiplier=0.5,
+            attention_multiplier=0.3, logits_scaling=0.6), dict(patterns=())),
         "gpt_neox": (neox(True, 24, 0.34), {}),
         "gpt_neox_serial": (neox(False, 20, 0.4), dict(patterns=())),
         "phi": (hf.PhiConfig(

@@ -254,6 +254,19 @@ def granite(d):
                 attention_multiplier=d.real(0.05, 0.5), **d.bias('attention_bias', 'mlp_bias'))
 
 
+def experts(d, key, norm=None):
+    n = d.r.randint(1, 12)
+    keys = {key: n, 'num_experts_per_tok': d.r.randint(1, n)}
+    return dict(keys, **{norm: d.chance(0.5)}) if norm else keys
+
+
+def sparse(d):
+    """Qwen's mixtures: some layers may have a plain MLP."""
+    return dict(experts(d, 'num_experts', 'norm_topk_prob'), moe_intermediate_size=d.r.randint(5, 70),
+                decoder_sparse_step=d.of([1, 1, 2]),
+                mlp_only_layers=[i for i in range(d.layers) if d.chance(0.2)])
+
+
 def partial(d, *names, choices=(0.25, 0.5, 1.0)):
     return dict(rope_parameters=d.rope('default default linear', rotated=some_rotated(d, *choices)), **d.bias(*names))
 
@@ -327,7 +340,17 @@ TYPES = {
     'exaone': plain(hf.LlamaConfig),
     'minicpm': plain(hf.GraniteConfig, more=lambda d: dict(
         granite(d), mlp_bias=False, attention_multiplier=d.head_dim**-0.5)),
-    'mixtral': plain(hf.MixtralConfig, more=lambda d: dict(num_local_experts=2)),
+    'mixtral': plain(hf.MixtralConfig, wide=True, more=lambda d: dict(
+        experts(d, 'num_local_experts'), sliding_window=d.of([None, 9]))),
+    'olmoe': plain(hf.OlmoeConfig, more=lambda d: dict(
+        experts(d, 'num_experts', 'norm_topk_prob'), clip_qkv=d.of([None, None, None, 0.8]), **d.bias('attention_bias'))),
+    'qwen2_moe': plain(hf.Qwen2MoeConfig, more=lambda d: dict(
+        sparse(d), shared_expert_intermediate_size=d.r.randint(5, 70), qkv_bias=d.chance(0.9), **d.windows())),
+    'qwen3_moe': plain(hf.Qwen3MoeConfig, wide=True, more=lambda d: dict(
+        sparse(d), **d.windows(), **d.bias('attention_bias'))),
+    'granitemoe': plain(hf.GraniteMoeConfig, more=lambda d: dict(granite(d), **experts(d, 'num_local_experts'))),
+    'granitemoeshared': plain(hf.GraniteMoeSharedConfig, more=lambda d: dict(
+        granite(d), **experts(d, 'num_local_experts'), shared_intermediate_size=d.of([0, 13, 40]))),
     'apertus': plain(hf.ApertusConfig),
 }
 
@@ -343,7 +366,8 @@ def save(directory, config, d):
     tokens = torch.tensor([d.r.randrange(config.vocab_size) for _ in range(n)])
     with make_hf.Float64():
         model = hf.AutoModelForCausalLM.from_pretrained(directory, dtype=torch.float64,
-                                                        attn_implementation='eager').eval()
+                                                        attn_implementation='eager',
+                                                        experts_implementation='eager').eval()
         with torch.no_grad():
             logits = model(tokens[None], use_cache=False).logits[0].numpy()
     np.savez(directory / 'ref.npz', tokens=tokens.numpy(), logits=logits)

@@ -43,7 +43,7 @@ static int is_olmo3(const struct ckpt_hparams *hp)
 static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
                            const struct ckpt_vocab *v)
 {
-    int computes_scale = strcmp(hp->arch, "granite") == 0 ||
+    int computes_scale = strncmp(hp->arch, "granite", 7) == 0 ||
                          (strcmp(hp->arch, "gemma3") == 0 && hp->n_layer == 62) ||
                          (strcmp(hp->arch, "gemma2") == 0 && hp->n_layer == 46);
     int has_window = strncmp(hp->arch, "gemma", 5) == 0 || strcmp(hp->arch, "cohere2") == 0;
@@ -58,6 +58,7 @@ static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
         {"attn_logit_softcapping", hp->attn_softcap > 0 && !has_cap},
         {"rope.freq_base_swa", hp->rope_base_local > 0 && strcmp(hp->arch, "gemma3") != 0},
         {"attention.scale", hp->attn_scale > 0 && !computes_scale},
+        {"expert_weights_norm", hp->expert_norm != 0},
         {"mgpt.tokenizer.whole_pieces", v->whole_pieces >= 0},
         {"mgpt.tokenizer.ranked", v->ranked},
         {"mgpt.tokenizer.space_missing", v->space_missing},

@@ -1,6 +1,6 @@
 /* Which element type each tensor of a GGUF file gets. See write.h.
  *
- * The type asked for is not that of all tensors: vectors and the position table stay F32, and a row
+ * The type asked for is not that of all tensors: vectors, the position table and routers stay F32, and a row
  * that is not a whole number of blocks gets the type that llama.cpp's converters put in its place.
  * q4_k means what a Q4_K file means everywhere: the two tables of the vocabulary, which every token
  * goes through, are Q6_K.
@@ -16,6 +16,14 @@ static int is_vocabulary(const struct ckpt_tensor *t)
     return strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
 }
 
+/* A rounding of scores may choose other experts; llama.cpp leaves them F32, too. */
+static int is_router(const struct ckpt_tensor *t)
+{
+    static const char end[] = ".ffn_gate_inp.weight";
+    size_t n = strlen(t->name);
+    return n >= sizeof end && strcmp(t->name + n - (sizeof end - 1), end) == 0;
+}
+
 /* What the type asked for says of a matrix. */
 static const struct dtype *meant(const struct ckpt_tensor *t, const struct dtype *type)
 {
@@ -26,7 +34,7 @@ const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype
 {
     if (!type && t->exact)
         return t->type;
-    if (t->n_values == t->dims[0] || strcmp(t->name, "position_embd.weight") == 0)
+    if (t->n_values == t->dims[0] || strcmp(t->name, "position_embd.weight") == 0 || is_router(t))
         return dtype_find(DTYPE_F32);
     if (!type)
         return t->type;

@@ -97,6 +97,21 @@ static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
     gguf_put_bool(w, "mgpt.final_norm", hp->final_norm);
 }
 
+static void put_experts(struct gguf_writer *w, const struct ckpt_hparams *hp)
+{
+    char key[128];
+    if (!hp->n_expert)
+        return;
+    gguf_put_u32(w, arch_key(key, hp, "expert_count"), hp->n_expert);
+    gguf_put_u32(w, arch_key(key, hp, "expert_used_count"), hp->n_expert_used);
+    if (hp->n_ff_expert)
+        gguf_put_u32(w, arch_key(key, hp, "expert_feed_forward_length"), hp->n_ff_expert);
+    if (hp->n_ff_shared)
+        gguf_put_u32(w, arch_key(key, hp, "expert_shared_feed_forward_length"), hp->n_ff_shared);
+    if (hp->expert_norm)
+        gguf_put_bool(w, arch_key(key, hp, "expert_weights_norm"), hp->expert_norm > 0);
+}
+
 static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
 {
     char key[128];
@@ -111,6 +126,7 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     put_some_f32(w, arch_key(key, hp, "logit_scale"), hp->logit_scale);
     put_some_f32(w, arch_key(key, hp, "attn_logit_softcapping"), hp->attn_softcap);
     put_some_f32(w, arch_key(key, hp, "final_logit_softcapping"), hp->logit_softcap);
+    put_experts(w, hp);
     if ((is_arch(hp, "gptneox") || is_arch(hp, "stablelm")) && hp->parallel >= 0)
         gguf_put_bool(w, arch_key(key, hp, "use_parallel_residual"), hp->parallel);
     gguf_put_u32(w, arch_key(key, hp, "vocab_size"), hp->n_vocab);

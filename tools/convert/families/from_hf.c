@@ -21,11 +21,10 @@
 static const struct {
     const struct hf_family *families;
     const size_t *n;
-} kinds[] = {{hf_gpt2_families, &hf_n_gpt2_families},
-             {hf_llama_families, &hf_n_llama_families},
-             {hf_neox_families, &hf_n_neox_families},
-             {hf_gptj_families, &hf_n_gptj_families},
-             {hf_variant_families, &hf_n_variant_families}};
+} kinds[] = {
+    {hf_gpt2_families, &hf_n_gpt2_families},       {hf_llama_families, &hf_n_llama_families},
+    {hf_neox_families, &hf_n_neox_families},       {hf_gptj_families, &hf_n_gptj_families},
+    {hf_variant_families, &hf_n_variant_families}, {hf_expert_families, &hf_n_expert_families}};
 
 const struct hf_family *hf_family_at(size_t i)
 {
@@ -59,10 +58,10 @@ static int find_family(struct hf_model *m, mgpt_error *err)
 
 /* Keys that mean another forward pass in any model. */
 static const char *const refused[] = {
-    "num_experts",         "num_local_experts",           "n_routed_experts",
-    "add_cross_attention", "is_encoder_decoder",          "use_qk_norm",
-    "attention_sinks",     "use_bidirectional_attention", "attn_logit_softcapping",
+    "n_routed_experts", "add_cross_attention",         "is_encoder_decoder",     "use_qk_norm",
+    "attention_sinks",  "use_bidirectional_attention", "attn_logit_softcapping",
 };
+static const char *const expert_keys[] = {"num_experts", "num_local_experts"};
 
 static int refuse_features(const struct hf_model *m, mgpt_error *err)
 {
@@ -71,6 +70,8 @@ static int refuse_features(const struct hf_model *m, mgpt_error *err)
     for (size_t i = 0; status == MGPT_OK && i < HF_COUNT(refused); i++)
         if (strcmp(refused[i], known) != 0)
             status = hf_must_be_off(m->cfg.text, refused[i], err);
+    for (size_t i = 0; status == MGPT_OK && !m->family->experts && i < HF_COUNT(expert_keys); i++)
+        status = hf_must_be_off(m->cfg.text, expert_keys[i], err);
     return status;
 }
 

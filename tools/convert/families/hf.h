@@ -54,6 +54,7 @@ struct hf_family {
     const struct state_row *rows;
     size_t n_rows;
     unsigned biases; /* flags of HF_..._BIAS whose keys are true when absent */
+    int experts;     /* a mixture: the keys of experts are read (hf_experts.c) */
     int (*configure)(struct hf_model *m, mgpt_error *err); /* NULL: nothing more in config.json */
     int (*put)(struct hf_model *m, mgpt_error *err);       /* NULL: no tensors beyond the rows */
 };
@@ -75,9 +76,17 @@ struct hf_model {
 #define HF_ROWS(a) .rows = (a), .n_rows = HF_COUNT(a)
 
 extern const struct hf_family hf_gpt2_families[], hf_llama_families[], hf_neox_families[],
-    hf_gptj_families[], hf_variant_families[];
+    hf_gptj_families[], hf_variant_families[], hf_expert_families[];
 extern const size_t hf_n_gpt2_families, hf_n_llama_families, hf_n_neox_families, hf_n_gptj_families,
-    hf_n_variant_families;
+    hf_n_variant_families, hf_n_expert_families;
+
+/* ---- hf_llama.c ------------------------------------------------------------------------------ */
+
+/* A number of config.json that is 0 or above; 0: none. An absent key is `absent`, null is none. */
+int hf_number(struct hf_model *m, const char *key, double absent, float *to, mgpt_error *err);
+
+/* The four multipliers of Granite. */
+int hf_granite(struct hf_model *m, mgpt_error *err);
 
 /* ---- hf_windows.c ---------------------------------------------------------------------------- */
 

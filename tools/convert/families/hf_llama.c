@@ -125,9 +125,7 @@ static int smollm3(struct hf_model *m, mgpt_error *err)
     return hf_used_windows(m, err);
 }
 
-/* A number of config.json that is 0 or above; 0: none. An absent key is `absent`, null is none. */
-static int read_number(struct hf_model *m, const char *key, double absent, float *to,
-                       mgpt_error *err)
+int hf_number(struct hf_model *m, const char *key, double absent, float *to, mgpt_error *err)
 {
     double v;
     if (hf_real(m->cfg.text, key, json_object_get(m->cfg.text, key) ? 0 : absent, &v, err) < 0)
@@ -138,7 +136,7 @@ static int read_number(struct hf_model *m, const char *key, double absent, float
     return MGPT_OK;
 }
 
-static int granite(struct hf_model *m, mgpt_error *err)
+int hf_granite(struct hf_model *m, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct {
@@ -149,7 +147,7 @@ static int granite(struct hf_model *m, mgpt_error *err)
                    {"attention_multiplier", &hp->attn_scale},
                    {"logits_scaling", &hp->logit_scale}};
     for (size_t i = 0; i < HF_COUNT(numbers); i++) {
-        if (read_number(m, numbers[i].key, 1, numbers[i].to, err) < 0)
+        if (hf_number(m, numbers[i].key, 1, numbers[i].to, err) < 0)
             return MGPT_EFILE;
         if (*numbers[i].to == 0)
             return hf_refuse(numbers[i].key, "expected a number above 0", err);
@@ -181,7 +179,7 @@ static int iquestcoder(struct hf_model *m, mgpt_error *err)
 static int cohere(struct hf_model *m, mgpt_error *err)
 {
     uint32_t period;
-    if (read_number(m, "logit_scale", 0.0625, &m->c->hp.logit_scale, err) < 0 ||
+    if (hf_number(m, "logit_scale", 0.0625, &m->c->hp.logit_scale, err) < 0 ||
         hf_size(m->cfg.text, "sliding_window_pattern", 4, &period, err) < 0)
         return MGPT_EFILE;
     if (m->c->hp.logit_scale == 0 || period == 0)
@@ -206,7 +204,7 @@ static int gemma_scores(struct hf_model *m, double cap, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     double scalar;
-    if (read_number(m, "final_logit_softcapping", cap, &hp->logit_softcap, err) < 0 ||
+    if (hf_number(m, "final_logit_softcapping", cap, &hp->logit_softcap, err) < 0 ||
         hf_real(m->cfg.text, "query_pre_attn_scalar", 256, &scalar, err) < 0)
         return MGPT_EFILE;
     if (!(scalar > 0 && scalar < 1e9))
@@ -219,7 +217,7 @@ static int gemma_scores(struct hf_model *m, double cap, mgpt_error *err)
 static int gemma2(struct hf_model *m, mgpt_error *err)
 {
     if (gemma_scores(m, 30, err) < 0 ||
-        read_number(m, "attn_logit_softcapping", 50, &m->c->hp.attn_softcap, err) < 0)
+        hf_number(m, "attn_logit_softcapping", 50, &m->c->hp.attn_softcap, err) < 0)
         return MGPT_EFILE;
     return hf_layer_windows(m, 2, 0, err);
 }
@@ -262,14 +260,14 @@ static int olmo3(struct hf_model *m, mgpt_error *err)
 static int olmo(struct hf_model *m, mgpt_error *err)
 {
     m->c->hp.norm_eps = 1e-5F; /* of the program: not in the file */
-    return read_number(m, "clip_qkv", 0, &m->c->hp.qkv_clamp, err);
+    return hf_number(m, "clip_qkv", 0, &m->c->hp.qkv_clamp, err);
 }
 
 static int nanochat(struct hf_model *m, mgpt_error *err)
 {
     if (hf_must_be_off(m->cfg.text, "tie_word_embeddings", err) < 0)
         return MGPT_EFILE;
-    return read_number(m, "final_logit_softcapping", 15, &m->c->hp.logit_softcap, err);
+    return hf_number(m, "final_logit_softcapping", 15, &m->c->hp.logit_softcap, err);
 }
 
 /* ---- the families ---------------------------------------------------------------------------- */
@@ -297,7 +295,7 @@ const struct hf_family hf_llama_families[] = {
     {"iquestcoder", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
      HF_ROWS(llama_rows), .configure = iquestcoder},
     {"granite", "granite", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
-     HF_ROWS(llama_rows), .configure = granite},
+     HF_ROWS(llama_rows), .configure = hf_granite},
     {"cohere", "command-r", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
      HF_ROWS(cohere_rows), .configure = cohere},
     {"cohere2", "cohere2", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
