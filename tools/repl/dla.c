@@ -170,8 +170,10 @@ static int attribute_layer(const struct dla_work *w, size_t layer, double factor
     struct dla *d = w->d;
     char name[64];
     int status = split_heads(w, layer);
+    text_format(name, sizeof name, "blk.%zu.post_ffw_norm.weight", layer);
+    int post_norm = has_tensor(w->model, name); /* else Seed-OSS, whose MLP's norm has this name: */
     text_format(name, sizeof name, "blk.%zu.post_attention_norm.weight", layer);
-    int post_norm = has_tensor(w->model, name);
+    post_norm = post_norm && has_tensor(w->model, name);
     if (status == MGPT_OK && post_norm)
         status = read_vector(w, name, d->n_embd, 1, w->gain);
     if (status != MGPT_OK)
