@@ -29,7 +29,7 @@ def models(work):
         yield name, os.path.join(ROOT, 'weights', name + '.gguf')
     golden = os.path.join(ROOT, 'tests/golden')
     for name in sorted(os.listdir(golden)):
-        if os.path.isdir(os.path.join(golden, name)):
+        if os.path.exists(os.path.join(golden, name, 'config.json')):
             path = os.path.join(work, name + '.gguf')
             output(MGPT, 'convert', os.path.join(golden, name), path)
             if json.loads(output(MGPT, 'info', path, '--json').splitlines()[0])['n_expert'] == 0:  # README.md
