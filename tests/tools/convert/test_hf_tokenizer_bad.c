@@ -177,7 +177,7 @@ TEST(rows)
         check_tokenizer_row(json_object_get(group, "tokenizer"), row);
         n++;
     }
-    assert_int_equal(n, 154);
+    assert_int_equal(n, 157);
     json_decref(groups);
 }
 
@@ -227,6 +227,26 @@ TEST(long_tokens)
         ckpt_free(&c);
         free(json);
     }
+}
+
+/* Braces that are no counts are read once each, not to the end of the pattern. */
+TEST(long_patterns)
+{
+    struct directory d = {.n = 0};
+    const size_t n = 2000000;
+    char *json = malloc(n + 400);
+    assert_non_null(json);
+    int at = snprintf(json, n + 400,
+                      "{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\","
+                      "\"pattern\":{\"Regex\":\"");
+    memset(json + at, '{', n);
+    snprintf(json + at + n, 200,
+             "\"}},\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},"
+             "\"merges\":[]}}");
+    add_file(&d, "tokenizer.json", json);
+    refuses(&d, 100,
+            "tokenizer.json: pre_tokenizer Split: a pattern of 4000000 bytes, the limit is 16384");
+    free(json);
 }
 
 /* Lines of merges.txt: at most 2047 bytes. */

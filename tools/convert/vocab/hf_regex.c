@@ -94,10 +94,11 @@ static void read_hex(struct regex_reader *r, size_t most, int braces)
     while (n < most && isxdigit((unsigned char)*r->p))
         hex[n++] = *r->p++;
     hex[n] = 0;
-    if (n == 0 || (braces && *r->p++ != '}') || (!braces && most == 4 && n != 4)) {
+    if (n == 0 || (braces && *r->p != '}') || (!braces && most == 4 && n != 4)) {
         refuse_regex(r, "a \\x or \\u without its digits");
         return;
     }
+    r->p += braces;
     snprintf(text, sizeof text, "\\x{%s}", hex);
     emit(r, text);
 }
@@ -181,7 +182,7 @@ static void read_escape(struct regex_reader *r)
         r->p++;
     } else if (c == 'b' || c == 'B') {
         const char *w = class_members('w');
-        emit(r, c == 'b' ? "(?:(?<=[" : "(?:(?<=[");
+        emit(r, "(?:(?<=[");
         emit(r, w);
         emit(r, c == 'b' ? "])(?![" : "])(?=[");
         emit(r, w);
@@ -272,16 +273,19 @@ static int read_counts(struct regex_reader *r)
 {
     unsigned from = 0, to = 0;
     int used = 0;
-    const char *end = strchr(r->p, '}');
+    const char *end = r->p + 1 + strspn(r->p + 1, "0123456789,");
+    size_t n = (size_t)(end + 1 - r->p);
     char text[40];
-    if (!end || strspn(r->p + 1, "0123456789,") != (size_t)(end - r->p - 1) || end == r->p + 1)
+    if (*end != '}' || n == 2)
         return 0;
     if (sscanf(r->p, "{%5u,%5u}%n", &from, &to, &used) == 2 && used)
         snprintf(text, sizeof text, "{%u,%u}", from, to);
     else if (sscanf(r->p, "{,%5u}%n", &to, &used) == 1 && used)
         snprintf(text, sizeof text, "{0,%u}", to);
     else
-        snprintf(text, sizeof text, "%.*s", (int)(end + 1 - r->p < 16 ? end + 1 - r->p : 16), r->p);
+        snprintf(text, sizeof text, "%.*s", (int)n, r->p);
+    if (n >= sizeof text)
+        refuse_regex(r, "{...} of more than 37 characters");
     r->p = end + 1;
     if (*r->p == '+' || *r->p == '*')
         refuse_regex(r, "{...}+, which repeats a repetition");
