@@ -164,7 +164,7 @@ static int compare_ranked(const void *x, const void *y)
     return c ? c : (a->place > b->place) - (a->place < b->place);
 }
 
-/* Sorts codes[from .. to), whose classes are not 0. */
+/* Sorts n codes, whose classes are not 0. Returns 0 when out of memory. */
 static int sort_run(uint32_t *codes, size_t n, const struct char_map *classes)
 {
     struct ranked_char few[16], *list = few;

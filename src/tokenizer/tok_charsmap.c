@@ -7,7 +7,8 @@
  * A unit of the trie: bits 0 to 7 its byte, bit 8 "a value follows", bits 10 to 30 the distance to
  * its children, times 256 if bit 9 is set, bit 31 set in values. Every step is checked against the
  * size, so any bytes give some result. Texts have at most CHARSMAP_TEXT bytes, or a short text
- * could become a very long one.
+ * could become a very long one. A match has at most CHARSMAP_KEY bytes: a trie with a cycle would
+ * match a long text to its end from every position.
  *
  * SentencePiece replaces the longest match at each position. Hugging Face replaces a whole
  * grapheme of at most 5 bytes by the text of the shortest match at its start, else its characters
@@ -23,6 +24,7 @@
 
 #define KEY_CHARSMAP "tokenizer.ggml.precompiled_charsmap"
 #define CHARSMAP_TEXT 255
+#define CHARSMAP_KEY 255
 #define SHORT_GRAPHEME 5 /* bytes; longer ones are replaced by character */
 
 struct tok_charsmap {
@@ -114,7 +116,7 @@ static size_t find_match(const struct tok_charsmap *m, const char *p, size_t n, 
                          struct gguf_str *text)
 {
     size_t at = children_of(unit_at(m, 0)), length = 0, where = 0;
-    for (size_t i = 0; i < n && p[i]; i++) {
+    for (size_t i = 0; i < n && i < CHARSMAP_KEY && p[i]; i++) {
         at ^= (uint8_t)p[i];
         uint32_t unit = unit_at(m, at);
         if ((unit & (UINT32_C(1) << 31 | 0xFF)) != (uint8_t)p[i])

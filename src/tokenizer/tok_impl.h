@@ -46,7 +46,8 @@ enum {
     STRIPS_LEFT = 1, /* white space next to the token is removed with it */
     STRIPS_RIGHT = 2,
     SINGLE_WORD = 4, /* it counts only between characters that are not of words */
-    NORMALIZED = 8   /* it is looked for in the normalized text, as the normalized token */
+    NORMALIZED = 8,  /* it is looked for in the normalized text, as the normalized token */
+    ONLY_ADDED = 16  /* the model itself does not have it (tok_text.c) */
 };
 
 struct tok_call;
@@ -176,6 +177,10 @@ void merge_undo(struct tok_call *c, uint32_t i);
 
 int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err);
 void tok_specials_free(struct tok *t);
+
+/* Sets the mark of the tokens whose ids are in the array `key`, which may be absent. */
+int tok_marks_load(struct tok *t, const struct gguf *g, const char *key, unsigned mark,
+                   mgpt_error *err);
 
 /* The longest special token at p (n >= 1 bytes left), or NULL; flags as for mgpt_encode. */
 const struct tok_special *tok_special_at(const struct special_set *set, const char *p, size_t n,

@@ -87,34 +87,44 @@ static void sort_set(struct special_set *set)
         set->first[b + 1] += set->first[b];
 }
 
-/* Appends the normalized text of row i to *texts; its start waits in `at`. */
-static int normalize_row(struct tok *t, size_t i, char **texts, size_t *at, mgpt_error *err)
+/* Appends the normalized text of row i to t->special_texts. *limit: bytes that the steps may still
+ * produce. */
+static int normalize_row(struct tok *t, size_t i, uint64_t *limit, mgpt_error *err)
 {
-    struct gguf_str text = t->normal_specials.rows[i].text;
-    uint64_t limit = STEPS_LIMIT(text.n);
+    const struct tok_special *row = &t->normal_specials.rows[i];
+    size_t at = arr_len(t->special_texts);
+    mgpt_error why = {0};
     char *out = NULL;
     int at_start = 1;
-    int status = steps_normalize(t->steps, text.p, text.n, &out, &at_start, &limit, err);
-    *at = arr_len(*texts);
-    if (status == MGPT_OK && !arr_reserve(*texts, *at + arr_len(out) + 1))
+    int status = steps_normalize(t->steps, row->text.p, row->text.n, &out, &at_start, limit, &why);
+    if (status < 0) /* MGPT_ETEXT of a text is MGPT_EFILE of a file */
+        err_set(err, status == MGPT_ETEXT ? status = MGPT_EFILE : status, MGPT_NO_OFFSET,
+                KEY_NORMALIZED ": token %u: %s", (unsigned)row->id, why.text);
+    if (status == MGPT_OK && !arr_reserve(t->special_texts, at + arr_len(out) + 1))
         status = err_memory(err, "the special tokens", arr_len(out));
     if (status == MGPT_OK && arr_len(out) > 0) {
-        memcpy(*texts + *at, out, arr_len(out));
-        arr_set_len(*texts, *at + arr_len(out));
+        memcpy(t->special_texts + at, out, arr_len(out));
+        arr_set_len(t->special_texts, at + arr_len(out));
     }
     arr_free(out);
     return status;
 }
 
 /* Tokens that are looked for in normalized text get a normalized text; an empty one is never
- * found. */
+ * found. One limit is for all of them: each having its own, many short tokens would take 64 kB
+ * each. */
 static int normalize_set(struct tok *t, mgpt_error *err)
 {
     struct special_set *set = &t->normal_specials;
-    size_t *at = mem_new(set->n + 1, sizeof *at), kept = 0;
+    size_t *at = mem_new(set->n + 1, sizeof *at), kept = 0, n_bytes = 0;
     int status = at ? MGPT_OK : err_memory(err, "the special tokens", set->n * sizeof *at);
-    for (size_t i = 0; i < set->n && status == MGPT_OK; i++)
-        status = normalize_row(t, i, &t->special_texts, &at[i], err);
+    for (size_t i = 0; i < set->n; i++)
+        n_bytes += set->rows[i].text.n;
+    uint64_t limit = STEPS_LIMIT(n_bytes);
+    for (size_t i = 0; i < set->n && status == MGPT_OK; i++) {
+        at[i] = arr_len(t->special_texts);
+        status = normalize_row(t, i, &limit, err);
+    }
     for (size_t i = 0; i < set->n && status == MGPT_OK; i++) {
         size_t end = i + 1 < set->n ? at[i + 1] : arr_len(t->special_texts);
         struct tok_special row = set->rows[i];
@@ -185,9 +195,8 @@ const struct tok_special *tok_special_at(const struct special_set *set, const ch
 
 /* ---- white space next to special tokens ------------------------------------------------------ */
 
-/* Marks the tokens of a list of ids. */
-static int load_marks(struct tok *t, const struct gguf *g, const char *key, unsigned mark,
-                      mgpt_error *err)
+int tok_marks_load(struct tok *t, const struct gguf *g, const char *key, unsigned mark,
+                   mgpt_error *err)
 {
     const struct gguf_kv *kv;
     int there = gguf_array(g, key, GGUF_I32, &kv, err);
@@ -235,8 +244,8 @@ static int load_strips(struct tok *t, const struct gguf *g, mgpt_error *err)
             !text_equals(text, "<|endoftext|>"))
             t->entries[t->specials.rows[i].id].marks |= STRIPS_RIGHT;
     }
-    int status = load_marks(t, g, KEY_LEFT, STRIPS_LEFT, err);
-    return status < 0 ? status : load_marks(t, g, KEY_RIGHT, STRIPS_RIGHT, err);
+    int status = tok_marks_load(t, g, KEY_LEFT, STRIPS_LEFT, err);
+    return status < 0 ? status : tok_marks_load(t, g, KEY_RIGHT, STRIPS_RIGHT, err);
 }
 
 static int is_white(uint32_t code)
@@ -296,9 +305,9 @@ static int stands_alone(const struct tok *t, const char *text, size_t from, size
 
 static int load_words(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
-    int any = 0, status = load_marks(t, g, KEY_WORD, SINGLE_WORD, err);
+    int any = 0, status = tok_marks_load(t, g, KEY_WORD, SINGLE_WORD, err);
     if (status == MGPT_OK)
-        status = load_marks(t, g, KEY_NORMALIZED, NORMALIZED, err);
+        status = tok_marks_load(t, g, KEY_NORMALIZED, NORMALIZED, err);
     for (size_t i = 0; i < t->n; i++)
         any |= t->entries[i].marks & SINGLE_WORD;
     if (status == MGPT_OK && any)

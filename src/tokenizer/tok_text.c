@@ -61,44 +61,22 @@ static int load_options(struct tok_text *s, const struct gguf *g, mgpt_error *er
     return status < 0 ? status : MGPT_OK;
 }
 
-/* Sets is_added[id] for the ids that are not the model's. */
-static int load_added(const struct tok *t, const struct gguf *g, uint8_t *is_added, mgpt_error *err)
-{
-    const struct gguf_kv *kv;
-    int there = gguf_array(g, KEY("added"), GGUF_I32, &kv, err);
-    if (there <= 0)
-        return there;
-    struct cursor c = cursor_over(kv->value, kv->value_bytes);
-    for (uint64_t i = 0; i < kv->n; i++) {
-        int32_t id = cursor_i32(&c);
-        if (id < 0 || (size_t)id >= t->n)
-            return err_set(err, MGPT_EFILE, kv->offset, "%s[%llu]: %d, the vocabulary has %zu",
-                           KEY("added"), (unsigned long long)i, id, t->n);
-        is_added[id] = 1;
-    }
-    return MGPT_OK;
-}
-
 static int index_texts(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     struct tok_text *s = t->text;
-    uint8_t *is_added = mem_new(t->n, 1);
-    if (!is_added || !tok_map_init(&s->map, t->n)) {
-        free(is_added);
+    if (!tok_map_init(&s->map, t->n))
         return err_memory(err, "the vocabulary", t->n * sizeof *s->map.slots);
-    }
-    int status = load_added(t, g, is_added, err);
+    int status = tok_marks_load(t, g, KEY("added"), ONLY_ADDED, err);
     for (size_t b = 0; b < 256; b++)
         s->bytes[b] = -1;
     for (size_t i = 0; i < t->n && status == MGPT_OK; i++) {
         const struct tok_entry *e = &t->entries[i];
-        if (is_added[i] || e->text.n == 0)
+        if (e->marks & ONLY_ADDED || e->text.n == 0)
             continue;
         tok_map_add(&s->map, t, (uint32_t)i);
         if (e->type == TOK_BYTE && s->bytes[(uint8_t)e->piece[0]] < 0)
             s->bytes[(uint8_t)e->piece[0]] = (int32_t)i;
     }
-    free(is_added);
     return status;
 }
 

@@ -194,6 +194,33 @@ TEST(normalized)
     tok_file_free(&f);
 }
 
+/* Each token may become longer, all of them together are limited. */
+TEST(normalized_limit)
+{
+    enum { TOKENS = 200, LENGTH = 1000 };
+    struct tok_file f;
+    int32_t ids[TOKENS];
+    char text[20 + 2 * LENGTH], x[LENGTH + 1] = "";
+    for (size_t n_tokens = 25; n_tokens <= TOKENS; n_tokens += TOKENS - 25) {
+        memset(x, 'x', LENGTH);
+        tok_file_begin(&f, NULL, NULL);
+        tok_file_edit(&f, BYTES);
+        snprintf(text, sizeof text, "prepend~%s~prepend~%s", x, x);
+        tok_file_strings(&f, "mgpt.tokenizer.normalizers", text);
+        for (size_t i = 0; i < n_tokens; i++) {
+            snprintf(text, sizeof text, "T%02zu", i);
+            ids[i] = tok_file_token(&f, text, 4, 0);
+        }
+        tok_file_i32s(&f, "mgpt.tokenizer.normalized", ids, n_tokens);
+        if (n_tokens < TOKENS)
+            tok_file_open(&f);
+        else
+            tok_file_refused(&f, "mgpt.tokenizer.normalized: token 399: the normalized text is "
+                                 "too long");
+        tok_file_free(&f);
+    }
+}
+
 /* ---- hostile files ---- */
 
 static void refuses_text(const char *file, const char *text, size_t n, const char *message)

@@ -262,4 +262,8 @@ TEST(long_texts)
     t = tok_file_make(&f, LETTERS "token a" SPACE "a 1 -3"); /* no longer word by word */
     tok_long_text(t, 'b', 0);
     tok_file_free(&f);
+    /* a map of one unit, which is its own child by "a" */
+    t = tok_file_make(&f, LETTERS "u8s precompiled_charsmap 040000006184010000");
+    tok_long_text(t, 'a', 0);
+    tok_file_free(&f);
 }
