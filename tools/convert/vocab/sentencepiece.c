@@ -8,85 +8,13 @@
  *
  * Unknown fields are skipped, as protobuf requires.
  */
-#include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "convert/containers/protobuf.h"
 #include "convert/vocab/hf_tokenizer_impl.h"
 
 #include <math.h>
 #include <string.h>
-
-enum { VARINT, FIXED64, BYTES, FIXED32 = 5 };
-
-/* One field of a message. */
-struct field {
-    uint32_t number, wire;
-    uint64_t value; /* VARINT, FIXED32 */
-    struct span bytes;
-};
-
-static uint64_t varint(struct cursor *c)
-{
-    uint64_t v = 0;
-    for (unsigned shift = 0; shift < 64; shift += 7) {
-        uint8_t byte = cursor_u8(c);
-        v |= (uint64_t)(byte & 0x7F) << shift;
-        if (!(byte & 0x80))
-            return v;
-    }
-    c->failed = 1;
-    return 0;
-}
-
-/* The next field: 1, 0 at the end, -1 when the bytes are not a message. */
-static int next(struct cursor *c, struct field *f)
-{
-    if (cursor_left(c) == 0)
-        return 0;
-    uint64_t tag = varint(c);
-    *f = (struct field){.number = (uint32_t)(tag >> 3), .wire = (uint32_t)(tag & 7)};
-    if (f->wire == VARINT)
-        f->value = varint(c);
-    else if (f->wire == FIXED32)
-        f->value = cursor_u32(c);
-    else if (f->wire == FIXED64)
-        f->value = cursor_u64(c);
-    else if (f->wire == BYTES)
-        f->value = varint(c);
-    else
-        c->failed = 1;
-    if (f->wire == BYTES && !c->failed && f->value <= cursor_left(c)) {
-        f->bytes.size = (size_t)f->value;
-        f->bytes.data = cursor_take(c, f->bytes.size);
-    } else if (f->wire == BYTES) {
-        c->failed = 1;
-    }
-    return c->failed || tag >> 35 || f->number == 0 ? -1 : 1;
-}
-
-/* A field of a message that is read: where its value, or its bytes, go. */
-struct wanted_field {
-    uint32_t number, wire;
-    uint64_t *value;
-    struct span *bytes;
-};
-
-/* Takes the wanted fields of a message, of several the last: 0, or -1 when the bytes are not one. */
-static int take_fields(struct cursor *c, const struct wanted_field *wanted, size_t n)
-{
-    struct field f;
-    int got;
-    while ((got = next(c, &f)) == 1)
-        for (size_t i = 0; i < n; i++) {
-            if (f.number != wanted[i].number || f.wire != wanted[i].wire)
-                continue;
-            if (wanted[i].bytes)
-                *wanted[i].bytes = f.bytes;
-            else
-                *wanted[i].value = f.value;
-        }
-    return got;
-}
 
 static int broken(const struct hf_tok *t, const struct cursor *c, mgpt_error *err)
 {
@@ -99,10 +27,10 @@ static int broken(const struct hf_tok *t, const struct cursor *c, mgpt_error *er
 static uint64_t count_pieces(struct span bytes)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
-    struct field f;
+    struct proto_field f;
     uint64_t n = 0;
-    while (next(&c, &f) == 1)
-        n += f.number == 1 && f.wire == BYTES;
+    while (proto_next(&c, &f) == 1)
+        n += f.number == 1 && f.wire == PROTO_BYTES;
     return n;
 }
 
@@ -112,9 +40,10 @@ static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error
     struct cursor c = cursor_over(bytes.data, bytes.size);
     struct span text = {(const uint8_t *)"", 0};
     uint64_t bits = 0, type = TOKEN_NORMAL;
-    const struct wanted_field fields[] = {
-        {1, BYTES, NULL, &text}, {2, FIXED32, &bits, NULL}, {3, VARINT, &type, NULL}};
-    int got = take_fields(&c, fields, 3);
+    const struct proto_wanted fields[] = {{1, PROTO_BYTES, NULL, &text},
+                                          {2, PROTO_FIXED32, &bits, NULL},
+                                          {3, PROTO_VARINT, &type, NULL}};
+    int got = proto_take(&c, fields, 3);
     float score;
     uint32_t low = (uint32_t)bits;
     memcpy(&score, &low, sizeof score);
@@ -138,12 +67,12 @@ static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
     struct ckpt_vocab *v = &t->c->vocab;
     int32_t *const to[] = {&v->unknown, &v->bos, &v->eos};
     uint64_t model = 1, suffix = 0, ids[] = {0, 1, 2};
-    const struct wanted_field fields[] = {{3, VARINT, &model, NULL},
-                                          {24, VARINT, &suffix, NULL},
-                                          {40, VARINT, &ids[0], NULL},
-                                          {41, VARINT, &ids[1], NULL},
-                                          {42, VARINT, &ids[2], NULL}};
-    take_fields(&c, fields, 5);
+    const struct proto_wanted fields[] = {{3, PROTO_VARINT, &model, NULL},
+                                          {24, PROTO_VARINT, &suffix, NULL},
+                                          {40, PROTO_VARINT, &ids[0], NULL},
+                                          {41, PROTO_VARINT, &ids[1], NULL},
+                                          {42, PROTO_VARINT, &ids[2], NULL}};
+    proto_take(&c, fields, 5);
     for (size_t i = 0; i < 3; i++)
         *to[i] = ids[i] < t->slots.n ? (int32_t)ids[i] : -1;
     t->unigram = model == 1;
@@ -162,11 +91,11 @@ static int read_normalizer(struct hf_tok *t, struct span bytes, mgpt_error *err)
     struct ckpt_vocab *v = &t->c->vocab;
     struct span map = {NULL, 0};
     uint64_t prefix = 1, collapses = 1, escapes = 1;
-    const struct wanted_field fields[] = {{2, BYTES, NULL, &map},
-                                          {3, VARINT, &prefix, NULL},
-                                          {4, VARINT, &collapses, NULL},
-                                          {5, VARINT, &escapes, NULL}};
-    take_fields(&c, fields, 4);
+    const struct proto_wanted fields[] = {{2, PROTO_BYTES, NULL, &map},
+                                          {3, PROTO_VARINT, &prefix, NULL},
+                                          {4, PROTO_VARINT, &collapses, NULL},
+                                          {5, PROTO_VARINT, &escapes, NULL}};
+    proto_take(&c, fields, 4);
     v->add_space_prefix = prefix != 0;
     v->collapses = collapses ? 1 : -1;
     if (!escapes)
@@ -183,7 +112,7 @@ int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
     struct span trainer = {NULL, 0}, normalizer = {NULL, 0};
-    struct field f;
+    struct proto_field f;
     int64_t n = 0;
     int got, status;
     uint64_t n_pieces = count_pieces(bytes);
@@ -193,14 +122,14 @@ int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err)
     t->scores = VOCAB_FLOATS;
     t->c->vocab.pre = "default";
     status = vocab_slots_init(&t->slots, t->c, t->file, n_pieces, t->n_rows, err);
-    while (status == MGPT_OK && (got = next(&c, &f)) != 0) {
+    while (status == MGPT_OK && (got = proto_next(&c, &f)) != 0) {
         if (got < 0)
             status = broken(t, &c, err);
-        else if (f.number == 1 && f.wire == BYTES)
+        else if (f.number == 1 && f.wire == PROTO_BYTES)
             status = add_piece(t, f.bytes, n++, err);
-        else if (f.number == 2 && f.wire == BYTES)
+        else if (f.number == 2 && f.wire == PROTO_BYTES)
             trainer = f.bytes;
-        else if (f.number == 3 && f.wire == BYTES)
+        else if (f.number == 3 && f.wire == PROTO_BYTES)
             normalizer = f.bytes;
     }
     if (status == MGPT_OK)
