@@ -47,6 +47,20 @@ for name in gpt2 llama; do
     check "$name: the same file" cmp -s flax.gguf plain.gguf
 done
 
+# ---- and as OpenAI's program does (fixtures/tensorflow/make_tensorflow.py) ----
+
+mkdir tf && cp -R "$MGPT_SOURCE_ROOT/tests/fixtures/tensorflow/gpt2" tf
+check "gpt2: the golden file" converts 0 'wrote plain.gguf' "$golden/gpt2" plain.gguf
+check "TensorFlow: a directory" converts 0 'wrote tf.gguf' tf/gpt2 tf.gguf
+check "TensorFlow: the file is that of its safetensors" cmp -s tf.gguf plain.gguf
+check "TensorFlow: by its index" converts 0 'wrote tf.gguf' tf/gpt2/model.ckpt.index tf.gguf
+check "TensorFlow: the same file" cmp -s tf.gguf plain.gguf
+run check -m tf.gguf "$golden/gpt2/ref.npz" --tol 2e-5
+check "TensorFlow: what transformers computes" grep -q '^verdict *same' "$tmp/out"
+cp tf/gpt2/model.ckpt.index tf/gpt2/model-9.index
+check "TensorFlow: two checkpoints" converts 3 'several models (model-9.index, model.ckpt.index): name one' tf/gpt2 no.gguf
+check "TensorFlow: its data file" converts 3 'side file model-9.data-00000-of-00001: not beside' tf/gpt2/model-9.index no.gguf
+
 # ---- and as MLX does (fixtures/mlx/make_mlx.py) ----
 
 rm -r llama

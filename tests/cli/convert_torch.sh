@@ -132,7 +132,7 @@ denies 3 "meta: is Meta's model in several parts" meta no.gguf
 directory orbax _CHECKPOINT_METADATA _METADATA
 denies 3 'orbax: is an orbax checkpoint (JAX)' orbax no.gguf
 directory tf checkpoint model.ckpt.index model.ckpt.data-00000-of-00001 hparams.json
-denies 3 'tf: is a TensorFlow checkpoint' tf no.gguf
+denies 3 'tf/model.ckpt.index: the file is empty' tf no.gguf
 directory saved saved_model.pb
 denies 3 "saved: is TensorFlow's SavedModel" saved no.gguf
 directory dcp .metadata __0_0.distcp
@@ -186,7 +186,7 @@ denies 3 'params: expected a map or an array of numbers (byte 9)' foreign no.ggu
 denies 3 'this is Keras (.keras)' foreign no.gguf
 head -c 300 /dev/zero >foreign
 printf '\127\373\200\213\044\165\107\333' >>foreign
-denies 3 'this is the index of a TensorFlow checkpoint' foreign no.gguf
+denies 3 'side file hparams.json: not beside the input' foreign no.gguf
 
 # ---- checkpoints of other programs ----
 

@@ -34,6 +34,7 @@ from malformed_files import (FIXTURES, MGPT, NAMES, ROOT, TINY_CONFIG, arrays, c
 from malformed_packed import packed_files  # noqa: E402
 from malformed_gguf import Gguf, cases, controls, gguf_fields, gguf_meaning, good  # noqa: E402
 from malformed_hf import adapters, flax, mlx  # noqa: E402
+from malformed_tf import tensorflow  # noqa: E402
 
 ALL, _, PART = os.environ.get("MGPT_MALFORMED", "").partition(":")
 ALL, PART = ALL == "all", [int(n) for n in (PART or "1/1").split("/")]
@@ -68,6 +69,7 @@ def make(scratch):
     adapters()
     flax()
     mlx()
+    tensorflow()
     simple_files()
     pickles()
     arrays()

@@ -20,6 +20,7 @@ import sys
 import zipfile
 
 import references as programs
+import tf_files
 import tiny_models
 from adapters import adapters
 from formats import TINY_CONFIG, flax_tree, get, msgpack, npy, npz, piece, safetensors, steps_json, tiny_tensors, tokenizer_json
@@ -188,6 +189,13 @@ def flax_and_mlx():
     entries = [(k + ".npy", npy("<V2", e["shape"], data[e["data_offsets"][0]:e["data_offsets"][1]]))
                for k, e in head.items()]
     put("npz", "mlx", parts([("weights.npz", npz(entries)), ("config.json", config)]))
+
+
+def tensorflow():
+    for name, changes in (("tiny", {}), ("slots", {"model/wte/Adam": tf_files.entry, "global_step": b""})):
+        index, data = tf_files.entries(changes)
+        put("tensorflow", name, parts([("m.index", tf_files.table(index)), ("fuzz.data-00000-of-00001", data),
+                                       ("hparams.json", tf_files.hparams())]))
 
 
 # What a llama's config.json may say otherwise, also as older versions of transformers wrote it.
@@ -397,7 +405,7 @@ def dictionaries():
     sources = {"gguf": ["hyper*", "positions", "bind", "arch", "tok*"],
                "safetensors": ["hf*", "*safetensors", "microgpt_facts"],
                "torch": ["from_*", "gpt_names", "pickle*"], "microgpt_json": ["microgpt*", "json*"],
-               "lora": ["peft*", "lora*"], "flax": ["from_flax", "from_hf"], "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
+               "lora": ["peft*", "lora*"], "flax": ["from_flax", "from_hf"], "tensorflow": ["from_tensorflow"], "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
                "sentencepiece": ["sentencepiece"], "repl": ["repl*", "view*"], "session": ["repl_load"]}
     same = {"model": "gguf", "gguf_copy": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):
@@ -423,6 +431,7 @@ if __name__ == "__main__":
     for name, files in adapters(lambda files: converts(files, ["--no-tokenizer"])[1]):
         put("lora", name, parts(files))
     flax_and_mlx()
+    tensorflow()
     variants()
     sharded()
     tokenizers()

@@ -68,8 +68,6 @@ static const struct {
     {"manifest.ocdbt", NULL, JAX},
     {"_METADATA", NULL, JAX},
     {"saved_model.pb", NULL, "TensorFlow's SavedModel" TENSORFLOW},
-    {"*.ckpt.index", NULL, "a TensorFlow checkpoint" TENSORFLOW},
-    {"checkpoint", "*.index", "a TensorFlow checkpoint" TENSORFLOW},
     {".metadata", "*.distcp",
      "a distributed checkpoint of PyTorch; one file of it: python -m "
      "torch.distributed.checkpoint.format_utils dcp_to_torch DIR out.pt"},
@@ -103,7 +101,8 @@ static int has_hf_weights(const struct listing *l)
  * tokenizers put next to weights, or anything else. */
 static int weights_rank(const char *name)
 {
-    static const char *const ends[] = {".gguf", ".safetensors", ".pt", ".pth", ".ckpt", ".bin"};
+    static const char *const ends[] = {".gguf", ".safetensors", ".pt",   ".pth",
+                                       ".ckpt", ".bin",         ".index"};
     static const char *const perhaps[] = {".pkl",   ".npz",     ".onnx",  ".h5",
                                           ".keras", ".msgpack", ".tflite"};
     static const char *const others[] = {"tok",    "optim", "training_args", "scheduler",

@@ -81,13 +81,10 @@ static const char *protobuf(struct span b)
 
 const char *ckpt_foreign(struct span b)
 {
-    static const char index_end[] = "\x57\xfb\x80\x8b\x24\x75\x47\xdb"; /* of a LevelDB table */
     for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
         if (b.size >= magics[i].at + magics[i].n &&
             memcmp(b.data + magics[i].at, magics[i].magic, magics[i].n) == 0)
             return magics[i].what;
-    if (b.size > 8 && memcmp(b.data + b.size - 8, index_end, 8) == 0)
-        return "the index of a TensorFlow checkpoint" CONVERT;
     if (b.size > 4 && memcmp(b.data, "PK\3\4", 4) == 0 && has_near_end(b, "model.weights.h5"))
         return "Keras (.keras)" CONVERT;
     return protobuf(b);

@@ -136,6 +136,9 @@ int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *
 enum ckpt_match flax_sniff(struct span bytes);
 int flax_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
+enum ckpt_match tensorflow_sniff(struct span bytes);
+int tensorflow_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+
 enum ckpt_match torch_reader_sniff(struct span bytes);
 int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 

@@ -171,7 +171,7 @@ int flax_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err
     if (status == MGPT_OK && cursor_left(&f.at) > 0)
         status = flax_refuse(&f, "bytes follow the tree", err);
     if (status == MGPT_OK)
-        status = hf_read_state(c, in, &f.state, err);
+        status = hf_read_state(c, in, (struct span){NULL, 0}, &f.state, err);
     state_free(&f.state);
     return status;
 }

@@ -288,7 +288,7 @@ static const char *format_of(struct checkpoint *c, const char *model_type)
     return ckpt_text(c, text, (size_t)n);
 }
 
-/* What the input is: exactly one of them is given. */
+/* What the input is: one of them, or `state` with `config`. */
 struct parts {
     struct span config, tensors, index;
     struct state *state;
@@ -440,9 +440,9 @@ int hf_is_beside(const struct ckpt_input *in, mgpt_error *err)
     return local.status == MGPT_EMEM ? MGPT_EMEM : 0;
 }
 
-int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,
-                  mgpt_error *err)
+int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct span config,
+                  struct state *s, mgpt_error *err)
 {
-    const struct parts parts = {.state = s};
+    const struct parts parts = {.config = config, .state = s};
     return read_parts(c, in, &parts, err);
 }

@@ -71,7 +71,7 @@ static int read_modules(struct checkpoint *c, const struct ckpt_input *in, struc
     for (size_t i = 0; status == MGPT_OK && i < arr_len(z->members); i++)
         status = npz_add_member(&s, &z->members[i], err);
     if (status == MGPT_OK)
-        status = hf_read_state(c, in, &s, err);
+        status = hf_read_state(c, in, (struct span){NULL, 0}, &s, err);
     state_free(&s);
     return status;
 }
