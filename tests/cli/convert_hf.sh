@@ -57,6 +57,10 @@ check "TensorFlow: by its index" converts 0 'wrote tf.gguf' tf/gpt2/model.ckpt.i
 check "TensorFlow: the same file" cmp -s tf.gguf plain.gguf
 run check -m tf.gguf "$golden/gpt2/ref.npz" --tol 2e-5
 check "TensorFlow: what transformers computes" grep -q '^verdict *same' "$tmp/out"
+printf '{"a": 0, "b": 1, "<|endoftext|>": 2}' >tf/gpt2/encoder.json
+printf '#version: 0.2\n' >tf/gpt2/vocab.bpe
+run convert tf/gpt2 tf.gguf
+check "TensorFlow: the tokenizer" grep -qF "inferred: bos = eos = 2 (<|endoftext|>, as OpenAI's program has it)" "$tmp/err"
 cp tf/gpt2/model.ckpt.index tf/gpt2/model-9.index
 check "TensorFlow: two checkpoints" converts 3 'several models (model-9.index, model.ckpt.index): name one' tf/gpt2 no.gguf
 check "TensorFlow: its data file" converts 3 'side file model-9.data-00000-of-00001: not beside' tf/gpt2/model-9.index no.gguf

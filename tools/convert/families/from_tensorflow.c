@@ -288,8 +288,10 @@ static void tf_find_end(struct checkpoint *c)
     static const char end[] = "<|endoftext|>";
     struct ckpt_vocab *v = &c->vocab;
     for (size_t i = 0; v->eos < 0 && i < arr_len(v->tokens); i++)
-        if (v->tokens[i].n == strlen(end) && memcmp(v->tokens[i].p, end, strlen(end)) == 0)
+        if (v->tokens[i].n == strlen(end) && memcmp(v->tokens[i].p, end, strlen(end)) == 0) {
             v->bos = v->eos = (int32_t)i;
+            ckpt_note(c, "inferred: bos = eos = %d (%s, as OpenAI's program has it)", v->eos, end);
+        }
 }
 
 enum ckpt_match tensorflow_sniff(struct span bytes)
