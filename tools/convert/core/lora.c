@@ -138,6 +138,17 @@ int lora_check_rank(const char *name, uint64_t rank_a, uint64_t rank_b, mgpt_err
     return MGPT_OK;
 }
 
+int lora_check_size(const char *name, const uint64_t found[2], const uint64_t expected[2],
+                    mgpt_error *err)
+{
+    if (found[0] == expected[0] && found[1] == expected[1])
+        return MGPT_OK;
+    return ckpt_refuse_tensor(
+        err, name, "the adapter is of %llu x %llu, the model has %llu x %llu: another base",
+        (unsigned long long)found[0], (unsigned long long)found[1], (unsigned long long)expected[0],
+        (unsigned long long)expected[1]);
+}
+
 int lora_check_tied(struct checkpoint *c, const char *name, const char *to, mgpt_error *err)
 {
     int is_table = strcmp(to, "token_embd.weight") == 0, is_head = strcmp(to, "output.weight") == 0;

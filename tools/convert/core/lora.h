@@ -55,9 +55,11 @@ int lora_change(struct checkpoint *c, struct ckpt_tensor *t, const struct lora_c
  */
 float *lora_floats(struct checkpoint *c, const struct ckpt_tensor *t, int transposed);
 
-/* Errors that both forms share: the rank; a table of tokens that is also the head, where the
+/* Errors that both forms share: the rank; rows and columns of the matrix that B A is; a table of tokens that is also the head, where the
  * program that trained the adapter and its merged model differ. */
 int lora_check_rank(const char *name, uint64_t rank_a, uint64_t rank_b, mgpt_error *err);
+int lora_check_size(const char *name, const uint64_t found[2], const uint64_t expected[2],
+                    mgpt_error *err);
 int lora_check_tied(struct checkpoint *c, const char *name, const char *to, mgpt_error *err);
 
 #endif

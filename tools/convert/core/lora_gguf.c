@@ -78,19 +78,12 @@ static int lora_gguf_names(const struct gguf *g, const struct gguf_tensor *t,
 static int shapes_agree(const struct ckpt_tensor *to, const struct gguf_tensor *a,
                         const struct gguf_tensor *b, int is_table, mgpt_error *err)
 {
-    const uint64_t n_out = to->dims[1], n_in = to->dims[0];
-    const uint64_t a_has = is_table ? a->dims[1] : a->dims[0];
-    const uint64_t b_has = b->dims[1], a_wants = is_table ? n_out : n_in;
-    const uint64_t b_wants = is_table ? n_in : n_out;
+    const uint64_t expected[2] = {to->dims[1], to->dims[0]};
+    const uint64_t found[2] = {is_table ? a->dims[1] : b->dims[1],
+                               is_table ? b->dims[1] : a->dims[0]};
     if (to->n_dims != 2 || a->n_dims > 2 || b->n_dims > 2)
         return ckpt_refuse_tensor(err, to->name, "expected matrices");
-    if (a_has != a_wants || b_has != b_wants)
-        return ckpt_refuse_tensor(
-            err, to->name, "the adapter is of %llu x %llu, the model has %llu x %llu: another base",
-            (unsigned long long)(is_table ? a_has : b_has),
-            (unsigned long long)(is_table ? b_has : a_has), (unsigned long long)n_out,
-            (unsigned long long)n_in);
-    return MGPT_OK;
+    return lora_check_size(to->name, found, expected, err);
 }
 
 static int lora_gguf_add(struct checkpoint *c, const struct gguf_tensor *a,

@@ -117,15 +117,15 @@ static int check_factors(const struct peft *p, const struct peft_target *target,
     const struct ckpt_tensor *base = lora_find(p->c, target->to);
     if (m->a->n_dims != 2 || m->b->n_dims != 2 || base->n_dims != 2)
         return ckpt_refuse_tensor(err, m->name, "expected matrices");
-    uint64_t n_in = m->is_embedding ? m->b->shape[0] : m->a->shape[1];
-    uint64_t n_out = m->is_embedding ? m->a->shape[1] : m->b->shape[0];
     int is_split = target->row.flags & (STATE_Q | STATE_K | STATE_V);
-    uint64_t expected = is_split ? state_size(&p->hp, target->row.n_out) : base->dims[1];
-    if (n_in != base->dims[0] || n_out != expected || (target->n_stack > 1 && !is_split))
-        return ckpt_refuse_tensor(
-            err, m->name, "the adapter is of %llu x %llu, the model has %llu x %llu: another base",
-            (unsigned long long)n_out, (unsigned long long)n_in, (unsigned long long)expected,
-            (unsigned long long)base->dims[0]);
+    const uint64_t found[2] = {m->is_embedding ? m->a->shape[1] : m->b->shape[0],
+                               m->is_embedding ? m->b->shape[0] : m->a->shape[1]};
+    const uint64_t expected[2] = {is_split ? state_size(&p->hp, target->row.n_out) : base->dims[1],
+                                  base->dims[0]};
+    if (target->n_stack > 1 && !is_split)
+        return ckpt_refuse_tensor(err, m->name, "is stacked with others in %s", target->to);
+    if (lora_check_size(m->name, found, expected, err) < 0)
+        return MGPT_EFILE;
     return lora_check_rank(m->name, m->a->shape[0], m->b->shape[1], err);
 }
 
