@@ -10,20 +10,14 @@
 
 enum { COLUMNS = 32 }; /* of a block */
 
-static uint32_t packed_word(const uint8_t *p, uint64_t i)
-{
-    p += 4 * i;
-    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
-}
-
 /* Number i of a run of words, which are `step` words apart. */
 static unsigned packed_number(const uint8_t *words, uint64_t step, uint64_t i, unsigned bits)
 {
     uint64_t bit = i * bits, at = bit / 32 * step;
     unsigned shift = bit % 32;
-    uint32_t v = packed_word(words, at) >> shift;
+    uint32_t v = hf_packed_word(words, at) >> shift;
     if (shift + bits > 32)
-        v |= packed_word(words, at + step) << (32 - shift);
+        v |= hf_packed_word(words, at + step) << (32 - shift);
     return v & ((1u << bits) - 1);
 }
 
@@ -31,7 +25,7 @@ static unsigned packed_number(const uint8_t *words, uint64_t step, uint64_t i, u
 static unsigned awq_number(const uint8_t *words, uint64_t row)
 {
     static const uint8_t nibble[8] = {0, 4, 1, 5, 2, 6, 3, 7};
-    return packed_word(words, row / 8) >> 4 * nibble[row % 8] & 15;
+    return hf_packed_word(words, row / 8) >> 4 * nibble[row % 8] & 15;
 }
 
 static unsigned number_at(const struct hf_packed *m, uint64_t row, uint64_t column)
@@ -64,7 +58,7 @@ static float real_at(const struct hf_packed *m, const uint8_t *reals, uint64_t r
 
 static uint64_t group_of(const struct hf_packed *m, uint64_t column)
 {
-    return m->g_idx ? packed_word(m->g_idx, column) : column / m->group;
+    return m->g_idx ? hf_packed_word(m->g_idx, column) : column / m->group;
 }
 
 /* The numbers of a row's group. */

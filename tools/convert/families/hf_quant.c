@@ -54,11 +54,13 @@ static int read_numbers(const json_t *settings, unsigned allowed, struct quant *
 {
     json_int_t bits = setting_number(settings, "bits", "w_bit", 0);
     json_int_t group = setting_number(settings, "group_size", "q_group_size", 0);
+    static const char *const expected[] = {[HF_GPTQ] = "expected 2 to 8, not 5 to 7",
+                                           [HF_AWQ] = "expected 4",
+                                           [HF_MLX] = "expected 2 to 8, not 7"};
     char found[32];
     if (bits < 1 || bits > 8 || !(allowed >> bits & 1)) {
         snprintf(found, sizeof found, "%lld", (long long)bits);
-        return refuse_setting("bits", found, q->scheme == HF_AWQ ? "expected 4" : "expected 2 to 8",
-                              err);
+        return refuse_setting("bits", found, expected[q->scheme], err);
     }
     if (group != -1 && (group < 1 || group > MAX_SIDE)) {
         snprintf(found, sizeof found, "%lld", (long long)group);
@@ -208,9 +210,7 @@ static int read_g_idx(struct state *s, const char *base, struct hf_packed *p, mg
     if (state_check_shape(t, 0, p->n_in, err) < 0)
         return MGPT_EFILE;
     for (uint64_t i = 0; i < p->n_in; i++) {
-        const uint8_t *at = t->bytes.data + 4 * i;
-        uint32_t group =
-            at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
+        uint32_t group = hf_packed_word(t->bytes.data, i);
         if (group >= p->n_groups)
             return ckpt_refuse_tensor(err, full, "column %llu has group %d of %llu",
                                       (unsigned long long)i, (int32_t)group,

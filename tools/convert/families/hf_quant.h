@@ -29,6 +29,13 @@ struct hf_packed {
     unsigned plus;
 };
 
+/* Word i. */
+static inline uint32_t hf_packed_word(const uint8_t *p, uint64_t i)
+{
+    p += 4 * i;
+    return (uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
 /* Sets base: the type that holds every value exactly, of these the one with the fewest bits (Q4_0, Q5_0,
  * Q8_0, Q4_1, Q5_1), or F32. */
 void hf_packed_seal(struct hf_packed *m);
