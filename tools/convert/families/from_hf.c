@@ -36,20 +36,22 @@ const struct hf_family *hf_family_at(size_t i)
 
 static int find_family(struct hf_model *m, mgpt_error *err)
 {
-    char names[128] = "";
+    char names[100] = "";
     const struct hf_family *f;
-    size_t at = 0;
+    size_t at = 0, room = sizeof names - 4; /* 4: the end of a list that is cut */
     for (size_t i = 0; (f = hf_family_at(i)); i++) {
         if (strcmp(f->model_type, m->cfg.model_type) == 0) {
             m->family = f;
             return MGPT_OK;
         }
-        if (at < sizeof names)
-            at += (size_t)snprintf(names + at, sizeof names - at, " %s", f->model_type);
+        if (at < room)
+            at += (size_t)snprintf(names + at, room - at, " %s", f->model_type);
     }
     if (strcmp(m->cfg.model_type, "bitnet") == 0)
         return ckpt_refuse(err, "config.json: model_type bitnet is not supported: its matrices "
                                 "multiply activations rounded to 8 bits per token");
+    if (at >= room) /* at a whole name: a line has no room for all */
+        memcpy(strrchr(names, ' '), " ...", 5);
     return ckpt_refuse(err, "config.json: model_type %.24s is not supported; these are:%s",
                        m->cfg.model_type, names);
 }
