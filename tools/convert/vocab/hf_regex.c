@@ -68,9 +68,9 @@ static int is_caseless(const struct regex_reader *r)
 static const char *class_members(char c)
 {
     static const char word[] =
-        "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
-        "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"
-        "\\x{1f170}-\\x{1f189}";
+        HF_WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+                "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"
+                "\\x{1f170}-\\x{1f189}";
     switch (c) {
     case 's':
         return HF_WHITE;

@@ -18,6 +18,9 @@ int hf_table_add(struct checkpoint *c, const char *name, mgpt_error *err);
     "205f}"                                                                                        \
     "\\x{3000}"
 
+/* Characters of words in a class, but for those that a later Unicode has. */
+#define HF_WORD "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}"
+
 /* ---- patterns (hf_regex.c) ------------------------------------------------------------------- */
 
 /* An Oniguruma pattern in PCRE2's language, a stb_ds array that ends with NUL. Refuses, with

@@ -112,7 +112,7 @@ static int compare_compositions(const void *x, const void *y)
 /* The pair that composes to `code`: the one that NFC makes of its decomposition. 0: none. */
 static int composition_of(uint32_t code, struct composition *c)
 {
-    uint32_t full[32], first[32];
+    uint32_t full[32];
     size_t n = decompose(code, 0, full);
     utf8proc_int32_t whole[32];
     if (n < 2)
@@ -124,9 +124,7 @@ static int composition_of(uint32_t code, struct composition *c)
         (uint32_t)whole[0] != code)
         return 0; /* excluded from composition */
     for (size_t i = 0; i < n - 1; i++)
-        first[i] = full[i];
-    for (size_t i = 0; i < n - 1; i++)
-        whole[i] = (utf8proc_int32_t)first[i];
+        whole[i] = (utf8proc_int32_t)full[i];
     if (n > 2 && utf8proc_normalize_utf32(whole, (utf8proc_ssize_t)n - 1,
                                           UTF8PROC_STABLE | UTF8PROC_COMPOSE) != 1)
         return 0;
@@ -269,7 +267,7 @@ int hf_regex_class(const char *kind, int negated, char **out, mgpt_error *err)
         {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
     int ok = hf_regex_put(out, negated ? "[^" : "[");
     if (ok && strcmp(kind, "word") == 0)
-        ok = hf_regex_put(out, "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}") &&
+        ok = hf_regex_put(out, HF_WORD) &&
              put_code_ranges(out, hf_new_words, N_RANGES(hf_new_words));
     else if (ok && strcmp(kind, "number") == 0)
         ok = hf_regex_put(out, "\\p{N}") &&
@@ -280,7 +278,7 @@ int hf_regex_class(const char *kind, int negated, char **out, mgpt_error *err)
         ok = put_code_ranges(out, chinese, N_RANGES(chinese));
     else if (ok) /* not word and not white space, or white space */
         ok = (strcmp(kind, "other") != 0 ||
-              (hf_regex_put(out, "\\p{L}\\p{M}\\p{Nd}\\p{Nl}\\p{Pc}") &&
+              (hf_regex_put(out, HF_WORD) &&
                put_code_ranges(out, hf_new_words, N_RANGES(hf_new_words)))) &&
              hf_regex_put(out, HF_WHITE);
     ok = ok && hf_regex_put(out, "]");
