@@ -114,6 +114,16 @@ static const struct toy_spec micro_tied = {
 static const struct bug cases[] = {
     {"bias zero", &gpt2, "value blk.0.ffn_up.bias all 0", "blocks.0.mlp.hook_pre",
      "blk.0.ffn_up.bias" ZEROS, BY_LOGITS},
+    {"biases zero in all layers", &gpt2, "value blk.*.ffn_up.bias all 0", "blocks.0.mlp.hook_pre",
+     "ffn_up.bias differs in the reference, in 2 layers (here all zeros)", BY_HOOKS},
+    {"two biases zero in all layers", &gpt2,
+     "value blk.*.attn_qkv.bias all 0; value blk.*.ffn_down.bias all 0", "blocks.0.attn.hook_q",
+     "attn_qkv.bias, ffn_down.bias differ in the reference, 4 tensors (here all zeros)", BY_HOOKS},
+    {"matrices of all layers", &micro,
+     "plus blk.*.attn_q.weight 3 .5; plus blk.*.attn_q.weight 40 .5; plus blk.*.attn_v.weight 9 .5; "
+     "plus blk.*.attn_v.weight 71 .5; plus blk.*.attn_v.weight 201 .5", "blocks.0.attn.hook_q",
+     "attn_q.weight, attn_v.weight are different matrices in the reference, 4 tensors", BY_HOOKS,
+     .n = PLANTED_MOST},
     {"bias missing", &gpt2, "drop blk.1.attn_output.bias", "blocks.1.hook_attn_out",
      "blk.1.attn_output.bias" OTHER " (here missing)", BY_LOGITS},
     {"another bias", &gpt2,

@@ -152,11 +152,16 @@ static int without_hooks(struct search *s, int solve)
     return status;
 }
 
-int search_all(struct search *s, int solve)
+void search_begin(struct search *s)
 {
     s->target = (size_t)s->l->first_bad;
     s->feed = s->a->n_hooks > 0;
     s->n = positions(s->l, s->a);
+}
+
+int search_all(struct search *s, int solve)
+{
+    search_begin(s);
     int status = search_score(s, NULL, -1, s->target, s->feed, &s->e->as_is);
     if (status == MGPT_OK)
         status = search_target(s, solve);
@@ -167,12 +172,14 @@ int search_all(struct search *s, int solve)
 
 /* ---- all of it --------------------------------------------------------------------------------- */
 
-/* A weight, what is listed, what can be solved for, and two of these. */
+/* A weight, what is listed, what can be solved for, that in many layers, and two of these. */
 static int search_causes(struct search *s)
 {
     int status = solve_weights(s, &s->e->weight);
     if (status == MGPT_OK && !s->e->proved)
         status = search_all(s, 1);
+    if (status == MGPT_OK && !s->e->proved)
+        status = search_layers(s);
     if (status == MGPT_OK && !s->e->proved)
         status = search_pairs(s);
     return status == MGPT_OK && !s->e->proved ? solve_tied(s) : status;
@@ -221,9 +228,7 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
     *s.err = (mgpt_error){.status = MGPT_OK};
     if (l->first_bad < 0)
         return MGPT_OK;
-    s.target = (size_t)l->first_bad;
-    s.feed = a->n_hooks > 0;
-    s.n = positions(l, a);
+    search_begin(&s);
     s.base = &s.as_is;
     int status = whatif_open(&s.as_is, model, a->tokens, a->n, s.err);
     if (status != MGPT_OK)

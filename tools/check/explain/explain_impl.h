@@ -34,9 +34,14 @@ struct search {
 /* A block that lives as long as the search, zeroed; NULL when out of memory (s->err says so). */
 void *search_new(struct search *s, size_t n, size_t each);
 
+/* Sets the target: the first bad value of s->l, which is there. */
+void search_begin(struct search *s);
+
 /* All that is to be tried at the first bad value of s->l (explain.c), without what is solved for
- * (solve 0); and two causes at once (explain_pairs.c), after that. */
+ * (solve 0); after that a tensor of many layers (explain_layers.c), and two causes at once
+ * (explain_pairs.c). */
 int search_all(struct search *s, int solve);
+int search_layers(struct search *s);
 int search_pairs(struct search *s);
 
 /* ---- trials (explain_try.c) ---- */
@@ -111,6 +116,10 @@ static inline struct whatif_edit given_edit(const struct whatif_tensor *given)
 {
     return (struct whatif_edit){.apply = edit_given, .given = given};
 }
+
+/* How a tensor differs: " (here all ones)", or nothing. sure: as for given_propose. */
+enum { GIVEN_HOW = 64 };
+int given_how(struct search *s, const struct whatif_tensor *given, int sure, char how[GIVEN_HOW]);
 
 /* Proposes "NAME differs in the reference (here all ones)", after the values have been changed.
  * sure: each of them is the reference's, not only what they do together. */

@@ -53,28 +53,36 @@ int given_differ(struct search *s, const struct whatif_tensor *given, size_t *di
     return ours ? MGPT_OK : s->err->status;
 }
 
-int given_propose(struct search *s, const struct whatif_tensor *given, int sure)
+int given_how(struct search *s, const struct whatif_tensor *given, int sure, char how[GIVEN_HOW])
 {
     mgpt_tensor t;
     size_t differ, n = given->n;
     float plain = is_gain(given->name) ? 1 : 0;
-    const char *all = plain > 0 ? "all ones" : "all zeros",
-               *more = given->next ? ", and its bias" : "";
-    char how[64] = "";
+    const char *all = plain > 0 ? "all ones" : "all zeros";
+    how[0] = 0;
     int status = given_differ(s, given, &differ);
     struct whatif_tensor *ours = status == MGPT_OK ? given_new(s, given->name, n) : NULL;
     if (!ours)
         return s->err->status;
     if (!oracle_tensor_find(s->model, given->name, &t))
-        text_format(how, sizeof how, " (here missing)");
+        text_format(how, GIVEN_HOW, " (here missing)");
     else if (all_about(ours->values, n, (double)plain, 0))
-        text_format(how, sizeof how, " (here %s)", all);
+        text_format(how, GIVEN_HOW, " (here %s)", all);
     else if (all_about(given->values, n, (double)plain, 1e-3))
-        text_format(how, sizeof how, " (there %s)", all);
+        text_format(how, GIVEN_HOW, " (there %s)", all);
     else if (sure)
-        text_format(how, sizeof how, " (%zu of %zu values differ)", differ, n);
-    return search_propose(s, given_edit(given), "%s differs in the reference%s%s", given->name, how,
-                          more);
+        text_format(how, GIVEN_HOW, " (%zu of %zu values differ)", differ, n);
+    return MGPT_OK;
+}
+
+int given_propose(struct search *s, const struct whatif_tensor *given, int sure)
+{
+    char how[GIVEN_HOW];
+    int status = given_how(s, given, sure, how);
+    return status != MGPT_OK
+               ? status
+               : search_propose(s, given_edit(given), "%s differs in the reference%s%s",
+                                given->name, how, given->next ? ", and its bias" : "");
 }
 
 const char *say_number(double x, char text[NUMBER])
