@@ -5,24 +5,25 @@ function unlzma(from) {
     const out = new Uint8Array(new DataView(from.buffer, from.byteOffset).getUint32(5, true)), lengths = () => [half(2), half(128), half(128), half(256)];
     const isMatch = half(192), isRep = half(12), repNot0 = half(12), repNot1 = half(12), repNot2 = half(12), repLong = half(192);
     const slots = half(256), near = half(115), low = half(16), literals = half(768 << (lc + lp)), matches = lengths(), repeats = lengths();
-    let range = 0xffffffff, code = 0, at = 14, state = 0, n = 0, rep0 = 0, rep1 = 0, rep2 = 0, rep3 = 0;
-    while (at < 18) code = code * 256 + from[at++];
+    const coder = new Uint32Array([0xffffffff, 0]); // the range and the code; as variables, V8 would keep numbers of this size as objects
+    let at = 14, state = 0, n = 0, rep0 = 0, rep1 = 0, rep2 = 0, rep3 = 0;
+    while (at < 18) coder[1] = (coder[1] << 8) | from[at++];
     const more = () => {
-        range *= 256;
-        code = code * 256 + (from[at++] || 0);
+        coder[0] <<= 8;
+        coder[1] = (coder[1] << 8) | (from[at++] || 0);
     };
     function bit(chances, i) {
-        const p = chances[i], bound = (range >>> 11) * p;
-        if (code < bound) {
-            range = bound;
+        const p = chances[i], bound = (coder[0] >>> 11) * p;
+        if (coder[1] < bound) {
+            coder[0] = bound;
             chances[i] = p + ((2048 - p) >> 5);
             if (bound < 0x1000000) more();
             return 0;
         }
-        range -= bound;
-        code -= bound;
+        coder[0] -= bound;
+        coder[1] -= bound;
         chances[i] = p - (p >> 5);
-        if (range < 0x1000000) more();
+        if (coder[0] < 0x1000000) more();
         return 1;
     }
     function tree(chances, first, bits) {
@@ -42,11 +43,11 @@ function unlzma(from) {
     function even(bits) {
         let sum = 0;
         for (; bits > 0; bits--) {
-            range >>>= 1;
-            const one = code >= range;
-            if (one) code -= range;
+            coder[0] >>>= 1;
+            const one = coder[1] >= coder[0];
+            if (one) coder[1] -= coder[0];
             sum = 2 * sum + (one ? 1 : 0);
-            if (range < 0x1000000) more();
+            if (coder[0] < 0x1000000) more();
         }
         return sum;
     }
@@ -128,8 +129,14 @@ async function carried(id) {
     return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 // Starts the page: its styles and scripts are carried packed, since they are most of a small page. The
-// policy names their hashes, so nothing else can be started this way.
+// policy names their hashes, so nothing else can be started this way. The styles come first and are shown before
+// the scripts are unpacked, which takes some 100 ms.
 (async () => {
+    // After the next frame. A hidden page has none.
+    const framed = () => new Promise((done) => {
+        requestAnimationFrame(() => setTimeout(done));
+        setTimeout(done, 50);
+    });
     async function start(tag, into, id) {
         const element = document.createElement(tag);
         element.textContent = new TextDecoder().decode(await carried(id));
@@ -137,6 +144,7 @@ async function carried(id) {
     }
     try {
         await start('style', document.head, 'mgpt-style');
+        await framed();
         await start('script', document.body, 'mgpt-page');
     } catch (e) {
         const message = document.getElementById('message');
