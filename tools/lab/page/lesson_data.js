@@ -36,19 +36,23 @@ const LessonData = (() => {
             about: 'Columns of Q, K and V are cut in two: each half has scores and weights of its own, and the outputs are joined side by side.' },
     ];
 
-    // Numbers in [-1, 1] with two digits, the same for the same seed (xorshift32).
-    function random(seed, rows, cols) {
+    // Numbers of 32 bits, the same for the same seed (xorshift32).
+    function xorshift(seed) {
         let s = (seed * 2654435761 + 12345) >>> 0 || 1;
         const next = () => {
             s ^= s << 13;
-            s >>>= 0;
             s ^= s >>> 17;
             s ^= s << 5;
-            s >>>= 0;
-            return Math.round((s / 0xffffffff) * 200 - 100) / 100;
+            return s >>> 0;
         };
         for (let i = 0; i < 8; i++) next();
-        return Array.from({ length: rows }, () => Array.from({ length: cols }, next));
+        return next;
+    }
+
+    // Numbers in [-1, 1] with two digits.
+    function random(seed, rows, cols) {
+        const next = xorshift(seed);
+        return Array.from({ length: rows }, () => Array.from({ length: cols }, () => Math.round((next() / 0xffffffff) * 200 - 100) / 100));
     }
 
     // A projection of n dimensions by name, as --wq of mgpt attend has them.
@@ -62,5 +66,5 @@ const LessonData = (() => {
 
     const names = (n) => ['identity', 'zero', 'negate', 'flip', 'random'].concat(Array.from({ length: n }, (_, i) => `dim:${i + 1}`));
 
-    return { EXAMPLES, random, projection, names };
+    return { EXAMPLES, xorshift, random, projection, names };
 })();

@@ -29,19 +29,10 @@ const LessonMath = (() => {
         return { tau: by, q, k, v, scores, scaled, masked, weights, headOut, out: X.map((_, r) => headOut.flatMap((o) => o[r])) };
     }
 
-    // Numbers in [0, 1), the same for the same seed (xorshift32).
+    // Numbers in [0, 1), the same for the same seed.
     function uniform(seed) {
-        let s = (seed * 2654435761 + 12345) >>> 0 || 1;
-        const next = () => {
-            s ^= s << 13;
-            s >>>= 0;
-            s ^= s >>> 17;
-            s ^= s << 5;
-            s >>>= 0;
-            return s / 0x100000000;
-        };
-        for (let i = 0; i < 8; i++) next();
-        return next;
+        const next = LessonData.xorshift(seed);
+        return () => next() / 0x100000000;
     }
 
     // Normal numbers (Box and Muller).
