@@ -165,7 +165,7 @@ async function wellFormed(page, rooms) {
     for (const room of rooms) {
         await page.eval(`App.set({ view: '${room}' })`);
         await settled(page);
-        const bad = await page.eval(`[...document.querySelectorAll('.room:not([hidden]) .card, .room:not([hidden]) .scene, #strip')].filter((c) => Share.of(c).length).map((c) => {
+        const bad = await page.eval(`[...document.querySelectorAll('.room:not([hidden]) :is(.card, .scene, .lfig), #strip')].filter((c) => Share.of(c).length).map((c) => {
             JSON.parse(Share.json(c));
             Share.csv(c);
             return new DOMParser().parseFromString(Share.svg(c), 'image/svg+xml').querySelector('parsererror')?.textContent;

@@ -131,6 +131,24 @@ async function addresses(page, file) {
     }
 }
 
+// Every figure with numbers can be saved: what is shown, in all digits, with the lesson's name and no model.
+async function saved(page) {
+    assert.strictEqual(await page.eval(`[...document.querySelectorAll('.lfig')].filter((f) => !f.querySelector('.share')).map((f) => f.getAttribute('aria-label')).join()`), 'The lines of a step');
+    const file = async (id, kind) => page.eval(`Share.${kind}(document.querySelector('#lesson-${id} .lfig'))`), words = JSON.parse(await file('similarity', 'json'));
+    assert.deepStrictEqual([words.lesson, words.title, words.link, words.model], ['3 Words as arrows', 'Words in the plane, and their dot products', '#view=lessons&lesson=similarity', undefined]);
+    const [arrows, products] = words.figures, dot = (a, b) => a[1] * b[1] + a[2] * b[2];
+    assert.deepStrictEqual(products.rows, arrows.rows.map((a) => [a[0], ...arrows.rows.map((b) => dot(a, b))]));
+    assert.deepStrictEqual(products.rows.map((r) => r.slice(1).map((v) => v.toFixed(2).replace('-', '−'))), await numbers(page, 'similarity', 'dot products of the words'));
+    const shares = JSON.parse(await file('mask', 'json')).figures[1].rows;
+    assert.deepStrictEqual(shares.map((r) => r.map((v) => v === null)), [[false, false, true, true], [false, false, false, true], [false, false, false, false]]);
+    const curves = JSON.parse(await file('temperature', 'json')).figures[1];
+    assert.deepStrictEqual([curves.columns, curves.rows.length], [['τ', 'score 2.0', 'score 0.0', 'score 1.0'], 99]);
+    for (const r of curves.rows) [2, 0, 1].forEach((s, i) => assert(Math.abs(r[1 + i] - Math.exp(s / r[0]) / (Math.exp(2 / r[0]) + 1 + Math.exp(1 / r[0]))) < 1e-12));
+    const seen = await page.eval(`(() => { const f = document.querySelector('#lesson-temperature .lfig'), d = new DOMParser().parseFromString(Share.svg(f), 'image/svg+xml');
+        return [...f.querySelectorAll('polyline')].map((l, i) => [getComputedStyle(l).stroke, l.points.length]).map(([stroke, n]) => [...d.querySelectorAll('path')].filter((p) => p.getAttribute('stroke') === stroke && p.getAttribute('d').split('L').length === n).length); })()`);
+    assert.deepStrictEqual(seen, [1, 1, 1]);
+}
+
 // No engine: the message says so, the lessons are all there, and their own matrices compute.
 async function alone(chrome, file, shared) {
     const page = await chrome.open({ width: 1280, height: 900 });
@@ -144,6 +162,7 @@ async function alone(chrome, file, shared) {
         assert.strictEqual(await page.eval(`document.querySelectorAll('.lbridge').length`), 0);
         await click(page, '[data-name=causal]');
         assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('#lesson-a0 tbody tr:last-child td')].map((c) => c.textContent)`), ['0.2741', '0.2741', '0.4519']);
+        assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('.lfig, .lbench .card')].filter((f) => Share.of(f).length).map((f) => [JSON.parse(Share.json(f)).lesson, Share.svg(f).length > 500])`).then((all) => all.filter(([l, ok]) => !l || !ok)), []);
         await click(page, '#theme');
         await page.eval(`location.hash = '#view=lessons&lesson=scale'`);
         await page.until(`App.state.lesson === 'scale'`);
@@ -167,4 +186,4 @@ async function widths(page) {
     await page.send('Emulation.setEmulatedMedia', { media: '' });
 }
 
-module.exports = { tasks, known, byKeyboard, byPointer, addresses, alone, widths };
+module.exports = { tasks, known, byKeyboard, byPointer, saved, addresses, alone, widths };

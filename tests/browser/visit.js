@@ -568,7 +568,7 @@ async function main() {
     for (const [name, body] of Object.entries(figures.long)) await test(`figures of a long text: ${name}`, () => visit(verses, '#view=attention&layer=1&head=0&query=103', body));
     await test('a frame in another page', () => figures.framed(chrome, tmp, (name, ...options) => lab(weights('names'), name, '-p', 'anna', ...options)));
     await test('axe: no violation of WCAG 2.1 AA', () => figures.axe(chrome, [names, shakespeare], ROOMS));
-    for (const name of ['tasks', 'known', 'byKeyboard', 'byPointer', 'widths']) await test(`the lessons: ${name}`, () => visit(names, '#view=lessons', reading[name]));
+    for (const name of ['tasks', 'known', 'byKeyboard', 'byPointer', 'saved', 'widths']) await test(`the lessons: ${name}`, () => visit(names, '#view=lessons', reading[name]));
     await test('the lessons: addresses', () => visit(names, '#view=lessons', (page) => reading.addresses(page, names)));
     await test('the lessons without WebAssembly', () => reading.alone(chrome, names));
     await test('the picture of six layers: sums', () => visit(shakespeare, '', home.sums));

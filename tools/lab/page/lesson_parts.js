@@ -61,7 +61,13 @@ const LessonParts = (() => {
         return texts.map((text) => (text[0] === '=' ? h('p.eq', null, math(text.slice(1))) : h('p', null, text.split(/(\*[^*]+\*|_\w+)/).filter((p) => p).map(part))));
     }
 
-    const figure = (name, ...children) => h('figure.lfig', { role: 'group', 'aria-label': name }, children);
+    // With buttons to save it, where it has numbers.
+    function figure(name, ...children) {
+        const el = h('figure.lfig', { role: 'group', 'aria-label': name }, children);
+        if (el.querySelector('[data-figure], table.plain')) el.append(Share.row(el));
+        return el;
+    }
+
     const cap = (...text) => h('figcaption', null, text);
     const named = (name, ...children) => h('div.lpart', null, h('h3', null, math(name)), h('div.scroll', null, children));
 
@@ -81,10 +87,22 @@ const LessonParts = (() => {
             at = [Math.min(at[0], cells.length - 1), Math.min(at[1], cells[0].length - 1)];
         }
 
+        function colour(v) {
+            const part = v / (m.limit || 1);
+            return !m.kind || !Number.isFinite(v) ? null : m.kind === 'share' ? HomeBake.shareColour(Math.max(0, Math.min(1, part)), App.state.dark) : HomeBake.signColour(part, App.state.dark);
+        }
+
+        // As Matrix.update takes it. Cells without a number are hidden.
+        function matrix() {
+            const high = m.limit || 1, low = m.kind === 'sign' ? -high : 0;
+            const scale = { low, high, at: (t) => low + t * (high - low), rgb: (v) => colour(v) || (App.state.dark ? [26, 28, 34] : [255, 255, 255]), plain: !m.kind };
+            return { rows: m.rows.length, cols: m.cols.length, rowName: '', rowLabel: (i) => m.rows[i], colLabel: (j) => m.cols[j], value: (i, j) => m.values[i][j], scale, selected: [-1, -1],
+                masked: (i, j) => (m.text && m.text(i, j) === '' ? 'hidden' : ''), format: (v) => (v === -Infinity ? '−∞' : Numbers.fixed(v, m.digits ?? 4)) };
+        }
+
         function paint(cell, i, j) {
-            const v = m.values[i][j], text = m.text && m.text(i, j), dark = App.state.dark, chosen = Boolean(text !== '' && m.chosen && m.chosen(i, j));
-            const rgb = typeof text === 'string' || !m.kind || !Number.isFinite(v) ? null
-                : m.kind === 'share' ? HomeBake.shareColour(Math.max(0, Math.min(1, v / (m.limit || 1))), dark) : HomeBake.signColour(v / (m.limit || 1), dark);
+            const v = m.values[i][j], text = m.text && m.text(i, j), chosen = Boolean(text !== '' && m.chosen && m.chosen(i, j));
+            const rgb = typeof text === 'string' ? null : colour(v);
             cell.textContent = typeof text === 'string' ? text : Numbers.fixed(v, m.digits ?? 4);
             cell.className = chosen ? 'chosen' : '';
             cell.style.setProperty('background-color', rgb ? Colour.css(rgb) : '');
@@ -125,6 +143,7 @@ const LessonParts = (() => {
             cells[to[0]][to[1]].focus();
         });
         redraws.push(() => m && show(m));
+        Share.figure(el, () => m && Share.ofMatrix(name, matrix()));
         return { el, show };
     }
 
@@ -142,7 +161,8 @@ const LessonParts = (() => {
     // Words as arrows from the middle, {el, show(names, rows, what)}. move(i, [x, y]): an arrow was dragged.
     function plane(move = null) {
         const REACH = 1.7, SIZE = 300, el = picture(SIZE, SIZE, 'lplane'), to = (v) => SIZE / 2 + (v * SIZE) / (2 * REACH);
-        let held = -1;
+        let held = -1, shown = null;
+        Share.figure(el, () => shown);
         const drag = (e) => {
             const box = el.getBoundingClientRect(), at = (v, from, n) => Math.round((((v - from) / n) * 2 - 1) * REACH * 100) / 100;
             const clip = (v) => Math.max(-1.6, Math.min(1.6, v));
@@ -158,6 +178,7 @@ const LessonParts = (() => {
         }
         function show(names, rows, what) {
             const lines = [-1, 1].flatMap((v) => [draw('line', { class: 'thin', x1: to(v), x2: to(v), y1: 0, y2: SIZE }), draw('line', { class: 'thin', y1: to(v), y2: to(v), x1: 0, x2: SIZE })]);
+            shown = Share.ofDrawing(what, el, ['word', '0', '1'], rows.map((r, i) => [names[i], ...r]));
             el.setAttribute('aria-label', `${what}: ${names.map((n, i) => `${n} ${rows[i].map((v) => Numbers.fixed(v, 2)).join(', ')}`).join('; ')}`);
             el.replaceChildren(...lines, draw('line', { class: 'axis', x1: 0, x2: SIZE, y1: to(0), y2: to(0) }), draw('line', { class: 'axis', x1: to(0), x2: to(0), y1: 0, y2: SIZE }),
                 ...rows.flatMap(([x, y], i) => [draw('line', { class: `word w${i}`, x1: to(0), y1: to(0), x2: to(x), y2: to(-y) }),
@@ -170,11 +191,14 @@ const LessonParts = (() => {
     // Lines over x, {el, show(what, {xs, low, high, lines: [{name, ys}], mark: an x, xName, log})}.
     function chart() {
         const W = 380, H = 190, L = 40, B = 30, el = picture(W, H, 'lchart');
+        let shown = null;
+        Share.figure(el, () => shown);
         function show(what, { xs, low, high, lines, mark, xName, digits = 1 }) {
             const first = xs[0], last = xs[xs.length - 1], px = (x) => L + ((x - first) / (last - first || 1)) * (W - L - 74);
             const py = (y) => H - B - ((Math.max(low, Math.min(high, y)) - low) / (high - low || 1)) * (H - B - 12);
             const ends = lines.map((l, i) => ({ i, y: py(l.ys[l.ys.length - 1]) + 4 })).sort((a, b) => a.y - b.y);
             ends.forEach((e, n) => { if (n) e.y = Math.max(e.y, ends[n - 1].y + 14); });
+            shown = Share.ofDrawing(what, el, [xName, ...lines.map((l) => l.name)], xs.map((x, n) => [x, ...lines.map((l) => l.ys[n])]));
             el.setAttribute('aria-label', what);
             el.replaceChildren(...[low, (low + high) / 2, high].flatMap((y) => [draw('line', { class: 'thin', x1: L, x2: W - 74, y1: py(y), y2: py(y) }),
                 draw('text', { x: L - 6, y: py(y) + 4, 'text-anchor': 'end' }, Numbers.fixed(y, digits))]),

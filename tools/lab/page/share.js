@@ -76,7 +76,7 @@ const Share = (() => {
             draw: (g, width) => {
                 const p = Heat.plan(g, m, width, { most: 64, ...shape });
                 Heat.draw(g, m, p, true);
-                return p.h + legend(g, m, p.left, p.h + 8);
+                return p.h + (m.scale.plain ? 0 : legend(g, m, p.left, p.h + 8));
             } };
     }
 
@@ -94,6 +94,37 @@ const Share = (() => {
         return 20;
     }
 
+    // ---- drawings ----
+
+    // An <svg> of lines, circles and words with these numbers.
+    function ofDrawing(title, svg, columns, rows) {
+        return { title, columns, rows, draw: (g) => {
+            g.save();
+            for (const el of svg.children) drawElement(g, el);
+            g.restore();
+            return svg.viewBox.baseVal.height;
+        } };
+    }
+
+    function drawElement(g, el) {
+        const style = getComputedStyle(el), at = (name) => Number(el.getAttribute(name));
+        const points = { line: () => [[at('x1'), at('y1')], [at('x2'), at('y2')]], polyline: () => Array.from(el.points, (p) => [p.x, p.y]) }[el.tagName];
+        [g.strokeStyle, g.lineWidth, g.fillStyle, g.globalAlpha] = [style.stroke, parseFloat(style.strokeWidth), style.fill, Number(style.strokeOpacity)];
+        g.setLineDash(style.strokeDasharray === 'none' ? [] : style.strokeDasharray.split(',').map(parseFloat));
+        g.beginPath();
+        if (points) {
+            points().forEach(([x, y], i) => (i ? g.lineTo(x, y) : g.moveTo(x, y)));
+            g.stroke();
+        } else if (el.tagName === 'circle') {
+            g.arc(at('cx'), at('cy'), at('r'), 0, 2 * Math.PI);
+            g.fill();
+        } else {
+            [g.font, g.textBaseline] = [`${style.fontWeight} ${style.fontSize} ${style.fontFamily}`, 'alphabetic'];
+            g.textAlign = { start: 'left', middle: 'center', end: 'right' }[style.textAnchor];
+            g.fillText(el.textContent, at('x'), at('y'));
+        }
+    }
+
     // ---- files ----
 
     const isFigure = (el) => el.checkVisibility() && !el.parentNode.closest('[data-figure]');
@@ -105,11 +136,22 @@ const Share = (() => {
     }
 
     function titleOf(root) {
+        if (root.tagName === 'FIGURE') return root.getAttribute('aria-label');
         const head = root.querySelector('h3'), lead = root.querySelector('.lead');
         return [head && plain(head), lead ? plain(lead) : (of(root)[0] || {}).title].filter(Boolean).join(': ');
     }
 
-    const model = () => Engine.info.name || Engine.info.arch;
+    // What the numbers are of: a lesson, or the model and its text.
+    function sourceOf(root) {
+        const lesson = root.closest('.lesson');
+        if (lesson) return { lesson: plain(lesson.querySelector('h2')), link: `#view=lessons&lesson=${lesson.id.replace('lesson-', '')}` };
+        return { model: Engine.info.name || Engine.info.arch, link: Link.format(App.state), tokens: Array.from(App.state.ids), text: Array.from(App.state.ids, (id) => Engine.piece(id).text) };
+    }
+
+    function sourceLine(root) {
+        const { lesson, model, tokens } = sourceOf(root);
+        return lesson ? `mgpt lab · lesson ${lesson}` : `${model} · “${Running.ofTokens(tokens.slice(Number(Engine.info.add_bos))).replace(/\s+/g, ' ').slice(0, 90)}”`;
+    }
 
     // Title, then the figures below each other; returns the height.
     function drawAll(g, root, width) {
@@ -119,7 +161,7 @@ const Share = (() => {
             g.fillText(words, MARGIN, y);
         };
         text(titleOf(root), MARGIN + 14, '600 16px', c.ink);
-        text(`${model()} · “${Running.ofTokens(Array.from(App.state.ids).slice(Number(Engine.info.add_bos))).replace(/\s+/g, ' ').slice(0, 90)}”`, MARGIN + 34, '12px', c.soft);
+        text(sourceLine(root), MARGIN + 34, '12px', c.soft);
         let y = MARGIN + 52;
         for (const f of all) {
             if (all.length > 1 && f.title) text(f.title, y + 10, '600 12.5px', c.ink);
@@ -162,14 +204,14 @@ const Share = (() => {
     }
 
     function json(root) {
-        return `${JSON.stringify({ model: model(), title: titleOf(root), link: Link.format(App.state), tokens: Array.from(App.state.ids), text: Array.from(App.state.ids, (id) => Engine.piece(id).text),
-            figures: of(root).map(({ title, columns, rows }) => ({ title, columns, rows })) })}\n`;
+        const { link, ...source } = sourceOf(root);
+        return `${JSON.stringify({ ...source, title: titleOf(root), link, figures: of(root).map(({ title, columns, rows }) => ({ title, columns, rows })) })}\n`;
     }
 
     const MAKE = { SVG: [svg, 'image/svg+xml'], PNG: [png, 'image/png'], CSV: [csv, 'text/csv'], JSON: [json, 'application/json'] };
 
     async function save(root, kind) {
-        const [make, type] = MAKE[kind], made = await make(root), name = `${model()} ${titleOf(root)}`.replace(/[^\p{L}\p{N}.]+/gu, '-').slice(0, 60).replace(/^-|-$/g, '');
+        const [make, type] = MAKE[kind], made = await make(root), { model, lesson } = sourceOf(root), name = `${model || `lesson ${lesson}`} ${titleOf(root)}`.replace(/[^\p{L}\p{N}.]+/gu, '-').slice(0, 60).replace(/^-|-$/g, '');
         const url = URL.createObjectURL(made instanceof Blob ? made : new Blob([made], { type }));
         h('a', { href: url, download: `${name}.${kind.toLowerCase()}` }).click();
         setTimeout(() => URL.revokeObjectURL(url), 10000);
@@ -180,5 +222,5 @@ const Share = (() => {
         return h('span.share', { role: 'group', 'aria-label': 'save as' }, KINDS.map(([kind, what]) => Dom.button(kind, () => save(root, kind), { title: `save ${what}`, 'aria-label': `save as ${kind}` })));
     }
 
-    return { figure, of, ofMatrix, row, svg, png, csv, json };
+    return { figure, of, ofMatrix, ofDrawing, row, svg, png, csv, json };
 })();
