@@ -73,6 +73,20 @@ const LessonParts = (() => {
 
     // ---- a grid of numbers ----
 
+    function colourOf(m, v) {
+        const part = v / (m.limit || 1), dark = App.state.dark;
+        if (!m.kind || !Number.isFinite(v)) return null;
+        return m.kind === 'share' ? HomeBake.shareColour(Math.max(0, Math.min(1, part)), dark) : HomeBake.signColour(part, dark);
+    }
+
+    // A grid's m as Matrix.update takes it. Cells without a number are hidden.
+    function matrixOf(m) {
+        const high = m.limit || 1, low = m.kind === 'sign' ? -high : 0, bare = App.state.dark ? [26, 28, 34] : [255, 255, 255];
+        const scale = { low, high, at: (t) => low + t * (high - low), rgb: (v) => colourOf(m, v) || bare, plain: !m.kind };
+        return { rows: m.rows.length, cols: m.cols.length, rowName: '', rowLabel: (i) => m.rows[i], colLabel: (j) => m.cols[j], value: (i, j) => m.values[i][j], scale, selected: [-1, -1],
+            masked: (i, j) => (m.text && m.text(i, j) === '' ? 'hidden' : ''), format: (v) => (v === -Infinity ? '−∞' : Numbers.fixed(v, m.digits ?? 4)) };
+    }
+
     // A table coloured by its numbers, {el, show(m)}. choose(i, j): a click, Enter, space, or an arrow key moved
     // there. press(i, j): the same without arrows. Without both it is only read. m: {rows, cols: names, values,
     // kind: 'share', 'sign' or none, limit: what has the full colour, digits, chosen(i, j), text(i, j) instead of a number}.
@@ -87,22 +101,9 @@ const LessonParts = (() => {
             at = [Math.min(at[0], cells.length - 1), Math.min(at[1], cells[0].length - 1)];
         }
 
-        function colour(v) {
-            const part = v / (m.limit || 1);
-            return !m.kind || !Number.isFinite(v) ? null : m.kind === 'share' ? HomeBake.shareColour(Math.max(0, Math.min(1, part)), App.state.dark) : HomeBake.signColour(part, App.state.dark);
-        }
-
-        // As Matrix.update takes it. Cells without a number are hidden.
-        function matrix() {
-            const high = m.limit || 1, low = m.kind === 'sign' ? -high : 0;
-            const scale = { low, high, at: (t) => low + t * (high - low), rgb: (v) => colour(v) || (App.state.dark ? [26, 28, 34] : [255, 255, 255]), plain: !m.kind };
-            return { rows: m.rows.length, cols: m.cols.length, rowName: '', rowLabel: (i) => m.rows[i], colLabel: (j) => m.cols[j], value: (i, j) => m.values[i][j], scale, selected: [-1, -1],
-                masked: (i, j) => (m.text && m.text(i, j) === '' ? 'hidden' : ''), format: (v) => (v === -Infinity ? '−∞' : Numbers.fixed(v, m.digits ?? 4)) };
-        }
-
         function paint(cell, i, j) {
             const v = m.values[i][j], text = m.text && m.text(i, j), chosen = Boolean(text !== '' && m.chosen && m.chosen(i, j));
-            const rgb = typeof text === 'string' ? null : colour(v);
+            const rgb = typeof text === 'string' ? null : colourOf(m, v);
             cell.textContent = typeof text === 'string' ? text : Numbers.fixed(v, m.digits ?? 4);
             cell.className = chosen ? 'chosen' : '';
             cell.style.setProperty('background-color', rgb ? Colour.css(rgb) : '');
@@ -143,7 +144,7 @@ const LessonParts = (() => {
             cells[to[0]][to[1]].focus();
         });
         redraws.push(() => m && show(m));
-        Share.figure(el, () => m && Share.ofMatrix(name, matrix()));
+        Share.figure(el, () => m && Share.ofMatrix(name, matrixOf(m)));
         return { el, show };
     }
 
