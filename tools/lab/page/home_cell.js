@@ -158,7 +158,7 @@ const HomeCell = (() => {
             e.sum = x[e.c];
         }
         e.sumName = 'after the norm';
-        e.say = 'A copy of the stream with its loudness evened out, so that the next part always hears it at the same level.';
+        e.say = 'A copy of the stream, each row scaled to the same length. The next part reads this copy.';
     }
 
     function gains(e, name) {
@@ -186,7 +186,7 @@ const HomeCell = (() => {
             e.sum = Exact.round(Exact.round(x[e.c] - n.mean) * n.inverse);
         }
         e.sumName = 'stream';
-        e.say = `Which token it is${pos ? ', plus where it stands' : ''}${App.tensor('ln_embed.hook_normalized') ? '; then the row is scaled to an even level' : ''}.`;
+        e.say = `Which token it is${pos ? ', plus where it stands' : ''}${App.tensor('ln_embed.hook_normalized') ? '; then the row is scaled to a fixed length' : ''}.`;
     }
 
     // The stream after half a layer: what was there, plus what a part found.

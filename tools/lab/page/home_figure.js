@@ -65,7 +65,7 @@ const HomeFigure = (() => {
 
     function neurons(s) {
         const x = at('mlp.hook_post', s), top = Numbers.top(x.map(Math.abs), MOST).filter((i) => x[i] !== 0);
-        return bars(`the loudest neurons at “${here(s)}”`, top.map((i) => [`neuron ${i}`, x[i]]));
+        return bars(`the largest neurons at “${here(s)}”`, top.map((i) => [`neuron ${i}`, x[i]]));
     }
 
     function candidates(s, chance) {

@@ -25,7 +25,7 @@ const LessonData = (() => {
             about: 'The query keeps only dimension 1: a score is 2 or 1 or 0 by that dimension alone.' },
         { name: 'flip', title: 'Flipped', x: THREE, wq: 'flip',
             about: 'The query’s dimensions in reverse: tokens 0 and 1 now look at each other.' },
-        { name: 'negate', title: 'Negated keys', x: THREE, wk: 'negate', about: 'The unlike attract.' },
+        { name: 'negate', title: 'Negated keys', x: THREE, wk: 'negate', about: 'Keys times −1: a query now scores highest with the key that is least like it.' },
         { name: 'random', title: 'Random', x: THREE, wq: 'random', wk: 'random', wv: 'random',
             about: 'Projections as they are before any training. “Resample” draws others.' },
         { name: 'one-hot', title: 'A copy', x: [[1, 0, 0], [0, 1, 0], [0, 0, 1]], wq: [[0, 0, 1000], [1000, 0, 0], [0, 1000, 0]],

@@ -160,7 +160,7 @@ const LessonOne = (() => {
         return [t.pair(t.say('Scores may be any numbers. Shares have to be above 0 and add up to 1. *Softmax* takes e to the power of each score and divides by the sum of all. The order stays, and a lead of 1 is always a factor of e, 2.72, however large the scores are.',
             '= a_i = exp(s_i / τ) / Σ exp(s_j / τ)',
             'Divide the scores by a number τ first, the temperature. At τ = 0.1 the largest takes nearly everything, at τ = 5 all are nearly even. *Drag τ* and follow the line.',
-            'Your model uses this twice: inside attention, where τ is √d, and at the end, where a temperature decides how daring a text it writes.'),
+            'Your model uses this twice: inside attention, where τ is √d, and at the end, where a temperature decides how often it draws an unlikely token.'),
         figure('Softmax at a temperature', h('div.row', null, knob.el, [0.1, 1, 5].map(set)), h('div.row', null, h('span', null, 'Scores'), scores.map((s, i) => number(`score ${i}`, s, (v) => { scores[i] = v; show(); }))), h('div.lseries', null, out, lines.el))),
         t.task('With the scores 2, 0 and 1, find the τ at which the largest share is 0.5, within 0.005.', () => {
             const p = Math.max(...now()), same = scores.every((s, i) => s === SCORES[i]), right = same && Math.abs(p - 0.5) <= 0.005;
@@ -207,7 +207,7 @@ const LessonOne = (() => {
         divide.input.id = 'lesson-divide';
         t.later(show);
         return [t.pair(t.say('A dot product is a sum of d terms. The more terms, the further it strays from 0, even when the vectors are random: its spread is √d. The figure draws 1,000 products of random vectors. *Make d larger* and watch them spread.',
-            'Softmax turns far-off scores into a choice of one. With d = 64, one of eight random keys gets most of the weight by chance alone, and the others get next to nothing. Nothing can be learned there: a share of 0 does not move when a score moves a little.',
+            'Where scores are far apart, softmax gives nearly everything to one. With d = 64, one of eight random keys gets most of the weight by chance alone, and the others get next to nothing. Nothing can be learned there: a share of 0 does not move when a score moves a little.',
             '= s_ij = q_i · k_j / √d',
             'So scores are divided by √d before softmax, and the spread is 1 at any width. In the next lesson d is 4: the scores 2, 0, 1 become 1, 0, 0.5, and their shares 0.6652, 0.0900, 0.2447 become 0.5065, 0.1863, 0.3072.'),
         figure('Products of random vectors', h('div.row', null, knob.el, divide.el), h('div.lseries', null, bins.el, out))),
@@ -221,7 +221,7 @@ const LessonOne = (() => {
 
     const THREE = [[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]], IDS = ['0', '1', '2'];
 
-    const mask = { id: 'mask', title: 'Nobody reads ahead', make(t) {
+    const mask = { id: 'mask', title: 'No row reads ahead', make(t) {
         const hidden = [[false, true, true], [false, false, true], [false, false, false]];
         const raw = mul(THREE, transpose(THREE)), s = grid('scores: press a cell to hide it or to show it', { press: (i, j) => { hidden[i][j] = !hidden[i][j]; show(); } });
         const a = grid('shares'), z = grid('output'), note = h('p.lsum', { role: 'status' });

@@ -86,7 +86,7 @@ const LessonTwo = (() => {
         const now = { g: 1, stage: 5, row: 2 };
         return [t.pair(t.say('Put together, this is one *head* of attention: make queries, keys and values, compare, divide, mask, softmax, mix. Six lines, and no others, let tokens see each other in a GPT.',
             '= z_i = Σ a_ij v_j',
-            'The sentence is “The bright student reads”. *Step through the stages,* and choose a row of A to follow one word. With g the questions become louder: at 0 every word takes the plain average of lesson 2, at 4 student reads almost only bright.',
+            'The sentence is “The bright student reads”. *Step through the stages,* and choose a row of A to follow one word. g scales the questions: at 0 every word takes the plain average of lesson 2, at 4 student reads almost only bright.',
             'What a word passes on need not be what it offers as a key. That is why a *value* is a row of its own, V = X W_V: a word may be found by one feature and pass on another.'), headFigure(now)),
         t.task('Find the g at which student gives bright a share of 0.75, within 0.01.', () => {
             const p = now.run()[4][2][1];
@@ -148,7 +148,7 @@ const LessonTwo = (() => {
         return rows;
     }
 
-    const loud = (x) => Math.sqrt(x.flat().reduce((s, v) => s + v * v, 0) / x.flat().length);
+    const sizeOf = (x) => Math.sqrt(x.flat().reduce((s, v) => s + v * v, 0) / x.flat().length);
 
     const block = { id: 'block', title: 'A block, and many', make(t) {
         const on = { stream: true, norm: true, attention: true, mlp: true }, now = { layers: 4 }, rows = grid('four rows of the stream after the last layer'), alike = chart(), out = h('p.lsum', { role: 'status' });
@@ -157,7 +157,7 @@ const LessonTwo = (() => {
             const x = now.all[now.layers - 1], cos = now.all.map(least), xs = now.all.map((_, i) => i + 1);
             rows.show({ rows: ['0', '1', '2', '3'], cols: Array.from({ length: E }, (_, i) => String(i)), values: norm(x), kind: 'sign', limit: 2, digits: 1 });
             alike.show(`Least cosine of two rows by layer: ${cos.map((c) => fixed(c, 2)).join(', ')}`, { xs, low: -1, high: 1, mark: now.layers, xName: 'layers', lines: [{ name: 'cosine', ys: cos }] });
-            fill(out, `After ${now.layers} ${now.layers === 1 ? 'layer' : 'layers'}: the two rows that differ most have cosine ${fixed(cos[now.layers - 1], 4)}; a number is ${loud(x) >= 1000 ? Numbers.scientific(loud(x)) : fixed(loud(x), 2)} large on average.`);
+            fill(out, `After ${now.layers} ${now.layers === 1 ? 'layer' : 'layers'}: the two rows that differ most have cosine ${fixed(cos[now.layers - 1], 4)}; a number is ${sizeOf(x) >= 1000 ? Numbers.scientific(sizeOf(x)) : fixed(sizeOf(x), 2)} large on average.`);
         }
         const part = (key, name) => {
             const c = check(name, true, (v) => { on[key] = v; show(); });
@@ -168,7 +168,7 @@ const LessonTwo = (() => {
         show();
         return [t.pair(t.say('A *block* is a head’s work and an answer to it. Attention brings in what other tokens know. Then an MLP works on each row alone: many neurons look for a pattern each, and those that found theirs write something.',
             '= x ← x + attention(norm(x)),  x ← x + mlp(norm(x))',
-            'Two details hold a deep stack together. A part does not replace its row, it *adds* to it: that is the residual stream. And each part reads a *norm* of the row, so that sums may grow and still be read at an even level.',
+            'Two details hold a deep stack together. A part does not replace its row, it *adds* to it: that is the residual stream. And each part reads a *norm* of the row, so that sums may grow and still be read at the same scale.',
             'The figure stacks up to 12 blocks with random weights on four random rows. *Take a part out.* Without the stream, attention averages the rows until all are the same, and what each token was is lost. Without the norm the numbers run away.'),
         figure('A stack of blocks with random weights', h('div.row', null, part('stream', 'residual stream'), part('norm', 'norm'), part('attention', 'attention'), part('mlp', 'MLP')), h('div.row', null, depth.el), h('div.lseries', null, alike.el, named('rows, normed', rows.el)), out)),
         t.task('Without the residual stream, and with all else in place: after how many layers are all rows alike for the first time, with a least cosine above 0.99? Set the layers to it.', () => {
@@ -228,7 +228,7 @@ const LessonTwo = (() => {
     // Lines of src/page/page.inc with what they do and the lesson that has it.
     const LINES = [
         ['token_rows(p, p->x);', 'each token picks its row of numbers', 'similarity', 1],
-        ['mat h = norm(p, p->h, &l->attn_norm, p->x);', 'an even level before it is read', 'block', 3],
+        ['mat h = norm(p, p->h, &l->attn_norm, p->x);', 'each row at the same length, to be read', 'block', 3],
         ['qkv_matmul(p, l, h);', 'queries, keys and values', 'projections', 4],
         ['kv_append(p);', 'the new rows go into the cache', 'cache', 6],
         ['attend(p);', 'scores, mask, softmax, mix: the heads', 'head', 7],
