@@ -83,9 +83,9 @@ typedef struct mgpt_info {
     int32_t n_vocab, n_tokens; /* length of a row of logits; ids of the tokenizer, or n_vocab */
     int32_t n_ctx;             /* positions the model was trained for */
     int32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_expert, n_expert_used; /* or 0 */
-    int32_t bos, eos;     /* ids, -1 when the model has none */
-    int32_t add_bos, nfc; /* 1: mgpt_encode puts bos in front; texts should be in Unicode form C */
-    int32_t gated, tied;  /* 1: gated MLP; 1: the head is the token embedding */
+    int32_t bos, eos;            /* ids, -1 when the model has none */
+    int32_t add_bos, nfc, steps; /* 1: encode puts bos first; wants form C; splits by own steps */
+    int32_t gated, tied;         /* 1: gated MLP; 1: the head is the token embedding */
     float norm_eps, rope_base, attn_scale;            /* scores = q . k * attn_scale */
     float logit_softcap, logit_scale, residual_scale; /* cap * tanh(scale x / cap), 0: no cap */
     uint64_t n_params, file_bytes;      /* weights, counted once when tied; size of the file */

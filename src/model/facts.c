@@ -112,6 +112,7 @@ int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)
     info->eos = tok_eos(m->tok);
     info->add_bos = tok_adds_bos(m->tok);
     info->nfc = tok_wants_nfc(m->tok);
+    info->steps = tok_has_steps(m->tok);
     info->n_params = count_values(m);
     info->file_bytes = m->gguf.size;
     if (m->arch) {

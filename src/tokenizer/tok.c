@@ -281,6 +281,11 @@ int tok_wants_nfc(const struct tok *t)
     return t->nfc;
 }
 
+int tok_has_steps(const struct tok *t)
+{
+    return t->steps != NULL;
+}
+
 int tok_is_end(const struct tok *t, int32_t token)
 {
     const struct tok_entry *e = entry_of(t, token);

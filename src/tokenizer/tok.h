@@ -27,6 +27,8 @@ int32_t tok_bos(const struct tok *t); /* -1: none */
 int32_t tok_eos(const struct tok *t);
 int tok_adds_bos(const struct tok *t);
 int tok_wants_nfc(const struct tok *t); /* 1: the caller must pass text in normal form C */
+int tok_has_steps(
+    const struct tok *t); /* 1: normalizers or pre-tokenizers of the file (tok_steps.h) */
 int tok_is_end(const struct tok *t, int32_t token);
 
 /* The contracts of mgpt_encode, mgpt_piece, mgpt_token_text. */

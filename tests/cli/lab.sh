@@ -140,7 +140,14 @@ run tokenize unigram.gguf -p "a aa x"
 check "ids of a Unigram vocabulary" eval '[ "$(cat out)" = "3 3 2 1 0" ]'
 run lab unigram.gguf -p "a aa" -o unigram.html
 check "a vocabulary that pages do not run: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
-tells "and why" "pages do not split texts by Unigram"
+tells "and why" "pages do not split texts as this model does"
+cat >steps.json <<'END'
+{"pre_tokenizer": {"type": "Digits", "individual_digits": true},
+ "model": {"type": "BPE", "vocab": {"a": 0, "aa": 1, "x": 2}, "merges": ["a a"]}}
+END
+run convert "$MGPT_SOURCE_ROOT/tests/golden/llama" steps.gguf --tokenizer steps.json
+run lab steps.gguf -p "aa" -o steps.html
+check "a vocabulary with steps of its own: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
 
 # ---- refused ----
 

@@ -58,6 +58,7 @@ class Info:
     eos: int
     add_bos: bool
     nfc: bool
+    steps: bool
     gated: bool
     tied: bool
     norm_eps: float
