@@ -202,6 +202,33 @@ size_t tok_lower_bound(const struct tok_special *rows, size_t lo, size_t hi, siz
                        unsigned byte);
 int tok_compare_texts(struct gguf_str a, struct gguf_str b);
 
+/* ---- tokens at a place of a text (tok_rows.c) ------------------------------------------------ */
+
+struct tok_rows {
+    struct tok_special *rows; /* sorted by text, each once */
+    size_t n;
+    uint32_t first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
+};
+
+/* Room for n rows, 0 when out of memory; a token without a text is not added; then sorted once. */
+int tok_rows_init(struct tok_rows *r, size_t n);
+void tok_rows_add(struct tok_rows *r, const struct tok *t, uint32_t id);
+void tok_rows_sort(struct tok_rows *r);
+void tok_rows_free(struct tok_rows *r);
+
+/* The rows that agree with the first `depth` bytes of a text, after `skip` bytes of their own. */
+struct row_range {
+    size_t lo, hi, depth, skip;
+};
+
+/* Those that begin with the byte at p; those that begin with the prefix and are longer. Then the
+ * next one whose text, after the prefix, the n >= 1 bytes at p begin with, by length; NULL after
+ * the last. */
+struct row_range tok_rows_at(const struct tok_rows *r, const char *p);
+struct row_range tok_rows_after(const struct tok_rows *r, struct gguf_str prefix);
+const struct tok_special *tok_rows_next(const struct tok_rows *r, struct row_range *at,
+                                        const char *p, size_t n);
+
 /* ---- texts for SentencePiece's models (tok_space.c) ------------------------------------------ */
 
 /* A part of the text as the model sees it: normalised, with U+2581 for spaces. */

@@ -37,10 +37,8 @@ struct best_split {
 #define UNKNOWN_ID (-1)
 
 struct tok_unigram {
-    struct tok_special *rows; /* the tokens that text can become, sorted by text, each once */
-    size_t n_rows;
-    uint32_t first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
-    double *scores;      /* of each id */
+    struct tok_rows rows; /* the tokens that text can become */
+    double *scores;       /* of each id */
     double unknown, greatest;
     int32_t bytes[256]; /* id of <0xHH>, -1: none */
     uint8_t exact;      /* Hugging Face's sums */
@@ -53,7 +51,7 @@ struct tok_unigram {
 static void unigram_close(struct tok *t)
 {
     if (t->unigram) {
-        free(t->unigram->rows);
+        tok_rows_free(&t->unigram->rows);
         free(t->unigram->scores);
     }
     free(t->unigram);
@@ -68,45 +66,22 @@ static int is_row(const struct tok_unigram *u, const struct tok_entry *e)
     return u->exact || e->type == TOK_NORMAL || e->type == TOK_USER;
 }
 
-/* Of equal texts Hugging Face takes the last, SentencePiece's differ. */
-static int compare_rows(const void *x, const void *y)
-{
-    const struct tok_special *a = x, *b = y;
-    int c = tok_compare_texts(a->text, b->text);
-    return c ? c : (a->id < b->id) - (a->id > b->id);
-}
-
-static void sort_rows(struct tok_unigram *u)
-{
-    size_t kept = 0;
-    qsort(u->rows, u->n_rows, sizeof *u->rows, compare_rows);
-    for (size_t i = 0; i < u->n_rows; i++)
-        if (kept == 0 || tok_compare_texts(u->rows[i].text, u->rows[kept - 1].text) != 0)
-            u->rows[kept++] = u->rows[i];
-    u->n_rows = kept;
-    for (size_t i = 0; i < kept; i++)
-        u->first[(uint8_t)u->rows[i].text.p[0] + 1]++;
-    for (size_t b = 0; b < 256; b++)
-        u->first[b + 1] += u->first[b];
-}
-
 static int index_rows(struct tok *t, mgpt_error *err)
 {
     struct tok_unigram *u = t->unigram;
-    u->rows = mem_new(t->n, sizeof *u->rows);
-    if (!u->rows)
-        return err_memory(err, "the vocabulary", t->n * sizeof *u->rows);
+    if (!tok_rows_init(&u->rows, t->n))
+        return err_memory(err, "the vocabulary", t->n * sizeof *u->rows.rows);
     for (size_t i = 0; i < t->n; i++) {
         const struct tok_entry *e = &t->entries[i];
         if (e->type == TOK_BYTE && u->bytes[(uint8_t)e->piece[0]] < 0)
             u->bytes[(uint8_t)e->piece[0]] = (int32_t)i;
         if (!is_row(u, e))
             continue;
-        u->rows[u->n_rows++] = (struct tok_special){e->text, (uint32_t)i, e->type};
+        tok_rows_add(&u->rows, t, (uint32_t)i);
         u->has_user |= !u->exact && e->type == TOK_USER;
         u->by_word &= !tok_inner_space(e->text);
     }
-    sort_rows(u);
+    tok_rows_sort(&u->rows);
     return MGPT_OK;
 }
 
@@ -150,39 +125,6 @@ static int unigram_open(struct tok *t, const struct gguf *g, mgpt_error *err)
     return index_rows(t, err);
 }
 
-/* ---- tokens at a position -------------------------------------------------------------------- */
-
-/* The rows that agree with the bytes so far. */
-struct row_range {
-    size_t lo, hi, depth;
-};
-
-static struct row_range rows_at(const struct tok_unigram *u, const char *p)
-{
-    return (struct row_range){u->first[(uint8_t)*p], u->first[(uint8_t)*p + 1], 1};
-}
-
-/* The next token that begins with the n bytes at p or is one of their beginnings, by length: NULL
- * after the last. */
-static const struct tok_special *next_row(const struct tok_unigram *u, struct row_range *r,
-                                          const char *p, size_t n)
-{
-    while (r->lo < r->hi) {
-        const struct tok_special *row = &u->rows[r->lo];
-        if (row->text.n == r->depth) {
-            r->lo++;
-            return row;
-        }
-        if (r->depth == n)
-            break;
-        uint8_t byte = (uint8_t)p[r->depth];
-        r->lo = tok_lower_bound(u->rows, r->lo, r->hi, r->depth, byte);
-        r->hi = tok_lower_bound(u->rows, r->lo, r->hi, r->depth, byte + 1u);
-        r->depth++;
-    }
-    return NULL;
-}
-
 size_t tok_unigram_user(const struct tok *t, const char *p, size_t n)
 {
     const struct tok_unigram *u = t->unigram;
@@ -190,7 +132,7 @@ size_t tok_unigram_user(const struct tok *t, const char *p, size_t n)
     size_t longest = 0;
     if (!u->has_user)
         return 0;
-    for (struct row_range r = rows_at(u, p); (row = next_row(u, &r, p, n));)
+    for (struct row_range r = tok_rows_at(&u->rows, p); (row = tok_rows_next(&u->rows, &r, p, n));)
         longest = row->type == TOK_USER ? row->text.n : longest;
     return longest;
 }
@@ -238,7 +180,8 @@ static void propose_all(const struct tok_call *c, const struct split_run *run, s
     size_t left = run->n - at, length = utf8_next(p, left, &code);
     double before = run->best[at].sum;
     int is_token = 0;
-    for (struct row_range r = rows_at(u, p); (row = next_row(u, &r, p, left));) {
+    for (struct row_range r = tok_rows_at(&u->rows, p);
+         (row = tok_rows_next(&u->rows, &r, p, left));) {
         if (!is_allowed(c, row))
             continue;
         is_token |= row->text.n == length;
@@ -288,7 +231,8 @@ static void find_split(const struct tok_call *c, const struct split_run *run)
 static int32_t find_token(const struct tok_call *c, const char *p, size_t n)
 {
     const struct tok_special *row;
-    for (struct row_range r = rows_at(c->t->unigram, p); (row = next_row(c->t->unigram, &r, p, n));)
+    for (struct row_range r = tok_rows_at(&c->t->unigram->rows, p);
+         (row = tok_rows_next(&c->t->unigram->rows, &r, p, n));)
         if (row->text.n == n && is_allowed(c, row))
             return (int32_t)row->id;
     return -1;
