@@ -75,11 +75,11 @@ MGPT_API const char *mgpt_isa(size_t i, int *runs_here);
 typedef struct mgpt_info {
     const char *arch, *name;   /* general.architecture: "microgpt", "llama"; general.name or "" */
     const char *chat_template; /* tokenizer.chat_template, "" when absent; never evaluated */
-    const char *tokenizer;     /* "char", "bpe", "spm", "unigram", "none" */
-    const char *isa, *type;    /* instruction set; element type of most weights: "F32", "F16" */
-    const char *norm;          /* "rmsnorm" or "layernorm" */
-    const char *activation;    /* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" */
-    const char *position;      /* "none", "learned", "alibi", "rope" */
+    const char *tokenizer;  /* "char", "bpe", "spm", "unigram", "wordpiece", "wordlevel", "none" */
+    const char *isa, *type; /* instruction set; element type of most weights: "F32", "F16" */
+    const char *norm;       /* "rmsnorm" or "layernorm" */
+    const char *activation; /* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" */
+    const char *position;   /* "none", "learned", "alibi", "rope" */
     int32_t n_vocab, n_tokens; /* length of a row of logits; ids of the tokenizer, or n_vocab */
     int32_t n_ctx;             /* positions the model was trained for */
     int32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_expert, n_expert_used; /* or 0 */

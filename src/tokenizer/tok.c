@@ -153,8 +153,14 @@ static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
     static const struct {
         const char *model;
         const struct tok_kind *kind;
-    } rows[] = {{"gpt2", &tok_kind_bpe},      {"llama", &tok_kind_spm}, {"t5", &tok_kind_unigram},
-                {"mgpt-bpe", &tok_kind_text}, {"none", NULL},           {"no_vocab", NULL}};
+    } rows[] = {{"gpt2", &tok_kind_bpe},
+                {"llama", &tok_kind_spm},
+                {"t5", &tok_kind_unigram},
+                {"mgpt-bpe", &tok_kind_text},
+                {"mgpt-wordpiece", &tok_kind_wordpiece},
+                {"mgpt-wordlevel", &tok_kind_wordlevel},
+                {"none", NULL},
+                {"no_vocab", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (model.n == strlen(rows[i].model) && memcmp(model.p, rows[i].model, model.n) == 0) {
             t->kind = rows[i].kind;

@@ -72,7 +72,7 @@ struct tok_kind {
 };
 
 extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm, tok_kind_text,
-    tok_kind_unigram;
+    tok_kind_unigram, tok_kind_wordpiece, tok_kind_wordlevel;
 
 /* A token that is searched for in the text before anything else. */
 struct tok_special {
@@ -114,6 +114,7 @@ struct tok {
     struct tok_unigram *unigram;
     struct tok_charsmap *charsmap; /* NULL: no character is replaced */
     struct tok_text *text;
+    struct tok_words *words;
     uint8_t drops_space; /* tok_decode.c: the first space of a text is dropped */
 };
 
@@ -283,6 +284,11 @@ int tok_charsmap_graphemes(const struct tok_charsmap *m, const char *p, size_t n
 /* Bytes of the longest user-defined token at p, 0: none. Only for SentencePiece's models, where such
  * a token is a piece of the text that is not normalised. */
 size_t tok_unigram_user(const struct tok *t, const char *p, size_t n);
+
+/* ---- settings of Hugging Face's models (tok_text.c) ------------------------------------------- */
+
+/* A prefix or suffix of tokens, of at most 64 bytes; it stays without the key. */
+int tok_affix_load(const struct gguf *g, const char *key, struct gguf_str *affix, mgpt_error *err);
 
 /* ---- vocabulary (tok_vocab.c) ---------------------------------------------------------------- */
 

@@ -39,8 +39,7 @@ static void text_close(struct tok *t)
     t->text = NULL;
 }
 
-static int load_affix(const struct gguf *g, const char *key, struct gguf_str *affix,
-                      mgpt_error *err)
+int tok_affix_load(const struct gguf *g, const char *key, struct gguf_str *affix, mgpt_error *err)
 {
     int there = gguf_string(g, key, affix, err);
     if (there > 0 && affix->n > AFFIX_MAX)
@@ -51,9 +50,9 @@ static int load_affix(const struct gguf *g, const char *key, struct gguf_str *af
 
 static int load_options(struct tok_text *s, const struct gguf *g, mgpt_error *err)
 {
-    int status = load_affix(g, KEY("prefix"), &s->prefix, err);
+    int status = tok_affix_load(g, KEY("prefix"), &s->prefix, err);
     if (status >= 0)
-        status = load_affix(g, KEY("suffix"), &s->suffix, err);
+        status = tok_affix_load(g, KEY("suffix"), &s->suffix, err);
     if (status >= 0)
         status = gguf_bool(g, KEY("byte_fallback"), &s->byte_fallback, err);
     if (status >= 0)

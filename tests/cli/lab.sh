@@ -148,6 +148,18 @@ END
 run convert "$MGPT_SOURCE_ROOT/tests/golden/llama" steps.gguf --tokenizer steps.json
 run lab steps.gguf -p "aa" -o steps.html
 check "a vocabulary with steps of its own: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
+cat >words.json <<'END'
+{"pre_tokenizer": {"type": "WhitespaceSplit"}, "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": true},
+ "post_processor": {"type": "BertProcessing", "cls": ["[CLS]", 1], "sep": ["[SEP]", 2]},
+ "model": {"type": "WordPiece", "unk_token": "[UNK]", "continuing_subword_prefix": "##", "max_input_chars_per_word": 100,
+           "vocab": {"[UNK]": 0, "[CLS]": 1, "[SEP]": 2, "a": 3, "##b": 4, "ab": 5}}}
+END
+run convert "$MGPT_SOURCE_ROOT/tests/golden/llama" words.gguf --tokenizer words.json
+run tokenize words.gguf -p "a ab abb aba"
+check "ids of a WordPiece vocabulary" eval '[ "$(cat out)" = "1 3 5 5 4 0 2" ]'
+run lab words.gguf -p "a ab" -o words.html
+check "a vocabulary of words: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
+tells "and why" "pages do not split texts as this model does"
 
 # ---- refused ----
 

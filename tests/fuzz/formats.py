@@ -61,6 +61,19 @@ def steps_json():
     return json.dumps(t).encode()
 
 
+def words_json(kind):
+    """WordPiece or WordLevel of 8 tokens."""
+    model = {"type": kind, "unk_token": "[UNK]", "vocab": {t: i for i, t in enumerate(
+        ["[UNK]", "[CLS]", "[SEP]", "a", "##b", "ab", "##", "##ba"])}}
+    if kind == "WordPiece":
+        model.update(continuing_subword_prefix="##", max_input_chars_per_word=9)
+    return json.dumps({
+        "added_tokens": [{"id": 1, "content": "[CLS]", "special": True}], "normalizer": {"type": "Strip", "strip_left": True},
+        "pre_tokenizer": {"type": "WhitespaceSplit"}, "decoder": {"type": "WordPiece", "prefix": "##", "cleanup": True},
+        "post_processor": {"type": "BertProcessing", "sep": ["[SEP]", 2], "cls": ["[CLS]", 1]}, "model": model,
+    }).encode()
+
+
 def tiny_tensors(biases="", head=False):
     """Header and data of a whole llama in about two kilobytes, with biases of the projections in `biases`."""
     square, layer = [4, 4], "model.layers.0."

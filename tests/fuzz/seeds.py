@@ -23,7 +23,7 @@ import references as programs
 import tf_files
 import tiny_models
 from adapters import adapters
-from formats import TINY_CONFIG, flax_tree, get, msgpack, npy, npz, piece, safetensors, steps_json, tiny_tensors, tokenizer_json
+from formats import TINY_CONFIG, flax_tree, get, msgpack, npy, npz, piece, safetensors, steps_json, tiny_tensors, tokenizer_json, words_json
 
 ROOT = os.environ.get("MGPT_SOURCE_ROOT", ".")
 MGPT, OUT = sys.argv[1:]
@@ -175,6 +175,7 @@ def tiny():
     put("hf_json", "tiny-tokens", parts([("config.json", config), ("model.safetensors", weights),
                                          ("tokenizer.json", tokenizer_json(8))]))
     gguf("steps", [("config.json", config), ("model.safetensors", weights), ("tokenizer.json", steps_json())], [])
+    gguf("wordpiece", [("config.json", config), ("model.safetensors", weights), ("tokenizer.json", words_json("WordPiece"))], [])
 
 
 def flax_and_mlx():
@@ -267,6 +268,8 @@ def tokenizers():
                      "merges": [["\u2581", "a"]]}}
     put("tokenizer_json", "spm", json.dumps(spm).encode())
     put("tokenizer_json", "steps", steps_json())
+    for kind in ("WordPiece", "WordLevel"):
+        put("tokenizer_json", kind.lower(), words_json(kind))
     # a trie of one unit and a text
     unigram = {"added_tokens": spm["added_tokens"], "post_processor": spm["post_processor"],
                "normalizer": {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAABhAA=="},

@@ -1,4 +1,4 @@
-"""Trains BPE tokenizers with Hugging Face's tokenizers, of many normalizers, pre-tokenizers, decoders and added
+"""Trains BPE, WordPiece and WordLevel tokenizers with Hugging Face's tokenizers, of many normalizers, pre-tokenizers, decoders and added
 tokens, converts a tiny model with each, and compares the ids of random Unicode texts, and what they decode to.
 
     python3 tests/quality/tok_steps.py build/tools/mgpt [NAME...] [--texts 1000] [--seed 1]
@@ -51,6 +51,41 @@ def bpe(pre=None, normalizer=None, decoder=None, added=(), special=("<unk>", "<s
         edit(text)
         t = Tokenizer.from_str(json.dumps(text))
     return t
+
+
+def words(model, pre=None, normalizer=None, decoder=D.WordPiece(), added=(), unk="[UNK]", special=("[UNK]", "[CLS]", "[SEP]"), post=None,
+          edit=None, vocab_size=600, prefix="##"):
+    """A trained WordPiece or WordLevel."""
+    t = Tokenizer(model)
+    t.normalizer = N.Sequence(normalizer) if isinstance(normalizer, list) else normalizer
+    t.pre_tokenizer = P.Sequence(pre) if isinstance(pre, list) else pre
+    t.decoder = decoder
+    if isinstance(model, models.WordPiece):
+        trainer = trainers.WordPieceTrainer(vocab_size=vocab_size, special_tokens=list(special), show_progress=False,
+                                            continuing_subword_prefix=prefix)
+    else:
+        trainer = trainers.WordLevelTrainer(vocab_size=vocab_size, special_tokens=list(special), show_progress=False)
+    t.train_from_iterator(LINES, trainer)
+    t.add_tokens(list(added))
+    if post:
+        t.post_processor = post
+    if edit:
+        text = json.loads(t.to_str())
+        edit(text["model"])
+        t = Tokenizer.from_str(json.dumps(text))
+    return t
+
+
+def piece(unk="[UNK]", **options):
+    return models.WordPiece(unk_token=unk, **options)
+
+
+def hard_words(model):
+    """Tokens that end in a prefix of others, tokens with another text before "##", and a vocabulary without most letters."""
+    vocab = {t: None for t in model["vocab"] if len(t.removeprefix("##")) != 1 or t[-1] in "abeto. "}
+    for text in ("##", "#", "###a", "##abab", "##aba", "##b", "aba", "abab", "abaB", "##aB", "\u1100", "##\u1161", "\u65e5\u672c"):
+        vocab.setdefault(text)
+    model["vocab"] = {t: i for i, t in enumerate(vocab)}
 
 
 def with_bytes(text):
@@ -136,6 +171,28 @@ TOKENIZERS = {
     "some-bytes": lambda: bpe(P.Whitespace(), decoder=D.ByteFallback(), edit=without_some_bytes),
     "template": lambda: bpe(P.Whitespace(), post=processors.TemplateProcessing(
         single="<s> $A </s>", special_tokens=[("<s>", 1), ("</s>", 2)])),
+    # WordPiece and WordLevel
+    "wp-bert": lambda: words(piece(), P.BertPreTokenizer(), N.BertNormalizer()),
+    "wp-cased": lambda: words(piece(), P.BertPreTokenizer(), N.BertNormalizer(lowercase=False), D.WordPiece(cleanup=False)),
+    "wp-whitespace": lambda: words(piece(), P.Whitespace()),
+    "wp-nothing": lambda: words(piece(max_input_chars_per_word=7), decoder=None),
+    "wp-short": lambda: words(piece(max_input_chars_per_word=3), P.WhitespaceSplit(), N.NFD()),
+    "wp-zero": lambda: words(piece(max_input_chars_per_word=0), P.WhitespaceSplit()),
+    "wp-prefix": lambda: words(piece("<unk>", continuing_subword_prefix="@@ "), P.WhitespaceSplit(), [N.NFKC(), N.Lowercase()],
+                               D.WordPiece("@@ "), unk="<unk>", special=("<s>", "<unk>"), prefix="@@ "),
+    "wp-no-prefix": lambda: words(piece(continuing_subword_prefix=""), P.Whitespace(), decoder=None, prefix=""),
+    "wp-metaspace": lambda: words(piece(), P.Metaspace(), decoder=D.Metaspace()),
+    "wp-hard": lambda: words(piece(max_input_chars_per_word=30), P.Split(Regex(r"\s+"), "removed"), edit=hard_words),
+    "wp-added": lambda: words(piece(), P.BertPreTokenizer(), N.BertNormalizer(), added=[
+        AddedToken("foo", single_word=True), AddedToken("White Rabbit"), AddedToken("<tool>", normalized=False, lstrip=True), AddedToken("##zz")]),
+    "wp-cls": lambda: words(piece(), P.BertPreTokenizer(), N.BertNormalizer(), post=processors.BertProcessing(("[SEP]", 2), ("[CLS]", 1))),
+    "wl-whitespace": lambda: words(models.WordLevel(unk_token="[UNK]"), P.Whitespace(), decoder=None),
+    "wl-lowercase": lambda: words(models.WordLevel(unk_token="[UNK]"), [P.WhitespaceSplit(), P.Punctuation(), P.Digits(True)],
+                                  [N.NFD(), N.StripAccents(), N.Lowercase()]),
+    "wl-characters": lambda: words(models.WordLevel(unk_token="<unk>"), P.Split(Regex("."), "isolated"), decoder=None, vocab_size=80,
+                                   special=("<s>", "<unk>")),
+    "wl-added": lambda: words(models.WordLevel(unk_token="[UNK]"), P.Metaspace(), decoder=D.Metaspace(),
+                              added=[AddedToken("foo", single_word=True), AddedToken("the")]),
     # added tokens
     "added": lambda: bpe(P.Whitespace(), added=[AddedToken("foo"), AddedToken("White Rabbit"), AddedToken("<tool>", normalized=False)]),
     "added-words": lambda: bpe(P.Whitespace(), added=[AddedToken("foo", single_word=True), AddedToken("the", single_word=True),
@@ -168,7 +225,7 @@ def compare(library, mgpt, name, texts):
     wrong = n_decoded = 0
     before = tokenizer.encode("e", add_special_tokens=False).ids[:1]
     for text in texts:
-        if name == "template" and text.startswith("<s>"):
+        if text.startswith({"template": "<s>", "wp-cls": "[CLS]"}.get(name, "\0\0")):
             continue  # mgpt adds no second BOS
         want, ours = tokenizer.encode(text).ids, library.encode(text, PARSE_SPECIAL)
         if want != ours:

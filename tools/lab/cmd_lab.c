@@ -89,7 +89,8 @@ static void decide(struct lab *lab)
     else if (mb > lab->max)
         snprintf(lab->reason, sizeof lab->reason,
                  "the model has %.1f MB, a live page takes up to %.4g (--max)", mb, lab->max);
-    else if (strcmp(lab->engine.info.tokenizer, "unigram") == 0 || lab->engine.info.steps)
+    else if (strcmp(lab->engine.info.tokenizer, "unigram") == 0 || lab->engine.info.steps ||
+             strncmp(lab->engine.info.tokenizer, "word", 4) == 0)
         snprintf(lab->reason, sizeof lab->reason, "pages do not split texts as this model does");
     else if (find_grid_type(lab->engine.model, &t))
         snprintf(lab->reason, sizeof lab->reason,

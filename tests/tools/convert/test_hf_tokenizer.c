@@ -111,14 +111,17 @@ static size_t check_families(const char *name, struct gguf_str **texts, char **v
     return n_families;
 }
 
-/* tok_steps.txt, made by tok_steps.py, has normalizers and pre-tokenizers of all kinds. */
+/* tok_steps.txt, made by tok_steps.py, has normalizers and pre-tokenizers of all kinds,
+ * tok_wordpiece.txt WordPiece and WordLevel. */
 TEST(families)
 {
     struct gguf_str *texts = NULL;
-    char *split, *steps;
+    char *split, *steps, *words;
     assert_int_equal(check_families("tok_split.txt", &texts, &split), 18);
     assert_int_equal(check_families("tok_steps.txt", &texts, &steps), 8);
+    assert_int_equal(check_families("tok_wordpiece.txt", &texts, &words), 5);
     arr_free(texts);
     free(split);
     free(steps);
+    free(words);
 }

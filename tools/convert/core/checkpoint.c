@@ -35,7 +35,8 @@ void ckpt_init(struct checkpoint *c)
                                    .add_space_prefix = -1,
                                    .collapses = -1,
                                    .nfc = -1,
-                                   .whole_pieces = -1};
+                                   .whole_pieces = -1,
+                                   .word_chars = -1};
 }
 
 static void free_steps(struct ckpt_vocab *v)

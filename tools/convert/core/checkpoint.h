@@ -145,6 +145,7 @@ struct ckpt_vocab {
     struct ckpt_map *maps;
     int32_t *merge_ids, *added, *single_word, *normalized;
     struct gguf_str prefix, suffix; /* n 0: no key */
+    int word_chars;                 /* model "mgpt-wordpiece"; -1: no key */
     int byte_fallback, fuse_unknown, drops_space;
     int drops_unknown; /* model "gpt2": bytes that are no token vanish */
 };

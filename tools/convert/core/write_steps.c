@@ -60,6 +60,8 @@ void write_put_steps(struct gguf_writer *w, const struct ckpt_vocab *v)
         gguf_put_string(w, KEY("prefix"), v->prefix.p, v->prefix.n);
     if (v->suffix.n)
         gguf_put_string(w, KEY("suffix"), v->suffix.p, v->suffix.n);
+    if (v->word_chars >= 0)
+        gguf_put_u32(w, KEY("word_chars"), (uint32_t)v->word_chars);
     if (v->byte_fallback)
         gguf_put_bool(w, KEY("byte_fallback"), 1);
     if (v->fuse_unknown)

@@ -19,6 +19,7 @@ struct hf_tok {
     int sentencepiece;        /* else byte-level BPE, or */
     int steps;                /* BPE of characters with steps (hf_steps.h) */
     int unigram;              /* and not BPE */
+    int words;                /* WordPiece or WordLevel, with steps; and not BPE */
     enum vocab_scores scores; /* what is written of slots' scores */
     int bytes;                /* a character that is no token becomes tokens <0xHH> */
     const char *first; /* special token that the post-processor adds before texts, NULL: none */
@@ -55,6 +56,18 @@ int hf_tok_flag(const json_t *object, const char *key, int absent);
 /* Sets model, pre, nfc, spaces, ... from normalizer, pre-tokenizer, model flags and post-processor;
  * refuses unknown shapes. */
 int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err);
+
+/* ---- post-processors (hf_tokenizer_post.c) --------------------------------------------------- */
+
+enum { HF_TOK_PARTS = 8 };
+
+/* The component of the root, or its members if it is a sequence. Returns their number, 0 without a
+ * component, or MGPT_EFILE when there are too many. */
+int hf_tok_parts(const struct hf_tok *t, const json_t *root, const char *key, const char *members,
+                 const json_t *parts[HF_TOK_PARTS], mgpt_error *err);
+
+/* Sets first, last and has_post. */
+int hf_tok_post(struct hf_tok *t, const json_t *root, mgpt_error *err);
 
 /* ---- Unigram (hf_tokenizer_unigram.c) -------------------------------------------------------- */
 

@@ -302,12 +302,13 @@ int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
         mark_bytes(t);
     for (size_t i = 0; i < json_array_size(added) && status == MGPT_OK; i++)
         status = add_added(t, json_array_get(added, i), unknown, err);
-    if (status == MGPT_OK && t->steps)
+    if (status == MGPT_OK && t->steps && !t->words)
         status = read_all_merge_ids(t, model, line, err);
-    else if (status == MGPT_OK && !t->unigram)
+    else if (status == MGPT_OK && !t->unigram && !t->words)
         status = read_merges(t, model, line, err);
     if (status == MGPT_OK && ((t->sentencepiece && !t->unigram) || t->steps) && unknown)
-        t->c->vocab.unknown = vocab_slots_find(&t->slots, unknown);
+        t->c->vocab.unknown =
+            t->words ? model_id(t, unknown) : vocab_slots_find(&t->slots, unknown);
     free(line);
     return status;
 }

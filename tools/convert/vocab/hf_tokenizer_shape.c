@@ -16,7 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { MAX_PARTS = 8, MAX_WORD = 640 };
+enum { MAX_WORD = 640 };
 
 /* ---- the JSON -------------------------------------------------------------------------------- */
 
@@ -37,21 +37,6 @@ int hf_tok_flag(const json_t *object, const char *key, int absent)
     return v ? json_is(v, JSON_TRUE) : absent;
 }
 
-/* The component of the root, or its members if it is a sequence. Returns their number, 0 without a
- * component, or MGPT_EFILE when there are too many. */
-static int flatten(const struct hf_tok *t, const json_t *root, const char *key, const char *members,
-                   const json_t *parts[MAX_PARTS], mgpt_error *err)
-{
-    const json_t *component = hf_value(root, key);
-    const json_t *list = is(component, "Sequence") ? json_object_get(component, members) : NULL;
-    size_t n = list ? json_array_size(list) : component != NULL;
-    if (n > MAX_PARTS)
-        return hf_tok_refuse(t, key, "too many parts", err);
-    for (size_t i = 0; i < n; i++)
-        parts[i] = list ? json_array_get(list, i) : component;
-    return (int)n;
-}
-
 static int refuse_type(const struct hf_tok *t, const char *what, const json_t *part,
                        mgpt_error *err)
 {
@@ -65,7 +50,7 @@ static int refuse_type(const struct hf_tok *t, const char *what, const json_t *p
 /* The pre-tokenizers of a family, and the rule that does the same (NULL: by the Split's pattern).
  */
 static const struct shape_row {
-    const char *parts[MAX_PARTS];
+    const char *parts[HF_TOK_PARTS];
     const char *pre;
 } shapes[] = {
     {{"ByteLevel"}, "gpt-2"},
@@ -110,7 +95,7 @@ static int fits(const struct shape_row *s, char words[][MAX_WORD], int n)
             (strcmp(s->parts[i], words[i]) != 0 &&
              !(strcmp(s->parts[i], "Split ?") == 0 && strncmp(words[i], "Split ", 6) == 0)))
             return 0;
-    return n == MAX_PARTS || !s->parts[n];
+    return n == HF_TOK_PARTS || !s->parts[n];
 }
 
 /* The rule of an isolating Split, by its pattern. shape_describe has no pattern of an inverted one. */
@@ -122,9 +107,9 @@ static const char *rule_of_split(const json_t *part)
     return pattern_rule((struct gguf_str){regex, strlen(regex)});
 }
 
-static int find_rule(struct hf_tok *t, const json_t *parts[MAX_PARTS], int n, mgpt_error *err)
+static int find_rule(struct hf_tok *t, const json_t *parts[HF_TOK_PARTS], int n, mgpt_error *err)
 {
-    char words[MAX_PARTS][MAX_WORD], what[160];
+    char words[HF_TOK_PARTS][MAX_WORD], what[160];
     const struct shape_row *found = NULL;
     for (int i = 0; i < n; i++)
         shape_describe(parts[i], words[i]);
@@ -154,8 +139,8 @@ static void set_whole(struct ckpt_vocab *v, int ignore_merges)
 
 static int read_nfc(struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
-    const json_t *parts[MAX_PARTS];
-    int n = flatten(t, root, "normalizer", "normalizers", parts, err);
+    const json_t *parts[HF_TOK_PARTS];
+    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, err);
     t->c->vocab.nfc = n > 0;
     for (int i = 0; i < n; i++)
         if (!is(parts[i], "NFC"))
@@ -163,8 +148,8 @@ static int read_nfc(struct hf_tok *t, const json_t *root, mgpt_error *err)
     return n < 0 ? n : MGPT_OK;
 }
 
-static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[MAX_PARTS], int n,
-                      mgpt_error *err)
+static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[HF_TOK_PARTS],
+                      int n, mgpt_error *err)
 {
     int status = find_rule(t, parts, n, err);
     if (status == MGPT_OK)
@@ -191,8 +176,8 @@ static uint32_t byte_code(unsigned byte)
 /* Prepend U+2581 and replace spaces by it; the order in the file does not matter. */
 static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_error *err)
 {
-    const json_t *parts[MAX_PARTS];
-    int n = flatten(t, root, "normalizer", "normalizers", parts, err);
+    const json_t *parts[HF_TOK_PARTS];
+    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, err);
     if (n < 0)
         return n;
     t->c->vocab.add_space_prefix = 0;
@@ -240,7 +225,7 @@ static int check_split(const struct hf_tok *t, const json_t *part, int escapes, 
     return refuse_type(t, "pre_tokenizer", part, err);
 }
 
-static int sentencepiece(struct hf_tok *t, const json_t *root, const json_t *parts[MAX_PARTS],
+static int sentencepiece(struct hf_tok *t, const json_t *root, const json_t *parts[HF_TOK_PARTS],
                          int n, mgpt_error *err)
 {
     const json_t *model = json_object_get(root, "model");
@@ -264,50 +249,16 @@ static int sentencepiece(struct hf_tok *t, const json_t *root, const json_t *par
     return status;
 }
 
-/* ---- what is added --------------------------------------------------------------------------- */
-
-/* TemplateProcessing: special tokens around the text, at most one on each side. */
-static int read_template(struct hf_tok *t, const json_t *part, mgpt_error *err)
-{
-    const json_t *single = json_object_get(part, "single");
-    int seen = 0;
-    t->has_post = 1;
-    for (size_t i = 0; i < json_array_size(single); i++) {
-        const json_t *item = json_array_get(single, i);
-        const json_t *special = json_object_get(item, "SpecialToken");
-        const char *text = shape_text(special, "id"), **to = seen ? &t->last : &t->first;
-        if (!special) {
-            seen = 1;
-            continue;
-        }
-        if (*to || !*text)
-            return hf_tok_refuse(t, "post_processor", "more than one token on a side", err);
-        *to = text;
-    }
-    return MGPT_OK;
-}
-
-static int read_post(struct hf_tok *t, const json_t *root, mgpt_error *err)
-{
-    const json_t *parts[MAX_PARTS];
-    int n = flatten(t, root, "post_processor", "processors", parts, err);
-    int status = n < 0 ? n : MGPT_OK;
-    for (int i = 0; i < n && status == MGPT_OK; i++) {
-        if (is(parts[i], "TemplateProcessing"))
-            status = read_template(t, parts[i], err);
-        else if (!is(parts[i], "ByteLevel"))
-            status = refuse_type(t, "post_processor", parts[i], err);
-    }
-    return status;
-}
-
 /* ---- the model ------------------------------------------------------------------------------- */
 
 static int check_model(struct hf_tok *t, const json_t *model, mgpt_error *err)
 {
     const char *type = shape_text(model, "type");
     t->unigram = strcmp(type, "Unigram") == 0;
-    if (t->unigram)
+    /* old files name no type */
+    t->words = strcmp(type, "WordPiece") == 0 || strcmp(type, "WordLevel") == 0 ||
+               (!*type && json_object_get(model, "max_input_chars_per_word"));
+    if (t->unigram || t->words)
         return MGPT_OK;
     if (*type && strcmp(type, "BPE") != 0)
         return refuse_type(t, "model", model, err);
@@ -345,8 +296,8 @@ static int has_added(const json_t *root, const char *flag, int absent)
  * looked for in normalized text. */
 static int prepends_to_added(const struct hf_tok *t, const json_t *root)
 {
-    const json_t *parts[MAX_PARTS];
-    int n = flatten(t, root, "normalizer", "normalizers", parts, NULL), prepends = 0;
+    const json_t *parts[HF_TOK_PARTS];
+    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, NULL), prepends = 0;
     for (int i = 0; i < n; i++)
         prepends |= is(parts[i], "Prepend");
     return prepends && has_added(root, "normalized", 0);
@@ -356,8 +307,8 @@ static int prepends_to_added(const struct hf_tok *t, const json_t *root)
 static int read_known(struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    const json_t *model = json_object_get(root, "model"), *parts[MAX_PARTS];
-    int bytes = 0, n = flatten(t, root, "pre_tokenizer", "pretokenizers", parts, err);
+    const json_t *model = json_object_get(root, "model"), *parts[HF_TOK_PARTS];
+    int bytes = 0, n = hf_tok_parts(t, root, "pre_tokenizer", "pretokenizers", parts, err);
     for (int i = 0; i < n; i++)
         bytes |= is(parts[i], "ByteLevel");
     if (n < 0)
@@ -377,22 +328,49 @@ static int read_known(struct hf_tok *t, const json_t *root, mgpt_error *err)
     return bytes ? byte_level(t, root, parts, n, err) : sentencepiece(t, root, parts, n, err);
 }
 
+static int set_affix(struct hf_tok *t, const json_t *model, const char *key, struct gguf_str *to,
+                     mgpt_error *err)
+{
+    const char *text = shape_text(model, key);
+    if (strlen(text) > 60)
+        return hf_tok_refuse(t, "model", "a prefix or suffix of more than 60 bytes", err);
+    *to = (struct gguf_str){ckpt_text(t->c, text, strlen(text)), strlen(text)};
+    return to->p ? MGPT_OK : err_memory(err, "the vocabulary", 1);
+}
+
+/* WordPiece or WordLevel, with steps. */
+static int read_words(struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    const json_t *model = json_object_get(root, "model");
+    const json_t *chars = json_object_get(model, "max_input_chars_per_word");
+    struct ckpt_vocab *v = &t->c->vocab;
+    json_int_t most = chars ? json_integer_value(chars) : 100;
+    int status = MGPT_OK;
+    t->steps = v->has_steps = 1;
+    v->model = "mgpt-wordlevel";
+    if (!is(model, "WordLevel")) {
+        v->model = "mgpt-wordpiece";
+        if ((chars && !json_is(chars, JSON_INTEGER)) || most < 0 || most > 10000)
+            return hf_tok_refuse(t, "model", "max_input_chars_per_word is not from 0 to 10000",
+                                 err);
+        v->word_chars = (int)most;
+        status = set_affix(t, model, "continuing_subword_prefix", &v->prefix, err);
+    }
+    return status < 0 ? status : hf_steps_read(t, root, err);
+}
+
 /* All others: BPE of characters, with steps. */
 static int read_steps(struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
     const json_t *model = json_object_get(root, "model");
     struct ckpt_vocab *v = &t->c->vocab;
-    const char *prefix = shape_text(model, "continuing_subword_prefix");
-    const char *suffix = shape_text(model, "end_of_word_suffix");
-    if (strlen(prefix) > 60 || strlen(suffix) > 60)
-        return hf_tok_refuse(t, "model", "a prefix or suffix of more than 60 bytes", err);
-    t->steps = 1;
+    int status = set_affix(t, model, "continuing_subword_prefix", &v->prefix, err);
+    if (status == MGPT_OK)
+        status = set_affix(t, model, "end_of_word_suffix", &v->suffix, err);
+    if (status < 0)
+        return status;
+    t->steps = v->has_steps = 1;
     v->model = "mgpt-bpe";
-    v->has_steps = 1;
-    v->prefix = (struct gguf_str){ckpt_text(t->c, prefix, strlen(prefix)), strlen(prefix)};
-    v->suffix = (struct gguf_str){ckpt_text(t->c, suffix, strlen(suffix)), strlen(suffix)};
-    if (!v->prefix.p || !v->suffix.p)
-        return err_memory(err, "the vocabulary", 1);
     v->byte_fallback = hf_tok_flag(model, "byte_fallback", 0);
     v->fuse_unknown = hf_tok_flag(model, "fuse_unk", 0);
     v->whole_pieces = hf_tok_flag(model, "ignore_merges", 0) ? 1 : -1;
@@ -406,6 +384,10 @@ int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err)
     int status = check_model(t, json_object_get(root, "model"), err);
     if (status < 0)
         return status;
+    if (t->words) {
+        status = read_words(t, root, err);
+        return status < 0 ? status : hf_tok_post(t, root, err);
+    }
     status = read_known(t, root, t->unigram ? err : NULL);
     if (status == MGPT_EMEM && !t->unigram)
         return err_memory(err, "the vocabulary", 1);
@@ -414,5 +396,5 @@ int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err)
         *t = tok_before;
         status = read_steps(t, root, err);
     }
-    return status < 0 ? status : read_post(t, root, err);
+    return status < 0 ? status : hf_tok_post(t, root, err);
 }

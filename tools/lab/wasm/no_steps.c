@@ -1,6 +1,7 @@
-/* In place of tok_chars.c, tok_charsmap.c, tok_decode.c, tok_regex.c, tok_steps*.c, tok_text.c and
- * tok_unigram.c: a page has no PCRE2, and their code would be a tenth of the module. Vocabularies
- * with normalizers or pre-tokenizers of their own, or of Unigram, are refused. */
+/* In place of tok_chars.c, tok_charsmap.c, tok_decode.c, tok_regex.c, tok_rows.c, tok_steps*.c,
+ * tok_text.c, tok_unigram.c and tok_words.c: a page has no PCRE2, and their code would be a tenth
+ * of the module. Vocabularies with normalizers or pre-tokenizers of their own, of Unigram or of
+ * words are refused. */
 #include "tokenizer/tok_impl.h"
 
 #include "base/error.h"
@@ -118,6 +119,18 @@ int tok_decode_pieces(struct tok *t, const struct gguf *g, mgpt_error *err)
 
 const struct tok_kind tok_kind_text = {
     .name = "bpe",
+    .open = refuse_unigram,
+    .close = close_unigram,
+};
+
+const struct tok_kind tok_kind_wordpiece = {
+    .name = "wordpiece",
+    .open = refuse_unigram,
+    .close = close_unigram,
+};
+
+const struct tok_kind tok_kind_wordlevel = {
+    .name = "wordlevel",
     .open = refuse_unigram,
     .close = close_unigram,
 };
