@@ -32,7 +32,8 @@ def models(work):
         if os.path.exists(os.path.join(golden, name, 'config.json')):
             path = os.path.join(work, name + '.gguf')
             output(MGPT, 'convert', os.path.join(golden, name), path)
-            if json.loads(output(MGPT, 'info', path, '--json').splitlines()[0])['n_expert'] == 0:  # README.md
+            info = json.loads(output(MGPT, 'info', path, '--json').splitlines()[0])
+            if info['n_expert'] == 0 and info['type'] in ('F32', 'F16', 'BF16'):  # README.md
                 yield name, path
 
 
