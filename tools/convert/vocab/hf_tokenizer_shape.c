@@ -104,7 +104,7 @@ static const char *rule_of_split(const json_t *part)
     const char *regex = shape_text(json_object_get(part, "pattern"), "Regex");
     if (strcmp(shape_text(part, "behavior"), "Isolated") != 0)
         return NULL;
-    return pattern_rule((struct gguf_str){regex, strlen(regex)});
+    return pattern_rule((struct gguf_str){regex, strlen(regex)}, 1);
 }
 
 static int find_rule(struct hf_tok *t, const json_t *parts[HF_TOK_PARTS], int n, mgpt_error *err)

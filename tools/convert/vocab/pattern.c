@@ -51,22 +51,23 @@ static int is_quantifier(const char *p, size_t n)
     return n > 1 && p[n - 1] == '{' && p[n - 2] != 'p';
 }
 
-/* Leaves out the '+' that makes a quantifier possessive; 0 when the regex is too long. */
-static size_t simplify(struct gguf_str regex, char out[MAX_REGEX])
+/* Leaves out the '+' that makes a quantifier possessive; 0 when the regex is too long. In Ruby's
+ * syntax {1,3}+ is not possessive: it repeats {1,3}. */
+static size_t simplify(struct gguf_str regex, int is_ruby, char out[MAX_REGEX])
 {
     size_t n = 0;
     if (regex.n > MAX_REGEX)
         return 0;
     for (size_t i = 0; i < regex.n; i++)
-        if (regex.p[i] != '+' || !is_quantifier(out, n))
+        if (regex.p[i] != '+' || !is_quantifier(out, n) || (is_ruby && out[n - 1] == '}'))
             out[n++] = regex.p[i];
     return n;
 }
 
-const char *pattern_rule(struct gguf_str regex)
+const char *pattern_rule(struct gguf_str regex, int is_ruby)
 {
     char simple[MAX_REGEX];
-    size_t n = simplify(regex, simple);
+    size_t n = simplify(regex, is_ruby, simple);
     for (size_t i = 0; n > 0 && i < sizeof rows / sizeof *rows; i++)
         if (n == strlen(rows[i].regex) && memcmp(simple, rows[i].regex, n) == 0)
             return rows[i].pre;

@@ -224,7 +224,7 @@ static int read_named(struct checkpoint *c, const struct tiktoken *t, const char
                       uint64_t n_rows, mgpt_error *err)
 {
     struct reader r = {.c = c, .t = t, .name = name};
-    const char *pre = pattern_rule(t->pattern);
+    const char *pre = pattern_rule(t->pattern, 0);
     if (!pre)
         return ckpt_refuse(err, "%.60s: splitting pattern '%.*s' is not supported", name,
                            CKPT_CLIP(t->pattern.p, t->pattern.n));
