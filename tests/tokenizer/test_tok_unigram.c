@@ -199,8 +199,7 @@ TEST(hostile_map)
         "040000000000000061",         /* the root's children are beyond the only unit */
         "08000000610100000FFFFFFF00", /* the last unit's children are far away */
         "04000000FFFFFFFF00",         /* so are the root's */
-        "080000000084010061010000"
-        "00", /* "a" has a value that is beyond the texts */
+        "08000000008401006101000000", /* "a" has a value that is beyond the texts */
     };
     for (size_t i = 0; i < COUNT(maps); i++) {
         char edits[600];
