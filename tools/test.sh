@@ -16,7 +16,7 @@ export MGPT_CI=1 # what was installed above must be found: a test that needs it 
 build "$directory" meson-test-prereq "$@"
 code=0
 log=$directory/meson-logs/testlog.txt
-$meson test -C "$directory" --no-rebuild --print-errorlogs || code=$?
+$meson test -C "$directory" --no-rebuild --print-errorlogs --timeout-multiplier 3 || code=$?
 awk '/^Ok: / { ok = $2 } /^Expected Fail: / { ok += $3 } /^Fail: / { bad += $2 }
      /^Unexpected Pass: / { bad += $3 } /^Timeout: / { bad += $2 } /^Skipped: / { skip = $2 }
      END { printf "%d passed, %d failed, %d skipped\n", ok, bad, skip }' "$log"
