@@ -86,7 +86,7 @@ same flat.gguf x.gguf "list.json with sizes and --chars gives the file that flat
 notes 'inferred: vocab_size = 5 (from the 436 numbers)' list.json x.gguf --heads 4 --embd 4 --layers 2 --context 3
 notes 'inferred: block_size = 3 (from the 436' list.json x.gguf --heads 4 --embd 4 --layers 2 --vocab-size 5
 notes 'no vocabulary in the file' list.json x.gguf --heads 4 --embd 4 --layers 2 --vocab-size 5
-notes 'inferred: BOS = 4 (the id behind the characters' state_dict.json x.gguf
+notes 'inferred: BOS = 4 (the id after the characters' state_dict.json x.gguf
 denies 3 'set --activation NAME (relu, relu2, ...)' first.json no.gguf
 notes 'inferred: no lm_head, so the head is wte (tied)' tied.json x.gguf
 notes 'ignored: dropout (a number)' wrapped.json x.gguf
@@ -122,12 +122,12 @@ check "a dry run writes nothing" eval 'convert 0 --dry-run flat.json never.gguf 
 # ---- llama2.c ----
 
 notes 'wrote v0.gguf: 288 weights, F32' v0.bin v0.gguf
-notes 'inferred: the tokenizer is tokenizer.bin (beside the input' v0.bin x.gguf
+notes 'inferred: the tokenizer is tokenizer.bin (next to the input' v0.bin x.gguf
 cp tokenizer.bin tok7.bin
-notes 'inferred: the tokenizer is tok7.bin (beside the input' v0.bin x.gguf
+notes 'inferred: the tokenizer is tok7.bin (next to the input' v0.bin x.gguf
 same v0.gguf x.gguf "tokN.bin is found first"
 mkdir away && mv tok7.bin tokenizer.bin away
-denies 3 'neither tok7.bin nor tokenizer.bin is beside it' v0.bin no.gguf
+denies 3 'neither tok7.bin nor tokenizer.bin is next to it' v0.bin no.gguf
 as v0.bin v1.bin --tokenizer away/tok7.bin
 same v0.gguf x.gguf "version 1 gives the file that version 0 gives"
 notes 'no vocabulary: the model will run on token ids only' --no-tokenizer v0.bin x.gguf

@@ -63,7 +63,7 @@ run convert tf/gpt2 tf.gguf
 check "TensorFlow: the tokenizer" grep -qF "inferred: bos = eos = 2 (<|endoftext|>, as OpenAI's program has it)" "$tmp/err"
 cp tf/gpt2/model.ckpt.index tf/gpt2/model-9.index
 check "TensorFlow: two checkpoints" converts 3 'several models (model-9.index, model.ckpt.index): name one' tf/gpt2 no.gguf
-check "TensorFlow: its data file" converts 3 'side file model-9.data-00000-of-00001: not beside' tf/gpt2/model-9.index no.gguf
+check "TensorFlow: its data file" converts 3 'side file model-9.data-00000-of-00001: not next to' tf/gpt2/model-9.index no.gguf
 
 # ---- and as MLX does (fixtures/mlx/make_mlx.py) ----
 
@@ -78,7 +78,7 @@ for name in llama smollm2_bf16; do
 done
 check "options of a microgpt" converts 2 '--heads does not apply to Hugging Face .npz' llama/weights.npz no.gguf --heads 4
 rm gpt2/config.json
-check "Flax without config.json" converts 3 'side file config.json: not beside the input' gpt2/flax_model.msgpack no.gguf
+check "Flax without config.json" converts 3 'side file config.json: not next to the input' gpt2/flax_model.msgpack no.gguf
 
 # ---- quantised ----
 

@@ -186,7 +186,7 @@ denies 3 'params: expected a map or an array of numbers (byte 9)' foreign no.ggu
 denies 3 'this is Keras (.keras)' foreign no.gguf
 head -c 300 /dev/zero >foreign
 printf '\127\373\200\213\044\165\107\333' >>foreign
-denies 3 'side file hparams.json: not beside the input' foreign no.gguf
+denies 3 'side file hparams.json: not next to the input' foreign no.gguf
 
 # ---- checkpoints of other programs ----
 

@@ -1,4 +1,4 @@
-/* The forward pass of mgpt in plain C, from the specification (README.md beside this file).
+/* The forward pass of mgpt in plain C, from the specification (README.md in this folder).
  *
  *     pass MODEL.gguf ID...
  *

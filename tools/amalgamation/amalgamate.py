@@ -78,7 +78,7 @@ HEAD = '''\
 #define STB_DS_IMPLEMENTATION
 #define PCRE2_CODE_UNIT_WIDTH 8
 '''
-# Sums are not contracted to fused multiply-adds, and nobody reads errno or the floating-point exception flags. At -O2
+# Sums are not contracted to fused multiply-adds, and no code reads errno or the floating-point exception flags. At -O2
 # of gcc prompts take twice as long.
 ARITHMETIC = '''
 #if defined(__clang__)

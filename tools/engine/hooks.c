@@ -1,6 +1,6 @@
 /* Which hooks a model has, and choosing among them. See hooks.h.
  *
- * Nobody keeps a second list of what fires when: one token is run and the taps are written down.
+ * There is no second list of what fires when: one token is run and the names of its taps are kept.
  * Heads are told from columns by the model's sizes.
  */
 #include "engine/hooks.h"

@@ -217,7 +217,7 @@ TEST(bad_tokenizers)
     struct span bytes = {model.data, model.size};
     uint8_t longer[128] = {0};
     memcpy(longer, f.data, f.size);
-    assert_bin(bytes, (struct span){NULL, 0}, "neither tok7.bin nor tokenizer.bin is beside it");
+    assert_bin(bytes, (struct span){NULL, 0}, "neither tok7.bin nor tokenizer.bin is next to it");
     assert_bin(bytes, (struct span){longer, f.size + 8}, "holds 8 tokens, the model has 7");
     assert_bin(bytes, (struct span){longer, f.size + 9}, "token 8 at byte 96 does not fit");
     assert_bin(bytes, (struct span){longer, 17}, "holds 1 tokens, the model has 7");

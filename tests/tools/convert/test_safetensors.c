@@ -209,8 +209,8 @@ TEST(tiling)
     assert_header("{" F32("a", 0, 4) "," F32("b", 8, 12) "}", 12, "expected 4 (a gap)");
     assert_header("{" F32("a", 4, 8) "}", 8, "begins at byte 4 of the data, expected 0 (a gap)");
     assert_header("{" F32("a", 0, 4) "}", 3, "ends at byte 4 of the data, the file has 3");
-    assert_header("{" F32("a", 0, 4) "}", 5, "1 bytes behind the last tensor");
-    assert_header("{}", 1, "1 bytes behind the last tensor");
+    assert_header("{" F32("a", 0, 4) "}", 5, "1 bytes after the last tensor");
+    assert_header("{}", 1, "1 bytes after the last tensor");
     assert_header("{" F32("a", 9223372036854775803, 9223372036854775807) "}", 4, "(a gap)");
 }
 

@@ -81,7 +81,7 @@ TEST(llama_numbers)
     assert_true(f.c.hp.n_ctx == 77 && f.c.hp.norm_eps == 1e-6f && f.c.hp.rope_base == 500);
     assert_true(f.c.hp.n_head == 2 && f.c.hp.n_head_kv == 2 && f.c.hp.n_rot == 2);
     assert_int_equal(arr_len(f.c.vocab.tokens), 5);
-    assert_true(has_note(&f.c, "the tokenizer is tokenizer.bin (beside the input; --tokenizer)"));
+    assert_true(has_note(&f.c, "the tokenizer is tokenizer.bin (next to the input; --tokenizer)"));
     unmake(&f);
     f.o = (struct ckpt_options){.given = OPT_CONTEXT | OPT_ROPE | OPT_EPS | OPT_TOKENIZER,
                                 .n_ctx = 9,

@@ -178,7 +178,7 @@ static int tile(struct safetensors *st, struct span data, uint64_t start, mgpt_e
         at = t->end;
     }
     if (at != data.size)
-        return err_set(err, MGPT_EFILE, start + at, "%llu bytes behind the last tensor",
+        return err_set(err, MGPT_EFILE, start + at, "%llu bytes after the last tensor",
                        (unsigned long long)(data.size - at));
     return MGPT_OK;
 }

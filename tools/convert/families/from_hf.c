@@ -329,7 +329,7 @@ static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const s
         return found;
     if (!found)
         return ckpt_refuse(
-            err, "side file config.json: not beside the input; it has the model's numbers");
+            err, "side file config.json: not next to the input; it has the model's numbers");
     if (in->directory && *in->directory)
         c->name = in->directory;
     state_init(&m.state, c);

@@ -49,7 +49,7 @@ static int find_facts(struct torch_model *m, mgpt_error *err)
         return MGPT_OK;
     int status = torch_side_facts(m, candidates, 1, NULL, &root, &name, err);
     if (status == 0)
-        ckpt_note(m->c, "neither model_args in the file nor params.json beside it");
+        ckpt_note(m->c, "neither model_args in the file nor params.json next to it");
     if (json_is(json_object_get(root, "use_scaled_rope"), JSON_TRUE))
         status = ckpt_refuse(err,
                              "%s: use_scaled_rope does not say by how much; convert the model's "
@@ -136,7 +136,8 @@ static int from_llama2c_pt_vocabulary(struct torch_model *m, mgpt_error *err)
     if (!dot || strcmp(dot, ".bin") != 0)
         return torch_vocab(m, NULL, err);
     if (!(m->in->options->given & OPT_TOKENIZER))
-        ckpt_note(m->c, "inferred: the tokenizer is %s (beside the input; --tokenizer)", side.name);
+        ckpt_note(m->c, "inferred: the tokenizer is %s (next to the input; --tokenizer)",
+                  side.name);
     return llama2c_vocabulary(m->c, side.bytes, side.name, m->c->hp.n_vocab, err);
 }
 

@@ -68,7 +68,7 @@ static int find_meta(struct torch_model *m, struct meta *s, mgpt_error *err)
     int status = torch_side_facts(m, candidates, 3, "model_config", &root, &s->source, err);
     s->is_found = status > 0;
     if (status == 0)
-        ckpt_note(m->c, "no %s beside the input: its numbers are inferred", own);
+        ckpt_note(m->c, "no %s next to the input: its numbers are inferred", own);
     if (status > 0)
         status = read_pattern(root, s, err);
     json_decref(root);
@@ -259,7 +259,8 @@ static int from_nanochat_vocabulary(struct torch_model *m, mgpt_error *err)
     if (!found || !pickle_sniff(side.bytes))
         return torch_vocab(m, NULL, err);
     if (!(m->in->options->given & OPT_TOKENIZER))
-        ckpt_note(m->c, "inferred: the tokenizer is %s (beside the input; --tokenizer)", side.name);
+        ckpt_note(m->c, "inferred: the tokenizer is %s (next to the input; --tokenizer)",
+                  side.name);
     return torch_vocab_pickle(m, &side, err);
 }
 

@@ -113,7 +113,7 @@ static int tf_header(struct tensorflow *f, struct span value, mgpt_error *err)
     snprintf(name, sizeof name, "%.250s.data-00000-of-00001", f->in->name);
     int found = f->in->side(f->in->user, 0, &candidate, 1, &f->data, err);
     if (found == 0)
-        return ckpt_refuse(err, "side file %.100s: not beside the input; it has the values", name);
+        return ckpt_refuse(err, "side file %.100s: not next to the input; it has the values", name);
     return found < 0 ? found : MGPT_OK;
 }
 
@@ -268,7 +268,7 @@ static int tf_hparams(struct checkpoint *c, const struct ckpt_input *in, struct 
     struct ckpt_side side;
     int found = in->side(in->user, 0, &name, 1, &side, err);
     if (found == 0)
-        return ckpt_refuse(err, "side file hparams.json: not beside the input; it has the model's "
+        return ckpt_refuse(err, "side file hparams.json: not next to the input; it has the model's "
                                 "numbers");
     if (found < 0)
         return found;

@@ -41,7 +41,7 @@ int microgpt_pickle_read(struct checkpoint *c, const struct ckpt_input *in, mgpt
     if (ours) {
         c->format = "microgpt pickle";
         if (p.size < in->bytes.size)
-            ckpt_note(c, "ignored: %zu bytes behind the first pickle", in->bytes.size - p.size);
+            ckpt_note(c, "ignored: %zu bytes after the first pickle", in->bytes.size - p.size);
         status = microgpt_pickle(c, &p, p.root, in, err);
     }
     pickle_free(&p);

@@ -343,7 +343,7 @@ int hf_tokenizer_read(struct checkpoint *c, const struct ckpt_input *in, uint64_
         return status;
     if (status == 0) {
         ckpt_note(c, "no vocabulary: neither tokenizer.json nor vocab.json nor tokenizer.model is "
-                     "beside the input; the model will run on token ids only");
+                     "next to the input; the model will run on token ids only");
         return MGPT_OK;
     }
     struct hf_tok t = {.c = c, .file = side.name, .n_rows = n_rows};

@@ -124,7 +124,8 @@ int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input 
     int found = in->side(in->user, 0, names, 2, &side, err);
     if (found == 0)
         return ckpt_refuse(
-            err, "%.60s needs merges.txt or vocab.bpe beside the input: neither is there", t->file);
+            err, "%.60s needs merges.txt or vocab.bpe next to the input: neither is there",
+            t->file);
     int status = found < 0 ? found : set_rule(t, err);
     if (status == MGPT_OK)
         status = hf_tok_open(in, "added_tokens.json", hf_json, &t->added, err);

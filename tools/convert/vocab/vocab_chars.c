@@ -216,7 +216,7 @@ static int place_bos(struct checkpoint *c, const struct gguf_str *entries, size_
     *bos = listed >= 0 || n == n_vocab ? listed : (int64_t)n;
     if (*bos >= 0)
         ckpt_note(c, "inferred: BOS = %lld (%s; set it with --bos)", (long long)*bos,
-                  listed >= 0 ? "the vocabulary's own entry" : "the id behind the characters");
+                  listed >= 0 ? "the vocabulary's own entry" : "the id after the characters");
     else
         ckpt_note(c, "no BOS: all tokens are characters (set one with --bos)");
     return MGPT_OK;

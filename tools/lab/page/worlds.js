@@ -1,5 +1,5 @@
 'use strict';
-// What the model says as it is and with the changes in force, beside each other: the text with its surprisal,
+// What the model says as it is and with the changes in force, next to each other: the text with its surprisal,
 // its loss, how the model goes on.
 const Worlds = (() => {
     const { h, fill, button, choice, card } = Dom;
