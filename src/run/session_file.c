@@ -193,8 +193,9 @@ static int check_head(mgpt_session *s, const struct session_head *h, mgpt_error 
     static const char *const types[] = {"of an unknown type", "F32", "F16", "Q8_0"};
     uint64_t n_bytes;
     if (h->spec != SPEC_VERSION)
-        return refuse(err, 12, "is a session of arithmetic %u, this program has %d", h->spec,
-                      SPEC_VERSION);
+        return refuse(err, 12,
+                      "is a session of version %u of the specification, this program has %d",
+                      h->spec, SPEC_VERSION);
     int status = check_model(s, h, err);
     if (status < 0)
         return status;

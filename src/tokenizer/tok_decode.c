@@ -37,8 +37,9 @@ static const struct decoder_row {
 
 static int refuse_decoder(const struct gguf_kv *kv, struct gguf_str s, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, kv->offset, KEY_DECODERS ": '%.*s' is no decoder or too long",
-                   (int)(s.n < 40 ? s.n : 40), s.p);
+    return err_set(err, MGPT_EFILE, kv->offset,
+                   KEY_DECODERS ": '%.*s' is not a decoder or too long", (int)(s.n < 40 ? s.n : 40),
+                   s.p);
 }
 
 /* Reads one step of at most *left strings; a step needs its name and its texts. */

@@ -101,7 +101,7 @@ struct tok {
     uint8_t space_alone;           /* no space merges with the space before it */
     uint8_t collapses;             /* SentencePiece: remove_extra_whitespaces */
     uint8_t user_pieces;           /* SentencePiece's Unigram: finds user-defined tokens itself */
-    uint8_t drops_unknown;         /* byte-level BPE: bytes that are no token vanish */
+    uint8_t drops_unknown;         /* byte-level BPE: bytes that are not tokens vanish */
     uint8_t whole_pieces;          /* byte-level BPE: RULE_WHOLE */
     const struct split_rule *rule; /* NULL: tok_bpe.c refuses the file */
     struct tok_steps *steps;       /* NULL: the kind encodes texts as they are */

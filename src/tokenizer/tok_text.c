@@ -2,7 +2,7 @@
  * "mgpt-bpe"). What a piece is, and whether its characters stand for bytes, the steps say
  * (tok_steps.h).
  *
- *   tokenizer.ggml.unknown_token_id  characters that are no token; without it they vanish
+ *   tokenizer.ggml.unknown_token_id  characters that are not tokens; without it they vanish
  *   mgpt.tokenizer.merge_ids         i32: left, right and merged id of each merge, by rank
  *   mgpt.tokenizer.prefix, suffix    of the characters after the first, of the last one
  *   mgpt.tokenizer.byte_fallback     an unknown character becomes <0xHH> tokens, if all exist

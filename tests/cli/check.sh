@@ -112,7 +112,7 @@ printf '{"input": [%s], "logits": [%s[%s1]]}' "$ids" "$rows" "$halves" >"$tmp/lo
 refuses "longer than the context" 4 "19 tokens, but the context holds 16" \
     check "$names" "$tmp/long.json"
 refuses "a tolerance below zero" 2 "from 0" check "$names" "$json" --tol -1
-refuses "a tolerance that is no number" 2 "from 0" check "$names" "$json" --tol nan
+refuses "a tolerance that is not a number" 2 "from 0" check "$names" "$json" --tol nan
 
 # ---- fields of a JSON reference that are not read ----
 

@@ -173,7 +173,7 @@ def refusals():
     def in_gguf(expected, change, name="llama", base=hf):
         refused("GGUF", 3, expected, "info", base, "--lora", edited_gguf(name, change))
     refused("usage", 2, "--lora nowhere:nan", "info", hf, "--lora", "nowhere:nan")
-    refused("usage", 2, "'1e99' is no scale", "info", hf, "--lora", "%s:1e99" % (LORA / "llama"))
+    refused("usage", 2, "'1e99' is not a scale", "info", hf, "--lora", "%s:1e99" % (LORA / "llama"))
     refused("usage", 5, "nowhere", "info", hf, "--lora", "nowhere")
     refused("usage", 2, "--lora: given more than 16 times", "info", hf, *["--lora", "x"] * 17)
     refused("a model", 3, "not an adapter: expected", "info", hf, "--lora", ROOT / "tests/fixtures/convert/v0.bin")

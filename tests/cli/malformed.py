@@ -9,7 +9,7 @@ of fewer than 200 bytes on stderr that names the field and, where `at` says so, 
 is that of the idle program, the file and 64 MiB; a second of CPU time is all there is (wall time would
 measure the machine). Control files, from which the others are made, must be accepted.
 
-Files that are no GGUF go through their own command, every eighth through the others, which see that much.
+Files that are not GGUF go through their own command, every eighth through the others, which see that much.
 Under sanitizers every third file goes through one command in turn, without the limit of memory, which sanitizers
 need for themselves. MGPT_MALFORMED=all sets every field of every GGUF file to every odd number, and leaves none out
 under sanitizers: minutes;

@@ -1,5 +1,5 @@
 #!/bin/sh
-# Numbers at the edge, on the command line: weights that are no numbers, all logits equal, temperatures
+# Numbers at the edge, on the command line: weights that are not numbers, all logits equal, temperatures
 # and filters at both ends, --check-finite in every command that has it, and the context that slides.
 # shellcheck disable=SC2016,SC2059  # conditions are evaluated by check; formats are bytes and lines
 # shellcheck source=tests/cli/lib.sh
@@ -136,7 +136,7 @@ for script in 'anna\n/top 27\n\n/p a\n' 'b\n/generate 5\n/lens\n'; do
     check "repl on equal.gguf" [ "$code" -eq 0 ]
 done
 
-# ---- logits that are no numbers: one line and exit 3, without --check-finite too ----
+# ---- logits that are not numbers: one line and exit 3, without --check-finite too ----
 
 no_numbers() # of the last run
 {

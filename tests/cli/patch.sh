@@ -123,8 +123,8 @@ bad "a character that the vocabulary lacks" "--corrupt: character 'B'" --clean a
 bad "a metric that is none" "expected 'A - B', logprob:TOKEN or kl, found 'ab'" \
     --clean a --corrupt b --metric ab
 bad "a metric of two tokens" "'ab' is 2 tokens, expected one" --clean a --corrupt b --metric 'ab - n'
-bad "a token that is none" "'Q' is no token of the model" --clean a --corrupt b --metric logprob:Q
-bad "an empty token" "'' is no token of the model" --clean a --corrupt b --metric logprob:
+bad "a token that is none" "'Q' is not a token of the model" --clean a --corrupt b --metric logprob:Q
+bad "an empty token" "'' is not a token of the model" --clean a --corrupt b --metric logprob:
 bad "a point that is misspelt" "did you mean 'resid_pre'?" --clean a --corrupt b --metric kl \
     --over z,resid_prex
 bad "a layer that is not there" '--layers: expected numbers from 0 to 0' --clean a --corrupt b \

@@ -89,7 +89,7 @@ def texts(ids, rows):
             "top_logprobs": [None] + tops[:-1]}
     data = json.dumps({"choices": [{"text": "", "logprobs": echo}]}).encode()
     passes("completions by text, with --ids", data, ids, len(ids) - 1)
-    refused("completions by text, without", data, "token 0: its text is no token of the model")
+    refused("completions by text, without", data, "token 0: its text is not a token of the model")
 
 
 def bad_input(ids, rows):

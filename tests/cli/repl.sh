@@ -224,7 +224,7 @@ check "/reset begins the random numbers anew" \
 check "the repl draws what \
     generate draws" eval '[ "$(sed -n 1p "$tmp/out")" = "$(cat "$tmp/want")" ]'
 script '/set temp x\n/set heat 1\n/set top-p 2\n'
-tells "a setting that is no number" "temp: expected a number from 0 on, found 'x'"
+tells "a setting that is not a number" "temp: expected a number from 0 on, found 'x'"
 tells "an unknown setting" "unknown setting 'heat'"
 tells "a setting out of range" "top-p: expected a number from 0 to 1, found '2'"
 

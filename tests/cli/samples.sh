@@ -99,7 +99,7 @@ equals "--lookup with CPython's numbers" generate "$names" --samples 30 --rng py
 equals "--draft with CPython's numbers" generate "$names" --samples 30 --rng python -s 42 --draft "$names"
 refuses "--draft with another vocabulary" 3 "$names: 27 logits a row, $lines has 65" \
     generate "$lines" -p a --draft "$names"
-refuses "--draft with a file that is no model" 3 "$tmp/want" generate "$names" --draft "$tmp/want"
+refuses "--draft with a file that is not a model" 3 "$tmp/want" generate "$names" --draft "$tmp/want"
 refuses "--slide and --draft" 2 "--slide and --draft" generate "$names" --slide --draft "$names"
 refuses "--chat and --draft" 2 "--chat goes with none" generate "$lines" --chat -p a --draft "$lines"
 refuses "--lookup 0" 2 "from 1 to 64" generate "$names" --lookup 0

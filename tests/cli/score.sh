@@ -52,7 +52,7 @@ else
 fi
 : >"$tmp/empty"
 run score "$names" -f "$tmp/empty" --json
-check "an empty shard is no error" eval '[ $code -eq 0 ] && [ ! -s "$tmp/out" ] && [ ! -s "$tmp/err" ]'
+check "an empty shard is not an error" eval '[ $code -eq 0 ] && [ ! -s "$tmp/out" ] && [ ! -s "$tmp/err" ]'
 
 # ---- bad lines ----
 

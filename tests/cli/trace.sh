@@ -109,7 +109,7 @@ refuses "no ids" 2 'nothing to trace' trace "$names" --ids '' -o bad.npz
 refuses "a character that the vocabulary lacks" 2 'prompt' trace "$names" -p 'A' -o bad.npz
 refuses "a text longer than the context" 4 '17 tokens, but the context holds 16' \
     trace "$names" -p abcdefghijklmnop -o bad.npz
-refuses "a file that is no model" 3 'text: ' trace text -p a -o bad.npz
+refuses "a file that is not a model" 3 'text: ' trace text -p a -o bad.npz
 check "nothing is left of what was refused" nothing_left
 
 # tries NAME CODE TEXT ARGS...: refused after the size was told.

@@ -36,13 +36,13 @@ refuses "an option like no other" 2 "unknown option --frobnicate" generate "$nam
 refuses "a value does not hide it" 2 "unknown option --topk, did you mean --top-k?" \
     generate "$names" --topk=5
 refuses "an unknown letter" 2 "unknown option -z" generate "$names" -z
-refuses "an abbreviation is no option" 2 "unknown option --sampl, did you mean --samples?" \
+refuses "an abbreviation is not an option" 2 "unknown option --sampl, did you mean --samples?" \
     generate "$names" --sampl 2
 refuses "not even a single-letter one" 2 "unknown option --m" generate --m "$names"
 refuses "one dash for two" 2 "unknown option -temp, did you mean --temp?" generate "$names" -temp 1
 
 refuses "another program's word for a command" 2 "did you mean 'generate --chat'" chat
-refuses "a file is no command" 2 "is a file, expected a command: mgpt generate" "$names"
+refuses "a file is not a command" 2 "is a file, expected a command: mgpt generate" "$names"
 refuses "another program's word for an option" 2 "did you mean --temp?" generate "$names" --temperature 1
 refuses "... as llama.cpp says it" 2 "did you mean --session?" generate "$names" --prompt-cache x
 refuses "... which the command does not have" 2 "unknown option --temperature (see" info "$names" --temperature 1

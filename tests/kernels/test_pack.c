@@ -211,7 +211,8 @@ TEST(rows_of_a_tied_table)
         spec.n_layer = types[i] == TOY_F32 ? 3 : 8;
         struct toy *m = toy_build(&spec);
         float *values = values_of(m, "token_embd.weight"), row[256];
-        for (size_t j = 0; types[i] == TOY_BF16 && j < 6; j++) /* one is no row's first patch */
+        for (size_t j = 0; types[i] == TOY_BF16 && j < 6;
+             j++) /* one is not the first patch of a row */
             values[256 * 40 + 37 * j] = ldexpf(-1, -(int)(20 + 9 * j));
         toy_encode(m);
         mgpt_model *model = mgpt_open_bytes(m->file, m->size, NULL, NULL);

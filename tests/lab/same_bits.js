@@ -212,7 +212,7 @@ async function main() {
         const of = (clean, over, metric, mode = 'patch') => () =>
             Engine.Trials.begin({clean, corrupt: [26, 2], over, mode, metric});
         assert.throws(of([26, 0, 1], 'z', 'kl'), /the clean prompt has 3 tokens and the corrupted one 2: expected the same/);
-        assert.throws(of([26, 0], 'z', 'logprob:é'), /measure: 'é' is no token of the model/);
+        assert.throws(of([26, 0], 'z', 'logprob:é'), /measure: 'é' is not a token of the model/);
         assert.throws(of([26, 0], 'z', 'ab'), /measure: expected 'A - B', logprob:TOKEN or kl, found 'ab'/);
         assert.throws(of([26, 0], 'x', 'kl'), /site: no point is called 'x'/);
         assert.throws(of([26, 0], 'pattern', 'kl', 'mean'), /mode: mean: the rows of pattern have different lengths/);

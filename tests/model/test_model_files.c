@@ -250,7 +250,7 @@ TEST(vocab_only)
     toy_free(m);
 }
 
-/* Numbers in the weights that are no numbers do no harm beyond themselves: the engine runs. */
+/* Numbers in the weights that are not numbers do no harm beyond themselves: the engine runs. */
 TEST(weights_of_nan_and_infinity)
 {
     struct toy *m = toy_build(&llama);

@@ -412,7 +412,7 @@ def main():
                 config = TYPES[name](d)
                 save(work, config, d)
                 REWRITE.get(name, lambda directory: None)(work)
-            except Exception as e:  # what transformers refuses is no model that people have
+            except Exception as e:  # what transformers refuses is not a model that people have
                 counts[name]['not a model'] += 1
                 if args.v:
                     print(f'{i:4} {name:12} not a model: {type(e).__name__} {str(e)[:100]!r}')

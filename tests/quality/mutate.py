@@ -14,7 +14,7 @@ changes nothing.
 
 Which mutants a sample holds depends on --seed, the lines and the mutations, not on the rest of the file.
 Objects are compiled without optimisation; what is linked with them is the release (build-mutants/, made when
-missing). A survivor whose optimised objects are those of the code is no mutant. groups.txt lists files and tests,
+missing). A survivor whose optimised objects are those of the code is not a mutant. groups.txt lists files and tests,
 mutations.py the changes. Needs Python 3, no packages, and Linux.
 """
 import argparse

@@ -25,7 +25,7 @@ static int close_names(void **state)
     return 0;
 }
 
-/* KiB of memory that is no file's; 0: the system does not say. */
+/* KiB of memory that does not belong to a file; 0: the system does not say. */
 static long resident(void)
 {
     char line[128];

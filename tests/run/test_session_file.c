@@ -261,7 +261,7 @@ TEST_SAVED(heads_that_do_not_fit)
         {0, 0x46554747, MGPT_EFILE, "does not begin with 'mgptsess'"},
         {AT_VERSION, 2, MGPT_EFILE, "format 2, this program reads format 1"},
         {AT_VERSION, 0, MGPT_EFILE, "format 0"},
-        {AT_SPEC, 3, MGPT_EFILE, "arithmetic 3, this program has 2"},
+        {AT_SPEC, 3, MGPT_EFILE, "version 3 of the specification, this program has 2"},
         {AT_MODEL_BYTES, 7, MGPT_EFILE, "of a model of 7 bytes"},
         {AT_MODEL_HASH, 7, MGPT_EFILE, "of another model"},
         {AT_TOKENS, 81, MGPT_EFULL, "81 tokens, the context holds 80"},

@@ -97,7 +97,7 @@ TEST(space_in_front)
 {
     struct streamed *x = *state;
     begin(x);
-    gives(x, "a", 1, SP_A, END);          /* <s> is no text: what follows it is the beginning */
+    gives(x, "a", 1, SP_A, END);          /* <s> is not text: what follows it is the beginning */
     gives(x, "a a  ", SP_A, SP, SP, END); /* only the first one */
     end(x);
     holds(x, "a a  ");

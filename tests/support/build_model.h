@@ -68,7 +68,7 @@ struct toy_spec {
     double alibi;           /* attention.max_alibi_bias */
     double attn_scale, clamp, attn_cap, softcap;
     double embd_scale, residual_scale, logit_scale;
-    /* Mixtures; 0: none. Widths 0: n_ff, no shared expert. dense: layers that are no mixtures, a
+    /* Mixtures; 0: none. Widths 0: n_ff, no shared expert. dense: layers that are not mixtures, a
      * bit each. */
     int n_expert, n_expert_used, n_ff_expert, n_ff_shared, dense;
     enum toy_choice expert_norm;

@@ -1,6 +1,6 @@
 /* Tests: the zoo and its subjects. See toy_zoo.h.
  *
- * Every architecture, every dialect, sizes that are no multiple of any vector width, grouped heads,
+ * Every architecture, every dialect, sizes that are not multiples of any vector width, grouped heads,
  * and the corners: no layers, the smallest sizes there are. n_ctx 80 leaves room for a chunk of 64
  * and something after it; windows are shorter than that, and shorter, as long as, and longer than a
  * panel of 16 keys. */
@@ -277,7 +277,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
     [ZOO_OLMOE] = {.label = "olmoe, 8 of 16 experts", .arch = "olmoe",
      TOY_SIZES(2, 24, 4, 16, 80, 65), .n_expert = 16, .n_expert_used = 8},
     [ZOO_QWEN2MOE] = {
-     .label = "qwen2moe, 2 of 6 experts and a shared one, the second layer is no mixture",
+     .label = "qwen2moe, 2 of 6 experts and a shared one, the second layer is not a mixture",
      .arch = "qwen2moe", TOY_SIZES(3, 24, 4, 50, 80, 65), .n_head_kv = 2, .n_expert = 6,
      .n_expert_used = 2, .n_ff_expert = 17, .n_ff_shared = 66, .dense = 2},
     [ZOO_QWEN3MOE] = {.label = "qwen3moe, 3 of 7 experts", .arch = "qwen3moe", .tied = 1,

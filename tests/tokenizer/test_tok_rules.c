@@ -175,7 +175,7 @@ TEST(gpt2)
         "a| \xE2\x80\x8B|b",
         "a| \xEF\xBB\xBF|b",
         "a| \xE1\xA0\x8E|b",
-        /* a combining mark is no letter; digits of any script are numbers */
+        /* a combining mark is not a letter; digits of any script are numbers */
         "e|\xCC\x81|x",
         "\xD9\xA1\xD9\xA2\x33|a",
         /* ill-formed bytes are neither letters, numbers nor space, and stay */

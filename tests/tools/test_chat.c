@@ -23,7 +23,7 @@ static void open_chat_model(struct tok_file *f, struct engine *e, const char *te
         tok_file_bool(f, "tokenizer.ggml.add_space_prefix", 0);
     } else {
         tok_file_alphabet(f);
-        tok_file_token(f, "zz", 1, 0); /* so that it is no vocabulary of characters */
+        tok_file_token(f, "zz", 1, 0); /* so that it is not a vocabulary of characters */
     }
     for (size_t i = 0; tokens[i]; i++)
         tok_file_token(f, tokens[i], 3, 0);

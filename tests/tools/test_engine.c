@@ -22,7 +22,7 @@ static void open_engine(struct engine *e, mgpt_model *model, int32_t n_ctx, int 
 
 /* ---- --check-finite ---- */
 
-/* Windows, caps, gates, quantised weights: what hides keys is no infinity, and looking changes no
+/* Windows, caps, gates, quantised weights: what hides keys is not infinity, and looking changes no
  * bit. */
 static void check_clean(const struct subject *s)
 {

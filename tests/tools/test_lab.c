@@ -69,7 +69,7 @@ TEST(fmaf_midpoints)
         double twice = (double)(a * by) * (double)ldexpf(b, shift) + (double)ldexpf(c, shift);
         n_wrong += (float)twice != fmaf(a * by, ldexpf(b, shift), ldexpf(c, shift));
     }
-    assert_true(n_wrong > 1000); /* else these are no hard cases */
+    assert_true(n_wrong > 1000); /* else these are not hard cases */
 }
 
 TEST(fmaf_random)

@@ -26,7 +26,7 @@ static int check_rows(const char *name, const struct matrix *w, size_t n, mgpt_e
     if (w->rows == n)
         return MGPT_OK;
     return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                   "%s is %zu x %zu: expected %zu rows, as many as X has columns", name, w->rows,
+                   "%s is %zu x %zu: expected %zu rows, one for each column of X", name, w->rows,
                    w->cols, n);
 }
 

@@ -38,7 +38,7 @@ static const char notes[] =
     "  mgpt attend identity --causal --tau 0.1\n"
     "  mgpt attend identity --wq dim:1 --wk flip\n"
     "  mgpt attend -x x.txt --wq wq.npy --heads 2 --json\n\n"
-    "exit codes: 0 ok, 2 usage or sizes that do not fit, 3 a file that is no matrix, 4 out of "
+    "exit codes: 0 ok, 2 usage or sizes that do not fit, 3 a file that is not a matrix, 4 out of "
     "memory,\n"
     "5 input/output\n";
 

@@ -33,7 +33,7 @@ static int truthy(const json_t *o, const char *key)
     return json_is_true(v) || json_integer_value(v) > 0;
 }
 
-/* Median of samples_ts, or avg_ts; 0 when there is neither or it is no speed. */
+/* Median of samples_ts, or avg_ts; 0 when there is neither or it is not a speed. */
 static double rate_of(const json_t *o)
 {
     const json_t *list = json_object_get(o, "samples_ts");

@@ -23,8 +23,8 @@ int adapter_spec_read(const char *text, struct adapter_spec *spec, mgpt_error *e
     if (cli_set_number(&row, colon + 1))
         return MGPT_OK;
     err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-            "--lora %.200s: there is no such file, and '%.20s' is no scale from -1e6 to 1e6", text,
-            colon + 1);
+            "--lora %.200s: there is no such file, and '%.20s' is not a scale from -1e6 to 1e6",
+            text, colon + 1);
     free(spec->path);
     spec->path = NULL;
     return MGPT_EARG;

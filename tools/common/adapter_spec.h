@@ -10,7 +10,7 @@ struct adapter_spec {
 };
 
 /* What follows the last colon is the scale (1 without one), unless a file of the whole name exists.
- * On failure path is NULL. Errors: MGPT_EARG for a scale that is no finite number. */
+ * On failure path is NULL. Errors: MGPT_EARG for a scale that is not a finite number. */
 int adapter_spec_read(const char *text, struct adapter_spec *spec, mgpt_error *err);
 
 #endif

@@ -182,7 +182,7 @@ static void print_ruler(const struct heat *h, FILE *to)
     fputc('\n', to);
 }
 
-/* One character of each column's label: enough to find one's place in a text. What is no plain
+/* One character of each column's label: enough to find one's place in a text. What is not a plain
  * letter or sign is '_'. */
 static void print_initials(const struct heat *h, FILE *to)
 {

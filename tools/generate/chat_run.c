@@ -73,7 +73,7 @@ static int answer(struct run *r, const char *text, size_t n_bytes)
 
 /* ---- where turns come from ------------------------------------------------------------------- */
 
-/* An empty line is no turn. */
+/* An empty line is not a turn. */
 static int answer_lines(struct run *r, const char *text, size_t n)
 {
     int code = EXIT_OK;

@@ -328,7 +328,7 @@ const float *lab_value(int lane, int point, int layer)
     return r ? r->rows : NULL;
 }
 
-/* A row of a point that is no attention. */
+/* A row of a point that is not attention. */
 static const float *module_row_of(int lane, int point, int layer, size_t pos)
 {
     const struct lab_record *r = record_find(lane, point, layer);

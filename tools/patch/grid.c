@@ -182,7 +182,7 @@ static int read_grid(const struct grid_request *r, const struct grid_point *poin
     return code == EXIT_OK ? read_positions(r, n_tokens, strcmp(g->name, "heads") == 0, g) : code;
 }
 
-/* 1: the word, n bytes, is no point but a part of --why. */
+/* 1: the word, n bytes, is not a point but a part of --why. */
 static int take_part(struct grid_request *r, const char *word, size_t n)
 {
     int tokens = n == strlen("tokens") && memcmp(word, "tokens", n) == 0;

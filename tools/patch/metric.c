@@ -52,7 +52,7 @@ static int metric_token(const struct engine *e, const char *text, size_t n, int3
     if (found == 1)
         return EXIT_OK;
     if (found < 0)
-        cli_note("--metric: '%.*s' is no token of the model", most, text);
+        cli_note("--metric: '%.*s' is not a token of the model", most, text);
     else
         cli_note("--metric: '%.*s' is %lld tokens, expected one", most, text, (long long)found);
     return EXIT_USAGE;

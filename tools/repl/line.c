@@ -209,7 +209,8 @@ int line_open(struct line_reader *reader, const char *history, line_complete_fn 
     if (!history)
         return MGPT_OK;
     int status = line_read_lines(history, err);
-    reader->history = status == MGPT_OK ? history : NULL; /* what is no history stays as it is */
+    reader->history =
+        status == MGPT_OK ? history : NULL; /* what is not a history file stays as it is */
     return status;
 }
 

@@ -180,7 +180,7 @@ static int read_something(struct repl_args *a, const struct arg_type *type)
     return read_end(a) && has_tokens(a);
 }
 
-/* A position of a token held; -1 is the last one, and so is no word when the type has brackets. */
+/* A position of a token held; -1 is the last one, and so is not a word when the type has brackets. */
 static int read_position(struct repl_args *a, const struct arg_type *type)
 {
     size_t n = mgpt_pos(a->repl->engine.session), *pos = field_of(a, type);

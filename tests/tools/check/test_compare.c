@@ -155,7 +155,7 @@ TEST(coarse_values_explain_small_differences)
     (void)state;
     struct compare_row row = compare_row(reference, &about, ours, 3, 2, &bounds);
     assert_true(row.max_abs == 0 && row.nmse == 0);
-    assert_true(isnan(row.reference_logprob)); /* "at most -3" is no number */
+    assert_true(isnan(row.reference_logprob)); /* "at most -3" is not a number */
     assert_true(row.kl < 1e-14);               /* of the two that it tells apart */
     about.slack = 0.03;
     row = compare_row(reference, &about, ours, 3, 2, &bounds);

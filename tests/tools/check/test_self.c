@@ -158,7 +158,7 @@ TEST(wrong_numbers)
     toy_free(o.m);
 }
 
-/* NaN on both sides is no agreement. */
+/* NaN on both sides is not agreement. */
 TEST(nan)
 {
     enum { N = 4 };

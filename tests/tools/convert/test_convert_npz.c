@@ -4,7 +4,7 @@
 #include "support/ref_file.h"
 
 struct entry {
-    const char *name, *descr, *shape; /* descr NULL: bytes that are no array */
+    const char *name, *descr, *shape; /* descr NULL: bytes that are not arrays */
     const void *data;
     size_t n;
 };
@@ -169,7 +169,7 @@ TEST_ON_FILE(texts)
     ckpt_free(&c);
     read_bigram(&c, *state, one_head,
                 (struct entry){"activation.npy", "<U1", "(1,)", LITERAL("x\0\0\0")}, NULL);
-    assert_string_equal(c.hp.activation, "relu"); /* a list is no name */
+    assert_string_equal(c.hp.activation, "relu"); /* a list is not a name */
     ckpt_free(&c);
 }
 

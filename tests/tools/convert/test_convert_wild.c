@@ -14,7 +14,7 @@
     {                                                                                              \
         .given = OPT_HEADS, .n_head = 4                                                            \
     }
-/* What a fork has that is no published program's. */
+/* What a fork has that no published program has. */
 #define FORK OPT_ACTIVATION | OPT_EPS
 #define ROTATES(how)                                                                               \
     {                                                                                              \

@@ -229,7 +229,7 @@ TEST(long_tokens)
     }
 }
 
-/* Braces that are no counts are read once each, not to the end of the pattern. */
+/* Braces that are not counts are read once each, not to the end of the pattern. */
 TEST(long_patterns)
 {
     struct directory d = {.n = 0};

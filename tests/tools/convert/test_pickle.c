@@ -161,7 +161,8 @@ TEST(objects)
         pickle_free(&p);
     }
     struct pickle p = good(P2("c__main__\nValue\n)\x81NN}U\004dataK\x05s\207b."));
-    assert_int_equal(pickle_get(&p, p.root, "data"), 0); /* three parts are no state of Python's */
+    assert_int_equal(pickle_get(&p, p.root, "data"),
+                     0); /* three parts are not a state of Python's */
     pickle_free(&p);
     p = good(P2("ctorch\ndevice\nU\003cpu\x85R."));
     assert_true(pickle_is_call(&p, p.root, "torch", "device"));
@@ -221,7 +222,7 @@ TEST(numpy)
     pickle_free(&p);
     p = good(P3("cnumpy.core.multiarray\nscalar\n" DTYPE("f4") "C\x01\xfe\x86R."));
     double v;
-    assert_false(pickle_real(&p, p.root, &v)); /* one byte is no float32 */
+    assert_false(pickle_real(&p, p.root, &v)); /* one byte is not a float32 */
     pickle_free(&p);
 
     struct checkpoint c;

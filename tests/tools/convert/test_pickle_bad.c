@@ -105,7 +105,7 @@ TEST(malicious)
     refused(P2("cos\nsystem\n0N."), "global os.system"); /* not even called */
 }
 
-/* A whole model is no state_dict: only there does this help. */
+/* A whole model is not a state_dict: only there does this help. */
 TEST(advice)
 {
     static const char advice[] = "; save model.state_dict(), not the model";
@@ -174,9 +174,9 @@ TEST(malformed)
     const struct refusal rows[] = {
         {BYTES("\x80\x01N."), "protocol 1, expected 2 to 5"},
         {BYTES("\x80\x06N."), "protocol 6"},
-        {P2("."), "other than one value"},
-        {P2("NN."), "other than one value"},
-        {P2("(N."), "other than one value"},
+        {P2("."), "exactly one value"},
+        {P2("NN."), "exactly one value"},
+        {P2("(N."), "exactly one value"},
         {P2("t."), "no mark"},
         {P2("}(Nu."), "key without a value"},
         {P2("]K\x01K\x02s."), "not a dict"},

@@ -190,7 +190,7 @@ TEST(storages_of_old_files)
 
 /* ---- notes ------------------------------------------------------------------------------------ */
 
-/* What is no tensor is noted, but not without end. */
+/* What is not a tensor is noted, but not without end. */
 TEST(many_notes)
 {
     struct pickle p = good(P2("}(X\4\0\0\0noneNX\4\0\0\0alsoK\1u."));

@@ -3,7 +3,7 @@
  *
  * A reference may hold log-probabilities instead of logits, of all tokens or of some, and may hold
  * them coarsely (struct ref_row). Then our log-probabilities are compared, and what the coarseness
- * explains is no difference.
+ * explains is not a difference.
  */
 #ifndef MGPT_COMPARE_H
 #define MGPT_COMPARE_H

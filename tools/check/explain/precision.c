@@ -1,4 +1,4 @@
-/* Differences that are no bug: the reference ran in a shorter type. See explain_impl.h.
+/* Differences that are not bugs: the reference ran in a shorter type. See explain_impl.h.
  *
  * A pass in float64 whose values and weights are rounded to that type at every point says how large
  * its noise is. The difference is of that kind if it is as large, at every position, and points in

@@ -283,7 +283,7 @@ static int name_token(struct reference *ref, struct ref_item *item, const json_t
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                    "token %zu: its text is %s of the model: ask the server for ids, or give all "
                    "tokens with --ids",
-                   arr_len(item->ids), id == SEVERAL ? "that of several tokens" : "no token");
+                   arr_len(item->ids), id == SEVERAL ? "that of several tokens" : "not a token");
 }
 
 /* Appends the entries to the rows, and the tokens they are about unless these are known. */

@@ -92,7 +92,7 @@ static int add_dict(struct torch_reference *t, pickle_id dict, mgpt_error *err)
     return status;
 }
 
-/* A value that is no tensor: a dict, or an object whose state is one. */
+/* A value that is not a tensor: a dict, or an object whose state is one. */
 static int add_fields(struct torch_reference *t, pickle_id id, mgpt_error *err)
 {
     const struct pickle_node *n = pickle_at(&t->file.pickle, id);

@@ -118,7 +118,7 @@ static int op_stop(struct pickle_machine *m, int arg)
 {
     (void)arg;
     if (arr_len(m->stack) != 1 || arr_len(m->marks))
-        return pickle_bad(m, "it ends with other than one value");
+        return pickle_bad(m, "it does not end with exactly one value");
     m->p->root = m->stack[0];
     m->stopped = 1;
     return MGPT_OK;

@@ -69,7 +69,7 @@ static int safetensors_read_shape(const struct st_entry *e, struct st_tensor *t)
     return MGPT_OK;
 }
 
-/* The bytes that dtype and shape imply; 0 when they overflow or are no whole number. */
+/* The bytes that dtype and shape imply; 0 when they overflow or are not a whole number. */
 static int safetensors_size_of(const struct st_tensor *t, unsigned bits, uint64_t *bytes)
 {
     uint64_t n = 1;

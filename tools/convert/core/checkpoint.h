@@ -147,7 +147,7 @@ struct ckpt_vocab {
     struct gguf_str prefix, suffix; /* n 0: no key */
     int word_chars;                 /* model "mgpt-wordpiece"; -1: no key */
     int byte_fallback, fuse_unknown, drops_space;
-    int drops_unknown; /* model "gpt2": bytes that are no token vanish */
+    int drops_unknown; /* model "gpt2": bytes that are not tokens vanish */
 };
 
 /* ---- the whole ------------------------------------------------------------------------------- */

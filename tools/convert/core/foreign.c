@@ -1,4 +1,4 @@
-/* Files that are no checkpoint that mgpt reads, by name: what a file is helps more than its bytes.
+/* Files that are not checkpoints that mgpt reads, by name: what a file is helps more than its bytes.
  * See readers.h. */
 #include "base/error.h"
 #include "convert/core/readers.h"

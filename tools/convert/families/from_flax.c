@@ -58,16 +58,16 @@ static int flax_parse(struct flax *f, const struct msgpack_value *v, struct stat
     for (uint32_t i = 0; i < t->n_dims; i++) {
         next = msgpack_next(&c);
         if (next.kind != MSGPACK_UINT)
-            return flax_refuse(f, "a dimension is no number", err);
+            return flax_refuse(f, "a dimension is not a number", err);
         t->shape[i] = next.n;
     }
     next = msgpack_next(&c);
     if (next.kind != MSGPACK_TEXT)
-        return flax_refuse(f, "its dtype is no text", err);
+        return flax_refuse(f, "its dtype is not text", err);
     t->type = flax_type(&next);
     next = msgpack_next(&c);
     if (next.kind != MSGPACK_BYTES || cursor_left(&c) > 0)
-        return flax_refuse(f, "its values are no bytes", err);
+        return flax_refuse(f, "its values are not bytes", err);
     t->bytes = (struct span){next.data, (size_t)next.n};
     state_contiguous(t);
     return MGPT_OK;

@@ -91,7 +91,7 @@ int hf_size(const json_t *object, const char *key, int64_t absent, uint32_t *to,
     if (!json_is_numeric(v) || floor(x) != x)
         return hf_refuse(key, "expected a whole number", err);
     if (!(x >= 0 && x <= INT32_MAX))
-        return ckpt_refuse(err, "config.json: %.60s: the number is not one of 0 to %d", key,
+        return ckpt_refuse(err, "config.json: %.60s: expected a number from 0 to %d", key,
                            INT32_MAX);
     *to = (uint32_t)x;
     return MGPT_OK;

@@ -252,7 +252,7 @@ static int bigcode(struct hf_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* How long texts may be is no number of the model. */
+/* The length that texts may have is not a number of the model. */
 static int bloom(struct hf_model *m, mgpt_error *err)
 {
     return hf_must_be_off(m->cfg.text, "apply_residual_connection_post_layernorm", err);

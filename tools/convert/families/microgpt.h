@@ -88,7 +88,7 @@ struct mg_parts {
     struct gguf_str *entries;
     struct mg_facts facts;
     uint64_t room;  /* values that lists and arrays of the file may still have */
-    int first_wins; /* a fact that is stated twice, differently, is no error: the first counts */
+    int first_wins; /* a fact that is stated twice, differently, is not an error: the first counts */
     mgpt_error *err;
 };
 

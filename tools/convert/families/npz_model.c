@@ -129,7 +129,7 @@ static int is_fact(const struct npz *z, const struct npz_entry *e)
            strchr("fiub", e->npy.kind) != NULL;
 }
 
-/* What the next entry is; entries that are no arrays are noted. */
+/* What the next entry is; entries that are not arrays are noted. */
 static int load_entry(struct npz *z, zip_uint64_t index, struct mg_parts *m)
 {
     struct npz_entry *e = &z->entries[z->n_entries];

@@ -66,9 +66,10 @@ int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgp
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t hd = hp->n_embd / hp->n_head;
     if (hd % 2 || k_rows == 0 || k_rows % hd || hp->n_head % (k_rows / hd))
-        return ckpt_refuse(
-            err, "%s has %llu rows, which are no heads of width %llu that divide %u heads", name,
-            (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
+        return ckpt_refuse(err,
+                           "%s: %llu rows do not form KV heads of width %llu; their number must "
+                           "divide %u query heads",
+                           name, (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
     int64_t stated = torch_size(m, MG_KV_HEADS, -1);
     if (stated >= 0 && (uint64_t)stated != k_rows / hd)
         return stated_otherwise(m, MG_KV_HEADS, stated, k_rows / hd, err);

@@ -91,7 +91,7 @@ float torch_eps(struct torch_model *m, double usual);
 /* Whether both names stand for the same bytes: a tied head. */
 int torch_same(const struct torch_model *m, const char *a, const char *b);
 
-/* A JSON file next to the input, or NULL: absent. Negative: it cannot be read, or is no object. */
+/* A JSON file next to the input, or NULL: absent. Negative: it cannot be read, or is not an object. */
 int torch_json(const struct torch_model *m, const char *const *candidates, size_t n, json_t **root,
                const char **name, mgpt_error *err);
 

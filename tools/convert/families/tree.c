@@ -40,7 +40,7 @@ void tree_key(const struct tree_iter *i, char buf[TREE_MAX_NAME])
 {
     struct gguf_str key = i->key;
     if (!key.p || memchr(key.p, 0, key.n))
-        key = (struct gguf_str){"(a key that is no name)", 23};
+        key = (struct gguf_str){"(a key that is not a name)", 23};
     size_t n = key.n < TREE_MAX_NAME ? key.n : TREE_MAX_NAME - 1;
     memcpy(buf, key.p, n);
     buf[n] = 0;

@@ -44,7 +44,7 @@ struct tree {
  * dict, in the order of the file. */
 struct tree_iter {
     struct tree of, value;
-    struct gguf_str key; /* of a dict's member; p NULL: the key is no text */
+    struct gguf_str key; /* of a dict's member; p NULL: the key is not text */
     int64_t id;          /* the key as a whole number, also from its digits; -1: it is none */
     size_t n;            /* members so far */
     void *json;
@@ -88,7 +88,7 @@ static inline int tree_same(struct tree a, struct tree b)
     return a.file == b.file && a.at == b.at;
 }
 
-/* The member's key, NUL-terminated and clipped, or words for one that is no text. */
+/* The member's key, NUL-terminated and clipped, or words for one that is not text. */
 void tree_key(const struct tree_iter *i, char buf[TREE_MAX_NAME]);
 
 /* ---- microgpt in a tree ---------------------------------------------------------------------- */

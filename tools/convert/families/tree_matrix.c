@@ -29,7 +29,7 @@ static float *reserve(struct mg_parts *m, const char *name, uint64_t rows, uint6
     return values;
 }
 
-/* The numbers of a list; row: its number in the matrix, -1: it is no row. */
+/* The numbers of a list; row: its number in the matrix, -1: it is not a row. */
 static int gather(struct mg_parts *m, const char *name, struct tree list, int64_t row, float *out)
 {
     struct tree_iter i = tree_items(list);

@@ -110,7 +110,7 @@ static int is_text(const struct hf_tok *t, int32_t id)
     return is_piece;
 }
 
-/* Notes ids in config.json that are no token, or are text: they may belong to another tokenizer. */
+/* Notes ids in config.json that are not tokens, or are text: they may belong to another tokenizer. */
 static void note_ids(const struct hf_tok *t, const char *file, const json_t *config)
 {
     static const char *const keys[] = {"bos_token_id", "eos_token_id"};
@@ -266,7 +266,7 @@ static void note_vocabulary(const struct hf_tok *t)
         ckpt_note(t->c,
                   t->words ? "there is no unknown token: texts with unknown words are refused, as "
                              "with %.60s"
-                           : "characters that are no token vanish from texts, as in %.60s",
+                           : "characters that are not tokens vanish from texts, as in %.60s",
                   t->file);
 }
 

@@ -21,7 +21,7 @@ struct hf_tok {
     int unigram;              /* and not BPE */
     int words;                /* WordPiece or WordLevel, with steps; and not BPE */
     enum vocab_scores scores; /* what is written of slots' scores */
-    int bytes;                /* a character that is no token becomes tokens <0xHH> */
+    int bytes;                /* a character that is not a token becomes tokens <0xHH> */
     const char *first; /* special token that the post-processor adds before texts, NULL: none */
     const char *last;  /* ... and after them */
     int has_post;      /* there is a post-processor, even if it adds nothing */

@@ -242,7 +242,7 @@ int tiktoken_read(struct checkpoint *c, const struct tiktoken *t, uint64_t n_row
 
 /* ---- .tiktoken files ------------------------------------------------------------------------- */
 
-/* Decodes n characters, padding included, in place; -1 when they are no base64. */
+/* Decodes n characters, padding included, in place; -1 when they are not base64. */
 static int64_t tiktoken_decode(char *p, size_t n)
 {
     size_t out = 0;

@@ -1,7 +1,7 @@
 /* Character vocabularies: microgpt's and nanoGPT's, for GGUF.
  *
  * Each character is stored in GPT-2's byte alphabet with the merges that build it from its bytes,
- * so that every GGUF reader can use the file. A token that is no character (BOS) is a control
+ * so that every GGUF reader can use the file. A token that is not a character (BOS) is a control
  * token.
  */
 #ifndef MGPT_VOCAB_CHARS_H

@@ -374,7 +374,7 @@ const Engine = (() => {
             if (rows.length === 0 || rows.some(r => r.length !== rows[0].length || r.length === 0))
                 throw new Error(`${name}: expected rows of one length`);
             if (name !== 'X' && rows.length !== X[0].length)
-                throw new Error(`${name}: expected ${X[0].length} rows, as many as X has columns`);
+                throw new Error(`${name}: expected ${X[0].length} rows, one for each column of X`);
             return Float32Array.from(rows.flatMap(r => Array.from(r)));
         });
         if (WQ[0].length !== WK[0].length)

@@ -141,7 +141,7 @@ const HomeCell = (() => {
         e.say = `Head ${head} mixes the values: each earlier token’s number, times the attention that it gets.`;
     }
 
-    // ---- what is no product ----
+    // ---- what is not a product ----
 
     function normed(e) {
         const layer = e.layer, half = e.part === 'h2' && HomeData.hook(layer, 'hook_resid_mid'), id = idOf(layer, half ? 'mid' : 'x');
