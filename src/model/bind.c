@@ -396,6 +396,8 @@ static int bind_all(mgpt_model *m, uint8_t *used, mgpt_error *err)
             m->shape.n_ff_most = m->layers[i].up.n_out;
     }
     if (status == MGPT_OK)
+        status = bind_mix_in(m, used, err);
+    if (status == MGPT_OK)
         status = check_qkv(m, err);
     if (status == MGPT_OK)
         status = check_final_norm(m, err);

@@ -44,6 +44,8 @@ struct layer {
     const struct rope *rope;           /* NULL: no rotation */
     size_t window;                     /* most keys a query sees, its own included; 0: all */
     float x_scale, x0_scale;           /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
+    const struct gguf_tensor *value_embd; /* [V][n_kv] or NULL: added to the values of tokens, */
+    struct linear value_gate; /* times value_gate_scale sigmoid of this product, one per KV head */
 };
 
 /* Rotary frequencies: radians per position for each of n_rot / 2 pairs. A model has at most two. */
@@ -93,7 +95,11 @@ struct mgpt_model {
                                   (arch.h); NULL: as stored */
     size_t n_cs;   /* floats of a row of scratch.cs */
     size_t window, full_every; /* sliding window, and which layers have none (arch.h) */
-    int mixes_x0;              /* 1: layers have x_scale and x0_scale, so a session stores x0 */
+    struct linear smear_gate;  /* of the embedding of the token before; absent: not added */
+    float smear_scale, value_gate_scale;
+    size_t n_value_embd; /* layers that have one */
+    float backout;       /* of x after layer n_layer / 2, subtracted after the last; 0: none */
+    int mixes_x0;        /* 1: layers have x_scale and x0_scale, so a session stores x0 */
     const struct gguf_tensor *token_embd, *position_embd; /* position_embd may be NULL */
     struct norm embd_norm, final_norm;
     struct linear head;
@@ -128,6 +134,10 @@ int model_experts(mgpt_model *m, mgpt_error *err);
 
 /* Assigns the tensors of layer i to l if it is a mixture; marks them in `used`. mixture.c. */
 int bind_experts(mgpt_model *m, size_t i, uint8_t *used, mgpt_error *err);
+
+/* Assigns the tensors of smear, value embeddings and backout; marks them in `used`.
+ * bind_mix_in.c. */
+int bind_mix_in(mgpt_model *m, uint8_t *used, mgpt_error *err);
 
 /* Bytes of packed weights that one token reads: of experts, those of n_expert_used. mixture.c. */
 uint64_t model_token_bytes(const mgpt_model *m);

@@ -68,6 +68,9 @@ VEC_INLINE size_t step_qkv_width(const struct fused_widths w)
 #define drop_rows(p) (void)0
 #define qk_norm_rope(p, l) (void)0
 #define add_experts(p, l, h) (void)0
+#define smear(p, x) (void)0
+#define add_token_values(p, l, h) (void)0
+#define back_out(p) (void)0
 #define post_norm(p, norm, y) (void)0
 #define scale_and_cap(p) (void)0
 #define add(p, x, y) step_add(x, y)
@@ -218,6 +221,9 @@ VEC_INLINE mat logit_rows(pass *p)
 #undef drop_rows
 #undef qk_norm_rope
 #undef add_experts
+#undef smear
+#undef add_token_values
+#undef back_out
 #undef post_norm
 #undef scale_and_cap
 #undef add

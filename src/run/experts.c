@@ -64,7 +64,7 @@ void experts_free(struct expert_scratch *s)
 
 /* ---- weights ---- */
 
-static void sigmoid_row(const struct kernels *kernels, float *x, size_t n)
+void sigmoid_row(const struct kernels *kernels, float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         float two[2] = {x[i], 0};

@@ -239,6 +239,7 @@ static struct segment next_segment(const mgpt_run *run, const struct feed_progre
     seg.n_last = seg.points & LATE_POINTS ? n : seg.n_out;
     if (run->resid) {
         seg.begin = (size_t)run->layer + 1;
+        seg.from = s->model->backout != 0 ? 0 : seg.begin;
         seg.resid = run->resid + at->done * s->model->shape.n_embd;
     }
     if (run->layer > 0)

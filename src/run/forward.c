@@ -31,7 +31,7 @@ static void set_rows(pass *p, size_t n)
 void join_rows(pass *p)
 {
     size_t i = 0, n = 0, E = p->x.cols;
-    for (; i < p->n_all && p->segments[i].begin <= p->il + 1; i++) {
+    for (; i < p->n_all && p->segments[i].from <= p->il + 1; i++) {
         const struct segment *seg = &p->segments[i];
         n += seg->n;
         if (seg->begin == p->il + 1)
@@ -56,6 +56,8 @@ void drop_rows(pass *p)
     for (size_t i = 0; i < p->n_segments; i++) {
         struct segment *seg = &p->segments[i];
         keep_last(p->x, n, seg);
+        if (p->model->backout != 0 && p->il > p->n_layer / 2)
+            keep_last((mat){p->s->middle, p->n, p->x.cols}, n, seg);
         keep_last(p->q, n, seg);
         seg->pos += seg->n - seg->n_last;
         seg->row = n;

@@ -32,6 +32,16 @@ mat norm(pass *p, mat y, const struct norm *norm, mat x);
 /* y = residual_scale norm(y): what a branch adds to the residual. */
 void post_norm(pass *p, const struct norm *norm, mat y);
 
+/* x += smear_scale sigmoid(smear_gate x) x of the token before, if the model has that. mix_in.c. */
+void smear(pass *p, mat x);
+
+/* p->v += the value embeddings of the rows' tokens times their gates, if the layer has them; gates
+ * read h. mix_in.c. */
+void add_token_values(pass *p, const struct layer *l, mat h);
+
+/* After the middle layer: keeps x. After the last: subtracts backout times it. mix_in.c. */
+void back_out(pass *p);
+
 /* x = l->x_scale x + l->x0_scale x0 in models with such factors. x0 is x before the first layer. */
 void mix_in_x0(pass *p, const struct layer *l);
 
@@ -87,6 +97,9 @@ void mlp_up(pass *p, const struct layer *l, mat h);
  *     m = g m + sum of w_e expert_e(h)    over the experts e whose weight w_e is not 0
  * Taps MGPT_ROUTER_SCORES, MGPT_EXPERT_WEIGHTS. experts.c. */
 void add_experts(pass *p, const struct layer *l, mat h);
+
+/* x = sigmoid(x), n values. experts.c. */
+void sigmoid_row(const struct kernels *kernels, float *x, size_t n);
 
 /* x += y, unless y is {NULL}. */
 void add_rows(pass *p, mat x, mat y);

@@ -22,7 +22,11 @@ static const uint64_t ONE_THREAD_BELOW = (uint64_t)1 << 20; /* weight bytes: the
 static size_t bytes_per_row(const mgpt_model *m)
 {
     const struct model_shape *d = &m->shape;
-    size_t floats = (m->mixes_x0 ? 4 : 3) * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff_most;
+    size_t wide = m->mixes_x0 ? 4 : 3;
+    wide = m->backout != 0 ? wide + 1 : wide;
+    size_t floats = wide * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff_most;
+    if (m->n_value_embd)
+        floats += d->n_kv + d->n_head_kv;
     if (d->n_expert)
         floats += 3 * d->n_embd + 2 * d->n_ff_expert + 2 * d->n_expert;
     return floats * sizeof(float) + m->x_bytes;
@@ -69,6 +73,8 @@ static int scratch_init(struct scratch *s, const mgpt_session *session, mgpt_err
                 {&s->gate, d->n_ff_most},
                 {&s->up, d->n_ff_most},
                 {&s->x0, m->mixes_x0 ? d->n_embd : 0},
+                {&s->values, m->n_value_embd ? d->n_kv + d->n_head_kv : 0},
+                {&s->middle, m->backout != 0 ? d->n_embd : 0},
                 {&s->m, d->n_expert ? d->n_embd : 0}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (!(*rows[i].to = mem_new(n * rows[i].width, sizeof(float))))
@@ -96,6 +102,8 @@ static void scratch_free(struct scratch *s)
     free(s->h);
     free(s->a);
     free(s->x0);
+    free(s->values);
+    free(s->middle);
     free(s->m);
     free(s->q);
     free(s->k);

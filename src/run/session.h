@@ -24,8 +24,11 @@ struct tap {
 /* Row buffers of a pass, allocated once for n_chunk rows. */
 struct scratch {
     float *x, *h, *a, *q, *k, *v, *o, *gate, *up; /* [n_chunk][E E E n_q n_kv n_kv n_q F F] */
-    float *m;         /* [n_chunk][E] the MLP's output, if it is not in h: in mixtures of experts */
-    float *x0;        /* [n_chunk][E] x before the first layer, if the model mixes it in (ops.h) */
+    float *m;  /* [n_chunk][E] the MLP's output, if it is not in h: in mixtures of experts */
+    float *x0; /* [n_chunk][E] x before the first layer, if the model mixes it in (ops.h) */
+    float
+        *values; /* [n_chunk][n_kv + n_head_kv] value embeddings and gates, if the model has them */
+    float *middle;    /* [n_chunk][E] x after layer n_layer / 2, if the model subtracts it */
     const float **cs; /* [n_chunk] each row's cos and sin of rope angles, in session.angles */
     uint8_t *qx;      /* [n_chunk][model's x_bytes] quantised input of integer products */
     uint8_t *work;    /* [n_threads][work_bytes] scratch of the matmul kernels and the fused step */
@@ -67,6 +70,7 @@ struct segment {
     size_t n_last; /* its rows that attention and MLP of the last layer compute: the last ones */
     int is_last;   /* 1: its last token is the session's last of this call */
     size_t begin;  /* 0: with the embedding; l + 1: in layer l with x = resid */
+    size_t from;   /* `begin`, or 0: computed before that, too, for backout */
     const float *resid; /* [n][E] */
     uint64_t points;    /* at which the session's tap is called for these rows */
 };
@@ -83,7 +87,7 @@ typedef struct pass {
     struct pool *pool;
     struct scratch *s;
     size_t n, n_out;
-    struct segment *segments;              /* in order of `begin` */
+    struct segment *segments;              /* in order of `begin` and of `from` */
     size_t n_segments, n_all;              /* those that have begun; all of them */
     mat x, h, q, k, v, o, a, f, m, logits; /* the page's matrices, in the scratch; see page.inc */
     size_t n_layer, il;                    /* il: the current layer */

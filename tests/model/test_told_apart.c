@@ -95,6 +95,16 @@ static void do_not_remove_the_mean(struct toy *m)
     copy_row(m)->layer_norm = 0;
 }
 
+static void smear_more(struct toy *m)
+{
+    toy_find(m, "smear_lambda")->values[0] *= 1.001f;
+}
+
+static void back_out_more(struct toy *m)
+{
+    toy_find(m, "backout_lambda")->values[0] *= 1.001f;
+}
+
 /* A number of the spec or the second value of a tensor is multiplied, or a function makes the
  * change. */
 #define NUMBER(field, by) offsetof(struct toy_spec, field), NULL, by, NULL
@@ -156,6 +166,12 @@ static const struct change {
     {"a bias of v", ZOO_QWEN2, TENSOR("blk.1.attn_v.bias", 1.001f)},
     {"rope before the norms of q and k", ZOO_HUNYUAN, BY(normalise_before_rope)},
     {"the norm before the MLP", ZOO_SEED_OSS, TENSOR("blk.0.post_attention_norm.weight", 1.01f)},
+    {"a smear gate", ZOO_NANOCHAT_SMEAR, TENSOR("smear_gate.weight", 1.01f)},
+    {"a value embedding", ZOO_NANOCHAT_SMEAR, TENSOR("blk.2.attn_value_embd.weight", 1.01f)},
+    {"a value gate", ZOO_NANOCHAT_VALUES, TENSOR("blk.1.attn_value_gate.weight", 1.01f)},
+    {"the scale of value gates", ZOO_NANOCHAT_VALUES, NUMBER(value_gate_scale, 1.001)},
+    {"smear of another scale", ZOO_NANOCHAT_SMEAR, BY(smear_more)},
+    {"more backout", ZOO_NANOCHAT_SMEAR, BY(back_out_more)},
 };
 
 static void make_change(struct toy *m, const struct change *c)

@@ -270,13 +270,19 @@ static void put_rarities(struct toy *m)
     const struct {
         const char *key;
         double value;
-    } numbers[] = {
-        {"rope.freq_base_swa", s->window_base},     {"rope.scaling.factor", s->rope_factor},
-        {"rope.scaling.attn_factor", s->rope_attn}, {"attention.max_alibi_bias", s->alibi},
-        {"attention.scale", s->attn_scale},         {"embedding_scale", s->embd_scale},
-        {"residual_scale", s->residual_scale},      {"logit_scale", s->logit_scale},
-        {"attn_logit_softcapping", s->attn_cap},    {"attention.clamp_kqv", s->clamp},
-        {"final_logit_softcapping", s->softcap},    {"expert_weights_scale", s->expert_scale}};
+    } numbers[] = {{"rope.freq_base_swa", s->window_base},
+                   {"rope.scaling.factor", s->rope_factor},
+                   {"rope.scaling.attn_factor", s->rope_attn},
+                   {"attention.max_alibi_bias", s->alibi},
+                   {"attention.scale", s->attn_scale},
+                   {"embedding_scale", s->embd_scale},
+                   {"residual_scale", s->residual_scale},
+                   {"logit_scale", s->logit_scale},
+                   {"attn_logit_softcapping", s->attn_cap},
+                   {"attention.clamp_kqv", s->clamp},
+                   {"attention.value_gate_scale", s->value_gate_scale},
+                   {"final_logit_softcapping", s->softcap},
+                   {"expert_weights_scale", s->expert_scale}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].value != 0)
             put_arch_f32(m, numbers[i].key, numbers[i].value);

@@ -74,7 +74,9 @@ struct toy_spec {
     enum toy_choice expert_norm;
     double expert_scale;
     int expert_sigmoid;
-    int lambdas;    /* resid_lambdas and x0_lambdas */
+    int lambdas;                         /* resid_lambdas and x0_lambdas */
+    int smear_gate, value_gate, backout; /* columns of the gates; 0: none. backout_lambda */
+    double value_gate_scale;
     int characters; /* 1: a character vocabulary of n_vocab - 1 characters, BOS last */
     enum toy_type type;
     uint32_t alignment; /* 0: no key, so 32 */

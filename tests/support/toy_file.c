@@ -236,6 +236,7 @@ static void read_numbers(struct toy_spec *s, const struct gguf *g)
     s->n_ff_shared = number(g, s->arch, "expert_shared_feed_forward_length", 0);
     s->attn_scale = real(g, s->arch, "attention.scale", 0);
     s->clamp = real(g, s->arch, "attention.clamp_kqv", 0);
+    s->value_gate_scale = real(g, s->arch, "attention.value_gate_scale", 0);
     s->softcap = real(g, s->arch, "final_logit_softcapping", 0);
     s->eps = real(g, s->arch,
                   s->row->layer_norm ? "attention.layer_norm_epsilon"

@@ -65,6 +65,21 @@ static int has(const struct toy *m, int layer, const char *stem)
     return toy_find(m, name) != NULL;
 }
 
+/* The columns of a matrix, or a tensor that is one number; 0: absent. */
+static size_t columns_of(const struct toy *m, int layer, const char *stem)
+{
+    char name[ORACLE_NAME];
+    oracle_name(name, layer, stem, ".weight");
+    const struct toy_tensor *t = toy_find(m, name);
+    return t ? (size_t)t->dims[0] : 0;
+}
+
+static double number_of(const struct toy *m, const char *name)
+{
+    const struct toy_tensor *t = toy_find(m, name);
+    return t ? (double)t->values[0] : 0;
+}
+
 /* Gains exist where the table of architectures says that there are norms, and nowhere else. */
 static void check_gains(const struct toy *m, int layer)
 {
@@ -164,6 +179,7 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
                                                                   : 1 / sqrt(s->head_dim),
                                  .keep = keep ? (double)keep->values[layer] : 1,
                                  .mix_in_x0 = mix ? (double)mix->values[layer] : 0,
+                                 .value_gate = columns_of(m, layer, "attn_value_gate"),
                                  .halves = row->place == PLACE_HALVES,
                                  .stored = is_stored(row),
                                  .attn_norm = row->norms != NORMS_AFTER,
@@ -214,6 +230,10 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
                                 .attn_cap = (double)(float)s->attn_cap,
                                 .alibi = or_else(s->alibi, s->row->alibi),
                                 .clamp = (double)(float)s->clamp,
+                                .value_gate_scale = (double)(float)s->value_gate_scale,
+                                .smear_scale = number_of(m, "smear_lambda"),
+                                .smear_gate = columns_of(m, -1, "smear_gate"),
+                                .backout = number_of(m, "backout_lambda"),
                                 .softcap = (double)(float)s->softcap,
                                 .layer_norm = s->row->layer_norm,
                                 .embd_norm = is_chosen(s->embedding_norm, s->row->embd_norm),

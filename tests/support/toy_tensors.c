@@ -163,6 +163,17 @@ static void add_qk_norms(struct toy *m, int layer)
     toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head_kv), 0, 1.4, 0.3);
 }
 
+/* A row of values for each token, and a gate for each KV head. */
+static void add_value_embd(struct toy *m, int layer)
+{
+    const struct toy_spec *s = &m->spec;
+    char name[80];
+    snprintf(name, sizeof name, "blk.%d.attn_value_embd.weight", layer);
+    toy_add(m, name, s->type, s->n_head_kv * s->head_dim, s->n_vocab, 0, 0.7);
+    snprintf(name, sizeof name, "blk.%d.attn_value_gate.weight", layer);
+    toy_add(m, name, TOY_F32, s->value_gate, s->n_head_kv, 0, 1.4 / sqrt(s->value_gate));
+}
+
 /* The matrices of all experts in one tensor. */
 static void add_expert_matrices(struct toy *m, int layer, const char *role, int n_in, int n_out,
                                 double gain)
@@ -217,6 +228,8 @@ static void add_layer(struct toy *m, int layer)
     if (norms != NORMS_AFTER)
         add_layer_norm(m, layer, "attn_norm");
     add_qkv(m, layer);
+    if (s->value_gate && layer % 2 != s->n_layer % 2)
+        add_value_embd(m, layer);
     add_qk_norms(m, layer);
     add_linear(m, layer, "attn_output", s->n_head * s->head_dim, E, 1);
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)
@@ -259,4 +272,10 @@ void toy_add_tensors(struct toy *m)
         toy_add(m, "resid_lambdas", TOY_F32, s->n_layer, 0, 0.9, 0.2);
         toy_add(m, "x0_lambdas", TOY_F32, s->n_layer, 0, 0.3, 0.2);
     }
+    if (s->smear_gate) {
+        toy_add(m, "smear_gate.weight", TOY_F32, s->smear_gate, 1, 0, 1.4 / sqrt(s->smear_gate));
+        toy_add(m, "smear_lambda", TOY_F32, 1, 0, 0.9, 0.1);
+    }
+    if (s->backout)
+        toy_add(m, "backout_lambda", TOY_F32, 1, 0, 0.4, 0.1);
 }

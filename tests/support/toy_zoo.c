@@ -287,19 +287,21 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .embd_scale = 1.7, .residual_scale = 0.3, .attn_scale = 0.4, .logit_scale = 3, .tied = 1},
     [ZOO_QWEN3MOE_Q8_0] = {.label = "qwen3moe, Q8_0, 2 of 4 experts", .arch = "qwen3moe",
      TOY_SIZES(2, 32, 2, 64, 80, 65), .n_expert = 4, .n_expert_used = 2, .type = TOY_Q8_0},
-    [ZOO_NANOCHAT_2025] = {
-     .label = "nanochat of 2025", .arch = "nanochat", .n_layer = 2, .n_embd = 24, .n_head = 2,
-     .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .eps = 0x1p-23, .softcap = 15},
+    [ZOO_NANOCHAT_2025] = {.label = "nanochat of 2025", .arch = "nanochat",
+     TOY_SIZES(2, 24, 2, 96, 80, 65), .eps = 0x1p-23, .softcap = 15},
     [ZOO_NANOCHAT_2026] = {
      .label = "nanochat of 2026: windows, lambdas, q and k times 1.2", .arch = "nanochat",
-     .n_layer = 4, .n_embd = 20, .n_head = 2, .n_head_kv = 1, .n_ff = 80, .n_ctx = 80,
-     .n_vocab = 65, .rope_base = 100000, .eps = 0x1p-23, .softcap = 2,
-     .attn_scale = 1.44 / 3.1622776601683795, .windows = (const int32_t[]){6, 17, 32, 0},
-     .lambdas = 1},
-    [ZOO_NANOCHAT_ONE_KEY] = {
-     .label = "nanochat, a window of one key", .arch = "nanochat", .n_layer = 1, .n_embd = 12,
-     .n_head = 3, .n_ff = 15, .n_ctx = 80, .n_vocab = 27,
-     .windows = (const int32_t[]){1}},
+     TOY_SIZES(4, 20, 2, 80, 80, 65), .n_head_kv = 1, .rope_base = 100000, .eps = 0x1p-23,
+     .softcap = 2, .attn_scale = 1.44 / 3.1622776601683795,
+     .windows = (const int32_t[]){6, 17, 32, 0}, .lambdas = 1},
+    [ZOO_NANOCHAT_ONE_KEY] = {.label = "nanochat, a window of one key", .arch = "nanochat",
+     TOY_SIZES(1, 12, 3, 15, 80, 27), .backout = 1, .windows = (const int32_t[]){1}},
+    [ZOO_NANOCHAT_SMEAR] = {.label = "nanochat, smear, value embeddings, backout",
+     .arch = "nanochat", TOY_SIZES(5, 36, 6, 41, 80, 65), .n_head_kv = 2, .softcap = 15,
+     .windows = (const int32_t[]){9, 0, 9, 20, 0}, .lambdas = 1, .smear_gate = 24,
+     .value_gate = 12, .value_gate_scale = 3, .backout = 1},
+    [ZOO_NANOCHAT_VALUES] = {.label = "nanochat, value embeddings, BF16", .arch = "nanochat",
+     TOY_SIZES(2, 36, 3, 30, 80, 27), .value_gate = 32, .value_gate_scale = 2, .type = TOY_BF16},
     [ZOO_LLAMA_Q8_0] = {
      .label = "llama, Q8_0, tied", .arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 4,
      .n_head_kv = 2, .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .tied = 1, .type = TOY_Q8_0},
@@ -330,15 +332,13 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
     [ZOO_LLAMA_Q6_K] = {
      .label = "llama, Q6_K", .arch = "llama", .n_layer = 1, .n_embd = 256, .n_head = 8,
      .n_head_kv = 8, .head_dim = 16, .n_ff = 512, .n_ctx = 80, .n_vocab = 34, .type = TOY_Q6_K},
-    [ZOO_LLAMA_Q2_K] = {
-     .label = "llama, Q2_K", .arch = "llama", .n_layer = 2, .n_embd = 256, .n_head = 8,
-     .n_head_kv = 4, .n_ff = 256, .n_ctx = 80, .n_vocab = 34, .type = TOY_Q2_K},
+    [ZOO_LLAMA_Q2_K] = {.label = "llama, Q2_K", .arch = "llama", .n_head_kv = 4,
+     TOY_SIZES(2, 256, 8, 256, 80, 34), .type = TOY_Q2_K},
     [ZOO_QWEN3_IQ4_XS] = {
      .label = "qwen3, IQ4_XS", .arch = "qwen3", .n_layer = 1, .n_embd = 256, .n_head = 4,
      .n_head_kv = 2, .head_dim = 64, .n_ff = 512, .n_ctx = 80, .n_vocab = 34, .type = TOY_IQ4_XS},
-    [ZOO_LLAMA_NVFP4] = {
-     .label = "llama, NVFP4", .arch = "llama", .n_layer = 2, .n_embd = 64, .n_head = 4,
-     .n_head_kv = 2, .n_ff = 128, .n_ctx = 80, .n_vocab = 34, .type = TOY_NVFP4},
+    [ZOO_LLAMA_NVFP4] = {.label = "llama, NVFP4", .arch = "llama", .n_head_kv = 2,
+     TOY_SIZES(2, 64, 4, 128, 80, 34), .type = TOY_NVFP4},
 };
 /* clang-format on */
 

@@ -22,6 +22,7 @@ struct dla_work {
     double *sums;         /* [n_embd] of the heads and the bias of a layer */
     double *parts;        /* [n_embd][n_head] what each head adds to each number of the residual */
     double *keep, *blend; /* [n_layer] */
+    double backout;       /* of x after layer n_layer / 2, subtracted after the last */
     float *row, *vector, *gain; /* [widest row], [n_embd] */
 };
 
@@ -190,8 +191,8 @@ static int attribute_layer(const struct dla_work *w, size_t layer, double factor
     return MGPT_OK;
 }
 
-/* Without blending keep is 1 and blend is 0. */
-static int read_blending(const struct dla_work *w)
+/* Without blending keep is 1, blend and backout are 0. */
+static int read_blending(struct dla_work *w)
 {
     size_t n = w->d->n_layer;
     float *v = mem_new(n, sizeof *v);
@@ -204,17 +205,23 @@ static int read_blending(const struct dla_work *w)
         status = read_vector(w, "x0_lambdas", n, 0, v);
     for (size_t i = 0; i < n; i++)
         w->blend[i] = (double)v[i];
+    if (status == MGPT_OK && n > 0)
+        status = read_vector(w, "backout_lambda", 1, 0, v);
+    w->backout = status == MGPT_OK && n > 0 ? (double)v[0] : 0;
     free(v);
     return status;
 }
 
-static int attribute_layers(const struct dla_work *w)
+/* middle: what later layers make of this layer's output in x after layer n_layer / 2. */
+static int attribute_layers(struct dla_work *w)
 {
-    double factor = 1;
+    double factor = 1, middle = 0;
     int status = read_blending(w);
     for (size_t i = w->d->n_layer; i > 0 && status == MGPT_OK; i--) {
-        status = attribute_layer(w, i - 1, factor);
+        middle = i - 1 == w->d->n_layer / 2 ? 1 : middle;
+        status = attribute_layer(w, i - 1, factor - w->backout * middle);
         factor *= w->keep[i - 1];
+        middle *= w->keep[i - 1];
     }
     return status;
 }
@@ -224,14 +231,17 @@ static int attribute_layers(const struct dla_work *w)
 static int attribute_embedding(const struct dla_work *w)
 {
     struct dla *d = w->d;
-    double factor = 1;
+    double factor = 1, middle = 0;
     int status = read_vector(w, "token_embd_norm.weight", d->n_embd, 1, w->gain);
     if (status == MGPT_OK)
         status = read_vector(w, "token_embd_norm.bias", d->n_embd, 0, w->vector);
     if (status != MGPT_OK)
         return status;
-    for (size_t i = 0; i < d->n_layer; i++)
+    for (size_t i = 0; i < d->n_layer; i++) {
         factor = w->keep[i] * factor + w->blend[i];
+        middle = i == d->n_layer / 2 ? factor : middle;
+    }
+    factor -= w->backout * middle;
     memcpy(w->pulled, w->direction, d->n_embd * sizeof *w->pulled);
     for (size_t i = 0; i < d->n_embd; i++)
         w->sums[i] = (double)d->embedding[i] + (d->has_position ? (double)d->position[i] : 0);
@@ -241,6 +251,9 @@ static int attribute_embedding(const struct dla_work *w)
     d->token_part = factor * dot(w->pulled, d->embedding, d->n_embd);
     if (d->has_position)
         d->position_part = factor * dot(w->pulled, d->position, d->n_embd);
+    d->has_smear = has_tensor(w->model, "smear_gate.weight");
+    if (d->has_smear)
+        d->position_part = factor * dot(w->direction, d->x0, d->n_embd) - d->token_part;
     return MGPT_OK;
 }
 
@@ -251,7 +264,7 @@ int dla_new(struct dla *d, const mgpt_info *info, size_t pos, mgpt_error *err)
     size_t E = (size_t)info->n_embd, L = (size_t)info->n_layer;
     *d = (struct dla){.n_layer = L, .n_embd = E, .n_head = (size_t)info->n_head, .pos = pos};
     d->n_q = d->n_head * (size_t)info->head_dim;
-    size_t n = 3 * E + L * (d->n_q + E);
+    size_t n = 4 * E + L * (d->n_q + E);
     d->values = mem_new(n, sizeof(float));
     d->heads = mem_new(L * d->n_head, sizeof *d->heads);
     d->mlps = mem_new(L, sizeof *d->mlps);
@@ -259,7 +272,8 @@ int dla_new(struct dla *d, const mgpt_info *info, size_t pos, mgpt_error *err)
         return err_memory(err, "an attribution", n * sizeof(float));
     d->embedding = d->values;
     d->position = d->embedding + E;
-    d->final = d->position + E;
+    d->x0 = d->position + E;
+    d->final = d->x0 + E;
     d->z = d->final + E;
     d->mlp_out = d->z + L * d->n_q;
     return MGPT_OK;
@@ -293,6 +307,8 @@ static void dla_keep(struct dla *d, const mgpt_value *value, const float *row)
     } else if (value->point == MGPT_EMBD) {
         memcpy(d->final, row, n * sizeof *row);
         to = d->embedding;
+    } else if (value->point == MGPT_EMBD_NORM) {
+        memcpy(d->x0, row, n * sizeof *row);
     } else if (value->point == MGPT_POS_EMBD) {
         for (size_t i = 0; i < n; i++)
             d->final[i] += row[i];
@@ -331,7 +347,7 @@ int dla_find_norm(struct dla *d, mgpt_session *s, mgpt_error *err)
     return status == MGPT_OK ? mgpt_rewind(s, 0, err) : status;
 }
 
-static int run_attribution(const struct dla_work *w, int32_t token, int32_t other, size_t n_choices)
+static int run_attribution(struct dla_work *w, int32_t token, int32_t other, size_t n_choices)
 {
     struct dla *d = w->d;
     int status = head_direction(w, token, other, n_choices);

@@ -19,18 +19,19 @@ struct dla {
     size_t n_layer, n_head, n_embd, n_q, pos;
     /* What a pass held at the position, filled by dla_tap: */
     float *embedding, *position; /* [n_embd]; has_* say what the model has */
+    float *x0;                   /* [n_embd] the embedding after its norm and smear */
     float *z;                    /* [n_layer][n_q] */
     float *mlp_out;              /* [n_layer][n_embd] */
     float *final;                /* [n_embd] the last residual */
-    int has_position, has_embedding_norm, has_final_norm;
+    int has_position, has_embedding_norm, has_final_norm, has_smear;
     /* Results: */
-    double token_part, position_part;
-    double *heads; /* [n_layer][n_head] */
-    double *mlps;  /* [n_layer] */
-    double biases; /* of attention, the final norm and the head */
-    double rest;   /* the total minus all the above: rounding */
-    double total;  /* what the last residual gives, before a cap */
-    float *values; /* the memory of the arrays of float */
+    double token_part, position_part; /* with smear the second is that of the token before */
+    double *heads;                    /* [n_layer][n_head] */
+    double *mlps;                     /* [n_layer] */
+    double biases;                    /* of attention, the final norm and the head */
+    double rest;                      /* the total minus all the above: rounding */
+    double total;                     /* what the last residual gives, before a cap */
+    float *values;                    /* the memory of the arrays of float */
 };
 
 /* Makes room, for the position `pos`. MGPT_OK or MGPT_EMEM; free it in either case. */

@@ -139,8 +139,9 @@ static void print_sum(const struct attribution *a)
             heads += d->heads[i * d->n_head + h];
     }
     printf("token embedding     %11.4f\n", d->token_part);
-    if (d->has_position)
-        printf("position embedding  %11.4f\n", d->position_part);
+    if (d->has_position || d->has_smear)
+        printf("%-19s %11.4f\n", d->has_smear ? "token before" : "position embedding",
+               d->position_part);
     printf("all heads           %11.4f\nall MLPs            %11.4f\n", heads, mlps);
     printf("biases              %11.4f\nrounding            %11.4f\n", view_fixed(d->biases, 4),
            view_fixed(d->rest, 4));

@@ -161,9 +161,15 @@ static double part_of_head(const struct attributed *a, const struct trace *t, in
     if (toy_find(a->m, name))
         frozen_norm(a, name, all, c);
     const struct toy_tensor *keep = toy_find(a->m, "resid_lambdas");
-    for (int l = layer + 1; keep && l < a->m->spec.n_layer; l++)
-        for (size_t i = 0; i < n; i++)
-            c[i] *= (double)keep->values[l];
+    const struct toy_tensor *backout = toy_find(a->m, "backout_lambda");
+    int middle = a->m->spec.n_layer / 2;
+    double to_end = 1, to_middle = layer <= middle ? 1 : 0;
+    for (int l = layer + 1; keep && l < a->m->spec.n_layer; l++) {
+        to_end *= (double)keep->values[l];
+        to_middle *= l <= middle ? (double)keep->values[l] : 1;
+    }
+    for (size_t i = 0; i < n; i++)
+        c[i] *= to_end - (backout ? (double)backout->values[0] * to_middle : 0);
     const double *last = trace_at(t, MGPT_RESID_POST, a->m->spec.n_layer - 1)->data + POS * n;
     if (trace_at(t, MGPT_FINAL, -1)->data)
         frozen_norm(a, "output_norm.weight", last, c);
@@ -181,7 +187,8 @@ TEST(heads_against_the_oracle)
 {
     static const size_t kinds[] = {ZOO_MICROGPT_DEEP, ZOO_LLAMA_BIASES, ZOO_LLAMA_DIALECT,
                                    ZOO_GPT2,          ZOO_GEMMA3,       ZOO_OLMO,
-                                   ZOO_OLMO2,         ZOO_GPTNEOX,      ZOO_NANOCHAT_2026};
+                                   ZOO_OLMO2,         ZOO_GPTNEOX,      ZOO_NANOCHAT_2026,
+                                   ZOO_NANOCHAT_SMEAR};
     (void)state;
     for (size_t k = 0; k < COUNT(kinds); k++) {
         struct attributed a = attribute(kinds[k], 3, 1);

@@ -41,7 +41,7 @@ static void read_named_row(struct oracle *o, const char *name, size_t row, size_
         out[i] = (float)math_rounded(o->s, (double)out[i]);
 }
 
-static void read_row(struct oracle *o, int layer, const char *stem, const char *kind, size_t row,
+void oracle_read_row(struct oracle *o, int layer, const char *stem, const char *kind, size_t row,
                      size_t n, float *out)
 {
     char name[ORACLE_NAME];
@@ -55,7 +55,7 @@ static const float *vector(struct oracle *o, int layer, const char *stem, const 
 {
     if (oracle_find(o, layer, stem, kind) == ORACLE_ABSENT)
         return NULL;
-    read_row(o, layer, stem, kind, 0, n, buf);
+    oracle_read_row(o, layer, stem, kind, 0, n, buf);
     return o->status == MGPT_OK ? buf : NULL;
 }
 
@@ -209,6 +209,7 @@ static void project(struct oracle *o, int layer)
     clamp(o, o->q, qw);
     clamp(o, o->k, kw);
     clamp(o, o->v, kw);
+    oracle_token_values(o, layer);
     oracle_fire_rows(o, MGPT_Q, layer, o->q, qw);
     oracle_fire_rows(o, MGPT_K, layer, o->k, kw);
     oracle_fire_rows(o, MGPT_V, layer, o->v, kw);
@@ -303,10 +304,7 @@ static void mlp(struct oracle *o, int layer)
 static void run_layer(struct oracle *o, int layer)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    if (layer == 0)
-        memcpy(o->x0, o->x, o->T * o->E * sizeof *o->x);
-    for (size_t i = 0; i < o->T * o->E && (l->keep != 1 || l->mix_in_x0 != 0); i++)
-        o->x[i] = l->keep * o->x[i] + l->mix_in_x0 * o->x0[i];
+    oracle_mix_in_x0(o, layer);
     oracle_fire_rows(o, MGPT_RESID_PRE, layer, o->x, o->E);
     attention(o, layer);
     if (!l->parallel) {
@@ -317,6 +315,7 @@ static void run_layer(struct oracle *o, int layer)
     oracle_add(o, l->no_mlp, o->h);
     if (l->parallel)
         oracle_add(o, l->no_attention, o->a);
+    oracle_back_out(o, layer);
     oracle_fire_rows(o, MGPT_RESID_POST, layer, o->x, o->E);
 }
 
@@ -324,7 +323,7 @@ static void embed(struct oracle *o)
 {
     int learned = oracle_find(o, -1, "position_embd", ".weight") != ORACLE_ABSENT;
     for (size_t t = 0; t < o->T; t++) {
-        read_row(o, -1, "token_embd", ".weight", (size_t)o->tokens[t], o->E, o->row);
+        oracle_read_row(o, -1, "token_embd", ".weight", (size_t)o->tokens[t], o->E, o->row);
         for (size_t i = 0; i < o->E; i++)
             o->x[t * o->E + i] = o->s->embd_scale * (double)o->row[i];
     }
@@ -333,7 +332,7 @@ static void embed(struct oracle *o)
     if (!learned)
         return;
     for (size_t t = 0; t < o->T; t++) {
-        read_row(o, -1, "position_embd", ".weight", oracle_position(o, t), o->E, o->row);
+        oracle_read_row(o, -1, "position_embd", ".weight", oracle_position(o, t), o->E, o->row);
         for (size_t i = 0; i < o->E; i++)
             o->h[t * o->E + i] = (double)o->row[i];
     }
@@ -359,6 +358,7 @@ static void forward_pass(struct oracle *o)
     embed(o);
     if (o->s->embd_norm) {
         norm(o, -1, "token_embd_norm", o->x, o->x);
+        oracle_smear(o);
         oracle_fire_rows(o, MGPT_EMBD_NORM, -1, o->x, o->E);
     }
     for (size_t layer = 0; layer < o->s->n_layer && o->status == MGPT_OK; layer++)
@@ -379,8 +379,7 @@ static size_t widest(size_t a, size_t b, size_t c)
     return ab > c ? ab : c;
 }
 
-/* All buffers in one block, which o->x begins: matrices of T rows, blocks of products, and three
- * rows of floats. */
+/* One block, which o->x begins: matrices of T rows, blocks of products, three rows of floats. */
 static int take_buffers(struct oracle *o)
 {
     size_t X = o->s->n_expert, F = widest(o->F, o->s->n_ff_expert, o->s->n_ff_shared);
@@ -391,6 +390,7 @@ static int take_buffers(struct oracle *o)
         size_t cols;
     } matrices[] = {{&o->x, o->E},
                     {&o->x0, o->E},
+                    {&o->middle, o->E},
                     {&o->h, o->E},
                     {&o->q, o->qw},
                     {&o->k, o->kw},

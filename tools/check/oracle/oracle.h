@@ -33,6 +33,7 @@ struct oracle_layer {
     const char *activation; /* relu relu2 silu gelu_tanh gelu_erf gelu_quick */
     double attn_scale;
     double keep, mix_in_x0;  /* x = keep x + mix_in_x0 x0 before the layer, x0: input of layer 0 */
+    size_t value_gate;       /* columns of its matrix; 0: no value embeddings */
     int halves;              /* pairs are (i, i + n_rot / 2), not (2i, 2i + 1) */
     int attn_norm, mlp_norm; /* the branch reads a norm of the residual, not the residual itself */
     int shared_norm;         /* the MLP's is attn_norm, too */
@@ -77,6 +78,8 @@ struct oracle_spec {
     size_t n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_rot;
     double eps, embd_scale, residual_scale, logit_scale; /* scales: 1: none */
     double clamp, attn_cap, softcap;                     /* 0: none */
+    double value_gate_scale, smear_scale, backout;       /* of value embeddings; 0: none; 0: none */
+    size_t smear_gate;                                   /* columns of its matrix */
     double alibi;                                        /* ALiBi's largest exponent; 0: none */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* mixtures; 0: none */
     int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */

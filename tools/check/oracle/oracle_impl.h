@@ -10,7 +10,7 @@ struct oracle {
     void *user;
     const int32_t *tokens;
     size_t T, E, H, G, d, F, V, qw, kw;
-    double *x, *x0, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
+    double *x, *x0, *middle, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
     double *m, *y, *weights, *probabilities; /* mixtures: [T][E], [T][E], [T][X], [X] */
     double *in, *rows; /* of products: MATH_ROWS positions at a time, and as they are */
     float *row, *gain, *bias;
@@ -27,6 +27,10 @@ void oracle_fire_rows(struct oracle *o, mgpt_point at, int layer, double *x, siz
 enum oracle_tensor oracle_find(const struct oracle *o, int layer, const char *stem,
                                const char *kind);
 
+/* Row `row`, n values, of a tensor that must be there. */
+void oracle_read_row(struct oracle *o, int layer, const char *stem, const char *kind, size_t row,
+                     size_t n, float *out);
+
 /* y = rows [first, first + n_out) of a matrix times x, plus bias. */
 void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y);
@@ -41,6 +45,13 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
 
 /* The layer's mixture of experts of h, into h. */
 void oracle_mixture(struct oracle *o, int layer);
+
+/* What is added besides the branches: after the embedding's norm, to values, before a layer, after
+ * one. oracle_mix_in.c. */
+void oracle_smear(struct oracle *o);
+void oracle_token_values(struct oracle *o, int layer);
+void oracle_mix_in_x0(struct oracle *o, int layer);
+void oracle_back_out(struct oracle *o, int layer);
 
 /* Where a tensor has component i of a head that is shown. */
 size_t oracle_stored(const struct oracle *o, int layer, size_t i);

@@ -1,0 +1,95 @@
+/* What is mixed into the residual stream and into values besides the branches (nanochat of 2026):
+ *
+ *     smear             x_t = x_t + s sigmoid(W x_t) x_{t-1}     after the embedding's norm, t > 0
+ *     value embeddings  v_g = v_g + c sigmoid(W h)_g E[token]_g  for each KV head g
+ *     backout           x = x - b x_mid                          x_mid: x after layer n_layer / 2
+ *
+ * W of a gate has the first values of x or h only. The row x_{t-1} of smear is computed from its
+ * token, not taken from the pass: so it is the same in any chunk, batch and fork, and a tap that
+ * changes the embedding of a token changes only that token's row.
+ */
+#include "run/ops.h"
+
+#include <string.h>
+
+/* A number for each row: y = by sigmoid(l x), from the first columns of x. `in` is scratch. */
+static void gates(pass *p, mat y, const struct linear *l, float by, mat x, float *in)
+{
+    const struct kernels *kernels = &p->model->kernels;
+    for (size_t i = 0; i < x.n; i++)
+        memcpy(in + i * l->n_in, x.at + i * x.cols, l->n_in * sizeof *in);
+    matmul(p, y, l, (mat){in, x.n, l->n_in});
+    sigmoid_row(kernels, y.at, y.n * y.cols);
+    kernels->scale(y.at, by, y.n * y.cols);
+}
+
+/* The embedding of the token before a row of a segment, as the page makes it. */
+static void previous_row(const pass *p, const struct segment *seg, size_t i, float *y)
+{
+    const mgpt_model *m = p->model;
+    size_t E = m->shape.n_embd;
+    model_table_row(m, m->token_embd, (size_t)seg->session->tokens[seg->pos + i - 1], y);
+    if (m->embd_scale != 1)
+        m->kernels.scale(y, m->embd_scale, E);
+    if (m->embd_norm.kind == NORM_RMS)
+        m->kernels.rmsnorm(y, y, m->embd_norm.gain, NULL, E, m->eps);
+}
+
+void smear(pass *p, mat x)
+{
+    const struct linear *l = &p->model->smear_gate;
+    mat g = {p->a.at, x.n, 1};
+    if (!l->w)
+        return;
+    gates(p, g, l, p->model->smear_scale, x, p->h.at);
+    for (size_t k = 0; k < p->n_segments; k++) {
+        const struct segment *seg = &p->segments[k];
+        for (size_t i = seg->pos == 0; i < seg->n; i++) {
+            size_t row = seg->row + i;
+            previous_row(p, seg, i, p->h.at);
+            p->model->kernels.axpby(x.at + row * x.cols, 1, g.at[row], p->h.at, x.cols);
+        }
+    }
+}
+
+static void add_values_part(void *ctx, int worker, int n_workers)
+{
+    const pass *p = ctx;
+    const struct model_shape *d = &p->model->shape;
+    const struct layer *l = &p->model->layers[p->il];
+    const struct segment *seg = p->segments;
+    size_t first, last, G = d->n_head_kv, each = d->head_dim;
+    pool_split(p->n, worker, n_workers, &first, &last);
+    for (size_t i = first; i < last; i++) {
+        const float *g = p->s->values + p->n * d->n_kv + i * G;
+        float *e = p->s->values + i * d->n_kv, *v = p->v.at + i * d->n_kv;
+        while (i >= seg->row + seg->n)
+            seg++;
+        model_table_row(p->model, l->value_embd,
+                        (size_t)seg->session->tokens[seg->pos + i - seg->row], e);
+        for (size_t h = 0; h < G; h++)
+            p->model->kernels.axpby(v + h * each, 1, g[h], e + h * each, each);
+    }
+}
+
+void add_token_values(pass *p, const struct layer *l, mat h)
+{
+    const struct model_shape *d = &p->model->shape;
+    mat g = {p->s->values + p->n * d->n_kv, p->n, d->n_head_kv};
+    if (!l->value_embd)
+        return;
+    gates(p, g, &l->value_gate, p->model->value_gate_scale, h, p->a.at);
+    pool_run_sized(p->n > 1 ? p->pool : NULL, 2 * p->n * d->n_kv * sizeof(float), add_values_part,
+                   p);
+}
+
+void back_out(pass *p)
+{
+    size_t n = p->n * p->x.cols;
+    if (p->model->backout == 0)
+        return;
+    if (p->il == p->n_layer / 2)
+        memcpy(p->s->middle, p->x.at, n * sizeof *p->s->middle);
+    if (p->il + 1 == p->n_layer)
+        p->model->kernels.axpby(p->x.at, 1, -p->model->backout, p->s->middle, n);
+}
