@@ -58,6 +58,10 @@ equal microgpt arrays2.pkl --heads 2
 equal microgpt arrays5.pkl --heads 2
 equal microgpt values.pkl --heads 2
 
+for generation in 2026-02 2026-03 2026; do
+    equal nanochat-$generation model_000010.pt
+done
+said "nanochat: smear" 'inferred: nanochat of March 2026 or later (smear, backout)'
 run convert nanochat-2025 elsewhere.gguf
 tells "a directory, and the tokenizer in a folder of its own" 'the tokenizer is tokenizer/tokenizer.pkl'
 equal mingpt-2020 model.pt --heads 3
@@ -212,7 +216,7 @@ says "which becomes _" '"a_b"'
 
 # ---- what is refused ----
 
-denies 3 'tensor value_embeds.0.weight: nanochat value embeddings are not supported' \
+denies 3 'tensor v0_lambdas: nanochat value embeddings of 16 January 2026, without gates, are not supported' \
     nanochat-value-embeds/model_000001.pt no.gguf
 denies 3 'the number of heads is not in the file (n_embd is 8): set it with --heads' scratch/model.pth no.gguf
 mkdir bare && cp mingpt/model.pt bare && cp nanochat-2025/model_000010.pt bare

@@ -251,6 +251,51 @@ TEST(others)
     }
 }
 
+/* The tensors of one generation, or none: parts of two are refused. */
+TEST(nanochat_generations)
+{
+    static const char *const shapes[] = {"transformer.wte.weight 5 128",
+                                         "transformer.h.0.attn.c_q.weight 128 128",
+                                         "transformer.h.0.attn.c_k.weight 128 128",
+                                         "transformer.h.0.attn.c_v.weight 128 128",
+                                         "transformer.h.0.attn.c_proj.weight 128 128",
+                                         "transformer.h.0.attn.ve_gate.weight 1 12",
+                                         "transformer.h.0.mlp.c_fc.weight 8 128",
+                                         "transformer.h.0.mlp.c_proj.weight 128 8",
+                                         "value_embeds.0.weight 5 128",
+                                         "resid_lambdas 1",
+                                         "x0_lambdas 1",
+                                         "smear_gate.weight 1 24",
+                                         "smear_lambda 1",
+                                         "backout_lambda 1",
+                                         "lm_head.weight 5 128",
+                                         NULL};
+    static const struct {
+        const char *instead, *expected;
+    } rows[] = {
+        {NULL, NULL},
+        {"smear_gate.weight", "tensor smear_gate.weight: missing"},
+        {"smear_lambda", "tensor smear_lambda: missing"},
+        {"backout_lambda", "tensor backout_lambda: missing"},
+        {"resid_lambdas", "tensor resid_lambdas: missing"},
+        {"transformer.h.0.attn.ve_gate.weight", "attn.ve_gate.weight: missing"},
+        {"transformer.h.0.attn.ve_gate.weight 1 32", "32 columns, nanochat's have 12 with smear"},
+        {"transformer.h.0.attn.ve_gate.weight 2 12", "shape [2, 12], expected [1, 12]"},
+        {"transformer.h.0.attn.ve_gate.weight 12", "0 columns, nanochat's have 12"},
+        {"value_embeds.0.weight 4 128", "shape [4, 128], expected [5, 128]"},
+        {"value_embeds.0.weight", "tensor value_embeds.0.weight: missing"},
+        {"smear_gate.weight 2 24", "shape [2, 24], expected [1, 24]"},
+        {"smear_lambda 2", "shape [2], expected [1]"},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct made f = {.d = {.n = 0}};
+        make(&f, shapes, rows[i].instead);
+        add_file(&f.d, "config.json", "{}");
+        map(&f, &nanochat_mapping, rows[i].expected);
+        unmake(&f);
+    }
+}
+
 /* A model without positions has the context that the user or the file says. */
 TEST(bigram_context)
 {

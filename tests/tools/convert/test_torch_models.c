@@ -97,6 +97,12 @@ static const struct model models[] = {
      "nanochat", NULL, 1, 2, 1, 8, 32, 8, 270, 8, 0},
     {"nanochat-2026-01", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
      "nanochat", NULL, 2, 2, 1, 8, 32, 8, 270, 16, 0},
+    {"nanochat-2026-02", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
+     "nanochat", NULL, 2, 4, 2, 32, 128, 400, 40, 18, 0},
+    {"nanochat-2026-03", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
+     "nanochat", NULL, 2, 4, 1, 24, 96, 400, 40, 18, 0},
+    {"nanochat-2026", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
+     "nanochat", NULL, 3, 2, 2, 24, 96, 400, 40, 29, 0},
     {"mingpt-2020", "model.pt", "model", "GPT-2 in other names (PyTorch zip)",
      "gpt2", "gelu_erf", 2, 3, 0, 12, 48, 8, 12, 29, 3},
     {"slm4096", "ckpt.pt", "ckpt", "GPT-2 in other names (PyTorch zip)",
@@ -207,6 +213,37 @@ TEST(nanochat_rows)
     assert_true(c.vocab.bos == 261 && c.vocab.eos == 265 && c.vocab.add_bos == 1);
     ckpt_free(&c);
     file_close(&f);
+}
+
+/* What the tensors say of a generation's constants. 128: 400 / 3 and 400 / 4 in blocks of 128. */
+TEST(nanochat_generations)
+{
+    static const struct {
+        const char *directory, *note;
+        double rope_base, attn_scale, gate_scale;
+        int32_t window;
+    } cases[] = {{"nanochat-2026-02", "January to March 2026", 1e4, 0, 2, 201},
+                 {"nanochat-2026-03", "value gates of 12 columns", 1e5,
+                  1.15 * 1.15 / 2.449489742783178, 3, 257},
+                 {"nanochat-2026", "smear, backout", 1e5, 1.2 * 1.2 / 3.4641016151377544, 3, 129}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char path[128];
+        struct checkpoint c;
+        mgpt_error err;
+        snprintf(path, sizeof path, "%s/model_000010.pt", cases[i].directory);
+        struct file f = torch_fixture(path);
+        assert_int_equal(
+            read_model(&c, span_of(&f), cases[i].directory, "model_000010", &no_options, &err),
+            MGPT_OK);
+        assert_true(has_note(&c, cases[i].note));
+        assert_true(c.hp.rope_base == (float)cases[i].rope_base);
+        assert_true(c.hp.attn_scale == (float)cases[i].attn_scale);
+        assert_true(c.hp.value_gate_scale == (float)cases[i].gate_scale);
+        assert_int_equal(c.hp.windows[0], cases[i].window);
+        assert_true(c.hp.logit_softcap == 15.0f);
+        ckpt_free(&c);
+        file_close(&f);
+    }
 }
 
 TEST(overrides)

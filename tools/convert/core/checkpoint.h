@@ -92,8 +92,9 @@ struct ckpt_hparams {
     float embd_scale, residual_scale, logit_scale; /* embedding_scale, ...; 0: no key */
     float alibi;                                   /* attention.max_alibi_bias; 0: none */
     float attn_softcap;                            /* attn_logit_softcapping; 0: none */
-    float qkv_clamp;                               /* attention.clamp_kqv (olmo); 0: none */
-    float logit_softcap;                           /* final_logit_softcapping; 0: none */
+    float value_gate_scale;            /* attention.value_gate_scale (nanochat); 0: none */
+    float qkv_clamp;                   /* attention.clamp_kqv (olmo); 0: none */
+    float logit_softcap;               /* final_logit_softcapping; 0: none */
     uint32_t n_expert, n_expert_used;  /* expert_count, expert_used_count; 0: no mixture */
     uint32_t n_ff_expert, n_ff_shared; /* expert_(shared_)feed_forward_length; 0: no key */
     int expert_norm;                   /* expert_weights_norm: 1 true, -1 false, 0 no key */

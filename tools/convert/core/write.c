@@ -63,6 +63,7 @@ static void write_put_attention(struct gguf_writer *w, const struct ckpt_hparams
     put_some_u32(w, arch_key(key, hp, "attention.sliding_window"), hp->window);
     put_some_f32(w, arch_key(key, hp, "attention.scale"), hp->attn_scale);
     put_some_f32(w, arch_key(key, hp, "attention.clamp_kqv"), hp->qkv_clamp);
+    put_some_f32(w, arch_key(key, hp, "attention.value_gate_scale"), hp->value_gate_scale);
     put_some_f32(w, arch_key(key, hp, "attention.max_alibi_bias"), hp->alibi);
     const struct arch *arch = arch_find(hp->arch, strlen(hp->arch));
     gguf_put_f32(w, arch_key(key, hp, arch->eps_key), hp->norm_eps);

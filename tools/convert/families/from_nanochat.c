@@ -2,9 +2,15 @@
  *
  * The file does not record its constants; which generation it is from follows from its tensors:
  *
- *     no resid_lambdas                    October 2025 to January 2026  rope 10000, all keys
- *     resid_lambdas, no value embeddings  January 2026                  the same, windows
- *     value_embeds, ve_gate, smear, ...   later: refused by name
+ *                                              from              rope    q, k  gate  short windows
+ *     no resid_lambdas                         October 2025      10,000  1           none
+ *     resid_lambdas                            11 January 2026   10,000  1           1/2
+ *     value_embeds, ve_gate of 32 columns      16 January 2026   10,000  1     2     1/2
+ *     value_embeds, ve_gate of 12 columns      9 March 2026      100,000 1.15  3     1/3
+ *     smear_gate, backout_lambda               14 March 2026     100,000 1.2   3     1/4
+ *
+ * Windows are parts of the context, the last two rounded up to multiples of 128. What the project
+ * had for a few days only (value embeddings without gates, bigrams) is refused by name.
  *
  * The rotation has the opposite sign of other programs'; with the halves of every head
  * swapped in the rows of queries and keys it is the usual one. Queries and keys are multiplied by m
@@ -19,8 +25,20 @@
 #include <string.h>
 
 #define EPS 1.1920929e-7 /* of float32: what PyTorch's rms_norm takes when none is given */
-#define ROPE_BASE 10000.0
-#define SOFTCAP 15.0
+#define SOFTCAP 15.0     /* of all generations but the first week of March 2026, which had 20 */
+
+struct generation {
+    const char *when;
+    double rope_base, qk_scale, gate_scale;
+    uint32_t windows; /* short ones are the context divided by it */
+};
+static const struct generation generations[] = {
+    {"October 2025 to January 2026 (no resid_lambdas)", 1e4, 1, 0, 2},
+    {"January 2026 (resid_lambdas, no value embeddings)", 1e4, 1, 0, 2},
+    {"January to March 2026 (value embeddings, no smear)", 1e4, 1, 2, 2},
+    {"March 2026 (value gates of 12 columns, no smear)", 1e5, 1.15, 3, 3},
+    {"March 2026 or later (smear, backout)", 1e5, 1.2, 3, 4},
+};
 
 static const struct state_row rows[] = {
     {"transformer.wte", "token_embd", 'V', 'E', STATE_FIRST_ROWS},
@@ -29,6 +47,7 @@ static const struct state_row rows[] = {
     {"transformer.h.N.attn.c_q", "blk.N.attn_q", 'Q', 'E', STATE_SWAP},
     {"transformer.h.N.attn.c_k", "blk.N.attn_k", 'K', 'E', STATE_SWAP},
     {"transformer.h.N.attn.c_v", "blk.N.attn_v", 'K', 'E', 0},
+    {"value_embeds.N", "blk.N.attn_value_embd", 'V', 'K', STATE_FIRST_ROWS | STATE_OPTIONAL},
     {"transformer.h.N.attn.c_proj", "blk.N.attn_output", 'E', 'Q', 0},
     {"transformer.h.N.mlp.c_fc", "blk.N.ffn_up", 'F', 'E', 0},
     {"transformer.h.N.mlp.c_proj", "blk.N.ffn_down", 'E', 'F', 0},
@@ -89,9 +108,10 @@ static int from_nanochat_refuse(const struct torch_model *m, mgpt_error *err)
     static const struct {
         const char *part, *what;
     } features[] = {
-        {"value_embeds.", "value embeddings"}, {"attn.ve_gate.", "gated value embeddings"},
-        {"smear_", "smeared embeddings"},      {"backout_", "backout"},
-        {"ve_projs.", "value embeddings"},
+        {"v0_lambdas", "value embeddings of 16 January 2026, without gates,"},
+        {"value_embed_", "value embeddings of low rank"},
+        {"bigram_", "bigram embeddings"},
+        {"ve_projs.", "projected value embeddings"},
     };
     for (size_t i = 0; i < arr_len(m->state.tensors); i++)
         for (size_t k = 0; k < sizeof features / sizeof *features; k++) {
@@ -192,8 +212,14 @@ static int check_known(const struct torch_model *m, const struct meta *s, mgpt_e
         heads ? "" : " --heads N", base ? "" : " --rope BASE", cap ? "" : " --softcap X (0: none)");
 }
 
+/* Positions back: half of the context, or a third or a quarter, in blocks of 128. */
+static uint32_t short_window(uint32_t n_ctx, uint32_t by)
+{
+    return by == 2 ? n_ctx / 2 : (n_ctx + 128 * by - 1) / (128 * by) * 128;
+}
+
 /* Layers of pattern letter S see `window` keys; the last layer sees all. */
-static int settle_windows(struct torch_model *m, const struct meta *s, mgpt_error *err)
+static int settle_windows(struct torch_model *m, const struct meta *s, uint32_t by, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
@@ -203,7 +229,8 @@ static int settle_windows(struct torch_model *m, const struct meta *s, mgpt_erro
         return ckpt_refuse(err, "%s: window_pattern %.*s: expected letters S and L", s->source,
                            CKPT_CLIP(s->pattern, n));
     /* W positions back, and the token itself */
-    uint32_t window = o->given & OPT_WINDOW ? (uint32_t)o->window : hp->n_ctx / 2 + 1;
+    uint32_t part = short_window(hp->n_ctx, by);
+    uint32_t window = o->given & OPT_WINDOW ? (uint32_t)o->window : part + 1;
     int32_t *windows = ckpt_alloc(m->c, hp->n_layer, sizeof *windows);
     if (!windows)
         return err_memory(err, "the windows of the layers", hp->n_layer * sizeof *windows);
@@ -216,31 +243,94 @@ static int settle_windows(struct torch_model *m, const struct meta *s, mgpt_erro
         return MGPT_OK;
     hp->windows = windows;
     if (!(o->given & OPT_WINDOW))
-        ckpt_note(m->c,
-                  "inferred: short layers see %u keys (half the context and the token; --window)",
-                  window);
+        ckpt_note(
+            m->c,
+            "inferred: short layers see %u keys (1/%u of the context and the token; --window)",
+            window, by);
     return MGPT_OK;
+}
+
+/* The generation whose tensors these are; a mixture of two is refused. */
+static int find_generation(const struct torch_model *m, const struct generation **g,
+                           mgpt_error *err)
+{
+    static const char *const parts[] = {"smear_gate.weight", "smear_lambda", "backout_lambda"};
+    const struct state *s = &m->state;
+    char name[64];
+    uint32_t layer = m->c->hp.n_layer - 1; /* the last one has value embeddings if any has */
+    state_layer_name(name, sizeof name, "transformer.h.N.attn.ve_gate.weight", layer);
+    const struct state_tensor *gate = state_peek(s, name);
+    int lambdas = state_has(s, "resid_lambdas"), smear = state_has(s, parts[0]);
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
+        if (state_has(s, parts[i]) != smear)
+            return state_missing(parts[smear ? i : 0], err);
+    if (smear && !gate)
+        return state_missing(name, err);
+    if (gate && !lambdas)
+        return state_missing("resid_lambdas", err);
+    uint64_t columns = gate && gate->n_dims == 2 ? gate->shape[1] : 0;
+    if (gate && columns != 12 && (smear || columns != 32))
+        return ckpt_refuse_tensor(err, name, "%llu columns, nanochat's have 12%s",
+                                  (unsigned long long)columns, smear ? " with smear" : " or 32");
+    *g = &generations[smear ? 4 : columns == 12 ? 3 : columns == 32 ? 2 : lambdas];
+    return MGPT_OK;
+}
+
+/* A matrix of n_out rows, or a number of its own (n_out 0). */
+static int put_own(struct torch_model *m, const char *from, const char *to, uint64_t n_out,
+                   mgpt_error *err)
+{
+    const struct state_tensor *t = state_find(&m->state, from);
+    uint64_t n_in = t && t->n_dims == 2 ? t->shape[1] : 1;
+    if (!t)
+        return MGPT_OK;
+    if (state_check_shape(t, n_out, n_in, err) < 0)
+        return MGPT_EFILE;
+    const struct state_part part = {.tensor = t, .n_rows = n_out ? n_out : 1};
+    return state_put(m->c, to, n_out ? n_in : 0, &part, 1, 0, err);
+}
+
+/* The gates and the numbers of smear and backout. */
+static int put_gates(struct torch_model *m, mgpt_error *err)
+{
+    char from[64], to[64];
+    int status = put_own(m, "smear_gate.weight", "smear_gate.weight", 1, err);
+    if (status == MGPT_OK)
+        status = put_own(m, "smear_lambda", "smear_lambda", 0, err);
+    if (status == MGPT_OK)
+        status = put_own(m, "backout_lambda", "backout_lambda", 0, err);
+    for (uint32_t i = 0; status == MGPT_OK && i < m->c->hp.n_layer; i++) {
+        state_layer_name(from, sizeof from, "transformer.h.N.attn.ve_gate.weight", i);
+        state_layer_name(to, sizeof to, "blk.N.attn_value_gate.weight", i);
+        status = put_own(m, from, to, m->c->hp.n_head_kv, err);
+        state_layer_name(to, sizeof to, "value_embeds.N.weight", i);
+        if (status == MGPT_OK && state_has(&m->state, from) != state_has(&m->state, to))
+            status = state_missing(state_has(&m->state, from) ? to : from, err);
+    }
+    return status;
 }
 
 static int settle_constants(struct torch_model *m, const struct meta *s, mgpt_error *err)
 {
     const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
-    int lambdas = state_has(&m->state, "resid_lambdas");
+    const struct generation *g = NULL;
+    if (find_generation(m, &g, err) < 0)
+        return MGPT_EFILE;
     const struct mg_facts *f = &m->parts.facts;
-    const struct constant base = {OPT_ROPE, o->rope_base, f->rope_base, "rope base", ROPE_BASE};
+    const struct constant base = {OPT_ROPE, o->rope_base, f->rope_base, "rope base", g->rope_base};
     const struct constant cap = {OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP};
-    const struct constant factor = {OPT_QK_SCALE, o->qk_scale, -1, "factor of q and k", 1.0};
-    ckpt_note(m->c, "inferred: nanochat of %s",
-              lambdas ? "January 2026 (resid_lambdas, no value embeddings)"
-                      : "October 2025 to January 2026 (no resid_lambdas)");
+    const struct constant factor = {OPT_QK_SCALE, o->qk_scale, -1, "factor of q and k",
+                                    g->qk_scale};
+    ckpt_note(m->c, "inferred: nanochat of %s", g->when);
+    hp->value_gate_scale = (float)g->gate_scale;
     hp->norm_eps = torch_eps(m, EPS);
     hp->rope_base = (float)from_nanochat_choose(m, &base);
     hp->logit_softcap = (float)from_nanochat_choose(m, &cap);
     double qk = from_nanochat_choose(m, &factor);
     if (qk < 1 || qk > 1)
         hp->attn_scale = (float)(qk * qk / sqrt((double)hp->n_rot));
-    return settle_windows(m, s, err);
+    return settle_windows(m, s, g->windows, err);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -284,6 +374,8 @@ static int from_nanochat_map(struct torch_model *m, mgpt_error *err)
         status = settle_constants(m, &s, err);
     if (status == MGPT_OK)
         status = state_map(&m->state, rows, sizeof rows / sizeof *rows, err);
+    if (status == MGPT_OK)
+        status = put_gates(m, err);
     state_skip_suffix(&m->state, ".cos");
     state_skip_suffix(&m->state, ".sin");
     if (status == MGPT_OK)
