@@ -2,7 +2,9 @@
  */
 /* Multiplies one token with `panels` panels from p on. `far`: the panels come from memory and are
  * prefetched AHEAD bytes early, because the hardware prefetcher follows this many streams at a
- * fraction of the bandwidth. Near the end it prefetches the start of the next panels. */
+ * fraction of the bandwidth. Near the end it prefetches the start of the next panels. A partial
+ * panel goes through a buffer; for all panels that would take as long as some columns, because the
+ * copy's size is not a constant (gcc makes it a rep movs). */
 VEC_INLINE void stream_run(enum weight_type type, int far, const struct matmul m, size_t p,
                            size_t panels)
 {
@@ -27,10 +29,13 @@ VEC_INLINE void stream_run(enum weight_type type, int far, const struct matmul m
             c[v] =
                 vec_fma(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
     }
-    float out[STREAM_PANELS * PANEL];
+    size_t rows = rows_of_panels(m.n_out, p, panels);
+    float edge[STREAM_PANELS * PANEL], *y = m.y + p * PANEL;
+    float *to = rows == panels * PANEL ? y : edge;
     UNROLLED(v, panels * VECTORS)
-        vec_store(out + v * LANES, c[v]);
-    memcpy(m.y + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
+        vec_store(to + v * LANES, c[v]);
+    if (to == edge)
+        memcpy(y, edge, rows * sizeof *edge);
 }
 
 #define STREAM_CASE(N)                                                                             \

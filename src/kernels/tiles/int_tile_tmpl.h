@@ -101,7 +101,8 @@ VEC_INLINE void add_group(vec y[VECTORS][TILE_TOKENS], const uint8_t *group, siz
     }
 }
 
-/* n (constant) tokens times `panels` panels from p on: one stream from memory and one chain each. */
+/* n (constant) tokens times `panels` panels from p on: one stream from memory and one chain each. A
+ * partial panel goes through a buffer, as in float_stream_tmpl.h. */
 VEC_INLINE void stream_panels(const struct matmul m, size_t n, size_t p, size_t panels,
                               const struct layout *l)
 {
@@ -120,12 +121,15 @@ VEC_INLINE void stream_panels(const struct matmul m, size_t n, size_t p, size_t 
     /* Only groups of two can be partial. */
     for (size_t k = 0; l->group_blocks == 2 && whole < blocks && k < panels; k++)
         add_group(sum[k], at + k * panel_bytes, 1, x_from(x, whole), n, ahead, l);
+    size_t rows = rows_of_panels(m.n_out, p, panels);
     for (size_t t = 0; t < n; t++) {
-        float out[STREAM_PANELS * PANEL];
+        float edge[STREAM_PANELS * PANEL], *y = m.y + t * m.ldy + p * PANEL;
+        float *to = rows == panels * PANEL ? y : edge;
         for (size_t k = 0; k < panels; k++)
             for (size_t v = 0; v < VECTORS; v++)
-                vec_store(out + k * PANEL + v * LANES, sum[k][v][t]);
-        memcpy(m.y + t * m.ldy + p * PANEL, out, rows_of_panels(m.n_out, p, panels) * sizeof *out);
+                vec_store(to + k * PANEL + v * LANES, sum[k][v][t]);
+        if (to == edge)
+            memcpy(y, edge, rows * sizeof *edge);
     }
 }
 
