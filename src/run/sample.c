@@ -235,15 +235,11 @@ static void prepare_draws(struct draws *p)
         running_sums(p->sums, d->n, 0);
 }
 
-/* The first token at which the sum exceeds u * total; token 0 when all weights are zero. */
-static size_t sample_draw(const struct draws *p, double u)
+/* sample_draw for more than CHUNK tokens. A function of its own: its array would cost every draw of a
+ * small vocabulary a probe of the stack. */
+static __attribute__((noinline)) size_t draw_in_spans(const struct draws *p, uint64_t target)
 {
     uint64_t w[CHUNK];
-    if (p->total == 0)
-        return 0;
-    uint64_t target = target_of(u, p->total);
-    if (p->d.n <= CHUNK)
-        return passed(p->sums, p->d.n, target);
     size_t place = p->n_places - 1;
     while (p->places[place].below > target)
         place--;
@@ -258,6 +254,15 @@ static size_t sample_draw(const struct draws *p, double u)
         }
         below += sum;
     }
+}
+
+/* The first token at which the sum exceeds u * total; token 0 when all weights are zero. */
+static inline size_t sample_draw(const struct draws *p, double u)
+{
+    if (p->total == 0)
+        return 0;
+    uint64_t target = target_of(u, p->total);
+    return p->d.n <= CHUNK ? passed(p->sums, p->d.n, target) : draw_in_spans(p, target);
 }
 
 /* The lowest id whose logit is `max`; 0 if max is -INFINITY or NaN. */
