@@ -157,6 +157,7 @@ static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
                 {"llama", &tok_kind_spm},
                 {"t5", &tok_kind_unigram},
                 {"mgpt-bpe", &tok_kind_text},
+                {"mgpt-unigram", &tok_kind_unigram_pieces},
                 {"mgpt-wordpiece", &tok_kind_wordpiece},
                 {"mgpt-wordlevel", &tok_kind_wordlevel},
                 {"none", NULL},

@@ -160,13 +160,6 @@ int tok_spaced_make(struct tok_call *c, const char *p, size_t n, struct tok_spac
 {
     const struct tok *t = c->t;
     *s = (struct tok_spaced){.from = p, .n = n};
-    if (t->steps && t->kind == &tok_kind_unigram) { /* they have done what there is to do */
-        s->text = mem_new(n, 1);
-        if (!s->text)
-            return err_memory(c->err, "a copy of the text", n);
-        memcpy(s->text, p, n);
-        return MGPT_OK;
-    }
     if (t->charsmap || t->collapses)
         return normalise(c, p, n, s);
     s->in_front = wants_space(t, p == c->text, p, n);

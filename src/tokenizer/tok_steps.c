@@ -149,8 +149,9 @@ static int read_arguments(struct steps_reader *r, struct step *step)
 static int read_step_list(struct step_list *list, const struct gguf *g, const char *key,
                           mgpt_error *err)
 {
-    static const char *const ops[] = {"map",     "decompose", "compose", "replace", "surround",
-                                      "prepend", "lead",      "strip",   "bytes",   "split"};
+    static const char *const ops[] = {"map",      "decompose", "compose", "replace",
+                                      "surround", "prepend",   "lead",    "strip",
+                                      "bytes",    "split",     "charsmap"};
     struct steps_reader r = {.g = g, .key = key, .err = err};
     int status = gguf_array(g, key, GGUF_STRING, &r.kv, err);
     if (status <= 0)
@@ -197,7 +198,16 @@ static int open_tables(struct tok_steps *s, const struct gguf *g, mgpt_error *er
         s->classes = char_map_open(g, (struct gguf_str){"classes", 7}, err);
     if (composes && s->classes)
         s->compositions = char_map_open(g, (struct gguf_str){"compositions", 12}, err);
-    return (!orders || s->classes) && (!composes || s->compositions) ? MGPT_OK : status_of(err);
+    if ((orders && !s->classes) || (composes && !s->compositions))
+        return status_of(err);
+    if (!has_step(a, STEP_CHARSMAP) && !has_step(b, STEP_CHARSMAP))
+        return MGPT_OK;
+    int status = tok_charsmap_open(&s->charsmap, g, err);
+    if (status == MGPT_OK && !tok_charsmap_by_grapheme(s->charsmap))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                       "the step charsmap needs tokenizer.ggml.precompiled_charsmap and "
+                       "mgpt.tokenizer.graphemes");
+    return status;
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -218,6 +228,7 @@ void steps_close(struct tok_steps *s)
     close_list(&s->pre_tokenizers);
     char_map_close(s->classes);
     char_map_close(s->compositions);
+    tok_charsmap_close(s->charsmap);
     free(s);
 }
 

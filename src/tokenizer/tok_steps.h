@@ -15,6 +15,7 @@
  *                            "first": only at the start of the whole text
  *     strip SIDE             white space at the "left", "right" or "both" ends
  *     bytes                  bytes as GPT-2's alphabet of visible characters
+ *     charsmap               graphemes by tokenizer.ggml.precompiled_charsmap (tok_charsmap.c)
  *     split HOW PATTERN      HOW: removed, isolated, previous, next, contiguous; what becomes of
  *                            matches; with "not " before it, of what does not match
  * Patterns are PCRE2's with UTF and UCP. Texts are valid UTF-8: each ill-formed byte has become

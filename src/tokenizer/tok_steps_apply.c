@@ -133,6 +133,29 @@ static int replace_matches(const struct step *step, const char *p, size_t n, cha
     return status < 0 || ok ? status : err_memory(err, "a normalized text", n);
 }
 
+/* ---- the charsmap ---------------------------------------------------------------------------- */
+
+struct charsmap_text {
+    char **out;
+    mgpt_error *err;
+};
+
+static int put_replaced(void *user, struct gguf_str text)
+{
+    struct charsmap_text *to = user;
+    if (step_bytes(to->out, text.p, text.n))
+        return MGPT_OK;
+    return err_memory(to->err, "a normalized text", text.n);
+}
+
+static int replace_graphemes(const struct tok_charsmap *map, const char *p, size_t n, char **out,
+                             mgpt_error *err)
+{
+    struct charsmap_text to = {out, err};
+    const struct charsmap_sink sink = {put_replaced, &to, err};
+    return tok_charsmap_graphemes(map, p, n, &sink);
+}
+
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 static int strip_text(unsigned sides, const char *p, size_t n, char **out, int *at_start)
@@ -152,6 +175,8 @@ int step_apply(const struct tok_steps *s, const struct step *step, const char *p
         arr_set_len(*out, 0);
     if (ok && (step->op == STEP_REPLACE || step->op == STEP_SURROUND))
         return replace_matches(step, p, n, out, at_start, err);
+    if (ok && step->op == STEP_CHARSMAP)
+        return replace_graphemes(s->charsmap, p, n, out, err);
     if (ok && step->op == STEP_MAP)
         ok = map_text(step->map, p, n, out, at_start);
     else if (ok && (step->op == STEP_DECOMPOSE || step->op == STEP_COMPOSE))

@@ -19,7 +19,8 @@ enum step_op {
     STEP_LEAD,
     STEP_STRIP,
     STEP_BYTES,
-    STEP_SPLIT
+    STEP_SPLIT,
+    STEP_CHARSMAP
 };
 
 struct step {
@@ -39,6 +40,7 @@ struct step_list {
 struct tok_steps {
     struct step_list normalizers, pre_tokenizers;
     struct char_map *classes, *compositions; /* NULL: no step needs them */
+    struct tok_charsmap *charsmap;
 };
 
 /* The text after one step that is not a split, into *out, which is emptied first. */

@@ -14,6 +14,10 @@
  *                       vocabulary is a token, also <0xHH>. A run of unknown characters is first
  *                       looked up, then becomes bytes or one unknown token.
  * Ill-formed bytes are characters of their own.
+ *
+ * In "t5" files a text's spaces become U+2581 here, and words are split at them. In "mgpt-unigram"
+ * files, of Hugging Face's other tokenizers, the steps make the pieces (tok_steps.h), and each is
+ * split by itself.
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
@@ -24,6 +28,7 @@
 
 #define KEY_SCORES "tokenizer.ggml.scores"
 #define KEY_DOUBLES "mgpt.tokenizer.scores"
+#define KEY_ADDED "mgpt.tokenizer.added" /* i32: ids that only the list of added tokens has */
 #define UNKNOWN_PENALTY 10
 
 /* The best split that ends at a position. */
@@ -61,7 +66,7 @@ static void unigram_close(struct tok *t)
 /* Texts of SentencePiece's control, unknown and byte tokens are not found in texts. */
 static int is_row(const struct tok_unigram *u, const struct tok_entry *e)
 {
-    if (e->text.n == 0)
+    if (e->text.n == 0 || e->marks & ONLY_ADDED)
         return 0;
     return u->exact || e->type == TOK_NORMAL || e->type == TOK_USER;
 }
@@ -94,7 +99,7 @@ static void find_extremes(const struct tok *t, struct tok_unigram *u)
     u->greatest = FLT_MIN;
     for (size_t i = 0; i < t->n; i++) {
         double score = u->scores[i];
-        if (!u->exact && t->entries[i].type != TOK_NORMAL)
+        if (u->exact ? t->entries[i].marks & ONLY_ADDED : t->entries[i].type != TOK_NORMAL)
             continue;
         least = !some || score < least ? score : least;
         u->greatest = score > u->greatest ? score : u->greatest;
@@ -321,4 +326,45 @@ const struct tok_kind tok_kind_unigram = {
     .open = unigram_open,
     .close = unigram_close,
     .encode = unigram_encode,
+};
+
+/* ---- pieces of the steps --------------------------------------------------------------------- */
+
+static int unigram_pieces_open(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    int status = tok_marks_load(t, g, KEY_ADDED, ONLY_ADDED, err);
+    if (status == MGPT_OK)
+        status = unigram_open(t, g, err);
+    if (status == MGPT_OK && !t->unigram->exact)
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key " KEY_DOUBLES ": missing");
+    return status;
+}
+
+static int unigram_pieces_encode(struct tok_call *c, const char *p, size_t n)
+{
+    struct split_run run = {p, n, NULL};
+    char name[TOK_NAME_MAX];
+    size_t where = 0;
+    int after_unknown = 0, status = MGPT_OK;
+    if (n > UINT32_MAX / 2)
+        return err_set(c->err, MGPT_ETEXT, c->part_at, "a piece of %zu bytes is too long", n);
+    if (!arr_reserve(run.best, n + 1))
+        return err_memory(c->err, "the text's splits", (n + 1) * sizeof *run.best);
+    run.best[0] = (struct best_split){.sum = 0};
+    find_split(c, &run);
+    if (!put_split(c, &run, &after_unknown, &where)) {
+        tok_name_unit(name, p + where, n - where);
+        status =
+            err_set(c->err, MGPT_ETEXT, tok_place(c, p),
+                    "%s is not in the vocabulary, which has no token for unknown characters", name);
+    }
+    arr_free(run.best);
+    return status;
+}
+
+const struct tok_kind tok_kind_unigram_pieces = {
+    .name = "unigram",
+    .open = unigram_pieces_open,
+    .close = unigram_close,
+    .encode = unigram_pieces_encode,
 };

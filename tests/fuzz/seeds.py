@@ -276,9 +276,13 @@ def tokenizers():
                "pre_tokenizer": {"type": "Metaspace", "replacement": "\u2581", "prepend_scheme": "first", "split": False},
                "model": {"type": "Unigram", "unk_id": 0, "byte_fallback": True, "vocab": [
                    ["<unk>", 0.0], ["<s>", 0], ["</s>", 0], ["\u2581", -2.5], ["a", -1.1234567890123457], ["<0x41>", -3e-7]]}}
-    put("tokenizer_json", "unigram", json.dumps(unigram).encode())
-    gguf("unigram", [("config.json", json.dumps(TINY_CONFIG).encode()), ("model.safetensors", safetensors(*tiny_tensors())),
-                     ("tokenizer.json", json.dumps(unigram).encode())], [])
+    steps = dict(unigram, pre_tokenizer={"type": "Digits"}, normalizer={"type": "Sequence", "normalizers": [
+        unigram["normalizer"], {"type": "Lowercase"}]})
+    for name, data in (("unigram", unigram), ("unigram-steps", steps)):
+        data = json.dumps(data).encode()
+        put("tokenizer_json", name, data)
+        gguf(name, [("config.json", json.dumps(TINY_CONFIG).encode()), ("model.safetensors", safetensors(*tiny_tensors())),
+                    ("tokenizer.json", data)], [])
     sides = [("tokenizer_config.json", json.dumps({
         "bos_token": "!", "eos_token": {"content": "#"}, "add_bos_token": True, "tokenizer_class": "LlamaTokenizer",
         "chat_template": [{"name": "default", "template": "{{ x }}"}]}).encode()),

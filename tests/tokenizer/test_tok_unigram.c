@@ -250,6 +250,59 @@ TEST(damaged_map)
     tok_file_free(&f);
 }
 
+/* ---- pieces of the steps --------------------------------------------------------------------- */
+
+#define OUR "mgpt.tokenizer."
+#define PIECES                                                                                     \
+    "model mgpt-unigram; exact; u32 unknown_token_id 0; token <unk> 2; token a 1 -2;"              \
+    "token b 1 -2.5; token ab 1 -3; token aba 1 -7; token ba 1 -3.25;"
+#define STEPS "strings " OUR "normalizers; strings " OUR "pre_tokenizers split~removed~-;"
+
+/* Each piece has its own best split; what only the list of added tokens has is no part of one. */
+TEST(pieces)
+{
+    struct tok_file f;
+    struct tok *t = tok_file_make(&f, PIECES STEPS);
+    assert_string_equal(tok_kind(t), "unigram");
+    tok_gives(t, "aba-ab", PARSE, AB, A, AB, -1);
+    tok_gives(t, "ab xa", PARSE, AB, 0, A, -1); /* unknown characters of a piece are one token */
+    tok_gives(t, "x-x", PARSE, 0, 0, -1);
+    tok_gives(t, "", PARSE, -1);
+    tok_long_text(t, 'a', 0);
+    tok_file_free(&f);
+    t = tok_file_make(&f, PIECES "token aa 1 -1; i32s " OUR "added 6;" STEPS);
+    tok_gives(t, "aaab", PARSE, A, A, AB, -1);
+    tok_file_free(&f);
+    t = tok_file_make(&f, PIECES "token aa 1 -1;" STEPS);
+    tok_gives(t, "aaab", PARSE, 6, AB, -1);
+    tok_file_free(&f);
+}
+
+TEST(no_unknown_in_pieces)
+{
+    struct tok_file f;
+    mgpt_error err = {0};
+    struct tok *t = tok_file_make(&f, "model mgpt-unigram; exact; token a 1 -2;" STEPS);
+    tok_gives(t, "a-a", PARSE, 0, 0, -1);
+    assert_int_equal(tok_encode(t, "a\u00E9", 3, PARSE, NULL, 0, &err), MGPT_ETEXT);
+    assert_non_null(strstr(err.text, "character '\u00E9' (U+00E9) is not in the vocabulary, which "
+                                     "has no token for unknown characters"));
+    tok_file_free(&f);
+}
+
+/* A trie of three units and a text: "a" to "b". */
+#define A_TO_B "0C00000000800100610D0000000000806200"
+
+TEST(map_as_step)
+{
+    struct tok_file f;
+    struct tok *t = tok_file_make(&f, PIECES "bool " OUR "graphemes 1; strings " OUR
+                                             "normalizers replace~b~a~charsmap;"
+                                             "u8s precompiled_charsmap " A_TO_B);
+    tok_gives(t, "ab", PARSE, B, B, -1);
+    tok_file_free(&f);
+}
+
 /* ---- long texts ------------------------------------------------------------------------------ */
 
 TEST(long_texts)

@@ -112,16 +112,18 @@ static size_t check_families(const char *name, struct gguf_str **texts, char **v
 }
 
 /* tok_steps.txt, made by tok_steps.py, has normalizers and pre-tokenizers of all kinds,
- * tok_wordpiece.txt WordPiece and WordLevel. */
+ * tok_wordpiece.txt WordPiece and WordLevel, tok_unigram_steps.txt Unigram with such parts. */
 TEST(families)
 {
     struct gguf_str *texts = NULL;
-    char *split, *steps, *words;
+    char *split, *steps, *words, *unigram;
     assert_int_equal(check_families("tok_split.txt", &texts, &split), 18);
     assert_int_equal(check_families("tok_steps.txt", &texts, &steps), 8);
     assert_int_equal(check_families("tok_wordpiece.txt", &texts, &words), 5);
+    assert_int_equal(check_families("tok_unigram_steps.txt", &texts, &unigram), 3);
     arr_free(texts);
     free(split);
     free(steps);
     free(words);
+    free(unigram);
 }

@@ -192,19 +192,22 @@ int steps_bytes(struct steps_writer *w, const json_t *part)
     return steps_word(w, "bytes");
 }
 
-static const struct component_row normalizer_rows[] = {{"NFC", add_normal_form},
-                                                       {"NFD", add_normal_form},
-                                                       {"NFKC", add_normal_form},
-                                                       {"NFKD", add_normal_form},
-                                                       {"Lowercase", add_lowercase},
-                                                       {"StripAccents", add_strip_accents},
-                                                       {"Replace", add_replace},
-                                                       {"Prepend", add_prepend},
-                                                       {"Strip", add_strip},
-                                                       {"BertNormalizer", add_bert_normalizer},
-                                                       {"ByteLevel", steps_bytes},
-                                                       {"Nmt", add_nmt},
-                                                       {NULL, NULL}};
+static int add_charsmap(struct steps_writer *w, const json_t *part)
+{
+    if (w->t->c->vocab.charsmap.n > 0)
+        return steps_refuse(w, part, "a second map");
+    int status = hf_tok_charsmap(w->t, part, w->err);
+    return status < 0 ? status : steps_word(w, "charsmap");
+}
+
+static const struct component_row normalizer_rows[] = {
+    {"NFC", add_normal_form},      {"NFD", add_normal_form},
+    {"NFKC", add_normal_form},     {"NFKD", add_normal_form},
+    {"Lowercase", add_lowercase},  {"StripAccents", add_strip_accents},
+    {"Replace", add_replace},      {"Prepend", add_prepend},
+    {"Strip", add_strip},          {"BertNormalizer", add_bert_normalizer},
+    {"ByteLevel", steps_bytes},    {"Nmt", add_nmt},
+    {"Precompiled", add_charsmap}, {NULL, NULL}};
 
 /* ---- pre-tokenizers -------------------------------------------------------------------------- */
 

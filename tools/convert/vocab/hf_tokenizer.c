@@ -256,17 +256,20 @@ static void note_vocabulary(const struct hf_tok *t)
     const char *pieces = t->unigram ? "SentencePiece Unigram" : "SentencePiece";
     const char *kind =
         t->steps ? "BPE, in the file's own steps" : "byte-level BPE, splitting rule ";
+    if (t->unigram)
+        kind = "Unigram, in the file's own steps";
     if (t->words)
         kind = v->word_chars >= 0 ? "WordPiece, in the file's own steps"
                                   : "WordLevel, in the file's own steps";
     ckpt_note(t->c, "vocabulary: %zu tokens of %.60s (%s%s%s)", t->slots.n, t->file,
               t->sentencepiece ? pieces : kind, t->sentencepiece || t->steps ? "" : v->pre,
               v->nfc > 0 ? ", NFC" : "");
-    if (t->steps && v->unknown < 0 && !v->byte_fallback)
+    if (t->steps && v->unknown < 0 && !v->byte_fallback && !t->bytes)
         ckpt_note(t->c,
-                  t->words ? "there is no unknown token: texts with unknown words are refused, as "
-                             "with %.60s"
-                           : "characters that are not tokens vanish from texts, as in %.60s",
+                  t->words || t->unigram
+                      ? "there is no unknown token: texts with unknown words are refused, as "
+                        "with %.60s"
+                      : "characters that are not tokens vanish from texts, as in %.60s",
                   t->file);
 }
 

@@ -17,7 +17,7 @@ struct hf_tok {
     json_t *added; /* added_tokens.json: slots point into it; hf_tokenizer.c releases it */
     struct vocab_slots slots;
     int sentencepiece;        /* else byte-level BPE, or */
-    int steps;                /* BPE of characters with steps (hf_steps.h) */
+    int steps;                /* a model with steps (hf_steps.h) */
     int unigram;              /* and not BPE */
     int words;                /* WordPiece or WordLevel, with steps; and not BPE */
     enum vocab_scores scores; /* what is written of slots' scores */

@@ -91,7 +91,8 @@ static int add_marks(struct hf_tok *t, const json_t *token, const char *text, in
 {
     struct ckpt_vocab *v = &t->c->vocab;
     int is_word = hf_tok_flag(token, "single_word", 0);
-    int is_new = !json_object_get(t->model_vocab, text);
+    int is_new = t->unigram ? (size_t)id >= json_array_size(t->model_vocab)
+                            : !json_object_get(t->model_vocab, text);
     if ((is_word && !arr_push(v->single_word, id)) || (is_new && !arr_push(v->added, id)) ||
         (hf_tok_flag(token, "normalized", 1) && !arr_push(v->normalized, id)))
         return err_memory(err, "the vocabulary", sizeof id);
@@ -302,11 +303,12 @@ int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
         mark_bytes(t);
     for (size_t i = 0; i < json_array_size(added) && status == MGPT_OK; i++)
         status = add_added(t, json_array_get(added, i), unknown, err);
-    if (status == MGPT_OK && t->steps && !t->words)
+    int merges = !t->words && !t->unigram;
+    if (status == MGPT_OK && merges && t->steps)
         status = read_all_merge_ids(t, model, line, err);
-    else if (status == MGPT_OK && !t->unigram && !t->words)
+    else if (status == MGPT_OK && merges)
         status = read_merges(t, model, line, err);
-    if (status == MGPT_OK && ((t->sentencepiece && !t->unigram) || t->steps) && unknown)
+    if (status == MGPT_OK && !t->unigram && (t->sentencepiece || t->steps) && unknown)
         t->c->vocab.unknown =
             t->words ? model_id(t, unknown) : vocab_slots_find(&t->slots, unknown);
     free(line);

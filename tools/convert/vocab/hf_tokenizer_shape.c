@@ -292,15 +292,15 @@ static int has_added(const json_t *root, const char *flag, int absent)
     return 0;
 }
 
-/* 1: the normalizer puts something before each part of text, and so before added tokens that are
- * looked for in normalized text. */
-static int prepends_to_added(const struct hf_tok *t, const json_t *root)
+/* 1: the normalizer changes added tokens that are looked for in normalized text: by a map of
+ * characters, or by what it puts before each part of text. */
+static int changes_added(const struct hf_tok *t, const json_t *root)
 {
     const json_t *parts[HF_TOK_PARTS];
-    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, NULL), prepends = 0;
+    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, NULL), changes = 0;
     for (int i = 0; i < n; i++)
-        prepends |= is(parts[i], "Prepend");
-    return prepends && has_added(root, "normalized", 0);
+        changes |= is(parts[i], "Prepend") || is(parts[i], "Precompiled");
+    return changes && has_added(root, "normalized", 0);
 }
 
 /* The rules that GGUF has names for. */
@@ -313,13 +313,13 @@ static int read_known(struct hf_tok *t, const json_t *root, mgpt_error *err)
         bytes |= is(parts[i], "ByteLevel");
     if (n < 0)
         return n;
+    if (has_added(root, "single_word", 0) || changes_added(t, root))
+        return hf_tok_refuse(t, "added_tokens", "single_word or normalized", err);
     if (t->unigram)
         return sentencepiece(t, root, parts, n, err);
     for (size_t i = 0; i < 2; i++)
         if (*shape_text(model, affixes[i]))
             return hf_tok_refuse(t, "model", affixes[i], err);
-    if (has_added(root, "single_word", 0) || prepends_to_added(t, root))
-        return hf_tok_refuse(t, "added_tokens", "single_word or normalized", err);
     if (lacks_bytes(json_object_get(model, "vocab"), !bytes)) {
         if (bytes ? hf_value(model, "unk_token") != NULL : hf_tok_flag(model, "fuse_unk", 0))
             return hf_tok_refuse(t, "model", "not all bytes are tokens", err);
@@ -359,8 +359,18 @@ static int read_words(struct hf_tok *t, const json_t *root, mgpt_error *err)
     return status < 0 ? status : hf_steps_read(t, root, err);
 }
 
+/* Unigram of other parts than SentencePiece's, with steps. */
+static int read_unigram_steps(struct hf_tok *t, const json_t *root, mgpt_error *err)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    t->steps = v->has_steps = 1;
+    t->scores = VOCAB_DOUBLES;
+    v->model = "mgpt-unigram";
+    return hf_steps_read(t, root, err);
+}
+
 /* All others: BPE of characters, with steps. */
-static int read_steps(struct hf_tok *t, const json_t *root, mgpt_error *err)
+static int read_bpe_steps(struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
     const json_t *model = json_object_get(root, "model");
     struct ckpt_vocab *v = &t->c->vocab;
@@ -388,13 +398,15 @@ int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err)
         status = read_words(t, root, err);
         return status < 0 ? status : hf_tok_post(t, root, err);
     }
-    status = read_known(t, root, t->unigram ? err : NULL);
-    if (status == MGPT_EMEM && !t->unigram)
+    int is_unigram = t->unigram;
+    status = read_known(t, root, NULL);
+    if (status == MGPT_EMEM)
         return err_memory(err, "the vocabulary", 1);
-    if (status == MGPT_EFILE && !t->unigram) {
+    if (status == MGPT_EFILE) {
         t->c->vocab = before;
         *t = tok_before;
-        status = read_steps(t, root, err);
+        t->unigram = is_unigram;
+        status = (is_unigram ? read_unigram_steps : read_bpe_steps)(t, root, err);
     }
     return status < 0 ? status : hf_tok_post(t, root, err);
 }

@@ -111,6 +111,12 @@ const struct tok_kind tok_kind_unigram = {
     .close = close_unigram,
 };
 
+const struct tok_kind tok_kind_unigram_pieces = {
+    .name = "unigram",
+    .open = refuse_unigram,
+    .close = close_unigram,
+};
+
 int tok_decode_pieces(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     (void)t, (void)g;
