@@ -136,6 +136,10 @@ TEST(names)
         {NORM0, "layers.0.input_layernorm.weight", NULL},
         {NORM0, "module.model.layers.0.input_layernorm.weight", NULL},
         {"model.norm.weight", "layers.0.input_layernorm.weight", "the name occurs twice"},
+        {NORM0, "transformer.h.0.ln_1.weight",
+         "input_layernorm.weight: missing; transformer.h.0.ln_1.weight is a name of "},
+        {NORM0, "gpt_neox.layers.0.attention.query_key_value.weight",
+         "missing; gpt_neox.layers.0.attention.query_key_value.weight is a name of gpt_neox"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct dir d = golden("llama");
@@ -182,6 +186,8 @@ TEST(extra)
         {"gpt2", "h.1.attn.masked_bias", NULL},
         {"gpt2", "h.2.attn.c_attn.weight", "tensor h.2.attn.c_attn.weight: not part of a gpt2"},
         {"gpt2", "lm_head.weight", NULL},
+        {"gpt2", "model.layers.11.self_attn.q_proj.weight",
+         "not part of a gpt2 of 2 layers; model.layers.11.self_attn.q_proj.weight is a name of "},
         {"gpt2", "score.weight", "tensor score.weight: not part of a gpt2 of 2 layers"},
         {"llama", "model.layers.0.self_attn.rotary_emb.inv_freq", NULL},
         {"llama", "model.layers.0.self_attn.q_proj.bias", "q_proj.bias: not part of a llama"},

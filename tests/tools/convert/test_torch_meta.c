@@ -138,6 +138,10 @@ static const char *const no_shift[] = {"tok_emb.weight 5 4",
 static const char *const twice[] = {"tok_emb.weight 5 4", "token_emb.weight 5 4",
                                     "pos_emb.weight 8 4", NULL};
 
+static const char *const mixed[] = {"tok_emb.weight 5 4",           "pos_emb.weight 8 4",
+                                    "trf_blocks.0.norm1.scale 4",   "trf_blocks.10.norm1.scale 4",
+                                    "transformer.h.1.ln_1.scale 4", NULL};
+
 static const char *const bigram[] = {"token_embedding_table.weight 5 5",
                                      "position_embedding_table.weight", "lm_head.weight", NULL};
 
@@ -190,7 +194,10 @@ TEST(others)
         {&scratch_mapping, scratch, &heads2, "pos_emb.weight 2 8 4",
          "pos_emb.weight: 3 dimensions, expected 2", NULL},
         {&scratch_mapping, scratch, &tanh, NULL, "activation tanh: expected relu", NULL},
-        {&scratch_mapping, twice, &heads2, NULL, "another tensor has a name of the same meaning",
+        {&scratch_mapping, twice, &heads2, NULL,
+         "token_emb.weight: tok_emb.weight has a name of the same meaning", NULL},
+        {&scratch_mapping, mixed, &heads2, NULL,
+         "transformer.h.1.ln_1.scale: layer 0 has trf_blocks.0.norm1.scale: names of two programs",
          NULL},
         {&bigram_mapping, bigram, &none, NULL, NULL, NULL},
         {&bigram_mapping, bigram, &none, "token_embedding_table.weight 5",

@@ -3,22 +3,32 @@
  * A global that is not on the list of pickle_globals.c ends the pickle, used or not. A global on
  * the list may only be used as its row says. See pickle_impl.h.
  */
+#define _GNU_SOURCE /* memmem */
 #include "base/error.h"
 #include "base/mem.h"
 #include "convert/containers/pickle_impl.h"
 
 #include <string.h>
 
-#define MAX_LINE 1000 /* bytes of a module's or class's name */
+#define MAX_LINE 1000     /* bytes of a module's or class's name */
+#define MODULE_BEGIN 4096 /* bytes in which a module's first attributes are */
 
 static int not_allowed(const struct pickle_machine *m, pickle_id global, const char *advice)
 {
     const struct pickle_node *g = pickle_at(m->p, global);
     const struct pickle_node *module = pickle_at(m->p, g->as.global.module);
     const struct pickle_node *name = pickle_at(m->p, g->as.global.name);
-    return err_set(
-        m->err, MGPT_EFILE, m->at, "pickle: global %.*s.%.*s is not allowed (byte %zu)%s",
-        CKPT_CLIP(module->as.text, module->n), CKPT_CLIP(name->as.text, name->n), m->at, advice);
+    return err_set(m->err, MGPT_EFILE, m->at, "pickle: global %.*s.%.*s is not allowed%s",
+                   CKPT_CLIP(module->as.text, module->n), CKPT_CLIP(name->as.text, name->n),
+                   advice);
+}
+
+/* A whole torch.nn.Module: its class is of torch.nn, or its attributes begin with these. */
+static int is_module(const struct pickle_machine *m, const struct pickle_node *module)
+{
+    size_t n = m->in.size < MODULE_BEGIN ? m->in.size : MODULE_BEGIN;
+    return (module->n >= 8 && memcmp(module->as.text, "torch.nn", 8) == 0) ||
+           (memmem(m->in.data, n, "_parameters", 11) && memmem(m->in.data, n, "_buffers", 8));
 }
 
 /* ---- globals, calls, objects ----------------------------------------------------------------- */
@@ -29,7 +39,6 @@ static int push_global(struct pickle_machine *m, pickle_id module, pickle_id nam
     enum pickle_use use =
         pickle_use_of((struct gguf_str){a->as.text, a->n}, (struct gguf_str){b->as.text, b->n});
     pickle_id id;
-    int nn = a->n >= 8 && memcmp(a->as.text, "torch.nn", 8) == 0;
     int status =
         pickle_new(m, (struct pickle_node){.kind = PICKLE_GLOBAL, .use = (uint8_t)use}, &id);
     if (status < 0)
@@ -37,7 +46,8 @@ static int push_global(struct pickle_machine *m, pickle_id module, pickle_id nam
     pickle_node_of(m, id)->as.global.module = module;
     pickle_node_of(m, id)->as.global.name = name;
     if (use == USE_NONE)
-        return not_allowed(m, id, nn ? "; save model.state_dict(), not the model" : "");
+        return not_allowed(m, id,
+                           is_module(m, a) ? "; save model.state_dict(), not the model" : "");
     return pickle_push(m, id);
 }
 

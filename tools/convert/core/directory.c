@@ -77,7 +77,8 @@ static const struct {
     {"adapter_config.json", NULL,
      "an adapter (LoRA), not a model; name its model, and this with --lora"},
     {"tf_model.h5", NULL,
-     "a model with TensorFlow's weights only; convert its PyTorch or safetensors form"},
+     "a model with TensorFlow's weights only; with transformers 4: "
+     "AutoModelForCausalLM.from_pretrained(DIR, from_tf=True).save_pretrained(OUT)"},
 };
 
 static const char *refusal(const struct listing *l)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #define CONVERT "; convert the model's PyTorch, safetensors or GGUF form"
+#define KERAS "; with KerasHub: model.load_weights(FILE); model.export_to_transformers(DIR)"
 #define UNPACK ": unpack it and name the checkpoint in it"
 
 static const struct {
@@ -18,7 +19,7 @@ static const struct {
     {                                                                                              \
         at, bytes, sizeof(bytes) - 1, what                                                         \
     }
-    MAGIC(0, "\x89HDF\r\n\x1a\n", "HDF5, as Keras and TensorFlow write it (.h5)" CONVERT),
+    MAGIC(0, "\x89HDF\r\n\x1a\n", "HDF5, as Keras writes it (.h5)" KERAS),
     MAGIC(4, "TFL3", "TensorFlow Lite" CONVERT),
     MAGIC(0, "version https://git-lfs",
           "a pointer of Git LFS, not the file itself: git lfs pull "
@@ -75,7 +76,7 @@ static const char *protobuf(struct span b)
         return NULL;
     size_t n = b.data[3];
     if (n < 32 && is_text(b.data + 4, n) && (b.data[4 + n] & 7) == 2)
-        return "ONNX" CONVERT;
+        return "ONNX" CONVERT " that it was exported from";
     return b.data[1] == 1 ? "TensorFlow's SavedModel" CONVERT : NULL;
 }
 
@@ -86,6 +87,6 @@ const char *ckpt_foreign(struct span b)
             memcmp(b.data + magics[i].at, magics[i].magic, magics[i].n) == 0)
             return magics[i].what;
     if (b.size > 4 && memcmp(b.data, "PK\3\4", 4) == 0 && has_near_end(b, "model.weights.h5"))
-        return "Keras (.keras)" CONVERT;
+        return "Keras (.keras)" KERAS;
     return protobuf(b);
 }

@@ -181,6 +181,14 @@ void state_cut(struct state *s, ptrdiff_t n)
         s->order[i].name += n;
 }
 
+static int refuse_twice(const struct state_tensor *a, const struct state_tensor *b, mgpt_error *err)
+{
+    if (!b->alias)
+        return state_bad(b, "the name occurs twice", err);
+    return ckpt_refuse_tensor(err, b->name, "%.*s has a name of the same meaning",
+                              CKPT_CLIP(a->name, strlen(a->name)));
+}
+
 int state_seal(struct state *s, mgpt_error *err)
 {
     size_t n = arr_len(s->tensors);
@@ -197,11 +205,7 @@ int state_seal(struct state *s, mgpt_error *err)
         qsort(s->order, n, sizeof *s->order, compare_names);
     for (size_t i = 1; i < n; i++)
         if (compare_names(&s->order[i - 1], &s->order[i]) == 0)
-            return state_bad(&s->tensors[s->order[i].at],
-                             s->tensors[s->order[i].at].alias
-                                 ? "another tensor has a name of the same meaning"
-                                 : "the name occurs twice",
-                             err);
+            return refuse_twice(&s->tensors[s->order[i - 1].at], &s->tensors[s->order[i].at], err);
     return MGPT_OK;
 }
 

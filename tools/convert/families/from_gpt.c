@@ -64,6 +64,37 @@ static int set_aliases(struct torch_model *m, mgpt_error *err)
     return state_seal(&m->state, err);
 }
 
+/* The names of layer n are those of layer 0 but for the number. */
+static int is_same_name(const char *of_0, const char *of_n)
+{
+    size_t i = 0;
+    while (of_0[i] && of_0[i] == of_n[i])
+        i++;
+    while (i > 0 && of_0[i - 1] >= '0' && of_0[i - 1] <= '9')
+        i--;
+    const char *digits = "0123456789";
+    return strcmp(of_0 + i + strspn(of_0 + i, digits), of_n + i + strspn(of_n + i, digits)) == 0;
+}
+
+/* Layers of two programs may mean the same, and may not. */
+static int refuse_mixed_layers(const struct state *s, mgpt_error *err)
+{
+    for (size_t i = 0; i < arr_len(s->tensors); i++) {
+        const struct state_tensor *t = &s->tensors[i], *first = NULL;
+        const char *rest =
+            t->alias && strncmp(t->alias, "blk.", 4) == 0 ? strchr(t->alias + 4, '.') : NULL;
+        char alias[64];
+        if (rest) {
+            snprintf(alias, sizeof alias, "blk.0%s", rest);
+            first = state_peek(s, alias);
+        }
+        if (first && !is_same_name(first->name, t->name))
+            return ckpt_refuse_tensor(err, t->name, "layer 0 has %.*s: names of two programs",
+                                      CKPT_CLIP(first->name, strlen(first->name)));
+    }
+    return MGPT_OK;
+}
+
 static uint32_t count_heads(const struct state *s)
 {
     char name[64];
@@ -81,6 +112,8 @@ int gpt_sizes(struct gpt *g, mgpt_error *err)
     uint64_t V, E, T, E2, F = 0;
     hp->arch = "gpt2";
     int status = set_aliases(m, err);
+    if (status == MGPT_OK)
+        status = refuse_mixed_layers(&m->state, err);
     if (status < 0)
         return status;
     if (torch_layers(m, "blk.N.attn_norm.weight", err) < 0 ||

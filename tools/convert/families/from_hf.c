@@ -58,25 +58,6 @@ static int find_family(struct hf_model *m, mgpt_error *err)
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-/* Keys that mean another forward pass in any model. */
-static const char *const refused[] = {
-    "n_routed_experts", "add_cross_attention",         "is_encoder_decoder",     "use_qk_norm",
-    "attention_sinks",  "use_bidirectional_attention", "attn_logit_softcapping",
-};
-static const char *const expert_keys[] = {"num_experts", "num_local_experts"};
-
-static int refuse_features(const struct hf_model *m, mgpt_error *err)
-{
-    int status = MGPT_OK;
-    const char *known = m->family->knows ? m->family->knows : "";
-    for (size_t i = 0; status == MGPT_OK && i < HF_COUNT(refused); i++)
-        if (strcmp(refused[i], known) != 0)
-            status = hf_must_be_off(m->cfg.text, refused[i], err);
-    for (size_t i = 0; status == MGPT_OK && !m->family->experts && i < HF_COUNT(expert_keys); i++)
-        status = hf_must_be_off(m->cfg.text, expert_keys[i], err);
-    return status;
-}
-
 static int read_activation(struct hf_model *m, mgpt_error *err)
 {
     static const struct {
@@ -172,10 +153,11 @@ static int read_eps(struct hf_model *m, mgpt_error *err)
 static int configure(struct hf_model *m, mgpt_error *err)
 {
     m->c->hp.arch = m->family->arch;
-    if (refuse_features(m, err) < 0 || read_sizes(m, err) < 0 || check_heads(m, err) < 0 ||
-        read_activation(m, err) < 0 || read_eps(m, err) < 0 || hf_rope(m, err) < 0)
+    if (read_sizes(m, err) < 0 || check_heads(m, err) < 0 || read_activation(m, err) < 0 ||
+        read_eps(m, err) < 0 || hf_rope(m, err) < 0)
         return MGPT_EFILE;
-    return m->family->configure ? m->family->configure(m, err) : MGPT_OK;
+    int status = m->family->configure ? m->family->configure(m, err) : MGPT_OK;
+    return status < 0 ? status : hf_check_switches(m, err);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -278,7 +260,11 @@ static int put_tensors(struct hf_model *m, mgpt_error *err)
     skip_buffers(&m->state);
     hf_skip_zero_biases(&m->state);
     snprintf(what, sizeof what, "%s of %u layers", m->family->model_type, m->c->hp.n_layer);
-    return status == MGPT_OK ? state_check_used(&m->state, what, err) : status;
+    if (status == MGPT_OK)
+        status = state_check_used(&m->state, what, err);
+    if (status == MGPT_EFILE)
+        hf_name_programs(m, err);
+    return status;
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */

@@ -135,6 +135,15 @@ int hf_add_file(struct state *s, struct span bytes, mgpt_error *err);
 /* The same out of an index: model.safetensors.index.json. */
 int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err);
 
+/* ---- hf_unknown.c ---------------------------------------------------------------------------- */
+
+/* Refuses a switch of config.json that is true and not known, or that means another forward pass. */
+int hf_check_switches(const struct hf_model *m, mgpt_error *err);
+
+/* Adds to the error of a tensor that is missing, or not part of the model, one whose name is that of
+ * another model_type. */
+void hf_name_programs(const struct hf_model *m, mgpt_error *err);
+
 /* ---- hf_quant.c: GPTQ, AWQ, MLX -------------------------------------------------------------- */
 
 /* Of a quantised model: puts matrices in the place of the tensors that they are made of. Errors: a

@@ -24,6 +24,9 @@ static int rope_object(const struct hf_config *cfg, const char *layer, const jso
     const char *key;
     json_t *v;
     *object = NULL;
+    if (o && old && !json_equal(o, old)) /* transformers 5 takes the old one, others the new one */
+        return hf_refuse("rope_scaling", "there are also rope_parameters: one of them is expected",
+                         err);
     if ((o && !json_is(o, JSON_OBJECT)) || (old && !json_is(old, JSON_OBJECT)))
         return hf_refuse(o ? "rope_parameters" : "rope_scaling", "expected an object", err);
     if (!o && layer && strcmp(layer, "full_attention") != 0)
