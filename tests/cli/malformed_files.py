@@ -13,7 +13,7 @@ import zipfile
 
 ROOT, MGPT = os.environ["MGPT_SOURCE_ROOT"], os.path.abspath(os.environ["MGPT"])
 sys.path.insert(0, os.path.join(ROOT, "tests/fuzz"))
-from formats import TINY_CONFIG, get, npy, npz, safetensors, tiny_tensors, tokenizer_json  # noqa: E402
+from formats import TINY_CONFIG, get, npy, npz, safetensors, steps_json, tiny_tensors, tokenizer_json, words_json  # noqa: E402
 from malformed_gguf import ODD, bad, cases, changed, good  # noqa: E402
 from references import STORAGES, Tensor, references, torch  # noqa: E402
 
@@ -87,6 +87,9 @@ def config_files():
                 continue
             config = dict(TINY_CONFIG, **{key: other})
             hf(f"config-{key}-{i}", f"{key}|config|head|norm|tensor|embed|model_type|layers", config=config)
+    hf("config-switch", "new_switch", config=dict(TINY_CONFIG, new_switch=True))
+    hf("config-rope-twice", "rope_parameters", config=dict(TINY_CONFIG, rope_scaling={"type": "linear", "factor": 2.0},
+                                                           rope_parameters={"rope_type": "default"}))
     for key in ("model_type", "hidden_size", "num_hidden_layers", "num_attention_heads"):
         hf(f"config-without-{key}", f"{key}|config|model_type|architecture",
            config={k: v for k, v in TINY_CONFIG.items() if k != key})
@@ -112,6 +115,18 @@ def config_files():
             at = at[step]
         at[path[-1]] = value
         hf(f"tokenizer-{i}", "tokenizer|token|merge|vocab|normalizer|id", tokenizer=t)
+    unigram = dict(base, model={"type": "Unigram", "unk_id": 0, "vocab": [["!", 0], ["a", -1]]}, pre_tokenizer={"type": "Digits"})
+    mapped = dict(unigram, normalizer={"type": "Sequence", "normalizers": [
+        {"type": "Precompiled", "precompiled_charsmap": "BAAAAAAAAABhAA=="}, {"type": "NFC"}]})
+    for name, t in (("steps", json.loads(steps_json())), ("wordpiece", json.loads(words_json("WordPiece"))), ("unigram", unigram), ("map", mapped)):
+        hf(f"tokenizer-control-{name}", None, tokenizer=t)
+        for key in ("normalizer", "pre_tokenizer", "decoder"):
+            for i, value in enumerate(({"type": "Sequence"}, {"type": 3}, {"type": "\x1b[2J"}, {"type": "Replace", "pattern": {"Regex": "(a"}},
+                                       {"type": "Precompiled", "precompiled_charsmap": "BBBB"}, {"type": "Split", "pattern": 3})):
+                if i > 0:
+                    hf(f"tokenizer-{name}-{key}-{i}", "tokenizer|normalizer|decoder", tokenizer=dict(t, **{key: value}))
+    for i, vocab in enumerate((3, [], [3], [["!"]], [["!", "a"]], [["!", 0, 0]], {"!": 0}, [["!", 0]] * 9)):
+        hf(f"tokenizer-unigram-{i}", "vocab|tokenizer|embedding", tokenizer=dict(unigram, model=dict(unigram["model"], vocab=vocab)))
 
 
 def simple_files():

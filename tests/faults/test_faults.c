@@ -41,6 +41,9 @@ static const struct sweep sweeps[] = {
     {"tokenize", cmd_tokenize, "%bpe.gguf --pieces", "then the nan", SWEEP_PLAIN, 0},
     {"tokenize", cmd_tokenize, "%bpe.gguf --decode -p 5,6,7", NULL, SWEEP_PLAIN, 0},
     {"tokenize", cmd_tokenize, "%mapped.gguf -p anna", NULL, SWEEP_PLAIN, 0},
+    {"tokenize", cmd_tokenize, "%unigram.gguf --pieces", "an xa 12 \303\251\n", SWEEP_PLAIN, 0},
+    {"tokenize", cmd_tokenize, "%steps.gguf --pieces", "an xa 12 \303\251\n", SWEEP_PLAIN, 0},
+    {"tokenize", cmd_tokenize, "%words.gguf --pieces", "an xa 12 \303\251\n", SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "@weights/names.gguf --samples 3 -t 2", NULL, SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "@weights/names.gguf -p an --json", NULL, SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "%bpe.gguf -f - -n 4 --lookup --draft %bpe.gguf", "then the then the", SWEEP_PLAIN, 0},
@@ -94,6 +97,9 @@ static const struct sweep sweeps[] = {
     {"convert", cmd_convert, "@tests/fixtures/convert/v1.bin x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/convert/v2.bin x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "%config.json x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "%config.json x.gguf --tokenizer %unigram.json", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "%config.json x.gguf --tokenizer %steps.json", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "%config.json x.gguf --tokenizer %words.json", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/qwen2_sharded x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/gptq_order x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/mlx x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
@@ -139,6 +145,27 @@ static const char tokenizer[] =
     " \"z\": 26, \"\\u0120\": 27, \"an\": 28, \"na\": 29, \"th\": 30, \"\\u0120a\": 31, \"the\": "
     "32},"
     " \"merges\": [\"a n\", \"n a\", \"t h\", \"\\u0120 a\", \"th e\"]}}";
+
+/* Tokenizers with steps of all kinds; the map of characters is one of no character. */
+#define STEPS                                                                                      \
+    "{\"added_tokens\": [{\"id\": 0, \"content\": \"<s>\", \"special\": true},"                    \
+    " {\"id\": 4, \"content\": \"xa\", \"single_word\": true, \"normalized\": true}],"             \
+    " \"normalizer\": {\"type\": \"Sequence\", \"normalizers\": [{\"type\": \"NFKC\"},"            \
+    " {\"type\": \"Precompiled\", \"precompiled_charsmap\": \"BAAAAAAAAABhAA==\"},"                \
+    " {\"type\": \"BertNormalizer\"}]}, \"pre_tokenizer\": {\"type\": \"Sequence\","               \
+    " \"pretokenizers\": [{\"type\": \"Whitespace\"}, {\"type\": \"Digits\"}]},"                   \
+    " \"decoder\": {\"type\": \"WordPiece\", \"prefix\": \"##\"}, \"model\": "
+
+static const char unigram[] =
+    STEPS "{\"type\": \"Unigram\", \"unk_id\": 0, \"vocab\": [[\"<s>\", 0], [\"a\", -1],"
+          " [\"n\", -2], [\"an\", -2.5]]}}";
+static const char steps[] =
+    STEPS "{\"type\": \"BPE\", \"unk_token\": \"<s>\", \"continuing_subword_prefix\": \"##\","
+          " \"vocab\": {\"<s>\": 0, \"a\": 1, \"##n\": 2, \"an\": 3},"
+          " \"merges\": [\"a ##n\"]}}";
+static const char words[] =
+    STEPS "{\"type\": \"WordPiece\", \"unk_token\": \"<s>\", \"continuing_subword_prefix\": \"##\","
+          " \"vocab\": {\"<s>\": 0, \"a\": 1, \"##n\": 2, \"an\": 3}}}";
 
 /* The vocabulary of the names model in a file that is so large that it is mapped. */
 static void make_mapped(void)
@@ -201,8 +228,14 @@ static void prepare(void)
     sweep_link("config.json", "tests/golden/gpt2/config.json");
     sweep_link("model.safetensors", "tests/golden/gpt2/model.safetensors");
     sweep_put("tokenizer.json", tokenizer);
+    sweep_put("unigram.json", unigram);
+    sweep_put("steps.json", steps);
+    sweep_put("words.json", words);
     sweep_put("chars.txt", "ab\303\251\342\202\254\n");
     sweep_prepare(cmd_convert, "%config.json %bpe.gguf");
+    sweep_prepare(cmd_convert, "%config.json %unigram.gguf --tokenizer %unigram.json");
+    sweep_prepare(cmd_convert, "%config.json %steps.gguf --tokenizer %steps.json");
+    sweep_prepare(cmd_convert, "%config.json %words.gguf --tokenizer %words.json");
     sweep_prepare(cmd_convert, "@tests/fixtures/convert/flat.json %tiny.gguf --heads 4");
     sweep_prepare(cmd_convert, "@tests/golden/qwen3 %qwen3.gguf --no-tokenizer");
     sweep_prepare(cmd_convert, "@weights/names.gguf %q8.gguf --type q8_0");
