@@ -137,4 +137,89 @@ async function frames(page) {
     console.log(`# the picture of names: ${ms.toFixed(2)} ms a frame`);
 }
 
-module.exports = { sums, pointing, keys, walk, links, words, frames };
+// Questions of a first visit, with the clicks that lead to the answer.
+async function questions(page) {
+    const fresh = () => page.eval(`App.set({ cell: '', walk: 0, query: 4, head: 0 })`), press = (selector) => page.eval(`document.querySelector('${selector}').click()`);
+    const asked = async (answer, ...clicks) => {
+        await fresh();
+        assert(clicks.length <= 3);
+        for (const c of clicks) await press(c);
+        assert.match(await panel(page), answer);
+    };
+    const one = '.try button:nth-child(1)', two = '.try button:nth-child(2)', three = '.try button:nth-child(3)';
+    await asked(/Attention, head 2[^]*0\.3995/, one); // what did head 2 look at
+    await asked(/Score, head 2[^]*sum[^]*÷ √4/i, one, '.terms .on .goback'); // why there
+    await asked(/Why “l”\?/, two); // why this letter
+    await page.until(`/Without the MLP/.test(document.querySelector('.panel').innerText)`); // what changed the prediction
+    await asked(/What the cache holds/, three);
+}
+
+// What is taken away in the answer to “why” is taken away: the numbers are those of runs without it.
+async function why(page) {
+    await page.eval(`App.set({ cell: 'why.11', walk: 0, query: 4 })`);
+    await page.until(`/Without the MLP/.test(document.querySelector('.panel').innerText)`);
+    const shown = await page.eval(`Object.fromEntries([...document.querySelectorAll('.why tbody tr')].map((r) => [r.cells[0].textContent, r.cells[3].textContent]))`);
+    assert.match(await page.text('.panel .sum'), /\+2\.18/); // the parts add up to the logit
+    const p = (ids, edits) => page.eval(`(() => { Engine.run(${JSON.stringify(ids)}, ${JSON.stringify(edits)}, 0); const p = Numbers.percent(Numbers.softmax(Engine.logits(${ids.length - 1}, 0))[11]);
+        Engine.run(App.state.ids, App.state.edits, 0); return parseFloat(p); })()`);
+    const same = async (name, ids, edits) => assert(Math.abs(parseFloat(shown[name]) - await p(ids, edits)) < 0.51, `${name}: ${shown[name]}`); // shown in whole percent
+    await same('head 3', [26, 0, 13, 13, 0], [{ kind: 'head', layer: 0, head: 3, scale: 0 }]);
+    await same('the MLP', [26, 0, 13, 13, 0], [{ kind: 'mlp', layer: 0, head: 0, scale: 0 }]);
+    await same('anna', [26, 13, 13, 0], []); // the last of the rows that read “anna”: its first letter is crossed out
+    assert.deepStrictEqual(await page.eval('Array.from(Engine.logits(4, 0))'), await page.eval('(Engine.run(App.state.ids, [], 0), Array.from(Engine.logits(4, 0)))'));
+    await page.until('location.hash.includes("cell=why.11")');
+    await page.press('Escape');
+    assert.match(await panel(page), /A whole GPT/);
+}
+
+// Numbers of a stop arrive one by one, a new letter runs through the picture, and the model writes until it is stopped.
+async function motion(page) {
+    await page.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-reduced-motion', value: 'no-preference' }] });
+    await page.eval(`App.set({ walk: 4, cell: '' })`);
+    const numbers = new Set();
+    for (let i = 0; i < 200 && numbers.size < 3; i++) {
+        numbers.add(await page.eval(`document.querySelector('.now').innerText`));
+        await new Promise((done) => setTimeout(done, 30));
+    }
+    assert(numbers.size >= 3, [...numbers].join());
+    assert([...numbers].some((t) => /− … =|\+ … =/.test(t)), [...numbers].join());
+    await page.eval(`App.set({ walk: 0, seed: 3 }); document.getElementById('let-write').click()`);
+    assert.strictEqual(await page.text('#write'), 'Stop');
+    await page.until('App.state.ids.length > 6 || App.state.ids.length < 5'); // a text that has ended begins again
+    await page.eval(`if (document.getElementById('write').innerText === 'Stop') document.getElementById('write').click()`);
+    const n = await page.eval('App.state.ids.length');
+    await new Promise((done) => setTimeout(done, 400));
+    assert.strictEqual(await page.eval('App.state.ids.length'), n);
+    await page.eval('App.edit([26, 0, 13, 13, 0])');
+}
+
+// What a visitor would see as a fault of the layout: cards whose right half is empty, columns of which one ends half
+// way, text that is wider than its cell.
+const FAULTS = `(() => {
+    const room = document.querySelector('.room:not([hidden])'), bad = [], seen = (e) => e.checkVisibility() && !e.closest('.share, .scroll.tall'), name = (e) => (e.querySelector('h3, h4') || e).textContent.slice(0, 40);
+    const boxes = (n) => { if (n.nodeType === Node.ELEMENT_NODE) return n.matches('canvas, input, select, textarea, svg, button, .bar') && seen(n) ? [n.getBoundingClientRect()] : [];
+        if (!n.textContent.trim() || !seen(n.parentElement)) return []; const r = document.createRange(); r.selectNodeContents(n); return [...r.getClientRects()]; };
+    const ink = (el) => { const end = { right: 0, bottom: 0 }, walk = document.createTreeWalker(el, NodeFilter.SHOW_TEXT | NodeFilter.SHOW_ELEMENT);
+        for (let n = walk.nextNode(); n; n = walk.nextNode()) for (const r of boxes(n)) { end.right = Math.max(end.right, r.right); end.bottom = Math.max(end.bottom, r.bottom); }
+        return end; };
+    for (const card of room.querySelectorAll('.card')) {
+        const b = card.getBoundingClientRect();
+        if (b.width > 420 && (ink(card).right - b.left) / b.width < 0.55) bad.push('the right half is empty: ' + name(card));
+    }
+    for (const columns of room.querySelectorAll('.columns, .onehead')) {
+        const high = [...columns.children].filter((c) => c.checkVisibility()).map((c) => [Math.round(c.getBoundingClientRect().top), ink(c).bottom - c.getBoundingClientRect().top]);
+        for (const [top] of high) { const row = high.filter((h) => h[0] === top).map((h) => h[1]); if (Math.max(...row) > 300 && Math.min(...row) < Math.max(...row) / 2) bad.push('a column ends half way: ' + name(columns)); }
+    }
+    for (const el of room.querySelectorAll('td, th, button')) if (el.checkVisibility() && getComputedStyle(el).overflow === 'visible' && el.scrollWidth > el.clientWidth + 1 && el.clientWidth) bad.push('wider than its cell: ' + el.textContent.slice(0, 30));
+    return [...new Set(bad)]; })()`;
+
+async function layout(page, rooms) {
+    for (const room of rooms) {
+        await page.eval(`App.set({ view: '${room}' })`);
+        await page.until(`document.documentElement.classList.contains('settled')`);
+        await settled(page);
+        assert.deepStrictEqual(await page.eval(FAULTS), [], room);
+    }
+}
+
+module.exports = { layout, each: { questions, why, motion, sums, pointing, keys, walk, links, words, frames } };

@@ -13,7 +13,8 @@ const file = path.join(os.tmpdir(), `mgpt-shot-${process.pid}.html`);
 async function main() {
     execFileSync(mgpt, ['lab', path.join(root, 'weights/names.gguf'), '-p', 'anna', '-o', file]);
     const chrome = new Chrome(find()), page = await chrome.open({ width: 1280, height: 800 });
-    await page.go(file, '#at=4&head=0.0&cell=lg.4.11');
+    await page.go(file, '#at=4&head=0.0&cell=why.11');
+    await page.until(`/Without/.test(document.querySelector('.panel').innerText)`);
     await page.eval('Home.paint()');
     await page.shot(out, { full: false });
     await chrome.close();

@@ -7,7 +7,7 @@ const Home = (() => {
 
     let canvas, g, camera, panel, crumbs, dots, playButton, legend, spoken, stage, root;
     let scene = null, full = null, sceneKey = '', shown = '', hovered = null, chosen = null, stop = null, size = { w: 0, h: 0, dpr: 1 }, waiting = false;
-    let timer = 0, speed = 1, colours = {}, themed = null;
+    let timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, writing = 0, before = null;
 
     const state = () => App.state;
 
@@ -26,12 +26,13 @@ const Home = (() => {
     const layerOf = (text) => (/^\d+(\.|$)/.test(text) ? Number.parseInt(text, 10) : -1);
 
     function choose([id, r, c]) {
-        const m = everything().mats.get(id), part = { cell: textOf([id, r, c]) };
+        const m = everything().mats.get(id), part = { view: 'home', cell: textOf([id, r, c]) };
         if (m.kind !== 'w') part.query = r;
         if (m.layer >= 0) part.layer = m.layer;
         if (m.head !== undefined) part.head = m.head;
         else if (m.group && m.kind === 'x') part.head = Math.min(Engine.info.heads - 1, Math.floor(c / m.group) * (m.cols / m.group < Engine.info.heads ? Engine.info.heads / Engine.info.kv_heads : 1));
         stopPlaying();
+        halt();
         App.set(part);
     }
 
@@ -44,19 +45,22 @@ const Home = (() => {
 
     const narrow = () => size.w > 0 && size.w <= NARROW;
 
+    const keyOf = (s) => [App.changed, s.step, openLayer(s), narrow(), Engine.info.vocab > HomeScene.WHOLE ? `${s.query} ${s.cell}` : ''].join();
+
     function plan(s) {
-        const key = [App.changed, s.step, openLayer(s), narrow(), Engine.info.vocab > HomeScene.WHOLE ? `${s.query} ${s.cell}` : ''].join();
+        const key = keyOf(s);
         if (key === sceneKey) return false;
         const before = scene;
         scene = HomeScene.build(s, narrow(), openLayer(s));
         sceneKey = key;
-        full = null;
         return !before || before.world.w !== scene.world.w || before.world.h !== scene.world.h;
     }
 
-    // The plan with every layer unfolded, for numbers of layers that are folded in the picture.
+    // The plan with every layer unfolded, for numbers of layers that are folded in the picture, and for other rooms.
     function everything() {
-        full = full || (Engine.info.layers > HomeScene.RIBS ? HomeScene.build(state(), narrow(), 'all') : scene);
+        const key = keyOf(state());
+        if (Engine.info.layers <= HomeScene.RIBS && key === sceneKey) return scene;
+        if (!full || full.key !== key) full = { key, ...HomeScene.build(state(), narrow(), 'all') };
         return full;
     }
 
@@ -79,12 +83,14 @@ const Home = (() => {
         if (!scene || root.hidden) return;
         theme();
         g.setTransform(size.dpr, 0, 0, size.dpr, 0, 0);
-        if (HomeDraw.frame(shownView(g))) redraw();
+        const moving = flow && flow.at(performance.now());
+        if (moving && moving.over) flow = null;
+        if (HomeDraw.frame(shownView(g, flow && moving)) || flow) redraw();
         const gradient = (name) => `linear-gradient(90deg, ${HomeBake.scale(name)})`;
         for (const el of legend.querySelectorAll('i')) el.style.setProperty('background', gradient(el.dataset.scale));
     }
 
-    const shownView = (on) => ({ g: on, ...size, scene, cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop });
+    const shownView = (on, moving = null) => ({ g: on, ...size, scene, cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, example: hovered || chosen ? null : moving ? moving.e : example });
 
     // What is in view, and every value that the text made.
     function figure() {
@@ -191,13 +197,14 @@ const Home = (() => {
 
     function walkTo(n) {
         const of = HomeWalk.titles().length;
+        halt();
         App.set({ walk: Math.max(0, Math.min(of, n)), cell: '' });
     }
 
     function stopPlaying() {
         clearTimeout(timer);
         timer = 0;
-        showPlayer();
+        if (root) showPlayer();
     }
 
     function play() {
@@ -207,13 +214,58 @@ const Home = (() => {
     }
 
     function tick() {
-        if (state().view !== 'home' || state().walk >= HomeWalk.titles().length) return stopPlaying();
+        if (state().view !== 'home') return stopPlaying();
+        if (state().walk >= HomeWalk.titles().length) return write(); // all begins again
         walkTo(state().walk + 1);
         timer = setTimeout(tick, (1000 * HomeWalk.SECONDS) / speed);
         return showPlayer();
     }
 
     const toggle = () => (timer ? stopPlaying() : play());
+
+    // ---- writing ----
+
+    function halt() {
+        clearTimeout(writing);
+        writing = 0;
+        HomeText.setWriting(false);
+    }
+
+    // Token by token, each time a row more that runs through the picture, until the text ends.
+    function writeOn(changed = App.changed, first = false) {
+        const s = state(), full = s.step >= Engine.info.context, mine = changed === App.changed && s.view === 'home', id = mine && !full ? Predict.draw(false) : -1;
+        if (!mine || (id < 0 && !full)) return halt();
+        if (full || Token.isEnd(id)) {
+            if (!first || !Engine.info.add_bos) {
+                halt();
+                return App.say(full ? `The context is full: ${s.step} of ${s.step} positions.` : 'The model drew the end: its text ends here. Press again for another.');
+            }
+            App.set({ ids: [Engine.info.bos], prompt: 1, seed: s.seed + 1, cell: '', walk: 0 });
+        } else App.set({ ids: Array.from(s.ids).slice(0, s.step).concat(id), prompt: Math.min(s.prompt, s.step), cell: '', walk: 0 });
+        writing = setTimeout(writeOn, (flow ? flow.total : 600) + 150, App.changed);
+        return HomeText.setWriting(true);
+    }
+
+    function write() {
+        stopPlaying();
+        if (writing) return halt();
+        App.set({ cell: '', walk: 0, step: state().ids.length });
+        return writeOn(App.changed, true);
+    }
+
+    // ---- what moves ----
+
+    // The row of a token that is new, the numbers of a stop; not for those who want no motion.
+    function begin(s, arrived) {
+        const grown = before && s.ids.length === before.length + 1 && before.every((id, i) => id === s.ids[i]), first = !before;
+        if (first || s.ids !== before || arrived) flow = null;
+        before = s.ids;
+        if (HomeCamera.still() || s.cell) return;
+        if (stop && arrived) flow = stop.grows ? HomeFlow.grow(stop.grows, speed) : stop.ranges.length ? HomeFlow.cells(stop.ranges, (m, r, c) => HomeCell.explain(scene, m, r, c), speed, (e) => HomePanel.now(panel, e)) : stop.runs ? HomeFlow.row(scene, s.query, stop.parts) : null;
+        else if ((grown || first) && !s.walk) flow = HomeFlow.row(scene, s.query);
+        if (flow) redraw();
+    }
+
     const stepWalk = (by) => {
         stopPlaying();
         walkTo(state().walk + by);
@@ -238,11 +290,12 @@ const Home = (() => {
 
     // ---- words at the side ----
 
-    const actions = { choose, explain, walk: () => { walkTo(1); play(); }, stop: (i) => walkTo(i + 1), columnOf: (id) => Math.max(0, scene.s.ids.indexOf(id)) };
+    const actions = { choose, explain, walk: () => { walkTo(1); play(); }, write: () => write(), stop: (i) => walkTo(i + 1), columnOf: (id) => Math.max(0, everything().s.ids.indexOf(id)) };
 
     function showPanel() {
-        const e = hovered || chosen;
+        const e = hovered || chosen, why = HomeWhy.asked(state().cell);
         if (e) HomePanel.number(e, panel);
+        else if (why >= 0 && why < Engine.info.vocab) HomeWhy.show(panel, why, state());
         else if (stop) HomePanel.stop(stop, panel);
         else HomePanel.intro(state(), panel);
         panel.scrollTop = 0;
@@ -254,6 +307,7 @@ const Home = (() => {
         list.push(['The whole model', () => { App.set({ cell: '', walk: 0 }); camera.fly(scene.world); }]);
         if (layer >= 0) list.push([`layer ${layer}`, () => { App.set({ cell: scene.open >= 0 ? String(layer) : '' }); camera.fly(view()); }]);
         if (e && e.layer >= 0 && e.m.part !== 'x' && e.m.part !== 'mid') list.push([attention ? 'attention' : 'MLP', null]);
+        if (HomeWhy.asked(state().cell) >= 0) list.push([`why ${HomeText.candidate(HomeWhy.asked(state().cell))}?`, null]);
         if (e) list.push([e.title.toLowerCase().replace('mlp', 'MLP'), null]);
         else if (stop) list.push([stop.title, null]);
         crumbs.hidden = list.length < 2;
@@ -272,6 +326,7 @@ const Home = (() => {
         hovered = null;
         root.classList.toggle('walking', s.walk > 0);
         stop = s.walk && !s.cell ? HomeWalk.at(s.walk, scene, s) : null;
+        example = stop && stop.example ? HomeCell.explain(scene, ...stop.example) : null;
         showPanel();
         showCrumbs();
         showPlayer();
@@ -281,12 +336,13 @@ const Home = (() => {
 
     function update(s) {
         if (!size.w) resized();
-        const moved = plan(s), now = `${s.walk} ${scene.open}`;
+        const moved = plan(s), now = `${s.walk} ${scene.open}`, arrived = now !== shown;
         HomeText.update(s);
         refresh(s);
         if (!shown) camera.jump(camera.holding(view()));
         else if (moved || (now !== shown && (s.walk || !s.cell))) camera.fly(view());
         shown = now;
+        begin(s, arrived);
     }
 
     // ---- keys ----
@@ -331,11 +387,12 @@ const Home = (() => {
         panel = h('div.panel', { tabindex: -1 });
         spoken = h('p.sr#spoken', { 'aria-live': 'polite' });
         root.append(text, stage, h('aside', { 'aria-label': 'explanation' }, panel, player()), spoken);
-        HomeText.mount(text, stage);
-        HomePanel.begin(actions);
+        HomeText.mount(text, stage, write);
         camera = HomeCamera.create(canvas, { size: () => size, world: () => scene.world, changed: redraw, hover: over, leave, pick, frame: frameCell });
         new ResizeObserver(resized).observe(stage);
     }
 
+    HomePanel.begin(actions);
+    HomeWhy.begin(actions);
     return { id: 'home', title: 'Picture', mount, update, key, HELP, focusText: () => HomeText.focus(), explain, get scene() { return scene; }, get full() { return everything(); }, get cam() { return camera.cam; }, paint };
 })();

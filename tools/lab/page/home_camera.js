@@ -4,12 +4,12 @@
 const HomeCamera = (() => {
     const TIME = 700, LEAST = 0.6, MOST = 160, TOP = 34; // ms of a flight; of the whole picture's scale; pixels to a cell; kept free for buttons
 
+    const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
+
     // on: {size() -> {w, h}, world() -> box, changed(), hover(x, y), leave(), pick(x, y), frame(x, y)}
     function create(canvas, on) {
         const cam = { x: 0, y: 0, s: 1 }, fingers = new Map();
         let flight = null, moved = 0, pinch = 0;
-
-        const still = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
         // Where a view of this size begins: inside the world as far as it can.
         const within = (v, size, from, all) => (size >= all ? from + (all - size) / 2 : Math.max(from, Math.min(from + all - size, v)));
@@ -102,5 +102,5 @@ const HomeCamera = (() => {
         return { cam, fly, jump, holding, zoom, pan, toPlan: (x, y) => [cam.x + x / cam.s, cam.y + y / cam.s] };
     }
 
-    return { create };
+    return { create, still };
 })();

@@ -1,6 +1,6 @@
 'use strict';
 // Draws the plan on a canvas: only what is in view, words before digits. view: {g, w, h, scene, cam,
-// state, dark, colours, chosen, stop}; cam is {x, y, s}, s pixels to a cell.
+// state, dark, colours, chosen, stop, example, moving}; cam is {x, y, s}, s pixels to a cell.
 const HomeDraw = (() => {
     const SERIF = "Charter, 'Charis SIL', 'Iowan Old Style', 'Source Serif 4', Cambria, Georgia, serif";
     const SANS = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Noto Sans', sans-serif";
@@ -152,7 +152,7 @@ const HomeDraw = (() => {
         g.globalAlpha = on ? 0.9 : 1;
         g.beginPath();
         g.moveTo(x1, y1);
-        if (S.narrow) g.bezierCurveTo(x1 + 26, y1, x2 + 26, y2, x2, y2);
+        if (S.narrow) g.bezierCurveTo(x1 + 11, y1, x2 + 14, y2, x2, y2);
         else g.bezierCurveTo(x1 + d, y1, x2 - d, y2, x2, y2);
         g.stroke();
         g.globalAlpha = 1;
@@ -290,6 +290,22 @@ const HomeDraw = (() => {
         word(text, left + w / 2, top + 11.5, { font: MONO, weight: 600, size: 12, colour: C.paper, align: 'center', base: 'middle' });
     }
 
+    // What is not computed yet, what is being computed, and where numbers are on their way.
+    function moving({ covers, boxes, dots }) {
+        g.fillStyle = C.paper;
+        for (const r of covers) g.fillRect(sx(r.x) - 0.5, sy(r.y) - 0.5, r.w * v.cam.s + 1, r.h * v.cam.s + 1);
+        for (const r of boxes) box(r, C.accent, 2, 1.5);
+        for (const [x, y] of dots)
+            for (const [size, alpha] of [[7, 0.2], [3.5, 1]]) {
+                g.globalAlpha = alpha;
+                g.fillStyle = C.accent;
+                g.beginPath();
+                g.arc(sx(x), sy(y), size, 0, 7);
+                g.fill();
+            }
+        g.globalAlpha = 1;
+    }
+
     // Draws; true: some images are not made yet.
     function frame(view) {
         v = view;
@@ -301,9 +317,10 @@ const HomeDraw = (() => {
         spine();
         for (const m of S.mats.values()) matrix(m);
         choice();
+        if (v.moving) moving(v.moving);
         HomeLabels.draw({ ...v, sx, sy, M, word, unit: unit(), SERIF, SANS, LETTERS });
         if (v.stop && !v.chosen) for (const r of v.stop.regions) box(r, C.accent, 2, 2);
-        if (v.chosen) highlight(v.chosen);
+        if (v.chosen || v.example) highlight(v.chosen || v.example);
         return again;
     }
 

@@ -57,8 +57,8 @@ const HomeLabels = (() => {
         const wo = M('wo');
         if (d.unit > 2.9) d.word('W_O', d.sx(wo.x + wo.w) + 5, d.sy(wo.y + wo.h / 2) + 4, { font: d.SERIF, italic: true, size: 13.5, colour: d.colours.ink });
         if (d.unit > 2.2) headNames(l, S);
-        title('Attention', ['every token looks back', 'at those before it'], d.sx(r.sx), d.sy(r.L1 - 0.4 * u - S.s.D));
-        title('MLP', ['every token thinks', 'for itself'], d.sx(r.mx) + (d.unit > 3 ? 30 : 10), d.sy(r.M1 + 0.6 * u - S.s.D));
+        title('Attention', [HomeText.inUnits('every token looks back'), 'at those before it'], d.sx(r.sx), d.sy(r.L1 - 0.4 * u - S.s.D));
+        title('MLP', [HomeText.inUnits('every token thinks'), 'for itself'], d.sx(r.mx) + (d.unit > 3 ? 30 : 10), d.sy(r.M1 + 0.6 * u - S.s.D));
         if (d.unit < 2.5) return;
         for (const part of ['h', 'q', 'k', 'v', 'z', 'ao', 'h2', 'lin', 'mo', ...(d.unit > 2.8 ? ['rq', 'rk'] : [])]) caption(M(part), NAMES[part]);
         caption(M('pre'), `${Numbers.count(S.s.F)} neurons, before`);
@@ -85,7 +85,7 @@ const HomeLabels = (() => {
 
     function tables(S) {
         const C = d.colours, emb = d.M(-1, 'emb'), high = emb.rh * d.cam.s, inText = new Set(d.state.ids);
-        caption(emb, S.narrow ? 'tokens' : 'each token’s row', { loose: !S.narrow });
+        caption(emb, S.narrow ? HomeText.inUnits('tokens') : HomeText.inUnits('each token’s row'), { loose: !S.narrow });
         caption(d.M(-1, 'pos'), S.narrow ? 'places' : 'each place’s row', { loose: !S.narrow });
         let last = -Infinity;
         S.s.used.forEach((id, r) => {

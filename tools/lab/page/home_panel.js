@@ -14,6 +14,13 @@ const HomePanel = (() => {
         return h('p.eq', null, bits);
     }
 
+    // The number that is made right now, with its first products.
+    const FIRSTS = 4;
+    function now(el, e) {
+        const out = el.querySelector('.now'), terms = e.terms ? e.terms.slice(0, FIRSTS).map((t) => Numbers.fixed(t.p, 2)).join(' + ').replace(/\+ −/g, '− ') + (e.terms.length > FIRSTS ? ' + …' : '') : '';
+        if (out) fill(out, h('span', null, terms ? `${terms} =` : e.title), h('b', null, Numbers.fixed(e.value, 3)));
+    }
+
     const code = (line) => h('p.code', null, h('em', null, 'src/page/page.inc'), h('br'), line);
     const say = (text) => h('p.say', null, Glossary.text(text));
 
@@ -87,36 +94,37 @@ const HomePanel = (() => {
 
     // ---- the beginning ----
 
-    // What the model reads: letters, if all of its tokens are single characters.
-    const unitOf = () => (Array.from({ length: Math.min(2000, Engine.info.vocab) }, (_, id) => Token.of(id)).every((t) => t.control || [...t.text].length <= 1 || t.text[0] === '\\') ? 'letter' : 'token');
-
     function tries(state) {
         const i = Engine.info, best = Numbers.best(Engine.logits(state.query)), list = [];
         if (i.layers) {
             const layer = 0, head = Math.min(2, i.heads - 1), a = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, state.query), key = Numbers.best(a);
             list.push([`What does head ${head} look at?`, `Most at ${HomeCell.word(key)}, ${Math.round(100 * a[key])} %.`, () => go.choose([`${layer}.a${head}`, state.query, key])]);
         }
-        const at = App.state.ids.length ? go.columnOf(best) : 0;
-        list.push([`Why does it guess ${HomeText.candidate(best)}?`, `${Numbers.count(i.d_model)} products, one sum.`, () => go.choose(['lg', state.query, at])]);
+        list.push([`Why does it guess ${HomeText.candidate(best)}?`, `Which ${HomeText.unit()}s and which parts speak for it.`, () => App.set({ cell: `why.${best}`, walk: 0 })]);
         if (i.layers) list.push(['What does the cache hold?', 'Keys and values that never change again.', () => go.stop(5)]);
         return h('div.try', null, list.map(([q, a, fn], n) => button([h('i', null, n + 1), h('span', null, h('b', null, q), h('span', null, a))], fn)));
     }
 
+    function minutes() {
+        const s = HomeWalk.SECONDS * HomeWalk.titles().length;
+        return s < 105 ? '90 seconds' : `${Math.round(s / 60)} minutes`;
+    }
+
     function intro(state, el) {
-        const i = Engine.info, p = Numbers.softmax(Engine.logits(state.query)), best = Numbers.best(p), unit = unitOf();
+        const i = Engine.info, p = Numbers.softmax(Engine.logits(state.query)), best = Numbers.best(p), unit = HomeText.unit();
         const text = Array.from(state.ids).filter((id) => !Token.of(id).control).map((id) => Token.of(id).text.replace(/␣/g, ' ').replace(/\\n/g, ' ')).join('').trim();
         const last = i.layers === 0 ? 'It has no layers: the row goes straight to the guess.' : `${i.layers === 1 ? 'Twice' : `In each of ${i.layers} layers, twice,`} a part reads the spine, works something out to the right, and adds what it found: first attention, where ${unit}s look at each other, then the MLP, where each thinks for itself.`;
         fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES || i.vocab > HomeScene.WHOLE ? 'in this model' : 'in this picture'}`),
             h('h2', null, `A whole GPT${text ? `, reading “${text.length > 26 ? `${text.slice(0, 25)}…` : text}”` : ''}`),
             say(`${unit === 'letter' ? 'Letters come' : 'Text comes'} in at the left. Each ${unit} becomes a row of ${Numbers.count(i.d_model)} numbers, and the rows run down the grey spine, the residual stream.`), say(last),
-            h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${Token.isEnd(best) ? 'the end' : HomeText.label(best)},\u00a0${Math.round(100 * p[best])}\u00a0%`), '.'),
-            button('▶ Walk through it in 90 seconds', () => go.walk(), { kind: '.big', id: 'walk' }), h('p.eyebrow', null, 'Or try'), tries(state),
+            h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${HomeText.candidate(best).replace(/[“”]/g, '')},\u00a0${Math.round(100 * p[best])}\u00a0%`), '.'),
+            h('p.acts', null, button(`▶ Walk through it in ${minutes()}`, () => go.walk(), { kind: '.big', id: 'walk' }), Engine.live && button('Let it write', () => go.write(), { id: 'let-write' })), h('p.eyebrow', null, 'Or try'), tries(state),
             !Engine.live && h('p.small', null, Engine.info.params ? 'This page holds a recorded run: weights are shown as empty boxes.' : ''));
     }
 
     function stop(s, el) {
-        fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), s.figure, s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
+        fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), !HomeCamera.still() && s.ranges.length > 0 && h('p.now', { 'aria-hidden': 'true' }), s.figure, s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
     }
 
-    return { begin: (actions) => { go = actions; }, number, intro, stop };
+    return { begin: (actions) => { go = actions; }, number, intro, stop, now };
 })();

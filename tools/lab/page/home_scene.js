@@ -165,7 +165,7 @@ const HomeScene = (() => {
         const emb = p.weights('emb', -1, x, y, { rh: fit(s.used.length, 27), ...(s.whole ? {} : { ids: s.used }) });
         const places = HomeData.tensor('pos'), n = places ? Math.min(places.n, Math.max(s.T, 16)) : 0;
         const ids = n && n < places.n ? { ids: Array.from({ length: n }, (_, i) => i) } : {};
-        const pos = p.weights('pos', -1, aside ? x + s.D + 14 * u : x, aside ? y : y + emb.h + 6 * u, { rh: fit(n, 16), ...ids });
+        const pos = p.weights('pos', -1, aside ? x + s.D + 8 * u : x, aside ? y : y + emb.h + 6 * u, { rh: fit(n, 16), ...ids });
         return { emb, pos, bottom: Math.max(emb.y + emb.h, pos ? pos.y + pos.h : 0) };
     }
 
@@ -199,7 +199,7 @@ const HomeScene = (() => {
         const p = Plan(state, open, narrow), { s } = p, u = s.u;
         const spine = narrow ? 4 * u : s.D + 18 * u, at = { s: spine, hx: spine + s.D + 6 * u, q: spine + 2 * s.D + 14 * u };
         const t = tables(p, narrow ? spine : 0, 0, narrow);
-        let y = narrow ? Math.max(0, t.bottom + 8 * u - (form(0, s.n, open) === 'rib' ? s.D + 9.4 * u : 0)) : 0;
+        let y = narrow ? Math.max(0, t.bottom + 8 * u - (form(0, s.n, open) === 'rib' ? s.D + 9.4 * u : 0), t.pos ? t.pos.y + t.pos.h : 0) : 0;
         for (let l = 0; l < s.n; l++) {
             const kind = form(l, s.n, open);
             y = kind === 'rib' ? rib(p, l, y, at) : line(p, l, y, at, kind === 'strip');

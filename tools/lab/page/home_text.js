@@ -5,7 +5,7 @@ const HomeText = (() => {
     const { h, fill, button, choice } = Dom;
     const NEXT = 5, MANY = 14, LONG = 60;
 
-    let root, run, arcs, paint = 'surprisal', painter, heads, headOut, input;
+    let root, run, arcs, paint = 'surprisal', painter, heads, headOut, input, writeButton, says, small = null;
 
     // A token as a word: marks for what cannot be seen.
     function label(id) {
@@ -14,8 +14,21 @@ const HomeText = (() => {
         return t.text === '\\n' ? '⏎' : t.text;
     }
 
+    // What the model reads: letters, if all of its tokens are single characters.
+    function unit() {
+        if (small === null) small = Array.from({ length: Math.min(2000, Engine.info.vocab) }, (_, id) => Token.of(id)).every((t) => t.control || [...t.text].length <= 1 || t.text[0] === '\\');
+        return small ? 'letter' : 'token';
+    }
+
+    // Words about tokens, as words about letters where tokens are letters.
+    const inUnits = (text) => (unit() === 'token' ? text : text.replace(/\btoken/g, 'letter').replace(/\bToken/g, 'Letter'));
+
+    function setWriting(on) {
+        if (writeButton) writeButton.textContent = on ? 'Stop' : 'Write on';
+    }
+
     // One that may come next, in a sentence.
-    const candidate = (id) => (Token.isEnd(id) ? 'the end' : `“${label(id)}”`);
+    const candidate = (id) => (Token.isEnd(id) ? 'the end' : { '⏎': 'a new line', '␣': 'a space' }[label(id)] || `“${label(id)}”`);
 
     const share = (state, j) => {
         const t = App.ofLayer('attn.hook_pattern');
@@ -40,7 +53,7 @@ const HomeText = (() => {
 
     function next(state) {
         const p = Numbers.softmax(Engine.logits(state.query)), end = state.query === state.ids.length - 1;
-        return [h('span.then', null, 'next'), Numbers.top(p, NEXT).map((id, i) => {
+        return [h('span.then', null, 'next'), Numbers.top(p, NEXT).filter((id, i) => !i || p[id] >= 0.005).map((id, i) => {
             const text = Token.isEnd(id) ? 'end' : label(id), percent = `${Math.round(100 * p[id])} %`;
             return button([h('span.g', null, text), h('small', null, percent)], () => append(id), { disabled: !Engine.live || !end,
                 kind: '.tok.alt' + (i ? '' : '.likeliest') + (Token.isEnd(id) ? '.control' : ''), title: end ? `append ${text}` : `${text}, ${percent}` });
@@ -62,11 +75,11 @@ const HomeText = (() => {
         if (Strip.type(text)) App.set({ cell: '' });
     }
 
-    // `pictured`: what the buttons next to the text save.
-    function mount(into, pictured) {
+    // `pictured`: what the buttons next to the text save. write(): the model goes on, or stops.
+    function mount(into, pictured, write) {
         root = into;
         arcs = Arcs.layer();
-        run = h('div.run', null, arcs, h('div.toks', { role: 'group', 'aria-label': 'tokens' }));
+        run = h('div.run', null, arcs, h('div.toks', { role: 'group', 'aria-label': 'tokens' }), says = h('p.says'));
         input = h('input', { type: 'text', 'aria-label': 'text', placeholder: 'type your own', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
         painter = choice('colour', [['surprisal', 'surprisal'], ['attention', 'attention']], paint, (v) => {
             paint = v;
@@ -76,7 +89,8 @@ const HomeText = (() => {
         headOut = h('output', null, '0');
         heads = n <= 6 ? choice('head', Array.from({ length: n }, (_, i) => [i, String(i)]), 0, (v) => App.set({ head: v })) : null;
         const picker = heads ? heads.el : h('span.stepper', null, button('‹', () => step(-1), { 'aria-label': 'head before' }), headOut, button('›', () => step(1), { 'aria-label': 'head after' }));
-        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run')),
+        writeButton = button('Write on', write, { id: 'write', title: `the model draws the next ${unit()}, and the next, until its text ends` });
+        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), writeButton),
             h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null, Share.row(pictured)));
         new ResizeObserver(() => drawArcs(App.state)).observe(run);
     }
@@ -86,6 +100,7 @@ const HomeText = (() => {
         const size = Array.from(state.ids).reduce((n, id) => n + label(id).length + 0.5, 0);
         root.classList.toggle('long', size > LONG);
         root.classList.toggle('many', size > MANY && size <= LONG);
+        fill(says, App.ofLayer('attn.hook_pattern') ? `Under each ${unit()}: how much head ${state.head} of “${label(state.ids[state.query])}” looks at it. ` : '', 'Right: what may come next.');
         fill(toks, Array.from(state.ids).map((id, j) => [token(id, j, state, s[j]), label(id) === '⏎' ? h('br') : null]), next(state));
         if (kept) toks.querySelector(`[data-pos="${kept}"]`)?.focus({ preventScroll: true });
         if (heads) heads.set(state.head);
@@ -93,5 +108,5 @@ const HomeText = (() => {
         drawArcs(state);
     }
 
-    return { mount, update, label, candidate, focus: () => input.focus() };
+    return { mount, update, label, candidate, unit, inUnits, setWriting, focus: () => input.focus() };
 })();

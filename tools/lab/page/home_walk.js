@@ -11,21 +11,23 @@ const HomeWalk = (() => {
 
     // ---- stops of the first layer; s: state, i: facts of the model ----
 
+    // [title, text, equation, line, parts, regions, more, numbers that are made one by one]
     const FIRST = [
-        ['Tokens become rows', (s, i) => `Every token picks its row of ${count(i.d_model)} numbers from a table${HomeData.tensor('pos') ? ', and a second table adds where it stands' : ''}. Here ${word(s.query)} is row ${s.ids[s.query]}.`,
-            startEquation, CODE.x, 'emb pos x@', (s) => [['x@', s.query]], (s, i) => `The table has ${plural(i.vocab, 'row')}${HomeData.tensor('pos') ? `, places have ${count(i.context)}` : '; places come in later, when queries and keys are turned'}.`],
-        ['The stream', (s) => `${s.step === 1 ? 'This row is' : `These ${s.step} rows are`} the residual stream: everything that follows reads from it and adds to it.`, 'x ← x + Δ', 'add(p, p->x, p->a);', 'x@ mid@ x', () => [], (s, i) => `The grey spine, top to bottom: ${count(i.d_model)} numbers for each token.`],
-        ['The same length', () => 'Before a part reads the stream, each row is scaled to the same length. The proportions of its numbers stay.', 'h = x / rms(x)', CODE.h, 'x@ h@', (s) => [['x@', s.query], ['h@', s.query]], () => 'Dividing by the root mean square keeps later numbers in a range in which training works.'],
-        ['Questions', (s) => `From its row, each token makes a query: what am I looking for? ${word(s.query)} makes its own, head by head.`, 'q = W_Q h', CODE.q, 'h@ wq@ q@', (s) => [['h@', s.query], ['q@', s.query]], (s, i) => `Each column of the matrix gives one number. ${i.d_head} of them belong to a head.`],
-        ['Keys and values', () => 'And two more rows: a key, what the token offers to those who look, and a value, what it passes on.', 'k = W_K h,  v = W_V h', CODE.k, 'h@ wk@ k@ wv@ v@', (s) => [['h@', s.query], ['k@', s.query], ['v@', s.query]], () => 'The same row goes in; two other matrices give it two other meanings.'],
+        ['Tokens become rows', (s, i) => `Every token picks its row of ${count(i.d_model)} numbers from a table${HomeData.tensor('pos') ? ', and a row of a second table says where it stands. Both are added' : ''}. Here ${word(s.query)} takes row ${s.ids[s.query]}${HomeData.tensor('pos') ? ` and place ${s.query}` : ''}.`,
+            startEquation, CODE.x, 'emb pos x@', (s) => [['x@', s.query]], (s, i) => `The table has ${plural(i.vocab, 'row')}, one for each token that the model knows${HomeData.tensor('pos') ? `; there are ${count(i.context)} places` : '. Places come in later, when queries and keys are turned'}.`, 'x@'],
+        ['The stream', (s) => `${s.step === 1 ? 'This row is' : `These ${s.step} rows are`} the residual stream. Everything that follows reads from it, and adds to it. Nothing is ever taken away.`, 'x ← x + Δ', 'add(p, p->x, p->a);', 'x@ mid@ x', () => [], (s, i) => `The grey spine, top to bottom: ${count(i.d_model)} numbers for each token.`, 'mid@'],
+        ['The same length', () => 'Before a part reads the stream, it makes a copy in which each row has the same length. What counts is which of its numbers are large beside the others.', 'h = x / rms(x)', CODE.h, 'x@ h@', (s) => [['x@', s.query], ['h@', s.query]],
+            () => (App.tensor('ln_embed.hook_normalized') ? 'In this model the first rows were made this long already, so the copy looks the same. Further down it will not.' : 'Dividing by the root mean square keeps later numbers in a range in which training works.'), 'h@'],
+        ['Questions', (s) => `From its row, each token makes a query: what am I looking for? ${word(s.query)} makes its own, head by head.`, 'q = W_Q h', CODE.q, 'h@ wq@ q@', (s) => [['h@', s.query], ['q@', s.query]], (s, i) => `The row meets one column of the matrix after the other, and each gives one number. ${i.d_head} of them belong to a head.`, 'q@'],
+        ['Keys and values', () => 'And two more rows: a key, what the token offers to those who look, and a value, what it passes on to them.', 'k = W_K h,  v = W_V h', CODE.k, 'h@ wk@ k@ wv@ v@', (s) => [['h@', s.query], ['k@', s.query], ['v@', s.query]], () => 'The same row goes in; two other matrices give it two other meanings.', 'k@ v@'],
         ['What the cache holds', (s, i) => `Keys and values stay. When the next token comes, one row is added and nothing is computed again: ${plural(s.step, 'row')} kept, ${count(i.context - s.step)} free.`, 'K ← K and k,  V ← V and v', 'kv_append(p);', 'k@ v@ rk@', (s) => [['k@', s.query], ['v@', s.query]],
-            (s, i) => `${count(i.kv_heads * i.d_head * 2 * i.layers * 4)} bytes for each token in this page.`],
-        ['Attention scores', scoresText, 's = q · k / √d', CODE.s, 'q@ k@ rq@ rk@ s@', (s, i) => [['q@', s.query, s.head * i.d_head, i.d_head], ['s@h', s.query, 0, s.query + 1]], (s, i) => `The sum is divided by √${i.d_head}, so that longer vectors do not shout. Only tokens that came before are asked: that is the causal mask.`],
-        ['Shares that add up to one', sharesText, 'a = softmax(s)', CODE.a, 's@ a@', (s) => [['s@h', s.query, 0, s.query + 1], ['a@h', s.query, 0, s.query + 1]], () => 'Dark is much, pale is little; the empty corner is the future.'],
-        ['Mixing', () => 'Each head takes that share of every token’s value and adds them up.', 'z = Σ a v', CODE.z, 'a@ v@ z@', (s, i) => [['a@h', s.query, 0, s.query + 1], ['z@', s.query, s.head * i.d_head, i.d_head]], () => 'The values are above the mix: column by column, row by row.'],
-        ['Back to the stream', () => 'One more matrix turns what the heads found into the language of the stream, and it is added.', 'x ← x + W_O z', CODE.ao, 'z@ wo@ ao@ mid@', (s) => [['ao@', s.query], ['mid@', s.query]], () => 'Nothing in the stream is lost: the sum holds both.'],
-        ['Detectors', (s, i) => `Each of the ${count(i.d_mlp)} neurons of the MLP looks for one pattern; ${HomeLabels.act()} keeps what it found.`, 'act(W_1 h)', CODE.post, 'h2@ wg@ w1@ pre@ lin@ post@', (s) => [['pre@', s.query], ['post@', s.query]], silentText],
-        ['What they add', () => 'Every neuron that fired writes its own row of numbers into the stream.', 'x ← x + W_2 act(W_1 h)', CODE.mo, 'post@ w2@ mo@ x', (s) => [['post@', s.query], ['mo@', s.query]], () => 'The stream now holds the token, what it saw, and what it made of it.'],
+            (s, i) => `${count(i.kv_heads * i.d_head * 2 * i.layers * 4)} bytes for each token in this page.`, 'grow'],
+        ['Who fits the question?', scoresText, 's = q · k / √d', CODE.s, 'q@ k@ rq@ rk@ s@', (s, i) => [['q@', s.query, s.head * i.d_head, i.d_head], ['s@h', s.query, 0, s.query + 1]], (s, i) => `The sum is divided by √${i.d_head}, so that longer vectors do not shout. Only tokens that came before are asked: that is the causal mask.`, 's@h'],
+        ['Shares that add up to one', sharesText, 'a = softmax(s)', CODE.a, 's@ a@', (s) => [['s@h', s.query, 0, s.query + 1], ['a@h', s.query, 0, s.query + 1]], () => 'Dark is much, pale is little; the empty corner is the future.', 'a@h'],
+        ['Mixing', (s) => `Each head now collects: it takes that share of every token’s value and adds them up. What ${word(s.query)} saw is now one row.`, 'z = Σ a v', CODE.z, 'a@ v@ z@', (s, i) => [['a@h', s.query, 0, s.query + 1], ['z@', s.query, s.head * i.d_head, i.d_head]], () => 'The values are above the mix: column by column, row by row.', 'z@h'],
+        ['Back to the stream', (s) => `One more matrix turns what the heads found into the language of the stream, and it is added. The row of ${word(s.query)} now knows something of its neighbours.`, 'x ← x + W_O z', CODE.ao, 'z@ wo@ ao@ mid@', (s) => [['ao@', s.query], ['mid@', s.query]], () => 'Nothing in the stream is lost: the sum holds both.', 'ao@ mid@'],
+        ['Detectors', (s, i) => `Each of the ${count(i.d_mlp)} neurons of the MLP looks for one pattern in the row; ${HomeLabels.act()} keeps what it found.`, 'act(W_1 h)', CODE.post, 'h2@ wg@ w1@ pre@ lin@ post@', (s) => [['pre@', s.query], ['post@', s.query]], silentText, 'pre@ post@'],
+        ['What they add', () => 'Every neuron that fired writes its own row of numbers into the stream.', 'x ← x + W_2 act(W_1 h)', CODE.mo, 'post@ w2@ mo@ x', (s) => [['post@', s.query], ['mo@', s.query]], () => 'The stream now holds the token, what it saw, and what it made of it.', 'mo@'],
     ];
 
     function startEquation() {
@@ -35,12 +37,12 @@ const HomeWalk = (() => {
 
     function scoresText(s, i) {
         const line = App.line(HomeData.hook(0, 'attn.hook_attn_scores'), s.head, s.query), best = Numbers.best(line);
-        return `${word(s.query)} now asks its question. In head ${s.head} the question is ${i.d_head} numbers long, and so is every key. Multiply them pair by pair and add: where both point the same way, the score is high. Here ${word(best)} at position ${best} fits best, with ${Numbers.fixed(line[best], 2)}.`;
+        return `${word(s.query)} now asks its question. In head ${s.head} the question is ${i.d_head} numbers long, and so is every key. Multiply them pair by pair and add: where both point the same way, the score is high. Here ${word(best)} at place ${best} fits best, with ${Numbers.fixed(line[best], 2)}.`;
     }
 
     function sharesText(s) {
         const line = App.line(HomeData.hook(0, 'attn.hook_pattern'), s.head, s.query), best = Numbers.best(line);
-        return `Softmax turns a row of scores into shares of attention. Each row adds up to 1; ${word(s.query)} gives ${Math.round(100 * line[best])} % to ${word(best)} at position ${best}.`;
+        return `Softmax turns a row of scores into shares of attention. Each row adds up to 1; ${word(s.query)} gives ${Math.round(100 * line[best])} % to ${word(best)} at place ${best}.`;
     }
 
     function silentText(s) {
@@ -51,12 +53,12 @@ const HomeWalk = (() => {
     // ---- stops after it ----
 
     const deeper = (l, n, i) => ({ title: n === l ? `Layer ${l}` : `Layers ${l} to ${n}`, layer: l, text: () => `The same again with other weights: ${plural(i.heads, 'head')} look back, ${plural(i.d_mlp, 'neuron')} answer. What ${n === l ? 'layer ' + (l - 1) : 'the layers before'} added can now be read by ${n === l ? 'this one' : 'these'}.`,
-        eq: 'x ← x + Δ', code: 'add(p, p->x, p->m);', parts: Array.from({ length: n - l + 1 }, (_, j) => l + j), regions: [], more: '' });
+        eq: 'x ← x + Δ', code: 'add(p, p->x, p->m);', parts: Array.from({ length: n - l + 1 }, (_, j) => l + j), regions: [], more: '', made: '' });
 
     const last = (i) => [
-        { title: `${count(i.vocab)} candidates`, text: (s) => `The row of ${word(s.query)} is compared with each token of the vocabulary: one product with each column.`, eq: 'logits = W_U x', code: CODE.lg, parts: 'x fin wu lg', regions: (s) => [['x', s.query], ['lg', s.query]],
+        { title: `${count(i.vocab)} candidates`, text: (s) => `The row of ${word(s.query)} is compared with each token of the vocabulary: one product with each column.`, eq: 'logits = W_U x', code: CODE.lg, parts: 'x fin wu lg', regions: (s) => [['x', s.query], ['lg', s.query]], made: 'lg',
             more: () => `${count(i.d_model)} numbers against ${count(i.vocab)} columns: ${count(i.vocab)} sums.` },
-        { title: 'The next token', text: nextText, eq: 'p = softmax(logits)', code: 'scale_and_cap(p);', parts: 'lg', regions: (s) => [['lg', s.query]], more: () => 'Press a candidate above the picture to append it.' },
+        { title: 'The next token', text: nextText, eq: 'p = softmax(logits)', code: 'scale_and_cap(p);', parts: 'lg', regions: (s) => [['lg', s.query]], made: '', more: () => 'Press a candidate above the picture to append it. When the walk ends, the model writes on by itself.' },
     ];
 
     function nextText(s) {
@@ -65,7 +67,7 @@ const HomeWalk = (() => {
     }
 
     function stops() {
-        const i = Engine.info, list = i.layers ? FIRST.map(([title, text, eq, code, parts, regions, more]) => ({ title, text, eq, code, parts, regions, more, layer: 0 })) : [FIRST[0]].map(([title, text, eq, code]) => ({ title, text, eq, code, parts: 'emb pos x', regions: () => [], more: '' }));
+        const i = Engine.info, list = i.layers ? FIRST.map(([title, text, eq, code, parts, regions, more, made]) => ({ title, text, eq, code, parts, regions, more, made, layer: 0 })) : [FIRST[0]].map(([title, text, eq, code]) => ({ title, text, eq, code, parts: 'emb pos x', regions: () => [], more: '', made: '' }));
         for (let l = 1; l < i.layers; l++) {
             const to = i.layers > MOST + 1 && l === MOST ? i.layers - 1 : l;
             list.push(deeper(l, to, i));
@@ -103,12 +105,29 @@ const HomeWalk = (() => {
         return out;
     }
 
+    // The numbers that a stop makes one by one: regions of a row each; `grows`: matrices that get row after row.
+    function made(stop, scene, s) {
+        if (stop.made === 'grow') return { ranges: [], grows: ['k', 'v', 'rk'].map((part) => scene.mats.get(`0.${part}`)).filter((m) => m) };
+        const ranges = stop.made.split(' ').map((name) => {
+            const part = name.replace(/@h?$/, ''), d = Engine.info.d_head, m = scene.mats.get(name === part ? part : /^[sa]@h/.test(name) ? `0.${part}${s.head}` : `0.${part}`);
+            if (!m || s.query >= m.rows) return null;
+            return name === 'z@h' ? HomeScene.region(m, s.query, s.head * d, s.query + 1, (s.head + 1) * d) : HomeScene.region(m, s.query, 0, s.query + 1, m.tri ? s.query + 1 : m.cols);
+        }).filter((a) => a);
+        return { ranges, grows: null };
+    }
+
+    // The number that is explained while nothing moves: the largest of those made last.
+    function exampleOf(ranges) {
+        const a = ranges[ranges.length - 1], values = a && Array.from({ length: a.c1 - a.c0 }, (_, i) => a.m.get(a.r0, a.c0 + i));
+        return a && (a.m.kind !== 'w') ? [a.m, a.r0, a.c0 + Numbers.best(a.m.tri || a.m.part === 'lg' ? values : values.map(Math.abs))] : null;
+    }
+
     // Stop n (from 1) for the panel and the picture, or null.
     function at(n, scene, s) {
         const all = stops(), stop = all[n - 1];
         if (!stop) return null;
-        const parts = partsOf(stop, scene), regions = regionsOf(stop, scene, s);
-        return { number: n, of: all.length, title: stop.title, text: call(stop.text, s), eq: call(stop.eq, s), code: stop.code, more: call(stop.more, s), parts, regions, frame: frameOf(parts, scene), figure: HomeFigure.of(stop, n, all.length, s) };
+        const parts = partsOf(stop, scene), regions = regionsOf(stop, scene, s), numbers = made(stop, scene, s);
+        return { number: n, of: all.length, title: HomeText.inUnits(stop.title), text: HomeText.inUnits(call(stop.text, s)), eq: call(stop.eq, s), code: stop.code, more: HomeText.inUnits(call(stop.more, s)), ...numbers, runs: Array.isArray(stop.parts), example: exampleOf(numbers.ranges), parts, regions, frame: frameOf(parts, scene), figure: HomeFigure.of(stop, n, all.length, s) };
     }
 
     function frameOf(parts, scene) {
@@ -126,5 +145,5 @@ const HomeWalk = (() => {
 
     const LINES = [...FIRST.map((s) => s[3]), deeper(1, 1, { heads: 1, d_mlp: 1 }).code, ...last({ vocab: 1 }).map((s) => s.code)]; // of page.inc
 
-    return { at, LINES, layerOf, titles: () => stops().map((s) => s.title), SECONDS };
+    return { at, LINES, layerOf, titles: () => stops().map((s) => HomeText.inUnits(s.title)), SECONDS };
 })();

@@ -26,7 +26,8 @@ const Main = (() => {
     function applyTheme() {
         const dark = theme === 'dark' || (theme === 'auto' && matchMedia('(prefers-color-scheme: dark)').matches);
         document.documentElement.dataset.theme = dark ? 'dark' : 'light';
-        $('theme').textContent = `Theme: ${theme}`;
+        $('theme').textContent = `◐ ${theme}`;
+        $('theme').setAttribute('aria-label', `theme: ${theme}`);
         App.state.dark = dark;
         Colour.begin(dark);
     }
@@ -110,10 +111,10 @@ const Main = (() => {
     // ---- beginning ----
 
     function describe() {
-        const i = Engine.info, part = (text) => h('span', null, text);
+        const i = Engine.info, part = (text) => h('span', null, text), rest = (text) => h('span.rest', null, text);
         document.title = `${i.name || i.arch} · mgpt lab`;
-        fill($('model'), h('b', null, i.name || i.arch), part(i.arch), part(`${i.layers} ${i.layers === 1 ? 'layer' : 'layers'} of ${i.heads} heads`), part(`width ${i.d_model}`),
-            part(`${Numbers.count(i.params)} parameters`), part(`vocabulary ${Numbers.count(i.vocab)}`), part(`context ${i.context}`));
+        fill($('model'), h('b', null, i.name || i.arch), rest(i.arch), part(`${i.layers} ${i.layers === 1 ? 'layer' : 'layers'} of ${i.heads} heads`), rest(`width ${i.d_model}`),
+            part(`${Numbers.count(i.params)} parameters`), rest(`vocabulary ${Numbers.count(i.vocab)}`), rest(`context ${i.context}`));
         fill($('mode'), h('b', null, Engine.live ? 'live' : 'recorded'), Engine.live ? ' the model and the engine are in this page'
             : ` this page shows one run and does not recompute: ${Engine.reason}`);
         document.documentElement.classList.toggle('static', !Engine.live);

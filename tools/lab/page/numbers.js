@@ -142,6 +142,9 @@ const Numbers = (() => {
         return Number.isFinite(x) ? String(Number(x.toPrecision(9))).replace('-', '−') : fixed(x);
     }
 
+    // A probability.
+    const percent = (p) => `${fixed(100 * p, p < 0.0995 ? 2 : 1)} %`;
+
     function scientific(x) {
         return Number.isFinite(x) ? x.toExponential(2).replace(/-/g, '−') : fixed(x);
     }
@@ -149,5 +152,5 @@ const Numbers = (() => {
     const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
 
     return { logSum, softmax, best, logprob, rank, top, kl, entropy, same, dot, length, survivors, losses,
-        range, fixed, cell, signed, exact, scientific, count };
+        range, fixed, cell, signed, exact, percent, scientific, count };
 })();

@@ -14,7 +14,7 @@ const Predict = (() => {
 
     function rowOf(id, p, high, why, logit, state) {
         const next = state.ids[state.query + 1] === id, note = next ? 'is next in the text' : '';
-        return { dim: Boolean(why), selected: next, cells: [Token.el(id), bar(p / high), Numbers.cell(p, 6),
+        return { dim: Boolean(why), selected: next, cells: [Token.el(id), bar(p / high), Numbers.cell(p, 6, Numbers.percent(p)),
             Numbers.cell(logit), why ? `cut by ${why}` : note] };
     }
 
@@ -26,25 +26,28 @@ const Predict = (() => {
         if (p.length > named.length) {
             const sum = p.reduce((a, b) => a + b, 0) - named.reduce((a, id) => a + p[id], 0);
             rows.push({ dim: true, cells: [`other (${Numbers.count(p.length - named.length)} tokens)`, bar(sum / high),
-                Numbers.cell(Math.max(0, sum), 6), '', ''] });
+                Numbers.cell(Math.max(0, sum), 6, Numbers.percent(Math.max(0, sum))), '', ''] });
         }
-        fill(title, 'After ', h('b', null, Token.at(state.query)), ` the model says ${Token.name(shown[0])}; entropy ` +
-            `${Numbers.fixed(Numbers.entropy(p))} nats, ${Numbers.count(n)} of ${Numbers.count(p.length)} tokens can be drawn.`);
+        const undecided = Numbers.entropy(p);
+        fill(title, 'After ', h('b', null, Token.at(state.query)), ' the likeliest is ', h('b', null, Token.name(shown[0])), '. ', Glossary.text(`Entropy ${Numbers.fixed(undecided, 2)} nats: ` +
+            `as undecided as between ${Numbers.fixed(Math.exp(undecided), 1)} equally likely ones. ${Numbers.count(n)} of ${Numbers.count(p.length)} can be drawn.`));
         fill(bars, table(null, ['token', '', 'probability', 'logit', ''], rows, '.next'));
     }
 
     // ---- drawing ----
 
-    // Draws after the last shown token; what followed it is replaced. Returns the id, or -1 when
-    // refused.
-    function drawOne(greedy) {
-        const s = App.state, ids = Array.from(s.ids).slice(0, s.step), prompt = Math.min(s.prompt, ids.length);
+    // What comes after the last shown token: its id, or -1 when refused.
+    function draw(greedy) {
+        const s = App.state, n = s.step;
         if (!Engine.live) return refuse(Strip.NO);
-        if (ids.length === Engine.info.context)
-            return refuse(`The context is full: ${ids.length} of ${ids.length} positions.`);
-        const id = Engine.sample(ids.length - 1, { ...sampling(s), temperature: greedy ? 0 : s.temperature,
-            seed: s.seed, counter: ids.length - prompt });
-        return App.set({ ids: ids.concat(id), prompt }) ? id : -1;
+        if (n === Engine.info.context) return refuse(`The context is full: ${n} of ${n} positions.`);
+        return Engine.sample(n - 1, { ...sampling(s), temperature: greedy ? 0 : s.temperature, seed: s.seed, counter: n - Math.min(s.prompt, n) });
+    }
+
+    // Draws it; what followed is replaced.
+    function drawOne(greedy) {
+        const s = App.state, ids = Array.from(s.ids).slice(0, s.step), id = draw(greedy);
+        return id >= 0 && App.set({ ids: ids.concat(id), prompt: Math.min(s.prompt, ids.length) }) ? id : -1;
     }
 
     function refuse(text) {
@@ -124,10 +127,10 @@ const Predict = (() => {
         const worst = Math.max(...losses.map((l) => l.nll));
         const sum = losses.reduce((a, l) => a + l.nll, 0), mean = sum / losses.length;
         const rows = losses.map((l) => ({ selected: l.pos === state.query, cells: [Token.at(l.pos), Token.text(l.next),
-            Numbers.cell(l.p, 6), Numbers.count(l.rank), Numbers.cell(l.nll), bar(l.nll / worst)] }));
-        return fill(lossEl, h('div.scroll.tall', null, table(null, ['after', 'true next', 'p', 'rank', '−log p', ''], rows)),
-            h('p.sum', null, `average −log p over ${losses.length} tokens: `, h('b', null, Numbers.fixed(mean, 6)),
-                ` nats = ${Numbers.fixed(mean / Math.LN2)} bits; perplexity ${Numbers.fixed(Math.exp(mean))}`));
+            Numbers.cell(l.p, 6, Numbers.percent(l.p)), Numbers.count(l.rank), Numbers.cell(l.nll, 2), bar(l.nll / worst)] }));
+        return fill(lossEl, h('div.scroll.tall', null, table(null, ['after', 'what came', 'probability', 'rank', 'surprisal', ''], rows)),
+            h('p.sum', null, `Average surprisal of ${losses.length} tokens: `, h('b', { title: `all digits: ${mean}` }, Numbers.fixed(mean)),
+                Glossary.text(` nats = ${Numbers.fixed(mean / Math.LN2)} bits; perplexity ${Numbers.fixed(Math.exp(mean), 2)}`)));
     }
 
     // As text: the prompt, then what was drawn.
@@ -170,7 +173,7 @@ const Predict = (() => {
                     button('Sample next', () => drawOne(false), { id: 'sample', kind: '.main' }),
                     button('Likeliest', () => drawOne(true), { id: 'greedy' }), button('To the end', toTheEnd, { id: 'end' }), button('1,000 texts', drawMany, { id: 'many', title: 'the texts of mgpt generate --samples 1000' }), stopButton,
                     button('Resample', resample, { id: 'resample', title: 'back to the prompt, next seed' })), drawnText, drawnNote, manyEl),
-            card('Loss', 'How the text that is there was foreseen, token by token.', lossEl))));
+            card('Loss', 'How well the model foresaw the text that is there, token by token: minus the logarithm of the probability of what came.', lossEl))));
     }
 
     function update(state) {
@@ -183,5 +186,5 @@ const Predict = (() => {
         showDrawn(Array.from(state.ids.slice(state.prompt)), '');
     }
 
-    return { id: 'predict', title: 'Next token', mount, update, drawOne };
+    return { id: 'predict', title: 'Next token', mount, update, draw, drawOne };
 })();

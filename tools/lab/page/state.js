@@ -5,7 +5,7 @@
 const Link = (() => {
     const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature', 'walk'];
     const WORDS = { view: /^[a-z]+$/, what: /^(weights|rows|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/, lesson: /^[a-z]+$/,
-        cell: /^\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
+        cell: /^\d+$|^why\.\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
 
     function editText(e) {
         const what = { head: () => `${e.layer}.${e.head}`, mlp: () => `mlp.${e.layer}`, steer: () => 'steer',

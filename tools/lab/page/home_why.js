@@ -1,0 +1,118 @@
+'use strict';
+// Why a candidate comes next: what each part of the model adds to its logit, and its probability without this part,
+// and without each letter. Each of these is a run of its own; they follow each other in slices, so that the page stays alive.
+const HomeWhy = (() => {
+    const { h, fill, button } = Dom;
+    const LETTERS = 10, PARTS = 9, OTHERS = 4, AROUND = 6, BEGIN = 250; // rows, rows, candidates to switch to, characters shown next to a letter; milliseconds in which the picture is drawn first
+
+    let go, known = { key: '', el: null }, running = 0;
+
+    const share = (logits, id) => Math.exp(Numbers.logprob(logits, id));
+    const percent = (p) => `${(100 * p).toFixed(p < 0.0995 ? 1 : 0)} %`;
+    const asked = (cell) => (/^why\.\d+$/.test(cell) ? Number(cell.slice(4)) : -1);
+
+    // ---- what can be taken away ----
+
+    // {name, adds, edit: how it is silenced, cell: where its numbers are}, the largest first.
+    function parts(id, s) {
+        const many = Engine.info.layers > 1, NAMES = { embed: `${HomeCell.word(s.query)} itself`, pos_embed: `its place, ${s.query}` };
+        const list = Engine.dla(0, s.query, id).filter((p) => p.name !== 'rounding' && Math.abs(p.value) > 5e-4).map(({ name, value }) => {
+            const m = /^(?:L(\d+)H(\d+)|mlp(\d+))$/.exec(name), layer = m && Number(m[1] ?? m[3]), head = m && m[2] !== undefined ? Number(m[2]) : -1;
+            if (!m) return { name: NAMES[name] || name, adds: value, edit: null, cell: () => ['x', s.query, 0] };
+            const best = (row) => Numbers.best(row.map(Math.abs));
+            return head < 0 ? { name: `the MLP${many ? ` of layer ${layer}` : ''}`, adds: value, edit: { kind: 'mlp', layer, head: 0, scale: 0 }, cell: () => [`${layer}.post`, s.query, best(HomeData.layerRow(layer, 'mlp.hook_post', s.query))] }
+                : { name: `head ${head}${many ? ` of layer ${layer}` : ''}`, adds: value, edit: { kind: 'head', layer, head, scale: 0 }, cell: () => [`${layer}.a${head}`, s.query, best(App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, s.query))] };
+        });
+        return list.sort((a, b) => Math.abs(b.adds) - Math.abs(a.adds));
+    }
+
+    // The text around a token that is crossed out.
+    function without(s, j) {
+        const text = (a, b) => Running.ofTokens(Array.from(s.ids.slice(a, b))).replace(/\s/g, ' ');
+        return h('span.lost', null, text(Math.max(Engine.info.add_bos, j - AROUND), j).slice(-AROUND), h('s', null, HomeText.label(s.ids[j])), text(j + 1, Math.min(s.query + 1, j + 1 + AROUND)).slice(0, AROUND));
+    }
+
+    // ---- runs ----
+
+    // The candidate's probability with one part silenced, with one token left out.
+    function silenced(edit, id, s) {
+        Engine.run(s.ids, s.edits.concat(edit), 0);
+        const p = share(Engine.logits(s.query, 0), id);
+        Engine.run(s.ids, s.edits, 0);
+        return p;
+    }
+
+    function leftOut(j, id, s) {
+        const ids = Array.from(s.ids.slice(0, s.query + 1)).filter((_, i) => i !== j);
+        Engine.run(ids, s.edits, 0);
+        const p = share(Engine.logits(ids.length - 1, 0), id);
+        Engine.run(s.ids, s.edits, 0);
+        return p;
+    }
+
+    // What was taken away that changed it most, in words.
+    function verdict(el, rows, p) {
+        const by = (r) => Math.abs(Math.log(r.p / p)), [part, letter] = ['edit', 'pos'].map((k) => rows.filter((r) => r[k] !== undefined && r.p >= 0).sort((a, b) => by(b) - by(a))[0]);
+        const say = (r, name) => (r ? [' Without ', h('b', null, name), ` it would have ${percent(r.p)}.`] : '');
+        fill(el, say(part, part && part.name), letter ? say(letter, [`the ${HomeText.unit()} `, without(App.state, letter.pos)]) : '');
+    }
+
+    function work(rows, id, s, told) {
+        const mine = ++running, changed = App.changed;
+        const next = (i) => {
+            if (mine !== running || App.changed !== changed || i === rows.length) return;
+            const r = rows[i];
+            try {
+                r.p = r.pos === undefined ? silenced(r.edit, id, s) : leftOut(r.pos, id, s);
+            } catch {
+                r.p = -1; // a text that cannot be run
+            }
+            told(r);
+            setTimeout(next, 0, i + 1);
+        };
+        setTimeout(next, BEGIN, 0);
+    }
+
+    // ---- the panel ----
+
+    function row(r, high, p) {
+        r.out = h('td.n', null, r.edit || r.pos !== undefined ? '…' : '');
+        r.bar = h('u' + (r.adds < 0 ? '.minus' : ''), r.adds === undefined ? null : { style: { width: `${(50 * Math.abs(r.adds)) / high}%`, left: `${r.adds < 0 ? 50 - (50 * -r.adds) / high : 50}%` } });
+        const name = r.pos === undefined ? r.cell ? button(r.name, () => go.choose(r.cell()), { kind: '.goback' }) : r.name : button(without(App.state, r.pos), () => App.set({ query: r.pos, cell: '' }), { kind: '.goback', 'aria-label': `without ${Token.at(r.pos)}` });
+        if (r.pos !== undefined) r.bar.className = 'share';
+        r.told = () => {
+            r.out.textContent = r.p < 0 ? '–' : percent(r.p);
+            r.out.className = r.p < p * 0.75 ? 'n less' : r.p > p * 1.33 ? 'n more' : 'n';
+            if (r.pos !== undefined) r.bar.style.setProperty('width', `${100 * Math.max(0, r.p)}%`);
+        };
+        return h('tr', null, h('th', { scope: 'row' }, name), h('td.n', null, r.adds === undefined ? '' : Numbers.signed(r.adds, 2)), h('td', null, h('span.b', { 'aria-hidden': 'true' }, r.bar)), r.out);
+    }
+
+    const tableOf = (heads, rows, high, p) => h('table.terms.why', null, h('thead', null, h('tr', null, heads.map((t) => (t ? h('th', { scope: 'col' }, t) : h('td'))))), h('tbody', null, rows.map((r) => row(r, high, p))));
+
+    function make(id, s) {
+        const all = Numbers.softmax(Engine.logits(s.query)), p = all[id], order = parts(id, s), shown = order.slice(0, PARTS), rest = order.slice(PARTS), sum = order.reduce((a, r) => a + r.adds, 0);
+        const letters = Engine.live ? Array.from({ length: s.query + 1 }, (_, j) => j).filter((j) => !Token.of(s.ids[j]).control && s.query > 0).slice(-LETTERS).reverse().map((pos) => ({ pos })) : [];
+        const say = h('p.say.verdict', { role: 'status' }, Engine.live ? 'Each part and each letter is taken away …'.replace('letter', HomeText.unit()) : ''), unit = HomeText.unit(), rank = Numbers.rank(Engine.logits(s.query), id), word = HomeText.candidate(id), high = Math.max(...shown.map((r) => Math.abs(r.adds))) || 1;
+        if (rest.length) shown.push({ name: `${rest.length} others`, adds: rest.reduce((a, r) => a + r.adds, 0), edit: null });
+        const rows = (Engine.live ? shown.filter((r) => r.edit) : []).concat(letters), el = h('div', null, h('p.eyebrow', null, `after ${HomeCell.word(s.query)}`), h('h2', null, h('span', null, `Why ${word}?`), h('span.value', null, percent(p))),
+            say, h('p.small', null, Glossary.text(`Number ${rank} of ${Numbers.count(all.length)} candidates. What each part of the model adds to its logit${Engine.live ? ', and its probability without that part' : ''}:`)),
+            tableOf(['part', 'adds', '', Engine.live ? 'without' : ''], shown, high, p), h('div.sum', null, h('span', null, 'logit, added up'), h('b', null, Numbers.signed(sum, 2))),
+            letters.length > 0 && [h('p.small', null, `And its probability if one ${unit} were not in the text:`), tableOf([`without the ${unit}`, '', '', ''], letters, 1, p)],
+            h('p.acts', null, button('The sum, number by number', () => go.choose(['lg', s.query, go.columnOf(id)]), { id: 'why-sum' })),
+            Engine.live && h('p.small', null, 'Why not ', Numbers.top(all, OTHERS + 1).filter((x) => x !== id).slice(0, OTHERS).map((x, i) => [i ? ', ' : '', button(HomeText.candidate(x), () => App.set({ cell: `why.${x}` }), { kind: '.goback' })]), '?'));
+        work(rows, id, s, (r) => {
+            r.told();
+            if (rows.every((x) => x.p !== undefined)) verdict(say, rows, p);
+        });
+        return el;
+    }
+
+    function show(el, id, s) {
+        const key = [App.changed, s.query, id].join();
+        if (key !== known.key) known = { key, el: make(id, s) };
+        fill(el, known.el);
+    }
+
+    return { begin: (actions) => { go = actions; }, asked, show };
+})();
