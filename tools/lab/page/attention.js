@@ -51,6 +51,7 @@ const Attention = (() => {
     }
 
     // How sizes become colours: rows of long texts have their own scale unless another is asked for.
+    const digitsOf = (cols) => (cols > 9 && cols <= 20 ? 2 : 4); // that fit into the cells; more columns are a picture
     const scaleOf = (state) => state.what || (state.step > LONG ? 'rows' : 'weights');
 
     // ---- all heads ----
@@ -153,7 +154,7 @@ const Attention = (() => {
             value: (i, j) => (hidden(i, j) ? (dot ? dot(i, j) : 0) : value(i, j)),
             masked: (i, j) => (!hidden(i, j) ? '' : show ? 'shown' : 'hidden'),
             scale: kind === 'rows' ? Colour.rows(most) : kind === 'log' ? Colour.logarithmic(high) : kind === 'scores' ? Colour.sequential(low, top) : Colour.sequential(0, 1),
-            format: kind === 'log' ? Numbers.scientific : Numbers.fixed,
+            format: kind === 'log' ? Numbers.scientific : (v) => Numbers.fixed(v, digitsOf(state.step)),
         };
     }
 
@@ -219,7 +220,7 @@ const Attention = (() => {
         fill(oneTitle, `Layer ${state.layer}: what query `, h('b', null, Token.at(state.query)), ' looks at, head by head');
         one.update({ rows: heads, cols: state.query + 1, rowName: 'head', colName: 'key', rowLabel: String,
             colLabel: Token.head, value: (i, j) => weights[i][j], scale: state.step > LONG ? Colour.rows(most) : Colour.sequential(0, 1),
-            masked: (i, j) => (seen[i][j] === -Infinity ? 'hidden' : ''), selected: [state.head, state.key],
+            masked: (i, j) => (seen[i][j] === -Infinity ? 'hidden' : ''), selected: [state.head, state.key], format: (v) => Numbers.fixed(v, digitsOf(state.query + 1)),
             onSelect: (i, j) => App.set({ head: i, key: j }) });
         fill(oneSums, 'entropy in nats: ', weights.map((w, i) => [h('span.tag', null, `head ${i} `, h('b', null,
             Numbers.fixed(Numbers.entropy(w)))), ' ']));
@@ -246,8 +247,9 @@ const Attention = (() => {
             if (el) App.set({ layer: Number(el.dataset.layer), head: Number(el.dataset.head) });
         });
         makeGrid();
-        big = Matrix.create('attention of the chosen head', { id: 'attention', fill: true, picture: { square: true, most: 90 } });
-        one = Matrix.create('all heads of the layer for one query', { maxRows: 32, id: 'one-query', fill: true });
+        const narrow = innerWidth < 621, small = narrow ? { maxRows: 6, maxCols: 6 } : { wide: 20 }; // on a phone ten keys have room for digits
+        big = Matrix.create('attention of the chosen head', { id: 'attention', fill: true, ...small, picture: { square: true, most: 90 } });
+        one = Matrix.create('all heads of the layer for one query', { id: 'one-query', fill: true, ...small, maxRows: 32, picture: { high: 260 } });
         [bigTitle, oneTitle, oneSums] = [h('p.told'), h('p.lead'), h('p.note')];
         [keyList, pairs, kinds] = [h('div.keys'), h('div.keys'), h('table.plain.kinds')];
         whatChoice = choice('what to show', [['weights', 'shares'], ['rows', 'by row'], ['log', 'log'], ['scores', 'scores']], 'weights',

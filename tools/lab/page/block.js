@@ -27,7 +27,7 @@ const Block = (() => {
         ['residual out', 'hook_resid_post', 'x = x + MLP', 'add(p, p->x, p->m);'],
     ];
 
-    let items = [], list, detail, matrix, layerOut, chosen = 0, column = 0;
+    let items = [], list, detail, matrix, number, layerOut, chosen = 0, column = 0;
 
     const isAttention = (stage) => /attn_scores$|pattern$/.test(stage[1]);
 
@@ -66,7 +66,7 @@ const Block = (() => {
 
     function makeItem(stage, i) {
         const canvas = h('canvas', { 'aria-hidden': 'true' }), size = h('code');
-        const el = button([h('span.number', null, i + 1), h('span.name', null, stage[0], h('small', null, stage[2])), canvas, size],
+        const el = button([h('span.number', null, i + 1), h('span.name', null, stage[0], h('small', null, LessonParts.math(stage[2]))), canvas, size],
             () => choose(i));
         return { stage, i, canvas, size, el };
     }
@@ -89,18 +89,28 @@ const Block = (() => {
 
     function showDetail(state, stage) {
         const attention = isAttention(stage), p = picture(stage, state), e = extent(p, state);
-        fill(detail, h('h4', null, `${chosen + 1}. ${stage[0]}`), h('p.formula', null, stage[2]),
+        fill(detail, h('h4', null, `${chosen + 1}. ${stage[0]}`), h('p.formula', null, LessonParts.math(stage[2])),
             h('dl', null, h('dt', null, 'src/page/page.inc'), h('dd', null, h('code', null, stage[3])),
                 h('dt', null, 'hook'), h('dd', null, h('code', null, `blocks.${state.layer}.${stage[1]}`)),
                 h('dt', null, 'shape'), h('dd', null, h('code', null, shape(p)), attention ? `, head ${state.head} shown` : ''),
                 h('dt', null, 'values'), h('dd', null, `${Numbers.fixed(e.low)} to ${Numbers.fixed(e.high)}, root mean square ${Numbers.fixed(e.rms)}`)));
         matrix.update({ rows: state.step, cols: p.cols, rowName: attention ? 'query' : 'position', colName: p.name,
             rowLabel: Token.at, colLabel: p.label, value: p.value, masked: p.masked, scale: scaleOf(stage, e, state),
-            selected: [state.query, Math.min(column, p.cols - 1)],
+            selected: [state.query, Math.min(column, p.cols - 1)], format: (v) => Numbers.fixed(v, p.cols > 8 ? 2 : 4),
             onSelect: (i, j) => {
                 column = j;
                 App.set({ query: i });
             } });
+        showNumber(state, stage, p);
+    }
+
+    // How the chosen number arises, as next to the picture of the whole model.
+    function showNumber(state, stage, p) {
+        const { layers } = Engine.info, { layer, head, query } = state, all = Home.full.mats, c = Math.min(column, p.cols - 1);
+        const id = { 'hook_resid_post': layer + 1 < layers ? `${layer + 1}.x` : 'x', 'attn.hook_attn_scores': `${layer}.s${head}`, 'attn.hook_pattern': `${layer}.a${head}` }[stage[1]];
+        const m = id ? all.get(id) : [...all.values()].find((x) => x.layer === layer && x.hook === stage[1]);
+        if (m && c < m.cols && query < m.rows && !(m.tri && c > query)) HomePanel.number(HomeCell.explain(Home.full, m, query, c), number);
+        else fill(number);
     }
 
     function mount(root) {
@@ -114,14 +124,15 @@ const Block = (() => {
             choose(chosen + by);
         });
         detail = h('div');
-        matrix = Matrix.create('values of the chosen stage', { maxCols: 16, id: 'stage' });
+        matrix = Matrix.create('values of the chosen stage', { maxCols: 16, id: 'stage', fill: true, wide: innerWidth > 760 ? 20 : 6 });
+        number = h('div.panel.explained');
         layerOut = h('output');
         const move = (by) => () => App.set({ layer: App.state.layer + by });
-        return root.append(card('One block, stage by stage', 'Every value is the engine’s own; rows are positions.',
+        return root.append(card('One block, stage by stage', 'Every value is the engine’s own; rows are positions. Choose a number to see how it arises.',
             h('div.row', null, h('span.stepper', null, button('−', move(-1), { 'aria-label': 'layer down' }), layerOut,
                 button('+', move(1), { 'aria-label': 'layer up' })), button('◀ stage', () => choose(chosen - 1)),
             button('stage ▶', () => choose(chosen + 1), { id: 'next-stage' })),
-            h('div.columns.narrow.pipeline', null, list, h('div', null, detail, matrix.el))));
+            h('div.columns.narrow.pipeline', null, list, h('div', null, detail, matrix.el, number))));
     }
 
     function update(state) {

@@ -31,6 +31,8 @@ const Dom = (() => {
         return el;
     }
 
+    const COMMON = ['token', 'tokens', 'key', 'keys', 'value', 'head', 'query', 'norm']; // words that heads of tables need not explain
+
     // A table with a head; `rows` are arrays of cells or {cells, selected, dim}. Numbers are on the
     // right.
     function table(caption, head, rows, kind = '') {
@@ -40,7 +42,7 @@ const Dom = (() => {
             tag === 'th' ? { scope: 'col' } : exact(c), c);
         return h('table.plain' + kind + (rows.some((r) => (r.cells || r).some(isBar)) ? '.wide' : ''), null,
             caption && h('caption', null, caption),
-            h('thead', null, h('tr', null, head.map((c, i) => cell(c === '' ? 'td' : 'th', c, i)))),
+            h('thead', null, h('tr', null, head.map((c, i) => cell(c === '' ? 'td' : 'th', typeof c === 'string' ? Glossary.text(c, new Set(COMMON)) : c, i)))),
             h('tbody', null, rows.map((row) => {
                 const cells = row.cells || row;
                 return h('tr' + (row.selected ? '.selected' : '') + (row.dim ? '.dim' : ''), null,

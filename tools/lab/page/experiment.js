@@ -65,7 +65,7 @@ const Experiment = (() => {
         if (Numbers.same(before, after)) return fill(effect, list, h('p', null, 'The next token’s logits are the same, to the bit.'));
         const tops = Numbers.top(after, TOP), rows = tops.concat(Numbers.top(before, TOP).filter((id) => !tops.includes(id)));
         const zb = Numbers.logSum(before), za = Numbers.logSum(after);
-        return fill(effect, list, h('p.lead', null, 'After ', h('b', null, Token.at(state.query)), ': KL(before ‖ after) ',
+        return fill(effect, list, h('p.lead', null, 'After ', h('b', null, Token.at(state.query)), Glossary.text(': KL(before ‖ after) '),
             h('b#kl', null, Numbers.fixed(Numbers.kl(before, after), 6)), ' nats'),
         h('div.scroll', null, table(null, ['token', 'was', 'now', 'probability', 'now', 'change', ''], rows.map((id) => {
             const b = Math.exp(before[id] - zb), a = Math.exp(after[id] - za);
@@ -75,7 +75,8 @@ const Experiment = (() => {
     }
 
     function showKls(state) {
-        if (!state.edits.length) return fill(kls, h('p', null, 'KL and loss at every position appear here.'));
+        kls.parentNode.hidden = !state.edits.length;
+        if (!state.edits.length) return fill(kls);
         const values = Array.from({ length: state.step }, (_, i) => Numbers.kl(Engine.logits(i, 1), Engine.logits(i, 0)));
         const high = Math.max(...values, 1e-12);
         const loss = (lane) => {
@@ -128,13 +129,14 @@ const Experiment = (() => {
             on: (v) => put(chosen, v) });
         kindChoice = choice('the chosen part', [['1', 'as it is'], ['0', 'off'], ['mean', 'mean'], ['other', 'scaled']], '1',
             (v) => put(chosen, v === 'mean' ? 'mean' : v === 'other' ? 0.5 : Number(v)));
+        const many = Engine.info.layers * (Engine.info.heads + 1) > 12, steer = Steering.mount(); // where the left column is long
         return root.append(Patching.promptsCard(), h('div.columns', null, Patching.sweepCard(), Worlds.mount()), h('div.columns', null,
             h('div', null, card('Parts of the model', 'A click chooses, another takes out. Off: its output is zero. '
                 + 'Mean: its output is replaced by its average over this text.', grid, h('div.row', null, kindChoice.el, factor.el,
                 button('Clear all', () => App.set({ edits: [] }), { id: 'clear' }))),
-            card('Which part matters', 'Each part taken out alone, and what that does to the next token.',
-                button('Take out each part', sweep, { id: 'sweep' }), sweepEl), Steering.mount()),
-            h('div', null, card('The next token, before and after', null, effect), card('Every position', null, kls), Neurons.mount())));
+            card('Which part matters', 'Each part is taken out alone. How far do the probabilities of the next token move? The parts are sorted by it.',
+                button('Take out each part', sweep, { id: 'sweep' }), sweepEl), !many && steer),
+            h('div', null, card('The next token, before and after', null, effect), card('Every position', null, kls), Neurons.mount(), many && steer)));
     }
 
     function update(state) {

@@ -4,7 +4,7 @@
 // values lie in.
 const Head = (() => {
     const { h, fill, table, bar, slider, card } = Dom;
-    const MOST_KEYS = 24, MOST_DIMS = 32, KV_BYTES = 4;
+    const MOST_KEYS = 24, MOST_DIMS = 16, KV_BYTES = 4;
 
     let product, warm, tau, mixTitle, mixEl, mixTable, keys, values, cacheText, cacheBar, temperature = 1;
 
@@ -124,8 +124,8 @@ const Head = (() => {
         mixEl = h('div');
         mixTitle = h('p.lead');
         mixTable = Matrix.create('weight times value by dimension', { maxRows: 32, id: 'mix', fill: true, picture: { high: 560 } });
-        keys = Matrix.create('keys in the cache', { maxCols: 32, id: 'keys', fill: true });
-        values = Matrix.create('values in the cache', { maxCols: 32, id: 'values', fill: true });
+        keys = Matrix.create('keys in the cache', { maxCols: 8, id: 'cache-keys', fill: true });
+        values = Matrix.create('values in the cache', { maxCols: 8, id: 'cache-values', fill: true });
         cacheText = h('p.lead');
         cacheBar = h('div.wide');
         root.append(h('div.columns' + (before ? '.three' : ''), null, before,

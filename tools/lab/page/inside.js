@@ -4,28 +4,34 @@
 const Half = (() => {
     // "0 mid" for "blocks.0.hook_resid_mid", as the REPL says it.
     const name = (hook) => hook.replace(/^blocks\.(\d+)\.hook_resid_/, '$1 ');
-    return { name };
+    // The same in words.
+    const WORDS = { pre: 'as it begins', mid: 'after attention', post: 'after the MLP' };
+    const words = (hook) => WORDS[hook.replace(/^.*_/, '')] || '';
+    return { name, words };
 })();
 
 const Inside = (() => {
     const { h, fill, table, bar, button, card } = Dom;
-    const TOPS = 5, STRONGEST = 12;
+    const TOPS = 5, STRONGEST = 12, FIRED = 10;
 
     let lensTitle, lensEl, dlaTitle, dlaEl, dlaTable, normsTable, mlpEl, token = -1;
 
     // ---- logit lens ----
 
+    function guess(id, p, right, dark) {
+        const rgb = Running.shade(p, dark);
+        return h('span.guess' + (right ? '.right' : ''), { style: { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } }, Token.el(id), h('small', null, ` ${Numbers.fixed(p, 3)}`));
+    }
+
     function showLens(state) {
         const rows = Engine.lens(0, state.query), final = Numbers.best(Engine.logits(state.query, 0));
-        fill(lensTitle, 'After ', h('b', null, Token.at(state.query)), ' the model says ', h('b', null, Token.name(final)), '; before:');
+        fill(lensTitle, 'After ', h('b', null, Token.at(state.query)), ' the model says ', h('b', null, Token.name(final)), `. Its place among all candidates, and the ${TOPS} likeliest, if the model stopped earlier:`);
         const cells = rows.map((r) => {
             const known = r.logits[final] !== -Infinity, z = r.logsum, p = Math.exp(r.logits[final] - z);
-            return [Half.name(r.name), known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.cell(p) : '·',
-                bar(p)].concat(
-                Numbers.top(r.logits, TOPS).map((id) => h('span.guess' + (id === final ? '.right' : ''), null,
-                    Numbers.fixed(Math.exp(r.logits[id] - z), 3), ' ', Token.el(id))));
+            return [[Half.name(r.name).replace(/ .*/, ''), h('span.note', null, ` ${Half.words(r.name)}`)], known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.cell(p) : '·',
+                bar(p)].concat(Numbers.top(r.logits, TOPS).map((id) => guess(id, Math.exp(r.logits[id] - z), id === final, state.dark)));
         });
-        const head = ['layer', 'rank', 'of it', '', 'likeliest'].concat(new Array(TOPS - 1).fill(''));
+        const head = ['layer', 'rank', 'probability', '', 'likeliest'].concat(new Array(TOPS - 1).fill(''));
         fill(lensEl, rows.length ? table(null, head, cells, '.lens') : h('p', null, 'The model has no layers: there is '
             + 'nothing between embedding and head to look at.'));
     }
@@ -44,7 +50,7 @@ const Inside = (() => {
     function nameOf(part) {
         const at = place(part.name);
         if (!at) return NAMES[part.name] || part.name;
-        return at[1] === Engine.info.heads ? `mlp.${at[0]}` : `${at[0]}.${at[1]}`;
+        return at[1] === Engine.info.heads ? `MLP of layer ${at[0]}` : `head ${at[1]} of layer ${at[0]}`;
     }
 
     function showParts(parts, state) {
@@ -67,7 +73,7 @@ const Inside = (() => {
         const inside = parts.filter((p) => place(p.name)), outside = parts.filter((p) => !place(p.name));
         const order = Numbers.top(inside.map((p) => Math.abs(p.value)), STRONGEST).map((i) => inside[i]);
         const rest = inside.reduce((a, p) => a + p.value, 0) - order.reduce((a, p) => a + p.value, 0);
-        const rows = outside.concat(order);
+        const rows = outside.filter((x) => Math.abs(x.value) >= 5e-5).concat(order);
         if (inside.length > order.length) rows.push({ name: `other ${inside.length - order.length}`, value: rest });
         const high = Math.max(...rows.map((r) => Math.abs(r.value))), signed = (v) => Numbers.cell(v, 4, Numbers.signed(v));
         fill(dlaEl, h('div.scroll', null, table(null, ['part', '', 'adds'], rows.map((r) => [nameOf(r), bar(r.value / high, true),
@@ -96,11 +102,11 @@ const Inside = (() => {
     // ---- norms ----
 
     function showNorms(state) {
-        const names = ['0 pre'], from = ['blocks.0.hook_resid_pre'], cells = [];
+        const names = ['0 as it begins'], from = ['blocks.0.hook_resid_pre'], cells = [];
         for (let l = 0; l < Engine.info.layers; l++)
             for (const half of ['mid', 'post'])
                 if (App.tensor(`blocks.${l}.hook_resid_${half}`)) {
-                    names.push(`${l} ${half}`);
+                    names.push(`${l} ${Half.words(half)}`);
                     from.push(`blocks.${l}.hook_resid_${half}`);
                 }
         for (const name of from) {
@@ -118,7 +124,7 @@ const Inside = (() => {
     function showNeurons(state) {
         const post = App.row(App.ofLayer('mlp.hook_post'), state.query), pre = App.row(App.ofLayer('mlp.hook_pre'), state.query);
         const gate = App.ofLayer('mlp.hook_pre_linear'), linear = gate && App.row(gate, state.query);
-        const order = Numbers.top(post.map(Math.abs), 16), high = Math.abs(post[order[0]]);
+        const order = Numbers.top(post.map(Math.abs), FIRED).filter((i, n) => !n || post[i] !== 0), high = Math.abs(post[order[0]]);
         const silent = post.reduce((n, x) => n + (x === 0), 0);
         fill(mlpEl, h('p.lead', null, `Layer ${state.layer}, after `, h('b', null, Token.at(state.query)),
             `: ${post.length} neurons, ${silent} silent, length ${Numbers.fixed(Numbers.length(post))}`),

@@ -4,7 +4,7 @@
 // which is folded, shows the part around the chosen cell.
 const Matrix = (() => {
     const { h, fill } = Dom;
-    const WIDE = 10; // columns that can fill the width
+    const WIDE = 10; // columns that can fill the width, unless another number is given
 
     // What the axis of a window shows: [first, n) so that `at` is inside and it moves little.
     function place(first, size, n, at) {
@@ -38,7 +38,7 @@ const Matrix = (() => {
     // {el, update(m)} with m = {rows, cols, rowName, colName, rowLabel(i), colLabel(j), value(i,
     // j), masked(i, j) ('' | 'hidden' | 'shown'), scale, format(v), selected: [i, j], onSelect(i,
     // j), onChoose(i, j) (click or Enter), onHover(i, j), triangle: keys end at the query}. `picture`: heat.js.
-    function create(label, { maxRows = 16, maxCols = 16, id = '', fill: filling = false, picture = {} } = {}) {
+    function create(label, { maxRows = 16, maxCols = 16, id = '', fill: filling = false, wide: most = WIDE, picture = {} } = {}) {
         const canvas = h('canvas.heat', { tabindex: 0, role: 'application', 'aria-label': `${label}, arrow keys move` }), whole = h('div.whole', { hidden: true }, canvas);
         const table = h('table', { role: 'grid', 'aria-label': label });
         const readout = h('p.readout', { 'aria-live': 'polite' });
@@ -107,7 +107,8 @@ const Matrix = (() => {
             const large = m.rows > maxRows + 4 || m.cols > maxCols + 4;
             whole.hidden = !large;
             el.classList.toggle('large', large);
-            el.classList.toggle('filling', filling && !large && m.cols <= WIDE);
+            el.classList.toggle('filling', filling && !large && m.cols <= most);
+            el.style.setProperty('--cols', m.cols);
             if (large !== was) numbers.open = !large;
             was = large;
             if (numbers.open) showTable();

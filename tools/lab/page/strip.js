@@ -129,7 +129,7 @@ const Strip = (() => {
         fill(where, 'After ', h('b', null, Token.at(state.query)), `; context ${state.ids.length} of ${Engine.info.context}`);
         const known = surprisals.slice(1);
         lossText.textContent = known.length ? `average surprisal ${Numbers.fixed(known.reduce((a, b) => a + b, 0) /
-            known.length)} nats` : '';
+            known.length, 2)} nats` : '';
     }
 
     const step = (by) => App.set({ step: Math.max(1, Math.min(App.state.ids.length, App.state.step + by)) });
@@ -252,13 +252,13 @@ const Strip = (() => {
         lossText = h('span#loss');
         const edits = h('div.row.live', null, form, button('Replace', pickers.replace, { id: 'replace' }),
             button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
-            button('Delete', removeChosen, { id: 'delete' }), undoButton);
+            button('Delete', removeChosen, { id: 'delete' }), undoButton, Share.row(into));
         into.append(edits, chips, running, h('div.row.steps', null, as.el, paint.el,
             button('|◀', () => App.set({ step: 1 }), { 'aria-label': 'first step' }),
             button('◀', () => step(-1), { 'aria-label': 'step back', id: 'back' }), slider.el,
             button('▶', () => step(1), { 'aria-label': 'step forward', id: 'forward' }),
             button('▶|', () => App.set({ step: App.state.ids.length }), { 'aria-label': 'last step' }),
-            where, lossText, Share.row(into)), picker);
+            where, lossText), picker);
         Share.figure(into, figure);
         new ResizeObserver(() => { if (arcs.isConnected) showArcs(App.state, look(App.state)); }).observe(into);
     }
