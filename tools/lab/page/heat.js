@@ -6,7 +6,7 @@ const Heat = (() => {
 
     const word = (label, i) => label(i).split('\n').pop();
 
-    // {name: cell width and height, place of the first cell, size of all} for a width in pixels. `shape`: {most: widest
+    // {name: cell width and height, place of the first cell, room of a column's word, size of all} for a width in pixels. `shape`: {most: widest
     // cell, square, high: most pixels of all rows}.
     function plan(g, m, width, { most = 48, square = false, high = 320 } = {}) {
         g.font = `11px ${FONT}`;
@@ -17,15 +17,15 @@ const Heat = (() => {
         };
         const left = longest(m.rowLabel, m.rows) + GAP, wide = longest(m.colLabel, m.cols), cw = Math.max(0.5, Math.min(most, (width - left - 1) / m.cols));
         const flat = wide <= cw || wide < 2 * ROOM, top = (flat ? 14 : wide) + GAP, ch = square ? cw : Math.max(1, Math.min(24, high / m.rows));
-        return { left, top, cw, ch, flat, w: left + cw * m.cols + 1, h: top + ch * m.rows + 1 };
+        return { left, top, cw, ch, flat, room: flat ? Math.max(ROOM, wide + 4) : ROOM, w: left + cw * m.cols + 1, h: top + ch * m.rows + 1 };
     }
 
-    // put(text, middle, chosen) for the words that have room; always for the chosen one.
-    function words(n, each, label, chosen, put) {
+    // put(text, middle, chosen) for the words that have room, which is `room` pixels; always for the chosen one.
+    function words(n, each, room, label, chosen, put) {
         const letters = n * 1.5 > Array.from({ length: n }, (_, i) => word(label, i)).join('').length, short = letters && each >= FINE;
-        const step = Math.ceil((short ? FINE : ROOM) / each), size = Math.max(7, Math.min(12, each * 1.2));
+        const step = Math.ceil((short ? FINE : room) / each), size = Math.max(7, Math.min(12, each * 1.2));
         for (let i = 0; i < n; i++) {
-            if (i !== chosen && ((letters && step > 1) || i % step || (chosen >= 0 && Math.abs(i - chosen) * each < (each < ROOM ? 8 : 0)))) continue;
+            if (i !== chosen && ((letters && step > 1) || i % step || (chosen >= 0 && Math.abs(i - chosen) * each < (short ? 8 : each < room ? room - 3 : 0)))) continue;
             put(word(label, i), (i + 0.5) * each, i === chosen, i === chosen ? 12 : short ? size : 11);
         }
     }
@@ -36,12 +36,12 @@ const Heat = (() => {
             g.fillStyle = chosen ? colours.accent : colours.soft;
             g.textBaseline = 'middle';
         };
-        words(m.rows, p.ch, m.rowLabel, m.selected[0], (text, at, chosen, size) => {
+        words(m.rows, p.ch, ROOM, m.rowLabel, m.selected[0], (text, at, chosen, size) => {
             style(chosen, size);
             g.textAlign = 'right';
             g.fillText(cut(g, text), p.left - GAP, p.top + at);
         });
-        words(m.cols, p.cw, m.colLabel, m.selected[1], (text, at, chosen, size) => {
+        words(m.cols, p.cw, p.room, m.colLabel, m.selected[1], (text, at, chosen, size) => {
             style(chosen, size);
             g.textAlign = p.flat ? 'center' : 'left';
             g.save();

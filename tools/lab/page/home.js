@@ -3,7 +3,7 @@
 // the walk. What is chosen (token, head, cell, stop) is in App.state, so an address can name it.
 const Home = (() => {
     const { h, fill, button } = Dom;
-    const NARROW = 560, SPEEDS = [0.5, 1, 1.5, 2];
+    const NARROW = 560, SPEEDS = [0.5, 1, 1.5, 2], RUN = 2400; // milliseconds that a row runs through the picture
 
     let canvas, g, camera, panel, crumbs, dots, playButton, legend, spoken, stage, root;
     let scene = null, full = null, sceneKey = '', shown = '', hovered = null, chosen = null, stop = null, size = { w: 0, h: 0, dpr: 1 }, waiting = false;
@@ -261,8 +261,8 @@ const Home = (() => {
         if (first || s.ids !== before || arrived) flow = null;
         before = s.ids;
         if (HomeCamera.still() || s.cell) return;
-        if (stop && arrived) flow = stop.grows ? HomeFlow.grow(stop.grows, speed) : stop.ranges.length ? HomeFlow.cells(stop.ranges, (m, r, c) => HomeCell.explain(scene, m, r, c), speed, (e) => HomePanel.now(panel, e)) : stop.runs ? HomeFlow.row(scene, s.query, stop.parts) : null;
-        else if ((grown || first) && !s.walk) flow = HomeFlow.row(scene, s.query);
+        if (stop && arrived) flow = stop.grows ? HomeFlow.grow(stop.grows, speed) : stop.ranges.length ? HomeFlow.cells(stop.ranges, (m, r, c) => HomeCell.explain(scene, m, r, c), speed, (e) => HomePanel.now(panel, e)) : stop.runs ? HomeFlow.row(scene, s.query, RUN, stop.parts) : null;
+        else if ((grown || first) && !s.walk) flow = HomeFlow.row(scene, s.query, writing ? RUN / 2 : RUN);
         if (flow) redraw();
     }
 

@@ -23,14 +23,14 @@ const HomeFlow = (() => {
         return out;
     }
 
-    // parts: ids of those that it runs through; all unless given.
-    function row(scene, r, parts = scene.mats) {
+    // most: milliseconds that it takes at most. parts: ids of those that it runs through; all unless given.
+    function row(scene, r, most, parts = scene.mats) {
         const mats = [...scene.mats.values()].filter((m) => m.kind !== 'w' && r < m.rows && parts.has(m.id)), by = new Map();
         for (const m of mats) {
             const k = stageOf(m, scene.s.n);
             by.set(k, (by.get(k) || []).concat(rowOf(m, r)));
         }
-        const stages = [...by.keys()].sort((a, b) => a - b).map((k) => by.get(k)), total = Math.min(MOST, STAGE * stages.length), since = performance.now();
+        const stages = [...by.keys()].sort((a, b) => a - b).map((k) => by.get(k)), total = Math.min(most, STAGE * stages.length), since = performance.now();
         return { total, at(now) {
             const p = ((now - since) / total) * stages.length, k = Math.max(0, Math.floor(p));
             return { over: p >= stages.length, covers: stages.slice(k + 1).flat(), boxes: stages[k] || [], dots: stages[k + 1] ? between(stages[k], stages[k + 1], p - k) : [], e: null };
