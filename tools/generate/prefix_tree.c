@@ -1,9 +1,7 @@
 /* The tree of prefixes. See prefix_tree.h.
  *
- * The prefixes that samples draw are a tree. The samples at one prefix are a group, a range of an
- * array that holds their random states and numbers. A group draws, and its samples move to the same
- * range of the other array, sorted by token: the groups of the children. Arrays alternate with
- * depth, and each group keeps the order of samples.
+ * The prefixes that samples draw are a tree. The samples at one prefix are a group, which draws
+ * together (draw_groups.h).
  *
  * Timelines (sessions) walk the tree depth first and step together, one pass over the weights for
  * all. Its session, tokens and text have the prefix of the group that it is at, so a waiting group
@@ -60,7 +58,7 @@ static void line_goes_to(struct timeline *line, uint32_t depth, int32_t token)
 static int add_child(struct prefix_tree *t, struct timeline *line, struct group child)
 {
     enum ending ending = samples_ending(t->ask, child.token, child.depth);
-    const uint32_t *number = t->order[child.depth % 2].number + child.from;
+    const uint32_t *number = t->draw.order[child.depth % 2].number + child.from;
     t->n_drawn += ending == END_STOP ? 0 : child.n;
     if (ending == GOES_ON)
         return arr_push(line->waiting, child);
@@ -74,49 +72,15 @@ static int add_child(struct prefix_tree *t, struct timeline *line, struct group 
     return result > 0;
 }
 
-/* Counts the tokens that a group has drawn, in of_token; returns how many are different. */
-static size_t count_tokens(struct prefix_tree *t, uint32_t n)
-{
-    size_t n_tokens = 0;
-    for (uint32_t i = 0; i < n; i++)
-        if (t->of_token[t->drawn[i]]++ == 0)
-            t->tokens[n_tokens++] = t->drawn[i];
-    return n_tokens;
-}
-
-/* Moves the samples of a group to the other array, those of token t to of_token[t] and on. */
-static void move_samples(struct prefix_tree *t, struct group g)
-{
-    size_t side = g.depth % 2;
-    for (uint32_t i = 0; i < g.n; i++) {
-        uint32_t to = t->of_token[t->drawn[i]]++;
-        t->order[!side].rng[to] = t->order[side].rng[g.from + i];
-        t->order[!side].number[to] = t->order[side].number[g.from + i];
-    }
-}
-
 /* Each sample of the line's group draws. The child with the lowest sample is the next to run. */
 static int draw_group(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
 {
     struct group g = line->at;
     const float *logits = g.depth ? mgpt_logits(line->session) : t->ask->first_logits;
-    mgpt_sample_many(&t->ask->sampling->sampler, t->order[g.depth % 2].rng + g.from, g.n, logits,
-                     t->n_choices, t->drawn);
-    size_t n_tokens = count_tokens(t, g.n);
-    uint32_t at = g.from;
-    for (size_t k = 0; k < n_tokens; k++) {
-        uint32_t n = t->of_token[t->tokens[k]];
-        t->of_token[t->tokens[k]] = at;
-        at += n;
-    }
-    move_samples(t, g);
-    for (size_t k = n_tokens; k-- > 0;) { /* of_token is the end of the child's range now */
-        int32_t token = t->tokens[k];
-        uint32_t from = k ? t->of_token[t->tokens[k - 1]] : g.from, end = t->of_token[token];
-        t->of_token[token] = 0;
-        if (!add_child(t, line, (struct group){token, g.depth + 1, from, end - from}))
+    size_t n_children = groups_draw(&t->draw, g, &t->ask->sampling->sampler, logits);
+    for (size_t k = n_children; k-- > 0;)
+        if (!add_child(t, line, t->draw.children[k]))
             return err_memory(err, "the samples' texts", arr_len(t->results));
-    }
     return MGPT_OK;
 }
 
@@ -202,7 +166,7 @@ static void begin_text(struct prefix_tree *t)
  * keep the order of samples. */
 static void show_group(struct prefix_tree *t, struct timeline *line, struct group g)
 {
-    if (g.n == 0 || t->order[g.depth % 2].number[g.from] != t->n_printed || g.depth == 0)
+    if (g.n == 0 || t->draw.order[g.depth % 2].number[g.from] != t->n_printed || g.depth == 0)
         return;
     line_goes_to(line, g.depth, g.token);
     size_t at = line->marks[0].length + t->n_shown, n = line->marks[g.depth].length - at;
@@ -253,8 +217,8 @@ static void begin_block(struct prefix_tree *t)
 {
     struct samples *ask = t->ask;
     for (size_t i = 0; i < t->n; i++) {
-        t->order[0].rng[i] = sampling_of_sample(ask->sampling, t->first + i).rng;
-        t->order[0].number[i] = (uint32_t)i;
+        t->draw.order[0].rng[i] = sampling_of_sample(ask->sampling, t->first + i).rng;
+        t->draw.order[0].number[i] = (uint32_t)i;
         t->result[i] = 0;
     }
     arr_set_len(t->results, sizeof(struct ended));

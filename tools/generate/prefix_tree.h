@@ -2,13 +2,8 @@
 #ifndef MGPT_PREFIX_TREE_H
 #define MGPT_PREFIX_TREE_H
 
+#include "generate/draw_groups.h"
 #include "generate/sample_text.h"
-
-/* The samples of a prefix of `depth` drawn tokens: [from, from + n) of order[depth % 2]. */
-struct group {
-    int32_t token; /* the prefix's last */
-    uint32_t depth, from, n;
-};
 
 struct timeline {
     mgpt_session *session;
@@ -28,21 +23,15 @@ struct ended {
 struct prefix_tree {
     struct samples *ask;
     struct timeline *lines;
-    size_t n_lines, n_choices, longest; /* most tokens of a sample */
+    size_t n_lines, longest; /* longest: most tokens of a sample */
 
     /* A block of n samples, from number `first` on. */
     uint64_t first;
     size_t n, room, n_printed, n_drawn;
-    struct {
-        uint64_t *rng;
-        uint32_t *number; /* of the sample, in the block */
-    } order[2];
-    uint32_t *result; /* [n] index of struct ended in results; 0: goes on */
-    char *results;    /* stb_ds array: struct ended, tokens, text; index 0 is not used */
+    struct draw_groups draw; /* numbers of samples are those in the block */
+    uint32_t *result;        /* [n] index of struct ended in results; 0: goes on */
+    char *results;           /* stb_ds array: struct ended, tokens, text; index 0 is not used */
 
-    int32_t *drawn;         /* [n] by the group that draws */
-    uint32_t *of_token;     /* [n_choices] 0 between draws */
-    int32_t *tokens;        /* [n_choices] different tokens of a group, as first drawn */
     mgpt_session **stepped; /* [n_lines] with the tokens to step */
     int32_t *step;
     struct sample_text text; /* of the next sample to print */

@@ -34,17 +34,7 @@ static size_t line_count(const struct samples *s, size_t longest)
 }
 
 /* Bytes of a sample in a block besides its text. */
-enum { SAMPLE_BYTES = 2 * (sizeof(uint64_t) + sizeof(uint32_t)) + 2 * sizeof(uint32_t) };
-
-static void free_block(struct prefix_tree *t)
-{
-    for (size_t i = 0; i < 2; i++) {
-        free(t->order[i].rng);
-        free(t->order[i].number);
-    }
-    free(t->result);
-    free(t->drawn);
-}
+enum { SAMPLE_BYTES = GROUPS_SAMPLE_BYTES + sizeof(uint32_t) };
 
 /* Makes room for a block of n samples. A status. */
 static int block_room(struct prefix_tree *t, size_t n, mgpt_error *err)
@@ -52,18 +42,11 @@ static int block_room(struct prefix_tree *t, size_t n, mgpt_error *err)
     t->n = n;
     if (n <= t->room)
         return MGPT_OK;
-    free_block(t);
-    int all = 1;
-    for (size_t i = 0; i < 2; i++) {
-        t->order[i].rng = mem_new(n, sizeof *t->order[i].rng);
-        t->order[i].number = mem_new(n, sizeof *t->order[i].number);
-        all = all && t->order[i].rng && t->order[i].number;
-    }
+    free(t->result);
     t->result = mem_new(n, sizeof *t->result);
-    t->drawn = mem_new(n, sizeof *t->drawn);
     t->room = n;
-    return all && t->result && t->drawn ? MGPT_OK
-                                        : err_memory(err, "the samples", n * SAMPLE_BYTES);
+    return t->result ? groups_room(&t->draw, n, err)
+                     : err_memory(err, "the samples", n * SAMPLE_BYTES);
 }
 
 static int open_line(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
@@ -84,14 +67,11 @@ static int open_line(struct prefix_tree *t, struct timeline *line, mgpt_error *e
 static int tree_open(struct prefix_tree *t, mgpt_error *err)
 {
     t->lines = mem_new(t->n_lines, sizeof *t->lines);
-    t->of_token = mem_new(t->n_choices, sizeof *t->of_token);
-    t->tokens = mem_new(t->n_choices, sizeof *t->tokens);
     t->stepped = mem_new(t->n_lines, sizeof *t->stepped);
     t->step = mem_new(t->n_lines, sizeof *t->step);
-    if (!t->lines || !t->of_token || !t->tokens || !t->stepped || !t->step ||
-        !arr_reserve(t->results, BLOCK_BYTES >> 10))
-        return err_memory(err, "the samples", t->n_choices * sizeof *t->tokens);
-    int status = MGPT_OK;
+    if (!t->lines || !t->stepped || !t->step || !arr_reserve(t->results, BLOCK_BYTES >> 10))
+        return err_memory(err, "the samples", t->n_lines * sizeof *t->lines);
+    int status = groups_open(&t->draw, engine_n_choices(t->ask->engine), err);
     for (size_t i = 0; status == MGPT_OK && i < t->n_lines; i++)
         status = open_line(t, &t->lines[i], err);
     return status;
@@ -108,11 +88,10 @@ static void tree_free(struct prefix_tree *t)
         mgpt_session_free(line->session);
     }
     sample_text_close(&t->text);
-    free_block(t);
+    groups_free(&t->draw);
+    free(t->result);
     arr_free(t->results);
     free(t->lines);
-    free(t->of_token);
-    free(t->tokens);
     free(t->stepped);
     free(t->step);
 }
@@ -185,10 +164,8 @@ int prefixes_run(struct samples *s)
     struct prefix_tree *trees = mem_new((size_t)n_trees, sizeof *trees);
     struct pool *pool = pool_new(n_trees, &err);
     for (int i = 0; trees && pool && i < n_trees && err.status == MGPT_OK; i++) {
-        trees[i] = (struct prefix_tree){.ask = s,
-                                        .n_choices = engine_n_choices(s->engine),
-                                        .longest = longest,
-                                        .n_lines = line_count(s, longest)};
+        trees[i] =
+            (struct prefix_tree){.ask = s, .longest = longest, .n_lines = line_count(s, longest)};
         sample_text_open(&trees[i].text, s);
         tree_open(&trees[i], &err);
     }
