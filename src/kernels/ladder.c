@@ -37,6 +37,12 @@ static int always(void)
 #define has_vectors_scalar always
 #define has_vectors_neon always
 
+#if defined(__wasm__)
+#define has_vectors_wasm always
+void kernels_init_wasm(struct kernels *k);
+extern const struct sample_kernels sample_kernels_wasm;
+#endif
+
 #if defined(__x86_64__)
 /* kernels_sample asks for every token: __builtin_cpu_supports reads a cached value, cpuid is slow. */
 static int has_vectors_avx2(void)
@@ -95,7 +101,11 @@ static int has_neon_dot(void)
 #endif
 
 static const struct isa_level ladder[] = {
+#if defined(__wasm__)
+    {"wasm", FLOATS(wasm), kernels_quant_init_scalar, always},
+#else
     {"scalar", FLOATS(scalar), kernels_quant_init_scalar, always},
+#endif
 #if defined(__x86_64__)
     {"avx2", FLOATS(avx2), kernels_quant_init_avx2, has_avx2},
     {"avx512", FLOATS(avx512), kernels_quant_init_avx512, has_avx512},

@@ -28,6 +28,13 @@ enum {
     LINE = 64               /* alignment of a matrix */
 };
 
+/* 1: all float types are packed as F32. WebAssembly has no instruction that converts halves. */
+#if defined(__wasm__)
+enum { WIDENS = 1 };
+#else
+enum { WIDENS = 0 };
+#endif
+
 struct plan {
     struct linear *l;
     const struct gguf_tensor *t;
@@ -43,7 +50,7 @@ int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size
 {
     uint64_t end;
     size_t bytes;
-    l->type = t->type->weight;
+    l->type = WIDENS && !weight_is_integer(t->type->weight) ? WEIGHT_F32 : t->type->weight;
     l->n_in = (size_t)t->dims[0];
     l->n_out = n_out;
     l->panel_bytes = kernels_panel_bytes(l->type, l->n_in);
@@ -307,7 +314,7 @@ static int place_matrices(mgpt_model *m, struct packing *job, mgpt_error *err)
 /* Packs all matrices, again while some do not fit their type. */
 static int pack_all(mgpt_model *m, struct packing *job, struct pool *pool, mgpt_error *err)
 {
-    if (m->packed_bytes >= SMALLER_FROM)
+    if (!WIDENS && m->packed_bytes >= SMALLER_FROM)
         pool_run(pool, choose_part, job);
     do {
         if (place_matrices(m, job, err) < 0)

@@ -38,9 +38,11 @@ function lab(model, name, ...options) {
 }
 
 // A page of this file; in the end it must have been silent.
-async function visit(file, hash, body, how = {}) {
+// before: a script that runs before those of the page.
+async function visit(file, hash, body, { before, ...how } = {}) {
     const page = await chrome.open({ width: 1440, height: 900, ...how });
     try {
+        if (before) await page.send('Page.addScriptToEvaluateOnNewDocument', { source: before });
         await page.go(file, hash);
         assert.strictEqual(await page.eval('document.documentElement.dataset.ready'), 'yes', await page.text('#message'));
         await body(page);
@@ -516,8 +518,8 @@ async function inFirefox(file) {
 // ---- bits ----
 
 // The hash of all logits of texts of any tokens, in the browser and natively. Page and model lie
-// side by side in `files`.
-async function sameBits(files, each) {
+// side by side in `files`. how: of visit.
+async function sameBits(files, each, how) {
     for (const [model, file] of files)
         await visit(file, '', async (page) => {
             const { vocab, context } = await page.eval('Engine.info');
@@ -525,7 +527,7 @@ async function sameBits(files, each) {
                 Array.from({ length: 1 + (i % Math.min(context, 24)) }, (_t, j) => (i * 7919 + j * j * 104729 + 13 * j) % vocab));
             const expected = execFileSync(native, ['logits', model], { input: prompts.map((p) => `${p.join(' ')}\n`).join(''), encoding: 'utf8' });
             assert.deepStrictEqual(await page.eval(`Engine.hash(${JSON.stringify(prompts)})`), expected.trim().split('\n'), model);
-        });
+        }, how);
 }
 
 // ---- times ----
@@ -558,6 +560,8 @@ async function main() {
     await test('the bits of the engine outside, 100 texts', () => sameBits([[weights('names'), names],
         [weights('shakespeare'), shakespeare], [path.join(tmp, 'bpe.gguf'), files[2][1]], [path.join(tmp, 'spm.gguf'), files[3][1]],
         [golden, files[4][1]]], 20));
+    await test('the same bits in a browser without relaxed SIMD', () => sameBits([[weights('names'), names], [weights('shakespeare'), shakespeare]], 10,
+        { before: 'WebAssembly.validate = () => false' }));
     await test('the numbers of the REPL are on the screen', () => replAgrees(names));
     await test('the canonical anna', annaAgrees);
     for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, thousand, experimenting, patching, steering, neurons, lessons }))

@@ -26,8 +26,8 @@ TARGET = ['--target=wasm32-wasi', '--sysroot=/usr']
 COMPILE = TARGET + [
     '-std=c11', '-D_POSIX_C_SOURCE=200809L', '-msimd128', '-ffp-contract=off', '-fno-math-errno',
     '-fno-trapping-math', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-Wall', '-Wextra',
-    '-Werror', '-DISA_SMALL', '-DMGPT_NO_GRIDS', '-include', 'tools/lab/wasm/fma.h', '-Iinclude', '-Isrc', '-Itools',
-    '-isystem', '/usr/include/stb', '-c']
+    '-Werror', '-DISA=wasm', '-DFUSED_LEVELS=LEVEL(wasm)', '-DMGPT_NO_GRIDS', '-include', 'tools/lab/wasm/fma.h',
+    '-Iinclude', '-Isrc', '-Itools', '-isystem', '/usr/include/stb', '-c']
 LINK = TARGET + [
     '-mexec-model=reactor', '-Wl,--gc-sections', '-Wl,--strip-all', '-Wl,--stack-first',
     '-Wl,-z,stack-size=262144', '-Wl,--max-memory=4294967296']
@@ -55,8 +55,9 @@ def make(clang, sources, folder):
     def compile_one(source):
         name = os.path.basename(source)
         to = f'{folder}/{name}.o'
-        speed = '-O2' if source.startswith('src/kernels/') or name == 'isa_wasm.c' else '-Oz'
-        run([*cache, clang, *COMPILE, speed, '-o', to, source])
+        fast = source.startswith(('src/kernels/', 'src/page/')) or name in ('fma.c', 'isa_wasm.c')
+        small = [] if name == 'fused_isa.c' else ['-DISA_SMALL']
+        run([*cache, clang, *COMPILE, '-O2' if fast else '-Oz', *small, '-o', to, source])
         return to
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
