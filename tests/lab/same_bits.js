@@ -234,6 +234,27 @@ async function main() {
         Engine.run([26, 0], [], 1);
         assert.deepStrictEqual(all(0), all(1));
     });
+    await test('many texts at once: those of mgpt generate --samples, each once', async () => {
+        for (const [seed, more, options] of [[5, ['--temp', '0.7'], {temperature: 0.7}],
+            ['18446744073709551615', ['--temp', '1.5', '--top-k', '6', '--top-p', '0.9'], {temperature: 1.5, topK: 6, topP: 0.9}]]) {
+            const want = lines(run(mgpt, ['generate', weights('names'), '-p', 'an', '--samples', '300', '-n', '6', '-s', String(seed), ...more]));
+            const got = [], sizes = [];
+            Engine.run([26, 0, 13]);
+            await Engine.Trials.many(300, 3, 6, {topK: 0, topP: 1, seed, ...options}, (texts, left) => {
+                for (const {times, ids} of texts)
+                    got.push(...Array(times).fill(`an${Array.from(ids, id => Engine.piece(id).text).join('')}`));
+                sizes.push(got.length + left);
+            });
+            assert.deepStrictEqual(got.sort(), want.sort());
+            assert(sizes.every(n => n === 300), 'texts that have ended and texts that are left');
+        }
+        let calls = 0;
+        await Engine.Trials.many(1e5, 3, 13, {temperature: 1, topK: 0, topP: 1, seed: 0}, () => ++calls < 2);
+        assert.strictEqual(calls, 2, 'it did not stop');
+        const {wasm} = Engine.module;
+        assert.strictEqual(wasm.lab_many(4, 1, 1, 27, 1, 0, 1, 0, 0n) < 0, true, 'more tokens than the run has');
+        assert.strictEqual(wasm.lab_many_step(9) <= 0, true);
+    });
     await test('the lens ends with the logits, and the parts of a logit make it up', () => {
         const ids = Array.from(Engine.prompt), pos = ids.length - 1;
         Engine.run(ids);

@@ -132,6 +132,11 @@ mgpt_model *lab_model(void)
     return lab.model;
 }
 
+const mgpt_info *lab_info(void)
+{
+    return &lab.info;
+}
+
 mgpt_session *lab_session(int lane)
 {
     return lab.lanes[lane].session;
@@ -141,6 +146,7 @@ void lab_close(void)
 {
     lab_patch_close();
     lab_neuron_close();
+    lab_many_close();
     lab_change_close();
     for (int i = 0; i < LAB_LANES; i++)
         lane_close(&lab.lanes[i]);
@@ -293,18 +299,31 @@ static int draft_tap(const mgpt_value *value, void *user)
     return 0;
 }
 
+mgpt_session *lab_fork(int which, size_t n)
+{
+    if (which < 0 || which >= LAB_LANES || n == 0 || n > (size_t)lab_n_tokens(which)) {
+        lab_refuse("nothing has run");
+        return NULL;
+    }
+    struct lane *lane = &lab.lanes[which];
+    mgpt_session *fork = mgpt_fork(lane->session, &lab.err);
+    int status = fork ? mgpt_rewind(fork, n, &lab.err) : MGPT_EMEM;
+    if (status == MGPT_OK && lane->change)
+        status = mgpt_tap(fork, lab_change_points(lane->change), draft_tap, lane->change, &lab.err);
+    if (status == MGPT_OK)
+        return fork;
+    mgpt_session_free(fork);
+    return NULL;
+}
+
 int lab_draft(int which, size_t n)
 {
-    if (which < 0 || which >= LAB_LANES || n == 0 || n > (size_t)lab_n_tokens(which))
-        return lab_refuse("nothing has run");
-    struct lane *lane = &lab.lanes[which];
-    mgpt_session_free(lane->draft);
-    lane->draft = mgpt_fork(lane->session, &lab.err);
-    int status = lane->draft ? mgpt_rewind(lane->draft, n, &lab.err) : MGPT_EMEM;
-    if (status == MGPT_OK && lane->change)
-        status = mgpt_tap(lane->draft, lab_change_points(lane->change), draft_tap, lane->change,
-                          &lab.err);
-    return status;
+    mgpt_session *fork = lab_fork(which, n);
+    if (!fork)
+        return lab.err.status;
+    mgpt_session_free(lab.lanes[which].draft);
+    lab.lanes[which].draft = fork;
+    return MGPT_OK;
 }
 
 const float *lab_draft_step(int which, int token)
@@ -417,19 +436,7 @@ const double *lab_dla(int lane, size_t pos, int token)
     return status == MGPT_OK ? lab.parts : NULL;
 }
 
-/* ---- choosing ---- */
-
-int lab_sample(const float *logits, size_t n, float temperature, int top_k, float top_p,
-               float min_p, uint64_t seed, uint32_t counter)
-{
-    mgpt_sampler sampler = {.temperature = temperature,
-                            .top_k = top_k,
-                            .top_p = top_p,
-                            .min_p = min_p,
-                            .rng = seed + counter * UINT64_C(0x9E3779B97F4A7C15)};
-    int32_t token = mgpt_sample(&sampler, logits, n);
-    return token < 0 ? lab_refuse("no logits to draw from") : token;
-}
+/* ---- the bits ---- */
 
 uint64_t lab_hash(int lane)
 {

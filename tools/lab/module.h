@@ -65,6 +65,18 @@ LAB_API(lab_n_tokens) int lab_n_tokens(int lane);
 LAB_API(lab_draft) int lab_draft(int lane, size_t n);
 LAB_API(lab_draft_step) const float *lab_draft_step(int lane, int token);
 
+/* Texts that go on after the first n_prompt tokens of lane 0, as `mgpt generate --samples n` writes
+ * them: at most `longest` tokens of those below n_choices. Returns how many texts have not ended;
+ * lab_many_step runs most_passes passes and returns the same. lab_many_texts are the texts that have:
+ * for each how many samples, how many tokens, then the tokens, without the one that ends a text; in
+ * all lab_many_size numbers. */
+LAB_API(lab_many)
+int lab_many(size_t n_prompt, size_t n, size_t longest, size_t n_choices, float temperature,
+             int top_k, float top_p, float min_p, uint64_t seed);
+LAB_API(lab_many_step) int lab_many_step(size_t most_passes);
+LAB_API(lab_many_texts) const int32_t *lab_many_texts(void);
+LAB_API(lab_many_size) size_t lab_many_size(void);
+
 /* A sweep of `mgpt patch` over all sites of one point, with the words of its options: `corrupt` is
  * changed, or without it (n_corrupt 0) `clean`. Returns how many runs it takes; lab_patch_step runs
  * some, of about most_rows tokens, and returns how many are left. */

@@ -18,8 +18,13 @@ struct lab_change {
 
 /* The model of the page, or NULL, and its change. */
 mgpt_model *lab_model(void);
+const mgpt_info *lab_info(void);
 mgpt_session *lab_session(int lane);
 struct lab_change *lab_change(void);
+
+/* A copy of the first n tokens of a lane's run, with its changes; the caller frees it. NULL: the
+ * module's error says why. */
+mgpt_session *lab_fork(int lane, size_t n);
 
 /* For a model; and without it. */
 void lab_change_open(const mgpt_info *info);
@@ -31,6 +36,7 @@ void lab_change_apply(const struct lab_change *change, const mgpt_value *value);
 
 void lab_patch_close(void);
 void lab_neuron_close(void);
+void lab_many_close(void);
 
 /* The module's error, and what sets it to `what` and returns MGPT_EARG. */
 mgpt_error *lab_last_error(void);

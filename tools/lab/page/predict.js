@@ -85,28 +85,29 @@ const Predict = (() => {
     // ---- a thousand texts ----
 
     // Those that came most often, with how many came once only.
-    function showMany(all, tokens, ms, counted) {
-        const { found } = counted;
-        for (; counted.n < all.length; counted.n++) {
-            const { ids, ended } = all[counted.n], text = Running.ofTokens(ended ? ids.slice(0, -1) : ids);
-            found.set(text, (found.get(text) || 0) + 1);
-        }
+    function showMany({ found, n, tokens }, ms) {
         const order = [...found].sort((a, b) => b[1] - a[1]), once = order.filter((o) => o[1] === 1).length;
-        fill(manyEl, h('p.note', { role: 'status' }, `${Numbers.count(all.length)} of ${Numbers.count(MANY)} texts, ${Numbers.count(found.size)} different, ${Numbers.count(once)} came once; ` +
-            `${Numbers.fixed(tokens / Math.max(1, all.length), 1)} tokens each, ${Numbers.count(Math.round((1000 * tokens) / ms))} tokens a second`),
-        order.length > 0 && h('div.scroll', null, table(null, ['text', '', 'times'], order.slice(0, LISTED).map(([text, n]) => [h('span.drawn', null, text || '(nothing)'), bar(n / order[0][1]), n]), '.many')));
+        fill(manyEl, h('p.note', { role: 'status' }, `${Numbers.count(n)} of ${Numbers.count(MANY)} texts, ${Numbers.count(found.size)} different, ${Numbers.count(once)} came once; ` +
+            `${Numbers.fixed(tokens / Math.max(1, n), 1)} tokens each, ${Numbers.count(Math.round((1000 * tokens) / ms))} tokens a second`),
+        order.length > 0 && h('div.scroll', null, table(null, ['text', '', 'times'], order.slice(0, LISTED).map(([text, times]) => [h('span.drawn', null, text || '(nothing)'), bar(times / order[0][1]), times]), '.many')));
     }
 
     async function drawMany() {
-        const s = App.state, changed = App.changed, mine = ++writing, began = performance.now(), counted = { n: 0, found: new Map() };
-        let shown = 0;
+        const s = App.state, changed = App.changed, mine = ++writing, began = performance.now(), all = { found: new Map(), n: 0, tokens: 0 };
+        let shown = began;
         if (!Engine.live) return refuse(Strip.NO);
         if (s.step >= Engine.info.context) return refuse(`The context is full: ${s.step} of ${s.step} positions.`);
-        const show = (all, tokens) => {
-            const alive = mine === writing && App.changed === changed;
-            stopButton.hidden = !alive || all.length === MANY;
-            if (App.changed !== changed || (alive && all.length < MANY && performance.now() - shown < EVERY)) return alive;
-            showMany(all, tokens, performance.now() - began, counted);
+        const show = (texts, left) => {
+            const alive = mine === writing && App.changed === changed, now = performance.now();
+            for (const { times, drawn, ids } of texts) {
+                const text = Running.ofTokens(ids);
+                all.found.set(text, (all.found.get(text) || 0) + times);
+                all.n += times;
+                all.tokens += times * drawn;
+            }
+            stopButton.hidden = !alive || left === 0;
+            if (App.changed !== changed || (alive && left > 0 && now - shown < EVERY)) return alive;
+            showMany(all, now - began);
             shown = performance.now();
             return alive;
         };

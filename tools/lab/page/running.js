@@ -6,9 +6,10 @@ const Running = (() => {
     const MARKS = { '\\n': '\n', '\\t': '\t', '\\"': '"', '\\\\': '\\' };
 
     // A token's text: only plain escapes are undone, what hides on a screen stays an escape.
-    const textOf = (id) => Engine.piece(id).text.replace(/\\[nt"\\]/g, (m) => MARKS[m]) || `#${id}`;
+    const known = [];
+    const textOf = (id) => (known[id] ??= Engine.piece(id).text.replace(/\\[nt"\\]/g, (m) => MARKS[m]) || `#${id}`);
 
-    const ofTokens = (ids) => ids.map(textOf).join('');
+    const ofTokens = (ids) => Array.from(ids, (id) => textOf(id)).join('');
 
     // Shares of 0 to 1; 62 % of the colours, so that letters stay readable.
     const shade = (share, dark) => HomeBake.shareColour(0.62 * Math.max(0, Math.min(1, share)), dark);

@@ -140,42 +140,30 @@ const Trials = (() => {
 
     // ---- many texts ----
 
-    const WORD = (1n << 64n) - 1n, STEP = 0x9E3779B97F4A7C15n;
-
-    function splitmix(x) {
-        let z = x & WORD;
-        z = ((z ^ (z >> 30n)) * 0xBF58476D1CE4E5B9n) & WORD;
-        z = ((z ^ (z >> 27n)) * 0x94D049BB133111EBn) & WORD;
-        return z ^ (z >> 31n);
+    // Texts that have ended since number `at` of the module's numbers. drawn: with the token that ends it.
+    function textsFrom(at, room) {
+        const { wasm } = Engine.module, size = wasm.lab_many_size(), numbers = new Int32Array(wasm.memory.buffer, wasm.lab_many_texts() >>> 0, size), texts = [];
+        for (let i = at; i < size; i += 2 + numbers[i + 1]) texts.push({ times: numbers[i], drawn: Math.min(room, numbers[i + 1] + 1), ids: numbers.slice(i + 2, i + 2 + numbers[i + 1]) });
+        return { texts, size };
     }
 
-    // Where the random numbers of sample i begin: sampling_of_sample of tools/engine/sampling.c.
-    const seedOf = (seed, i) => (i ? splitmix(splitmix(BigInt(seed) + STEP) + BigInt(i) * STEP) : BigInt(seed));
-
-    // Goes on n times after the first `from` tokens of lane 0, as `mgpt generate --samples n` does. show(texts, tokens) is
-    // called after each slice; false from it stops. Returns [{ids, ended}].
-    async function many(n, from, most, sampling, show) {
-        const { module, info, draw } = Engine, all = [], first = Engine.logits(from - 1, 0).slice(0, info.choices);
-        let tokens = 0, began = now();
-        for (let i = 0; i < n; i++) {
-            const ids = [], seed = seedOf(sampling.seed, i), room = Math.min(most, info.context - from);
-            let ended = false;
-            worked(module.wasm.lab_draft(0, from));
-            for (let logits = first; ids.length < room && !ended; tokens++) {
-                const id = draw(logits, { ...sampling, seed, counter: ids.length });
-                ended = Engine.piece(id).end;
-                ids.push(id);
-                if (ids.length === room || ended) continue;
-                logits = module.floatsAt(module.wasm.lab_draft_step(0, id), info.choices);
-                if (now() - began < SLICE) continue;
-                await pause();
-                if (show(all, tokens) === false) return all; // the page may have another text by now
-                began = now();
+    // Goes on n times after the first `from` tokens of lane 0, as `mgpt generate --samples n` does. show(texts, left) gets the
+    // texts that have ended since the last call, [{times, drawn, ids}], after each slice; false from it stops.
+    async function many(n, from, most, { temperature, topK, topP, seed }, show) {
+        const { wasm } = Engine.module, { info } = Engine, room = Math.min(most, info.context - from);
+        let at = 0, left = worked(wasm.lab_many(from, n, room, info.choices, temperature, topK, topP, 0, BigInt.asUintN(64, BigInt(seed))));
+        for (let passes = 1; ; await pause()) { // the page may have another text after a pause
+            for (let last = now(), end = last + SLICE; left > 0 && last < end;) {
+                left = worked(wasm.lab_many_step(passes));
+                const spent = now() - last;
+                if (spent < SLICE / 8) passes *= 2;
+                else if (spent > SLICE / 2 && passes > 1) passes >>= 1;
+                last += spent;
             }
-            all.push({ ids, ended });
+            const { texts, size } = textsFrom(at, room);
+            at = size;
+            if (show(texts, left) === false || left === 0) return;
         }
-        show(all, tokens);
-        return all;
     }
 
     return { many, extend, kinds: ['steer', 'patch'], begin, run, left, values, metricOf, apply, steerRead, npyOf, neuron, write };
