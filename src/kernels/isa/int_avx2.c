@@ -4,7 +4,6 @@
 #define ISA avx2
 #define TILE_PANELS 1
 #define TILE_TOKENS 4
-#define STEP 2
 #define Y_IN_REGISTERS 0
 #define SIGNED_8 1
 #include "kernels/simd/ivec.h"

@@ -5,7 +5,7 @@
 #define ISA avx512vnni
 #define TILE_PANELS 2 /* sums and results of a tile: 24 of 32 registers */
 #define TILE_TOKENS 6
-#define STEP 1
+#define STEP(bits) 1
 #define Y_IN_REGISTERS 1
 #define SIGNED_8 0
 #include "kernels/simd/ivec.h"

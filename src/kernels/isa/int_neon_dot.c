@@ -6,7 +6,7 @@
 #define ISA neon_dot
 #define TILE_PANELS 1
 #define TILE_TOKENS 5
-#define STEP 1
+#define STEP(bits) 1
 #define Y_IN_REGISTERS 0
 #define SIGNED_8 1
 #include "kernels/simd/ivec.h"

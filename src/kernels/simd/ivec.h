@@ -2,7 +2,7 @@
  * of 32 bits. They are vectors of GNU C: `&`, `|`, `^`, `+` and `-` work on bytes.
  *
  * The ISA level's own part is ivec_dot(sum, w, x, bits), in isa/int_NAME.c: it adds to lane r of sum
- * the products of bytes 4r to 4r + 3 of STEP vectors of w and x, exactly. Bytes of x are signed. Bytes
+ * the products of bytes 4r to 4r + 3 of STEP(bits) vectors of w and x, exactly. Bytes of x are signed. Bytes
  * of w are signed if bits is 8 and SIGNED_8 is 1, otherwise unsigned (below 2^bits).
  */
 #ifndef MGPT_KERNELS_IVEC_H

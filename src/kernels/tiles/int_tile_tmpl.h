@@ -10,7 +10,7 @@
  * at most 73 % of the products per cycle, 67 % with a minimum, 57 % of Q6_K.
  *
  * The including file, isa/int_NAME.c, defines the macros of int_weights_tmpl.h, TILE_PANELS,
- * TILE_TOKENS, Y_IN_REGISTERS, STEP and ivec_dot (ivec.h), and includes a quantize_blocks.
+ * TILE_TOKENS, Y_IN_REGISTERS, STEP(bits) and ivec_dot (ivec.h), and includes a quantize_blocks.
  */
 #include "kernels/tiles/int_weights_tmpl.h"
 
@@ -24,6 +24,21 @@ enum {
     CACHE_BLOCKS = 16, /* blocks of columns unpacked at a time */
     GROUP_TOKENS = 192 /* most tokens that share them: their activations are read from L2 */
 };
+
+#ifndef SUMS_BEGIN_AND_END /* a sum is of int32 all the time; otherwise: ivec_pairs.h */
+VEC_INLINE ivec ivec_begin(ivec first, int bits)
+{
+    (void)bits;
+    return first;
+}
+
+VEC_INLINE ivec ivec_end(ivec sum, ivec first, int bits)
+{
+    (void)first;
+    (void)bits;
+    return sum;
+}
+#endif
 
 /* ---- few tokens ------------------------------------------------------------------------------ */
 
@@ -63,7 +78,7 @@ VEC_INLINE void add_block(vec y[TILE_TOKENS], const uint8_t *group, size_t v, si
     for (size_t s = 0; s < l->sub_blocks; s++) {
         ivec sum[TILE_TOKENS], odd = ivec_of(0); /* of one token: two chains hide latency; exact */
         for (size_t i = 0; i < n; i++)
-            sum[i] = first_sum(x_row(x, i), s, l);
+            sum[i] = ivec_begin(first_sum(x_row(x, i), s, l), l->bits);
 #pragma GCC unroll 4
         for (size_t j = s * words; j < (s + 1) * words; j += 2) {
             ivec w[2] = {get_line(lines, j, l), get_line(lines, j + 1, l)}, a[2];
@@ -71,12 +86,14 @@ VEC_INLINE void add_block(vec y[TILE_TOKENS], const uint8_t *group, size_t v, si
                 a[0] = ivec_of_four(x_row(x, i)->q + 4 * j);
                 a[1] = ivec_of_four(x_row(x, i)->q + 4 * j + 4);
                 sum[i] = ivec_dot(sum[i], w, a, l->bits);
-                if (STEP == 1 && n == 1)
+                if (STEP(l->bits) == 1 && n == 1)
                     odd = ivec_dot(odd, w + 1, a + 1, l->bits);
-                else if (STEP == 1)
+                else if (STEP(l->bits) == 1)
                     sum[i] = ivec_dot(sum[i], w + 1, a + 1, l->bits);
             }
         }
+        for (size_t i = 0; i < n; i++)
+            sum[i] = ivec_end(sum[i], first_sum(x_row(x, i), s, l), l->bits);
         vec scale = get_scale(head, bytes, b, s, l);
         for (size_t i = 0; i < n; i++)
             y[i] = vec_fma(vec_mul(scale, vec_of(x_row(x, i)->scale)),
@@ -196,19 +213,19 @@ VEC_INLINE void tile_sub(tile_sums y, const struct tile t, size_t b, size_t s, s
     for (size_t i = 0; i < n; i++) {
         xs[i] = x_row(t.x, i) + b;
         for (size_t v = 0; v < TILE_VECTORS; v++)
-            sum[i][v] = first_sum(xs[i], s, l);
+            sum[i][v] = ivec_begin(first_sum(xs[i], s, l), l->bits);
     }
 #pragma GCC unroll 8
-    for (size_t j = s * words; j < (s + 1) * words; j += STEP) {
-        ivec w[TILE_VECTORS][STEP];
+    for (size_t j = s * words; j < (s + 1) * words; j += STEP(l->bits)) {
+        ivec w[TILE_VECTORS][STEP(4)]; /* at most */
         for (size_t v = 0; v < TILE_VECTORS; v++)
-            for (size_t u = 0; u < STEP; u++) {
+            for (size_t u = 0; u < STEP(l->bits); u++) {
                 w[v][u] = ivec_load(panels[v / VECTORS].q[j + u] + v % VECTORS * VECTOR_BYTES);
                 ivec_keep(&w[v][u]);
             }
         for (size_t i = 0; i < n; i++) {
-            ivec a[STEP];
-            for (size_t u = 0; u < STEP; u++) {
+            ivec a[STEP(4)];
+            for (size_t u = 0; u < STEP(l->bits); u++) {
                 a[u] = ivec_of_four(xs[i]->q + 4 * (j + u));
                 ivec_keep(&a[u]);
             }
@@ -216,6 +233,9 @@ VEC_INLINE void tile_sub(tile_sums y, const struct tile t, size_t b, size_t s, s
                 sum[i][v] = ivec_dot(sum[i][v], w[v], a, l->bits);
         }
     }
+    for (size_t i = 0; i < n; i++)
+        for (size_t v = 0; v < TILE_VECTORS; v++)
+            sum[i][v] = ivec_end(sum[i][v], first_sum(xs[i], s, l), l->bits);
     add_sums(y, sum, xs, panels, s, n, l);
 }
 
