@@ -27,6 +27,7 @@ import numpy as np
 import torch
 import transformers as hf
 
+from causes_fresh import FRESH
 from causes_list import CASES
 from causes_planted import FAMILIES, VOCAB, Edit, head_width, make_hf
 
@@ -40,14 +41,14 @@ def watch(e, seen):
     def keep(name, heads=None, before=False):
         def hook(module, args, out=None):
             x = args[0] if before else (out if torch.is_tensor(out) else out[0])
-            x = x[0].detach()
+            x = x[0].detach().clone()  # some programs write over it
             seen[name] = x.reshape(len(x), -1, heads) if heads else x
         return hook
 
     c = e.config
     layers, final = make_hf.parts(e.model)
     layers[0].register_forward_pre_hook(
-        lambda m, a, k: seen.update({"blocks.0.hook_resid_pre": (a[0] if a else k["hidden_states"])[0]}),
+        lambda m, a, k: seen.update({"blocks.0.hook_resid_pre": (a[0] if a else k["hidden_states"])[0].clone()}),
         with_kwargs=True)
     final.register_forward_hook(keep("ln_final.hook_normalized"))
     for n, layer in enumerate(layers):
@@ -89,6 +90,8 @@ def run(e, tokens, dtype):
     for n, pattern in enumerate(out.attentions or []):
         if pattern is not None:
             seen[f"blocks.{n}.attn.hook_pattern"] = pattern[0]
+
+    seen = {name: x[e.cut:] for name, x in seen.items()}
 
     def plain(x):
         return (x if x.dtype == torch.float64 else x.float()).numpy()
@@ -179,7 +182,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args.mgpt, args.keep or pathlib.Path(folder), args.double)
         bench.folder.mkdir(exist_ok=True)
-        for number, (label, family, kinds, change, wanted) in enumerate(CASES):
+        for number, (label, family, kinds, change, wanted) in enumerate(CASES + FRESH):
             if args.patterns and not any(fnmatch.fnmatch(label, p) or p == str(number) for p in args.patterns):
                 continue
             for kind in kinds.split():

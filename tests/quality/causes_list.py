@@ -1,6 +1,8 @@
 """The bugs that causes.py plants: label, model, kinds, change, and what the cause says (a pattern; None: nothing
 may be named). Cases whose label names a repository and a number are replicas of reports there."""
 
+import copy
+
 import torch
 
 from causes_planted import *  # noqa: F403
@@ -102,7 +104,7 @@ CASES = [
     ("head tied, from the file", LLAMA, "file",
      lambda e: e.weight("lm_head.weight").data.copy_(e.weight("embed_tokens.weight")), r"tied"),
     ("layers in reverse", LLAMA, "file ref", lambda e: e.model.model.layers.__init__(list(e.layers)[::-1]), r"layers"),
-    ("a layer twice", LLAMA, "ref", lambda e: e.layers.__setitem__(2, e.layers[1]), r"layer"),
+    ("a layer twice", LLAMA, "ref", lambda e: e.layers.__setitem__(2, copy.deepcopy(e.layers[1])), r"layer"),
     ("a layer skipped", LLAMA, "ref", lambda e: setattr(e.layers[1], "forward", lambda x, *a, **k: x), r"layer"),
     # ---- planted: rotation ----
     ("rope base 500000", LLAMA, "file ref", ropes(rope_theta=500000.0), r"rope base"),

@@ -67,9 +67,13 @@ FAMILIES = {
 }
 
 
+def from_config(config):
+    return hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager", experts_implementation="eager").eval()
+
+
 def build(config, seed=7):
     torch.manual_seed(seed)
-    model = hf.AutoModelForCausalLM.from_config(config, attn_implementation="eager").eval()
+    model = from_config(config)
     make_hf.randomise(model)
     for name, parameter in model.named_parameters():  # one direction, so that a lost bias is seen
         if name.endswith("bias") and "norm" not in name:
@@ -81,7 +85,7 @@ class Edit:
     """A model that a case changes: its parts by common names."""
 
     def __init__(self, config):
-        self.config, self.undo, self.remake = config, [], None
+        self.config, self.undo, self.cut = config, [], 0  # cut: first rows that the reference leaves out
         self.model = build(config)
         self.code = sys.modules[type(self.model).__module__]
 
@@ -89,7 +93,7 @@ class Edit:
         """The same weights under another configuration."""
         self.config = type(self.config)(**{**self.config.to_dict(), **keys})
         old = self.model.state_dict()
-        self.model = hf.AutoModelForCausalLM.from_config(self.config, attn_implementation="eager").eval()
+        self.model = from_config(self.config)
         new = self.model.state_dict()
         self.model.load_state_dict({k: v for k, v in old.items()
                                     if k in new and v.shape == new[k].shape}, strict=False)

@@ -119,7 +119,8 @@ int planted_found(const struct bug *bug, const mgpt_model *model, const struct a
     char name[64];
     if (locate_run(&l, model, a, 1e-9, &err) != MGPT_OK)
         fail_msg("%s: %s", bug->label, err.text);
-    assert_true(l.first_bad >= 0);
+    if (l.first_bad < 0)
+        fail_msg("%s: nothing differs", bug->label);
     struct ref_hook bad = l.hooks[l.first_bad].hook;
     mgpt_point_name(bad.point, bad.layer, name, sizeof name);
     if (strcmp(name, hook) != 0)

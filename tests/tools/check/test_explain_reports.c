@@ -37,6 +37,30 @@ PROGRAM(mixed, spec->rot_mixed = 1)
 PROGRAM(weights_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_WEIGHTS)
 PROGRAM(turns_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_TURNS)
 PROGRAM(llama3_high, l->freq = llama3_freq)
+PROGRAM(k_twice, spec->rope_again_k = 1)
+PROGRAM(q_twice, spec->rope_again_q = 1)
+PROGRAM(by_number, l->kv = ORACLE_KV_BY_NUMBER)
+PROGRAM(sum_from_1, spec->softmax = ORACLE_SUM_FROM_1)
+PROGRAM(sum_with_0, spec->softmax = ORACLE_SUM_WITH_0)
+PROGRAM(next_key, spec->mask = ORACLE_NEXT_KEY)
+PROGRAM(all_keys, spec->mask = ORACLE_ALL_KEYS)
+PROGRAM(not_own_key, spec->mask = ORACLE_NOT_OWN_KEY)
+PROGRAM(late_keys, layers[1].kv_late = 1)
+PROGRAM(heads_first, spec->heads_first = 1)
+PROGRAM(replaced, l->replaces = 1)
+PROGRAM(normed_twice, spec->final_norm = 2)
+PROGRAM(no_caps, spec->attn_cap = 0)
+PROGRAM(no_slopes, spec->alibi = 0)
+PROGRAM(all_of_branches, spec->residual_scale = 1)
+PROGRAM(sigmoid, l->activation = "sigmoid")
+PROGRAM(far_positions, spec->shift = 5)
+PROGRAM(other_windows, l->window = i == 0 ? 0 : 4)
+PROGRAM(all_rotate, l->freq = layers[0].freq)
+PROGRAM(one_expert, spec->n_expert_used = 1)
+PROGRAM(other_sum, spec->expert_norm = 0)
+PROGRAM(freq_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_FREQUENCIES)
+PROGRAM(cache_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_CACHE)
+PROGRAM(pattern_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_PATTERN)
 PROGRAM(variance_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_SQUARES)
 PROGRAM(variance_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_VARIANCE)
 PROGRAM(norms_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_NORMS)
@@ -69,6 +93,31 @@ static const struct toy_spec qwen3 = {
 static const struct toy_spec phi2 = {
     .label = "phi2", .arch = "phi2", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
     .n_ctx = 40, .n_vocab = 60, .rope_dims = 4, .biases = 1, .seed = 34};
+
+static const struct toy_spec llama_8 = {
+    .label = "llama, 8 heads", .arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 8, .n_head_kv = 4,
+    .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .seed = 36};
+static const struct toy_spec gemma2 = {
+    .label = "gemma2", .arch = "gemma2", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
+    .n_ctx = 40, .n_vocab = 60, .window = 4, .attn_cap = 3, .seed = 37};
+static const struct toy_spec granite = {
+    .label = "granite", .arch = "granite", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
+    .n_ctx = 40, .n_vocab = 60, .residual_scale = 0.4, .seed = 41};
+static const struct toy_spec bloom = {
+    .label = "bloom", .arch = "bloom", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 64,
+    .n_ctx = 40, .n_vocab = 60, .biases = 1, .seed = 38};
+static const struct toy_spec smollm3 = {
+    .label = "smollm3", .arch = "smollm3", .n_layer = 4, .n_embd = 32, .n_head = 4, .n_head_kv = 2,
+    .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .seed = 39};
+static const struct toy_spec mixture = {
+    .label = "mixture", .arch = "qwen3moe", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_head_kv = 2, .n_ff = 24,
+    .n_expert = 4, .n_expert_used = 2, .n_ctx = 40, .n_vocab = 60, .seed = 40};
+
+static void other_first(int32_t *tokens, size_t n)
+{
+    (void)n;
+    tokens[0] = (tokens[0] + 7) % 60;
+}
 
 #define QKV_ROWS(order) \
     "rows blk.*.attn_qkv.weight 8 " order "; rows blk.*.attn_qkv.bias 8 " order
@@ -123,6 +172,58 @@ static const struct bug cases[] = {
      "norms' squares and variances in bfloat16", BY_LOGITS, .differs = variance_bf16},
     {"variances in float16", &llama, NULL, "blocks.0.ln1.hook_normalized",
      "norms' variances in float16", BY_LOGITS, .differs = variance_f16},
+    {"k rotated twice", &qwen3, NULL, "blocks.0.attn.hook_rot_k", "k is rotated twice", BY_LOGITS,
+     .differs = k_twice},
+    {"q rotated twice", &llama, NULL, "blocks.0.attn.hook_rot_q", "q is rotated twice", BY_LOGITS,
+     .differs = q_twice},
+    {"KV head h / G", &llama_8, NULL, "blocks.0.attn.hook_attn_scores", "KV head h / G", BY_LOGITS,
+     .differs = by_number},
+    {"sum of softmax from 1", &llama, NULL, "blocks.0.attn.hook_pattern", "begins with 1", BY_LOGITS,
+     .differs = sum_from_1},
+    {"a score of 0 more", &gpt2, NULL, "blocks.0.attn.hook_pattern", "one more score", BY_LOGITS,
+     .differs = sum_with_0},
+    {"the next key", &llama, NULL, "blocks.0.attn.hook_pattern", "sees the next key", BY_LOGITS,
+     .differs = next_key},
+    {"no mask", &gpt2, NULL, "blocks.0.attn.hook_pattern", "a query sees all keys", BY_LOGITS,
+     .differs = all_keys},
+    {"without its own key", &llama, NULL, "blocks.0.attn.hook_attn_scores", "does not see its own key",
+     BY_LOGITS, .differs = not_own_key},
+    {"keys late in layer 1", &llama, NULL, "blocks.1.attn.hook_attn_scores",
+     "keys and values one position late", BY_LOGITS, .differs = late_keys},
+    {"heads not transposed", &gpt2, NULL, "blocks.0.attn.hook_z", "outputs of heads not transposed",
+     BY_LOGITS, .differs = heads_first},
+    {"no residual", &llama, NULL, "blocks.0.hook_resid_mid", "attention replaces the residual", BY_LOGITS,
+     .differs = replaced},
+    {"the final norm twice", &llama, NULL, "ln_final.hook_normalized", "the final norm twice", BY_LOGITS,
+     .differs = normed_twice},
+    {"no caps", &gemma2, NULL, "blocks.0.attn.hook_attn_scores", "no soft cap on attention", BY_LOGITS,
+     .differs = no_caps},
+    {"residual scale", &granite, NULL, "blocks.0.hook_attn_out", "branches times 1", BY_LOGITS,
+     .differs = all_of_branches},
+    {"windows of other layers", &gemma2, NULL, "blocks.0.attn.hook_attn_scores",
+     "the windows and the RoPE of layer n", BY_LOGITS, .differs = other_windows},
+    {"no ALiBi", &bloom, NULL, "blocks.0.attn.hook_attn_scores", "no ALiBi", BY_LOGITS,
+     .differs = no_slopes},
+    {"all layers rotate", &smollm3, NULL, "blocks.3.attn.hook_rot_q", "RoPE in all layers", BY_LOGITS,
+     .differs = all_rotate},
+    {"sigmoid", &llama, NULL, "blocks.0.mlp.hook_post", "activation sigmoid", BY_LOGITS,
+     .differs = sigmoid},
+    {"positions from 5", &gpt2, NULL, "hook_pos_embed", "positions off by 5", BY_LOGITS,
+     .differs = far_positions},
+    {"the first token", &llama, NULL, "hook_embed", "the first token is", BY_LOGITS,
+     .rename = other_first},
+    {"one expert", &mixture, NULL, "blocks.0.mlp.hook_expert_weights", "an expert less", BY_LOGITS,
+     .differs = one_expert},
+    {"sum of experts", &mixture, NULL, "blocks.0.mlp.hook_expert_weights", "weights of a token's experts",
+     BY_LOGITS, .differs = other_sum},
+    {"gains of q and k", &qwen3, "plus blk.*.attn_q_norm.weight all 1; plus blk.*.attn_k_norm.weight all 1",
+     "blocks.0.attn.hook_rot_q", "gains of norms of q and k - 1", BY_LOGITS},
+    {"frequencies in bfloat16", &llama, NULL, "blocks.0.attn.hook_rot_q", "frequencies of RoPE in bfloat16",
+     BY_LOGITS, .differs = freq_bf16},
+    {"cache in float16", &qwen3, NULL, "blocks.0.attn.hook_attn_scores", "keys and values in float16",
+     BY_LOGITS, .differs = cache_f16},
+    {"pattern in bfloat16", &llama, NULL, "blocks.0.attn.hook_pattern", "weights of attention in bfloat16",
+     BY_LOGITS, .differs = pattern_bf16},
     /* the logits of a pass so rounded agree, an inner value does not: no cause */
     {"norms in bfloat16, and more", &llama, NULL, "blocks.0.ln1.hook_normalized", NULL, BY_HOOKS,
      .differs = norms_bf16, .patch = last_ones_larger},

@@ -32,8 +32,8 @@ static const struct planted_bug planted_bugs[] = {
      0},
     {"f32 ARCH.rope.freq_base 77777", "attn_norm.weight", "rope base", 'r'},
     {"f32 ARCH.attention.layer_norm_rms_epsilon 3e-2", "ffn_gate.weight", "epsilon", 0},
-    {"value blk.L.ffn_norm.weight all 1", "ffn_norm.weight", "ffn_norm.weight", 0},
-    {"value blk.L.attn_norm.weight all 1", "attn_norm.weight", "attn_norm.weight", 0},
+    {"value blk.L.ffn_norm.weight all 1", "ffn_norm.weight", "ffn_norm", 0},
+    {"value blk.L.attn_norm.weight all 1", "attn_norm.weight", "attn_norm", 0},
     {"value blk.L.post_ffw_norm.weight all 1", "post_ffw_norm.weight", "post_ffw_norm.weight", 0},
     {"value blk.L.attn_output.bias all 0", "attn_output.bias", "attn_output.bias|attn_qkv.bias", 0},
     {"value blk.L.ffn_up.bias all 0", "ffn_up.bias", "ffn_up.bias", 0},
@@ -146,13 +146,12 @@ static int says_one(const char *cause, const struct planted_bug *bug)
 static enum outcome judge(const struct model_case *c, const struct explain *e)
 {
     const char *cause = explain_cause(e), *with = e->with[0] ? e->with : NULL;
-    size_t n_named = with ? 2 : 1, n_right = 0;
+    size_t n_right = 0; /* one tensor's description may say both bugs */
     if (!cause)
         return arr_len(e->trials) && e->trials[0].nmse <= e->bound ? HINT : NOTHING;
     for (size_t i = 0; i < c->n_bugs; i++)
         n_right += (size_t)(says_one(cause, c->bugs[i]) || (with && says_one(with, c->bugs[i])));
-    return n_right == c->n_bugs && n_named >= n_right && !c->unnamed && n_named <= 2 ? RIGHT
-                                                                                     : FALSE_CAUSE;
+    return n_right == c->n_bugs && !c->unnamed ? RIGHT : FALSE_CAUSE;
 }
 
 static enum outcome explain_case(const struct model_case *c, const struct answer *a, double bound)

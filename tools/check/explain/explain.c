@@ -162,7 +162,7 @@ void search_begin(struct search *s)
 int search_all(struct search *s, int solve)
 {
     search_begin(s);
-    int status = search_score(s, NULL, -1, s->target, s->feed, &s->e->as_is);
+    int status = search_as_is(s, &s->e->as_is);
     if (status == MGPT_OK)
         status = search_target(s, solve);
     if (status == MGPT_OK && s->feed && !s->e->proved)
@@ -206,8 +206,10 @@ static void rounding_is_precision(struct search *s)
 static int explain_search(struct search *s)
 {
     struct explain *e = s->e;
-    int status = search_prove(s, NULL, -1, &e->logits, &e->kernels);
-    e->proved = e->kernels;
+    struct proof as_is;
+    int status = search_prove(s, NULL, -1, &as_is);
+    e->logits = as_is.logits;
+    e->proved = e->kernels = as_is.proved;
     if (status == MGPT_OK && !e->proved)
         status = solve_precision(s);
     if (status == MGPT_OK && !e->proved && !(e->precision.stored && e->precision.fits))

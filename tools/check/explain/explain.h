@@ -15,8 +15,9 @@
 
 struct explain_trial {
     char cause[160];
-    double nmse; /* the worst position's, where it was looked at; NaN: not finite */
-    size_t good; /* positions that agree before the first that does not */
+    double nmse;  /* the worst position's, where it was looked at; NaN: not finite */
+    size_t good;  /* positions that agree before the first that does not */
+    size_t reach; /* the first bad hook of the whole pass; 0: there was none */
     size_t suspect;
     int layer;     /* -1: all */
     int proved;    /* a whole pass with it agrees everywhere that is compared */

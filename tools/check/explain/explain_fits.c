@@ -9,13 +9,17 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/explain/solve.h"
+#include "check/oracle/oracle_math.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 9, FAR_OUT = 8, TIMES = 6, FOUND = 4 };
+enum { STEPS = 16, FAR_OUT = 8, TIMES = 6, FOUND = 4 };
+/* Of the squares, what one and two steps and then each one must leave at most: of one tensor, and of
+ * those of many layers, which change one another's inputs. */
+static const double enough[2][4] = {{1, 0.5, 0.25, 0.7}, {1, 0.9, 0.6, 0.97}};
 static const double most_work = 4e10; /* of all fits: weights times positions */
 static const size_t most_values = (size_t)1 << 24;
 
@@ -23,12 +27,21 @@ static const size_t most_values = (size_t)1 << 24;
 
 struct fit {
     struct search *s;
-    struct whatif_tensor *given; /* its first `n` values from `first` on are unknown */
-    size_t first, n, m;          /* m values compared */
+    struct whatif_tensor
+        *given;            /* all values of this and the next are unknown, or n from `first` on */
+    size_t first, n, m, T; /* m values compared, of T positions */
     float *old;
     double *J, *A, *b, *r; /* [n][m], [n][n], [n], [m] */
     double square;
 };
+
+static float *unknown_value(const struct fit *f, size_t k)
+{
+    struct whatif_tensor *given = f->given;
+    for (k += f->first; k >= given->n; given = (struct whatif_tensor *)(uintptr_t)given->next)
+        k -= given->n;
+    return given->values + k;
+}
 
 /* Differences with the values as they are now. */
 static int look_fit(struct fit *f, double *diff, double *square)
@@ -36,7 +49,7 @@ static int look_fit(struct fit *f, double *diff, double *square)
     struct search_view view;
     struct whatif_edit edit = given_edit(f->given);
     *square = INFINITY;
-    int status = search_look(f->s, f->s->target, MGPT_N_POINTS, 0, f->s->n, &edit, &view);
+    int status = search_look(f->s, f->s->target, MGPT_N_POINTS, 0, f->T, &edit, &view);
     if (status != MGPT_OK)
         return status;
     memcpy(diff, view.diff, f->m * sizeof *diff);
@@ -50,7 +63,7 @@ static int derivatives(struct fit *f)
 {
     int status = MGPT_OK;
     for (size_t k = 0; k < f->n && status == MGPT_OK; k++) {
-        float *value = f->given->values + f->first + k, was = *value;
+        float *value = unknown_value(f, k), was = *value;
         double *j = f->J + k * f->m, ignored;
         *value = was + 1e-3F * (1 + fabsf(was));
         double h = (double)*value - (double)was;
@@ -80,14 +93,14 @@ static void solve_step(struct fit *f, double damping)
 static int step_fit(struct fit *f, double *damping, int *moved)
 {
     double *new_r = f->J; /* derivatives are computed again after every step */
-    float *x = f->given->values + f->first;
     *moved = 0;
     solve_step(f, *damping);
-    memcpy(f->old, x, f->n * sizeof *x);
+    for (size_t i = 0; i < f->n; i++)
+        f->old[i] = *unknown_value(f, i);
     for (int k = 0; k < 3 && !*moved; k++) {
         double square, by = k == 0 ? 1 : (k == 1 ? 0.3 : 0.1);
         for (size_t i = 0; i < f->n; i++)
-            x[i] = f->old[i] + (float)(by * f->b[i]);
+            *unknown_value(f, i) = f->old[i] + (float)(by * f->b[i]);
         int status = look_fit(f, new_r, &square);
         if (status != MGPT_OK)
             return status;
@@ -95,9 +108,9 @@ static int step_fit(struct fit *f, double *damping, int *moved)
         if (*moved) {
             memcpy(f->r, new_r, f->m * sizeof *new_r);
             f->square = square;
-        } else {
-            memcpy(x, f->old, f->n * sizeof *x);
         }
+        for (size_t i = 0; i < f->n && !*moved; i++)
+            *unknown_value(f, i) = f->old[i];
     }
     *damping *= 0.1;
     return MGPT_OK;
@@ -106,8 +119,12 @@ static int step_fit(struct fit *f, double *damping, int *moved)
 static int open_fit(struct fit *f)
 {
     struct ref_hook hook = answer_hook(f->s->a, f->s->target);
-    size_t each = answer_is_attention(hook.point) ? f->s->a->n_head * f->s->n : hook.cols;
-    f->m = each * f->s->n;
+    size_t heads = answer_is_attention(hook.point) ? f->s->a->n_head : 0, few = MATH_ROWS;
+    f->T = f->s->n; /* or as few as a pass computes at a time, if they differ and are enough */
+    if (few < f->T && !f->given->next && f->s->l->hooks[f->s->target].pos < few / 2 &&
+        few * (heads ? heads * few : hook.cols) >= 2 * f->n)
+        f->T = few;
+    f->m = f->T * (heads ? heads * f->T : hook.cols);
     if (f->m < 2 * f->n || f->m > most_values / (f->n + 1)) /* too few to be sure of, or too many */
         return 0;
     f->J = mem_new(f->n * f->m, sizeof *f->J);
@@ -126,7 +143,8 @@ static void close_fit(struct fit *f)
 /* Fits the unknown values. *restored: nothing is left of the differences. */
 static int solve_fit(struct fit *f, int *restored)
 {
-    double damping = 1e-3, first;
+    const double *leaves = enough[f->given->next != NULL];
+    double damping = 1e-3, first, before = INFINITY;
     int moved = 1, status;
     *restored = 0;
     if (!open_fit(f)) {
@@ -137,8 +155,9 @@ static int solve_fit(struct fit *f, int *restored)
     first = f->square;
     for (int k = 0; k < STEPS && status == MGPT_OK && moved && isfinite(f->square); k++) {
         *restored = f->square <= 1e-12 * first;
-        if (*restored || (k == 2 && f->square > 0.25 * first))
+        if (*restored || (k > 0 && f->square > leaves[k < 3 ? k : 3] * (k < 3 ? first : before)))
             break;
+        before = f->square;
         status = derivatives(f);
         if (status == MGPT_OK)
             status = step_fit(f, &damping, &moved);
@@ -260,6 +279,64 @@ static int fit_missing(struct fits *f)
     return status;
 }
 
+/* ---- biases of all layers ----------------------------------------------------------------------- */
+
+/* The bias of a product, if the file has none or zeros: its values, in front of the list; else NULL. */
+static struct whatif_tensor *lost_bias(struct fits *f, const char *product,
+                                       const struct whatif_tensor *list)
+{
+    mgpt_tensor weight;
+    char name[80];
+    text_format(name, sizeof name, "%s.weight", product);
+    if (!oracle_tensor_find(f->s->model, name, &weight) || weight.n_dims != 2)
+        return NULL;
+    text_format(name, sizeof name, "%s.bias", product);
+    struct whatif_tensor *given = given_new(f->s, name, (size_t)weight.dims[1]);
+    for (size_t i = 0; given && i < given->n; i++)
+        if (given->values[i] != 0)
+            return NULL;
+    if (given)
+        given->next = list;
+    return given;
+}
+
+/* All biases of these products in all layers at once, if all are lost. */
+static int fit_lost_set(struct fits *f, const char *stems)
+{
+    struct whatif_tensor *list = NULL;
+    size_t n = 0;
+    int status = MGPT_OK, restored = 0;
+    for (const char *at = stems; *at; at += strcspn(at, " "), at += *at == ' ')
+        for (int l = 0; l < f->s->as_is.info.n_layer; l++) {
+            char product[80];
+            text_format(product, sizeof product, "blk.%d.%.*s", l, (int)strcspn(at, " "), at);
+            struct whatif_tensor *given = lost_bias(f, product, list);
+            if (!given)
+                return f->s->err->status == MGPT_EMEM ? MGPT_EMEM : MGPT_OK;
+            list = given;
+            n += given->n;
+        }
+    struct fit fit = {.s = f->s, .given = list, .n = n};
+    if (list && pays(f, n))
+        status = solve_fit(&fit, &restored);
+    return status == MGPT_OK && restored ? given_propose_list(f->s, list, 0) : status;
+}
+
+/* Fewest first: more can do what fewer do. Many unknown values can do what is not theirs: so as many
+ * positions as they are solved from must be left to prove them. */
+static int fit_lost(struct fits *f)
+{
+    static const char *const sets[] = {"attn_q",      "attn_k",   "attn_v",
+                                       "attn_output", "ffn_down", "ffn_up",
+                                       "ffn_gate",    "attn_qkv", "attn_q attn_k attn_v"};
+    int status = MGPT_OK;
+    if (f->s->a->n < 2 * f->s->n)
+        return MGPT_OK;
+    for (size_t i = 0; i < sizeof sets / sizeof *sets && status == MGPT_OK && !f->s->e->proved; i++)
+        status = fit_lost_set(f, sets[i]);
+    return status;
+}
+
 /* ---- weights far from the others ------------------------------------------------------------------- */
 
 struct far_out {
@@ -355,5 +432,7 @@ int solve_fits(struct search *s)
         status = fit_vectors(&f, constants);
     if (status == MGPT_OK)
         status = propose_found(&f);
+    if (status == MGPT_OK && !s->e->proved && f.layer < 0)
+        status = fit_lost(&f);
     return status == MGPT_OK && !s->e->proved ? fit_weights(&f) : status;
 }

@@ -27,6 +27,10 @@ struct search {
     int feed;    /* values before the target are replaced by the reference's */
     uint64_t points; /* where the cause may be */
     int not_linear;  /* no head gives the reference's logits */
+    double *
+        residuals; /* of the base before each layer, [n_layer][n_kept][n_embd], where logits are the
+                        * target; or NULL */
+    size_t n_kept;
     double work;
     mgpt_error *err;
 };
@@ -71,6 +75,9 @@ size_t search_positions(const struct search *s, size_t n);
 int search_score(struct search *s, const struct whatif_edit *edit, int layer, size_t hook, int feed,
                  double *nmse);
 
+/* The same without an edit at the target. It keeps what passes with an edit in one layer begin with. */
+int search_as_is(struct search *s, double *nmse);
+
 /* What a pass shows at a hook and at its input. At the scores of attention a row holds all
  * heads. */
 struct search_view {
@@ -96,8 +103,12 @@ int search_locate(struct search *s, const struct whatif_edit *edit, int layer, s
 
 /* Whether that pass agrees within the bound at every hook, and little is left of the differences:
  * the edit is a cause. */
-int search_prove(struct search *s, const struct whatif_edit *edit, int layer, double *logits,
-                 int *proved);
+struct proof {
+    int proved;
+    double logits; /* NMSE of the logits */
+    size_t reach;  /* the first bad hook; beyond the logits: there is none */
+};
+int search_prove(struct search *s, const struct whatif_edit *edit, int layer, struct proof *proof);
 
 /* The same of a trial that restores agreement at the target, in all layers or, where that does not
  * do and only one stage of its kind is wrong, in the layer that was looked at. */
@@ -124,6 +135,9 @@ int given_how(struct search *s, const struct whatif_tensor *given, int sure, cha
 /* Proposes "NAME differs in the reference (here all ones)", after the values have been changed.
  * sure: each of them is the reference's, not only what they do together. */
 int given_propose(struct search *s, const struct whatif_tensor *given, int sure);
+
+/* Proposes tensors of many layers as one cause: "attn_q.bias differs in the reference, in 3 layers". */
+int given_propose_list(struct search *s, const struct whatif_tensor *list, int matrices);
 
 /* Values that differ from the file's. */
 int given_differ(struct search *s, const struct whatif_tensor *given, size_t *differ);

@@ -8,23 +8,15 @@
 #include "base/error.h"
 #include "base/mem.h"
 
-#include <stdio.h>
 #include <string.h>
 
-enum { TENSORS_MOST = 1000, STEMS_MOST = 3 };
+enum { TENSORS_MOST = 1000 };
 
 struct tensor_chain {
     struct search *s;
     const struct whatif_tensor *list; /* what was solved for, the last one first */
     int matrices;                     /* or vectors */
 };
-
-/* "attn_q.bias" of "blk.3.attn_q.bias". */
-static const char *stem_of(const char *name)
-{
-    const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
-    return dot ? dot + 1 : name;
-}
 
 static int is_matrix(const struct search *s, const struct whatif_tensor *given)
 {
@@ -130,56 +122,6 @@ static int chain_next(struct tensor_chain *c, int *more)
     return status == MGPT_EARG ? MGPT_OK : status;
 }
 
-/* "attn_q.bias, attn_k.bias" in the order in which they were found. Returns their number. */
-static size_t chain_stems(const struct whatif_tensor *list, char *text, size_t cap)
-{
-    const char *stems[STEMS_MOST];
-    size_t n = 0, at = 0;
-    for (; list; list = list->next) {
-        size_t k = 0;
-        while (k < n && k < STEMS_MOST && strcmp(stems[k], stem_of(list->name)) != 0)
-            k++;
-        if (k == n && n < STEMS_MOST)
-            stems[n] = stem_of(list->name);
-        n += k == n;
-    }
-    text[0] = 0;
-    for (size_t k = n < STEMS_MOST ? n : STEMS_MOST; k > 0; k--)
-        at += (size_t)text_format(text + at, cap - at, "%s%s", at ? ", " : "", stems[k - 1]);
-    if (n > STEMS_MOST)
-        text_format(text + at, cap - at, " and others");
-    return n;
-}
-
-/* How all of them differ, if alike; and their number. */
-static int chain_how(struct tensor_chain *c, char how[GIVEN_HOW], size_t *n)
-{
-    char one[GIVEN_HOW];
-    int status = given_how(c->s, c->list, 0, how);
-    *n = 1;
-    for (const struct whatif_tensor *g = c->list->next; g && status == MGPT_OK; g = g->next, ++*n) {
-        status = given_how(c->s, g, 0, one);
-        if (strcmp(one, how) != 0)
-            how[0] = 0;
-    }
-    return status;
-}
-
-/* Proposes all of the list as one cause. */
-static int chain_propose(struct tensor_chain *c)
-{
-    char stems[100], how[GIVEN_HOW];
-    size_t n, one = chain_stems(c->list, stems, sizeof stems) == 1;
-    int status = chain_how(c, how, &n);
-    const char *differs = one ? "differs" : "differ";
-    if (c->matrices)
-        differs = one ? "is a different matrix" : "are different matrices";
-    return status != MGPT_OK ? status
-                             : search_propose(c->s, given_edit(c->list),
-                                              "%s %s in the reference, %s%zu %s%s", stems, differs,
-                                              one ? "in " : "", n, one ? "layers" : "tensors", how);
-}
-
 int search_layers(struct search *s)
 {
     struct tensor_chain c = {.s = s};
@@ -193,7 +135,7 @@ int search_layers(struct search *s)
     for (size_t n = 0; more && status == MGPT_OK && n < TENSORS_MOST && !search_spent(s); n++)
         status = chain_next(&c, &more);
     if (status == MGPT_OK && c.list && c.list->next)
-        status = chain_propose(&c);
+        status = given_propose_list(s, c.list, c.matrices);
     search_sort(s->e);
     return status;
 }

@@ -6,11 +6,13 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* First causes that are tried: with the suspects of all layers, and the best of them also with
- * those of single layers and what is solved for. */
-enum { FIRSTS = 16, SOLVED = 2 };
+ * those of single layers and what is solved for. Many rope bases, say, come about as near as one
+ * another: so only the best ones of a kind. */
+enum { FIRSTS = 16, SOLVED = 2, OF_A_KIND = 2 };
 
 /* Of the logits' NMSE, what a first cause must leave at most. Where more positions agree, or a
  * later value is the first bad one, any. */
@@ -69,37 +71,58 @@ static int search_pair(struct search *s, const struct explain_trial *t, int solv
     return status == MGPT_EARG ? MGPT_OK : status;
 }
 
-/* The trials in the order in which they may be the first of two: by the positions that agree, then
- * by what is left. */
+/* The trials in the order in which they may be the first of two: by the hooks that agree, then by the
+ * positions, then by what is left. */
 static int comes_before(const struct explain_trial *a, const struct explain_trial *b)
 {
+    if (a->reach != b->reach)
+        return a->reach > b->reach;
     if (a->good != b->good)
         return a->good > b->good;
     return isnan(b->nmse) ? !isnan(a->nmse) : a->nmse < b->nmse;
 }
 
-static size_t list_firsts(const struct search *s, struct explain_trial firsts[FIRSTS])
+/* The best trial that is not taken yet; NULL: there is none. */
+static struct explain_trial *next_first(const struct search *s, const char *taken)
 {
-    size_t n = 0;
-    for (size_t i = 0; i < arr_len(s->e->trials); i++) {
-        struct explain_trial t = s->e->trials[i];
-        for (size_t j = 0; j < n; j++)
-            if (comes_before(&t, &firsts[j])) {
-                struct explain_trial other = firsts[j];
-                firsts[j] = t;
-                t = other;
-            }
-        if (n < FIRSTS)
-            firsts[n++] = t;
+    struct explain_trial *best = NULL;
+    for (size_t i = 0; i < arr_len(s->e->trials); i++)
+        if (!taken[i] && (!best || comes_before(&s->e->trials[i], best)))
+            best = &s->e->trials[i];
+    return best;
+}
+
+static int of_a_kind(const struct search *s, const struct explain_trial *a,
+                     const struct explain_trial *b)
+{
+    const struct whatif_edit *x = &s->suspects[a->suspect].edit, *y = &s->suspects[b->suspect].edit;
+    return x->apply == y->apply && x->member == y->member && x->change == y->change;
+}
+
+/* *n of them. MGPT_OK or MGPT_EMEM. */
+static int list_firsts(const struct search *s, struct explain_trial firsts[FIRSTS], size_t *n)
+{
+    struct explain_trial *t;
+    char *taken = mem_new(arr_len(s->e->trials), 1);
+    if (!taken)
+        return err_memory(s->err, "trials", arr_len(s->e->trials));
+    for (*n = 0; *n < FIRSTS && (t = next_first(s, taken)) != NULL;) {
+        int alike = 0;
+        taken[t - s->e->trials] = 1;
+        for (size_t i = 0; i < *n; i++)
+            alike += of_a_kind(s, &firsts[i], t);
+        if (alike < OF_A_KIND)
+            firsts[(*n)++] = *t;
     }
-    return n;
+    free(taken);
+    return MGPT_OK;
 }
 
 int search_pairs(struct search *s)
 {
     struct explain_trial firsts[FIRSTS];
-    size_t n = list_firsts(s, firsts);
-    int status = MGPT_OK;
+    size_t n = 0;
+    int status = list_firsts(s, firsts, &n);
     for (int solve = 0; solve < 2; solve++)
         for (size_t i = 0; i < (solve ? SOLVED : n) && i < n && status == MGPT_OK; i++)
             if (!s->e->proved && !search_spent(s))

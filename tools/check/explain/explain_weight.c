@@ -166,7 +166,10 @@ static int prove_weight(struct search *s, struct explain_weight *w)
         return w->not_finite ? status : s->err->status;
     const struct whatif_edit edit = given_edit(given);
     w->theirs = (double)given->values[at];
-    status = search_prove(s, &edit, -1, &s->e->logits, &w->proved);
+    struct proof proof;
+    status = search_prove(s, &edit, -1, &proof);
+    s->e->logits = proof.logits;
+    w->proved = proof.proved;
     s->e->proved |= w->proved;
     return status;
 }

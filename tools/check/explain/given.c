@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+enum { STEMS_MOST = 3 };
+
 static int is_gain(const char *name)
 {
     size_t n = strlen(name);
@@ -83,6 +85,53 @@ int given_propose(struct search *s, const struct whatif_tensor *given, int sure)
                ? status
                : search_propose(s, given_edit(given), "%s differs in the reference%s%s",
                                 given->name, how, given->next ? ", and its bias" : "");
+}
+
+/* "attn_q.bias" of "blk.3.attn_q.bias". */
+static const char *stem_of(const char *name)
+{
+    const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
+    return dot ? dot + 1 : name;
+}
+
+/* "attn_q.bias, attn_k.bias" in the order in which they were found. Returns their number. */
+static size_t given_stems(const struct whatif_tensor *list, char *text, size_t cap)
+{
+    const char *stems[STEMS_MOST];
+    size_t n = 0, at = 0;
+    for (; list; list = list->next) {
+        size_t k = 0;
+        while (k < n && k < STEMS_MOST && strcmp(stems[k], stem_of(list->name)) != 0)
+            k++;
+        if (k == n && n < STEMS_MOST)
+            stems[n] = stem_of(list->name);
+        n += k == n;
+    }
+    text[0] = 0;
+    for (size_t k = n < STEMS_MOST ? n : STEMS_MOST; k > 0; k--)
+        at += (size_t)text_format(text + at, cap - at, "%s%s", at ? ", " : "", stems[k - 1]);
+    if (n > STEMS_MOST)
+        text_format(text + at, cap - at, " and others");
+    return n;
+}
+
+int given_propose_list(struct search *s, const struct whatif_tensor *list, int matrices)
+{
+    char stems[100], how[GIVEN_HOW], other[GIVEN_HOW];
+    size_t n = 0, one = given_stems(list, stems, sizeof stems) == 1;
+    const char *differs = one ? "differs" : "differ";
+    int status = given_how(s, list, 0, how);
+    for (const struct whatif_tensor *g = list; g && status == MGPT_OK; g = g->next, n++) {
+        status = given_how(s, g, 0, other);
+        if (strcmp(other, how) != 0)
+            how[0] = 0;
+    }
+    if (matrices)
+        differs = one ? "is a different matrix" : "are different matrices";
+    return status != MGPT_OK
+               ? status
+               : search_propose(s, given_edit(list), "%s %s in the reference, %s%zu %s%s", stems,
+                                differs, one ? "in " : "", n, one ? "layers" : "tensors", how);
 }
 
 const char *say_number(double x, char text[NUMBER])

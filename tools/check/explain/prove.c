@@ -133,21 +133,21 @@ static int agrees_but_for_ties(const struct search *s, const struct locate *l)
     for (size_t i = 0; i <= l->n_hooks; i++)
         agree += l->hooks[i].elsewhere || !l->hooks[i].fired ||
                  hook_agrees_but_for_ties(&s->l->hooks[i], &l->hooks[i], l->n, s->e->bound);
-    return differed == l->n && agree == l->n_hooks + 1;
+    return differed + 1 >= l->n &&
+           agree == l->n_hooks + 1; /* position 0's attention may be exact */
 }
 
-int search_prove(struct search *s, const struct whatif_edit *edit, int layer, double *logits,
-                 int *proved)
+int search_prove(struct search *s, const struct whatif_edit *edit, int layer, struct proof *proof)
 {
     struct locate l;
-    *logits = INFINITY;
-    *proved = 0;
+    *proof = (struct proof){.logits = INFINITY};
     int status = search_locate(s, edit, layer, &l);
     if (status == MGPT_OK) {
-        *logits = l.hooks[l.n_hooks].nmse;
-        *proved = is_proof(s, &l);
-        if (!*proved && edit && edit->apply == edit_rounded)
-            *proved = agrees_but_for_ties(s, &l);
+        proof->logits = l.hooks[l.n_hooks].nmse;
+        proof->reach = l.first_bad < 0 ? l.n_hooks + 1 : (size_t)l.first_bad;
+        proof->proved = is_proof(s, &l);
+        if (!proof->proved && edit && edit->apply == edit_rounded)
+            proof->proved = agrees_but_for_ties(s, &l);
         locate_free(&l);
     }
     return status == MGPT_EARG ? MGPT_OK : status;
@@ -182,18 +182,20 @@ void search_name_trial(const struct search *s, struct explain_trial *trial)
 int search_prove_trial(struct search *s, struct explain_trial *trial)
 {
     const struct whatif_edit edit = s->suspects[trial->suspect].edit;
-    double alone;
-    int proved, status = search_prove(s, &edit, trial->layer, &trial->logits, &trial->proved);
-    int only = trial->proved ? -1 : only_layer(s, trial);
+    struct proof all, one;
+    int status = search_prove(s, &edit, trial->layer, &all);
+    int only = all.proved ? -1 : only_layer(s, trial);
     if (status == MGPT_OK && only >= 0) {
-        status = search_prove(s, &edit, only, &alone, &proved);
-        if (status == MGPT_OK && (proved || alone < trial->logits)) {
+        status = search_prove(s, &edit, only, &one);
+        if (status == MGPT_OK && (one.proved || one.logits < all.logits)) {
             trial->layer = only;
             search_name_trial(s, trial);
-            trial->logits = alone;
-            trial->proved = proved;
+            all = one;
         }
     }
+    trial->logits = all.logits;
+    trial->reach = all.reach;
+    trial->proved = all.proved;
     s->e->proved |= trial->proved;
     return status;
 }

@@ -9,6 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Residuals that are kept, at most. */
+static const size_t most_residuals = (size_t)1 << 26;
+
 struct pass {
     const struct search *s;
     const struct whatif *w;
@@ -20,6 +23,7 @@ struct pass {
     int bad, status;
     struct search_view *view; /* NULL: only the error is wanted */
     mgpt_point input;
+    double *keep; /* residuals before each layer, [n_layer][n][n_embd]; NULL: not wanted */
 };
 
 static int is_masked(double ours, double theirs)
@@ -59,6 +63,8 @@ static int pass_visit(mgpt_point point, int layer, size_t pos, size_t head, doub
 {
     struct pass *p = user;
     const struct answer *a = p->s->a;
+    if (p->keep && point == MGPT_RESID_PRE)
+        memcpy(p->keep + ((size_t)layer * p->w->n + pos) * n, row, n * sizeof *row);
     whatif_columns_at(p->w, point, layer, row, n, p->row);
     int64_t i = answer_find(a, point, layer), theirs = (int64_t)pos - p->w->offset;
     int attention = answer_is_attention(point), mine = i == (int64_t)p->hook;
@@ -127,6 +133,15 @@ static int run_pass(struct pass *p, double *nmse)
     return status;
 }
 
+/* Up to a layer that alone is changed, a pass is that of the base. */
+static void begin_at_layer(const struct search *s, int layer, struct whatif *w)
+{
+    if (!s->residuals || layer <= 0 || w->offset != s->base->offset || w->n > s->n_kept)
+        return;
+    w->spec.first_layer = (size_t)layer;
+    w->spec.residual = s->residuals + (size_t)layer * s->n_kept * w->spec.n_embd;
+}
+
 /* Opens the variant of n tokens and runs it. */
 static int edited_pass(struct search *s, const struct whatif_edit *edit, int layer, size_t n,
                        struct pass *p, double *nmse)
@@ -144,6 +159,8 @@ static int edited_pass(struct search *s, const struct whatif_edit *edit, int lay
         status = err_set(s->err, MGPT_EARG, MGPT_NO_OFFSET, "does not apply");
     else
         s->work += (double)s->as_is.info.n_params * (double)n;
+    if (!p->view && !p->feed)
+        begin_at_layer(s, layer, &w);
     if (status == MGPT_OK)
         status = run_pass(p, nmse);
     s->good = p->good;
@@ -158,6 +175,27 @@ int search_score(struct search *s, const struct whatif_edit *edit, int layer, si
     *nmse = INFINITY;
     int status = edited_pass(s, edit, layer, s->n, &p, nmse);
     return status == MGPT_EARG ? MGPT_OK : status;
+}
+
+int search_as_is(struct search *s, double *nmse)
+{
+    const struct oracle_spec *spec = &s->base->spec;
+    size_t n = spec->n_layer * s->n * spec->n_embd;
+    struct pass p = {.hook = s->target, .feed = s->feed, .input = MGPT_N_POINTS};
+    int plain = spec->backout == 0; /* nothing of earlier layers is read again */
+    for (size_t i = 0; i < spec->n_layer; i++)
+        plain &= spec->layers[i].keep == 1 && spec->layers[i].mix_in_x0 == 0;
+    s->residuals = NULL;
+    s->n_kept = s->n < s->base->n ? s->n : s->base->n;
+    if (!s->feed && plain && n > 0 && n < most_residuals)
+        p.keep = search_new(s, n, sizeof *p.keep);
+    if (s->err->status == MGPT_EMEM)
+        return MGPT_EMEM;
+    *nmse = INFINITY;
+    int status = edited_pass(s, NULL, -1, s->n, &p, nmse);
+    if (status == MGPT_OK && p.keep)
+        s->residuals = p.keep;
+    return status;
 }
 
 int search_look(struct search *s, size_t hook, mgpt_point input, size_t n_in, size_t n,

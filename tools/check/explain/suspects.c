@@ -18,6 +18,12 @@
     .edit = {.apply = edit_spec, .member = offsetof(struct oracle_spec, name), .x = number}
 #define SET_LAYERS(name, number)                                                                   \
     .edit = {.apply = edit_layers, .member = offsetof(struct oracle_layer, name), .x = number}
+#define CHOOSE(name, value)                                                                        \
+    .edit = {.apply = choose_spec, .member = offsetof(struct oracle_spec, name), .a = value}
+#define SEE_KEYS(which)                                                                            \
+    .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, mask), .a = which}
+#define FLIP_EXPERTS(name)                                                                         \
+    .edit = {.apply = flip_experts, .member = offsetof(struct oracle_spec, name)}
 #define FLIP_SPEC(name) .edit = {.apply = flip_spec, .member = offsetof(struct oracle_spec, name)}
 #define FLIP_LAYERS(name)                                                                          \
     .edit = {.apply = flip_layers, .member = offsetof(struct oracle_layer, name)}
@@ -37,7 +43,9 @@
 #define READ_KIND(how, which, of)                                                                  \
     .edit = {.apply = edit_tensors, .change = how, .names = which, .kind = of}
 #define MOVE_LAYERS(by) .edit = {.apply = edit_tensors, .change = LAYERS_MOVED, .a = by}
-#define ADD_TO_GAINS(number) .edit = {.apply = edit_tensors, .change = GAINS_SHIFTED, .x = number}
+#define ADD_TO_GAINS(number, which)                                                                \
+    .edit = {.apply = edit_tensors, .change = GAINS_SHIFTED, .x = number, .names = which}
+#define OF_NORMS EACH_OF("output_norm=the final norm", "attn_q_norm attn_k_norm=norms of q and k")
 
 /* Arguments. */
 #define COUNT(type, ...) (sizeof((const type[]){__VA_ARGS__}) / sizeof(type))
@@ -79,6 +87,8 @@ const struct suspect_row suspect_rows[] = {
      NUMBERS(2, 4, 8, 16, 32, 64)},
     {"rope scaled as Llama 3.1 does, factor %.6g, original length %d, low_freq_factor 1, "
      "high_freq_factor %d", AT_ROPE, 0, DO(edit_rope_llama3, 1), NUMBERS(8, 32)},
+    {"rope scaled as YaRN does, factor %.6g, original length %d", AT_ROPE, 0,
+     DO(edit_rope_yarn, 0), NUMBERS(4, 2, 8, 16, 32, 40, 64)},
     {"NTK rope scaling, factor %.6g", AT_ROPE, 0, DO(edit_rope_ntk, 0), NUMBERS(2, 4, 8, 16, 32)},
     {"rope positions of layers without a window divided by %.6g", AT_ROPE, 0,
      IN_LAYERS(edit_rope_factor, LAYERS_GLOBAL), NUMBERS(8, 2, 4, 16, 0.125, 0.5, 0.25)},
@@ -97,6 +107,15 @@ const struct suspect_row suspect_rows[] = {
     {"RoPE turns ", AT_ROPE, 0, DO(edit_rotated, 0)},
     {"q is not rotated", AT_ROPE, 0, FLIP_SPEC(no_rope_q)},
     {"k is not rotated", AT_ROPE, 0, FLIP_SPEC(no_rope_k)},
+    {"q is rotated twice", AT_ROPE, 0, FLIP_SPEC(rope_again_q)},
+    {"k is rotated twice", AT_ROPE, 0, FLIP_SPEC(rope_again_k)},
+    {"cosines and sines of RoPE times %.6g (its attention factor)", AT_ROPE, 0, SET_LAYERS(rope_scale, 0),
+     NUMBERS(1)},
+    {"RoPE in all layers", AT_ROPE, 0, DO(edit_rope_everywhere, 0)},
+    {"the windows and the RoPE of layer n are those of layer n + 1 here", AT_ROPE | BIT(SCORES), 0,
+     DO(edit_layers_pattern, 1)},
+    {"the windows and the RoPE of layer n are those of layer n - 1 here", AT_ROPE | BIT(SCORES), 0,
+     DO(edit_layers_pattern, -1)},
     {"rows of %s permuted as of %d head%s", OF_TENSORS, 0, READ(ORDER_REBLOCKED, ""),
      QK_ROWS},
     {"rows of %s permuted as of %d head%s", OF_TENSORS, 0, READ(ORDER_UNBLOCKED, ""),
@@ -120,6 +139,8 @@ const struct suspect_row suspect_rows[] = {
 
     {"a BOS in front of the tokens (missing here)", ANYWHERE, 0, DO(edit_bos_added, 0)},
     {"no BOS, the first token is not there (doubled here)", ANYWHERE, 0, DO(edit_first_dropped, 0)},
+    {"padding in front that the others see: token %d, %d time%s", ANYWHERE, 0, DO(edit_padded, 0)},
+    {"the first token is %d in the reference", ANYWHERE, 0, DO(edit_first_token, 0)},
     {"row n of the reference is that of position n + 1", ANYWHERE, 0, DO(edit_rows_shifted, -1)},
     {"row n of the reference is that of position n - 1", ANYWHERE, 0, DO(edit_rows_shifted, 1)},
     {"tokens moved: the reference's token n is the one named n + 1", ANYWHERE, 0,
@@ -133,6 +154,8 @@ const struct suspect_row suspect_rows[] = {
     {"positions off by one: the first is 1", AT_START | AT_ROPE, 0, DO(edit_positions, 1)},
     {"positions off by one: the first two are 0", AT_START | AT_ROPE, 0, DO(edit_positions, -1)},
     {"positions off by two: the first is 2", AT_START | AT_ROPE, 0, DO(edit_positions, 2)},
+    {"positions off by %.6g, as if there were padding in front", AT_START | AT_ROPE, 0, DO(edit_positions, 0),
+     NUMBERS(3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16)},
 
     {"no 1/sqrt(d) in attention", BIT(SCORES), 1, SET_LAYERS(attn_scale, 1)},
     {"1/sqrt(d) in attention", BIT(SCORES), 1, SET_LAYERS(attn_scale, 1), TIMES(head_dim, -0.5)},
@@ -140,8 +163,19 @@ const struct suspect_row suspect_rows[] = {
      TIMES(head_dim, -1)},
     {"1/sqrt(n_embd) in attention", BIT(SCORES), 0, SET_LAYERS(attn_scale, 1), TIMES(n_embd, -0.5)},
     {"attention scores times %.6g", BIT(SCORES), 0, SET_LAYERS(attn_scale, 0), .starts = {0.1, 1}},
+    {"no soft cap on attention scores", BIT(SCORES), 0, SET_SPEC(attn_cap, 0)},
     {"a soft cap of %.6g on attention scores", BIT(SCORES), 0, SET_SPEC(attn_cap, 0), NUMBERS(50),
      .starts = {50, 5}},
+    {"no ALiBi", BIT(SCORES), 0, SET_SPEC(alibi, 0)},
+    {"the sum of softmax begins with 1, not 0", BIT(WEIGHTS) | BIT(HEADS), 0, CHOOSE(softmax, ORACLE_SUM_FROM_1)},
+    {"softmax has one more score, which is 0", BIT(WEIGHTS) | BIT(HEADS), 0, CHOOSE(softmax, ORACLE_SUM_WITH_0)},
+    {"a query sees the next key, too", ANYWHERE, 0, SEE_KEYS(ORACLE_NEXT_KEY)},
+    {"no causal mask: a query sees all keys", ANYWHERE, 0, SEE_KEYS(ORACLE_ALL_KEYS)},
+    {"a query does not see its own key", BIT(SCORES), 0, SEE_KEYS(ORACLE_NOT_OWN_KEY)},
+    {"keys and values one position late: a query sees the one before as its own", BIT(SCORES) | BIT(HEADS),
+     1, FLIP_LAYERS(kv_late)},
+    {"outputs of heads not transposed, [H][T][d] taken for [T][H d]", BIT(HEADS), 0,
+     .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, heads_first), .a = 1}},
     {"no sliding window", BIT(SCORES), 0, DO(edit_window, 0)},
     {"all layers with a window (and its RoPE)", AT_ROPE | BIT(SCORES), 0,
      IN_LAYERS(edit_layers_alike, LAYERS_GLOBAL)},
@@ -156,6 +190,8 @@ const struct suspect_row suspect_rows[] = {
      DO(edit_kv_heads, ORACLE_KV_FIRST)},
     {"query head h reads KV head h, or the last one", BIT(SCORES) | BIT(HEADS), 0,
      DO(edit_kv_heads, ORACLE_KV_SAME)},
+    {"query head h reads KV head h / G, not h / (H / G)", BIT(SCORES) | BIT(HEADS), 0,
+     DO(edit_kv_heads, ORACLE_KV_BY_NUMBER)},
     {"no clamp of q, k, v", AT_QKV, 0, SET_SPEC(clamp, 0)},
     {"norms of q and k|no norms of q and k", AT_ROPE | BIT(SCORES), 0, FLIP_SPEC(qk_norm)},
     {"no norm of q", AT_ROPE, 0, FLIP_QK(no_norm_q)},
@@ -177,19 +213,28 @@ const struct suspect_row suspect_rows[] = {
     {"the two norms of a layer exchanged", OF_TENSORS, 1, SWAP("attn_norm", "ffn_norm")},
     {"the two norms after the branches exchanged", OF_TENSORS, 1,
      SWAP("post_attention_norm", "post_ffw_norm")},
+    {"the norms after attention and before the MLP exchanged", OF_TENSORS, 1,
+     SWAP("post_attention_norm", "ffn_norm")},
+    {"the norms before and after attention exchanged", OF_TENSORS, 1,
+     SWAP("attn_norm", "post_attention_norm")},
+    {"the norms before and after the MLP exchanged", OF_TENSORS, 1, SWAP("ffn_norm", "post_ffw_norm")},
     {"norms of q and k exchanged", OF_TENSORS, 1, SWAP("attn_q_norm", "attn_k_norm")},
     {"embedding and head exchanged", OF_TENSORS, 1, SWAP("output", "token_embd")},
 
     {"activation %s", BIT(MLP_POST), 1, DO(edit_activation, 0),
-     EACH_OF("gelu_tanh", "gelu_erf", "gelu_quick", "silu", "relu", "relu2")},
+     EACH_OF("gelu_tanh", "gelu_erf", "gelu_quick", "silu", "relu", "relu2", "sigmoid", "tanh",
+             "none")},
     {"a final norm|no final norm", BIT(FINAL) | BIT(LOGITS), 0, FLIP_SPEC(final_norm)},
+    {"the final norm twice", BIT(FINAL) | BIT(LOGITS), 0, CHOOSE(final_norm, 2)},
     {"a norm after the embedding|no norm after the embedding", BIT(EMBD_NORM) | BIT(RESID_PRE), 0,
      FLIP_SPEC(embd_norm)},
     {"LayerNorm, not RMSNorm|RMSNorm, not LayerNorm", AT_NORMS, 0, FLIP_SPEC(layer_norm)},
     {"no norm (or another) before attention", BIT(ATTN_IN), 1, FLIP_LAYERS(attn_norm)},
     {"no norm (or another) before the MLP", BIT(MLP_IN), 1, FLIP_LAYERS(mlp_norm)},
-    {"gains of norms + 1", AT_NORMS, 0, ADD_TO_GAINS(1)},
-    {"gains of norms - 1", AT_NORMS, 0, ADD_TO_GAINS(-1)},
+    {"gains of norms + 1", AT_NORMS, 0, ADD_TO_GAINS(1, NULL)},
+    {"gains of norms - 1", AT_NORMS, 0, ADD_TO_GAINS(-1, NULL)},
+    {"gains of %s + 1", OF_TENSORS, 0, ADD_TO_GAINS(1, ""), OF_NORMS},
+    {"gains of %s - 1", OF_TENSORS, 0, ADD_TO_GAINS(-1, ""), OF_NORMS},
     {"epsilon of norms %.6g", AT_NORMS | AT_ROPE, 0, SET_SPEC(eps, 0),
      NUMBERS(1e-5, 1e-6, 1e-8, 1e-12, 1e-4, 1e-3, 1e-2, 1e-7), .starts = {1e-3, 1e-5}},
 
@@ -202,18 +247,35 @@ const struct suspect_row suspect_rows[] = {
     {"embeddings not multiplied", BIT(EMBD), 0, SET_SPEC(embd_scale, 1)},
     {"embeddings times %.6g", BIT(EMBD) | BIT(RESID_PRE), 0, SET_SPEC(embd_scale, 0),
      .starts = {1, 8}},
+    {"branches times %.6g", BIT(ATTN_OUT) | BIT(MLP_OUT), 0, SET_SPEC(residual_scale, 0), NUMBERS(1),
+     .starts = {0.5, 1}},
     {"parallel branches, not sequential|sequential branches, not parallel",
      BIT(RESID_MID) | BIT(MLP_IN), 1, FLIP_LAYERS(parallel)},
     {"LayerNorm divides squares by n - 1, not n", AT_NORMS, 0, FLIP_SPEC(unbiased)},
     {"epsilon of norms added after the square root", AT_NORMS, 0, FLIP_SPEC(eps_outside)},
     {"branches add to what their norm gives, not to what it reads", BIT(RESID_MID) | BIT(RESID_POST),
      1, FLIP_LAYERS(residual_normed)},
+    {"attention replaces the residual, it is not added", BIT(RESID_MID), 0, FLIP_LAYERS(replaces)},
+    {"the weights of a token's experts add up to 1|the weights of a token's experts do not add up to 1",
+     BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, FLIP_EXPERTS(expert_norm)},
+    {"experts weighed by sigmoid, not softmax|experts weighed by softmax, not sigmoid",
+     BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, FLIP_EXPERTS(expert_sigmoid)},
+    {"weights of experts not multiplied", BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, SET_SPEC(expert_scale, 1)},
+    {"an expert less for each token", BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, DO(edit_experts_used, -1)},
+    {"an expert more for each token", BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, DO(edit_experts_used, 1)},
+    {"all experts for each token", BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, DO(edit_experts_used, 0)},
     {"the MLP reads the norm of attention|the MLP has a norm of its own", BIT(MLP_IN), 1,
      FLIP_LAYERS(shared_norm)},
     {"weights rounded to bfloat16", ANYWHERE, 0, ROUND(ORACLE_BF16, ORACLE_WEIGHTS)},
     {"weights rounded to float16", ANYWHERE, 0, ROUND(ORACLE_F16, ORACLE_WEIGHTS)},
     {"cosines and sines of RoPE in bfloat16", AT_ROPE, 0, ROUND(ORACLE_BF16, ORACLE_TURNS)},
     {"cosines and sines of RoPE in float16", AT_ROPE, 0, ROUND(ORACLE_F16, ORACLE_TURNS)},
+    {"frequencies of RoPE in bfloat16", AT_ROPE, 0, ROUND(ORACLE_BF16, ORACLE_FREQUENCIES)},
+    {"frequencies of RoPE in float16", AT_ROPE, 0, ROUND(ORACLE_F16, ORACLE_FREQUENCIES)},
+    {"keys and values in bfloat16", BIT(SCORES) | BIT(HEADS), 0, ROUND(ORACLE_BF16, ORACLE_CACHE)},
+    {"keys and values in float16", BIT(SCORES) | BIT(HEADS), 0, ROUND(ORACLE_F16, ORACLE_CACHE)},
+    {"the weights of attention in bfloat16", BIT(WEIGHTS), 0, ROUND(ORACLE_BF16, ORACLE_PATTERN)},
+    {"the weights of attention in float16", BIT(WEIGHTS), 0, ROUND(ORACLE_F16, ORACLE_PATTERN)},
     {"norms' variances in bfloat16", AT_NORMS, 0, ROUND(ORACLE_BF16, ORACLE_VARIANCE)},
     {"norms' squares and variances in bfloat16", AT_NORMS, 0, ROUND(ORACLE_BF16, ORACLE_SQUARES)},
     {"norms in bfloat16", AT_NORMS, 0, ROUND(ORACLE_BF16, ORACLE_NORMS)},
@@ -247,7 +309,8 @@ const struct suspect_row suspect_rows[] = {
              "post_attention_norm.weight post_ffw_norm.weight=the norms after the branches",
              "attn_norm.bias ffn_norm.bias=the biases of both norms",
              "attn_norm.bias ffn_norm.bias output_norm.bias=the biases of all norms",
-             "attn_q_norm.weight attn_k_norm.weight=the gains of q's and k's norms")},
+             "attn_q_norm.weight attn_k_norm.weight=the gains of q's and k's norms",
+             "ffn_gate_inp_shexp.weight=the gate of the shared expert")},
     {"without %s", OF_TENSORS, 1, READ(TENSOR_HIDDEN, ""),
      EACH_OF("attn_q.bias attn_k.bias attn_v.bias=biases of q, k and v", "attn_q.bias=the bias of q",
              "attn_k.bias=the bias of k", "attn_v.bias=the bias of v", "attn_qkv.bias",

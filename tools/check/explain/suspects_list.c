@@ -19,7 +19,8 @@ static void choose_text(const struct suspect_row *row, const struct whatif *w, c
                         size_t cap)
 {
     const char *bar = strchr(row->text, '|');
-    const void *base = row->edit.apply == flip_spec ? (const void *)&w->spec : w->layers;
+    int of_spec = row->edit.apply == flip_spec || row->edit.apply == flip_experts;
+    const void *base = of_spec ? (const void *)&w->spec : w->layers;
     int there = base == &w->spec || w->spec.n_layer > 0;
     int set = bar && there && *(const int *)(const void *)((const char *)base + row->edit.member);
     if (set)
@@ -229,8 +230,28 @@ static void list_llama3_highs(struct suspect_list *l, const struct suspect_row *
         }
 }
 
-/* Llama 3.1's scaling by every factor and from every original length, its own first. */
-static void list_llama3(struct suspect_list *l, const struct suspect_row *row)
+/* Tokens that pad or begin a text; of a small vocabulary all. */
+static void list_tokens(struct suspect_list *l, const struct suspect_row *row)
+{
+    int32_t last = (int32_t)l->w->spec.n_vocab - 1;
+    const int32_t special[] = {0, 1, 2, l->w->info.bos, l->w->info.eos, last};
+    int most = row->edit.apply == edit_padded ? PADDING_MOST : 1, all = most == 1 && last < 128;
+    struct suspect s = suspect_unnamed(row, NULL);
+    for (int32_t i = 0; i < (all ? last + 1 : 6); i++) {
+        int before = 0;
+        while (!all && special[before] != special[i])
+            before++;
+        s.edit.b = all ? i : special[i];
+        for (s.edit.a = 1; s.edit.a <= most && (all || before == i); s.edit.a++) {
+            snprintf(s.cause, sizeof s.cause, row->text, s.edit.b, s.edit.a,
+                     s.edit.a > 1 ? "s" : "");
+            list_suspect(l, s);
+        }
+    }
+}
+
+/* Llama 3.1's scaling, or YaRN's, by every factor and from every original length, its own first. */
+static void list_scaled(struct suspect_list *l, const struct suspect_row *row)
 {
     struct suspect s = suspect_unnamed(row, NULL);
     if (row->edit.a) {
@@ -238,7 +259,7 @@ static void list_llama3(struct suspect_list *l, const struct suspect_row *row)
         return;
     }
     for (size_t i = 0; i < row->n; i++)
-        for (int bits = 13; bits >= 5; bits--) {
+        for (int bits = 15; bits >= 5; bits--) {
             s.edit.x = row->numbers[i];
             s.edit.b = 1 << bits;
             snprintf(s.cause, sizeof s.cause, row->text, s.edit.x, s.edit.b);
@@ -352,15 +373,13 @@ static void list_row(struct suspect_list *l, const struct suspect_row *row)
         whatif_fn *apply;
         enum whatif_change change;
         void (*list)(struct suspect_list *l, const struct suspect_row *row);
-    } lists[] = {{edit_head_width, 0, list_head_widths},
-                 {edit_rope_llama3, 0, list_llama3},
-                 {edit_rotated, 0, list_rotated},
-                 {edit_window_size, 0, list_windows},
-                 {edit_layer_skipped, 0, list_layers},
-                 {edit_layers_cut, 0, list_layers},
-                 {edit_tensors, LAYERS_SWAPPED, list_layers},
-                 {edit_tensors, LAYER_OTHER, list_layers},
-                 {edit_tensors, ORDER_QKV_AXES, list_axes}};
+    } lists[] = {
+        {edit_head_width, 0, list_head_widths},   {edit_rope_llama3, 0, list_scaled},
+        {edit_rope_yarn, 0, list_scaled},         {edit_padded, 0, list_tokens},
+        {edit_first_token, 0, list_tokens},       {edit_rotated, 0, list_rotated},
+        {edit_window_size, 0, list_windows},      {edit_layer_skipped, 0, list_layers},
+        {edit_layers_cut, 0, list_layers},        {edit_tensors, LAYERS_SWAPPED, list_layers},
+        {edit_tensors, LAYER_OTHER, list_layers}, {edit_tensors, ORDER_QKV_AXES, list_axes}};
     const uint64_t inside = BIT(RESID_POST) * 2 - BIT(RESID_PRE);
     if (l->w->spec.n_layer == 0 && row->points && !(row->points & ~inside))
         return;

@@ -202,7 +202,9 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     const struct whatif_tensor *given = given_tensor(w, called);
     const struct whatif_columns *c = w->edit.columns;
     struct tensor_name p = split_name(called);
-    double times = 1, more = w->edit.change == GAINS_SHIFTED && is_gain(p) ? w->edit.x : 0;
+    int shifted = w->edit.change == GAINS_SHIFTED && is_gain(p) &&
+                  (!w->edit.names || whatif_is_listed(w->edit.names, p));
+    double times = 1, more = shifted ? w->edit.x : 0;
     if (given && (row + 1) * n > given->n)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", called);
     if (given) {
@@ -263,7 +265,7 @@ static int take_layers(struct whatif *w, size_t n, mgpt_error *err)
 {
     size_t half = w->spec.n_rot / 2;
     w->freq = mem_new(w->spec.n_layer * half, sizeof *w->freq);
-    w->storage = mem_new(n + 1, sizeof *w->storage);
+    w->storage = mem_new(n + PADDING_MOST, sizeof *w->storage);
     if (!w->freq || !w->storage)
         return err_memory(err, "a variant", w->spec.n_layer * half * sizeof *w->freq);
     for (size_t i = 0; i < w->spec.n_layer; i++)
@@ -285,7 +287,8 @@ int whatif_open(struct whatif *w, const mgpt_model *model, const int32_t *tokens
         status = oracle_describe(model, &w->spec, &w->layers, err);
     if (status != MGPT_OK)
         return status;
-    w->spec.int8_inputs = 0; /* the reference does not quantise activations */
+    w->spec.final_shown = w->spec.final_norm; /* where the reference has a value of it */
+    w->spec.int8_inputs = 0;                  /* the reference does not quantise activations */
     w->memo = oracle_memo_new(model, w->spec.source, err);
     status = w->memo ? take_layers(w, n, err) : MGPT_EMEM;
     if (status == MGPT_OK)

@@ -95,7 +95,7 @@ struct whatif {
     size_t n, n_more;            /* n_more tokens of the same text follow them */
     int offset;                  /* our position p is the reference's p - offset */
     const struct whatif *base;   /* of whatif_over, or NULL */
-    int32_t *storage;            /* of changed tokens */
+    int32_t *storage;            /* of changed tokens: n, n_more and PADDING_MOST */
     float *matrix;               /* the last one that was transposed */
     char matrix_name[80];
     char called[80], file_name[80]; /* the last tensor that was read, and the file's name of it */
@@ -123,16 +123,22 @@ int whatif_lists(const char *list, const char *name, size_t n);
 whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b */
     edit_spec, edit_layers,              /* member becomes x */
     flip_spec, flip_layers,              /* member is negated */
+    choose_spec,                         /* member, an int, becomes a */
     flip_qk_norm,                        /* the same, of a model with norms of q and k */
     edit_activation,                     /* names */
     edit_window,                         /* larger by a; a 0: none */
     edit_window_size,                    /* x, in layers that have one */
     edit_kv_heads,                       /* query head h reads KV head a (enum oracle_kv) */
+    edit_all_keys,                       /* choose_spec, where what follows a position matters */
+    edit_experts_used,                   /* a more; a 0: all */
+    flip_experts,                        /* flip_spec, of mixtures */
     edit_layer_skipped,                  /* layer a; its MLP (x 1) or attention (x -1) */
     edit_layers_cut,                     /* layers from a on */
     edit_head_width,                     /* width a, rows in order `change` */
     edit_rounded,                        /* to type a, where b */
     edit_bos_added, edit_first_dropped,  /* tokens */
+    edit_padded,                         /* a tokens of id b in front */
+    edit_first_token,                    /* is b */
     edit_tokens_moved,                   /* by a; b: BOS comes first */
     edit_ids_shifted, edit_rows_shifted, /* by a */
     edit_given;                          /* given, columns */
@@ -141,14 +147,19 @@ whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
     edit_rope_base, edit_rope_factor, /* x, layers */
     edit_rope_linear, edit_rope_ntk,  /* factor x instead of the scaling that there is, layers */
     edit_rope_llama3,                 /* the same, original length b, high_freq_factor a (0: 4) */
+    edit_rope_yarn,                   /* the same, original length b */
     edit_rope_unscaled,               /* layers */
     edit_rope_other,                  /* layers have the base of the other ones */
     edit_layers_alike,                /* layers are like the other ones */
+    edit_layers_pattern,              /* windows and RoPE of layer n are those of n + a here */
+    edit_rope_everywhere,             /* layers without RoPE have that of the others */
     edit_rotated,                     /* a components of a head, otherwise as the bits of b say */
-    edit_no_rope, edit_positions;     /* shifted by a */
+    edit_no_rope, edit_positions;     /* shifted by a + x */
 
 /* The largest divisor of the file's frequencies: 1 without scaling. 0: nothing rotates. */
 double whatif_rope_divisor(const struct whatif *w);
+
+enum { PADDING_MOST = 8 };
 
 /* Bits of edit_rotated: the last components, pairs that reach over the whole head, adjacent ones;
  * frequencies as of a width that all of a head or the file's n_rot is. */

@@ -44,6 +44,35 @@ int flip_spec(struct whatif *w, const struct whatif_edit *e, int layer)
     return whatif_negate(&w->spec, e);
 }
 
+int choose_spec(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    int *at = (int *)(void *)((char *)&w->spec + e->member), changed = *at != e->a;
+    (void)layer;
+    *at = e->a;
+    return changed && w->spec.n_layer > 0;
+}
+
+int edit_all_keys(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    w->n += w->n_more;
+    w->n_more = 0;
+    return choose_spec(w, e, layer);
+}
+
+int flip_experts(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    return w->spec.n_expert > 0 && flip_spec(w, e, layer);
+}
+
+int edit_experts_used(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    size_t was = w->spec.n_expert_used;
+    (void)layer;
+    w->spec.n_expert_used = e->a ? (size_t)((int64_t)was + e->a) : w->spec.n_expert;
+    return w->spec.n_expert_used > 0 && w->spec.n_expert_used <= w->spec.n_expert &&
+           w->spec.n_expert_used != was;
+}
+
 int flip_qk_norm(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
@@ -117,7 +146,8 @@ int edit_rounded(struct whatif *w, const struct whatif_edit *e, int layer)
 int edit_kv_heads(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     EACH_LAYER(w, l, layer) l->kv = (enum oracle_kv)e->a;
-    return w->spec.n_head_kv > 1 && w->spec.n_head_kv < w->spec.n_head;
+    int first = e->a == ORACLE_KV_FIRST; /* which many heads of one key each may read, too */
+    return w->spec.n_head_kv > 1 && (first || w->spec.n_head_kv < w->spec.n_head);
 }
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
@@ -178,7 +208,8 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     case LAYER_OTHER:
         return 1;
     case GAINS_SHIFTED:
-        return has_matrix(w, "attn_norm") || has_matrix(w, "output_norm");
+        return e->names ? has_matrix(w, e->names)
+                        : has_matrix(w, "attn_norm") || has_matrix(w, "output_norm");
     case TENSORS_TRANSPOSED:
         return has_matrix(w, e->names) &&
                (!e->b || (w->spec.n_layer > 0 && w->layers[0].stored == ORACLE_PAIRS));
@@ -281,6 +312,33 @@ int edit_bos_added(struct whatif *w, const struct whatif_edit *e, int layer)
     w->n++;
     w->offset += 1;
     return w->info.bos >= 0;
+}
+
+int edit_padded(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    size_t n = (size_t)e->a, context = (size_t)w->info.n_ctx;
+    (void)layer;
+    if (n > PADDING_MOST || e->b < 0 || n >= context)
+        return 0;
+    w->n = w->n + n > context ? context - n : w->n;
+    for (size_t i = 0; i < n; i++)
+        w->storage[i] = e->b;
+    memcpy(w->storage + n, w->tokens, w->n * sizeof *w->storage);
+    w->tokens = w->storage;
+    w->n += n;
+    w->offset += e->a;
+    return 1;
+}
+
+int edit_first_token(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    if (w->n < 1 || e->b < 0 || e->b == w->tokens[0])
+        return 0;
+    memcpy(w->storage, w->tokens, w->n * sizeof *w->storage);
+    w->storage[0] = e->b;
+    w->tokens = w->storage;
+    return 1;
 }
 
 int edit_first_dropped(struct whatif *w, const struct whatif_edit *e, int layer)

@@ -140,6 +140,17 @@ static double freq_llama3(const struct freq_table *t, size_t i)
     return plain * (mix + (1 - mix) / t->e->x);
 }
 
+/* YaRN with its beta_fast of 32 and beta_slow of 1: pairs that turn often in the original length stay,
+ * those that do not turn once are divided by x, between them a mix. */
+static double freq_yarn(const struct freq_table *t, size_t i)
+{
+    const double pi = acos(-1), n = (double)t->w->spec.n_rot, by = 2 * log(t->base);
+    double low = fmax(0, floor(n * log(t->e->b / (2 * pi * 32)) / by));
+    double high = fmin(n - 1, ceil(n * log(t->e->b / (2 * pi)) / by));
+    double mix = fmin(1, fmax(0, ((double)i - low) / fmax(1e-3, high - low)));
+    return freq_plain(t, i) * (1 - mix + mix / t->e->x);
+}
+
 /* For edit_rotated. Pairs beyond those of the file go on as they do. */
 static double freq_rotated(const struct freq_table *t, size_t i)
 {
@@ -161,10 +172,30 @@ static double freq_rotated(const struct freq_table *t, size_t i)
     }
 FREQ_EDIT(edit_rope_other, freq_other)
 FREQ_EDIT(edit_rope_factor, freq_divided)
-FREQ_EDIT(edit_rope_linear, freq_linear)
-FREQ_EDIT(edit_rope_ntk, freq_ntk)
-FREQ_EDIT(edit_rope_llama3, freq_llama3)
-FREQ_EDIT(edit_rope_unscaled, freq_plain)
+
+/* Another scaling, and its factor of cosines and sines. */
+static int edit_scaling(struct whatif *w, const struct whatif_edit *e, int layer, double times,
+                        freq_fn *fn)
+{
+    int changed = edit_freq(w, e, layer, w->spec.n_rot, fn);
+    EACH_LAYER(w, l, layer)
+    if (l->freq && is_in(w, e, l)) {
+        changed |= fabs(l->rope_scale - times) > 1e-6;
+        l->rope_scale = times;
+    }
+    return changed;
+}
+
+#define SCALING_EDIT(name, times, fn)                                                              \
+    int name(struct whatif *w, const struct whatif_edit *e, int layer)                             \
+    {                                                                                              \
+        return edit_scaling(w, e, layer, times, fn);                                               \
+    }
+SCALING_EDIT(edit_rope_linear, 1, freq_linear)
+SCALING_EDIT(edit_rope_ntk, 1, freq_ntk)
+SCALING_EDIT(edit_rope_llama3, 1, freq_llama3)
+SCALING_EDIT(edit_rope_yarn, 1 + 0.1 * log(e->x), freq_yarn)
+SCALING_EDIT(edit_rope_unscaled, 1, freq_plain)
 
 double whatif_rope_divisor(const struct whatif *w)
 {
@@ -196,6 +227,37 @@ int edit_layers_alike(struct whatif *w, const struct whatif_edit *e, int layer)
         l->window = other->window;
     }
     return other != NULL;
+}
+
+int edit_rope_everywhere(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    const struct oracle_layer *other = NULL;
+    int changed = 0;
+    (void)e;
+    EACH_LAYER(w, l, layer) other = l->freq ? l : other;
+    EACH_LAYER(w, l, layer)
+    if (other && !l->freq) {
+        l->freq = other->freq;
+        l->rope_scale = other->rope_scale;
+        changed = 1;
+    }
+    return changed;
+}
+
+int edit_layers_pattern(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    size_t n = w->spec.n_layer;
+    int changed = 0;
+    (void)layer;
+    for (size_t i = 0; i < n; i++) {
+        const struct oracle_layer *other = &w->base->layers[(e->a > 0 ? i + 1 : i + n - 1) % n];
+        struct oracle_layer *l = &w->layers[i];
+        changed |= l->window != other->window || !l->freq != !other->freq;
+        l->window = other->window;
+        l->freq = other->freq;
+        l->rope_scale = other->rope_scale;
+    }
+    return changed;
 }
 
 int edit_rotated(struct whatif *w, const struct whatif_edit *e, int layer)
@@ -232,8 +294,9 @@ int edit_positions(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     mgpt_tensor t;
     (void)layer;
-    w->spec.shift = e->a;
+    w->spec.shift = e->a + (int)e->x;
     if (!oracle_tensor_find(w->model, "position_embd.weight", &t))
-        return e->a < 0; /* RoPE sees distances only: all but the positions that stay at 0 */
-    return e->a < 0 || w->n + (size_t)e->a <= t.dims[1];
+        return w->spec.shift <
+               0; /* RoPE sees distances only: all but the positions that stay at 0 */
+    return w->spec.shift < 0 || w->n + (size_t)w->spec.shift <= t.dims[1];
 }

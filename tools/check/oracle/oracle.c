@@ -49,8 +49,7 @@ void oracle_read_row(struct oracle *o, int layer, const char *stem, const char *
     read_named_row(o, name, row, n, out);
 }
 
-/* A vector that may be absent: n floats in buf, or NULL. */
-static const float *vector(struct oracle *o, int layer, const char *stem, const char *kind,
+const float *oracle_vector(struct oracle *o, int layer, const char *stem, const char *kind,
                            size_t n, float *buf)
 {
     if (oracle_find(o, layer, stem, kind) == ORACLE_ABSENT)
@@ -107,8 +106,8 @@ void oracle_fire_rows(struct oracle *o, mgpt_point at, int layer, double *x, siz
 /* A norm of rows as wide as the residual, with the gain and bias that there are. y may be x. */
 static void norm(struct oracle *o, int layer, const char *stem, double *y, const double *x)
 {
-    const float *gain = vector(o, layer, stem, ".weight", o->E, o->gain);
-    const float *bias = vector(o, layer, stem, ".bias", o->E, o->bias);
+    const float *gain = oracle_vector(o, layer, stem, ".weight", o->E, o->gain);
+    const float *bias = oracle_vector(o, layer, stem, ".bias", o->E, o->bias);
     math_norm(o->s, y, x, o->T, o->E, gain, bias);
 }
 
@@ -132,21 +131,6 @@ static void branch_output(struct oracle *o, int layer, const char *stem, double 
         y[i] *= o->s->residual_scale;
 }
 
-/* Norms of q or k. Gains are those of one head or of all; the statistics are of as many values,
- * unless qk_norm_other says otherwise. */
-static void qk_norm(struct oracle *o, int layer, const char *stem, double *x, size_t heads)
-{
-    int all = o->s->qk_norm == ORACLE_QK_WHOLE, over_all = all != o->s->qk_norm_other;
-    size_t d = o->d, w = all ? heads * d : d, rows = over_all ? 1 : heads;
-    if (o->s->qk_norm == ORACLE_QK_PLAIN)
-        return;
-    const float *gain = vector(o, layer, stem, ".weight", w, o->gain);
-    for (size_t i = w; gain && i < heads * d; i++)
-        o->gain[i] = o->gain[i - w];
-    for (size_t i = 0; i < o->T * rows; i++, x += heads * d / rows)
-        math_norm(o->s, x, x, 1, heads * d / rows, gain ? gain + i % rows * d : NULL, NULL);
-}
-
 /* The input of a product in blocks of MATH_ROWS positions, into o->in. */
 static void block_input(struct oracle *o, const double *x, size_t n_in, int to_int8)
 {
@@ -163,7 +147,7 @@ void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, 
                    size_t n_in, size_t n_out, double *y)
 {
     enum oracle_tensor kind = oracle_find(o, layer, stem, ".weight");
-    const float *bias = vector(o, layer, stem, ".bias", first + n_out, o->bias);
+    const float *bias = oracle_vector(o, layer, stem, ".bias", first + n_out, o->bias);
     char name[ORACLE_NAME];
     oracle_name(name, layer, stem, ".weight");
     block_input(o, x, n_in, kind == ORACLE_INTEGERS && o->s->int8_inputs);
@@ -183,55 +167,11 @@ void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, 
 
 /* ---- the pass ---------------------------------------------------------------------------------- */
 
-static void clamp(const struct oracle *o, double *x, size_t cols)
-{
-    double limit = o->s->clamp;
-    for (size_t i = 0; i < o->T * cols && limit != 0; i++)
-        x[i] = fmax(-limit, fmin(limit, x[i]));
-}
-
-static void qk_norms(struct oracle *o, int layer)
-{
-    if (!o->s->no_norm_q)
-        qk_norm(o, layer, "attn_q_norm", o->q, o->H);
-    if (!o->s->no_norm_k)
-        qk_norm(o, layer, "attn_k_norm", o->k, o->G);
-}
-
-static void project(struct oracle *o, int layer)
-{
-    size_t qw = o->qw, kw = o->kw;
-    int fused = oracle_find(o, layer, "attn_qkv", ".weight") != ORACLE_ABSENT;
-    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_q", 0, o->h, o->E, qw, o->q);
-    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0, o->h, o->E, kw, o->k);
-    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0, o->h, o->E, kw,
-                  o->v);
-    clamp(o, o->q, qw);
-    clamp(o, o->k, kw);
-    clamp(o, o->v, kw);
-    oracle_token_values(o, layer);
-    oracle_fire_rows(o, MGPT_Q, layer, o->q, qw);
-    oracle_fire_rows(o, MGPT_K, layer, o->k, kw);
-    oracle_fire_rows(o, MGPT_V, layer, o->v, kw);
-    if (!o->s->qk_norm_late)
-        qk_norms(o, layer);
-    if (o->s->n_rot == 0)
-        return;
-    if (!o->s->no_rope_q)
-        oracle_rope(o, layer, o->q, o->H);
-    if (!o->s->no_rope_k)
-        oracle_rope(o, layer, o->k, o->G);
-    if (o->s->qk_norm_late)
-        qk_norms(o, layer);
-    oracle_fire_rows(o, MGPT_ROT_Q, layer, o->q, qw);
-    oracle_fire_rows(o, MGPT_ROT_K, layer, o->k, kw);
-}
-
-/* Adds to the residual, unless the branch is left out. */
-static void oracle_add(const struct oracle *o, int left_out, const double *y)
+/* Adds to the residual, unless the branch is left out or takes its place. */
+static void oracle_add(const struct oracle *o, int left_out, int replaces, const double *y)
 {
     for (size_t i = 0; i < o->T * o->E && !left_out; i++)
-        o->x[i] += y[i];
+        o->x[i] = replaces ? y[i] : o->x[i] + y[i];
     math_round(o->s, o->x, o->T * o->E);
 }
 
@@ -251,11 +191,7 @@ static void attention(struct oracle *o, int layer)
     int second = oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT;
     branch_input(o, layer, second ? "attn_norm_2" : "attn_norm", o->s->layers[layer].attn_norm);
     oracle_fire_rows(o, MGPT_ATTN_IN, layer, o->h, o->E);
-    project(o, layer);
-    for (size_t t = 0; t < o->T && o->status == MGPT_OK; t++)
-        for (size_t head = 0; head < o->H; head++)
-            oracle_attend(o, layer, t, head);
-    oracle_fire_rows(o, MGPT_HEADS, layer, o->z, o->qw);
+    oracle_heads(o, layer);
     oracle_matmul(o, layer, "attn_output", 0, o->z, o->qw, o->E, o->a);
     int is_mlps = strcmp(mlp_norm_stem(o, layer), "post_attention_norm") == 0;
     branch_output(o, layer, is_mlps ? "" : "post_attention_norm", o->a);
@@ -308,13 +244,13 @@ static void run_layer(struct oracle *o, int layer)
     oracle_fire_rows(o, MGPT_RESID_PRE, layer, o->x, o->E);
     attention(o, layer);
     if (!l->parallel) {
-        oracle_add(o, l->no_attention, o->a);
+        oracle_add(o, l->no_attention, l->replaces, o->a);
         oracle_fire_rows(o, MGPT_RESID_MID, layer, o->x, o->E);
     }
     mlp(o, layer);
-    oracle_add(o, l->no_mlp, o->h);
+    oracle_add(o, l->no_mlp, 0, o->h);
     if (l->parallel)
-        oracle_add(o, l->no_attention, o->a);
+        oracle_add(o, l->no_attention, l->replaces, o->a);
     oracle_back_out(o, layer);
     oracle_fire_rows(o, MGPT_RESID_POST, layer, o->x, o->E);
 }
@@ -337,14 +273,14 @@ static void embed(struct oracle *o)
             o->h[t * o->E + i] = (double)o->row[i];
     }
     oracle_fire_rows(o, MGPT_POS_EMBD, -1, o->h, o->E);
-    oracle_add(o, 0, o->h);
+    oracle_add(o, 0, 0, o->h);
 }
 
 static void unembed(struct oracle *o)
 {
     int untied = oracle_find(o, -1, "output", ".weight") != ORACLE_ABSENT;
     oracle_matmul(o, -1, untied ? "output" : "token_embd", 0, o->x, o->E, o->V, o->logits);
-    const float *bias = untied ? NULL : vector(o, -1, "output", ".bias", o->V, o->bias);
+    const float *bias = untied ? NULL : oracle_vector(o, -1, "output", ".bias", o->V, o->bias);
     for (size_t i = 0; i < o->T * o->V; i++)
         o->logits[i] =
             math_cap((o->logits[i] + (bias ? (double)bias[i % o->V] : 0)) * o->s->logit_scale,
@@ -355,18 +291,21 @@ static void unembed(struct oracle *o)
 
 static void forward_pass(struct oracle *o)
 {
-    embed(o);
-    if (o->s->embd_norm) {
+    if (o->s->residual)
+        memcpy(o->x, o->s->residual, o->T * o->E * sizeof *o->x);
+    else
+        embed(o);
+    if (o->s->embd_norm && !o->s->residual) {
         norm(o, -1, "token_embd_norm", o->x, o->x);
         oracle_smear(o);
         oracle_fire_rows(o, MGPT_EMBD_NORM, -1, o->x, o->E);
     }
-    for (size_t layer = 0; layer < o->s->n_layer && o->status == MGPT_OK; layer++)
+    for (size_t layer = o->s->first_layer; layer < o->s->n_layer && o->status == MGPT_OK; layer++)
         run_layer(o, (int)layer);
-    if (o->s->final_norm && o->status == MGPT_OK) {
+    for (int i = 0; i < o->s->final_norm && o->status == MGPT_OK; i++)
         norm(o, -1, "output_norm", o->x, o->x);
+    if ((o->s->final_norm || o->s->final_shown) && o->status == MGPT_OK)
         oracle_fire_rows(o, MGPT_FINAL, -1, o->x, o->E);
-    }
     if (o->status == MGPT_OK)
         unembed(o);
 }

@@ -22,8 +22,21 @@ enum oracle_components {
     ORACLE_EXCHANGED /* i + n_rot / 2 and i */
 };
 
-/* The KV head that query head h reads: h / (H / G), h % G, 0, or h (which needs G = H). */
-enum oracle_kv { ORACLE_KV_GROUPED, ORACLE_KV_INTERLEAVED, ORACLE_KV_FIRST, ORACLE_KV_SAME };
+/* The KV head that query head h reads: h / (H / G), h % G, 0, h or h / G (none beyond the last). */
+enum oracle_kv {
+    ORACLE_KV_GROUPED,
+    ORACLE_KV_INTERLEAVED,
+    ORACLE_KV_FIRST,
+    ORACLE_KV_SAME,
+    ORACLE_KV_BY_NUMBER
+};
+
+/* The keys that a query sees: those up to its own, also the next one, all, or (but for position 0) not
+ * its own. */
+enum oracle_mask { ORACLE_CAUSAL, ORACLE_NEXT_KEY, ORACLE_ALL_KEYS, ORACLE_NOT_OWN_KEY };
+
+/* What is added to the sum of exp(s - largest s) of a row: nothing, 1, or exp(-largest s). */
+enum oracle_softmax { ORACLE_SUM, ORACLE_SUM_FROM_1, ORACLE_SUM_WITH_0 };
 
 /* What one layer does beyond its tensors. */
 struct oracle_layer {
@@ -41,13 +54,16 @@ struct oracle_layer {
     enum oracle_components stored;
     enum oracle_kv kv;
     int no_attention, no_mlp; /* adds nothing to the residual */
-    int residual_normed;      /* the branches add to their input, not to what was normalised */
+    int replaces;             /* attention's output takes the residual's place */
+    int kv_late;         /* keys and values are those of the position before, but for the first */
+    int residual_normed; /* the branches add to their input, not to what was normalised */
 };
 
 enum oracle_qk { ORACLE_QK_PLAIN, ORACLE_QK_PER_HEAD, ORACLE_QK_WHOLE };
 
 /* Results are rounded to a shorter type: those of the whole pass, of norms only, of a norm's mean of
- * squares, whose terms may be rounded before, or cosines and sines, or weights when they are read. */
+ * squares, whose terms may be rounded before, or cosines and sines, weights when they are read,
+ * frequencies, keys and values as they are stored, or the weights of attention. */
 enum oracle_type { ORACLE_EXACT, ORACLE_BF16, ORACLE_F16 };
 enum oracle_rounded {
     ORACLE_ALL,
@@ -55,7 +71,10 @@ enum oracle_rounded {
     ORACLE_SQUARES,
     ORACLE_VARIANCE,
     ORACLE_TURNS,
-    ORACLE_WEIGHTS
+    ORACLE_WEIGHTS,
+    ORACLE_FREQUENCIES,
+    ORACLE_CACHE,
+    ORACLE_PATTERN
 };
 
 enum oracle_tensor { ORACLE_ABSENT, ORACLE_FLOATS, ORACLE_INTEGERS };
@@ -84,22 +103,28 @@ struct oracle_spec {
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* mixtures; 0: none */
     int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */
     double expert_scale;
-    int layer_norm; /* the mean is removed */
-    int embd_norm, final_norm, gated;
+    int layer_norm;                   /* the mean is removed */
+    int embd_norm, final_norm, gated; /* final_norm: how often */
+    int final_shown;                  /* MGPT_FINAL fires also without a final norm */
     enum oracle_qk qk_norm;
     int int8_inputs; /* integer weights take their input in blocks of int8 (src/kernels/kernels.h) */
     int shift;       /* added to every position, not below 0 */
     int qk_norm_late; /* after the rotation */
     /* What no model has, for --explain; 0 is as models are. */
-    int qk_norm_other;        /* over all heads with the gains of one, or over each */
-    int no_norm_q, no_norm_k; /* in spite of qk_norm */
-    int no_rope_q, no_rope_k; /* only the other is rotated */
+    int qk_norm_other;              /* over all heads with the gains of one, or over each */
+    int no_norm_q, no_norm_k;       /* in spite of qk_norm */
+    int no_rope_q, no_rope_k;       /* only the other is rotated */
+    int rope_again_q, rope_again_k; /* rotated twice */
+    int heads_first;                /* attention's output [H][T][d] is taken for [T][H d] */
+    int mask, softmax;              /* enum oracle_mask, oracle_softmax */
     int rot_mixed; /* component i of halves turns as that of adjacent pairs, or reverse */
     int eps_outside, unbiased;   /* sqrt(variance) + eps; a sum of squares by one less */
     size_t n_stored;             /* n_rot of oracle_layer.stored; 0: the same */
     size_t rot_first, rot_apart; /* first component that is rotated; of a pair, 0: n_rot / 2 */
     enum oracle_type type;       /* results are rounded to it ... */
     enum oracle_rounded rounded; /* ... where */
+    size_t first_layer;          /* the pass begins there, without points before it, ... */
+    const double *residual;      /* ... with this residual, [n][n_embd]; NULL: with embeddings */
 };
 
 /* Called with every row at every point, before it is used; what it writes is what the pass goes on

@@ -1,4 +1,4 @@
-/* The oracle's rotation and attention. See oracle_impl.h. */
+/* The oracle's attention, from the normed residual to the heads' outputs. See oracle_impl.h. */
 #include "check/oracle/oracle_impl.h"
 
 #include "check/oracle/oracle_math.h"
@@ -33,7 +33,9 @@ static void rope_turn(const struct oracle *o, const struct oracle_layer *l, size
     for (size_t k = 0; k < 2 && s->rot_mixed; k++)
         at[k] = halves ? (i + k * half) / 2 : (2 * i + k) % half;
     for (size_t k = 0; k < 4; k++) {
-        double angle = (double)oracle_position(o, t) * l->freq[at[k / 2]];
+        double f = l->freq[at[k / 2]];
+        f = s->rounded == ORACLE_FREQUENCIES ? math_rounded(s, f) : f;
+        double angle = (double)oracle_position(o, t) * f;
         turn[k] = (k % 2 ? sin(angle) : cos(angle)) * l->rope_scale;
         turn[k] = s->rounded == ORACLE_TURNS ? math_rounded(s, turn[k]) : turn[k];
     }
@@ -41,7 +43,7 @@ static void rope_turn(const struct oracle *o, const struct oracle_layer *l, size
 }
 
 /* n_rot components of every head turn in pairs: (a, b) by pos * frequency. */
-void oracle_rope(const struct oracle *o, int layer, double *x, size_t heads)
+static void rope(const struct oracle *o, int layer, double *x, size_t heads)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
     for (size_t i = 0; l->freq && i < o->s->n_rot / 2; i++) {
@@ -59,13 +61,77 @@ void oracle_rope(const struct oracle *o, int layer, double *x, size_t heads)
     math_round(o->s, x, o->T * heads * o->d);
 }
 
+/* ---- q, k and v -------------------------------------------------------------------------------- */
+
+/* Norms of q or k. Gains are those of one head or of all; the statistics are of as many values,
+ * unless qk_norm_other says otherwise. */
+static void qk_norm(struct oracle *o, int layer, const char *stem, double *x, size_t heads)
+{
+    int all = o->s->qk_norm == ORACLE_QK_WHOLE, over_all = all != o->s->qk_norm_other;
+    size_t d = o->d, w = all ? heads * d : d, rows = over_all ? 1 : heads;
+    if (o->s->qk_norm == ORACLE_QK_PLAIN)
+        return;
+    const float *gain = oracle_vector(o, layer, stem, ".weight", w, o->gain);
+    for (size_t i = w; gain && i < heads * d; i++)
+        o->gain[i] = o->gain[i - w];
+    for (size_t i = 0; i < o->T * rows; i++, x += heads * d / rows)
+        math_norm(o->s, x, x, 1, heads * d / rows, gain ? gain + i % rows * d : NULL, NULL);
+}
+
+static void clamp(const struct oracle *o, double *x, size_t cols)
+{
+    double limit = o->s->clamp;
+    for (size_t i = 0; i < o->T * cols && limit != 0; i++)
+        x[i] = fmax(-limit, fmin(limit, x[i]));
+}
+
+static void qk_norms(struct oracle *o, int layer)
+{
+    if (!o->s->no_norm_q)
+        qk_norm(o, layer, "attn_q_norm", o->q, o->H);
+    if (!o->s->no_norm_k)
+        qk_norm(o, layer, "attn_k_norm", o->k, o->G);
+}
+
+static void project(struct oracle *o, int layer)
+{
+    size_t qw = o->qw, kw = o->kw;
+    int fused = oracle_find(o, layer, "attn_qkv", ".weight") != ORACLE_ABSENT;
+    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_q", 0, o->h, o->E, qw, o->q);
+    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0, o->h, o->E, kw, o->k);
+    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0, o->h, o->E, kw,
+                  o->v);
+    clamp(o, o->q, qw);
+    clamp(o, o->k, kw);
+    clamp(o, o->v, kw);
+    oracle_token_values(o, layer);
+    oracle_fire_rows(o, MGPT_Q, layer, o->q, qw);
+    oracle_fire_rows(o, MGPT_K, layer, o->k, kw);
+    oracle_fire_rows(o, MGPT_V, layer, o->v, kw);
+    if (!o->s->qk_norm_late)
+        qk_norms(o, layer);
+    if (o->s->n_rot == 0)
+        return;
+    for (int i = o->s->no_rope_q; i <= o->s->rope_again_q; i++)
+        rope(o, layer, o->q, o->H);
+    for (int i = o->s->no_rope_k; i <= o->s->rope_again_k; i++)
+        rope(o, layer, o->k, o->G);
+    if (o->s->qk_norm_late)
+        qk_norms(o, layer);
+    oracle_fire_rows(o, MGPT_ROT_Q, layer, o->q, qw);
+    oracle_fire_rows(o, MGPT_ROT_K, layer, o->k, kw);
+}
+
+/* ---- heads -------------------------------------------------------------------------------------- */
+
 static size_t kv_head(const struct oracle *o, const struct oracle_layer *l, size_t h)
 {
     const size_t read[] = {[ORACLE_KV_GROUPED] = h / (o->H / o->G),
                            [ORACLE_KV_INTERLEAVED] = h % o->G,
                            [ORACLE_KV_FIRST] = 0,
-                           [ORACLE_KV_SAME] = h < o->G ? h : o->G - 1};
-    return read[l->kv];
+                           [ORACLE_KV_SAME] = h,
+                           [ORACLE_KV_BY_NUMBER] = h / o->G};
+    return read[l->kv] < o->G ? read[l->kv] : o->G - 1;
 }
 
 /* ALiBi's slope of a head: 2^-alibi to the powers 1/n, 2/n, ... for n heads, n a power of two; of
@@ -77,30 +143,69 @@ static double alibi_slope(const struct oracle *o, size_t h)
     return o->s->alibi > 0 ? exp2(-o->s->alibi * power / (double)n) : 0;
 }
 
-void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
+/* The keys that the query at t sees end before this one. */
+static size_t visible_end(const struct oracle *o, size_t t)
+{
+    const size_t ends[] = {[ORACLE_CAUSAL] = t + 1,
+                           [ORACLE_NEXT_KEY] = t + 2,
+                           [ORACLE_ALL_KEYS] = o->T,
+                           [ORACLE_NOT_OWN_KEY] = t > 0 ? t : 1};
+    return ends[o->s->mask] < o->T ? ends[o->s->mask] : o->T;
+}
+
+static void attend(struct oracle *o, int layer, size_t t, size_t h)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    size_t d = o->d, g = kv_head(o, l, h), w = l->window;
-    size_t first = w && t + 1 > w ? t + 1 - w : 0;
+    size_t d = o->d, g = kv_head(o, l, h), w = l->window, end = visible_end(o, t);
+    size_t first = w && end > w ? end - w : 0, shown = t + 1, n = end > shown ? end : shown;
     double *row = o->scores, *out = o->z + (t * o->H + h) * d, slope = alibi_slope(o, h);
-    for (size_t j = 0; j <= t; j++) {
+    for (size_t j = 0; j < n; j++) {
+        size_t at = j - (l->kv_late && j > 0);
         row[j] = 0;
         for (size_t i = 0; i < d; i++)
-            row[j] += o->q[(t * o->H + h) * d + i] * o->k[(j * o->G + g) * d + i];
+            row[j] += o->q[(t * o->H + h) * d + i] * o->k[(at * o->G + g) * d + i];
         math_round(o->s, row + j, 1);
-        row[j] = row[j] * l->attn_scale - slope * (double)(t - j);
-        row[j] = j < first ? -INFINITY : math_cap(row[j], o->s->attn_cap);
+        row[j] = row[j] * l->attn_scale - slope * ((double)t - (double)j);
+        row[j] = j < first || j >= end ? -INFINITY : math_cap(row[j], o->s->attn_cap);
     }
-    math_round(o->s, row, t + 1);
-    oracle_fire(o, MGPT_SCORES, layer, t, h, row, t + 1);
-    for (size_t j = 0; j < first; j++)
-        row[j] = 0;
-    math_softmax(row + first, t + 1 - first);
-    math_round(o->s, row, t + 1);
-    oracle_fire(o, MGPT_WEIGHTS, layer, t, h, row, t + 1);
+    math_round(o->s, row, shown);
+    oracle_fire(o, MGPT_SCORES, layer, t, h, row, shown);
+    for (size_t j = 0; j < n; j++)
+        row[j] = j < first || j >= end ? 0 : row[j];
+    math_softmax(row + first, end - first, (enum oracle_softmax)o->s->softmax);
+    math_round(o->s, row, shown);
+    for (size_t j = first; j < end && o->s->rounded == ORACLE_PATTERN; j++)
+        row[j] = math_rounded(o->s, row[j]);
+    oracle_fire(o, MGPT_WEIGHTS, layer, t, h, row, shown);
     memset(out, 0, d * sizeof *out);
-    for (size_t j = first; j <= t; j++)
+    for (size_t j = first; j < end; j++) {
+        size_t at = j - (l->kv_late && j > 0);
         for (size_t i = 0; i < d; i++)
-            out[i] += row[j] * o->v[(j * o->G + g) * d + i];
+            out[i] += row[j] * o->v[(at * o->G + g) * d + i];
+    }
     math_round(o->s, out, d);
+}
+
+/* [H][T][d] read as [T][H d]. */
+static void take_heads_first(struct oracle *o)
+{
+    size_t n = o->T * o->qw, d = o->d;
+    for (size_t i = 0; i < n; i++)
+        o->in[i] = o->z[(i / d % o->T * o->H + i / d / o->T) * d + i % d];
+    memcpy(o->z, o->in, n * sizeof *o->z);
+}
+
+void oracle_heads(struct oracle *o, int layer)
+{
+    project(o, layer);
+    for (size_t i = 0; i < o->T * o->kw && o->s->rounded == ORACLE_CACHE; i++) {
+        o->k[i] = math_rounded(o->s, o->k[i]);
+        o->v[i] = math_rounded(o->s, o->v[i]);
+    }
+    for (size_t t = 0; t < o->T && o->status == MGPT_OK; t++)
+        for (size_t head = 0; head < o->H; head++)
+            attend(o, layer, t, head);
+    if (o->s->heads_first)
+        take_heads_first(o);
+    oracle_fire_rows(o, MGPT_HEADS, layer, o->z, o->qw);
 }

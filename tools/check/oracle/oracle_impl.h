@@ -31,6 +31,10 @@ enum oracle_tensor oracle_find(const struct oracle *o, int layer, const char *st
 void oracle_read_row(struct oracle *o, int layer, const char *stem, const char *kind, size_t row,
                      size_t n, float *out);
 
+/* A vector that may be absent: n floats in buf, or NULL. */
+const float *oracle_vector(struct oracle *o, int layer, const char *stem, const char *kind,
+                           size_t n, float *buf);
+
 /* y = rows [first, first + n_out) of a matrix times x, plus bias. */
 void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y);
@@ -57,10 +61,9 @@ void oracle_back_out(struct oracle *o, int layer);
 size_t oracle_stored(const struct oracle *o, int layer, size_t i);
 
 size_t oracle_position(const struct oracle *o, size_t t);
-void oracle_rope(const struct oracle *o, int layer, double *x, size_t heads);
 
-/* One query t and head h over its visible keys, which end with position t. Other keys have score
- * -inf and weight 0, also when a caller changes them. */
-void oracle_attend(struct oracle *o, int layer, size_t t, size_t h);
+/* Attention of the normed residual, h: the outputs of heads, into z. Keys that a query does not see
+ * have score -inf and weight 0, also when a caller changes them. */
+void oracle_heads(struct oracle *o, int layer);
 
 #endif

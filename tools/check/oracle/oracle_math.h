@@ -16,7 +16,8 @@ void math_round(const struct oracle_spec *s, double *x, size_t n);
 /* The activation of that name; NaN for an unknown one. */
 double math_activation(const char *name, double x);
 
-void math_softmax(double *row, size_t n);
+/* n > 0. */
+void math_softmax(double *row, size_t n, enum oracle_softmax how);
 
 /* Soft cap: cap * tanh(x / cap); cap 0: none. */
 double math_cap(double x, double cap);
