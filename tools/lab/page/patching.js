@@ -2,7 +2,8 @@
 // Two prompts and the sweep between them: which value inside the model makes the difference (mgpt patch).
 const Patching = (() => {
     const { h, fill, button, choice, select, card } = Dom;
-    const POINTS = ['resid_pre', 'resid_mid', 'resid_post', 'attn_out', 'mlp_out', 'z', 'pattern', 'q', 'k', 'v'];
+    const POINTS = [['resid_pre', 'the stream before a layer'], ['resid_mid', 'the stream after attention'], ['resid_post', 'the stream after a layer'], ['attn_out', 'what attention adds'], ['mlp_out', 'what the MLP adds'],
+        ['z', 'what a head mixed'], ['pattern', 'the shares of a head'], ['q', 'queries'], ['k', 'keys'], ['v', 'values']];
     const MODES = [['patch', 'from the clean text'], ['zero', 'zero'], ['mean', 'mean of the text'], ['scale', 'times']];
 
     let input, cleanText, corruptText, between, over, mode, measure, a, b, factor, goButton, stopButton, status, map, hover, view, result, stopped;
@@ -67,8 +68,8 @@ const Patching = (() => {
         between = h('p.note', { 'aria-live': 'polite' });
         const form = h('form.row', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, h('label.grow', null, h('span', null, 'Clean'), input),
             h('button', { type: 'submit' }, 'Take'));
-        return card('Two texts', 'The clean one behaves as you wish, the corrupted one, which is the text above, does not. They differ in what matters '
-            + 'and have the same number of tokens.', h('div.worlds', null,
+        return card('Two texts', 'The model goes on differently after each. The corrupted one is the text above; the clean one has the same number of tokens and differs '
+            + 'in what matters. Where inside the model does the difference live?', h('div.worlds', null,
             h('div.world', null, h('h4', null, 'Clean'), cleanText, form, button('Swap both', swap, { kind: '.small', id: 'swap' })),
             h('div.world', null, h('h4', null, 'Corrupted (the text above)'), corruptText, between)));
     }
@@ -201,7 +202,7 @@ const Patching = (() => {
     }
 
     function sweepCard() {
-        over = select('Site', POINTS.map((p) => [p, p]), Engine.info.layers < 3 ? 'z' : 'resid_pre', () => {});
+        over = select('Site', POINTS.map(([p, words]) => [p, `${p}: ${words}`]), Engine.info.layers < 3 ? 'z' : 'resid_pre', () => {});
         mode = select('becomes', MODES, 'patch', (v) => { factor.hidden = v !== 'scale'; });
         factor = h('input.cell', { type: 'text', inputmode: 'decimal', value: '0.5', 'aria-label': 'factor', hidden: true });
         measure = select('Measure', [['difference', 'logit of A − logit of B'], ['logprob', 'log-probability of A'], ['kl', 'KL from the clean text']], 'difference', (v) => {
@@ -218,8 +219,8 @@ const Patching = (() => {
         view.el.hidden = true;
         map = Matrix.create('change of the measure by site', { id: 'sweep-map', maxRows: 12 });
         map.el.hidden = true;
-        return card('Where does the difference live', 'Every value of the chosen kind is changed alone, and the measure is read after the last token: the numbers of '
-            + 'mgpt patch, to the bit. Click a cell (or Enter) to keep its change and see what the model says.',
+        return card('Where does the difference live', 'The corrupted text runs again for every layer, head and position, each time with one value of the clean run put in. Where the measure moves, '
+            + 'the difference passes. Click a cell (or Enter) to keep its change and see what the model says. The numbers are those of mgpt patch, to the bit.',
         h('div.row', null, over.el, mode.el, factor, measure.el, h('label.number', null, h('span', null, 'A'), a), h('label.number', null, h('span', null, 'B'), b)),
         h('div.row', null, goButton, stopButton, status), view.el, map.el, hover);
     }
