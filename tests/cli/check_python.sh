@@ -53,6 +53,16 @@ cat plain.py block1.py >run.py
 "$python" run.py >out 2>err
 passes "PyTorch: nanoGPT" nano.gguf
 
+# Equal logits with a NaN inside are not the same.
+cat plain.py block1.py - >run.py <<'END'
+bad = torch.full((3, 8), float("nan"))
+torch.save({"tokens": ids, "logits": logits, "blocks.0.hook_resid_post": bad}, "ref.pt")
+END
+"$python" run.py >out 2>err
+run check nano.gguf ref.pt
+check "a NaN inside" eval '[ $code -eq 1 ] && grep -q "an inner value is not a number" "$tmp/err"'
+rm -f ref.pt
+
 # ---- transformers: fresh models of four architectures ----
 
 cat >fresh.py <<'END'

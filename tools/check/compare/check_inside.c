@@ -38,6 +38,15 @@ static int explain(const struct check_inside *c, const struct answer *answer,
     return code;
 }
 
+/* A value that is not a number on either side is within no bound, also where the logits agree. */
+static int inside_is_finite(const struct locate *l)
+{
+    for (size_t i = 0; i < l->n_hooks; i++)
+        if (isnan(l->hooks[i].nmse))
+            return 0;
+    return 1;
+}
+
 int check_inside(const struct check_inside *c)
 {
     struct answer answer;
@@ -61,6 +70,10 @@ int check_inside(const struct check_inside *c)
                            : locate_print(&locate, c->engine->model, &answer);
         if (code == EXIT_OK && c->explain)
             code = explain(c, &answer, &locate);
+        if (code == EXIT_OK && !inside_is_finite(&locate)) {
+            cli_note("an inner value is not a number: different");
+            code = EXIT_DIFFERENT;
+        }
         locate_free(&locate);
     }
     free((void *)(uintptr_t)answer.hooks);
