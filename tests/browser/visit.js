@@ -530,6 +530,16 @@ async function sameBits(files, each, how) {
         }, how);
 }
 
+// A large page says how far it is opened; here time runs fast instead.
+const OPENING = `{ const now = performance.now.bind(performance); performance.now = () => 50 * now(); } window.opening = [];
+    new MutationObserver(() => { const p = document.querySelector('#message progress'); if (p) opening.push(p.value); }).observe(document, { subtree: true, childList: true });`;
+
+async function opening(page) {
+    const shares = await page.eval('opening');
+    assert(shares.length > 3 && shares.every((x, i) => x > 0 && x < 1 && (i === 0 || x >= shares[i - 1])), JSON.stringify(shares));
+    assert.strictEqual(await page.eval(`document.getElementById('message').hidden`), true);
+}
+
 // ---- times ----
 
 async function times(file, name) {
@@ -582,6 +592,7 @@ async function main() {
     await test('hostile tokens', hostile);
     await test('thirteen layers', strips);
     await test('a recorded page', recorded);
+    await test('opening', () => visit(shakespeare, '', opening, { before: OPENING }));
     await test('an address that cannot be', () => visit(names, '#layer=9&head=99&ids=26.99', async (page) => {
         assert.match(await message(page), /There is no token 99: ids are 0 to 26/);
         assert.deepStrictEqual(await ids(page), [26, 0, 13, 13, 0]);

@@ -107,15 +107,21 @@ function unlzma(from) {
     }
     return out;
 }
-// The bytes that the page carries under this id, unpacked; null: there is none. page_out.h has the format.
-async function carried(id) {
+// The bytes that the page carries under this id, unpacked; null: there is none. page_out.h has the format. While there
+// are many it lets the page draw, and tells how far it is, from 0 to 1.
+async function carried(id, tell = () => {}) {
     const element = document.getElementById(id);
     if (!element)
         return null;
     const text = element.textContent.trim(), bytes = new Uint8Array(Math.floor(text.length * 13 / 16));
     const digit = (i) => (text.charCodeAt(i) === 33 ? 25 : text.charCodeAt(i) - 35);
-    let bits = 0, n = 0, to = 0;
+    let bits = 0, n = 0, to = 0, began = performance.now();
     for (let i = 0; i < text.length; i += 2) {
+        if (i % 65536 === 0 && performance.now() - began > 30) {
+            tell(i / text.length);
+            await new Promise((done) => { setTimeout(done); });
+            began = performance.now();
+        }
         const two = i + 1 < text.length;
         bits |= (two ? digit(i) + 91 * digit(i + 1) : digit(i)) << n;
         for (n += two ? 13 : 6; n > 7; n -= 8, bits >>= 8)

@@ -142,21 +142,22 @@ const Engine = (() => {
             wasm._initialize();
     }
 
-    async function openModel() {
-        const bytes = await carried('mgpt-model');
+    async function openModel(tell) {
+        const bytes = await carried('mgpt-model', tell);
         const at = found(wasm.lab_room(bytes.length));
         new Uint8Array(wasm.memory.buffer, at, bytes.length).set(bytes);
         worked(wasm.lab_open(at, bytes.length));
     }
 
-    async function openTrace() {
-        const bytes = await carried('mgpt-trace');
+    async function openTrace(tell) {
+        const bytes = await carried('mgpt-trace', tell);
         trace = new Float32Array(bytes.buffer, 0, bytes.length / 4);
         for (const lane of lanes)
             lane.ids = Int32Array.from(about.tokens);
     }
 
-    async function start() {
+    // tell(share): how far it is, if it takes a while.
+    async function start(tell) {
         const bytes = await carried('mgpt-about');
         if (!bytes)
             throw new Error('this page carries no model');
@@ -166,7 +167,7 @@ const Engine = (() => {
         Object.assign(api, {live: about.live, reason: about.reason, info: about.info, hooks: about.hooks, tensors: about.tensors,
             prompt: Int32Array.from(about.tokens), canEncode: about.live && about.info.tokenizer !== 'none'});
         await openModule();
-        await (about.live ? openModel() : openTrace());
+        await (about.live ? openModel(tell) : openTrace(tell));
     }
 
     // ---- text ----

@@ -147,6 +147,11 @@ const Main = (() => {
         new ResizeObserver(tell).observe($('rooms'));
     }
 
+    function tellOpening(share) {
+        fill($('message'), 'Opening the model: ', h('progress', { max: 1, value: share, 'aria-label': 'opened' }), ` ${Math.round(100 * share)} %`);
+        $('message').hidden = false;
+    }
+
     async function start() {
         $('theme').addEventListener('click', turnTheme);
         $('keys').addEventListener('click', showHelp);
@@ -154,7 +159,8 @@ const Main = (() => {
             applyTheme();
             const at = await carried('mgpt-at');
             beginning = at ? new TextDecoder().decode(at) : '';
-            await Engine.start();
+            await Engine.start(tellOpening);
+            App.say('');
             App.begin();
             describe();
             Strip.mount($('strip'));
