@@ -43,7 +43,8 @@ function charactersOf(bytes) {
     return n === 0 ? text : text + digit(bits % 91) + (n > 6 ? digit(Math.floor(bits / 91)) : '');
 }
 
-/* {html, blocks, Engine} of a page; Engine is not started yet. */
+/* {html, blocks, Engine, rooms} of a page; Engine is not started yet. rooms(): all scripts, with an Engine of
+ * their own. */
 function readPage(file) {
     const html = fs.readFileSync(file, 'utf8'), blocks = new Map();
     for (const [, id, text] of html.matchAll(/<script type="application\/octet-stream" id="([^"]*)">([^<]*)</g))
@@ -51,7 +52,8 @@ function readPage(file) {
     const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null};
     const carried = /function unlzma[^]*?\n\}\nasync function carried[^]*?\n\}\n/.exec(html.replace(/\n\/\/.*/g, ''))[0], packed = bytesOf(blocks.get('mgpt-page'));
     const scripts = packed[0] === 31 ? zlib.gunzipSync(packed).toString() : Buffer.from(new Function(`${carried}return unlzma;`)()(packed)).toString();
-    return {html, blocks, Engine: new Function('document', carried + engineOf(scripts))(document)};
+    const rooms = () => new Function('document', `${carried}${scripts.replace('Main.start();', '')}return {Engine, App, HomeScene, HomeCell};`)(document);
+    return {html, blocks, Engine: new Function('document', carried + engineOf(scripts))(document), rooms};
 }
 
 async function openPage(file) {

@@ -46,6 +46,28 @@ async function sameLogits(model, n, seed) {
     return n;
 }
 
+// How each kind of number of the picture arises: the page's sum has the engine's bits, or the page says why not.
+async function sumsExplained(model, ids) {
+    const {Engine, App, HomeScene, HomeCell} = readPage(page(model)).rooms(), wrong = [];
+    await Engine.start();
+    App.begin();
+    ids = ids.slice(0, Engine.info.context).map(id => id % Engine.info.vocab);
+    Engine.run(ids);
+    Object.assign(App.state, {ids, step: ids.length, query: ids.length - 1});
+    const scene = HomeScene.build(App.state, false, 'all');
+    for (const m of scene.mats.values()) {
+        const n = m.rows * m.cols, step = Math.max(1, Math.floor(n / 20));
+        for (let i = n - 1; i >= 0 && m.kind !== 'w'; i -= step) {
+            const r = Math.floor(i / m.cols), c = i % m.cols;
+            const e = m.tri && c > r ? {exact: true} : HomeCell.explain(scene, m, r, c);
+            if (e.sum === null || !(e.exact || e.note))
+                wrong.push([m.id, r, c, e.sum, e.value]);
+        }
+    }
+    assert(scene.mats.size > 4);
+    assert.deepStrictEqual(wrong.slice(0, 3), [], `${model}: ${wrong.length}`);
+}
+
 // ---- texts ----
 
 const vectors = fs.readFileSync(path.join(root, 'tests/vectors/tok_split.txt'), 'latin1');
@@ -127,6 +149,11 @@ async function main() {
         prompts += await sameLogits(weights('names'), 20, 100);
         prompts += await sameLogits(weights('shakespeare'), 4, 101);
         assert(prompts >= 100);
+    });
+    await test('how a number arises, in every kind of model', async () => {
+        const random = randomly(7), ids = Array.from({length: 40}, () => random(65536));
+        for (const model of models)
+            await sumsExplained(model, ids);
     });
     for (const kind of ['bpe', 'spm'])
         await test(`the same tokens: ${kind}`, () => sameTokens(path.join(tmp, `${kind}.gguf`)));

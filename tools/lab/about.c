@@ -85,11 +85,12 @@ static json_t *info_json(const struct about *a)
         (json_int_t)i->n_params, "norm", i->norm, "activation", i->activation, "positions",
         i->position, "attn_scale", (double)i->attn_scale);
     json_t *more =
-        json_pack("{s:s, s:s, s:i, s:b, s:b, s:b, s:b, s:f, s:f, s:f, s:I, s:I, s:s}", "tokenizer",
-                  i->tokenizer, "type", i->type, "choices", (int)engine_n_choices(a->engine),
-                  "add_bos", i->add_bos, "nfc", i->nfc, "tied", i->tied, "gated", i->gated,
-                  "norm_eps", (double)i->norm_eps, "rope_base", (double)i->rope_base,
-                  "logit_softcap", (double)i->logit_softcap, "file_bytes",
+        json_pack("{s:s, s:s, s:i, s:b, s:b, s:b, s:b, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s}",
+                  "tokenizer", i->tokenizer, "type", i->type, "choices",
+                  (int)engine_n_choices(a->engine), "add_bos", i->add_bos, "nfc", i->nfc, "tied",
+                  i->tied, "gated", i->gated, "norm_eps", (double)i->norm_eps, "rope_base",
+                  (double)i->rope_base, "logit_softcap", (double)i->logit_softcap, "logit_scale",
+                  (double)i->logit_scale, "residual_scale", (double)i->residual_scale, "file_bytes",
                   (json_int_t)i->file_bytes, "kv_bytes", (json_int_t)i->kv_bytes, "hash", hash);
     if (!info || !more || json_object_update(info, more) < 0) {
         json_decref(info);

@@ -73,12 +73,22 @@ const HomeCell = (() => {
         const out = e.m.ids ? e.m.ids[e.c] : e.c;
         linear(e, w, { layer: source === 'x' ? -1 : layer, part: source }, x, out, e.c);
         e.names = [{ h: 'norm h', h2: 'norm h', z: 'mixed z', post: 'neuron', fin: 'norm h', x: 'stream x' }[source], HomeLabels.SYMBOL[w]];
-        if (e.terms) scaled(e, x);
+        if (e.terms && !Exact.same(e.sum, e.value)) scaled(e, x);
+        if ('qkv'.includes(e.part) && Math.abs(e.sum) > Math.abs(e.value) && Math.abs(e.value) === Math.max(...row(e.layer, `attn.hook_${e.part}`, e.r).map(Math.abs))) {
+            e.rows.push(['sum of the products', e.sum], ['the model’s limit', e.value]);
+            e.sum = e.value;
+        }
         if (e.part === 'lg' && Engine.info.logit_softcap) e.note = `The sum is then bent by a soft cap at ${Engine.info.logit_softcap}.`;
     }
 
-    // Some models scale what a part adds: a norm over all outputs of its product.
+    // Some models scale what a part adds or the logits, by a number, or by a norm over all outputs of the product.
     function scaled(e, x) {
+        const { residual_scale: ofPart, logit_scale: ofLogits } = Engine.info, by = e.part === 'lg' ? ofLogits : ofPart;
+        if ('ao mo lg'.includes(e.part) && by !== 1) {
+            e.rows.push(['sum of the products', e.sum], ['× a number of the model', by]);
+            e.sum = Exact.round(e.sum * Exact.round(by));
+            return;
+        }
         const name = { ao: 'post_attention_norm', mo: 'post_ffw_norm' }[e.part], gain = name && HomeData.vector(`blk.${e.layer}.${name}.weight`);
         if (!gain) return;
         const t = HomeData.tensor(e.part === 'ao' ? 'wo' : 'w2', e.layer), w = HomeData.rows(t);
@@ -87,8 +97,7 @@ const HomeCell = (() => {
         e.sum = Exact.round(Exact.round(e.sum * n.inverse) * gain[e.c]);
     }
 
-    const streamEnd = (pos) => (Engine.info.layers ? row(Engine.info.layers - 1, 'hook_resid_post', pos) : row(-1, startHook(), pos));
-    const startHook = () => (App.tensor('ln_embed.hook_normalized') ? 'ln_embed.hook_normalized' : 'hook_embed');
+    const streamEnd = (pos) => (Engine.info.layers ? row(Engine.info.layers - 1, 'hook_resid_post', pos) : HomeData.streamStart(pos));
 
     // One part of a head in the lane of queries or keys, as scores read it.
     function seenBy(part, layer, pos, head) {
@@ -106,9 +115,15 @@ const HomeCell = (() => {
         e.terms = Array.from(q, (a, i) => ({ name: i, a, b: k[i], p: a * k[i], from: [id, c, kv * d + i] }));
         e.sum = HomeData.score(q, k, e.value);
         e.rows.push(['q · k', Exact.chained(q, k, 1)]);
+        if (e.value === -Infinity) {
+            Object.assign(e, { terms: null, sum: e.value, sumName: 'score', order: '' });
+            e.note = `This layer’s queries see the keys of a window, and ${word(c)} is before it.`;
+        } else if (Engine.info.positions === 'alibi') {
+            e.rows.push(['q · k, scaled', e.sum], [`less for ${r - c} positions (ALiBi)`, e.value - e.sum]);
+            e.sum = e.value;
+        } else if (Math.abs(e.sum) > Math.abs(e.value)) e.note = 'This model then bends its scores by a soft cap.';
         const usual = Math.abs(Engine.info.attn_scale * Math.sqrt(d) - 1) < 1e-6;
-        e.sumName = usual ? `÷ √${d}` : `× ${Numbers.exact(Engine.info.attn_scale)}`;
-        e.order = ONE;
+        if (e.terms) Object.assign(e, { sumName: usual ? `÷ √${d}` : `× ${Numbers.exact(Engine.info.attn_scale)}`, order: ONE });
         e.names = ['query', 'key'];
         e.title = `Score, head ${head}`;
         e.say = `How well the query of ${word(r)} fits the key of ${word(c)}: products pair by pair, their sum, divided by √d.`;
@@ -143,16 +158,24 @@ const HomeCell = (() => {
 
     // ---- what is not a product ----
 
+    const NORMS = { h: ['attn_norm_2', 'attn_norm'], h2: ['post_attention_norm', 'attn_norm', 'ffn_norm'], fin: ['output_norm'] };
+
     function normed(e) {
         const layer = e.layer, half = e.part === 'h2' && HomeData.hook(layer, 'hook_resid_mid'), id = idOf(layer, half ? 'mid' : 'x');
         const x = e.part === 'fin' ? streamEnd(e.r) : row(layer, half ? 'hook_resid_mid' : 'hook_resid_pre', e.r);
-        const mean = Engine.info.norm === 'layernorm', n = Exact.norm(x, Engine.info.norm_eps, mean), name = { h: 'attn_norm', h2: 'ffn_norm', fin: 'output_norm' }[e.part];
+        const mean = Engine.info.norm === 'layernorm', n = Exact.norm(x, Engine.info.norm_eps, mean);
         region(e, id, e.r);
         e.rows.push(['stream', x[e.c], [id, e.r, e.c]]);
         if (mean) e.rows.push(['− mean of the row', n.mean]);
         e.rows.push(['× 1 / root mean square', n.inverse]);
         e.sum = Exact.round(Exact.round(x[e.c] - n.mean) * n.inverse);
-        gains(e, e.part === 'fin' ? name : `blk.${layer}.${name}`);
+        const plain = e.sum, shown = e.rows.length;
+        for (const name of NORMS[e.part]) { // the one that gives the engine's number
+            if (e.rows.length > shown && Exact.same(e.sum, e.value)) break;
+            e.rows.length = shown;
+            e.sum = plain;
+            gains(e, e.part === 'fin' ? name : `blk.${layer}.${name}`);
+        }
         if (!Exact.same(e.sum, e.value) && Exact.same(x[e.c], e.value)) { // some models read the stream as it is
             e.rows.length = 1;
             e.sum = x[e.c];
@@ -163,7 +186,7 @@ const HomeCell = (() => {
 
     function gains(e, name) {
         if (!Engine.live) return;
-        const gain = HomeData.vector(`${name}.weight`) || HomeData.vector(`${name.replace('ffn', 'attn')}.weight`), bias = HomeData.vector(`${name}.bias`) || HomeData.vector(`${name.replace('ffn', 'attn')}.bias`);
+        const gain = HomeData.vector(`${name}.weight`), bias = HomeData.vector(`${name}.bias`);
         if (gain) e.rows.push(['× gain', gain[e.c]]);
         if (bias) e.rows.push(['+ bias', bias[e.c]]);
         if (gain) e.sum = Exact.round(e.sum * gain[e.c]);
@@ -184,6 +207,7 @@ const HomeCell = (() => {
             const n = Exact.norm(x, Engine.info.norm_eps, Engine.info.norm === 'layernorm');
             e.rows.push(['× 1 / root mean square of the row', n.inverse]);
             e.sum = Exact.round(Exact.round(x[e.c] - n.mean) * n.inverse);
+            gains(e, 'token_embd_norm');
         }
         e.sumName = 'stream';
         e.say = `Which token it is${pos ? ', plus where it stands' : ''}${App.tensor('ln_embed.hook_normalized') ? '; then the row is scaled to a fixed length' : ''}.`;
@@ -217,6 +241,7 @@ const HomeCell = (() => {
         if (e.part === 'mid') added(e, e.layer, 'mid');
         else if (before >= 0) added(e, before, 'post');
         else embedded(e);
+        if (e.part === 'x' && e.layer >= 0 && !Exact.same(e.sum, e.value)) e.note = 'This model scales the stream before each layer, and mixes in the row that it began with.';
         e.eq = e.part === 'x' && before < 0 ? (App.tensor('hook_pos_embed') ? 'x = E[token] + P[place]' : 'x = E[token]') : 'x ← x + Δ';
     }
 

@@ -16,7 +16,8 @@ const HomeData = (() => {
         if (part === 'emb') return of('token_embd.weight');
         if (part === 'pos') return of('position_embd.weight');
         if (part === 'wu') return of('output.weight') || of('token_embd.weight');
-        const own = of(`blk.${layer}.${TENSORS[part]}.weight`), all = of(`blk.${layer}.attn_qkv.weight`);
+        const own = of(`blk.${layer}.${TENSORS[part]}.weight`), all = of(`blk.${layer}.attn_qkv.weight`), up = 'wg w1'.includes(part) && of(`blk.${layer}.ffn_up.weight`);
+        if (up && up.n === 2 * i.d_mlp) return { ...up, first: part === 'wg' ? 0 : i.d_mlp, n: i.d_mlp }; // both in one
         if (own || !all || !'wq wk wv'.includes(part)) return own;
         const nq = i.heads * i.d_head, nkv = i.kv_heads * i.d_head;
         const first = { wq: 0, wk: nq, wv: nq + nkv }[part];
@@ -38,15 +39,17 @@ const HomeData = (() => {
 
     // Files of some architectures keep the rows of a head of W_Q and W_K in another order than the
     // values are shown in: (mgpt.h, mgpt_value). The order that gives the engine's first row is taken.
-    const ORDERS = [(i) => i, (i, d) => (i < d / 2 ? 2 * i : 2 * (i - d / 2) + 1), (i, d) => (i + d / 2) % d];
+    // Some turn the first n numbers of a head only.
+    const adjacent = (n) => (i) => (i >= n ? i : i < n / 2 ? 2 * i : 2 * (i - n / 2) + 1);
+    const ORDERS = (d) => [(i) => i, adjacent(d), (i) => (i + d / 2) % d, ...Array.from({ length: Math.max(0, Math.ceil(d / 2) - 2) }, (_, k) => adjacent(2 * k + 4))];
 
     function orderOf(part, layer) {
         const key = `order ${layer}${part}`, d = Engine.info.d_head;
         if (kept.has(key)) return kept.get(key);
-        const t = tensor(part, layer), w = rows(t), h = layerRow(layer, 'ln1.hook_normalized', 0), q = layerRow(layer, `attn.hook_${part[1]}`, 0);
-        const off = (order) => Array.from({ length: d }, (_, i) => Math.abs(q[i] - Numbers.dot(h, w.subarray(order(i, d) * t.cols))))
-            .reduce((a, b) => a + b, 0);
-        const best = Engine.info.positions === 'rope' ? ORDERS.reduce((a, b) => (off(b) < off(a) * 0.5 ? b : a)) : ORDERS[0];
+        const t = tensor(part, layer), w = rows(t), h = layerRow(layer, 'ln1.hook_normalized', 0), q = layerRow(layer, `attn.hook_${part[1]}`, 0), add = vector(t.name.replace('.weight', '.bias'));
+        const dots = Array.from({ length: d }, (_, i) => Numbers.dot(h, w.subarray(i * t.cols, (i + 1) * t.cols)) + (add ? add[t.first + i] : 0));
+        const off = (order) => dots.reduce((sum, _, i) => sum + Math.abs(q[i] - dots[order(i)]), 0);
+        const best = ORDERS(Engine.info.positions === 'rope' ? d : 0).reduce((a, b) => (off(b) < off(a) * 0.5 ? b : a));
         kept.set(key, best);
         return best;
     }
@@ -54,15 +57,22 @@ const HomeData = (() => {
     // q . k times the scale, added in the order in which the engine keeps the numbers of a head: that of
     // the file. `want` tells which one it is.
     function score(q, k, want) {
-        const d = q.length, by = Engine.info.attn_scale, kept = (x, order) => Float32Array.from(x).map((_, i, out) => x[out.findIndex((_v, j) => order(j, d) === i)]);
-        const sums = ORDERS.map((order) => Exact.score(kept(q, order), kept(k, order), by));
-        return sums.find((s) => Exact.same(s, want)) ?? sums[0];
+        const by = Engine.info.attn_scale, kept = (x, order) => {
+            const out = new Float32Array(x.length);
+            x.forEach((v, i) => { out[order(i)] = v; });
+            return out;
+        };
+        for (const order of ORDERS(q.length)) {
+            const sum = Exact.score(kept(q, order), kept(k, order), by);
+            if (Exact.same(sum, want)) return sum;
+        }
+        return Exact.score(q, k, by);
     }
 
     // Row r of the stored matrix that gives output r.
     function storedRow(part, layer, r) {
         const d = Engine.info.d_head;
-        return part === 'wq' || part === 'wk' ? Math.floor(r / d) * d + orderOf(part, layer)(r % d, d) : r;
+        return part === 'wq' || part === 'wk' ? Math.floor(r / d) * d + orderOf(part, layer)(r % d) : r;
     }
 
     // The bias added to output r, or null.
@@ -92,5 +102,13 @@ const HomeData = (() => {
 
     const layerRow = (layer, name, pos) => flatRow(hook(layer, name), pos);
 
-    return { tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow };
+    // What the first layer begins with.
+    function streamStart(pos) {
+        const normed = hook(-1, 'ln_embed.hook_normalized'), place = hook(-1, 'hook_pos_embed');
+        if (normed) return flatRow(normed, pos);
+        const token = layerRow(-1, 'hook_embed', pos);
+        return place ? token.map((v, i) => v + flatRow(place, pos)[i]) : token;
+    }
+
+    return { tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow, streamStart };
 })();

@@ -173,8 +173,8 @@ const HomeScene = (() => {
         const { s } = p, u = s.u, cw = Math.min(1.5 * u, Math.max(1, (60 * u) / s.ids.length));
         const beside = last && last.form === 'rib' && last.mx < last.sx, lx = beside ? last.sx + 4 * u : at.q;
         const HY = (beside ? last.M2 + s.TH + 7.6 * u : y + 8 * u) + s.D + 4.4 * u, ids = s.whole ? {} : { ids: s.ids };
-        const end = s.n ? [s.n - 1, 'hook_resid_post'] : [-1, Engine.hooks.some((k) => k.name === 'ln_embed.hook_normalized') ? 'ln_embed.hook_normalized' : 'hook_embed'];
-        p.values('x', end[0], end[1], at.s, HY, { layer: -1 });
+        if (s.n) p.values('x', s.n - 1, 'hook_resid_post', at.s, HY, { layer: -1 });
+        else p.values('x', -1, 'hook_embed', at.s, HY, { get: (r, c) => HomeData.streamStart(r)[c] });
         p.values('fin', -1, 'ln_final.hook_normalized', at.hx, HY);
         p.weights('wu', -1, lx, HY - 4.4 * u - s.D, { cw, ...ids });
         const t = App.tensor('logits'), V = Engine.info.vocab;
