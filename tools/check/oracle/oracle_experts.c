@@ -1,11 +1,35 @@
-/* The oracle's mixtures of experts. See oracle_impl.h.
+/* The oracle's MLP and mixtures of experts. See oracle_impl.h.
  *
  * Every expert that some row has chosen is computed for all rows, and added where its weight is not
  * 0. */
 #include "check/oracle/oracle_impl.h"
 
+#include "check/oracle/oracle_math.h"
+
 #include <math.h>
 #include <string.h>
+
+void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, double *y)
+{
+    size_t F = mlp->F, first = mlp->number * F;
+    int gated = o->s->gated, fused = gated && strcmp(mlp->gate, mlp->up) == 0;
+    oracle_matmul(o, layer, gated ? mlp->gate : mlp->up, first, o->h, o->E, F, o->f);
+    if (mlp->points)
+        oracle_fire_rows(o, MGPT_MLP_PRE, layer, o->f, F);
+    if (gated)
+        oracle_matmul(o, layer, mlp->up, fused ? F : first, o->h, o->E, F, o->up);
+    if (gated && mlp->points)
+        oracle_fire_rows(o, MGPT_MLP_PRE_LINEAR, layer, o->up, F);
+    for (size_t i = 0; i < o->T * F; i++)
+        o->f[i] = math_activation(o->s->layers[layer].activation, o->f[i]);
+    math_round(o->s, o->f, o->T * F);
+    for (size_t i = 0; gated && i < o->T * F; i++)
+        o->f[i] *= o->up[i];
+    math_round(o->s, o->f, o->T * F);
+    if (mlp->points)
+        oracle_fire_rows(o, MGPT_MLP_POST, layer, o->f, F);
+    oracle_matmul(o, layer, mlp->down, mlp->number * o->E, o->f, F, o->E, y);
+}
 
 /* The k largest scores, of equal ones the first; the weights of the others are 0. */
 static void oracle_weigh(const struct oracle *o, double *w)

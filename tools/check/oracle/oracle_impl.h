@@ -1,4 +1,4 @@
-/* Inside the oracle: its buffers, attention (oracle_attention.c), experts (oracle_experts.c). */
+/* Inside the oracle: its buffers, attention (oracle_attention.c), MLP and experts (oracle_experts.c). */
 #ifndef MGPT_ORACLE_IMPL_H
 #define MGPT_ORACLE_IMPL_H
 
