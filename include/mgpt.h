@@ -71,7 +71,6 @@ MGPT_API void mgpt_close(mgpt_model *model); /* NULL is allowed. Free its sessio
 /* Instruction set i of this build, slowest first: of "scalar", "avx2", "avx512", "avx512vnni",
  * "amx", "neon", "neon_dot". NULL past the end. *runs_here (or NULL): 1 if this machine has it. */
 MGPT_API const char *mgpt_isa(size_t i, int *runs_here);
-
 typedef struct mgpt_info {
     const char *arch, *name;   /* general.architecture: "microgpt", "llama"; general.name or "" */
     const char *chat_template; /* tokenizer.chat_template, "" when absent; never evaluated */
@@ -92,8 +91,8 @@ typedef struct mgpt_info {
     uint64_t bytes_per_token, kv_bytes; /* weights read per step; cache per position, kv_type 0 */
 } mgpt_info;
 typedef struct mgpt_layer {
-    int32_t window; /* most keys that a query sees, its own included; 0: all */
-    int32_t n_rot;  /* components of a head that rope rotates; 0: none */
+    int32_t window;        /* most keys that a query sees, its own included; 0: all */
+    int32_t n_rot, n_conv; /* components that rope rotates; tokens of a short convolution; or 0 */
 } mgpt_layer;
 typedef struct mgpt_tensor {
     const char *name, *type; /* as in the file; "F32", "F16", "BF16", ... */
@@ -244,7 +243,8 @@ MGPT_API double mgpt_logprob(const float *logits, size_t n, int32_t token);
 /* Points of the forward pass in order, with shapes and TransformerLens' names (mgpt_point_name),
  * those of a layer without "blocks.n.". A chunk has T tokens; E = n_embd, F = n_ff, V = n_vocab,
  * H = n_head, G = n_head_kv, d = head_dim, X = n_expert. A point that a model lacks never fires; of
- * a mixture, [T, F] is the shared expert. An expert whose weight a tap sets to 0 is not computed. */
+ * a mixture, [T, F] is the shared expert. An expert whose weight a tap sets to 0 is not computed.
+ * Of a short convolution (LFM2) Q, K, V are C, B, x, and HEADS is C * conv(B * x): all [T, H*d]. */
 typedef enum mgpt_point { /* clang-format off */
     MGPT_EMBD, MGPT_POS_EMBD,  /* [T, E]      hook_embed, hook_pos_embed */
     MGPT_EMBD_NORM,            /* [T, E]      ln_embed.hook_normalized */

@@ -90,6 +90,8 @@ static const struct arch rows[] = {
     {.name = "granitemoe", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_ADJACENT), .knows = KNOWS_SCALES | KNOWS_EXPERTS, .divides_logits = 1,
      .expert_norm = 1},
+    {.name = "lfm2", .bit = ARCH_LFM2, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES),
+     .knows = KNOWS_CONVOLUTIONS},
     {.name = "nanochat", .bit = ARCH_NANOCHAT, RMS, .no_gain = 1, .embd_norm = 1, .final_norm = 1,
      .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1},
 };

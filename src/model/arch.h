@@ -34,11 +34,19 @@ enum {
     ARCH_SEED_OSS = 1 << 18,
     ARCH_GLM4 = 1 << 19,
     ARCH_EXAONE4 = 1 << 20,
-    ARCH_OLMOE = 1 << 21
+    ARCH_OLMOE = 1 << 21,
+    ARCH_LFM2 = 1 << 22,
+    ARCH_SHORTCONV = 1 << 23 /* a layer of LFM2 that is a short convolution */
 };
 
 /* Keys that are numbers of some architectures and refused in the others. */
-enum { KNOWS_SCALES = 1, KNOWS_SCORE_CAP = 2, KNOWS_ALIBI = 4, KNOWS_EXPERTS = 16 };
+enum {
+    KNOWS_SCALES = 1,
+    KNOWS_SCORE_CAP = 2,
+    KNOWS_ALIBI = 4,
+    KNOWS_EXPERTS = 16,
+    KNOWS_CONVOLUTIONS = 32
+};
 enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
 
 /* Order of a layer's branches. */

@@ -18,6 +18,8 @@
 /* Sets of architectures. */
 enum {
     ALL = INT_MAX,
+    ATTENTION = ALL & ~ARCH_SHORTCONV,
+    LFM2 = ARCH_LFM2 | ARCH_SHORTCONV,
     FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3 | ARCH_BLOOM | ARCH_FALCON |
             ARCH_GLM4, /* q, k, v in one tensor, or three */
     NO_INPUT = ARCH_OLMO2 | ARCH_EXAONE4,
@@ -26,20 +28,21 @@ enum {
     ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
             ARCH_OLMO2 | ARCH_OLMOE | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS |
-            ARCH_EXAONE4,
+            ARCH_EXAONE4 | LFM2,
     GATED_UP = ARCH_PHI3 | ARCH_GLM4, /* gate and up in one tensor */
     POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | NO_INPUT | ARCH_GLM4,
-    QK_NORMS = ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4,
+    QK_NORMS = ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4 | ARCH_LFM2,
     ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT2 | ARCH_BLOOM)
 };
 
-enum dim { D_NONE, D_E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_2F, D_HEAD, D_ROT2, D_L };
+enum dim { D_NONE, D_E, D_3E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_2F, D_HEAD, D_ROT2, D_L, D_CONV };
 
 enum slot_kind {
     VECTOR,     /* const float *: converted to float32 */
     MATRIX,     /* struct linear: packed later */
     QKV_MATRIX, /* rows of q, k, v in one tensor: three consecutive struct linear */
     GATE_UP,    /* rows of gate and up in one tensor: two consecutive struct linear */
+    BCX_MATRIX, /* rows of B, C, x of a short convolution: the layer's k, q, v */
     QKV_VECTOR, /* the biases of q, k, v in one tensor */
     QK_NORM,    /* struct norm: a gain for one head, or for the whole projection */
     TABLE,      /* const struct gguf_tensor *: rows are looked up in the file */
@@ -66,8 +69,9 @@ static const struct tensor_slot model_slots[] = {
     {"token_embd.weight", TABLE, M(token_embd), D_E, D_V, ALL, 0},
     {"token_embd_norm.weight", VECTOR, M(embd_norm.gain), D_E, D_NONE, ARCH_BLOOM, 0},
     {"token_embd_norm.bias", VECTOR, M(embd_norm.bias), D_E, D_NONE, 0, ARCH_BLOOM},
+    {"token_embd_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, ARCH_LFM2, 0}, /* its name in llama.cpp */
     {"position_embd.weight", TABLE, M(position_embd), D_E, D_T, ARCH_GPT2, ARCH_MICROGPT},
-    {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, PRE_NORM | ARCH_MICROGPT | NO_INPUT},
+    {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, (PRE_NORM | ARCH_MICROGPT | NO_INPUT) & ~ARCH_LFM2},
     {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
     {"output.weight", MATRIX, M(head), D_E, D_V, ARCH_NANOCHAT, ALL},
     {"output.bias", VECTOR, M(head.bias), D_V, D_NONE, 0, ALL},
@@ -81,20 +85,23 @@ static const struct tensor_slot model_slots[] = {
 static const struct tensor_slot layer_slots[] = {
     {"attn_norm.weight", VECTOR, L(attn_norm.gain), D_E, D_NONE, PRE_NORM, ARCH_MICROGPT},
     {"attn_norm.bias", VECTOR, L(attn_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
-    {"attn_q.weight", MATRIX, L(q), D_E, D_Q, ALL & ~FUSED, FUSED},
-    {"attn_k.weight", MATRIX, L(k), D_E, D_KV, ALL & ~FUSED, FUSED},
-    {"attn_v.weight", MATRIX, L(v), D_E, D_KV, ALL & ~FUSED, FUSED},
-    {"attn_q.bias", VECTOR, L(q.bias), D_Q, D_NONE, ARCH_QWEN2, ALL},
-    {"attn_k.bias", VECTOR, L(k.bias), D_KV, D_NONE, ARCH_QWEN2, ALL},
-    {"attn_v.bias", VECTOR, L(v.bias), D_KV, D_NONE, ARCH_QWEN2, ALL},
+    {"attn_q.weight", MATRIX, L(q), D_E, D_Q, ATTENTION & ~FUSED, FUSED},
+    {"attn_k.weight", MATRIX, L(k), D_E, D_KV, ATTENTION & ~FUSED, FUSED},
+    {"attn_v.weight", MATRIX, L(v), D_E, D_KV, ATTENTION & ~FUSED, FUSED},
+    {"attn_q.bias", VECTOR, L(q.bias), D_Q, D_NONE, ARCH_QWEN2, ATTENTION},
+    {"attn_k.bias", VECTOR, L(k.bias), D_KV, D_NONE, ARCH_QWEN2, ATTENTION},
+    {"attn_v.bias", VECTOR, L(v.bias), D_KV, D_NONE, ARCH_QWEN2, ATTENTION},
     {"attn_qkv.weight", QKV_MATRIX, L(q), D_E, D_QKV, 0, FUSED},
     {"attn_qkv.bias", QKV_VECTOR, L(q), D_QKV, D_NONE, 0, FUSED},
     {"attn_q_norm.weight", QK_NORM, L(q_norm), D_HEAD, D_NONE, QK_NORMS, 0},
     {"attn_k_norm.weight", QK_NORM, L(k_norm), D_HEAD, D_NONE, QK_NORMS, 0},
     {"attn_q_norm.weight", QK_NORM, L(q_norm), D_Q, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0},
     {"attn_k_norm.weight", QK_NORM, L(k_norm), D_KV, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0},
-    {"attn_output.weight", MATRIX, L(o), D_Q, D_E, ALL, 0},
-    {"attn_output.bias", VECTOR, L(o.bias), D_E, D_NONE, 0, ALL},
+    {"attn_output.weight", MATRIX, L(o), D_Q, D_E, ATTENTION, 0},
+    {"attn_output.bias", VECTOR, L(o.bias), D_E, D_NONE, 0, ATTENTION},
+    {"shortconv.in_proj.weight", BCX_MATRIX, L(q), D_E, D_3E, ARCH_SHORTCONV, 0},
+    {"shortconv.conv.weight", VECTOR, L(conv), D_CONV, D_E, ARCH_SHORTCONV, 0},
+    {"shortconv.out_proj.weight", MATRIX, L(o), D_E, D_E, ARCH_SHORTCONV, 0},
     {"post_attention_norm.weight", VECTOR, L(post_attn_norm.gain), D_E, D_NONE, POST_NORM, 0},
     {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, PRE_NORM & ~(ONE_NORM | ARCH_SEED_OSS), ARCH_MICROGPT | ARCH_STABLELM},
     {"post_attention_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, ARCH_SEED_OSS, 0},
@@ -124,6 +131,8 @@ static uint64_t dim_of(const struct model_shape *s, enum dim d)
         return 1;
     case D_E:
         return s->n_embd;
+    case D_3E:
+        return 3 * s->n_embd;
     case D_V:
         return s->n_vocab;
     case D_T:
@@ -144,6 +153,8 @@ static uint64_t dim_of(const struct model_shape *s, enum dim d)
         return s->n_rot / 2;
     case D_L:
         return s->n_layer;
+    case D_CONV:
+        return s->n_conv;
     }
     return 0;
 }
@@ -195,17 +206,19 @@ static int given_twice(const struct gguf_tensor *t, mgpt_error *err)
                    "tensor %.60s: present together with attn_q, attn_k or attn_v", t->name);
 }
 
-static int bind_qkv(mgpt_model *m, struct linear *qkv, const struct gguf_tensor *t, mgpt_error *err)
+/* Rows of q, k, v; or of B, C, x of a short convolution, which are its k, q, v. */
+static int bind_qkv(mgpt_model *m, struct linear *qkv, int is_bcx, const struct gguf_tensor *t,
+                    mgpt_error *err)
 {
-    const struct model_shape *s = &m->shape;
-    size_t rows[3] = {s->n_q, s->n_kv, s->n_kv}, row = 0;
+    size_t n_q = m->shape.n_q, n_kv = is_bcx ? n_q : m->shape.n_kv, row = 0;
     for (size_t i = 0; i < 3; i++) {
-        if (qkv[i].n_out)
+        size_t at = is_bcx && i < 2 ? 1 - i : i, rows = i == 0 ? n_q : n_kv;
+        if (qkv[at].n_out)
             return given_twice(t, err);
-        int status = pack_plan(m, &qkv[i], t, row, rows[i], err);
+        int status = pack_plan(m, &qkv[at], t, row, rows, err);
         if (status < 0)
             return status;
-        row += rows[i];
+        row += rows;
     }
     return MGPT_OK;
 }
@@ -258,7 +271,7 @@ static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *wher
                        const struct gguf_tensor *t, mgpt_error *err)
 {
     int later = slot->kind == MATRIX || slot->kind == QKV_MATRIX || slot->kind == GATE_UP ||
-                slot->kind == TABLE;
+                slot->kind == BCX_MATRIX || slot->kind == TABLE;
     if (!later && file_load(&m->file, t->offset, t->size, err) < 0)
         return MGPT_EIO;
     switch (slot->kind) {
@@ -268,7 +281,8 @@ static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *wher
     case MATRIX:
         return pack_plan(m, where, t, 0, (size_t)t->dims[1], err);
     case QKV_MATRIX:
-        return bind_qkv(m, where, t, err);
+    case BCX_MATRIX:
+        return bind_qkv(m, where, slot->kind == BCX_MATRIX, t, err);
     case GATE_UP:
         return bind_gate_up(m, where, t, err);
     case QKV_VECTOR:
@@ -299,6 +313,7 @@ static int is_mlp(const struct tensor_slot *slot)
 static int bind_slots(mgpt_model *m, const struct tensor_slot *slots, size_t n_slots, int layer,
                       char *base, uint8_t *used, mgpt_error *err)
 {
+    unsigned bit = layer >= 0 && model_keeps_rows(m, (size_t)layer) ? ARCH_SHORTCONV : m->arch->bit;
     for (size_t i = 0; i < n_slots; i++) {
         const struct tensor_slot *slot = &slots[i];
         char name[80];
@@ -309,8 +324,8 @@ static int bind_slots(mgpt_model *m, const struct tensor_slot *slots, size_t n_s
         else
             text_format(name, sizeof name, "%s", slot->name);
         unsigned known = slot->required | slot->optional;
-        const struct gguf_tensor *t = known & m->arch->bit ? gguf_tensor(&m->gguf, name) : NULL;
-        if (!t && slot->required & m->arch->bit)
+        const struct gguf_tensor *t = known & bit ? gguf_tensor(&m->gguf, name) : NULL;
+        if (!t && slot->required & bit)
             return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
                            "tensor %s: missing (architecture %s needs it)", name, m->arch->name);
         if (!t)

@@ -35,10 +35,13 @@ static const struct dtype *main_type(const mgpt_model *m)
     return best;
 }
 
-/* `each` is the bytes per element. */
+/* `each` is the bytes per element of keys and values. */
 static uint64_t kv_bytes_per_position(const mgpt_model *m, size_t each)
 {
-    return (uint64_t)m->shape.n_layer * m->shape.n_kv * 2 * each;
+    uint64_t n = 0;
+    for (size_t i = 0; i < m->shape.n_layer; i++)
+        n += model_keeps_rows(m, i) ? m->kv_rows[i] * sizeof(float) : m->shape.n_kv * 2 * each;
+    return n;
 }
 
 enum { KV_F16_FROM = 32768 }; /* bytes per position in F32 */
@@ -160,7 +163,8 @@ int mgpt_get_layer(const mgpt_model *m, size_t i, mgpt_layer *layer, mgpt_error 
     if (!m || !layer || !m->layers || i >= m->shape.n_layer)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_get_layer: no layer %zu", i);
     *layer = (mgpt_layer){.window = (int32_t)m->layers[i].window,
-                          .n_rot = m->layers[i].rope ? (int32_t)m->shape.n_rot : 0};
+                          .n_rot = m->layers[i].rope ? (int32_t)m->shape.n_rot : 0,
+                          .n_conv = m->layers[i].conv ? (int32_t)m->shape.n_conv : 0};
     return MGPT_OK;
 }
 

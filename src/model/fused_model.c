@@ -50,10 +50,10 @@ static int is_fusible(const mgpt_model *m)
     int plain = fused_kernels(m->kernels.vectors) && d->n_embd % PANEL == 0 &&
                 d->n_embd <= NARROW && d->head_dim % 4 == 0 && d->n_vocab < FUSED_FLOATS &&
                 d->n_ctx < FUSED_FLOATS && d->n_layer < 256 && m->branches == BRANCHES_SEQUENTIAL &&
-                !m->mixes_x0 && !m->smear_gate.w && m->backout == 0 && m->qkv_clamp == 0 &&
-                m->attn_softcap == 0 && m->alibi == 0 && m->logit_softcap == 0 &&
-                m->residual_scale == 1 && m->logit_scale == 1 && m->head.w &&
-                m->head.type == WEIGHT_F32 && !m->head.bias && d->n_ff <= FUSED_FF;
+                !m->mixes_x0 && !m->smear_gate.w && m->backout == 0 && !d->n_conv &&
+                m->qkv_clamp == 0 && m->attn_softcap == 0 && m->alibi == 0 &&
+                m->logit_softcap == 0 && m->residual_scale == 1 && m->logit_scale == 1 &&
+                m->head.w && m->head.type == WEIGHT_F32 && !m->head.bias && d->n_ff <= FUSED_FF;
     for (size_t i = 0; plain && i < d->n_layer; i++)
         plain = plain_layer(m, &m->layers[i]);
     return plain && n_floats(d) <= FUSED_FLOATS;

@@ -69,15 +69,55 @@ static int hyper_limit(const mgpt_model *m, const char *name, double min, double
     return MGPT_OK;
 }
 
+/* attention.head_count_kv as a list: one number for the layers that are attention, 0 for those that
+ * are short convolutions. Returns 1, 0 if the key is absent or a number, or negative. */
+static int hyper_convolutions(mgpt_model *m, mgpt_error *err)
+{
+    struct model_shape *s = &m->shape;
+    struct key full;
+    const char *key = hyper_key(m, "attention.head_count_kv", &full);
+    const struct gguf_kv *list = gguf_find(&m->gguf, key);
+    if (!(m->arch->knows & KNOWS_CONVOLUTIONS) || !list || list->type != GGUF_ARRAY)
+        return 0;
+    enum gguf_type element = list->element == GGUF_U32 ? GGUF_U32 : GGUF_I32;
+    if (gguf_array(&m->gguf, key, element, &list, err) < 0)
+        return MGPT_EFILE;
+    if (list->n != s->n_layer)
+        return err_set(err, MGPT_EFILE, list->offset, "key %s: %llu entries for %zu layers", key,
+                       (unsigned long long)list->n, s->n_layer);
+    size_t *rows = bind_own(m, s->n_layer, sizeof *rows, "the kinds of layers", err);
+    struct cursor c = cursor_over(list->value, list->value_bytes);
+    for (size_t i = 0; rows && i < s->n_layer; i++) {
+        int32_t n = cursor_i32(&c);
+        if (n < 0 || n > MAX_HEADS || (n > 0 && s->n_head_kv > 0 && (size_t)n != s->n_head_kv))
+            return err_set(err, MGPT_EFILE, list->offset,
+                           "key %s: entry %zu is %d, expected 0 or one number of all layers", key,
+                           i, n);
+        s->n_head_kv = n > 0 ? (size_t)n : s->n_head_kv;
+        rows[i] = n > 0 ? 0 : s->n_embd;
+        s->n_conv |= n == 0;
+    }
+    m->kv_rows = rows;
+    s->n_head_kv = s->n_head_kv ? s->n_head_kv : s->n_head;
+    if (rows && s->n_conv &&
+        hyper_size(m, "shortconv.l_cache", 1, MODEL_CONV_MOST, -1, &s->n_conv, err) < 0)
+        return MGPT_EFILE;
+    return rows ? 1 : MGPT_EMEM;
+}
+
 /* Sizes of attention. head_dim is n_embd / n_head unless the file has attention.key_length. */
 static int hyper_heads(mgpt_model *m, mgpt_error *err)
 {
     struct model_shape *s = &m->shape;
     int64_t absent = s->n_layer ? -1 : 1;
     size_t value_length;
-    if (hyper_size(m, "attention.head_count", 1, MAX_HEADS, absent, &s->n_head, err) < 0 ||
-        hyper_size(m, "attention.head_count_kv", 1, MAX_HEADS, (int64_t)s->n_head, &s->n_head_kv,
-                   err) < 0)
+    if (hyper_size(m, "attention.head_count", 1, MAX_HEADS, absent, &s->n_head, err) < 0)
+        return MGPT_EFILE;
+    int listed = hyper_convolutions(m, err);
+    if (listed < 0)
+        return listed;
+    if (!listed && hyper_size(m, "attention.head_count_kv", 1, MAX_HEADS, (int64_t)s->n_head,
+                              &s->n_head_kv, err) < 0)
         return MGPT_EFILE;
     if (s->n_head % s->n_head_kv)
         return err_set(err, MGPT_EFILE, 0, "%zu query heads are not a multiple of %zu KV heads",
@@ -102,6 +142,13 @@ static int hyper_heads(mgpt_model *m, mgpt_error *err)
         return err_set(err, MGPT_EFILE, 0, "%zu heads are too many for this machine", s->n_head);
     s->n_q = s->n_layer ? s->n_head * s->head_dim : 0;
     s->n_kv = s->n_layer ? s->n_head_kv * s->head_dim : 0;
+    s->n_kv_most = s->n_conv ? s->n_q : s->n_kv;
+    if (s->n_conv && s->n_q != s->n_embd)
+        return err_set(
+            err, MGPT_EFILE, 0,
+            "%zu heads of %zu are not as wide as embedding_length %zu: not supported with "
+            "short convolutions",
+            s->n_head, s->head_dim, s->n_embd);
     return MGPT_OK;
 }
 

@@ -34,6 +34,7 @@ struct expert {
     struct linear gate, up, down;
 };
 enum { MODEL_EXPERTS_MOST = 1024 };
+enum { MODEL_CONV_MOST = 64 }; /* rows that a short convolution adds up */
 
 struct layer {
     struct norm attn_norm, q_norm, k_norm, post_attn_norm, ffn_norm, post_ffn_norm;
@@ -42,6 +43,7 @@ struct layer {
     struct linear router, shared_gate; /* shared_gate absent: the shared expert is added as it is */
     struct expert *experts;            /* [n_expert], or NULL: no mixture */
     const struct rope *rope;           /* NULL: no rotation */
+    const float *conv;                 /* [E][n_conv] a short convolution; NULL: attention */
     size_t window;                     /* most keys a query sees, its own included; 0: all */
     float x_scale, x0_scale;           /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
     const struct gguf_tensor *value_embd; /* [V][n_kv] or NULL: added to the values of tokens, */
@@ -60,6 +62,8 @@ struct rope {
 struct model_shape {
     size_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
     size_t n_q, n_kv; /* n_head * head_dim, n_head_kv * head_dim */
+    size_t n_kv_most; /* widest k or v: n_kv, or n_q in a model with short convolutions */
+    size_t n_conv;    /* rows that a short convolution adds up; 0: no layer is one */
     size_t n_ff_most; /* the largest width of an MLP that all rows go through; 0: there is none */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* X, k, widths; 0: no mixture */
 };
@@ -89,6 +93,8 @@ struct mgpt_model {
     enum branches branches;
     double rope_base, rope_factor; /* positions are divided by the factor */
     int rope_short;                /* LongRoPE: 1: the factors for short texts */
+    const size_t *kv_rows; /* [n_layer] n_embd for a layer that is a short convolution, else 0; or
+                              NULL: all are attention (kv.h) */
     struct rope ropes[N_ROPES];
     const uint32_t
         *qk_order; /* [head_dim] taps show stored component qk_order[i] of q or k as component i
@@ -125,6 +131,12 @@ void *model_own(mgpt_model *m, void *block);
 
 /* Sets *err: `isa` does not run here; lists those that do. Returns MGPT_EARG. */
 int model_refuse_isa(const char *isa, mgpt_error *err);
+
+/* 1 if the layer is a short convolution, which keeps rows instead of keys and values. */
+static inline int model_keeps_rows(const mgpt_model *m, size_t layer)
+{
+    return m->kv_rows && m->kv_rows[layer] > 0;
+}
 
 /* Assigns all tensors of the file to the model's fields and plans the packing. bind.c. */
 int model_bind(mgpt_model *m, mgpt_error *err);

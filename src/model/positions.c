@@ -236,8 +236,8 @@ static void layer_ropes(mgpt_model *m)
         struct layer *l = &m->layers[i];
         size_t skip = m->arch->no_rope_every;
         int local = m->ropes[ROPE_LOCAL].freq && l->window;
-        int none =
-            (skip && (i + 1) % skip == 0) || (m->arch->rope_windowed && m->window && !l->window);
+        int none = l->conv || (skip && (i + 1) % skip == 0) ||
+                   (m->arch->rope_windowed && m->window && !l->window);
         l->rope = none ? NULL : &m->ropes[local ? ROPE_LOCAL : ROPE_GLOBAL];
     }
 }

@@ -424,6 +424,10 @@ void attend(pass *r)
     const struct model_shape *d = &r->model->shape;
     struct attend_job job = {.r = r, .layer = r->il, .window = r->model->layers[r->il].window};
     size_t n_blocks;
+    if (r->model->layers[r->il].conv) {
+        convolve(r);
+        return;
+    }
     job.group = d->n_head / d->n_head_kv;
     job.block_queries = max_size(BLOCK_ROWS / job.group, 1);
     struct pool *pool = count_work(&job, &n_blocks) >= WORK_WORTH_SPLITTING ? r->pool : NULL;

@@ -17,14 +17,15 @@ static void set_rows(pass *p, size_t n)
 {
     const struct model_shape *d = &p->model->shape;
     const struct scratch *s = p->s;
+    int conv = p->il < p->n_layer && p->model->layers[p->il].conv;
     p->n = n;
     p->x = (mat){s->x, n, d->n_embd};
     p->h = (mat){s->h, n, d->n_embd};
     p->m = (mat){d->n_expert ? s->m : s->h, n, d->n_embd};
     p->a = (mat){s->a, n, d->n_embd};
     p->q = (mat){s->q, n, d->n_q};
-    p->k = (mat){s->k, n, d->n_kv};
-    p->v = (mat){s->v, n, d->n_kv};
+    p->k = (mat){s->k, n, conv ? d->n_q : d->n_kv};
+    p->v = (mat){s->v, n, p->k.cols};
     p->o = (mat){s->o, n, d->n_q};
 }
 

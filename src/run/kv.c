@@ -53,10 +53,10 @@ static struct kv_store *store_join(struct kv_store *s, size_t n)
 }
 
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
-            mgpt_error *err)
+            const size_t *rows, mgpt_error *err)
 {
     size_t panel = kernels_kv_bytes(type, head_dim);
-    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, NULL, 0, NULL};
+    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, rows, NULL, 0, NULL};
     kv->own = store_new(kv, err);
     return kv->own ? MGPT_OK : MGPT_EMEM;
 }
@@ -68,15 +68,23 @@ void kv_free(struct kv *kv)
     *kv = (struct kv){0};
 }
 
-/* Bytes of the keys of n tokens of one head: whole panels. */
-static size_t key_bytes(const struct kv *kv, size_t n)
+/* Floats of a row of the layer of head i; 0: it has keys and values. */
+static size_t row_floats(const struct kv *kv, size_t i)
 {
-    return panels_of(n) * kv->panel;
+    return kv->rows ? kv->rows[i / kv->n_head_kv] : 0;
 }
 
-static size_t value_bytes(const struct kv *kv, size_t n)
+/* Bytes of the keys of n tokens of head i: whole panels. */
+static size_t key_bytes(const struct kv *kv, size_t i, size_t n)
 {
-    return kv->type == KV_Q8_0 ? key_bytes(kv, n) : kv->panel / PANEL * n;
+    return row_floats(kv, i) ? 0 : panels_of(n) * kv->panel;
+}
+
+static size_t value_bytes(const struct kv *kv, size_t i, size_t n)
+{
+    if (row_floats(kv, i))
+        return i % kv->n_head_kv == 0 ? n * row_floats(kv, i) * sizeof(float) : 0;
+    return kv->type == KV_Q8_0 ? panels_of(n) * kv->panel : kv->panel / PANEL * n;
 }
 
 /* The next multiple of 64; NULL stays NULL. */
@@ -104,11 +112,12 @@ static int store_reserve(const struct kv *kv, struct kv_store *s, size_t n, mgpt
     if (n <= s->cap)
         return MGPT_OK;
     size_t want = n > 2 * s->cap ? n : 2 * s->cap;
-    size_t n_k = key_bytes(kv, want), n_v = value_bytes(kv, want), heads = heads_of(kv);
-    for (size_t i = 0; i < heads; i++)
+    for (size_t i = 0, heads = heads_of(kv); i < heads; i++) {
+        size_t n_k = key_bytes(kv, i, want), n_v = value_bytes(kv, i, want);
         if (!kv_grow(&s->arrays[i], &s->k[i], n_k) ||
             !kv_grow(&s->arrays[heads + i], &s->v[i], n_v))
             return err_memory(err, "the KV cache", n_k + n_v);
+    }
     s->cap = want;
     return MGPT_OK;
 }
@@ -122,10 +131,10 @@ static void copy_tokens(struct kv *to, const struct kv *from, size_t first, size
             struct kv_run run = kv_run_at(from, i / to->n_head_kv, i % to->n_head_kv, t);
             size_t at = t - to->n_prefix, of = t - run.first;
             next = end < run.end ? end : run.end;
-            memcpy(to->own->k[i] + key_bytes(to, at), run.keys + key_bytes(to, of),
-                   key_bytes(to, next - t));
-            memcpy(to->own->v[i] + value_bytes(to, at), run.values + value_bytes(to, of),
-                   value_bytes(to, next - t));
+            memcpy(to->own->k[i] + key_bytes(to, i, at), run.keys + key_bytes(to, i, of),
+                   key_bytes(to, i, next - t));
+            memcpy(to->own->v[i] + value_bytes(to, i, at), run.values + value_bytes(to, i, of),
+                   value_bytes(to, i, next - t));
         }
 }
 
@@ -150,6 +159,8 @@ static void clear_panels(struct kv *kv, size_t pos, size_t n)
 {
     size_t first = panels_of(pos - kv->n_prefix), end = panels_of(pos + n - kv->n_prefix);
     for (size_t i = 0; first < end && i < heads_of(kv); i++) {
+        if (row_floats(kv, i))
+            continue;
         memset(kv->own->k[i] + first * kv->panel, 0, (end - first) * kv->panel);
         if (kv->type == KV_Q8_0)
             memset(kv->own->v[i] + first * kv->panel, 0, (end - first) * kv->panel);
@@ -282,8 +293,11 @@ void kv_copy(struct kv *to, const struct kv *from, size_t n_layers, size_t t, si
     for (size_t i = 0; i < n_layers * to->n_head_kv; i++)
         for (size_t end = t + n, at = t; at < end; at++) {
             size_t layer = i / to->n_head_kv, head = i % to->n_head_kv;
-            copy_lane(to, panels_at(to, layer, head, at), panels_at(from, layer, head, at),
-                      at % PANEL);
+            if (row_floats(to, i))
+                memcpy(kv_row(to, layer, at), kv_row(from, layer, at), value_bytes(to, i, 1));
+            else
+                copy_lane(to, panels_at(to, layer, head, at), panels_at(from, layer, head, at),
+                          at % PANEL);
         }
 }
 
@@ -321,7 +335,7 @@ size_t kv_n_blocks(const struct kv *kv)
 
 size_t kv_block_bytes(const struct kv *kv, size_t i, size_t n)
 {
-    return i % 2 == 0 ? key_bytes(kv, n) : value_bytes(kv, n);
+    return i % 2 == 0 ? key_bytes(kv, i / 2, n) : value_bytes(kv, i / 2, n);
 }
 
 struct kv_block kv_block(const struct kv *kv, size_t i, size_t t, size_t n)
@@ -342,8 +356,10 @@ static void clear_keys(const struct kv *kv, uint8_t *panel, size_t first)
 
 void kv_clear_lanes(struct kv *kv, size_t n)
 {
-    size_t end = key_bytes(kv, n - kv->n_prefix), d = kv->head_dim;
+    size_t end = panels_of(n - kv->n_prefix) * kv->panel, d = kv->head_dim;
     for (size_t i = 0; n % PANEL > 0 && i < heads_of(kv); i++) {
+        if (row_floats(kv, i))
+            continue;
         uint8_t *keys = kv->own->k[i] + end - kv->panel, *values = kv->own->v[i] + end - kv->panel;
         if (kv->type != KV_Q8_0)
             clear_keys(kv, keys, n % PANEL);

@@ -10,6 +10,9 @@
  *
  * Blocks: keys and values are both panels of 16 tokens, kv.panel bytes each.
  *
+ * A layer that is a short convolution keeps no keys but a row of floats per token, whatever the
+ * type, as the values of its head 0: element j of token t: v[t * rows + j]. Its other heads are empty.
+ *
  * Both begin at a multiple of 64, the first in their array, so a line of a panel
  * never crosses a cache line.
  *
@@ -42,14 +45,15 @@ struct kv {
     size_t n_layer, n_head_kv, head_dim;
     enum kv_type type;
     size_t panel;            /* bytes of the keys, or values, of 16 tokens of a head */
+    const size_t *rows;      /* [n_layer] floats of a row; 0: keys and values. NULL: all are 0 */
     struct kv_store *prefix; /* of tokens [0, n_prefix), whole panels; NULL: 0 */
     size_t n_prefix;
     struct kv_store *own; /* of the tokens after them */
 };
 
-/* MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
+/* `rows` must outlive it. MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
-            mgpt_error *err);
+            const size_t *rows, mgpt_error *err);
 void kv_free(struct kv *kv);
 
 /* Prepares writing tokens [pos, pos + n): makes room, which at least doubles when it grows, and
@@ -106,6 +110,13 @@ static inline struct kv_run kv_run_at(const struct kv *kv, size_t layer, size_t 
     if (t < kv->n_prefix)
         return (struct kv_run){kv->prefix->k[at], kv->prefix->v[at], 0, kv->n_prefix};
     return (struct kv_run){kv->own->k[at], kv->own->v[at], kv->n_prefix, SIZE_MAX};
+}
+
+/* The row of token t in a layer that keeps rows. */
+static inline float *kv_row(const struct kv *kv, size_t layer, size_t t)
+{
+    struct kv_run run = kv_run_at(kv, layer, 0, t);
+    return (float *)(void *)run.values + (t - run.first) * kv->rows[layer];
 }
 
 #endif

@@ -206,7 +206,10 @@ enum { STORES_WORTH_SPLITTING = 8192 }; /* floats: chunks use the threads, singl
 void kv_append(pass *p)
 {
     int worth = p->n * p->model->shape.n_kv >= STORES_WORTH_SPLITTING;
-    pool_run(worth ? p->pool : NULL, kv_append_part, p);
+    if (p->model->layers[p->il].conv)
+        convolution_append(p);
+    else
+        pool_run(worth ? p->pool : NULL, kv_append_part, p);
 }
 
 mat logit_rows(pass *r)

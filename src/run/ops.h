@@ -71,13 +71,15 @@ void matmul_slots_free(struct matmul_slots *slots);
  * by matmul: l has no screen, or all logits are needed. screen.c. */
 int screened_matmul(pass *p, mat y, const struct linear *l, mat x);
 
-/* p->q, k, v = the projections of h (+ bias), clamped if the model has a clamp. */
+/* p->q, k, v = the projections of h (+ bias), clamped if the model has a clamp; C, B and x of a layer
+ * that is a short convolution. */
 void qkv_matmul(pass *p, const struct layer *l, mat h);
 
 /* Applies the norms of q and k, then the rotation if the layer has a rope; or the reverse. */
 void qk_norm_rope(pass *p, const struct layer *l);
 
-/* Writes k and v of all rows to their sessions' caches. */
+/* Writes k and v of all rows to their sessions' caches; their product if the layer is a short
+ * convolution. */
 void kv_append(pass *p);
 
 /* After the keys and values of the last layer: segments keep their last n_last rows. forward.c. */
@@ -89,6 +91,10 @@ void adjust_row(const pass *p, float *s, size_t n, size_t head, size_t back);
 
 /* o = softmax attention of q over the sessions' caches. attention.c. */
 void attend(pass *p);
+
+/* What kv_append and attend do in a layer that is a short convolution. convolution.c. */
+void convolution_append(pass *p);
+void convolve(pass *p);
 
 /* f = act(gate h) * (up h), or act(up h) without a gate. Taps MGPT_MLP_PRE, MGPT_MLP_PRE_LINEAR. */
 void mlp_up(pass *p, const struct layer *l, mat h);

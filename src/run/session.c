@@ -24,7 +24,7 @@ static size_t bytes_per_row(const mgpt_model *m)
     const struct model_shape *d = &m->shape;
     size_t wide = m->mixes_x0 ? 4 : 3;
     wide = m->backout != 0 ? wide + 1 : wide;
-    size_t floats = wide * d->n_embd + 2 * d->n_q + 2 * d->n_kv + 2 * d->n_ff_most;
+    size_t floats = wide * d->n_embd + 2 * d->n_q + 2 * d->n_kv_most + 2 * d->n_ff_most;
     if (m->n_value_embd)
         floats += d->n_kv + d->n_head_kv;
     if (d->n_expert)
@@ -67,8 +67,8 @@ static int scratch_init(struct scratch *s, const mgpt_session *session, mgpt_err
                 {&s->h, d->n_embd},
                 {&s->a, d->n_embd},
                 {&s->q, d->n_q},
-                {&s->k, d->n_kv},
-                {&s->v, d->n_kv},
+                {&s->k, d->n_kv_most},
+                {&s->v, d->n_kv_most},
                 {&s->o, d->n_q},
                 {&s->gate, d->n_ff_most},
                 {&s->up, d->n_ff_most},
@@ -150,7 +150,8 @@ static int session_build(mgpt_session *s, mgpt_error *err)
 {
     const struct model_shape *d = &s->model->shape;
     size_t n_kv_heads = d->n_layer ? d->n_head_kv : 0;
-    if (kv_init(&s->kv, d->n_layer, n_kv_heads, d->head_dim, s->kv_type, err) < 0)
+    if (kv_init(&s->kv, d->n_layer, n_kv_heads, d->head_dim, s->kv_type, s->model->kv_rows, err) <
+        0)
         return MGPT_EMEM;
     s->logits = mem_new(d->n_vocab, sizeof *s->logits);
     s->spare = mem_new(d->n_vocab, sizeof *s->spare);
@@ -303,6 +304,10 @@ int mgpt_read_kv(const mgpt_session *s, int32_t layer, int32_t head, size_t pos,
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "mgpt_read_kv: layer %d head %d, the model has %zu layers of %zu KV heads",
                        layer, head, kv->n_layer, kv->n_head_kv);
+    if (model_keeps_rows(s->model, (size_t)layer))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "mgpt_read_kv: layer %d is a short convolution, without keys and values",
+                       layer);
     if (pos > held || n > held - pos)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "mgpt_read_kv: positions %zu to %zu, the session holds %zu", pos, pos + n,

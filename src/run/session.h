@@ -23,7 +23,8 @@ struct tap {
 
 /* Row buffers of a pass, allocated once for n_chunk rows. */
 struct scratch {
-    float *x, *h, *a, *q, *k, *v, *o, *gate, *up; /* [n_chunk][E E E n_q n_kv n_kv n_q F F] */
+    float *x, *h, *a, *q, *k, *v, *o, *gate,
+        *up;   /* [n_chunk][E E E n_q n_kv_most n_kv_most n_q F F] */
     float *m;  /* [n_chunk][E] the MLP's output, if it is not in h: in mixtures of experts */
     float *x0; /* [n_chunk][E] x before the first layer, if the model mixes it in (ops.h) */
     float

@@ -80,7 +80,7 @@ static int has_point(const pass *p, mgpt_point point)
         return m->embd_norm.kind != NORM_NONE;
     case MGPT_ROT_Q:
     case MGPT_ROT_K:
-        return m->arch->rope;
+        return m->arch->rope && !m->layers[p->il].conv;
     case MGPT_RESID_MID:
         return m->branches == BRANCHES_SEQUENTIAL;
     case MGPT_MLP_POST:

@@ -211,7 +211,7 @@ TEST(bytes_wanted)
     mgpt_error err;
     char line[80];
     arm(0);
-    assert_int_equal(kv_init(&kv, LAYERS, HEADS, 4, KV_F32, &err), MGPT_EMEM);
+    assert_int_equal(kv_init(&kv, LAYERS, HEADS, 4, KV_F32, NULL, &err), MGPT_EMEM);
     snprintf(line, sizeof line, "out of memory: %zu bytes for the KV cache",
              sizeof(struct kv_store) + 4 * LAYERS * HEADS * sizeof kv.own);
     assert_string_equal(err.text, line);

@@ -91,15 +91,15 @@ def read_slots(root):
                 body.split("};")[0]):
             rows.append((name, table == "layer_slots", d_in, d_out,
                          eval(required, {}, sets), eval(optional, {}, sets)))
-    return {name: sets[bit] for name, bit in names.items()}, rows
+    return {name: sets[bit] for name, bit in names.items()}, rows, sets["ARCH_SHORTCONV"]
 
 
 def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, layers=LAYERS, more=()):
     """A model of `arch` with its required tensors and those that `optional` chooses."""
-    archs, rows = read_slots(root)
+    archs, rows, convolution = read_slots(root)
     heads, vocab, inner = (2, 8, 3) if width < 256 else (1, 2, 1)
     sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2,
-             "ROT2": 1, "L": layers, "NONE": None}
+             "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3}
     entries = {"general.architecture": arch, arch + ".block_count": layers, arch + ".embedding_length": width,
                arch + ".context_length": CONTEXT, arch + ".feed_forward_length": inner,
                arch + ".attention.head_count": heads,
@@ -109,16 +109,18 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
         entries[arch + ".attention.sliding_window"] = 3
     if arch == "minicpm":
         entries.update({arch + key: 1.5 for key in (".embedding_scale", ".residual_scale", ".logit_scale")})
+    if arch == "lfm2":
+        entries.update({arch + ".attention.head_count_kv": (0, 1)[:layers], arch + ".shortconv.l_cache": 3})
     entries.update(more)
     tensors = []
     for name, of_layer, d_in, d_out, required, may in rows:
-        if not required & archs[arch] and not (may & archs[arch] and optional(name)):
-            continue
+        kinds = [convolution if arch == "lfm2" and of_layer and i == 0 else archs[arch]
+                 for i in (range(layers) if of_layer else (0,))]
         dims = [sizes[d] for d in (d_in, d_out) if sizes[d]]
         whole = len(dims) == 2 and dims[0] % TYPES[kind][1] == 0
         typed = kind if whole else "f16" if width > 8 else "f32"
         tensors += [("blk.%d.%s" % (i, name) if of_layer else name, dims, typed)
-                    for i in (range(layers) if of_layer else (0,))]
+                    for i, bit in enumerate(kinds) if required & bit or may & bit and optional(name)]
     return gguf(entries, tensors)
 
 
@@ -144,7 +146,7 @@ SAYS = ({"rope.freq_base": 500.0, "rope.dimension_count": 2, "rope.scaling.type"
 
 def gguf_models(root):
     """(name, bytes) of models that open."""
-    archs, _ = read_slots(root)
+    archs, _, _ = read_slots(root)
     apart = re.compile(r"attn_[qkv]\.")
 
     for arch in sorted(archs):
@@ -209,6 +211,9 @@ def sizes_of(config, layers):
              get("vocab_size"): 8, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
              context: 6, context + 2: 8, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
     experts = get("num_experts") or get("num_local_experts")
+    if get("conv_L_cache"):
+        # The width of the MLP is 24: two thirds of intermediate_size, 33, which is the vocabulary's size, too, in whole sixes.
+        sizes.update({1: 1, get("conv_L_cache"): get("conv_L_cache"), 24: 6, get("vocab_size"): 8})
     if experts:
         wide, shared = get("moe_intermediate_size"), get("shared_expert_intermediate_size") or get("shared_intermediate_size")
         sizes.update({experts: EXPERTS, 1: 1, wide: 3, shared: 5, 2 * (shared or 0): 10})
@@ -378,5 +383,5 @@ def hf_files(directory):
     for path in glob.glob(directory + "*.safetensors"):
         data = get(path)
         tensors.update(json.loads(data[8:8 + struct.unpack("<Q", data[:8])[0]]))
-    config, header, data = hf_model(config, tensors)
+    config, header, data = hf_model(config, tensors, 2 if "conv_L_cache" in config else 1)
     return json.dumps(config, separators=(",", ":")).encode(), safetensors(header, data)

@@ -34,8 +34,10 @@ static void check_sizes(const struct toy *m, const mgpt_info *info)
     assert_int_equal(info->head_dim, s->head_dim);
     assert_int_equal(info->n_ff, s->n_ff);
     assert_int_equal(info->gated, s->row->gated);
-    size_t kv = (size_t)(s->n_layer * s->n_head_kv * s->head_dim) * 2 * sizeof(float);
-    assert_true(info->kv_bytes == kv);
+    size_t kv = 0;
+    for (int i = 0; i < s->n_layer; i++)
+        kv += (size_t)(toy_convolves(s, i) ? s->n_embd : 2 * s->n_head_kv * s->head_dim);
+    assert_true(info->kv_bytes == kv * sizeof(float));
 }
 
 /* The type that most weights have. */
@@ -264,10 +266,32 @@ TEST_ZOO(cache_holds_what_the_taps_saw)
     mgpt_tap(session, all_points, trace_tap, t, NULL);
     subject_feed(session, s->tokens, n);
     for (int layer = 0; layer < spec->n_layer; layer++)
-        for (int head = 0; head < spec->n_head_kv; head++)
+        for (int head = 0; !toy_convolves(spec, layer) && head < spec->n_head_kv; head++)
             check_kv(session, s->m, t, layer, head);
     trace_free(t);
     mgpt_session_free(session);
+}
+
+/* A short convolution has no keys and values to read; its layer says what it is. */
+TEST(cache_of_a_convolution)
+{
+    struct subject s = subject_zoo(ZOO_LFM2);
+    mgpt_session *session = subject_session(s.model, 0, 0);
+    float k[6], v[6];
+    mgpt_error err;
+    mgpt_layer layer;
+    subject_feed(session, s.tokens, 5);
+    assert_int_equal(mgpt_read_kv(session, 2, 0, 4, 1, k, v, &err), MGPT_OK);
+    assert_int_equal(mgpt_read_kv(session, 1, 0, 4, 1, k, v, &err), MGPT_EARG);
+    assert_string_equal(err.text,
+                        "mgpt_read_kv: layer 1 is a short convolution, without keys and values");
+    for (size_t i = 0; i < 4; i++) {
+        assert_int_equal(mgpt_get_layer(s.model, i, &layer, &err), MGPT_OK);
+        assert_int_equal(layer.n_conv, i == 2 ? 0 : 3);
+        assert_int_equal(layer.n_rot, i == 2 ? 6 : 0);
+    }
+    mgpt_session_free(session);
+    subject_free(&s);
 }
 
 TEST(cache_out_of_range)

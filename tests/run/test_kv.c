@@ -90,8 +90,8 @@ static void fill_and_copy(const struct kernels *kernels, enum kv_type type, size
 {
     struct kv kv, other;
     mgpt_error err;
-    assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, d, type, &err), MGPT_OK);
-    assert_int_equal(kv_init(&other, N_LAYER, N_HEAD, d, type, &err), MGPT_OK);
+    assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, d, type, NULL, &err), MGPT_OK);
+    assert_int_equal(kv_init(&other, N_LAYER, N_HEAD, d, type, NULL, &err), MGPT_OK);
     if (type != KV_Q8_0)
         assert_int_equal(kv.panel, PANEL * d * (type == KV_F16 ? 2 : 4));
     for (size_t t = 0; t < N_TOKENS; t += chunk) {
@@ -132,7 +132,7 @@ TEST(a_panel_is_cleared)
     struct kv kv;
     mgpt_error err;
     assert_true(kernels_init(&kernels, "scalar"));
-    assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, 8, KV_F32, &err), MGPT_OK);
+    assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, 8, KV_F32, NULL, &err), MGPT_OK);
     assert_int_equal(kv_reserve(&kv, 0, N_TOKENS, &err), MGPT_OK);
     put_all(&kv, &kernels, 0, N_TOKENS);
     assert_int_equal(kv_reserve(&kv, PANEL, 1, &err), MGPT_OK);
@@ -149,7 +149,7 @@ TEST(get_of_one_kind)
     mgpt_error err;
     float k[8] = {7}, v[8] = {7};
     assert_true(kernels_init(&kernels, "scalar"));
-    assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, 8, KV_F32, &err), MGPT_OK);
+    assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, 8, KV_F32, NULL, &err), MGPT_OK);
     kv_get(&kv, (struct kv_part){1, 2, 0, 0}, NULL, k, v);
     assert_true(k[0] == 7 && v[0] == 7);
     assert_int_equal(kv_reserve(&kv, 0, 3, &err), MGPT_OK);
@@ -159,4 +159,60 @@ TEST(get_of_one_kind)
     for (size_t j = 0; j < 8; j++)
         assert_true(k[j] == element(0, 1, 2, 2, j) && v[j] == element(1, 1, 2, 2, j));
     kv_free(&kv);
+}
+
+enum { WIDE = 5, CONVOLUTION = 1 /* the layer that keeps rows */ };
+
+static void put_kept(struct kv *kv, size_t t, size_t end, float sign)
+{
+    mgpt_error err;
+    for (; t < end; t++) {
+        assert_int_equal(kv_reserve(kv, t, 1, &err), MGPT_OK);
+        for (size_t j = 0; j < WIDE; j++)
+            kv_row(kv, CONVOLUTION, t)[j] = sign * (float)(t * WIDE + j);
+    }
+}
+
+static void check_kept(const struct kv *kv, size_t t, size_t end, float sign)
+{
+    for (; t < end; t++)
+        for (size_t j = 0; j < WIDE; j++)
+            assert_true(kv_row(kv, CONVOLUTION, t)[j] == sign * (float)(t * WIDE + j));
+}
+
+/* A layer that keeps rows keeps them as floats in a cache of any type, through growth, forks that
+ * share, rewinds into what is shared, and copies; and keeps nothing else. */
+TEST(rows_in_place_of_keys)
+{
+    static const size_t rows[N_LAYER] = {0, WIDE};
+    static const float zeros[N_HEAD * 8];
+    struct kernels kernels;
+    assert_true(kernels_init(&kernels, "scalar"));
+    for (int type = 0; type < KV_N_TYPES; type++) {
+        struct kv kv, fork;
+        mgpt_error err;
+        size_t first = 2 * CONVOLUTION * N_HEAD;
+        assert_int_equal(kv_init(&kv, N_LAYER, N_HEAD, 8, (enum kv_type)type, rows, &err), MGPT_OK);
+        assert_int_equal(kv_init(&fork, N_LAYER, N_HEAD, 8, (enum kv_type)type, rows, &err),
+                         MGPT_OK);
+        put_kept(&kv, 0, N_TOKENS, 1);
+        for (size_t i = 0; i < N_TOKENS * N_HEAD; i++)
+            kv_put(&kv, &kernels, (struct kv_part){0, i % N_HEAD, i / N_HEAD, 1}, zeros, zeros);
+        for (size_t i = 0; i < 2 * N_HEAD; i++)
+            assert_int_equal(kv_block_bytes(&kv, first + i, N_TOKENS),
+                             i == 1 ? N_TOKENS * WIDE * sizeof(float) : 0);
+        assert_int_equal(kv_fork(&fork, &kv, N_TOKENS, 1, &err), MGPT_OK);
+        assert_int_equal(fork.n_prefix, N_TOKENS / PANEL * PANEL);
+        check_kept(&fork, 0, N_TOKENS, 1);
+        put_kept(&fork, PANEL + 3, N_TOKENS, -1);
+        check_kept(&fork, 0, PANEL + 3, 1);
+        check_kept(&fork, PANEL + 3, N_TOKENS, -1);
+        check_kept(&kv, 0, N_TOKENS, 1);
+        kv_copy(&fork, &kv, N_LAYER, PANEL + 9, 20);
+        check_kept(&fork, PANEL + 3, PANEL + 9, -1);
+        check_kept(&fork, PANEL + 9, PANEL + 29, 1);
+        check_kept(&fork, PANEL + 29, N_TOKENS, -1);
+        kv_free(&kv);
+        kv_free(&fork);
+    }
 }

@@ -43,9 +43,12 @@ static int choice_of(enum toy_choice choice, int row)
 }
 
 /* Points of the MLP are those of the shared expert in a mixture, points of the router of others
- * none. */
-static int mixture_has(const struct toy_spec *s, int p, int layer)
+ * none. A short convolution has no scores and no rotation. */
+static int layer_has(const struct toy_spec *s, int p, int layer)
 {
+    int attention = p == MGPT_ROT_Q || p == MGPT_ROT_K || trace_is_attention((mgpt_point)p);
+    if (layer >= 0 && toy_convolves(s, layer) && attention)
+        return 0;
     int mixture = s->n_expert && layer >= 0 && !(s->dense >> layer & 1);
     if (p == MGPT_ROUTER_SCORES || p == MGPT_EXPERT_WEIGHTS)
         return mixture;
@@ -68,7 +71,7 @@ static void check_points(const struct toy_spec *s, const struct trace *t)
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
         for (int layer = -1; layer < s->n_layer; layer++) {
-            int expected = has[p] && inside == (layer >= 0) && mixture_has(s, p, layer);
+            int expected = has[p] && inside == (layer >= 0) && layer_has(s, p, layer);
             if ((trace_at(t, (mgpt_point)p, layer)->data != NULL) != expected)
                 fail_msg("%s: point %d of layer %d %s", s->label, p, layer,
                          expected ? "is missing" : "fires");

@@ -90,16 +90,17 @@ static float element(const struct item *t, size_t row, size_t column)
 static const struct arch {
     const char *name, *act;
     int layer_norm, embd_norm, no_final_norm, no_input_norms, qk_norm, parallel;
-    int pairs;         /* of rope: 0 none, 1 (2i, 2i + 1), 2 (i, i + n/2) */
-    int no_rope_every; /* every n-th layer has no rope */
-    int rope_windowed; /* only layers with a window have rope */
-    int full_every;    /* every n-th layer sees all keys, the others a window */
-    double local_base; /* base of rope in layers with a window */
-    int embd_root;     /* embeddings times sqrt(n_embd) */
-    double alibi;      /* attention.max_alibi_bias when absent */
-    int divides;       /* logit_scale divides the logits */
-    int rope_first;    /* before the norms of q and k */
-    int mlp_norm_post; /* the norm before the MLP is called post_attention_norm */
+    int pairs;          /* of rope: 0 none, 1 (2i, 2i + 1), 2 (i, i + n/2) */
+    int no_rope_every;  /* every n-th layer has no rope */
+    int rope_windowed;  /* only layers with a window have rope */
+    int full_every;     /* every n-th layer sees all keys, the others a window */
+    double local_base;  /* base of rope in layers with a window */
+    int embd_root;      /* embeddings times sqrt(n_embd) */
+    double alibi;       /* attention.max_alibi_bias when absent */
+    int divides;        /* logit_scale divides the logits */
+    int rope_first;     /* before the norms of q and k */
+    int mlp_norm_post;  /* the norm before the MLP is called post_attention_norm */
+    int embd_norm_last; /* the norm before the head is called token_embd_norm */
 } archs[] = {
     {"microgpt", "relu", .embd_norm = 1, .no_final_norm = 1},
     {"llama", "silu", .pairs = 1},
@@ -140,6 +141,7 @@ static const struct arch {
     {"exaone", "silu", .pairs = 2},
     {"exaone4", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},
     {"minicpm", "silu", .pairs = 1, .divides = 1},
+    {"lfm2", "silu", .pairs = 2, .embd_norm_last = 1},
     {"nanochat", "relu2", .embd_norm = 1, .qk_norm = 1, .pairs = 2},
 };
 static const struct arch *a;
@@ -292,33 +294,34 @@ static void attend(int layer, float *o, const float *q, const float *k, const fl
     }
 }
 
+/* o = C conv(B x) for the token at pos, whose B x is kept in `rows`, [position][E] (LFM2). */
+static void convolve(int layer, float *o, const float *h, float *rows, size_t pos, float *bcx)
+{
+    const struct item *w = part(layer, "shortconv.conv", "weight");
+    for (size_t i = 0; i < 3; i++)
+        matmul(layer, "shortconv.in_proj", i * E, bcx + i * E, E, h);
+    for (size_t c = 0; c < E; c++)
+        rows[pos * E + c] = bcx[c] * bcx[2 * E + c];
+    for (size_t c = 0; c < E; c++) {
+        for (size_t j = 0; j < w->cols; j++)
+            if (pos + 1 + j >= w->cols)
+                o[c] += element(w, c, j) * rows[(pos + 1 + j - w->cols) * E + c];
+        o[c] = bcx[E + c] * o[c];
+    }
+}
+
 static float *floats(size_t n)
 {
     static float zeros[1 << 26], *next = zeros;
     return (next += n) - n;
 }
 
-static void add(float *x, const float *y, int here)
-{
-    for (size_t i = 0; here && i < E; i++)
-        x[i] += y[i];
-}
-
-/* One layer for the token at pos. x is the residual stream, keys and values are the cache. */
-static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
+/* o = attention of h for the token at pos, whose keys and values it appends. */
+static void attention(int l, float *o, const float *h, float *keys, float *values, size_t pos)
 {
     size_t Q = H * D, K = G * D, fused = part(l, "attn_qkv", "weight")->at != NULL;
-    float *h = floats(E), *q = floats(Q), *k = keys + pos * K, *v = values + pos * K;
-    float *o = floats(Q), *out = floats(E), *f = floats(F), *up = floats(F);
+    float *q = floats(Q), *k = keys + pos * K, *v = values + pos * K;
     float limit = (float)real("attention.clamp_kqv", 0);
-    int inputs = !a->no_input_norms, parallel = (int)real("use_parallel_residual", a->parallel);
-    int both =
-        part(l, "ffn_up", "weight")->rows == 2 * F; /* the rows of a gate, then those of up */
-    int gated = both || part(l, "ffn_gate", "weight")->at != NULL;
-    int one_norm = parallel && !part(l, "ffn_norm", "weight")->at;
-    int two =
-        part(l, "attn_norm_2", "weight")->at != NULL; /* of Falcon: attention's, and the MLP's */
-    norm(l, two ? "attn_norm_2" : "attn_norm", h, x, E, E, inputs);
     matmul(l, fused ? "attn_qkv" : "attn_q", 0, q, Q, h);
     matmul(l, fused ? "attn_qkv" : "attn_k", fused * Q, k, K, h);
     matmul(l, fused ? "attn_qkv" : "attn_v", fused * (Q + K), v, K, h);
@@ -335,7 +338,32 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
         }
     }
     attend(l, o, q, keys, values, pos);
-    matmul(l, "attn_output", 0, out, E, o);
+}
+
+static void add(float *x, const float *y, int here)
+{
+    for (size_t i = 0; here && i < E; i++)
+        x[i] += y[i];
+}
+
+/* One layer for the token at pos. x is the residual stream, keys and values are the cache. */
+static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
+{
+    float *h = floats(E), *o = floats(H * D), *out = floats(E), *f = floats(F), *up = floats(F);
+    int inputs = !a->no_input_norms, parallel = (int)real("use_parallel_residual", a->parallel);
+    int both =
+        part(l, "ffn_up", "weight")->rows == 2 * F; /* the rows of a gate, then those of up */
+    int gated = both || part(l, "ffn_gate", "weight")->at != NULL;
+    int one_norm = parallel && !part(l, "ffn_norm", "weight")->at;
+    int two =
+        part(l, "attn_norm_2", "weight")->at != NULL; /* of Falcon: attention's, and the MLP's */
+    int conv = part(l, "shortconv.conv", "weight")->at != NULL;
+    norm(l, two ? "attn_norm_2" : "attn_norm", h, x, E, E, inputs);
+    if (conv)
+        convolve(l, o, h, keys, pos, floats(3 * E));
+    else
+        attention(l, o, h, keys, values, pos);
+    matmul(l, conv ? "shortconv.out_proj" : "attn_output", 0, out, E, o);
     if (!a->mlp_norm_post)
         norm(l, "post_attention_norm", out, out, E, E, 0);
     scale(out, E, (float)real("residual_scale", 1));
@@ -362,14 +390,16 @@ static void embed(float *x, size_t token, size_t pos)
         x[i] = at->at ? x[i] + element(at, pos, i) : x[i];
     }
     int always = (int)value_of(find("mgpt.embedding_norm"), a->embd_norm);
-    norm(-1, "token_embd_norm", x, x, E, E, always);
+    if (!a->embd_norm_last)
+        norm(-1, "token_embd_norm", x, x, E, E, always);
 }
 
 static void unembed(float *logits, float *x)
 {
     float cap = (float)real("final_logit_softcapping", 0);
     double by = real("logit_scale", 1);
-    norm(-1, "output_norm", x, x, E, E, (int)value_of(find("mgpt.final_norm"), !a->no_final_norm));
+    norm(-1, a->embd_norm_last ? "token_embd_norm" : "output_norm", x, x, E, E,
+         (int)value_of(find("mgpt.final_norm"), !a->no_final_norm));
     matmul(-1, "output", 0, logits, V, x);
     for (size_t i = 0; i < V; i++) {
         logits[i] *= (float)(a->divides ? 1 / by : by);
@@ -390,7 +420,11 @@ static void open_model(const char *path)
              given ? (const char *)given + 8 : a->act);
     E = (size_t)real("embedding_length", 0);
     H = (size_t)real("attention.head_count", 1);
-    G = (size_t)real("attention.head_count_kv", (double)H);
+    const struct item *kv = key("attention.head_count_kv");
+    int list = kv->at && kv->type == ARRAY; /* 0: the layer is a short convolution */
+    G = list ? 0 : (size_t)real("attention.head_count_kv", (double)H);
+    for (size_t l = 0; list && l < number(kv->at + 4, 8); l++)
+        G |= (size_t)number(kv->at + 12 + 4 * l, 4);
     D = (size_t)real("attention.key_length", (double)(E / H));
     F = (size_t)real("feed_forward_length", 0);
     V = find("token_embd.weight")->rows;
@@ -400,7 +434,7 @@ int main(int argc, char **argv)
 {
     uint64_t hash = UINT64_C(0xCBF29CE484222325);
     open_model(argc > 1 ? argv[1] : "");
-    size_t n_layer = (size_t)real("block_count", 0), room = (size_t)argc * G * D;
+    size_t n_layer = (size_t)real("block_count", 0), room = (size_t)argc * (G * D > E ? G * D : E);
     float *k = floats(n_layer * room), *v = floats(n_layer * room), *logits = floats(V);
     for (size_t pos = 0; pos + 2 < (size_t)argc; pos++) {
         float *x = floats(E);

@@ -217,6 +217,21 @@ static void put_arch_f32(struct toy *m, const char *key, double v)
     toy_put_f32(m, name, (float)v);
 }
 
+/* The number of KV heads of each layer, 0 for convolutions, as llama.cpp has it. */
+static void put_kinds(struct toy *m)
+{
+    const struct toy_spec *s = &m->spec;
+    struct byte_buffer b = {0};
+    char name[80];
+    assert_int_equal(strlen(s->kinds), s->n_layer);
+    for (int i = 0; i < s->n_layer; i++)
+        buffer_uint(&b, toy_convolves(s, i) ? 0 : (uint64_t)s->n_head_kv, 4);
+    snprintf(name, sizeof name, "%s.attention.head_count_kv", s->arch);
+    toy_put_array(m, name, KV_I32, (uint64_t)s->n_layer, b.p, b.n);
+    free(b.p);
+    put_arch_u32(m, "shortconv.l_cache", s->n_conv);
+}
+
 static void build_put_numbers(struct toy *m)
 {
     const struct toy_spec *s = &m->spec;
@@ -230,7 +245,9 @@ static void build_put_numbers(struct toy *m)
         m, s->row->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
         s->eps);
     int rotates = s->row->place > PLACE_ALIBI;
-    if (rotates || s->n_head_kv != s->n_head)
+    if (s->kinds)
+        put_kinds(m);
+    else if (rotates || s->n_head_kv != s->n_head)
         put_arch_u32(m, "attention.head_count_kv", s->n_head_kv);
     if (!rotates)
         return;

@@ -77,12 +77,21 @@ struct toy_spec {
     int lambdas;                         /* resid_lambdas and x0_lambdas */
     int smear_gate, value_gate, backout; /* columns of the gates; 0: none. backout_lambda */
     double value_gate_scale;
+    const char *kinds; /* a letter a layer: 'c' is a short convolution of n_conv tokens, 'a' is
+                        * attention; NULL: all are attention, the number of KV heads is no list */
+    int n_conv;
     int characters; /* 1: a character vocabulary of n_vocab - 1 characters, BOS last */
     enum toy_type type;
     uint32_t alignment; /* 0: no key, so 32 */
     uint64_t seed;
     const struct toy_arch *row; /* filled in by toy_build */
 };
+
+/* 1 if the layer is a short convolution. */
+static inline int toy_convolves(const struct toy_spec *s, int layer)
+{
+    return s->kinds && s->kinds[layer] == 'c';
+}
 
 /* The sizes that every spec states: layers, width, heads, width of the MLP, context, vocabulary. */
 #define TOY_SIZES(layers, embd, heads, ff, ctx, vocab)                                             \

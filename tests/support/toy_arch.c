@@ -89,6 +89,8 @@ static const struct toy_arch rows[] = {
      .activation = "silu", .expert_norm = 1},
     {.name = "granitemoe", .final_norm = 1, .place = PLACE_ADJACENT, .gated = 1,
      .activation = "silu", .divides_logits = 1, .expert_norm = 1},
+    {.name = "lfm2", .final_norm = 1, .place = PLACE_HALVES, .qk = QK_PER_HEAD, .gated = 1,
+     .activation = "silu", .last_norm = "token_embd_norm"},
     {.name = "nanochat", .bare = 1, .embd_norm = 1, .final_norm = 1, .place = PLACE_HALVES,
      .qk = QK_BARE, .activation = "relu2", .exchanged = 1},
 };

@@ -39,22 +39,23 @@ struct toy_arch {
     int qkv_biases; /* q, k and v have biases also when nothing else has */
     int gated;
     const char *activation;
-    int parallel;         /* attention and MLP read the same residual */
-    int embd_root;        /* embeddings times sqrt(n_embd) */
-    int no_rope_every;    /* one of every n layers does not rotate; 0: all do */
-    int full_every;       /* with a sliding window: one of every n layers sees everything */
-    int as_shown;         /* adjacent pairs also in the programs that models come from */
-    int rope_windowed;    /* only layers with a window rotate */
-    int embd_gain;        /* the norm of embeddings has gain and bias */
-    double alibi;         /* largest exponent where the file has no key */
-    int exchanged;        /* files hold the two halves of each head of q and k in exchange */
-    int gate_up;          /* gate and up are one tensor */
-    int divides_logits;   /* logit_scale divides */
-    int rope_first;       /* q and k are rotated, then normalised */
-    const char *mlp_norm; /* tensor of the norm before the MLP; NULL: ffn_norm */
-    double window_base;   /* rope base of windowed layers; 0: that of the others */
-    int expert_norm;      /* weights of the chosen experts add up to 1 */
-    int shared_gate;      /* the shared expert of mixtures has a gate */
+    int parallel;          /* attention and MLP read the same residual */
+    int embd_root;         /* embeddings times sqrt(n_embd) */
+    int no_rope_every;     /* one of every n layers does not rotate; 0: all do */
+    int full_every;        /* with a sliding window: one of every n layers sees everything */
+    int as_shown;          /* adjacent pairs also in the programs that models come from */
+    int rope_windowed;     /* only layers with a window rotate */
+    int embd_gain;         /* the norm of embeddings has gain and bias */
+    double alibi;          /* largest exponent where the file has no key */
+    int exchanged;         /* files hold the two halves of each head of q and k in exchange */
+    int gate_up;           /* gate and up are one tensor */
+    int divides_logits;    /* logit_scale divides */
+    int rope_first;        /* q and k are rotated, then normalised */
+    const char *mlp_norm;  /* tensor of the norm before the MLP; NULL: ffn_norm */
+    const char *last_norm; /* tensor of the norm before the head; NULL: output_norm */
+    double window_base;    /* rope base of windowed layers; 0: that of the others */
+    int expert_norm;       /* weights of the chosen experts add up to 1 */
+    int shared_gate;       /* the shared expert of mixtures has a gate */
 };
 
 /* NULL: unknown. */

@@ -88,8 +88,9 @@ static void check_gains(const struct toy *m, int layer)
     int qk = row->qk == QK_PER_HEAD || row->qk == QK_WHOLE;
     assert_int_equal(has(m, layer, "post_attention_norm"), behind || row->mlp_norm);
     assert_int_equal(has(m, layer, "post_ffw_norm"), behind);
-    assert_int_equal(has(m, layer, "attn_q_norm"), qk);
-    assert_int_equal(has(m, layer, "attn_k_norm"), qk);
+    int conv = toy_convolves(&m->spec, layer);
+    assert_int_equal(has(m, layer, "attn_q_norm"), qk && !conv);
+    assert_int_equal(has(m, layer, "attn_k_norm"), qk && !conv);
 }
 
 /* Whether a layer's queries see no further than the window, and how many keys they see (0: all). */
@@ -174,6 +175,7 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
     return (struct oracle_layer){.freq = row->place <= PLACE_ALIBI || skip ? NULL : freq,
                                  .rope_scale = rope_scale(s, layer),
                                  .window = (size_t)window(s, layer),
+                                 .conv = toy_convolves(s, layer) ? (size_t)s->n_conv : 0,
                                  .activation = s->activation ? s->activation : row->activation,
                                  .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale
                                                                   : 1 / sqrt(s->head_dim),

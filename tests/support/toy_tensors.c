@@ -220,6 +220,17 @@ static void add_mlp(struct toy *m, int layer)
     add_linear(m, layer, "ffn_down", s->n_ff, s->n_embd, 1);
 }
 
+/* A short convolution in place of attention. */
+static void add_convolution(struct toy *m, int layer)
+{
+    const struct toy_spec *s = &m->spec;
+    char name[80];
+    add_linear(m, layer, "shortconv.in_proj", s->n_embd, 3 * s->n_embd, 1);
+    snprintf(name, sizeof name, "blk.%d.shortconv.conv.weight", layer);
+    toy_add(m, name, TOY_F32, s->n_conv, s->n_embd, 0.3, 0.5);
+    add_linear(m, layer, "shortconv.out_proj", s->n_embd, s->n_embd, 1);
+}
+
 static void add_layer(struct toy *m, int layer)
 {
     const struct toy_spec *s = &m->spec;
@@ -227,11 +238,15 @@ static void add_layer(struct toy *m, int layer)
     int E = s->n_embd;
     if (norms != NORMS_AFTER)
         add_layer_norm(m, layer, "attn_norm");
-    add_qkv(m, layer);
-    if (s->value_gate && layer % 2 != s->n_layer % 2)
-        add_value_embd(m, layer);
-    add_qk_norms(m, layer);
-    add_linear(m, layer, "attn_output", s->n_head * s->head_dim, E, 1);
+    if (toy_convolves(s, layer)) {
+        add_convolution(m, layer);
+    } else {
+        add_qkv(m, layer);
+        if (s->value_gate && layer % 2 != s->n_layer % 2)
+            add_value_embd(m, layer);
+        add_qk_norms(m, layer);
+        add_linear(m, layer, "attn_output", s->n_head * s->head_dim, E, 1);
+    }
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "post_attention_norm");
     if (s->two_norms)
@@ -257,7 +272,7 @@ void toy_add_tensors(struct toy *m)
     for (int layer = 0; layer < s->n_layer; layer++)
         add_layer(m, layer);
     if (s->final_norm != TOY_NO)
-        add_norm(m, "output_norm");
+        add_norm(m, s->row->last_norm ? s->row->last_norm : "output_norm");
     if (!s->tied)
         toy_add(m, "output.weight", s->type, s->n_embd, s->n_vocab, 0, 1.5 / sqrt(s->n_embd));
     if (s->head_bias)

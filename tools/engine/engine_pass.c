@@ -20,9 +20,16 @@ static int32_t kv_type(const char *name)
     return type == 0 && name ? -1 : type;
 }
 
-static uint64_t kv_numbers(const mgpt_info *i)
+/* Bytes of a position; a short convolution keeps floats whatever the type. */
+static uint64_t kv_bytes_of(const struct engine *e, enum kv_type type)
 {
-    return 2 * (uint64_t)i->n_layer * (uint64_t)i->n_head_kv * (uint64_t)i->head_dim;
+    const mgpt_info *i = &e->info;
+    uint64_t total = 0, each = 2 * (uint64_t)i->n_head_kv *
+                               kernels_kv_bytes(type, (size_t)i->head_dim) / PANEL;
+    mgpt_layer layer;
+    for (size_t l = 0; mgpt_get_layer(e->model, l, &layer, NULL) == MGPT_OK; l++)
+        total += layer.n_conv ? (uint64_t)i->n_embd * sizeof(float) : each;
+    return total;
 }
 
 /* kv_bytes tells the default's width; a model without layers keeps nothing. */
@@ -30,15 +37,12 @@ const char *engine_kv_type(const struct engine *e)
 {
     if (e->kv)
         return e->kv;
-    return e->info.kv_bytes < kv_numbers(&e->info) * sizeof(float) ? "f16" : "f32";
+    return e->info.kv_bytes < kv_bytes_of(e, KV_F32) ? "f16" : "f32";
 }
 
 uint64_t engine_kv_bytes(const struct engine *e)
 {
-    const mgpt_info *i = &e->info;
-    enum kv_type type = (enum kv_type)(kv_type(engine_kv_type(e)) - MGPT_KV_F32);
-    return 2 * (uint64_t)i->n_layer * (uint64_t)i->n_head_kv *
-           kernels_kv_bytes(type, (size_t)i->head_dim) / PANEL;
+    return kv_bytes_of(e, (enum kv_type)(kv_type(engine_kv_type(e)) - MGPT_KV_F32));
 }
 
 int engine_read_kv(const struct engine *e, int32_t *type)

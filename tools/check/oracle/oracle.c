@@ -189,10 +189,15 @@ static const char *mlp_norm_stem(const struct oracle *o, int layer)
 static void attention(struct oracle *o, int layer)
 {
     int second = oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT;
+    int conv = o->s->layers[layer].conv > 0;
     branch_input(o, layer, second ? "attn_norm_2" : "attn_norm", o->s->layers[layer].attn_norm);
     oracle_fire_rows(o, MGPT_ATTN_IN, layer, o->h, o->E);
-    oracle_heads(o, layer);
-    oracle_matmul(o, layer, "attn_output", 0, o->z, o->qw, o->E, o->a);
+    if (conv)
+        oracle_convolution(o, layer);
+    else
+        oracle_heads(o, layer);
+    oracle_matmul(o, layer, conv ? "shortconv.out_proj" : "attn_output", 0, o->z,
+                  conv ? o->E : o->qw, o->E, o->a);
     int is_mlps = strcmp(mlp_norm_stem(o, layer), "post_attention_norm") == 0;
     branch_output(o, layer, is_mlps ? "" : "post_attention_norm", o->a);
     oracle_fire_rows(o, MGPT_ATTN_OUT, layer, o->a, o->E);
@@ -280,8 +285,9 @@ static void forward_pass(struct oracle *o)
     }
     for (size_t layer = o->s->first_layer; layer < o->s->n_layer && o->status == MGPT_OK; layer++)
         run_layer(o, (int)layer);
+    int lfm2 = oracle_find(o, -1, "output_norm", ".weight") == ORACLE_ABSENT && !o->s->embd_norm;
     for (int i = 0; i < o->s->final_norm && o->status == MGPT_OK; i++)
-        norm(o, -1, "output_norm", o->x, o->x);
+        norm(o, -1, lfm2 ? "token_embd_norm" : "output_norm", o->x, o->x);
     if ((o->s->final_norm || o->s->final_shown) && o->status == MGPT_OK)
         oracle_fire_rows(o, MGPT_FINAL, -1, o->x, o->E);
     if (o->status == MGPT_OK)
@@ -300,7 +306,11 @@ static size_t widest(size_t a, size_t b, size_t c)
 static int take_buffers(struct oracle *o)
 {
     size_t X = o->s->n_expert, F = widest(o->F, o->s->n_ff_expert, o->s->n_ff_shared);
-    size_t wide = widest(widest(o->E, o->qw, F), X, 0),
+    size_t conv = 0;
+    for (size_t i = 0; i < o->s->n_layer; i++)
+        conv = widest(conv, o->s->layers[i].conv, 0);
+    size_t q = conv ? widest(o->E, o->qw, 0) : o->qw, k = conv ? widest(o->E, o->kw, 0) : o->kw;
+    size_t wide = widest(widest(o->E, o->qw, F), X, conv),
            bias = widest(wide, o->V, o->qw + 2 * o->kw), total = 0;
     struct {
         double **at;
@@ -309,10 +319,10 @@ static int take_buffers(struct oracle *o)
                     {&o->x0, o->E},
                     {&o->middle, o->E},
                     {&o->h, o->E},
-                    {&o->q, o->qw},
-                    {&o->k, o->kw},
-                    {&o->v, o->kw},
-                    {&o->z, o->qw},
+                    {&o->q, q},
+                    {&o->k, k},
+                    {&o->v, k},
+                    {&o->z, q},
                     {&o->a, o->E},
                     {&o->f, F},
                     {&o->up, F},

@@ -43,6 +43,7 @@ struct oracle_layer {
     const double *freq; /* radians a position turns each pair by, [n_rot / 2]; NULL: no rotation */
     double rope_scale;  /* multiplies what was rotated */
     size_t window;      /* most keys a query sees; 0: all */
+    size_t conv;        /* tokens that a short convolution adds up in place of attention; 0 */
     const char *activation; /* relu relu2 silu gelu_tanh gelu_erf gelu_quick */
     double attn_scale;
     double keep, mix_in_x0;  /* x = keep x + mix_in_x0 x0 before the layer, x0: input of layer 0 */

@@ -66,4 +66,7 @@ size_t oracle_position(const struct oracle *o, size_t t);
  * have score -inf and weight 0, also when a caller changes them. */
 void oracle_heads(struct oracle *o, int layer);
 
+/* A short convolution of h in place of attention, into z: C * conv(B * x), all E wide (LFM2). */
+void oracle_convolution(struct oracle *o, int layer);
+
 #endif

@@ -38,6 +38,7 @@ static struct oracle_layer describe_layer(const mgpt_model *m, const struct laye
     return (struct oracle_layer){.freq = l->rope ? l->rope->freq : NULL,
                                  .rope_scale = l->rope ? l->rope->scale : 1,
                                  .window = l->window,
+                                 .conv = l->conv ? m->shape.n_conv : 0,
                                  .activation = act_name(m->act),
                                  .attn_scale = (double)m->attn_scale,
                                  .keep = (double)l->x_scale,
@@ -54,7 +55,9 @@ static struct oracle_layer describe_layer(const mgpt_model *m, const struct laye
 
 static enum oracle_qk qk_norm(const mgpt_model *m)
 {
-    const struct norm *norm = m->shape.n_layer ? &m->layers[0].q_norm : NULL;
+    const struct norm *norm = NULL;
+    for (size_t i = 0; i < m->shape.n_layer; i++)
+        norm = m->layers[i].conv ? norm : &m->layers[i].q_norm;
     if (!norm || norm->kind == NORM_NONE)
         return ORACLE_QK_PLAIN;
     return norm->width == m->shape.head_dim ? ORACLE_QK_PER_HEAD : ORACLE_QK_WHOLE;

@@ -50,7 +50,7 @@ class CInfo(c.Structure):
 class CLayer(c.Structure):
     """mgpt_layer"""
 
-    _fields_ = [("window", c.c_int32), ("n_rot", c.c_int32)]
+    _fields_ = [("window", c.c_int32), ("n_rot", c.c_int32), ("n_conv", c.c_int32)]
 
 
 class CTensor(c.Structure):

@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float32]
 
-# A norm's tensor by its point. Parallel blocks may have one norm for both branches.
+# A norm's tensor by its point. Parallel blocks may have one norm for both branches; LFM2's last one has another name.
 TENSORS = {POINT["ATTN_IN"]: ("blk.{}.attn_norm",), POINT["MLP_IN"]: ("blk.{}.ffn_norm", "blk.{}.attn_norm"),
-           POINT["FINAL"]: ("output_norm",)}
+           POINT["FINAL"]: ("output_norm", "token_embd_norm")}
 INPUTS = {POINT[name] for name in ("RESID_PRE", "RESID_MID", "RESID_POST")}  # a norm reads the last one before it
 
 
