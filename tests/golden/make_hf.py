@@ -89,7 +89,7 @@ def parts(model):
     inner = model.base_model
     inner = getattr(inner, "decoder", inner)
     layers = next(getattr(inner, name) for name in ("h", "blocks", "layers") if hasattr(inner, name))
-    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f", "layer_norm"):
+    for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f", "layer_norm", "embedding_norm"):
         if hasattr(inner, name):
             return layers, getattr(inner, name)
     raise SystemExit(f"{type(model).__name__}: no final norm")
@@ -158,7 +158,8 @@ def run(directory, tokens, dtype, qk=()):
     with torch.no_grad():
         out = model(tokens[None], output_attentions=True, use_cache=False)
     restore()
-    for n, pattern in enumerate(out.attentions):
+    attending = [n for n, layer in enumerate(parts(model)[0]) if not hasattr(layer, "conv")]
+    for n, pattern in zip(attending, out.attentions):
         seen[f"blocks.{n}.attn.hook_pattern"] = pattern[0].numpy()
     return out.logits[0].numpy(), seen
 
@@ -233,12 +234,10 @@ def models():
     hf = transformers
     return {
         "gpt2": (hf.GPT2Config(
-            n_embd=18, n_head=3, n_layer=2, n_positions=32, vocab_size=33, bos_token_id=0,
-            eos_token_id=0), {}),
+            n_embd=18, n_head=3, n_layer=2, n_positions=32, vocab_size=33, bos_token_id=0, eos_token_id=0), {}),
         "gpt_neo": (hf.GPTNeoConfig(
             hidden_size=18, num_heads=3, num_layers=2, attention_types=[[["global", "local"], 1]],
-            window_size=7, max_position_embeddings=32, vocab_size=33, bos_token_id=0,
-            eos_token_id=0), {}),
+            window_size=7, max_position_embeddings=32, vocab_size=33, bos_token_id=0, eos_token_id=0), {}),
         "llama": (hf.LlamaConfig(
             **shape(24, 4, 2, 28), rms_norm_eps=1e-5, tie_word_embeddings=False,
             rope_parameters=rope(10000.0)), dict(qk=(1,))),
@@ -287,8 +286,7 @@ def models():
             **shape(24, 3, 3, 26), tie_word_embeddings=True, rope_parameters=rope(10000.0)),
             dict(patterns=(), qk=(1,))),
         "olmo2": (hf.Olmo2Config(
-            **shape(24, 3, 3, 24), rms_norm_eps=1e-6, tie_word_embeddings=False,
-            rope_parameters=rope(500000.0)), {}),
+            **shape(24, 3, 3, 24), rms_norm_eps=1e-6, tie_word_embeddings=False, rope_parameters=rope(500000.0)), {}),
         "olmo3": (hf.Olmo3Config(
             **shape(24, 3, 1, 24, layers=5), rms_norm_eps=1e-6, tie_word_embeddings=False, sliding_window=7,
             rope_parameters={"full_attention": rope(500000.0), "sliding_attention": rope(10000.0)}),
@@ -331,8 +329,7 @@ def models():
             rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
         "stablelm_parallel": (hf.StableLmConfig(
             **shape(20, 2, 2, 24), layer_norm_eps=1e-5, tie_word_embeddings=False,
-            use_parallel_residual=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.4)),
-            dict(patterns=())),
+            use_parallel_residual=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.4)), dict(patterns=())),
         "opt": (hf.OPTConfig(
             hidden_size=18, num_attention_heads=3, num_hidden_layers=2, ffn_dim=26, vocab_size=33,
             max_position_embeddings=32, bos_token_id=0, eos_token_id=1), {}),
@@ -419,6 +416,9 @@ def models():
         "xglm": (hf.XGLMConfig(
             d_model=18, attention_heads=3, num_layers=2, ffn_dim=26, vocab_size=33, max_position_embeddings=32,
             bos_token_id=0, eos_token_id=1), dict(patterns=())),
+        "lfm2": (hf.Lfm2Config(
+            **shape(20, 2, 1, 33, layers=4), norm_eps=1e-5, conv_L_cache=3, block_multiple_of=6,
+            layer_types=["conv", "full_attention", "conv", "conv"], rope_parameters=rope(1e6)), {}),
     }
 
 

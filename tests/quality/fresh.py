@@ -351,6 +351,11 @@ TYPES = {
     'granitemoe': plain(hf.GraniteMoeConfig, more=lambda d: dict(granite(d), **experts(d, 'num_local_experts'))),
     'granitemoeshared': plain(hf.GraniteMoeSharedConfig, more=lambda d: dict(
         granite(d), **experts(d, 'num_local_experts'), shared_intermediate_size=d.of([0, 13, 40]))),
+    'lfm2': plain(hf.Lfm2Config, more=lambda d: dict(
+        layer_types=d.of([None, *3 * [[d.of(['conv', 'conv', 'full_attention']) for _ in range(d.layers)]]]),
+        full_attn_idxs=[0], conv_L_cache=d.of([1, 2, 3, 3, 4, 9]), norm_eps=d.of([1e-5, 1e-6]),
+        block_auto_adjust_ff_dim=d.chance(0.7), block_multiple_of=d.of([1, 8, 256]),
+        block_ffn_dim_multiplier=d.of([1.0, 1.3, 2]), conv_bias=d.chance(0.1))),
     'apertus': plain(hf.ApertusConfig),
 }
 

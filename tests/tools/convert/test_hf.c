@@ -144,6 +144,25 @@ static const struct config_case {
     {"minicpm", "scale_emb", "0", "scale_emb, scale_depth or dim_model_base is out of range"},
     {"minicpm", "sparse_config", "{\"topk\":64}", "sparse_config: this value is not supported"},
     {"exaone", "num_layers", "null", "num_layers: missing"},
+    {"lfm2", "conv_bias", "true", "conv_bias: true is not supported"},
+    {"lfm2", "conv_L_cache", "0", "conv_L_cache: expected 1 to 64"},
+    {"lfm2", "conv_L_cache", "65", "conv_L_cache: expected 1 to 64"},
+    {"lfm2", "conv_L_cache", "4", "conv.conv.weight: shape [20, 3], expected [20, 4]"},
+    {"lfm2", "layer_types", "[\"conv\"]", "layer_types: does not fit the layers"},
+    {"lfm2", "layer_types", "[\"conv\",\"sliding_attention\",\"conv\",\"conv\"]",
+     "layer_types: expected full_attention or conv"},
+    {"lfm2", "layer_types", "null", "layers.0.self_attn.q_proj.weight: missing"},
+    {"lfm2", "layer_types", "[\"conv\",\"conv\",\"conv\",\"conv\"]",
+     "layers.1.conv.in_proj.weight: missing"},
+    {"lfm2", "block_multiple_of", "1", "w1.weight: shape [24, 20], expected [22, 20]"},
+    {"lfm2", "block_multiple_of", "0", "intermediate_size: the width of the MLP or what"},
+    {"lfm2", "block_auto_adjust_ff_dim", "false", "w1.weight: shape [24, 20], expected [33, 20]"},
+    {"lfm2", "block_ffn_dim_multiplier", "0", "intermediate_size: the width of the MLP or what"},
+    {"lfm2", "block_ff_dim", "99", "w1.weight: shape [24, 20], expected [66, 20]"},
+    {"lfm2", "intermediate_size", "null", "intermediate_size: missing"},
+    {"lfm2", "tie_embedding", "false", "tie_embedding: contradicts tie_word_embeddings"},
+    {"lfm2", "tie_word_embeddings", "false", "lm_head.weight: missing"},
+    {"lfm2", "head_dim", "12", "head_dim: heads that are not as wide as hidden_size"},
     {"cwm", "layer_types", "null", "layer_types: missing"},
     {"cwm", "sliding_window", "null", "sliding_window: expected 1 or more"},
     {"vaultgemma", "attn_logit_softcapping", "null", NULL},
@@ -316,6 +335,30 @@ TEST(mistral_window)
         ckpt_free(&c);
         dir_free(&d);
     }
+}
+
+/* The first files of LFM2 state the layers of attention and the width of the MLP in other keys. */
+TEST(lfm2_first_files)
+{
+    struct dir d = golden("lfm2");
+    struct checkpoint c;
+    mgpt_error err;
+    drop_key(&d, "layer_types");
+    drop_key(&d, "intermediate_size");
+    drop_key(&d, "tie_word_embeddings");
+    set_key(&d, "full_attn_idxs", "[1]");
+    set_key(&d, "block_ff_dim", "33");
+    set_key(&d, "tie_embedding", "true");
+    set_key(&d, "block_use_swiglu", "true");
+    set_key(&d, "conv_use_xavier_init", "true");
+    set_key(&d, "use_pos_enc", "true");
+    assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_OK);
+    assert_int_equal(c.hp.n_ff, 24); /* 2/3 of 33, in whole sixes */
+    assert_int_equal(c.hp.n_conv, 3);
+    for (uint32_t i = 0; i < c.hp.n_layer; i++)
+        assert_int_equal(c.hp.kv_heads[i], i == 1 ? 1 : 0);
+    ckpt_free(&c);
+    dir_free(&d);
 }
 
 /* The factors for short texts, unless --context asks for a longer one. */

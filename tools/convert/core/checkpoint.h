@@ -98,9 +98,12 @@ struct ckpt_hparams {
     uint32_t n_expert, n_expert_used;  /* expert_count, expert_used_count; 0: no mixture */
     uint32_t n_ff_expert, n_ff_shared; /* expert_(shared_)feed_forward_length; 0: no key */
     int expert_norm;                   /* expert_weights_norm: 1 true, -1 false, 0 no key */
-    int parallel;           /* gptneox, stablelm: use_parallel_residual; -1 no key, 0, 1 */
-    const int32_t *windows; /* mgpt.attention.windows: one per layer, 0 = full; NULL: no key */
-    const char *activation; /* mgpt.activation; NULL: the architecture's, no key */
+    int parallel;            /* gptneox, stablelm: use_parallel_residual; -1 no key, 0, 1 */
+    const int32_t *kv_heads; /* attention.head_count_kv per layer, 0: a short convolution; NULL: no
+                              * list */
+    uint32_t n_conv;         /* shortconv.l_cache; 0: no key */
+    const int32_t *windows;  /* mgpt.attention.windows: one per layer, 0 = full; NULL: no key */
+    const char *activation;  /* mgpt.activation; NULL: the architecture's, no key */
     int embedding_norm, final_norm; /* microgpt alone: mgpt.embedding_norm, mgpt.final_norm */
 };
 

@@ -185,6 +185,8 @@ enum {
     STATE_BIAS = 1 << 11,          /* there is a bias, too: n_out values, of a vector n_in; it */
     STATE_BIAS_OPTIONAL = 1 << 12, /* may be absent, */
     STATE_BIAS_ZEROS = 1 << 13,    /* or zeros are written when it is */
+    STATE_ATTENTION = 1 << 14,     /* only in layers that are attention by hp.kv_heads, */
+    STATE_CONVOLUTION = 1 << 15,   /* or short convolutions */
     STATE_OTHER_FLAGS = 1 << 16    /* from here on: free for families */
 };
 
@@ -197,7 +199,7 @@ struct state_row {
 };
 
 /* What the letters mean. E: n_embd; V: n_vocab; T: n_ctx; F: n_ff; Q: n_head * head_dim; K:
- * n_head_kv * head_dim; P: Q + 2 K; H: head_dim; L: n_layer; R: 2 F (a gate stacked on an up).
+ * n_head_kv * head_dim; P: Q + 2 K; H: head_dim; L: n_layer; R: 2 F (a gate stacked on an up); B: 3 E.
  * Taken from c->hp. */
 uint64_t state_size(const struct ckpt_hparams *hp, char letter);
 

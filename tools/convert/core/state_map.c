@@ -29,6 +29,8 @@ uint64_t state_size(const struct ckpt_hparams *hp, char letter)
         return hd;
     case 'L':
         return hp->n_layer;
+    case 'B':
+        return 3 * (uint64_t)hp->n_embd;
     default:
         return hp->n_embd;
     }
@@ -141,13 +143,20 @@ static size_t same_tensor(const struct state_row *rows, size_t n)
     return i;
 }
 
+/* The layer has the tensor. */
+static int is_of_layer(const struct state_row *row, const struct ckpt_hparams *hp, uint32_t layer)
+{
+    unsigned other = hp->kv_heads && !hp->kv_heads[layer] ? STATE_ATTENTION : STATE_CONVOLUTION;
+    return state_is_pattern(row->from) && !(row->flags & other);
+}
+
 static int map_layers(struct state *s, const struct state_row *rows, size_t n_rows, mgpt_error *err)
 {
     int status = MGPT_OK;
     for (uint32_t layer = 0; layer < s->c->hp.n_layer; layer++)
         for (size_t i = 0, n; status == MGPT_OK && i < n_rows; i += n) {
             n = same_tensor(&rows[i], n_rows - i);
-            if (state_is_pattern(rows[i].from))
+            if (is_of_layer(&rows[i], &s->c->hp, layer))
                 status = map_rows(s, &rows[i], n, layer, err);
         }
     return status;

@@ -1,6 +1,7 @@
 /* Which element type each tensor of a GGUF file gets. See write.h.
  *
- * The type asked for is not that of all tensors: vectors, the position table and routers stay F32, and a row
+ * The type asked for is not that of all tensors: vectors, the position table, routers and short
+ * convolutions stay F32, and a row
  * that is not a whole number of blocks gets the type that llama.cpp's converters put in its place.
  * q4_k means what a Q4_K file means everywhere: the two tables of the vocabulary, which every token
  * goes through, are Q6_K.
@@ -16,12 +17,16 @@ static int is_vocabulary(const struct ckpt_tensor *t)
     return strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
 }
 
-/* A rounding of scores may choose other experts; llama.cpp leaves them F32, too. */
-static int is_router(const struct ckpt_tensor *t)
+/* A rounding of scores may choose other experts, and short convolutions have few weights; llama.cpp
+ * leaves both F32, too. */
+static int is_left_f32(const struct ckpt_tensor *t)
 {
-    static const char end[] = ".ffn_gate_inp.weight";
+    static const char *const ends[] = {".ffn_gate_inp.weight", ".shortconv.conv.weight"};
     size_t n = strlen(t->name);
-    return n >= sizeof end && strcmp(t->name + n - (sizeof end - 1), end) == 0;
+    for (size_t i = 0; i < 2; i++)
+        if (n > strlen(ends[i]) && strcmp(t->name + n - strlen(ends[i]), ends[i]) == 0)
+            return 1;
+    return 0;
 }
 
 /* What the type asked for says of a matrix. */
@@ -34,7 +39,7 @@ const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype
 {
     if (!type && t->exact)
         return t->type;
-    if (t->n_values == t->dims[0] || strcmp(t->name, "position_embd.weight") == 0 || is_router(t))
+    if (t->n_values == t->dims[0] || strcmp(t->name, "position_embd.weight") == 0 || is_left_f32(t))
         return dtype_find(DTYPE_F32);
     if (!type)
         return t->type;

@@ -57,7 +57,11 @@ static void write_put_attention(struct gguf_writer *w, const struct ckpt_hparams
 {
     char key[128];
     gguf_put_u32(w, arch_key(key, hp, "attention.head_count"), hp->n_head);
-    put_some_u32(w, arch_key(key, hp, "attention.head_count_kv"), hp->n_head_kv);
+    if (hp->kv_heads)
+        gguf_put_i32s(w, arch_key(key, hp, "attention.head_count_kv"), hp->kv_heads, hp->n_layer);
+    else
+        put_some_u32(w, arch_key(key, hp, "attention.head_count_kv"), hp->n_head_kv);
+    put_some_u32(w, arch_key(key, hp, "shortconv.l_cache"), hp->n_conv);
     put_some_u32(w, arch_key(key, hp, "attention.key_length"), hp->head_dim);
     put_some_u32(w, arch_key(key, hp, "attention.value_length"), hp->head_dim);
     put_some_u32(w, arch_key(key, hp, "attention.sliding_window"), hp->window);

@@ -31,7 +31,8 @@ static int refuse_features(const struct hf_model *m, mgpt_error *err)
 static const char known_switches[] =
     " add_bos_token add_classification_head add_cross_attention add_eos_token alibi "
     "apply_residual_connection_post_layernorm attention_bias attention_out_bias "
-    "attention_softmax_in_fp32 bias bias_dropout_fusion do_layer_norm_before do_sample "
+    "attention_softmax_in_fp32 bias bias_dropout_fusion block_auto_adjust_ff_dim block_use_swiglu "
+    "block_use_xavier_init conv_bias conv_use_xavier_init do_layer_norm_before do_sample "
     "early_stopping enable_bias flash_attn flash_rotary fused_dense fuse_rope "
     "gradient_checkpointing is_decoder is_encoder_decoder is_llama_config "
     "layer_norm_elementwise_affine learned_pos_emb legacy low_cpu_mem_usage "
@@ -41,9 +42,11 @@ static const char known_switches[] =
     "return_dict return_dict_in_generate rope_is_neox_style rotary "
     "scale_attention_softmax_in_fp32 scale_attn_by_inverse_layer_idx scale_attn_weights "
     "scale_embedding slow_but_exact summary_proj_to_labels summary_use_proj tf_legacy_loss "
-    "tie_embeddings tie_encoder_decoder tie_word_embeddings torchscript unsloth_fixed use_bfloat16 "
+    "tie_embedding tie_embeddings tie_encoder_decoder tie_word_embeddings torchscript "
+    "unsloth_fixed use_bfloat16 "
     "use_bias use_cache use_embedding_sharing use_flash_attention use_flash_attn "
-    "use_gated_activation use_parallel_block use_parallel_residual use_qk_norm use_qkv_bias "
+    "use_gated_activation use_parallel_block use_parallel_residual use_pos_enc use_qk_norm "
+    "use_qkv_bias "
     "use_rmsnorm use_rotary_pos_emb use_sliding_window use_unsloth_gradient_checkpointing "
     "word_embed_proj_prefix ";
 

@@ -4,12 +4,14 @@
  * adjacent components in the program, too, so that no rows are reordered: ERNIE 4.5, Helium, and
  * GLM-4, whose gate and up are one matrix. Other biases: Seed-OSS. Norms of q and k: Hunyuan, which
  * rotates first, and EXAONE 4, whose other norms follow its branches. Other names: EXAONE 3. Other
- * multipliers: MiniCPM.
+ * multipliers: MiniCPM. Short convolutions in most layers: LFM2.
  */
 #include "base/error.h"
 #include "convert/families/hf_llama.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <string.h>
 
 /* clang-format off */
 #define PLAIN_MLP                                                                                  \
@@ -98,6 +100,23 @@ static const struct state_row minicpm_rows[] = {
     EMBD, PRE_NORMS, ATTENTION(STATE_PAIRS, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS), GATED_MLP(0),
     NORM(0)};
 
+static const struct state_row lfm2_rows[] = {
+    EMBD,
+    {"layers.N.operator_norm", "blk.N.attn_norm", 0, 'E', 0},
+    {"layers.N.self_attn.q_proj", "blk.N.attn_q", 'Q', 'E', STATE_ATTENTION},
+    {"layers.N.self_attn.k_proj", "blk.N.attn_k", 'K', 'E', STATE_ATTENTION},
+    {"layers.N.self_attn.v_proj", "blk.N.attn_v", 'K', 'E', STATE_ATTENTION},
+    {"layers.N.self_attn.q_layernorm", "blk.N.attn_q_norm", 0, 'H', STATE_ATTENTION},
+    {"layers.N.self_attn.k_layernorm", "blk.N.attn_k_norm", 0, 'H', STATE_ATTENTION},
+    {"layers.N.self_attn.out_proj", "blk.N.attn_output", 'E', 'Q', STATE_ATTENTION},
+    {"layers.N.conv.in_proj", "blk.N.shortconv.in_proj", 'B', 'E', STATE_CONVOLUTION},
+    {"layers.N.conv.out_proj", "blk.N.shortconv.out_proj", 'E', 'E', STATE_CONVOLUTION},
+    {"layers.N.ffn_norm", "blk.N.ffn_norm", 0, 'E', 0},
+    {"layers.N.feed_forward.w1", "blk.N.ffn_gate", 'F', 'E', 0},
+    {"layers.N.feed_forward.w3", "blk.N.ffn_up", 'F', 'E', 0},
+    {"layers.N.feed_forward.w2", "blk.N.ffn_down", 'E', 'F', 0},
+    {"embedding_norm", "token_embd_norm", 0, 'E', 0}};
+
 /* ---- what only they have --------------------------------------------------------------------- */
 
 /* "dynamic" with alpha is a base of its own, for texts of any length. */
@@ -151,6 +170,99 @@ static int minicpm(struct hf_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
+/* ---- LFM2 ------------------------------------------------------------------------------------ */
+
+/* Whether layer i is attention: by layer_types, else by full_attn_idxs, else it is. */
+static int lfm2_attention(const struct hf_model *m, uint32_t i, int *attention, mgpt_error *err)
+{
+    const json_t *types = hf_value(m->cfg.text, "layer_types");
+    const json_t *list = hf_value(m->cfg.text, "full_attn_idxs");
+    const char *type = types ? json_string_value(json_array_get(types, i)) : "";
+    *attention = types ? type && strcmp(type, "full_attention") == 0 : !list;
+    if (types && !*attention && (!type || strcmp(type, "conv") != 0))
+        return hf_refuse("layer_types", "expected full_attention or conv for every layer", err);
+    for (size_t k = 0; !types && k < json_array_size(list); k++)
+        *attention |= json_integer_value(json_array_get(list, k)) == (json_int_t)i;
+    return MGPT_OK;
+}
+
+/* The width of the MLP, which config.json states in the terms of a program for training. */
+static int lfm2_mlp(struct hf_model *m, mgpt_error *err)
+{
+    const char *key = hf_value(m->cfg.text, "block_ff_dim") ? "block_ff_dim" : "intermediate_size";
+    uint32_t n, multiple;
+    double by;
+    int adjusts;
+    if (hf_size(m->cfg.text, key, -1, &n, err) < 0 ||
+        hf_flag(m->cfg.text, "block_auto_adjust_ff_dim", 1, &adjusts, err) < 0 ||
+        hf_real(m->cfg.text, "block_ffn_dim_multiplier", 1, &by, err) < 0 ||
+        hf_size(m->cfg.text, "block_multiple_of", 256, &multiple, err) < 0)
+        return MGPT_EFILE;
+    if (!(by > 0 && by < 1e3) || multiple < 1 || multiple > 1 << 20 || n < 1 || n > 1 << 23)
+        return hf_refuse(key, "the width of the MLP or what changes it is out of range", err);
+    uint64_t width = adjusts ? (uint64_t)(by * (double)(2 * n / 3)) : n;
+    width = adjusts ? (width + multiple - 1) / multiple * multiple : width;
+    return ckpt_size(&m->c->hp.n_ff, key, width, err);
+}
+
+static int lfm2(struct hf_model *m, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const json_t *types = hf_value(m->cfg.text, "layer_types");
+    int tied, also, attention;
+    if (hf_must_be_off(m->cfg.text, "conv_bias", err) < 0 ||
+        hf_flag(m->cfg.text, "tie_word_embeddings", 1, &tied, err) < 0 ||
+        hf_flag(m->cfg.text, "tie_embedding", tied, &also, err) < 0 ||
+        hf_size(m->cfg.text, "conv_L_cache", 3, &hp->n_conv, err) < 0 || lfm2_mlp(m, err) < 0)
+        return MGPT_EFILE;
+    if (tied != also)
+        return hf_refuse("tie_embedding", "contradicts tie_word_embeddings", err);
+    if (hp->n_conv < 1 || hp->n_conv > 64)
+        return hf_refuse("conv_L_cache", "expected 1 to 64", err);
+    if (state_size(hp, 'Q') != hp->n_embd)
+        return hf_refuse("head_dim", "heads that are not as wide as hidden_size", err);
+    if (types && json_array_size(types) != hp->n_layer)
+        return hf_refuse("layer_types", "does not fit the layers", err);
+    int32_t *kv_heads = ckpt_alloc(m->c, hp->n_layer + 1, sizeof *kv_heads);
+    if (!kv_heads)
+        return err_memory(err, "the kinds of layers", hp->n_layer * sizeof *kv_heads);
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        if (lfm2_attention(m, i, &attention, err) < 0)
+            return MGPT_EFILE;
+        kv_heads[i] = attention ? (int32_t)hp->n_head_kv : 0;
+    }
+    hp->kv_heads = kv_heads;
+    return MGPT_OK;
+}
+
+/* Weights of the convolutions: [E, 1, n_conv] in PyTorch. */
+static int put_convolutions(struct hf_model *m, mgpt_error *err)
+{
+    const struct ckpt_hparams *hp = &m->c->hp;
+    int status = MGPT_OK;
+    for (uint32_t i = 0; status == MGPT_OK && i < hp->n_layer; i++) {
+        char from[64], to[64];
+        snprintf(from, sizeof from, "layers.%u.conv.conv.weight", i);
+        snprintf(to, sizeof to, "blk.%u.shortconv.conv.weight", i);
+        const struct state_tensor *t = hp->kv_heads[i] ? NULL : state_find(&m->state, from);
+        if (hp->kv_heads[i])
+            continue;
+        if (!t)
+            return state_missing(from, err);
+        struct state_tensor flat = *t;
+        if (t->n_dims == 3 && t->shape[1] == 1) {
+            flat.n_dims = 2;
+            flat.shape[1] = t->shape[2];
+            flat.strides[1] = t->strides[2];
+        }
+        const struct state_part part = {.tensor = &flat, .n_rows = hp->n_embd};
+        status = state_check_shape(&flat, hp->n_embd, hp->n_conv, err);
+        if (status == MGPT_OK)
+            status = state_put(m->c, to, hp->n_conv, &part, 1, 0, err);
+    }
+    return status;
+}
+
 /* ---- the families ---------------------------------------------------------------------------- */
 
 static const struct hf_keys nemotron_keys = LLAMA_KEYS("norm_eps", "hidden_act");
@@ -168,6 +280,13 @@ static const struct hf_keys exaone_keys = {.n_embd = "hidden_size",
                                            .n_ctx = "max_position_embeddings",
                                            .eps = "layer_norm_epsilon",
                                            .activation = "activation_function"};
+static const struct hf_keys lfm2_keys = {.n_embd = "hidden_size",
+                                         .n_layer = "num_hidden_layers",
+                                         .n_head = "num_attention_heads",
+                                         .n_head_kv = "num_key_value_heads",
+                                         .head_dim = "head_dim",
+                                         .n_ctx = "max_position_embeddings",
+                                         .eps = "norm_eps"};
 static const char *const exaone_prefixes[] = {"transformer.", NULL};
 
 const struct hf_family hf_variant_families[] = {
@@ -195,5 +314,7 @@ const struct hf_family hf_variant_families[] = {
      .rope = &hf_rope_10000, HF_ROWS(exaone4_rows), .configure = exaone4, .window = 4096},
     {"minicpm", "minicpm", &hf_llama_keys, "silu", COMMON, .tied = 1, .rope = &hf_rope_10000,
      HF_ROWS(minicpm_rows), .configure = minicpm},
+    {"lfm2", "lfm2", &lfm2_keys, "silu", COMMON, .tied = 1, .rope = &hf_rope_1e6,
+     HF_ROWS(lfm2_rows), .configure = lfm2, .put = put_convolutions},
 };
 const size_t hf_n_variant_families = HF_COUNT(hf_variant_families);
