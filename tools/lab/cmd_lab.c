@@ -240,6 +240,16 @@ static int write_page(struct lab *lab)
     return EXIT_OK;
 }
 
+/* What the model has that the pages have no picture of; NULL: nothing. */
+static const char *not_drawn(const struct engine *e)
+{
+    mgpt_layer layer;
+    for (size_t i = 0; mgpt_get_layer(e->model, i, &layer, NULL) == MGPT_OK; i++)
+        if (layer.n_conv)
+            return "model of short convolutions";
+    return e->info.n_expert ? "mixture of experts" : NULL;
+}
+
 static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
 {
     mgpt_error err;
@@ -248,9 +258,10 @@ static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
                                     .output = lab->path,
                                     .adapters = &lab->engine.lora});
     int code = engine_open(&lab->engine);
-    if (code == EXIT_OK && lab->engine.info.n_expert) {
-        cli_note("%s: a mixture of experts, which the lab cannot draw: use mgpt trace or the repl",
-                 lab->engine.path);
+    const char *what = code == EXIT_OK ? not_drawn(&lab->engine) : NULL;
+    if (what) {
+        cli_note("%s: a %s, which the lab cannot draw: use mgpt trace or the repl",
+                 lab->engine.path, what);
         return EXIT_REFUSED;
     }
     if (code != EXIT_OK)

@@ -126,12 +126,18 @@ static const struct grid_point *find_point(const char *name, size_t n)
 static int find_hook(const struct sweep_grid *g, const struct hook *hooks, const struct hook **hook)
 {
     char name[64];
+    const struct hook *first = NULL;
     for (size_t i = 0; i < arr_len(g->layers); i++) {
         *hook = hooks_find(hooks, g->point, g->layers[i]);
-        if (*hook)
+        first = first ? first : *hook;
+        if (*hook && (*hook)->dims[1] == first->dims[1])
             continue;
         mgpt_point_name(g->point, g->layers[i], name, sizeof name);
-        cli_note("--over %s: the model has no %s", g->name, name);
+        if (*hook)
+            cli_note("--over %s: %s is not as wide as in layer %d: choose --layers of one kind",
+                     g->name, name, (int)g->layers[0]);
+        else
+            cli_note("--over %s: the model has no %s", g->name, name);
         return EXIT_USAGE;
     }
     return EXIT_OK;

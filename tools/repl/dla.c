@@ -126,7 +126,9 @@ static int pull_final(const struct dla_work *w)
 {
     struct dla *d = w->d;
     if (d->has_final_norm) {
-        int status = read_vector(w, "output_norm.weight", d->n_embd, 1, w->gain);
+        int other = !has_tensor(w->model, "output_norm.weight"); /* LFM2's name, or no gain */
+        const char *gain = other ? "token_embd_norm.weight" : "output_norm.weight";
+        int status = read_vector(w, gain, d->n_embd, 1, w->gain);
         if (status == MGPT_OK)
             status = read_vector(w, "output_norm.bias", d->n_embd, 0, w->vector);
         if (status != MGPT_OK)
@@ -149,7 +151,9 @@ static int split_heads(const struct dla_work *w, size_t layer)
     char name[64];
     size_t each = d->n_q / d->n_head;
     const float *z = d->z + layer * d->n_q;
-    text_format(name, sizeof name, "blk.%zu.attn_output.weight", layer);
+    text_format(name, sizeof name, "blk.%zu.shortconv.out_proj.weight", layer);
+    if (!has_tensor(w->model, name))
+        text_format(name, sizeof name, "blk.%zu.attn_output.weight", layer);
     int status = read_of_layer(w, layer, "attn_output.bias", 0, w->vector);
     for (size_t i = 0; i < d->n_embd && status == MGPT_OK; i++) {
         status = mgpt_read_tensor(w->model, name, i * d->n_q, d->n_q, w->row, w->err);

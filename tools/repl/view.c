@@ -19,6 +19,16 @@ struct view view_of(struct repl *r, const struct repl_args *args)
     return v;
 }
 
+int view_is_attention(const struct view *v, int32_t layer)
+{
+    mgpt_layer l = {0};
+    mgpt_get_layer(v->repl->engine.model, (size_t)layer, &l, NULL);
+    if (l.n_conv)
+        repl_error("layer %d is a short convolution of %d tokens, which has no scores and weights",
+                   (int)layer, (int)l.n_conv);
+    return !l.n_conv;
+}
+
 void *view_new(size_t n, size_t each)
 {
     void *p = mem_new(n, each);

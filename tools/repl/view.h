@@ -23,6 +23,9 @@ struct view {
 /* A view of the session as it is now, on the screen or in the file of -o. */
 struct view view_of(struct repl *repl, const struct repl_args *args);
 
+/* 1 if the layer is attention; otherwise says what it is. */
+int view_is_attention(const struct view *v, int32_t layer);
+
 /* ---- labels ---- */
 
 /* The token at a position: a label for heat_axis. user: the view. */

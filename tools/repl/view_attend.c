@@ -187,6 +187,8 @@ void view_attention(struct repl *r, struct repl_args *args)
         repl_error("log is of weights, and keys not seen have only scores: /a L H scores future");
         return;
     }
+    if (!view_is_attention(&a.view, a.layer))
+        return;
     heat_room(&a.view.screen, &rows, &cols);
     if (a.view.path &&
         !view_file_open(&a.view, "layer %d head %d %s [query][key], %zu tokens", (int)a.layer,
@@ -270,6 +272,8 @@ void view_heads(struct repl *r, struct repl_args *args)
     per_line = per_line < 1 ? 1 : per_line;
     per_line = per_line < a.n_heads ? per_line : a.n_heads;
     size_t slot = (a.view.screen.width + GAP) / per_line;
+    if (!view_is_attention(&a.view, a.layer))
+        return;
     if (a.view.path &&
         !view_file_open(&a.view, "layer %d: head, query, weight of each key", (int)a.layer))
         return;

@@ -42,6 +42,8 @@ static int read_cache(struct query *p, mgpt_session *s)
 static int view_head_gather(struct query *p)
 {
     size_t d = p->d, n = p->view.n_pos, at = (size_t)p->head * d;
+    if (!view_is_attention(&p->view, p->layer))
+        return 0;
     p->q = view_new(2 * d + 2 * (p->i + 1) + 2 * n * d, sizeof *p->q);
     if (!p->q)
         return 0;

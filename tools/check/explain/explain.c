@@ -53,10 +53,19 @@ static double position_error(const struct locate_at *at)
     return at->square == 0 ? 0 : at->square / fmax(at->ref_square, 1e-300);
 }
 
-static uint64_t explain_read_shape(struct explain *e, const struct locate *l)
+static uint64_t explain_read_shape(struct explain *e, const mgpt_model *model,
+                                   const struct locate *l)
 {
     const struct locate_hook *logits = &l->hooks[l->n_hooks];
+    int32_t at = l->hooks[l->first_bad].hook.layer;
     size_t first = 0;
+    mgpt_layer layer;
+    if (at >= 0 && mgpt_get_layer(model, (size_t)at, &layer, NULL) == MGPT_OK && layer.n_conv) {
+        text_format(e->shape, sizeof e->shape,
+                    "layer %d is a short convolution of %d tokens: positions exclude no suspect",
+                    (int)at, (int)layer.n_conv);
+        return anywhere;
+    }
     while (first < l->n && position_error(&logits->own[first]) <= l->bound &&
            !isnan(logits->own[first].worst))
         first++;
@@ -122,7 +131,7 @@ static int try_solved(struct search *s)
 static int search_target(struct search *s, int solve)
 {
     struct explain *e = s->e;
-    uint64_t shape = explain_read_shape(e, s->l),
+    uint64_t shape = explain_read_shape(e, s->model, s->l),
              first = s->feed ? points_of(s->l, s->as_is.info.n_layer) : shape;
     s->points = s->feed ? first : anywhere;
     int status = try_listed(s, first);
