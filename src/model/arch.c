@@ -105,6 +105,31 @@ const struct arch *arch_find(const char *name, size_t n)
     return NULL;
 }
 
+#define STATE(what) "a token overwrites the state of " what ", so that it cannot be rewound"
+
+/* Names between spaces. */
+static const struct {
+    const char *names, *why;
+} refused[] = {
+    {" bitnet ", "its matrices multiply activations rounded to 8 bits per token"},
+    {" mamba falcon_mamba ", STATE("a layer, d_inner * d_state floats")},
+    {" mamba2 ", STATE("a layer, heads * head_dim * d_state floats")},
+    {" rwkv6 rwkv6qwen2 rwkv7 arwkv7 ", STATE("a layer, heads * head_dim * head_dim floats")},
+    {" jamba bamba zamba zamba2 falcon_h1 falcon-h1 granitemoehybrid granitehybrid nemotron_h "
+     "plamo2 ",
+     STATE("its layers of Mamba")},
+};
+
+const char *arch_why_refused(const char *name, size_t n)
+{
+    int word = n > 0 && !memchr(name, ' ', n);
+    for (size_t i = 0; word && i < sizeof refused / sizeof *refused; i++)
+        for (const char *at = refused[i].names; at[1]; at = strchr(at + 1, ' '))
+            if (strncmp(at + 1, name, n) == 0 && at[n + 1] == ' ')
+                return refused[i].why;
+    return NULL;
+}
+
 size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i)
 {
     size_t half = n_rot / 2;

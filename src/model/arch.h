@@ -94,6 +94,10 @@ size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i);
 /* NULL when unknown. The name need not be NUL-terminated. */
 const struct arch *arch_find(const char *name, size_t n);
 
+/* Why models of this name, of GGUF or of config.json, are refused; NULL: it is not one of those that
+ * people have. */
+const char *arch_why_refused(const char *name, size_t n);
+
 /* Keys (after the architecture's prefix) that change the forward pass in a way this engine does not
  * support. A file with a value other than `neutral` is refused. */
 struct arch_refused {

@@ -56,10 +56,12 @@ static int choose_arch(mgpt_model *m, mgpt_error *err)
     if (found < 0)
         return found;
     m->arch = arch_find(s.p, s.n);
-    if (!m->arch)
-        return err_set(err, MGPT_EFILE, gguf_find(&m->gguf, "general.architecture")->offset,
-                       "architecture '%.*s' is not supported", (int)(s.n < 40 ? s.n : 40), s.p);
-    return MGPT_OK;
+    if (m->arch)
+        return MGPT_OK;
+    const char *why = arch_why_refused(s.p, s.n);
+    return err_set(err, MGPT_EFILE, gguf_find(&m->gguf, "general.architecture")->offset,
+                   "architecture '%.*s' is not supported%s%s", (int)(s.n < 40 ? s.n : 40), s.p,
+                   why ? ": " : "", why ? why : "");
 }
 
 /* The vocabulary may be shorter than the embedding (padding rows), but not longer. */

@@ -11,6 +11,7 @@
 #include "convert/containers/safetensors.h"
 #include "convert/families/hf.h"
 #include "convert/vocab/hf_tokenizer.h"
+#include "model/arch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -47,13 +48,11 @@ static int find_family(struct hf_model *m, mgpt_error *err)
         if (at < room)
             at += (size_t)snprintf(names + at, room - at, " %s", f->model_type);
     }
-    if (strcmp(m->cfg.model_type, "bitnet") == 0)
-        return ckpt_refuse(err, "config.json: model_type bitnet is not supported: its matrices "
-                                "multiply activations rounded to 8 bits per token");
     if (at >= room) /* at a whole name: a line has no room for all */
         memcpy(strrchr(names, ' '), " ...", 5);
-    return ckpt_refuse(err, "config.json: model_type %.24s is not supported; these are:%s",
-                       m->cfg.model_type, names);
+    const char *why = arch_why_refused(m->cfg.model_type, strlen(m->cfg.model_type));
+    return ckpt_refuse(err, "config.json: model_type %.24s is not supported%s%s", m->cfg.model_type,
+                       why ? ": " : "; these are:", why ? why : names);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
