@@ -50,7 +50,7 @@ function readPage(file) {
     for (const [, id, text] of html.matchAll(/<script type="application\/octet-stream" id="([^"]*)">([^<]*)</g))
         blocks.set(id, text);
     const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null};
-    const carried = /function unlzma[^]*?\n\}\nasync function carried[^]*?\n\}\n/.exec(html.replace(/\n\/\/.*/g, ''))[0], packed = bytesOf(blocks.get('mgpt-page'));
+    const carried = /function unlzma[^]*?\n(?=\(async \(\) => )/.exec(html)[0], packed = bytesOf(blocks.get('mgpt-page'));
     const scripts = packed[0] === 31 ? zlib.gunzipSync(packed).toString() : Buffer.from(new Function(`${carried}return unlzma;`)()(packed)).toString();
     const rooms = () => new Function('document', `${carried}${scripts.replace('Main.start();', '')}return {Engine, App, HomeScene, HomeCell};`)(document);
     return {html, blocks, Engine: new Function('document', carried + engineOf(scripts))(document), rooms};

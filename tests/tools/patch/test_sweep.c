@@ -44,9 +44,26 @@ static void swept_close(struct swept *w)
     mgpt_session_free(w->engine.session);
 }
 
-/* The points of the command that the model has, in one mode. */
-static void read_grids(struct swept *w, const char *mode)
+/* The layers that are not short convolutions, whose k and v have another width, as an option; returns
+ * the first, -1 if there is none. */
+static int32_t attention_layers(const struct toy *m, char *text, size_t size)
 {
+    int32_t first = -1;
+    size_t n = 0;
+    for (int i = 0; i < m->spec.n_layer; i++) {
+        if (toy_convolves(&m->spec, i))
+            continue;
+        n += (size_t)snprintf(text + n, size - n, "%s%d", n ? "," : "", i);
+        first = first < 0 ? i : first;
+    }
+    return first;
+}
+
+/* The points of the command that these layers have, in one mode. */
+static void read_grids(struct swept *w, const struct toy *m, const char *mode)
+{
+    char layers[64];
+    int32_t first = attention_layers(m, layers, sizeof layers);
     static const struct {
         const char *name;
         mgpt_point point;
@@ -60,12 +77,12 @@ static void read_grids(struct swept *w, const char *mode)
                   {"k", MGPT_K},
                   {"v", MGPT_V}};
     for (size_t i = 0; i < COUNT(points); i++) {
-        struct grid_request r = {.over = points[i].name, .mode = mode};
-        if (hooks_find(w->hooks, points[i].point, 0) &&
+        struct grid_request r = {.over = points[i].name, .mode = mode, .layers = layers};
+        if (hooks_find(w->hooks, points[i].point, first) &&
             (strcmp(mode, "mean") != 0 || points[i].point != MGPT_WEIGHTS))
             assert_int_equal(grid_read(&r, &w->engine, w->hooks, N, &w->grids), EXIT_OK);
     }
-    struct grid_request parts = {.over = "heads,keys,values", .mode = mode};
+    struct grid_request parts = {.over = "heads,keys,values", .mode = mode, .layers = layers};
     assert_int_equal(grid_read(&parts, &w->engine, w->hooks, N, &w->grids), EXIT_OK);
     assert_true(arr_len(w->grids) > 7);
 }
@@ -160,8 +177,11 @@ static void check_sweep(const struct subject *s)
     static const char *const modes[] = {"patch", "zero", "mean", "scale:-0.5"};
     for (size_t i = 0; i < COUNT(modes) && s->m->spec.n_layer > 0; i++) {
         struct swept w;
+        char layers[64];
+        if (attention_layers(s->m, layers, sizeof layers) < 0)
+            return;
         swept_open(&w, s);
-        read_grids(&w, modes[i]);
+        read_grids(&w, s->m, modes[i]);
         run_sweep(&w);
         for (size_t j = 0; j < arr_len(w.grids); j++)
             check_swept_grid(&w, &w.grids[j], s->m->spec.label);

@@ -78,6 +78,7 @@ const HomeCell = (() => {
             e.rows.push(['sum of the products', e.sum], ['the model’s limit', e.value]);
             e.sum = e.value;
         }
+        if (e.part === 'v' && Engine.info.arch === 'nanochat' && !Exact.same(e.sum, e.value)) e.note = 'This model then adds values of the token itself, from a table.';
         if (e.part === 'lg' && Engine.info.logit_softcap) e.note = `The sum is then bent by a soft cap at ${Engine.info.logit_softcap}.`;
     }
 
@@ -242,6 +243,7 @@ const HomeCell = (() => {
         else if (before >= 0) added(e, before, 'post');
         else embedded(e);
         if (e.part === 'x' && e.layer >= 0 && !Exact.same(e.sum, e.value)) e.note = 'This model scales the stream before each layer, and mixes in the row that it began with.';
+        if (e.part === 'x' && e.layer < 0 && Engine.info.arch === 'nanochat' && !Exact.same(e.sum, e.value)) e.note = 'This model then takes away a share of the stream after the middle layer.';
         e.eq = e.part === 'x' && before < 0 ? (App.tensor('hook_pos_embed') ? 'x = E[token] + P[place]' : 'x = E[token]') : 'x ← x + Δ';
     }
 

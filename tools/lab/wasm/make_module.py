@@ -55,7 +55,7 @@ def make(clang, sources, folder):
     def compile_one(source):
         name = os.path.basename(source)
         to = f'{folder}/{name}.o'
-        fast = source.startswith(('src/kernels/', 'src/page/')) or name in ('fma.c', 'isa_wasm.c')
+        fast = source.startswith(('src/kernels/isa/', 'src/kernels/spec/', 'src/page/')) or name in ('fma.c', 'isa_wasm.c')
         small = [] if name == 'fused_isa.c' else ['-DISA_SMALL']
         run([*cache, clang, *COMPILE, '-O2' if fast else '-Oz', *small, '-o', to, source])
         return to
