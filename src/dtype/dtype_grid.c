@@ -24,9 +24,11 @@ static void list_points(const uint64_t *bits, unsigned base, uint16_t *points)
             *points++ = (uint16_t)point;
         for (unsigned k = 0; k < n_digits; k++) { /* counts up by one */
             unsigned digit = point >> width * k & ((1u << width) - 1);
-            point += (digit + 1 < base ? 1u : 0u - digit) << width * k;
-            if (digit + 1 < base)
+            if (digit + 1 < base) {
+                point += 1u << width * k;
                 break;
+            }
+            point -= digit << width * k;
         }
     }
 }
