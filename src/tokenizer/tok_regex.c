@@ -211,12 +211,12 @@ static size_t join_next(struct span_part *p, size_t n)
 {
     size_t first = n;
     int after = 0;
-    for (size_t i = n; i-- > 0;) {
-        int is_match = p[i].is_match;
+    for (size_t i = n; i > 0; i--) {
+        int is_match = p[i - 1].is_match;
         if (is_match && !after && first < n)
-            p[first].from = p[i].from;
+            p[first].from = p[i - 1].from;
         else
-            p[--first] = (struct span_part){p[i].from, p[i].to, 0};
+            p[--first] = (struct span_part){p[i - 1].from, p[i - 1].to, 0};
         after = is_match;
     }
     memmove(p, p + first, (n - first) * sizeof *p);

@@ -276,10 +276,10 @@ static const struct state_tensor *own_matrix(struct hf_model *m, uint32_t layer,
                                              const struct expert_matrix *x, char name[NAME_ROOM])
 {
     const struct state_tensor *t = NULL;
-    for (size_t i = 2; !t && i-- > 0;) {
+    for (size_t i = 2; !t && i > 0; i--) {
         int n = snprintf(name, NAME_ROOM, "layers.%u.", layer);
         snprintf(name + n, (size_t)(NAME_ROOM - n), "%s.experts.%u.%s",
-                 i ? "block_sparse_moe" : "mlp", expert, x->each[i]);
+                 i > 1 ? "block_sparse_moe" : "mlp", expert, x->each[i - 1]);
         t = state_find(&m->state, name);
     }
     return t;
