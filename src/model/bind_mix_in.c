@@ -43,7 +43,7 @@ static int bind_number(mgpt_model *m, const struct gguf_tensor *t, float *to, mg
                    (double)*to);
 }
 
-/* A gate reads the first values of its row, as many as its matrix has columns. */
+/* A gate reads the first values of its row, one for each column of its matrix. */
 static int bind_gate(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t n_out,
                      mgpt_error *err)
 {

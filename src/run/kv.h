@@ -10,8 +10,8 @@
  *
  * Blocks: keys and values are both panels of 16 tokens, kv.panel bytes each.
  *
- * A layer that is a short convolution keeps no keys but a row of floats per token, whatever the
- * type, as the values of its head 0: element j of token t: v[t * rows + j]. Its other heads are empty.
+ * A layer that is a short convolution keeps no keys but a row of floats per token, for any type of
+ * cache, as the values of its head 0: element j of token t: v[t * rows + j]. Its other heads are empty.
  *
  * Both begin at a multiple of 64, the first in their array, so a line of a panel
  * never crosses a cache line.
