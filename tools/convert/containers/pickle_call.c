@@ -24,8 +24,9 @@ static int not_allowed(const struct pickle_machine *m, pickle_id global, const c
 }
 
 /* A whole torch.nn.Module: its class is of torch.nn, or its attributes begin with these. */
-static int is_module(const struct pickle_machine *m, const struct pickle_node *module)
+static int is_module(const struct pickle_machine *m, pickle_id module_name)
 {
+    const struct pickle_node *module = pickle_at(m->p, module_name);
     size_t n = m->in.size < MODULE_BEGIN ? m->in.size : MODULE_BEGIN;
     return (module->n >= 8 && memcmp(module->as.text, "torch.nn", 8) == 0) ||
            (memmem(m->in.data, n, "_parameters", 11) && memmem(m->in.data, n, "_buffers", 8));
@@ -47,7 +48,7 @@ static int push_global(struct pickle_machine *m, pickle_id module, pickle_id nam
     pickle_node_of(m, id)->as.global.name = name;
     if (use == USE_NONE)
         return not_allowed(m, id,
-                           is_module(m, a) ? "; save model.state_dict(), not the model" : "");
+                           is_module(m, module) ? "; save model.state_dict(), not the model" : "");
     return pickle_push(m, id);
 }
 
