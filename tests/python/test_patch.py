@@ -54,7 +54,7 @@ def test_checkpoint(root):
 
 def test_refusals(names):
     for error, match, words in (
-            (mgpt.Error, "length|tokens", ("anna", "ann", "n - a")), (mgpt.Error, "no token", ("anna", "anno", "! - a")),
+            (mgpt.Error, "length|tokens", ("anna", "ann", "n - a")), (mgpt.Error, "not a token", ("anna", "anno", "! - a")),
             (mgpt.Error, "--over", ("anna", "anno", "n - a", "nope")), (mgpt.Error, ".", ("anna", "anno", "nope")),
             (ValueError, "no hook", ("anna", "anno", difference, "nope")), (TypeError, "tokens", ([1], [2], "n - a")),
             (ValueError, "expected 5 tokens", ("anna", "ann", difference))):
