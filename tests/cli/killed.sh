@@ -67,8 +67,10 @@ timeout --foreground --preserve-status -s TERM 0.3 "$MGPT" generate "$lines" -p 
 check "SIGTERM ends generate" [ $code -eq 143 ]
 hangs_up()
 {
-    (trap '' HUP && exec "$MGPT" convert --type q4_k "$lines" nohup.gguf) 2>err &
+    trap '' HUP # what starts now inherits it
+    "$MGPT" convert --type q4_k "$lines" nohup.gguf 2>err &
     kill -HUP $!
+    trap - HUP
     code=0
     wait $! || code=$?
     [ $code -eq 0 ] && [ -e nohup.gguf ]
@@ -85,7 +87,7 @@ shrinks()
     rm -f fifo
     mkfifo fifo
     "$MGPT" convert mapped.gguf fifo 2>err >out &
-    for _ in $(seq 200); do
+    for _ in $(seq 3000); do
         ! grep -q mapped.gguf /proc/$!/maps 2>/dev/null || break
         sleep 0.02
     done

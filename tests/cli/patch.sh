@@ -155,14 +155,27 @@ refuses "ids out of range" 2 '--clean: token 1 is 999' patch neox.gguf --clean 1
 # ---- Ctrl-C ----
 
 text=$(printf 'Before we proceed any further, hear me speak. %.0s' 1 2 3 4)
-"$MGPT" patch "$lines" --clean "$text" --metric logprob:a --mode zero --over z,q,k,v,pattern --json >out 2>err &
-pid=$!
-sleep 1
-kill -INT $pid
-code=0
-wait $pid || code=$?
-check "interrupted: what is known is printed" eval '[ $code -eq 130 ] && grep -q null out && python3 -c "
+# interrupted_after SECONDS: 0 where part of the grid was known.
+interrupted_after()
+{
+    "$MGPT" patch "$lines" --clean "$text" --metric logprob:a --mode zero --over z,q,k,v,pattern --json >out 2>err &
+    pid=$!
+    sleep $1
+    kill -INT $pid
+    code=0
+    wait $pid || code=$?
+    [ $code -eq 130 ] && grep -q null out && python3 -c "
 import json
-g = json.load(open(\"out\"))[\"grids\"][0][\"values\"][0][0]
-assert g[0] is None and g[-1] is not None"'
+g = json.load(open('out'))['grids'][0]['values'][0][0]
+assert g[0] is None and g[-1] is not None" 2>/dev/null
+}
+# When the first value is known depends on the machine.
+caught()
+{
+    for after in 0.1 0.3 1 3 10 30; do
+        ! interrupted_after $after || return 0
+    done
+    return 1
+}
+check "interrupted: what is known is printed" caught
 finish

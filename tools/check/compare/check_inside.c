@@ -25,6 +25,7 @@ static int explain(const struct check_inside *c, const struct answer *answer,
         cli_note("nothing to explain: no value differs by more than NMSE %.3g", locate->bound);
         return EXIT_OK;
     }
+    fflush(stdout); /* the verdict can be read while causes are tried, which may take a minute */
     int status = explain_run(&e, c->engine->model, answer, locate, &err);
     if (status != MGPT_OK)
         return cli_fail(c->path, &err);

@@ -99,7 +99,7 @@ static void print_precision(const struct explain *e, const char *directory)
 
 static void print_search(const struct explain *e)
 {
-    if (!e->proved && e->n_tried > 0)
+    if (!e->proved && (e->n_tried > 0 || e->interrupted))
         printf("cause                            %snone of %zu suspects restores agreement\n",
                e->interrupted ? "interrupted: so far " : "", e->n_tried);
     if (e->weight.found)
