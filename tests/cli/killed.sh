@@ -5,7 +5,7 @@
 # shellcheck source=tests/cli/lib.sh
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 cd "$tmp" || exit 1
-moments=30
+moments=12
 text=$(yes 'the king and the queen ' | head -n 5 | tr -d '\n')
 : >err
 : >out
@@ -29,7 +29,7 @@ ended()
     for i in $(seq $moments); do
         rm -f "$target" .[!.]*.tmp
         code=0
-        $prefix timeout --foreground -s "$signal" "0.0$(printf '%02d' $((i * 2)))" "$MGPT" "$@" >out 2>err || code=$?
+        $prefix timeout --foreground -s "$signal" "0.0$(printf '%02d' $((i * 5)))" "$MGPT" "$@" >out 2>err || code=$?
         if [ -e "$target" ] && ! cmp -s want "$target"; then
             return 1
         fi
