@@ -62,6 +62,9 @@ check "... the model" grep -q "^| model | microgpt, 1 layers, 16 wide, 4 heads" 
 check "... its hash" grep -q "18624 bytes, XXH64 03fcec1f5acdb44b" "$tmp/page.md"
 "$MGPT" check "$names" "$tmp/far.json" --report "$tmp/a page.md" >/dev/null 2>&1
 check "different: a page too" eval 'head -1 "$tmp/a page.md" | grep -qx "# mgpt check: DIFFERENT"'
+check "... begins with the verdict, the first bad value of both sides and the command" \
+    eval 'sed -n 3p "$tmp/a page.md" | grep -q "^    verdict  *DIFFERENT (" && sed -n 5p "$tmp/a page.md" | grep -q "^    to repeat   mgpt check " &&
+    sed -n 4p "$tmp/a page.md" | grep -q "^    first bad   sequence 0, position 0, logit of id 26: ours -4.1836[0-9]*, reference 1e+09$"'
 check "... with the command to repeat it" grep -qF -- "--report '$tmp/a page.md'" "$tmp/a page.md"
 "$MGPT" check "$names" "$tmp/far.json" --report "$tmp/page.md" >/dev/null 2>&1
 check "a page is replaced" eval 'head -1 "$tmp/page.md" | grep -qx "# mgpt check: DIFFERENT"'

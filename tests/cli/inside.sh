@@ -81,6 +81,11 @@ run check "$tmp/heads.gguf" "$golden/ref.npz" --explain
 check "--explain: the number of heads" \
     eval '[ $code -eq 1 ] && grep -q "^cause  *4 heads (2 KV) of width 6, not 2 heads (1 KV) of width 12" "$tmp/out"'
 check "... the layer that was recorded at its ends only" eval 'grep -q "^ *layer 0, attention or MLP$" "$tmp/out"'
+run check "$tmp/heads.gguf" "$golden/ref.npz" --explain --report "$tmp/heads.md"
+check "... in the page's summary: the first bad value of both sides, and the cause" \
+    eval 'sed "/^$/,/^| | |/!d" "$tmp/heads.md" | grep -A 20 "^    verdict" >"$tmp/summary" &&
+    grep -q "position 0, token (none), index 1: ours -4.7108[0-9]*, reference 0.0900[0-9]*$" "$tmp/summary" &&
+    grep -q "^    cause  *4 heads" "$tmp/summary" && grep -q "^    to repeat   mgpt check" "$tmp/summary"'
 check "... attention of other heads is not compared" \
     eval 'grep -q "^heads  *4 in the reference.s attention, which is not compared; the model has 2" "$tmp/out"'
 

@@ -343,6 +343,22 @@ static int check_reference(struct check *c, const struct cli_command *command)
     return code == EXIT_OK ? check_run(c) : code;
 }
 
+/* In the sandbox: the model by itself, with another model, or with a reference. */
+static int check_by_kind(struct check *c, const struct cli_command *command)
+{
+    mgpt_error err;
+    sandbox_enter(&(struct sandbox){.checkpoints = {c->engine.path, c->path},
+                                    .files = {c->file, c->attested},
+                                    .output = c->attest ? c->attest : c->report_to,
+                                    .adapters = &c->engine.lora});
+    if (c->self)
+        return check_self(c, command);
+    int is_model = check_is_model(c->path, &err);
+    if (is_model < 0)
+        return cli_fail(c->path, &err);
+    return is_model ? check_two(c, command) : check_reference(c, command);
+}
+
 static int check_combination(const struct check *c, const struct cli_command *command)
 {
     if (c->attest && !c->self)
@@ -377,7 +393,7 @@ int cmd_check(int argc, char **argv)
         {"--attested", "FILE", CLI_TEXT, &c.attested, 0, 0,
          "--self with the tokens of a record, whose hash must come out"},
         {"--report", "FILE", CLI_TEXT, &c.report_to, 0, 0,
-         "also a page of Markdown with versions, facts and all that is printed"},
+         "also a page of Markdown: summary, versions, facts and all that is printed"},
         {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0, "REF is raw float32: T tokens, V logits each"},
         {"-n, --tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
          "compare the first N positions of each sequence"},
@@ -411,20 +427,7 @@ int cmd_check(int argc, char **argv)
     if (code == EXIT_OK)
         code = report_page_begin(&page, c.report_to);
     if (code == EXIT_OK)
-        sandbox_enter(&(struct sandbox){.checkpoints = {c.engine.path, c.path},
-                                        .files = {c.file, c.attested},
-                                        .output = c.attest ? c.attest : c.report_to,
-                                        .adapters = &c.engine.lora});
-    mgpt_error err;
-    int is_model = code == EXIT_OK && !c.self ? check_is_model(c.path, &err) : 0;
-    if (is_model < 0)
-        code = cli_fail(c.path, &err);
-    else if (code == EXIT_OK && c.self)
-        code = check_self(&c, &command);
-    else if (is_model)
-        code = check_two(&c, &command);
-    else if (code == EXIT_OK)
-        code = check_reference(&c, &command);
+        code = check_by_kind(&c, &command);
     code = report_page_end(&page, &c.engine, argc, argv, code);
     free(c.row);
     free(c.given);

@@ -91,16 +91,33 @@ static const char *verdict_of(int code)
     return (size_t)code < sizeof verdicts / sizeof *verdicts ? verdicts[code] : "failed";
 }
 
-/* What was printed, as code: each line after four spaces. */
-static void put_held(struct outfile *out, FILE *held)
+/* The lines that matter most begin with these words (check_table.c, locate_print.c,
+ * explain_print.c, self_check.c). What a file holds is quoted, and never begins a line. */
+static int is_summary(const char *line)
+{
+    static const char *const begins[] = {
+        "verdict ", "first bad ", "first difference:", "cause ",
+        "causes, ", "hint ",      "precision ",        "not finite "};
+    for (size_t i = 0; i < sizeof begins / sizeof *begins; i++)
+        if (strncmp(line, begins[i], strlen(begins[i])) == 0)
+            return 1;
+    return strspn(line, "0123456789abcdef") == 16; /* the hash of --self and its verdict */
+}
+
+/* What was printed, as code: each line after four spaces. Or its summary: the lines that
+ * is_summary finds, with those that continue them. */
+static void put_held(struct outfile *out, FILE *held, int summary)
 {
     char line[4096];
-    int begins = 1;
+    int begins = 1, wanted = !summary;
     rewind(held);
     while (fgets(line, sizeof line, held)) {
-        if (begins && line[0] != '\n')
+        if (summary && begins && (line[0] != ' ' || !wanted))
+            wanted = is_summary(line);
+        if (wanted && begins && line[0] != '\n')
             put(out, "    ");
-        outfile_write(out, line, strlen(line));
+        if (wanted)
+            outfile_write(out, line, strlen(line));
         begins = line[strlen(line) - 1] == '\n';
     }
 }
@@ -113,7 +130,9 @@ static int write_page(const struct report_page *page, const struct engine *e, in
     if (files_create(&out, page->path, FILES_REPORT, err) < 0)
         return err->status;
     uname(&system);
-    put(&out, "# mgpt check: %s\n\n    mgpt", verdict_of(code));
+    put(&out, "# mgpt check: %s\n\n", verdict_of(code));
+    put_held(&out, page->held, 1);
+    put(&out, "    to repeat   mgpt");
     for (int i = 0; i < argc; i++)
         put_argument(&out, argv[i]);
     put(&out, "\n\n| | |\n| --- | --- |\n| mgpt | %s, %s, %s %s |\n", mgpt_version(), CLI_COMPILER,
@@ -123,7 +142,7 @@ static int write_page(const struct report_page *page, const struct engine *e, in
         put_model(&out, e);
     }
     put(&out, "| exit code | %d |\n\n", code);
-    put_held(&out, page->held);
+    put_held(&out, page->held, 0);
     return outfile_commit(&out, err);
 }
 

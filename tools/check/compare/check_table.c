@@ -107,6 +107,16 @@ static void print_where(const struct compare_worst *worst, int with_id)
     putchar('\n');
 }
 
+/* The first row that breaks a bound, with the numbers of both sides. */
+static void print_first(const struct compare_first *first)
+{
+    if (!first->found)
+        return;
+    printf("first bad   sequence %zu, position %zu, logit of id %zu: ours %.9g, reference ",
+           first->sequence, first->position, first->at, first->ours);
+    printf(isnan(first->theirs) ? "not a number or absent\n" : "%.9g\n", first->theirs);
+}
+
 /* What was measured where all values are finite. */
 static void print_measures(const struct compare_total *t)
 {
@@ -187,6 +197,8 @@ int check_table_verdict(const struct compare_total *total, const struct compare_
     printf("verdict     %s", broken ? "DIFFERENT" : "same");
     print_broken(broken);
     putchar('\n');
+    if (broken)
+        print_first(&total->first);
     return EXIT_OK;
 }
 

@@ -93,6 +93,16 @@ static double log_sum_ours(const float *x, size_t n)
     return top + log(sum);
 }
 
+/* Both values at row->at. */
+static void note_values(struct compare_row *row, const struct sides *s)
+{
+    row->theirs = (double)NAN; /* where the reference does not have this token */
+    row->ours = (double)s->ours[row->at] - (s->about->logprobs ? s->log_sum : 0);
+    for (size_t i = 0; i < s->about->n; i++)
+        if (compare_token_at(s, i) == row->at)
+            row->theirs = s->values[i];
+}
+
 /* The token of the first value that is not finite; n_vocab: none. */
 static size_t first_not_finite(const struct sides *s)
 {
@@ -253,7 +263,7 @@ static void find_tops(struct compare_row *row, const struct sides *s, double sla
 
 static void spoil(struct compare_row *row)
 {
-    row->bad = 1;
+    row->bad = row->breaks = 1;
     row->max_abs = row->max_rel = row->nmse = row->cosine = row->kl = row->ulp = (double)NAN;
     row->dot = row->squares = row->reference_squares = row->difference_squares = (double)NAN;
     row->reference_logprob = row->logprob = (double)NAN;
@@ -269,6 +279,7 @@ struct compare_row compare_row(const double *values, const struct ref_row *about
         return row;
     row.at = first_not_finite(&s);
     if (row.at < n_vocab) {
+        note_values(&row, &s);
         spoil(&row);
         return row;
     }
@@ -280,6 +291,9 @@ struct compare_row compare_row(const double *values, const struct ref_row *about
     row.nmse = share(row.difference_squares, row.reference_squares, 0);
     row.cosine = cosine_of(row.dot, row.reference_squares, row.squares);
     row.kl = divergence(&s);
+    note_values(&row, &s);
+    row.breaks = !(row.max_abs <= bounds->max_abs && row.max_rel <= bounds->max_rel &&
+                   row.nmse <= bounds->max_nmse && row.kl <= bounds->max_kl);
     measure_next(&row, &s, next);
     row.top = TOP_UNKNOWN;
     if (!about->of_given)
@@ -311,6 +325,9 @@ void compare_add(struct compare_total *total, const struct compare_row *row, siz
     int first = total->n_rows == 0;
     if (row->n == 0)
         return;
+    if (row->breaks && !total->first.found)
+        total->first =
+            (struct compare_first){1, sequence, position, row->at, row->theirs, row->ours};
     compare_keep(&total->abs, first, row->max_abs, &where);
     compare_keep(&total->rel, first, row->max_rel, &where);
     compare_keep(&total->nmse, first, row->nmse, &where);

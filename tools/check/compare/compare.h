@@ -26,13 +26,15 @@ enum compare_top { TOP_SAME, TOP_TIE, TOP_OTHER, TOP_UNKNOWN };
 
 /* One row. */
 struct compare_row {
-    size_t n;       /* values compared; 0: the reference has none here */
-    int bad;        /* one is not finite: the numbers below are NaN */
-    double max_abs; /* largest |reference - ours| */
-    double max_rel; /* the same by the row's root mean square */
-    size_t at;      /* the token where max_abs is; the first that is not finite */
-    double nmse;    /* mean squared difference by the mean square of the reference */
-    double cosine;  /* of the angle between the two */
+    size_t n;            /* values compared; 0: the reference has none here */
+    int bad;             /* one is not finite: the numbers below are NaN */
+    double max_abs;      /* largest |reference - ours| */
+    double max_rel;      /* the same by the row's root mean square */
+    size_t at;           /* the token where max_abs is; the first that is not finite */
+    double theirs, ours; /* there; log-probabilities where the reference has these */
+    int breaks;          /* a bound, if it were that of a single row */
+    double nmse;         /* mean squared difference by the mean square of the reference */
+    double cosine;       /* of the angle between the two */
     double kl; /* KL(softmax(reference) || softmax(ours)), nats; of the tokens given and the rest */
     double reference_logprob,
         logprob;            /* of the next token; NaN: there is none, or not in the reference */
@@ -54,6 +56,13 @@ struct compare_worst {
     size_t sequence, position, at;
 };
 
+/* The first row that breaks a bound, at its largest difference. */
+struct compare_first {
+    int found;
+    size_t sequence, position, at;
+    double theirs, ours;
+};
+
 /* All rows that the reference has. */
 struct compare_total {
     size_t n_rows, n_bad;   /* n_bad: rows with a value that is not finite */
@@ -65,6 +74,7 @@ struct compare_total {
     double sum_kl, sum_logprob; /* sum_logprob: of |difference| at the next token */
     double reference_nll, nll;  /* of the next tokens, summed */
     double dot, reference_squares, squares, difference_squares;
+    struct compare_first first;
 };
 
 void compare_add(struct compare_total *total, const struct compare_row *row, size_t sequence,
