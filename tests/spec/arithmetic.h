@@ -102,6 +102,13 @@ static void softmax(float *x, size_t n)
         x[i] *= inverse;
 }
 
+static inline float sigmoid(float x)
+{
+    float two[] = {x, 0};
+    softmax(two, 2);
+    return two[0];
+}
+
 /* FNV-1a of the bytes of n floats, lowest first. */
 static uint64_t hash_floats(uint64_t h, const float *x, size_t n)
 {
@@ -117,6 +124,12 @@ static inline void scale(float *x, size_t n, float by)
 {
     for (size_t i = 0; i < n; i++)
         x[i] *= by;
+}
+
+static inline void add(float *x, const float *y, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] += y[i];
 }
 
 /* limit 0: none */
@@ -164,4 +177,18 @@ static inline void d_sincos(double x, double *sine, double *cosine)
     double a = quarter & 1 ? c : s * r, b = quarter & 1 ? s * r : c;
     *sine = quarter & 2 ? -a : a;
     *cosine = quarter == 1 || quarter == 2 ? -b : b;
+}
+
+/* The frequency of pair i of n / 2 with YaRN, for the pairs that turn `fast` to `slow` times in the
+ * original context between that without scaling and that divided by the factor. */
+static inline double yarn(double i, double n, double base, double factor, double context,
+                          double fast, double slow)
+{
+    double turn = 6.283185307179586, plain = power(base, -2.0 * i / n), f = plain / factor;
+    double low = floor(n * ln(context / (fast * turn)) / (2 * ln(base)));
+    double high = ceil(n * ln(context / (slow * turn)) / (2 * ln(base)));
+    low = low > 0 ? low : 0;
+    high = high < n - 1 ? high : n - 1;
+    double t = (i - low) / (high - low + (high == low ? 1e-3 : 0));
+    return t >= 1 ? f : t > 0 ? f * t + plain * (1 - t) : plain;
 }

@@ -8,40 +8,44 @@
 #include <stdint.h>
 #include <string.h>
 
-/* name, and of weights: columns and bytes of a block, where its halves are and how many */
+/* name, and of weights: GGUF's number of the type, columns and bytes of a block, where its halves are and how many */
 #define SPEC_OPS(X)                                                                                \
-    X(matmul_F32, 1, 4, 0, 0)                                                                      \
-    X(matmul_F16, 1, 2, 0, 1)                                                                      \
-    X(matmul_BF16, 1, 2, 0, 0)                                                                     \
-    X(matmul_Q8_0, 32, 34, 0, 1)                                                                   \
-    X(matmul_Q4_0, 32, 18, 0, 1)                                                                   \
-    X(matmul_Q4_1, 32, 20, 0, 2)                                                                   \
-    X(matmul_Q5_0, 32, 22, 0, 1)                                                                   \
-    X(matmul_Q5_1, 32, 24, 0, 2)                                                                   \
-    X(matmul_Q4_K, 256, 144, 0, 2)                                                                 \
-    X(matmul_Q5_K, 256, 176, 0, 2)                                                                 \
-    X(matmul_Q6_K, 256, 210, 208, 1)                                                               \
-    X(matmul_Q2_K, 256, 84, 80, 2)                                                                 \
-    X(matmul_Q3_K, 256, 110, 108, 1)                                                               \
-    X(matmul_IQ4_NL, 32, 18, 0, 1)                                                                 \
-    X(matmul_IQ4_XS, 256, 136, 0, 1)                                                               \
-    X(matmul_MXFP4, 32, 17, 0, 0)                                                                  \
-    X(matmul_TQ1_0, 256, 54, 52, 1)                                                                \
-    X(matmul_TQ2_0, 256, 66, 64, 1)                                                                \
-    X(rmsnorm, 0, 0, 0, 0)                                                                         \
-    X(layernorm, 0, 0, 0, 0)                                                                       \
-    X(softmax, 0, 0, 0, 0)                                                                         \
-    X(relu2, 0, 0, 0, 0)                                                                           \
-    X(silu, 0, 0, 0, 0)                                                                            \
-    X(gelu_tanh, 0, 0, 0, 0)                                                                       \
-    X(gelu_erf, 0, 0, 0, 0)                                                                        \
-    X(softcap, 0, 0, 0, 0)                                                                         \
-    X(rope_pairs, 0, 0, 0, 0)                                                                      \
-    X(rope_halves, 0, 0, 0, 0)                                                                     \
-    X(attend_F32, 0, 0, 0, 0)                                                                      \
-    X(attend_F16, 0, 0, 0, 0)                                                                      \
-    X(attend_Q8_0, 0, 0, 0, 0)                                                                     \
-    X(to_f16, 0, 0, 0, 0)
+    X(matmul_F32, 0, 1, 4, 0, 0)                                                                   \
+    X(matmul_F16, 1, 1, 2, 0, 1)                                                                   \
+    X(matmul_BF16, 30, 1, 2, 0, 0)                                                                 \
+    X(matmul_Q8_0, 8, 32, 34, 0, 1)                                                                \
+    X(matmul_Q4_0, 2, 32, 18, 0, 1)                                                                \
+    X(matmul_Q4_1, 3, 32, 20, 0, 2)                                                                \
+    X(matmul_Q5_0, 6, 32, 22, 0, 1)                                                                \
+    X(matmul_Q5_1, 7, 32, 24, 0, 2)                                                                \
+    X(matmul_Q4_K, 12, 256, 144, 0, 2)                                                             \
+    X(matmul_Q5_K, 13, 256, 176, 0, 2)                                                             \
+    X(matmul_Q6_K, 14, 256, 210, 208, 1)                                                           \
+    X(matmul_Q2_K, 10, 256, 84, 80, 2)                                                             \
+    X(matmul_Q3_K, 11, 256, 110, 108, 1)                                                           \
+    X(matmul_IQ4_NL, 20, 32, 18, 0, 1)                                                             \
+    X(matmul_IQ4_XS, 23, 256, 136, 0, 1)                                                           \
+    X(matmul_MXFP4, 39, 32, 17, 0, 0)                                                              \
+    X(matmul_TQ1_0, 34, 256, 54, 52, 1)                                                            \
+    X(matmul_TQ2_0, 35, 256, 66, 64, 1)                                                            \
+    X(rmsnorm, 0, 0, 0, 0, 0)                                                                      \
+    X(layernorm, 0, 0, 0, 0, 0)                                                                    \
+    X(softmax, 0, 0, 0, 0, 0)                                                                      \
+    X(relu2, 0, 0, 0, 0, 0)                                                                        \
+    X(silu, 0, 0, 0, 0, 0)                                                                         \
+    X(gelu_tanh, 0, 0, 0, 0, 0)                                                                    \
+    X(gelu_erf, 0, 0, 0, 0, 0)                                                                     \
+    X(softcap, 0, 0, 0, 0, 0)                                                                      \
+    X(rope_pairs, 0, 0, 0, 0, 0)                                                                   \
+    X(rope_halves, 0, 0, 0, 0, 0)                                                                  \
+    X(attend_F32, 0, 0, 0, 0, 0)                                                                   \
+    X(attend_F16, 0, 0, 0, 0, 0)                                                                   \
+    X(attend_Q8_0, 0, 0, 0, 0, 0)                                                                  \
+    X(to_f16, 0, 0, 0, 0, 0)                                                                       \
+    X(relu, 0, 0, 0, 0, 0)                                                                         \
+    X(clamp, 0, 0, 0, 0, 0)                                                                        \
+    X(sigmoid, 0, 0, 0, 0, 0)                                                                      \
+    X(axpby, 0, 0, 0, 0, 0)
 
 enum { SPEC_CASES = 10000, SPEC_IN = 512, SPEC_OUT = 96, SPEC_KEYS = 40, SPEC_WIDTH = 80 };
 
@@ -49,9 +53,10 @@ enum { SPEC_CASES = 10000, SPEC_IN = 512, SPEC_OUT = 96, SPEC_KEYS = 40, SPEC_WI
 enum spec_op { SPEC_OPS(SPEC_NAME) SPEC_N_OPS };
 #undef SPEC_NAME
 
-#define SPEC_ROW(NAME, COLUMNS, BYTES, AT, HALVES) {#NAME, COLUMNS, BYTES, AT, HALVES},
+#define SPEC_ROW(NAME, TYPE, COLUMNS, BYTES, AT, HALVES) {#NAME, TYPE, COLUMNS, BYTES, AT, HALVES},
 static const struct {
     const char *name;
+    int type;
     size_t columns, bytes, at, halves;
 } spec_ops[] = {SPEC_OPS(SPEC_ROW)};
 #undef SPEC_ROW

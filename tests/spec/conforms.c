@@ -126,9 +126,26 @@ static size_t conforms_row(const struct kernels *k, const struct spec_case *c, f
         k->softmax(y, n);
     else if (c->op == SPEC_softcap)
         k->softcap(y, 15, n);
+    else if (c->op == SPEC_clamp)
+        k->clamp(y, 2, n);
+    else if (c->op == SPEC_axpby)
+        k->axpby(y, c->a[0], c->b[0], c->a, n);
+    else if (c->op == SPEC_relu)
+        k->act[ACT_RELU](y, n);
     else
         k->act[ACT_RELU2 + (c->op - SPEC_relu2)](y, n);
     return n;
+}
+
+/* As in run/experts.c: the first of a softmax of two. */
+static size_t conforms_sigmoid(const struct kernels *k, const struct spec_case *c, float *y)
+{
+    for (size_t i = 0; i < c->n_in; i++) {
+        float two[2] = {c->x[i], 0};
+        k->softmax(two, 2);
+        y[i] = two[0];
+    }
+    return c->n_in;
 }
 
 static size_t conforms_to_f16(const struct kernels *k, const struct spec_case *c, float *y)
@@ -149,6 +166,8 @@ static size_t conforms_run(const struct kernels *k, const struct spec_case *c,
         return conforms_rope(k, c, y);
     if (c->op >= SPEC_attend_F32 && c->op <= SPEC_attend_Q8_0)
         return conforms_attend(k, c, room, y);
+    if (c->op == SPEC_sigmoid)
+        return conforms_sigmoid(k, c, y);
     return c->op == SPEC_to_f16 ? conforms_to_f16(k, c, y) : conforms_row(k, c, y);
 }
 

@@ -3,92 +3,19 @@
  *     pass MODEL.gguf ID...
  *
  * prints the hash of all logits. It shares no code with the library, has neither vectors nor
- * threads, reads F32, F16 and BF16, trusts its input, and is slow. Build it without contraction. */
-#include "arithmetic.h"
+ * threads, trusts its input, and is slow. Build it without contraction. */
+#include "gguf.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { MAX_TOKENS = 4096, MAX_ITEMS = 4096, STRING = 8, ARRAY = 9 };
-
-/* ---- the file: GGUF. Its keys and tensors are items ---- */
-
-struct item {
-    const uint8_t *name; /* its length (8 bytes), then the text */
-    uint32_t type;       /* of a key: 4 u32, 6 f32, 7 bool, 8 string, 9 array; see type_bytes */
-    const uint8_t *at;   /* the value; NULL: absent. A string or array begins with its length */
-    size_t cols, rows;   /* of a tensor, whose type is 0 F32, 1 F16 or 30 BF16 */
-};
-static struct item items[MAX_ITEMS];
-static uint8_t file[1 << 28];
-static const size_t type_bytes[] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8, 8};
-
-static const uint8_t *after_value(uint32_t type, const uint8_t *p)
-{
-    if (type == STRING)
-        return p + 8 + number(p, 8);
-    if (type != ARRAY)
-        return p + type_bytes[type];
-    uint32_t each = (uint32_t)number(p, 4);
-    uint64_t n = number(p + 4, 8);
-    for (p += 12; n > 0; n--)
-        p = after_value(each, p);
-    return p;
-}
-
-static int same(const uint8_t *string, const char *text)
-{
-    return number(string, 8) == strlen(text) && !memcmp(string + 8, text, strlen(text));
-}
-
-static const struct item *find(const char *name)
-{
-    const struct item *t = items;
-    while (t->name && !same(t->name, name))
-        t++;
-    return t;
-}
-
-static double value_of(const struct item *t, double absent)
-{
-    if (!t->at || t->type == ARRAY)
-        return absent;
-    return t->type == 6 ? from_bits((uint32_t)number(t->at, 4))
-                        : (double)number(t->at, (int)type_bytes[t->type]);
-}
-
-static void read_items(void)
-{
-    struct item *t = items;
-    const uint8_t *p = file + 24;
-    for (uint64_t n = number(file + 16, 8); n > 0; n--, t++) {
-        const uint8_t *type = p + 8 + number(p, 8);
-        *t = (struct item){.name = p, .type = (uint32_t)number(type, 4), .at = type + 4};
-        p = after_value(t->type, type + 4);
-    }
-    for (uint64_t n = number(file + 8, 8); n > 0; n--, t++) {
-        const uint8_t *dims = p + 8 + number(p, 8) + 4, *type = dims + 8 * number(dims - 4, 4);
-        *t = (struct item){p, (uint32_t)number(type, 4), file + number(type + 4, 8),
-                           (size_t)number(dims, 8), (size_t)number(dims + 8, 8)};
-        p = type + 12;
-    }
-    size_t by = (size_t)value_of(find("general.alignment"), 32);
-    for (t = items; t->name; t++)
-        t->at += t->cols ? ((size_t)(p - file) + by - 1) / by * by : 0;
-}
-
-static float element(const struct item *t, size_t row, size_t column)
-{
-    const uint8_t *p = t->at + (row * t->cols + column) * (t->type == 0 ? 4 : 2);
-    if (t->type == 1)
-        return half(p);
-    return from_bits(t->type == 0 ? (uint32_t)number(p, 4) : (uint32_t)number(p, 2) << 16);
-}
+enum { MAX_TOKENS = 4096 };
 
 /* ---- the model ---- */
 
+/* What an architecture adds to the names in a file. */
 static const struct arch {
-    const char *name, *act;
+    const char *names, *act;
     int layer_norm, embd_norm, no_final_norm, no_input_norms, qk_norm, parallel;
     int pairs;          /* of rope: 0 none, 1 (2i, 2i + 1), 2 (i, i + n/2) */
     int no_rope_every;  /* every n-th layer has no rope */
@@ -101,56 +28,47 @@ static const struct arch {
     int rope_first;     /* before the norms of q and k */
     int mlp_norm_post;  /* the norm before the MLP is called post_attention_norm */
     int embd_norm_last; /* the norm before the head is called token_embd_norm */
+    int expert_norm;    /* expert_weights_norm when absent */
 } archs[] = {
-    {"microgpt", "relu", .embd_norm = 1, .no_final_norm = 1},
-    {"llama", "silu", .pairs = 1},
-    {"gpt2", "gelu_tanh", .layer_norm = 1},
-    {"biogpt", "gelu_erf", .layer_norm = 1, .embd_root = 1},
-    {"qwen2", "silu", .pairs = 2},
-    {"qwen3", "silu", .pairs = 2},
-    {"gemma3", "gelu_tanh", .pairs = 2, .full_every = 6, .local_base = 10000, .embd_root = 1},
-    {"gptneox", "gelu_erf", .layer_norm = 1, .parallel = 1, .pairs = 2},
-    {"phi2", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 2},
-    {"olmo", "silu", .layer_norm = 1, .pairs = 1},
-    {"olmo2", "silu", .no_input_norms = 1, .pairs = 2},
-    {"smollm3", "silu", .pairs = 1, .no_rope_every = 4},
-    {"starcoder2", "gelu_tanh", .layer_norm = 1, .pairs = 2},
-    {"granite", "silu", .pairs = 1, .divides = 1},
-    {"gemma", "gelu_tanh", .pairs = 2, .embd_root = 1},
-    {"gemma2", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
-    {"vaultgemma", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
-    {"phi3", "silu", .pairs = 2},
-    {"stablelm", "silu", .layer_norm = 1, .pairs = 2},
-    {"gptj", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 1},
-    {"starcoder", "gelu_tanh", .layer_norm = 1},
-    {"bloom", "gelu_tanh", .layer_norm = 1, .embd_norm = 1, .alibi = 8},
-    {"mpt", "gelu_erf", .layer_norm = 1},
-    {"command-r", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1},
-    {"cohere2", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1, .full_every = 4,
+    {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
+    {" llama ernie4_5 helium chatglm glm4 ", "silu", .pairs = 1, .expert_norm = 1},
+    {" qwen2 qwen3 phi3 exaone qwen2moe olmoe ", "silu", .pairs = 2},
+    {" qwen3moe ", "silu", .pairs = 2, .expert_norm = 1},
+    {" granite granitemoe minicpm ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1},
+    {" gpt2 starcoder ", "gelu_tanh", .layer_norm = 1},
+    {" biogpt ", "gelu_erf", .layer_norm = 1, .embd_root = 1},
+    {" starcoder2 ", "gelu_tanh", .layer_norm = 1, .pairs = 2},
+    {" stablelm ", "silu", .layer_norm = 1, .pairs = 2},
+    {" gptneox falcon ", "gelu_erf", .layer_norm = 1, .parallel = 1, .pairs = 2},
+    {" phi2 ", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 2},
+    {" gptj ", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 1},
+    {" command-r ", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1},
+    {" cohere2 ", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1, .full_every = 4,
      .rope_windowed = 1},
-    {"falcon", "gelu_erf", .layer_norm = 1, .parallel = 1, .pairs = 2},
-    {"arcee", "relu2", .pairs = 1},
-    {"nemotron", "relu2", .layer_norm = 1, .pairs = 2},
-    {"jais2", "relu2", .layer_norm = 1, .pairs = 2},
-    {"ernie4_5", "silu", .pairs = 1},
-    {"helium", "silu", .pairs = 1},
-    {"seed_oss", "silu", .pairs = 2, .mlp_norm_post = 1},
-    {"chatglm", "silu", .pairs = 1},
-    {"glm4", "silu", .pairs = 1},
-    {"hunyuan-dense", "silu", .pairs = 2, .rope_first = 1},
-    {"exaone", "silu", .pairs = 2},
-    {"exaone4", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},
-    {"minicpm", "silu", .pairs = 1, .divides = 1},
-    {"lfm2", "silu", .pairs = 2, .embd_norm_last = 1},
-    {"nanochat", "relu2", .embd_norm = 1, .qk_norm = 1, .pairs = 2},
+    {" bloom ", "gelu_tanh", .layer_norm = 1, .embd_norm = 1, .alibi = 8},
+    {" mpt ", "gelu_erf", .layer_norm = 1},
+    {" nemotron jais2 ", "relu2", .layer_norm = 1, .pairs = 2},
+    {" arcee ", "relu2", .pairs = 1},
+    {" olmo ", "silu", .layer_norm = 1, .pairs = 1},
+    {" olmo2 ", "silu", .no_input_norms = 1, .pairs = 2},
+    {" smollm3 ", "silu", .pairs = 1, .no_rope_every = 4},
+    {" gemma ", "gelu_tanh", .pairs = 2, .embd_root = 1},
+    {" gemma2 vaultgemma ", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
+    {" gemma3 ", "gelu_tanh", .pairs = 2, .full_every = 6, .local_base = 10000, .embd_root = 1},
+    {" seed_oss ", "silu", .pairs = 2, .mlp_norm_post = 1},
+    {" hunyuan-dense ", "silu", .pairs = 2, .rope_first = 1},
+    {" exaone4 ", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},
+    {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
+    {" nanochat ", "relu2", .embd_norm = 1, .qk_norm = 1, .pairs = 2},
 };
 static const struct arch *a;
+static char arch_name[32], act[16];
 static size_t E, H, G, D, F, V; /* n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab */
 
 static const struct item *key(const char *name)
 {
     char full[96];
-    snprintf(full, sizeof full, "%s.%s", a->name, name);
+    snprintf(full, sizeof full, "%s.%s", arch_name, name);
     return find(full);
 }
 
@@ -158,8 +76,6 @@ static double real(const char *name, double absent)
 {
     return value_of(key(name), absent);
 }
-
-static char act[16];
 
 /* A tensor of a layer; of the model if layer is negative. */
 static const struct item *part(int layer, const char *name, const char *suffix)
@@ -193,14 +109,10 @@ static void norm(int layer, const char *name, float *y, const float *x, size_t n
 static void matmul(int layer, const char *name, size_t row, float *y, size_t n, const float *x)
 {
     const struct item *w = part(layer, name, "weight"), *bias = part(layer, name, "bias");
-    size_t n_chains = n > NARROW ? 1 : 4;
     if (!w->at)
         w = find("token_embd.weight"); /* a tied head */
     for (size_t r = 0; r < n; r++) {
-        float c[4] = {0};
-        for (size_t k = 0; k < w->cols; k++)
-            c[k % n_chains] = fmaf(element(w, row + r, k), x[k], c[k % n_chains]);
-        y[r] = n_chains == 1 ? c[0] : (c[0] + c[1]) + (c[2] + c[3]);
+        y[r] = product((int)w->type, row_of(w, row + r), x, w->cols, n);
         y[r] = bias->at ? y[r] + element(bias, 0, row + r) : y[r];
     }
 }
@@ -221,18 +133,12 @@ static double frequency(size_t i, size_t n, double base, double *scale)
 {
     const char *names[] = {"rope_freqs", "rope_factors_short", "rope_factors_long"};
     const struct item *type = key("rope.scaling.type");
-    double plain = power(base, -2.0 * (double)i / (double)n),
-           factor = real("rope.scaling.factor", 1);
-    double context = real("rope.scaling.original_context_length", INFINITY), f = plain / factor;
+    double context = real("rope.scaling.original_context_length", INFINITY);
+    double factor = real("rope.scaling.factor", 1);
+    double f = power(base, -2.0 * (double)i / (double)n) / factor;
     if (type->at && same(type->at, "yarn")) {
-        double fast = real("rope.scaling.yarn_beta_fast", 32) * 6.283185307179586;
-        double slow = real("rope.scaling.yarn_beta_slow", 1) * 6.283185307179586;
-        double low = floor((double)n * ln(context / fast) / (2 * ln(base)));
-        double high = ceil((double)n * ln(context / slow) / (2 * ln(base)));
-        low = low > 0 ? low : 0;
-        high = high < (double)n - 1 ? high : (double)n - 1;
-        double t = ((double)i - low) / (high - low + (high == low ? 1e-3 : 0));
-        f = t >= 1 ? f : t > 0 ? f * t + plain * (1 - t) : plain;
+        f = yarn((double)i, (double)n, base, factor, context,
+                 real("rope.scaling.yarn_beta_fast", 32), real("rope.scaling.yarn_beta_slow", 1));
         *scale = 1 + 0.1 * ln(factor);
     }
     *scale *= real("rope.scaling.attn_factor", 1);
@@ -253,10 +159,8 @@ static void rope(int layer, float *x, size_t n_heads, size_t pos)
                 (a->rope_windowed && real("attention.sliding_window", 0) > 0 && !window_of(layer));
     base = local ? base : real("rope.freq_base", 10000);
     for (size_t i = 0; a->pairs && !skips && i < n / 2; i++) {
-        double s, c, scale = 1;
-        double f =
-            local ? power(base, -2.0 * (double)i / (double)n) : frequency(i, n, base, &scale);
-        d_sincos((double)pos * f, &s, &c);
+        double s, c, scale = 1, plain = power(base, -2.0 * (double)i / (double)n);
+        d_sincos((double)pos * (local ? plain : frequency(i, n, base, &scale)), &s, &c);
         s *= scale, c *= scale;
         for (float *head = x; head < x + n_heads * D; head += D) {
             float *p = head + (a->pairs == 1 ? 2 * i : i), *q = p + (a->pairs == 1 ? 1 : n / 2);
@@ -340,23 +244,74 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
     attend(l, o, q, keys, values, pos);
 }
 
-static void add(float *x, const float *y, int here)
+/* m = W_down(act(W_gate h) x W_up h), or W_down act(W_up h), for matrix e of the tensors whose names
+ * end in `kind`, of n rows. */
+static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const float *h)
 {
-    for (size_t i = 0; here && i < E; i++)
-        x[i] += y[i];
+    char gate[32], up[32], down[32];
+    snprintf(gate, sizeof gate, "ffn_gate%s", kind);
+    snprintf(up, sizeof up, "ffn_up%s", kind);
+    snprintf(down, sizeof down, "ffn_down%s", kind);
+    int both = part(l, up, "weight")->rows == 2 * n; /* the rows of a gate, then those of up */
+    int gated = both || part(l, gate, "weight")->at != NULL;
+    float *f = floats(n), *g = floats(n);
+    matmul(l, gated && !both ? gate : up, e * n, f, n, h);
+    matmul(l, up, both ? n : e * n, g, gated ? n : 0, h);
+    for (size_t i = 0; i < n; i++)
+        f[i] = activation(act, f[i]) * (gated ? g[i] : 1);
+    matmul(l, down, e * E, m, E, f);
+}
+
+/* The weights of X experts from their scores, in w. */
+static void weigh_experts(float *w, size_t X)
+{
+    int gating = (int)real("expert_gating_func", 0); /* 2: sigmoid, 3: softmax of the chosen */
+    size_t used = (size_t)real("expert_used_count", 1);
+    int normed = gating == 3 || real("expert_weights_norm", a->expert_norm) != 0;
+    float *s = floats(X), sum = 0, by = (float)real("expert_weights_scale", 1);
+    by = by > 0 ? by : 1;
+    memcpy(s, w, X * sizeof *s);
+    softmax(w, X);
+    for (size_t e = 0; e < X; e++) {
+        size_t before = 0; /* scores that are chosen before this one */
+        for (size_t i = 0; i < X; i++)
+            before += s[i] > s[e] || (s[i] == s[e] && i < e);
+        w[e] = before >= used ? 0 : gating == 2 ? sigmoid(s[e]) : w[e];
+        sum += w[e];
+    }
+    for (size_t e = 0; e < X; e++)
+        w[e] = (normed ? w[e] / sum : w[e]) * by;
+}
+
+/* m = the shared expert of h, and the chosen ones. */
+static void mixture(int l, float *m, const float *h)
+{
+    size_t X = part(l, "ffn_gate_inp", "weight")->rows;
+    float *w = floats(X), *y = floats(E), gate;
+    matmul(l, "ffn_gate_inp", 0, w, X, h);
+    weigh_experts(w, X);
+    if (part(l, "ffn_up_shexp", "weight")->at)
+        mlp(l, "_shexp", 0, part(l, "ffn_up_shexp", "weight")->rows, m, h);
+    if (part(l, "ffn_gate_inp_shexp", "weight")->at) {
+        matmul(l, "ffn_gate_inp_shexp", 0, &gate, 1, h);
+        scale(m, E, sigmoid(gate));
+    }
+    for (size_t e = 0; e < X; e++) {
+        if (w[e] == 0)
+            continue;
+        mlp(l, "_exps", e, part(l, "ffn_up_exps", "weight")->rows, y, h);
+        for (size_t i = 0; i < E; i++)
+            m[i] = fmaf(w[e], y[i], m[i]);
+    }
 }
 
 /* One layer for the token at pos. x is the residual stream, keys and values are the cache. */
 static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
 {
-    float *h = floats(E), *o = floats(H * D), *out = floats(E), *f = floats(F), *up = floats(F);
+    float *h = floats(E), *o = floats(H * D), *out = floats(E), *m = floats(E);
     int inputs = !a->no_input_norms, parallel = (int)real("use_parallel_residual", a->parallel);
-    int both =
-        part(l, "ffn_up", "weight")->rows == 2 * F; /* the rows of a gate, then those of up */
-    int gated = both || part(l, "ffn_gate", "weight")->at != NULL;
     int one_norm = parallel && !part(l, "ffn_norm", "weight")->at;
-    int two =
-        part(l, "attn_norm_2", "weight")->at != NULL; /* of Falcon: attention's, and the MLP's */
+    int two = part(l, "attn_norm_2", "weight")->at != NULL; /* Falcon: attention's own */
     int conv = part(l, "shortconv.conv", "weight")->at != NULL;
     norm(l, two ? "attn_norm_2" : "attn_norm", h, x, E, E, inputs);
     if (conv)
@@ -367,18 +322,17 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     if (!a->mlp_norm_post)
         norm(l, "post_attention_norm", out, out, E, E, 0);
     scale(out, E, (float)real("residual_scale", 1));
-    add(x, out, !parallel);
+    add(x, out, parallel ? 0 : E);
     const char *mlp_norm = a->mlp_norm_post ? "post_attention_norm" : "ffn_norm";
     norm(l, one_norm ? "attn_norm" : mlp_norm, h, x, E, E, inputs);
-    matmul(l, gated && !both ? "ffn_gate" : "ffn_up", 0, f, F, h);
-    matmul(l, "ffn_up", both ? F : 0, up, gated ? F : 0, h);
-    for (size_t i = 0; i < F; i++)
-        f[i] = activation(act, f[i]) * (gated ? up[i] : 1);
-    matmul(l, "ffn_down", 0, h, E, f);
-    norm(l, "post_ffw_norm", h, h, E, E, 0);
-    scale(h, E, (float)real("residual_scale", 1));
-    add(x, h, 1);
-    add(x, out, parallel);
+    if (part(l, "ffn_gate_inp", "weight")->at)
+        mixture(l, m, h);
+    else
+        mlp(l, "", 0, F, m, h);
+    norm(l, "post_ffw_norm", m, m, E, E, 0);
+    scale(m, E, (float)real("residual_scale", 1));
+    add(x, m, E);
+    add(x, out, parallel ? E : 0);
 }
 
 static void embed(float *x, size_t token, size_t pos)
@@ -413,18 +367,15 @@ static void open_model(const char *path)
     if (!f || fread(file, 1, sizeof file, f) == sizeof file)
         exit(3);
     read_items();
-    for (a = archs; !same(find("general.architecture")->at, a->name); a++)
+    char word[sizeof arch_name + 2];
+    text_of(find("general.architecture"), "", arch_name, sizeof arch_name);
+    snprintf(word, sizeof word, " %s ", arch_name);
+    for (a = archs; !strstr(a->names, word); a++)
         continue;
-    const uint8_t *given = find("mgpt.activation")->at;
-    snprintf(act, sizeof act, "%.*s", given ? (int)number(given, 8) : 16,
-             given ? (const char *)given + 8 : a->act);
+    text_of(find("mgpt.activation"), a->act, act, sizeof act);
     E = (size_t)real("embedding_length", 0);
     H = (size_t)real("attention.head_count", 1);
-    const struct item *kv = key("attention.head_count_kv");
-    int list = kv->at && kv->type == ARRAY; /* 0: the layer is a short convolution */
-    G = list ? 0 : (size_t)real("attention.head_count_kv", (double)H);
-    for (size_t l = 0; list && l < number(kv->at + 4, 8); l++)
-        G |= (size_t)number(kv->at + 12 + 4 * l, 4);
+    G = (size_t)largest(key("attention.head_count_kv"), (double)H); /* a convolution has 0 */
     D = (size_t)real("attention.key_length", (double)(E / H));
     F = (size_t)real("feed_forward_length", 0);
     V = find("token_embd.weight")->rows;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The reference program and the library give the same hash for every shipped and every golden model.
 
-    spec.py MGPT [EMULATOR] PASS      the program of mgpt, and pass.c compiled
+    spec.py MGPT [EMULATOR ...] PASS      the program of mgpt, and pass.c compiled
 """
 import json
 import os
@@ -32,9 +32,7 @@ def models(work):
         if os.path.exists(os.path.join(golden, name, 'config.json')):
             path = os.path.join(work, name + '.gguf')
             output(MGPT, 'convert', os.path.join(golden, name), path)
-            info = json.loads(output(MGPT, 'info', path, '--json').splitlines()[0])
-            if info['n_expert'] == 0 and info['type'] in ('F32', 'F16', 'BF16'):  # README.md
-                yield name, path
+            yield name, path
 
 
 def main():

@@ -32,5 +32,6 @@ done <<'END'
 chains of a narrow product|spec/float_tmpl.h|s/(s->c\[0\]\[l\] + s->c\[1\]\[l\]) + (s->c\[2\]\[l\] + s->c\[3\]\[l\])/((s->c[0][l] + s->c[1][l]) + s->c[2][l]) + s->c[3][l]/
 sum of a row|spec/float_tmpl.h|s/p\[i\] += p\[i + 8\]/p[i] += p[15 - i]/
 product in two roundings|spec/float_tmpl.h|s/= fmaf(w\[k \* PANEL + l\], x\[k\], s->c\[k % n_chains\]\[l\])/+= w[k * PANEL + l] * x[k]/
+experts added in two roundings|spec/float_tmpl.h|s/= fmaf(b, y\[i\], a \* x\[i\])/= a * x[i] + b * y[i]/
 block of integers in two roundings|spec/int_scalar.c|s/= fmaf(b->scale\[s\]\[r\] \* x->scale, (float)sum\[r\], y\[r\])/+= b->scale[s][r] * x->scale * (float)sum[r]/
 END
