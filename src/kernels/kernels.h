@@ -81,10 +81,10 @@ enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
  * default. */
 struct streaming {
     size_t panels; /* of 8-bit types, read in parallel */
-    size_t ahead;  /* prefetch distance in bytes */
+    size_t ahead;  /* prefetch distance in bytes; 0: the hardware prefetches (four panels) */
 };
-enum { N_STREAMINGS = 3 };
-static const struct streaming streamings[N_STREAMINGS] = {{1, 4096}, {2, 4096}, {1, 1024}};
+enum { N_STREAMINGS = 4 };
+static const struct streaming streamings[N_STREAMINGS] = {{1, 4096}, {2, 4096}, {1, 1024}, {4, 0}};
 
 /* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out. */
 struct matmul {

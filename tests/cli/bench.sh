@@ -133,7 +133,7 @@ refuses "--from and a model" 2 "no model is run" bench "$names" --from "$tmp/min
 refuses "--kernels and a comparison" 2 "--kernels" bench --kernels --vs "$tmp/mine"
 refuses "--kernels of an unknown set" 2 "vliw" bench --kernels --isa vliw
 refuses "an unknown instruction set" 2 "vliw" bench "$names" --isa vliw
-refuses "an unknown way to read" 2 "scalar:3" bench "$names" --isa scalar:3
+refuses "an unknown way to read" 2 "scalar:4" bench "$names" --isa scalar:4
 refuses "not a model" 3 "GGUF" bench "$MGPT_SOURCE_ROOT/LICENSE"
 refuses "no such file to compare with" 5 "No such file" bench "$names" --vs "$tmp/none"
 for bad in '' '[]' '[1]' 'hello' '[{"n_gen":8,"avg_ts":1}' '{"n_gen":8.5,"avg_ts":1}' \

@@ -56,7 +56,7 @@ TEST(measures)
         assert_int_equal(tune_measured(&t), N_STREAMINGS);
         tune_check(&t.m);
         tune_make(&t, NULL, WEIGHT_Q4_K);
-        assert_int_equal(tune_measured(&t), 2); /* two panels are for 8 bits */
+        assert_int_equal(tune_measured(&t), 2); /* several panels: 8 bits */
         tune_check(&t.m);
     }
 }
@@ -83,7 +83,7 @@ TEST(does_not_measure)
 
 TEST(fixed_by_name)
 {
-    static const char *const refused[] = {"scalar:", "scalar:3", "scalar:10", "scalar:x",
+    static const char *const refused[] = {"scalar:", "scalar:4", "scalar:10", "scalar:x",
                                           ":1",      "scala:1",  "scalarr:1"};
     struct kernels k;
     assert_true(kernels_init(&k, "scalar:2") && k.streaming == 2 && k.streaming_is_fixed);

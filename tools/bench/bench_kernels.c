@@ -180,7 +180,7 @@ int bench_kernels(const char *isa, const char *word, int rounds, int json)
         printf(
             "\nG/s: multiplications and additions of matrices, else values; of peak: FMA, or 8-bit "
             "products\nfor quantised types; GB/s: bytes of the matrix, of read: from memory or "
-            "from L2, as its size;\n:1, :2: read in other ways (--help)\n");
+            "from L2, as its size;\n:1, :2, :3: read in other ways (--help)\n");
     if (code == EXIT_OK && !json && q.faults)
         bench_fault_note();
     bank_free(&bank);
