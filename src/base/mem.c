@@ -35,6 +35,18 @@ int arr_reserve_bytes(void **array, size_t element, size_t n)
     return 1;
 }
 
+int arr_append(char **to, const char *p, size_t n)
+{
+    size_t at = arr_len(*to);
+    if (!arr_reserve(*to, at + n))
+        return 0;
+    if (n) {
+        memcpy(*to + at, p, n);
+        arr_set_len(*to, at + n);
+    }
+    return 1;
+}
+
 void *mem_new(size_t n, size_t each)
 {
     size_t bytes;

@@ -59,6 +59,17 @@ size_t utf8_next(const char *p, size_t n, uint32_t *code)
     return length;
 }
 
+size_t utf8_well_formed(const char *p, size_t n)
+{
+    uint32_t code;
+    for (size_t i = 0, length; i < n; i += length) {
+        length = utf8_next(p + i, n - i, &code);
+        if (code == UTF8_BAD)
+            return i;
+    }
+    return n;
+}
+
 size_t utf8_incomplete(const char *p, size_t n)
 {
     for (size_t tail = 1; tail <= 3 && tail <= n; tail++) {

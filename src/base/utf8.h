@@ -16,6 +16,9 @@ size_t utf8_next(const char *p, size_t n, uint32_t *code);
  * separators, marks and overrides of the writing direction, and UTF8_BAD. */
 int utf8_dangerous(uint32_t code);
 
+/* Bytes of well-formed UTF-8 at p: n, or where the first ill-formed byte is. */
+size_t utf8_well_formed(const char *p, size_t n);
+
 /* Number of bytes at the end of p that begin an incomplete character: 0 to 3. */
 size_t utf8_incomplete(const char *p, size_t n);
 

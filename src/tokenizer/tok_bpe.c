@@ -155,30 +155,18 @@ static int encode_piece(void *user, size_t from, size_t to)
     return MGPT_OK;
 }
 
-/* The first ill-formed byte, or n. */
-static size_t find_bad(const char *p, size_t n)
-{
-    uint32_t code;
-    for (size_t i = 0, length; i < n; i += length) {
-        length = utf8_next(p + i, n - i, &code);
-        if (code == UTF8_BAD)
-            return i;
-    }
-    return n;
-}
-
 static int bpe_encode(struct tok_call *c, const char *p, size_t n)
 {
     struct stretch s = {c, p};
     const struct split *split = c->t->bpe->split;
-    size_t bad = find_bad(p, n);
+    size_t bad = utf8_well_formed(p, n);
     if (bad == n)
         return split_text(split, p, n, encode_piece, &s, c->err);
     char *copy = mem_new(n, 1);
     if (!copy)
         return err_memory(c->err, "a copy of the text", n);
     memcpy(copy, p, n);
-    for (; bad < n; bad += find_bad(p + bad, n - bad))
+    for (; bad < n; bad += utf8_well_formed(p + bad, n - bad))
         copy[bad++] = 1;
     int status = split_text(split, copy, n, encode_piece, &s, c->err);
     free(copy);

@@ -147,18 +147,6 @@ static size_t map_character(const struct tok_charsmap *m, const char *p, size_t 
     return length;
 }
 
-/* Bytes of well-formed UTF-8 at p. */
-static size_t well_formed(const char *p, size_t n)
-{
-    uint32_t code;
-    for (size_t i = 0, length; i < n; i += length) {
-        length = utf8_next(p + i, n - i, &code);
-        if (code == UTF8_BAD)
-            return i;
-    }
-    return n;
-}
-
 static int put_grapheme(const struct tok_charsmap *m, const char *p, size_t n,
                         const struct charsmap_sink *to)
 {
@@ -209,7 +197,7 @@ int tok_charsmap_graphemes(const struct tok_charsmap *m, const char *p, size_t n
     struct span_part *parts = NULL;
     int status = MGPT_OK;
     for (size_t at = 0, good; at < n && status == MGPT_OK; at += good + 1) {
-        good = well_formed(p + at, n - at);
+        good = utf8_well_formed(p + at, n - at);
         status = put_graphemes(m, p + at, good, to, &parts);
         if (status == MGPT_OK && at + good < n)
             status = to->put(to->user, (struct gguf_str){p + at + good, 1});

@@ -38,10 +38,7 @@ static int refuse_step(const struct steps_reader *r, const char *what, struct gg
 
 static int is_valid_utf8(struct gguf_str s)
 {
-    uint32_t code = 0;
-    for (size_t i = 0; i < s.n && code != UTF8_BAD;)
-        i += utf8_next(s.p + i, s.n - i, &code);
-    return code != UTF8_BAD;
+    return utf8_well_formed(s.p, s.n) == s.n;
 }
 
 static int next_string(struct steps_reader *r, struct gguf_str *s)
@@ -270,11 +267,8 @@ static int copy_valid(const char *p, size_t n, char **out)
         uint32_t code;
         char utf8[4];
         length = utf8_next(p + i, n - i, &code);
-        size_t size = utf8_put(code, utf8), at = arr_len(*out);
-        if (!arr_reserve(*out, at + size))
+        if (!arr_append(out, utf8, utf8_put(code, utf8)))
             return 0;
-        memcpy(*out + at, utf8, size);
-        arr_set_len(*out, at + size);
     }
     return 1;
 }

@@ -4,24 +4,10 @@
 #include "tokenizer/tok_impl.h"
 #include "tokenizer/tok_steps_impl.h"
 
-#include <string.h>
-
-static int step_bytes(char **to, const char *p, size_t n)
-{
-    size_t at = arr_len(*to);
-    if (!arr_reserve(*to, at + n))
-        return 0;
-    if (n) {
-        memcpy(*to + at, p, n);
-        arr_set_len(*to, at + n);
-    }
-    return 1;
-}
-
 static int step_code(char **to, uint32_t code)
 {
     char utf8[4];
-    return step_bytes(to, utf8, utf8_put(code, utf8));
+    return arr_append(to, utf8, utf8_put(code, utf8));
 }
 
 /* ---- characters ------------------------------------------------------------------------------ */
@@ -33,7 +19,7 @@ static int map_text(const struct char_map *map, const char *p, size_t n, char **
         size_t n_to = 0;
         length = utf8_next(p + i, n - i, &code);
         const uint32_t *to = char_map_find(map, code, &n_to);
-        if (!to && !step_bytes(out, p + i, length))
+        if (!to && !arr_append(out, p + i, length))
             return 0;
         for (size_t k = 0; k < n_to; k++)
             if (!step_code(out, to[k]))
@@ -121,11 +107,11 @@ static int replace_matches(const struct step *step, const char *p, size_t n, cha
     for (size_t i = 0; status == MGPT_OK && i < arr_len(parts) && ok; i++) {
         int keep = !parts[i].is_match || step->op == STEP_SURROUND;
         if (parts[i].is_match)
-            ok = step_bytes(out, step->text.p, step->text.n);
+            ok = arr_append(out, step->text.p, step->text.n);
         if (keep && ok)
-            ok = step_bytes(out, p + parts[i].from, parts[i].to - parts[i].from);
+            ok = arr_append(out, p + parts[i].from, parts[i].to - parts[i].from);
         if (parts[i].is_match && keep && ok)
-            ok = step_bytes(out, step->text.p, step->text.n);
+            ok = arr_append(out, step->text.p, step->text.n);
     }
     if (status == MGPT_OK && arr_len(parts) > 0)
         note_start(&parts[0], step, p, n, at_start);
@@ -143,7 +129,7 @@ struct charsmap_text {
 static int put_replaced(void *user, struct gguf_str text)
 {
     struct charsmap_text *to = user;
-    if (step_bytes(to->out, text.p, text.n))
+    if (arr_append(to->out, text.p, text.n))
         return MGPT_OK;
     return err_memory(to->err, "a normalized text", text.n);
 }
@@ -164,7 +150,7 @@ static int strip_text(unsigned sides, const char *p, size_t n, char **out, int *
     size_t to = sides & 2 ? tok_strip_left(p, from, n) : n;
     if (from > 0)
         *at_start = 0;
-    return step_bytes(out, p + from, to - from);
+    return arr_append(out, p + from, to - from);
 }
 
 int step_apply(const struct tok_steps *s, const struct step *step, const char *p, size_t n,
@@ -186,6 +172,6 @@ int step_apply(const struct tok_steps *s, const struct step *step, const char *p
     else if (ok && step->op == STEP_BYTES)
         ok = write_bytes(p, n, out);
     else if (ok) /* STEP_PREPEND, STEP_LEAD */
-        ok = (n == 0 || step_bytes(out, step->text.p, step->text.n)) && step_bytes(out, p, n);
+        ok = (n == 0 || arr_append(out, step->text.p, step->text.n)) && arr_append(out, p, n);
     return ok ? MGPT_OK : err_memory(err, "a normalized text", n);
 }

@@ -165,3 +165,14 @@ TEST(dangerous)
         assert_int_equal(ranges[i][1] < UTF8_BAD && utf8_dangerous(ranges[i][1] + 1), 0);
     }
 }
+
+TEST(well_formed)
+{
+    const struct {
+        const char *text;
+        size_t good;
+    } cases[] = {{"", 0},     {"abc", 3},     {"a\xC3\xA9z", 4},
+                 {"\xFF", 0}, {"ab\x80z", 2}, {"a\xE2\x82", 1}};
+    for (size_t i = 0; i < COUNT(cases); i++)
+        assert_int_equal(utf8_well_formed(cases[i].text, strlen(cases[i].text)), cases[i].good);
+}

@@ -12,37 +12,12 @@
 #include <string.h>
 #include <utf8proc.h>
 
-static size_t well_formed(const char *p, size_t n)
-{
-    size_t i = 0, length;
-    uint32_t code;
-    for (; i < n; i += length) {
-        length = utf8_next(p + i, n - i, &code);
-        if (code == UTF8_BAD)
-            break;
-    }
-    return i;
-}
-
-/* Appends n bytes to an stb_ds array; 0 when out of memory. */
-static int append_text(char **to, const char *p, size_t n)
-{
-    size_t at = arr_len(*to);
-    if (!arr_reserve(*to, at + n))
-        return 0;
-    if (n) {
-        memcpy(*to + at, p, n);
-        arr_set_len(*to, at + n);
-    }
-    return 1;
-}
-
 static int append_composed(char **to, const char *p, size_t n)
 {
     utf8proc_uint8_t *composed = NULL;
     utf8proc_ssize_t got = utf8proc_map((const utf8proc_uint8_t *)p, (utf8proc_ssize_t)n, &composed,
                                         UTF8PROC_STABLE | UTF8PROC_COMPOSE);
-    int done = got >= 0 && append_text(to, (const char *)composed, (size_t)got);
+    int done = got >= 0 && arr_append(to, (const char *)composed, (size_t)got);
     free(composed);
     return done;
 }
@@ -52,8 +27,8 @@ char *nfc_copy(const char *text, size_t n, size_t *n_copy)
     char *out = NULL, *copy = NULL;
     int ok = arr_reserve(out, n + 1);
     for (size_t at = 0, good; at < n && ok; at += good) {
-        good = well_formed(text + at, n - at);
-        ok = good ? append_composed(&out, text + at, good) : append_text(&out, text + at, 1);
+        good = utf8_well_formed(text + at, n - at);
+        ok = good ? append_composed(&out, text + at, good) : arr_append(&out, text + at, 1);
         good += good == 0;
     }
     if (ok)

@@ -127,11 +127,8 @@ static json_t *tensor_json(const mgpt_tensor *t)
 
 static int is_utf8(const char *text)
 {
-    size_t n = strlen(text), length;
-    uint32_t code = 0;
-    for (; n > 0 && code != UTF8_BAD; text += length, n -= length)
-        length = utf8_next(text, n, &code);
-    return code != UTF8_BAD;
+    size_t n = strlen(text);
+    return utf8_well_formed(text, n) == n;
 }
 
 static int info_print_json(const struct engine *e, int tensors)

@@ -54,14 +54,8 @@ static void add_lines(struct charset *set, const char *p, size_t n)
 
 static int check_utf8(struct span text, const char *name, mgpt_error *err)
 {
-    for (size_t i = 0; i < text.size;) {
-        uint32_t code;
-        size_t n = utf8_next((const char *)text.data + i, text.size - i, &code);
-        if (code == UTF8_BAD)
-            return ckpt_refuse(err, "%s: byte %zu is not UTF-8", name, i);
-        i += n;
-    }
-    return MGPT_OK;
+    size_t good = utf8_well_formed((const char *)text.data, text.size);
+    return good == text.size ? MGPT_OK : ckpt_refuse(err, "%s: byte %zu is not UTF-8", name, good);
 }
 
 static struct span without_last_newline(struct span text)
