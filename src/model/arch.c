@@ -14,8 +14,9 @@ static const struct arch rows[] = {
     {.name = "llama", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_ADJACENT), .knows = KNOWS_EXPERTS, .expert_norm = 1},
     {.name = "gpt2", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH},
+    {.name = "gpt1", .bit = ARCH_GPT1, LAYERNORM, .no_input = 1, .act = ACT_GELU_TANH},
     {.name = "biogpt", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_ERF,
-     .embd_root = 1},
+     .embd_root = 1, .knows = KNOWS_SCALES},
     {.name = "qwen2", .bit = ARCH_QWEN2, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
     {.name = "qwen3", .bit = ARCH_QWEN3, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
     {.name = "gemma3", .bit = ARCH_GEMMA3, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
@@ -106,6 +107,8 @@ const struct arch *arch_find(const char *name, size_t n)
 }
 
 #define STATE(what) "a token overwrites the state of " what ", so that it cannot be rewound"
+#define DELTA_NETS "most of its layers are gated delta nets"
+#define BIASED "its experts are chosen with a bias"
 
 /* Names between spaces. */
 static const struct {
@@ -118,6 +121,22 @@ static const struct {
     {" jamba bamba zamba zamba2 falcon_h1 falcon-h1 granitemoehybrid granitehybrid nemotron_h "
      "plamo2 ",
      STATE("its layers of Mamba")},
+    {" recurrent_gemma xlstm minimax ", STATE("its recurrent layers")},
+    {" qwen3_next qwen3next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text olmo_hybrid "
+     "kimi_linear ",
+     DELTA_NETS},
+    {" deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek2 glm4_moe_lite longcat_flash "
+     "minicpm3 ",
+     "its attention is latent (MLA)"},
+    {" dots1 ernie4_5_moe ernie4_5-moe exaone_moe glm4_moe glm4moe minimax_m2 minimax-m2 ", BIASED},
+    {" apertus apertus1p5_text ", "its activation (xIELU) has weights of its own in each layer"},
+    {" diffllama ", "its attention is a difference of two"},
+    {" gemma3n gemma3n_text ", "it has AltUp, LAuReL and embeddings per layer"},
+    {" gemma4 gemma4_text ", "it has embeddings per layer, and layers share keys and values"},
+    {" gpt_oss gpt-oss ", "it has attention sinks, and experts with biases and clamped gates"},
+    {" jetmoe ", "its attention has experts"},
+    {" llama4 llama4_text ", "its attention is in chunks, its experts are weighed before they run"},
+    {" phimoe ", "its experts are chosen by a sparse mixer"},
 };
 
 const char *arch_why_refused(const char *name, size_t n)

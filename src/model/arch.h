@@ -36,7 +36,8 @@ enum {
     ARCH_EXAONE4 = 1 << 20,
     ARCH_OLMOE = 1 << 21,
     ARCH_LFM2 = 1 << 22,
-    ARCH_SHORTCONV = 1 << 23 /* a layer of LFM2 that is a short convolution */
+    ARCH_SHORTCONV = 1 << 23, /* a layer of LFM2 that is a short convolution */
+    ARCH_GPT1 = 1 << 24
 };
 
 /* Keys that are numbers of some architectures and refused in the others. */

@@ -20,10 +20,10 @@ enum {
     ALL = INT_MAX,
     ATTENTION = ALL & ~ARCH_SHORTCONV,
     LFM2 = ARCH_LFM2 | ARCH_SHORTCONV,
-    FUSED = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3 | ARCH_BLOOM | ARCH_FALCON |
-            ARCH_GLM4, /* q, k, v in one tensor, or three */
+    FUSED = ARCH_GPT1 | ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3 | ARCH_BLOOM |
+            ARCH_FALCON | ARCH_GLM4, /* q, k, v in one tensor, or three */
     NO_INPUT = ARCH_OLMO2 | ARCH_EXAONE4,
-    PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | NO_INPUT | ARCH_NANOCHAT),
+    PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | NO_INPUT | ARCH_NANOCHAT | ARCH_GPT1),
     NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_STABLELM | ARCH_BLOOM | ARCH_FALCON,
     ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
@@ -32,7 +32,7 @@ enum {
     GATED_UP = ARCH_PHI3 | ARCH_GLM4, /* gate and up in one tensor */
     POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | NO_INPUT | ARCH_GLM4,
     QK_NORMS = ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4 | ARCH_LFM2,
-    ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT2 | ARCH_BLOOM)
+    ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT1 | ARCH_GPT2 | ARCH_BLOOM)
 };
 
 enum dim { D_NONE, D_E, D_3E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_2F, D_HEAD, D_ROT2, D_L, D_CONV };
@@ -70,7 +70,7 @@ static const struct tensor_slot model_slots[] = {
     {"token_embd_norm.weight", VECTOR, M(embd_norm.gain), D_E, D_NONE, ARCH_BLOOM, 0},
     {"token_embd_norm.bias", VECTOR, M(embd_norm.bias), D_E, D_NONE, 0, ARCH_BLOOM},
     {"token_embd_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, ARCH_LFM2, 0}, /* its name in llama.cpp */
-    {"position_embd.weight", TABLE, M(position_embd), D_E, D_T, ARCH_GPT2, ARCH_MICROGPT},
+    {"position_embd.weight", TABLE, M(position_embd), D_E, D_T, ARCH_GPT1 | ARCH_GPT2, ARCH_MICROGPT},
     {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, (PRE_NORM | ARCH_MICROGPT | NO_INPUT) & ~ARCH_LFM2},
     {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
     {"output.weight", MATRIX, M(head), D_E, D_V, ARCH_NANOCHAT, ALL},
@@ -102,6 +102,10 @@ static const struct tensor_slot layer_slots[] = {
     {"shortconv.in_proj.weight", BCX_MATRIX, L(q), D_E, D_3E, ARCH_SHORTCONV, 0},
     {"shortconv.conv.weight", VECTOR, L(conv), D_CONV, D_E, ARCH_SHORTCONV, 0},
     {"shortconv.out_proj.weight", MATRIX, L(o), D_E, D_E, ARCH_SHORTCONV, 0},
+    {"attn_output_norm.weight", VECTOR, L(mid_norm.gain), D_E, D_NONE, ARCH_GPT1, 0},
+    {"attn_output_norm.bias", VECTOR, L(mid_norm.bias), D_E, D_NONE, 0, ARCH_GPT1},
+    {"layer_output_norm.weight", VECTOR, L(end_norm.gain), D_E, D_NONE, ARCH_GPT1, 0},
+    {"layer_output_norm.bias", VECTOR, L(end_norm.bias), D_E, D_NONE, 0, ARCH_GPT1},
     {"post_attention_norm.weight", VECTOR, L(post_attn_norm.gain), D_E, D_NONE, POST_NORM, 0},
     {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, PRE_NORM & ~(ONE_NORM | ARCH_SEED_OSS), ARCH_MICROGPT | ARCH_STABLELM},
     {"post_attention_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, ARCH_SEED_OSS, 0},

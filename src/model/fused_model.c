@@ -35,7 +35,8 @@ static int plain_layer(const mgpt_model *m, const struct layer *l)
            plain_matrix(&l->up, FUSED_FF) && plain_matrix(&l->down, NARROW) &&
            (gated ? plain_matrix(&l->gate, FUSED_FF) : !l->gate.w) && l->q_norm.kind == NORM_NONE &&
            l->k_norm.kind == NORM_NONE && l->post_attn_norm.kind == NORM_NONE &&
-           l->post_ffn_norm.kind == NORM_NONE && !l->rope && l->window == 0;
+           l->post_ffn_norm.kind == NORM_NONE && l->mid_norm.kind == NORM_NONE &&
+           l->end_norm.kind == NORM_NONE && !l->rope && l->window == 0;
 }
 
 static size_t n_floats(const struct model_shape *d)

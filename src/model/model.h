@@ -38,6 +38,7 @@ enum { MODEL_CONV_MOST = 64 }; /* rows that a short convolution adds up */
 
 struct layer {
     struct norm attn_norm, q_norm, k_norm, post_attn_norm, ffn_norm, post_ffn_norm;
+    struct norm mid_norm, end_norm; /* of the residual stream after attention, after the MLP */
     struct linear q, k, v, o;
     struct linear gate, up, down; /* gate absent: a plain MLP; with experts: of the shared one */
     struct linear router, shared_gate; /* shared_gate absent: the shared expert is added as it is */

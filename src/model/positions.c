@@ -262,6 +262,9 @@ static void layer_norms(mgpt_model *m)
         if (l->post_ffn_norm.gain)
             l->post_ffn_norm.kind = a->norm;
         l->post_attn_norm.width = l->post_ffn_norm.width = m->shape.n_embd;
+        l->mid_norm.kind = l->mid_norm.gain ? a->norm : NORM_NONE;
+        l->end_norm.kind = l->end_norm.gain ? a->norm : NORM_NONE;
+        l->mid_norm.width = l->end_norm.width = m->shape.n_embd;
         if (a->qk_norm || l->q_norm.gain)
             l->q_norm.kind = l->k_norm.kind = a->norm;
         if (!l->q_norm.width)

@@ -75,6 +75,7 @@ VEC_INLINE size_t step_qkv_width(const struct fused_widths w)
 #define smear(p, x) (void)0
 #define add_token_values(p, l, h) (void)0
 #define back_out(p) (void)0
+#define norm_residual(p, norm) (void)0
 #define post_norm(p, norm, y) (void)0
 #define scale_and_cap(p) (void)0
 #define add(p, x, y) step_add(x, y)
@@ -228,6 +229,7 @@ VEC_INLINE mat logit_rows(pass *p)
 #undef smear
 #undef add_token_values
 #undef back_out
+#undef norm_residual
 #undef post_norm
 #undef scale_and_cap
 #undef add

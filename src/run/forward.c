@@ -9,6 +9,7 @@ typedef struct layer layer;
 #define add add_rows
 #define recall(p) 0
 #define stopped(p) (p)->stopped
+#define norm_residual(p, n) norm(p, (p)->x, n, (p)->x)
 #define parallel(p) ((p)->model->branches == BRANCHES_PARALLEL)
 #include "page/page.inc"
 

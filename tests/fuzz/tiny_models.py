@@ -207,7 +207,9 @@ def sizes_of(config, layers):
     if width != heads * head:
         small += 2
     small_inner = {width: small, 4 * width: 4 * small}.get(inner, small + 2)
-    sizes = {2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
+    projected = get("word_embed_proj_dim") or width
+    small_projected = small if projected == width else 1
+    sizes = {projected: small_projected, 2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
              get("vocab_size"): 8, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
              context: 6, context + 2: 8, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
     experts = get("num_experts") or get("num_local_experts")
@@ -222,7 +224,7 @@ def sizes_of(config, layers):
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
            "intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,
            "rotary_dim": 2, "num_hidden_layers": layers, "n_layers": layers, "n_heads": small_heads, "d_model": small,
-           "ffn_dim": small_inner, "ffn_hidden_size": small_inner, "word_embed_proj_dim": small, "max_seq_len": 6, "seq_length": 6,
+           "ffn_dim": small_inner, "ffn_hidden_size": small_inner, "word_embed_proj_dim": small_projected, "max_seq_len": 6, "seq_length": 6,
            "num_kv_heads": small_keys, "n_layer": layers, "num_layers": layers}
     return sizes, new
 

@@ -28,6 +28,7 @@ from torch.overrides import TorchFunctionMode
 from renamed import as_exaone, as_minicpm
 
 T = 24  # positions of a reference
+NUMBERS = dict(n_layer=2, n_positions=32, vocab_size=33, bos_token_id=0, eos_token_id=0)  # of GPT-J's kind
 
 
 class Float64(TorchFunctionMode):
@@ -52,7 +53,6 @@ class Float64(TorchFunctionMode):
 
 # ---- random weights ----
 
-
 def spread(name, shape, transposed):
     """Standard deviation of a matrix: rows that map unit variance to about the variance wanted."""
     if any(part in name for part in ("embed_tokens", "wte", "wpe", "embed_in", "embed_positions", "word_embeddings")):
@@ -69,7 +69,7 @@ def spread(name, shape, transposed):
 def randomise(model):
     """Draws every parameter. Gemma's and Nemotron's norms multiply by 1 + weight: centred on 0."""
     centre = 0.0 if model.config.model_type.startswith(("gemma", "nemotron", "vaultgemma")) else 1.0
-    transposed = model.config.model_type == "gpt2"
+    transposed = model.config.model_type in ("gpt2", "openai-gpt")
     for name, parameter in model.named_parameters():
         if parameter.dim() > 1:
             parameter.data.normal_(0.0, spread(name, parameter.shape, transposed))
@@ -85,14 +85,14 @@ def randomise(model):
 
 
 def parts(model):
-    """The list of layers and the final norm, by the names the families have for them."""
+    """The list of layers and the final norm (None: there is none), by the names the families have for them."""
     inner = model.base_model
     inner = getattr(inner, "decoder", inner)
     layers = next(getattr(inner, name) for name in ("h", "blocks", "layers") if hasattr(inner, name))
     for name in ("ln_f", "norm", "final_layernorm", "final_layer_norm", "norm_f", "layer_norm", "embedding_norm"):
         if hasattr(inner, name):
             return layers, getattr(inner, name)
-    raise SystemExit(f"{type(model).__name__}: no final norm")
+    return layers, None
 
 
 def watch(model, seen):
@@ -111,7 +111,8 @@ def watch(model, seen):
     layers[0].register_forward_pre_hook(keep_input, with_kwargs=True)
     for n, layer in enumerate(layers):
         layer.register_forward_hook(keep(f"blocks.{n}.hook_resid_post"))
-    final.register_forward_hook(keep("ln_final.hook_normalized"))
+    if final is not None:
+        final.register_forward_hook(keep("ln_final.hook_normalized"))
 
 
 def watch_qk(model, seen):
@@ -331,17 +332,16 @@ def models():
             **shape(20, 2, 2, 24), layer_norm_eps=1e-5, tie_word_embeddings=False,
             use_parallel_residual=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.4)), dict(patterns=())),
         "opt": (hf.OPTConfig(
-            hidden_size=18, num_attention_heads=3, num_hidden_layers=2, ffn_dim=26, vocab_size=33,
-            max_position_embeddings=32, bos_token_id=0, eos_token_id=1), {}),
-        "gptj": (hf.GPTJConfig(
-            n_embd=20, n_head=2, n_layer=2, n_positions=32, rotary_dim=4, vocab_size=33,
-            bos_token_id=0, eos_token_id=0), {}),
-        "codegen": (hf.CodeGenConfig(
-            n_embd=24, n_head=4, n_layer=2, n_positions=32, rotary_dim=4, vocab_size=33,
-            bos_token_id=0, eos_token_id=0), dict(patterns=())),
-        "gpt_bigcode": (hf.GPTBigCodeConfig(
-            n_embd=18, n_head=3, n_layer=2, n_positions=32, vocab_size=33, bos_token_id=0,
-            eos_token_id=0), {}),
+            hidden_size=18, num_attention_heads=3, num_hidden_layers=2, ffn_dim=26, vocab_size=33, bos_token_id=0,
+            max_position_embeddings=32, eos_token_id=1), {}),
+        "opt_350m": (hf.OPTConfig(
+            hidden_size=18, num_attention_heads=3, num_hidden_layers=2, ffn_dim=26, vocab_size=33, bos_token_id=0,
+            word_embed_proj_dim=10, do_layer_norm_before=False, max_position_embeddings=32, eos_token_id=1), {}),
+        "gpt1": (hf.OpenAIGPTConfig(n_embd=20, n_head=2, n_layer=2, n_positions=32, vocab_size=33), dict(patterns=())),
+        "gptj": (hf.GPTJConfig(n_embd=20, n_head=2, rotary_dim=4, **NUMBERS), {}),
+        "codegen": (hf.CodeGenConfig(n_embd=24, n_head=4, rotary_dim=4, **NUMBERS), dict(patterns=())),
+        "gpt_bigcode": (hf.GPTBigCodeConfig(n_embd=18, n_head=3, **NUMBERS), {}),
+        "bigcode_heads": (hf.GPTBigCodeConfig(n_embd=18, n_head=3, multi_query=False, **NUMBERS), dict(patterns=())),
         "cohere": (hf.CohereConfig(
             **shape(24, 3, 1, 26), layer_norm_eps=1e-5, logit_scale=0.6,
             rope_parameters=rope(10000.0)), {}),

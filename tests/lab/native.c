@@ -71,8 +71,8 @@ static int write_models(const char *directory)
     int bad = 0;
     for (size_t i = 0; i < ZOO_SIZE && !bad; i++) {
         char name[32];
-        if (toy_zoo[i].n_expert || toy_zoo[i].n_conv)
-            continue; /* mgpt lab refuses mixtures and short convolutions */
+        if (toy_zoo[i].n_expert || toy_zoo[i].n_conv || strcmp(toy_zoo[i].arch, "gpt1") == 0)
+            continue; /* mgpt lab refuses mixtures, short convolutions and norms of the residual */
         snprintf(name, sizeof name, "zoo-%zu", i);
         struct toy *m = toy_build(&toy_zoo[i]);
         bad = write_model(directory, name, m);

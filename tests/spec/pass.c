@@ -35,6 +35,7 @@ static const struct arch {
     {" qwen2 qwen3 phi3 exaone qwen2moe olmoe ", "silu", .pairs = 2},
     {" qwen3moe ", "silu", .pairs = 2, .expert_norm = 1},
     {" granite granitemoe minicpm ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1},
+    {" gpt1 ", "gelu_tanh", .layer_norm = 1, .no_input_norms = 1, .no_final_norm = 1},
     {" gpt2 starcoder ", "gelu_tanh", .layer_norm = 1},
     {" biogpt ", "gelu_erf", .layer_norm = 1, .embd_root = 1},
     {" starcoder2 ", "gelu_tanh", .layer_norm = 1, .pairs = 2},
@@ -323,6 +324,7 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
         norm(l, "post_attention_norm", out, out, E, E, 0);
     scale(out, E, (float)real("residual_scale", 1));
     add(x, out, parallel ? 0 : E);
+    norm(l, "attn_output_norm", x, x, E, E, 0);
     const char *mlp_norm = a->mlp_norm_post ? "post_attention_norm" : "ffn_norm";
     norm(l, one_norm ? "attn_norm" : mlp_norm, h, x, E, E, inputs);
     if (part(l, "ffn_gate_inp", "weight")->at)
@@ -333,6 +335,7 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     scale(m, E, (float)real("residual_scale", 1));
     add(x, m, E);
     add(x, out, parallel ? E : 0);
+    norm(l, "layer_output_norm", x, x, E, E, 0);
 }
 
 static void embed(float *x, size_t token, size_t pos)

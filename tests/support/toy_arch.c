@@ -9,6 +9,8 @@ static const struct toy_arch rows[] = {
     {.name = "microgpt", .bare = 1, .embd_norm = 1, .place = PLACE_LEARNED, .activation = "relu"},
     {.name = "gpt2", .layer_norm = 1, .final_norm = 1, .place = PLACE_LEARNED, .fused = 1,
      .activation = "gelu_tanh"},
+    {.name = "gpt1", .layer_norm = 1, .norms = NORMS_RESIDUAL, .place = PLACE_LEARNED, .fused = 1,
+     .activation = "gelu_tanh"},
     {.name = "llama", .final_norm = 1, .place = PLACE_ADJACENT, .gated = 1, .activation = "silu",
      .expert_norm = 1},
     {.name = "biogpt", .layer_norm = 1, .final_norm = 1, .place = PLACE_LEARNED, .fused = 1,

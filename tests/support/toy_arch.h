@@ -14,10 +14,11 @@ enum toy_place {
 };
 
 enum toy_norms {
-    NORMS_BEFORE, /* of each branch's input */
-    NORMS_SHARED, /* one norm is the input of both branches */
-    NORMS_AFTER,  /* of each branch's output */
-    NORMS_AROUND  /* both */
+    NORMS_BEFORE,  /* of each branch's input */
+    NORMS_SHARED,  /* one norm is the input of both branches */
+    NORMS_AFTER,   /* of each branch's output */
+    NORMS_AROUND,  /* both */
+    NORMS_RESIDUAL /* of the residual after each branch has been added */
 };
 
 enum toy_qk {

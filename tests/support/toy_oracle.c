@@ -169,6 +169,7 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
     const struct toy_tensor *mix = toy_find(m, "x0_lambdas");
     int skip = (row->no_rope_every && (layer + 1) % row->no_rope_every == 0) ||
                (row->rope_windowed && s->window && !window(s, layer));
+    int before = row->norms != NORMS_AFTER && row->norms != NORMS_RESIDUAL;
     check_gains(m, layer);
     for (int i = 0; i < s->rope_dims / 2; i++)
         freq[i] = row->place <= PLACE_ALIBI ? 0 : frequency(m, layer, (size_t)i);
@@ -184,8 +185,8 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
                                  .value_gate = columns_of(m, layer, "attn_value_gate"),
                                  .halves = row->place == PLACE_HALVES,
                                  .stored = is_stored(row),
-                                 .attn_norm = row->norms != NORMS_AFTER,
-                                 .mlp_norm = row->norms != NORMS_AFTER,
+                                 .attn_norm = before,
+                                 .mlp_norm = before,
                                  .shared_norm = row->norms == NORMS_SHARED,
                                  .parallel = is_chosen(s->parallel, row->parallel)};
 }

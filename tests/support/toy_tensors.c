@@ -236,7 +236,7 @@ static void add_layer(struct toy *m, int layer)
     const struct toy_spec *s = &m->spec;
     enum toy_norms norms = s->row->norms;
     int E = s->n_embd;
-    if (norms != NORMS_AFTER)
+    if (norms != NORMS_AFTER && norms != NORMS_RESIDUAL)
         add_layer_norm(m, layer, "attn_norm");
     if (toy_convolves(s, layer)) {
         add_convolution(m, layer);
@@ -253,6 +253,10 @@ static void add_layer(struct toy *m, int layer)
         add_layer_norm(m, layer, "attn_norm_2");
     if (norms == NORMS_BEFORE || norms == NORMS_AROUND)
         add_layer_norm(m, layer, s->row->mlp_norm ? s->row->mlp_norm : "ffn_norm");
+    if (norms == NORMS_RESIDUAL) {
+        add_layer_norm(m, layer, "attn_output_norm");
+        add_layer_norm(m, layer, "layer_output_norm");
+    }
     if (s->n_expert && !(s->dense >> layer & 1))
         add_mixture(m, layer);
     else

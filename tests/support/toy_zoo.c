@@ -73,9 +73,8 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "gpt2, F16, one head, silu", .arch = "gpt2", .n_layer = 1, .n_embd = 40,
      .n_head = 1, .n_ff = 100, .n_ctx = 80, .n_vocab = 27, .tied = 1, .biases = 1,
      .activation = "silu", .type = TOY_F16, .alignment = 64},
-    [ZOO_GPT2_BIGRAM] = {
-     .label = "gpt2, no layers", .arch = "gpt2", .n_layer = 0, .n_embd = 17, .n_head = 1,
-     .n_ff = 32, .n_ctx = 80, .n_vocab = 27, .tied = 1, .biases = 1},
+    [ZOO_GPT2_BIGRAM] = {.label = "gpt2, no layers", .arch = "gpt2",
+     TOY_SIZES(0, 17, 1, 32, 80, 27), .tied = 1, .biases = 1},
     [ZOO_GPT2_NEO] = {
      .label = "gpt2, GPT-Neo: q, k, v apart, scores not scaled, every other layer a window",
      .arch = "gpt2", .n_layer = 3, .n_embd = 20, .n_head = 4, .n_ff = 41, .n_ctx = 80,
@@ -187,9 +186,8 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "gptj, 4 of 10 components rotate in adjacent pairs", .arch = "gptj", .n_layer = 2,
      .n_embd = 20, .n_head = 2, .rope_dims = 4, .n_ff = 50, .n_ctx = 80, .n_vocab = 65,
      .biases = 1, .head_bias = 1, .separate = 1},
-    [ZOO_STARCODER] = {
-     .label = "starcoder, one KV head", .arch = "starcoder", .n_layer = 2, .n_embd = 20,
-     .n_head = 4, .n_head_kv = 1, .n_ff = 41, .n_ctx = 80, .n_vocab = 65, .biases = 1, .tied = 1},
+    [ZOO_STARCODER] = {.label = "starcoder, one KV head", .arch = "starcoder", .n_head_kv = 1,
+     TOY_SIZES(2, 20, 4, 41, 80, 65), .biases = 1, .tied = 1},
     [ZOO_BLOOM] = {
      .label = "bloom, ALiBi of 6 heads", .arch = "bloom", .n_layer = 2, .n_embd = 30, .n_head = 6,
      .n_ff = 50, .n_ctx = 80, .n_vocab = 65, .biases = 1, .tied = 1},
@@ -264,10 +262,12 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "vaultgemma, caps, every other layer a window of 18", .arch = "vaultgemma",
      .n_layer = 3, .n_embd = 18, .n_head = 4, .n_head_kv = 2, .head_dim = 6, .n_ff = 26,
      .n_ctx = 80, .n_vocab = 65, .window = 18, .attn_cap = 1.5, .softcap = 2, .tied = 1},
-    [ZOO_BIOGPT] = {
-     .label = "biogpt, embeddings times the root of their width", .arch = "biogpt", .n_layer = 2,
-     .n_embd = 20, .n_head = 4, .n_ff = 41, .n_ctx = 80, .n_vocab = 65, .tied = 1, .biases = 1,
-     .separate = 1},
+    [ZOO_BIOGPT] = {.label = "biogpt, embeddings times the root of their width", .arch = "biogpt",
+     TOY_SIZES(2, 20, 4, 41, 80, 65), .tied = 1, .biases = 1, .separate = 1},
+    [ZOO_GPT1] = {.label = "gpt1", .arch = "gpt1", TOY_SIZES(3, 20, 4, 41, 80, 65), .tied = 1,
+     .biases = 1, .final_norm = TOY_NO},
+    [ZOO_GPT1_SEPARATE] = {.label = "gpt1, OPT-350M: ReLU, q, k, v apart, untied", .arch = "gpt1",
+     TOY_SIZES(1, 24, 3, 33, 80, 27), .activation = "relu", .separate = 1, .final_norm = TOY_NO},
     [ZOO_MIXTRAL] = {.label = "llama, 2 of 5 experts", .arch = "llama",
      TOY_SIZES(2, 24, 4, 37, 80, 65), .n_head_kv = 2, .n_expert = 5, .n_expert_used = 2},
     [ZOO_MIXTRAL_SIGMOID] = {

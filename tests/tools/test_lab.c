@@ -138,12 +138,14 @@ TEST(every_model)
         assert_int_equal(lab_run(LAB_SHOWN, o.tokens, 3), MGPT_OK); /* back */
         check_lab_logits(&o, LAB_SHOWN, 3);
         const double *parts = lab_dla(LAB_SHOWN, 2, 1);
-        assert_non_null(parts);
+        int residual = strcmp(toy_zoo[zoo].arch, "gpt1") == 0; /* norms of it: not attributed */
+        assert_int_equal(parts != NULL, !residual);
         double sum = 0;
-        for (size_t i = 1; i < 5 + (size_t)o.info.n_layer * ((size_t)o.info.n_head + 1); i++)
+        for (size_t i = 1;
+             !residual && i < 5 + (size_t)o.info.n_layer * ((size_t)o.info.n_head + 1); i++)
             sum += parts[i];
-        assert_true(fabs(sum - parts[0]) <=
-                    1e-9 * (1 + fabs(sum))); /* float64, a few hundred terms */
+        if (!residual) /* float64, a few hundred terms */
+            assert_true(fabs(sum - parts[0]) <= 1e-9 * (1 + fabs(sum)));
         close_lab(&o);
     }
 }

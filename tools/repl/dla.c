@@ -379,6 +379,11 @@ int dla_run(struct dla *d, const mgpt_model *model, int32_t token, int32_t other
     int status = mgpt_get_info(model, &w.info, err);
     if (status != MGPT_OK)
         return status;
+    if (has_tensor(model, "blk.0.attn_output_norm.weight"))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "attribution: this model normalises the residual stream itself (%s), which "
+                       "is not supported",
+                       w.info.arch);
     size_t n = E * (3 + d->n_head) + 2 * d->n_layer;
     double *memory = mem_new(n, sizeof *memory);
     float *rows = mem_new(widest + 2 * E, sizeof *rows);

@@ -103,8 +103,7 @@ void oracle_fire_rows(struct oracle *o, mgpt_point at, int layer, double *x, siz
 
 /* ---- operations --------------------------------------------------------------------------------- */
 
-/* A norm of rows as wide as the residual, with the gain and bias that there are. y may be x. */
-static void norm(struct oracle *o, int layer, const char *stem, double *y, const double *x)
+void oracle_norm(struct oracle *o, int layer, const char *stem, double *y, const double *x)
 {
     const float *gain = oracle_vector(o, layer, stem, ".weight", o->E, o->gain);
     const float *bias = oracle_vector(o, layer, stem, ".bias", o->E, o->bias);
@@ -115,7 +114,7 @@ static void norm(struct oracle *o, int layer, const char *stem, double *y, const
 static void branch_input(struct oracle *o, int layer, const char *stem, int normed)
 {
     if (normed)
-        norm(o, layer, stem, o->h, o->x);
+        oracle_norm(o, layer, stem, o->h, o->x);
     else
         memcpy(o->h, o->x, o->T * o->E * sizeof *o->h);
     if (o->s->layers[layer].residual_normed)
@@ -126,7 +125,7 @@ static void branch_input(struct oracle *o, int layer, const char *stem, int norm
 static void branch_output(struct oracle *o, int layer, const char *stem, double *y)
 {
     if (oracle_find(o, layer, stem, ".weight") != ORACLE_ABSENT)
-        norm(o, layer, stem, y, y);
+        oracle_norm(o, layer, stem, y, y);
     for (size_t i = 0; i < o->T * o->E; i++)
         y[i] *= o->s->residual_scale;
 }
@@ -228,12 +227,14 @@ static void run_layer(struct oracle *o, int layer)
     attention(o, layer);
     if (!l->parallel) {
         oracle_add(o, l->no_attention, l->replaces, o->a);
+        oracle_residual_norm(o, layer, "attn_output_norm");
         oracle_fire_rows(o, MGPT_RESID_MID, layer, o->x, o->E);
     }
     mlp(o, layer);
     oracle_add(o, l->no_mlp, 0, o->h);
     if (l->parallel)
         oracle_add(o, l->no_attention, l->replaces, o->a);
+    oracle_residual_norm(o, layer, "layer_output_norm");
     oracle_back_out(o, layer);
     oracle_fire_rows(o, MGPT_RESID_POST, layer, o->x, o->E);
 }
@@ -279,7 +280,7 @@ static void forward_pass(struct oracle *o)
     else
         embed(o);
     if (o->s->embd_norm && !o->s->residual) {
-        norm(o, -1, "token_embd_norm", o->x, o->x);
+        oracle_norm(o, -1, "token_embd_norm", o->x, o->x);
         oracle_smear(o);
         oracle_fire_rows(o, MGPT_EMBD_NORM, -1, o->x, o->E);
     }
@@ -287,7 +288,7 @@ static void forward_pass(struct oracle *o)
         run_layer(o, (int)layer);
     int lfm2 = oracle_find(o, -1, "output_norm", ".weight") == ORACLE_ABSENT && !o->s->embd_norm;
     for (int i = 0; i < o->s->final_norm && o->status == MGPT_OK; i++)
-        norm(o, -1, lfm2 ? "token_embd_norm" : "output_norm", o->x, o->x);
+        oracle_norm(o, -1, lfm2 ? "token_embd_norm" : "output_norm", o->x, o->x);
     if ((o->s->final_norm || o->s->final_shown) && o->status == MGPT_OK)
         oracle_fire_rows(o, MGPT_FINAL, -1, o->x, o->E);
     if (o->status == MGPT_OK)

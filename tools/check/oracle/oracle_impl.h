@@ -35,6 +35,9 @@ void oracle_read_row(struct oracle *o, int layer, const char *stem, const char *
 const float *oracle_vector(struct oracle *o, int layer, const char *stem, const char *kind,
                            size_t n, float *buf);
 
+/* A norm of rows as wide as the residual, with the gain and bias that there are. y may be x. */
+void oracle_norm(struct oracle *o, int layer, const char *stem, double *y, const double *x);
+
 /* y = rows [first, first + n_out) of a matrix times x, plus bias. */
 void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y);
@@ -56,6 +59,9 @@ void oracle_smear(struct oracle *o);
 void oracle_token_values(struct oracle *o, int layer);
 void oracle_mix_in_x0(struct oracle *o, int layer);
 void oracle_back_out(struct oracle *o, int layer);
+
+/* Normalises the residual, if there is such a norm. */
+void oracle_residual_norm(struct oracle *o, int layer, const char *stem);
 
 /* Where a tensor has component i of a head that is shown. */
 size_t oracle_stored(const struct oracle *o, int layer, size_t i);

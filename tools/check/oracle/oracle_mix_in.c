@@ -66,3 +66,9 @@ void oracle_back_out(struct oracle *o, int layer)
     for (size_t i = 0; i < n && (size_t)layer + 1 == n_layer; i++)
         o->x[i] -= o->s->backout * o->middle[i];
 }
+
+void oracle_residual_norm(struct oracle *o, int layer, const char *stem)
+{
+    if (oracle_find(o, layer, stem, ".weight") != ORACLE_ABSENT)
+        oracle_norm(o, layer, stem, o->x, o->x);
+}

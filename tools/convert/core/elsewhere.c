@@ -1,7 +1,7 @@
 /* What another program makes of the file: llama.cpp ignores keys that it does not know, and would
  * run the model wrongly without an error. See write.h.
  *
- * Architectures that llama.cpp does not know (microgpt, nanochat) it refuses by itself. It reads
+ * Architectures that llama.cpp does not know (names of ours) it refuses by itself. It reads
  * attention.scale for Granite only; for Gemma 3 of 62 layers and Gemma 2 of 46 it computes the same
  * number. A
  * tokenizer that normalises (mgpt.tokenizer.nfc) it never reproduces, in files of its own either:
@@ -28,7 +28,7 @@ static void names_add(struct names *to, const char *key, size_t n)
 
 static int is_known(const char *arch)
 {
-    return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj ");
+    return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj gpt1 biogpt ");
 }
 
 /* OLMo 3's pattern, which llama.cpp knows. */

@@ -226,7 +226,8 @@ static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *
     for (size_t i = 0; i < m->family->n_rows; i++) {
         struct state_row row = m->family->rows[i];
         if ((row.flags & HF_SEQUENTIAL && m->c->hp.parallel > 0) ||
-            row.flags & (m->one_norm ? HF_TWO_NORMS : HF_ONE_NORM))
+            row.flags & (m->variant ? HF_USUAL : HF_VARIANT) ||
+            (row.flags & HF_WHOLE_ROWS && m->projected))
             continue;
         for (size_t k = 0; k < HF_COUNT(keys); k++) {
             int on = 0, absent = (m->family->biases & keys[k].flag) != 0;

@@ -30,9 +30,10 @@ enum {
     HF_ENABLE_BIAS = STATE_OTHER_FLAGS << 4,
     HF_SEQUENTIAL = STATE_OTHER_FLAGS << 5, /* only without use_parallel_residual */
     HF_BIAS = STATE_OTHER_FLAGS << 6,
-    HF_ONE_NORM = STATE_OTHER_FLAGS << 7, /* only with hf_model.one_norm, or without */
-    HF_TWO_NORMS = STATE_OTHER_FLAGS << 8,
-    HF_OUT_BIAS = STATE_OTHER_FLAGS << 9
+    HF_VARIANT = STATE_OTHER_FLAGS << 7, /* only with hf_model.variant, or without: HF_USUAL */
+    HF_USUAL = STATE_OTHER_FLAGS << 8,
+    HF_OUT_BIAS = STATE_OTHER_FLAGS << 9,
+    HF_WHOLE_ROWS = STATE_OTHER_FLAGS << 10 /* not with hf_model.projected */
 };
 
 struct hf_model;
@@ -68,7 +69,10 @@ struct hf_model {
     const struct hf_family *family;
     struct hf_config cfg;
     struct hf_rope rope;
-    int one_norm; /* of both branches (falcon) */
+    int variant; /* falcon: one norm for both branches; opt: norms after branches; bigcode: a KV
+                           head per head */
+    uint32_t
+        projected; /* width of token embeddings that are projected to n_embd; 0: they are not */
     struct state state;
 };
 
@@ -108,6 +112,11 @@ int hf_used_windows(struct hf_model *m, mgpt_error *err);
 /* Reads the rotary settings into m->rope and m->c->hp; adds the tensors that they need. */
 int hf_rope(struct hf_model *m, mgpt_error *err);
 int hf_put_rope(struct hf_model *m, mgpt_error *err);
+
+/* ---- hf_projected.c -------------------------------------------------------------------------- */
+
+/* Adds the token table times project_in, and the head: project_out times the token table. */
+int hf_put_projected(struct hf_model *m, mgpt_error *err);
 
 /* ---- for other containers of tensors --------------------------------------------------------- */
 

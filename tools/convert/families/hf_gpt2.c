@@ -2,7 +2,7 @@
  *
  * GPT-2 stores its matrices transposed ("Conv1D") and q, k, v as one. GPT-Neo has plain matrices,
  * q, k, v apart without biases, scores that are not scaled, and windows in some layers; in GGUF it
- * is a gpt2 with three more keys.
+ * is a gpt2 with three more keys. GPT (2018) normalises the residual after each branch.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -38,6 +38,17 @@ static const struct state_row gpt_neo_rows[] = {
     {"ln_f", "output_norm", 0, 'E', STATE_BIAS},
 };
 
+static const struct state_row gpt1_rows[] = {
+    {"tokens_embed", "token_embd", 'V', 'E', 0},
+    {"positions_embed", "position_embd", 'T', 'E', 0},
+    {"h.N.attn.c_attn", "blk.N.attn_qkv", 'P', 'E', TRANSPOSED},
+    {"h.N.attn.c_proj", "blk.N.attn_output", 'E', 'Q', TRANSPOSED},
+    {"h.N.ln_1", "blk.N.attn_output_norm", 0, 'E', STATE_BIAS},
+    {"h.N.mlp.c_fc", "blk.N.ffn_up", 'F', 'E', TRANSPOSED},
+    {"h.N.mlp.c_proj", "blk.N.ffn_down", 'E', 'F', TRANSPOSED},
+    {"h.N.ln_2", "blk.N.layer_output_norm", 0, 'E', STATE_BIAS},
+};
+
 /* ---- what only they have --------------------------------------------------------------------- */
 
 static int gpt2(struct hf_model *m, mgpt_error *err)
@@ -48,6 +59,21 @@ static int gpt2(struct hf_model *m, mgpt_error *err)
         return MGPT_EFILE;
     if (!scaled)
         m->c->hp.attn_scale = 1;
+    return MGPT_OK;
+}
+
+/* Its "gelu" is what others call gelu_new. */
+static int gpt1(struct hf_model *m, mgpt_error *err)
+{
+    const char *name;
+    if (hf_text(m->cfg.text, "afn", "gelu", &name, err) < 0)
+        return MGPT_EFILE;
+    if (strcmp(name, "relu") == 0)
+        m->c->hp.activation = "relu";
+    else if (strcmp(name, "silu") == 0 || strcmp(name, "swish") == 0)
+        m->c->hp.activation = "silu";
+    else if (strcmp(name, "gelu") != 0)
+        return ckpt_refuse(err, "config.json: afn: %.40s is not supported", name);
     return MGPT_OK;
 }
 
@@ -104,6 +130,12 @@ static const struct hf_keys gpt2_keys = {.n_embd = "n_embd",
                                          .n_ctx_old = "n_ctx",
                                          .eps = "layer_norm_epsilon",
                                          .activation = "activation_function"};
+static const struct hf_keys gpt1_keys = {.n_embd = "n_embd",
+                                         .n_layer = "n_layer",
+                                         .n_head = "n_head",
+                                         .n_ff_absent = 4,
+                                         .n_ctx = "n_positions",
+                                         .eps = "layer_norm_epsilon"};
 static const struct hf_keys gpt_neo_keys = {.n_embd = "hidden_size",
                                             .n_layer = "num_layers",
                                             .n_head = "num_heads",
@@ -118,6 +150,8 @@ static const char *const prefixes[] = {"transformer.", NULL};
 const struct hf_family hf_gpt2_families[] = {
     {"gpt2", "gpt2", &gpt2_keys, "gelu_tanh", prefixes, "lm_head.weight", .tied = 1,
      HF_ROWS(gpt2_rows), .configure = gpt2},
+    {"openai-gpt", "gpt1", &gpt1_keys, "gelu_tanh", prefixes, "lm_head.weight", .tied = 1,
+     HF_ROWS(gpt1_rows), .configure = gpt1},
     {"gpt_neo", "gpt2", &gpt_neo_keys, "gelu_tanh", prefixes, "lm_head.weight", .tied = 1,
      HF_ROWS(gpt_neo_rows), .configure = gpt_neo},
 };

@@ -4,7 +4,7 @@
  * OPT is a GPT-2 with ReLU, q, k, v apart, and positions whose first two rows are never used. BioGPT
  * and XGLM multiply embeddings by the root of their width; XGLM computes its positions. GPT-J
  * and CodeGen rotate adjacent components and have parallel branches with one norm. GPTBigCode is a
- * GPT-2 with plain matrices and one KV head. BLOOM and MPT have ALiBi instead of position embeddings.
+ * GPT-2 with plain matrices and one KV head, or one per head. BLOOM and MPT have ALiBi instead of position embeddings.
  */
 #include "base/error.h"
 #include "convert/families/hf.h"
@@ -13,16 +13,18 @@
 
 /* clang-format off */
 #define OPT_ROWS(final)                                                                            \
-    {"embed_tokens", "token_embd", 'V', 'E', 0},                                                   \
-    {"layers.N.self_attn_layer_norm", "blk.N.attn_norm", 0, 'E', STATE_BIAS},                      \
+    {"embed_tokens", "token_embd", 'V', 'E', HF_WHOLE_ROWS},                                       \
+    {"layers.N.self_attn_layer_norm", "blk.N.attn_norm", 0, 'E', STATE_BIAS | HF_USUAL},       \
+    {"layers.N.self_attn_layer_norm", "blk.N.attn_output_norm", 0, 'E', STATE_BIAS | HF_VARIANT}, \
     {"layers.N.self_attn.q_proj", "blk.N.attn_q", 'Q', 'E', HF_ENABLE_BIAS},                       \
     {"layers.N.self_attn.k_proj", "blk.N.attn_k", 'K', 'E', HF_ENABLE_BIAS},                       \
     {"layers.N.self_attn.v_proj", "blk.N.attn_v", 'K', 'E', HF_ENABLE_BIAS},                       \
     {"layers.N.self_attn.out_proj", "blk.N.attn_output", 'E', 'Q', HF_ENABLE_BIAS},                \
-    {"layers.N.final_layer_norm", "blk.N.ffn_norm", 0, 'E', STATE_BIAS},                           \
+    {"layers.N.final_layer_norm", "blk.N.ffn_norm", 0, 'E', STATE_BIAS | HF_USUAL},            \
+    {"layers.N.final_layer_norm", "blk.N.layer_output_norm", 0, 'E', STATE_BIAS | HF_VARIANT},    \
     {"layers.N.fc1", "blk.N.ffn_up", 'F', 'E', HF_ENABLE_BIAS},                                    \
     {"layers.N.fc2", "blk.N.ffn_down", 'E', 'F', HF_ENABLE_BIAS},                                  \
-    {final, "output_norm", 0, 'E', STATE_BIAS}
+    {final, "output_norm", 0, 'E', STATE_BIAS | HF_USUAL}
 /* clang-format on */
 
 static const struct state_row opt_rows[] = {OPT_ROWS("final_layer_norm")};
@@ -46,11 +48,20 @@ static const struct state_row gptj_rows[] = {{"wte", "token_embd", 'V', 'E', 0},
 
 static const struct state_row codegen_rows[] = {{"wte", "token_embd", 'V', 'E', 0}, GPTJ_BLOCK};
 
+#define BIGCODE_QKV(which)                                                                         \
+    {                                                                                              \
+        "h.N.attn.c_attn", "blk.N.attn_qkv", 'P', 'E',                                             \
+            STATE_GROUPED | STATE_BIAS | HF_VARIANT | (which)                                      \
+    }
+
 static const struct state_row bigcode_rows[] = {
     {"wte", "token_embd", 'V', 'E', 0},
     {"wpe", "position_embd", 'T', 'E', 0},
     {"h.N.ln_1", "blk.N.attn_norm", 0, 'E', STATE_BIAS},
-    {"h.N.attn.c_attn", "blk.N.attn_qkv", 'P', 'E', STATE_BIAS},
+    {"h.N.attn.c_attn", "blk.N.attn_qkv", 'P', 'E', STATE_BIAS | HF_USUAL},
+    BIGCODE_QKV(STATE_Q),
+    BIGCODE_QKV(STATE_K),
+    BIGCODE_QKV(STATE_V),
     {"h.N.attn.c_proj", "blk.N.attn_output", 'E', 'Q', STATE_BIAS},
     {"h.N.ln_2", "blk.N.ffn_norm", 0, 'E', STATE_BIAS},
     {"h.N.mlp.c_fc", "blk.N.ffn_up", 'F', 'E', STATE_BIAS},
@@ -97,9 +108,9 @@ static const struct state_row mpt_rows[] = {
 
 static const struct state_row falcon_rows[] = {
     {"word_embeddings", "token_embd", 'V', 'E', 0},
-    {"h.N.ln_mlp", "blk.N.attn_norm", 0, 'E', STATE_BIAS | HF_TWO_NORMS},
-    {"h.N.ln_attn", "blk.N.attn_norm_2", 0, 'E', STATE_BIAS | HF_TWO_NORMS},
-    {"h.N.input_layernorm", "blk.N.attn_norm", 0, 'E', STATE_BIAS | HF_ONE_NORM},
+    {"h.N.ln_mlp", "blk.N.attn_norm", 0, 'E', STATE_BIAS | HF_USUAL},
+    {"h.N.ln_attn", "blk.N.attn_norm_2", 0, 'E', STATE_BIAS | HF_USUAL},
+    {"h.N.input_layernorm", "blk.N.attn_norm", 0, 'E', STATE_BIAS | HF_VARIANT},
     FALCON_QKV(STATE_Q),
     FALCON_QKV(STATE_K),
     FALCON_QKV(STATE_V),
@@ -111,23 +122,24 @@ static const struct state_row falcon_rows[] = {
 
 /* ---- what only they have --------------------------------------------------------------------- */
 
-/* OPT-350m normalises after its branches and has narrower embeddings: neither is supported. */
+/* OPT-350m normalises the residual after its branches, as GPT-1, and has narrower embeddings. */
 static int opt(struct hf_model *m, mgpt_error *err)
 {
-    static const char *const on[] = {"do_layer_norm_before", "layer_norm_elementwise_affine"};
-    uint32_t width;
-    int flag;
-    for (size_t i = 0; i < HF_COUNT(on); i++) {
-        if (hf_flag(m->cfg.text, on[i], 1, &flag, err) < 0)
-            return MGPT_EFILE;
-        if (!flag)
-            return hf_refuse(on[i], "false is not supported", err);
-    }
-    if (hf_must_be_off(m->cfg.text, "_remove_final_layer_norm", err) < 0 ||
-        hf_size(m->cfg.text, "word_embed_proj_dim", m->c->hp.n_embd, &width, err) < 0)
+    uint32_t width, n_embd = m->c->hp.n_embd;
+    int before, gains;
+    if (hf_flag(m->cfg.text, "do_layer_norm_before", 1, &before, err) < 0 ||
+        hf_flag(m->cfg.text, "layer_norm_elementwise_affine", 1, &gains, err) < 0 ||
+        hf_must_be_off(m->cfg.text, "_remove_final_layer_norm", err) < 0 ||
+        hf_size(m->cfg.text, "word_embed_proj_dim", n_embd, &width, err) < 0)
         return MGPT_EFILE;
-    if (width != m->c->hp.n_embd)
-        return hf_refuse("word_embed_proj_dim", "only hidden_size is supported", err);
+    if (!gains)
+        return hf_refuse("layer_norm_elementwise_affine", "false is not supported", err);
+    if (width == 0 || width > 1 << 20)
+        return hf_refuse("word_embed_proj_dim", "expected 1 to 1048576", err);
+    m->projected = width == n_embd ? 0 : width;
+    m->variant = !before;
+    if (!before)
+        m->c->hp.arch = "gpt1";
     m->c->hp.norm_eps = 1e-5F; /* of the program: not in the file */
     return MGPT_OK;
 }
@@ -146,6 +158,12 @@ static int opt_positions(struct hf_model *m, mgpt_error *err)
     return state_put(m->c, "position_embd.weight", hp->n_embd, &part, 1, 0, err);
 }
 
+static int opt_put(struct hf_model *m, mgpt_error *err)
+{
+    int status = opt_positions(m, err);
+    return status == MGPT_OK && m->projected ? hf_put_projected(m, err) : status;
+}
+
 /* A program that names an epsilon and computes with LayerNorm's own. */
 static int biogpt(struct hf_model *m, mgpt_error *err)
 {
@@ -153,7 +171,7 @@ static int biogpt(struct hf_model *m, mgpt_error *err)
     if (hf_flag(m->cfg.text, "scale_embedding", 1, &scaled, err) < 0)
         return MGPT_EFILE;
     if (!scaled)
-        return hf_refuse("scale_embedding", "false is not supported", err);
+        m->c->hp.embd_scale = 1;
     m->c->hp.norm_eps = 1e-5F;
     return MGPT_OK;
 }
@@ -244,9 +262,8 @@ static int bigcode(struct hf_model *m, mgpt_error *err)
     if (hf_flag(m->cfg.text, "multi_query", 1, &one, err) < 0 ||
         hf_flag(m->cfg.text, "scale_attn_weights", 1, &scaled, err) < 0)
         return MGPT_EFILE;
-    if (!one)
-        return hf_refuse("multi_query", "false is not supported", err);
-    m->c->hp.n_head_kv = 1;
+    m->variant = !one;
+    m->c->hp.n_head_kv = one ? 1 : m->c->hp.n_head;
     if (!scaled)
         m->c->hp.attn_scale = 1;
     return MGPT_OK;
@@ -305,7 +322,7 @@ static int falcon(struct hf_model *m, mgpt_error *err)
         return hf_refuse("num_ln_in_parallel_attn", "this value is not supported", err);
     if (!is_new)
         hp->n_head_kv = one ? 1 : hp->n_head;
-    m->one_norm = n_norms == 1;
+    m->variant = n_norms == 1;
     return MGPT_OK;
 }
 
@@ -373,7 +390,7 @@ static const char *const gptj_prefixes[] = {"transformer.", NULL};
 
 const struct hf_family hf_gptj_families[] = {
     {"opt", "gpt2", &opt_keys, "gelu_tanh", opt_prefixes, "lm_head.weight", .tied = 1,
-     HF_ROWS(opt_rows), .biases = HF_ENABLE_BIAS, .configure = opt, .put = opt_positions},
+     HF_ROWS(opt_rows), .biases = HF_ENABLE_BIAS, .configure = opt, .put = opt_put},
     {"biogpt", "biogpt", &biogpt_keys, "gelu_erf", biogpt_prefixes, "output_projection.weight",
      .tied = 1, HF_ROWS(biogpt_rows), .biases = HF_ENABLE_BIAS, .configure = biogpt,
      .put = opt_positions},
