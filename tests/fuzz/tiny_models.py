@@ -1,6 +1,6 @@
 """Tiny models as bytes, for seeds.py: small enough (2 to 6 kB) that a fuzzer changes what matters in them.
 
-GGUF models are made from the tables in the source, src/model/arch.c (architectures) and src/model/bind.c (tensors): a row that
+GGUF models are made from the tables in the source, src/model/arch.c (architectures) and src/model/slots.c (tensors): a row that
 is added there has a seed at once. Hugging Face models are those of tests/golden and PyTorch's those of
 tests/fixtures/torch with smaller sizes. Standard library only.
 """
@@ -73,23 +73,23 @@ def gguf(entries, tensors, alignment=8):
 
 
 def read_slots(root):
-    """Names of architectures, and the rows of bind.c: (name, of a layer, in, out, required, optional)."""
+    """Names of architectures, and the rows of slots.c: (name, of a layer, in, out, required, optional)."""
     def source(name):
         with open(os.path.join(root, "src/model", name)) as f:
             return f.read()
     names = {name: bit for name, bit in re.findall(r'\.name = "([\w-]+)",\s*\.bit = (ARCH_\w+)', source("arch.c"))}
     sets = {bit: 1 << int(n) for bit, n in re.findall(r"(ARCH_\w+) = 1 << (\d+)", source("arch.h"))}
-    code = re.sub(r"/\*.*?\*/", "", source("bind.c"), flags=re.S)
+    code = re.sub(r"/\*.*?\*/", "", source("slots.c"), flags=re.S)
     for name, value in re.findall(r"(\w+)\s*=\s*([^,{}=;]+?)(?=,\s*[A-Z]\w+\s*=|\s*\};)",
                                   re.search(r"enum \{(.*?\};)", code, re.S).group(1)):
         sets[name] = eval(" ".join(value.split()), {"INT_MAX": 2**31 - 1}, sets)
-    tables = re.split(r"static const struct tensor_slot (\w+)\[\] = ", code)
+    tables = re.split(r"const struct tensor_slot (\w+)\[\] = ", code)
     rows = []
     for table, body in zip(tables[1::2], tables[2::2]):
         for name, d_in, d_out, required, optional in re.findall(
                 r'\{"([\w.]+)",\s*\w+,\s*(?:[ML]\([^)]*\)|\w+),\s*D_(\w+),\s*D_(\w+),\s*([^,]+),\s*([^}]+)\}',
                 body.split("};")[0]):
-            rows.append((name, table == "layer_slots", d_in, d_out,
+            rows.append((name, table == "bind_layer_slots", d_in, d_out,
                          eval(required, {}, sets), eval(optional, {}, sets)))
     return {name: sets[bit] for name, bit in names.items()}, rows, sets["ARCH_SHORTCONV"]
 
@@ -160,7 +160,7 @@ def gguf_models(root):
 
         split = [apart_all]
         if arch in ("gpt2", "gptneox", "phi2", "phi3", "starcoder2", "starcoder", "bloom", "mpt", "gptj", "falcon", "arcee",
-                    "nemotron", "jais2", "chatglm", "glm4", "biogpt"):
+                    "nemotron", "jais2", "chatglm", "glm4", "biogpt", "gpt1"):
             split.append(together)
         for i, optional in enumerate(split):
             yield "%s-all-%d" % (arch, i), gguf_model(root, arch, optional)

@@ -1,0 +1,47 @@
+/* Architectures that people have and mgpt does not run, and why. See arch.h. */
+#include "model/arch.h"
+
+#include <string.h>
+
+#define STATE(what) "a token overwrites the state of " what ", so that it cannot be rewound"
+#define DELTA_NETS "most of its layers are gated delta nets"
+#define BIASED "its experts are chosen with a bias"
+
+/* Names between spaces. */
+static const struct {
+    const char *names, *why;
+} refused[] = {
+    {" bitnet ", "its matrices multiply activations rounded to 8 bits per token"},
+    {" mamba falcon_mamba ", STATE("a layer, d_inner * d_state floats")},
+    {" mamba2 ", STATE("a layer, heads * head_dim * d_state floats")},
+    {" rwkv6 rwkv6qwen2 rwkv7 arwkv7 ", STATE("a layer, heads * head_dim * head_dim floats")},
+    {" jamba bamba zamba zamba2 falcon_h1 falcon-h1 granitemoehybrid granitehybrid nemotron_h "
+     "plamo2 ",
+     STATE("its layers of Mamba")},
+    {" recurrent_gemma xlstm minimax ", STATE("its recurrent layers")},
+    {" qwen3_next qwen3next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text olmo_hybrid "
+     "kimi_linear ",
+     DELTA_NETS},
+    {" deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek2 glm4_moe_lite longcat_flash "
+     "minicpm3 ",
+     "its attention is latent (MLA)"},
+    {" dots1 ernie4_5_moe ernie4_5-moe exaone_moe glm4_moe glm4moe minimax_m2 minimax-m2 ", BIASED},
+    {" apertus apertus1p5_text ", "its activation (xIELU) has weights of its own in each layer"},
+    {" diffllama ", "its attention is a difference of two"},
+    {" gemma3n gemma3n_text ", "it has AltUp, LAuReL and embeddings per layer"},
+    {" gemma4 gemma4_text ", "it has embeddings per layer, and layers share keys and values"},
+    {" gpt_oss gpt-oss ", "it has attention sinks, and experts with biases and clamped gates"},
+    {" jetmoe ", "its attention has experts"},
+    {" llama4 llama4_text ", "its attention is in chunks, its experts are weighed before they run"},
+    {" phimoe ", "its experts are chosen by a sparse mixer"},
+};
+
+const char *arch_why_refused(const char *name, size_t n)
+{
+    int word = n > 0 && !memchr(name, ' ', n);
+    for (size_t i = 0; word && i < sizeof refused / sizeof *refused; i++)
+        for (const char *at = refused[i].names; at[1]; at = strchr(at + 1, ' '))
+            if (strncmp(at + 1, name, n) == 0 && at[n + 1] == ' ')
+                return refused[i].why;
+    return NULL;
+}
