@@ -64,15 +64,6 @@ void experts_free(struct expert_scratch *s)
 
 /* ---- weights ---- */
 
-void sigmoid_row(const struct kernels *kernels, float *x, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        float two[2] = {x[i], 0};
-        kernels->softmax(two, 2);
-        x[i] = two[0];
-    }
-}
-
 /* The number of the largest score that is not yet chosen; NaN is less than all others. */
 static size_t largest_score(const float *s, const uint8_t *chosen, size_t n)
 {

@@ -104,7 +104,7 @@ void mlp_up(pass *p, const struct layer *l, mat h);
  * Taps MGPT_ROUTER_SCORES, MGPT_EXPERT_WEIGHTS. experts.c. */
 void add_experts(pass *p, const struct layer *l, mat h);
 
-/* x = sigmoid(x), n values. experts.c. */
+/* x = sigmoid(x), n values. mix_in.c. */
 void sigmoid_row(const struct kernels *kernels, float *x, size_t n);
 
 /* x += y, unless y is {NULL}. */
