@@ -5,7 +5,7 @@
 const HomeBake = (() => {
     const weightsKept = new Map();
     const PAPER = [[251, 250, 247], [19, 20, 25]];
-    const BUDGET = 12, MANY = 60; // milliseconds of a frame; tokens from which rows of shares have their own scale
+    const BUDGET = 8, MANY = 60, ROWS = 64; // milliseconds of a frame; tokens from which rows of shares have their own scale; rows painted in one go
 
     let tables = null, isDark = null, valuesKept = new Map(), run = -1, spent = 0;
 
@@ -56,9 +56,10 @@ const HomeBake = (() => {
 
     const table = (m, vivid) => tables[m.kind === 'a' ? 'shares' : m.kind === 'w' && !vivid ? 'pale' : 'signs'];
 
-    function colourOf(m, v, limit, vivid) {
+    // The place in its table of a number's colour.
+    function placeOf(m, v, limit) {
         const t = m.kind === 'a' ? v : 0.5 + 0.5 * Math.sign(v) * Math.min(1, Math.abs(v) / limit) ** 0.8;
-        return table(m, vivid)[Math.max(0, Math.min(255, Math.round(255 * t)))] || table(m, vivid)[128];
+        return Math.max(0, Math.min(255, Math.round(255 * (Number.isNaN(t) ? 0.5 : t))));
     }
 
     // Shares of many tokens are small: there each row's largest is drawn full.
@@ -73,7 +74,7 @@ const HomeBake = (() => {
         return kept.get(key)[r];
     }
 
-    const rgb = (m, r, c, vivid = true) => colourOf(m, m.get(r, c) / rowLimit(m, r), limitOf(m), vivid);
+    const rgb = (m, r, c, vivid = true) => table(m, vivid)[placeOf(m, m.get(r, c) / rowLimit(m, r), limitOf(m))];
 
     // The value of a block of cells; NaN: nothing is there.
     function blockOf(m, r0, c0, dr, dc) {
@@ -89,19 +90,29 @@ const HomeBake = (() => {
         return n === 0 ? NaN : n === 1 ? sum : Math.sign(sum) * Math.sqrt(squares / n);
     }
 
-    function paint(m, dr, dc, vivid) {
-        const h = Math.ceil(m.rows / dr), w = Math.ceil(m.cols / dc), canvas = document.createElement('canvas');
-        canvas.width = w;
-        canvas.height = h;
-        const g = canvas.getContext('2d'), image = g.createImageData(w, h), limit = limitOf(m) * (dr * dc > 1 ? 0.55 : 1);
-        for (let i = 0; i < w * h; i++) {
-            const v = blockOf(m, Math.floor(i / w) * dr, (i % w) * dc, dr, dc);
-            if (Number.isNaN(v)) continue;
-            image.data.set(colourOf(m, v / rowLimit(m, Math.floor(i / w) * dr), limit, vivid), 4 * i);
-            image.data[4 * i + 3] = 255;
+    const late = () => performance.now() - spent > BUDGET;
+
+    // An image, of which no row is painted yet.
+    function blank(m, dr, dc, vivid) {
+        const image = document.createElement('canvas');
+        image.width = Math.ceil(m.cols / dc);
+        image.height = Math.ceil(m.rows / dr);
+        return { image, dr, dc, limit: limitOf(m) * (dr * dc > 1 ? 0.55 : 1), colours: Uint32Array.from(table(m, vivid), ([r, g, b]) => 0xff000000 + (b << 16) + (g << 8) + r), row: 0 };
+    }
+
+    // Paints rows while there is time in this frame.
+    function paint(m, { image: { width, height }, image, dr, dc, limit, colours, row }) {
+        let to = row;
+        const pixels = new Uint32Array(width * Math.min(height - row, ROWS));
+        while (to < height && to - row < ROWS && !late()) {
+            for (let x = 0, at = (to - row) * width; x < width; x++, at++) {
+                const v = blockOf(m, to * dr, x * dc, dr, dc);
+                if (!Number.isNaN(v)) pixels[at] = colours[placeOf(m, v / rowLimit(m, to * dr), limit)];
+            }
+            to++;
         }
-        g.putImageData(image, 0, 0);
-        return canvas;
+        if (to > row) image.getContext('2d').putImageData(new ImageData(new Uint8ClampedArray(pixels.buffer), width), 0, row, 0, 0, width, to - row);
+        return to;
     }
 
     // {image, dr, dc}: cells of dr rows and dc columns to a pixel; null: not made yet, draw again.
@@ -109,11 +120,10 @@ const HomeBake = (() => {
         const level = (px) => 2 ** Math.max(0, Math.floor(Math.log2(1 / px)));
         const dr = level(pixelsDown), dc = level(pixelsAcross), key = `${keyOf(m)} ${dr} ${dc} ${vivid && m.kind === 'w'}`;
         const kept = store(m);
-        if (!kept.has(key)) {
-            if (performance.now() - spent > BUDGET) return null;
-            kept.set(key, { image: paint(m, dr, dc, vivid), dr, dc });
-        }
-        return kept.get(key);
+        if (!kept.has(key) && !late()) kept.set(key, blank(m, dr, dc, vivid));
+        const made = kept.get(key);
+        while (made && made.row < made.image.height && !late()) made.row = paint(m, made);
+        return made && made.row === made.image.height ? made : null;
     }
 
     const scale = (name) => [0, 32, 64, 96, 128, 160, 192, 224, 255].map((i) => Colour.css(tables[name][i])).join(', ');
