@@ -8,7 +8,7 @@ const zlib = require('zlib');
 /* The parts of a page's scripts that are engine.js and, as Engine.Trials, trials.js. */
 function engineOf(scripts) {
     const found = ['Engine', 'Trials'].map(name =>
-        new RegExp(`const ${name} = \\(\\(\\) => \\{[^]*?\\n\\}\\)\\(\\);`).exec(scripts));
+        new RegExp(`const ${name} ?= ?\\(\\(\\) ?=> ?\\{[^]*?\\}\\)\\(\\);(?=\\n|$)`).exec(scripts));
     if (!found[0])
         throw new Error('the page holds no engine.js');
     return `'use strict';${found.map(f => f ? f[0] : '').join('')}Engine.Trials = typeof Trials === 'undefined' ? null : Trials;return Engine;`;
@@ -50,7 +50,7 @@ function readPage(file) {
     for (const [, id, text] of html.matchAll(/<script type="application\/octet-stream" id="([^"]*)">([^<]*)</g))
         blocks.set(id, text);
     const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null};
-    const carried = /function unlzma[^]*?\n(?=\(async \(\) => )/.exec(html)[0], packed = bytesOf(blocks.get('mgpt-page'));
+    const carried = /function unlzma[^]*?(?=\(async\(\)=>)/.exec(html)[0], packed = bytesOf(blocks.get('mgpt-page'));
     const scripts = packed[0] === 31 ? zlib.gunzipSync(packed).toString() : Buffer.from(new Function(`${carried}return unlzma;`)()(packed)).toString();
     const rooms = () => new Function('document', `${carried}${scripts.replace('Main.start();', '')}return {Engine, App, HomeScene, HomeCell};`)(document);
     return {html, blocks, Engine: new Function('document', carried + engineOf(scripts))(document), rooms};

@@ -4,7 +4,7 @@ usage: embed.py OUTPUT.c MODULE.wasm PAGE.html LICENCES.txt STYLE.css... SCRIPT.
 
 The template has the marks {{csp}}, {{style}}, {{boot}}, {{script}}, {{licences}}, which are filled in here, and {{title}} and
 {{data}}, in this order, which mgpt lab fills in: the page comes out in three parts. Styles and scripts are
-joined in the order given. They are constant, so their hashes in the Content-Security-Policy are, too.
+made smaller (minify.py) and joined in the order given. They are constant, so their hashes in the Content-Security-Policy are, too.
 """
 import base64
 import gzip
@@ -13,6 +13,8 @@ import html
 import re
 import struct
 import sys
+
+from minify import minify
 
 try:
     import lzma
@@ -25,9 +27,13 @@ def read(path):
         return file.read()
 
 
-def joined(paths, ending, first=b''):
+def joined(paths, ending, change=lambda text: text):
     """Browsers hash what is between the tags with line ends made \\n."""
-    return first + b'\n'.join(read(p) for p in paths if p.endswith(ending)).replace(b'\r\n', b'\n')
+    return b'\n'.join(change(read(p).replace(b'\r\n', b'\n')) for p in paths if p.endswith(ending))
+
+
+def minified(script):
+    return minify(script.decode()).encode()
 
 
 def hash_of(text):
@@ -38,12 +44,6 @@ def fill(page, mark, text):
     if page.count(mark) != 1:
         sys.exit(f'embed.py: the template has {page.count(mark)} marks {mark.decode()}, expected 1')
     return page.replace(mark, text)
-
-
-def without_comments(script):
-    """Comments are left out where no quote follows them on the line, and lines lose their indentation."""
-    lines = (re.sub(rb"(?<=[;{},)\]]) // [^'\"`]*$", b'', line.strip()) for line in script.split(b'\n'))
-    return b'\n'.join(line for line in lines if line and not line.startswith(b'//'))
 
 
 def without_spaces(style):
@@ -83,14 +83,14 @@ def characters(data):
 def template(paths):
     """The page in three parts. boot.js is in it unpacked and starts the styles and the other scripts, which are packed.
 
-    The styles are gzip, 1 kB more than LZMA: browsers unpack it in a millisecond, and the page is painted first."""
+    The styles are gzip, 1 kB more than LZMA: browsers unpack it in a millisecond, while a worker unpacks the engine."""
     boots = [p for p in paths if p.endswith('boot.js')]
-    style, boot = without_spaces(joined(paths, '.css')), without_comments(joined(boots, '.js'))
-    script = without_comments(joined([p for p in paths if p not in boots], '.js', b"'use strict';\n"))
+    style, boot = without_spaces(joined(paths, '.css')), joined(boots, '.js', minified)
+    script = joined([p for p in paths if p not in boots], '.js', minified)
     if b'</script' in boot.lower() or b'<!--' in boot:
         sys.exit('embed.py: the script would end its own element')
     policy = (b"default-src 'none'; script-src " + hash_of(boot) + b' ' + hash_of(script)
-              + b" 'wasm-unsafe-eval'; style-src " + hash_of(style) + b"; base-uri 'none'; form-action 'none'")
+              + b" 'wasm-unsafe-eval'; worker-src blob:; style-src " + hash_of(style) + b"; base-uri 'none'; form-action 'none'")
     licences = html.escape(joined(paths, '.txt').decode()).encode()
     page = joined(paths, '.html')
     for mark, text in ((b'{{csp}}', policy), (b'{{style}}', characters(zipped(style))), (b'{{boot}}', boot),

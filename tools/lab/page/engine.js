@@ -131,7 +131,7 @@ const Engine = (() => {
     }
 
     async function openModule() {
-        const bytes = await carried('mgpt-module');
+        const bytes = await (engineBytes || carried('mgpt-module'));
         if (!bytes)
             return;
         if (hasFma())
