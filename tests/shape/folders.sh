@@ -58,6 +58,7 @@ tools/[^:]*: dtype/dtype\.h
 tools/(bench/bench_limit|generate/prefixes|lab/wasm/system)\.c: base/threads\.h
 tools/convert/(core/checkpoint|vocab/pattern)\.h: gguf/gguf\.h
 tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/engine_pass\.c): kernels/kernels\.h
+tools/lab/wasm/no_experts\.c: run/ops\.h
 tools/lab/wasm/(fma|isa_wasm)\.c: kernels/(simd/(lanes|vec)|spec/float_tmpl|tiles/attend_tile_tmpl)\.h
 tools/(bench/bench_streaming|convert/core/from_gguf|check/oracle/oracle_model|lab/wasm/system)\.c: model/model\.h
 tools/convert/(core/write|families/from_hf)\.c: model/arch\.h
