@@ -39,6 +39,10 @@ static uint64_t dim_of(const struct model_shape *s, enum dim d)
         return 2 * s->n_ff;
     case D_HEAD:
         return s->head_dim;
+    case D_H:
+        return s->n_head;
+    case D_G:
+        return s->n_head_kv;
     case D_ROT2:
         return s->n_rot / 2;
     case D_L:
@@ -135,12 +139,14 @@ static int bind_qkv_bias(mgpt_model *m, struct linear *qkv, const struct gguf_te
     return MGPT_OK;
 }
 
-/* A gain of head_dim values applies to each head, a longer one to the whole projection. */
+/* A gain of head_dim values applies to each head, a longer one to the whole projection; a matrix
+ * has one of head_dim values for each head. */
 static int bind_qk_norm(mgpt_model *m, struct norm *norm, const struct gguf_tensor *t,
                         mgpt_error *err)
 {
     norm->gain = floats_of(m, t, err);
     norm->width = (size_t)t->dims[0];
+    norm->n_gains = t->n_dims > 1 ? (size_t)t->dims[1] : 0;
     return norm->gain ? MGPT_OK : MGPT_EMEM;
 }
 
@@ -234,7 +240,8 @@ static int bind_slots(mgpt_model *m, const struct tensor_slot *slots, size_t n_s
     return MGPT_OK;
 }
 
-/* Every layer needs q, k and v, from one tensor or from three. */
+/* Every layer needs q, k and v, from one tensor or from three; norms are of both q and k, in all
+ * layers of attention or in none. */
 static int check_qkv(const mgpt_model *m, mgpt_error *err)
 {
     for (size_t i = 0; i < m->shape.n_layer; i++) {
@@ -243,6 +250,13 @@ static int check_qkv(const mgpt_model *m, mgpt_error *err)
             return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
                            "tensor blk.%d.attn_qkv.weight: missing (architecture %s needs it)",
                            (int)i, m->arch->name);
+        int normed = m->layers[0].q_norm.gain || m->layers[0].k_norm.gain;
+        if (!m->layers[0].conv && !l->conv &&
+            (normed != (l->q_norm.gain != NULL) || normed != (l->k_norm.gain != NULL)))
+            return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
+                           "tensor blk.%d.attn_%c_norm.weight: missing, others of its kind are "
+                           "present",
+                           (int)i, l->q_norm.gain ? 'k' : 'q');
     }
     return MGPT_OK;
 }

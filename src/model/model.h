@@ -19,6 +19,7 @@ struct norm {
     enum norm_kind kind;
     const float *gain, *bias; /* or NULL */
     size_t width;             /* values normalised together */
+    size_t n_gains;           /* row i of a projection has gain i % n_gains; 0: all have one */
 };
 
 struct linear {

@@ -61,6 +61,8 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_k_norm.weight", QK_NORM, L(k_norm), D_HEAD, D_NONE, QK_NORMS, 0},
     {"attn_q_norm.weight", QK_NORM, L(q_norm), D_Q, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0},
     {"attn_k_norm.weight", QK_NORM, L(k_norm), D_KV, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0},
+    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_HEAD, D_H, 0, ARCH_STABLELM | ARCH_COHERE},
+    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_HEAD, D_G, 0, ARCH_STABLELM | ARCH_COHERE},
     {"attn_output.weight", MATRIX, L(o), D_Q, D_E, ATTENTION, 0},
     {"attn_output.bias", VECTOR, L(o.bias), D_E, D_NONE, 0, ATTENTION},
     {"shortconv.in_proj.weight", BCX_MATRIX, L(q), D_E, D_3E, ARCH_SHORTCONV, 0},

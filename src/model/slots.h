@@ -8,7 +8,24 @@
 
 #include <stddef.h>
 
-enum dim { D_NONE, D_E, D_3E, D_V, D_T, D_Q, D_KV, D_QKV, D_F, D_2F, D_HEAD, D_ROT2, D_L, D_CONV };
+enum dim {
+    D_NONE,
+    D_E,
+    D_3E,
+    D_V,
+    D_T,
+    D_Q,
+    D_KV,
+    D_QKV,
+    D_F,
+    D_2F,
+    D_HEAD,
+    D_H,
+    D_G,
+    D_ROT2,
+    D_L,
+    D_CONV
+};
 
 enum slot_kind {
     VECTOR,     /* const float *: converted to float32 */
@@ -17,7 +34,7 @@ enum slot_kind {
     GATE_UP,    /* rows of gate and up in one tensor: two consecutive struct linear */
     BCX_MATRIX, /* rows of B, C, x of a short convolution: the layer's k, q, v */
     QKV_VECTOR, /* the biases of q, k, v in one tensor */
-    QK_NORM,    /* struct norm: a gain for one head, or for the whole projection */
+    QK_NORM,    /* struct norm: a gain for one head, one for each, or for the whole projection */
     TABLE,      /* const struct gguf_tensor *: rows are looked up in the file */
     DIVISORS,   /* divisors of the rope frequencies */
     PER_LAYER   /* one float per layer: the field of struct layer at `where` */

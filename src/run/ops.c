@@ -106,6 +106,11 @@ mat position_rows(pass *p, mat y)
 
 /* ---- rows ---- */
 
+static const float *gain_of_row(const struct norm *norm, size_t i)
+{
+    return norm->n_gains ? norm->gain + i % norm->n_gains * norm->width : norm->gain;
+}
+
 static void norm_rows(const pass *r, const struct norm *norm, float *y, const float *x, size_t n)
 {
     size_t w = norm->width;
@@ -113,9 +118,9 @@ static void norm_rows(const pass *r, const struct norm *norm, float *y, const fl
     if (norm->kind == NORM_NONE && y != x)
         memcpy(y, x, n * w * sizeof *y);
     for (size_t i = 0; norm->kind == NORM_RMS && i < n; i++)
-        r->kernels->rmsnorm(y + i * w, x + i * w, norm->gain, norm->bias, w, eps);
+        r->kernels->rmsnorm(y + i * w, x + i * w, gain_of_row(norm, i), norm->bias, w, eps);
     for (size_t i = 0; norm->kind == NORM_LAYER && i < n; i++)
-        r->kernels->layernorm(y + i * w, x + i * w, norm->gain, norm->bias, w, eps);
+        r->kernels->layernorm(y + i * w, x + i * w, gain_of_row(norm, i), norm->bias, w, eps);
 }
 
 static void normalize_part(const struct row_split *s, size_t first, size_t last)

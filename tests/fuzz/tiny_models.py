@@ -98,7 +98,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     """A model of `arch` with its required tensors and those that `optional` chooses."""
     archs, rows, convolution = read_slots(root)
     heads, vocab, inner = (2, 8, 3) if width < 256 else (1, 2, 1)
-    sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2,
+    sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2, "H": heads, "G": 1,
              "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3}
     entries = {"general.architecture": arch, arch + ".block_count": layers, arch + ".embedding_length": width,
                arch + ".context_length": CONTEXT, arch + ".feed_forward_length": inner,
@@ -209,7 +209,7 @@ def sizes_of(config, layers):
     small_inner = {width: small, 4 * width: 4 * small}.get(inner, small + 2)
     projected = get("word_embed_proj_dim") or width
     small_projected = small if projected == width else 1
-    sizes = {projected: small_projected, 2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
+    sizes = {heads: small_heads, key_heads: small_keys, projected: small_projected, 2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
              get("vocab_size"): 8, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
              context: 6, context + 2: 8, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
     experts = get("num_experts") or get("num_local_experts")
@@ -253,6 +253,9 @@ def hf_model(config, heads, layers=1):
     for name in sorted(heads):
         layer = re.search(r"\.(?:layers|h|blocks)\.(\d+)\.", name)
         expert = re.search(r"\.experts\.(\d+)\.", name)
+        head = re.search(r"\.norms\.(\d+)\.", name)
+        if head and int(head.group(1)) >= new["num_attention_heads"]:
+            continue
         if name == "__metadata__" or layer and int(layer.group(1)) >= layers or expert and int(expert.group(1)) >= EXPERTS:
             continue
         shape = [sizes[n] for n in heads[name]["shape"]]

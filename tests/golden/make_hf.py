@@ -71,10 +71,10 @@ def randomise(model):
     centre = 0.0 if model.config.model_type.startswith(("gemma", "nemotron", "vaultgemma")) else 1.0
     transposed = model.config.model_type in ("gpt2", "openai-gpt")
     for name, parameter in model.named_parameters():
-        if parameter.dim() > 1:
-            parameter.data.normal_(0.0, spread(name, parameter.shape, transposed))
-        elif "q_norm" in name or "k_norm" in name:
+        if "q_norm" in name or "k_norm" in name:
             parameter.data.uniform_(centre, centre + 0.9)
+        elif parameter.dim() > 1:
+            parameter.data.normal_(0.0, spread(name, parameter.shape, transposed))
         elif name.endswith(".weight"):
             parameter.data.uniform_(centre - 0.5, centre + 0.5)
         else:
@@ -329,8 +329,8 @@ def models():
             **shape(24, 3, 1, 26), layer_norm_eps=1e-5, tie_word_embeddings=False, use_qkv_bias=True,
             rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
         "stablelm_parallel": (hf.StableLmConfig(
-            **shape(20, 2, 2, 24), layer_norm_eps=1e-5, tie_word_embeddings=False,
-            use_parallel_residual=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.4)), dict(patterns=())),
+            **shape(20, 2, 2, 24), layer_norm_eps=1e-5, tie_word_embeddings=False, use_parallel_residual=True,
+            qk_layernorm=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.4)), dict(patterns=())),
         "opt": (hf.OPTConfig(
             hidden_size=18, num_attention_heads=3, num_hidden_layers=2, ffn_dim=26, vocab_size=33, bos_token_id=0,
             max_position_embeddings=32, eos_token_id=1), {}),
@@ -343,7 +343,7 @@ def models():
         "gpt_bigcode": (hf.GPTBigCodeConfig(n_embd=18, n_head=3, **NUMBERS), {}),
         "bigcode_heads": (hf.GPTBigCodeConfig(n_embd=18, n_head=3, multi_query=False, **NUMBERS), dict(patterns=())),
         "cohere": (hf.CohereConfig(
-            **shape(24, 3, 1, 26), layer_norm_eps=1e-5, logit_scale=0.6,
+            **shape(24, 3, 1, 26), layer_norm_eps=1e-5, logit_scale=0.6, use_qk_norm=True,
             rope_parameters=rope(10000.0)), {}),
         "cohere2": (hf.Cohere2Config(
             **shape(16, 2, 1, 20, layers=4), layer_norm_eps=1e-5, logit_scale=0.6, sliding_window=7,

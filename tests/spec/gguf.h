@@ -78,7 +78,8 @@ static void read_items(void)
     for (uint64_t n = number(file + 8, 8); n > 0; n--, t++) {
         const uint8_t *dims = p + 8 + number(p, 8) + 4, *type = dims + 8 * number(dims - 4, 4);
         *t = (struct item){p, (uint32_t)number(type, 4), file + number(type + 4, 8),
-                           (size_t)number(dims, 8), (size_t)number(dims + 8, 8)};
+                           (size_t)number(dims, 8),
+                           type > dims + 8 ? (size_t)number(dims + 8, 8) : 1};
         p = type + 12;
     }
     size_t by = (size_t)value_of(find("general.alignment"), 32);

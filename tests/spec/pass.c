@@ -94,13 +94,14 @@ static void norm(int layer, const char *name, float *y, const float *x, size_t n
     const struct item *gain = part(layer, name, "weight"), *bias = part(layer, name, "bias");
     const char *eps[] = {"attention.layer_norm_rms_epsilon", "attention.layer_norm_epsilon"};
     width = gain->at ? gain->cols : width;
+    size_t rows = gain->at ? gain->rows : 1; /* of gains: more than one, each head has its own */
     memmove(y, x, n * sizeof *y);
     for (size_t i = 0; i < n && (gain->at || always); i += width) {
         float *at = y + i, mean = a->layer_norm ? sum_of(at, width, 0, 0) / (float)width : 0;
         float variance = sum_of(at, width, 1, mean) / (float)width;
         float inverse = 1.0f / sqrtf(variance + (float)real(eps[a->layer_norm], 1e-5));
         for (size_t j = 0; j < width; j++) {
-            at[j] = (at[j] - mean) * inverse * (gain->at ? element(gain, 0, j) : 1);
+            at[j] = (at[j] - mean) * inverse * (gain->at ? element(gain, i / width % rows, j) : 1);
             at[j] = bias->at ? at[j] + element(bias, 0, j) : at[j];
         }
     }

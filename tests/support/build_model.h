@@ -51,9 +51,10 @@ struct toy_spec {
     enum toy_choice embedding_norm, final_norm;
     enum toy_choice parallel; /* use_parallel_residual */
     int tied, biases;
-    int head_bias; /* output.bias */
-    int two_norms; /* falcon: attn_norm_2 is attention's, attn_norm the MLP's */
-    int separate;  /* q, k and v are three tensors also where the architecture has them in one */
+    int head_bias;  /* output.bias */
+    int two_norms;  /* falcon: attn_norm_2 is attention's, attn_norm the MLP's */
+    int head_gains; /* norms of q and k with a gain for each head */
+    int separate;   /* q, k and v are three tensors also where the architecture has them in one */
     /* Positions and attention; 0 or NULL: no key. */
     int window;             /* attention.sliding_window */
     int full_every;         /* .sliding_window_pattern as a period */

@@ -85,7 +85,7 @@ static void check_gains(const struct toy *m, int layer)
 {
     const struct toy_arch *row = m->spec.row;
     int behind = row->norms == NORMS_AFTER || row->norms == NORMS_AROUND;
-    int qk = row->qk == QK_PER_HEAD || row->qk == QK_WHOLE;
+    int qk = row->qk == QK_PER_HEAD || row->qk == QK_WHOLE || m->spec.head_gains;
     assert_int_equal(has(m, layer, "post_attention_norm"), behind || row->mlp_norm);
     assert_int_equal(has(m, layer, "post_ffw_norm"), behind);
     int conv = toy_convolves(&m->spec, layer);
@@ -242,7 +242,8 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
                                 .embd_norm = is_chosen(s->embedding_norm, s->row->embd_norm),
                                 .final_norm = is_chosen(s->final_norm, s->row->final_norm),
                                 .gated = s->row->gated,
-                                .qk_norm = toy_qk_norm(s->row),
+                                .qk_norm = s->head_gains ? ORACLE_QK_WHOLE : toy_qk_norm(s->row),
+                                .qk_norm_other = s->head_gains, /* statistics of each head */
                                 .qk_norm_late = s->row->rope_first,
                                 .int8_inputs = 1};
 }

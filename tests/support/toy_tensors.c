@@ -153,14 +153,15 @@ static void add_qkv(struct toy *m, int layer)
 static void add_qk_norms(struct toy *m, int layer)
 {
     const struct toy_spec *s = &m->spec;
-    int per_head = s->row->qk == QK_PER_HEAD;
+    int per_head = s->row->qk == QK_PER_HEAD || s->head_gains;
     char name[80];
-    if (s->row->qk == QK_PLAIN || s->row->qk == QK_BARE)
+    int gains[] = {s->head_gains ? s->n_head : 0, s->head_gains ? s->n_head_kv : 0};
+    if (!s->head_gains && (s->row->qk == QK_PLAIN || s->row->qk == QK_BARE))
         return;
     snprintf(name, sizeof name, "blk.%d.attn_q_norm.weight", layer);
-    toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head), 0, 1.4, 0.3);
+    toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head), gains[0], 1.4, 0.3);
     snprintf(name, sizeof name, "blk.%d.attn_k_norm.weight", layer);
-    toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head_kv), 0, 1.4, 0.3);
+    toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head_kv), gains[1], 1.4, 0.3);
 }
 
 /* A row of values for each token, and a gate for each KV head. */

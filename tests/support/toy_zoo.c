@@ -176,9 +176,9 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .n_ctx = 80, .n_vocab = 27, .rope_base = 300, .rope_factor = 4, .yarn = 40,
      .rope_attn = 0.8},
     [ZOO_STABLELM] = {
-     .label = "stablelm, 4 of 8 components rotate", .arch = "stablelm", .n_layer = 2, .n_embd = 24,
+     .label = "stablelm, 4 of 8 components rotate, gains of each head", .arch = "stablelm", .n_layer = 2, .n_embd = 24,
      .n_head = 3, .n_head_kv = 1, .rope_dims = 4, .n_ff = 31, .n_ctx = 80, .n_vocab = 65,
-     .biases = 1},
+     .biases = 1, .head_gains = 1},
     [ZOO_STABLELM_PARALLEL] = {
      .label = "stablelm, parallel branches with two norms", .arch = "stablelm", .n_layer = 2,
      .n_embd = 20, .n_head = 2, .n_ff = 33, .n_ctx = 80, .n_vocab = 27, .parallel = TOY_YES},
@@ -196,9 +196,9 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .n_embd = 24, .n_head = 3, .n_head_kv = 1, .n_ff = 50, .n_ctx = 80, .n_vocab = 27,
      .alibi = 5, .clamp = 0.9, .window = 30},
     [ZOO_COMMAND_R] = {
-     .label = "command-r, logits times 0.3", .arch = "command-r", .n_layer = 2, .n_embd = 24,
+     .label = "command-r, logits times 0.3, gains of each head", .arch = "command-r", .n_layer = 2, .n_embd = 24,
      .n_head = 3, .n_head_kv = 1, .n_ff = 31, .n_ctx = 80, .n_vocab = 65, .logit_scale = 0.3,
-     .tied = 1},
+     .tied = 1, .head_gains = 1},
     [ZOO_COHERE2] = {
      .label = "cohere2, three of four layers a window of 18, the fourth not rotated",
      .arch = "cohere2", .n_layer = 5, .n_embd = 16, .n_head = 2, .n_ff = 24, .n_ctx = 80,

@@ -53,14 +53,17 @@ static struct oracle_layer describe_layer(const mgpt_model *m, const struct laye
                                  .parallel = side_by_side};
 }
 
-static enum oracle_qk qk_norm(const mgpt_model *m)
+/* A gain for each head is one of the whole projection with the statistics of heads. */
+static void describe_qk_norm(const mgpt_model *m, struct oracle_spec *spec)
 {
     const struct norm *norm = NULL;
     for (size_t i = 0; i < m->shape.n_layer; i++)
         norm = m->layers[i].conv ? norm : &m->layers[i].q_norm;
     if (!norm || norm->kind == NORM_NONE)
-        return ORACLE_QK_PLAIN;
-    return norm->width == m->shape.head_dim ? ORACLE_QK_PER_HEAD : ORACLE_QK_WHOLE;
+        return;
+    spec->qk_norm_other = norm->n_gains > 0;
+    spec->qk_norm =
+        norm->width == m->shape.head_dim && !norm->n_gains ? ORACLE_QK_PER_HEAD : ORACLE_QK_WHOLE;
 }
 
 int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle_layer **layers,
@@ -106,9 +109,9 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
         .embd_norm = m->embd_norm.kind != NORM_NONE,
         .final_norm = m->final_norm.kind != NORM_NONE,
         .gated = s->n_layer > 0 && (m->layers[0].gate.w != NULL || m->layers[0].experts),
-        .qk_norm = qk_norm(m),
         .qk_norm_late = m->arch->rope_first,
         .int8_inputs = 1};
+    describe_qk_norm(m, spec);
     return MGPT_OK;
 }
 

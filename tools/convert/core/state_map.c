@@ -27,6 +27,10 @@ uint64_t state_size(const struct ckpt_hparams *hp, char letter)
         return q + 2 * k;
     case 'H':
         return hd;
+    case 'A':
+        return heads;
+    case 'G':
+        return hp->n_head_kv ? hp->n_head_kv : heads;
     case 'L':
         return hp->n_layer;
     case 'B':

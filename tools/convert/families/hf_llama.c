@@ -77,9 +77,14 @@ static const struct state_row phi3_rows[] = {
     {"layers.N.mlp.down_proj", "blk.N.ffn_down", 'E', 'F', 0},
     NORM(0)};
 
-static const struct state_row cohere_rows[] = {EMBD, POST_NORM("input", "attn_norm", 0),
-                                               ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
-                                               GATED_MLP(0), NORM(0)};
+static const struct state_row cohere_rows[] = {
+    EMBD,
+    POST_NORM("input", "attn_norm", 0),
+    ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+    {"layers.N.self_attn.q_norm", "blk.N.attn_q_norm", 'A', 'H', HF_VARIANT},
+    {"layers.N.self_attn.k_norm", "blk.N.attn_k_norm", 'G', 'H', HF_VARIANT},
+    GATED_MLP(0),
+    NORM(0)};
 
 static const struct state_row olmo_rows[] = {
     EMBD, ATTENTION(STATE_PAIRS, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS), GATED_MLP(0)};
@@ -181,6 +186,8 @@ static int cohere(struct hf_model *m, mgpt_error *err)
     uint32_t period;
     if (hf_number(m, "logit_scale", 0.0625, &m->c->hp.logit_scale, err) < 0 ||
         hf_size(m->cfg.text, "sliding_window_pattern", 4, &period, err) < 0)
+        return MGPT_EFILE;
+    if (!m->family->full_every && hf_flag(m->cfg.text, "use_qk_norm", 0, &m->variant, err) < 0)
         return MGPT_EFILE;
     if (m->c->hp.logit_scale == 0 || period == 0)
         return hf_refuse(period ? "logit_scale" : "sliding_window_pattern",
@@ -297,7 +304,7 @@ const struct hf_family hf_llama_families[] = {
     {"granite", "granite", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
      HF_ROWS(llama_rows), .configure = hf_granite},
     {"cohere", "command-r", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
-     HF_ROWS(cohere_rows), .configure = cohere},
+     HF_ROWS(cohere_rows), .configure = cohere, .knows = "use_qk_norm"},
     {"cohere2", "cohere2", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
      HF_ROWS(cohere_rows), .configure = cohere, .window = 4096, .full_every = 4},
     {"phi3", "phi3", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000, .partial_rope = 1,

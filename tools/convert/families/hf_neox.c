@@ -4,7 +4,11 @@
  * q, k, v as one matrix whose rows are grouped by head: [head][q, k, v][head_dim].
  */
 #include "base/error.h"
+#include "base/mem.h"
 #include "convert/families/hf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
 
 /* clang-format off */
 #define QKV(which)                                                                                 \
@@ -74,9 +78,49 @@ static int neox(struct hf_model *m, mgpt_error *err)
 
 static int stablelm(struct hf_model *m, mgpt_error *err)
 {
-    if (hf_must_be_off(m->cfg.text, "qk_layernorm", err) < 0)
+    if (hf_flag(m->cfg.text, "qk_layernorm", 0, &m->variant, err) < 0)
         return MGPT_EFILE;
     return hf_flag(m->cfg.text, "use_parallel_residual", 0, &m->c->hp.parallel, err);
+}
+
+/* The gains of a norm of each head of q or k: one tensor each, one in GGUF. */
+static int put_head_gains(struct hf_model *m, uint32_t layer, char which, uint32_t heads,
+                          mgpt_error *err)
+{
+    char name[80];
+    uint32_t head_dim = (uint32_t)state_size(&m->c->hp, 'H');
+    struct state_part *parts = mem_new(heads, sizeof *parts);
+    int status = parts ? MGPT_OK : err_memory(err, "gains of heads", heads * sizeof *parts);
+    for (uint32_t i = 0; status == MGPT_OK && i < heads; i++) {
+        snprintf(name, sizeof name, "layers.%u.self_attn.%c_layernorm.norms.%u.weight", layer,
+                 which, i);
+        const struct state_tensor *t = state_find(&m->state, name);
+        parts[i] = (struct state_part){.tensor = t, .n_rows = head_dim};
+        status = t ? state_check_shape(t, 0, head_dim, err) : state_missing(name, err);
+    }
+    snprintf(name, sizeof name, "blk.%u.attn_%c_norm.weight", layer, which);
+    if (status == MGPT_OK)
+        status = state_put(m->c, name, 0, parts, heads, 0, err);
+    free(parts);
+    if (status == MGPT_OK) {
+        struct ckpt_tensor *t = &m->c->tensors[arr_len(m->c->tensors) - 1];
+        t->n_dims = 2;
+        t->dims[0] = head_dim;
+        t->dims[1] = heads;
+    }
+    return status;
+}
+
+static int stablelm_gains(struct hf_model *m, mgpt_error *err)
+{
+    const struct ckpt_hparams *hp = &m->c->hp;
+    int status = MGPT_OK;
+    for (uint32_t i = 0; m->variant && status == MGPT_OK && i < hp->n_layer; i++) {
+        status = put_head_gains(m, i, 'q', (uint32_t)state_size(hp, 'A'), err);
+        if (status == MGPT_OK)
+            status = put_head_gains(m, i, 'k', (uint32_t)state_size(hp, 'G'), err);
+    }
+    return status;
 }
 
 static int phi(struct hf_model *m, mgpt_error *err)
@@ -130,6 +174,6 @@ const struct hf_family hf_neox_families[] = {
      .tied = 1, .rope = &starcoder2_rope, HF_ROWS(starcoder2_rows), .biases = HF_USE_BIAS,
      .configure = hf_one_window},
     {"stablelm", "stablelm", &phi_keys, "silu", phi_prefixes, "lm_head.weight",
-     .rope = &stablelm_rope, HF_ROWS(stablelm_rows), .configure = stablelm},
+     .rope = &stablelm_rope, HF_ROWS(stablelm_rows), .configure = stablelm, .put = stablelm_gains},
 };
 const size_t hf_n_neox_families = HF_COUNT(hf_neox_families);
