@@ -258,6 +258,28 @@ TEST(others)
     }
 }
 
+/* Tied, which nanochat never is, and without nanochat's marks: no norm of the embedding. */
+TEST(modded_nanogpt)
+{
+    static const struct ckpt_options all = {
+        .given = OPT_HEADS | OPT_ROPE | OPT_SOFTCAP, .n_head = 1, .rope_base = 10000};
+    static const uint8_t other[sizeof zeros] = {1};
+    for (int kind = 0; kind < 3; kind++) { /* tied, with a side file of nanochat, not tied */
+        struct made f = {.d = {.n = 0}, .o = all};
+        make(&f, nanochat, NULL);
+        if (kind == 1)
+            add_file(&f.d, "config.json", "{}");
+        if (kind == 2)
+            for (size_t i = 0; i < arr_len(f.m.state.tensors); i++)
+                if (strcmp(f.m.state.tensors[i].name, "lm_head.weight") == 0)
+                    f.m.state.tensors[i].bytes.data = other;
+        map(&f, &nanochat_mapping, NULL);
+        assert_int_equal(f.c.hp.no_embedding_norm, kind == 0);
+        assert_int_equal(has_note(&f.c, "modded-nanogpt of October 2024"), kind == 0);
+        unmake(&f);
+    }
+}
+
 /* The tensors of one generation, or none: parts of two are refused. */
 TEST(nanochat_generations)
 {

@@ -105,6 +105,7 @@ struct ckpt_hparams {
     const int32_t *windows;  /* mgpt.attention.windows: one per layer, 0 = full; NULL: no key */
     const char *activation;  /* mgpt.activation; NULL: the architecture's, no key */
     int embedding_norm, final_norm; /* microgpt alone: mgpt.embedding_norm, mgpt.final_norm */
+    int no_embedding_norm;          /* others: 1: mgpt.embedding_norm false, else no key */
 };
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */

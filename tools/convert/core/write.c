@@ -96,6 +96,8 @@ static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
         put_text(w, "mgpt.activation", hp->activation);
     if (hp->windows)
         gguf_put_i32s(w, "mgpt.attention.windows", hp->windows, hp->n_layer);
+    if (hp->no_embedding_norm)
+        gguf_put_bool(w, "mgpt.embedding_norm", 0);
     if (!is_arch(hp, "microgpt"))
         return;
     gguf_put_bool(w, "mgpt.embedding_norm", hp->embedding_norm);

@@ -101,6 +101,17 @@ static int is_nanochat(const struct torch_model *m, const struct meta *s)
     return s->is_found || state_has(&m->state, "resid_lambdas");
 }
 
+/* modded-nanogpt's records of October 2024: the head is the embedding, which they do not normalise.
+ * From November 2024 on it is normalised as in nanochat, and the head is a matrix of its own. */
+static int is_modded_tied(const struct torch_model *m, const struct meta *s)
+{
+    const struct state_tensor *wte = state_peek(&m->state, "transformer.wte.weight");
+    const struct state_tensor *head = state_peek(&m->state, "lm_head.weight");
+    return !is_nanochat(m, s) && wte && head && wte->type == head->type &&
+           wte->bytes.size == head->bytes.size &&
+           memcmp(wte->bytes.data, head->bytes.data, wte->bytes.size) == 0;
+}
+
 /* ---- what cannot be run ---------------------------------------------------------------------- */
 
 static int from_nanochat_refuse(const struct torch_model *m, mgpt_error *err)
@@ -322,7 +333,13 @@ static int settle_constants(struct torch_model *m, const struct meta *s, mgpt_er
     const struct constant cap = {OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP};
     const struct constant factor = {OPT_QK_SCALE, o->qk_scale, -1, "factor of q and k",
                                     g->qk_scale};
-    ckpt_note(m->c, "inferred: nanochat of %s", g->when);
+    hp->no_embedding_norm = is_modded_tied(m, s);
+    if (hp->no_embedding_norm)
+        ckpt_note(m->c,
+                  "inferred: modded-nanogpt of October 2024 (its head is the embedding, which "
+                  "has no norm)");
+    else
+        ckpt_note(m->c, "inferred: nanochat of %s", g->when);
     hp->value_gate_scale = (float)g->gate_scale;
     hp->norm_eps = torch_eps(m, EPS);
     hp->rope_base = (float)from_nanochat_choose(m, &base);
