@@ -29,6 +29,7 @@ import transformers as hf
 
 from causes_fresh import FRESH
 from causes_list import CASES
+from causes_more import MORE
 from causes_planted import FAMILIES, VOCAB, Edit, head_width, make_hf
 
 T = 48
@@ -182,7 +183,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args.mgpt, args.keep or pathlib.Path(folder), args.double)
         bench.folder.mkdir(exist_ok=True)
-        for number, (label, family, kinds, change, wanted) in enumerate(CASES + FRESH):
+        for number, (label, family, kinds, change, wanted) in enumerate(CASES + FRESH + MORE):
             if args.patterns and not any(fnmatch.fnmatch(label, p) or p == str(number) for p in args.patterns):
                 continue
             for kind in kinds.split():

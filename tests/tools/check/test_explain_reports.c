@@ -48,6 +48,17 @@ PROGRAM(not_own_key, spec->mask = ORACLE_NOT_OWN_KEY)
 PROGRAM(late_keys, layers[1].kv_late = 1)
 PROGRAM(heads_first, spec->heads_first = 1)
 PROGRAM(replaced, l->replaces = 1)
+PROGRAM(keys_ahead, spec->shift_k = 1)
+PROGRAM(values_rotate, spec->rope_v = 1)
+PROGRAM(not_first_key, spec->mask = ORACLE_NOT_FIRST_KEY)
+PROGRAM(chunks, spec->mask = ORACLE_CHUNKS)
+PROGRAM(by_layer, l->attn_scale /= (double)(i + 1))
+PROGRAM(late_norm_of_k, spec->norm_moved_k = 1)
+PROGRAM(act_of_product, l->act_late = 1)
+PROGRAM(sum_not_mean, spec->sum_squares = 1)
+PROGRAM(attention_twice, spec->attn_times = 2)
+PROGRAM(positions_by_some, spec->position_times = 0.6)
+PROGRAM(mlp_by_some, spec->mlp_times = 1.3)
 PROGRAM(normed_twice, spec->final_norm = 2)
 PROGRAM(no_caps, spec->attn_cap = 0)
 PROGRAM(no_slopes, spec->alibi = 0)
@@ -194,6 +205,30 @@ static const struct bug cases[] = {
      BY_LOGITS, .differs = heads_first},
     {"no residual", &llama, NULL, "blocks.0.hook_resid_mid", "attention replaces the residual", BY_LOGITS,
      .differs = replaced},
+    {"keys ahead", &llama, NULL, "blocks.0.attn.hook_rot_k", "keys are rotated as one position further on",
+     BY_LOGITS, .differs = keys_ahead},
+    {"values rotated", &llama, NULL, "blocks.0.attn.hook_z", "values are rotated, too", BY_LOGITS,
+     .differs = values_rotate},
+    {"the first key unseen", &llama, NULL, "blocks.0.attn.hook_attn_scores",
+     "only the first query sees the first key", BY_LOGITS, .differs = not_first_key},
+    {"chunks", &gemma2, NULL, "blocks.0.attn.hook_attn_scores", "windows in chunks", BY_LOGITS,
+     .differs = chunks},
+    {"scores by layer", &gpt2, NULL, "blocks.1.attn.hook_attn_scores", "of layer n divided by n + 1",
+     BY_LOGITS, .differs = by_layer},
+    {"norm of k after RoPE", &qwen3, NULL, "blocks.0.attn.hook_rot_k", "norm of k alone after RoPE",
+     BY_LOGITS, .differs = late_norm_of_k},
+    {"activation of the product", &llama, NULL, "blocks.0.mlp.hook_post", "of gate times up, not of gate",
+     BY_LOGITS, .differs = act_of_product},
+    {"sum of squares", &llama, NULL, "blocks.0.ln1.hook_normalized", "of the sum of squares", BY_LOGITS,
+     .differs = sum_not_mean},
+    {"attention twice", &gpt2, NULL, "blocks.0.hook_attn_out", "attention's output times 2", BY_LOGITS,
+     .differs = attention_twice},
+    {"position embeddings times 0.6", &gpt2, NULL, "hook_pos_embed", "times 0.6",
+     BY_LOGITS, .differs = positions_by_some},
+    {"halves of rows", &llama, "roll blk.0.attn_output.weight 16", "blocks.0.hook_attn_out",
+     "halves of the rows of attn_output exchanged", BY_LOGITS},
+    {"MLP times 1.3", &llama, NULL, "blocks.0.hook_mlp_out", "the MLP's output times 1.3", BY_LOGITS,
+     .differs = mlp_by_some},
     {"the final norm twice", &llama, NULL, "ln_final.hook_normalized", "the final norm twice", BY_LOGITS,
      .differs = normed_twice},
     {"no caps", &gemma2, NULL, "blocks.0.attn.hook_attn_scores", "no soft cap on attention", BY_LOGITS,

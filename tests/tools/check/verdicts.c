@@ -142,6 +142,19 @@ static int says_one(const char *cause, const struct planted_bug *bug)
     return 0;
 }
 
+/* Where the norms are exchanged, too, one of them goes by the other's name. */
+static int says_other_norm(const struct model_case *c, const char *cause)
+{
+    int exchanged = 0, of_norms = 0;
+    for (size_t i = 0; i < c->n_bugs; i++) {
+        const struct planted_bug *b = c->bugs[i];
+        int swaps = strncmp(b->edits, "swap blk.*.attn_norm", 20) == 0;
+        exchanged |= swaps;
+        of_norms |= !swaps && b->tensor && strstr(b->tensor, "_norm");
+    }
+    return exchanged && of_norms && strstr(cause, "_norm.weight") != NULL;
+}
+
 /* Whether what is named is what was planted. */
 static enum outcome judge(const struct model_case *c, const struct explain *e)
 {
@@ -151,6 +164,8 @@ static enum outcome judge(const struct model_case *c, const struct explain *e)
         return arr_len(e->trials) && e->trials[0].nmse <= e->bound ? HINT : NOTHING;
     for (size_t i = 0; i < c->n_bugs; i++)
         n_right += (size_t)(says_one(cause, c->bugs[i]) || (with && says_one(with, c->bugs[i])));
+    if (n_right + 1 == c->n_bugs && with && says_other_norm(c, with))
+        n_right++;
     return n_right == c->n_bugs && !c->unnamed ? RIGHT : FALSE_CAUSE;
 }
 

@@ -267,7 +267,9 @@ static int try_columns(struct search *s, const struct search_view *view, const f
     }
     const char *what = stage_is_normed(s->model, hook) ? stage_norm(hook.point) : NULL;
     what = what ? what : locate_stage(hook.point);
-    say_places(&c, heads ? s->as_is.spec.head_dim : 0, p ? p->name : what, cause, sizeof cause);
+    if (p)
+        what = strcmp(p->name, "token_embd.weight") == 0 ? "the head (token_embd.weight)" : p->name;
+    say_places(&c, heads ? s->as_is.spec.head_dim : 0, what, cause, sizeof cause);
     return propose_columns(s, move, cause);
 }
 

@@ -56,6 +56,12 @@
 #define MATRICES                                                                                   \
     EACH_OF("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up",         \
             "ffn_down")
+#define SHAREABLE                                                                                  \
+    EACH_OF("attn_norm", "ffn_norm", "attn_norm ffn_norm=both norms", "attn_q_norm",               \
+            "attn_k_norm", "attn_q_norm attn_k_norm=norms of q and k",                             \
+            "attn_norm attn_qkv attn_q attn_k attn_v attn_output=attention", "attn_q", "attn_k",   \
+            "attn_v", "attn_output", "ffn_norm ffn_gate ffn_up ffn_down=the MLP", "ffn_gate",      \
+            "ffn_up", "ffn_down")
 #define OF_HEADS                                                                                   \
     EACH_OF("attn_q attn_k attn_v=q, k and v", "attn_q=q", "attn_k attn_v=k and v", "attn_k=k",    \
             "attn_v=v", "attn_output=attention's output")
@@ -78,7 +84,7 @@ const struct suspect_row suspect_rows[] = {
     {"rope frequencies without scaling or divisors", AT_ROPE, 0, DO(edit_rope_unscaled, 0)},
     {"rope base %.6g, not %.6g", AT_ROPE, 0, IN_LAYERS(edit_rope_base, LAYERS_ALL),
      NUMBERS(1e4, 5e5, 1e6, 5e6, 1e5, 1.5e5, 2e5, 2.5e5, 5e4, 1.6e5, 1e3, 5e3, 2e4, 2.5e4, 4e4,
-             7.5e4, 3e5, 4e5, 1.5e6, 2e6, 3e6, 4e6, 8e6, 1e7, 5e7, 1e8, 500), .starts = {1e4}},
+             7.5e4, 3e5, 4e5, 1.5e6, 2e6, 3e6, 4e6, 8e6, 1e7, 5e7, 1e8, 500), .starts = {1.1e4}},
     {"rope positions divided by %.6g", AT_ROPE, 0, DO(edit_rope_factor, 0),
      NUMBERS(2, 4, 8, 16, 32, 0.5, 0.25, 0.125), .starts = {1.01}},
     {"rope scaled as Llama 3.1 does, factor %.6g, original length %d", AT_ROPE, 0,
@@ -99,9 +105,9 @@ const struct suspect_row suspect_rows[] = {
     {"layers without a window have the rope base of those with one", AT_ROPE, 0,
      IN_LAYERS(edit_rope_other, LAYERS_GLOBAL)},
     {"rope base %.6g in layers without a window", AT_ROPE, 0,
-     IN_LAYERS(edit_rope_base, LAYERS_GLOBAL), NUMBERS(1e4, 1e5, 5e5, 1e6), .starts = {1e4}},
+     IN_LAYERS(edit_rope_base, LAYERS_GLOBAL), NUMBERS(1e4, 1e5, 5e5, 1e6), .starts = {1.1e4}},
     {"rope base %.6g in layers with a window", AT_ROPE, 0,
-     IN_LAYERS(edit_rope_base, LAYERS_WINDOWED), NUMBERS(1e4, 1e5, 5e5, 1e6), .starts = {1e4}},
+     IN_LAYERS(edit_rope_base, LAYERS_WINDOWED), NUMBERS(1e4, 1e5, 5e5, 1e6), .starts = {1.1e4}},
     {"no RoPE in layers without a window", AT_ROPE, 0, IN_LAYERS(edit_no_rope, LAYERS_GLOBAL)},
     {"no RoPE in layers with a window", AT_ROPE, 0, IN_LAYERS(edit_no_rope, LAYERS_WINDOWED)},
     {"RoPE turns ", AT_ROPE, 0, DO(edit_rotated, 0)},
@@ -109,6 +115,9 @@ const struct suspect_row suspect_rows[] = {
     {"k is not rotated", AT_ROPE, 0, FLIP_SPEC(no_rope_k)},
     {"q is rotated twice", AT_ROPE, 0, FLIP_SPEC(rope_again_q)},
     {"k is rotated twice", AT_ROPE, 0, FLIP_SPEC(rope_again_k)},
+    {"keys are rotated as one position further on", BIT(ROT_K), 0, CHOOSE(shift_k, 1)},
+    {"keys are rotated as one position before", BIT(ROT_K), 0, CHOOSE(shift_k, -1)},
+    {"values are rotated, too", BIT(HEADS), 0, DO(edit_rope_values, 0)},
     {"cosines and sines of RoPE times %.6g (its attention factor)", AT_ROPE, 0, SET_LAYERS(rope_scale, 0),
      NUMBERS(1)},
     {"RoPE in all layers", AT_ROPE, 0, DO(edit_rope_everywhere, 0)},
@@ -137,6 +146,8 @@ const struct suspect_row suspect_rows[] = {
     {"rows of %s permuted, but not their biases: in pairs' order", OF_TENSORS, 0,
      READ_KIND(ORDER_TO_PAIRS, "", ".weight"), QK_ROWS},
 
+    {"only the first query sees the first key", BIT(SCORES), 0,
+     CHOOSE(mask, ORACLE_NOT_FIRST_KEY)},
     {"a BOS in front of the tokens (missing here)", ANYWHERE, 0, DO(edit_bos_added, 0)},
     {"no BOS, the first token is not there (doubled here)", ANYWHERE, 0, DO(edit_first_dropped, 0)},
     {"padding in front that the others see: token %d, %d time%s", ANYWHERE, 0, DO(edit_padded, 0)},
@@ -172,6 +183,9 @@ const struct suspect_row suspect_rows[] = {
     {"a query sees the next key, too", ANYWHERE, 0, SEE_KEYS(ORACLE_NEXT_KEY)},
     {"no causal mask: a query sees all keys", ANYWHERE, 0, SEE_KEYS(ORACLE_ALL_KEYS)},
     {"a query does not see its own key", BIT(SCORES), 0, SEE_KEYS(ORACLE_NOT_OWN_KEY)},
+    {"windows in chunks: a query sees its own chunk, not the keys before it", BIT(SCORES), 0,
+     CHOOSE(mask, ORACLE_CHUNKS)},
+    {"attention scores of layer n divided by n + 1", BIT(SCORES), 0, DO(edit_scale_by_layer, 0)},
     {"keys and values one position late: a query sees the one before as its own", BIT(SCORES) | BIT(HEADS),
      1, FLIP_LAYERS(kv_late)},
     {"outputs of heads not transposed, [H][T][d] taken for [T][H d]", BIT(HEADS), 0,
@@ -197,6 +211,10 @@ const struct suspect_row suspect_rows[] = {
     {"no norm of q", AT_ROPE, 0, FLIP_QK(no_norm_q)},
     {"no norm of k", AT_ROPE, 0, FLIP_QK(no_norm_k)},
     {"norms of q and k after RoPE, not before (or the reverse)", AT_ROPE, 0, FLIP_QK(qk_norm_late)},
+    {"norm of q alone after RoPE, not before (or the reverse)", BIT(ROT_Q), 0,
+     FLIP_QK(norm_moved_q)},
+    {"norm of k alone after RoPE, not before (or the reverse)", BIT(ROT_K), 0,
+     FLIP_QK(norm_moved_k)},
     {"norms of q and k over all heads or each head, not as here", AT_ROPE, 0,
      FLIP_QK(qk_norm_other)},
     {"heads of another width", AT_ROPE | BIT(SCORES) | BIT(HEADS), 0, DO(edit_head_width, 0)},
@@ -224,6 +242,11 @@ const struct suspect_row suspect_rows[] = {
     {"activation %s", BIT(MLP_POST), 1, DO(edit_activation, 0),
      EACH_OF("gelu_tanh", "gelu_erf", "gelu_quick", "silu", "relu", "relu2", "sigmoid", "tanh",
              "none")},
+    {"activation of gate times up, not of gate", BIT(MLP_POST), 1, DO(edit_act_late, 0)},
+    {"gate and up are read from one matrix half by half, whose rows are those of gate and up in turn",
+     OF_TENSORS, 1, .edit = {.apply = edit_tensors, .change = ROWS_INTERLEAVED, .names = "ffn_gate ffn_up", .a = 1}},
+    {"gate and up are read from one matrix row by row in turn, which has gate, then up", OF_TENSORS, 1,
+     .edit = {.apply = edit_tensors, .change = ROWS_INTERLEAVED, .names = "ffn_gate ffn_up"}},
     {"a final norm|no final norm", BIT(FINAL) | BIT(LOGITS), 0, FLIP_SPEC(final_norm)},
     {"the final norm twice", BIT(FINAL) | BIT(LOGITS), 0, CHOOSE(final_norm, 2)},
     {"a norm after the embedding|no norm after the embedding", BIT(EMBD_NORM) | BIT(RESID_PRE), 0,
@@ -247,11 +270,19 @@ const struct suspect_row suspect_rows[] = {
     {"embeddings not multiplied", BIT(EMBD), 0, SET_SPEC(embd_scale, 1)},
     {"embeddings times %.6g", BIT(EMBD) | BIT(RESID_PRE), 0, SET_SPEC(embd_scale, 0),
      .starts = {1, 8}},
+    {"position embeddings times %.6g", BIT(POS_EMBD), 0, SET_SPEC(position_times, 0),
+     NUMBERS(2, 0.5), .starts = {0.7}},
     {"branches times %.6g", BIT(ATTN_OUT) | BIT(MLP_OUT), 0, SET_SPEC(residual_scale, 0), NUMBERS(1),
      .starts = {0.5, 1}},
+    {"attention's output times %.6g", BIT(ATTN_OUT), 0, SET_SPEC(attn_times, 0), NUMBERS(2, 0.5),
+     .starts = {0.7}},
+    {"the MLP's output times %.6g", BIT(MLP_OUT), 0, SET_SPEC(mlp_times, 0), NUMBERS(2, 0.5),
+     .starts = {0.7}},
     {"parallel branches, not sequential|sequential branches, not parallel",
      BIT(RESID_MID) | BIT(MLP_IN), 1, FLIP_LAYERS(parallel)},
     {"LayerNorm divides squares by n - 1, not n", AT_NORMS, 0, FLIP_SPEC(unbiased)},
+    {"norms divide by the root of the sum of squares, not of their mean", AT_NORMS | AT_ROPE, 0,
+     FLIP_SPEC(sum_squares)},
     {"epsilon of norms added after the square root", AT_NORMS, 0, FLIP_SPEC(eps_outside)},
     {"branches add to what their norm gives, not to what it reads", BIT(RESID_MID) | BIT(RESID_POST),
      1, FLIP_LAYERS(residual_normed)},
@@ -287,6 +318,9 @@ const struct suspect_row suspect_rows[] = {
     {"layers one further back", ANYWHERE, 0, MOVE_LAYERS(-1)},
     {"layers %d and %d exchanged", ANYWHERE, 0, READ(LAYERS_SWAPPED, "")},
     {"layer %d has the tensors of layer %d", ANYWHERE, 0, READ(LAYER_OTHER, "")},
+    {"all layers have %s of layer 0", OF_TENSORS, 0, READ(LAYERS_SHARED, ""), SHAREABLE},
+    {"all layers have %s of the last one", OF_TENSORS, 0,
+     .edit = {.apply = edit_tensors, .change = LAYERS_SHARED, .names = "", .a = -1}, SHAREABLE},
     {"layer %d is left out", ANYWHERE, 0, DO(edit_layer_skipped, 0)},
     {"layer %d's attention is left out", ANYWHERE, 0, .edit = {.apply = edit_layer_skipped, .x = -1}},
     {"layer %d's MLP is left out", ANYWHERE, 0, .edit = {.apply = edit_layer_skipped, .x = 1}},
@@ -343,6 +377,8 @@ const struct suspect_row suspect_rows[] = {
     {"heads of %s counted by group", OF_TENSORS, 1, READ(ORDER_GROUPED, ""), OF_HEADS},
     {"heads of %s counted against groups", OF_TENSORS, 1, READ(ORDER_UNGROUPED, ""), OF_HEADS},
     {"heads %d and %d of %s exchanged", OF_TENSORS, 1, READ(ORDER_SWAPPED, ""), OF_HEADS},
+    {"halves of the rows of %s exchanged", OF_TENSORS, 1, READ(ORDER_HALVES, ""), MATRICES},
+    {"rows of %s in reverse", OF_TENSORS, 1, READ(ORDER_BACKWARDS, ""), MATRICES},
 };
 /* clang-format on */
 const size_t n_suspect_rows = sizeof suspect_rows / sizeof *suspect_rows;

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -64,17 +65,31 @@ static int file_layer(const struct whatif *w, int layer)
     return w->edit.a ? (layer + w->edit.a + n) % n : n - 1 - layer;
 }
 
+/* The row of gate, or (from n_ff on) of up, that row `row` of gate or up is read from: the one matrix
+ * of both has their rows in turn, in the file or in the reference. */
+static size_t interleaved_row(const struct whatif *w, int up, size_t row)
+{
+    size_t n = w->spec.n_ff, at = row + (up ? n : 0);
+    return w->edit.a ? at % 2 * n + at / 2 : row * 2 + (size_t)up;
+}
+
 /* The file's name of the tensor that the pass calls `name`. */
 static void file_name(const struct whatif *w, const char *name, char out[ORACLE_NAME])
 {
     struct tensor_name p = split_name(name);
     char stem[80];
-    text_format(stem, sizeof stem, "%.*s", (int)p.n_stem, p.stem);
+    snprintf(stem, sizeof stem, "%.*s", (int)p.n_stem, p.stem);
     if (whatif_changes(w, p, TENSORS_SWAPPED) && whatif_is_listed(w->edit.names, p))
         text_format(stem, sizeof stem, "%s", w->edit.other);
     else if (whatif_changes(w, p, TENSORS_SWAPPED) && whatif_is_listed(w->edit.other, p))
         text_format(stem, sizeof stem, "%s", w->edit.names);
-    oracle_name(out, p.layer < 0 ? -1 : file_layer(w, p.layer), stem, p.kind);
+    int shared = w->edit.change == LAYERS_SHARED && whatif_is_listed(w->edit.names, p);
+    int first_or_last = w->edit.a < 0 ? (int)w->spec.n_layer - 1 : w->edit.a;
+    oracle_name(out,
+                p.layer < 0 ? -1
+                : shared    ? first_or_last
+                            : file_layer(w, p.layer),
+                stem, p.kind);
 }
 
 static const struct whatif_tensor *given_tensor(const struct whatif *w, const char *name)
@@ -215,9 +230,16 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
         times = c->times[row - c->first];
         row = c->first + c->from[row - c->first];
     }
+    if (whatif_changes(w, p, ROWS_INTERLEAVED) && is_weight(p) &&
+        whatif_is_listed("ffn_gate ffn_up", p)) {
+        size_t at = interleaved_row(w, p.stem[4] == 'u', row);
+        oracle_name(w->file_name, p.layer, at < w->spec.n_ff ? "ffn_gate" : "ffn_up", p.kind);
+        w->called[0] = 0;
+        return w->source.read(w->source.user, w->file_name, at % w->spec.n_ff, n, out, err);
+    }
     if (strcmp(w->called, called) != 0) {
         file_name(w, called, w->file_name);
-        text_format(w->called, sizeof w->called, "%s", called);
+        snprintf(w->called, sizeof w->called, "%s", called);
     }
     int status = read_row_as(w, w->file_name, p, row, n, out, err);
     for (size_t i = 0; status == MGPT_OK && (times != 1 || more != 0) && i < n; i++)

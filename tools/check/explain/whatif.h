@@ -19,22 +19,27 @@ enum whatif_change {
     LAYERS_MOVED,       /* layer n is the file's n + a; a 0: in reverse */
     LAYERS_SWAPPED,     /* layers a and b */
     LAYER_OTHER,        /* layer a is the file's b */
-    GAINS_SHIFTED,      /* x is added to the gains of norms */
-    ORDER_TO_PAIRS,     /* row 2i is the file's i, 2i + 1 is i + n_rot / 2; a: number of heads */
-    ORDER_FROM_PAIRS,   /* the reverse; with b, either is done once more */
-    ORDER_REBLOCKED, /* rows of q and k were reordered (oracle_layer.stored) as of `a` heads, or in
+    LAYERS_SHARED,      /* all layers have the file's tensors `names` of layer a; -1: of the last */
+    ROWS_INTERLEAVED, /* one matrix has rows of gate and up in turn, the other one after the other:
+                           a 0 here, 1 in the reference */
+    GAINS_SHIFTED,    /* x is added to the gains of norms */
+    ORDER_TO_PAIRS,   /* row 2i is the file's i, 2i + 1 is i + n_rot / 2; a: number of heads */
+    ORDER_FROM_PAIRS, /* the reverse; with b, either is done once more */
+    ORDER_REBLOCKED,  /* rows of q and k were reordered (oracle_layer.stored) as of `a` heads, or in
                          heads of `block` */
-    ORDER_UNBLOCKED, /* in the reference they were, or the file's were put back so */
-    ORDER_REVERSED,  /* heads, last first */
-    ORDER_ROLLED,    /* head h is the file's h + a */
-    ORDER_GROUPED,   /* heads counted by group first */
+    ORDER_UNBLOCKED,  /* in the reference they were, or the file's were put back so */
+    ORDER_REVERSED,   /* heads, last first */
+    ORDER_ROLLED,     /* head h is the file's h + a */
+    ORDER_GROUPED,    /* heads counted by group first */
     ORDER_UNGROUPED,
     ORDER_SWAPPED,    /* heads `a` and `b` exchanged */
     ORDER_QKV_AXES,   /* axes of one matrix: the reference reads order `a`, not `b` */
     ORDER_QKV_ROLLED, /* one matrix holds v, q, k (a 1) or k, v, q */
     ORDER_REGROUPED,  /* q, k, v stored head by head were separated for heads of width `block` */
     ORDER_ROW_NEXT,   /* row r is the file's r + 1, of any matrix */
-    ORDER_ROW_PREVIOUS
+    ORDER_ROW_PREVIOUS,
+    ORDER_HALVES,   /* the second half of the rows comes first */
+    ORDER_BACKWARDS /* the last row comes first */
 };
 enum { QKV_PARTS, N_QKV_AXES = 6 }; /* all of q, of k, of v; orders of these axes */
 
@@ -126,8 +131,10 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     choose_spec,                         /* member, an int, becomes a */
     flip_qk_norm,                        /* the same, of a model with norms of q and k */
     edit_activation,                     /* names */
+    edit_act_late, edit_rope_values,     /* of gated MLPs; where something rotates */
     edit_window,                         /* larger by a; a 0: none */
     edit_window_size,                    /* x, in layers that have one */
+    edit_scale_by_layer,                 /* attention scores of layer n are divided by n + 1 */
     edit_kv_heads,                       /* query head h reads KV head a (enum oracle_kv) */
     edit_all_keys,                       /* choose_spec, where what follows a position matters */
     edit_experts_used,                   /* a more; a 0: all */

@@ -96,6 +96,20 @@ int edit_activation(struct whatif *w, const struct whatif_edit *e, int layer)
     return changed;
 }
 
+int edit_act_late(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)e;
+    EACH_LAYER(w, l, layer) l->act_late = 1;
+    return w->spec.gated;
+}
+
+int edit_rope_values(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)e, (void)layer;
+    w->spec.rope_v = 1;
+    return w->spec.n_rot > 0;
+}
+
 int edit_window(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     int changed = 0;
@@ -116,6 +130,14 @@ int edit_window_size(struct whatif *w, const struct whatif_edit *e, int layer)
         l->window = (size_t)e->x;
     }
     return changed;
+}
+
+int edit_scale_by_layer(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)e, (void)layer;
+    for (size_t i = 1; i < w->spec.n_layer; i++)
+        w->layers[i].attn_scale /= (double)(i + 1);
+    return w->spec.n_layer > 1;
 }
 
 int edit_layer_skipped(struct whatif *w, const struct whatif_edit *e, int layer)
@@ -202,6 +224,10 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
                has(w, e->other, strlen(e->other), kind);
     case TENSOR_HIDDEN:
         return is_hidden(w, e->names);
+    case LAYERS_SHARED:
+        return w->spec.n_layer > 1 && has_matrix(w, e->names);
+    case ROWS_INTERLEAVED:
+        return has_matrix(w, "ffn_gate") && has_matrix(w, "ffn_up") && w->spec.n_ff > 1;
     case LAYERS_MOVED:
         return w->spec.n_layer > 1;
     case LAYERS_SWAPPED:
@@ -215,6 +241,8 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
                (!e->b || (w->spec.n_layer > 0 && w->layers[0].stored == ORACLE_PAIRS));
     case ORDER_ROW_NEXT:
     case ORDER_ROW_PREVIOUS:
+    case ORDER_HALVES:
+    case ORDER_BACKWARDS:
         return has_matrix(w, e->names);
     case ORDER_QKV_AXES:
     case ORDER_QKV_ROLLED:

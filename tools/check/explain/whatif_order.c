@@ -187,6 +187,10 @@ size_t whatif_matrix_row(const struct whatif *w, struct tensor_name p, size_t ro
             return (row + 1) % n;
         if (whatif_changes(w, p, ORDER_ROW_PREVIOUS))
             return (row + n - 1) % n;
+        if (whatif_changes(w, p, ORDER_HALVES))
+            return (row + n / 2) % n;
+        if (whatif_changes(w, p, ORDER_BACKWARDS))
+            return n - 1 - row;
     }
     return whatif_projection_row(w, p, row);
 }

@@ -11,6 +11,7 @@
 #include "check/oracle/oracle_math.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,10 +19,11 @@
 
 void oracle_name(char name[ORACLE_NAME], int layer, const char *stem, const char *kind)
 {
-    if (layer < 0)
-        text_format(name, ORACLE_NAME, "%s%s", stem, kind);
-    else
-        text_format(name, ORACLE_NAME, "blk.%d.%s%s", layer, stem, kind);
+    size_t n = layer < 0 ? 0 : (size_t)snprintf(name, ORACLE_NAME, "blk.%d.", layer);
+    for (const char *part = stem; part; part = part == stem ? kind : NULL) /* for every row */
+        for (const char *at = part; *at && n + 1 < ORACLE_NAME; at++)
+            name[n++] = *at;
+    name[n] = 0;
 }
 
 enum oracle_tensor oracle_find(const struct oracle *o, int layer, const char *stem,
@@ -122,12 +124,12 @@ static void branch_input(struct oracle *o, int layer, const char *stem, int norm
 }
 
 /* The output of a branch, n values, in place. */
-static void branch_output(struct oracle *o, int layer, const char *stem, double *y)
+static void branch_output(struct oracle *o, int layer, const char *stem, double times, double *y)
 {
     if (oracle_find(o, layer, stem, ".weight") != ORACLE_ABSENT)
         oracle_norm(o, layer, stem, y, y);
     for (size_t i = 0; i < o->T * o->E; i++)
-        y[i] *= o->s->residual_scale;
+        y[i] *= o->s->residual_scale * (times != 0 ? times : 1);
 }
 
 /* The input of a product in blocks of MATH_ROWS positions, into o->in. */
@@ -198,7 +200,7 @@ static void attention(struct oracle *o, int layer)
     oracle_matmul(o, layer, conv ? "shortconv.out_proj" : "attn_output", 0, o->z,
                   conv ? o->E : o->qw, o->E, o->a);
     int is_mlps = strcmp(mlp_norm_stem(o, layer), "post_attention_norm") == 0;
-    branch_output(o, layer, is_mlps ? "" : "post_attention_norm", o->a);
+    branch_output(o, layer, is_mlps ? "" : "post_attention_norm", o->s->attn_times, o->a);
     oracle_fire_rows(o, MGPT_ATTN_OUT, layer, o->a, o->E);
 }
 
@@ -215,7 +217,7 @@ static void mlp(struct oracle *o, int layer)
         oracle_mixture(o, layer);
     else
         oracle_mlp(o, layer, &plain, o->h);
-    branch_output(o, layer, "post_ffw_norm", o->h);
+    branch_output(o, layer, "post_ffw_norm", o->s->mlp_times, o->h);
     oracle_fire_rows(o, MGPT_MLP_OUT, layer, o->h, o->E);
 }
 
@@ -254,7 +256,8 @@ static void embed(struct oracle *o)
     for (size_t t = 0; t < o->T; t++) {
         oracle_read_row(o, -1, "position_embd", ".weight", oracle_position(o, t), o->E, o->row);
         for (size_t i = 0; i < o->E; i++)
-            o->h[t * o->E + i] = (double)o->row[i];
+            o->h[t * o->E + i] =
+                (double)o->row[i] * (o->s->position_times != 0 ? o->s->position_times : 1);
     }
     oracle_fire_rows(o, MGPT_POS_EMBD, -1, o->h, o->E);
     oracle_add(o, 0, 0, o->h);

@@ -31,9 +31,16 @@ enum oracle_kv {
     ORACLE_KV_BY_NUMBER
 };
 
-/* The keys that a query sees: those up to its own, also the next one, all, or (but for position 0) not
- * its own. */
-enum oracle_mask { ORACLE_CAUSAL, ORACLE_NEXT_KEY, ORACLE_ALL_KEYS, ORACLE_NOT_OWN_KEY };
+/* The keys that a query sees: those up to its own; also the next one; all; those but its own, or but
+ * the first, where others are left; where there are windows, those of its own chunk of that length. */
+enum oracle_mask {
+    ORACLE_CAUSAL,
+    ORACLE_NEXT_KEY,
+    ORACLE_ALL_KEYS,
+    ORACLE_NOT_OWN_KEY,
+    ORACLE_NOT_FIRST_KEY,
+    ORACLE_CHUNKS
+};
 
 /* What is added to the sum of exp(s - largest s) of a row: nothing, 1, or exp(-largest s). */
 enum oracle_softmax { ORACLE_SUM, ORACLE_SUM_FROM_1, ORACLE_SUM_WITH_0 };
@@ -56,6 +63,7 @@ struct oracle_layer {
     enum oracle_kv kv;
     int no_attention, no_mlp; /* adds nothing to the residual */
     int replaces;             /* attention's output takes the residual's place */
+    int act_late;             /* the activation of gate times up, not of gate */
     int kv_late;         /* keys and values are those of the position before, but for the first */
     int residual_normed; /* the branches add to their input, not to what was normalised */
 };
@@ -114,12 +122,17 @@ struct oracle_spec {
     /* What no model has, for --explain; 0 is as models are. */
     int qk_norm_other;              /* over all heads with the gains of one, or over each */
     int no_norm_q, no_norm_k;       /* in spite of qk_norm */
+    int norm_moved_q, norm_moved_k; /* that of q or k alone on the other side of the rotation */
     int no_rope_q, no_rope_k;       /* only the other is rotated */
-    int rope_again_q, rope_again_k; /* rotated twice */
-    int heads_first;                /* attention's output [H][T][d] is taken for [T][H d] */
-    int mask, softmax;              /* enum oracle_mask, oracle_softmax */
-    int rot_mixed; /* component i of halves turns as that of adjacent pairs, or reverse */
+    int rope_v;                     /* values are rotated as keys are */
+    int shift_k;                    /* added to the positions of keys, not below 0 */
+    double attn_times, mlp_times, position_times; /* of branches, position embeddings; 0: 1 */
+    int rope_again_q, rope_again_k;               /* rotated twice */
+    int heads_first;   /* attention's output [H][T][d] is taken for [T][H d] */
+    int mask, softmax; /* enum oracle_mask, oracle_softmax */
+    int rot_mixed;     /* component i of halves turns as that of adjacent pairs, or reverse */
     int eps_outside, unbiased;   /* sqrt(variance) + eps; a sum of squares by one less */
+    int sum_squares;             /* norms divide by the root of the sum, not of the mean */
     size_t n_stored;             /* n_rot of oracle_layer.stored; 0: the same */
     size_t rot_first, rot_apart; /* first component that is rotated; of a pair, 0: n_rot / 2 */
     enum oracle_type type;       /* results are rounded to it ... */

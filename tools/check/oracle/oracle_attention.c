@@ -7,9 +7,14 @@
 #include <math.h>
 #include <string.h>
 
+static size_t shifted(size_t t, int by)
+{
+    return by < 0 && t < (size_t)-by ? 0 : (size_t)((int64_t)t + by);
+}
+
 size_t oracle_position(const struct oracle *o, size_t t)
 {
-    return o->s->shift < 0 && t < (size_t)-o->s->shift ? 0 : t + (size_t)o->s->shift;
+    return shifted(t, o->s->shift);
 }
 
 /* The components of pair i in a row of a tensor. */
@@ -25,7 +30,7 @@ static void rope_pair(const struct oracle *o, int layer, size_t i, size_t pair[2
 }
 
 /* Cosine and sine of each component of pair i at a position, times a factor. */
-static void rope_turn(const struct oracle *o, const struct oracle_layer *l, size_t t, size_t i,
+static void rope_turn(const struct oracle *o, const struct oracle_layer *l, size_t pos, size_t i,
                       double turn[4])
 {
     const struct oracle_spec *s = o->s;
@@ -36,23 +41,26 @@ static void rope_turn(const struct oracle *o, const struct oracle_layer *l, size
     for (size_t k = 0; k < 4; k++) {
         double f = l->freq[at[k / 2]];
         f = s->rounded == ORACLE_FREQUENCIES ? math_rounded(s, f) : f;
-        double angle = (double)oracle_position(o, t) * f;
+        double angle = (double)pos * f;
         turn[k] = (k % 2 ? sin(angle) : cos(angle)) * l->rope_scale;
         turn[k] = s->rounded == ORACLE_TURNS ? math_rounded(s, turn[k]) : turn[k];
     }
     math_round(s, turn, 4);
 }
 
-/* n_rot components of every head turn in pairs: (a, b) by pos * frequency. */
-static void rope(const struct oracle *o, int layer, double *x, size_t heads)
+/* n_rot components of every head turn in pairs: (a, b) by pos * frequency. `shift` is added to each
+ * position. */
+static void rope(const struct oracle *o, int layer, double *x, size_t heads, int shift)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
     for (size_t i = 0; l->freq && i < o->s->n_rot / 2; i++) {
         size_t pair[2];
         rope_pair(o, layer, i, pair);
+        double turn[4];
         for (size_t row = 0; row < o->T * heads; row++) {
-            double *v = x + row * o->d, a = v[pair[0]], b = v[pair[1]], turn[4];
-            rope_turn(o, l, row / heads, i, turn);
+            double *v = x + row * o->d, a = v[pair[0]], b = v[pair[1]];
+            if (row % heads == 0)
+                rope_turn(o, l, shifted(oracle_position(o, row / heads), shift), i, turn);
             double parts[4] = {a * turn[0], b * turn[1], a * turn[3], b * turn[2]};
             math_round(o->s, parts, 4);
             v[pair[0]] = parts[0] - parts[1];
@@ -86,11 +94,13 @@ static void clamp(const struct oracle *o, double *x, size_t cols)
         x[i] = fmax(-limit, fmin(limit, x[i]));
 }
 
-static void qk_norms(struct oracle *o, int layer)
+/* late: those that follow the rotation. */
+static void qk_norms(struct oracle *o, int layer, int late)
 {
-    if (!o->s->no_norm_q)
+    const struct oracle_spec *s = o->s;
+    if (!s->no_norm_q && (s->qk_norm_late != s->norm_moved_q) == late)
         qk_norm(o, layer, "attn_q_norm", o->q, o->H);
-    if (!o->s->no_norm_k)
+    if (!s->no_norm_k && (s->qk_norm_late != s->norm_moved_k) == late)
         qk_norm(o, layer, "attn_k_norm", o->k, o->G);
 }
 
@@ -109,16 +119,16 @@ static void project(struct oracle *o, int layer)
     oracle_fire_rows(o, MGPT_Q, layer, o->q, qw);
     oracle_fire_rows(o, MGPT_K, layer, o->k, kw);
     oracle_fire_rows(o, MGPT_V, layer, o->v, kw);
-    if (!o->s->qk_norm_late)
-        qk_norms(o, layer);
+    qk_norms(o, layer, 0);
     if (o->s->n_rot == 0)
         return;
     for (int i = o->s->no_rope_q; i <= o->s->rope_again_q; i++)
-        rope(o, layer, o->q, o->H);
+        rope(o, layer, o->q, o->H, 0);
     for (int i = o->s->no_rope_k; i <= o->s->rope_again_k; i++)
-        rope(o, layer, o->k, o->G);
-    if (o->s->qk_norm_late)
-        qk_norms(o, layer);
+        rope(o, layer, o->k, o->G, o->s->shift_k);
+    if (o->s->rope_v)
+        rope(o, layer, o->v, o->G, 0);
+    qk_norms(o, layer, 1);
     oracle_fire_rows(o, MGPT_ROT_Q, layer, o->q, qw);
     oracle_fire_rows(o, MGPT_ROT_K, layer, o->k, kw);
 }
@@ -147,18 +157,28 @@ static double alibi_slope(const struct oracle *o, size_t h)
 /* The keys that the query at t sees end before this one. */
 static size_t visible_end(const struct oracle *o, size_t t)
 {
-    const size_t ends[] = {[ORACLE_CAUSAL] = t + 1,
-                           [ORACLE_NEXT_KEY] = t + 2,
-                           [ORACLE_ALL_KEYS] = o->T,
-                           [ORACLE_NOT_OWN_KEY] = t > 0 ? t : 1};
+    const size_t ends[] = {[ORACLE_CAUSAL] = t + 1,        [ORACLE_NEXT_KEY] = t + 2,
+                           [ORACLE_ALL_KEYS] = o->T,       [ORACLE_NOT_OWN_KEY] = t > 0 ? t : 1,
+                           [ORACLE_NOT_FIRST_KEY] = t + 1, [ORACLE_CHUNKS] = t + 1};
     return ends[o->s->mask] < o->T ? ends[o->s->mask] : o->T;
+}
+
+/* The first key that the query at t sees in a layer with window w; the last before `end`. */
+static size_t visible_begin(const struct oracle *o, size_t t, size_t w, size_t end)
+{
+    if (o->s->mask == ORACLE_NOT_FIRST_KEY && t > 0 && (!w || end <= w))
+        return 1;
+    if (o->s->mask == ORACLE_CHUNKS && w)
+        return t / w * w;
+    return w && end > w ? end - w : 0;
 }
 
 static void attend(struct oracle *o, int layer, size_t t, size_t h)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    size_t d = o->d, g = kv_head(o, l, h), w = l->window, end = visible_end(o, t);
-    size_t first = w && end > w ? end - w : 0, shown = t + 1, n = end > shown ? end : shown;
+    size_t d = o->d, g = kv_head(o, l, h), end = visible_end(o, t);
+    size_t first = visible_begin(o, t, l->window, end), shown = t + 1,
+           n = end > shown ? end : shown;
     double *row = o->scores, *out = o->z + (t * o->H + h) * d, slope = alibi_slope(o, h);
     for (size_t j = 0; j < n; j++) {
         size_t at = j - (l->kv_late && j > 0);

@@ -20,10 +20,13 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
         oracle_matmul(o, layer, mlp->up, fused ? F : first, o->h, o->E, F, o->up);
     if (gated && mlp->points)
         oracle_fire_rows(o, MGPT_MLP_PRE_LINEAR, layer, o->up, F);
+    int late = gated && o->s->layers[layer].act_late;
+    for (size_t i = 0; late && i < o->T * F; i++)
+        o->f[i] *= o->up[i];
     for (size_t i = 0; i < o->T * F; i++)
         o->f[i] = math_activation(o->s->layers[layer].activation, o->f[i]);
     math_round(o->s, o->f, o->T * F);
-    for (size_t i = 0; gated && i < o->T * F; i++)
+    for (size_t i = 0; gated && !late && i < o->T * F; i++)
         o->f[i] *= o->up[i];
     math_round(o->s, o->f, o->T * F);
     if (mlp->points)

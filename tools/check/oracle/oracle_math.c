@@ -31,6 +31,8 @@ static double variance(const struct oracle_spec *s, const double *x, size_t w, d
         double d = terms ? math_rounded(s, x[i]) - mean : x[i] - mean;
         square += (terms ? math_rounded(s, d * d) : d * d) / (double)w;
     }
+    if (s->sum_squares)
+        square *= (double)w;
     if (s->unbiased && w > 1)
         square *= (double)w / (double)(w - 1);
     return s->rounded >= ORACLE_NORMS && s->rounded <= ORACLE_VARIANCE ? math_rounded(s, square)
