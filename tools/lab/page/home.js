@@ -304,7 +304,7 @@ const Home = (() => {
     function showCrumbs() {
         const e = chosen, layer = e ? e.layer : layerOf(state().cell), list = [];
         const attention = e && /^(h|w[qkvo]|r?[qk]|v|[sa]\d+|z|ao)$/.test(e.m.part);
-        list.push(['The whole model', () => { App.set({ cell: '', walk: 0 }); camera.fly(scene.world); }]);
+        list.push([narrow() ? 'Model' : 'The whole model', () => { App.set({ cell: '', walk: 0 }); camera.fly(scene.world); }]);
         if (layer >= 0) list.push([`layer ${layer}`, () => { App.set({ cell: scene.open >= 0 ? String(layer) : '' }); camera.fly(view()); }]);
         if (e && e.layer >= 0 && e.m.part !== 'x' && e.m.part !== 'mid') list.push([attention ? 'attention' : 'MLP', null]);
         if (HomeWhy.asked(state().cell) >= 0) list.push([`why ${HomeText.candidate(HomeWhy.asked(state().cell))}?`, null]);

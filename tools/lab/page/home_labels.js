@@ -12,12 +12,22 @@ const HomeLabels = (() => {
     const dimmed = (m) => (d.stop && !d.chosen && !d.stop.parts.has(m.id) ? 0.35 : 1);
     const tiny = () => d.unit < 3.1;
 
+    // Pixels between a matrix and the one above it.
+    function room(m) {
+        m.above ??= Math.max(-Infinity, ...[...d.scene.mats.values()].filter((o) => o !== m && o.x < m.x + m.w && o.x + o.w > m.x && o.y + o.h <= m.y).map((o) => o.y + o.h));
+        return (m.y - m.above) * d.cam.s;
+    }
+
+    // Above a matrix. Without room there, a symbol is at its left and other words are left out.
     function caption(m, text, more = {}) {
         if (!m) return;
+        const free = room(m), symbol = Boolean(more.italic);
         d.g.font = `11px ${d.SANS}`;
         if (!more.font && !more.loose && d.g.measureText(text).width > m.w * d.cam.s + 16) return; // it would run into the next one
+        if (free < 9 && !symbol) return;
         d.g.globalAlpha = dimmed(m);
-        d.word(text, d.sx(m.x) - 0.5, d.sy(m.y) - 5, more);
+        if (free < 12 && symbol) d.word(text, d.sx(m.x) - 16, d.sy(m.y + m.h / 2), { ...more, size: 11 });
+        else d.word(text, d.sx(m.x) - 0.5, d.sy(m.y) - (free < 16 ? 2.5 : 5), more);
         d.g.globalAlpha = 1;
     }
 
