@@ -46,6 +46,7 @@ const TASKS = {
 };
 
 async function tasks(page) {
+    await page.until(`document.querySelector('#lesson-scale .lrow table')`); // drawn without being scrolled to
     assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].map((e) => e.id.slice(7))`), [...Object.keys(TASKS), 'matrices']);
     let n = 0;
     for (const [id, [wrong, said, right, then]] of Object.entries(TASKS)) {

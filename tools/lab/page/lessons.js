@@ -5,7 +5,7 @@ const Lessons = (() => {
     const { h, fill } = Dom;
     const LIST = [...LessonOne.LIST, ...LessonTwo.LIST], BENCH = { id: 'matrices', title: 'Your own matrices' };
     const ALL = [...LIST, BENCH];
-    const solved = new Set(), sections = new Map(), links = new Map(), bridges = [], later = new Map();
+    const solved = new Set(), sections = new Map(), links = new Map(), bridges = [];
     const el = {};
     let current = '', drawn = null, wanted = '';
 
@@ -74,7 +74,7 @@ const Lessons = (() => {
                 solved.add(lesson.id);
                 count();
             }, ...more),
-            later: (fn) => later.set(lesson.id, fn), // when it is first seen: what takes some milliseconds
+            later: (fn) => setTimeout(fn), // what takes some milliseconds: the page is shown first
         };
     }
 
@@ -97,15 +97,6 @@ const Lessons = (() => {
         return h('section.lesson', { id: `lesson-${lesson.id}`, 'aria-labelledby': `title-${lesson.id}` },
             h('h2', { id: `title-${lesson.id}`, tabindex: -1 }, h('span', null, String(i + 1)), ' ', lesson.title),
             h('div.lpair', null, parts[0], h('div.lends', null, task, rest, over, next2)));
-    }
-
-    function firstSight(entries) {
-        for (const e of entries) {
-            const id = e.target.id.replace('lesson-', ''), fn = e.isIntersecting && later.get(id);
-            if (!fn) continue;
-            later.delete(id);
-            fn();
-        }
     }
 
     function contents() {
@@ -136,11 +127,8 @@ const Lessons = (() => {
         root.append(nav, page);
         count();
         mark(ALL[0].id);
-        const seen = new IntersectionObserver(firstSight, { rootMargin: '300px' });
-        for (const id of later.keys()) seen.observe(sections.get(id));
         let frame = 0;
         addEventListener('scroll', () => { frame ||= requestAnimationFrame(() => { frame = 0; look(); }); }, { passive: true });
-        addEventListener('beforeprint', () => firstSight([...later.keys()].map((id) => ({ target: sections.get(id), isIntersecting: true }))));
     }
 
     function update(state) {
