@@ -211,6 +211,8 @@ static int open_vocabulary(struct tok *t, const struct gguf *g, mgpt_error *err)
         status = steps_open(&t->steps, g, err);
     if (status == MGPT_OK)
         status = tok_specials_load(t, g, err);
+    if (status == MGPT_OK && !spaces && !alphabet)
+        status = tok_decode_pieces(t, g, err);
     if (status < 0)
         return status;
     if (alphabet && is_all_characters(t))

@@ -2,7 +2,7 @@
  *
  *   mgpt.tokenizer.decoders     strings, a list like those of tok_steps.h:
  *       replace FROM TO         texts, not patterns
- *       bytes                   GPT-2's alphabet to bytes; not in added tokens
+ *       bytes                   GPT-2's alphabet to bytes; not in added tokens, unless a normalizer wrote them so
  *       lead TEXT               the text before every token
  *       unprefix TEXT           a token without the text at its start, or with a space before it
  *       cleanup                 no space before . ? ! , and English contractions
@@ -137,7 +137,9 @@ static int decode_step(const struct decoder *d, const struct tok_entry *e, const
     case DECODE_REPLACE:
         return replace_text(d, p, n, out);
     case DECODE_BYTES:
-        return e->type == TOK_USER ? decoded_put(out, p, n) : decode_bytes(p, n, out);
+        if (e->type == TOK_USER && e->piece == e->text.p)
+            return decoded_put(out, p, n);
+        return decode_bytes(p, n, out);
     case DECODE_LEAD:
         return decoded_put(out, d->a.p, d->a.n) && decoded_put(out, p, n);
     case DECODE_UNPREFIX:
@@ -149,13 +151,13 @@ static int decode_step(const struct decoder *d, const struct tok_entry *e, const
     }
 }
 
-/* Decodes into a[0]; a[1] is scratch. */
+/* Decodes e->piece into a[0]; a[1] is scratch. */
 static int decode_entry(const struct tok_decoders *d, const struct tok_entry *e, char *a[2])
 {
-    int ok = arr_reserve(a[0], e->text.n + 1) && arr_reserve(a[1], e->text.n + 1);
+    int ok = arr_reserve(a[0], e->n_piece + 1u) && arr_reserve(a[1], e->n_piece + 1u);
     if (ok)
         arr_set_len(a[0], 0);
-    ok = ok && decoded_put(&a[0], e->text.p, e->text.n);
+    ok = ok && decoded_put(&a[0], e->piece, e->n_piece);
     for (size_t i = 0; i < d->n && ok; i++) {
         arr_set_len(a[1], 0);
         ok = decode_step(&d->steps[i], e, a[0], arr_len(a[0]), &a[1]);
@@ -183,7 +185,7 @@ static int decode_all(struct tok *t, const struct tok_decoders *d, char **all, c
             status = 1;
         if (!status)
             return err_memory(err, "the vocabulary", t->n);
-        if (arr_len(*all) - at > 4 * e->text.n + DECODER_TEXT_MAX)
+        if (arr_len(*all) - at > 4u * e->n_piece + DECODER_TEXT_MAX)
             return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                            "token %zu: its decoded text is too long", i);
         e->n_piece =

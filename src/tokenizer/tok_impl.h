@@ -296,11 +296,12 @@ int tok_affix_load(const struct gguf *g, const char *key, struct gguf_str *affix
  * file's decoders say. */
 enum vocab_spelling { SPELL_ALPHABET, SPELL_SPACES, SPELL_DECODERS };
 
-/* Loads tokens, token_type and pieces. A file without tokens leaves t->n at 0. */
+/* Loads tokens, token_type and pieces; with SPELL_DECODERS a piece is the token's text at first. A
+ * file without tokens leaves t->n at 0. */
 int tok_vocab_load(struct tok *t, const struct gguf *g, enum vocab_spelling spelling,
                    mgpt_error *err);
 
-/* Makes all pieces by mgpt.tokenizer.decoders (tok_decode.c). */
+/* Decodes all pieces by mgpt.tokenizer.decoders (tok_decode.c). */
 int tok_decode_pieces(struct tok *t, const struct gguf *g, mgpt_error *err);
 
 /* Decodes GPT-2's alphabet; a text with any other character is copied. Returns the bytes written,

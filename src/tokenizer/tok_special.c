@@ -110,6 +110,16 @@ static int normalize_row(struct tok *t, size_t i, uint64_t *limit, mgpt_error *e
     return status;
 }
 
+/* Decoding begins with the normalized text, as in tokenizers 0.23: a decoder may undo what a
+ * normalizer did. Nothing changes for pieces that are decoded already (SPELL_SPACES). */
+static void set_piece_source(struct tok_entry *e, struct gguf_str text)
+{
+    if (e->piece != e->text.p || tok_compare_texts(text, e->text) == 0)
+        return;
+    e->piece = text.p;
+    e->n_piece = (uint16_t)(text.n < TOK_TOKEN_MAX ? text.n : TOK_TOKEN_MAX);
+}
+
 /* Tokens that are looked for in normalized text get a normalized text; an empty one is never
  * found. One limit is for all of them: each having its own, many short tokens would take 64 kB
  * each. */
@@ -129,6 +139,7 @@ static int normalize_set(struct tok *t, mgpt_error *err)
         size_t end = i + 1 < set->n ? at[i + 1] : arr_len(t->special_texts);
         struct tok_special row = set->rows[i];
         row.text = (struct gguf_str){t->special_texts + at[i], end - at[i]};
+        set_piece_source(&t->entries[row.id], row.text);
         if (row.text.n > 0)
             set->rows[kept++] = row;
     }

@@ -261,8 +261,13 @@ int tok_vocab_load(struct tok *t, const struct gguf *g, enum vocab_spelling spel
         status = check_byte_tokens(t, g, err);
     if (status < 0)
         return status;
-    return spelling == SPELL_DECODERS ? tok_decode_pieces(t, g, err)
-                                      : load_pieces(t, n_bytes, spelling == SPELL_SPACES, err);
+    if (spelling != SPELL_DECODERS)
+        return load_pieces(t, n_bytes, spelling == SPELL_SPACES, err);
+    for (size_t i = 0; i < t->n; i++) {
+        t->entries[i].piece = t->entries[i].text.p;
+        t->entries[i].n_piece = (uint16_t)t->entries[i].text.n;
+    }
+    return MGPT_OK;
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */

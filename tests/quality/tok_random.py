@@ -32,7 +32,7 @@ def either(rng):
 
 def random_normalizer(rng):
     return rng.choice([
-        N.NFC, N.NFD, N.NFKC, N.NFKD, N.Lowercase, N.StripAccents, N.Nmt,
+        N.NFC, N.NFD, N.NFKC, N.NFKD, N.Lowercase, N.StripAccents, N.Nmt, N.ByteLevel,
         lambda: CHARSMAP,
         lambda: N.Strip(left=either(rng), right=either(rng)),
         lambda: N.Prepend(rng.choice(["\u2581", "x", "> "])),
@@ -56,10 +56,10 @@ def random_pre_tokenizer(rng):
         lambda: P.FixedLength(rng.randint(2, 7))])()
 
 
-def random_decoder(rng, kind, pre):
-    if "ByteLevel" in pre:
+def random_decoder(rng, kind, parts):
+    if "ByteLevel" in parts:
         return D.ByteLevel()
-    if "Metaspace" in pre:
+    if "Metaspace" in parts:
         return D.Metaspace()
     if kind == "WordPiece":
         return D.WordPiece(cleanup=either(rng))
@@ -102,6 +102,8 @@ def with_byte_fallback(t):
     else:
         first = max(model["vocab"].values()) + 1
         model["vocab"].update({token: first + b for b, token in enumerate(tokens)})
+    rest = [text["decoder"]] if text["decoder"] else []
+    text["decoder"] = {"type": "Sequence", "decoders": [{"type": "ByteFallback"}] + rest}
     return Tokenizer.from_str(json.dumps(text))
 
 
@@ -116,7 +118,7 @@ def random_tokenizer(rng, kind):
         t.normalizer = norms[0] if len(norms) == 1 else N.Sequence(norms)
     if pres:
         t.pre_tokenizer = pres[0] if len(pres) == 1 else P.Sequence(pres)
-    decoder = random_decoder(rng, kind, str(pres))
+    decoder = random_decoder(rng, kind, str(norms + pres))
     if decoder:
         t.decoder = decoder
     t.train_from_iterator(tok_steps.LINES, trainer)

@@ -121,6 +121,7 @@ static void decodes(const char *edits, const char *token, int type, const char *
 TEST(decoders)
 {
 #define DECODE "model mgpt-bpe; strings " OUR "decoders "
+#define NORMAL DECODE "bytes; strings " OUR "normalizers replace~A~\u0120; i32s " OUR "normalized "
     decodes("model mgpt-bpe", "ab", 1, "ab");
     decodes(DECODE "replace~</w>~ ", "ab</w>", 1, "ab ");
     decodes(DECODE "replace~_~ ~replace~a~", "_aa_b", 1, "  b");
@@ -134,6 +135,9 @@ TEST(decoders)
     decodes(DECODE "unprefix~##~cleanup", "n't", 1, "n't");
     decodes(DECODE "unprefix~##~cleanup", "nt", 1, " nt");
     decodes(DECODE "lead~ ", "<s>", 3, "");
+    decodes(NORMAL "0", "Ab", 4, " b");
+    decodes(NORMAL "0", "A\u0120", 4, "  ");
+    decodes(NORMAL "0", "b\u0120", 4, "b\u0120"); /* which the normalizer does not change */
     decodes(DECODE "lead~ ", "<0x41>", 6, "A");
 }
 
