@@ -110,15 +110,31 @@ static int replace_text(const struct decoder *d, const char *p, size_t n, char *
     return ok;
 }
 
-/* Hugging Face's cleanup of one token: the space of these beginnings goes. */
+/* Replaces in p[0 .. n) by texts that are not longer. Returns the new length. */
+static size_t shorten_text(char *p, size_t n, const char *from, const char *to)
+{
+    size_t k = 0, n_from = strlen(from), n_to = strlen(to);
+    for (size_t i = 0; i < n;) {
+        int is_match = text_at(p + i, n - i, from, n_from);
+        memmove(p + k, is_match ? to : p + i, is_match ? n_to : 1);
+        k += is_match ? n_to : 1;
+        i += is_match ? n_from : 1;
+    }
+    return k;
+}
+
+/* Hugging Face's cleanup of one token, in its order. */
 static int clean_text(const char *p, size_t n, char **out)
 {
-    static const char *const texts[] = {" .",  " ?",  " !",   " ,",  " n't",
-                                        " 'm", " 's", " 've", " 're"};
+    static const char *const texts[][2] = {{" .", "."},     {" ?", "?"},           {" !", "!"},
+                                           {" ,", ","},     {" ' ", "'"},          {" n't", "n't"},
+                                           {" 'm", "'m"},   {" do not", " don't"}, {" 's", "'s"},
+                                           {" 've", "'ve"}, {" 're", "'re"}};
+    if (!decoded_put(out, p, n))
+        return 0;
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++)
-        if (text_at(p, n, texts[i], strlen(texts[i])))
-            return decoded_put(out, p + 1, n - 1);
-    return decoded_put(out, p, n);
+        arr_set_len(*out, shorten_text(*out, arr_len(*out), texts[i][0], texts[i][1]));
+    return 1;
 }
 
 static int decode_bytes(const char *p, size_t n, char **out)
