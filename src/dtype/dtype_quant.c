@@ -1,4 +1,4 @@
-/* Element types with blocks of 32 values (NVFP4: 64, Q1_0: 128): one scale (d), for some an offset
+/* Element types with blocks of 32 values (NVFP4, Q2_0: 64, Q1_0: 128): one scale (d), for some an offset
  * (m), and small integers. See dtype_quant.h.
  *
  * In all 4-bit types byte j of a block stores value j in its low half and value j + 16 in its high
@@ -118,6 +118,15 @@ static void get_Q1_0(const uint8_t *b, float *y)
         y[j] = b[2 + j / 8] >> j % 8 & 1 ? d : -d;
 }
 ROW_DECODER(Q1_0, get_Q1_0(b, y))
+
+/* Q2_0: f16 d, two bits for each value: -d, 0, d or 2 d. */
+static void get_Q2_0(const uint8_t *b, float *y)
+{
+    float d = f16_at(b);
+    for (size_t j = 0; j < Q2_0_BLOCK; j++)
+        y[j] = (float)((b[2 + j / 4] >> j % 4 * 2 & 3) - 1) * d;
+}
+ROW_DECODER(Q2_0, get_Q2_0(b, y))
 
 /* ---- encoding -------------------------------------------------------------------------------- */
 

@@ -54,7 +54,7 @@
     X(TQ2_0,  35, R,  256,  66, 37, F16,  2,   1, 0, 1,  64, NULL)
 
 /* Unpacked when a model is opened, to the smallest float type that holds all values of a matrix
- * (model/pack.c): BF16 for NVFP4, F16 for Q1_0, F32 for the others. A module for web pages reads no
+ * (model/pack.c): BF16 for NVFP4, F16 for Q1_0 and Q2_0, F32 for the others. A module for web pages reads no
  * types with grids (MGPT_NO_GRIDS), whose tables it would have to carry. */
 #ifdef MGPT_NO_GRIDS
 #define GRID_TYPES(X)
@@ -73,12 +73,13 @@
 #endif
 #define UNPACKED_TYPES(X) GRID_TYPES(X) \
     X(NVFP4,   40, R,  64,  36, 39, F16) \
-    X(Q1_0,    41, R, 128,  18, 40, F16)
+    X(Q1_0,    41, R, 128,  18, 40, F16) \
+    X(Q2_0,    42, R,  64,  18, 41, F16)
 
 /* Refused by name: name, id. The numbers had types that no longer exist. */
 #define UNREADABLE_TYPES(X) UNREADABLE_GRIDS(X) \
     X(4, 4) X(5, 5) X(Q8_1, 9) X(Q8_K, 15) X(I8, 24) X(I16, 25) X(I32, 26) X(I64, 27) X(F64, 28) \
-    X(31, 31) X(32, 32) X(33, 33) X(36, 36) X(37, 37) X(38, 38) X(Q2_0, 42)
+    X(31, 31) X(32, 32) X(33, 33) X(36, 36) X(37, 37) X(38, 38)
 
 /* clang-format on */
 

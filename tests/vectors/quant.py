@@ -4,7 +4,7 @@
 
 Decoders and the simple encoders come from the Python package gguf (numpy), and must agree with ggml's C
 code, of which any build of llama.cpp has a libggml-base.so (made here with ggml d99724f2, the rows of the types
-from IQ2_XXS on with ggml 0.13.1). The errors of the K-type encoders, and Q1_0, which only the C code has, are
+from IQ2_XXS on with ggml 0.13.1, Q2_0 with 0.25.3). The errors of the K-type encoders, and Q1_0 and Q2_0, which only the C code has, are
 that code's.
 
 Lines (floats and bytes in hexadecimal, floats as their 32 bits):
@@ -24,7 +24,7 @@ from gguf import GGML_QUANT_SIZES, GGMLQuantizationType, quants
 MASK = (1 << 64) - 1
 SIMPLE = ["Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1"]
 ALL = SIMPLE + ["IQ4_NL", "MXFP4", "Q2_K", "Q3_K", "Q4_K", "Q5_K", "Q6_K", "IQ4_XS", "TQ1_0", "TQ2_0",
-       "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "NVFP4", "Q1_0"]
+       "IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S", "IQ1_S", "IQ1_M", "NVFP4", "Q1_0", "Q2_0"]
 N_BLOCKS = 64
 
 
@@ -134,7 +134,7 @@ def main():
         raw = Rng(GGMLQuantizationType[t].value).bytes(N_BLOCKS * size)
         raw = np.frombuffer(raw, np.uint8)
         values = decode_c(lib, t, raw)
-        if t != "Q1_0":
+        if t not in ("Q1_0", "Q2_0"):
             assert fnv(values) == fnv(quants.dequantize(raw, GGMLQuantizationType[t]).ravel()), t
         print(f"decode {t} {N_BLOCKS} {fnv(values):016x}")
     for number, x in enumerate(inputs()):
