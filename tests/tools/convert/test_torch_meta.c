@@ -17,6 +17,7 @@ static const char *const llama[] = {"tok_embeddings.weight 5 4",
                                     "layers.0.feed_forward.w3.weight 6 4",
                                     "norm.weight 4",
                                     "output.weight",
+                                    "model.layers.0.self_attn.q_proj.weight",
                                     NULL};
 
 #define HEADS2 "{\"n_heads\":2"
@@ -50,6 +51,8 @@ TEST(bad_llama)
         {HEADS2 ",\"n_kv_heads\":1}", NULL, "n_kv_head is stated as 1, the tensors say 2"},
         {HEADS2 "}", "norm.weight 5", "norm.weight: shape [5], expected [4]"},
         {HEADS2 "}", "norm.weight 4 1 2", "norm.weight: shape [4, 1, 2], expected [4]"},
+        {HEADS2 "}", "model.layers.0.self_attn.q_proj.weight 4 4",
+         "not part of a llama2.c or Meta's Llama; model.layers.0.self_attn.q_proj.weight is a name"},
         {HEADS2 "}", "output.weight 5 4", NULL}, /* as the tokens: tied */
         {HEADS2 "}", "output.weight 6 4", "output.weight: shape [6, 4], expected [5, 4]"},
         {HEADS2 "}", "output.weight 5", "output.weight: shape [5], expected [5, 4]"},

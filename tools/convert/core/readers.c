@@ -78,6 +78,12 @@ int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_opt
     return MGPT_OK;
 }
 
+void ckpt_note_tokenizer(struct checkpoint *c, const struct ckpt_input *in, const char *name)
+{
+    if (!(in->options->given & OPT_TOKENIZER))
+        ckpt_note(c, "inferred: the tokenizer is %s (next to the input; --tokenizer)", name);
+}
+
 static int readers_unknown(struct span bytes, mgpt_error *err)
 {
     char first[40] = "";

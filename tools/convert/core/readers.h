@@ -107,6 +107,9 @@ extern const size_t ckpt_n_readers;
 int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
                        mgpt_error *err);
 
+/* Notes that a tokenizer was found next to the input; nothing when --tokenizer names it. */
+void ckpt_note_tokenizer(struct checkpoint *c, const struct ckpt_input *in, const char *name);
+
 /* formats.c: for people, which formats each option applies to, out of the tables of readers and
  * mappings. */
 void ckpt_print_formats(void);

@@ -201,5 +201,5 @@ int gpt_tensors(const struct gpt *g, const char *what, mgpt_error *err)
     int status = all.failed ? err_memory(err, "the list of tensors", sizeof *all.rows)
                             : state_map(s, all.rows, arr_len(all.rows), err);
     arr_free(all.rows);
-    return status < 0 ? status : state_check_used(s, what, err);
+    return status < 0 ? status : hf_check_used(s, what, err);
 }

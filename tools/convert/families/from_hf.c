@@ -263,7 +263,7 @@ static int put_tensors(struct hf_model *m, mgpt_error *err)
     if (status == MGPT_OK)
         status = state_check_used(&m->state, what, err);
     if (status == MGPT_EFILE)
-        hf_name_programs(m, err);
+        hf_name_programs(&m->state, m->family, err);
     return status;
 }
 

@@ -263,7 +263,7 @@ static int from_litgpt_tensors(const struct lit *l, mgpt_error *err)
     if (status == MGPT_OK)
         status = l->is_llama ? state_map(s, llama_rows, sizeof llama_rows / sizeof *llama_rows, err)
                              : state_map(s, neox_rows, sizeof neox_rows / sizeof *neox_rows, err);
-    return status == MGPT_OK ? state_check_used(s, "LitGPT model of these classes", err) : status;
+    return status == MGPT_OK ? hf_check_used(s, "LitGPT model of these classes", err) : status;
 }
 
 static int from_litgpt_match(const struct torch_model *m)

@@ -115,8 +115,7 @@ static int from_llama2c_pt_tensors(struct torch_model *m, mgpt_error *err)
     state_skip_suffix(&m->state, "rope.freqs");
     state_skip_suffix(&m->state, "freqs_cos");
     state_skip_suffix(&m->state, "freqs_sin");
-    return status == MGPT_OK ? state_check_used(&m->state, "llama2.c or Meta's Llama", err)
-                             : status;
+    return status == MGPT_OK ? hf_check_used(&m->state, "llama2.c or Meta's Llama", err) : status;
 }
 
 /* llama2.c's tokenizer.bin begins with the length of its longest token and has no magic number;
@@ -135,9 +134,7 @@ static int from_llama2c_pt_vocabulary(struct torch_model *m, mgpt_error *err)
     const char *dot = found ? strrchr(side.name, '.') : NULL;
     if (!dot || strcmp(dot, ".bin") != 0)
         return torch_vocab(m, NULL, err);
-    if (!(m->in->options->given & OPT_TOKENIZER))
-        ckpt_note(m->c, "inferred: the tokenizer is %s (next to the input; --tokenizer)",
-                  side.name);
+    ckpt_note_tokenizer(m->c, m->in, side.name);
     return llama2c_vocabulary(m->c, side.bytes, side.name, m->c->hp.n_vocab, err);
 }
 

@@ -365,9 +365,7 @@ static int from_nanochat_vocabulary(struct torch_model *m, mgpt_error *err)
         return found;
     if (!found || !pickle_sniff(side.bytes))
         return torch_vocab(m, NULL, err);
-    if (!(m->in->options->given & OPT_TOKENIZER))
-        ckpt_note(m->c, "inferred: the tokenizer is %s (next to the input; --tokenizer)",
-                  side.name);
+    ckpt_note_tokenizer(m->c, m->in, side.name);
     return torch_vocab_pickle(m, &side, err);
 }
 
@@ -396,7 +394,7 @@ static int from_nanochat_map(struct torch_model *m, mgpt_error *err)
     state_skip_suffix(&m->state, ".cos");
     state_skip_suffix(&m->state, ".sin");
     if (status == MGPT_OK)
-        status = state_check_used(&m->state, "nanochat that can be run", err);
+        status = hf_check_used(&m->state, "nanochat that can be run", err);
     return status == MGPT_OK ? from_nanochat_vocabulary(m, err) : status;
 }
 

@@ -150,8 +150,8 @@ int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err);
 int hf_check_switches(const struct hf_model *m, mgpt_error *err);
 
 /* Adds to the error of a tensor that is missing, or not part of the model, one whose name is that of
- * another model_type. */
-void hf_name_programs(const struct hf_model *m, mgpt_error *err);
+ * another model_type or program. `own`: the model's, whose names do not count; NULL: none. */
+void hf_name_programs(const struct state *s, const struct hf_family *own, mgpt_error *err);
 
 /* ---- hf_quant.c: GPTQ, AWQ, MLX -------------------------------------------------------------- */
 

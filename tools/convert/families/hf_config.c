@@ -10,6 +10,9 @@
 
 enum { MAX_JSON = 64 << 20 };
 
+/* A member of hf_config.text that config.json cannot have: {key: 0, or 1 once it was read}. */
+#define READ_KEYS "\x01read"
+
 /* ---- the text -------------------------------------------------------------------------------- */
 
 static json_t *hf_config_load(struct span bytes, const char *file, size_t flags, mgpt_error *err)
@@ -41,14 +44,30 @@ json_t *hf_json_reals(struct span bytes, const char *file, mgpt_error *err)
     return hf_config_load(bytes, file, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, err);
 }
 
+static int add_read_keys(json_t *text, mgpt_error *err)
+{
+    const char *key;
+    json_t *value, *keys = json_object();
+    int failed = !keys;
+    json_object_foreach(text, key, value)
+    {
+        failed |= json_object_set_new(keys, key, json_integer(0)) < 0;
+    }
+    failed |= json_object_set_new(text, READ_KEYS, keys) < 0;
+    return failed ? err_memory(err, "config.json", json_object_size(text)) : MGPT_OK;
+}
+
 int hf_config_read(struct hf_config *cfg, struct span bytes, mgpt_error *err)
 {
     *cfg = (struct hf_config){.root = hf_json(bytes, "config.json", err)};
     if (!cfg->root)
         return err->status;
-    const json_t *text = hf_value(cfg->root, "text_config");
-    cfg->text = json_is(text, JSON_OBJECT) ? text : cfg->root;
-    int status = hf_text(cfg->text, "model_type", NULL, &cfg->model_type, err);
+    json_t *text = json_object_get(cfg->root, "text_config");
+    text = json_is(text, JSON_OBJECT) ? text : cfg->root;
+    cfg->text = text;
+    int status = add_read_keys(text, err);
+    if (status == MGPT_OK)
+        status = hf_text(text, "model_type", NULL, &cfg->model_type, err);
     if (status < 0)
         hf_config_free(cfg);
     return status;
@@ -65,7 +84,14 @@ void hf_config_free(struct hf_config *cfg)
 const json_t *hf_value(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
+    json_integer_set(json_object_get(json_object_get(object, READ_KEYS), key), 1);
     return json_is(v, JSON_NULL) ? NULL : v;
+}
+
+int hf_unread(const json_t *text, const char *key)
+{
+    const json_t *is_read = json_object_get(json_object_get(text, READ_KEYS), key);
+    return is_read && json_integer_value(is_read) == 0;
 }
 
 int hf_refuse(const char *key, const char *what, mgpt_error *err)

@@ -28,6 +28,9 @@ void hf_config_free(struct hf_config *cfg);
 /* The value of a key, NULL when absent or null. */
 const json_t *hf_value(const json_t *object, const char *key);
 
+/* 1: no reader has asked for this key of hf_config.text. */
+int hf_unread(const json_t *text, const char *key);
+
 /* Each returns MGPT_OK, or MGPT_EFILE with *err. Where the key is absent `absent` is taken; a
  * negative one (hf_real: NaN) means that the key is required. */
 int hf_size(const json_t *object, const char *key, int64_t absent, uint32_t *to, mgpt_error *err);

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "convert/families/hf.h"
+#include "convert/families/torch_model.h"
 
 #include <string.h>
 
@@ -27,28 +28,65 @@ static int refuse_features(const struct hf_model *m, mgpt_error *err)
     return status;
 }
 
-/* Those that are read, and those that change no logits. */
-static const char known_switches[] =
-    " add_bos_token add_classification_head add_cross_attention add_eos_token alibi "
-    "apply_residual_connection_post_layernorm attention_bias attention_out_bias "
-    "attention_softmax_in_fp32 bias bias_dropout_fusion block_auto_adjust_ff_dim block_use_swiglu "
-    "block_use_xavier_init conv_bias conv_use_xavier_init do_layer_norm_before do_sample "
-    "early_stopping enable_bias flash_attn flash_rotary fused_dense fuse_rope "
-    "gradient_checkpointing is_decoder is_encoder_decoder is_llama_config "
+/* Switches that change no logits, or only which tensors there are. */
+static const char harmless_switches[] =
+    " add_bos_token add_classification_head add_eos_token attention_bias attention_out_bias "
+    "attention_softmax_in_fp32 bias bias_dropout_fusion block_auto_adjust_ff_dim "
+    "block_use_swiglu block_use_xavier_init conv_bias conv_use_xavier_init "
+    "do_layer_norm_before do_sample early_stopping enable_bias flash_attn flash_rotary "
+    "fused_dense fuse_rope gradient_checkpointing is_decoder is_llama_config "
     "layer_norm_elementwise_affine learned_pos_emb legacy low_cpu_mem_usage "
-    "masked_softmax_fusion mlp_bias multi_query new_decoder_architecture no_bias norm_topk_prob "
-    "offload_state_dict output_attentions output_hidden_states output_router_logits output_scores "
-    "parallel_attn qk_layernorm qkv_bias remove_invalid_values reorder_and_upcast_attn "
-    "return_dict return_dict_in_generate rope_is_neox_style rotary "
-    "scale_attention_softmax_in_fp32 scale_attn_by_inverse_layer_idx scale_attn_weights "
+    "masked_softmax_fusion mlp_bias no_bias norm_topk_prob offload_state_dict "
+    "output_attentions output_hidden_states output_router_logits output_scores qkv_bias "
+    "remove_invalid_values reorder_and_upcast_attn return_dict return_dict_in_generate "
+    "rope_is_neox_style rotary scale_attention_softmax_in_fp32 scale_attn_weights "
     "scale_embedding slow_but_exact summary_proj_to_labels summary_use_proj tf_legacy_loss "
     "tie_embedding tie_embeddings tie_encoder_decoder tie_word_embeddings torchscript "
-    "unsloth_fixed use_bfloat16 "
-    "use_bias use_cache use_embedding_sharing use_flash_attention use_flash_attn "
-    "use_gated_activation use_parallel_block use_parallel_residual use_pos_enc use_qk_norm "
-    "use_qkv_bias "
-    "use_rmsnorm use_rotary_pos_emb use_sliding_window use_unsloth_gradient_checkpointing "
-    "word_embed_proj_prefix ";
+    "unsloth_fixed use_bfloat16 use_bias use_cache use_embedding_sharing use_flash_attention "
+    "use_flash_attn use_gated_activation use_pos_enc use_qkv_bias use_rmsnorm "
+    "use_rotary_pos_emb use_unsloth_gradient_checkpointing word_embed_proj_prefix ";
+
+/* Settings that change the logits of any model that has them. Of those in the first list 1 changes
+ * nothing. */
+static const char factors[] =
+    " embedding_multiplier embedding_scale lm_head_multiplier logit_scale logits_scaling "
+    "mup_width_multiplier output_multiplier_scale partial_rotary_factor residual_multiplier "
+    "residual_scale rope_pct rotary_pct scale_emb ";
+static const char settings[] =
+    " attention_chunk_size attention_multiplier attn_scale attn_softcap clip_qkv "
+    "final_logit_softcapping logit_softcap no_rope_layer_interval no_rope_layers "
+    "num_kv_shared_layers query_pre_attn_scalar rope_scaling scale_depth ";
+static const char needed_switches[] = " rotary scale_attn_weights use_rope ";
+static const char usual_positions[] = " absolute learned rope rotary ";
+
+static int has_other_layers(const json_t *types)
+{
+    int others = 0;
+    for (size_t i = 0; i < json_array_size(types); i++) {
+        const char *type = json_string_value(json_array_get(types, i));
+        others |= !type || strcmp(type, "full_attention") != 0;
+    }
+    return others;
+}
+
+/* 1 for a value that means another forward pass, in a key that no reader knows. */
+static int is_other_pass(const char *key, const json_t *v)
+{
+    double x = json_number_value(v);
+    if (json_is(v, JSON_FALSE))
+        return ckpt_is_one_of(key, needed_switches);
+    if (json_is(v, JSON_TRUE))
+        return key[0] != '_' && !ckpt_is_one_of(key, harmless_switches);
+    if (strcmp(key, "layer_types") == 0)
+        return has_other_layers(v);
+    if (strcmp(key, "position_embedding_type") == 0)
+        return json_is(v, JSON_STRING) && !ckpt_is_one_of(json_string_value(v), usual_positions);
+    if (json_is(v, JSON_NULL) || (json_is_numeric(v) && x == 0))
+        return 0;
+    if (ckpt_is_one_of(key, factors))
+        return !json_is_numeric(v) || x != 1;
+    return ckpt_is_one_of(key, settings);
+}
 
 int hf_check_switches(const struct hf_model *m, mgpt_error *err)
 {
@@ -58,12 +96,18 @@ int hf_check_switches(const struct hf_model *m, mgpt_error *err)
         return MGPT_EFILE;
     json_object_foreach((json_t *)(uintptr_t)m->cfg.text, key, v)
     {
-        if (json_is(v, JSON_TRUE) && key[0] != '_' && !ckpt_is_one_of(key, known_switches))
+        if (!hf_unread(m->cfg.text, key) || !is_other_pass(key, v))
+            continue;
+        if (json_is(v, JSON_TRUE))
             return ckpt_refuse(
                 err,
                 "config.json: %.60s: true is not a switch of %s that mgpt knows; if it "
                 "changes no logits, set it to false",
                 key, m->cfg.model_type);
+        return ckpt_refuse(err,
+                           "config.json: %.60s is not a setting of %s that mgpt knows; if it "
+                           "changes no logits, take it out",
+                           key, m->cfg.model_type);
     }
     return MGPT_OK;
 }
@@ -106,25 +150,49 @@ static int has_name(const struct hf_family *f, const char *name)
     return 0;
 }
 
-/* A family that has the name; NULL: none, or the model's own has it. */
-static const struct hf_family *other_family(const struct hf_model *m, const char *name)
+/* The model_type or program that has the name; NULL: none, or the model's own family has it. */
+static const char *other_program(const struct hf_family *own, const char *name)
 {
+    static const char *const before[] = {"transformer.", "model.", NULL};
+    static const struct {
+        const char *begin, *program;
+    } programs[] = {{"trf_blocks.N.", "LLMs-from-scratch"},
+                    {"layers.N.attention.w", "Meta's Llama and llama2.c"},
+                    {"layers.N.feed_forward.w", "Meta's Llama and llama2.c"},
+                    {"h.N.attn.qkv.", "LitGPT"},
+                    {"h.N.norm_", "LitGPT"},
+                    {"blocks.N.sa.", "ng-video-lecture"},
+                    {"blocks.N.attn.W_", "TransformerLens"},
+                    {"blocks.N.mlp.W_", "TransformerLens"}};
     const struct hf_family *f;
-    for (size_t i = 0; !has_name(m->family, name) && (f = hf_family_at(i)); i++)
+    if (own && has_name(own, name))
+        return NULL;
+    for (size_t i = 0; (f = hf_family_at(i)); i++)
         if (has_name(f, name))
-            return f;
+            return f->model_type;
+    for (size_t i = 0; i < HF_COUNT(programs); i++)
+        if (after_pattern(without_prefixes(name, before), programs[i].begin))
+            return programs[i].program;
     return NULL;
 }
 
-void hf_name_programs(const struct hf_model *m, mgpt_error *err)
+void hf_name_programs(const struct state *s, const struct hf_family *own, mgpt_error *err)
 {
-    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
-        const struct state_tensor *t = &m->state.tensors[i];
-        const struct hf_family *f = t->used ? NULL : other_family(m, t->name);
+    for (size_t i = 0; i < arr_len(s->tensors); i++) {
+        const struct state_tensor *t = &s->tensors[i];
+        const char *program = t->used ? NULL : other_program(own, t->name);
         mgpt_error was = *err;
-        if (f) {
-            ckpt_refuse(err, "%.90s; %.60s is a name of %s", was.text, t->name, f->model_type);
+        if (program) {
+            ckpt_refuse(err, "%.90s; %.60s is a name of %s", was.text, t->name, program);
             return;
         }
     }
+}
+
+int hf_check_used(const struct state *s, const char *what, mgpt_error *err)
+{
+    int status = state_check_used(s, what, err);
+    if (status == MGPT_EFILE)
+        hf_name_programs(s, NULL, err);
+    return status;
 }

@@ -307,8 +307,7 @@ static int set_vocabulary(struct checkpoint *c, const struct llama2c *m,
             "no tokenizer: neither %s nor tokenizer.bin is next to it; give one with "
             "--tokenizer FILE",
             own);
-    if (!(in->options->given & OPT_TOKENIZER))
-        ckpt_note(c, "inferred: the tokenizer is %s (next to the input; --tokenizer)", side.name);
+    ckpt_note_tokenizer(c, in, side.name);
     return llama2c_vocabulary(c, side.bytes, side.name, (uint64_t)m->n_vocab, err);
 }
 

@@ -54,6 +54,9 @@ int torch_map_state(struct state *s, struct mg_parts *parts, const char *contain
 /* Whether a mapping knows these names: 1 or 0; negative when out of memory. */
 int torch_knows(const struct state *s, mgpt_error *err);
 
+/* state_check_used whose error says, too, what other program has the name (hf_unknown.c). */
+int hf_check_used(const struct state *s, const char *what, mgpt_error *err);
+
 /* The file's fact of a size, or `absent`. */
 int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absent);
 
