@@ -97,7 +97,7 @@ static int is_text(const struct hf_tok *t, int32_t id)
     const struct vocab_slot *s = &t->slots.slots[id];
     const struct gguf_str *merges = t->c->vocab.merges;
     uint32_t code;
-    if (s->type != TOKEN_NORMAL)
+    if (s->type != TOKEN_NORMAL || s->text.n == 0)
         return 0;
     int is_piece = utf8_next(s->text.p, s->text.n, &code) == s->text.n || !arr_len(merges);
     for (size_t i = 0; !is_piece && i < arr_len(merges); i++) {
