@@ -191,7 +191,7 @@ MORE = [
     ("embedding gets the final norm", LLAMA, "ref", embedded(lambda x: x * torch.rsqrt(x.pow(2).mean(-1, True) + 1e-5)),
      r"norm after the embedding"),
     ("position embeddings twice", "gpt2", "ref",
-     lambda e: e.weight("wpe.weight").data.mul_(2), r"position_embd"),
+     lambda e: e.weight("wpe.weight").data.mul_(2), r"position_embd|position embeddings times 2"),
     ("c_fc bias halved", "gpt2", "ref", rows(lambda e, w: 0.5 * w, "mlp.c_fc.bias"), r"ffn_up.bias"),
     ("ln_1 and ln_2 exchanged", "gpt2", "file ref",
      in_turn(swap("ln_1.weight", "ln_2.weight"), swap("ln_1.bias", "ln_2.bias")),
