@@ -103,17 +103,21 @@ VEC_INLINE void add_block(vec y[TILE_TOKENS], const uint8_t *group, size_t v, si
     }
 }
 
-/* `fetches` is constant. */
+struct prefetch {
+    int on; /* constant */
+    size_t ahead;
+};
+
 VEC_INLINE void add_group(vec y[VECTORS][TILE_TOKENS], const uint8_t *group, size_t blocks,
-                          struct x_rows x, size_t n, int fetches, size_t ahead,
+                          struct x_rows x, size_t n, const struct prefetch fetch,
                           const struct layout *l)
 {
     for (size_t b = 0; b < blocks; b++) {
         /* May be past the end. The asm: or gcc has a register for each line. */
         uintptr_t next =
-            (uintptr_t)group + LINE * (l->head_lines + b * (size_t)l->block_lines) + ahead;
+            (uintptr_t)group + LINE * (l->head_lines + b * (size_t)l->block_lines) + fetch.ahead;
         __asm__("" : "+r"(next));
-        for (size_t line = 0; fetches && line < l->block_lines; line++)
+        for (size_t line = 0; fetch.on && line < l->block_lines; line++)
             __builtin_prefetch((const void *)(next + line * LINE));
         for (size_t v = 0; v < VECTORS; v++)
             add_block(y[v], group, v, b, x_from(x, b), n, l);
@@ -126,8 +130,8 @@ VEC_INLINE void stream_panels(const struct matmul m, size_t n, size_t p, size_t 
                               const struct layout *l)
 {
     size_t blocks = m.n_in / BLOCK, whole = blocks / l->group_blocks * l->group_blocks;
-    size_t panel_bytes = quant_panel_bytes(l, m.n_in), ahead = streamings[m.streaming].ahead;
-    int fetches = panels < STREAM_PANELS;
+    size_t panel_bytes = quant_panel_bytes(l, m.n_in);
+    const struct prefetch fetch = {panels < STREAM_PANELS, streamings[m.streaming].ahead};
     const uint8_t *at = (const uint8_t *)m.w + p * panel_bytes;
     struct x_rows x = {m.x, m.x_stride};
     vec sum[STREAM_PANELS][VECTORS][TILE_TOKENS];
@@ -137,11 +141,10 @@ VEC_INLINE void stream_panels(const struct matmul m, size_t n, size_t p, size_t 
                 sum[k][v][t] = vec_of(0);
     for (size_t b = 0; b < whole; b += l->group_blocks, at += group_at(l, 1))
         for (size_t k = 0; k < panels; k++)
-            add_group(sum[k], at + k * panel_bytes, l->group_blocks, x_from(x, b), n, fetches,
-                      ahead, l);
+            add_group(sum[k], at + k * panel_bytes, l->group_blocks, x_from(x, b), n, fetch, l);
     /* Only groups of two can be partial. */
     for (size_t k = 0; l->group_blocks == 2 && whole < blocks && k < panels; k++)
-        add_group(sum[k], at + k * panel_bytes, 1, x_from(x, whole), n, fetches, ahead, l);
+        add_group(sum[k], at + k * panel_bytes, 1, x_from(x, whole), n, fetch, l);
     size_t rows = rows_of_panels(m.n_out, p, panels);
     for (size_t t = 0; t < n; t++) {
         float edge[STREAM_PANELS * PANEL], *y = m.y + t * m.ldy + p * PANEL;
