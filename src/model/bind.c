@@ -167,7 +167,7 @@ static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *wher
                        const struct gguf_tensor *t, mgpt_error *err)
 {
     int later = slot->kind == MATRIX || slot->kind == QKV_MATRIX || slot->kind == GATE_UP ||
-                slot->kind == BCX_MATRIX || slot->kind == TABLE;
+                slot->kind == BCX_MATRIX || slot->kind == LOOKUP;
     if (!later && file_load(&m->file, t->offset, t->size, err) < 0)
         return MGPT_EIO;
     switch (slot->kind) {
@@ -183,7 +183,7 @@ static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *wher
         return bind_gate_up(m, where, t, err);
     case QKV_VECTOR:
         return bind_qkv_bias(m, where, t, err);
-    case TABLE:
+    case LOOKUP:
         *(const struct gguf_tensor **)where = t;
         return MGPT_OK;
     case DIVISORS:

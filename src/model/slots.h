@@ -35,7 +35,7 @@ enum slot_kind {
     BCX_MATRIX, /* rows of B, C, x of a short convolution: the layer's k, q, v */
     QKV_VECTOR, /* the biases of q, k, v in one tensor */
     QK_NORM,    /* struct norm: a gain for one head, one for each, or for the whole projection */
-    TABLE,      /* const struct gguf_tensor *: rows are looked up in the file */
+    LOOKUP,     /* const struct gguf_tensor *: rows are looked up in the file */
     DIVISORS,   /* divisors of the rope frequencies */
     PER_LAYER   /* one float per layer: the field of struct layer at `where` */
 };
