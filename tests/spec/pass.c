@@ -124,10 +124,9 @@ static size_t window_of(int layer)
 {
     const struct item *each = find("mgpt.attention.windows");
     int every = (int)real("attention.sliding_window_pattern", a->full_every);
-    int full = every && (layer + 1) % every == 0;
     if (each->at)
         return (size_t)number(each->at + 12 + 4 * layer, 4);
-    return full ? 0 : (size_t)real("attention.sliding_window", 0);
+    return every && (layer + 1) % every == 0 ? 0 : (size_t)real("attention.sliding_window", 0);
 }
 
 /* Radians that pair i of n / 2 turns from one position to the next. *scale: of cos and sin. */
@@ -206,12 +205,10 @@ static void convolve(int layer, float *o, const float *h, float *rows, size_t po
     const struct item *w = part(layer, "shortconv.conv", "weight");
     for (size_t i = 0; i < 3; i++)
         matmul(layer, "shortconv.in_proj", i * E, bcx + i * E, E, h);
-    for (size_t c = 0; c < E; c++)
-        rows[pos * E + c] = bcx[c] * bcx[2 * E + c];
     for (size_t c = 0; c < E; c++) {
-        for (size_t j = 0; j < w->cols; j++)
-            if (pos + 1 + j >= w->cols)
-                o[c] += element(w, c, j) * rows[(pos + 1 + j - w->cols) * E + c];
+        rows[pos * E + c] = bcx[c] * bcx[2 * E + c];
+        for (size_t j = pos + 1 < w->cols ? w->cols - pos - 1 : 0; j < w->cols; j++)
+            o[c] += element(w, c, j) * rows[(pos + 1 + j - w->cols) * E + c];
         o[c] = bcx[E + c] * o[c];
     }
 }
