@@ -3,6 +3,7 @@
  * both with inner values and, where `logits` says so, from the logits alone. */
 #include "check/compare/locate.h"
 #include "support/planted.h"
+#include "support/sanitized.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
@@ -108,7 +109,7 @@ static const struct bug bugs[] = {
 TEST(planted)
 {
     size_t missed = 0;
-    for (size_t i = 0; i < COUNT(bugs); i++)
+    for (size_t i = 0; i < COUNT(bugs); i += SANITIZED ? 3 : 1)
         missed += planted_missed(&bugs[i], 0);
     assert_int_equal(missed, 0);
 }
