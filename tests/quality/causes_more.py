@@ -158,7 +158,7 @@ MORE = [
     ("attention added twice", LLAMA, "ref", attention_twice, r"attention.*(twice|times 2)|attn_output.*2"),
     ("silu of the product", LLAMA, "ref", act_of_product, r"product|activation"),
     ("RMSNorm by the sum", LLAMA, "ref", norms(rms_sum), r"sum|norm"),
-    ("nobody sees the first key", LLAMA, "ref", masked(lambda i, j: (j <= i) & ((j > 0) | (i == 0))), r"first"),
+    ("only the first query sees the first key", LLAMA, "ref", masked(lambda i, j: (j <= i) & ((j > 0) | (i == 0))), r"first"),
     ("rows of the head rolled", LLAMA, "file ref", head_rolled, r"output|logits|ids"),
     ("log-probabilities", LLAMA, "ref", logits_as(lambda x: x.log_softmax(-1)), r"log"),
     ("heads of k exchanged, v not", LLAMA, "file ref", rows(heads(roll(1), "num_key_value_heads"), "k_proj.weight"),

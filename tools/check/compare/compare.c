@@ -291,9 +291,10 @@ struct compare_row compare_row(const double *values, const struct ref_row *about
     row.nmse = share(row.difference_squares, row.reference_squares, 0);
     row.cosine = cosine_of(row.dot, row.reference_squares, row.squares);
     row.kl = divergence(&s);
-    note_values(&row, &s);
     row.breaks = !(row.max_abs <= bounds->max_abs && row.max_rel <= bounds->max_rel &&
                    row.nmse <= bounds->max_nmse && row.kl <= bounds->max_kl);
+    if (row.breaks)
+        note_values(&row, &s);
     measure_next(&row, &s, next);
     row.top = TOP_UNKNOWN;
     if (!about->of_given)
