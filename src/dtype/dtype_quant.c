@@ -1,5 +1,5 @@
-/* Element types with blocks of 32 values (NVFP4, Q2_0: 64, Q1_0: 128): one scale (d), for some an offset
- * (m), and small integers. See dtype_quant.h.
+/* Element types with blocks of 32 values (NVFP4, Q2_0: 64, Q1_0: 128): one scale (d), for some an
+ * offset (m), and small integers. See dtype_quant.h.
  *
  * In all 4-bit types byte j of a block stores value j in its low half and value j + 16 in its high
  * half. The encoders match ggml's reference encoders bit for bit: d is used unrounded for the

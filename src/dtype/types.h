@@ -54,8 +54,8 @@
     X(TQ2_0,  35, R,  256,  66, 37, F16,  2,   1, 0, 1,  64, NULL)
 
 /* Unpacked when a model is opened, to the smallest float type that holds all values of a matrix
- * (model/pack.c): BF16 for NVFP4, F16 for Q1_0 and Q2_0, F32 for the others. A module for web pages reads no
- * types with grids (MGPT_NO_GRIDS), whose tables it would have to carry. */
+ * (model/pack.c): BF16 for NVFP4, F16 for Q1_0 and Q2_0, F32 for the others. A module for web pages
+ * reads no types with grids (MGPT_NO_GRIDS), whose tables it would have to carry. */
 #ifdef MGPT_NO_GRIDS
 #define GRID_TYPES(X)
 #define UNREADABLE_GRIDS(X) \

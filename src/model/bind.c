@@ -1,5 +1,5 @@
-/* Binding: assigns the file's tensors to the model's fields, from the tables of slots.h. Matrices are
- * only planned here; pack.c packs them after everything has been checked.
+/* Binding: assigns the file's tensors to the model's fields, from the tables of slots.h. Matrices
+ * are only planned here; pack.c packs them after everything has been checked.
  *
  * A missing tensor, another shape, and a tensor without a slot are errors that name the tensor.
  * Ignoring one of them would run a wrong model.

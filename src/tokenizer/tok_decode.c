@@ -2,7 +2,8 @@
  *
  *   mgpt.tokenizer.decoders     strings, a list like those of tok_steps.h:
  *       replace FROM TO         texts, not patterns
- *       bytes                   GPT-2's alphabet to bytes; not in added tokens, unless a normalizer wrote them so
+ *       bytes                   GPT-2's alphabet to bytes; not in added tokens, unless a normalizer
+ *                               wrote them so
  *       lead TEXT               the text before every token
  *       unprefix TEXT           a token without the text at its start, or with a space before it
  *       cleanup                 no space before . ? ! , and English contractions

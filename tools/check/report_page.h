@@ -16,8 +16,8 @@ struct report_page {
 int report_page_begin(struct report_page *page, const char *path);
 
 /* Prints what was held and writes the page: a summary, the command, versions, facts of the engine's
- * model, if it is open, and what was printed. `code` is what check came to; returns it, or that of a failure
- * to write. Does nothing without a page. */
+ * model, if it is open, and what was printed. `code` is what check came to; returns it, or that of a
+ * failure to write. Does nothing without a page. */
 int report_page_end(struct report_page *page, const struct engine *e, int argc, char **argv,
                     int code);
 

@@ -199,8 +199,8 @@ struct state_row {
 };
 
 /* What the letters mean. E: n_embd; V: n_vocab; T: n_ctx; F: n_ff; Q: n_head * head_dim; K:
- * n_head_kv * head_dim; P: Q + 2 K; H: head_dim; A: n_head; G: n_head_kv; L: n_layer; R: 2 F (a gate stacked on an up); B: 3 E.
- * Taken from c->hp. */
+ * n_head_kv * head_dim; P: Q + 2 K; H: head_dim; A: n_head; G: n_head_kv; L: n_layer;
+ * R: 2 F (a gate stacked on an up); B: 3 E. Taken from c->hp. */
 uint64_t state_size(const struct ckpt_hparams *hp, char letter);
 
 /* The name of a row's tensor, or of its bias, from its `from` or `to`. */

@@ -1,7 +1,8 @@
 /* Which element type each tensor of a GGUF file gets. See write.h.
  *
  * The type asked for is not that of all tensors: vectors, the position table, routers, short
- * convolutions and gains of each head stay F32, and a row that is not a whole number of blocks gets the type that llama.cpp's converters put in its place.
+ * convolutions and gains of each head stay F32, and a row that is not a whole number of blocks gets
+ * the type that llama.cpp's converters put in its place.
  * q4_k means what a Q4_K file means everywhere: the two tables of the vocabulary, which every token
  * goes through, are Q6_K.
  */

@@ -1,10 +1,11 @@
-/* Hugging Face families of 2021 to 2023 around GPT-2: OPT, BioGPT, XGLM, GPT-J, CodeGen, GPTBigCode (StarCoder),
- * BLOOM, MPT, Falcon. See hf.h.
+/* Hugging Face families of 2021 to 2023 around GPT-2: OPT, BioGPT, XGLM, GPT-J, CodeGen,
+ * GPTBigCode (StarCoder), BLOOM, MPT, Falcon. See hf.h.
  *
  * OPT is a GPT-2 with ReLU, q, k, v apart, and positions whose first two rows are never used. BioGPT
  * and XGLM multiply embeddings by the root of their width; XGLM computes its positions. GPT-J
  * and CodeGen rotate adjacent components and have parallel branches with one norm. GPTBigCode is a
- * GPT-2 with plain matrices and one KV head, or one per head. BLOOM and MPT have ALiBi instead of position embeddings.
+ * GPT-2 with plain matrices and one KV head, or one per head. BLOOM and MPT have ALiBi instead of
+ * position embeddings.
  */
 #include "base/error.h"
 #include "convert/families/hf.h"
@@ -14,14 +15,14 @@
 /* clang-format off */
 #define OPT_ROWS(final)                                                                            \
     {"embed_tokens", "token_embd", 'V', 'E', HF_WHOLE_ROWS},                                       \
-    {"layers.N.self_attn_layer_norm", "blk.N.attn_norm", 0, 'E', STATE_BIAS | HF_USUAL},       \
-    {"layers.N.self_attn_layer_norm", "blk.N.attn_output_norm", 0, 'E', STATE_BIAS | HF_VARIANT}, \
+    {"layers.N.self_attn_layer_norm", "blk.N.attn_norm", 0, 'E', STATE_BIAS | HF_USUAL},           \
+    {"layers.N.self_attn_layer_norm", "blk.N.attn_output_norm", 0, 'E', STATE_BIAS | HF_VARIANT},  \
     {"layers.N.self_attn.q_proj", "blk.N.attn_q", 'Q', 'E', HF_ENABLE_BIAS},                       \
     {"layers.N.self_attn.k_proj", "blk.N.attn_k", 'K', 'E', HF_ENABLE_BIAS},                       \
     {"layers.N.self_attn.v_proj", "blk.N.attn_v", 'K', 'E', HF_ENABLE_BIAS},                       \
     {"layers.N.self_attn.out_proj", "blk.N.attn_output", 'E', 'Q', HF_ENABLE_BIAS},                \
-    {"layers.N.final_layer_norm", "blk.N.ffn_norm", 0, 'E', STATE_BIAS | HF_USUAL},            \
-    {"layers.N.final_layer_norm", "blk.N.layer_output_norm", 0, 'E', STATE_BIAS | HF_VARIANT},    \
+    {"layers.N.final_layer_norm", "blk.N.ffn_norm", 0, 'E', STATE_BIAS | HF_USUAL},                \
+    {"layers.N.final_layer_norm", "blk.N.layer_output_norm", 0, 'E', STATE_BIAS | HF_VARIANT},     \
     {"layers.N.fc1", "blk.N.ffn_up", 'F', 'E', HF_ENABLE_BIAS},                                    \
     {"layers.N.fc2", "blk.N.ffn_down", 'E', 'F', HF_ENABLE_BIAS},                                  \
     {final, "output_norm", 0, 'E', STATE_BIAS | HF_USUAL}
