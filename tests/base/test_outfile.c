@@ -194,7 +194,7 @@ WRAP_PWRITE(pwrite64)
 WRAP_PWRITE(pwrite)
 #endif
 
-static int write_file(const char *path, const char *text, mgpt_error *err)
+static int replace_file(const char *path, const char *text, mgpt_error *err)
 {
     struct outfile out;
     seen.n = 0;
@@ -213,7 +213,7 @@ TEST_IN_PLACE(syncs)
     assert_int_equal(stat(place.dir, &st), 0);
     for (size_t replaces = 0; replaces < 2; replaces++) {
         const char *text = replaces ? "the second" : "first";
-        assert_int_equal(write_file(place.path, text, &err), MGPT_OK);
+        assert_int_equal(replace_file(place.path, text, &err), MGPT_OK);
         assert_int_equal(seen.calls[0], 'f');
         assert_true(seen.n >= 3 && seen.calls[seen.n - 1] == 'd');
         assert_int_equal(strspn(seen.calls + 1, "lr"), seen.n - 2);
@@ -221,17 +221,17 @@ TEST_IN_PLACE(syncs)
         assert_true(seen.directory == st.st_ino);
     }
     seen.fails = 1;
-    assert_int_equal(write_file(place.path, "never", &err), MGPT_EIO);
+    assert_int_equal(replace_file(place.path, "never", &err), MGPT_EIO);
     assert_non_null(strstr(err.text, "sync"));
     assert_string_equal(seen.calls, "f");
     assert_file(place.path, "the second");
     unlink(place.path);
-    assert_int_equal(write_file(place.path, "never", &err), MGPT_EIO);
+    assert_int_equal(replace_file(place.path, "never", &err), MGPT_EIO);
     assert_int_equal(access(place.path, F_OK), -1);
     seen.fails = 0;
     int here = open(".", O_RDONLY);
     assert_int_equal(chdir(place.dir), 0);
-    assert_int_equal(write_file("file", "in the current directory", &err), MGPT_OK);
+    assert_int_equal(replace_file("file", "in the current directory", &err), MGPT_OK);
     assert_int_equal(fchdir(here), 0);
     close(here);
     assert_true(seen.calls[seen.n - 1] == 'd' && seen.directory == st.st_ino);
@@ -242,7 +242,7 @@ TEST_IN_PLACE(without_the_right)
 {
     struct outfile out;
     mgpt_error err;
-    assert_int_equal(write_file(place.path, "first", NULL), MGPT_OK);
+    assert_int_equal(replace_file(place.path, "first", NULL), MGPT_OK);
     seen.no_right = 1;
     assert_int_equal(outfile_open(&out, place.path, &err), MGPT_EIO);
     seen.no_right = 0;
@@ -255,12 +255,12 @@ TEST_IN_PLACE(interrupted)
 {
     mgpt_error err;
     seen.interrupted = 1;
-    assert_int_equal(write_file(place.path, "all of these bytes", &err), MGPT_OK);
+    assert_int_equal(replace_file(place.path, "all of these bytes", &err), MGPT_OK);
     assert_int_equal(seen.interrupted, 0);
     assert_file(place.path, "all of these bytes");
     seen.interrupted = 2;
     seen.close_error = EIO;
-    assert_int_equal(write_file(place.path, "never", &err), MGPT_EIO);
+    assert_int_equal(replace_file(place.path, "never", &err), MGPT_EIO);
     seen.close_error = 0;
     assert_non_null(strstr(err.text, "close"));
     assert_file(place.path, "all of these bytes");
@@ -302,7 +302,7 @@ TEST_IN_PLACE(replaces_or_aborts)
     outfile_discard(&out);
     outfile_discard(&out);
     assert_only_file("old");
-    assert_int_equal(write_file(place.path, "new", NULL), MGPT_OK);
+    assert_int_equal(replace_file(place.path, "new", NULL), MGPT_OK);
     assert_file(place.path, "new");
     assert_int_equal(stat(place.path, &st), 0);
     assert_int_equal(st.st_mode & 0777, 0604);
@@ -332,7 +332,7 @@ TEST_IN_PLACE(follows_link)
     snprintf(link, sizeof link, "%s/link", place.dir);
     put_file(place.path, "old");
     assert_int_equal(symlink("file", link), 0);
-    assert_int_equal(write_file(link, "through", NULL), MGPT_OK);
+    assert_int_equal(replace_file(link, "through", NULL), MGPT_OK);
     assert_file(place.path, "through");
     assert_int_equal(lstat(link, &st), 0);
     assert_true(S_ISLNK(st.st_mode));
@@ -345,7 +345,7 @@ TEST_IN_PLACE(long_name)
     memset(name, 'n', 255);
     name[255] = 0;
     snprintf(path, sizeof path, "%s/%s", place.dir, name);
-    assert_int_equal(write_file(path, "", NULL), MGPT_OK);
+    assert_int_equal(replace_file(path, "", NULL), MGPT_OK);
     assert_file(path, "");
     unlink(path);
 }

@@ -96,7 +96,7 @@ static int load_session(struct tour *t)
     return status;
 }
 
-static int unembed(struct tour *t)
+static int tour_unembed(struct tour *t)
 {
     float residual[512];
     for (size_t i = 0; i < sizeof residual / sizeof *residual; i++)
@@ -129,7 +129,7 @@ static const struct {
 } stages[] = {
     {"open", open_model, 1},    {"session", new_session, 0},    {"feed", feed, 0},
     {"fork", fork_session, 0},  {"step", step_fork, 0},         {"step many", step_both, 0},
-    {"save", save_session, 0},  {"load", load_session, 0},      {"unembed", unembed, 0},
+    {"save", save_session, 0},  {"load", load_session, 0},      {"unembed", tour_unembed, 0},
     {"encode", tour_encode, 0}, {"rewind", rewind_and_feed, 1},
 };
 

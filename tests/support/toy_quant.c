@@ -230,7 +230,7 @@ static void fill_nvfp4(uint8_t *block, float *y, double scale, uint64_t *rng)
     }
 }
 
-static const struct quant {
+static const struct toy_quantizer {
     enum toy_type type;
     struct toy_block block;
     void (*fill)(uint8_t *block, float *y, double scale, uint64_t *rng);
@@ -245,7 +245,7 @@ static const struct quant {
 
 enum { N_QUANTS = sizeof quants / sizeof *quants };
 
-static const struct quant *quant_of(enum toy_type type)
+static const struct toy_quantizer *quant_of(enum toy_type type)
 {
     for (size_t i = 0; i < N_QUANTS; i++)
         if (quants[i].type == type)
@@ -255,14 +255,14 @@ static const struct quant *quant_of(enum toy_type type)
 
 struct toy_block toy_block(enum toy_type type)
 {
-    const struct quant *q = quant_of(type);
+    const struct toy_quantizer *q = quant_of(type);
     return q ? q->block : (struct toy_block){1, type == TOY_F32 ? 4 : 2};
 }
 
 void toy_quantise(struct toy_tensor *t, double mean, double scale, uint64_t *rng)
 {
     (void)mean; /* matrices have none */
-    const struct quant *q = quant_of(t->type);
+    const struct toy_quantizer *q = quant_of(t->type);
     t->blocks = toy_alloc((size_t)toy_bytes(t->type, t->n), 1);
     for (size_t i = 0; i < t->n; i += q->block.n_values)
         q->fill(t->blocks + i / q->block.n_values * q->block.n_bytes, t->values + i, scale, rng);

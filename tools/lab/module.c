@@ -32,7 +32,7 @@ struct lane {
 };
 
 /* A page has one engine. */
-static struct lab {
+static struct lab_state {
     mgpt_error err;
     mgpt_model *model;
     uint8_t *bytes; /* the model's file */
@@ -157,7 +157,7 @@ void lab_close(void)
     free(lab.lens);
     mgpt_close(lab.model);
     free(lab.bytes);
-    lab = (struct lab){0};
+    lab = (struct lab_state){0};
 }
 
 int lab_open(uint8_t *bytes, size_t n)

@@ -12,7 +12,7 @@
 /* Residuals that are kept, at most. */
 static const size_t most_residuals = (size_t)1 << 26;
 
-struct pass {
+struct search_pass {
     const struct search *s;
     const struct whatif *w;
     size_t hook;
@@ -32,7 +32,8 @@ static int is_masked(double ours, double theirs)
 }
 
 /* One row at the target; p->row is the reference's. */
-static void compare_target(struct pass *p, size_t pos, size_t head, const double *ours, size_t n)
+static void compare_target(struct search_pass *p, size_t pos, size_t head, const double *ours,
+                           size_t n)
 {
     struct search_view *v = p->view;
     size_t first = v ? pos * v->cols + (p->attention ? head * v->n : 0) : 0;
@@ -50,8 +51,8 @@ static void compare_target(struct pass *p, size_t pos, size_t head, const double
     }
 }
 
-static void keep_input(struct pass *p, mgpt_point point, int layer, size_t pos, const double *row,
-                       size_t n)
+static void keep_input(struct search_pass *p, mgpt_point point, int layer, size_t pos,
+                       const double *row, size_t n)
 {
     int at = answer_hook(p->s->a, p->hook).layer;
     if (p->view && point == p->input && (at < 0 || layer == at) && n == p->view->n_in)
@@ -61,7 +62,7 @@ static void keep_input(struct pass *p, mgpt_point point, int layer, size_t pos, 
 static int pass_visit(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
                       void *user)
 {
-    struct pass *p = user;
+    struct search_pass *p = user;
     const struct answer *a = p->s->a;
     if (p->keep && point == MGPT_RESID_PRE)
         memcpy(p->keep + ((size_t)layer * p->w->n + pos) * n, row, n * sizeof *row);
@@ -85,7 +86,7 @@ static int pass_visit(mgpt_point point, int layer, size_t pos, size_t head, doub
 }
 
 /* The worst position's error; *good: the positions before the first that is beyond the bound. */
-static double worst_position(const struct pass *p, size_t n, size_t *good)
+static double worst_position(const struct search_pass *p, size_t n, size_t *good)
 {
     double least = 0, most = 0;
     *good = 0;
@@ -108,7 +109,7 @@ int search_comparable(const struct answer *a, const struct whatif *w, size_t hoo
     return !(w->offset && answer_is_attention(answer_hook(a, hook).point));
 }
 
-static int run_pass(struct pass *p, double *nmse)
+static int run_pass(struct search_pass *p, double *nmse)
 {
     const struct whatif *w = p->w;
     mgpt_error *err = p->s->err;
@@ -144,7 +145,7 @@ static void begin_at_layer(const struct search *s, int layer, struct whatif *w)
 
 /* Opens the variant of n tokens and runs it. */
 static int edited_pass(struct search *s, const struct whatif_edit *edit, int layer, size_t n,
-                       struct pass *p, double *nmse)
+                       struct search_pass *p, double *nmse)
 {
     struct whatif w;
     int status = whatif_over(&w, s->base, n, s->err);
@@ -171,7 +172,7 @@ static int edited_pass(struct search *s, const struct whatif_edit *edit, int lay
 int search_score(struct search *s, const struct whatif_edit *edit, int layer, size_t hook, int feed,
                  double *nmse)
 {
-    struct pass p = {.hook = hook, .feed = feed, .input = MGPT_N_POINTS};
+    struct search_pass p = {.hook = hook, .feed = feed, .input = MGPT_N_POINTS};
     *nmse = INFINITY;
     int status = edited_pass(s, edit, layer, s->n, &p, nmse);
     return status == MGPT_EARG ? MGPT_OK : status;
@@ -181,7 +182,7 @@ int search_as_is(struct search *s, double *nmse)
 {
     const struct oracle_spec *spec = &s->base->spec;
     size_t n = spec->n_layer * s->n * spec->n_embd;
-    struct pass p = {.hook = s->target, .feed = s->feed, .input = MGPT_N_POINTS};
+    struct search_pass p = {.hook = s->target, .feed = s->feed, .input = MGPT_N_POINTS};
     int plain = spec->backout == 0; /* nothing of earlier layers is read again */
     for (size_t i = 0; i < spec->n_layer; i++)
         plain &= spec->layers[i].keep == 1 && spec->layers[i].mix_in_x0 == 0;
@@ -201,7 +202,7 @@ int search_as_is(struct search *s, double *nmse)
 int search_look(struct search *s, size_t hook, mgpt_point input, size_t n_in, size_t n,
                 const struct whatif_edit *edit, struct search_view *v)
 {
-    struct pass p = {.hook = hook, .feed = s->feed, .input = input, .view = v};
+    struct search_pass p = {.hook = hook, .feed = s->feed, .input = input, .view = v};
     struct ref_hook at = answer_hook(s->a, hook);
     size_t cols = answer_is_attention(at.point) ? s->a->n_head * n : at.cols;
     double nmse;

@@ -173,7 +173,7 @@ static size_t visible_begin(const struct oracle *o, size_t t, size_t w, size_t e
     return w && end > w ? end - w : 0;
 }
 
-static void attend(struct oracle *o, int layer, size_t t, size_t h)
+static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
     size_t d = o->d, g = kv_head(o, l, h), end = visible_end(o, t);
@@ -225,7 +225,7 @@ void oracle_heads(struct oracle *o, int layer)
     }
     for (size_t t = 0; t < o->T && o->status == MGPT_OK; t++)
         for (size_t head = 0; head < o->H; head++)
-            attend(o, layer, t, head);
+            oracle_attend(o, layer, t, head);
     if (o->s->heads_first)
         take_heads_first(o);
     oracle_fire_rows(o, MGPT_HEADS, layer, o->z, o->qw);

@@ -141,7 +141,7 @@ struct gpt_rows {
     int failed;             /* no memory */
 };
 
-static void add_rows(struct gpt_rows *to, const struct state_row *rows, size_t n)
+static void add_gpt_rows(struct gpt_rows *to, const struct state_row *rows, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         struct state_row row = rows[i];
@@ -167,7 +167,7 @@ static void add_qkv(const struct gpt *g, struct gpt_rows *to)
         row.from = ckpt_text(g->m->c, name, strlen(name));
         to->failed |= row.from == NULL;
         if (row.from)
-            add_rows(to, &row, 1);
+            add_gpt_rows(to, &row, 1);
     }
 }
 
@@ -178,7 +178,7 @@ static void add_head(const struct gpt *g, struct gpt_rows *to)
     int tied = !state_has(s, "output.bias") &&
                (!state_has(s, weight) || torch_same(g->m, weight, "token_embd.weight"));
     if (!tied) {
-        add_rows(to, &head, 1);
+        add_gpt_rows(to, &head, 1);
         return;
     }
     state_find(s, weight);
@@ -191,12 +191,12 @@ int gpt_tensors(const struct gpt *g, const char *what, mgpt_error *err)
     struct gpt_rows all = {.matrices = g->is_conv1d ? STATE_TRANSPOSED : 0,
                            .norms =
                                state_has(s, "output_norm.bias") ? STATE_BIAS : STATE_BIAS_ZEROS};
-    add_rows(&all, before, COUNT(before));
+    add_gpt_rows(&all, before, COUNT(before));
     if (state_has(s, "blk.0.attn_qkv.weight"))
-        add_rows(&all, &fused, 1);
+        add_gpt_rows(&all, &fused, 1);
     else
         add_qkv(g, &all);
-    add_rows(&all, after, COUNT(after));
+    add_gpt_rows(&all, after, COUNT(after));
     add_head(g, &all);
     int status = all.failed ? err_memory(err, "the list of tensors", sizeof *all.rows)
                             : state_map(s, all.rows, arr_len(all.rows), err);
