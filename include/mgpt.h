@@ -279,9 +279,9 @@ typedef struct mgpt_value {
 } mgpt_value;
 
 /* Calls fn, the session's only tap, at every point in the mask `points` from now on; 0 ends that.
- * With MGPT_FINAL or MGPT_LOGITS every position of a chunk gets logits, otherwise only the last. fn
- * runs on the caller's thread and returns 0 to continue; any other value stops the call with
- * MGPT_ESTOP. It may read the session as before the call, not change it. Error: MGPT_EARG. */
+ * With MGPT_FINAL or MGPT_LOGITS every position of a chunk gets logits, some at a time; otherwise
+ * only the last. fn runs on the caller's thread and returns 0 to continue; any other value stops
+ * the call with MGPT_ESTOP. It may read the session, not change it. Error: MGPT_EARG. */
 typedef int mgpt_tap_fn(const mgpt_value *value, void *user);
 MGPT_API int mgpt_tap(mgpt_session *session, uint64_t points, mgpt_tap_fn *fn, void *user,
                       mgpt_error *err);

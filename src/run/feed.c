@@ -165,10 +165,11 @@ static int reserve_scores(mgpt_session *s, size_t watched, size_t n, mgpt_error 
     return MGPT_OK;
 }
 
-/* Reserves `rows` rows of logits in the scratch, of whole panels for the fused path. A single row
- * goes to the spare buffer instead. */
+/* Reserves `rows` rows of logits in the scratch, of whole panels for the fused path, elsewhere at
+ * most LOGIT_ROWS. A single row goes to the spare buffer instead. */
 static int reserve_logits(mgpt_session *s, size_t rows, mgpt_error *err)
 {
+    rows = s->model->fused || rows < LOGIT_ROWS ? rows : LOGIT_ROWS;
     size_t n = rows * panels_of(s->model->shape.n_vocab) * PANEL;
     if (rows > 1 && !arr_reserve(s->scratch.logits, n))
         return err_memory(err, "logits", n * sizeof(float));
@@ -302,16 +303,11 @@ static int run_pass(mgpt_session *lead, size_t n_segments)
         fused = fused && seg->begin == 0 && takes_fused_path(seg->session, seg->points);
         spare = seg->n_out ? seg->session->spare : spare;
     }
-    size_t V = lead->model->shape.n_vocab;
-    r.logits = (mat){r.n_out > 1 ? sc->logits : spare, r.n_out, V};
+    r.logits = (mat){r.n_out > 1 ? sc->logits : spare, r.n_out, lead->model->shape.n_vocab};
     if (fused)
         fused_forward(&r);
     else
         panel_forward(&r);
-    for (size_t i = 0; r.n_out > 1 && i < n_segments; i++)
-        if (segments[i].is_last)
-            memcpy(segments[i].session->spare,
-                   sc->logits + (segments[i].out + segments[i].n_out - 1) * V, V * sizeof(float));
     return !r.stopped;
 }
 

@@ -68,9 +68,35 @@ void drop_rows(pass *p)
     set_rows(p, n);
 }
 
+void keep_logits(const pass *p)
+{
+    for (size_t i = 0; p->n_out > 1 && i < p->n_segments; i++) {
+        const struct segment *seg = &p->segments[i];
+        const struct out_rows rows = out_rows(p, seg);
+        if (seg->is_last && rows.n > 0 && rows.after == 0)
+            memcpy(seg->session->spare, p->logits.at + (rows.at + rows.n - 1) * p->logits.cols,
+                   p->logits.cols * sizeof *p->logits.at);
+    }
+}
+
+static void set_logit_rows(pass *p, size_t first)
+{
+    size_t left = p->n_out - first;
+    p->out = first;
+    p->logits.n = left < LOGIT_ROWS ? left : LOGIT_ROWS;
+}
+
+/* Only LOGIT_ROWS rows of logits exist at a time: forward computes the first ones. */
 void panel_forward(pass *p)
 {
     p->n_layer = p->model->shape.n_layer;
     set_rows(p, p->n);
+    set_logit_rows(p, 0);
     forward(p);
+    keep_logits(p);
+    for (size_t next = LOGIT_ROWS; next < p->n_out && !p->stopped; next += LOGIT_ROWS) {
+        set_logit_rows(p, next);
+        unembed(p);
+        keep_logits(p);
+    }
 }

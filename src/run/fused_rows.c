@@ -73,4 +73,5 @@ void fused_forward(pass *p)
     for (size_t i = 1; i < p->n_out; i++)
         memmove(p->logits.at + i * V, p->logits.at + i * room, V * sizeof(float));
     SEE(LOGITS, p->logits);
+    keep_logits(p);
 }

@@ -222,10 +222,12 @@ mat logit_rows(pass *r)
     size_t E = r->model->shape.n_embd;
     for (size_t i = 0; i < r->n_segments; i++) {
         const struct segment *seg = &r->segments[i];
-        const float *from = r->s->x + (seg->row + seg->n - seg->n_out) * E;
-        memcpy(r->h.at + seg->out * E, from, seg->n_out * E * sizeof *from);
+        const struct out_rows out = out_rows(r, seg);
+        if (out.n > 0)
+            memcpy(r->h.at + out.at * E, r->s->x + (seg->row + seg->n - out.n - out.after) * E,
+                   out.n * E * sizeof *r->s->x);
     }
-    return (mat){r->h.at, r->n_out, E};
+    return (mat){r->h.at, r->logits.n, E};
 }
 
 /* ---- elements ---- */

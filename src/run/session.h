@@ -13,7 +13,10 @@
 #include "model/model.h"
 #include "run/kv.h"
 
-enum { BLOCK_ROWS = 24 }; /* most rows (queries times heads) of a block of attention */
+enum {
+    BLOCK_ROWS = 24, /* most rows (queries times heads) of a block of attention */
+    LOGIT_ROWS = 72  /* rows of logits computed at a time, except on the fused path: whole tiles */
+};
 
 struct tap {
     uint64_t points;
@@ -88,6 +91,7 @@ typedef struct pass {
     struct pool *pool;
     struct scratch *s;
     size_t n, n_out;
+    size_t out;                            /* logits has rows [out, out + logits.n) of n_out */
     struct segment *segments;              /* in order of `begin` and of `from` */
     size_t n_segments, n_all;              /* those that have begun; all of them */
     mat x, h, q, k, v, o, a, f, m, logits; /* the page's matrices, in the scratch; see page.inc */
@@ -142,9 +146,25 @@ static inline int takes_fused_path(const mgpt_session *s, uint64_t points)
     return s->model->fused && s->kv.type == KV_F32 && !(points & ~MGPT_POINT_BIT(MGPT_LOGITS));
 }
 
+/* A segment's rows of logits among those that p->logits has: n from row `at` of it, which are its
+ * n last but `after`. */
+struct out_rows {
+    size_t at, n, after;
+};
+static inline struct out_rows out_rows(const pass *p, const struct segment *seg)
+{
+    size_t from = seg->out > p->out ? seg->out : p->out, end = seg->out + seg->n_out;
+    size_t to = end < p->out + p->logits.n ? end : p->out + p->logits.n;
+    return (struct out_rows){from - p->out, to > from ? to - from : 0, end - to};
+}
+
 /* page.inc with the operations of ops.h: the segments' rows through the model to p->logits. Their
  * tokens are in the sessions' arrays, committed or not. forward.c. */
 void panel_forward(pass *p);
+
+/* Copies the last logits of each session, if they are in p->logits, to its spare buffer. A single
+ * row is there already. forward.c. */
+void keep_logits(const pass *p);
 
 /* The page compiled for small models (fused.h), which calls taps with the logits only.
  * fused_rows.c. */

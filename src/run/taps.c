@@ -94,22 +94,23 @@ static int has_point(const pass *p, mgpt_point point)
 
 void tap_rows(pass *p, mgpt_point point, mat y)
 {
-    int out_rows = point == MGPT_FINAL || point == MGPT_LOGITS, in_layer = names[point][0] == '.';
-    int embeds = !in_layer && !out_rows;
+    int is_out = point == MGPT_FINAL || point == MGPT_LOGITS, in_layer = names[point][0] == '.';
+    int embeds = !in_layer && !is_out;
     for (size_t i = 0; has_point(p, point) && i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];
-        size_t n = out_rows ? seg->n_out : seg->n;
-        size_t row = out_rows ? seg->out : seg->row;
-        if (n == 0 || (embeds && seg->begin > 0))
+        struct out_rows rows = {seg->row, seg->n, 0};
+        if (is_out)
+            rows = out_rows(p, seg);
+        if (rows.n == 0 || (embeds && seg->begin > 0))
             continue;
         fire(p, seg,
              (mgpt_value){.point = point,
                           .layer = in_layer ? (int32_t)p->il : -1,
-                          .pos = (int32_t)(seg->pos + seg->n - n),
-                          .rows = (int32_t)n,
+                          .pos = (int32_t)(seg->pos + seg->n - rows.n - rows.after),
+                          .rows = (int32_t)rows.n,
                           .cols = (int32_t)y.cols,
                           .stride = y.cols,
-                          .data = y.at + row * y.cols});
+                          .data = y.at + rows.at * y.cols});
     }
 }
 

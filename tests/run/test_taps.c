@@ -370,3 +370,51 @@ TEST(each_point_alone)
     }
     subject_free(&s);
 }
+
+/* Rows of logits as a tap sees them. */
+struct seen_logits {
+    float *rows; /* [n][n_vocab] */
+    size_t n, most;
+};
+
+static int keep_seen(const mgpt_value *value, void *user)
+{
+    struct seen_logits *seen = user;
+    size_t n = (size_t)value->rows, n_vocab = (size_t)value->cols;
+    assert_int_equal(value->pos, seen->n);
+    memcpy(seen->rows + seen->n * n_vocab, value->data, n * n_vocab * sizeof *seen->rows);
+    seen->n += n;
+    seen->most = n > seen->most ? n : seen->most;
+    return 0;
+}
+
+/* A pass with more rows of logits than are computed at a time: those of its runs are split where the
+ * first ones end, and are those of single steps. */
+TEST(logits_come_some_at_a_time)
+{
+    enum { RUNS = 3, N = 50 };
+    struct subject s = subject_zoo(ZOO_LLAMA_DEEP);
+    size_t n_vocab = (size_t)s.m->spec.n_vocab;
+    struct seen_logits seen[RUNS] = {{0}};
+    mgpt_run runs[RUNS];
+    for (size_t i = 0; i < RUNS; i++) {
+        seen[i].rows = calloc(N * n_vocab, sizeof *seen[i].rows);
+        runs[i] = (mgpt_run){subject_session(s.model, 4096, 0), s.tokens + i, N, NULL, NULL, 0, 0};
+        mgpt_tap(runs[i].session, MGPT_POINT_BIT(MGPT_LOGITS), keep_seen, &seen[i], NULL);
+    }
+    assert_int_equal(mgpt_feed_many(runs, RUNS, NULL), MGPT_OK);
+    for (size_t i = 0; i < RUNS; i++) {
+        mgpt_session *steps = subject_session(s.model, 0, 0);
+        assert_int_equal(seen[i].n, N);
+        for (size_t t = 0; t < N; t++)
+            assert_memory_equal(mgpt_step(steps, runs[i].tokens[t], NULL),
+                                seen[i].rows + t * n_vocab, n_vocab * sizeof(float));
+        assert_memory_equal(mgpt_logits(steps), mgpt_logits(runs[i].session),
+                            n_vocab * sizeof(float));
+        mgpt_session_free(steps);
+        mgpt_session_free(runs[i].session);
+        free(seen[i].rows);
+    }
+    assert_true(seen[0].most == N && seen[1].most < N);
+    subject_free(&s);
+}
