@@ -15,6 +15,8 @@
 
 #include <string.h>
 
+enum { AHEAD = 16 }; /* results are printed in another order than they were stored in */
+
 static size_t n_seen(const struct prefix_tree *t)
 {
     return samples_seen(t->ask);
@@ -187,6 +189,8 @@ static int print_ended(struct prefix_tree *t)
     while (code == EXIT_OK && t->n_printed < t->n && t->result[t->n_printed]) {
         const char *at = t->results + t->result[t->n_printed];
         struct ended e;
+        if (t->n_printed + AHEAD < t->n)
+            __builtin_prefetch(t->results + t->result[t->n_printed + AHEAD]);
         memcpy(&e, at, sizeof e);
         at += sizeof e;
         const int32_t *tokens = (const int32_t *)(const void *)at;
