@@ -5,15 +5,9 @@
 #include "gguf/gguf.h"
 #include "support/build_model.h"
 #include "support/byte_buffer.h"
+#include "support/unit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
-
-#include <cmocka.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* ---- encoding ---- */
 
@@ -178,37 +172,31 @@ static enum toy_choice choice(const struct gguf *g, const char *key)
     return v ? TOY_YES : TOY_NO;
 }
 
-/* The text of an entry, compared with the names that a spec may hold, so that it outlives the
- * file. */
-static const char *known(const struct gguf *g, const char *key, const char *const *names)
+/* The activation is one of these texts, which outlive the file; NULL: the architecture's. */
+static const char *read_activation(const struct gguf *g)
 {
+    static const char *const names[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf"};
     struct gguf_str v;
-    if (gguf_string(g, key, &v, NULL) != 1)
+    if (gguf_string(g, "mgpt.activation", &v, NULL) != 1)
         return NULL;
-    for (int i = 0; names[i]; i++)
+    for (size_t i = 0; i < COUNT(names); i++)
         if (v.n == strlen(names[i]) && memcmp(v.p, names[i], v.n) == 0)
             return names[i];
-    fail_msg("%s is unknown to the oracle: %.*s", key, (int)v.n, v.p);
+    fail_msg("mgpt.activation is unknown to the oracle: %.*s", (int)v.n, v.p);
     return NULL;
 }
 
 static void read_words(struct toy_spec *s, const struct gguf *g)
 {
-    static const char *const archs[] = {
-        "microgpt",   "gpt2",       "llama",    "qwen2",         "qwen3",    "gemma3",
-        "gptneox",    "phi2",       "olmo",     "olmo2",         "smollm3",  "starcoder2",
-        "granite",    "gemma",      "gemma2",   "phi3",          "stablelm", "gptj",
-        "starcoder",  "bloom",      "mpt",      "command-r",     "cohere2",  "falcon",
-        "nanochat",   "arcee",      "nemotron", "jais2",         "ernie4_5", "helium",
-        "seed_oss",   "chatglm",    "glm4",     "hunyuan-dense", "exaone",   "exaone4",
-        "minicpm",    "vaultgemma", "biogpt",   "olmoe",         "qwen2moe", "qwen3moe",
-        "granitemoe", NULL};
-    static const char *const acts[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf", NULL};
-    char parallel[80];
-    s->arch = known(g, "general.architecture", archs);
-    s->row = toy_arch(s->arch);
-    assert_non_null(s->row);
-    s->activation = known(g, "mgpt.activation", acts);
+    struct gguf_str name = {0};
+    char arch[80], parallel[80];
+    gguf_string(g, "general.architecture", &name, NULL);
+    snprintf(arch, sizeof arch, "%.*s", (int)name.n, name.n ? name.p : "");
+    s->row = toy_arch(arch);
+    if (!s->row)
+        fail_msg("general.architecture is unknown to the oracle: %s", arch);
+    s->arch = s->row->name;
+    s->activation = read_activation(g);
     s->embedding_norm = choice(g, "mgpt.embedding_norm");
     s->final_norm = choice(g, "mgpt.final_norm");
     snprintf(parallel, sizeof parallel, "%s.use_parallel_residual", s->arch);
