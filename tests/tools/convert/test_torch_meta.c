@@ -157,108 +157,121 @@ static const char *const mingpt[] = {"transformer.wte.weight 5 48", "transformer
                                      "lm_head.weight 5 48",         NULL};
 
 /* Sizes that a shape lacks; models without layers are models. */
-TEST(others)
+struct variant {
+    const char *const *shapes;
+    const struct ckpt_options *options;
+    const char *config;  /* config.json, or NULL */
+    const char *instead; /* a tensor of another shape, or left out */
+    const char *expected;
+};
+
+static void map_variants(const struct torch_mapping *mapping, const struct variant *rows, size_t n)
 {
-    static const struct ckpt_options heads2 = {.given = OPT_HEADS, .n_head = 2}, none = {0},
-                                     rope = {.given = OPT_HEADS | OPT_ROPE, .n_head = 2},
-                                     all = {.given = OPT_HEADS | OPT_ROPE | OPT_SOFTCAP,
-                                            .n_head = 2,
-                                            .rope_base = 500},
-                                     cap = {.given = OPT_SOFTCAP},
-                                     tanh = {.given = OPT_HEADS | OPT_ACTIVATION,
-                                             .n_head = 2,
-                                             .activation = "tanh"};
-    static const struct {
-        const struct torch_mapping *mapping;
-        const char *const *shapes;
-        const struct ckpt_options *options;
-        const char *instead;
-        const char *expected;
-        const char *config;
-    } rows[] = {
-        {&scratch_mapping, scratch, &heads2, NULL, NULL, NULL},
-        {&scratch_mapping, scratch, &none, NULL, "the number of heads is not in the file", NULL},
-        {&scratch_mapping, scratch, &none, "tok_emb.weight", "tensor token_embd.weight: missing",
-         NULL},
-        {&scratch_mapping, scratch, &none, "pos_emb.weight", "tensor position_embd.weight: missing",
-         NULL},
-        {&scratch_mapping, scratch, &none, "pos_emb.weight 0 4", "block_size is 0", NULL},
-        {&scratch_mapping, scratch, &heads2, "out_head.weight 4 4",
-         "out_head.weight: shape [4, 4], expected [5, 4]", NULL},
-        {&scratch_mapping, scratch, &heads2, LONG_NAME " 4", LONG_NAME ": not part of a LLMs-from",
-         NULL},
-        {&scratch_mapping, scratch, &heads2, ODD_HEAD " 4 4", ODD_HEAD ": not part of a", NULL},
-        {&scratch_mapping, no_shift, &heads2, NULL, "tensor blk.0.attn_norm.bias: missing", NULL},
-        {&scratch_mapping, no_shift, &heads2, "trf_blocks.0.ff.layers.0.weight 4 4",
-         "tensor blk.0.attn_norm.bias: missing", NULL},
-        {&scratch_mapping, no_shift, &heads2, "trf_blocks.0.ff.layers.0.weight",
-         "tensor blk.0.ffn_up.weight: missing", NULL},
-        {&scratch_mapping, scratch, &heads2, "pos_emb.weight 1 8 4", NULL, NULL},
-        {&scratch_mapping, scratch, &heads2, "pos_emb.weight 2 8 4",
-         "pos_emb.weight: 3 dimensions, expected 2", NULL},
-        {&scratch_mapping, scratch, &tanh, NULL, "activation tanh: expected relu", NULL},
-        {&scratch_mapping, twice, &heads2, NULL,
-         "token_emb.weight: tok_emb.weight has a name of the same meaning", NULL},
-        {&scratch_mapping, mixed, &heads2, NULL,
-         "transformer.h.1.ln_1.scale: layer 0 has trf_blocks.0.norm1.scale: names of two programs",
-         NULL},
-        {&bigram_mapping, bigram, &none, NULL, NULL, NULL},
-        {&bigram_mapping, bigram, &none, "token_embedding_table.weight 5",
-         "token_embedding_table.weight: 1 dimensions, expected 2", NULL},
-        {&bigram_mapping, bigram, &none, "token_embedding_table.weight 5 4",
-         "tensor lm_head.weight: missing", NULL},
-        {&bigram_mapping, bigram, &none, "token_embedding_table.weight 0 0", "vocab_size is 0",
-         NULL},
-        {&bigram_mapping, embedded, &none, NULL, NULL, NULL},
-        {&bigram_mapping, embedded, &none, "position_embedding_table.weight 8",
-         "position_embedding_table.weight: 1 dimensions, expected 2", NULL},
-        {&bigram_mapping, embedded, &none, "position_embedding_table.weight 8 5",
-         "shape [8, 5], expected [8, 4]", NULL},
-        {&bigram_mapping, embedded, &none, "lm_head.weight 4 4", "shape [4, 4], expected [5, 4]",
-         NULL},
-        {&mingpt_mapping, mingpt, &heads2, NULL, NULL, NULL},
-        {&mingpt_mapping, mingpt, &none, NULL, NULL, "{\"model\":{\"model_type\":\"gpt-nano\"}}"},
-        {&mingpt_mapping, mingpt, &none, NULL, NULL, "{\"n_head\":3}"},
-        {&mingpt_mapping, mingpt, &none, NULL, "the number of heads", "{\"model_type\":\"gpt-5\"}"},
-        {&mingpt_mapping, mingpt, &none, NULL, "side file config.json: not a JSON object", "3"},
-        {&mingpt_mapping, mingpt, &none, "transformer.wpe.weight 0 48", "block_size is 0", NULL},
-        {&mingpt_mapping, mingpt, &none, "transformer.wpe.weight",
-         "tensor position_embd.weight: missing", NULL},
-        {&nanochat_mapping, nanochat, &none, NULL,
-         "depend on it: set --heads N --rope BASE --softcap X (0: none)", NULL},
-        {&nanochat_mapping, nanochat, &cap, NULL, "set --heads N --rope BASE", NULL},
-        {&nanochat_mapping, nanochat, &rope, NULL, "set --softcap X (0: none)", NULL},
-        {&nanochat_mapping, nanochat, &all, NULL, NULL, NULL},
-        {&nanochat_mapping, nanochat, &none, "lm_head.weight 4 128",
-         "lm_head.weight: shape [4, 128], expected [5, 128]", "{}"},
-        {&nanochat_mapping, nanochat, &none, "lm_head.weight 5",
-         "lm_head.weight: shape [5], expected [5, 128]", "{}"},
-        {&nanochat_mapping, nanochat, &none, NULL, NULL,
-         "{\"vocab_size\":4,\"n_head\":4,\"window_pattern\":\"SL\"}"},
-        {&nanochat_mapping, nanochat, &none, NULL,
-         "vocab_size is stated as 6, the embedding has 5 rows", "{\"vocab_size\":6}"},
-        {&nanochat_mapping, nanochat, &none, NULL, "window_pattern X: expected letters S and L",
-         "{\"window_pattern\":\"X\"}"},
-        {&nanochat_mapping, nanochat, &none, NULL, "n_embd is stated as 64", "{\"n_embd\":64}"},
-        {&nanochat_mapping, nanochat, &none, NULL, "n_layer is stated as 2", "{\"n_layer\":2}"},
-        {&nanochat_mapping, nanochat, &none, "transformer.h.0.attn.c_k.weight 3 128",
-         "c_k: 3 rows do not form KV heads of width 128; their number must divide 1 query heads",
-         "{}"},
-        {&nanochat_mapping, nanochat, &none, "transformer.h.0.mlp.c_fc.weight 0 128",
-         "the hidden width is 0", "{}"},
-        {&nanochat_mapping, nanochat, &none, "transformer.h.0.mlp.c_fc.weight", "c_fc.weight",
-         "{}"},
-        {&nanochat_mapping, nanochat, &none, "transformer.h.0.attn.c_k.weight", "c_k.weight", "{}"},
-        {&nanochat_mapping, nanochat, &none, "transformer.wte.weight 5", "expected 2", "{}"},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++) {
+    for (size_t i = 0; i < n; i++) {
         struct made f = {.d = {.n = 0}, .o = *rows[i].options};
         make(&f, rows[i].shapes, rows[i].instead);
         if (rows[i].config)
             add_file(&f.d, "config.json", rows[i].config);
-        map(&f, rows[i].mapping, rows[i].expected);
+        map(&f, mapping, rows[i].expected);
         unmake(&f);
     }
+}
+
+static const struct ckpt_options none = {0}, heads2 = {.given = OPT_HEADS, .n_head = 2};
+
+TEST(scratch_variants)
+{
+    static const struct ckpt_options tanh = {
+        .given = OPT_HEADS | OPT_ACTIVATION, .n_head = 2, .activation = "tanh"};
+    static const struct variant rows[] = {
+        {scratch, &heads2, NULL, NULL, NULL},
+        {scratch, &none, NULL, NULL, "the number of heads is not in the file"},
+        {scratch, &none, NULL, "tok_emb.weight", "tensor token_embd.weight: missing"},
+        {scratch, &none, NULL, "pos_emb.weight", "tensor position_embd.weight: missing"},
+        {scratch, &none, NULL, "pos_emb.weight 0 4", "block_size is 0"},
+        {scratch, &heads2, NULL, "out_head.weight 4 4",
+         "out_head.weight: shape [4, 4], expected [5, 4]"},
+        {scratch, &heads2, NULL, LONG_NAME " 4", LONG_NAME ": not part of a LLMs-from"},
+        {scratch, &heads2, NULL, ODD_HEAD " 4 4", ODD_HEAD ": not part of a"},
+        {no_shift, &heads2, NULL, NULL, "tensor blk.0.attn_norm.bias: missing"},
+        {no_shift, &heads2, NULL, "trf_blocks.0.ff.layers.0.weight 4 4",
+         "tensor blk.0.attn_norm.bias: missing"},
+        {no_shift, &heads2, NULL, "trf_blocks.0.ff.layers.0.weight",
+         "tensor blk.0.ffn_up.weight: missing"},
+        {scratch, &heads2, NULL, "pos_emb.weight 1 8 4", NULL},
+        {scratch, &heads2, NULL, "pos_emb.weight 2 8 4",
+         "pos_emb.weight: 3 dimensions, expected 2"},
+        {scratch, &tanh, NULL, NULL, "activation tanh: expected relu"},
+        {twice, &heads2, NULL, NULL,
+         "token_emb.weight: tok_emb.weight has a name of the same meaning"},
+        {mixed, &heads2, NULL, NULL,
+         "transformer.h.1.ln_1.scale: layer 0 has trf_blocks.0.norm1.scale: names of two programs"},
+    };
+    map_variants(&scratch_mapping, rows, COUNT(rows));
+}
+
+TEST(bigram_variants)
+{
+    static const struct variant rows[] = {
+        {bigram, &none, NULL, NULL, NULL},
+        {bigram, &none, NULL, "token_embedding_table.weight 5",
+         "token_embedding_table.weight: 1 dimensions, expected 2"},
+        {bigram, &none, NULL, "token_embedding_table.weight 5 4", "tensor lm_head.weight: missing"},
+        {bigram, &none, NULL, "token_embedding_table.weight 0 0", "vocab_size is 0"},
+        {embedded, &none, NULL, NULL, NULL},
+        {embedded, &none, NULL, "position_embedding_table.weight 8",
+         "position_embedding_table.weight: 1 dimensions, expected 2"},
+        {embedded, &none, NULL, "position_embedding_table.weight 8 5",
+         "shape [8, 5], expected [8, 4]"},
+        {embedded, &none, NULL, "lm_head.weight 4 4", "shape [4, 4], expected [5, 4]"},
+    };
+    map_variants(&bigram_mapping, rows, COUNT(rows));
+}
+
+TEST(mingpt_variants)
+{
+    static const struct variant rows[] = {
+        {mingpt, &heads2, NULL, NULL, NULL},
+        {mingpt, &none, "{\"model\":{\"model_type\":\"gpt-nano\"}}", NULL, NULL},
+        {mingpt, &none, "{\"n_head\":3}", NULL, NULL},
+        {mingpt, &none, "{\"model_type\":\"gpt-5\"}", NULL, "the number of heads"},
+        {mingpt, &none, "3", NULL, "side file config.json: not a JSON object"},
+        {mingpt, &none, NULL, "transformer.wpe.weight 0 48", "block_size is 0"},
+        {mingpt, &none, NULL, "transformer.wpe.weight", "tensor position_embd.weight: missing"},
+    };
+    map_variants(&mingpt_mapping, rows, COUNT(rows));
+}
+
+TEST(nanochat_variants)
+{
+    static const struct ckpt_options cap = {.given = OPT_SOFTCAP};
+    static const struct ckpt_options rope = {.given = OPT_HEADS | OPT_ROPE, .n_head = 2};
+    static const struct ckpt_options all = {
+        .given = OPT_HEADS | OPT_ROPE | OPT_SOFTCAP, .n_head = 2, .rope_base = 500};
+    static const struct variant rows[] = {
+        {nanochat, &none, NULL, NULL,
+         "depend on it: set --heads N --rope BASE --softcap X (0: none)"},
+        {nanochat, &cap, NULL, NULL, "set --heads N --rope BASE"},
+        {nanochat, &rope, NULL, NULL, "set --softcap X (0: none)"},
+        {nanochat, &all, NULL, NULL, NULL},
+        {nanochat, &none, "{}", "lm_head.weight 4 128",
+         "lm_head.weight: shape [4, 128], expected [5, 128]"},
+        {nanochat, &none, "{}", "lm_head.weight 5", "lm_head.weight: shape [5], expected [5, 128]"},
+        {nanochat, &none, "{\"vocab_size\":4,\"n_head\":4,\"window_pattern\":\"SL\"}", NULL, NULL},
+        {nanochat, &none, "{\"vocab_size\":6}", NULL,
+         "vocab_size is stated as 6, the embedding has 5 rows"},
+        {nanochat, &none, "{\"window_pattern\":\"X\"}", NULL,
+         "window_pattern X: expected letters S and L"},
+        {nanochat, &none, "{\"n_embd\":64}", NULL, "n_embd is stated as 64"},
+        {nanochat, &none, "{\"n_layer\":2}", NULL, "n_layer is stated as 2"},
+        {nanochat, &none, "{}", "transformer.h.0.attn.c_k.weight 3 128",
+         "c_k: 3 rows do not form KV heads of width 128; their number must divide 1 query heads"},
+        {nanochat, &none, "{}", "transformer.h.0.mlp.c_fc.weight 0 128", "the hidden width is 0"},
+        {nanochat, &none, "{}", "transformer.h.0.mlp.c_fc.weight", "c_fc.weight"},
+        {nanochat, &none, "{}", "transformer.h.0.attn.c_k.weight", "c_k.weight"},
+        {nanochat, &none, "{}", "transformer.wte.weight 5", "expected 2"},
+    };
+    map_variants(&nanochat_mapping, rows, COUNT(rows));
 }
 
 /* Tied, which nanochat never is, and without nanochat's marks: no norm of the embedding. */
@@ -302,30 +315,26 @@ TEST(nanochat_generations)
                                          "backout_lambda 1",
                                          "lm_head.weight 5 128",
                                          NULL};
-    static const struct {
-        const char *instead, *expected;
-    } rows[] = {
-        {NULL, NULL},
-        {"smear_gate.weight", "tensor smear_gate.weight: missing"},
-        {"smear_lambda", "tensor smear_lambda: missing"},
-        {"backout_lambda", "tensor backout_lambda: missing"},
-        {"resid_lambdas", "tensor resid_lambdas: missing"},
-        {"transformer.h.0.attn.ve_gate.weight", "attn.ve_gate.weight: missing"},
-        {"transformer.h.0.attn.ve_gate.weight 1 32", "32 columns, nanochat's have 12 with smear"},
-        {"transformer.h.0.attn.ve_gate.weight 2 12", "shape [2, 12], expected [1, 12]"},
-        {"transformer.h.0.attn.ve_gate.weight 12", "0 columns, nanochat's have 12"},
-        {"value_embeds.0.weight 4 128", "shape [4, 128], expected [5, 128]"},
-        {"value_embeds.0.weight", "tensor value_embeds.0.weight: missing"},
-        {"smear_gate.weight 2 24", "shape [2, 24], expected [1, 24]"},
-        {"smear_lambda 2", "shape [2], expected [1]"},
+    static const struct variant rows[] = {
+        {shapes, &none, "{}", NULL, NULL},
+        {shapes, &none, "{}", "smear_gate.weight", "tensor smear_gate.weight: missing"},
+        {shapes, &none, "{}", "smear_lambda", "tensor smear_lambda: missing"},
+        {shapes, &none, "{}", "backout_lambda", "tensor backout_lambda: missing"},
+        {shapes, &none, "{}", "resid_lambdas", "tensor resid_lambdas: missing"},
+        {shapes, &none, "{}", "transformer.h.0.attn.ve_gate.weight",
+         "attn.ve_gate.weight: missing"},
+        {shapes, &none, "{}", "transformer.h.0.attn.ve_gate.weight 1 32",
+         "32 columns, nanochat's have 12 with smear"},
+        {shapes, &none, "{}", "transformer.h.0.attn.ve_gate.weight 2 12",
+         "shape [2, 12], expected [1, 12]"},
+        {shapes, &none, "{}", "transformer.h.0.attn.ve_gate.weight 12",
+         "0 columns, nanochat's have 12"},
+        {shapes, &none, "{}", "value_embeds.0.weight 4 128", "shape [4, 128], expected [5, 128]"},
+        {shapes, &none, "{}", "value_embeds.0.weight", "tensor value_embeds.0.weight: missing"},
+        {shapes, &none, "{}", "smear_gate.weight 2 24", "shape [2, 24], expected [1, 24]"},
+        {shapes, &none, "{}", "smear_lambda 2", "shape [2], expected [1]"},
     };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        struct made f = {.d = {.n = 0}};
-        make(&f, shapes, rows[i].instead);
-        add_file(&f.d, "config.json", "{}");
-        map(&f, &nanochat_mapping, rows[i].expected);
-        unmake(&f);
-    }
+    map_variants(&nanochat_mapping, rows, COUNT(rows));
 }
 
 /* A model without positions has the context that the user or the file says. */
