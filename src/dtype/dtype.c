@@ -1,5 +1,6 @@
-/* Element types. See dtype.h. File bytes may be unaligned, so every access is a memcpy. Types
- * that are blocks of small integers are in dtype_quant.c, dtype_kquant.c, dtype_grid.c and dtype_ksearch.c. */
+/* Element types. See dtype.h. File bytes may be unaligned, so every access is a memcpy. Types that
+ * are blocks of small integers are in dtype_quant.c, dtype_kquant.c, dtype_grid.c and
+ * dtype_ksearch.c. */
 #include "dtype/dtype.h"
 
 #include "base/float_bits.h"

@@ -1,9 +1,9 @@
-/* Decoders of IQ1 to IQ3: super-blocks of 256 values, of which 8 (IQ3: 4) consecutive ones are a point
- * of a grid times a scale. See dtype_quant.h.
+/* Decoders of IQ1 to IQ3: super-blocks of 256 values, of which 8 (IQ3: 4) consecutive ones are a
+ * point of a grid times a scale. See dtype_quant.h.
  *
- * The grid of a type is a set of points, numbered in ascending order of their digits in base 3 (IQ3:
- * base 8), the first value's being the lowest. So a bit for each possible point is the whole table:
- * 6561 bits (IQ3: 4096). A decoder first makes the list of points, once for all its blocks.
+ * The grid of a type is a set of points, numbered in ascending order of their digits in base 3
+ * (IQ3: base 8), the first value's being the lowest. So a bit for each possible point is the whole
+ * table: 6561 bits (IQ3: 4096). A decoder first makes the list of points, once for all its blocks.
  *
  * Products are exact in float32: 11 bits of d, at most 5 of a scale and 6 of a value.
  */
@@ -13,7 +13,8 @@
 
 #ifndef MGPT_NO_GRIDS
 
-/* The points of a grid in order. A digit takes 2 bits (base 8: 3 bits), the first value's the lowest. */
+/* The points of a grid in order. A digit takes 2 bits (base 8: 3 bits), the first value's the
+ * lowest. */
 static void list_points(const uint64_t *bits, unsigned base, uint16_t *points)
 {
     const unsigned width = base == 3 ? 2 : 3, n_digits = base == 3 ? 8 : 4,
@@ -131,8 +132,8 @@ static void get_IQ3_S(const uint8_t *b, float *y, const uint16_t *points)
     }
 }
 
-/* f16 d; 32 low bytes of the numbers of points; for each 32 values four times 3 high bits, 3 bits of
- * scale and the sign of the shift. */
+/* f16 d; 32 low bytes of the numbers of points; for each 32 values four times 3 high bits, 3 bits
+ * of scale and the sign of the shift. */
 static void get_IQ1_S(const uint8_t *b, float *y, const uint16_t *points)
 {
     float d = f16_at(b);
@@ -143,8 +144,9 @@ static void get_IQ1_S(const uint8_t *b, float *y, const uint16_t *points)
     }
 }
 
-/* 32 low bytes; 32 nibbles of 3 high bits and the sign of the shift; 4 words of four times 3 bits of
- * scale, for 16 values each. The high nibbles of the words are the f16 d, the last one the highest. */
+/* 32 low bytes; 32 nibbles of 3 high bits and the sign of the shift; 4 words of four times 3 bits
+ * of scale, for 16 values each. The high nibbles of the words are the f16 d, the last one the
+ * highest. */
 static void get_IQ1_M(const uint8_t *b, float *y, const uint16_t *points)
 {
     const uint8_t *scales = b + 48;

@@ -7,8 +7,8 @@
  *  2. d and dmin such that the largest scale and min fit;
  *  3. for each sub-block, the integers next to its scale and min with the smallest error;
  *  4. d and dmin by least squares over the super-block, all integers fixed; then step 3 again.
- * The best result is written. All is float32 and double in a fixed order, so equal input gives equal
- * bytes everywhere. There is no importance weighting: every value counts the same.
+ * The best result is written. All is float32 and double in a fixed order, so equal input gives
+ * equal bytes everywhere. There is no importance weighting: every value counts the same.
  */
 #include "dtype/dtype_quant.h"
 

@@ -88,8 +88,8 @@ static float power_of_two(uint8_t e)
 
 ROW_DECODER(MXFP4, look_up(mxfp4_values, b + 1, power_of_two(b[0]), y))
 
-/* Half the value of an unsigned 8-bit float: 4 bits of exponent (bias 7), 3 of fraction. The top bit
- * is unused; 0x7F is 0, as in ggml. */
+/* Half the value of an unsigned 8-bit float: 4 bits of exponent (bias 7), 3 of fraction. The top
+ * bit is unused; 0x7F is 0, as in ggml. */
 static float half_of_e4m3(uint8_t e)
 {
     unsigned exponent = e >> 3 & 15, fraction = e & 7;
@@ -99,8 +99,8 @@ static float half_of_e4m3(uint8_t e)
                     : ldexpf((float)fraction, -10);
 }
 
-/* NVFP4: the scales of four sub-blocks of 16 values, then 8 bytes of nibbles for each, as those of 32
- * in other types. */
+/* NVFP4: the scales of four sub-blocks of 16 values, then 8 bytes of nibbles for each, as those of
+ * 32 in other types. */
 static void get_NVFP4(const uint8_t *b, float *y)
 {
     for (size_t j = 0; j < NVFP4_BLOCK; j++) {

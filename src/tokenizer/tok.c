@@ -2,8 +2,8 @@
  *
  * A text is first searched for special tokens: leftmost, longest on equal starts, user-defined ones
  * always, control and unknown ones only if the caller allows it. The kind (tok_char.c, tok_bpe.c,
- * tok_spm.c, tok_unigram.c) encodes the text between them. BOS and EOS are added as the file says; BOS is not
- * added if the text itself begins with it.
+ * tok_spm.c, tok_unigram.c) encodes the text between them. BOS and EOS are added as the file says;
+ * BOS is not added if the text itself begins with it.
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"

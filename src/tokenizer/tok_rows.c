@@ -1,5 +1,5 @@
-/* Tokens sorted by text: finding all that begin at a place of a text. Every byte reduces the range of
- * rows that agree with the text, so a look-up costs the length of the longest match times the
+/* Tokens sorted by text: finding all that begin at a place of a text. Every byte reduces the range
+ * of rows that agree with the text, so a look-up costs the length of the longest match times the
  * logarithm of the number of rows. */
 #include "tokenizer/tok_impl.h"
 

@@ -133,8 +133,8 @@ static const struct {
     {"encode", tour_encode, 0}, {"rewind", rewind_and_feed, 1},
 };
 
-/* Runs the stage. If it fails, runs it again without faults. Returns a status; WRONG when the failure
- * changed the state or the second run failed. */
+/* Runs the stage. If it fails, runs it again without faults. Returns a status; WRONG when the
+ * failure changed the state or the second run failed. */
 static int pass(struct tour *t, size_t i)
 {
     uint64_t before = seen(t);

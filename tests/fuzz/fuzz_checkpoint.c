@@ -3,15 +3,15 @@
  *
  * An input is the bytes of the main file or, when it begins with "PARTS", several files: for each a
  * byte with the length of its name, the name, four bytes with its size (least first), its bytes.
- * The first is the main file, the others are the side files that the reader asks for: by name, or as
- * "--chars" or "--tokenizer" for those of the user. "options" is the command line: see
+ * The first is the main file, the others are the side files that the reader asks for: by name, or
+ * as "--chars" or "--tokenizer" for those of the user. "options" is the command line: see
  * read_options.
  *
  * With FUZZ_LORA the part "adapter" is an adapter of the model, with "adapter_config.json" one of
- * PEFT. With FUZZ_TOKENIZER the main file is a tokenizer, which is read for a model of 512 rows. With
- * FUZZ_SUMS the checksums of its stored zip entries are put right first, or damage would get no
- * further than these; a program that is linked with --wrap=crc32c_matches takes all sums of that kind
- * as right.
+ * PEFT. With FUZZ_TOKENIZER the main file is a tokenizer, which is read for a model of 512 rows.
+ * With FUZZ_SUMS the checksums of its stored zip entries are put right first, or damage would get
+ * no further than these; a program that is linked with --wrap=crc32c_matches takes all sums of that
+ * kind as right.
  */
 #include "base/mem.h"
 #include "convert/core/lora.h"

@@ -4,8 +4,9 @@
  *                        many random arguments, which are the same on every machine
  *   kernels_hash         hashes all ISA levels that run here and compares each with scalar
  *
- * It needs only the kernels and libm, so a cross compiler can build it alone (tests/kernels/arm.sh).
- * Arguments are finite, because the NaN that an operation returns differs between machines.
+ * It needs only the kernels and libm, so a cross compiler can build it alone
+ * (tests/kernels/arm.sh). Arguments are finite, because the NaN that an operation returns differs
+ * between machines.
  */
 #include "base/fnv.h"
 #include "kernels/kernels.h"
@@ -60,8 +61,8 @@ static const struct {
     size_t columns, bytes, at, halves;
 } types[] = {FLOAT_TYPES(FLOAT_BLOCK) INT_TYPES(INT_BLOCK) FLOAT_BLOCK(BF16_COMPRESSED, )};
 
-/* A random matrix in the file's layout: random bytes, but finite floats. `extreme`: the bytes of a block are
- * equal, for integers of the largest size. */
+/* A random matrix in the file's layout: random bytes, but finite floats. `extreme`: the bytes of a
+ * block are equal, for integers of the largest size. */
 static void fill_weights(uint64_t *state, unsigned char *raw, enum weight_type type, size_t n,
                          int extreme)
 {

@@ -1,8 +1,8 @@
 /* Tests of the kernel table.
  *
- * Every entry of every ISA level that this machine runs gets the same random arguments as scalar, which
- * is the specification, and must return the same bits. The accuracy of scalar is tested separately,
- * against float64. An ISA level that this machine lacks is reported as unavailable.
+ * Every entry of every ISA level that this machine runs gets the same random arguments as scalar,
+ * which is the specification, and must return the same bits. The accuracy of scalar is tested
+ * separately, against float64. An ISA level that this machine lacks is reported as unavailable.
  */
 #include "base/dmath.h"
 #include "dtype/dtype.h"
@@ -173,8 +173,8 @@ static double exact_act(int act, double x)
 }
 
 /* Our polynomials against libm in float64. The exponents of the GELUs reach 18 at |x| = 6 and lose
- * their last bits to rounding before exp: 18 * 2^-24 = 1.1e-6 and a few ulps (gelu_tanh, cubic, twice
- * that). SiLU's exponent is exact. */
+ * their last bits to rounding before exp: 18 * 2^-24 = 1.1e-6 and a few ulps (gelu_tanh, cubic,
+ * twice that). SiLU's exponent is exact. */
 TEST(accuracy)
 {
     static const double bound[ACT_N_KINDS] = {0, 0x1p-24, 3e-7, 4e-6, 2e-6};
@@ -200,8 +200,9 @@ TEST(accuracy)
     assert_true(far[0] == 1 && far[1] == 0 && far[2] == 0);
 }
 
-/* cap tanh(x / cap). The quotient and the last product are rounded once each; tanh itself is within 5 u
- * on either side of its seam at 0.625, where 1 - 2 / (e^2z + 1) magnifies the error of exp most. */
+/* cap tanh(x / cap). The quotient and the last product are rounded once each; tanh itself is within
+ * 5 u on either side of its seam at 0.625, where 1 - 2 / (e^2z + 1) magnifies the error of exp
+ * most. */
 TEST(softcap)
 {
     static const float caps[] = {0.5f, 1, 2.5f, 15, 30, 50};

@@ -1,7 +1,7 @@
 /* Tests of the attention kernels.
  *
- * Every ISA level must return the bits of scalar on random shapes whose buffers end at a protected page.
- * scalar is compared with sums written out here, and to_f16 with dtype.c.
+ * Every ISA level must return the bits of scalar on random shapes whose buffers end at a protected
+ * page. scalar is compared with sums written out here, and to_f16 with dtype.c.
  */
 #include "dtype/dtype.h"
 #include "support/isa_levels.h"

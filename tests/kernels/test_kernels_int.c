@@ -1,8 +1,9 @@
 /* Tests of integer weight types with int8 activations.
  *
- * Every ISA level that this machine runs must return the bits of scalar, the specification (any NaN for a
- * NaN). Weights are packed from an unaligned copy of the file's bytes; packed weights, activations and
- * results end at a protected page. The accuracy of scalar is tested separately, against float64.
+ * Every ISA level that this machine runs must return the bits of scalar, the specification (any NaN
+ * for a NaN). Weights are packed from an unaligned copy of the file's bytes; packed weights,
+ * activations and results end at a protected page. The accuracy of scalar is tested separately,
+ * against float64.
  */
 #include "dtype/dtype.h"
 #include "kernels/pack/int_layout.h"
@@ -265,9 +266,9 @@ static double activation(const struct problem *p, size_t i, size_t c)
     return (double)b[c / BLOCK].scale * b[c / BLOCK].q[c % BLOCK];
 }
 
-/* Two float roundings a block and one in the scale: each term's magnitude (weights and minima apart: a
- * weight may be the small difference of the two) counts with at most blocks + 2 half-ulps, twice for the
- * types whose float weights are themselves rounded differences. */
+/* Two float roundings a block and one in the scale: each term's magnitude (weights and minima
+ * apart: a weight may be the small difference of the two) counts with at most blocks + 2 half-ulps,
+ * twice for the types whose float weights are themselves rounded differences. */
 static void against_exact(const struct problem *p, size_t i, size_t r, const float *w, float got)
 {
     double sum = 0, ideal = 0, size = 0, lost = 0, most_w = 0;
@@ -335,8 +336,8 @@ TEST(not_a_number)
             }
 }
 
-/* A decode step reads little more than the file's bytes: 3 %, more where scales have fewer bits than a
- * byte for 16 or 32 weights, or weights fewer than 2. */
+/* A decode step reads little more than the file's bytes: 3 %, more where scales have fewer bits
+ * than a byte for 16 or 32 weights, or weights fewer than 2. */
 TEST(sizes)
 {
     static const size_t percent[WEIGHT_N_TYPES] = {[WEIGHT_Q2_K] = 20,

@@ -1,9 +1,9 @@
 /* Tests of matmul and pack of the float types.
  *
- * Every ISA level that this machine runs must return the bits of scalar, the specification: wide and
- * narrow matrices, tails of rows, columns and tokens, any range of panels, strides of x and y larger than
- * a row, addresses aligned to one element only. Weights, activations and results end at a protected page.
- * The accuracy of scalar is tested against float64.
+ * Every ISA level that this machine runs must return the bits of scalar, the specification: wide
+ * and narrow matrices, tails of rows, columns and tokens, any range of panels, strides of x and y
+ * larger than a row, addresses aligned to one element only. Weights, activations and results end at
+ * a protected page. The accuracy of scalar is tested against float64.
  */
 #include "dtype/dtype.h"
 #include "support/build_model.h"
@@ -229,8 +229,8 @@ TEST(room_for_patches)
     }
 }
 
-/* matmul of n tokens equals n calls with one token, for all panels at once or one at a time. Prefill =
- * decode, batches and threads depend on it. */
+/* matmul of n tokens equals n calls with one token, for all panels at once or one at a time.
+ * Prefill = decode, batches and threads depend on it. */
 TEST(rows_and_panels)
 {
     enum { N = 29, IN = 600, OUT = 90 };

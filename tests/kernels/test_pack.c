@@ -1,6 +1,6 @@
-/* Tests of packing. The panels depend on the file only, not on the number of threads or on how the file
- * was opened. Opening needs about the file's size in memory. Rows that are no longer in memory are read
- * from the file again, which may have changed. */
+/* Tests of packing. The panels depend on the file only, not on the number of threads or on how the
+ * file was opened. Opening needs about the file's size in memory. Rows that are no longer in memory
+ * are read from the file again, which may have changed. */
 #include "base/file.h"
 #include "dtype/dtype.h"
 #include "model/model.h"
@@ -21,8 +21,8 @@
 #define SANITIZED 0
 #endif
 
-/* About 17 MB in F32: matrices of several units, larger than the first read of a file, and an untied
- * table. */
+/* About 17 MB in F32: matrices of several units, larger than the first read of a file, and an
+ * untied table. */
 static const struct toy_spec large = {.label = "large llama",
                                       .arch = "llama",
                                       .n_layer = 3,
@@ -264,8 +264,9 @@ static int reset_peak(void)
     return f && fclose(f) == 0 && done;
 }
 
-/* Peak while the file is open, less what was there before: the panels, the token table, and buffers of a
- * unit (512 KiB) for each of two workers, with their stacks and rounding to huge pages less than 8 MiB. */
+/* Peak while the file is open, less what was there before: the panels, the token table, and buffers
+ * of a unit (512 KiB) for each of two workers, with their stacks and rounding to huge pages less
+ * than 8 MiB. */
 static void check_peak(int tied)
 {
     struct toy_spec spec = large;

@@ -1,7 +1,8 @@
 /* Tests of the fused path: the second compilation of the page (page.inc) has the bits of forward.c.
  *
- * A pass with a tap runs in forward.c. So every small model runs twice, with and without a tap, on every
- * ISA level, by steps and by chunks, alone and in a batch. Logits and KV cache must be the same.
+ * A pass with a tap runs in forward.c. So every small model runs twice, with and without a tap, on
+ * every ISA level, by steps and by chunks, alone and in a batch. Logits and KV cache must be the
+ * same.
  */
 #include "mgpt.h"
 #include "model/model.h"
@@ -164,8 +165,8 @@ static void by_batches(const struct fused_subject *s, int level)
         mgpt_session_free(sessions[i]);
 }
 
-/* A batch of fused sessions and one that is not, as leader or as follower. `odd` has an F16 cache or a
- * tap. */
+/* A batch of fused sessions and one that is not, as leader or as follower. `odd` has an F16 cache
+ * or a tap. */
 static void by_mixed_batch(const struct fused_subject *floats, const struct fused_subject *odd,
                            int tapped)
 {

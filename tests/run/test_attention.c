@@ -335,8 +335,8 @@ static double nmse_of(const struct trial *t, const mgpt_session *a, const mgpt_s
     return square / sum;
 }
 
-/* A Q8_0 cache equals an F32 cache of rounded values, but for the order of sums. One layer: after it
- * a difference in the last bit may round to another integer. gemma3: rope keeps the order of
+/* A Q8_0 cache equals an F32 cache of rounded values, but for the order of sums. One layer: after
+ * it a difference in the last bit may round to another integer. gemma3: rope keeps the order of
  * components. */
 static void compare_blocks(size_t d)
 {

@@ -271,8 +271,8 @@ TEST_ZOO(edits)
     check_edits(s, MGPT_KV_Q8_0, some + 1, 2);
 }
 
-/* A later run of a session may begin in an earlier layer than the one before it; the logits are those
- * of its last token, with every row shown too. */
+/* A later run of a session may begin in an earlier layer than the one before it; the logits are
+ * those of its last token, with every row shown too. */
 TEST(later_rows_begin_earlier)
 {
     struct subject s = subject_zoo(ZOO_LLAMA_DEEP);

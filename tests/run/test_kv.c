@@ -125,7 +125,8 @@ TEST(put_and_get)
                 fill_and_copy(&kernels, (enum kv_type)type, widths[w], chunks[c]);
 }
 
-/* Room for a panel's first token after a rewind clears the panel: no lane of the old content remains. */
+/* Room for a panel's first token after a rewind clears the panel: no lane of the old content
+ * remains. */
 TEST(a_panel_is_cleared)
 {
     struct kernels kernels;

@@ -409,8 +409,8 @@ TEST(large_vocabulary)
     free(logits);
 }
 
-/* Compared with libm, whose error is below one unit in the last place, 2.2e-16. Ours is the rounding of 14
- * steps of Horner's rule, of which only the last ones count, and of the reduction. */
+/* Compared with libm, whose error is below one unit in the last place, 2.2e-16. Ours is the
+ * rounding of 14 steps of Horner's rule, of which only the last ones count, and of the reduction. */
 TEST(sum_exp)
 {
     for (float x = 0; x > -60; x -= 0.0173f) {

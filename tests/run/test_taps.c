@@ -388,8 +388,8 @@ static int keep_seen(const mgpt_value *value, void *user)
     return 0;
 }
 
-/* A pass with more rows of logits than are computed at a time: those of its runs are split where the
- * first ones end, and are those of single steps. */
+/* A pass with more rows of logits than are computed at a time: those of its runs are split where
+ * the first ones end, and are those of single steps. */
 TEST(logits_come_some_at_a_time)
 {
     enum { RUNS = 3, N = 50 };

@@ -169,9 +169,9 @@ static void fill_q6_k(uint8_t *block, float *y, double scale, uint64_t *rng)
     }
 }
 
-/* 16 bytes with a 4-bit scale and, above it, a minimum for 16 values each; 64 bytes of pairs of bits;
- * f16 d and dmin: y = d sc n - dmin mn. Number i has its bits in byte 32 (i / 128) + i % 32, from bit
- * 2 (i % 128 / 32) on. */
+/* 16 bytes with a 4-bit scale and, above it, a minimum for 16 values each; 64 bytes of pairs of
+ * bits; f16 d and dmin: y = d sc n - dmin mn. Number i has its bits in byte 32 (i / 128) + i % 32,
+ * from bit 2 (i % 128 / 32) on. */
 static void fill_q2_k(uint8_t *block, float *y, double scale, uint64_t *rng)
 {
     unsigned mantissa = random_below(rng, 256) * 2u;
@@ -188,8 +188,8 @@ static void fill_q2_k(uint8_t *block, float *y, double scale, uint64_t *rng)
     }
 }
 
-/* f16 d; 6-bit scales of 32 values: pairs of high bits, then nibbles; 128 nibbles: y = d (sc - 32) times
- * the number that a nibble selects. Nibbles i and i + 16 of 32 share a byte. */
+/* f16 d; 6-bit scales of 32 values: pairs of high bits, then nibbles; 128 nibbles: y = d (sc - 32)
+ * times the number that a nibble selects. Nibbles i and i + 16 of 32 share a byte. */
 static void fill_iq4_xs(uint8_t *block, float *y, double scale, uint64_t *rng)
 {
     static const float of[16] = {-127, -104, -83, -65, -49, -35, -22, -10,
@@ -210,8 +210,9 @@ static void fill_iq4_xs(uint8_t *block, float *y, double scale, uint64_t *rng)
     }
 }
 
-/* Four scales of 16 values, unsigned 8-bit floats: 2^(e - 7) (1 + f / 8); then 8 bytes of nibbles for
- * each: a sign and a number of 2 bits exponent, 1 bit fraction. Nibbles i and i + 8 share a byte. */
+/* Four scales of 16 values, unsigned 8-bit floats: 2^(e - 7) (1 + f / 8); then 8 bytes of nibbles
+ * for each: a sign and a number of 2 bits exponent, 1 bit fraction. Nibbles i and i + 8 share a
+ * byte. */
 static void fill_nvfp4(uint8_t *block, float *y, double scale, uint64_t *rng)
 {
     static const float of[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};

@@ -1,9 +1,9 @@
 /* Tests: the zoo and its subjects. See toy_zoo.h.
  *
- * Every architecture, every dialect, sizes that are not multiples of any vector width, grouped heads,
- * and the corners: no layers, the smallest sizes there are. n_ctx 80 leaves room for a chunk of 64
- * and something after it; windows are shorter than that, and shorter, as long as, and longer than a
- * panel of 16 keys. */
+ * Every architecture, every dialect, sizes that are not multiples of any vector width, grouped
+ * heads, and the corners: no layers, the smallest sizes there are. n_ctx 80 leaves room for a chunk
+ * of 64 and something after it; windows are shorter than that, and shorter, as long as, and longer
+ * than a panel of 16 keys. */
 #include "support/toy_zoo.h"
 
 #include "base/fnv.h"

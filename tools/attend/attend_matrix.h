@@ -19,8 +19,8 @@ void matrix_free(struct matrix *m);
 
 /* The matrix in n bytes: a .npy array of one or two dimensions, or text, a row per line, numbers
  * separated by spaces, tabs or commas; empty lines and what follows `#` do not count. Refused, each
- * with its line: rows of different lengths, what is not a number, what no float32 can hold. The bytes
- * must end in a NUL that does not count. */
+ * with its line: rows of different lengths, what is not a number, what no float32 can hold. The
+ * bytes must end in a NUL that does not count. */
 int matrix_parse(struct matrix *m, const char *bytes, size_t n, mgpt_error *err);
 
 /* The same from a file; - is stdin. */

@@ -53,8 +53,8 @@ static float *copy_row(float *y, const float *x, size_t n)
     return memcpy(y, x, n * sizeof *y);
 }
 
-/* The entries that work on a row of n values: what they are called, and the call. y stays near 1, or
- * gets a fresh copy of x, a few percent of all but relu, where a call would lead it to zero. */
+/* The entries that work on a row of n values: what they are called, and the call. y stays near 1,
+ * or gets a fresh copy of x, a few percent of all but relu, where a call would lead it to zero. */
 #define ROWS(X)                                                                                    \
     X(QUANTIZE, "quantize", k->quantize(b->rows, x, n))                                            \
     X(TO_F16, "to_f16", k->to_f16((uint16_t *)(void *)b->rows, x, n))                              \

@@ -2,8 +2,8 @@
  * bench.h.
  *
  * Reading is measured over as many bytes as the model's step has to read, so in the same level of
- * the memory hierarchy, and for a model that stays in a cache also from memory. The bytes are on the
- * pages that weights are on (mem_large). Arithmetic is that of the ISA level the model runs on.
+ * the memory hierarchy, and for a model that stays in a cache also from memory. The bytes are on
+ * the pages that weights are on (mem_large). Arithmetic is that of the ISA level the model runs on.
  */
 #include "base/mem.h"
 #include "base/threads.h"

@@ -1,4 +1,5 @@
-/* How the model's integer weights are read, as chosen when it was opened. See kernels.h and bench.h.
+/* How the model's integer weights are read, as chosen when it was opened. See kernels.h and
+ * bench.h.
  */
 #include "bench/bench.h"
 #include "model/model.h"

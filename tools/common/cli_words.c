@@ -1,5 +1,5 @@
-/* Words of a command line: numbers, and names that are near or mean the same. See cli.h. Nothing here
- * prints. */
+/* Words of a command line: numbers, and names that are near or mean the same. See cli.h. Nothing
+ * here prints. */
 #include "common/cli.h"
 
 #include <errno.h>

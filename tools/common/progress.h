@@ -1,5 +1,5 @@
-/* How far a long loop is: a line on stderr that is written over, from half a second on, where stderr
- * is a terminal. */
+/* How far a long loop is: a line on stderr that is written over, from half a second on, where
+ * stderr is a terminal. */
 #ifndef MGPT_PROGRESS_H
 #define MGPT_PROGRESS_H
 

@@ -1,8 +1,8 @@
 /* Steering vectors: a row for some layers that is added to the residual stream after the layer
  * (MGPT_RESID_POST), at every position.
  *
- * Files: GGUF control vectors as llama.cpp writes and applies them (tensors direction.N for layer N,
- * counted from 0, which has none), and .npy of [n_layer, n_embd], or [n_embd] with a layer. */
+ * Files: GGUF control vectors as llama.cpp writes and applies them (tensors direction.N for layer
+ * N, counted from 0, which has none), and .npy of [n_layer, n_embd], or [n_embd] with a layer. */
 #ifndef MGPT_STEER_H
 #define MGPT_STEER_H
 
@@ -17,8 +17,8 @@ struct steer {
     uint8_t *has;           /* [n_layer] */
 };
 
-/* Reads the bytes of a file: rows and has. layer: of an .npy of one row; else -1. A status; steer_free
- * frees them in any case. */
+/* Reads the bytes of a file: rows and has. layer: of an .npy of one row; else -1. A status;
+ * steer_free frees them in any case. */
 int steer_parse(struct steer *steer, int32_t layer, const uint8_t *data, size_t n, mgpt_error *err);
 
 /* All rows times a scale to `to`, which may be steer->rows. */

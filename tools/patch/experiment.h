@@ -5,8 +5,8 @@
 #include "patch/grid.h"
 #include "patch/report.h"
 
-/* Fill in engine, with a session that is the experiment's to change; request; metric, as metric_read
- * leaves it; tokens and n_tokens of report.runs, report.into and report.path; segments. */
+/* Fill in engine, with a session that is the experiment's to change; request; metric, as
+ * metric_read leaves it; tokens and n_tokens of report.runs, report.into and report.path; segments. */
 struct experiment {
     struct engine *engine;
     struct grid_request request;
@@ -26,8 +26,8 @@ int experiment_prepare(struct experiment *x);
  * status. */
 int experiment_prompts(struct experiment *x, mgpt_error *err);
 
-/* Runs the prompts and every site; the report is complete then. After Ctrl-C it has what is known. A
- * status. */
+/* Runs the prompts and every site; the report is complete then. After Ctrl-C it has what is known.
+ * A status. */
 int experiment_run(struct experiment *x, mgpt_error *err);
 void experiment_close(struct experiment *x);
 

@@ -1,5 +1,6 @@
-/* The page: one HTML file of plain tables, without scripts, that needs no network. A cell's colour is
- * blue above and red below zero, the stronger the further; its title says the site and the number. */
+/* The page: one HTML file of plain tables, without scripts, that needs no network. A cell's colour
+ * is blue above and red below zero, the stronger the further; its title says the site and the
+ * number. */
 #include "base/mem.h"
 #include "common/files.h"
 #include "patch/report.h"

@@ -271,8 +271,8 @@ static void add_run(struct sweep_batch *b, const struct patch_sweep *s, const st
     b->n_rows += n;
 }
 
-/* What attention and MLP compute at a position changes no other row of the layer: those begin in the
- * next one. */
+/* What attention and MLP compute at a position changes no other row of the layer: those begin in
+ * the next one. */
 static int add_site(struct sweep_batch *b, const struct patch_sweep *s, struct slot *slot,
                     struct sweep_site *site, mgpt_error *err)
 {

@@ -84,8 +84,8 @@ size_t patch_sweep_left(const struct patch_sweep *s);
 int patch_sweep_step(struct patch_sweep *s, size_t most_rows, mgpt_error *err);
 void patch_sweep_end(struct patch_sweep *s);
 
-/* A site of a grid after patch_sweep_begin, by its place in values; s and the grid must stay. And the
- * mgpt_tap_fn that makes its change in any run; user: the struct sweep_site. */
+/* A site of a grid after patch_sweep_begin, by its place in values; s and the grid must stay. And
+ * the mgpt_tap_fn that makes its change in any run; user: the struct sweep_site. */
 struct sweep_site sweep_site(const struct patch_sweep *s, const struct sweep_grid *grid,
                              size_t index);
 int sweep_change(const mgpt_value *value, void *user);

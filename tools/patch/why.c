@@ -115,8 +115,8 @@ int why_cut(struct why *w, const char *text)
 
 /* ---- coalitions ---- */
 
-/* The first segments: each of their coalitions has a session, and the later segments are appended to
- * all of these together. */
+/* The first segments: each of their coalitions has a session, and the later segments are appended
+ * to all of these together. */
 enum { LANE_BITS = 5, MOST_LANES = 1 << LANE_BITS };
 
 struct lanes {

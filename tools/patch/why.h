@@ -1,9 +1,10 @@
 /* What the parts of a prompt contribute to the metric after it, by running prompts without them.
  *
- * A coalition is the prompt of some of its segments, one after another; a BOS token at the beginning
- * is in all of them. Shapley values share the metric of the whole prompt, less that of the empty
- * one, among the segments: the mean, over all orders in which they may be added, of what the segment
- * changes (Shapley 1953). All 2^n coalitions are run, so they are exact; a prefix is run once. */
+ * A coalition is the prompt of some of its segments, one after another; a BOS token at the
+ * beginning is in all of them. Shapley values share the metric of the whole prompt, less that of
+ * the empty one, among the segments: the mean, over all orders in which they may be added, of what
+ * the segment changes (Shapley 1953). All 2^n coalitions are run, so they are exact; a prefix is
+ * run once. */
 #ifndef MGPT_PATCH_WHY_H
 #define MGPT_PATCH_WHY_H
 

@@ -71,8 +71,8 @@ int trace_file_may_write(const char *path, enum trace_format format, mgpt_error 
 /* Opens the planned file and reserves all its room on the disk (outfile.h). */
 int trace_file_open(struct trace_file *f, const char *path, mgpt_error *err);
 
-/* Appends n numbers to a strand of an array of F32 or F16, or to an array of I64 or F64. Failures to write are sticky:
- * trace_file_failed tells, trace_file_commit reports. */
+/* Appends n numbers to a strand of an array of F32 or F16, or to an array of I64 or F64. Failures
+ * to write are sticky: trace_file_failed tells, trace_file_commit reports. */
 void trace_file_put(struct trace_file *f, size_t array, size_t strand, const float *values,
                     size_t n);
 void trace_file_put_ids(struct trace_file *f, size_t array, const int32_t *ids, size_t n);

@@ -1,6 +1,6 @@
-/* Tests of tools/patch/sweep.h: every number of a sweep has the bits of one run of the whole prompt,
- * token by token, in a session of its own with a tap of this file. All models, points and modes.
- * What the numbers should be is tested by cli/patch.py. */
+/* Tests of tools/patch/sweep.h: every number of a sweep has the bits of one run of the whole
+ * prompt, token by token, in a session of its own with a tap of this file. All models, points and
+ * modes. What the numbers should be is tested by cli/patch.py. */
 #include "base/mem.h"
 #include "patch/grid.h"
 #include "support/toy_zoo.h"
@@ -44,8 +44,8 @@ static void swept_close(struct swept *w)
     mgpt_session_free(w->engine.session);
 }
 
-/* The layers that are not short convolutions, whose k and v have another width, as an option; returns
- * the first, -1 if there is none. */
+/* The layers that are not short convolutions, whose k and v have another width, as an option;
+ * returns the first, -1 if there is none. */
 static int32_t attention_layers(const struct toy *m, char *text, size_t size)
 {
     int32_t first = -1;
