@@ -258,6 +258,23 @@ async function drawingOn(page) {
     assert(!/1,000 of 1,000/.test(await room(page)), 'it did not stop');
 }
 
+// A thousand long texts and a sweep are done by a worker while the page draws its frames.
+async function inWorker(page) {
+    await page.eval(`Strip.type('ROMEO:'); App.set({ view: 'predict', seed: 3, temperature: 0.8 });
+        window.frames = []; (function tick(t) { frames.push(t); requestAnimationFrame(tick); })(performance.now())`);
+    const sampling = '{ temperature: 0.8, topK: 0, topP: 1, seed: 3 }', before = await page.eval('Work.moved');
+    const texts = await page.eval(`(async () => { const all = []; await Trials.many(200, App.state.step, 40, ${sampling}, (t) => { all.push(...t.flatMap((x) => Array(x.times).fill(Running.ofTokens(x.ids)))); }); return all; })()`);
+    const want = run(['generate', weights('shakespeare'), '-p', 'ROMEO:', '--samples', '200', '-n', '40', '--seed', '3', '--temp', '0.8', '--json']).trim().split('\n').map((line) => JSON.parse(line).text);
+    assert.deepStrictEqual([...texts].sort(), want.map((t) => t.replace(/^ROMEO:/, '')).sort());
+    await page.eval(`App.set({ view: 'experiment' })`);
+    await click(page, '#sweep');
+    await page.until(`[...document.querySelectorAll('caption')].some((c) => /taken out/.test(c.innerText))`);
+    assert(await page.eval('Work.moved') > before, 'no worker');
+    const gaps = await page.eval(`frames.slice(1).map((t, i) => t - frames[i]).sort((a, b) => a - b)`);
+    console.log(`# frames while a worker draws: median ${gaps[gaps.length >> 1].toFixed(0)} ms, worst ${gaps[gaps.length - 1].toFixed(0)}`);
+    await page.eval('window.frames = { push() {} }');
+}
+
 // A seed draws here what it draws at the command line.
 async function drawing(page) {
     await page.eval(`App.edit([26, 0]); App.set({ view: 'predict', temperature: 0.5, seed: 7 })`);
@@ -576,12 +593,16 @@ async function main() {
     await test('the canonical anna', annaAgrees);
     for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, thousand, experimenting, patching, steering, neurons, lessons }))
         await test(name, () => visit(names, '#view=predict', body));
-    for (const [name, body] of Object.entries({ running, drawingOn })) await test(name, () => visit(shakespeare, '#view=predict', body));
+    for (const [name, body] of Object.entries({ running, drawingOn, inWorker })) await test(name, () => visit(shakespeare, '#view=predict', body));
+    await test('drawing on without workers', () => visit(shakespeare, '#view=predict', async (page) => {
+        await drawingOn(page);
+        assert.strictEqual(await page.eval('Work.moved'), 0);
+    }, { before: 'window.Worker = undefined' }));
     for (const [name, body] of Object.entries(home.each)) await test(`the picture: ${name}`, () => visit(names, '', body));
     for (const [name, body] of Object.entries(figures.short)) await test(`figures: ${name}`, () => visit(names, '#view=attention&layer=0&head=3&query=4', body));
     for (const [name, body] of Object.entries(figures.long)) await test(`figures of a long text: ${name}`, () => visit(verses, '#view=attention&layer=1&head=0&query=103', body));
     await test('a frame in another page', () => figures.framed(chrome, tmp, (name, ...options) => lab(weights('names'), name, '-p', 'anna', ...options)));
-    await test('axe: no violation of WCAG 2.1 AA', () => figures.axe(chrome, [names, shakespeare], ROOMS));
+    await test('axe: no violation of WCAG 2.2 AA', () => figures.axe(chrome, [names, shakespeare], ROOMS));
     for (const name of ['tasks', 'known', 'byKeyboard', 'byPointer', 'saved', 'widths']) await test(`the lessons: ${name}`, () => visit(names, '#view=lessons', reading[name]));
     await test('the lessons: addresses', () => visit(names, '#view=lessons', (page) => reading.addresses(page, names)));
     await test('the lessons without WebAssembly', () => reading.alone(chrome, names));

@@ -5,9 +5,9 @@ const fs = require('fs');
 const path = require('path');
 const zlib = require('zlib');
 
-/* The parts of a page's scripts that are engine.js and, as Engine.Trials, trials.js. */
+/* The parts of a page's scripts that are engine.js and, as Engine.Trials, trials.js, with work.js, which it uses. */
 function engineOf(scripts) {
-    const found = ['Engine', 'Trials'].map(name =>
+    const found = ['Engine', 'Work', 'Trials'].map(name =>
         new RegExp(`const ${name} ?= ?\\(\\(\\) ?=> ?\\{[^]*?\\}\\)\\(\\);(?=\\n|$)`).exec(scripts));
     if (!found[0])
         throw new Error('the page holds no engine.js');
@@ -52,7 +52,7 @@ function readPage(file) {
     const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null};
     const carried = /function unlzma[^]*?(?=\(async\(\)=>)/.exec(html)[0], packed = bytesOf(blocks.get('mgpt-page'));
     const scripts = packed[0] === 31 ? zlib.gunzipSync(packed).toString() : Buffer.from(new Function(`${carried}return unlzma;`)()(packed)).toString();
-    const rooms = () => new Function('document', `${carried}${scripts.replace('Main.start();', '')}return {Engine, App, HomeScene, HomeCell};`)(document);
+    const rooms = () => new Function('document', `${carried}${scripts.replace('if(Work.onPage)Main.start();', '')}return {Engine, App, HomeScene, HomeCell};`)(document);
     return {html, blocks, Engine: new Function('document', carried + engineOf(scripts))(document), rooms};
 }
 

@@ -2,8 +2,11 @@
 'use strict';
 let number = 0, failures = 0, last = Promise.resolve();
 
-/* Runs `body` when the tests before it have ended. What it throws fails this test and stops no other. */
+/* Runs `body` when the tests before it have ended. What it throws fails this test and stops no other. With
+ * MGPT_TEST_ONLY only the tests are run that have this in their names. */
 function test(name, body) {
+    if (!name.includes(process.env.MGPT_TEST_ONLY || ''))
+        return last;
     last = last.then(async () => {
         number++;
         try {

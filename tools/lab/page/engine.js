@@ -7,7 +7,8 @@
 const Engine = (() => {
     const LANES = 2;
     let about = null; // what the page says about the model
-    let wasm = null; // exports of the module; null: the page has none
+    let compiled = null; // the module; null: the page has none
+    let wasm = null; // its exports
     let trace = null; // a recorded page: Float32Array of all values
     const lanes = [];
 
@@ -136,10 +137,30 @@ const Engine = (() => {
             return;
         if (hasFma())
             useFma(bytes);
-        const module = await WebAssembly.instantiate(bytes, {page: {matches, number}});
-        wasm = module.instance.exports;
+        compiled = await WebAssembly.compile(bytes);
+        await instantiate();
         if (wasm._initialize)
             wasm._initialize();
+    }
+
+    async function instantiate() {
+        wasm = (await WebAssembly.instantiate(compiled, {page: {matches, number}})).exports;
+    }
+
+    // All that an engine elsewhere needs to go on as this one would, but for splitting text.
+    function copy() {
+        const {info, hooks, ends, live} = about;
+        return {about: {info, hooks, ends, live}, compiled, memory: wasm.memory.buffer.slice(0), ids: lanes.map(lane => lane.ids)};
+    }
+
+    // That engine. Between two calls all that the module knows is in its memory.
+    async function adopt(from) {
+        ({about, compiled} = from);
+        from.ids.forEach((ids, i) => { lanes[i] = {ids, kept: new Map()}; });
+        Object.assign(api, {live: about.live, info: about.info, hooks: about.hooks});
+        await instantiate();
+        wasm.memory.grow((from.memory.byteLength - wasm.memory.buffer.byteLength) / 65536);
+        new Uint8Array(wasm.memory.buffer).set(new Uint8Array(from.memory));
     }
 
     async function openModel(tell) {
@@ -177,8 +198,10 @@ const Engine = (() => {
             throw new Error(`token ${id}: the model has ids 0 to ${about.pieces.length - 1}`);
         const bytes = Uint8Array.from(about.bytes[id], c => c.charCodeAt(0));
         const text = about.pieces[id] === '(none)' && !bytes.length ? `#${id}` : about.pieces[id]; // a model without vocabulary
-        return {text, bytes, end: about.ends.includes(id)};
+        return {text, bytes, end: isEnd(id)};
     }
+
+    const isEnd = id => about.ends.includes(id);
 
     function encode(text) {
         if (!about.live)
@@ -425,7 +448,7 @@ const Engine = (() => {
     // For trials.js: what it needs to call the module, and the end of what lane 0 is thought to do.
     const module = {lend, worked, found, floatsAt, get wasm() { return wasm; }, forgetEdits() { lanes[0].edits = null; }};
 
-    const api = {start, module, draw, live: false, reason: '', info: null, hooks: [], tensors: {},
+    const api = {start, copy, adopt, module, draw, isEnd, live: false, reason: '', info: null, hooks: [], tensors: {},
         prompt: new Int32Array(0),
         canEncode: false, piece, encode, run, value, weights, logits, lens, dla, sample, attend, hash, logSum};
     return api;

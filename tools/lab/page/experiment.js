@@ -90,28 +90,33 @@ const Experiment = (() => {
 
     // ---- every part in order ----
 
-    // One ablation per turn of the event loop, so that the page stays alive.
+    // state: {ids, at, all: the parts, plain: logits, found: what is known of them}.
+    Work.slices.parts = (state, ms) => {
+        const { ids, at, all, plain, found } = state;
+        for (const began = performance.now(); found.length < all.length && performance.now() - began < ms;) {
+            const part = all[found.length];
+            Engine.run(ids, [{ ...part, scale: 0 }], 0);
+            found.push({ name: name(part), kl: Numbers.kl(plain, Engine.logits(at, 0)) });
+        }
+        state.done = found.length === all.length;
+        if (Work.onPage) Engine.run(App.state.ids, App.state.edits, 0);
+    };
+
+    function showFound({ at, all, found, done }) {
+        if (!done) return fill(sweepEl, h('p', null, `${found.length} of ${all.length}`));
+        const order = found.sort((a, b) => b.kl - a.kl), high = order[0].kl || 1;
+        return fill(sweepEl, h('div.scroll.tall', null, table(`KL after ${Token.at(at)} when a part is taken out`, ['part', 'KL in nats', ''],
+            order.map((f) => [f.name, Numbers.cell(f.kl, 6), bar(f.kl / high)]))));
+    }
+
     function sweep() {
-        const state = App.state, ids = Array.from(state.ids), at = state.query, all = [], found = [];
-        for (let l = 0; l < Engine.info.layers; l++) all.push(...parts(l));
-        const changed = App.changed;
-        const finish = () => {
-            Engine.run(ids, state.edits, 0);
-            const order = found.sort((a, b) => b.kl - a.kl), high = order[0].kl || 1;
-            fill(sweepEl, h('div.scroll.tall', null, table(`KL after ${Token.at(at)} when a part is taken out`, ['part', 'KL in nats', ''],
-                order.map((f) => [f.name, Numbers.cell(f.kl, 6), bar(f.kl / high)]))));
-        };
-        const one = (i) => {
-            if (App.changed !== changed) return fill(sweepEl, h('p', null, 'Stopped: the text or the changes are others now.'));
-            if (i === all.length) return finish();
-            Engine.run(ids, [{ ...all[i], scale: 0 }], 0);
-            found.push({ name: name(all[i]), kl: Numbers.kl(plain, Engine.logits(at, 0)) });
-            Engine.run(ids, state.edits, 0);
-            fill(sweepEl, h('p', null, `${i + 1} of ${all.length}`));
-            return setTimeout(one, 0, i + 1);
-        };
-        const plain = Float32Array.from(Engine.logits(at, App.other()));
-        one(0);
+        const { state, changed } = App, at = state.query, all = Array.from({ length: Engine.info.layers }, (_, l) => parts(l)).flat();
+        const work = { ids: Array.from(state.ids), at, all, found: [], plain: Float32Array.from(Engine.logits(at, App.other())) };
+        return Work.run('parts', work, (now) => {
+            if (App.changed === changed) return showFound(now);
+            fill(sweepEl, h('p', null, 'Stopped: the text or the changes are others now.'));
+            return false;
+        }).catch((e) => App.say(e.message, true));
     }
 
     // ---- the view ----

@@ -202,4 +202,4 @@ const Main = (() => {
 
     return { start };
 })();
-Main.start();
+if (Work.onPage) Main.start();

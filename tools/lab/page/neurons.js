@@ -74,6 +74,13 @@ const Neurons = (() => {
         for (let i = w.first; i < w.ids.length; i++) keep(best, w, i, t.data[i * d + unit]);
     }
 
+    // state: {out: the windows, at: how many are done, which, best}.
+    Work.slices.neuron = (state, ms) => {
+        for (const began = performance.now(); state.at < state.out.length && performance.now() - began < ms; state.at++) look(state.out[state.at], state.which, state.best);
+        state.done = state.at === state.out.length;
+        if (Work.onPage) Engine.run(App.state.ids, [], 1); // lane 1 is the shown text without changes
+    };
+
     function showBest(best) {
         const high = Math.max(best.length ? best[0].value : 0, 1e-12);
         fill(found, h('div.scroll', null, table(null, ['fires', '', 'in the text'], best.filter((f) => f.value > 0).map((f) => [Numbers.cell(f.value, 4), bar(f.value / high),
@@ -82,7 +89,7 @@ const Neurons = (() => {
     }
 
     async function search() {
-        const mine = ++running, best = [];
+        const mine = ++running;
         try {
             const which = chosen();
             showPromoted(which);
@@ -90,15 +97,11 @@ const Neurons = (() => {
             goButton.hidden = true;
             stopButton.hidden = false;
             App.say('');
-            for (let i = 0, began = performance.now(); i < out.length && mine === running; i++) {
-                look(out[i], which, best);
-                if (performance.now() - began < 12 && i + 1 < out.length) continue;
-                status.textContent = `${i + 1} of ${out.length} texts.${note}`;
-                showBest(best);
-                Engine.run(App.state.ids, [], 1); // lane 1 is the shown text without changes
-                await new Promise((done) => setTimeout(done, 0));
-                began = performance.now();
-            }
+            await Work.run('neuron', { out, which, best: [], at: 0 }, ({ at, best }) => {
+                if (mine !== running) return false;
+                status.textContent = `${at} of ${out.length} texts.${note}`;
+                return showBest(best);
+            });
         } catch (e) {
             App.say(`Neurons: ${e.message}`, true);
         }

@@ -1,13 +1,8 @@
 /* What the experiment room asks of the engine: sweeps of mgpt patch, steering vectors, and drafts, which go
- * on with a lane's text and leave the lane as it is. Long work is done in slices, so the page stays alive.
+ * on with a lane's text and leave the lane as it is. Long work is done by Work.
  */
 const Trials = (() => {
-    const SLICE = 12; // milliseconds of work between two looks at the page
-    const now = () => performance.now(), channel = typeof MessageChannel === 'undefined' ? null : new MessageChannel(), waiting = [];
-    if (channel) channel.port1.onmessage = () => waiting.shift()();
-
-    // A turn of the event loop; a timer would wait 4 ms.
-    const pause = () => new Promise((done) => { waiting.push(done); channel.port2.postMessage(0); });
+    const now = () => performance.now();
 
     // Calls use(pointers) with the module's copies of arrays and texts.
     const lend = (things, use) => Engine.module.lend(things.map((t) => (typeof t === 'string' ? new TextEncoder().encode(`${t}\0`) : t)), use);
@@ -39,34 +34,37 @@ const Trials = (() => {
         return sweep;
     }
 
-    function step(rows) {
-        sweep.left = worked(Engine.module.wasm.lab_patch_step(rows));
-        return sweep.left;
-    }
-
-    // The metric at each site, [layer][head][position]; NaN: not known yet.
-    function values() {
-        const { layers, heads, n } = sweep, at = Engine.module.found(Engine.module.wasm.lab_patch_values());
-        return new Float64Array(Engine.module.wasm.memory.buffer, at, layers * (heads || 1) * n).slice();
-    }
-
+    // The metric at each of `count` sites, [layer][head][position]; NaN: not known yet.
+    const sites = (count) => new Float64Array(Engine.module.wasm.memory.buffer, Engine.module.found(Engine.module.wasm.lab_patch_values()), count).slice();
+    const values = () => sweep.values || sites(sweep.layers * (sweep.heads || 1) * sweep.n);
     const left = () => sweep.left;
 
     // The metric of a prompt as it is: 'clean' or 'corrupt'.
     const metricOf = (run) => Engine.module.wasm.lab_patch_metric(run === 'corrupt' ? 1 : 0);
 
+    // state: {left, rows, count, values}.
+    Work.slices.sweep = (state, ms) => {
+        for (let last = now(), end = last + ms; state.left > 0 && last < end;) {
+            state.left = worked(Engine.module.wasm.lab_patch_step(state.rows));
+            const spent = now() - last;
+            if (spent < ms && state.rows < 512) state.rows *= 2;
+            else if (spent > 4 * ms && state.rows > 1) state.rows >>= 1;
+            last += spent;
+        }
+        state.values = sites(state.count);
+        state.done = state.left === 0;
+    };
+
     // Runs all that is left. show() is called after each slice; false from it stops. True: all is known.
     async function run(show) {
-        const mine = sweep;
-        for (let rows = 16; mine === sweep && mine.left > 0;) {
-            const from = now();
-            step(rows);
-            if (now() - from < SLICE && rows < 512) rows *= 2;
-            else if (now() - from > 4 * SLICE && rows > 1) rows >>= 1;
-            if (show() === false) return false;
-            await pause();
-        }
-        return mine === sweep;
+        const mine = sweep, { layers, heads, n } = mine;
+        await Work.run('sweep', { left: mine.left, rows: 16, count: layers * (heads || 1) * n }, (state) => {
+            if (mine !== sweep) return false;
+            mine.left = state.left;
+            mine.values = state.values;
+            return show();
+        });
+        return mine === sweep && mine.left === 0;
     }
 
     // ---- changes in force ----
@@ -103,39 +101,35 @@ const Trials = (() => {
 
     // ---- drafts ----
 
+    // state: {lane, from, most, sampling, ids, logits}.
+    Work.slices.write = (state, ms) => {
+        const { module, info, draw, isEnd } = Engine, { lane, from, most, sampling, ids } = state, room = Math.min(most, info.context - from);
+        for (const began = now(); !state.done && now() - began < ms;) {
+            ids.push(draw(state.logits.slice(0, info.choices), { ...sampling, counter: sampling.counter + ids.length }));
+            const id = ids[ids.length - 1];
+            state.done = isEnd(id) || ids.length >= room;
+            if (!state.done) state.logits = module.floatsAt(module.wasm.lab_draft_step(lane, id), info.vocab);
+        }
+    };
+
     // Goes on after the first `from` tokens of a lane: at most `most` tokens, drawn as `mgpt generate --seed`
     // draws them. show(ids) is called after each slice; false from it stops. Returns the new ids.
     async function write(lane, from, most, sampling, show) {
-        const { module, info, draw } = Engine, ids = [];
-        worked(module.wasm.lab_draft(lane, from));
-        let logits = Engine.logits(from - 1, lane), began = now();
-        for (; ids.length < most && from + ids.length < info.context;) {
-            ids.push(draw(logits.slice(0, info.choices), { ...sampling, counter: sampling.counter + ids.length }));
-            if (Engine.piece(ids[ids.length - 1]).end || ids.length === most || from + ids.length === info.context) break;
-            logits = module.floatsAt(module.wasm.lab_draft_step(lane, ids[ids.length - 1]), info.vocab);
-            if (now() - began < SLICE) continue;
-            await pause(); // there may be another draft by now
-            if (show(ids) === false) break;
-            began = now();
-        }
-        return ids;
+        worked(Engine.module.wasm.lab_draft(lane, from));
+        const state = { lane, from, most, sampling, ids: [], logits: Engine.logits(from - 1, lane), done: from >= Engine.info.context };
+        return (await Work.run('write', state, ({ ids }) => show(ids))).ids;
     }
 
-    // The same in lane 0 itself, for the text that is shown: App.set then finds these tokens computed, in the
-    // run without changes, too. Returns all ids.
+    // The same for the text that is shown: as tokens come they are computed in lane 0 and in the run without changes, too,
+    // so that App.set has little left to do. Returns all ids.
     async function extend(ids, edits, most, sampling, show) {
-        const all = Array.from(ids), end = Math.min(Engine.info.context, ids.length + most);
-        for (let began = now(); all.length < end;) {
-            all.push(Engine.sample(all.length - 1, { ...sampling, counter: sampling.counter + all.length - ids.length }));
-            Engine.run(all, edits, 0);
-            if (Engine.piece(all[all.length - 1]).end) break;
-            if (now() - began < SLICE) continue;
-            if (edits.length) Engine.run(all, [], 1);
-            await pause(); // the page may have changed lane 0 meanwhile
-            if (show(all) === false) break;
-            began = now();
-        }
-        return all;
+        const all = (drawn) => Array.from(ids).concat(drawn);
+        return all(await write(0, ids.length, most, sampling, (drawn) => {
+            if (show(all(drawn)) === false) return false; // the page may have another text by now
+            Engine.run(all(drawn), edits, 0);
+            if (edits.length) Engine.run(all(drawn), [], 1);
+            return true;
+        }));
     }
 
     // ---- many texts ----
@@ -144,26 +138,28 @@ const Trials = (() => {
     function textsFrom(at, room) {
         const { wasm } = Engine.module, size = wasm.lab_many_size(), numbers = new Int32Array(wasm.memory.buffer, wasm.lab_many_texts() >>> 0, size), texts = [];
         for (let i = at; i < size; i += 2 + numbers[i + 1]) texts.push({ times: numbers[i], drawn: Math.min(room, numbers[i + 1] + 1), ids: numbers.slice(i + 2, i + 2 + numbers[i + 1]) });
-        return { texts, size };
+        return { texts, at: size };
     }
+
+    // state: {at, left, room, passes, texts: those that have ended in this slice}.
+    Work.slices.many = (state, ms) => {
+        for (let last = now(), end = last + ms; state.left > 0 && last < end;) {
+            state.left = worked(Engine.module.wasm.lab_many_step(state.passes));
+            const spent = now() - last;
+            if (spent < ms / 8) state.passes *= 2;
+            else if (spent > ms / 2 && state.passes > 1) state.passes >>= 1;
+            last += spent;
+        }
+        Object.assign(state, textsFrom(state.at, state.room));
+        state.done = state.left === 0;
+    };
 
     // Goes on n times after the first `from` tokens of lane 0, as `mgpt generate --samples n` does. show(texts, left) gets the
     // texts that have ended since the last call, [{times, drawn, ids}], after each slice; false from it stops.
     async function many(n, from, most, { temperature, topK, topP, seed }, show) {
-        const { wasm } = Engine.module, { info } = Engine, room = Math.min(most, info.context - from);
-        let at = 0, left = worked(wasm.lab_many(from, n, room, info.choices, temperature, topK, topP, 0, BigInt.asUintN(64, BigInt(seed))));
-        for (let passes = 1; ; await pause()) { // the page may have another text after a pause
-            for (let last = now(), end = last + SLICE; left > 0 && last < end;) {
-                left = worked(wasm.lab_many_step(passes));
-                const spent = now() - last;
-                if (spent < SLICE / 8) passes *= 2;
-                else if (spent > SLICE / 2 && passes > 1) passes >>= 1;
-                last += spent;
-            }
-            const { texts, size } = textsFrom(at, room);
-            at = size;
-            if (show(texts, left) === false || left === 0) return;
-        }
+        const { info, module } = Engine, room = Math.min(most, info.context - from);
+        const left = worked(module.wasm.lab_many(from, n, room, info.choices, temperature, topK, topP, 0, BigInt.asUintN(64, BigInt(seed))));
+        await Work.run('many', { at: 0, left, room, passes: 1 }, (state) => show(state.texts, state.left));
     }
 
     return { many, extend, kinds: ['steer', 'patch'], begin, run, left, values, metricOf, apply, steerRead, npyOf, neuron, write };
