@@ -172,6 +172,38 @@ async function why(page) {
     assert.match(await panel(page), /A whole GPT/);
 }
 
+// A word lights its rows, the temperature moves the candidates, all heads have arcs, a stop can be scrubbed, other texts
+// are a click away, and a number that is chosen comes into view.
+async function hands(page) {
+    const picture = async () => { await settled(page); return page.eval(`(Home.paint(), document.getElementById('picture').toDataURL())`); };
+    const over = (type, pos) => page.eval(`document.querySelector('.tok[data-pos="${pos}"]').dispatchEvent(new PointerEvent('${type}', { bubbles: true }))`);
+    const plain = await picture();
+    await over('pointerover', 2);
+    const two = await picture();
+    await over('pointerover', 3);
+    assert(two !== plain && await picture() !== two, 'each word lights rows of its own');
+    await page.eval(`document.querySelector('.run').dispatchEvent(new PointerEvent('pointerleave'))`);
+    assert.strictEqual(await picture(), plain);
+    await page.eval(`{ const e = document.getElementById('warmth'); e.value = 0.5; e.dispatchEvent(new Event('input')); }`);
+    const p = await page.eval('Numbers.softmax(Engine.logits(4), 0.5)[11]');
+    assert.strictEqual(await page.text('.tok.alt.likeliest small'), `${Math.round(100 * p)} %`);
+    assert.match(await panel(page), new RegExp(`l,\\s${Math.round(100 * p)}\\s%`));
+    await page.eval(`App.set({ temperature: 1 }); document.querySelector('[aria-label=head] label:last-child input').click()`);
+    const arcs = await page.eval(`[0, 1, 2, 3].map((h) => document.querySelectorAll('.home .arcs .of' + h).length)`);
+    assert.deepStrictEqual(arcs, await page.eval(`[0, 1, 2, 3].map((h) => Array.from(App.line(App.ofLayer('attn.hook_pattern'), h, 4)).filter((v) => v >= 0.01).length)`));
+    await page.eval(`App.set({ head: 1 })`);
+    assert.strictEqual(await page.eval(`document.querySelectorAll('.home .arcs .of0').length`), 0);
+    await page.eval(`App.set({ walk: 4 }); { const e = document.querySelector('.scrub'); e.value = 5; e.dispatchEvent(new Event('input')); }`);
+    assert.strictEqual(await page.text('.now b'), await page.eval(`Numbers.fixed(Home.scene.mats.get('0.q').get(4, 5), 3)`));
+    await page.eval(`App.set({ walk: 14 })`);
+    await page.eval(`App.set({ walk: 0, cell: '0.q.4.3' })`);
+    const [x, y] = await place(page, '0.q', 4, 3), box = await page.eval(`(({ left, top, right, bottom }) => [left, top, right, bottom])(document.getElementById('picture').getBoundingClientRect())`);
+    assert(x > box[0] && y > box[1] && x < box[2] && y < box[3], 'the number is out of sight');
+    await page.eval(`App.set({ cell: '' }); [...document.querySelectorAll('.texts button')].find((b) => b.textContent === 'olivia').click()`);
+    assert.deepStrictEqual(await page.eval('Array.from(App.state.ids)'), [26, 14, 11, 8, 21, 8, 0]);
+    await page.eval('App.edit([26, 0, 13, 13, 0])');
+}
+
 // Numbers of a stop arrive one by one, a new letter runs through the picture, and the model writes until it is stopped.
 async function motion(page) {
     await page.send('Emulation.setEmulatedMedia', { features: [{ name: 'prefers-reduced-motion', value: 'no-preference' }] });
@@ -222,4 +254,4 @@ async function layout(page, rooms) {
     }
 }
 
-module.exports = { layout, each: { questions, why, motion, sums, pointing, keys, walk, links, words, frames } };
+module.exports = { layout, each: { questions, why, hands, motion, sums, pointing, keys, walk, links, words, frames } };

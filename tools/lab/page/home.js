@@ -7,7 +7,7 @@ const Home = (() => {
 
     let canvas, g, camera, panel, crumbs, dots, playButton, legend, spoken, stage, root;
     let scene = null, full = null, sceneKey = '', shown = '', hovered = null, chosen = null, stop = null, size = { w: 0, h: 0, dpr: 1 }, waiting = false;
-    let timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, writing = 0, before = null;
+    let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, writing = 0, before = null;
 
     const state = () => App.state;
 
@@ -90,7 +90,7 @@ const Home = (() => {
         for (const el of legend.querySelectorAll('i')) el.style.setProperty('background', gradient(el.dataset.scale));
     }
 
-    const shownView = (on, moving = null) => ({ g: on, ...size, scene, cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, example: hovered || chosen ? null : moving ? moving.e : example });
+    const shownView = (on, moving = null) => ({ g: on, ...size, scene, cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, pointed: pointed < scene.s.T ? pointed : -1, example: hovered || chosen ? null : moving ? moving.e : example });
 
     // What is in view, and every value that the text made.
     function figure() {
@@ -261,9 +261,25 @@ const Home = (() => {
         if (first || s.ids !== before || arrived) flow = null;
         before = s.ids;
         if (HomeCamera.still() || s.cell) return;
-        if (stop && arrived) flow = stop.grows ? HomeFlow.grow(stop.grows, speed) : stop.ranges.length ? HomeFlow.cells(stop.ranges, (m, r, c) => HomeCell.explain(scene, m, r, c), speed, (e) => HomePanel.now(panel, e)) : stop.runs ? HomeFlow.row(scene, s.query, RUN, stop.parts) : null;
+        if (stop && arrived) flow = stop.grows ? HomeFlow.grow(stop.grows, speed) : stop.ranges.length ? HomeFlow.cells(stop.ranges, (m, r, c) => HomeCell.explain(scene, m, r, c), speed, (e, i) => HomePanel.now(panel, e, i)) : stop.runs ? HomeFlow.row(scene, s.query, RUN, stop.parts) : null;
         else if ((grown || first) && !s.walk) flow = HomeFlow.row(scene, s.query, writing ? RUN / 2 : RUN);
         if (flow) redraw();
+    }
+
+    // Number i of a stop, chosen by hand: what is explained then.
+    function scrub(i) {
+        const { a, c } = HomeFlow.numbersOf(stop.ranges)[i];
+        stopPlaying();
+        flow = null;
+        example = HomeCell.explain(scene, a.m, a.r0, c);
+        redraw();
+        return example;
+    }
+
+    // A word of the text that a hand points at; -1: none.
+    function point(pos) {
+        if (pos !== pointed) redraw();
+        pointed = pos;
     }
 
     const stepWalk = (by) => {
@@ -290,7 +306,7 @@ const Home = (() => {
 
     // ---- words at the side ----
 
-    const actions = { choose, explain, walk: () => { walkTo(1); play(); }, write: () => write(), stop: (i) => walkTo(i + 1), columnOf: (id) => Math.max(0, everything().s.ids.indexOf(id)) };
+    const actions = { choose, explain, scrub, walk: () => { walkTo(1); play(); }, write: () => write(), stop: (i) => walkTo(i + 1), columnOf: (id) => Math.max(0, everything().s.ids.indexOf(id)) };
 
     function showPanel() {
         const e = hovered || chosen, why = HomeWhy.asked(state().cell);
@@ -334,13 +350,18 @@ const Home = (() => {
         redraw();
     }
 
+    function inSight({ m, r, c }) {
+        const a = HomeScene.region(m, r, c, r + 1, c + 1), k = camera.cam;
+        return a.x >= k.x && a.y >= k.y && a.x + a.w <= k.x + size.w / k.s && a.y + a.h <= k.y + size.h / k.s;
+    }
+
     function update(s) {
         if (!size.w) resized();
         const moved = plan(s), now = `${s.walk} ${scene.open}`, arrived = now !== shown;
         HomeText.update(s);
         refresh(s);
         if (!shown) camera.jump(camera.holding(view()));
-        else if (moved || (now !== shown && (s.walk || !s.cell))) camera.fly(view());
+        else if (moved || (now !== shown && (s.walk || !s.cell)) || (chosen && !inSight(chosen))) camera.fly(view());
         shown = now;
         begin(s, arrived);
     }
@@ -387,7 +408,7 @@ const Home = (() => {
         panel = h('div.panel', { tabindex: -1 });
         spoken = h('p.sr#spoken', { 'aria-live': 'polite' });
         root.append(text, stage, h('aside', { 'aria-label': 'explanation' }, panel, player()), spoken);
-        HomeText.mount(text, stage, write);
+        HomeText.mount(text, stage, write, point);
         camera = HomeCamera.create(canvas, { size: () => size, world: () => scene.world, changed: redraw, hover: over, leave, pick, frame: frameCell });
         new ResizeObserver(resized).observe(stage);
     }

@@ -24,6 +24,9 @@ const HomeData = (() => {
         return { ...all, first, n: part === 'wq' ? nq : nkv };
     }
 
+    // Probabilities of what comes after a token, at the temperature that is set.
+    const chances = (pos) => Numbers.softmax(Engine.logits(pos), App.state.temperature);
+
     // Rows of the file as one array, by their numbers or all.
     function rows(t, ids) {
         const key = `${t.name} ${t.first} ${ids || ''}`;
@@ -110,5 +113,5 @@ const HomeData = (() => {
         return place ? token.map((v, i) => v + flatRow(place, pos)[i]) : token;
     }
 
-    return { tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow, streamStart };
+    return { chances, tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow, streamStart };
 })();

@@ -242,6 +242,24 @@ const HomeDraw = (() => {
             if (m.x === S.at.s && m.kind === 'x') box(HomeScene.region(m, query, 0, query + 1, m.cols), C.accent, 1.25, 1);
     }
 
+    // All that the model has of token t: its rows, and who looks at it as columns of attention.
+    function pointed(t) {
+        const light = (m, r0, c0, r1, c1) => {
+            blit(m, true, r0, c0, r1, c1);
+            box(HomeScene.region(m, r0, c0, r1, c1), C.accent, 1.5, 1);
+        };
+        g.globalAlpha = 0.62;
+        g.fillStyle = C.paper;
+        g.fillRect(0, 0, v.w, v.h);
+        g.globalAlpha = 1;
+        for (const m of S.mats.values()) {
+            const r = m.part === 'emb' ? S.s.used.indexOf(v.state.ids[t]) : m.kind === 'w' && m.part !== 'pos' ? -1 : t;
+            if (r < 0 || r >= m.rows) continue;
+            light(m, r, 0, r + 1, m.tri ? r + 1 : m.cols);
+            if (m.tri && r + 1 < m.rows) light(m, r + 1, r, m.rows, r + 1);
+        }
+    }
+
     // The line from a factor to the cell that it made.
     function join(f, cell) {
         const cx = sx(cell.x + cell.w / 2), cy = sy(cell.y + cell.h / 2), x = sx(f.x), right = sx(f.x + f.w), y = sy(f.y), low = sy(f.y + f.h);
@@ -316,7 +334,8 @@ const HomeDraw = (() => {
         HomeBake.begin(v.dark);
         spine();
         for (const m of S.mats.values()) matrix(m);
-        choice();
+        if (v.pointed >= 0) pointed(v.pointed);
+        else choice();
         if (v.moving) moving(v.moving);
         HomeLabels.draw({ ...v, sx, sy, M, word, unit: unit(), SERIF, SANS, LETTERS });
         if (v.stop && !v.chosen) for (const r of v.stop.regions) box(r, C.accent, 2, 2);

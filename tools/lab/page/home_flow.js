@@ -39,14 +39,16 @@ const HomeFlow = (() => {
 
     // ---- the numbers of a stop ----
 
-    // ranges: regions of one row each, whose cells are computed in order. told(e): another number is explained.
+    const numbersOf = (ranges) => ranges.flatMap((a) => Array.from({ length: a.c1 - a.c0 }, (_, i) => ({ a, c: a.c0 + i })));
+
+    // ranges: regions of one row each, whose cells are computed in order. told(e, i): number i is explained now.
     function cells(ranges, explain, speed, told) {
-        const all = ranges.flatMap((a) => Array.from({ length: a.c1 - a.c0 }, (_, i) => ({ a, c: a.c0 + i }))), since = performance.now() + WAIT / speed;
+        const all = numbersOf(ranges), since = performance.now() + WAIT / speed;
         const each = Math.min(SLOW, MOST / all.length) / speed;
         let shown = -1, e = null;
         return { at(now) {
             const i = Math.min(all.length - 1, Math.floor((now - since) / each)), here = all[Math.max(0, i)], later = ranges.slice(ranges.indexOf(here.a) + 1);
-            if (i >= 0 && i !== shown) told(e = explain(here.a.m, here.a.r0, here.c));
+            if (i >= 0 && i !== shown) told(e = explain(here.a.m, here.a.r0, here.c), i);
             shown = i;
             const rest = i < 0 ? here.c : here.c + 1;
             return { over: now >= since + each * all.length, covers: (rest < here.a.c1 ? [HomeScene.region(here.a.m, here.a.r0, rest, here.a.r1, here.a.c1)] : []).concat(later), boxes: [], dots: [], e };
@@ -62,5 +64,5 @@ const HomeFlow = (() => {
         } };
     }
 
-    return { row, cells, grow };
+    return { row, cells, grow, numbersOf };
 })();

@@ -126,7 +126,7 @@ const HomeLabels = (() => {
 
     // Probabilities of what comes next, as bars under the logits.
     function bars(S) {
-        const m = d.M(-1, 'lg'), C = d.colours, u = S.u, s = d.cam.s, p = Numbers.softmax(Engine.logits(d.state.query));
+        const m = d.M(-1, 'lg'), C = d.colours, u = S.u, s = d.cam.s, p = HomeData.chances(d.state.query);
         const best = Numbers.best(p), base = d.sy(m.y + m.h + 11.5 * u), high = 8.2 * u * s, wide = m.cw * s;
         d.g.fillStyle = C.line;
         d.g.fillRect(d.sx(m.x), base, m.w * s, 1);

@@ -16,9 +16,17 @@ const HomePanel = (() => {
 
     // The number that is made right now, with its first products.
     const FIRSTS = 4;
-    function now(el, e) {
+    function now(el, e, i = -1) {
         const out = el.querySelector('.now'), terms = e.terms ? e.terms.slice(0, FIRSTS).map((t) => Numbers.fixed(t.p, 2)).join(' + ').replace(/\+ −/g, '− ') + (e.terms.length > FIRSTS ? ' + …' : '') : '';
         if (out) fill(out, h('span', null, terms ? `${terms} =` : e.title), h('b', null, Numbers.fixed(e.value, 3)));
+        if (out && i >= 0) el.querySelector('.scrub').value = i;
+    }
+
+    // The numbers of a stop one by one, by hand.
+    function scrubber(s, el) {
+        const n = s.ranges.reduce((all, a) => all + a.c1 - a.c0, 0), input = h('input.scrub', { type: 'range', min: 0, max: n - 1, value: n - 1, 'aria-label': `number of this stop, of ${n}` });
+        input.addEventListener('input', () => now(el, go.scrub(Number(input.value))));
+        return n > 1 && input;
     }
 
     const code = (line) => h('p.code', null, h('em', null, 'src/page/page.inc'), h('br'), line);
@@ -94,6 +102,22 @@ const HomePanel = (() => {
 
     // ---- the beginning ----
 
+    const NAMES = ['emma', 'olivia', 'christopher', 'zoe'], TEXTS = ['ROMEO:\nI will not', 'Once upon a time', 'The cat sat down', 'The capital of France is'];
+    let known = null;
+
+    // Texts to try that the model can read.
+    function texts() {
+        const { canEncode, encode, info } = Engine;
+        known ??= (info.context <= 32 ? NAMES : TEXTS).filter((text) => {
+            try {
+                return canEncode && encode(text).length < info.context;
+            } catch {
+                return false;
+            }
+        });
+        return known.length > 0 && h('p.small.texts', null, 'Other texts: ', known.map((text) => button(text.replace('\n', ' '), () => Strip.type(text), { kind: '.goback' })));
+    }
+
     function tries(state) {
         const i = Engine.info, best = Numbers.best(Engine.logits(state.query)), list = [];
         if (i.layers) {
@@ -111,19 +135,19 @@ const HomePanel = (() => {
     }
 
     function intro(state, el) {
-        const i = Engine.info, p = Numbers.softmax(Engine.logits(state.query)), best = Numbers.best(p), unit = HomeText.unit();
+        const i = Engine.info, p = HomeData.chances(state.query), best = Numbers.best(p), unit = HomeText.unit();
         const text = Array.from(state.ids).filter((id) => !Token.of(id).control).map((id) => Token.of(id).text.replace(/␣/g, ' ').replace(/\\n/g, ' ')).join('').trim();
         const last = i.layers === 0 ? 'It has no layers: the row goes straight to the guess.' : `${i.layers === 1 ? 'Twice' : `In each of ${i.layers} layers, twice,`} a part reads the spine, works something out to the right, and adds what it found: first attention, where ${unit}s look at each other, then the MLP, where each thinks for itself.`;
         fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES || i.vocab > HomeScene.WHOLE ? 'in this model' : 'in this picture'}`),
             h('h2', null, `A whole GPT${text ? `, reading “${text.length > 26 ? `${text.slice(0, 25)}…` : text}”` : ''}`),
             say(`${unit === 'letter' ? 'Letters come' : 'Text comes'} in at the left. Each ${unit} becomes a row of ${Numbers.count(i.d_model)} numbers, and the rows run down the grey spine, the residual stream.`), say(last),
             h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${HomeText.candidate(best).replace(/[“”]/g, '')},\u00a0${Math.round(100 * p[best])}\u00a0%`), '.'),
-            h('p.acts', null, button(`▶ Walk through it in ${minutes()}`, () => go.walk(), { kind: '.big', id: 'walk' }), Engine.live && button('Let it write', () => go.write(), { id: 'let-write' })), h('p.eyebrow', null, 'Or try'), tries(state),
+            h('p.acts', null, button(`▶ Walk through it in ${minutes()}`, () => go.walk(), { kind: '.big', id: 'walk' }), Engine.live && button('Let it write', () => go.write(), { id: 'let-write' })), h('p.eyebrow', null, 'Or try'), tries(state), texts(),
             !Engine.live && h('p.small', null, Engine.info.params ? 'This page holds a recorded run: weights are shown as empty boxes.' : ''));
     }
 
     function stop(s, el) {
-        fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), !HomeCamera.still() && s.ranges.length > 0 && h('p.now', { 'aria-hidden': 'true' }), s.figure, s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
+        fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), s.ranges.length > 0 && [h('p.now', { 'aria-hidden': 'true' }), scrubber(s, el)], s.figure, s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
     }
 
     return { begin: (actions) => { go = actions; }, number, intro, stop, now };

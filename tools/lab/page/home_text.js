@@ -5,7 +5,7 @@ const HomeText = (() => {
     const { h, fill, button, choice } = Dom;
     const NEXT = 5, MANY = 14, LONG = 60;
 
-    let root, run, arcs, paint = 'surprisal', painter, heads, headOut, input, writeButton, says, small = null;
+    let root, run, arcs, paint = 'surprisal', painter, heads, headOut, input, writeButton, says, warmth, small = null, every = -1; // every: the head that was chosen before all of them
 
     // A token as a word: marks for what cannot be seen.
     function label(id) {
@@ -30,9 +30,9 @@ const HomeText = (() => {
     // One that may come next, in a sentence.
     const candidate = (id) => (Token.isEnd(id) ? 'the end' : { '⏎': 'a new line', '␣': 'a space' }[label(id)] || `“${label(id)}”`);
 
-    const share = (state, j) => {
+    const share = (state, j, head = state.head) => {
         const t = App.ofLayer('attn.hook_pattern');
-        return t && j <= state.query ? App.line(t, state.head, state.query)[j] : NaN;
+        return t && j <= state.query ? App.line(t, head, state.query)[j] : NaN;
     };
 
     function colours(state, j, surprisal) {
@@ -52,7 +52,7 @@ const HomeText = (() => {
     }
 
     function next(state) {
-        const p = Numbers.softmax(Engine.logits(state.query)), end = state.query === state.ids.length - 1;
+        const p = HomeData.chances(state.query), end = state.query === state.ids.length - 1;
         return [h('span.then', null, 'next'), Numbers.top(p, NEXT).filter((id, i) => !i || p[id] >= 0.005).map((id, i) => {
             const text = Token.isEnd(id) ? 'end' : label(id), percent = `${Math.round(100 * p[id])} %`;
             return button([h('span.g', null, text), h('small', null, percent)], () => append(id), { disabled: !Engine.live || !end,
@@ -67,7 +67,8 @@ const HomeText = (() => {
     // Above the first line there is room, between lines there is little.
     function drawArcs(state) {
         const all = [...run.querySelectorAll('.tok:not(.alt) .g')], line = all[state.query] && all[state.query].getBoundingClientRect().top - run.getBoundingClientRect().top + run.scrollTop;
-        Arcs.show(arcs, run, all, state.query, (j) => share(state, j), Math.min(46, Math.max(10, line < 90 ? line - 4 : 10)));
+        const shown = every < 0 ? [state.head] : Array.from({ length: Engine.info.heads }, (_, i) => i);
+        Arcs.show(arcs, run, all, state.query, shown.map((head) => (j) => share(state, j, head)), Math.min(46, Math.max(10, line < 90 ? line - 4 : 10)));
     }
 
     function typed() {
@@ -75,11 +76,16 @@ const HomeText = (() => {
         if (Strip.type(text)) App.set({ cell: '' });
     }
 
-    // `pictured`: what the buttons next to the text save. write(): the model goes on, or stops.
-    function mount(into, pictured, write) {
+    // The token that a pointer or the focus is on.
+    const under = (e) => Number(e.target.closest('[data-pos]')?.dataset.pos ?? -1);
+
+    // `pictured`: what the buttons next to the text save. write(): the model goes on, or stops. point(pos): a hand points at a token, or at none.
+    function mount(into, pictured, write, point) {
         root = into;
         arcs = Arcs.layer();
         run = h('div.run', null, arcs, h('div.toks', { role: 'group', 'aria-label': 'tokens' }), says = h('p.says'));
+        for (const event of ['pointerover', 'focusin']) run.addEventListener(event, (e) => point(event === 'focusin' && !e.target.matches(':focus-visible') ? -1 : under(e)));
+        for (const event of ['pointerleave', 'focusout']) run.addEventListener(event, () => point(-1));
         input = h('input', { type: 'text', 'aria-label': 'text', placeholder: 'type your own', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
         painter = choice('colour', [['surprisal', 'surprisal'], ['attention', 'attention']], paint, (v) => {
             paint = v;
@@ -87,11 +93,15 @@ const HomeText = (() => {
         });
         const n = Engine.info.heads, step = (by) => App.set({ head: (App.state.head + by + n) % n });
         headOut = h('output', null, '0');
-        heads = n <= 6 ? choice('head', Array.from({ length: n }, (_, i) => [i, String(i)]), 0, (v) => App.set({ head: v })) : null;
+        heads = n <= 6 ? choice('head', Array.from({ length: n }, (_, i) => [i, String(i)]).concat(n > 1 ? [[n, 'all']] : []), 0, (v) => {
+            every = v === n ? App.state.head : -1;
+            App.set(v === n ? {} : { head: v });
+        }) : null;
+        warmth = Dom.slider('temperature', { min: 0.1, max: 2, step: 0.1, value: 1, id: 'warmth', show: (v) => Numbers.fixed(v, 1), on: (temperature) => App.set({ temperature }) });
         const picker = heads ? heads.el : h('span.stepper', null, button('‹', () => step(-1), { 'aria-label': 'head before' }), headOut, button('›', () => step(1), { 'aria-label': 'head after' }));
         writeButton = button('Write on', write, { id: 'write', title: `the model draws the next ${unit()}, and the next, until its text ends` });
         root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), writeButton),
-            h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null, Share.row(pictured)));
+            h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null, h('div', null, warmth.el, Share.row(pictured))));
         new ResizeObserver(() => drawArcs(App.state)).observe(run);
     }
 
@@ -103,7 +113,10 @@ const HomeText = (() => {
         fill(says, App.ofLayer('attn.hook_pattern') ? `Under each ${unit()}: how much head ${state.head} of “${label(state.ids[state.query])}” looks at it. ` : '', 'Right: what may come next.');
         fill(toks, Array.from(state.ids).map((id, j) => [token(id, j, state, s[j]), label(id) === '⏎' ? h('br') : null]), next(state));
         if (kept) toks.querySelector(`[data-pos="${kept}"]`)?.focus({ preventScroll: true });
-        if (heads) heads.set(state.head);
+        if (every !== state.head) every = -1;
+        if (heads) heads.set(every < 0 ? state.head : Engine.info.heads);
+        root.classList.toggle('every', every >= 0);
+        warmth.set(state.temperature);
         headOut.textContent = state.head;
         drawArcs(state);
     }

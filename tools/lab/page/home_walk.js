@@ -62,7 +62,7 @@ const HomeWalk = (() => {
     ];
 
     function nextText(s) {
-        const p = Numbers.softmax(Engine.logits(s.query)), [a, b] = Numbers.top(p, 2), say = (id) => `${HomeText.candidate(id)} with ${Math.round(100 * p[id])} %`;
+        const p = HomeData.chances(s.query), [a, b] = Numbers.top(p, 2), say = (id) => `${HomeText.candidate(id)} with ${Math.round(100 * p[id])} %`;
         return `Softmax makes probabilities of it: ${say(a)}${b === undefined ? '' : `, ${say(b)}`}. One is drawn, and all begins again with one row more.`;
     }
 

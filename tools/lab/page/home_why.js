@@ -7,7 +7,7 @@ const HomeWhy = (() => {
 
     let go, known = { key: '', el: null }, running = 0;
 
-    const share = (logits, id) => Math.exp(Numbers.logprob(logits, id));
+    const share = (logits, id) => Numbers.softmax(logits, App.state.temperature)[id];
     const percent = (p) => `${(100 * p).toFixed(p < 0.0995 ? 1 : 0)} %`;
     const asked = (cell) => (/^why\.\d+$/.test(cell) ? Number(cell.slice(4)) : -1);
 
@@ -91,7 +91,7 @@ const HomeWhy = (() => {
     const tableOf = (heads, rows, high, p) => h('table.terms.why', null, h('thead', null, h('tr', null, heads.map((t) => (t ? h('th', { scope: 'col' }, t) : h('td'))))), h('tbody', null, rows.map((r) => row(r, high, p))));
 
     function make(id, s) {
-        const all = Numbers.softmax(Engine.logits(s.query)), p = all[id], order = parts(id, s), shown = order.slice(0, PARTS), rest = order.slice(PARTS), sum = order.reduce((a, r) => a + r.adds, 0);
+        const all = HomeData.chances(s.query), p = all[id], order = parts(id, s), shown = order.slice(0, PARTS), rest = order.slice(PARTS), sum = order.reduce((a, r) => a + r.adds, 0);
         const letters = Engine.live ? Array.from({ length: s.query + 1 }, (_, j) => j).filter((j) => !Token.of(s.ids[j]).control && s.query > 0).slice(-LETTERS).reverse().map((pos) => ({ pos })) : [];
         const say = h('p.say.verdict', { role: 'status' }, Engine.live ? 'Each part and each letter is taken away …'.replace('letter', HomeText.unit()) : ''), unit = HomeText.unit(), rank = Numbers.rank(Engine.logits(s.query), id), word = HomeText.candidate(id), high = Math.max(...shown.map((r) => Math.abs(r.adds))) || 1;
         if (rest.length) shown.push({ name: `${rest.length} others`, adds: rest.reduce((a, r) => a + r.adds, 0), edit: null });
@@ -109,7 +109,7 @@ const HomeWhy = (() => {
     }
 
     function show(el, id, s) {
-        const key = [App.changed, s.query, id].join();
+        const key = [App.changed, s.query, id, s.temperature].join();
         if (key !== known.key) known = { key, el: make(id, s) };
         fill(el, known.el);
     }

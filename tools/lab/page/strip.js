@@ -70,7 +70,7 @@ const Strip = (() => {
         for (const el of [chips, running]) el.classList.toggle('arched', on && el === host);
         if (!on) return arcs.remove();
         host.append(arcs);
-        return Arcs.show(arcs, host, [...host.children].slice(0, state.ids.length), state.query, l.value, running.hidden ? 32 : 12);
+        return Arcs.show(arcs, host, [...host.children].slice(0, state.ids.length), state.query, [l.value], running.hidden ? 32 : 12);
     }
 
     // The text as a figure: words in lines with their colours and arcs.
