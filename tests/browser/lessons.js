@@ -32,6 +32,7 @@ const TASKS = {
     projections: [(p) => preset(p, 'Q', 'flip'), /^Not yet\. sat gives The 0\.2\d, cat 0\.3\d/, (p) => preset(p, 'Q', 'negate'), /^Right\. sat gives The 0\.38/],
     head: [async () => {}, /^Not yet\. student gives bright 0\.56\d\d at g = 1\.00/, (p) => slide(p, 'lesson-gain', 1.95), /^Right\. student gives bright 0\.75\d\d at g = 1\.95/],
     heads: [(p) => cell(p, 'heads', 'head 1', 4, 0), /^Not yet\. Row 4 a of head 1: 0\.82 nats/, (p) => cell(p, 'heads', 'head 3', 4, 2), /^Right\. Row 4 a of head 3: 1\.58 nats/],
+    places: [(p) => slide(p, 'lesson-query', 9), /^Not yet\. Query at 9, key at 2: the score is −?\d\.\d{4}\.$/, (p) => slide(p, 'lesson-key', 6), /^Right\. Query at 9, key at 6: the score is 1\.0623\. Three places apart/],
     block: [async (p) => {
         await tick(p, 'lesson-stream');
         await slide(p, 'lesson-layers', 8);
@@ -52,14 +53,14 @@ async function tasks(page) {
     for (const [id, [wrong, said, right, then]] of Object.entries(TASKS)) {
         await wrong(page);
         { const v = await verdict(page, id); assert(said.test(v), `${id}: ${v}`); }
-        assert.strictEqual(await page.text('.lcount'), `${n} of 12 tasks solved`);
+        assert.strictEqual(await page.text('.lcount'), `${n} of 13 tasks solved`);
         await click(page, `#lesson-${id} .ltask button:not(.main):last-of-type`);
         assert.match(await page.eval(`document.querySelector('#lesson-${id} .verdict').textContent`), /^Hint\. ./, id);
         await right(page);
         { const v = await verdict(page, id); assert(then.test(v), `${id}: ${v}`); }
-        assert.strictEqual(await page.text('.lcount'), `${++n} of 12 tasks solved`);
+        assert.strictEqual(await page.text('.lcount'), `${++n} of 13 tasks solved`);
     }
-    assert.strictEqual(await page.eval(`document.querySelectorAll('.lnav a.solved').length`), 12);
+    assert.strictEqual(await page.eval(`document.querySelectorAll('.lnav a.solved').length`), 13);
 }
 
 // The printed numbers of the specification.

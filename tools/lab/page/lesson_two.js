@@ -1,5 +1,5 @@
 'use strict';
-// Lessons 7 to 12: from queries and keys to a step of microgpt. See lesson_one.js.
+// Lessons 7 to 13: from queries and keys to a step of microgpt. See lesson_one.js.
 const LessonTwo = (() => {
     const { h, fill, button, choice, check, select, slider, table, bar } = Dom;
     const { figure, cap, named, math, grid, plane, chart, number, boxes } = LessonParts;
@@ -127,7 +127,38 @@ const LessonTwo = (() => {
         }, 'The most even row has the largest entropy. Read the column of row 4 a, then click that row in its head.')];
     }, bridge: { text: 'All heads of your model side by side, on your own text.', label: 'The heads of your model', layers: true, to: () => ({ view: 'attention', what: 'weights' }) } };
 
-    // ---- 10. a block ----
+    // ---- 10. places ----
+
+    const ASKS = [1.2, 0.4], OFFERS = [1, 0.9], FAR = 15, TURNS = [1, 0.3, 0.1]; // query and key at place 0; places; angles of a step in the chart
+    const turn = ([x, y], a) => [x * Math.cos(a) - y * Math.sin(a), x * Math.sin(a) + y * Math.cos(a)];
+    const apart = (distance, by) => dot(turn(ASKS, distance * by), OFFERS) / Math.SQRT2;
+
+    function turned(now) {
+        const arrows = plane(), curves = chart(), out = h('p.lsum', { role: 'status' }), xs = Array.from({ length: FAR + 1 }, (_, i) => i), place = (v) => String(v);
+        const knob = (name, key, most, stepOf, show1) => slider(name, { min: 0, max: most, step: stepOf, value: now[key], id: `lesson-${key}`, show: show1, on: (v) => { now[key] = v; show(); } }).el;
+        now.text = () => `Query at ${now.query}, key at ${now.key}: the score is ${fixed(dot(turn(ASKS, now.query * now.turn), turn(OFFERS, now.key * now.turn)) / Math.SQRT2)}.`;
+        function show() {
+            arrows.show(['query', 'key'], [turn(ASKS, now.query * now.turn), turn(OFFERS, now.key * now.turn)], 'Query and key, turned by their places');
+            curves.show('Score by distance, for three angles', { xs, low: -2, high: 2, mark: Math.max(0, now.query - now.key), xName: 'places apart', lines: TURNS.map((by) => ({ name: `θ ${by}`, ys: xs.map((x) => apart(x, by)) })) });
+            fill(out, `${now.text()} They are turned by ${fixed(now.query * now.turn, 2)} and ${fixed(now.key * now.turn, 2)}.`);
+        }
+        show();
+        return figure('A query and a key, turned by their places', knob('Query at', 'query', FAR, 1, place), knob('Key at', 'key', FAR, 1, place), knob('θ', 'turn', 1, 0.05, (v) => fixed(v, 2)),
+            h('div.lseries', null, h('div.lpart.small', null, h('h3', null, 'turned'), arrows.el), h('div.lpart', null, h('h3', null, 'score'), curves.el)), out);
+    }
+
+    const places = { id: 'places', title: 'Where a token is', make(t) {
+        const now = { query: 5, key: 2, turn: 0.3 };
+        return [t.pair(t.say('Scores compare what tokens are. Where they are, no score can see: shuffle the tokens before the last one, and it gives each the same share as before. So a model has to be told the place.',
+            '*Learned places:* GPT-2 and microgpt have a second table with a row for each place, and add it at the very beginning. It is simple, and a text cannot be longer than the table.',
+            '= x = E[token] + P[place]',
+            '*Turned places,* called RoPE: Llama and most models since add nothing. They take the numbers of a query and of a key two by two, as arrows, and turn each by its place times an angle θ. *Move the places.* The product of two arrows depends on the angle between them alone, so the score depends on how far apart the two are, not on where they are.',
+            'Each pair of numbers has a θ of its own. A large one tells neighbours apart, a small one still differs after thousands of places. The chart has three.'), turned(now)),
+        t.task('At places 5 and 2 the score is 1.0623. Move the query to place 9, and the key so that the score is the same.', () => [now.query === 9 && now.key === 6,
+            now.query === 9 && now.key === 6 ? `${now.text()} Three places apart, as before.` : now.text()], 'How far apart were they?')];
+    }, bridge: { text: 'The first stop of the walk shows where your model gets its places from. In “One block” are queries and keys before and after they are turned, if it turns them.', label: 'The places of your model', to: () => ({ view: 'home', walk: 1, cell: '' }) } };
+
+    // ---- 11. a block ----
 
     const E = 8, MOST = 12;
 
@@ -178,7 +209,7 @@ const LessonTwo = (() => {
         }, 'Switch the residual stream off and read the line under the figure while you move the layers.')];
     }, bridge: { text: 'The block room has every stage of a block of your model, with its shapes and its hook names.', label: 'A block of your model', layers: true, to: () => ({ view: 'block' }) } };
 
-    // ---- 11. the cache ----
+    // ---- 12. the cache ----
 
     const LETTERS = ['·', 'a', 'n', 'n', 'a'];
 
@@ -223,7 +254,7 @@ const LessonTwo = (() => {
         'Add 1 + 2 + 3 + … + 16. The first and the last make 17, so do the second and the last but one.', h('p.row', null, h('label.grow', null, h('span', null, 'Rows'), box)))];
     }, bridge: { text: 'The sixth stop of the walk shows the rows that are kept and the places that are free.', label: 'The cache of your model', layers: true, to: () => ({ view: 'home', walk: 6, cell: '' }) } };
 
-    // ---- 12. the whole step ----
+    // ---- 13. the whole step ----
 
     // Lines of src/page/page.inc with what they do and the lesson that has it.
     const LINES = [
@@ -252,5 +283,5 @@ const LessonTwo = (() => {
             'Which line has a sum over positions? The others take a row and give a row.')];
     }, bridge: { text: 'The walk tells these lines with the numbers of your model, in 90 seconds.', label: 'The walk through your model', to: () => ({ view: 'home', walk: 1, cell: '' }) } };
 
-    return { LIST: [projections, head, heads, block, cache, step], LINES: LINES.map((l) => l[0]), HEADS };
+    return { LIST: [projections, head, heads, places, block, cache, step], LINES: LINES.map((l) => l[0]), HEADS };
 })();
