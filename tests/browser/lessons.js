@@ -44,6 +44,13 @@ const TASKS = {
     }, /^Right\. After \d the least cosine is 0\.99/],
     cache: [(p) => type(p, 'rows without a cache', '128'), /^Not yet\. 128 is too small/, (p) => type(p, 'rows without a cache', '136'), /^Right\. 1 \+ 2 \+ … \+ 16/],
     step: [(p) => click(p, '.llines input[value="3"]'), /^Not yet\. “kv_append\(p\);” stores rows, but reads none/, (p) => click(p, '.llines input[value="4"]'), /^Right\. All other lines work on each row alone/],
+    training: [async (p) => {
+        for (let i = 0; i < 3; i++) await click(p, '#lesson-train');
+    }, /^Not yet\. The loss is 0\.7500 after 60 steps/, async (p) => {
+        await click(p, '#lesson-untrain');
+        await slide(p, 'lesson-rate', 10);
+        for (let i = 0; i < 3; i++) await click(p, '#lesson-train');
+    }, /^Right\. The loss is 0\.7399 after 60 steps/],
 };
 
 async function tasks(page) {
@@ -53,14 +60,14 @@ async function tasks(page) {
     for (const [id, [wrong, said, right, then]] of Object.entries(TASKS)) {
         await wrong(page);
         { const v = await verdict(page, id); assert(said.test(v), `${id}: ${v}`); }
-        assert.strictEqual(await page.text('.lcount'), `${n} of 13 tasks solved`);
+        assert.strictEqual(await page.text('.lcount'), `${n} of 14 tasks solved`);
         await click(page, `#lesson-${id} .ltask button:not(.main):last-of-type`);
         assert.match(await page.eval(`document.querySelector('#lesson-${id} .verdict').textContent`), /^Hint\. ./, id);
         await right(page);
         { const v = await verdict(page, id); assert(then.test(v), `${id}: ${v}`); }
-        assert.strictEqual(await page.text('.lcount'), `${++n} of 13 tasks solved`);
+        assert.strictEqual(await page.text('.lcount'), `${++n} of 14 tasks solved`);
     }
-    assert.strictEqual(await page.eval(`document.querySelectorAll('.lnav a.solved').length`), 13);
+    assert.strictEqual(await page.eval(`document.querySelectorAll('.lnav a.solved').length`), 14);
 }
 
 // The printed numbers of the specification.
@@ -119,7 +126,7 @@ async function addresses(page, file) {
     assert.strictEqual(await page.eval(`document.getElementById('strip').checkVisibility()`), false);
     await click(page, '.lnav a[href$="=cache"]');
     await page.until(`/view=lessons&lesson=cache/.test(location.hash)`);
-    assert.strictEqual(await page.text('.lnav a[aria-current]'), '11\nOne step, with its cache');
+    assert.strictEqual(await page.text('.lnav a[aria-current]'), '12\nOne step, with its cache');
     await click(page, '#lesson-cache .lbridge a');
     assert.deepStrictEqual(await page.eval('[App.state.view, App.state.walk, App.state.ids.length]'), ['home', 6, 5]);
     await page.eval(`history.replaceState(null, '', '#'); location.hash = '#view=lessons&example=causal'`);
@@ -185,7 +192,7 @@ async function widths(page) {
         assert(await page.eval('document.documentElement.scrollWidth') <= width);
     }
     await page.send('Emulation.setEmulatedMedia', { media: 'print' });
-    assert.strictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].filter((e) => e.checkVisibility()).length`), 13);
+    assert.strictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].filter((e) => e.checkVisibility()).length`), 15);
     await page.send('Emulation.setEmulatedMedia', { media: '' });
 }
 

@@ -512,7 +512,7 @@ async function recorded() {
 
 // ---- another browser ----
 
-async function inFirefox(file) {
+async function inFirefox(file, verses) {
     const program = find(['firefox-esr', 'firefox'], 'MGPT_FIREFOX'), firefox = new Firefox();
     if (!program) return console.log('# no Firefox here (MGPT_FIREFOX names one): pages were not opened in it');
     await firefox.start(program);
@@ -526,6 +526,10 @@ async function inFirefox(file) {
             if (shots) await new Promise((done) => setTimeout(done, 1000)); // every card is drawn when the page rests (style.css)
             if (shots) await firefox.shot(path.join(shots, `firefox-${room}.png`));
         }
+        await firefox.go(verses, '#view=predict'); // a worker goes on with the text
+        await firefox.eval(`document.getElementById('end').click()`);
+        while (!await firefox.eval(`document.getElementById('draw-stop').hidden && document.documentElement.dataset.workers`)) await new Promise((done) => setTimeout(done, 50));
+        assert.strictEqual(await firefox.eval(`document.querySelector('p.drawn').textContent`), run(['generate', weights('shakespeare'), '-p', 'ROMEO: I will', '-n', '243', '--temp', '1', '--seed', '0']).slice(0, 256));
     } finally {
         await firefox.close();
     }
@@ -622,7 +626,7 @@ async function main() {
         await page.pdf(path.join(tmp, 'page.pdf'));
         assert(fs.statSync(path.join(tmp, 'page.pdf')).size > 10000);
     }));
-    await test('Firefox', () => inFirefox(names));
+    await test('Firefox', () => inFirefox(names, shakespeare));
     await test('times', async () => {
         await times(names, 'names');
         await times(shakespeare, 'shakespeare');

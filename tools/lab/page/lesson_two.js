@@ -1,5 +1,5 @@
 'use strict';
-// Lessons 7 to 13: from queries and keys to a step of microgpt. See lesson_one.js.
+// Lessons 7 to 14: from queries and keys to a step of microgpt and to training. See lesson_one.js.
 const LessonTwo = (() => {
     const { h, fill, button, choice, check, select, slider, table, bar } = Dom;
     const { figure, cap, named, math, grid, plane, chart, number, boxes } = LessonParts;
@@ -277,11 +277,49 @@ const LessonTwo = (() => {
             t.link(id))));
         return [t.pair(t.say('Now read a step of a GPT. These are lines of the engine in this page, src/page/page.inc, in their order. The middle ones run once in each layer. mgpt runs GPT-2 and Llama with the same page; they have more layers, wider rows, and norms and activations of their own.',
             'The model called names is microgpt: 1 layer, 4 heads, rows of 16 numbers, 4,192 parameters. It was trained on 32,000 first names, and it writes new ones letter by letter, one such step for each.',
-            'Each line links to its lesson. What is left is training: all these numbers are changed, little by little, so that the token that came was given more probability.'),
+            'Each line links to its lesson. What is left is where its numbers come from.'),
         figure('The lines of a step', lines)),
         t.task('In one line only, a token takes numbers from the rows of other tokens. Choose it.', () => [chosen === 4, chosen < 0 ? 'Choose a line.' : chosen === 4 ? 'All other lines work on each row alone.' : `“${LINES[chosen][0]}” ${chosen === 3 ? 'stores rows, but reads none of them' : 'works on each row alone'}.`],
             'Which line has a sum over positions? The others take a row and give a row.')];
     }, bridge: { text: 'The walk tells these lines with the numbers of your model, in 90 seconds.', label: 'The walk through your model', to: () => ({ view: 'home', walk: 1, cell: '' }) } };
 
-    return { LIST: [projections, head, heads, places, block, cache, step], LINES: LINES.map((l) => l[0]), HEADS };
+    // ---- 14. training ----
+
+    // A table of logits that learns the letters of lesson 1: {losses, step(rate), shares()}.
+    function learner({ counts }) {
+        const all = counts.flat().reduce((a, b) => a + b, 0), sums = counts.map((r) => r.reduce((a, b) => a + b, 0));
+        let w = map(counts, () => 0);
+        const shares = () => w.map(softmax), loss = (p) => counts.flat().reduce((s, n, i) => s - (n && n * Math.log(p.flat()[i])), 0) / all;
+        return { shares, losses: [loss(shares())], least: loss(map(counts, (n, i) => n / sums[i])), step(rate) {
+            const p = shares();
+            w = map(w, (v, i, j) => v - (rate * (sums[i] * p[i][j] - counts[i][j])) / all);
+            this.losses.push(loss(shares()));
+        } };
+    }
+
+    const training = { id: 'training', title: 'Training', make(t) {
+        const text = LessonOne.bigrams('emma anna ann'), now = { rate: 5, it: learner(text) }, curve = chart(), shares = grid('shares that were learned'), counted = grid('shares that were counted'), out = h('p.lsum', { role: 'status' });
+        const at = (values) => ({ rows: text.letters, cols: text.letters, values, kind: 'share', digits: 2 });
+        const steps = (n) => () => { for (let i = 0; i < n; i++) now.it.step(now.rate); show(); }, last = () => now.it.losses[now.it.losses.length - 1], said = () => `The loss is ${fixed(last())} after ${now.it.losses.length - 1} steps.`;
+        function show() {
+            const { losses, least } = now.it;
+            curve.show(`Loss by step: ${fixed(losses[0])} to ${fixed(last())}`, { xs: losses.map((_, i) => i), low: 0, high: 2, xName: 'steps', lines: [{ name: 'learned', ys: losses }, { name: 'counted', ys: losses.map(() => least) }] });
+            shares.show(at(now.it.shares()));
+            fill(out, `${said()} Counting has ${fixed(least)}.`);
+        }
+        const again = () => { now.it = learner(text); show(); };
+        counted.show(at(map(text.counts, (n, i) => n / text.counts[i].reduce((a, b) => a + b, 0))));
+        show();
+        return [t.pair(t.say('Where do the numbers of a model come from? Take the table of lesson 1, and do not count. Begin with zeros: softmax makes every letter as likely as any other.',
+            'Go through the text. Each letter that comes had some share, and the *loss* is minus the logarithm of that share, averaged. Five even letters have ln 5 = 1.61.',
+            'Now move each number a little to where the loss falls. How much it changes the loss is its *gradient.* In this table that is simple: the share that the letter had, less the share that it should have had.',
+            '= w ← w − rate · gradient',
+            '*Press 20 steps.* The loss falls to that of the counts, 0.73, and the shares become theirs: no table that sees one letter does better. With a small *rate* it takes long, with one of 40 each step goes too far.',
+            'A GPT learns in the same way. Its gradient is passed back through all of its parts, its text has billions of tokens, and the rate is changed on the way.'),
+        figure('A table that learns', h('div.row', null, button('One step', steps(1)), button('20 steps', steps(20), { id: 'lesson-train', kind: '.main' }), button('From the start', again, { id: 'lesson-untrain' })),
+            h('div.row', null, slider('Rate', { min: 1, max: 40, step: 1, value: 5, id: 'lesson-rate', on: (v) => { now.rate = v; } }).el), curve.el, out, h('div.lseries', null, named('learned', shares.el), named('counted', counted.el)))),
+        t.task('Find a rate with which the loss is below 0.745 after 60 steps or fewer.', () => [last() < 0.745 && now.it.losses.length <= 61, said()], 'At 5 it is 0.7500. Press “From the start” before you try another.')];
+    }, bridge: { text: 'The loss of your text, token by token: what your model was trained to make small.', label: 'The loss of your text', to: () => ({ view: 'predict' }) } };
+
+    return { LIST: [projections, head, heads, places, block, cache, step, training], LINES: LINES.map((l) => l[0]), HEADS };
 })();

@@ -115,7 +115,7 @@ const Lessons = (() => {
         root.classList.add('lessons');
         const page = h('div.lpage'), nav = contents();
         fill(page, h('section.lintro', null, h('h2', null, 'From counting letters to a GPT'),
-            h('p', null, 'Thirteen short lessons. Every figure computes its numbers here, while you move it. Each lesson ends with a task that is checked, and with the place where your own model does the same. Nothing is sent anywhere.')));
+            h('p', null, 'Fourteen short lessons. Every figure computes its numbers here, while you move it. Each lesson ends with a task that is checked, and with the place where your own model does the same. Nothing is sent anywhere.')));
         for (const [i, lesson] of LIST.entries()) {
             sections.set(lesson.id, section(lesson, i));
             page.append(sections.get(lesson.id));

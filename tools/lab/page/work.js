@@ -54,7 +54,7 @@ const Work = (() => {
             };
             const copy = Engine.copy();
             worker.postMessage({ copy, kind, state }, [copy.memory]);
-            moved++;
+            document.documentElement.dataset.workers = ++moved;
         });
     }
 
