@@ -139,19 +139,14 @@ const Engine = (() => {
             useFma(bytes);
         compiled = await WebAssembly.compile(bytes);
         await instantiate();
-        if (wasm._initialize)
-            wasm._initialize();
+        wasm._initialize?.();
     }
 
-    async function instantiate() {
-        wasm = (await WebAssembly.instantiate(compiled, {page: {matches, number}})).exports;
-    }
+    const instantiate = async () => { wasm = (await WebAssembly.instantiate(compiled, {page: {matches, number}})).exports; };
 
     // All that an engine elsewhere needs to go on as this one would, but for splitting text.
-    function copy() {
-        const {info, hooks, ends, live} = about;
-        return {about: {info, hooks, ends, live}, compiled, memory: wasm.memory.buffer.slice(0), ids: lanes.map(lane => lane.ids)};
-    }
+    const copy = ({info, hooks, ends, live} = about) =>
+        ({about: {info, hooks, ends, live}, compiled, memory: wasm.memory.buffer.slice(0), ids: lanes.map(lane => lane.ids)});
 
     // That engine. Between two calls all that the module knows is in its memory.
     async function adopt(from) {

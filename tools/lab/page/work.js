@@ -6,7 +6,7 @@
 // A kind of work is a function slice(state, ms): it works for about ms milliseconds on the module and on `state`, which is
 // plain data, and sets state.done in the end.
 const Work = (() => {
-    const FIRST = 30, HERE = 12, THERE = 50; // milliseconds of a slice: short work never leaves the page
+    const FIRST = 20, HERE = 12, THERE = 50; // milliseconds of a slice: short work never leaves the page
     const onPage = typeof document !== 'undefined', script = onPage && document.currentScript ? document.currentScript.textContent : '';
     const channel = new MessageChannel(), waiting = [], slices = {};
     let moved = 0;
