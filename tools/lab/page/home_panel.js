@@ -148,6 +148,9 @@ const HomePanel = (() => {
 
     function stop(s, el) {
         fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), s.ranges.length > 0 && [h('p.now', { 'aria-hidden': 'true' }), scrubber(s, el)], s.figure, s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
+        if (!s.example || !HomeCamera.still()) return;
+        const [m, r, c] = s.example;
+        now(el, go.explain([m.id, r, c]), HomeFlow.numbersOf(s.ranges).findIndex((n) => n.a.m === m && n.c === c));
     }
 
     return { begin: (actions) => { go = actions; }, number, intro, stop, now };

@@ -302,7 +302,7 @@ const LessonTwo = (() => {
         const at = (values) => ({ rows: text.letters, cols: text.letters, values, kind: 'share', digits: 2 });
         const steps = (n) => () => { for (let i = 0; i < n; i++) now.it.step(now.rate); show(); }, last = () => now.it.losses[now.it.losses.length - 1], said = () => `The loss is ${fixed(last())} after ${now.it.losses.length - 1} steps.`;
         function show() {
-            const { losses, least } = now.it;
+            const { losses: all, least } = now.it, losses = all.length > 1 ? all : [all[0], all[0]];
             curve.show(`Loss by step: ${fixed(losses[0])} to ${fixed(last())}`, { xs: losses.map((_, i) => i), low: 0, high: 2, xName: 'steps', lines: [{ name: 'learned', ys: losses }, { name: 'counted', ys: losses.map(() => least) }] });
             shares.show(at(now.it.shares()));
             fill(out, `${said()} Counting has ${fixed(least)}.`);
