@@ -2,7 +2,7 @@
  * on with a lane's text and leave the lane as it is. Long work is done by Work.
  */
 const Trials = (() => {
-    const now = () => performance.now();
+    const now = () => performance.now(), ALL = 50; // milliseconds in which a thousand names are done
 
     // Calls use(pointers) with the module's copies of arrays and texts.
     const lend = (things, use) => Engine.module.lend(things.map((t) => (typeof t === 'string' ? new TextEncoder().encode(`${t}\0`) : t)), use);
@@ -159,7 +159,7 @@ const Trials = (() => {
     async function many(n, from, most, { temperature, topK, topP, seed }, show) {
         const { info, module } = Engine, room = Math.min(most, info.context - from);
         const left = worked(module.wasm.lab_many(from, n, room, info.choices, temperature, topK, topP, 0, BigInt.asUintN(64, BigInt(seed))));
-        await Work.run('many', { at: 0, left, room, passes: 1 }, (state) => show(state.texts, state.left));
+        await Work.run('many', { at: 0, left, room, passes: 1 }, (state) => show(state.texts, state.left), ALL);
     }
 
     return { many, extend, kinds: ['steer', 'patch'], begin, run, left, values, metricOf, apply, steerRead, npyOf, neuron, write };

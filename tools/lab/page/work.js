@@ -58,9 +58,10 @@ const Work = (() => {
         });
     }
 
-    // Does it all. show(state) is called after each slice; false from it stops. Returns the last state.
-    async function run(kind, state, show) {
-        slices[kind](state, FIRST);
+    // Does it all. show(state) is called after each slice; false from it stops. first: milliseconds that the page works
+    // before a worker is asked. Returns the last state.
+    async function run(kind, state, show, first = FIRST) {
+        slices[kind](state, first);
         const worker = state.done ? null : start();
         if (!worker) return here(kind, state, show);
         return show(state) === false ? (worker.terminate(), state) : there(worker, kind, state, show);
