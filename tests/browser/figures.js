@@ -210,7 +210,7 @@ async function axe(chrome, files, rooms) {
     if (!file) return console.log('# no axe-core here (MGPT_AXE names one): rules of accessibility were not checked');
     for (const [i, page] of files.entries())
         for (const dark of [false, true]) {
-            const tab = await chrome.open({ width: i ? 390 : 1280, height: 900, dark });
+            const tab = await chrome.open({ width: i ? 390 : 1280, height: i ? 1800 : 900, dark }); // on a phone nothing is under the player then
             await tab.go(page);
             await tab.eval(`${fs.readFileSync(file, 'utf8')};0`);
             for (const room of [...rooms, "home', cell: 'lg.4.11", "home', cell: '0.a1.4.2", "home', cell: 'why.11", "home', walk: '7", "home', walk: '12"]) {
