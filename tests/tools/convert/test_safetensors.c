@@ -159,6 +159,19 @@ TEST(entries)
     assert_entry("\"F32\"", "[1]", "[0,4.0]", 4, "data_offsets: expected two");
 }
 
+/* The header's brace and one of each entry. */
+TEST(many_entries)
+{
+    enum { LIMIT = 32768 };
+    char *braces = calloc(LIMIT + 3, 1);
+    assert_non_null(braces);
+    memset(braces, '{', LIMIT + 1);
+    assert_header(braces, 0, "string or '}' expected");
+    braces[LIMIT + 1] = '{';
+    assert_header(braces, 0, "more than 32768 entries, the limit");
+    free(braces);
+}
+
 TEST(sizes)
 {
     assert_entry("\"F32\"", "[2]", "[0,4]", 4,
