@@ -2,6 +2,10 @@
 #ifndef MGPT_KERNELS_VEC_SCALAR_H
 #define MGPT_KERNELS_VEC_SCALAR_H
 
+/* Forced inlining gains nothing here: the compiler expands loops of sixteen for half a minute. */
+#undef VEC_INLINE
+#define VEC_INLINE static inline
+
 #define VEC_NATIVE 0
 #define LANES 16
 #define REGISTERS 8 /* about; a register of 16 floats is several */
