@@ -72,7 +72,21 @@ static inline size_t rows_of_panels(size_t n_out, size_t p, size_t panels)
     return n_out - p * PANEL < panels * PANEL ? n_out - p * PANEL : panels * PANEL;
 }
 
-enum act { ACT_RELU, ACT_RELU2, ACT_SILU, ACT_GELU_TANH, ACT_GELU_ERF, ACT_N_KINDS };
+/* ACT_XIELU has constants in each layer and a function of its own. */
+enum act {
+    ACT_RELU,
+    ACT_RELU2,
+    ACT_SILU,
+    ACT_GELU_TANH,
+    ACT_GELU_ERF,
+    ACT_N_KINDS,
+    ACT_XIELU = ACT_N_KINDS
+};
+
+/* x > 0: p x^2 + beta x; else n (e^min(x, eps) - 1 - x) + beta x (Huang & Schlag 2025). eps <= 0. */
+struct xielu {
+    float p, n, beta, eps;
+};
 
 enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
 
@@ -230,6 +244,7 @@ struct kernels {
     void (*clamp)(float *x, float limit, size_t n);                      /* to [-limit, limit] */
     void (*softcap)(float *x, float cap, size_t n);                      /* cap tanh(x / cap) */
     void (*act[ACT_N_KINDS])(float *x, size_t n);
+    void (*xielu)(float *x, const struct xielu *c, size_t n);
 
     scores_fn *scores[KV_N_TYPES];
     mix_fn *mix[KV_N_TYPES];

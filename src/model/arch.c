@@ -93,6 +93,8 @@ static const struct arch rows[] = {
      .expert_norm = 1},
     {.name = "lfm2", .bit = ARCH_LFM2, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES),
      .knows = KNOWS_CONVOLUTIONS},
+    {.name = "apertus", .bit = ARCH_APERTUS, RMS, .final_norm = 1, .act = ACT_XIELU,
+     ROPE(ROPE_HALVES)},
     {.name = "nanochat", .bit = ARCH_NANOCHAT, RMS, .no_gain = 1, .embd_norm = 1, .final_norm = 1,
      .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1},
 };
@@ -129,11 +131,9 @@ const struct arch_refused arch_refused[] = {
 };
 const size_t arch_n_refused = sizeof arch_refused / sizeof *arch_refused;
 
-static const char *const act_names[ACT_N_KINDS] = {[ACT_RELU] = "relu",
-                                                   [ACT_RELU2] = "relu2",
-                                                   [ACT_SILU] = "silu",
-                                                   [ACT_GELU_TANH] = "gelu_tanh",
-                                                   [ACT_GELU_ERF] = "gelu_erf"};
+static const char *const act_names[] = {
+    [ACT_RELU] = "relu",           [ACT_RELU2] = "relu2",       [ACT_SILU] = "silu",
+    [ACT_GELU_TANH] = "gelu_tanh", [ACT_GELU_ERF] = "gelu_erf", [ACT_XIELU] = "xielu"};
 
 const char *act_name(enum act act)
 {

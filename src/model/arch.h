@@ -37,7 +37,8 @@ enum {
     ARCH_OLMOE = 1 << 21,
     ARCH_LFM2 = 1 << 22,
     ARCH_SHORTCONV = 1 << 23, /* a layer of LFM2 that is a short convolution */
-    ARCH_GPT1 = 1 << 24
+    ARCH_GPT1 = 1 << 24,
+    ARCH_APERTUS = 1 << 25
 };
 
 /* Keys that are numbers of some architectures and refused in the others. */
@@ -80,7 +81,8 @@ struct arch {
     int norm_2_first;       /* attn_norm_2 is attention's, and attn_norm then the MLP's */
     int rope_windowed;      /* of a model with a window, only layers that have it are rotated */
     int window_optional;    /* files without attention.sliding_window have no windows */
-    size_t no_rope_every;   /* each n-th layer is not rotated; 0: all layers are */
+    size_t no_rope_every;   /* default of mgpt.attention.no_rope_every: each n-th layer is not
+                             * rotated; 0: all layers are */
     size_t full_every; /* each n-th layer has no sliding window and uses rope.freq_base, the others
                                use rope.freq_base_swa; 0: all layers are windowed */
     double alibi;      /* default of attention.max_alibi_bias; 0: none */

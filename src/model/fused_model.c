@@ -54,7 +54,8 @@ static int is_fusible(const mgpt_model *m)
                 !m->mixes_x0 && !m->smear_gate.w && m->backout == 0 && !d->n_conv &&
                 m->qkv_clamp == 0 && m->attn_softcap == 0 && m->alibi == 0 &&
                 m->logit_softcap == 0 && m->residual_scale == 1 && m->logit_scale == 1 &&
-                m->head.w && m->head.type == WEIGHT_F32 && !m->head.bias && d->n_ff <= FUSED_FF;
+                m->head.w && m->head.type == WEIGHT_F32 && !m->head.bias && d->n_ff <= FUSED_FF &&
+                m->act != ACT_XIELU;
     for (size_t i = 0; plain && i < d->n_layer; i++)
         plain = plain_layer(m, &m->layers[i]);
     return plain && n_floats(d) <= FUSED_FLOATS;

@@ -45,6 +45,7 @@ struct layer {
     struct linear router, shared_gate; /* shared_gate absent: the shared expert is added as it is */
     struct expert *experts;            /* [n_expert], or NULL: no mixture */
     const struct rope *rope;           /* NULL: no rotation */
+    struct xielu xielu;                /* of ACT_XIELU */
     const float *conv;                 /* [E][n_conv] a short convolution; NULL: attention */
     size_t window;                     /* most keys a query sees, its own included; 0: all */
     float x_scale, x0_scale;           /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
@@ -193,6 +194,9 @@ int model_positions(mgpt_model *m, mgpt_error *err);
 
 /* Sets each layer's norm kinds, window and rope. Runs after all tensors are bound. positions.c. */
 int model_layers(mgpt_model *m, mgpt_error *err);
+
+/* Reads the constants of the layers' activations. activation.c. */
+int model_activation(mgpt_model *m, mgpt_error *err);
 
 /* The default element type of a session's cache (mgpt_session_params.kv_type). */
 enum kv_type model_kv_type(const mgpt_model *m);

@@ -230,16 +230,19 @@ static int layer_windows(mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-static void layer_ropes(mgpt_model *m)
+static int layer_ropes(mgpt_model *m, mgpt_error *err)
 {
+    uint64_t skip = m->arch->no_rope_every;
+    if (gguf_uint(&m->gguf, "mgpt.attention.no_rope_every", MAX_LAYERS, &skip, err) < 0)
+        return MGPT_EFILE;
     for (size_t i = 0; m->arch->rope && i < m->shape.n_layer; i++) {
         struct layer *l = &m->layers[i];
-        size_t skip = m->arch->no_rope_every;
         int local = m->ropes[ROPE_LOCAL].freq && l->window;
         int none = l->conv || (skip && (i + 1) % skip == 0) ||
                    (m->arch->rope_windowed && m->window && !l->window);
         l->rope = none ? NULL : &m->ropes[local ? ROPE_LOCAL : ROPE_GLOBAL];
     }
+    return MGPT_OK;
 }
 
 /* Sets the kind and width of each layer's norms. */
@@ -290,6 +293,7 @@ int model_layers(mgpt_model *m, mgpt_error *err)
     int status = check_input_norms(m, err);
     if (status == MGPT_OK)
         status = layer_windows(m, err);
-    layer_ropes(m);
-    return status;
+    if (status == MGPT_OK)
+        status = model_activation(m, err);
+    return status == MGPT_OK ? layer_ropes(m, err) : status;
 }

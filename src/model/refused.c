@@ -26,7 +26,6 @@ static const struct {
      "minicpm3 ",
      "its attention is latent (MLA)"},
     {" dots1 ernie4_5_moe ernie4_5-moe exaone_moe glm4_moe glm4moe minimax_m2 minimax-m2 ", BIASED},
-    {" apertus apertus1p5_text ", "its activation (xIELU) has weights of its own in each layer"},
     {" diffllama ", "its attention is a difference of two"},
     {" gemma3n gemma3n_text ", "it has AltUp, LAuReL and embeddings per layer"},
     {" gemma4 gemma4_text ", "it has embeddings per layer, and layers share keys and values"},

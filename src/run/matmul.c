@@ -26,11 +26,11 @@ struct matmul_job {
     const mgpt_model *model;
     const struct scratch *s;
     struct matmul_product *p;
-    size_t count, per; /* number of products; each `per` of them share panels: gate, up */
-    int activates;     /* 1: y of the first of them becomes act(y), times the second */
-    int one;           /* 1: every product has one row */
-    int slot;          /* of pool_deal; 0: workers write to y */
-    size_t n;          /* rows of the input */
+    size_t count, per;       /* number of products; each `per` of them share panels: gate, up */
+    const struct layer *mlp; /* y of the first of them becomes act(y), times the second; or NULL */
+    int one;                 /* 1: every product has one row */
+    int slot;                /* of pool_deal; 0: workers write to y */
+    size_t n;                /* rows of the input */
     const float *x;
     uint8_t *qx;    /* quantised input, */
     size_t x_bytes; /* bytes per row of it; 0: float input */
@@ -142,9 +142,13 @@ static void matmul_panels(const struct matmul_job *job, const struct matmul_prod
 }
 
 /* y = act(y), times `by` unless it is NULL. */
-static void activate(const mgpt_model *m, float *y, const float *by, size_t n)
+static void activate(const mgpt_model *m, const struct layer *l, float *y, const float *by,
+                     size_t n)
 {
-    m->kernels.act[m->act](y, n);
+    if (m->act == ACT_XIELU)
+        m->kernels.xielu(y, &l->xielu, n);
+    else
+        m->kernels.act[m->act](y, n);
     if (by)
         m->kernels.mul(y, by, n);
 }
@@ -159,8 +163,8 @@ static void shared_panels(const struct matmul_job *job, const struct matmul_prod
     float *y = product_y(job, p, worker), *by = NULL;
     if (job->per > 1)
         by = product_y(job, p + 1, worker);
-    for (size_t i = 0; job->activates && i < p->n; i++)
-        activate(job->model, y + i * F + r0, by ? by + i * F + r0 : NULL, r1 - r0);
+    for (size_t i = 0; job->mlp && i < p->n; i++)
+        activate(job->model, job->mlp, y + i * F + r0, by ? by + i * F + r0 : NULL, r1 - r0);
 }
 
 /* Panels [first, last) of the job's matrices, numbered consecutively. */
@@ -283,7 +287,7 @@ void mlp_up(pass *p, const struct layer *l, mat h)
         return;
     if (!TAPPED(p, MGPT_MLP_PRE) && !TAPPED(p, MGPT_MLP_PRE_LINEAR)) {
         job.per = job.count;
-        job.activates = 1;
+        job.mlp = l;
         run_matmul_job(p, &job);
         return;
     }
@@ -291,7 +295,7 @@ void mlp_up(pass *p, const struct layer *l, mat h)
     SEE(MLP_PRE, gate);
     if (gated)
         SEE(MLP_PRE_LINEAR, up);
-    activate(p->model, gate.at, gated ? up.at : NULL, h.n * gate.cols);
+    activate(p->model, l, gate.at, gated ? up.at : NULL, h.n * gate.cols);
 }
 
 void expert_products(pass *p, struct matmul_product *products, size_t count, mat x, int are_up)
@@ -300,7 +304,7 @@ void expert_products(pass *p, struct matmul_product *products, size_t count, mat
     struct matmul_job job = {.p = products,
                              .count = count,
                              .per = per,
-                             .activates = are_up,
+                             .mlp = are_up ? &p->model->layers[p->il] : NULL,
                              .one = p->n == 1 && count <= per * p->model->shape.n_expert_used,
                              .n = x.n,
                              .x = x.at};

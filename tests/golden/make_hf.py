@@ -257,8 +257,7 @@ def models():
         "gemma3": (hf.Gemma3TextConfig(
             **shape(14, 2, 1, 14, layers=6, vocab=35), head_dim=8, rms_norm_eps=1e-6,
             query_pre_attn_scalar=11, sliding_window=9, tie_word_embeddings=True,
-            rope_parameters={"full_attention": rope(1e6), "sliding_attention": rope(10000.0)}),
-            dict(patterns=(0, 5))),
+            rope_parameters={"full_attention": rope(1e6), "sliding_attention": rope(10000.0)}), dict(patterns=(0, 5))),
         "mixtral": (hf.MixtralConfig(
             **shape(20, 2, 1, 18), num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5,
             tie_word_embeddings=False, rope_parameters=rope(1e6)), dict(patterns=(), qk=(1,))),
@@ -350,20 +349,17 @@ def models():
             rope_parameters=rope(10000.0)), dict(patterns=(0, 3))),
         "falcon": (hf.FalconConfig(
             hidden_size=24, num_attention_heads=3, num_hidden_layers=2, vocab_size=33,
-            max_position_embeddings=64, bos_token_id=0, eos_token_id=0,
-            rope_parameters=rope(10000.0)), {}),
+            max_position_embeddings=64, bos_token_id=0, eos_token_id=0, rope_parameters=rope(10000.0)), {}),
         "falcon_new": (hf.FalconConfig(
             hidden_size=24, num_attention_heads=4, num_kv_heads=2, num_hidden_layers=2, vocab_size=33,
             max_position_embeddings=64, new_decoder_architecture=True, bias=True, bos_token_id=0,
             eos_token_id=0, rope_parameters=rope(10000.0)), dict(patterns=())),
         "bloom": (hf.BloomConfig(
-            hidden_size=18, n_head=3, n_layer=2, vocab_size=33, seq_length=48, bos_token_id=0,
-            eos_token_id=0), {}),
+            hidden_size=18, n_head=3, n_layer=2, vocab_size=33, seq_length=48, bos_token_id=0, eos_token_id=0), {}),
         "mpt": (hf.MptConfig(
             d_model=24, n_heads=6, n_layers=2, max_seq_len=48, vocab_size=33, bos_token_id=0,
             eos_token_id=0, attn_config=dict(clip_qkv=1.5, softmax_scale=0.6)), {}),
-        "arcee": (hf.ArceeConfig(
-            **shape(24, 3, 1, 34), rms_norm_eps=1e-5, rope_parameters=rope(10000.0)), dict(qk=(1,))),
+        "arcee": (hf.ArceeConfig(**shape(24, 3, 1, 34), rms_norm_eps=1e-5, rope_parameters=rope(10000.0)), dict(qk=(1,))),
         "nemotron": (hf.NemotronConfig(
             **shape(20, 2, 1, 34), head_dim=12, norm_eps=1e-5,
             rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(patterns=())),
@@ -373,8 +369,7 @@ def models():
             **shape(20, 2, 1, 28), head_dim=12, rms_norm_eps=1e-5, tie_word_embeddings=True,
             rope_parameters=rope(500000.0)), dict(qk=(1,))),
         "helium": (hf.HeliumConfig(
-            **shape(24, 3, 1, 26), head_dim=8, rms_norm_eps=1e-8, rope_parameters=rope(100000.0)),
-            dict(patterns=())),
+            **shape(24, 3, 1, 26), head_dim=8, rms_norm_eps=1e-8, rope_parameters=rope(100000.0)), dict(patterns=())),
         "seed_oss": (hf.SeedOssConfig(
             **shape(20, 2, 1, 26), head_dim=12, rms_norm_eps=1e-6, attention_out_bias=True,
             rope_parameters=rope(10000.0)), dict(patterns=())),
@@ -393,8 +388,7 @@ def models():
             dict(rewrite=as_exaone, patterns=())),
         "exaone4": (hf.Exaone4Config(
             **shape(18, 3, 1, 22, layers=2), rms_norm_eps=1e-5, sliding_window=7,
-            layer_types=["sliding_attention", "full_attention"],
-            rope_parameters=rope(1e6)), dict(patterns=(0, 1))),
+            layer_types=["sliding_attention", "full_attention"], rope_parameters=rope(1e6)), dict(patterns=(0, 1))),
         "exaone4_full": (hf.Exaone4Config(
             **shape(18, 3, 1, 20), rms_norm_eps=1e-5, tie_word_embeddings=True, sliding_window=None,
             layer_types=["full_attention"] * 2, rope_parameters=rope(1e6)), dict(patterns=())),
@@ -419,6 +413,12 @@ def models():
         "lfm2": (hf.Lfm2Config(
             **shape(20, 2, 1, 33, layers=4), norm_eps=1e-5, conv_L_cache=3, block_multiple_of=6,
             layer_types=["conv", "full_attention", "conv", "conv"], rope_parameters=rope(1e6)), {}),
+        "apertus": (hf.ApertusConfig(**shape(20, 2, 1, 33), rms_norm_eps=1e-5, rope_parameters=rope(12e6) | LLAMA3), {}),
+        "granite_4": (hf.GraniteMoeHybridConfig(
+            **shape(24, 3, 1, 28), rms_norm_eps=1e-5, tie_word_embeddings=True, embedding_multiplier=3.0,
+            residual_multiplier=0.7, attention_multiplier=0.3, logits_scaling=1.5, num_local_experts=0,
+            shared_intermediate_size=33, layer_types=["attention"] * 2, position_embedding_type="rope",
+            mamba_n_heads=2, mamba_d_head="auto", rope_parameters=rope(10000.0)), dict(qk=(1,))),
     }
 
 

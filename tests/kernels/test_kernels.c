@@ -112,6 +112,11 @@ static void do_softcap(const struct kernels *k, float *x, size_t n)
     k->softcap(x, 15, n);
 }
 
+static void do_xielu(const struct kernels *k, float *x, size_t n)
+{
+    k->xielu(x, &(struct xielu){0.8f, 1.3f, 0.5f, -1e-6f}, n);
+}
+
 #define ACT(i)                                                                                     \
     static void do_act##i(const struct kernels *k, float *x, size_t n)                             \
     {                                                                                              \
@@ -134,7 +139,7 @@ TEST(rows)
         {"scale", do_scale, 1},     {"add and mul", do_add_mul, 1}, {"rope", do_rope, 0},
         {"relu", do_act0, 1},       {"relu2", do_act1, 1},          {"silu", do_act2, 1},
         {"gelu_tanh", do_act3, 1},  {"gelu_erf", do_act4, 1},       {"blend", do_blend, 1},
-        {"clamp", do_clamp, 1},     {"softcap", do_softcap, 1}};
+        {"clamp", do_clamp, 1},     {"softcap", do_softcap, 1},     {"xielu", do_xielu, 1}};
     static float x[MAX], a[MAX], b[MAX];
     struct kernels k[ISA_LEVELS_MOST];
     size_t n_levels = isa_levels_here(k);
@@ -198,6 +203,29 @@ TEST(accuracy)
     float far[3] = {0, -200, -1000};
     k.softmax(far, 3);
     assert_true(far[0] == 1 && far[1] == 0 && far[2] == 0);
+}
+
+/* Near 0 and around eps, too, where e^x - 1 - x has few digits of its own. */
+TEST(xielu)
+{
+    static const struct xielu of[] = {{0.8f, 1.3f, 0.5f, -1e-6f}, {2, 0.5f, 0.25f, -0.125f}};
+    struct kernels k;
+    assert_true(kernels_init(&k, NULL));
+    for (size_t c = 0; c < COUNT(of); c++)
+        for (double at = 1e-8; at < 120; at *= 1.0007)
+            for (int sign = -1; sign <= 1; sign += 2) {
+                float y = (float)at * (float)sign;
+                double x = (double)y, p = (double)of[c].p, n = (double)of[c].n;
+                double low = expm1(fmin(x, (double)of[c].eps)) - x;
+                double exact = (x > 0 ? p * x * x : n * low) + (double)of[c].beta * x;
+                double terms = (x > 0 ? p * x * x : n * (fabs(low) + fabs(x))) + fabs(x);
+                k.xielu(&y, &of[c], 1);
+                if (!(fabs((double)y - exact) <= 3 * 0x1p-24 * terms))
+                    fail_msg("xielu %zu at %.9g: %.9g, exact %.9g", c, x, (double)y, exact);
+            }
+    float odd[4] = {INFINITY, -INFINITY, NAN, 0};
+    k.xielu(odd, &of[0], 4);
+    assert_true(odd[0] == INFINITY && isnan(odd[1]) && isnan(odd[2]) && odd[3] <= 0);
 }
 
 /* cap tanh(x / cap). The quotient and the last product are rounded once each; tanh itself is within

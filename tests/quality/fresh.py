@@ -285,7 +285,11 @@ TYPES = {
         full_attn_idxs=[0], conv_L_cache=d.of([1, 2, 3, 3, 4, 9]), norm_eps=d.of([1e-5, 1e-6]),
         block_auto_adjust_ff_dim=d.chance(0.7), block_multiple_of=d.of([1, 8, 256]),
         block_ffn_dim_multiplier=d.of([1.0, 1.3, 2]), conv_bias=d.chance(0.1))),
-    'apertus': plain(hf.ApertusConfig),
+    'apertus': plain(hf.ApertusConfig, more=lambda d: dict(
+        hidden_act=d.of(['xielu', 'xielu', 'xielu', 'relu2']), **d.bias('attention_bias'))),
+    'granitemoehybrid': plain(hf.GraniteMoeHybridConfig, more=lambda d: dict(
+        granite(d), num_local_experts=0, shared_intermediate_size=d.r.randint(5, 70), position_embedding_type='rope',
+        mamba_n_heads=2, mamba_d_head='auto', layer_types=['attention'] * d.layers)),
 }
 
 

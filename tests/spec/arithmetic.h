@@ -34,15 +34,23 @@ static float half(const uint8_t *p)
     return (h >> 15 ? -1.0f : 1.0f) * (e < 31 ? size : m ? NAN : INFINITY);
 }
 
-static float exp_f32(float x)
+/* e^r - 1, where x = n ln 2 + r. */
+static float exp_rest(float x, int *n)
 {
     static const float c[] = {0x1.123fc6p-7f, 0x1.555916p-5f, 0x1.55548ap-3f, 0x1.fffffcp-2f};
-    float v = fminf(fmaxf(x, -104.0f), 89.0f), p = 0x1.6a1a76p-10f;
-    float whole = fmaf(v, 0x1.715476p0f, 0x1.8p23f) - 0x1.8p23f;
-    float r = fmaf(whole, -0x1.7f7d1cp-20f, fmaf(whole, -0x1.62e4p-1f, v));
+    float p = 0x1.6a1a76p-10f, whole = fmaf(x, 0x1.715476p0f, 0x1.8p23f) - 0x1.8p23f;
+    float r = fmaf(whole, -0x1.7f7d1cp-20f, fmaf(whole, -0x1.62e4p-1f, x));
     for (int i = 0; i < 4; i++)
         p = fmaf(p, r, c[i]);
-    return x != x ? x : ldexpf(fmaf(p, r * r, r) + 1.0f, (int)whole);
+    *n = (int)whole;
+    return fmaf(p, r * r, r);
+}
+
+static float exp_f32(float x)
+{
+    int n;
+    float rest = exp_rest(fminf(fmaxf(x, -104.0f), 89.0f), &n);
+    return x != x ? x : ldexpf(rest + 1.0f, n);
 }
 
 static float tanh_f32(float z)
@@ -67,8 +75,19 @@ static float gelu_erf(float v)
     return v * (v < 0.0f ? tail : 1.0f - tail);
 }
 
-static float activation(const char *name, float x)
+/* c: p, n, beta, -eps */
+static float xielu(float x, const float *c)
 {
+    int n;
+    float rest = exp_rest(fmaxf(fminf(x, -fabsf(c[3])), -30.0f), &n), two_n = ldexpf(1, n);
+    float less_1 = fmaf(two_n, rest, two_n - 1.0f);
+    return x > 0 ? fmaf(c[0] * x, x, c[2] * x) : fmaf(less_1 - x, c[1], c[2] * x);
+}
+
+static float activation(const char *name, float x, const float *c)
+{
+    if (!strcmp(name, "xielu"))
+        return xielu(x, c);
     if (!strcmp(name, "silu"))
         return x / (1.0f + exp_f32(-x));
     if (!strcmp(name, "gelu_erf"))
@@ -139,7 +158,7 @@ static inline void clamp(float *x, size_t n, float limit)
         x[i] = x[i] < -limit ? -limit : x[i] > limit ? limit : x[i];
 }
 
-/* ---- float64: angles of rope ---- */
+/* ---- float64: angles of rope, constants ---- */
 
 /* The logarithm by m in (sqrt 1/2, sqrt 2] and the series of atanh. */
 static inline double ln(double x)
@@ -154,15 +173,23 @@ static inline double ln(double x)
     return e * 0x1.62e42fefa39efp-1 + 2 * s * log;
 }
 
-static inline double power(double base, double x)
+static inline double exp64(double x)
 {
-    double sum = 1.0;
-    x *= ln(base);
-    double n = (x * 0x1.71547652b82fep0 + 0x1.8p52) - 0x1.8p52;
+    double sum = 1.0, n = (x * 0x1.71547652b82fep0 + 0x1.8p52) - 0x1.8p52;
     double r = (x - n * 0x1.62e42feep-1) - n * 0x1.a39ef35793c76p-33;
     for (int i = 14; i >= 1; i--)
         sum = 1.0 + sum * (r / i);
     return ldexp(sum, (int)n);
+}
+
+static inline double power(double base, double x)
+{
+    return exp64(x * ln(base));
+}
+
+static inline double softplus(double x)
+{
+    return ln(1 + exp64(x));
 }
 
 static inline void d_sincos(double x, double *sine, double *cosine)

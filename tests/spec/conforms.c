@@ -7,6 +7,7 @@
 #include "kernels/kernels.h"
 #include "spec/cases.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -128,6 +129,8 @@ static size_t conforms_row(const struct kernels *k, const struct spec_case *c, f
         k->softcap(y, 15, n);
     else if (c->op == SPEC_clamp)
         k->clamp(y, 2, n);
+    else if (c->op == SPEC_xielu)
+        k->xielu(y, &(struct xielu){c->a[0], c->a[1], c->a[2], -fabsf(c->a[3])}, n);
     else if (c->op == SPEC_axpby)
         k->axpby(y, c->a[0], c->b[0], c->a, n);
     else if (c->op == SPEC_relu)

@@ -51,6 +51,13 @@ static double value_of(const struct item *t, double absent)
                         : (double)number(t->at, (int)type_bytes[t->type]);
 }
 
+/* Number i of a list of floats, or the number. */
+static double entry_of(const struct item *t, int i)
+{
+    int is_list = t->at && t->type == ARRAY;
+    return is_list ? (double)from_bits((uint32_t)number(t->at + 12 + 4 * i, 4)) : value_of(t, 0);
+}
+
 /* The largest number of a list, or the number. */
 static double largest(const struct item *t, double absent)
 {

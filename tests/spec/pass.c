@@ -60,6 +60,7 @@ static const struct arch {
     {" hunyuan-dense ", "silu", .pairs = 2, .rope_first = 1},
     {" exaone4 ", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},
     {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
+    {" apertus ", "xielu", .pairs = 2},
     {" nanochat ", "relu2", .embd_norm = 1, .qk_norm = 1, .pairs = 2},
 };
 static const struct arch *a;
@@ -156,7 +157,8 @@ static void rope(int layer, float *x, size_t n_heads, size_t pos)
     size_t n = (size_t)real("rope.dimension_count", (double)D);
     double base = real("rope.freq_base_swa", a->local_base);
     int local = base > 0 && window_of(layer);
-    int skips = (a->no_rope_every && (layer + 1) % a->no_rope_every == 0) ||
+    int every = (int)value_of(find("mgpt.attention.no_rope_every"), a->no_rope_every);
+    int skips = (every && (layer + 1) % every == 0) ||
                 (a->rope_windowed && real("attention.sliding_window", 0) > 0 && !window_of(layer));
     base = local ? base : real("rope.freq_base", 10000);
     for (size_t i = 0; a->pairs && !skips && i < n / 2; i++) {
@@ -256,8 +258,12 @@ static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const flo
     float *f = floats(n), *g = floats(n);
     matmul(l, gated && !both ? gate : up, e * n, f, n, h);
     matmul(l, up, both ? n : e * n, g, gated ? n : 0, h);
+    double alpha = entry_of(key("xielu.alpha_n"), l), beta = entry_of(key("xielu.beta"), l);
+    const float c[] = {(float)softplus(entry_of(key("xielu.alpha_p"), l)),
+                       (float)(beta + softplus(alpha)), (float)beta,
+                       (float)entry_of(key("xielu.eps"), l)};
     for (size_t i = 0; i < n; i++)
-        f[i] = activation(act, f[i]) * (gated ? g[i] : 1);
+        f[i] = activation(act, f[i], c) * (gated ? g[i] : 1);
     matmul(l, down, e * E, m, E, f);
 }
 

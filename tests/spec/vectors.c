@@ -118,7 +118,7 @@ static size_t run_elements(const struct spec_case *c, float *y)
                : c->op == SPEC_sigmoid ? sigmoid(c->x[i])
                : c->op == SPEC_axpby   ? fmaf(c->b[0], c->a[i], c->a[0] * c->x[i])
                : c->op == SPEC_clamp   ? c->x[i]
-                                       : activation(spec_ops[c->op].name, c->x[i]);
+                                       : activation(spec_ops[c->op].name, c->x[i], c->a);
     }
     clamp(y, c->n_in, c->op == SPEC_clamp ? 2.0f : 0);
     return c->n_in;

@@ -268,6 +268,8 @@ static void put_windows(struct toy *m)
         put_arch_u32(m, "attention.sliding_window", s->window);
     if (s->full_every)
         put_arch_u32(m, "attention.sliding_window_pattern", s->full_every);
+    if (s->no_rope_every)
+        toy_put_u32(m, "mgpt.attention.no_rope_every", (uint32_t)s->no_rope_every);
     if (s->windows)
         toy_put_windows(m, s->windows, (size_t)s->n_layer);
     if (!s->pattern)
@@ -277,6 +279,25 @@ static void put_windows(struct toy *m)
         windowed[i] = s->pattern[i] == 'w';
     snprintf(name, sizeof name, "%s.attention.sliding_window_pattern", s->arch);
     toy_put_array(m, name, KV_BOOL, (uint64_t)s->n_layer, windowed, (size_t)s->n_layer);
+}
+
+/* Two lists and two numbers for all layers. */
+static void put_xielu_keys(struct toy *m)
+{
+    char name[80];
+    float alphas[2][32];
+    assert_true(m->spec.n_layer <= 32);
+    for (int i = 0; i < m->spec.n_layer; i++)
+        for (int k = 0; k < 2; k++)
+            alphas[k][i] = toy_xielu_alpha(i, k);
+    snprintf(name, sizeof name, "%s.xielu.alpha_p", m->spec.arch);
+    toy_put_array(m, name, KV_F32, (uint64_t)m->spec.n_layer, alphas[0],
+                  (size_t)m->spec.n_layer * sizeof *alphas[0]);
+    snprintf(name, sizeof name, "%s.xielu.alpha_n", m->spec.arch);
+    toy_put_array(m, name, KV_F32, (uint64_t)m->spec.n_layer, alphas[1],
+                  (size_t)m->spec.n_layer * sizeof *alphas[1]);
+    put_arch_f32(m, "xielu.beta", TOY_XIELU_BETA);
+    put_arch_f32(m, "xielu.eps", TOY_XIELU_EPS);
 }
 
 /* What most models do not say. */
@@ -328,6 +349,8 @@ static void put_rarities(struct toy *m)
         toy_put_bool(m, name, s->parallel == TOY_YES);
     if (s->activation)
         toy_put_string(m, "mgpt.activation", s->activation);
+    else if (strcmp(s->row->activation, "xielu") == 0)
+        put_xielu_keys(m);
     if (s->embedding_norm != TOY_DEFAULT)
         toy_put_bool(m, "mgpt.embedding_norm", s->embedding_norm == TOY_YES);
     if (s->final_norm != TOY_DEFAULT)

@@ -60,6 +60,7 @@ struct toy_spec {
     int full_every;         /* .sliding_window_pattern as a period */
     const char *pattern;    /* .sliding_window_pattern as a bool a layer: 'w' windowed, 'f' full */
     const int32_t *windows; /* mgpt.attention.windows, one a layer, 0: full */
+    int no_rope_every;      /* mgpt.attention.no_rope_every */
     double window_base;     /* rope.freq_base_swa */
     double rope_factor;     /* rope.scaling.type linear (or yarn), rope.scaling.factor */
     int yarn;               /* rope.scaling.original_context_length; 0: not YaRN */
@@ -92,6 +93,14 @@ struct toy_spec {
 static inline int toy_convolves(const struct toy_spec *s, int layer)
 {
     return s->kinds && s->kinds[layer] == 'c';
+}
+
+/* Weights of xIELU (apertus), the same in all toys: alpha_p (0) and alpha_n (1) of a layer. */
+#define TOY_XIELU_BETA 0.5
+#define TOY_XIELU_EPS -0.125
+static inline float toy_xielu_alpha(int layer, int is_n)
+{
+    return is_n ? 0.375f - 0.5f * (float)layer : 0.25f + 0.75f * (float)layer;
 }
 
 /* The sizes that every spec states: layers, width, heads, width of the MLP, context, vocabulary. */

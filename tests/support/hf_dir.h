@@ -64,6 +64,20 @@ static inline void dir_free(struct dir *d)
         free((void *)(uintptr_t)d->files[i].bytes.data);
 }
 
+/* Replaces a value by JSON. */
+static inline void set_key(struct dir *d, const char *key, const char *json)
+{
+    const struct span *text = file_in(d, "config.json");
+    json_t *root = json_loadb((const char *)text->data, text->size, 0, NULL);
+    json_t *value = json_loads(json, JSON_DECODE_ANY, NULL);
+    assert_true(root && value);
+    assert_int_equal(json_object_set_new(root, key, value), 0);
+    char *dump = json_dumps(root, JSON_SORT_KEYS);
+    set_file(d, "config.json", copy_of(dump, strlen(dump)));
+    free(dump);
+    json_decref(root);
+}
+
 static inline struct dir golden(const char *model)
 {
     static const char *const names[] = {

@@ -93,6 +93,8 @@ static const struct toy_arch rows[] = {
      .activation = "silu", .divides_logits = 1, .expert_norm = 1},
     {.name = "lfm2", .final_norm = 1, .place = PLACE_HALVES, .qk = QK_PER_HEAD, .gated = 1,
      .activation = "silu", .last_norm = "token_embd_norm"},
+    {.name = "apertus", .final_norm = 1, .place = PLACE_HALVES, .qk = QK_PER_HEAD,
+     .activation = "xielu"},
     {.name = "nanochat", .bare = 1, .embd_norm = 1, .final_norm = 1, .place = PLACE_HALVES,
      .qk = QK_BARE, .activation = "relu2", .exchanged = 1},
 };

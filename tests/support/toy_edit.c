@@ -2,7 +2,7 @@
 #include "support/build_model.h"
 #include "support/unit.h"
 
-enum { LIST_MOST = 16, U32 = 4, I32 = 5, BOOL = 7 };
+enum { LIST_MOST = 16, U32 = 4, I32 = 5, F32 = 6, BOOL = 7 };
 
 static void edit_u32(struct toy *m, const char *key, const char *v)
 {
@@ -48,6 +48,12 @@ static void edit_i32s(struct toy *m, const char *key, const char *v)
 static void edit_u32s(struct toy *m, const char *key, const char *v)
 {
     edit_list(m, key, U32, v);
+}
+
+/* Each by the integer of its bits. */
+static void edit_f32s(struct toy *m, const char *key, const char *v)
+{
+    edit_list(m, key, F32, v);
 }
 
 static void edit_no_key(struct toy *m, const char *key, const char *v)
@@ -186,25 +192,13 @@ static const struct {
     const char *verb;
     void (*edit)(struct toy *m, const char *name, const char *v);
 } verbs[] = {
-    {"u32", edit_u32},
-    {"f32", edit_f32},
-    {"bool", edit_bool},
-    {"string", toy_put_string},
-    {"bools", edit_bools},
-    {"i32s", edit_i32s},
-    {"u32s", edit_u32s},
-    {"no_key", edit_no_key},
-    {"drop", edit_drop},
-    {"add", edit_add},
-    {"dim", edit_dim},
-    {"value", edit_value},
-    {"plus", edit_plus},
-    {"times", edit_times},
-    {"swap", edit_swap},
-    {"copy", edit_copy},
-    {"transpose", edit_transpose},
-    {"rows", edit_rows},
-    {"roll", edit_roll},
+    {"u32", edit_u32},          {"f32", edit_f32},     {"bool", edit_bool},
+    {"string", toy_put_string}, {"bools", edit_bools}, {"i32s", edit_i32s},
+    {"u32s", edit_u32s},        {"f32s", edit_f32s},   {"no_key", edit_no_key},
+    {"drop", edit_drop},        {"add", edit_add},     {"dim", edit_dim},
+    {"value", edit_value},      {"plus", edit_plus},   {"times", edit_times},
+    {"swap", edit_swap},        {"copy", edit_copy},   {"transpose", edit_transpose},
+    {"rows", edit_rows},        {"roll", edit_roll},
 };
 
 static void edit_once(struct toy *m, const char *text)

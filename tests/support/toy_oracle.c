@@ -167,28 +167,32 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
     const struct toy_arch *row = s->row;
     const struct toy_tensor *keep = toy_find(m, "resid_lambdas");
     const struct toy_tensor *mix = toy_find(m, "x0_lambdas");
-    int skip = (row->no_rope_every && (layer + 1) % row->no_rope_every == 0) ||
+    int every = s->no_rope_every ? s->no_rope_every : row->no_rope_every;
+    int skip = (every && (layer + 1) % every == 0) ||
                (row->rope_windowed && s->window && !window(s, layer));
     int before = row->norms != NORMS_AFTER && row->norms != NORMS_RESIDUAL;
     check_gains(m, layer);
     for (int i = 0; i < s->rope_dims / 2; i++)
         freq[i] = row->place <= PLACE_ALIBI ? 0 : frequency(m, layer, (size_t)i);
-    return (struct oracle_layer){.freq = row->place <= PLACE_ALIBI || skip ? NULL : freq,
-                                 .rope_scale = rope_scale(s, layer),
-                                 .window = (size_t)window(s, layer),
-                                 .conv = toy_convolves(s, layer) ? (size_t)s->n_conv : 0,
-                                 .activation = s->activation ? s->activation : row->activation,
-                                 .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale
-                                                                  : 1 / sqrt(s->head_dim),
-                                 .keep = keep ? (double)keep->values[layer] : 1,
-                                 .mix_in_x0 = mix ? (double)mix->values[layer] : 0,
-                                 .value_gate = columns_of(m, layer, "attn_value_gate"),
-                                 .halves = row->place == PLACE_HALVES,
-                                 .stored = is_stored(row),
-                                 .attn_norm = before,
-                                 .mlp_norm = before,
-                                 .shared_norm = row->norms == NORMS_SHARED,
-                                 .parallel = is_chosen(s->parallel, row->parallel)};
+    return (struct oracle_layer){
+        .freq = row->place <= PLACE_ALIBI || skip ? NULL : freq,
+        .rope_scale = rope_scale(s, layer),
+        .window = (size_t)window(s, layer),
+        .conv = toy_convolves(s, layer) ? (size_t)s->n_conv : 0,
+        .activation = s->activation ? s->activation : row->activation,
+        .xielu = {log1p(exp((double)toy_xielu_alpha(layer, 0))),
+                  TOY_XIELU_BETA + log1p(exp((double)toy_xielu_alpha(layer, 1))), TOY_XIELU_BETA,
+                  TOY_XIELU_EPS},
+        .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale : 1 / sqrt(s->head_dim),
+        .keep = keep ? (double)keep->values[layer] : 1,
+        .mix_in_x0 = mix ? (double)mix->values[layer] : 0,
+        .value_gate = columns_of(m, layer, "attn_value_gate"),
+        .halves = row->place == PLACE_HALVES,
+        .stored = is_stored(row),
+        .attn_norm = before,
+        .mlp_norm = before,
+        .shared_norm = row->norms == NORMS_SHARED,
+        .parallel = is_chosen(s->parallel, row->parallel)};
 }
 
 static enum oracle_qk toy_qk_norm(const struct toy_arch *row)

@@ -143,6 +143,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "olmo2, GQA 4/2", .arch = "olmo2", .n_layer = 3, .n_embd = 20, .n_head = 4,
      .n_head_kv = 2, .head_dim = 8, .n_ff = 34, .n_ctx = 80, .n_vocab = 65, .rope_base = 500000,
      .eps = 1e-6},
+    [ZOO_SMOLLM3_EVERY_2] = {.label = "smollm3, every second", .arch = "smollm3", TOY_SIZES(3, 20, 2, 33, 80, 27), .no_rope_every = 2},
     [ZOO_SMOLLM3] = {
      .label = "smollm3, the fourth layer does not rotate, GQA 4/2", .arch = "smollm3",
      .n_layer = 5, .n_embd = 16, .n_head = 4, .n_head_kv = 2, .n_ff = 30, .n_ctx = 80,
@@ -297,6 +298,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      TOY_SIZES(2, 20, 2, 33, 80, 27), .kinds = "cc", .n_conv = 1, .tied = 1},
     [ZOO_LFM2_Q8_0] = {.label = "lfm2, Q8_0", .arch = "lfm2", TOY_SIZES(2, 64, 4, 96, 80, 65),
      .n_head_kv = 1, .kinds = "ca", .n_conv = 4, .type = TOY_Q8_0, .tied = 1},
+    [ZOO_APERTUS] = {.label = "apertus", .arch = "apertus", TOY_SIZES(3, 24, 4, 50, 80, 65), .n_head_kv = 2, .divisors = 1},
     [ZOO_NANOCHAT_2025] = {.label = "nanochat of 2025", .arch = "nanochat",
      TOY_SIZES(2, 24, 2, 96, 80, 65), .eps = 0x1p-23, .softcap = 15},
     [ZOO_NANOCHAT_2026] = {

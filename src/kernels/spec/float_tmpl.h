@@ -189,12 +189,14 @@ static void layernorm(float *y, const float *x, const float *gain, const float *
  * (weighted error 3.3e-9); n is the low bits of x log2(e) + 1.5 * 2^23. 2^n is applied in two
  * halves, so that results may be subnormal. Below -104 the result is 0, above 89 infinity; NaN
  * stays NaN. */
-static inline float exp_f32(float x)
+struct exp_parts {
+    float rest; /* e^r - 1 */
+    uint32_t n;
+};
+
+static inline struct exp_parts exp_reduce(float c)
 {
-    float c = x < -104.0f ? -104.0f : x;
-    c = c > 89.0f ? 89.0f : c;
     float shifted = fmaf(c, 0x1.715476p0f, 0x1.8p23f);
-    uint32_t n = f32_bits(shifted) - 0x4B400000u;
     float whole = shifted - 0x1.8p23f;
     float r = fmaf(whole, -0x1.62e4p-1f, c);
     r = fmaf(whole, -0x1.7f7d1cp-20f, r);
@@ -203,8 +205,16 @@ static inline float exp_f32(float x)
     p = fmaf(p, r, 0x1.555916p-5f);
     p = fmaf(p, r, 0x1.55548ap-3f);
     p = fmaf(p, r, 0x1.fffffcp-2f);
-    p = fmaf(p, r * r, r) + 1.0f;
-    uint32_t half = (n + 512) / 2 - 256, rest = n - half; /* n >= -151: the sum is not negative */
+    return (struct exp_parts){fmaf(p, r * r, r), f32_bits(shifted) - 0x4B400000u};
+}
+
+static inline float exp_f32(float x)
+{
+    float c = x < -104.0f ? -104.0f : x;
+    struct exp_parts e = exp_reduce(c > 89.0f ? 89.0f : c);
+    float p = e.rest + 1.0f;
+    uint32_t n = e.n, half = (n + 512) / 2 - 256,
+             rest = n - half; /* n >= -151: the sum is not negative */
     return p * f32_from_bits((half + 127) << 23) * f32_from_bits((rest + 127) << 23);
 }
 
@@ -277,6 +287,20 @@ static void act_gelu_erf(float *x, size_t n)
         p = fmaf(p, u, 0x1.94743p-3f);
         float tail = 0.5f * exp_f32(-0.5f * v * v) * (u * p);
         x[i] = v * (v < 0.0f ? tail : 1.0f - tail);
+    }
+}
+
+/* e^x - 1 = 2^n (e^r - 1) + (2^n - 1) keeps its digits near 0; below -30 it is -1. */
+static void xielu(float *x, const struct xielu *c, size_t n)
+{
+    struct xielu k = *c;
+    for (size_t i = 0; i < n; i++) {
+        float v = x[i], low = v < k.eps ? v : k.eps;
+        struct exp_parts e = exp_reduce(low < -30.0f ? -30.0f : low);
+        float two_n = f32_from_bits((e.n + 127) << 23);
+        float less_1 = fmaf(two_n, e.rest, two_n - 1.0f), linear = k.beta * v;
+        float above = fmaf(k.p * v, v, linear), below = fmaf(less_1 - v, k.n, linear);
+        x[i] = v > 0.0f ? above : below;
     }
 }
 
@@ -374,6 +398,7 @@ static void spec_init(struct kernels *k)
         .clamp = clamp,
         .softcap = softcap,
         .act = {act_relu, act_relu2, act_silu, act_gelu_tanh, act_gelu_erf},
+        .xielu = xielu,
         .scores = {scores_f32, scores_f16},
         .mix = {mix_f32, mix_f16, mix_q8_0},
         .to_f16 = to_f16,

@@ -7,6 +7,33 @@
 #include "support/hf_dir.h"
 #include "support/unit.h"
 
+/* ---- config.json: Apertus, Granite 4, SmolLM3 --------------------------------------------------- */
+
+TEST(later_families)
+{
+    static const struct {
+        const char *model, *key, *json, *expected;
+    } cases[] = {
+        {"apertus", "hidden_act", "\"relu2\"", "mlp.act_fn.alpha_n: not part of a apertus"},
+        {"arcee", "hidden_act", "\"xielu\"", "hidden_act: xielu is not supported"},
+        {"granite_4", "num_local_experts", "4", "num_local_experts: only 0 is supported"},
+        {"granite_4", "position_embedding_type", "null", "position_embedding_type: only rope is"},
+        {"granite_4", "layer_types", "[\"mamba\",\"attention\"]",
+         "layer_types: a token overwrites"},
+        {"granite_4", "layer_types", "[\"attention\"]", "layer_types: a token overwrites"},
+        {"granite_4", "layer_types", "[\"attention\",\"attention\"]", NULL},
+        {"granite_4", "shared_intermediate_size", "34", "output_linear.weight: shape [24, 33]"},
+        {"smollm3", "no_rope_layer_interval", "0", "no_rope_layer_interval: out of range"},
+        {"smollm3", "no_rope_layer_interval", "2", "no_rope_layers: entry 1: only a 0 in"},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden(cases[i].model);
+        set_key(&d, cases[i].key, cases[i].json);
+        assert_read(&d, "config.json", cases[i].key, cases[i].expected);
+        dir_free(&d);
+    }
+}
+
 /* ---- files ------------------------------------------------------------------------------------- */
 
 TEST(missing_files)

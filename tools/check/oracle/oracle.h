@@ -51,7 +51,9 @@ struct oracle_layer {
     double rope_scale;  /* multiplies what was rotated */
     size_t window;      /* most keys a query sees; 0: all */
     size_t conv;        /* tokens that a short convolution adds up in place of attention; 0 */
-    const char *activation; /* relu relu2 silu gelu_tanh gelu_erf gelu_quick */
+    const char *activation; /* relu relu2 silu gelu_tanh gelu_erf gelu_quick xielu */
+    double xielu
+        [4]; /* p, n, beta, eps: x > 0: p x^2 + beta x; else n (e^min(x, eps) - 1 - x) + beta x */
     double attn_scale;
     double keep, mix_in_x0;  /* x = keep x + mix_in_x0 x0 before the layer, x0: input of layer 0 */
     size_t value_gate;       /* columns of its matrix; 0: no value embeddings */

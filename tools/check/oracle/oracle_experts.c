@@ -24,7 +24,7 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
     for (size_t i = 0; late && i < o->T * F; i++)
         o->f[i] *= o->up[i];
     for (size_t i = 0; i < o->T * F; i++)
-        o->f[i] = math_activation(o->s->layers[layer].activation, o->f[i]);
+        o->f[i] = math_activation(&o->s->layers[layer], o->f[i]);
     math_round(o->s, o->f, o->T * F);
     for (size_t i = 0; gated && !late && i < o->T * F; i++)
         o->f[i] *= o->up[i];

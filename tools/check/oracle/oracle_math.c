@@ -65,8 +65,16 @@ void math_norm(const struct oracle_spec *s, double *y, const double *x, size_t n
     }
 }
 
-double math_activation(const char *name, double x)
+static double math_xielu(const double c[4], double x)
 {
+    return (x > 0 ? c[0] * x * x : c[1] * (expm1(isnan(x) ? x : fmin(x, c[3])) - x)) + c[2] * x;
+}
+
+double math_activation(const struct oracle_layer *l, double x)
+{
+    const char *name = l->activation;
+    if (strcmp(name, "xielu") == 0)
+        return math_xielu(l->xielu, x);
     if (strcmp(name, "relu") == 0)
         return x > 0 || isnan(x) ? x : 0;
     if (strcmp(name, "relu2") == 0)

@@ -13,8 +13,8 @@ void math_norm(const struct oracle_spec *s, double *y, const double *x, size_t n
 double math_rounded(const struct oracle_spec *s, double x);
 void math_round(const struct oracle_spec *s, double *x, size_t n);
 
-/* The activation of that name; NaN for an unknown one. */
-double math_activation(const char *name, double x);
+/* The activation of a layer; NaN for an unknown name. */
+double math_activation(const struct oracle_layer *l, double x);
 
 /* n > 0. */
 void math_softmax(double *row, size_t n, enum oracle_softmax how);

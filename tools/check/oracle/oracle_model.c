@@ -40,6 +40,8 @@ static struct oracle_layer describe_layer(const mgpt_model *m, const struct laye
                                  .window = l->window,
                                  .conv = l->conv ? m->shape.n_conv : 0,
                                  .activation = act_name(m->act),
+                                 .xielu = {(double)l->xielu.p, (double)l->xielu.n,
+                                           (double)l->xielu.beta, (double)l->xielu.eps},
                                  .attn_scale = (double)m->attn_scale,
                                  .keep = (double)l->x_scale,
                                  .mix_in_x0 = (double)l->x0_scale,

@@ -103,7 +103,9 @@ struct ckpt_hparams {
                               * list */
     uint32_t n_conv;         /* shortconv.l_cache; 0: no key */
     const int32_t *windows;  /* mgpt.attention.windows: one per layer, 0 = full; NULL: no key */
+    uint32_t no_rope_every;  /* mgpt.attention.no_rope_every; 0: no key */
     const char *activation;  /* mgpt.activation; NULL: the architecture's, no key */
+    const float *xielu[4];   /* xielu.alpha_p, alpha_n, beta, eps: one per layer; NULL: no key */
     int embedding_norm, final_norm; /* microgpt alone: mgpt.embedding_norm, mgpt.final_norm */
     int no_embedding_norm;          /* others: 1: mgpt.embedding_norm false, else no key */
 };

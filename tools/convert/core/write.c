@@ -96,12 +96,21 @@ static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
         put_text(w, "mgpt.activation", hp->activation);
     if (hp->windows)
         gguf_put_i32s(w, "mgpt.attention.windows", hp->windows, hp->n_layer);
+    put_some_u32(w, "mgpt.attention.no_rope_every", hp->no_rope_every);
     if (hp->no_embedding_norm)
         gguf_put_bool(w, "mgpt.embedding_norm", 0);
     if (!is_arch(hp, "microgpt"))
         return;
     gguf_put_bool(w, "mgpt.embedding_norm", hp->embedding_norm);
     gguf_put_bool(w, "mgpt.final_norm", hp->final_norm);
+}
+
+static void write_put_xielu(struct gguf_writer *w, const struct ckpt_hparams *hp)
+{
+    static const char *const keys[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
+    char key[128];
+    for (size_t i = 0; i < 4 && hp->xielu[i]; i++)
+        gguf_put_f32s(w, arch_key(key, hp, keys[i]), hp->xielu[i], hp->n_layer);
 }
 
 static void put_experts(struct gguf_writer *w, const struct ckpt_hparams *hp)
@@ -128,6 +137,7 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     gguf_put_u32(w, arch_key(key, hp, "feed_forward_length"), hp->n_ff);
     write_put_attention(w, hp);
     put_rope(w, hp);
+    write_put_xielu(w, hp);
     put_some_f32(w, arch_key(key, hp, "embedding_scale"), hp->embd_scale);
     put_some_f32(w, arch_key(key, hp, "residual_scale"), hp->residual_scale);
     put_some_f32(w, arch_key(key, hp, "logit_scale"), hp->logit_scale);

@@ -64,7 +64,8 @@ static int read_activation(struct hf_model *m, mgpt_error *err)
     } names[] = {
         {"relu", "relu"},          {"relu2", "relu2"},         {"silu", "silu"},
         {"swish", "silu"},         {"gelu", "gelu_erf"},       {"gelu_python", "gelu_erf"},
-        {"gelu_new", "gelu_tanh"}, {"gelu_fast", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"}};
+        {"gelu_new", "gelu_tanh"}, {"gelu_fast", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
+        {"xielu", "xielu"}};
     const char *key = m->family->keys->activation, *name;
     if (!key)
         return MGPT_OK;
@@ -73,6 +74,8 @@ static int read_activation(struct hf_model *m, mgpt_error *err)
     for (size_t i = 0; i < HF_COUNT(names); i++)
         if (strcmp(names[i].hf, name) == 0) {
             int usual = strcmp(names[i].ours, m->family->activation) == 0;
+            if (!usual && strcmp(name, "xielu") == 0)
+                break; /* it has weights */
             m->c->hp.activation = usual ? NULL : names[i].ours;
             return MGPT_OK;
         }

@@ -105,26 +105,26 @@ static const struct state_row nanochat_rows[] = {
 
 /* ---- one family each ------------------------------------------------------------------------- */
 
-/* The engine leaves every fourth layer without rotation: so must the file. 1 means rotation. */
+/* Every n-th layer is not rotated. The list says the same with a 0. */
 static int smollm3(struct hf_model *m, mgpt_error *err)
 {
     const json_t *list = hf_value(m->cfg.text, "no_rope_layers");
-    uint32_t interval, n_layer = m->c->hp.n_layer;
-    if (hf_size(m->cfg.text, "no_rope_layer_interval", 4, &interval, err) < 0)
+    uint32_t every, n_layer = m->c->hp.n_layer;
+    if (hf_size(m->cfg.text, "no_rope_layer_interval", 4, &every, err) < 0)
         return MGPT_EFILE;
-    if (!list && interval != 4)
-        return hf_refuse("no_rope_layer_interval", "only 4 is supported", err);
+    if (every < 1 || every > CKPT_MAX_LAYERS)
+        return hf_refuse("no_rope_layer_interval", "out of range", err);
     if (list && json_array_size(list) < n_layer)
         return hf_refuse("no_rope_layers", "expected one entry for every layer", err);
     for (uint32_t i = 0; list && i < n_layer; i++) {
         const json_t *on = json_array_get(list, i);
-        if (!json_is(on, JSON_INTEGER) || json_integer_value(on) != ((i + 1) % 4 != 0))
-            return ckpt_refuse(
-                err,
-                "config.json: no_rope_layers: entry %u: only a 0 in every fourth layer "
-                "is supported",
-                i);
+        if (!json_is(on, JSON_INTEGER) || json_integer_value(on) != ((i + 1) % every != 0))
+            return ckpt_refuse(err,
+                               "config.json: no_rope_layers: entry %u: only a 0 in every "
+                               "no_rope_layer_interval-th layer (%u) is supported",
+                               i, every);
     }
+    m->c->hp.no_rope_every = every == 4 ? 0 : every;
     if (!hf_value(m->cfg.text, "layer_types"))
         return hf_must_be_off(m->cfg.text, "use_sliding_window", err);
     return hf_used_windows(m, err);

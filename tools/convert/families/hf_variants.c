@@ -4,10 +4,11 @@
  * adjacent components in the program, too, so that no rows are reordered: ERNIE 4.5, Helium, and
  * GLM-4, whose gate and up are one matrix. Other biases: Seed-OSS. Norms of q and k: Hunyuan, which
  * rotates first, and EXAONE 4, whose other norms follow its branches. Other names: EXAONE 3. Other
- * multipliers: MiniCPM. Short convolutions in most layers: LFM2.
+ * multipliers: MiniCPM. Short convolutions in most layers: LFM2. An activation with weights: Apertus.
  */
 #include "base/error.h"
 #include "convert/families/hf_llama.h"
+#include "model/arch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -263,12 +264,107 @@ static int put_convolutions(struct hf_model *m, mgpt_error *err)
     return status;
 }
 
+/* Granite 4 with attention in every layer. It is Granite with a gate stacked on the up. */
+static const struct state_row granite_4_rows[] = {
+    EMBD,
+    PRE_NORMS,
+    ATTENTION(STATE_PAIRS, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+    {"layers.N.shared_mlp.output_linear", "blk.N.ffn_down", 'E', 'F', 0},
+    NORM(0)};
+
+static int granite_4(struct hf_model *m, mgpt_error *err)
+{
+    const char *positions, *type = m->cfg.model_type;
+    const json_t *types = hf_value(m->cfg.text, "layer_types");
+    uint32_t n_experts;
+    hf_value(m->cfg.text, "mamba_conv_bias"); /* read: no layer has it */
+    if (hf_text(m->cfg.text, "position_embedding_type", "nope", &positions, err) < 0 ||
+        hf_size(m->cfg.text, "num_local_experts", 8, &n_experts, err) < 0)
+        return MGPT_EFILE;
+    for (uint32_t i = 0; i < m->c->hp.n_layer; i++) {
+        const char *name = json_string_value(json_array_get(types, i));
+        if (!name || (strcmp(name, "attention") != 0 && strcmp(name, "full_attention") != 0))
+            return hf_refuse("layer_types", arch_why_refused(type, strlen(type)), err);
+    }
+    if (n_experts != 0)
+        return hf_refuse("num_local_experts", "only 0 is supported", err);
+    if (strcmp(positions, "rope") != 0)
+        return hf_refuse("position_embedding_type", "only rope is supported", err);
+    return hf_granite(m, err);
+}
+
+static int put_gate_up(struct hf_model *m, mgpt_error *err)
+{
+    const uint64_t E = m->c->hp.n_embd, F = m->c->hp.n_ff;
+    int status = MGPT_OK;
+    for (uint32_t i = 0; status == MGPT_OK && i < m->c->hp.n_layer; i++) {
+        char from[64], gate[64], up[64];
+        snprintf(from, sizeof from, "layers.%u.shared_mlp.input_linear.weight", i);
+        snprintf(gate, sizeof gate, "blk.%u.ffn_gate.weight", i);
+        snprintf(up, sizeof up, "blk.%u.ffn_up.weight", i);
+        const struct state_tensor *t = state_find(&m->state, from);
+        if (!t)
+            return state_missing(from, err);
+        const struct state_part first = {.tensor = t, .n_rows = F},
+                                second = {.tensor = t, .first = F, .n_rows = F};
+        status = state_check_shape(t, 2 * F, E, err);
+        if (status == MGPT_OK)
+            status = state_put(m->c, gate, E, &first, 1, 0, err);
+        if (status == MGPT_OK)
+            status = state_put(m->c, up, E, &second, 1, 0, err);
+    }
+    return status;
+}
+
+static const struct state_row apertus_rows[] = {
+    EMBD,
+    {"layers.N.attention_layernorm", "blk.N.attn_norm", 0, 'E', 0},
+    {"layers.N.feedforward_layernorm", "blk.N.ffn_norm", 0, 'E', 0},
+    ATTENTION(0, HF_ATTENTION_BIAS, HF_ATTENTION_BIAS),
+    QK_NORMS('H', 'H', 0),
+    PLAIN_MLP,
+    NORM(0)};
+
+static int read_one_value(struct hf_model *m, const char *name, float *to, mgpt_error *err)
+{
+    const struct state_tensor *t = state_find(&m->state, name);
+    struct ckpt_tensor from = {0};
+    if (!t)
+        return state_missing(name, err);
+    if ((t->n_dims > 0 && state_check_shape(t, 0, 1, err) < 0) ||
+        state_source(m->c, t, &from, err) < 0)
+        return MGPT_EFILE;
+    ckpt_values(&from, 0, 1, to);
+    return MGPT_OK;
+}
+
+/* The weights of xIELU, which GGUF has as keys. */
+static int put_xielu_weights(struct hf_model *m, mgpt_error *err)
+{
+    static const char *const names[] = {"alpha_p", "alpha_n", "beta", "eps"};
+    struct ckpt_hparams *hp = &m->c->hp;
+    for (size_t k = 0; !hp->activation && k < HF_COUNT(names); k++) {
+        float *values = ckpt_alloc(m->c, hp->n_layer + 1, sizeof *values);
+        if (!values)
+            return err_memory(err, "the weights of xIELU", hp->n_layer * sizeof *values);
+        hp->xielu[k] = values;
+        for (uint32_t i = 0; i < hp->n_layer; i++) {
+            char name[64];
+            snprintf(name, sizeof name, "layers.%u.mlp.act_fn.%s", i, names[k]);
+            if (read_one_value(m, name, &values[i], err) < 0)
+                return MGPT_EFILE;
+        }
+    }
+    return MGPT_OK;
+}
+
 /* ---- the families ---------------------------------------------------------------------------- */
 
 static const struct hf_keys nemotron_keys = LLAMA_KEYS("norm_eps", "hidden_act");
 static const struct hf_keys jais2_keys = LLAMA_KEYS("layer_norm_eps", "hidden_act");
 
 static const struct hf_rope_keys half_rotated = {"rope_theta", "partial_rotary_factor", 10000, 0.5};
+static const struct hf_rope_keys rope_12e6 = {"rope_theta", "partial_rotary_factor", 12e6, 1};
 static const struct hf_rope_keys rope_100000 = {"rope_theta", "partial_rotary_factor", 100000, 1};
 
 static const struct hf_keys exaone_keys = {.n_embd = "hidden_size",
@@ -280,6 +376,15 @@ static const struct hf_keys exaone_keys = {.n_embd = "hidden_size",
                                            .n_ctx = "max_position_embeddings",
                                            .eps = "layer_norm_epsilon",
                                            .activation = "activation_function"};
+static const struct hf_keys granite_4_keys = {.n_embd = "hidden_size",
+                                              .n_layer = "num_hidden_layers",
+                                              .n_head = "num_attention_heads",
+                                              .n_head_kv = "num_key_value_heads",
+                                              .head_dim = "head_dim",
+                                              .n_ff = "shared_intermediate_size",
+                                              .n_ctx = "max_position_embeddings",
+                                              .eps = "rms_norm_eps",
+                                              .activation = "hidden_act"};
 static const struct hf_keys lfm2_keys = {.n_embd = "hidden_size",
                                          .n_layer = "num_hidden_layers",
                                          .n_head = "num_attention_heads",
@@ -316,5 +421,9 @@ const struct hf_family hf_variant_families[] = {
      HF_ROWS(minicpm_rows), .configure = minicpm},
     {"lfm2", "lfm2", &lfm2_keys, "silu", COMMON, .tied = 1, .rope = &hf_rope_1e6,
      HF_ROWS(lfm2_rows), .configure = lfm2, .put = put_convolutions},
+    {"granitemoehybrid", "granite", &granite_4_keys, "silu", COMMON, .rope = &hf_rope_10000,
+     HF_ROWS(granite_4_rows), .configure = granite_4, .put = put_gate_up},
+    {"apertus", "apertus", &hf_llama_keys, "xielu", COMMON, .rope = &rope_12e6,
+     HF_ROWS(apertus_rows), .put = put_xielu_weights},
 };
 const size_t hf_n_variant_families = HF_COUNT(hf_variant_families);
