@@ -1,29 +1,31 @@
-/* The constants of xIELU: a list of one number per layer, or one for all, for each of four keys. */
+/* The constants of xIELU: a list of one number per layer, or one for all, for each of four keys,
+ * whose names are llama.cpp's, without the architecture. */
 #include "base/dmath.h"
 #include "base/error.h"
-#include "model/hyperparams.h"
+#include "model/model.h"
 
 /* Number `layer` of a key. */
-static int xielu_number(const mgpt_model *m, const char *name, size_t layer, double min, double max,
+static int xielu_number(const mgpt_model *m, const char *key, size_t layer, double min, double max,
                         double *to, mgpt_error *err)
 {
-    struct key full;
-    const char *key = hyper_key(m, name, &full);
     const struct gguf_kv *kv = gguf_find(&m->gguf, key), *list = NULL;
     if (!kv)
         return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf), "key %s: missing", key);
-    if (kv->type != GGUF_ARRAY)
-        return hyper_real(m, name, min, max, to, err);
-    if (gguf_array(&m->gguf, key, GGUF_F32, &list, err) < 0)
-        return MGPT_EFILE;
-    if (list->n != m->shape.n_layer)
-        return err_set(err, MGPT_EFILE, kv->offset, "key %s: %llu entries for %zu layers", key,
-                       (unsigned long long)list->n, m->shape.n_layer);
-    struct cursor c = cursor_over(list->value + layer * sizeof(float), sizeof(float));
-    *to = (double)cursor_f32(&c);
+    if (kv->type != GGUF_ARRAY) {
+        if (gguf_float(&m->gguf, key, to, err) < 0)
+            return MGPT_EFILE;
+    } else {
+        if (gguf_array(&m->gguf, key, GGUF_F32, &list, err) < 0)
+            return MGPT_EFILE;
+        if (list->n != m->shape.n_layer)
+            return err_set(err, MGPT_EFILE, kv->offset, "key %s: %llu entries for %zu layers", key,
+                           (unsigned long long)list->n, m->shape.n_layer);
+        struct cursor c = cursor_over(list->value + layer * sizeof(float), sizeof(float));
+        *to = (double)cursor_f32(&c);
+    }
     if (!(*to >= min && *to <= max))
-        return err_set(err, MGPT_EFILE, kv->offset, "key %s: entry %zu is %g, expected %g to %g",
-                       key, layer, *to, min, max);
+        return err_set(err, MGPT_EFILE, kv->offset, "key %s: %g in layer %zu, expected %g to %g",
+                       key, *to, layer, min, max);
     return MGPT_OK;
 }
 

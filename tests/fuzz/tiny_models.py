@@ -112,7 +112,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     if arch == "lfm2":
         entries.update({arch + ".attention.head_count_kv": (0, 1)[:layers], arch + ".shortconv.l_cache": 3})
     if arch == "apertus":
-        entries.update({arch + ".xielu." + key: v for key, v in (
+        entries.update({"xielu." + key: v for key, v in (
             ("alpha_p", (0.5, 1.0)[:layers]), ("alpha_n", 0.3), ("beta", 0.5), ("eps", -1e-6))})
     entries.update(more)
     tensors = []

@@ -258,10 +258,10 @@ static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const flo
     float *f = floats(n), *g = floats(n);
     matmul(l, gated && !both ? gate : up, e * n, f, n, h);
     matmul(l, up, both ? n : e * n, g, gated ? n : 0, h);
-    double alpha = entry_of(key("xielu.alpha_n"), l), beta = entry_of(key("xielu.beta"), l);
-    const float c[] = {(float)softplus(entry_of(key("xielu.alpha_p"), l)),
+    double alpha = entry_of(find("xielu.alpha_n"), l), beta = entry_of(find("xielu.beta"), l);
+    const float c[] = {(float)softplus(entry_of(find("xielu.alpha_p"), l)),
                        (float)(beta + softplus(alpha)), (float)beta,
-                       (float)entry_of(key("xielu.eps"), l)};
+                       (float)entry_of(find("xielu.eps"), l)};
     for (size_t i = 0; i < n; i++)
         f[i] = activation(act, f[i], c) * (gated ? g[i] : 1);
     matmul(l, down, e * E, m, E, f);

@@ -284,20 +284,17 @@ static void put_windows(struct toy *m)
 /* Two lists and two numbers for all layers. */
 static void put_xielu_keys(struct toy *m)
 {
-    char name[80];
-    float alphas[2][32];
-    assert_true(m->spec.n_layer <= 32);
-    for (int i = 0; i < m->spec.n_layer; i++)
-        for (int k = 0; k < 2; k++)
-            alphas[k][i] = toy_xielu_alpha(i, k);
-    snprintf(name, sizeof name, "%s.xielu.alpha_p", m->spec.arch);
-    toy_put_array(m, name, KV_F32, (uint64_t)m->spec.n_layer, alphas[0],
-                  (size_t)m->spec.n_layer * sizeof *alphas[0]);
-    snprintf(name, sizeof name, "%s.xielu.alpha_n", m->spec.arch);
-    toy_put_array(m, name, KV_F32, (uint64_t)m->spec.n_layer, alphas[1],
-                  (size_t)m->spec.n_layer * sizeof *alphas[1]);
-    put_arch_f32(m, "xielu.beta", TOY_XIELU_BETA);
-    put_arch_f32(m, "xielu.eps", TOY_XIELU_EPS);
+    static const char *const keys[] = {"xielu.alpha_p", "xielu.alpha_n"};
+    size_t n = (size_t)m->spec.n_layer;
+    float alphas[32];
+    assert_true(n <= 32);
+    for (int k = 0; k < 2; k++) {
+        for (size_t i = 0; i < n; i++)
+            alphas[i] = toy_xielu_alpha((int)i, k);
+        toy_put_array(m, keys[k], KV_F32, n, alphas, n * sizeof *alphas);
+    }
+    toy_put_f32(m, "xielu.beta", TOY_XIELU_BETA);
+    toy_put_f32(m, "xielu.eps", TOY_XIELU_EPS);
 }
 
 /* What most models do not say. */

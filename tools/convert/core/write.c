@@ -108,9 +108,8 @@ static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
 static void write_put_xielu(struct gguf_writer *w, const struct ckpt_hparams *hp)
 {
     static const char *const keys[] = {"xielu.alpha_p", "xielu.alpha_n", "xielu.beta", "xielu.eps"};
-    char key[128];
     for (size_t i = 0; i < 4 && hp->xielu[i]; i++)
-        gguf_put_f32s(w, arch_key(key, hp, keys[i]), hp->xielu[i], hp->n_layer);
+        gguf_put_f32s(w, keys[i], hp->xielu[i], hp->n_layer);
 }
 
 static void put_experts(struct gguf_writer *w, const struct ckpt_hparams *hp)
