@@ -37,6 +37,11 @@ run check "$tmp/nan.gguf" "$json" --tol 1e30
 check "NaN in ours: exit 1 at any tolerance" [ "$code" -eq 1 ]
 says "NaN in ours: said" "not finite"
 
+# What is not finite is shown as what the reference has.
+printf '{"ids": [26, 0, 13], "top_logprobs": [null, {"0": -1.5, "13": -2.5}, {"13": -2}]}' >"$tmp/lp.json"
+run check "$tmp/nan.gguf" "$tmp/lp.json"
+check "NaN beside log-probabilities: called so" grep -q "^first bad .* log-probability of id .*: ours -\?nan" "$tmp/out"
+
 # ---- bounds ----
 
 "$MGPT" convert "$lines" "$tmp/q8.gguf" --type Q8_0 >/dev/null 2>&1

@@ -275,6 +275,19 @@ TEST(nothing_that_is_not_finite_passes)
     }
 }
 
+/* Where the reference's log-probability is not finite, ours is shown as one, too, not as a logit. */
+TEST(what_is_not_finite_is_shown_as_the_reference_has_it)
+{
+    static const double reference[] = {-1, NAN, -2};
+    static const float ours[] = {1, 2, 3};
+    const struct ref_row about = {.n = 3, .logprobs = 1};
+    const struct compare_bounds bounds = at_most(1e30);
+    (void)state;
+    struct compare_row row = compare_row(reference, &about, ours, 3, -1, &bounds);
+    assert_true(row.bad && row.at == 1 && row.logprobs);
+    assert_near(row.ours, 2 - log(exp(1) + exp(2) + exp(3)));
+}
+
 /* Of a reference with some tokens only, ours must be finite everywhere. */
 TEST(not_finite_where_the_reference_has_nothing)
 {

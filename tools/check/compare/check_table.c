@@ -112,8 +112,9 @@ static void print_first(const struct compare_first *first)
 {
     if (!first->found)
         return;
-    printf("first bad   sequence %zu, position %zu, logit of id %zu: ours %.9g, reference ",
-           first->sequence, first->position, first->at, first->ours);
+    printf("first bad   sequence %zu, position %zu, %s of id %zu: ours %.9g, reference ",
+           first->sequence, first->position, first->logprobs ? "log-probability" : "logit",
+           first->at, first->ours);
     printf(isnan(first->theirs) ? "not a number or absent\n" : "%.9g\n", first->theirs);
 }
 

@@ -97,6 +97,7 @@ static double log_sum_ours(const float *x, size_t n)
 static void note_values(struct compare_row *row, const struct sides *s)
 {
     row->theirs = (double)NAN; /* where the reference does not have this token */
+    row->logprobs = s->about->logprobs;
     row->ours = (double)s->ours[row->at] - (s->about->logprobs ? s->log_sum : 0);
     for (size_t i = 0; i < s->about->n; i++)
         if (compare_token_at(s, i) == row->at)
@@ -277,6 +278,7 @@ struct compare_row compare_row(const double *values, const struct ref_row *about
     struct sides s = {values, about, ours, n_vocab, 0};
     if (row.n == 0)
         return row;
+    s.log_sum = log_sum_ours(ours, n_vocab);
     row.at = first_not_finite(&s);
     if (row.at < n_vocab) {
         note_values(&row, &s);
@@ -284,7 +286,6 @@ struct compare_row compare_row(const double *values, const struct ref_row *about
         return row;
     }
     row.at = compare_token_at(&s, 0);
-    s.log_sum = log_sum_ours(ours, n_vocab);
     compare_measure(&row, &s);
     double rms = sqrt(row.reference_squares / (double)row.n);
     row.max_rel = share(row.max_abs, rms, 0);
@@ -327,8 +328,8 @@ void compare_add(struct compare_total *total, const struct compare_row *row, siz
     if (row->n == 0)
         return;
     if (row->breaks && !total->first.found)
-        total->first =
-            (struct compare_first){1, sequence, position, row->at, row->theirs, row->ours};
+        total->first = (struct compare_first){
+            1, sequence, position, row->at, row->logprobs, row->theirs, row->ours};
     compare_keep(&total->abs, first, row->max_abs, &where);
     compare_keep(&total->rel, first, row->max_rel, &where);
     compare_keep(&total->nmse, first, row->nmse, &where);

@@ -31,7 +31,8 @@ struct compare_row {
     double max_abs;      /* largest |reference - ours| */
     double max_rel;      /* the same by the row's root mean square */
     size_t at;           /* the token where max_abs is; the first that is not finite */
-    double theirs, ours; /* there, if it breaks; log-probabilities where the reference has these */
+    int logprobs;        /* whether these are log-probabilities, as the reference's are: */
+    double theirs, ours; /* there, if it breaks */
     int breaks;          /* a bound, if it were that of a single row */
     double nmse;         /* mean squared difference by the mean square of the reference */
     double cosine;       /* of the angle between the two */
@@ -60,6 +61,7 @@ struct compare_worst {
 struct compare_first {
     int found;
     size_t sequence, position, at;
+    int logprobs;
     double theirs, ours;
 };
 
