@@ -12,6 +12,10 @@
  * m = (32 / 2 pi - 1) / 7 it is m + (1 - m) / 8 = 2 / pi. Those longer than 32 are divided. */
 static const double llama3_freq[4] = {2 / 3.14159265358979323846, 0.1 / 8, 0.01 / 8, 0.001 / 8};
 
+/* Positions that begin again at every sixth token. */
+static const int32_t restarted_at_6[PLANTED_MOST] = {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5,
+                                                     0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5};
+
 /* A change of one member, in all layers or of the model. */
 #define PROGRAM(name, change)                                                                      \
     static void name(struct oracle_spec *spec, struct oracle_layer *layers)                        \
@@ -32,8 +36,8 @@ PROGRAM(last_rotate, spec->rot_first = spec->head_dim - spec->n_rot)
 PROGRAM(across, spec->rot_apart = spec->head_dim / 2)
 PROGRAM(no_mlp, layers[0].no_mlp = 1)
 PROGRAM(normed_residual, l->residual_normed = 1)
-PROGRAM(less_one, spec->unbiased = 1)
-PROGRAM(outside, spec->eps_outside = 1)
+PROGRAM(less_one, spec->norm_how = ORACLE_NORM_UNBIASED; spec->norm_where = ORACLE_NORM_ALL)
+PROGRAM(outside, spec->norm_how = ORACLE_NORM_EPS_OUTSIDE; spec->norm_where = ORACLE_NORM_ALL)
 PROGRAM(mixed, spec->rot_mixed = 1)
 PROGRAM(weights_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_WEIGHTS)
 PROGRAM(turns_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_TURNS)
@@ -48,7 +52,7 @@ PROGRAM(all_keys, spec->mask = ORACLE_ALL_KEYS)
 PROGRAM(not_own_key, spec->mask = ORACLE_NOT_OWN_KEY)
 PROGRAM(late_keys, layers[1].kv_late = 1)
 PROGRAM(heads_first, spec->heads_first = 1)
-PROGRAM(replaced, l->replaces = 1)
+PROGRAM(replaced, l->attn_more = -1)
 PROGRAM(keys_ahead, spec->shift_k = 1)
 PROGRAM(values_rotate, spec->rope_v = 1)
 PROGRAM(not_first_key, spec->mask = ORACLE_NOT_FIRST_KEY)
@@ -56,7 +60,7 @@ PROGRAM(chunks, spec->mask = ORACLE_CHUNKS)
 PROGRAM(by_layer, l->attn_scale /= (double)(i + 1))
 PROGRAM(late_norm_of_k, spec->norm_moved_k = 1)
 PROGRAM(act_of_product, l->act_late = 1)
-PROGRAM(sum_not_mean, spec->sum_squares = 1)
+PROGRAM(sum_not_mean, spec->norm_how = ORACLE_NORM_SUM; spec->norm_where = ORACLE_NORM_ALL)
 PROGRAM(attention_twice, spec->attn_times = 2)
 PROGRAM(positions_by_some, spec->position_times = 0.6)
 PROGRAM(mlp_by_some, spec->mlp_times = 1.3)
@@ -76,6 +80,34 @@ PROGRAM(pattern_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_PATTERN)
 PROGRAM(variance_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_SQUARES)
 PROGRAM(variance_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_VARIANCE)
 PROGRAM(norms_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_NORMS)
+PROGRAM(angles_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_ANGLES)
+PROGRAM(residual_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_RESIDUAL)
+PROGRAM(cache_f8, spec->type = ORACLE_F8_E4M3; spec->rounded = ORACLE_CACHE)
+PROGRAM(products_tf32, spec->type = ORACLE_TF32; spec->rounded = ORACLE_PRODUCTS)
+PROGRAM(gains_first, spec->norm_how = ORACLE_NORM_GAIN_FIRST; spec->norm_where = ORACLE_NORM_ALL)
+PROGRAM(qk_not_normed, spec->norm_how = ORACLE_NORM_GAIN_ONLY;
+        spec->norm_where = ORACLE_NORM_Q | ORACLE_NORM_K)
+PROGRAM(post_norms, spec->norm_order = ORACLE_NORMS_OF_SUMS)
+PROGRAM(branch_norms, spec->norm_order = ORACLE_NORMS_OF_BRANCHES)
+PROGRAM(norms_first, spec->norm_order = ORACLE_NORMS_FIRST)
+PROGRAM(cap_first, spec->cap_at = ORACLE_CAP_FIRST)
+PROGRAM(cap_masked, spec->cap_at = ORACLE_CAP_MASKED)
+PROGRAM(over_heads, spec->softmax = ORACLE_OVER_HEADS)
+PROGRAM(both_sides, spec->mask = ORACLE_BOTH_SIDES)
+PROGRAM(two_first_keys, spec->first_keys = 2)
+PROGRAM(prefix_of_4, spec->prefix = 4)
+PROGRAM(window_of_6, l->window = 6)
+PROGRAM(chunks_of_6, l->window = 6; spec->mask = ORACLE_CHUNKS)
+PROGRAM(lost_keys, spec->zero_from = 5; spec->zero_to = 8)
+PROGRAM(restarted, spec->places = restarted_at_6)
+PROGRAM(sines_of_one_sign, spec->turn_form = 2u << 2)
+PROGRAM(turned_by_head, spec->turn_by_head = 1)
+PROGRAM(one_head_turns, spec->turn_heads = 1)
+PROGRAM(raw_kv, l->raw = ORACLE_RAW_K | ORACLE_RAW_V)
+PROGRAM(up_and_one, spec->up_more = 1)
+PROGRAM(mlp_replaces, l->mlp_more = -1)
+PROGRAM(residual_twice, l->attn_more = 1)
+PROGRAM(from_start, l->mlp_from_start = 1)
 
 /* The last residuals from position 10 on, whose size the final norm takes out again. */
 static void last_ones_larger(mgpt_point point, int layer, double *row, size_t n, void *user)
@@ -124,6 +156,10 @@ static const struct toy_spec smollm3 = {
 static const struct toy_spec mixture = {
     .label = "mixture", .arch = "qwen3moe", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_head_kv = 2, .n_ff = 24,
     .n_expert = 4, .n_expert_used = 2, .n_ctx = 40, .n_vocab = 60, .seed = 40};
+
+static const struct toy_spec olmo2 = {
+    .label = "olmo2", .arch = "olmo2", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
+    .n_ctx = 40, .n_vocab = 60, .seed = 42};
 
 static void other_first(int32_t *tokens, size_t n)
 {
@@ -267,6 +303,58 @@ static const struct bug cases[] = {
      .differs = weights_bf16, .patch = last_ones_larger},
     {"norms in bfloat16", &llama, NULL, "blocks.0.ln1.hook_normalized", "norms in bfloat16",
      BY_LOGITS, .differs = norms_bf16},
+    {"angles in bfloat16", &llama, NULL, "blocks.0.attn.hook_rot_q", "angles of RoPE in bfloat16",
+     BY_LOGITS, .differs = angles_bf16},
+    {"the residual in bfloat16", &llama, NULL, "blocks.0.hook_resid_post", "the residual in bfloat16",
+     BY_LOGITS, .differs = residual_bf16},
+    {"a cache in float8", &llama, NULL, "blocks.0.attn.hook_attn_scores", "keys and values in float8 (E4M3)",
+     BY_LOGITS, .differs = cache_f8},
+    {"products in TF32", &llama, NULL, "blocks.0.attn.hook_q", "both sides of products in TF32", BY_LOGITS,
+     .differs = products_tf32},
+    {"gains before the norm", &llama, NULL, "blocks.0.ln1.hook_normalized", "multiplied before normalising",
+     BY_LOGITS, .differs = gains_first},
+    {"gains of q and k alone", &qwen3, NULL, "blocks.0.attn.hook_rot_q",
+     "without normalising (norms of q and k)", BY_LOGITS, .differs = qk_not_normed},
+    {"post-norm", &llama, NULL, "blocks.0.ln1.hook_normalized", "(post-norm)", BY_LOGITS, .differs = post_norms},
+    {"norms of branches", &llama, NULL, "blocks.0.ln1.hook_normalized", "follow its branches", BY_LOGITS,
+     .differs = branch_norms},
+    {"norms before, not after", &olmo2, NULL, "blocks.0.ln1.hook_normalized", "come before its branches", BY_LOGITS,
+     .differs = norms_first},
+    {"the cap first", &gemma2, NULL, "blocks.0.attn.hook_attn_scores", "before they are scaled", BY_LOGITS,
+     .differs = cap_first},
+    {"the cap after the mask", &gemma2, NULL, "blocks.0.attn.hook_attn_scores", "after the mask", BY_LOGITS,
+     .differs = cap_masked},
+    {"softmax over heads", &gpt2, NULL, "blocks.0.attn.hook_pattern", "softmax over the heads", BY_LOGITS,
+     .differs = over_heads},
+    {"windows to both sides", &gemma2, NULL, "blocks.0.attn.hook_pattern", "windows to both sides", BY_LOGITS,
+     .differs = both_sides},
+    {"two first keys", &gemma2, NULL, "blocks.0.attn.hook_attn_scores", "the first 2 keys are seen", BY_LOGITS,
+     .differs = two_first_keys},
+    {"a prefix", &llama, NULL, "blocks.0.attn.hook_pattern", "the first 4 positions see each other", BY_LOGITS,
+     .differs = prefix_of_4},
+    {"a window of 6", &llama, NULL, "blocks.0.attn.hook_attn_scores", "a sliding window of 6 in all layers", BY_LOGITS,
+     .differs = window_of_6},
+    {"chunks of 6", &llama, NULL, "blocks.0.attn.hook_attn_scores", "its own chunk of 6 only", BY_LOGITS,
+     .differs = chunks_of_6},
+    {"lost keys", &llama, NULL, "blocks.0.attn.hook_attn_scores", "positions 5 to 7 are 0", BY_LOGITS,
+     .differs = lost_keys},
+    {"positions begin again", &llama, NULL, "blocks.0.attn.hook_rot_q", "begin again at every token that is a multiple of 6",
+     BY_LOGITS, .differs = restarted},
+    {"both sines of one sign", &llama, NULL, "blocks.0.attn.hook_rot_q", "(a cos + b sin, a sin + b cos)", BY_LOGITS,
+     .differs = sines_of_one_sign},
+    {"turned by the head", &qwen3, NULL, "blocks.0.attn.hook_rot_q", "by the number of the head", BY_LOGITS,
+     .differs = turned_by_head},
+    {"one head turns", &llama, NULL, "blocks.0.attn.hook_rot_q", "only head 0 of q and k turns", BY_LOGITS,
+     .differs = one_head_turns},
+    {"k and v of the residual", &llama, NULL, "blocks.0.attn.hook_k", "products of k and v read the residual", BY_LOGITS,
+     .differs = raw_kv},
+    {"up + 1", &llama, NULL, "blocks.0.mlp.hook_pre_linear", "(up + 1)", BY_LOGITS, .differs = up_and_one},
+    {"the MLP replaces", &llama, NULL, "blocks.0.hook_resid_post", "the MLP's output replaces", BY_LOGITS,
+     .differs = mlp_replaces},
+    {"the residual twice", &llama, NULL, "blocks.0.hook_resid_mid", "counts twice where attention", BY_LOGITS,
+     .differs = residual_twice},
+    {"the MLP adds to the input", &llama, NULL, "blocks.0.hook_resid_post", "added to the layer's input", BY_LOGITS,
+     .differs = from_start},
 };
 /* clang-format on */
 

@@ -53,12 +53,23 @@ static double position_error(const struct locate_at *at)
     return at->square == 0 ? 0 : at->square / fmax(at->ref_square, 1e-300);
 }
 
+/* Of the logits. */
+static size_t first_bad_position(const struct locate *l)
+{
+    const struct locate_hook *logits = &l->hooks[l->n_hooks];
+    size_t first = 0;
+    while (first < l->n && position_error(&logits->own[first]) <= l->bound &&
+           !isnan(logits->own[first].worst))
+        first++;
+    return first;
+}
+
 static uint64_t explain_read_shape(struct explain *e, const mgpt_model *model,
                                    const struct locate *l)
 {
     const struct locate_hook *logits = &l->hooks[l->n_hooks];
     int32_t at = l->hooks[l->first_bad].hook.layer;
-    size_t first = 0;
+    size_t first = first_bad_position(l);
     mgpt_layer layer;
     if (at >= 0 && mgpt_get_layer(model, (size_t)at, &layer, NULL) == MGPT_OK && layer.n_conv) {
         text_format(e->shape, sizeof e->shape,
@@ -66,9 +77,6 @@ static uint64_t explain_read_shape(struct explain *e, const mgpt_model *model,
                     (int)at, (int)layer.n_conv);
         return anywhere;
     }
-    while (first < l->n && position_error(&logits->own[first]) <= l->bound &&
-           !isnan(logits->own[first].worst))
-        first++;
     if (first >= l->n) {
         text_format(e->shape, sizeof e->shape, "the logits agree at every position");
         return anywhere;
@@ -244,7 +252,7 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
     int status = whatif_open(&s.as_is, model, a->tokens, a->n, s.err);
     if (status != MGPT_OK)
         return status;
-    s.suspects = suspects_list(&s.as_is, s.err);
+    s.suspects = suspects_list(&s.as_is, first_bad_position(l), s.err);
     status = s.suspects ? explain_search(&s) : MGPT_EMEM;
     e->interrupted = status == MGPT_ESTOP && interrupted();
     if (e->interrupted) {

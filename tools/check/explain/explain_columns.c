@@ -304,14 +304,30 @@ static int all_by_one(const struct search_view *view)
     return left <= close_enough * all;
 }
 
-static int try_probabilities(struct search *s)
+static int is_distribution(const struct search_view *view)
 {
+    for (size_t t = 0; t < view->n; t++) {
+        double sum = 0;
+        for (size_t i = t * view->cols; i < (t + 1) * view->cols; i++)
+            sum += view->ours[i] + view->diff[i];
+        if (!(fabs(sum - 1) < 1e-3))
+            return 0;
+    }
+    return 1;
+}
+
+static int try_probabilities(struct search *s, int how)
+{
+    static const char *const texts[] = {
+        NULL, "the reference holds probabilities, not logits",
+        "the reference holds logarithms of probabilities, not logits",
+        "the reference's logits are less the largest of their row",
+        "the reference's logits are less the mean of their row"};
     struct whatif_columns *change = search_new(s, 1, sizeof *change);
     if (!change)
         return MGPT_EMEM;
-    *change = (struct whatif_columns){.point = MGPT_LOGITS, .layer = -1, .log_softmax = 1};
-    return propose_columns(s, change,
-                           "the reference holds logarithms of probabilities, not logits");
+    *change = (struct whatif_columns){.point = MGPT_LOGITS, .layer = -1, .softmax = how};
+    return propose_columns(s, change, texts[how]);
 }
 
 int solve_columns(struct search *s)
@@ -328,8 +344,11 @@ int solve_columns(struct search *s)
     int status = search_look(s, s->target, MGPT_N_POINTS, 0, n, NULL, &view);
     if (status != MGPT_OK)
         return status;
-    if (hook.point == MGPT_LOGITS && all_by_one(&view))
-        status = try_probabilities(s);
+    int by_one = hook.point == MGPT_LOGITS && all_by_one(&view);
+    if (hook.point == MGPT_LOGITS && is_distribution(&view))
+        status = try_probabilities(s, 1);
+    for (int how = 2; by_one && how <= 4 && status == MGPT_OK && !s->e->proved; how++)
+        status = try_probabilities(s, how);
     if (status == MGPT_OK && !s->e->proved)
         status = try_columns(s, &view, NULL, product ? &p : NULL);
     const float *bias = product && !s->e->proved ? bias_of(s, &p, view.cols) : NULL;

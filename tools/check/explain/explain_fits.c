@@ -376,17 +376,17 @@ static int scan_far_out(struct fits *f, const mgpt_tensor *t, struct far_out *li
     return MGPT_OK;
 }
 
-int solve_value(struct search *s, const char *tensor, size_t at, size_t n,
-                struct whatif_tensor **solved)
+int solve_values(struct search *s, const char *tensor, size_t first, size_t count, size_t n,
+                 struct whatif_tensor **solved)
 {
     struct whatif_tensor *given = given_new(s, tensor, n);
-    struct fit fit = {.s = s, .given = given, .first = at, .n = 1};
+    struct fit fit = {.s = s, .given = given, .first = first, .n = count};
     int restored;
     *solved = NULL;
     if (!given)
         return s->err->status;
-    if (!isfinite(given->values[at]))
-        given->values[at] = 0;
+    for (size_t i = first; i < first + count; i++)
+        given->values[i] = isfinite(given->values[i]) ? given->values[i] : 0;
     int status = solve_fit(&fit, &restored);
     if (status == MGPT_OK && restored)
         *solved = given;
@@ -397,7 +397,7 @@ static int fit_weight(struct fits *f, const struct far_out *one)
 {
     char ours[NUMBER], theirs[NUMBER];
     struct whatif_tensor *given = NULL;
-    int status = pays(f, 1) ? solve_value(f->s, one->tensor, one->at, one->n, &given) : MGPT_OK;
+    int status = pays(f, 1) ? solve_values(f->s, one->tensor, one->at, 1, one->n, &given) : MGPT_OK;
     if (status != MGPT_OK || !given)
         return status;
     return search_propose(f->s, given_edit(given),
@@ -432,6 +432,8 @@ int solve_fits(struct search *s)
         status = fit_vectors(&f, constants);
     if (status == MGPT_OK)
         status = propose_found(&f);
+    if (status == MGPT_OK && !s->e->proved && f.layer < 0)
+        status = solve_embeddings(s);
     if (status == MGPT_OK && !s->e->proved && f.layer < 0)
         status = fit_lost(&f);
     return status == MGPT_OK && !s->e->proved ? fit_weights(&f) : status;

@@ -152,15 +152,16 @@ const char *say_number(double x, char text[NUMBER]);
 /* Single weights, before any suspect is tried. */
 int solve_weights(struct search *s, struct explain_weight *weight);
 
-/* Value `at` of a tensor of n that restores agreement at the target, in a copy of the tensor; NULL:
- * none does. */
-int solve_value(struct search *s, const char *tensor, size_t at, size_t n,
-                struct whatif_tensor **solved);
+/* Values `first` on, `count` of them, of a tensor of n that restore agreement at the target, in a copy
+ * of the tensor; NULL: none do. */
+int solve_values(struct search *s, const char *tensor, size_t first, size_t count, size_t n,
+                 struct whatif_tensor **solved);
 
-int solve_columns(struct search *s); /* exchanged, scaled, of the other sign */
-int solve_vectors(struct search *s); /* biases and gains of the stage */
-int solve_matrix(struct search *s);  /* the whole matrix, where there are positions enough */
-int solve_numbers(struct search *s); /* caps, scales, epsilon, rope: rows of suspects.c */
+int solve_embeddings(struct search *s); /* of the embeddings, at the first position that differs */
+int solve_columns(struct search *s);    /* exchanged, scaled, of the other sign */
+int solve_vectors(struct search *s);    /* biases and gains of the stage */
+int solve_matrix(struct search *s);     /* the whole matrix, where there are positions enough */
+int solve_numbers(struct search *s);    /* caps, scales, epsilon, rope: rows of suspects.c */
 int solve_fits(
     struct search *s); /* any bias or gain, any weight far from the others: small models */
 

@@ -159,7 +159,7 @@ static int prove_weight(struct search *s, struct explain_weight *w)
     if (n > most_values)
         return MGPT_OK;
     if (w->not_finite)
-        status = solve_value(s, w->tensor, at, n, &given);
+        status = solve_values(s, w->tensor, at, 1, n, &given);
     else if ((given = given_new(s, w->tensor, n)) != NULL)
         given->values[at] = (float)w->theirs;
     if (!given)

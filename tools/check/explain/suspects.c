@@ -38,13 +38,15 @@
              .other = two,                                                                         \
              .kind = ".bias"}
 #define FLIP_QK(name) .edit = {.apply = flip_qk_norm, .member = offsetof(struct oracle_spec, name)}
-#define ROUND(to, where) .edit = {.apply = edit_rounded, .a = to, .b = where}
+
 #define IN_LAYERS(function, which) .edit = {.apply = function, .layers = which}
 #define READ_KIND(how, which, of)                                                                  \
     .edit = {.apply = edit_tensors, .change = how, .names = which, .kind = of}
 #define MOVE_LAYERS(by) .edit = {.apply = edit_tensors, .change = LAYERS_MOVED, .a = by}
 #define ADD_TO_GAINS(number, which)                                                                \
     .edit = {.apply = edit_tensors, .change = GAINS_SHIFTED, .x = number, .names = which}
+#define COPY(to, from)                                                                             \
+    .edit = {.apply = edit_tensors, .change = TENSORS_COPIED, .names = to, .other = from}
 #define OF_NORMS EACH_OF("output_norm=the final norm", "attn_q_norm attn_k_norm=norms of q and k")
 
 /* Arguments. */
@@ -56,6 +58,17 @@
 #define MATRICES                                                                                   \
     EACH_OF("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up",         \
             "ffn_down")
+#define PARTS                                                                                      \
+    EACH_OF("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up",         \
+            "ffn_down", "attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm",                     \
+            "post_attention_norm", "post_ffw_norm")
+#define SCALABLE                                                                                   \
+    EACH_OF("attn_v", "attn_output", "ffn_up", "ffn_gate", "ffn_down", "attn_norm", "ffn_norm",    \
+            "attn_norm ffn_norm=both norms", "attn_q_norm", "attn_k_norm", "token_embd")
+#define SCALABLE_BIASES                                                                            \
+    EACH_OF("attn_q attn_k attn_v=q, k and v", "attn_qkv", "attn_q", "attn_k", "attn_v",           \
+            "attn_output", "ffn_up", "ffn_gate", "ffn_down", "attn_norm ffn_norm=both norms",      \
+            "output_norm")
 #define SHAREABLE                                                                                  \
     EACH_OF("attn_norm", "ffn_norm", "attn_norm ffn_norm=both norms", "attn_q_norm",               \
             "attn_k_norm", "attn_q_norm attn_k_norm=norms of q and k",                             \
@@ -95,6 +108,8 @@ const struct suspect_row suspect_rows[] = {
      "high_freq_factor %d", AT_ROPE, 0, DO(edit_rope_llama3, 1), NUMBERS(8, 32)},
     {"rope scaled as YaRN does, factor %.6g, original length %d", AT_ROPE, 0,
      DO(edit_rope_yarn, 0), NUMBERS(4, 2, 8, 16, 32, 40, 64)},
+    {"rope scaled as YaRN does without rounding its bounds, factor %.6g, original length %d", AT_ROPE, 0,
+     DO(edit_rope_yarn, 1), NUMBERS(4, 2, 8, 16, 32, 40, 64)},
     {"NTK rope scaling, factor %.6g", AT_ROPE, 0, DO(edit_rope_ntk, 0), NUMBERS(2, 4, 8, 16, 32)},
     {"rope positions of layers without a window divided by %.6g", AT_ROPE, 0,
      IN_LAYERS(edit_rope_factor, LAYERS_GLOBAL), NUMBERS(8, 2, 4, 16, 0.125, 0.5, 0.25)},
@@ -111,6 +126,10 @@ const struct suspect_row suspect_rows[] = {
     {"no RoPE in layers without a window", AT_ROPE, 0, IN_LAYERS(edit_no_rope, LAYERS_GLOBAL)},
     {"no RoPE in layers with a window", AT_ROPE, 0, IN_LAYERS(edit_no_rope, LAYERS_WINDOWED)},
     {"RoPE turns ", AT_ROPE, 0, DO(edit_rotated, 0)},
+    {"RoPE turns a pair (a, b) into ", AT_ROPE, 0, DO(edit_turn_form, 0)},
+    {"RoPE turns by the number of the head, not by the position (before heads and positions change places)",
+     AT_ROPE, 0, FLIP_SPEC(turn_by_head)},
+    {"only the first %d heads of q and k turn", AT_ROPE, 0, DO(edit_turn_heads, 0)},
     {"q is not rotated", AT_ROPE, 0, FLIP_SPEC(no_rope_q)},
     {"k is not rotated", AT_ROPE, 0, FLIP_SPEC(no_rope_k)},
     {"q is rotated twice", AT_ROPE, 0, FLIP_SPEC(rope_again_q)},
@@ -118,8 +137,6 @@ const struct suspect_row suspect_rows[] = {
     {"keys are rotated as one position further on", BIT(ROT_K), 0, CHOOSE(shift_k, 1)},
     {"keys are rotated as one position before", BIT(ROT_K), 0, CHOOSE(shift_k, -1)},
     {"values are rotated, too", BIT(HEADS), 0, DO(edit_rope_values, 0)},
-    {"cosines and sines of RoPE times %.6g (its attention factor)", AT_ROPE, 0, SET_LAYERS(rope_scale, 0),
-     NUMBERS(1)},
     {"RoPE in all layers", AT_ROPE, 0, DO(edit_rope_everywhere, 0)},
     {"the windows and the RoPE of layer n are those of layer n + 1 here", AT_ROPE | BIT(SCORES), 0,
      DO(edit_layers_pattern, 1)},
@@ -162,6 +179,7 @@ const struct suspect_row suspect_rows[] = {
      0, .edit = {.apply = edit_tokens_moved, .a = -1, .b = 1}},
     {"token ids larger by one", AT_START, 0, DO(edit_ids_shifted, 1)},
     {"token ids smaller by one", AT_START, 0, DO(edit_ids_shifted, -1)},
+    {"positions", AT_START | AT_ROPE, 0, DO(edit_places, 0)},
     {"positions off by one: the first is 1", AT_START | AT_ROPE, 0, DO(edit_positions, 1)},
     {"positions off by one: the first two are 0", AT_START | AT_ROPE, 0, DO(edit_positions, -1)},
     {"positions off by two: the first is 2", AT_START | AT_ROPE, 0, DO(edit_positions, 2)},
@@ -174,12 +192,31 @@ const struct suspect_row suspect_rows[] = {
      TIMES(head_dim, -1)},
     {"1/sqrt(n_embd) in attention", BIT(SCORES), 0, SET_LAYERS(attn_scale, 1), TIMES(n_embd, -0.5)},
     {"attention scores times %.6g", BIT(SCORES), 0, SET_LAYERS(attn_scale, 0), .starts = {0.1, 1}},
+    {"cosines and sines of RoPE times %.6g (its attention factor)", AT_ROPE, 0, SET_LAYERS(rope_scale, 0),
+     NUMBERS(1), .starts = {0.9, 1.2}},
+    {"the soft cap on attention scores before they are scaled", BIT(SCORES), 0, CHOOSE(cap_at, ORACLE_CAP_FIRST)},
+    {"the soft cap on attention scores after the mask: keys that are not seen count", BIT(SCORES), 0,
+     .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, cap_at), .a = ORACLE_CAP_MASKED}},
     {"no soft cap on attention scores", BIT(SCORES), 0, SET_SPEC(attn_cap, 0)},
     {"a soft cap of %.6g on attention scores", BIT(SCORES), 0, SET_SPEC(attn_cap, 0), NUMBERS(50),
      .starts = {50, 5}},
     {"no ALiBi", BIT(SCORES), 0, SET_SPEC(alibi, 0)},
+    {"ALiBi", BIT(SCORES), 0, DO(edit_alibi, 0)},
+    {"softmax over all keys, also those after the query, whose weights become 0 after it", BIT(WEIGHTS) | BIT(HEADS), 0,
+     .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, softmax), .a = ORACLE_OF_ALL_KEYS}},
+    {"keys that are not seen have a score of 0, not -infinity", BIT(SCORES) | BIT(WEIGHTS), 0,
+     .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, cap_at), .a = ORACLE_MASKED_0}},
     {"the sum of softmax begins with 1, not 0", BIT(WEIGHTS) | BIT(HEADS), 0, CHOOSE(softmax, ORACLE_SUM_FROM_1)},
     {"softmax has one more score, which is 0", BIT(WEIGHTS) | BIT(HEADS), 0, CHOOSE(softmax, ORACLE_SUM_WITH_0)},
+    {"softmax over the heads, not over the keys", BIT(WEIGHTS) | BIT(HEADS), 0,
+     .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, softmax), .a = ORACLE_OVER_HEADS}},
+    {"keys and values of positions %d to %d are 0", BIT(ROT_K) | BIT(SCORES) | BIT(HEADS), 0, DO(edit_zero_keys, 0)},
+    {"a query sees its own chunk of %d only, not the keys before it", BIT(SCORES), 0,
+     .edit = {.apply = edit_window_all, .b = 1}},
+    {"a sliding window of %d in all layers", BIT(SCORES), 0, DO(edit_window_all, 0)},
+    {"the first %d keys are seen in spite of the window", BIT(SCORES), 0, DO(edit_first_keys, 0)},
+    {"the first %d positions see each other: a prefix without a mask", BIT(SCORES), 0, DO(edit_prefix, 0)},
+    {"windows to both sides: a query sees as many keys after it", BIT(SCORES), 0, SEE_KEYS(ORACLE_BOTH_SIDES)},
     {"a query sees the next key, too", ANYWHERE, 0, SEE_KEYS(ORACLE_NEXT_KEY)},
     {"no causal mask: a query sees all keys", ANYWHERE, 0, SEE_KEYS(ORACLE_ALL_KEYS)},
     {"a query does not see its own key", BIT(SCORES), 0, SEE_KEYS(ORACLE_NOT_OWN_KEY)},
@@ -243,6 +280,8 @@ const struct suspect_row suspect_rows[] = {
      EACH_OF("gelu_tanh", "gelu_erf", "gelu_quick", "silu", "relu", "relu2", "sigmoid", "tanh",
              "none")},
     {"activation of gate times up, not of gate", BIT(MLP_POST), 1, DO(edit_act_late, 0)},
+    {"the activation of gate and of up", BIT(MLP_POST), 1, FLIP_LAYERS(act_both)},
+    {"the gate times (up + %.6g), not times up", BIT(MLP_POST), 0, SET_SPEC(up_more, 0), NUMBERS(1, -1)},
     {"gate and up are read from one matrix half by half, whose rows are those of gate and up in turn",
      OF_TENSORS, 1, .edit = {.apply = edit_tensors, .change = ROWS_INTERLEAVED, .names = "ffn_gate ffn_up", .a = 1}},
     {"gate and up are read from one matrix row by row in turn, which has gate, then up", OF_TENSORS, 1,
@@ -280,13 +319,23 @@ const struct suspect_row suspect_rows[] = {
      .starts = {0.7}},
     {"parallel branches, not sequential|sequential branches, not parallel",
      BIT(RESID_MID) | BIT(MLP_IN), 1, FLIP_LAYERS(parallel)},
-    {"LayerNorm divides squares by n - 1, not n", AT_NORMS, 0, FLIP_SPEC(unbiased)},
-    {"norms divide by the root of the sum of squares, not of their mean", AT_NORMS | AT_ROPE, 0,
-     FLIP_SPEC(sum_squares)},
-    {"epsilon of norms added after the square root", AT_NORMS, 0, FLIP_SPEC(eps_outside)},
+    {"norms", AT_NORMS | AT_ROPE | BIT(ATTN_OUT) | BIT(MLP_OUT), 0, DO(edit_norms, 0)},
+    {"the norms of a layer follow its branches, whose sums with the residual are not normed",
+     BIT(ATTN_IN) | BIT(ATTN_OUT), 0, CHOOSE(norm_order, ORACLE_NORMS_OF_BRANCHES)},
+    {"the norms of a layer follow the sums of its branches and the residual (post-norm)",
+     BIT(ATTN_IN) | BIT(ATTN_OUT) | BIT(RESID_MID), 0, CHOOSE(norm_order, ORACLE_NORMS_OF_SUMS)},
+    {"the norms of a layer come before its branches, not after them", BIT(ATTN_IN) | BIT(ATTN_OUT), 0,
+     CHOOSE(norm_order, ORACLE_NORMS_FIRST)},
+    {"the products of %s read the residual, not its norm", AT_QKV | BIT(MLP_PRE) | BIT(ROUTER_SCORES), 1,
+     DO(edit_raw, 0)},
     {"branches add to what their norm gives, not to what it reads", BIT(RESID_MID) | BIT(RESID_POST),
      1, FLIP_LAYERS(residual_normed)},
-    {"attention replaces the residual, it is not added", BIT(RESID_MID), 0, FLIP_LAYERS(replaces)},
+    {"attention replaces the residual, it is not added", BIT(RESID_MID), 1, SET_LAYERS(attn_more, -1)},
+    {"the MLP's output replaces the residual, it is not added", BIT(RESID_POST), 1, SET_LAYERS(mlp_more, -1)},
+    {"the residual counts twice where attention is added", BIT(RESID_MID), 1, SET_LAYERS(attn_more, 1)},
+    {"the residual counts twice where the MLP is added", BIT(RESID_POST), 1, SET_LAYERS(mlp_more, 1)},
+    {"the MLP is added to the layer's input, not to what attention left", BIT(RESID_POST), 1,
+     FLIP_LAYERS(mlp_from_start)},
     {"the weights of a token's experts add up to 1|the weights of a token's experts do not add up to 1",
      BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, FLIP_EXPERTS(expert_norm)},
     {"experts weighed by sigmoid, not softmax|experts weighed by softmax, not sigmoid",
@@ -297,26 +346,38 @@ const struct suspect_row suspect_rows[] = {
     {"all experts for each token", BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, DO(edit_experts_used, 0)},
     {"the MLP reads the norm of attention|the MLP has a norm of its own", BIT(MLP_IN), 1,
      FLIP_LAYERS(shared_norm)},
-    {"weights rounded to bfloat16", ANYWHERE, 0, ROUND(ORACLE_BF16, ORACLE_WEIGHTS)},
-    {"weights rounded to float16", ANYWHERE, 0, ROUND(ORACLE_F16, ORACLE_WEIGHTS)},
-    {"cosines and sines of RoPE in bfloat16", AT_ROPE, 0, ROUND(ORACLE_BF16, ORACLE_TURNS)},
-    {"cosines and sines of RoPE in float16", AT_ROPE, 0, ROUND(ORACLE_F16, ORACLE_TURNS)},
-    {"frequencies of RoPE in bfloat16", AT_ROPE, 0, ROUND(ORACLE_BF16, ORACLE_FREQUENCIES)},
-    {"frequencies of RoPE in float16", AT_ROPE, 0, ROUND(ORACLE_F16, ORACLE_FREQUENCIES)},
-    {"keys and values in bfloat16", BIT(SCORES) | BIT(HEADS), 0, ROUND(ORACLE_BF16, ORACLE_CACHE)},
-    {"keys and values in float16", BIT(SCORES) | BIT(HEADS), 0, ROUND(ORACLE_F16, ORACLE_CACHE)},
-    {"the weights of attention in bfloat16", BIT(WEIGHTS), 0, ROUND(ORACLE_BF16, ORACLE_PATTERN)},
-    {"the weights of attention in float16", BIT(WEIGHTS), 0, ROUND(ORACLE_F16, ORACLE_PATTERN)},
-    {"norms' variances in bfloat16", AT_NORMS, 0, ROUND(ORACLE_BF16, ORACLE_VARIANCE)},
-    {"norms' squares and variances in bfloat16", AT_NORMS, 0, ROUND(ORACLE_BF16, ORACLE_SQUARES)},
-    {"norms in bfloat16", AT_NORMS, 0, ROUND(ORACLE_BF16, ORACLE_NORMS)},
-    {"norms' variances in float16", AT_NORMS, 0, ROUND(ORACLE_F16, ORACLE_VARIANCE)},
-    {"norms' squares and variances in float16", AT_NORMS, 0, ROUND(ORACLE_F16, ORACLE_SQUARES)},
-    {"norms in float16", AT_NORMS, 0, ROUND(ORACLE_F16, ORACLE_NORMS)},
+    {"", ANYWHERE, 0, DO(edit_rounded, 0)},
+    {"weights of %s in %s", ANYWHERE, 0, READ(TENSORS_QUANTISED, "")},
     {"layers in the reverse order", ANYWHERE, 0, MOVE_LAYERS(0)},
     {"layers one further on", ANYWHERE, 0, MOVE_LAYERS(1)},
     {"layers one further back", ANYWHERE, 0, MOVE_LAYERS(-1)},
+    {"%s of layer n are those of layer n + 1 here", OF_TENSORS, 0,
+     .edit = {.apply = edit_tensors, .change = LAYERS_MOVED, .a = 1}, SHAREABLE},
+    {"%s of layer n are those of layer n - 1 here", OF_TENSORS, 0,
+     .edit = {.apply = edit_tensors, .change = LAYERS_MOVED, .a = -1}, SHAREABLE},
+    {"layer %d runs twice", ANYWHERE, 0, DO(edit_layer_again, 0)},
+    {"head %d of layer %d is left out", BIT(HEADS), 0, DO(edit_lost_head, 0)},
     {"layers %d and %d exchanged", ANYWHERE, 0, READ(LAYERS_SWAPPED, "")},
+    {"%s of layer %d is that of layer %d", OF_TENSORS, 0, READ(TENSOR_OF_LAYER, ""), PARTS},
+    {"%s is 0", OF_TENSORS, 1, READ(TENSORS_ZERO, ""), PARTS},
+    {"q is k's matrix", BIT(Q), 1, COPY("attn_q", "attn_k")},
+    {"k is v's matrix", BIT(K), 1, COPY("attn_k", "attn_v")},
+    {"v is k's matrix", BIT(V), 1, COPY("attn_v", "attn_k")},
+    {"q is attention's output matrix", BIT(Q), 1, COPY("attn_q", "attn_output")},
+    {"gate is up's matrix", BIT(MLP_PRE), 1, COPY("ffn_gate", "ffn_up")},
+    {"up is gate's matrix", BIT(MLP_PRE) | BIT(MLP_PRE_LINEAR), 1, COPY("ffn_up", "ffn_gate")},
+    {"the norm before attention is that before the MLP", BIT(ATTN_IN), 1, COPY("attn_norm", "ffn_norm")},
+    {"the norm before the MLP is that before attention", BIT(MLP_IN), 1, COPY("ffn_norm", "attn_norm")},
+    {"norms of q and k: k's for both", AT_ROPE, 1, COPY("attn_q_norm", "attn_k_norm")},
+    {"norms of q and k: q's for both", AT_ROPE, 1, COPY("attn_k_norm", "attn_q_norm")},
+    {"weights of %s times %.6g", OF_TENSORS, 0, READ(TENSORS_SCALED, ""), SCALABLE},
+    {"biases of %s times %.6g", OF_TENSORS, 0, READ_KIND(TENSORS_SCALED, "", ".bias"), SCALABLE_BIASES},
+    {"heads of q, k, v are stored by group, but read as all of q, of k, of v", AT_QKV, 0, READ(QKV_GROUPED, "")},
+    {"q, k and v are stored one after the other, but read as heads by group", AT_QKV, 0,
+     .edit = {.apply = edit_tensors, .change = QKV_GROUPED, .names = "", .a = 1}},
+    {"experts %d and %d exchanged", BIT(MLP_OUT), 1, READ(EXPERTS_SWAPPED, "")},
+    {"experts in reverse", BIT(MLP_OUT), 1, READ(EXPERTS_MOVED, "")},
+    {"expert n is n + 1 here", BIT(MLP_OUT), 1, .edit = {.apply = edit_tensors, .change = EXPERTS_MOVED, .names = "", .a = 1}},
     {"layer %d has the tensors of layer %d", ANYWHERE, 0, READ(LAYER_OTHER, "")},
     {"all layers have %s of layer 0", OF_TENSORS, 0, READ(LAYERS_SHARED, ""), SHAREABLE},
     {"all layers have %s of the last one", OF_TENSORS, 0,
@@ -372,6 +433,8 @@ const struct suspect_row suspect_rows[] = {
      .edit = {.apply = edit_tensors, .change = ORDER_QKV_ROLLED, .names = "", .a = 2}},
     {"v, q, k in attn_qkv, not q, k, v", AT_QKV, 1,
      .edit = {.apply = edit_tensors, .change = ORDER_QKV_ROLLED, .names = "", .a = 1}},
+    {"rows of %s stored component by component, read head by head", OF_TENSORS, 1, READ(ORDER_COMPONENTS, ""), OF_HEADS},
+    {"rows of %s stored head by head, read component by component", OF_TENSORS, 1, READ(ORDER_HEADS, ""), OF_HEADS},
     {"heads of %s in reverse", OF_TENSORS, 1, READ(ORDER_REVERSED, ""), OF_HEADS},
     {"heads of %s %d further on", OF_TENSORS, 1, READ(ORDER_ROLLED, ""), OF_HEADS},
     {"heads of %s counted by group", OF_TENSORS, 1, READ(ORDER_GROUPED, ""), OF_HEADS},

@@ -35,7 +35,7 @@ struct suspect suspect_of(const struct suspect_row *row, const struct whatif *w,
                           const char *tensors);
 
 /* All that could apply to the model, the commonest first: an stb_ds array, NULL when out of
- * memory. */
-struct suspect *suspects_list(const struct whatif *model, mgpt_error *err);
+ * memory. first_bad: the first position that differs. */
+struct suspect *suspects_list(const struct whatif *model, size_t first_bad, mgpt_error *err);
 
 #endif

@@ -1,5 +1,5 @@
 /* The list of suspects for a model, from the table. See suspects.h. */
-#include "check/explain/suspects.h"
+#include "check/explain/suspects_impl.h"
 
 #include "base/error.h"
 #include "base/mem.h"
@@ -30,8 +30,7 @@ static void choose_text(const struct suspect_row *row, const struct whatif *w, c
                     row->text);
 }
 
-/* Without its cause in words. */
-static struct suspect suspect_unnamed(const struct suspect_row *row, const char *tensors)
+struct suspect suspect_unnamed(const struct suspect_row *row, const char *tensors)
 {
     struct suspect s = {.points = row->points, .per_layer = row->per_layer, .edit = row->edit};
     if (tensors)
@@ -59,13 +58,7 @@ struct suspect suspect_of(const struct suspect_row *row, const struct whatif *w,
 
 /* ---- the list ---------------------------------------------------------------------------------- */
 
-struct suspect_list {
-    struct suspect *rows; /* stb_ds array */
-    const struct whatif *w;
-    int failed;
-};
-
-static void list_suspect(struct suspect_list *l, struct suspect s)
+void list_suspect(struct suspect_list *l, struct suspect s)
 {
     if (!arr_push(l->rows, s))
         l->failed = 1;
@@ -254,7 +247,7 @@ static void list_tokens(struct suspect_list *l, const struct suspect_row *row)
 static void list_scaled(struct suspect_list *l, const struct suspect_row *row)
 {
     struct suspect s = suspect_unnamed(row, NULL);
-    if (row->edit.a) {
+    if (row->edit.a && row->edit.apply == edit_rope_llama3) {
         list_llama3_highs(l, row);
         return;
     }
@@ -284,6 +277,9 @@ static void rotated_text(struct suspect *s, const struct oracle_spec *o)
         at += text_format(s->cause + at, cap - at, ", in adjacent pairs");
     if (b & ROTATED_MIXED)
         at += text_format(s->cause + at, cap - at, ", with the cosines of the other pairs");
+    if (b & ROTATED_BACKWARDS)
+        at +=
+            text_format(s->cause + at, cap - at, ", the last pair with the frequency of the first");
     if (b & (ROTATED_AS_HEAD | ROTATED_AS_FILE | ROTATED_AS_EMBD))
         text_format(s->cause + at, cap - at, ", with the frequencies of width %zu", width);
 }
@@ -299,18 +295,20 @@ static void list_rotated(struct suspect_list *l, const struct suspect_row *row)
                                 ROTATED_ACROSS,
                                 ROTATED_ADJACENT,
                                 ROTATED_MIXED,
+                                ROTATED_BACKWARDS,
                                 ROTATED_MIXED | ROTATED_ADJACENT},
                      freqs[] = {0, ROTATED_AS_HEAD, ROTATED_AS_FILE, ROTATED_AS_EMBD};
     struct suspect s = {.points = row->points, .edit = row->edit};
-    for (size_t i = 0; i < 7 * 6 * 4; i++) {
-        size_t n = widths[i / 24];
-        int part = parts[i / 4 % 6], freq = freqs[i % 4];
+    for (size_t i = 0; i < 7 * 7 * 4; i++) {
+        size_t n = widths[i / 28];
+        int part = parts[i / 4 % 7], freq = freqs[i % 4];
         int same = (part & (ROTATED_LAST | ROTATED_ACROSS) && n == d) ||
-                   (part == 0 && freq == 0 && i < 24) || (freq == ROTATED_AS_HEAD && n == d) ||
+                   (part == 0 && freq == 0 && i < 28) || (freq == ROTATED_AS_HEAD && n == d) ||
                    (freq == ROTATED_AS_FILE && n == o->n_rot);
-        for (size_t k = 0; k < i / 24; k++)
+        for (size_t k = 0; k < i / 28; k++)
             same |= widths[k] == n;
-        if (o->n_rot == 0 || n < 2 || n % 2 || n > d || same || (part & ROTATED_MIXED && freq))
+        if (o->n_rot == 0 || n < 2 || n % 2 || n > d || same ||
+            (part & (ROTATED_MIXED | ROTATED_BACKWARDS) && freq))
             continue;
         s.edit.a = (int)n;
         s.edit.b = part | freq;
@@ -383,6 +381,8 @@ static void list_row(struct suspect_list *l, const struct suspect_row *row)
     const uint64_t inside = BIT(RESID_POST) * 2 - BIT(RESID_PRE);
     if (l->w->spec.n_layer == 0 && row->points && !(row->points & ~inside))
         return;
+    if (list_parts(l, row))
+        return;
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
         if (row->edit.apply == lists[i].apply && row->edit.change == lists[i].change) {
             lists[i].list(l, row);
@@ -396,9 +396,9 @@ static void list_row(struct suspect_list *l, const struct suspect_row *row)
     list_each(l, row, x);
 }
 
-struct suspect *suspects_list(const struct whatif *w, mgpt_error *err)
+struct suspect *suspects_list(const struct whatif *w, size_t first_bad, mgpt_error *err)
 {
-    struct suspect_list l = {.w = w};
+    struct suspect_list l = {.w = w, .first_bad = first_bad};
     for (size_t i = 0; i < n_suspect_rows; i++)
         list_row(&l, &suspect_rows[i]);
     if (!l.failed)

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "dtype/dtype.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -83,12 +84,20 @@ static void file_name(const struct whatif *w, const char *name, char out[ORACLE_
         text_format(stem, sizeof stem, "%s", w->edit.other);
     else if (whatif_changes(w, p, TENSORS_SWAPPED) && whatif_is_listed(w->edit.other, p))
         text_format(stem, sizeof stem, "%s", w->edit.names);
+    else if (whatif_changes(w, p, TENSORS_COPIED) && whatif_is_listed(w->edit.names, p))
+        text_format(stem, sizeof stem, "%s", w->edit.other);
     int shared = w->edit.change == LAYERS_SHARED && whatif_is_listed(w->edit.names, p);
+    int other = w->edit.change == TENSOR_OF_LAYER && p.layer == w->edit.a &&
+                whatif_is_listed(w->edit.names, p);
     int first_or_last = w->edit.a < 0 ? (int)w->spec.n_layer - 1 : w->edit.a;
     oracle_name(out,
                 p.layer < 0 ? -1
                 : shared    ? first_or_last
-                            : file_layer(w, p.layer),
+                : w->edit.change == LAYERS_MOVED && w->edit.names &&
+                        !whatif_is_listed(w->edit.names, p)
+                    ? p.layer
+                : other ? w->edit.b
+                        : file_layer(w, p.layer),
                 stem, p.kind);
 }
 
@@ -189,7 +198,7 @@ static int read_row_as(struct whatif *w, const char *name, struct tensor_name p,
         return read_transposed(w, name, row, n, out, err);
     if (t.n_dims == 1 && whatif_moves_rows(w) && !is_gain(p))
         return read_vector(w, name, p, (size_t)t.dims[0], n, out, err);
-    size_t at = t.n_dims == 1 ? 0 : whatif_matrix_row(w, p, row, (size_t)t.dims[1]);
+    size_t at = t.n_dims == 1 ? 0 : whatif_matrix_row(w, p, row, (size_t)(t.dims[1] * t.dims[2]));
     int status = w->source.read(w->source.user, name, at, n, out, err);
     if (status == MGPT_OK && whatif_moves_rows(w) && whatif_changes(w, p, w->edit.change) &&
         is_weight(p) && whatif_is_listed("attn_output", p) && whatif_is_listed(w->edit.names, p) &&
@@ -210,6 +219,53 @@ static void hide_parts(const struct whatif *w, size_t n, float *out)
                 out[i] = 0;
 }
 
+/* Row `row` of another tensor, where rows of tensors are mixed. 0: they are not. */
+static int mixed_row(const struct whatif *w, struct tensor_name p, size_t *row,
+                     char name[ORACLE_NAME])
+{
+    static const char *const qkv[3] = {"attn_q", "attn_k", "attn_v"};
+    if (!is_weight(p))
+        return 0;
+    if (whatif_changes(w, p, ROWS_INTERLEAVED) && whatif_is_listed("ffn_gate ffn_up", p)) {
+        size_t at = interleaved_row(w, p.stem[4] == 'u', *row);
+        oracle_name(name, p.layer, at < w->spec.n_ff ? "ffn_gate" : "ffn_up", p.kind);
+        *row = at % w->spec.n_ff;
+        return 1;
+    }
+    for (size_t part = 0; part < 3 && whatif_changes(w, p, QKV_GROUPED); part++)
+        if (whatif_is_listed(qkv[part], p)) {
+            *row = whatif_grouped_row(w, &part, *row);
+            oracle_name(name, p.layer, qkv[part], p.kind);
+            return 1;
+        }
+    return 0;
+}
+
+/* What the values of a tensor are multiplied with. */
+static double tensor_times(const struct whatif *w, struct tensor_name p)
+{
+    if (!whatif_lists(w->edit.names, p.stem, p.n_stem) &&
+        !(w->edit.kind && w->edit.names && !*w->edit.names))
+        return 1;
+    if (whatif_changes(w, p, TENSORS_ZERO))
+        return 0;
+    return whatif_changes(w, p, TENSORS_SCALED) ? w->edit.x : 1;
+}
+
+/* A matrix's row as blocks of a shorter type have it. */
+static void quantise_row(const struct whatif *w, struct tensor_name p, float *row, size_t n)
+{
+    const struct dtype *type = dtype_find((uint32_t)w->edit.a);
+    char block[1024];
+    if (!is_weight(p) || is_gain(p) || (p.layer < 0 && !w->edit.b) || n % type->block ||
+        !type->from_float)
+        return;
+    for (size_t i = 0; i < n; i += type->block) {
+        type->from_float(row + i, block, type->block);
+        type->to_float(block, row + i, type->block);
+    }
+}
+
 static int whatif_read(void *user, const char *called, size_t row, size_t n, float *out,
                        mgpt_error *err)
 {
@@ -219,7 +275,7 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     struct tensor_name p = split_name(called);
     int shifted = w->edit.change == GAINS_SHIFTED && is_gain(p) &&
                   (!w->edit.names || whatif_is_listed(w->edit.names, p));
-    double times = 1, more = shifted ? w->edit.x : 0;
+    double times = tensor_times(w, p), more = shifted ? w->edit.x : 0;
     if (given && (row + 1) * n > given->n)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%.60s has another shape", called);
     if (given) {
@@ -230,12 +286,9 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
         times = c->times[row - c->first];
         row = c->first + c->from[row - c->first];
     }
-    if (whatif_changes(w, p, ROWS_INTERLEAVED) && is_weight(p) &&
-        whatif_is_listed("ffn_gate ffn_up", p)) {
-        size_t at = interleaved_row(w, p.stem[4] == 'u', row);
-        oracle_name(w->file_name, p.layer, at < w->spec.n_ff ? "ffn_gate" : "ffn_up", p.kind);
+    if (mixed_row(w, p, &row, w->file_name)) {
         w->called[0] = 0;
-        return w->source.read(w->source.user, w->file_name, at % w->spec.n_ff, n, out, err);
+        return w->source.read(w->source.user, w->file_name, row, n, out, err);
     }
     if (strcmp(w->called, called) != 0) {
         file_name(w, called, w->file_name);
@@ -244,6 +297,8 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     int status = read_row_as(w, w->file_name, p, row, n, out, err);
     for (size_t i = 0; status == MGPT_OK && (times != 1 || more != 0) && i < n; i++)
         out[i] = out[i] * (float)times + (float)more;
+    if (status == MGPT_OK && whatif_changes(w, p, TENSORS_QUANTISED))
+        quantise_row(w, p, out, n);
     if (status == MGPT_OK && whatif_changes(w, p, TENSOR_HIDDEN) &&
         strcmp(p.stem, "attn_qkv.bias") == 0)
         hide_parts(w, n, out);
@@ -252,15 +307,18 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
 
 /* ---- points ------------------------------------------------------------------------------------ */
 
-static void log_softmax(double *row, size_t n)
+static void take_softmax(double *row, size_t n, int how)
 {
-    double most = -INFINITY, sum = 0;
+    double most = -INFINITY, sum = 0, mean = 0;
     for (size_t i = 0; i < n; i++)
         most = fmax(most, row[i]);
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         sum += exp(row[i] - most);
+        mean += row[i] / (double)n;
+    }
+    const double less[] = {0, most, most + log(sum), most, mean};
     for (size_t i = 0; i < n; i++)
-        row[i] -= most + log(sum);
+        row[i] = how == 1 ? exp(row[i] - most) / sum : row[i] - less[how];
 }
 
 void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
@@ -271,9 +329,9 @@ void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, doub
         whatif_columns_at(w->base, point, layer, row, n, scratch);
     if (!c || c->tensor[0] || c->point != point || c->layer != layer)
         return;
-    if (c->log_softmax)
-        log_softmax(row, n);
-    if (c->log_softmax || c->n != n)
+    if (c->softmax)
+        take_softmax(row, n, c->softmax);
+    if (c->softmax || c->n != n)
         return;
     memcpy(scratch, row, n * sizeof *row);
     for (size_t i = 0; i < n; i++)
@@ -351,6 +409,7 @@ void whatif_close(struct whatif *w)
     free(w->layers);
     free(w->freq);
     free(w->storage);
+    free(w->places);
     free(w->matrix);
     *w = (struct whatif){0};
 }

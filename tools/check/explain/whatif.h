@@ -16,12 +16,21 @@ enum whatif_change {
     TENSORS_SWAPPED,    /* `names` and `other` have each other's name */
     TENSOR_HIDDEN,      /* names: "attn_q.bias attn_k.bias"; none: all of the kind */
     TENSORS_TRANSPOSED, /* b: before the rows were permuted */
-    LAYERS_MOVED,       /* layer n is the file's n + a; a 0: in reverse */
+    LAYERS_MOVED,       /* layer n is the file's n + a; a 0: in reverse. names: only of these */
     LAYERS_SWAPPED,     /* layers a and b */
     LAYER_OTHER,        /* layer a is the file's b */
-    LAYERS_SHARED,      /* all layers have the file's tensors `names` of layer a; -1: of the last */
-    ROWS_INTERLEAVED, /* one matrix has rows of gate and up in turn, the other one after the other:
+    TENSORS_COPIED,     /* `names` are the file's `other` */
+    TENSORS_ZERO,
+    TENSORS_QUANTISED, /* matrices of layers, with b all matrices, in blocks of type a */
+    TENSORS_SCALED,    /* times x */
+    TENSOR_OF_LAYER,   /* names: those of layer a are those of layer b */
+    LAYERS_SHARED,     /* all layers have the file's tensors `names` of layer a; -1: of the last */
+    ROWS_INTERLEAVED,  /* one matrix has rows of gate and up in turn, the other one after the other:
                            a 0 here, 1 in the reference */
+    QKV_GROUPED, /* heads of q, k and v are stored by group, read as all of q, of k, of v (a 0), or
+                       * the reverse */
+    EXPERTS_MOVED,    /* expert n is n + a, a 0: in reverse */
+    EXPERTS_SWAPPED,  /* a and b */
     GAINS_SHIFTED,    /* x is added to the gains of norms */
     ORDER_TO_PAIRS,   /* row 2i is the file's i, 2i + 1 is i + n_rot / 2; a: number of heads */
     ORDER_FROM_PAIRS, /* the reverse; with b, either is done once more */
@@ -33,6 +42,8 @@ enum whatif_change {
     ORDER_GROUPED,    /* heads counted by group first */
     ORDER_UNGROUPED,
     ORDER_SWAPPED,    /* heads `a` and `b` exchanged */
+    ORDER_COMPONENTS, /* component i of head h is the file's row i H + h */
+    ORDER_HEADS,      /* the reverse */
     ORDER_QKV_AXES,   /* axes of one matrix: the reference reads order `a`, not `b` */
     ORDER_QKV_ROLLED, /* one matrix holds v, q, k (a 1) or k, v, q */
     ORDER_REGROUPED,  /* q, k, v stored head by head were separated for heads of width `block` */
@@ -60,7 +71,8 @@ struct whatif_columns {
     size_t first, n; /* the rows begin at `first`, from which `from` counts */
     uint32_t *from;
     double *times;
-    int log_softmax; /* instead: the values become log-probabilities */
+    int softmax; /* instead: the values become probabilities (1), their logarithms (2), or the
+                  * largest (3) or the mean (4) is subtracted */
 };
 
 struct whatif;
@@ -101,6 +113,7 @@ struct whatif {
     int offset;                  /* our position p is the reference's p - offset */
     const struct whatif *base;   /* of whatif_over, or NULL */
     int32_t *storage;            /* of changed tokens: n, n_more and PADDING_MOST */
+    int32_t *places;             /* of spec.places */
     float *matrix;               /* the last one that was transposed */
     char matrix_name[80];
     char called[80], file_name[80]; /* the last tensor that was read, and the file's name of it */
@@ -148,20 +161,42 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_first_token,                    /* is b */
     edit_tokens_moved,                   /* by a; b: BOS comes first */
     edit_ids_shifted, edit_rows_shifted, /* by a */
-    edit_given;                          /* given, columns */
+    edit_given,                          /* given, columns */
+    edit_norms,                          /* how a, which b */
+    edit_window_all,                     /* a in all layers; b: in chunks of that length */
+    edit_zero_keys,                      /* of positions a to b */
+    edit_turn_form,                      /* bits a */
+    edit_first_keys, edit_prefix,        /* a */
+    edit_turn_heads,                     /* a */
+    edit_alibi,                          /* x, slopes as of a heads, b: in reverse */
+    edit_lost_head,                      /* head a of layer b */
+    edit_layer_again,                    /* layer a */
+    edit_raw;                            /* products of the bits a */
 
 whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
     edit_rope_base, edit_rope_factor, /* x, layers */
     edit_rope_linear, edit_rope_ntk,  /* factor x instead of the scaling that there is, layers */
     edit_rope_llama3,                 /* the same, original length b, high_freq_factor a (0: 4) */
-    edit_rope_yarn,                   /* the same, original length b */
+    edit_rope_yarn,                   /* the same, original length b; a: bounds are not rounded */
     edit_rope_unscaled,               /* layers */
     edit_rope_other,                  /* layers have the base of the other ones */
     edit_layers_alike,                /* layers are like the other ones */
     edit_layers_pattern,              /* windows and RoPE of layer n are those of n + a here */
     edit_rope_everywhere,             /* layers without RoPE have that of the others */
     edit_rotated,                     /* a components of a head, otherwise as the bits of b say */
-    edit_no_rope, edit_positions;     /* shifted by a + x */
+    edit_no_rope, edit_positions,     /* shifted by a + x */
+    edit_places; /* positions as enum whatif_places a says, with number b and x */
+
+/* Positions of tokens, from b on otherwise than they are. */
+enum whatif_places {
+    PLACES_RESTART, /* 0, 1, ... again at every b-th token */
+    PLACES_DOUBLED, /* what precedes a chunk of b tokens counts twice */
+    PLACES_MOVED,   /* by x from token b on */
+    PLACES_STAY,    /* at b - 1 */
+    PLACES_SKIP,    /* one more for each chunk of b */
+    PLACES_REPEAT,  /* one less for each chunk of b */
+    N_WHATIF_PLACES
+};
 
 /* The largest divisor of the file's frequencies: 1 without scaling. 0: nothing rotates. */
 double whatif_rope_divisor(const struct whatif *w);
@@ -177,7 +212,8 @@ enum {
     ROTATED_AS_HEAD = 8,
     ROTATED_AS_FILE = 16,
     ROTATED_AS_EMBD = 32,
-    ROTATED_MIXED = 64
+    ROTATED_MIXED = 64,
+    ROTATED_BACKWARDS = 128 /* the last pair has the first one's frequency */
 };
 
 #endif

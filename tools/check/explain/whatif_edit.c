@@ -10,6 +10,19 @@
 
 /* ---- members ----------------------------------------------------------------------------------- */
 
+int whatif_has(const struct whatif *w, const char *name, size_t n, const char *kind)
+{
+    mgpt_tensor t;
+    char full[80];
+    text_format(full, sizeof full, "blk.0.%.*s%s", (int)n, name, kind);
+    return oracle_tensor_find(w->model, full + 6, &t) || oracle_tensor_find(w->model, full, &t);
+}
+
+int whatif_has_matrix(const struct whatif *w, const char *stem)
+{
+    return whatif_has(w, stem, strcspn(stem, " ="), ".weight");
+}
+
 static int set_number(void *base, const struct whatif_edit *e)
 {
     double *at = (double *)(void *)((char *)base + e->member);
@@ -174,19 +187,6 @@ int edit_kv_heads(struct whatif *w, const struct whatif_edit *e, int layer)
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
 
-static int has(const struct whatif *w, const char *name, size_t n, const char *kind)
-{
-    mgpt_tensor t;
-    char full[80];
-    text_format(full, sizeof full, "blk.0.%.*s%s", (int)n, name, kind);
-    return oracle_tensor_find(w->model, full + 6, &t) || oracle_tensor_find(w->model, full, &t);
-}
-
-static int has_matrix(const struct whatif *w, const char *stem)
-{
-    return has(w, stem, strcspn(stem, " ="), ".weight");
-}
-
 static int part_of_qkv(const char *stem)
 {
     return whatif_lists("attn_q attn_k attn_v", stem, strlen(stem));
@@ -195,11 +195,11 @@ static int part_of_qkv(const char *stem)
 /* Whether the hidden tensors are all there; of a fused bias, its parts are. */
 static int is_hidden(const struct whatif *w, const char *names)
 {
-    int fused = has(w, "attn_qkv.bias", 13, "");
+    int fused = whatif_has(w, "attn_qkv.bias", 13, "");
     for (const char *at = names; *at && *at != '='; at += strcspn(at, " ="), at += *at == ' ') {
         size_t n = strcspn(at, " =");
         int part = n == 11 && whatif_lists("attn_q.bias attn_k.bias attn_v.bias", at, n);
-        if (!has(w, at, n, "") && !(fused && part))
+        if (!whatif_has(w, at, n, "") && !(fused && part))
             return 0;
     }
     return 1;
@@ -218,42 +218,59 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     const char *kind = e->kind ? e->kind : ".weight";
     switch (e->change) {
     case TENSORS_SWAPPED:
-        if (has(w, "attn_qkv", 8, kind) && applies_to_fused(w, e))
+        if (whatif_has(w, "attn_qkv", 8, kind) && applies_to_fused(w, e))
             return 1;
-        return has(w, e->names, strcspn(e->names, " ="), kind) &&
-               has(w, e->other, strlen(e->other), kind);
+        return whatif_has(w, e->names, strcspn(e->names, " ="), kind) &&
+               whatif_has(w, e->other, strlen(e->other), kind);
     case TENSOR_HIDDEN:
         return is_hidden(w, e->names);
     case LAYERS_SHARED:
-        return w->spec.n_layer > 1 && has_matrix(w, e->names);
+        return w->spec.n_layer > 1 && whatif_has_matrix(w, e->names);
     case ROWS_INTERLEAVED:
-        return has_matrix(w, "ffn_gate") && has_matrix(w, "ffn_up") && w->spec.n_ff > 1;
+        return whatif_has_matrix(w, "ffn_gate") && whatif_has_matrix(w, "ffn_up") &&
+               w->spec.n_ff > 1;
+    case TENSORS_QUANTISED:
+        return w->spec.n_layer > 0;
     case LAYERS_MOVED:
-        return w->spec.n_layer > 1;
+        return w->spec.n_layer > 1 && (!e->names || whatif_has_matrix(w, e->names));
+    case TENSORS_COPIED:
+        return whatif_has(w, e->names, strcspn(e->names, " ="), kind) &&
+               whatif_has(w, e->other, strlen(e->other), kind);
+    case TENSORS_ZERO:
+    case TENSORS_SCALED:
+        return !*e->names || whatif_has(w, e->names, strcspn(e->names, " ="), kind);
+    case TENSOR_OF_LAYER:
+        return whatif_has_matrix(w, e->names);
+    case QKV_GROUPED:
+        return whatif_has_matrix(w, "attn_q") ||
+               (whatif_has_matrix(w, "attn_qkv") && w->spec.n_head != w->spec.n_head_kv);
+    case EXPERTS_MOVED:
+    case EXPERTS_SWAPPED:
+        return w->spec.n_expert > 1;
     case LAYERS_SWAPPED:
     case LAYER_OTHER:
         return 1;
     case GAINS_SHIFTED:
-        return e->names ? has_matrix(w, e->names)
-                        : has_matrix(w, "attn_norm") || has_matrix(w, "output_norm");
+        return e->names ? whatif_has_matrix(w, e->names)
+                        : whatif_has_matrix(w, "attn_norm") || whatif_has_matrix(w, "output_norm");
     case TENSORS_TRANSPOSED:
-        return has_matrix(w, e->names) &&
+        return whatif_has_matrix(w, e->names) &&
                (!e->b || (w->spec.n_layer > 0 && w->layers[0].stored == ORACLE_PAIRS));
     case ORDER_ROW_NEXT:
     case ORDER_ROW_PREVIOUS:
     case ORDER_HALVES:
     case ORDER_BACKWARDS:
-        return has_matrix(w, e->names);
+        return whatif_has_matrix(w, e->names);
     case ORDER_QKV_AXES:
     case ORDER_QKV_ROLLED:
-        return has_matrix(w, "attn_qkv") && w->spec.n_head == w->spec.n_head_kv;
+        return whatif_has_matrix(w, "attn_qkv") && w->spec.n_head == w->spec.n_head_kv;
     case ORDER_TO_PAIRS:
     case ORDER_FROM_PAIRS:
     case ORDER_REBLOCKED:
     case ORDER_UNBLOCKED:
         return w->spec.n_layer > 0 && w->spec.n_rot > 2 &&
-               (!e->kind || has(w, e->names, strcspn(e->names, " ="), e->kind) ||
-                has(w, "attn_qkv", 8, e->kind));
+               (!e->kind || whatif_has(w, e->names, strcspn(e->names, " ="), e->kind) ||
+                whatif_has(w, "attn_qkv", 8, e->kind));
     default:
         return w->spec.n_layer > 0 && w->spec.n_head > 1;
     }
@@ -312,7 +329,7 @@ int edit_head_width(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     struct oracle_spec *o = &w->spec;
     size_t d = (size_t)e->a;
-    int per_head = o->qk_norm == ORACLE_QK_PER_HEAD && has_matrix(w, "attn_q_norm");
+    int per_head = o->qk_norm == ORACLE_QK_PER_HEAD && whatif_has_matrix(w, "attn_q_norm");
     (void)layer;
     if (o->n_layer == 0 || per_head || !widen_rope(w, d))
         return 0;

@@ -29,6 +29,10 @@ static inline int whatif_is_listed(const char *list, struct tensor_name p)
 /* Negates the member, an int. Returns 1. */
 int whatif_negate(void *base, const struct whatif_edit *e);
 
+/* Whether layer 0, or the model, has "NAME" and `kind`; the matrix of the first of these stems. */
+int whatif_has(const struct whatif *w, const char *name, size_t n, const char *kind);
+int whatif_has_matrix(const struct whatif *w, const char *stem);
+
 /* ---- orders (whatif_order.c) ---- */
 
 /* Whether rows of projections are read in another order: by heads, or q, k and v as a whole. */
@@ -41,6 +45,13 @@ size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_
 
 /* The same for columns of attn_output, which are those of heads. */
 size_t whatif_head_column(const struct whatif *w, size_t column);
+
+/* The part of q, k and v (0, 1, 2) and its row that row `row` of part `*part` is read from when their
+ * heads are stored by group. */
+size_t whatif_grouped_row(const struct whatif *w, size_t *part, size_t row);
+
+/* Row `row` of the matrices of experts. */
+size_t whatif_expert_row(const struct whatif *w, size_t row, size_t n);
 
 /* Parts of attn_qkv: the rows of q, k and v are from first[0], [1], [2] to the next. */
 void whatif_qkv_parts(const struct whatif *w, size_t first[4]);

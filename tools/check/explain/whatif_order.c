@@ -81,6 +81,10 @@ static size_t order_row(const struct whatif *w, size_t row, size_t n_heads)
     case ORDER_TO_PAIRS:
     case ORDER_FROM_PAIRS:
         return order_pairs(w, row, b);
+    case ORDER_COMPONENTS:
+        return row % d * n_heads + row / d;
+    case ORDER_HEADS:
+        return row % n_heads * d + row / n_heads;
     default:
         return order_head(w, row / d, n_heads) * d + row % d;
     }
@@ -133,6 +137,46 @@ void whatif_qkv_parts(const struct whatif *w, size_t first[4])
     first[3] = first[2] + kv;
 }
 
+/* Heads [group][H / G of q, one of k, one of v], and the same as all of q, of k, of v. */
+static size_t heads_as_parts(const struct whatif *w, size_t head)
+{
+    size_t H = w->spec.n_head, G = w->spec.n_head_kv, each = H / G;
+    size_t group = head / (each + 2), in = head % (each + 2);
+    return in < each ? group * each + in : H + (in - each) * G + group;
+}
+
+static size_t heads_as_groups(const struct whatif *w, size_t head)
+{
+    size_t H = w->spec.n_head, G = w->spec.n_head_kv, each = H / G;
+    if (head < H)
+        return head / each * (each + 2) + head % each;
+    return (head - H) % G * (each + 2) + each + (head - H) / G;
+}
+
+size_t whatif_grouped_row(const struct whatif *w, size_t *part, size_t row)
+{
+    size_t d = w->spec.head_dim, H = w->spec.n_head, G = w->spec.n_head_kv;
+    int pairs = w->layers[0].stored == ORACLE_PAIRS;
+    size_t i = row % d, head = row / d + (*part > 0 ? H : 0) + (*part > 1 ? G : 0);
+    i = pairs && *part < 2 ? whatif_permuted(i, d, w->spec.n_rot) : i;
+    head = w->edit.a ? heads_as_groups(w, head) : heads_as_parts(w, head);
+    *part = head < H ? 0 : head < H + G ? 1 : 2;
+    head -= *part == 0 ? 0 : *part == 1 ? H : H + G;
+    i = pairs && *part < 2 ? whatif_unpermuted(i, d, w->spec.n_rot) : i;
+    return head * d + i;
+}
+
+size_t whatif_expert_row(const struct whatif *w, size_t row, size_t n)
+{
+    size_t X = w->spec.n_expert, each = n / X, e = row / each;
+    size_t a = (size_t)w->edit.a, b = (size_t)w->edit.b;
+    if (w->edit.change == EXPERTS_SWAPPED)
+        e = e == a ? b : e == b ? a : e;
+    else
+        e = a ? (e + a) % X : X - 1 - e;
+    return e * each + row % each;
+}
+
 /* Row `row` of attn_qkv. */
 static size_t fused_row(const struct whatif *w, size_t row)
 {
@@ -151,6 +195,9 @@ static size_t fused_row(const struct whatif *w, size_t row)
         return regrouped(w, row);
     case TENSORS_SWAPPED:
         return first[swapped_part(w, part)] + in_part;
+    case QKV_GROUPED:
+        in_part = whatif_grouped_row(w, &part, in_part);
+        return first[part] + in_part;
     default:
         if (!whatif_lists(w->edit.names, qkv[part], strlen(qkv[part])))
             return row;
@@ -162,7 +209,7 @@ static size_t fused_row(const struct whatif *w, size_t row)
 
 int whatif_moves_rows(const struct whatif *w)
 {
-    return w->edit.change == TENSORS_SWAPPED ||
+    return w->edit.change == TENSORS_SWAPPED || w->edit.change == QKV_GROUPED ||
            (w->edit.change >= ORDER_TO_PAIRS && w->edit.change < ORDER_ROW_NEXT);
 }
 
@@ -173,7 +220,7 @@ size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_
         return row;
     if (whatif_is_listed("attn_qkv", p))
         return fused_row(w, row);
-    if (change == TENSORS_SWAPPED || change >= ORDER_QKV_AXES ||
+    if (change == TENSORS_SWAPPED || change == QKV_GROUPED || change >= ORDER_QKV_AXES ||
         !whatif_is_listed(w->edit.names, p) || whatif_is_listed("attn_output", p))
         return row;
     int query = whatif_is_listed("attn_q", p);
@@ -192,5 +239,8 @@ size_t whatif_matrix_row(const struct whatif *w, struct tensor_name p, size_t ro
         if (whatif_changes(w, p, ORDER_BACKWARDS))
             return n - 1 - row;
     }
+    if (whatif_is_listed("ffn_gate_exps ffn_up_exps ffn_down_exps", p) &&
+        (whatif_changes(w, p, EXPERTS_MOVED) || whatif_changes(w, p, EXPERTS_SWAPPED)))
+        return whatif_expert_row(w, row, n);
     return whatif_projection_row(w, p, row);
 }

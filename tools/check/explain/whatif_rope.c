@@ -145,8 +145,9 @@ static double freq_llama3(const struct freq_table *t, size_t i)
 static double freq_yarn(const struct freq_table *t, size_t i)
 {
     const double pi = acos(-1), n = (double)t->w->spec.n_rot, by = 2 * log(t->base);
-    double low = fmax(0, floor(n * log(t->e->b / (2 * pi * 32)) / by));
-    double high = fmin(n - 1, ceil(n * log(t->e->b / (2 * pi)) / by));
+    double low = n * log(t->e->b / (2 * pi * 32)) / by, high = n * log(t->e->b / (2 * pi)) / by;
+    low = fmax(0, t->e->a ? low : floor(low));
+    high = fmin(n - 1, t->e->a ? high : ceil(high));
     double mix = fmin(1, fmax(0, ((double)i - low) / fmax(1e-3, high - low)));
     return freq_plain(t, i) * (1 - mix + mix / t->e->x);
 }
@@ -162,6 +163,7 @@ static double freq_rotated(const struct freq_table *t, size_t i)
         width = o->n_embd;
     else if (t->e->b & ROTATED_AS_FILE)
         width = o->n_rot;
+    i = t->e->b & ROTATED_BACKWARDS ? (size_t)t->e->a / 2 - 1 - i : i;
     return pow(t->base, -2 * (double)i / (double)width);
 }
 
@@ -288,6 +290,58 @@ int edit_no_rope(struct whatif *w, const struct whatif_edit *e, int layer)
         l->freq = NULL;
     }
     return changed;
+}
+
+int edit_turn_form(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->spec.turn_form = (unsigned)e->a;
+    return w->spec.n_rot > 0;
+}
+
+int edit_turn_heads(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->spec.turn_heads = (size_t)e->a;
+    return w->spec.n_rot > 0;
+}
+
+/* The position of token t, of which n is the first that another program counts otherwise. */
+static int32_t token_place(const struct whatif_edit *e, int32_t t)
+{
+    int32_t n = e->b, chunk = t / n;
+    switch ((enum whatif_places)e->a) {
+    case PLACES_RESTART:
+        return t % n;
+    case PLACES_DOUBLED:
+        return t + chunk * n;
+    case PLACES_MOVED:
+        return t < n ? t : t + (int32_t)e->x;
+    case PLACES_STAY:
+        return t < n ? t : n - 1;
+    case PLACES_SKIP:
+        return t + chunk;
+    default:
+        return t - chunk;
+    }
+}
+
+int edit_places(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    mgpt_tensor t;
+    int learned = oracle_tensor_find(w->model, "position_embd.weight", &t);
+    (void)layer;
+    free(w->places);
+    w->places = mem_new(w->n + w->n_more + PADDING_MOST, sizeof *w->places);
+    if (!w->places || e->b < 1 || !(learned || w->spec.n_rot))
+        return 0;
+    for (size_t i = 0; i < w->n + w->n_more + PADDING_MOST; i++) {
+        w->places[i] = token_place(e, (int32_t)i);
+        if (w->places[i] < 0 || (learned && (size_t)w->places[i] >= t.dims[1] && i < w->n))
+            return 0;
+    }
+    w->spec.places = w->places;
+    return (size_t)e->b < w->n;
 }
 
 int edit_positions(struct whatif *w, const struct whatif_edit *e, int layer)

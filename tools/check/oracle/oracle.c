@@ -105,17 +105,10 @@ void oracle_fire_rows(struct oracle *o, mgpt_point at, int layer, double *x, siz
 
 /* ---- operations --------------------------------------------------------------------------------- */
 
-void oracle_norm(struct oracle *o, int layer, const char *stem, double *y, const double *x)
-{
-    const float *gain = oracle_vector(o, layer, stem, ".weight", o->E, o->gain);
-    const float *bias = oracle_vector(o, layer, stem, ".bias", o->E, o->bias);
-    math_norm(o->s, y, x, o->T, o->E, gain, bias);
-}
-
 /* The input of a branch into h. */
-static void branch_input(struct oracle *o, int layer, const char *stem, int normed)
+static void branch_input(struct oracle *o, int layer, const char *stem)
 {
-    if (normed)
+    if (stem)
         oracle_norm(o, layer, stem, o->h, o->x);
     else
         memcpy(o->h, o->x, o->T * o->E * sizeof *o->h);
@@ -126,7 +119,7 @@ static void branch_input(struct oracle *o, int layer, const char *stem, int norm
 /* The output of a branch, n values, in place. */
 static void branch_output(struct oracle *o, int layer, const char *stem, double times, double *y)
 {
-    if (oracle_find(o, layer, stem, ".weight") != ORACLE_ABSENT)
+    if (stem)
         oracle_norm(o, layer, stem, y, y);
     for (size_t i = 0; i < o->T * o->E; i++)
         y[i] *= o->s->residual_scale * (times != 0 ? times : 1);
@@ -140,6 +133,8 @@ static void block_input(struct oracle *o, const double *x, size_t n_in, int to_i
         memcpy(o->rows, x + t * n_in, n * n_in * sizeof *x);
         for (size_t i = 0; to_int8 && i < n; i++)
             math_to_int8(o->rows + i * n_in, n_in);
+        for (size_t i = 0; i < n * n_in && o->s->rounded == ORACLE_PRODUCTS; i++)
+            o->rows[i] = math_rounded(o->s, o->rows[i]);
         math_transpose(o->in + t * n_in, o->rows, n_in, n);
     }
 }
@@ -154,6 +149,8 @@ void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, 
     block_input(o, x, n_in, kind == ORACLE_INTEGERS && o->s->int8_inputs);
     for (size_t r = 0; r < n_out && o->status == MGPT_OK; r++) {
         read_named_row(o, name, first + r, n_in, o->row);
+        for (size_t i = 0; i < n_in && o->s->rounded == ORACLE_PRODUCTS; i++)
+            o->row[i] = (float)math_rounded(o->s, (double)o->row[i]);
         for (size_t t = 0; t < o->T; t += MATH_ROWS) {
             double sum[MATH_ROWS];
             for (size_t i = 0; i < MATH_ROWS; i++)
@@ -168,30 +165,24 @@ void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, 
 
 /* ---- the pass ---------------------------------------------------------------------------------- */
 
-/* Adds to the residual, unless the branch is left out or takes its place. */
-static void oracle_add(const struct oracle *o, int left_out, int replaces, const double *y)
+/* Adds to the residual, unless the branch is left out. */
+static void oracle_add(const struct oracle *o, int left_out, double more, const double *y)
 {
     for (size_t i = 0; i < o->T * o->E && !left_out; i++)
-        o->x[i] = replaces ? y[i] : o->x[i] + y[i];
+        o->x[i] = (1 + more) * o->x[i] + y[i];
     math_round(o->s, o->x, o->T * o->E);
 }
 
-/* The norm before the MLP, whose tensor files of some architectures call post_attention_norm. */
-static const char *mlp_norm_stem(const struct oracle *o, int layer)
-{
-    const struct oracle_layer *l = &o->s->layers[layer];
-    if (l->shared_norm || oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT)
-        return "attn_norm";
-    int other = l->mlp_norm && oracle_find(o, layer, "ffn_norm", ".weight") == ORACLE_ABSENT;
-    return other ? "post_attention_norm" : "ffn_norm";
-}
-
-/* What attention adds to the residual, into a. */
-static void attention(struct oracle *o, int layer)
+/* What attention adds to the residual, into a. Returns the norm of the sum, or NULL. */
+static const char *attention(struct oracle *o, int layer)
 {
     int second = oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT;
     int conv = o->s->layers[layer].conv > 0;
-    branch_input(o, layer, second ? "attn_norm_2" : "attn_norm", o->s->layers[layer].attn_norm);
+    int is_mlps = strcmp(oracle_mlp_norm(o, layer), "post_attention_norm") == 0;
+    struct oracle_branch b =
+        oracle_branch_norms(o, layer, second ? "attn_norm_2" : "attn_norm",
+                            o->s->layers[layer].attn_norm, is_mlps ? "" : "post_attention_norm");
+    branch_input(o, layer, b.before);
     oracle_fire_rows(o, MGPT_ATTN_IN, layer, o->h, o->E);
     if (conv)
         oracle_convolution(o, layer);
@@ -199,26 +190,36 @@ static void attention(struct oracle *o, int layer)
         oracle_heads(o, layer);
     oracle_matmul(o, layer, conv ? "shortconv.out_proj" : "attn_output", 0, o->z,
                   conv ? o->E : o->qw, o->E, o->a);
-    int is_mlps = strcmp(mlp_norm_stem(o, layer), "post_attention_norm") == 0;
-    branch_output(o, layer, is_mlps ? "" : "post_attention_norm", o->s->attn_times, o->a);
+    branch_output(o, layer, b.after, o->s->attn_times, o->a);
     oracle_fire_rows(o, MGPT_ATTN_OUT, layer, o->a, o->E);
+    return b.sum;
 }
 
-/* What the MLP adds, into h. */
-static void mlp(struct oracle *o, int layer)
+/* What the MLP adds, into h. The same. */
+static const char *mlp(struct oracle *o, int layer)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
     int apart = oracle_find(o, layer, "ffn_gate", ".weight") != ORACLE_ABSENT;
     const struct oracle_mlp plain = {
         apart ? "ffn_gate" : "ffn_up", "ffn_up", "ffn_down", o->F, 0, 1};
-    branch_input(o, layer, mlp_norm_stem(o, layer), l->mlp_norm);
+    struct oracle_branch b =
+        oracle_branch_norms(o, layer, oracle_mlp_norm(o, layer), l->mlp_norm, "post_ffw_norm");
+    branch_input(o, layer, b.before);
     oracle_fire_rows(o, MGPT_MLP_IN, layer, o->h, o->E);
     if (oracle_find(o, layer, "ffn_gate_inp", ".weight") != ORACLE_ABSENT)
         oracle_mixture(o, layer);
     else
         oracle_mlp(o, layer, &plain, o->h);
-    branch_output(o, layer, "post_ffw_norm", o->s->mlp_times, o->h);
+    branch_output(o, layer, b.after, o->s->mlp_times, o->h);
     oracle_fire_rows(o, MGPT_MLP_OUT, layer, o->h, o->E);
+    return b.sum;
+}
+
+/* Normalises the residual where norms are those of sums. */
+static void norm_of_sum(struct oracle *o, int layer, const char *stem)
+{
+    if (stem)
+        oracle_norm(o, layer, stem, o->x, o->x);
 }
 
 static void run_layer(struct oracle *o, int layer)
@@ -226,16 +227,24 @@ static void run_layer(struct oracle *o, int layer)
     const struct oracle_layer *l = &o->s->layers[layer];
     oracle_mix_in_x0(o, layer);
     oracle_fire_rows(o, MGPT_RESID_PRE, layer, o->x, o->E);
-    attention(o, layer);
+    if (l->mlp_from_start)
+        memcpy(o->start, o->x, o->T * o->E * sizeof *o->x);
+    const char *sum = attention(o, layer);
     if (!l->parallel) {
-        oracle_add(o, l->no_attention, l->replaces, o->a);
+        oracle_add(o, l->no_attention, l->attn_more, o->a);
+        norm_of_sum(o, layer, sum);
         oracle_residual_norm(o, layer, "attn_output_norm");
         oracle_fire_rows(o, MGPT_RESID_MID, layer, o->x, o->E);
     }
-    mlp(o, layer);
-    oracle_add(o, l->no_mlp, 0, o->h);
+    sum = mlp(o, layer);
+    if (l->mlp_from_start)
+        memcpy(o->x, o->start, o->T * o->E * sizeof *o->x);
+    oracle_add(o, l->no_mlp, l->mlp_more, o->h);
     if (l->parallel)
-        oracle_add(o, l->no_attention, l->replaces, o->a);
+        oracle_add(o, l->no_attention, l->attn_more, o->a);
+    norm_of_sum(o, layer, sum);
+    for (size_t i = 0; i < o->T * o->E && o->s->rounded == ORACLE_RESIDUAL; i++)
+        o->x[i] = math_rounded(o->s, o->x[i]);
     oracle_residual_norm(o, layer, "layer_output_norm");
     oracle_back_out(o, layer);
     oracle_fire_rows(o, MGPT_RESID_POST, layer, o->x, o->E);
@@ -273,6 +282,8 @@ static void unembed(struct oracle *o)
             math_cap((o->logits[i] + (bias ? (double)bias[i % o->V] : 0)) * o->s->logit_scale,
                      o->s->softcap);
     math_round(o->s, o->logits, o->T * o->V);
+    for (size_t i = 0; i < o->T * o->V && o->s->rounded == ORACLE_LOGITS; i++)
+        o->logits[i] = math_rounded(o->s, o->logits[i]);
     oracle_fire_rows(o, MGPT_LOGITS, -1, o->logits, o->V);
 }
 
@@ -288,7 +299,8 @@ static void forward_pass(struct oracle *o)
         oracle_fire_rows(o, MGPT_EMBD_NORM, -1, o->x, o->E);
     }
     for (size_t layer = o->s->first_layer; layer < o->s->n_layer && o->status == MGPT_OK; layer++)
-        run_layer(o, (int)layer);
+        for (int i = 0; i <= o->s->layers[layer].again; i++)
+            run_layer(o, (int)layer);
     int lfm2 = oracle_find(o, -1, "output_norm", ".weight") == ORACLE_ABSENT && !o->s->embd_norm;
     for (int i = 0; i < o->s->final_norm && o->status == MGPT_OK; i++)
         oracle_norm(o, -1, lfm2 ? "token_embd_norm" : "output_norm", o->x, o->x);
@@ -322,6 +334,7 @@ static int take_buffers(struct oracle *o)
     } matrices[] = {{&o->x, o->E},
                     {&o->x0, o->E},
                     {&o->middle, o->E},
+                    {&o->start, o->E},
                     {&o->h, o->E},
                     {&o->q, q},
                     {&o->k, k},
@@ -372,7 +385,9 @@ int oracle_pass(const struct oracle_spec *s, const int32_t *tokens, size_t n, or
                        .F = s->n_ff,
                        .V = s->n_vocab,
                        .qw = s->n_head * s->head_dim,
-                       .kw = s->n_head_kv * s->head_dim};
+                       .kw = s->n_head_kv * s->head_dim,
+                       .plain = *s};
+    o.plain.norm_how = ORACLE_NORM_AS_IS;
     o.status = take_buffers(&o);
     if (o.status == MGPT_OK)
         forward_pass(&o);

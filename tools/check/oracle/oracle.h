@@ -32,18 +32,79 @@ enum oracle_kv {
 };
 
 /* The keys that a query sees: those up to its own; also the next one; all; those but its own, or but
- * the first, where others are left; where there are windows, those of its own chunk of that length. */
+ * the first, where others are left; where there are windows, those of its own chunk of that length, or
+ * as many after it as before. */
 enum oracle_mask {
     ORACLE_CAUSAL,
     ORACLE_NEXT_KEY,
     ORACLE_ALL_KEYS,
     ORACLE_NOT_OWN_KEY,
     ORACLE_NOT_FIRST_KEY,
-    ORACLE_CHUNKS
+    ORACLE_CHUNKS,
+    ORACLE_BOTH_SIDES
 };
 
-/* What is added to the sum of exp(s - largest s) of a row: nothing, 1, or exp(-largest s). */
-enum oracle_softmax { ORACLE_SUM, ORACLE_SUM_FROM_1, ORACLE_SUM_WITH_0 };
+/* What is added to the sum of exp(s - largest s) of a row: nothing, 1, or exp(-largest s). Or the sum
+ * is over all heads of a query and key, and those that are not seen have equal weights; or over all
+ * keys, also those that are not seen, whose weights become 0 after it. */
+enum oracle_softmax {
+    ORACLE_SUM,
+    ORACLE_SUM_FROM_1,
+    ORACLE_SUM_WITH_0,
+    ORACLE_OVER_HEADS,
+    ORACLE_OF_ALL_KEYS
+};
+
+/* The soft cap of attention is taken of scaled scores, of those before, or after keys that are not seen
+ * got -infinity: they take part with -cap. Or those have a score of 0, with or without a cap. */
+enum oracle_cap { ORACLE_CAP_SCALED, ORACLE_CAP_FIRST, ORACLE_CAP_MASKED, ORACLE_MASKED_0 };
+
+/* What norms do that is not what they should: LayerNorm for RMSNorm or the reverse, the mean of squares
+ * by n - 1, their sum, eps after the root, gains before, gains alone, twice, not at all. */
+enum oracle_norm_how {
+    ORACLE_NORM_AS_IS,
+    ORACLE_NORM_OTHER,
+    ORACLE_NORM_UNBIASED,
+    ORACLE_NORM_SUM,
+    ORACLE_NORM_EPS_OUTSIDE,
+    ORACLE_NORM_GAIN_FIRST,
+    ORACLE_NORM_GAIN_ONLY,
+    ORACLE_NORM_TWICE,
+    ORACLE_NORM_LEFT_OUT,
+    N_ORACLE_NORM_HOW
+};
+
+/* Which norms, as bits. */
+enum oracle_norm_where {
+    ORACLE_NORM_ATTN = 1,
+    ORACLE_NORM_MLP = 2,
+    ORACLE_NORM_FINAL = 4,
+    ORACLE_NORM_Q = 8,
+    ORACLE_NORM_K = 16,
+    ORACLE_NORM_POST_ATTN = 32,
+    ORACLE_NORM_POST_MLP = 64,
+    ORACLE_NORM_EMBD = 128,
+    ORACLE_NORM_ALL = 255
+};
+
+/* Where the two norms of a layer are: as in the model; after their branches; after these were added;
+ * before the branches, of a model that has them after. */
+enum oracle_norm_order {
+    ORACLE_NORMS_AS_THEY_ARE,
+    ORACLE_NORMS_OF_BRANCHES,
+    ORACLE_NORMS_OF_SUMS,
+    ORACLE_NORMS_FIRST
+};
+
+/* Products that read the residual, not its norm, as bits. */
+enum oracle_raw {
+    ORACLE_RAW_Q = 1,
+    ORACLE_RAW_K = 2,
+    ORACLE_RAW_V = 4,
+    ORACLE_RAW_GATE = 8,
+    ORACLE_RAW_UP = 16,
+    ORACLE_RAW_ROUTER = 32
+};
 
 /* What one layer does beyond its tensors. */
 struct oracle_layer {
@@ -64,8 +125,15 @@ struct oracle_layer {
     enum oracle_components stored;
     enum oracle_kv kv;
     int no_attention, no_mlp; /* adds nothing to the residual */
-    int replaces;             /* attention's output takes the residual's place */
-    int act_late;             /* the activation of gate times up, not of gate */
+    double attn_more,
+        mlp_more;        /* of the residual, what is added to the branch beyond it; -1: the branch
+                                 * takes the residual's place */
+    int again;           /* the layer runs twice */
+    int act_both;        /* the activation of gate and of up */
+    size_t lost_head;    /* head lost_head - 1 adds nothing; 0: none */
+    int mlp_from_start;  /* the MLP's output is added to the layer's input */
+    int raw;             /* enum oracle_raw */
+    int act_late;        /* the activation of gate times up, not of gate */
     int kv_late;         /* keys and values are those of the position before, but for the first */
     int residual_normed; /* the branches add to their input, not to what was normalised */
 };
@@ -74,8 +142,16 @@ enum oracle_qk { ORACLE_QK_PLAIN, ORACLE_QK_PER_HEAD, ORACLE_QK_WHOLE };
 
 /* Results are rounded to a shorter type: those of the whole pass, of norms only, of a norm's mean of
  * squares, whose terms may be rounded before, or cosines and sines, weights when they are read,
- * frequencies, keys and values as they are stored, or the weights of attention. */
-enum oracle_type { ORACLE_EXACT, ORACLE_BF16, ORACLE_F16 };
+ * frequencies, keys and values as they are stored, the weights of attention; angles of RoPE, the residual
+ * after each layer, both sides of products, logits, scores of attention. */
+enum oracle_type {
+    ORACLE_EXACT,
+    ORACLE_BF16,
+    ORACLE_F16,
+    ORACLE_F8_E4M3,
+    ORACLE_F8_E5M2,
+    ORACLE_TF32
+};
 enum oracle_rounded {
     ORACLE_ALL,
     ORACLE_NORMS,
@@ -85,7 +161,12 @@ enum oracle_rounded {
     ORACLE_WEIGHTS,
     ORACLE_FREQUENCIES,
     ORACLE_CACHE,
-    ORACLE_PATTERN
+    ORACLE_PATTERN,
+    ORACLE_ANGLES,
+    ORACLE_RESIDUAL,
+    ORACLE_PRODUCTS,
+    ORACLE_LOGITS,
+    ORACLE_SCORES
 };
 
 enum oracle_tensor { ORACLE_ABSENT, ORACLE_FLOATS, ORACLE_INTEGERS };
@@ -111,6 +192,8 @@ struct oracle_spec {
     double value_gate_scale, smear_scale, backout;       /* of value embeddings; 0: none; 0: none */
     size_t smear_gate;                                   /* columns of its matrix */
     double alibi;                                        /* ALiBi's largest exponent; 0: none */
+    size_t alibi_heads; /* slopes are those of as many; 0: n_head */
+    int alibi_back;     /* the last head has the first one's */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* mixtures; 0: none */
     int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */
     double expert_scale;
@@ -133,8 +216,15 @@ struct oracle_spec {
     int heads_first;   /* attention's output [H][T][d] is taken for [T][H d] */
     int mask, softmax; /* enum oracle_mask, oracle_softmax */
     int rot_mixed;     /* component i of halves turns as that of adjacent pairs, or reverse */
-    int eps_outside, unbiased;   /* sqrt(variance) + eps; a sum of squares by one less */
-    int sum_squares;             /* norms divide by the root of the sum, not of the mean */
+    int norm_how, norm_where;    /* enum oracle_norm_how, of which norms */
+    int norm_order, cap_at;      /* enum oracle_norm_order, oracle_cap */
+    const int32_t *places;       /* [n]: positions of the tokens; NULL: 0, 1, 2, ... */
+    size_t zero_from, zero_to;   /* positions whose keys and values are 0 */
+    size_t first_keys, prefix;   /* keys that are seen in spite of windows; that see each other */
+    unsigned turn_form;          /* bits in which the turn of a pair differs: oracle_attention.c */
+    size_t turn_heads;           /* heads that are rotated; 0: all */
+    int turn_by_head;            /* by the number of the head, not by the position */
+    double up_more;              /* added to what the gate is multiplied with */
     size_t n_stored;             /* n_rot of oracle_layer.stored; 0: the same */
     size_t rot_first, rot_apart; /* first component that is rotated; of a pair, 0: n_rot / 2 */
     enum oracle_type type;       /* results are rounded to it ... */

@@ -14,7 +14,7 @@ static size_t shifted(size_t t, int by)
 
 size_t oracle_position(const struct oracle *o, size_t t)
 {
-    return shifted(t, o->s->shift);
+    return shifted(o->s->places ? (size_t)o->s->places[t] : t, o->s->shift);
 }
 
 /* The components of pair i in a row of a tensor. */
@@ -42,10 +42,39 @@ static void rope_turn(const struct oracle *o, const struct oracle_layer *l, size
         double f = l->freq[at[k / 2]];
         f = s->rounded == ORACLE_FREQUENCIES ? math_rounded(s, f) : f;
         double angle = (double)pos * f;
+        angle = s->rounded == ORACLE_ANGLES ? math_rounded(s, angle) : angle;
         turn[k] = (k % 2 ? sin(angle) : cos(angle)) * l->rope_scale;
         turn[k] = s->rounded == ORACLE_TURNS ? math_rounded(s, turn[k]) : turn[k];
     }
     math_round(s, turn, 4);
+}
+
+/* What one value of a pair is multiplied with: by two bits, the cosine or the sine, with either
+ * sign. */
+static double turned_by(unsigned form, double cosine, double sine)
+{
+    double x = form & 1 ? sine : cosine;
+    return form & 2 ? -x : x;
+}
+
+/* (a, b) becomes (a cos - b sin, a sin + b cos), or by turn_form something else: two bits for each of
+ * the four factors, of which those of 0, -sin, sin and 0 are set here. */
+static void rope_turn_pair(const struct oracle_spec *s, const double turn[4], double *a, double *b)
+{
+    unsigned form = s->turn_form ^ (3u << 2 | 1u << 4);
+    double parts[4] = {*a * turned_by(form & 3, turn[0], turn[1]),
+                       *b * turned_by(form >> 2 & 3, turn[0], turn[1]),
+                       *a * turned_by(form >> 4 & 3, turn[2], turn[3]),
+                       *b * turned_by(form >> 6 & 3, turn[2], turn[3])};
+    math_round(s, parts, 4);
+    *a = parts[0] + parts[1];
+    *b = parts[2] + parts[3];
+}
+
+/* The position that a row of [T][heads] turns by. */
+static size_t turn_position(const struct oracle *o, size_t row, size_t heads, int shift)
+{
+    return o->s->turn_by_head ? row % heads : shifted(oracle_position(o, row / heads), shift);
 }
 
 /* n_rot components of every head turn in pairs: (a, b) by pos * frequency. `shift` is added to each
@@ -58,13 +87,11 @@ static void rope(const struct oracle *o, int layer, double *x, size_t heads, int
         rope_pair(o, layer, i, pair);
         double turn[4];
         for (size_t row = 0; row < o->T * heads; row++) {
-            double *v = x + row * o->d, a = v[pair[0]], b = v[pair[1]];
-            if (row % heads == 0)
-                rope_turn(o, l, shifted(oracle_position(o, row / heads), shift), i, turn);
-            double parts[4] = {a * turn[0], b * turn[1], a * turn[3], b * turn[2]};
-            math_round(o->s, parts, 4);
-            v[pair[0]] = parts[0] - parts[1];
-            v[pair[1]] = parts[2] + parts[3];
+            double *v = x + row * o->d;
+            if (row % heads == 0 || o->s->turn_by_head)
+                rope_turn(o, l, turn_position(o, row, heads, shift), i, turn);
+            if (o->s->turn_heads == 0 || row % heads < o->s->turn_heads)
+                rope_turn_pair(o->s, turn, v + pair[0], v + pair[1]);
         }
     }
     math_round(o->s, x, o->T * heads * o->d);
@@ -76,6 +103,8 @@ static void rope(const struct oracle *o, int layer, double *x, size_t heads, int
  * unless qk_norm_other says otherwise. */
 static void qk_norm(struct oracle *o, int layer, const char *stem, double *x, size_t heads)
 {
+    const struct oracle_spec *s =
+        oracle_norm_spec(o, stem[5] == 'q' ? ORACLE_NORM_Q : ORACLE_NORM_K);
     int all = o->s->qk_norm == ORACLE_QK_WHOLE, over_all = all != o->s->qk_norm_other;
     size_t d = o->d, w = all ? heads * d : d, rows = over_all ? 1 : heads;
     if (o->s->qk_norm == ORACLE_QK_PLAIN)
@@ -84,7 +113,7 @@ static void qk_norm(struct oracle *o, int layer, const char *stem, double *x, si
     for (size_t i = w; gain && i < heads * d; i++)
         o->gain[i] = o->gain[i - w];
     for (size_t i = 0; i < o->T * rows; i++, x += heads * d / rows)
-        math_norm(o->s, x, x, 1, heads * d / rows, gain ? gain + i % rows * d : NULL, NULL);
+        math_norm(s, x, x, 1, heads * d / rows, gain ? gain + i % rows * d : NULL, NULL);
 }
 
 static void clamp(const struct oracle *o, double *x, size_t cols)
@@ -107,11 +136,14 @@ static void qk_norms(struct oracle *o, int layer, int late)
 static void project(struct oracle *o, int layer)
 {
     size_t qw = o->qw, kw = o->kw;
+    int raw = o->s->layers[layer].raw;
     int fused = oracle_find(o, layer, "attn_qkv", ".weight") != ORACLE_ABSENT;
-    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_q", 0, o->h, o->E, qw, o->q);
-    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0, o->h, o->E, kw, o->k);
-    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0, o->h, o->E, kw,
-                  o->v);
+    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_q", 0, raw & ORACLE_RAW_Q ? o->x : o->h,
+                  o->E, qw, o->q);
+    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0,
+                  raw & ORACLE_RAW_K ? o->x : o->h, o->E, kw, o->k);
+    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0,
+                  raw & ORACLE_RAW_V ? o->x : o->h, o->E, kw, o->v);
     clamp(o, o->q, qw);
     clamp(o, o->k, kw);
     clamp(o, o->v, kw);
@@ -149,7 +181,9 @@ static size_t kv_head(const struct oracle *o, const struct oracle_layer *l, size
  * other numbers of heads those beyond n have the odd powers of half the step. */
 static double alibi_slope(const struct oracle *o, size_t h)
 {
-    size_t n = (size_t)1 << (size_t)floor(log2((double)o->H));
+    size_t all = o->s->alibi_heads ? o->s->alibi_heads : o->H;
+    size_t n = (size_t)1 << (size_t)floor(log2((double)all));
+    h = o->s->alibi_back ? o->H - 1 - h : h;
     double power = h < n ? (double)h + 1 : ((double)(h - n) * 2 + 1) / 2;
     return o->s->alibi > 0 ? exp2(-o->s->alibi * power / (double)n) : 0;
 }
@@ -159,7 +193,8 @@ static size_t visible_end(const struct oracle *o, size_t t)
 {
     const size_t ends[] = {[ORACLE_CAUSAL] = t + 1,        [ORACLE_NEXT_KEY] = t + 2,
                            [ORACLE_ALL_KEYS] = o->T,       [ORACLE_NOT_OWN_KEY] = t > 0 ? t : 1,
-                           [ORACLE_NOT_FIRST_KEY] = t + 1, [ORACLE_CHUNKS] = t + 1};
+                           [ORACLE_NOT_FIRST_KEY] = t + 1, [ORACLE_CHUNKS] = t + 1,
+                           [ORACLE_BOTH_SIDES] = t + 1};
     return ends[o->s->mask] < o->T ? ends[o->s->mask] : o->T;
 }
 
@@ -173,35 +208,86 @@ static size_t visible_begin(const struct oracle *o, size_t t, size_t w, size_t e
     return w && end > w ? end - w : 0;
 }
 
+/* A query in a layer with window w, and what it sees. */
+struct seen_by {
+    size_t t, first, end, w;
+};
+
+static int sees(const struct oracle *o, const struct seen_by *q, size_t j)
+{
+    const struct oracle_spec *s = o->s;
+    if (j < q->end && j >= q->first)
+        return 1;
+    if (s->mask == ORACLE_BOTH_SIDES && q->w && j >= q->t)
+        return j - q->t < q->w;
+    return (j <= q->t && j < s->first_keys) || (q->t < s->prefix && j < s->prefix);
+}
+
+/* Keys of which some may take part. */
+static size_t keys_at(const struct oracle *o, size_t t)
+{
+    const struct oracle_spec *s = o->s;
+    int causal = s->mask == ORACLE_CAUSAL && s->softmax < ORACLE_OVER_HEADS && t >= s->prefix &&
+                 s->cap_at < ORACLE_CAP_MASKED;
+    return causal ? t + 1 : o->T;
+}
+
+/* The score of a query and key of head h before it is masked. */
+static double score_of(const struct oracle *o, int layer, size_t t, size_t h, size_t j)
+{
+    const struct oracle_layer *l = &o->s->layers[layer];
+    size_t d = o->d, g = kv_head(o, l, h), at = j - (l->kv_late && j > 0);
+    double cap = o->s->attn_cap, x = 0;
+    for (size_t i = 0; i < d; i++)
+        x += o->q[(t * o->H + h) * d + i] * o->k[(at * o->G + g) * d + i];
+    math_round(o->s, &x, 1);
+    if (o->s->cap_at == ORACLE_CAP_FIRST && cap != 0)
+        return math_cap(x, cap) * l->attn_scale;
+    x = math_cap(x * l->attn_scale - alibi_slope(o, h) * ((double)t - (double)j), cap);
+    return o->s->rounded == ORACLE_SCORES ? math_rounded(o->s, x) : x;
+}
+
+/* Weights of n keys that add up to 1 over the heads. */
+static void softmax_over_heads(const struct oracle *o, int layer, size_t t, double *row, size_t n)
+{
+    for (size_t j = 0; j < n; j++) {
+        double sum = 0;
+        for (size_t h = 0; h < o->H; h++)
+            sum += isinf(row[j]) ? 1 : exp(score_of(o, layer, t, h, j) - row[j]);
+        row[j] = 1 / sum;
+    }
+}
+
 static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    size_t d = o->d, g = kv_head(o, l, h), end = visible_end(o, t);
-    size_t first = visible_begin(o, t, l->window, end), shown = t + 1,
-           n = end > shown ? end : shown;
-    double *row = o->scores, *out = o->z + (t * o->H + h) * d, slope = alibi_slope(o, h);
-    for (size_t j = 0; j < n; j++) {
-        size_t at = j - (l->kv_late && j > 0);
-        row[j] = 0;
-        for (size_t i = 0; i < d; i++)
-            row[j] += o->q[(t * o->H + h) * d + i] * o->k[(at * o->G + g) * d + i];
-        math_round(o->s, row + j, 1);
-        row[j] = row[j] * l->attn_scale - slope * ((double)t - (double)j);
-        row[j] = j < first || j >= end ? -INFINITY : math_cap(row[j], o->s->attn_cap);
-    }
+    size_t d = o->d, g = kv_head(o, l, h), shown = t + 1, n = keys_at(o, t);
+    double *row = o->scores, *out = o->z + (t * o->H + h) * d;
+    const double masks[] = {-INFINITY, -INFINITY, -o->s->attn_cap, 0};
+    double unseen = masks[o->s->cap_at];
+    int every = o->s->softmax == ORACLE_OVER_HEADS || o->s->cap_at >= ORACLE_CAP_MASKED;
+    int all = o->s->softmax == ORACLE_OF_ALL_KEYS;
+    struct seen_by q = {.t = t, .end = visible_end(o, t), .w = l->window};
+    q.first = visible_begin(o, t, q.w, q.end);
+    for (size_t j = 0; j < n; j++)
+        row[j] = all || sees(o, &q, j) ? score_of(o, layer, t, h, j) : unseen;
     math_round(o->s, row, shown);
     oracle_fire(o, MGPT_SCORES, layer, t, h, row, shown);
-    for (size_t j = 0; j < n; j++)
-        row[j] = j < first || j >= end ? 0 : row[j];
-    math_softmax(row + first, end - first, (enum oracle_softmax)o->s->softmax);
+    for (size_t j = 0; j < n && !every && !all; j++)
+        row[j] = sees(o, &q, j) ? row[j] : -INFINITY;
+    if (o->s->softmax == ORACLE_OVER_HEADS)
+        softmax_over_heads(o, layer, t, row, n);
+    else
+        math_softmax(row, n, (enum oracle_softmax)o->s->softmax);
     math_round(o->s, row, shown);
-    for (size_t j = first; j < end && o->s->rounded == ORACLE_PATTERN; j++)
+    for (size_t j = 0; j < n && o->s->rounded == ORACLE_PATTERN; j++)
         row[j] = math_rounded(o->s, row[j]);
     oracle_fire(o, MGPT_WEIGHTS, layer, t, h, row, shown);
     memset(out, 0, d * sizeof *out);
-    for (size_t j = first; j < end; j++) {
+    n = l->lost_head == h + 1 ? 0 : n;
+    for (size_t j = 0; j < n; j++) {
         size_t at = j - (l->kv_late && j > 0);
-        for (size_t i = 0; i < d; i++)
+        for (size_t i = every || sees(o, &q, j) ? 0 : d; i < d; i++)
             out[i] += row[j] * o->v[(at * o->G + g) * d + i];
     }
     math_round(o->s, out, d);
@@ -223,6 +309,8 @@ void oracle_heads(struct oracle *o, int layer)
         o->k[i] = math_rounded(o->s, o->k[i]);
         o->v[i] = math_rounded(o->s, o->v[i]);
     }
+    for (size_t i = o->s->zero_from * o->kw; i < o->s->zero_to * o->kw && i < o->T * o->kw; i++)
+        o->k[i] = o->v[i] = 0;
     for (size_t t = 0; t < o->T && o->status == MGPT_OK; t++)
         for (size_t head = 0; head < o->H; head++)
             oracle_attend(o, layer, t, head);

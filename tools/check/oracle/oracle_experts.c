@@ -12,12 +12,16 @@
 void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, double *y)
 {
     size_t F = mlp->F, first = mlp->number * F;
+    int raw = o->s->layers[layer].raw;
+    const double *x[2] = {raw & ORACLE_RAW_GATE ? o->x : o->h, raw & ORACLE_RAW_UP ? o->x : o->h};
     int gated = o->s->gated, fused = gated && strcmp(mlp->gate, mlp->up) == 0;
-    oracle_matmul(o, layer, gated ? mlp->gate : mlp->up, first, o->h, o->E, F, o->f);
+    oracle_matmul(o, layer, gated ? mlp->gate : mlp->up, first, x[!gated], o->E, F, o->f);
     if (mlp->points)
         oracle_fire_rows(o, MGPT_MLP_PRE, layer, o->f, F);
     if (gated)
-        oracle_matmul(o, layer, mlp->up, fused ? F : first, o->h, o->E, F, o->up);
+        oracle_matmul(o, layer, mlp->up, fused ? F : first, x[1], o->E, F, o->up);
+    for (size_t i = 0; gated && i < o->T * F; i++)
+        o->up[i] += o->s->up_more;
     if (gated && mlp->points)
         oracle_fire_rows(o, MGPT_MLP_PRE_LINEAR, layer, o->up, F);
     int late = gated && o->s->layers[layer].act_late;
@@ -27,7 +31,8 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
         o->f[i] = math_activation(&o->s->layers[layer], o->f[i]);
     math_round(o->s, o->f, o->T * F);
     for (size_t i = 0; gated && !late && i < o->T * F; i++)
-        o->f[i] *= o->up[i];
+        o->f[i] *= o->s->layers[layer].act_both ? math_activation(&o->s->layers[layer], o->up[i])
+                                                : o->up[i];
     math_round(o->s, o->f, o->T * F);
     if (mlp->points)
         oracle_fire_rows(o, MGPT_MLP_POST, layer, o->f, F);
@@ -85,7 +90,8 @@ void oracle_mixture(struct oracle *o, int layer)
         oracle_mlp(o, layer, &shared, o->m);
         oracle_shared_gate(o, layer);
     }
-    oracle_matmul(o, layer, "ffn_gate_inp", 0, o->h, E, X, o->weights);
+    oracle_matmul(o, layer, "ffn_gate_inp", 0,
+                  o->s->layers[layer].raw & ORACLE_RAW_ROUTER ? o->x : o->h, E, X, o->weights);
     oracle_fire_rows(o, MGPT_ROUTER_SCORES, layer, o->weights, X);
     for (size_t t = 0; t < o->T; t++)
         oracle_weigh(o, o->weights + t * X);

@@ -10,7 +10,8 @@ struct oracle {
     void *user;
     const int32_t *tokens;
     size_t T, E, H, G, d, F, V, qw, kw;
-    double *x, *x0, *middle, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
+    struct oracle_spec plain; /* with norms as they are */
+    double *x, *x0, *middle, *start, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
     double *m, *y, *weights, *probabilities; /* mixtures: [T][E], [T][E], [T][X], [X] */
     double *in, *rows; /* of products: MATH_ROWS positions at a time, and as they are */
     float *row, *gain, *bias;
@@ -37,6 +38,19 @@ const float *oracle_vector(struct oracle *o, int layer, const char *stem, const 
 
 /* A norm of rows as wide as the residual, with the gain and bias that there are. y may be x. */
 void oracle_norm(struct oracle *o, int layer, const char *stem, double *y, const double *x);
+
+/* The norms of a branch, where they are. */
+struct oracle_branch {
+    const char *before, *after, *sum; /* stems; NULL: there is none */
+};
+struct oracle_branch oracle_branch_norms(const struct oracle *o, int layer, const char *stem,
+                                         int normed, const char *after);
+
+/* The norm before the MLP, whose tensor files of some architectures call post_attention_norm. */
+const char *oracle_mlp_norm(const struct oracle *o, int layer);
+
+/* The spec that norms of that kind follow (enum oracle_norm_where). */
+const struct oracle_spec *oracle_norm_spec(const struct oracle *o, int where);
 
 /* y = rows [first, first + n_out) of a matrix times x, plus bias. */
 void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,

@@ -7,13 +7,21 @@
 /* To a multiple of 2^(e - bits), where x is below 2^e, or of the least one that the type has. */
 double math_rounded(const struct oracle_spec *s, double x)
 {
-    int bf16 = s->type == ORACLE_BF16, bits = bf16 ? 8 : 11, least = bf16 ? -133 : -24, e;
+    static const struct {
+        int bits, least;
+        double most;
+    } types[] = {[ORACLE_BF16] = {8, -133, 0x1.fep127},
+                 [ORACLE_F16] = {11, -24, 65504},
+                 [ORACLE_F8_E4M3] = {4, -9, 448},
+                 [ORACLE_F8_E5M2] = {3, -16, 57344},
+                 [ORACLE_TF32] = {11, -136, 0x1.ffcp127}};
+    int bits = types[s->type].bits, least = types[s->type].least, e;
     if (s->type == ORACLE_EXACT || x == 0 || !isfinite(x))
         return x;
     frexp(x, &e);
     e = e - bits > least ? e - bits : least;
-    double y = ldexp(rint(ldexp(x, -e)), e), most = bf16 ? 0x1.fep127 : 65504;
-    return fabs(y) > most ? copysign(INFINITY, x) : y;
+    double y = ldexp(rint(ldexp(x, -e)), e);
+    return fabs(y) > types[s->type].most ? copysign(INFINITY, x) : y;
 }
 
 void math_round(const struct oracle_spec *s, double *x, size_t n)
@@ -31,9 +39,9 @@ static double variance(const struct oracle_spec *s, const double *x, size_t w, d
         double d = terms ? math_rounded(s, x[i]) - mean : x[i] - mean;
         square += (terms ? math_rounded(s, d * d) : d * d) / (double)w;
     }
-    if (s->sum_squares)
+    if (s->norm_how == ORACLE_NORM_SUM)
         square *= (double)w;
-    if (s->unbiased && w > 1)
+    if (s->norm_how == ORACLE_NORM_UNBIASED && w > 1)
         square *= (double)w / (double)(w - 1);
     return s->rounded >= ORACLE_NORMS && s->rounded <= ORACLE_VARIANCE ? math_rounded(s, square)
                                                                        : square;
@@ -47,21 +55,46 @@ static double norm_rounded(const struct oracle_spec *s, double x, double by, dou
     return math_rounded(s, math_rounded(s, x * by) * gain);
 }
 
+/* What x less its mean is divided by. */
+static double norm_size(const struct oracle_spec *s, const double *x, size_t w, double mean)
+{
+    double square = variance(s, x, w, mean);
+    if (s->norm_how == ORACLE_NORM_GAIN_ONLY)
+        return 1;
+    return s->norm_how == ORACLE_NORM_EPS_OUTSIDE ? sqrt(square) + s->eps : sqrt(square + s->eps);
+}
+
+static void norm_row(const struct oracle_spec *s, double *y, const double *x, size_t w,
+                     const float *gain, const float *bias)
+{
+    int rounds = s->type != ORACLE_EXACT && s->rounded <= ORACLE_NORMS && !s->layer_norm;
+    int first = s->norm_how == ORACLE_NORM_GAIN_FIRST;
+    int centred =
+        s->norm_how != ORACLE_NORM_GAIN_ONLY && s->layer_norm != (s->norm_how == ORACLE_NORM_OTHER);
+    double mean = 0;
+    for (size_t i = 0; i < w; i++)
+        y[i] = x[i] * (first && gain ? (double)gain[i] : 1);
+    for (size_t i = 0; i < w && centred; i++)
+        mean += y[i] / (double)w;
+    double size = norm_size(s, y, w, mean);
+    for (size_t i = 0; i < w; i++) {
+        double g = gain && !first ? (double)gain[i] : 1, b = bias ? (double)bias[i] : 0;
+        y[i] = rounds ? norm_rounded(s, y[i], 1 / size, g) : (y[i] - mean) / size * g + b;
+    }
+    math_round(s, y, w);
+}
+
 void math_norm(const struct oracle_spec *s, double *y, const double *x, size_t n, size_t w,
                const float *gain, const float *bias)
 {
-    int rounds = s->type != ORACLE_EXACT && s->rounded <= ORACLE_NORMS && !s->layer_norm;
+    if (s->norm_how == ORACLE_NORM_LEFT_OUT) {
+        memmove(y, x, n * w * sizeof *y);
+        return;
+    }
     for (size_t row = 0; row < n; row++, x += w, y += w) {
-        double mean = 0;
-        for (size_t i = 0; i < w && s->layer_norm; i++)
-            mean += x[i] / (double)w;
-        double square = variance(s, x, w, mean);
-        double size = s->eps_outside ? sqrt(square) + s->eps : sqrt(square + s->eps);
-        for (size_t i = 0; i < w; i++) {
-            double g = gain ? (double)gain[i] : 1, b = bias ? (double)bias[i] : 0;
-            y[i] = rounds ? norm_rounded(s, x[i], 1 / size, g) : (x[i] - mean) / size * g + b;
-        }
-        math_round(s, y, w);
+        norm_row(s, y, x, w, gain, bias);
+        if (s->norm_how == ORACLE_NORM_TWICE)
+            norm_row(s, y, y, w, gain, bias);
     }
 }
 

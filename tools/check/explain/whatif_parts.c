@@ -1,0 +1,104 @@
+/* Norms, masks and inputs of products that differ, of some parts of a model. See whatif.h. */
+#include "check/explain/whatif_impl.h"
+
+#include <math.h>
+
+/* ---- what a query sees ---------------------------------------------------------------------------- */
+
+int edit_window_all(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    size_t n = (size_t)e->a;
+    int changed = e->b && w->spec.mask != ORACLE_CHUNKS;
+    EACH_LAYER(w, l, layer)
+    {
+        changed |= !l->window || l->window > n;
+        l->window = n;
+    }
+    if (e->b)
+        w->spec.mask = ORACLE_CHUNKS;
+    return changed && n > 0 && n < w->n;
+}
+
+int edit_zero_keys(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->spec.zero_from = (size_t)e->a;
+    w->spec.zero_to = (size_t)e->b;
+    return e->a < e->b && w->spec.n_layer > 0;
+}
+
+int edit_first_keys(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    size_t windows = 0;
+    EACH_LAYER(w, l, layer) windows += l->window > 0;
+    w->spec.first_keys = (size_t)e->a;
+    return windows > 0;
+}
+
+int edit_prefix(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->n += w->n_more;
+    w->n_more = 0;
+    w->spec.prefix = (size_t)e->a;
+    return e->a > 1 && w->spec.n_layer > 0;
+}
+
+/* ---- norms, inputs ------------------------------------------------------------------------------- */
+
+/* Whether the model has one of the norms. */
+static int has_norms(const struct whatif *w, int where)
+{
+    static const struct {
+        int where;
+        const char *stem;
+    } norms[] = {{ORACLE_NORM_POST_ATTN, "post_attention_norm"},
+                 {ORACLE_NORM_POST_MLP, "post_ffw_norm"},
+                 {ORACLE_NORM_EMBD, "token_embd_norm"}};
+    const struct oracle_layer *l = w->spec.n_layer ? w->layers : NULL;
+    int qk = where & (ORACLE_NORM_Q | ORACLE_NORM_K) && w->spec.qk_norm != ORACLE_QK_PLAIN;
+    for (size_t i = 0; i < 3; i++)
+        qk |= where & norms[i].where && whatif_has_matrix(w, norms[i].stem);
+    return qk || (where & ORACLE_NORM_FINAL && w->spec.final_norm) ||
+           (where & ORACLE_NORM_ATTN && l && l->attn_norm) ||
+           (where & ORACLE_NORM_MLP && l && l->mlp_norm);
+}
+
+int edit_norms(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->spec.norm_how = e->a;
+    w->spec.norm_where = e->b;
+    return has_norms(w, e->b);
+}
+
+int edit_alibi(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    int changed = fabs(w->spec.alibi - e->x) > 1e-9 || e->b || e->a;
+    (void)layer;
+    w->spec.alibi = e->x;
+    w->spec.alibi_heads = (size_t)e->a;
+    w->spec.alibi_back = e->b;
+    return changed && w->spec.n_layer > 0 && (size_t)e->a != w->spec.n_head;
+}
+
+int edit_lost_head(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->layers[e->b].lost_head = (size_t)e->a + 1;
+    return (size_t)e->a < w->spec.n_head;
+}
+
+int edit_layer_again(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->layers[e->a].again = 1;
+    return 1;
+}
+
+int edit_raw(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    int mixture = e->a & ORACLE_RAW_ROUTER, gate = e->a & ORACLE_RAW_GATE;
+    EACH_LAYER(w, l, layer) l->raw = e->a;
+    return w->spec.n_layer > 0 && (!mixture || w->spec.n_expert > 0) && (!gate || w->spec.gated);
+}
