@@ -30,9 +30,12 @@ import transformers as hf
 from causes_fresh import FRESH
 from causes_list import CASES
 from causes_more import MORE
+from causes_set4 import SET4
+from causes_set5 import SET5
 from causes_planted import FAMILIES, VOCAB, Edit, head_width, make_hf
 
 T = 48
+SETS = (CASES, FRESH, MORE, SET4, SET5)
 
 # ---- references ----
 
@@ -173,6 +176,7 @@ def main():
     parser.add_argument("mgpt")
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--only", choices=["logits", "hooks"])
+    parser.add_argument("--set", type=int, action="append", help="1 to 5: only this set of cases")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for the files")
     parser.add_argument("--double", type=int, help="1: float64 references, 0: float32; default: both, by case")
     args = parser.parse_intermixed_args()
@@ -183,7 +187,10 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         bench = Bench(args.mgpt, args.keep or pathlib.Path(folder), args.double)
         bench.folder.mkdir(exist_ok=True)
-        for number, (label, family, kinds, change, wanted) in enumerate(CASES + FRESH + MORE):
+        cases = [(i, case) for i, of in enumerate(SETS) for case in of]
+        for number, (which_set, (label, family, kinds, change, wanted)) in enumerate(cases):
+            if args.set and which_set + 1 not in args.set:
+                continue
             if args.patterns and not any(fnmatch.fnmatch(label, p) or p == str(number) for p in args.patterns):
                 continue
             for kind in kinds.split():
