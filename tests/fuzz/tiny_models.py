@@ -210,26 +210,30 @@ def sizes_of(config, layers):
     if width != heads * head:
         small += 2
     small_inner = {width: small, 4 * width: 4 * small}.get(inner, small + 2)
+    vocab = small_inner if inner == get("vocab_size") and not get("conv_L_cache") else 8  # sizes are told apart by their number
     projected = get("word_embed_proj_dim") or width
     small_projected = small if projected == width else 1
     sizes = {heads: small_heads, key_heads: small_keys, projected: small_projected, 2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
-             get("vocab_size"): 8, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
+             get("vocab_size"): vocab, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
              context: 6, context + 2: 8, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
     experts = get("num_experts") or get("num_local_experts")
     if get("conv_L_cache"):
         # The width of the MLP is 24: two thirds of intermediate_size, 33, which is the vocabulary's size, too, in whole sixes.
         sizes.update({1: 1, get("conv_L_cache"): get("conv_L_cache"), 24: 6, get("vocab_size"): 8})
+    shared = get("shared_expert_intermediate_size") or get("shared_intermediate_size")
     if experts:
-        wide, shared = get("moe_intermediate_size"), get("shared_expert_intermediate_size") or get("shared_intermediate_size")
+        wide = get("moe_intermediate_size")
         sizes.update({experts: EXPERTS, 1: 1, wide: 3, shared: 5, 2 * (shared or 0): 10})
+    elif shared:
+        sizes[2 * shared] = 2 * sizes[shared]
     new = {"num_experts": EXPERTS, "num_local_experts": EXPERTS, "num_experts_per_tok": 1, "moe_intermediate_size": 3,
-           "shared_expert_intermediate_size": 5, "shared_intermediate_size": 5, "vocab_size": 8, "num_attention_heads": small_heads, "attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
+           "shared_expert_intermediate_size": 5, "shared_intermediate_size": sizes.get(shared, 5), "vocab_size": vocab, "num_attention_heads": small_heads, "attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
            "intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,
            "rotary_dim": 2, "num_hidden_layers": layers, "n_layers": layers, "n_heads": small_heads, "d_model": small,
            "ffn_dim": small_inner, "ffn_hidden_size": small_inner, "word_embed_proj_dim": small_projected, "max_seq_len": 6, "seq_length": 6,
            "num_kv_heads": small_keys, "n_layer": layers, "num_layers": layers}
-    return sizes, new
+    return sizes, {key: value for key, value in new.items() if get(key) != 0}  # Granite 4: no experts
 
 
 def smaller_config(config, new, layers):
@@ -269,7 +273,11 @@ def hf_model(config, heads, layers=1):
             end = at + 2 * math.prod(shape)
         header[name] = {"dtype": "BF16", "shape": shape, "data_offsets": [at, end]}
         at = end
-    return smaller_config(config, new, layers), header, b"\x80\x3e" * (at // 2)
+    data = bytearray(b"\x80\x3e" * (at // 2))
+    for name, tensor in header.items():
+        if name.endswith("act_fn.eps"):  # of xIELU: negative
+            data[tensor["data_offsets"][0] + 1] |= 0x80
+    return smaller_config(config, new, layers), header, bytes(data)
 
 
 # ---- PyTorch ----
