@@ -176,7 +176,7 @@ SET5 = [
     ("log of the length", LLAMA, "ref", scores_by(lambda i: (i + 2).log()), None),
     ("head 1 of layer 2 lost", LLAMA, "ref", lost_head(2, 1), r"head 1 of layer 2"),
     ("mistral: no window", "mistral", "ref", config(sliding_window=None), r"no sliding window"),
-    ("mistral: window of 11", "mistral", "file ref", config(sliding_window=11), r"window of (one less|11)"),
+    ("mistral: window of 11", "mistral", "file ref", config(sliding_window=11), r"window of (one (less|more)|11)"),
     ("mistral: chunks for windows", "mistral", "ref", masked(lambda i, j: (j <= i) & (i // 12 == j // 12)), r"chunk"),
     ("ALiBi in llama", LLAMA, "ref", attend(lambda old, m, q, k, v, mask, s, more: old(m, q, k, v, mask + torch.tensor(
         [2.0 ** (-2 * (h + 1)) for h in range(4)]).to(q.dtype)[None, :, None, None] * (
