@@ -36,6 +36,7 @@ static int search_second(struct search *s, const struct whatif *base, const stru
     struct explain second = {.bound = s->e->bound};
     struct search more = *s;
     more.base = base;
+    more.second = 1;
     int status = search_locate(&more, NULL, -1, &l);
     if (status != MGPT_OK)
         return status;

@@ -39,17 +39,32 @@ static size_t first_test(const struct search *s)
     return n + FIRST / 2 < s->n ? n : s->n;
 }
 
-/* Looks at the first positions, and at all of the search's where those agree. */
-static int score_suspect(struct search *s, struct explain_trial *trial)
+static int score_at(struct search *s, struct explain_trial *trial, size_t n)
 {
     const struct whatif_edit *edit = &s->suspects[trial->suspect].edit;
-    size_t first = first_test(s), all = s->n;
-    s->n = first;
+    size_t all = s->n;
+    s->n = n;
     int status = search_score(s, edit, trial->layer, s->target, s->feed, &trial->nmse);
     s->n = all;
-    if (status == MGPT_OK && first < all && trial->nmse <= s->e->bound)
-        status = search_score(s, edit, trial->layer, s->target, s->feed, &trial->nmse);
     trial->good = s->good;
+    return status;
+}
+
+/* Looks at the first positions, and at all of the search's where those agree. A score is that of the
+ * worst position, so what does not agree at the first one that differs cannot agree: enough to know
+ * of a second cause. */
+static int score_suspect(struct search *s, struct explain_trial *trial)
+{
+    size_t one = s->l->hooks[s->target].pos + 1, first = first_test(s);
+    int status = MGPT_OK;
+    if (s->second && 2 * one <= first) {
+        status = score_at(s, trial, one);
+        if (status != MGPT_OK || !(trial->nmse <= s->e->bound))
+            return status;
+    }
+    status = score_at(s, trial, first);
+    if (status == MGPT_OK && first < s->n && trial->nmse <= s->e->bound)
+        status = score_at(s, trial, s->n);
     return status;
 }
 
