@@ -176,7 +176,7 @@ CASES = [
     ("frequencies of n_embd", LLAMA, "ref", freq(lambda t: 10000.0 ** (-torch.arange(0, 8, 2, dtype=t.dtype) / 32)),
      r"width 32|rope base 10"),
     ("norms after the branches left out", G3, "ref", norms(skip, "post_attention_layernorm", "post_feedforward"),
-     r"without the norms after"),
+     r"without the norms after|left out \(norms after"),
     ("attention scale times 1.3", LLAMA, "ref", attention(scaling=1.3 / 8**0.5), r"attention scores times"),
     ("logits times 0.25", LLAMA, "ref", logits_as(lambda x: 0.25 * x), r"0.25"),
     ("embedding scale rounded", G3, "ref", embedded(lambda x: x * (4.90625 / 24**0.5)), r"embeddings times 4.906"),
