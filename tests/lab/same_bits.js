@@ -141,6 +141,16 @@ async function sameSweep(Engine, model, texts, {over, mode, metric}) {
 async function main() {
     const models = lines(run(native, ['models', tmp])).map(name => path.join(tmp, `${name}.gguf`));
     let prompts = 0;
+    await test('both readers of .lzma files', () => {
+        const {blocks, unpack: {unlzma, unlzmaQuickly}} = readPage(page(weights('names')));
+        for (const id of ['mgpt-page', 'mgpt-module']) {
+            const packed = new Uint8Array(bytesOf(blocks.get(id))), bytes = unlzmaQuickly(packed);
+            assert(packed[0] === 31 || bytes.buffer.byteLength > bytes.length, 'the module did not unpack'); // it gives a part of its memory
+            assert(Buffer.from(bytes).equals(Buffer.from(unlzma(packed))), id);
+            packed.fill(0xff, 13, 18); // a code out of its range
+            assert.throws(() => unlzmaQuickly(packed), /the page is damaged/);
+        }
+    });
     await test('the same logits on every kind of model', async () => {
         for (const [i, model] of models.entries())
             prompts += await sameLogits(model, 2, i);

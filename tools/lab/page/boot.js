@@ -1,12 +1,11 @@
 'use strict';
 // The bytes of an .lzma file: 13 bytes of header, then bits by a range coder (the LZMA SDK's lzma-specification.txt).
-// It runs before a browser has compiled it well, so it has one table of chances and one loop over bits.
+// For browsers without WebAssembly; others run wasm/unlzma.c. Both read files with lp = pb = 0, as embed.py packs.
 function unlzma(from) {
-    const lc = from[0] % 9, lp = Math.floor(from[0] / 9) % 5, pb = Math.floor(from[0] / 45);
-    const out = new Uint8Array(new DataView(from.buffer, from.byteOffset).getUint32(5, true)), size = out.length;
+    const lc = from[0], out = new Uint8Array(new DataView(from.buffer, from.byteOffset).getUint32(5, true)), size = out.length;
     // Where the chances of each choice begin. A length has 2, then 128, 128 and 256.
     const MATCH = 0, REP = 192, REP0 = 204, REP1 = 216, REP2 = 228, LONG = 240, SLOTS = 432, NEAR = 688, LOW = 803, NEW = 819, AGAIN = 1333, LITERALS = 1847;
-    const chances = new Uint16Array(LITERALS + (768 << (lc + lp))).fill(1024);
+    const chances = new Uint16Array(LITERALS + (768 << lc)).fill(1024);
     const coder = new Uint32Array([0xffffffff, 0]); // the range and the code; as variables, V8 would keep numbers of this size as objects
     let at = 14, n = 0, state = 0, rep0 = 0, rep1 = 0, rep2 = 0, rep3 = 0;
     while (at < 18) coder[1] = (coder[1] << 8) | from[at++];
@@ -55,9 +54,9 @@ function unlzma(from) {
         return sum;
     }
     // One of the last four distances becomes the first. 0: it is the first, for one byte.
-    function repeated(pos) {
+    function repeated() {
         let again = rep1;
-        if (!bit(REP0 + state)) return bit(LONG + 16 * state + pos);
+        if (!bit(REP0 + state)) return bit(LONG + 16 * state);
         if (bit(REP1 + state)) {
             if (bit(REP2 + state)) [again, rep3] = [rep3, rep2];
             else again = rep2;
@@ -68,10 +67,10 @@ function unlzma(from) {
         return 1;
     }
     while (n < size) {
-        const pos = n & ((1 << pb) - 1), old = state >= 7;
+        const old = state >= 7;
         let len = 1, lengths = AGAIN;
-        if (!bit(MATCH + 16 * state + pos)) {
-            const first = LITERALS + 768 * (((n & ((1 << lp) - 1)) << lc) + ((n ? out[n - 1] : 0) >> (8 - lc)));
+        if (!bit(MATCH + 16 * state)) {
+            const first = LITERALS + 768 * ((n ? out[n - 1] : 0) >> (8 - lc));
             let m = 1;
             for (let other = old ? out[n - rep0 - 1] : 0, same = old; m < 256 && same; other <<= 1) {
                 const want = (other >> 7) & 1, one = bit(first + ((1 + want) << 8) + m);
@@ -86,12 +85,12 @@ function unlzma(from) {
             [rep3, rep2, rep1] = [rep2, rep1, rep0];
             lengths = NEW;
             state = old ? 10 : 7;
-        } else if (repeated(pos)) state = old ? 11 : 8;
+        } else if (repeated()) state = old ? 11 : 8;
         else {
             lengths = 0;
             state = old ? 11 : 9;
         }
-        if (lengths) len = 2 + (!bit(lengths) ? tree(lengths + 2 + 8 * pos, 3) : !bit(lengths + 1) ? 8 + tree(lengths + 130 + 8 * pos, 3) : 16 + tree(lengths + 258, 8));
+        if (lengths) len = 2 + (!bit(lengths) ? tree(lengths + 2, 3) : !bit(lengths + 1) ? 8 + tree(lengths + 130, 3) : 16 + tree(lengths + 258, 8));
         if (lengths === NEW) { // how far back a match begins, less 1
             const slot = tree(SLOTS + 64 * Math.min(len - 2, 3), 6), count = (slot >> 1) - 1, from0 = (2 + (slot & 1)) << count;
             rep0 = slot < 4 ? slot : from0 + (slot < 14 ? reversed(NEAR + from0 - slot, count) : even(count - 4) * 16 + reversed(LOW, 4));
@@ -101,55 +100,48 @@ function unlzma(from) {
     }
     return out;
 }
-// The bytes of a block's characters, unpacked; page_out.h has the format. While there are many it lets the page draw,
-// and tells how far it is, from 0 to 1.
-async function unpacked(text, tell = () => {}) {
-    const bytes = new Uint8Array(Math.floor(text.length * 13 / 16)), digit = (i) => (text.charCodeAt(i) === 33 ? 25 : text.charCodeAt(i) - 35);
+// The same, several times as fast while a page starts. The memory of the module has room for nothing else.
+function unlzmaQuickly(from) {
+    try {
+        const { memory, unlzma: run } = new WebAssembly.Instance(new WebAssembly.Module(unlzmaModule)).exports;
+        const size = new DataView(from.buffer).getUint32(5, true), at = memory.buffer.byteLength, to = at + from.length;
+        memory.grow(Math.ceil((from.length + size) / 65536));
+        new Uint8Array(memory.buffer).set(from, at);
+        if (run(at, to, size)) return new Uint8Array(memory.buffer, to, size);
+    } catch {} // no WebAssembly
+    return unlzma(from);
+}
+// The bytes of a block's characters; page_out.h has the format. While there are many it lets the page draw, and tells
+// how far it is, from 0 to 1.
+async function bytesOf(text, tell = () => {}) {
+    const digits = new TextEncoder().encode(text).map((c) => (c === 33 ? 25 : c - 35)), bytes = new Uint8Array(Math.floor(digits.length * 13 / 16));
     let bits = 0, n = 0, to = 0, began = performance.now();
-    for (let i = 0; i < text.length; i += 2) {
+    for (let i = 0; i < digits.length; i += 2) {
         if (i % 65536 === 0 && performance.now() - began > 30) {
-            tell(i / text.length);
+            tell(i / digits.length);
             await new Promise((done) => { setTimeout(done); });
             began = performance.now();
         }
-        const two = i + 1 < text.length;
-        bits |= (two ? digit(i) + 91 * digit(i + 1) : digit(i)) << n;
+        const two = i + 1 < digits.length;
+        bits |= (two ? digits[i] + 91 * digits[i + 1] : digits[i]) << n;
         for (n += two ? 13 : 6; n > 7; n -= 8, bits >>= 8)
             bytes[to++] = bits;
     }
-    if (bytes[0] !== 31)
-        return unlzma(bytes);
+    return bytes;
+}
+// The bytes that the page carries under this id, unpacked; null: there are none.
+async function carried(id, tell) {
+    const element = document.getElementById(id), bytes = element && await bytesOf(element.textContent.trim(), tell);
+    if (!bytes || bytes[0] !== 31)
+        return bytes && unlzmaQuickly(bytes);
     if (typeof DecompressionStream === 'undefined')
         throw new Error('this browser is too old for the page: it has no DecompressionStream');
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
-    return new Uint8Array(await new Response(stream).arrayBuffer());
+    const { writable, readable } = new DecompressionStream('gzip'), writer = writable.getWriter();
+    writer.write(bytes).catch(() => {}); // what is wrong with them is told to who reads
+    writer.close().catch(() => {});
+    return new Uint8Array(await new Response(readable).arrayBuffer());
 }
-// The bytes that the page carries under this id; null: there are none.
-async function carried(id, tell) {
-    const element = document.getElementById(id);
-    return element && unpacked(element.textContent.trim(), tell);
-}
-// The same by a worker, while the page does something else; by the page where there are no workers.
-function carriedMeanwhile(id) {
-    const element = document.getElementById(id);
-    return element && new Promise((done) => {
-        const here = () => done(carried(id));
-        try {
-            const url = URL.createObjectURL(new Blob([unlzma, unpacked, 'onmessage = async (e) => { postMessage(await unpacked(e.data)); };'].map(String), { type: 'text/javascript' }));
-            const worker = new Worker(url);
-            worker.onerror = here;
-            worker.onmessage = (e) => {
-                done(e.data);
-                worker.terminate();
-                URL.revokeObjectURL(url);
-            };
-            worker.postMessage(element.textContent.trim());
-        } catch {
-            here();
-        }
-    });
-}
-let engineBytes = null;
+let unlzmaModule = null; // bytes of wasm/unlzma.wasm
 // Starts the page: its styles and scripts are carried packed, since they are most of a small page. The
 // policy names their hashes, so nothing else can be started this way.
 (async () => {
@@ -158,8 +150,8 @@ let engineBytes = null;
         element.textContent = new TextDecoder().decode(await carried(id));
         into.append(element);
     }
-    engineBytes = carriedMeanwhile('mgpt-module');
     try {
+        unlzmaModule = await bytesOf(document.getElementById('mgpt-unlzma').textContent);
         await start('style', document.head, 'mgpt-style');
         await start('script', document.body, 'mgpt-page');
     } catch (e) {

@@ -132,7 +132,7 @@ const Engine = (() => {
     }
 
     async function openModule() {
-        const bytes = await (engineBytes || carried('mgpt-module'));
+        const bytes = await carried('mgpt-module');
         if (!bytes)
             return;
         if (hasFma())

@@ -7,7 +7,7 @@ const Home = (() => {
 
     let canvas, g, camera, panel, crumbs, dots, playButton, legend, spoken, stage, root;
     let scene = null, full = null, sceneKey = '', shown = '', hovered = null, chosen = null, stop = null, size = { w: 0, h: 0, dpr: 1 }, waiting = false;
-    let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, writing = 0, before = null;
+    let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, writing = 0, before = null, scrolled = false;
 
     const state = () => App.state;
 
@@ -314,7 +314,8 @@ const Home = (() => {
         else if (why >= 0 && why < Engine.info.vocab) HomeWhy.show(panel, why, state());
         else if (stop) HomePanel.stop(stop, panel);
         else HomePanel.intro(state(), panel);
-        panel.scrollTop = 0;
+        if (scrolled) panel.scrollTop = 0; // it makes the browser lay out the page at once
+        scrolled = false;
     }
 
     function showCrumbs() {
@@ -356,9 +357,9 @@ const Home = (() => {
     }
 
     function update(s) {
+        HomeText.update(s);
         if (!size.w) resized();
         const moved = plan(s), now = `${s.walk} ${scene.open}`, arrived = now !== shown;
-        HomeText.update(s);
         refresh(s);
         if (!shown) camera.jump(camera.holding(view()));
         else if (moved || (now !== shown && (s.walk || !s.cell)) || (chosen && !inSight(chosen))) camera.fly(view());
@@ -405,7 +406,7 @@ const Home = (() => {
         root.classList.add('home');
         const text = h('section.text', { 'aria-label': 'the text' });
         stage = stageOf();
-        panel = h('div.panel', { tabindex: -1 });
+        panel = h('div.panel', { tabindex: -1, on: { scroll: () => { scrolled = true; } } });
         spoken = h('p.sr#spoken', { 'aria-live': 'polite' });
         root.append(text, stage, h('aside', { 'aria-label': 'explanation' }, panel, player()), spoken);
         HomeText.mount(text, stage, write, point);

@@ -5,7 +5,7 @@ const HomeText = (() => {
     const { h, fill, button, choice } = Dom;
     const NEXT = 5, MANY = 14, LONG = 60;
 
-    let root, run, arcs, paint = 'surprisal', painter, heads, headOut, input, writeButton, says, warmth, small = null, every = -1; // every: the head that was chosen before all of them
+    let root, run, arcs, paint = 'surprisal', painter, heads, headOut, input, writeButton, says, warmth, small = null, laidOut = false, every = -1; // every: the head that was chosen before all of them
 
     // A token as a word: marks for what cannot be seen.
     function label(id) {
@@ -102,7 +102,10 @@ const HomeText = (() => {
         writeButton = button('Write on', write, { id: 'write', title: `the model draws the next ${unit()}, and the next, until its text ends` });
         root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), writeButton),
             h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null, h('div', null, warmth.el, Share.row(pictured))));
-        new ResizeObserver(() => drawArcs(App.state)).observe(run);
+        new ResizeObserver(() => {
+            laidOut = true;
+            drawArcs(App.state);
+        }).observe(run);
     }
 
     function update(state) {
@@ -118,7 +121,7 @@ const HomeText = (() => {
         root.classList.toggle('every', every >= 0);
         warmth.set(state.temperature);
         headOut.textContent = state.head;
-        drawArcs(state);
+        if (laidOut) drawArcs(state);
     }
 
     return { mount, update, label, candidate, unit, inUnits, setWriting, focus: () => input.focus() };

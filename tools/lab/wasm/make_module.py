@@ -1,9 +1,9 @@
-"""Compiles the engine for lab pages to WebAssembly with Debian 12's clang.
+"""Compiles the engine for lab pages, and what unpacks it, to WebAssembly with Debian 12's clang.
 
 usage: make_module.py write|compare SOURCE.c...
 
-write replaces tools/lab/wasm/module.wasm, the copy that the build embeds. compare makes the module again and
-compares it with that copy, byte for byte. The bytes depend on the sources and the version of clang only: no
+write replaces tools/lab/wasm/module.wasm and unlzma.wasm, the copies that the build embeds. compare makes both again
+and compares them with the copies, byte for byte. The bytes depend on the sources and the version of clang only: no
 file name, time or symbol name gets into the module.
 
 Exit codes: 0 ok, 1 a source does not compile, 77 (Meson: skipped) the tools are missing or the copy is stale.
@@ -18,7 +18,7 @@ import sys
 import tempfile
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), '../../..'))
-COPY = 'tools/lab/wasm/module.wasm'  # in ROOT, where everything runs
+COPIES = 'tools/lab/wasm'  # in ROOT, where everything runs
 PACKAGES = 'clang lld wasi-libc libclang-rt-14-dev-wasm32'
 CLANG = '14.0.6'  # another version gives other bytes
 
@@ -28,6 +28,9 @@ COMPILE = TARGET + [
     '-fno-trapping-math', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-Wall', '-Wextra',
     '-Werror', '-DISA=wasm', '-DFUSED_LEVELS=LEVEL(wasm)', '-DMGPT_NO_GRIDS', '-include', 'tools/lab/wasm/fma.h',
     '-Iinclude', '-Isrc', '-Itools', '-isystem', '/usr/include/stb', '-c']
+UNLZMA = [
+    '--target=wasm32', '-nostdlib', '-std=c11', '-Wall', '-Wextra', '-Werror', '-Oz', '-Wl,--no-entry', '-Wl,--strip-all',
+    '-Wl,--stack-first', '-Wl,-z,stack-size=1024', 'tools/lab/wasm/unlzma.c']
 LINK = TARGET + [
     '-mexec-model=reactor', '-Wl,--gc-sections', '-Wl,--strip-all', '-Wl,--stack-first',
     '-Wl,-z,stack-size=262144', '-Wl,--max-memory=4294967296']
@@ -49,7 +52,7 @@ def run(command):
 
 
 def make(clang, sources, folder):
-    """Compiles and links; returns the module's path. Kernels are built for speed, the rest to be small."""
+    """Compiles and links both; returns their paths. Kernels are built for speed, the rest to be small."""
     cache = [shutil.which('ccache')] if shutil.which('ccache') else []
 
     def compile_one(source):
@@ -63,7 +66,8 @@ def make(clang, sources, folder):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(compile_one, sources))
     run([clang, *LINK, '-o', f'{folder}/module.wasm', *objects])
-    return f'{folder}/module.wasm'
+    run([clang, *UNLZMA, '-o', f'{folder}/unlzma.wasm'])
+    return [f'{folder}/module.wasm', f'{folder}/unlzma.wasm']
 
 
 def read(path):
@@ -71,12 +75,15 @@ def read(path):
         return file.read()
 
 
-def compare(module):
-    if read(module) == read(COPY):
-        print(f'{COPY} is what the sources give')
-        return True
-    print(f'{COPY} differs from what the sources give: run `ninja -C build lab-module`, commit the file')
-    return False
+def copy_of(made):
+    return f'{COPIES}/{os.path.basename(made)}'
+
+
+def compare(made):
+    copy, same = copy_of(made), read(made) == read(copy_of(made))
+    print(f'{copy} is what the sources give' if same else
+          f'{copy} differs from what the sources give: run `ninja -C build lab-module`, commit the file')
+    return same
 
 
 def main():
@@ -93,11 +100,12 @@ def main():
         print(f'make_module.py: the module is made with clang {CLANG} (Debian 12), found', version.split('\n')[0])
         return failed
     with tempfile.TemporaryDirectory() as folder:
-        module = make(clang, sources, folder)
+        made = make(clang, sources, folder)
         if what == 'compare':
-            return 0 if compare(module) else failed
-        shutil.copyfile(module, COPY)
-    print(f'{COPY}: {os.path.getsize(COPY)} bytes')
+            return 0 if all([compare(path) for path in made]) else failed
+        for path in made:
+            shutil.copyfile(path, copy_of(path))
+            print(f'{copy_of(path)}: {os.path.getsize(path)} bytes')
     return 0
 
 
