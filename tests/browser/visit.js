@@ -391,6 +391,27 @@ async function patching(page) {
     await click(page, '#clear');
 }
 
+// A slider that moves while both texts are written by workers: there is one at a time, and the newest value is written.
+async function sliding(page) {
+    await page.eval(`Strip.type('ROMEO:'); App.set({ view: 'experiment' });
+        { const Real = Worker; window.alive = 0; window.most = 0; window.Worker = function (url) {
+            const worker = new Real(url), end = worker.terminate;
+            most = Math.max(most, ++alive);
+            worker.terminate = () => { alive--; end.call(worker); };
+            return worker;
+        }; }`);
+    const before = await page.eval('Work.moved');
+    await page.eval(`(async () => { const e = document.getElementById('factor'); for (let i = 0; i < 40; i++) {
+        e.value = -0.5 + i / 20; e.dispatchEvent(new Event('input')); await new Promise((done) => requestAnimationFrame(done)); } })()`);
+    await page.until(`document.getElementById('worlds-stop').hidden`);
+    assert.deepStrictEqual(await page.eval('[App.state.edits.map((e) => e.scale), alive, most]'), [[1.45], 0, 1]);
+    const started = await page.eval('Work.moved') - before;
+    assert(started > 1 && started < 20, `${started} workers for 40 values`);
+    const shown = await page.eval(`[...document.querySelectorAll('.world .running')].slice(-2).map((e) => e.textContent)`);
+    const want = await page.eval(`(async () => { const all = []; for (const lane of [1, 0]) all.push(Running.ofTokens(await Trials.write(lane, App.state.step, 48, { temperature: 0, topK: 0, topP: 1, seed: 0, counter: 0 }, () => true))); return all; })()`);
+    assert.deepStrictEqual(shown, want.map((text) => `ROMEO:${text}`));
+}
+
 async function steering(page) {
     await page.eval(`App.edit([26, 0, 13, 13, 0]); App.set({ view: 'experiment' })`);
     await page.eval(`document.getElementById('steer-more').value = 'anna'; document.getElementById('steer-less').value = 'bob'`);
@@ -597,7 +618,7 @@ async function main() {
     await test('the canonical anna', annaAgrees);
     for (const [name, body] of Object.entries({ typing, picking, stepping, drawing, thousand, experimenting, patching, steering, neurons, lessons }))
         await test(name, () => visit(names, '#view=predict', body));
-    for (const [name, body] of Object.entries({ running, drawingOn, inWorker })) await test(name, () => visit(shakespeare, '#view=predict', body));
+    for (const [name, body] of Object.entries({ running, drawingOn, inWorker, sliding })) await test(name, () => visit(shakespeare, '#view=predict', body));
     await test('drawing on without workers', () => visit(shakespeare, '#view=predict', async (page) => {
         await drawingOn(page);
         assert.strictEqual(await page.eval('Work.moved'), 0);

@@ -8,7 +8,7 @@
 const Work = (() => {
     const FIRST = 20, HERE = 12, THERE = 50; // milliseconds of a slice: short work never leaves the page
     const onPage = typeof document !== 'undefined', script = onPage && document.currentScript ? document.currentScript.textContent : '';
-    const channel = new MessageChannel(), waiting = [], slices = {};
+    const channel = new MessageChannel(), waiting = [], slices = {}, elsewhere = new Set(); // of each worker: ends it if its work is no longer wanted
     let moved = 0;
     channel.port1.onmessage = () => waiting.shift()();
 
@@ -40,8 +40,10 @@ const Work = (() => {
 
     function there(worker, kind, state, show) {
         return new Promise((done, fail) => {
-            const end = (how, what) => { worker.terminate(); how(what); };
+            const end = (how, what) => { worker.terminate(); elsewhere.delete(ask); how(what); };
+            const ask = () => (show(last) === false || last.done ? end(done, last) : undefined);
             let last = state;
+            elsewhere.add(ask);
             worker.onerror = worker.onmessageerror = (e) => {
                 e.preventDefault();
                 if (last === state) end(done, here(kind, state, show)); // it never began
@@ -50,7 +52,7 @@ const Work = (() => {
             worker.onmessage = ({ data }) => {
                 if (data.error) return end(fail, new Error(data.error));
                 last = data.state;
-                return show(last) === false || last.done ? end(done, last) : undefined;
+                return ask();
             };
             const copy = Engine.copy();
             worker.postMessage({ copy, kind, state }, [copy.memory]);
@@ -62,6 +64,7 @@ const Work = (() => {
     // before a worker is asked. Returns the last state.
     async function run(kind, state, show, first = FIRST) {
         slices[kind](state, first);
+        if (!state.done) for (const ask of elsewhere) ask();
         const worker = state.done ? null : start();
         if (!worker) return here(kind, state, show);
         return show(state) === false ? (worker.terminate(), state) : there(worker, kind, state, show);

@@ -4,6 +4,7 @@
 const Worlds = (() => {
     const { h, fill, button, choice, card } = Dom;
     const MOST = 48; // tokens written on
+    const REST = 120; // milliseconds
     const NAMES = ['With the changes', 'As it is'];
 
     let columns, stop, status, how, greedy = true, running = 0, shownFor = '';
@@ -38,10 +39,11 @@ const Worlds = (() => {
 
     // Both worlds in order: they share the module.
     async function writeBoth(state, all) {
-        const mine = ++running;
+        const mine = ++running, long = !stop.hidden; // what came before is still being written: a slider that moves rests first
         stop.hidden = false;
         status.textContent = 'Writing …';
         try {
+            if (long) await new Promise((done) => { setTimeout(done, REST); });
             for (const c of all) if (mine === running) await write(c, state, mine);
         } catch (e) {
             App.say(e.message, true);
