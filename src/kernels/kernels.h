@@ -98,7 +98,7 @@ struct streaming {
     size_t ahead;  /* prefetch distance in bytes; 0: the hardware prefetches (four panels) */
 };
 enum { N_STREAMINGS = 4 };
-static const struct streaming streamings[N_STREAMINGS] = {{1, 4096}, {2, 4096}, {1, 1024}, {4, 0}};
+static const struct streaming streamings[N_STREAMINGS] = {{1, 4096}, {2, 4096}, {1, 2048}, {4, 0}};
 
 /* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out. */
 struct matmul {

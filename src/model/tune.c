@@ -2,8 +2,9 @@
  * for every choice.
  *
  * One thread multiplies slices of the layers' `up` matrices by a vector of zeros, each slice once,
- * because it comes from memory only the first time. The alternatives alternate; the best time of
- * each counts. All slices together are 6 MB, 0.3 to 0.6 ms.
+ * because it comes from memory only the first time. The alternatives alternate; the median rate of
+ * each counts: some slices are still in a cache, so the best rates tell nothing. All slices together
+ * are at most 16 MB, 1 to 2 ms.
  */
 #include "base/mem.h"
 #include "model/model.h"
@@ -11,9 +12,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SLICE_BYTES = 1 << 18, ROUNDS = 6, LEAST_ROUNDS = 3 };
-
-static const double worth = 1.03; /* a choice other than the default must be this much faster */
+enum { SLICE_BYTES = 1 << 18, MOST_ROUNDS = 16, LEAST_ROUNDS = 3 };
 
 struct tuning {
     const mgpt_model *m;
@@ -62,13 +61,33 @@ static size_t alike_layers(const mgpt_model *m)
     return n;
 }
 
-static void measure_streamings(const struct tuning *t, size_t rounds, double rates[N_STREAMINGS])
+/* Only 8-bit types read several panels in parallel. */
+static int streaming_differs(enum weight_type type, size_t streaming)
 {
-    int bytes = t->m->layers[0].up.type == WEIGHT_Q8_0;
-    for (size_t i = 0; i < rounds * N_STREAMINGS; i++) {
-        size_t s = i % N_STREAMINGS;
-        double rate = bytes || streamings[s].panels == 1 ? slice_rate(t, i, s) : 0;
-        rates[s] = rate > rates[s] ? rate : rates[s];
+    return type == WEIGHT_Q8_0 || streamings[streaming].panels == 1;
+}
+
+static int rates_in_order(const void *a, const void *b)
+{
+    double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static void measure_streamings(const struct tuning *t, size_t n_slices, double median[N_STREAMINGS])
+{
+    enum weight_type type = t->m->layers[0].up.type;
+    size_t kinds = 0, slice = 0;
+    for (size_t s = 0; s < N_STREAMINGS; s++)
+        kinds += (size_t)streaming_differs(type, s);
+    size_t rounds = n_slices / kinds < MOST_ROUNDS ? n_slices / kinds : MOST_ROUNDS;
+    double rates[N_STREAMINGS][MOST_ROUNDS] = {{0}};
+    for (size_t i = 0; i < rounds; i++)
+        for (size_t s = 0; s < N_STREAMINGS; s++)
+            if (streaming_differs(type, s))
+                rates[s][i] = slice_rate(t, slice++, s);
+    for (size_t s = 0; rounds >= LEAST_ROUNDS && s < N_STREAMINGS; s++) {
+        qsort(rates[s], rounds, sizeof *rates[s], rates_in_order);
+        median[s] = rates[s][rounds / 2];
     }
 }
 
@@ -81,13 +100,12 @@ void model_tune(mgpt_model *m)
     struct tuning t = {.m = m, .panels = SLICE_BYTES / l->panel_bytes / 4 * 4};
     t.panels = t.panels ? t.panels : 4;
     t.n_slices = panels_of(l->n_out) / t.panels;
-    size_t rounds = layers * t.n_slices / N_STREAMINGS;
     t.x = mem_new(m->x_bytes, 1);
     t.y = mem_new(l->n_out, sizeof *t.y);
-    if (t.x && t.y && rounds >= LEAST_ROUNDS)
-        measure_streamings(&t, rounds < ROUNDS ? rounds : ROUNDS, m->streaming_rate);
+    if (t.x && t.y)
+        measure_streamings(&t, layers * t.n_slices, m->streaming_rate);
     for (size_t s = 1; s < N_STREAMINGS; s++)
-        if (m->streaming_rate[s] > m->streaming_rate[*choice] * (*choice ? 1 : worth))
+        if (m->streaming_rate[s] > m->streaming_rate[*choice])
             *choice = s;
     free(t.x);
     free(t.y);

@@ -113,11 +113,12 @@ VEC_INLINE void add_group(vec y[VECTORS][TILE_TOKENS], const uint8_t *group, siz
                           const struct layout *l)
 {
     for (size_t b = 0; b < blocks; b++) {
+        size_t head = b == 0 ? 0 : l->head_lines; /* the first block fetches the head too */
+        size_t lines = l->head_lines - head + l->block_lines;
         /* May be past the end. The asm: or gcc has a register for each line. */
-        uintptr_t next =
-            (uintptr_t)group + LINE * (l->head_lines + b * (size_t)l->block_lines) + fetch.ahead;
+        uintptr_t next = (uintptr_t)group + LINE * (head + b * l->block_lines) + fetch.ahead;
         __asm__("" : "+r"(next));
-        for (size_t line = 0; fetch.on && line < l->block_lines; line++)
+        for (size_t line = 0; fetch.on && line < lines; line++)
             __builtin_prefetch((const void *)(next + line * LINE));
         for (size_t v = 0; v < VECTORS; v++)
             add_block(y[v], group, v, b, x_from(x, b), n, l);
