@@ -4,10 +4,11 @@
 const Home = (() => {
     const { h, fill, button } = Dom;
     const NARROW = 560, SPEEDS = [0.5, 1, 1.5, 2], RUN = 2400; // milliseconds that a row runs through the picture
+    const BUDGET = { moved: 5, flows: 8, still: 40 }, MOVED = 150; // milliseconds of a frame that make images; how long a camera has moved
 
     let canvas, g, camera, panel, crumbs, dots, playButton, legend, spoken, stage, root;
     let scene = null, full = null, sceneKey = '', shown = '', hovered = null, chosen = null, stop = null, size = { w: 0, h: 0, dpr: 1 }, waiting = false;
-    let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, writing = 0, before = null, scrolled = false;
+    let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, writing = 0, before = null, scrolled = false, seen = null, movedAt = -MOVED;
 
     const state = () => App.state;
 
@@ -85,12 +86,21 @@ const Home = (() => {
         g.setTransform(size.dpr, 0, 0, size.dpr, 0, 0);
         const moving = flow && flow.at(performance.now());
         if (moving && moving.over) flow = null;
+        noteMotion();
         if (HomeDraw.frame(shownView(g, flow && moving)) || flow) redraw();
         const gradient = (name) => `linear-gradient(90deg, ${HomeBake.scale(name)})`;
         for (const el of legend.querySelectorAll('i')) el.style.setProperty('background', gradient(el.dataset.scale));
     }
 
-    const shownView = (on, moving = null) => ({ g: on, ...size, scene, cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, pointed: pointed < scene.s.T ? pointed : -1, example: hovered || chosen ? null : moving ? moving.e : example });
+    function noteMotion() {
+        const { x, y, s } = camera.cam;
+        if (seen && (seen.x !== x || seen.y !== y || seen.s !== s)) movedAt = performance.now();
+        seen = { x, y, s };
+    }
+
+    const budget = () => (performance.now() - movedAt < MOVED ? BUDGET.moved : flow ? BUDGET.flows : BUDGET.still);
+
+    const shownView = (on, moving = null) => ({ g: on, ...size, budget: budget(), scene, cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, pointed: pointed < scene.s.T ? pointed : -1, example: hovered || chosen ? null : moving ? moving.e : example });
 
     // What is in view, and every value that the text made.
     function figure() {

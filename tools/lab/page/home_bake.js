@@ -5,9 +5,9 @@
 const HomeBake = (() => {
     const weightsKept = new Map();
     const PAPER = [[251, 250, 247], [19, 20, 25]];
-    const BUDGET = 8, MANY = 60, ROWS = 64; // milliseconds of a frame; tokens from which rows of shares have their own scale; rows painted in one go
+    const MANY = 60, ROWS = 64; // tokens from which rows of shares have their own scale; rows painted in one go
 
-    let tables = null, isDark = null, valuesKept = new Map(), run = -1, spent = 0;
+    let tables = null, isDark = null, valuesKept = new Map(), run = -1, end = 0;
 
     function build(dark) {
         const { signs, shares } = Colour.of(dark), paper = PAPER[Number(dark)], middle = signs[128];
@@ -25,9 +25,10 @@ const HomeBake = (() => {
         return tables.signs[Math.round(127.5 + 127.5 * Math.sign(v) * Math.min(1, Math.abs(v)) ** 0.8)];
     }
 
-    // Before a frame: colours of the theme; images of an earlier run are dropped (keys name the theme).
-    function begin(dark) {
-        spent = performance.now();
+    // Before a frame: colours of the theme; images of an earlier run are dropped (keys name the theme). budget: milliseconds
+    // of this frame for images that are not made yet.
+    function begin(dark, budget) {
+        end = performance.now() + budget;
         if (dark !== isDark) build(dark);
         if (run !== App.changed) valuesKept = new Map();
         run = App.changed;
@@ -90,7 +91,7 @@ const HomeBake = (() => {
         return n === 0 ? NaN : n === 1 ? sum : Math.sign(sum) * Math.sqrt(squares / n);
     }
 
-    const late = () => performance.now() - spent > BUDGET;
+    const late = () => performance.now() > end;
 
     // An image, of which no row is painted yet.
     function blank(m, dr, dc, vivid) {

@@ -331,7 +331,7 @@ const HomeDraw = (() => {
         again = false;
         g.fillStyle = C.paper;
         g.fillRect(0, 0, v.w, v.h);
-        HomeBake.begin(v.dark);
+        HomeBake.begin(v.dark, v.budget);
         spine();
         for (const m of S.mats.values()) matrix(m);
         if (v.pointed >= 0) pointed(v.pointed);

@@ -53,11 +53,12 @@ const HomeText = (() => {
 
     function next(state) {
         const p = HomeData.chances(state.query), end = state.query === state.ids.length - 1;
-        return [h('span.then', null, 'next'), Numbers.top(p, NEXT).filter((id, i) => !i || p[id] >= 0.005).map((id, i) => {
+        const [first, ...rest] = Numbers.top(p, NEXT).filter((id, i) => !i || p[id] >= 0.005).map((id, i) => {
             const text = Token.isEnd(id) ? 'end' : label(id), percent = `${Math.round(100 * p[id])} %`;
             return button([h('span.g', null, text), h('small', null, percent)], () => append(id), { disabled: !Engine.live || !end,
                 kind: '.tok.alt' + (i ? '' : '.likeliest') + (Token.isEnd(id) ? '.control' : ''), title: end ? `append ${text}` : `${text}, ${percent}` });
-        })];
+        });
+        return [h('span.nexts', null, h('span.then', null, 'next'), first), rest];
     }
 
     function append(id) {

@@ -161,7 +161,7 @@ const LessonParts = (() => {
 
     // Words as arrows from the middle, {el, show(names, rows, what)}. move(i, [x, y]): an arrow was dragged.
     function plane(move = null) {
-        const REACH = 1.7, SIZE = 300, el = picture(SIZE, SIZE, 'lplane'), to = (v) => SIZE / 2 + (v * SIZE) / (2 * REACH);
+        const REACH = 1.7, SIZE = 300, BEYOND = 15, el = picture(SIZE, SIZE, 'lplane'), to = (v) => SIZE / 2 + (v * SIZE) / (2 * REACH);
         let held = -1, shown = null;
         Share.figure(el, () => shown);
         const drag = (e) => {
@@ -177,13 +177,18 @@ const LessonParts = (() => {
             el.addEventListener('pointermove', (e) => held >= 0 && drag(e));
             for (const end of ['pointerup', 'pointercancel']) el.addEventListener(end, () => { held = -1; });
         }
+        // Past the tip of its arrow.
+        function name(text, x, y) {
+            const far = Math.hypot(x, y) || 1, across = x / far, down = -y / far;
+            return draw('text', { x: Math.max(20, Math.min(SIZE - 20, to(x) + BEYOND * across)), y: Math.max(14, Math.min(SIZE - 6, to(-y) + BEYOND * down + 4)), 'text-anchor': across > 0.3 ? 'start' : across < -0.3 ? 'end' : 'middle' }, text);
+        }
+
         function show(names, rows, what) {
             const lines = [-1, 1].flatMap((v) => [draw('line', { class: 'thin', x1: to(v), x2: to(v), y1: 0, y2: SIZE }), draw('line', { class: 'thin', y1: to(v), y2: to(v), x1: 0, x2: SIZE })]);
             shown = Share.ofDrawing(what, el, ['word', '0', '1'], rows.map((r, i) => [names[i], ...r]));
             el.setAttribute('aria-label', `${what}: ${names.map((n, i) => `${n} ${rows[i].map((v) => Numbers.fixed(v, 2)).join(', ')}`).join('; ')}`);
             el.replaceChildren(...lines, draw('line', { class: 'axis', x1: 0, x2: SIZE, y1: to(0), y2: to(0) }), draw('line', { class: 'axis', x1: to(0), x2: to(0), y1: 0, y2: SIZE }),
-                ...rows.flatMap(([x, y], i) => [draw('line', { class: `word w${i}`, x1: to(0), y1: to(0), x2: to(x), y2: to(-y) }),
-                    draw('text', { x: Math.max(20, Math.min(SIZE - 20, to(x * 1.12))), y: Math.max(14, Math.min(SIZE - 6, to(-y * 1.12) + 4)), 'text-anchor': x > 0.3 ? 'start' : x < -0.3 ? 'end' : 'middle' }, names[i]),
+                ...rows.flatMap(([x, y], i) => [name(names[i], x, y), draw('line', { class: `word w${i}`, x1: to(0), y1: to(0), x2: to(x), y2: to(-y) }),
                     draw('circle', { class: `tip w${i}${move ? ' grab' : ''}`, cx: to(x), cy: to(-y), r: 6 }), ...(move ? [draw('circle', { class: 'grip', 'data-i': i, cx: to(x), cy: to(-y), r: 17 })] : [])]));
         }
         return { el, show };
