@@ -106,7 +106,7 @@ static const struct config_case {
     {"cohere", "logit_scale", "0", "logit_scale: expected a number above 0"},
     {"cohere2", "sliding_window_pattern", "0", "sliding_window_pattern: expected a number above 0"},
     {"cohere2", "layer_types", "[\"full_attention\"]", "layer_types: does not fit the layers"},
-    {"falcon", "alibi", "true", "alibi: true is not supported"},
+    {"falcon", "alibi", "true", "alibi: true is not supported: transformers rounds slope times"},
     {"falcon", "parallel_attn", "false", "parallel_attn: false is not supported"},
     {"falcon", "num_ln_in_parallel_attn", "2", "num_ln_in_parallel_attn: this value is not"},
     {"falcon_new", "num_ln_in_parallel_attn", "1", "input_layernorm.weight: missing"},

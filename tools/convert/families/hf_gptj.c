@@ -309,14 +309,19 @@ static int mpt(struct hf_model *m, mgpt_error *err)
 static int falcon(struct hf_model *m, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
-    int is_new, one, parallel;
+    int alibi, is_new, one, parallel;
     uint32_t n_norms;
-    if (hf_must_be_off(m->cfg.text, "alibi", err) < 0 ||
+    if (hf_flag(m->cfg.text, "alibi", 0, &alibi, err) < 0 ||
         hf_flag(m->cfg.text, "new_decoder_architecture", 0, &is_new, err) < 0 ||
         hf_flag(m->cfg.text, "multi_query", 1, &one, err) < 0 ||
         hf_flag(m->cfg.text, "parallel_attn", 1, &parallel, err) < 0 ||
         hf_size(m->cfg.text, "num_ln_in_parallel_attn", is_new ? 2 : 1, &n_norms, err) < 0)
         return MGPT_EFILE;
+    if (alibi)
+        return hf_refuse("alibi",
+                         "true is not supported: transformers rounds slope times position to "
+                         "bfloat16",
+                         err);
     if (!parallel)
         return hf_refuse("parallel_attn", "false is not supported", err);
     if (n_norms != 1 && !(is_new && n_norms == 2))
