@@ -19,8 +19,8 @@ TEST(later_families)
         {"granite_4", "num_local_experts", "4", "num_local_experts: only 0 is supported"},
         {"granite_4", "position_embedding_type", "null", "position_embedding_type: only rope is"},
         {"granite_4", "layer_types", "[\"mamba\",\"attention\"]",
-         "layer_types: a token overwrites"},
-        {"granite_4", "layer_types", "[\"attention\"]", "layer_types: a token overwrites"},
+         "layer_types: expected attention in every"},
+        {"granite_4", "layer_types", "[\"attention\"]", "layer_types: expected attention in every"},
         {"granite_4", "layer_types", "[\"attention\",\"attention\"]", NULL},
         {"granite_4", "shared_intermediate_size", "34", "output_linear.weight: shape [24, 33]"},
         {"smollm3", "no_rope_layer_interval", "0", "no_rope_layer_interval: out of range"},
@@ -178,6 +178,22 @@ TEST(names)
         json_decref(header);
         dir_free(&d);
     }
+}
+
+/* beta, 0.5, in the place of xIELU's epsilon. */
+TEST(xielu_range)
+{
+    struct dir d = golden("apertus");
+    json_t *header = header_of(&d);
+#define XIELU "model.layers.1.mlp.act_fn."
+    rename_tensor(header, XIELU "eps", "x");
+    rename_tensor(header, XIELU "beta", XIELU "eps");
+    rename_tensor(header, "x", XIELU "beta");
+    set_header(&d, header);
+    assert_read(&d, "config.json", "epsilon",
+                "tensor layers.1.mlp.act_fn.eps: 0.5, expected -1 to 0");
+    json_decref(header);
+    dir_free(&d);
 }
 
 TEST(entries)

@@ -92,6 +92,13 @@ int hf_number(struct hf_model *m, const char *key, double absent, float *to, mgp
 /* The four multipliers of Granite. */
 int hf_granite(struct hf_model *m, mgpt_error *err);
 
+/* ---- hf_experts.c ---------------------------------------------------------------------------- */
+
+/* Splits Granite's shared_mlp.input_linear, [2 F, n_embd]: the gate's rows, then those of up. `stems`
+ * are their names in GGUF. */
+int hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *const stems[2],
+                   mgpt_error *err);
+
 /* ---- hf_windows.c ---------------------------------------------------------------------------- */
 
 /* Room for a window per layer in m->c->hp.windows, all 0; NULL with *err when out of memory. */

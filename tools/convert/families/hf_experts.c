@@ -358,21 +358,27 @@ static int put_gated_shared(struct hf_model *m, uint32_t layer, mgpt_error *err)
     return state_put(m->c, gguf_name(to, layer, "ffn_gate_inp_shexp"), 0, &part, 1, 0, err);
 }
 
-/* Granite's shared expert: gate and up stacked. */
-static int put_stacked_shared(struct hf_model *m, uint32_t layer, mgpt_error *err)
+int hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *const stems[2],
+                   mgpt_error *err)
 {
-    const uint64_t E = m->c->hp.n_embd, F = m->c->hp.n_ff_shared, gate[3] = {F, E, 0},
-                   up[3] = {F, E, F}, down[3] = {E, F, 0};
+    const uint64_t E = m->c->hp.n_embd;
     char name[NAME_ROOM];
     snprintf(name, sizeof name, "layers.%u.shared_mlp.input_linear.weight", layer);
     const struct state_tensor *t = state_find(&m->state, name);
     if (!t)
         return state_missing(name, err);
     int status = state_check_shape(t, 2 * F, E, err);
-    if (status == MGPT_OK)
-        status = put_matrix(m, layer, "ffn_gate_shexp", t, gate, err);
-    if (status == MGPT_OK)
-        status = put_matrix(m, layer, "ffn_up_shexp", t, up, err);
+    for (uint64_t i = 0; status == MGPT_OK && i < 2; i++)
+        status = put_matrix(m, layer, stems[i], t, (const uint64_t[]){F, E, i * F}, err);
+    return status;
+}
+
+/* Granite's shared expert. */
+static int put_stacked_shared(struct hf_model *m, uint32_t layer, mgpt_error *err)
+{
+    static const char *const stems[] = {"ffn_gate_shexp", "ffn_up_shexp"};
+    const uint64_t F = m->c->hp.n_ff_shared, down[3] = {m->c->hp.n_embd, F, 0};
+    int status = hf_put_gate_up(m, layer, F, stems, err);
     if (status < 0)
         return status;
     return put_named(m, layer, "shared_mlp.output_linear", "ffn_down_shexp", down, err);

@@ -8,7 +8,6 @@
  */
 #include "base/error.h"
 #include "convert/families/hf_llama.h"
-#include "model/arch.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -274,7 +273,7 @@ static const struct state_row granite_4_rows[] = {
 
 static int granite_4(struct hf_model *m, mgpt_error *err)
 {
-    const char *positions, *type = m->cfg.model_type;
+    const char *positions;
     const json_t *types = hf_value(m->cfg.text, "layer_types");
     uint32_t n_experts;
     hf_value(m->cfg.text, "mamba_conv_bias"); /* read: no layer has it */
@@ -284,7 +283,10 @@ static int granite_4(struct hf_model *m, mgpt_error *err)
     for (uint32_t i = 0; i < m->c->hp.n_layer; i++) {
         const char *name = json_string_value(json_array_get(types, i));
         if (!name || (strcmp(name, "attention") != 0 && strcmp(name, "full_attention") != 0))
-            return hf_refuse("layer_types", arch_why_refused(type, strlen(type)), err);
+            return hf_refuse("layer_types",
+                             "expected attention in every layer: a token overwrites the state of "
+                             "a Mamba layer, so that a session cannot go back",
+                             err);
     }
     if (n_experts != 0)
         return hf_refuse("num_local_experts", "only 0 is supported", err);
@@ -293,26 +295,12 @@ static int granite_4(struct hf_model *m, mgpt_error *err)
     return hf_granite(m, err);
 }
 
-static int put_gate_up(struct hf_model *m, mgpt_error *err)
+static int put_gates_and_ups(struct hf_model *m, mgpt_error *err)
 {
-    const uint64_t E = m->c->hp.n_embd, F = m->c->hp.n_ff;
+    static const char *const stems[] = {"ffn_gate", "ffn_up"};
     int status = MGPT_OK;
-    for (uint32_t i = 0; status == MGPT_OK && i < m->c->hp.n_layer; i++) {
-        char from[64], gate[64], up[64];
-        snprintf(from, sizeof from, "layers.%u.shared_mlp.input_linear.weight", i);
-        snprintf(gate, sizeof gate, "blk.%u.ffn_gate.weight", i);
-        snprintf(up, sizeof up, "blk.%u.ffn_up.weight", i);
-        const struct state_tensor *t = state_find(&m->state, from);
-        if (!t)
-            return state_missing(from, err);
-        const struct state_part first = {.tensor = t, .n_rows = F},
-                                second = {.tensor = t, .first = F, .n_rows = F};
-        status = state_check_shape(t, 2 * F, E, err);
-        if (status == MGPT_OK)
-            status = state_put(m->c, gate, E, &first, 1, 0, err);
-        if (status == MGPT_OK)
-            status = state_put(m->c, up, E, &second, 1, 0, err);
-    }
+    for (uint32_t i = 0; status == MGPT_OK && i < m->c->hp.n_layer; i++)
+        status = hf_put_gate_up(m, i, m->c->hp.n_ff, stems, err);
     return status;
 }
 
@@ -338,21 +326,27 @@ static int read_one_value(struct hf_model *m, const char *name, float *to, mgpt_
     return MGPT_OK;
 }
 
-/* The weights of xIELU, which GGUF has as keys. */
+/* The weights of xIELU, which GGUF has as keys. The ranges are the engine's. */
 static int put_xielu_weights(struct hf_model *m, mgpt_error *err)
 {
-    static const char *const names[] = {"alpha_p", "alpha_n", "beta", "eps"};
+    static const struct {
+        const char *name;
+        float min, max;
+    } weights[] = {{"alpha_p", -80, 80}, {"alpha_n", -80, 80}, {"beta", -80, 80}, {"eps", -1, 0}};
     struct ckpt_hparams *hp = &m->c->hp;
-    for (size_t k = 0; !hp->activation && k < HF_COUNT(names); k++) {
+    for (size_t k = 0; !hp->activation && k < HF_COUNT(weights); k++) {
         float *values = ckpt_alloc(m->c, hp->n_layer + 1, sizeof *values);
         if (!values)
             return err_memory(err, "the weights of xIELU", hp->n_layer * sizeof *values);
         hp->xielu[k] = values;
         for (uint32_t i = 0; i < hp->n_layer; i++) {
             char name[64];
-            snprintf(name, sizeof name, "layers.%u.mlp.act_fn.%s", i, names[k]);
+            snprintf(name, sizeof name, "layers.%u.mlp.act_fn.%s", i, weights[k].name);
             if (read_one_value(m, name, &values[i], err) < 0)
                 return MGPT_EFILE;
+            if (!(values[i] >= weights[k].min && values[i] <= weights[k].max))
+                return ckpt_refuse_tensor(err, name, "%g, expected %g to %g", (double)values[i],
+                                          (double)weights[k].min, (double)weights[k].max);
         }
     }
     return MGPT_OK;
@@ -422,7 +416,7 @@ const struct hf_family hf_variant_families[] = {
     {"lfm2", "lfm2", &lfm2_keys, "silu", COMMON, .tied = 1, .rope = &hf_rope_1e6,
      HF_ROWS(lfm2_rows), .configure = lfm2, .put = put_convolutions},
     {"granitemoehybrid", "granite", &granite_4_keys, "silu", COMMON, .rope = &hf_rope_10000,
-     HF_ROWS(granite_4_rows), .configure = granite_4, .put = put_gate_up},
+     HF_ROWS(granite_4_rows), .configure = granite_4, .put = put_gates_and_ups},
     {"apertus", "apertus", &hf_llama_keys, "xielu", COMMON, .rope = &rope_12e6,
      HF_ROWS(apertus_rows), .put = put_xielu_weights},
 };
