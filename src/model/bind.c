@@ -163,6 +163,14 @@ static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor 
     return v ? MGPT_OK : MGPT_EMEM;
 }
 
+/* `where` is the bias of a norm that has no gain. */
+static int is_bare_bias(const struct tensor_slot *slot, const char *where)
+{
+    const char *norm = strstr(slot->name, "norm"), *bias = strstr(slot->name, ".bias");
+    size_t back = offsetof(struct norm, bias) - offsetof(struct norm, gain);
+    return norm && bias && !*(const float *const *)(const void *)(where - back);
+}
+
 static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *where,
                        const struct gguf_tensor *t, mgpt_error *err)
 {
@@ -172,6 +180,9 @@ static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *wher
         return MGPT_EIO;
     switch (slot->kind) {
     case VECTOR:
+        if (is_bare_bias(slot, where))
+            return err_set(err, MGPT_EFILE, t->offset, "tensor %.*s.weight: missing, %s is present",
+                           (int)(strlen(t->name) - strlen(".bias")), t->name, t->name);
         *(const float **)where = floats_of(m, t, err);
         return *(const float **)where ? MGPT_OK : MGPT_EMEM;
     case MATRIX:

@@ -264,7 +264,7 @@ void qkv_matmul(pass *p, const struct layer *l, mat h)
     struct matmul_job job = job_of(products, MOST, h);
     float limit = p->model->qkv_clamp;
     run_matmul_job(p, &job);
-    for (size_t i = 0; limit != 0 && i < MOST; i++)
+    for (size_t i = l->q_norm.kind == NORM_NONE ? 0 : 2; limit != 0 && i < MOST; i++)
         p->kernels->clamp(products[i].y, limit, h.n * products[i].l->n_out);
 }
 

@@ -164,6 +164,10 @@ static void norm_qk(const pass *r, const struct layer *l, float *q, float *k, si
     const struct model_shape *d = &r->model->shape;
     norm_rows(r, &l->q_norm, q, q, n * d->n_q / l->q_norm.width);
     norm_rows(r, &l->k_norm, k, k, n * d->n_kv / l->k_norm.width);
+    if (l->q_norm.kind != NORM_NONE && r->model->qkv_clamp != 0) {
+        r->kernels->clamp(q, r->model->qkv_clamp, n * d->n_q);
+        r->kernels->clamp(k, r->model->qkv_clamp, n * d->n_kv);
+    }
 }
 
 static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t last)

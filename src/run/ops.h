@@ -71,11 +71,12 @@ void matmul_slots_free(struct matmul_slots *slots);
  * by matmul: l has no screen, or all logits are needed. screen.c. */
 int screened_matmul(pass *p, mat y, const struct linear *l, mat x);
 
-/* p->q, k, v = the projections of h (+ bias), clamped if the model has a clamp; C, B and x of a layer
- * that is a short convolution. */
+/* p->q, k, v = the projections of h (+ bias), clamped if the model has a clamp, q and k only if no norm
+ * follows; C, B and x of a layer that is a short convolution. */
 void qkv_matmul(pass *p, const struct layer *l, mat h);
 
-/* Applies the norms of q and k, then the rotation if the layer has a rope; or the reverse. */
+/* Applies the norms of q and k, clamped if the model has a clamp, then the rotation if the layer has a
+ * rope; or the reverse. */
 void qk_norm_rope(pass *p, const struct layer *l);
 
 /* Writes k and v of all rows to their sessions' caches; their product if the layer is a short

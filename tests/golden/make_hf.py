@@ -262,7 +262,7 @@ def models():
             **shape(20, 2, 1, 18), num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5,
             tie_word_embeddings=False, rope_parameters=rope(1e6)), dict(patterns=(), qk=(1,))),
         "olmoe": (hf.OlmoeConfig(
-            **shape(20, 2, 2, 11), num_experts=8, num_experts_per_tok=3, norm_topk_prob=False, rms_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=rope(10000.0)), dict(patterns=())),
+            **shape(20, 2, 2, 11), num_experts=8, num_experts_per_tok=3, norm_topk_prob=False, clip_qkv=1.1, rms_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=rope(10000.0)), dict(patterns=())),
         "qwen2_moe": (hf.Qwen2MoeConfig(
             **shape(20, 2, 1, 22, layers=3), num_experts=4, num_experts_per_tok=2, moe_intermediate_size=9, shared_expert_intermediate_size=14, mlp_only_layers=[1],
             norm_topk_prob=False, rms_norm_eps=1e-6, tie_word_embeddings=False, rope_parameters=rope(1e6)), dict(patterns=())),
@@ -279,12 +279,10 @@ def models():
             attention_multiplier=0.3, logits_scaling=0.6), dict(patterns=())),
         "gpt_neox": (neox(True, 24, 0.34), {}),
         "gpt_neox_serial": (neox(False, 20, 0.4), dict(patterns=())),
-        "phi": (hf.PhiConfig(
-            **shape(24, 2, 2, 30), layer_norm_eps=1e-5, tie_word_embeddings=False,
-            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
-        "olmo": (hf.OlmoConfig(
-            **shape(24, 3, 3, 26), tie_word_embeddings=True, rope_parameters=rope(10000.0)),
-            dict(patterns=(), qk=(1,))),
+        "phi": (hf.PhiConfig(**shape(24, 2, 2, 30), layer_norm_eps=1e-5, tie_word_embeddings=False,
+                             rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
+        "olmo": (hf.OlmoConfig(**shape(24, 3, 3, 26), tie_word_embeddings=True, rope_parameters=rope(10000.0)),
+                 dict(patterns=(), qk=(1,))),
         "olmo2": (hf.Olmo2Config(
             **shape(24, 3, 3, 24), rms_norm_eps=1e-6, tie_word_embeddings=False, rope_parameters=rope(500000.0)), {}),
         "olmo3": (hf.Olmo3Config(
@@ -419,6 +417,8 @@ def models():
             residual_multiplier=0.7, attention_multiplier=0.3, logits_scaling=1.5, num_local_experts=0,
             shared_intermediate_size=33, layer_types=["attention"] * 2, position_embedding_type="rope",
             mamba_n_heads=2, mamba_d_head="auto", rope_parameters=rope(10000.0)), dict(qk=(1,))),
+        "phi_norms": (hf.PhiConfig(**shape(24, 3, 1, 30), layer_norm_eps=1e-5, tie_word_embeddings=False, qk_layernorm=True,
+                                   rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(patterns=())),
     }
 
 

@@ -85,7 +85,8 @@ static void check_gains(const struct toy *m, int layer)
 {
     const struct toy_arch *row = m->spec.row;
     int behind = row->norms == NORMS_AFTER || row->norms == NORMS_AROUND;
-    int qk = row->qk == QK_PER_HEAD || row->qk == QK_WHOLE || m->spec.head_gains;
+    int qk =
+        row->qk == QK_PER_HEAD || row->qk == QK_WHOLE || m->spec.head_gains || m->spec.qk_norms;
     assert_int_equal(has(m, layer, "post_attention_norm"), behind || row->mlp_norm);
     assert_int_equal(has(m, layer, "post_ffw_norm"), behind);
     int conv = toy_convolves(&m->spec, layer);
@@ -195,11 +196,11 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
         .parallel = is_chosen(s->parallel, row->parallel)};
 }
 
-static enum oracle_qk toy_qk_norm(const struct toy_arch *row)
+static enum oracle_qk toy_qk_norm(const struct toy_spec *s)
 {
-    if (row->qk == QK_PLAIN)
-        return ORACLE_QK_PLAIN;
-    return row->qk == QK_WHOLE ? ORACLE_QK_WHOLE : ORACLE_QK_PER_HEAD;
+    if (s->row->qk == QK_WHOLE || s->head_gains)
+        return ORACLE_QK_WHOLE;
+    return s->row->qk == QK_PLAIN && !s->qk_norms ? ORACLE_QK_PLAIN : ORACLE_QK_PER_HEAD;
 }
 
 /* A number of the file, or what its absence means. */
@@ -246,7 +247,7 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
                                 .embd_norm = is_chosen(s->embedding_norm, s->row->embd_norm),
                                 .final_norm = is_chosen(s->final_norm, s->row->final_norm),
                                 .gated = s->row->gated,
-                                .qk_norm = s->head_gains ? ORACLE_QK_WHOLE : toy_qk_norm(s->row),
+                                .qk_norm = toy_qk_norm(s),
                                 .qk_norm_other = s->head_gains, /* statistics of each head */
                                 .qk_norm_late = s->row->rope_first,
                                 .int8_inputs = 1};

@@ -153,15 +153,19 @@ static void add_qkv(struct toy *m, int layer)
 static void add_qk_norms(struct toy *m, int layer)
 {
     const struct toy_spec *s = &m->spec;
-    int per_head = s->row->qk == QK_PER_HEAD || s->head_gains;
+    int per_head = s->row->qk == QK_PER_HEAD || s->head_gains || s->qk_norms;
     char name[80];
     int gains[] = {s->head_gains ? s->n_head : 0, s->head_gains ? s->n_head_kv : 0};
-    if (!s->head_gains && (s->row->qk == QK_PLAIN || s->row->qk == QK_BARE))
+    if (!s->head_gains && !s->qk_norms && (s->row->qk == QK_PLAIN || s->row->qk == QK_BARE))
         return;
     snprintf(name, sizeof name, "blk.%d.attn_q_norm.weight", layer);
     toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head), gains[0], 1.4, 0.3);
     snprintf(name, sizeof name, "blk.%d.attn_k_norm.weight", layer);
     toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head_kv), gains[1], 1.4, 0.3);
+    if (!s->qk_norms)
+        return;
+    add_bias(m, layer, "attn_q_norm", s->head_dim);
+    add_bias(m, layer, "attn_k_norm", s->head_dim);
 }
 
 /* A row of values for each token, and a gate for each KV head. */

@@ -132,10 +132,11 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "phi2, 4 of 10 components rotate, head bias", .arch = "phi2", .n_layer = 2,
      .n_embd = 20, .n_head = 2, .rope_dims = 4, .n_ff = 80, .n_ctx = 80, .n_vocab = 65,
      .biases = 1, .head_bias = 1},
-    [ZOO_PHI2_SEPARATE] = {
-     .label = "phi2, q, k, v apart, GQA 6/3, windows", .arch = "phi2", .n_layer = 2,
-     .n_embd = 36, .n_head = 6, .n_head_kv = 3, .n_ff = 50, .n_ctx = 80, .n_vocab = 27,
-     .biases = 1, .separate = 1, .windows = (const int32_t[]){18, 0}, .parallel = TOY_YES},
+    [ZOO_PHI2_SEPARATE] = {.label = "phi2, q, k, v apart, GQA 6/3, windows", .arch = "phi2",
+     TOY_SIZES(2, 36, 6, 50, 80, 27), .n_head_kv = 3, .biases = 1, .separate = 1,
+     .windows = (const int32_t[]){18, 0}, .parallel = TOY_YES},
+    [ZOO_PHI2_NORMS] = {.label = "phi2, LayerNorm of q and k", .arch = "phi2",
+     TOY_SIZES(2, 24, 3, 50, 80, 27), .rope_dims = 4, .biases = 1, .qk_norms = 1},
     [ZOO_OLMO] = {
      .label = "olmo, clamped q, k, v", .arch = "olmo", .n_layer = 2, .n_embd = 24, .n_head = 4,
      .n_ff = 35, .n_ctx = 80, .n_vocab = 65, .clamp = 0.9, .tied = 1},
@@ -180,9 +181,8 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "stablelm, 4 of 8 components rotate, gains of each head", .arch = "stablelm", .n_layer = 2, .n_embd = 24,
      .n_head = 3, .n_head_kv = 1, .rope_dims = 4, .n_ff = 31, .n_ctx = 80, .n_vocab = 65,
      .biases = 1, .head_gains = 1},
-    [ZOO_STABLELM_PARALLEL] = {
-     .label = "stablelm, parallel branches with two norms", .arch = "stablelm", .n_layer = 2,
-     .n_embd = 20, .n_head = 2, .n_ff = 33, .n_ctx = 80, .n_vocab = 27, .parallel = TOY_YES},
+    [ZOO_STABLELM_PARALLEL] = {.label = "stablelm, parallel branches with two norms",
+     .arch = "stablelm", TOY_SIZES(2, 20, 2, 33, 80, 27), .parallel = TOY_YES},
     [ZOO_GPTJ] = {
      .label = "gptj, 4 of 10 components rotate in adjacent pairs", .arch = "gptj", .n_layer = 2,
      .n_embd = 20, .n_head = 2, .rope_dims = 4, .n_ff = 50, .n_ctx = 80, .n_vocab = 65,
@@ -275,8 +275,8 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .label = "llama, 1 of 3 experts, sigmoid, not divided, times 1.7, BF16", .arch = "llama",
      TOY_SIZES(2, 20, 2, 70, 80, 27), .n_expert = 3, .n_expert_used = 1, .expert_norm = TOY_NO,
      .expert_sigmoid = 1, .expert_scale = 1.7, .type = TOY_BF16, .window = 20},
-    [ZOO_OLMOE] = {.label = "olmoe, 8 of 16 experts", .arch = "olmoe",
-     TOY_SIZES(2, 24, 4, 16, 80, 65), .n_expert = 16, .n_expert_used = 8},
+    [ZOO_OLMOE] = {.label = "olmoe, 8 of 16 experts, clamped q, k, v", .arch = "olmoe",
+     TOY_SIZES(2, 24, 4, 16, 80, 65), .n_expert = 16, .n_expert_used = 8, .clamp = 1.1},
     [ZOO_QWEN2MOE] = {
      .label = "qwen2moe, 2 of 6 experts and a shared one, the second layer is not a mixture",
      .arch = "qwen2moe", TOY_SIZES(3, 24, 4, 50, 80, 65), .n_head_kv = 2, .n_expert = 6,

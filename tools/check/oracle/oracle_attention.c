@@ -110,10 +110,14 @@ static void qk_norm(struct oracle *o, int layer, const char *stem, double *x, si
     if (o->s->qk_norm == ORACLE_QK_PLAIN)
         return;
     const float *gain = oracle_vector(o, layer, stem, ".weight", w, o->gain);
-    for (size_t i = w; gain && i < heads * d; i++)
+    const float *bias = oracle_vector(o, layer, stem, ".bias", w, o->bias);
+    for (size_t i = w; i < heads * d; i++) {
         o->gain[i] = o->gain[i - w];
+        o->bias[i] = o->bias[i - w];
+    }
     for (size_t i = 0; i < o->T * rows; i++, x += heads * d / rows)
-        math_norm(s, x, x, 1, heads * d / rows, gain ? gain + i % rows * d : NULL, NULL);
+        math_norm(s, x, x, 1, heads * d / rows, gain ? gain + i % rows * d : NULL,
+                  bias ? bias + i % rows * d : NULL);
 }
 
 static void clamp(const struct oracle *o, double *x, size_t cols)
@@ -123,7 +127,7 @@ static void clamp(const struct oracle *o, double *x, size_t cols)
         x[i] = fmax(-limit, fmin(limit, x[i]));
 }
 
-/* late: those that follow the rotation. */
+/* late: those that follow the rotation. The clamp of q and k follows their norms. */
 static void qk_norms(struct oracle *o, int layer, int late)
 {
     const struct oracle_spec *s = o->s;
@@ -131,6 +135,10 @@ static void qk_norms(struct oracle *o, int layer, int late)
         qk_norm(o, layer, "attn_q_norm", o->q, o->H);
     if (!s->no_norm_k && (s->qk_norm_late != s->norm_moved_k) == late)
         qk_norm(o, layer, "attn_k_norm", o->k, o->G);
+    if (s->qk_norm == ORACLE_QK_PLAIN || s->qk_norm_late != late)
+        return;
+    clamp(o, o->q, o->qw);
+    clamp(o, o->k, o->kw);
 }
 
 static void project(struct oracle *o, int layer)
@@ -144,8 +152,10 @@ static void project(struct oracle *o, int layer)
                   raw & ORACLE_RAW_K ? o->x : o->h, o->E, kw, o->k);
     oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0,
                   raw & ORACLE_RAW_V ? o->x : o->h, o->E, kw, o->v);
-    clamp(o, o->q, qw);
-    clamp(o, o->k, kw);
+    if (o->s->qk_norm == ORACLE_QK_PLAIN) {
+        clamp(o, o->q, qw);
+        clamp(o, o->k, kw);
+    }
     clamp(o, o->v, kw);
     oracle_token_values(o, layer);
     oracle_fire_rows(o, MGPT_Q, layer, o->q, qw);

@@ -70,7 +70,7 @@ struct hf_model {
     struct hf_config cfg;
     struct hf_rope rope;
     int variant; /* falcon: one norm for both branches; opt: norms after branches; bigcode: a KV
-                           head per head; cohere, stablelm: norms of q and k */
+                           head per head; cohere, phi, stablelm: norms of q and k */
     uint32_t
         projected; /* width of token embeddings that are projected to n_embd; 0: they are not */
     struct state state;

@@ -72,7 +72,7 @@ static int mixtral(struct hf_model *m, mgpt_error *err)
 
 static int olmoe(struct hf_model *m, mgpt_error *err)
 {
-    if (hf_must_be_off(m->cfg.text, "clip_qkv", err) < 0 || expert_sizes(m, NULL, err) < 0)
+    if (hf_number(m, "clip_qkv", 0, &m->c->hp.qkv_clamp, err) < 0 || expert_sizes(m, NULL, err) < 0)
         return MGPT_EFILE;
     return expert_norm(m, 0, err);
 }

@@ -35,6 +35,8 @@ static const struct state_row phi_rows[] = {
     {"layers.N.self_attn.q_proj", "blk.N.attn_q", 'Q', 'E', STATE_BIAS},
     {"layers.N.self_attn.k_proj", "blk.N.attn_k", 'K', 'E', STATE_BIAS},
     {"layers.N.self_attn.v_proj", "blk.N.attn_v", 'K', 'E', STATE_BIAS},
+    {"layers.N.self_attn.q_layernorm", "blk.N.attn_q_norm", 0, 'H', STATE_BIAS | HF_VARIANT},
+    {"layers.N.self_attn.k_layernorm", "blk.N.attn_k_norm", 0, 'H', STATE_BIAS | HF_VARIANT},
     {"layers.N.self_attn.dense", "blk.N.attn_output", 'E', 'Q', STATE_BIAS},
     {"layers.N.mlp.fc1", "blk.N.ffn_up", 'F', 'E', STATE_BIAS},
     {"layers.N.mlp.fc2", "blk.N.ffn_down", 'E', 'F', STATE_BIAS},
@@ -125,7 +127,7 @@ static int stablelm_gains(struct hf_model *m, mgpt_error *err)
 
 static int phi(struct hf_model *m, mgpt_error *err)
 {
-    return hf_must_be_off(m->cfg.text, "qk_layernorm", err);
+    return hf_flag(m->cfg.text, "qk_layernorm", 0, &m->variant, err);
 }
 
 /* ---- the families ---------------------------------------------------------------------------- */
