@@ -7,6 +7,7 @@ const HomeLabels = (() => {
         h2: 'norm', lin: 'linear part', mo: 'added back', fin: 'norm', lg: 'logits' };
 
     const LETTER = 7.5; // pixels of a row that has a letter
+    const BAR = 34; // pixels at the top that buttons and breadcrumbs need: no title is half under them
     let d; // what HomeDraw gives
 
     const dimmed = (m) => (d.stop && !d.chosen && !d.stop.parts.has(m.id) ? 0.35 : 1);
@@ -38,7 +39,7 @@ const HomeLabels = (() => {
 
     function title(text, lines, x, y) {
         const size = Math.max(12, Math.min(22, 3.9 * d.unit)), C = d.colours;
-        if (d.unit < 1.7 || d.unit > 16) return;
+        if (d.unit < 1.7 || d.unit > 16 || y - size < BAR) return;
         d.word(text, x, y, { font: d.SERIF, weight: 600, size, colour: C.ink });
         if (d.unit > 3 && d.scene.s.D * d.cam.s > 0.95 * size + 33) lines.forEach((line, i) => d.word(line, x, y + size * 0.95 + 16 * i, { size: 12 }));
     }
