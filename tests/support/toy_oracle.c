@@ -213,7 +213,7 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
 {
     const struct toy_spec *s = &m->spec;
     double logits = or_else(s->logit_scale, 1);
-    return (struct oracle_spec){.source = {find, read_values, (void *)(uintptr_t)m},
+    return (struct oracle_spec){.source = {find, read_values, (void *)(uintptr_t)m, NULL},
                                 .layers = layers,
                                 .n_layer = (size_t)s->n_layer,
                                 .n_embd = (size_t)s->n_embd,

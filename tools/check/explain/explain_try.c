@@ -50,6 +50,16 @@ static int score_at(struct search *s, struct explain_trial *trial, size_t n)
     return status;
 }
 
+/* A query that sees one key only gives it all weight: what q and k are changes nothing there. */
+static int changes_nothing_at_0(const struct search *s, const struct suspect *suspect)
+{
+    const struct oracle_spec *spec = &s->base->spec;
+    uint64_t qk = MGPT_POINT_BIT(MGPT_Q) | MGPT_POINT_BIT(MGPT_K) | MGPT_POINT_BIT(MGPT_ROT_Q) |
+                  MGPT_POINT_BIT(MGPT_ROT_K);
+    return !(suspect->points & ~qk) && spec->mask == ORACLE_CAUSAL && spec->prefix == 0 &&
+           spec->softmax == ORACLE_SUM && spec->cap_at < ORACLE_CAP_MASKED;
+}
+
 /* Looks at the first positions, and at all of the search's where those agree. A score is that of the
  * worst position, so what does not agree at the first one that differs cannot agree: enough to know
  * of a second cause. */
@@ -57,6 +67,11 @@ static int score_suspect(struct search *s, struct explain_trial *trial)
 {
     size_t one = s->l->hooks[s->target].pos + 1, first = first_test(s);
     int status = MGPT_OK;
+    if (s->second && !s->feed && one == 1 &&
+        changes_nothing_at_0(s, &s->suspects[trial->suspect])) {
+        trial->nmse = INFINITY;
+        return MGPT_OK;
+    }
     if (s->second && 2 * one <= first) {
         status = score_at(s, trial, one);
         if (status != MGPT_OK || !(trial->nmse <= s->e->bound))

@@ -84,7 +84,7 @@ static int rounded_pass(struct search *s, size_t n, int bits, double *logits)
 {
     struct rounded r = {.source = s->as_is.source, .bits = bits, .logits = logits};
     struct oracle_spec spec = s->as_is.spec;
-    spec.source = (struct oracle_source){rounded_find, rounded_read, &r};
+    spec.source = (struct oracle_source){rounded_find, rounded_read, &r, NULL};
     return oracle_pass(&spec, s->as_is.tokens, n, rounded_visit, &r, s->err);
 }
 

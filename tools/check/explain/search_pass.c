@@ -134,9 +134,10 @@ static int run_pass(struct search_pass *p, double *nmse)
     return status;
 }
 
-/* Up to a layer that alone is changed, a pass is that of the base. */
+/* Up to the first layer that is changed, a pass is that of the base. */
 static void begin_at_layer(const struct search *s, int layer, struct whatif *w)
 {
+    layer = layer > w->begins ? layer : w->begins;
     if (!s->residuals || layer <= 0 || w->offset != s->base->offset || w->n > s->n_kept)
         return;
     w->spec.first_layer = (size_t)layer;

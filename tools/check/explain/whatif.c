@@ -305,37 +305,51 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     return status;
 }
 
-/* ---- points ------------------------------------------------------------------------------------ */
-
-static void take_softmax(double *row, size_t n, int how)
+/* Whether a matrix's rows are those of the file's matrix of its name (file_name), in its order. */
+static int has_its_rows(const struct whatif *w, struct tensor_name p)
 {
-    double most = -INFINITY, sum = 0, mean = 0;
-    for (size_t i = 0; i < n; i++)
-        most = fmax(most, row[i]);
-    for (size_t i = 0; i < n; i++) {
-        sum += exp(row[i] - most);
-        mean += row[i] / (double)n;
+    enum whatif_change change = w->edit.change;
+    const char *unnamed = change == QKV_GROUPED
+                              ? "attn_qkv attn_q attn_k attn_v"
+                              : "attn_qkv ffn_gate_exps ffn_up_exps ffn_down_exps";
+    switch (change) {
+    case TENSORS_AS_THEY_ARE:
+    case TENSOR_HIDDEN:
+    case LAYERS_MOVED:
+    case LAYERS_SWAPPED:
+    case LAYER_OTHER:
+    case LAYERS_SHARED:
+    case TENSORS_COPIED:
+    case TENSOR_OF_LAYER:
+        return 1;
+    case TENSORS_SWAPPED:
+        return !whatif_is_listed(unnamed, p);
+    case TENSORS_QUANTISED:
+        return 0;
+    case TENSORS_ZERO:
+    case TENSORS_SCALED:
+        return tensor_times(w, p) == 1;
+    default:
+        return !whatif_changes(w, p, change) ||
+               !(whatif_is_listed(w->edit.names, p) || whatif_is_listed(unnamed, p));
     }
-    const double less[] = {0, most, most + log(sum), most, mean};
-    for (size_t i = 0; i < n; i++)
-        row[i] = how == 1 ? exp(row[i] - most) / sum : row[i] - less[how];
 }
 
-void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
-                       double *scratch)
+static const float *whatif_rows(void *user, const char *called, size_t row, size_t n_rows, size_t n)
 {
+    const struct whatif *w = user;
     const struct whatif_columns *c = w->edit.columns;
-    if (w->base)
-        whatif_columns_at(w->base, point, layer, row, n, scratch);
-    if (!c || c->tensor[0] || c->point != point || c->layer != layer)
-        return;
-    if (c->softmax)
-        take_softmax(row, n, c->softmax);
-    if (c->softmax || c->n != n)
-        return;
-    memcpy(scratch, row, n * sizeof *row);
-    for (size_t i = 0; i < n; i++)
-        row[i] = c->times[i] * scratch[c->from[i]];
+    struct tensor_name p = split_name(called);
+    char name[ORACLE_NAME];
+    mgpt_tensor t;
+    if (!w->source.rows || given_tensor(w, called) || (c && strcmp(c->tensor, called) == 0) ||
+        !has_its_rows(w, p))
+        return NULL;
+    file_name(w, called, name);
+    if (w->edit.change != TENSORS_AS_THEY_ARE &&
+        (!oracle_tensor_find(w->model, name, &t) || t.dims[0] != n))
+        return NULL;
+    return w->source.rows(w->source.user, name, row, n_rows, n);
 }
 
 /* ---- life -------------------------------------------------------------------------------------- */
@@ -354,7 +368,7 @@ static int take_layers(struct whatif *w, size_t n, mgpt_error *err)
             w->layers[i].freq = w->freq + i * half;
         }
     w->spec.layers = w->layers;
-    w->spec.source = (struct oracle_source){whatif_find, whatif_read, w};
+    w->spec.source = (struct oracle_source){whatif_find, whatif_read, w, whatif_rows};
     return MGPT_OK;
 }
 

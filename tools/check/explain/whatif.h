@@ -107,6 +107,7 @@ struct whatif {
     struct oracle_source source; /* the file as it is */
     struct whatif_edit edit;     /* of tensors */
     int layer;                   /* of the edit; -1: all */
+    int begins;                  /* layers before this one are those of `base` */
     size_t block, heads;         /* width of a head in orders, or their number; 0: as they are */
     const int32_t *tokens;       /* n of them */
     size_t n, n_more;            /* n_more tokens of the same text follow them */

@@ -156,6 +156,7 @@ int edit_scale_by_layer(struct whatif *w, const struct whatif_edit *e, int layer
 int edit_layer_skipped(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
+    w->begins = e->a;
     w->layers[e->a].no_attention = e->x <= 0; /* both where x is 0 */
     w->layers[e->a].no_mlp = e->x >= 0;
     return 1;
@@ -164,6 +165,7 @@ int edit_layer_skipped(struct whatif *w, const struct whatif_edit *e, int layer)
 int edit_layers_cut(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
+    w->begins = e->a;
     for (size_t i = (size_t)e->a; i < w->spec.n_layer; i++)
         w->layers[i].no_attention = w->layers[i].no_mlp = 1;
     return 1;
@@ -278,6 +280,8 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
 
 int edit_tensors(struct whatif *w, const struct whatif_edit *e, int layer)
 {
+    int from_a = e->change == TENSOR_OF_LAYER || e->change == LAYER_OTHER;
+    w->begins = from_a ? e->a : 0;
     w->edit = *e;
     w->layer = layer;
     w->heads = e->change >= ORDER_TO_PAIRS && e->change <= ORDER_UNBLOCKED ? (size_t)e->a : 0;

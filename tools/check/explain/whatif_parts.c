@@ -1,7 +1,42 @@
-/* Norms, masks and inputs of products that differ, of some parts of a model. See whatif.h. */
+/* Points, norms, masks and inputs of products that differ, of some parts of a model. See
+ * whatif.h. */
 #include "check/explain/whatif_impl.h"
 
 #include <math.h>
+#include <string.h>
+
+/* ---- points ------------------------------------------------------------------------------------ */
+
+static void take_softmax(double *row, size_t n, int how)
+{
+    double most = -INFINITY, sum = 0, mean = 0;
+    for (size_t i = 0; i < n; i++)
+        most = fmax(most, row[i]);
+    for (size_t i = 0; i < n; i++) {
+        sum += exp(row[i] - most);
+        mean += row[i] / (double)n;
+    }
+    const double less[] = {0, most, most + log(sum), most, mean};
+    for (size_t i = 0; i < n; i++)
+        row[i] = how == 1 ? exp(row[i] - most) / sum : row[i] - less[how];
+}
+
+void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
+                       double *scratch)
+{
+    const struct whatif_columns *c = w->edit.columns;
+    if (w->base)
+        whatif_columns_at(w->base, point, layer, row, n, scratch);
+    if (!c || c->tensor[0] || c->point != point || c->layer != layer)
+        return;
+    if (c->softmax)
+        take_softmax(row, n, c->softmax);
+    if (c->softmax || c->n != n)
+        return;
+    memcpy(scratch, row, n * sizeof *row);
+    for (size_t i = 0; i < n; i++)
+        row[i] = c->times[i] * scratch[c->from[i]];
+}
 
 /* ---- what a query sees ---------------------------------------------------------------------------- */
 
@@ -85,6 +120,7 @@ int edit_alibi(struct whatif *w, const struct whatif_edit *e, int layer)
 int edit_lost_head(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
+    w->begins = e->b;
     w->layers[e->b].lost_head = (size_t)e->a + 1;
     return (size_t)e->a < w->spec.n_head;
 }
@@ -92,6 +128,7 @@ int edit_lost_head(struct whatif *w, const struct whatif_edit *e, int layer)
 int edit_layer_again(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
+    w->begins = e->a;
     w->layers[e->a].again = 1;
     return 1;
 }

@@ -139,6 +139,33 @@ static void block_input(struct oracle *o, const double *x, size_t n_in, int to_i
     }
 }
 
+/* Rows of a matrix as the source keeps them, or NULL: they are read and rounded one by one. */
+static const float *kept_rows(const struct oracle *o, const char *name, size_t first, size_t n_rows,
+                              size_t n)
+{
+    const struct oracle_source *from = &o->s->source;
+    enum oracle_rounded where = o->s->rounded;
+    int rounds = where == ORACLE_ALL || where == ORACLE_WEIGHTS || where == ORACLE_PRODUCTS;
+    if (!from->rows || (o->s->type != ORACLE_EXACT && rounds))
+        return NULL;
+    return from->rows(from->user, name, first, n_rows, n);
+}
+
+/* n columns of y, which is n_out wide: n rows w times o->in, plus their biases. */
+static void multiply_rows(const struct oracle *o, const float *w, size_t n, const float *bias,
+                          size_t n_in, double *y, size_t n_out)
+{
+    for (size_t t = 0; t < o->T; t += MATH_ROWS) {
+        double sum[MATH_COLS][MATH_ROWS];
+        for (size_t i = 0; i < n * MATH_ROWS; i++)
+            sum[i / MATH_ROWS][i % MATH_ROWS] = bias ? (double)bias[i / MATH_ROWS] : 0;
+        math_dots(w, n, o->in + t * n_in, n_in, o->T - t, sum);
+        for (size_t i = 0; i < MATH_ROWS && t + i < o->T; i++)
+            for (size_t k = 0; k < n; k++)
+                y[(t + i) * n_out + k] = sum[k][i];
+    }
+}
+
 void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y)
 {
@@ -147,18 +174,15 @@ void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, 
     char name[ORACLE_NAME];
     oracle_name(name, layer, stem, ".weight");
     block_input(o, x, n_in, kind == ORACLE_INTEGERS && o->s->int8_inputs);
-    for (size_t r = 0; r < n_out && o->status == MGPT_OK; r++) {
-        read_named_row(o, name, first + r, n_in, o->row);
-        for (size_t i = 0; i < n_in && o->s->rounded == ORACLE_PRODUCTS; i++)
+    const float *kept = o->status == MGPT_OK ? kept_rows(o, name, first, n_out, n_in) : NULL;
+    for (size_t r = 0, n; r < n_out && o->status == MGPT_OK; r += n) {
+        n = kept && n_out - r >= MATH_COLS ? MATH_COLS : 1;
+        if (!kept)
+            read_named_row(o, name, first + r, n_in, o->row);
+        for (size_t i = 0; i < n_in && o->s->rounded == ORACLE_PRODUCTS && !kept; i++)
             o->row[i] = (float)math_rounded(o->s, (double)o->row[i]);
-        for (size_t t = 0; t < o->T; t += MATH_ROWS) {
-            double sum[MATH_ROWS];
-            for (size_t i = 0; i < MATH_ROWS; i++)
-                sum[i] = bias ? (double)bias[first + r] : 0;
-            math_dots(o->row, o->in + t * n_in, n_in, sum);
-            for (size_t i = 0; i < MATH_ROWS && t + i < o->T; i++)
-                y[(t + i) * n_out + r] = sum[i];
-        }
+        multiply_rows(o, kept ? kept + r * n_in : o->row, n, bias ? bias + first + r : NULL, n_in,
+                      y + r, n_out);
     }
     math_round(o->s, y, o->T * n_out);
 }

@@ -181,6 +181,9 @@ struct oracle_source {
     /* Row `row` of n values; a vector is row 0. Returns a status. */
     int (*read)(void *user, const char *name, size_t row, size_t n, float *out, mgpt_error *err);
     void *user;
+    /* n_rows rows from `row` on where they are kept, borrowed; NULL: they have to be read. The
+     * function may be NULL. */
+    const float *(*rows)(void *user, const char *name, size_t row, size_t n_rows, size_t n);
 };
 
 struct oracle_spec {

@@ -39,6 +39,10 @@ static void rope_turn(const struct oracle *o, const struct oracle_layer *l, size
     for (size_t k = 0; k < 2 && s->rot_mixed; k++)
         at[k] = halves ? (i + k * half) / 2 : (2 * i + k) % half;
     for (size_t k = 0; k < 4; k++) {
+        if (k > 1 && at[1] == at[0]) {
+            turn[k] = turn[k - 2];
+            continue;
+        }
         double f = l->freq[at[k / 2]];
         f = s->rounded == ORACLE_FREQUENCIES ? math_rounded(s, f) : f;
         double angle = (double)pos * f;
@@ -191,11 +195,13 @@ static size_t kv_head(const struct oracle *o, const struct oracle_layer *l, size
  * other numbers of heads those beyond n have the odd powers of half the step. */
 static double alibi_slope(const struct oracle *o, size_t h)
 {
+    if (!(o->s->alibi > 0))
+        return 0;
     size_t all = o->s->alibi_heads ? o->s->alibi_heads : o->H;
     size_t n = (size_t)1 << (size_t)floor(log2((double)all));
     h = o->s->alibi_back ? o->H - 1 - h : h;
     double power = h < n ? (double)h + 1 : ((double)(h - n) * 2 + 1) / 2;
-    return o->s->alibi > 0 ? exp2(-o->s->alibi * power / (double)n) : 0;
+    return exp2(-o->s->alibi * power / (double)n);
 }
 
 /* The keys that the query at t sees end before this one. */

@@ -27,12 +27,12 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
     int late = gated && o->s->layers[layer].act_late;
     for (size_t i = 0; late && i < o->T * F; i++)
         o->f[i] *= o->up[i];
-    for (size_t i = 0; i < o->T * F; i++)
-        o->f[i] = math_activation(&o->s->layers[layer], o->f[i]);
+    math_activate(&o->s->layers[layer], o->f, o->T * F);
+    if (gated && o->s->layers[layer].act_both)
+        math_activate(&o->s->layers[layer], o->up, o->T * F);
     math_round(o->s, o->f, o->T * F);
     for (size_t i = 0; gated && !late && i < o->T * F; i++)
-        o->f[i] *= o->s->layers[layer].act_both ? math_activation(&o->s->layers[layer], o->up[i])
-                                                : o->up[i];
+        o->f[i] *= o->up[i];
     math_round(o->s, o->f, o->T * F);
     if (mlp->points)
         oracle_fire_rows(o, MGPT_MLP_POST, layer, o->f, F);

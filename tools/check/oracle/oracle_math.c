@@ -98,33 +98,56 @@ void math_norm(const struct oracle_spec *s, double *y, const double *x, size_t n
     }
 }
 
-static double math_xielu(const double c[4], double x)
+enum math_act {
+    XIELU,
+    RELU,
+    RELU2,
+    SIGMOID,
+    SILU,
+    GELU_QUICK,
+    GELU_ERF,
+    GELU_TANH,
+    TANH,
+    NONE,
+    N_ACTS
+};
+
+static double activation(enum math_act act, const double c[4], double x)
 {
-    return (x > 0 ? c[0] * x * x : c[1] * (expm1(isnan(x) ? x : fmin(x, c[3])) - x)) + c[2] * x;
+    switch (act) {
+    case XIELU:
+        return (x > 0 ? c[0] * x * x : c[1] * (expm1(isnan(x) ? x : fmin(x, c[3])) - x)) + c[2] * x;
+    case RELU:
+        return x > 0 || isnan(x) ? x : 0;
+    case RELU2:
+        return x > 0 || isnan(x) ? x * x : 0;
+    case SIGMOID:
+        return 1 / (1 + exp(-x));
+    case SILU:
+        return x / (1 + exp(-x));
+    case GELU_QUICK:
+        return x / (1 + exp(-1.702 * x));
+    case GELU_ERF:
+        return 0.5 * x * (1 + erf(x / sqrt(2)));
+    case GELU_TANH:
+        return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
+    case TANH:
+        return tanh(x);
+    default:
+        return act == NONE ? x : (double)NAN;
+    }
 }
 
-double math_activation(const struct oracle_layer *l, double x)
+void math_activate(const struct oracle_layer *l, double *x, size_t n)
 {
-    const char *name = l->activation;
-    if (strcmp(name, "xielu") == 0)
-        return math_xielu(l->xielu, x);
-    if (strcmp(name, "relu") == 0)
-        return x > 0 || isnan(x) ? x : 0;
-    if (strcmp(name, "relu2") == 0)
-        return x > 0 || isnan(x) ? x * x : 0;
-    if (strcmp(name, "silu") == 0)
-        return x / (1 + exp(-x));
-    if (strcmp(name, "gelu_erf") == 0)
-        return 0.5 * x * (1 + erf(x / sqrt(2)));
-    if (strcmp(name, "gelu_quick") == 0)
-        return x / (1 + exp(-1.702 * x));
-    if (strcmp(name, "gelu_tanh") == 0)
-        return 0.5 * x * (1 + tanh(sqrt(2 / acos(-1)) * (x + 0.044715 * x * x * x)));
-    if (strcmp(name, "sigmoid") == 0)
-        return 1 / (1 + exp(-x));
-    if (strcmp(name, "tanh") == 0)
-        return tanh(x);
-    return strcmp(name, "none") == 0 ? x : (double)NAN;
+    static const char *const names[N_ACTS] = {"xielu", "relu",       "relu2",    "sigmoid",
+                                              "silu",  "gelu_quick", "gelu_erf", "gelu_tanh",
+                                              "tanh",  "none"};
+    int act = 0;
+    while (act < N_ACTS && strcmp(names[act], l->activation) != 0)
+        act++;
+    for (size_t i = 0; i < n; i++)
+        x[i] = activation((enum math_act)act, l->xielu, x[i]);
 }
 
 void math_softmax(double *row, size_t n, enum oracle_softmax how)
@@ -163,31 +186,59 @@ void math_transpose(double *block, const double *x, size_t n_in, size_t n)
             block[i * MATH_ROWS + t] = t < n ? x[t * n_in + i] : 0;
 }
 
-static inline void dots(const float *w, const double *block, size_t n_in, double sum[MATH_ROWS])
+/* Half of a block's rows. On machines without vectors of that length the compiler uses shorter
+ * ones. */
+typedef double vec4 __attribute__((vector_size(32), aligned(8), may_alias));
+
+/* n_w and n_vec are constants where it is inlined, so the sums are in registers. */
+__attribute__((always_inline)) static inline void dots(const float *w, size_t n_w,
+                                                       const double *block, size_t n_in,
+                                                       size_t n_vec, double sum[][MATH_ROWS])
 {
-    double s[MATH_ROWS]; /* in registers: the compiler need not write it for each i */
-    memcpy(s, sum, sizeof s);
-    for (size_t i = 0; i < n_in; i++)
-        for (size_t t = 0; t < MATH_ROWS; t++)
-            s[t] += (double)w[i] * block[i * MATH_ROWS + t];
-    memcpy(sum, s, sizeof s);
+    vec4 s[MATH_COLS][MATH_ROWS / 4];
+#pragma GCC unroll 8
+    for (size_t k = 0; k < n_w * n_vec; k++)
+        s[k / n_vec][k % n_vec] = ((const vec4 *)sum[k / n_vec])[k % n_vec];
+    for (size_t i = 0; i < n_in; i++) {
+        const vec4 *x = (const vec4 *)(block + i * MATH_ROWS);
+#pragma GCC unroll 8
+        for (size_t k = 0; k < n_w * n_vec; k++)
+            s[k / n_vec][k % n_vec] += (double)w[k / n_vec * n_in + i] * x[k % n_vec];
+    }
+#pragma GCC unroll 8
+    for (size_t k = 0; k < n_w * n_vec; k++)
+        ((vec4 *)sum[k / n_vec])[k % n_vec] = s[k / n_vec][k % n_vec];
+}
+
+__attribute__((always_inline)) static inline void dots_of(const float *w, size_t n_w,
+                                                          const double *block, size_t n_in,
+                                                          size_t n, double sum[][MATH_ROWS])
+{
+    if (n_w == MATH_COLS && n > 4)
+        dots(w, MATH_COLS, block, n_in, 2, sum);
+    else if (n_w == MATH_COLS)
+        dots(w, MATH_COLS, block, n_in, 1, sum);
+    else
+        dots(w, 1, block, n_in, 2, sum);
 }
 
 #ifdef __x86_64__ /* the same sums, four at a time */
-__attribute__((target("avx2"))) static void dots_avx2(const float *w, const double *block,
-                                                      size_t n_in, double sum[MATH_ROWS])
+__attribute__((target("avx2"))) static void dots_avx2(const float *w, size_t n_w,
+                                                      const double *block, size_t n_in, size_t n,
+                                                      double sum[][MATH_ROWS])
 {
-    dots(w, block, n_in, sum);
+    dots_of(w, n_w, block, n_in, n, sum);
 }
 #endif
 
-void math_dots(const float *w, const double *block, size_t n_in, double sum[MATH_ROWS])
+void math_dots(const float *w, size_t n_w, const double *block, size_t n_in, size_t n,
+               double sum[][MATH_ROWS])
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx2")) {
-        dots_avx2(w, block, n_in, sum);
+        dots_avx2(w, n_w, block, n_in, n, sum);
         return;
     }
 #endif
-    dots(w, block, n_in, sum);
+    dots_of(w, n_w, block, n_in, n, sum);
 }

@@ -13,8 +13,8 @@ void math_norm(const struct oracle_spec *s, double *y, const double *x, size_t n
 double math_rounded(const struct oracle_spec *s, double x);
 void math_round(const struct oracle_spec *s, double *x, size_t n);
 
-/* The activation of a layer; NaN for an unknown name. */
-double math_activation(const struct oracle_layer *l, double x);
+/* The activation of a layer, of n values in place; NaN for an unknown name. */
+void math_activate(const struct oracle_layer *l, double *x, size_t n);
 
 /* n > 0. */
 void math_softmax(double *row, size_t n, enum oracle_softmax how);
@@ -27,10 +27,12 @@ double math_cap(double x, double cap);
  * is float64. */
 void math_to_int8(double *x, size_t n);
 
-/* Products of a row w with MATH_ROWS rows at a time, whose values are side by side: block[i][t] is
- * value i of row t, of n rows, or 0. Each sum adds up in the order of i. */
-enum { MATH_ROWS = 8 };
+/* Products of n_w rows w (1 or MATH_COLS) with MATH_ROWS rows at a time, whose values are side by
+ * side: block[i][t] is value i of row t, of n rows, or 0. Each sum adds up in the order of i; those
+ * of rows from n on may be left as they are. */
+enum { MATH_ROWS = 8, MATH_COLS = 4 };
 void math_transpose(double *block, const double *x, size_t n_in, size_t n);
-void math_dots(const float *w, const double *block, size_t n_in, double sum[MATH_ROWS]);
+void math_dots(const float *w, size_t n_w, const double *block, size_t n_in, size_t n,
+               double sum[][MATH_ROWS]);
 
 #endif

@@ -69,6 +69,14 @@ static int memo_read(void *user, const char *name, size_t row, size_t n, float *
     return MGPT_OK;
 }
 
+static const float *memo_rows(void *user, const char *name, size_t row, size_t n_rows, size_t n)
+{
+    struct oracle_memo *m = user;
+    struct memo_tensor *t = memo_find(m, name);
+    t = t ? t : memo_keep(m, name);
+    return t && (row + n_rows) * n <= t->n ? t->values + row * n : NULL;
+}
+
 void oracle_memo_free(struct oracle_memo *m)
 {
     for (size_t i = 0; m && i < arr_len(m->tensors); i++)
@@ -91,5 +99,5 @@ struct oracle_memo *oracle_memo_new(const mgpt_model *model, struct oracle_sourc
 
 struct oracle_source oracle_memo_source(struct oracle_memo *m)
 {
-    return (struct oracle_source){memo_has, memo_read, m};
+    return (struct oracle_source){memo_has, memo_read, m, memo_rows};
 }

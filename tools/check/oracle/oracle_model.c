@@ -78,7 +78,7 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
     for (size_t i = 0; i < s->n_layer; i++)
         (*layers)[i] = describe_layer(m, &m->layers[i]);
     *spec = (struct oracle_spec){
-        .source = {oracle_model_find, oracle_model_read_values, (void *)(uintptr_t)m},
+        .source = {oracle_model_find, oracle_model_read_values, (void *)(uintptr_t)m, NULL},
         .layers = *layers,
         .n_layer = s->n_layer,
         .n_embd = s->n_embd,
