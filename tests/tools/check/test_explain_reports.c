@@ -67,6 +67,7 @@ PROGRAM(mlp_by_some, spec->mlp_times = 1.3)
 PROGRAM(normed_twice, spec->final_norm = 2)
 PROGRAM(no_caps, spec->attn_cap = 0)
 PROGRAM(no_slopes, spec->alibi = 0)
+PROGRAM(logits_as_they_are, spec->logit_scale = 1)
 PROGRAM(all_of_branches, spec->residual_scale = 1)
 PROGRAM(sigmoid, l->activation = "sigmoid")
 PROGRAM(far_positions, spec->shift = 5)
@@ -108,6 +109,7 @@ PROGRAM(up_and_one, spec->up_more = 1)
 PROGRAM(mlp_replaces, l->mlp_more = -1)
 PROGRAM(residual_twice, l->attn_more = 1)
 PROGRAM(from_start, l->mlp_from_start = 1)
+PROGRAM(embedded_by_n, spec->embd_scale = (double)spec->n_embd)
 
 /* The last residuals from position 10 on, whose size the final norm takes out again. */
 static void last_ones_larger(mgpt_point point, int layer, double *row, size_t n, void *user)
@@ -146,7 +148,7 @@ static const struct toy_spec gemma2 = {
     .n_ctx = 40, .n_vocab = 60, .window = 4, .attn_cap = 3, .seed = 37};
 static const struct toy_spec granite = {
     .label = "granite", .arch = "granite", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
-    .n_ctx = 40, .n_vocab = 60, .residual_scale = 0.4, .seed = 41};
+    .n_ctx = 40, .n_vocab = 60, .residual_scale = 0.4, .logit_scale = 3, .seed = 41};
 static const struct toy_spec bloom = {
     .label = "bloom", .arch = "bloom", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 64,
     .n_ctx = 40, .n_vocab = 60, .biases = 1, .seed = 38};
@@ -272,8 +274,11 @@ static const struct bug cases[] = {
      .differs = no_caps},
     {"residual scale", &granite, NULL, "blocks.0.hook_attn_out", "branches times 1", BY_LOGITS,
      .differs = all_of_branches},
+    {"logit scale", &granite, NULL, "logits", "logits not multiplied", BY_LOGITS, .differs = logits_as_they_are},
     {"windows of other layers", &gemma2, NULL, "blocks.0.attn.hook_attn_scores",
      "the windows and the RoPE of layer n", BY_LOGITS, .differs = other_windows},
+    {"embeddings by n_embd", &gemma2, NULL, "hook_embed", "embeddings times n_embd", BY_LOGITS,
+     .differs = embedded_by_n},
     {"no ALiBi", &bloom, NULL, "blocks.0.attn.hook_attn_scores", "no ALiBi", BY_LOGITS,
      .differs = no_slopes},
     {"all layers rotate", &smollm3, NULL, "blocks.3.attn.hook_rot_q", "RoPE in all layers", BY_LOGITS,
