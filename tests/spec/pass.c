@@ -26,13 +26,12 @@ static const struct arch {
     double alibi;       /* attention.max_alibi_bias when absent */
     int divides;        /* logit_scale divides the logits */
     int rope_first;     /* before the norms of q and k */
-    int mlp_norm_post;  /* the norm before the MLP is called post_attention_norm */
     int embd_norm_last; /* the norm before the head is called token_embd_norm */
     int expert_norm;    /* expert_weights_norm when absent */
 } archs[] = {
     {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
     {" llama ernie4_5 helium chatglm glm4 ", "silu", .pairs = 1, .expert_norm = 1},
-    {" qwen2 qwen3 phi3 exaone qwen2moe olmoe ", "silu", .pairs = 2},
+    {" qwen2 qwen3 phi3 exaone seed_oss qwen2moe olmoe ", "silu", .pairs = 2},
     {" qwen3moe ", "silu", .pairs = 2, .expert_norm = 1},
     {" granite granitemoe minicpm ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1},
     {" gpt1 ", "gelu_tanh", .layer_norm = 1, .no_input_norms = 1, .no_final_norm = 1},
@@ -43,21 +42,18 @@ static const struct arch {
     {" gptneox falcon ", "gelu_erf", .layer_norm = 1, .parallel = 1, .pairs = 2},
     {" phi2 ", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 2},
     {" gptj ", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 1},
-    {" command-r ", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1},
-    {" cohere2 ", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1, .full_every = 4,
+    {" command-r cohere2 ", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1, .full_every = 4,
      .rope_windowed = 1},
     {" bloom ", "gelu_tanh", .layer_norm = 1, .embd_norm = 1, .alibi = 8},
     {" mpt ", "gelu_erf", .layer_norm = 1},
     {" nemotron jais2 ", "relu2", .layer_norm = 1, .pairs = 2},
     {" arcee ", "relu2", .pairs = 1},
     {" olmo ", "silu", .layer_norm = 1, .pairs = 1},
-    {" olmo2 ", "silu", .no_input_norms = 1, .pairs = 2},
     {" smollm3 ", "silu", .pairs = 1, .no_rope_every = 4},
-    {" gemma ", "gelu_tanh", .pairs = 2, .embd_root = 1},
-    {" gemma2 vaultgemma ", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
+    {" gemma gemma2 vaultgemma ", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
     {" gemma3 ", "gelu_tanh", .pairs = 2, .full_every = 6, .local_base = 10000, .embd_root = 1},
-    {" seed_oss ", "silu", .pairs = 2, .mlp_norm_post = 1},
     {" hunyuan-dense ", "silu", .pairs = 2, .rope_first = 1},
+    {" olmo2 ", "silu", .no_input_norms = 1, .pairs = 2},
     {" exaone4 ", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},
     {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
     {" apertus ", "xielu", .pairs = 2},
@@ -112,8 +108,7 @@ static void norm(int layer, const char *name, float *y, const float *x, size_t n
 static void matmul(int layer, const char *name, size_t row, float *y, size_t n, const float *x)
 {
     const struct item *w = part(layer, name, "weight"), *bias = part(layer, name, "bias");
-    if (!w->at)
-        w = find("token_embd.weight"); /* a tied head */
+    w = w->at ? w : find("token_embd.weight"); /* a tied head */
     for (size_t r = 0; r < n; r++) {
         y[r] = product((int)w->type, row_of(w, row + r), x, w->cols, n);
         y[r] = bias->at ? y[r] + element(bias, 0, row + r) : y[r];
@@ -233,15 +228,14 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
     clamp(q, Q, limit);
     clamp(k, K, limit);
     clamp(v, K, limit);
-    for (int rotate = a->rope_first, i = 0; i < 2; i++, rotate = !rotate) {
-        if (rotate) {
-            rope(l, q, H, pos);
-            rope(l, k, G, pos);
-        } else {
+    for (int step = 0; step < 2; step++)
+        if (step == a->rope_first) {
             norm(l, "attn_q_norm", q, q, Q, D, a->qk_norm);
             norm(l, "attn_k_norm", k, k, K, D, a->qk_norm);
+        } else {
+            rope(l, q, H, pos);
+            rope(l, k, G, pos);
         }
-    }
     attend(l, o, q, keys, values, pos);
 }
 
@@ -318,18 +312,19 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     int one_norm = parallel && !part(l, "ffn_norm", "weight")->at;
     int two = part(l, "attn_norm_2", "weight")->at != NULL; /* Falcon: attention's own */
     int conv = part(l, "shortconv.conv", "weight")->at != NULL;
+    int post = part(l, "ffn_norm", "weight")->at || part(l, "post_ffw_norm", "weight")->at;
     norm(l, two ? "attn_norm_2" : "attn_norm", h, x, E, E, inputs);
     if (conv)
         convolve(l, o, h, keys, pos, floats(3 * E));
     else
         attention(l, o, h, keys, values, pos);
     matmul(l, conv ? "shortconv.out_proj" : "attn_output", 0, out, E, o);
-    if (!a->mlp_norm_post)
+    if (post) /* else this is the name of the norm before the MLP */
         norm(l, "post_attention_norm", out, out, E, E, 0);
     scale(out, E, (float)real("residual_scale", 1));
     add(x, out, parallel ? 0 : E);
     norm(l, "attn_output_norm", x, x, E, E, 0);
-    const char *mlp_norm = a->mlp_norm_post ? "post_attention_norm" : "ffn_norm";
+    const char *mlp_norm = post ? "ffn_norm" : "post_attention_norm";
     norm(l, one_norm ? "attn_norm" : mlp_norm, h, x, E, E, inputs);
     if (part(l, "ffn_gate_inp", "weight")->at)
         mixture(l, m, h);
@@ -351,8 +346,7 @@ static void embed(float *x, size_t token, size_t pos)
         x[i] = at->at ? x[i] + element(at, pos, i) : x[i];
     }
     int always = (int)value_of(find("mgpt.embedding_norm"), a->embd_norm);
-    if (!a->embd_norm_last)
-        norm(-1, "token_embd_norm", x, x, E, E, always);
+    norm(-1, a->embd_norm_last ? "" : "token_embd_norm", x, x, E, E, always);
 }
 
 static void unembed(float *logits, float *x)
