@@ -225,13 +225,13 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
     matmul(l, fused ? "attn_qkv" : "attn_q", 0, q, Q, h);
     matmul(l, fused ? "attn_qkv" : "attn_k", fused * Q, k, K, h);
     matmul(l, fused ? "attn_qkv" : "attn_v", fused * (Q + K), v, K, h);
-    clamp(q, Q, limit);
-    clamp(k, K, limit);
     clamp(v, K, limit);
     for (int step = 0; step < 2; step++)
         if (step == a->rope_first) {
             norm(l, "attn_q_norm", q, q, Q, D, a->qk_norm);
             norm(l, "attn_k_norm", k, k, K, D, a->qk_norm);
+            clamp(q, Q, limit);
+            clamp(k, K, limit);
         } else {
             rope(l, q, H, pos);
             rope(l, k, G, pos);
