@@ -16,6 +16,14 @@ static const double llama3_freq[4] = {2 / 3.14159265358979323846, 0.1 / 8, 0.01 
 static const int32_t restarted_at_6[PLANTED_MOST] = {0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5,
                                                      0, 1, 2, 3, 4, 5, 0, 1, 2, 3, 4, 5};
 
+/* Two tokens share a position. */
+static const int32_t shared_by_2[PLANTED_MOST] = {0, 0, 1, 1, 2, 2, 3, 3, 4,  4,  5,  5,
+                                                  6, 6, 7, 7, 8, 8, 9, 9, 10, 10, 11, 11};
+
+/* Layers that rotate the other way. */
+static struct oracle_layer other_way[2];
+static double other_freq[4];
+
 /* A change of one member, in all layers or of the model. */
 #define PROGRAM(name, change)                                                                      \
     static void name(struct oracle_spec *spec, struct oracle_layer *layers)                        \
@@ -109,6 +117,15 @@ PROGRAM(up_and_one, spec->up_more = 1)
 PROGRAM(mlp_replaces, l->mlp_more = -1)
 PROGRAM(residual_twice, l->attn_more = 1)
 PROGRAM(from_start, l->mlp_from_start = 1)
+PROGRAM(logits_by_root, spec->logit_scale = 0.17677669529663687) /* of 32 */
+PROGRAM(by_twos, spec->places = shared_by_2)
+PROGRAM(k_other_way, for (size_t j = 0; j < 4; j++) other_freq[j] = -l->freq[j]; other_way[i] = *l;
+        other_way[i].freq = other_freq; spec->turned = other_way; spec->turned_of = ORACLE_OF_KEYS)
+PROGRAM(over_queries, spec->softmax = ORACLE_OVER_QUERIES)
+PROGRAM(later_keys, spec->mask = ORACLE_LATER_KEYS)
+PROGRAM(values_are_keys, spec->v_is_k = 1)
+PROGRAM(v_tiled, l->kv = ORACLE_KV_INTERLEAVED; l->kv_of = ORACLE_OF_VALUES)
+PROGRAM(no_head_3, l->lost_head = 4)
 PROGRAM(embedded_by_n, spec->embd_scale = (double)spec->n_embd)
 
 /* The last residuals from position 10 on, whose size the final norm takes out again. */
@@ -277,6 +294,20 @@ static const struct bug cases[] = {
     {"logit scale", &granite, NULL, "logits", "logits not multiplied", BY_LOGITS, .differs = logits_as_they_are},
     {"windows of other layers", &gemma2, NULL, "blocks.0.attn.hook_attn_scores",
      "the windows and the RoPE of layer n", BY_LOGITS, .differs = other_windows},
+    {"logits by sqrt(n_embd)", &qwen3, NULL, "logits", "logits divided by sqrt", BY_LOGITS, .differs = logits_by_root},
+    {"positions by twos", &llama, NULL, "blocks.0.attn.hook_rot_q", "at every multiple of 2 only", BY_LOGITS,
+     .differs = by_twos},
+    {"k the other way", &llama, NULL, "blocks.0.attn.hook_rot_k", "k alone in the other direction", BY_LOGITS,
+     .differs = k_other_way},
+    {"softmax over queries", &llama, NULL, "blocks.0.attn.hook_pattern", "softmax over the queries", BY_LOGITS,
+     .differs = over_queries},
+    {"mask transposed", &llama, NULL, "blocks.0.attn.hook_attn_scores", "the mask transposed", BY_LOGITS,
+     .differs = later_keys},
+    {"v is k", &llama, NULL, "blocks.0.attn.hook_z", "are the rotated keys", BY_LOGITS, .differs = values_are_keys},
+    {"values of other heads", &llama_8, NULL, "blocks.0.attn.hook_z", "the values of KV head h % G", BY_LOGITS,
+     .differs = v_tiled},
+    {"no head 3", &llama, NULL, "blocks.0.attn.hook_z", "head 3 of all layers is left out", BY_LOGITS,
+     .differs = no_head_3},
     {"embeddings by n_embd", &gemma2, NULL, "hook_embed", "embeddings times n_embd", BY_LOGITS,
      .differs = embedded_by_n},
     {"no ALiBi", &bloom, NULL, "blocks.0.attn.hook_attn_scores", "no ALiBi", BY_LOGITS,

@@ -1,84 +1,7 @@
 /* The usual suspects. See suspects.h. Each names what the reference does and this program does
  * not. */
 #include "check/explain/suspects.h"
-
-/* ---- the table --------------------------------------------------------------------------------- */
-
-#define BIT(point) MGPT_POINT_BIT(MGPT_##point)
-#define AT_ROPE (BIT(ROT_Q) | BIT(ROT_K))
-#define AT_QKV (BIT(Q) | BIT(K) | BIT(V))
-#define AT_START (BIT(EMBD) | BIT(POS_EMBD) | BIT(EMBD_NORM) | BIT(RESID_PRE))
-#define AT_NORMS (BIT(ATTN_IN) | BIT(MLP_IN) | BIT(FINAL) | BIT(EMBD_NORM))
-#define ANYWHERE (MGPT_POINT_BIT(MGPT_N_POINTS) - 1)
-#define OF_TENSORS 0
-
-/* Operations: set a number, negate a flag, read tensors otherwise, or a function of
- * whatif_edit.c. */
-#define SET_SPEC(name, number)                                                                     \
-    .edit = {.apply = edit_spec, .member = offsetof(struct oracle_spec, name), .x = number}
-#define SET_LAYERS(name, number)                                                                   \
-    .edit = {.apply = edit_layers, .member = offsetof(struct oracle_layer, name), .x = number}
-#define CHOOSE(name, value)                                                                        \
-    .edit = {.apply = choose_spec, .member = offsetof(struct oracle_spec, name), .a = value}
-#define SEE_KEYS(which)                                                                            \
-    .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, mask), .a = which}
-#define FLIP_EXPERTS(name)                                                                         \
-    .edit = {.apply = flip_experts, .member = offsetof(struct oracle_spec, name)}
-#define FLIP_SPEC(name) .edit = {.apply = flip_spec, .member = offsetof(struct oracle_spec, name)}
-#define FLIP_LAYERS(name)                                                                          \
-    .edit = {.apply = flip_layers, .member = offsetof(struct oracle_layer, name)}
-#define DO(function, number) .edit = {.apply = function, .a = number}
-#define READ(how, which) .edit = {.apply = edit_tensors, .change = how, .names = which}
-#define SWAP(one, two)                                                                             \
-    .edit = {.apply = edit_tensors, .change = TENSORS_SWAPPED, .names = one, .other = two}
-#define SWAP_BIASES(one, two)                                                                      \
-    .edit = {.apply = edit_tensors,                                                                \
-             .change = TENSORS_SWAPPED,                                                            \
-             .names = one,                                                                         \
-             .other = two,                                                                         \
-             .kind = ".bias"}
-#define FLIP_QK(name) .edit = {.apply = flip_qk_norm, .member = offsetof(struct oracle_spec, name)}
-
-#define IN_LAYERS(function, which) .edit = {.apply = function, .layers = which}
-#define READ_KIND(how, which, of)                                                                  \
-    .edit = {.apply = edit_tensors, .change = how, .names = which, .kind = of}
-#define MOVE_LAYERS(by) .edit = {.apply = edit_tensors, .change = LAYERS_MOVED, .a = by}
-#define ADD_TO_GAINS(number, which)                                                                \
-    .edit = {.apply = edit_tensors, .change = GAINS_SHIFTED, .x = number, .names = which}
-#define COPY(to, from)                                                                             \
-    .edit = {.apply = edit_tensors, .change = TENSORS_COPIED, .names = to, .other = from}
-#define OF_NORMS EACH_OF("output_norm=the final norm", "attn_q_norm attn_k_norm=norms of q and k")
-
-/* Arguments. */
-#define COUNT(type, ...) (sizeof((const type[]){__VA_ARGS__}) / sizeof(type))
-#define NUMBERS(...) .numbers = (const double[]){__VA_ARGS__}, .n = COUNT(double, __VA_ARGS__)
-#define EACH_OF(...)                                                                               \
-    .tensors = (const char *const[]){__VA_ARGS__}, .n = COUNT(char *const, __VA_ARGS__)
-#define TIMES(name, to_power) .size = offsetof(struct oracle_spec, name), .power = to_power
-#define MATRICES                                                                                   \
-    EACH_OF("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up",         \
-            "ffn_down")
-#define PARTS                                                                                      \
-    EACH_OF("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up",         \
-            "ffn_down", "attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm",                     \
-            "post_attention_norm", "post_ffw_norm")
-#define SCALABLE                                                                                   \
-    EACH_OF("attn_v", "attn_output", "ffn_up", "ffn_gate", "ffn_down", "attn_norm", "ffn_norm",    \
-            "attn_norm ffn_norm=both norms", "attn_q_norm", "attn_k_norm", "token_embd")
-#define SCALABLE_BIASES                                                                            \
-    EACH_OF("attn_q attn_k attn_v=q, k and v", "attn_qkv", "attn_q", "attn_k", "attn_v",           \
-            "attn_output", "ffn_up", "ffn_gate", "ffn_down", "attn_norm ffn_norm=both norms",      \
-            "output_norm")
-#define SHAREABLE                                                                                  \
-    EACH_OF("attn_norm", "ffn_norm", "attn_norm ffn_norm=both norms", "attn_q_norm",               \
-            "attn_k_norm", "attn_q_norm attn_k_norm=norms of q and k",                             \
-            "attn_norm attn_qkv attn_q attn_k attn_v attn_output=attention", "attn_q", "attn_k",   \
-            "attn_v", "attn_output", "ffn_norm ffn_gate ffn_up ffn_down=the MLP", "ffn_gate",      \
-            "ffn_up", "ffn_down")
-#define OF_HEADS                                                                                   \
-    EACH_OF("attn_q attn_k attn_v=q, k and v", "attn_q=q", "attn_k attn_v=k and v", "attn_k=k",    \
-            "attn_v=v", "attn_output=attention's output")
-#define QK_ROWS EACH_OF("attn_q attn_k=q and k", "attn_q=q", "attn_k=k")
+#include "check/explain/suspects_rows.h"
 
 /* clang-format off */
 /* Text, points, whether one layer alone may have it, operation, arguments. */
@@ -127,6 +50,12 @@ const struct suspect_row suspect_rows[] = {
     {"no RoPE in layers with a window", AT_ROPE, 0, IN_LAYERS(edit_no_rope, LAYERS_WINDOWED)},
     {"RoPE turns ", AT_ROPE, 0, DO(edit_rotated, 0)},
     {"RoPE turns a pair (a, b) into ", AT_ROPE, 0, DO(edit_turn_form, 0)},
+    {"RoPE rotates the components of k alone in other pairs (halves or adjacent ones)", AT_ROPE, 0,
+     TURN_ONE(ORACLE_OF_KEYS, 0)},
+    {"RoPE rotates the components of q alone in other pairs (halves or adjacent ones)", AT_ROPE, 0,
+     TURN_ONE(ORACLE_OF_QUERIES, 0)},
+    {"RoPE rotates k alone in the other direction", AT_ROPE, 0, TURN_ONE(ORACLE_OF_KEYS, 1)},
+    {"RoPE rotates q alone in the other direction", AT_ROPE, 0, TURN_ONE(ORACLE_OF_QUERIES, 1)},
     {"RoPE turns by the number of the head, not by the position (before heads and positions change places)",
      AT_ROPE, 0, FLIP_SPEC(turn_by_head)},
     {"only the first %d heads of q and k turn", AT_ROPE, 0, DO(edit_turn_heads, 0)},
@@ -227,16 +156,24 @@ const struct suspect_row suspect_rows[] = {
     {"windows to both sides: a query sees as many keys after it", BIT(SCORES), 0, SEE_KEYS(ORACLE_BOTH_SIDES)},
     {"a query sees the next key, too", ANYWHERE, 0, SEE_KEYS(ORACLE_NEXT_KEY)},
     {"no causal mask: a query sees all keys", ANYWHERE, 0, SEE_KEYS(ORACLE_ALL_KEYS)},
+    {"the mask transposed: a query sees its own key and those after it", ANYWHERE, 0, SEE_KEYS(ORACLE_LATER_KEYS)},
     {"a query does not see its own key", BIT(SCORES), 0, SEE_KEYS(ORACLE_NOT_OWN_KEY)},
     {"windows in chunks: a query sees its own chunk, not the keys before it", BIT(SCORES), 0,
      CHOOSE(mask, ORACLE_CHUNKS)},
     {"attention scores of layer n divided by n + 1", BIT(SCORES), 0, DO(edit_scale_by_layer, 0)},
     {"keys and values one position late: a query sees the one before as its own", BIT(SCORES) | BIT(HEADS),
      1, FLIP_LAYERS(kv_late)},
+    {"softmax over the queries that see a key, not over the keys", BIT(WEIGHTS) | BIT(HEADS), 0,
+     .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, softmax), .a = ORACLE_OVER_QUERIES}},
+    {"the values of attention are the rotated keys (v is k)", BIT(HEADS), 0, FLIP_SPEC(v_is_k)},
     {"outputs of heads not transposed, [H][T][d] taken for [T][H d]", BIT(HEADS), 0,
      .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, heads_first), .a = 1}},
     {"query head h reads KV head h %% G, not h / (H / G)", BIT(SCORES) | BIT(HEADS), 0,
      DO(edit_kv_heads, ORACLE_KV_INTERLEAVED)},
+    {"query head h reads the values of KV head h %% G, not h / (H / G)", BIT(HEADS), 0,
+     .edit = {.apply = edit_kv_heads, .a = ORACLE_KV_INTERLEAVED, .b = ORACLE_OF_VALUES}},
+    {"query head h reads the keys of KV head h %% G, not h / (H / G)", BIT(SCORES), 0,
+     .edit = {.apply = edit_kv_heads, .a = ORACLE_KV_INTERLEAVED, .b = ORACLE_OF_KEYS}},
     {"all query heads read KV head 0", BIT(SCORES) | BIT(HEADS), 0,
      DO(edit_kv_heads, ORACLE_KV_FIRST)},
     {"query head h reads KV head h, or the last one", BIT(SCORES) | BIT(HEADS), 0,
@@ -306,6 +243,7 @@ const struct suspect_row suspect_rows[] = {
     {"a soft cap of %.6g on the logits", BIT(LOGITS), 0, SET_SPEC(softcap, 0),
      NUMBERS(30, 15, 50, 20), .starts = {30}},
     {"logits not multiplied by their scale", BIT(LOGITS), 0, SET_SPEC(logit_scale, 1)},
+    {"logits divided by sqrt(n_embd)", BIT(LOGITS), 0, SET_SPEC(logit_scale, 1), TIMES(n_embd, -0.5)},
     {"embeddings times sqrt(n_embd)", BIT(EMBD), 0, SET_SPEC(embd_scale, 1), TIMES(n_embd, 0.5)},
     {"embeddings times n_embd", BIT(EMBD), 0, SET_SPEC(embd_scale, 1), TIMES(n_embd, 1)},
     {"embeddings not multiplied", BIT(EMBD), 0, SET_SPEC(embd_scale, 1)},
@@ -366,6 +304,8 @@ const struct suspect_row suspect_rows[] = {
     {"k is v's matrix", BIT(K), 1, COPY("attn_k", "attn_v")},
     {"v is k's matrix", BIT(V), 1, COPY("attn_v", "attn_k")},
     {"q is attention's output matrix", BIT(Q), 1, COPY("attn_q", "attn_output")},
+    {"k has v's bias", BIT(K), 0, COPY_BIAS("attn_k", "attn_v")},
+    {"v has k's bias", BIT(V), 0, COPY_BIAS("attn_v", "attn_k")},
     {"gate is up's matrix", BIT(MLP_PRE), 1, COPY("ffn_gate", "ffn_up")},
     {"up is gate's matrix", BIT(MLP_PRE) | BIT(MLP_PRE_LINEAR), 1, COPY("ffn_up", "ffn_gate")},
     {"the norm before attention is that before the MLP", BIT(ATTN_IN), 1, COPY("attn_norm", "ffn_norm")},
@@ -407,6 +347,7 @@ const struct suspect_row suspect_rows[] = {
              "attn_norm.bias ffn_norm.bias=the biases of both norms",
              "attn_norm.bias ffn_norm.bias output_norm.bias=the biases of all norms",
              "attn_q_norm.weight attn_k_norm.weight=the gains of q's and k's norms",
+             "attn_q_norm.weight=the gain of q's norm", "attn_k_norm.weight=the gain of k's norm",
              "ffn_gate_inp_shexp.weight=the gate of the shared expert")},
     {"without %s", OF_TENSORS, 1, READ(TENSOR_HIDDEN, ""),
      EACH_OF("attn_q.bias attn_k.bias attn_v.bias=biases of q, k and v", "attn_q.bias=the bias of q",

@@ -130,7 +130,10 @@ static void list_places(struct suspect_list *l, const struct suspect_row *row)
         [PLACES_REPEAT] = "positions are one less from each multiple of %d on"};
     struct suspect s = suspect_unnamed(row, NULL);
     int n = (int)l->first_bad;
-    for (s.edit.a = 0; s.edit.a < N_WHATIF_PLACES && n > 1; s.edit.a++)
+    s.edit.a = PLACES_SHARED;
+    for (s.edit.b = 2; s.edit.b <= 8; s.edit.b++)
+        list_named(l, &s, "positions are one more at every multiple of %d only", s.edit.b);
+    for (s.edit.a = 0; s.edit.a < PLACES_SHARED && n > 1; s.edit.a++)
         for (int b = n - 1; b <= n; b++) { /* rotation tells from the next token on */
             s.edit.b = b;
             for (int by = -32; by <= 32 && s.edit.a == PLACES_MOVED; by++) {
@@ -212,6 +215,9 @@ static void list_lost_heads(struct suspect_list *l, const struct suspect_row *ro
     for (s.edit.b = 0; s.edit.b < (int)l->w->spec.n_layer; s.edit.b++)
         for (s.edit.a = 0; s.edit.a < (int)l->w->spec.n_head && l->w->spec.n_head <= 32; s.edit.a++)
             list_named(l, &s, row->text, s.edit.a, s.edit.b);
+    s.edit.b = -1;
+    for (s.edit.a = 0; s.edit.a < (int)l->w->spec.n_head && l->w->spec.n_head <= 32; s.edit.a++)
+        list_named(l, &s, "head %d of all layers is left out", s.edit.a);
 }
 
 static void list_layers_again(struct suspect_list *l, const struct suspect_row *row)

@@ -424,6 +424,7 @@ void whatif_close(struct whatif *w)
     free(w->freq);
     free(w->storage);
     free(w->places);
+    free(w->turned);
     free(w->matrix);
     *w = (struct whatif){0};
 }

@@ -115,6 +115,7 @@ struct whatif {
     const struct whatif *base;   /* of whatif_over, or NULL */
     int32_t *storage;            /* of changed tokens: n, n_more and PADDING_MOST */
     int32_t *places;             /* of spec.places */
+    struct oracle_layer *turned; /* spec.turned */
     float *matrix;               /* the last one that was transposed */
     char matrix_name[80];
     char called[80], file_name[80]; /* the last tensor that was read, and the file's name of it */
@@ -149,7 +150,7 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_window,                         /* larger by a; a 0: none */
     edit_window_size,                    /* x, in layers that have one */
     edit_scale_by_layer,                 /* attention scores of layer n are divided by n + 1 */
-    edit_kv_heads,                       /* query head h reads KV head a (enum oracle_kv) */
+    edit_kv_heads,                       /* query head h reads KV head a (enum oracle_kv), of b */
     edit_all_keys,                       /* choose_spec, where what follows a position matters */
     edit_experts_used,                   /* a more; a 0: all */
     flip_experts,                        /* flip_spec, of mixtures */
@@ -170,7 +171,7 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_first_keys, edit_prefix,        /* a */
     edit_turn_heads,                     /* a */
     edit_alibi,                          /* x, slopes as of a heads, b: in reverse */
-    edit_lost_head,                      /* head a of layer b */
+    edit_lost_head,                      /* head a of layer b; b -1: of all */
     edit_layer_again,                    /* layer a */
     edit_raw;                            /* products of the bits a */
 
@@ -186,7 +187,8 @@ whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
     edit_rope_everywhere,             /* layers without RoPE have that of the others */
     edit_rotated,                     /* a components of a head, otherwise as the bits of b say */
     edit_no_rope, edit_positions,     /* shifted by a + x */
-    edit_places; /* positions as enum whatif_places a says, with number b and x */
+    edit_turn_one, /* of a (enum oracle_of) alone: b 0: other pairs, 1: edit_rope_factor */
+    edit_places;   /* positions as enum whatif_places a says, with number b and x */
 
 /* Positions of tokens, from b on otherwise than they are. */
 enum whatif_places {
@@ -196,6 +198,7 @@ enum whatif_places {
     PLACES_STAY,    /* at b - 1 */
     PLACES_SKIP,    /* one more for each chunk of b */
     PLACES_REPEAT,  /* one less for each chunk of b */
+    PLACES_SHARED,  /* one more for each chunk of b alone */
     N_WHATIF_PLACES
 };
 

@@ -182,7 +182,11 @@ int edit_rounded(struct whatif *w, const struct whatif_edit *e, int layer)
 
 int edit_kv_heads(struct whatif *w, const struct whatif_edit *e, int layer)
 {
-    EACH_LAYER(w, l, layer) l->kv = (enum oracle_kv)e->a;
+    EACH_LAYER(w, l, layer)
+    {
+        l->kv = (enum oracle_kv)e->a;
+        l->kv_of = e->b;
+    }
     int first = e->a == ORACLE_KV_FIRST; /* which many heads of one key each may read, too */
     return w->spec.n_head_kv > 1 && (first || w->spec.n_head_kv < w->spec.n_head);
 }

@@ -120,8 +120,8 @@ int edit_alibi(struct whatif *w, const struct whatif_edit *e, int layer)
 int edit_lost_head(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
-    w->begins = e->b;
-    w->layers[e->b].lost_head = (size_t)e->a + 1;
+    w->begins = e->b > 0 ? e->b : 0;
+    EACH_LAYER(w, l, e->b) l->lost_head = (size_t)e->a + 1;
     return (size_t)e->a < w->spec.n_head;
 }
 

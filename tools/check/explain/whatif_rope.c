@@ -26,6 +26,33 @@ int edit_as_stored(struct whatif *w, const struct whatif_edit *e, int layer)
     return changed;
 }
 
+/* Halves for adjacent pairs of what is shown, or the reverse. */
+static int edit_shown_pairs(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)e;
+    EACH_LAYER(w, l, layer)
+    if (l->halves || l->stored == ORACLE_PAIRS)
+        l->adjacent = 1;
+    else
+        l->halves = 1;
+    return w->spec.n_rot > 2;
+}
+
+/* The layers become those of the base again, and turn q or k alone as they were changed. */
+int edit_turn_one(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    size_t n = w->spec.n_layer;
+    whatif_fn *edit = e->b ? edit_rope_factor : edit_shown_pairs;
+    w->turned = mem_new(n, sizeof *w->turned);
+    if (n == 0 || !w->turned || !edit(w, e, layer))
+        return 0;
+    memcpy(w->turned, w->layers, n * sizeof *w->turned);
+    memcpy(w->layers, w->base->layers, n * sizeof *w->turned);
+    w->spec.turned = w->turned;
+    w->spec.turned_of = e->a;
+    return 1;
+}
+
 /* ---- frequencies -------------------------------------------------------------------------------- */
 
 /* A layer's frequencies. */
@@ -321,6 +348,8 @@ static int32_t token_place(const struct whatif_edit *e, int32_t t)
         return t < n ? t : n - 1;
     case PLACES_SKIP:
         return t + chunk;
+    case PLACES_SHARED:
+        return chunk;
     default:
         return t - chunk;
     }

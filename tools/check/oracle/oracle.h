@@ -31,9 +31,12 @@ enum oracle_kv {
     ORACLE_KV_BY_NUMBER
 };
 
+/* What follows layer.kv, or spec.turned; of the other, models' rule holds. */
+enum oracle_of { ORACLE_OF_BOTH, ORACLE_OF_KEYS, ORACLE_OF_VALUES, ORACLE_OF_QUERIES };
+
 /* The keys that a query sees: those up to its own; also the next one; all; those but its own, or but
  * the first, where others are left; where there are windows, those of its own chunk of that length, or
- * as many after it as before. */
+ * as many after it as before; those from its own on. */
 enum oracle_mask {
     ORACLE_CAUSAL,
     ORACLE_NEXT_KEY,
@@ -41,18 +44,21 @@ enum oracle_mask {
     ORACLE_NOT_OWN_KEY,
     ORACLE_NOT_FIRST_KEY,
     ORACLE_CHUNKS,
-    ORACLE_BOTH_SIDES
+    ORACLE_BOTH_SIDES,
+    ORACLE_LATER_KEYS
 };
 
 /* What is added to the sum of exp(s - largest s) of a row: nothing, 1, or exp(-largest s). Or the sum
  * is over all heads of a query and key, and those that are not seen have equal weights; or over all
- * keys, also those that are not seen, whose weights become 0 after it. */
+ * keys, also those that are not seen, whose weights become 0 after it; or over the queries that see a
+ * key. */
 enum oracle_softmax {
     ORACLE_SUM,
     ORACLE_SUM_FROM_1,
     ORACLE_SUM_WITH_0,
     ORACLE_OVER_HEADS,
-    ORACLE_OF_ALL_KEYS
+    ORACLE_OF_ALL_KEYS,
+    ORACLE_OVER_QUERIES
 };
 
 /* The soft cap of attention is taken of scaled scores, of those before, or after keys that are not seen
@@ -119,11 +125,13 @@ struct oracle_layer {
     double keep, mix_in_x0;  /* x = keep x + mix_in_x0 x0 before the layer, x0: input of layer 0 */
     size_t value_gate;       /* columns of its matrix; 0: no value embeddings */
     int halves;              /* pairs are (i, i + n_rot / 2), not (2i, 2i + 1) */
+    int adjacent;            /* pairs are 2i and 2i + 1 of what is shown */
     int attn_norm, mlp_norm; /* the branch reads a norm of the residual, not the residual itself */
     int shared_norm;         /* the MLP's is attn_norm, too */
     int parallel;            /* both branches read the same residual */
     enum oracle_components stored;
     enum oracle_kv kv;
+    int kv_of;                /* enum oracle_of */
     int no_attention, no_mlp; /* adds nothing to the residual */
     double attn_more,
         mlp_more;        /* of the residual, what is added to the branch beyond it; -1: the branch
@@ -208,12 +216,15 @@ struct oracle_spec {
     int shift;       /* added to every position, not below 0 */
     int qk_norm_late; /* after the rotation */
     /* What no model has, for --explain; 0 is as models are. */
-    int qk_norm_other;              /* over all heads with the gains of one, or over each */
-    int no_norm_q, no_norm_k;       /* in spite of qk_norm */
-    int norm_moved_q, norm_moved_k; /* that of q or k alone on the other side of the rotation */
-    int no_rope_q, no_rope_k;       /* only the other is rotated */
-    int rope_v;                     /* values are rotated as keys are */
-    int shift_k;                    /* added to the positions of keys, not below 0 */
+    int qk_norm_other;                 /* over all heads with the gains of one, or over each */
+    int no_norm_q, no_norm_k;          /* in spite of qk_norm */
+    int norm_moved_q, norm_moved_k;    /* that of q or k alone on the other side of the rotation */
+    int no_rope_q, no_rope_k;          /* only the other is rotated */
+    int rope_v;                        /* values are rotated as keys are */
+    int v_is_k;                        /* values are the rotated keys */
+    const struct oracle_layer *turned; /* [n_layer]: the rotation of turned_of is theirs; or NULL */
+    int turned_of;                     /* enum oracle_of: keys or queries */
+    int shift_k;                       /* added to the positions of keys, not below 0 */
     double attn_times, mlp_times, position_times; /* of branches, position embeddings; 0: 1 */
     int rope_again_q, rope_again_k;               /* rotated twice */
     int heads_first;   /* attention's output [H][T][d] is taken for [T][H d] */

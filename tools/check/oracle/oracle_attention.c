@@ -18,10 +18,11 @@ size_t oracle_position(const struct oracle *o, size_t t)
 }
 
 /* The components of pair i in a row of a tensor. */
-static void rope_pair(const struct oracle *o, int layer, size_t i, size_t pair[2])
+static void rope_pair(const struct oracle *o, const struct oracle_layer *l, int layer, size_t i,
+                      size_t pair[2])
 {
-    const struct oracle_layer *l = &o->s->layers[layer];
-    int stored = l->stored == ORACLE_PAIRS && !l->halves, halves = l->halves || stored;
+    int stored = l->stored == ORACLE_PAIRS && !l->halves,
+        halves = (l->halves || stored) && !l->adjacent;
     size_t apart = o->s->rot_apart ? o->s->rot_apart : o->s->n_rot / 2;
     pair[0] = o->s->rot_first + (halves ? i : 2 * i);
     pair[1] = pair[0] + (halves ? apart : 1);
@@ -83,12 +84,14 @@ static size_t turn_position(const struct oracle *o, size_t row, size_t heads, in
 
 /* n_rot components of every head turn in pairs: (a, b) by pos * frequency. `shift` is added to each
  * position. */
-static void rope(const struct oracle *o, int layer, double *x, size_t heads, int shift)
+static void rope(const struct oracle *o, int layer, enum oracle_of of, double *x, int shift)
 {
-    const struct oracle_layer *l = &o->s->layers[layer];
+    int other = o->s->turned && (int)of == o->s->turned_of;
+    const struct oracle_layer *l = &(other ? o->s->turned : o->s->layers)[layer];
+    size_t heads = of == ORACLE_OF_QUERIES ? o->H : o->G;
     for (size_t i = 0; l->freq && i < o->s->n_rot / 2; i++) {
         size_t pair[2];
-        rope_pair(o, layer, i, pair);
+        rope_pair(o, l, layer, i, pair);
         double turn[4];
         for (size_t row = 0; row < o->T * heads; row++) {
             double *v = x + row * o->d;
@@ -169,11 +172,11 @@ static void project(struct oracle *o, int layer)
     if (o->s->n_rot == 0)
         return;
     for (int i = o->s->no_rope_q; i <= o->s->rope_again_q; i++)
-        rope(o, layer, o->q, o->H, 0);
+        rope(o, layer, ORACLE_OF_QUERIES, o->q, 0);
     for (int i = o->s->no_rope_k; i <= o->s->rope_again_k; i++)
-        rope(o, layer, o->k, o->G, o->s->shift_k);
+        rope(o, layer, ORACLE_OF_KEYS, o->k, o->s->shift_k);
     if (o->s->rope_v)
-        rope(o, layer, o->v, o->G, 0);
+        rope(o, layer, ORACLE_OF_VALUES, o->v, 0);
     qk_norms(o, layer, 1);
     oracle_fire_rows(o, MGPT_ROT_Q, layer, o->q, qw);
     oracle_fire_rows(o, MGPT_ROT_K, layer, o->k, kw);
@@ -181,14 +184,16 @@ static void project(struct oracle *o, int layer)
 
 /* ---- heads -------------------------------------------------------------------------------------- */
 
-static size_t kv_head(const struct oracle *o, const struct oracle_layer *l, size_t h)
+static size_t kv_head(const struct oracle *o, const struct oracle_layer *l, enum oracle_of of,
+                      size_t h)
 {
+    enum oracle_kv kv = l->kv_of && l->kv_of != (int)of ? ORACLE_KV_GROUPED : l->kv;
     const size_t read[] = {[ORACLE_KV_GROUPED] = h / (o->H / o->G),
                            [ORACLE_KV_INTERLEAVED] = h % o->G,
                            [ORACLE_KV_FIRST] = 0,
                            [ORACLE_KV_SAME] = h,
                            [ORACLE_KV_BY_NUMBER] = h / o->G};
-    return read[l->kv] < o->G ? read[l->kv] : o->G - 1;
+    return read[kv] < o->G ? read[kv] : o->G - 1;
 }
 
 /* ALiBi's slope of a head: 2^-alibi to the powers 1/n, 2/n, ... for n heads, n a power of two; of
@@ -210,7 +215,7 @@ static size_t visible_end(const struct oracle *o, size_t t)
     const size_t ends[] = {[ORACLE_CAUSAL] = t + 1,        [ORACLE_NEXT_KEY] = t + 2,
                            [ORACLE_ALL_KEYS] = o->T,       [ORACLE_NOT_OWN_KEY] = t > 0 ? t : 1,
                            [ORACLE_NOT_FIRST_KEY] = t + 1, [ORACLE_CHUNKS] = t + 1,
-                           [ORACLE_BOTH_SIDES] = t + 1};
+                           [ORACLE_BOTH_SIDES] = t + 1,    [ORACLE_LATER_KEYS] = o->T};
     return ends[o->s->mask] < o->T ? ends[o->s->mask] : o->T;
 }
 
@@ -221,6 +226,8 @@ static size_t visible_begin(const struct oracle *o, size_t t, size_t w, size_t e
         return 1;
     if (o->s->mask == ORACLE_CHUNKS && w)
         return t / w * w;
+    if (o->s->mask == ORACLE_LATER_KEYS)
+        return t;
     return w && end > w ? end - w : 0;
 }
 
@@ -252,7 +259,7 @@ static size_t keys_at(const struct oracle *o, size_t t)
 static double score_of(const struct oracle *o, int layer, size_t t, size_t h, size_t j)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    size_t d = o->d, g = kv_head(o, l, h), at = j - (l->kv_late && j > 0);
+    size_t d = o->d, g = kv_head(o, l, ORACLE_OF_KEYS, h), at = j - (l->kv_late && j > 0);
     double cap = o->s->attn_cap, x = 0;
     for (size_t i = 0; i < d; i++)
         x += o->q[(t * o->H + h) * d + i] * o->k[(at * o->G + g) * d + i];
@@ -274,11 +281,26 @@ static void softmax_over_heads(const struct oracle *o, int layer, size_t t, doub
     }
 }
 
+/* Weights of n keys that add up to 1 over the queries that see a key. */
+static void softmax_over_queries(const struct oracle *o, int layer, size_t h, double *row, size_t n)
+{
+    size_t w = o->s->layers[layer].window;
+    for (size_t j = 0; j < n; j++) {
+        double sum = 0;
+        for (size_t t = 0; t < o->T; t++) {
+            struct seen_by q = {.t = t, .end = visible_end(o, t), .w = w};
+            q.first = visible_begin(o, t, w, q.end);
+            sum += sees(o, &q, j) ? exp(score_of(o, layer, t, h, j) - row[j]) : 0;
+        }
+        row[j] = isinf(row[j]) ? 0 : 1 / sum;
+    }
+}
+
 static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    size_t d = o->d, g = kv_head(o, l, h), shown = t + 1, n = keys_at(o, t);
-    double *row = o->scores, *out = o->z + (t * o->H + h) * d;
+    size_t d = o->d, g = kv_head(o, l, ORACLE_OF_VALUES, h), shown = t + 1, n = keys_at(o, t);
+    double *row = o->scores, *out = o->z + (t * o->H + h) * d, *values = o->s->v_is_k ? o->k : o->v;
     const double masks[] = {-INFINITY, -INFINITY, -o->s->attn_cap, 0};
     double unseen = masks[o->s->cap_at];
     int every = o->s->softmax == ORACLE_OVER_HEADS || o->s->cap_at >= ORACLE_CAP_MASKED;
@@ -293,6 +315,8 @@ static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
         row[j] = sees(o, &q, j) ? row[j] : -INFINITY;
     if (o->s->softmax == ORACLE_OVER_HEADS)
         softmax_over_heads(o, layer, t, row, n);
+    else if (o->s->softmax == ORACLE_OVER_QUERIES)
+        softmax_over_queries(o, layer, h, row, n);
     else
         math_softmax(row, n, (enum oracle_softmax)o->s->softmax);
     math_round(o->s, row, shown);
@@ -304,7 +328,7 @@ static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
     for (size_t j = 0; j < n; j++) {
         size_t at = j - (l->kv_late && j > 0);
         for (size_t i = every || sees(o, &q, j) ? 0 : d; i < d; i++)
-            out[i] += row[j] * o->v[(at * o->G + g) * d + i];
+            out[i] += row[j] * values[(at * o->G + g) * d + i];
     }
     math_round(o->s, out, d);
 }
