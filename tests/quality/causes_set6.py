@@ -39,9 +39,9 @@ def k_alone(x, cos, sin, how):
 def q4(e):
     for p in (p for layer in e.layers for p in layer.parameters() if p.dim() == 2 and p.shape[1] % 32 == 0):
         x = p.data.reshape(-1, 32)
-        d = (x.gather(1, x.abs().argmax(1, keepdim=True)) / -8).half().float()
-        q = torch.where(d == 0, 0 * x, (x / d + 8.5).floor().clamp(0, 15) - 8)
-        p.data = (q * d).reshape(p.shape)
+        d = x.gather(1, x.abs().argmax(1, keepdim=True)) / -8
+        q = (x * (1 / d) + 8.5).floor().clamp(0, 15) - 8
+        p.data = (q * d.half().float()).reshape(p.shape)
 
 
 def norm_of_sums(l):
@@ -119,7 +119,7 @@ SET6 = [
     ("a soft cap of 20 on scores", LLAMA, "ref", scores_of(lambda s, mask: f.softmax(20 * (s / 20).tanh() + mask, -1)),
      r"soft cap"),
     ("heads of the output in reverse", "neox", "ref", rows(heads(lambda n: list(range(n))[::-1], cols=True), "attention.dense.weight"),
-     r"heads of attention.s output in reverse|attn_output"),
+     r"heads of .* in reverse"),
     ("the last head is not added", "qwen2", "ref", rows(lambda e, w: torch.cat((w[:, :24], 0 * w[:, 24:]), 1), "o_proj.weight"),
      r"head 3"),
     ("o's bias twice", "gpt2", "ref", rows(lambda e, w: 2 * w, "attn.c_proj.bias"), r"biases of attn_output times 2"),
@@ -140,18 +140,18 @@ SET6 = [
     ("layers in threes", LLAMA, "ref", layers_in((1, 2, 0)), r"layers one further"),
     ("attention's output by half", "neox", "ref", of_branch("attention", 0.5), r"attention.s output times 0.5"),
     ("the MLP's output by 2", "phi", "ref", of_branch("mlp", 2.0), r"MLP.s output times 2"),
-    ("residuals by 0.7", "qwen3", "ref", in_turn(of_branch("self_attn", 0.7), of_branch("mlp", 0.7)), r"branches times 0.7"),
+    ("residuals by 0.7", "qwen3", "ref", in_turn(of_branch("self_attn", 0.7), of_branch("mlp", 0.7)), r"branches times 0.7|embeddings times 1.428"),
     # ---- MLP, tensors ----
     ("relu2 for gelu", "gpt2", "ref", mlp_act(lambda x: f.relu(x) ** 2), r"relu2"),
     ("gelu for silu, erf", "gemma3", "ref", mlp_act(f.gelu), r"gelu_erf"),
     ("leaky relu", "phi", "ref", mlp_act(f.leaky_relu), None),
     ("the last units of the MLP lost", LLAMA, "ref", rows(lambda e, w: torch.cat((w[:, :32], 0 * w[:, 32:]), 1), "down_proj.weight"),
      None),
-    ("all layers have k of the first", LLAMA, "file ref", lambda e: [p.data.copy_(next(e.each("k_proj.weight")).data)
+    ("all layers have k of the first", LLAMA, "ref", lambda e: [p.data.copy_(next(e.each("k_proj.weight")).data)
      for p in e.each("k_proj.weight")], r"attn_k of layer 0"),
     ("rows of the head in reverse", "qwen2", "file ref", weight_as("lm_head.weight", lambda w: w.flip(0)), r"output"),
     ("embeddings one row late", "stablelm", "file ref", weight_as("embed_tokens.weight", lambda w: w.roll(1, 0)), r"ids|token_embd"),
-    ("embedding of token 3 is 4's", LLAMA, "file ref", row_of("embed_tokens.weight", 3, lambda w, r: w[4].clone()), r"token_embd|row 3"),
+    ("embedding of token 7 is 8's", LLAMA, "file ref", row_of("embed_tokens.weight", 7, lambda w, r: w[8].clone()), r"token_embd|row 7"),
     ("rank 2 added to q and v", LLAMA, "ref", low_rank, None),
     ("head divided by sqrt(n_embd)", "olmo2", "ref", logits_as(lambda x: x / 32**0.5), r"logits|output|final norm"),
     ("logits plus 1", "qwen3", "ref", logits_as(lambda x: x + 1), r"logits|output|bias"),
