@@ -13,7 +13,7 @@ QKV = ("q_proj.bias", "k_proj.bias", "v_proj.bias")
 FAMILIES.update({
     "mistral": lambda: hf.MistralConfig(**shape(32, 4, 2, 40), rms_norm_eps=1e-5, tie_word_embeddings=False,
                                         sliding_window=12, rope_parameters=make_hf.rope(10000.0)),
-    "phi3": lambda: hf.Phi3Config(**shape(32, 4, 2, 40), rms_norm_eps=1e-5, tie_word_embeddings=False, pad_token_id=0,
+    "phi3": lambda: hf.Phi3Config(**shape(32, 4, 2, 40), rms_norm_eps=1e-5, tie_word_embeddings=False,
                                   rope_parameters=make_hf.rope(10000.0)),
     "cohere": lambda: hf.CohereConfig(**shape(32, 4, 2, 40), layer_norm_eps=1e-5, logit_scale=0.25,
                                       tie_word_embeddings=True, rope_parameters=make_hf.rope(10000.0)),
@@ -25,7 +25,7 @@ FAMILIES.update({
                                            norm_topk_prob=False, tie_word_embeddings=False,
                                            rope_parameters=make_hf.rope(10000.0)),
     "glm4": lambda: hf.Glm4Config(**shape(32, 4, 2, 40), head_dim=8, rms_norm_eps=1e-5, tie_word_embeddings=False,
-                                  attention_bias=True, pad_token_id=0,
+                                  attention_bias=True,
                                   rope_parameters=make_hf.rope(10000.0, partial_rotary_factor=0.5)),
 })
 
