@@ -100,6 +100,14 @@ static int of_a_kind(const struct search *s, const struct explain_trial *a,
     return x->apply == y->apply && x->member == y->member && x->change == y->change;
 }
 
+/* Whether both come as much nearer: with either the logits are the same (a final norm by the sum of
+ * squares, logits divided by sqrt(n_embd)). What comes no nearer may differ at later positions. */
+static int same_effect(const struct search *s, const struct explain_trial *a,
+                       const struct explain_trial *b)
+{
+    return a->nmse < nearer * s->e->as_is && fabs(a->nmse - b->nmse) <= 1e-9 * a->nmse;
+}
+
 /* *n of them. MGPT_OK or MGPT_EMEM. */
 static int list_firsts(const struct search *s, struct explain_trial firsts[FIRSTS], size_t *n)
 {
@@ -111,7 +119,7 @@ static int list_firsts(const struct search *s, struct explain_trial firsts[FIRST
         int alike = 0;
         taken[t - s->e->trials] = 1;
         for (size_t i = 0; i < *n; i++)
-            alike += of_a_kind(s, &firsts[i], t);
+            alike += same_effect(s, &firsts[i], t) ? OF_A_KIND : of_a_kind(s, &firsts[i], t);
         if (alike < OF_A_KIND)
             firsts[(*n)++] = *t;
     }
