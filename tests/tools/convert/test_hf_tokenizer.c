@@ -9,6 +9,7 @@
 #include "support/tok_directory.h"
 #include "support/unit.h"
 
+#include <jansson.h>
 #include <unistd.h>
 
 /* ---- golden files ---------------------------------------------------------------------------- */
@@ -59,16 +60,13 @@ static uint64_t hash_of_ids(const mgpt_model *model, int nfc, struct gguf_str te
     return h;
 }
 
-/* "family NAME hash hash ...": every text has the ids of the original. */
-static void check_family(char *line, const struct gguf_str *texts)
+/* The number of texts whose ids are not those of the original; `hash` is a line of hashes. */
+static size_t n_wrong_ids(const char *name, const char *json, size_t n_json, char *hash,
+                          const struct gguf_str *texts)
 {
-    char path[128], *hash, *name = strtok_r(line, " ", &hash);
     struct checkpoint c;
     mgpt_error err = {0};
     mgpt_info info;
-    size_t n_json;
-    snprintf(path, sizeof path, "tok/%s.json", name);
-    char *json = read_text(path, &n_json);
     struct directory d = {.n = 0};
     add_bytes(&d, "tokenizer.json", json, n_json);
     if (read_directory(&c, &d, 1000, &err) < 0)
@@ -79,9 +77,19 @@ static void check_family(char *line, const struct gguf_str *texts)
     for (size_t i = 0; i < arr_len(texts); i++)
         if (hash_of_ids(model, info.nfc, texts[i]) != strtoull(hash, &hash, 16) && n_wrong++ < 5)
             print_error("%s: other ids for '%.*s'\n", name, (int)texts[i].n, texts[i].p);
-    assert_int_equal(n_wrong, 0);
     mgpt_close(model);
     ckpt_free(&c);
+    return n_wrong;
+}
+
+/* "family NAME hash hash ...": every text has the ids of the original. */
+static void check_family(char *line, const struct gguf_str *texts)
+{
+    char path[128], *hash, *name = strtok_r(line, " ", &hash);
+    size_t n_json;
+    snprintf(path, sizeof path, "tok/%s.json", name);
+    char *json = read_text(path, &n_json);
+    assert_int_equal(n_wrong_ids(name, json, n_json, hash, texts), 0);
     free(json);
 }
 
@@ -126,4 +134,47 @@ TEST(families)
     free(steps);
     free(words);
     free(unigram);
+}
+
+/* ---- patterns -------------------------------------------------------------------------------- */
+
+/* "regex PATTERN hash hash ...": what is left of each text when all matches are removed. */
+static size_t wrong_of_pattern(const json_t *tokenizer, char *line, const struct gguf_str *texts)
+{
+    char *hash, *hex = strtok_r(line, " ", &hash);
+    struct gguf_str pattern = from_hex(hex);
+    json_t *root = json_deep_copy(tokenizer);
+    json_t *split = json_object_get(json_object_get(root, "pre_tokenizer"), "pattern");
+    hex[pattern.n] = 0;
+    assert_int_equal(json_object_set_new(split, "Regex", json_string(hex)), 0);
+    char *json = json_dumps(root, 0);
+    size_t n_wrong = n_wrong_ids(hex, json, strlen(json), hash, texts);
+    free(json);
+    json_decref(root);
+    return n_wrong;
+}
+
+/* tok_regex.txt, made by tok_regex.py: patterns in Oniguruma's syntax. */
+TEST(patterns)
+{
+    size_t n, n_json, n_patterns = 0, n_wrong = 0;
+    struct gguf_str *texts = NULL;
+    char *text = read_text("tok_regex.txt", &n), *json = read_text("tok/regex.json", &n_json);
+    json_t *tokenizer = json_loadb(json, n_json, 0, NULL);
+    assert_non_null(tokenizer);
+    char *rest = text;
+    for (char *line; (line = strtok_r(rest, "\n", &rest));) {
+        if (strncmp(line, "text ", 5) == 0)
+            assert_true(arr_push(texts, from_hex(line + 5)));
+        if (strncmp(line, "regex ", 6) == 0) {
+            n_wrong += wrong_of_pattern(tokenizer, line + 6, texts);
+            n_patterns++;
+        }
+    }
+    assert_int_equal(n_patterns, 76);
+    assert_int_equal(n_wrong, 0);
+    json_decref(tokenizer);
+    arr_free(texts);
+    free(text);
+    free(json);
 }

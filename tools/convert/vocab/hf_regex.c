@@ -64,18 +64,20 @@ static int is_caseless(const struct regex_reader *r)
 
 /* ---- escapes --------------------------------------------------------------------------------- */
 
-/* What an escape of a class is inside [...]; NULL: another escape. */
-static const char *class_members(char c)
+/* Oniguruma's \w has six characters of Latin-1 more outside [...]: superscripts and fractions. */
+#define WORD_IN_CLASS                                                                              \
+    HF_WORD "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"                        \
+            "\\x{1f170}-\\x{1f189}"
+#define WORD WORD_IN_CLASS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
+
+/* What an escape of a class matches, as it is written inside [...]; NULL: another escape. */
+static const char *class_members(char c, int in_class)
 {
-    static const char word[] =
-        HF_WORD "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
-                "\\x{24b6}-\\x{24e9}\\x{1f130}-\\x{1f149}\\x{1f150}-\\x{1f169}"
-                "\\x{1f170}-\\x{1f189}";
     switch (c) {
     case 's':
         return HF_WHITE;
     case 'w':
-        return word;
+        return in_class ? WORD_IN_CLASS : WORD;
     case 'd':
         return "\\p{Nd}";
     case 'h':
@@ -172,7 +174,7 @@ static void emit_class(struct regex_reader *r, const char *members, int negated)
 static void read_escape(struct regex_reader *r)
 {
     char c = *r->p, low = (char)tolower((unsigned char)c);
-    const char *members = class_members(low);
+    const char *members = class_members(low, 0);
     if (members) {
         emit_class(r, members, c != low);
         r->p++;
@@ -181,16 +183,8 @@ static void read_escape(struct regex_reader *r)
         emit(r, text);
         r->p++;
     } else if (c == 'b' || c == 'B') {
-        const char *w = class_members('w');
-        emit(r, "(?:(?<=[");
-        emit(r, w);
-        emit(r, c == 'b' ? "])(?![" : "])(?=[");
-        emit(r, w);
-        emit(r, "])|(?<![");
-        emit(r, w);
-        emit(r, c == 'b' ? "])(?=[" : "])(?![");
-        emit(r, w);
-        emit(r, "]))");
+        emit(r, c == 'b' ? "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))"
+                         : "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))");
         r->p++;
     } else if (!read_char_escape(r)) {
         refuse_regex(r, "an escape that is not known");
@@ -202,7 +196,7 @@ static void read_escape(struct regex_reader *r)
 static void read_class_escape(struct regex_reader *r)
 {
     char c = *r->p, low = (char)tolower((unsigned char)c);
-    const char *members = class_members(low);
+    const char *members = class_members(low, 1);
     if (members && c == low)
         emit(r, members);
     else if (c == 'S') /* PCRE2's white space has one character more */
