@@ -22,7 +22,7 @@ TEXTS = [
 PATTERNS = [
     r"\s+", r"\S+", r"\w+", r"\W+", r"\d", r"\D+", r"\h+", r"\H", r"[\s\d]", r"[\S]", r"[\D]+", r"[\w.]+", r"[\h]", r"[^\s\p{L}]+",
     r"\n|\r\n", r"\t", r"\v", r"\f", r"\a|\e", r"[\n\v]", r"\x41", r"\x{4e2d}", r"\u00e9", r"[\x61-\x63\u0436]", r"\x{1f130}",
-    r"\p{Lu}", r"\P{L}", r"\p{^L}+", r"\P{^L}+", r"\p{Han}+", r"\p{Greek}|\p{Hiragana}", r"[\p{Cyrillic}\p{N}]", r"\p{M}", r"\p{Common}+",
+    r"\p{Lu}", r"\P{L}", r"\p{^L}+", r"\P{^L}+", r"\p{Han}+", r"\p{Greek}|\p{Hiragana}", r"[\p{Cyrillic}\p{N}]", r"\p{M}", r"\p{Common}+", r"[^\s]\P{M}+\P{N}", r"\p{^Lu}{1,}\P{Ll}",
     r"(?i)ab", r"(?i:ab)b?", r"(?i:a(?:b))", r"(?i:a)b", r"(?i:'ll|'re)", r"(?i)[a-c]+",
     r"(?<=a)b", r"(?<!a)b", r"b(?=\s)", r"a(?!b)", r"(?>a+)b", r"(?:fo)+", r"(foo)+", r"fo{2}", r"a{2,}", r"a{,2}b", r"a{1,2}", r"c{d}", r"a{", r"\{d\}",
     r"a|ab", r"ab|a", r"^.", r".$", r"\Aa", r"\s\z", r"\n\Z", r"\bfoo", r"foo\b", r"\Bo\B", r".", r"a.b", r"\.|\-|\\", r"[\]\[^]", r"[-a]", r"o*?b",

@@ -105,8 +105,9 @@ static void read_hex(struct regex_reader *r, size_t most, int braces)
     emit(r, text);
 }
 
-/* \p{NAME}, at the p. Names are checked: a script is not a script extension. */
-static void read_property(struct regex_reader *r)
+/* \p{NAME}, at the p. Names are checked: a script is not a script extension. A negated one is written
+ * as a class: PCRE2 10.42 makes a repetition of \P{M} before \P{N} possessive. */
+static void read_property(struct regex_reader *r, int in_class)
 {
     static const char categories[] =
         " L Lu Ll Lt Lm Lo M Mn Mc Me N Nd Nl No P Pc Pd Ps Pe Pi Pf Po S Sm Sc Sk So Z Zs Zl Zp C "
@@ -134,13 +135,14 @@ static void read_property(struct regex_reader *r)
         refuse_regex(r, "this \\p{...}");
         return;
     }
-    snprintf(text, sizeof text, "\\%c{%s%s}", negated ? 'P' : 'p', is_script ? "sc:" : "", name);
+    const char *form = !negated ? "\\p{%s%s}" : in_class ? "\\P{%s%s}" : "[^\\p{%s%s}]";
+    snprintf(text, sizeof text, form, is_script ? "sc:" : "", name);
     emit(r, text);
     r->p = p + 1;
 }
 
 /* Escapes of one character, in a class or not; 0 if it is another escape. */
-static int read_char_escape(struct regex_reader *r)
+static int read_char_escape(struct regex_reader *r, int in_class)
 {
     char c = *r->p, text[3] = {'\\', c, 0};
     if (c == 'n' || c == 'r' || c == 't' || c == 'f' || c == 'a' || c == 'e') {
@@ -152,7 +154,7 @@ static int read_char_escape(struct regex_reader *r)
         read_hex(r, c == 'u' ? 4 : *r->p == '{' ? 8 : 2, c == 'x' && *r->p == '{');
         return 1;
     } else if (c == 'p' || c == 'P') {
-        read_property(r);
+        read_property(r, in_class);
         return 1;
     } else if (c > 0 && !isalnum((unsigned char)c)) {
         emit(r, text);
@@ -186,7 +188,7 @@ static void read_escape(struct regex_reader *r)
         emit(r, c == 'b' ? "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))"
                          : "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))");
         r->p++;
-    } else if (!read_char_escape(r)) {
+    } else if (!read_char_escape(r, 0)) {
         refuse_regex(r, "an escape that is not known");
     }
 }
@@ -197,6 +199,8 @@ static void read_class_escape(struct regex_reader *r)
 {
     char c = *r->p, low = (char)tolower((unsigned char)c);
     const char *members = class_members(low, 1);
+    if (is_caseless(r) && (c == 'w' || c == 'S' || c == 'D')) /* holds "ff", as U+FB00 */
+        refuse_regex(r, "(?i with letters that may be one character");
     if (members && c == low)
         emit(r, members);
     else if (c == 'S') /* PCRE2's white space has one character more */
@@ -205,7 +209,7 @@ static void read_class_escape(struct regex_reader *r)
         emit(r, "\\P{Nd}");
     else if (members)
         refuse_regex(r, "\\W or \\H in a class");
-    else if (!read_char_escape(r))
+    else if (!read_char_escape(r, 1))
         refuse_regex(r, "an escape that is not known");
     r->p += members != NULL;
 }
