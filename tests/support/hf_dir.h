@@ -85,7 +85,7 @@ static inline struct dir golden(const char *model)
         "model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
     struct dir d = {0};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        char folder[64];
+        char folder[300];
         struct file f;
         snprintf(folder, sizeof folder, "tests/golden/%s", model);
         if (repo_open(&f, folder, names[i], NULL) < 0)
