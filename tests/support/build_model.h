@@ -54,8 +54,8 @@ struct toy_spec {
     int head_bias;  /* output.bias */
     int two_norms;  /* falcon: attn_norm_2 is attention's, attn_norm the MLP's */
     int head_gains; /* norms of q and k with a gain for each head */
-    int qk_norms;   /* norms of each head of q and k, with biases, which the architecture may lack */
-    int separate;   /* q, k and v are three tensors also where the architecture has them in one */
+    int qk_norms; /* norms of each head of q and k, with biases, which the architecture may lack */
+    int separate; /* q, k and v are three tensors also where the architecture has them in one */
     /* Positions and attention; 0 or NULL: no key. */
     int window;             /* attention.sliding_window */
     int full_every;         /* .sliding_window_pattern as a period */
