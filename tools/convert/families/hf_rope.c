@@ -99,8 +99,9 @@ static int read_yarn(const struct hf_config *cfg, const json_t *o, struct hf_rop
     if (hf_real(o, "attention_factor", usual, &given, err) < 0)
         return MGPT_EFILE;
     rope->attn_factor = given / usual;
-    if (!(rope->context >= 1 && rope->low > 0 && rope->high >= rope->low && rope->factor >= 1 &&
-          rope->attn_factor > 0 && rope->theta > 1))
+    if (!(rope->context >= 1 && rope->context <= 1 << 30 && rope->low > 0 &&
+          rope->high >= rope->low && rope->high <= 1e6 && rope->factor >= 1 &&
+          rope->attn_factor > 0 && rope->attn_factor < 1e6 && rope->theta > 1))
         return no_sense(err);
     return MGPT_OK;
 }
