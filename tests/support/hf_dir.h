@@ -64,17 +64,30 @@ static inline void dir_free(struct dir *d)
         free((void *)(uintptr_t)d->files[i].bytes.data);
 }
 
-/* Replaces a value by JSON. */
-static inline void set_key(struct dir *d, const char *key, const char *json)
+/* config.json; the caller decrefs it. */
+static inline json_t *get_config(struct dir *d)
 {
     const struct span *text = file_in(d, "config.json");
     json_t *root = json_loadb((const char *)text->data, text->size, 0, NULL);
-    json_t *value = json_loads(json, JSON_DECODE_ANY, NULL);
-    assert_true(root && value);
+    assert_non_null(root);
+    return root;
+}
+
+static inline void set_config(struct dir *d, const json_t *root)
+{
+    char *text = json_dumps(root, JSON_SORT_KEYS);
+    assert_non_null(text);
+    set_file(d, "config.json", copy_of(text, strlen(text)));
+    free(text);
+}
+
+/* Replaces a value by JSON. */
+static inline void set_key(struct dir *d, const char *key, const char *json)
+{
+    json_t *root = get_config(d), *value = json_loads(json, JSON_DECODE_ANY, NULL);
+    assert_non_null(value);
     assert_int_equal(json_object_set_new(root, key, value), 0);
-    char *dump = json_dumps(root, JSON_SORT_KEYS);
-    set_file(d, "config.json", copy_of(dump, strlen(dump)));
-    free(dump);
+    set_config(d, root);
     json_decref(root);
 }
 

@@ -11,12 +11,9 @@
 /* Removes a key. */
 static void drop_key(struct dir *d, const char *key)
 {
-    const struct span *text = file_in(d, "config.json");
-    json_t *root = json_loadb((const char *)text->data, text->size, 0, NULL);
+    json_t *root = get_config(d);
     assert_int_equal(json_object_del(root, key), 0);
-    char *dump = json_dumps(root, JSON_SORT_KEYS);
-    set_file(d, "config.json", copy_of(dump, strlen(dump)));
-    free(dump);
+    set_config(d, root);
     json_decref(root);
 }
 

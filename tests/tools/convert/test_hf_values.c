@@ -22,15 +22,12 @@ static void try_config(struct dir *d, const json_t *root, const char *what, cons
 {
     struct checkpoint c;
     mgpt_error err = {.text = ""};
-    char *text = json_dumps(root, 0);
-    assert_non_null(text);
-    set_file(d, "config.json", copy_of(text, strlen(text)));
+    set_config(d, root);
     int status = read_dir(&c, d, "config.json", &err);
     if (status != MGPT_OK &&
         (status != MGPT_EFILE || strlen(err.text) < 10 || !strstr(err.text, named)))
         fail_msg("%s: status %d, '%s'", what, status, err.text);
     ckpt_free(&c);
-    free(text);
 }
 
 /* All values of an object of root, and of objects in it. Returns how many configurations. */
@@ -65,9 +62,7 @@ TEST(wrong_values)
     for (struct dirent *e; (e = readdir(folder));)
         if (is_golden(e->d_name)) {
             struct dir d = golden(e->d_name);
-            const struct span *text = file_in(&d, "config.json");
-            json_t *root = json_loadb((const char *)text->data, text->size, 0, NULL);
-            assert_non_null(root);
+            json_t *root = get_config(&d);
             n += try_values(&d, root, root, e->d_name);
             json_decref(root);
             dir_free(&d);
