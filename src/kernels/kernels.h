@@ -100,6 +100,12 @@ struct streaming {
 enum { N_STREAMINGS = 4 };
 static const struct streaming streamings[N_STREAMINGS] = {{1, 4096}, {2, 4096}, {1, 2048}, {4, 0}};
 
+/* Only 8-bit types read several panels in parallel. */
+static inline int streaming_differs(enum weight_type type, size_t streaming)
+{
+    return type == WEIGHT_Q8_0 || streamings[streaming].panels == 1;
+}
+
 /* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out. */
 struct matmul {
     float *y; /* row i is at y + i * ldy */

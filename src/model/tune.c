@@ -61,12 +61,6 @@ static size_t alike_layers(const mgpt_model *m)
     return n;
 }
 
-/* Only 8-bit types read several panels in parallel. */
-static int streaming_differs(enum weight_type type, size_t streaming)
-{
-    return type == WEIGHT_Q8_0 || streamings[streaming].panels == 1;
-}
-
 static int rates_in_order(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;

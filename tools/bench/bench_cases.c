@@ -224,7 +224,7 @@ static void streaming_cases(struct case_list *list, const struct kernel_case *li
     struct kernel_case c = *like;
     for (c.streaming = 1; c.streaming < N_STREAMINGS; c.streaming++) {
         snprintf(name, sizeof name, "%.8s:%zu", type, c.streaming);
-        if (c.index == WEIGHT_Q8_0 || streamings[c.streaming].panels == 1)
+        if (streaming_differs((enum weight_type)c.index, c.streaming))
             linear_case(list, &c, name, c.bank->large, c.bank->n_large, 1, ROW);
     }
 }
