@@ -191,7 +191,7 @@ static int keep_line(struct score_run *s, struct score_line line)
     mgpt_error err;
     if (!arr_push(s->lines, line)) {
         json_decref(line.object);
-        err_memory(&err, "the lines", arr_len(s->lines) * sizeof line);
+        err_memory(&err, "the lines", (arr_len(s->lines) + 1) * sizeof line);
         return cli_fail(s->file, &err);
     }
     return arr_len(s->lines) == WINDOW || s->n_waiting >= WINDOW_TOKENS ? score_window(s) : EXIT_OK;
@@ -256,7 +256,8 @@ static int score_lines(struct score_run *s, const char *bytes, size_t n_bytes)
         if (n > 0)
             code = s->json ? add_json(s, line, text, n) : score_add_text(s, line, text, n);
     }
-    int rest = score_window(s); /* also those before a line that cannot be scored */
+    /* Also those before a line that cannot be scored, if there is memory. */
+    int rest = code == EXIT_FULL ? code : score_window(s);
     arr_free(s->lines);
     arr_free(s->texts);
     return code == EXIT_OK ? rest : code;
