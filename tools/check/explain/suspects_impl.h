@@ -13,8 +13,23 @@ struct suspect_list {
 
 void list_suspect(struct suspect_list *l, struct suspect s);
 
+/* The same of *s, whose cause it sets. */
+__attribute__((format(printf, 3, 4))) void list_named(struct suspect_list *l, struct suspect *s,
+                                                      const char *cause, ...);
+
 /* A row's suspect without its cause in words, x and a, b. */
 struct suspect suspect_unnamed(const struct suspect_row *row, const char *tensors);
+
+/* The function that lists the suspects of rows with an operation. */
+struct lister {
+    whatif_fn *apply;
+    enum whatif_change change;
+    void (*list)(struct suspect_list *l, const struct suspect_row *row);
+};
+
+/* Lists a row's suspects by the one of n listers that is for its operation. 0: none is. */
+int list_by(const struct lister *listers, size_t n, struct suspect_list *l,
+            const struct suspect_row *row);
 
 /* Rows of operations whose suspects are listed in suspects_parts.c. 0: none is. */
 int list_parts(struct suspect_list *l, const struct suspect_row *row);

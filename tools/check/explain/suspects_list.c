@@ -1,16 +1,15 @@
 /* The list of suspects for a model, from the table. See suspects.h. */
 #include "check/explain/suspects_impl.h"
+#include "check/explain/suspects_rows.h"
 
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/explain/stages.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#define BIT(point) MGPT_POINT_BIT(MGPT_##point)
-#define AT_QKV (BIT(Q) | BIT(K) | BIT(V))
 
 /* ---- a suspect from a row ---------------------------------------------------------------------- */
 
@@ -62,6 +61,26 @@ void list_suspect(struct suspect_list *l, struct suspect s)
 {
     if (!arr_push(l->rows, s))
         l->failed = 1;
+}
+
+void list_named(struct suspect_list *l, struct suspect *s, const char *cause, ...)
+{
+    va_list args;
+    va_start(args, cause);
+    vsnprintf(s->cause, sizeof s->cause, cause, args);
+    va_end(args);
+    list_suspect(l, *s);
+}
+
+int list_by(const struct lister *listers, size_t n, struct suspect_list *l,
+            const struct suspect_row *row)
+{
+    for (size_t i = 0; i < n; i++)
+        if (row->edit.apply == listers[i].apply && row->edit.change == listers[i].change) {
+            listers[i].list(l, row);
+            return 1;
+        }
+    return 0;
 }
 
 static size_t heads_text(char *text, size_t cap, size_t n, size_t n_kv, size_t width)
@@ -126,8 +145,7 @@ static void list_head_swaps(struct suspect_list *l, const struct suspect_row *ro
     for (int a = 0; a < n && n <= 12; a++)
         for (int b = a + 1; b < n; b++) {
             s.edit.a = a, s.edit.b = b;
-            snprintf(s.cause, sizeof s.cause, row->text, a, b, strchr(tensors, '=') + 1);
-            list_suspect(l, s);
+            list_named(l, &s, row->text, a, b, strchr(tensors, '=') + 1);
         }
 }
 
@@ -218,8 +236,7 @@ static void list_llama3_highs(struct suspect_list *l, const struct suspect_row *
             s.edit.x = n == 1 ? own : row->numbers[i / 6];
             s.edit.a = highs[i % 6];
             s.edit.b = 1 << bits;
-            snprintf(s.cause, sizeof s.cause, row->text, s.edit.x, s.edit.b, s.edit.a);
-            list_suspect(l, s);
+            list_named(l, &s, row->text, s.edit.x, s.edit.b, s.edit.a);
         }
 }
 
@@ -235,11 +252,8 @@ static void list_tokens(struct suspect_list *l, const struct suspect_row *row)
         while (!all && special[before] != special[i])
             before++;
         s.edit.b = all ? i : special[i];
-        for (s.edit.a = 1; s.edit.a <= most && (all || before == i); s.edit.a++) {
-            snprintf(s.cause, sizeof s.cause, row->text, s.edit.b, s.edit.a,
-                     s.edit.a > 1 ? "s" : "");
-            list_suspect(l, s);
-        }
+        for (s.edit.a = 1; s.edit.a <= most && (all || before == i); s.edit.a++)
+            list_named(l, &s, row->text, s.edit.b, s.edit.a, s.edit.a > 1 ? "s" : "");
     }
 }
 
@@ -255,8 +269,7 @@ static void list_scaled(struct suspect_list *l, const struct suspect_row *row)
         for (int bits = 15; bits >= 5; bits--) {
             s.edit.x = row->numbers[i];
             s.edit.b = 1 << bits;
-            snprintf(s.cause, sizeof s.cause, row->text, s.edit.x, s.edit.b);
-            list_suspect(l, s);
+            list_named(l, &s, row->text, s.edit.x, s.edit.b);
         }
 }
 
@@ -328,8 +341,7 @@ static void list_layers(struct suspect_list *l, const struct suspect_row *row)
             if (twice || (!left_out && (b < 0 || b >= n)))
                 continue;
             s.edit.a = a, s.edit.b = b;
-            snprintf(s.cause, sizeof s.cause, row->text, a, b);
-            list_suspect(l, s);
+            list_named(l, &s, row->text, a, b);
         }
 }
 
@@ -367,11 +379,7 @@ static void list_each(struct suspect_list *l, const struct suspect_row *row, dou
 
 static void list_row(struct suspect_list *l, const struct suspect_row *row)
 {
-    static const struct {
-        whatif_fn *apply;
-        enum whatif_change change;
-        void (*list)(struct suspect_list *l, const struct suspect_row *row);
-    } lists[] = {
+    static const struct lister lists[] = {
         {edit_head_width, 0, list_head_widths},   {edit_rope_llama3, 0, list_scaled},
         {edit_rope_yarn, 0, list_scaled},         {edit_padded, 0, list_tokens},
         {edit_first_token, 0, list_tokens},       {edit_rotated, 0, list_rotated},
@@ -381,13 +389,8 @@ static void list_row(struct suspect_list *l, const struct suspect_row *row)
     const uint64_t inside = BIT(RESID_POST) * 2 - BIT(RESID_PRE);
     if (l->w->spec.n_layer == 0 && row->points && !(row->points & ~inside))
         return;
-    if (list_parts(l, row))
+    if (list_parts(l, row) || list_by(lists, sizeof lists / sizeof *lists, l, row))
         return;
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        if (row->edit.apply == lists[i].apply && row->edit.change == lists[i].change) {
-            lists[i].list(l, row);
-            return;
-        }
     const size_t *size = (const size_t *)(const void *)((const char *)&l->w->spec + row->size);
     double scale = row->power != 0 ? pow((double)*size, fabs(row->power)) : 1;
     double x = row->power < 0 ? row->edit.x / scale : row->edit.x * scale;

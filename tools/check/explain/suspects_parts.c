@@ -1,90 +1,94 @@
 /* Suspects of which there is one for each part of a model, each position or each type. See
  * suspects_impl.h. */
 #include "check/explain/suspects_impl.h"
+#include "check/explain/suspects_rows.h"
 
 #include "base/mem.h"
 #include "dtype/dtype.h"
 
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
-#define BIT(point) MGPT_POINT_BIT(MGPT_##point)
+/* ---- parts, each in several variants ------------------------------------------------------------- */
 
-__attribute__((format(printf, 3, 4))) static void list_named(struct suspect_list *l,
-                                                             struct suspect *s, const char *format,
-                                                             ...)
+/* A part of the model (number b of the edit) and where it shows; a variant of it (number a). */
+struct suspect_part {
+    const char *text; /* printf format of the variant's */
+    uint64_t points;
+    int b;
+    unsigned variants; /* bits of those that there are; 0: all */
+};
+struct suspect_variant {
+    int a;
+    const char *text;
+};
+
+#define N_OF(table) (sizeof(table) / sizeof *(table))
+
+static void list_variants(struct suspect_list *l, struct suspect s,
+                          const struct suspect_part *parts, size_t n_parts,
+                          const struct suspect_variant *variants, size_t n)
 {
-    va_list args;
-    va_start(args, format);
-    vsnprintf(s->cause, sizeof s->cause, format, args);
-    va_end(args);
-    list_suspect(l, *s);
+    for (size_t i = 0; i < n_parts; i++)
+        for (size_t k = 0; k < n; k++) {
+            s.points = parts[i].points;
+            s.edit.a = variants[k].a;
+            s.edit.b = parts[i].b;
+            if (!parts[i].variants || parts[i].variants >> variants[k].a & 1)
+                list_named(l, &s, parts[i].text, variants[k].text);
+        }
 }
 
 /* ---- norms --------------------------------------------------------------------------------------- */
 
-static const struct {
-    int where;
-    uint64_t points;
-    const char *text;
-} norm_sets[] = {
-    {ORACLE_NORM_ALL, BIT(ATTN_IN) | BIT(MLP_IN) | BIT(FINAL) | BIT(EMBD_NORM) | BIT(ROT_Q), ""},
-    {ORACLE_NORM_ATTN | ORACLE_NORM_MLP | ORACLE_NORM_FINAL,
-     BIT(ATTN_IN) | BIT(MLP_IN) | BIT(FINAL), " (not those of q and k)"},
-    {ORACLE_NORM_FINAL, BIT(FINAL) | BIT(LOGITS), " (the final norm)"},
-    {ORACLE_NORM_ATTN | ORACLE_NORM_MLP, BIT(ATTN_IN) | BIT(MLP_IN), " (norms of layers)"},
-    {ORACLE_NORM_ATTN, BIT(ATTN_IN), " (the norm before attention)"},
-    {ORACLE_NORM_MLP, BIT(MLP_IN), " (the norm before the MLP)"},
-    {ORACLE_NORM_Q | ORACLE_NORM_K, BIT(ROT_Q) | BIT(ROT_K) | BIT(SCORES), " (norms of q and k)"},
-    {ORACLE_NORM_Q, BIT(ROT_Q) | BIT(SCORES), " (norm of q)"},
-    {ORACLE_NORM_K, BIT(ROT_K) | BIT(SCORES), " (norm of k)"},
-    {ORACLE_NORM_POST_ATTN | ORACLE_NORM_POST_MLP, BIT(ATTN_OUT) | BIT(MLP_OUT),
-     " (norms after branches)"},
-    {ORACLE_NORM_POST_ATTN, BIT(ATTN_OUT), " (the norm after attention)"},
-    {ORACLE_NORM_POST_MLP, BIT(MLP_OUT), " (the norm after the MLP)"},
-    {ORACLE_NORM_EMBD, BIT(EMBD_NORM), " (the norm after the embedding)"}};
+static const struct suspect_part norm_parts[] = {
+    {"%s", BIT(ATTN_IN) | BIT(MLP_IN) | BIT(FINAL) | BIT(EMBD_NORM) | BIT(ROT_Q), ORACLE_NORM_ALL,
+     0},
+    {"%s (not those of q and k)", BIT(ATTN_IN) | BIT(MLP_IN) | BIT(FINAL),
+     ORACLE_NORM_ATTN | ORACLE_NORM_MLP | ORACLE_NORM_FINAL, 0},
+    {"%s (the final norm)", BIT(FINAL) | BIT(LOGITS), ORACLE_NORM_FINAL, 0},
+    {"%s (norms of layers)", BIT(ATTN_IN) | BIT(MLP_IN), ORACLE_NORM_ATTN | ORACLE_NORM_MLP, 0},
+    {"%s (the norm before attention)", BIT(ATTN_IN), ORACLE_NORM_ATTN, 0},
+    {"%s (the norm before the MLP)", BIT(MLP_IN), ORACLE_NORM_MLP, 0},
+    {"%s (norms of q and k)", BIT(ROT_Q) | BIT(ROT_K) | BIT(SCORES), ORACLE_NORM_Q | ORACLE_NORM_K,
+     0},
+    {"%s (norm of q)", BIT(ROT_Q) | BIT(SCORES), ORACLE_NORM_Q, 0},
+    {"%s (norm of k)", BIT(ROT_K) | BIT(SCORES), ORACLE_NORM_K, 0},
+    {"%s (norms after branches)", BIT(ATTN_OUT) | BIT(MLP_OUT),
+     ORACLE_NORM_POST_ATTN | ORACLE_NORM_POST_MLP, 0},
+    {"%s (the norm after attention)", BIT(ATTN_OUT), ORACLE_NORM_POST_ATTN, 0},
+    {"%s (the norm after the MLP)", BIT(MLP_OUT), ORACLE_NORM_POST_MLP, 0},
+    {"%s (the norm after the embedding)", BIT(EMBD_NORM), ORACLE_NORM_EMBD, 0}};
+
+static const struct suspect_variant norm_variants[] = {
+    {ORACLE_NORM_OTHER, "the mean subtracted (RMSNorm) or not (LayerNorm)"},
+    {ORACLE_NORM_UNBIASED, "LayerNorm divides squares by n - 1, not n"},
+    {ORACLE_NORM_SUM, "norms divide by the root of the sum of squares, not of their mean"},
+    {ORACLE_NORM_EPS_OUTSIDE, "epsilon of norms added after the square root"},
+    {ORACLE_NORM_GAIN_FIRST, "gains of norms multiplied before normalising"},
+    {ORACLE_NORM_GAIN_ONLY, "norms only multiply by their gains, without normalising"},
+    {ORACLE_NORM_TWICE, "norms are taken twice"},
+    {ORACLE_NORM_LEFT_OUT, "norms are left out"}};
 
 static void list_norms(struct suspect_list *l, const struct suspect_row *row)
 {
-    static const char *const hows[N_ORACLE_NORM_HOW] = {
-        [ORACLE_NORM_OTHER] = "the mean subtracted (RMSNorm) or not (LayerNorm)",
-        [ORACLE_NORM_UNBIASED] = "LayerNorm divides squares by n - 1, not n",
-        [ORACLE_NORM_SUM] = "norms divide by the root of the sum of squares, not of their mean",
-        [ORACLE_NORM_EPS_OUTSIDE] = "epsilon of norms added after the square root",
-        [ORACLE_NORM_GAIN_FIRST] = "gains of norms multiplied before normalising",
-        [ORACLE_NORM_GAIN_ONLY] = "norms only multiply by their gains, without normalising",
-        [ORACLE_NORM_TWICE] = "norms are taken twice",
-        [ORACLE_NORM_LEFT_OUT] = "norms are left out"};
-    struct suspect s = {.edit = row->edit};
-    for (size_t i = 0; i < sizeof norm_sets / sizeof *norm_sets; i++)
-        for (int how = ORACLE_NORM_OTHER; how < N_ORACLE_NORM_HOW; how++) {
-            s.points = norm_sets[i].points;
-            s.edit.a = how;
-            s.edit.b = norm_sets[i].where;
-            list_named(l, &s, "%s%s", hows[how], norm_sets[i].text);
-        }
+    list_variants(l, suspect_unnamed(row, NULL), norm_parts, N_OF(norm_parts), norm_variants,
+                  N_OF(norm_variants));
 }
 
 static void list_raw(struct suspect_list *l, const struct suspect_row *row)
 {
-    static const struct {
-        int bits;
-        const char *what;
-    } sets[] = {{ORACLE_RAW_K | ORACLE_RAW_V, "k and v"},
-                {ORACLE_RAW_Q, "q"},
-                {ORACLE_RAW_K, "k"},
-                {ORACLE_RAW_V, "v"},
-                {ORACLE_RAW_Q | ORACLE_RAW_K, "q and k"},
-                {ORACLE_RAW_Q | ORACLE_RAW_V, "q and v"},
-                {ORACLE_RAW_GATE, "gate"},
-                {ORACLE_RAW_UP, "up"},
-                {ORACLE_RAW_ROUTER, "the router of experts"}};
-    for (size_t i = 0; i < sizeof sets / sizeof *sets; i++) {
-        struct suspect s = suspect_unnamed(row, NULL);
-        s.edit.a = sets[i].bits;
-        list_named(l, &s, row->text, sets[i].what);
-    }
+    static const struct suspect_variant products[] = {{ORACLE_RAW_K | ORACLE_RAW_V, "k and v"},
+                                                      {ORACLE_RAW_Q, "q"},
+                                                      {ORACLE_RAW_K, "k"},
+                                                      {ORACLE_RAW_V, "v"},
+                                                      {ORACLE_RAW_Q | ORACLE_RAW_K, "q and k"},
+                                                      {ORACLE_RAW_Q | ORACLE_RAW_V, "q and v"},
+                                                      {ORACLE_RAW_GATE, "gate"},
+                                                      {ORACLE_RAW_UP, "up"},
+                                                      {ORACLE_RAW_ROUTER, "the router of experts"}};
+    struct suspect s = suspect_unnamed(row, NULL);
+    struct suspect_part all = {row->text, s.points, 0, 0};
+    list_variants(l, s, &all, 1, products, N_OF(products));
 }
 
 /* ---- rotation ------------------------------------------------------------------------------------ */
@@ -254,34 +258,10 @@ static void list_experts(struct suspect_list *l, const struct suspect_row *row)
 
 /* ---- types --------------------------------------------------------------------------------------- */
 
-#define AT_NORMS (BIT(ATTN_IN) | BIT(MLP_IN) | BIT(FINAL) | BIT(EMBD_NORM))
-#define AT_ROPE (BIT(ROT_Q) | BIT(ROT_K))
-#define ANYWHERE (MGPT_POINT_BIT(MGPT_N_POINTS) - 1)
 enum {
     HALVES = 1 << ORACLE_BF16 | 1 << ORACLE_F16,
     EIGHTS = 1 << ORACLE_F8_E4M3 | 1 << ORACLE_F8_E5M2
 };
-
-/* What is rounded, where it shows, and to which types (bits). */
-static const struct {
-    const char *text;
-    uint64_t points;
-    enum oracle_rounded where;
-    int types;
-} roundings[] = {{"weights rounded to %s", ANYWHERE, ORACLE_WEIGHTS, HALVES | EIGHTS},
-                 {"cosines and sines of RoPE in %s", AT_ROPE, ORACLE_TURNS, HALVES},
-                 {"frequencies of RoPE in %s", AT_ROPE, ORACLE_FREQUENCIES, HALVES},
-                 {"angles of RoPE in %s", AT_ROPE, ORACLE_ANGLES, HALVES},
-                 {"keys and values in %s", BIT(SCORES) | BIT(HEADS), ORACLE_CACHE, HALVES | EIGHTS},
-                 {"the weights of attention in %s", BIT(WEIGHTS), ORACLE_PATTERN, HALVES},
-                 {"norms' variances in %s", AT_NORMS, ORACLE_VARIANCE, HALVES},
-                 {"norms' squares and variances in %s", AT_NORMS, ORACLE_SQUARES, HALVES},
-                 {"norms in %s", AT_NORMS, ORACLE_NORMS, HALVES},
-                 {"attention scores in %s", BIT(SCORES), ORACLE_SCORES, HALVES},
-                 {"the residual in %s after each layer", BIT(RESID_POST), ORACLE_RESIDUAL, HALVES},
-                 {"both sides of products in %s", ANYWHERE, ORACLE_PRODUCTS,
-                  1 << ORACLE_BF16 | EIGHTS | 1 << ORACLE_TF32},
-                 {"logits in %s", BIT(LOGITS), ORACLE_LOGITS, HALVES}};
 
 static void list_quantised(struct suspect_list *l, const struct suspect_row *row)
 {
@@ -295,51 +275,52 @@ static void list_quantised(struct suspect_list *l, const struct suspect_row *row
         }
 }
 
+/* What is rounded, where it shows, and to which types. */
+static const struct suspect_part rounded_parts[] = {
+    {"weights rounded to %s", ANYWHERE, ORACLE_WEIGHTS, HALVES | EIGHTS},
+    {"cosines and sines of RoPE in %s", AT_ROPE, ORACLE_TURNS, HALVES},
+    {"frequencies of RoPE in %s", AT_ROPE, ORACLE_FREQUENCIES, HALVES},
+    {"angles of RoPE in %s", AT_ROPE, ORACLE_ANGLES, HALVES},
+    {"keys and values in %s", BIT(SCORES) | BIT(HEADS), ORACLE_CACHE, HALVES | EIGHTS},
+    {"the weights of attention in %s", BIT(WEIGHTS), ORACLE_PATTERN, HALVES},
+    {"norms' variances in %s", AT_NORMS, ORACLE_VARIANCE, HALVES},
+    {"norms' squares and variances in %s", AT_NORMS, ORACLE_SQUARES, HALVES},
+    {"norms in %s", AT_NORMS, ORACLE_NORMS, HALVES},
+    {"attention scores in %s", BIT(SCORES), ORACLE_SCORES, HALVES},
+    {"the residual in %s after each layer", BIT(RESID_POST), ORACLE_RESIDUAL, HALVES},
+    {"both sides of products in %s", ANYWHERE, ORACLE_PRODUCTS,
+     1 << ORACLE_BF16 | EIGHTS | 1 << ORACLE_TF32},
+    {"logits in %s", BIT(LOGITS), ORACLE_LOGITS, HALVES}};
+
 static void list_roundings(struct suspect_list *l, const struct suspect_row *row)
 {
-    static const char *const types[] = {[ORACLE_BF16] = "bfloat16",
-                                        [ORACLE_F16] = "float16",
-                                        [ORACLE_F8_E4M3] = "float8 (E4M3)",
-                                        [ORACLE_F8_E5M2] = "float8 (E5M2)",
-                                        [ORACLE_TF32] = "TF32 or float16"};
-    struct suspect s = {.edit = row->edit};
-    for (size_t i = 0; i < sizeof roundings / sizeof *roundings; i++)
-        for (int type = ORACLE_BF16; type <= ORACLE_TF32; type++) {
-            s.points = roundings[i].points;
-            s.edit.a = type;
-            s.edit.b = (int)roundings[i].where;
-            if (roundings[i].types >> type & 1)
-                list_named(l, &s, roundings[i].text, types[type]);
-        }
+    static const struct suspect_variant types[] = {{ORACLE_BF16, "bfloat16"},
+                                                   {ORACLE_F16, "float16"},
+                                                   {ORACLE_F8_E4M3, "float8 (E4M3)"},
+                                                   {ORACLE_F8_E5M2, "float8 (E5M2)"},
+                                                   {ORACLE_TF32, "TF32 or float16"}};
+    list_variants(l, suspect_unnamed(row, NULL), rounded_parts, N_OF(rounded_parts), types,
+                  N_OF(types));
 }
 
 int list_parts(struct suspect_list *l, const struct suspect_row *row)
 {
-    static const struct {
-        whatif_fn *apply;
-        enum whatif_change change;
-        void (*list)(struct suspect_list *l, const struct suspect_row *row);
-    } lists[] = {{edit_norms, 0, list_norms},
-                 {edit_raw, 0, list_raw},
-                 {edit_turn_form, 0, list_forms},
-                 {edit_turn_heads, 0, list_turn_heads},
-                 {edit_places, 0, list_places},
-                 {edit_zero_keys, 0, list_zero_keys},
-                 {edit_window_all, 0, list_window_all},
-                 {edit_first_keys, 0, list_first_keys},
-                 {edit_prefix, 0, list_first_keys},
-                 {edit_alibi, 0, list_alibi},
-                 {edit_lost_head, 0, list_lost_heads},
-                 {edit_layer_again, 0, list_layers_again},
-                 {edit_tensors, TENSORS_QUANTISED, list_quantised},
-                 {edit_tensors, TENSOR_OF_LAYER, list_of_layer},
-                 {edit_tensors, TENSORS_SCALED, list_scaled_tensors},
-                 {edit_tensors, EXPERTS_SWAPPED, list_experts},
-                 {edit_rounded, 0, list_roundings}};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        if (row->edit.apply == lists[i].apply && row->edit.change == lists[i].change) {
-            lists[i].list(l, row);
-            return 1;
-        }
-    return 0;
+    static const struct lister lists[] = {{edit_norms, 0, list_norms},
+                                          {edit_raw, 0, list_raw},
+                                          {edit_turn_form, 0, list_forms},
+                                          {edit_turn_heads, 0, list_turn_heads},
+                                          {edit_places, 0, list_places},
+                                          {edit_zero_keys, 0, list_zero_keys},
+                                          {edit_window_all, 0, list_window_all},
+                                          {edit_first_keys, 0, list_first_keys},
+                                          {edit_prefix, 0, list_first_keys},
+                                          {edit_alibi, 0, list_alibi},
+                                          {edit_lost_head, 0, list_lost_heads},
+                                          {edit_layer_again, 0, list_layers_again},
+                                          {edit_tensors, TENSORS_QUANTISED, list_quantised},
+                                          {edit_tensors, TENSOR_OF_LAYER, list_of_layer},
+                                          {edit_tensors, TENSORS_SCALED, list_scaled_tensors},
+                                          {edit_tensors, EXPERTS_SWAPPED, list_experts},
+                                          {edit_rounded, 0, list_roundings}};
+    return list_by(lists, N_OF(lists), l, row);
 }
