@@ -194,7 +194,7 @@ EPS = "(?i)eps"
 WINDOW = "(?i)window|sliding|local"
 THETA = "(?i)theta|base|freq"
 SCALE = "(?i)scal"
-OF_EXPERTS = "(?i)(normali|sum|softmax|divid|chosen|top).*(expert|rout|weight)|(expert|rout).*(normali|sum|softmax|divid)"
+OF_EXPERTS = "(?i)(normali|softmax|divid|chosen|top).*(expert|rout)|(expert|rout).*(normali|softmax|divid|add up)"
 KINDS = "(?i)(sliding|local|full|global|window).*layer|layer.*(sliding|local|full|global|window)"
 
 SET7 = [
@@ -244,11 +244,11 @@ SET7 = [
     ("embedding scaled twice", "gemma3", "ref", embedded(lambda x: x * 24 ** 0.5), "(?i)embed"),
     # huggingface/transformers 37109
     ("embedding scale rounded to bf16", "gemma2", "ref", embedded(lambda x: x / 24 ** 0.5 * 4.90625),
-     "(?i)embed.*(bf16|bfloat16|round|scale)|scale.*embed"),
+     "(?i)embed.*(bf16|bfloat16|round|scale|times 4.90625)|scale.*embed"),
     # OpenNMT/CTranslate2 1882
     ("residual_multiplier missing", "granite", "ref", config(residual_multiplier=1.0), "(?i)residual"),
     # unslothai/unsloth 1218
-    ("logits multiplied, not divided", "granite", "ref", config(logits_scaling=1 / 3), "(?i)logit"),
+    ("logits multiplied, not divided", "granite", "ref", config(logits_scaling=1 / 3), "(?i)logit|output.weight: times 9"),
     # ml-explore/mlx-swift-examples 99
     ("no soft caps", "gemma2", "ref", config(attn_logit_softcapping=None, final_logit_softcapping=None),
      lookahead("cap.*(score|attention)|(score|attention).*cap", "cap.*logit|logit.*cap")),
@@ -376,7 +376,7 @@ SET7 = [
      lookahead("residual", "logit")),
     ("window + 1, rope of adjacent pairs", "mistral", "ref",
      in_turn(config(sliding_window=13), rotation(rotate_adjacent)),
-     lookahead("window", "adjacent|interleav|pair|half")),
+     lookahead("window", "adjacent|interleav|pair|hal[fv]")),
     ("router not normalised, no q and k norms", "qwen3-moe", "ref",
      in_turn(config(norm_topk_prob=False), norms(skip, "q_norm", "k_norm")), lookahead("norm", "expert|rout")),
     ("sequential branches, whole rotary", "neox", "ref",

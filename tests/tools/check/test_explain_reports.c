@@ -24,6 +24,9 @@ static const int32_t shared_by_2[PLANTED_MOST] = {0, 0, 1, 1, 2, 2, 3, 3, 4,  4,
 static struct oracle_layer other_way[2];
 static double other_freq[4];
 
+/* Of layer 0, before it is changed. */
+static const double *first_freq;
+
 /* A change of one member, in all layers or of the model. */
 #define PROGRAM(name, change)                                                                      \
     static void name(struct oracle_spec *spec, struct oracle_layer *layers)                        \
@@ -43,7 +46,7 @@ PROGRAM(second_left_out, layers[1].no_attention = 1; layers[1].no_mlp = 1)
 PROGRAM(last_rotate, spec->rot_first = spec->head_dim - spec->n_rot)
 PROGRAM(across, spec->rot_apart = spec->head_dim / 2)
 PROGRAM(no_mlp, layers[0].no_mlp = 1)
-PROGRAM(normed_residual, l->residual_normed = 1)
+PROGRAM(normed_residual, l->residual_normed = 3)
 PROGRAM(less_one, spec->norm_how = ORACLE_NORM_UNBIASED; spec->norm_where = ORACLE_NORM_ALL)
 PROGRAM(outside, spec->norm_how = ORACLE_NORM_EPS_OUTSIDE; spec->norm_where = ORACLE_NORM_ALL)
 PROGRAM(mixed, spec->rot_mixed = 1)
@@ -127,6 +130,11 @@ PROGRAM(values_are_keys, spec->v_is_k = 1)
 PROGRAM(v_tiled, l->kv = ORACLE_KV_INTERLEAVED; l->kv_of = ORACLE_OF_VALUES)
 PROGRAM(no_head_3, l->lost_head = 4)
 PROGRAM(embedded_by_n, spec->embd_scale = (double)spec->n_embd)
+PROGRAM(normed_for_attention, l->residual_normed = 1)
+PROGRAM(late_biases, spec->qk_bias_late = 1)
+PROGRAM(softmax_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_SOFTMAX)
+PROGRAM(last_rotates_only, first_freq = i > 0 ? first_freq : l->freq;
+        l->freq = i < 3 ? NULL : first_freq)
 
 /* The last residuals from position 10 on, whose size the final norm takes out again. */
 static void last_ones_larger(mgpt_point point, int layer, double *row, size_t n, void *user)
@@ -314,6 +322,14 @@ static const struct bug cases[] = {
      .differs = no_slopes},
     {"all layers rotate", &smollm3, NULL, "blocks.3.attn.hook_rot_q", "RoPE in all layers", BY_LOGITS,
      .differs = all_rotate},
+    {"RoPE where there is none", &smollm3, NULL, "blocks.0.attn.hook_rot_q", "layers n with n % 4 = 3 have RoPE",
+     BY_LOGITS, .differs = last_rotates_only},
+    {"residual of what attention reads", &llama, NULL, "blocks.0.hook_resid_mid", "attention adds to what its norm",
+     BY_LOGITS, .differs = normed_for_attention},
+    {"biases after RoPE", &phi2, NULL, "blocks.0.attn.hook_rot_q", "added after RoPE", BY_LOGITS,
+     .differs = late_biases},
+    {"softmax in bfloat16", &llama, NULL, "blocks.0.attn.hook_attn_scores",
+     "attention scores and their softmax in bfloat16", BY_LOGITS, .differs = softmax_bf16},
     {"sigmoid", &llama, NULL, "blocks.0.mlp.hook_post", "activation sigmoid", BY_LOGITS,
      .differs = sigmoid},
     {"positions from 5", &gpt2, NULL, "hook_pos_embed", "positions off by 5", BY_LOGITS,

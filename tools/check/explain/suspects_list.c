@@ -36,6 +36,8 @@ struct suspect suspect_unnamed(const struct suspect_row *row, const char *tensor
         s.edit.names = tensors;
     if (!s.points)
         s.points = stage_points(s.edit.names) | stage_points(s.edit.other);
+    if (!s.points)
+        s.points = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
     s.edit.x = 0;
     return s;
 }
@@ -286,6 +288,8 @@ static void rotated_text(struct suspect *s, const struct oracle_spec *o)
         at += text_format(s->cause + at, cap - at, ", the last ones");
     if (b & ROTATED_ACROSS)
         at += text_format(s->cause + at, cap - at, ", in pairs i and i + %zu", o->head_dim / 2);
+    if (b & ROTATED_HALVES)
+        at += text_format(s->cause + at, cap - at, ", in halves");
     if (b & ROTATED_ADJACENT)
         at += text_format(s->cause + at, cap - at, ", in adjacent pairs");
     if (b & ROTATED_MIXED)
@@ -309,16 +313,17 @@ static void list_rotated(struct suspect_list *l, const struct suspect_row *row)
                                 ROTATED_ADJACENT,
                                 ROTATED_MIXED,
                                 ROTATED_BACKWARDS,
-                                ROTATED_MIXED | ROTATED_ADJACENT},
+                                ROTATED_MIXED | ROTATED_ADJACENT,
+                                ROTATED_MIXED | ROTATED_HALVES},
                      freqs[] = {0, ROTATED_AS_HEAD, ROTATED_AS_FILE, ROTATED_AS_EMBD};
     struct suspect s = {.points = row->points, .edit = row->edit};
-    for (size_t i = 0; i < 7 * 7 * 4; i++) {
-        size_t n = widths[i / 28];
-        int part = parts[i / 4 % 7], freq = freqs[i % 4];
+    for (size_t i = 0; i < 7 * 8 * 4; i++) {
+        size_t n = widths[i / 32];
+        int part = parts[i / 4 % 8], freq = freqs[i % 4];
         int same = (part & (ROTATED_LAST | ROTATED_ACROSS) && n == d) ||
-                   (part == 0 && freq == 0 && i < 28) || (freq == ROTATED_AS_HEAD && n == d) ||
+                   (part == 0 && freq == 0 && i < 32) || (freq == ROTATED_AS_HEAD && n == d) ||
                    (freq == ROTATED_AS_FILE && n == o->n_rot);
-        for (size_t k = 0; k < i / 28; k++)
+        for (size_t k = 0; k < i / 32; k++)
             same |= widths[k] == n;
         if (o->n_rot == 0 || n < 2 || n % 2 || n > d || same ||
             (part & (ROTATED_MIXED | ROTATED_BACKWARDS) && freq))
@@ -342,6 +347,26 @@ static void list_layers(struct suspect_list *l, const struct suspect_row *row)
                 continue;
             s.edit.a = a, s.edit.b = b;
             list_named(l, &s, row->text, a, b);
+        }
+}
+
+/* Every so many layers have no window, where others have one, or RoPE where others have none. */
+static void list_periods(struct suspect_list *l, const struct suspect_row *row)
+{
+    int windows = 0, n = (int)l->w->spec.n_layer;
+    for (int i = 0; i < n; i++)
+        windows += l->w->layers[i].window > 0;
+    const char *what = windows > 0 && windows < n ? "a window (and its RoPE)" : "RoPE";
+    struct suspect s = suspect_unnamed(row, NULL);
+    for (s.edit.a = 2; s.edit.a <= n && s.edit.a <= 8; s.edit.a++)
+        for (int i = 0; i < 2 * s.edit.a; i++) {
+            s.edit.b = i / 2;
+            s.edit.layers = i % 2 ? LAYERS_WINDOWED : LAYERS_GLOBAL;
+            int have = (i % 2 == 1) == (*what == 'a');
+            snprintf(s.cause, sizeof s.cause, row->text, s.edit.a, s.edit.b, have ? "" : "do not ",
+                     what, have ? "do not" : "do");
+            if (s.edit.a > 2 || i % 2)
+                list_suspect(l, s);
         }
 }
 
@@ -379,13 +404,19 @@ static void list_each(struct suspect_list *l, const struct suspect_row *row, dou
 
 static void list_row(struct suspect_list *l, const struct suspect_row *row)
 {
-    static const struct lister lists[] = {
-        {edit_head_width, 0, list_head_widths},   {edit_rope_llama3, 0, list_scaled},
-        {edit_rope_yarn, 0, list_scaled},         {edit_padded, 0, list_tokens},
-        {edit_first_token, 0, list_tokens},       {edit_rotated, 0, list_rotated},
-        {edit_window_size, 0, list_windows},      {edit_layer_skipped, 0, list_layers},
-        {edit_layers_cut, 0, list_layers},        {edit_tensors, LAYERS_SWAPPED, list_layers},
-        {edit_tensors, LAYER_OTHER, list_layers}, {edit_tensors, ORDER_QKV_AXES, list_axes}};
+    static const struct lister lists[] = {{edit_head_width, 0, list_head_widths},
+                                          {edit_rope_llama3, 0, list_scaled},
+                                          {edit_rope_yarn, 0, list_scaled},
+                                          {edit_padded, 0, list_tokens},
+                                          {edit_first_token, 0, list_tokens},
+                                          {edit_rotated, 0, list_rotated},
+                                          {edit_window_size, 0, list_windows},
+                                          {edit_layer_skipped, 0, list_layers},
+                                          {edit_layers_every, 0, list_periods},
+                                          {edit_layers_cut, 0, list_layers},
+                                          {edit_tensors, LAYERS_SWAPPED, list_layers},
+                                          {edit_tensors, LAYER_OTHER, list_layers},
+                                          {edit_tensors, ORDER_QKV_AXES, list_axes}};
     const uint64_t inside = BIT(RESID_POST) * 2 - BIT(RESID_PRE);
     if (l->w->spec.n_layer == 0 && row->points && !(row->points & ~inside))
         return;

@@ -3,6 +3,7 @@
 #include "check/explain/suspects_impl.h"
 #include "check/explain/suspects_rows.h"
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "dtype/dtype.h"
 
@@ -273,6 +274,17 @@ static void list_quantised(struct suspect_list *l, const struct suspect_row *row
             list_named(l, &s, row->text, s.edit.b ? "all matrices" : "the layers' matrices",
                        types[i]);
         }
+    static const int groups[] = {0, 32, 64, 128};
+    for (size_t i = 0; i < 16; i++) {
+        int group = groups[i / 4], bits = i / 2 % 2 ? 4 : 8;
+        s.edit.a = -bits, s.edit.b = (int)i % 2, s.edit.x = group;
+        char type[48];
+        text_format(type, sizeof type, "int%d, a factor for every %d values", bits, group);
+        if (!group)
+            text_format(type, sizeof type, "int%d, a factor for each row", bits);
+        if (group < (int)l->w->spec.n_embd)
+            list_named(l, &s, row->text, s.edit.b ? "all matrices" : "the layers' matrices", type);
+    }
 }
 
 /* What is rounded, where it shows, and to which types. */
@@ -290,7 +302,8 @@ static const struct suspect_part rounded_parts[] = {
     {"the residual in %s after each layer", BIT(RESID_POST), ORACLE_RESIDUAL, HALVES},
     {"both sides of products in %s", ANYWHERE, ORACLE_PRODUCTS,
      1 << ORACLE_BF16 | EIGHTS | 1 << ORACLE_TF32},
-    {"logits in %s", BIT(LOGITS), ORACLE_LOGITS, HALVES}};
+    {"logits in %s", BIT(LOGITS), ORACLE_LOGITS, HALVES},
+    {"attention scores and their softmax in %s", BIT(SCORES), ORACLE_SOFTMAX, HALVES}};
 
 static void list_roundings(struct suspect_list *l, const struct suspect_row *row)
 {

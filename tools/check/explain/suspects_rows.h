@@ -37,6 +37,8 @@
              .names = one,                                                                         \
              .other = two,                                                                         \
              .kind = ".bias"}
+#define CHOOSE_LAYERS(name, value)                                                                 \
+    .edit = {.apply = choose_layers, .member = offsetof(struct oracle_layer, name), .a = value}
 #define TURN_ONE(of, how) .edit = {.apply = edit_turn_one, .x = -1, .a = of, .b = how}
 #define FLIP_QK(name) .edit = {.apply = flip_qk_norm, .member = offsetof(struct oracle_spec, name)}
 

@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "dtype/dtype.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -66,11 +65,11 @@ static int file_layer(const struct whatif *w, int layer)
     return w->edit.a ? (layer + w->edit.a + n) % n : n - 1 - layer;
 }
 
-/* The row of gate, or (from n_ff on) of up, that row `row` of gate or up is read from: the one matrix
+/* The row of gate, or (from n on) of up, that row `row` of gate or up is read from: the one matrix
  * of both has their rows in turn, in the file or in the reference. */
-static size_t interleaved_row(const struct whatif *w, int up, size_t row)
+static size_t interleaved_row(const struct whatif *w, int up, size_t row, size_t n)
 {
-    size_t n = w->spec.n_ff, at = row + (up ? n : 0);
+    size_t at = row + (up ? n : 0);
     return w->edit.a ? at % 2 * n + at / 2 : row * 2 + (size_t)up;
 }
 
@@ -79,13 +78,15 @@ static void file_name(const struct whatif *w, const char *name, char out[ORACLE_
 {
     struct tensor_name p = split_name(name);
     char stem[80];
+    const char *of = whatif_is_of_experts(p) ? "_exps" : "";
+    int swapped = whatif_changes(w, p, TENSORS_SWAPPED) && !whatif_swaps_halves(w, p);
     snprintf(stem, sizeof stem, "%.*s", (int)p.n_stem, p.stem);
-    if (whatif_changes(w, p, TENSORS_SWAPPED) && whatif_is_listed(w->edit.names, p))
-        text_format(stem, sizeof stem, "%s", w->edit.other);
-    else if (whatif_changes(w, p, TENSORS_SWAPPED) && whatif_is_listed(w->edit.other, p))
-        text_format(stem, sizeof stem, "%s", w->edit.names);
+    if (swapped && whatif_is_listed(w->edit.names, p))
+        text_format(stem, sizeof stem, "%s%s", w->edit.other, of);
+    else if (swapped && whatif_is_listed(w->edit.other, p))
+        text_format(stem, sizeof stem, "%s%s", w->edit.names, of);
     else if (whatif_changes(w, p, TENSORS_COPIED) && whatif_is_listed(w->edit.names, p))
-        text_format(stem, sizeof stem, "%s", w->edit.other);
+        text_format(stem, sizeof stem, "%s%s", w->edit.other, of);
     int shared = w->edit.change == LAYERS_SHARED && whatif_is_listed(w->edit.names, p);
     int other = w->edit.change == TENSOR_OF_LAYER && p.layer == w->edit.a &&
                 whatif_is_listed(w->edit.names, p);
@@ -227,9 +228,13 @@ static int mixed_row(const struct whatif *w, struct tensor_name p, size_t *row,
     if (!is_weight(p))
         return 0;
     if (whatif_changes(w, p, ROWS_INTERLEAVED) && whatif_is_listed("ffn_gate ffn_up", p)) {
-        size_t at = interleaved_row(w, p.stem[4] == 'u', *row);
-        oracle_name(name, p.layer, at < w->spec.n_ff ? "ffn_gate" : "ffn_up", p.kind);
-        *row = at % w->spec.n_ff;
+        int of = whatif_is_of_experts(p);
+        size_t n = of ? w->spec.n_ff_expert : w->spec.n_ff;
+        size_t at = interleaved_row(w, p.stem[4] == 'u', *row % n, n);
+        static const char *const stems[2][2] = {{"ffn_gate", "ffn_up"},
+                                                {"ffn_gate_exps", "ffn_up_exps"}};
+        oracle_name(name, p.layer, stems[of][at >= n], p.kind);
+        *row += at % n - *row % n;
         return 1;
     }
     for (size_t part = 0; part < 3 && whatif_changes(w, p, QKV_GROUPED); part++)
@@ -244,26 +249,11 @@ static int mixed_row(const struct whatif *w, struct tensor_name p, size_t *row,
 /* What the values of a tensor are multiplied with. */
 static double tensor_times(const struct whatif *w, struct tensor_name p)
 {
-    if (!whatif_lists(w->edit.names, p.stem, p.n_stem) &&
-        !(w->edit.kind && w->edit.names && !*w->edit.names))
+    if (!whatif_is_listed(w->edit.names, p) && !(w->edit.kind && w->edit.names && !*w->edit.names))
         return 1;
     if (whatif_changes(w, p, TENSORS_ZERO))
         return 0;
     return whatif_changes(w, p, TENSORS_SCALED) ? w->edit.x : 1;
-}
-
-/* A matrix's row as blocks of a shorter type have it. */
-static void quantise_row(const struct whatif *w, struct tensor_name p, float *row, size_t n)
-{
-    const struct dtype *type = dtype_find((uint32_t)w->edit.a);
-    char block[1024];
-    if (!is_weight(p) || is_gain(p) || (p.layer < 0 && !w->edit.b) || n % type->block ||
-        !type->from_float)
-        return;
-    for (size_t i = 0; i < n; i += type->block) {
-        type->from_float(row + i, block, type->block);
-        type->to_float(block, row + i, type->block);
-    }
 }
 
 static int whatif_read(void *user, const char *called, size_t row, size_t n, float *out,
@@ -297,8 +287,9 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     int status = read_row_as(w, w->file_name, p, row, n, out, err);
     for (size_t i = 0; status == MGPT_OK && (times != 1 || more != 0) && i < n; i++)
         out[i] = out[i] * (float)times + (float)more;
-    if (status == MGPT_OK && whatif_changes(w, p, TENSORS_QUANTISED))
-        quantise_row(w, p, out, n);
+    if (status == MGPT_OK && whatif_changes(w, p, TENSORS_QUANTISED) && is_weight(p) &&
+        !is_gain(p) && (p.layer >= 0 || w->edit.b))
+        whatif_quantise(&w->edit, out, n);
     if (status == MGPT_OK && whatif_changes(w, p, TENSOR_HIDDEN) &&
         strcmp(p.stem, "attn_qkv.bias") == 0)
         hide_parts(w, n, out);
@@ -323,7 +314,7 @@ static int has_its_rows(const struct whatif *w, struct tensor_name p)
     case TENSOR_OF_LAYER:
         return 1;
     case TENSORS_SWAPPED:
-        return !whatif_is_listed(unnamed, p);
+        return !whatif_is_listed(unnamed, p) && !whatif_swaps_halves(w, p);
     case TENSORS_QUANTISED:
         return 0;
     case TENSORS_ZERO:

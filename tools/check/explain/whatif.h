@@ -21,11 +21,12 @@ enum whatif_change {
     LAYER_OTHER,        /* layer a is the file's b */
     TENSORS_COPIED,     /* `names` are the file's `other` */
     TENSORS_ZERO,
-    TENSORS_QUANTISED, /* matrices of layers, with b all matrices, in blocks of type a */
+    TENSORS_QUANTISED, /* matrices of layers, with b all matrices, in blocks of type a; or (a below 0)
+                        * in -a bits with a factor for each x values of a row, 0: for a row */
     TENSORS_SCALED,    /* times x */
     TENSOR_OF_LAYER,   /* names: those of layer a are those of layer b */
     LAYERS_SHARED,     /* all layers have the file's tensors `names` of layer a; -1: of the last */
-    ROWS_INTERLEAVED,  /* one matrix has rows of gate and up in turn, the other one after the other:
+    ROWS_INTERLEAVED, /* one matrix has rows of gate and up in turn, the other one after the other:
                            a 0 here, 1 in the reference */
     QKV_GROUPED, /* heads of q, k and v are stored by group, read as all of q, of k, of v (a 0), or
                        * the reverse */
@@ -173,6 +174,8 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_alibi,                          /* x, slopes as of a heads, b: in reverse */
     edit_lost_head,                      /* head a of layer b; b -1: of all */
     edit_layer_again,                    /* layer a */
+    choose_layers,                       /* member, an int, becomes a */
+    flip_qk_bias,                        /* biases of q and k follow the rotation */
     edit_raw;                            /* products of the bits a */
 
 whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
@@ -184,9 +187,11 @@ whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
     edit_rope_other,                  /* layers have the base of the other ones */
     edit_layers_alike,                /* layers are like the other ones */
     edit_layers_pattern,              /* windows and RoPE of layer n are those of n + a here */
-    edit_rope_everywhere,             /* layers without RoPE have that of the others */
-    edit_rotated,                     /* a components of a head, otherwise as the bits of b say */
-    edit_no_rope, edit_positions,     /* shifted by a + x */
+    edit_layers_every,    /* layers n with n % a = b are of one kind, `layers`, the others of
+                                       * the other */
+    edit_rope_everywhere, /* layers without RoPE have that of the others */
+    edit_rotated,         /* a components of a head, otherwise as the bits of b say */
+    edit_no_rope, edit_positions, /* shifted by a + x */
     edit_turn_one, /* of a (enum oracle_of) alone: b 0: other pairs, 1: edit_rope_factor */
     edit_places;   /* positions as enum whatif_places a says, with number b and x */
 
@@ -217,7 +222,8 @@ enum {
     ROTATED_AS_FILE = 16,
     ROTATED_AS_EMBD = 32,
     ROTATED_MIXED = 64,
-    ROTATED_BACKWARDS = 128 /* the last pair has the first one's frequency */
+    ROTATED_BACKWARDS = 128, /* the last pair has the first one's frequency */
+    ROTATED_HALVES = 256     /* of a model of adjacent pairs */
 };
 
 #endif

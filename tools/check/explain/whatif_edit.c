@@ -15,7 +15,10 @@ int whatif_has(const struct whatif *w, const char *name, size_t n, const char *k
     mgpt_tensor t;
     char full[80];
     text_format(full, sizeof full, "blk.0.%.*s%s", (int)n, name, kind);
-    return oracle_tensor_find(w->model, full + 6, &t) || oracle_tensor_find(w->model, full, &t);
+    if (oracle_tensor_find(w->model, full + 6, &t) || oracle_tensor_find(w->model, full, &t))
+        return 1;
+    text_format(full, sizeof full, "blk.0.%.*s_exps%s", (int)n, name, kind);
+    return w->spec.n_expert > 0 && oracle_tensor_find(w->model, full, &t);
 }
 
 int whatif_has_matrix(const struct whatif *w, const char *stem)
@@ -226,6 +229,8 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     case TENSORS_SWAPPED:
         if (whatif_has(w, "attn_qkv", 8, kind) && applies_to_fused(w, e))
             return 1;
+        if (!e->kind && strcmp(e->names, "ffn_gate") == 0 && whatif_mlp_is_fused(w))
+            return 1;
         return whatif_has(w, e->names, strcspn(e->names, " ="), kind) &&
                whatif_has(w, e->other, strlen(e->other), kind);
     case TENSOR_HIDDEN:
@@ -234,7 +239,7 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
         return w->spec.n_layer > 1 && whatif_has_matrix(w, e->names);
     case ROWS_INTERLEAVED:
         return whatif_has_matrix(w, "ffn_gate") && whatif_has_matrix(w, "ffn_up") &&
-               w->spec.n_ff > 1;
+               (w->spec.n_ff > 1 || w->spec.n_ff_expert > 1);
     case TENSORS_QUANTISED:
         return w->spec.n_layer > 0;
     case LAYERS_MOVED:

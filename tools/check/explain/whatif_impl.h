@@ -4,6 +4,8 @@
 
 #include "check/explain/whatif.h"
 
+#include <string.h>
+
 /* "blk.3.attn_q.weight": layer 3, stem "attn_q", kind ".weight". */
 struct tensor_name {
     int layer;
@@ -14,10 +16,17 @@ struct tensor_name {
 /* Whether this change is made to tensors of that layer and kind. */
 int whatif_changes(const struct whatif *w, struct tensor_name p, enum whatif_change change);
 
-/* Whether the stem is one of the words of `list`. */
+/* Whether it holds matrices of all experts. */
+static inline int whatif_is_of_experts(struct tensor_name p)
+{
+    return p.n_stem > 5 && memcmp(p.stem + p.n_stem - 5, "_exps", 5) == 0;
+}
+
+/* Whether the stem, of experts without its ending, is one of the words of `list`. */
 static inline int whatif_is_listed(const char *list, struct tensor_name p)
 {
-    return whatif_lists(list, p.stem, p.n_stem);
+    return whatif_lists(list, p.stem, p.n_stem) ||
+           (whatif_is_of_experts(p) && whatif_lists(list, p.stem, p.n_stem - 5));
 }
 
 /* The layers of an edit. */
@@ -26,11 +35,20 @@ static inline int whatif_is_listed(const char *list, struct tensor_name p)
                              *l##_end = (layer) < 0 ? (w)->layers + (w)->spec.n_layer : l + 1;     \
          l < l##_end; l++)
 
+/* Whether this is gate or up, the halves of one matrix, which are exchanged. */
+int whatif_swaps_halves(const struct whatif *w, struct tensor_name p);
+
 /* Negates the member, an int. Returns 1. */
 int whatif_negate(void *base, const struct whatif_edit *e);
 
 /* Whether layer 0, or the model, has "NAME" and `kind`; the matrix of the first of these stems. */
 int whatif_has(const struct whatif *w, const char *name, size_t n, const char *kind);
+
+/* Makes the values of a matrix's row those of TENSORS_QUANTISED. */
+void whatif_quantise(const struct whatif_edit *e, float *row, size_t n);
+
+/* Whether gate and up are the halves of one matrix. */
+int whatif_mlp_is_fused(const struct whatif *w);
 int whatif_has_matrix(const struct whatif *w, const char *stem);
 
 /* ---- orders (whatif_order.c) ---- */

@@ -227,20 +227,40 @@ size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_
     return order_row(w, row, query ? w->spec.n_head : w->spec.n_head_kv);
 }
 
+int whatif_mlp_is_fused(const struct whatif *w)
+{
+    return w->spec.gated && whatif_has_matrix(w, "ffn_up") && !whatif_has_matrix(w, "ffn_gate");
+}
+
+int whatif_swaps_halves(const struct whatif *w, struct tensor_name p)
+{
+    return whatif_changes(w, p, TENSORS_SWAPPED) && strcmp(w->edit.names, "ffn_gate") == 0 &&
+           whatif_is_listed("ffn_gate ffn_up", p) && whatif_mlp_is_fused(w);
+}
+
+/* Row `row` of a matrix of n rows, whose order is changed. */
+static size_t moved_row(const struct whatif *w, struct tensor_name p, size_t row, size_t n)
+{
+    if (whatif_changes(w, p, ORDER_ROW_NEXT))
+        return (row + 1) % n;
+    if (whatif_changes(w, p, ORDER_ROW_PREVIOUS))
+        return (row + n - 1) % n;
+    if (whatif_changes(w, p, ORDER_HALVES) || whatif_swaps_halves(w, p))
+        return (row + n / 2) % n;
+    return whatif_changes(w, p, ORDER_BACKWARDS) ? n - 1 - row : row;
+}
+
 size_t whatif_matrix_row(const struct whatif *w, struct tensor_name p, size_t row, size_t n)
 {
-    if (strcmp(p.kind, ".weight") == 0 && whatif_is_listed(w->edit.names, p)) {
-        if (whatif_changes(w, p, ORDER_ROW_NEXT))
-            return (row + 1) % n;
-        if (whatif_changes(w, p, ORDER_ROW_PREVIOUS))
-            return (row + n - 1) % n;
-        if (whatif_changes(w, p, ORDER_HALVES))
-            return (row + n / 2) % n;
-        if (whatif_changes(w, p, ORDER_BACKWARDS))
-            return n - 1 - row;
-    }
-    if (whatif_is_listed("ffn_gate_exps ffn_up_exps ffn_down_exps", p) &&
+    int weight = strcmp(p.kind, ".weight") == 0, of_experts = whatif_is_of_experts(p);
+    if (of_experts &&
         (whatif_changes(w, p, EXPERTS_MOVED) || whatif_changes(w, p, EXPERTS_SWAPPED)))
         return whatif_expert_row(w, row, n);
+    if (weight && (whatif_is_listed(w->edit.names, p) || whatif_swaps_halves(w, p))) {
+        size_t each = of_experts ? n / w->spec.n_expert : n, at = row % each;
+        size_t moved = moved_row(w, p, at, each);
+        if (moved != at)
+            return row - at + moved;
+    }
     return whatif_projection_row(w, p, row);
 }

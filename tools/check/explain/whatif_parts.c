@@ -2,6 +2,8 @@
  * whatif.h. */
 #include "check/explain/whatif_impl.h"
 
+#include "dtype/dtype.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -36,6 +38,39 @@ void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, doub
     memcpy(scratch, row, n * sizeof *row);
     for (size_t i = 0; i < n; i++)
         row[i] = c->times[i] * scratch[c->from[i]];
+}
+
+/* ---- matrices ------------------------------------------------------------------------------------ */
+
+/* Values in steps of a `most`-th of the largest of each group. */
+static void round_groups(float *row, size_t n, size_t group, float most)
+{
+    for (size_t i = 0; i < n; i += group) {
+        float largest = 0;
+        for (size_t k = i; k < i + group; k++)
+            largest = fmaxf(largest, fabsf(row[k]));
+        for (size_t k = i; k < i + group && largest > 0; k++)
+            row[k] = rintf(row[k] / (largest / most)) * (largest / most);
+    }
+}
+
+/* A matrix's row as blocks of a shorter type have it. */
+void whatif_quantise(const struct whatif_edit *e, float *row, size_t n)
+{
+    int bits = -e->a;
+    const struct dtype *type = bits > 0 ? NULL : dtype_find((uint32_t)e->a);
+    size_t each = type ? type->block : e->x > 0 ? (size_t)e->x : n;
+    char block[1024];
+    if (n % each)
+        return;
+    if (!type)
+        round_groups(row, n, each, (float)((1 << (bits - 1)) - 1));
+    if (!type || !type->from_float)
+        return;
+    for (size_t i = 0; i < n; i += type->block) {
+        type->from_float(row + i, block, type->block);
+        type->to_float(block, row + i, type->block);
+    }
 }
 
 /* ---- what a query sees ---------------------------------------------------------------------------- */
@@ -138,4 +173,18 @@ int edit_raw(struct whatif *w, const struct whatif_edit *e, int layer)
     int mixture = e->a & ORACLE_RAW_ROUTER, gate = e->a & ORACLE_RAW_GATE;
     EACH_LAYER(w, l, layer) l->raw = e->a;
     return w->spec.n_layer > 0 && (!mixture || w->spec.n_expert > 0) && (!gate || w->spec.gated);
+}
+
+int choose_layers(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    EACH_LAYER(w, l, layer) * (int *)(void *)((char *)l + e->member) = e->a;
+    return w->spec.n_layer > 0;
+}
+
+int flip_qk_bias(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)e, (void)layer;
+    w->spec.qk_bias_late = 1;
+    return w->spec.n_rot > 0 &&
+           (whatif_has(w, "attn_q", 6, ".bias") || whatif_has(w, "attn_qkv", 8, ".bias"));
 }

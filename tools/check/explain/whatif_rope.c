@@ -289,11 +289,37 @@ int edit_layers_pattern(struct whatif *w, const struct whatif_edit *e, int layer
     return changed;
 }
 
+/* Layers without a window, where some have one, or else those with RoPE. */
+static int is_first_kind(const struct whatif *w, const struct oracle_layer *l)
+{
+    return is_mixed(w) ? l->window == 0 : l->freq != NULL;
+}
+
+int edit_layers_every(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    const struct oracle_layer *like[2] = {NULL, NULL};
+    int changed = 0;
+    (void)layer;
+    for (size_t i = w->spec.n_layer; i-- > 0;)
+        like[is_first_kind(w->base, &w->base->layers[i])] = &w->base->layers[i];
+    for (size_t i = 0; i < w->spec.n_layer && like[0] && like[1]; i++) {
+        int first = (i % (size_t)e->a == (size_t)e->b) == (e->layers == LAYERS_GLOBAL);
+        struct oracle_layer *l = &w->layers[i];
+        changed |= is_first_kind(w->base, &w->base->layers[i]) != first;
+        l->window = like[first]->window;
+        l->freq = like[first]->freq;
+        l->rope_scale = like[first]->rope_scale;
+    }
+    return changed;
+}
+
 int edit_rotated(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     size_t n_rot = (size_t)e->a, d = w->spec.head_dim;
     (void)layer;
     if (n_rot > d) /* heads are narrower by another edit */
+        return 0;
+    if (e->b & ROTATED_HALVES && (w->layers[0].halves || w->layers[0].stored == ORACLE_PAIRS))
         return 0;
     w->spec.n_stored = w->spec.n_rot;
     w->spec.rot_first = e->b & ROTATED_LAST ? d - n_rot : 0;
@@ -304,6 +330,8 @@ int edit_rotated(struct whatif *w, const struct whatif_edit *e, int layer)
     if (e->b & ROTATED_ADJACENT) {
         l->halves = 0;
         l->stored = ORACLE_AS_SHOWN;
+    } else if (e->b & ROTATED_HALVES) {
+        l->halves = 1;
     }
     return changed || e->b & (ROTATED_LAST | ROTATED_ACROSS | ROTATED_ADJACENT | ROTATED_MIXED);
 }

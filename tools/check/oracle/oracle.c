@@ -105,14 +105,14 @@ void oracle_fire_rows(struct oracle *o, mgpt_point at, int layer, double *x, siz
 
 /* ---- operations --------------------------------------------------------------------------------- */
 
-/* The input of a branch into h. */
-static void branch_input(struct oracle *o, int layer, const char *stem)
+/* The input of a branch, attention (1) or the MLP (2), into h. */
+static void branch_input(struct oracle *o, int layer, int branch, const char *stem)
 {
     if (stem)
         oracle_norm(o, layer, stem, o->h, o->x);
     else
         memcpy(o->h, o->x, o->T * o->E * sizeof *o->h);
-    if (o->s->layers[layer].residual_normed)
+    if (o->s->layers[layer].residual_normed & branch)
         memcpy(o->x, o->h, o->T * o->E * sizeof *o->h);
 }
 
@@ -206,7 +206,7 @@ static const char *attention(struct oracle *o, int layer)
     struct oracle_branch b =
         oracle_branch_norms(o, layer, second ? "attn_norm_2" : "attn_norm",
                             o->s->layers[layer].attn_norm, is_mlps ? "" : "post_attention_norm");
-    branch_input(o, layer, b.before);
+    branch_input(o, layer, 1, b.before);
     oracle_fire_rows(o, MGPT_ATTN_IN, layer, o->h, o->E);
     if (conv)
         oracle_convolution(o, layer);
@@ -228,7 +228,7 @@ static const char *mlp(struct oracle *o, int layer)
         apart ? "ffn_gate" : "ffn_up", "ffn_up", "ffn_down", o->F, 0, 1};
     struct oracle_branch b =
         oracle_branch_norms(o, layer, oracle_mlp_norm(o, layer), l->mlp_norm, "post_ffw_norm");
-    branch_input(o, layer, b.before);
+    branch_input(o, layer, 2, b.before);
     oracle_fire_rows(o, MGPT_MLP_IN, layer, o->h, o->E);
     if (oracle_find(o, layer, "ffn_gate_inp", ".weight") != ORACLE_ABSENT)
         oracle_mixture(o, layer);

@@ -134,16 +134,16 @@ struct oracle_layer {
     int kv_of;                /* enum oracle_of */
     int no_attention, no_mlp; /* adds nothing to the residual */
     double attn_more,
-        mlp_more;        /* of the residual, what is added to the branch beyond it; -1: the branch
+        mlp_more;       /* of the residual, what is added to the branch beyond it; -1: the branch
                                  * takes the residual's place */
-    int again;           /* the layer runs twice */
-    int act_both;        /* the activation of gate and of up */
-    size_t lost_head;    /* head lost_head - 1 adds nothing; 0: none */
-    int mlp_from_start;  /* the MLP's output is added to the layer's input */
-    int raw;             /* enum oracle_raw */
-    int act_late;        /* the activation of gate times up, not of gate */
-    int kv_late;         /* keys and values are those of the position before, but for the first */
-    int residual_normed; /* the branches add to their input, not to what was normalised */
+    int again;          /* the layer runs twice */
+    int act_both;       /* the activation of gate and of up */
+    size_t lost_head;   /* head lost_head - 1 adds nothing; 0: none */
+    int mlp_from_start; /* the MLP's output is added to the layer's input */
+    int raw;            /* enum oracle_raw */
+    int act_late;       /* the activation of gate times up, not of gate */
+    int kv_late;        /* keys and values are those of the position before, but for the first */
+    int residual_normed; /* attention (1), the MLP (2) adds to its input, not to what was normalised */
 };
 
 enum oracle_qk { ORACLE_QK_PLAIN, ORACLE_QK_PER_HEAD, ORACLE_QK_WHOLE };
@@ -151,7 +151,7 @@ enum oracle_qk { ORACLE_QK_PLAIN, ORACLE_QK_PER_HEAD, ORACLE_QK_WHOLE };
 /* Results are rounded to a shorter type: those of the whole pass, of norms only, of a norm's mean of
  * squares, whose terms may be rounded before, or cosines and sines, weights when they are read,
  * frequencies, keys and values as they are stored, the weights of attention; angles of RoPE, the residual
- * after each layer, both sides of products, logits, scores of attention. */
+ * after each layer, both sides of products, logits, scores of attention; these and their softmax. */
 enum oracle_type {
     ORACLE_EXACT,
     ORACLE_BF16,
@@ -174,7 +174,8 @@ enum oracle_rounded {
     ORACLE_RESIDUAL,
     ORACLE_PRODUCTS,
     ORACLE_LOGITS,
-    ORACLE_SCORES
+    ORACLE_SCORES,
+    ORACLE_SOFTMAX
 };
 
 enum oracle_tensor { ORACLE_ABSENT, ORACLE_FLOATS, ORACLE_INTEGERS };
@@ -225,6 +226,7 @@ struct oracle_spec {
     const struct oracle_layer *turned; /* [n_layer]: the rotation of turned_of is theirs; or NULL */
     int turned_of;                     /* enum oracle_of: keys or queries */
     int shift_k;                       /* added to the positions of keys, not below 0 */
+    int qk_bias_late;                  /* biases of q and k follow the rotation */
     double attn_times, mlp_times, position_times; /* of branches, position embeddings; 0: 1 */
     int rope_again_q, rope_again_k;               /* rotated twice */
     int heads_first;   /* attention's output [H][T][d] is taken for [T][H d] */

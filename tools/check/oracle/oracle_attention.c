@@ -148,6 +148,22 @@ static void qk_norms(struct oracle *o, int layer, int late)
     clamp(o, o->k, o->kw);
 }
 
+/* Takes the biases of q and k away, or (1) adds them. */
+static void move_qk_biases(struct oracle *o, int layer, int fused, double times)
+{
+    double *x[2] = {o->q, o->k};
+    size_t width[2] = {o->qw, o->kw}, first[2] = {0, fused ? o->qw : 0};
+    for (size_t i = 0; i < 2 && o->s->qk_bias_late; i++) {
+        const float *bias = oracle_vector(o, layer,
+                                          fused ? "attn_qkv"
+                                          : i   ? "attn_k"
+                                                : "attn_q",
+                                          ".bias", first[i] + width[i], o->bias);
+        for (size_t at = 0; bias && at < o->T * width[i]; at++)
+            x[i][at] += times * (double)bias[first[i] + at % width[i]];
+    }
+}
+
 static void project(struct oracle *o, int layer)
 {
     size_t qw = o->qw, kw = o->kw;
@@ -171,12 +187,14 @@ static void project(struct oracle *o, int layer)
     qk_norms(o, layer, 0);
     if (o->s->n_rot == 0)
         return;
+    move_qk_biases(o, layer, fused, -1);
     for (int i = o->s->no_rope_q; i <= o->s->rope_again_q; i++)
         rope(o, layer, ORACLE_OF_QUERIES, o->q, 0);
     for (int i = o->s->no_rope_k; i <= o->s->rope_again_k; i++)
         rope(o, layer, ORACLE_OF_KEYS, o->k, o->s->shift_k);
     if (o->s->rope_v)
         rope(o, layer, ORACLE_OF_VALUES, o->v, 0);
+    move_qk_biases(o, layer, fused, 1);
     qk_norms(o, layer, 1);
     oracle_fire_rows(o, MGPT_ROT_Q, layer, o->q, qw);
     oracle_fire_rows(o, MGPT_ROT_K, layer, o->k, kw);
@@ -267,7 +285,8 @@ static double score_of(const struct oracle *o, int layer, size_t t, size_t h, si
     if (o->s->cap_at == ORACLE_CAP_FIRST && cap != 0)
         return math_cap(x, cap) * l->attn_scale;
     x = math_cap(x * l->attn_scale - alibi_slope(o, h) * ((double)t - (double)j), cap);
-    return o->s->rounded == ORACLE_SCORES ? math_rounded(o->s, x) : x;
+    int rounds = o->s->rounded == ORACLE_SCORES || o->s->rounded == ORACLE_SOFTMAX;
+    return rounds ? math_rounded(o->s, x) : x;
 }
 
 /* Weights of n keys that add up to 1 over the heads. */
@@ -320,7 +339,8 @@ static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
     else
         math_softmax(row, n, (enum oracle_softmax)o->s->softmax);
     math_round(o->s, row, shown);
-    for (size_t j = 0; j < n && o->s->rounded == ORACLE_PATTERN; j++)
+    int rounds = o->s->rounded == ORACLE_PATTERN || o->s->rounded == ORACLE_SOFTMAX;
+    for (size_t j = 0; j < n && rounds; j++)
         row[j] = math_rounded(o->s, row[j]);
     oracle_fire(o, MGPT_WEIGHTS, layer, t, h, row, shown);
     memset(out, 0, d * sizeof *out);
