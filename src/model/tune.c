@@ -1,10 +1,11 @@
 /* Measures what is fastest on this machine, when a large model is opened. Results are the same bits
  * for every choice.
  *
- * One thread multiplies slices of the layers' `up` matrices by a vector of zeros, each slice once,
- * because it comes from memory only the first time. The alternatives alternate; the median rate of
- * each counts: some slices are still in a cache, so the best rates tell nothing. All slices together
- * are at most 16 MB, 1 to 2 ms.
+ * One thread multiplies matrices of the MLPs, or slices of them, by a vector of zeros, each slice
+ * once, because it comes from memory only the first time. A slice is long, because the
+ * hardware prefetcher begins anew in each. The alternatives alternate, and the median of a round's
+ * ratios to the default counts: other programs slow down all of a round. All slices together are at
+ * most 56 MB, 3 to 6 ms.
  */
 #include "base/mem.h"
 #include "model/model.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <time.h>
 
-enum { SLICE_BYTES = 1 << 18, MOST_ROUNDS = 16, LEAST_ROUNDS = 3 };
+enum { SLICE_BYTES = 2 << 20, MOST_ROUNDS = 7, LEAST_ROUNDS = 3 };
 
 struct tuning {
     const mgpt_model *m;
@@ -28,10 +29,17 @@ static double tune_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Bytes per second of slice i, counted through all layers. */
+/* Of all layers `up`, then `gate`, which may be absent. */
+static const struct linear *tuned_matrix(const mgpt_model *m, size_t i)
+{
+    const struct layer *l = &m->layers[i % m->shape.n_layer];
+    return i < m->shape.n_layer ? &l->up : &l->gate;
+}
+
+/* Bytes per second of slice i, counted through all matrices. */
 static double slice_rate(const struct tuning *t, size_t i, size_t streaming)
 {
-    const struct linear *l = &t->m->layers[i / t->n_slices].up;
+    const struct linear *l = tuned_matrix(t->m, i / t->n_slices);
     size_t p0 = i % t->n_slices * t->panels;
     const struct matmul job = {.y = t->y,
                                .ldy = l->n_out,
@@ -48,12 +56,12 @@ static double slice_rate(const struct tuning *t, size_t i, size_t streaming)
     return (double)(t->panels * l->panel_bytes) / (tune_now() - start);
 }
 
-/* Layers from the first on whose `up` matrices are alike and can be measured. */
-static size_t alike_layers(const mgpt_model *m)
+/* Matrices from the first on that are alike and can be measured. */
+static size_t alike_matrices(const mgpt_model *m)
 {
     size_t n = 0;
-    for (; n < m->shape.n_layer; n++) {
-        const struct linear *l = &m->layers[n].up, *first = &m->layers[0].up;
+    for (; n < 2 * m->shape.n_layer; n++) {
+        const struct linear *l = tuned_matrix(m, n), *first = tuned_matrix(m, 0);
         if (!l->w || !weight_is_integer(l->type) || l->type != first->type ||
             l->n_in != first->n_in || l->n_out != first->n_out)
             break;
@@ -61,43 +69,51 @@ static size_t alike_layers(const mgpt_model *m)
     return n;
 }
 
-static int rates_in_order(const void *a, const void *b)
+static int compare_doubles(const void *a, const void *b)
 {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
 
-static void measure_streamings(const struct tuning *t, size_t n_slices, double median[N_STREAMINGS])
+static double median_of(double *v, size_t n)
+{
+    qsort(v, n, sizeof *v, compare_doubles);
+    return v[n / 2];
+}
+
+static void measure_streamings(const struct tuning *t, size_t n_slices, double rate[N_STREAMINGS])
 {
     enum weight_type type = t->m->layers[0].up.type;
     size_t kinds = 0, slice = 0;
     for (size_t s = 0; s < N_STREAMINGS; s++)
         kinds += (size_t)streaming_differs(type, s);
     size_t rounds = n_slices / kinds < MOST_ROUNDS ? n_slices / kinds : MOST_ROUNDS;
-    double rates[N_STREAMINGS][MOST_ROUNDS] = {{0}};
-    for (size_t i = 0; i < rounds; i++)
-        for (size_t s = 0; s < N_STREAMINGS; s++)
+    double ratios[N_STREAMINGS][MOST_ROUNDS] = {{0}}, defaults[MOST_ROUNDS];
+    for (size_t i = 0; i < rounds; i++) {
+        defaults[i] = slice_rate(t, slice++, 0);
+        ratios[0][i] = 1;
+        for (size_t s = 1; s < N_STREAMINGS; s++)
             if (streaming_differs(type, s))
-                rates[s][i] = slice_rate(t, slice++, s);
-    for (size_t s = 0; rounds >= LEAST_ROUNDS && s < N_STREAMINGS; s++) {
-        qsort(rates[s], rounds, sizeof *rates[s], rates_in_order);
-        median[s] = rates[s][rounds / 2];
+                ratios[s][i] = slice_rate(t, slice++, s) / defaults[i];
     }
+    for (size_t s = 0; rounds >= LEAST_ROUNDS && s < N_STREAMINGS; s++)
+        rate[s] = median_of(defaults, rounds) * median_of(ratios[s], rounds);
 }
 
 void model_tune(mgpt_model *m)
 {
-    size_t layers = alike_layers(m), *choice = &m->kernels.streaming;
-    if (m->kernels.streaming_is_fixed || m->packed_bytes < TUNE_LEAST || layers == 0)
+    size_t n = alike_matrices(m), *choice = &m->kernels.streaming;
+    if (m->kernels.streaming_is_fixed || m->packed_bytes < TUNE_LEAST || n == 0)
         return;
     const struct linear *l = &m->layers[0].up;
     struct tuning t = {.m = m, .panels = SLICE_BYTES / l->panel_bytes / 4 * 4};
-    t.panels = t.panels ? t.panels : 4;
-    t.n_slices = panels_of(l->n_out) / t.panels;
+    size_t all = panels_of(l->n_out);
+    t.panels = t.panels > all ? all : t.panels;
+    t.n_slices = t.panels ? all / t.panels : 0;
     t.x = mem_new(m->x_bytes, 1);
     t.y = mem_new(l->n_out, sizeof *t.y);
     if (t.x && t.y)
-        measure_streamings(&t, layers * t.n_slices, m->streaming_rate);
+        measure_streamings(&t, n * t.n_slices, m->streaming_rate);
     for (size_t s = 1; s < N_STREAMINGS; s++)
         if (m->streaming_rate[s] > m->streaming_rate[*choice])
             *choice = s;
