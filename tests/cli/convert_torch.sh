@@ -113,6 +113,7 @@ said "llm.c: its tokenizer" 'vocabulary: 261 tokens of the tokenizer (tiktoken, 
 said "llm.c: padding" 'the last 3 rows of the embedding are padding, left out'
 run tokenize x.gguf -p 'thing'
 check "llm.c: merges follow from ranks" [ "$(cat "$tmp/out")" = "256 259" ]
+tells "llm.c: no vocabulary" 'no vocabulary: the model will run on token ids only' convert llmc/v1.bin ids.gguf --no-tokenizer
 head -c 4000 llmc/v1.bin >cut.bin
 denies 3 'llm.c: the file has 4000 bytes, its header implies 7312' cut.bin no.gguf
 

@@ -175,11 +175,11 @@ static int write_bytes(const char *bytes, size_t n, void *user)
 int json_write(const json_t *tree, const char *path, enum files_kind kind, mgpt_error *err)
 {
     struct outfile out;
-    if (!tree || json_has_lost())
+    if (json_has_lost())
         return err_memory(err, "a line of JSON", 0);
     if (files_create(&out, path, kind, err) < 0)
         return err->status;
-    if (json_dump_callback(tree, write_bytes, &out, JSON_COMPACT) < 0 || json_has_lost()) {
+    if (json_dump_callback(tree, write_bytes, &out, JSON_COMPACT) < 0) {
         outfile_discard(&out);
         return err_memory(err, "a line of JSON", 0);
     }

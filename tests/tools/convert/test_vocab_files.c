@@ -181,14 +181,21 @@ TEST(bad_sentencepiece)
         add_bytes(&d, "tokenizer.model", m.bytes, m.n);
         refuses(&d, 100, rows[i].message);
     }
-    struct directory d = {.n = 0};
+    struct message m = {.n = 0}, trainer = {.n = 0};
+    struct directory suffix = {.n = 0}, d = {.n = 0};
+    put_piece(&m, "a", 0, TOKEN_NORMAL);
+    put_number(&trainer, 3, 2);
+    put_number(&trainer, 24, 1);
+    put_bytes(&m, 2, trainer.bytes, trainer.n);
+    add_bytes(&suffix, "tokenizer.model", m.bytes, m.n);
+    refuses(&suffix, 100, "tokenizer.model: trainer: treat_whitespace_as_suffix is not supported");
     add_file(&d, "tokenizer.model", "hello");
     refuses(&d, 100, "tokenizer.model: not a SentencePiece model (no protobuf field near byte 0)");
     /* after a whole model: a field of number 0; one whose number has more than 32 bits */
     static const char *const fields[] = {"\2\1a", "\x82\x80\x80\x80\x80\x04\1a"};
     for (size_t i = 0; i < 2; i++) {
-        struct message m = model_of(2, 0, NULL, 0);
         struct directory more = {.n = 0};
+        m = model_of(2, 0, NULL, 0);
         memcpy(m.bytes + m.n, fields[i], strlen(fields[i]));
         m.n += strlen(fields[i]);
         add_bytes(&more, "tokenizer.model", m.bytes, m.n);

@@ -108,8 +108,6 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
         return hf_tok_refuse(t, "added_tokens", "an entry without id and content", err);
     if (!*text)
         return MGPT_OK; /* it is ignored */
-    if (!t->steps && hf_tok_flag(token, "single_word", 0))
-        return hf_tok_refuse(t, "added_tokens", "single_word", err);
     int status = vocab_slots_set(&t->slots, json_integer_value(id), text, strlen(text),
                                  type_of(t, token, text, unknown), &slot, err);
     if (status < 0)
@@ -124,39 +122,26 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
 /* ---- merges ---------------------------------------------------------------------------------- */
 
 /* A merge as "left right" in line, NUL-terminated; its length, or 0 when it is none. *n_left is
- * that of the left part. GGUF splits at the first space after the first byte. */
-static size_t line_of(const json_t *merge, char line[HF_TOK_LINE], size_t *n_left)
+ * that of the left part. GGUF splits at the first space after the first byte, so only where `spaces`
+ * is 1 may the left part of a list hold one. */
+static size_t line_of(const json_t *merge, int spaces, char line[HF_TOK_LINE], size_t *n_left)
 {
-    const char *left =
-        json_string_value(json_is(merge, JSON_ARRAY) ? json_array_get(merge, 0) : merge);
+    int is_list = json_is(merge, JSON_ARRAY);
+    const char *left = json_string_value(is_list ? json_array_get(merge, 0) : merge);
     const char *right = json_string_value(json_array_get(merge, 1));
-    if (!left || !*left || (json_is(merge, JSON_ARRAY) && (!right || json_array_size(merge) != 2)))
+    if (!left || !*left || (is_list && (!right || json_array_size(merge) != 2)))
         return 0;
     size_t n = strlen(left), n_right = right ? strlen(right) : 0;
     const char *space = strchr(left + 1, ' ');
-    if ((space != NULL) == (right != NULL) || n + n_right + 2 > HF_TOK_LINE)
+    if ((is_list ? space && !spaces : !space) || n + n_right + 2 > HF_TOK_LINE)
         return 0;
-    *n_left = right ? n : (size_t)(space - left);
+    *n_left = is_list ? n : (size_t)(space - left);
     memcpy(line, left, n + 1);
-    if (!right)
+    if (!is_list)
         return space[1] ? n : 0;
     line[n] = ' ';
     memcpy(line + n + 1, right, n_right + 1);
     return n_right ? n + 1 + n_right : 0;
-}
-
-/* A merge that is a list, with spaces anywhere. */
-static size_t pair_of(const json_t *merge, char line[HF_TOK_LINE], size_t *n_left)
-{
-    const char *left = json_string_value(json_array_get(merge, 0));
-    const char *right = json_string_value(json_array_get(merge, 1));
-    if (!left || !right || json_array_size(merge) != 2 || !*left || !*right ||
-        strlen(left) + strlen(right) + 2 > HF_TOK_LINE)
-        return 0;
-    *n_left = strlen(left);
-    memcpy(line, left, *n_left + 1);
-    memcpy(line + *n_left + 1, right, strlen(right) + 1);
-    return *n_left + 1 + strlen(right);
 }
 
 int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t n, size_t n_left,
@@ -192,7 +177,7 @@ static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_L
     const json_t *vocab = json_object_get(model, "vocab");
     size_t n_left, n_merges = json_array_size(merges);
     for (size_t i = 0; i < n_merges; i++) {
-        struct gguf_str text = {NULL, line_of(json_array_get(merges, i), line, &n_left)};
+        struct gguf_str text = {NULL, line_of(json_array_get(merges, i), 0, line, &n_left)};
         if (text.n == 0)
             return ckpt_refuse(err, "%.60s: merge %zu is not two texts, the left without a space",
                                t->file, i);
@@ -221,10 +206,8 @@ static int32_t model_id(const struct hf_tok *t, const char *text)
 static int read_merge_ids(struct hf_tok *t, const json_t *merge, size_t i, char line[HF_TOK_LINE],
                           mgpt_error *err)
 {
-    size_t n_left, n = line_of(merge, line, &n_left), n_prefix = t->c->vocab.prefix.n;
+    size_t n_left, n = line_of(merge, 1, line, &n_left), n_prefix = t->c->vocab.prefix.n;
     int32_t ids[3];
-    if (n == 0 && json_is(merge, JSON_ARRAY)) /* a left part with a space */
-        n = pair_of(merge, line, &n_left);
     if (n == 0)
         return ckpt_refuse(err, "%.60s: merge %zu is not two texts", t->file, i);
     char *right = line + n_left + 1;
