@@ -3,6 +3,7 @@
  * architectures without rope are covered at full size; rope is tested against its definition.
  *
  * The readers of .json and .npz here know the shape of those two files and nothing more. */
+#include "check/oracle/oracle_math.h"
 #include "support/build_model.h"
 #include "support/toy_oracle.h"
 #include "support/trace.h"
@@ -158,4 +159,54 @@ TEST(rope_scores_depend_on_distance)
     assert_true(fabs(rotated[24] - (k[16] * sin(1) + k[24] * cos(1))) <= 1e-12);
     trace_free(t);
     toy_free(m);
+}
+
+/* A product with one position has the bits of that position in blocks of several. */
+TEST(one_position_as_in_a_block)
+{
+    enum { ROWS = 19, WIDTH = 13 };
+    float w[ROWS * WIDTH];
+    double x[MATH_ROWS * WIDTH], block[MATH_ROWS * WIDTH], one[ROWS];
+    for (size_t i = 0; i < ROWS * WIDTH; i++)
+        w[i] = (float)sin((double)i);
+    for (size_t i = 0; i < MATH_ROWS * WIDTH; i++)
+        x[i] = cos((double)i);
+    for (size_t k = 0; k < ROWS; k++)
+        one[k] = (double)k;
+    math_transpose(block, x, WIDTH, MATH_ROWS);
+    math_dots_with_one(w, ROWS, x, WIDTH, one);
+    for (size_t n = 1; n <= MATH_ROWS; n++)
+        for (size_t k = 0; k < ROWS; k++) {
+            size_t n_w = k + MATH_COLS <= ROWS ? MATH_COLS : 1;
+            double sum[MATH_COLS][MATH_ROWS] = {{(double)k}};
+            math_dots(w + k * WIDTH, n_w, block, WIDTH, n, sum);
+            assert_memory_equal(&sum[0][0], &one[k], sizeof one[k]);
+        }
+}
+
+/* Rounding to a shorter type, by ldexp and rint. */
+TEST(rounded_by_definition)
+{
+    static const struct {
+        int bits, least;
+        double most;
+    } types[] = {[ORACLE_BF16] = {8, -133, 0x1.fep127},
+                 [ORACLE_F16] = {11, -24, 65504},
+                 [ORACLE_F8_E4M3] = {4, -9, 448},
+                 [ORACLE_F8_E5M2] = {3, -16, 57344},
+                 [ORACLE_TF32] = {11, -136, 0x1.ffcp127}};
+    struct oracle_spec spec = {0};
+    for (int i = 0; i < 60000; i++) {
+        double x = ldexp(i % 3 ? sin(i) : (double)(i % 4096) / 2048 - 1, i % 300 - 150), to;
+        for (int type = ORACLE_BF16; type <= ORACLE_TF32; type++) {
+            int e;
+            frexp(x, &e);
+            e = e - types[type].bits > types[type].least ? e - types[type].bits : types[type].least;
+            to = ldexp(rint(ldexp(x, -e)), e);
+            to = fabs(to) > types[type].most ? copysign(INFINITY, x) : to;
+            spec.type = (enum oracle_type)type;
+            double is = math_rounded(&spec, x);
+            assert_memory_equal(&is, &to, sizeof to);
+        }
+    }
 }

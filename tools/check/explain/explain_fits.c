@@ -9,14 +9,13 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/explain/solve.h"
-#include "check/oracle/oracle_math.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 16, FAR_OUT = 8, TIMES = 6, FOUND = 4 };
+enum { STEPS = 16, FAR_OUT = 8, TIMES = 6, FOUND = 4, FEW = 8 };
 /* Of the squares, what one and two steps and then each one must leave at most: of one tensor, and of
  * those of many layers, which change one another's inputs. */
 static const double enough[2][4] = {{1, 0.5, 0.25, 0.7}, {1, 0.9, 0.6, 0.97}};
@@ -119,8 +118,8 @@ static int step_fit(struct fit *f, double *damping, int *moved)
 static int open_fit(struct fit *f)
 {
     struct ref_hook hook = answer_hook(f->s->a, f->s->target);
-    size_t heads = answer_is_attention(hook.point) ? f->s->a->n_head : 0, few = MATH_ROWS;
-    f->T = f->s->n; /* or as few as a pass computes at a time, if they differ and are enough */
+    size_t heads = answer_is_attention(hook.point) ? f->s->a->n_head : 0, few = FEW;
+    f->T = f->s->n; /* or a few, if they differ and are enough */
     if (few < f->T && !f->given->next && f->s->l->hooks[f->s->target].pos < few / 2 &&
         few * (heads ? heads * few : hook.cols) >= 2 * f->n)
         f->T = few;

@@ -134,6 +134,18 @@ static int run_pass(struct search_pass *p, double *nmse)
     return status;
 }
 
+/* The points that the pass reads, and one of each layer, where it can be interrupted. */
+static uint64_t points_read(const struct search_pass *p)
+{
+    uint64_t points =
+        MGPT_POINT_BIT(MGPT_RESID_PRE) | MGPT_POINT_BIT(answer_hook(p->s->a, p->hook).point);
+    for (size_t i = 0; p->feed && i < p->hook; i++)
+        points |= MGPT_POINT_BIT(answer_hook(p->s->a, i).point);
+    for (const struct whatif *w = p->w; w; w = w->base)
+        points |= w->edit.columns ? MGPT_POINT_BIT(w->edit.columns->point) : 0;
+    return points | MGPT_POINT_BIT(p->input);
+}
+
 /* Up to the first layer that is changed, a pass is that of the base. */
 static void begin_at_layer(const struct search *s, int layer, struct whatif *w)
 {
@@ -161,7 +173,8 @@ static int edited_pass(struct search *s, const struct whatif_edit *edit, int lay
         status = err_set(s->err, MGPT_EARG, MGPT_NO_OFFSET, "does not apply");
     else
         s->work += (double)s->as_is.info.n_params * (double)n;
-    if (!p->view && !p->feed)
+    w.spec.points = points_read(p);
+    if (p->input == MGPT_N_POINTS && !p->feed)
         begin_at_layer(s, layer, &w);
     if (status == MGPT_OK)
         status = run_pass(p, nmse);

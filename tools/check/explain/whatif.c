@@ -76,30 +76,25 @@ static size_t interleaved_row(const struct whatif *w, int up, size_t row, size_t
 /* The file's name of the tensor that the pass calls `name`. */
 static void file_name(const struct whatif *w, const char *name, char out[ORACLE_NAME])
 {
+    const struct whatif_edit *e = &w->edit;
     struct tensor_name p = split_name(name);
-    char stem[80];
-    const char *of = whatif_is_of_experts(p) ? "_exps" : "";
+    int named = e->names && whatif_is_listed(e->names, p), layer = file_layer(w, p.layer);
     int swapped = whatif_changes(w, p, TENSORS_SWAPPED) && !whatif_swaps_halves(w, p);
-    snprintf(stem, sizeof stem, "%.*s", (int)p.n_stem, p.stem);
-    if (swapped && whatif_is_listed(w->edit.names, p))
-        text_format(stem, sizeof stem, "%s%s", w->edit.other, of);
-    else if (swapped && whatif_is_listed(w->edit.other, p))
-        text_format(stem, sizeof stem, "%s%s", w->edit.names, of);
-    else if (whatif_changes(w, p, TENSORS_COPIED) && whatif_is_listed(w->edit.names, p))
-        text_format(stem, sizeof stem, "%s%s", w->edit.other, of);
-    int shared = w->edit.change == LAYERS_SHARED && whatif_is_listed(w->edit.names, p);
-    int other = w->edit.change == TENSOR_OF_LAYER && p.layer == w->edit.a &&
-                whatif_is_listed(w->edit.names, p);
-    int first_or_last = w->edit.a < 0 ? (int)w->spec.n_layer - 1 : w->edit.a;
-    oracle_name(out,
-                p.layer < 0 ? -1
-                : shared    ? first_or_last
-                : w->edit.change == LAYERS_MOVED && w->edit.names &&
-                        !whatif_is_listed(w->edit.names, p)
-                    ? p.layer
-                : other ? w->edit.b
-                        : file_layer(w, p.layer),
-                stem, p.kind);
+    const char *as = NULL;
+    char stem[ORACLE_NAME];
+    if (named && (swapped || whatif_changes(w, p, TENSORS_COPIED)))
+        as = e->other;
+    else if (swapped && whatif_is_listed(e->other, p))
+        as = e->names;
+    if (as)
+        oracle_name(stem, -1, as, whatif_is_of_experts(p) ? "_exps" : "");
+    if (e->change == LAYERS_SHARED && named)
+        layer = e->a < 0 ? (int)w->spec.n_layer - 1 : e->a;
+    if (e->change == LAYERS_MOVED && e->names && !named)
+        layer = p.layer;
+    if (e->change == TENSOR_OF_LAYER && p.layer == e->a && named)
+        layer = e->b;
+    oracle_name(out, p.layer < 0 ? -1 : layer, as ? stem : p.stem, as ? p.kind : "");
 }
 
 static const struct whatif_tensor *given_tensor(const struct whatif *w, const char *name)
@@ -282,7 +277,7 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     }
     if (strcmp(w->called, called) != 0) {
         file_name(w, called, w->file_name);
-        snprintf(w->called, sizeof w->called, "%s", called);
+        oracle_name(w->called, -1, called, "");
     }
     int status = read_row_as(w, w->file_name, p, row, n, out, err);
     for (size_t i = 0; status == MGPT_OK && (times != 1 || more != 0) && i < n; i++)

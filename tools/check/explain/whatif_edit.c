@@ -297,13 +297,6 @@ int edit_tensors(struct whatif *w, const struct whatif_edit *e, int layer)
     return edit_applies(w, e);
 }
 
-int edit_given(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    (void)layer;
-    w->edit = *e;
-    return 1;
-}
-
 /* ---- heads ------------------------------------------------------------------------------------- */
 
 /* Frequencies of heads of width d. In all models without divisors they fall by one factor from pair

@@ -5,6 +5,7 @@
 #include "dtype/dtype.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- points ------------------------------------------------------------------------------------ */
@@ -73,6 +74,19 @@ void whatif_quantise(const struct whatif_edit *e, float *row, size_t n)
     }
 }
 
+int edit_given(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->edit = *e;
+    w->begins = e->columns || !w->spec.n_layer ? 0 : (int)w->spec.n_layer - 1;
+    for (const struct whatif_tensor *t = e->given; t; t = t->next) {
+        int first = strncmp(t->name, "blk.", 4) == 0 ? atoi(t->name + 4) : 0;
+        int after = strncmp(t->name, "output", 6) == 0; /* the layers */
+        w->begins = after || first > w->begins ? w->begins : first;
+    }
+    return 1;
+}
+
 /* ---- what a query sees ---------------------------------------------------------------------------- */
 
 int edit_window_all(struct whatif *w, const struct whatif_edit *e, int layer)
@@ -108,9 +122,10 @@ int edit_first_keys(struct whatif *w, const struct whatif_edit *e, int layer)
 int edit_prefix(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
-    w->n += w->n_more;
-    w->n_more = 0;
-    w->spec.prefix = (size_t)e->a;
+    size_t prefix = (size_t)e->a, all = w->n + w->n_more, n = prefix < all ? prefix : all;
+    w->n = n > w->n ? n : w->n;
+    w->n_more = all - w->n;
+    w->spec.prefix = prefix;
     return e->a > 1 && w->spec.n_layer > 0;
 }
 

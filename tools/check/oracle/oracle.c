@@ -11,15 +11,29 @@
 #include "check/oracle/oracle_math.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* ---- numbers ----------------------------------------------------------------------------------- */
 
+/* "blk.LAYER."; printf would take as long as the rest of a look-up. */
+static size_t put_block(char *name, int layer)
+{
+    char digits[12];
+    size_t n = 4, k = 0;
+    memcpy(name, "blk.", n);
+    do
+        digits[k++] = (char)('0' + layer % 10);
+    while ((layer /= 10) > 0);
+    while (k > 0)
+        name[n++] = digits[--k];
+    name[n++] = '.';
+    return n;
+}
+
 void oracle_name(char name[ORACLE_NAME], int layer, const char *stem, const char *kind)
 {
-    size_t n = layer < 0 ? 0 : (size_t)snprintf(name, ORACLE_NAME, "blk.%d.", layer);
+    size_t n = layer < 0 ? 0 : put_block(name, layer);
     for (const char *part = stem; part; part = part == stem ? kind : NULL) /* for every row */
         for (const char *at = part; *at && n + 1 < ORACLE_NAME; at++)
             name[n++] = *at;
@@ -62,10 +76,16 @@ const float *oracle_vector(struct oracle *o, int layer, const char *stem, const 
 
 /* ---- points ------------------------------------------------------------------------------------ */
 
+static int oracle_shows(const struct oracle *o, mgpt_point at)
+{
+    return o->fn && (!o->s->points || o->s->points & MGPT_POINT_BIT(at));
+}
+
 void oracle_fire(struct oracle *o, mgpt_point at, int layer, size_t pos, size_t head, double *row,
                  size_t n)
 {
-    if (o->status == MGPT_OK && o->fn && o->fn(at, layer, pos, head, row, n, o->user) != 0)
+    if (o->status == MGPT_OK && oracle_shows(o, at) &&
+        o->fn(at, layer, pos, head, row, n, o->user) != 0)
         o->status = MGPT_ESTOP;
 }
 
@@ -94,7 +114,7 @@ static void reorder(const struct oracle *o, int layer, double *to, const double 
 void oracle_fire_rows(struct oracle *o, mgpt_point at, int layer, double *x, size_t cols)
 {
     int qk = at == MGPT_Q || at == MGPT_K || at == MGPT_ROT_Q || at == MGPT_ROT_K;
-    for (size_t t = 0; t < o->T; t++, x += cols) {
+    for (size_t t = 0; t < o->T && oracle_shows(o, at); t++, x += cols) {
         if (qk)
             reorder(o, layer, o->in, x, cols, 0);
         oracle_fire(o, at, layer, t, 0, qk ? o->in : x, cols);
@@ -135,7 +155,8 @@ static void block_input(struct oracle *o, const double *x, size_t n_in, int to_i
             math_to_int8(o->rows + i * n_in, n_in);
         for (size_t i = 0; i < n * n_in && o->s->rounded == ORACLE_PRODUCTS; i++)
             o->rows[i] = math_rounded(o->s, o->rows[i]);
-        math_transpose(o->in + t * n_in, o->rows, n_in, n);
+        if (o->T > 1)
+            math_transpose(o->in + t * n_in, o->rows, n_in, n);
     }
 }
 
@@ -155,7 +176,11 @@ static const float *kept_rows(const struct oracle *o, const char *name, size_t f
 static void multiply_rows(const struct oracle *o, const float *w, size_t n, const float *bias,
                           size_t n_in, double *y, size_t n_out)
 {
-    for (size_t t = 0; t < o->T; t += MATH_ROWS) {
+    for (size_t k = 0; k < n && o->T == 1; k++)
+        y[k] = bias ? (double)bias[k] : 0;
+    if (o->T == 1)
+        math_dots_with_one(w, n, o->rows, n_in, y);
+    for (size_t t = 0; t < o->T && o->T > 1; t += MATH_ROWS) {
         double sum[MATH_COLS][MATH_ROWS];
         for (size_t i = 0; i < n * MATH_ROWS; i++)
             sum[i / MATH_ROWS][i % MATH_ROWS] = bias ? (double)bias[i / MATH_ROWS] : 0;
@@ -176,7 +201,7 @@ void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, 
     block_input(o, x, n_in, kind == ORACLE_INTEGERS && o->s->int8_inputs);
     const float *kept = o->status == MGPT_OK ? kept_rows(o, name, first, n_out, n_in) : NULL;
     for (size_t r = 0, n; r < n_out && o->status == MGPT_OK; r += n) {
-        n = kept && n_out - r >= MATH_COLS ? MATH_COLS : 1;
+        n = kept && o->T == 1 ? n_out : kept && n_out - r >= MATH_COLS ? MATH_COLS : 1;
         if (!kept)
             read_named_row(o, name, first + r, n_in, o->row);
         for (size_t i = 0; i < n_in && o->s->rounded == ORACLE_PRODUCTS && !kept; i++)
@@ -369,6 +394,7 @@ static int take_buffers(struct oracle *o)
                     {&o->up, F},
                     {&o->logits, o->V},
                     {&o->scores, 1},
+                    {&o->sums, o->s->softmax >= ORACLE_OVER_HEADS ? 2 * o->H : 0},
                     {&o->m, X ? o->E : 0},
                     {&o->y, X ? o->E : 0},
                     {&o->weights, X},

@@ -247,6 +247,7 @@ struct oracle_spec {
     enum oracle_rounded rounded; /* ... where */
     size_t first_layer;          /* the pass begins there, without points before it, ... */
     const double *residual;      /* ... with this residual, [n][n_embd]; NULL: with embeddings */
+    uint64_t points;             /* bits of those that are shown; 0: all */
 };
 
 /* Called with every row at every point, before it is used; what it writes is what the pass goes on

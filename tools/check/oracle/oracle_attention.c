@@ -254,6 +254,13 @@ struct seen_by {
     size_t t, first, end, w;
 };
 
+static struct seen_by seen_at(const struct oracle *o, int layer, size_t t)
+{
+    struct seen_by q = {.t = t, .end = visible_end(o, t), .w = o->s->layers[layer].window};
+    q.first = visible_begin(o, t, q.w, q.end);
+    return q;
+}
+
 static int sees(const struct oracle *o, const struct seen_by *q, size_t j)
 {
     const struct oracle_spec *s = o->s;
@@ -289,29 +296,32 @@ static double score_of(const struct oracle *o, int layer, size_t t, size_t h, si
     return rounds ? math_rounded(o->s, x) : x;
 }
 
-/* Weights of n keys that add up to 1 over the heads. */
-static void softmax_over_heads(const struct oracle *o, int layer, size_t t, double *row, size_t n)
+/* The largest of the scores of a key that weights add up to 1 over, those of heads or of the queries
+ * that see it, and the sum of their exponentials, less the largest. */
+static void sum_over(const struct oracle *o, int layer, size_t t, size_t h, size_t j, double sum[2])
 {
-    for (size_t j = 0; j < n; j++) {
-        double sum = 0;
-        for (size_t h = 0; h < o->H; h++)
-            sum += isinf(row[j]) ? 1 : exp(score_of(o, layer, t, h, j) - row[j]);
-        row[j] = 1 / sum;
+    int heads = o->s->softmax == ORACLE_OVER_HEADS;
+    sum[0] = -INFINITY, sum[1] = 0;
+    for (size_t i = 0; i < (heads ? o->H : o->T); i++) {
+        struct seen_by q = seen_at(o, layer, i);
+        if (!heads && !sees(o, &q, j))
+            continue;
+        double x = score_of(o, layer, heads ? t : i, heads ? i : h, j), most = fmax(sum[0], x);
+        sum[1] = sum[1] * exp(sum[0] - most) + exp(x - most);
+        sum[0] = most;
     }
 }
 
-/* Weights of n keys that add up to 1 over the queries that see a key. */
-static void softmax_over_queries(const struct oracle *o, int layer, size_t h, double *row, size_t n)
+/* Weights of n keys that add up to 1 over the heads or over the queries. The sums serve all heads of a
+ * query, or all queries of a head. */
+static void softmax_over(struct oracle *o, int layer, size_t t, size_t h, double *row, size_t n)
 {
-    size_t w = o->s->layers[layer].window;
-    for (size_t j = 0; j < n; j++) {
-        double sum = 0;
-        for (size_t t = 0; t < o->T; t++) {
-            struct seen_by q = {.t = t, .end = visible_end(o, t), .w = w};
-            q.first = visible_begin(o, t, w, q.end);
-            sum += sees(o, &q, j) ? exp(score_of(o, layer, t, h, j) - row[j]) : 0;
-        }
-        row[j] = isinf(row[j]) ? 0 : 1 / sum;
+    int heads = o->s->softmax == ORACLE_OVER_HEADS;
+    double *sum = o->sums + (heads ? 0 : h * o->T * 2);
+    for (size_t j = 0; j < n; j++, sum += 2) {
+        if (heads ? h == 0 : t == 0)
+            sum_over(o, layer, t, h, j, sum);
+        row[j] = !isinf(row[j]) ? exp(row[j] - sum[0]) / sum[1] : heads ? 1 / (double)o->H : 0;
     }
 }
 
@@ -324,18 +334,15 @@ static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
     double unseen = masks[o->s->cap_at];
     int every = o->s->softmax == ORACLE_OVER_HEADS || o->s->cap_at >= ORACLE_CAP_MASKED;
     int all = o->s->softmax == ORACLE_OF_ALL_KEYS;
-    struct seen_by q = {.t = t, .end = visible_end(o, t), .w = l->window};
-    q.first = visible_begin(o, t, q.w, q.end);
+    struct seen_by q = seen_at(o, layer, t);
     for (size_t j = 0; j < n; j++)
         row[j] = all || sees(o, &q, j) ? score_of(o, layer, t, h, j) : unseen;
     math_round(o->s, row, shown);
     oracle_fire(o, MGPT_SCORES, layer, t, h, row, shown);
     for (size_t j = 0; j < n && !every && !all; j++)
         row[j] = sees(o, &q, j) ? row[j] : -INFINITY;
-    if (o->s->softmax == ORACLE_OVER_HEADS)
-        softmax_over_heads(o, layer, t, row, n);
-    else if (o->s->softmax == ORACLE_OVER_QUERIES)
-        softmax_over_queries(o, layer, h, row, n);
+    if (o->s->softmax == ORACLE_OVER_HEADS || o->s->softmax == ORACLE_OVER_QUERIES)
+        softmax_over(o, layer, t, h, row, n);
     else
         math_softmax(row, n, (enum oracle_softmax)o->s->softmax);
     math_round(o->s, row, shown);

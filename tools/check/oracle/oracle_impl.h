@@ -12,6 +12,7 @@ struct oracle {
     size_t T, E, H, G, d, F, V, qw, kw;
     struct oracle_spec plain; /* with norms as they are */
     double *x, *x0, *middle, *start, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
+    double *sums;                            /* of softmax over heads or queries */
     double *m, *y, *weights, *probabilities; /* mixtures: [T][E], [T][E], [T][X], [X] */
     double *in, *rows; /* of products: MATH_ROWS positions at a time, and as they are */
     float *row, *gain, *bias;

@@ -15,13 +15,20 @@ double math_rounded(const struct oracle_spec *s, double x)
                  [ORACLE_F8_E4M3] = {4, -9, 448},
                  [ORACLE_F8_E5M2] = {3, -16, 57344},
                  [ORACLE_TF32] = {11, -136, 0x1.ffcp127}};
-    int bits = types[s->type].bits, least = types[s->type].least, e;
+    int bits = types[s->type].bits, least = types[s->type].least;
+    uint64_t word;
     if (s->type == ORACLE_EXACT || x == 0 || !isfinite(x))
         return x;
-    frexp(x, &e);
+    if (fabs(x) > 2 * types[s->type].most)
+        return copysign(INFINITY, x);
+    memcpy(&word, &x, sizeof word);
+    int e = (int)(word >> 52 & 0x7ff) - 1022;
     e = e - bits > least ? e - bits : least;
-    double y = ldexp(rint(ldexp(x, -e)), e);
-    return fabs(y) > types[s->type].most ? copysign(INFINITY, x) : y;
+    word = (uint64_t)(e + 52 + 1023) << 52 | UINT64_C(1) << 51;
+    double large, y; /* 1.5 * 2^(e + 52), whose last bit counts 2^e */
+    memcpy(&large, &word, sizeof large);
+    y = x + large - large;
+    return copysign(fabs(y) > types[s->type].most ? INFINITY : y, x);
 }
 
 void math_round(const struct oracle_spec *s, double *x, size_t n)
@@ -186,7 +193,7 @@ void math_transpose(double *block, const double *x, size_t n_in, size_t n)
             block[i * MATH_ROWS + t] = t < n ? x[t * n_in + i] : 0;
 }
 
-/* Half of a block's rows. On machines without vectors of that length the compiler uses shorter
+/* A third of a block's rows. On machines without vectors of that length the compiler uses shorter
  * ones. */
 typedef double vec4 __attribute__((vector_size(32), aligned(8), may_alias));
 
@@ -196,16 +203,16 @@ __attribute__((always_inline)) static inline void dots(const float *w, size_t n_
                                                        size_t n_vec, double sum[][MATH_ROWS])
 {
     vec4 s[MATH_COLS][MATH_ROWS / 4];
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (size_t k = 0; k < n_w * n_vec; k++)
         s[k / n_vec][k % n_vec] = ((const vec4 *)sum[k / n_vec])[k % n_vec];
     for (size_t i = 0; i < n_in; i++) {
         const vec4 *x = (const vec4 *)(block + i * MATH_ROWS);
-#pragma GCC unroll 8
+#pragma GCC unroll 12
         for (size_t k = 0; k < n_w * n_vec; k++)
             s[k / n_vec][k % n_vec] += (double)w[k / n_vec * n_in + i] * x[k % n_vec];
     }
-#pragma GCC unroll 8
+#pragma GCC unroll 12
     for (size_t k = 0; k < n_w * n_vec; k++)
         ((vec4 *)sum[k / n_vec])[k % n_vec] = s[k / n_vec][k % n_vec];
 }
@@ -214,15 +221,39 @@ __attribute__((always_inline)) static inline void dots_of(const float *w, size_t
                                                           const double *block, size_t n_in,
                                                           size_t n, double sum[][MATH_ROWS])
 {
-    if (n_w == MATH_COLS && n > 4)
+    if (n_w == 1)
+        dots(w, 1, block, n_in, 3, sum);
+    else if (n > 8)
+        dots(w, MATH_COLS, block, n_in, 3, sum);
+    else if (n > 4)
         dots(w, MATH_COLS, block, n_in, 2, sum);
-    else if (n_w == MATH_COLS)
-        dots(w, MATH_COLS, block, n_in, 1, sum);
     else
-        dots(w, 1, block, n_in, 2, sum);
+        dots(w, MATH_COLS, block, n_in, 1, sum);
+}
+
+/* 2 x 4 rows with one. */
+__attribute__((always_inline)) static inline void dots_with_one(const float *w, const double *x,
+                                                                size_t n, double *y)
+{
+    vec4 a = ((const vec4 *)y)[0], b = ((const vec4 *)y)[1];
+    for (size_t i = 0; i < n; i++) {
+        const float *at = w + i;
+        vec4 c = {(double)at[0], (double)at[n], (double)at[2 * n], (double)at[3 * n]};
+        vec4 d = {(double)at[4 * n], (double)at[5 * n], (double)at[6 * n], (double)at[7 * n]};
+        a += c * x[i];
+        b += d * x[i];
+    }
+    ((vec4 *)y)[0] = a;
+    ((vec4 *)y)[1] = b;
 }
 
 #ifdef __x86_64__ /* the same sums, four at a time */
+__attribute__((target("avx2"))) static void dots_with_one_avx2(const float *w, const double *x,
+                                                               size_t n, double *y)
+{
+    dots_with_one(w, x, n, y);
+}
+
 __attribute__((target("avx2"))) static void dots_avx2(const float *w, size_t n_w,
                                                       const double *block, size_t n_in, size_t n,
                                                       double sum[][MATH_ROWS])
@@ -241,4 +272,21 @@ void math_dots(const float *w, size_t n_w, const double *block, size_t n_in, siz
     }
 #endif
     dots_of(w, n_w, block, n_in, n, sum);
+}
+
+void math_dots_with_one(const float *w, size_t n_w, const double *x, size_t n_in, double *y)
+{
+    size_t k = 0;
+    for (; k + 8 <= n_w; k += 8) {
+#ifdef __x86_64__
+        if (__builtin_cpu_supports("avx2")) {
+            dots_with_one_avx2(w + k * n_in, x, n_in, y + k);
+            continue;
+        }
+#endif
+        dots_with_one(w + k * n_in, x, n_in, y + k);
+    }
+    for (; k < n_w; k++)
+        for (size_t i = 0; i < n_in; i++)
+            y[k] += (double)w[k * n_in + i] * x[i];
 }

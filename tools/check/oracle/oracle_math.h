@@ -30,9 +30,12 @@ void math_to_int8(double *x, size_t n);
 /* Products of n_w rows w (1 or MATH_COLS) with MATH_ROWS rows at a time, whose values are side by
  * side: block[i][t] is value i of row t, of n rows, or 0. Each sum adds up in the order of i; those
  * of rows from n on may be left as they are. */
-enum { MATH_ROWS = 8, MATH_COLS = 4 };
+enum { MATH_ROWS = 12, MATH_COLS = 4 };
 void math_transpose(double *block, const double *x, size_t n_in, size_t n);
 void math_dots(const float *w, size_t n_w, const double *block, size_t n_in, size_t n,
                double sum[][MATH_ROWS]);
+
+/* y[k] += row k of w times x, for n_w rows: the same sums. */
+void math_dots_with_one(const float *w, size_t n_w, const double *x, size_t n_in, double *y);
 
 #endif
