@@ -37,6 +37,18 @@ void fused_one(mgpt_session *s, int32_t token)
     run_fused_rows(s->model->fused, &row, 1, &s->scratch);
 }
 
+void fused_tokens(mgpt_session *s, const int32_t *tokens, size_t n)
+{
+    struct fused_row rows[ROWS_AT_A_TIME];
+    for (size_t done = 0; done < n; done += ROWS_AT_A_TIME) {
+        size_t some = n - done < ROWS_AT_A_TIME ? n - done : ROWS_AT_A_TIME;
+        for (size_t i = 0; i < some; i++)
+            rows[i] = fused_row_at(s, tokens[done + i], arr_len(s->tokens) + done + i,
+                                   done + i + 1 == n ? s->spare : NULL);
+        run_fused_rows(s->model->fused, rows, some, &s->scratch);
+    }
+}
+
 void fused_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n)
 {
     const mgpt_session *lead = sessions[0];

@@ -170,9 +170,11 @@ void keep_logits(const pass *p);
  * fused_rows.c. */
 void fused_forward(pass *p);
 
-/* The fused path for the next token of one session, or of n sessions, with room reserved. Logits go
- * to the spare buffers. The scratch is the first session's. */
+/* The fused path for the next token of one session, its next n tokens, or the next token of n
+ * sessions, with room reserved. Logits of the last go to the spare buffers. The scratch is the first
+ * session's. */
 void fused_one(mgpt_session *s, int32_t token);
+void fused_tokens(mgpt_session *s, const int32_t *tokens, size_t n);
 void fused_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n);
 
 /* Calls the taps of a point, if the model has it, with the rows of y: all rows of the pass, or
