@@ -1,5 +1,5 @@
-"""An eighth set of bugs for causes.py, written without a look at the suspects or at the other sets, by the text of
-issue 21 alone: 22 replicas of reports (the label says where), 47 planted bugs, 8 of two bugs at once; causes_list.py."""
+"""An eighth set of bugs for causes.py, written without a look at the suspects or at the other sets, by the text
+of issue 21 alone: 22 replicas of reports (the label says where), 47 planted bugs, 8 of two bugs at once; causes_list.py."""
 
 from causes_planted import *  # noqa: F403
 
@@ -183,7 +183,8 @@ SET8 = [
      r"(?i)(attention|scores?).*cap|cap.*(attention|score)"),
     ("unsloth-zoo 593: x * tanh(x / cap)", "gemma2", "ref", cap_of_itself, r"(?i)cap"),
     ("mlxcel 391: softmax of the chosen experts only", "olmoe", "ref", config(norm_topk_prob=True),
-     r"(?i)(router|expert|top).*(norm|sum|softmax|after|chosen|selected)|(norm|softmax).*(router|expert|top)"),
+     r"(?i)(router|expert|top).*(norm|sum|softmax|after|chosen|selected)|(norm|softmax).*(router|expert|top)|"
+     r"weights.*experts.*1"),
     ("ik_llama 1368: shared gate on the sum", "qwen2-moe", "ref", mlps_run(gate_on_sum), r"(?i)shared"),
     ("vllm 52158: logits_scaling lost", "granite", "ref", config(logits_scaling=1.0), r"(?i)logits?"),
     ("mlx-lm 586: parallel residual not as configured", "neox", "ref", config(use_parallel_residual=False),
@@ -197,12 +198,12 @@ SET8 = [
     ("transformers 35625: bias of Phi's lm_head lost", "phi", "ref",
      parameters(torch.zeros_like, "lm_head.bias"), r"(?i)(head|output|logit).*bias|bias.*(head|output|logit)"),
     ("tiny-vllm 4: adjacent pairs rotated", "llama3", "ref", rotation(rotate_adjacent),
-     r"(?i)adjacent|pair|interleav|2i|gpt-?j"),
+     r"(?i)adjacent|pair|interleav|2i|gpt-?j|q and k permuted"),
     ("exllamav3 259: YaRN's attention factor is 1", "llama-yarn", "ref", ropes(attention_factor=1.0),
      r"(?i)attention.?factor|mscale|magnitude|yarn.*(scal|factor)"),
     ("zml 763: window one too long", "mistral", "ref", config(sliding_window=13), r"(?i)window"),
     ("llama.cpp 8197: scale by n_embd / n_head", "gemma2", "ref", config(query_pre_attn_scalar=6),
-     r"(?i)scale|sqrt|query_pre"),
+     r"(?i)scale|sqrt|query_pre|scores times 0.408"),
     ("OpenTau 179: embeddings scaled twice", "gemma3", "ref", scaled_twice, r"(?i)embed"),
     ("nntrainer 4194: gate and up read in the other order", "qwen2", "file", swap(*GATE_UP),
      r"(?i)gate.*up|up.*gate"),
@@ -264,7 +265,7 @@ SET8 = [
      r"(?i)parallel|sequential|after attention|one after"),
     ("parallel blocks", "stablelm", "ref", config(use_parallel_residual=True), r"(?i)parallel"),
     ("residual from after the norm", "bloom", "ref", config(apply_residual_connection_post_layernorm=True),
-     r"(?i)resid"),
+     r"(?i)resid|add to what their norm"),
     ("quick GELU", "neox", "ref", mlp_act(quick_gelu), r"(?i)quick|1\.702|sigmoid"),
     ("bias of down lost", "llama-bias", "ref", zero("down_proj.bias"),
      r"(?i)down.*bias|bias.*down|mlp.*bias|bias.*mlp"),
