@@ -151,7 +151,7 @@ SET6 = [
      for p in e.each("k_proj.weight")], r"attn_k of layer 0"),
     ("rows of the head in reverse", "qwen2", "file ref", weight_as("lm_head.weight", lambda w: w.flip(0)), r"output"),
     ("embeddings one row late", "stablelm", "file ref", weight_as("embed_tokens.weight", lambda w: w.roll(1, 0)), r"ids|token_embd"),
-    ("embedding of token 7 is 8's", LLAMA, "file ref", row_of("embed_tokens.weight", 7, lambda w, r: w[8].clone()), r"token_embd|row 7"),
+    ("embedding of token 7 is 8's", LLAMA, "file ref", row_of("embed_tokens.weight", 7, lambda w, r: w[8].clone()), r"token_embd|row 7|embedding of token 7"),
     ("rank 2 added to q and v", LLAMA, "ref", low_rank, None),
     ("head divided by sqrt(n_embd)", "olmo2", "ref", logits_as(lambda x: x / 32**0.5), r"logits|output|final norm"),
     ("logits plus 1", "qwen3", "ref", logits_as(lambda x: x + 1), r"logits|output|bias"),

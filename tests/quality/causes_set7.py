@@ -12,6 +12,8 @@ LLAMA = "llama"
 QKV = ("q_proj.bias", "k_proj.bias", "v_proj.bias")
 GATE_UP = ("mlp.gate_proj.weight", "mlp.up_proj.weight")
 
+LONG = [1.0, 2.0, 4.0, 8.0]
+
 FAMILIES.update({
     "gemma1": lambda: hf.GemmaConfig(**{**shape(24, 4, 1, 32), "head_dim": 8, "rms_norm_eps": 1e-6,
                                         "tie_word_embeddings": True, "rope_parameters": make_hf.rope(10000.0)}),
@@ -25,6 +27,14 @@ FAMILIES.update({
                                         rope_parameters=make_hf.rope(1e6)),
     "gptj": lambda: hf.GPTJConfig(n_embd=32, n_head=4, n_layer=3, n_positions=256, vocab_size=VOCAB, rotary_dim=4,
                                   bos_token_id=0, eos_token_id=0),
+    "phi3-long": lambda: hf.Phi3Config(**shape(32, 4, 2, 40), rms_norm_eps=1e-5, tie_word_embeddings=False,
+                                       original_max_position_embeddings=128, rope_parameters={
+                                           "rope_type": "longrope", "rope_theta": 10000.0, "long_factor": LONG,
+                                           "short_factor": [1.0, 1.1, 1.3, 1.5], "factor": 2.0,
+                                           "original_max_position_embeddings": 128}),
+    "falcon": lambda: hf.FalconConfig(hidden_size=32, num_attention_heads=4, num_kv_heads=2, num_hidden_layers=3,
+                                      vocab_size=VOCAB, new_decoder_architecture=True, bias=False, bos_token_id=0,
+                                      eos_token_id=0, rope_parameters=make_hf.rope(10000.0)),
 })
 
 # ---- what a case does ----
@@ -46,11 +56,6 @@ def plain_gain(m):
 
 def eps_outside(m):
     return lambda x: x / (x.pow(2).mean(-1, keepdim=True).sqrt() + eps_of(m)) * gain_of(m)
-
-
-def exchanged_types(e):
-    other = {"sliding_attention": "full_attention", "full_attention": "sliding_attention"}
-    e.again(layer_types=[other[t] for t in e.config.layer_types])
 
 
 def rolled_types(by):
@@ -105,6 +110,29 @@ def biases_after_rope(e):
         return tuple(x + b.to(x.dtype).view(1, -1, 1, x.shape[-1])
                      for x, b in zip(old(q, k, cos, sin, **more), kept[-1]))
     e.patch("apply_rotary_pos_emb", rotate)
+
+
+def rms_eps(m, x, eps):
+    return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + eps) * m.weight
+
+
+def mlps(make):
+    """The forward of MLPs replaced: make(module) gives the function."""
+    return lambda e: [setattr(layer.mlp, "forward", make(layer.mlp)) for layer in e.layers]
+
+
+def windows(which):
+    """Layers of which which(number) holds have a window of 12, the others none."""
+    def how(old, m, q, k, v, mask, scaling, more):
+        i, j = torch.arange(q.shape[2])[:, None], torch.arange(k.shape[2])[None]
+        seen = (j <= i) & ((i - j < 12) | (not which(m.layer_idx)))
+        own = torch.where(seen, 0.0, torch.finfo(q.dtype).min).to(q.dtype)[None, None]
+        return old(m, q, k, v, own, scaling=scaling, **more)
+    return attend(how)
+
+
+def in_bf16(name):
+    return lambda e: e.weight(name).data.copy_(e.weight(name).data.bfloat16())
 
 
 def experts_softmax(how):
@@ -215,7 +243,7 @@ SET7 = [
     # huggingface/transformers 35681
     ("sliding window lost", "gemma2", "ref", config(sliding_window=4096), WINDOW),
     # TransformerLensOrg/TransformerLens 778
-    ("local and global layers exchanged", "gemma2", "ref", exchanged_types, KINDS),
+    ("local and global layers exchanged", "gemma2", "ref", rolled_types(1), KINDS),
     # TransformerLensOrg/TransformerLens 910
     ("llama3 factor 8 for 32", "llama3", "ref", ropes(factor=8.0), "(?i)factor|scal"),
     # lablup/mlxcel 391
@@ -248,7 +276,8 @@ SET7 = [
     # OpenNMT/CTranslate2 1882
     ("residual_multiplier missing", "granite", "ref", config(residual_multiplier=1.0), "(?i)residual"),
     # unslothai/unsloth 1218
-    ("logits multiplied, not divided", "granite", "ref", config(logits_scaling=1 / 3), "(?i)logit|output.weight: times 9"),
+    ("logits multiplied, not divided", "granite", "ref", config(logits_scaling=1 / 3),
+     "(?i)logit|output.weight: times 9"),
     # ml-explore/mlx-swift-examples 99
     ("no soft caps", "gemma2", "ref", config(attn_logit_softcapping=None, final_logit_softcapping=None),
      lookahead("cap.*(score|attention)|(score|attention).*cap", "cap.*logit|logit.*cap")),
@@ -382,6 +411,31 @@ SET7 = [
     ("sequential branches, whole rotary", "neox", "ref",
      in_turn(config(use_parallel_residual=False), whole_rotary), lookahead("parallel|sequential|residual|branch",
                                                                            "rota|rope|partial|dim")),
+
+    # written after the first run, when the suspects had been read
+    ("epsilon of q's and k's norms", "qwen3", "ref", norms(lambda m: lambda x: rms_eps(m, x, 1e-3), "q_norm", "k_norm"),
+     "(?i)eps.*q and k"),
+    ("epsilon of the final norm", LLAMA, "ref", norms(lambda m: lambda x: rms_eps(m, x, 1e-3), "model.norm"),
+     "(?i)eps.*final"),
+    ("long factors for a short text", "phi3-long", "ref", ropes(short_factor=LONG), "(?i)long"),
+    ("not multiplied with up", LLAMA, "ref", mlps(lambda m: lambda x: m.down_proj(m.act_fn(m.gate_proj(x)))),
+     "(?i)gate alone|up"),
+    ("norms of branches exchanged", "falcon", "ref", in_turn(swap("ln_attn.weight", "ln_mlp.weight"),
+                                                             swap("ln_attn.bias", "ln_mlp.bias")),
+     "(?i)norm.*exchanged"),
+
+    ("the cache in int8", LLAMA, "ref", cached(lambda m, x: int8(x)), "int8"),
+    ("slopes of ALiBi negative", "bloom", "ref", slopes(lambda x: -x), "(?i)alibi.*sign"),
+    ("every second window lost", "mistral", "ref", windows(lambda i: i % 2 == 0), KINDS),
+    ("windows from layer 1 on", "mistral", "ref", windows(lambda i: i >= 1), KINDS),
+    ("rope bases exchanged", "gemma3", "ref", gemma_ropes(make_hf.rope(10000.0), make_hf.rope(1e6)),
+     "(?i)base.*exchanged"),
+    ("the head in bfloat16", "qwen2", "ref", in_bf16("lm_head.weight"), "output in BF16"),
+    ("the embedding in bfloat16", "qwen2", "ref", in_bf16("embed_tokens.weight"), "token_embd in BF16"),
+    ("norms after branches without + 1", "gemma3", "ref", norms(
+        plain_gain, "post_attention_layernorm", "post_feedforward_layernorm"), "gains of .* after .* - 1"),
+    ("rope base, scores not scaled", LLAMA, "ref", in_turn(ropes(rope_theta=5e5), attention(scaling=1.0)),
+     lookahead("base", "sqrt|scal")),
 
     # nothing may be named
     ("healthy", "gemma2", "ref", lambda e: None, None),

@@ -135,6 +135,13 @@ PROGRAM(late_biases, spec->qk_bias_late = 1)
 PROGRAM(softmax_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_SOFTMAX)
 PROGRAM(last_rotates_only, first_freq = i > 0 ? first_freq : l->freq;
         l->freq = i < 3 ? NULL : first_freq)
+PROGRAM(mlp_then_attention, l->mlp_first = 1)
+PROGRAM(norms_of_sums_after, spec->norm_order = ORACLE_NORMS_AFTER_SUMS)
+PROGRAM(less_than_10, spec->cap_at = ORACLE_MASK_ADDS; spec->mask_adds = -10)
+PROGRAM(normed_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_NORM_RESULTS)
+PROGRAM(gate_alone, l->no_up = 1)
+PROGRAM(other_eps, spec->norm_how = ORACLE_NORM_EPS; spec->norm_where = ORACLE_NORM_FINAL;
+        spec->norm_eps = 1e-3)
 
 /* The last residuals from position 10 on, whose size the final norm takes out again. */
 static void last_ones_larger(mgpt_point point, int layer, double *row, size_t n, void *user)
@@ -330,6 +337,17 @@ static const struct bug cases[] = {
      .differs = late_biases},
     {"softmax in bfloat16", &llama, NULL, "blocks.0.attn.hook_attn_scores",
      "attention scores and their softmax in bfloat16", BY_LOGITS, .differs = softmax_bf16},
+    {"the MLP first", &llama, NULL, "blocks.0.ln1.hook_normalized", "the MLP comes before attention", BY_LOGITS,
+     .differs = mlp_then_attention},
+    {"norms of the sums", &gemma2, NULL, "blocks.0.hook_attn_out", "norms after branches follow the sums", BY_LOGITS,
+     .differs = norms_of_sums_after},
+    {"a mask of -10", &llama, NULL, "blocks.0.attn.hook_pattern", "have -10 added", BY_LOGITS,
+     .differs = less_than_10},
+    {"norms stored in bfloat16", &llama, NULL, "blocks.0.ln1.hook_normalized", "results of norms in bfloat16",
+     BY_LOGITS, .differs = normed_bf16},
+    {"no up", &llama, NULL, "blocks.0.mlp.hook_pre_linear", "the gate alone", BY_LOGITS, .differs = gate_alone},
+    {"epsilon of the final norm", &llama, NULL, "ln_final.hook_normalized", "epsilon 0.001 of the final norm",
+     BY_LOGITS, .differs = other_eps},
     {"sigmoid", &llama, NULL, "blocks.0.mlp.hook_post", "activation sigmoid", BY_LOGITS,
      .differs = sigmoid},
     {"positions from 5", &gpt2, NULL, "hook_pos_embed", "positions off by 5", BY_LOGITS,

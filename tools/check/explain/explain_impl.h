@@ -22,10 +22,11 @@ struct search {
     const struct whatif
         *base; /* what suspects are tried on: as_is, or with what was found before */
     size_t target,
-        n;       /* the hook (n_hooks: the logits) and the positions where passes are compared */
-    size_t good; /* of the last pass: positions that agree before the first that does not */
-    int feed;    /* values before the target are replaced by the reference's */
-    int second;  /* looks for the second of two causes, of which no hint is kept */
+        n;         /* the hook (n_hooks: the logits) and the positions where passes are compared */
+    size_t good;   /* of the last pass: positions that agree before the first that does not */
+    int feed;      /* values before the target are replaced by the reference's */
+    int second;    /* looks for the second of two causes, of which no hint is kept */
+    size_t common; /* only common suspects from this one on; 0: all */
     uint64_t points; /* where the cause may be */
     int not_linear;  /* no head gives the reference's logits */
     double *

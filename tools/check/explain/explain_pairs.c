@@ -28,6 +28,17 @@ static int is_nearer(const struct locate *l, const struct locate *was)
            l->hooks[last].nmse < nearer * was->hooks[last].nmse;
 }
 
+/* A second one among those that are as common. */
+static int search_common(struct search *s)
+{
+    search_begin(s);
+    int status = search_as_is(s, &s->e->as_is);
+    if (status == MGPT_OK)
+        status = search_try(s, ~UINT64_C(0), 0, -1);
+    search_sort(s->e);
+    return status;
+}
+
 /* The second one. */
 static int search_second(struct search *s, const struct whatif *base, const struct explain_trial *t,
                          int solve)
@@ -42,7 +53,9 @@ static int search_second(struct search *s, const struct whatif *base, const stru
         return status;
     more.e = &second;
     more.l = &l;
-    if (l.first_bad >= 0 && is_nearer(&l, s->l))
+    if (l.first_bad >= 0 && more.common)
+        status = search_common(&more);
+    else if (l.first_bad >= 0 && is_nearer(&l, s->l))
         status = search_all(&more, solve);
     s->suspects = more.suspects;
     s->owned = more.owned;
@@ -127,11 +140,28 @@ static int list_firsts(const struct search *s, struct explain_trial firsts[FIRST
     return MGPT_OK;
 }
 
+/* Every two of the common suspects: neither need come nearer alone. */
+static int search_common_pairs(struct search *s)
+{
+    int status = MGPT_OK;
+    for (size_t i = 0; i < arr_len(s->suspects) && status == MGPT_OK && !s->e->proved; i++) {
+        struct explain_trial t = {.suspect = i, .layer = -1};
+        search_name_trial(s, &t);
+        s->common = i + 1;
+        if (s->suspects[i].common && !search_spent(s))
+            status = search_pair(s, &t, 0);
+    }
+    s->common = 0;
+    return status;
+}
+
 int search_pairs(struct search *s)
 {
     struct explain_trial firsts[FIRSTS];
     size_t n = 0;
-    int status = list_firsts(s, firsts, &n);
+    int status = search_common_pairs(s);
+    if (status == MGPT_OK && !s->e->proved)
+        status = list_firsts(s, firsts, &n);
     for (int solve = 0; solve < 2; solve++)
         for (size_t i = 0; i < (solve ? SOLVED : n) && i < n && status == MGPT_OK; i++)
             if (!s->e->proved && !search_spent(s))

@@ -3,6 +3,7 @@
 #include "check/explain/explain_impl.h"
 
 static const double most_work = 4e10;
+enum { ROWS_MOST = 512 };
 static const uint64_t most_values = (uint64_t)1 << 24;
 
 static int solve_row(struct search *s, const char *name, size_t row)
@@ -21,12 +22,31 @@ static int solve_row(struct search *s, const char *name, size_t row)
                           name);
 }
 
+/* The token's row may be that of another token, of a small vocabulary. */
+static int find_row(struct search *s, int token)
+{
+    int n = s->as_is.info.n_vocab, status = MGPT_OK;
+    for (int i = 0; i < n && n <= ROWS_MOST && status == MGPT_OK && !s->e->proved; i++) {
+        struct whatif_edit edit = {.apply = edit_tensors,
+                                   .change = ORDER_ROW_OTHER,
+                                   .names = "token_embd",
+                                   .a = token,
+                                   .b = i};
+        if (i != token)
+            status = search_propose(s, edit, "the embedding of token %d is that of token %d here",
+                                    token, i);
+    }
+    return status;
+}
+
 int solve_embeddings(struct search *s)
 {
     size_t pos = s->l->hooks[s->target].pos;
     if (s->base->offset)
         return MGPT_OK;
-    int status = solve_row(s, "position_embd.weight", pos);
+    int status = find_row(s, (int)s->a->tokens[pos]);
+    if (status == MGPT_OK && !s->e->proved)
+        status = solve_row(s, "position_embd.weight", pos);
     if (status == MGPT_OK && !s->e->proved)
         status = solve_row(s, "token_embd.weight", (size_t)s->a->tokens[pos]);
     return status;

@@ -145,10 +145,10 @@ static int enough(const struct search *s)
 int search_try(struct search *s, uint64_t points, uint64_t before, int layer)
 {
     int status = MGPT_OK;
-    for (size_t i = 0; i < arr_len(s->suspects) && status == MGPT_OK && !enough(s); i++) {
+    for (size_t i = s->common; i < arr_len(s->suspects) && status == MGPT_OK && !enough(s); i++) {
         const struct suspect *suspect = &s->suspects[i];
-        if ((suspect->points & points) && !(suspect->points & before) &&
-            (layer < 0 || suspect->per_layer))
+        if ((!s->common || suspect->common) && (suspect->points & points) &&
+            !(suspect->points & before) && (layer < 0 || suspect->per_layer))
             status = try_suspect(s, i, layer);
     }
     return status;

@@ -350,26 +350,6 @@ static void list_layers(struct suspect_list *l, const struct suspect_row *row)
         }
 }
 
-/* Every so many layers have no window, where others have one, or RoPE where others have none. */
-static void list_periods(struct suspect_list *l, const struct suspect_row *row)
-{
-    int windows = 0, n = (int)l->w->spec.n_layer;
-    for (int i = 0; i < n; i++)
-        windows += l->w->layers[i].window > 0;
-    const char *what = windows > 0 && windows < n ? "a window (and its RoPE)" : "RoPE";
-    struct suspect s = suspect_unnamed(row, NULL);
-    for (s.edit.a = 2; s.edit.a <= n && s.edit.a <= 8; s.edit.a++)
-        for (int i = 0; i < 2 * s.edit.a; i++) {
-            s.edit.b = i / 2;
-            s.edit.layers = i % 2 ? LAYERS_WINDOWED : LAYERS_GLOBAL;
-            int have = (i % 2 == 1) == (*what == 'a');
-            snprintf(s.cause, sizeof s.cause, row->text, s.edit.a, s.edit.b, have ? "" : "do not ",
-                     what, have ? "do not" : "do");
-            if (s.edit.a > 2 || i % 2)
-                list_suspect(l, s);
-        }
-}
-
 /* Windows that begin to matter where passes are compared; of long ones, powers of 2. */
 static void list_windows(struct suspect_list *l, const struct suspect_row *row)
 {
@@ -404,19 +384,13 @@ static void list_each(struct suspect_list *l, const struct suspect_row *row, dou
 
 static void list_row(struct suspect_list *l, const struct suspect_row *row)
 {
-    static const struct lister lists[] = {{edit_head_width, 0, list_head_widths},
-                                          {edit_rope_llama3, 0, list_scaled},
-                                          {edit_rope_yarn, 0, list_scaled},
-                                          {edit_padded, 0, list_tokens},
-                                          {edit_first_token, 0, list_tokens},
-                                          {edit_rotated, 0, list_rotated},
-                                          {edit_window_size, 0, list_windows},
-                                          {edit_layer_skipped, 0, list_layers},
-                                          {edit_layers_every, 0, list_periods},
-                                          {edit_layers_cut, 0, list_layers},
-                                          {edit_tensors, LAYERS_SWAPPED, list_layers},
-                                          {edit_tensors, LAYER_OTHER, list_layers},
-                                          {edit_tensors, ORDER_QKV_AXES, list_axes}};
+    static const struct lister lists[] = {
+        {edit_head_width, 0, list_head_widths},   {edit_rope_llama3, 0, list_scaled},
+        {edit_rope_yarn, 0, list_scaled},         {edit_padded, 0, list_tokens},
+        {edit_first_token, 0, list_tokens},       {edit_rotated, 0, list_rotated},
+        {edit_window_size, 0, list_windows},      {edit_layer_skipped, 0, list_layers},
+        {edit_layers_cut, 0, list_layers},        {edit_tensors, LAYERS_SWAPPED, list_layers},
+        {edit_tensors, LAYER_OTHER, list_layers}, {edit_tensors, ORDER_QKV_AXES, list_axes}};
     const uint64_t inside = BIT(RESID_POST) * 2 - BIT(RESID_PRE);
     if (l->w->spec.n_layer == 0 && row->points && !(row->points & ~inside))
         return;
@@ -433,8 +407,12 @@ static void list_row(struct suspect_list *l, const struct suspect_row *row)
 struct suspect *suspects_list(const struct whatif *w, size_t first_bad, mgpt_error *err)
 {
     struct suspect_list l = {.w = w, .first_bad = first_bad};
-    for (size_t i = 0; i < n_suspect_rows; i++)
+    for (size_t i = 0; i < n_suspect_rows; i++) {
+        size_t first = arr_len(l.rows), end = first + suspect_rows[i].common;
         list_row(&l, &suspect_rows[i]);
+        for (size_t k = first; k < end && k < arr_len(l.rows); k++)
+            l.rows[k].common = 1;
+    }
     if (!l.failed)
         return l.rows;
     arr_free(l.rows);

@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "dtype/dtype.h"
 
+#include <math.h>
 #include <string.h>
 
 /* ---- parts, each in several variants ------------------------------------------------------------- */
@@ -70,10 +71,28 @@ static const struct suspect_variant norm_variants[] = {
     {ORACLE_NORM_TWICE, "norms are taken twice"},
     {ORACLE_NORM_LEFT_OUT, "norms are left out"}};
 
+/* Another epsilon for the final norm or those of q and k. */
+static void list_epsilons(struct suspect_list *l, const struct suspect_row *row)
+{
+    static const double numbers[] = {1e-5, 1e-6, 1e-8, 1e-3};
+    struct suspect s = suspect_unnamed(row, NULL);
+    s.edit.a = ORACLE_NORM_EPS;
+    for (size_t i = 0; i < 2 * N_OF(numbers); i++) {
+        int final = i % 2 == 0;
+        s.edit.x = numbers[i / 2];
+        s.edit.b = final ? ORACLE_NORM_FINAL : ORACLE_NORM_Q | ORACLE_NORM_K;
+        s.points = final ? BIT(FINAL) | BIT(LOGITS) : AT_ROPE;
+        if (fabs(s.edit.x / l->w->spec.eps - 1) > 1e-3)
+            list_named(l, &s, "epsilon %.6g of %s", s.edit.x,
+                       final ? "the final norm" : "norms of q and k");
+    }
+}
+
 static void list_norms(struct suspect_list *l, const struct suspect_row *row)
 {
     list_variants(l, suspect_unnamed(row, NULL), norm_parts, N_OF(norm_parts), norm_variants,
                   N_OF(norm_variants));
+    list_epsilons(l, row);
 }
 
 static void list_raw(struct suspect_list *l, const struct suspect_row *row)
@@ -185,6 +204,37 @@ static void list_first_keys(struct suspect_list *l, const struct suspect_row *ro
     }
 }
 
+/* Layers n with n % a = b (a 0: n >= b) have a window and the others none, or RoPE; and the reverse. */
+static void list_kind(struct suspect_list *l, const struct suspect_row *row, int a, int b)
+{
+    struct suspect s = suspect_unnamed(row, NULL);
+    int windows = 0;
+    char which[24];
+    for (size_t i = 0; i < l->w->spec.n_layer; i++)
+        windows |= l->w->layers[i].window > 0;
+    text_format(which, sizeof which, ">= %d", b);
+    if (a)
+        text_format(which, sizeof which, "%% %d = %d", a, b);
+    s.edit.a = a, s.edit.b = b;
+    for (int reverse = 0; reverse < 2; reverse++) {
+        int have = reverse == windows;
+        s.edit.layers = reverse ? LAYERS_WINDOWED : LAYERS_GLOBAL;
+        if (a != 2 || reverse) /* of every second layer, one is the other's reverse */
+            list_named(l, &s, row->text, which, have ? "" : "do not ",
+                       windows ? "a window (and its RoPE)" : "RoPE", have ? "do not" : "do");
+    }
+}
+
+static void list_kinds(struct suspect_list *l, const struct suspect_row *row)
+{
+    int n = (int)l->w->spec.n_layer;
+    for (int a = 2; a <= n && a <= 8; a++)
+        for (int b = 0; b < a; b++)
+            list_kind(l, row, a, b);
+    for (int b = 1; b < n; b++)
+        list_kind(l, row, 0, b);
+}
+
 /* ---- tensors ------------------------------------------------------------------------------------- */
 
 /* One tensor of each layer is that of another one; of many layers, of a neighbour. */
@@ -246,6 +296,8 @@ static void list_alibi(struct suspect_list *l, const struct suspect_row *row)
             list_named(l, &s, "ALiBi's slopes are those of the first of %d heads", s.edit.a);
     s.edit.a = 0, s.edit.b = 1;
     list_named(l, &s, "ALiBi's slopes in reverse");
+    s.edit.b = 2;
+    list_named(l, &s, "ALiBi's slopes with the other sign");
 }
 
 static void list_experts(struct suspect_list *l, const struct suspect_row *row)
@@ -264,26 +316,37 @@ enum {
     EIGHTS = 1 << ORACLE_F8_E4M3 | 1 << ORACLE_F8_E5M2
 };
 
+/* Matrices, as bits of the edit. */
+static const struct {
+    int b;
+    const char *text;
+} quantised[] = {{1, "the layers' matrices"},
+                 {15, "all matrices"},
+                 {2, "output"},
+                 {4, "token_embd"},
+                 {6, "token_embd and output"}};
+
 static void list_quantised(struct suspect_list *l, const struct suspect_row *row)
 {
-    static const char *const types[] = {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "Q4_K", "Q6_K"};
-    struct suspect s = suspect_unnamed(row, "");
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++)
-        for (s.edit.b = 0; s.edit.b < 2; s.edit.b++) {
-            s.edit.a = (int)dtype_named(types[i])->id;
-            list_named(l, &s, row->text, s.edit.b ? "all matrices" : "the layers' matrices",
-                       types[i]);
-        }
+    static const char *const types[] = {"Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1",
+                                        "Q4_K", "Q6_K", "BF16", "F16"};
     static const int groups[] = {0, 32, 64, 128};
+    struct suspect s = suspect_unnamed(row, "");
+    for (size_t i = 0; i < N_OF(types); i++)
+        for (size_t k = 0; k < (i < 7 ? 2 : N_OF(quantised)); k++) {
+            s.edit.a = (int)dtype_named(types[i])->id;
+            s.edit.b = quantised[k].b;
+            list_named(l, &s, row->text, quantised[k].text, types[i]);
+        }
     for (size_t i = 0; i < 16; i++) {
         int group = groups[i / 4], bits = i / 2 % 2 ? 4 : 8;
-        s.edit.a = -bits, s.edit.b = (int)i % 2, s.edit.x = group;
         char type[48];
+        s.edit.a = -bits, s.edit.b = quantised[i % 2].b, s.edit.x = group;
         text_format(type, sizeof type, "int%d, a factor for every %d values", bits, group);
         if (!group)
             text_format(type, sizeof type, "int%d, a factor for each row", bits);
         if (group < (int)l->w->spec.n_embd)
-            list_named(l, &s, row->text, s.edit.b ? "all matrices" : "the layers' matrices", type);
+            list_named(l, &s, row->text, quantised[i % 2].text, type);
     }
 }
 
@@ -293,7 +356,8 @@ static const struct suspect_part rounded_parts[] = {
     {"cosines and sines of RoPE in %s", AT_ROPE, ORACLE_TURNS, HALVES},
     {"frequencies of RoPE in %s", AT_ROPE, ORACLE_FREQUENCIES, HALVES},
     {"angles of RoPE in %s", AT_ROPE, ORACLE_ANGLES, HALVES},
-    {"keys and values in %s", BIT(SCORES) | BIT(HEADS), ORACLE_CACHE, HALVES | EIGHTS},
+    {"keys and values in %s", BIT(SCORES) | BIT(HEADS), ORACLE_CACHE,
+     HALVES | EIGHTS | 1 << ORACLE_INT8 | 1 << ORACLE_Q8_0},
     {"the weights of attention in %s", BIT(WEIGHTS), ORACLE_PATTERN, HALVES},
     {"norms' variances in %s", AT_NORMS, ORACLE_VARIANCE, HALVES},
     {"norms' squares and variances in %s", AT_NORMS, ORACLE_SQUARES, HALVES},
@@ -303,7 +367,8 @@ static const struct suspect_part rounded_parts[] = {
     {"both sides of products in %s", ANYWHERE, ORACLE_PRODUCTS,
      1 << ORACLE_BF16 | EIGHTS | 1 << ORACLE_TF32},
     {"logits in %s", BIT(LOGITS), ORACLE_LOGITS, HALVES},
-    {"attention scores and their softmax in %s", BIT(SCORES), ORACLE_SOFTMAX, HALVES}};
+    {"attention scores and their softmax in %s", BIT(SCORES), ORACLE_SOFTMAX, HALVES},
+    {"results of norms in %s", AT_NORMS, ORACLE_NORM_RESULTS, HALVES}};
 
 static void list_roundings(struct suspect_list *l, const struct suspect_row *row)
 {
@@ -311,7 +376,9 @@ static void list_roundings(struct suspect_list *l, const struct suspect_row *row
                                                    {ORACLE_F16, "float16"},
                                                    {ORACLE_F8_E4M3, "float8 (E4M3)"},
                                                    {ORACLE_F8_E5M2, "float8 (E5M2)"},
-                                                   {ORACLE_TF32, "TF32 or float16"}};
+                                                   {ORACLE_TF32, "TF32 or float16"},
+                                                   {ORACLE_INT8, "int8, a factor for each head"},
+                                                   {ORACLE_Q8_0, "Q8_0"}};
     list_variants(l, suspect_unnamed(row, NULL), rounded_parts, N_OF(rounded_parts), types,
                   N_OF(types));
 }
@@ -324,6 +391,7 @@ int list_parts(struct suspect_list *l, const struct suspect_row *row)
                                           {edit_turn_heads, 0, list_turn_heads},
                                           {edit_places, 0, list_places},
                                           {edit_zero_keys, 0, list_zero_keys},
+                                          {edit_layers_kinds, 0, list_kinds},
                                           {edit_window_all, 0, list_window_all},
                                           {edit_first_keys, 0, list_first_keys},
                                           {edit_prefix, 0, list_first_keys},

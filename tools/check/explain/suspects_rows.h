@@ -56,7 +56,13 @@
              .names = to,                                                                          \
              .other = from,                                                                        \
              .kind = ".bias"}
-#define OF_NORMS EACH_OF("output_norm=the final norm", "attn_q_norm attn_k_norm=norms of q and k")
+#define OF_NORMS                                                                                   \
+    EACH_OF("output_norm=the final norm", "attn_q_norm attn_k_norm=norms of q and k",              \
+            "attn_norm ffn_norm=the norms before branches", "attn_norm=the norm before attention", \
+            "ffn_norm=the norm before the MLP",                                                    \
+            "post_attention_norm post_ffw_norm=the norms after branches",                          \
+            "post_attention_norm=the norm after attention",                                        \
+            "post_ffw_norm=the norm after the MLP")
 
 /* Arguments. */
 #define COUNT(type, ...) (sizeof((const type[]){__VA_ARGS__}) / sizeof(type))

@@ -251,6 +251,15 @@ static double tensor_times(const struct whatif *w, struct tensor_name p)
     return whatif_changes(w, p, TENSORS_SCALED) ? w->edit.x : 1;
 }
 
+/* The bit of TENSORS_QUANTISED that a matrix has. */
+static int quantised_bit(struct tensor_name p)
+{
+    return p.layer >= 0                        ? 0
+           : whatif_is_listed("output", p)     ? 1
+           : whatif_is_listed("token_embd", p) ? 2
+                                               : 3;
+}
+
 static int whatif_read(void *user, const char *called, size_t row, size_t n, float *out,
                        mgpt_error *err)
 {
@@ -283,7 +292,7 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     for (size_t i = 0; status == MGPT_OK && (times != 1 || more != 0) && i < n; i++)
         out[i] = out[i] * (float)times + (float)more;
     if (status == MGPT_OK && whatif_changes(w, p, TENSORS_QUANTISED) && is_weight(p) &&
-        !is_gain(p) && (p.layer >= 0 || w->edit.b))
+        !is_gain(p) && w->edit.b >> quantised_bit(p) & 1)
         whatif_quantise(&w->edit, out, n);
     if (status == MGPT_OK && whatif_changes(w, p, TENSOR_HIDDEN) &&
         strcmp(p.stem, "attn_qkv.bias") == 0)

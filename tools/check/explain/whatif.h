@@ -21,11 +21,12 @@ enum whatif_change {
     LAYER_OTHER,        /* layer a is the file's b */
     TENSORS_COPIED,     /* `names` are the file's `other` */
     TENSORS_ZERO,
-    TENSORS_QUANTISED, /* matrices of layers, with b all matrices, in blocks of type a; or (a below 0)
-                        * in -a bits with a factor for each x values of a row, 0: for a row */
-    TENSORS_SCALED,    /* times x */
-    TENSOR_OF_LAYER,   /* names: those of layer a are those of layer b */
-    LAYERS_SHARED,     /* all layers have the file's tensors `names` of layer a; -1: of the last */
+    TENSORS_QUANTISED, /* matrices of layers (bit 0 of b), output (1), token_embd (2), others (3) in blocks
+                        * of type a; or (a below 0) in -a bits with a factor for each x values of a row,
+                        * 0: for a row */
+    TENSORS_SCALED,   /* times x */
+    TENSOR_OF_LAYER,  /* names: those of layer a are those of layer b */
+    LAYERS_SHARED,    /* all layers have the file's tensors `names` of layer a; -1: of the last */
     ROWS_INTERLEAVED, /* one matrix has rows of gate and up in turn, the other one after the other:
                            a 0 here, 1 in the reference */
     QKV_GROUPED, /* heads of q, k and v are stored by group, read as all of q, of k, of v (a 0), or
@@ -50,8 +51,9 @@ enum whatif_change {
     ORDER_REGROUPED,  /* q, k, v stored head by head were separated for heads of width `block` */
     ORDER_ROW_NEXT,   /* row r is the file's r + 1, of any matrix */
     ORDER_ROW_PREVIOUS,
-    ORDER_HALVES,   /* the second half of the rows comes first */
-    ORDER_BACKWARDS /* the last row comes first */
+    ORDER_HALVES,    /* the second half of the rows comes first */
+    ORDER_BACKWARDS, /* the last row comes first */
+    ORDER_ROW_OTHER  /* row a is the file's b */
 };
 enum { QKV_PARTS, N_QKV_AXES = 6 }; /* all of q, of k, of v; orders of these axes */
 
@@ -165,7 +167,8 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_tokens_moved,                   /* by a; b: BOS comes first */
     edit_ids_shifted, edit_rows_shifted, /* by a */
     edit_given,                          /* given, columns */
-    edit_norms,                          /* how a, which b */
+    edit_norms,                          /* how a, which b, x for ORACLE_NORM_EPS */
+    edit_mask_adds,                      /* x */
     edit_window_all,                     /* a in all layers; b: in chunks of that length */
     edit_zero_keys,                      /* of positions a to b */
     edit_turn_form,                      /* bits a */
@@ -187,9 +190,10 @@ whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
     edit_rope_other,                  /* layers have the base of the other ones */
     edit_layers_alike,                /* layers are like the other ones */
     edit_layers_pattern,              /* windows and RoPE of layer n are those of n + a here */
-    edit_layers_every,    /* layers n with n % a = b are of one kind, `layers`, the others of
-                                       * the other */
+    edit_layers_kinds,    /* layers n with n % a = b (a 0: n >= b) are of one kind, `layers`,
+                                       * the others of the other */
     edit_rope_everywhere, /* layers without RoPE have that of the others */
+    edit_rope_factors,    /* divisors are those of tensor `names` */
     edit_rotated,         /* a components of a head, otherwise as the bits of b say */
     edit_no_rope, edit_positions, /* shifted by a + x */
     edit_turn_one, /* of a (enum oracle_of) alone: b 0: other pairs, 1: edit_rope_factor */

@@ -271,6 +271,7 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     case ORDER_ROW_PREVIOUS:
     case ORDER_HALVES:
     case ORDER_BACKWARDS:
+    case ORDER_ROW_OTHER:
         return whatif_has_matrix(w, e->names);
     case ORDER_QKV_AXES:
     case ORDER_QKV_ROLLED:

@@ -103,6 +103,16 @@ int edit_window_all(struct whatif *w, const struct whatif_edit *e, int layer)
     return changed && n > 0 && n < w->n;
 }
 
+int edit_mask_adds(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    (void)layer;
+    w->n += w->n_more;
+    w->n_more = 0;
+    w->spec.cap_at = ORACLE_MASK_ADDS;
+    w->spec.mask_adds = e->x;
+    return w->spec.n_layer > 0;
+}
+
 int edit_zero_keys(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)layer;
@@ -154,6 +164,7 @@ int edit_norms(struct whatif *w, const struct whatif_edit *e, int layer)
     (void)layer;
     w->spec.norm_how = e->a;
     w->spec.norm_where = e->b;
+    w->spec.norm_eps = e->x;
     return has_norms(w, e->b);
 }
 

@@ -199,8 +199,12 @@ static double freq_rotated(const struct freq_table *t, size_t i)
     {                                                                                              \
         return edit_freq(w, e, layer, w->spec.n_rot, fn);                                          \
     }
-FREQ_EDIT(edit_rope_other, freq_other)
 FREQ_EDIT(edit_rope_factor, freq_divided)
+
+int edit_rope_other(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    return is_mixed(w) && edit_freq(w, e, layer, w->spec.n_rot, freq_other);
+}
 
 /* Another scaling, and its factor of cosines and sines. */
 static int edit_scaling(struct whatif *w, const struct whatif_edit *e, int layer, double times,
@@ -258,6 +262,26 @@ int edit_layers_alike(struct whatif *w, const struct whatif_edit *e, int layer)
     return other != NULL;
 }
 
+int edit_rope_factors(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    mgpt_tensor t;
+    size_t half = w->spec.n_rot / 2;
+    float *factors = mem_new(half, sizeof *factors);
+    int changed = 0;
+    if (factors && oracle_tensor_find(w->model, e->names, &t) &&
+        w->source.read(w->source.user, e->names, 0, half, factors, NULL) == MGPT_OK) {
+        edit_freq(w, e, layer, 2 * half, freq_plain);
+        EACH_LAYER(w, l, -1)
+        for (size_t i = 0; l->freq && i < half; i++) {
+            double *at = &w->freq[(size_t)(l - w->layers) * half + i];
+            *at /= (double)factors[i];
+            changed |= fabs(*at - w->base->layers[l - w->layers].freq[i]) > 1e-6 * *at;
+        }
+    }
+    free(factors);
+    return changed;
+}
+
 int edit_rope_everywhere(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     const struct oracle_layer *other = NULL;
@@ -292,23 +316,32 @@ int edit_layers_pattern(struct whatif *w, const struct whatif_edit *e, int layer
 /* Layers without a window, where some have one, or else those with RoPE. */
 static int is_first_kind(const struct whatif *w, const struct oracle_layer *l)
 {
-    return is_mixed(w) ? l->window == 0 : l->freq != NULL;
+    int windows = 0;
+    for (size_t i = 0; i < w->spec.n_layer; i++)
+        windows |= w->layers[i].window > 0;
+    return windows ? l->window == 0 : l->freq != NULL;
 }
 
-int edit_layers_every(struct whatif *w, const struct whatif_edit *e, int layer)
+int edit_layers_kinds(struct whatif *w, const struct whatif_edit *e, int layer)
 {
-    const struct oracle_layer *like[2] = {NULL, NULL};
+    const struct oracle_layer *base = w->base->layers, *like[2] = {NULL, NULL};
+    size_t n = w->spec.n_layer, b = (size_t)e->b;
     int changed = 0;
     (void)layer;
-    for (size_t i = w->spec.n_layer; i-- > 0;)
-        like[is_first_kind(w->base, &w->base->layers[i])] = &w->base->layers[i];
-    for (size_t i = 0; i < w->spec.n_layer && like[0] && like[1]; i++) {
-        int first = (i % (size_t)e->a == (size_t)e->b) == (e->layers == LAYERS_GLOBAL);
+    for (size_t i = n; i-- > 0;)
+        like[is_first_kind(w->base, &base[i])] = &base[i];
+    struct oracle_layer no_window = n ? base[0] : (struct oracle_layer){0};
+    no_window.window = 0;
+    if (n && base[0].window && !like[1])
+        like[1] = &no_window;
+    for (size_t i = 0; i < n && like[0] && like[1]; i++) {
+        int chosen = e->a ? i % (size_t)e->a == b : i >= b;
+        const struct oracle_layer *to = like[chosen == (e->layers == LAYERS_GLOBAL)];
         struct oracle_layer *l = &w->layers[i];
-        changed |= is_first_kind(w->base, &w->base->layers[i]) != first;
-        l->window = like[first]->window;
-        l->freq = like[first]->freq;
-        l->rope_scale = like[first]->rope_scale;
+        changed |= l->window != to->window || !l->freq != !to->freq;
+        l->window = to->window;
+        l->freq = to->freq;
+        l->rope_scale = to->rope_scale;
     }
     return changed;
 }

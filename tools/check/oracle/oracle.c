@@ -125,26 +125,6 @@ void oracle_fire_rows(struct oracle *o, mgpt_point at, int layer, double *x, siz
 
 /* ---- operations --------------------------------------------------------------------------------- */
 
-/* The input of a branch, attention (1) or the MLP (2), into h. */
-static void branch_input(struct oracle *o, int layer, int branch, const char *stem)
-{
-    if (stem)
-        oracle_norm(o, layer, stem, o->h, o->x);
-    else
-        memcpy(o->h, o->x, o->T * o->E * sizeof *o->h);
-    if (o->s->layers[layer].residual_normed & branch)
-        memcpy(o->x, o->h, o->T * o->E * sizeof *o->h);
-}
-
-/* The output of a branch, n values, in place. */
-static void branch_output(struct oracle *o, int layer, const char *stem, double times, double *y)
-{
-    if (stem)
-        oracle_norm(o, layer, stem, y, y);
-    for (size_t i = 0; i < o->T * o->E; i++)
-        y[i] *= o->s->residual_scale * (times != 0 ? times : 1);
-}
-
 /* The input of a product in blocks of MATH_ROWS positions, into o->in. */
 static void block_input(struct oracle *o, const double *x, size_t n_in, int to_int8)
 {
@@ -231,7 +211,7 @@ static const char *attention(struct oracle *o, int layer)
     struct oracle_branch b =
         oracle_branch_norms(o, layer, second ? "attn_norm_2" : "attn_norm",
                             o->s->layers[layer].attn_norm, is_mlps ? "" : "post_attention_norm");
-    branch_input(o, layer, 1, b.before);
+    oracle_branch_input(o, layer, 1, b.before);
     oracle_fire_rows(o, MGPT_ATTN_IN, layer, o->h, o->E);
     if (conv)
         oracle_convolution(o, layer);
@@ -239,7 +219,7 @@ static const char *attention(struct oracle *o, int layer)
         oracle_heads(o, layer);
     oracle_matmul(o, layer, conv ? "shortconv.out_proj" : "attn_output", 0, o->z,
                   conv ? o->E : o->qw, o->E, o->a);
-    branch_output(o, layer, b.after, o->s->attn_times, o->a);
+    oracle_branch_output(o, layer, b.after, o->s->attn_times, o->a);
     oracle_fire_rows(o, MGPT_ATTN_OUT, layer, o->a, o->E);
     return b.sum;
 }
@@ -253,13 +233,13 @@ static const char *mlp(struct oracle *o, int layer)
         apart ? "ffn_gate" : "ffn_up", "ffn_up", "ffn_down", o->F, 0, 1};
     struct oracle_branch b =
         oracle_branch_norms(o, layer, oracle_mlp_norm(o, layer), l->mlp_norm, "post_ffw_norm");
-    branch_input(o, layer, 2, b.before);
+    oracle_branch_input(o, layer, 2, b.before);
     oracle_fire_rows(o, MGPT_MLP_IN, layer, o->h, o->E);
     if (oracle_find(o, layer, "ffn_gate_inp", ".weight") != ORACLE_ABSENT)
         oracle_mixture(o, layer);
     else
         oracle_mlp(o, layer, &plain, o->h);
-    branch_output(o, layer, b.after, o->s->mlp_times, o->h);
+    oracle_branch_output(o, layer, b.after, o->s->mlp_times, o->h);
     oracle_fire_rows(o, MGPT_MLP_OUT, layer, o->h, o->E);
     return b.sum;
 }
@@ -271,6 +251,30 @@ static void norm_of_sum(struct oracle *o, int layer, const char *stem)
         oracle_norm(o, layer, stem, o->x, o->x);
 }
 
+static void add_attention(struct oracle *o, int layer)
+{
+    const struct oracle_layer *l = &o->s->layers[layer];
+    const char *sum = attention(o, layer);
+    if (l->parallel)
+        return;
+    oracle_add(o, l->no_attention, l->attn_more, o->a);
+    norm_of_sum(o, layer, sum);
+    oracle_residual_norm(o, layer, "attn_output_norm");
+    oracle_fire_rows(o, MGPT_RESID_MID, layer, o->x, o->E);
+}
+
+static void add_mlp(struct oracle *o, int layer)
+{
+    const struct oracle_layer *l = &o->s->layers[layer];
+    const char *sum = mlp(o, layer);
+    if (l->mlp_from_start)
+        memcpy(o->x, o->start, o->T * o->E * sizeof *o->x);
+    oracle_add(o, l->no_mlp, l->mlp_more, o->h);
+    if (l->parallel)
+        oracle_add(o, l->no_attention, l->attn_more, o->a);
+    norm_of_sum(o, layer, sum);
+}
+
 static void run_layer(struct oracle *o, int layer)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
@@ -278,20 +282,8 @@ static void run_layer(struct oracle *o, int layer)
     oracle_fire_rows(o, MGPT_RESID_PRE, layer, o->x, o->E);
     if (l->mlp_from_start)
         memcpy(o->start, o->x, o->T * o->E * sizeof *o->x);
-    const char *sum = attention(o, layer);
-    if (!l->parallel) {
-        oracle_add(o, l->no_attention, l->attn_more, o->a);
-        norm_of_sum(o, layer, sum);
-        oracle_residual_norm(o, layer, "attn_output_norm");
-        oracle_fire_rows(o, MGPT_RESID_MID, layer, o->x, o->E);
-    }
-    sum = mlp(o, layer);
-    if (l->mlp_from_start)
-        memcpy(o->x, o->start, o->T * o->E * sizeof *o->x);
-    oracle_add(o, l->no_mlp, l->mlp_more, o->h);
-    if (l->parallel)
-        oracle_add(o, l->no_attention, l->attn_more, o->a);
-    norm_of_sum(o, layer, sum);
+    for (int part = 0; part < 2; part++)
+        (part == l->mlp_first ? add_attention : add_mlp)(o, layer);
     for (size_t i = 0; i < o->T * o->E && o->s->rounded == ORACLE_RESIDUAL; i++)
         o->x[i] = math_rounded(o->s, o->x[i]);
     oracle_residual_norm(o, layer, "layer_output_norm");

@@ -62,11 +62,18 @@ enum oracle_softmax {
 };
 
 /* The soft cap of attention is taken of scaled scores, of those before, or after keys that are not seen
- * got -infinity: they take part with -cap. Or those have a score of 0, with or without a cap. */
-enum oracle_cap { ORACLE_CAP_SCALED, ORACLE_CAP_FIRST, ORACLE_CAP_MASKED, ORACLE_MASKED_0 };
+ * got -infinity: they take part with -cap. Or those have a score of 0, with or without a cap, or their
+ * own and mask_adds. */
+enum oracle_cap {
+    ORACLE_CAP_SCALED,
+    ORACLE_CAP_FIRST,
+    ORACLE_CAP_MASKED,
+    ORACLE_MASKED_0,
+    ORACLE_MASK_ADDS
+};
 
 /* What norms do that is not what they should: LayerNorm for RMSNorm or the reverse, the mean of squares
- * by n - 1, their sum, eps after the root, gains before, gains alone, twice, not at all. */
+ * by n - 1, their sum, eps after the root, gains before, gains alone, twice, not at all, norm_eps. */
 enum oracle_norm_how {
     ORACLE_NORM_AS_IS,
     ORACLE_NORM_OTHER,
@@ -77,6 +84,7 @@ enum oracle_norm_how {
     ORACLE_NORM_GAIN_ONLY,
     ORACLE_NORM_TWICE,
     ORACLE_NORM_LEFT_OUT,
+    ORACLE_NORM_EPS,
     N_ORACLE_NORM_HOW
 };
 
@@ -94,12 +102,13 @@ enum oracle_norm_where {
 };
 
 /* Where the two norms of a layer are: as in the model; after their branches; after these were added;
- * before the branches, of a model that has them after. */
+ * before the branches, of a model that has them after; those after the branches of the sums. */
 enum oracle_norm_order {
     ORACLE_NORMS_AS_THEY_ARE,
     ORACLE_NORMS_OF_BRANCHES,
     ORACLE_NORMS_OF_SUMS,
-    ORACLE_NORMS_FIRST
+    ORACLE_NORMS_FIRST,
+    ORACLE_NORMS_AFTER_SUMS
 };
 
 /* Products that read the residual, not its norm, as bits. */
@@ -142,6 +151,8 @@ struct oracle_layer {
     int mlp_from_start; /* the MLP's output is added to the layer's input */
     int raw;            /* enum oracle_raw */
     int act_late;       /* the activation of gate times up, not of gate */
+    int no_up;          /* gate is not multiplied with up */
+    int mlp_first;      /* attention follows the MLP */
     int kv_late;        /* keys and values are those of the position before, but for the first */
     int residual_normed; /* attention (1), the MLP (2) adds to its input, not to what was normalised */
 };
@@ -151,14 +162,17 @@ enum oracle_qk { ORACLE_QK_PLAIN, ORACLE_QK_PER_HEAD, ORACLE_QK_WHOLE };
 /* Results are rounded to a shorter type: those of the whole pass, of norms only, of a norm's mean of
  * squares, whose terms may be rounded before, or cosines and sines, weights when they are read,
  * frequencies, keys and values as they are stored, the weights of attention; angles of RoPE, the residual
- * after each layer, both sides of products, logits, scores of attention; these and their softmax. */
+ * after each layer, both sides of products, logits, scores of attention; these and their softmax;
+ * results of norms. */
 enum oracle_type {
     ORACLE_EXACT,
     ORACLE_BF16,
     ORACLE_F16,
     ORACLE_F8_E4M3,
     ORACLE_F8_E5M2,
-    ORACLE_TF32
+    ORACLE_TF32,
+    ORACLE_INT8, /* of the cache: with a factor for each head; for each 32 values, in float16 */
+    ORACLE_Q8_0
 };
 enum oracle_rounded {
     ORACLE_ALL,
@@ -175,7 +189,8 @@ enum oracle_rounded {
     ORACLE_PRODUCTS,
     ORACLE_LOGITS,
     ORACLE_SCORES,
-    ORACLE_SOFTMAX
+    ORACLE_SOFTMAX,
+    ORACLE_NORM_RESULTS
 };
 
 enum oracle_tensor { ORACLE_ABSENT, ORACLE_FLOATS, ORACLE_INTEGERS };
@@ -205,7 +220,7 @@ struct oracle_spec {
     size_t smear_gate;                                   /* columns of its matrix */
     double alibi;                                        /* ALiBi's largest exponent; 0: none */
     size_t alibi_heads; /* slopes are those of as many; 0: n_head */
-    int alibi_back;     /* the last head has the first one's */
+    int alibi_back;     /* the last head has the first one's; 2: slopes of the other sign */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* mixtures; 0: none */
     int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */
     double expert_scale;
@@ -232,7 +247,8 @@ struct oracle_spec {
     int heads_first;   /* attention's output [H][T][d] is taken for [T][H d] */
     int mask, softmax; /* enum oracle_mask, oracle_softmax */
     int rot_mixed;     /* component i of halves turns as that of adjacent pairs, or reverse */
-    int norm_how, norm_where;    /* enum oracle_norm_how, of which norms */
+    int norm_how, norm_where; /* enum oracle_norm_how, of which norms */
+    double norm_eps, mask_adds;
     int norm_order, cap_at;      /* enum oracle_norm_order, oracle_cap */
     const int32_t *places;       /* [n]: positions of the tokens; NULL: 0, 1, 2, ... */
     size_t zero_from, zero_to;   /* positions whose keys and values are 0 */

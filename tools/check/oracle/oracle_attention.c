@@ -222,9 +222,9 @@ static double alibi_slope(const struct oracle *o, size_t h)
         return 0;
     size_t all = o->s->alibi_heads ? o->s->alibi_heads : o->H;
     size_t n = (size_t)1 << (size_t)floor(log2((double)all));
-    h = o->s->alibi_back ? o->H - 1 - h : h;
+    h = o->s->alibi_back == 1 ? o->H - 1 - h : h;
     double power = h < n ? (double)h + 1 : ((double)(h - n) * 2 + 1) / 2;
-    return exp2(-o->s->alibi * power / (double)n);
+    return (o->s->alibi_back == 2 ? -1 : 1) * exp2(-o->s->alibi * power / (double)n);
 }
 
 /* The keys that the query at t sees end before this one. */
@@ -330,13 +330,15 @@ static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
     const struct oracle_layer *l = &o->s->layers[layer];
     size_t d = o->d, g = kv_head(o, l, ORACLE_OF_VALUES, h), shown = t + 1, n = keys_at(o, t);
     double *row = o->scores, *out = o->z + (t * o->H + h) * d, *values = o->s->v_is_k ? o->k : o->v;
-    const double masks[] = {-INFINITY, -INFINITY, -o->s->attn_cap, 0};
+    const double masks[] = {-INFINITY, -INFINITY, -o->s->attn_cap, 0, 0};
     double unseen = masks[o->s->cap_at];
     int every = o->s->softmax == ORACLE_OVER_HEADS || o->s->cap_at >= ORACLE_CAP_MASKED;
-    int all = o->s->softmax == ORACLE_OF_ALL_KEYS;
+    int adds = o->s->cap_at == ORACLE_MASK_ADDS, all = o->s->softmax == ORACLE_OF_ALL_KEYS || adds;
     struct seen_by q = seen_at(o, layer, t);
     for (size_t j = 0; j < n; j++)
         row[j] = all || sees(o, &q, j) ? score_of(o, layer, t, h, j) : unseen;
+    for (size_t j = 0; j < n && adds; j++)
+        row[j] += sees(o, &q, j) ? 0 : o->s->mask_adds;
     math_round(o->s, row, shown);
     oracle_fire(o, MGPT_SCORES, layer, t, h, row, shown);
     for (size_t j = 0; j < n && !every && !all; j++)
@@ -369,12 +371,30 @@ static void take_heads_first(struct oracle *o)
     memcpy(o->z, o->in, n * sizeof *o->z);
 }
 
+/* Keys or values as a cache of a shorter type has them. */
+static void round_cache(const struct oracle *o, double *x)
+{
+    int whole = o->s->type >= ORACLE_INT8;
+    size_t n = o->s->type == ORACLE_Q8_0 && o->d % 32 == 0 ? 32 : o->d;
+    struct oracle_spec half = {.type = ORACLE_F16};
+    for (size_t i = 0; i < o->T * o->kw && !whole; i++)
+        x[i] = math_rounded(o->s, x[i]);
+    for (size_t i = 0; i < o->T * o->kw && whole; i += n) {
+        double largest = 0;
+        for (size_t k = i; k < i + n; k++)
+            largest = fmax(largest, fabs(x[k]));
+        double d = largest / 127, by = o->s->type == ORACLE_Q8_0 ? math_rounded(&half, d) : d;
+        for (size_t k = i; k < i + n && d > 0; k++)
+            x[k] = rint(x[k] / d) * by;
+    }
+}
+
 void oracle_heads(struct oracle *o, int layer)
 {
     project(o, layer);
-    for (size_t i = 0; i < o->T * o->kw && o->s->rounded == ORACLE_CACHE; i++) {
-        o->k[i] = math_rounded(o->s, o->k[i]);
-        o->v[i] = math_rounded(o->s, o->v[i]);
+    if (o->s->rounded == ORACLE_CACHE) {
+        round_cache(o, o->k);
+        round_cache(o, o->v);
     }
     for (size_t i = o->s->zero_from * o->kw; i < o->s->zero_to * o->kw && i < o->T * o->kw; i++)
         o->k[i] = o->v[i] = 0;

@@ -21,7 +21,7 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
     if (gated)
         oracle_matmul(o, layer, mlp->up, fused ? F : first, x[1], o->E, F, o->up);
     for (size_t i = 0; gated && i < o->T * F; i++)
-        o->up[i] += o->s->up_more;
+        o->up[i] = o->s->layers[layer].no_up ? 1 : o->up[i] + o->s->up_more;
     if (gated && mlp->points)
         oracle_fire_rows(o, MGPT_MLP_PRE_LINEAR, layer, o->up, F);
     int late = gated && o->s->layers[layer].act_late;

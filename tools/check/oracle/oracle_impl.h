@@ -44,6 +44,12 @@ void oracle_norm(struct oracle *o, int layer, const char *stem, double *y, const
 struct oracle_branch {
     const char *before, *after, *sum; /* stems; NULL: there is none */
 };
+/* The input of a branch, attention (1) or the MLP (2), into h. */
+void oracle_branch_input(struct oracle *o, int layer, int branch, const char *stem);
+
+/* The output of a branch, n values, in place. */
+void oracle_branch_output(struct oracle *o, int layer, const char *stem, double times, double *y);
+
 struct oracle_branch oracle_branch_norms(const struct oracle *o, int layer, const char *stem,
                                          int normed, const char *after);
 

@@ -66,9 +66,10 @@ static double norm_rounded(const struct oracle_spec *s, double x, double by, dou
 static double norm_size(const struct oracle_spec *s, const double *x, size_t w, double mean)
 {
     double square = variance(s, x, w, mean);
+    double eps = s->norm_how == ORACLE_NORM_EPS ? s->norm_eps : s->eps;
     if (s->norm_how == ORACLE_NORM_GAIN_ONLY)
         return 1;
-    return s->norm_how == ORACLE_NORM_EPS_OUTSIDE ? sqrt(square) + s->eps : sqrt(square + s->eps);
+    return s->norm_how == ORACLE_NORM_EPS_OUTSIDE ? sqrt(square) + eps : sqrt(square + eps);
 }
 
 static void norm_row(const struct oracle_spec *s, double *y, const double *x, size_t w,
@@ -87,6 +88,7 @@ static void norm_row(const struct oracle_spec *s, double *y, const double *x, si
     for (size_t i = 0; i < w; i++) {
         double g = gain && !first ? (double)gain[i] : 1, b = bias ? (double)bias[i] : 0;
         y[i] = rounds ? norm_rounded(s, y[i], 1 / size, g) : (y[i] - mean) / size * g + b;
+        y[i] = s->rounded == ORACLE_NORM_RESULTS ? math_rounded(s, y[i]) : y[i];
     }
     math_round(s, y, w);
 }

@@ -42,6 +42,8 @@ struct oracle_branch oracle_branch_norms(const struct oracle *o, int layer, cons
         b.after = stem, b.before = NULL;
     if (o->s->norm_order == ORACLE_NORMS_OF_SUMS && normed && !has_after)
         b.sum = stem, b.before = NULL;
+    if (o->s->norm_order == ORACLE_NORMS_AFTER_SUMS && has_after)
+        b.sum = after, b.after = NULL;
     if (o->s->norm_order == ORACLE_NORMS_FIRST && !normed && has_after)
         b.before = after, b.after = NULL;
     return b;
@@ -54,4 +56,22 @@ const char *oracle_mlp_norm(const struct oracle *o, int layer)
         return "attn_norm";
     int other = l->mlp_norm && oracle_find(o, layer, "ffn_norm", ".weight") == ORACLE_ABSENT;
     return other ? "post_attention_norm" : "ffn_norm";
+}
+
+void oracle_branch_input(struct oracle *o, int layer, int branch, const char *stem)
+{
+    if (stem)
+        oracle_norm(o, layer, stem, o->h, o->x);
+    else
+        memcpy(o->h, o->x, o->T * o->E * sizeof *o->h);
+    if (o->s->layers[layer].residual_normed & branch)
+        memcpy(o->x, o->h, o->T * o->E * sizeof *o->h);
+}
+
+void oracle_branch_output(struct oracle *o, int layer, const char *stem, double times, double *y)
+{
+    if (stem)
+        oracle_norm(o, layer, stem, y, y);
+    for (size_t i = 0; i < o->T * o->E; i++)
+        y[i] *= o->s->residual_scale * (times != 0 ? times : 1);
 }
