@@ -1,5 +1,5 @@
-"""An eighth set of bugs for causes.py, written without a look at the suspects or at the other sets, by the text
-of issue 21 alone: 22 replicas of reports (the label says where), 47 planted bugs, 8 of two bugs at once; causes_list.py."""
+"""An eighth set of bugs for causes.py, written without a look at the suspects or the other sets, by the text of
+issue 21: 22 replicas of reports (the label says where), 47 planted bugs, 8 of two bugs at once; see causes_list.py."""
 
 from causes_planted import *  # noqa: F403
 
