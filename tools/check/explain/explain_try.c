@@ -147,7 +147,8 @@ int search_try(struct search *s, uint64_t points, uint64_t before, int layer)
     int status = MGPT_OK;
     for (size_t i = s->common; i < arr_len(s->suspects) && status == MGPT_OK && !enough(s); i++) {
         const struct suspect *suspect = &s->suspects[i];
-        if ((!s->common || suspect->common) && (suspect->points & points) &&
+        int dear = s->second && suspect->edit.change == TENSORS_QUANTISED; /* row by row */
+        if ((!s->common || suspect->common) && !dear && (suspect->points & points) &&
             !(suspect->points & before) && (layer < 0 || suspect->per_layer))
             status = try_suspect(s, i, layer);
     }
