@@ -443,6 +443,7 @@ SET7 = [
     ("healthy", "granite", "ref", lambda e: None, None),
     ("healthy", "starcoder2", "ref", lambda e: None, None),
     ("random q in layer 0, up in layer 2", LLAMA, "ref", in_turn(
-        noise("q_proj.weight", only=(0,), by=1.0), noise("up_proj.weight", only=(2,), by=1.0)), None),
+        noise("q_proj.weight", only=(0,), by=1.0), noise("up_proj.weight", only=(2,), by=1.0)),
+     (None, "attn_q.weight, ffn_up.weight")),
     ("random down and k in all", "qwen2", "ref", noise("down_proj.weight", "k_proj.weight", by=0.5), None),
 ]
