@@ -78,6 +78,9 @@ PROGRAM(mlp_by_some, spec->mlp_times = 1.3)
 PROGRAM(normed_twice, spec->final_norm = 2)
 PROGRAM(no_caps, spec->attn_cap = 0)
 PROGRAM(no_slopes, spec->alibi = 0)
+PROGRAM(slopes_scaled, spec->alibi_times = 0x1.6a09e667f3bcdp-2) /* d = 8 */
+PROGRAM(gate_of_sum, spec->shared_gate_late = 1)
+PROGRAM(cap_of_x, spec->cap_of_x = 1)
 PROGRAM(logits_as_they_are, spec->logit_scale = 1)
 PROGRAM(all_of_branches, spec->residual_scale = 1)
 PROGRAM(sigmoid, l->activation = "sigmoid")
@@ -177,7 +180,7 @@ static const struct toy_spec llama_8 = {
     .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .seed = 36};
 static const struct toy_spec gemma2 = {
     .label = "gemma2", .arch = "gemma2", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
-    .n_ctx = 40, .n_vocab = 60, .window = 4, .attn_cap = 3, .seed = 37};
+    .n_ctx = 40, .n_vocab = 60, .window = 4, .attn_cap = 3, .softcap = 4, .seed = 37};
 static const struct toy_spec granite = {
     .label = "granite", .arch = "granite", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
     .n_ctx = 40, .n_vocab = 60, .residual_scale = 0.4, .logit_scale = 3, .seed = 41};
@@ -190,7 +193,9 @@ static const struct toy_spec smollm3 = {
 static const struct toy_spec mixture = {
     .label = "mixture", .arch = "qwen3moe", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_head_kv = 2, .n_ff = 24,
     .n_expert = 4, .n_expert_used = 2, .n_ctx = 40, .n_vocab = 60, .seed = 40};
-
+static const struct toy_spec shared = {
+    .label = "shared", .arch = "qwen2moe", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 24, .n_expert = 4,
+    .n_expert_used = 2, .n_ff_expert = 24, .n_ff_shared = 24, .n_ctx = 40, .n_vocab = 60, .seed = 43};
 static const struct toy_spec olmo2 = {
     .label = "olmo2", .arch = "olmo2", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
     .n_ctx = 40, .n_vocab = 60, .seed = 42};
@@ -425,6 +430,10 @@ static const struct bug cases[] = {
      .differs = residual_twice},
     {"the MLP adds to the input", &llama, NULL, "blocks.0.hook_resid_post", "added to the layer's input", BY_LOGITS,
      .differs = from_start},
+    {"ALiBi before the scale", &bloom, NULL, "blocks.0.attn.hook_attn_scores", "times 1/sqrt(d)", BY_LOGITS,
+     .differs = slopes_scaled},
+    {"a gate of the sum", &shared, NULL, "blocks.0.hook_mlp_out", "weighs the sum", BY_LOGITS, .differs = gate_of_sum},
+    {"a cap of x", &gemma2, NULL, "logits", "x tanh(x / c)", BY_LOGITS, .differs = cap_of_x},
 };
 /* clang-format on */
 

@@ -298,6 +298,15 @@ static void list_alibi(struct suspect_list *l, const struct suspect_row *row)
     list_named(l, &s, "ALiBi's slopes in reverse");
     s.edit.b = 2;
     list_named(l, &s, "ALiBi's slopes with the other sign");
+    if (!(o->alibi > 0))
+        return;
+    s.edit.b = ALIBI_TIMES;
+    s.edit.x = 1 / sqrt((double)o->head_dim);
+    list_named(l, &s, "ALiBi before scores are scaled: slopes times 1/sqrt(d)");
+    s.edit.x = exp2(o->alibi / (double)o->n_head);
+    list_named(l, &s, "ALiBi's slopes begin with 1: head h has those of head h - 1");
+    for (s.edit.x = 0.25; s.edit.x <= 4; s.edit.x *= 2)
+        list_named(l, &s, "ALiBi's slopes times %.6g", s.edit.x);
 }
 
 static void list_experts(struct suspect_list *l, const struct suspect_row *row)

@@ -222,7 +222,8 @@ static int mixed_row(const struct whatif *w, struct tensor_name p, size_t *row,
     static const char *const qkv[3] = {"attn_q", "attn_k", "attn_v"};
     if (!is_weight(p))
         return 0;
-    if (whatif_changes(w, p, ROWS_INTERLEAVED) && whatif_is_listed("ffn_gate ffn_up", p)) {
+    if (whatif_changes(w, p, ROWS_INTERLEAVED) && !whatif_mlp_is_fused(w) &&
+        whatif_is_listed("ffn_gate ffn_up", p)) {
         int of = whatif_is_of_experts(p);
         size_t n = of ? w->spec.n_ff_expert : w->spec.n_ff;
         size_t at = interleaved_row(w, p.stem[4] == 'u', *row % n, n);

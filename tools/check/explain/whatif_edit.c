@@ -238,8 +238,9 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     case LAYERS_SHARED:
         return w->spec.n_layer > 1 && whatif_has_matrix(w, e->names);
     case ROWS_INTERLEAVED:
-        return whatif_has_matrix(w, "ffn_gate") && whatif_has_matrix(w, "ffn_up") &&
-               (w->spec.n_ff > 1 || w->spec.n_ff_expert > 1);
+        return whatif_mlp_is_fused(w) ||
+               (whatif_has_matrix(w, "ffn_gate") && whatif_has_matrix(w, "ffn_up") &&
+                (w->spec.n_ff > 1 || w->spec.n_ff_expert > 1));
     case TENSORS_QUANTISED:
         return w->spec.n_layer > 0;
     case LAYERS_MOVED:

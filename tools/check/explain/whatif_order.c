@@ -247,6 +247,8 @@ static size_t moved_row(const struct whatif *w, struct tensor_name p, size_t row
         return (row + n - 1) % n;
     if (whatif_changes(w, p, ORDER_HALVES) || whatif_swaps_halves(w, p))
         return (row + n / 2) % n;
+    if (whatif_changes(w, p, ROWS_INTERLEAVED) && whatif_mlp_is_fused(w))
+        return w->edit.a ? row % 2 * (n / 2) + row / 2 : row < n / 2 ? 2 * row : 2 * row + 1 - n;
     if (whatif_changes(w, p, ORDER_ROW_OTHER))
         return row == (size_t)w->edit.a ? (size_t)w->edit.b : row;
     return whatif_changes(w, p, ORDER_BACKWARDS) ? n - 1 - row : row;

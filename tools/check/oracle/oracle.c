@@ -318,10 +318,12 @@ static void unembed(struct oracle *o)
     int untied = oracle_find(o, -1, "output", ".weight") != ORACLE_ABSENT;
     oracle_matmul(o, -1, untied ? "output" : "token_embd", 0, o->x, o->E, o->V, o->logits);
     const float *bias = untied ? NULL : oracle_vector(o, -1, "output", ".bias", o->V, o->bias);
-    for (size_t i = 0; i < o->T * o->V; i++)
-        o->logits[i] =
-            math_cap((o->logits[i] + (bias ? (double)bias[i % o->V] : 0)) * o->s->logit_scale,
-                     o->s->softcap);
+    for (size_t i = 0; i < o->T * o->V; i++) {
+        double x = (o->logits[i] + (bias ? (double)bias[i % o->V] : 0)) * o->s->logit_scale;
+        o->logits[i] = math_cap(x, o->s->softcap);
+        if (o->s->cap_of_x && o->s->softcap > 0)
+            o->logits[i] *= x / o->s->softcap;
+    }
     math_round(o->s, o->logits, o->T * o->V);
     for (size_t i = 0; i < o->T * o->V && o->s->rounded == ORACLE_LOGITS; i++)
         o->logits[i] = math_rounded(o->s, o->logits[i]);

@@ -221,6 +221,7 @@ struct oracle_spec {
     double alibi;                                        /* ALiBi's largest exponent; 0: none */
     size_t alibi_heads; /* slopes are those of as many; 0: n_head */
     int alibi_back;     /* the last head has the first one's; 2: slopes of the other sign */
+    double alibi_times; /* slopes; 0: 1 */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* mixtures; 0: none */
     int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */
     double expert_scale;
@@ -244,9 +245,11 @@ struct oracle_spec {
     int qk_bias_late;                  /* biases of q and k follow the rotation */
     double attn_times, mlp_times, position_times; /* of branches, position embeddings; 0: 1 */
     int rope_again_q, rope_again_k;               /* rotated twice */
-    int heads_first;   /* attention's output [H][T][d] is taken for [T][H d] */
-    int mask, softmax; /* enum oracle_mask, oracle_softmax */
-    int rot_mixed;     /* component i of halves turns as that of adjacent pairs, or reverse */
+    int cap_of_x;         /* the soft cap c on logits gives x tanh(x / c), not c tanh(x / c) */
+    int shared_gate_late; /* the shared expert's gate is of the sum with the others */
+    int heads_first;      /* attention's output [H][T][d] is taken for [T][H d] */
+    int mask, softmax;    /* enum oracle_mask, oracle_softmax */
+    int rot_mixed;        /* component i of halves turns as that of adjacent pairs, or reverse */
     int norm_how, norm_where; /* enum oracle_norm_how, of which norms */
     double norm_eps, mask_adds;
     int norm_order, cap_at;      /* enum oracle_norm_order, oracle_cap */

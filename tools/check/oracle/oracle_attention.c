@@ -224,7 +224,8 @@ static double alibi_slope(const struct oracle *o, size_t h)
     size_t n = (size_t)1 << (size_t)floor(log2((double)all));
     h = o->s->alibi_back == 1 ? o->H - 1 - h : h;
     double power = h < n ? (double)h + 1 : ((double)(h - n) * 2 + 1) / 2;
-    return (o->s->alibi_back == 2 ? -1 : 1) * exp2(-o->s->alibi * power / (double)n);
+    double times = o->s->alibi_back == 2 ? -1 : o->s->alibi_times != 0 ? o->s->alibi_times : 1;
+    return times * exp2(-o->s->alibi * power / (double)n);
 }
 
 /* The keys that the query at t sees end before this one. */

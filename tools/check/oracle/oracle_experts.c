@@ -88,7 +88,8 @@ void oracle_mixture(struct oracle *o, int layer)
         const struct oracle_mlp shared = {
             "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", o->s->n_ff_shared, 0, 1};
         oracle_mlp(o, layer, &shared, o->m);
-        oracle_shared_gate(o, layer);
+        if (!o->s->shared_gate_late)
+            oracle_shared_gate(o, layer);
     }
     oracle_matmul(o, layer, "ffn_gate_inp", 0,
                   o->s->layers[layer].raw & ORACLE_RAW_ROUTER ? o->x : o->h, E, X, o->weights);
@@ -106,5 +107,7 @@ void oracle_mixture(struct oracle *o, int layer)
             o->m[i] += w != 0 ? w * o->y[i] : 0;
         }
     }
+    if (o->s->shared_gate_late)
+        oracle_shared_gate(o, layer);
     memcpy(o->h, o->m, o->T * E * sizeof *o->m);
 }
