@@ -177,7 +177,7 @@ TEST(rows)
         check_tokenizer_row(json_object_get(group, "tokenizer"), row);
         n++;
     }
-    assert_int_equal(n, 194);
+    assert_int_equal(n, 196);
     json_decref(groups);
 }
 
