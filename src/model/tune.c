@@ -96,8 +96,11 @@ static void measure_streamings(const struct tuning *t, size_t n_slices, double r
             if (streaming_differs(type, s))
                 ratios[s][i] = slice_rate(t, slice++, s) / defaults[i];
     }
-    for (size_t s = 0; rounds >= LEAST_ROUNDS && s < N_STREAMINGS; s++)
-        rate[s] = median_of(defaults, rounds) * median_of(ratios[s], rounds);
+    if (rounds < LEAST_ROUNDS)
+        return;
+    double usual = median_of(defaults, rounds);
+    for (size_t s = 0; s < N_STREAMINGS; s++)
+        rate[s] = usual * median_of(ratios[s], rounds);
 }
 
 void model_tune(mgpt_model *m)

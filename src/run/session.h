@@ -171,7 +171,7 @@ void keep_logits(const pass *p);
 void fused_forward(pass *p);
 
 /* The fused path for the next token of one session, its next n tokens, or the next token of n
- * sessions, with room reserved. Logits of the last go to the spare buffers. The scratch is the first
+ * sessions, with room reserved. A session's last logits go to its spare buffer. The scratch is the first
  * session's. */
 void fused_one(mgpt_session *s, int32_t token);
 void fused_tokens(mgpt_session *s, const int32_t *tokens, size_t n);
