@@ -146,10 +146,11 @@ static int search_common_pairs(struct search *s)
     int status = MGPT_OK;
     for (size_t i = 0; i < arr_len(s->suspects) && status == MGPT_OK && !s->e->proved; i++) {
         struct explain_trial t = {.suspect = i, .layer = -1};
+        if (!s->suspects[i].common || search_spent(s))
+            continue;
         search_name_trial(s, &t);
         s->common = i + 1;
-        if (s->suspects[i].common && !search_spent(s))
-            status = search_pair(s, &t, 0);
+        status = search_pair(s, &t, 0);
     }
     s->common = 0;
     return status;

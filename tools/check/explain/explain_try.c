@@ -142,14 +142,22 @@ static int enough(const struct search *s)
     return search_spent(s) || (s->e->proved && s->work > enough_work);
 }
 
+static int is_tried(const struct search *s, const struct suspect *suspect, uint64_t points,
+                    uint64_t before, int layer)
+{
+    if (s->common && !suspect->common)
+        return 0;
+    if (s->second && suspect->edit.change == TENSORS_QUANTISED)
+        return 0; /* rounded row by row: too slow for each first cause */
+    return (suspect->points & points) && !(suspect->points & before) &&
+           (layer < 0 || suspect->per_layer);
+}
+
 int search_try(struct search *s, uint64_t points, uint64_t before, int layer)
 {
     int status = MGPT_OK;
     for (size_t i = s->common; i < arr_len(s->suspects) && status == MGPT_OK && !enough(s); i++) {
-        const struct suspect *suspect = &s->suspects[i];
-        int dear = s->second && suspect->edit.change == TENSORS_QUANTISED; /* row by row */
-        if ((!s->common || suspect->common) && !dear && (suspect->points & points) &&
-            !(suspect->points & before) && (layer < 0 || suspect->per_layer))
+        if (is_tried(s, &s->suspects[i], points, before, layer))
             status = try_suspect(s, i, layer);
     }
     return status;

@@ -294,9 +294,9 @@ static void list_alibi(struct suspect_list *l, const struct suspect_row *row)
     for (size_t i = 0; i < 3; i++)
         if ((s.edit.a = (int)heads[i]) > 0)
             list_named(l, &s, "ALiBi's slopes are those of the first of %d heads", s.edit.a);
-    s.edit.a = 0, s.edit.b = 1;
+    s.edit.a = 0, s.edit.b = ALIBI_BACK;
     list_named(l, &s, "ALiBi's slopes in reverse");
-    s.edit.b = 2;
+    s.edit.b = ALIBI_NEGATIVE;
     list_named(l, &s, "ALiBi's slopes with the other sign");
     if (!(o->alibi > 0))
         return;

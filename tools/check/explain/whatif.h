@@ -174,7 +174,7 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_turn_form,                      /* bits a */
     edit_first_keys, edit_prefix,        /* a */
     edit_turn_heads,                     /* a */
-    edit_alibi,                          /* x, slopes as of a heads, b: in reverse, ... */
+    edit_alibi,                          /* x, slopes as of a heads, b: ALIBI_ */
     edit_lost_head,                      /* head a of layer b; b -1: of all */
     edit_layer_again,                    /* layer a */
     choose_layers,                       /* member, an int, becomes a */
@@ -215,7 +215,11 @@ enum whatif_places {
 double whatif_rope_divisor(const struct whatif *w);
 
 enum { PADDING_MOST = 8 };
-enum { ALIBI_TIMES = 3 }; /* edit_alibi's b: slopes times x */
+enum {
+    ALIBI_BACK = 1,
+    ALIBI_NEGATIVE,
+    ALIBI_TIMES
+}; /* edit_alibi's b; ALIBI_TIMES: slopes times x */
 
 /* Bits of edit_rotated: the last components, pairs that reach over the whole head, adjacent ones;
  * frequencies as of a width that all of a head or the file's n_rot is. */

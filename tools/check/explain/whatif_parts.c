@@ -173,11 +173,9 @@ int edit_alibi(struct whatif *w, const struct whatif_edit *e, int layer)
     int changed = fabs(w->spec.alibi - e->x) > 1e-9 || e->b || e->a;
     (void)layer;
     w->spec.alibi_heads = (size_t)e->a;
-    w->spec.alibi_back = e->b;
-    if (e->b == ALIBI_TIMES)
-        w->spec.alibi_times = e->x;
-    else
-        w->spec.alibi = e->x;
+    w->spec.alibi_back = e->b == ALIBI_BACK;
+    w->spec.alibi_times = e->b == ALIBI_TIMES ? e->x : e->b == ALIBI_NEGATIVE ? -1 : 1;
+    w->spec.alibi = e->b == ALIBI_TIMES ? w->spec.alibi : e->x;
     return changed && w->spec.n_layer > 0 && (size_t)e->a != w->spec.n_head;
 }
 

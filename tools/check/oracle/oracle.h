@@ -220,7 +220,7 @@ struct oracle_spec {
     size_t smear_gate;                                   /* columns of its matrix */
     double alibi;                                        /* ALiBi's largest exponent; 0: none */
     size_t alibi_heads; /* slopes are those of as many; 0: n_head */
-    int alibi_back;     /* the last head has the first one's; 2: slopes of the other sign */
+    int alibi_back;     /* the last head has the first one's */
     double alibi_times; /* slopes; 0: 1 */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* mixtures; 0: none */
     int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */

@@ -222,9 +222,9 @@ static double alibi_slope(const struct oracle *o, size_t h)
         return 0;
     size_t all = o->s->alibi_heads ? o->s->alibi_heads : o->H;
     size_t n = (size_t)1 << (size_t)floor(log2((double)all));
-    h = o->s->alibi_back == 1 ? o->H - 1 - h : h;
+    h = o->s->alibi_back ? o->H - 1 - h : h;
     double power = h < n ? (double)h + 1 : ((double)(h - n) * 2 + 1) / 2;
-    double times = o->s->alibi_back == 2 ? -1 : o->s->alibi_times != 0 ? o->s->alibi_times : 1;
+    double times = o->s->alibi_times != 0 ? o->s->alibi_times : 1;
     return times * exp2(-o->s->alibi * power / (double)n);
 }
 
