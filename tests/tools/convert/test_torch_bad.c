@@ -206,6 +206,9 @@ TEST(directories_that_lie)
     a.bytes[s.size - 12] = 3; /* entries: one more than there are */
     refuses_archive(s, "");
     a.bytes[s.size - 12] = 2;
+    a.bytes[s.size - 10]--; /* its size */
+    refuses_archive(s, "the directory is damaged");
+    a.bytes[s.size - 10]++;
     a.bytes[s.size - 4] = 1; /* the directory is after the end */
     refuses_archive(s, "the directory does not fit");
 }

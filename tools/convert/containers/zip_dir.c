@@ -21,7 +21,7 @@
 #define END64 0x06064b50u
 #define LOCATOR64 0x07064b50u
 
-enum { END_BYTES = 22, LOCATOR_BYTES = 20, ENTRY_BYTES = 46, MAX_COMMENT = 65535, ENCRYPTED = 1 };
+enum { END_BYTES = 22, LOCATOR_BYTES = 20, MAX_COMMENT = 65535, ENCRYPTED = 1 };
 
 struct zip_entry {
     uint16_t flags, method;
@@ -223,8 +223,9 @@ int zip_dir_open(struct zip_dir *z, struct span bytes, mgpt_error *err)
     if (status < 0)
         return status;
     struct cursor c = cursor_at(bytes, offset);
-    if (size > cursor_left(&c) || n > size / ENTRY_BYTES)
+    if (!cursor_take(&c, size))
         return zip_dir_bad(bytes.size, "the directory does not fit into the file", err);
+    c = cursor_at((struct span){bytes.data, c.pos}, offset);
     for (uint64_t i = 0; status == MGPT_OK && i < n; i++)
         status = zip_dir_add_entry(z, bytes, &c, err);
     if (status == MGPT_OK)
