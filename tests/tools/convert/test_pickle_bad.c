@@ -115,7 +115,10 @@ TEST(advice)
     } rows[] = {{P2("ctorch.nn\nModule\n."), advice},
                 {P2("ctorch.nn.modules.linear\nLinear\n."), advice},
                 {P2("ctorch.n\nModule\n."), ""},
+                {P2("ctorch.ns\nModule\n."), ""},
                 {P2("cmodel\nGPT\n)\x81}(U\x0b_parametersNU\x08_buffersN."), advice},
+                {P2("cmodel\nGPT\n)\x81}(U\x0b_parametersNU\x07_bufferN."), ""},
+                {P2("cmodel\nGPT\n)\x81}(U\x0a_parameterNU\x08_buffersN."), ""},
                 {P2("csubprocess\nPopen\n."), ""}};
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct pickle p;

@@ -156,7 +156,7 @@ static const struct {
     [0x8e] = {"BINBYTES8", pickle_op_text, TEXT_OF(PICKLE_BYTES, 8), 0},
     [0x96] = {"BYTEARRAY8", pickle_op_text, TEXT_OF(PICKLE_BYTES, 8), 0},
     [')'] = {"EMPTY_TUPLE", pickle_op_empty, PICKLE_TUPLE, 0},
-    ['t'] = {"TUPLE", pickle_op_tuple, -1, 0},
+    ['t'] = {"TUPLE", pickle_op_tuple, 0, 0},
     [0x85] = {"TUPLE1", pickle_op_tuple, 1, 1},
     [0x86] = {"TUPLE2", pickle_op_tuple, 2, 2},
     [0x87] = {"TUPLE3", pickle_op_tuple, 3, 3},

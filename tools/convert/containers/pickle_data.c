@@ -110,17 +110,17 @@ int pickle_op_empty(struct pickle_machine *m, int arg)
     return pickle_push_new(m, (struct pickle_node){.kind = (uint8_t)arg});
 }
 
-/* arg: how many, or -1 for all above the mark */
+/* arg: how many, or 0 for all above the mark */
 int pickle_op_tuple(struct pickle_machine *m, int arg)
 {
     size_t from = 0;
     pickle_id id;
-    int status = arg < 0 ? pop_mark(m, &from) : MGPT_OK;
+    int status = arg ? MGPT_OK : pop_mark(m, &from);
     if (status == MGPT_OK)
         status = pickle_new(m, (struct pickle_node){.kind = PICKLE_TUPLE}, &id);
     if (status < 0)
         return status;
-    if (arg >= 0)
+    if (arg)
         from = arr_len(m->stack) - (size_t)arg;
     status = append_above(m, id, from);
     return status == MGPT_OK ? pickle_push(m, id) : status;

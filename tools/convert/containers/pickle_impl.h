@@ -57,7 +57,7 @@ int pickle_op_long(struct pickle_machine *m, int arg);     /* bytes of the lengt
 int pickle_op_real(struct pickle_machine *m, int arg);
 int pickle_op_text(struct pickle_machine *m, int arg);  /* kind, bytes of the length in bit 8 up */
 int pickle_op_empty(struct pickle_machine *m, int arg); /* kind */
-int pickle_op_tuple(struct pickle_machine *m, int arg); /* how many; -1: all above the mark */
+int pickle_op_tuple(struct pickle_machine *m, int arg); /* how many; 0: all above the mark */
 int pickle_op_fill_one(struct pickle_machine *m, int arg); /* kind */
 int pickle_op_fill(struct pickle_machine *m, int arg);     /* kind */
 int pickle_op_put(struct pickle_machine *m, int arg);      /* bytes of the index; 0: the next one */
