@@ -4,6 +4,8 @@
 #include "support/tok_directory.h"
 #include "support/unit.h"
 
+#include <math.h>
+
 /* ---- tokenizer.model ------------------------------------------------------------------------- */
 
 struct message {
@@ -189,6 +191,11 @@ TEST(bad_sentencepiece)
     put_bytes(&m, 2, trainer.bytes, trainer.n);
     add_bytes(&suffix, "tokenizer.model", m.bytes, m.n);
     refuses(&suffix, 100, "tokenizer.model: trainer: treat_whitespace_as_suffix is not supported");
+    struct message infinite = {.n = 0};
+    struct directory infinitely = {.n = 0};
+    put_piece(&infinite, "a", -INFINITY, TOKEN_NORMAL);
+    add_bytes(&infinitely, "tokenizer.model", infinite.bytes, infinite.n);
+    refuses(&infinitely, 100, "tokenizer.model: piece 0: its type or score is wrong");
     add_file(&d, "tokenizer.model", "hello");
     refuses(&d, 100, "tokenizer.model: not a SentencePiece model (no protobuf field near byte 0)");
     /* after a whole model: a field of number 0; one whose number has more than 32 bits */
