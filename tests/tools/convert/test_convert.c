@@ -165,6 +165,18 @@ TEST(llama2c_versions)
     }
 }
 
+TEST(llama2c_no_tokenizer)
+{
+    static const struct ckpt_options ids_only = {.given = OPT_NO_TOKENIZER};
+    struct result r;
+    struct file f = fixture("v0.bin");
+    convert(&r, (struct span){f.data, f.size}, &ids_only, NULL);
+    assert_null(gguf_find(&r.g, "tokenizer.ggml.tokens"));
+    assert_true(has_note(&r.c, "no vocabulary: the model will run on token ids only"));
+    file_close(&f);
+    result_free(&r);
+}
+
 /* Equal input, equal bytes; and GGUF to GGUF changes nothing unless asked. */
 TEST(reproducible)
 {

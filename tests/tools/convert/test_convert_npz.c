@@ -155,7 +155,8 @@ TEST_ON_FILE(texts)
             assert_memory_equal(c.vocab.tokens[0].p, "A", 1);
             assert_memory_equal(c.vocab.tokens[1].p, "\u00c3\u00a9", 4); /* bytes of U+00E9 */
             assert_int_equal(c.vocab.tokens[2].n, 6);                    /* three of U+20AC */
-            assert_int_equal(c.vocab.tokens[3].n, 8);                    /* four bytes of U+1F600 */
+            assert_int_equal(c.vocab.tokens[3].n, 8);
+            assert_memory_equal(c.vocab.tokens[3].p, "\u00f0\u0141\u013a\u0122", 8); /* U+1F600 */
             assert_int_equal(c.vocab.bos, 4);
         }
         ckpt_free(&c);

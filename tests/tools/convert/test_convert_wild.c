@@ -5,6 +5,7 @@
  */
 #include "support/convert_want.h"
 #include "support/hostile.h"
+#include "support/torch_input.h"
 #include "support/unit.h"
 
 #define WILD "wild"
@@ -237,6 +238,27 @@ TEST(endless_pickle)
     memcpy(bytes + n, "u.", 2);
     assert_refused((struct span){(const uint8_t *)bytes, n + 2}, &none,
                    "more members than the file can hold");
+}
+
+#define MATRIX "](](K\1K\2e](K\3K\4ee"
+#define CONFIG(state)                                                                              \
+    P2("}(U\3wte" MATRIX "U\3wpe" MATRIX "U\7lm_head" MATRIX                                       \
+       "U\6configc__main__\nConfig\n)\x81" state "bu.")
+
+/* What Python writes of an object's attributes: a dict; slots; both. */
+TEST(attributes)
+{
+    static const struct ckpt_options none;
+    static const struct convert_sides no_sides;
+    const struct span files[] = {CONFIG("}U\6n_headK\2s"), CONFIG("N}U\6n_headK\2s\x86"),
+                                 CONFIG("}U\6n_headK\2sN\x86")};
+    for (size_t i = 0; i < COUNT(files); i++) {
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        must_say("pickle", read_bytes(&c, files[i], &none, &no_sides, &err), &err, NULL);
+        assert_int_equal(c.hp.n_head, 2);
+        ckpt_free(&c);
+    }
 }
 
 /* A NaN is copied, and named. */

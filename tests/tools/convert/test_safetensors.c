@@ -54,7 +54,8 @@ static void assert_header(const char *header, size_t n_data, const char *expecte
     "{\"__metadata__\":{\"format\":\"pt\"},"                                                       \
     "\"b\":{\"dtype\":\"BF16\",\"shape\":[2,3],\"data_offsets\":[8,20]},"                          \
     "\"a\":{\"dtype\":\"I64\",\"shape\":[],\"data_offsets\":[0,8]},"                               \
-    "\"none\":{\"dtype\":\"F32\",\"shape\":[0,7],\"data_offsets\":[20,20]}}   "
+    "\"none\":{\"dtype\":\"F32\",\"shape\":[0,7],\"data_offsets\":[20,20]},"                       \
+    "\"nil\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[20,20]}}   "
 
 TEST(good)
 {
@@ -63,8 +64,8 @@ TEST(good)
     mgpt_error err;
     assert_true(st_sniff(s));
     assert_int_equal(st_parse(&st, s, &err), MGPT_OK);
-    assert_int_equal(arr_len(st.tensors), 3);
-    const struct st_tensor *a = &st.tensors[0], *b = &st.tensors[1], *none = &st.tensors[2];
+    assert_int_equal(arr_len(st.tensors), 4);
+    const struct st_tensor *a = &st.tensors[0], *b = &st.tensors[1], *none = &st.tensors[3];
     assert_string_equal(a->name, "a");
     assert_string_equal(a->dtype, "I64");
     assert_int_equal(a->n_dims, 0);
@@ -76,6 +77,7 @@ TEST(good)
     assert_int_equal(b->dims[1], 3);
     assert_ptr_equal(b->data, s.data + s.size - 12);
     assert_int_equal(none->end - none->begin, 0);
+    assert_string_equal(none->name, "none"); /* in one place: by name */
     st_free(&st);
     destroy(s);
     assert_header("{}", 0, NULL);
