@@ -172,6 +172,8 @@ TEST(bad_contents)
                    "builtins\x94\x8c\x04"
                    "eval\x94",
                    "builtins.eval");
+    assert_changed("arrays.pkl", "\x8c\2f4", "\x8c\2V4",
+                   "numpy array of a shape or type that is not");
     assert_changed("rows.pkl", "layer1.mlp_fc1", "layer1.mlp_fcX", "layer1.mlp_fcX: not part of");
     assert_changed("stored.npz", "(4, 16)", "(4, 15)", "240 of data");
     assert_changed("stored.npz", "'<f4', 'fortran_order': False, 'shape': (5, 4)",
