@@ -156,6 +156,12 @@ static int search_common_pairs(struct search *s)
     return status;
 }
 
+/* Whether values are solved for with it, which takes long. */
+static int comes_nearer(const struct search *s, const struct explain_trial *t)
+{
+    return t->reach > 0 || t->nmse < nearer * s->e->as_is;
+}
+
 int search_pairs(struct search *s)
 {
     struct explain_trial firsts[FIRSTS];
@@ -163,9 +169,13 @@ int search_pairs(struct search *s)
     int status = search_common_pairs(s);
     if (status == MGPT_OK && !s->e->proved)
         status = list_firsts(s, firsts, &n);
-    for (int solve = 0; solve < 2; solve++)
-        for (size_t i = 0; i < (solve ? SOLVED : n) && i < n && status == MGPT_OK; i++)
-            if (!s->e->proved && !search_spent(s))
-                status = search_pair(s, &firsts[i], solve);
+    for (size_t i = 0; i < n && status == MGPT_OK; i++)
+        if (!s->e->proved && !search_spent(s))
+            status = search_pair(s, &firsts[i], 0);
+    for (size_t i = 0, solved = 0; i < n && solved < SOLVED && status == MGPT_OK; i++)
+        if (!s->e->proved && !search_spent(s) && comes_nearer(s, &firsts[i])) {
+            status = search_pair(s, &firsts[i], 1);
+            solved++;
+        }
     return status;
 }

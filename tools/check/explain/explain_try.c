@@ -56,8 +56,9 @@ static int changes_nothing_at_0(const struct search *s, const struct suspect *su
     const struct oracle_spec *spec = &s->base->spec;
     uint64_t qk = MGPT_POINT_BIT(MGPT_Q) | MGPT_POINT_BIT(MGPT_K) | MGPT_POINT_BIT(MGPT_ROT_Q) |
                   MGPT_POINT_BIT(MGPT_ROT_K);
-    return !(suspect->points & ~qk) && !spec->v_is_k && spec->mask == ORACLE_CAUSAL &&
-           spec->prefix == 0 && spec->softmax == ORACLE_SUM && spec->cap_at < ORACLE_CAP_MASKED;
+    return suspect->points && !(suspect->points & ~qk) && !spec->v_is_k &&
+           spec->mask == ORACLE_CAUSAL && spec->prefix == 0 && spec->softmax == ORACLE_SUM &&
+           spec->cap_at < ORACLE_CAP_MASKED;
 }
 
 /* Looks at the first positions, and at all of the search's where those agree. A score is that of the
