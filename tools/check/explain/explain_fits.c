@@ -11,7 +11,6 @@
 #include "check/explain/solve.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -225,7 +224,7 @@ static int in_layer(const struct fits *f, const char *name)
     char prefix[24];
     if (f->layer < 0)
         return 1;
-    snprintf(prefix, sizeof prefix, "blk.%d.", f->layer);
+    text_format(prefix, sizeof prefix, "blk.%d.", f->layer);
     return strncmp(name, prefix, strlen(prefix)) == 0;
 }
 
@@ -278,38 +277,40 @@ static int fit_missing(struct fits *f)
     return status;
 }
 
-/* ---- biases of all layers ----------------------------------------------------------------------- */
+/* ---- vectors of all layers ---------------------------------------------------------------------- */
 
-/* The bias of a product, if the file has none or zeros: its values, in front of the list; else NULL. */
-static struct whatif_tensor *lost_bias(struct fits *f, const char *product,
-                                       const struct whatif_tensor *list)
+/* A bias of a product or a gain, if the file has none, zeros or ones: its values, in front of the list;
+ * else NULL. */
+static struct whatif_tensor *lost_vector(struct fits *f, const char *name,
+                                         const struct whatif_tensor *list)
 {
-    mgpt_tensor weight;
-    char name[80];
-    text_format(name, sizeof name, "%s.weight", product);
-    if (!oracle_tensor_find(f->s->model, name, &weight) || weight.n_dims != 2)
+    mgpt_tensor t;
+    char weight[80];
+    int gain = given_is_gain(name);
+    text_format(weight, sizeof weight, "%.*s.weight", (int)(strrchr(name, '.') - name), name);
+    if (!oracle_tensor_find(f->s->model, weight, &t) || (!gain && t.n_dims != 2))
         return NULL;
-    text_format(name, sizeof name, "%s.bias", product);
-    struct whatif_tensor *given = given_new(f->s, name, (size_t)weight.dims[1]);
+    struct whatif_tensor *given =
+        given_new(f->s, name, (size_t)(t.dims[1] * (gain ? t.dims[0] : 1)));
     for (size_t i = 0; given && i < given->n; i++)
-        if (given->values[i] != 0)
+        if (given->values[i] != (gain ? 1.0F : 0.0F))
             return NULL;
     if (given)
         given->next = list;
     return given;
 }
 
-/* All biases of these products in all layers at once, if all are lost. */
-static int fit_lost_set(struct fits *f, const char *stems)
+/* All of these vectors in all layers at once, if all are lost. */
+static int fit_lost_set(struct fits *f, const char *names)
 {
     struct whatif_tensor *list = NULL;
     size_t n = 0;
     int status = MGPT_OK, restored = 0;
-    for (const char *at = stems; *at; at += strcspn(at, " "), at += *at == ' ')
+    for (const char *at = names; *at; at += strcspn(at, " "), at += *at == ' ')
         for (int l = 0; l < f->s->as_is.info.n_layer; l++) {
-            char product[80];
-            text_format(product, sizeof product, "blk.%d.%.*s", l, (int)strcspn(at, " "), at);
-            struct whatif_tensor *given = lost_bias(f, product, list);
+            char name[80];
+            text_format(name, sizeof name, "blk.%d.%.*s", l, (int)strcspn(at, " "), at);
+            struct whatif_tensor *given = lost_vector(f, name, list);
             if (!given)
                 return f->s->err->status == MGPT_EMEM ? MGPT_EMEM : MGPT_OK;
             list = given;
@@ -321,13 +322,23 @@ static int fit_lost_set(struct fits *f, const char *stems)
     return status == MGPT_OK && restored ? given_propose_list(f->s, list, 0) : status;
 }
 
-/* Fewest first: more can do what fewer do. Many unknown values can do what is not theirs: so as many
- * positions as they are solved from must be left to prove them. */
+/* Fewest first: more can do what fewer do. Many unknown values can do what is not theirs: as many
+ * positions as solve for them must be left to prove them. */
 static int fit_lost(struct fits *f)
 {
-    static const char *const sets[] = {"attn_q",      "attn_k",   "attn_v",
-                                       "attn_output", "ffn_down", "ffn_up",
-                                       "ffn_gate",    "attn_qkv", "attn_q attn_k attn_v"};
+    static const char *const sets[] = {"attn_q.bias",
+                                       "attn_k.bias",
+                                       "attn_v.bias",
+                                       "attn_output.bias",
+                                       "ffn_down.bias",
+                                       "ffn_up.bias",
+                                       "ffn_gate.bias",
+                                       "attn_qkv.bias",
+                                       "attn_q_norm.weight",
+                                       "attn_k_norm.weight",
+                                       "attn_norm.weight",
+                                       "ffn_norm.weight",
+                                       "attn_q.bias attn_k.bias attn_v.bias"};
     int status = MGPT_OK;
     if (f->s->a->n < 2 * f->s->n)
         return MGPT_OK;

@@ -132,6 +132,7 @@ static inline struct whatif_edit given_edit(const struct whatif_tensor *given)
 
 /* How a tensor differs: " (here all ones)", or nothing. sure: as for given_propose. */
 enum { GIVEN_HOW = 64 };
+int given_is_gain(const char *name);
 int given_how(struct search *s, const struct whatif_tensor *given, int sure, char how[GIVEN_HOW]);
 
 /* Proposes "NAME differs in the reference (here all ones)", after the values have been changed.

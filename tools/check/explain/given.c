@@ -9,7 +9,7 @@
 
 enum { STEMS_MOST = 3 };
 
-static int is_gain(const char *name)
+int given_is_gain(const char *name)
 {
     size_t n = strlen(name);
     return n > 12 && strcmp(name + n - 12, "_norm.weight") == 0;
@@ -32,7 +32,7 @@ struct whatif_tensor *given_new(struct search *s, const char *name, size_t n)
         return given;
     }
     for (size_t i = 0; i < n; i++)
-        given->values[i] = is_gain(name) ? 1 : 0;
+        given->values[i] = given_is_gain(name) ? 1 : 0;
     return given;
 }
 
@@ -59,7 +59,7 @@ int given_how(struct search *s, const struct whatif_tensor *given, int sure, cha
 {
     mgpt_tensor t;
     size_t differ, n = given->n;
-    float plain = is_gain(given->name) ? 1 : 0;
+    float plain = given_is_gain(given->name) ? 1 : 0;
     const char *all = plain > 0 ? "all ones" : "all zeros";
     how[0] = 0;
     int status = given_differ(s, given, &differ);
