@@ -89,14 +89,13 @@ void told_free(struct told *t)
     trace_free(t->trace);
 }
 
-/* ---- looking for it
- * ----------------------------------------------------------------------------- */
+/* ---- looking for it ----------------------------------------------------------------------------- */
 
 static const char not_found[] = "not found";
 
 static const char *cause_of(const struct explain *e)
 {
-    static char text[128];
+    static char text[400];
     const struct explain_weight *w = &e->weight;
     if (w->proved) {
         snprintf(text, sizeof text, "%s row %d column %d", w->tensor, (int)w->row, (int)w->col);
@@ -104,6 +103,10 @@ static const char *cause_of(const struct explain *e)
     }
     if (e->precision.inside) {
         snprintf(text, sizeof text, "ran in %s", e->precision.type);
+        return text;
+    }
+    if (e->proved && e->with[0]) {
+        snprintf(text, sizeof text, "%s; %s", explain_cause(e), e->with);
         return text;
     }
     return e->proved ? explain_cause(e) : e->head[0] ? e->head : not_found;
@@ -129,7 +132,7 @@ int planted_found(const struct bug *bug, const mgpt_model *model, const struct a
         assert_int_equal(l.hooks[l.first_bad].fed_bad, 1);
     if (explain_run(&e, model, a, &l, &err) != MGPT_OK)
         fail_msg("%s: %s", bug->label, err.text);
-    const char *want = bug->cause ? bug->cause : not_found;
+    const char *want = bug->told && !a->n_hooks ? bug->told : bug->cause ? bug->cause : not_found;
     int right = strstr(cause_of(&e), want) != NULL;
     if (!right)
         print_message("%s (%s): '%s', not '%s'\n", bug->label, a->n_hooks ? "hooks" : "logits",

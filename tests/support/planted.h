@@ -15,6 +15,7 @@ struct bug {
     const char *edits; /* of the file (toy_edit); NULL: the reference does otherwise */
     const char *hook;  /* first bad one */
     const char *cause; /* part of what --explain says; NULL: nothing may be claimed */
+    const char *told;  /* the same of the logits alone; NULL: as `cause` */
     int logits;        /* the cause is found from the logits alone as well */
     const char *bare;  /* first bad hook where norms are not recorded; NULL: the same */
     oracle_patch *patch;

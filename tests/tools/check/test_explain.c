@@ -11,6 +11,9 @@
 static const struct toy_spec llama = {
     .label = "llama", .arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_head_kv = 2,
     .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .seed = 11};
+static const struct toy_spec llama_yarn = {
+    .label = "llama, YaRN", .arch = "llama", .n_layer = 2, .n_embd = 64, .n_head = 2, .n_head_kv = 1,
+    .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .rope_factor = 4, .yarn = 1024, .seed = 44};
 static const struct toy_spec llama_tied = {
     .label = "llama, tied", .arch = "llama", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
     .n_ctx = 40, .n_vocab = 60, .tied = 1, .seed = 12};
@@ -101,6 +104,21 @@ static const struct bug bugs[] = {
      "heads of attention's output in reverse", BY_HOOKS},
     {"rows one further on", &llama, "roll blk.*.ffn_up.weight 1", "blocks.0.mlp.hook_pre_linear",
      "row n of ffn_up is row n + 1 here", BY_LOGITS},
+    {"k and v, then permuted", &llama, "swap blk.*.attn_k.weight blk.*.attn_v.weight; "
+     "rows blk.*.attn_k.weight 1 0 4 1 5 2 6 3 7; rows blk.*.attn_v.weight 1 0 2 4 6 1 3 5 7", "blocks.0.attn.hook_k",
+     "k and v exchanged before the rows of k", BY_LOGITS},
+    {"heads by twos", &llama, "transpose blk.*.attn_output.weight; rows blk.*.attn_output.weight 8 1 0 3 2; "
+     "transpose blk.*.attn_output.weight", "blocks.0.hook_attn_out", "2 and 3, ... of attention's output", BY_HOOKS},
+    {"the base of what is scaled", &llama_yarn, "f32 llama.rope.freq_base 500000", "blocks.0.attn.hook_rot_q",
+     "rope base 10000, not 500000", BY_LOGITS},
+    {"halves of rows", &llama, "roll blk.0.attn_output.weight 16", "blocks.0.hook_attn_out",
+     "halves of the rows of attn_output exchanged", BY_LOGITS},
+    {"k permuted with n_head", &llama, "rows blk.*.attn_k.weight 1 0 4 2 6 1 5 3 7",
+     "blocks.0.attn.hook_k", "rows of k permuted as of 4 heads", BY_LOGITS},
+    {"biases of q and k", &llama, "add blk.*.attn_q.bias 32; add blk.*.attn_k.bias 16",
+     "blocks.0.attn.hook_q", "without biases of q and k", BY_LOGITS},
+    {"all biases", &llama, "add blk.*.attn_v.bias 16; add blk.*.attn_output.bias 32",
+     "blocks.0.attn.hook_v", "without any bias", BY_LOGITS},
     {"order of layers", &llama, "swap blk.0. blk.1.", "blocks.0.ln1.hook_normalized", "layers",
      BY_LOGITS},
 };

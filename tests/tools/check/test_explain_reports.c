@@ -134,6 +134,10 @@ PROGRAM(v_tiled, l->kv = ORACLE_KV_INTERLEAVED; l->kv_of = ORACLE_OF_VALUES)
 PROGRAM(no_head_3, l->lost_head = 4)
 PROGRAM(embedded_by_n, spec->embd_scale = (double)spec->n_embd)
 PROGRAM(normed_for_attention, l->residual_normed = 1)
+PROGRAM(raw_weights, spec->expert_raw = 1)
+PROGRAM(even_slopes, spec->alibi_even = 1)
+PROGRAM(values_scaled, spec->heads_times = 0.7)
+PROGRAM(adjacent, l->adjacent = 1)
 PROGRAM(late_biases, spec->qk_bias_late = 1)
 PROGRAM(softmax_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_SOFTMAX)
 PROGRAM(last_rotates_only, first_freq = i > 0 ? first_freq : l->freq;
@@ -187,12 +191,15 @@ static const struct toy_spec granite = {
 static const struct toy_spec bloom = {
     .label = "bloom", .arch = "bloom", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 64,
     .n_ctx = 40, .n_vocab = 60, .biases = 1, .seed = 38};
+static const struct toy_spec bloom_6 = {
+    .label = "bloom, 6 heads", .arch = "bloom", .n_layer = 2, .n_embd = 36, .n_head = 6, .n_ff = 64,
+    .n_ctx = 40, .n_vocab = 60, .biases = 1, .seed = 45};
 static const struct toy_spec smollm3 = {
     .label = "smollm3", .arch = "smollm3", .n_layer = 4, .n_embd = 32, .n_head = 4, .n_head_kv = 2,
     .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .seed = 39};
 static const struct toy_spec mixture = {
     .label = "mixture", .arch = "qwen3moe", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_head_kv = 2, .n_ff = 24,
-    .n_expert = 4, .n_expert_used = 2, .n_ctx = 40, .n_vocab = 60, .seed = 40};
+    .n_expert = 6, .n_expert_used = 2, .n_ctx = 40, .n_vocab = 60, .seed = 40};
 static const struct toy_spec shared = {
     .label = "shared", .arch = "qwen2moe", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 24, .n_expert = 4,
     .n_expert_used = 2, .n_ff_expert = 24, .n_ff_shared = 24, .n_ctx = 40, .n_vocab = 60, .seed = 43};
@@ -210,12 +217,6 @@ static void other_first(int32_t *tokens, size_t n)
     "rows blk.*.attn_qkv.weight 8 " order "; rows blk.*.attn_qkv.bias 8 " order
 
 static const struct bug cases[] = {
-    {"k permuted with n_head", &llama, "rows blk.*.attn_k.weight 1 0 4 2 6 1 5 3 7",
-     "blocks.0.attn.hook_k", "rows of k permuted as of 4 heads", BY_LOGITS},
-    {"biases of q and k", &llama, "add blk.*.attn_q.bias 32; add blk.*.attn_k.bias 16",
-     "blocks.0.attn.hook_q", "without biases of q and k", BY_LOGITS},
-    {"all biases", &llama, "add blk.*.attn_v.bias 16; add blk.*.attn_output.bias 32",
-     "blocks.0.attn.hook_v", "without any bias", BY_LOGITS},
     {"heads of the output", &llama,
      "transpose blk.*.attn_output.weight; rows blk.*.attn_output.weight 8 1 2 3 0; "
      "transpose blk.*.attn_output.weight", "blocks.0.hook_attn_out",
@@ -228,8 +229,7 @@ static const struct bug cases[] = {
      "over all heads or each head", BY_LOGITS, .differs = norms_over_all},
     {"k without its norm", &qwen3, NULL, "blocks.0.attn.hook_rot_k", "no norm of k", BY_LOGITS,
      .differs = no_norm_of_k},
-    {"q not rotated", &llama, NULL, "blocks.0.attn.hook_rot_q", "q is not rotated", BY_LOGITS,
-     .differs = q_stays},
+    {"q not rotated", &llama, NULL, "blocks.0.attn.hook_rot_q", "q is not rotated", BY_LOGITS, .differs = q_stays},
     {"KV head 0", &llama, NULL, "blocks.0.attn.hook_attn_scores", "all query heads read KV head 0",
      BY_LOGITS, .differs = first_kv},
     {"one layer", &llama, NULL, "blocks.1.hook_resid_mid", "layer 1 is left out", BY_LOGITS,
@@ -238,12 +238,10 @@ static const struct bug cases[] = {
      .differs = last_rotate},
     {"pairs across the head", &phi2, NULL, "blocks.0.attn.hook_rot_q", "in pairs i and i + 4",
      BY_LOGITS, .differs = across},
-    {"one MLP", &gpt2, NULL, "blocks.0.hook_resid_post", "layer 0's MLP is left out", BY_LOGITS,
-     .differs = no_mlp},
+    {"one MLP", &gpt2, NULL, "blocks.0.hook_resid_post", "layer 0's MLP is left out", BY_LOGITS, .differs = no_mlp},
     {"residual of what was normed", &llama, NULL, "blocks.0.hook_resid_mid",
      "branches add to what their norm gives", BY_LOGITS, .differs = normed_residual},
-    {"n - 1", &gpt2, NULL, "blocks.0.ln1.hook_normalized", "n - 1, not n", BY_LOGITS,
-     .differs = less_one},
+    {"n - 1", &gpt2, NULL, "blocks.0.ln1.hook_normalized", "n - 1, not n", BY_LOGITS, .differs = less_one},
     {"epsilon outside", &llama_eps, NULL, "blocks.0.ln1.hook_normalized", "after the square root",
      BY_LOGITS, .differs = outside},
     {"cosines of other pairs", &qwen3, NULL, "blocks.0.attn.hook_rot_q",
@@ -269,10 +267,8 @@ static const struct bug cases[] = {
      .differs = sum_from_1},
     {"a score of 0 more", &gpt2, NULL, "blocks.0.attn.hook_pattern", "one more score", BY_LOGITS,
      .differs = sum_with_0},
-    {"the next key", &llama, NULL, "blocks.0.attn.hook_pattern", "sees the next key", BY_LOGITS,
-     .differs = next_key},
-    {"no mask", &gpt2, NULL, "blocks.0.attn.hook_pattern", "a query sees all keys", BY_LOGITS,
-     .differs = all_keys},
+    {"the next key", &llama, NULL, "blocks.0.attn.hook_pattern", "sees the next key", BY_LOGITS, .differs = next_key},
+    {"no mask", &gpt2, NULL, "blocks.0.attn.hook_pattern", "a query sees all keys", BY_LOGITS, .differs = all_keys},
     {"without its own key", &llama, NULL, "blocks.0.attn.hook_attn_scores", "does not see its own key",
      BY_LOGITS, .differs = not_own_key},
     {"keys late in layer 1", &llama, NULL, "blocks.1.attn.hook_attn_scores",
@@ -287,8 +283,7 @@ static const struct bug cases[] = {
      .differs = values_rotate},
     {"the first key unseen", &llama, NULL, "blocks.0.attn.hook_attn_scores",
      "only the first query sees the first key", BY_LOGITS, .differs = not_first_key},
-    {"chunks", &gemma2, NULL, "blocks.0.attn.hook_attn_scores", "windows in chunks", BY_LOGITS,
-     .differs = chunks},
+    {"chunks", &gemma2, NULL, "blocks.0.attn.hook_attn_scores", "windows in chunks", BY_LOGITS, .differs = chunks},
     {"scores by layer", &gpt2, NULL, "blocks.1.attn.hook_attn_scores", "of layer n divided by n + 1",
      BY_LOGITS, .differs = by_layer},
     {"norm of k after RoPE", &qwen3, NULL, "blocks.0.attn.hook_rot_k", "norm of k alone after RoPE",
@@ -301,8 +296,6 @@ static const struct bug cases[] = {
      .differs = attention_twice},
     {"position embeddings times 0.6", &gpt2, NULL, "hook_pos_embed", "times 0.6",
      BY_LOGITS, .differs = positions_by_some},
-    {"halves of rows", &llama, "roll blk.0.attn_output.weight 16", "blocks.0.hook_attn_out",
-     "halves of the rows of attn_output exchanged", BY_LOGITS},
     {"MLP times 1.3", &llama, NULL, "blocks.0.hook_mlp_out", "the MLP's output times 1.3", BY_LOGITS,
      .differs = mlp_by_some},
     {"the final norm twice", &llama, NULL, "ln_final.hook_normalized", "the final norm twice", BY_LOGITS,
@@ -330,16 +323,14 @@ static const struct bug cases[] = {
      .differs = no_head_3},
     {"embeddings by n_embd", &gemma2, NULL, "hook_embed", "embeddings times n_embd", BY_LOGITS,
      .differs = embedded_by_n},
-    {"no ALiBi", &bloom, NULL, "blocks.0.attn.hook_attn_scores", "no ALiBi", BY_LOGITS,
-     .differs = no_slopes},
+    {"no ALiBi", &bloom, NULL, "blocks.0.attn.hook_attn_scores", "no ALiBi", BY_LOGITS, .differs = no_slopes},
     {"all layers rotate", &smollm3, NULL, "blocks.3.attn.hook_rot_q", "RoPE in all layers", BY_LOGITS,
      .differs = all_rotate},
     {"RoPE where there is none", &smollm3, NULL, "blocks.0.attn.hook_rot_q", "layers n with n % 4 = 3 have RoPE",
      BY_LOGITS, .differs = last_rotates_only},
     {"residual of what attention reads", &llama, NULL, "blocks.0.hook_resid_mid", "attention adds to what its norm",
      BY_LOGITS, .differs = normed_for_attention},
-    {"biases after RoPE", &phi2, NULL, "blocks.0.attn.hook_rot_q", "added after RoPE", BY_LOGITS,
-     .differs = late_biases},
+    {"biases after RoPE", &phi2, NULL, "blocks.0.attn.hook_q", "added after RoPE", BY_LOGITS, .differs = late_biases},
     {"softmax in bfloat16", &llama, NULL, "blocks.0.attn.hook_attn_scores",
      "attention scores and their softmax in bfloat16", BY_LOGITS, .differs = softmax_bf16},
     {"the MLP first", &llama, NULL, "blocks.0.ln1.hook_normalized", "the MLP comes before attention", BY_LOGITS,
@@ -353,12 +344,19 @@ static const struct bug cases[] = {
     {"no up", &llama, NULL, "blocks.0.mlp.hook_pre_linear", "the gate alone", BY_LOGITS, .differs = gate_alone},
     {"epsilon of the final norm", &llama, NULL, "ln_final.hook_normalized", "epsilon 0.001 of the final norm",
      BY_LOGITS, .differs = other_eps},
-    {"sigmoid", &llama, NULL, "blocks.0.mlp.hook_post", "activation sigmoid", BY_LOGITS,
-     .differs = sigmoid},
-    {"positions from 5", &gpt2, NULL, "hook_pos_embed", "positions off by 5", BY_LOGITS,
-     .differs = far_positions},
-    {"the first token", &llama, NULL, "hook_embed", "the first token is", BY_LOGITS,
-     .rename = other_first},
+    {"raw weights of experts", &mixture, NULL, "blocks.0.mlp.hook_expert_weights", "by their scores", BY_LOGITS,
+     .differs = raw_weights},
+    {"rows of the router", &mixture, "rows blk.*.ffn_gate_inp.weight 1 5 0 1 2 3 4", "blocks.0.mlp.hook_router_scores",
+     "the router: rows shifted by 1", BY_LOGITS, .told = "expert n is n - 1 here"},
+    {"slopes of 6 heads", &bloom_6, NULL, "blocks.0.attn.hook_attn_scores", "though 6 is not a power of 2", BY_LOGITS,
+     .differs = even_slopes},
+    {"values of attention", &llama, NULL, "blocks.0.attn.hook_z", "the values of attention times 0.7", BY_LOGITS,
+     .differs = values_scaled},
+    {"adjacent pairs", &llama, NULL, "blocks.0.attn.hook_rot_q", "RoPE rotates adjacent pairs of q and k", BY_HOOKS,
+     .differs = adjacent},
+    {"sigmoid", &llama, NULL, "blocks.0.mlp.hook_post", "activation sigmoid", BY_LOGITS, .differs = sigmoid},
+    {"positions from 5", &gpt2, NULL, "hook_pos_embed", "positions off by 5", BY_LOGITS, .differs = far_positions},
+    {"the first token", &llama, NULL, "hook_embed", "the first token is", BY_LOGITS, .rename = other_first},
     {"one expert", &mixture, NULL, "blocks.0.mlp.hook_expert_weights", "an expert less", BY_LOGITS,
      .differs = one_expert},
     {"sum of experts", &mixture, NULL, "blocks.0.mlp.hook_expert_weights", "weights of a token's experts",

@@ -98,6 +98,9 @@ static const struct toy_spec capped = {
 static const struct toy_spec gpt2 = {
     .label = "gpt2", .arch = "gpt2", .n_layer = 2, .n_embd = 16, .n_head = 4, .n_ff = 32,
     .n_ctx = 40, .n_vocab = 40, .biases = 1, .seed = 23};
+static const struct toy_spec qwen3 = {
+    .label = "qwen3", .arch = "qwen3", .n_layer = 2, .n_embd = 16, .n_head = 4, .n_head_kv = 2,
+    .n_ff = 24, .n_ctx = 40, .n_vocab = 40, .seed = 26};
 static const struct toy_spec micro = {
     .label = "microgpt", .arch = "microgpt", .n_layer = 2, .n_embd = 16, .n_head = 4, .n_ff = 32,
     .n_ctx = 40, .n_vocab = 27, .seed = 24};
@@ -119,6 +122,10 @@ static const struct bug cases[] = {
     {"two biases zero in all layers", &gpt2,
      "value blk.*.attn_qkv.bias all 0; value blk.*.ffn_down.bias all 0", "blocks.0.attn.hook_q",
      "attn_qkv.bias, ffn_down.bias differ in the reference, 4 tensors (here all zeros)", BY_HOOKS},
+    {"gains of q in all layers", &qwen3, "value blk.*.attn_q_norm.weight all 1", "blocks.0.attn.hook_rot_q",
+     "attn_q_norm.weight differs in the reference, in 2 layers (here all ones)", BY_LOGITS, .n = PLANTED_MOST},
+    {"a bias and a matrix", &gpt2, "value output_norm.bias all 0; transpose blk.*.attn_output.weight",
+     "blocks.0.hook_attn_out", "transposed: attn_output; output_norm.bias" ZEROS, BY_LOGITS},
     {"matrices of all layers", &micro,
      "plus blk.*.attn_q.weight 3 .5; plus blk.*.attn_q.weight 40 .5; plus blk.*.attn_v.weight 9 .5; "
      "plus blk.*.attn_v.weight 71 .5; plus blk.*.attn_v.weight 201 .5", "blocks.0.attn.hook_q",

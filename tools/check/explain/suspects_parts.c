@@ -300,6 +300,12 @@ static void list_alibi(struct suspect_list *l, const struct suspect_row *row)
     list_named(l, &s, "ALiBi's slopes with the other sign");
     if (!(o->alibi > 0))
         return;
+    s.edit.b = ALIBI_EVEN;
+    if (o->n_head & (o->n_head - 1))
+        list_named(
+            l, &s,
+            "ALiBi's slopes fall by one factor from head to head, though %zu is not a power of 2",
+            o->n_head);
     s.edit.b = ALIBI_TIMES;
     s.edit.x = 1 / sqrt((double)o->head_dim);
     list_named(l, &s, "ALiBi before scores are scaled: slopes times 1/sqrt(d)");

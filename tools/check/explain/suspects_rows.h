@@ -37,6 +37,13 @@
              .names = one,                                                                         \
              .other = two,                                                                         \
              .kind = ".bias"}
+#define SWAP_EARLY(one, of)                                                                        \
+    .edit = {.apply = edit_tensors,                                                                \
+             .change = TENSORS_SWAPPED,                                                            \
+             .names = one,                                                                         \
+             .other = "attn_v",                                                                    \
+             .kind = of,                                                                           \
+             .b = 1}
 #define CHOOSE_LAYERS(name, value)                                                                 \
     .edit = {.apply = choose_layers, .member = offsetof(struct oracle_layer, name), .a = value}
 #define TURN_ONE(of, how) .edit = {.apply = edit_turn_one, .x = -1, .a = of, .b = how}

@@ -319,7 +319,7 @@ static int has_its_rows(const struct whatif *w, struct tensor_name p)
     case TENSOR_OF_LAYER:
         return 1;
     case TENSORS_SWAPPED:
-        return !whatif_is_listed(unnamed, p) && !whatif_swaps_halves(w, p);
+        return !w->edit.b && !whatif_is_listed(unnamed, p) && !whatif_swaps_halves(w, p);
     case TENSORS_QUANTISED:
         return 0;
     case TENSORS_ZERO:

@@ -41,6 +41,7 @@ enum whatif_change {
     ORDER_UNBLOCKED,  /* in the reference they were, or the file's were put back so */
     ORDER_REVERSED,   /* heads, last first */
     ORDER_ROLLED,     /* head h is the file's h + a */
+    ORDER_BY_TWOS,    /* heads 0 and 1 exchanged, 2 and 3, ... */
     ORDER_GROUPED,    /* heads counted by group first */
     ORDER_UNGROUPED,
     ORDER_SWAPPED,    /* heads `a` and `b` exchanged */
@@ -182,6 +183,7 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_raw;                            /* products of the bits a */
 
 whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
+    edit_shown_pairs,                 /* of what is shown, where files have another order */
     edit_rope_base, edit_rope_factor, /* x, layers */
     edit_rope_linear, edit_rope_ntk,  /* factor x instead of the scaling that there is, layers */
     edit_rope_llama3,                 /* the same, original length b, high_freq_factor a (0: 4) */
@@ -218,8 +220,9 @@ enum { PADDING_MOST = 8 };
 enum {
     ALIBI_BACK = 1,
     ALIBI_NEGATIVE,
-    ALIBI_TIMES
-}; /* edit_alibi's b; ALIBI_TIMES: slopes times x */
+    ALIBI_TIMES,
+    ALIBI_EVEN
+}; /* edit_alibi's b; ALIBI_TIMES: slopes times x; ALIBI_EVEN: oracle_spec's alibi_even */
 
 /* Bits of edit_rotated: the last components, pairs that reach over the whole head, adjacent ones;
  * frequencies as of a width that all of a head or the file's n_rot is. */

@@ -227,6 +227,8 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     const char *kind = e->kind ? e->kind : ".weight";
     switch (e->change) {
     case TENSORS_SWAPPED:
+        if (e->b && !(w->spec.n_layer && w->layers[0].stored == ORACLE_PAIRS))
+            return 0;
         if (whatif_has(w, "attn_qkv", 8, kind) && applies_to_fused(w, e))
             return 1;
         if (!e->kind && strcmp(e->names, "ffn_gate") == 0 && whatif_mlp_is_fused(w))
@@ -262,6 +264,8 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     case LAYERS_SWAPPED:
     case LAYER_OTHER:
         return 1;
+    case ORDER_BY_TWOS: /* of two, the reverse is the same */
+        return (strchr("kv", e->names[5]) ? w->spec.n_head_kv : w->spec.n_head) > 2;
     case GAINS_SHIFTED:
         return e->names ? whatif_has_matrix(w, e->names)
                         : whatif_has_matrix(w, "attn_norm") || whatif_has_matrix(w, "output_norm");

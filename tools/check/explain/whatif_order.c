@@ -27,6 +27,8 @@ static size_t order_head(const struct whatif *w, size_t h, size_t n)
         return n - 1 - h;
     case ORDER_ROLLED:
         return (h + a) % n;
+    case ORDER_BY_TWOS:
+        return h + 1 - h % 2 * 2 < n ? h + 1 - h % 2 * 2 : h;
     case ORDER_GROUPED:
         return h % each * groups + h / each;
     case ORDER_UNGROUPED:
@@ -173,7 +175,7 @@ size_t whatif_expert_row(const struct whatif *w, size_t row, size_t n)
     if (w->edit.change == EXPERTS_SWAPPED)
         e = e == a ? b : e == b ? a : e;
     else
-        e = a ? (e + a) % X : X - 1 - e;
+        e = a ? (size_t)((int64_t)(e + X) + w->edit.a) % X : X - 1 - e;
     return e * each + row % each;
 }
 
@@ -213,6 +215,16 @@ int whatif_moves_rows(const struct whatif *w)
            (w->edit.change >= ORDER_TO_PAIRS && w->edit.change < ORDER_ROW_NEXT);
 }
 
+/* What was exchanged before the rows of q or k were permuted, with what is not permuted. */
+static size_t early_row(const struct whatif *w, struct tensor_name p, size_t row)
+{
+    size_t d = w->spec.head_dim, n = w->spec.n_rot;
+    if (!whatif_is_listed(w->edit.names, p) && !whatif_is_listed(w->edit.other, p))
+        return row;
+    return whatif_is_listed("attn_q attn_k", p) ? whatif_permuted(row, d, n)
+                                                : whatif_unpermuted(row, d, n);
+}
+
 size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_t row)
 {
     enum whatif_change change = w->edit.change;
@@ -220,6 +232,8 @@ size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_
         return row;
     if (whatif_is_listed("attn_qkv", p))
         return fused_row(w, row);
+    if (change == TENSORS_SWAPPED && w->edit.b)
+        return early_row(w, p, row);
     if (change == TENSORS_SWAPPED || change == QKV_GROUPED || change >= ORDER_QKV_AXES ||
         !whatif_is_listed(w->edit.names, p) || whatif_is_listed("attn_output", p))
         return row;

@@ -1,4 +1,4 @@
-/* Points, norms, masks and inputs of products that differ, of some parts of a model. See
+/* Points, norms, masks, inputs of products and kinds of layers that differ. See
  * whatif.h. */
 #include "check/explain/whatif_impl.h"
 
@@ -173,6 +173,7 @@ int edit_alibi(struct whatif *w, const struct whatif_edit *e, int layer)
     int changed = fabs(w->spec.alibi - e->x) > 1e-9 || e->b || e->a;
     (void)layer;
     w->spec.alibi_heads = (size_t)e->a;
+    w->spec.alibi_even = e->b == ALIBI_EVEN;
     w->spec.alibi_back = e->b == ALIBI_BACK;
     w->spec.alibi_times = e->b == ALIBI_TIMES ? e->x : e->b == ALIBI_NEGATIVE ? -1 : 1;
     w->spec.alibi = e->b == ALIBI_TIMES ? w->spec.alibi : e->x;
@@ -214,4 +215,55 @@ int flip_qk_bias(struct whatif *w, const struct whatif_edit *e, int layer)
     w->spec.qk_bias_late = 1;
     return w->spec.n_rot > 0 &&
            (whatif_has(w, "attn_q", 6, ".bias") || whatif_has(w, "attn_qkv", 8, ".bias"));
+}
+
+/* ---- kinds of layers --------------------------------------------------------------------------- */
+
+int edit_layers_pattern(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    size_t n = w->spec.n_layer;
+    int changed = 0;
+    (void)layer;
+    for (size_t i = 0; i < n; i++) {
+        const struct oracle_layer *other = &w->base->layers[(e->a > 0 ? i + 1 : i + n - 1) % n];
+        struct oracle_layer *l = &w->layers[i];
+        changed |= l->window != other->window || !l->freq != !other->freq;
+        l->window = other->window;
+        l->freq = other->freq;
+        l->rope_scale = other->rope_scale;
+    }
+    return changed;
+}
+
+/* Layers without a window, where some have one, or else those with RoPE. */
+static int is_first_kind(const struct whatif *w, const struct oracle_layer *l)
+{
+    int windows = 0;
+    for (size_t i = 0; i < w->spec.n_layer; i++)
+        windows |= w->layers[i].window > 0;
+    return windows ? l->window == 0 : l->freq != NULL;
+}
+
+int edit_layers_kinds(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    const struct oracle_layer *base = w->base->layers, *like[2] = {NULL, NULL};
+    size_t n = w->spec.n_layer, b = (size_t)e->b;
+    int changed = 0;
+    (void)layer;
+    for (size_t i = n; i-- > 0;)
+        like[is_first_kind(w->base, &base[i])] = &base[i];
+    struct oracle_layer no_window = n ? base[0] : (struct oracle_layer){0};
+    no_window.window = 0;
+    if (n && base[0].window && !like[1])
+        like[1] = &no_window;
+    for (size_t i = 0; i < n && like[0] && like[1]; i++) {
+        int chosen = e->a ? i % (size_t)e->a == b : i >= b;
+        const struct oracle_layer *to = like[chosen == (e->layers == LAYERS_GLOBAL)];
+        struct oracle_layer *l = &w->layers[i];
+        changed |= l->window != to->window || !l->freq != !to->freq;
+        l->window = to->window;
+        l->freq = to->freq;
+        l->rope_scale = to->rope_scale;
+    }
+    return changed;
 }

@@ -27,7 +27,7 @@ int edit_as_stored(struct whatif *w, const struct whatif_edit *e, int layer)
 }
 
 /* Halves for adjacent pairs of what is shown, or the reverse. */
-static int edit_shown_pairs(struct whatif *w, const struct whatif_edit *e, int layer)
+static int turn_shown(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     (void)e;
     EACH_LAYER(w, l, layer)
@@ -38,11 +38,16 @@ static int edit_shown_pairs(struct whatif *w, const struct whatif_edit *e, int l
     return w->spec.n_rot > 2;
 }
 
+int edit_shown_pairs(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    return w->layers[0].stored == ORACLE_PAIRS && turn_shown(w, e, layer);
+}
+
 /* The layers become those of the base again, and turn q or k alone as they were changed. */
 int edit_turn_one(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     size_t n = w->spec.n_layer;
-    whatif_fn *edit = e->b ? edit_rope_factor : edit_shown_pairs;
+    whatif_fn *edit = e->b ? edit_rope_factor : turn_shown;
     w->turned = mem_new(n, sizeof *w->turned);
     if (n == 0 || !w->turned || !edit(w, e, layer))
         return 0;
@@ -242,11 +247,42 @@ double whatif_rope_divisor(const struct whatif *w)
     return most;
 }
 
-/* Where layers have two bases, one of them is meant. */
+/* The scaling that gives a model's frequencies, and its factor and original length in *e; NULL: none of
+ * those that depend on the base. */
+static freq_fn *scaling_of(const struct whatif *w, struct whatif_edit *e)
+{
+    static freq_fn *const scalings[] = {freq_llama3, freq_yarn};
+    const struct oracle_layer *l = w->layers;
+    size_t n = w->spec.n_rot / 2;
+    double base = base_of(w, 0);
+    e->x = whatif_rope_divisor(w);
+    for (int i = 0; i < 26 && e->x > 1.0001 && l->freq; i++) {
+        struct freq_table t = {w, e, l->freq, base, base};
+        size_t same = 0;
+        e->b = 1 << (5 + i / 2);
+        while (same < n && fabs(scalings[i % 2](&t, same) - t.was[same]) <= 1e-6 * t.was[same])
+            same++;
+        if (same == n)
+            return scalings[i % 2];
+    }
+    return NULL;
+}
+
+/* Where layers have two bases, one of them is meant. What is scaled is scaled by the new base. */
 int edit_rope_base(struct whatif *w, const struct whatif_edit *e, int layer)
 {
-    return !(e->layers == LAYERS_ALL && is_mixed(w)) &&
-           edit_freq(w, e, layer, w->spec.n_rot, freq_base);
+    struct whatif_edit scaled = {.layers = e->layers};
+    int mixed = is_mixed(w);
+    freq_fn *scaling = mixed ? NULL : scaling_of(w, &scaled);
+    if (e->layers == LAYERS_ALL && mixed)
+        return 0;
+    int changed = edit_freq(w, e, layer, w->spec.n_rot, freq_base);
+    if (mixed)
+        return changed;
+    w->info.rope_base = (float)e->x; /* other scalings are by this one */
+    if (scaling)
+        changed |= edit_freq(w, &scaled, layer, w->spec.n_rot, scaling);
+    return changed;
 }
 
 /* Layers of the edit become like the others, of which there are some. */
@@ -293,55 +329,6 @@ int edit_rope_everywhere(struct whatif *w, const struct whatif_edit *e, int laye
         l->freq = other->freq;
         l->rope_scale = other->rope_scale;
         changed = 1;
-    }
-    return changed;
-}
-
-int edit_layers_pattern(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    size_t n = w->spec.n_layer;
-    int changed = 0;
-    (void)layer;
-    for (size_t i = 0; i < n; i++) {
-        const struct oracle_layer *other = &w->base->layers[(e->a > 0 ? i + 1 : i + n - 1) % n];
-        struct oracle_layer *l = &w->layers[i];
-        changed |= l->window != other->window || !l->freq != !other->freq;
-        l->window = other->window;
-        l->freq = other->freq;
-        l->rope_scale = other->rope_scale;
-    }
-    return changed;
-}
-
-/* Layers without a window, where some have one, or else those with RoPE. */
-static int is_first_kind(const struct whatif *w, const struct oracle_layer *l)
-{
-    int windows = 0;
-    for (size_t i = 0; i < w->spec.n_layer; i++)
-        windows |= w->layers[i].window > 0;
-    return windows ? l->window == 0 : l->freq != NULL;
-}
-
-int edit_layers_kinds(struct whatif *w, const struct whatif_edit *e, int layer)
-{
-    const struct oracle_layer *base = w->base->layers, *like[2] = {NULL, NULL};
-    size_t n = w->spec.n_layer, b = (size_t)e->b;
-    int changed = 0;
-    (void)layer;
-    for (size_t i = n; i-- > 0;)
-        like[is_first_kind(w->base, &base[i])] = &base[i];
-    struct oracle_layer no_window = n ? base[0] : (struct oracle_layer){0};
-    no_window.window = 0;
-    if (n && base[0].window && !like[1])
-        like[1] = &no_window;
-    for (size_t i = 0; i < n && like[0] && like[1]; i++) {
-        int chosen = e->a ? i % (size_t)e->a == b : i >= b;
-        const struct oracle_layer *to = like[chosen == (e->layers == LAYERS_GLOBAL)];
-        struct oracle_layer *l = &w->layers[i];
-        changed |= l->window != to->window || !l->freq != !to->freq;
-        l->window = to->window;
-        l->freq = to->freq;
-        l->rope_scale = to->rope_scale;
     }
     return changed;
 }

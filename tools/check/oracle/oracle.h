@@ -220,6 +220,7 @@ struct oracle_spec {
     size_t smear_gate;                                   /* columns of its matrix */
     double alibi;                                        /* ALiBi's largest exponent; 0: none */
     size_t alibi_heads; /* slopes are those of as many; 0: n_head */
+    int alibi_even;     /* slope h is 2^(-alibi (h + 1) / H) for every H */
     int alibi_back;     /* the last head has the first one's */
     double alibi_times; /* slopes; 0: 1 */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* mixtures; 0: none */
@@ -246,6 +247,8 @@ struct oracle_spec {
     double attn_times, mlp_times, position_times; /* of branches, position embeddings; 0: 1 */
     int rope_again_q, rope_again_k;               /* rotated twice */
     int cap_of_x;         /* the soft cap c on logits gives x tanh(x / c), not c tanh(x / c) */
+    int expert_raw;       /* weights of experts are their scores */
+    double heads_times;   /* the outputs of heads are multiplied by it; 0: 1 */
     int shared_gate_late; /* the shared expert's gate is of the sum with the others */
     int heads_first;      /* attention's output [H][T][d] is taken for [T][H d] */
     int mask, softmax;    /* enum oracle_mask, oracle_softmax */

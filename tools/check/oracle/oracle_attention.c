@@ -175,6 +175,7 @@ static void project(struct oracle *o, int layer)
                   raw & ORACLE_RAW_K ? o->x : o->h, o->E, kw, o->k);
     oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0,
                   raw & ORACLE_RAW_V ? o->x : o->h, o->E, kw, o->v);
+    move_qk_biases(o, layer, fused, -1);
     if (o->s->qk_norm == ORACLE_QK_PLAIN) {
         clamp(o, o->q, qw);
         clamp(o, o->k, kw);
@@ -187,7 +188,6 @@ static void project(struct oracle *o, int layer)
     qk_norms(o, layer, 0);
     if (o->s->n_rot == 0)
         return;
-    move_qk_biases(o, layer, fused, -1);
     for (int i = o->s->no_rope_q; i <= o->s->rope_again_q; i++)
         rope(o, layer, ORACLE_OF_QUERIES, o->q, 0);
     for (int i = o->s->no_rope_k; i <= o->s->rope_again_k; i++)
@@ -221,7 +221,7 @@ static double alibi_slope(const struct oracle *o, size_t h)
     if (!(o->s->alibi > 0))
         return 0;
     size_t all = o->s->alibi_heads ? o->s->alibi_heads : o->H;
-    size_t n = (size_t)1 << (size_t)floor(log2((double)all));
+    size_t n = o->s->alibi_even ? all : (size_t)1 << (size_t)floor(log2((double)all));
     h = o->s->alibi_back ? o->H - 1 - h : h;
     double power = h < n ? (double)h + 1 : ((double)(h - n) * 2 + 1) / 2;
     double times = o->s->alibi_times != 0 ? o->s->alibi_times : 1;
@@ -404,6 +404,8 @@ void oracle_heads(struct oracle *o, int layer)
             oracle_attend(o, layer, t, head);
     if (o->s->heads_first)
         take_heads_first(o);
+    for (size_t i = 0; i < o->T * o->qw && o->s->heads_times != 0; i++)
+        o->z[i] *= o->s->heads_times;
     oracle_fire_rows(o, MGPT_HEADS, layer, o->z, o->qw);
 }
 

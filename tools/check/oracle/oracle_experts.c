@@ -53,11 +53,11 @@ static void oracle_weigh(const struct oracle *o, double *w)
         size_t before = 0; /* scores that are chosen before this one */
         for (size_t i = 0; i < X; i++)
             before += w[i] > w[e] || (w[i] == w[e] && i < e);
-        p[e] = before < s->n_expert_used ? p[e] : 0;
+        p[e] = before < s->n_expert_used ? s->expert_raw ? w[e] : p[e] : 0;
         kept += p[e];
     }
     for (size_t e = 0; e < X; e++) {
-        double by = s->expert_norm ? kept : s->expert_sigmoid ? 1 : sum;
+        double by = s->expert_norm ? kept : s->expert_sigmoid || s->expert_raw ? 1 : sum;
         w[e] = p[e] / by * s->expert_scale;
     }
 }
