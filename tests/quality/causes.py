@@ -35,10 +35,11 @@ from causes_set5 import SET5
 from causes_set6 import SET6
 from causes_set7 import SET7
 from causes_set8 import SET8
+from causes_set9 import SET9
 from causes_planted import FAMILIES, VOCAB, Edit, head_width, make_hf
 
 T = 48
-SETS = (CASES, FRESH, MORE, SET4, SET5, SET6, SET7, SET8)
+SETS = (CASES, FRESH, MORE, SET4, SET5, SET6, SET7, SET8, SET9)
 
 # ---- references ----
 
@@ -94,8 +95,9 @@ def run(e, tokens, dtype):
                 out = e.model(tokens[None], output_attentions=True, use_cache=False)
         else:
             out = e.model(tokens[None], output_attentions=True, use_cache=False)
-    for n, pattern in enumerate(out.attentions or []):
-        if pattern is not None:
+    patterns = out.attentions or []
+    for n, pattern in enumerate(patterns):
+        if pattern is not None and len(patterns) == len(e.layers):  # else they are another layer's
             seen[f"blocks.{n}.attn.hook_pattern"] = pattern[0]
 
     seen = {name: x[e.cut:] for name, x in seen.items()}
@@ -179,7 +181,7 @@ def main():
     parser.add_argument("mgpt")
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--only", choices=["logits", "hooks"])
-    parser.add_argument("--set", type=int, action="append", help="1 to 8: only this set of cases")
+    parser.add_argument("--set", type=int, action="append", help="1 to 9: only this set of cases")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for the files")
     parser.add_argument("--double", type=int, help="1: float64 references, 0: float32; default: both, by case")
     args = parser.parse_intermixed_args()
