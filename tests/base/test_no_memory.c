@@ -7,6 +7,7 @@
 #include "base/threads.h"
 #include "gguf/gguf.h"
 #include "run/kv.h"
+#include "support/tok_file.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
@@ -250,4 +251,21 @@ TEST(which_thread)
         assert_string_equal(err.text, line);
         assert_int_equal(err.status, MGPT_EMEM);
     }
+}
+
+TEST(sentencepiece)
+{
+    struct tok_file f = {0};
+    mgpt_error err = {0};
+    int done = 0;
+    tok_file_begin(&f, "llama", NULL);
+    tok_file_sentencepiece(&f, 1);
+    tok_file_token(&f, "ab", 1, -1);
+    tok_file_encode(&f);
+    for (int k = 0; !done; k++) {
+        arm(k);
+        f.tok = tok_open(&f.g, &err);
+        done = swept(f.tok ? MGPT_OK : err.status, &err);
+    }
+    tok_file_free(&f);
 }
