@@ -36,10 +36,11 @@ from causes_set6 import SET6
 from causes_set7 import SET7
 from causes_set8 import SET8
 from causes_set9 import SET9
+from causes_set10 import SET10
 from causes_planted import FAMILIES, VOCAB, Edit, head_width, make_hf
 
 T = 48
-SETS = (CASES, FRESH, MORE, SET4, SET5, SET6, SET7, SET8, SET9)
+SETS = (CASES, FRESH, MORE, SET4, SET5, SET6, SET7, SET8, SET9, SET10)
 
 # ---- references ----
 
@@ -181,7 +182,7 @@ def main():
     parser.add_argument("mgpt")
     parser.add_argument("patterns", nargs="*")
     parser.add_argument("--only", choices=["logits", "hooks"])
-    parser.add_argument("--set", type=int, action="append", help="1 to 9: only this set of cases")
+    parser.add_argument("--set", type=int, action="append", help="1 to 10: only this set of cases")
     parser.add_argument("--keep", type=pathlib.Path, help="a folder for the files")
     parser.add_argument("--double", type=int, help="1: float64 references, 0: float32; default: both, by case")
     args = parser.parse_intermixed_args()

@@ -372,7 +372,7 @@ TWO = [
     ("logit scale 1; halves", "cohere-9", "ref", in_turn(config(logit_scale=1.0), rotation(in_halves)),
      two("logit", PAIRS)),
     ("scale of scores; final norm twice", "llama", "ref",
-     in_turn(attention(scaling=1.0), final_norm_twice), two("scale|sqrt|score", "norm")),
+     in_turn(attention(scaling=1.0), final_norm_twice), two("scale|sqrt|score|attention factor", "norm")),
 ]
 
 NOTHING = [

@@ -65,6 +65,7 @@ PROGRAM(late_keys, layers[1].kv_late = 1)
 PROGRAM(heads_first, spec->heads_first = 1)
 PROGRAM(replaced, l->attn_more = -1)
 PROGRAM(keys_ahead, spec->shift_k = 1)
+PROGRAM(keys_behind, spec->shift_k = -1)
 PROGRAM(values_rotate, spec->rope_v = 1)
 PROGRAM(not_first_key, spec->mask = ORACLE_NOT_FIRST_KEY)
 PROGRAM(chunks, spec->mask = ORACLE_CHUNKS)
@@ -279,6 +280,8 @@ static const struct bug cases[] = {
      .differs = replaced},
     {"keys ahead", &llama, NULL, "blocks.0.attn.hook_rot_k", "keys are rotated as one position further on",
      BY_LOGITS, .differs = keys_ahead},
+    {"keys behind", &llama, NULL, "blocks.0.attn.hook_rot_k", "keys are rotated as one position before", BY_LOGITS,
+     .differs = keys_behind},
     {"values rotated", &llama, NULL, "blocks.0.attn.hook_z", "values are rotated, too", BY_LOGITS,
      .differs = values_rotate},
     {"the first key unseen", &llama, NULL, "blocks.0.attn.hook_attn_scores",

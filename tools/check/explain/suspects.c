@@ -14,7 +14,7 @@ const struct suspect_row suspect_rows[] = {
     {"rows of %s permuted once too often, or not at all: in pairs' order", OF_TENSORS, 1,
      READ(ORDER_TO_PAIRS, ""), QK_ROWS, .common = 1},
     {"RoPE rotates adjacent pairs of q and k as their authors order them, not halves", AT_ROPE, 1,
-     DO(edit_shown_pairs, 0)},
+     DO(edit_shown_pairs, 0), .common = 1},
     {"q and k recorded as GGUF and llama2.c have them, a pair side by side, not in halves",
      BIT(Q) | BIT(K) | AT_ROPE, 1, DO(edit_as_stored, 0)},
     {"no RoPE at all", AT_ROPE, 1, DO(edit_no_rope, 0), .common = 1},

@@ -7,14 +7,10 @@
 #include <math.h>
 #include <string.h>
 
-static size_t shifted(size_t t, int by)
-{
-    return by < 0 && t < (size_t)-by ? 0 : (size_t)((int64_t)t + by);
-}
-
 size_t oracle_position(const struct oracle *o, size_t t)
 {
-    return shifted(o->s->places ? (size_t)o->s->places[t] : t, o->s->shift);
+    int64_t at = (int64_t)(o->s->places ? (size_t)o->s->places[t] : t) + o->s->shift;
+    return at < 0 ? 0 : (size_t)at;
 }
 
 /* The components of pair i in a row of a tensor. */
@@ -31,7 +27,7 @@ static void rope_pair(const struct oracle *o, const struct oracle_layer *l, int 
 }
 
 /* Cosine and sine of each component of pair i at a position, times a factor. */
-static void rope_turn(const struct oracle *o, const struct oracle_layer *l, size_t pos, size_t i,
+static void rope_turn(const struct oracle *o, const struct oracle_layer *l, int64_t pos, size_t i,
                       double turn[4])
 {
     const struct oracle_spec *s = o->s;
@@ -76,10 +72,11 @@ static void rope_turn_pair(const struct oracle_spec *s, const double turn[4], do
     *b = parts[2] + parts[3];
 }
 
-/* The position that a row of [T][heads] turns by. */
-static size_t turn_position(const struct oracle *o, size_t row, size_t heads, int shift)
+/* The position that a row of [T][heads] turns by; with a shift it may be below 0. */
+static int64_t turn_position(const struct oracle *o, size_t row, size_t heads, int shift)
 {
-    return o->s->turn_by_head ? row % heads : shifted(oracle_position(o, row / heads), shift);
+    return o->s->turn_by_head ? (int64_t)(row % heads)
+                              : (int64_t)oracle_position(o, row / heads) + shift;
 }
 
 /* n_rot components of every head turn in pairs: (a, b) by pos * frequency. `shift` is added to each
