@@ -38,7 +38,7 @@ CASES = [
      r"without a window divided by|without scaling"),
     ("mlx-vlm 1709: scaling on all layers", G3, "ref",
      gemma_ropes(sliding={"rope_type": "linear", "rope_theta": 10000.0, "factor": 8.0}),
-     r"with a window|linear rope scaling, factor 8"),
+     r"with a window|linear rope scaling.*factor 8"),
     ("mlx-lm 1698: partial rotary factor ignored", "phi", "file ref", whole_rotary, r"RoPE rotates"),
     ("mlx-lm 1698: the same, in pairs", "neox", "ref", in_turn(whole_rotary, rotation(rotate_adjacent)),
      r"RoPE rotates"),
