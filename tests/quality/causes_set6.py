@@ -152,7 +152,7 @@ SET6 = [
     ("rows of the head in reverse", "qwen2", "file ref", weight_as("lm_head.weight", lambda w: w.flip(0)), r"output"),
     ("embeddings one row late", "stablelm", "file ref", weight_as("embed_tokens.weight", lambda w: w.roll(1, 0)), r"ids|token_embd"),
     ("embedding of token 7 is 8's", LLAMA, "file ref", row_of("embed_tokens.weight", 7, lambda w, r: w[8].clone()), r"token_embd|row 7|embedding of token 7"),
-    ("rank 2 added to q and v", LLAMA, "ref", low_rank, None),
+    ("rank 2 added to q and v", LLAMA, "ref", low_rank, (None, r"attn_q.*attn_v")),
     ("head divided by sqrt(n_embd)", "olmo2", "ref", logits_as(lambda x: x / 32**0.5), r"logits|output|final norm"),
     ("logits plus 1", "qwen3", "ref", logits_as(lambda x: x + 1), r"logits|output|bias"),
     # ---- precision ----
@@ -176,5 +176,5 @@ SET6 = [
     ("healthy", "mistral", "ref", lambda e: None, None),
     ("healthy", "stablelm", "ref", lambda e: None, None),
     ("healthy", "phi3", "ref", lambda e: None, None),
-    ("random v in layer 1", LLAMA, "ref", noise("v_proj.weight", only=(1,), by=1.0), None),
+    ("random v in layer 1", LLAMA, "ref", noise("v_proj.weight", only=(1,), by=1.0), (None, r"blk.1.attn_v")),
 ]
