@@ -433,3 +433,10 @@ def noise(*names, only=None, by=0.3):
 
 def permuted_transpose(e, w):
     return pairs(head_width, back=True)(e, pairs(head_width)(e, w.T))
+
+
+def layers_exchanged(one, two):
+    def change(e):
+        for a, b in zip(e.layers[one].parameters(), e.layers[two].parameters()):
+            a.data, b.data = b.data, a.data
+    return change

@@ -10,10 +10,11 @@ import torch
 import torch.nn.functional as F
 import transformers as hf
 
-from causes_planted import (FAMILIES, attention, axes, build, code, config, embedded, everything_in, freq, gemma_ropes,
-                            head_norm, heads, in_turn, kv_heads, logits_as, make_hf, mlp_act, noise, norms,
-                            positions, residual_normed, roll, ropes, rotate_adjacent, rotation, rows, shape, skip, swap,
-                            whole_rotary, zero)
+from causes_fresh import padded
+from causes_planted import (FAMILIES, attention, axes, build, code, config, embedded, everything_in, freq,
+                            gemma_ropes, head_norm, heads, in_turn, kv_heads, layers_exchanged, logits_as, make_hf,
+                            mlp_act, noise, norms, positions, residual_normed, roll, ropes, rotate_adjacent, rotation,
+                            rows, shape, skip, swap, whole_rotary, zero)
 
 # ---- four more families ----
 
@@ -197,24 +198,6 @@ def ids(to):
     return change
 
 
-def with_bos(e):
-    old = e.model.forward
-    e.cut = 1
-
-    def forward(tokens, **named):
-        out = old(torch.cat((torch.zeros_like(tokens[:, :1]), tokens), 1), **named)
-        out.logits, out.attentions = out.logits[:, 1:], None
-        return out
-    e.model.forward = forward
-
-
-def layers_exchanged(one, two):
-    def change(e):
-        for a, b in zip(e.layers[one].parameters(), e.layers[two].parameters()):
-            a.data, b.data = b.data, a.data
-    return change
-
-
 def quick_gelu(x):
     return x * torch.sigmoid(1.702 * x)
 
@@ -261,7 +244,8 @@ REPLICAS = [
      r"(?i)pre_attn|1/sqrt|scale|scaling|temperature|scores"),
     ("transformers 39408: window one too long", "gemma3", "ref", config(sliding_window=17), r"(?i)window|sliding"),
     ("unsloth 1218: logits times logits_scaling, not divided", "granite-10", "ref", logits_as(lambda x: 4.0 * x),
-     r"(?i)logits?.?scal|logits? (times|multipl|divid)|scale of (the )?logits|logits.*(x|by|factor)|factor.*logits|head.*times 4"),
+     r"(?i)logits?.?scal|logits? (times|multipl|divid)|scale of (the )?logits|logits.*(x|by|factor)|factor.*logits|"
+     r"head.*times 4"),
     ("onnx 7274: KV heads tiled, not repeated", "llama", "ref", kv_heads(tiled),
      r"(?i)kv head|tile|key.value head|group|heads"),
     ("candle 3005: frequencies of rope in bf16", "qwen3", "ref", freq(lambda t: t.bfloat16().to(t.dtype)),
@@ -351,7 +335,7 @@ SINGLE = [
      rows(lambda e, w: w.roll(1, 0), "experts.gate_up_proj", "experts.down_proj"), r"(?i)expert|router"),
     ("tokens: ids one too high", "olmo2", "ref", ids(lambda t: (t + 1) % 67),
      r"(?i)\bids?\b|token|embedding row|rows? of (the )?embed|vocab|shift"),
-    ("tokens: a BOS in front", "llama3", "ref", with_bos,
+    ("tokens: a BOS in front", "llama3", "ref", padded(1, 0),
      r"(?i)bos|in front|prepend|extra|first token|begin|one more token"),
     ("positions: from 2, as OPT's", "gpt2", "ref", positions(2), r"(?i)position|wpe|offset"),
     ("layers: two exchanged", "llama-7", "file", layers_exchanged(1, 2),

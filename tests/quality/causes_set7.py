@@ -186,13 +186,6 @@ def head_is_embedding(e):
     e.model.lm_head.weight = torch.nn.Parameter(e.model.get_input_embeddings().weight.data.clone())
 
 
-def layers_exchanged(a, b):
-    def change(e):
-        for p, q in zip(e.layers[a].parameters(), e.layers[b].parameters()):
-            p.data, q.data = q.data, p.data
-    return change
-
-
 def int8(w):
     d = w.abs().amax(-1, keepdim=True) / 127
     return (w / d).round() * d

@@ -7,10 +7,11 @@ their kind, one or two at once, and models in which nothing may be named.
 import torch
 import transformers as hf
 
+from causes_fresh import padded
 from causes_planted import (FAMILIES, VOCAB, attention, axes, code, config, everything_in, freq, gemma_ropes,
-                            head_norm, heads, in_turn, kv_heads, llama, make_hf, mlp_act, norms, plain_rotation,
-                            positions, roll, ropes, rotate_adjacent, rotation, rows, shape, skip, swap,
-                            whole_rotary, zero)
+                            head_norm, heads, in_turn, kv_heads, layers_exchanged, llama, make_hf, mlp_act, norms,
+                            plain_rotation, positions, roll, ropes, rotate_adjacent, rotation, rows, shape, skip,
+                            swap, whole_rotary, zero)
 
 SLIDING, FULL = "sliding_attention", "full_attention"
 
@@ -150,23 +151,6 @@ def plain_slopes(old, e):
 
 def slopes_from_one(old, e):
     return lambda n, device: 2.0 ** (-8.0 * torch.arange(n, device=device) / n)
-
-
-def bos_first(e):
-    old, e.cut = e.model.forward, 1
-
-    def forward(ids, **more):
-        out = old(torch.cat((torch.zeros_like(ids[:, :1]), ids), 1), **more)
-        out.logits, out.attentions = out.logits[:, 1:], None
-        return out
-    e.model.forward = forward
-
-
-def exchanged(one, two):
-    def change(e):
-        for a, b in zip(e.layers[one].parameters(), e.layers[two].parameters()):
-            a.data, b.data = b.data, a.data
-    return change
 
 
 def left_out(n):
@@ -320,7 +304,7 @@ ONE = [
      "(?i)gain|1 ?\\+|\\+ ?1|plus 1|plus one|\\bone\\b"),
     ("theta of full layers on sliding ones", "gemma3", "ref", gemma_ropes(sliding=make_hf.rope(1e6)),
      f"(?i){THETA}|sliding|local"),
-    ("layers 2 and 3 exchanged", "llama-7", "file", exchanged(2, 3),
+    ("layers 2 and 3 exchanged", "llama-7", "file", layers_exchanged(2, 3),
      "(?i)layers?.*(\\b[23]\\b|order|swap|exchang)"),
     ("layer 4 left out", "llama-7", "ref", left_out(4),
      "(?i)layer ?4|layers?.*(left out|skip|missing|not run)|(left out|skip).*layer"),
@@ -345,7 +329,7 @@ ONE = [
     ("everything in bf16", "qwen2", "ref", everything_in(torch.bfloat16), SIXTEEN),
     ("K and V kept in 8-bit floats", "llama", "ref", cache_in(torch.float8_e4m3fn),
      "(?i)cache|fp8|8.?bit|e4m3|float8|f8"),
-    ("BOS put in front", "llama", "ref", bos_first, "(?i)bos|token|prepend|in front"),
+    ("BOS put in front", "llama", "ref", padded(1, 0), "(?i)bos|token|prepend|in front"),
     ("rows of the embedding one off", "llama", "file", next_token, "(?i)embed|token|row|shift"),
     ("norm of the embedding skipped", "bloom-9", "ref", embedding_not_normed, "(?i)embed.*norm|norm.*embed"),
 ]
