@@ -121,6 +121,9 @@ void search_name_trial(const struct search *s, struct explain_trial *trial);
 
 /* ---- tensors of the reference (given.c) ---- */
 
+/* Whether a tensor is a norm's gain, whose values are about 1. */
+int given_is_gain(const char *name);
+
 /* Values used instead of a tensor: the file's or, where it has none, ones (gains) or zeros. */
 struct whatif_tensor *given_new(struct search *s, const char *name, size_t n);
 
@@ -132,7 +135,6 @@ static inline struct whatif_edit given_edit(const struct whatif_tensor *given)
 
 /* How a tensor differs: " (here all ones)", or nothing. sure: as for given_propose. */
 enum { GIVEN_HOW = 64 };
-int given_is_gain(const char *name);
 int given_how(struct search *s, const struct whatif_tensor *given, int sure, char how[GIVEN_HOW]);
 
 /* Proposes "NAME differs in the reference (here all ones)", after the values have been changed.

@@ -25,7 +25,7 @@ struct suspect_row {
     size_t size;      /* the number is edit.x times this member of oracle_spec ... */
     double power;     /* ... to this power */
     double starts[4]; /* the number is also solved for, from these; 0 ends them */
-    size_t common;    /* so many of its suspects, from the first on, are common */
+    size_t common;    /* how many of its suspects, the first ones, are common */
 };
 
 /* The table, for what solves for numbers. */

@@ -265,7 +265,9 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     case LAYER_OTHER:
         return 1;
     case ORDER_BY_TWOS: /* of two, the reverse is the same */
-        return (strchr("kv", e->names[5]) ? w->spec.n_head_kv : w->spec.n_head) > 2;
+        return (whatif_lists(e->names, "attn_q", 6) || whatif_lists(e->names, "attn_output", 11)
+                    ? w->spec.n_head
+                    : w->spec.n_head_kv) > 2;
     case GAINS_SHIFTED:
         return e->names ? whatif_has_matrix(w, e->names)
                         : whatif_has_matrix(w, "attn_norm") || whatif_has_matrix(w, "output_norm");

@@ -28,7 +28,7 @@ static size_t order_head(const struct whatif *w, size_t h, size_t n)
     case ORDER_ROLLED:
         return (h + a) % n;
     case ORDER_BY_TWOS:
-        return h + 1 - h % 2 * 2 < n ? h + 1 - h % 2 * 2 : h;
+        return (h ^ 1) < n ? h ^ 1 : h;
     case ORDER_GROUPED:
         return h % each * groups + h / each;
     case ORDER_UNGROUPED:

@@ -219,18 +219,24 @@ int flip_qk_bias(struct whatif *w, const struct whatif_edit *e, int layer)
 
 /* ---- kinds of layers --------------------------------------------------------------------------- */
 
+/* A layer takes the window and the rotation of another one. Whether that changes it. */
+static int take_kind(struct oracle_layer *l, const struct oracle_layer *other)
+{
+    int changed = l->window != other->window || !l->freq != !other->freq;
+    l->window = other->window;
+    l->freq = other->freq;
+    l->rope_scale = other->rope_scale;
+    return changed;
+}
+
 int edit_layers_pattern(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     size_t n = w->spec.n_layer;
     int changed = 0;
     (void)layer;
     for (size_t i = 0; i < n; i++) {
-        const struct oracle_layer *other = &w->base->layers[(e->a > 0 ? i + 1 : i + n - 1) % n];
-        struct oracle_layer *l = &w->layers[i];
-        changed |= l->window != other->window || !l->freq != !other->freq;
-        l->window = other->window;
-        l->freq = other->freq;
-        l->rope_scale = other->rope_scale;
+        size_t other = (e->a > 0 ? i + 1 : i + n - 1) % n;
+        changed |= take_kind(&w->layers[i], &w->base->layers[other]);
     }
     return changed;
 }
@@ -258,12 +264,7 @@ int edit_layers_kinds(struct whatif *w, const struct whatif_edit *e, int layer)
         like[1] = &no_window;
     for (size_t i = 0; i < n && like[0] && like[1]; i++) {
         int chosen = e->a ? i % (size_t)e->a == b : i >= b;
-        const struct oracle_layer *to = like[chosen == (e->layers == LAYERS_GLOBAL)];
-        struct oracle_layer *l = &w->layers[i];
-        changed |= l->window != to->window || !l->freq != !to->freq;
-        l->window = to->window;
-        l->freq = to->freq;
-        l->rope_scale = to->rope_scale;
+        changed |= take_kind(&w->layers[i], like[chosen == (e->layers == LAYERS_GLOBAL)]);
     }
     return changed;
 }

@@ -247,8 +247,8 @@ double whatif_rope_divisor(const struct whatif *w)
     return most;
 }
 
-/* The scaling that gives a model's frequencies, and its factor and original length in *e; NULL: none of
- * those that depend on the base. */
+/* The scaling that gives a model's frequencies, and its factor and original length (2^5 to 2^17) in *e;
+ * NULL: none of those that depend on the base. */
 static freq_fn *scaling_of(const struct whatif *w, struct whatif_edit *e)
 {
     static freq_fn *const scalings[] = {freq_llama3, freq_yarn};
@@ -276,13 +276,10 @@ int edit_rope_base(struct whatif *w, const struct whatif_edit *e, int layer)
     freq_fn *scaling = mixed ? NULL : scaling_of(w, &scaled);
     if (e->layers == LAYERS_ALL && mixed)
         return 0;
-    int changed = edit_freq(w, e, layer, w->spec.n_rot, freq_base);
-    if (mixed)
-        return changed;
-    w->info.rope_base = (float)e->x; /* other scalings are by this one */
-    if (scaling)
-        changed |= edit_freq(w, &scaled, layer, w->spec.n_rot, scaling);
-    return changed;
+    int changed = scaling ? 0 : edit_freq(w, e, layer, w->spec.n_rot, freq_base);
+    if (!mixed)
+        w->info.rope_base = (float)e->x; /* what is scaled is by this one */
+    return scaling ? edit_freq(w, &scaled, layer, w->spec.n_rot, scaling) : changed;
 }
 
 /* Layers of the edit become like the others, of which there are some. */
