@@ -147,6 +147,7 @@ TEST(llama2c_versions)
         convert(&r, (struct span){f.data, f.size}, NULL, NULL);
         check_tensors(&r.g, FIXTURES, llama_files[i].want);
         assert_string_equal(r.c.format, llama_files[i].format);
+        assert_int_equal(has_note(&r.c, "int8 weights in groups of"), i + 1 == COUNT(llama_files));
         assert_text(&r.g, "general.architecture", "llama");
         assert_uint(&r.g, "llama.attention.head_count_kv", 1);
         assert_uint(&r.g, "llama.rope.dimension_count", 2);

@@ -83,6 +83,23 @@ TEST(rotated_json)
     ckpt_free(&c);
 }
 
+TEST(flags_json)
+{
+    static const struct convert_sides no_sides;
+    static const struct ckpt_options none;
+    static const char *const files[] = {
+        "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"n_head\":1,\"final_norm\":false}",
+        "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"n_head\":1,\"final_norm\":true}"};
+    for (int on = 0; on < 2; on++) {
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        if (read_bytes(&c, text(files[on]), &none, &no_sides, &err) != MGPT_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(c.hp.final_norm, on);
+        ckpt_free(&c);
+    }
+}
+
 /* ---- microgpt_json.txt ---- */
 
 struct json_rows {
@@ -209,6 +226,8 @@ TEST(bad_headers)
         free(copy);
         file_close(&f);
     }
+    assert_bin(text("24ka"), (struct span){NULL, 0},
+               "ends at byte 4 inside its header"); /* no more than its mark */
 }
 
 TEST(bad_tokenizers)

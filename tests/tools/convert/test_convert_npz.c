@@ -78,6 +78,7 @@ TEST_ON_FILE(numbers)
         {{"n_head.npy", "<f8", "()", LITERAL("\0\0\0\0\0\0\xf8\x3f")},
          "n_head: expected a whole number"},
         {{"n_head.npy", "|i1", "()", LITERAL("\xff")}, "n_head: expected a whole number"},
+        {{"n_head.npy", "|i1", "()", LITERAL("\x7f")}, "n_head is 127, it must divide"},
         {{"n_head.npy", "|u1", "()", LITERAL("\xff")}, "n_head is 255, it must divide n_embd = 2"},
         {{"n_head.npy", "<f1", "()", LITERAL("\1")}, "element type '<f1'"},
         {{"n_head.npy", "<U1", "()", LITERAL("2\0\0\0")}, NULL},

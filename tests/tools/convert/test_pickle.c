@@ -198,7 +198,10 @@ TEST(dict_calls)
     }
     refused(P2("ccollections\nOrderedDict\n]Na\x85R."), "pair without two items");
     refused(P2("ccollections\nOrderedDict\n]K\x01\205a\x85R."), "pair without two items");
-    struct pickle p = good(P2("c__builtin__\nset\n]K\001a\x85R."));
+    struct pickle p = good(P2("]U\001bK\x02\206accollections\nOrderedDict\n)R\206."));
+    assert_int_equal(pickle_at(&p, pickle_item(&p, p.root, 1))->n, 0); /* not the list's pair */
+    pickle_free(&p);
+    p = good(P2("c__builtin__\nset\n]K\001a\x85R."));
     assert_int_equal(pickle_at(&p, p.root)->kind, PICKLE_LIST);
     assert_true(int_of(&p, pickle_item(&p, p.root, 0)) == 1);
     pickle_free(&p);

@@ -77,11 +77,13 @@ TEST(no_weights)
     }
 }
 
-/* An end record and nothing else. */
+/* An end record and nothing else; and less than an end record. */
 TEST(empty_archive)
 {
     struct zip_dir z;
     mgpt_error err;
+    assert_int_equal(zip_dir_open(&z, BYTES("PK\3\4"), &err), MGPT_EFILE);
+    assert_non_null(strstr(err.text, "there is no end record"));
     assert_int_equal(zip_dir_open(&z, BYTES("PK\5\6\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"), &err),
                      MGPT_EFILE);
     assert_non_null(strstr(err.text, "the archive is empty"));
