@@ -132,8 +132,8 @@ VEC_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, enum kv
 /* The first nr rows against the first np panels. */
 VEC_INLINE void scores_rows(const struct scores a, size_t nr, size_t np, enum kv_type type)
 {
-    size_t nv = nr > 1 && VECTORS > 1 ? VECTORS : KEY_PANELS * VECTORS,
-           p = 0; /* 4 chains or more */
+    size_t nv = nr > 1 && VECTORS > 1 ? VECTORS : KEY_PANELS * VECTORS; /* 4 chains or more */
+    size_t p = 0;
     for (; p + nv / VECTORS <= np; p += nv / VECTORS)
         scores_tile(scores_from_panel(a, p, type), nr, nv, type);
     for (; p < np; p++)
