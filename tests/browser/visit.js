@@ -400,6 +400,7 @@ async function sliding(page) {
             worker.terminate = () => { alive--; end.call(worker); };
             return worker;
         }; }`);
+    await page.send('Emulation.setCPUThrottlingRate', { rate: 6 }); // a fast page ends a text before it asks a worker
     const before = await page.eval('Work.moved');
     await page.eval(`(async () => { const e = document.getElementById('factor'); for (let i = 0; i < 40; i++) {
         e.value = -0.5 + i / 20; e.dispatchEvent(new Event('input')); await new Promise((done) => requestAnimationFrame(done)); } })()`);
