@@ -90,20 +90,23 @@ struct xielu {
 
 enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
 
-/* How one token reads integer weights from memory. The fastest depends on the make of CPU, so it is
- * measured when a large model is opened (tune.c). Bits do not depend on it. The first is the
- * default. */
+/* How one token reads weights from memory. The fastest depends on the make of CPU, so it is measured
+ * when a large model is opened (tune.c). Bits do not depend on it. The first is the default. */
 struct streaming {
-    size_t panels; /* of 8-bit types, read in parallel */
-    size_t ahead;  /* prefetch distance in bytes; 0: the hardware prefetches (four panels) */
+    size_t panels; /* read in parallel; two: only of 8-bit types */
+    size_t
+        ahead; /* prefetch distance in bytes, of integer types; 0: panels far apart, no prefetch */
 };
 enum { N_STREAMINGS = 4 };
 static const struct streaming streamings[N_STREAMINGS] = {{1, 4096}, {2, 4096}, {1, 2048}, {4, 0}};
 
-/* Only 8-bit types read several panels in parallel. */
+/* 1: weights of the type are read in another way than by those before. */
 static inline int streaming_differs(enum weight_type type, size_t streaming)
 {
-    return type == WEIGHT_Q8_0 || streamings[streaming].panels == 1;
+    const struct streaming *s = &streamings[streaming];
+    if (type == WEIGHT_BF16_COMPRESSED || streaming == 0)
+        return streaming == 0;
+    return s->ahead == 0 || (weight_is_integer(type) && (s->panels == 1 || type == WEIGHT_Q8_0));
 }
 
 /* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out. */

@@ -62,8 +62,7 @@ static size_t alike_matrices(const mgpt_model *m)
     size_t n = 0;
     for (; n < 2 * m->shape.n_layer; n++) {
         const struct linear *l = tuned_matrix(m, n), *first = tuned_matrix(m, 0);
-        if (!l->w || !weight_is_integer(l->type) || l->type != first->type ||
-            l->n_in != first->n_in || l->n_out != first->n_out)
+        if (!l->w || l->type != first->type || l->n_in != first->n_in || l->n_out != first->n_out)
             break;
     }
     return n;
@@ -88,6 +87,8 @@ static void measure_streamings(const struct tuning *t, size_t n_slices, double r
     for (size_t s = 0; s < N_STREAMINGS; s++)
         kinds += (size_t)streaming_differs(type, s);
     size_t rounds = n_slices / kinds < MOST_ROUNDS ? n_slices / kinds : MOST_ROUNDS;
+    if (rounds < LEAST_ROUNDS || kinds == 1)
+        return;
     double ratios[N_STREAMINGS][MOST_ROUNDS] = {{0}}, defaults[MOST_ROUNDS];
     for (size_t i = 0; i < rounds; i++) {
         defaults[i] = slice_rate(t, slice++, 0);
@@ -96,8 +97,6 @@ static void measure_streamings(const struct tuning *t, size_t n_slices, double r
             if (streaming_differs(type, s))
                 ratios[s][i] = slice_rate(t, slice++, s) / defaults[i];
     }
-    if (rounds < LEAST_ROUNDS)
-        return;
     double usual = median_of(defaults, rounds);
     for (size_t s = 0; s < N_STREAMINGS; s++)
         rate[s] = usual * median_of(ratios[s], rounds);
@@ -113,7 +112,7 @@ void model_tune(mgpt_model *m)
     size_t all = panels_of(l->n_out);
     t.panels = t.panels > all ? all : t.panels;
     t.n_slices = t.panels ? all / t.panels : 0;
-    t.x = mem_new(m->x_bytes, 1);
+    t.x = mem_new(weight_is_integer(l->type) ? m->x_bytes : l->n_in * sizeof(float), 1);
     t.y = mem_new(l->n_out, sizeof *t.y);
     if (t.x && t.y)
         measure_streamings(&t, n * t.n_slices, m->streaming_rate);

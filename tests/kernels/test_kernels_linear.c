@@ -28,6 +28,7 @@ static void matmul_fill(float *x, size_t n)
 struct matmul_shape {
     size_t n, n_in, n_out, p0, p1;
     size_t ldx, ldy; /* floats from row to row */
+    size_t streaming;
 };
 
 /* Shapes at the boundaries between code paths, chosen by `kind`. */
@@ -40,6 +41,8 @@ static struct matmul_shape random_shape(enum weight_type type, size_t kind)
         s.n_out = 1 + matmul_below(NARROW);
     if (kind % 5 == 0)
         s.n_in = 200 + matmul_below(700);
+    if (kind % 10 == 0) /* one token, so large that it comes from memory */
+        s.n_out = 200 + matmul_below(300);
     if (kind % 16 == 15) { /* more panels than share a copy of x */
         s.n_out = 500 + matmul_below(300);
         s.n_in = 1 + matmul_below(300);
@@ -50,7 +53,8 @@ static struct matmul_shape random_shape(enum weight_type type, size_t kind)
         s.n_out += NARROW;
         assert_true(kernels_compressible(s.n_in, s.n_out));
     }
-    s.p0 = matmul_below(panels_of(s.n_out));
+    s.streaming = kind / 10 % N_STREAMINGS;
+    s.p0 = matmul_below(panels_of(s.n_out)) / (kind % 10 == 0 ? 4 : 1);
     s.p1 = s.p0 + matmul_below(panels_of(s.n_out) - s.p0 + 1); /* sometimes no panel */
     s.ldx = s.n_in + (matmul_below(2) ? 0 : matmul_below(20));
     s.ldy = s.n_out + (matmul_below(2) ? 0 : matmul_below(20));
@@ -92,7 +96,7 @@ static void matmul_run(const struct kernels *k, enum weight_type type, const str
     memset(y, 0xAB, n_y * sizeof(float));
     struct guarded work = guard_new(kernels_work_bytes(s->n));
     k->matmul[type](&(struct matmul){y, s->ldy, b->packed.at, b->x.at, s->ldx * sizeof(float), s->n,
-                                     s->n_in, s->n_out, s->p0, s->p1, work.at, 0});
+                                     s->n_in, s->n_out, s->p0, s->p1, work.at, s->streaming});
     guard_free(&work);
 }
 

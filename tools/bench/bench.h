@@ -136,7 +136,7 @@ void test_close(struct test *t);
 /* ---- reports ---- */
 
 void bench_table(const struct bench *b);
-void streaming_line(const mgpt_model *m); /* nothing if no weights are integers */
+void streaming_line(const mgpt_model *m);
 json_t *streaming_json(const mgpt_model *m);
 int bench_json(const struct bench *b); /* JSON Lines; returns an exit code */
 

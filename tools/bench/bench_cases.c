@@ -216,7 +216,7 @@ static void linear_case(struct case_list *list, const struct kernel_case *like, 
         c->k->quantize(c->bank->rows + i * x_stride(c), c->bank->x + i * n_in, n_in);
 }
 
-/* The first case in the other ways to read integer weights. */
+/* The first case in the other ways to read weights. */
 static void streaming_cases(struct case_list *list, const struct kernel_case *like,
                             const char *type)
 {
@@ -245,8 +245,7 @@ void cases_linear(struct case_list *list, const struct kernels *k, struct bank *
         return;
     like.read = &l->dram;
     linear_case(list, &like, d->name, bank->large, bank->n_large, 1, ROW);
-    if (integer)
-        streaming_cases(list, &like, d->name);
+    streaming_cases(list, &like, d->name);
     like.read = &l->read;
     linear_case(list, &like, d->name, bank->small, bank->n_small, 1, SIDE);
     like.read = NULL;

@@ -32,7 +32,7 @@ struct kernel_case {
     struct bank *bank;
     char name[24], shape[40];
     int index;        /* of the entry in its array */
-    size_t streaming; /* of one token, integer types */
+    size_t streaming; /* of one token */
     uint8_t *matrix;
     size_t n, n_in, n_out;
     double ops, bytes;                /* of a call; bytes 0: not asked */

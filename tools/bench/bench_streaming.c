@@ -1,5 +1,4 @@
-/* How the model's integer weights are read, as chosen when it was opened. See kernels.h and
- * bench.h.
+/* How the model's weights are read, as chosen when it was opened. See kernels.h and bench.h.
  */
 #include "bench/bench.h"
 #include "model/model.h"
@@ -8,17 +7,14 @@
 
 void streaming_line(const mgpt_model *m)
 {
-    if (m->x_bytes == 0)
-        return;
     const char *separator = "reading  ";
     for (size_t i = 0; i < N_STREAMINGS; i++) {
         int used = i == m->kernels.streaming;
         if (!used && m->streaming_rate[i] == 0)
             continue;
-        printf("%s%s%zu: %zu x %zu", separator, used ? "*" : "", i, streamings[i].panels,
-               streamings[i].ahead);
+        printf("%s%s%zu", separator, used ? "*" : "", i);
         if (m->streaming_rate[i] > 0)
-            printf(" %.2f GB/s", m->streaming_rate[i] / 1e9);
+            printf(": %.2f GB/s", m->streaming_rate[i] / 1e9);
         separator = ", ";
     }
     printf("%s\n", m->streaming_rate[0] > 0 ? "" : ", not measured");
@@ -29,11 +25,8 @@ json_t *streaming_json(const mgpt_model *m)
     json_t *measured = json_array();
     for (size_t i = 0; i < N_STREAMINGS; i++)
         if (m->streaming_rate[i] > 0)
-            json_array_append_new(measured,
-                                  json_pack("{s:I, s:I, s:I, s:f}", "number", (json_int_t)i,
-                                            "panels", (json_int_t)streamings[i].panels, "ahead",
-                                            (json_int_t)streamings[i].ahead, "gb_per_s",
-                                            m->streaming_rate[i] / 1e9));
+            json_array_append_new(measured, json_pack("{s:I, s:f}", "number", (json_int_t)i,
+                                                      "gb_per_s", m->streaming_rate[i] / 1e9));
     return json_pack("{s:I, s:b, s:o}", "number", (json_int_t)m->kernels.streaming, "fixed",
                      m->kernels.streaming_is_fixed, "measured", measured);
 }

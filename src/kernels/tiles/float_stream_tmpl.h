@@ -1,17 +1,17 @@
 /* matmul of one token for float types: several panels at a time. Included by float_tile_tmpl.h.
  */
-/* Multiplies one token with `panels` panels from p on. `far`: the panels come from memory and are
- * prefetched AHEAD bytes early, because the hardware prefetcher follows this many streams at a
- * fraction of the bandwidth. Near the end it prefetches the start of the next panels. A partial
- * panel goes through a buffer; for all panels that would take as long as some columns, because the
- * copy's size is not a constant (gcc makes it a rep movs). */
+/* Multiplies one token with every `step`th of some panels, from p on. `far`: the panels are adjacent
+ * (step 1), come from memory, and are prefetched AHEAD bytes early, because the hardware prefetcher
+ * follows this many short streams at a fraction of the bandwidth. Near the end it prefetches the
+ * start of the next panels. A partial panel goes through a buffer; for all panels that would take as
+ * long as some columns, because the copy's size is not a constant (gcc makes it a rep movs). */
 VEC_INLINE void stream_run(enum weight_type type, int far, const struct matmul m, size_t p,
-                           size_t panels)
+                           size_t panels, size_t step)
 {
     vec c[STREAM_PANELS * VECTORS];
     const char *w = weights_of(type, &m, p, 0);
     const float *x = m.x;
-    size_t column = PANEL * weight_bytes(type), panel_bytes = m.n_in * column;
+    size_t column = PANEL * weight_bytes(type), stride = step * m.n_in * column;
     size_t last = AHEAD / column < m.n_in ? AHEAD / column : m.n_in;
     uintptr_t ahead = (uintptr_t)w + AHEAD; /* a number: see struct ahead */
     UNROLLED(v, panels * VECTORS)
@@ -20,22 +20,23 @@ VEC_INLINE void stream_run(enum weight_type type, int far, const struct matmul m
         vec b = vec_of(x[k]);
         vec_keep(&b);
         if (far) {
-            ahead += k == m.n_in - last ? (panels - 1) * panel_bytes : 0;
+            ahead += k == m.n_in - last ? (panels - 1) * stride : 0;
             UNROLLED(i, panels)
-                vec_prefetch(ahead + i * panel_bytes);
+                vec_prefetch(ahead + i * stride);
             ahead += column;
         }
         UNROLLED(v, panels * VECTORS)
-            c[v] =
-                vec_fma(weights_at(type, w + v / VECTORS * panel_bytes, k, v % VECTORS), b, c[v]);
+            c[v] = vec_fma(weights_at(type, w + v / VECTORS * stride, k, v % VECTORS), b, c[v]);
     }
-    size_t rows = rows_of_panels(m.n_out, p, panels);
-    float edge[STREAM_PANELS * PANEL], *y = m.y + p * PANEL;
-    float *to = rows == panels * PANEL ? y : edge;
-    UNROLLED(v, panels * VECTORS)
-        vec_store(to + v * LANES, c[v]);
-    if (to == edge)
-        memcpy(y, edge, rows * sizeof *edge);
+    UNROLLED(i, panels) {
+        size_t rows = rows_of_panels(m.n_out, p + i * step, 1);
+        float edge[PANEL], *y = m.y + (p + i * step) * PANEL;
+        float *to = rows == PANEL ? y : edge;
+        UNROLLED(v, VECTORS)
+            vec_store(to + v * LANES, c[i * VECTORS + v]);
+        if (to == edge)
+            memcpy(y, edge, rows * sizeof *edge);
+    }
 }
 
 #define STREAM_CASE(N)                                                                             \
@@ -43,11 +44,22 @@ VEC_INLINE void stream_run(enum weight_type type, int far, const struct matmul m
         if (type == WEIGHT_BF16_COMPRESSED)                                                        \
             few_run(&m, p, 1, N < FEW_PANELS ? N : FEW_PANELS);                                    \
         else                                                                                       \
-            stream_run(type, far, m, p, N);                                                        \
+            stream_run(type, far, m, p, N, 1);                                                     \
         break;
 
-VEC_INLINE void stream(enum weight_type type, int far, const struct matmul m)
+/* Streams far apart and without prefetches, if that is chosen: the hardware prefetches each. */
+VEC_INLINE void stream_apart(enum weight_type type, struct matmul *m)
 {
+    size_t step = (m->p1 - m->p0) / APART;
+    for (size_t p = m->p0; p < m->p0 + step; p++)
+        stream_run(type, 0, *m, p, APART, step);
+    m->p0 += APART * step;
+}
+
+VEC_INLINE void stream(enum weight_type type, int far, struct matmul m)
+{
+    if (far && type != WEIGHT_BF16_COMPRESSED && streamings[m.streaming].ahead == 0)
+        stream_apart(type, &m);
     size_t most = type == WEIGHT_BF16_COMPRESSED ? FEW_PANELS : STREAM_PANELS;
     size_t groups = (m.p1 - m.p0 + most - 1) / most;
     if (groups == 0)

@@ -2,7 +2,8 @@
  * int_tile_tmpl.h.
  */
 enum {
-    STREAM_PANELS = 4 /* most panels of one token at a time, 8-bit types */
+    STREAM_PANELS = 2, /* most panels of one token at a time with prefetches, */
+    LOAD_PANELS = 4    /* and with loads */
 };
 
 /* y += the contribution of block b of a group to vector v of the rows of n (constant) tokens. */
@@ -41,22 +42,17 @@ VEC_INLINE void add_block(vec y[TILE_TOKENS], const uint8_t *group, size_t v, si
     }
 }
 
-struct prefetch {
-    int on; /* constant */
-    size_t ahead;
-};
-
+/* ahead: prefetch distance in bytes. */
 VEC_INLINE void add_group(vec y[VECTORS][TILE_TOKENS], const uint8_t *group, size_t blocks,
-                          struct x_rows x, size_t n, const struct prefetch fetch,
-                          const struct layout *l)
+                          struct x_rows x, size_t n, size_t ahead, const struct layout *l)
 {
     for (size_t b = 0; b < blocks; b++) {
         size_t head = b == 0 ? 0 : l->head_lines; /* the first block fetches the head too */
         size_t lines = l->head_lines - head + l->block_lines;
         /* May be past the end. The asm: or gcc has a register for each line. */
-        uintptr_t next = (uintptr_t)group + LINE * (head + b * l->block_lines) + fetch.ahead;
+        uintptr_t next = (uintptr_t)group + LINE * (head + b * l->block_lines) + ahead;
         __asm__("" : "+r"(next));
-        for (size_t line = 0; fetch.on && line < lines; line++)
+        for (size_t line = 0; line < lines; line++)
             __builtin_prefetch((const void *)(next + line * LINE));
         for (size_t v = 0; v < VECTORS; v++)
             add_block(y[v], group, v, b, x_from(x, b), n, l);
@@ -70,7 +66,7 @@ VEC_INLINE void stream_panels(const struct matmul m, size_t n, size_t p, size_t 
 {
     size_t blocks = m.n_in / BLOCK, whole = blocks / l->group_blocks * l->group_blocks;
     size_t panel_bytes = quant_panel_bytes(l, m.n_in);
-    const struct prefetch fetch = {panels < STREAM_PANELS, streamings[m.streaming].ahead};
+    size_t ahead = streamings[m.streaming].ahead;
     const uint8_t *at = (const uint8_t *)m.w + p * panel_bytes;
     struct x_rows x = {m.x, m.x_stride};
     vec sum[STREAM_PANELS][VECTORS][TILE_TOKENS];
@@ -80,10 +76,10 @@ VEC_INLINE void stream_panels(const struct matmul m, size_t n, size_t p, size_t 
                 sum[k][v][t] = vec_of(0);
     for (size_t b = 0; b < whole; b += l->group_blocks, at += group_at(l, 1))
         for (size_t k = 0; k < panels; k++)
-            add_group(sum[k], at + k * panel_bytes, l->group_blocks, x_from(x, b), n, fetch, l);
+            add_group(sum[k], at + k * panel_bytes, l->group_blocks, x_from(x, b), n, ahead, l);
     /* Only groups of two can be partial. */
     for (size_t k = 0; l->group_blocks == 2 && whole < blocks && k < panels; k++)
-        add_group(sum[k], at + k * panel_bytes, 1, x_from(x, whole), n, fetch, l);
+        add_group(sum[k], at + k * panel_bytes, 1, x_from(x, whole), n, ahead, l);
     size_t rows = rows_of_panels(m.n_out, p, panels);
     for (size_t t = 0; t < n; t++) {
         float edge[STREAM_PANELS * PANEL], *y = m.y + t * m.ldy + p * PANEL;
@@ -96,14 +92,67 @@ VEC_INLINE void stream_panels(const struct matmul m, size_t n, size_t p, size_t 
     }
 }
 
-/* 8-bit weights are bound by memory. In two streams Cascade Lake reads 3 to 5 % faster, Zen 4 at
- * half the speed. In four without prefetch Zen 3 reads 12 to 17 % faster. Other types are unpacked,
- * which needs the registers. */
-VEC_INLINE void matmul_one(const struct matmul m, const struct layout *l)
+/* Loads a byte of each of `lines` lines of some panels. */
+VEC_INLINE void load_lines(const uint8_t *at, size_t lines, size_t panels, size_t stride)
+{
+    for (size_t line = 0; line < lines; line++)
+        for (size_t k = 0; k < panels; k++)
+            (void)*(const volatile uint8_t *)(at + k * stride + line * LINE);
+}
+
+/* Adds block b of a group of some panels to their sums. */
+VEC_INLINE void load_block(vec sum[LOAD_PANELS][VECTORS][TILE_TOKENS], const uint8_t *group,
+                           size_t b, const struct x_rows x, size_t panels, size_t stride,
+                           const struct layout *l)
+{
+    size_t head = b == 0 ? 0 : l->head_lines; /* the first block loads the head too */
+    load_lines(group + LINE * (head + b * l->block_lines), l->head_lines - head + l->block_lines,
+               panels, stride);
+    for (size_t k = 0; k < panels; k++)
+        for (size_t v = 0; v < VECTORS; v++)
+            add_block(sum[k][v], group + k * stride, v, b, x, 1, l);
+}
+
+/* One token times every `step`th of some panels, from p on. */
+VEC_INLINE void load_panels(const struct matmul m, size_t p, size_t panels, size_t step,
+                            const struct layout *l)
+{
+    size_t blocks = m.n_in / BLOCK, stride = step * quant_panel_bytes(l, m.n_in);
+    const uint8_t *at = (const uint8_t *)m.w + p * quant_panel_bytes(l, m.n_in);
+    struct x_rows x = {m.x, m.x_stride};
+    vec sum[LOAD_PANELS][VECTORS][TILE_TOKENS];
+    for (size_t k = 0; k < panels; k++)
+        for (size_t v = 0; v < VECTORS; v++)
+            sum[k][v][0] = vec_of(0);
+    for (size_t g = 0; g < blocks; g += l->group_blocks, at += group_at(l, 1))
+        for (size_t b = 0; b < l->group_blocks && g + b < blocks; b++)
+            load_block(sum, at, b, x_from(x, g + b), panels, stride, l);
+    for (size_t k = 0; k < panels; k++, p += step) {
+        float y[PANEL];
+        for (size_t v = 0; v < VECTORS; v++)
+            vec_store(y + v * LANES, sum[k][v][0]);
+        memcpy(m.y + p * PANEL, y, rows_of_panels(m.n_out, p, 1) * sizeof *y);
+    }
+}
+
+/* The panels in LOAD_PANELS parts, whose first panels are read in parallel, then whose second ones.
+ * The lines of a block of all are loaded before they are multiplied: more of such loads than of
+ * prefetches are in flight, and more than of loads with products in between, and the hardware
+ * prefetches each part as one long stream. */
+VEC_INLINE void load_one(const struct matmul m, const struct layout *l)
+{
+    size_t step = (m.p1 - m.p0) / LOAD_PANELS, rest = (m.p1 - m.p0) % LOAD_PANELS;
+    for (size_t p = m.p0; p < m.p0 + step; p++)
+        load_panels(m, p, LOAD_PANELS, step, l);
+    if (rest)
+        load_panels(m, m.p1 - rest, rest, 1, l);
+}
+
+/* With prefetches. Only 8-bit types are read two panels at a time: other types are unpacked, which
+ * needs the registers. */
+VEC_INLINE void stream_one(const struct matmul m, const struct layout *l)
 {
     size_t p = m.p0, panels = l->bits == 8 ? streamings[m.streaming].panels : 1;
-    for (; panels == 4 && p + 4 <= m.p1; p += 4)
-        stream_panels(m, 1, p, 4, l);
     for (; panels == 2 && p + 2 <= m.p1; p += 2)
         stream_panels(m, 1, p, 2, l);
     for (; p < m.p1; p++)

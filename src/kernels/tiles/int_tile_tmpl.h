@@ -265,6 +265,14 @@ VEC_INLINE void matmul_many(const struct matmul m, tile_fn *tiles, const struct 
 
 /* Functions of their own: in one, gcc has too few registers for the loops of one token. */
 #define DEFINE_MATMUL(NAME, ...)                                                                   \
+    static __attribute__((noinline)) void stream_##NAME(const struct matmul *m)                    \
+    {                                                                                              \
+        stream_one(*m, &layouts[WEIGHT_##NAME]);                                                   \
+    }                                                                                              \
+    static __attribute__((noinline)) void load_##NAME(const struct matmul *m)                      \
+    {                                                                                              \
+        load_one(*m, &layouts[WEIGHT_##NAME]);                                                     \
+    }                                                                                              \
     static __attribute__((noinline)) void few_##NAME(const struct matmul *m)                       \
     {                                                                                              \
         UNROLLED(n, TILE_TOKENS + 1)                                                               \
@@ -277,8 +285,10 @@ VEC_INLINE void matmul_many(const struct matmul m, tile_fn *tiles, const struct 
     }                                                                                              \
     static void matmul_##NAME(const struct matmul *m)                                              \
     {                                                                                              \
-        if (m->n == 1)                                                                             \
-            matmul_one(*m, &layouts[WEIGHT_##NAME]);                                               \
+        if (m->n == 1 && streamings[m->streaming].ahead == 0)                                      \
+            load_##NAME(m);                                                                        \
+        else if (m->n == 1)                                                                        \
+            stream_##NAME(m);                                                                      \
         else if (m->n <= TILE_TOKENS)                                                              \
             few_##NAME(m);                                                                         \
         else                                                                                       \
