@@ -193,8 +193,8 @@ struct scores {
     size_t n, d;
     float by;
     size_t p0, p1;
-    const struct kernels *kernels; /* Q8_0 only, as is work: scratch, 64-aligned */
-    void *work;                    /* kernels_scores_work(n, d) bytes */
+    const struct kernels *kernels;
+    void *work; /* Q8_0 only: scratch of kernels_scores_work(n, d) bytes, 64-aligned */
 };
 
 typedef void scores_fn(const struct scores *s);
@@ -216,7 +216,7 @@ typedef void mix_fn(const struct mix *m);
 struct kernels {
     const char *isa;        /* name of the ISA level (ladder.c) */
     const char *vectors;    /* ISA level of the float kernels: "avx512" for "amx" too */
-    size_t streaming;       /* for struct matmul, 0 unless measured or fixed */
+    size_t streaming;       /* for struct matmul and scores, 0 unless measured or fixed */
     int streaming_is_fixed; /* 1: the caller of kernels_init chose it */
     matmul_fn *matmul[WEIGHT_N_PACKED];
     pack_fn *pack[WEIGHT_N_TYPES];

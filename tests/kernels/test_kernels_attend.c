@@ -91,7 +91,7 @@ static void one_scores(const struct kernels *k, const struct kernels *scalar,
                        struct attend_buffers *b, enum kv_type type)
 {
     static float want[ROWS_MOST * STRIDE];
-    size_t n = 1 + attend_below(ROWS_MOST), d = 1 + attend_below(D_MOST),
+    size_t n = attend_below(3) ? 1 + attend_below(ROWS_MOST) : 1, d = 1 + attend_below(D_MOST),
            np = 1 + attend_below(KEYS_MOST / PANEL);
     size_t p0 = attend_below(np), lds = np * PANEL + attend_below(3),
            size = (n - 1) * lds + np * PANEL;
@@ -149,6 +149,7 @@ TEST(kernels_agree)
     for (size_t i = 0; i < n; i++)
         for (int round = 0; round < 80; round++)
             for (int type = 0; type < KV_N_TYPES; type++) {
+                k[i].streaming = (size_t)round % N_STREAMINGS;
                 one_scores(&k[i], &k[0], &b, (enum kv_type)type);
                 one_mix(&k[i], &k[0], &b, (enum kv_type)type);
             }
@@ -171,7 +172,7 @@ TEST(scores_and_mix_by_hand)
     for (size_t i = 0; i < N * D; i++)
         q[i / D][i % D] = (float)toy_normal(&rng);
     k.pack[WEIGHT_F32](panels, keys, D, 48, 0, 3);
-    k.scores[KV_F32](&(struct scores){s[0], 48, panels, rows, N, D, 0.3f, 0, 3, NULL, NULL});
+    k.scores[KV_F32](&(struct scores){s[0], 48, panels, rows, N, D, 0.3f, 0, 3, &k, NULL});
     k.mix[KV_F32](&(struct mix){outs, s[0], 48, values, D, N, T, D, 0, 0});
     for (size_t i = 0; i < N; i++) {
         for (size_t t = 0; t < 48; t++) {

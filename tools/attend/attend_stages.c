@@ -123,8 +123,8 @@ static int scores(const struct stage_job *job, size_t head, const float *keys, f
     }
     for (size_t i = 0; i < n; i++) {
         const float *row = q->v + i * q->cols + head * d;
-        job->kernels->scores[KV_F32](
-            &(struct scores){wide, stride, keys, &row, 1, d, by, 0, panels_of(n), NULL, NULL});
+        job->kernels->scores[KV_F32](&(struct scores){wide, stride, keys, &row, 1, d, by, 0,
+                                                      panels_of(n), job->kernels, NULL});
         memcpy(s->v + i * n, wide, n * sizeof *wide);
     }
     free(wide);

@@ -9,7 +9,8 @@
 
 enum {
     ROWS_MOST = 6,                                            /* of a tile */
-    KEY_PANELS = VECTORS < 4 ? 4 / VECTORS : 1,               /* most of a tile */
+    KEY_PANELS = VECTORS < 4 ? 4 / VECTORS : 1,               /* most adjacent ones of a tile, */
+    KEY_PANELS_APART = 4,                                     /* and those that are far apart */
     VECTORS_MOST = LANES < 16 ? 8 : 4,                        /* of values in a tile */
     TILE_BLOCKS = (VECTORS_MOST * LANES + BLOCK - 1) / BLOCK, /* the same in blocks of Q8_0 */
 
@@ -100,10 +101,12 @@ VEC_INLINE void fetch_keys(const struct scores a, size_t j, size_t v, size_t nv,
         kv_fetch(a.keys, PANELS_AHEAD * PANEL * a.d + n * line, type);
 }
 
-/* The first nr rows by the first nv vectors of tokens. nr, nv and type are constants. */
-VEC_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, enum kv_type type)
+/* The first nr rows by nv vectors of tokens, of the first and every `step`th panel. nr, nv and type
+ * are constants. */
+VEC_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, size_t step,
+                            enum kv_type type)
 {
-    vec c[ROWS_MOST][KEY_PANELS * VECTORS], w[KEY_PANELS * VECTORS];
+    vec c[ROWS_MOST][KEY_PANELS_APART * VECTORS], w[KEY_PANELS_APART * VECTORS];
     const float *x[ROWS_MOST];
     for (size_t i = 0; i < nr; i++) {
         x[i] = a.q[i];
@@ -112,10 +115,10 @@ VEC_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, enum kv
     }
     for (size_t j = 0; j < a.d; j++) {
         for (size_t v = 0; v < nv; v++) {
-            size_t at = v / VECTORS * PANEL * a.d + j * PANEL + v % VECTORS * LANES;
+            size_t at = (v / VECTORS * step * a.d + j) * PANEL + v % VECTORS * LANES;
             w[v] = load_kv(a.keys, at, type);
             vec_keep(&w[v]);
-            if (fetches_ahead(nr, type))
+            if (step == 1 && fetches_ahead(nr, type))
                 fetch_keys(a, j, v, nv, type);
         }
         for (size_t i = 0; i < nr; i++) {
@@ -126,7 +129,18 @@ VEC_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, enum kv
     }
     for (size_t i = 0; i < nr; i++)
         for (size_t v = 0; v < nv; v++)
-            vec_store(a.s + i * a.lds + v * LANES, vec_mul(c[i][v], vec_of(a.by)));
+            vec_store(a.s + i * a.lds + v / VECTORS * step * PANEL + v % VECTORS * LANES,
+                      vec_mul(c[i][v], vec_of(a.by)));
+}
+
+/* One row by panels that are far apart, as one token reads weights (struct streaming). Returns the
+ * first panel that is left. For more rows there are too few registers to gain from it. */
+VEC_INLINE size_t scores_apart(const struct scores a, enum kv_type type)
+{
+    size_t step = (a.p1 - a.p0) / KEY_PANELS_APART;
+    for (size_t p = a.p0; p < a.p0 + step; p++)
+        scores_tile(scores_from_panel(a, p, type), 1, KEY_PANELS_APART * VECTORS, step, type);
+    return a.p0 + KEY_PANELS_APART * step;
 }
 
 /* The first nr rows against the first np panels. */
@@ -135,15 +149,17 @@ VEC_INLINE void scores_rows(const struct scores a, size_t nr, size_t np, enum kv
     size_t nv = nr > 1 && VECTORS > 1 ? VECTORS : KEY_PANELS * VECTORS; /* 4 chains or more */
     size_t p = 0;
     for (; p + nv / VECTORS <= np; p += nv / VECTORS)
-        scores_tile(scores_from_panel(a, p, type), nr, nv, type);
+        scores_tile(scores_from_panel(a, p, type), nr, nv, 1, type);
     for (; p < np; p++)
-        scores_tile(scores_from_panel(a, p, type), nr, VECTORS, type);
+        scores_tile(scores_from_panel(a, p, type), nr, VECTORS, 1, type);
 }
 
 /* The outer loop is over groups of panels: a group stays in L1 for all tiles of rows. */
 VEC_INLINE void scores_all(const struct scores all, enum kv_type type)
 {
-    for (size_t p = all.p0; p < all.p1; p += KEY_PANELS) {
+    int apart = all.n == 1 && streamings[all.kernels->streaming].ahead == 0;
+    size_t p = apart ? scores_apart(all, type) : all.p0;
+    for (; p < all.p1; p += KEY_PANELS) {
         size_t np = all.p1 - p < KEY_PANELS ? all.p1 - p : KEY_PANELS, i = 0;
         const struct scores a = scores_from_panel(all, p, type);
         for (; i + 6 <= a.n; i += 6)
