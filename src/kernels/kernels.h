@@ -94,8 +94,7 @@ enum rope_pairs { ROPE_ADJACENT, ROPE_HALVES };
  * when a large model is opened (tune.c). Bits do not depend on it. The first is the default. */
 struct streaming {
     size_t panels; /* read in parallel; two: only of 8-bit types */
-    size_t
-        ahead; /* prefetch distance in bytes, of integer types; 0: panels far apart, no prefetch */
+    size_t ahead;  /* prefetch distance in bytes, of integer types; 0: panels far apart, none */
 };
 enum { N_STREAMINGS = 4 };
 static const struct streaming streamings[N_STREAMINGS] = {{1, 4096}, {2, 4096}, {1, 2048}, {4, 0}};
