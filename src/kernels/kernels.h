@@ -96,8 +96,14 @@ struct streaming {
     size_t panels; /* read in parallel; two: only of 8-bit types */
     size_t ahead;  /* prefetch distance in bytes, of integer types; 0: panels far apart, none */
 };
-enum { N_STREAMINGS = 4 };
-static const struct streaming streamings[N_STREAMINGS] = {{1, 4096}, {2, 4096}, {1, 2048}, {4, 0}};
+enum { N_STREAMINGS = 4, PANELS_APART = 4 };
+static const struct streaming streamings[N_STREAMINGS] = {
+    {1, 4096}, {2, 4096}, {1, 2048}, {PANELS_APART, 0}};
+
+static inline int reads_apart(size_t streaming)
+{
+    return streamings[streaming].ahead == 0;
+}
 
 /* 1: weights of the type are read in another way than by those before. */
 static inline int streaming_differs(enum weight_type type, size_t streaming)
@@ -105,7 +111,8 @@ static inline int streaming_differs(enum weight_type type, size_t streaming)
     const struct streaming *s = &streamings[streaming];
     if (type == WEIGHT_BF16_COMPRESSED || streaming == 0)
         return streaming == 0;
-    return s->ahead == 0 || (weight_is_integer(type) && (s->panels == 1 || type == WEIGHT_Q8_0));
+    return reads_apart(streaming) ||
+           (weight_is_integer(type) && (s->panels == 1 || type == WEIGHT_Q8_0));
 }
 
 /* y[i][r] = sum_k w[r][k] * x[i][k] for tokens i < n and the rows of panels [p0, p1), r < n_out. */

@@ -9,8 +9,7 @@
 
 enum {
     ROWS_MOST = 6,                                            /* of a tile */
-    KEY_PANELS = VECTORS < 4 ? 4 / VECTORS : 1,               /* most adjacent ones of a tile, */
-    KEY_PANELS_APART = 4,                                     /* and those that are far apart */
+    KEY_PANELS = VECTORS < 4 ? 4 / VECTORS : 1,               /* most adjacent ones of a tile */
     VECTORS_MOST = LANES < 16 ? 8 : 4,                        /* of values in a tile */
     TILE_BLOCKS = (VECTORS_MOST * LANES + BLOCK - 1) / BLOCK, /* the same in blocks of Q8_0 */
 
@@ -106,7 +105,7 @@ VEC_INLINE void fetch_keys(const struct scores a, size_t j, size_t v, size_t nv,
 VEC_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, size_t step,
                             enum kv_type type)
 {
-    vec c[ROWS_MOST][KEY_PANELS_APART * VECTORS], w[KEY_PANELS_APART * VECTORS];
+    vec c[ROWS_MOST][PANELS_APART * VECTORS], w[PANELS_APART * VECTORS];
     const float *x[ROWS_MOST];
     for (size_t i = 0; i < nr; i++) {
         x[i] = a.q[i];
@@ -137,10 +136,10 @@ VEC_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, size_t 
  * first panel that is left. For more rows there are too few registers to gain from it. */
 VEC_INLINE size_t scores_apart(const struct scores a, enum kv_type type)
 {
-    size_t step = (a.p1 - a.p0) / KEY_PANELS_APART;
+    size_t step = (a.p1 - a.p0) / PANELS_APART;
     for (size_t p = a.p0; p < a.p0 + step; p++)
-        scores_tile(scores_from_panel(a, p, type), 1, KEY_PANELS_APART * VECTORS, step, type);
-    return a.p0 + KEY_PANELS_APART * step;
+        scores_tile(scores_from_panel(a, p, type), 1, PANELS_APART * VECTORS, step, type);
+    return a.p0 + PANELS_APART * step;
 }
 
 /* The first nr rows against the first np panels. */
@@ -157,7 +156,7 @@ VEC_INLINE void scores_rows(const struct scores a, size_t nr, size_t np, enum kv
 /* The outer loop is over groups of panels: a group stays in L1 for all tiles of rows. */
 VEC_INLINE void scores_all(const struct scores all, enum kv_type type)
 {
-    int apart = all.n == 1 && streamings[all.kernels->streaming].ahead == 0;
+    int apart = all.n == 1 && reads_apart(all.kernels->streaming);
     size_t p = apart ? scores_apart(all, type) : all.p0;
     for (; p < all.p1; p += KEY_PANELS) {
         size_t np = all.p1 - p < KEY_PANELS ? all.p1 - p : KEY_PANELS, i = 0;

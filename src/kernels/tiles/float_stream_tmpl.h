@@ -50,15 +50,15 @@ VEC_INLINE void stream_run(enum weight_type type, int far, const struct matmul m
 /* Streams far apart and without prefetches, if that is chosen: the hardware prefetches each. */
 VEC_INLINE void stream_apart(enum weight_type type, struct matmul *m)
 {
-    size_t step = (m->p1 - m->p0) / APART;
+    size_t step = (m->p1 - m->p0) / PANELS_APART;
     for (size_t p = m->p0; p < m->p0 + step; p++)
-        stream_run(type, 0, *m, p, APART, step);
-    m->p0 += APART * step;
+        stream_run(type, 0, *m, p, PANELS_APART, step);
+    m->p0 += PANELS_APART * step;
 }
 
 VEC_INLINE void stream(enum weight_type type, int far, struct matmul m)
 {
-    if (far && type != WEIGHT_BF16_COMPRESSED && streamings[m.streaming].ahead == 0)
+    if (far && type != WEIGHT_BF16_COMPRESSED && reads_apart(m.streaming))
         stream_apart(type, &m);
     size_t most = type == WEIGHT_BF16_COMPRESSED ? FEW_PANELS : STREAM_PANELS;
     size_t groups = (m.p1 - m.p0 + most - 1) / most;

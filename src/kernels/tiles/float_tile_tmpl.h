@@ -26,7 +26,6 @@ enum {
     TILE_TOKENS = CHAINS_FIT / (TILE_PANELS * VECTORS),
     TILE_ROWS = TILE_PANELS * PANEL,
     STREAM_PANELS = 6, /* adjacent panels of one token at a time */
-    APART = 4,         /* those that are far apart */
     /* Most columns of a block. As floats a panel is 16 KiB, half of a 32 KiB L1 (a tile of AVX2 has
      * one panel); two are 32 KiB of the 48 KiB of Intel since 2019 (a tile of AVX-512 has two). */
     COLUMNS = 256,

@@ -2,8 +2,7 @@
  * int_tile_tmpl.h.
  */
 enum {
-    STREAM_PANELS = 2, /* most panels of one token at a time with prefetches, */
-    LOAD_PANELS = 4    /* and with loads */
+    STREAM_PANELS = 2 /* most panels of one token at a time with prefetches */
 };
 
 /* y += the contribution of block b of a group to vector v of the rows of n (constant) tokens. */
@@ -102,7 +101,7 @@ VEC_INLINE void load_lines(const uint8_t *at, size_t lines, size_t panels, size_
 }
 
 /* Adds block b of a group of some panels to their sums. */
-VEC_INLINE void load_block(vec sum[LOAD_PANELS][VECTORS][TILE_TOKENS], const uint8_t *group,
+VEC_INLINE void load_block(vec sum[PANELS_APART][VECTORS][TILE_TOKENS], const uint8_t *group,
                            size_t b, const struct x_rows x, size_t panels, size_t stride,
                            const struct layout *l)
 {
@@ -121,7 +120,7 @@ VEC_INLINE void load_panels(const struct matmul m, size_t p, size_t panels, size
     size_t blocks = m.n_in / BLOCK, stride = step * quant_panel_bytes(l, m.n_in);
     const uint8_t *at = (const uint8_t *)m.w + p * quant_panel_bytes(l, m.n_in);
     struct x_rows x = {m.x, m.x_stride};
-    vec sum[LOAD_PANELS][VECTORS][TILE_TOKENS];
+    vec sum[PANELS_APART][VECTORS][TILE_TOKENS];
     for (size_t k = 0; k < panels; k++)
         for (size_t v = 0; v < VECTORS; v++)
             sum[k][v][0] = vec_of(0);
@@ -136,15 +135,15 @@ VEC_INLINE void load_panels(const struct matmul m, size_t p, size_t panels, size
     }
 }
 
-/* The panels in LOAD_PANELS parts, whose first panels are read in parallel, then whose second ones.
+/* The panels in PANELS_APART parts, whose first panels are read in parallel, then whose second ones.
  * The lines of a block of all are loaded before they are multiplied: more of such loads than of
  * prefetches are in flight, and more than of loads with products in between, and the hardware
  * prefetches each part as one long stream. */
 VEC_INLINE void load_one(const struct matmul m, const struct layout *l)
 {
-    size_t step = (m.p1 - m.p0) / LOAD_PANELS, rest = (m.p1 - m.p0) % LOAD_PANELS;
+    size_t step = (m.p1 - m.p0) / PANELS_APART, rest = (m.p1 - m.p0) % PANELS_APART;
     for (size_t p = m.p0; p < m.p0 + step; p++)
-        load_panels(m, p, LOAD_PANELS, step, l);
+        load_panels(m, p, PANELS_APART, step, l);
     if (rest)
         load_panels(m, m.p1 - rest, rest, 1, l);
 }

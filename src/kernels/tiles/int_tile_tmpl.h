@@ -285,7 +285,7 @@ VEC_INLINE void matmul_many(const struct matmul m, tile_fn *tiles, const struct 
     }                                                                                              \
     static void matmul_##NAME(const struct matmul *m)                                              \
     {                                                                                              \
-        if (m->n == 1 && streamings[m->streaming].ahead == 0)                                      \
+        if (m->n == 1 && reads_apart(m->streaming))                                                \
             load_##NAME(m);                                                                        \
         else if (m->n == 1)                                                                        \
             stream_##NAME(m);                                                                      \
