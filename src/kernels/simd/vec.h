@@ -59,6 +59,8 @@
 #define ISA_QUOTE(a) #a
 #define ISA_STRING(a) ISA_QUOTE(a)
 
+#define NOINLINE __attribute__((noinline))
+
 /* With a sanitizer or for coverage, inlining and unrolling would take minutes to compile. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || defined(QUICK_TO_COMPILE) ||  \
     defined(ISA_SMALL)

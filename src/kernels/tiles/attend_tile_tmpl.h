@@ -32,6 +32,13 @@ VEC_INLINE size_t vectors_for(size_t rows)
     return fit >= 2 ? 2 : 1;
 }
 
+/* 1: vectors of a tile are multiplied as they are loaded. 0: all are loaded first, which is faster if
+ * they and the sums fit in registers. */
+VEC_INLINE int used_at_once(size_t rows, size_t vectors)
+{
+    return rows * vectors + vectors + 1 > REGISTERS;
+}
+
 VEC_INLINE vec load_kv(const void *p, size_t i, enum kv_type type)
 {
     if (type == KV_Q8_0)
@@ -211,16 +218,24 @@ VEC_INLINE size_t block_of(size_t v, enum kv_type type)
     return type == KV_Q8_0 ? v * LANES / BLOCK * PANEL : 0;
 }
 
+/* n of a panel's weights from `lane` on, among zeros. Not inlined: rare, and its zeros would take a
+ * register of the sums. */
+static NOINLINE void pad_weights(float *to, const float *a, size_t lane, size_t n)
+{
+    memset(to, 0, PANEL * sizeof *to);
+    memcpy(to + lane, a, n * sizeof *to);
+}
+
 VEC_INLINE void scale_weights(struct mix_run *r, const struct mix m, const uint16_t *scales,
                               size_t done, size_t nr, size_t blocks)
 {
     size_t lane = (m.t0 + done) % PANEL;
     for (size_t i = 0; i < nr; i++) {
-        float some[PANEL] = {0};
+        float padded[PANEL];
         const float *a = m.a + i * m.lda + done;
         if (r->n < PANEL) {
-            memcpy(some + lane, a, r->n * sizeof *a);
-            a = some;
+            pad_weights(padded, a, lane, r->n);
+            a = padded;
         }
         for (size_t b = 0; b < blocks; b++)
             for (size_t l = 0; l < PANEL; l += LANES)
@@ -251,6 +266,13 @@ VEC_INLINE void mix_next(struct mix_run *r, const struct mix m, size_t j, size_t
                   (nv * LANES + BLOCK - 1) / BLOCK);
 }
 
+/* c += vector v of token t times its weight in row i. */
+VEC_INLINE void mix_add(vec *c, vec w, const struct mix_run *r, size_t i, size_t v, size_t t,
+                        enum kv_type type)
+{
+    *c = vec_fma(w, vec_of(r->a[i * r->lda + block_of(v, type) + t]), *c);
+}
+
 /* The first nr rows by nv vectors of columns from j on. nr, nv and type are constants. */
 VEC_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, enum kv_type type)
 {
@@ -258,6 +280,7 @@ VEC_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, enu
     scaled_weights scaled[ROWS_MOST];
     struct mix_run r = {.scaled = scaled};
     size_t ahead = type == KV_Q8_0 ? VALUES_AHEAD_Q8_0 : VALUES_AHEAD;
+    const int at_once = used_at_once(nr, nv);
     for (size_t i = 0; i < nr; i++)
         for (size_t v = 0; v < nv; v++)
             c[i][v] = vec_load(m.o[i] + j + v * LANES);
@@ -266,14 +289,19 @@ VEC_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, enu
         for (size_t t = 0; t < r.n; t++) {
             for (size_t v = 0; v < nv; v++) {
                 w[v] = load_kv(r.values, t * r.ldv + v * LANES, type);
-                vec_keep(&w[v]);
                 if (fetches_ahead(nr, type) && v * LANES % kv_line(type) == 0)
                     kv_fetch(r.values, (t + ahead) * r.ldv + v * LANES, type);
+                if (at_once)
+                    for (size_t i = 0; i < nr; i++) {
+                        mix_add(&c[i][v], w[v], &r, i, v, t, type);
+                        vec_keep(&c[i][v]);
+                    }
+                else
+                    vec_keep(&w[v]);
             }
-            for (size_t i = 0; i < nr; i++)
+            for (size_t i = 0; !at_once && i < nr; i++)
                 for (size_t v = 0; v < nv; v++)
-                    c[i][v] =
-                        vec_fma(w[v], vec_of(r.a[i * r.lda + block_of(v, type) + t]), c[i][v]);
+                    mix_add(&c[i][v], w[v], &r, i, v, t, type);
         }
     }
     for (size_t i = 0; i < nr; i++)

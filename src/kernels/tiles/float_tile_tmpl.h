@@ -17,8 +17,6 @@
 
 #include <string.h>
 
-#define NOINLINE __attribute__((noinline))
-
 enum {
     VECTORS = PANEL / LANES,        /* per column of a panel */
     CHAINS_FIT = REGISTERS * 3 / 4, /* vectors of sums in registers, with the operands */
