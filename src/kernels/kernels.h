@@ -201,6 +201,7 @@ struct scores {
     size_t p0, p1;
     const struct kernels *kernels;
     void *work; /* Q8_0 only: scratch of kernels_scores_work(n, d) bytes, 64-aligned */
+    int far;    /* 1: keys come from memory, not from a cache; bits do not depend on it */
 };
 
 typedef void scores_fn(const struct scores *s);
@@ -215,6 +216,7 @@ struct mix {
     size_t lda;
     const void *values;
     size_t ldv, n, n_keys, d, t0, j0;
+    int far; /* as in struct scores */
 };
 
 typedef void mix_fn(const struct mix *m);

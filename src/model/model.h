@@ -177,6 +177,8 @@ int model_pack(mgpt_model *m, int n_threads, mgpt_error *err);
 /* Row `row` of token_embd or position_embd as floats, after model_pack. pack.c. */
 void model_table_row(const mgpt_model *m, const struct gguf_tensor *table, size_t row, float *to);
 
+enum { MEMORY_FROM = 8 << 20 }; /* bytes that are assumed not to stay in a cache of the CPU */
+
 /* Measures how one token reads weights fastest and sets kernels.streaming. The default
  * stays if there are fewer than TUNE_LEAST bytes of weights, or no memory. tune.c. */
 enum { TUNE_LEAST = 32 << 20 }; /* less may stay in a cache */

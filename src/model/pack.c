@@ -24,7 +24,6 @@
 enum {
     UNIT_BYTES = 1 << 19,   /* bytes of panels that a worker takes at a time */
     THREADS_FROM = 4 << 20, /* bytes to pack; below that one thread does it */
-    SMALLER_FROM = 8 << 20, /* bytes of a model that is read from memory, not from a cache */
     LINE = 64               /* alignment of a matrix */
 };
 
@@ -314,7 +313,7 @@ static int place_matrices(mgpt_model *m, struct packing *job, mgpt_error *err)
 /* Packs all matrices, again while some do not fit their type. */
 static int pack_all(mgpt_model *m, struct packing *job, struct pool *pool, mgpt_error *err)
 {
-    if (!WIDENS && m->packed_bytes >= SMALLER_FROM)
+    if (!WIDENS && m->packed_bytes >= MEMORY_FROM)
         pool_run(pool, choose_part, job);
     do {
         if (place_matrices(m, job, err) < 0)

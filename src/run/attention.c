@@ -135,7 +135,8 @@ static void score_queries(const struct attend_job *job, const struct query_block
                              .p0 = p - run.first / PANEL,
                              .p1 = next - run.first / PANEL,
                              .kernels = r->kernels,
-                             .work = b->work});
+                             .work = b->work,
+                             .far = r->far});
     }
 }
 
@@ -182,7 +183,8 @@ static void mix_keys(const struct attend_job *job, const struct query_block *b, 
                                                 .n_keys = next - t,
                                                 .d = columns.end - columns.first,
                                                 .t0 = t - run.first,
-                                                .j0 = columns.first});
+                                                .j0 = columns.first,
+                                                .far = r->far});
     }
 }
 

@@ -292,6 +292,7 @@ static int run_pass(mgpt_session *lead, size_t n_segments)
               .n_segments = n_segments,
               .n_all = n_segments};
     float *spare = NULL;
+    uint64_t bytes = lead->model->packed_bytes;
     int fused = 1;
     for (size_t i = 0; i < n_segments; i++) {
         struct segment *seg = &segments[i];
@@ -300,9 +301,11 @@ static int run_pass(mgpt_session *lead, size_t n_segments)
         r.n += seg->n;
         r.n_out += seg->n_out;
         r.points |= seg->points;
+        bytes += kv_bytes(&seg->session->kv, seg->pos);
         fused = fused && seg->begin == 0 && takes_fused_path(seg->session, seg->points);
         spare = seg->n_out ? seg->session->spare : spare;
     }
+    r.far = bytes >= MEMORY_FROM;
     r.logits = (mat){r.n_out > 1 ? sc->logits : spare, r.n_out, lead->model->shape.n_vocab};
     if (fused)
         fused_forward(&r);

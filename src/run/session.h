@@ -98,6 +98,7 @@ typedef struct pass {
     size_t n_layer, il;                    /* il: the current layer */
     uint64_t points; /* tapped by any segment's session; 0 after a callback has asked to stop */
     int stopped;
+    int far; /* 1: weights and cache, MEMORY_FROM bytes or more, do not stay in a CPU cache */
 } pass;
 
 /* Memory for mixtures of experts in passes of n_chunk rows; NULL when out of memory. experts.c. */

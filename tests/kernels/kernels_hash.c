@@ -239,10 +239,11 @@ static void hash_attend(const struct kernels *k, struct hashes *h, const struct 
         fill_cache(k, &state, room, type, keys, d, 1);
         memset(room->y, 0, n * keys * sizeof(float));
         k->scores[type](&(struct scores){room->y, keys, room->packed, (const float *const *)at, n,
-                                         d, 0.125f, hash_below(&state, p1), p1, k, room->work});
+                                         d, 0.125f, hash_below(&state, p1), p1, k, room->work,
+                                         round % 2});
         fill_cache(k, &state, room, type, keys, d, 0);
         k->mix[type](&(struct mix){at, room->y, keys, room->packed, d, n,
-                                   keys - hash_below(&state, PANEL), d, 0, 0});
+                                   keys - hash_below(&state, PANEL), d, 0, 0, round % 2});
         hash = fnv1a(fnv1a(hash, room->y, n * keys * sizeof(float)), rows, sizeof rows);
     }
     hash_put(h, names[type], hash);

@@ -95,6 +95,7 @@ static void one_scores(const struct kernels *k, const struct kernels *scalar,
            np = 1 + attend_below(KEYS_MOST / PANEL);
     size_t p0 = attend_below(np), lds = np * PANEL + attend_below(3),
            size = (n - 1) * lds + np * PANEL;
+    int far = (int)attend_below(2);
     const void *keys = fill_tokens(b, k, np * PANEL, d, type, 1);
     const float *q[ROWS_MOST];
     for (size_t i = 0; i < n; i++) {
@@ -107,8 +108,8 @@ static void one_scores(const struct kernels *k, const struct kernels *scalar,
     memset(s, 0xAB, size * sizeof *s);
     memset(want, 0xAB, size * sizeof *s);
     scalar->scores[type](
-        &(struct scores){want, lds, keys, q, n, d, 0.125f, p0, np, scalar, b->work});
-    k->scores[type](&(struct scores){s, lds, keys, q, n, d, 0.125f, p0, np, k, b->work});
+        &(struct scores){want, lds, keys, q, n, d, 0.125f, p0, np, scalar, b->work, 0});
+    k->scores[type](&(struct scores){s, lds, keys, q, n, d, 0.125f, p0, np, k, b->work, far});
     same_bits(k->isa, "scores", s, want, size * sizeof *s);
 }
 
@@ -121,6 +122,7 @@ static void one_mix(const struct kernels *k, const struct kernels *scalar, struc
            all = 1 + attend_below(KEYS_MOST);
     size_t t0 = attend_below(all), j0 = attend_below((ldv + 15) / 16) * 16, keys = all - t0;
     size_t d = ldv - j0, first = attend_below(keys + 1), lda = keys + attend_below(3);
+    int far = (int)attend_below(2);
     const void *values = fill_tokens(b, k, all, ldv, type, 0);
     d = attend_below(2) || d < PANEL ? d : d - d % PANEL;
     float *a = guard_last(&b->a, ((n - 1) * lda + keys) * sizeof *a);
@@ -133,10 +135,10 @@ static void one_mix(const struct kernels *k, const struct kernels *scalar, struc
         memset(got[i], 0, d * sizeof(float));
         memset(want[i], 0, d * sizeof(float));
     }
-    k->mix[type](&(struct mix){got, a, lda, values, ldv, n, first, d, t0, j0});
+    k->mix[type](&(struct mix){got, a, lda, values, ldv, n, first, d, t0, j0, far});
     k->mix[type](
-        &(struct mix){got, a + first, lda, values, ldv, n, keys - first, d, t0 + first, j0});
-    scalar->mix[type](&(struct mix){want, a, lda, values, ldv, n, keys, d, t0, j0});
+        &(struct mix){got, a + first, lda, values, ldv, n, keys - first, d, t0 + first, j0, far});
+    scalar->mix[type](&(struct mix){want, a, lda, values, ldv, n, keys, d, t0, j0, 0});
     for (size_t i = 0; i < n; i++)
         same_bits(k->isa, "mixes", got[i], want[i], d * sizeof(float));
 }
@@ -172,8 +174,8 @@ TEST(scores_and_mix_by_hand)
     for (size_t i = 0; i < N * D; i++)
         q[i / D][i % D] = (float)toy_normal(&rng);
     k.pack[WEIGHT_F32](panels, keys, D, 48, 0, 3);
-    k.scores[KV_F32](&(struct scores){s[0], 48, panels, rows, N, D, 0.3f, 0, 3, &k, NULL});
-    k.mix[KV_F32](&(struct mix){outs, s[0], 48, values, D, N, T, D, 0, 0});
+    k.scores[KV_F32](&(struct scores){s[0], 48, panels, rows, N, D, 0.3f, 0, 3, &k, NULL, 0});
+    k.mix[KV_F32](&(struct mix){outs, s[0], 48, values, D, N, T, D, 0, 0, 0});
     for (size_t i = 0; i < N; i++) {
         for (size_t t = 0; t < 48; t++) {
             float sum = 0;
@@ -221,8 +223,8 @@ TEST(blocks_by_hand)
         kv_q8_put(&k, keys + t / 16 * bytes, t % 16, 1, x[t], D);
         kv_q8_put(&k, values + t / 16 * bytes, t % 16, 0, y[t], D);
     }
-    k.scores[KV_Q8_0](&(struct scores){s[0], 48, keys, rows, N, D, 0.3f, 0, 3, &k, work});
-    k.mix[KV_Q8_0](&(struct mix){outs, s[0], 48, values, D, N, T, D, 0, 0});
+    k.scores[KV_Q8_0](&(struct scores){s[0], 48, keys, rows, N, D, 0.3f, 0, 3, &k, work, 0});
+    k.mix[KV_Q8_0](&(struct mix){outs, s[0], 48, values, D, N, T, D, 0, 0, 0});
     for (size_t i = 0; i < N; i++) {
         float sums[D] = {0};
         for (size_t t = 0; t < T; t++) {

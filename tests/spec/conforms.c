@@ -93,12 +93,12 @@ static size_t conforms_attend(const struct kernels *k, const struct spec_case *c
     for (size_t t = 0; t < n; t++)
         conforms_append(k, c, type, room, t);
     k->scores[type](&(struct scores){scores, SPEC_KEYS + PANEL, room->packed, &q, 1, c->n_in,
-                                     0.125f, 0, panels, k, room->work});
+                                     0.125f, 0, panels, k, room->work, 1});
     memcpy(y, scores, n * sizeof *y);
     memcpy(y + n, scores, n * sizeof *y);
     k->softmax(y + n, n);
     memset(o, 0, c->n_in * sizeof *o);
-    k->mix[type](&(struct mix){&o, y + n, n, room->values, c->n_in, 1, n, c->n_in, 0, 0});
+    k->mix[type](&(struct mix){&o, y + n, n, room->values, c->n_in, 1, n, c->n_in, 0, 0, 1});
     return 2 * n + c->n_in;
 }
 

@@ -124,7 +124,7 @@ static int scores(const struct stage_job *job, size_t head, const float *keys, f
     for (size_t i = 0; i < n; i++) {
         const float *row = q->v + i * q->cols + head * d;
         job->kernels->scores[KV_F32](&(struct scores){wide, stride, keys, &row, 1, d, by, 0,
-                                                      panels_of(n), job->kernels, NULL});
+                                                      panels_of(n), job->kernels, NULL, 0});
         memcpy(s->v + i * n, wide, n * sizeof *wide);
     }
     free(wide);
@@ -162,7 +162,7 @@ static int attend_stages_mix(const struct stage_job *job, size_t head, struct at
     for (size_t i = 0; i < n; i++) {
         float *o = h->out.v + i * d;
         const struct mix mix = {
-            &o, h->a.v + i * n, n, v->v + head * d, v->cols, 1, is_seen(job, i), d, 0, 0};
+            &o, h->a.v + i * n, n, v->v + head * d, v->cols, 1, is_seen(job, i), d, 0, 0, 0};
         job->kernels->mix[KV_F32](&mix);
         memcpy(all->v + i * all->cols + head * d, o, d * sizeof *o);
     }

@@ -103,7 +103,7 @@ static void call_scores(const struct kernel_case *c)
     for (size_t i = 0; i < c->n; i++)
         q[i] = c->bank->x + i * HEAD;
     c->k->scores[c->index](&(struct scores){c->bank->y, KEYS, c->bank->small, q, c->n, HEAD, 0.125f,
-                                            0, panels_of(KEYS), c->k, c->bank->work});
+                                            0, panels_of(KEYS), c->k, c->bank->work, 0});
 }
 
 static void call_mix(const struct kernel_case *c)
@@ -112,7 +112,7 @@ static void call_mix(const struct kernel_case *c)
     for (size_t i = 0; i < c->n; i++)
         o[i] = c->bank->y + i * HEAD;
     c->k->mix[c->index](
-        &(struct mix){o, c->bank->x, KEYS, c->bank->small, HEAD, c->n, KEYS, HEAD, 0, 0});
+        &(struct mix){o, c->bank->x, KEYS, c->bank->small, HEAD, c->n, KEYS, HEAD, 0, 0, 0});
 }
 
 /* ---- buffers ---- */

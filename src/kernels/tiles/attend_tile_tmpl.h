@@ -64,12 +64,13 @@ VEC_INLINE void kv_fetch(const void *p, size_t i, enum kv_type type)
     __builtin_prefetch((const void *)((uintptr_t)p + i * kv_element_bytes(type)), 0, 2);
 }
 
-/* Whether to prefetch. Few rows are bound by memory, and the hardware prefetcher is too late: it
- * stops at page ends and, for F16, has half the lines in flight. One row of F32 has too little work
- * per line to gain from it. With many rows it costs more than it saves. */
-VEC_INLINE int fetches_ahead(size_t rows, enum kv_type type)
+/* Whether to prefetch what comes from memory (`far`). Few rows are bound by memory, and the hardware
+ * prefetcher is too late: it stops at page ends and, for F16, has half the lines in flight. One row
+ * of F32 has too little work per line to gain from it. With many rows, or from a cache, it costs
+ * more than it saves. */
+VEC_INLINE int fetches_ahead(int far, size_t rows, enum kv_type type)
 {
-    return rows <= 4 && !(rows == 1 && type == KV_F32);
+    return far && rows <= 4 && !(rows == 1 && type == KV_F32);
 }
 
 /* Elements of a cache line. */
@@ -124,7 +125,7 @@ VEC_INLINE void scores_tile(const struct scores a, size_t nr, size_t nv, size_t 
             size_t at = (v / VECTORS * step * a.d + j) * PANEL + v % VECTORS * LANES;
             w[v] = load_kv(a.keys, at, type);
             vec_keep(&w[v]);
-            if (step == 1 && fetches_ahead(nr, type))
+            if (step == 1 && fetches_ahead(a.far, nr, type))
                 fetch_keys(a, j, v, nv, type);
         }
         for (size_t i = 0; i < nr; i++) {
@@ -152,7 +153,7 @@ VEC_INLINE size_t scores_apart(const struct scores a, enum kv_type type)
 /* The first nr rows against the first np panels. */
 VEC_INLINE void scores_rows(const struct scores a, size_t nr, size_t np, enum kv_type type)
 {
-    size_t nv = nr > 1 && VECTORS > 1 ? VECTORS : KEY_PANELS * VECTORS; /* 4 chains or more */
+    size_t nv = nr > 2 && VECTORS > 1 ? VECTORS : KEY_PANELS * VECTORS; /* 4 chains or more */
     size_t p = 0;
     for (; p + nv / VECTORS <= np; p += nv / VECTORS)
         scores_tile(scores_from_panel(a, p, type), nr, nv, 1, type);
@@ -179,16 +180,6 @@ VEC_INLINE void scores_all(const struct scores all, enum kv_type type)
         if (i + 1 == a.n)
             scores_rows(scores_from_row(a, i), 1, np, type);
     }
-}
-
-static void tile_scores_f32(const struct scores *s)
-{
-    scores_all(*s, KV_F32);
-}
-
-static void tile_scores_f16(const struct scores *s)
-{
-    scores_all(*s, KV_F16);
 }
 
 /* ---- mix ------------------------------------------------------------------------------------- */
@@ -289,7 +280,7 @@ VEC_INLINE void mix_tile(const struct mix m, size_t j, size_t nr, size_t nv, enu
         for (size_t t = 0; t < r.n; t++) {
             for (size_t v = 0; v < nv; v++) {
                 w[v] = load_kv(r.values, t * r.ldv + v * LANES, type);
-                if (fetches_ahead(nr, type) && v * LANES % kv_line(type) == 0)
+                if (fetches_ahead(m.far, nr, type) && v * LANES % kv_line(type) == 0)
                     kv_fetch(r.values, (t + ahead) * r.ldv + v * LANES, type);
                 if (at_once)
                     for (size_t i = 0; i < nr; i++) {
@@ -371,21 +362,6 @@ VEC_INLINE void mix_all(struct mix m, enum kv_type type)
         mix_rows(mix_from_row(m, i), 1, type);
 }
 
-static void tile_mix_f32(const struct mix *m)
-{
-    mix_all(*m, KV_F32);
-}
-
-static void tile_mix_f16(const struct mix *m)
-{
-    mix_all(*m, KV_F16);
-}
-
-static void tile_mix_q8_0(const struct mix *m)
-{
-    mix_all(*m, KV_Q8_0);
-}
-
 /* ---- softmax --------------------------------------------------------------------------------- */
 
 /* By hand: compilers turn the loops of float_tmpl.h into sixteen scalar chains here. */
@@ -430,6 +406,25 @@ static void tile_softmax(float *x, size_t n)
 }
 
 /* ---- entries --------------------------------------------------------------------------------- */
+
+/* One function for memory and one for a cache: a test per line would cost what prefetching costs. */
+#define DEFINE_ATTEND(KIND, ALL, TYPE, ID)                                                         \
+    static void tile_##KIND##_##TYPE(const struct KIND *job)                                       \
+    {                                                                                              \
+        struct KIND all = *job;                                                                    \
+        if (job->far) {                                                                            \
+            all.far = 1;                                                                           \
+            ALL(all, ID);                                                                          \
+        } else {                                                                                   \
+            all.far = 0;                                                                           \
+            ALL(all, ID);                                                                          \
+        }                                                                                          \
+    }
+DEFINE_ATTEND(scores, scores_all, f32, KV_F32)
+DEFINE_ATTEND(scores, scores_all, f16, KV_F16)
+DEFINE_ATTEND(mix, mix_all, f32, KV_F32)
+DEFINE_ATTEND(mix, mix_all, f16, KV_F16)
+DEFINE_ATTEND(mix, mix_all, q8_0, KV_Q8_0)
 
 static void tile_to_f16(uint16_t *dst, const float *src, size_t n)
 {
