@@ -56,12 +56,6 @@ int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, en
             const size_t *rows, mgpt_error *err);
 void kv_free(struct kv *kv);
 
-/* Bytes of the keys and values of tokens [0, n), whole panels, where all layers have them. */
-static inline uint64_t kv_bytes(const struct kv *kv, size_t n)
-{
-    return (uint64_t)2 * kv->n_layer * kv->n_head_kv * kv->panel * panels_of(n);
-}
-
 /* Prepares writing tokens [pos, pos + n): makes room, which at least doubles when it grows, and
  * leaves what other sessions read. MGPT_OK or MGPT_EMEM; on failure the content is unchanged. */
 int kv_reserve(struct kv *kv, size_t pos, size_t n, mgpt_error *err);
@@ -91,6 +85,12 @@ int kv_fork(struct kv *to, const struct kv *from, size_t n, int shares, mgpt_err
  * then its values, for every head of every layer. Session files have them in this order. */
 size_t kv_n_blocks(const struct kv *kv);
 size_t kv_block_bytes(const struct kv *kv, size_t i, size_t n);
+
+/* Bytes of the keys and values of tokens [0, n), whole panels, where all layers have them. */
+static inline uint64_t kv_bytes(const struct kv *kv, size_t n)
+{
+    return (uint64_t)kv_n_blocks(kv) * kv->panel * panels_of(n);
+}
 
 /* The bytes of block i for tokens [t, end), end <= n, which lie together; t is 0 or an `end`. */
 struct kv_block {

@@ -266,7 +266,7 @@ static int are_worth_tiles(size_t n)
 }
 
 #define DEFINE_MATMUL(NAME, ...)                                                                   \
-    static __attribute__((noinline)) void tiles_##NAME(const struct matmul *m)                     \
+    static NOINLINE void tiles_##NAME(const struct matmul *m)                                      \
     {                                                                                              \
         matmul_tiles(m, tile_##NAME, &layouts[WEIGHT_##NAME]);                                     \
     }                                                                                              \

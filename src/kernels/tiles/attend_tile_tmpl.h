@@ -407,7 +407,8 @@ static void tile_softmax(float *x, size_t n)
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* One function for memory and one for a cache: a test per line would cost what prefetching costs. */
+/* The same code twice, for memory and for a cache: a test per line would cost what prefetching costs.
+ * ALL: the amalgamation does not rename names that are pasted here. */
 #define DEFINE_ATTEND(KIND, ALL, TYPE, ID)                                                         \
     static void tile_##KIND##_##TYPE(const struct KIND *job)                                       \
     {                                                                                              \

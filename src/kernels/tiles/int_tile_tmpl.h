@@ -173,7 +173,7 @@ VEC_INLINE void next_tile(struct tile *t, size_t n)
 
 /* Compilers merge the functions of types whose code is the same (Q4_1, Q5_1, Q4_K, Q5_K). */
 #define DEFINE_TILE(NAME, ...)                                                                     \
-    static __attribute__((noinline)) void tile_##NAME(struct tile t, size_t n)                     \
+    static NOINLINE void tile_##NAME(struct tile t, size_t n)                                      \
     {                                                                                              \
         const struct layout *l = &layouts[WEIGHT_##NAME];                                          \
         for (; n >= TILE_TOKENS; n -= TILE_TOKENS, next_tile(&t, TILE_TOKENS))                     \
@@ -265,21 +265,21 @@ VEC_INLINE void matmul_many(const struct matmul m, tile_fn *tiles, const struct 
 
 /* Functions of their own: in one, gcc has too few registers for the loops of one token. */
 #define DEFINE_MATMUL(NAME, ...)                                                                   \
-    static __attribute__((noinline)) void stream_##NAME(const struct matmul *m)                    \
+    static NOINLINE void stream_##NAME(const struct matmul *m)                                     \
     {                                                                                              \
         stream_one(*m, &layouts[WEIGHT_##NAME]);                                                   \
     }                                                                                              \
-    static __attribute__((noinline)) void load_##NAME(const struct matmul *m)                      \
+    static NOINLINE void load_##NAME(const struct matmul *m)                                       \
     {                                                                                              \
         load_one(*m, &layouts[WEIGHT_##NAME]);                                                     \
     }                                                                                              \
-    static __attribute__((noinline)) void few_##NAME(const struct matmul *m)                       \
+    static NOINLINE void few_##NAME(const struct matmul *m)                                        \
     {                                                                                              \
         UNROLLED(n, TILE_TOKENS + 1)                                                               \
             for (size_t p = m->p0; n > 1 && n == m->n && p < m->p1; p++)                           \
                 stream_panels(*m, n, p, 1, &layouts[WEIGHT_##NAME]);                               \
     }                                                                                              \
-    static __attribute__((noinline)) void many_##NAME(const struct matmul *m)                      \
+    static NOINLINE void many_##NAME(const struct matmul *m)                                       \
     {                                                                                              \
         matmul_many(*m, tile_##NAME, &layouts[WEIGHT_##NAME]);                                     \
     }                                                                                              \
