@@ -49,8 +49,6 @@ static int read_start(struct file *file, int fd, size_t n, mgpt_error *err)
     if (p == MAP_FAILED)
         return err_memory(err, "the file", file->size);
     file->data = p;
-    file->partly = 1;
-    file->fd = fd;
     return read_at(fd, 0, p, n, err);
 }
 
@@ -81,10 +79,12 @@ static int get_size(struct file *file, int fd, mgpt_error *err)
 
 static int get_contents(struct file *file, int fd, size_t n, mgpt_error *err)
 {
+    /* A file that is not much longer than its first n bytes is loaded whole. */
+    file->partly = n < file->size / 2;
+    file->fd = fd;
     if (file->size > FILE_MAP_ABOVE)
         return map_whole(file, fd, err);
-    /* A file that is not much longer than its first n bytes is loaded whole. */
-    return n < file->size / 2 ? read_start(file, fd, n, err) : read_whole(file, fd, err);
+    return file->partly ? read_start(file, fd, n, err) : read_whole(file, fd, err);
 }
 
 /* Opens the file and stores its size. MGPT_OK with *fd. */
@@ -143,14 +143,8 @@ int file_read(const struct file *file, uint64_t offset, size_t n, void *to, mgpt
 
 int file_load(const struct file *file, uint64_t offset, size_t n, mgpt_error *err)
 {
-    if (!file->partly)
+    if (!file->partly || file->mapped)
         return MGPT_OK;
     mem_hint_huge(file->data + offset, n);
     return file_read(file, offset, n, (uint8_t *)(uintptr_t)file->data + offset, err);
-}
-
-void file_drop(const struct file *file, const uint8_t *from, size_t n)
-{
-    if (file->mapped)
-        mem_drop(from, n);
 }

@@ -2,8 +2,9 @@
  *
  * Files above FILE_MAP_ABOVE are mapped. Smaller ones are read, so truncating them later does no
  * harm. A file can be opened partly: `data` has the full size from the start, a part must be loaded
- * before it is read, and parts that are never loaded take no memory. Or it is opened without loading
- * anything, for file_read.
+ * before it is used, and parts that are never loaded take no memory. What is used once is best read
+ * by file_read: a page of a mapping costs more than copying it. Or a file is opened without loading
+ * anything, for file_read alone.
  */
 #ifndef MGPT_FILE_H
 #define MGPT_FILE_H
@@ -16,7 +17,7 @@ struct file {
     const uint8_t *data;
     size_t size;
     int mapped; /* 1: data is a mapping of the file */
-    int partly; /* 1: fd is open, bytes that were not loaded are zeros */
+    int partly; /* 1: fd is open; without a mapping, bytes that were not loaded are zeros */
     int fd;
 };
 
@@ -24,8 +25,8 @@ struct file {
  * no portable way to prevent that, hence the rule in mgpt.h. */
 int file_open(struct file *file, const char *path, mgpt_error *err);
 
-/* The same, but loads only the first `n` bytes, unless the file is mapped or shorter than about
- * 2n. */
+/* The same, but loads only the first `n` bytes, or maps the file. One of up to about 2n bytes is not
+ * opened partly. */
 int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err);
 
 /* The same, but loads and maps nothing: `data` is NULL, and file_read reads the bytes. */
@@ -41,9 +42,5 @@ int file_load(const struct file *file, uint64_t offset, size_t n, mgpt_error *er
 /* Reads n bytes at `offset` into `to`. Only for a file opened partly or unread; may run in several
  * threads. */
 int file_read(const struct file *file, uint64_t offset, size_t n, void *to, mgpt_error *err);
-
-/* Frees the memory of a mapped file's pages inside [from, from + n); the next access reads them
- * from the file again. Does nothing for other files. */
-void file_drop(const struct file *file, const uint8_t *from, size_t n);
 
 #endif

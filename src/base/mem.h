@@ -52,7 +52,4 @@ void *mem_large(size_t n, size_t each);
 /* Asks the system for huge pages inside [p, p + n): fewer page faults and fewer TLB misses. */
 void mem_hint_huge(const void *p, size_t n);
 
-/* Returns the whole pages inside [p, p + n) of a mapping to the system. */
-void mem_drop(const void *p, size_t n);
-
 #endif

@@ -3,7 +3,6 @@
 #include "base/mem.h"
 
 #include <sys/mman.h>
-#include <unistd.h>
 
 /* madvise for the multiples of `unit` inside [p, p + n). It is a hint, so failure is ignored. */
 static void advise(const void *p, size_t n, size_t unit, int advice)
@@ -20,11 +19,4 @@ void mem_hint_huge(const void *p, size_t n)
 #else
     (void)p, (void)n;
 #endif
-}
-
-void mem_drop(const void *p, size_t n)
-{
-    long page = sysconf(_SC_PAGESIZE);
-    if (page > 0)
-        advise(p, n, (size_t)page, MADV_DONTNEED);
 }

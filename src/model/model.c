@@ -131,7 +131,7 @@ static int build_model(mgpt_model *m, const mgpt_model_params *params, mgpt_erro
  * while the structure exceeds the loaded bytes, loads more and parses again. */
 static int parse_structure(mgpt_model *m, const void *data, size_t size, mgpt_error *err)
 {
-    size_t loaded = m->file.partly ? FIRST_BYTES : size;
+    size_t loaded = m->file.partly && !m->file.mapped ? FIRST_BYTES : size;
     for (;;) {
         int status = gguf_parse(&m->gguf, data, size, err);
         int complete = arr_len(m->gguf.tensors) && m->gguf.tensors[0].offset <= loaded;
@@ -279,7 +279,6 @@ int model_hash(const mgpt_model *m, uint64_t *hash, mgpt_error *err)
         if (buffer)
             status = file_read(&m->file, at, n, buffer, err);
         xxh64_add(&h, buffer ? buffer : m->gguf.data + at, n);
-        file_drop(&m->file, m->gguf.data + at, n);
     }
     free(buffer);
     *hash = xxh64_end(&h);

@@ -2,8 +2,8 @@
  *
  * Binding plans which rows of which tensor become which matrix. After everything in the file has
  * been checked, model_pack allocates one block for all panels. Workers take units of some hundred
- * KiB, in file order. A worker reads a unit into its own buffer, or drops the unit's pages of a
- * mapped file afterwards. So opening needs about the file's size in memory, not twice that.
+ * KiB, in file order. A worker reads a unit into its own buffer, so opening needs about the file's
+ * size in memory, not twice that.
  * Embedding tables stay in place; their rows are looked up, except that those of a float table which
  * is also the head are read from its panels. Panels do not depend on the worker that packed them.
  *
@@ -180,8 +180,6 @@ static int pack_unit(const struct packing *job, struct plan *plan, size_t unit, 
         return 0;
     if (!fits)
         atomic_store_explicit(&plan->misfit, 1, memory_order_relaxed);
-    if (!is_looked_up(m, plan->t))
-        file_drop(&m->file, rows, n * row_bytes);
     return 1;
 }
 

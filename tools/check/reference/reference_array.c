@@ -21,9 +21,6 @@ int reference_bytes(const struct reference *ref, uint64_t offset, size_t n, void
     if (ref->file.partly)
         return file_read(&ref->file, offset, n, to, err);
     memcpy(to, ref->file.data + offset, n);
-    size_t from =
-        (size_t)offset / PIECE * PIECE; /* also the page in which the bytes before these end */
-    file_drop(&ref->file, ref->file.data + from, (size_t)offset - from + n);
     return MGPT_OK;
 }
 

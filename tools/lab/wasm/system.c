@@ -97,22 +97,9 @@ int file_read(const struct file *file, uint64_t offset, size_t n, void *to, mgpt
     return err_set(err, MGPT_EIO, offset, "a page has no files");
 }
 
-void file_drop(const struct file *file, const uint8_t *from, size_t n)
-{
-    (void)file;
-    (void)from;
-    (void)n;
-}
-
 /* ---- no pages of memory ---- */
 
 void mem_hint_huge(const void *p, size_t n)
-{
-    (void)p;
-    (void)n;
-}
-
-void mem_drop(const void *p, size_t n)
 {
     (void)p;
     (void)n;
