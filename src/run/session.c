@@ -76,10 +76,11 @@ static int scratch_init(struct scratch *s, const mgpt_session *session, mgpt_err
                 {&s->values, m->n_value_embd ? d->n_kv + d->n_head_kv : 0},
                 {&s->middle, m->backout != 0 ? d->n_embd : 0},
                 {&s->m, d->n_expert ? d->n_embd : 0}};
+    /* Not zeroed: rows of a chunk that no pass is long enough for take no memory. */
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!(*rows[i].to = mem_new(n * rows[i].width, sizeof(float))))
+        if (!(*rows[i].to = mem_large(n * rows[i].width, sizeof(float))))
             return err_memory(err, "scratch", n * rows[i].width * sizeof(float));
-    s->qx = mem_new(expert_rows(d, n), m->x_bytes);
+    s->qx = mem_large(expert_rows(d, n), m->x_bytes);
     s->work_bytes = work_bytes_of(session);
     s->work = mem_large(n_threads, s->work_bytes);
     s->cs = mem_new(n, sizeof *s->cs);
