@@ -150,7 +150,7 @@ static inline size_t kernels_work_bytes(size_t n)
  * which may be unaligned. dst and src are those of the whole matrix. */
 typedef void pack_fn(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0, size_t p1);
 
-/* A row of a packed matrix of a float type or BF16_COMPRESSED, as floats. */
+/* A row of a packed matrix as floats: those that the file's dtype decodes. */
 void kernels_unpack_row(enum weight_type type, const void *w, size_t n_in, size_t row, float *to);
 
 /* Bytes of one packed panel of n_in columns, and of one row of activations as matmul takes it. Both

@@ -298,8 +298,7 @@ static int bind_head(mgpt_model *m, mgpt_error *err)
 static int load_tables(mgpt_model *m, mgpt_error *err)
 {
     const struct gguf_tensor *tables[] = {m->token_embd, m->position_embd};
-    m->embd_is_head = m->tied && !weight_is_integer(m->head.type);
-    for (size_t i = (size_t)m->embd_is_head; i < 2; i++)
+    for (size_t i = (size_t)m->tied; i < 2; i++)
         if (tables[i] && file_load(&m->file, tables[i]->offset, tables[i]->size, err) < 0)
             return MGPT_EIO;
     return MGPT_OK;

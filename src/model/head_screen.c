@@ -17,7 +17,7 @@ enum { LEAST_PANELS = 8 }; /* of the head for each token of top_k */
 static int may_be_screened(const mgpt_model *m, size_t top_k)
 {
     const struct linear *l = &m->head;
-    return m->embd_is_head && l->type < WEIGHT_N_FLOATS && !l->bias && m->logit_softcap == 0 &&
+    return m->tied && l->type < WEIGHT_N_FLOATS && !l->bias && m->logit_softcap == 0 &&
            m->logit_scale == 1 && top_k <= SCREEN_TOP && l->n_in % 32 == 0 &&
            l->n_in <= SCREEN_COLUMNS && panels_of(l->n_out) / LEAST_PANELS >= top_k;
 }

@@ -119,13 +119,12 @@ struct mgpt_model {
     uint64_t packed_end;   /* the same, each matrix aligned */
     size_t x_bytes;        /* bytes of the widest row of quantised input; 0: no integer types */
     double streaming_rate[N_STREAMINGS]; /* bytes per second measured at open; 0: not measured */
-    int tied;                            /* 1: the head is the token embedding */
-    int embd_is_head;                    /* 1: rows of token_embd are read from the packed head */
-    struct int8_screen screen;           /* of the head; w is NULL: none */
-    atomic_int *screen_state;            /* the first session that needs the screen fills it */
-    size_t top_k, n_choices;             /* what the screen looks for: the k largest logits of
+    int tied; /* 1: the head is the token embedding, whose rows are read from its panels */
+    struct int8_screen screen;       /* of the head; w is NULL: none */
+    atomic_int *screen_state;        /* the first session that needs the screen fills it */
+    size_t top_k, n_choices;         /* what the screen looks for: the k largest logits of
                                             the first n_choices ids */
-    const struct fused_model *fused;     /* NULL: no fused path (fused_model.h) */
+    const struct fused_model *fused; /* NULL: no fused path (fused_model.h) */
 };
 
 /* Gives a block from malloc or mem.h to the model: mgpt_close frees it. Returns the block; NULL if it

@@ -4,8 +4,8 @@
  * been checked, model_pack allocates one block for all panels. Workers take units of some hundred
  * KiB, in file order. A worker reads a unit into its own buffer, so opening needs about the file's
  * size in memory, not twice that.
- * Embedding tables stay in place; their rows are looked up, except that those of a float table which
- * is also the head are read from its panels. Panels do not depend on the worker that packed them.
+ * Embedding tables stay in place; their rows are looked up, except that those of a table which is
+ * also the head are read from its panels. Panels do not depend on the worker that packed them.
  *
  * Large matrices of float types are packed in the smallest type that gives the same bits back. Some
  * panels of a matrix choose it; a matrix whose other panels do not fit is packed again.
@@ -147,7 +147,7 @@ static int pack_panel(const mgpt_model *m, const struct plan *plan, char *to, co
 /* 1: rows of the tensor are looked up in the file's own layout, which is loaded and stays. */
 static int is_looked_up(const mgpt_model *m, const struct gguf_tensor *t)
 {
-    return t == m->token_embd && !m->embd_is_head;
+    return t == m->token_embd && !m->tied;
 }
 
 /* The bytes of n rows from row r of a matrix on, read to `buffer` if they are not in memory. NULL:
@@ -365,7 +365,7 @@ int model_pack(mgpt_model *m, int n_threads, mgpt_error *err)
 
 void model_table_row(const mgpt_model *m, const struct gguf_tensor *table, size_t row, float *to)
 {
-    if (table == m->token_embd && m->embd_is_head)
+    if (table == m->token_embd && m->tied)
         kernels_unpack_row(m->head.type, m->head.w, m->head.n_in, row, to);
     else
         table->type->to_float(table->data + row * row_bytes_of(table), to, (size_t)table->dims[0]);

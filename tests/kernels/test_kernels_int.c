@@ -313,6 +313,28 @@ TEST(exact)
         }
 }
 
+/* A row of the panels is, bit for bit, the row that the file's decoder gives. */
+TEST(rows_come_back)
+{
+    struct kernels k;
+    assert_true(kernels_init(&k, NULL));
+    for (int round = 0; round < 30; round++)
+        for (int t = WEIGHT_N_FLOATS; t < WEIGHT_N_TYPES; t++) {
+            struct problem p;
+            int_make(&p, (enum weight_type)t, 1, columns((enum weight_type)t, 1024),
+                     1 + int_below(70), (enum content)(round % 3), &k);
+            float *w = malloc(2 * p.n_in * sizeof *w);
+            assert_non_null(w);
+            for (size_t r = 0; r < p.n_out; r++) {
+                p.d->to_float((char *)p.raw.at + r * p.row_bytes, w, p.n_in);
+                kernels_unpack_row(p.type, p.w.at, p.n_in, r, w + p.n_in);
+                int_same(&p, "a row of panels", w + p.n_in, w, p.n_in);
+            }
+            free(w);
+            drop(&p);
+        }
+}
+
 /* An infinity or a NaN among the activations, or in a scale, must not vanish. */
 TEST(not_a_number)
 {

@@ -264,14 +264,15 @@ static int reset_peak(void)
     return f && fclose(f) == 0 && done;
 }
 
-/* Peak while the file is open, less what was there before: the panels, the token table, and buffers
- * of a unit (512 KiB) for each of two workers, with their stacks and rounding to huge pages less
- * than 8 MiB. */
-static void check_peak(int tied)
+/* Peak while the file is open, less what was there before: the panels, an untied token table, and
+ * buffers of a unit (512 KiB) for each of two workers, with their stacks and rounding to huge pages
+ * less than 8 MiB. */
+static void check_peak(int tied, enum toy_type type, int n_vocab)
 {
     struct toy_spec spec = large;
     spec.tied = tied;
-    spec.n_vocab = 20001;
+    spec.type = type;
+    spec.n_vocab = n_vocab;
     struct pack_place place = write_toy(&spec);
     size_t before = memory_of("VmRSS:");
     if (SANITIZED || before == 0 || !reset_peak()) {
@@ -288,8 +289,9 @@ static void check_peak(int tied)
 
 TEST(opening_needs_the_file_once)
 {
-    check_peak(0);
-    check_peak(1);
+    check_peak(0, TOY_F32, 20001);
+    check_peak(1, TOY_F32, 20001);
+    check_peak(1, TOY_Q8_0, 60001);
 }
 
 /* ---- the file afterwards ------------------------------------------------------------------------

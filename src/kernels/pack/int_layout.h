@@ -122,6 +122,39 @@ static inline float half(const uint8_t *p)
     return f32_from_bits(bits | (h & 0x8000) << 16);
 }
 
+/* Byte i of line j of a block at 8 bits, as a weight. */
+static inline int int_weight(const uint8_t *lines, size_t j, size_t i, const struct layout *l)
+{
+    const uint8_t *low = lines + j * l->low / 8 * LINE;
+    const uint8_t *high = lines + (l->low + j * l->high / 8) * LINE;
+    int v = low[i] >> j * l->low % 8 & ((1 << l->low) - 1);
+    if (l->high)
+        v |= (high[i] >> j * l->high % 8 & ((1 << l->high) - 1)) << l->low;
+    return l->table ? l->table[v] : v - l->offset;
+}
+
+/* The scale and the minimum (0: the type has none) of row r in sub-block s of block b of a group. A
+ * half times a byte is exact in float. */
+static inline float int_scale(const uint8_t *head, size_t r, size_t b, size_t s,
+                              const struct layout *l)
+{
+    const uint8_t *d = head + 2 * r + (l->k || l->has_min || b == 0 ? 0 : LINE / 2);
+    if (l->is_bf16)
+        return f32_from_bits((uint32_t)d[0] << 16 | (uint32_t)d[1] << 24);
+    return l->k ? half(d) * (float)(int8_t)head[LINE + k_scale_at(l, b, s) + r] : half(d);
+}
+
+static inline float int_min(const uint8_t *head, size_t r, size_t b, size_t s,
+                            const struct layout *l)
+{
+    float m = l->has_min ? half(head + LINE / 2 + 2 * r) : 0;
+    return l->k && l->has_min ? m * (float)head[LINE + k_min_at(l, b, s) + r] : m;
+}
+
+/* kernels_unpack_row of an integer type, of one panel. */
+void kernels_unpack_int_row(const struct layout *l, const uint8_t *panel, size_t n_in, size_t r,
+                            float *to);
+
 /* Q8_0 in the KV cache (kv_q8.c), heads of d elements: their number with the padding; in a panel,
  * the index (in halves) of the scale of block b of a token, and the byte offset of element j of a
  * value. The elements of one head, VALUE_COLUMNS or half of that, are consecutive. */

@@ -124,10 +124,14 @@ static void unpack_compressed_row(const uint8_t *panel, size_t n_in, size_t r, f
 
 void kernels_unpack_row(enum weight_type type, const void *w, size_t n_in, size_t row, float *to)
 {
+    const uint8_t *panel = (const uint8_t *)w + row / PANEL * kernels_panel_bytes(type, n_in);
     size_t at = row / PANEL * PANEL * n_in + row % PANEL;
+    if (weight_is_integer(type)) {
+        kernels_unpack_int_row(&layouts[type], panel, n_in, row % PANEL, to);
+        return;
+    }
     if (type == WEIGHT_BF16_COMPRESSED) {
-        size_t bytes = compressed_panel_bytes(n_in);
-        unpack_compressed_row((const uint8_t *)w + row / PANEL * bytes, n_in, row % PANEL, to);
+        unpack_compressed_row(panel, n_in, row % PANEL, to);
         return;
     }
     for (size_t k = 0; k < n_in; k++, at += PANEL)

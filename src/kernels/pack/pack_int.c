@@ -321,6 +321,23 @@ ALWAYS_INLINE void pack_ints(void *dst, const void *src, size_t n_in, size_t n_o
     }
 }
 
+/* The dtypes' decoders give the same bits: dtype_quant.c, dtype_kquant.c. */
+void kernels_unpack_int_row(const struct layout *l, const uint8_t *panel, size_t n_in, size_t r,
+                            float *to)
+{
+    const size_t columns = BLOCK / l->sub_blocks;
+    for (size_t k = 0; k < n_in; k += columns) {
+        size_t b = k / BLOCK, first = k % BLOCK;
+        const uint8_t *head = panel + head_at(l, b), *lines = panel + lines_at(l, b);
+        float scale = int_scale(head, r, b % l->group_blocks, first / columns, l);
+        float min = int_min(head, r, b % l->group_blocks, first / columns, l);
+        for (size_t i = 0; i < columns; i++) {
+            float w = (float)int_weight(lines, (first + i) / 4, 4 * r + i % 4, l) * scale;
+            to[k + i] = l->has_min ? w + min : w;
+        }
+    }
+}
+
 #define DEFINE_PACK(NAME, ...)                                                                     \
     static void pack_##NAME(void *dst, const void *src, size_t n_in, size_t n_out, size_t p0,      \
                             size_t p1)                                                             \

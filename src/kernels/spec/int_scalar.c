@@ -25,38 +25,19 @@ struct int_block {
 
 ALWAYS_INLINE void get_weights(struct int_block *b, const uint8_t *lines, const struct layout *l)
 {
-    for (size_t j = 0; j < BLOCK_WORDS; j++) {
-        const uint8_t *low = lines + j * l->low / 8 * LINE;
-        const uint8_t *high = lines + (l->low + j * l->high / 8) * LINE;
-        for (size_t i = 0; i < LINE; i++) {
-            int v = low[i] >> j * l->low % 8 & ((1 << l->low) - 1);
-            if (l->high)
-                v |= (high[i] >> j * l->high % 8 & ((1 << l->high) - 1)) << l->low;
-            b->w[4 * j + i % 4][i / 4] = (int16_t)(l->table ? l->table[v] : v - l->offset);
-        }
-    }
+    for (size_t j = 0; j < BLOCK_WORDS; j++)
+        for (size_t i = 0; i < LINE; i++)
+            b->w[4 * j + i % 4][i / 4] = (int16_t)int_weight(lines, j, i, l);
 }
 
-ALWAYS_INLINE float get_d(const uint8_t *p, const struct layout *l)
-{
-    return l->is_bf16 ? f32_from_bits((uint32_t)p[0] << 16 | (uint32_t)p[1] << 24) : half(p);
-}
-
-/* A half times a byte is exact in float. */
 ALWAYS_INLINE void get_scales(struct int_block *to, const uint8_t *head, size_t b,
                               const struct layout *l)
 {
-    for (size_t r = 0; r < PANEL; r++) {
-        const uint8_t *d = head + 2 * r, *second = d + LINE / 2, *bytes = head + LINE + r;
+    for (size_t r = 0; r < PANEL; r++)
         for (size_t s = 0; s < l->sub_blocks; s++) {
-            to->scale[s][r] = get_d(l->k || l->has_min || b == 0 ? d : second, l);
-            to->min[s][r] = l->has_min ? half(second) : 0;
-            if (l->k)
-                to->scale[s][r] *= (float)(int8_t)bytes[k_scale_at(l, b, s)];
-            if (l->k && l->has_min)
-                to->min[s][r] *= (float)bytes[k_min_at(l, b, s)];
+            to->scale[s][r] = int_scale(head, r, b, s, l);
+            to->min[s][r] = int_min(head, r, b, s, l);
         }
-    }
 }
 
 /* ---- matmul ---------------------------------------------------------------------------------- */
