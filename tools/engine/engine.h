@@ -119,7 +119,7 @@ int engine_start(struct engine *e, struct sampling *sampling, const struct cli_c
  * to free. */
 int engine_session(struct engine *e);
 void engine_adopt(struct engine *e, mgpt_session *session); /* that one is the engine's */
-int engine_new_session(struct engine *e, mgpt_session **session);
+int engine_new_session(struct engine *e, int n_threads, mgpt_session **session);
 
 /* --kv as the kv_type of mgpt_session_params. EXIT_USAGE after a message for an unknown type. */
 int engine_read_kv(const struct engine *e, int32_t *type);

@@ -53,9 +53,9 @@ int engine_read_kv(const struct engine *e, int32_t *type)
     return *type < 0 ? EXIT_USAGE : EXIT_OK;
 }
 
-int engine_new_session(struct engine *e, mgpt_session **session)
+int engine_new_session(struct engine *e, int n_threads, mgpt_session **session)
 {
-    mgpt_session_params params = {.n_ctx = e->n_ctx, .n_threads = e->n_threads};
+    mgpt_session_params params = {.n_ctx = e->n_ctx, .n_threads = n_threads};
     mgpt_error err;
     if (engine_read_kv(e, &params.kv_type) != EXIT_OK)
         return EXIT_USAGE;
@@ -82,7 +82,7 @@ void engine_adopt(struct engine *e, mgpt_session *session)
 int engine_session(struct engine *e)
 {
     mgpt_session *session;
-    int code = engine_new_session(e, &session);
+    int code = engine_new_session(e, e->n_threads, &session);
     if (code == EXIT_OK)
         engine_adopt(e, session);
     return code;

@@ -19,20 +19,29 @@ struct group {
     uint32_t depth, from, n;
 };
 
-struct draw_groups {
+struct draw_samples {
     struct {
         uint64_t *rng;
         uint32_t *number; /* of the sample */
     } order[2];
-    int32_t *drawn;         /* by the group that draws */
+    int32_t *drawn; /* by a group that draws, in its range */
+};
+
+/* What a thread needs to divide groups. Several may share the samples. */
+struct draw_groups {
+    struct draw_samples *samples;
     size_t n_choices;       /* tokens that can be drawn */
     uint32_t *of_token;     /* [n_choices] 0 between draws */
     struct group *children; /* [n_choices] of the group that drew last, as first drawn */
 };
 
-/* For tokens below n_choices; room for n samples. MGPT_OK or MGPT_EMEM. Zero it before. */
-int groups_open(struct draw_groups *d, size_t n_choices, mgpt_error *err);
-int groups_room(struct draw_groups *d, size_t n, mgpt_error *err);
+/* Makes room for n samples, in place of those before. MGPT_OK or MGPT_EMEM. Zero it before. */
+int draw_samples_room(struct draw_samples *s, size_t n, mgpt_error *err);
+void draw_samples_free(struct draw_samples *s);
+
+/* For tokens below n_choices. MGPT_OK or MGPT_EMEM. Zero it before. */
+int groups_open(struct draw_groups *d, struct draw_samples *samples, size_t n_choices,
+                mgpt_error *err);
 void groups_free(struct draw_groups *d);
 
 /* Bytes of a sample. */
@@ -41,5 +50,10 @@ enum { GROUPS_SAMPLE_BYTES = 2 * (sizeof(uint64_t) + sizeof(uint32_t)) + sizeof(
 /* Each sample of a group draws. Returns the number of children. */
 size_t groups_draw(struct draw_groups *d, struct group g, const mgpt_sampler *sampler,
                    const float *logits);
+
+/* The two halves of it. Parts of a group, with its token and depth, can draw in several threads. */
+void groups_draw_part(const struct draw_groups *d, struct group part, const mgpt_sampler *sampler,
+                      const float *logits);
+size_t groups_divide(struct draw_groups *d, struct group g);
 
 #endif

@@ -6,7 +6,7 @@
  * Timelines (sessions) walk the tree depth first and step together, one pass over the weights for
  * all. Its session, tokens and text have the prefix of the group that it is at, so a waiting group
  * is its depth and last token: going there rewinds all three. A timeline without work takes the
- * shallowest waiting group of another.
+ * shallowest waiting group of another. When most have none, one takes a group of the block.
  */
 #include "generate/prefix_tree.h"
 
@@ -15,7 +15,10 @@
 
 #include <string.h>
 
-enum { AHEAD = 16 }; /* results are printed in another order than they were stored in */
+enum {
+    AHEAD = 16, /* results are printed in another order than they were stored in */
+    FEW = 4     /* a part of all lines */
+};
 
 static size_t n_seen(const struct prefix_tree *t)
 {
@@ -24,7 +27,18 @@ static size_t n_seen(const struct prefix_tree *t)
 
 /* ---- drawing ---- */
 
-/* Stores the text of the line with n_tokens tokens. Returns its index, 0 when out of memory. */
+/* A tree's index in its results, a multiple of 4, as a number among those of all trees. */
+static uint32_t result_of(const struct prefix_tree *t, size_t at)
+{
+    return (uint32_t)(at / 4 * t->block->n_trees + (size_t)(t - t->block->trees));
+}
+
+static const char *result_at(const struct prefix_block *b, uint32_t result)
+{
+    return b->trees[result % b->n_trees].results + result / b->n_trees * 4;
+}
+
+/* Stores the text of the line with n_tokens tokens. Returns its result, 0 when out of memory. */
 static uint32_t add_result(struct prefix_tree *t, struct timeline *line, size_t n_tokens,
                            enum ending ending)
 {
@@ -36,7 +50,8 @@ static uint32_t add_result(struct prefix_tree *t, struct timeline *line, size_t 
         e.n_tokens = (uint32_t)n_tokens;
     size_t n_tokens_bytes = e.n_tokens * sizeof *line->path;
     size_t n = sizeof e + n_tokens_bytes + (e.n_text + 3) / 4 * 4; /* tokens are aligned */
-    if (text->failed.status < 0 || at + n > UINT32_MAX || !arr_reserve(t->results, at + n))
+    if (text->failed.status < 0 || at / 4 > UINT32_MAX / t->block->n_trees - 1 ||
+        !arr_reserve(t->results, at + n))
         return 0;
     memcpy(t->results + at, &e, sizeof e);
     if (e.n_tokens)
@@ -44,7 +59,7 @@ static uint32_t add_result(struct prefix_tree *t, struct timeline *line, size_t 
     if (e.n_text)
         memcpy(t->results + at + sizeof e + n_tokens_bytes, text->buffer + before, e.n_text);
     arr_set_len(t->results, at + n);
-    return (uint32_t)at;
+    return result_of(t, at);
 }
 
 /* Moves path and text of a line to a prefix whose parent is on its path. */
@@ -56,11 +71,17 @@ static void line_goes_to(struct timeline *line, uint32_t depth, int32_t token)
     line->marks[depth] = text_out_mark(&line->text);
 }
 
+/* The numbers of a group's samples, ascending. */
+static const uint32_t *numbers_of(const struct prefix_tree *t, struct group g)
+{
+    return t->block->samples.order[g.depth % 2].number + g.from;
+}
+
 /* A child of the line's group lets its samples wait, or ends them. 0: out of memory. */
 static int add_child(struct prefix_tree *t, struct timeline *line, struct group child)
 {
     enum ending ending = samples_ending(t->ask, child.token, child.depth);
-    const uint32_t *number = t->draw.order[child.depth % 2].number + child.from;
+    const uint32_t *number = numbers_of(t, child);
     t->n_drawn += ending == END_STOP ? 0 : child.n;
     if (ending == GOES_ON)
         return arr_push(line->waiting, child);
@@ -70,20 +91,26 @@ static int add_child(struct prefix_tree *t, struct timeline *line, struct group 
         line_goes_to(line, child.depth, child.token);
     uint32_t result = add_result(t, line, child.depth, ending);
     for (uint32_t i = 0; i < child.n; i++)
-        t->result[number[i]] = result;
+        t->block->result[number[i]] = result;
     return result > 0;
 }
 
-/* Each sample of the line's group draws. The child with the lowest sample is the next to run. */
+/* The child with the lowest sample is the next to run. */
+static int divide_group(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
+{
+    for (size_t k = groups_divide(&t->draw, line->at); k-- > 0;)
+        if (!add_child(t, line, t->draw.children[k]))
+            return err_memory(err, "the samples' texts", arr_len(t->results));
+    return MGPT_OK;
+}
+
+/* Each sample of the line's group draws. */
 static int draw_group(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
 {
     struct group g = line->at;
     const float *logits = g.depth ? mgpt_logits(line->session) : t->ask->first_logits;
-    size_t n_children = groups_draw(&t->draw, g, &t->ask->sampling->sampler, logits);
-    for (size_t k = n_children; k-- > 0;)
-        if (!add_child(t, line, t->draw.children[k]))
-            return err_memory(err, "the samples' texts", arr_len(t->results));
-    return MGPT_OK;
+    groups_draw_part(&t->draw, g, &t->ask->sampling->sampler, logits);
+    return divide_group(t, line, err);
 }
 
 /* ---- timelines ---- */
@@ -101,8 +128,26 @@ static struct timeline *busiest_line(const struct prefix_tree *t)
     return busiest;
 }
 
-/* Moves the shallowest waiting group of one line to another and runs what comes before its token
- * there. A status. */
+/* Runs the first n tokens of a path on a line. A status. */
+static int follow_path(struct prefix_tree *t, struct timeline *line, const int32_t *path,
+                       uint32_t n, mgpt_error *err)
+{
+    for (uint32_t depth = 1; depth <= n; depth++)
+        line_goes_to(line, depth, path[depth - 1]);
+    mgpt_rewind(line->session, n_seen(t), NULL);
+    return engine_feed(t->ask->engine, line->session, line->path, n, NULL, err);
+}
+
+/* Gives a line a group, and runs what comes before its token there. A status. */
+static int give_group(struct prefix_tree *t, struct timeline *line, struct group g,
+                      const int32_t *path, mgpt_error *err)
+{
+    if (!arr_push(line->waiting, g))
+        return err_memory(err, "the samples' texts", sizeof g);
+    return follow_path(t, line, path, g.depth - 1, err);
+}
+
+/* Moves the shallowest waiting group of one line to another. A status. */
 static int take_group(struct prefix_tree *t, struct timeline *line, struct timeline *from,
                       mgpt_error *err)
 {
@@ -110,18 +155,32 @@ static int take_group(struct prefix_tree *t, struct timeline *line, struct timel
     size_t n = arr_len(from->waiting) - 1;
     memmove(from->waiting, from->waiting + 1, n * sizeof g);
     arr_set_len(from->waiting, n);
-    for (uint32_t depth = 1; depth < g.depth; depth++)
-        line_goes_to(line, depth, from->path[depth - 1]);
-    mgpt_rewind(line->session, n_seen(t), NULL);
-    if (!arr_push(line->waiting, g))
-        return err_memory(err, "the samples' texts", sizeof g);
-    return engine_feed(t->ask->engine, line->session, line->path, g.depth - 1, NULL, err);
+    return give_group(t, line, g, from->path, err);
+}
+
+/* When few lines have work, gives another a group of the block, if there is one. A status. */
+static int take_shared(struct prefix_tree *t, mgpt_error *err)
+{
+    struct prefix_block *b = t->block;
+    struct timeline *idle = NULL;
+    size_t n_idle = 0;
+    for (size_t i = 0; i < t->n_lines; i++)
+        if (arr_len(t->lines[i].waiting) == 0) {
+            idle = &t->lines[i];
+            n_idle++;
+        }
+    if (t->n_lines - n_idle > t->n_lines / FEW)
+        return MGPT_OK;
+    size_t k = atomic_fetch_add_explicit(&b->n_taken, 1, memory_order_relaxed);
+    if (k >= arr_len(b->shared))
+        return MGPT_OK;
+    return give_group(t, idle, b->shared[k].g, b->shared[k].path, err);
 }
 
 /* Lines without work take groups of others. */
 static int share_work(struct prefix_tree *t, mgpt_error *err)
 {
-    int status = MGPT_OK;
+    int status = take_shared(t, err);
     for (size_t i = 0; i < t->n_lines && status == MGPT_OK; i++) {
         struct timeline *line = &t->lines[i];
         struct timeline *from = arr_len(line->waiting) ? NULL : busiest_line(t);
@@ -131,9 +190,8 @@ static int share_work(struct prefix_tree *t, mgpt_error *err)
     return status;
 }
 
-/* Takes the next group of each line and runs their passes. Returns a status; *n_busy: the lines with
- * a group. */
-static int step_lines(struct prefix_tree *t, size_t *n_busy, mgpt_error *err)
+/* Takes the next group of each line and runs their passes. A status. */
+static int step_lines(struct prefix_tree *t, mgpt_error *err)
 {
     size_t n = 0;
     for (size_t i = 0; i < t->n_lines; i++) {
@@ -149,7 +207,7 @@ static int step_lines(struct prefix_tree *t, size_t *n_busy, mgpt_error *err)
         t->stepped[n] = line->session;
         t->step[n++] = line->at.token;
     }
-    *n_busy = n;
+    t->n_busy = n;
     return n ? engine_step_many(t->ask->engine, t->stepped, t->step, n, err) : MGPT_OK;
 }
 
@@ -168,7 +226,7 @@ static void begin_text(struct prefix_tree *t)
  * keep the order of samples. */
 static void show_group(struct prefix_tree *t, struct timeline *line, struct group g)
 {
-    if (g.n == 0 || t->draw.order[g.depth % 2].number[g.from] != t->n_printed || g.depth == 0)
+    if (g.n == 0 || numbers_of(t, g)[0] != t->n_printed || g.depth == 0)
         return;
     line_goes_to(line, g.depth, g.token);
     size_t at = line->marks[0].length + t->n_shown, n = line->marks[g.depth].length - at;
@@ -179,86 +237,115 @@ static void show_group(struct prefix_tree *t, struct timeline *line, struct grou
 /* On a terminal a sample is shown while it grows. */
 static void show_live(struct prefix_tree *t)
 {
-    for (size_t i = 0; i < t->n_lines && t->n_printed < t->n && t->text.out.terminal; i++)
+    for (size_t i = 0; i < t->n_lines && t->n_printed < t->end && t->text.out.terminal; i++)
         show_group(t, &t->lines[i], t->lines[i].at);
 }
 
 static int print_ended(struct prefix_tree *t)
 {
+    const struct prefix_block *b = t->block;
     int code = EXIT_OK;
-    while (code == EXIT_OK && t->n_printed < t->n && t->result[t->n_printed]) {
-        const char *at = t->results + t->result[t->n_printed];
+    while (code == EXIT_OK && t->n_printed < t->end && b->result[t->n_printed]) {
+        const char *at = result_at(b, b->result[t->n_printed]);
         struct ended e;
-        if (t->n_printed + AHEAD < t->n)
-            __builtin_prefetch(t->results + t->result[t->n_printed + AHEAD]);
+        if (t->n_printed + AHEAD < t->end)
+            __builtin_prefetch(result_at(b, b->result[t->n_printed + AHEAD]));
         memcpy(&e, at, sizeof e);
         at += sizeof e;
         const int32_t *tokens = (const int32_t *)(const void *)at;
         const char *bytes = (const char *)(tokens + e.n_tokens);
         sample_text_add(&t->text, bytes + t->n_shown, e.n_text - t->n_shown, tokens, e.n_tokens);
-        code = sample_text_end(&t->text, t->first + t->n_printed, e.ending);
-        if (code == EXIT_OK && ++t->n_printed < t->n)
+        code = sample_text_end(&t->text, b->first + t->n_printed, e.ending);
+        if (code == EXIT_OK && ++t->n_printed < t->end)
             begin_text(t);
     }
     return code;
 }
 
-/* The run ends early: shows what there is of the next sample to print. */
+/* The run ends early: shows what there is of the next sample to print, whichever tree has it. */
 static int print_rest(struct prefix_tree *t, int code)
 {
-    for (size_t i = 0; i < t->n_lines; i++) {
-        struct timeline *line = &t->lines[i];
+    const struct prefix_block *b = t->block;
+    struct timeline *own = &t->lines[0];
+    for (size_t i = 0; i < b->n_trees * t->n_lines; i++) {
+        struct timeline *line = &b->trees[i / t->n_lines].lines[i % t->n_lines];
         show_group(t, line, line->at);
         for (size_t j = arr_len(line->waiting); j-- > 0;)
             show_group(t, line, line->waiting[j]);
     }
-    return sample_text_break(&t->text, t->first + t->n_printed, code);
+    for (size_t i = b->n_taken; i < arr_len(b->shared); i++) {
+        for (uint32_t depth = 1; depth < b->shared[i].g.depth; depth++)
+            line_goes_to(own, depth, b->shared[i].path[depth - 1]);
+        show_group(t, own, b->shared[i].g);
+    }
+    return sample_text_break(&t->text, b->first + t->n_printed, code);
 }
 
 /* ---- a block ---- */
 
-static void begin_block(struct prefix_tree *t)
+/* 1: it prints while it runs. */
+static int prints_early(const struct prefix_tree *t)
 {
-    struct samples *ask = t->ask;
-    for (size_t i = 0; i < t->n; i++) {
-        t->draw.order[0].rng[i] = sampling_of_sample(ask->sampling, t->first + i).rng;
-        t->draw.order[0].number[i] = (uint32_t)i;
-        t->result[i] = 0;
-    }
+    return t->block->n_trees == 1;
+}
+
+void prefix_tree_begin(struct prefix_tree *t, size_t from, size_t to)
+{
     arr_set_len(t->results, sizeof(struct ended));
     for (size_t i = 0; i < t->n_lines; i++)
         t->lines[i].at.n = 0;
-    t->lines[0].at = (struct group){.n = (uint32_t)t->n};
-    t->n_printed = 0;
-    if (t->holds)
+    t->n_busy = 0;
+    t->n_printed = from;
+    t->end = to;
+    if (t != t->block->trees)
         sample_text_hold(&t->text);
-    begin_text(t);
+    if (from < to)
+        begin_text(t);
 }
 
-/* One draw of all lines, and the pass that follows. A status. */
-static int run_round(struct prefix_tree *t, size_t *n_busy)
+int prefix_tree_divide(struct prefix_tree *t, struct group g)
+{
+    t->lines[0].at = g;
+    t->err.status = divide_group(t, &t->lines[0], &t->err);
+    t->lines[0].at.n = 0;
+    return t->err.status;
+}
+
+const float *prefix_tree_go(struct prefix_tree *t, struct shared_group to)
+{
+    struct timeline *line = &t->lines[0];
+    if (to.g.depth == 0)
+        return t->ask->first_logits;
+    t->err.status = follow_path(t, line, to.path, to.g.depth, &t->err);
+    return t->err.status == MGPT_OK ? mgpt_logits(line->session) : NULL;
+}
+
+/* The draws of all lines, and the pass that follows. A status. */
+static int run_round(struct prefix_tree *t)
 {
     int status = MGPT_OK;
     for (size_t i = 0; i < t->n_lines && status == MGPT_OK; i++)
         if (t->lines[i].at.n > 0)
             status = draw_group(t, &t->lines[i], &t->err);
-    if (status == MGPT_OK && t->prints)
+    if (status == MGPT_OK && prints_early(t))
         t->code = print_ended(t);
     if (status == MGPT_OK)
         status = share_work(t, &t->err);
-    return status == MGPT_OK ? step_lines(t, n_busy, &t->err) : status;
+    return status == MGPT_OK ? step_lines(t, &t->err) : status;
 }
 
 void prefix_tree_run(struct prefix_tree *t)
 {
-    size_t n_busy = 1;
-    begin_block(t);
-    while (n_busy > 0 && t->code == EXIT_OK && t->err.status == MGPT_OK) {
-        t->err.status = run_round(t, &n_busy);
-        if (t->prints && t->err.status == MGPT_OK && t->code == EXIT_OK)
+    do {
+        t->err.status = run_round(t);
+        if (prints_early(t) && t->err.status == MGPT_OK && t->code == EXIT_OK)
             show_live(t);
         t->code = t->code == EXIT_OK ? samples_stopped() : t->code;
-    }
+    } while (t->n_busy > 0 && t->code == EXIT_OK && t->err.status == MGPT_OK);
+}
+
+void prefix_tree_print(struct prefix_tree *t)
+{
     if (t->code == EXIT_OK && t->err.status == MGPT_OK && !t->ask->json)
         t->code = print_ended(t);
 }
@@ -272,9 +359,8 @@ int prefix_tree_end(struct prefix_tree *t)
     if (t->err.status < 0 && lost->status == MGPT_OK)
         t->code = cli_fail(NULL, &t->err);
     t->code = t->code == EXIT_OK ? code : t->code;
-    t->ask->n_drawn += t->n_drawn;
     t->ask->n_full += t->text.n_full;
-    t->n_drawn = t->text.n_full = 0;
-    int is_done = t->code == EXIT_OK || lost->status < 0 || t->n_printed == t->n;
+    t->text.n_full = 0;
+    int is_done = t->code == EXIT_OK || lost->status < 0 || t->n_printed == t->end;
     return is_done ? t->code : print_rest(t, t->code);
 }

@@ -1,9 +1,11 @@
-/* A tree of prefixes: the samples of a block, and the timelines that run them. Used by prefixes.c. */
+/* A tree of prefixes: samples of a block, and the timelines that run them. Used by prefixes.c. */
 #ifndef MGPT_PREFIX_TREE_H
 #define MGPT_PREFIX_TREE_H
 
 #include "generate/draw_groups.h"
 #include "generate/sample_text.h"
+
+#include <stdatomic.h>
 
 struct timeline {
     mgpt_session *session;
@@ -20,31 +22,61 @@ struct ended {
     enum ending ending;
 };
 
+/* A group that waits for a tree, with its prefix. */
+enum { SHARED_DEPTH = 8 };
+struct shared_group {
+    struct group g;
+    int32_t path[SHARED_DEPTH];
+};
+
+/* Samples that run together, from number `first` on, and the trees of the threads that run them. The
+ * numbers of samples below are those in the block. */
+struct prefix_block {
+    struct samples *ask;
+    uint64_t first;
+    size_t n, room;
+    struct draw_samples samples;
+    uint32_t
+        *result; /* [n] where the tree that ended the sample has its struct ended; 0: goes on */
+    struct prefix_tree *trees;
+    size_t n_trees;
+    struct shared_group *shared; /* stb_ds array: groups for trees without work, largest first */
+    atomic_size_t n_taken;
+};
+
 struct prefix_tree {
     struct samples *ask;
+    struct prefix_block *block;
     struct timeline *lines;
     size_t n_lines, longest; /* longest: most tokens of a sample */
-
-    /* A block of n samples, from number `first` on. */
-    uint64_t first;
-    size_t n, room, n_printed, n_drawn;
-    struct draw_groups draw; /* numbers of samples are those in the block */
-    uint32_t *result;        /* [n] index of struct ended in results; 0: goes on */
-    char *results;           /* stb_ds array: struct ended, tokens, text; index 0 is not used */
+    size_t n_busy;           /* lines in the last pass */
+    struct draw_groups draw;
+    char *results; /* stb_ds array: struct ended, tokens, text; index 0 is not used */
+    size_t n_drawn;
 
     mgpt_session **stepped; /* [n_lines] with the tokens to step */
     int32_t *step;
+    size_t n_printed, end;   /* of the block's samples it prints [n_printed, end) */
     struct sample_text text; /* of the next sample to print */
     size_t n_shown;          /* bytes of its text that have been shown */
-    int prints;              /* while it runs, not when its samples have ended */
-    int holds;               /* what it prints: another tree's samples come before */
     int code;                /* exit code of the block */
     mgpt_error err;          /* with status < 0: what to tell */
 };
 
-/* Runs the block's samples. Errors are kept for the end, which prints what is left to print and
- * returns the block's exit code. */
+/* Begins a block, of whose samples it is to print [from, to); tree 0 prints while it runs, the others
+ * hold what they print until their end. */
+void prefix_tree_begin(struct prefix_tree *t, size_t from, size_t to);
+
+/* Divides a group, which has drawn, into children: those that go on wait at line 0. A status. */
+int prefix_tree_divide(struct prefix_tree *t, struct group g);
+
+/* Moves line 0 to a group. Returns its logits, or NULL. */
+const float *prefix_tree_go(struct prefix_tree *t, struct shared_group to);
+
+/* Runs what waits at lines and in the block. Then prints, and at last what is held. Errors are kept
+ * for the end, which returns the block's exit code. */
 void prefix_tree_run(struct prefix_tree *t);
+void prefix_tree_print(struct prefix_tree *t);
 int prefix_tree_end(struct prefix_tree *t);
 
 #endif

@@ -26,6 +26,7 @@ int lab_sample(const float *logits, size_t n, float temperature, int top_k, floa
 }
 
 static struct many {
+    struct draw_samples samples;
     struct draw_groups draw;
     mgpt_session *session;
     mgpt_sampler sampler;
@@ -39,6 +40,7 @@ void lab_many_close(void)
 {
     mgpt_session_free(many.session);
     groups_free(&many.draw);
+    draw_samples_free(&many.samples);
     free(many.path);
     arr_free(many.waiting);
     arr_free(many.texts);
@@ -79,14 +81,16 @@ static int many_draw(struct group g, const float *logits)
 static int many_begin(size_t n, size_t n_choices, uint64_t seed)
 {
     const struct sampling s = {.sampler = many.sampler, .seed = seed};
-    int status = groups_open(&many.draw, n_choices, lab_last_error());
+    int status = groups_open(&many.draw, &many.samples, n_choices, lab_last_error());
     if (status == MGPT_OK)
-        status = groups_room(&many.draw, n, lab_last_error());
+        status = draw_samples_room(&many.samples, n, lab_last_error());
     many.path = mem_new(many.longest, sizeof *many.path);
     if (status == MGPT_OK && !many.path)
         status = err_memory(lab_last_error(), "the texts", many.longest * sizeof *many.path);
-    for (size_t i = 0; i < n && status == MGPT_OK; i++)
-        many.draw.order[0].rng[i] = sampling_of_sample(&s, i).rng;
+    for (size_t i = 0; i < n && status == MGPT_OK; i++) {
+        many.samples.order[0].rng[i] = sampling_of_sample(&s, i).rng;
+        many.samples.order[0].number[i] = (uint32_t)i;
+    }
     return status;
 }
 

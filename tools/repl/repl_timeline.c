@@ -98,7 +98,8 @@ int repl_compute_logits(struct repl *r)
 static mgpt_session *engine_settings_session(struct repl *r)
 {
     mgpt_session *session;
-    return engine_new_session(&r->engine, &session) == EXIT_OK ? session : NULL;
+    struct engine *e = &r->engine;
+    return engine_new_session(e, e->n_threads, &session) == EXIT_OK ? session : NULL;
 }
 
 int repl_open_branch(struct repl *r, size_t branch)
