@@ -2,6 +2,7 @@
  * is a panel with more patches than it has room for. Included by float_tmpl.h: compiled for each ISA
  * level, longer vectors take a quarter of its time away. */
 #include "kernels/pack/float_compressed.h"
+#include "kernels/pack/transpose.h"
 #include "kernels/simd/vec.h"
 
 #include <string.h>
@@ -14,7 +15,6 @@ struct table_span {
 };
 
 typedef uint8_t bytes_16 __attribute__((vector_size(16)));
-typedef uint32_t words_4 __attribute__((vector_size(16)));
 typedef words_4 words_at __attribute__((aligned(1), may_alias));
 
 #define EVEN_BYTES(a, b)                                                                           \
@@ -25,17 +25,9 @@ typedef words_4 words_at __attribute__((aligned(1), may_alias));
 /* Four columns of bytes become a plane: a transposition of words. */
 static inline void put_plane(uint8_t *plane, const bytes_16 column[4])
 {
-    words_4 a[4], b[4];
+    words_4 a[4];
     UNROLL for (size_t i = 0; i < 4; i++) a[i] = (words_4)column[i];
-    UNROLL for (int stage = 0; stage < 2; stage++)
-    {
-        UNROLL for (size_t i = 0; i < 2; i++)
-        {
-            b[2 * i] = __builtin_shufflevector(a[i], a[i + 2], 0, 4, 1, 5);
-            b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 2], 2, 6, 3, 7);
-        }
-        UNROLL for (size_t i = 0; i < 4; i++) a[i] = b[i];
-    }
+    transpose_words(a);
     /* No memcpy: with _FORTIFY_SOURCE gcc calls a function for each. */
     UNROLL for (size_t i = 0; i < 4; i++)((words_at *)plane)[i] = a[i];
 }

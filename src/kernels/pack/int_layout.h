@@ -32,6 +32,13 @@
 
 #include <string.h>
 
+/* For a function that is compiled for each type, with the type as a constant. */
+#if defined(ISA_SMALL)
+#define ALWAYS_INLINE static /* one copy serves all types */
+#else
+#define ALWAYS_INLINE static inline __attribute__((always_inline))
+#endif
+
 enum {
     BLOCK = 32,     /* columns that share a scale of the activations */
     LINE = 64,      /* bytes of a cache line */

@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "kernels/pack/float_compressed.h"
 #include "kernels/pack/int_layout.h"
+#include "kernels/pack/transpose.h"
 
 #include <string.h>
 
@@ -18,24 +19,15 @@
 #endif
 
 typedef uint16_t halves __attribute__((vector_size(16)));
-typedef uint32_t words __attribute__((vector_size(16)));
 
 enum { LINE_BYTES = 64 };
 
 /* Four rows of four columns, `stride` bytes apart, become four columns of a panel. */
 static inline void transpose_32(char *dst, const char *src, size_t stride)
 {
-    words a[4], b[4];
+    words_4 a[4];
     UNROLL for (size_t i = 0; i < 4; i++) memcpy(&a[i], src + i * stride, sizeof *a);
-    UNROLL for (int stage = 0; stage < 2; stage++)
-    {
-        UNROLL for (size_t i = 0; i < 2; i++)
-        {
-            b[2 * i] = __builtin_shufflevector(a[i], a[i + 2], 0, 4, 1, 5);
-            b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 2], 2, 6, 3, 7);
-        }
-        UNROLL for (size_t i = 0; i < 4; i++) a[i] = b[i];
-    }
+    transpose_words(a);
     UNROLL for (size_t k = 0; k < 4; k++) memcpy(dst + k * PANEL * 4, &a[k], sizeof *a);
 }
 

@@ -1,17 +1,16 @@
 /* Packing of integer types: from the blocks of the file (dtype_quant.c, dtype_kquant.c) to the
  * panels of int_layout.h; and the sizes of packed weights and activations.
  *
- * Every value becomes an unsigned byte, then the bytes of a block become lines. Four bytes are
+ * Every value becomes an unsigned byte, then the bytes of a block become lines. Sixteen bytes are
  * handled at a time, with shifts and masks that do not cross bytes, so the byte order does not
  * matter. There is no float arithmetic, so packing cannot fail on any bytes of a file.
  */
 #include "kernels/pack/float_compressed.h"
 #include "kernels/pack/int_layout.h"
+#include "kernels/pack/transpose.h"
 
 #include <math.h>
 #include <string.h>
-
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
@@ -41,51 +40,59 @@ size_t kernels_x_bytes(enum weight_type type, size_t n_in)
 
 enum { NIBBLES = 0x0F0F0F0F }; /* the low nibble of each byte of a word */
 
-/* The unsigned values of a block, four to a word. */
+/* The unsigned values of a block, 16 bytes each. */
 struct values {
-    uint32_t v[BLOCK_WORDS];
+    words_4 v[2];
 };
 
-static inline uint32_t word_at(const uint8_t *p)
+static inline words_4 load_words(const uint8_t *p)
 {
-    uint32_t word;
-    memcpy(&word, p, sizeof word);
-    return word;
+    words_4 words;
+    memcpy(&words, p, sizeof words);
+    return words;
 }
 
 static inline void get_bytes(struct values *q, const uint8_t *src)
 {
-    for (size_t j = 0; j < BLOCK_WORDS; j++)
-        q->v[j] = word_at(src + 4 * j) ^ 0x80808080;
+    for (size_t i = 0; i < 2; i++)
+        q->v[i] = load_words(src + 16 * i) ^ 0x80808080;
 }
 
 static inline void unpack_nibbles(struct values *q, const uint8_t *src)
 {
-    for (size_t j = 0; j < BLOCK_WORDS / 2; j++) {
-        q->v[j] = word_at(src + 4 * j) & NIBBLES;
-        q->v[j + BLOCK_WORDS / 2] = word_at(src + 4 * j) >> 4 & NIBBLES;
-    }
+    q->v[0] = load_words(src) & NIBBLES;
+    q->v[1] = load_words(src) >> 4 & NIBBLES;
 }
 
-static inline void unpack_fives(struct values *q, const uint8_t *high, const uint8_t *low)
+/* The fifth bits of four values, from the low half of a byte. */
+static inline uint32_t spread_bits(unsigned bits)
 {
     static const uint8_t spread[16][4] = {
         {0, 0, 0, 0},   {16, 0, 0, 0},   {0, 16, 0, 0},   {16, 16, 0, 0},
         {0, 0, 16, 0},  {16, 0, 16, 0},  {0, 16, 16, 0},  {16, 16, 16, 0},
         {0, 0, 0, 16},  {16, 0, 0, 16},  {0, 16, 0, 16},  {16, 16, 0, 16},
         {0, 0, 16, 16}, {16, 0, 16, 16}, {0, 16, 16, 16}, {16, 16, 16, 16}};
+    uint32_t word;
+    memcpy(&word, spread[bits & 15], sizeof word);
+    return word;
+}
+
+static inline void unpack_fives(struct values *q, const uint8_t *high, const uint8_t *low)
+{
     unpack_nibbles(q, low);
-    for (size_t j = 0; j < BLOCK_WORDS; j++)
-        q->v[j] |= word_at(spread[high[j / 2] >> j % 2 * 4 & 15]);
+    for (size_t i = 0; i < 2; i++)
+        q->v[i] |= (words_4){spread_bits(high[2 * i]), spread_bits(high[2 * i] >> 4),
+                             spread_bits(high[2 * i + 1]), spread_bits(high[2 * i + 1] >> 4)};
 }
 
 /* Block b (of 8) of a super-block of Q4_K or Q5_K. q4: its nibbles; q1: its fifth bits, or NULL. */
 static inline void get_k(struct values *q, const uint8_t *q4, const uint8_t *q1, size_t b)
 {
-    for (size_t j = 0; j < BLOCK_WORDS; j++)
-        q->v[j] = word_at(q4 + BLOCK * (b / 2) + 4 * j) >> b % 2 * 4 & NIBBLES;
-    for (size_t j = 0; q1 && j < BLOCK_WORDS; j++)
-        q->v[j] |= (word_at(q1 + 4 * j) >> b & 0x01010101) << 4;
+    for (size_t i = 0; i < 2; i++) {
+        q->v[i] = load_words(q4 + BLOCK * (b / 2) + 16 * i) >> b % 2 * 4 & NIBBLES;
+        if (q1)
+            q->v[i] |= (load_words(q1 + 16 * i) >> b & 0x01010101) << 4;
+    }
 }
 
 static inline void get_6_k(struct values *q, const uint8_t *super, size_t b)
@@ -93,26 +100,27 @@ static inline void get_6_k(struct values *q, const uint8_t *super, size_t b)
     const uint8_t *low = super + 64 * (b / 4) + BLOCK * (b % 2);
     const uint8_t *high = super + 128 + BLOCK * (b / 4);
     unsigned shift = b % 4 < 2 ? 0 : 4, high_shift = 2 * (unsigned)(b % 4);
-    for (size_t j = 0; j < BLOCK_WORDS; j++)
-        q->v[j] = (word_at(low + 4 * j) >> shift & NIBBLES) |
-                  (word_at(high + 4 * j) >> high_shift & 0x03030303) << 4;
+    for (size_t i = 0; i < 2; i++)
+        q->v[i] = (load_words(low + 16 * i) >> shift & NIBBLES) |
+                  (load_words(high + 16 * i) >> high_shift & 0x03030303) << 4;
 }
 
 /* The same of Q2_K, Q3_K and TQ2_0. q2: two bits of each value; q1: its third bits, or NULL. */
 static inline void get_twos(struct values *q, const uint8_t *q2, const uint8_t *q1, size_t b)
 {
-    for (size_t j = 0; j < BLOCK_WORDS; j++)
-        q->v[j] = word_at(q2 + BLOCK * (b / 4) + 4 * j) >> b % 4 * 2 & 0x03030303;
-    for (size_t j = 0; q1 && j < BLOCK_WORDS; j++)
-        q->v[j] |= (word_at(q1 + 4 * j) >> b & 0x01010101) << 2;
+    for (size_t i = 0; i < 2; i++) {
+        q->v[i] = load_words(q2 + BLOCK * (b / 4) + 16 * i) >> b % 4 * 2 & 0x03030303;
+        if (q1)
+            q->v[i] |= (load_words(q1 + 16 * i) >> b & 0x01010101) << 2;
+    }
 }
 
 static inline void get_threes(struct values *q, const uint8_t *super, size_t b)
 {
-    for (size_t i = 0; i < BLOCK; i++) {
-        uint8_t v = (uint8_t)tq1_value(super, BLOCK * b + i);
-        memcpy((uint8_t *)q->v + i, &v, 1);
-    }
+    uint8_t values[BLOCK];
+    for (size_t i = 0; i < BLOCK; i++)
+        values[i] = (uint8_t)tq1_value(super, BLOCK * b + i);
+    memcpy(q, values, sizeof *q);
 }
 
 /* Block b of the group that starts at src. */
@@ -163,19 +171,24 @@ ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, enu
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 /* The lowest `bits` of each byte. */
-static inline uint32_t low_bits(uint32_t word, unsigned bits)
+static inline words_4 low_bits(words_4 word, unsigned bits)
 {
     return word & ((1u << bits) - 1) * 0x01010101;
 }
 
-/* Writes the 32 values of one row: four bytes of each line. */
-ALWAYS_INLINE void pack_block(uint8_t *lines, const struct values *q, const struct layout *l)
+/* Writes the 32 values of each of four rows: 16 bytes of each line. */
+ALWAYS_INLINE void pack_block(uint8_t *lines, const struct values q[4], const struct layout *l)
 {
-    uint32_t line[BLOCK_WORDS + 1] = {0};
+    words_4 v[BLOCK_WORDS], line[BLOCK_WORDS + 1] = {{0}};
+    for (size_t r = 0; r < 4; r++) {
+        v[r] = q[r].v[0];
+        v[4 + r] = q[r].v[1];
+    }
+    transpose_words(v);
+    transpose_words(v + 4);
     for (size_t j = 0; j < BLOCK_WORDS; j++) {
-        line[j * l->low / 8] |= low_bits(q->v[j], l->low) << j * l->low % 8;
-        line[l->low + j * l->high / 8] |= low_bits(q->v[j] >> l->low % 8, l->high)
-                                          << j * l->high % 8;
+        line[j * l->low / 8] |= low_bits(v[j], l->low) << j * l->low % 8;
+        line[l->low + j * l->high / 8] |= low_bits(v[j] >> l->low % 8, l->high) << j * l->high % 8;
     }
     for (size_t i = 0; i < l->block_lines; i++)
         memcpy(lines + i * LINE, line + i, sizeof *line);
@@ -294,19 +307,23 @@ ALWAYS_INLINE void pack_int_panel(uint8_t *panel, const uint8_t *src, size_t n_i
     for (size_t b0 = 0; b0 < blocks; b0 += l->group_blocks) {
         size_t n = blocks - b0 < l->group_blocks ? blocks - b0 : l->group_blocks;
         uint8_t *head = panel + head_at(l, b0);
+        const uint8_t *group = src + file_bytes(type, b0);
         if (rows < PANEL || n < l->group_blocks)
-            memset(head, 0, LINE * (l->head_lines + n * l->block_lines));
+            memset(head, 0, (size_t)LINE * l->head_lines);
         if (l->k && !l->has_min)
             memset(head + LINE / 2, 0, LINE / 2);
-        for (size_t r = 0; r < rows; r++) {
-            const uint8_t *group = src + r * row_bytes + file_bytes(type, b0);
-            pack_head(head, r, group, n, type);
+        for (size_t r = 0; r < rows; r++)
+            pack_head(head, r, group + r * row_bytes, n, type);
+        for (size_t r = 0; r < PANEL; r += 4)
             for (size_t b = 0; b < n; b++) {
-                struct values q;
-                get_block(&q, group, b, type);
-                pack_block(head + LINE * (l->head_lines + b * l->block_lines) + 4 * r, &q, l);
+                struct values q[4];
+                for (size_t i = 0; i < 4; i++)
+                    if (r + i < rows)
+                        get_block(&q[i], group + (r + i) * row_bytes, b, type);
+                    else
+                        memset(&q[i], 0, sizeof q[i]);
+                pack_block(head + LINE * (l->head_lines + b * l->block_lines) + 4 * r, q, l);
             }
-        }
     }
 }
 

@@ -7,12 +7,6 @@
 #include <math.h>
 #include <string.h>
 
-#if defined(ISA_SMALL)
-#define ALWAYS_INLINE static /* one copy serves all types */
-#else
-#define ALWAYS_INLINE static inline __attribute__((always_inline))
-#endif
-
 enum { GROUP_TOKENS = 16 }; /* tokens that share one unpacked block */
 
 /* ---- weights --------------------------------------------------------------------------------- */
