@@ -12,7 +12,6 @@
 #include "generate/prefix_tree.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 enum {
     TIMELINES = 48,
@@ -188,7 +187,7 @@ static int draw_first_tokens(struct prefix_block *b, struct pool *pool)
     int status = draw_and_share(b, pool, root);
     for (size_t i = 0; status == MGPT_OK && i < arr_len(b->shared);) {
         struct shared_group s = b->shared[i];
-        if (s.g.n <= most || s.g.depth == SHARED_DEPTH - 1) {
+        if (s.g.n <= most || s.g.depth == SHARED_DEPTH) {
             i++;
             continue;
         }
