@@ -17,7 +17,7 @@
 
 enum {
     AHEAD = 16, /* results are printed in another order than they were stored in */
-    FEW = 4     /* a part of all lines */
+    FEW = 4     /* one line of so many has work: a group of the block is taken */
 };
 
 static size_t n_seen(const struct prefix_tree *t)
@@ -96,9 +96,9 @@ static int add_child(struct prefix_tree *t, struct timeline *line, struct group 
 }
 
 /* The child with the lowest sample is the next to run. */
-static int divide_group(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
+static int add_children(struct prefix_tree *t, struct timeline *line, size_t n, mgpt_error *err)
 {
-    for (size_t k = groups_divide(&t->draw, line->at); k-- > 0;)
+    for (size_t k = n; k-- > 0;)
         if (!add_child(t, line, t->draw.children[k]))
             return err_memory(err, "the samples' texts", arr_len(t->results));
     return MGPT_OK;
@@ -109,8 +109,8 @@ static int draw_group(struct prefix_tree *t, struct timeline *line, mgpt_error *
 {
     struct group g = line->at;
     const float *logits = g.depth ? mgpt_logits(line->session) : t->ask->first_logits;
-    groups_draw_part(&t->draw, g, &t->ask->sampling->sampler, logits);
-    return divide_group(t, line, err);
+    size_t n_children = groups_draw(&t->draw, g, &t->ask->sampling->sampler, logits);
+    return add_children(t, line, n_children, err);
 }
 
 /* ---- timelines ---- */
@@ -305,9 +305,8 @@ void prefix_tree_begin(struct prefix_tree *t, size_t from, size_t to)
 
 int prefix_tree_divide(struct prefix_tree *t, struct group g)
 {
-    t->lines[0].at = g;
-    t->err.status = divide_group(t, &t->lines[0], &t->err);
-    t->lines[0].at.n = 0;
+    size_t n_children = groups_divide(&t->draw, g);
+    t->err.status = add_children(t, &t->lines[0], n_children, &t->err);
     return t->err.status;
 }
 

@@ -36,8 +36,7 @@ struct prefix_block {
     uint64_t first;
     size_t n, room;
     struct draw_samples samples;
-    uint32_t
-        *result; /* [n] where the tree that ended the sample has its struct ended; 0: goes on */
+    uint32_t *result; /* [n] number of the sample's struct ended (prefix_tree.c); 0: goes on */
     struct prefix_tree *trees;
     size_t n_trees;
     struct shared_group *shared; /* stb_ds array: groups for trees without work, largest first */
@@ -63,8 +62,8 @@ struct prefix_tree {
     mgpt_error err;          /* with status < 0: what to tell */
 };
 
-/* Begins a block, of whose samples it is to print [from, to); tree 0 prints while it runs, the others
- * hold what they print until their end. */
+/* Begins a block, of whose samples it is to print [from, to). The only tree prints while it runs;
+ * of several all but the first hold what they print until their end. */
 void prefix_tree_begin(struct prefix_tree *t, size_t from, size_t to);
 
 /* Divides a group, which has drawn, into children: those that go on wait at line 0. A status. */

@@ -322,7 +322,8 @@ static int run_after(struct samples *s, int n_trees, const mgpt_session *prompt)
     return code;
 }
 
-/* Timelines of several trees are sessions of one thread: a fork has as many as its origin. */
+/* A fork has as many threads as its origin. Timelines of several trees need one each, so they are
+ * forks of a session with one. */
 int prefixes_run(struct samples *s)
 {
     struct engine *engine = s->engine;
