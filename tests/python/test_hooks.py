@@ -78,6 +78,41 @@ def test_hooks_that_change_nothing(shakespeare):
     assert shakespeare.run_with_hooks("ROMEO: ho", [(lambda n: True, same)]).tobytes() == logits.tobytes()
 
 
+LONG = [(7919 * i * i + 13 * i + 5) % 65 for i in range(200)]  # logits and the last norm come 72 rows at a time
+
+
+def test_long_texts(shakespeare):
+    """Every row of every value is that of single steps, and of chunks below 72."""
+    session, rows = shakespeare.session(kv="f32", chunk=50), {}
+    steps = np.stack([session.step(t) for t in LONG])
+    logits, cache = shakespeare.run_with_cache(LONG)
+    assert logits[0].tobytes() == shakespeare.logits(LONG).tobytes() == steps.tobytes()
+    session.rewind(0)
+    names = [n for n in shakespeare.hook_names if "pattern" not in n and "scores" not in n and n != "logits"]
+    session.feed(LONG, [(names, lambda v, hook: rows.setdefault(hook.name, []).append(v[0]))])
+    for name in names:
+        assert cache[name][0].tobytes() == np.concatenate(rows[name]).tobytes(), name
+
+
+@pytest.mark.parametrize("name", ["logits", "ln_final.hook_scale", "ln_final.hook_normalized", "ln_final.hook_out"])
+def test_hooks_on_long_texts(shakespeare, name):
+    """A hook gets all rows of the value at once; those that it changes are the ones that count."""
+    shapes = []
+    def double_some(value, hook):
+        shapes.append(value.shape)
+        value[:, 100:] *= 2
+    plain = shakespeare.run_with_cache(LONG)[0]
+    logits, cache = shakespeare.run_with_cache(LONG, hooks=[(name, double_some)])
+    assert [shape[:2] for shape in shapes] == [(1, len(LONG))]
+    want = plain.copy()
+    want[:, 100:] *= 0.5 if name.endswith("scale") else 2
+    assert np.allclose(logits, want, rtol=1e-5, atol=1e-5)
+    if name in ("logits", "ln_final.hook_out"): # parts of a norm are multiplied by the gain here
+        assert logits[:, :100].tobytes() == plain[:, :100].tobytes()
+    session = shakespeare.session(kv="f32", chunk=len(LONG))
+    assert session.feed(LONG, [(name, double_some)]).tobytes() == logits[0, -1].tobytes()
+
+
 def zero_head(value, hook):
     value[:, :, 1] = 0
 

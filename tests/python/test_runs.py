@@ -52,6 +52,20 @@ def test_session(names):
     assert k.shape == v.shape == (5, 4) and k.any() and v.any()
 
 
+def test_logits(names, shakespeare):
+    """All rows: of the fused path and the general one, of text and tokens, of no tokens, steered."""
+    for model, text in ((names, "anna"), (shakespeare, "ROMEO: " * 20)):
+        session, tokens = model.session(), model.encode(text)
+        want = np.stack([session.step(t) for t in tokens])
+        for got in (model.logits(text), model.logits(tokens, threads=2), model.logits(np.array([tokens]))):
+            assert got.dtype == np.float32 and got.shape == want.shape and got.tobytes() == want.tobytes()
+    assert names.logits([]).shape == (0, 27)
+    steer = {0: np.ones(names.info.n_embd)}
+    assert names.logits("anna", steer=steer)[-1].tobytes() == names.session(steer=steer).feed(names.encode("anna")).tobytes()
+    with pytest.raises(mgpt.Error, match="context full"):
+        names.logits([0] * 17)
+
+
 def test_views_outlive_everything(root):
     """A view shows what its memory holds; that memory is there as long as the view is."""
     model = mgpt.Model(root / "weights/names.gguf")

@@ -3,9 +3,9 @@
 A value of T tokens has shape [1, T, ...]: q, k, v and z [1, T, heads, d_head], scores and pattern
 [1, heads, T, keys], everything else [1, T, columns]. A norm has three values (norms.py).
 
-The engine gives scores and patterns one query at a time. A hook on them gets the whole matrix once the layer's
-attention is done; if it changed the matrix, the pass runs again and takes the changed values, so that the engine
-computes what follows with its own bits.
+The engine gives scores and patterns one query at a time, logits and the last norm a group of rows at a time. A hook on
+them gets the whole matrix once it is complete; if it changed the matrix, the pass runs again and takes the changed
+values, so that the engine computes what follows with its own bits.
 """
 
 from __future__ import annotations
@@ -136,10 +136,11 @@ class Tap:
                        for key in (*self._hooks, *self._keep) if key[2]}
         self.store: dict[str, Floats] = {hook.name: np.empty(0, np.float32) for hook in self._keep.values()}
         self.labels: list[str] = []
-        self._chunk = 0  # the position where it begins
+        self._chunk, self._n_chunk = 0, 0  # the position where it begins; its tokens
         # What hooks made of a value of a chunk, for when the tokens run again; None: they left it as it was.
         self._done: dict[tuple[Key, int], Floats | None] = {}
         self._seen: dict[Key, list[Floats]] = {}  # rows of scores and patterns, a query each
+        self._groups: dict[Key, list[Floats]] = {}  # rows of a value that comes in groups (logits, the last norm)
         self._residual = np.empty((0, 0), np.float32)  # the last one before a norm
         self._again = False
         self._failed: BaseException | None = None
@@ -152,6 +153,8 @@ class Tap:
         try:
             while True:
                 self._again = False
+                self._seen.clear()
+                self._groups.clear()
                 status = lib.mgpt_feed(session.pointer, tokens.ctypes.data, len(tokens), c.byref(err))
                 if self._failed is not None:
                     raise self._failed
@@ -184,7 +187,7 @@ class Tap:
     def _see(self, value: CValue, data: Floats) -> None:
         place = value.point, value.layer
         if value.point == POINT["EMBD"]:
-            self._chunk = value.pos
+            self._chunk, self._n_chunk = value.pos, value.rows
         if value.point in UNSEEN:
             self._see_query((*place, ""), value.pos, data)
             return
@@ -193,9 +196,11 @@ class Tap:
         if self._again:
             return
         if place in self._norms:
-            self._see_norm(place, self._norms[place], data)
+            self._see_norm(place, self._norms[place], value.pos, data)
+        if self._again:
+            return
         before = self._shaped(value.point, data)
-        after = self._pass((*place, ""), before)
+        after = self._pass((*place, ""), value.pos, before)
         if after is not before:
             data[:] = after.reshape(data.shape)
         if value.point in INPUTS and self._norms:
@@ -219,28 +224,35 @@ class Tap:
             before = _square(self._seen.pop(key), n_queries, UNSEEN[key[0]])
             done = self._done[key, self._chunk] = self._ask(key, before)
             self._again = done is not None
-        if self._again:
-            self._seen.clear()
 
-    def _see_norm(self, place: tuple[int, int], norm: Norm, data: Floats) -> None:
+    def _see_norm(self, place: tuple[int, int], norm: Norm, pos: int, data: Floats) -> None:
         """Scale and normalized rows; if a hook changes one, the engine's value is computed from them."""
-        centre = norm.centre(self._residual)
+        first = pos - self._chunk
+        centre = norm.centre(self._residual[first : first + len(data)])
         before = norm.scale(centre)[None]
-        scale = self._pass((*place, "scale"), before)
+        scale = self._pass((*place, "scale"), pos, before)
         rows = centre[None] / scale
-        normalized = self._pass((*place, "normalized"), rows)
+        if self._again:
+            return
+        normalized = self._pass((*place, "normalized"), pos, rows)
         if scale is not before or normalized is not rows:
             data[:] = normalized[0] * norm.gain + norm.bias
 
-    def _pass(self, key: Key, before: Floats) -> Floats:
-        """What hooks make of a value, stored if asked for; `before` itself if they leave it as it was."""
+    def _pass(self, key: Key, pos: int, before: Floats) -> Floats:
+        """What hooks make of rows from position `pos` on, stored if asked for; `before` itself if they leave it as it
+        was. Hooks get the rows of the whole chunk: when its last group comes."""
+        first, n = pos - self._chunk, before.shape[1]
         if key in self._hooks and (key, self._chunk) not in self._done:
-            self._done[key, self._chunk] = self._ask(key, before)
+            self._groups.setdefault(key, []).append(before.copy())
+            if first + n == self._n_chunk:
+                self._done[key, self._chunk] = self._ask(key, np.concatenate(self._groups.pop(key), 1))
+                # The engine has gone on with the groups before this one: it has to run again.
+                self._again = first > 0 and self._done[key, self._chunk] is not None
         done = self._done.get((key, self._chunk))
-        after = before if done is None else done
+        after = before if done is None else done[:, first : first + n]
         if key in self._keep:
             array = self._stored(key, (1, self._n, *after.shape[2:]))
-            array[0, self._chunk : self._chunk + after.shape[1]] = after[0]
+            array[0, pos : pos + n] = after[0]
         return after
 
     def _ask(self, key: Key, before: Floats) -> Floats | None:

@@ -19,7 +19,7 @@ from ._lib import (NO_SPECIAL_TOKENS, PARSE_SPECIAL, CInfo, CModelParams, CStrea
 from .cache import Cache
 from .generate import Sampler, generate
 from .patching import Metric, Patched, run_hooks, run_program
-from .score import Score, score
+from .score import Score, all_logits, score
 from .session import Floats, Session, Tokens, ids
 from .steering import NOTHING, Added, Steering, Vectors
 
@@ -277,6 +277,14 @@ class Model:
             raise ValueError("text: nothing to begin with: the text is empty and the model has no BOS")
         session = self.session(n_ctx=n_ctx, threads=threads, kv=kv, steer=steer)
         return generate(session, tokens, n, Sampler(temperature, top_k, top_p, min_p, seed), list(hooks))
+
+    def logits(self, text: str | Tokens, *, threads: int = 0, kv: str = "auto",
+               steer: Steering | Vectors | None = None) -> Floats:
+        """The logits after every token of a text or tokens, float32 [T, n_vocab]; row t predicts token t + 1.
+
+        The bits are those of a session that takes one step after the other.
+        """
+        return all_logits(self.session(threads=threads, kv=kv, steer=steer), self._tokens(text))
 
     def score(self, texts: Iterable[str | Tokens], *, threads: int = 0,
               steer: Steering | Vectors | None = None) -> list[Score]:

@@ -1,4 +1,4 @@
-"""Log-probabilities of texts."""
+"""Logits of whole texts, and log-probabilities."""
 
 from __future__ import annotations
 
@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._lib import POINT, CError, CRun, TapFn, fail, lib
+from ._lib import POINT, CError, CRun, TapFn, call, fail, lib
+from .hooks import view
 
 if TYPE_CHECKING:
     from .model import Model
+    from .hooks import Floats
     from .session import Ints, Session, Tokens
     from .steering import Added
 
@@ -42,6 +44,28 @@ class Score:
     def perplexity(self) -> float:
         """exp of the mean negative log-probability; NaN for nothing."""
         return float(np.exp(-self.sum_logprob / self.n_tokens)) if self.n_tokens else float("nan")
+
+
+def all_logits(session: Session, tokens: Ints) -> Floats:
+    """See Model.logits: of an empty session."""
+    handle = session._open()
+    out = np.empty((len(tokens), session.model.info.n_vocab), np.float32)
+
+    def see(value: Any, user: object) -> int:
+        v = value[0]
+        if v.point != POINT["LOGITS"]:
+            return handle.steering.add(v)
+        out[v.pos : v.pos + v.rows] = view(v)
+        return 0
+
+    callback = TapFn(see)
+    with handle as pointer:
+        handle.watch(1 << POINT["LOGITS"] | handle.steering.points, callback)
+        try:
+            call("mgpt_feed", pointer, tokens.ctypes.data, len(tokens))
+        finally:
+            handle.watch()
+    return out
 
 
 def score(session: Session, texts: Iterable[str | Tokens]) -> list[Score]:
