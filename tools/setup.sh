@@ -4,6 +4,8 @@
 cd "$(dirname "$0")/.." || exit 1
 
 packages="gcc libc6-dev meson ninja-build pkg-config libcmocka-dev libstb-dev libjansson-dev libzip-dev libpcre2-dev libedit-dev libutf8proc-dev"
+# They compile the engine of mgpt lab's pages (tools/lab/wasm/make_module.py), from Debian 12 on.
+wasm_packages="clang lld wasi-libc libclang-rt-dev-wasm32"
 
 # Without a right to install, without network, and on other systems: one line that says what to do.
 install_missing() {
@@ -35,14 +37,19 @@ install_missing() {
     return 1
 }
 
-# build DIRECTORY TARGET [MESON OPTIONS]: configures once, then compiles what has changed. Debian's meson
-# is asked for by path: another one on the PATH may belong to a Python that is not there tomorrow.
+# build DIRECTORY TARGET [MESON OPTIONS]: configures once, and again when Debian's packages have changed since: what
+# was missing then may be there now. Then compiles what has changed. Debian's meson is asked for by path: another one on
+# the PATH may belong to a Python that is not there tomorrow.
 meson=/usr/bin/meson
 [ -x $meson ] || meson=meson
 build() {
     directory=$1
     target=$2
     shift 2
-    [ -f "$directory/build.ninja" ] || $meson setup "$directory" "$@" >&2 || return 1
+    if [ ! -f "$directory/build.ninja" ]; then
+        $meson setup "$directory" "$@" >&2 || return 1
+    elif [ -n "$(find /var/lib/dpkg/status -newer "$directory/build.ninja" 2>/dev/null)" ]; then
+        $meson setup --reconfigure "$directory" >&2 || return 1
+    fi
     ninja -C "$directory" "$target" >&2
 }

@@ -73,6 +73,6 @@ if [ -e "$dir/vectors" ] && command -v node >/dev/null; then
     programs WebAssembly node --no-warnings "$source/tests/spec/wasi.js"
     machines=$((machines + 1))
 else
-    echo "skipped WebAssembly: apt-get install clang lld wasi-libc libclang-rt-14-dev-wasm32 nodejs"
+    echo "skipped WebAssembly: apt-get install clang lld wasi-libc libclang-rt-dev-wasm32 nodejs"
 fi
 [ "$machines" -gt 0 ] || exit 77

@@ -19,7 +19,7 @@ import tempfile
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), '../../..'))
 COPIES = 'tools/lab/wasm'  # in ROOT, where everything runs
-PACKAGES = 'clang lld wasi-libc libclang-rt-14-dev-wasm32'
+PACKAGES = 'clang lld wasi-libc libclang-rt-dev-wasm32'
 CLANG = '14.0.6'  # another version gives other bytes
 
 TARGET = ['--target=wasm32-wasi', '--sysroot=/usr']
