@@ -25,7 +25,8 @@ commands = {
 
 def given_up(pid):
     with open(f"/proc/{pid}/status") as f:
-        return "NoNewPrivs:\t1" in f.read()
+        status = f.read()
+    return "NoNewPrivs:\t1" in status and "Seccomp:\t2" in status
 
 
 def is_in_sandbox(arguments):

@@ -1,16 +1,19 @@
 /* What is possible inside the sandbox of the commands that read strangers' files, tried from
  * inside: each row of the table is an attempt in a process of its own. Skipped where the kernel has
  * no Landlock. */
+#define _GNU_SOURCE /* syscall */
 #include "base/outfile.h"
 #include "common/sandbox.h"
 #include "support/unit.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netinet/in.h>
 #include <signal.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -22,13 +25,24 @@ static const char *const files[] = {"in/model",       "in/config", "in/sub/deep"
                                     "named/other",    "out/old",   "secret/key",  "secret/blob",
                                     "hf/config.json", "hf/weights"};
 
-enum sandbox_act { READ, WRITE, CREATE, REMOVE, RENAME, REPLACE, LIST, CONNECT, SEND_SIGNAL };
+static int fail_after = -1; /* allocations that still succeed before one fails; -1: all do */
+
+void *__real_malloc(size_t n), *__wrap_malloc(size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    if (fail_after < 0 || fail_after-- > 0)
+        return __real_malloc(n);
+    errno = ENOMEM;
+    return NULL;
+}
+
+enum sandbox_act { READ, WRITE, CREATE, REMOVE, RENAME, REPLACE, LIST };
 
 /* 0 or errno. */
 static int attempt(enum sandbox_act act, const char *path)
 {
     struct outfile out;
-    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = 1};
     int status = 0;
     switch (act) {
     case READ:
@@ -48,13 +62,6 @@ static int attempt(enum sandbox_act act, const char *path)
         break;
     case LIST:
         status = open(path, O_RDONLY | O_DIRECTORY);
-        break;
-    case CONNECT:
-        status =
-            connect(socket(AF_INET, SOCK_STREAM, 0), (struct sockaddr *)&address, sizeof address);
-        break;
-    case SEND_SIGNAL:
-        status = kill(getppid(), 0);
         break;
     case REPLACE:
         if (outfile_open(&out, path, NULL) < 0)
@@ -129,13 +136,139 @@ TEST(what_is_possible)
     }
 }
 
-/* From version 4 of Landlock on, and from version 6. */
-TEST(network_and_signals)
+/* ---- system calls ---------------------------------------------------------------------------- */
+
+static long call_by_number(long number)
 {
-    if (sandbox_works() >= 4)
-        assert_int_equal(try_inside(CONNECT, NULL), EACCES);
-    if (sandbox_works() >= 6)
-        assert_int_equal(try_inside(SEND_SIGNAL, NULL), EPERM);
+    return syscall(number, 0, 0, 0, 0, 0, 0);
+}
+
+#define CALLS(X)                                                                                   \
+    X(tcp, socket(AF_INET, SOCK_STREAM, 0))                                                        \
+    X(udp, socket(AF_INET, SOCK_DGRAM, 0))                                                         \
+    X(udp6, socket(AF_INET6, SOCK_DGRAM, 0))                                                       \
+    X(raw, socket(AF_INET, SOCK_RAW, 0))                                                           \
+    X(unix_path, socket(AF_UNIX, SOCK_STREAM, 0))                                                  \
+    X(netlink, socket(AF_NETLINK, SOCK_RAW, 0))                                                    \
+    X(pair, socketpair(AF_UNIX, SOCK_STREAM, 0, (int[2]){0}))                                      \
+    X(io_uring, call_by_number(SYS_io_uring_setup))                                                \
+    X(mode, chmod("out/old", 0777))                                                                \
+    X(mode_at, fchmodat(AT_FDCWD, "out/old", 0777, 0))                                             \
+    X(mode_of_open, fchmod(open("in/model", O_RDONLY), 0777))                                      \
+    X(owner, chown("out/old", getuid(), getgid()))                                                 \
+    X(times, utimensat(AT_FDCWD, "out/old", NULL, 0))                                              \
+    X(cut, truncate("out/old", 0))                                                                 \
+    X(program, execve("in/model", (char *[]){NULL}, (char *[]){NULL}))                             \
+    X(signal_other, kill(getppid(), 0))                                                            \
+    X(new_namespace, call_by_number(SYS_unshare))                                                  \
+    X(memory_of_other, call_by_number(SYS_process_vm_readv))                                       \
+    X(trace_other, SANDBOX_LOOKS_FOR_LEAKS ? call_by_number(SYS_bpf) : call_by_number(SYS_ptrace))
+
+#define DEFINE(name, call)                                                                         \
+    static long call_##name(void)                                                                  \
+    {                                                                                              \
+        return call;                                                                               \
+    }
+#define ROW(name, call) {#name, call_##name},
+CALLS(DEFINE)
+
+static const struct {
+    const char *name;
+    long (*make)(void);
+} calls[] = {CALLS(ROW)};
+
+/* 1: the call gets EPERM inside the sandbox. */
+static int is_refused(long (*make)(void))
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        sandbox_enter(&(struct sandbox){.checkpoints = {"in/model"}, .output = "out/new"});
+        _exit(make() == -1 && errno == EPERM);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    return WIFEXITED(status) && WEXITSTATUS(status) == 1;
+}
+
+/* Sockets of every kind, modes, owners and times of files, programs, other processes. */
+TEST(refused_calls)
+{
+    int has_filters = prctl(PR_GET_SECCOMP, 0, 0, 0, 0) >= 0; /* not under qemu */
+    for (size_t i = 0; has_filters && i < COUNT(calls); i++)
+        if (!is_refused(calls[i].make))
+            fail_msg("%s is not refused", calls[i].name);
+}
+
+/* A signal to the process itself still works: abort, and mgpt after SIGTERM. */
+TEST(own_signal)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        sandbox_enter(&(struct sandbox){.checkpoints = {"in/model"}});
+        raise(SIGTERM);
+        _exit(0);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGTERM);
+}
+
+/* A replaced file keeps its mode, although nothing may call chmod. */
+TEST(mode_is_kept)
+{
+    struct stat st;
+    int status;
+    mode_t mask = umask(022);
+    assert_int_equal(chmod("out/old", 0666), 0);
+    pid_t child = fork();
+    if (child == 0) {
+        sandbox_enter(&(struct sandbox){.checkpoints = {"in/model"}, .output = "out/old"});
+        _exit(attempt(REPLACE, "out/old"));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(stat("out/old", &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0666);
+    umask(mask);
+}
+
+/* Without a descriptor or memory for a rule the files would later be called forbidden. */
+TEST(lack_of_descriptors)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        const struct rlimit few = {4, 4};
+        setrlimit(RLIMIT_NOFILE, &few);
+        close(STDERR_FILENO); /* one line is printed there */
+        while (dup(STDOUT_FILENO) >= 0)
+            ;
+        _exit(sandbox_enter(&(struct sandbox){.checkpoints = {"in/model"}}));
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), EXIT_IO);
+}
+
+/* Every allocation on the way fails once: exit code 4, not a file that is later forbidden. */
+TEST(lack_of_memory)
+{
+    int status, n_failed = 0;
+    for (int k = 0;; k++) {
+        pid_t child = fork();
+        if (child == 0) {
+            close(STDERR_FILENO); /* one line is printed there */
+            fail_after = k;
+            int code = sandbox_enter(
+                &(struct sandbox){.checkpoints = {"in/model", "hf"}, .output = "out/old"});
+            _exit(fail_after >= 0 ? 100 + code : code);
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        if (WEXITSTATUS(status) == 100)
+            break;
+        assert_int_equal(WEXITSTATUS(status), EXIT_FULL);
+        n_failed++;
+    }
+    assert_true(n_failed > 10);
 }
 
 /* Without an output nothing can be written. */

@@ -347,10 +347,12 @@ static int check_reference(struct check *c, const struct cli_command *command)
 static int check_by_kind(struct check *c, const struct cli_command *command)
 {
     mgpt_error err;
-    sandbox_enter(&(struct sandbox){.checkpoints = {c->engine.path, c->path},
-                                    .files = {c->file, c->attested},
-                                    .output = c->attest ? c->attest : c->report_to,
-                                    .adapters = &c->engine.lora});
+    int code = sandbox_enter(&(struct sandbox){.checkpoints = {c->engine.path, c->path},
+                                               .files = {c->file, c->attested},
+                                               .output = c->attest ? c->attest : c->report_to,
+                                               .adapters = &c->engine.lora});
+    if (code != EXIT_OK)
+        return code;
     if (c->self)
         return check_self(c, command);
     int is_model = check_is_model(c->path, &err);

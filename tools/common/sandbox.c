@@ -2,12 +2,14 @@
 #define _GNU_SOURCE /* O_PATH, syscall */
 #include "common/sandbox.h"
 
+#include "base/error.h"
 #include "common/adapter_spec.h"
 
 #include <jansson.h>
 
 #if defined __linux__ && !defined MGPT_NO_SANDBOX
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,18 +19,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-/* AddressSanitizer, for gcc and for clang. */
-#ifdef __SANITIZE_ADDRESS__
-#define LOOKS_FOR_LEAKS 1
-#elif defined(__has_feature)
-#if __has_feature(address_sanitizer)
-#define LOOKS_FOR_LEAKS 1
-#endif
-#endif
-#ifndef LOOKS_FOR_LEAKS
-#define LOOKS_FOR_LEAKS 0
-#endif
 
 /* The kernel's numbers, equal on all architectures. <linux/landlock.h> may be older than the
  * kernel. */
@@ -54,6 +44,7 @@ struct __attribute__((packed)) beneath {
 struct rules {
     int fd;
     uint64_t handled; /* rights of files that this kernel knows */
+    int code;         /* EXIT_OK, or that of the first failure, which has been printed */
 };
 
 static int landlock_version(void)
@@ -72,22 +63,45 @@ static struct ruleset all_of(int abi)
                             .scoped = abi >= 6 ? 3 : 0};
 }
 
-/* A path that cannot be opened is skipped: reading it reports the error. */
-static void allow_path(const struct rules *r, const char *path, uint64_t rights)
+/* After a failed call on a path, NULL: of an allocation. A lack of memory or of descriptors is an
+ * error here: without its rule the path would later be called forbidden. Everything else, such as
+ * a missing file, is reported by the reader. */
+static void note_lack(struct rules *r, const char *path)
+{
+    mgpt_error err;
+    if (r->code != EXIT_OK || (errno != ENOMEM && errno != EMFILE && errno != ENFILE))
+        return;
+    err_system(&err, "open", MGPT_NO_OFFSET);
+    r->code = cli_fail(path, &err);
+}
+
+static void allow_path(struct rules *r, const char *path, uint64_t rights)
 {
     int fd = open(path, O_PATH | O_CLOEXEC);
     struct beneath rule = {rights & r->handled, fd};
-    if (fd < 0)
+    if (fd < 0) {
+        note_lack(r, path);
         return;
-    syscall(ADD_RULE, r->fd, PATH_BENEATH, &rule, 0);
+    }
+    if (syscall(ADD_RULE, r->fd, PATH_BENEATH, &rule, 0) < 0)
+        note_lack(r, path);
     close(fd);
 }
 
-/* Allows each regular file in a folder, not its subfolders; links are followed. */
-static void allow_files_in(const struct rules *r, const char *folder)
+/* The names in a folder; NULL: there is none. */
+static DIR *open_folder(struct rules *r, const char *folder)
 {
-    DIR *dir = opendir(folder);
-    size_t n = strlen(folder);
+    DIR *dir = folder ? opendir(folder) : NULL;
+    if (!dir)
+        note_lack(r, folder);
+    return dir;
+}
+
+/* Allows each regular file in a folder, not its subfolders; links are followed. */
+static void allow_files_in(struct rules *r, const char *folder)
+{
+    DIR *dir = open_folder(r, folder);
+    size_t n = folder ? strlen(folder) : 0;
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         struct stat st;
         size_t n_name = strlen(entry->d_name) + 1;
@@ -98,6 +112,8 @@ static void allow_files_in(const struct rules *r, const char *folder)
             memcpy(path + n + 1, entry->d_name, n_name);
             if (stat(path, &st) == 0 && S_ISREG(st.st_mode))
                 allow_path(r, path, READ_FILE);
+        } else {
+            note_lack(r, folder);
         }
         free(path);
     }
@@ -119,10 +135,10 @@ static char *folder_of(const char *path, const char *more)
 }
 
 /* nanoGPT's characters: ../data/DATASET/meta.pkl; the checkpoint names the data set. */
-static void allow_data_sets(const struct rules *r, const char *path)
+static void allow_data_sets(struct rules *r, const char *path)
 {
     char *data = folder_of(path, "../data"), file[4096];
-    DIR *dir = data ? opendir(data) : NULL;
+    DIR *dir = open_folder(r, data);
     for (struct dirent *entry; dir && (entry = readdir(dir));) {
         int n = snprintf(file, sizeof file, "%s/%s/meta.pkl", data, entry->d_name);
         if (n > 0 && (size_t)n < sizeof file)
@@ -133,7 +149,7 @@ static void allow_data_sets(const struct rules *r, const char *path)
     free(data);
 }
 
-static void allow_checkpoint(const struct rules *r, const char *path)
+static void allow_checkpoint(struct rules *r, const char *path)
 {
     /* Where the readers look: nanochat stores its tokenizer in another folder. */
     static const char *const places[] = {"", "tokenizer", "../tokenizer", "../../tokenizer"};
@@ -142,14 +158,15 @@ static void allow_checkpoint(const struct rules *r, const char *path)
     size_t n = strlen(path) + sizeof "/.";
     char *file = malloc(n);                                /* a file in the checkpoint's folder */
     allow_path(r, path, is_folder ? READ_DIR : READ_FILE); /* names only: to find the model */
-    if (!file)
+    if (!file) {
+        note_lack(r, path);
         return;
+    }
     snprintf(file, n, "%s%s", path, is_folder ? "/." : "");
     allow_data_sets(r, file);
     for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
         char *folder = folder_of(file, places[i]);
-        if (folder)
-            allow_files_in(r, folder);
+        allow_files_in(r, folder);
         free(folder);
     }
     free(file);
@@ -157,23 +174,34 @@ static void allow_checkpoint(const struct rules *r, const char *path)
 
 /* A file is replaced through a temporary one in its folder; a device or FIFO is written in
  * place. */
-static void allow_output(const struct rules *r, const char *path)
+static void allow_output(struct rules *r, const char *path)
 {
     char *real = realpath(path, NULL);
-    char *folder = folder_of(real ? real : path, "");
-    if (real)
+    if (!real)
+        note_lack(r, path);
+    struct stat st;
+    if (real && stat(real, &st) == 0) {
         allow_path(r, real, READ_FILE | WRITE_FILE);
-    if (folder)
+        mode_t mask = umask(0);
+        umask(mask & ~st.st_mode); /* the mode is given when the new file is made: no chmod here */
+    }
+    char *folder = folder_of(real ? real : path, "");
+    if (!folder)
+        note_lack(r, path);
+    else
         allow_path(r, folder, WRITE_FILE | READ_DIR | REMOVE_FILE | MAKE_REG | TRUNCATE);
     free(folder);
     free(real);
 }
 
-static void allow_adapter(const struct rules *r, const char *text)
+static void allow_adapter(struct rules *r, const char *text)
 {
     struct adapter_spec spec;
-    if (adapter_spec_read(text, &spec, NULL) == MGPT_OK)
+    mgpt_error err;
+    if (adapter_spec_read(text, &spec, &err) == MGPT_OK)
         allow_checkpoint(r, spec.path);
+    else if (err.status == MGPT_EMEM)
+        r->code = cli_fail(NULL, &err); /* another error is reported by the reader */
     free(spec.path);
 }
 
@@ -188,33 +216,56 @@ int sandbox_works(void)
     return abi > 0 ? abi : 0;
 }
 
-void sandbox_enter(const struct sandbox *s)
+/* What base/cores.c and sysconf read. */
+static const char *const about_cores[] = {"/sys/devices/system/cpu", "/sys/devices/cpu_core",
+                                          "/sys/fs/cgroup", "/proc/self/cgroup"};
+
+static void allow_all(struct rules *r, const struct sandbox *s)
+{
+    for (size_t i = 0; i < 2; i++) {
+        if (is_path(s->checkpoints[i]))
+            allow_checkpoint(r, s->checkpoints[i]);
+        if (is_path(s->files[i]))
+            allow_path(r, s->files[i], READ_FILE);
+    }
+    for (size_t i = 0; s->adapters && i < s->adapters->n; i++)
+        allow_adapter(r, s->adapters->values[i]);
+    if (is_path(s->output))
+        allow_output(r, s->output);
+    for (size_t i = 0; i < sizeof about_cores / sizeof *about_cores; i++)
+        allow_path(r, about_cores[i], READ_FILE);
+#if SANDBOX_LOOKS_FOR_LEAKS
+    allow_path(r, "/proc/self", READ_FILE | READ_DIR); /* the leak check reads maps there */
+#endif
+}
+
+/* Landlock. Returns an exit code. */
+static int restrict_files(const struct sandbox *s)
 {
     int abi = landlock_version();
     if (abi < 1)
-        return;
+        return EXIT_OK;
     const struct ruleset all = all_of(abi);
-    struct rules r = {(int)syscall(CREATE_RULESET, &all, sizeof all, 0), all.fs};
-    if (r.fd < 0)
-        return;
-    json_object_seed(0); /* from /dev/urandom, which is still readable */
-    for (size_t i = 0; i < 2; i++) {
-        if (is_path(s->checkpoints[i]))
-            allow_checkpoint(&r, s->checkpoints[i]);
-        if (is_path(s->files[i]))
-            allow_path(&r, s->files[i], READ_FILE);
+    struct rules r = {(int)syscall(CREATE_RULESET, &all, sizeof all, 0), all.fs, EXIT_OK};
+    if (r.fd < 0) {
+        note_lack(&r, NULL);
+        return r.code;
     }
-    for (size_t i = 0; s->adapters && i < s->adapters->n; i++)
-        allow_adapter(&r, s->adapters->values[i]);
-    if (is_path(s->output))
-        allow_output(&r, s->output);
-    allow_path(&r, "/sys/devices/system/cpu/online", READ_FILE); /* sysconf */
-#if LOOKS_FOR_LEAKS
-    allow_path(&r, "/proc/self", READ_FILE | READ_DIR); /* the leak check reads maps there */
-#endif
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+    allow_all(&r, s);
+    if (r.code == EXIT_OK)
         syscall(RESTRICT_SELF, r.fd, 0);
     close(r.fd);
+    return r.code;
+}
+
+int sandbox_enter(const struct sandbox *s)
+{
+    json_object_seed(0); /* from /dev/urandom, which is still readable */
+    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+        return EXIT_OK;
+    int code = restrict_files(s);
+    sandbox_refuse_calls();
+    return code;
 }
 #else
 int sandbox_works(void)
@@ -222,8 +273,9 @@ int sandbox_works(void)
     return 0;
 }
 
-void sandbox_enter(const struct sandbox *s)
+int sandbox_enter(const struct sandbox *s)
 {
     (void)s;
+    return EXIT_OK;
 }
 #endif

@@ -169,10 +169,12 @@ static int convert_run(struct request *r)
     struct ckpt_source *s = &r->source;
     struct checkpoint *c = &s->checkpoint;
     mgpt_error err;
-    sandbox_enter(&(struct sandbox){.checkpoints = {s->path},
-                                    .files = {s->tokenizer, s->chars},
-                                    .output = r->out,
-                                    .adapters = &s->lora});
+    int code = sandbox_enter(&(struct sandbox){.checkpoints = {s->path},
+                                               .files = {s->tokenizer, s->chars},
+                                               .output = r->out,
+                                               .adapters = &s->lora});
+    if (code != EXIT_OK)
+        return code;
     if (source_read(s, &err) < 0)
         return cli_fail(s->in, &err);
     ckpt_note_elsewhere(c);

@@ -256,11 +256,12 @@ static const char *not_drawn(const struct engine *e)
 static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
 {
     mgpt_error err;
-    sandbox_enter(&(struct sandbox){.checkpoints = {lab->engine.path},
-                                    .files = {lab->input.file},
-                                    .output = lab->path,
-                                    .adapters = &lab->engine.lora});
-    int code = engine_open(&lab->engine);
+    int code = sandbox_enter(&(struct sandbox){.checkpoints = {lab->engine.path},
+                                               .files = {lab->input.file},
+                                               .output = lab->path,
+                                               .adapters = &lab->engine.lora});
+    if (code == EXIT_OK)
+        code = engine_open(&lab->engine);
     const char *what = code == EXIT_OK ? not_drawn(&lab->engine) : NULL;
     if (what) {
         cli_note("%s: a %s, which the lab cannot draw: use mgpt trace or the repl",

@@ -154,14 +154,15 @@ static int run_patch(struct patch_run *p, const struct cli_command *command)
 }
 
 /* Reading the model and, with --steer, its file is all that is left. */
-static void drop_rights(const struct patch_run *p)
+static int drop_rights(const struct patch_run *p)
 {
     char *steer = p->engine.steer_spec ? steer_path(p->engine.steer_spec) : NULL;
-    sandbox_enter(&(struct sandbox){.checkpoints = {p->engine.path},
-                                    .files = {steer},
-                                    .output = p->npz ? p->npz : p->html,
-                                    .adapters = &p->engine.lora});
+    int code = sandbox_enter(&(struct sandbox){.checkpoints = {p->engine.path},
+                                               .files = {steer},
+                                               .output = p->npz ? p->npz : p->html,
+                                               .adapters = &p->engine.lora});
     free(steer);
+    return code;
 }
 
 static int check_patch_options(struct patch_run *p, const struct cli_command *command)
@@ -251,10 +252,10 @@ int cmd_patch(int argc, char **argv)
     if (!engine_parse(&p.engine, &command, argc, argv, &code))
         return code;
     code = check_patch_options(&p, &command);
-    if (code == EXIT_OK) {
-        drop_rights(&p);
+    if (code == EXIT_OK)
+        code = drop_rights(&p);
+    if (code == EXIT_OK)
         code = run_patch(&p, &command);
-    }
     patch_close(&p);
     return cli_finish(code);
 }

@@ -122,11 +122,12 @@ static int write_trace(struct trace_run *t)
 
 static int trace_run(struct trace_run *t, const struct cli_command *command)
 {
-    sandbox_enter(&(struct sandbox){.checkpoints = {t->engine.path},
-                                    .files = {t->input.file},
-                                    .output = t->path,
-                                    .adapters = &t->engine.lora});
-    int code = engine_open(&t->engine);
+    int code = sandbox_enter(&(struct sandbox){.checkpoints = {t->engine.path},
+                                               .files = {t->input.file},
+                                               .output = t->path,
+                                               .adapters = &t->engine.lora});
+    if (code == EXIT_OK)
+        code = engine_open(&t->engine);
     if (code == EXIT_OK)
         code = choose_hooks(t);
     if (code != EXIT_OK || t->list)
