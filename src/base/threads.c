@@ -18,6 +18,7 @@
  */
 #include "base/threads.h"
 
+#include "base/cores.h"
 #include "base/error.h"
 #include "base/mem.h"
 
@@ -25,11 +26,10 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* A pause is 10 to 50 ns. A few yields let another thread on the same core run. After that,
  * sleep: a woken thread is given an idle core, a yielding one stays on its core. */
-enum { SPINS = 6000, YIELDS = 10, CORES_MAX = 16, LINE = 64 };
+enum { SPINS = 6000, YIELDS = 10, LINE = 64 };
 
 enum { SLOTS = POOL_SLOTS };
 
@@ -217,12 +217,13 @@ void pool_free(struct pool *p)
     free(p);
 }
 
-int pool_cores(void)
+int pool_cores(char *why, size_t cap)
 {
-    long cores = sysconf(_SC_NPROCESSORS_ONLN);
-    if (cores < 1)
-        return 1;
-    return cores < CORES_MAX ? (int)cores : CORES_MAX;
+    struct cores cores;
+    cores_look(&cores);
+    if (why)
+        cores_why(&cores, why, cap);
+    return cores.n;
 }
 
 int pool_size(const struct pool *p)

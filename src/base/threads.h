@@ -23,8 +23,9 @@ enum { POOL_WORTH_SPLITTING = 1 << 16, POOL_WORTH_WAKING = 1 << 20 };
 struct pool *pool_new(int n_threads, mgpt_error *err);
 void pool_free(struct pool *pool);
 
-/* Cores of this machine, at most 16; a caller must ask for more explicitly. */
-int pool_cores(void);
+/* Threads that this machine is worth (cores.h), at most 16; a caller must ask for more. Writes the
+ * reason to why[cap] unless that is NULL. */
+int pool_cores(char *why, size_t cap);
 
 /* A NULL pool has one worker: the caller. */
 int pool_size(const struct pool *pool);

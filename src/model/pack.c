@@ -324,7 +324,7 @@ static int pack_all(mgpt_model *m, struct packing *job, struct pool *pool, mgpt_
 }
 
 /* Allocates the buffers of n_threads workers and packs. MGPT_OK, MGPT_EMEM or MGPT_EIO. */
-static int pack_with(mgpt_model *m, struct packing *job, int n_threads, mgpt_error *err)
+static int pack_with(mgpt_model *m, struct packing *job, int n_threads, int asked, mgpt_error *err)
 {
     struct pool *pool = NULL;
     for (size_t i = 0; i < arr_len(m->plans); i++) {
@@ -339,7 +339,7 @@ static int pack_with(mgpt_model *m, struct packing *job, int n_threads, mgpt_err
     job->memory = mem_large((size_t)n_threads, worker_bytes(job));
     if (!job->memory)
         return err_memory(err, "buffers for packing", (size_t)n_threads * worker_bytes(job));
-    if (n_threads > 1 && !(pool = pool_new(n_threads, err)))
+    if (n_threads > 1 && !(pool = pool_new(n_threads, err)) && asked)
         return MGPT_EMEM;
     int status = pack_all(m, job, pool, err);
     pool_free(pool);
@@ -351,9 +351,10 @@ int model_pack(mgpt_model *m, int n_threads, mgpt_error *err)
     struct packing job = {.m = m};
     if (arr_len(m->plans) > 1)
         qsort(m->plans, arr_len(m->plans), sizeof *m->plans, in_file_order);
-    if (n_threads == 0)
-        n_threads = m->packed_bytes < THREADS_FROM ? 1 : pool_cores();
-    int status = pack_with(m, &job, n_threads, err);
+    int asked = n_threads > 0;
+    if (!asked)
+        n_threads = m->packed_bytes < THREADS_FROM ? 1 : pool_cores(NULL, 0);
+    int status = pack_with(m, &job, n_threads, asked, err);
     if (status == MGPT_OK && !arr_push(m->owned, job.block))
         status = err_memory(err, "packed weights", (size_t)m->packed_bytes);
     if (status != MGPT_OK)

@@ -43,7 +43,16 @@ static size_t default_chunk(const mgpt_model *m)
 
 static int default_threads(const mgpt_model *m)
 {
-    return m->packed_bytes < ONE_THREAD_BELOW ? 1 : pool_cores();
+    return m->packed_bytes < ONE_THREAD_BELOW ? 1 : pool_cores(NULL, 0);
+}
+
+int session_threads_why(const mgpt_model *m, char *why, size_t cap)
+{
+    if (m->packed_bytes < ONE_THREAD_BELOW) {
+        text_format(why, cap, "a token is too little work to share");
+        return 1;
+    }
+    return pool_cores(why, cap);
 }
 
 /* Scratch of a thread, for matmul and for scores of Q8_0 keys, which another session of a batch may
@@ -142,6 +151,7 @@ static int session_settings(mgpt_session *s, const mgpt_session_params *p, mgpt_
                        p->kv_type, KV_N_TYPES);
     s->kv_type = p->kv_type ? (enum kv_type)(p->kv_type - MGPT_KV_F32) : model_kv_type(m);
     s->n_ctx = p->n_ctx ? (size_t)p->n_ctx : m->shape.n_ctx;
+    s->threads_asked = p->n_threads > 0;
     s->n_threads = p->n_threads ? p->n_threads : default_threads(m);
     s->n_chunk = p->n_chunk ? (size_t)p->n_chunk : default_chunk(m);
     return MGPT_OK;
@@ -165,8 +175,12 @@ int session_ready(mgpt_session *s, mgpt_error *err)
 {
     if (s->ready)
         return MGPT_OK;
-    if (scratch_init(&s->scratch, s, err) < 0 ||
-        (s->n_threads > 1 && !(s->pool = pool_new(s->n_threads, err)))) {
+    int failed = scratch_init(&s->scratch, s, err) < 0;
+    if (!failed && s->n_threads > 1 && !(s->pool = pool_new(s->n_threads, err))) {
+        failed = s->threads_asked;
+        s->n_threads = failed ? s->n_threads : 1;
+    }
+    if (failed) {
         scratch_free(&s->scratch);
         s->scratch = (struct scratch){0};
         return MGPT_EMEM;
@@ -257,6 +271,8 @@ mgpt_session *mgpt_fork(const mgpt_session *s, mgpt_error *err)
                                   .n_chunk = (int32_t)s->n_chunk,
                                   .kv_type = MGPT_KV_F32 + (int32_t)s->kv_type};
     mgpt_session *copy = session_make(s->model, &params, err);
+    if (copy)
+        copy->threads_asked = s->threads_asked;
     if (copy && copy_state(copy, s, err) < 0) {
         mgpt_session_free(copy);
         copy = NULL;

@@ -52,6 +52,7 @@ struct mgpt_session {
     const mgpt_model *model;
     size_t n_ctx, n_chunk;
     int n_threads;
+    int threads_asked; /* 0: chosen, so that one thread will do if others cannot be started */
     enum kv_type kv_type;
     struct pool *pool; /* NULL: one thread */
     int32_t *tokens;   /* stb_ds array; its length is the position */
@@ -166,6 +167,10 @@ void panel_forward(pass *p);
 /* Copies the last logits of each session, if they are in p->logits, to its spare buffer. A single
  * row is there already. forward.c. */
 void keep_logits(const pass *p);
+
+/* The threads of a session that asks for none, and why, such as "2" and "the cores of this
+ * machine". */
+int session_threads_why(const mgpt_model *model, char *why, size_t cap);
 
 /* The page compiled for small models (fused.h), which calls taps with the logits only.
  * fused_rows.c. */

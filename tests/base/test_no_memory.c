@@ -26,6 +26,7 @@ enum { NEVER = -1 };
 
 static int fail_after = NEVER; /* allocations that still succeed before one fails */
 static int n_failed;
+static int threads_forbidden; /* 1: no thread can be started, as in a full pids group */
 
 static int fails_now(void)
 {
@@ -52,7 +53,7 @@ int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(
     assert_non_null(attr);
     pthread_attr_getstacksize(attr, &stack);
     assert_true(stack >= 256 << 10);
-    return fails_now() ? 11 : __real_pthread_create(thread, attr, fn, arg);
+    return threads_forbidden || fails_now() ? 11 : __real_pthread_create(thread, attr, fn, arg);
 }
 
 static void arm(int after)
@@ -251,6 +252,32 @@ TEST(which_thread)
         assert_string_equal(err.text, line);
         assert_int_equal(err.status, MGPT_EMEM);
     }
+}
+
+/* Threads that nobody asked for are done without; those that were asked for are missed. */
+TEST(threads_refused)
+{
+    char path[1024];
+    mgpt_error err;
+    snprintf(path, sizeof path, "%s/weights/shakespeare.gguf", getenv("MGPT_SOURCE_ROOT"));
+    threads_forbidden = 1;
+    mgpt_model *model = mgpt_open(path, &(mgpt_model_params){.n_threads = 2}, &err);
+    assert_null(model);
+    assert_string_equal(err.text, "cannot start thread 2 of 2");
+    model = mgpt_open(path, NULL, &err);
+    assert_non_null(model);
+    mgpt_session *s = mgpt_session_new(model, NULL, &err), *fork = mgpt_fork(s, &err);
+    assert_non_null(mgpt_step(s, 1, &err));
+    assert_int_equal(mgpt_n_threads(s), 1);
+    assert_non_null(mgpt_step(fork, 1, &err));
+    assert_int_equal(mgpt_n_threads(fork), 1);
+    mgpt_session_free(fork);
+    mgpt_session_free(s);
+    s = mgpt_session_new(model, &(mgpt_session_params){.n_threads = 2}, &err);
+    assert_null(s);
+    assert_int_equal(err.status, MGPT_EMEM);
+    mgpt_close(model);
+    threads_forbidden = 0;
 }
 
 TEST(sentencepiece)

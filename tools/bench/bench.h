@@ -125,6 +125,7 @@ struct bench {
     int rounds;
     double open_seconds, first_seconds; /* model opened; first logits, from the start */
     uint64_t peak_bytes;                /* memory at that moment */
+    char threads_why[160];              /* where the number of threads comes from */
 };
 
 /* Sessions for a test, holding `depth` tokens, and a first uncounted run. Return exit codes; after

@@ -30,15 +30,15 @@ static json_t *file_name(const char *path)
 static json_t *machine_line(const struct bench *b)
 {
     const mgpt_info *info = &b->engine.info;
-    return json_pack("{s:s, s:s, s:i, s:s, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o}",
-                     "kind", "model", "cpu_info", b->machine.cpu, "n_cpus", b->machine.n_cpus,
-                     "isa", info->isa, "model_filename", file_name(b->engine.path), "arch",
-                     info->arch, "type", info->type, "model_n_params", (json_int_t)info->n_params,
-                     "file_bytes", (json_int_t)info->file_bytes, "bytes_per_token",
-                     (json_int_t)info->bytes_per_token, "kv_bytes", (json_int_t)b->kv_bytes,
-                     "open_seconds", b->open_seconds, "first_token_seconds", b->first_seconds,
-                     "peak_memory_bytes", (json_int_t)b->peak_bytes, "streaming",
-                     streaming_json(b->engine.model));
+    return json_pack(
+        "{s:s, s:s, s:i, s:s, s:o, s:s, s:s, s:I, s:I, s:I, s:I, s:f, s:f, s:I, s:o, s:s}", "kind",
+        "model", "cpu_info", b->machine.cpu, "n_cpus", b->machine.n_cpus, "isa", info->isa,
+        "model_filename", file_name(b->engine.path), "arch", info->arch, "type", info->type,
+        "model_n_params", (json_int_t)info->n_params, "file_bytes", (json_int_t)info->file_bytes,
+        "bytes_per_token", (json_int_t)info->bytes_per_token, "kv_bytes", (json_int_t)b->kv_bytes,
+        "open_seconds", b->open_seconds, "first_token_seconds", b->first_seconds,
+        "peak_memory_bytes", (json_int_t)b->peak_bytes, "streaming",
+        streaming_json(b->engine.model), "threads_why", b->threads_why);
 }
 
 static int limit_line(const struct limits *l, const char *limit, const char *how,

@@ -14,6 +14,7 @@ static void print_opened(const struct bench *b)
            e->path, info->arch, info->type, (double)info->n_params / 1e6,
            (double)info->bytes_per_token / 1e6, b->kv_bytes / 1e3);
     streaming_line(e->model);
+    printf("threads  %s\n", b->threads_why);
     printf("opened   %.3f s, first token after %.3f s, peak memory %.1f MB\n\n", b->open_seconds,
            b->first_seconds, (double)b->peak_bytes / 1e6);
 }

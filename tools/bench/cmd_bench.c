@@ -7,6 +7,7 @@
 #include "bench/bench.h"
 #include "common/commands.h"
 #include "common/interrupt.h"
+#include "run/session.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -197,6 +198,22 @@ static int plan(struct bench *b, const struct bench_request *q, int32_t n_ctx)
 
 /* ---- the run ---- */
 
+/* Says where the numbers of threads come from. */
+static void note_threads(struct bench *b, const struct bench_request *q)
+{
+    char why[96];
+    int n = mgpt_n_threads(b->engine.session);
+    int n_chosen = session_threads_why(b->engine.model, why, sizeof why);
+    if (q->threads.n)
+        snprintf(b->threads_why, sizeof b->threads_why, "as asked; chosen would be %d: %s",
+                 n_chosen, why);
+    else if (n < n_chosen)
+        snprintf(b->threads_why, sizeof b->threads_why, "%d: the system has refused more (%d: %s)",
+                 n, n_chosen, why);
+    else
+        snprintf(b->threads_why, sizeof b->threads_why, "%d: %s", n, why);
+}
+
 /* Opens the model, runs a first token, and notes what that took. Learns the context's length and,
  * without -t, the number of threads. */
 static int bench_open_model(struct bench *b, struct bench_request *q, int32_t *n_ctx)
@@ -216,6 +233,7 @@ static int bench_open_model(struct bench *b, struct bench_request *q, int32_t *n
     b->first_seconds = cli_seconds() - start;
     b->peak_bytes = machine_peak_memory();
     *n_ctx = (int32_t)mgpt_n_ctx(b->engine.session);
+    note_threads(b, q);
     list_default(&q->threads, mgpt_n_threads(b->engine.session));
     mgpt_session_free(b->engine.session);
     b->engine.session = NULL;

@@ -288,7 +288,7 @@ static int tree_count(const struct samples *s)
     const struct engine *engine = s->engine;
     if (!is_small(s) || engine->check_finite)
         return 1;
-    int n = engine->n_threads > 0 ? engine->n_threads : pool_cores();
+    int n = engine->n_threads > 0 ? engine->n_threads : pool_cores(NULL, 0);
     return n < s->n / SAMPLES_WORTH_A_TREE ? n : s->n / SAMPLES_WORTH_A_TREE + 1;
 }
 
@@ -314,8 +314,11 @@ static int run_after(struct samples *s, int n_trees, const mgpt_session *prompt)
 {
     struct prefix_block b = {.ask = s, .n_trees = (size_t)n_trees};
     mgpt_error err;
-    struct pool *pool = pool_new(n_trees, &err);
-    int failed = !pool || block_open(&b, prompt, &err) < 0;
+    struct pool *pool = n_trees > 1 ? pool_new(n_trees, &err) : NULL;
+    int is_alone = n_trees > 1 && !pool && s->engine->n_threads == 0; /* nobody asked for threads */
+    if (is_alone)
+        b.n_trees = 1;
+    int failed = (n_trees > 1 && !pool && !is_alone) || block_open(&b, prompt, &err) < 0;
     int code = failed ? cli_fail(NULL, &err) : run_blocks(&b, pool);
     block_free(&b);
     pool_free(pool);

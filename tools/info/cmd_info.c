@@ -5,6 +5,7 @@
 #include "common/sandbox.h"
 #include "common/text.h"
 #include "engine/engine.h"
+#include "run/session.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -86,6 +87,9 @@ static void print_info(const struct engine *e)
     number_line("read per token", i->bytes_per_token, "bytes of weights");
     number_line("KV cache", i->kv_bytes, "bytes per position");
     text_line("kernels", i->isa);
+    char why[96];
+    int n_threads = session_threads_why(e->model, why, sizeof why);
+    printf("%-16s %d: %s\n", "threads", n_threads, why);
 }
 
 static void info_print_tensor(const mgpt_tensor *t)
@@ -100,11 +104,14 @@ static void info_print_tensor(const mgpt_tensor *t)
 
 /* ---- for programs ---- */
 
-static json_t *info_json(const mgpt_info *i)
+static json_t *info_json(const struct engine *e)
 {
+    const mgpt_info *i = &e->info;
+    char why[96];
+    int n_threads = session_threads_why(e->model, why, sizeof why);
     return json_pack(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i,"
-        " s:i, s:i, s:i, s:b, s:b, s:b, s:f, s:f, s:I, s:I, s:I, s:I}",
+        " s:i, s:i, s:i, s:b, s:b, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:i, s:s}",
         "arch", i->arch, "name", i->name, "tokenizer", i->tokenizer, "isa", i->isa, "type", i->type,
         "norm", i->norm, "activation", i->activation, "position", i->position, "n_vocab",
         (int)i->n_vocab, "n_tokens", (int)i->n_tokens, "n_ctx", (int)i->n_ctx, "n_embd",
@@ -114,7 +121,7 @@ static json_t *info_json(const mgpt_info *i)
         (int)i->eos, "add_bos", i->add_bos, "gated", i->gated, "tied", i->tied, "norm_eps",
         (double)i->norm_eps, "rope_base", (double)i->rope_base, "n_params", (json_int_t)i->n_params,
         "file_bytes", (json_int_t)i->file_bytes, "bytes_per_token", (json_int_t)i->bytes_per_token,
-        "kv_bytes", (json_int_t)i->kv_bytes);
+        "kv_bytes", (json_int_t)i->kv_bytes, "n_threads", n_threads, "threads_why", why);
 }
 
 static json_t *tensor_json(const mgpt_tensor *t)
@@ -133,7 +140,7 @@ static int is_utf8(const char *text)
 
 static int info_print_json(const struct engine *e, int tensors)
 {
-    json_t *root = info_json(&e->info), *list = tensors ? json_array() : NULL;
+    json_t *root = info_json(e), *list = tensors ? json_array() : NULL;
     mgpt_tensor t;
     int whole = !tensors || list;
     for (size_t i = 0; list && i < mgpt_n_tensors(e->model); i++)
@@ -182,8 +189,9 @@ int cmd_info(int argc, char **argv)
     int code;
     if (!engine_parse(&e, &command, argc, argv, &code))
         return code;
-    sandbox_enter(&(struct sandbox){.checkpoints = {e.path}, .adapters = &e.lora});
-    code = engine_open(&e);
+    code = sandbox_enter(&(struct sandbox){.checkpoints = {e.path}, .adapters = &e.lora});
+    if (code == EXIT_OK)
+        code = engine_open(&e);
     if (code == EXIT_OK)
         code = cli_finish(info_run(&e, tensors, json));
     engine_close(&e);
