@@ -1,7 +1,8 @@
 /* The mgpt binary: a table of commands, each in a file of its own (cmd_*.c).
  *
  * What holds for all of them is set up here: the three standard streams exist, and a reader that
- * goes away is a write error (exit 5) instead of a signal.
+ * goes away, or a limit on the size of files (ulimit -f), is a write error (exit 5) instead of a
+ * signal.
  */
 #include "common/cli.h"
 #include "common/commands.h"
@@ -140,6 +141,9 @@ int main(int argc, char **argv)
 {
     hold_standard_streams();
     signal(SIGPIPE, SIG_IGN);
+#ifdef SIGXFSZ
+    signal(SIGXFSZ, SIG_IGN);
+#endif
     files_catch_truncation();
     if (argc < 2) {
         print_usage(stderr);

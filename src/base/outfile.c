@@ -7,8 +7,10 @@
  * replaced; a dangling link is itself replaced.
  *
  * Where the system has O_TMPFILE, the file has no name until it is complete, so a killed process
- * leaves nothing. Elsewhere it is .NAME.XXXXXX.tmp from the start. Replacing always needs such a
- * name, since linkat does not replace; with O_TMPFILE it exists only between two system calls.
+ * leaves nothing. Elsewhere, and where linkat is forbidden, it is .NAME.XXXXXX.tmp from the start.
+ * Replacing always needs such a name, since linkat does not replace; with O_TMPFILE it exists only
+ * between two system calls. Its writer holds a lock on it (flock), so that the next writer of NAME
+ * knows what a killed process has left (outfile_left.c).
  *
  * A target that is not a regular file (/dev/null, /dev/stdout on a pipe, a FIFO) cannot be
  * replaced: bytes are written straight to it, and outfile_discard cannot take them back.
@@ -21,6 +23,7 @@
 #include "base/outfile.h"
 
 #include "base/error.h"
+#include "base/outfile_left.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -32,7 +35,6 @@
 #include <unistd.h>
 
 #define BUFFER ((size_t)256 << 10)
-#define MAX_STEM 200u /* bytes of the target's name in the temporary name: names end at 255 */
 #define ATTEMPTS 100
 
 static size_t name_start(const char *path)
@@ -62,13 +64,26 @@ static int link_unnamed(const struct outfile *out, const char *path)
     return linkat(AT_FDCWD, self, AT_FDCWD, path, AT_SYMLINK_FOLLOW);
 }
 
+/* Creates and locks the temporary file. Returns 0 with errno on failure: EEXIST also if another
+ * writer has taken it for a left one before it was locked. */
+static int open_locked(struct outfile *out, mode_t mode)
+{
+    out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
+    if (out->fd < 0)
+        return 0;
+    if (outfile_lock(out->fd))
+        return 1;
+    close(out->fd);
+    out->fd = -1;
+    errno = EEXIST;
+    return 0;
+}
+
 /* Creates DIR/.NAME.XXXXXX.tmp, or links the unnamed file to that name. mkstemp is not used: it
  * would make the file private regardless of the umask. */
 static int create_named(struct outfile *out, mode_t mode, mgpt_error *err)
 {
-    size_t start = name_start(out->path), stem = strlen(out->path + start);
-    if (stem > MAX_STEM)
-        stem = MAX_STEM;
+    size_t start = name_start(out->path), stem = outfile_stem(out->path + start);
     size_t size = start + stem + sizeof "..XXXXXX.tmp";
     out->temporary = malloc(size);
     if (!out->temporary)
@@ -82,12 +97,7 @@ static int create_named(struct outfile *out, mode_t mode, mgpt_error *err)
     memcpy(p, ".XXXXXX.tmp", sizeof ".XXXXXX.tmp");
     for (unsigned i = 0; i < ATTEMPTS; i++) {
         put_unique(p + 1, i);
-        int made;
-        if (out->fd >= 0)
-            made = link_unnamed(out, out->temporary);
-        else
-            made = out->fd = open(out->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
-        if (made >= 0)
+        if (out->fd >= 0 ? link_unnamed(out, out->temporary) == 0 : open_locked(out, mode))
             return MGPT_OK;
         if (errno != EEXIST && errno != EINTR)
             break;
@@ -98,8 +108,15 @@ static int create_named(struct outfile *out, mode_t mode, mgpt_error *err)
     return status;
 }
 
+/* 1: a filter of system calls forbids linkat, as some containers do. Without one, an empty path is
+ * ENOENT. */
+static int link_is_forbidden(void)
+{
+    return linkat(AT_FDCWD, "", AT_FDCWD, "", 0) < 0 && errno != ENOENT;
+}
+
 /* Opens an unnamed file in the target's directory and returns 1. Returns 0 with errno on failure,
- * EOPNOTSUPP without O_TMPFILE or /proc: the file can be named later only through /proc. */
+ * EOPNOTSUPP without O_TMPFILE, linkat or /proc: the file can be named later only through these. */
 static int create_unnamed(struct outfile *out, mode_t mode)
 {
     errno = EOPNOTSUPP;
@@ -118,8 +135,10 @@ static int create_unnamed(struct outfile *out, mode_t mode)
     if (out->fd < 0)
         return 0;
     text_format(self, sizeof self, "/proc/self/fd/%d", out->fd);
-    if (access(self, F_OK) == 0)
+    if (access(self, F_OK) == 0 && !link_is_forbidden()) {
+        outfile_lock(out->fd); /* nobody else can have it */
         return 1;
+    }
     close(out->fd);
     out->fd = -1;
     errno = EOPNOTSUPP;
@@ -133,6 +152,7 @@ static int create_unnamed(struct outfile *out, mode_t mode)
 static int create_temporary(struct outfile *out, mode_t mode, mgpt_error *err)
 {
     out->regular = 1;
+    outfile_remove_left(out->path);
     while (!create_unnamed(out, mode)) {
         if (errno == EOPNOTSUPP || errno == EISDIR || errno == EINVAL)
             return create_named(out, mode, err);
@@ -333,24 +353,28 @@ static void name_unnamed(struct outfile *out)
         create_named(out, 0, &out->failed);
 }
 
-/* Writes all bytes to the disk, names the file and closes the descriptor, also after an error. */
-static void sync_and_close(struct outfile *out)
+/* Writes all bytes to the disk, names the file and closes the descriptor, also after an error.
+ * Returns a second descriptor, which keeps the lock until the file is renamed, or -1. */
+static int sync_and_close(struct outfile *out)
 {
     flush(out);
     if (out->failed.status == MGPT_OK && out->regular && fsync(out->fd) < 0)
         err_system(&out->failed, "sync", MGPT_NO_OFFSET);
     name_unnamed(out);
+    int lock = out->temporary ? fcntl(out->fd, F_DUPFD_CLOEXEC, 0) : -1;
     if (close(out->fd) < 0 && errno != EINTR && out->failed.status == MGPT_OK)
         err_system(&out->failed, "close", MGPT_NO_OFFSET);
     out->fd = -1;
+    return lock;
 }
 
 int outfile_commit(struct outfile *out, mgpt_error *err)
 {
-    if (out->failed.status == MGPT_OK)
-        sync_and_close(out);
+    int lock = out->failed.status == MGPT_OK ? sync_and_close(out) : -1;
     if (out->failed.status == MGPT_OK && out->temporary && rename(out->temporary, out->path) < 0)
         err_system(&out->failed, "rename the finished file", MGPT_NO_OFFSET);
+    if (lock >= 0)
+        close(lock);
     if (out->failed.status == MGPT_OK && out->regular)
         sync_directory(out->path);
     int status = out->failed.status;

@@ -20,8 +20,7 @@
 #include <sys/syscall.h>
 #endif
 
-/* 1: a file in progress has a name. It has none where the system can do that. */
-static size_t temporary_has_name;
+static size_t temporary_has_name; /* 0 where a file in progress can do without */
 
 /* Such a system is made one that cannot: open refuses O_TMPFILE for the rest of this process. 0:
  * not possible here. */
@@ -153,7 +152,8 @@ int __wrap_rename(const char *from, const char *to)
 
 int __wrap_linkat(int from, const char *a, int to, const char *b, int flags)
 {
-    see('l');
+    if (*a) /* else: is linkat forbidden? */
+        see('l');
     return __real_linkat(from, a, to, b, flags);
 }
 

@@ -187,6 +187,26 @@ check "stdout: trace --list" tells_of_stdout trace "$names" --list
 check "stdout: convert --dry-run" tells_of_stdout convert "$names" --dry-run
 check "stdout: --help" tells_of_stdout generate --help
 
+# Limits of the process (ulimit -f, -n): a line and exit code 5, no signal, no "Permission denied".
+limited()
+{
+    limit=$1 want=$2
+    shift 2
+    code=0
+    # shellcheck disable=SC3045  # -n: dash, bash and busybox have it
+    said=$( (ulimit "${limit% *}" "${limit#* }" && exec "$MGPT" "$@") 2>&1 >out) || code=$?
+    echo "$said" >err
+    [ $code -eq 5 ] && tail -n 1 err | grep -q "$want" && [ -z "$(find . -name '.*.tmp')" ]
+}
+check "ulimit -f: convert" limited '-f 8' 'File too large' convert "$lines" small.gguf
+check "ulimit -f: trace" limited '-f 8' 'File too large' trace "$lines" -p "$text" -o small.npz
+check "ulimit -f: lab" limited '-f 8' 'File too large' lab "$names" -p anna -o small.html
+check "ulimit -f: stdout" limited '-f 0' 'cannot write to stdout' info "$names"
+for command in "convert $names few.gguf" "info $names" "check --self $names" "trace $names -p a -o few.npz"; do
+    # shellcheck disable=SC2086
+    check "ulimit -n: ${command%% *}" limited '-n 4' 'Too many open files' $command
+done
+
 # What cannot be read: a directory as stdin.
 unreadable()
 {
