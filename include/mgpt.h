@@ -78,12 +78,12 @@ typedef struct mgpt_info {
     const char *isa, *type; /* instruction set; element type of most weights: "F32", "F16" */
     const char *norm;       /* "rmsnorm" or "layernorm" */
     const char *activation; /* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" */
-    const char *position;   /* "none", "learned", "alibi", "rope" */
+    const char *position, *ignored; /* "none", "learned", "alibi", "rope"; "KEY is ID, ..." or "" */
     int32_t n_vocab, n_tokens; /* length of a row of logits; ids of the tokenizer, or n_vocab */
     int32_t n_ctx;             /* positions the model was trained for */
     int32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_expert, n_expert_used; /* or 0 */
     int32_t bos, eos;            /* ids, -1 when the model has none */
-    int32_t add_bos, nfc, steps; /* 1: encode puts bos first; wants form C; splits by own steps */
+    int32_t add_bos, nfc, steps; /* encode puts n tokens first (1: bos); form C; own steps */
     int32_t gated, tied;         /* 1: gated MLP; 1: the head is the token embedding */
     float norm_eps, rope_base, attn_scale;            /* scores = q . k * attn_scale */
     float logit_softcap, logit_scale, residual_scale; /* cap * tanh(scale x / cap), 0: no cap */
@@ -128,7 +128,7 @@ MGPT_API int64_t mgpt_encode(const mgpt_model *model, const char *text, size_t n
 
 /* The bytes that a token decodes to: possibly part of a UTF-8 character, possibly NUL bytes, not
  * NUL-terminated; empty for control tokens and ids out of range. Its string in the vocabulary, as
- * "<s>", "Ġthe". 1 when it ends generation: eos, eot, or BOS for a model in which it is both. */
+ * "<s>", "Ġthe". 1 when it ends generation: eos, eot, and any other id that the file names. */
 MGPT_API const char *mgpt_piece(const mgpt_model *model, int32_t token, size_t *n_bytes);
 MGPT_API const char *mgpt_token_text(const mgpt_model *model, int32_t token, size_t *n_bytes);
 MGPT_API int mgpt_is_end(const mgpt_model *model, int32_t token);

@@ -104,6 +104,7 @@ int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)
     info->arch = info->norm = info->activation = info->position = "none";
     info->name = m->name;
     info->chat_template = m->chat_template;
+    info->ignored = tok_ignored(m->tok);
     info->tokenizer = tok_kind(m->tok);
     info->isa = m->kernels.isa;
     info->type = main_type(m) ? main_type(m)->name : "none";

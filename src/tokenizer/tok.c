@@ -2,8 +2,8 @@
  *
  * A text is first searched for special tokens: leftmost, longest on equal starts, user-defined ones
  * always, control and unknown ones only if the caller allows it. The kind (tok_char.c, tok_bpe.c,
- * tok_spm.c, tok_unigram.c) encodes the text between them. BOS and EOS are added as the file says;
- * BOS is not added if the text itself begins with it.
+ * tok_spm.c, tok_unigram.c) encodes the text between them. BOS and EOS, or the tokens that the file
+ * names, are put around it; those before it are not if the text itself begins with the first.
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
@@ -14,82 +14,7 @@
 #define KEY(name) "tokenizer.ggml." name
 #define OUR_KEY(name) "mgpt.tokenizer." name
 
-/* ---- ids ------------------------------------------------------------------------------------- */
-
-/* An id beyond the vocabulary is ignored; the default stays. */
-static int load_id(const struct tok *t, const struct gguf *g, const char *key, int32_t *id,
-                   mgpt_error *err)
-{
-    uint64_t v;
-    int status = gguf_uint(g, key, UINT64_MAX, &v, err);
-    if (status > 0 && v < t->n)
-        *id = (int32_t)v;
-    return status < 0 ? status : MGPT_OK;
-}
-
-static int load_flag(const struct gguf *g, const char *key, uint8_t *flag, mgpt_error *err)
-{
-    int v = 0; /* gcc does not see that gguf_bool sets it */
-    int status = gguf_bool(g, key, &v, err);
-    if (status > 0)
-        *flag = (uint8_t)v;
-    return status < 0 ? status : MGPT_OK;
-}
-
-/* Files mark the end of generation by a key or only by the text of a control token. */
-static int is_end_text(struct gguf_str text)
-{
-    static const char *const ends[] = {
-        "<|endoftext|>", "<|end_of_text|>", "<|eot_id|>",        "<|eom_id|>",
-        "<|im_end|>",    "<|end|>",         "<end_of_turn>",     "</s>",
-        "<eos>",         "<EOT>",           "<|assistant_end|>",
-    };
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (text.n == strlen(ends[i]) && memcmp(text.p, ends[i], text.n) == 0)
-            return 1;
-    return 0;
-}
-
-static int load_ends(struct tok *t, const struct gguf *g, mgpt_error *err)
-{
-    static const char *const keys[] = {KEY("eot_token_id"), KEY("eom_token_id")};
-    for (size_t i = 0; i < t->n; i++)
-        t->entries[i].is_end = t->entries[i].type == TOK_CONTROL && is_end_text(t->entries[i].text);
-    if (t->eos >= 0)
-        t->entries[t->eos].is_end = 1;
-    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        int32_t id = -1;
-        int status = load_id(t, g, keys[i], &id, err);
-        if (status < 0)
-            return status;
-        if (id >= 0)
-            t->entries[id].is_end = 1;
-    }
-    return MGPT_OK;
-}
-
-/* The default id of a SentencePiece file, -1 if that token is not a control token. */
-static int32_t usual_id(const struct tok *t, int32_t id, uint8_t type)
-{
-    return (size_t)id < t->n && t->entries[id].type == type ? id : -1;
-}
-
-/* SentencePiece files may omit the usual values: <unk> <s> </s> come first (unless they are
- * ordinary tokens), BOS and a leading space are added; T5's <pad> </s> <unk>, and EOS is added.
- * Other kinds take the defaults of their splitting rule. */
-static void set_defaults(struct tok *t)
-{
-    int spm = t->kind == &tok_kind_spm, t5 = t->kind == &tok_kind_unigram;
-    t->bos = spm ? usual_id(t, 1, TOK_CONTROL) : -1;
-    t->eos = spm || t5 ? usual_id(t, t5 ? 1 : 2, TOK_CONTROL) : -1;
-    t->unk = usual_id(t, t5 ? 2 : 0, TOK_UNKNOWN);
-    t->adds_bos = t->adds_space = (uint8_t)spm;
-    t->adds_eos = (uint8_t)t5;
-    unsigned flags = t->rule ? t->rule->flags : 0;
-    t->adds_bos |= (flags & RULE_BOS) != 0;
-    t->whole_pieces = (flags & RULE_WHOLE) != 0;
-    t->nfc = (flags & RULE_NFC) != 0;
-}
+/* ---- opening ----------------------------------------------------------------------------------- */
 
 /* The row of tokenizer.ggml.pre, for byte-level BPE. Only tok_bpe.c refuses a missing row: a
  * character vocabulary needs no rule. */
@@ -100,45 +25,6 @@ static int choose_rule(struct tok *t, const struct gguf *g, mgpt_error *err)
     t->rule = split_find(pre);
     return status < 0 ? status : MGPT_OK;
 }
-
-static int load_flags(struct tok *t, const struct gguf *g, mgpt_error *err)
-{
-    const struct {
-        const char *key;
-        uint8_t *flag;
-    } flags[] = {
-        {KEY("add_bos_token"), &t->adds_bos},
-        {KEY("add_eos_token"), &t->adds_eos},
-        {KEY("add_space_prefix"), &t->adds_space},
-        {OUR_KEY("space_missing"), &t->space_missing},
-        {OUR_KEY("space_first"), &t->space_first},
-        {OUR_KEY("space_alone"), &t->space_alone},
-        {OUR_KEY("whole_pieces"), &t->whole_pieces},
-        {OUR_KEY("nfc"), &t->nfc},
-        {KEY("remove_extra_whitespaces"), &t->collapses},
-        {OUR_KEY("drops_space"), &t->drops_space},
-        {OUR_KEY("drops_unknown"), &t->drops_unknown},
-    };
-    int status = MGPT_OK;
-    for (size_t i = 0; i < sizeof flags / sizeof *flags && status == MGPT_OK; i++)
-        status = load_flag(g, flags[i].key, flags[i].flag, err);
-    return status;
-}
-
-static int load_ids(struct tok *t, const struct gguf *g, mgpt_error *err)
-{
-    set_defaults(t);
-    int status = load_id(t, g, KEY("bos_token_id"), &t->bos, err);
-    if (status == MGPT_OK)
-        status = load_id(t, g, KEY("eos_token_id"), &t->eos, err);
-    if (status == MGPT_OK)
-        status = load_id(t, g, KEY("unknown_token_id"), &t->unk, err);
-    if (status == MGPT_OK)
-        status = load_flags(t, g, err);
-    return status == MGPT_OK ? load_ends(t, g, err) : status;
-}
-
-/* ---- opening --------------------------------------------------------------------------------- */
 
 /* 1 for a kind that has a vocabulary, 0 for "none". */
 static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
@@ -205,7 +91,7 @@ static int open_vocabulary(struct tok *t, const struct gguf *g, mgpt_error *err)
     if (status == MGPT_OK && t->n == 0)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key " KEY("tokens") ": missing or empty");
     if (status == MGPT_OK)
-        status = load_ids(t, g, err);
+        status = tok_ids_load(t, g, err);
     t->user_pieces = t->kind == &tok_kind_unigram && !gguf_find(g, OUR_KEY("scores"));
     if (status == MGPT_OK)
         status = steps_open(&t->steps, g, err);
@@ -247,6 +133,7 @@ void tok_free(struct tok *t)
     tok_charsmap_close(t->charsmap);
     tok_specials_free(t);
     steps_close(t->steps);
+    free(t->ignored);
     free(t->pieces);
     free(t->entries);
     free(t);
@@ -276,13 +163,18 @@ int32_t tok_eos(const struct tok *t)
 
 int tok_adds_bos(const struct tok *t)
 {
-    return t->adds_bos && t->bos >= 0;
+    return (int)t->n_around[0];
 }
 
 /* The entry of an id, NULL when it is out of range. */
 static const struct tok_entry *entry_of(const struct tok *t, int32_t token)
 {
     return token >= 0 && (size_t)token < t->n ? &t->entries[token] : NULL;
+}
+
+const char *tok_ignored(const struct tok *t)
+{
+    return t->ignored ? t->ignored : "";
 }
 
 int tok_wants_nfc(const struct tok *t)
@@ -298,7 +190,7 @@ int tok_has_steps(const struct tok *t)
 int tok_is_end(const struct tok *t, int32_t token)
 {
     const struct tok_entry *e = entry_of(t, token);
-    return e && e->is_end;
+    return e && e->marks & IS_END;
 }
 
 const char *tok_piece(const struct tok *t, int32_t token, size_t *n_bytes)
@@ -382,12 +274,12 @@ int64_t tok_encode(const struct tok *t, const char *text, size_t n_bytes, unsign
     int framed = !(flags & MGPT_NO_SPECIAL_TOKENS);
     const struct tok_special *first =
         n_bytes > 0 ? tok_special_at(&t->specials, text, n_bytes, flags) : NULL;
-    int has_bos = first && (int32_t)first->id == t->bos;
-    if (framed && tok_adds_bos(t) && !has_bos)
-        tok_put(&c, t->bos);
+    int has_first = first && t->n_around[0] && (int32_t)first->id == t->around[0][0];
+    for (size_t i = 0; framed && !has_first && i < t->n_around[0]; i++)
+        tok_put(&c, t->around[0][i]);
     status = tok_specials_split(&c, &t->specials, text, n_bytes, encode_plain);
-    if (framed && t->adds_eos && t->eos >= 0)
-        tok_put(&c, t->eos);
+    for (size_t i = 0; framed && i < t->n_around[1]; i++)
+        tok_put(&c, t->around[1][i]);
     arr_free(c.symbols);
     arr_free(c.heap);
     return status < 0 ? status : c.n;

@@ -25,11 +25,13 @@ const char *tok_kind(const struct tok *t); /* "char" "bpe" "spm" "unigram" "none
 size_t tok_count(const struct tok *t);
 int32_t tok_bos(const struct tok *t); /* -1: none */
 int32_t tok_eos(const struct tok *t);
-int tok_adds_bos(const struct tok *t);
+int tok_adds_bos(const struct tok *t);  /* how many tokens are put before a text */
 int tok_wants_nfc(const struct tok *t); /* 1: the caller must pass text in normal form C */
 int tok_has_steps(
     const struct tok *t); /* 1: normalizers or pre-tokenizers of the file (tok_steps.h) */
 int tok_is_end(const struct tok *t, int32_t token);
+const char *tok_ignored(
+    const struct tok *t); /* "KEY is ID, ..." of ids that are no tokens, or "" */
 
 /* The contracts of mgpt_encode, mgpt_piece, mgpt_token_text. */
 int64_t tok_encode(const struct tok *t, const char *text, size_t n_bytes, unsigned flags,

@@ -18,6 +18,7 @@
 
 #define TOK_TEXT_MAX ((size_t)1 << 30) /* bytes that one call encodes */
 #define TOK_TOKEN_MAX 65535            /* bytes of one token's text */
+#define AROUND_MAX 16                  /* tokens that are put on a side of a text */
 #define TOK_NAME_MAX 48                /* buffer for tok_name_unit */
 
 #define SPACE "\xE2\x96\x81" /* U+2581: how SentencePiece writes a space */
@@ -38,8 +39,7 @@ struct tok_entry {
     const char *piece;    /* in tok.pieces */
     uint16_t n_piece;
     uint8_t type;
-    uint8_t is_end;
-    uint8_t marks; /* of an added token: the constants below */
+    uint8_t marks; /* the constants below */
 };
 
 enum {
@@ -47,7 +47,8 @@ enum {
     STRIPS_RIGHT = 2,
     SINGLE_WORD = 4, /* it counts only between characters that are not of words */
     NORMALIZED = 8,  /* it is looked for in the normalized text, as the normalized token */
-    ONLY_ADDED = 16  /* the model itself does not have it (tok_text.c) */
+    ONLY_ADDED = 16, /* the model itself does not have it (tok_text.c) */
+    IS_END = 32      /* it ends generation */
 };
 
 struct tok_call;
@@ -93,7 +94,10 @@ struct tok {
     size_t n;
     struct tok_entry *entries;
     char *pieces;
-    int32_t bos, eos, unk; /* -1: none */
+    int32_t bos, eos, unk;         /* -1: none */
+    int32_t around[2][AROUND_MAX]; /* tokens that are put before and after texts */
+    size_t n_around[2];
+    char *ignored; /* names the keys whose ids are no tokens; NULL: none */
     uint8_t adds_bos, adds_eos, nfc;
     uint8_t adds_space;            /* SentencePiece: a space before a part of text, */
     uint8_t space_missing;         /* but only if it does not begin with one, */
@@ -357,6 +361,10 @@ void tok_pairs_free(struct tok_pairs *m);
 
 /* The result of merging two tokens; 0 if they do not merge, or one of them is -1. */
 int tok_pairs_find(const struct tok_pairs *m, int32_t left, int32_t right, struct merge_pair *pair);
+
+/* ---- ids and flags (tok_ids.c) --------------------------------------------------------------- */
+
+int tok_ids_load(struct tok *t, const struct gguf *g, mgpt_error *err);
 
 /* ---- errors (tok.c) -------------------------------------------------------------------------- */
 

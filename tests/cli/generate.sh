@@ -156,4 +156,33 @@ wait $job || code=$?
 check "Ctrl-C: exit 130" [ "$code" -eq 130 ]
 check "Ctrl-C: the last line is whole" eval '[ -z "$(tail -c 1 "$tmp/out")" ]'
 
+# ---- ids that end generation ----
+
+mkdir "$tmp/qwen" && cp "$MGPT_SOURCE_ROOT"/tests/golden/qwen3/* "$tmp/qwen" || exit 1
+letters=$(awk 'BEGIN { for (i = 0; i < 26; i++) printf("%s\"%c\":%d", i ? "," : "", 97 + i, i) }')
+cat >"$tmp/qwen/tokenizer.json" <<END
+{"added_tokens":[{"id":26,"content":"<m>","special":true},{"id":27,"content":"<s>","special":true}],"normalizer":null,
+ "pre_tokenizer":{"type":"ByteLevel","add_prefix_space":false},"model":{"type":"BPE","vocab":{$letters},"merges":[]},
+ "post_processor":{"type":"TemplateProcessing","single":[{"SpecialToken":{"id":"<m>"}},{"SpecialToken":{"id":"<s>"}},
+ {"Sequence":{"id":"A"}}]}}
+END
+rm -f "$tmp/qwen/generation_config.json"
+runs "two tokens before a text" convert "$tmp/qwen" "$tmp/front.gguf"
+prints "... are there" "26 27 0 1" tokenize "$tmp/front.gguf" -p ab
+run generate "$tmp/front.gguf" --temp 0 -n 8 -p y --json
+tokens=$(sed 's/.*"tokens":\[//; s/\].*//' "$tmp/out")
+check "... and begin the prompt" eval '[ "${tokens#26,27,24,}" != "$tokens" ]'
+third=$(echo "$tokens" | cut -d, -f6)
+before=$(echo "$tokens" | cut -d, -f4-5)
+case ,$before, in *,$third,*) check "the third new token is a new one" false ;; esac
+printf '{"eos_token_id":[25,24,%s]}' "$third" >"$tmp/qwen/generation_config.json"
+runs "the third end id" convert "$tmp/qwen" "$tmp/ends.gguf"
+run generate "$tmp/ends.gguf" --temp 0 -n 8 -p y --json
+says "... ends generation" "\"tokens\":[26,27,24,$before],\"finish_reason\":\"stop\""
+run info "$tmp/ends.gguf"
+says "info shows all ends" "ends, too        $third "
+says "info shows the tokens in front" "adds several tokens in front"
+run info "$tmp/ends.gguf" --json
+says "info --json: ends" "\"ends\":["
+
 finish

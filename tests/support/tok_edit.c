@@ -12,7 +12,7 @@ static const char *whole_key(const char *key)
 
 static void add_i32s(struct tok_file *f, const char *key, const char *v)
 {
-    int32_t list[16];
+    int32_t list[32];
     size_t n = 0;
     for (char *end; n < COUNT(list); v = end, n++) {
         list[n] = (int32_t)strtol(v, &end, 10);

@@ -44,7 +44,7 @@ static void check_refused(char *row, void *user)
 
 TEST(refused)
 {
-    assert_int_equal(unit_rows("tests/tokenizer/refused.txt", check_refused, NULL), 88);
+    assert_int_equal(unit_rows("tests/tokenizer/refused.txt", check_refused, NULL), 92);
 }
 
 TEST(refuses_a_long_token)
@@ -103,13 +103,45 @@ TEST(end_tokens)
     tok_file_u32(&f, KEY("eos_token_id"), (uint32_t)eos);
     tok_file_u32(&f, KEY("eot_token_id"), (uint32_t)eot);
     tok_file_u32(&f, KEY("eom_token_id"), (uint32_t)eom);
+    tok_file_edit(&f, "i32s mgpt.tokenizer.end_token_ids 7 257 9; token [EOS] 3; token [EO] 3");
     struct tok *t = tok_file_open(&f);
-    const int32_t ends[] = {eos, eot, eom, by_text},
-                  others[] = {0, bos, not_control, longer, -1, 100000};
-    for (size_t i = 0; i < 4; i++)
+    const int32_t ends[] = {eos, eot, eom, by_text, 7, 9, 263},
+                  others[] = {0, bos, not_control, longer, -1, 100000, 264};
+    for (size_t i = 0; i < COUNT(ends); i++)
         assert_int_equal(tok_is_end(t, ends[i]), 1);
-    for (size_t i = 0; i < 6; i++)
+    for (size_t i = 0; i < COUNT(others); i++)
         assert_int_equal(tok_is_end(t, others[i]), 0);
+    assert_string_equal(tok_ignored(t), "");
+    tok_file_free(&f);
+}
+
+/* Ids that no token has are named, in the order of reading, and the defaults stay. */
+TEST(ignored_ids)
+{
+    struct tok_file f;
+    struct tok *t = tok_file_make(&f, "model llama; pieces bytes; u32 bos_token_id 259;"
+                                      "u32 unknown_token_id 2147483648; u32 eot_token_id 258");
+    assert_string_equal(tok_ignored(t),
+                        KEY("bos_token_id") " is 259, " KEY("unknown_token_id") " is 2147483648");
+    assert_int_equal(tok_bos(t), 1);
+    assert_int_equal(tok_is_end(t, 258), 1);
+    tok_file_free(&f);
+}
+
+/* Several tokens before and after a text; not before one that begins with the first of them. */
+TEST(around_texts)
+{
+    struct tok_file f;
+    struct tok *t =
+        tok_file_make(&f, "model gpt2; alphabet; token <m> 3; token <s> 3; token <e> 3;"
+                          "u32 bos_token_id 256; bool add_bos_token 1; i32s "
+                          "mgpt.tokenizer.before 256 257; i32s mgpt.tokenizer.after 258 258");
+    assert_int_equal(tok_adds_bos(t), 2);
+    tok_gives(t, "!", 0, 256, 257, 0, 258, 258, -1);
+    tok_gives(t, "", 0, 256, 257, 258, 258, -1);
+    tok_gives(t, "!", MGPT_NO_SPECIAL_TOKENS, 0, -1);
+    tok_gives(t, "<m>!", MGPT_PARSE_SPECIAL, 256, 0, 258, 258, -1);
+    tok_gives(t, "<s>!", MGPT_PARSE_SPECIAL, 256, 257, 257, 0, 258, 258, -1);
     tok_file_free(&f);
 }
 

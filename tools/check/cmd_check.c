@@ -233,7 +233,7 @@ static int open_reference(struct check *c, const struct cli_command *command)
     struct ref_options options = {.n_vocab = info->n_vocab,
                                   .n_layer = info->n_layer,
                                   .model = c->engine.model,
-                                  .add_bos = info->add_bos && info->bos >= 0,
+                                  .add_bos = info->add_bos > 0 && info->bos >= 0,
                                   .bos = info->bos};
     int code = EXIT_OK;
     if (c->ids && c->text)

@@ -316,8 +316,10 @@ int chat_open(struct chat *c, const struct engine *engine, const struct cli_comm
         return code;
     const char *end = c->format->answered;
     c->end = control_token(engine->model, end + 1, strcspn(end + 1, END));
-    if (engine->info.add_bos)
-        code = chat_answer(c, engine->info.bos);
+    int32_t front[ENGINE_FRONT];
+    size_t n_front = engine->info.add_bos ? engine_front(engine, engine->info.bos, front) : 0;
+    for (size_t i = 0; i < n_front && code == EXIT_OK; i++)
+        code = chat_answer(c, front[i]);
     if (!c->format->system)
         c->system = system;
     else if (code == EXIT_OK && system) {

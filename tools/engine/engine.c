@@ -53,6 +53,8 @@ int engine_open(struct engine *e)
     e->model = engine_open_model(e, &params, &err);
     if (!e->model || mgpt_get_info(e->model, &e->info, &err) < 0)
         return cli_fail(err.status == MGPT_EARG ? "--isa" : e->path, &err);
+    if (*e->info.ignored)
+        cli_note("%s: ignored: %s: no such token", e->path, e->info.ignored);
     e->steer.n_layer = (size_t)e->info.n_layer;
     e->steer.n_embd = (size_t)e->info.n_embd;
     return e->steer_spec ? steer_read(&e->steer, e->steer_spec) : EXIT_OK;

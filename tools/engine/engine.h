@@ -161,9 +161,15 @@ int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_er
 /* mgpt_sync, which Ctrl-C can stop as well; tells the user. */
 int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n);
 
+enum { ENGINE_FRONT = 32 };
+
+/* What goes before a text that is to begin with `bos` (-1: nothing): bos, or all tokens that the
+ * model puts first if bos is the model's. Returns their number. */
+size_t engine_front(const struct engine *e, int32_t bos, int32_t front[ENGINE_FRONT]);
+
 /* Encodes into a malloc'ed array of *n tokens with room for one more after them, after bringing the
  * text into normal form C where the model wants that (offsets in messages then count in the
- * result). `bos` goes in front unless it is negative or there already; flags as for mgpt_encode;
+ * result). engine_front goes before it unless the text begins with that; flags as for mgpt_encode;
  * `what` names the text in messages. */
 int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
                   unsigned flags, int32_t bos, int32_t **tokens, size_t *n);

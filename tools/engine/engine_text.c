@@ -18,32 +18,44 @@ static int32_t *token_room(int32_t *old, size_t n)
     return ck_bytes(n, sizeof *old, &bytes) ? malloc(bytes) : NULL;
 }
 
-/* tokens[1 .. n] are a text: puts bos in front, unless the text has it already. */
-static void put_bos(int32_t *tokens, size_t *n, int32_t bos)
+size_t engine_front(const struct engine *e, int32_t bos, int32_t front[ENGINE_FRONT])
 {
-    if (bos < 0)
+    size_t n = e->info.add_bos > 1 && bos == e->info.bos ? (size_t)e->info.add_bos : bos >= 0;
+    if (n > 1 && n <= ENGINE_FRONT / 2)
+        mgpt_encode(e->model, "", 0, 0, front, ENGINE_FRONT, NULL);
+    else if (n > 0)
+        front[0] = bos;
+    return n <= ENGINE_FRONT / 2 ? n : 1;
+}
+
+/* tokens[n_front ..] are a text: puts `front` there, unless the text begins with its first. */
+static void put_front(int32_t *tokens, size_t *n, const int32_t *front, size_t n_front)
+{
+    if (n_front == 0)
         return;
-    tokens[0] = bos;
-    if (*n > 0 && tokens[1] == bos)
-        memmove(tokens, tokens + 1, *n * sizeof *tokens);
-    else
-        ++*n;
+    if (*n > 0 && tokens[n_front] == front[0]) {
+        memmove(tokens, tokens + n_front, *n * sizeof *tokens);
+        return;
+    }
+    memcpy(tokens, front, n_front * sizeof *tokens);
+    *n += n_front;
 }
 
 static int encode_prompt(const struct engine *e, const char *text, size_t n_bytes, unsigned flags,
                          int32_t bos, int32_t **tokens, size_t *n, mgpt_error *err)
 {
-    size_t front = bos >= 0, cap = n_bytes + 4; /* enough but for odd vocabularies */
+    int32_t front[ENGINE_FRONT];
+    size_t n_front = engine_front(e, bos, front), cap = n_bytes + 4; /* enough for most texts */
     for (;;) {
-        *tokens = token_room(*tokens, cap + front + 1);
+        *tokens = token_room(*tokens, cap + n_front + 1);
         if (!*tokens)
             return err_memory(err, "the tokens", cap);
-        int64_t count = mgpt_encode(e->model, text, n_bytes, flags, *tokens + front, cap, err);
+        int64_t count = mgpt_encode(e->model, text, n_bytes, flags, *tokens + n_front, cap, err);
         if (count < 0)
             return (int)count;
         *n = (size_t)count;
         if (*n <= cap) {
-            put_bos(*tokens, n, bos);
+            put_front(*tokens, n, front, n_front);
             return MGPT_OK;
         }
         cap = *n;

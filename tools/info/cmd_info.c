@@ -50,6 +50,22 @@ static void token_line(const struct engine *e, const char *label, int32_t token)
     putchar('\n');
 }
 
+/* Ids that end generation, but for EOS; 32 of them. The next one after `id`, or -1. */
+static int32_t next_end(const struct engine *e, int32_t id)
+{
+    for (id++; id < e->info.n_tokens; id++)
+        if (id != e->info.eos && mgpt_is_end(e->model, id))
+            return id;
+    return -1;
+}
+
+static void print_ends(const struct engine *e)
+{
+    int n = 0;
+    for (int32_t id = next_end(e, -1); id >= 0 && n < 32; id = next_end(e, id), n++)
+        token_line(e, "ends, too", id);
+}
+
 static void print_dialect(const mgpt_info *i)
 {
     printf("%-16s %s eps %g, %s%s, %s head", "dialect", i->norm, (double)i->norm_eps,
@@ -58,6 +74,13 @@ static void print_dialect(const mgpt_info *i)
         printf(", rope base %g\n", (double)i->rope_base);
     else
         printf(", %s positions\n", strcmp(i->position, "none") == 0 ? "no" : i->position);
+}
+
+static const char *bos_words(const mgpt_info *i)
+{
+    if (i->add_bos > 1)
+        return ", adds several tokens in front";
+    return i->add_bos ? ", adds BOS" : "";
 }
 
 static void print_info(const struct engine *e)
@@ -80,9 +103,12 @@ static void print_info(const struct engine *e)
     print_dialect(i);
     number_line("context", (uint64_t)i->n_ctx, "positions");
     printf("%-16s %s, %d tokens, logits %d%s\n", "vocabulary", i->tokenizer, (int)i->n_tokens,
-           (int)i->n_vocab, i->add_bos ? ", adds BOS" : "");
+           (int)i->n_vocab, bos_words(i));
     token_line(e, "BOS", i->bos);
     token_line(e, "EOS", i->eos);
+    print_ends(e);
+    if (*i->ignored)
+        printf("%-16s %s: no such token\n", "ignored", i->ignored);
     number_line("file", i->file_bytes, "bytes");
     number_line("read per token", i->bytes_per_token, "bytes of weights");
     number_line("KV cache", i->kv_bytes, "bytes per position");
@@ -146,6 +172,11 @@ static int info_print_json(const struct engine *e, int tensors)
     for (size_t i = 0; list && i < mgpt_n_tensors(e->model); i++)
         if (mgpt_get_tensor(e->model, i, &t, NULL) == MGPT_OK)
             whole &= json_array_append_new(list, tensor_json(&t)) == 0;
+    json_t *ends = root ? json_array() : NULL;
+    for (int32_t id = ends ? next_end(e, -1) : -1; id >= 0; id = next_end(e, id))
+        whole &= json_array_append_new(ends, json_integer(id)) == 0;
+    if (root)
+        whole &= json_object_set_new(root, "ends", ends) == 0;
     if (!root && !(is_utf8(e->info.arch) && is_utf8(e->info.name))) {
         cli_note("%s: its strings are not UTF-8: they cannot be written as JSON", e->path);
         json_decref(list);

@@ -72,6 +72,17 @@ static json_t *text_json(const char *text)
     return value ? value : json_string("(a name that is not UTF-8)");
 }
 
+/* The tokens that go before a text. */
+static json_t *front_json(const struct engine *e)
+{
+    int32_t front[ENGINE_FRONT];
+    size_t n = e->info.add_bos ? engine_front(e, e->info.bos, front) : 0;
+    json_t *list = json_array();
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_integer(front[i]));
+    return list;
+}
+
 static json_t *info_json(const struct about *a)
 {
     const mgpt_info *i = &a->engine->info;
@@ -84,14 +95,14 @@ static json_t *info_json(const struct about *a)
         i->n_ff, "context", i->n_ctx, "vocab", i->n_vocab, "bos", i->bos, "eos", i->eos, "params",
         (json_int_t)i->n_params, "norm", i->norm, "activation", i->activation, "positions",
         i->position, "attn_scale", (double)i->attn_scale);
-    json_t *more =
-        json_pack("{s:s, s:s, s:i, s:b, s:b, s:b, s:b, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s}",
-                  "tokenizer", i->tokenizer, "type", i->type, "choices",
-                  (int)engine_n_choices(a->engine), "add_bos", i->add_bos, "nfc", i->nfc, "tied",
-                  i->tied, "gated", i->gated, "norm_eps", (double)i->norm_eps, "rope_base",
-                  (double)i->rope_base, "logit_softcap", (double)i->logit_softcap, "logit_scale",
-                  (double)i->logit_scale, "residual_scale", (double)i->residual_scale, "file_bytes",
-                  (json_int_t)i->file_bytes, "kv_bytes", (json_int_t)i->kv_bytes, "hash", hash);
+    json_t *more = json_pack(
+        "{s:s, s:s, s:i, s:b, s:o, s:b, s:b, s:b, s:f, s:f, s:f, s:f, s:f, s:I, s:I, s:s}",
+        "tokenizer", i->tokenizer, "type", i->type, "choices", (int)engine_n_choices(a->engine),
+        "add_bos", i->add_bos, "front", front_json(a->engine), "nfc", i->nfc, "tied", i->tied,
+        "gated", i->gated, "norm_eps", (double)i->norm_eps, "rope_base", (double)i->rope_base,
+        "logit_softcap", (double)i->logit_softcap, "logit_scale", (double)i->logit_scale,
+        "residual_scale", (double)i->residual_scale, "file_bytes", (json_int_t)i->file_bytes,
+        "kv_bytes", (json_int_t)i->kv_bytes, "hash", hash);
     if (!info || !more || json_object_update(info, more) < 0) {
         json_decref(info);
         info = NULL;

@@ -82,6 +82,14 @@ static json_t *texts_of(const struct gguf_str *texts)
     return list;
 }
 
+static json_t *ids_of(const int32_t *ids)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; i < arr_len(ids); i++)
+        json_array_append_new(list, json_integer(ids[i]));
+    return list;
+}
+
 static json_t *types_of(const struct ckpt_vocab *v)
 {
     char digits[32] = "";
@@ -107,6 +115,9 @@ static json_t *facts_of(const struct ckpt_vocab *v)
     json_object_set_new(facts, "tokens", texts_of(v->tokens));
     json_object_set_new(facts, "merges", texts_of(v->merges));
     json_object_set_new(facts, "types", types_of(v));
+    json_object_set_new(facts, "ends", ids_of(v->ends));
+    json_object_set_new(facts, "before", ids_of(v->before));
+    json_object_set_new(facts, "after", ids_of(v->after));
     return facts;
 }
 
@@ -181,7 +192,7 @@ TEST(rows)
         check_tokenizer_row(json_object_get(group, "tokenizer"), row);
         n++;
     }
-    assert_int_equal(n, 197);
+    assert_int_equal(n, 206);
     json_decref(groups);
 }
 

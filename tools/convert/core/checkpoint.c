@@ -67,6 +67,9 @@ void ckpt_free(struct checkpoint *c)
     arr_free(c->vocab.scores);
     arr_free(c->vocab.doubles);
     arr_free(c->vocab.merges);
+    arr_free(c->vocab.before);
+    arr_free(c->vocab.after);
+    arr_free(c->vocab.ends);
     arr_free(c->vocab.lstrip);
     arr_free(c->vocab.rstrip);
     free_steps(&c->vocab);

@@ -133,10 +133,13 @@ struct ckpt_vocab {
     const char *model, *pre; /* tokenizer.ggml.model; NULL: no vocabulary. pre may be NULL */
     struct gguf_str *tokens; /* stb_ds arrays; all of one length: */
     int32_t *types;
-    float *scores;                          /* NULL: none */
-    double *doubles;                        /* mgpt.tokenizer.scores; NULL: no key */
-    struct gguf_str *merges;                /* written for model "gpt2", empty or not */
-    int32_t bos, eos, eot, unknown;         /* -1: none */
+    float *scores;                  /* NULL: none */
+    double *doubles;                /* mgpt.tokenizer.scores; NULL: no key */
+    struct gguf_str *merges;        /* written for model "gpt2", empty or not */
+    int32_t bos, eos, eot, unknown; /* -1: none */
+    int32_t *before, *after; /* mgpt.tokenizer.before, after: several tokens around texts, instead
+                              * of BOS and EOS; stb_ds arrays or NULL */
+    int32_t *ends; /* mgpt.tokenizer.end_token_ids: ends beside eos and eot; stb_ds array or NULL */
     int add_bos, add_eos, add_space_prefix; /* -1: no key */
     int nfc;          /* mgpt.tokenizer.nfc: texts are to be normalised; -1: no key */
     int whole_pieces; /* mgpt.tokenizer.whole_pieces: -1: as the rule says, no key */

@@ -155,6 +155,12 @@ static void put_id(struct gguf_writer *w, const char *key, int32_t id)
         gguf_put_u32(w, key, (uint32_t)id);
 }
 
+static void put_ids(struct gguf_writer *w, const char *key, const int32_t *ids)
+{
+    if (ids)
+        gguf_put_i32s(w, key, ids, arr_len(ids));
+}
+
 static void put_choice(struct gguf_writer *w, const char *key, int choice)
 {
     if (choice >= 0)
@@ -173,10 +179,11 @@ static void put_tokenizer_dialect(struct gguf_writer *w, const struct ckpt_vocab
     put_choice(w, "mgpt.tokenizer.graphemes", v->graphemes ? 1 : -1);
     if (v->doubles)
         gguf_put_f64s(w, "mgpt.tokenizer.scores", v->doubles, arr_len(v->doubles));
-    if (v->lstrip)
-        gguf_put_i32s(w, "mgpt.tokenizer.lstrip", v->lstrip, arr_len(v->lstrip));
-    if (v->rstrip)
-        gguf_put_i32s(w, "mgpt.tokenizer.rstrip", v->rstrip, arr_len(v->rstrip));
+    put_ids(w, "mgpt.tokenizer.end_token_ids", v->ends);
+    put_ids(w, "mgpt.tokenizer.before", v->before);
+    put_ids(w, "mgpt.tokenizer.after", v->after);
+    put_ids(w, "mgpt.tokenizer.lstrip", v->lstrip);
+    put_ids(w, "mgpt.tokenizer.rstrip", v->rstrip);
     put_choice(w, "mgpt.tokenizer.drops_unknown", v->drops_unknown ? 1 : -1);
     write_put_steps(w, v);
 }

@@ -14,6 +14,8 @@
 
 #include <string.h>
 
+enum { MAX_NOTED = 8, MAX_ENDS = 64 }; /* ids that notes name; ends that are kept */
+
 int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mgpt_error *err)
 {
     return ckpt_refuse(err, "%.60s: %.60s: %.90s", t->file, part, what);
@@ -72,15 +74,26 @@ static int32_t named(const struct hf_tok *t, const struct configs *f, const char
     return text ? vocab_slots_find(&t->slots, text) : -1;
 }
 
-/* The i-th id under a key that holds a number or a list of them; -1: none, or out of range. */
-static int32_t numbered(const struct hf_tok *t, const json_t *config, const char *key, size_t i)
+/* The i-th number under a key that holds one or a list of them, -1: not a number; the count of
+ * them. */
+static json_int_t config_number(const json_t *config, const char *key, size_t i)
 {
     const json_t *v = json_object_get(config, key);
     if (json_is(v, JSON_ARRAY))
         v = json_array_get(v, i);
-    else if (i > 0)
-        v = NULL;
-    json_int_t id = json_is(v, JSON_INTEGER) ? json_integer_value(v) : -1;
+    return json_is(v, JSON_INTEGER) ? json_integer_value(v) : -1;
+}
+
+static size_t count_numbers(const json_t *config, const char *key)
+{
+    const json_t *v = json_object_get(config, key);
+    return json_is(v, JSON_ARRAY) ? json_array_size(v) : v != NULL;
+}
+
+/* The i-th of them as a token's id; -1: none, or out of range. */
+static int32_t numbered(const struct hf_tok *t, const json_t *config, const char *key, size_t i)
+{
+    json_int_t id = config_number(config, key, i);
     return id >= 0 && (uint64_t)id < t->slots.n && t->slots.slots[id].type ? (int32_t)id : -1;
 }
 
@@ -114,25 +127,44 @@ static int is_text(const struct hf_tok *t, int32_t id)
 static void note_ids(const struct hf_tok *t, const char *file, const json_t *config)
 {
     static const char *const keys[] = {"bos_token_id", "eos_token_id"};
-    for (size_t i = 0; i < 2 * 8; i++) {
-        const json_t *v = json_object_get(config, keys[i / 8]);
-        v = json_is(v, JSON_ARRAY) ? json_array_get(v, i % 8) : i % 8 ? NULL : v;
-        json_int_t id = json_is(v, JSON_INTEGER) ? json_integer_value(v) : -1;
-        int32_t known = numbered(t, config, keys[i / 8], i % 8);
+    for (size_t i = 0; i < 2 * MAX_NOTED; i++) {
+        const char *key = keys[i / MAX_NOTED];
+        size_t k = i % MAX_NOTED;
+        json_int_t id = k < count_numbers(config, key) ? config_number(config, key, k) : -1;
+        int32_t known = id >= 0 ? numbered(t, config, key, k) : -1;
         if (id >= 0 && known < 0)
-            ckpt_note(t->c, "ignored: %s of %s is %lld, %.60s has no such token", keys[i / 8], file,
+            ckpt_note(t->c, "ignored: %s of %s is %lld, %.60s has no such token", key, file,
                       (long long)id, t->file);
         else if (id >= 0 && is_text(t, known))
-            ckpt_note(t->c, "%s of %s is %lld, '%.*s', which stays text", keys[i / 8], file,
-                      (long long)id,
+            ckpt_note(t->c, "%s of %s is %lld, '%.*s', which stays text", key, file, (long long)id,
                       CKPT_CLIP(t->slots.slots[known].text.p, t->slots.slots[known].text.n));
     }
 }
 
-/* The first id is EOS; one more id that ends generation becomes EOT. A token that a file names is
- * special in the original as well; an id that is only a number may be a piece of text, which stays
- * text. */
-static void hf_tokenizer_read_ids(struct hf_tok *t, const struct configs *f)
+/* A token that ends generation: EOS, or else EOT, or else one more in v->ends. A token that a file
+ * names is special in the original as well; an id that is only a number (is_named 0) may be a piece
+ * of text, which stays text. 0 when out of memory. */
+static int add_end(struct hf_tok *t, int32_t id, int is_named)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    if (id < 0)
+        return 1;
+    if (t->slots.slots[id].type == TOKEN_NORMAL && (is_named || !is_text(t, id)))
+        t->slots.slots[id].type = TOKEN_CONTROL;
+    set_if_none(&v->eos, id);
+    if (id == v->eos)
+        return 1;
+    set_if_none(&v->eot, id);
+    if (id == v->eot)
+        return 1;
+    for (size_t i = 0; i < arr_len(v->ends); i++)
+        if (v->ends[i] == id)
+            return 1;
+    return arr_len(v->ends) == MAX_ENDS || arr_push(v->ends, id);
+}
+
+/* The first id is EOS, all others end generation as well. */
+static int hf_tokenizer_read_ids(struct hf_tok *t, const struct configs *f, mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     const json_t *sources[] = {f->generation, f->model, json_object_get(f->model, "text_config")};
@@ -142,23 +174,16 @@ static void hf_tokenizer_read_ids(struct hf_tok *t, const struct configs *f)
     v->eos = eos >= 0 ? eos : v->eos;
     for (size_t i = 0; i < 3; i++) {
         set_if_none(&v->bos, numbered(t, sources[i], "bos_token_id", 0));
-        set_if_none(&v->eos, numbered(t, sources[i], "eos_token_id", 0));
-    }
-    for (size_t i = 0; i < 3; i++)
-        for (size_t k = 0; k < 8; k++) {
-            int32_t id = numbered(t, sources[i], "eos_token_id", k);
-            if (id >= 0 && id != v->eos)
-                set_if_none(&v->eot, id);
-        }
-    for (size_t i = 0; i < 3; i++)
         note_ids(t, files[i], sources[i]);
-    const int32_t ends[] = {v->bos, v->eos, v->eot}; /* not pieces of text */
-    for (size_t i = 0; i < 3; i++) {
-        int is_named = ends[i] >= 0 && (ends[i] == bos || ends[i] == eos);
-        if (ends[i] >= 0 && t->slots.slots[ends[i]].type == TOKEN_NORMAL &&
-            (is_named || !is_text(t, ends[i])))
-            t->slots.slots[ends[i]].type = TOKEN_CONTROL;
     }
+    int ok = add_end(t, v->eos, v->eos == eos);
+    for (size_t i = 0; i < 3; i++)
+        for (size_t k = 0, n = count_numbers(sources[i], "eos_token_id"); k < n; k++)
+            ok &= add_end(t, numbered(t, sources[i], "eos_token_id", k), 0);
+    if (v->bos >= 0 && t->slots.slots[v->bos].type == TOKEN_NORMAL &&
+        (v->bos == bos || !is_text(t, v->bos)))
+        t->slots.slots[v->bos].type = TOKEN_CONTROL;
+    return ok ? MGPT_OK : err_memory(err, "the ids that end a text", arr_len(v->ends));
 }
 
 /* For tokenizers of Llama's and Gemma's classes tokenizer_config.json overrides the
@@ -170,31 +195,53 @@ static int goes_by_config(const struct configs *f)
                     strncmp(name, "CodeLlama", 9) == 0);
 }
 
+/* The last token that is put after texts is EOS; the ends so far end generation as well. */
+static int set_eos(struct hf_tok *t, int32_t id)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    const int32_t eos = v->eos, eot = v->eot;
+    if (id == eos)
+        return 1;
+    v->eos = id;
+    v->eot = -1;
+    return add_end(t, eos, 0) && add_end(t, eot, 0);
+}
+
+/* Several tokens on a side are a list; GGUF's own keys have one. */
+static int put_frame(int32_t **list, const struct hf_frame *f, int side)
+{
+    int ok = 1;
+    for (size_t i = 0; f->n[side] > 1 && i < f->n[side] && ok; i++)
+        ok = arr_push(*list, f->ids[side][i]);
+    return ok;
+}
+
 /* The tokens that a post-processor adds are BOS and EOS, even if other tokens have these names. */
 static int read_frame(struct hf_tok *t, const struct configs *f, mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
+    struct hf_frame frame;
     int by_config = goes_by_config(f) || !t->has_post;
     int bos = by_config ? config_flag(f, "add_bos_token") : -1;
     int eos = by_config ? config_flag(f, "add_eos_token") : -1;
-    int32_t first = t->first ? vocab_slots_find(&t->slots, t->first) : -1;
-    int32_t last = t->last ? vocab_slots_find(&t->slots, t->last) : -1;
-    if ((t->first && first < 0) || (t->last && last < 0))
-        return hf_tok_refuse(t, "post_processor", "its special token is not in the vocabulary",
-                             err);
+    int status = hf_tok_frame(t, &frame, err), ok = 1;
+    if (status < 0)
+        return status;
     if (bos < 0)
-        bos = first >= 0 || (!t->has_post && t->sentencepiece && !t->unigram && v->bos >= 0);
+        bos = frame.n[0] || (!t->has_post && t->sentencepiece && !t->unigram && v->bos >= 0);
     if (eos < 0)
-        eos = last >= 0;
-    if (first >= 0)
-        v->bos = first;
-    if (last >= 0 && last != v->eos) {
-        v->eot = v->eos;
-        v->eos = last;
-    }
+        eos = frame.n[1] > 0;
+    if (frame.n[0])
+        v->bos = frame.ids[0][0];
+    if (frame.n[1])
+        ok = set_eos(t, frame.ids[1][frame.n[1] - 1]);
     v->add_bos = bos && v->bos >= 0;
     v->add_eos = eos && v->eos >= 0;
-    return MGPT_OK;
+    if (v->add_bos)
+        ok = ok && put_frame(&v->before, &frame, 0);
+    if (v->add_eos)
+        ok = ok && put_frame(&v->after, &frame, 1);
+    return ok ? MGPT_OK : err_memory(err, "the tokens around a text", sizeof frame);
 }
 
 /* ---- the chat template ----------------------------------------------------------------------- */
@@ -276,8 +323,9 @@ static void note_vocabulary(const struct hf_tok *t)
 static int finish(struct hf_tok *t, const struct configs *f, const struct ckpt_input *in,
                   mgpt_error *err)
 {
-    hf_tokenizer_read_ids(t, f);
-    int status = read_frame(t, f, err);
+    int status = hf_tokenizer_read_ids(t, f, err);
+    if (status == MGPT_OK)
+        status = read_frame(t, f, err);
     if (status == MGPT_OK)
         status = read_template(t, f, in, err);
     if (status == MGPT_OK)

@@ -22,9 +22,8 @@ struct hf_tok {
     int words;                /* WordPiece or WordLevel, with steps; and not BPE */
     enum vocab_scores scores; /* what is written of slots' scores */
     int bytes;                /* a character that is not a token becomes tokens <0xHH> */
-    const char *first; /* special token that the post-processor adds before texts, NULL: none */
-    const char *last;  /* ... and after them */
-    int has_post;      /* there is a post-processor, even if it adds nothing */
+    const json_t *post;       /* tokenizer.json, for its post-processor; NULL: there is none */
+    int has_post;             /* it has one, even if that adds nothing */
 };
 
 /* A side file of JSON: *root is NULL when there is none. `load` is hf_json or hf_json_reals. */
@@ -66,8 +65,18 @@ enum { HF_TOK_PARTS = 8 };
 int hf_tok_parts(const struct hf_tok *t, const json_t *root, const char *key, const char *members,
                  const json_t *parts[HF_TOK_PARTS], mgpt_error *err);
 
-/* Sets first, last and has_post. */
+/* Sets post and has_post. */
 int hf_tok_post(struct hf_tok *t, const json_t *root, mgpt_error *err);
+
+/* The ids that post-processors put before ([0]) and after ([1]) a text, in order. */
+enum { HF_TOK_FRAME = 16 };
+struct hf_frame {
+    int32_t ids[2][HF_TOK_FRAME];
+    size_t n[2];
+};
+
+/* Reads them once the vocabulary is there. */
+int hf_tok_frame(const struct hf_tok *t, struct hf_frame *frame, mgpt_error *err);
 
 /* ---- Unigram (hf_tokenizer_unigram.c) -------------------------------------------------------- */
 

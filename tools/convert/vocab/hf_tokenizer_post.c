@@ -1,5 +1,6 @@
-/* tokenizer.json: the tokens that post-processors add to texts. BOS and EOS are all that a model file
- * can say; more tokens are refused. */
+/* tokenizer.json: the tokens that post-processors add to texts. GGUF's own keys can say BOS and EOS;
+ * more tokens on a side are lists of ids (mgpt.tokenizer.before, after). */
+#include "base/error.h"
 #include "convert/vocab/hf_steps_impl.h"
 
 #include <stdio.h>
@@ -31,49 +32,126 @@ static int refuse_post(const struct hf_tok *t, const json_t *part, mgpt_error *e
     return hf_tok_refuse(t, name, "not supported here", err);
 }
 
-/* TemplateProcessing: special tokens around the text, at most one on each side. */
-static int read_single(struct hf_tok *t, const json_t *part, mgpt_error *err)
+/* ---- the ids --------------------------------------------------------------------------------- */
+
+static int add_frame_id(const struct hf_tok *t, struct hf_frame *f, int side, json_int_t id,
+                        mgpt_error *err)
 {
-    const json_t *single = json_object_get(part, "single");
-    int seen = 0;
-    t->has_post = 1;
-    for (size_t i = 0; i < json_array_size(single); i++) {
-        const json_t *item = json_array_get(single, i);
-        const json_t *special = json_object_get(item, "SpecialToken");
-        const char *text = steps_string(special, "id"), **to = seen ? &t->last : &t->first;
-        if (!special) {
-            seen = 1;
-            continue;
-        }
-        if (*to || !*text)
-            return hf_tok_refuse(t, "post_processor", "more than one token on a side", err);
-        *to = text;
-    }
+    if (id < 0 || (uint64_t)id >= t->slots.n || !t->slots.slots[id].type)
+        return hf_tok_refuse(t, "post_processor", "its special token is not in the vocabulary",
+                             err);
+    if (f->n[side] == HF_TOK_FRAME)
+        return hf_tok_refuse(t, "post_processor", "more than 16 tokens on a side", err);
+    f->ids[side][f->n[side]++] = (int32_t)id;
     return MGPT_OK;
 }
 
-/* BertProcessing and RobertaProcessing: [text, id] before and after texts. */
-static int read_frame_of(struct hf_tok *t, const json_t *part, mgpt_error *err)
+static int add_frame_text(const struct hf_tok *t, struct hf_frame *f, int side, const char *text,
+                          mgpt_error *err)
 {
-    t->has_post = 1;
-    t->first = json_string_value(json_array_get(json_object_get(part, "cls"), 0));
-    t->last = json_string_value(json_array_get(json_object_get(part, "sep"), 0));
-    return t->first && t->last ? MGPT_OK
-                               : hf_tok_refuse(t, "post_processor", "no cls or sep token", err);
+    return add_frame_id(t, f, side, *text ? vocab_slots_find(&t->slots, text) : -1, err);
+}
+
+/* A special token of a template: `special_tokens` has its ids, one or more. */
+static int add_frame_special(const struct hf_tok *t, const json_t *part, struct hf_frame *f,
+                             int side, const char *name, mgpt_error *err)
+{
+    const json_t *special = json_object_get(json_object_get(part, "special_tokens"), name);
+    const json_t *ids = json_object_get(special, "ids");
+    int status = MGPT_OK;
+    if (!json_is(ids, JSON_ARRAY))
+        return add_frame_text(t, f, side, name, err);
+    for (size_t i = 0; i < json_array_size(ids) && status == MGPT_OK; i++) {
+        const json_t *id = json_array_get(ids, i);
+        status =
+            add_frame_id(t, f, side, json_is(id, JSON_INTEGER) ? json_integer_value(id) : -1, err);
+    }
+    return status;
+}
+
+/* TemplateProcessing: special tokens around the text $A. */
+static int frame_of_template(const struct hf_tok *t, const json_t *part, struct hf_frame *f,
+                             mgpt_error *err)
+{
+    const json_t *single = json_object_get(part, "single");
+    int side = 0, status = MGPT_OK;
+    for (size_t i = 0; i < json_array_size(single) && status == MGPT_OK; i++) {
+        const json_t *item = json_array_get(single, i);
+        const json_t *special = json_object_get(item, "SpecialToken");
+        if (special)
+            status = add_frame_special(t, part, f, side, steps_string(special, "id"), err);
+        else if (side++)
+            status = hf_tok_refuse(t, "post_processor", "the text is in its template twice", err);
+    }
+    if (status == MGPT_OK && !side)
+        status = hf_tok_refuse(t, "post_processor", "the text is not in its template", err);
+    return status;
+}
+
+/* BertProcessing and RobertaProcessing: [text, id] before and after texts. */
+static int frame_of_pair(const struct hf_tok *t, const json_t *part, struct hf_frame *f,
+                         mgpt_error *err)
+{
+    static const char *const keys[] = {"cls", "sep"};
+    int status = MGPT_OK;
+    for (int side = 0; side < 2 && status == MGPT_OK; side++) {
+        const char *text = json_string_value(json_array_get(json_object_get(part, keys[side]), 0));
+        status = text ? add_frame_text(t, f, side, text, err)
+                      : hf_tok_refuse(t, "post_processor", "no cls or sep token", err);
+    }
+    return status;
+}
+
+/* Puts `outer` around `f`: a later processor gets what the ones before it made. */
+static int frame_wrap(const struct hf_tok *t, struct hf_frame *f, const struct hf_frame *outer,
+                      mgpt_error *err)
+{
+    struct hf_frame all = *outer;
+    int status = MGPT_OK;
+    all.n[1] = 0;
+    for (size_t i = 0; i < f->n[0] && status == MGPT_OK; i++)
+        status = add_frame_id(t, &all, 0, f->ids[0][i], err);
+    for (size_t i = 0; i < f->n[1] && status == MGPT_OK; i++)
+        status = add_frame_id(t, &all, 1, f->ids[1][i], err);
+    for (size_t i = 0; i < outer->n[1] && status == MGPT_OK; i++)
+        status = add_frame_id(t, &all, 1, outer->ids[1][i], err);
+    *f = all;
+    return status;
+}
+
+static int is_pair(const json_t *part)
+{
+    return post_is(part, "BertProcessing") || post_is(part, "RobertaProcessing");
+}
+
+int hf_tok_frame(const struct hf_tok *t, struct hf_frame *frame, mgpt_error *err)
+{
+    const json_t *parts[HF_TOK_PARTS];
+    *frame = (struct hf_frame){.n = {0, 0}};
+    int n = t->post ? hf_tok_parts(t, t->post, "post_processor", "processors", parts, err) : 0;
+    int status = n < 0 ? n : MGPT_OK;
+    for (int i = 0; i < n && status == MGPT_OK; i++) {
+        struct hf_frame outer = {.n = {0, 0}};
+        if (post_is(parts[i], "TemplateProcessing"))
+            status = frame_of_template(t, parts[i], &outer, err);
+        else if (is_pair(parts[i]))
+            status = frame_of_pair(t, parts[i], &outer, err);
+        if (status == MGPT_OK)
+            status = frame_wrap(t, frame, &outer, err);
+    }
+    return status;
 }
 
 int hf_tok_post(struct hf_tok *t, const json_t *root, mgpt_error *err)
 {
     const json_t *parts[HF_TOK_PARTS];
     int n = hf_tok_parts(t, root, "post_processor", "processors", parts, err);
-    int status = n < 0 ? n : MGPT_OK;
-    for (int i = 0; i < n && status == MGPT_OK; i++) {
-        if (post_is(parts[i], "TemplateProcessing"))
-            status = read_single(t, parts[i], err);
-        else if (post_is(parts[i], "BertProcessing") || post_is(parts[i], "RobertaProcessing"))
-            status = read_frame_of(t, parts[i], err);
-        else if (!post_is(parts[i], "ByteLevel"))
-            status = refuse_post(t, parts[i], err);
+    t->post = root;
+    for (int i = 0; i < n; i++) {
+        int adds = post_is(parts[i], "TemplateProcessing") || is_pair(parts[i]);
+        if (!adds && !post_is(parts[i], "ByteLevel"))
+            return refuse_post(t, parts[i], err);
+        t->has_post |= adds;
     }
-    return status;
+    return n < 0 ? n : MGPT_OK;
 }

@@ -34,7 +34,7 @@ const Neurons = (() => {
 
     // Windows of the context: {ids, first: the first token that is not BOS}.
     function windows(ids) {
-        const { info } = Engine, bos = info.add_bos ? [info.bos] : [], size = info.context - bos.length, out = [];
+        const { info } = Engine, bos = info.front, size = info.context - bos.length, out = [];
         for (let i = 0; i < ids.length && i < MOST_TOKENS; i += size) out.push({ at: i, first: bos.length, ids: bos.concat(ids.slice(i, i + size)) });
         return out;
     }

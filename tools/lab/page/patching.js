@@ -29,7 +29,7 @@ const Patching = (() => {
                 throw new Error(`This model has no text: write token ids from 0 to ${info.vocab - 1}, with spaces between them.`);
             return ids;
         }
-        const ids = (info.add_bos ? [info.bos] : []).concat(Array.from(encode(input.value)));
+        const ids = info.front.concat(Array.from(encode(input.value)));
         if (ids.length > info.context) throw new Error(`${ids.length} tokens do not fit: the context is ${info.context} positions.`);
         return ids;
     }
@@ -43,7 +43,7 @@ const Patching = (() => {
         }
     }
 
-    const asInput = (ids) => (Engine.canEncode ? Running.ofTokens(ids.slice(Engine.info.add_bos ? 1 : 0)) : ids.join(' '));
+    const asInput = (ids) => (Engine.canEncode ? Running.ofTokens(ids.slice(Engine.info.front.length)) : ids.join(' '));
 
     function showPrompts(state) {
         const clean = state.other, text = Array.from(state.ids.slice(0, state.step)), same = (i) => clean[i] === text[i];

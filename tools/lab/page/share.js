@@ -150,7 +150,7 @@ const Share = (() => {
 
     function sourceLine(root) {
         const { lesson, model, tokens } = sourceOf(root);
-        return lesson ? `mgpt lab · lesson ${lesson}` : `${model} · “${Running.ofTokens(tokens.slice(Number(Engine.info.add_bos))).replace(/\s+/g, ' ').slice(0, 90)}”`;
+        return lesson ? `mgpt lab · lesson ${lesson}` : `${model} · “${Running.ofTokens(tokens.slice(Engine.info.front.length)).replace(/\s+/g, ' ').slice(0, 90)}”`;
     }
 
     // Title, then the figures below each other; returns the height.

@@ -19,7 +19,7 @@ const Strip = (() => {
         if (!Engine.live) return refuse(NO);
         if (!Engine.canEncode) return refuse('This model’s text cannot be encoded here: pick tokens instead.');
         try {
-            return App.edit((Engine.info.add_bos ? [Engine.info.bos] : []).concat(Array.from(Engine.encode(text))));
+            return App.edit(Engine.info.front.concat(Array.from(Engine.encode(text))));
         } catch (e) {
             return refuse(e.message);
         }

@@ -38,7 +38,7 @@ class CInfo(c.Structure):
     """mgpt_info"""
 
     _fields_ = [
-        *((n, c.c_char_p) for n in "arch name chat_template tokenizer isa type norm activation position".split()),
+        *((n, c.c_char_p) for n in "arch name chat_template tokenizer isa type norm activation position ignored".split()),
         *((n, c.c_int32) for n in ("n_vocab n_tokens n_ctx n_embd n_layer n_head n_head_kv head_dim n_ff n_expert "
                                    "n_expert_used bos eos add_bos nfc steps gated tied").split()),
         *((n, c.c_float) for n in ("norm_eps rope_base attn_scale logit_softcap logit_scale "

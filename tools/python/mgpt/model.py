@@ -43,6 +43,7 @@ class Info:
     norm: str
     activation: str
     position: str
+    ignored: str
     n_vocab: int
     n_tokens: int
     n_ctx: int
