@@ -209,8 +209,14 @@ struct x_block {
 static inline void set_minus(struct x_block *b, int32_t first, int32_t last)
 {
     int32_t all = first + last;
-    const int32_t minus[6] = {-8 * all, -16 * all, -32 * first, -32 * last, -128 * all};
-    memcpy(b->minus, minus, sizeof minus);
+    /* Separate assignments: gcc builds an array on the stack and reads it back in wider loads, which
+     * wait for all earlier stores. Those are slow where another core has read the block. */
+    b->minus[0] = -8 * all;
+    b->minus[1] = -16 * all;
+    b->minus[2] = -32 * first;
+    b->minus[3] = -32 * last;
+    b->minus[4] = -128 * all;
+    b->minus[5] = 0;
 }
 
 /* scale * (float)(sum of q) of the columns of sub-block s. */
