@@ -71,6 +71,8 @@ VEC_INLINE struct x_rows x_from(const struct x_rows x, size_t b)
 /* Some unpacked blocks of the panels of a tile, and the results of a tile with missing panels. */
 struct tile_cache {
     struct w_block w[CACHE_BLOCKS][TILE_PANELS];
+    const uint8_t *lines[CACHE_BLOCKS]; /* bytes of a block of the first panel: in w, or packed */
+    size_t stride;                      /* bytes from a panel to the next */
     float edge[TILE_TOKENS][TILE_PANELS * PANEL];
 };
 _Static_assert(sizeof(struct tile_cache) <= WORK_WEIGHTS, "kernels_work_bytes");
@@ -112,6 +114,8 @@ VEC_INLINE void tile_sub(tile_sums y, const struct tile t, size_t b, size_t s, s
 {
     const size_t words = BLOCK_WORDS / l->sub_blocks;
     const struct w_block *panels = t.c->w[b];
+    const uint8_t *lines = t.c->lines[b];
+    const size_t stride = t.c->stride;
     const struct x_block *xs[TILE_TOKENS];
     ivec sum[TILE_TOKENS][TILE_VECTORS];
     for (size_t i = 0; i < n; i++) {
@@ -124,7 +128,8 @@ VEC_INLINE void tile_sub(tile_sums y, const struct tile t, size_t b, size_t s, s
         ivec w[TILE_VECTORS][STEP(4)]; /* at most */
         for (size_t v = 0; v < TILE_VECTORS; v++)
             for (size_t u = 0; u < STEP(l->bits); u++) {
-                w[v][u] = ivec_load(panels[v / VECTORS].q[j + u] + v % VECTORS * VECTOR_BYTES);
+                w[v][u] = ivec_load(lines + v / VECTORS * stride + (j + u) * LINE +
+                                    v % VECTORS * VECTOR_BYTES);
                 ivec_keep(&w[v][u]);
             }
         for (size_t i = 0; i < n; i++) {
@@ -211,10 +216,11 @@ VEC_INLINE void run_tiles(struct tile t, struct tile_cache *c, size_t n, size_t 
 }
 
 VEC_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t p, size_t b,
-                           size_t blocks, const struct layout *l)
+                           size_t blocks, int keep, const struct layout *l)
 {
     for (size_t i = 0; i < blocks; i++) {
-        unpack_bytes(&c->w[i][p], panel + lines_at(l, b + i), 0, l);
+        if (!keep)
+            unpack_bytes(&c->w[i][p], panel + lines_at(l, b + i), 0, l);
         unpack_scales(&c->w[i][p], panel + head_at(l, b + i), (b + i) % l->group_blocks, l);
     }
 }
@@ -239,8 +245,12 @@ VEC_INLINE void matmul_columns(const struct matmul m, size_t b, size_t blocks, t
                          .next = next + begin,
                          .end = p + TILE_PANELS < m.p1 ? next + end : 0,
                          .panel_bytes = bytes};
+        int keep = l->low == 8 && !SIGNED_8 && panels == TILE_PANELS; /* bytes are read in place */
+        c->stride = keep ? bytes : sizeof c->w[0][0];
+        for (size_t i = 0; i < blocks; i++)
+            c->lines[i] = keep ? panel + lines_at(l, b + i) : (const uint8_t *)c->w[i][0].q;
         for (size_t i = 0; i < panels; i++)
-            fill_cache(c, panel + i * bytes, i, b, blocks, l);
+            fill_cache(c, panel + i * bytes, i, b, blocks, keep, l);
         run_tiles(t, c, m.n, rows_of_panels(m.n_out, p, panels), tiles);
     }
 }
