@@ -149,7 +149,7 @@ def safetensors(head, data):
 
 
 TINY_CONFIG = {"model_type": "llama", "hidden_size": 4, "num_hidden_layers": 1, "num_attention_heads": 1,
-               "intermediate_size": 4, "vocab_size": 8, "max_position_embeddings": 16, "rms_norm_eps": 1e-5,
+               "num_key_value_heads": 1, "intermediate_size": 4, "vocab_size": 8, "max_position_embeddings": 16, "rms_norm_eps": 1e-5,
                "tie_word_embeddings": True, "hidden_act": "silu"}
 
 

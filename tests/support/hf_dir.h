@@ -2,6 +2,7 @@
 #ifndef TESTS_HF_DIR_H
 #define TESTS_HF_DIR_H
 
+#include "convert/containers/safetensors.h"
 #include "convert/core/readers.h"
 #include "support/convert.h"
 
@@ -108,6 +109,72 @@ static inline struct dir golden(const char *model)
     }
     assert_non_null(file_in(&d, "config.json"));
     return d;
+}
+
+/* model.safetensors with an edited header; offsets count from its end, so the data stays. */
+static inline void set_header(struct dir *d, json_t *header)
+{
+    const struct span *old = file_in(d, "model.safetensors");
+    size_t n_old = 0;
+    for (size_t i = 8; i-- > 0;)
+        n_old = n_old << 8 | old->data[i];
+    char *dump = json_dumps(header, JSON_COMPACT);
+    size_t n = strlen(dump), n_data = old->size - 8 - n_old;
+    uint8_t *p = malloc(8 + n + n_data);
+    assert_non_null(p);
+    for (size_t i = 0; i < 8; i++)
+        p[i] = (uint8_t)(n >> 8 * i);
+    memcpy(p + 8, dump, n);
+    memcpy(p + 8 + n, old->data + 8 + n_old, n_data);
+    free(dump);
+    set_file(d, "model.safetensors", (struct span){p, 8 + n + n_data});
+}
+
+static inline json_t *header_of(struct dir *d)
+{
+    struct safetensors st;
+    assert_int_equal(st_parse(&st, *file_in(d, "model.safetensors"), NULL), MGPT_OK);
+    json_t *header = json_deep_copy(st.header);
+    st_free(&st);
+    assert_non_null(header);
+    return header;
+}
+
+static inline void rename_tensor(json_t *header, const char *from, const char *to)
+{
+    json_t *entry = json_object_get(header, from);
+    assert_non_null(entry);
+    assert_int_equal(json_object_set(header, to, entry), 0);
+    assert_int_equal(json_object_del(header, from), 0);
+}
+
+/* Appends a tensor of n float32. */
+static inline void append_tensor(struct dir *d, const char *name, int rows, int columns,
+                                 const float *values)
+{
+    const struct span *old = file_in(d, "model.safetensors");
+    json_t *header = header_of(d), *entry;
+    size_t n_old = 0, n = (size_t)(rows * columns) * sizeof *values, end = 0;
+    const char *key;
+    json_object_foreach(header, key, entry)
+    {
+        json_t *to = json_array_get(json_object_get(entry, "data_offsets"), 1);
+        end = (size_t)json_integer_value(to) > end ? (size_t)json_integer_value(to) : end;
+    }
+    for (size_t i = 8; i-- > 0;)
+        n_old = n_old << 8 | old->data[i];
+    assert_true(old->size == 8 + n_old + end);
+    uint8_t *p = malloc(old->size + n);
+    assert_non_null(p);
+    memcpy(p, old->data, old->size);
+    memcpy(p + old->size, values, n);
+    struct span bytes = {p, old->size + n};
+    set_file(d, "model.safetensors", bytes);
+    entry = json_pack("{s:s,s:[i,i],s:[i,i]}", "dtype", "F32", "shape", rows, columns,
+                      "data_offsets", (int)end, (int)(end + n));
+    assert_int_equal(json_object_set_new(header, name, entry), 0);
+    set_header(d, header);
+    json_decref(header);
 }
 
 static inline int find_in_dir(void *user, enum ckpt_option option, const char *const *candidates,

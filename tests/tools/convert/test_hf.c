@@ -180,7 +180,9 @@ static const struct config_case {
      "its numbers do not make sense"},
     {"llama", "attention_bias", "true", "tensor layers.0.self_attn.q_proj.bias: missing"},
     {"llama", "attention_bias", "1", "attention_bias: expected true or false"},
-    {"llama", "new_switch", "true", "config.json: new_switch: true is not a switch of llama that"},
+    {"llama", "new_switch", "true", NULL},
+    {"minicpm", "new_switch", "true",
+     "new_switch: true is not a switch of minicpm that mgpt knows"},
     {"llama", "new_switch", "false", NULL},
     {"llama", "_new_switch", "true", NULL},
     {"llama", "alibi", "true", "config.json: alibi: true is not a switch of llama that mgpt"},
@@ -280,7 +282,7 @@ static const struct config_case {
      "windowed layers of another rope_type"},
     {"gpt2", "scale_attn_by_inverse_layer_idx", "true", "scale_attn_by_inverse_layer_idx: true"},
     {"gpt2", "add_cross_attention", "true", "add_cross_attention: true is not supported"},
-    {"gpt2", "n_positions", "null", "config.json: n_ctx: missing"},
+    {"gpt2", "n_positions", "null", "config.json: n_positions: missing"},
     {"gpt2", "tie_word_embeddings", "null", NULL},
     {"gpt_neo", "attention_types", "[[[\"global\",\"local\"],2]]", "attention_types: expected"},
     {"gpt_neo", "attention_types", "[[[\"global\"],1]]", "attention_types: 1 kinds for 2 layers"},
@@ -424,7 +426,7 @@ TEST(json)
         {"{\"model_type\":\"llama\",\"model_type\":\"llama\"}", "config.json: line 1"},
         {"{\"model_type\":\"llama\"} x", "end of file expected"},
         {"{\"model_type\":\"llama\"", "config.json: line 1"},
-        {"{\"model_type\":\"gemma3\",\"text_config\":{}}", "model_type: missing"},
+        {"{\"model_type\":\"some_vl\",\"text_config\":{}}", "model_type: missing"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct dir d = golden("llama");

@@ -87,7 +87,6 @@ static int read_sizes(struct hf_model *m, mgpt_error *err)
     const struct hf_keys *k = m->family->keys;
     const json_t *cfg = m->cfg.text;
     struct ckpt_hparams *hp = &m->c->hp;
-    const char *ctx = hf_value(cfg, k->n_ctx) || !k->n_ctx_old ? k->n_ctx : k->n_ctx_old;
     const struct {
         const char *key;
         uint32_t *to;
@@ -95,7 +94,7 @@ static int read_sizes(struct hf_model *m, mgpt_error *err)
         uint32_t min, max;
     } sizes[] = {
         {"vocab_size", &hp->n_vocab, -1, 1, INT32_MAX},
-        {ctx, &hp->n_ctx, k->n_ctx_absent ? (int64_t)k->n_ctx_absent : -1, 1, 1 << 30},
+        {k->n_ctx, &hp->n_ctx, k->n_ctx_absent ? (int64_t)k->n_ctx_absent : -1, 1, 1 << 30},
         {k->n_embd, &hp->n_embd, -1, 1, 1 << 20},
         {k->n_layer, &hp->n_layer, -1, 0, CKPT_MAX_LAYERS},
         {k->n_head, &hp->n_head, -1, 1, 1 << 16},
@@ -184,35 +183,6 @@ static void strip_prefixes(struct hf_model *m)
     }
 }
 
-/* Masks and tables of the forward pass that old files carry. */
-static void skip_buffers(struct state *s)
-{
-    static const char *const suffixes[] = {".attn.bias",
-                                           ".attn.masked_bias",
-                                           ".attention.bias",
-                                           ".attention.masked_bias",
-                                           ".rotary_emb.inv_freq",
-                                           ".rotary.inv_freq",
-                                           "embed_positions.weights"};
-    for (size_t i = 0; i < HF_COUNT(suffixes); i++)
-        state_skip_suffix(s, suffixes[i]);
-}
-
-/* The head is the token table where config.json says so, even if the file has another. */
-static int from_hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err)
-{
-    int tied;
-    const struct state_row head = {m->family->head, "output.weight", 'V', 'E', STATE_BARE};
-    if (hf_flag(m->cfg.text, "tie_word_embeddings", m->family->tied, &tied, err) < 0)
-        return MGPT_EFILE;
-    if (tied && state_find(&m->state, m->family->head))
-        ckpt_note(m->c, "ignored: %s (tie_word_embeddings: the head is the token table)",
-                  m->family->head);
-    if (!tied && !arr_push(*rows, head))
-        return err_memory(err, "the list of tensors", sizeof head);
-    return MGPT_OK;
-}
-
 /* The rows, with the biases that config.json says there are, and the head. */
 static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *err)
 {
@@ -242,7 +212,7 @@ static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *
         if (!arr_push(*rows, row))
             return err_memory(err, "the list of tensors", sizeof row);
     }
-    return from_hf_put_head(m, rows, err);
+    return hf_put_head(m, rows, err);
 }
 
 static int put_tensors(struct hf_model *m, mgpt_error *err)
@@ -252,6 +222,8 @@ static int put_tensors(struct hf_model *m, mgpt_error *err)
     strip_prefixes(m);
     int status = state_seal(&m->state, err);
     if (status == MGPT_OK)
+        status = hf_name_tied(m, err);
+    if (status == MGPT_OK)
         status = choose_rows(m, &rows, err);
     if (status == MGPT_OK)
         status = state_map(&m->state, rows, arr_len(rows), err);
@@ -260,7 +232,8 @@ static int put_tensors(struct hf_model *m, mgpt_error *err)
         status = hf_put_rope(m, err);
     if (status == MGPT_OK && m->family->put)
         status = m->family->put(m, err);
-    skip_buffers(&m->state);
+    hf_skip_buffers(&m->state);
+    hf_skip_other_parts(m);
     hf_skip_zero_biases(&m->state);
     snprintf(what, sizeof what, "%s of %u layers", m->family->model_type, m->c->hp.n_layer);
     if (status == MGPT_OK)
@@ -272,11 +245,14 @@ static int put_tensors(struct hf_model *m, mgpt_error *err)
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static const char *format_of(struct checkpoint *c, const char *model_type)
+static const char *format_of(const struct hf_model *m)
 {
-    char text[64];
-    int n = snprintf(text, sizeof text, "Hugging Face %s", model_type);
-    return ckpt_text(c, text, (size_t)n);
+    char text[100];
+    int n = snprintf(text, sizeof text, "Hugging Face %s", m->family->model_type);
+    if (m->wrapper)
+        n += snprintf(text + n, sizeof text - (size_t)n, ", the text part of a %s",
+                      hf_wrapper_name(m->wrapper));
+    return ckpt_text(m->c, text, (size_t)n);
 }
 
 /* What the input is: one of them, or `state` with `config`. */
@@ -287,13 +263,17 @@ struct parts {
 
 static int from_hf_read_model(struct hf_model *m, const struct parts *parts, mgpt_error *err)
 {
-    if (find_family(m, err) < 0)
+    if (hf_wrapper(m, err) < 0 || find_family(m, err) < 0)
         return MGPT_EFILE;
     m->c->model_type = m->family->model_type;
-    m->c->format = format_of(m->c, m->family->model_type);
+    m->c->format = format_of(m);
     if (!m->c->format)
         return err_memory(err, "the name of the format", 1);
-    int status = configure(m, err);
+    int status = hf_spellings(m, err);
+    if (status == MGPT_OK)
+        status = hf_defaults(m, err);
+    if (status == MGPT_OK)
+        status = configure(m, err);
     if (status == MGPT_OK && parts->index.data)
         status = hf_weights_sharded(m, parts->index, err);
     else if (status == MGPT_OK && !parts->state)
@@ -423,8 +403,9 @@ int hf_is_beside(const struct ckpt_input *in, mgpt_error *err)
     if (found <= 0)
         return found;
     if (hf_config_read(&cfg, side.bytes, &local) == MGPT_OK) {
+        int has_type = cfg.model_type || cfg.whole_type;
         hf_config_free(&cfg);
-        return 1;
+        return has_type;
     }
     if (local.status == MGPT_EMEM && err)
         *err = local;

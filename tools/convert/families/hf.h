@@ -15,7 +15,6 @@
 /* Keys of config.json. NULL: the family has no such key. */
 struct hf_keys {
     const char *n_embd, *n_layer, *n_head, *n_head_kv, *head_dim, *n_ff, *n_ctx, *eps, *activation;
-    const char *n_ctx_old;         /* when n_ctx is absent */
     const char *activation_absent; /* NULL: it is required */
     uint32_t n_ctx_absent;         /* when n_ctx is absent; 0: it is required */
     uint32_t n_ff_absent; /* n_ff in units of n_embd when its key is absent; 0: it is required */
@@ -71,6 +70,7 @@ struct hf_model {
     struct hf_rope rope;
     int variant; /* falcon: one norm for both branches; opt: norms after branches; bigcode: a KV
                            head per head; cohere, phi, stablelm: norms of q and k */
+    const struct hf_wrapper *wrapper; /* what the text model is a part of; NULL: it is the whole */
     uint32_t
         projected; /* width of token embeddings that are projected to n_embd; 0: they are not */
     struct state state;
@@ -150,6 +150,49 @@ int hf_add_file(struct state *s, struct span bytes, mgpt_error *err);
 
 /* The same out of an index: model.safetensors.index.json. */
 int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err);
+
+/* ---- hf_reads.c ------------------------------------------------------------------------------ */
+
+/* The class of transformers that computes the family's logits. */
+const char *hf_class_name(const struct hf_model *m);
+
+/* The model_type of such a class; NULL: none. */
+const char *hf_model_type_of(const char *class_name);
+
+/* 1 for keys that any configuration has: of training, generation and the library itself. */
+int hf_is_base_key(const char *key);
+
+/* 1: the class that config.json names is known, and no class of the library reads this key. */
+int hf_nobody_reads(const struct hf_model *m, const char *key);
+
+/* Other spellings of the family's keys become its own. */
+int hf_spellings(struct hf_model *m, mgpt_error *err);
+
+/* Absent keys that a model must have become the class's defaults. */
+int hf_defaults(struct hf_model *m, mgpt_error *err);
+
+/* ---- hf_wrapper.c ---------------------------------------------------------------------------- */
+
+/* Of a model that also sees or hears, the text part: which one it is, by config.json's root; its
+ * model_type where that does not say it. Errors: there is no model_type at all, with what to write. */
+int hf_wrapper(struct hf_model *m, mgpt_error *err);
+
+/* Its model_type. */
+const char *hf_wrapper_name(const struct hf_wrapper *w);
+
+/* Marks the tensors of the other parts. */
+void hf_skip_other_parts(struct hf_model *m);
+
+/* ---- hf_head.c ------------------------------------------------------------------------------- */
+
+/* The only matrix of a tied model may have the name of either; it gets that of the token table. */
+int hf_name_tied(struct hf_model *m, mgpt_error *err);
+
+/* Adds a row for the head unless it is the token table. */
+int hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err);
+
+/* Masks and tables of the forward pass that old files carry. */
+void hf_skip_buffers(struct state *s);
 
 /* ---- hf_unknown.c ---------------------------------------------------------------------------- */
 

@@ -62,12 +62,17 @@ int hf_config_read(struct hf_config *cfg, struct span bytes, mgpt_error *err)
     *cfg = (struct hf_config){.root = hf_json(bytes, "config.json", err)};
     if (!cfg->root)
         return err->status;
-    json_t *text = json_object_get(cfg->root, "text_config");
-    text = json_is(text, JSON_OBJECT) ? text : cfg->root;
+    static const char *const parts[] = {"text_config", "llm_config"};
+    json_t *text = cfg->root;
+    for (size_t i = 0; text == cfg->root && i < sizeof parts / sizeof *parts; i++)
+        if (json_is(json_object_get(cfg->root, parts[i]), JSON_OBJECT))
+            text = json_object_get(cfg->root, parts[i]);
     cfg->text = text;
     int status = add_read_keys(text, err);
-    if (status == MGPT_OK)
+    if (status == MGPT_OK && hf_value(text, "model_type"))
         status = hf_text(text, "model_type", NULL, &cfg->model_type, err);
+    if (status == MGPT_OK && text != cfg->root && hf_value(cfg->root, "model_type"))
+        status = hf_text(cfg->root, "model_type", NULL, &cfg->whole_type, err);
     if (status < 0)
         hf_config_free(cfg);
     return status;
@@ -86,6 +91,15 @@ const json_t *hf_value(const json_t *object, const char *key)
     const json_t *v = json_object_get(object, key);
     json_integer_set(json_object_get(json_object_get(object, READ_KEYS), key), 1);
     return json_is(v, JSON_NULL) ? NULL : v;
+}
+
+int hf_set(struct hf_config *cfg, const char *key, json_t *value, mgpt_error *err)
+{
+    json_t *text = (json_t *)(uintptr_t)cfg->text;
+    if (!value || json_object_set_new(text, key, value) < 0 ||
+        json_object_set_new(json_object_get(text, READ_KEYS), key, json_integer(0)) < 0)
+        return err_memory(err, key, 1);
+    return MGPT_OK;
 }
 
 int hf_unread(const json_t *text, const char *key)

@@ -14,6 +14,8 @@ struct hf_config {
     json_t *root;
     const json_t *text;     /* root, or its text_config: where the keys are looked up */
     const char *model_type; /* of the text model */
+    const char
+        *whole_type; /* of the model that the text model is a part of; NULL: it is the whole */
 };
 
 /* Reads JSON that must be an object; its end may hold no more. `file` is for messages. */
@@ -22,11 +24,15 @@ json_t *hf_json(struct span bytes, const char *file, mgpt_error *err);
 /* The same with every number as a real: tokenizer_config.json has integers beyond 64 bits. */
 json_t *hf_json_reals(struct span bytes, const char *file, mgpt_error *err);
 
+/* model_type stays NULL where neither the root nor its text part has one. */
 int hf_config_read(struct hf_config *cfg, struct span bytes, mgpt_error *err);
 void hf_config_free(struct hf_config *cfg);
 
 /* The value of a key, NULL when absent or null. */
 const json_t *hf_value(const json_t *object, const char *key);
+
+/* Gives hf_config.text a key that it does not have; takes the value, NULL: out of memory. */
+int hf_set(struct hf_config *cfg, const char *key, json_t *value, mgpt_error *err);
 
 /* 1: no reader has asked for this key of hf_config.text. */
 int hf_unread(const json_t *text, const char *key);

@@ -127,7 +127,6 @@ static const struct hf_keys gpt2_keys = {.n_embd = "n_embd",
                                          .n_ff = "n_inner",
                                          .n_ff_absent = 4,
                                          .n_ctx = "n_positions",
-                                         .n_ctx_old = "n_ctx",
                                          .eps = "layer_norm_epsilon",
                                          .activation = "activation_function"};
 static const struct hf_keys gpt1_keys = {.n_embd = "n_embd",

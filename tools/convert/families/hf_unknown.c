@@ -11,7 +11,7 @@
 
 /* Keys that mean another forward pass in any model. */
 static const char *const refused[] = {
-    "n_routed_experts", "add_cross_attention",         "is_encoder_decoder",     "use_qk_norm",
+    "n_routed_experts", "add_cross_attention",         "is_encoder_decoder",
     "attention_sinks",  "use_bidirectional_attention", "attn_logit_softcapping",
 };
 static const char *const expert_keys[] = {"num_experts", "num_local_experts"};
@@ -24,27 +24,30 @@ static int refuse_features(const struct hf_model *m, mgpt_error *err)
         if (strcmp(refused[i], known) != 0)
             status = hf_must_be_off(m->cfg.text, refused[i], err);
     for (size_t i = 0; status == MGPT_OK && !m->family->experts && i < HF_COUNT(expert_keys); i++)
-        status = hf_must_be_off(m->cfg.text, expert_keys[i], err);
+        if (json_number_value(hf_value(m->cfg.text, expert_keys[i])) != 1) /* one is none */
+            status = hf_must_be_off(m->cfg.text, expert_keys[i], err);
     return status;
 }
 
-/* Switches that change no logits, or only which tensors there are. */
+/* Switches that change no logits: they say how sums are computed, or which tensors there are, which the
+ * file itself tells. */
 static const char harmless_switches[] =
-    " add_bos_token add_classification_head add_eos_token attention_bias attention_out_bias "
-    "attention_softmax_in_fp32 bias bias_dropout_fusion block_auto_adjust_ff_dim "
-    "block_use_swiglu block_use_xavier_init conv_bias conv_use_xavier_init "
-    "do_layer_norm_before do_sample early_stopping enable_bias flash_attn flash_rotary "
-    "fused_dense fuse_rope gradient_checkpointing is_decoder is_llama_config "
-    "layer_norm_elementwise_affine learned_pos_emb legacy low_cpu_mem_usage "
-    "masked_softmax_fusion mlp_bias no_bias norm_topk_prob offload_state_dict "
-    "output_attentions output_hidden_states output_router_logits output_scores qkv_bias "
-    "remove_invalid_values reorder_and_upcast_attn return_dict return_dict_in_generate "
-    "rope_is_neox_style rotary scale_attention_softmax_in_fp32 scale_attn_weights "
-    "scale_embedding slow_but_exact summary_proj_to_labels summary_use_proj tf_legacy_loss "
-    "tie_embedding tie_embeddings tie_encoder_decoder tie_word_embeddings torchscript "
-    "unsloth_fixed use_bfloat16 use_bias use_cache use_embedding_sharing use_flash_attention "
-    "use_flash_attn use_gated_activation use_pos_enc use_qkv_bias use_rmsnorm "
-    "use_rotary_pos_emb use_unsloth_gradient_checkpointing word_embed_proj_prefix ";
+    " add_bias_linear attention_bias attention_out_bias attention_softmax_in_fp32 bias conv_bias "
+    "do_layer_norm_before enable_bias layer_norm_elementwise_affine mlp_bias no_bias "
+    "norm_topk_prob "
+    "qkv_bias reorder_and_upcast_attn scale_attention_softmax_in_fp32 scale_embedding "
+    "slow_but_exact "
+    "tie_embedding tie_embeddings tie_word_embeddings use_bias use_qkv_bias ";
+
+/* Positions that are rotated: true says so of a model that does it. */
+static const char rotations[] = " rotary use_rope use_rotary_pos_emb ";
+
+/* Keys that other classes read, and a class that does not has in its published files. */
+static const struct {
+    const char *model_type, *key;
+} unread[] = {{"qwen3_moe", "use_qk_norm"},
+              {"cohere", "position_embedding_type"},
+              {"cohere2", "position_embedding_type"}};
 
 /* Settings that change the logits of any model that has them. Of those in the first list 1 changes
  * nothing. */
@@ -69,14 +72,22 @@ static int has_other_layers(const json_t *types)
     return others;
 }
 
-/* 1 for a value that means another forward pass, in a key that no reader knows. */
-static int is_other_pass(const char *key, const json_t *v)
+static int is_other_switch(const struct hf_model *m, const char *key)
+{
+    if (ckpt_is_one_of(key, rotations))
+        return m->c->hp.n_rot == 0;
+    return key[0] != '_' && !hf_is_base_key(key) && !ckpt_is_one_of(key, harmless_switches) &&
+           !ckpt_is_one_of(key, needed_switches);
+}
+
+/* 1 for a value that would mean another forward pass if the model's class read it. */
+static int is_other_pass(const struct hf_model *m, const char *key, const json_t *v)
 {
     double x = json_number_value(v);
     if (json_is(v, JSON_FALSE))
         return ckpt_is_one_of(key, needed_switches);
     if (json_is(v, JSON_TRUE))
-        return key[0] != '_' && !ckpt_is_one_of(key, harmless_switches);
+        return is_other_switch(m, key);
     if (strcmp(key, "layer_types") == 0)
         return has_other_layers(v);
     if (strcmp(key, "position_embedding_type") == 0)
@@ -88,27 +99,51 @@ static int is_other_pass(const char *key, const json_t *v)
     return ckpt_is_one_of(key, settings);
 }
 
+/* Whether the class does not read it: true of a switch that no class reads, and of the rows above. */
+static int is_ignored(const struct hf_model *m, const char *key, const json_t *v)
+{
+    for (size_t i = 0; i < HF_COUNT(unread); i++)
+        if (strcmp(unread[i].model_type, m->family->model_type) == 0 &&
+            strcmp(unread[i].key, key) == 0)
+            return 1;
+    return json_is(v, JSON_TRUE) && !ckpt_is_one_of(key, rotations) && hf_nobody_reads(m, key);
+}
+
+static int refuse_key(const struct hf_model *m, const char *key, const json_t *v, mgpt_error *err)
+{
+    if (json_is(v, JSON_TRUE))
+        return ckpt_refuse(err,
+                           "config.json: %.60s: true is not a switch of %s that mgpt knows; if it "
+                           "changes no logits, set it to false",
+                           key, m->cfg.model_type);
+    return ckpt_refuse(err,
+                       "config.json: %.60s is not a setting of %s that mgpt knows; if it "
+                       "changes no logits, take it out",
+                       key, m->cfg.model_type);
+}
+
 int hf_check_switches(const struct hf_model *m, mgpt_error *err)
 {
+    char line[140] = "";
+    int n = 0, more = 0;
     const char *key;
     json_t *v;
     if (refuse_features(m, err) < 0)
         return MGPT_EFILE;
     json_object_foreach((json_t *)(uintptr_t)m->cfg.text, key, v)
     {
-        if (!hf_unread(m->cfg.text, key) || !is_other_pass(key, v))
+        if (!hf_unread(m->cfg.text, key) || !is_other_pass(m, key, v))
             continue;
-        if (json_is(v, JSON_TRUE))
-            return ckpt_refuse(
-                err,
-                "config.json: %.60s: true is not a switch of %s that mgpt knows; if it "
-                "changes no logits, set it to false",
-                key, m->cfg.model_type);
-        return ckpt_refuse(err,
-                           "config.json: %.60s is not a setting of %s that mgpt knows; if it "
-                           "changes no logits, take it out",
-                           key, m->cfg.model_type);
+        if (!is_ignored(m, key, v))
+            return refuse_key(m, key, v, err);
+        if (n < 80)
+            n += snprintf(line + n, sizeof line - (size_t)n, "%s%.48s", n ? ", " : "", key);
+        else
+            more++;
     }
+    if (n > 0)
+        ckpt_note(m->c, "ignored: %s%s (%s does not read %s)", line, more ? ", ..." : "",
+                  hf_class_name(m), strchr(line, ',') ? "them" : "it");
     return MGPT_OK;
 }
 

@@ -1,0 +1,124 @@
+/* The head of a Hugging Face model, and tensors that are no weights. See hf.h.
+ *
+ * config.json says whether the head is the token table. A file that has a head all the same means it:
+ * where the two differ, the head is used.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/families/hf.h"
+
+#include <string.h>
+
+enum { COMPARED = 4096 }; /* values at a time */
+
+/* tie_word_embeddings, which a model of several parts may have at its root only. */
+static int read_tied(const struct hf_model *m, int *tied, mgpt_error *err)
+{
+    static const char key[] = "tie_word_embeddings";
+    const json_t *in = m->cfg.text;
+    if (!hf_value(in, key) && m->wrapper)
+        in = m->cfg.root;
+    return hf_flag(in, key, m->family->tied, tied, err);
+}
+
+/* The token table's name in files; NULL where the family puts it together. */
+static const char *table_name(const struct hf_model *m, char name[STATE_MAX_ROW_NAME])
+{
+    for (size_t i = 0; !m->projected && i < m->family->n_rows; i++)
+        if (strcmp(m->family->rows[i].to, "token_embd") == 0) {
+            state_row_name(name, m->family->rows[i].from, &m->family->rows[i], 0, 0);
+            return name;
+        }
+    return NULL;
+}
+
+int hf_name_tied(struct hf_model *m, mgpt_error *err)
+{
+    char name[STATE_MAX_ROW_NAME];
+    int tied;
+    if (read_tied(m, &tied, err) < 0)
+        return MGPT_EFILE;
+    if (!tied || !table_name(m, name) || state_has(&m->state, name))
+        return MGPT_OK;
+    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
+        struct state_tensor *t = &m->state.tensors[i];
+        if (strcmp(t->name, m->family->head) != 0)
+            continue;
+        ckpt_note(m->c, "%s is the token table, too (tie_word_embeddings; there is no %s)", t->name,
+                  name);
+        t->name = ckpt_text(m->c, name, strlen(name));
+        return t->name ? state_seal(&m->state, err) : err_memory(err, "a name", strlen(name));
+    }
+    return MGPT_OK;
+}
+
+static int same_values(const struct ckpt_tensor *a, const struct ckpt_tensor *b, uint64_t n)
+{
+    float x[COMPARED], y[COMPARED];
+    for (uint64_t i = 0; i < n; i += COMPARED) {
+        size_t part = n - i < COMPARED ? (size_t)(n - i) : COMPARED;
+        ckpt_values(a, i, part, x);
+        ckpt_values(b, i, part, y);
+        if (memcmp(x, y, part * sizeof *x) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* Whether the head has the values of the token table; a table that is not there differs. */
+static int is_table(struct hf_model *m, const struct state_tensor *head, int *same, mgpt_error *err)
+{
+    char name[STATE_MAX_ROW_NAME];
+    const struct state_tensor *table = table_name(m, name) ? state_peek(&m->state, name) : NULL;
+    struct ckpt_tensor a, b;
+    *same = table && table->n_dims == 2 && head->n_dims == 2 &&
+            memcmp(table->shape, head->shape, 2 * sizeof *table->shape) == 0;
+    if (!*same)
+        return MGPT_OK;
+    int status = state_source(m->c, table, &a, err);
+    if (status == MGPT_OK)
+        status = state_source(m->c, head, &b, err);
+    if (status == MGPT_OK)
+        *same = same_values(&a, &b, table->shape[0] * table->shape[1]);
+    return status;
+}
+
+int hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err)
+{
+    int tied, same = 0;
+    const struct state_row head = {m->family->head, "output.weight", 'V', 'E', STATE_BARE};
+    const struct state_tensor *t = state_peek(&m->state, m->family->head);
+    if (read_tied(m, &tied, err) < 0)
+        return MGPT_EFILE;
+    int status = tied && t && !m->projected ? is_table(m, t, &same, err) : MGPT_OK;
+    if (status < 0)
+        return status;
+    if (tied && t && (same || m->projected)) {
+        state_find(&m->state, m->family->head); /* used */
+        return MGPT_OK;
+    }
+    if (tied && t)
+        ckpt_note(m->c, "%s is not the token table: used, although tie_word_embeddings is true",
+                  m->family->head);
+    if ((!tied || t) && !arr_push(*rows, head))
+        return err_memory(err, "the list of tensors", sizeof head);
+    return MGPT_OK;
+}
+
+void hf_skip_buffers(struct state *s)
+{
+    static const char *const suffixes[] = {".attn.bias",
+                                           ".attn.masked_bias",
+                                           ".attn.causal_mask",
+                                           ".attn.scale_attn",
+                                           ".attention.bias",
+                                           ".attention.masked_bias",
+                                           ".attn.embed_positions",
+                                           ".rotary_emb.inv_freq",
+                                           ".rotary_emb.cos_cached",
+                                           ".rotary_emb.sin_cached",
+                                           ".rotary.inv_freq",
+                                           "embed_positions.weights"};
+    for (size_t i = 0; i < HF_COUNT(suffixes); i++)
+        state_skip_suffix(s, suffixes[i]);
+}

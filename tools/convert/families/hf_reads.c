@@ -1,0 +1,182 @@
+/* Keys of config.json as the classes of transformers read them: hf_reads.inc, which hf_reads.py makes.
+ *
+ * A class that config.json names and that does not read a key computes the same with it and without.
+ * Files of other years spell keys otherwise, or leave out those that have the class's default.
+ */
+#include "base/error.h"
+#include "convert/families/hf.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+/* Words between spaces; pairs of keys are KEY=OURS where both always mean the same, KEY~OURS where the
+ * first counts only without the other. */
+struct hf_class {
+    const char *model_type, *name;
+    int in_library; /* 0: the program comes with the weights */
+    const char *spellings, *defaults;
+};
+
+#include "convert/families/hf_reads.inc"
+
+static const struct hf_class *class_of(const struct hf_model *m)
+{
+    for (size_t i = 0; i < HF_COUNT(classes); i++)
+        if (strcmp(classes[i].model_type, m->family->model_type) == 0)
+            return &classes[i];
+    return &classes[0]; /* hf_reads.py makes a row for every family */
+}
+
+const char *hf_class_name(const struct hf_model *m)
+{
+    return class_of(m)->name;
+}
+
+const char *hf_model_type_of(const char *class_name)
+{
+    for (size_t i = 0; class_name && i < HF_COUNT(classes); i++)
+        if (strcmp(classes[i].name, class_name) == 0)
+            return classes[i].model_type;
+    return NULL;
+}
+
+/* Whether `named` is the class, or its model without a head: GPT2Model for GPT2LMHeadModel. */
+static int is_class(const struct hf_class *c, const char *named)
+{
+    static const char *const ends[] = {"ForCausalLM", "LMHeadModel", "ForConditionalGeneration"};
+    size_t n = strlen(c->name);
+    if (strcasecmp(c->name, named) == 0)
+        return 1;
+    for (size_t i = 0; i < HF_COUNT(ends); i++) {
+        size_t n_end = strlen(ends[i]);
+        if (n > n_end && strcmp(c->name + n - n_end, ends[i]) == 0)
+            return strncasecmp(c->name, named, n - n_end) == 0 &&
+                   strcmp(named + (n - n_end), "Model") == 0;
+    }
+    return 0;
+}
+
+static int is_among(const char *key, const char *const *lines)
+{
+    while (*lines && !ckpt_is_one_of(key, *lines))
+        lines++;
+    return *lines != NULL;
+}
+
+int hf_is_base_key(const char *key)
+{
+    return is_among(key, base_keys);
+}
+
+int hf_nobody_reads(const struct hf_model *m, const char *key)
+{
+    const struct hf_class *c = class_of(m);
+    const char *named =
+        json_string_value(json_array_get(hf_value(m->cfg.text, "architectures"), 0));
+    int known = c->in_library && (!named || m->wrapper || is_class(c, named));
+    return known && !is_among(key, read_keys);
+}
+
+/* ---- spellings and defaults ------------------------------------------------------------------ */
+
+/* A pair of words A=B or A~B in a list; *at goes behind it. 0 at the end. */
+struct hf_pair {
+    char a[64], b[64], sign;
+};
+
+static int next_pair(const char **at, struct hf_pair *p)
+{
+    const char *from = *at + strspn(*at, " ");
+    size_t n = strcspn(from, " "), n_a = strcspn(from, "=~ ");
+    *p = (struct hf_pair){.sign = from[n_a]};
+    *at = from + n;
+    if (n == 0)
+        return 0;
+    snprintf(p->a, sizeof p->a, "%.*s", (int)n_a, from);
+    snprintf(p->b, sizeof p->b, "%.*s", (int)(n - n_a - 1), from + n_a + 1);
+    return 1;
+}
+
+static int take_spelling(struct hf_model *m, const struct hf_pair *p, mgpt_error *err)
+{
+    const json_t *other = json_object_get(m->cfg.text, p->a), *own = hf_value(m->cfg.text, p->b);
+    if (!other || json_is(other, JSON_NULL))
+        return MGPT_OK;
+    if (own && p->sign == '=' && json_number_value(own) != json_number_value(other))
+        return ckpt_refuse(err, "config.json: %.40s and %.40s are one key with two values", p->a,
+                           p->b);
+    if (own)
+        return MGPT_OK;
+    ckpt_note(m->c, "%s of config.json is %s", p->a, p->b);
+    hf_value(m->cfg.text, p->a); /* read */
+    return hf_set(&m->cfg, p->b, json_incref((json_t *)(uintptr_t)other), err);
+}
+
+int hf_spellings(struct hf_model *m, mgpt_error *err)
+{
+    const char *at = class_of(m)->spellings;
+    struct hf_pair p;
+    int status = MGPT_OK;
+    while (status == MGPT_OK && next_pair(&at, &p))
+        status = take_spelling(m, &p, err);
+    return status;
+}
+
+static json_t *value_of(const char *text)
+{
+    char *end;
+    double x = strtod(text, &end);
+    return *end == 0 ? json_real(x) : json_string(text);
+}
+
+/* The keys that a model of the family must have, or that it has a number for when they are absent. */
+static int is_needed(const struct hf_family *f, const char *key)
+{
+    const struct hf_keys *k = f->keys;
+    const char *const needed[] = {"vocab_size",
+                                  k->n_embd,
+                                  k->n_layer,
+                                  k->n_head,
+                                  k->n_head_kv,
+                                  k->head_dim,
+                                  k->eps,
+                                  k->n_ff_absent ? NULL : k->n_ff,
+                                  f->experts ? "num_experts_per_tok" : NULL,
+                                  k->n_ctx_absent ? NULL : k->n_ctx,
+                                  k->activation_absent ? NULL : k->activation};
+    for (size_t i = 0; i < HF_COUNT(needed); i++)
+        if (needed[i] && strcmp(needed[i], key) == 0)
+            return 1;
+    return f->experts && strstr(key, "expert") != NULL;
+}
+
+/* One of two spellings of the number of experts is there. */
+static int has_experts(const struct hf_model *m, const char *key)
+{
+    static const char *const spellings[] = {"num_experts", "num_local_experts"};
+    return (strcmp(key, spellings[0]) == 0 && json_object_get(m->cfg.text, spellings[1])) ||
+           (strcmp(key, spellings[1]) == 0 && json_object_get(m->cfg.text, spellings[0]));
+}
+
+int hf_defaults(struct hf_model *m, mgpt_error *err)
+{
+    const char *at = class_of(m)->defaults;
+    struct hf_pair p;
+    char line[160] = "";
+    int n = 0, status = MGPT_OK;
+    while (status == MGPT_OK && next_pair(&at, &p)) {
+        if (json_object_get(m->cfg.text, p.a) || !is_needed(m->family, p.a) || has_experts(m, p.a))
+            continue;
+        status = hf_set(&m->cfg, p.a, value_of(p.b), err);
+        n += snprintf(line + n, sizeof line - (size_t)n, "%s%s %s", n ? ", " : "", p.a, p.b);
+        if (n > 100) {
+            ckpt_note(m->c, "assumed, as %s does: %s", hf_class_name(m), line);
+            n = 0;
+        }
+    }
+    if (status == MGPT_OK && n > 0)
+        ckpt_note(m->c, "assumed, as %s does: %s", hf_class_name(m), line);
+    return status;
+}

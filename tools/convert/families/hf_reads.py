@@ -1,0 +1,212 @@
+#!/usr/bin/env python3
+"""Makes hf_reads.inc: which keys of config.json the classes of Hugging Face's transformers read.
+
+    python3 tools/convert/families/hf_reads.py > tools/convert/families/hf_reads.inc
+
+(with transformers 5.24.0; `hf_reads.py --check` compares and is a test of suite torch). The sources of transformers are
+read, not run: every `config.KEY` and `getattr(config, "KEY")` in the file of a causal language model, in files that it
+imports, in its configuration's methods, and in the modules that all models share. A key that no class reads changes no
+logits. Of the model types that mgpt claims, the class's name, other spellings of keys and defaults are there, too.
+"""
+import ast
+import dataclasses
+import importlib
+import inspect
+import json
+import os
+import pathlib
+import re
+import sys
+import textwrap
+
+os.environ.update(TRANSFORMERS_VERBOSITY='error', HF_HUB_OFFLINE='1')
+import transformers
+from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_MAPPING_NAMES
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = pathlib.Path(transformers.__file__).parent
+VERSION = '5.24.0'
+
+# Text parts of other models: they have no class of their own among the causal language models.
+TEXT_PARTS = {'qwen2_vl_text': 'Qwen2VLForConditionalGeneration', 'qwen2_5_vl_text': 'Qwen2_5_VLForConditionalGeneration',
+              'qwen3_vl_text': 'Qwen3VLForConditionalGeneration',
+              'qwen3_vl_moe_text': 'Qwen3VLMoeForConditionalGeneration'}
+# Model types of programs that come with their weights: transformers has another program, or none, for them.
+OWN_PROGRAMS = {'exaone': 'ExaoneForCausalLM', 'minicpm': 'MiniCPMForCausalLM'}
+# Spellings that transformers no longer has, or never had: of the first files and of training programs.
+HISTORY = {'bloom': [('n_embed', 'hidden_size')], 'falcon': [('n_embed', 'hidden_size'), ('n_head_kv', 'num_kv_heads'),
+                                                            ('n_head', 'num_attention_heads'),
+                                                            ('n_layer', 'num_hidden_layers')],
+           'gpt2': [('n_ctx', 'n_positions')], 'openai-gpt': [('n_ctx', 'n_positions')],
+           'llama': [('max_sequence_length', 'max_position_embeddings')]}
+SHARED = ('modeling_rope_utils.py', 'masking_utils.py', 'modeling_layers.py', 'activations.py', 'cache_utils.py',
+          'integrations/*.py')
+CONFIGS = ('config', 'text_config', 'cfg')
+# What every configuration has, or had: of generation, training and the library itself.
+BASE = """add_cross_attention architectures attn_implementation auto_map bad_words_ids cross_attention_hidden_size
+    finetuning_task gradient_checkpointing initializer_range is_decoder keys_to_ignore_at_inference low_cpu_mem_usage
+    loss_type model_type name_or_path num_labels offload_state_dict output_past prefix pretraining_tp pruned_heads
+    quantization_config summary_activation summary_first_dropout summary_proj_to_labels summary_type
+    summary_use_proj task_specific_params tf_legacy_loss tie_encoder_decoder tokenizer_class torch_dtype torchscript
+    transformers_version use_bfloat16 use_return_dict""".split()
+TRAINING = re.compile(r'dropout|_pdrop$|layerdrop|router_aux|router_z|initializer|output_router_logits|_loss')
+
+
+def is_config(node):
+    """Whether an expression is a configuration: its last name says so."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        return node.func.attr == 'get_text_config'
+    return (isinstance(node, ast.Name) and node.id in CONFIGS) or (isinstance(node, ast.Attribute) and node.attr in CONFIGS)
+
+
+def reads_of(tree, is_ours=is_config):
+    """Names of attributes that are read from a configuration anywhere in the tree."""
+    found = set()
+    for n in ast.walk(tree):
+        if isinstance(n, ast.Attribute) and is_ours(n.value) and isinstance(n.ctx, ast.Load):
+            found.add(n.attr)
+        if (isinstance(n, ast.Call) and isinstance(n.func, ast.Name) and n.func.id in ('getattr', 'hasattr')
+                and len(n.args) > 1 and is_ours(n.args[0]) and isinstance(n.args[1], ast.Constant)):
+            found.add(n.args[1].value)
+    return found
+
+
+def imported(path, tree):
+    """Files of models that this one takes code from."""
+    for n in ast.walk(tree):
+        if isinstance(n, ast.ImportFrom) and n.level == 2 and n.module and '.modeling_' in n.module:
+            yield path.parent.parent.joinpath(*n.module.split('.')).with_suffix('.py')
+
+
+def file_reads(path, seen):
+    """The same in a file and in those that it imports."""
+    if path in seen or not path.exists():
+        return set()
+    seen.add(path)
+    tree = ast.parse(path.read_text(encoding='utf-8'))
+    found = reads_of(tree)
+    for other in imported(path, tree):
+        found |= file_reads(other, seen)
+    return found
+
+
+def config_reads(config):
+    """Keys that the methods of a configuration look at: other keys follow from them."""
+    found = set()
+    for c in config.__mro__:
+        if not c.__module__.startswith('transformers.models'):
+            continue
+        source = textwrap.dedent(inspect.getsource(c))
+        found |= reads_of(ast.parse(source), lambda n: isinstance(n, ast.Name) and n.id == 'self')
+        found |= set(re.findall(r'kwargs\.(?:pop|get)\(\s*["\'](\w+)', source))
+    return {k for k in found if not callable(getattr(config, k, None))}
+
+
+def class_of(model_type):
+    """The class that computes logits, by name; None: transformers has none."""
+    name = TEXT_PARTS.get(model_type) or CAUSAL.get(model_type)
+    return name if isinstance(name, str) or name is None else name[0]
+
+
+def all_reads():
+    """Keys that a class of a causal language model reads, or that all models share."""
+    found = set()
+    for pattern in SHARED:
+        for path in ROOT.glob(pattern):
+            found |= file_reads(path, set())
+    for model_type in sorted({*CAUSAL, *TEXT_PARTS} & set(CONFIG_MAPPING_NAMES)):
+        config = CONFIG_MAPPING[model_type]
+        folder = pathlib.Path(inspect.getfile(config)).parent
+        for path in sorted(folder.glob('modeling_*.py')):
+            if 'class %s(' % class_of(model_type) in path.read_text(encoding='utf-8'):
+                found |= file_reads(path, set())
+        found |= config_reads(config) | set(getattr(config, 'attribute_map', None) or {})
+    base = base_keys()
+    return sorted(k for k in found if re.fullmatch(r'[a-z]\w+', k) and k not in base and not TRAINING.search(k)
+                  and not callable(getattr(transformers.PreTrainedConfig, k, None)))
+
+
+def base_keys():
+    """Keys of any configuration."""
+    return {k for k in [*BASE, *transformers.PreTrainedConfig().__dict__, *transformers.GenerationConfig().__dict__]
+            if not k.startswith('_')}
+
+
+def claimed():
+    """{model_type: its keys of sizes}, and the keys of all, out of the rows in C."""
+    text = ''.join(p.read_text(encoding='utf-8') for p in sorted(HERE.glob('hf_*.[ch]')))
+    keys = {'vocab_size', 'num_local_experts', 'num_experts', 'num_experts_per_tok', 'moe_intermediate_size',
+            'shared_expert_intermediate_size', 'shared_intermediate_size'}
+    keys |= set(re.findall(r'\.(?:n_\w+|head_dim|eps|activation) = "(\w+)"', text))
+    keys |= {k for pair in re.findall(r'LLAMA_KEYS\("?(\w+)"?, "(\w+)"\)', text) for k in pair}
+    types = re.findall(r'\{\s*"([\w-]+)",\s*"[\w-]+",\s*&\w+keys', text)
+    return sorted(set(types)), keys
+
+
+def spellings(model_type, config, keys):
+    """Other spellings of keys: (other, '=' where both mean the same always, '~' where only in place of it, mgpt's)."""
+    pairs = [(a, '~', b) for a, b in HISTORY.get(model_type, [])]
+    for a, b in (getattr(config, 'attribute_map', None) or {}).items():
+        if model_type in OWN_PROGRAMS:
+            a, b = b, a
+        if b in keys and not (a in keys and a.endswith('_experts')):
+            pairs.append((a, '=', b))
+    return sorted(pairs)
+
+
+def defaults(config, keys):
+    """Numbers and names that the class takes for absent keys; not those that it computes."""
+    values = {f.name: f.default for f in dataclasses.fields(config) if f.name in keys}
+    return {k: v for k, v in sorted(values.items()) if isinstance(v, (int, float, str)) and not isinstance(v, bool)}
+
+
+def as_c(words, indent=4):
+    """A string of C of words, each between spaces, over lines of at most 110 columns."""
+    lines = textwrap.wrap(' '.join(words), 104 - indent, break_long_words=False, break_on_hyphens=False)
+    return '\n'.join('%s"%s%s "' % (' ' * indent, '' if i else ' ', line) for i, line in enumerate(lines or ['']))
+
+
+def word_list(name, words):
+    """Lines of words, each between spaces."""
+    lines = textwrap.wrap(' '.join(words), 100, break_long_words=False, break_on_hyphens=False)
+    return 'static const char *const %s[] = {\n%s\n    NULL};\n' % (name, '\n'.join('    " %s ",' % l for l in lines))
+
+
+def strings(words):
+    """The same as a member of a row."""
+    words = list(words)
+    return '\n' + as_c(words, 5) if words else ' ""'
+
+
+def table():
+    """The whole file."""
+    types, keys = claimed()
+    out = ['/* Made by hf_reads.py with transformers %s. Not edited by hand. */' % transformers.__version__,
+           '/* clang-format off */',
+           word_list('base_keys', sorted(base_keys())), word_list('read_keys', all_reads()),
+           'static const struct hf_class classes[] = {']
+    for model_type in types:
+        own = OWN_PROGRAMS.get(model_type)
+        config = CONFIG_MAPPING[model_type] if model_type in CONFIG_MAPPING_NAMES else None
+        pairs = ['%s%s%s' % p for p in spellings(model_type, config, keys)]
+        values = {} if own or not config else defaults(config, keys)
+        out.append('    {"%s", "%s", %d,%s%s},' % (model_type, own or class_of(model_type), not own,
+                                                   strings(pairs) + ',', strings('%s=%s' % p for p in values.items())))
+    return '\n'.join(out + ['};', '/* clang-format on */', ''])
+
+
+def main():
+    if sys.argv[1:] != ['--check']:
+        print(table(), end='')
+        return 0
+    if transformers.__version__ != VERSION:
+        print('transformers %s is here: hf_reads.inc is of %s' % (transformers.__version__, VERSION))
+        return 77
+    same = table() == (HERE / 'hf_reads.inc').read_text(encoding='utf-8')
+    print('hf_reads.inc is what hf_reads.py makes' if same else 'not ok: hf_reads.inc differs: make it again')
+    return not same
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,106 @@
+/* Models that also see or hear, of which the text part is read. See hf.h.
+ *
+ * Their config.json has the text part's in text_config (InternVL: llm_config), or, in older files, next
+ * to vision_config. Of a text without images the rest is not used, and positions that count rows and
+ * columns of images are the usual ones.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/families/hf.h"
+
+#include <string.h>
+
+#define HF_WRAPPER_MOST 6
+
+struct hf_wrapper {
+    const char *model_type, *text_type;  /* the text part's where config.json does not say it */
+    const char *others[HF_WRAPPER_MOST]; /* first words of the other parts' tensors */
+};
+
+#define LLAVA_PARTS                                                                                \
+    {                                                                                              \
+        "vision_tower.", "multi_modal_projector.", "mm_projector.", "image_newline"                \
+    }
+#define SMOL_PARTS                                                                                 \
+    {                                                                                              \
+        "vision_model.", "connector."                                                              \
+    }
+
+static const struct hf_wrapper wrappers[] = {
+    {"gemma3", "gemma3_text", {"vision_tower.", "multi_modal_projector."}},
+    {"smolvlm", "llama", SMOL_PARTS},
+    {"idefics3", "llama", SMOL_PARTS},
+    {"qwen2_vl", "qwen2_vl_text", {"visual."}},
+    {"qwen2_5_vl", "qwen2_5_vl_text", {"visual."}},
+    {"qwen3_vl", "qwen3_vl_text", {"visual."}},
+    {"qwen3_vl_moe", "qwen3_vl_moe_text", {"visual."}},
+    {"mistral3", "mistral", LLAVA_PARTS},
+    {"llava", "llama", LLAVA_PARTS},
+    {"llava_next", "llama", LLAVA_PARTS},
+    {"llava_onevision", "qwen2", LLAVA_PARTS},
+    {"llava_llama", "llama", LLAVA_PARTS},
+    {"llava_mistral", "mistral", LLAVA_PARTS},
+    {"llava_qwen", "qwen2", LLAVA_PARTS},
+    {"internvl", "qwen2", {"vision_tower.", "multi_modal_projector."}},
+    {"internvl_chat", NULL, {"vision_model.", "mlp1."}},
+    {"qwen2_audio", "qwen2", {"audio_tower.", "multi_modal_projector."}},
+};
+
+const char *hf_wrapper_name(const struct hf_wrapper *w)
+{
+    return w->model_type;
+}
+
+static int no_type(const struct hf_model *m, mgpt_error *err)
+{
+    const json_t *text = m->cfg.text;
+    const char *class = json_string_value(json_array_get(hf_value(text, "architectures"), 0));
+    const char *type = hf_model_type_of(class);
+    if (type)
+        return ckpt_refuse(err,
+                           "config.json: model_type: missing; with %.40s among its architectures "
+                           "write \"model_type\": \"%s\"",
+                           class, type);
+    if (hf_value(text, "n_embd") && hf_value(text, "n_head"))
+        return ckpt_refuse(err,
+                           "config.json: model_type: missing; for n_embd and n_head of a GPT-2 "
+                           "write \"model_type\": \"gpt2\"");
+    if (hf_value(text, "num_key_value_heads") && hf_value(text, "rms_norm_eps"))
+        return ckpt_refuse(err, "config.json: model_type: missing; for a Llama write "
+                                "\"model_type\": \"llama\"");
+    return hf_refuse("model_type", "missing; write the name that transformers has for the model",
+                     err);
+}
+
+int hf_wrapper(struct hf_model *m, mgpt_error *err)
+{
+    struct hf_config *cfg = &m->cfg;
+    const char *whole = cfg->whole_type ? cfg->whole_type : cfg->model_type;
+    for (size_t i = 0; whole && i < HF_COUNT(wrappers); i++)
+        if (strcmp(wrappers[i].model_type, whole) == 0)
+            m->wrapper = &wrappers[i];
+    if (m->wrapper && m->wrapper->text_type && (!cfg->whole_type || !cfg->model_type))
+        cfg->model_type = m->wrapper->text_type;
+    return cfg->model_type ? MGPT_OK : no_type(m, err);
+}
+
+void hf_skip_other_parts(struct hf_model *m)
+{
+    uint32_t n = 0;
+    const char *first = NULL;
+    for (size_t i = 0; m->wrapper && i < arr_len(m->state.tensors); i++) {
+        struct state_tensor *t = &m->state.tensors[i];
+        for (size_t k = 0; k < HF_WRAPPER_MOST && m->wrapper->others[k]; k++) {
+            const char *begin = m->wrapper->others[k];
+            if (t->used || strncmp(t->name, begin, strlen(begin)) != 0)
+                continue;
+            t->used = 1;
+            first = first ? first : begin;
+            n++;
+        }
+    }
+    if (n > 0)
+        ckpt_note(m->c,
+                  "ignored: %u tensors of the parts of a %s that are not its text part (%s...)", n,
+                  m->wrapper->model_type, first);
+}
