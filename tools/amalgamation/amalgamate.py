@@ -33,7 +33,8 @@ LEVELS = {
 MACHINES = [['-D__x86_64__', '-DMGPT_AMX'], ['-D__aarch64__', '-DMGPT_NEON_DOT']]
 # Other system headers are everywhere.
 ONLY = {'immintrin.h': X86, 'cpuid.h': X86, 'arm_neon.h': ARM, 'wasm_simd128.h': 'defined(__wasm__)',
-        'sys/auxv.h': 'defined(__linux__)', 'sys/syscall.h': 'defined(__linux__)', 'pcre2.h': 'defined(MGPT_PCRE2)'}
+        'sys/auxv.h': 'defined(__linux__)', 'sys/sysctl.h': 'defined(__APPLE__)',
+        'sys/syscall.h': 'defined(__linux__)', 'pcre2.h': 'defined(MGPT_PCRE2)'}
 FUSED = 'fused_isa.c'
 SPLIT = {'tok_split.c': 'defined(MGPT_PCRE2)', 'no_split.c': '!defined(MGPT_PCRE2)',
          'tok_regex.c': 'defined(MGPT_PCRE2)', 'no_regex.c': '!defined(MGPT_PCRE2)'}
