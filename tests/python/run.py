@@ -1,9 +1,11 @@
-"""Installs the wheel into a virtual environment below the build folder and runs pytest on this folder.
+"""Installs the wheel into a folder of its own and runs pytest on this folder.
 
-run.py BUILD VERSION LIBRARY PROGRAM CRYPTO [pytest's arguments]. The environment gets numpy and pytest from PyPI once.
+run.py BUILD VERSION LIBRARY PROGRAM CRYPTO [pytest's arguments]. The interpreter is that of a virtual environment below
+the build folder, which gets numpy and pytest from PyPI once.
 Without them the test is skipped with the reason, or fails where CI has promised a network (MGPT_CI). MGPT_PYTHON names
 an interpreter that has them, and what else the tests of suite "torch" want.
 """
+import fcntl
 import os
 import pathlib
 import subprocess
@@ -32,7 +34,13 @@ def missing(why):
 
 
 def environment(folder):
-    """The environment's interpreter, or a line that says why there is none."""
+    """The environment's interpreter, or a line that says why there is none. One process makes it, the others wait."""
+    with open(folder.with_suffix(".lock"), "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return ready_environment(folder)
+
+
+def ready_environment(folder):
     python = folder / "bin/python"
     if quiet(python, "-c", NEEDED).returncode == 0 if python.exists() else False:
         return python, ""
@@ -49,21 +57,16 @@ def main(build, version, *rest):
     named = os.environ.get("MGPT_PYTHON")
     with tempfile.TemporaryDirectory() as folder:
         wheel = backend.write_wheel(folder, version, *binaries)
-        if named:
-            python, site = named, pathlib.Path(folder) / "site"
-            install = ["--target", str(site)]
-            env = {"PYTHONPATH": str(site)}
-        else:
-            python, why = environment(build / "python-venv")
-            if why:
-                return missing(why)
-            install, env = ["--force-reinstall"], {}
+        python, why = (named, "") if named else environment(build / "python-venv")
+        if why:
+            return missing(why)
+        site = pathlib.Path(folder) / "site"
         done = quiet(python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--disable-pip-version-check",
-                     *install, wheel)
+                     "--target", str(site), wheel)
         if done.returncode:
             print(done.stderr)
             return 1
-        env |= {"MGPT_WHEEL": str(wheel), "MGPT_BUILD": str(build), "MGPT_SOURCE_ROOT": str(ROOT)}
+        env = {"PYTHONPATH": str(site), "MGPT_WHEEL": str(wheel), "MGPT_BUILD": str(build), "MGPT_SOURCE_ROOT": str(ROOT)}
         return subprocess.run([python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *(pytest or [HERE])],
                               cwd=folder, env={**os.environ, **env, "PYTHONDONTWRITEBYTECODE": "1"}).returncode
 
