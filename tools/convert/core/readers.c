@@ -22,6 +22,7 @@ const struct ckpt_reader ckpt_readers[] = {
     {"safetensors", TORCH_OPTIONS, hf_safetensors_sniff, safetensors_read},
     {"Hugging Face JSON", OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_CONTEXT, hf_json_sniff,
      hf_json_read},
+    {"config.json", TORCH_OPTIONS, hf_untyped_sniff, hf_untyped_read},
     {"Flax msgpack", OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_CONTEXT, flax_sniff, flax_read},
     {"TensorFlow GPT-2", OPT_TOKENIZER | OPT_NO_TOKENIZER, tensorflow_sniff, tensorflow_read},
     {"microgpt .npy", MICROGPT_OPTIONS, npy_sniff, npy_read},

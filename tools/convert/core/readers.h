@@ -135,6 +135,8 @@ int safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_err
 
 enum ckpt_match hf_json_sniff(struct span bytes);
 int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+enum ckpt_match hf_untyped_sniff(struct span bytes); /* config.json without model_type */
+int hf_untyped_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
 enum ckpt_match flax_sniff(struct span bytes);
 int flax_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);

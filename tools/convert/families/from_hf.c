@@ -317,27 +317,6 @@ static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const s
 
 /* ---- the input ------------------------------------------------------------------------------- */
 
-enum {
-    MAX_CONFIG = 1 << 20
-}; /* bytes: larger ones hold weights, so they are somebody else's JSON */
-
-static int from_hf_holds(struct span bytes, const char *word)
-{
-    size_t n = strlen(word), end = bytes.size < 65536 ? bytes.size : 65536;
-    for (size_t i = 0; i + n <= end; i++)
-        if (bytes.data[i] == '"' && memcmp(bytes.data + i, word, n) == 0)
-            return 1;
-    return 0;
-}
-
-static int is_object(struct span bytes)
-{
-    size_t i = 0;
-    while (i < bytes.size && (bytes.data[i] == ' ' || (bytes.data[i] >= 9 && bytes.data[i] <= 13)))
-        i++;
-    return i < bytes.size && bytes.data[i] == '{';
-}
-
 enum ckpt_match hf_safetensors_sniff(struct span bytes)
 {
     return st_sniff(bytes) ? MATCH_YES : MATCH_NO;
@@ -349,48 +328,19 @@ int hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_
     return read_parts(c, in, &parts, err);
 }
 
-/* Whether the outermost object has the key, as far as the text is looked at. */
-static int has_key(struct span bytes, const char *key)
-{
-    size_t n = strlen(key), end = bytes.size < 65536 ? bytes.size : 65536, depth = 0, start = 0;
-    int in_string = 0;
-    for (size_t i = 0; i < end; i++) {
-        char c = (char)bytes.data[i];
-        if (in_string && c == '\\') {
-            i++;
-        } else if (c == '"') {
-            in_string = !in_string;
-            if (in_string)
-                start = i + 1;
-            else if (depth == 1 && i - start == n && memcmp(bytes.data + start, key, n) == 0)
-                return 1;
-        } else if (!in_string) {
-            depth += c == '{' || c == '[';
-            depth -= (c == '}' || c == ']') && depth > 0;
-        }
-    }
-    return 0;
-}
-
-/* A model in one JSON file can state a model_type, too: config.json holds no tensors. */
-enum ckpt_match hf_json_sniff(struct span bytes)
-{
-    static const char *const tensors[] = {"\"wte",          "\"transformer.", "\"weights\"",
-                                          "\"state_dict\"", "\"tensors\"",    "\"tok_emb",
-                                          "\"token_emb"};
-    int is_config = bytes.size < MAX_CONFIG && has_key(bytes, "model_type");
-    for (size_t i = 0; i < HF_COUNT(tensors); i++)
-        is_config = is_config && !from_hf_holds(bytes, tensors[i]);
-    int is_ours = is_config || from_hf_holds(bytes, "\"weight_map\"");
-    return is_object(bytes) && is_ours ? MATCH_YES : MATCH_NO;
-}
-
 int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct parts parts = {.config = in->bytes};
-    if (from_hf_holds(in->bytes, "\"weight_map\""))
+    if (hf_is_index(in->bytes))
         parts = (struct parts){.index = in->bytes};
     return read_parts(c, in, &parts, err);
+}
+
+/* Without model_type, as early files are: what transformers writes, and programs of people do not. */
+static int is_untyped(const struct hf_config *cfg)
+{
+    return hf_value(cfg->text, "architectures") || hf_value(cfg->text, "transformers_version") ||
+           (hf_value(cfg->text, "initializer_range") && hf_value(cfg->text, "layer_norm_epsilon"));
 }
 
 int hf_is_beside(const struct ckpt_input *in, mgpt_error *err)
@@ -403,9 +353,9 @@ int hf_is_beside(const struct ckpt_input *in, mgpt_error *err)
     if (found <= 0)
         return found;
     if (hf_config_read(&cfg, side.bytes, &local) == MGPT_OK) {
-        int has_type = cfg.model_type || cfg.whole_type;
+        int is_ours = cfg.model_type || cfg.whole_type || is_untyped(&cfg);
         hf_config_free(&cfg);
-        return has_type;
+        return is_ours;
     }
     if (local.status == MGPT_EMEM && err)
         *err = local;

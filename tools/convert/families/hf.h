@@ -194,6 +194,11 @@ int hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err);
 /* Masks and tables of the forward pass that old files carry. */
 void hf_skip_buffers(struct state *s);
 
+/* ---- hf_json.c ------------------------------------------------------------------------------- */
+
+/* 1 for the index of a model in several files. */
+int hf_is_index(struct span bytes);
+
 /* ---- hf_unknown.c ---------------------------------------------------------------------------- */
 
 /* Refuses a switch of config.json that is true and not known, or that means another forward pass. */

@@ -289,7 +289,8 @@ static const struct hf_rope_keys rope_stated = {"rope_theta", "partial_rotary_fa
 const struct hf_rope_keys hf_rope_500000 = {"rope_theta", "partial_rotary_factor", 500000, 1};
 const struct hf_rope_keys hf_rope_1e6 = {"rope_theta", "partial_rotary_factor", 1e6, 1};
 
-const char *const hf_llama_prefixes[] = {"model.", "language_model.", NULL};
+/* The last two are of models that also see. */
+const char *const hf_llama_prefixes[] = {"model.", "language_model.", "text_model.", NULL};
 
 const struct hf_family hf_llama_families[] = {
     {"llama", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000, HF_ROWS(llama_rows)},
@@ -321,6 +322,12 @@ const struct hf_family hf_llama_families[] = {
      .configure = hf_used_windows, .window = 4096},
     {"qwen3", "qwen3", &hf_llama_keys, "silu", COMMON, .states_head_dim = 1, .rope = &rope_stated,
      HF_ROWS(qwen3_rows), .configure = hf_used_windows, .window = 4096},
+    {"qwen2_vl_text", "qwen2", &hf_llama_keys, "silu", COMMON, .rope = &rope_stated,
+     HF_ROWS(qwen2_rows), .configure = hf_used_windows, .window = 4096},
+    {"qwen2_5_vl_text", "qwen2", &hf_llama_keys, "silu", COMMON, .rope = &rope_stated,
+     HF_ROWS(qwen2_rows), .configure = hf_used_windows, .window = 4096},
+    {"qwen3_vl_text", "qwen3", &hf_llama_keys, "silu", COMMON, .states_head_dim = 1,
+     .rope = &rope_stated, HF_ROWS(qwen3_rows)},
     {"smollm3", "smollm3", &hf_llama_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
      HF_ROWS(llama_rows), .configure = smollm3},
     {"gemma3_text", "gemma3", &gemma2_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,

@@ -30,8 +30,7 @@ VERSION = '5.24.0'
 
 # Text parts of other models: they have no class of their own among the causal language models.
 TEXT_PARTS = {'qwen2_vl_text': 'Qwen2VLForConditionalGeneration', 'qwen2_5_vl_text': 'Qwen2_5_VLForConditionalGeneration',
-              'qwen3_vl_text': 'Qwen3VLForConditionalGeneration',
-              'qwen3_vl_moe_text': 'Qwen3VLMoeForConditionalGeneration'}
+              'qwen3_vl_text': 'Qwen3VLForConditionalGeneration'}
 # Model types of programs that come with their weights: transformers has another program, or none, for them.
 OWN_PROGRAMS = {'exaone': 'ExaoneForCausalLM', 'minicpm': 'MiniCPMForCausalLM'}
 # Spellings that transformers no longer has, or never had: of the first files and of training programs.

@@ -137,6 +137,16 @@ static int read_dynamic(const struct hf_config *cfg, const json_t *o, struct hf_
     return rope->alpha >= 0 && rope->alpha <= 1e9 ? MGPT_OK : no_sense(err);
 }
 
+/* Components of three positions, which are one in a text without images. */
+static int read_mrope(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
+                      mgpt_error *err)
+{
+    (void)rope;
+    if (!strstr(cfg->model_type, "_vl_text") || !hf_value(o, "mrope_section"))
+        return hf_refuse("rope_scaling", "mrope without a part that sees is not supported", err);
+    return MGPT_OK;
+}
+
 static int read_nothing(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
                         mgpt_error *err)
 {
@@ -152,7 +162,7 @@ static const struct {
                 mgpt_error *err);
 } kinds[] = {{"default", read_nothing}, {"dynamic", read_dynamic}, {"linear", read_linear},
              {"llama3", read_llama3},   {"yarn", read_yarn},       {"longrope", read_longrope},
-             {"su", read_longrope}};
+             {"su", read_longrope},     {"mrope", read_mrope}};
 
 static int read_kind(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
                      mgpt_error *err)

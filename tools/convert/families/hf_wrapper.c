@@ -33,7 +33,6 @@ static const struct hf_wrapper wrappers[] = {
     {"qwen2_vl", "qwen2_vl_text", {"visual."}},
     {"qwen2_5_vl", "qwen2_5_vl_text", {"visual."}},
     {"qwen3_vl", "qwen3_vl_text", {"visual."}},
-    {"qwen3_vl_moe", "qwen3_vl_moe_text", {"visual."}},
     {"mistral3", "mistral", LLAVA_PARTS},
     {"llava", "llama", LLAVA_PARTS},
     {"llava_next", "llama", LLAVA_PARTS},
