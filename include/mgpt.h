@@ -196,9 +196,9 @@ typedef struct mgpt_run {
 } mgpt_run;
 MGPT_API int mgpt_feed_many(const mgpt_run *runs, size_t n, mgpt_error *err);
 
-/* save writes tokens, cache and logits to a file, whole or not at all; load makes the session hold
- * them. The file is tied to the model's file (its XXH64, read again once per session), kv_type and
- * the arithmetic. Errors: MGPT_EARG, MGPT_EIO, MGPT_EMEM; load: also MGPT_EFULL, MGPT_EFILE. */
+/* save writes tokens, cache and logits to a file, whole or not at all, and replaces no file of another
+ * kind; load makes the session hold them. The file is tied to the model's (its XXH64), kv_type and the
+ * arithmetic. Errors: MGPT_EARG, MGPT_EFILE, MGPT_EIO, MGPT_EMEM; load: also MGPT_EFULL. */
 MGPT_API int mgpt_save_session(mgpt_session *session, const char *path, mgpt_error *err);
 MGPT_API int mgpt_load_session(mgpt_session *session, const char *path, mgpt_error *err);
 

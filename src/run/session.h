@@ -48,6 +48,11 @@ struct scratch {
     size_t unscreened;        /* and tokens since the screen was last given up (screen.c) */
 };
 
+/* What a program wants to find again with a session's file: where its random numbers are. */
+struct session_note {
+    uint64_t kind, seed, state; /* the program's own; kind 0: no note */
+};
+
 struct mgpt_session {
     const mgpt_model *model;
     size_t n_ctx, n_chunk;
@@ -61,6 +66,7 @@ struct mgpt_session {
     struct scratch scratch;
     float *logits, *spare; /* [n_vocab] each */
     int has_logits;
+    struct session_note note;
     uint64_t model_hash; /* model_hash of the model; 0: not computed yet (session_file.c) */
     int ready;           /* 1: scratch is allocated and threads are started */
     int in_use;          /* 1 during a call: refuses calls from taps, finds duplicates in a batch */

@@ -22,12 +22,17 @@
 #include "run/session.h"
 
 #include <string.h>
+#include <sys/stat.h>
 
-enum { FORMAT_VERSION = 1, PIECE_BYTES = 1 << 18 /* read, then hashed in the cache */ };
+enum {
+    FORMAT_VERSION = 1,
+    FORMAT_WITH_NOTE = 2,
+    PIECE_BYTES = 1 << 18 /* read, then hashed in the cache */
+};
 
 struct session_head {
     char magic[8];
-    uint32_t version, spec;           /* FORMAT_VERSION, SPEC_VERSION */
+    uint32_t version, spec;           /* FORMAT_VERSION or FORMAT_WITH_NOTE, SPEC_VERSION */
     uint64_t model_bytes, model_hash; /* of the model's file */
     uint64_t n_tokens;
     uint32_t kv_type, n_logits; /* as MGPT_KV_F32, ...; n_vocab or 0 */
@@ -95,8 +100,27 @@ static void write_parts(struct writing *w, mgpt_session *s, const struct session
             t = block.end;
         }
     write_part(w, s->logits, head->n_logits * sizeof *s->logits);
+    if (head->version == FORMAT_WITH_NOTE)
+        write_part(w, &s->note, sizeof s->note);
     uint64_t hash = xxh64_end(&w->hash);
     outfile_write(&w->out, &hash, sizeof hash);
+}
+
+/* MGPT_OK if path may be written: there is no file, or an empty or a special one, or a session.
+ * Everything else was made by somebody else: a model, a text. */
+static int check_target(const char *path, mgpt_error *err)
+{
+    struct stat st;
+    struct file file;
+    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+        return MGPT_OK; /* outfile.c reports an error */
+    if (file_open_partly(&file, path, sizeof magic, err) < 0)
+        return err ? err->status : MGPT_EIO;
+    int is = file.size >= sizeof magic && memcmp(file.data, magic, sizeof magic) == 0;
+    file_close(&file);
+    return is ? MGPT_OK
+              : err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                        "exists and is not a session: give another name, or remove it first");
 }
 
 int mgpt_save_session(mgpt_session *s, const char *path, mgpt_error *err)
@@ -106,7 +130,9 @@ int mgpt_save_session(mgpt_session *s, const char *path, mgpt_error *err)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_save_session: NULL argument");
     if (session_free_for(s, "mgpt_save_session", err) < 0)
         return MGPT_EARG;
-    int status = find_model_hash(s, err);
+    int status = check_target(path, err);
+    if (status == MGPT_OK)
+        status = find_model_hash(s, err);
     if (status == MGPT_OK)
         status = kv_reserve(&s->kv, arr_len(s->tokens), 0, err);
     if (status == MGPT_OK)
@@ -114,7 +140,7 @@ int mgpt_save_session(mgpt_session *s, const char *path, mgpt_error *err)
     if (status < 0)
         return status;
     struct session_head head = {
-        .version = FORMAT_VERSION,
+        .version = s->note.kind ? FORMAT_WITH_NOTE : FORMAT_VERSION,
         .spec = SPEC_VERSION,
         .model_bytes = s->model->gguf.size,
         .model_hash = s->model_hash,
@@ -123,6 +149,7 @@ int mgpt_save_session(mgpt_session *s, const char *path, mgpt_error *err)
         .n_logits = s->has_logits && !s->model->screen.w ? (uint32_t)s->model->shape.n_vocab : 0};
     memcpy(head.magic, magic, sizeof magic);
     session_file_bytes(s, head.n_tokens, head.n_logits, &head.n_bytes);
+    head.n_bytes += s->note.kind ? sizeof s->note : 0;
     head.hash = head_hash(&head);
     write_parts(&w, s, &head);
     return outfile_commit(&w.out, err);
@@ -137,6 +164,7 @@ struct reading {
     struct session_head head;
     int32_t *tokens; /* stb_ds array */
     struct kv kv;
+    struct session_note note;
 };
 
 #define refuse(err, at, ...) err_set(err, MGPT_EFILE, at, __VA_ARGS__)
@@ -165,9 +193,9 @@ static int read_head(struct reading *r, mgpt_error *err)
     if (memcmp(h->magic, magic, sizeof magic) != 0)
         return refuse(err, 0, "is not a session: it does not begin with '%.*s'", (int)sizeof magic,
                       magic);
-    if (h->version != FORMAT_VERSION)
-        return refuse(err, 8, "is a session of format %u, this program reads format %d", h->version,
-                      FORMAT_VERSION);
+    if (h->version != FORMAT_VERSION && h->version != FORMAT_WITH_NOTE)
+        return refuse(err, 8, "is a session of format %u, this program reads formats %d and %d",
+                      h->version, FORMAT_VERSION, FORMAT_WITH_NOTE);
     if (h->hash != head_hash(h))
         return refuse(err, 56, "is a damaged session: the hash of its head is wrong");
     if (h->n_bytes != r->file.size)
@@ -206,7 +234,8 @@ static int check_head(mgpt_session *s, const struct session_head *h, mgpt_error 
         return err_set(err, MGPT_EFULL, 32, "is a session of %llu tokens, the context holds %zu",
                        (unsigned long long)h->n_tokens, s->n_ctx);
     if ((h->n_logits != 0 && (h->n_logits != s->model->shape.n_vocab || h->n_tokens == 0)) ||
-        !session_file_bytes(s, h->n_tokens, h->n_logits, &n_bytes) || n_bytes != h->n_bytes)
+        !session_file_bytes(s, h->n_tokens, h->n_logits, &n_bytes) ||
+        n_bytes + (h->version == FORMAT_WITH_NOTE ? sizeof s->note : 0) != h->n_bytes)
         return refuse(err, 32, "is a damaged session: %llu tokens do not take %llu bytes",
                       (unsigned long long)h->n_tokens, (unsigned long long)h->n_bytes);
     return MGPT_OK;
@@ -245,6 +274,8 @@ static int read_parts(struct reading *r, mgpt_session *s, mgpt_error *err)
     }
     if (status == MGPT_OK)
         status = read_part(r, s->spare, r->head.n_logits * sizeof *s->spare, err);
+    if (status == MGPT_OK && r->head.version == FORMAT_WITH_NOTE)
+        status = read_part(r, &r->note, sizeof r->note, err);
     if (status == MGPT_OK)
         status = file_read(&r->file, r->at, sizeof hash, &hash, err);
     if (status == MGPT_OK && hash != xxh64_end(&r->hash))
@@ -264,6 +295,7 @@ static void take_parts(mgpt_session *s, struct reading *r)
     s->logits = s->spare;
     s->spare = logits;
     s->has_logits = r->head.n_logits > 0;
+    s->note = r->note;
     r->kv = kv;
     r->tokens = tokens;
 }

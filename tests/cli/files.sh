@@ -48,7 +48,7 @@ for name in hard soft; do
     keeps "--history $name.gguf" 2 "$input" own.gguf repl own.gguf --history $name.gguf
     for line in "/save $name.gguf" "/a 0 0 -o $name.gguf" "/trace on * $name.npz"; do
         printf 'ann\n%s\n' "$line" >script.in
-        keeps "repl: $line" 0 "$input" own.gguf repl own.gguf
+        keeps "repl: $line" 2 "$input" own.gguf repl own.gguf
     done
     : >script.in
 done
@@ -78,13 +78,34 @@ for file in list.txt list.sh list.md hfdir/config.json; do
     keeps "lab to $file" 3 'not a page of mgpt lab' "$file" lab own.gguf -p a -o "$file"
     keeps "--history $file" 3 'not a history file' "$file" repl own.gguf --history "$file"
     printf 'ann\n/save %s\n' "$file" >script.in
-    keeps "/save $file" 0 'not a session file' "$file" repl own.gguf
+    keeps "/save $file" 3 'not a session file' "$file" repl own.gguf
     printf 'ann\n/a 0 0 -o %s\n' "$file" >script.in
-    keeps "-o $file in the repl" 0 'not a table' "$file" repl own.gguf
+    keeps "-o $file in the repl" 3 'not a table' "$file" repl own.gguf
     : >script.in
 done
 keeps "trace to a checkpoint" 3 'not a trace in' hfdir/model.safetensors trace own.gguf -p a -o hfdir/model.safetensors
 keeps "trace to another archive" 3 'not a trace in' model.npz trace own.gguf -p a -o model.npz
+# A reference of the user's own: its first member is "tokens", as in a trace.
+python3 - <<'END' || exit 1
+import json, struct, zipfile
+npy = b"\x93NUMPY\1\0" + struct.pack("<H", 118) + b"{'descr': '<i8', 'fortran_order': False, 'shape': (2,), }".ljust(117) + b"\n"
+with zipfile.ZipFile("mine.npz", "w") as z:
+    z.writestr("tokens.npy", npy + struct.pack("<2q", 26, 0))
+    z.comment = b"made for a paper"
+head = json.dumps({"__metadata__": {"format": "pt"}, "tokens": {"dtype": "I64", "shape": [2], "data_offsets": [0, 16]}},
+                  separators=(",", ":")).encode()
+open("mine.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + struct.pack("<2q", 26, 0))
+END
+printf '# measured on Monday\n# in the lab\n12\t13\n' >notes.txt
+for end in npz safetensors; do
+    keeps "trace to a reference in .$end" 3 "not a trace in .$end that mgpt wrote" mine.$end trace own.gguf -p a -o mine.$end
+done
+keeps "patch --npz to a reference" 3 'not a trace in .npz' mine.npz patch own.gguf --clean a --metric kl --mode zero --npz mine.npz
+printf 'ann\n/a 0 0 -o notes.txt\n' >script.in
+keeps "-o to notes" 3 'not a table' notes.txt repl own.gguf
+: >script.in
+keeps "generate --session to the model" 3 'not a session' own.gguf generate own.gguf -p a --session own.gguf
+keeps "generate --session to a text" 3 'not a session' list.txt generate own.gguf -p a --session list.txt
 keeps "lab to another page" 3 'not a page' page.html lab own.gguf -p a -o page.html
 
 # Twice the same is the common case, and so is a name that mktemp made.
@@ -101,6 +122,7 @@ done
 check "convert twice" again convert own.gguf again.gguf
 check "trace twice to .npz" again trace own.gguf -p a -o again.npz
 check "trace twice to .safetensors" again trace own.gguf -p a -o again.safetensors
+check "patch twice to .npz" again patch own.gguf --clean a --metric kl --mode zero --npz again.npz
 check "lab twice" again lab own.gguf -p a -o again.html
 printf 'ann\n/save again.session\n/load again.session\n/save again.session\n/a 0 0 -o again.txt\n/kv 0 0 -o again2.txt\n/lens -o again3.txt\n/w output.weight -o again4.txt\n' >script.in
 check "the repl's files twice" eval 'again repl own.gguf && [ ! -s err ]'

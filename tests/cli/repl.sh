@@ -21,11 +21,11 @@ gives()
     check "$1" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want" && [ ! -s "$tmp/err" ]'
 }
 
-# gives_out NAME EXPECTED: the same with something on stderr.
+# gives_out NAME EXPECTED: the same with something on stderr, and the exit code of a bad line.
 gives_out()
 {
     printf '%s\n' "$2" >"$tmp/want"
-    check "$1" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want" && [ -s "$tmp/err" ]'
+    check "$1" eval '[ $code -eq 2 ] && cmp -s "$tmp/out" "$tmp/want" && [ -s "$tmp/err" ]'
 }
 
 # ---- feeding and stepping ----
@@ -232,8 +232,8 @@ tells "a setting out of range" "top-p: expected a number from 0 to 1, found '2'"
 
 script '/tpo 3\nAnn\nannie\n' tells "a misspelt command" "unknown command /tpo, did you mean /top?"
 tells "a character outside the vocabulary" "'A'"
-check "... and the session goes on, exit 0" \
-    eval '[ $code -eq 0 ] && grep -qF "(6 of 16)" "$tmp/out"'
+check "... and the session goes on; the exit code is that of the first failure" \
+    eval '[ $code -eq 2 ] && grep -qF "(6 of 16)" "$tmp/out"'
 script 'abcdefghijklmnopqr\nabcdefghijklmno\n\n/b\n/p z\n'
 tells "a text that does not fit" "19 tokens, but 16 of 16 positions are free"
 tells "a full context" "the context is full (16 positions)"
@@ -244,6 +244,23 @@ says "... and nothing is fed" "0 of 16"
 script '/ids 27\n/ids xy\n/ids\n/s 0\n/s 1x\n'
 check "five bad lines, five messages" eval '[ "$(wc -l <"$tmp/err")" -eq 5 ] && [ ! -s "$tmp/out" ]'
 script '/g\n' "$lines" tells "nothing to continue without BOS" "type a text first"
+
+# ends CODE SCRIPT: a script that is a pipe ends with the code of its first failure.
+ends()
+{
+    script "$2"
+    check "a script ends with $1: $(printf '%s' "$2" | tr '\n\\' '  ')" [ "$code" -eq "$1" ]
+}
+echo mine >"$tmp/mine"
+ends 0 'ann\n/top 3\n'
+ends 3 "ann\\n/save $tmp/mine\\n/nothing\\n"
+ends 3 "/load $tmp/mine\\n"
+ends 5 "/save $tmp/none/there\\n/top 3\\n"
+ends 5 '/load /none/there\n'
+ends 3 "ann\\n/a 0 0 -o $tmp/mine\\n/b 99\\n"
+ends 5 "ann\\n/trace on * /none/there.npz\\nie\\n"
+ends 2 '/nothing\n'
+ends 4 'abcdefghijklmnopqr\n'
 
 # ---- numbers of a session file ----
 
@@ -256,7 +273,8 @@ skipped()
     code=0
     "$MGPT" repl "$names" --rng python <"$tmp/in" >"$tmp/out" 2>"$tmp/err" || code=$?
     want=$3 found=$(sed 's/.*: //' "$tmp/err")
-    check "$1" eval '[ $code -eq 0 ] && ! cmp -s "$tmp/s" "$tmp/t" && [ "$found" = "$want" ]'
+    bad=$([ -z "$want" ] && echo 0 || echo 3)
+    check "$1" eval '[ $code -eq $bad ] && ! cmp -s "$tmp/s" "$tmp/t" && [ "$found" = "$want" ]'
 }
 skipped "the most words to skip" 100000000 ''
 skipped "one more" 100000001 'skip is above 100000000'

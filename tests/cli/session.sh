@@ -56,6 +56,26 @@ for option in "" --lookup "--draft $lines"; do
     # shellcheck disable=SC2086
     equals "three runs are one $option" generate "$lines" -n 20 --temp 0 $option --session on
 done
+# Drawn at random: the numbers go on, too; -s and a prompt begin anew.
+for options in "-s 5" "-s 5 --rng python" "--lookup --temp 0.3"; do
+    rm -f drawn
+    # shellcheck disable=SC2086
+    want generate "$lines" -f prompt -n 60 $options
+    # shellcheck disable=SC2086
+    run generate "$lines" -f prompt -n 20 $options --session drawn
+    # shellcheck disable=SC2086
+    run generate "$lines" -n 20 ${options#-s 5} --session drawn
+    cp drawn drawn2
+    # shellcheck disable=SC2086
+    equals "three runs are one, drawn with $options" generate "$lines" -n 20 ${options#-s 5} --session drawn
+done
+cp drawn2 drawn
+"$MGPT" generate "$lines" -n 20 -s 5 --session drawn >restart
+cp drawn2 drawn
+"$MGPT" generate "$lines" -n 20 -s 5 --session drawn >restart2
+cp drawn2 drawn
+"$MGPT" generate "$lines" -n 20 --session drawn >goes_on
+check "-s begins anew" eval 'cmp -s restart restart2 && ! cmp -s restart goes_on'
 run generate "$lines" -n 20 --temp 0 --session on
 want generate "$lines" -p "$prompt" -n 83 --temp 0 --no-prompt
 tail -c 4 want >last
@@ -98,8 +118,8 @@ put()
     printf "$2" | dd of=bad bs=1 seek="$1" conv=notrunc 2>/dev/null
 }
 
-put 8 '\002'
-keeps "newer" 3 "bad: is a session of format 2, this program reads format 1 (byte 8)" "$lines" -p a
+put 8 '\003'
+keeps "newer" 3 "bad: is a session of format 3, this program reads formats 1 and 2 (byte 8)" "$lines" -p a
 put 33 '\001'
 keeps "a damaged head" 3 "is a damaged session" "$lines" -p a
 put 5000 '\001\002\003\004'

@@ -80,6 +80,22 @@ with tempfile.TemporaryDirectory() as directory:
     check("... and the line goes on", t.keys("a\r", "5> "), 'fed 5: <BOS> "a" "n" "n" "a"')
     t.keys("quit\r", "\n")
     check("quit ends it", str(os.waitpid(t.pid, 0)[1]), "0")
+    # Bracketed paste: several lines are one text, those of commands are lines of their own.
+    t = Terminal(directory, "0> ", MGPT, "repl", os.path.join(ROOT, "weights/shakespeare.gguf"))
+    t.keys("\x1b[200~So\rit\tis\n\x1b[201~", "is")  # a tab completes nothing; it is not in the vocabulary
+    check("a pasted text has its control characters", t.keys("\r", "0> "), "U+0009 at byte 5")
+    t.keys("\x1b[200~Ay\rno\r\x1b[201~", "no")
+    seen = t.keys("\r", "6> ")
+    check("... and its line ends", seen, r'fed 6: "A" "y" "\n" "n" "o" "\n"')
+    seen = t.keys("\x1b[A\r", "12> ")
+    check("... and so it is in the history", seen, r'/feed Ay\nno\n')
+    check("... from where it runs", seen, r'"A" "y" "\n" "n" "o" "\n"')
+    t.keys("\x1b[200~/b 2\r/tokens\r\x1b[201~", "tokens")
+    seen = t.keys("\r", '"  ahead')
+    check("pasted commands run one by one", seen, "10 of 256, 2 ahead")
+    check("... each of them", seen, '"  ahead')
+    t.keys("/quit\r", "quit")
+    os.waitpid(t.pid, 0)
     if COMPLETIONS and shutil.which("bash"):
         t = Terminal(directory, "sh> ", "bash", "--norc", "--noprofile", "-i")
         t.keys(f"source {COMPLETIONS}\r", "sh> ")

@@ -61,6 +61,10 @@ def test_check(names, root):
 def test_lab(names, tmp_path):
     page = names.lab("anna")
     page.save(tmp_path / "lab.html")
+    page.save(tmp_path / "lab.html")
+    (tmp_path / "mine.html").write_text("<html>")
+    with pytest.raises(FileExistsError):
+        page.save(tmp_path / "mine.html")
     assert "<html" in page.html and "srcdoc=" in page._repr_html_()
     with pytest.raises(mgpt.Error, match="'!'|character"):
         names.lab("anna!")

@@ -101,6 +101,10 @@ def test_session_file(names, tmp_path):
     other = names.session()
     other.load(tmp_path / "state")
     assert other.tokens == session.tokens and other.logits.tobytes() == logits.tobytes()
+    (tmp_path / "mine").write_text("notes")
+    with pytest.raises(mgpt.Error, match="not a session"):
+        session.save(tmp_path / "mine")
+    assert (tmp_path / "mine").read_text() == "notes"
 
 
 @pytest.mark.parametrize("options", [{}, {"temperature": 0}, {"temperature": 0.5, "seed": 7},

@@ -259,7 +259,8 @@ TEST_SAVED(heads_that_do_not_fit)
         const char *part;
     } changes[] = {
         {0, 0x46554747, MGPT_EFILE, "does not begin with 'mgptsess'"},
-        {AT_VERSION, 2, MGPT_EFILE, "format 2, this program reads format 1"},
+        {AT_VERSION, 3, MGPT_EFILE, "format 3, this program reads formats 1 and 2"},
+        {AT_VERSION, 2, MGPT_EFILE, "do not take"},
         {AT_VERSION, 0, MGPT_EFILE, "format 0"},
         {AT_SPEC, 3, MGPT_EFILE, "version 3 of the specification, this program has 2"},
         {AT_MODEL_BYTES, 7, MGPT_EFILE, "of a model of 7 bytes"},
@@ -322,6 +323,22 @@ TEST_SAVED(files_that_are_not_there)
     assert_int_equal(mgpt_load_session(NULL, place.path, &err), MGPT_EARG);
     assert_int_equal(mgpt_save_session(session, NULL, &err), MGPT_EARG);
     assert_int_equal(mgpt_load_session(session, NULL, &err), MGPT_EARG);
+}
+
+/* A file of another kind is not replaced: the model above all. */
+TEST_SAVED(replaces_sessions_only)
+{
+    const struct saved_bytes before = {(uint8_t *)"mgptsesX and more", 17};
+    save(session);
+    write_saved(before.p, before.n);
+    assert_int_equal(mgpt_save_session(session, place.path, &err), MGPT_EFILE);
+    assert_non_null(strstr(err.text, "not a session"));
+    assert_file(place.path, "mgptsesX and more");
+    write_saved(before.p, 3);
+    assert_int_equal(mgpt_save_session(session, place.path, NULL), MGPT_EFILE);
+    write_saved(before.p, 0);
+    save(session);
+    save(session);
 }
 
 static int save_and_load(const mgpt_value *value, void *user)

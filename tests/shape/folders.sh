@@ -61,7 +61,7 @@ tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/
 tools/lab/wasm/no_experts\.c: run/ops\.h
 tools/lab/wasm/(fma|isa_wasm)\.c: kernels/(simd/(lanes|vec)|spec/float_tmpl|tiles/attend_tile_tmpl)\.h
 tools/(bench/bench_streaming|convert/core/from_gguf|check/oracle/oracle_model|lab/wasm/system)\.c: model/model\.h
-tools/(bench/cmd_bench|info/cmd_info)\.c: run/session\.h
+tools/(bench/cmd_bench|generate/resume|info/cmd_info)\.c: run/session\.h
 tools/convert/(core/write|families/from_hf)\.c: model/arch\.h
 tools/(amalgamation/no_split|convert/vocab/.*|lab/wasm/split)\.c: tokenizer/tok_split\.h
 tools/convert/vocab/hf_steps\.c: tokenizer/tok_regex\.h

@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { PATH_BYTES = 1024, HEAD_BYTES = 1 << 18 };
+enum { PATH_BYTES = 1024, HEAD_BYTES = 1 << 18, END_BYTES = 64 };
 
 static struct {
     struct seen_file {
@@ -83,6 +83,8 @@ int files_open(struct file *file, const char *path, mgpt_error *err)
 struct file_head {
     const char *p;
     size_t n;
+    const char *end; /* the last n_end bytes */
+    size_t n_end;
 };
 
 static int begins(struct file_head h, const char *with)
@@ -105,16 +107,19 @@ static int is_gguf(struct file_head h)
     return begins(h, "GGUF");
 }
 
-/* A trace has the tokens as the first entry of an archive, or the first tensor of a header. */
+/* An archive with our comment at its end. */
 static int is_npz(struct file_head h)
 {
-    return begins(h, "PK\3\4") && h.n > 30 &&
-           begins((struct file_head){h.p + 30, h.n - 30}, "tokens.npy");
+    size_t n = sizeof FILES_NPZ_COMMENT - 1;
+    return begins(h, "PK\3\4") && h.n_end >= n + 2 &&
+           memcmp(h.end + h.n_end - n, FILES_NPZ_COMMENT, n) == 0 &&
+           h.end[h.n_end - n - 2] == (char)n;
 }
 
 static int is_safetensors(struct file_head h)
 {
-    return h.n > 8 && h.p[8] == '{' && contains_text(h, "\"tokens\":{\"dtype\":\"I64\"", 128);
+    static const char mark[] = "{\"__metadata__\":{\"" FILES_WRITTEN_BY "\":\"" FILES_WRITER "\"";
+    return h.n > 8 && begins((struct file_head){.p = h.p + 8, .n = h.n - 8}, mark);
 }
 
 static int is_page(struct file_head h)
@@ -162,20 +167,9 @@ static int is_history(struct file_head h)
     return begins(h, FILES_HISTORY_LINE "\n");
 }
 
-/* Lines that begin with "# ", then a row of numbers. */
 static int is_table(struct file_head h)
 {
-    size_t at = 0, n_titles = 0;
-    char number[64] = "", *end;
-    for (; at + 1 < h.n && h.p[at] == '#' && h.p[at + 1] == ' '; n_titles++) {
-        while (at < h.n && h.p[at] != '\n')
-            at++;
-        at += at < h.n;
-    }
-    memcpy(number, h.p + at, h.n - at < sizeof number - 1 ? h.n - at : sizeof number - 1);
-    (void)strtod(number, &end);
-    int is_number = end > number && (*end == '\t' || *end == '\n');
-    return n_titles > 0 && (at == h.n || is_number);
+    return begins(h, FILES_TABLE_LINE "\n");
 }
 
 static const struct {
@@ -183,11 +177,11 @@ static const struct {
     int (*is)(struct file_head h);
 } kinds[] = {
     [FILES_GGUF] = {"a GGUF file", is_gguf},
-    [FILES_NPZ] = {"a trace in .npz", is_npz},
-    [FILES_SAFETENSORS] = {"a trace in .safetensors", is_safetensors},
+    [FILES_NPZ] = {"a trace in .npz that mgpt wrote", is_npz},
+    [FILES_SAFETENSORS] = {"a trace in .safetensors that mgpt wrote", is_safetensors},
     [FILES_PAGE] = {"a page of mgpt lab", is_page},
     [FILES_PATCH] = {"a page of mgpt patch", is_patch_page},
-    [FILES_TABLE] = {"a table of the repl", is_table},
+    [FILES_TABLE] = {"a table of the repl (first line '" FILES_TABLE_LINE "')", is_table},
     [FILES_SESSION] = {"a session file", is_session},
     [FILES_STATE] = {"a session of mgpt generate", is_state},
     [FILES_ATTEST] = {"a record of check --attest", is_attest},
@@ -202,13 +196,25 @@ static int is_named_gguf(const char *path)
     return n > 5 && strcmp(path + n - 5, ".gguf") == 0;
 }
 
+/* Is the open file of this kind? Reads its beginning and its end. */
+static int is_of_kind(const struct file *file, enum files_kind kind)
+{
+    char end[END_BYTES];
+    size_t n = file->size < HEAD_BYTES ? file->size : HEAD_BYTES;
+    size_t n_end = file->size < END_BYTES ? file->size : END_BYTES;
+    if (!file->partly)
+        memcpy(end, file->data + file->size - n_end, n_end);
+    else if (file_read(file, file->size - n_end, n_end, end, NULL) < 0)
+        n_end = 0;
+    return kinds[kind].is((struct file_head){(const char *)file->data, n, end, n_end});
+}
+
 static int check_kind(const char *path, enum files_kind kind, mgpt_error *err)
 {
     struct file file;
     if (file_open_partly(&file, path, HEAD_BYTES, err) < 0)
         return err->status;
-    size_t n = file.size < HEAD_BYTES ? file.size : HEAD_BYTES;
-    int is = kinds[kind].is((struct file_head){(const char *)file.data, n});
+    int is = is_of_kind(&file, kind);
     file_close(&file);
     return is ? MGPT_OK
               : err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,

@@ -16,8 +16,8 @@ enum { FILES_MOST = 1024 };
 
 enum files_kind {
     FILES_GGUF,
-    FILES_NPZ,         /* traces, */
-    FILES_SAFETENSORS, /* traces too */
+    FILES_NPZ,         /* traces and results of patch */
+    FILES_SAFETENSORS, /* traces */
     FILES_PAGE,        /* of mgpt lab */
     FILES_PATCH,       /* a page of mgpt patch */
     FILES_TABLE,       /* numbers that the repl's views write with -o */
@@ -27,6 +27,13 @@ enum files_kind {
     FILES_REPORT,      /* of check --report */
     FILES_HISTORY      /* of the repl */
 };
+
+/* Marks that mgpt's files carry, so that no other program's file is taken for one of them: the
+ * comment of an archive, the first entry of a safetensors header, the first line of a table. */
+#define FILES_NPZ_COMMENT "written by mgpt"
+#define FILES_WRITTEN_BY "written_by"
+#define FILES_WRITER "mgpt"
+#define FILES_TABLE_LINE "# mgpt table"
 
 /* The first line of a history file. */
 #define FILES_HISTORY_LINE "# mgpt history"

@@ -39,6 +39,7 @@ void rng_python_seed(struct rng_python *rng, uint64_t n)
 {
     const uint32_t key[2] = {(uint32_t)n, (uint32_t)(n >> 32)};
     init_by_array(rng, key, key[1] ? 2 : 1); /* zero has one digit as well */
+    rng->n_words = 0;
 }
 
 static void refill(struct rng_python *rng)
@@ -56,6 +57,7 @@ uint32_t rng_python_word(struct rng_python *rng)
     if (rng->next >= N)
         refill(rng);
     uint32_t y = rng->state[rng->next++];
+    rng->n_words++;
     y ^= y >> 11;
     y ^= (y << 7) & 0x9D2C5680u;
     y ^= (y << 15) & 0xEFC60000u;
@@ -71,6 +73,7 @@ double rng_python_uniform(void *user)
 
 void rng_python_skip(struct rng_python *rng, uint64_t n)
 {
+    rng->n_words += n;
     while (n > N - rng->next) { /* the rest of a block at a time */
         n -= N - rng->next;
         refill(rng);

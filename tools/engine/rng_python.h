@@ -6,7 +6,8 @@
 
 struct rng_python {
     uint32_t state[624];
-    unsigned next; /* words of the state already handed out */
+    unsigned next;    /* words of the state already handed out */
+    uint64_t n_words; /* all that were handed out or skipped since it was seeded */
 };
 
 /* random.seed(n) for an integer 0 <= n < 2^64. */

@@ -10,6 +10,8 @@ int sampling_begin(struct sampling *s, const struct cli_command *command)
         return cli_usage(command, "--rng: expected splitmix or python, found '%s'", s->rng);
     if (s->skip && !python)
         return cli_usage(command, "--rng-skip needs --rng python");
+    s->seed_given = s->seed != SAMPLING_NO_SEED;
+    s->seed = s->seed_given ? s->seed : 0;
     sampling_use_python(s, python);
     sampling_apply(s);
     sampling_seed(s, s->seed);

@@ -9,10 +9,14 @@
 /* Far more than a training script draws, and skipped in a fraction of a second. */
 #define SAMPLING_MAX_SKIP 1e8
 
+/* The seed before options are read, where it matters whether one was given. */
+#define SAMPLING_NO_SEED UINT64_C(0xB5297A4D68E31DA4)
+
 struct sampling {
     double temperature, top_p, min_p; /* options */
     int32_t top_k;
     uint64_t seed, skip;
+    int seed_given; /* 0: it was SAMPLING_NO_SEED, and is 0 now */
     const char *rng;
     mgpt_sampler sampler;
     struct rng_python python;

@@ -50,7 +50,8 @@ static const char notes[] =
     "text of FILE runs only what is new, and without a prompt the text of FILE goes on; what is\n"
     "printed is the same as without FILE, which then has the new text (of several samples, their\n"
     "prompt). Without write permission FILE is only read. It is of one model file and one --kv.\n"
-    "The seed begins anew. A conversation goes on too.\n\n"
+    "A text that goes on without a prompt, and a conversation, draw the numbers that come next,\n"
+    "as one long run would; -s begins anew, and so does a prompt.\n\n"
     "With --chat the text is a turn of a conversation, or one turn a line (-f, or stdin), and the\n"
     "answers are printed. The format is recognised by the model's chat template, which is never\n"
     "run, or chosen: chatml, llama3, gemma, phi-3, zephyr, llama2, nanochat. Without --system the\n"
@@ -86,8 +87,11 @@ static int take_stored(struct generate *g)
 static int read_prompt(struct generate *g, const struct cli_command *command)
 {
     g->input.file = input_or_pipe(g->input.file, input_count(&g->input));
-    if (g->samples.resume.n_stored > 0 && input_count(&g->input) == 0)
-        return take_stored(g);
+    const struct resume *r = &g->samples.resume;
+    if (r->n_stored > 0 && input_count(&g->input) == 0) {
+        int kept = resume_numbers(r, &g->engine, &g->sampling);
+        return kept == EXIT_OK ? take_stored(g) : kept;
+    }
     int code = input_read(&g->input, &g->engine, command);
     if (code == EXIT_OK && g->input.n_tokens == 0)
         return cli_usage(command, g->input.ids
@@ -173,7 +177,11 @@ static int converse(struct generate *g, const struct cli_command *command)
         return code;
     if (g->system && s->resume.n_stored > 0)
         return cli_usage(command, "--system: the conversation in %s has begun", s->resume.path);
+    code = resume_numbers(&s->resume, &g->engine, &g->sampling);
+    if (code != EXIT_OK)
+        return code;
     code = chat_run(&g->engine, &g->sampling.sampler, &request, command);
+    resume_note(&g->engine, &g->sampling, &g->sampling.sampler);
     int kept = resume_writes(&s->resume) ? resume_save(&s->resume, &g->engine) : EXIT_OK;
     return code == EXIT_OK ? kept : code;
 }
@@ -207,7 +215,7 @@ int cmd_generate(int argc, char **argv)
 {
     struct generate g = {.engine = {.only_draws = 1},
                          .samples = {.n_predict = -1, .n = 1},
-                         .sampling = {.temperature = 0.8, .top_p = 1}};
+                         .sampling = {.temperature = 0.8, .top_p = 1, .seed = SAMPLING_NO_SEED}};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(g.engine),
         INPUT_OPTIONS(g.input),

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "common/files.h"
+#include "run/session.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -53,6 +54,39 @@ size_t resume_shared(const struct resume *r, const int32_t *tokens, size_t n)
     while (same < n && same < r->n_stored && tokens[same] == r->stored[same])
         same++;
     return same;
+}
+
+/* ---- random numbers ---- */
+
+enum { NOTE_SPLITMIX = 1, NOTE_PYTHON = 2 }; /* the state: of SplitMix64; words of CPython's */
+
+int resume_numbers(const struct resume *r, const struct engine *e, struct sampling *s)
+{
+    const struct session_note *note = &e->session->note;
+    uint64_t kind = sampling_is_shared(s) ? NOTE_PYTHON : NOTE_SPLITMIX;
+    mgpt_error err;
+    if (r->n_stored == 0 || note->kind != kind || s->seed_given)
+        return EXIT_OK;
+    if (kind == NOTE_PYTHON && note->state > (uint64_t)SAMPLING_MAX_SKIP) {
+        err_set(&err, MGPT_EFILE, MGPT_NO_OFFSET, "is after more than %llu random numbers: give -s",
+                (unsigned long long)SAMPLING_MAX_SKIP);
+        return cli_fail(r->path, &err);
+    }
+    s->skip = kind == NOTE_PYTHON ? note->state : 0;
+    sampling_seed(s, note->seed);
+    if (kind == NOTE_SPLITMIX)
+        s->sampler.rng = note->state;
+    return EXIT_OK;
+}
+
+void resume_note(struct engine *e, const struct sampling *s, const mgpt_sampler *sampler)
+{
+    struct session_note *note = &e->session->note;
+    *note = (struct session_note){0};
+    if (sampler && sampling_is_shared(s))
+        *note = (struct session_note){NOTE_PYTHON, s->seed, s->python.n_words};
+    else if (sampler)
+        *note = (struct session_note){NOTE_SPLITMIX, s->seed, sampler->rng};
 }
 
 int resume_writes(const struct resume *r)

@@ -6,6 +6,7 @@
 #define MGPT_RESUME_H
 
 #include "engine/engine.h"
+#include "engine/sampling.h"
 
 struct resume {
     const char *path; /* option; NULL: no --session */
@@ -17,6 +18,13 @@ struct resume {
 /* Makes the engine's session hold what the file holds: nothing if the file does not exist or is
  * empty. A file that cannot be written later is refused now, unless it is read only. */
 int resume_load(struct resume *r, struct engine *e);
+
+/* Continues the random numbers where the file has left them, unless it has none of this kind or a
+ * seed was given. */
+int resume_numbers(const struct resume *r, const struct engine *e, struct sampling *s);
+
+/* Notes the random numbers for the file: those of `sampler`; NULL: none (of several samples). */
+void resume_note(struct engine *e, const struct sampling *s, const mgpt_sampler *sampler);
 
 /* 1 when there is a file that may be written. */
 int resume_writes(const struct resume *r);

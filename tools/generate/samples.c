@@ -143,6 +143,7 @@ static int run_in_order(struct samples *s)
     for (uint64_t i = 0; code == EXIT_OK && i < (uint64_t)s->n; i++)
         code = sample_run(&t, &text, s->first + i);
     s->n_full += text.n_full;
+    s->after = t.sampler;
     sample_text_close(&text);
     return code;
 }
@@ -159,6 +160,7 @@ static int samples_keep(const struct samples *s, int code)
     else if (samples_speculate(s))
         n = speculate_pos(&s->speculation);
     mgpt_rewind(session, n, NULL);
+    resume_note(s->engine, s->sampling, s->n > 1 ? NULL : &s->after);
     int kept = resume_save(&s->resume, s->engine);
     return code == EXIT_OK ? kept : code;
 }

@@ -32,6 +32,7 @@ struct samples {
     struct resume resume;
     struct draft *draft; /* open; NULL: none */
 
+    mgpt_sampler after;             /* of a single sample: at its end */
     float *first_logits;            /* after the prompt, while samples_run runs */
     size_t n_drawn, n_full;         /* tokens; samples printed that ended with the context */
     struct speculation speculation; /* its counts, when there was one */

@@ -3,7 +3,7 @@
  * One line, one action: an empty line draws a token, a line with a slash is a command, any other
  * line is text. In a terminal lines are edited and Ctrl-C stops a command; through a pipe the same
  * lines are a script, whose output has neither prompt nor colour. A command that fails says so and
- * the session goes on.
+ * the session goes on; a script ends with the exit code of its first failure.
  */
 #include "base/mem.h"
 #include "common/commands.h"
@@ -14,6 +14,7 @@
 
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static const char notes[] =
     "Lines: text is fed to the model, an empty line draws one token, /help lists the commands, "
@@ -23,8 +24,9 @@ static const char notes[] =
     "examples:\n"
     "  mgpt repl weights/names.gguf\n"
     "  printf 'ann\\n/top 3\\n\\n' | mgpt repl weights/names.gguf\n\n"
-    "exit codes: 0 end of input or /quit, 2 usage, 3 model refused or not finite,\n"
-    "4 out of memory, 5 input/output, 130 interrupted\n";
+    "exit codes: 0 end of input or /quit, 2 usage, 3 model or file refused, or not finite,\n"
+    "4 out of memory or context, 5 input/output, 130 interrupted; a script goes on after\n"
+    "a line that fails, and ends with the code of the first one\n";
 
 static void greet(const struct repl *r)
 {
@@ -70,7 +72,9 @@ static int loop(struct repl *r, const char *history)
         repl_trace_end(r);
     if (line_close(&reader, &err) < 0)
         cli_fail(history, &err);
-    return code == EXIT_OK && r->engine.finite.n_told > 0 ? EXIT_REFUSED : code;
+    if (code == EXIT_OK && r->engine.finite.n_told > 0)
+        code = EXIT_REFUSED;
+    return code == EXIT_OK && !isatty(STDIN_FILENO) ? repl_first_code() : code;
 }
 
 int cmd_repl(int argc, char **argv)

@@ -6,6 +6,7 @@
 #include "common/interrupt.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,16 +163,61 @@ static ssize_t read_byte(int fd, char *byte)
     return ready < 0 ? -1 : read(fd, byte, 1);
 }
 
+/* ---- keys ---- */
+
+/* Bracketed paste (xterm): what is pasted comes between these. libedit would end the line at each
+ * line end; a literal-next key before it, and before other control characters, inserts them. */
+#define PASTE_ON "\033[?2004h"
+#define PASTE_OFF "\033[?2004l"
+#define PASTE_BEGIN "[200~" /* after an escape */
+#define PASTE_END "[201~"
+
+enum { ESCAPE = 27, LITERAL_NEXT = 'V' - '@', ESCAPE_WAIT_MS = 50 };
+
+static struct {
+    int is_pasting;
+    int next; /* to return after a literal-next key; 0: none */
+    char ahead[sizeof PASTE_END];
+    size_t at, n; /* bytes that were read ahead */
+} keys;
+
+static ssize_t next_byte(int fd, char *byte)
+{
+    if (keys.at == keys.n)
+        return read_byte(fd, byte);
+    *byte = keys.ahead[keys.at++];
+    return 1;
+}
+
+/* After an escape: 1 when the rest of the mark follows. What was read of something else comes again
+ * from next_byte. */
+static int follows(int fd, const char *mark)
+{
+    struct pollfd input = {.fd = fd, .events = POLLIN};
+    size_t n = 0;
+    if (keys.at < keys.n)
+        return 0;
+    keys.at = 0;
+    while (mark[n] && poll(&input, 1, ESCAPE_WAIT_MS) == 1 && read(fd, &keys.ahead[n], 1) == 1) {
+        n++;
+        if (keys.ahead[n - 1] != mark[n - 1])
+            break;
+    }
+    int is_mark = n == strlen(mark) && memcmp(keys.ahead, mark, n) == 0;
+    keys.n = is_mark ? 0 : n;
+    return is_mark;
+}
+
 /* The next character of a terminal. After Ctrl-C it is the end of the line, which
  * leaves libedit in good order; the line is dropped. */
-static int read_key(FILE *from)
+static int next_character(int fd)
 {
     mbstate_t state;
     memset(&state, 0, sizeof state);
     for (;;) {
         char byte;
         wchar_t c;
-        ssize_t n = read_byte(fileno(from), &byte);
+        ssize_t n = next_byte(fd, &byte);
         if (n < 0 && errno == EINTR) { /* or the terminal has another size, or is back */
             if (interrupted())
                 return '\n';
@@ -184,6 +230,30 @@ static int read_key(FILE *from)
             return 0xFFFD;
         if (used != (size_t)-2)
             return (int)c;
+    }
+}
+
+static int read_key(FILE *from)
+{
+    for (;;) {
+        int c = keys.next ? keys.next : next_character(fileno(from));
+        int is_held = keys.next != 0;
+        keys.next = 0;
+        if (interrupted())
+            keys.is_pasting = 0;
+        if (c == ESCAPE && follows(fileno(from), keys.is_pasting ? PASTE_END : PASTE_BEGIN)) {
+            keys.is_pasting = !keys.is_pasting;
+            continue;
+        }
+        if (!keys.is_pasting || is_held || c == EOF)
+            return c;
+        if (c == 0)
+            continue;
+        c = c == '\r' ? '\n' : c; /* as terminals paste a line end */
+        if (c >= ' ' && c != 127)
+            return c;
+        keys.next = c;
+        return LITERAL_NEXT;
     }
 }
 
@@ -214,33 +284,85 @@ int line_open(struct line_reader *reader, const char *history, line_complete_fn 
     return status;
 }
 
+/* Switches bracketed paste, where the terminal has more than lines of text. */
+static void set_paste(const char *how)
+{
+    const char *kind = getenv("TERM");
+    if (kind && *kind && strcmp(kind, "dumb") != 0) {
+        fputs(how, stdout);
+        fflush(stdout);
+    }
+}
+
+/* Adds a line to the history, which has one line each: a text of several as /feed with \n. */
+static void line_keep(const char *line)
+{
+    const char *before = strchr(line, '\n') ? "/feed " : "";
+    char *copy = malloc(strlen(before) + 2 * strlen(line) + 1), *to = copy;
+    if (!copy)
+        return;
+    to += sprintf(copy, "%s", before);
+    for (; *line; line++) {
+        if (*before && (*line == '\n' || *line == '\\'))
+            *to++ = '\\';
+        *to++ = *before && *line == '\n' ? 'n' : *line;
+    }
+    *to = 0;
+    add_history(copy);
+    free(copy);
+}
+
 /* A line; after Ctrl-C the one being typed is dropped and another begins. */
-static char *edited(struct line_reader *reader, const char *prompt, size_t *n_bytes)
+static char *edited(struct line_reader *reader, const char *prompt)
 {
     do {
         free(reader->line);
         interrupt_catch();
         catch_continue(on_continue);
+        set_paste(PASTE_ON);
         reader->line = readline(prompt);
+        set_paste(PASTE_OFF);
         catch_continue(SIG_DFL);
         interrupt_release();
     } while (reader->line && interrupted() && !interrupt_is_final());
     if (interrupt_is_final())
         return NULL;
-    if (!reader->line) {
+    if (!reader->line)
         putchar('\n');
-        return NULL;
-    }
-    if (*reader->line)
-        add_history(reader->line);
-    *n_bytes = strlen(reader->line);
     return reader->line;
+}
+
+/* 1: pasted lines that begin with a command: each of them is a line of its own. */
+static int is_script(const char *line)
+{
+    return line[0] == '/' && line[1] != '/' && strchr(line, '\n');
+}
+
+/* The next line of what was typed or pasted. */
+static char *typed(struct line_reader *reader, const char *prompt, size_t *n_bytes)
+{
+    char *line = reader->rest;
+    reader->rest = NULL;
+    if (!line && (line = edited(reader, prompt)) && *line && !is_script(line))
+        line_keep(line);
+    if (!line)
+        return NULL;
+    if (line != reader->line || is_script(line)) {
+        char *end = strchr(line, '\n');
+        if (end)
+            *end = 0;
+        reader->rest = end && end[1] ? end + 1 : NULL;
+        if (*line)
+            line_keep(line);
+    }
+    *n_bytes = strlen(line);
+    return line;
 }
 
 char *line_next(struct line_reader *reader, const char *prompt, size_t *n_bytes)
 {
     if (reader->terminal)
-        return edited(reader, prompt, n_bytes);
+        return typed(reader, prompt, n_bytes);
     errno = 0;
     ssize_t n = getline(&reader->line, &reader->cap, stdin);
     if (n < 0 && errno == ENOMEM)

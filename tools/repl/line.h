@@ -8,7 +8,8 @@
 
 struct line_reader {
     int terminal; /* both ends are: there is a prompt */
-    char *line;   /* the last line */
+    char *line;   /* the last line, or what was pasted */
+    char *rest;   /* in `line`: the lines of a pasted script that come next, or NULL */
     size_t cap;
     const char *history; /* a file, or NULL */
     mgpt_error failed;   /* status < 0: why there was no further line, when it was not the end */

@@ -81,6 +81,11 @@ void *repl_setting_of(const struct repl_setting *setting, struct sampling *sampl
 /* A message about a command that failed; what was printed before it comes out first. */
 __attribute__((format(printf, 1, 2))) void repl_error(const char *fmt, ...);
 
+/* The exit code of the first line that failed, EXIT_OK if none has: that of a script. The messages
+ * here note it; repl_note_code is for failures that were printed elsewhere. */
+void repl_note_code(int code);
+int repl_first_code(void);
+
 /* A line on stdout with a text of the user's in it: what would move a cursor is printed as '?'. */
 __attribute__((format(printf, 1, 2))) void repl_say(const char *fmt, ...);
 

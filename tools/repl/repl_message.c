@@ -6,6 +6,20 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+/* One for the process: most of what fails knows of no repl. */
+static int first_code = EXIT_OK;
+
+void repl_note_code(int code)
+{
+    if (first_code == EXIT_OK)
+        first_code = code;
+}
+
+int repl_first_code(void)
+{
+    return first_code;
+}
+
 void repl_error(const char *fmt, ...)
 {
     char line[512];
@@ -15,6 +29,7 @@ void repl_error(const char *fmt, ...)
     va_end(ap);
     fflush(stdout);
     cli_note("%s", line);
+    repl_note_code(EXIT_USAGE);
 }
 
 void repl_say(const char *fmt, ...)
@@ -33,8 +48,7 @@ void repl_file_failed(const char *file, const mgpt_error *err)
     fflush(stdout);
     if (err->status == MGPT_ESTOP)
         cli_note("stopped");
-    else
-        cli_fail(file, err);
+    repl_note_code(cli_fail(file, err));
 }
 
 void repl_failed(const mgpt_error *err)
@@ -44,6 +58,7 @@ void repl_failed(const mgpt_error *err)
 
 void repl_no_memory(void)
 {
+    repl_note_code(EXIT_FULL);
     repl_error("out of memory");
 }
 

@@ -30,6 +30,7 @@ static void feed_tokens(struct repl *r, const int32_t *tokens, size_t n)
     size_t free_positions = mgpt_n_ctx(session) - mgpt_pos(session);
     mgpt_error err;
     if (n > free_positions) {
+        repl_note_code(EXIT_FULL);
         repl_error("%zu tokens, but %zu of %zu positions are free: /b goes back", n, free_positions,
                    mgpt_n_ctx(session));
         return;
@@ -53,9 +54,12 @@ void repl_feed(struct repl *r, const char *text, size_t n)
     int32_t *tokens, bos = mgpt_pos(r->engine.session) == 0 && info->add_bos ? info->bos : -1;
     size_t n_tokens;
     fflush(stdout);
-    if (engine_encode(&r->engine, "text", text, n, MGPT_NO_SPECIAL_TOKENS, bos, &tokens,
-                      &n_tokens) == EXIT_OK)
+    int code =
+        engine_encode(&r->engine, "text", text, n, MGPT_NO_SPECIAL_TOKENS, bos, &tokens, &n_tokens);
+    if (code == EXIT_OK)
         feed_tokens(r, tokens, n_tokens);
+    else
+        repl_note_code(code);
     free(tokens);
 }
 
@@ -104,6 +108,7 @@ static int32_t repl_run_draw(struct repl *r, const float **logits)
     if (!*logits)
         return -1;
     if (mgpt_pos(session) == mgpt_n_ctx(session)) {
+        repl_note_code(EXIT_FULL);
         repl_error("the context is full (%zu positions): /b goes back, /reset begins anew",
                    mgpt_n_ctx(session));
         return -1;

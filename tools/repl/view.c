@@ -75,11 +75,10 @@ int view_file_open(struct view *v, const char *fmt, ...)
     mgpt_error err;
     va_list ap;
     if (files_create(&v->file, v->path, FILES_TABLE, &err) < 0) {
-        fflush(stdout);
-        cli_fail(v->path, &err);
+        repl_file_failed(v->path, &err);
         return 0;
     }
-    view_file_put(v, "# ");
+    view_file_put(v, FILES_TABLE_LINE "\n# ");
     va_start(ap, fmt);
     view_put(v, fmt, ap);
     va_end(ap);
@@ -99,8 +98,7 @@ void view_file_close(struct view *v)
     mgpt_error err;
     unsigned long long n = v->file.offset + v->file.n_buf;
     if (outfile_commit(&v->file, &err) < 0) {
-        fflush(stdout);
-        cli_fail(v->path, &err);
+        repl_file_failed(v->path, &err);
         return;
     }
     repl_say("wrote %llu bytes to %s", n, v->path);

@@ -15,6 +15,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "common/files.h"
 
 #include <string.h>
 #include <zlib.h>
@@ -26,6 +27,7 @@ enum {
     ENTRY_ZIP64_BYTES = 28,
     END64_BYTES = 56 + 20, /* the record and its locator */
     END_BYTES = 22,
+    COMMENT_BYTES = sizeof FILES_NPZ_COMMENT - 1, /* the mark of our files (files.h) */
     MAX_ENTRIES = 0xFFFE,
     VERSION = 20, /* plain, and with zip64 */
     VERSION_ZIP64 = 45,
@@ -225,8 +227,8 @@ static void put_end(struct trace_file *f, uint64_t at)
     trace_npz_put(&r, 2, far ? UINT16_MAX : n);
     trace_npz_put(&r, 4, far ? UINT32_MAX : size);
     trace_npz_put(&r, 4, far ? UINT32_MAX : directory);
-    trace_npz_put(&r, 2, 0); /* no comment */
-    put_record(f, &r, at);
+    trace_npz_put(&r, 2, COMMENT_BYTES);
+    outfile_put(&f->out, put_record(f, &r, at), FILES_NPZ_COMMENT, COMMENT_BYTES);
 }
 
 /* The checksum of all strands in order. That of the first began with the .npy header. */
@@ -253,7 +255,9 @@ int trace_npz_plan(struct trace_file *f, mgpt_error *err)
                ck_add(a->data_at, a->n_bytes, &at);
     }
     if (!fits ||
-        !ck_add(at, directory_bytes(f) + (end_is_far(f) ? END64_BYTES : 0) + END_BYTES, &f->size))
+        !ck_add(at,
+                directory_bytes(f) + (end_is_far(f) ? END64_BYTES : 0) + END_BYTES + COMMENT_BYTES,
+                &f->size))
         return err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "the trace is too large for any file");
     return MGPT_OK;
 }

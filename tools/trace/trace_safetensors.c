@@ -8,6 +8,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "common/files.h"
 #include "common/json_read.h"
 
 #include <jansson.h>
@@ -26,7 +27,8 @@ static json_t *trace_safetensors_describe(const struct trace_array *a, uint64_t 
 
 static json_t *describe_all(const struct trace_file *f)
 {
-    json_t *all = json_pack("{s:{s:s}}", "__metadata__", "format", "pt");
+    json_t *all =
+        json_pack("{s:{s:s, s:s}}", "__metadata__", FILES_WRITTEN_BY, FILES_WRITER, "format", "pt");
     for (size_t i = 0; all && i < arr_len(f->arrays); i++) {
         const struct trace_array *a = &f->arrays[i];
         if (json_object_set_new(all, a->name, trace_safetensors_describe(a, a->data_at)) < 0) {

@@ -11,6 +11,9 @@ from pathlib import Path
 from ._tool import run
 
 
+MARK = "<h1>mgpt <span>lab</span></h1>"  # in every page (files.c)
+
+
 class Page:
     """One HTML page in which the model runs. A notebook shows it in a frame."""
 
@@ -27,8 +30,11 @@ class Page:
             return cls(Path(out).read_text(encoding="utf-8"))
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the page to a file, which needs no network and no other file."""
-        Path(path).write_text(self.html, encoding="utf-8")
+        """Writes the page to a file, which needs no network and no other file; replaces only another such page."""
+        file = Path(path)
+        if file.is_file() and file.stat().st_size and MARK not in file.read_text(encoding="utf-8", errors="replace"):
+            raise FileExistsError(f"{file} exists and is not a page of mgpt lab: give another name, or remove it first")
+        file.write_text(self.html, encoding="utf-8")
 
     def _repr_html_(self) -> str:
         return f'<iframe srcdoc="{escape(self.html)}" width="100%" height="800" style="border:0"></iframe>'
