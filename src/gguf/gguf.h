@@ -90,6 +90,9 @@ int gguf_float(const struct gguf *g, const char *key, double *v, mgpt_error *err
 int gguf_bool(const struct gguf *g, const char *key, int *v, mgpt_error *err);
 int gguf_string(const struct gguf *g, const char *key, struct gguf_str *v, mgpt_error *err);
 
+/* Number i of a value, an array or not; a bool is 0 or 1. 0 for strings. */
+int gguf_number(const struct gguf_kv *kv, uint64_t i, double *v);
+
 /* An array of one element type. Returns 1 with *kv, 0 if absent, negative for another type. Read
  * strings with a cursor over (value, value_bytes) and gguf_next_string. */
 int gguf_array(const struct gguf *g, const char *key, enum gguf_type element,

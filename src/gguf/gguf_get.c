@@ -181,20 +181,35 @@ int gguf_uint(const struct gguf *g, const char *key, uint64_t max, uint64_t *v, 
     return 1;
 }
 
+int gguf_number(const struct gguf_kv *kv, uint64_t i, double *v)
+{
+    unsigned width = gguf_types[kv->element].size;
+    char kind = gguf_types[kv->element].kind;
+    if (kind == 's' || i >= kv->n)
+        return 0;
+    struct cursor c = cursor_over(kv->value + i * width, width);
+    uint64_t bits = cursor_uint(&c, width);
+    if (kv->element == GGUF_F32) {
+        struct cursor again = cursor_over(kv->value + i * width, width);
+        *v = (double)cursor_f32(&again);
+    } else if (kv->element == GGUF_F64) {
+        memcpy(v, &bits, sizeof *v);
+    } else if (kind == 'i' && bits >> (8 * width - 1)) {
+        *v = -(double)((~bits & (UINT64_MAX >> (64 - 8 * width))) + 1);
+    } else {
+        *v = (double)bits;
+    }
+    return 1;
+}
+
 int gguf_float(const struct gguf *g, const char *key, double *v, mgpt_error *err)
 {
     const struct gguf_kv *kv = gguf_find(g, key);
     if (!kv)
         return 0;
-    struct cursor c = cursor_over(kv->value, kv->value_bytes);
-    if (kv->type == GGUF_F32) {
-        *v = (double)cursor_f32(&c);
-    } else if (kv->type == GGUF_F64) {
-        uint64_t bits = cursor_u64(&c);
-        memcpy(v, &bits, sizeof *v);
-    } else {
+    if (kv->type != GGUF_F32 && kv->type != GGUF_F64)
         return wrong_type(kv, key, "a float", err);
-    }
+    gguf_number(kv, 0, v);
     return 1;
 }
 

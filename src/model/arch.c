@@ -20,7 +20,7 @@ static const struct arch rows[] = {
     {.name = "qwen2", .bit = ARCH_QWEN2, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
     {.name = "qwen3", .bit = ARCH_QWEN3, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
     {.name = "gemma3", .bit = ARCH_GEMMA3, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
-     ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 6, .local_base = 10000},
+     ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 6, .local_base = 10000, .wide_scale = 62},
     {.name = "gptneox", .bit = ARCH_GPTNEOX, LAYERNORM, .final_norm = 1, .act = ACT_GELU_ERF,
      ROPE(ROPE_HALVES), .branches = BRANCHES_PARALLEL},
     {.name = "phi2", .bit = ARCH_PHI2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH,
@@ -28,17 +28,18 @@ static const struct arch rows[] = {
     {.name = "olmo", .bit = ARCH_OLMO, LAYERNORM, .eps = 1e-5, .no_gain = 1, .final_norm = 1,
      .act = ACT_SILU, ROPE(ROPE_ADJACENT)},
     {.name = "olmo2", .bit = ARCH_OLMO2, RMS, .no_input = 1, .final_norm = 1, .act = ACT_SILU,
-     ROPE(ROPE_HALVES)},
+     ROPE(ROPE_HALVES), .local_unscaled = 1},
     {.name = "smollm3", .bit = ARCH_SMOLLM3, RMS, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_ADJACENT), .no_rope_every = 4},
     {.name = "starcoder2", .bit = ARCH_GPTNEOX, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH,
      ROPE(ROPE_HALVES)},
     {.name = "granite", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU,
-     ROPE(ROPE_ADJACENT), .knows = KNOWS_SCALES, .divides_logits = 1},
+     ROPE(ROPE_ADJACENT), .knows = KNOWS_SCALES, .divides_logits = 1, .rope_finetuned = 1},
     {.name = "gemma", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
      ROPE(ROPE_HALVES), .embd_root = 1},
     {.name = "gemma2", .bit = ARCH_GEMMA2, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
-     ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 2, .knows = KNOWS_SCORE_CAP},
+     ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 2, .knows = KNOWS_SCORE_CAP,
+     .score_cap = 50, .logit_cap = 30, .wide_scale = 46},
     {.name = "vaultgemma", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_GELU_TANH,
      ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 2, .knows = KNOWS_SCORE_CAP},
     {.name = "phi3", .bit = ARCH_PHI3, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES)},
@@ -90,13 +91,14 @@ static const struct arch rows[] = {
      ROPE(ROPE_HALVES), .knows = KNOWS_EXPERTS, .expert_norm = 1},
     {.name = "granitemoe", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_ADJACENT), .knows = KNOWS_SCALES | KNOWS_EXPERTS, .divides_logits = 1,
-     .expert_norm = 1},
+     .expert_norm = 1, .rope_finetuned = 1},
     {.name = "lfm2", .bit = ARCH_LFM2, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES),
      .knows = KNOWS_CONVOLUTIONS},
     {.name = "apertus", .bit = ARCH_APERTUS, RMS, .final_norm = 1, .act = ACT_XIELU,
      ROPE(ROPE_HALVES)},
     {.name = "nanochat", .bit = ARCH_NANOCHAT, RMS, .no_gain = 1, .embd_norm = 1, .final_norm = 1,
-     .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1},
+     .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1,
+     .knows = KNOWS_VALUE_GATES},
 };
 /* clang-format on */
 
@@ -117,19 +119,6 @@ size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i)
         return i < half ? 2 * i : 2 * (i - half) + 1;
     return arch->halves_exchanged ? (i + half) % n_rot : i;
 }
-
-const struct arch_refused arch_refused[] = {
-    {"expert_count", 0, KNOWS_EXPERTS},
-    {"attention.max_alibi_bias", 0, KNOWS_ALIBI},
-    {"attn_logit_softcapping", 0, KNOWS_SCORE_CAP},
-    {"logit_scale", 1, KNOWS_SCALES},
-    {"embedding_scale", 1, KNOWS_SCALES},
-    {"residual_scale", 1, KNOWS_SCALES},
-    {"rope.scaling.yarn_log_multiplier", 0, 0},
-    {"rope.scaling.yarn_ext_factor", 1, 0},
-    {"rope.scaling.yarn_attn_factor", 1, 0},
-};
-const size_t arch_n_refused = sizeof arch_refused / sizeof *arch_refused;
 
 static const char *const act_names[] = {
     [ACT_RELU] = "relu",           [ACT_RELU2] = "relu2",       [ACT_SILU] = "silu",

@@ -41,13 +41,14 @@ enum {
     ARCH_APERTUS = 1 << 25
 };
 
-/* Keys that are numbers of some architectures and refused in the others. */
+/* Keys that are numbers of some architectures and refused in the others (known_keys.c). */
 enum {
     KNOWS_SCALES = 1,
     KNOWS_SCORE_CAP = 2,
     KNOWS_ALIBI = 4,
     KNOWS_EXPERTS = 16,
-    KNOWS_CONVOLUTIONS = 32
+    KNOWS_CONVOLUTIONS = 32,
+    KNOWS_VALUE_GATES = 64
 };
 enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
 
@@ -86,6 +87,11 @@ struct arch {
     size_t full_every; /* each n-th layer has no sliding window and uses rope.freq_base, the others
                                use rope.freq_base_swa; 0: all layers are windowed */
     double alibi;      /* default of attention.max_alibi_bias; 0: none */
+    double score_cap, logit_cap; /* defaults of attn_ and final_logit_softcapping; 0: none */
+    size_t wide_scale; /* a model of this many layers has attention.scale 1/sqrt(n_embd / n_head) as
+                        * default, others 1/sqrt(head_dim); 0: there is none */
+    int rope_finetuned; /* rope.scaling.finetuned = false: q and k are not rotated */
+    int local_unscaled; /* without rope.freq_base_swa windowed layers have rope.freq_base, not scaled */
     double local_base; /* default of rope.freq_base_swa; 0: rope.freq_base */
 };
 
@@ -100,16 +106,6 @@ const struct arch *arch_find(const char *name, size_t n);
 /* Why models of this name, of GGUF or of config.json, are refused; NULL: it is not one of those that
  * people have. */
 const char *arch_why_refused(const char *name, size_t n);
-
-/* Keys (after the architecture's prefix) that change the forward pass in a way this engine does not
- * support. A file with a value other than `neutral` is refused. */
-struct arch_refused {
-    const char *key;
-    double neutral;
-    unsigned knows; /* architectures with one of these bits have the key */
-};
-extern const struct arch_refused arch_refused[];
-extern const size_t arch_n_refused;
 
 const char *act_name(enum act act);
 int act_find(const char *name, size_t n, enum act *act);

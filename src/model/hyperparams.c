@@ -3,6 +3,7 @@
 #include "model/hyperparams.h"
 
 #include "base/error.h"
+#include "model/known_keys.h"
 
 const char *hyper_key(const mgpt_model *m, const char *key, struct key *full)
 {
@@ -174,26 +175,6 @@ static int hyper_dialect(mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int refuse_unknown_variants(const mgpt_model *m, mgpt_error *err)
-{
-    for (size_t i = 0; i < arch_n_refused; i++) {
-        struct key full;
-        const char *key = hyper_key(m, arch_refused[i].key, &full);
-        const struct gguf_kv *kv = gguf_find(&m->gguf, key);
-        if (!kv || arch_refused[i].knows & m->arch->knows)
-            continue;
-        double v = arch_refused[i].neutral + 1;
-        uint64_t u;
-        if (kv->type == GGUF_F32 || kv->type == GGUF_F64)
-            gguf_float(&m->gguf, key, &v, NULL);
-        else if (gguf_uint(&m->gguf, key, UINT32_MAX, &u, NULL) == 1)
-            v = (double)u;
-        if (!(v == arch_refused[i].neutral))
-            return err_set(err, MGPT_EFILE, kv->offset, "key %s is not supported", key);
-    }
-    return MGPT_OK;
-}
-
 static int hyper_norm_eps(mgpt_model *m, mgpt_error *err)
 {
     struct key full;
@@ -224,10 +205,15 @@ static int require_scales(const mgpt_model *m, mgpt_error *err)
 static int hyper_scales(mgpt_model *m, mgpt_error *err)
 {
     const struct model_shape *s = &m->shape;
-    double attn = s->head_dim ? 1.0 / __builtin_sqrt((double)s->head_dim) : 1.0;
-    double embd = m->arch->embd_root ? __builtin_sqrt((double)s->n_embd) : 1.0;
+    const struct arch *a = m->arch;
+    size_t width =
+        a->wide_scale && s->n_layer == a->wide_scale ? s->n_embd / s->n_head : s->head_dim;
+    double attn = width ? 1.0 / __builtin_sqrt((double)width) : 1.0;
+    double embd = a->embd_root ? __builtin_sqrt((double)s->n_embd) : 1.0;
     double residual = 1, logits = 1;
-    float alibi = (float)m->arch->alibi;
+    float alibi = (float)a->alibi;
+    m->attn_softcap = (float)a->score_cap;
+    m->logit_softcap = (float)a->logit_cap;
     if (require_scales(m, err) < 0 || hyper_real(m, "embedding_scale", 1e-6, 1e6, &embd, err) < 0 ||
         hyper_real(m, "residual_scale", 1e-6, 1e6, &residual, err) < 0 ||
         hyper_real(m, "logit_scale", 1e-6, 1e6, &logits, err) < 0 ||
@@ -241,9 +227,9 @@ static int hyper_scales(mgpt_model *m, mgpt_error *err)
     m->alibi = (double)alibi;
     m->embd_scale = (float)embd;
     m->residual_scale = (float)residual;
-    m->logit_scale = (float)(m->arch->divides_logits ? 1 / logits : logits);
+    m->logit_scale = (float)(a->divides_logits ? 1 / logits : logits);
     struct key full;
-    int parallel = m->arch->branches == BRANCHES_PARALLEL;
+    int parallel = a->branches == BRANCHES_PARALLEL;
     if (gguf_bool(&m->gguf, hyper_key(m, "use_parallel_residual", &full), &parallel, err) < 0)
         return MGPT_EFILE;
     m->branches = parallel ? BRANCHES_PARALLEL : BRANCHES_SEQUENTIAL;
@@ -253,7 +239,7 @@ static int hyper_scales(mgpt_model *m, mgpt_error *err)
 int model_hyper(mgpt_model *m, mgpt_error *err)
 {
     struct model_shape *s = &m->shape;
-    if (refuse_unknown_variants(m, err) < 0 ||
+    if (model_check_keys(m, err) < 0 ||
         hyper_size(m, "block_count", 0, MAX_LAYERS, -1, &s->n_layer, err) < 0 ||
         hyper_size(m, "embedding_length", 1, MAX_WIDTH, -1, &s->n_embd, err) < 0 ||
         hyper_size(m, "context_length", 1, MAX_CTX, -1, &s->n_ctx, err) < 0 ||

@@ -138,6 +138,8 @@ static int ropes(mgpt_model *m, mgpt_error *err)
         return err_set(err, MGPT_EFILE, 0, "rope.dimension_count %zu is odd", s->n_rot);
     if (scaling(m, &global, err) < 0)
         return MGPT_EFILE;
+    if (m->arch->local_unscaled && !(local > 0))
+        local = m->rope_base;
     int status = make_rope(m, ROPE_GLOBAL, m->rope_base, global, err);
     if (status == MGPT_OK && local > 0 && m->window) /* scaling applies to full layers only */
         status = make_rope(m, ROPE_LOCAL, local, none, err);
@@ -192,7 +194,12 @@ int model_positions(mgpt_model *m, mgpt_error *err)
         return MGPT_EMEM;
     if (windows(m, err) < 0)
         return MGPT_EFILE;
-    return m->arch->rope ? ropes(m, err) : MGPT_OK;
+    struct key full;
+    int rotates = m->arch->rope;
+    const char *key = hyper_key(m, "rope.scaling.finetuned", &full);
+    if (m->arch->rope_finetuned && gguf_bool(&m->gguf, key, &rotates, err) < 0)
+        return MGPT_EFILE;
+    return rotates ? ropes(m, err) : MGPT_OK;
 }
 
 /* ---- per layer ---- */
@@ -235,7 +242,7 @@ static int layer_ropes(mgpt_model *m, mgpt_error *err)
     uint64_t skip = m->arch->no_rope_every;
     if (gguf_uint(&m->gguf, "mgpt.attention.no_rope_every", MAX_LAYERS, &skip, err) < 0)
         return MGPT_EFILE;
-    for (size_t i = 0; m->arch->rope && i < m->shape.n_layer; i++) {
+    for (size_t i = 0; m->ropes[ROPE_GLOBAL].freq && i < m->shape.n_layer; i++) {
         struct layer *l = &m->layers[i];
         int local = m->ropes[ROPE_LOCAL].freq && l->window;
         int none = l->conv || (skip && (i + 1) % skip == 0) ||

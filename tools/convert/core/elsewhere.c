@@ -9,7 +9,9 @@
  */
 #include "base/mem.h"
 #include "convert/core/write.h"
+#include "model/arch.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -43,10 +45,14 @@ static int is_olmo3(const struct ckpt_hparams *hp)
 static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
                            const struct ckpt_vocab *v)
 {
-    int computes_scale = strncmp(hp->arch, "granite", 7) == 0 ||
-                         (strcmp(hp->arch, "gemma3") == 0 && hp->n_layer == 62) ||
-                         (strcmp(hp->arch, "gemma2") == 0 && hp->n_layer == 46);
+    const struct arch *arch = arch_find(hp->arch, strlen(hp->arch));
+    float wide = hp->n_layer && hp->n_layer == arch->wide_scale
+                     ? (float)(1 / sqrt((double)(hp->n_embd / hp->n_head)))
+                     : 0;
+    int computes_scale = strncmp(hp->arch, "granite", 7) == 0 || hp->attn_scale == wide;
     int has_window = strncmp(hp->arch, "gemma", 5) == 0 || strcmp(hp->arch, "cohere2") == 0;
+    int has_local = strcmp(hp->arch, "gemma3") == 0 ||
+                    (arch->local_unscaled && hp->rope_base_local == hp->rope_base);
     int has_cap = strcmp(hp->arch, "gemma2") == 0;
     const struct {
         const char *key;
@@ -57,7 +63,7 @@ static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
         {"mgpt.attention.windows", hp->windows && !is_olmo3(hp)},
         {"attention.sliding_window", hp->window && !hp->windows && !has_window},
         {"attn_logit_softcapping", hp->attn_softcap > 0 && !has_cap},
-        {"rope.freq_base_swa", hp->rope_base_local > 0 && strcmp(hp->arch, "gemma3") != 0},
+        {"rope.freq_base_swa", hp->rope_base_local > 0 && !has_local},
         {"attention.scale", hp->attn_scale > 0 && !computes_scale},
         {"expert_weights_norm", hp->expert_norm != 0},
         {"mgpt.tokenizer.whole_pieces", v->whole_pieces >= 0},

@@ -140,8 +140,11 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     put_some_f32(w, arch_key(key, hp, "embedding_scale"), hp->embd_scale);
     put_some_f32(w, arch_key(key, hp, "residual_scale"), hp->residual_scale);
     put_some_f32(w, arch_key(key, hp, "logit_scale"), hp->logit_scale);
-    put_some_f32(w, arch_key(key, hp, "attn_logit_softcapping"), hp->attn_softcap);
-    put_some_f32(w, arch_key(key, hp, "final_logit_softcapping"), hp->logit_softcap);
+    const struct arch *arch = arch_find(hp->arch, strlen(hp->arch));
+    if (hp->attn_softcap > 0 || arch->score_cap > 0)
+        gguf_put_f32(w, arch_key(key, hp, "attn_logit_softcapping"), hp->attn_softcap);
+    if (hp->logit_softcap > 0 || arch->logit_cap > 0)
+        gguf_put_f32(w, arch_key(key, hp, "final_logit_softcapping"), hp->logit_softcap);
     put_experts(w, hp);
     if ((is_arch(hp, "gptneox") || is_arch(hp, "stablelm")) && hp->parallel >= 0)
         gguf_put_bool(w, arch_key(key, hp, "use_parallel_residual"), hp->parallel);

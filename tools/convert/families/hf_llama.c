@@ -6,8 +6,10 @@
  * row order); nanochat rotates with the opposite sign, which swapping the halves undoes.
  */
 #include "convert/families/hf_llama.h"
+
 #include "base/error.h"
 #include "base/mem.h"
+#include "model/arch.h"
 
 #include <math.h>
 #include <string.h>
@@ -216,7 +218,8 @@ static int gemma_scores(struct hf_model *m, double cap, mgpt_error *err)
         return MGPT_EFILE;
     if (!(scalar > 0 && scalar < 1e9))
         return hf_refuse("query_pre_attn_scalar", "out of range", err);
-    if (scalar != hp->head_dim)
+    const struct arch *arch = arch_find(hp->arch, strlen(hp->arch));
+    if (scalar != hp->head_dim || hp->n_layer == arch->wide_scale)
         hp->attn_scale = (float)(1.0 / sqrt(scalar));
     return MGPT_OK;
 }

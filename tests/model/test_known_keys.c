@@ -1,0 +1,86 @@
+/* What a file leaves unsaid because llama.cpp knows it: a key that is absent has the bits of the
+ * value that the published program uses, and other bits than another value. */
+#include "support/toy_zoo.h"
+#include "support/unit.h"
+
+enum { N_TOKENS = 24 };
+
+static const struct toy_spec gemma3_27b = {.label = "gemma3 of 62 layers",
+                                           .arch = "gemma3",
+                                           TOY_SIZES(62, 16, 2, 8, 40, 27),
+                                           .head_dim = 6,
+                                           .window = 5,
+                                           .tied = 1};
+static const struct toy_spec gemma2_27b = {.label = "gemma2 of 46 layers",
+                                           .arch = "gemma2",
+                                           TOY_SIZES(46, 16, 2, 8, 40, 27),
+                                           .head_dim = 6,
+                                           .window = 5,
+                                           .attn_cap = 1.5,
+                                           .softcap = 2,
+                                           .tied = 1};
+static const struct toy_spec olmo3 = {.label = "olmo2 with windows and YaRN",
+                                      .arch = "olmo2",
+                                      TOY_SIZES(4, 16, 2, 20, 40, 27),
+                                      .windows = (const int32_t[]){5, 5, 5, 0},
+                                      .window = 5,
+                                      .rope_factor = 4,
+                                      .yarn = 10};
+
+static const struct {
+    const struct toy_spec *spec; /* or NULL: */
+    size_t zoo;
+    const char *unsaid, *same, *other;
+} rows[] = {
+    {NULL, ZOO_GEMMA2, "no_key gemma2.attn_logit_softcapping",
+     "f32 gemma2.attn_logit_softcapping 50", "f32 gemma2.attn_logit_softcapping 0"},
+    {NULL, ZOO_GEMMA2, "no_key gemma2.final_logit_softcapping",
+     "f32 gemma2.final_logit_softcapping 30", "f32 gemma2.final_logit_softcapping 0"},
+    {&gemma3_27b, 0, "no_key gemma3.attention.scale", "f32 gemma3.attention.scale 0.35355339059",
+     "f32 gemma3.attention.scale 0.40824829046"},
+    {&gemma2_27b, 0, "no_key gemma2.attention.scale", "f32 gemma2.attention.scale 0.35355339059",
+     "f32 gemma2.attention.scale 0.40824829046"},
+    {NULL, ZOO_GEMMA3_FLAGS, "no_key gemma3.attention.scale",
+     "f32 gemma3.attention.scale 0.40824829046", "f32 gemma3.attention.scale 0.35355339059"},
+    {NULL, ZOO_GRANITE, "bool granite.rope.scaling.finetuned 0",
+     "u32 mgpt.attention.no_rope_every 1", "bool granite.rope.scaling.finetuned 1"},
+    {&olmo3, 0, "no_key olmo2.rope.freq_base_swa", "f32 olmo2.rope.freq_base_swa 10000",
+     "f32 olmo2.rope.freq_base_swa 10001"},
+};
+
+/* Hash of the bits of all logits of a text. */
+static uint64_t logits_hash(const struct toy_spec *spec, const char *edits)
+{
+    struct toy *m = toy_build(spec);
+    toy_edit(m, edits);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *session = subject_session(model, 0, 1);
+    int32_t tokens[N_TOKENS];
+    uint64_t hash = 0;
+    toy_tokens(m, 1, tokens, N_TOKENS);
+    for (size_t i = 0; i < N_TOKENS; i++) {
+        const float *logits = mgpt_step(session, tokens[i], NULL);
+        assert_non_null(logits);
+        for (int k = 0; k < spec->n_vocab; k++) {
+            uint32_t bits;
+            memcpy(&bits, &logits[k], sizeof bits);
+            hash = (hash ^ bits) * 0x100000001b3U;
+        }
+    }
+    mgpt_session_free(session);
+    mgpt_close(model);
+    toy_free(m);
+    return hash;
+}
+
+TEST(unsaid_keys)
+{
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct toy_spec spec = rows[i].spec ? *rows[i].spec : toy_zoo[rows[i].zoo];
+        spec.seed = 90 + i;
+        uint64_t unsaid = logits_hash(&spec, rows[i].unsaid);
+        print_message("%s: %s\n", spec.label, rows[i].unsaid);
+        assert_int_equal(unsaid, logits_hash(&spec, rows[i].same));
+        assert_int_not_equal(unsaid, logits_hash(&spec, rows[i].other));
+    }
+}
