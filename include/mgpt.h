@@ -58,11 +58,11 @@ typedef struct mgpt_model_params {
                         * others may be smaller estimates. Sessions are saved without. 0: all */
 } mgpt_model_params;
 
-/* Opens a GGUF file, or one in memory, which must stay unchanged until mgpt_close and needs no
- * alignment. Files up to 256 MiB are read into memory, larger ones are mapped; a mapped file must
- * not be truncated while the model is open. With AMX, and isa NULL or "amx", Linux is asked once to
- * permit its tiles (arch_prctl): sigaltstack(2) then requires larger stacks. Errors: MGPT_EIO
- * (cannot open or read), MGPT_EFILE (with offset), MGPT_EMEM, MGPT_EARG. */
+/* Opens a GGUF file (by any part, x-00002-of-00003.gguf), or one in memory (parts at multiples of
+ * 65,536), which must stay unchanged until mgpt_close and needs no alignment. Up to 256 MiB are read
+ * into memory, more are mapped and must not be truncated meanwhile. With AMX, and isa NULL or "amx",
+ * Linux is asked once to permit its tiles (arch_prctl): sigaltstack(2) then requires larger stacks.
+ * Errors: MGPT_EIO (open, read), MGPT_EFILE (with offset), MGPT_EMEM, MGPT_EARG. */
 MGPT_API mgpt_model *mgpt_open(const char *path, const mgpt_model_params *params, mgpt_error *err);
 MGPT_API mgpt_model *mgpt_open_bytes(const void *data, size_t size, const mgpt_model_params *params,
                                      mgpt_error *err);

@@ -113,6 +113,121 @@ int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *
     return status;
 }
 
+/* ---- several files as one -------------------------------------------------------------------- */
+
+/* Opens a part, which begins after *end, the end of the one before. */
+static int open_part(struct file *file, struct file_part *part, const char *path, uint64_t *end,
+                     mgpt_error *err)
+{
+    struct file one;
+    int status = open_sized(&one, path, &part->fd, err);
+    if (status < 0)
+        return status;
+    part->size = one.size;
+    if (!ck_align(*end, FILE_PART_ALIGN, &part->offset) || !ck_add(part->offset, part->size, end) ||
+        !ck_size(*end, &file->size))
+        return err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "file too large for this machine");
+    return MGPT_OK;
+}
+
+static int open_parts(struct file *file, file_part_path *path, void *user, mgpt_error *err)
+{
+    uint64_t end = 0;
+    int status = MGPT_OK;
+    for (size_t i = 0; status == MGPT_OK && i < file->n_parts; i++) {
+        mgpt_error why;
+        char *name = path(user, i);
+        if (!name)
+            return err_memory(err, "a file name", 1);
+        status = open_part(file, &file->parts[i], name, &end, &why);
+        if (status < 0) {
+            file->parts[i].fd = -1;
+            err_set(err, status, MGPT_NO_OFFSET, "part %zu of %zu, %s: %s", i + 1, file->n_parts,
+                    name, why.text);
+        }
+        free(name);
+    }
+    return status;
+}
+
+/* Maps the parts into one range, or reads the first n bytes of each. Pages that no part fills are
+ * zeros. */
+static int get_parts(struct file *file, size_t n, mgpt_error *err)
+{
+    file->mapped = file->size > FILE_MAP_ABOVE;
+    void *p = mmap(NULL, file->size ? file->size : 1, PROT_READ | (file->mapped ? 0 : PROT_WRITE),
+                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED)
+        return err_memory(err, "the file", file->size);
+    file->data = p;
+    int status = MGPT_OK;
+    for (size_t i = 0; status == MGPT_OK && i < file->n_parts; i++) {
+        const struct file_part *part = &file->parts[i];
+        uint8_t *to = (uint8_t *)p + part->offset;
+        if (!file->mapped)
+            status = read_at(part->fd, 0, to, n < part->size ? n : part->size, err);
+        else if (part->size && mmap(to, part->size, PROT_READ, MAP_PRIVATE | MAP_FIXED, part->fd,
+                                    0) == MAP_FAILED)
+            status = err_system(err, "map", MGPT_NO_OFFSET);
+    }
+    return status;
+}
+
+static void close_parts(struct file *file)
+{
+    for (size_t i = 0; i < file->n_parts; i++) {
+        if (file->parts[i].fd >= 0)
+            close(file->parts[i].fd);
+        file->parts[i].fd = -1;
+    }
+}
+
+int file_open_parts(struct file *file, file_part_path *path, void *user, size_t n_parts, size_t n,
+                    mgpt_error *err)
+{
+    *file = (struct file){.parts = mem_new(n_parts, sizeof *file->parts), .n_parts = n_parts};
+    if (!file->parts)
+        return err_memory(err, "the parts of a file", n_parts * sizeof *file->parts);
+    for (size_t i = 0; i < n_parts; i++)
+        file->parts[i].fd = -1;
+    int status = open_parts(file, path, user, err);
+    file->partly = n < file->size / 2;
+    if (status == MGPT_OK)
+        status = get_parts(file, n, err);
+    if (status == MGPT_OK && !file->partly)
+        close_parts(file);
+    if (status < 0)
+        file_close(file);
+    return status;
+}
+
+/* Reads bytes of several parts; what is between them is zeros. */
+static int read_across(const struct file *file, uint64_t offset, uint8_t *to, size_t n,
+                      mgpt_error *err)
+{
+    uint64_t end = offset + n, at = offset;
+    for (size_t i = 0; i < file->n_parts && at < end; i++) {
+        const struct file_part *part = &file->parts[i];
+        uint64_t last = part->offset + part->size;
+        if (last <= at)
+            continue;
+        uint64_t from = part->offset > at ? part->offset : at;
+        uint64_t until = last < end ? last : end;
+        if (from >= until)
+            continue; /* an empty part, or a later one */
+        memset(to + (at - offset), 0, from - at);
+        int status =
+            read_at(part->fd, from - part->offset, to + (from - offset), until - from, err);
+        if (status < 0)
+            return status;
+        at = until;
+    }
+    memset(to + (at - offset), 0, end - at);
+    return MGPT_OK;
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
 int file_open_unread(struct file *file, const char *path, mgpt_error *err)
 {
     int status = open_sized(file, path, &file->fd, err);
@@ -127,18 +242,22 @@ int file_open(struct file *file, const char *path, mgpt_error *err)
 
 void file_close(struct file *file)
 {
-    if (file->data && (file->mapped || file->partly))
-        munmap((void *)(uintptr_t)file->data, file->size);
+    if (file->data && (file->mapped || file->partly || file->parts))
+        munmap((void *)(uintptr_t)file->data, file->size ? file->size : 1);
     else
         free((void *)(uintptr_t)file->data);
-    if (file->partly)
+    if (file->parts)
+        close_parts(file);
+    else if (file->partly)
         close(file->fd);
+    free(file->parts);
     *file = (struct file){0};
 }
 
 int file_read(const struct file *file, uint64_t offset, size_t n, void *to, mgpt_error *err)
 {
-    return read_at(file->fd, offset, to, n, err);
+    return file->parts ? read_across(file, offset, to, n, err)
+                       : read_at(file->fd, offset, to, n, err);
 }
 
 int file_load(const struct file *file, uint64_t offset, size_t n, mgpt_error *err)

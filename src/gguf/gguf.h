@@ -10,6 +10,7 @@
 #define MGPT_GGUF_H
 
 #include "base/cursor.h"
+#include "base/file.h"
 #include "base/outfile.h"
 #include "dtype/dtype.h"
 #include "mgpt.h"
@@ -53,7 +54,7 @@ struct gguf_tensor {
     uint32_t n_dims;
     uint64_t dims[4]; /* unused ones are 1 */
     uint64_t n_values;
-    uint64_t offset; /* of the data in the file */
+    uint64_t offset; /* of the data in the file (of several: as in file.h) */
     size_t size;
     const uint8_t *data;
 };
@@ -62,20 +63,43 @@ struct gguf {
     const uint8_t *data;
     size_t size;
     uint32_t version, alignment;
-    struct gguf_kv *kv;          /* stb_ds array, file order */
-    struct gguf_tensor *tensors; /* stb_ds array, file order */
-    char *names;
+    uint32_t n_parts;                     /* files */
+    uint64_t header_bytes;                /* the longest of their headers */
+    uint64_t end;                         /* of the last part's data section */
+    struct gguf_kv *kv;                   /* stb_ds array, file order */
+    struct gguf_tensor *tensors;          /* stb_ds array, file order */
+    char *names;                          /* stb_ds array */
     uint32_t *kv_sorted, *tensors_sorted; /* indices sorted by key, by name */
 };
 
 /* Reads the structure of a file; the bytes are borrowed. Refuses, with the byte offset: a wrong
- * magic or version, big-endian files, split files; counts, lengths or array sizes beyond the
+ * magic or version, big-endian files; counts, lengths or array sizes beyond the
  * file or beyond 65,536 entries / 2^30 elements; unknown value types, arrays of arrays, a bool
  * that is neither 0 nor 1; empty, overlong or duplicate keys and tensor names; more than 4 dims,
  * a dim of 0, overflowing products, rows that are not whole blocks, unknown tensor types;
  * misaligned tensors, tensors out of order or past the end. A file without tensors may end
- * before its data section. */
+ * before its data section.
+ *
+ * The parts of a split file are one model if they follow each other, each from the next multiple of
+ * FILE_PART_ALIGN on. Refused: a part that is missing, in another place or of another number of
+ * parts; a later part with a key that is not the first one's; another number of tensors than the
+ * first part says. */
 int gguf_parse(struct gguf *g, const void *data, size_t size, mgpt_error *err);
+
+/* The same for a file, whose parts have sizes of their own. gguf_parts.c. */
+int gguf_parse_file(struct gguf *g, const struct file *file, mgpt_error *err);
+
+enum { GGUF_MAX_PARTS = 1024 };
+
+/* Opens a GGUF file; if the path is that of a part, NAME-00002-of-00003.gguf, all parts, as one. n
+ * as in file_open_partly. gguf_parts.c. */
+int gguf_open_file(struct file *file, const char *path, size_t n, mgpt_error *err);
+
+/* The number of parts that the name of a file says, 1 if it says none. gguf_parts.c. */
+size_t gguf_named_parts(const char *path);
+
+/* The path of part i, from 0, of a file with such a name; malloc'ed, or NULL. gguf_parts.c. */
+char *gguf_part_path(const char *path, size_t i);
 void gguf_free(struct gguf *g);
 
 /* Look-ups by name (binary search); NULL when absent. */

@@ -20,6 +20,7 @@
 #define GGUF_MIN_ALIGNMENT 8u     /* the specification: a multiple of 8 */
 #define GGUF_MAX_ALIGNMENT 65536u /* the largest page size in use */
 #define GGUF_ALIGNMENT_KEY "general.alignment"
+#define GGUF_SPLIT_PREFIX "split."
 
 struct gguf_type_info {
     unsigned size; /* bytes of an element; for a string or array the minimum */
@@ -33,6 +34,9 @@ extern const struct gguf_type_info gguf_types[GGUF_N_TYPES];
  * repeats an earlier name, or the number of entries. */
 int gguf_sort_keys(struct gguf *g, size_t *twice);
 int gguf_sort_names(struct gguf *g, size_t *twice);
+
+/* Parses one part: the bytes of g->data. gguf_read.c. */
+int gguf_parse_part(struct gguf *g, const void *data, size_t size, mgpt_error *err);
 
 /* gguf_parse of a header whose data section is not yet written: tensors[].data are NULL. */
 int gguf_parse_header(struct gguf *g, const void *data, size_t size, mgpt_error *err);

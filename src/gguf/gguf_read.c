@@ -5,8 +5,8 @@
  * size and time is O(n log n) in it. After gguf_parse every tensor is inside the file. In errors,
  * err.offset is the byte of the wrong field (or entry).
  *
- * A tensor with 0 dims is a scalar: one value. The only keys interpreted here are the two that
- * change how a file is read: general.alignment and split.count.
+ * A tensor with 0 dims is a scalar: one value. The only key interpreted here is the one that
+ * changes how a file is read: general.alignment. Parts of a split file: gguf_parts.c.
  */
 #include "base/check.h"
 #include "base/error.h"
@@ -228,6 +228,7 @@ static int read_info(struct parse *p, uint64_t *used)
 static int place_data(struct parse *p)
 {
     uint64_t at, end, padded;
+    p->g->header_bytes = p->g->end = p->c.pos;
     if (!ck_align(p->c.pos, p->g->alignment, &at))
         return err_set(p->err, MGPT_EFILE, p->c.pos, "the header is too long");
     for (size_t i = 0; i < arr_len(p->g->tensors); i++) {
@@ -241,6 +242,7 @@ static int place_data(struct parse *p)
         t->offset = at;
         t->data = p->c.data + at;
         at = ck_align(end, p->g->alignment, &padded) ? padded : end;
+        p->g->end = end;
     }
     return MGPT_OK;
 }
@@ -313,13 +315,7 @@ static int apply_metadata(struct parse *p)
                            "key general.alignment: %u, expected a power of two from %u to %u", a,
                            GGUF_MIN_ALIGNMENT, GGUF_MAX_ALIGNMENT);
     }
-    uint64_t parts;
-    int has = gguf_uint(g, "split.count", UINT64_MAX, &parts, p->err);
-    if (has > 0 && parts > 1)
-        return err_set(p->err, MGPT_EFILE, gguf_find(g, "split.count")->offset,
-                       "key split.count: one of %llu parts of a split file; merge them first",
-                       (unsigned long long)parts);
-    return has < 0 ? has : MGPT_OK;
+    return MGPT_OK;
 }
 
 static int read_tensors(struct parse *p, uint64_t n)
@@ -327,9 +323,13 @@ static int read_tensors(struct parse *p, uint64_t n)
     struct gguf *g = p->g;
     uint64_t used = 0;
     p->kind = "tensor";
-    g->names = mem_new((size_t)n, GGUF_MAX_NAME + 1);
-    if (!g->names || !arr_reserve(g->tensors, (size_t)n))
+    size_t n_names = (size_t)n * (GGUF_MAX_NAME + 1);
+    if (n && (!arr_reserve(g->names, n_names) || !arr_reserve(g->tensors, (size_t)n)))
         return err_memory(p->err, "tensor infos", (size_t)n * sizeof *g->tensors);
+    if (n) {
+        memset(g->names, 0, n_names);
+        arr_set_len(g->names, n_names);
+    }
     for (p->i = 0; p->i < n; p->i++)
         if (read_info(p, &used) < 0)
             return MGPT_EFILE;
@@ -367,7 +367,7 @@ int gguf_parse_header(struct gguf *g, const void *data, size_t size, mgpt_error 
     return status;
 }
 
-int gguf_parse(struct gguf *g, const void *data, size_t size, mgpt_error *err)
+int gguf_parse_part(struct gguf *g, const void *data, size_t size, mgpt_error *err)
 {
     *g = (struct gguf){.data = data, .size = size};
     struct parse p = {.g = g, .c = cursor_over(data, size), .err = err};
@@ -383,7 +383,7 @@ void gguf_free(struct gguf *g)
 {
     arr_free(g->kv);
     arr_free(g->tensors);
-    free(g->names);
+    arr_free(g->names);
     free(g->kv_sorted);
     free(g->tensors_sorted);
     *g = (struct gguf){0};

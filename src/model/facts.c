@@ -119,6 +119,8 @@ int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)
     info->steps = tok_has_steps(m->tok);
     info->n_params = count_values(m);
     info->file_bytes = m->gguf.size;
+    for (size_t i = 0; i < m->file.n_parts; i++)
+        info->file_bytes = (i ? info->file_bytes : 0) + m->file.parts[i].size;
     if (m->arch) {
         info->arch = m->arch->name;
         numbers_info(m, info);

@@ -16,93 +16,99 @@ enum rule {
     ONLY    /* refused unless all its numbers are `neutral`, which has no effect */
 };
 
+/* clang-format off */
+#define READ_KEY(key) {.name = (key), .rule = READ}
+#define UNUSED_KEY(key) {.name = (key), .rule = UNUSED}
+#define ONLY_KEY(key, number, bits) {.name = (key), .rule = ONLY, .neutral = (number), .knows = (bits)}
+/* clang-format on */
+
 static const struct known_key {
     const char *name; /* after the prefix */
     enum rule rule;
     double neutral;
     unsigned knows; /* ONLY: architectures with one of these bits (arch.h) read the key */
-} arch_keys[] =
-    {
-        {"block_count", READ},
-        {"context_length", READ},
-        {"embedding_length", READ},
-        {"embedding_length_out", ONLY, 0},
-        {"embedding_length_per_layer_input", ONLY, 0},
-        {"feed_forward_length", READ},
-        {"vocab_size", READ},
-        {"use_parallel_residual", READ},
-        {"pooling_type", UNUSED},       /* of embedding models */
-        {"tensor_data_layout", UNUSED}, /* where the weights came from */
-        {"embedding_scale", ONLY, 1, KNOWS_SCALES},
-        {"residual_scale", ONLY, 1, KNOWS_SCALES},
-        {"logit_scale", ONLY, 1, KNOWS_SCALES},
-        {"attn_logit_softcapping", ONLY, 0, KNOWS_SCORE_CAP},
-        {"final_logit_softcapping", READ},
-        {"router_logit_softcapping", ONLY, 0},
-        {"nextn_predict_layers", ONLY, 0},
-        {"n_deepstack_layers", ONLY, 0},
-        {"swin_norm", ONLY, 0},
-        {"rescale_every_n_layers", ONLY, 0},
+} arch_keys[] = {
+    READ_KEY("block_count"),
+    READ_KEY("context_length"),
+    READ_KEY("embedding_length"),
+    ONLY_KEY("embedding_length_out", 0, 0),
+    ONLY_KEY("embedding_length_per_layer_input", 0, 0),
+    READ_KEY("feed_forward_length"),
+    READ_KEY("vocab_size"),
+    READ_KEY("use_parallel_residual"),
+    UNUSED_KEY("pooling_type"),       /* of embedding models */
+    UNUSED_KEY("tensor_data_layout"), /* where the weights came from */
+    ONLY_KEY("embedding_scale", 1, KNOWS_SCALES),
+    ONLY_KEY("residual_scale", 1, KNOWS_SCALES),
+    ONLY_KEY("logit_scale", 1, KNOWS_SCALES),
+    ONLY_KEY("attn_logit_softcapping", 0, KNOWS_SCORE_CAP),
+    READ_KEY("final_logit_softcapping"),
+    ONLY_KEY("router_logit_softcapping", 0, 0),
+    ONLY_KEY("nextn_predict_layers", 0, 0),
+    ONLY_KEY("n_deepstack_layers", 0, 0),
+    ONLY_KEY("swin_norm", 0, 0),
+    ONLY_KEY("rescale_every_n_layers", 0, 0),
 
-        {"attention.head_count", READ},
-        {"attention.head_count_kv", READ},
-        {"attention.key_length", READ},
-        {"attention.value_length", READ},
-        {"attention.layer_norm_epsilon", READ}, /* of an architecture with the other norm: unused */
-        {"attention.layer_norm_rms_epsilon", READ},
-        {"attention.causal", ONLY, 1},
-        {"attention.scale", READ},
-        {"attention.clamp_kqv", READ},
-        {"attention.max_alibi_bias", ONLY, 0, KNOWS_ALIBI},
-        {"attention.sliding_window", READ},
-        {"attention.sliding_window_pattern", READ},
-        {"attention.value_gate_scale", ONLY, 0, KNOWS_VALUE_GATES},
-        {"attention.q_lora_rank", ONLY, 0},
-        {"attention.kv_lora_rank", ONLY, 0},
-        {"attention.shared_kv_layers", ONLY, 0},
-        {"attention.temperature_length", ONLY, 0},
-        {"attention.temperature_scale", ONLY, 0},
-        {"shortconv.l_cache", ONLY, 0, KNOWS_CONVOLUTIONS},
+    READ_KEY("attention.head_count"),
+    READ_KEY("attention.head_count_kv"),
+    READ_KEY("attention.key_length"),
+    READ_KEY("attention.value_length"),
+    READ_KEY("attention.layer_norm_epsilon"), /* of an architecture with the other norm: unused */
+    READ_KEY("attention.layer_norm_rms_epsilon"),
+    ONLY_KEY("attention.causal", 1, 0),
+    READ_KEY("attention.scale"),
+    READ_KEY("attention.clamp_kqv"),
+    ONLY_KEY("attention.max_alibi_bias", 0, KNOWS_ALIBI),
+    READ_KEY("attention.sliding_window"),
+    READ_KEY("attention.sliding_window_pattern"),
+    ONLY_KEY("attention.value_gate_scale", 0, KNOWS_VALUE_GATES),
+    ONLY_KEY("attention.q_lora_rank", 0, 0),
+    ONLY_KEY("attention.kv_lora_rank", 0, 0),
+    ONLY_KEY("attention.shared_kv_layers", 0, 0),
+    ONLY_KEY("attention.temperature_length", 0, 0),
+    ONLY_KEY("attention.temperature_scale", 0, 0),
+    ONLY_KEY("shortconv.l_cache", 0, KNOWS_CONVOLUTIONS),
 
-        {"rope.dimension_count", READ},
-        {"rope.dimension_sections", ONLY, 0},
-        {"rope.freq_base", READ},
-        {"rope.freq_base_swa", READ},
-        {"rope.scale_linear", READ},
-        {"rope.scaling.type", READ},
-        {"rope.scaling.factor", READ},
-        {"rope.scaling.attn_factor", READ},
-        {"rope.scaling.original_context_length", READ},
-        {"rope.scaling.yarn_beta_fast", READ},
-        {"rope.scaling.yarn_beta_slow", READ},
-        {"rope.scaling.yarn_log_multiplier", ONLY, 0},
-        {"rope.scaling.yarn_ext_factor", ONLY, 1},
-        {"rope.scaling.yarn_attn_factor", ONLY, 1},
-        {"rope.scaling.alpha", ONLY, 0},
-        {"rope.scaling.finetuned", READ}, /* by Granite; else it says how the model was trained */
+    READ_KEY("rope.dimension_count"),
+    ONLY_KEY("rope.dimension_sections", 0, 0),
+    READ_KEY("rope.freq_base"),
+    READ_KEY("rope.freq_base_swa"),
+    READ_KEY("rope.scale_linear"),
+    READ_KEY("rope.scaling.type"),
+    READ_KEY("rope.scaling.factor"),
+    READ_KEY("rope.scaling.attn_factor"),
+    READ_KEY("rope.scaling.original_context_length"),
+    READ_KEY("rope.scaling.yarn_beta_fast"),
+    READ_KEY("rope.scaling.yarn_beta_slow"),
+    ONLY_KEY("rope.scaling.yarn_log_multiplier", 0, 0),
+    ONLY_KEY("rope.scaling.yarn_ext_factor", 1, 0),
+    ONLY_KEY("rope.scaling.yarn_attn_factor", 1, 0),
+    ONLY_KEY("rope.scaling.alpha", 0, 0),
+    READ_KEY("rope.scaling.finetuned"), /* by Granite; else it says how the model was trained */
 
-        /* Without experts the rest of these keys has no effect. Tensors say which layers have experts,
+    /* Without experts the rest of these keys has no effect. Tensors say which layers have experts,
      * and which a shared one. */
-        {"expert_count", ONLY, 0, KNOWS_EXPERTS},
-        {"expert_used_count", READ},
-        {"expert_feed_forward_length", READ},
-        {"expert_shared_feed_forward_length", READ},
-        {"expert_weights_scale", READ},
-        {"expert_weights_norm", READ},
-        {"expert_gating_func", READ},
-        {"expert_group_count", READ},
-        {"expert_group_used_count", UNUSED}, /* of 0 groups or 1 */
-        {"expert_shared_count", UNUSED},
-        {"leading_dense_block_count", UNUSED},
-        {"swiglu_clamp_exp", ONLY, 0},
-        {"swiglu_clamp_shexp", ONLY, 0},
-},
-  own_keys[] = {
-      {"activation", READ},        {"embedding_norm", READ},          {"final_norm", READ},
-      {"attention.windows", READ}, {"attention.no_rope_every", READ},
+    ONLY_KEY("expert_count", 0, KNOWS_EXPERTS),
+    READ_KEY("expert_used_count"),
+    READ_KEY("expert_feed_forward_length"),
+    READ_KEY("expert_shared_feed_forward_length"),
+    READ_KEY("expert_weights_scale"),
+    READ_KEY("expert_weights_norm"),
+    READ_KEY("expert_gating_func"),
+    READ_KEY("expert_group_count"),
+    UNUSED_KEY("expert_group_used_count"), /* of 0 groups or 1 */
+    UNUSED_KEY("expert_shared_count"),
+    UNUSED_KEY("leading_dense_block_count"),
+    ONLY_KEY("swiglu_clamp_exp", 0, 0),
+    ONLY_KEY("swiglu_clamp_shexp", 0, 0),
 };
 
-static const struct known_key *find_row(const struct known_key *rows, size_t n,
+static const struct known_key own_keys[] = {
+    READ_KEY("activation"),        READ_KEY("embedding_norm"),          READ_KEY("final_norm"),
+    READ_KEY("attention.windows"), READ_KEY("attention.no_rope_every"),
+};
+
+static const struct known_key *key_row_of(const struct known_key *rows, size_t n,
                                         struct gguf_str name)
 {
     for (size_t i = 0; i < n; i++)
@@ -146,9 +152,9 @@ static int check_key(const mgpt_model *m, const struct gguf_kv *kv, mgpt_error *
     struct gguf_str name = kv->key;
     const struct known_key *row = NULL;
     if (strip_prefix(&name, m->arch->name))
-        row = find_row(arch_keys, sizeof arch_keys / sizeof *arch_keys, name);
+        row = key_row_of(arch_keys, sizeof arch_keys / sizeof *arch_keys, name);
     else if (strip_prefix(&name, "mgpt") && !(name.n > 10 && !memcmp(name.p, "tokenizer.", 10)))
-        row = find_row(own_keys, sizeof own_keys / sizeof *own_keys, name);
+        row = key_row_of(own_keys, sizeof own_keys / sizeof *own_keys, name);
     else
         return MGPT_OK;
     if (!row)

@@ -127,19 +127,34 @@ static int build_model(mgpt_model *m, const mgpt_model_params *params, mgpt_erro
     return status;
 }
 
+/* Loads the bytes [from, to) of each part of a file that has them. */
+static int load_more(const struct file *file, size_t from, size_t to, mgpt_error *err)
+{
+    const struct file_part whole = {0, file->size, file->fd};
+    const struct file_part *parts = file->parts ? file->parts : &whole;
+    int status = MGPT_OK;
+    for (size_t i = 0; status == MGPT_OK && i < (file->parts ? file->n_parts : 1); i++) {
+        size_t end = to < parts[i].size ? to : parts[i].size;
+        if (from < end)
+            status = file_load(file, parts[i].offset + from, end - from, err);
+    }
+    return status;
+}
+
 /* Parses the structure of a file. A partly opened file is loaded up to the end of the structure:
  * while the structure exceeds the loaded bytes, loads more and parses again. */
 static int parse_structure(mgpt_model *m, const void *data, size_t size, mgpt_error *err)
 {
     size_t loaded = m->file.partly && !m->file.mapped ? FIRST_BYTES : size;
     for (;;) {
-        int status = gguf_parse(&m->gguf, data, size, err);
-        int complete = arr_len(m->gguf.tensors) && m->gguf.tensors[0].offset <= loaded;
+        int status = m->file.data ? gguf_parse_file(&m->gguf, &m->file, err)
+                                  : gguf_parse(&m->gguf, data, size, err);
+        int complete = status == MGPT_OK && m->gguf.header_bytes <= loaded;
         if (loaded == size || status == MGPT_EMEM || complete)
             return status;
         gguf_free(&m->gguf);
         size_t more = size - loaded < 3 * loaded ? size - loaded : 3 * loaded;
-        if (file_load(&m->file, loaded, more, err) < 0)
+        if (load_more(&m->file, loaded, loaded + more, err) < 0)
             return MGPT_EIO;
         loaded += more;
     }
@@ -223,7 +238,7 @@ mgpt_model *mgpt_open(const char *path, const mgpt_model_params *params, mgpt_er
     mgpt_model *m = model_new(err);
     if (!m)
         return NULL;
-    if (file_open_partly(&m->file, path, FIRST_BYTES, err) < 0) {
+    if (gguf_open_file(&m->file, path, FIRST_BYTES, err) < 0) {
         mgpt_close(m);
         return NULL;
     }

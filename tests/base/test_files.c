@@ -89,3 +89,104 @@ TEST_IN_PLACE(file_refuses)
     assert_string_equal(err.text, "is not a regular file");
     file_close(&file);
 }
+
+/* ---- several as one ---- */
+
+static char *nth_path(void *user, size_t i)
+{
+    const char *path = user;
+    char *name = malloc(strlen(path) + 2);
+    if (name)
+        sprintf(name, "%s%c", path, (char)('0' + i));
+    return name;
+}
+
+static void unlink_parts(const char *path)
+{
+    for (size_t i = 0; i < 3; i++) {
+        char *name = nth_path((void *)(uintptr_t)path, i);
+        unlink(name);
+        free(name);
+    }
+}
+
+static void write_nth(const char *path, const char *a, const char *b, const char *c)
+{
+    const char *const texts[] = {a, b, c};
+    for (size_t i = 0; i < 3; i++) {
+        char *name = nth_path((void *)(uintptr_t)path, i);
+        put_file(name, texts[i]);
+        free(name);
+    }
+}
+
+TEST_IN_PLACE(file_parts)
+{
+    struct file file;
+    char bytes[12];
+    write_nth(place.path, "first", "", "third");
+    const uint64_t third = FILE_PART_ALIGN;
+    assert_int_equal(file_open_parts(&file, nth_path, place.path, 3, SIZE_MAX, NULL), MGPT_OK);
+    assert_true(file.size == third + 5 && !file.partly && !file.mapped);
+    assert_memory_equal(file.data, "first\0", 7);
+    assert_memory_equal(file.data + third, "third", 5);
+    file_close(&file);
+    file_close(&file);
+
+    assert_int_equal(file_open_parts(&file, nth_path, place.path, 3, 3, NULL), MGPT_OK);
+    assert_true(file.partly);
+    assert_memory_equal(file.data, "fir\0\0", 5);
+    assert_memory_equal(file.data + third, "thi\0\0", 5);
+    assert_int_equal(file_read(&file, third - 6, 11, bytes, NULL), MGPT_OK);
+    assert_memory_equal(bytes, "\0\0\0\0\0\0third", 11);
+    assert_int_equal(file_read(&file, 2, 7, bytes, NULL), MGPT_OK);
+    assert_memory_equal(bytes, "rst\0\0\0\0", 7);
+    assert_int_equal(file_load(&file, third, 5, NULL), MGPT_OK);
+    assert_memory_equal(file.data + third, "third", 5);
+    file_close(&file);
+    unlink_parts(place.path);
+}
+
+TEST_IN_PLACE(file_parts_missing)
+{
+    struct file file;
+    mgpt_error err;
+    char line[160];
+    write_nth(place.path, "first", "second", "third");
+    char *name = nth_path(place.path, 1);
+    unlink(name);
+    snprintf(line, sizeof line, "part 2 of 3, %s: cannot open: No such file or directory", name);
+    free(name);
+    assert_int_equal(file_open_parts(&file, nth_path, place.path, 3, 1, &err), MGPT_EIO);
+    assert_string_equal(err.text, line);
+    file_close(&file);
+    unlink_parts(place.path);
+}
+
+/* Sparse files, together large enough to be mapped. */
+TEST_IN_PLACE(file_parts_mapped)
+{
+    struct file file;
+    char bytes[4];
+    write_nth(place.path, "first", "second", "third");
+    for (size_t i = 0; i < 3; i++) {
+        char *name = nth_path(place.path, i);
+        int failed = truncate(name, (off_t)FILE_MAP_ABOVE / 2 + 1);
+        free(name);
+        if (failed) {
+            unlink_parts(place.path);
+            skip();
+        }
+    }
+    const uint64_t second = FILE_MAP_ABOVE / 2 + FILE_PART_ALIGN;
+    assert_int_equal(file_open_parts(&file, nth_path, place.path, 3, 1, NULL), MGPT_OK);
+    assert_true(file.mapped && file.partly);
+    assert_memory_equal(file.data, "first", 6);
+    assert_memory_equal(file.data + second, "second", 7);
+    assert_int_equal(file.data[second - 1], 0);
+    assert_memory_equal(file.data + 2 * second, "third", 6);
+    assert_int_equal(file_read(&file, 2 * second - 1, 4, bytes, NULL), MGPT_OK);
+    assert_memory_equal(bytes, "\0thi", 4);
+    file_close(&file);
+    unlink_parts(place.path);
+}

@@ -219,7 +219,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #ifdef FUZZ_SUMS
     parts.p[0].bytes = with_sums(parts.p[0].bytes);
 #endif
-    struct ckpt_input in = {parts.p[0].bytes, "fuzz", &options, find_side, &parts, NULL};
+    struct ckpt_input in = {parts.p[0].bytes, "fuzz", &options, find_side, &parts, NULL, NULL};
     ckpt_init(&c);
     if (read_main(&c, &in, &err) == MGPT_OK)
         read_all(&c);

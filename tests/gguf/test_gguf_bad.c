@@ -153,7 +153,7 @@ static void check_refused_file(char *row, void *user)
 
 TEST(refused_files)
 {
-    assert_int_equal(unit_rows("tests/gguf/refused.txt", check_refused_file, NULL), 68);
+    assert_int_equal(unit_rows("tests/gguf/refused.txt", check_refused_file, NULL), 69);
 }
 
 /* ---- the writer ---- */

@@ -39,7 +39,8 @@ static inline int read_bytes(struct checkpoint *c, struct span bytes,
                              const struct ckpt_options *options, const struct convert_sides *sides,
                              mgpt_error *err)
 {
-    struct ckpt_input in = {bytes, "name", options, convert_side, (void *)(uintptr_t)sides, NULL};
+    struct ckpt_input in = {bytes, "name", options, convert_side, (void *)(uintptr_t)sides,
+                            NULL,  NULL};
     ckpt_init(c);
     return ckpt_read(c, &in, err);
 }

@@ -195,7 +195,8 @@ static inline int find_in_dir(void *user, enum ckpt_option option, const char *c
 static inline int read_dir(struct checkpoint *c, struct dir *d, const char *input, mgpt_error *err)
 {
     static const struct ckpt_options options = {.given = OPT_NO_TOKENIZER};
-    struct ckpt_input in = {*file_in(d, input), "model", &options, find_in_dir, d, "directory"};
+    struct ckpt_input in = {*file_in(d, input), "model", &options, find_in_dir, d,
+                            "directory",        NULL};
     ckpt_init(c);
     return ckpt_read(c, &in, err);
 }

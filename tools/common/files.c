@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "common/cli.h"
+#include "gguf/gguf.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -69,6 +70,25 @@ int files_open_partly(struct file *file, const char *path, size_t n, mgpt_error 
     *file = (struct file){0};
     int status = files_note(path, err);
     return status < 0 ? status : file_open_partly(file, path, n, err);
+}
+
+int files_note_model(const char *path, mgpt_error *err)
+{
+    size_t n = gguf_named_parts(path);
+    int status = files_note(path, err);
+    for (size_t i = 0; status == MGPT_OK && n > 1 && i < n; i++) {
+        char *part = gguf_part_path(path, i);
+        status = part ? files_note(part, err) : err_memory(err, "a file name", strlen(path));
+        free(part);
+    }
+    return status;
+}
+
+int files_open_model(struct file *file, const char *path, mgpt_error *err)
+{
+    *file = (struct file){0};
+    int status = files_note_model(path, err);
+    return status < 0 ? status : gguf_open_file(file, path, SIZE_MAX, err);
 }
 
 int files_open(struct file *file, const char *path, mgpt_error *err)

@@ -45,9 +45,13 @@ enum files_kind {
 int files_open(struct file *file, const char *path, mgpt_error *err);
 int files_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err);
 
+/* gguf_open_file of an input, loaded whole: a GGUF file with all its parts. */
+int files_open_model(struct file *file, const char *path, mgpt_error *err);
+
 /* Registers an input that is opened elsewhere: by the library, or as a stream with descriptor
  * fd. */
 int files_note(const char *path, mgpt_error *err);
+int files_note_model(const char *path, mgpt_error *err); /* with all parts of a split file */
 int files_note_stream(int fd, const char *path, mgpt_error *err);
 
 /* MGPT_OK if path may be written: it does not exist, is empty, is not a regular file, or is of

@@ -29,7 +29,7 @@ static mgpt_model *engine_open_model(const struct engine *e, const mgpt_model_pa
 {
     if (e->converted)
         return mgpt_open_bytes(e->converted, e->n_converted, params, err);
-    return files_note(e->path, err) < 0 ? NULL : mgpt_open(e->path, params, err);
+    return files_note_model(e->path, err) < 0 ? NULL : mgpt_open(e->path, params, err);
 }
 
 mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *err)

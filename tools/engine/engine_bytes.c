@@ -7,7 +7,7 @@ int engine_bytes(const struct engine *e, struct file *file, const uint8_t **byte
                  mgpt_error *err)
 {
     *file = (struct file){0};
-    int status = e->converted ? MGPT_OK : files_open(file, e->path, err);
+    int status = e->converted ? MGPT_OK : files_open_model(file, e->path, err);
     *bytes = e->converted ? e->converted : file->data;
     *n_bytes = e->converted ? e->n_converted : file->size;
     return status;

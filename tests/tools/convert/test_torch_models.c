@@ -37,7 +37,7 @@ static int read_model(struct checkpoint *c, struct span bytes, const char *direc
                       const char *name, const struct ckpt_options *o, mgpt_error *err)
 {
     struct torch_sides b = {.directory = directory};
-    struct ckpt_input in = {bytes, name, o, find_beside, &b, directory};
+    struct ckpt_input in = {bytes, name, o, find_beside, &b, directory, NULL};
     float values[256];
     ckpt_init(c);
     int status = ckpt_read(c, &in, err);
@@ -295,7 +295,7 @@ static int read_beside(struct checkpoint *c, const char *path, const char *name,
 {
     static const struct ckpt_options o = {.given = OPT_NO_TOKENIZER};
     struct file f = torch_fixture(path);
-    struct ckpt_input in = {span_of(&f), name, &o, find_text, (void *)(uintptr_t)text, "."};
+    struct ckpt_input in = {span_of(&f), name, &o, find_text, (void *)(uintptr_t)text, ".", NULL};
     ckpt_init(c);
     *err = (mgpt_error){0};
     int status = ckpt_read(c, &in, err);

@@ -110,6 +110,8 @@ static int weights_rank(const char *name)
                                          "rng_",   "meta.", "vocab",         "scaler",
                                          "state.", "ref.",  "gpt2_tokenizer"};
     const char *dot = strrchr(name, '.');
+    if (gguf_named_parts(name) > 1 && !strstr(name, "-00001-of-"))
+        return 0; /* the first part is the model */
     for (size_t i = 0; i < sizeof others / sizeof *others; i++)
         if (strncmp(name, others[i], strlen(others[i])) == 0)
             return 0;

@@ -43,7 +43,8 @@ int gguf_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err
     struct gguf *g = calloc(1, sizeof *g);
     if (!g)
         return err_memory(err, "the GGUF reader", sizeof *g);
-    int status = gguf_parse(g, in->bytes.data, in->bytes.size, err);
+    int status = in->file ? gguf_parse_file(g, in->file, err)
+                          : gguf_parse(g, in->bytes.data, in->bytes.size, err);
     if (status == MGPT_OK && (status = model_check(g, err)) < 0)
         gguf_free(g);
     if (status < 0) {

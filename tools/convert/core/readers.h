@@ -82,6 +82,7 @@ struct ckpt_input {
     void *user;
     const char
         *directory; /* name of the input's directory, for formats of fixed file names; or NULL */
+    const struct file *file; /* that has the bytes, or NULL; it may be several as one (file.h) */
 };
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -132,7 +132,7 @@ static int open_file(struct ckpt_source *s, struct span *bytes, mgpt_error *err)
         *bytes = (struct span){(const uint8_t *)s->text, s->text ? n : 0};
         return s->text ? MGPT_OK : err->status;
     }
-    int status = files_open(&s->file, s->in, err);
+    int status = files_open_model(&s->file, s->in, err);
     *bytes = (struct span){s->file.data, s->file.size};
     return status;
 }
@@ -149,6 +149,7 @@ int source_read(struct ckpt_source *s, mgpt_error *err)
         status = open_file(s, &in.bytes, err);
     if (status < 0)
         return status;
+    in.file = s->file.data ? &s->file : NULL;
     in.name = s->name = stem(s->in);
     in.directory = s->directory = directory_name(s->in);
     if (!s->name || !s->directory)

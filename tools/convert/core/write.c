@@ -241,6 +241,8 @@ static void put_copy(struct gguf_writer *w, const struct gguf *g, const struct d
     for (size_t i = 0; i < arr_len(g->kv); i++) {
         const struct gguf_str *key = &g->kv[i].key;
         int is_type = is_key(key, FILE_TYPE_KEY);
+        if (key->n > 6 && memcmp(key->p, "split.", 6) == 0)
+            continue; /* the parts become one file */
         has_type |= is_type;
         has_version |= is_key(key, QUANTIZATION_KEY);
         if (is_type && type)

@@ -77,6 +77,21 @@ int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *
     return file_open(file, path, err);
 }
 
+int file_open_parts(struct file *file, file_part_path *path, void *user, size_t n_parts, size_t n,
+                    mgpt_error *err)
+{
+    (void)path;
+    (void)user;
+    (void)n_parts;
+    (void)n;
+    return file_open(file, "a model", err);
+}
+
+int file_open_unread(struct file *file, const char *path, mgpt_error *err)
+{
+    return file_open(file, path, err);
+}
+
 void file_close(struct file *file)
 {
     *file = (struct file){0};
