@@ -97,7 +97,7 @@ static const struct arch rows[] = {
     {.name = "apertus", .bit = ARCH_APERTUS, RMS, .final_norm = 1, .act = ACT_XIELU,
      ROPE(ROPE_HALVES)},
     {.name = "nanochat", .bit = ARCH_NANOCHAT, RMS, .no_gain = 1, .embd_norm = 1, .final_norm = 1,
-     .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1,
+     .qk_norm = 1, .act = ACT_RELU2, ROPE(ROPE_HALVES), .halves_exchanged = 1, .rope_first = 2,
      .knows = KNOWS_VALUE_GATES},
 };
 /* clang-format on */

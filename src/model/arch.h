@@ -69,7 +69,8 @@ struct arch {
     int no_gain;    /* norms have no gain tensors; microgpt's may */
     int no_input;   /* layers have norms only after their branches, not before */
     int qk_norm;    /* q and k are normalised per head even without a gain tensor */
-    int rope_first; /* q and k are rotated before their norms */
+    int rope_first; /* q and k are rotated before their norms; 2: where rope scales them, too. Else
+                     * the order has no effect on norms without gains, but for the last bit */
     int rope;       /* q and k are rotated */
     enum rope_pairs pairs;
     int same_order;         /* programs have the components of q and k as files have them */

@@ -99,6 +99,7 @@ struct mgpt_model {
     const size_t *kv_rows; /* [n_layer] n_embd for a layer that is a short convolution, else 0; or
                               NULL: all are attention (kv.h) */
     struct rope ropes[N_ROPES];
+    int rope_first; /* q and k are rotated before their norms */
     const uint32_t
         *qk_order; /* [head_dim] taps show stored component qk_order[i] of q or k as component i
                                   (arch.h); NULL: as stored */

@@ -140,6 +140,7 @@ static int ropes(mgpt_model *m, mgpt_error *err)
         return MGPT_EFILE;
     if (m->arch->local_unscaled && !(local > 0))
         local = m->rope_base;
+    m->rope_first = m->arch->rope_first == 1 || (m->arch->rope_first && global.scale != 1);
     int status = make_rope(m, ROPE_GLOBAL, m->rope_base, global, err);
     if (status == MGPT_OK && local > 0 && m->window) /* scaling applies to full layers only */
         status = make_rope(m, ROPE_LOCAL, local, none, err);

@@ -28,12 +28,17 @@ static const struct arch {
     int rope_first;     /* before the norms of q and k */
     int embd_norm_last; /* the norm before the head is called token_embd_norm */
     int expert_norm;    /* expert_weights_norm when absent */
+    double caps[2];     /* of scores, of logits, when absent */
+    int wide_layers;    /* with so many, attention.scale when absent is 1 / sqrt(E / H) */
+    int local_plain;    /* rope of layers with a window has no scaling */
+    int finetuned;      /* rope.scaling.finetuned = false: no rope */
 } archs[] = {
     {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
     {" llama ernie4_5 helium chatglm glm4 ", "silu", .pairs = 1, .expert_norm = 1},
     {" qwen2 qwen3 phi3 exaone seed_oss qwen2moe olmoe ", "silu", .pairs = 2},
     {" qwen3moe ", "silu", .pairs = 2, .expert_norm = 1},
-    {" granite granitemoe minicpm ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1},
+    {" minicpm ", "silu", .pairs = 1, .divides = 1},
+    {" granite granitemoe ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1, .finetuned = 1},
     {" gpt1 ", "gelu_tanh", .layer_norm = 1, .no_input_norms = 1, .no_final_norm = 1},
     {" gpt2 starcoder ", "gelu_tanh", .layer_norm = 1},
     {" biogpt ", "gelu_erf", .layer_norm = 1, .embd_root = 1},
@@ -50,10 +55,13 @@ static const struct arch {
     {" arcee ", "relu2", .pairs = 1},
     {" olmo ", "silu", .layer_norm = 1, .pairs = 1},
     {" smollm3 ", "silu", .pairs = 1, .no_rope_every = 4},
-    {" gemma gemma2 vaultgemma ", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
-    {" gemma3 ", "gelu_tanh", .pairs = 2, .full_every = 6, .local_base = 10000, .embd_root = 1},
+    {" gemma vaultgemma ", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
+    {" gemma2 ", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1, .caps = {50, 30},
+     .wide_layers = 46},
+    {" gemma3 ", "gelu_tanh", .pairs = 2, .full_every = 6, .local_base = 10000, .embd_root = 1,
+     .wide_layers = 62},
     {" hunyuan-dense ", "silu", .pairs = 2, .rope_first = 1},
-    {" olmo2 ", "silu", .no_input_norms = 1, .pairs = 2},
+    {" olmo2 ", "silu", .no_input_norms = 1, .pairs = 2, .local_plain = 1},
     {" exaone4 ", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},
     {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
     {" apertus ", "xielu", .pairs = 2},
@@ -150,12 +158,14 @@ static double frequency(size_t i, size_t n, double base, double *scale)
 static void rope(int layer, float *x, size_t n_heads, size_t pos)
 {
     size_t n = (size_t)real("rope.dimension_count", (double)D);
-    double base = real("rope.freq_base_swa", a->local_base);
+    double all = real("rope.freq_base", 10000);
+    double base = real("rope.freq_base_swa", a->local_plain ? all : a->local_base);
     int local = base > 0 && window_of(layer);
     int every = (int)value_of(find("mgpt.attention.no_rope_every"), a->no_rope_every);
     int skips = (every && (layer + 1) % every == 0) ||
                 (a->rope_windowed && real("attention.sliding_window", 0) > 0 && !window_of(layer));
-    base = local ? base : real("rope.freq_base", 10000);
+    skips |= a->finetuned && value_of(key("rope.scaling.finetuned"), 1) == 0;
+    base = local ? base : all;
     for (size_t i = 0; a->pairs && !skips && i < n / 2; i++) {
         double s, c, scale = 1, plain = power(base, -2.0 * (double)i / (double)n);
         d_sincos((double)pos * (local ? plain : frequency(i, n, base, &scale)), &s, &c);
@@ -173,8 +183,11 @@ static void rope(int layer, float *x, size_t n_heads, size_t pos)
 static void attend(int layer, float *o, const float *q, const float *k, const float *v, size_t pos)
 {
     size_t window = window_of(layer), n = pos + 1, first = window && n > window ? n - window : 0;
-    float s[MAX_TOKENS], by = (float)real("attention.scale", 1.0 / sqrt((double)D));
-    float cap = (float)real("attn_logit_softcapping", 0);
+    float s[MAX_TOKENS], by;
+    double width =
+        a->wide_layers && real("block_count", 0) == a->wide_layers ? (double)(E / H) : (double)D;
+    float cap = (float)real("attn_logit_softcapping", a->caps[0]);
+    by = (float)real("attention.scale", 1.0 / sqrt(width));
     double alibi = real("attention.max_alibi_bias", a->alibi), heads = 1;
     while (heads * 2 <= (double)H)
         heads *= 2;
@@ -226,8 +239,11 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
     matmul(l, fused ? "attn_qkv" : "attn_k", fused * Q, k, K, h);
     matmul(l, fused ? "attn_qkv" : "attn_v", fused * (Q + K), v, K, h);
     clamp(v, K, limit);
+    double scale = 1; /* of rope: the norms of nanochat see it */
+    frequency(0, 2, 10000, &scale);
+    int rope_first = a->rope_first || (a->qk_norm && scale != 1);
     for (int step = 0; step < 2; step++)
-        if (step == a->rope_first) {
+        if (step == rope_first) {
             norm(l, "attn_q_norm", q, q, Q, D, a->qk_norm);
             norm(l, "attn_k_norm", k, k, K, D, a->qk_norm);
             clamp(q, Q, limit);
@@ -351,7 +367,7 @@ static void embed(float *x, size_t token, size_t pos)
 
 static void unembed(float *logits, float *x)
 {
-    float cap = (float)real("final_logit_softcapping", 0);
+    float cap = (float)real("final_logit_softcapping", a->caps[1]);
     double by = real("logit_scale", 1);
     norm(-1, a->embd_norm_last ? "token_embd_norm" : "output_norm", x, x, E, E,
          (int)value_of(find("mgpt.final_norm"), !a->no_final_norm));

@@ -111,7 +111,7 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
         .embd_norm = m->embd_norm.kind != NORM_NONE,
         .final_norm = m->final_norm.kind != NORM_NONE,
         .gated = s->n_layer > 0 && (m->layers[0].gate.w != NULL || m->layers[0].experts),
-        .qk_norm_late = m->arch->rope_first,
+        .qk_norm_late = m->rope_first,
         .int8_inputs = 1};
     describe_qk_norm(m, spec);
     return MGPT_OK;
