@@ -203,7 +203,7 @@ int file_open_parts(struct file *file, file_part_path *path, void *user, size_t 
 
 /* Reads bytes of several parts; what is between them is zeros. */
 static int read_across(const struct file *file, uint64_t offset, uint8_t *to, size_t n,
-                      mgpt_error *err)
+                       mgpt_error *err)
 {
     uint64_t end = offset + n, at = offset;
     for (size_t i = 0; i < file->n_parts && at < end; i++) {

@@ -137,7 +137,10 @@ struct gguf_writer {
     uint64_t in_tensor;     /* bytes of the current one written */
     mgpt_error failed;      /* sticky: first failure of any call */
     int in_memory;          /* only out.offset is used of out */
-    uint8_t *memory;        /* the file; allocated with the first data */
+    /* Called with the header, or NULL; what it refuses is not written. Tensors have no data. */
+    int (*check)(void *user, struct gguf *header, mgpt_error *err);
+    void *check_user;
+    uint8_t *memory; /* the file; allocated with the first data */
     size_t memory_size;
 };
 

@@ -95,7 +95,7 @@ int gguf_open_file(struct file *file, const char *path, size_t n, mgpt_error *er
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 
-struct split {
+struct gguf_split {
     struct gguf *g;          /* the whole, with the metadata of the first part */
     const struct file *file; /* or NULL: bytes in memory */
     uint64_t n, i;           /* parts, and the one that is read */
@@ -103,7 +103,7 @@ struct split {
 };
 
 /* "part 2 of 3: " before an error of a part. */
-static int fail_part(const struct split *p, const mgpt_error *why)
+static int fail_part(const struct gguf_split *p, const mgpt_error *why)
 {
     return err_set(p->err, why->status, why->offset, "part %llu of %llu: %s",
                    (unsigned long long)p->i + 1, (unsigned long long)p->n, why->text);
@@ -123,7 +123,7 @@ static int check_number(const struct gguf *part, const char *key, uint64_t expec
     return found < 0 ? found : MGPT_OK;
 }
 
-static int begins_with(struct gguf_str s, const char *with)
+static int key_begins(struct gguf_str s, const char *with)
 {
     return s.n >= strlen(with) && memcmp(s.p, with, strlen(with)) == 0;
 }
@@ -147,7 +147,7 @@ static int check_keys(const struct gguf *g, const struct gguf *part, mgpt_error 
 {
     for (size_t i = 0; i < arr_len(part->kv); i++) {
         const struct gguf_kv *kv = &part->kv[i], *first;
-        if (begins_with(kv->key, GGUF_SPLIT_PREFIX) || begins_with(kv->key, GGUF_ALIGNMENT_KEY))
+        if (key_begins(kv->key, GGUF_SPLIT_PREFIX) || key_begins(kv->key, GGUF_ALIGNMENT_KEY))
             continue;
         first = find_same_key(g, kv->key);
         if (!first || !same_value(first, kv))
@@ -160,7 +160,7 @@ static int check_keys(const struct gguf *g, const struct gguf *part, mgpt_error 
 }
 
 /* Appends the tensors of a part whose bytes begin at `offset` of the whole. */
-static int add_tensors(struct gguf *g, struct gguf *part, uint64_t offset, mgpt_error *err)
+static int split_add(struct gguf *g, struct gguf *part, uint64_t offset, mgpt_error *err)
 {
     size_t n = arr_len(g->tensors), more = arr_len(part->tensors), each = GGUF_MAX_NAME + 1;
     if (n + more > GGUF_MAX_ENTRIES)
@@ -182,7 +182,7 @@ static int add_tensors(struct gguf *g, struct gguf *part, uint64_t offset, mgpt_
 }
 
 /* Bytes in memory, or a file with another name, that are not all parts. */
-static int fail_incomplete(const struct split *p, uint64_t have)
+static int fail_incomplete(const struct gguf_split *p, uint64_t have)
 {
     return err_set(p->err, MGPT_EFILE, gguf_find(p->g, "split.count")->offset,
                    "key split.count: part %llu of %llu, alone; the others are found by the name "
@@ -191,7 +191,7 @@ static int fail_incomplete(const struct split *p, uint64_t have)
 }
 
 /* Where part p->i begins and how many bytes it has at most. */
-static int find_part(const struct split *p, struct file_part *at)
+static int split_find(const struct gguf_split *p, struct file_part *at)
 {
     if (p->file) {
         *at = p->file->parts[p->i];
@@ -203,7 +203,7 @@ static int find_part(const struct split *p, struct file_part *at)
     return MGPT_OK;
 }
 
-static int split_read(struct split *p, const struct file_part *at, uint64_t n_tensors)
+static int split_read(struct gguf_split *p, const struct file_part *at, uint64_t n_tensors)
 {
     struct gguf part;
     mgpt_error why;
@@ -221,7 +221,7 @@ static int split_read(struct split *p, const struct file_part *at, uint64_t n_te
     if (status == MGPT_OK)
         status = check_keys(p->g, &part, &why);
     if (status == MGPT_OK)
-        status = add_tensors(p->g, &part, at->offset, &why);
+        status = split_add(p->g, &part, at->offset, &why);
     gguf_free(&part);
     return status < 0 ? fail_part(p, &why) : MGPT_OK;
 }
@@ -245,7 +245,7 @@ static int check_tensors(struct gguf *g, uint64_t n_tensors, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int split_read_all(struct split *p)
+static int split_read_all(struct gguf_split *p)
 {
     struct gguf *g = p->g;
     uint64_t n_tensors = 0;
@@ -270,7 +270,7 @@ static int split_read_all(struct split *p)
         return MGPT_EFILE;
     for (p->i = 1; p->i < p->n; p->i++) {
         struct file_part at = {0};
-        int status = find_part(p, &at);
+        int status = split_find(p, &at);
         if (status == MGPT_OK)
             status = split_read(p, &at, n_tensors);
         if (status < 0)
@@ -283,7 +283,7 @@ static int split_read_all(struct split *p)
 static int parse_parts(struct gguf *g, const void *data, size_t size, const struct file *file,
                        mgpt_error *err)
 {
-    struct split p = {.g = g, .file = file && file->parts ? file : NULL, .n = 1, .err = err};
+    struct gguf_split p = {.g = g, .file = file && file->parts ? file : NULL, .n = 1, .err = err};
     int status = gguf_parse_part(g, data, p.file ? file->parts[0].size : size, err);
     if (status < 0)
         return status;

@@ -233,11 +233,13 @@ static void pad_data(struct gguf_writer *w)
 static int header_accepted(struct gguf_writer *w, const uint8_t *header, size_t n)
 {
     struct gguf check;
-    if (gguf_parse_header(&check, header, n, &w->failed) == MGPT_OK) {
+    int parsed = gguf_parse_header(&check, header, n, &w->failed) == MGPT_OK;
+    int status = parsed && w->check ? w->check(w->check_user, &check, &w->failed) : MGPT_OK;
+    if (parsed)
         gguf_free(&check);
+    if (parsed && status == MGPT_OK)
         return 1;
-    }
-    if (w->failed.status == MGPT_EFILE)
+    if (!parsed && w->failed.status == MGPT_EFILE)
         w->failed.status = MGPT_EARG;
     w->failed.offset = MGPT_NO_OFFSET;
     return 0;

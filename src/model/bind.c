@@ -64,7 +64,7 @@ void *bind_own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_erro
 static const float *floats_of(mgpt_model *m, const struct gguf_tensor *t, mgpt_error *err)
 {
     float *v = bind_own(m, (size_t)t->n_values, sizeof *v, t->name, err);
-    if (v)
+    if (v && t->data) /* model_check of a header: absent */
         t->type->to_float(t->data, v, (size_t)t->n_values);
     return v;
 }

@@ -109,7 +109,7 @@ static const struct known_key own_keys[] = {
 };
 
 static const struct known_key *key_row_of(const struct known_key *rows, size_t n,
-                                        struct gguf_str name)
+                                          struct gguf_str name)
 {
     for (size_t i = 0; i < n; i++)
         if (strlen(rows[i].name) == name.n && memcmp(rows[i].name, name.p, name.n) == 0)

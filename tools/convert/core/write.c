@@ -392,6 +392,10 @@ static int write_all(struct checkpoint *c, const char *path, const struct dtype 
         return err_memory(err, "the notes", arr_len(c->notes) * sizeof *c->notes);
     int status = stream_open(&s, path, err);
     if (status == MGPT_OK) {
+        if (path && !c->metadata && arr_len(c->tensors)) { /* else opened before, or next */
+            s.w.check = ckpt_check_header;
+            s.w.check_user = c;
+        }
         put_metadata(&s.w, c, type);
         for (size_t i = 0; i < arr_len(c->tensors); i++) {
             const struct ckpt_tensor *t = &c->tensors[i];

@@ -46,4 +46,8 @@ void write_put_steps(struct gguf_writer *w, const struct ckpt_vocab *v);
 /* Prints what would be written to stdout (plan.c). */
 void ckpt_print_plan(const struct checkpoint *c, const struct dtype *type);
 
+/* gguf_writer.check of a struct checkpoint: refuses what mgpt_open would refuse, with its line.
+ * write_check.c. */
+int ckpt_check_header(void *checkpoint, struct gguf *header, mgpt_error *err);
+
 #endif

@@ -139,6 +139,8 @@ int hf_number(struct hf_model *m, const char *key, double absent, float *to, mgp
         return MGPT_EFILE;
     if (!(v >= 0 && v < 1e30))
         return hf_refuse(key, "out of range", err);
+    if (v == 0 && hf_value(m->cfg.text, key)) /* null is none; with 0 nothing is left */
+        return hf_refuse(key, "expected a number above 0, or null", err);
     *to = (float)v;
     return MGPT_OK;
 }
@@ -153,12 +155,11 @@ int hf_granite(struct hf_model *m, mgpt_error *err)
                    {"residual_multiplier", &hp->residual_scale},
                    {"attention_multiplier", &hp->attn_scale},
                    {"logits_scaling", &hp->logit_scale}};
-    for (size_t i = 0; i < HF_COUNT(numbers); i++) {
+    for (size_t i = 0; i < HF_COUNT(numbers); i++)
         if (hf_number(m, numbers[i].key, 1, numbers[i].to, err) < 0)
             return MGPT_EFILE;
-        if (*numbers[i].to == 0)
+        else if (*numbers[i].to == 0) /* null */
             return hf_refuse(numbers[i].key, "expected a number above 0", err);
-    }
     return MGPT_OK;
 }
 

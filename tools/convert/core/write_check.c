@@ -1,0 +1,50 @@
+/* The reader's checks of a file that is about to be written: what the engine would not open is refused
+ * with the engine's line, before a byte is written. See write.h.
+ */
+#include "base/error.h"
+#include "base/mem.h"
+#include "convert/core/write.h"
+#include "model/model.h"
+
+#include <stdlib.h>
+
+enum { CHUNK = 16384 }; /* values: a whole number of blocks of any element type */
+
+/* 1: the reader looks at the values when it opens a file. */
+static int is_looked_at(const struct gguf_tensor *t)
+{
+    return t->n_dims <= 1 || t->n_values <= CHUNK;
+}
+
+static void put_values(const struct ckpt_tensor *t, const struct dtype *type, float *values,
+                       uint8_t *bytes)
+{
+    for (uint64_t first = 0; first < t->n_values; first += CHUNK) {
+        size_t n = t->n_values - first < CHUNK ? (size_t)(t->n_values - first) : CHUNK;
+        ckpt_values(t, first, n, values);
+        type->from_float(values, bytes + first / type->block * type->block_bytes, n);
+    }
+}
+
+int ckpt_check_header(void *user, struct gguf *header, mgpt_error *err)
+{
+    struct checkpoint *c = user;
+    size_t n = arr_len(header->tensors), size = CHUNK * sizeof(float);
+    for (size_t i = 0; i < n; i++)
+        size += is_looked_at(&header->tensors[i]) ? header->tensors[i].size : 0;
+    float *values = mem_new(size, 1);
+    uint8_t *at = (uint8_t *)(values + CHUNK);
+    if (!values)
+        return err_memory(err, "vectors", size);
+    for (size_t i = 0; i < n; i++) {
+        struct gguf_tensor *t = &header->tensors[i];
+        if (!is_looked_at(t))
+            continue;
+        put_values(&c->tensors[i], t->type, values, at);
+        t->data = at;
+        at += t->size;
+    }
+    int status = c->failed.status < 0 ? MGPT_OK : model_check(header, err);
+    free(values);
+    return status;
+}
