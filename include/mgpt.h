@@ -121,8 +121,8 @@ enum {
     MGPT_PARSE_SPECIAL = 2 /* control tokens such as <|endoftext|> in the text become one token */
 };
 
-/* Encodes UTF-8 text (NUL bytes are text) in O(n log n). Returns the number of tokens. Errors:
- * MGPT_ETEXT (names the missing character and its byte), MGPT_EARG, MGPT_EMEM. */
+/* Encodes UTF-8 text (NUL bytes are text) in O(n log n), Unigram in n plus the tokens that it finds.
+ * Returns the number of tokens. Errors: MGPT_ETEXT (names the character), MGPT_EARG, MGPT_EMEM. */
 MGPT_API int64_t mgpt_encode(const mgpt_model *model, const char *text, size_t n_bytes,
                              unsigned flags, int32_t *tokens, size_t cap, mgpt_error *err);
 

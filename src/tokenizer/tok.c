@@ -92,7 +92,7 @@ static int open_vocabulary(struct tok *t, const struct gguf *g, mgpt_error *err)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key " KEY("tokens") ": missing or empty");
     if (status == MGPT_OK)
         status = tok_ids_load(t, g, err);
-    t->user_pieces = t->kind == &tok_kind_unigram && !gguf_find(g, OUR_KEY("scores"));
+    t->user_pieces |= t->kind == &tok_kind_unigram && !gguf_find(g, OUR_KEY("scores"));
     if (status == MGPT_OK)
         status = steps_open(&t->steps, g, err);
     if (status == MGPT_OK)
@@ -272,9 +272,8 @@ int64_t tok_encode(const struct tok *t, const char *text, size_t n_bytes, unsign
                          .cap = cap,
                          .limit = STEPS_LIMIT(n_bytes)};
     int framed = !(flags & MGPT_NO_SPECIAL_TOKENS);
-    const struct tok_special *first =
-        n_bytes > 0 ? tok_special_at(&t->specials, text, n_bytes, flags) : NULL;
-    int has_first = first && t->n_around[0] && (int32_t)first->id == t->around[0][0];
+    int has_first = t->n_around[0] > 0 &&
+                    tok_special_first(&t->specials, text, n_bytes, flags) == t->around[0][0];
     for (size_t i = 0; framed && !has_first && i < t->n_around[0]; i++)
         tok_put(&c, t->around[0][i]);
     status = tok_specials_split(&c, &t->specials, text, n_bytes, encode_plain);

@@ -115,6 +115,7 @@ static int load_flags(struct tok *t, const struct gguf *g, mgpt_error *err)
         {OUR_KEY("space_missing"), &t->space_missing},
         {OUR_KEY("space_first"), &t->space_first},
         {OUR_KEY("space_alone"), &t->space_alone},
+        {OUR_KEY("user_pieces"), &t->user_pieces},
         {OUR_KEY("whole_pieces"), &t->whole_pieces},
         {OUR_KEY("nfc"), &t->nfc},
         {KEY("remove_extra_whitespaces"), &t->collapses},

@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "tokenizer/tok.h"
 #include "tokenizer/tok_chars.h"
+#include "tokenizer/tok_match.h"
 #include "tokenizer/tok_split.h"
 #include "tokenizer/tok_steps.h"
 
@@ -84,9 +85,9 @@ struct tok_special {
 
 /* Those of the text as it is, or those of the normalized text. */
 struct special_set {
-    struct tok_special *rows; /* sorted by bytes, then type; one per text and type */
+    struct tok_special *rows;
     size_t n;
-    uint32_t first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
+    struct tok_match all, user; /* user: user-defined ones only */
 };
 
 struct tok {
@@ -104,13 +105,14 @@ struct tok {
     uint8_t space_first;           /* and only at the start of the whole text */
     uint8_t space_alone;           /* no space merges with the space before it */
     uint8_t collapses;             /* SentencePiece: remove_extra_whitespaces */
-    uint8_t user_pieces;           /* SentencePiece's Unigram: finds user-defined tokens itself */
+    uint8_t user_pieces;           /* SentencePiece: the model finds user-defined tokens itself, */
     uint8_t drops_unknown;         /* byte-level BPE: bytes that are not tokens vanish */
     uint8_t whole_pieces;          /* byte-level BPE: RULE_WHOLE */
     const struct split_rule *rule; /* NULL: tok_bpe.c refuses the file */
     struct tok_steps *steps;       /* NULL: the kind encodes texts as they are */
     struct special_set specials, normal_specials;
-    char *special_texts;     /* normalized texts of special tokens */
+    struct tok_match users;  /* which these are, with U+2581 for spaces; backward */
+    char *special_texts;     /* normalized texts of special tokens, or those of `users` */
     struct char_map *word;   /* the characters of words; NULL: no token has SINGLE_WORD */
     struct tok_chars *chars; /* only the one of the kind in use is not NULL */
     struct tok_bpe *bpe;
@@ -187,9 +189,8 @@ void tok_specials_free(struct tok *t);
 int tok_marks_load(struct tok *t, const struct gguf *g, const char *key, unsigned mark,
                    mgpt_error *err);
 
-/* The longest special token at p (n >= 1 bytes left), or NULL; flags as for mgpt_encode. */
-const struct tok_special *tok_special_at(const struct special_set *set, const char *p, size_t n,
-                                         unsigned flags);
+/* The id of the special token that the text begins with, -1: none; flags as for mgpt_encode. */
+int32_t tok_special_first(const struct special_set *set, const char *p, size_t n, unsigned flags);
 
 /* Passes the text between special tokens to `plain`, in order, and puts those tokens. */
 typedef int special_plain_fn(struct tok_call *c, const char *text, size_t from, size_t to);
@@ -201,38 +202,7 @@ int tok_specials_split(struct tok_call *c, const struct special_set *set, const 
 size_t tok_strip_left(const char *text, size_t from, size_t to);
 size_t tok_strip_right(const char *text, size_t from, size_t to);
 
-/* Sorted texts: the first of rows[lo .. hi), which agree in `depth` bytes, whose next byte is >=
- * byte. */
-size_t tok_lower_bound(const struct tok_special *rows, size_t lo, size_t hi, size_t depth,
-                       unsigned byte);
 int tok_compare_texts(struct gguf_str a, struct gguf_str b);
-
-/* ---- tokens at a place of a text (tok_rows.c) ------------------------------------------------ */
-
-struct tok_rows {
-    struct tok_special *rows; /* sorted by text, each once */
-    size_t n;
-    uint32_t first[257]; /* those that begin with byte b: [first[b], first[b + 1]) */
-};
-
-/* Room for n rows, 0 when out of memory; a token without a text is not added; then sorted once. */
-int tok_rows_init(struct tok_rows *r, size_t n);
-void tok_rows_add(struct tok_rows *r, const struct tok *t, uint32_t id);
-void tok_rows_sort(struct tok_rows *r);
-void tok_rows_free(struct tok_rows *r);
-
-/* The rows that agree with the first `depth` bytes of a text, after `skip` bytes of their own. */
-struct row_range {
-    size_t lo, hi, depth, skip;
-};
-
-/* Those that begin with the byte at p; those that begin with the prefix and are longer. Then the
- * next one whose text, after the prefix, the n >= 1 bytes at p begin with, by length; NULL after
- * the last. */
-struct row_range tok_rows_at(const struct tok_rows *r, const char *p);
-struct row_range tok_rows_after(const struct tok_rows *r, struct gguf_str prefix);
-const struct tok_special *tok_rows_next(const struct tok_rows *r, struct row_range *at,
-                                        const char *p, size_t n);
 
 /* ---- texts for SentencePiece's models (tok_space.c) ------------------------------------------ */
 
@@ -282,12 +252,6 @@ struct charsmap_sink {
 /* Puts what n bytes become. */
 int tok_charsmap_graphemes(const struct tok_charsmap *m, const char *p, size_t n,
                            const struct charsmap_sink *to);
-
-/* ---- Unigram (tok_unigram.c) ----------------------------------------------------------------- */
-
-/* Bytes of the longest user-defined token at p, 0: none. Only for SentencePiece's models, where such
- * a token is a piece of the text that is not normalised. */
-size_t tok_unigram_user(const struct tok *t, const char *p, size_t n);
 
 /* ---- settings of Hugging Face's models (tok_text.c) ------------------------------------------- */
 

@@ -95,14 +95,14 @@ static int put_normal_text(void *user, struct gguf_str text)
     return MGPT_OK;
 }
 
-/* What the text at p becomes; user-defined tokens stay as they are. */
-static size_t next_text(const struct tok *t, const char *p, size_t n, struct gguf_str *text)
+/* What the text at p, of n bytes, becomes; a user-defined token there (`user`) stays as it is. */
+static size_t next_text(const struct tok *t, const struct match_row *user, const char *p, size_t n,
+                        struct gguf_str *text)
 {
     uint32_t code;
-    size_t user = t->unigram ? tok_unigram_user(t, p, n) : 0;
     if (!user && t->charsmap)
         return tok_charsmap_next(t->charsmap, p, n, text);
-    *text = (struct gguf_str){p, user ? user : utf8_next(p, n, &code)};
+    *text = (struct gguf_str){p, user ? user->text.n : utf8_next(p, n, &code)};
     return text->n;
 }
 
@@ -112,9 +112,11 @@ static int put_collapsed(struct normal *to, const char *p, size_t n)
 {
     const struct tok *t = to->c->t;
     int after_space = t->collapses, status = MGPT_OK;
+    struct match_scan users;
+    match_begin(&users, &t->users, p, n);
     for (size_t at = 0; at < n && status == MGPT_OK;) {
         struct gguf_str text;
-        at += next_text(t, p + at, n - at, &text);
+        at += next_text(t, match_longest(&users, at), p + at, n - at, &text);
         for (; after_space && text.n > 0 && *text.p == ' '; text.n--)
             text.p++;
         if (text.n > 0)

@@ -1,9 +1,8 @@
 /* Special tokens: a text is searched for them first.
  *
  * User-defined ones always count, control and unknown ones only if the caller allows it. The
- * leftmost match wins, the longest on equal starts (tok.c scans the text). Some remove the white
- * space next to them. The texts are sorted, so for any file a look-up at one position costs the
- * length of the match times the logarithm of their number.
+ * leftmost match wins, the longest on equal starts. Some remove the white space next to them. The
+ * time for a text does not depend on their number and their texts (tok_match.h).
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
@@ -24,32 +23,11 @@ int tok_compare_texts(struct gguf_str a, struct gguf_str b)
     return c ? c : (a.n > b.n) - (a.n < b.n);
 }
 
-static int compare_specials(const void *x, const void *y)
-{
-    const struct tok_special *a = x, *b = y;
-    int c = tok_compare_texts(a->text, b->text);
-    if (c == 0)
-        c = (a->type > b->type) - (a->type < b->type);
-    return c ? c : (a->id > b->id) - (a->id < b->id);
-}
-
 static int is_special(const struct tok *t, const struct tok_entry *e)
 {
     int is_found = e->type == TOK_CONTROL || e->type == TOK_UNKNOWN ||
                    (e->type == TOK_USER && !t->user_pieces);
     return e->text.n > 0 && is_found;
-}
-
-/* Keeps only the lowest id of equal texts of one type, or a hostile file could make each match
- * slow. */
-static size_t drop_repeated(struct tok_special *s, size_t n)
-{
-    size_t kept = 0;
-    for (size_t i = 0; i < n; i++)
-        if (kept == 0 || s[i].type != s[kept - 1].type ||
-            tok_compare_texts(s[i].text, s[kept - 1].text) != 0)
-            s[kept++] = s[i];
-    return kept;
 }
 
 /* A user-defined token of a SentencePiece file may have U+2581 for a space. */
@@ -77,14 +55,24 @@ static int fill_set(struct tok *t, struct special_set *set, int normalized, mgpt
     return MGPT_OK;
 }
 
-static void sort_set(struct special_set *set)
+/* Of equal texts a user-defined token counts first, then a control token, the lowest id of each. */
+static int build_set(struct special_set *set, mgpt_error *err)
 {
-    qsort(set->rows, set->n, sizeof *set->rows, compare_specials);
-    set->n = drop_repeated(set->rows, set->n);
-    for (size_t i = 0; i < set->n; i++)
-        set->first[(uint8_t)set->rows[i].text.p[0] + 1]++;
-    for (size_t b = 0; b < 256; b++)
-        set->first[b + 1] += set->first[b];
+    static const uint8_t types[] = {TOK_USER, TOK_CONTROL, TOK_UNKNOWN};
+    int ok = 1;
+    for (size_t k = 0; k < sizeof types; k++)
+        for (size_t i = 0; i < set->n && ok; i++) {
+            const struct tok_special *s = &set->rows[i];
+            if (s->type != types[k])
+                continue;
+            ok = match_add(&set->all, s->text, s->id, s->type);
+            if (ok && s->type == TOK_USER)
+                ok = match_add(&set->user, s->text, s->id, s->type);
+        }
+    if (!ok)
+        return err_memory(err, "the special tokens", set->n * sizeof *set->all.rows);
+    int status = match_build(&set->all, 1, err);
+    return status < 0 ? status : match_build(&set->user, 1, err);
 }
 
 /* Appends the normalized text of row i to t->special_texts. *limit: bytes that the steps may still
@@ -156,52 +144,72 @@ static int load_special_texts(struct tok *t, mgpt_error *err)
         status = fill_set(t, &t->normal_specials, 1, err);
     if (status == MGPT_OK && t->steps)
         status = normalize_set(t, err);
-    if (status < 0)
-        return status;
-    sort_set(&t->specials);
-    sort_set(&t->normal_specials);
-    return MGPT_OK;
+    if (status == MGPT_OK)
+        status = build_set(&t->specials, err);
+    return status < 0 ? status : build_set(&t->normal_specials, err);
+}
+
+static void free_set(struct special_set *set)
+{
+    match_free(&set->all);
+    match_free(&set->user);
+    free(set->rows);
 }
 
 void tok_specials_free(struct tok *t)
 {
-    free(t->specials.rows);
-    free(t->normal_specials.rows);
+    free_set(&t->specials);
+    free_set(&t->normal_specials);
+    match_free(&t->users);
     arr_free(t->special_texts);
     char_map_close(t->word);
 }
 
-size_t tok_lower_bound(const struct tok_special *s, size_t lo, size_t hi, size_t depth,
-                       unsigned byte)
+static const struct tok_match *match_of(const struct special_set *set, unsigned flags)
 {
-    while (lo < hi) {
-        size_t mid = lo + (hi - lo) / 2;
-        if ((uint8_t)s[mid].text.p[depth] < byte)
-            lo = mid + 1;
-        else
-            hi = mid;
-    }
-    return lo;
+    return flags & MGPT_PARSE_SPECIAL ? &set->all : &set->user;
 }
 
-/* Each byte of p reduces the range of sorted texts to those that agree with p. Texts that end at
- * this depth come first in the range. */
-const struct tok_special *tok_special_at(const struct special_set *set, const char *p, size_t n,
-                                         unsigned flags)
+int32_t tok_special_first(const struct special_set *set, const char *p, size_t n, unsigned flags)
 {
-    const struct tok_special *s = set->rows;
-    size_t lo = set->first[(uint8_t)p[0]], hi = set->first[(uint8_t)p[0] + 1];
-    const struct tok_special *found = NULL;
-    for (size_t depth = 1; lo < hi; depth++) {
-        for (; lo < hi && s[lo].text.n == depth; lo++)
-            if (s[lo].type == TOK_USER || flags & MGPT_PARSE_SPECIAL)
-                found = &s[lo];
-        if (depth == n)
-            break;
-        lo = tok_lower_bound(s, lo, hi, depth, (uint8_t)p[depth]);
-        hi = tok_lower_bound(s, lo, hi, depth, (uint8_t)p[depth] + 1u);
+    struct match_scan scan;
+    match_begin(&scan, match_of(set, flags), p, n);
+    const struct match_row *s = n > 0 ? match_longest(&scan, 0) : NULL;
+    return s ? (int32_t)s->id : -1;
+}
+
+/* ---- user-defined pieces --------------------------------------------------------------------- */
+
+/* With U+2581 for each space, into t->special_texts, which has room. */
+static struct gguf_str put_escaped(struct tok *t, struct gguf_str text)
+{
+    size_t at = arr_len(t->special_texts);
+    for (size_t i = 0; i < text.n; i++)
+        if (text.p[i] == ' ')
+            arr_append(&t->special_texts, SPACE, SPACE_BYTES);
+        else
+            arr_put(t->special_texts, text.p[i]);
+    return (struct gguf_str){t->special_texts + at, arr_len(t->special_texts) - at};
+}
+
+/* The user-defined tokens that a SentencePiece model finds itself. A BPE file has spaces in their
+ * texts, for readers that look for them in the text as it is. */
+static int load_users(struct tok *t, mgpt_error *err)
+{
+    size_t n = 0;
+    int ok = 1, escapes = t->kind == &tok_kind_spm;
+    for (size_t i = 0; i < t->n; i++)
+        n += t->entries[i].type == TOK_USER ? t->entries[i].text.n : 0;
+    if (n == 0)
+        return MGPT_OK;
+    ok = arr_reserve(t->special_texts, SPACE_BYTES * n);
+    for (size_t i = 0; i < t->n && ok; i++) {
+        const struct tok_entry *e = &t->entries[i];
+        if (e->type == TOK_USER)
+            ok = match_add(&t->users, escapes ? put_escaped(t, e->text) : e->text, (uint32_t)i,
+                           e->type);
     }
-    return found;
+    return ok ? match_build(&t->users, 1, err) : err_memory(err, "the user-defined tokens", n);
 }
 
 /* ---- white space next to special tokens ------------------------------------------------------ */
@@ -331,15 +339,20 @@ int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err)
     int status = load_words(t, g, err);
     if (status == MGPT_OK)
         status = load_special_texts(t, err);
+    if (status == MGPT_OK && t->user_pieces)
+        status = load_users(t, err);
     return status < 0 ? status : load_strips(t, g, err);
 }
 
 int tok_specials_split(struct tok_call *c, const struct special_set *set, const char *text,
                        size_t n, special_plain_fn *plain)
 {
+    const struct tok_match *match = match_of(set, c->flags);
+    struct match_scan scan;
     size_t from = 0;
-    for (size_t at = 0; set->n > 0 && at < n;) {
-        const struct tok_special *s = tok_special_at(set, text + at, n - at, c->flags);
+    match_begin(&scan, match, text, n);
+    for (size_t at = 0; !match_is_empty(match) && at < n;) {
+        const struct match_row *s = match_longest(&scan, at);
         unsigned marks = s ? c->t->entries[s->id].marks : 0;
         if (!s || (marks & SINGLE_WORD && !stands_alone(c->t, text, at, at + s->text.n, n))) {
             at += s ? s->text.n : 1;

@@ -4,8 +4,9 @@
  * adjacent symbols are merged while they form a token, highest score first. Files with
  * mgpt.tokenizer.ranked are merged by the ranks of their merge list instead, as Hugging Face does;
  * the result differs if a token can be formed in several ways. A character that is not a token is
- * written as its bytes, <0xHH>, or as the unknown token if the vocabulary has no bytes. Each
- * ill-formed byte of UTF-8 is a character of its own, so its byte token decodes to the same byte.
+ * written as its bytes, <0xHH>, or as the unknown token if the vocabulary has no bytes: one for a
+ * run of them, as in SentencePiece, or with ranks one for each. With mgpt.tokenizer.user_pieces the
+ * user-defined tokens are found here, and nothing merges with them. Each ill-formed byte of UTF-8 is a character of its own, so its byte token decodes to the same byte.
  * U+2581 in a text is indistinguishable from a space: that is SentencePiece's convention.
  */
 #include "base/error.h"
@@ -121,26 +122,27 @@ static int spm_pair(const struct tok_call *c, const struct merge_symbol *left,
     return 1;
 }
 
-/* Appends the tokens of a symbol that is not a token. Returns 0 if the vocabulary has none for
- * it. */
-static int put_unknown(struct tok_call *c, const char *p, size_t n)
+/* Appends the tokens of a symbol that is not a token. Returns 0 if the vocabulary has none for it.
+ * *after_unknown: the unknown token was the last one; it covers this symbol, too. */
+static int put_unknown(struct tok_call *c, const char *p, size_t n, int *after_unknown)
 {
     const struct tok_spm *s = c->t->spm;
-    int has_bytes = 1;
+    int has_bytes = 1, joins = *after_unknown && !s->pairs.rows;
     for (size_t i = 0; i < n; i++)
         has_bytes &= s->bytes[(uint8_t)p[i]] >= 0;
     if (!has_bytes && c->t->unk < 0)
         return 0;
-    if (!has_bytes)
+    if (!has_bytes && !joins)
         tok_put(c, c->t->unk);
     for (size_t i = 0; has_bytes && i < n; i++)
         tok_put(c, s->bytes[(uint8_t)p[i]]);
+    *after_unknown = !has_bytes;
     return 1;
 }
 
 /* Appends the tokens of the merged symbols; an unused token is split again. Returns 0 and the
  * position of a symbol that has no tokens. */
-static int put_symbols(struct tok_call *c, size_t *where)
+static int put_symbols(struct tok_call *c, int *after_unknown, size_t *where)
 {
     for (uint32_t i = 0; i != MERGE_END;) {
         struct merge_symbol *s = &c->symbols[i];
@@ -152,9 +154,10 @@ static int put_symbols(struct tok_call *c, size_t *where)
             merge_undo(c, i);
             continue;
         }
-        if (id >= 0 && !unused)
+        if (id >= 0 && !unused) {
             tok_put(c, id);
-        else if (!put_unknown(c, c->base + s->at, s->n))
+            *after_unknown = 0;
+        } else if (!put_unknown(c, c->base + s->at, s->n, after_unknown))
             return 0;
         i = s->next;
     }
@@ -175,17 +178,46 @@ static int merge_text(struct tok_call *c, const char *p, size_t n)
     return merge_run(c);
 }
 
+/* The first user-defined token in text[from .. end), and where it begins; NULL: none. */
+static const struct match_row *next_user(struct match_scan *users, size_t from, size_t end,
+                                         size_t *at)
+{
+    const struct match_row *row = NULL;
+    for (*at = from; !match_is_empty(users->m) && !row && *at < end;) {
+        uint32_t code;
+        row = match_longest(users, *at);
+        *at += row ? 0 : utf8_next(users->text + *at, end - *at, &code);
+    }
+    return row;
+}
+
+/* Appends the tokens of text[from .. end) without user-defined ones. */
+static int put_plain(struct tok_call *c, const struct tok_spaced *s, size_t from, size_t end,
+                     int *after_unknown)
+{
+    for (size_t to, where; from < end; from = to) {
+        to = tok_run_end(c->t, c->t->spm->by_word, s->text, end, from);
+        if (!merge_text(c, s->text + from, to - from))
+            return err_memory(c->err, "the text's symbols", (to - from) * sizeof *c->symbols);
+        if (!put_symbols(c, after_unknown, &where))
+            return tok_spaced_refuse(c, s, from + where);
+    }
+    return MGPT_OK;
+}
+
 static int spm_encode(struct tok_call *c, const char *p, size_t n)
 {
     struct tok_spaced s;
-    size_t where;
-    int status = tok_spaced_make(c, p, n, &s);
-    for (size_t from = 0, end; status == MGPT_OK && from < s.n; from = end) {
-        end = tok_run_end(c->t, c->t->spm->by_word, s.text, s.n, from);
-        if (!merge_text(c, s.text + from, end - from))
-            status = err_memory(c->err, "the text's symbols", (end - from) * sizeof *c->symbols);
-        else if (!put_symbols(c, &where))
-            status = tok_spaced_refuse(c, &s, from + where);
+    struct match_scan users;
+    int after_unknown = 0, status = tok_spaced_make(c, p, n, &s);
+    match_begin(&users, &c->t->users, s.text, s.n);
+    for (size_t from = 0, at; status == MGPT_OK && from < s.n;) {
+        const struct match_row *user = next_user(&users, from, s.n, &at);
+        status = put_plain(c, &s, from, user ? at : s.n, &after_unknown);
+        if (user && status == MGPT_OK)
+            tok_put(c, (int32_t)user->id);
+        after_unknown &= !user;
+        from = user ? at + user->text.n : s.n;
     }
     free(s.text);
     return status;

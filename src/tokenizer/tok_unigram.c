@@ -1,10 +1,11 @@
 /* Unigram (T5, XLM-R, the default of SentencePiece's trainer): the split of a text into tokens with
  * the greatest sum of scores (Kudo 2018, "Subword Regularization").
  *
- * Viterbi over byte positions: best[i] is the best sum of a split of the first i bytes. From each
- * position a character begins at, every token found there proposes a sum for the position it ends
- * at; the first of equal sums stays. A character that is not a token has a score of 10 less than
- * the least of all. O(n * longest token).
+ * Viterbi over byte positions: best[i] is the best sum of a split of the first i bytes. Where a
+ * character ends, every token that ends there (tok_match.h) proposes a sum, the longest token first;
+ * the first of equal sums stays. A character that is not a token has a score of 10 less than the
+ * least of all. The time is that of the bytes and of the tokens found, which are at most as many for
+ * a place as tokens end one another.
  *
  * Two programs define the result, and sums that differ only by rounding make them differ:
  *   SentencePiece       float sums. A user-defined token counts as its bytes times the greatest
@@ -41,13 +42,22 @@ struct best_split {
 #define NO_SPLIT UINT32_MAX
 #define UNKNOWN_ID (-1)
 
+/* A row of the automaton, with what the split needs of it. */
+struct unigram_row {
+    double score; /* what it adds to a sum */
+    uint32_t n, next;
+    int32_t id;
+    uint8_t hidden,
+        rounds; /* counts_as_special; the sum is rounded to float before it is compared */
+};
+
 struct tok_unigram {
-    struct tok_rows rows; /* the tokens that text can become */
-    double *scores;       /* of each id */
+    struct tok_match match;   /* the tokens that text can become */
+    struct unigram_row *rows; /* of the automaton's rows */
+    double *scores;           /* of each id */
     double unknown, greatest;
     int32_t bytes[256]; /* id of <0xHH>, -1: none */
     uint8_t exact;      /* Hugging Face's sums */
-    uint8_t has_user;   /* there are user-defined tokens among the rows */
     uint8_t by_word;    /* no token has a space after another character */
 };
 
@@ -56,14 +66,15 @@ struct tok_unigram {
 static void unigram_close(struct tok *t)
 {
     if (t->unigram) {
-        tok_rows_free(&t->unigram->rows);
+        match_free(&t->unigram->match);
         free(t->unigram->scores);
+        free(t->unigram->rows);
     }
     free(t->unigram);
     t->unigram = NULL;
 }
 
-/* Texts of SentencePiece's control, unknown and byte tokens are not found in texts. */
+/* Of equal texts Hugging Face takes the last; other files have none. Texts of SentencePiece's control, unknown and byte tokens are not found in texts. */
 static int is_row(const struct tok_unigram *u, const struct tok_entry *e)
 {
     if (e->text.n == 0 || e->marks & ONLY_ADDED)
@@ -71,23 +82,50 @@ static int is_row(const struct tok_unigram *u, const struct tok_entry *e)
     return u->exact || e->type == TOK_NORMAL || e->type == TOK_USER;
 }
 
+/* In a text, control tokens count only where the caller allows them. */
+static int counts_as_special(uint8_t type)
+{
+    return type == TOK_CONTROL || type == TOK_UNKNOWN;
+}
+
+/* SentencePiece adds floats, and compares the sum of a user-defined token before it is one. */
+static int fill_rows(struct tok_unigram *u, mgpt_error *err)
+{
+    size_t n = arr_len(u->match.rows);
+    u->rows = mem_new(n, sizeof *u->rows);
+    if (!u->rows)
+        return err_memory(err, "the vocabulary", n * sizeof *u->rows);
+    for (size_t i = 0; i < n; i++) {
+        const struct match_row *row = &u->match.rows[i];
+        double score = u->scores[row->id];
+        int is_user = !u->exact && row->type == TOK_USER;
+        if (!u->exact)
+            score = is_user ? (float)row->text.n * (float)u->greatest - 0.1 : (float)score;
+        u->rows[i] = (struct unigram_row){.score = score,
+                                          .n = (uint32_t)row->text.n,
+                                          .next = row->next,
+                                          .id = (int32_t)row->id,
+                                          .hidden = (uint8_t)counts_as_special(row->type),
+                                          .rounds = (uint8_t)(!u->exact && !is_user)};
+    }
+    return MGPT_OK;
+}
+
 static int index_rows(struct tok *t, mgpt_error *err)
 {
     struct tok_unigram *u = t->unigram;
-    if (!tok_rows_init(&u->rows, t->n))
-        return err_memory(err, "the vocabulary", t->n * sizeof *u->rows.rows);
-    for (size_t i = 0; i < t->n; i++) {
+    for (size_t i = t->n; i-- > 0;) {
         const struct tok_entry *e = &t->entries[i];
-        if (e->type == TOK_BYTE && u->bytes[(uint8_t)e->piece[0]] < 0)
+        if (e->type == TOK_BYTE)
             u->bytes[(uint8_t)e->piece[0]] = (int32_t)i;
         if (!is_row(u, e))
             continue;
-        tok_rows_add(&u->rows, t, (uint32_t)i);
-        u->has_user |= !u->exact && e->type == TOK_USER;
+        if (!match_add(&u->match, e->text, (uint32_t)i, e->type))
+            return err_memory(err, "the vocabulary", t->n * sizeof *u->match.rows);
         u->by_word &= !tok_inner_space(e->text);
     }
-    tok_rows_sort(&u->rows);
-    return MGPT_OK;
+    int status = match_build(&u->match, 0, err);
+    return status < 0 ? status : fill_rows(u, err);
 }
 
 /* SentencePiece looks at normal tokens, and its greatest score begins at the least positive float:
@@ -130,18 +168,6 @@ static int unigram_open(struct tok *t, const struct gguf *g, mgpt_error *err)
     return index_rows(t, err);
 }
 
-size_t tok_unigram_user(const struct tok *t, const char *p, size_t n)
-{
-    const struct tok_unigram *u = t->unigram;
-    const struct tok_special *row;
-    size_t longest = 0;
-    if (!u->has_user)
-        return 0;
-    for (struct row_range r = tok_rows_at(&u->rows, p); (row = tok_rows_next(&u->rows, &r, p, n));)
-        longest = row->type == TOK_USER ? row->text.n : longest;
-    return longest;
-}
-
 /* ---- the best split -------------------------------------------------------------------------- */
 
 /* A run of text that is being split. */
@@ -151,50 +177,47 @@ struct split_run {
     struct best_split *best; /* n + 1 */
 };
 
-/* The sum before, and the score. SentencePiece rounds to float, after comparing for a user-defined
- * token. */
-static double sum_with(const struct tok_unigram *u, const struct tok_special *row, double before)
+/* The best split whose last token ends at `end` and is one of row number i and the shorter ones. A
+ * token that begins inside a character is none: no split ends there. *shortest: bytes of the shortest
+ * that counts. */
+static struct best_split best_of_rows(const struct tok_unigram *u, uint32_t i,
+                                      const struct best_split *best, size_t end, int hides,
+                                      size_t *shortest)
 {
-    double score = u->scores[row->id];
-    if (u->exact)
-        return score + before;
-    if (row->type == TOK_USER)
-        return ((float)row->text.n * (float)u->greatest - 0.1) + before;
-    return (float)score + (float)before;
+    struct best_split to = {.from = NO_SPLIT};
+    for (const struct unigram_row *r; i; i = r->next) {
+        r = &u->rows[i - 1];
+        const struct best_split *before = &best[end - r->n];
+        if (before->from == NO_SPLIT || (hides && r->hidden))
+            continue;
+        *shortest = r->n;
+        double sum = r->score + before->sum;
+        if (r->rounds)
+            sum = (double)(float)sum;
+        if (to.from == NO_SPLIT || sum > to.sum)
+            to = (struct best_split){u->exact ? sum : (double)(float)sum, (uint32_t)(end - r->n),
+                                     r->id};
+    }
+    return to;
 }
 
-static void propose(const struct tok_unigram *u, struct best_split *to, double sum, size_t from,
-                    int32_t id)
-{
-    if (to->from == NO_SPLIT || sum > to->sum)
-        *to = (struct best_split){u->exact ? sum : (double)(float)sum, (uint32_t)from, id};
-}
-
-/* In a text, control tokens count only where the caller allows them. */
-static int is_allowed(const struct tok_call *c, const struct tok_special *row)
-{
-    return c->flags & MGPT_PARSE_SPECIAL || !(row->type == TOK_CONTROL || row->type == TOK_UNKNOWN);
-}
-
-static void propose_all(const struct tok_call *c, const struct split_run *run, size_t at)
+/* What ends at `end`, where the state is reached after a character of `length` bytes. */
+static void propose_all(const struct tok_call *c, const struct split_run *run, size_t end,
+                        size_t length, uint32_t state)
 {
     const struct tok_unigram *u = c->t->unigram;
-    const struct tok_special *row;
-    const char *p = run->p + at;
-    uint32_t code;
-    size_t left = run->n - at, length = utf8_next(p, left, &code);
-    double before = run->best[at].sum;
-    int is_token = 0;
-    for (struct row_range r = tok_rows_at(&u->rows, p);
-         (row = tok_rows_next(&u->rows, &r, p, left));) {
-        if (!is_allowed(c, row))
-            continue;
-        is_token |= row->text.n == length;
-        propose(u, &run->best[at + row->text.n], sum_with(u, row, before), at, (int32_t)row->id);
-    }
-    if (!is_token)
-        propose(u, &run->best[at + length],
-                u->exact ? u->unknown + before : (float)u->unknown + (float)before, at, UNKNOWN_ID);
+    const struct match_row *found = match_found(&u->match, state);
+    uint32_t i = found ? (uint32_t)(found - u->match.rows) + 1 : 0;
+    int hides = !(c->flags & MGPT_PARSE_SPECIAL);
+    struct best_split *to = &run->best[end];
+    size_t shortest = 0;
+    *to = best_of_rows(u, i, run->best, end, hides, &shortest);
+    if (shortest == length)
+        return;
+    double before = run->best[end - length].sum;
+    double sum = u->exact ? u->unknown + before : (double)((float)u->unknown + (float)before);
+    if (to->from == NO_SPLIT || sum > to->sum)
+        *to = (struct best_split){sum, (uint32_t)(end - length), UNKNOWN_ID};
 }
 
 /* Makes `from` of each position the one where the token from there ends: the split in order. */
@@ -220,10 +243,13 @@ static void find_split(const struct tok_call *c, const struct split_run *run)
 {
     for (size_t i = 1; i <= run->n; i++)
         run->best[i].from = NO_SPLIT;
-    for (size_t at = 0, length; at < run->n; at += length) {
+    uint32_t state = 0;
+    for (size_t at = 0, length; at < run->n;) {
         uint32_t code;
         length = utf8_next(run->p + at, run->n - at, &code);
-        propose_all(c, run, at);
+        for (size_t end = at + length; at < end; at++)
+            state = match_step(&c->t->unigram->match, state, (uint8_t)run->p[at]);
+        propose_all(c, run, at, length, state);
     }
     double sum = run->best[run->n].sum;
     reverse_links(run->best, run->n);
@@ -235,12 +261,9 @@ static void find_split(const struct tok_call *c, const struct split_run *run)
 /* The token that is exactly these bytes, -1: none. */
 static int32_t find_token(const struct tok_call *c, const char *p, size_t n)
 {
-    const struct tok_special *row;
-    for (struct row_range r = tok_rows_at(&c->t->unigram->rows, p);
-         (row = tok_rows_next(&c->t->unigram->rows, &r, p, n));)
-        if (row->text.n == n && is_allowed(c, row))
-            return (int32_t)row->id;
-    return -1;
+    const struct match_row *row = match_whole(&c->t->unigram->match, p, n);
+    int hides = !(c->flags & MGPT_PARSE_SPECIAL);
+    return row && !(hides && counts_as_special(row->type)) ? (int32_t)row->id : -1;
 }
 
 /* Appends the tokens of n bytes that are unknown characters. *after_unknown: the unknown token was

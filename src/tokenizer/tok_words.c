@@ -8,8 +8,7 @@
  *   mgpt.tokenizer.added             i32: ids that only the list of added tokens has
  *
  * WordPiece: a word becomes its longest beginning that is a token, then the longest token that
- * continues it, to its end. If no token continues it, the whole word is unknown. The time for each
- * byte is that of one look-up, at most the bytes of a word.
+ * continues it, to its end. If no token continues it, the whole word is unknown.
  * WordLevel: a word is a token or unknown.
  */
 #include "base/error.h"
@@ -23,9 +22,8 @@
 #define WORD_CHARS_MAX 10000
 
 struct tok_words {
-    struct tok_rows rows;
-    struct row_range inside; /* the rows that begin with the prefix */
-    size_t skip;             /* its bytes */
+    struct tok_match rows;   /* all tokens */
+    struct tok_match inside; /* those that begin with the prefix, without it */
     uint64_t most;           /* characters of a word */
 };
 
@@ -34,23 +32,34 @@ struct tok_words {
 static void words_close(struct tok *t)
 {
     if (t->words)
-        tok_rows_free(&t->words->rows);
+        match_free(&t->words->rows), match_free(&t->words->inside);
     free(t->words);
     t->words = NULL;
 }
 
-/* All tokens of the model, whatever their type, as rows. */
-static int words_index(struct tok *t, const struct gguf *g, mgpt_error *err)
+static int words_add(struct tok_words *w, const struct tok_entry *e, uint32_t id,
+                     struct gguf_str prefix)
 {
-    if (!tok_rows_init(&t->words->rows, t->n))
-        return err_memory(err, "the vocabulary", t->n * sizeof *t->words->rows.rows);
+    if (!match_add(&w->rows, e->text, id, e->type))
+        return 0;
+    if (e->text.n <= prefix.n || memcmp(e->text.p, prefix.p, prefix.n) != 0)
+        return 1;
+    struct gguf_str rest = {e->text.p + prefix.n, e->text.n - prefix.n};
+    return match_add(&w->inside, rest, id, e->type);
+}
+
+/* All tokens of the model, whatever their type. Of equal texts Hugging Face takes the last. */
+static int words_index(struct tok *t, const struct gguf *g, struct gguf_str prefix, mgpt_error *err)
+{
+    struct tok_words *w = t->words;
     int status = tok_marks_load(t, g, KEY("added"), ONLY_ADDED, err);
-    for (size_t i = 0; i < t->n && status == MGPT_OK; i++)
-        if (!(t->entries[i].marks & ONLY_ADDED))
-            tok_rows_add(&t->words->rows, t, (uint32_t)i);
+    for (size_t i = t->n; i-- > 0 && status == MGPT_OK;)
+        if (!(t->entries[i].marks & ONLY_ADDED) &&
+            !words_add(w, &t->entries[i], (uint32_t)i, prefix))
+            return err_memory(err, "the vocabulary", t->n * sizeof *w->rows.rows);
     if (status == MGPT_OK)
-        tok_rows_sort(&t->words->rows);
-    return status;
+        status = match_build(&w->rows, 1, err);
+    return status == MGPT_OK ? match_build(&w->inside, 1, err) : status;
 }
 
 static int words_open(struct tok *t, const struct gguf *g, mgpt_error *err)
@@ -64,12 +73,8 @@ static int words_open(struct tok *t, const struct gguf *g, mgpt_error *err)
     if (status == MGPT_OK)
         status = gguf_uint(g, KEY("word_chars"), WORD_CHARS_MAX, &w->most, err);
     if (status >= 0)
-        status = words_index(t, g, err);
-    if (status < 0)
-        return status;
-    w->skip = prefix.n;
-    w->inside = tok_rows_after(&w->rows, prefix);
-    return MGPT_OK;
+        status = words_index(t, g, prefix, err);
+    return status < 0 ? status : MGPT_OK;
 }
 
 /* ---- encoding -------------------------------------------------------------------------------- */
@@ -86,16 +91,6 @@ static int put_unknown_word(struct tok_call *c, const char *p, size_t n)
                    "a word that begins with %s is not in the vocabulary, which has no token for "
                    "unknown words",
                    name);
-}
-
-/* The longest of the rows that begin at p, NULL: none. */
-static const struct tok_special *longest_row(const struct tok_rows *rows, struct row_range at,
-                                             const char *p, size_t n)
-{
-    const struct tok_special *longest = NULL, *row;
-    while ((row = tok_rows_next(rows, &at, p, n)))
-        longest = row;
-    return longest;
 }
 
 /* 1: the word has more characters than the limit. */
@@ -115,23 +110,26 @@ static int wordpiece_encode(struct tok_call *c, const char *p, size_t n)
     const int64_t before = c->n;
     if (is_too_long(w, p, n))
         return put_unknown_word(c, p, n);
+    struct match_scan first, inside;
+    match_begin(&first, &w->rows, p, n);
+    match_begin(&inside, &w->inside, p, n);
     for (size_t at = 0; at < n;) {
-        struct row_range range = at ? w->inside : tok_rows_at(&w->rows, p);
-        const struct tok_special *row = longest_row(&w->rows, range, p + at, n - at);
+        const struct match_row *row = match_longest(at ? &inside : &first, at);
         if (!row) {
             c->n = before;
             return put_unknown_word(c, p, n);
         }
         tok_put(c, (int32_t)row->id);
-        at += row->text.n - (at ? w->skip : 0);
+        at += row->text.n;
     }
     return MGPT_OK;
 }
 
 static int wordlevel_encode(struct tok_call *c, const char *p, size_t n)
 {
-    const struct tok_rows *rows = &c->t->words->rows;
-    const struct tok_special *row = longest_row(rows, tok_rows_at(rows, p), p, n);
+    struct match_scan scan;
+    match_begin(&scan, &c->t->words->rows, p, n);
+    const struct match_row *row = match_longest(&scan, 0);
     if (!row || row->text.n != n)
         return put_unknown_word(c, p, n);
     tok_put(c, (int32_t)row->id);

@@ -104,6 +104,13 @@ TOKENIZERS = {
     "spm-unigram-nfkc-cf": lambda: spm("unigram", normalization_rule_name="nmt_nfkc_cf", add_dummy_prefix=False),
     "spm-unigram-user": lambda: spm("unigram", user_defined_symbols=["<sep>", "foo", "White Rabbit"]),
     "spm-unigram-loose": lambda: spm("unigram", split_by_whitespace=False, vocab_size=400, max_sentencepiece_length=24),
+    "spm-bpe": lambda: spm("bpe"),
+    "spm-bpe-loose": lambda: spm("bpe", split_by_whitespace=False, max_sentencepiece_length=24),
+    "spm-bpe-user": lambda: spm("bpe", user_defined_symbols=["<sep>", "foo", "\u2581\u2581", "ab", "aba", "\u2581U"]),
+    "spm-bpe-user-bytes": lambda: spm("bpe", byte_fallback=True, add_dummy_prefix=False, normalization_rule_name="identity",
+                                      remove_extra_whitespaces=False, user_defined_symbols=["\u2581\u2581", "\u2581\u2581\u2581", "foo", "\n\n"]),
+    "spm-bpe-user-spaces": lambda: spm("bpe", user_defined_symbols=["White Rabbit", "a b"]),
+    "spm-unigram-user-spaces": lambda: spm("unigram", user_defined_symbols=["\u2581\u2581", "a b", "\u2581U"]),
     "spm-bpe-nmt": lambda: spm("bpe", byte_fallback=True),
     "spm-bpe-collapse": lambda: spm("bpe", normalization_rule_name="identity", byte_fallback=True),
 }

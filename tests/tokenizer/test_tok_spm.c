@@ -271,7 +271,11 @@ TEST(unknown_without_bytes)
     tok_gives(t,
               "\xC3\xA9"
               "b\xFF",
-              0, sp, 0, b, 0, -1); /* one <unk> a character */
+              0, sp, 0, b, 0, -1);
+    /* a run of them is one <unk>, over the end of a word too */
+    tok_gives(t, "\xC3\xA9\xFFxy z", 0, sp, 0, sp, 0, -1);
+    tok_gives(t, "xx", MGPT_PARSE_SPECIAL, sp, 0, -1);
+    tok_gives(t, "x</s>x", MGPT_PARSE_SPECIAL, sp, 0, 2, sp, 0, -1);
     tok_piece(t, 0, &n);
     assert_int_equal(n, 0);
     tok_file_free(&f);
@@ -288,6 +292,40 @@ TEST(unknown_without_bytes)
     tok_refuses(tok_file_make(&f, "model llama; token a"), "a", 1, 0, /* not even the space */
                 "character '" SPACE
                 "' (U+2581) at byte 0 is not in the vocabulary (1 tokens, no bytes)");
+    tok_file_free(&f);
+}
+
+/* With ranks, as in Hugging Face without fuse_unk, each unknown character is one. */
+TEST(ranked_unknown)
+{
+    struct tok_file f;
+    struct tok *t = tok_file_make(
+        &f, "model llama; bool add_bos_token 0; bool mgpt.tokenizer.ranked 1; pieces;" LETTERS);
+    tok_gives(t, "xyb", 0, SP - 256, 0, 0, B - 256, -1);
+    tok_file_free(&f);
+}
+
+/* ---- user-defined tokens as pieces ---- */
+
+/* They are found where a space is U+2581 already, the longest first; nothing merges with them, and
+ * only the start of the text has a space in front. */
+TEST(user_pieces)
+{
+    struct tok_file f;
+    tok_file_begin(&f, NULL, NULL);
+    tok_file_edit(
+        &f,
+        "model llama; bool add_bos_token 0; bool mgpt.tokenizer.user_pieces 1; pieces;" LETTERS);
+    int32_t two = tok_file_token(&f, "  ", 4, 0), three = tok_file_token(&f, "   ", 4, 0),
+            aab = tok_file_token(&f, "aab", 4, 0);
+    struct tok *t = tok_file_open(&f);
+    const int32_t a = A - 256, sp = SP - 256, spa = SPA - 256, aa = AA - 256;
+    tok_gives(t, "a" SPACE SPACE "a", 0, spa, two, a, -1);
+    tok_gives(t, "a  a", 0, spa, two, a, -1);
+    tok_gives(t, " " SPACE "a", 0, three, a, -1);
+    tok_gives(t, "aaaab a", 0, spa, a, aab, spa, -1);
+    tok_gives(t, "xaabx", 0, sp, 0, aab, 0, -1);
+    tok_gives(t, "aabaa", 0, sp, aab, aa, -1);
     tok_file_free(&f);
 }
 

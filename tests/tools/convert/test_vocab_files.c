@@ -60,6 +60,7 @@ static struct message model_of(unsigned model_type, int collapses, const char *m
     put_piece(&m, "\u2581", -1, TOKEN_NORMAL);
     put_piece(&m, "a", -2, TOKEN_NORMAL);
     put_piece(&m, "\u2581x", 0, TOKEN_USER);
+    put_piece(&m, "a x", 0, TOKEN_USER);
     put_number(&trainer, 3, model_type);
     put_number(&trainer, 40, 0);
     put_number(&trainer, 41, 1);
@@ -79,7 +80,7 @@ TEST(sentencepiece)
     struct directory d = {.n = 0};
     struct checkpoint c;
     add_bytes(&d, "tokenizer.model", m.bytes, m.n);
-    reads(&c, &d, 7);
+    reads(&c, &d, 8);
     assert_string_equal(c.vocab.model, "llama");
     assert_int_equal(c.vocab.add_space_prefix, 0);
     assert_int_equal(c.vocab.unknown, 0);
@@ -89,10 +90,12 @@ TEST(sentencepiece)
     has_token(&c, 3, "<0x41>", TOKEN_BYTE);
     has_token(&c, 5, "a", TOKEN_NORMAL);
     has_token(&c, 6, " x", TOKEN_USER);
+    has_token(&c, 7, "a x", TOKEN_UNUSED); /* never found in a text */
+    assert_int_equal(c.vocab.user_pieces, 1);
     assert_true(c.vocab.scores[5] == -2 && c.vocab.scores[6] == 0);
     assert_null(c.vocab.merges);
     ckpt_free(&c);
-    refuses(&d, 6, "tokenizer.model has 7 tokens, the embedding 6 rows");
+    refuses(&d, 6, "tokenizer.model has 8 tokens, the embedding 6 rows");
 }
 
 /* Special ids where the trainer does not say, and where it does; what is absent means the defaults
@@ -153,7 +156,8 @@ TEST(sentencepiece_unigram)
     struct directory d = {.n = 0};
     struct checkpoint c;
     add_bytes(&d, "tokenizer.model", m.bytes, m.n);
-    reads(&c, &d, 7);
+    reads(&c, &d, 8);
+    assert_int_equal(c.vocab.user_pieces, 0);
     assert_string_equal(c.vocab.model, "t5");
     assert_int_equal(c.vocab.collapses, 1);
     assert_int_equal(c.vocab.add_bos, 0);

@@ -144,6 +144,7 @@ struct ckpt_vocab {
     int nfc;          /* mgpt.tokenizer.nfc: texts are to be normalised; -1: no key */
     int whole_pieces; /* mgpt.tokenizer.whole_pieces: -1: as the rule says, no key */
     int ranked;       /* model "llama": merges, not scores, decide (mgpt.tokenizer.ranked) */
+    int user_pieces;  /* model "llama": mgpt.tokenizer.user_pieces; 0: no key */
     int space_missing, space_first, space_alone; /* mgpt.tokenizer.space_*: 0: no key */
     int collapses;            /* tokenizer.ggml.remove_extra_whitespaces; -1: no key */
     int graphemes;            /* mgpt.tokenizer.graphemes; 0: no key */

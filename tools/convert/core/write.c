@@ -176,6 +176,7 @@ static void put_tokenizer_dialect(struct gguf_writer *w, const struct ckpt_vocab
     put_choice(w, "mgpt.tokenizer.nfc", v->nfc);
     put_choice(w, "mgpt.tokenizer.whole_pieces", v->whole_pieces);
     put_choice(w, "mgpt.tokenizer.ranked", v->ranked ? 1 : -1);
+    put_choice(w, "mgpt.tokenizer.user_pieces", v->user_pieces ? 1 : -1);
     put_choice(w, "mgpt.tokenizer.space_missing", v->space_missing ? 1 : -1);
     put_choice(w, "mgpt.tokenizer.space_first", v->space_first ? 1 : -1);
     put_choice(w, "mgpt.tokenizer.space_alone", v->space_alone ? 1 : -1);

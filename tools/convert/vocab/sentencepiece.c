@@ -34,7 +34,6 @@ static uint64_t count_pieces(struct span bytes)
     return n;
 }
 
-/* The library searches user-defined pieces in texts before spaces become U+2581. */
 static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
@@ -55,10 +54,22 @@ static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error
                                  &slot, err);
     if (status == MGPT_OK)
         slot->score = score;
+    t->c->vocab.user_pieces |= type == TOKEN_USER;
     return status;
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
+
+/* BPE finds user-defined pieces in the text with U+2581 for spaces, so one with a space is never
+ * found. */
+static void drop_spaced_users(struct hf_tok *t)
+{
+    for (size_t i = 0; i < t->slots.n; i++) {
+        struct vocab_slot *s = &t->slots.slots[i];
+        if (s->type == TOKEN_USER && memchr(s->text.p, ' ', s->text.n))
+            s->type = TOKEN_UNUSED;
+    }
+}
 
 /* Where the trainer does not say, the ids are 0, 1 and 2. */
 static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
@@ -77,6 +88,9 @@ static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
         *to[i] = ids[i] < t->slots.n ? (int32_t)ids[i] : -1;
     t->unigram = model == 1;
     v->model = t->unigram ? "t5" : "llama";
+    v->user_pieces &= !t->unigram; /* Unigram's are found so without saying */
+    if (!t->unigram)
+        drop_spaced_users(t);
     if (model != 1 && model != 2)
         return hf_tok_refuse(t, "model_type", "only unigram and BPE are supported", err);
     if (suffix)

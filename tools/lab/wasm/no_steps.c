@@ -1,4 +1,4 @@
-/* In place of tok_chars.c, tok_charsmap.c, tok_decode.c, tok_regex.c, tok_rows.c, tok_steps*.c,
+/* In place of tok_chars.c, tok_charsmap.c, tok_decode.c, tok_regex.c, tok_steps*.c,
  * tok_text.c, tok_unigram.c and tok_words.c: a page has no PCRE2, and their code would be a tenth
  * of the module. Vocabularies with normalizers or pre-tokenizers of their own, of Unigram or of
  * words are refused. */
@@ -85,12 +85,6 @@ int tok_charsmap_graphemes(const struct tok_charsmap *m, const char *p, size_t n
 {
     (void)m, (void)p, (void)n, (void)to;
     return MGPT_EFILE;
-}
-
-size_t tok_unigram_user(const struct tok *t, const char *p, size_t n)
-{
-    (void)t, (void)p, (void)n;
-    return 0;
 }
 
 static int refuse_unigram(struct tok *t, const struct gguf *g, mgpt_error *err)
