@@ -1,7 +1,7 @@
 /* Error messages: a small formatter without stdio, locale or allocation.
  *
- * Messages quote strings from files. Characters that are unsafe on a terminal (utf8_dangerous) are
- * printed as '?', so a message can be printed as it is.
+ * Messages quote strings from files. Characters that are unsafe on a terminal (utf8_dangerous) or
+ * hide on it (utf8_hidden) are printed as '?', so a message can be printed as it is.
  */
 #include "base/error.h"
 
@@ -27,9 +27,10 @@ static void sink_bytes(struct text_sink *s, const char *p, size_t n)
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t code;
         length = utf8_next(p + i, n - i, &code);
-        if (utf8_dangerous(code))
+        int is_shown = !utf8_dangerous(code) && !utf8_hidden(code);
+        if (!is_shown)
             sink_char(s, '?');
-        for (size_t k = 0; k < length && !utf8_dangerous(code); k++)
+        for (size_t k = 0; k < length && is_shown; k++)
             sink_char(s, p[i + k]);
     }
 }

@@ -12,7 +12,7 @@
 
 /* Sets *err (which may be NULL) and returns status. Formats: %s %.60s %d %u %zu %lld %llu %x %c
  * %g %%, and %.*s, which unlike printf's takes exactly the given number of bytes, NULs included.
- * Bytes of strings that are unsafe on a terminal (utf8_dangerous) are printed as '?'. */
+ * Bytes of strings that are unsafe on a terminal (utf8_dangerous, utf8_hidden) are printed as '?'. */
 __attribute__((format(printf, 4, 5))) int err_set(mgpt_error *err, int status, uint64_t offset,
                                                   const char *fmt, ...);
 

@@ -97,16 +97,46 @@ size_t utf8_put(uint32_t code, char *out)
     return length;
 }
 
-int utf8_dangerous(uint32_t code)
+struct code_range {
+    uint32_t first, last;
+};
+
+static int is_among(uint32_t code, const struct code_range *ranges, size_t n)
 {
-    static const struct {
-        uint32_t first, last;
-    } ranges[] = {
-        {0x00, 0x1F},     {0x7F, 0x9F},     {0x61C, 0x61C},   {0x200E, 0x200F},
-        {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFFF9, 0xFFFB}, {UTF8_BAD, UTF8_BAD},
-    };
-    for (size_t i = 0; i < sizeof ranges / sizeof *ranges; i++)
+    for (size_t i = 0; i < n; i++)
         if (code >= ranges[i].first && code <= ranges[i].last)
             return 1;
     return 0;
+}
+
+int utf8_dangerous(uint32_t code)
+{
+    static const struct code_range ranges[] = {
+        {0x00, 0x1F},     {0x7F, 0x9F},     {0x61C, 0x61C},   {0x200E, 0x200F},
+        {0x2028, 0x202E}, {0x2066, 0x2069}, {0xFFF9, 0xFFFB}, {UTF8_BAD, UTF8_BAD},
+    };
+    return is_among(code, ranges, sizeof ranges / sizeof *ranges);
+}
+
+/* Shown nothing, but part of how some scripts and emoji are written: soft hyphen, joiners, fillers,
+ * vowels, variation selectors. */
+static const struct code_range joining[] = {
+    {0xAD, 0xAD},     {0x34F, 0x34F},   {0x115F, 0x1160}, {0x17B4, 0x17B5}, {0x180B, 0x180F},
+    {0x200C, 0x200D}, {0x3164, 0x3164}, {0xFE00, 0xFE0F}, {0xFFA0, 0xFFA0},
+};
+
+int utf8_hidden(uint32_t code)
+{
+    static const struct code_range ranges[] = {
+        {0x200B, 0x200B},   {0x2060, 0x2065},   {0x206A, 0x206F},
+        {0xFDD0, 0xFDEF},   {0xFEFF, 0xFEFF},   {0xFFF0, 0xFFF8},
+        {0x1BCA0, 0x1BCA3}, {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
+    };
+    int is_noncharacter = code != UTF8_BAD && (code & 0xFFFE) == 0xFFFE;
+    return is_noncharacter || is_among(code, ranges, sizeof ranges / sizeof *ranges);
+}
+
+int utf8_invisible(uint32_t code)
+{
+    return utf8_hidden(code) || is_among(code, joining, sizeof joining / sizeof *joining);
 }

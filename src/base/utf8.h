@@ -16,6 +16,14 @@ size_t utf8_next(const char *p, size_t n, uint32_t *code);
  * separators, marks and overrides of the writing direction, and UTF8_BAD. */
 int utf8_dangerous(uint32_t code);
 
+/* 1 for characters that show nothing on a screen and can hide a text in another: zero-width space,
+ * byte order mark, tags (U+E0000 and following), noncharacters. */
+int utf8_hidden(uint32_t code);
+
+/* The same, and for those that show nothing but are part of how some scripts and emoji are written:
+ * joiners, variation selectors, fillers. */
+int utf8_invisible(uint32_t code);
+
 /* Bytes of well-formed UTF-8 at p: n, or where the first ill-formed byte is. */
 size_t utf8_well_formed(const char *p, size_t n);
 

@@ -17,6 +17,13 @@ const LessonData = load('lesson_data', 'LessonData'), Block = load('block', 'Blo
 // Sums of a few doubles near 1: a few units in the last place.
 const near = (a, b, what) => assert(Math.abs(a - b) <= 1e-14 * Math.max(1, Math.abs(b)), `${what}: ${a}, expected ${b}`);
 
+test('cells of a table that begin like a formula are texts, numbers are numbers', () => {
+    const { csvOf } = new Function('Dom', 'Pen', `${source('share')};return Share;`)({}, {});
+    const cells = ['=1+2', '+cmd', '-x', '@SUM', '\t=1', '-1.5', '+2', -Infinity, '-.5e3', 'a=b', '-'];
+    assert.strictEqual(csvOf({ columns: ['=A1', 'b'], rows: [cells] }),
+        "'=A1,b\r\n'=1+2,'+cmd,'-x,'@SUM,'\t=1,-1.5,+2,-Infinity,-.5e3,a=b,'-\r\n");
+});
+
 test('softmax, by hand', () => {
     const p = Numbers.softmax([0, Math.log(3)]);
     near(p[0], 0.25, 'p0');

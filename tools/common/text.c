@@ -71,27 +71,6 @@ int text_next_id(const char **at, int32_t *id)
 
 /* ---- escaping -------------------------------------------------------------------------------- */
 
-struct text_range {
-    uint32_t first, last;
-};
-
-/* Harmless but invisible: soft hyphen, fillers, zero width, variation selectors, byte order
- * mark, tags, noncharacters. */
-static const struct text_range invisible[] = {
-    {0xAD, 0xAD},       {0x34F, 0x34F},     {0x115F, 0x1160}, {0x17B4, 0x17B5}, {0x180B, 0x180F},
-    {0x200B, 0x200D},   {0x2060, 0x2065},   {0x206A, 0x206F}, {0x3164, 0x3164}, {0xFDD0, 0xFDEF},
-    {0xFE00, 0xFE0F},   {0xFEFF, 0xFEFF},   {0xFFA0, 0xFFA0}, {0xFFF0, 0xFFF8}, {0x1BCA0, 0x1BCA3},
-    {0x1D173, 0x1D17A}, {0xE0000, 0xE0FFF},
-};
-
-static int is_invisible(uint32_t code)
-{
-    for (size_t i = 0; i < sizeof invisible / sizeof *invisible; i++)
-        if (code >= invisible[i].first && code <= invisible[i].last)
-            return 1;
-    return (code & 0xFFFE) == 0xFFFE;
-}
-
 static void print_escape(FILE *to, const char *p, uint32_t code)
 {
     static const char from[] = "\n\t\r\"\\", names[] = "ntr\"\\";
@@ -110,7 +89,7 @@ void text_print_quoted(FILE *to, const char *bytes, size_t n_bytes)
     for (size_t i = 0; i < n_bytes;) {
         uint32_t code;
         size_t n = utf8_next(bytes + i, n_bytes - i, &code);
-        if (code == '"' || code == '\\' || utf8_dangerous(code) || is_invisible(code))
+        if (code == '"' || code == '\\' || utf8_dangerous(code) || utf8_invisible(code))
             print_escape(to, bytes + i, code);
         else
             fwrite(bytes + i, 1, n, to);
@@ -151,13 +130,13 @@ int text_token_label(const mgpt_model *model, int32_t token, size_t columns, cha
     return done;
 }
 
-/* Prints bytes to a terminal: line ends and tabs pass, other dangerous characters are escaped. */
+/* Prints bytes to a terminal: line ends and tabs pass, dangerous and hidden characters are escaped. */
 static void print_safely(FILE *to, const char *bytes, size_t n_bytes)
 {
     for (size_t i = 0; i < n_bytes;) {
         uint32_t code;
         size_t n = utf8_next(bytes + i, n_bytes - i, &code);
-        if (code != '\n' && code != '\t' && utf8_dangerous(code))
+        if (code != '\n' && code != '\t' && (utf8_dangerous(code) || utf8_hidden(code)))
             print_escape(to, bytes + i, code);
         else
             fwrite(bytes + i, 1, n, to);

@@ -31,7 +31,7 @@ static void put_escaped(struct page_out *page, const char *text)
             page_put_text(page, "&lt;");
         else if (code == '&')
             page_put_text(page, "&amp;");
-        else if (utf8_dangerous(code))
+        else if (utf8_dangerous(code) || utf8_hidden(code))
             page_put_text(page, "?");
         else
             outfile_write(&page->file, text + i, length);

@@ -194,8 +194,10 @@ const Share = (() => {
         return new Promise((done) => canvas.toBlob(done));
     }
 
+    // A spreadsheet would run a text that begins like a formula; an apostrophe makes it a text. Numbers stay.
+    const defused = (v) => (/^[=+\-@\t\r]/.test(v) && !/^[+-]?(\d|\.\d|Infinity$)/.test(v) ? `'${v}` : v);
     const quoted = (v) => (/[",\n\r]/.test(v) ? `"${v.replace(/"/g, '""')}"` : v);
-    const csvOf = (f) => [f.columns, ...f.rows].map((r) => `${r.map((v) => quoted(v === null ? '' : String(v))).join(',')}\r\n`).join('');
+    const csvOf = (f) => [f.columns, ...f.rows].map((r) => `${r.map((v) => quoted(defused(v === null ? '' : String(v)))).join(',')}\r\n`).join('');
 
     // Several figures follow each other, each after a line with its title.
     function csv(root) {
@@ -222,5 +224,5 @@ const Share = (() => {
         return h('span.share', { role: 'group', 'aria-label': 'save as' }, KINDS.map(([kind, what]) => Dom.button(kind, () => save(root, kind), { title: `save ${what}`, 'aria-label': `save as ${kind}` })));
     }
 
-    return { figure, of, ofMatrix, ofDrawing, row, svg, png, csv, json };
+    return { figure, of, ofMatrix, ofDrawing, row, svg, png, csv, csvOf, json };
 })();
