@@ -73,7 +73,17 @@ check "... begins with the verdict, the first bad value of both sides and the co
 check "... with the command to repeat it" grep -qF -- "--report '$tmp/a page.md'" "$tmp/a page.md"
 "$MGPT" check "$names" "$tmp/far.json" --report "$tmp/page.md" >/dev/null 2>&1
 check "a page is replaced" eval 'head -1 "$tmp/page.md" | grep -qx "# mgpt check: DIFFERENT"'
-refuses "another file is not" 3 "is not a page of check --report" check "$names" "$json" --report "$tmp/far.json"
+runs "--report in HTML" check "$names" "$json" --report "$tmp/page.html"
+check "... is HTML" eval 'head -1 "$tmp/page.html" | grep -qx "<!DOCTYPE html><!-- mgpt check -->" && grep -qx "<h1>mgpt check: the same</h1>" "$tmp/page.html"'
+check "... with all that is printed, escaped" eval 'grep -qx "verdict     same" "$tmp/page.html" && grep -q "&#60;BOS&#62;" "$tmp/page.html" && ! grep -q "<BOS>" "$tmp/page.html"'
+check "... and the facts" grep -q "^<tr><td>GGUF file<td>18624 bytes" "$tmp/page.html"
+runs "... is replaced" check "$names" "$json" --report "$tmp/page.html"
+refuses "a name for what is not written" 2 "--json prints JSON" check "$names" "$json" --report "$tmp/r.json"
+refuses "... and another" 2 "Markdown (.md) or HTML (.html)" check "$names" "$json" --report "$tmp/r.pdf"
+"$MGPT" check "$names" "$json" --report "$tmp/$(printf 'a\363\240\201\201b').md" >/dev/null 2>&1
+check "hidden characters in the command are shown as ?" grep -q "a?b.md" "$tmp"/a*b.md
+cp "$tmp/far.json" "$tmp/far.txt"
+refuses "another file is not" 3 "is not a page of check --report" check "$names" "$json" --report "$tmp/far.txt"
 refuses "--json and --report" 2 "only one of them" check "$names" "$json" --json --report "$tmp/page.md"
 
 # ---- tokens from outside, raw floats ----

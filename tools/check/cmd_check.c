@@ -44,6 +44,8 @@ static const char makers[] =
     "a model of transformers (the attentions want attn_implementation='eager'):\n"
     "  o = model(ids, output_hidden_states=True, output_attentions=True)\n"
     "  torch.save({'input_ids': ids, **o}, 'ref.pt')\n"
+    "what was drawn (output_scores: after top-k and others; the rest is -inf and not compared):\n"
+    "  torch.save(model.generate(ids, output_logits=True, return_dict_in_generate=True), 'ref.pt')\n"
     "a model of TransformerLens 4, loaded without processing its weights:\n"
     "  logits, cache = model.run_with_cache(ids)\n"
     "  torch.save(cache.cache_dict, 'ref.pt')\n"
@@ -395,7 +397,7 @@ int cmd_check(int argc, char **argv)
         {"--attested", "FILE", CLI_TEXT, &c.attested, 0, 0,
          "--self with the tokens of a record, whose hash must come out"},
         {"--report", "FILE", CLI_TEXT, &c.report_to, 0, 0,
-         "also a page of Markdown: summary, versions, facts and all that is printed"},
+         "also a page (.md or .html): summary, versions, facts and all that is printed"},
         {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0, "REF is raw float32: T tokens, V logits each"},
         {"-n, --tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
          "compare the first N positions of each sequence"},

@@ -2,6 +2,7 @@
 #include "check/report_page.h"
 
 #include "base/error.h"
+#include "base/utf8.h"
 #include "common/files.h"
 #include "common/text.h"
 
@@ -9,6 +10,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -18,11 +20,38 @@ static int fail_io(const char *what)
     return EXIT_IO;
 }
 
+static int ends_in(const char *path, const char *end)
+{
+    size_t n = strlen(path), n_end = strlen(end);
+    return n > n_end && strcasecmp(path + n - n_end, end) == 0;
+}
+
+static int is_html(const char *path)
+{
+    return ends_in(path, ".html") || ends_in(path, ".htm");
+}
+
+/* A name that asks for what is not written here is refused; any other is Markdown or HTML. */
+static int check_name(const char *path)
+{
+    static const char *const others[] = {".json", ".jsonl", ".csv", ".pdf",         ".png",
+                                         ".svg",  ".npz",   ".pt",  ".safetensors", ".gguf"};
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (ends_in(path, others[i])) {
+            cli_note("--report %s: expected a name for Markdown (.md) or HTML (.html)%s", path,
+                     i < 2 ? "; --json prints JSON" : "");
+            return EXIT_USAGE;
+        }
+    return EXIT_OK;
+}
+
 int report_page_begin(struct report_page *page, const char *path)
 {
     mgpt_error err;
     if (!path)
         return EXIT_OK;
+    if (check_name(path) != EXIT_OK)
+        return EXIT_USAGE;
     if (files_may_write(path, FILES_REPORT, &err) < 0)
         return cli_fail(path, &err);
     page->held = tmpfile();
@@ -35,49 +64,93 @@ int report_page_begin(struct report_page *page, const char *path)
     return fail_io("no temporary file");
 }
 
-/* ---- the page ---- */
+/* ---- the page -------------------------------------------------------------------------------- */
 
-static void __attribute__((format(printf, 2, 3))) put(struct outfile *out, const char *fmt, ...)
+/* Markdown, or HTML with the same parts. */
+struct page_file {
+    struct outfile out;
+    int html;
+};
+
+/* Text of a program or a user. In HTML markup becomes references. */
+static void put_escaped_bytes(struct page_file *f, const char *text, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        char reference[12];
+        if (f->html && strchr("<>&\"'", text[i])) {
+            int length = snprintf(reference, sizeof reference, "&#%d;", text[i]);
+            outfile_write(&f->out, reference, (size_t)length);
+        } else {
+            outfile_write(&f->out, text + i, 1);
+        }
+    }
+}
+
+static void put_as_is(struct page_file *f, const char *text)
+{
+    outfile_write(&f->out, text, strlen(text));
+}
+
+static void __attribute__((format(printf, 2, 3))) put(struct page_file *f, const char *fmt, ...)
 {
     char text[512];
     va_list args;
     va_start(args, fmt);
     int n = vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    outfile_write(out, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
+    put_escaped_bytes(f, text, n < (int)sizeof text ? (size_t)n : sizeof text - 1);
 }
 
-/* An argument as a shell reads it; control characters become '?'. */
-static void put_argument(struct outfile *out, const char *text)
+/* A row of the table of facts. */
+static void __attribute__((format(printf, 3, 4)))
+put_row(struct page_file *f, const char *name, const char *fmt, ...)
+{
+    char text[512];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    put_as_is(f, f->html ? "<tr><td>" : "| ");
+    put(f, "%s", name);
+    put_as_is(f, f->html ? "<td>" : *name ? " | " : "| ");
+    put(f, "%s", text);
+    put_as_is(f, f->html ? "\n" : " |\n");
+}
+
+/* An argument as a shell reads it; what is dangerous or hidden on a screen becomes '?'. */
+static void put_argument(struct page_file *f, const char *text)
 {
     static const char plain[] =
         "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:=,+-@%";
     int quoted = text[strspn(text, plain)] != 0 || !*text;
-    put(out, quoted ? " '" : " ");
-    for (; *text; text++) {
-        char c = (unsigned char)*text < ' ' || *text == 127 ? '?' : *text;
-        if (c == '\'')
-            put(out, "'\\''");
+    put(f, quoted ? " '" : " ");
+    for (size_t n = strlen(text), i = 0, length; i < n; i += length) {
+        uint32_t code;
+        length = utf8_next(text + i, n - i, &code);
+        if (utf8_dangerous(code) || utf8_hidden(code))
+            put(f, "?");
+        else if (code == '\'')
+            put(f, "'\\''");
         else
-            outfile_write(out, &c, 1);
+            put_escaped_bytes(f, text + i, length);
     }
     if (quoted)
-        put(out, "'");
+        put(f, "'");
 }
 
-static void put_model(struct outfile *out, const struct engine *e)
+static void put_model(struct page_file *f, const struct engine *e)
 {
     const mgpt_info *i = &e->info;
     uint64_t hash, n;
     mgpt_error err;
-    put(out, "| model | %s, %d layers, %d wide, %d heads (%d of keys), vocabulary %d, %s |\n",
-        i->arch, (int)i->n_layer, (int)i->n_embd, (int)i->n_head, (int)i->n_head_kv,
-        (int)i->n_vocab, i->type);
-    put(out, "| | %s, %s, positions: %s, epsilon %g, rope base %g, %s head |\n", i->norm,
-        i->activation, i->position, (double)i->norm_eps, (double)i->rope_base,
-        i->tied ? "tied" : "untied");
+    put_row(f, "model", "%s, %d layers, %d wide, %d heads (%d of keys), vocabulary %d, %s", i->arch,
+            (int)i->n_layer, (int)i->n_embd, (int)i->n_head, (int)i->n_head_kv, (int)i->n_vocab,
+            i->type);
+    put_row(f, "", "%s, %s, positions: %s, epsilon %g, rope base %g, %s head", i->norm,
+            i->activation, i->position, (double)i->norm_eps, (double)i->rope_base,
+            i->tied ? "tied" : "untied");
     if (engine_hash(e, &hash, &n, &err) == MGPT_OK)
-        put(out, "| GGUF file | %" PRIu64 " bytes, XXH64 %016" PRIx64 " |\n", n, hash);
+        put_row(f, "GGUF file", "%" PRIu64 " bytes, XXH64 %016" PRIx64, n, hash);
 }
 
 static const char *verdict_of(int code)
@@ -106,7 +179,7 @@ static int is_summary(const char *line)
 
 /* What was printed, as code: each line after four spaces. Or its summary: the lines that
  * is_summary finds, with those that continue them. */
-static void put_held(struct outfile *out, FILE *held, int summary)
+static void put_held(struct page_file *f, FILE *held, int summary)
 {
     char line[4096];
     int begins = 1, wanted = !summary;
@@ -114,36 +187,58 @@ static void put_held(struct outfile *out, FILE *held, int summary)
     while (fgets(line, sizeof line, held)) {
         if (summary && begins && (line[0] != ' ' || !wanted))
             wanted = is_summary(line);
-        if (wanted && begins && line[0] != '\n')
-            put(out, "    ");
+        if (wanted && begins && line[0] != '\n' && !f->html)
+            put(f, "    ");
         if (wanted)
-            outfile_write(out, line, strlen(line));
+            put_escaped_bytes(f, line, strlen(line));
         begins = line[strlen(line) - 1] == '\n';
     }
+}
+
+static void put_head(struct page_file *f, int code)
+{
+    const char *verdict = verdict_of(code);
+    if (!f->html) {
+        put(f, "# mgpt check: %s\n\n", verdict);
+        return;
+    }
+    put_as_is(f, FILES_REPORT_LINE
+              "<html lang=\"en\">\n<meta charset=\"utf-8\">\n<title>mgpt check: ");
+    put(f, "%s", verdict);
+    put_as_is(f,
+              "</title>\n<style>body{font:14px sans-serif;margin:2em}pre{white-space:pre-wrap}"
+              "td{border:1px solid #ccc;padding:2px 5px}table{border-collapse:collapse}</style>\n"
+              "<h1>mgpt check: ");
+    put(f, "%s", verdict);
+    put_as_is(f, "</h1>\n");
 }
 
 static int write_page(const struct report_page *page, const struct engine *e, int argc, char **argv,
                       int code, mgpt_error *err)
 {
-    struct outfile out;
+    struct page_file f = {.html = is_html(page->path)};
     struct utsname system = {0};
-    if (files_create(&out, page->path, FILES_REPORT, err) < 0)
+    if (files_create(&f.out, page->path, FILES_REPORT, err) < 0)
         return err->status;
     uname(&system);
-    put(&out, "# mgpt check: %s\n\n", verdict_of(code));
-    put_held(&out, page->held, 1);
-    put(&out, "    to repeat   mgpt");
+    put_head(&f, code);
+    put_as_is(&f, f.html ? "<pre>" : "");
+    put_held(&f, page->held, 1);
+    put(&f, f.html ? "to repeat   mgpt" : "    to repeat   mgpt");
     for (int i = 0; i < argc; i++)
-        put_argument(&out, argv[i]);
-    put(&out, "\n\n| | |\n| --- | --- |\n| mgpt | %s, %s, %s %s |\n", mgpt_version(), CLI_COMPILER,
-        system.sysname, system.machine);
+        put_argument(&f, argv[i]);
+    put_as_is(&f, f.html ? "</pre>\n<table>\n" : "\n\n| | |\n| --- | --- |\n");
+    put_row(&f, "mgpt", "%s, %s, %s %s", mgpt_version(), CLI_COMPILER, system.sysname,
+            system.machine);
     if (e->model) {
-        put(&out, "| instruction set | %s |\n", e->info.isa);
-        put_model(&out, e);
+        put_row(&f, "instruction set", "%s", e->info.isa);
+        put_model(&f, e);
     }
-    put(&out, "| exit code | %d |\n\n", code);
-    put_held(&out, page->held, 0);
-    return outfile_commit(&out, err);
+    put_row(&f, "exit code", "%d", code);
+    put_as_is(&f, f.html ? "</table>\n<pre>" : "\n");
+    put_held(&f, page->held, 0);
+    put_as_is(&f, f.html ? "</pre>\n" : "");
+    return outfile_commit(&f.out, err);
 }
 
 /* ---- the end ---- */

@@ -1,4 +1,5 @@
-/* check --report: one page of Markdown with what check found, to paste into an issue. */
+/* check --report: one page with what check found, to paste into an issue: Markdown, or HTML where the
+ * name ends in .html. */
 #ifndef MGPT_REPORT_PAGE_H
 #define MGPT_REPORT_PAGE_H
 

@@ -174,7 +174,7 @@ static int is_attest(struct file_head h)
 
 static int is_report(struct file_head h)
 {
-    return begins(h, "# mgpt check: ");
+    return begins(h, "# mgpt check: ") || begins(h, FILES_REPORT_LINE);
 }
 
 static int is_state(struct file_head h)

@@ -38,6 +38,9 @@ enum files_kind {
 /* The first line of a history file. */
 #define FILES_HISTORY_LINE "# mgpt history"
 
+/* The first line of a page of check --report in HTML. */
+#define FILES_REPORT_LINE "<!DOCTYPE html><!-- mgpt check -->\n"
+
 /* The first line of a page of mgpt patch. */
 #define FILES_PATCH_LINE "<!DOCTYPE html><!-- mgpt patch -->\n"
 
