@@ -4,9 +4,11 @@ and refuses by name what cannot be compared. Also tokens named by their text. St
 import json
 import math
 import os
+import struct
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 sys.dont_write_bytecode = True
 ROOT, MGPT = os.environ["MGPT_SOURCE_ROOT"], os.path.abspath(os.environ["MGPT"])
@@ -92,6 +94,65 @@ def texts(ids, rows):
     refused("completions by text, without", data, "token 0: its text is not a token of the model")
 
 
+def generated(ids, rows):
+    """What generate of transformers returns: sequences, and a tuple of rows for what was drawn."""
+    n, v = len(ids), len(rows[0])
+    drawn = 4
+    sequences = Tensor("i8", [1, n], packed("i8", ids))
+
+    def parts(of, shape=None):
+        return tuple(Tensor("f4", shape or [1, v], packed("f4", row)) for row in of)
+    tail = rows[n - 1 - drawn:n - 1]
+    passes("generate.pt", torch({"sequences": sequences, "logits": parts(tail)}), None, drawn)
+    wrong = [row[:] for row in tail]
+    wrong[2][3] += 0.01
+    code, output = check("wrong.pt", torch({"sequences": sequences, "logits": parts(wrong)}), None)
+    expect("generate.pt, one value wrong", code == 1 and "position %d, logit of id 3" % (n - 3) in output, output)
+    both = {"sequences": sequences, "scores": parts(wrong), "logits": parts(tail)}
+    code, output = check("both.pt", torch(both), None)
+    expect("logits are better than scores", code == 0 and "these are scores" not in output, output)
+    top = [[x if x >= sorted(row)[-5] else -math.inf for x in row] for row in tail]
+    code, output = check("scores.pt", torch({"sequences": sequences, "scores": parts(top)}), None)
+    expect("scores after top-k", code == 0 and "these are scores" in output
+           and "-inf at all but 5 ids: scores after top-k or another filter (4 positions)" in output, output)
+    top[1][top[1].index(max(top[1]))] += 0.01
+    code, output = check("scores.pt", torch({"sequences": sequences, "scores": parts(top)}), None)
+    expect("scores after top-k, one value wrong", code == 1 and "not finite" not in output, output)
+    suppressed = [row[:3] + [-math.inf] + row[4:] for row in rows]
+    code, output = check("suppressed.pt", torch({"tokens": sequences, "logits": Tensor("f4", [n, v], packed("f4", flat(suppressed)))}), None)
+    expect("a suppressed token", code == 0 and "-inf at 1 id at most: suppressed tokens" in output, output)
+    nothing = [row[:] for row in rows]
+    nothing[2] = [-math.inf] * v
+    code, output = check("nothing.pt", torch({"tokens": sequences, "logits": Tensor("f4", [n, v], packed("f4", flat(nothing)))}), None)
+    expect("a row of -inf alone is not finite", code == 1 and "not finite" in output, output)
+    refused("two texts at once.pt", torch({"sequences": sequences, "logits": parts([row + row for row in tail], [2, v])}), "of one text")
+    refused("more rows than tokens.pt", torch({"sequences": sequences, "logits": parts([rows[0]] * n)}), "%d tokens in sequences, but %d rows" % (n, n))
+    refused("rows of integers.pt", torch({"sequences": sequences, "logits": (sequences,)}), "logits are integers")
+
+
+def processed(ids, rows):
+    """Rows that were changed as a whole are named."""
+    n, v = len(ids), len(rows[0])
+
+    def penalty(t):
+        return [(x * 1.2 if x < 0 else x / 1.2) if i in ids[:t + 1] else x for i, x in enumerate(rows[t])]
+    cases = [("constants", [[x + math.sin(9 * t) for x in row] for t, row in enumerate(rows)], "a constant added, one a row: the same probabilities"),
+             ("to base 2", [[x / math.log(2) for x in log_softmax(row)] for row in rows], "logarithms of probabilities to base 2"),
+             ("logarithms", [log_softmax(row) for row in rows], "logarithms of probabilities, not"),
+             ("a penalty", [penalty(t) for t in range(n)], "a repetition penalty of 1.2 on the tokens so far")]
+    front = "7," + ",".join(map(str, ids[:n - 2]))
+    subprocess.run([MGPT, "trace", NAMES, "--ids", front, "--hooks", "logits", "-o", "front.npz"], check=True, capture_output=True)
+    with zipfile.ZipFile("front.npz") as z:
+        data = z.read("logits.npy")[-4 * v * (n - 2):]
+    cases.append(("a token in front", [list(struct.unpack("<%df" % v, data[4 * v * t:4 * v * (t + 1)])) for t in range(n - 2)],
+                  "padding in front that the others see: token 7, 1 time"))
+    for name, changed, cause in cases:
+        m = len(changed)
+        data = torch({"tokens": Tensor("i8", [m], packed("i8", ids[:m])), "logits": Tensor("f4", [m, v], packed("f4", flat(changed)))})
+        code, output = check(name + ".pt", data, None, "--explain")
+        expect(name, code == 1 and any(line.startswith("cause ") and cause in line for line in output.splitlines()), output)
+
+
 def bad_input(ids, rows):
     n, v, values = len(rows), len(rows[0]), flat(rows)
     tokens, logits = Tensor("i8", [n], packed("i8", ids)), Tensor("f4", [n, v], packed("f4", values))
@@ -139,6 +200,8 @@ def main():
         good_files(ids, rows)
         half_types(ids, rows)
         texts(ids, rows)
+        generated(ids, rows)
+        processed(ids, rows)
         bad_input(ids, rows)
         os.chdir(ROOT)
     sys.exit(bad > 0)

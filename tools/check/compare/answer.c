@@ -27,10 +27,16 @@ static int source_logits(void *user, size_t row, double *out, mgpt_error *err)
     const struct source *s = user;
     int status = reference_row(s->ref, s->sequence, row, out, err);
     struct ref_row about = reference_about(s->ref);
-    if (status == MGPT_OK && (about.ids || about.logprobs || about.n != s->n_vocab))
-        status = err_set(
-            err, MGPT_EFILE, MGPT_NO_OFFSET,
-            "position %zu: log-probabilities; what differs inside is found from logits", row);
+    const char *what = NULL;
+    if (about.n == 0)
+        what = "no logits";
+    else if (about.masked)
+        what = "-inf at some ids";
+    else if (about.ids || about.logprobs || about.n != s->n_vocab)
+        what = "log-probabilities";
+    if (status == MGPT_OK && what)
+        status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                         "position %zu: %s; what differs inside is found from logits", row, what);
     return status;
 }
 

@@ -66,17 +66,19 @@ int check_json_verdict(const struct compare_total *t, const struct compare_bound
 {
     double n_next = (double)t->n_next;
     return text_json_line(json_pack(
-        "{s:s, s:o, s:o, s:I, s:I, s:o?, s:I, s:I, s:I, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?,"
+        "{s:s, s:o, s:o, s:I, s:I, s:I, s:o?, s:I, s:I, s:I, s:o?, s:o?, s:o?, s:o?, s:o?, s:o?, "
+        "s:o?,"
         " s:I, s:I, s:I, s:I, s:{s:o, s:o, s:o, s:o, s:o, s:o, s:o}}",
         "verdict", broken ? "different" : "same", "broken", broken_list(broken), "bounds",
         bounds_of(bounds), "positions", INTEGER(t->n_rows), "not_finite", INTEGER(t->n_bad),
-        "max_abs", REAL(t->abs.value), "sequence", INTEGER(t->abs.sequence), "pos",
-        INTEGER(t->abs.position), "id", INTEGER(t->abs.at), "nmse", REAL(compare_nmse(t)),
-        "nmse_db", REAL(compare_db(compare_nmse(t))), "cosine", REAL(compare_cosine(t)), "kl",
-        REAL(compare_kl(t)), "dlogprob", REAL(t->sum_logprob / n_next), "reference_perplexity",
-        REAL(exp(t->reference_nll / n_next)), "perplexity", REAL(exp(t->nll / n_next)), "top1_same",
-        INTEGER(t->n_same), "top1_tie", INTEGER(t->n_tie), "top5_same", INTEGER(t->n_top5),
-        "top5_of", INTEGER(t->top5_of), "worst", "max_rel", place_of(&t->rel), "nmse",
-        place_of(&t->nmse), "cosine_distance", place_of(&t->cosine), "kl", place_of(&t->kl),
-        "dlogprob", place_of(&t->logprob), "rank", place_of(&t->rank), "ulp", place_of(&t->ulp)));
+        "masked", INTEGER(t->n_masked), "max_abs", REAL(t->abs.value), "sequence",
+        INTEGER(t->abs.sequence), "pos", INTEGER(t->abs.position), "id", INTEGER(t->abs.at), "nmse",
+        REAL(compare_nmse(t)), "nmse_db", REAL(compare_db(compare_nmse(t))), "cosine",
+        REAL(compare_cosine(t)), "kl", REAL(compare_kl(t)), "dlogprob",
+        REAL(t->sum_logprob / n_next), "reference_perplexity", REAL(exp(t->reference_nll / n_next)),
+        "perplexity", REAL(exp(t->nll / n_next)), "top1_same", INTEGER(t->n_same), "top1_tie",
+        INTEGER(t->n_tie), "top5_same", INTEGER(t->n_top5), "top5_of", INTEGER(t->top5_of), "worst",
+        "max_rel", place_of(&t->rel), "nmse", place_of(&t->nmse), "cosine_distance",
+        place_of(&t->cosine), "kl", place_of(&t->kl), "dlogprob", place_of(&t->logprob), "rank",
+        place_of(&t->rank), "ulp", place_of(&t->ulp)));
 }

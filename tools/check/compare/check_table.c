@@ -184,6 +184,23 @@ static void print_broken(unsigned broken)
         putchar(')');
 }
 
+/* Tokens that a filter of the reference's program has left out. */
+static void print_masked(const struct compare_total *t)
+{
+    if (t->n_masked == 0)
+        return;
+    printf("masked      the reference has -inf at ");
+    if (t->kept_most < t->masked_most && t->kept_least == t->kept_most)
+        printf("all but %zu ids: scores after top-k or another filter", t->kept_most);
+    else if (t->kept_most < t->masked_most)
+        printf("all but %zu to %zu ids: scores after top-p or another filter", t->kept_least,
+               t->kept_most);
+    else
+        printf("%zu id%s at most: suppressed tokens", t->masked_most,
+               t->masked_most == 1 ? "" : "s");
+    printf(" (%zu positions); the others are compared\n", t->n_masked);
+}
+
 int check_table_verdict(const struct compare_total *total, const struct compare_bounds *bounds,
                         unsigned broken)
 {
@@ -194,6 +211,7 @@ int check_table_verdict(const struct compare_total *total, const struct compare_
     } else if (total->n_rows > 0) {
         print_measures(total);
     }
+    print_masked(total);
     print_bounds(bounds);
     printf("verdict     %s", broken ? "DIFFERENT" : "same");
     print_broken(broken);

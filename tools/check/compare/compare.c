@@ -82,14 +82,17 @@ static double difference_at(const struct sides *s, size_t i)
     return d > 0 ? d - slack : d + slack;
 }
 
-/* log of the sum of exp, with the maximum taken out. */
-static double log_sum_ours(const float *x, size_t n)
+/* log of the sum of exp, with the maximum taken out: of all tokens, or, where the reference has
+ * masked some, of the others. */
+static double log_sum_ours(const struct sides *s)
 {
+    const int32_t *ids = s->about->masked ? s->about->ids : NULL;
+    size_t n = ids ? s->about->n : s->n_vocab;
     double top = -(double)INFINITY, sum = 0;
     for (size_t i = 0; i < n; i++)
-        top = (double)x[i] > top ? (double)x[i] : top;
+        top = fmax(top, (double)s->ours[ids ? (size_t)ids[i] : i]);
     for (size_t i = 0; i < n; i++)
-        sum += exp((double)x[i] - top);
+        sum += exp((double)s->ours[ids ? (size_t)ids[i] : i] - top);
     return top + log(sum);
 }
 
@@ -162,7 +165,7 @@ static double cosine_of(double dot, double a, double b)
  * one more; else both sides are made to add up to one over these. */
 static double divergence(const struct sides *s)
 {
-    const int some = s->about->ids != NULL;
+    const int some = s->about->ids && !s->about->masked;
     double top = -(double)INFINITY, p_sum = 0, q_sum = 0, kl = 0;
     for (size_t i = 0; i < s->about->n; i++)
         top = s->values[i] > top ? s->values[i] : top;
@@ -240,8 +243,12 @@ static void find_tops(struct compare_row *row, const struct sides *s, double sla
     double at_ours = -(double)INFINITY;
     for (size_t i = 0; i < row->n; i++)
         five_add(&reference, compare_token_at(s, i), s->values[i]);
-    for (size_t i = 0; i < s->n_vocab; i++)
-        five_add(&ours, i, (double)s->ours[i]);
+    const int32_t *ids = s->about->masked ? s->about->ids : NULL;
+    size_t n_ours = ids ? row->n : s->n_vocab;
+    for (size_t i = 0; i < n_ours; i++) {
+        size_t token = ids ? (size_t)ids[i] : i;
+        five_add(&ours, token, (double)s->ours[token]);
+    }
     row->top_reference = reference.token[0];
     row->top_ours = ours.token[0];
     row->top5_of = reference.n;
@@ -249,8 +256,8 @@ static void find_tops(struct compare_row *row, const struct sides *s, double sla
         for (unsigned k = 0; k < reference.n && k < ours.n; k++)
             row->top5 += reference.token[i] == ours.token[k];
     row->rank = 1;
-    for (size_t i = 0; i < s->n_vocab; i++)
-        row->rank += s->ours[i] > s->ours[row->top_reference];
+    for (size_t i = 0; i < n_ours; i++)
+        row->rank += s->ours[ids ? (size_t)ids[i] : i] > s->ours[row->top_reference];
     for (size_t i = 0; i < row->n; i++)
         if (compare_token_at(s, i) == row->top_ours)
             at_ours = s->values[i];
@@ -278,7 +285,8 @@ struct compare_row compare_row(const double *values, const struct ref_row *about
     struct sides s = {values, about, ours, n_vocab, 0};
     if (row.n == 0)
         return row;
-    s.log_sum = log_sum_ours(ours, n_vocab);
+    row.masked = about->masked;
+    s.log_sum = log_sum_ours(&s);
     row.at = first_not_finite(&s);
     if (row.at < n_vocab) {
         note_values(&row, &s);
@@ -337,6 +345,13 @@ void compare_add(struct compare_total *total, const struct compare_row *row, siz
     compare_keep(&total->kl, first, row->kl, &where);
     compare_keep(&total->ulp, first, row->ulp, &where);
     compare_keep(&total->rank, first, row->bad ? (double)NAN : (double)row->rank, &where);
+    if (row->masked) {
+        total->kept_least =
+            total->n_masked && total->kept_least < row->n ? total->kept_least : row->n;
+        total->kept_most = total->kept_most > row->n ? total->kept_most : row->n;
+        total->masked_most = total->masked_most > row->masked ? total->masked_most : row->masked;
+        total->n_masked++;
+    }
     total->n_rows++;
     total->n_bad += (size_t)row->bad;
     total->n_top += row->top != TOP_UNKNOWN;

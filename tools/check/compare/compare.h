@@ -27,6 +27,7 @@ enum compare_top { TOP_SAME, TOP_TIE, TOP_OTHER, TOP_UNKNOWN };
 /* One row. */
 struct compare_row {
     size_t n;            /* values compared; 0: the reference has none here */
+    size_t masked;       /* tokens of -inf in the reference, which are left out */
     int bad;             /* one is not finite: the numbers below are NaN */
     double max_abs;      /* largest |reference - ours| */
     double max_rel;      /* the same by the row's root mean square */
@@ -67,11 +68,13 @@ struct compare_first {
 
 /* All rows that the reference has. */
 struct compare_total {
-    size_t n_rows, n_bad;   /* n_bad: rows with a value that is not finite */
-    size_t n_top;           /* rows whose top token the reference tells, */
-    size_t n_same, n_tie;   /* and of these */
-    size_t n_top5, top5_of; /* summed */
-    size_t n_next;          /* rows whose next token both have */
+    size_t n_rows, n_bad;                      /* n_bad: rows with a value that is not finite */
+    size_t n_masked;                           /* rows with tokens of -inf in the reference, */
+    size_t kept_least, kept_most, masked_most; /* others and these in a row */
+    size_t n_top;                              /* rows whose top token the reference tells, */
+    size_t n_same, n_tie;                      /* and of these */
+    size_t n_top5, top5_of;                    /* summed */
+    size_t n_next;                             /* rows whose next token both have */
     struct compare_worst abs, rel, nmse, cosine, kl, logprob, ulp, rank; /* cosine: of 1 - cosine */
     double sum_kl, sum_logprob; /* sum_logprob: of |difference| at the next token */
     double reference_nll, nll;  /* of the next tokens, summed */

@@ -238,8 +238,7 @@ static int as_rows(struct search *s, struct column_match *c, const struct stage_
 static int propose_columns(struct search *s, const struct whatif_columns *columns,
                            const char *cause)
 {
-    struct whatif_edit edit = {.apply = edit_given, .columns = columns};
-    return search_propose(s, edit, "%s", cause);
+    return search_propose(s, columns_edit(columns), "%s", cause);
 }
 
 /* Matches and proposes: values at the point or, with a product, rows of its matrix. */
@@ -289,47 +288,6 @@ static const float *bias_of(struct search *s, const struct stage_product *p, siz
     return shown;
 }
 
-/* Whether each position's differences are the same in all columns, as those of log-probabilities
- * are. */
-static int all_by_one(const struct search_view *view)
-{
-    double all = 0, left = 0;
-    for (size_t t = 0; t < view->n; t++) {
-        const double *d = view->diff + t * view->cols;
-        for (size_t i = 0; i < view->cols; i++) {
-            all += d[i] * d[i];
-            left += (d[i] - d[0]) * (d[i] - d[0]);
-        }
-    }
-    return left <= close_enough * all;
-}
-
-static int is_distribution(const struct search_view *view)
-{
-    for (size_t t = 0; t < view->n; t++) {
-        double sum = 0;
-        for (size_t i = t * view->cols; i < (t + 1) * view->cols; i++)
-            sum += view->ours[i] + view->diff[i];
-        if (!(fabs(sum - 1) < 1e-3))
-            return 0;
-    }
-    return 1;
-}
-
-static int try_probabilities(struct search *s, int how)
-{
-    static const char *const texts[] = {
-        NULL, "the reference holds probabilities, not logits",
-        "the reference holds logarithms of probabilities, not logits",
-        "the reference's logits are less the largest of their row",
-        "the reference's logits are less the mean of their row"};
-    struct whatif_columns *change = search_new(s, 1, sizeof *change);
-    if (!change)
-        return MGPT_EMEM;
-    *change = (struct whatif_columns){.point = MGPT_LOGITS, .layer = -1, .softmax = how};
-    return propose_columns(s, change, texts[how]);
-}
-
 int solve_columns(struct search *s)
 {
     struct ref_hook hook = answer_hook(s->a, s->target);
@@ -344,11 +302,8 @@ int solve_columns(struct search *s)
     int status = search_look(s, s->target, MGPT_N_POINTS, 0, n, NULL, &view);
     if (status != MGPT_OK)
         return status;
-    int by_one = hook.point == MGPT_LOGITS && all_by_one(&view);
-    if (hook.point == MGPT_LOGITS && is_distribution(&view))
-        status = try_probabilities(s, 1);
-    for (int how = 2; by_one && how <= 4 && status == MGPT_OK && !s->e->proved; how++)
-        status = try_probabilities(s, how);
+    if (hook.point == MGPT_LOGITS)
+        status = solve_logit_rows(s, &view);
     if (status == MGPT_OK && !s->e->proved)
         status = try_columns(s, &view, NULL, product ? &p : NULL);
     const float *bias = product && !s->e->proved ? bias_of(s, &p, view.cols) : NULL;

@@ -133,6 +133,12 @@ static inline struct whatif_edit given_edit(const struct whatif_tensor *given)
     return (struct whatif_edit){.apply = edit_given, .given = given};
 }
 
+/* Values at other places, or rows changed as a whole, as an edit. */
+static inline struct whatif_edit columns_edit(const struct whatif_columns *columns)
+{
+    return (struct whatif_edit){.apply = edit_given, .columns = columns};
+}
+
 /* How a tensor differs: " (here all ones)", or nothing. sure: as for given_propose. */
 enum { GIVEN_HOW = 64 };
 int given_how(struct search *s, const struct whatif_tensor *given, int sure, char how[GIVEN_HOW]);
@@ -164,9 +170,11 @@ int solve_values(struct search *s, const char *tensor, size_t first, size_t coun
 
 int solve_embeddings(struct search *s); /* of the embeddings, at the first position that differs */
 int solve_columns(struct search *s);    /* exchanged, scaled, of the other sign */
-int solve_vectors(struct search *s);    /* biases and gains of the stage */
-int solve_matrix(struct search *s);     /* the whole matrix, where there are positions enough */
-int solve_numbers(struct search *s);    /* caps, scales, epsilon, rope: rows of suspects.c */
+int solve_logit_rows(struct search *s,
+                     const struct search_view *logits); /* rows of logits as a whole */
+int solve_vectors(struct search *s);                    /* biases and gains of the stage */
+int solve_matrix(struct search *s);  /* the whole matrix, where there are positions enough */
+int solve_numbers(struct search *s); /* caps, scales, epsilon, rope: rows of suspects.c */
 int solve_fits(
     struct search *s); /* any bias or gain, any weight far from the others: small models */
 

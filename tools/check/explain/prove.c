@@ -35,7 +35,7 @@ static int whole_visit(mgpt_point point, int layer, size_t pos, size_t head, dou
 {
     struct whole_pass *p = user;
     const struct answer *a = p->s->a;
-    whatif_columns_at(p->w, point, layer, row, n, p->row);
+    whatif_columns_at(p->w, (struct whatif_place){point, layer, pos}, row, n, p->row);
     int64_t i = answer_find(a, point, layer), theirs = (int64_t)pos - p->w->offset;
     if (i < 0 || theirs < 0 || theirs >= (int64_t)a->n ||
         (answer_is_attention(point) && p->w->offset))

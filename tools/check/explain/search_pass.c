@@ -66,7 +66,7 @@ static int pass_visit(mgpt_point point, int layer, size_t pos, size_t head, doub
     const struct answer *a = p->s->a;
     if (p->keep && point == MGPT_RESID_PRE)
         memcpy(p->keep + ((size_t)layer * p->w->n + pos) * n, row, n * sizeof *row);
-    whatif_columns_at(p->w, point, layer, row, n, p->row);
+    whatif_columns_at(p->w, (struct whatif_place){point, layer, pos}, row, n, p->row);
     int64_t i = answer_find(a, point, layer), theirs = (int64_t)pos - p->w->offset;
     int attention = answer_is_attention(point), mine = i == (int64_t)p->hook;
     int read =

@@ -247,16 +247,19 @@ static void list_tokens(struct suspect_list *l, const struct suspect_row *row)
 {
     int32_t last = (int32_t)l->w->spec.n_vocab - 1;
     const int32_t special[] = {0, 1, 2, l->w->info.bos, l->w->info.eos, last};
-    int most = row->edit.apply == edit_padded ? PADDING_MOST : 1, all = most == 1 && last < 128;
+    int most = row->edit.apply == edit_padded ? PADDING_MOST : 1, all = last < 128;
     struct suspect s = suspect_unnamed(row, NULL);
-    for (int32_t i = 0; i < (all ? last + 1 : 6); i++) {
+    for (int32_t i = 0; i < (all && most == 1 ? 0 : 6); i++) {
         int before = 0;
-        while (!all && special[before] != special[i])
+        while (special[before] != special[i])
             before++;
-        s.edit.b = all ? i : special[i];
-        for (s.edit.a = 1; s.edit.a <= most && (all || before == i); s.edit.a++)
+        s.edit.b = special[i];
+        for (s.edit.a = 1; s.edit.a <= most && before == i; s.edit.a++)
             list_named(l, &s, row->text, s.edit.b, s.edit.a, s.edit.a > 1 ? "s" : "");
     }
+    s.edit.a = 1;
+    for (s.edit.b = 0; s.edit.b <= last && all; s.edit.b++)
+        list_named(l, &s, row->text, s.edit.b, 1, "");
 }
 
 /* Llama 3.1's scaling, or YaRN's, by every factor and from every original length, its own first. */

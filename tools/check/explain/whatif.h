@@ -66,6 +66,18 @@ struct whatif_tensor {
     const struct whatif_tensor *next; /* another one, or NULL */
 };
 
+/* What becomes of a row of logits as a whole. */
+enum whatif_row {
+    ROW_AS_IT_IS,
+    ROW_PROBABILITIES,
+    ROW_LOGARITHMS, /* of probabilities, */
+    ROW_LESS_LARGEST,
+    ROW_LESS_MEAN,
+    ROW_LOGARITHMS_2, /* to base 2 */
+    ROW_PLUS,         /* added[position] */
+    ROW_REPETITION    /* logits of the tokens so far: divided by x above 0, times x below */
+};
+
 /* Permutes and scales the values at a point, or n rows of a tensor: i becomes times[i] *
  * from[i]. */
 struct whatif_columns {
@@ -75,8 +87,10 @@ struct whatif_columns {
     size_t first, n; /* the rows begin at `first`, from which `from` counts */
     uint32_t *from;
     double *times;
-    int softmax; /* instead: the values become probabilities (1), their logarithms (2), or the
-                  * largest (3) or the mean (4) is subtracted */
+    enum whatif_row how; /* instead */
+    const double *added; /* [n_added] */
+    size_t n_added;
+    double x;
 };
 
 struct whatif;
@@ -135,8 +149,13 @@ int whatif_open(struct whatif *w, const mgpt_model *model, const int32_t *tokens
 int whatif_over(struct whatif *w, const struct whatif *base, size_t n, mgpt_error *err);
 void whatif_close(struct whatif *w);
 
-/* Applies whatif_columns to a row at a point; `scratch` has room for n. */
-void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
+/* Applies whatif_columns to the row of a position at a point; `scratch` has room for n. */
+struct whatif_place {
+    mgpt_point point;
+    int layer;
+    size_t pos;
+};
+void whatif_columns_at(const struct whatif *w, struct whatif_place at, double *row, size_t n,
                        double *scratch);
 
 /* Whether `name` is one of the words of `list`, which ends at '=' or its end. */

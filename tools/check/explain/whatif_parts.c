@@ -10,7 +10,7 @@
 
 /* ---- points ------------------------------------------------------------------------------------ */
 
-static void take_softmax(double *row, size_t n, int how)
+static void take_softmax(double *row, size_t n, enum whatif_row how)
 {
     double most = -INFINITY, sum = 0, mean = 0;
     for (size_t i = 0; i < n; i++)
@@ -19,22 +19,51 @@ static void take_softmax(double *row, size_t n, int how)
         sum += exp(row[i] - most);
         mean += row[i] / (double)n;
     }
-    const double less[] = {0, most, most + log(sum), most, mean};
-    for (size_t i = 0; i < n; i++)
-        row[i] = how == 1 ? exp(row[i] - most) / sum : row[i] - less[how];
+    double less = how == ROW_LESS_MEAN ? mean : most;
+    less += how == ROW_LOGARITHMS || how == ROW_LOGARITHMS_2 ? log(sum) : 0;
+    for (size_t i = 0; i < n; i++) {
+        row[i] = how == ROW_PROBABILITIES ? exp(row[i] - most) / sum : row[i] - less;
+        row[i] /= how == ROW_LOGARITHMS_2 ? log(2) : 1;
+    }
 }
 
-void whatif_columns_at(const struct whatif *w, mgpt_point point, int layer, double *row, size_t n,
+/* transformers' RepetitionPenaltyLogitsProcessor: each token counts once. */
+static void take_repetition(const struct whatif *w, size_t pos, double *row, size_t n,
+                            double *scratch)
+{
+    double x = w->edit.columns->x;
+    memcpy(scratch, row, n * sizeof *row);
+    for (size_t t = 0; t <= pos && t < w->n; t++) {
+        size_t token = (size_t)w->tokens[t];
+        if (token < n)
+            row[token] = scratch[token] < 0 ? scratch[token] * x : scratch[token] / x;
+    }
+}
+
+static void whole_row(const struct whatif *w, size_t pos, double *row, size_t n, double *scratch)
+{
+    const struct whatif_columns *c = w->edit.columns;
+    int64_t theirs = (int64_t)pos - w->offset;
+    int is_added = theirs >= 0 && (uint64_t)theirs < c->n_added;
+    if (c->how == ROW_REPETITION)
+        take_repetition(w, pos, row, n, scratch);
+    else if (c->how != ROW_PLUS)
+        take_softmax(row, n, c->how);
+    for (size_t i = 0; i < n && c->how == ROW_PLUS && is_added; i++)
+        row[i] += c->added[theirs];
+}
+
+void whatif_columns_at(const struct whatif *w, struct whatif_place at, double *row, size_t n,
                        double *scratch)
 {
     const struct whatif_columns *c = w->edit.columns;
     if (w->base)
-        whatif_columns_at(w->base, point, layer, row, n, scratch);
-    if (!c || c->tensor[0] || c->point != point || c->layer != layer)
+        whatif_columns_at(w->base, at, row, n, scratch);
+    if (!c || c->tensor[0] || c->point != at.point || c->layer != at.layer)
         return;
-    if (c->softmax)
-        take_softmax(row, n, c->softmax);
-    if (c->softmax || c->n != n)
+    if (c->how)
+        whole_row(w, at.pos, row, n, scratch);
+    if (c->how || c->n != n)
         return;
     memcpy(scratch, row, n * sizeof *row);
     for (size_t i = 0; i < n; i++)

@@ -8,6 +8,8 @@
 #include "convert/containers/safetensors.h"
 #include "convert/containers/torch.h"
 
+#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +85,25 @@ int reference_add_only(struct reference *ref, struct ref_array *tokens, size_t n
         return MGPT_EMEM;
     int status = tokens ? ref_array_ids(ref, tokens, item, err) : add_given_ids(ref, item, err);
     return status < 0 ? status : reference_match(item, n_rows, err);
+}
+
+int reference_add_generated(struct reference *ref, struct ref_array *tokens, size_t n_rows,
+                            mgpt_error *err)
+{
+    struct ref_item *item = reference_add_item(ref, err);
+    if (!item)
+        return MGPT_EMEM;
+    int status = ref_array_ids(ref, tokens, item, err);
+    size_t n = arr_len(item->ids);
+    if (status == MGPT_OK && n_rows >= n)
+        status =
+            err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                    "%zu tokens in sequences, but %zu rows of logits, expected fewer", n, n_rows);
+    if (status < 0)
+        return status;
+    arr_set_len(item->ids, n - 1); /* the last token was drawn and not run */
+    item->skipped = n - 1 - n_rows;
+    return MGPT_OK;
 }
 
 int reference_add_texts(struct reference *ref, size_t n, size_t n_ids, uint64_t offset, size_t rows,
@@ -293,11 +314,41 @@ struct ref_sequence reference_sequence(const struct reference *ref, size_t i)
     return (struct ref_sequence){item->label, item->ids, arr_len(item->ids)};
 }
 
+/* Keeps the finite values of a row that has -inf next to them: a filter (top-k, suppressed tokens)
+ * leaves others there. A row with NaN or +inf stays as it is. */
+static int leave_out_masked(struct reference *ref, double *out, mgpt_error *err)
+{
+    size_t n = ref->about.n, n_masked = 0, kept = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (isnan(out[i]) || out[i] > DBL_MAX)
+            return MGPT_OK;
+        n_masked += out[i] < -DBL_MAX;
+    }
+    if (n_masked == 0 || n_masked == n)
+        return MGPT_OK;
+    if (!arr_reserve(ref->some, n - n_masked))
+        return err_memory(err, "the tokens of a row", (n - n_masked) * sizeof *ref->some);
+    arr_set_len(ref->some, n - n_masked);
+    for (size_t i = 0; i < n; i++)
+        if (out[i] >= -DBL_MAX) {
+            ref->some[kept] = (int32_t)i;
+            out[kept++] = out[i];
+        }
+    ref->about.n = kept;
+    ref->about.ids = ref->some;
+    ref->about.masked = n_masked;
+    return MGPT_OK;
+}
+
 int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
 {
     const size_t skipped = ref->items[i].skipped;
     ref->about = (struct ref_row){.n = row < skipped ? 0 : ref->n_vocab};
-    return row < skipped ? MGPT_OK : ref->format->row(ref, i, row - skipped, out, err);
+    if (row < skipped)
+        return MGPT_OK;
+    int status = ref->format->row(ref, i, row - skipped, out, err);
+    int is_whole = !ref->about.ids && !ref->about.logprobs;
+    return status == MGPT_OK && is_whole ? leave_out_masked(ref, out, err) : status;
 }
 
 struct ref_row reference_about(const struct reference *ref)

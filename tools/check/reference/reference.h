@@ -2,7 +2,8 @@
  *
  *   .npz, .safetensors  tokens (or input_ids, input, ids), logits, and inner values by the names of
  *                       TransformerLens or transformers; .npz stored or deflated
- *   .pt                 the same in a dict, as torch.save writes it; or logits only
+ *   .pt                 the same in a dict, as torch.save writes it; or logits only; or what generate
+ *                       of transformers returns: sequences, and logits (or scores) of what was drawn
  *   .npy                logits only; the ids come from the caller
  *   JSON                {"input": [ids], "logits": [[...], ...]}; input may be called ids, input_ids or
  *                       tokens; "text" is a label. Or log-probabilities of some tokens, as servers give
@@ -53,7 +54,8 @@ size_t reference_count(const struct reference *ref);
 struct ref_sequence reference_sequence(const struct reference *ref, size_t i);
 
 /* Copies row `row` of sequence i to out (room for n_vocab doubles). In any order, but going back in
- * a deflated .npz means to inflate it again. NaN and infinities are passed on as they are. */
+ * a deflated .npz means to inflate it again. NaN and infinities are passed on as they are, but for
+ * -inf next to finite logits: those tokens are masked (struct ref_row). */
 int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
 
 /* What the values of a row are. */
@@ -64,12 +66,13 @@ struct ref_row {
     double slack;       /* they are stored so coarsely that each may be off by this */
     int of_given;       /* of the token that follows only, which need not be the likeliest */
     double floor;       /* below 0: values that are not above it mean "at most this" */
+    size_t masked;      /* values of -inf, which are left out: `ids` has the others, logits */
 };
 
 /* Of the row that was read last; valid until the next one. */
 struct ref_row reference_about(const struct reference *ref);
 
-/* A sentence about the first field of a JSON reference that is not read, "" when all are. */
+/* A sentence about what the reference holds or about its first field that is not read, or "". */
 const char *reference_unread(const struct reference *ref);
 
 /* ---- inner values of the (one) sequence of an .npz or .safetensors ----

@@ -37,6 +37,7 @@ void ref_array_close(struct ref_array *a)
 {
     close_stream(a);
     free(a->name);
+    arr_free(a->parts);
     *a = (struct ref_array){0};
 }
 
@@ -179,6 +180,8 @@ int ref_array_reals(struct reference *ref, struct ref_array *a, uint64_t first, 
 int reference_array_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
 {
     uint64_t first = (uint64_t)(ref->items[i].first_row + row) * ref->n_vocab;
+    if (ref->logits.parts)
+        return ref_array_reals(ref, &ref->logits.parts[row], 0, ref->n_vocab, out, err);
     return ref_array_reals(ref, &ref->logits, first, ref->n_vocab, out, err);
 }
 

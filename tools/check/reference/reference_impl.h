@@ -23,7 +23,8 @@ struct ref_array {
     int seekable;       /* the entry is stored */
     zip_file_t *stream; /* the entry, open at byte `at` of its data */
     uint64_t at;
-    mgpt_point point; /* of an inner value */
+    struct ref_array *parts; /* stb_ds array: its rows, each an array of its own, or NULL */
+    mgpt_point point;        /* of an inner value */
     int32_t layer;
     size_t rows, cols;
 };
@@ -49,12 +50,12 @@ struct reference {
     const char *path; /* borrowed: valid while the file is opened */
     struct ref_options options;
     size_t n_vocab;
-    struct ref_item *items;   /* stb_ds array */
-    json_t *json;             /* JSON only: the list of values of the file */
-    char unread[200];         /* JSON only: the first field that no reader knows; "" without one */
-    int32_t *some;            /* of log-probabilities of some: stb_ds array, the ids of a row */
-    uint8_t *seen;            /* 1: in `some` */
-    struct ref_piece *pieces; /* sorted; NULL: no text was looked up yet */
+    struct ref_item *items;     /* stb_ds array */
+    json_t *json;               /* JSON only: the list of values of the file */
+    char unread[200];           /* a note for the user, as of a field that no reader knows; or "" */
+    int32_t *some;              /* of log-probabilities of some: stb_ds array, the ids of a row */
+    uint8_t *seen;              /* 1: in `some` */
+    struct ref_piece *pieces;   /* sorted; NULL: no text was looked up yet */
     size_t n_pieces, n_unknown; /* n_unknown: entries whose text names no token */
     struct ref_array logits;    /* all but JSON; llama.cpp: the rows begin at its offset */
     struct ref_row about;       /* the row read last */
@@ -103,6 +104,11 @@ int reference_add_only(struct reference *ref, struct ref_array *tokens, size_t n
  * rows. */
 int reference_add_texts(struct reference *ref, size_t n, size_t n_ids, uint64_t offset, size_t rows,
                         mgpt_error *err);
+
+/* Adds the one item of what generate returns: `tokens` are the prompt and what was drawn, the n_rows
+ * rows are those that it was drawn from. */
+int reference_add_generated(struct reference *ref, struct ref_array *tokens, size_t n_rows,
+                            mgpt_error *err);
 
 /* n rows for n tokens, at least one. A single row is that of the last token. */
 int reference_match(struct ref_item *item, size_t n_rows, mgpt_error *err);

@@ -11,10 +11,11 @@
 #include <string.h>
 
 /* The best first. Those with hooks are of the cache of TransformerLens 4. */
-enum { N_NAMES = 5, MAX_LAYERS = 100000 };
-static const char *const token_names[N_NAMES] = {"tokens", "input_ids", "input", "ids",
-                                                 "embed.hook_in"};
-static const char *const logit_names[N_NAMES] = {"logits", "hook_unembed", "unembed.hook_out"};
+enum { N_NAMES = 6, MAX_LAYERS = 100000 };
+static const char *const token_names[N_NAMES] = {"tokens", "input_ids", "input",
+                                                 "ids",    "sequences", "embed.hook_in"};
+static const char *const logit_names[N_NAMES] = {"logits", "hook_unembed", "unembed.hook_out",
+                                                 "scores"};
 
 /* The place in a list of names; N_NAMES: not in it. */
 static size_t place_in(const char *const *names, const char *name)
@@ -255,19 +256,58 @@ static void drop_without_gain(struct ref_array *hooks)
     arr_set_len(hooks, kept);
 }
 
+/* Rows that are arrays of their own, one of each token that was drawn. */
+static int shape_parts(const struct reference *ref, const struct ref_array *logits, size_t *rows,
+                       mgpt_error *err)
+{
+    char shape[160];
+    int status = MGPT_OK;
+    size_t one;
+    *rows = arr_len(logits->parts);
+    for (size_t i = 0; i < *rows && status == MGPT_OK; i++) {
+        struct ref_array part = logits->parts[i];
+        part.name = logits->name;
+        status = reference_shape(ref, &part, &one, err);
+        if (status == MGPT_OK && one != 1)
+            status =
+                err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "row %zu of %s, expected that of one text",
+                        i, reference_shape_text(&part, shape, sizeof shape));
+    }
+    return status;
+}
+
+/* What generate of transformers returns has these names. */
+static int is_generated(const struct ref_named *named)
+{
+    return named->tokens.name && strcmp(named->tokens.name, "sequences") == 0;
+}
+
+static void note_scores(struct reference *ref)
+{
+    text_format(
+        ref->unread, sizeof ref->unread, "%s",
+        "these are scores, after the processors of generate (temperature, top-k, penalties): "
+        "output_logits=True gives logits");
+}
+
 static int use_logits(struct reference *ref, struct ref_named *named, mgpt_error *err)
 {
     size_t rows = 0;
     if (!named->logits.name)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no array called logits");
-    int status = reference_shape(ref, &named->logits, &rows, err);
+    int status = named->logits.parts ? shape_parts(ref, &named->logits, &rows, err)
+                                     : reference_shape(ref, &named->logits, &rows, err);
     if (status < 0)
         return status;
+    if (strcmp(named->logits.name, "scores") == 0)
+        note_scores(ref);
     if (!named->tokens.name && !ref->options.ids)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "no array called tokens, input_ids, input or ids: give them with --ids");
     if (named->tokens.name && ref->options.ids)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "the reference has tokens of its own");
+    if (is_generated(named))
+        return reference_add_generated(ref, &named->tokens, rows, err);
     return reference_add_only(ref, named->tokens.name ? &named->tokens : NULL, rows, err);
 }
 

@@ -32,32 +32,65 @@ static int element_of(enum state_type type, struct ref_array *a)
     return a->npy.kind != 0;
 }
 
-/* Adds the tensor under a name; 0 when the node is none. NULL: an integer tensor is the tokens,
- * another the logits. */
-static int add_tensor(struct torch_reference *t, const char *name, pickle_id id, mgpt_error *err)
+/* Describes the tensor at a node; 0: there is none. *name NULL: an integer tensor is the tokens,
+ * another the logits. Shape and type are checked of names that mean something. */
+static int find_tensor(struct torch_reference *t, const char **name, pickle_id id,
+                       struct ref_array *a, mgpt_error *err)
 {
-    struct ref_array a = {.entry = -1, .strided = 1};
     struct state_tensor tensor;
+    *a = (struct ref_array){.entry = -1, .strided = 1};
     int found = torch_tensor(&t->file, id, &tensor, err);
     if (found <= 0)
         return found;
-    int known = element_of(tensor.type, &a);
-    name = name ? name : a.npy.kind == 'i' ? "tokens" : "logits";
-    if (!ref_name_known(name))
+    int known = element_of(tensor.type, a);
+    if (!*name)
+        *name = a->npy.kind == 'i' ? "tokens" : "logits";
+    if (!ref_name_known(*name))
         return 1;
     if (!known || tensor.n_dims > NPY_MAX_DIMS || state_check_extent(&tensor, err) < 0)
         return ckpt_refuse(err, "%.60s: %s with %u dimensions that its storage holds, expected %s",
-                           name, state_type_name(tensor.type), tensor.n_dims,
+                           *name, state_type_name(tensor.type), tensor.n_dims,
                            "F32 F16 BF16 F64 I32 I64 with 4 at most");
-    a.npy.n_dims = tensor.n_dims;
+    a->npy.n_dims = tensor.n_dims;
     for (uint32_t i = 0; i < tensor.n_dims; i++) {
-        a.npy.dims[i] = tensor.shape[i];
-        a.strides[i] = tensor.strides[i];
+        a->npy.dims[i] = tensor.shape[i];
+        a->strides[i] = tensor.strides[i];
     }
-    a.offset = tensor.bytes.data ? (uint64_t)(tensor.bytes.data - t->ref->file.data) : 0;
+    a->offset = tensor.bytes.data ? (uint64_t)(tensor.bytes.data - t->ref->file.data) : 0;
+    return 1;
+}
+
+/* Adds the tensor under a name; 0 when the node is none. */
+static int add_tensor(struct torch_reference *t, const char *name, pickle_id id, mgpt_error *err)
+{
+    struct ref_array a;
+    int found = find_tensor(t, &name, id, &a, err);
+    if (found <= 0 || !ref_name_known(name))
+        return found;
     a.name = strdup(name);
     int status = a.name ? ref_named_add(&t->named, &a, err) : err_memory(err, "a name", MAX_NAME);
     return status < 0 ? status : 1;
+}
+
+/* The rows of a tuple of tensors, as of generate's logits and scores. 0: there are none. */
+static int add_row_tensors(struct torch_reference *t, const char *name, pickle_id id,
+                           mgpt_error *err)
+{
+    struct ref_array rows = {.entry = -1}, row;
+    int status = 1;
+    for (struct pickle_iter i = pickle_items(&t->file.pickle, id); pickle_next(&i) && status > 0;) {
+        status = find_tensor(t, &name, i.value, &row, err);
+        if (status > 0 && !arr_push(rows.parts, row))
+            status = err_memory(err, "rows", arr_len(rows.parts) * sizeof row);
+    }
+    if (status > 0 && arr_len(rows.parts) > 0 && !(rows.name = strdup(name)))
+        status = err_memory(err, "a name", MAX_NAME);
+    if (status > 0 && rows.name) {
+        status = ref_named_add(&t->named, &rows, err);
+        return status < 0 ? status : 1;
+    }
+    ref_array_close(&rows);
+    return status;
 }
 
 /* Adds the tensors of a tuple or list as NAME.0, NAME.1, ... */
@@ -86,7 +119,9 @@ static int add_dict(struct torch_reference *t, pickle_id dict, mgpt_error *err)
             continue;
         text_format(name, sizeof name, "%.*s", (int)key->n, key->as.text);
         status = add_tensor(t, name, i.value, err);
-        if (status == 0)
+        if (status == 0 && (strcmp(name, "logits") == 0 || strcmp(name, "scores") == 0))
+            status = add_row_tensors(t, name, i.value, err);
+        else if (status == 0)
             status = add_numbered(t, name, i.value, err);
     }
     return status;

@@ -56,6 +56,9 @@ static const struct {
     {"transformers.modeling_outputs", "CausalLMOutput", USE_DICT},
     {"transformers.modeling_outputs", "CausalLMOutputWithPast", USE_DICT},
     {"transformers.modeling_outputs", "CausalLMOutputWithCrossAttentions", USE_DICT},
+    {"transformers.generation.utils", "GenerateDecoderOnlyOutput", USE_DICT},
+    {"transformers.generation.utils", "GreedySearchDecoderOnlyOutput", USE_DICT}, /* before 4.38 */
+    {"transformers.generation.utils", "SampleDecoderOnlyOutput", USE_DICT},
     {"transformers.cache_utils", "DynamicCache", USE_NEW},
     {"transformers.cache_utils", "DynamicLayer", USE_NEW},
     /* nanochat's tokenizer */
