@@ -38,8 +38,9 @@ struct explain_precision {
     const char *type;    /* the nearest; NULL: it was not looked at */
     double noise, error; /* of a pass in that type, of the reference: NMSE, the median position's */
     int stored;          /* the reference's logits are numbers of that type */
-    int fits;            /* the difference is no larger, and has no structure */
-    int inside;          /* the first bad inner value agrees with weights rounded to that type */
+    int as_large; /* it would fit by its size, but a pass in that type has other differences */
+    int fits;     /* the difference is no larger, and has no structure */
+    int inside;   /* the first bad inner value agrees with weights rounded to that type */
 };
 
 struct explain {

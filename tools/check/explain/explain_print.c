@@ -79,6 +79,12 @@ static void print_rerun(const char *directory)
 static void print_precision(const struct explain *e, const char *directory)
 {
     const struct explain_precision *p = &e->precision;
+    if (p->as_large)
+        printf(
+            "precision                        not that of the reference: NMSE %.3g is as large as "
+            "what %s leaves,\n                                 but a pass rounded to it differs "
+            "elsewhere; the file's weights may have been rounded\n",
+            p->error, p->type);
     const char *numbers = p->stored ? " (its logits are such numbers)" : "";
     if (!p->fits && !p->stored && !p->inside)
         return;
