@@ -38,7 +38,7 @@ typedef enum mgpt_status {
     MGPT_EIO = -4,   /* the operating system failed to open, read or write */
     MGPT_EFULL = -5, /* the context is full */
     MGPT_ETEXT = -6, /* text that the model's vocabulary cannot express */
-    MGPT_ESTOP = -7  /* a tap's callback asked to stop */
+    MGPT_ESTOP = -7  /* a tap's callback or mgpt_stop asked to stop */
 } mgpt_status;
 #define MGPT_NO_OFFSET UINT64_MAX
 typedef struct mgpt_error {
@@ -178,6 +178,12 @@ MGPT_API int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens
                             mgpt_error *err);
 MGPT_API int mgpt_sync(mgpt_session *session, const int32_t *tokens, size_t n, mgpt_error *err);
 MGPT_API int mgpt_rewind(mgpt_session *session, size_t pos, mgpt_error *err);
+
+/* Ends the call in which the session runs tokens with MGPT_ESTOP: within a layer, and within a few
+ * output rows of a long prompt's products. The session is unchanged. Any thread and a signal handler
+ * may call it while the session exists. If no call runs, or it is too late for this one, the next
+ * call that runs tokens stops; mgpt_rewind (to mgpt_pos, too) withdraws that. NULL is allowed. */
+MGPT_API void mgpt_stop(mgpt_session *session);
 
 /* feed_many is mgpt_feed of several sessions of one model in common passes over the weights, with
  * scratch, threads and chunks of the first one. Each has its tap, and the bits it has alone. A run

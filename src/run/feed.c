@@ -279,7 +279,7 @@ static size_t next_pass(const struct feed_call *f, struct feed_progress *at,
 }
 
 /* Runs one pass in lead's scratch. Writes the last logits of each session to its spare buffer.
- * Returns 0 when a tap has asked to stop. */
+ * Returns 0 when a tap or mgpt_stop has asked to stop. */
 static int run_pass(mgpt_session *lead, size_t n_segments)
 {
     struct scratch *sc = &lead->scratch;
@@ -305,13 +305,24 @@ static int run_pass(mgpt_session *lead, size_t n_segments)
         fused = fused && seg->begin == 0 && takes_fused_path(seg->session, seg->points);
         spare = seg->n_out ? seg->session->spare : spare;
     }
+    if (pass_stop_asked(&r))
+        return 0;
     r.far = bytes >= MEMORY_FROM;
     r.logits = (mat){r.n_out > 1 ? sc->logits : spare, r.n_out, lead->model->shape.n_vocab};
     if (fused)
         fused_forward(&r);
     else
         panel_forward(&r);
-    return !r.stopped;
+    return !r.stopped && !pass_stop_asked(&r);
+}
+
+/* The call ends because a tap, or mgpt_stop of one of its sessions, asked for it. */
+static int end_stopped(const struct feed_call *f, mgpt_error *err)
+{
+    int asked = 0;
+    for (size_t i = 0; i < f->n; i++)
+        asked |= atomic_exchange(&run_at(f, i).session->stop, 0);
+    return err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "stopped by %s", asked ? "mgpt_stop" : "a tap");
 }
 
 static int run_passes(const struct feed_call *f, size_t chunk, mgpt_error *err)
@@ -320,7 +331,7 @@ static int run_passes(const struct feed_call *f, size_t chunk, mgpt_error *err)
     struct feed_progress at = {0};
     for (size_t n; (n = next_pass(f, &at, lead->scratch.segments, chunk)) > 0;)
         if (!run_pass(lead, n))
-            return err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "stopped by a tap");
+            return end_stopped(f, err);
     return MGPT_OK;
 }
 

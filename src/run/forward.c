@@ -8,7 +8,7 @@ typedef struct layer layer;
 #define PAGE static
 #define add add_rows
 #define recall(p) 0
-#define stopped(p) (p)->stopped
+#define stopped(p) ((p)->stopped || pass_stop_asked(p))
 #define norm_residual(p, n) norm(p, (p)->x, n, (p)->x)
 #define parallel(p) ((p)->model->branches == BRANCHES_PARALLEL)
 #include "page/page.inc"
@@ -94,7 +94,7 @@ void panel_forward(pass *p)
     set_logit_rows(p, 0);
     forward(p);
     keep_logits(p);
-    for (size_t next = LOGIT_ROWS; next < p->n_out && !p->stopped; next += LOGIT_ROWS) {
+    for (size_t next = LOGIT_ROWS; next < p->n_out && !stopped(p); next += LOGIT_ROWS) {
         set_logit_rows(p, next);
         unembed(p);
         keep_logits(p);

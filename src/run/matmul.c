@@ -19,6 +19,7 @@
 enum {
     MOST = 3,            /* products of a job without experts */
     LEAST_PANELS = 4,    /* panels a thread takes at a time: kernels read adjacent ones together */
+    STOP_PANELS = 32,    /* panels of a long prompt after which a thread looks for mgpt_stop */
     SLOT_BYTES = 1 << 18 /* of weights: for less, the slot costs more than a percent */
 };
 
@@ -30,7 +31,8 @@ struct matmul_job {
     const struct layer *mlp; /* y of the first of them becomes act(y), times the second; or NULL */
     int one;                 /* 1: every product has one row */
     int slot;                /* of pool_deal; 0: workers write to y */
-    size_t n;                /* rows of the input */
+    const mgpt_session *stops; /* its mgpt_stop leaves out what is left; NULL: one row */
+    size_t n;                  /* rows of the input */
     const float *x;
     uint8_t *qx;    /* quantised input, */
     size_t x_bytes; /* bytes per row of it; 0: float input */
@@ -167,10 +169,8 @@ static void shared_panels(const struct matmul_job *job, const struct matmul_prod
         activate(job->model, job->mlp, y + i * F + r0, by ? by + i * F + r0 : NULL, r1 - r0);
 }
 
-/* Panels [first, last) of the job's matrices, numbered consecutively. */
-static void matmul_part(void *ctx, int worker, size_t first, size_t last)
+static void matmul_range(const struct matmul_job *job, int worker, size_t first, size_t last)
 {
-    const struct matmul_job *job = ctx;
     for (size_t i = 0, begin = 0; i < job->count && begin < last; i += job->per) {
         size_t end = begin + panels_of(job->p[i].l->n_out);
         if (first < end)
@@ -178,6 +178,18 @@ static void matmul_part(void *ctx, int worker, size_t first, size_t last)
                           (last < end ? last : end) - begin);
         begin = end;
     }
+}
+
+/* Panels [first, last) of the job's matrices, numbered consecutively. */
+static void matmul_part(void *ctx, int worker, size_t first, size_t last)
+{
+    const struct matmul_job *job = ctx;
+    if (!job->stops) {
+        matmul_range(job, worker, first, last);
+        return;
+    }
+    for (; first < last && !session_stop_asked(job->stops); first += STOP_PANELS)
+        matmul_range(job, worker, first, min_size(first + STOP_PANELS, last));
 }
 
 /* ---- jobs ---- */
@@ -235,6 +247,7 @@ static void run_matmul_job(pass *r, struct matmul_job *job)
     struct pool *pool = own && job->slot == 0 ? NULL : r->pool;
     job->model = r->model;
     job->s = r->s;
+    job->stops = job->n > 1 && r->n_all > 0 ? r->segments[0].session : NULL;
     job->qx = r->s->qx;
     if (job->slot)
         job = put_in_slot(&r->s->slots->at[job->slot], *job);

@@ -13,6 +13,8 @@
 #include "model/model.h"
 #include "run/kv.h"
 
+#include <stdatomic.h>
+
 enum {
     BLOCK_ROWS = 24, /* most rows (queries times heads) of a block of attention */
     LOGIT_ROWS = 72  /* rows of logits computed at a time, except on the fused path: whole tiles */
@@ -71,6 +73,7 @@ struct mgpt_session {
     int ready;           /* 1: scratch is allocated and threads are started */
     int in_use;          /* 1 during a call: refuses calls from taps, finds duplicates in a batch */
     struct tap tap;
+    atomic_int stop; /* 1: mgpt_stop was called; a call that ends for it sets it to 0 */
 };
 
 struct segment {
@@ -107,6 +110,22 @@ typedef struct pass {
     int stopped;
     int far; /* 1: weights and cache, MEMORY_FROM bytes or more, do not stay in a CPU cache */
 } pass;
+
+static inline int session_stop_asked(const mgpt_session *s)
+{
+    return atomic_load_explicit(&s->stop, memory_order_relaxed);
+}
+
+/* 1 if a session of the pass is to stop. Once a layer; inside of products and attention only the
+ * first session is asked, since there are many units of work. What was left out then is never
+ * seen: run_pass asks again at the end. */
+static inline int pass_stop_asked(const pass *p)
+{
+    for (size_t i = 0; i < p->n_all; i++)
+        if (session_stop_asked(p->segments[i].session))
+            return 1;
+    return 0;
+}
 
 /* Memory for mixtures of experts in passes of n_chunk rows; NULL when out of memory. experts.c. */
 struct expert_scratch *experts_new(const mgpt_model *m, size_t n_chunk);

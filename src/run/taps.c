@@ -56,7 +56,7 @@ static void reorder(const mgpt_model *m, const mgpt_value *value, int back, floa
 static void fire(pass *r, const struct segment *seg, mgpt_value value)
 {
     const struct tap *tap = &seg->session->tap;
-    if (!(seg->points & MGPT_POINT_BIT(value.point)) || r->stopped ||
+    if (!(seg->points & MGPT_POINT_BIT(value.point)) || r->stopped || pass_stop_asked(r) ||
         (value.layer >= 0 && seg->begin > (size_t)value.layer + 1))
         return;
     int ordered = is_qk(value.point) && r->model->qk_order;

@@ -11,8 +11,8 @@
 static int is_ready(const mgpt_session *s, const int32_t *tokens, size_t n)
 {
     size_t pos = arr_len(s->tokens), end = pos + n;
-    if (s->tap.points != 0 || !takes_fused_path(s, 0) || s->in_use || n > s->n_ctx - pos ||
-        end > s->kv.own->cap || end > arr_cap(s->tokens))
+    if (s->tap.points != 0 || session_stop_asked(s) || !takes_fused_path(s, 0) || s->in_use ||
+        n > s->n_ctx - pos || end > s->kv.own->cap || end > arr_cap(s->tokens))
         return 0;
     size_t valid = 0;
     while (valid < n && tokens[valid] >= 0 && (size_t)tokens[valid] < s->model->shape.n_vocab)
@@ -51,7 +51,13 @@ const float *mgpt_step(mgpt_session *s, int32_t token, mgpt_error *err)
     return mgpt_feed(s, &token, 1, err) == MGPT_OK ? s->logits : NULL;
 }
 
-int mgpt_rewind(mgpt_session *s, size_t pos, mgpt_error *err)
+void mgpt_stop(mgpt_session *s)
+{
+    if (s)
+        atomic_store_explicit(&s->stop, 1, memory_order_relaxed);
+}
+
+static int rewind_tokens(mgpt_session *s, size_t pos, mgpt_error *err)
 {
     if (!s || pos > arr_len(s->tokens))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_rewind: position %zu, %zu tokens held",
@@ -63,6 +69,14 @@ int mgpt_rewind(mgpt_session *s, size_t pos, mgpt_error *err)
     arr_set_len(s->tokens, pos);
     s->has_logits = 0;
     return MGPT_OK;
+}
+
+int mgpt_rewind(mgpt_session *s, size_t pos, mgpt_error *err)
+{
+    int status = rewind_tokens(s, pos, err);
+    if (status == MGPT_OK)
+        atomic_store_explicit(&s->stop, 0, memory_order_relaxed);
+    return status;
 }
 
 int mgpt_sync(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
@@ -77,7 +91,7 @@ int mgpt_sync(mgpt_session *s, const int32_t *tokens, size_t n, mgpt_error *err)
         same++;
     if (same == n && (n < held || !s->has_logits) && n > 0)
         same = n - 1; /* the last token's logits are not stored: run it again */
-    int status = mgpt_rewind(s, same, err);
+    int status = rewind_tokens(s, same, err);
     return status == MGPT_OK ? mgpt_feed(s, tokens + same, n - same, err) : status;
 }
 

@@ -127,6 +127,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mgpt_step_many": (c.c_int, [c.POINTER(_p), _p, _size, _err]),
     "mgpt_sync": (c.c_int, [_p, _p, _size, _err]),
     "mgpt_rewind": (c.c_int, [_p, _size, _err]),
+    "mgpt_stop": (None, [_p]),
     "mgpt_save_session": (c.c_int, [_p, c.c_char_p, _err]),
     "mgpt_load_session": (c.c_int, [_p, c.c_char_p, _err]),
     "mgpt_pos": (_size, [_p]),
