@@ -140,7 +140,7 @@ def test_score_in_windows(names):
     assert names.score([]) == [] and names.score([[26]])[0].n_tokens == 0
     with pytest.raises(mgpt.Error):
         names.score(["anna", "!"])
-    with pytest.raises(mgpt.Error):
+    with pytest.raises(ValueError, match="ids below 27, found 99"):
         names.score([[26, 99, 1]])
 
 

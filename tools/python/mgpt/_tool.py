@@ -6,8 +6,10 @@ import os
 import subprocess
 import sys
 import tempfile
+import threading
 from collections.abc import Sequence
 
+from ._interrupt import elsewhere
 from ._lib import EFILE, Error
 
 PROGRAM = os.path.join(os.path.dirname(__file__), "mgpt")
@@ -15,8 +17,15 @@ PROGRAM = os.path.join(os.path.dirname(__file__), "mgpt")
 
 def run(*words: str | os.PathLike[str], ok: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
     """Runs `mgpt WORDS`; raises Error with what it printed unless its exit code is in `ok`."""
-    done = subprocess.run([PROGRAM, *words], stdin=subprocess.DEVNULL, capture_output=True, text=True,
-                          errors="replace", check=False)
+    program = subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               text=True, errors="replace")
+    try:
+        is_main = threading.current_thread() is threading.main_thread()
+        output = elsewhere(program.communicate, program.kill) if is_main else program.communicate()
+    except BaseException:
+        program.kill()
+        raise
+    done = subprocess.CompletedProcess(words, program.returncode, *output)
     if done.returncode not in ok:
         text = done.stderr.strip().removeprefix("mgpt: ")
         raise Error(text or f"mgpt {words[0]!s} ended with {done.returncode}", EFILE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -20,6 +21,25 @@ class CheckResult:
 
     ok: bool
     text: str
+
+    def __repr__(self) -> str:
+        return f"<mgpt.CheckResult {'ok' if self.ok else 'differs'}>\n{self.text.rstrip()}"
+
+    def _repr_html_(self) -> str:
+        """The columns of each sequence as a table, the other lines as they are."""
+        from html import escape
+
+        html, table = [], ""
+        for line in self.text.splitlines():
+            cells = re.split(r" {2,}|(?<=\d) (?=same|tie|differs)", line.strip())
+            is_row = len(cells) > 6
+            if is_row != bool(table):
+                html.append("<table style='font:12px monospace'>" if is_row else "</table>")
+            kind = "th" if is_row and not table else "td"
+            table = "open" if is_row else ""
+            html.append("<tr>" + "".join([f"<{kind}>{escape(cell)}</{kind}>" for cell in cells]) + "</tr>" if is_row
+                        else f"<pre style='margin:2px'>{escape(line)}</pre>")
+        return "".join(html) + ("</table>" if table else "")
 
     def __bool__(self) -> bool:
         return self.ok
@@ -39,7 +59,7 @@ def check(model: Model | str | os.PathLike[str], reference: str | os.PathLike[st
 
     from ._tool import run
 
-    path = model if isinstance(model, str | os.PathLike) else model.path
+    path = model if isinstance(model, str | os.PathLike) else model._run_on()
     with tempfile.TemporaryDirectory(prefix="mgpt-") as folder:
         if isinstance(reference, Mapping):
             file = os.path.join(folder, "reference.npz")

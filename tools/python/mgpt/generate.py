@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._lib import CSampler, lib
+from ._ranges import option
 
 if TYPE_CHECKING:
     from .hooks import HookRow
@@ -22,7 +23,8 @@ class Sampler:
     def __init__(self, temperature: float = 0.8, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
                  seed: int = 0) -> None:
         """Temperature 0 takes the likeliest token; the same seed gives the same tokens."""
-        self._sampler = CSampler(temperature, min(top_k, 2**31 - 1), top_p, min_p, seed)
+        self._sampler = CSampler(option("temperature", temperature), option("top_k", top_k), option("top_p", top_p),
+                                 option("min_p", min_p), option("seed", seed))
 
     def __call__(self, logits: npt.NDArray[np.float32]) -> int:
         """Chooses one of the tokens whose logits are given."""
@@ -42,7 +44,7 @@ def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sam
     for token in tokens:
         text.put(int(token))
     drawn = 0
-    while n is None or drawn < n:
+    while n is None or n < 0 or drawn < n:
         token = sampler(logits[:n_choices])
         if model.is_end(token):
             break

@@ -19,7 +19,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._lib import ESTOP, POINT, CError, CValue, TapFn, call, fail, lib
+from ._interrupt import run
+from ._lib import ESTOP, POINT, CValue, Error, TapFn, lib
+from ._ranges import shown
 from .norms import INPUTS, Norm, load_norm, norm_tensor
 
 if TYPE_CHECKING:
@@ -69,11 +71,11 @@ def list_hooks(model: Model) -> dict[str, Hook]:
         found.append((value[0].point, value[0].layer))
         return 0
 
-    session, callback = model.session(n_ctx=1), TapFn(see)
-    with session._open() as pointer:
-        call("mgpt_tap", pointer, ALL_POINTS, callback, None)
-        call("mgpt_step", pointer, 0)
-        call("mgpt_tap", pointer, 0, TapFn(), None)
+    handle = model.session(n_ctx=1)._open()
+    token = np.zeros(1, np.int32)
+    with handle as pointer:
+        handle.watch(ALL_POINTS, TapFn(see))
+        run([handle], "mgpt_feed", pointer, token.ctypes.data, 1)
     return {hook.name: hook for place in found for hook in _hooks_of(model, *place)}
 
 
@@ -113,7 +115,7 @@ def _no_hook(hooks: Mapping[str, Hook], pattern: str) -> str:
     from difflib import get_close_matches
 
     near = get_close_matches(pattern, hooks, 1)
-    return f"no hook is called {pattern!r}" + (f", did you mean {near[0]!r}?" if near else " (Model.hook_names)")
+    return f"no hook is called {shown(pattern)}" + (f", did you mean {near[0]!r}?" if near else " (Model.hook_names)")
 
 
 # ---- the tap ----
@@ -128,7 +130,7 @@ class Tap:
         self._hooks: dict[Key, list[tuple[HookFn, Hook]]] = {}
         for names, fn in rows:
             if not callable(fn):
-                raise TypeError(f"hooks: expected (name, function) pairs, found {fn!r} as a function")
+                raise TypeError(f"hooks: expected (name, function) pairs, found {shown(fn)} as a function")
             for hook in choose(model, names):
                 self._hooks.setdefault(hook.key, []).append((fn, hook))
         self._keep = {hook.key: hook for hook in keep}
@@ -147,28 +149,29 @@ class Tap:
 
     def run(self, session: SessionHandle, tokens: npt.NDArray[np.int32]) -> None:
         """Feeds the tokens to a session, which is as before if a hook raises."""
-        callback, err = TapFn(self._call), CError()
-        self._steering = session.steering
-        session.watch(self._points() | self._steering.points, callback)
+        self._session, self._steering = session, session.steering
         try:
+            session.watch(self._points() | self._steering.points, TapFn(self._call))
             while True:
                 self._again = False
                 self._seen.clear()
                 self._groups.clear()
-                status = lib.mgpt_feed(session.pointer, tokens.ctypes.data, len(tokens), c.byref(err))
-                if self._failed is not None:
-                    raise self._failed
-                if status != ESTOP or not self._again:
+                try:
+                    run([session], "mgpt_feed", session.pointer, tokens.ctypes.data, len(tokens))
                     break
+                except Error as stopped:
+                    if self._failed is not None:
+                        raise self._failed from None
+                    if stopped.status != ESTOP or not self._again:
+                        raise
         finally:
             self._failed = None  # its traceback refers to this object
             session.watch()
-        if status < 0:
-            raise fail(err)
 
     def _points(self) -> int:
-        """Those of the hooks, the first of a chunk, the one after a layer's attention, and what norms read."""
-        points = {key[0] for key in (*self._hooks, *self._keep)} | {POINT["EMBD"]}
+        """Those of the hooks, the first of a chunk and of a layer (for Ctrl-C), the one after a layer's attention, and
+        what norms read."""
+        points = {key[0] for key in (*self._hooks, *self._keep)} | {POINT["EMBD"], POINT["RESID_PRE"]}
         if points & set(UNSEEN):
             points.add(POINT["HEADS"])
         if self._norms:
@@ -182,7 +185,7 @@ class Tap:
             self._see(value[0], view(value[0]))
         except BaseException as failed:
             self._failed = failed
-        return int(self._again or self._failed is not None)
+        return int(self._again or self._failed is not None or bool(self._session.dropped))
 
     def _see(self, value: CValue, data: Floats) -> None:
         place = value.point, value.layer

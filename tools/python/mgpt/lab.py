@@ -26,7 +26,8 @@ class Page:
         """Runs `mgpt lab`. A path that begins with - would be an option."""
         with tempfile.TemporaryDirectory(prefix="mgpt-") as folder:
             out = os.path.join(folder, "lab.html")
-            run("lab", "-m", model, "-p", text, "-o", out, *options)
+            told = any(o.split("=")[0] in ("--ids", "-f", "--file") for o in options)
+            run("lab", "-m", model, *([] if told and not text else ["-p", text]), "-o", out, *options)
             return cls(Path(out).read_text(encoding="utf-8"))
 
     def save(self, path: str | os.PathLike[str]) -> None:

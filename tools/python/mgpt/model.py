@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
-from weakref import WeakSet
+from weakref import ref
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ import numpy.typing as npt
 from . import hooks as _hooks
 from ._handle import ModelHandle
 from ._lib import (NO_SPECIAL_TOKENS, PARSE_SPECIAL, CInfo, CModelParams, CStream, CTensor, call, lib)
+from ._ranges import c_string, number, option, shown
 from .cache import Cache
 from .generate import Sampler, generate
 from .patching import Metric, Patched, run_hooks, run_program
@@ -100,11 +101,13 @@ class Model:
         self.path = os.fspath(path)
         self.notes: list[str] = []  # what mgpt convert says
         self._handle: ModelHandle | None = None
-        self._sessions: WeakSet[Session] = WeakSet()
+        self._sessions: list[ref[Session]] = []  # a WeakSet has callbacks, in which a signal handler cannot raise
         self._hook_table: dict[str, _hooks.Hook] | None = None
         if not isinstance(self.path, str):
-            raise TypeError(f"path: expected str or a path of str, found {self.path!r}")
-        params, file, kept = CModelParams(isa.encode() if isa else None, vocab_only, threads, 0), self.path, None
+            raise TypeError(f"path: expected str or a path of str, found {shown(self.path)}")
+        self._options = {"isa": isa, "vocab_only": vocab_only, "threads": threads, "convert": list(convert), "lora": lora}
+        params = CModelParams(c_string("isa", isa) if isa else None, vocab_only, option("threads", threads), 0)
+        file, kept = self.path, None
         if lora or not is_gguf(self.path):
             from ._tool import converted
 
@@ -124,8 +127,13 @@ class Model:
         handle, self._handle = self._handle, None
         if handle:
             handle.closed = True
-        for session in list(self._sessions):
-            session.close()
+        for session in [known() for known in self._sessions]:
+            if session is not None:
+                session.close()
+
+    def _know(self, session: Session) -> None:
+        """The model ends it when it is closed."""
+        self._sessions = [known for known in self._sessions if known() is not None] + [ref(session)]
 
     def __enter__(self) -> Model:
         return self
@@ -159,17 +167,20 @@ class Model:
     def decode(self, tokens: Tokens) -> str:
         """The text of tokens: whole characters, U+FFFD for bytes that are none; control tokens have no text."""
         stream = Decoder(self)
-        return "".join([stream.put(int(token)) for token in ids(tokens)]) + stream.end()
+        return "".join([stream.put(self._id(token)) for token in ids(tokens)]) + stream.end()
+
+    def _id(self, token: Any) -> int:
+        return int(number("token", token, 0, self.info.n_vocab - 1))
 
     def token_text(self, token: int) -> str:
         """A token as the vocabulary spells it, control tokens too: "<s>", "Ġthe"."""
         handle, n = self._open(), c.c_size_t()
-        address = lib.mgpt_token_text(handle.pointer, token, c.byref(n))
+        address = lib.mgpt_token_text(handle.pointer, self._id(token), c.byref(n))
         return c.string_at(address, n.value).decode("utf-8", "replace") if address else ""
 
     def is_end(self, token: int) -> bool:
         """Whether a token ends a text."""
-        return bool(lib.mgpt_is_end(self._open().pointer, token))
+        return bool(lib.mgpt_is_end(self._open().pointer, self._id(token)))
 
     def _tokens(self, text: str | Tokens) -> npt.NDArray[np.int32]:
         """Tokens of a text, or tokens as they are; a batch of one is taken for its row."""
@@ -195,7 +206,7 @@ class Model:
     def tensor(self, name: str) -> Floats:
         """A tensor as float32, shape [rows, columns] as in PyTorch. Reads a GGUF file again."""
         handle, found = self._open(), CTensor()
-        call("mgpt_find_tensor", handle.pointer, name.encode(), c.byref(found))
+        call("mgpt_find_tensor", handle.pointer, c_string("name", name), c.byref(found))
         out = np.empty(tuple(found.dims[: found.n_dims][::-1]), np.float32)
         call("mgpt_read_tensor", handle.pointer, name.encode(), 0, out.size, out.ctypes.data, what=self.path)
         return out
@@ -273,11 +284,12 @@ class Model:
 
         The pieces are those that `mgpt generate --no-prompt` prints for the same options.
         """
-        tokens = self._tokens(text)
+        tokens, sampler = self._tokens(text), Sampler(temperature, top_k, top_p, min_p, seed)
+        n = None if n is None else int(option("n", n))
         if not len(tokens):
             raise ValueError("text: nothing to begin with: the text is empty and the model has no BOS")
         session = self.session(n_ctx=n_ctx, threads=threads, kv=kv, steer=steer)
-        return generate(session, tokens, n, Sampler(temperature, top_k, top_p, min_p, seed), list(hooks))
+        return generate(session, tokens, n, sampler, list(hooks))
 
     def logits(self, text: str | Tokens, *, threads: int = 0, kv: str = "auto",
                steer: Steering | Vectors | None = None) -> Floats:
@@ -319,8 +331,18 @@ class Model:
             raise TypeError("patch: expected text (or a function as metric), found tokens")
         return ",".join([str(token) for token in ids(tokens)])
 
-    def _gguf(self) -> str:
-        """The model's file, or what it was converted to."""
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as its path and options: the file is opened again."""
+        return _reopen, (os.path.abspath(self.path), self._options)
+
+    def __copy__(self) -> Model:
+        return self  # it is immutable
+
+    def __deepcopy__(self, memo: object) -> Model:
+        return self
+
+    def _run_on(self) -> str:
+        """What the program `mgpt` runs this model from: a GGUF file, or what a checkpoint or an adapter became."""
         file = self._open().file
         return self.path if file is None else os.path.join(file.name, "model.gguf")
 
@@ -328,7 +350,7 @@ class Model:
         """The page of `mgpt lab` about a text, which a notebook shows; .save(path) keeps it."""
         from .lab import Page
 
-        return Page.make(self.path, text, options)
+        return Page.make(self._run_on(), text, options)
 
 
 class Decoder:
@@ -355,6 +377,10 @@ class Decoder:
         """U+FFFD if an incomplete character is held; begins a new text."""
         n = lib.mgpt_stream_end(c.byref(self._stream), self._buffer, len(self._buffer))
         return self._buffer.raw[:n].decode()
+
+
+def _reopen(path: str, options: dict[str, Any]) -> Model:
+    return Model(path, **options)
 
 
 def _lora_options(lora: Lora) -> list[str]:

@@ -92,7 +92,7 @@ def run_program(model: Model, clean: str, corrupt: str | None, options: Mapping[
 
     words = ["--clean=" + clean] + ([] if corrupt is None else ["--corrupt=" + corrupt])
     words += [f"--{name}={value}" for name, value in options.items() if value is not None]
-    answer = json.loads(run("patch", "-m", model._gguf(), "--json", *words).stdout)
+    answer = json.loads(run("patch", "-m", model._run_on(), "--json", *words).stdout)
     labels = model._labels(np.array(answer["clean"]["tokens"], np.int32))
     return Patched(answer["clean"]["value"], answer.get("corrupt", {}).get("value"),
                    {grid["over"]: _read_grid(grid, labels) for grid in answer["grids"]})

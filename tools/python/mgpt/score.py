@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes as c
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -10,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from ._lib import POINT, CError, CRun, TapFn, call, fail, lib
+from ._interrupt import run
+from ._lib import POINT, CRun, TapFn, lib
 from .hooks import view
 
 if TYPE_CHECKING:
@@ -58,11 +58,10 @@ def all_logits(session: Session, tokens: Ints) -> Floats:
         out[v.pos : v.pos + v.rows] = view(v)
         return 0
 
-    callback = TapFn(see)
     with handle as pointer:
-        handle.watch(1 << POINT["LOGITS"] | handle.steering.points, callback)
         try:
-            call("mgpt_feed", pointer, tokens.ctypes.data, len(tokens))
+            handle.watch(1 << POINT["LOGITS"] | handle.steering.points, TapFn(see))
+            run([handle], "mgpt_feed", pointer, tokens.ctypes.data, len(tokens), work=session._work(len(tokens)))
         finally:
             handle.watch()
     return out
@@ -76,6 +75,9 @@ def score(session: Session, texts: Iterable[str | Tokens]) -> list[Score]:
     for window in _windows(_document(model, text) if isinstance(text, str) else model._tokens(text) for text in texts):
         while len(sessions) < len(window):
             sessions.append(sessions[0].fork())
+        for tokens in window:
+            if len(tokens) and tokens.max() >= model.info.n_vocab:
+                raise ValueError(f"tokens: expected ids below {model.info.n_vocab}, found {tokens.max()}")
         counts = [min(max(len(tokens) - 1, 0), model.info.n_ctx) for tokens in window]
         logprobs = [np.empty(n) for n in counts]
         _run(sessions, window, logprobs)
@@ -105,18 +107,18 @@ def _document(model: Model, text: str) -> Ints:
 
 def _run(sessions: list[Session], window: list[Ints], logprobs: list[npt.NDArray[np.float64]]) -> None:
     """Feeds all but the last token of each text; the log-probability of each next one goes to logprobs."""
-    runs, callbacks, err = (CRun * len(window))(), [], CError()
+    runs = (CRun * len(window))()
     handles = [session._open() for session in sessions[: len(window)]]
-    for run, session, handle, tokens, out in zip(runs, sessions, handles, window, logprobs, strict=False):
+    for part, session, handle, tokens, out in zip(runs, sessions, handles, window, logprobs, strict=False):
         session.rewind(0)
-        callbacks.append(TapFn(_tap(tokens, out, handle.steering)))
-        run.session, run.tokens, run.n = handle.pointer, tokens.ctypes.data, len(out)
-        handle.watch(1 << POINT["LOGITS"] | handle.steering.points, callbacks[-1])
-    status = lib.mgpt_feed_many(runs, len(runs), c.byref(err))
-    for handle in handles:
-        handle.watch()
-    if status < 0:
-        raise fail(err)
+        part.session, part.tokens, part.n = handle.pointer, tokens.ctypes.data, len(out)
+    try:
+        for handle, tokens, out in zip(handles, window, logprobs, strict=True):
+            handle.watch(1 << POINT["LOGITS"] | handle.steering.points, TapFn(_tap(tokens, out, handle.steering)))
+        run(handles, "mgpt_feed_many", runs, len(runs), work=sessions[0]._work(sum(map(len, window))))
+    finally:
+        for handle in handles:
+            handle.watch()
 
 
 def _tap(tokens: Ints, out: npt.NDArray[np.float64], steering: Added) -> Callable[[Any, object], int]:

@@ -12,7 +12,9 @@ import numpy.typing as npt
 
 from . import hooks as _hooks
 from ._handle import SessionHandle
+from ._interrupt import run
 from ._lib import KV_TYPES, CSessionParams, call, lib
+from ._ranges import number, option, shown
 
 if TYPE_CHECKING:
     from .model import Model
@@ -56,14 +58,14 @@ class Session:
     def __init__(self, model: Model, handle: SessionHandle) -> None:
         """Not for users: Model.session makes sessions."""
         self._model, self._handle = model, handle
-        model._sessions.add(self)
+        model._know(self)
 
     @classmethod
     def _new(cls, model: Model, n_ctx: int, threads: int, chunk: int, kv: str, steering: Added) -> Session:
         if kv not in KV_TYPES:
-            raise ValueError(f"kv: expected one of {', '.join(KV_TYPES)}, found {kv!r}")
+            raise ValueError(f"kv: expected one of {', '.join(KV_TYPES)}, found {shown(kv)}")
         owner = model._open()
-        numbers = _count("n_ctx", n_ctx), _count("threads", threads), _count("chunk", chunk)
+        numbers = option("n_ctx", n_ctx), option("threads", threads), _count("chunk", chunk)
         params = CSessionParams(*numbers, KV_TYPES[kv])
         return cls(model, SessionHandle(call("mgpt_session_new", owner.pointer, c.byref(params)), owner, steering))
 
@@ -97,14 +99,25 @@ class Session:
             if rows:
                 _hooks.Tap(self._model, rows).run(handle, tokens)
             else:
-                call("mgpt_feed", pointer, tokens.ctypes.data, len(tokens))
+                handle.unwatch()
+                run([handle], "mgpt_feed", pointer, tokens.ctypes.data, len(tokens), work=self._work(len(tokens)))
             return self._logits(handle).copy()
+
+    def _work(self, n_tokens: int) -> int:
+        """Bytes of weights that a run of tokens reads, one after the other."""
+        return n_tokens * self._model.info.bytes_per_token
+
+    def stop(self) -> None:
+        """Ends the call in which another thread runs this session: it raises Error with status ESTOP, and the session
+        is as it was. If none runs, the next one ends so; `rewind` withdraws that."""
+        lib.mgpt_stop(self._open().pointer)
 
     def sync(self, tokens: Tokens) -> Floats:
         """Makes the session hold exactly these tokens, running only those after the common prefix."""
         handle, array = self._open(), ids(tokens)
         with handle as pointer:
-            call("mgpt_sync", pointer, array.ctypes.data, len(array))
+            handle.unwatch()
+            run([handle], "mgpt_sync", pointer, array.ctypes.data, len(array), work=self._work(len(array)), restore=False)
             return self._logits(handle).copy()
 
     def rewind(self, position: int) -> None:
@@ -127,6 +140,21 @@ class Session:
         """Makes the session hold what `save` wrote, as if it had run these tokens."""
         with self._open() as pointer:
             call("mgpt_load_session", pointer, os.fsencode(path), what=os.fspath(path))
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *failure: object) -> None:
+        self.close()
+
+    def __reduce__(self) -> str:
+        raise TypeError("a session is not pickled: save() writes it to a file, fork() makes a copy")
+
+    def __copy__(self) -> Session:
+        return self.fork()
+
+    def __deepcopy__(self, memo: object) -> Session:
+        return self.fork()
 
     def close(self) -> None:
         """Frees the memory now; using the session afterwards raises ValueError."""
@@ -197,11 +225,7 @@ class Session:
 
 def _count(name: str, value: int) -> int:
     """An argument that the library takes as an unsigned or 32-bit number."""
-    if not isinstance(value, int | np.integer):
-        raise TypeError(f"{name}: expected a number, found {value!r}")
-    if not 0 <= value < 2**31:
-        raise ValueError(f"{name}: expected a number from 0, found {value!r}")
-    return int(value)
+    return int(number(name, value, 0, 2**31 - 1))
 
 
 def step_many(sessions: Sequence[Session], tokens: Tokens) -> list[Floats]:
@@ -216,5 +240,8 @@ def step_many(sessions: Sequence[Session], tokens: Tokens) -> list[Floats]:
         raise ValueError(f"tokens: expected {len(handles)}, found {len(array)}")
     with ExitStack() as stack:
         pointers = (c.c_void_p * len(handles))(*[stack.enter_context(h) for h in handles])
-        call("mgpt_step_many", pointers, array.ctypes.data, len(array))
+        for handle in handles:
+            handle.unwatch()
+        if handles:
+            run(handles, "mgpt_step_many", pointers, array.ctypes.data, len(array), work=sessions[0]._work(len(array)))
         return [s._logits(h).copy() for s, h in zip(sessions, handles, strict=True)]

@@ -35,9 +35,20 @@ class Heatmap:
         return cls(name, [array[h] for h in heads], labels, labels if is_attention else None,
                    [f"head {h}" if by_head else "" for h in heads])
 
-    def _repr_html_(self) -> str:
+    def __repr__(self) -> str:
+        """Blocks of five shades in a plain terminal; rows and columns above 64 are averaged."""
+        low, high = self._bounds()
+        parts = [f"{self.name}: {low:.4g} to {high:.4g}"]
+        for caption, values in zip(self.captions, self.maps, strict=True):
+            parts += [caption] * bool(caption) + _blocks(values, self.labels, low, high)
+        return "\n".join(parts)
+
+    def _bounds(self) -> tuple[float, float]:
         shown = np.concatenate([m[np.isfinite(m)] for m in self.maps])
-        low, high = (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
+        return (float(shown.min()), float(shown.max())) if shown.size else (0.0, 0.0)
+
+    def _repr_html_(self) -> str:
+        low, high = self._bounds()
         title = f"<div>{escape(self.name)}: {low:.4g} to {high:.4g}</div>"
         maps = "".join([self._figure(c, m, low, high) for c, m in zip(self.captions, self.maps, strict=True)])
         return f'<div style="font:12px sans-serif">{title}{maps}</div>'
@@ -75,6 +86,25 @@ def _smaller(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
     if step == 1:
         return cut, 1
     return cut.reshape(len(cut) // step, step, -1, step).mean((1, 3)), step
+
+
+def _blocks(values: npt.NDArray[Any], labels: list[str], low: float, high: float) -> list[str]:
+    """A line for each row, darker for numbers farther from 0 (or from the smallest, if that is above 0)."""
+    step = -(-max(values.shape) // 64)
+    base = max(low, 0.0)
+    reach = max(high - base, base - low, 1e-30)
+    lines = []
+    for i in range(0, len(values), step):
+        label = labels[i].encode("unicode_escape").decode()[:9]
+        cells = [_mean(values[i : i + step, j : j + step]) for j in range(0, values.shape[1], step)]
+        lines.append(f"{label:>9} " + "".join([" " if v is None else " \u2591\u2592\u2593\u2588"[
+            min(int(abs(v - base) / reach * 5), 4)] for v in cells]))
+    return lines
+
+
+def _mean(cells: npt.NDArray[Any]) -> float | None:
+    finite = cells[np.isfinite(cells)]
+    return float(finite.mean()) if finite.size else None
 
 
 def _text(x: float, y: float, text: str, anchor: str, transform: str = "") -> str:

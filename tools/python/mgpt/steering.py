@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._lib import EFILE, POINT, CValue, Error, TapFn
+from ._ranges import shown
 from .hooks import view
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ class Steering:
 def _scaled(layer: int, row: npt.NDArray[Any], scale: float, shape: tuple[int, int]) -> Row:
     n_layer, n_embd = shape
     if not isinstance(layer, int | np.integer):
-        raise TypeError(f"steer: expected layers as numbers, found {layer!r}")
+        raise TypeError(f"steer: expected layers as numbers, found {shown(layer)}")
     if not 0 <= layer < n_layer:
         raise ValueError(f"steer: layer {layer}: expected 0 to {n_layer - 1}")
     if row.dtype.kind not in "fiu":

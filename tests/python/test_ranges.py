@@ -1,0 +1,108 @@
+"""Arguments are refused where the commands refuse their options, in one short line; objects show and copy themselves."""
+import copy
+import pickle
+import subprocess
+from pathlib import Path
+
+import mgpt
+import numpy as np
+import pytest
+from mgpt._ranges import RANGES
+from mgpt.show import Heatmap
+
+PROGRAM = Path(mgpt.__file__).with_name("mgpt")
+BEYOND = {name: [least - 1, most + 1 if whole else most * 2 + 1] + ([] if whole else [float("nan")]) for name, (_, least, most, whole) in RANGES.items()}
+
+
+def command(root, option, value):
+    done = subprocess.run([PROGRAM, "generate", root / "weights/names.gguf", "-p", "a", "-n", "1", option, str(value)],
+                          capture_output=True, text=True, timeout=60)
+    return done.returncode, done.stderr
+
+
+def in_python(model, name, value):
+    list(model.generate("a", **{"n": 1, name: value}))
+
+
+@pytest.mark.parametrize("name, value", [(name, value) for name, values in BEYOND.items() for value in values])
+def test_beyond_a_range(root, names, name, value):
+    with pytest.raises(ValueError, match=f"^{name}: expected a number from"):
+        in_python(names, name, value)
+    code, text = command(root, RANGES[name][0], value)
+    assert code == 2 and ("expected" in text or "allowed" in text)
+
+
+@pytest.mark.parametrize("name", [name for name in RANGES if name not in ("threads", "n_ctx")])
+def test_ends_of_a_range(root, names, name):
+    option, least, most, _ = RANGES[name]
+    for value in (least, most):
+        in_python(names, name, value)
+        assert command(root, option, value)[0] == 0
+
+
+@pytest.mark.parametrize("call", [
+    lambda m: m.token_text(2**40), lambda m: m.token_text(-1), lambda m: m.is_end(27), lambda m: m.decode([10**9, 5]),
+    lambda m: m.score([[26, 0, 10**9]]), lambda m: m.score([[27]]), lambda m: mgpt.Model(m.path, isa="avx2\0x"),
+    lambda m: m.tensor("a\0b"), lambda m: mgpt.Model(m.path, threads=-1), lambda m: mgpt.Sampler(seed=2**70),
+    lambda m: m.session(threads=2**40)])
+def test_values_out_of_range(names, call):
+    with pytest.raises((ValueError, mgpt.Error)) as refused:
+        call(names)
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize("call", [
+    lambda m: m.generate("a", temperature="x" * 10**6), lambda m: m.session(n_ctx="y" * 10**6),
+    lambda m: m.run_with_hooks("a", [("hook_embed", list(range(10**5)))]), lambda m: mgpt.Model(b"x" * 10**6),
+    lambda m: m.session().rewind([1] * 10**6), lambda m: m.generate("a", seed=1.5), lambda m: m.generate("a", top_k=True)])
+def test_type_errors_are_short(names, call):
+    with pytest.raises(TypeError) as refused:
+        call(names)
+    assert len(str(refused.value)) < 200
+
+
+def test_sessions_are_context_managers(names):
+    with names.session() as session:
+        session.feed([26, 1])
+    with pytest.raises(ValueError, match="closed"):
+        session.step(1)
+
+
+def test_copies(names, root):
+    again = pickle.loads(pickle.dumps(names))
+    assert again.logits("anna").tobytes() == names.logits("anna").tobytes()
+    golden = mgpt.Model(root / "tests/golden/gpt2", convert=["--no-tokenizer"], threads=1)
+    assert pickle.loads(pickle.dumps(golden)).logits([1, 2]).tobytes() == golden.logits([1, 2]).tobytes()
+    assert copy.deepcopy(names) is names and copy.copy(names) is names
+    session = names.session()
+    session.feed([26, 1])
+    fork = copy.deepcopy(session)
+    assert fork.tokens == [26, 1] and fork.step(2).tobytes() == session.step(2).tobytes()
+    with pytest.raises(TypeError, match=r"save\(\).*fork\(\)"):
+        pickle.dumps(session)
+
+
+def test_adapters_are_checked_and_shown(root, tmp_path):
+    """check, lab and patch run what the model runs, not the file without its adapter."""
+    golden, words = root / "tests/golden/gpt2", ["--no-tokenizer"]
+    plain = mgpt.Model(golden, convert=words)
+    adapted = mgpt.Model(golden, convert=words, lora=root / "tests/fixtures/lora/gpt2")
+    logits = [m.logits([1, 2, 3], kv="f32") for m in (plain, adapted)]
+    assert abs(logits[0] - logits[1]).max() > 1e-3
+    assert mgpt.check(adapted, {"tokens": [1, 2, 3], "logits": logits[1]})
+    assert not mgpt.check(adapted, {"tokens": [1, 2, 3], "logits": logits[0]})
+    assert mgpt.check(plain, {"tokens": [1, 2, 3], "logits": logits[0]})
+    pages = [m.lab("", "--ids", "1,2").html for m in (plain, adapted)]
+    assert pages[0] != pages[1]
+
+
+def test_shown(names):
+    result = mgpt.check(names, names.path.replace(".gguf", ".ref.json"))
+    assert repr(result).startswith("<mgpt.CheckResult ok>\nsequence 0")
+    html = result._repr_html_()
+    assert html.count("<table") == html.count("</table>") >= 3 and "<th>max|diff|</th>" in html and "<td>same</td>" in html
+    heat = repr(names.run_with_cache("anna")[1].show("pattern", layer=0, head=0))
+    lines = heat.splitlines()
+    assert len(lines) == 7 and lines[2].endswith("\u2588    ") and lines[0].startswith("blocks.0.attn.hook_pattern: 0 to 1")
+    big = Heatmap("big", [np.ones((300, 300), np.float32)], [str(i) for i in range(300)], None, [""])
+    assert len(repr(big).splitlines()) <= 65

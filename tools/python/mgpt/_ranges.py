@@ -1,0 +1,53 @@
+"""What arguments may be: the ranges of the commands' options, which tests/python/test_ranges.py compares."""
+
+from __future__ import annotations
+
+import numbers
+import reprlib
+from typing import Any
+
+_short = reprlib.Repr()
+_short.maxstring = _short.maxother = 60
+_short.maxlong = 30
+
+# Argument: option of `mgpt generate`, least, most, whole.
+RANGES: dict[str, tuple[str, float, float, bool]] = {
+    "n": ("-n", -1, 2**31 - 1, True),
+    "temperature": ("--temp", 0, 1e30, False),
+    "top_k": ("--top-k", 0, 2**31 - 1, True),
+    "top_p": ("--top-p", 0, 1, False),
+    "min_p": ("--min-p", 0, 1, False),
+    "seed": ("--seed", 0, 2**64 - 1, True),
+    "n_ctx": ("-c", 0, 2**31 - 1, True),
+    "threads": ("-t", 0, 256, True),
+}
+
+
+def shown(value: object) -> str:
+    """A value in a message: its beginning and its end."""
+    return _short.repr(value)
+
+
+def number(name: str, value: Any, least: float, most: float, whole: bool = True) -> Any:
+    """An argument between two bounds; TypeError or ValueError."""
+    if not isinstance(value, numbers.Integral if whole else numbers.Real) or isinstance(value, bool):
+        raise TypeError(f"{name}: expected {'a whole number' if whole else 'a number'}, found {shown(value)}")
+    checked: Any = value
+    if not least <= checked <= most:  # nan is refused, too
+        raise ValueError(f"{name}: expected a number from {least} to {most}, found {shown(value)}")
+    return int(checked) if whole else float(checked)
+
+
+def option(name: str, value: Any) -> Any:
+    """An argument that is an option of the commands, in its range."""
+    _, least, most, whole = RANGES[name]
+    return number(name, value, least, most, whole)
+
+
+def c_string(name: str, value: str) -> bytes:
+    """A string for C, which ends at a NUL."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name}: expected str, found {shown(value)}")
+    if "\0" in value:
+        raise ValueError(f"{name}: expected a string without NUL, found {shown(value)}")
+    return value.encode()
