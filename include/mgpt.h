@@ -179,10 +179,9 @@ MGPT_API int mgpt_step_many(mgpt_session *const *sessions, const int32_t *tokens
 MGPT_API int mgpt_sync(mgpt_session *session, const int32_t *tokens, size_t n, mgpt_error *err);
 MGPT_API int mgpt_rewind(mgpt_session *session, size_t pos, mgpt_error *err);
 
-/* Ends the call in which the session runs tokens with MGPT_ESTOP: within a layer, and within a few
- * output rows of a long prompt's products. The session is unchanged. Any thread and a signal handler
- * may call it while the session exists. If no call runs, or it is too late for this one, the next
- * call that runs tokens stops; mgpt_rewind (to mgpt_pos, too) withdraws that. NULL is allowed. */
+/* Ends the call in which the session runs tokens with MGPT_ESTOP: soon, even in a long prompt. Any
+ * thread and a signal handler may call it (NULL: nothing). A call that it misses is not stopped, but
+ * the next one that runs tokens; mgpt_rewind, to mgpt_pos too, withdraws it. */
 MGPT_API void mgpt_stop(mgpt_session *session);
 
 /* feed_many is mgpt_feed of several sessions of one model in common passes over the weights, with

@@ -115,13 +115,13 @@ TEST(before_a_call)
     check_before_a_call("shakespeare");
 }
 
-struct stopper {
+struct stop_count {
     int calls, stop_at;
 };
 
 static int stop_in_tap(const mgpt_value *value, void *user)
 {
-    struct stopper *s = user;
+    struct stop_count *s = user;
     (void)value;
     if (++s->calls == s->stop_at)
         mgpt_stop(f.session);
@@ -132,7 +132,7 @@ static int stop_in_tap(const mgpt_value *value, void *user)
 TEST(in_a_tap)
 {
     open_case("shakespeare");
-    struct stopper s = {0};
+    struct stop_count s = {0};
     const uint64_t all = MGPT_POINT_BIT(MGPT_N_POINTS) - 1;
     assert_int_equal(mgpt_tap(f.session, all, stop_in_tap, &s, &err), MGPT_OK);
     for (s.stop_at = 1; s.stop_at < 400; s.stop_at += 7) {
