@@ -1,5 +1,6 @@
 """Signal handlers that raise while the library runs: nothing is swallowed, no number is wrong, the session is as it was."""
 import signal
+import socket
 import threading
 import time
 
@@ -30,7 +31,8 @@ def alarm():
 
 @pytest.fixture(params=["here", "elsewhere"])
 def place(request, monkeypatch):
-    """Whether calls without hooks run in this thread or in one of their own, as large models do."""
+    """As with small models, or as with large ones: calls without hooks run in a thread of their own, and a thread looks
+    out for signals during those with hooks."""
     monkeypatch.setattr(_interrupt, "LONG", 1 if request.param == "elsewhere" else 1 << 62)
     return request.param
 
@@ -62,7 +64,7 @@ def nothing():
     pass
 
 
-def test_runs_with_hooks(shakespeare):
+def test_runs_with_hooks(shakespeare, place):
     want, cache = shakespeare.run_with_cache(TOKENS)
     scores = cache["attn_scores", 3]
     def right(logits):
@@ -74,7 +76,7 @@ def test_runs_with_hooks(shakespeare):
     interrupts(lambda: shakespeare.run_with_cache(TOKENS), cached, nothing)
 
 
-def test_feed_with_hooks(shakespeare):
+def test_feed_with_hooks(shakespeare, place):
     session = shakespeare.session(kv="f32", chunk=30)
     before = session.feed(TOKENS[:5])
     want = shakespeare.logits(TOKENS, kv="f32")[-1].tobytes()
@@ -195,3 +197,23 @@ def test_handlers_that_return_stop_nothing(shakespeare, place):
         assert logits[0].tobytes() == shakespeare.logits(TOKENS, kv="f32").tobytes()
     signal.setitimer(signal.ITIMER_REAL, 0)
     assert came
+
+
+def test_wakeup_fd_of_others(shakespeare, monkeypatch):
+    """asyncio's, for one, gets the signals of the time of a call and is there again afterwards."""
+    monkeypatch.setattr(_interrupt, "LONG", 1)
+    theirs, ours = socket.socketpair()
+    ours.setblocking(False)
+    signal.signal(signal.SIGALRM, lambda number, frame: None)
+    before = signal.set_wakeup_fd(ours.fileno())
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.001, 0.002)
+        for _ in range(5):
+            shakespeare.run_with_hooks(TOKENS, [("hook_embed", lambda v, hook: None)])
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        assert theirs.recv(100)[0] == signal.SIGALRM
+        assert signal.set_wakeup_fd(before) == ours.fileno()
+    finally:
+        signal.set_wakeup_fd(before)
+        theirs.close()
+        ours.close()

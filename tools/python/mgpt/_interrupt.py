@@ -1,25 +1,31 @@
 """Ctrl-C, time-outs and other signals while the library runs tokens.
 
-Python runs its signal handlers in the main thread, between two instructions of Python. Two places need care:
+Python runs its signal handlers in the main thread, between two instructions of Python. Three places need care:
 
 - A call without Python code inside would delay the handler until it returns. The main thread leaves long calls to a
   thread of their own and waits, which a handler can end; then mgpt_stop ends the call.
+- A call with hooks of the user stays in the main thread. signal.set_wakeup_fd tells another thread of a signal, which
+  calls mgpt_stop; then the handler runs. If it returns, the call runs again.
 - A handler may run at the entry of a callback. ctypes passes an exception from there to sys.unraisablehook and goes on
   as if the callback had returned 0. It is kept there and raised after the call.
 
-In both cases the sessions are as they were before the call, but for logits of one that had just ended.
+In all cases the sessions are as they were before the call, but for logits of one that had just ended.
 """
 
 from __future__ import annotations
 
 import _thread
 import ctypes as c
+import os
+import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
-from ._lib import CError, fail, lib
+from ._lib import ESTOP, CError, fail, lib
 
 if TYPE_CHECKING:
     from ._handle import SessionHandle
@@ -58,29 +64,74 @@ def elsewhere(work: Callable[[], Any], stop: Callable[[], Any]) -> Any:
     return value
 
 
-def run(handles: Sequence[SessionHandle], name: str, *arguments: Any, work: int = 0, restore: bool = True) -> None:
+class _Waker:
+    """Ends the call that the main thread is in when a signal comes. Signals still reach the wakeup fd that was there."""
+
+    def __init__(self, handles: Sequence[SessionHandle]) -> None:
+        self.woken, self._over, self._handles = False, False, handles
+        self._lock, (self._read, self._written) = threading.Lock(), socket.socketpair()
+        self._written.setblocking(False)
+        self._before = signal.set_wakeup_fd(self._written.fileno(), warn_on_full_buffer=False)
+        _thread.start_new_thread(self._watch, ())
+
+    def _watch(self) -> None:
+        with self._read:
+            while signals := self._read.recv(64):
+                with self._lock:
+                    if not self._over:
+                        self.woken = True
+                        for handle in self._handles:
+                            lib.mgpt_stop(handle.pointer)
+                if self._before >= 0:
+                    with suppress(OSError):  # full, or closed meanwhile
+                        os.write(self._before, signals)
+
+    def end(self) -> None:
+        """Nothing is stopped from now on."""
+        signal.set_wakeup_fd(self._before)
+        with self._lock:
+            self._over = True
+        self._written.close()  # which ends the thread
+
+
+def run(handles: Sequence[SessionHandle], name: str, *arguments: Any, work: int = 0, hooks: bool = False,
+        restore: bool = True) -> bool:
     """Calls a function that runs tokens of sessions and takes a trailing mgpt_error; Error if it fails.
 
-    `work`: bytes of weights that it reads; 0: it calls hooks, which belong to this thread. An exception of a signal
-    handler comes through, with the sessions rewound to where they were (`restore`).
+    `work`: bytes of weights that it reads. `hooks`: it calls functions of the user, which belong to this thread. True:
+    a signal has ended it whose handler returned; run it again. An exception of a handler comes through, with the
+    sessions rewound to where they were (`restore`).
     """
+    waker: _Waker | None = None
     before, err = [lib.mgpt_pos(handle.pointer) for handle in handles], CError()
     function = getattr(lib, name)
     try:
         if threading.current_thread() is not threading.main_thread():
             status = function(*arguments, c.byref(err))
-        elif work >= LONG:
+        elif work >= LONG and not hooks:
             status = elsewhere(lambda: function(*arguments, c.byref(err)),
                                lambda: [lib.mgpt_stop(handle.pointer) for handle in handles])
         else:
+            waker = _Waker(handles) if work >= LONG else None
             status = _guarded(handles, lambda: function(*arguments, c.byref(err)))
+            if waker is not None:
+                waker.end()
     except BaseException:
+        if waker is not None:
+            waker.end()
         for handle, n in zip(handles, before, strict=True):
             held = lib.mgpt_pos(handle.pointer)
             lib.mgpt_rewind(handle.pointer, min(n, held) if restore else held, None)  # also withdraws mgpt_stop
         raise
+    woken = waker is not None and waker.woken
+    if woken:
+        for handle in handles:  # one that came too late, or again, is withdrawn
+            lib.mgpt_rewind(handle.pointer, lib.mgpt_pos(handle.pointer), None)
+    if woken and status == ESTOP:
+        return True
     if status < 0:
         raise fail(err)
+    return False
 
 
 def _guarded(handles: Sequence[SessionHandle], work: Callable[[], int]) -> int:

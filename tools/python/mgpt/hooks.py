@@ -126,7 +126,7 @@ class Tap:
 
     def __init__(self, model: Model, rows: Iterable[HookRow], keep: Iterable[Hook] = (), n_tokens: int = 0) -> None:
         """`keep` names the values to store, for a run of n_tokens from position 0."""
-        self._d, self._n = model.info.head_dim, n_tokens
+        self._d, self._n, self._bytes = model.info.head_dim, n_tokens, model.info.bytes_per_token
         self._hooks: dict[Key, list[tuple[HookFn, Hook]]] = {}
         for names, fn in rows:
             if not callable(fn):
@@ -150,6 +150,7 @@ class Tap:
     def run(self, session: SessionHandle, tokens: npt.NDArray[np.int32]) -> None:
         """Feeds the tokens to a session, which is as before if a hook raises."""
         self._session, self._steering = session, session.steering
+        work = len(tokens) * self._bytes
         try:
             session.watch(self._points() | self._steering.points, TapFn(self._call))
             while True:
@@ -157,12 +158,17 @@ class Tap:
                 self._seen.clear()
                 self._groups.clear()
                 try:
-                    run([session], "mgpt_feed", session.pointer, tokens.ctypes.data, len(tokens))
-                    break
-                except Error as stopped:
+                    stopped = run([session], "mgpt_feed", session.pointer, tokens.ctypes.data, len(tokens), work=work,
+                                  hooks=True)
+                    if self._failed is not None:
+                        raise self._failed
+                    if not stopped:
+                        break
+                    work = 0  # the next signal does not stop it: a profiler's timer would for ever
+                except Error as failed:
                     if self._failed is not None:
                         raise self._failed from None
-                    if stopped.status != ESTOP or not self._again:
+                    if failed.status != ESTOP or not self._again:
                         raise
         finally:
             self._failed = None  # its traceback refers to this object
