@@ -365,6 +365,33 @@ TEST(unknown_part)
     dir_free(&d);
 }
 
+/* A file without a head: the root says, or its class does, that the table is one. */
+TEST(parts_tied)
+{
+    static const struct {
+        const char *whole, *root, *expected;
+    } cases[] = {
+        {"mistral3", NULL, NULL},
+        {"mistral3", "false", "lm_head.weight: missing"},
+        {"llava", NULL, "lm_head.weight: missing"},
+        {"llava", "true", NULL},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden("llama");
+        json_t *header = header_of(&d);
+        rename_tensor(header, "lm_head.weight", "vision_tower.weight");
+        set_header(&d, header);
+        json_decref(header);
+        if (i != 3) /* the text part's false does not count beside the root's true */
+            without_key(&d, "tie_word_embeddings");
+        wrap_config(&d, cases[i].whole, "text_config", "llama");
+        if (cases[i].root)
+            set_key(&d, "tie_word_embeddings", cases[i].root);
+        assert_read(&d, "config.json", cases[i].whole, cases[i].expected);
+        dir_free(&d);
+    }
+}
+
 /* Positions of rows and columns are the usual ones only in a model that sees. */
 TEST(mrope)
 {

@@ -180,6 +180,9 @@ int hf_wrapper(struct hf_model *m, mgpt_error *err);
 /* Its model_type. */
 const char *hf_wrapper_name(const struct hf_wrapper *w);
 
+/* Whether its head is the token table where config.json does not say it. */
+int hf_wrapper_ties(const struct hf_wrapper *w);
+
 /* Marks the tensors of the other parts. */
 void hf_skip_other_parts(struct hf_model *m);
 

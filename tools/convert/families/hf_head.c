@@ -11,14 +11,27 @@
 
 enum { COMPARED = 4096 }; /* values at a time */
 
-/* tie_word_embeddings, which a model of several parts may have at its root only. */
+/* Of a model of several parts tie_word_embeddings may be at its root only, or true there of a file that
+ * has no head. */
 static int read_tied(const struct hf_model *m, int *tied, mgpt_error *err)
 {
     static const char key[] = "tie_word_embeddings";
-    const json_t *in = m->cfg.text;
-    if (!hf_value(in, key) && m->wrapper)
-        in = m->cfg.root;
-    return hf_flag(in, key, m->family->tied, tied, err);
+    int root = 0;
+    if (!m->wrapper || m->cfg.text == m->cfg.root)
+        return hf_flag(m->cfg.text, key, m->family->tied, tied, err);
+    if (hf_flag(m->cfg.root, key, hf_wrapper_ties(m->wrapper), &root, err) < 0 ||
+        hf_flag(m->cfg.text, key, root, tied, err) < 0)
+        return MGPT_EFILE;
+    *tied |= root && !state_has(&m->state, m->family->head);
+    return MGPT_OK;
+}
+
+/* Whether config.json itself says so. */
+static int says_tied(const struct hf_model *m)
+{
+    static const char key[] = "tie_word_embeddings";
+    return json_is(hf_value(m->cfg.text, key), JSON_TRUE) ||
+           json_is(hf_value(m->cfg.root, key), JSON_TRUE);
 }
 
 /* The token table's name in files; NULL where the family puts it together. */
@@ -97,7 +110,7 @@ int hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err)
         state_find(&m->state, m->family->head); /* used */
         return MGPT_OK;
     }
-    if (tied && t)
+    if (tied && t && says_tied(m))
         ckpt_note(m->c, "%s is not the token table: used, although tie_word_embeddings is true",
                   m->family->head);
     if ((!tied || t) && !arr_push(*rows, head))

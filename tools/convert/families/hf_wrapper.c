@@ -14,6 +14,7 @@
 
 struct hf_wrapper {
     const char *model_type, *text_type;  /* the text part's where config.json does not say it */
+    int tied;                            /* when tie_word_embeddings is absent */
     const char *others[HF_WRAPPER_MOST]; /* first words of the other parts' tensors */
 };
 
@@ -27,27 +28,32 @@ struct hf_wrapper {
     }
 
 static const struct hf_wrapper wrappers[] = {
-    {"gemma3", "gemma3_text", {"vision_tower.", "multi_modal_projector."}},
-    {"smolvlm", "llama", SMOL_PARTS},
-    {"idefics3", "llama", SMOL_PARTS},
-    {"qwen2_vl", "qwen2_vl_text", {"visual."}},
-    {"qwen2_5_vl", "qwen2_5_vl_text", {"visual."}},
-    {"qwen3_vl", "qwen3_vl_text", {"visual."}},
-    {"mistral3", "mistral", LLAVA_PARTS},
-    {"llava", "llama", LLAVA_PARTS},
-    {"llava_next", "llama", LLAVA_PARTS},
-    {"llava_onevision", "qwen2", LLAVA_PARTS},
-    {"llava_llama", "llama", LLAVA_PARTS},
-    {"llava_mistral", "mistral", LLAVA_PARTS},
-    {"llava_qwen", "qwen2", LLAVA_PARTS},
-    {"internvl", "qwen2", {"vision_tower.", "multi_modal_projector."}},
-    {"internvl_chat", NULL, {"vision_model.", "mlp1."}},
-    {"qwen2_audio", "qwen2", {"audio_tower.", "multi_modal_projector."}},
+    {"gemma3", "gemma3_text", 1, {"vision_tower.", "multi_modal_projector."}},
+    {"smolvlm", "llama", 0, SMOL_PARTS},
+    {"idefics3", "llama", 0, SMOL_PARTS},
+    {"qwen2_vl", "qwen2_vl_text", 0, {"visual."}},
+    {"qwen2_5_vl", "qwen2_5_vl_text", 0, {"visual."}},
+    {"qwen3_vl", "qwen3_vl_text", 0, {"visual."}},
+    {"mistral3", "mistral", 1, LLAVA_PARTS},
+    {"llava", "llama", 0, LLAVA_PARTS},
+    {"llava_next", "llama", 0, LLAVA_PARTS},
+    {"llava_onevision", "qwen2", 0, LLAVA_PARTS},
+    {"llava_llama", "llama", 0, LLAVA_PARTS},
+    {"llava_mistral", "mistral", 0, LLAVA_PARTS},
+    {"llava_qwen", "qwen2", 0, LLAVA_PARTS},
+    {"internvl", "qwen2", 1, {"vision_tower.", "multi_modal_projector."}},
+    {"internvl_chat", NULL, 0, {"vision_model.", "mlp1."}},
+    {"qwen2_audio", "qwen2", 0, {"audio_tower.", "multi_modal_projector."}},
 };
 
 const char *hf_wrapper_name(const struct hf_wrapper *w)
 {
     return w->model_type;
+}
+
+int hf_wrapper_ties(const struct hf_wrapper *w)
+{
+    return w->tied;
 }
 
 static int no_type(const struct hf_model *m, mgpt_error *err)
@@ -99,7 +105,6 @@ void hf_skip_other_parts(struct hf_model *m)
         }
     }
     if (n > 0)
-        ckpt_note(m->c,
-                  "ignored: %u tensors of the parts of a %s that are not its text part (%s...)", n,
-                  m->wrapper->model_type, first);
+        ckpt_note(m->c, "ignored: %u tensors of the parts of a %s that are not its text part (%s*)",
+                  n, m->wrapper->model_type, first);
 }
