@@ -34,10 +34,10 @@ static int says_tied(const struct hf_model *m)
            json_is(hf_value(m->cfg.root, key), JSON_TRUE);
 }
 
-/* The token table's name in files; NULL where the family puts it together. */
+/* The token table's name in files; NULL: the family has no row of it. */
 static const char *table_name(const struct hf_model *m, char name[STATE_MAX_ROW_NAME])
 {
-    for (size_t i = 0; !m->projected && i < m->family->n_rows; i++)
+    for (size_t i = 0; i < m->family->n_rows; i++)
         if (strcmp(m->family->rows[i].to, "token_embd") == 0) {
             state_row_name(name, m->family->rows[i].from, &m->family->rows[i], 0, 0);
             return name;
@@ -103,10 +103,13 @@ int hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err)
     const struct state_tensor *t = state_peek(&m->state, m->family->head);
     if (read_tied(m, &tied, err) < 0)
         return MGPT_EFILE;
-    int status = tied && t && !m->projected ? is_table(m, t, &same, err) : MGPT_OK;
+    int status = tied && t ? is_table(m, t, &same, err) : MGPT_OK;
     if (status < 0)
         return status;
-    if (tied && t && (same || m->projected)) {
+    if (tied && t && !same && m->projected)
+        return ckpt_refuse_tensor(err, m->family->head,
+                                  "it is not the token table, whose projection is the head");
+    if (tied && t && same) {
         state_find(&m->state, m->family->head); /* used */
         return MGPT_OK;
     }
