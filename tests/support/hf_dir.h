@@ -212,4 +212,35 @@ static inline void assert_read(struct dir *d, const char *input, const char *wha
     ckpt_free(&c);
 }
 
+/* Reads the directory, which must succeed. */
+static inline void must_read(struct checkpoint *c, struct dir *d, const char *what)
+{
+    mgpt_error err = {.text = ""};
+    must_say(what, read_dir(c, d, "config.json", &err), &err, NULL);
+}
+
+/* A note that holds `text`; NULL: no note at all. */
+static inline void must_note(const struct checkpoint *c, const char *what, const char *text)
+{
+    if (text ? !has_note(c, text) : arr_len(c->notes) > 0)
+        fail_msg("%s: expected %s, found %zu notes, first: %s", what, text ? text : "no note",
+                 arr_len(c->notes), arr_len(c->notes) ? c->notes[0] : "");
+}
+
+static inline const struct ckpt_tensor *tensor_of(const struct checkpoint *c, const char *name)
+{
+    for (size_t i = 0; i < arr_len(c->tensors); i++)
+        if (strcmp(c->tensors[i].name, name) == 0)
+            return &c->tensors[i];
+    return NULL;
+}
+
+static inline void without_key(struct dir *d, const char *key)
+{
+    json_t *root = get_config(d);
+    assert_int_equal(json_object_del(root, key), 0);
+    set_config(d, root);
+    json_decref(root);
+}
+
 #endif

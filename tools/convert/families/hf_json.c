@@ -82,9 +82,9 @@ static int has_values(struct span bytes, int nested)
     struct span text;
     size_t end = bytes.size < LOOKED_AT ? bytes.size : LOOKED_AT;
     for (size_t i = 0; i < end; i++) {
-        size_t first = skip_blank(bytes, i + 1);
         if (bytes.data[i] != '[')
             continue;
+        size_t first = skip_blank(bytes, i + 1);
         if (nested && first < end && bytes.data[first] == '[')
             first = skip_blank(bytes, first + 1);
         else if (nested)

@@ -174,6 +174,12 @@ static int read_kind(const struct hf_config *cfg, const json_t *o, struct hf_rop
                        rope->type, cfg->model_type);
 }
 
+/* Transformers 5 writes the rotated part of a head into the object and leaves it where it was. */
+static int same_beside(const json_t *text, const char *key, double rotated)
+{
+    return json_number_value(json_object_get(text, key)) == rotated;
+}
+
 int hf_rope_read(const struct hf_config *cfg, const struct hf_rope_keys *keys, const char *layer,
                  struct hf_rope *rope, mgpt_error *err)
 {
@@ -191,6 +197,8 @@ int hf_rope_read(const struct hf_config *cfg, const struct hf_rope_keys *keys, c
         hf_real(rotated_in, rotated_in == o ? "partial_rotary_factor" : keys->rotated,
                 keys->rotated_absent, &rope->rotated, err) < 0)
         return MGPT_EFILE;
+    if (rotated_in == o && same_beside(cfg->text, keys->rotated, rope->rotated))
+        hf_value(cfg->text, keys->rotated); /* read */
     if (!(rope->theta >= 1e-3 && rope->theta <= 1e12))
         return hf_refuse(keys->theta, "out of range", err);
     if (!(rope->rotated > 0 && rope->rotated <= 1))

@@ -1,0 +1,214 @@
+/* Hugging Face models of which the text part is read, and which JSON files are their config.json.
+ *
+ * The golden models as parts of others.
+ */
+#include "support/hf_dir.h"
+#include "support/unit.h"
+
+/* ---- models of several parts -------------------------------------------------------------------- */
+
+/* config.json as the part `key` of another; NULL: next to vision_config. */
+static void wrap_config(struct dir *d, const char *whole, const char *key, const char *text_type)
+{
+    json_t *text = get_config(d), *root = key ? json_object() : json_incref(text);
+    if (text_type)
+        json_object_set_new(text, "model_type", json_string(text_type));
+    else
+        json_object_del(text, "model_type");
+    if (key)
+        json_object_set(root, key, text);
+    json_object_set_new(root, "model_type", json_string(whole));
+    json_object_set_new(root, "architectures", json_pack("[s]", "SomeForConditionalGeneration"));
+    json_object_set_new(root, "vision_config", json_object());
+    set_config(d, root);
+    json_decref(root);
+    json_decref(text);
+}
+
+/* Names of tensors that begin with "model." begin with `to` instead. */
+static void rename_tensors(struct dir *d, const char *to)
+{
+    json_t *header = header_of(d), *renamed = json_object(), *entry;
+    const char *name;
+    json_object_foreach(header, name, entry)
+    {
+        char other[160];
+        int in_model = strncmp(name, "model.", 6) == 0;
+        snprintf(other, sizeof other, "%s%s", in_model ? to : "", in_model ? name + 6 : name);
+        json_object_set(renamed, other, entry);
+    }
+    set_header(d, renamed);
+    json_decref(header);
+    json_decref(renamed);
+}
+
+TEST(text_parts)
+{
+    static const struct {
+        const char *model, *whole, *key, *text_type, *prefix, *other;
+    } cases[] = {
+        {"gemma3", "gemma3", "text_config", "gemma3_text", "language_model.model.",
+         "vision_tower.vision_model.head.weight"},
+        {"llama", "smolvlm", "text_config", "llama", "model.text_model.",
+         "model.connector.modality_projection.proj.weight"},
+        {"llama", "idefics3", "text_config", "llama", "model.text_model.",
+         "model.vision_model.patch_embedding.weight"},
+        {"llama", "llava", "text_config", "llama", "language_model.model.",
+         "multi_modal_projector.linear_1.weight"},
+        {"llama", "llava", NULL, "llava", "model.", "model.mm_projector.0.weight"},
+        {"mistral_yarn", "mistral3", "text_config", "mistral", "model.language_model.",
+         "model.vision_tower.ln_pre.weight"},
+        {"qwen3", "qwen3_vl", "text_config", "qwen3_vl_text", "model.language_model.",
+         "model.visual.merger.norm.weight"},
+        {"qwen2_window", "qwen2_vl", NULL, "qwen2_vl", "model.", "visual.patch_embed.proj.weight"},
+        {"qwen2_window", "qwen2_5_vl", "text_config", "qwen2_5_vl_text", "model.language_model.",
+         "model.visual.blocks.0.norm1.weight"},
+        {"qwen2_window", "internvl_chat", "llm_config", "qwen2", "language_model.model.",
+         "mlp1.1.weight"},
+        {"qwen2_window", "internvl", "text_config", NULL, "language_model.model.",
+         "multi_modal_projector.layer_norm.weight"},
+    };
+    const float x[4] = {0};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden(cases[i].model);
+        struct checkpoint a, b;
+        char format[80];
+        must_read(&a, &d, cases[i].model);
+        wrap_config(&d, cases[i].whole, cases[i].key, cases[i].text_type);
+        rename_tensors(&d, cases[i].prefix);
+        append_tensor(&d, cases[i].other, 2, 2, x);
+        must_read(&b, &d, cases[i].whole);
+        snprintf(format, sizeof format, ", the text part of a %s", cases[i].whole);
+        assert_non_null(strstr(b.format, format));
+        must_note(&b, cases[i].whole, "ignored: 1 tensors of the parts of a ");
+        assert_int_equal(arr_len(a.tensors), arr_len(b.tensors));
+        assert_string_equal(a.hp.arch, b.hp.arch);
+        ckpt_free(&a);
+        ckpt_free(&b);
+        append_tensor(&d, "other_part.weight", 2, 2, x);
+        assert_read(&d, "config.json", "another tensor", "other_part.weight: not part of a");
+        dir_free(&d);
+    }
+}
+
+/* A wrapper that is not known has no parts that may be left out. */
+TEST(unknown_part)
+{
+    struct dir d = golden("llama");
+    const float x[4] = {0};
+    wrap_config(&d, "some_vl", "text_config", "llama");
+    assert_read(&d, "config.json", "the text part alone", NULL);
+    append_tensor(&d, "vision_tower.head.weight", 2, 2, x);
+    assert_read(&d, "config.json", "with another", "vision_tower.head.weight: not part of a llama");
+    dir_free(&d);
+}
+
+/* A file without a head: the root says, or its class does, that the table is one. */
+TEST(parts_tied)
+{
+    static const struct {
+        const char *whole, *root, *expected;
+    } cases[] = {
+        {"mistral3", NULL, NULL},
+        {"mistral3", "false", "lm_head.weight: missing"},
+        {"llava", NULL, "lm_head.weight: missing"},
+        {"llava", "true", NULL},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct dir d = golden("llama");
+        json_t *header = header_of(&d);
+        rename_tensor(header, "lm_head.weight", "vision_tower.weight");
+        set_header(&d, header);
+        json_decref(header);
+        if (i != 3) /* the text part's false does not count beside the root's true */
+            without_key(&d, "tie_word_embeddings");
+        wrap_config(&d, cases[i].whole, "text_config", "llama");
+        if (cases[i].root)
+            set_key(&d, "tie_word_embeddings", cases[i].root);
+        assert_read(&d, "config.json", cases[i].whole, cases[i].expected);
+        dir_free(&d);
+    }
+}
+
+/* Positions of rows and columns are the usual ones only in a model that sees. */
+TEST(mrope)
+{
+    static const char rope[] = "{\"type\":\"mrope\",\"mrope_section\":[1,1,2],\"rope_theta\":1e4}";
+    struct dir d = golden("qwen2_window");
+    set_key(&d, "rope_parameters", rope);
+    assert_read(&d, "config.json", "qwen2", "mrope without a part that sees is not supported");
+    set_key(&d, "model_type", "\"qwen2_vl\"");
+    assert_read(&d, "config.json", "qwen2_vl", NULL);
+    set_key(&d, "rope_parameters", "{\"type\":\"mrope\",\"rope_theta\":1e4}");
+    assert_read(&d, "config.json", "no sections", "mrope without");
+    dir_free(&d);
+}
+
+/* The text part of the published Gemma 3 4B has six keys: the class has the others. */
+TEST(six_keys)
+{
+    static const char config[] =
+        "{\"model_type\":\"gemma3\",\"text_config\":{\"hidden_size\":2560,\"intermediate_size\":"
+        "10240,\"model_type\":\"gemma3_text\",\"num_hidden_layers\":34,\"rope_scaling\":{"
+        "\"factor\":"
+        "8.0,\"rope_type\":\"linear\"},\"sliding_window\":1024}}";
+    struct dir d = golden("gemma3");
+    struct checkpoint c;
+    mgpt_error err;
+    set_file(&d, "config.json", copy_of(config, sizeof config - 1));
+    assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_EFILE); /* the tensors are small */
+    must_say("six keys", MGPT_EFILE, &err, "expected [262208, 2560]");
+    must_note(&c, "six keys",
+              "assumed, as Gemma3ForCausalLM does: head_dim 256, hidden_activation");
+    assert_int_equal(c.hp.n_head, 8);
+    assert_int_equal(c.hp.n_head_kv, 4);
+    assert_int_equal(c.hp.head_dim, 256);
+    assert_int_equal(c.hp.n_ctx, 131072);
+    assert_true(c.hp.rope_factor == 8);
+    ckpt_free(&c);
+    dir_free(&d);
+}
+
+/* ---- config.json or a model in JSON ------------------------------------------------------------- */
+
+TEST(weights_in_config)
+{
+    static const char quant[] = "{\"quant_method\":\"compressed-tensors\",\"config_groups\":"
+                                "{\"group_0\":{\"weights\":{\"type\":\"float\"}}}}";
+    struct dir d = golden("llama");
+    set_key(&d, "x", "{\"weights\":{\"a\":1}}");
+    assert_read(&d, "config.json", "an object named weights", NULL);
+    set_key(&d, "image_grid_pinpoints", "[[336,672],[672,336]]");
+    assert_read(&d, "config.json", "lists of sizes", NULL);
+    dir_free(&d);
+    d = golden("llama");
+    set_key(&d, "quantization_config", quant);
+    assert_read(&d, "config.json", "compressed-tensors", "quant_method compressed-tensors is not");
+    set_key(&d, "quantization_config",
+            "{\"quant_method\":\"modelopt\",\"ignore\":[\"transformer.h.0\"],\"layers\":"
+            "{\"transformer.h.0.attn\":{\"weights\":{}}}}");
+    assert_read(&d, "config.json", "modelopt", "quant_method modelopt is not read");
+    dir_free(&d);
+}
+
+TEST(no_model_type)
+{
+    struct dir d = golden("gpt2");
+    without_key(&d, "model_type");
+    assert_read(&d, "config.json", "a class",
+                "model_type: missing; with GPT2LMHeadModel among its architectures write "
+                "\"model_type\": \"gpt2\"");
+    assert_read(&d, "model.safetensors", "the weights", "write \"model_type\": \"gpt2\"");
+    without_key(&d, "architectures");
+    assert_read(&d, "config.json", "keys", "missing; for n_embd and n_head of a GPT-2 write");
+    dir_free(&d);
+    d = golden("llama");
+    without_key(&d, "model_type");
+    without_key(&d, "architectures");
+    assert_read(&d, "config.json", "llama", "model_type: missing; for a Llama write");
+    dir_free(&d);
+    d = golden("qwen2_sharded");
+    without_key(&d, "model_type");
+    assert_read(&d, "config.json", "an index", "with Qwen2ForCausalLM among its architectures");
+    dir_free(&d);
+}
