@@ -178,6 +178,9 @@ TEST(weights_in_config)
     struct dir d = golden("llama");
     set_key(&d, "x", "{\"weights\":{\"a\":1}}");
     assert_read(&d, "config.json", "an object named weights", NULL);
+    set_key(&d, "weights", "{\"type\":\"float\"}");
+    set_key(&d, "factors", "[1.5, 2.0]");
+    assert_read(&d, "config.json", "a key named weights", NULL);
     set_key(&d, "image_grid_pinpoints", "[[336,672],[672,336]]");
     assert_read(&d, "config.json", "lists of sizes", NULL);
     dir_free(&d);

@@ -75,26 +75,28 @@ static int has_one_of(struct span bytes, const char *const *words, size_t deepes
     return *words != NULL;
 }
 
-/* Whether there are lists of numbers with a fraction, of lists where `nested`, or values in base64. */
+/* Whether a list begins at i with a number that has a fraction. */
+static int is_values(struct span bytes, size_t i, size_t end)
+{
+    size_t first = skip_blank(bytes, i + 1), whole = first;
+    while (whole < end &&
+           (bytes.data[whole] == '-' || (bytes.data[whole] >= '0' && bytes.data[whole] <= '9')))
+        whole++;
+    return whole > first && whole < end && strchr(".eE", bytes.data[whole]);
+}
+
+/* Whether there are such lists, inside of lists where `nested`, or values in base64. */
 static int has_values(struct span bytes, int nested)
 {
     struct json_walk w = {.in = bytes};
     struct span text;
     size_t end = bytes.size < LOOKED_AT ? bytes.size : LOOKED_AT;
+    uint8_t before = 0;
     for (size_t i = 0; i < end; i++) {
-        if (bytes.data[i] != '[')
-            continue;
-        size_t first = skip_blank(bytes, i + 1);
-        if (nested && first < end && bytes.data[first] == '[')
-            first = skip_blank(bytes, first + 1);
-        else if (nested)
-            continue;
-        size_t whole = first;
-        while (whole < end &&
-               (bytes.data[whole] == '-' || (bytes.data[whole] >= '0' && bytes.data[whole] <= '9')))
-            whole++;
-        if (whole > first && whole < end && strchr(".eE", bytes.data[whole]))
+        int inside = before == '[' || before == ',';
+        if (bytes.data[i] == '[' && (inside || !nested) && is_values(bytes, i, end))
             return 1;
+        before = is_blank(bytes.data[i]) ? before : bytes.data[i];
     }
     while (next_string(&w, &text))
         if (text.size > LONG_TEXT && !memchr(text.data, ' ', text.size) &&
@@ -108,7 +110,7 @@ static int has_tensors(struct span bytes)
 {
     static const char *const names[] = {"wte*", "transformer.*", "tok_emb*", "token_emb*", NULL};
     static const char *const holders[] = {"weights", "state_dict", "tensors", NULL};
-    return has_one_of(bytes, names, 2) || has_one_of(bytes, holders, 1) ||
+    return has_one_of(bytes, names, 2) ||
            (has_one_of(bytes, holders, SIZE_MAX) && has_values(bytes, 1));
 }
 
