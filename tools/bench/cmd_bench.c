@@ -65,8 +65,11 @@ static int read_list(const struct cli_command *command, const char *name, struct
     for (list->n = 0; at && list->n < MAX_LIST; at++) {
         size_t n = strcspn(at, ",");
         struct cli_option one = {.kind = CLI_INT, .to = &list->v[list->n], .min = min, .max = max};
-        snprintf(word, sizeof word, "%.*s", (int)(n < sizeof word ? n : sizeof word), at);
-        if (n >= sizeof word || !cli_set_number(&one, word))
+        if (n >= sizeof word)
+            break;
+        memcpy(word, at, n);
+        word[n] = '\0';
+        if (!cli_set_number(&one, word))
             break;
         list->n++;
         at += n;

@@ -17,10 +17,8 @@ struct table_span {
 typedef uint8_t bytes_16 __attribute__((vector_size(16)));
 typedef words_4 words_at __attribute__((aligned(1), may_alias));
 
-#define EVEN_BYTES(a, b)                                                                           \
-    __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
-#define ODD_BYTES(a, b)                                                                            \
-    __builtin_shufflevector(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
+#define EVEN_BYTES(a, b) SHUFFLE(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24, 26, 28, 30)
+#define ODD_BYTES(a, b) SHUFFLE(a, b, 1, 3, 5, 7, 9, 11, 13, 15, 17, 19, 21, 23, 25, 27, 29, 31)
 
 /* Four columns of bytes become a plane: a transposition of words. */
 static inline void put_plane(uint8_t *plane, const bytes_16 column[4])

@@ -40,8 +40,8 @@ static inline void transpose_16(char *dst, const char *src, size_t stride)
     {
         UNROLL for (size_t i = 0; i < 4; i++)
         {
-            b[2 * i] = __builtin_shufflevector(a[i], a[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
-            b[2 * i + 1] = __builtin_shufflevector(a[i], a[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
+            b[2 * i] = SHUFFLE(a[i], a[i + 4], 0, 8, 1, 9, 2, 10, 3, 11);
+            b[2 * i + 1] = SHUFFLE(a[i], a[i + 4], 4, 12, 5, 13, 6, 14, 7, 15);
         }
         UNROLL for (size_t i = 0; i < 8; i++) a[i] = b[i];
     }
