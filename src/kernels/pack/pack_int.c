@@ -85,14 +85,18 @@ static inline void unpack_fives(struct values *q, const uint8_t *high, const uin
                              spread_bits(high[2 * i + 1]), spread_bits(high[2 * i + 1] >> 4)};
 }
 
-/* Block b (of 8) of a super-block of Q4_K or Q5_K. q4: its nibbles; q1: its fifth bits, or NULL. */
-static inline void get_k(struct values *q, const uint8_t *q4, const uint8_t *q1, size_t b)
+/* Block b (of 8) of a super-block of Q4_K or Q5_K. q4: its nibbles. */
+static inline void get_k(struct values *q, const uint8_t *q4, size_t b)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++)
         q->v[i] = load_words(q4 + BLOCK * (b / 2) + 16 * i) >> b % 2 * 4 & NIBBLES;
-        if (q1)
-            q->v[i] |= (load_words(q1 + 16 * i) >> b & 0x01010101) << 4;
-    }
+}
+
+/* Adds the highest bit of each value, bit b of a byte of q1, as bit `place`. */
+static inline void add_high_bit(struct values *q, const uint8_t *q1, size_t b, unsigned place)
+{
+    for (size_t i = 0; i < 2; i++)
+        q->v[i] |= (load_words(q1 + 16 * i) >> b & 0x01010101) << place;
 }
 
 static inline void get_6_k(struct values *q, const uint8_t *super, size_t b)
@@ -105,14 +109,11 @@ static inline void get_6_k(struct values *q, const uint8_t *super, size_t b)
                   (load_words(high + 16 * i) >> high_shift & 0x03030303) << 4;
 }
 
-/* The same of Q2_K, Q3_K and TQ2_0. q2: two bits of each value; q1: its third bits, or NULL. */
-static inline void get_twos(struct values *q, const uint8_t *q2, const uint8_t *q1, size_t b)
+/* Block b of a super-block of Q2_K, Q3_K or TQ2_0. q2: two bits of each value. */
+static inline void get_twos(struct values *q, const uint8_t *q2, size_t b)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < 2; i++)
         q->v[i] = load_words(q2 + BLOCK * (b / 4) + 16 * i) >> b % 4 * 2 & 0x03030303;
-        if (q1)
-            q->v[i] |= (load_words(q1 + 16 * i) >> b & 0x01010101) << 2;
-    }
 }
 
 static inline void get_threes(struct values *q, const uint8_t *super, size_t b)
@@ -130,22 +131,24 @@ ALWAYS_INLINE void get_block(struct values *q, const uint8_t *src, size_t b, enu
     const uint8_t *values = src + (size_t)file_block[type] * b + 2 + 2 * l->has_min;
     switch (type) {
     case WEIGHT_Q4_K:
-        get_k(q, src + 16, NULL, b);
+        get_k(q, src + 16, b);
         break;
     case WEIGHT_Q5_K:
-        get_k(q, src + 48, src + 16, b);
+        get_k(q, src + 48, b);
+        add_high_bit(q, src + 16, b, 4);
         break;
     case WEIGHT_Q6_K:
         get_6_k(q, src, b);
         break;
     case WEIGHT_Q2_K:
-        get_twos(q, src + 16, NULL, b);
+        get_twos(q, src + 16, b);
         break;
     case WEIGHT_Q3_K:
-        get_twos(q, src + 32, src, b);
+        get_twos(q, src + 32, b);
+        add_high_bit(q, src, b, 2);
         break;
     case WEIGHT_TQ2_0:
-        get_twos(q, src, NULL, b);
+        get_twos(q, src, b);
         break;
     case WEIGHT_TQ1_0:
         get_threes(q, src, b);
