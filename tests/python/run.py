@@ -49,7 +49,9 @@ def ready_environment(folder):
     except (Exception, SystemExit) as failed:
         return None, f"python3 -m venv: {failed} (Debian: apt-get install python3-venv)"
     done = quiet(python, "-m", "pip", "install", "-q", "--disable-pip-version-check", "numpy", "pytest")
-    return python, done.stderr.strip() and done.returncode and "pip install numpy pytest: " + done.stderr.strip()
+    if done.returncode:
+        return None, "pip cannot download numpy and pytest: " + (done.stderr.strip() or "no message").splitlines()[-1]
+    return python, ""
 
 
 def main(build, version, *rest):

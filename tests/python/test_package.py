@@ -23,6 +23,17 @@ def test_wheel():
     assert re.findall("Requires-Dist: (.*)", metadata) == ["numpy"]
 
 
+def test_metadata_comes_first(root, tmp_path, monkeypatch):
+    """pip knows Requires-Python before it compiles: metadata without a build is that of the wheel."""
+    monkeypatch.syspath_prepend(str(root / "tools/python"))
+    import backend
+    folder = backend.prepare_metadata_for_build_wheel(tmp_path)
+    with zipfile.ZipFile(os.environ["MGPT_WHEEL"]) as wheel:
+        for name in ("METADATA", "entry_points.txt"):
+            assert (tmp_path / folder / name).read_bytes() == wheel.read(f"{folder}/{name}")
+    assert b"Requires-Python: >=3.10" in (tmp_path / folder / "METADATA").read_bytes()
+
+
 def test_only_glibc_is_asked_for():
     """libmgpt.so loads into a process with any other libpcre2; the program finds its libraries next to it."""
     folder = os.path.dirname(mgpt.__file__)

@@ -65,6 +65,12 @@ def without_unwinding(program):
         return less.read_bytes()
 
 
+def described(version):
+    """What does not depend on the build: {file of the folder .dist-info: bytes}."""
+    return {"METADATA": METADATA.format(version=version).encode() + (HERE / "README.md").read_bytes(),
+            "entry_points.txt": ENTRY_POINTS.encode()}
+
+
 def write_wheel(folder, version, library, program, crypto):
     """Writes the wheel and returns its path. Equal content gives equal bytes."""
     binaries = {"libmgpt.so": library, "mgpt": program, **bundled(program, crypto)}
@@ -72,12 +78,9 @@ def write_wheel(folder, version, library, program, crypto):
     files["mgpt/mgpt"] = without_unwinding(program)
     files |= {f"mgpt/{p.name}": p.read_bytes() for p in sorted((HERE / "mgpt").iterdir()) if p.suffix in (".py", ".typed")}
     platform_tag, info = tag(binaries.values()), f"mgpt-{version}.dist-info"
-    files |= {
-        f"{info}/METADATA": METADATA.format(version=version).encode() + (HERE / "README.md").read_bytes(),
-        f"{info}/WHEEL": WHEEL.format(tag=platform_tag).encode(),
-        f"{info}/entry_points.txt": ENTRY_POINTS.encode(),
-        f"{info}/LICENSE": (ROOT / "LICENSE").read_bytes(),
-    }
+    files |= {f"{info}/{name}": data for name, data in described(version).items()}
+    files[f"{info}/WHEEL"] = WHEEL.format(tag=platform_tag).encode()
+    files[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
     record = "".join(record_line(*file) for file in files.items()) + f"{info}/RECORD,,\n"
     files[f"{info}/RECORD"] = record.encode()
     path = Path(folder) / f"mgpt-{version}-{platform_tag}.whl"
@@ -90,6 +93,16 @@ def write_wheel(folder, version, library, program, crypto):
 
 
 # ---- PEP 517 ----
+
+
+def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None):
+    """What pip asks for before it compiles: a Python that is too old is refused at once, by Requires-Python."""
+    version = re.search(r"^  version: '(.*)'", (ROOT / "meson.build").read_text(), re.M).group(1)
+    folder = Path(metadata_directory) / f"mgpt-{version}.dist-info"
+    folder.mkdir(parents=True)
+    for name, data in described(version).items():
+        (folder / name).write_bytes(data)
+    return folder.name
 
 
 def get_requires_for_build_wheel(config_settings=None):
