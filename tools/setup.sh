@@ -7,10 +7,20 @@ packages="gcc libc6-dev meson ninja-build pkg-config libcmocka-dev libstb-dev li
 # They compile the engine of mgpt lab's pages (tools/lab/wasm/make_module.py), from Debian 12 on.
 wasm_packages="clang lld wasi-libc libclang-rt-dev-wasm32"
 
+# What installs the packages on this system, a command from tests/README.md.
+other_packages() {
+    for manager in dnf pacman apk brew; do
+        command -v $manager >/dev/null || continue
+        sed -n "s/.*\`\($manager [^\`]*\)\`.*/\1/p" tests/README.md
+        return 0
+    done
+    echo 'install gcc, meson, ninja, pkg-config, cmocka, stb, jansson, libzip, pcre2, libedit, utf8proc and zlib with their headers'
+}
+
 # Without a right to install, without network, and on other systems: one line that says what to do.
 install_missing() {
     command -v dpkg-query >/dev/null || {
-        echo "$0: no Debian packages here: install what README.md names under \"Other systems\"" >&2
+        echo "$0: no Debian packages here; if a part is missing: $(other_packages)" >&2
         return 0
     }
     missing=

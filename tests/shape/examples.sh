@@ -35,13 +35,13 @@ names=$source/weights/names.gguf
 ${CC:-cc} -std=c11 -Wall -Wextra -Werror cc/lens.c $(pkg-config --cflags --libs mgpt) -o cc/lens
 try "lens, compiled by cc" '^after layer 0: [a-z]  *log p -' cc/lens "$names" olivi
 if command -v cmake >/dev/null; then
-    try "cmake finds mgpt, from where it was moved to" 'Build files' cmake -S cmake -B cmake/build \
+    try "cmake finds mgpt, from where it was moved to" 'Build files' cmake -G Ninja -S cmake -B cmake/build \
         -Dmgpt_DIR="$LD_LIBRARY_PATH/cmake/mgpt"
-    try "cmake builds surprise.c" Built cmake --build cmake/build
+    try "cmake builds surprise.c" Linking cmake --build cmake/build
     try "surprise" 'bits per token' cmake/build/surprise "$names" olivia
     sed -i 's/mgpt 0.2/mgpt 99/' cmake/CMakeLists.txt
     try "cmake refuses a version that is too old" 'with requested version "99"' \
-        eval '! cmake -S cmake -B cmake/new -Dmgpt_DIR="$LD_LIBRARY_PATH/cmake/mgpt"'
+        eval '! cmake -G Ninja -S cmake -B cmake/new -Dmgpt_DIR="$LD_LIBRARY_PATH/cmake/mgpt"'
 else
     try "cmake is here, or need not be" '' [ -z "${MGPT_CI-}" ]
 fi

@@ -48,6 +48,17 @@ fails() { # SCRIPT TEXT: exit code 1, and the last line of stderr has TEXT
     PATH="$dir/bin" "${MGPT_SOURCE_ROOT:?}/$1" </dev/null 2>"$dir/err" >"$dir/out" || code=$?
     check "$1: $text" eval '[ $code -eq 1 ] && tail -n 1 "$dir/err" | grep -qF "$text" || { cat "$dir/err"; false; }'
 }
+ln -s "$(command -v sed)" "$dir/bin/sed"
+names_packages() { # TEXT: without dpkg-query, the first line names what is to be installed
+    PATH="$dir/bin" "$MGPT_SOURCE_ROOT/tools/start.sh" </dev/null 2>"$dir/err" >"$dir/out" || true
+    text=$1
+    check "start.sh elsewhere: $text" eval 'head -n 1 "$dir/err" | grep -qF "$text" || { cat "$dir/err"; false; }'
+}
+stub meson 'exit 1'
+stub find 'exit 0'
+names_packages 'install gcc, meson, ninja'
+stub apk ''
+names_packages 'if a part is missing: apk add build-base meson'
 stub dpkg-query 'exit 1'
 stub id 'echo 1000'
 stub sudo 'exit 1'

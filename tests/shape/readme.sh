@@ -29,6 +29,14 @@ for out in "$dir"/*.out; do
 done
 [ "$run" -ge 5 ] || { echo "not ok: only $run commands with output found"; failed=1; }
 
+# What start.sh lets the models write ends with a sentence.
+text=$(sed -n 's|^build/tools/mgpt|"$mgpt"|p' tools/start.sh | tail -n 1)
+run=$((run + 1))
+case $(eval "$text" 2>/dev/null | tail -n 1) in
+*[.!?]) echo "ok $run tools/start.sh ends with a sentence" ;;
+*) echo "not ok $run tools/start.sh ends within a sentence"; failed=1 ;;
+esac
+
 # The program: the first C block.
 awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' README.md >"$dir/main.c"
 # shellcheck disable=SC2086

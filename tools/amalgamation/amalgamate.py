@@ -1,4 +1,4 @@
-"""Joins the library to mgpt.c, with a copy of mgpt.h: cc -O2 main.c mgpt.c -lm -lpthread.
+"""Joins the library to mgpt.c, with a copy of mgpt.h: cc -O2 -I. main.c mgpt.c -lm -lpthread.
 
 usage: amalgamate.py OUTPUT_FOLDER COMPILE_COMMANDS.json SOURCE.c...
 
@@ -42,7 +42,7 @@ SPLIT = {'tok_split.c': 'defined(MGPT_PCRE2)', 'no_split.c': '!defined(MGPT_PCRE
 HEAD = '''\
 /* mgpt {version} in one file, made from its sources by tools/amalgamation/amalgamate.py.
  *
- *     cc -O2 main.c mgpt.c -lm -lpthread
+ *     cc -O2 -I. main.c mgpt.c -lm -lpthread
  *
  * C11, gcc or clang (which is faster with -O3). mgpt.h is the manual. Models with a BPE vocabulary need PCRE2:
  * -DMGPT_PCRE2 and -lpcre2-8.
