@@ -1,6 +1,7 @@
 """Files of other programs as bytes, for seeds.py and tests/cli/malformed.py. Standard library only."""
 import io
 import json
+import os
 import struct
 import zipfile
 
@@ -158,3 +159,11 @@ def piece(text, score, kind):
     text = text.encode()
     body = b"\x0a" + bytes([len(text)]) + text + b"\x15" + struct.pack("<f", score) + b"\x18" + bytes([kind])
     return b"\x0a" + bytes([len(body)]) + body
+
+
+def chat_templates(root):
+    """(name, template) of tests/vectors/jinja.json: the short ones that Jinja runs as one, and each format."""
+    rows = json.loads(get(os.path.join(root, "tests/vectors/jinja.json")))
+    yield "language", "\n".join(r[0] for r in rows if not r[3] and r[4] is not None).encode()
+    for i, template in enumerate(dict.fromkeys(r[0] for r in rows if r[3])):
+        yield "format-%02d" % i, template.encode()

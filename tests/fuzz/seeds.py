@@ -23,7 +23,7 @@ import references as programs
 import tf_files
 import tiny_models
 from adapters import adapters
-from formats import TINY_CONFIG, flax_tree, get, msgpack, npy, npz, piece, safetensors, steps_json, tiny_tensors, tokenizer_json, words_json
+from formats import TINY_CONFIG, chat_templates, flax_tree, get, msgpack, npy, npz, piece, safetensors, steps_json, tiny_tensors, tokenizer_json, words_json
 
 ROOT = os.environ.get("MGPT_SOURCE_ROOT", ".")
 MGPT, OUT = sys.argv[1:]
@@ -301,8 +301,7 @@ def tokenizers():
     put("sentencepiece", "unigram", pieces + b"\x12\x02\x18\x01" + b"\x1a\x0d\x12\x09\x04\0\0\0\0\0\0\0a\x18\x01")
     put("sentencepiece", "short", piece("<unk>", 0, 2) + piece("a", -2, 1) + b"\x12\x02\x18\x02")
     put("sentencepiece", "sides", parts([("tokenizer.model", pieces + trainer)] + sides))
-    lines = b"\x04Ath\nAthe\nAan\nBx\n@yy\nAand the\n"
-    put("tiktoken", "ranks", lines)
+    put("tiktoken", "ranks", b"\x04Ath\nAthe\nAan\nBx\n@yy\nAand the\n")
     put("tiktoken", "file", b"\x1dIQ== 0\nIg== 1\nAAE= 2\nAAEC 3\n")
     put("tiktoken", "specials", b"\x2cAth\nA<|x|>\n")
 
@@ -442,6 +441,7 @@ if __name__ == "__main__":
     variants()
     sharded()
     tokenizers()
+    list(map(lambda seed: put("template", *seed), chat_templates(ROOT)))
     lines()
     for small in ("bigram", "flat", "nested"):
         gguf(small, [("model.json", get(os.path.join(FIXTURES, "convert", small + ".json")))], ["--heads", "4"])
