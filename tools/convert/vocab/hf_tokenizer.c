@@ -246,7 +246,8 @@ static int read_frame(struct hf_tok *t, const struct configs *f, mgpt_error *err
 
 /* ---- the chat template ----------------------------------------------------------------------- */
 
-/* One text, or a list of named ones ("default" counts); newer directories have a file. */
+/* The file of newer directories, which counts more in transformers, too; else one text, or a list of
+ * named ones ("default" counts). */
 static int read_template(struct hf_tok *t, const struct configs *f, const struct ckpt_input *in,
                          mgpt_error *err)
 {
@@ -261,7 +262,7 @@ static int read_template(struct hf_tok *t, const struct configs *f, const struct
         if (key && strcmp(key, "default") == 0)
             text = (struct gguf_str){json_string_value(body), json_string_length(body)};
     }
-    int found = text.p ? 0 : in->side(in->user, 0, &name, 1, &side, err);
+    int found = in->side(in->user, 0, &name, 1, &side, err);
     if (found < 0)
         return found;
     if (found)
