@@ -16,7 +16,7 @@ cat >"$tmp/qwen/tokenizer.json" <<END
 END
 cat >"$tmp/qwen/tokenizer_config.json" <<'END'
 {"eos_token":"<|im_end|>","model_max_length":1000000000000000019884624838656,
- "chat_template":"{% for m in messages %}{{ '<|im_start|>' + m.role }}{% endfor %}"}
+ "chat_template":"{% for m in messages %}{{ '<|im_start|>' + m.role + '\n' + m.content + '<|im_end|>\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\n' }}{% endif %}{% if why %}{{ why }}{% endif %}{% if enable_thinking is false %}no{% endif %}"}
 END
 
 runs "convert" convert "$tmp/qwen" "$tmp/chat.gguf"
@@ -60,6 +60,28 @@ run generate "$tmp/chat.gguf" --chat --temp 0 -n 4 -f "$tmp/turns"
 check "a turn beyond the context ends it" eval '[ $code -eq 4 ] && [ "$(wc -l <"$tmp/out")" -ge 1 ]'
 tells "and says so" 'the conversation: '
 
+# the template's variables, and another template
+prints "--chat-var" "$(continues "${turn}be ")" generate "$tmp/chat.gguf" --chat --chat-var 'why=be ' --temp 0 -n 6 -p 'hi there'
+prints "--think off" "$(continues "${turn}no")" generate "$tmp/chat.gguf" --chat --think off --temp 0 -n 6 -p 'hi there'
+printf '{%% for m in messages %%}<|im_end|>{{ m.content }}{%% endfor %%}' >"$tmp/own.jinja"
+prints "--chat-template" "$(continues '<|im_end|>hi there')" \
+    generate "$tmp/chat.gguf" --chat --chat-template "$tmp/own.jinja" --temp 0 -n 6 -p 'hi there'
+refuses "... not found" 5 "own.jinj" generate "$tmp/chat.gguf" --chat --chat-template "$tmp/own.jinj" -p hi
+printf 'a\n{%% include "x" %%}' >"$tmp/bad.jinja"
+refuses "... beyond the subset" 2 "the chat template: line 2: the tag 'include', which mgpt does not know" \
+    generate "$tmp/chat.gguf" --chat --chat-template "$tmp/bad.jinja" -p hi
+printf '{%% for m in messages %%}{{ m.content }}<|eot|>{%% endfor %%}' >"$tmp/bad.jinja"
+refuses "... of another vocabulary" 2 "ends an answer with <|eot|>: the vocabulary has no such token" \
+    generate "$tmp/chat.gguf" --chat --chat-template "$tmp/bad.jinja" -p hi
+printf '{%% for m in messages %%}{%% if m.role == "user" %%}{{ m.content }}{%% endif %%}{%% endfor %%}' >"$tmp/bad.jinja"
+refuses "a system text that is not written" 2 "--system: the chat template does not write a system text" \
+    generate "$tmp/chat.gguf" --chat --chat-template "$tmp/bad.jinja" --system 'be kind' -p hi
+refuses "a conversation that cannot go on" 2 "a stored conversation cannot go on" \
+    generate "$tmp/chat.gguf" --chat --chat-template "$tmp/bad.jinja" -p hi --session "$tmp/talk"
+refuses "--think for a template without it" 2 "--think: the chat template knows one way only" \
+    generate "$tmp/chat.gguf" --chat --chat-template "$tmp/bad.jinja" --think on -p hi
+refuses "--think without --chat" 2 "--think goes with --chat" generate "$tmp/chat.gguf" --think on -p hi
+
 refuses "an unknown format" 2 "--chat-format: expected one of chatml, llama3" \
     generate "$tmp/chat.gguf" --chat --chat-format alpaca -p hi
 refuses "a format of other tokens" 2 "chat format llama3: the vocabulary has no token <|start_header_id|>" \
@@ -74,6 +96,12 @@ run convert "$tmp/qwen" "$tmp/plain.gguf"
 run generate "$tmp/plain.gguf" --chat --temp 0 -n 6 -p 'hi there'
 check "recognised by its tokens" eval '[ $code -eq 0 ] && [ "$(cat "$tmp/out")" = "$first" ]'
 tells "which is said" 'chat format: chatml'
+
+# chat_template.jinja beside the weights counts more than tokenizer_config.json, as in transformers
+printf '{%% for m in messages %%}<|im_end|>{{ m.content }}{%% endfor %%}\n' >"$tmp/qwen/chat_template.jinja"
+sed 's/"other"/"chat_template"/' "$tmp/qwen/tokenizer_config.json" >"$tmp/config" && mv "$tmp/config" "$tmp/qwen/tokenizer_config.json"
+run convert "$tmp/qwen" "$tmp/file.gguf"
+prints "chat_template.jinja" "$(continues '<|im_end|>hi there')" generate "$tmp/file.gguf" --chat --temp 0 -n 6 -p 'hi there'
 
 # normal form C: e and an acute accent are one letter, which this vocabulary lacks
 refuses "texts are normalised where the model asks" 2 '(U+00E9)' tokenize "$tmp/chat.gguf" -p "e$(printf '\314\201')"

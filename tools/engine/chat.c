@@ -1,9 +1,4 @@
-/* Chat formats as data, and their tokens. See chat.h.
- *
- * A format's texts are templates of three marks: the text between TOKEN and END is one control
- * token, TEXT is the user's (or the system's) text. Everything else is plain text, and it is
- * encoded together with the user's text next to it, as the models saw it in training.
- */
+/* Conversations by templates. See chat.h. */
 #include "engine/chat.h"
 
 #include "base/error.h"
@@ -12,294 +7,301 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TOKEN "\1"
-#define END "\2"
-#define TEXT "\3"
-
-struct chat_format {
-    const char *name;
-    const char *marks[2]; /* a template that has all of these writes this format */
-    const char *system;   /* the system's turn; NULL: there is none */
-    const char *in_user;  /* ... but it goes before the user's first text */
-    const char *user;     /* the user's turn and the beginning of the answer */
-    const char *answered; /* after an answer; begins with the token that ends it */
-    int trims;            /* white space around texts is dropped */
-    int by_tokens;        /* without a template, the control tokens tell */
-};
-
-static const struct chat_format formats[] = {
-    {"chatml",
-     {"<|im_start|>"},
-     TOKEN "<|im_start|>" END "system\n" TEXT TOKEN "<|im_end|>" END "\n",
-     NULL,
-     TOKEN "<|im_start|>" END "user\n" TEXT TOKEN "<|im_end|>" END "\n" TOKEN "<|im_start|>" END
-           "assistant\n",
-     TOKEN "<|im_end|>" END "\n",
-     0,
-     1},
-    {"llama3",
-     {"<|start_header_id|>"},
-     TOKEN "<|start_header_id|>" END "system" TOKEN "<|end_header_id|>" END "\n\n" TEXT TOKEN
-           "<|eot_id|>" END,
-     NULL,
-     TOKEN "<|start_header_id|>" END "user" TOKEN "<|end_header_id|>" END "\n\n" TEXT TOKEN
-           "<|eot_id|>" END TOKEN "<|start_header_id|>" END "assistant" TOKEN
-           "<|end_header_id|>" END "\n\n",
-     TOKEN "<|eot_id|>" END,
-     1,
-     1},
-    {"gemma",
-     {"<start_of_turn>"},
-     NULL,
-     TEXT "\n\n",
-     TOKEN "<start_of_turn>" END "user\n" TEXT TOKEN "<end_of_turn>" END "\n" TOKEN
-           "<start_of_turn>" END "model\n",
-     TOKEN "<end_of_turn>" END "\n",
-     1,
-     1},
-    /* Phi-3's tokens include the line ends after them */
-    {"phi-3",
-     {"<|user|>", "<|end|>"},
-     TOKEN "<|system|>" END TEXT TOKEN "<|end|>" END,
-     NULL,
-     TOKEN "<|user|>" END TEXT TOKEN "<|end|>" END TOKEN "<|assistant|>" END,
-     TOKEN "<|end|>" END,
-     1,
-     1},
-    {"zephyr",
-     {"<|user|>"},
-     "<|system|>\n" TEXT TOKEN "</s>" END "\n",
-     NULL,
-     "<|user|>\n" TEXT TOKEN "</s>" END "\n<|assistant|>\n",
-     TOKEN "</s>" END "\n",
-     0,
-     0},
-    {"llama2",
-     {"[INST]", "<<SYS>>"},
-     NULL,
-     "<<SYS>>\n" TEXT "\n<</SYS>>\n\n",
-     "[INST] " TEXT " [/INST]",
-     TOKEN "</s>" END TOKEN "<s>" END,
-     1,
-     0},
-    {"nanochat",
-     {"<|user_start|>"},
-     NULL,
-     TEXT "\n\n",
-     TOKEN "<|user_start|>" END TEXT TOKEN "<|user_end|>" END TOKEN "<|assistant_start|>" END,
-     TOKEN "<|assistant_end|>" END,
-     0,
-     1},
-};
-
-enum { N_FORMATS = sizeof formats / sizeof *formats };
-
-const char *chat_format_names(void)
-{
-    return "chatml, llama3, gemma, phi-3, zephyr, llama2, nanochat";
-}
-
-const char *chat_format_name(const struct chat *chat)
-{
-    return chat->format->name;
-}
-
-/* ---- tokens ---------------------------------------------------------------------------------- */
-
 static int no_memory(void)
 {
     cli_note("out of memory: the conversation");
     return EXIT_FULL;
 }
 
-/* The id of one control token, -1 when the text is something else in this vocabulary. */
-static int32_t control_token(const mgpt_model *model, const char *text, size_t n)
+int chat_refuse(const struct chat *c, const mgpt_error *err)
 {
-    int32_t id = -1;
-    size_t n_text;
-    const unsigned flags = MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL;
-    if (mgpt_encode(model, text, n, flags, &id, 1, NULL) != 1)
-        return -1;
-    const char *own = mgpt_token_text(model, id, &n_text);
-    return n_text == n && memcmp(own, text, n) == 0 ? id : -1;
+    if (err->status == MGPT_EMEM)
+        return cli_fail(NULL, err);
+    if (c->name)
+        cli_note("the chat format %s: %s", c->name, err->text);
+    else
+        cli_note("the chat template: %s; --chat-template and --chat-format replace it", err->text);
+    return EXIT_USAGE;
 }
 
-static int add_plain(struct chat *c, const char *p, size_t n)
+/* ---- which template -------------------------------------------------------------------------- */
+
+static int load_template(struct chat *c, const char *text, size_t n)
 {
-    if (!arr_reserve(c->plain, arr_len(c->plain) + n))
+    mgpt_error err;
+    c->template = jinja_new(text, n, &err);
+    if (c->template)
+        return EXIT_OK;
+    return chat_refuse(c, &err);
+}
+
+static int load_template_file(struct chat *c, const char *path)
+{
+    mgpt_error err;
+    size_t n;
+    struct cli_limits limits = {.all = (size_t)1 << 22};
+    char *text = cli_read_limited(path, limits, &n, &err);
+    if (!text)
+        return cli_fail(path, &err);
+    int code = load_template(c, text, n);
+    free(text);
+    return code;
+}
+
+/* The token of the format that the vocabulary lacks; NULL: it has them all. */
+static const char *lacks_token(const struct chat_format *f, const mgpt_model *model)
+{
+    for (const char *const *t = f->tokens; *t; t++)
+        if (chat_control_token(model, *t, strlen(*t)) < 0)
+            return *t;
+    return NULL;
+}
+
+static int load_format(struct chat *c, const struct chat_format *f)
+{
+    const char *missing = lacks_token(f, c->engine->model);
+    c->name = f->name;
+    if (missing) {
+        cli_note("chat format %s: the vocabulary has no token %s", f->name, missing);
+        return EXIT_USAGE;
+    }
+    return load_template(c, f->template, strlen(f->template));
+}
+
+static int choose_template(struct chat *c, const struct cli_command *command,
+                           const struct chat_style *style)
+{
+    const char *own = c->engine->info.chat_template;
+    const struct chat_format *f = style->format ? chat_format_named(style->format) : NULL;
+    if (style->format && style->template_file)
+        return cli_usage(command, "--chat-format and --chat-template: give one of them");
+    if (style->format && !f)
+        return cli_usage(command, "--chat-format: expected one of %s, found '%s'",
+                         chat_format_names(), style->format);
+    if (style->template_file)
+        return load_template_file(c, style->template_file);
+    if (!f && *own)
+        return load_template(c, own, strlen(own));
+    for (size_t i = 0; !f && chat_format_at(i); i++)
+        if (chat_format_at(i)->by_tokens && !lacks_token(chat_format_at(i), c->engine->model))
+            f = chat_format_at(i);
+    if (!f)
+        return cli_usage(command,
+                         "the model says nothing about a chat format; give --chat-format (%s) or "
+                         "--chat-template",
+                         chat_format_names());
+    return load_format(c, f);
+}
+
+/* ---- the template's variables ---------------------------------------------------------------- */
+
+static int add_fact(struct chat *c, struct jinja_fact fact)
+{
+    return arr_push(c->facts, fact) ? EXIT_OK : no_memory();
+}
+
+/* What the model wants in front of a text, as text; kept in chat->names. */
+static int front_text(struct chat *c, struct jinja_fact *bos)
+{
+    const struct engine *e = c->engine;
+    int32_t ids[ENGINE_FRONT];
+    size_t n_ids = engine_front(e, e->info.bos, ids), n = 0, length;
+    for (size_t i = 0; i < n_ids; i++) {
+        mgpt_token_text(e->model, ids[i], &length);
+        n += length;
+    }
+    char *text = malloc(n + 1);
+    if (!text || !arr_push(c->names, text)) {
+        free(text);
         return no_memory();
-    if (n)
-        memcpy(stbds_arraddnptr(c->plain, n), p, n);
+    }
+    for (size_t i = 0; i < n_ids; i++) {
+        const char *token = mgpt_token_text(e->model, ids[i], &length);
+        memcpy(text + bos->n, token, length);
+        bos->n += length;
+    }
+    bos->text = text;
     return EXIT_OK;
 }
 
-int chat_answer(struct chat *c, int32_t token)
+/* A named format has BOS where the model wants it; a model's template says itself where. */
+static int add_tokens_as_facts(struct chat *c)
 {
-    return arr_push(c->tokens, token) ? EXIT_OK : no_memory();
-}
-
-/* Plain text becomes tokens once it is known what follows it. */
-static int flush(struct chat *c)
-{
-    int32_t *tokens;
-    size_t n, n_plain = arr_len(c->plain);
-    if (n_plain == 0)
-        return EXIT_OK;
-    int code = engine_encode(c->engine, "the user's text", c->plain, n_plain,
-                             MGPT_NO_SPECIAL_TOKENS, -1, &tokens, &n);
-    arr_set_len(c->plain, 0);
-    for (size_t i = 0; i < n && code == EXIT_OK; i++)
-        code = chat_answer(c, tokens[i]);
-    free(tokens);
-    return code;
-}
-
-static int add_token(struct chat *c, const char *p, size_t n)
-{
-    int32_t id = control_token(c->engine->model, p, n);
-    if (id < 0) {
-        cli_note("chat format %s: the vocabulary has no token %.*s", c->format->name, (int)n, p);
-        return EXIT_USAGE;
-    }
-    int code = flush(c);
-    return code == EXIT_OK ? chat_answer(c, id) : code;
-}
-
-/* Appends a template with this text in it. */
-static int chat_add(struct chat *c, const char *template, const char *text, size_t n)
-{
+    const mgpt_info *info = &c->engine->info;
+    struct jinja_fact bos = {.name = "bos_token"}, eos = {.name = "eos_token"};
     int code = EXIT_OK;
-    for (const char *p = template; *p && code == EXIT_OK;) {
-        size_t run = strcspn(p, TOKEN TEXT);
-        code = add_plain(c, p, run);
-        p += run;
-        if (code == EXIT_OK && *p == *TEXT) {
-            code = add_plain(c, text, n);
-            p++;
-        } else if (code == EXIT_OK && *p == *TOKEN) {
-            size_t name = strcspn(p + 1, END);
-            code = add_token(c, p + 1, name);
-            p += name + 2;
-        }
+    eos.text = mgpt_token_text(c->engine->model, info->eos, &eos.n);
+    if (!c->name)
+        bos.text = mgpt_token_text(c->engine->model, info->bos, &bos.n);
+    else if (info->add_bos)
+        code = front_text(c, &bos);
+    if (code == EXIT_OK && bos.text && info->bos >= 0)
+        code = add_fact(c, bos);
+    return code == EXIT_OK && info->eos >= 0 ? add_fact(c, eos) : code;
+}
+
+static struct jinja_fact typed_fact(const char *name, const char *value)
+{
+    static const struct {
+        const char *word;
+        enum jinja_fact_type type;
+    } words[] = {{"true", JINJA_TRUE}, {"false", JINJA_FALSE}, {"none", JINJA_NONE}};
+    struct jinja_fact f = {.name = name, .text = value, .n = strlen(value)};
+    char *end;
+    for (size_t i = 0; i < 3; i++)
+        if (strcmp(value, words[i].word) == 0)
+            f.type = words[i].type;
+    if (f.n > 0 && f.n < 10 && strspn(value, "0123456789") == f.n) {
+        f.type = JINJA_NUMBER;
+        f.number = strtol(value, &end, 10);
     }
+    return f;
+}
+
+/* NAME=VALUE; the name is kept in chat->names. */
+static int add_variable(struct chat *c, const struct cli_command *command, const char *spec)
+{
+    static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt"};
+    size_t n = strcspn(spec, "=");
+    if (n == 0 || spec[n] != '=')
+        return cli_usage(command, "--chat-var: expected NAME=VALUE, found '%s'", spec);
+    char *name = malloc(n + 1);
+    if (!name || !arr_push(c->names, name)) {
+        free(name);
+        return no_memory();
+    }
+    memcpy(name, spec, n);
+    name[n] = 0;
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
+        if (strcmp(name, own[i]) == 0)
+            return cli_usage(command, "--chat-var: %s is set by the conversation", name);
+    if (!jinja_reads(c->template, name))
+        return cli_usage(command, "--chat-var: the chat template has no variable %s", name);
+    return add_fact(c, typed_fact(name, spec + n + 1));
+}
+
+const char *const chat_think_names[CHAT_THINK_NAMES] = {"enable_thinking", "thinking"};
+
+static int add_think(struct chat *c, const struct cli_command *command, const char *think)
+{
+    int on = strcmp(think, "on") == 0, code = EXIT_OK, n = 0;
+    if (!on && strcmp(think, "off") != 0)
+        return cli_usage(command, "--think: expected on or off, found '%s'", think);
+    for (size_t i = 0; i < CHAT_THINK_NAMES && code == EXIT_OK; i++)
+        if (jinja_reads(c->template, chat_think_names[i])) {
+            n++;
+            code = add_fact(c, (struct jinja_fact){.name = chat_think_names[i],
+                                                   .type = on ? JINJA_TRUE : JINJA_FALSE});
+        }
+    if (code == EXIT_OK && n == 0)
+        return cli_usage(command, "--think: the chat template knows one way only (it reads neither "
+                                  "enable_thinking nor thinking)");
     return code;
 }
 
-/* ---- which format ---------------------------------------------------------------------------- */
+/* ---- writing --------------------------------------------------------------------------------- */
 
-static int has_marks(const struct chat_format *f, const char *template)
+static int add_message(struct chat *c, const char *role, const char *text, size_t n)
 {
-    return strstr(template, f->marks[0]) && (!f->marks[1] || strstr(template, f->marks[1]));
+    struct chat_message m = {role, malloc(n + 1), n};
+    if (!m.text || !arr_push(c->messages, m)) {
+        free(m.text);
+        return no_memory();
+    }
+    if (n > 0)
+        memcpy(m.text, text, n);
+    return EXIT_OK;
 }
 
-/* Are the control tokens of a user's turn in the vocabulary? */
-static int has_tokens(const struct chat_format *f, const mgpt_model *model)
+int chat_render(const struct chat *c, const struct jinja_message *messages, size_t n, int prompt,
+                struct jinja_output *out, mgpt_error *err)
 {
-    for (const char *p = f->user; (p = strpbrk(p, TOKEN)); p++)
-        if (control_token(model, p + 1, strcspn(p + 1, END)) < 0)
-            return 0;
-    return f->by_tokens;
+    const struct jinja_input input = {messages, n, c->facts, arr_len(c->facts), prompt};
+    return jinja_render(c->template, &input, out, err);
 }
 
-static const struct chat_format *named(const char *name)
+/* What the template writes for the conversation so far. Returns an exit code. */
+static int render_all(const struct chat *c, struct jinja_output *out)
 {
-    for (size_t i = 0; i < N_FORMATS; i++)
-        if (strcmp(formats[i].name, name) == 0)
-            return &formats[i];
-    return NULL;
+    size_t n = arr_len(c->messages);
+    struct jinja_message *list = malloc((n + 1) * sizeof *list);
+    mgpt_error err;
+    if (!list)
+        return no_memory();
+    for (size_t i = 0; i < n; i++)
+        list[i] =
+            (struct jinja_message){c->messages[i].role, c->messages[i].text, c->messages[i].n};
+    int status = chat_render(c, list, n, 1, out, &err);
+    free(list);
+    return status < 0 ? chat_refuse(c, &err) : EXIT_OK;
 }
 
-static const struct chat_format *recognise(const struct engine *e)
+/* The byte after the first CHAT_ANSWER that is of a message; 0: there is none. */
+size_t chat_after_answer(const struct jinja_output *out)
 {
-    const char *template = e->info.chat_template;
-    for (size_t i = 0; i < N_FORMATS && *template; i++)
-        if (has_marks(&formats[i], template))
-            return &formats[i];
-    for (size_t i = 0; i < N_FORMATS && !*template; i++)
-        if (has_tokens(&formats[i], e->model))
-            return &formats[i];
-    return NULL;
-}
-
-static int chat_choose(struct chat *c, const struct cli_command *command, const char *name)
-{
-    c->format = name ? named(name) : recognise(c->engine);
-    if (c->format)
-        return EXIT_OK;
-    if (name)
-        return cli_usage(command, "--chat-format: expected one of %s, found '%s'",
-                         chat_format_names(), name);
-    return cli_usage(command, "%s; give --chat-format (%s)",
-                     *c->engine->info.chat_template
-                         ? "the model's chat template is none of those that mgpt knows"
-                         : "the model says nothing about a chat format",
-                     chat_format_names());
+    const size_t n = sizeof CHAT_ANSWER - 1, all = arr_len(out->text);
+    for (size_t i = 0; i + n <= all; i++)
+        if (out->typed[i] && memcmp(out->text + i, CHAT_ANSWER, n) == 0)
+            return i + n;
+    return 0;
 }
 
 /* ---- turns ----------------------------------------------------------------------------------- */
 
-static void trim(const char **p, size_t *n)
-{
-    while (*n > 0 && strchr(" \t\r\n\v\f", **p) && **p) {
-        ++*p;
-        --*n;
-    }
-    while (*n > 0 && strchr(" \t\r\n\v\f", (*p)[*n - 1]) && (*p)[*n - 1])
-        --*n;
-}
-
-/* The system's text where it has no turn: in front of the user's. */
-static int put_in_front(struct chat *c, char **body)
-{
-    const char *template = c->format->in_user, *at = strchr(template, *TEXT);
-    const struct {
-        const char *p;
-        size_t n;
-    } parts[] = {{template, (size_t)(at - template)},
-                 {c->system, strlen(c->system)},
-                 {at + 1, strlen(at + 1)}};
-    for (size_t i = 0; i < 3; i++) {
-        if (!arr_reserve(*body, arr_len(*body) + parts[i].n))
-            return no_memory();
-        if (parts[i].n)
-            memcpy(stbds_arraddnptr(*body, parts[i].n), parts[i].p, parts[i].n);
-    }
-    c->system = NULL;
-    return EXIT_OK;
-}
-
 int chat_user(struct chat *c, const char *text, size_t n)
 {
-    char *body = NULL;
-    if (c->format->trims)
-        trim(&text, &n);
-    int code = c->system ? put_in_front(c, &body) : EXIT_OK;
-    if (code == EXIT_OK && !arr_reserve(body, arr_len(body) + n + 1))
-        code = no_memory();
-    if (code == EXIT_OK && n)
-        memcpy(stbds_arraddnptr(body, n), text, n);
+    struct jinja_output out;
+    int code = add_message(c, "user", text, n);
     if (code == EXIT_OK)
-        code = chat_add(c, c->format->user, body, arr_len(body));
-    if (code == EXIT_OK)
-        code = flush(c);
-    arr_free(body);
+        code = render_all(c, &out);
+    if (code != EXIT_OK)
+        return code;
+    size_t from = c->n_kept ? chat_after_answer(&out) : 0;
+    if (c->tokens)
+        arr_set_len(c->tokens, c->n_kept);
+    code = chat_encode(c, &out, from);
+    jinja_output_free(&out);
     return code;
+}
+
+int chat_answer(struct chat *c, int32_t token)
+{
+    text_out_token(&c->answer, token, 0);
+    return arr_push(c->tokens, token) ? EXIT_OK : no_memory();
 }
 
 int chat_answered(struct chat *c)
 {
-    return chat_add(c, c->format->answered, "", 0);
+    text_out_end(&c->answer);
+    if (c->answer.failed.status < 0)
+        return cli_fail(NULL, &c->answer.failed);
+    int code = add_message(c, "assistant", c->answer.buffer, arr_len(c->answer.buffer));
+    text_out_clear(&c->answer);
+    return code;
 }
 
 int chat_resume(struct chat *c)
 {
     const mgpt_session *session = c->engine->session;
-    int code = EXIT_OK;
-    if (c->tokens)
-        arr_set_len(c->tokens, 0);
-    for (size_t i = 0; i < mgpt_pos(session) && code == EXIT_OK; i++)
-        code = chat_answer(c, mgpt_tokens(session)[i]);
-    return code == EXIT_OK ? chat_answered(c) : code;
+    struct jinja_output out;
+    int code = add_message(c, "user", CHAT_QUESTION, sizeof CHAT_QUESTION - 1);
+    if (code == EXIT_OK)
+        code = add_message(c, "assistant", CHAT_ANSWER, sizeof CHAT_ANSWER - 1);
+    if (code == EXIT_OK)
+        code = render_all(c, &out);
+    if (code != EXIT_OK)
+        return code;
+    if (!chat_after_answer(&out)) {
+        cli_note("the chat template does not write an answer as it is: a stored conversation "
+                 "cannot go on");
+        code = EXIT_USAGE;
+    }
+    jinja_output_free(&out);
+    c->n_kept = mgpt_pos(session);
+    for (size_t i = 0; i < c->n_kept && code == EXIT_OK; i++)
+        if (!arr_push(c->tokens, mgpt_tokens(session)[i]))
+            code = no_memory();
+    return code;
 }
 
 int chat_is_end(const struct chat *c, int32_t token)
@@ -308,31 +310,41 @@ int chat_is_end(const struct chat *c, int32_t token)
 }
 
 int chat_open(struct chat *c, const struct engine *engine, const struct cli_command *command,
-              const char *name, const char *system)
+              const struct chat_style *style)
 {
     *c = (struct chat){.engine = engine, .end = -1};
-    int code = chat_choose(c, command, name);
-    if (code != EXIT_OK)
-        return code;
-    const char *end = c->format->answered;
-    c->end = control_token(engine->model, end + 1, strcspn(end + 1, END));
-    int32_t front[ENGINE_FRONT];
-    size_t n_front = engine->info.add_bos ? engine_front(engine, engine->info.bos, front) : 0;
-    for (size_t i = 0; i < n_front && code == EXIT_OK; i++)
-        code = chat_answer(c, front[i]);
-    if (!c->format->system)
-        c->system = system;
-    else if (code == EXIT_OK && system) {
-        size_t n = strlen(system);
-        if (c->format->trims)
-            trim(&system, &n);
-        code = chat_add(c, c->format->system, system, n);
-    }
+    text_out_open(&c->answer, engine->model, NULL);
+    int code = choose_template(c, command, style);
+    if (code == EXIT_OK)
+        code = add_tokens_as_facts(c);
+    for (size_t i = 0; i < style->vars.n && code == EXIT_OK; i++)
+        code = add_variable(c, command, style->vars.values[i]);
+    if (code == EXIT_OK && style->think)
+        code = add_think(c, command, style->think);
+    if (code == EXIT_OK)
+        code = chat_try_turn(c, style);
+    if (code == EXIT_OK && style->think)
+        code = chat_try_think(c, command);
+    if (code == EXIT_OK)
+        code = chat_find_end(c);
+    if (code == EXIT_OK)
+        code = chat_find_controls(c);
+    if (code == EXIT_OK && style->system)
+        code = add_message(c, "system", style->system, strlen(style->system));
     return code;
 }
 
 void chat_close(struct chat *c)
 {
+    for (size_t i = 0; i < arr_len(c->messages); i++)
+        free(c->messages[i].text);
+    for (size_t i = 0; i < arr_len(c->names); i++)
+        free(c->names[i]);
+    arr_free(c->messages);
+    arr_free(c->names);
+    arr_free(c->facts);
+    arr_free(c->controls);
     arr_free(c->tokens);
-    arr_free(c->plain);
+    text_out_close(&c->answer);
+    jinja_free(c->template);
 }

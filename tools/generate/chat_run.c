@@ -123,12 +123,12 @@ int chat_run(struct engine *engine, mgpt_sampler *sampler, const struct chat_req
              const struct cli_command *command)
 {
     struct run r = {.engine = engine, .sampler = sampler, .request = request};
-    int code = chat_open(&r.chat, engine, command, request->format, request->system);
+    int code = chat_open(&r.chat, engine, command, request->style);
     if (code == EXIT_OK && mgpt_pos(engine->session) > 0)
         code = chat_resume(&r.chat);
     text_out_open(&r.out, engine->model, stdout);
-    if (code == EXIT_OK && !request->format && !*engine->info.chat_template)
-        cli_note("chat format: %s, by the names of the model's tokens", chat_format_name(&r.chat));
+    if (code == EXIT_OK && r.chat.name && !request->style->format)
+        cli_note("chat format: %s, by the names of the model's tokens", r.chat.name);
     if (request->text || request->file)
         interrupt_catch();
     if (code == EXIT_OK && request->text)

@@ -26,7 +26,7 @@ struct generate {
     struct draft draft;
     struct input input;
     int chat;
-    const char *chat_format, *system;
+    struct chat_style style;
 };
 
 static const char notes[] =
@@ -53,9 +53,15 @@ static const char notes[] =
     "A text that goes on without a prompt, and a conversation, draw the numbers that come next,\n"
     "as one long run would; -s begins anew, and so does a prompt.\n\n"
     "With --chat the text is a turn of a conversation, or one turn a line (-f, or stdin), and the\n"
-    "answers are printed. The format is recognised by the model's chat template, which is never\n"
-    "run, or chosen: chatml, llama3, gemma, phi-3, zephyr, llama2, nanochat. Without --system the\n"
-    "model gets no system text, although its template may have one.\n\n"
+    "answers are printed. Turns are written as the model's chat template writes them: mgpt runs "
+    "the\n"
+    "template (Jinja: a safe subset), and the tokens are those of transformers' "
+    "apply_chat_template,\n"
+    "with BOS only where the template has it. Without --system the template's own system text, if "
+    "it\n"
+    "has one, counts. --chat-format chooses a format for a model without a template: chatml, "
+    "llama3,\n"
+    "gemma, phi-3, zephyr, llama2, nanochat. What users type is never more than text.\n\n"
     "examples:\n"
     "  mgpt generate weights/names.gguf --samples 20 --temp 0.5\n"
     "  mgpt generate code.gguf -f main.c -n 200 --temp 0 --lookup\n"
@@ -164,8 +170,7 @@ static int open_session(struct generate *g)
 static int converse(struct generate *g, const struct cli_command *command)
 {
     const struct samples *s = &g->samples;
-    const struct chat_request request = {g->input.text, g->input.file, g->chat_format, g->system,
-                                         s->n_predict};
+    const struct chat_request request = {g->input.text, g->input.file, &g->style, s->n_predict};
     if (s->json || s->n != 1 || s->first || s->batch || samples_speculate(s) || s->slide ||
         g->input.special || g->input.ids || s->no_prompt)
         return cli_usage(command, "--chat goes with none of --samples, --first, --batch, --lookup, "
@@ -175,7 +180,7 @@ static int converse(struct generate *g, const struct cli_command *command)
     int code = open_session(g);
     if (code != EXIT_OK)
         return code;
-    if (g->system && s->resume.n_stored > 0)
+    if (g->style.system && s->resume.n_stored > 0)
         return cli_usage(command, "--system: the conversation in %s has begun", s->resume.path);
     code = resume_numbers(&s->resume, &g->engine, &g->sampling);
     if (code != EXIT_OK)
@@ -196,8 +201,15 @@ static int generate(struct generate *g, const struct cli_command *command)
         return cli_usage(command, "--steer and --session: only one of them");
     if (g->chat)
         return converse(g, command);
-    if (g->chat_format || g->system)
-        return cli_usage(command, "%s goes with --chat", g->system ? "--system" : "--chat-format");
+    const struct chat_style *style = &g->style;
+    const char *alone = style->system          ? "--system"
+                        : style->think         ? "--think"
+                        : style->template_file ? "--chat-template"
+                        : style->vars.n        ? "--chat-var"
+                        : style->format        ? "--chat-format"
+                                               : NULL;
+    if (alone)
+        return cli_usage(command, "%s goes with --chat", alone);
     if (s->slide && samples_speculate(s))
         return cli_usage(command, "--slide and %s: only one of them",
                          s->lookup ? "--lookup" : "--draft");
@@ -244,10 +256,16 @@ int cmd_generate(int argc, char **argv)
         {"--no-prompt", NULL, CLI_FLAG, &g.samples.no_prompt, 0, 0, "print the continuation only"},
         {"--json", NULL, CLI_FLAG, &g.samples.json, 0, 0, "one JSON object per sample"},
         {"--chat", NULL, CLI_FLAG, &g.chat, 0, 0, "answer turns of a conversation"},
-        {"--chat-format", "NAME", CLI_TEXT, &g.chat_format, 0, 0,
+        {"--chat-format", "NAME", CLI_TEXT, &g.style.format, 0, 0,
          "how turns are written (default: as the model's template says)"},
-        {"--system", "TEXT", CLI_TEXT, &g.system, 0, 0,
+        {"--chat-template", "FILE", CLI_TEXT, &g.style.template_file, 0, 0,
+         "a Jinja template in place of the model's"},
+        {"--chat-var", "NAME=VALUE", CLI_MANY, &g.style.vars, 0, 0,
+         "set a variable of the template (date_string=...); may be repeated"},
+        {"--system", "TEXT", CLI_TEXT, &g.style.system, 0, 0,
          "with --chat: what the model is told first"},
+        {"--think", "on|off", CLI_TEXT, &g.style.think, 0, 0,
+         "with --chat: ask for thinking, or for none, where the template has both"},
     };
     const struct cli_command command =
         CLI_COMMAND("generate", "[MODEL]", "Continue a text. The default temperature is 0.8.",
