@@ -35,8 +35,8 @@ const struct tensor_slot bind_model_slots[] = {
     {"token_embd_norm.bias", VECTOR, M(embd_norm.bias), D_E, D_NONE, 0, ARCH_BLOOM},
     {"token_embd_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, ARCH_LFM2, 0}, /* its name in llama.cpp */
     {"position_embd.weight", LOOKUP, M(position_embd), D_E, D_T, ARCH_GPT1 | ARCH_GPT2, ARCH_MICROGPT},
-    {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, (PRE_NORM | ARCH_MICROGPT | NO_INPUT) & ~ARCH_LFM2},
-    {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
+    {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, (PRE_NORM | ARCH_MICROGPT | NO_INPUT | ARCH_GPT1) & ~ARCH_LFM2},
+    {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, NORM_BIAS | ARCH_GPT1},
     {"output.weight", MATRIX, M(head), D_E, D_V, ARCH_NANOCHAT, ALL},
     {"output.bias", VECTOR, M(head.bias), D_V, D_NONE, 0, ALL},
     {"rope_freqs.weight", DIVISORS, ANY, D_ROT2, D_NONE, 0, ROPED},

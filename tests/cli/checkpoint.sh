@@ -73,7 +73,7 @@ check "an option is needed: exit 3, two lines" eval '[ $code -eq 3 ] && [ "$(wc 
 tells "... the command is named" "mgpt convert scratch/model.pth model.gguf --heads N"
 tells "... after the reason" "the number of heads is not in the file"
 runs "... and works" convert scratch/model.pth model.gguf --heads 2
-tells "what was assumed is in the line" "assuming activation = relu" generate "it's flat.json" -n 1
+tells "every note of the conversion is printed" "inferred: embedding_norm = true (default" generate "it's flat.json" -n 1
 cp "$MGPT_SOURCE_ROOT/tests/fixtures/wild/gains.json" .
 run generate gains.json
 tells "all options that are needed are named" "mgpt convert gains.json gains.gguf --activation NAME --eps X"

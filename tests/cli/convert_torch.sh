@@ -69,9 +69,12 @@ said "minGPT of 2020: its activation" 'inferred: activation = gelu_erf (minGPT o
 equal slm4096 ckpt.pt
 check "SLM 4096: its characters, nothing is ignored" eval '! grep -q "ignored:\|no vocabulary" said'
 runs "SLM 4096: characters in, characters out" generate -m x.gguf -p 'abc' -n 4 --seed 1
-equal ng-video-lecture model.pth
-said "ng-video-lecture: its scores" 'before January 2023 by that of n_embd: --qk-scale 0.759835686)'
-equal ng-video-lecture-2022 model.pth --qk-scale 0.759835686
+equal ng-video-lecture model.pth --assume ng-video-lecture
+said "ng-video-lecture: what was assumed" \
+    'assumed: what the scores of attention are divided by: head (--assume ng-video-lecture)'
+equal ng-video-lecture-2022 model.pth --assume ng-video-lecture-2022
+equal ng-video-lecture-2022 model.pth --activation relu --pre-norm --qk-scale embd
+equal ng-video-lecture-2022 model.pth --assume ng-video-lecture --qk-scale 0.759835686
 said "and what llama.cpp would do" 'ignores mgpt.activation, attention.scale and would'
 equal ng-bigram bigram.pt
 equal ng-bigram-embedded bigram.pt
@@ -195,7 +198,7 @@ denies 3 'side file hparams.json: not next to the input' foreign no.gguf
 
 # ---- checkpoints of other programs ----
 
-equal lightning model.ckpt
+equal lightning model.ckpt --assume nanogpt
 equal fsdp model.ckpt
 
 mkdir -p run/out data/made_up && cp nanogpt/ckpt.pt run/out && cp nanogpt/meta.pkl data/made_up
@@ -221,7 +224,11 @@ denies 3 'tensor v0_lambdas: nanochat value embeddings of 16 January 2026, witho
     nanochat-value-embeds/model_000001.pt no.gguf
 denies 3 'the number of heads is not in the file (n_embd is 8): set it with --heads' scratch/model.pth no.gguf
 mkdir bare && cp mingpt/model.pt bare && cp nanochat-2025/model_000010.pt bare
-denies 3 'the number of heads is not in the file' bare/model.pt no.gguf
+denies 2 '--ask needs a terminal' bare/model.pt no.gguf --ask
+run convert bare/model.pt no.gguf
+check "all open questions in one error" eval '[ $code -eq 3 ] && [ "$(grep -c . "$tmp/err")" -eq 4 ]'
+check "... which names the options" grep -q 'not in the file: set --heads N, --activation NAME (--ask asks)' "$tmp/err"
+check "... the answers, and who uses them" grep -qF -- '--activation relu (ng-video-lecture, ' "$tmp/err"
 denies 3 'depend on it: set --heads N --rope BASE --softcap X' bare/model_000010.pt no.gguf
 denies 3 'the number of heads is not in the file (n_embd is 12): set it with --heads' \
     mingpt-2020/model.pt no.gguf

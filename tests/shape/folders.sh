@@ -63,6 +63,7 @@ tools/lab/wasm/(fma|isa_wasm)\.c: kernels/(simd/(lanes|vec)|spec/float_tmpl|tile
 tools/(bench/bench_streaming|convert/core/from_gguf|convert/core/write_check|check/oracle/oracle_model|lab/wasm/system)\.c: model/model\.h
 tools/(bench/cmd_bench|generate/resume|info/cmd_info)\.c: run/session\.h
 tools/convert/(core/elsewhere|core/write|families/from_hf|families/hf_llama)\.c: model/arch\.h
+tools/convert/families/gpt_facts\.c: model/arch\.h
 tools/(amalgamation/no_split|convert/vocab/.*|lab/wasm/split)\.c: tokenizer/tok_split\.h
 tools/convert/vocab/hf_steps\.c: tokenizer/tok_regex\.h
 tools/(amalgamation/no_regex|lab/wasm/no_steps)\.c: tokenizer/tok_(impl|regex)\.h

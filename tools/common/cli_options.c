@@ -124,6 +124,19 @@ static const struct option *find_long(const struct parser *p, const char *name, 
 
 /* ---- one option ------------------------------------------------------------------------------ */
 
+/* What a checkpoint does not say is said to mgpt convert alone. */
+static int is_of_convert(const struct parser *p, const char *name)
+{
+    static const char *const names[] = {
+        "heads",    "chars",    "tokenizer", "no-tokenizer", "activation", "eps",
+        "qk-scale", "pre-norm", "post-norm", "norm",         "positions",  "embedding-scale",
+        "causal",   "assume",   "ask",       "rope",         "vocab-size"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (strcmp(names[i], name) == 0)
+            return strcmp(p->command->name, "convert") != 0;
+    return 0;
+}
+
 static int unknown_option(const struct parser *p, const char *word)
 {
     const char *names[sizeof p->longs / sizeof *p->longs], *bare = word + strspn(word, "-"), *near;
@@ -134,6 +147,13 @@ static int unknown_option(const struct parser *p, const char *word)
     snprintf(name, sizeof name, "%.*s", (int)(n_bare < MAX_NAME ? n_bare : MAX_NAME), bare);
     for (char *c = name; *c; c++) /* top_k */
         *c = *c == '_' ? '-' : *c;
+    if (is_of_convert(p, name)) {
+        cli_usage(p->command,
+                  "--%s is an option of mgpt convert, whose result this command then runs: "
+                  "mgpt convert IN OUT.gguf --%s ...",
+                  name, name);
+        return REFUSED;
+    }
     near = cli_synonym(name, strange, sizeof strange / sizeof *strange);
     if (near && !find_long(p, near, strlen(near)))
         near = NULL;

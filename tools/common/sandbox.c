@@ -222,12 +222,12 @@ static const char *const about_cores[] = {"/sys/devices/system/cpu", "/sys/devic
 
 static void allow_all(struct rules *r, const struct sandbox *s)
 {
-    for (size_t i = 0; i < 2; i++) {
+    for (size_t i = 0; i < sizeof s->checkpoints / sizeof *s->checkpoints; i++)
         if (is_path(s->checkpoints[i]))
             allow_checkpoint(r, s->checkpoints[i]);
+    for (size_t i = 0; i < sizeof s->files / sizeof *s->files; i++)
         if (is_path(s->files[i]))
             allow_path(r, s->files[i], READ_FILE);
-    }
     for (size_t i = 0; s->adapters && i < s->adapters->n; i++)
         allow_adapter(r, s->adapters->values[i]);
     if (is_path(s->output))

@@ -11,13 +11,17 @@
 #include "common/interrupt.h"
 #include "common/progress.h"
 #include "common/sandbox.h"
+#include "convert/core/questions.h"
+#include "convert/core/readings.h"
 #include "convert/core/source.h"
 #include "convert/core/write.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const char notes[] =
     "It reads, by content: Hugging Face models (the directory, or config.json, safetensors or\n"
@@ -47,7 +51,10 @@ struct request {
     const char *out; /* NULL in a dry run */
     const char *type_name;
     const struct dtype *type; /* NULL: keep */
+    const char *qk_scale;     /* --qk-scale as typed */
+    const char *text;         /* --text: proposes readings by their loss on it; NULL: not */
     int embedding_norm, no_embedding_norm, final_norm, head_last, no_tokenizer, dry_run;
+    int pre_norm, post_norm, causal, ask;
 };
 
 /* ---- options ----------------------------------------------------------------------------------- */
@@ -65,6 +72,38 @@ static int choose_type(const struct cli_command *command, struct request *r)
         if (strcasecmp(dtype_name(id), r->type_name) == 0)
             return cli_usage(command, "--type: %s cannot be written; " WRITABLE, dtype_name(id));
     return cli_usage(command, "--type: expected " WRITABLE ", found '%s'", r->type_name);
+}
+
+/* --qk-scale: whose width the scores are divided by the root of, or a factor of q and k. */
+static int read_qk_scale(const struct cli_command *command, struct request *r)
+{
+    struct ckpt_options *o = &r->source.options;
+    const struct cli_option number = {"--qk-scale", "X", CLI_REAL, &o->qk_scale, 1e-3, 1e3, ""};
+    if (!r->qk_scale)
+        return EXIT_OK;
+    if (ckpt_give(o, FACT_QK_SCALE, r->qk_scale) || cli_set_number(&number, r->qk_scale))
+        return EXIT_OK;
+    return cli_usage(command, "--qk-scale: expected head, embd or a number from 0.001 to 1000");
+}
+
+/* The facts that are words or pairs of flags. */
+static int read_facts(const struct cli_command *command, struct request *r)
+{
+    struct ckpt_options *o = &r->source.options;
+    if (r->pre_norm && r->post_norm)
+        return cli_usage(command, "--pre-norm and --post-norm exclude each other");
+    if (r->pre_norm || r->post_norm)
+        o->norms = r->pre_norm ? "pre" : "post";
+    if (o->norm && !ckpt_give(o, FACT_NORM, o->norm))
+        return cli_usage(command, "--norm: expected layer or rms, found '%s'", o->norm);
+    if (o->embedding_scale && !ckpt_give(o, FACT_EMBEDDING, o->embedding_scale))
+        return cli_usage(command, "--embedding-scale: expected none or root, found '%s'",
+                         o->embedding_scale);
+    if (r->ask && r->text)
+        return cli_usage(command, "--ask and --text exclude each other");
+    if (r->ask && !(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)))
+        return cli_usage(command, "--ask needs a terminal");
+    return read_qk_scale(command, r);
 }
 
 /* Which options were given: each has a value that cannot be typed. */
@@ -94,7 +133,10 @@ static void mark_given(struct request *r)
         {r->no_tokenizer, OPT_NO_TOKENIZER},
         {o->rope_base > 0, OPT_ROPE},
         {o->softcap >= 0, OPT_SOFTCAP},
-        {o->qk_scale > 0, OPT_QK_SCALE},
+        {r->qk_scale != NULL, OPT_QK_SCALE},
+        {o->norms != NULL, OPT_NORMS},
+        {r->causal, OPT_CAUSAL},
+        {o->assume != NULL, OPT_ASSUME},
         {o->window > 0, OPT_WINDOW},
     };
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -164,19 +206,56 @@ static int write_out(struct request *r, mgpt_error *err)
 
 /* ---- the command ------------------------------------------------------------------------------- */
 
+/* Reads the input again, with the answers. */
+static int read_again(struct ckpt_source *s, const struct ckpt_options *answered, mgpt_error *err)
+{
+    struct ckpt_source again = {.path = s->path,
+                                .tokenizer = s->tokenizer,
+                                .chars = s->chars,
+                                .lora = s->lora,
+                                .options = *answered};
+    int status = source_read(&again, err);
+    source_close(s);
+    *s = again;
+    return status;
+}
+
+/* What to do about facts that are not in the file: ask, compare by the text, or list them. */
+static int open_questions(struct request *r, mgpt_error *err)
+{
+    struct ckpt_source *s = &r->source;
+    if (r->text)
+        return readings_compare(s, r->text);
+    struct ckpt_options answered = s->options;
+    while (r->ask && ckpt_is_asking(&s->checkpoint, err) &&
+           ckpt_ask_user(&s->checkpoint, &answered))
+        if (read_again(s, &answered, err) == MGPT_OK)
+            return EXIT_OK;
+    int code = cli_fail(s->in, err);
+    if (ckpt_is_asking(&s->checkpoint, err))
+        ckpt_print_questions(&s->checkpoint);
+    return code;
+}
+
 static int convert_run(struct request *r)
 {
     struct ckpt_source *s = &r->source;
     struct checkpoint *c = &s->checkpoint;
     mgpt_error err;
     int code = sandbox_enter(&(struct sandbox){.checkpoints = {s->path},
-                                               .files = {s->tokenizer, s->chars},
+                                               .files = {s->tokenizer, s->chars, r->text},
                                                .output = r->out,
                                                .adapters = &s->lora});
     if (code != EXIT_OK)
         return code;
     if (source_read(s, &err) < 0)
-        return cli_fail(s->in, &err);
+        code = ckpt_is_asking(c, &err) ? open_questions(r, &err) : cli_fail(s->in, &err);
+    else if (r->text)
+        code = cli_fail(s->in, (err_set(&err, MGPT_EARG, MGPT_NO_OFFSET,
+                                        "--text: nothing is open, the file tells all"),
+                                &err));
+    if (code != EXIT_OK)
+        return code;
     ckpt_note_elsewhere(c);
     if (r->dry_run) {
         print_notes(c);
@@ -212,14 +291,26 @@ int cmd_convert(int argc, char **argv)
         {"--eps", "X", CLI_REAL, &o->eps, 0, 1, "epsilon of the norms"},
         {"--rope", "BASE", CLI_REAL, &o->rope_base, 1e-3, 1e12, "base of the rotation"},
         {"--softcap", "X", CLI_REAL, &o->softcap, 0, 1e6, "soft limit of the logits; 0: none"},
-        {"--qk-scale", "X", CLI_REAL, &o->qk_scale, 1e-3, 1e3, "factor of q and k"},
+        {"--qk-scale", "HOW", CLI_TEXT, &r.qk_scale, 0, 0,
+         "scores by head or embd, or a factor of q and k"},
+        {"--pre-norm", NULL, CLI_FLAG, &r.pre_norm, 0, 0, "norms before the branches"},
+        {"--post-norm", NULL, CLI_FLAG, &r.post_norm, 0, 0, "norms after the sums"},
+        {"--norm", "KIND", CLI_TEXT, &o->norm, 0, 0, "norms without biases: layer, rms"},
+        {"--embedding-scale", "HOW", CLI_TEXT, &o->embedding_scale, 0, 0,
+         "factor of the embedding: none, root (of its width)"},
+        {"--causal", NULL, CLI_FLAG, &r.causal, 0, 0, "attention was trained with a causal mask"},
+        {"--assume", "PROGRAM", CLI_TEXT, &o->assume, 0, 0,
+         "what the file does not say is as in this program"},
+        {"--ask", NULL, CLI_FLAG, &r.ask, 0, 0, "ask for it on the terminal"},
+        {"--text", "FILE", CLI_TEXT, &r.text, 0, 0,
+         "compare the possible readings by their loss on it"},
         {"--window", "N", CLI_INT, &o->window, 1, INT32_MAX, "keys that short layers see"},
         {"--embedding-norm", NULL, CLI_FLAG, &r.embedding_norm, 0, 0, "a norm after the embedding"},
         {"--no-embedding-norm", NULL, CLI_FLAG, &r.no_embedding_norm, 0, 0,
          "no norm after the embedding"},
         {"--final-norm", NULL, CLI_FLAG, &r.final_norm, 0, 0, "a norm before the head"},
         {"--positions", "HOW", CLI_TEXT, &o->positions, 0, 0,
-         "without wpe: half, adjacent (rotation), none"},
+         "without wpe: half, adjacent (rotation), sinusoidal, none"},
         {"--raw", "TYPE", CLI_TEXT, &o->raw, 0, 0, "bare numbers: f32, f64 or f16"},
         {"--head-last", NULL, CLI_FLAG, &r.head_last, 0, 0,
          "parameter list: lm_head follows the layers"},
@@ -235,14 +326,18 @@ int cmd_convert(int argc, char **argv)
         1,         2,          NULL};
     const char *operands[2] = {NULL, NULL};
     int n = cli_parse(&command, argc, argv, operands);
-    if (n == -1)
+    if (n == -1) {
+        ckpt_print_programs();
         ckpt_print_formats();
+    }
     if (n < 0)
         return cli_parse_exit(n);
     r.source.path = operands[0];
     r.out = n > 1 ? operands[1] : NULL;
+    int code = read_facts(&command, &r);
     mark_given(&r);
-    int code = choose_type(&command, &r);
+    if (code == EXIT_OK)
+        code = choose_type(&command, &r);
     if (code == EXIT_OK)
         code = check_operands(&command, &r);
     if (code == EXIT_OK)

@@ -70,57 +70,58 @@ struct model {
     const char *format, *arch, *activation;
     uint32_t n_layer, n_head, n_head_kv, n_embd, n_ff, n_ctx, n_vocab;
     size_t n_tensors;
-    int32_t heads; /* --heads; 0: not given */
+    int32_t heads;      /* --heads; 0: not given */
+    const char *assume; /* --assume; NULL: not given */
 };
 
 /* clang-format off */
 static const struct model models[] = {
     {"nanogpt", "ckpt.pt", "ckpt", "nanoGPT (PyTorch zip)",
-     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0},
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, NULL},
     {"nanogpt-nobias", "ckpt.pt", "ckpt", "nanoGPT (PyTorch zip)",
-     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0},
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, NULL},
     {"nanogpt-legacy", "ckpt.pt", "ckpt", "nanoGPT (PyTorch legacy)",
-     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0},
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, NULL},
     {"build-nanogpt", "model.pt", "model", "nanoGPT (PyTorch zip)",
-     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 12, 16, 0},
+     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 12, 16, 0, NULL},
     {"mingpt", "model.pt", "model", "minGPT (PyTorch zip)",
-     "gpt2", NULL, 1, 4, 0, 8, 32, 8, 12, 17, 0},
+     "gpt2", NULL, 1, 4, 0, 8, 32, 8, 12, 17, 0, NULL},
     {"scratch", "model.pth", "model", "LLMs-from-scratch GPTModel (PyTorch zip)",
-     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 17, 17, 2},
+     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 17, 17, 2, NULL},
     {"scratch-bias", "model.pth", "model", "LLMs-from-scratch GPTModel (PyTorch zip)",
-     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 17, 17, 2},
+     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 17, 17, 2, NULL},
     {"llama2c", "ckpt.pt", "ckpt", "llama2.c or Meta Llama (PyTorch zip)",
-     "llama", NULL, 2, 4, 2, 16, 12, 8, 17, 20, 0},
+     "llama", NULL, 2, 4, 2, 16, 12, 8, 17, 20, 0, NULL},
     {"meta-llama", "consolidated.00.pth", "consolidated.00", "llama2.c or Meta Llama (PyTorch zip)",
-     "llama", NULL, 1, 2, 2, 16, 20, 2048, 17, 12, 0},
+     "llama", NULL, 1, 2, 2, 16, 20, 2048, 17, 12, 0, NULL},
     {"nanochat-2025", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
-     "nanochat", NULL, 1, 2, 1, 8, 32, 8, 270, 8, 0},
+     "nanochat", NULL, 1, 2, 1, 8, 32, 8, 270, 8, 0, NULL},
     {"nanochat-2026-01", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
-     "nanochat", NULL, 2, 2, 1, 8, 32, 8, 270, 16, 0},
+     "nanochat", NULL, 2, 2, 1, 8, 32, 8, 270, 16, 0, NULL},
     {"nanochat-2026-02", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
-     "nanochat", NULL, 2, 4, 2, 32, 128, 400, 40, 18, 0},
+     "nanochat", NULL, 2, 4, 2, 32, 128, 400, 40, 18, 0, NULL},
     {"nanochat-2026-03", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
-     "nanochat", NULL, 2, 4, 1, 24, 96, 400, 40, 18, 0},
+     "nanochat", NULL, 2, 4, 1, 24, 96, 400, 40, 18, 0, NULL},
     {"nanochat-2026", "model_000010.pt", "model_000010", "nanochat (PyTorch zip)",
-     "nanochat", NULL, 3, 2, 2, 24, 96, 400, 40, 29, 0},
+     "nanochat", NULL, 3, 2, 2, 24, 96, 400, 40, 29, 0, NULL},
     {"mingpt-2020", "model.pt", "model", "GPT-2 in other names (PyTorch zip)",
-     "gpt2", "gelu_erf", 2, 3, 0, 12, 48, 8, 12, 29, 3},
+     "gpt2", "gelu_erf", 2, 3, 0, 12, 48, 8, 12, 29, 3, NULL},
     {"slm4096", "ckpt.pt", "ckpt", "GPT-2 in other names (PyTorch zip)",
-     "gpt2", "gelu_erf", 2, 3, 0, 12, 48, 8, 12, 28, 0},
+     "gpt2", "gelu_erf", 2, 3, 0, 12, 48, 8, 12, 28, 0, NULL},
     {"ng-video-lecture", "model.pth", "model", "GPT-2 in other names (PyTorch zip)",
-     "gpt2", "relu", 2, 3, 0, 12, 48, 8, 12, 30, 0},
+     "gpt2", "relu", 2, 3, 0, 12, 48, 8, 12, 30, 0, "ng-video-lecture"},
     {"ng-bigram", "bigram.pt", "bigram", "ng-video-lecture bigram (PyTorch zip)",
-     "microgpt", NULL, 0, 1, 0, 12, 48, 1024, 12, 2, 0},
+     "microgpt", NULL, 0, 1, 0, 12, 48, 1024, 12, 2, 0, NULL},
     {"litgpt-llama-old", "lit_model.pth", "lit_model", "LitGPT (PyTorch zip)",
-     "llama", NULL, 2, 4, 2, 12, 10, 8, 16, 21, 0},
+     "llama", NULL, 2, 4, 2, 12, 10, 8, 16, 21, 0, NULL},
     {"litgpt-neox", "lit_model.pth", "lit_model", "LitGPT (PyTorch zip)",
-     "gptneox", NULL, 2, 2, 2, 16, 20, 8, 16, 28, 0},
+     "gptneox", NULL, 2, 2, 2, 16, 20, 8, 16, 28, 0, NULL},
     {"lightning", "model.ckpt", "model", "nanoGPT (PyTorch zip)",
-     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0},
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, "nanogpt"},
     {"fsdp", "model.ckpt", "model", "nanoGPT (PyTorch zip)",
-     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0},
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, NULL},
     {"microgpt", "state.pt", "state", "microgpt (PyTorch zip)",
-     "microgpt", "relu", 2, 2, 0, 4, 16, 8, 13, 15, 2},
+     "microgpt", "relu", 2, 2, 0, 4, 16, 8, 13, 15, 2, NULL},
 };
 /* clang-format on */
 
@@ -134,6 +135,10 @@ static struct ckpt_options options_of(const struct model *m)
     struct ckpt_options o = {.n_head = m->heads};
     if (m->heads)
         o.given = OPT_HEADS;
+    if (m->assume) {
+        o.given |= OPT_ASSUME;
+        o.assume = m->assume;
+    }
     return o;
 }
 

@@ -108,6 +108,7 @@ struct ckpt_hparams {
     const float *xielu[4];   /* xielu.alpha_p, alpha_n, beta, eps: one per layer; NULL: no key */
     int embedding_norm, final_norm; /* microgpt alone: mgpt.embedding_norm, mgpt.final_norm */
     int no_embedding_norm;          /* others: 1: mgpt.embedding_norm false, else no key */
+    int no_final_norm;              /* others: 1: mgpt.final_norm false, else no key */
 };
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
@@ -173,6 +174,7 @@ struct checkpoint {
     struct ckpt_tensor *tensors; /* stb_ds array, in the order of the file to be */
     char **notes;                /* stb_ds array of lines */
     int lost_notes;              /* 1: there was no memory for one */
+    unsigned open;               /* bits of facts that are not in the file (questions.h) */
     struct ckpt_block *blocks;   /* memory that lives as long as the checkpoint */
     mgpt_error failed; /* status < 0: a source broke while values were read; the writer gives up */
     void *source;      /* what the reader needs to stay alive, and how to free it */

@@ -59,6 +59,7 @@ static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
         int written;
     } keys[] = {
         {"mgpt.activation", hp->activation != NULL},
+        {"mgpt.final_norm", hp->no_final_norm},
         {"mgpt.attention.no_rope_every", hp->no_rope_every > 0},
         {"mgpt.attention.windows", hp->windows && !is_olmo3(hp)},
         {"attention.sliding_window", hp->window && !hp->windows && !has_window},

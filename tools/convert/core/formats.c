@@ -14,7 +14,7 @@ enum { INDENT = 24, MOST_COLUMNS = 98 };
 static int is_container(const struct ckpt_reader *r)
 {
     return r->read == torch_reader_read || r->read == safetensors_read ||
-           r->read == hf_untyped_read;
+           r->read == hf_untyped_read || r->read == npz_reader_read;
 }
 
 static int begins_with(const char *text, const char *start)

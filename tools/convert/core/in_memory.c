@@ -5,6 +5,7 @@
 #include "common/cli.h"
 #include "common/files.h"
 #include "common/progress.h"
+#include "convert/core/questions.h"
 #include "convert/core/source.h"
 #include "convert/core/write.h"
 
@@ -103,44 +104,25 @@ static int in_memory_refuse(const struct ckpt_source *s, const mgpt_error *err)
     if (!s->checkpoint.format || !s->name || !s->directory)
         return code;
     put_command(&command, s);
-    if (put_options(&command, err->text) > 0)
+    if (ckpt_is_asking(&s->checkpoint, err)) {
+        unsigned heads = 1U << FACT_HEADS, open = s->checkpoint.open;
+        ckpt_print_questions(&s->checkpoint);
+        cli_note("options belong to the conversion: %s%s%s", command.text,
+                 open & heads ? " --heads N" : "", open & ~heads ? " --assume PROGRAM" : "");
+    } else if (put_options(&command, err->text) > 0)
         cli_note("options belong to the conversion: %s", command.text);
     return code;
 }
 
-/* ", assuming n_head = 4, eps = 1e-05": the values that were taken because the file does not have
- * them. */
-static void put_assumed(struct line_text *to, const struct checkpoint *c)
-{
-    static const char before[] = "inferred: ";
-    static const char *const whys[] = {" (default", " (the program's", " (the published program's"};
-    const char *word = ", assuming ";
-    for (size_t i = 0; i < arr_len(c->notes); i++) {
-        const char *end = NULL;
-        for (size_t k = 0; !end && k < sizeof whys / sizeof *whys; k++)
-            end = strstr(c->notes[i], whys[k]);
-        if (!end || strncmp(c->notes[i], before, strlen(before)) != 0)
-            continue;
-        const char *fact = c->notes[i] + strlen(before);
-        line_put(to, word, strlen(word));
-        line_put(to, fact, (size_t)(end - fact));
-        word = ", ";
-    }
-}
-
-/* One line, and the warnings about values. */
+/* One line, and all that was inferred or assumed. */
 static void in_memory_report(const struct ckpt_source *s)
 {
     const struct checkpoint *c = &s->checkpoint;
-    struct line_text command, assumed = {0};
+    struct line_text command;
     put_command(&command, s);
-    put_assumed(&assumed, c);
-    cli_note("%s: %s, converted in memory%s (%s keeps the result)", s->path, c->format,
-             assumed.text, command.text);
+    cli_note("%s: %s, converted in memory (%s keeps the result)", s->path, c->format, command.text);
     for (size_t i = 0; i < arr_len(c->notes); i++)
-        if (strncmp(c->notes[i], "warning:", strlen("warning:")) == 0 ||
-            strncmp(c->notes[i], "adapter ", strlen("adapter ")) == 0)
-            cli_note("%s", c->notes[i]);
+        cli_note("%s", c->notes[i]);
 }
 
 static int convert(struct ckpt_source *s, int vocab_only, struct ckpt_memory *memory,

@@ -14,7 +14,7 @@
 
 const struct ckpt_reader ckpt_readers[] = {
     {"GGUF", 0, gguf_sniff, gguf_read},
-    {".npz", MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER, npz_sniff, npz_reader_read},
+    {".npz", TORCH_OPTIONS, npz_sniff, npz_reader_read},
     {"pickle", TORCH_OPTIONS, microgpt_pickle_sniff, microgpt_pickle_read},
     {"PyTorch", TORCH_OPTIONS, torch_reader_sniff, torch_reader_read},
     {"llm.c .bin", OPT_TOKENIZER | OPT_NO_TOKENIZER, llmc_sniff, llmc_read},
@@ -56,6 +56,11 @@ const struct ckpt_option_row ckpt_option_rows[] = {
     {OPT_POSITIONS, "--positions", " HOW"},
     {OPT_RAW, "--raw", " TYPE"},
     {OPT_HEAD_LAST, "--head-last", ""},
+    {OPT_NORMS, "--post-norm", ""},
+    {OPT_NORM, "--norm", " layer|rms"},
+    {OPT_CAUSAL, "--causal", ""},
+    {OPT_EMBEDDING_SCALE, "--embedding-scale", " none|root"},
+    {OPT_ASSUME, "--assume", " PROGRAM"},
 };
 
 const size_t ckpt_n_option_rows = sizeof ckpt_option_rows / sizeof *ckpt_option_rows;

@@ -32,7 +32,12 @@ enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
                    OPT_EMBEDDING_NORM = 1 << 17,
                    OPT_POSITIONS = 1 << 18,
                    OPT_RAW = 1 << 19,
-                   OPT_HEAD_LAST = 1 << 20
+                   OPT_HEAD_LAST = 1 << 20,
+                   OPT_NORMS = 1 << 21,
+                   OPT_NORM = 1 << 22,
+                   OPT_CAUSAL = 1 << 23,
+                   OPT_EMBEDDING_SCALE = 1 << 24,
+                   OPT_ASSUME = 1 << 25
 };
 
 #define MICROGPT_OPTIONS                                                                           \
@@ -43,13 +48,17 @@ enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
 /* Of all mappings (from_torch.c); each checks its own. */
 #define TORCH_OPTIONS                                                                              \
     (MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | \
-     OPT_WINDOW)
+     OPT_WINDOW | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE | OPT_ASSUME)
 
 struct ckpt_options {
     unsigned given; /* which of these mean something */
     int32_t n_head, n_vocab, n_embd, n_layer, n_ctx, bos, window;
     double eps, rope_base, softcap, qk_scale;
     const char *activation, *positions, *raw;
+    const char *norms, *norm;    /* "pre" or "post"; "layer" or "rms" */
+    const char *scale_of;        /* "head", "embd"; NULL: qk_scale is a number */
+    const char *embedding_scale; /* "none", "root" */
+    const char *assume;          /* a program of questions.c */
 };
 
 extern const struct ckpt_option_row {

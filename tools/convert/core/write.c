@@ -99,6 +99,10 @@ static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
     put_some_u32(w, "mgpt.attention.no_rope_every", hp->no_rope_every);
     if (hp->no_embedding_norm)
         gguf_put_bool(w, "mgpt.embedding_norm", 0);
+    if (hp->no_final_norm)
+        gguf_put_bool(w, "mgpt.final_norm", 0);
+    if (is_arch(hp, "gpt1") && hp->final_norm) /* which its row does not have */
+        gguf_put_bool(w, "mgpt.final_norm", 1);
     if (!is_arch(hp, "microgpt"))
         return;
     gguf_put_bool(w, "mgpt.embedding_norm", hp->embedding_norm);

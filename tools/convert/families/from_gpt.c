@@ -1,67 +1,102 @@
-/* Tensors of a GPT-2 in PyTorch, under the names of any program (gpt_names.c): found by GGUF's
- * names, checked, put.
+/* Tensors of a GPT in PyTorch, under the names of any program (gpt_names.c): found by GGUF's names,
+ * checked, put.
  *
- * The programs are one architecture: LayerNorm before each branch and before the head, learned
- * positions, one projection to q, k, v, or three, or three for each head. Absent biases are zeros,
- * which other readers of GGUF ask for. Matrices are stored [n_out, n_in] as Linear has them, or
- * transposed as in GPT-2's own files.
+ * One projection to q, k, v, or three, or three for each head; matrices as Linear has them, or
+ * transposed as in GPT-2's own files. In the rows of GPT-2 absent biases are zeros, which other
+ * readers of GGUF ask for.
  */
 #include "convert/families/from_gpt.h"
 #include "base/mem.h"
 #include "convert/families/gpt_names.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static const struct state_row before[] = {
-    {"token_embd", "token_embd", 'V', 'E', 0},
-    {"position_embd", "position_embd", 'T', 'E', 0},
-    {"blk.N.attn_norm", "blk.N.attn_norm", 0, 'E', STATE_BIAS_ZEROS},
-};
-static const struct state_row fused = {"blk.N.attn_qkv", "blk.N.attn_qkv", 'P', 'E',
-                                       STATE_BIAS_ZEROS};
-static const struct state_row after[] = {
-    {"blk.N.attn_output", "blk.N.attn_output", 'E', 'E', STATE_BIAS_ZEROS},
-    {"blk.N.ffn_norm", "blk.N.ffn_norm", 0, 'E', STATE_BIAS_ZEROS},
-    {"blk.N.ffn_up", "blk.N.ffn_up", 'F', 'E', STATE_BIAS_ZEROS},
-    {"blk.N.ffn_down", "blk.N.ffn_down", 'E', 'F', STATE_BIAS_ZEROS},
-    {"output_norm", "output_norm", 0, 'E', STATE_BIAS_ZEROS},
-};
+static const struct state_row tokens = {"token_embd", "token_embd", 'V', 'E', 0};
+static const struct state_row positions = {"position_embd", "position_embd", 'T', 'E', 0};
+static const struct state_row norm_1 = {"blk.N.attn_norm", "blk.N.attn_norm", 0, 'E', 0};
+static const struct state_row norm_2 = {"blk.N.ffn_norm", "blk.N.ffn_norm", 0, 'E', 0};
+static const struct state_row after_attention = {"blk.N.attn_norm", "blk.N.attn_output_norm", 0,
+                                                 'E', 0};
+static const struct state_row after_mlp = {"blk.N.ffn_norm", "blk.N.layer_output_norm", 0, 'E', 0};
+static const struct state_row fused = {"blk.N.attn_qkv", "blk.N.attn_qkv", 'P', 'E', 0};
+static const struct state_row output = {"blk.N.attn_output", "blk.N.attn_output", 'E', 'E', 0};
+static const struct state_row gate = {"blk.N.ffn_gate", "blk.N.ffn_gate", 'F', 'E', 0};
+static const struct state_row up = {"blk.N.ffn_up", "blk.N.ffn_up", 'F', 'E', 0};
+static const struct state_row down = {"blk.N.ffn_down", "blk.N.ffn_down", 'E', 'F', 0};
+static const struct state_row final_norm = {"output_norm", "output_norm", 0, 'E', 0};
 static const struct state_row head = {"output", "output", 'V', 'E', STATE_BIAS_OPTIONAL};
 
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* ---- names and sizes ------------------------------------------------------------------------- */
 
-/* A parameter [1, T, E] is the table [T, E]. */
+/* A parameter [1, T, E] or [T, 1, E] is the table [T, E]. */
 static void squeeze(struct state_tensor *t)
 {
-    if (t->n_dims != 3 || t->shape[0] != 1)
-        return;
-    t->n_dims = 2;
-    memmove(t->shape, t->shape + 1, 2 * sizeof *t->shape);
-    memmove(t->strides, t->strides + 1, 2 * sizeof *t->strides);
+    for (uint32_t i = 0; t->n_dims == 3 && i < 2; i++) {
+        if (t->shape[i] != 1)
+            continue;
+        t->n_dims = 2;
+        memmove(t->shape + i, t->shape + i + 1, (2 - i) * sizeof *t->shape);
+        memmove(t->strides + i, t->strides + i + 1, (2 - i) * sizeof *t->strides);
+    }
+}
+
+/* "w1", "w2", "w3" are Llama's gate, down and up; without "w3", "w1" is up. */
+static int has_w3(const struct state *s)
+{
+    for (size_t i = 0; i < arr_len(s->tensors); i++)
+        if (strstr(s->tensors[i].name, ".w3.") || strstr(s->tensors[i].name, ".W3."))
+            return 1;
+    return 0;
 }
 
 /* Makes the tensors known by GGUF's names. What has no such name state_check_used refuses at the
  * end. */
-static int set_aliases(struct torch_model *m, mgpt_error *err)
+static int set_aliases(struct gpt *g, mgpt_error *err)
 {
+    struct torch_model *m = g->m;
+    int swaps = has_w3(&m->state);
     for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
         struct state_tensor *t = &m->state.tensors[i];
         struct gpt_name name;
         char alias[64];
-        t->used = gpt_name_is_mask(t);
+        t->used = gpt_name_is_mask(t) || gpt_name_is_rotation(t->name);
+        g->has_mask |= gpt_name_is_mask(t) && t->n_dims >= 2;
         if (t->used || !gpt_name_read(t->name, &name))
             continue;
+        if (swaps && (name.role == GPT_UP || name.role == GPT_GATE))
+            name.role = name.role == GPT_UP ? GPT_GATE : GPT_UP;
         gpt_name_alias(&name, alias);
         t->alias = ckpt_text(m->c, alias, strlen(alias));
         if (!t->alias)
             return err_memory(err, "a name", sizeof alias);
+        g->is_mha |= strstr(t->name, ".in_proj_weight") || strstr(t->name, ".query_proj.");
+        g->has_gate |= name.role == GPT_GATE;
+        g->has_bias |= name.is_bias && (name.role == GPT_NORM_1 || name.role == GPT_FINAL_NORM);
+        const char *dot = strrchr(t->name, '.');
+        g->is_buffer |= name.role == GPT_POSITIONS && dot && strcmp(dot, ".pe") == 0;
         if (name.role == GPT_POSITIONS)
             squeeze(t);
     }
     return state_seal(&m->state, err);
+}
+
+/* Asking for facts is for models that can run. */
+static int refuse_unknown_names(const struct state *s, mgpt_error *err)
+{
+    char buf[64];
+    for (size_t i = 0; i < arr_len(s->tensors); i++) {
+        const struct state_tensor *t = &s->tensors[i];
+        if (t->used || t->alias)
+            continue;
+        const char *near = gpt_name_nearest(t->name, buf);
+        return ckpt_refuse_tensor(err, t->name, "no such tensor of a GPT that mgpt knows%s%s",
+                                  near ? "; nearest: " : "", near ? near : "");
+    }
+    return MGPT_OK;
 }
 
 /* The names of layer n are those of layer 0 but for the number. */
@@ -105,22 +140,56 @@ static uint32_t count_heads(const struct state *s)
     }
 }
 
+/* "tensor blk.1.ffn_up.weight: missing" is GGUF's name: says the user's, as layer 0 has it, or what
+ * it would be. */
+static int name_missing(const struct gpt *g, int status, mgpt_error *err)
+{
+    static const char before[] = "tensor ", after[] = ": missing";
+    char alias[64], of_0[64];
+    uint32_t layer = 0;
+    const char *end = status == MGPT_EFILE ? strstr(err->text, after) : NULL, *rest = NULL;
+    size_t n = end ? (size_t)(end - err->text) - strlen(before) : 0;
+    if (!end || strncmp(err->text, before, strlen(before)) != 0 || n >= sizeof alias)
+        return status;
+    memcpy(alias, err->text + strlen(before), n);
+    alias[n] = 0;
+    if (sscanf(alias, "blk.%u", &layer) == 1)
+        rest = strchr(alias + strlen("blk."), '.');
+    if (rest)
+        snprintf(of_0, sizeof of_0, "blk.0%s", rest);
+    const struct state_tensor *t = rest ? state_peek(&g->m->state, of_0) : NULL;
+    if (t)
+        return ckpt_refuse(err, "layer %u has no tensor like %.*s of layer 0", layer,
+                           CKPT_CLIP(t->name, strlen(t->name)));
+    return ckpt_refuse(err, "no tensor of the file is known as %s%s",
+                       gpt_name_what(rest ? rest + 1 : alias), rest ? " of a layer" : "");
+}
+
+/* Fewer keys than queries are grouped: their rows tell how many, once the heads are known. */
+static uint64_t key_rows(const struct state *s)
+{
+    const struct state_tensor *k = state_peek(s, "blk.0.attn_k.weight");
+    return k && k->n_dims == 2 ? k->shape[0] : 0;
+}
+
 int gpt_sizes(struct gpt *g, mgpt_error *err)
 {
     struct torch_model *m = g->m;
     struct ckpt_hparams *hp = &m->c->hp;
-    uint64_t V, E, T, E2, F = 0;
-    hp->arch = "gpt2";
-    int status = set_aliases(m, err);
+    uint64_t V, E, T = 1, E2, F = 0;
+    int status = set_aliases(g, err);
     if (status == MGPT_OK)
         status = refuse_mixed_layers(&m->state, err);
+    if (status == MGPT_OK)
+        status = refuse_unknown_names(&m->state, err);
     if (status < 0)
         return status;
     if (torch_layers(m, "blk.N.attn_norm.weight", err) < 0 ||
         torch_shape(m, "token_embd.weight", &V, &E, err) < 0 ||
-        torch_shape(m, "position_embd.weight", &T, &E2, err) < 0 ||
+        (state_has(&m->state, "position_embd.weight") &&
+         torch_shape(m, "position_embd.weight", &T, &E2, err) < 0) ||
         (hp->n_layer && torch_shape(m, "blk.0.ffn_up.weight", &F, &E2, err) < 0))
-        return MGPT_EFILE;
+        return name_missing(g, MGPT_EFILE, err);
     g->is_conv1d = hp->n_layer && F == E && E2 != E;
     g->n_part_heads = count_heads(&m->state);
     if (g->is_conv1d)
@@ -132,43 +201,71 @@ int gpt_sizes(struct gpt *g, mgpt_error *err)
     return ckpt_sizes(sizes, COUNT(sizes), err);
 }
 
-/* ---- tensors --------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 struct gpt_rows {
     struct state_row *rows; /* stb_ds array */
     unsigned matrices;      /* flags of the matrices in layers */
     unsigned norms;         /* flags of norms: their biases are in all of them or in none */
+    unsigned turned;        /* flags of q and k */
     int failed;             /* no memory */
 };
 
-static void add_gpt_rows(struct gpt_rows *to, const struct state_row *rows, size_t n)
+static void add_gpt_row(struct gpt_rows *to, struct state_row row, unsigned flags)
 {
-    for (size_t i = 0; i < n; i++) {
-        struct state_row row = rows[i];
-        if (state_is_pattern(row.from) && row.n_out)
-            row.flags |= to->matrices;
-        if (!row.n_out)
-            row.flags = to->norms;
-        to->failed |= !arr_push(to->rows, row);
+    row.flags |= flags;
+    if (state_is_pattern(row.from) && row.n_out)
+        row.flags |= to->matrices;
+    if (!row.n_out)
+        row.flags = to->norms;
+    to->failed |= !arr_push(to->rows, row);
+}
+
+/* One of q, k, v: the tensor, those of its heads, or its rows of the tensor of all three. */
+static void add_one(const struct gpt *g, struct gpt_rows *to, char letter, int is_fused)
+{
+    static const char letters[] = "qkv";
+    static const unsigned parts[] = {STATE_Q, STATE_K, STATE_V};
+    const struct state *s = &g->m->state;
+    size_t i = (size_t)(strchr(letters, letter) - letters);
+    uint32_t n = g->n_part_heads ? g->n_part_heads : 1;
+    char name[64], part[16] = "";
+    for (uint32_t k = 0; k < n; k++) {
+        struct state_row row = fused;
+        row.n_out = g->n_part_heads ? 'H' : letter == 'q' ? 'Q' : 'K';
+        if (g->n_part_heads)
+            snprintf(part, sizeof part, ".%u", k);
+        snprintf(name, sizeof name, "blk.N.attn_%c%s", letter, part);
+        row.from = ckpt_text(g->m->c, name, strlen(name));
+        if (!is_fused) {
+            snprintf(name, sizeof name, "blk.N.attn_%c", letter);
+            row.to = ckpt_text(g->m->c, name, strlen(name));
+        }
+        if (state_has(s, "blk.0.attn_qkv.weight")) {
+            row.from = fused.from;
+            row.n_out = 'P';
+            row.flags |= parts[i];
+        }
+        to->failed |= !row.from || !row.to;
+        if (row.from && row.to)
+            add_gpt_row(to, row, letter == 'v' ? 0 : to->turned);
     }
 }
 
-/* The rows of q, k, v on top of each other: three, or three for each head. */
-static void add_qkv(const struct gpt *g, struct gpt_rows *to)
+static void add_attention(const struct gpt *g, struct gpt_rows *to)
 {
-    uint32_t n = g->n_part_heads ? g->n_part_heads : 1;
-    char name[64], part[16] = "";
-    for (uint32_t i = 0; i < 3 * n; i++) {
-        struct state_row row = fused;
-        row.n_out = g->n_part_heads ? 'H' : 'Q';
-        if (g->n_part_heads)
-            snprintf(part, sizeof part, ".%u", i % n);
-        snprintf(name, sizeof name, "blk.N.attn_%c%s", "qkv"[i / n], part);
-        row.from = ckpt_text(g->m->c, name, strlen(name));
-        to->failed |= row.from == NULL;
-        if (row.from)
-            add_gpt_rows(to, &row, 1);
+    static const char *const fuse[] = {"gpt2", "gpt1"};
+    const struct ckpt_hparams *hp = &g->m->c->hp;
+    int is_fused = strcmp(hp->arch, fuse[0]) == 0 || strcmp(hp->arch, fuse[1]) == 0;
+    if (is_fused && state_has(&g->m->state, "blk.0.attn_qkv.weight")) {
+        add_gpt_row(to, fused, 0);
+    } else {
+        add_one(g, to, 'q', is_fused);
+        add_one(g, to, 'k', is_fused);
+        add_one(g, to, 'v', is_fused);
     }
+    if (state_has(&g->m->state, "blk.0.attn_output.weight"))
+        add_gpt_row(to, output, 0);
 }
 
 static void add_head(const struct gpt *g, struct gpt_rows *to)
@@ -178,28 +275,170 @@ static void add_head(const struct gpt *g, struct gpt_rows *to)
     int tied = !state_has(s, "output.bias") &&
                (!state_has(s, weight) || torch_same(g->m, weight, "token_embd.weight"));
     if (!tied) {
-        add_gpt_rows(to, &head, 1);
+        add_gpt_row(to, head, 0);
         return;
     }
     state_find(s, weight);
     ckpt_note(g->m->c, "inferred: the head is the token embedding (tied)");
 }
 
+static unsigned flags_of_norms(const struct gpt *g, int is_gpt2)
+{
+    if (!is_gpt2)
+        return g->has_bias ? STATE_BIAS_OPTIONAL : 0;
+    return state_has(&g->m->state, "output_norm.bias") ? STATE_BIAS : STATE_BIAS_ZEROS;
+}
+
+static void list_rows(const struct gpt *g, struct gpt_rows *all)
+{
+    const struct ckpt_hparams *hp = &g->m->c->hp;
+    int is_gpt2 = strncmp(hp->arch, "gpt", 3) == 0;
+    all->matrices =
+        (g->is_conv1d ? STATE_TRANSPOSED : 0U) | (is_gpt2 ? STATE_BIAS_ZEROS : STATE_BIAS_OPTIONAL);
+    all->norms = flags_of_norms(g, is_gpt2);
+    all->turned = g->turns ? STATE_PAIRS : 0;
+    add_gpt_row(all, tokens, 0);
+    if (state_has(&g->m->state, "position_embd.weight"))
+        add_gpt_row(all, positions, 0);
+    if (!g->is_post)
+        add_gpt_row(all, norm_1, 0);
+    add_attention(g, all);
+    add_gpt_row(all, g->is_post ? after_attention : norm_2, 0);
+    if (g->has_gate)
+        add_gpt_row(all, gate, 0);
+    add_gpt_row(all, up, 0);
+    add_gpt_row(all, down, 0);
+    if (g->is_post)
+        add_gpt_row(all, after_mlp, 0);
+    if (hp->final_norm)
+        add_gpt_row(all, final_norm, 0);
+    add_head(g, all);
+}
+
+/* ---- what no tensor holds -------------------------------------------------------------------- */
+
+static void identity(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (first + i) % (t->dims[0] + 1) == 0 ? 1.0f : 0.0f;
+}
+
+static void zeros(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    (void)t;
+    (void)first;
+    memset(out, 0, n * sizeof *out);
+}
+
+/* sin(p / 10000^(2i / E)), cos(...) in turn: "Attention Is All You Need", 3.5. */
+static void sinusoids(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t p = (first + i) / t->dims[0], e = (first + i) % t->dims[0];
+        double angle = (double)p * pow(10000.0, -(double)(e / 2 * 2) / (double)t->dims[0]);
+        out[i] = (float)(e % 2 ? cos(angle) : sin(angle));
+    }
+}
+
+/* Heads that are put side by side without a projection: it is the identity. */
+static int put_no_projection(const struct gpt *g, mgpt_error *err)
+{
+    const struct ckpt_hparams *hp = &g->m->c->hp;
+    int status = MGPT_OK, is_gpt2 = strncmp(hp->arch, "gpt", 3) == 0;
+    char name[64];
+    if (!hp->n_layer || state_has(&g->m->state, "blk.0.attn_output.weight"))
+        return MGPT_OK;
+    ckpt_note(g->m->c, "inferred: attention has no projection (none in the file): the identity");
+    for (uint32_t i = 0; status == MGPT_OK && i < hp->n_layer; i++) {
+        snprintf(name, sizeof name, "blk.%u.attn_output.weight", i);
+        status = ckpt_add(g->m->c, name, hp->n_embd, hp->n_embd,
+                          (struct ckpt_tensor){.values = identity}, err);
+        snprintf(name, sizeof name, "blk.%u.attn_output.bias", i);
+        if (status == MGPT_OK && is_gpt2)
+            status =
+                ckpt_add(g->m->c, name, hp->n_embd, 0, (struct ckpt_tensor){.values = zeros}, err);
+    }
+    return status;
+}
+
+static int put_positions(const struct gpt *g, mgpt_error *err)
+{
+    const struct ckpt_hparams *hp = &g->m->c->hp;
+    struct ckpt_tensor from = {.values = g->positions == GPT_SINUSOIDAL ? sinusoids : zeros};
+    if (g->positions == GPT_TABLE || hp->n_rot ||
+        (g->positions == GPT_NO_POSITIONS && strcmp(hp->arch, "microgpt") == 0))
+        return MGPT_OK;
+    return ckpt_add(g->m->c, "position_embd.weight", hp->n_embd, hp->n_ctx, from, err);
+}
+
+struct scaled {
+    struct ckpt_tensor of;
+    float factor;
+};
+
+static void scaled_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    const struct scaled *s = t->source;
+    ckpt_values(&s->of, first, n, out);
+    for (size_t i = 0; i < n; i++)
+        out[i] *= s->factor;
+}
+
+/* embedding(x) * sqrt(E): the factor goes into the table, and a tied head becomes a tensor. */
+static int scale_embedding(const struct gpt *g, mgpt_error *err)
+{
+    struct checkpoint *c = g->m->c;
+    struct scaled *s = g->is_scaled ? ckpt_alloc(c, 1, sizeof *s) : NULL;
+    int is_tied = 1, status = MGPT_OK;
+    if (!g->is_scaled)
+        return MGPT_OK;
+    if (!s)
+        return err_memory(err, "the embedding", sizeof *s);
+    s->factor = (float)sqrt(c->hp.n_embd);
+    s->of = c->tensors[0]; /* token_embd, the first row */
+    for (size_t i = 0; i < arr_len(c->tensors); i++)
+        is_tied &= strcmp(c->tensors[i].name, "output.weight") != 0;
+    if (is_tied)
+        status = ckpt_add(c, "output.weight", c->hp.n_embd, c->hp.n_vocab, s->of, err);
+    c->tensors[0].type = dtype_find(DTYPE_F32);
+    c->tensors[0].bytes = NULL;
+    c->tensors[0].blocks = NULL;
+    c->tensors[0].values = scaled_values;
+    c->tensors[0].source = s;
+    c->tensors[0].at = 0;
+    return status;
+}
+
+static int settle_kv_heads(const struct gpt *g, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &g->m->c->hp;
+    uint64_t rows = key_rows(&g->m->state), hd = hp->n_embd / hp->n_head;
+    if (g->n_part_heads || !rows || rows == hp->n_embd)
+        return MGPT_OK;
+    if (strncmp(hp->arch, "gpt", 3) == 0 || rows % hd || hp->n_head % (rows / hd))
+        return ckpt_refuse(err, "%llu rows of keys do not form heads of width %llu of %s",
+                           (unsigned long long)rows, (unsigned long long)hd, hp->arch);
+    hp->n_head_kv = (uint32_t)(rows / hd);
+    return MGPT_OK;
+}
+
 int gpt_tensors(const struct gpt *g, const char *what, mgpt_error *err)
 {
     struct state *s = &g->m->state;
-    struct gpt_rows all = {.matrices = g->is_conv1d ? STATE_TRANSPOSED : 0,
-                           .norms =
-                               state_has(s, "output_norm.bias") ? STATE_BIAS : STATE_BIAS_ZEROS};
-    add_gpt_rows(&all, before, COUNT(before));
-    if (state_has(s, "blk.0.attn_qkv.weight"))
-        add_gpt_rows(&all, &fused, 1);
-    else
-        add_qkv(g, &all);
-    add_gpt_rows(&all, after, COUNT(after));
-    add_head(g, &all);
-    int status = all.failed ? err_memory(err, "the list of tensors", sizeof *all.rows)
+    struct gpt_rows all = {0};
+    int status = settle_kv_heads(g, err);
+    if (status == MGPT_OK) {
+        list_rows(g, &all);
+        status = all.failed ? err_memory(err, "the list of tensors", sizeof *all.rows)
                             : state_map(s, all.rows, arr_len(all.rows), err);
-    arr_free(all.rows);
-    return status < 0 ? status : hf_check_used(s, what, err);
+        status = name_missing(g, status, err);
+        arr_free(all.rows);
+    }
+    if (status == MGPT_OK)
+        status = hf_check_used(s, what, err);
+    if (status == MGPT_OK)
+        status = put_no_projection(g, err);
+    if (status == MGPT_OK)
+        status = put_positions(g, err);
+    return status == MGPT_OK ? scale_embedding(g, err) : status;
 }

@@ -1,17 +1,40 @@
-/* A GPT-2 in PyTorch, inside: what from_gpt.c and gpt_programs.c share. */
+/* A GPT in PyTorch, inside: what from_gpt.c, gpt_facts.c and gpt_programs.c share. */
 #ifndef MGPT_CONVERT_FROM_GPT_H
 #define MGPT_CONVERT_FROM_GPT_H
 
 #include "convert/families/torch_model.h"
 
+enum gpt_positions { GPT_TABLE, GPT_HALVES, GPT_ADJACENT, GPT_SINUSOIDAL, GPT_NO_POSITIONS };
+
 struct gpt {
     struct torch_model *m;
-    uint32_t n_part_heads; /* heads that are matrices of their own; 0: none */
-    int is_conv1d;         /* matrices of the layers are stored [n_in, n_out] */
+    uint32_t n_part_heads;          /* heads that are matrices of their own; 0: none */
+    int is_conv1d;                  /* matrices of the layers are stored [n_in, n_out] */
+    int is_mha;                     /* attention is the framework's: it has its scale */
+    int has_mask;                   /* a causal mask is in the file */
+    int is_buffer;                  /* the positions are a buffer: sines and cosines */
+    int has_gate;                   /* of the MLP */
+    int has_bias;                   /* norms have biases: they are LayerNorm */
+    int is_post, is_rms, is_scaled; /* answers: --post-norm, --norm rms, --embedding-scale root */
+    enum gpt_positions positions;
+    int turns; /* halves of q and k are stored, the architecture has pairs */
+};
+
+struct gpt_rules {
+    const char *what;    /* the program, for errors */
+    const char *program; /* of questions.c, whose facts hold; NULL: each is asked for */
+    int asks_activation; /* the names are the program's, the activation may not be */
+    const char *why;     /* of the activation */
+    int64_t n_head;      /* stated outside the tensors' file; 0: not */
+    int is_published;    /* the sizes of GPT-2 tell its heads */
+    const char *dataset; /* where the vocabulary is; NULL: unknown */
 };
 
 /* Gives the tensors GGUF's names, and sets the sizes that their shapes say. */
 int gpt_sizes(struct gpt *g, mgpt_error *err);
+
+/* Settles all facts and the architecture; one error asks for what is open. */
+int gpt_facts(struct gpt *g, const struct gpt_rules *r, mgpt_error *err);
 
 /* Puts all tensors, the head only where it is not the token embedding. `what` names the program in
  * errors. */

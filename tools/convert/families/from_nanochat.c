@@ -331,6 +331,9 @@ static int settle_constants(struct torch_model *m, const struct meta *s, mgpt_er
     const struct mg_facts *f = &m->parts.facts;
     const struct constant base = {OPT_ROPE, o->rope_base, f->rope_base, "rope base", g->rope_base};
     const struct constant cap = {OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP};
+    if (o->scale_of)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "--qk-scale: expected a number, nanochat's factor of q and k");
     const struct constant factor = {OPT_QK_SCALE, o->qk_scale, -1, "factor of q and k",
                                     g->qk_scale};
     hp->no_embedding_norm = is_modded_tied(m, s);

@@ -1,6 +1,6 @@
 /* Reader: .npz archives. With config.json of Hugging Face next to it and the names of modules ("....weight",
- * "....bias") it holds such a model, as mx.savez of MLX and np.savez write it; else a microgpt
- * (npz_model.c).
+ * "....bias") it holds such a model, as mx.savez of MLX and np.savez write it; with such names alone a
+ * training program's (from_torch.c); else a microgpt (npz_model.c).
  *
  * The arrays of a model must be stored, not deflated: they are read where they are.
  */
@@ -10,6 +10,7 @@
 #include "convert/containers/zip_dir.h"
 #include "convert/families/hf.h"
 #include "convert/families/npy_model.h"
+#include "convert/families/torch_model.h"
 
 #include <string.h>
 
@@ -62,16 +63,31 @@ static int npz_add_member(struct state *s, struct zip_member *m, mgpt_error *err
     return state_add(s, m->name, m->n_name - strlen(".npy"), t, err);
 }
 
+static int npz_state(struct state *s, struct zip_dir *z, mgpt_error *err)
+{
+    int status = MGPT_OK;
+    for (size_t i = 0; status == MGPT_OK && i < arr_len(z->members); i++)
+        status = npz_add_member(s, &z->members[i], err);
+    return status == MGPT_OK ? state_seal(s, err) : status;
+}
+
+/* A model of Hugging Face by its config.json; without one, the names of a training program: 1, or
+ * 0 when none has them. */
 static int read_modules(struct checkpoint *c, const struct ckpt_input *in, struct zip_dir *z,
-                        mgpt_error *err)
+                        int is_hf, mgpt_error *err)
 {
     struct state s;
-    int status = MGPT_OK;
+    struct mg_parts parts;
     state_init(&s, c);
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(z->members); i++)
-        status = npz_add_member(&s, &z->members[i], err);
-    if (status == MGPT_OK)
+    int status = npz_state(&s, z, err);
+    if (status == MGPT_OK && is_hf) {
         status = hf_read_state(c, in, (struct span){NULL, 0}, &s, err);
+        status = status < 0 ? status : 1;
+    } else if (status == MGPT_OK) {
+        mg_parts_init(&parts, c, in, err);
+        status = torch_map_state(&s, &parts, ".npz", err);
+        mg_parts_free(&parts);
+    }
     state_free(&s);
     return status;
 }
@@ -79,20 +95,21 @@ static int read_modules(struct checkpoint *c, const struct ckpt_input *in, struc
 int npz_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct zip_dir z = {NULL};
-    int is_hf = hf_is_beside(in, err);
-    if (is_hf < 0)
-        return is_hf;
-    if (is_hf && zip_dir_open(&z, in->bytes, err) < 0)
-        return err->status;
-    if (!is_hf || !are_modules(&z)) {
-        zip_dir_close(&z);
-        int status = ckpt_check_options("microgpt .npz", MICROGPT_OPTIONS, in->options, err);
-        return status < 0 ? status : npz_read(c, in, err);
+    int is_hf = hf_is_beside(in, err), status = is_hf < 0 ? is_hf : 0;
+    if (status < 0)
+        return status;
+    if (zip_dir_open(&z, in->bytes, is_hf ? err : NULL) == MGPT_OK && are_modules(&z)) {
+        if (is_hf)
+            status = ckpt_check_options("Hugging Face .npz", OPT_TOKENIZER | OPT_NO_TOKENIZER,
+                                        in->options, err);
+        if (status == MGPT_OK)
+            status = read_modules(c, in, &z, is_hf, err);
+    } else if (is_hf && !z.members) {
+        status = err->status;
     }
-    int status =
-        ckpt_check_options("Hugging Face .npz", OPT_TOKENIZER | OPT_NO_TOKENIZER, in->options, err);
-    if (status == MGPT_OK)
-        status = read_modules(c, in, &z, err);
     zip_dir_close(&z);
-    return status;
+    if (status != 0)
+        return status < 0 ? status : MGPT_OK;
+    status = ckpt_check_options("microgpt .npz", MICROGPT_OPTIONS, in->options, err);
+    return status < 0 ? status : npz_read(c, in, err);
 }

@@ -19,6 +19,7 @@ enum gpt_role {
     GPT_NORM_2,
     GPT_UP,
     GPT_DOWN,
+    GPT_GATE,
     GPT_N_ROLES
 };
 
@@ -34,6 +35,16 @@ void gpt_name_alias(const struct gpt_name *name, char buf[64]);
 
 /* What a tensor of this name is; 0 when no program is known to call anything so. */
 int gpt_name_read(const char *name, struct gpt_name *to);
+
+/* What GGUF calls "attn_norm.bias": "the bias of the first norm". */
+const char *gpt_name_what(const char *part);
+
+/* The known word that is nearest to a word of a name that is not known; NULL: none is near. The text
+ * is in buf. */
+const char *gpt_name_nearest(const char *name, char buf[64]);
+
+/* A buffer of the rotation: its frequencies, sines or cosines. */
+int gpt_name_is_rotation(const char *name);
 
 /* A buffer of the forward pass: a causal mask, or what is put where it masks. */
 int gpt_name_is_mask(const struct state_tensor *t);

@@ -8,72 +8,34 @@
  *     LLMs-from-scratch  the book's GPTModel: a bare state dict, or {"model_state_dict": ...}
  *     in other names     ng-video-lecture, minGPT of 2020, SLM 4096 and their like
  *
- * Norms without biases under other names may be RMSNorm: such names are left to microgpt's mapping.
+ * A program is certain where a checkpoint holds what only that program writes. Bare state dicts
+ * under names that many programs share leave every fact open.
  */
 #include "base/mem.h"
 #include "convert/families/from_gpt.h"
 #include "convert/families/gpt_names.h"
 
-#include <math.h>
 #include <string.h>
 
-#define GPT2_EPS 1e-5
 #define WTE "transformer.wte.weight"
 #define WPE "transformer.wpe.weight"
 #define LM_HEAD "lm_head.weight"
-#define OPTIONS (OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER | OPT_NO_TOKENIZER)
-
-struct gpt_rules {
-    const char *what;             /* the program, for errors */
-    const char *activation, *why; /* the program's, NULL: an error asks for it */
-    int64_t n_head;               /* stated outside the tensors' file; 0: not */
-    int is_published;             /* the sizes of GPT-2 tell its heads */
-    const char *dataset;          /* where the vocabulary is; NULL: unknown */
-};
-
-static int settle_heads(const struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
-{
-    struct ckpt_hparams *hp = &g->m->c->hp;
-    int64_t stated = g->n_part_heads ? g->n_part_heads : r->n_head;
-    uint32_t published = r->is_published ? torch_gpt2_heads(g->m) : 0;
-    int status = torch_heads(g->m, stated, published, "GPT-2 of these sizes", err);
-    if (status == MGPT_OK && g->n_part_heads && hp->n_head != g->n_part_heads)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%u heads are wanted, the file has %u",
-                       hp->n_head, g->n_part_heads);
-    return status;
-}
-
-/* ng-video-lecture divided by the root of another number at first, and the file does not say
- * which. */
-static void settle_scale(const struct gpt *g)
-{
-    struct ckpt_hparams *hp = &g->m->c->hp;
-    const struct ckpt_options *o = g->m->in->options;
-    double hd = (double)hp->n_embd / hp->n_head;
-    if (o->given & OPT_QK_SCALE)
-        hp->attn_scale = (float)(o->qk_scale * o->qk_scale / sqrt(hd));
-    else if (g->n_part_heads > 1)
-        ckpt_note(g->m->c,
-                  "inferred: scores are divided by the root of the head's width (ng-video-lecture; "
-                  "before January 2023 by that of n_embd: --qk-scale %.9g)",
-                  pow(hp->n_head, -0.25));
-}
+#define OPTIONS                                                                                    \
+    (OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_CHARS |         \
+     OPT_BOS | OPT_QK_SCALE | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE |            \
+     OPT_ASSUME)
 
 static int map_gpt(struct torch_model *m, const struct gpt_rules *r, mgpt_error *err)
 {
     struct gpt g = {.m = m};
     int status = gpt_sizes(&g, err);
     if (status == MGPT_OK)
-        status = torch_check_sizes(m, MG_CONTEXT, err);
+        status = torch_check_sizes(
+            m, state_has(&m->state, "position_embd.weight") ? MG_CONTEXT : MG_LAYERS, err);
     if (status == MGPT_OK)
-        status = settle_heads(&g, r, err);
+        status = gpt_facts(&g, r, err);
     if (status == MGPT_OK)
-        status = torch_activation(m, r->activation, "gelu_tanh", r->why, err);
-    if (status < 0)
-        return status;
-    m->c->hp.norm_eps = torch_eps(m, GPT2_EPS);
-    settle_scale(&g);
-    status = gpt_tensors(&g, r->what, err);
+        status = gpt_tensors(&g, r->what, err);
     return status < 0 ? status : torch_vocab(m, r->dataset, err);
 }
 
@@ -123,19 +85,43 @@ static const char *dataset(struct torch_model *m)
     return name && strspn(name, plain) == n->n ? name : NULL;
 }
 
-/* nanoGPT's GELU is the exact one since May 2023; before, and in build-nanogpt, it is the tanh
- * form. */
+/* model_args of nanoGPT have no other keys; those of forks do. */
+static int are_model_args(const struct torch_model *m)
+{
+    static const char known[] = " n_layer n_head n_embd block_size bias vocab_size dropout ";
+    const struct pickle *p = &m->file.pickle;
+    pickle_id args = torch_member(m, "model_args");
+    char key[32];
+    if (!args)
+        return 0;
+    for (struct pickle_iter i = pickle_items(p, args); pickle_next(&i);) {
+        const struct pickle_node *n = pickle_at(p, i.key);
+        size_t length = n->kind == PICKLE_TEXT ? n->n : sizeof key;
+        if (length >= sizeof key)
+            return 0;
+        memcpy(key, n->as.text, length);
+        key[length] = 0;
+        if (!ckpt_is_one_of(key, known))
+            return 0;
+    }
+    return 1;
+}
+
+/* "model_args", and the key "bias" in a configuration, are nanoGPT's own.
+ * nanoGPT's GELU is the exact one since May 2023; before, and in build-nanogpt, it is the tanh
+ * form. Names of GPT-2 are of norms before the branches and scores by the head's width. */
 static int map_nanogpt(struct torch_model *m, mgpt_error *err)
 {
-    struct gpt_rules r = {.what = "nanoGPT", .dataset = dataset(m)};
-    r.activation = "gelu_erf";
+    struct gpt_rules r = {.what = "nanoGPT", .program = "nanogpt", .dataset = dataset(m)};
     r.why = "nanoGPT's since May 2023; before, and for imported GPT-2: gelu_tanh";
     if (is_object(m)) {
-        r.activation = "gelu_tanh";
+        r.program = "nanogpt-2022";
         r.why = "build-nanogpt's";
-    } else if (!is_tied(m)) {
-        r.activation = NULL;
-        r.why = "nanoGPT ties the head, this does not";
+    } else if (torch_member(m, "model_args") && !are_model_args(m)) {
+        r.program = NULL; /* a fork */
+    } else {
+        r.asks_activation =
+            !is_tied(m) || (!torch_member(m, "model_args") && m->parts.facts.bias < 0);
     }
     return map_gpt(m, &r, err);
 }
@@ -176,14 +162,15 @@ static int64_t heads_of_json(const json_t *root)
 static int map_mingpt(struct torch_model *m, mgpt_error *err)
 {
     static const char *const candidates[] = {"config.json"};
-    struct gpt_rules r = {.what = "minGPT",
-                          .activation = "gelu_tanh",
-                          .why = "minGPT's and makemore's",
-                          .is_published = 1};
+    struct gpt_rules r = {
+        .what = "minGPT", .program = "mingpt", .why = "minGPT's", .is_published = 1};
     const char *name;
     json_t *root = NULL;
     int found = torch_size(m, MG_HEADS, 0) ? 0 : torch_json(m, candidates, 1, &root, &name, err);
     r.n_head = heads_of_json(root);
+    /* its trainer writes "model" into config.json; llm-viz writes JSON */
+    r.asks_activation = !json_is(json_object_get(root, "model"), JSON_OBJECT) &&
+                        (!m->file.container || strcmp(m->file.container, "JSON") != 0);
     json_decref(root);
     if (r.n_head)
         ckpt_note(m->c, "inferred: n_head = %lld (from %s)", (long long)r.n_head, name);
@@ -196,14 +183,14 @@ const struct torch_mapping mingpt_mapping = {"minGPT", OPTIONS, match_mingpt, ma
 
 static int match_scratch(const struct torch_model *m)
 {
-    return state_has(&m->state, "tok_emb.weight") && state_has(&m->state, "final_norm.scale") &&
-           state_has(&m->state, "final_norm.shift");
+    return state_has(&m->state, "tok_emb.weight") && state_has(&m->state, "pos_emb.weight") &&
+           state_has(&m->state, "final_norm.scale") && state_has(&m->state, "final_norm.shift");
 }
 
 static int map_scratch(struct torch_model *m, mgpt_error *err)
 {
     static const struct gpt_rules r = {.what = "LLMs-from-scratch GPTModel",
-                                       .activation = "gelu_tanh",
+                                       .program = "llms-from-scratch",
                                        .why = "the book's",
                                        .is_published = 1};
     return map_gpt(m, &r, err);
@@ -214,48 +201,63 @@ const struct torch_mapping scratch_mapping = {"LLMs-from-scratch GPTModel", OPTI
 
 /* ---- other names ----------------------------------------------------------------------------- */
 
-/* A program whose names are its own: what it does that is in no file. */
+/* Names and shapes that one program alone is known to have. */
 static const struct {
-    const char *name, *token, *query, *up; /* the names of three tensors */
-    const char *activation;
+    const char *name, *program;
+    const char *has[5]; /* tensors, or members of the checkpoint */
 } programs[] = {
-    {"ng-video-lecture", "token_embedding_table.weight", "blocks.0.sa.heads.0.query.weight",
-     "blocks.0.ffwd.net.0.weight", "relu"},
-    {"minGPT of 2020", "tok_emb.weight", "blocks.0.attn.query.weight", "blocks.0.mlp.0.weight",
-     "gelu_erf"},
-    {"SLM 4096", "tok_emb.weight", "blocks.0.attn.c_attn.weight", "blocks.0.mlp.c_fc.weight",
-     "gelu_erf"},
+    {"minGPT of 2020",
+     "mingpt-2020",
+     {"pos_emb", "blocks.0.attn.query.bias", "blocks.0.attn.mask", "blocks.0.mlp.2.bias",
+      "head.weight"}},
+    {"SLM 4096",
+     "mingpt-2020", /* the same facts */
+     {"tok_emb.weight", "blocks.0.attn.c_attn.weight", "blocks.0.mlp.c_fc.weight", "corpus_bytes",
+      "model_state"}},
 };
+
+static int has_all(const struct torch_model *m, const char *const has[5])
+{
+    for (size_t i = 0; i < 5; i++)
+        if (!state_has(&m->state, has[i]) && !torch_member(m, has[i]))
+            return 0;
+    return 1;
+}
+
+/* The names of transformers' Llama and its relatives: config.json tells which it is. */
+static int is_hugging_face(const struct torch_model *m)
+{
+    return state_has(&m->state, "model.layers.0.self_attn.q_proj.weight") ||
+           state_has(&m->state, "layers.0.self_attn.q_proj.weight");
+}
 
 static int match_gpt(const struct torch_model *m)
 {
-    enum { TOKENS = 1, POSITIONS = 2, NORM_BIAS = 4, UP = 8, ALL = 15 };
+    enum { TOKENS = 1, ATTENTION = 2, NORM = 4, UP = 8, ALL = 15 };
     int seen = 0;
     for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
         struct gpt_name n;
         if (!gpt_name_read(m->state.tensors[i].name, &n))
             continue;
         seen |= n.role == GPT_TOKENS ? TOKENS : 0;
-        seen |= n.role == GPT_POSITIONS ? POSITIONS : 0;
+        seen |= n.role == GPT_QKV || n.role == GPT_Q ? ATTENTION : 0;
         seen |= n.role == GPT_UP ? UP : 0;
-        seen |= n.role == GPT_NORM_1 && n.is_bias ? NORM_BIAS : 0;
+        seen |= n.role == GPT_NORM_1 ? NORM : 0;
     }
-    return seen == ALL;
+    return seen == ALL && !is_hugging_face(m);
 }
 
 static int map_others(struct torch_model *m, mgpt_error *err)
 {
-    struct gpt_rules r = {
-        .what = "GPT of these names", .why = "names of several programs", .is_published = 1};
-    const struct state *s = &m->state;
-    for (size_t i = 0; !r.activation && i < sizeof programs / sizeof *programs; i++)
-        if (state_has(s, programs[i].token) && state_has(s, programs[i].query) &&
-            state_has(s, programs[i].up)) {
-            r.activation = programs[i].activation;
+    struct gpt_rules r = {.what = "GPT of these names", .is_published = 1};
+    for (size_t i = 0; !r.program && i < sizeof programs / sizeof *programs; i++)
+        if (has_all(m, programs[i].has)) {
+            r.program = programs[i].program;
             r.why = programs[i].name;
         }
     return map_gpt(m, &r, err);
 }
 
-const struct torch_mapping gpt_mapping = {"GPT-2 in other names", OPTIONS | OPT_QK_SCALE, match_gpt,
-                                          map_others};
+const struct torch_mapping gpt_mapping = {"GPT-2 in other names",
+                                          OPTIONS | OPT_POSITIONS | OPT_ROPE | OPT_CONTEXT,
+                                          match_gpt, map_others};

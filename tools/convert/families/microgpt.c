@@ -168,7 +168,8 @@ void mg_facts_init(struct mg_facts *facts)
                                .softcap = -1,
                                .some_eps = -1,
                                .embedding_norm = -1,
-                               .final_norm = -1};
+                               .final_norm = -1,
+                               .bias = -1};
     for (int i = 0; i < MG_N_SIZES; i++)
         facts->sizes[i] = -1;
 }

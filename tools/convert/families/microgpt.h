@@ -41,6 +41,7 @@ struct mg_facts {
     double some_eps;                /* "eps", which can be the optimizer's; -1: not stated */
     int trains;                     /* the file also holds settings of an optimizer */
     int embedding_norm, final_norm; /* 0, 1; -1: not stated */
+    int bias;                       /* nanoGPT's key: 0, 1; -1: not stated */
     const char *activation, *norm;  /* NULL: not stated */
     const char *positions;          /* NULL: not stated */
     const char *bos_text;           /* BOS as a text; NULL: not stated */

@@ -68,6 +68,7 @@ static const struct mg_key {
      " embeddingnorm embednorm embdnorm embnorm normembedding normembeddings normafterembedding "
      "inputnorm useembeddingnorm "},
     {AT(FLAG, final_norm), " finalnorm normfinal normf outputnorm usefinalnorm normbeforehead "},
+    {AT(FLAG, bias), " bias "},
     {MG_TRAINING, NOTHING, 0, 0, " beta1 beta2 betas lr learningrate weightdecay epsadam adameps "},
     {MG_CONFIG, NOTHING, 0, 0,
      " config configuration hyperparameters hyperparams hparams hp modelargs modelconfig gptconfig "

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "common/json_read.h"
+#include "convert/core/questions.h"
 #include "convert/families/tree.h"
 
 #include <string.h>
@@ -80,8 +81,8 @@ int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgp
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
-                mgpt_error *err)
+int torch_heads_or_ask(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
+                       mgpt_error *err)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
@@ -95,14 +96,22 @@ int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const
         heads = published;
         ckpt_note(m->c, "inferred: n_head = %u (%s; set it with --heads)", published, why);
     }
-    if (heads <= 0)
-        return ckpt_refuse(
-            err, "the number of heads is not in the file (n_embd is %u): set it with --heads",
-            hp->n_embd);
+    if (heads <= 0) {
+        ckpt_ask(m->c, FACT_HEADS);
+        hp->n_head = 1;
+        return MGPT_OK;
+    }
     if (heads > hp->n_embd || hp->n_embd % (uint64_t)heads)
         return ckpt_refuse(err, "n_head is %lld, it must divide n_embd = %u", (long long)heads,
                            hp->n_embd);
     return ckpt_size(&hp->n_head, "n_head", (uint64_t)heads, err);
+}
+
+int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
+                mgpt_error *err)
+{
+    int status = torch_heads_or_ask(m, stated, published, why, err);
+    return status == MGPT_OK ? ckpt_questions_error(m->c, err) : status;
 }
 
 uint32_t torch_gpt2_heads(const struct torch_model *m)
@@ -117,25 +126,21 @@ uint32_t torch_gpt2_heads(const struct torch_model *m)
     return 0;
 }
 
-int torch_activation(struct torch_model *m, const char *usual, const char *own, const char *why,
-                     mgpt_error *err)
+int torch_activation(struct torch_model *m, const char *usual, const char *why, mgpt_error *err)
 {
     const struct ckpt_options *o = m->in->options;
     const char *said = o->given & OPT_ACTIVATION ? o->activation : m->parts.facts.activation;
     const char *name = said ? mg_activation(said) : usual;
     int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the five names */
-    m->c->hp.activation = NULL;
+    m->c->hp.activation = name;
     if (said && (!name || (is_option && strcmp(said, name) != 0)))
         return err_set(err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
                        "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
                        CKPT_CLIP(said, strlen(said)));
     if (!name)
-        return ckpt_refuse(err, "the activation is not in the file (%s): set it with --activation",
-                           why);
-    if (!said)
+        ckpt_ask(m->c, FACT_ACTIVATION);
+    else if (!said)
         ckpt_note(m->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
-    if (strcmp(name, own) != 0)
-        m->c->hp.activation = name;
     return MGPT_OK;
 }
 

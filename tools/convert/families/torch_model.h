@@ -75,8 +75,12 @@ int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err);
 int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgpt_error *err);
 
 /* Settles hp.n_head: --heads, then `stated` (0: not), then the facts; it must divide n_embd.
- * `published` (0: none) is taken with a note that says why; without any of them an error asks for
- * --heads. */
+ * `published` (0: none) is taken with a note that says why; without any of them the question is
+ * open, and hp.n_head is 1. */
+int torch_heads_or_ask(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
+                       mgpt_error *err);
+
+/* The same, and an open question is an error. */
 int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
                 mgpt_error *err);
 
@@ -84,9 +88,8 @@ int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const
 uint32_t torch_gpt2_heads(const struct torch_model *m);
 
 /* Settles hp.activation: --activation, the facts, or `usual` with a note that says `why`; usual
- * NULL: an error asks for it. `own` is the architecture's, which needs no key. */
-int torch_activation(struct torch_model *m, const char *usual, const char *own, const char *why,
-                     mgpt_error *err);
+ * NULL: the question is open. */
+int torch_activation(struct torch_model *m, const char *usual, const char *why, mgpt_error *err);
 
 /* --eps, the facts, or the usual value with a note. */
 float torch_eps(struct torch_model *m, double usual);

@@ -176,6 +176,25 @@ static int find_meta(struct torch_model *m, const char *dataset, struct ckpt_sid
     return 1;
 }
 
+/* --chars: the training text, or its characters in order. */
+static int vocab_of_text(struct torch_model *m, mgpt_error *err)
+{
+    const struct ckpt_options *o = m->in->options;
+    struct ckpt_side side;
+    struct gguf_str *entries = NULL;
+    int status = m->in->side(m->in->user, OPT_CHARS, NULL, 0, &side, err);
+    if (status == 0)
+        return ckpt_refuse(err, "--chars: no such file");
+    if (status > 0)
+        status =
+            vocab_chars_from_text(m->c, &entries, side.bytes, side.name, m->c->hp.n_vocab, err);
+    if (status == MGPT_OK)
+        status = vocab_chars_set(m->c, entries, arr_len(entries), o->given & OPT_BOS ? o->bos : -1,
+                                 m->c->hp.n_vocab, err);
+    arr_free(entries);
+    return status;
+}
+
 int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err)
 {
     const struct ckpt_options *o = m->in->options;
@@ -185,6 +204,8 @@ int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err)
         ckpt_note(m->c, "no vocabulary: the model will run on token ids only");
         return MGPT_OK;
     }
+    if (o->given & OPT_CHARS)
+        return vocab_of_text(m, err);
     if (arr_len(m->parts.entries) && !(o->given & OPT_TOKENIZER))
         return vocab_chars_set(m->c, m->parts.entries, arr_len(m->parts.entries),
                                o->given & OPT_BOS ? o->bos : m->parts.facts.bos, hp->n_vocab, err);
@@ -194,7 +215,8 @@ int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err)
     int status = found ? torch_vocab_pickle(m, &side, err)
                        : hf_tokenizer_read(m->c, m->in, hp->n_vocab, err);
     if (status == MGPT_OK && !m->c->vocab.model)
-        ckpt_note(m->c, "nor is meta.pkl, the characters of nanoGPT (--tokenizer)");
+        ckpt_note(m->c, "nor is meta.pkl, the characters of nanoGPT (--tokenizer, or the training "
+                        "text with --chars)");
     if (status < 0 || !(o->given & OPT_BOS))
         return status;
     if ((uint32_t)o->bos >= hp->n_vocab)

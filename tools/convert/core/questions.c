@@ -1,0 +1,290 @@
+/* The tables of questions and of programs. See questions.h. */
+#include "convert/core/questions.h"
+
+#include "base/error.h"
+#include "common/cli.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LIST(...)                                                                                  \
+    (const char *const[])                                                                          \
+    {                                                                                              \
+        __VA_ARGS__                                                                                \
+    }
+#define COUNT(a) (sizeof(a) / sizeof *(a))
+
+const struct ckpt_question ckpt_questions[CKPT_N_FACTS] = {
+    [FACT_HEADS] = {OPT_HEADS, "the number of attention heads",
+                    "n_head, num_heads or n_embd / head_size", "--heads N", NULL, NULL, 0},
+    [FACT_ACTIVATION] =
+        {OPT_ACTIVATION, "the activation of the MLP",
+         "nn.ReLU() is relu, nn.GELU() and F.gelu(x) gelu_erf, GELU with approximate='tanh' "
+         "gelu_tanh, nn.SiLU() silu",
+         "--activation NAME", LIST("relu", "gelu_erf", "gelu_tanh", "silu", "relu2"),
+         LIST("--activation relu", "--activation gelu_erf", "--activation gelu_tanh",
+              "--activation silu", "--activation relu2"),
+         5},
+    [FACT_NORMS] = {OPT_NORMS, "the order of the norms",
+                    "x = x + attn(ln1(x)) is --pre-norm, x = ln1(x + attn(x)) is --post-norm, as "
+                    "nn.TransformerEncoderLayer has it by default",
+                    "--pre-norm or --post-norm", LIST("pre", "post"),
+                    LIST("--pre-norm", "--post-norm"), 2},
+    [FACT_QK_SCALE] = {OPT_QK_SCALE, "what the scores of attention are divided by",
+                       "k.shape[-1]**-0.5 and head_size**-0.5 are head, C**-0.5 with B, T, C = "
+                       "x.shape is embd: the root of n_embd",
+                       "--qk-scale head or embd", LIST("head", "embd"),
+                       LIST("--qk-scale head", "--qk-scale embd"), 2},
+    [FACT_MASK] = {OPT_CAUSAL, "whether attention is causal",
+                   "nn.MultiheadAttention and nn.TransformerEncoderLayer mask only what attn_mask "
+                   "or mask says; a model that was trained without it is no GPT",
+                   "--causal", LIST("causal"), LIST("--causal"), 1},
+    [FACT_NORM] = {OPT_NORM, "the kind of the norms, which have no biases",
+                   "nn.LayerNorm(n, bias=False) is layer; nn.RMSNorm, or a class without a mean, "
+                   "is rms",
+                   "--norm layer or rms", LIST("layer", "rms"), LIST("--norm layer", "--norm rms"),
+                   2},
+    [FACT_EPS] = {OPT_EPS, "the epsilon of RMSNorm",
+                  "nn.RMSNorm(n) has 1.1920929e-07, Llama's class 1e-5 or 1e-6", "--eps X", NULL,
+                  NULL, 0},
+    [FACT_POSITIONS] =
+        {OPT_POSITIONS, "the positions, of which the file has no table",
+         "half rotates q and k as rotate_half, adjacent as complex numbers; sinusoidal adds sines "
+         "and cosines in turn; none adds nothing",
+         "--positions half, adjacent, sinusoidal or none",
+         LIST("half", "adjacent", "sinusoidal", "none"),
+         LIST("--positions half", "--positions adjacent", "--positions sinusoidal",
+              "--positions none"),
+         4},
+    [FACT_ROPE] = {OPT_ROPE, "the base of the rotation of half and adjacent", "mostly 10000",
+                   "--rope BASE", NULL, NULL, 0},
+    [FACT_EMBEDDING] = {OPT_EMBEDDING_SCALE, "the factor of the token embedding",
+                        "with sinusoidal positions: embedding(x) * math.sqrt(d_model) is root, "
+                        "embedding(x) alone is none",
+                        "--embedding-scale none or root", LIST("none", "root"),
+                        LIST("--embedding-scale none", "--embedding-scale root"), 2},
+};
+
+/* ---- programs -------------------------------------------------------------------------------- */
+
+static const struct program {
+    const char *name, *what;
+    const char *has[CKPT_N_FACTS];
+} programs[] = {
+#define PROGRAM(n, text, act, order, by)                                                           \
+    {                                                                                              \
+        n, text,                                                                                   \
+        {                                                                                          \
+            [FACT_ACTIVATION] = act, [FACT_NORMS] = order, [FACT_QK_SCALE] = by,                   \
+            [FACT_MASK] = "causal", [FACT_NORM] = "layer"                                          \
+        }                                                                                          \
+    }
+    PROGRAM("ng-video-lecture", "Karpathy's lecture, gpt.py", "relu", "pre", "head"),
+    PROGRAM("ng-video-lecture-2022", "the same before January 2023", "relu", "pre", "embd"),
+    PROGRAM("freecodecamp", "Create a Large Language Model from Scratch", "relu", "post", "head"),
+    PROGRAM("nanogpt", "nanoGPT since May 2023", "gelu_erf", "pre", "head"),
+    PROGRAM("nanogpt-2022", "nanoGPT before, and build-nanogpt", "gelu_tanh", "pre", "head"),
+    PROGRAM("mingpt", "minGPT since 2022, makemore", "gelu_tanh", "pre", "head"),
+    PROGRAM("mingpt-2020", "minGPT of 2020", "gelu_erf", "pre", "head"),
+    PROGRAM("llms-from-scratch", "Raschka's book", "gelu_tanh", "pre", "head"),
+    PROGRAM("gpt1", "GPT of 2018", "gelu_tanh", "post", "head"),
+    PROGRAM("encoder-layer", "nn.TransformerEncoderLayer and a causal mask", "relu", "post",
+            "head"),
+#undef PROGRAM
+    {"llama",
+     "Llama 2 in Hugging Face's order",
+     {[FACT_ACTIVATION] = "silu",
+      [FACT_NORMS] = "pre",
+      [FACT_QK_SCALE] = "head",
+      [FACT_MASK] = "causal",
+      [FACT_NORM] = "rms",
+      [FACT_EPS] = "1e-5",
+      [FACT_POSITIONS] = "half",
+      [FACT_ROPE] = "10000",
+      [FACT_EMBEDDING] = "none"}},
+};
+
+static const struct program *find_program(const char *name)
+{
+    for (size_t i = 0; name && i < COUNT(programs); i++)
+        if (strcmp(programs[i].name, name) == 0)
+            return &programs[i];
+    return NULL;
+}
+
+const char *ckpt_program_has(const char *program, enum ckpt_fact fact)
+{
+    const struct program *p = find_program(program);
+    return p ? p->has[fact] : NULL;
+}
+
+/* "a, b, c": the names of all programs. */
+static void list_programs(char *to, size_t cap)
+{
+    size_t n = 0;
+    to[0] = 0;
+    for (size_t i = 0; i < COUNT(programs) && n < cap; i++)
+        n += (size_t)snprintf(to + n, cap - n, "%s%s", i ? ", " : "", programs[i].name);
+}
+
+int ckpt_check_assume(const struct ckpt_options *o, mgpt_error *err)
+{
+    char names[300];
+    if (!(o->given & OPT_ASSUME) || find_program(o->assume))
+        return MGPT_OK;
+    list_programs(names, sizeof names);
+    return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "--assume: expected %s", names);
+}
+
+void ckpt_print_programs(void)
+{
+    puts("\nprograms of --assume, and what each answers:");
+    for (size_t i = 0; i < COUNT(programs); i++) {
+        const char *const *has = programs[i].has;
+        printf("  %-22s%s: %s, %s-norm, by %s\n", programs[i].name, programs[i].what,
+               has[FACT_ACTIVATION], has[FACT_NORMS], has[FACT_QK_SCALE]);
+    }
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* The member of *o that holds the answer as a text; NULL: a number's or a flag's. */
+static const char **answer_at(struct ckpt_options *o, enum ckpt_fact fact)
+{
+    switch (fact) {
+    case FACT_ACTIVATION:
+        return &o->activation;
+    case FACT_NORMS:
+        return &o->norms;
+    case FACT_QK_SCALE:
+        return &o->scale_of;
+    case FACT_NORM:
+        return &o->norm;
+    case FACT_POSITIONS:
+        return &o->positions;
+    case FACT_EMBEDDING:
+        return &o->embedding_scale;
+    default:
+        return NULL;
+    }
+}
+
+const char *ckpt_given(const struct ckpt_options *o, enum ckpt_fact fact)
+{
+    struct ckpt_options copy = *o;
+    const char **at = answer_at(&copy, fact);
+    if (!(o->given & ckpt_questions[fact].option))
+        return NULL;
+    return at ? *at : "";
+}
+
+/* The value itself, which lives for ever; NULL: it is none of them. */
+static const char *value_of(const struct ckpt_question *q, const char *text)
+{
+    for (size_t i = 0; i < q->n_values; i++)
+        if (strcmp(q->values[i], text) == 0)
+            return q->values[i];
+    return NULL;
+}
+
+int ckpt_give(struct ckpt_options *o, enum ckpt_fact fact, const char *text)
+{
+    const struct ckpt_question *q = &ckpt_questions[fact];
+    const char **at = answer_at(o, fact);
+    char *end;
+    double number = strtod(text, &end);
+    const char *value = value_of(q, text);
+    if (q->n_values ? !value : end == text || *end || !(number > 0))
+        return 0;
+    if (fact == FACT_HEADS && (number > INT32_MAX || number != (double)(int32_t)number))
+        return 0;
+    if (fact == FACT_EPS && number > 1)
+        return 0;
+    if (at)
+        *at = value;
+    else if (fact == FACT_HEADS)
+        o->n_head = (int32_t)number;
+    else if (fact == FACT_EPS)
+        o->eps = number;
+    else if (fact == FACT_ROPE)
+        o->rope_base = number;
+    o->given |= q->option;
+    return 1;
+}
+
+const char *ckpt_assumed(struct checkpoint *c, const struct ckpt_options *o, enum ckpt_fact fact)
+{
+    const char *has = o->given & OPT_ASSUME ? ckpt_program_has(o->assume, fact) : NULL;
+    if (has)
+        ckpt_note(c, "assumed: %s: %s (--assume %s)", ckpt_questions[fact].what, has, o->assume);
+    return has;
+}
+
+/* ---- open questions -------------------------------------------------------------------------- */
+
+void ckpt_ask(struct checkpoint *c, enum ckpt_fact fact)
+{
+    c->open |= 1U << fact;
+}
+
+int ckpt_questions_error(const struct checkpoint *c, mgpt_error *err)
+{
+    char list[300];
+    size_t n = 0;
+    if (c->open == 1U << FACT_HEADS)
+        return ckpt_refuse(
+            err, "the number of heads is not in the file (n_embd is %u): set it with --heads",
+            c->hp.n_embd);
+    for (int i = 0; i < CKPT_N_FACTS; i++)
+        if (c->open >> i & 1)
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "",
+                                  ckpt_questions[i].typed);
+    return n ? ckpt_refuse(err, "not in the file: set %s (--ask asks)", list) : MGPT_OK;
+}
+
+int ckpt_is_asking(const struct checkpoint *c, const mgpt_error *err)
+{
+    mgpt_error e;
+    return c->open && ckpt_questions_error(c, &e) < 0 && strcmp(e.text, err->text) == 0;
+}
+
+/* "--qk-scale embd (ng-video-lecture-2022)": an answer, and up to three programs that have it. */
+static size_t put_answer(char *to, size_t cap, enum ckpt_fact fact, size_t i)
+{
+    const struct ckpt_question *q = &ckpt_questions[fact];
+    size_t n = (size_t)snprintf(to, cap, "%s%s", i ? ", " : "", q->as[i]), users = 0;
+    for (size_t k = 0; k < COUNT(programs) && users < 3 && n < cap; k++) {
+        const char *has = programs[k].has[fact];
+        if (has && strcmp(has, q->values[i]) == 0)
+            n += (size_t)snprintf(to + n, cap - n, "%s%s", users++ ? ", " : " (", programs[k].name);
+    }
+    if (users && n < cap)
+        n += (size_t)snprintf(to + n, cap - n, ")");
+    return n;
+}
+
+void ckpt_print_questions(const struct checkpoint *c)
+{
+    char text[400];
+    if (c->open == 1U << FACT_HEADS)
+        return; /* the error says all */
+    for (int i = 0; i < CKPT_N_FACTS; i++) {
+        const struct ckpt_question *q = &ckpt_questions[i];
+        size_t n = 0;
+        if (!(c->open >> i & 1))
+            continue;
+        for (size_t k = 0; k < q->n_values && n < sizeof text; k++)
+            n += put_answer(text + n, sizeof text - n, (enum ckpt_fact)i, k);
+        if (i == FACT_HEADS)
+            cli_note("  %s: --heads N, which divides %u. In the model's code: %s", q->what,
+                     c->hp.n_embd, q->how);
+        else
+            cli_note("  %s: %s. In the model's code: %s", q->what, q->n_values ? text : q->typed,
+                     q->how);
+    }
+    if (c->open & ~(1U << FACT_HEADS)) {
+        list_programs(text, sizeof text);
+        cli_note("  --assume PROGRAM answers for one of: %s", text);
+    }
+}

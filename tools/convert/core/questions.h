@@ -1,0 +1,75 @@
+/* Facts that change the logits and that some checkpoints do not hold: one table of questions, one
+ * of programs that answer them.
+ *
+ * A mapping settles each fact in this order: the user's option; what the file states; --assume
+ * PROGRAM; the program that the names certainly belong to. A fact that is left is open (ckpt_ask),
+ * and one error lists all that are open (ckpt_questions_error).
+ */
+#ifndef MGPT_CONVERT_QUESTIONS_H
+#define MGPT_CONVERT_QUESTIONS_H
+
+#include "convert/core/readers.h"
+
+enum ckpt_fact { /* bits of checkpoint.open */
+                 FACT_HEADS,
+                 FACT_ACTIVATION,
+                 FACT_NORMS,     /* before the branches or after the sums */
+                 FACT_QK_SCALE,  /* what the scores are divided by */
+                 FACT_MASK,      /* whether attention is causal */
+                 FACT_NORM,      /* LayerNorm without biases or RMSNorm */
+                 FACT_EPS,       /* of RMSNorm, which has no usual one */
+                 FACT_POSITIONS, /* of a model without a table, */
+                 FACT_ROPE,      /* the base of the rotation, when they rotate */
+                 FACT_EMBEDDING, /* the factor of the token embedding */
+                 CKPT_N_FACTS
+};
+
+enum { CKPT_MAX_ANSWERS = 6 };
+
+struct ckpt_question {
+    enum ckpt_option option;
+    const char *what;                      /* "the activation of the MLP" */
+    const char *how;                       /* where the model's code tells it */
+    const char *typed;                     /* "--activation NAME", in the error */
+    const char *const *values, *const *as; /* the answers, and the words to type for each; */
+    size_t n_values;                       /* 0: a number */
+};
+extern const struct ckpt_question ckpt_questions[CKPT_N_FACTS];
+
+/* What the user's options say; NULL: nothing. */
+const char *ckpt_given(const struct ckpt_options *o, enum ckpt_fact fact);
+
+/* Sets the option that answers the question, from one of its values or a number's text: 1, or 0 for
+ * a text that is no answer. */
+int ckpt_give(struct ckpt_options *o, enum ckpt_fact fact, const char *text);
+
+/* What the program does; NULL: it is not in the table, or does not settle this. */
+const char *ckpt_program_has(const char *program, enum ckpt_fact fact);
+
+/* MGPT_EARG when --assume names no program of the table. */
+int ckpt_check_assume(const struct ckpt_options *o, mgpt_error *err);
+
+/* The answer of --assume, with a note; NULL: there is none. */
+const char *ckpt_assumed(struct checkpoint *c, const struct ckpt_options *o, enum ckpt_fact fact);
+
+/* The fact is open. */
+void ckpt_ask(struct checkpoint *c, enum ckpt_fact fact);
+
+/* MGPT_EFILE naming the options of all open facts; MGPT_OK when none is open. */
+int ckpt_questions_error(const struct checkpoint *c, mgpt_error *err);
+
+/* Whether this is that error. */
+int ckpt_is_asking(const struct checkpoint *c, const mgpt_error *err);
+
+/* For people, after that error: each open question, its answers and who uses them. */
+void ckpt_print_questions(const struct checkpoint *c);
+
+/* For mgpt convert --help. */
+void ckpt_print_programs(void);
+
+/* ---- ask.c ----------------------------------------------------------------------------------- */
+
+/* Asks the open questions on the terminal and sets *o: 1, or 0 at the end of input. */
+int ckpt_ask_user(const struct checkpoint *c, struct ckpt_options *o);
+
+#endif

@@ -1,0 +1,240 @@
+/* What the tensors of a GPT do not say: certain by the program, stated, given, or asked for.
+ *
+ *     fact         certain when
+ *     heads        matrices of single heads, or the sizes of GPT-2 under the names of a program of it
+ *     activation   the program is (gpt_programs.c)
+ *     norms        the program is: before the branches
+ *     scale        one head, or nn.MultiheadAttention, or the program is
+ *     mask         the file has one, or attention is not PyTorch's own module
+ *     norm         a bias of a norm is in the file: LayerNorm
+ *     epsilon      LayerNorm: 1e-5, the default of PyTorch and MLX
+ *     positions    the file has a table
+ *     final norm   it is in the file or there is none
+ *     embedding    the table of positions is trained: no factor
+ *     head         tied when it is absent or equal to the embedding
+ */
+#include "convert/core/questions.h"
+#include "convert/families/from_gpt.h"
+
+#include "base/error.h"
+#include "model/arch.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CONTEXT = 1024 }; /* of a model that nothing limits */
+
+/* The answer, NULL: the question is open. */
+static const char *settle(const struct gpt *g, const struct gpt_rules *r, enum ckpt_fact fact)
+{
+    struct checkpoint *c = g->m->c;
+    const struct ckpt_options *o = g->m->in->options;
+    const char *has = ckpt_given(o, fact);
+    if (!has)
+        has = ckpt_assumed(c, o, fact);
+    if (!has)
+        has = ckpt_program_has(r->program, fact);
+    if (!has)
+        ckpt_ask(c, fact);
+    return has;
+}
+
+static int is_answer(const char *answer, const char *value)
+{
+    return answer && strcmp(answer, value) == 0;
+}
+
+static int settle_heads(const struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &g->m->c->hp;
+    int64_t stated = g->n_part_heads ? g->n_part_heads : r->n_head;
+    uint32_t published = r->is_published ? torch_gpt2_heads(g->m) : 0;
+    int status = torch_heads_or_ask(g->m, stated, published, "GPT-2 of these sizes", err);
+    if (status == MGPT_OK && g->n_part_heads && hp->n_head != g->n_part_heads)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%u heads are wanted, the file has %u",
+                       hp->n_head, g->n_part_heads);
+    return status;
+}
+
+/* An option or a statement of the file is a spelling, which is checked. */
+static int settle_activation(const struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+{
+    struct torch_model *m = g->m;
+    const struct ckpt_options *o = m->in->options;
+    const char *usual = NULL;
+    if (!m->c->hp.n_layer && !(o->given & OPT_ACTIVATION) && !m->parts.facts.activation)
+        return MGPT_OK;
+    if (!(o->given & OPT_ACTIVATION) && !m->parts.facts.activation) {
+        const char *assumed = ckpt_assumed(m->c, o, FACT_ACTIVATION);
+        if (assumed) {
+            m->c->hp.activation = assumed;
+            return MGPT_OK;
+        }
+        usual = r->asks_activation ? NULL : ckpt_program_has(r->program, FACT_ACTIVATION);
+    }
+    return torch_activation(m, usual, r->why, err);
+}
+
+/* ng-video-lecture divided by the root of another number at first, and so do many copies. */
+static void settle_scale(const struct gpt *g, const struct gpt_rules *r)
+{
+    struct ckpt_hparams *hp = &g->m->c->hp;
+    const struct ckpt_options *o = g->m->in->options;
+    double hd = (double)hp->n_embd / hp->n_head;
+    if (o->given & OPT_QK_SCALE && !o->scale_of)
+        hp->attn_scale = (float)(o->qk_scale * o->qk_scale / sqrt(hd));
+    else if ((hp->n_layer && !g->is_mha &&
+              !(hp->n_head == 1 && !(g->m->c->open >> FACT_HEADS & 1))) ||
+             o->given & OPT_QK_SCALE) {
+        if (is_answer(settle(g, r, FACT_QK_SCALE), "embd"))
+            hp->attn_scale = (float)(1 / sqrt(hp->n_embd));
+    }
+}
+
+static int settle_norms(struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &g->m->c->hp;
+    const struct ckpt_options *o = g->m->in->options;
+    const struct mg_facts *f = &g->m->parts.facts;
+    const char *norm = "layer";
+    if (hp->n_layer)
+        g->is_post = is_answer(settle(g, r, FACT_NORMS), "post");
+    if (!g->has_bias || o->given & OPT_NORM)
+        norm = settle(g, r, FACT_NORM);
+    if (g->has_bias && is_answer(norm, "rms"))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "--norm rms: the norms of this file have biases, they are LayerNorm");
+    g->is_rms = is_answer(norm, "rms");
+    if (norm && !g->is_rms) {
+        hp->norm_eps = torch_eps(g->m, 1e-5);
+        return MGPT_OK;
+    }
+    if (o->given & OPT_EPS || f->eps >= 0 || (f->some_eps >= 0 && !f->trains)) {
+        hp->norm_eps = torch_eps(g->m, 1e-5);
+        return MGPT_OK;
+    }
+    const char *eps = settle(g, r, FACT_EPS);
+    hp->norm_eps = eps ? (float)strtod(eps, NULL) : 1e-5F;
+    return MGPT_OK;
+}
+
+static int gpt_settle_context(const struct gpt *g, mgpt_error *err)
+{
+    struct torch_model *m = g->m;
+    const struct ckpt_options *o = m->in->options;
+    uint64_t n = (uint64_t)torch_size(m, MG_CONTEXT, CONTEXT);
+    if (o->given & OPT_CONTEXT)
+        n = (uint64_t)o->n_ctx;
+    else if (torch_size(m, MG_CONTEXT, 0) == 0)
+        ckpt_note(m->c, "inferred: context = %d (nothing limits it; set it with --context)",
+                  CONTEXT);
+    return ckpt_size(&m->c->hp.n_ctx, "block_size", n, err);
+}
+
+static int settle_rotation(const struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &g->m->c->hp;
+    const struct ckpt_options *o = g->m->in->options;
+    double base = o->given & OPT_ROPE ? o->rope_base : g->m->parts.facts.rope_base;
+    const char *text = base > 0 ? NULL : settle(g, r, FACT_ROPE);
+    hp->rope_base = (float)(text ? strtod(text, NULL) : base);
+    hp->n_rot = hp->n_embd / hp->n_head;
+    return hp->n_rot % 2 ? ckpt_refuse(err, "heads of %u values cannot be rotated", hp->n_rot)
+                         : MGPT_OK;
+}
+
+static int settle_positions(struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+{
+    static const char *const names[] = {"half", "adjacent", "sinusoidal", "none"};
+    const struct ckpt_options *o = g->m->in->options;
+    g->positions = GPT_TABLE;
+    if (state_has(&g->m->state, "position_embd.weight")) {
+        if (o->given & OPT_POSITIONS)
+            return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                           "--positions: the model has a table of positions");
+    } else {
+        const char *answer = settle(g, r, FACT_POSITIONS);
+        if (!answer) { /* what follows from it is asked for in the same error */
+            if (!(o->given & OPT_ROPE) && !(g->m->parts.facts.rope_base > 0))
+                settle(g, r, FACT_ROPE);
+            settle(g, r, FACT_EMBEDDING);
+        }
+        for (int i = 0; i < 4; i++)
+            if (is_answer(answer, names[i]))
+                g->positions = (enum gpt_positions)(GPT_HALVES + i);
+        if (answer && g->positions == GPT_TABLE)
+            return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                           "--positions: expected half, adjacent, sinusoidal or none");
+        int status = gpt_settle_context(g, err);
+        if (status == MGPT_OK && (g->positions == GPT_HALVES || g->positions == GPT_ADJACENT) &&
+            !(g->m->c->open >> FACT_HEADS & 1))
+            status = settle_rotation(g, r, err);
+        if (status < 0)
+            return status;
+    }
+    if (g->is_buffer || g->positions == GPT_SINUSOIDAL || o->given & OPT_EMBEDDING_SCALE)
+        g->is_scaled = is_answer(settle(g, r, FACT_EMBEDDING), "root");
+    return MGPT_OK;
+}
+
+/* ---- the architecture ------------------------------------------------------------------------ */
+
+/* Each combination that a row of the engine computes; the others are refused. */
+static const struct {
+    int is_rms, is_post, has_gate, rotates;
+    const char *arch;
+} archs[] = {
+    {0, 0, 0, 0, "gpt2"},     {0, 1, 0, 0, "gpt1"},     {0, 0, 0, 1, "starcoder2"},
+    {0, 0, 1, 1, "stablelm"}, {1, 0, 0, 0, "microgpt"}, {1, 0, 1, 0, "microgpt"},
+    {1, 0, 0, 1, "arcee"},    {1, 0, 1, 1, "llama"},
+};
+
+static int gpt_choose_arch(struct gpt *g, mgpt_error *err)
+{
+    struct ckpt_hparams *hp = &g->m->c->hp;
+    int rotates = g->positions == GPT_HALVES || g->positions == GPT_ADJACENT;
+    hp->arch = NULL;
+    for (size_t i = 0; i < sizeof archs / sizeof *archs; i++)
+        if (archs[i].is_rms == g->is_rms && archs[i].is_post == g->is_post &&
+            archs[i].has_gate == g->has_gate && archs[i].rotates == rotates)
+            hp->arch = archs[i].arch;
+    const struct arch *arch = hp->arch ? arch_find(hp->arch, strlen(hp->arch)) : NULL;
+    if (!arch || (g->positions == GPT_ADJACENT && arch->pairs != ROPE_ADJACENT))
+        return ckpt_refuse(err, "no engine part for %s%s%s with %s norms",
+                           g->is_rms ? "RMSNorm" : "LayerNorm",
+                           g->has_gate ? ", an MLP with a gate" : "",
+                           g->positions == GPT_ADJACENT ? ", adjacent rotation"
+                           : rotates                    ? ", rotation"
+                                                        : "",
+                           g->is_post ? "post" : "pre");
+    if (hp->activation && strcmp(act_name(arch->act), hp->activation) == 0)
+        hp->activation = NULL;
+    g->turns = g->positions == GPT_HALVES && arch->pairs == ROPE_ADJACENT;
+    hp->final_norm = state_has(&g->m->state, "output_norm.weight");
+    hp->no_final_norm = !hp->final_norm && arch->final_norm;
+    if (hp->n_layer && !hp->final_norm)
+        ckpt_note(g->m->c, "inferred: no norm before the head (none in the file)");
+    return MGPT_OK;
+}
+
+int gpt_facts(struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+{
+    struct checkpoint *c = g->m->c;
+    int status = ckpt_check_assume(g->m->in->options, err);
+    if (status == MGPT_OK)
+        status = settle_heads(g, r, err);
+    if (status == MGPT_OK)
+        status = settle_activation(g, r, err);
+    if (status == MGPT_OK)
+        status = settle_norms(g, r, err);
+    if (status == MGPT_OK)
+        status = settle_positions(g, r, err);
+    if (status < 0)
+        return status;
+    settle_scale(g, r);
+    if (g->is_mha && !g->has_mask)
+        settle(g, r, FACT_MASK);
+    status = ckpt_questions_error(c, err);
+    return status == MGPT_OK ? gpt_choose_arch(g, err) : status;
+}
