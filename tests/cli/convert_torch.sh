@@ -76,6 +76,75 @@ equal ng-video-lecture-2022 model.pth --assume ng-video-lecture-2022
 equal ng-video-lecture-2022 model.pth --activation relu --pre-norm --qk-scale embd
 equal ng-video-lecture-2022 model.pth --assume ng-video-lecture --qk-scale 0.759835686
 said "and what llama.cpp would do" 'ignores mgpt.activation, attention.scale and would'
+
+# ---- facts that are not in the file ----
+
+# asks FILE TEXT...: exit 3, and the error and its list name each text.
+asks()
+{
+    run convert "$1" no.gguf
+    check "asks: $1" eval '[ $code -eq 3 ] && [ ! -e no.gguf ]'
+    asks_of=$1
+    shift
+    for text; do
+        check "asks: $asks_of: $text" grep -qF -- "$text" "$tmp/err"
+    done
+}
+
+asks freecodecamp/model.pth 'not in the file: set --activation NAME, --pre-norm or --post-norm, --qk-scale head or embd' \
+    '--post-norm (freecodecamp, gpt1, encoder-layer)' '--qk-scale embd (ng-video-lecture-2022)' '--assume PROGRAM'
+asks rms-lecture/model.pth '--norm layer or rms' '--eps X'
+asks encoder-layer/model.pt '--causal' '--positions half, adjacent, sinusoidal or none'
+asks rotated/model.pt '--rope BASE' '--positions half (llama)'
+equal freecodecamp model.pth --assume freecodecamp
+equal freecodecamp model.pth --activation relu --post-norm --qk-scale head
+equal rms-lecture model.pth --assume ng-video-lecture-2022 --norm rms --eps 1.1920929e-07
+equal encoder-layer model.pt --assume encoder-layer --positions sinusoidal --embedding-scale root
+equal no-projection model.pt --activation gelu_erf --pre-norm --qk-scale embd
+said "heads without a projection" 'inferred: attention has no projection (none in the file): the identity'
+said "a model without a last norm" 'inferred: no norm before the head (none in the file)'
+equal rotated model.pt --assume llama --eps 1e-6
+equal mlx weights.npz --heads 3 --assume ng-video-lecture
+for wrong in 'freecodecamp/model.pth --assume ng-video-lecture' 'no-projection/model.pt --assume nanogpt' \
+    'rotated/model.pt --assume llama --eps 1e-6 --positions adjacent' \
+    'encoder-layer/model.pt --assume encoder-layer --positions sinusoidal --embedding-scale none'; do
+    # shellcheck disable=SC2086
+    run convert $wrong wrong.gguf
+    run check wrong.gguf "${wrong%%/*}/ref.npz"
+    check "another answer computes something else: $wrong" [ "$code" -eq 1 ]
+done
+denies 2 '--assume: expected ng-video-lecture, ' --assume nobody freecodecamp/model.pth no.gguf
+denies 2 'the norms of this file have biases' --norm rms --assume freecodecamp freecodecamp/model.pth no.gguf
+denies 3 'no engine part for RMSNorm with post norms' --norm rms --eps 1e-5 --assume freecodecamp rms-lecture/model.pth no.gguf
+denies 2 '--positions: the model has a table' --positions none --assume freecodecamp freecodecamp/model.pth no.gguf
+denies 2 'expected a number, nanochat' --qk-scale head nanochat-2025/model_000010.pt no.gguf
+run generate freecodecamp/model.pth
+check "every command asks" eval '[ $code -eq 3 ] && grep -qF "mgpt convert freecodecamp/model.pth model.gguf --assume PROGRAM" "$tmp/err"'
+
+# --text: the reading with the lower loss is proposed, none is chosen. The text is the model's own.
+run convert freecodecamp/model.pth own.gguf --assume freecodecamp
+"$MGPT" generate -m own.gguf -n 7 --temp 0.1 --seed 3 -p a >own.txt 2>/dev/null
+run convert freecodecamp/model.pth no.gguf --text own.txt
+check "--text: exit 3, nothing is written" eval '[ $code -eq 3 ] && [ ! -e no.gguf ]'
+check "--text: the losses, lowest first" eval 'sed -n "2,\$p" "$tmp/out" | head -8 | sort -c -g'
+check "--text: the model's own reading is the first" grep -q 'post-norm' "$tmp/out"
+check "--text: says that nothing is chosen" grep -q 'nothing is chosen or written' "$tmp/err"
+denies 2 'nothing is open' nanogpt/ckpt.pt no.gguf --text own.txt
+denies 3 'the model has no vocabulary' no-projection/model.pt no.gguf --text own.txt
+
+# --chars: nanoGPT without meta.pkl.
+mkdir chars && cp nanogpt/ckpt.pt chars
+python3 -c "
+import pickle
+print(''.join(pickle.load(open('nanogpt/meta.pkl', 'rb'))['itos'].values()), end='')" >letters.txt
+run convert chars/ckpt.pt chars.gguf --chars letters.txt
+check "--chars: nanoGPT without meta.pkl" [ "$code" -eq 0 ]
+runs "... characters in, characters out" generate -m chars.gguf -p 'abc' -n 4 --seed 1
+run generate --chars letters.txt chars/ckpt.pt
+check "an option of convert leads there" grep -qF -- '--chars is an option of mgpt convert' "$tmp/err"
+run generate --heads 2 chars/ckpt.pt
+check "... and --heads" grep -qF -- '--heads is an option of mgpt convert' "$tmp/err"
+
 equal ng-bigram bigram.pt
 equal ng-bigram-embedded bigram.pt
 

@@ -120,5 +120,21 @@ with tempfile.TemporaryDirectory() as directory:
     check("a conversion on a terminal", str(os.waitpid(pid, 0)[1]), "0")
     check("... says what it wrote", seen.decode(), "x.gguf: 4192 weights")
     check("... and has no progress where it is short", str(b"%" in seen), "False")
+    # Facts that are not in the file are asked for, one after the other; a number or a name answers.
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(MGPT, [MGPT, "convert", "--ask", os.path.join(ROOT, "tests/fixtures/torch/freecodecamp/model.pth"),
+                        os.path.join(directory, "asked.gguf")])
+    t = Terminal.__new__(Terminal)
+    t.pid, t.fd = pid, fd
+    check("--ask: the activation", t.read("name> "), "the activation of the MLP")
+    check("... what is no answer", t.keys("tanh\r", "name> "), "'tanh' is no answer")
+    check("... by its name; the order of the norms", t.keys("relu\r", "name> "), "the order of the norms")
+    check("... by its number; the scale", t.keys("2\r", "name> "), "what the scores of attention are divided by")
+    check("... and the file is written", t.keys("head\r", "weights, F32"), "asked.gguf")
+    os.waitpid(pid, 0)
+    ref = os.path.join(ROOT, "tests/fixtures/torch/freecodecamp/ref.npz")
+    check("... and computes what the program computes",
+          str(os.spawnv(os.P_WAIT, MGPT, [MGPT, "check", os.path.join(directory, "asked.gguf"), ref])), "0")
 print(f"1..{len(results)}")
 sys.exit(not all(results))
