@@ -113,7 +113,7 @@ static const struct model models[] = {
     {"freecodecamp", "model.pth", "model", "GPT-2 in other names (PyTorch zip)",
      "gpt1", "relu", 2, 3, 0, 12, 48, 8, 12, 30, 0, "freecodecamp"},
     {"no-projection", "model.pt", "model", "GPT-2 in other names (PyTorch zip)",
-     "gpt2", "gelu_erf", 2, 3, 0, 12, 20, 8, 12, 27, 0, "nanogpt"},
+     "gpt2", "gelu_erf", 2, 3, 0, 12, 20, 8, 12, 28, 0, "nanogpt"},
     {"rotated", "model.pt", "model", "GPT-2 in other names (PyTorch zip)",
      "llama", NULL, 2, 4, 2, 24, 10, 8, 12, 27, 0, "llama"},
     {"ng-bigram", "bigram.pt", "bigram", "ng-video-lecture bigram (PyTorch zip)",

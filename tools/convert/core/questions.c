@@ -180,7 +180,7 @@ const char *ckpt_given(const struct ckpt_options *o, enum ckpt_fact fact)
 }
 
 /* The value itself, which lives for ever; NULL: it is none of them. */
-static const char *value_of(const struct ckpt_question *q, const char *text)
+static const char *listed_value(const struct ckpt_question *q, const char *text)
 {
     for (size_t i = 0; i < q->n_values; i++)
         if (strcmp(q->values[i], text) == 0)
@@ -194,7 +194,7 @@ int ckpt_give(struct ckpt_options *o, enum ckpt_fact fact, const char *text)
     const char **at = answer_at(o, fact);
     char *end;
     double number = strtod(text, &end);
-    const char *value = value_of(q, text);
+    const char *value = listed_value(q, text);
     if (q->n_values ? !value : end == text || *end || !(number > 0))
         return 0;
     if (fact == FACT_HEADS && (number > INT32_MAX || number != (double)(int32_t)number))

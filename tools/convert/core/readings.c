@@ -151,7 +151,7 @@ static double loss_of_reading(struct readings *r, const int *answers)
     readings_answer(r, answers, &again.options);
     if (source_read(&again, &r->err) == MGPT_OK) {
         if (!again.checkpoint.vocab.model)
-            ckpt_refuse(&r->err, "--text: the model has no vocabulary (--chars, --tokenizer)");
+            ckpt_refuse(&r->err, "--text: the tokens are not known (--chars, --tokenizer)");
         else if (ckpt_write_memory(&again.checkpoint, NULL, &memory, &r->err) == MGPT_OK)
             loss = loss_in_memory(r, &memory);
     }
