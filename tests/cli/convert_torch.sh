@@ -100,6 +100,7 @@ equal freecodecamp model.pth --assume freecodecamp
 equal freecodecamp model.pth --activation relu --post-norm --qk-scale head
 equal rms-lecture model.pth --assume ng-video-lecture-2022 --norm rms --eps 1.1920929e-07
 equal encoder-layer model.pt --assume encoder-layer --positions sinusoidal --embedding-scale root
+said "a vocabulary of words is left out" "no vocabulary: the file's is left out (vocabulary: entry 0"
 equal no-projection model.pt --activation gelu_erf --pre-norm --qk-scale embd
 said "heads without a projection" 'inferred: attention has no projection (none in the file): the identity'
 said "a model without a last norm" 'inferred: no norm before the head (none in the file)'

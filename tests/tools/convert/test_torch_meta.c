@@ -128,6 +128,7 @@ static const char *const scratch[] = {"tok_emb.weight 5 4",
                                       "out_head.weight 5 4",
                                       LONG_NAME,
                                       ODD_HEAD,
+                                      "trf_blocks.0.att.out_projj.weight",
                                       NULL};
 
 static const char *const no_shift[] = {"tok_emb.weight 5 4",
@@ -194,6 +195,8 @@ TEST(scratch_variants)
          "out_head.weight: shape [4, 4], expected [5, 4]"},
         {scratch, &heads2, NULL, LONG_NAME " 4", LONG_NAME ": no such tensor of a GPT that"},
         {scratch, &heads2, NULL, ODD_HEAD " 4 4", ODD_HEAD ": no such tensor of a GPT"},
+        {scratch, &heads2, NULL, "trf_blocks.0.att.out_projj.weight 4 4",
+         "out_projj.weight: no such tensor of a GPT that mgpt knows; nearest: out_proj"},
         {no_shift, &heads2, NULL, NULL, "known as the bias of the first norm"},
         {no_shift, &heads2, NULL, "trf_blocks.0.ff.layers.0.weight 4 4",
          "known as the bias of the first norm"},

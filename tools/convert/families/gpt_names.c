@@ -67,10 +67,11 @@ static word_table attention_words = {
 };
 
 static word_table mlp_words = {
-    [GPT_UP] = " c_fc fc1 fc_1 net.0 0 layers.0 layer.0 fc linear1 linear_1 up up_proj lin1 "
+    [GPT_UP] = " c_fc fc1 fc_1 net.0 fc.0 0 layers.0 layer.0 fc linear1 linear_1 up up_proj lin1 "
                "network.0 w_up w1 W1 ff.0 mlp.0 ffn.0 ",
-    [GPT_DOWN] = " c_proj fc2 fc_2 net.2 2 layers.2 layer.2 proj linear2 linear_2 down down_proj "
-                 "lin2 network.2 w_down w2 W2 ff.2 mlp.2 ffn.2 ",
+    [GPT_DOWN] =
+        " c_proj fc2 fc_2 net.2 fc.2 2 layers.2 layer.2 proj linear2 linear_2 down down_proj "
+        "lin2 network.2 w_down w2 W2 ff.2 mlp.2 ffn.2 ",
     [GPT_GATE] = " gate gate_proj w_gate w3 W3 ",
 };
 

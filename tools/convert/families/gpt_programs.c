@@ -244,7 +244,8 @@ static int match_gpt(const struct torch_model *m)
         seen |= n.role == GPT_UP ? UP : 0;
         seen |= n.role == GPT_NORM_1 ? NORM : 0;
     }
-    return seen == ALL && !is_hugging_face(m);
+    /* With one of attention and MLP known, the other's tensors are refused by their names. */
+    return (seen | UP) == ALL || (seen | ATTENTION) == ALL ? !is_hugging_face(m) : 0;
 }
 
 static int map_others(struct torch_model *m, mgpt_error *err)

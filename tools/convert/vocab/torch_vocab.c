@@ -195,6 +195,24 @@ static int vocab_of_text(struct torch_model *m, mgpt_error *err)
     return status;
 }
 
+/* The characters in the checkpoint. Words of a tokenizer of the user's are no reason to refuse the
+ * model. */
+static int vocab_of_file(struct torch_model *m, mgpt_error *err)
+{
+    const struct ckpt_options *o = m->in->options;
+    size_t n = arr_len(m->parts.entries);
+    mgpt_error why;
+    int status = vocab_chars_check(m->parts.entries, n, &why);
+    if (status == MGPT_EFILE) {
+        ckpt_note(m->c, "no vocabulary: the file's is left out (%s): token ids only", why.text);
+        return MGPT_OK;
+    }
+    if (status < 0)
+        return err_set(err, status, MGPT_NO_OFFSET, "%s", why.text);
+    return vocab_chars_set(m->c, m->parts.entries, n,
+                           o->given & OPT_BOS ? o->bos : m->parts.facts.bos, m->c->hp.n_vocab, err);
+}
+
 int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err)
 {
     const struct ckpt_options *o = m->in->options;
@@ -207,8 +225,7 @@ int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err)
     if (o->given & OPT_CHARS)
         return vocab_of_text(m, err);
     if (arr_len(m->parts.entries) && !(o->given & OPT_TOKENIZER))
-        return vocab_chars_set(m->c, m->parts.entries, arr_len(m->parts.entries),
-                               o->given & OPT_BOS ? o->bos : m->parts.facts.bos, hp->n_vocab, err);
+        return vocab_of_file(m, err);
     int found = find_meta(m, dataset, &side, err);
     if (found < 0)
         return found;

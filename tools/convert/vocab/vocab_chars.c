@@ -81,8 +81,7 @@ static int check_repeats(struct seen *seen, const struct gguf_str *entries, mgpt
     return MGPT_OK;
 }
 
-/* Every entry is one character, each once, or the name of a special token. */
-static int check_entries(const struct gguf_str *entries, size_t n, mgpt_error *err)
+int vocab_chars_check(const struct gguf_str *entries, size_t n, mgpt_error *err)
 {
     struct seen *seen = NULL;
     int status = MGPT_OK;
@@ -225,7 +224,7 @@ static int place_bos(struct checkpoint *c, const struct gguf_str *entries, size_
 int vocab_chars_set(struct checkpoint *c, const struct gguf_str *entries, size_t n, int64_t bos,
                     uint64_t n_vocab, mgpt_error *err)
 {
-    int status = check_entries(entries, n, err);
+    int status = vocab_chars_check(entries, n, err);
     if (status == MGPT_OK)
         status = place_bos(c, entries, n, &bos, n_vocab, err);
     for (size_t i = 0, id = 0; status == MGPT_OK && id < n_vocab; id++) {

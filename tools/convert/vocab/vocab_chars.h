@@ -9,6 +9,10 @@
 
 #include "convert/core/checkpoint.h"
 
+/* Every entry is one character, each once, or the name of a special token: MGPT_OK, or MGPT_EFILE
+ * naming the one that is not. */
+int vocab_chars_check(const struct gguf_str *entries, size_t n, mgpt_error *err);
+
 /* Fills c->vocab from the entries as the checkpoint lists them, one character each, or the name of
  * a special token such as "<BOS>". `bos` is its id when the checkpoint says, else -1; then it is
  * the special entry, or, when there is one entry less than n_vocab, the missing id: the last.
