@@ -1,5 +1,4 @@
-/* Tools: facts that a PyTorch file's tensors do not have, from the files next to it: sizes that
- * agree or do not, heads, characters and ranks. Models are tensors by name and shape, all zeros. */
+/* Tools: facts that a PyTorch file's tensors do not have, from the files next to it. */
 #include "support/torch_made.h"
 #include "support/unit.h"
 
@@ -119,6 +118,7 @@ TEST(llama_numbers)
 /* ---- the others ------------------------------------------------------------------------------ */
 
 #define LONG_NAME "a.b.c.d.e.f.g.h.i.j.k.l.m"
+#define MISSPELT "trf_blocks.0.att.out_projj.weight"
 #define ODD_HEAD "trf_blocks.0.att.heads.x.key.weight"
 
 static const char *const scratch[] = {"tok_emb.weight 5 4",
@@ -128,7 +128,7 @@ static const char *const scratch[] = {"tok_emb.weight 5 4",
                                       "out_head.weight 5 4",
                                       LONG_NAME,
                                       ODD_HEAD,
-                                      "trf_blocks.0.att.out_projj.weight",
+                                      MISSPELT,
                                       NULL};
 
 static const char *const no_shift[] = {"tok_emb.weight 5 4",
@@ -195,8 +195,7 @@ TEST(scratch_variants)
          "out_head.weight: shape [4, 4], expected [5, 4]"},
         {scratch, &heads2, NULL, LONG_NAME " 4", LONG_NAME ": no such tensor of a GPT that"},
         {scratch, &heads2, NULL, ODD_HEAD " 4 4", ODD_HEAD ": no such tensor of a GPT"},
-        {scratch, &heads2, NULL, "trf_blocks.0.att.out_projj.weight 4 4",
-         "out_projj.weight: no such tensor of a GPT that mgpt knows; nearest: out_proj"},
+        {scratch, &heads2, NULL, MISSPELT " 4 4", "GPT that mgpt knows; nearest: out_proj"},
         {no_shift, &heads2, NULL, NULL, "known as the bias of the first norm"},
         {no_shift, &heads2, NULL, "trf_blocks.0.ff.layers.0.weight 4 4",
          "known as the bias of the first norm"},
@@ -356,7 +355,6 @@ TEST(bigram_context)
     }
 }
 
-/* Names that are repeated for more layers than a model may have. */
 TEST(too_many_layers)
 {
     static const struct {
