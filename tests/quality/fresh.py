@@ -241,7 +241,7 @@ TYPES = {
     'phi3': phi3,
     'olmo': plain(hf.OlmoConfig, more=lambda d: dict(clip_qkv=d.of([None, 0.8]), **d.bias('attention_bias'))),
     'olmo2': plain(hf.Olmo2Config, more=lambda d: d.bias('attention_bias')), 'olmo3': olmo3,
-    'nanochat': plain(hf.NanoChatConfig, kinds='default', more=lambda d: dict(
+    'nanochat': plain(hf.NanoChatConfig, kinds='default yarn linear', more=lambda d: dict(
         tie_word_embeddings=False, final_logit_softcapping=d.of([15.0, 4.0]), **d.bias('attention_bias'))),
     'granite': plain(hf.GraniteConfig, more=granite),
     'starcoder2': plain(hf.Starcoder2Config, more=lambda d: dict(

@@ -5,6 +5,8 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/utf8.h"
+#include "common/json_out.h"
 #include "common/json_read.h"
 #include "common/text.h"
 #include "convert/core/checkpoint.h"
@@ -13,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static int score_refuse(struct score_line *line, const char *why)
 {
@@ -114,72 +117,75 @@ int score_json_room(struct scored_text *text, size_t n_top)
 
 /* Its bytes, or its name when it has none. Half a character is spelt bytes:\xE2\x82, as OpenAI
  * does. */
-static json_t *token_string(const mgpt_model *model, int32_t token)
+static void put_token(struct json_out *out, const mgpt_model *model, int32_t token)
 {
     size_t n;
     const char *bytes = mgpt_piece(model, token, &n);
     if (n == 0)
         bytes = mgpt_token_text(model, token, &n);
-    json_t *string = json_stringn(bytes, n); /* NULL for ill-formed UTF-8 */
-    char *spelt = string ? NULL : malloc(6 + 4 * n + 1);
-    if (!spelt)
-        return string;
-    int used = sprintf(spelt, "bytes:");
+    if (utf8_well_formed(bytes, n) == n) {
+        json_out_string(out, bytes, n);
+        return;
+    }
+    fputs("\"bytes:", out->to);
     for (size_t i = 0; i < n; i++)
-        used += sprintf(spelt + used, "\\x%02x", (unsigned)(unsigned char)bytes[i]);
-    string = json_string(spelt);
-    free(spelt);
-    return string;
-}
-
-/* null for what JSON has no number for. */
-static json_t *score_json_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
+        fprintf(out->to, "\\\\x%02x", (unsigned)(unsigned char)bytes[i]);
+    putc('"', out->to);
 }
 
 /* The likeliest tokens in the place of token i + 1. */
-static json_t *top_list(const mgpt_model *model, const struct scored_text *text, size_t i)
+static void put_top(struct json_out *out, const mgpt_model *model, const struct scored_text *text,
+                    size_t i)
 {
-    json_t *list = json_array();
     for (size_t k = 0; k < text->n_top; k++) {
         const mgpt_candidate *c = &text->top[i * text->n_top + k];
-        if (json_array_append_new(list, json_pack("{s:i, s:o, s:o}", "id", (int)c->token, "token",
-                                                  token_string(model, c->token), "logprob",
-                                                  score_json_number(c->logprob))) < 0) {
-            json_decref(list);
-            return NULL;
-        }
+        fprintf(out->to, "%s{\"id\":%d,\"token\":", k ? "," : "[", (int)c->token);
+        put_token(out, model, c->token);
+        fputs(",\"logprob\":", out->to);
+        json_out_real(out, c->logprob);
+        putc('}', out->to);
     }
-    return list;
+    fputs(text->n_top ? "]" : "[]", out->to);
 }
 
-/* OpenAI's "logprobs": of the scored tokens, and of the first of a text, about which nothing is
+enum list { LIST_TOKENS, LIST_LOGPROBS, LIST_TOP };
+
+/* One list of "logprobs": of the scored tokens, and of the first of a text, about which nothing is
  * said. */
-static json_t *logprobs_of(const mgpt_model *model, const struct scored_text *text)
+static void put_list(struct json_out *out, const mgpt_model *model, const struct scored_text *text,
+                     enum list list)
 {
-    json_t *tokens = json_array(), *values = json_array(), *tops = json_array();
     size_t unscored = text->text ? text->n_context : 0;
     const int32_t *ids = text->tokens + (text->n_context - unscored);
-    int failed = 0;
+    putc('[', out->to);
     for (size_t i = 0; text->n_scored > 0 && i < unscored + text->n_scored; i++) {
-        size_t k = i - unscored;
-        int is_scored = i >= unscored;
-        failed |= json_array_append_new(tokens, token_string(model, ids[i]));
-        failed |= json_array_append_new(values, is_scored ? score_json_number(text->logprobs[k])
-                                                          : json_null());
-        if (text->n_top > 0)
-            failed |=
-                json_array_append_new(tops, is_scored ? top_list(model, text, k) : json_null());
+        if (i > 0)
+            putc(',', out->to);
+        if (list == LIST_TOKENS)
+            put_token(out, model, ids[i]);
+        else if (i < unscored)
+            fputs("null", out->to);
+        else if (list == LIST_LOGPROBS)
+            json_out_real(out, text->logprobs[i - unscored]);
+        else
+            put_top(out, model, text, i - unscored);
     }
-    json_t *all = json_pack("{s:o, s:o}", "tokens", tokens, "token_logprobs", values);
-    if (text->n_top > 0)
-        failed |= json_object_set(all, "top_logprobs", tops);
-    json_decref(tops);
-    if (!failed)
-        return all;
-    json_decref(all);
-    return NULL;
+    putc(']', out->to);
+}
+
+/* OpenAI's "logprobs". */
+static void put_logprobs(struct json_out *out, const mgpt_model *model,
+                         const struct scored_text *text)
+{
+    fputs(",\"logprobs\":{\"tokens\":", out->to);
+    put_list(out, model, text, LIST_TOKENS);
+    fputs(",\"token_logprobs\":", out->to);
+    put_list(out, model, text, LIST_LOGPROBS);
+    if (text->n_top > 0) {
+        fputs(",\"top_logprobs\":", out->to);
+        put_list(out, model, text, LIST_TOP);
+    }
+    putc('}', out->to);
 }
 
 /* The number of the line depends on what is scored with it: a record with an id is known by that. */
@@ -196,61 +202,54 @@ static json_t *error_record(const struct score_line *line)
     return record;
 }
 
-static json_t *text_record(const mgpt_model *model, const struct scored_text *text)
+static void put_text_numbers(struct json_out *out, const struct scored_text *text)
 {
     double mean = text->nll / (double)text->n_scored; /* NaN, hence null, when there is nothing */
-    return json_pack("{s:I, s:o, s:o, s:o, s:o}", "n_tokens", (json_int_t)text->n_scored,
-                     "sum_logprob", score_json_number(0 - text->nll), "perplexity",
-                     score_json_number(exp(mean)), "ids",
-                     json_ids(text->tokens, text->n_scored > 0 ? text->n_scored + 1 : 0),
-                     "logprobs", logprobs_of(model, text));
+    fputs(",\"perplexity\":", out->to);
+    json_out_real(out, exp(mean));
+    fputs(",\"ids\":[", out->to);
+    for (size_t i = 0; text->n_scored > 0 && i < text->n_scored + 1; i++)
+        fprintf(out->to, i ? ",%d" : "%d", (int)text->tokens[i]);
+    putc(']', out->to);
 }
 
-static json_t *continuation_record(const mgpt_model *model, const struct scored_text *text)
+/* The members of a record, without its braces. */
+static void put_scores(struct json_out *out, const mgpt_model *model,
+                       const struct scored_text *text)
 {
-    json_t *record =
-        json_pack("{s:I, s:o, s:b}", "n_tokens", (json_int_t)text->n_scored, "sum_logprob",
-                  score_json_number(0 - text->nll), "is_greedy", text->is_greedy);
-    if (record && text->n_top > 0 &&
-        json_object_set_new(record, "logprobs", logprobs_of(model, text)) < 0) {
-        json_decref(record);
-        return NULL;
+    fprintf(out->to, "\"n_tokens\":%zu,\"sum_logprob\":", text->n_scored);
+    json_out_real(out, 0 - text->nll);
+    if (text->text)
+        put_text_numbers(out, text);
+    else
+        fprintf(out->to, ",\"is_greedy\":%s", text->is_greedy ? "true" : "false");
+    if (text->text || text->n_top > 0)
+        put_logprobs(out, model, text);
+    if (text->cut)
+        fputs(",\"truncated\":true", out->to);
+}
+
+static void put_scored(struct json_out *out, const mgpt_model *model, const struct score_line *line,
+                       const struct scored_text *texts)
+{
+    if (!json_object_get(line->object, "continuations")) {
+        put_scores(out, model, texts);
+        return;
     }
-    return record;
+    fputs("\"continuations\":[", out->to);
+    for (size_t i = 0; i < line->n; i++) {
+        fputs(i ? ",{" : "{", out->to);
+        put_scores(out, model, &texts[i]);
+        putc('}', out->to);
+    }
+    putc(']', out->to);
 }
 
-static json_t *score_record(const mgpt_model *model, const struct scored_text *text)
-{
-    json_t *record = text->text ? text_record(model, text) : continuation_record(model, text);
-    if (record && text->cut)
-        json_object_set_new(record, "truncated", json_true());
-    return record;
-}
-
-static json_t *list_record(const mgpt_model *model, const struct scored_text *texts, size_t n)
-{
-    json_t *list = json_array();
-    int failed = 0;
-    for (size_t i = 0; i < n; i++)
-        failed |= json_array_append_new(list, score_record(model, &texts[i]));
-    json_t *record = json_pack("{s:o}", "continuations", list);
-    if (!failed)
-        return record;
-    json_decref(record);
-    return NULL;
-}
-
-int score_json_print(const mgpt_model *model, const struct score_line *line,
-                     const struct scored_text *texts)
+/* {"id": ID, "error": ...} */
+static int print_error(const struct score_line *line)
 {
     json_t *id = json_object_get(line->object, "id");
-    json_t *rest, *record = json_object();
-    if (line->wrong.status < 0)
-        rest = error_record(line);
-    else if (json_object_get(line->object, "continuations"))
-        rest = list_record(model, texts, line->n);
-    else
-        rest = score_record(model, texts);
+    json_t *record = json_object(), *rest = error_record(line);
     if ((id && json_object_set(record, "id", id) < 0) || !rest ||
         json_object_update(record, rest) < 0) {
         json_decref(record);
@@ -258,4 +257,27 @@ int score_json_print(const mgpt_model *model, const struct score_line *line,
     }
     json_decref(rest);
     return text_json_line(record);
+}
+
+/* A record is as long as its text, and with --top many times that: it is written as it is made. */
+int score_json_print(const mgpt_model *model, const struct score_line *line,
+                     const struct scored_text *texts)
+{
+    json_t *id = json_object_get(line->object, "id");
+    struct json_out out = {stdout, isatty(STDOUT_FILENO)};
+    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | (out.ascii ? JSON_ENSURE_ASCII : 0u);
+    if (line->wrong.status < 0)
+        return print_error(line);
+    char *name = id ? json_dumps(id, flags) : NULL;
+    if (id && (!name || json_has_lost())) {
+        free(name);
+        return text_json_line(NULL);
+    }
+    putchar('{');
+    if (id)
+        printf("\"id\":%s,", name);
+    put_scored(&out, model, line, texts);
+    puts("}");
+    free(name);
+    return EXIT_OK;
 }
