@@ -27,6 +27,12 @@ PATTERNS = [
     r"(?<=a)b", r"(?<!a)b", r"b(?=\s)", r"a(?!b)", r"(?>a+)b", r"(?:fo)+", r"(foo)+", r"fo{2}", r"a{2,}", r"a{,2}b", r"a{1,2}", r"c{d}", r"a{", r"\{d\}",
     r"a|ab", r"ab|a", r"^.", r".$", r"\Aa", r"\s\z", r"\n\Z", r"\bfoo", r"foo\b", r"\Bo\B", r".", r"a.b", r"\.|\-|\\", r"[\]\[^]", r"[-a]", r"o*?b",
     r"a+?", r"o++", r"(?:a|b)*b", r"[^\n]+\n", r"$", r"^",
+    # POSIX brackets, classes in classes, intersections
+    *("[[:%s:]]+" % name for name in "alnum alpha ascii blank cntrl digit lower punct space upper xdigit word".split()),
+    r"[[:^alpha:]]", r"[^[:alpha:]\s]", r"[[:^punct:]b]+", r"[a[b-d]]+", r"[^a[b-d]\s]+", r"[a[^\s\p{L}]]", r"[a-z&&[^aeiou]]+", r"[^a-z&&[^aeiou]]",
+    r"[\p{L}&&[^a-f]&&\p{Ll}]+", r"[a-f&&b-z&&^c]", r"[[\W]&&[. ]]+", r"[\W\d]", r"[\H]+", r"[a&b]", r"[a[-b]-]", r"[[a-c][^d-z&&\w]]+", r"[[[a]b]c]{2,}",
+    # back references
+    r"(a)\1", r"(\w)\1+", r"(o+)\w*?\1", r"(?:(a)|b)*\1", r"(.)(.)\2\1", r"(?<q>[a-f])[^\s]*\k<q>", r"(foo)?\1b", r"([[:alpha:]&&[^b]])[[:alpha:]]*\1",
 ]
 
 

@@ -332,6 +332,7 @@ TEST(known_ranks)
     } all[] = {
         {50256, 50257, "gpt-2", "GPT-2 (50256 ranks)", -1, 50256, -1, 0, 50256, "<|endoftext|>"},
         {151643, 151646, "qwen2", "Qwen (151643 ranks)", -1, 151643, -1, 0, 151645, "<|im_end|>"},
+        {151329, 151343, "llama-bpe", "GLM-4 (151329 ranks)", -1, 151329, -1, 0, 151333, "<sop>"},
         {128000, 128256, "llama-bpe", "Llama 3 (128000 ranks)", 128000, 128001, -1, 1, 128255,
          "<|reserved_special_token_247|>"},
     };
@@ -404,7 +405,7 @@ TEST(tiktoken_files)
     add_file(&d, "tokenizer.model", "IQ== 0\nIg== 1\nIyM= 2\n");
     refuses(&d, 100,
             "tokenizer.model: 3 ranks; without a pattern only 128000 (Llama 3), 151643 "
-            "(Qwen) and 50256 (GPT-2) are known");
+            "(Qwen), 151329 (GLM-4) and 50256 (GPT-2) are known");
     static const char *const bad[] = {"I===",    "I",     "",       "IQ== ",           "IQ== x",
                                       "IQ== 1x", "IQ= 1", "=Q== 1", "IQ== 99999999999"};
     for (size_t i = 0; i < COUNT(bad); i++) {

@@ -1,28 +1,20 @@
 /* Patterns of tokenizer.json, which Oniguruma reads in Ruby's syntax, in PCRE2's. See hf_steps.h.
  *
  * The languages are close: both search the leftmost match and try alternatives in order. Escapes
- * that mean something else are rewritten (\s \w \d \h \v, ^ and $ of lines), and the few constructs
- * without an exact counterpart are refused: back references, (?m), class intersections, POSIX
- * classes, case folding of several characters.
+ * that mean something else are rewritten (\s \w \d \h \v, ^ and $ of lines), classes in classes and
+ * intersections become look-aheads (hf_regex_class.c), and the few constructs without an exact
+ * counterpart are refused: (?m), references to groups that are not closed, case folding of several
+ * characters.
  */
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "convert/vocab/hf_regex_impl.h"
 #include "convert/vocab/hf_steps.h"
 
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
-
-/* A pattern being translated. */
-struct regex_reader {
-    const char *p;     /* what is left */
-    char **out;        /* stb_ds array */
-    const char *what;  /* what is refused */
-    int failed;        /* out of memory */
-    unsigned depth;    /* of parentheses */
-    uint64_t caseless; /* bit of each depth: inside (?i */
-};
 
 int hf_regex_put(char **out, const char *text)
 {
@@ -35,29 +27,29 @@ int hf_regex_put(char **out, const char *text)
     return 1;
 }
 
-static void emit(struct regex_reader *r, const char *text)
+void regex_emit(struct regex_reader *r, const char *text)
 {
     r->failed |= !hf_regex_put(r->out, text);
 }
 
-static void emit_n(struct regex_reader *r, const char *p, size_t n)
+void regex_emit_n(struct regex_reader *r, const char *p, size_t n)
 {
     char text[64];
     for (size_t i = 0; i < n; i += sizeof text - 1) {
         size_t part = n - i < sizeof text - 1 ? n - i : sizeof text - 1;
         memcpy(text, p + i, part);
         text[part] = 0;
-        emit(r, text);
+        regex_emit(r, text);
     }
 }
 
-static void refuse_regex(struct regex_reader *r, const char *what)
+void regex_refuse(struct regex_reader *r, const char *what)
 {
     if (!r->what)
         r->what = what;
 }
 
-static int is_caseless(const struct regex_reader *r)
+int regex_is_caseless(const struct regex_reader *r)
 {
     return (r->caseless >> r->depth & 1) != 0;
 }
@@ -71,7 +63,7 @@ static int is_caseless(const struct regex_reader *r)
 #define WORD WORD_IN_CLASS "\\x{b2}\\x{b3}\\x{b9}\\x{bc}-\\x{be}"
 
 /* What an escape of a class matches, as it is written inside [...]; NULL: another escape. */
-static const char *class_members(char c, int in_class)
+const char *regex_class_members(char c, int in_class)
 {
     switch (c) {
     case 's':
@@ -97,12 +89,12 @@ static void read_hex(struct regex_reader *r, size_t most, int braces)
         hex[n++] = *r->p++;
     hex[n] = 0;
     if (n == 0 || (braces && *r->p != '}') || (!braces && most == 4 && n != 4)) {
-        refuse_regex(r, "a \\x or \\u without its digits");
+        regex_refuse(r, "a \\x or \\u without its digits");
         return;
     }
     r->p += braces;
     snprintf(text, sizeof text, "\\x{%s}", hex);
-    emit(r, text);
+    regex_emit(r, text);
 }
 
 /* \p{NAME}, at the p. Names are checked: a script is not a script extension. A negated one is written
@@ -121,7 +113,7 @@ static void read_property(struct regex_reader *r, int in_class)
     size_t n = 0;
     const char *p = r->p + 1;
     if (*p++ != '{') {
-        refuse_regex(r, "\\p without a name in braces");
+        regex_refuse(r, "\\p without a name in braces");
         return;
     }
     negated ^= *p == '^';
@@ -131,24 +123,24 @@ static void read_property(struct regex_reader *r, int in_class)
     name[n] = 0;
     snprintf(word, sizeof word, " %s ", name);
     int is_script = strstr(scripts, word) != NULL;
-    if (*p != '}' || n == 0 || (!is_script && !strstr(categories, word)) || is_caseless(r)) {
-        refuse_regex(r, "this \\p{...}");
+    if (*p != '}' || n == 0 || (!is_script && !strstr(categories, word)) || regex_is_caseless(r)) {
+        regex_refuse(r, "this \\p{...}");
         return;
     }
     const char *form = !negated ? "\\p{%s%s}" : in_class ? "\\P{%s%s}" : "[^\\p{%s%s}]";
     snprintf(text, sizeof text, form, is_script ? "sc:" : "", name);
-    emit(r, text);
+    regex_emit(r, text);
     r->p = p + 1;
 }
 
 /* Escapes of one character, in a class or not; 0 if it is another escape. */
-static int read_char_escape(struct regex_reader *r, int in_class)
+int regex_char_escape(struct regex_reader *r, int in_class)
 {
     char c = *r->p, text[3] = {'\\', c, 0};
     if (c == 'n' || c == 'r' || c == 't' || c == 'f' || c == 'a' || c == 'e') {
-        emit(r, text);
+        regex_emit(r, text);
     } else if (c == 'v') {
-        emit(r, "\\x{b}");
+        regex_emit(r, "\\x{b}");
     } else if (c == 'x' || c == 'u') {
         r->p++;
         read_hex(r, c == 'u' ? 4 : *r->p == '{' ? 8 : 2, c == 'x' && *r->p == '{');
@@ -157,7 +149,7 @@ static int read_char_escape(struct regex_reader *r, int in_class)
         read_property(r, in_class);
         return 1;
     } else if (c > 0 && !isalnum((unsigned char)c)) {
-        emit(r, text);
+        regex_emit(r, text);
     } else {
         return 0;
     }
@@ -167,78 +159,71 @@ static int read_char_escape(struct regex_reader *r, int in_class)
 
 static void emit_class(struct regex_reader *r, const char *members, int negated)
 {
-    emit(r, negated ? "[^" : "[");
-    emit(r, members);
-    emit(r, "]");
+    regex_emit(r, negated ? "[^" : "[");
+    regex_emit(r, members);
+    regex_emit(r, "]");
+}
+
+/* \N: what group N matched. With named groups, plain ones do not capture in Ruby's syntax. */
+static void read_reference(struct regex_reader *r)
+{
+    unsigned group = (unsigned)(*r->p - '0');
+    char text[8];
+    if (isdigit((unsigned char)r->p[1]) || !(r->closed >> group & 1) || r->named ||
+        regex_is_caseless(r)) {
+        regex_refuse(r, "a back reference to a group that is not closed, is named or is in (?i");
+        return;
+    }
+    snprintf(text, sizeof text, "\\g{%u}", group);
+    regex_emit(r, text);
+    r->p++;
+}
+
+/* The length of a name that > ends, 0: none. */
+static size_t name_length(const char *p)
+{
+    size_t n = 0;
+    while (n < 30 && (isalpha((unsigned char)p[n]) || p[n] == '_'))
+        n++;
+    return p[n] == '>' ? n : 0;
+}
+
+/* k<NAME>: PCRE2 refuses it where there is no such group before. */
+static void read_named_reference(struct regex_reader *r)
+{
+    size_t n = name_length(r->p + 2);
+    if (n == 0 || r->closed == 0 || regex_is_caseless(r)) {
+        regex_refuse(r, "a back reference to a group that is not closed, or is in (?i");
+        return;
+    }
+    regex_emit(r, "\\");
+    regex_emit_n(r, r->p, n + 3);
+    r->p += n + 3;
 }
 
 /* After a backslash outside [...]. */
 static void read_escape(struct regex_reader *r)
 {
     char c = *r->p, low = (char)tolower((unsigned char)c);
-    const char *members = class_members(low, 0);
+    const char *members = regex_class_members(low, 0);
     if (members) {
         emit_class(r, members, c != low);
         r->p++;
     } else if (c == 'A' || c == 'z' || c == 'Z') {
         const char text[3] = {'\\', c, 0};
-        emit(r, text);
+        regex_emit(r, text);
         r->p++;
     } else if (c == 'b' || c == 'B') {
-        emit(r, c == 'b' ? "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))"
-                         : "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))");
+        regex_emit(r, c == 'b' ? "(?:(?<=[" WORD "])(?![" WORD "])|(?<![" WORD "])(?=[" WORD "]))"
+                               : "(?:(?<=[" WORD "])(?=[" WORD "])|(?<![" WORD "])(?![" WORD "]))");
         r->p++;
-    } else if (!read_char_escape(r, 0)) {
-        refuse_regex(r, "an escape that is not known");
+    } else if (c >= '1' && c <= '9') {
+        read_reference(r);
+    } else if (c == 'k' && r->p[1] == '<') {
+        read_named_reference(r);
+    } else if (!regex_char_escape(r, 0)) {
+        regex_refuse(r, "an escape that is not known");
     }
-}
-
-/* ---- classes --------------------------------------------------------------------------------- */
-
-static void read_class_escape(struct regex_reader *r)
-{
-    char c = *r->p, low = (char)tolower((unsigned char)c);
-    const char *members = class_members(low, 1);
-    if (is_caseless(r) && (c == 'w' || c == 'S' || c == 'D')) /* holds "ff", as U+FB00 */
-        refuse_regex(r, "(?i with letters that may be one character");
-    if (members && c == low)
-        emit(r, members);
-    else if (c == 'S') /* PCRE2's white space has one character more */
-        emit(r, "\\S\\x{180e}");
-    else if (c == 'D')
-        emit(r, "\\P{Nd}");
-    else if (members)
-        refuse_regex(r, "\\W or \\H in a class");
-    else if (!read_char_escape(r, 1))
-        refuse_regex(r, "an escape that is not known");
-    r->p += members != NULL;
-}
-
-/* After the [. */
-static void read_class(struct regex_reader *r)
-{
-    emit(r, "[");
-    if (*r->p == '^')
-        emit_n(r, r->p++, 1);
-    if (*r->p == ']')
-        refuse_regex(r, "a ] at the start of a class");
-    while (*r->p && *r->p != ']' && !r->what) {
-        if (*r->p == '\\') {
-            r->p++;
-            read_class_escape(r);
-        } else if (*r->p == '[' || (r->p[0] == '&' && r->p[1] == '&')) {
-            refuse_regex(r, "a class inside a class");
-        } else {
-            if ((unsigned char)*r->p >= 0x80 && is_caseless(r))
-                refuse_regex(r, "(?i with characters beyond ASCII");
-            emit_n(r, r->p++, 1);
-        }
-    }
-    if (!*r->p)
-        refuse_regex(r, "a [ without ]");
-    else
-        r->p++;
-    emit(r, "]");
 }
 
 /* ---- groups and repetitions ------------------------------------------------------------------ */
@@ -248,19 +233,25 @@ static void read_group(struct regex_reader *r)
 {
     static const char *const kinds[] = {"?:", "?=", "?!", "?<=", "?<!", "?>", "?i:"};
     size_t kind = 0;
-    unsigned caseless = (unsigned)is_caseless(r);
+    unsigned caseless = (unsigned)regex_is_caseless(r);
     while (kind < 7 && strncmp(r->p, kinds[kind], strlen(kinds[kind])) != 0)
         kind++;
-    if ((*r->p == '?' && kind == 7) || *r->p == '*' || r->depth >= 40) {
-        refuse_regex(r, "this kind of group");
+    size_t name = strncmp(r->p, "?<", 2) == 0 ? name_length(r->p + 2) : 0;
+    if ((*r->p == '?' && kind == 7 && !name) || *r->p == '*' || r->depth >= 40) {
+        regex_refuse(r, "this kind of group");
         return;
     }
-    emit(r, "(");
+    regex_emit(r, "(");
     if (kind < 7) {
-        emit(r, kinds[kind]);
+        regex_emit(r, kinds[kind]);
         r->p += strlen(kinds[kind]);
+    } else if (name) {
+        r->named = 1;
+        regex_emit_n(r, r->p, name + 3);
+        r->p += name + 3;
     }
     r->depth++;
+    r->group[r->depth] = kind < 7 ? 0 : ++r->n_groups;
     r->caseless &= ~(UINT64_C(1) << r->depth);
     if (kind == 6 || caseless)
         r->caseless |= UINT64_C(1) << r->depth;
@@ -283,11 +274,11 @@ static int read_counts(struct regex_reader *r)
     else
         snprintf(text, sizeof text, "%.*s", (int)n, r->p);
     if (n >= sizeof text)
-        refuse_regex(r, "{...} of more than 37 characters");
+        regex_refuse(r, "{...} of more than 37 characters");
     r->p = end + 1;
     if (*r->p == '+' || *r->p == '*')
-        refuse_regex(r, "{...}+, which repeats a repetition");
-    emit(r, text);
+        regex_refuse(r, "{...}+, which repeats a repetition");
+    regex_emit(r, text);
     return 1;
 }
 
@@ -296,14 +287,14 @@ static void check_folding(struct regex_reader *r)
 {
     static const char *const folded[] = {"ss", "ff", "fi", "fl", "st"};
     char two[3] = {(char)tolower((unsigned char)r->p[0]), 0, 0};
-    if (!is_caseless(r) || !two[0])
+    if (!regex_is_caseless(r) || !two[0])
         return;
     two[1] = (char)tolower((unsigned char)r->p[1]);
     if ((unsigned char)two[0] >= 0x80)
-        refuse_regex(r, "(?i with characters beyond ASCII");
+        regex_refuse(r, "(?i with characters beyond ASCII");
     for (size_t i = 0; i < sizeof folded / sizeof *folded; i++)
         if (strcmp(two, folded[i]) == 0)
-            refuse_regex(r, "(?i with letters that may be one character");
+            regex_refuse(r, "(?i with letters that may be one character");
 }
 
 static void read_item(struct regex_reader *r)
@@ -311,7 +302,7 @@ static void read_item(struct regex_reader *r)
     char c = *r->p;
     if (c == '{') {
         if (!read_counts(r)) {
-            emit(r, "\\{");
+            regex_emit(r, "\\{");
             r->p++;
         }
         return;
@@ -321,27 +312,29 @@ static void read_item(struct regex_reader *r)
     if (c == '\\')
         read_escape(r);
     else if (c == '[')
-        read_class(r);
+        regex_read_class(r);
     else if (c == '(')
         read_group(r);
     else if (c == '.')
-        emit(r, "[^\\n]");
+        regex_emit(r, "[^\\n]");
     else if (c == '^' || c == '$')
-        emit(r, c == '^' ? "(?m:^)" : "(?m:$)");
+        regex_emit(r, c == '^' ? "(?m:^)" : "(?m:$)");
     else
-        emit_n(r, &c, 1);
-    if (c == ')' && r->depth > 0)
-        r->depth--;
+        regex_emit_n(r, &c, 1);
+    if (c == ')' && r->depth > 0) {
+        unsigned group = r->group[r->depth--];
+        r->closed |= group && group < 32 ? UINT32_C(1) << group : 0;
+    }
 }
 
 int hf_regex_translate(const char *pattern, char **out, const char **what, mgpt_error *err)
 {
     struct regex_reader r = {.p = pattern, .out = out};
-    emit(&r, "");
+    regex_emit(&r, "");
     if (strncmp(r.p, "(?i)", 4) == 0) { /* elsewhere it would end with its alternative */
         r.p += 4;
         r.caseless = 1;
-        emit(&r, "(?i)");
+        regex_emit(&r, "(?i)");
     }
     while (*r.p && !r.what && !r.failed)
         read_item(&r);

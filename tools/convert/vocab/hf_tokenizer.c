@@ -14,7 +14,8 @@
 
 #include <string.h>
 
-enum { MAX_NOTED = 8, MAX_ENDS = 64 }; /* ids that notes name; ends that are kept */
+enum { GLM4_MASK = 151331, GLM4_SOP = 151333 }; /* [gMASK], <sop> */
+enum { MAX_NOTED = 8, MAX_ENDS = 64 };          /* ids that notes name; ends that are kept */
 
 int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mgpt_error *err)
 {
@@ -141,16 +142,9 @@ static void note_ids(const struct hf_tok *t, const char *file, const json_t *con
     }
 }
 
-/* A token that ends generation: EOS, or else EOT, or else one more in v->ends. A token that a file
- * names is special in the original as well; an id that is only a number (is_named 0) may be a piece
- * of text, which stays text. 0 when out of memory. */
-static int add_end(struct hf_tok *t, int32_t id, int is_named)
+/* Makes an id EOS, or else EOT, or else one more in v->ends. 0 when out of memory. */
+static int keep_end(struct ckpt_vocab *v, int32_t id)
 {
-    struct ckpt_vocab *v = &t->c->vocab;
-    if (id < 0)
-        return 1;
-    if (t->slots.slots[id].type == TOKEN_NORMAL && (is_named || !is_text(t, id)))
-        t->slots.slots[id].type = TOKEN_CONTROL;
     set_if_none(&v->eos, id);
     if (id == v->eos)
         return 1;
@@ -161,6 +155,18 @@ static int add_end(struct hf_tok *t, int32_t id, int is_named)
         if (v->ends[i] == id)
             return 1;
     return arr_len(v->ends) == MAX_ENDS || arr_push(v->ends, id);
+}
+
+/* A token that ends generation. A token that a file names is special in the original as well; an id that is only a number (is_named 0) may be a piece
+ * of text, which stays text. 0 when out of memory. */
+static int add_end(struct hf_tok *t, int32_t id, int is_named)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    if (id < 0)
+        return 1;
+    if (t->slots.slots[id].type == TOKEN_NORMAL && (is_named || !is_text(t, id)))
+        t->slots.slots[id].type = TOKEN_CONTROL;
+    return keep_end(v, id);
 }
 
 /* The first id is EOS, all others end generation as well. */
@@ -275,29 +281,6 @@ static int read_template(struct hf_tok *t, const struct configs *f, const struct
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Readers of GGUF look for user-defined tokens in the original text, with spaces; for
- * SentencePiece's Unigram they are pieces. */
-static int write_spaces(struct hf_tok *t, mgpt_error *err)
-{
-    int has_spaces = t->sentencepiece && !(t->unigram && t->scores == VOCAB_FLOATS);
-    for (size_t i = 0; has_spaces && i < t->slots.n; i++) {
-        struct gguf_str *s = &t->slots.slots[i].text;
-        if (t->slots.slots[i].type != TOKEN_USER)
-            continue;
-        char *text = ckpt_text(t->c, s->p, s->n);
-        size_t n = 0;
-        if (!text)
-            return err_memory(err, "the vocabulary", s->n);
-        for (size_t k = 0; k < s->n;) {
-            int space = s->n - k >= 3 && memcmp(s->p + k, VOCAB_SPACE, 3) == 0;
-            text[n++] = space ? ' ' : s->p[k];
-            k += space ? 3 : 1;
-        }
-        *s = (struct gguf_str){text, n};
-    }
-    return MGPT_OK;
-}
-
 static void note_vocabulary(const struct hf_tok *t)
 {
     const struct ckpt_vocab *v = &t->c->vocab;
@@ -330,12 +313,45 @@ static int finish(struct hf_tok *t, const struct configs *f, const struct ckpt_i
     if (status == MGPT_OK)
         status = read_template(t, f, in, err);
     if (status == MGPT_OK)
-        status = write_spaces(t, err);
+        status = hf_tok_write_spaces(t, err);
     if (status == MGPT_OK)
         status = vocab_slots_finish(&t->slots, t->scores, err);
     if (status == MGPT_OK)
         note_vocabulary(t);
     return status;
+}
+
+/* What the files next to a tokenizer without JSON say: more ids that end generation, and the chat
+ * template. GLM-4's program puts two tokens before a text. */
+static int finish_ranks(struct hf_tok *t, const struct ckpt_input *in, mgpt_error *err)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    struct configs f = {NULL, NULL, NULL};
+    int status = open_configs(&f, in, err), ok = 1;
+    const json_t *sources[] = {f.generation, f.model};
+    const char *class = json_string_value(json_object_get(f.tokenizer, "tokenizer_class"));
+    for (size_t i = 0; i < 2; i++)
+        for (size_t k = 0, n = count_numbers(sources[i], "eos_token_id"); k < n; k++) {
+            json_int_t id = config_number(sources[i], "eos_token_id", k);
+            if (id >= 0 && (size_t)id < arr_len(v->types) && v->types[id] == TOKEN_CONTROL)
+                ok &= keep_end(v, (int32_t)id);
+        }
+    if (status >= 0)
+        status = read_template(t, &f, in, err);
+    if (class && strcmp(class, "ChatGLM4Tokenizer") == 0 && arr_len(v->tokens) > GLM4_SOP) {
+        ok &= arr_push(v->before, GLM4_MASK) && arr_push(v->before, GLM4_SOP);
+        v->bos = GLM4_MASK;
+        v->add_bos = 1;
+    }
+    close_configs(&f);
+    return ok || status < 0 ? status : err_memory(err, "the ids that end a text", 1);
+}
+
+static int read_ranks(struct hf_tok *t, struct span bytes, const struct ckpt_input *in,
+                      mgpt_error *err)
+{
+    int status = tiktoken_file_read(t->c, bytes, t->file, t->n_rows, err);
+    return status < 0 ? status : finish_ranks(t, in, err);
 }
 
 static int read_json(struct hf_tok *t, struct span bytes, const struct ckpt_input *in,
@@ -347,6 +363,12 @@ static int read_json(struct hf_tok *t, struct span bytes, const struct ckpt_inpu
     struct configs f = {NULL, NULL, NULL};
     int status = open_configs(&f, in, err);
     t->config = f.tokenizer;
+    if (status >= 0 && json_is(json_object_get(root, "vocab"), JSON_ARRAY)) {
+        close_configs(&f);
+        status = hf_tok_tekken(t, root, err);
+        json_decref(root);
+        return status < 0 ? status : finish_ranks(t, in, err);
+    }
     if (status >= 0 && json_is(json_object_get(root, "model"), JSON_OBJECT))
         status = hf_tok_json(t, root, err);
     else if (status >= 0)
@@ -383,29 +405,33 @@ static int first_byte(struct span bytes)
 int hf_tokenizer_read(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_rows,
                       mgpt_error *err)
 {
-    static const char *const names[] = {"tokenizer.json", "vocab.json", "encoder.json",
-                                        "tokenizer.model"};
+    static const char *const names[] = {
+        "tokenizer.json",       "vocab.json",    "encoder.json",   "tokenizer.model",
+        "tekken.json",          "qwen.tiktoken", "tiktoken.model", "tokenizer.tiktoken",
+        "cl100k_base.tiktoken", "vocab.tiktoken"};
     struct ckpt_side side;
     if (in->options->given & OPT_NO_TOKENIZER) {
         ckpt_note(c, "no vocabulary: the model will run on token ids only");
         return MGPT_OK;
     }
-    int status = in->side(in->user, OPT_TOKENIZER, names, 4, &side, err);
+    int status = in->side(in->user, OPT_TOKENIZER, names, sizeof names / sizeof *names, &side, err);
     if (status < 0)
         return status;
     if (status == 0) {
-        ckpt_note(c, "no vocabulary: neither tokenizer.json nor vocab.json nor tokenizer.model is "
-                     "next to the input; the model will run on token ids only");
+        ckpt_note(c, "no vocabulary: neither tokenizer.json nor vocab.json nor tokenizer.model nor "
+                     "tekken.json nor a known *.tiktoken is next to the input; the model will run "
+                     "on token ids only (--tokenizer FILE names one)");
         return MGPT_OK;
     }
     struct hf_tok t = {.c = c, .file = side.name, .n_rows = n_rows};
     if (first_byte(side.bytes) == '{')
         status = read_json(&t, side.bytes, in, err);
     else if (tiktoken_sniff(side.bytes))
-        status = tiktoken_file_read(c, side.bytes, side.name, n_rows, err);
+        status = read_ranks(&t, side.bytes, in, err);
     else
         status = read_sentencepiece(&t, side.bytes, in, err);
     vocab_slots_free(&t.slots);
     json_decref(t.added);
+    json_decref(t.made);
     return status < 0 ? status : MGPT_OK;
 }

@@ -14,6 +14,7 @@ struct hf_tok {
     uint64_t n_rows;
     const json_t *config;      /* tokenizer_config.json, NULL: none */
     const json_t *model_vocab; /* of tokenizer.json: {text: id} */
+    json_t *made;  /* a tokenizer.json made here, for slots and post; released with `added` */
     json_t *added; /* added_tokens.json: slots point into it; hf_tokenizer.c releases it */
     struct vocab_slots slots;
     int sentencepiece;        /* else byte-level BPE, or */
@@ -98,8 +99,19 @@ int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input 
  * id}. */
 int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_error *err);
 
+/* Pieces that end in </w> (hf_tokenizer_suffix.c): whether merges.txt has them, and such files. */
+int hf_tok_is_suffix(struct span merges);
+int hf_tok_suffix(struct hf_tok *t, const json_t *vocab, struct span merges, mgpt_error *err);
+
+/* ---- tekken.json (tekken.c) ------------------------------------------------------------------ */
+
+int hf_tok_tekken(struct hf_tok *t, const json_t *root, mgpt_error *err);
+
 /* ---- tokenizer.model (sentencepiece.c) ------------------------------------------------------- */
 
 int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err);
+
+/* U+2581 as a space in user-defined tokens, which readers of GGUF look for in the text as it is. */
+int hf_tok_write_spaces(struct hf_tok *t, mgpt_error *err);
 
 #endif

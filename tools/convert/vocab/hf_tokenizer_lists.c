@@ -126,6 +126,8 @@ int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input 
         return ckpt_refuse(
             err, "%.60s needs merges.txt or vocab.bpe next to the input: neither is there",
             t->file);
+    if (found > 0 && hf_tok_is_suffix(side.bytes))
+        return hf_tok_suffix(t, vocab, side.bytes, err);
     int status = found < 0 ? found : set_rule(t, err);
     if (status == MGPT_OK)
         status = hf_tok_open(in, "added_tokens.json", hf_json, &t->added, err);

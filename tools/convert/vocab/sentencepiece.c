@@ -122,6 +122,29 @@ static int read_normalizer(struct hf_tok *t, struct span bytes, mgpt_error *err)
     return copy ? hf_tok_set_charsmap(t, (struct gguf_str){copy, map.size}, err) : MGPT_OK;
 }
 
+/* Readers of GGUF look for user-defined tokens in the original text, with spaces; for
+ * SentencePiece's Unigram they are pieces. */
+int hf_tok_write_spaces(struct hf_tok *t, mgpt_error *err)
+{
+    int has_spaces = t->sentencepiece && !(t->unigram && t->scores == VOCAB_FLOATS);
+    for (size_t i = 0; has_spaces && i < t->slots.n; i++) {
+        struct gguf_str *s = &t->slots.slots[i].text;
+        if (t->slots.slots[i].type != TOKEN_USER)
+            continue;
+        char *text = ckpt_text(t->c, s->p, s->n);
+        size_t n = 0;
+        if (!text)
+            return err_memory(err, "the vocabulary", s->n);
+        for (size_t k = 0; k < s->n;) {
+            int space = s->n - k >= 3 && memcmp(s->p + k, VOCAB_SPACE, 3) == 0;
+            text[n++] = space ? ' ' : s->p[k];
+            k += space ? 3 : 1;
+        }
+        *s = (struct gguf_str){text, n};
+    }
+    return MGPT_OK;
+}
+
 int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);

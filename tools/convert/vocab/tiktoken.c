@@ -143,7 +143,8 @@ static int add_token(struct reader *r, size_t rank, mgpt_error *err)
     const char *copy = ckpt_text(r->c, text, n);
     if (!copy)
         return err_memory(err, "the vocabulary", n);
-    int status = vocab_slots_set(&r->slots, (int64_t)rank, copy, n, TOKEN_NORMAL, NULL, err);
+    int status =
+        vocab_slots_set(&r->slots, r->t->first + (int64_t)rank, copy, n, TOKEN_NORMAL, NULL, err);
     if (status < 0 || s.n < 2)
         return status;
     if (merge_below(r, s, (int64_t)rank, starts) == 2)
@@ -220,8 +221,8 @@ static int tiktoken_read_all(struct reader *r, const char *pre, uint64_t n_rows,
     return MGPT_OK;
 }
 
-static int read_named(struct checkpoint *c, const struct tiktoken *t, const char *name,
-                      uint64_t n_rows, mgpt_error *err)
+int tiktoken_read_as(struct checkpoint *c, const struct tiktoken *t, const char *name,
+                     uint64_t n_rows, mgpt_error *err)
 {
     struct reader r = {.c = c, .t = t, .name = name};
     const char *pre = pattern_rule(t->pattern, 0);
@@ -237,13 +238,12 @@ static int read_named(struct checkpoint *c, const struct tiktoken *t, const char
 
 int tiktoken_read(struct checkpoint *c, const struct tiktoken *t, uint64_t n_rows, mgpt_error *err)
 {
-    return read_named(c, t, "the tokenizer", n_rows, err);
+    return tiktoken_read_as(c, t, "the tokenizer", n_rows, err);
 }
 
 /* ---- .tiktoken files ------------------------------------------------------------------------- */
 
-/* Decodes n characters, padding included, in place; -1 when they are not base64. */
-static int64_t tiktoken_decode(char *p, size_t n)
+int64_t tiktoken_decode(char *p, size_t n)
 {
     size_t out = 0;
     uint32_t bits = 0;
@@ -300,7 +300,7 @@ int tiktoken_sniff(struct span bytes)
 static const struct known {
     size_t n_ranks;
     const char *pattern, *what;
-    const char *specials[13]; /* ids from n_ranks on; the first is BOS where `bos` */
+    const char *specials[15]; /* ids from n_ranks on; the first is BOS where `bos` */
     const char *eos;
     int bos, n_reserved; /* BOS; how many <|reserved_special_token_N|> bring the number up */
 } known[] = {
@@ -322,6 +322,16 @@ static const struct known {
      "<|endoftext|>",
      0,
      0},
+    {151329,
+     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}"
+     "| ?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+     "GLM-4",
+     {"<|endoftext|>", "[MASK]", "[gMASK]", "[sMASK]", "<sop>", "<eop>", "<|system|>", "<|user|>",
+      "<|assistant|>", "<|observation|>", "<|begin_of_image|>", "<|end_of_image|>",
+      "<|begin_of_video|>", "<|end_of_video|>"},
+     "<|endoftext|>",
+     0,
+     0},
     {50256,
      "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+",
      "GPT-2",
@@ -337,7 +347,7 @@ static int list_specials(struct checkpoint *c, const struct known *k, struct tik
 {
     static const char reserved[] = "<|reserved_special_token_";
     int n = 0;
-    while (n < 13 && k->specials[n])
+    while (n < 15 && k->specials[n])
         n++;
     if (!arr_reserve(*list, (size_t)(n + k->n_reserved)))
         return err_memory(err, "the special tokens", sizeof **list);
@@ -381,20 +391,20 @@ static int read_known(struct checkpoint *c, const struct tiktoken_token *ranks, 
     if (!k)
         return ckpt_refuse(err,
                            "%.60s: %zu ranks; without a pattern only 128000 (Llama 3), 151643 "
-                           "(Qwen) and 50256 (GPT-2) are known",
+                           "(Qwen), 151329 (GLM-4) and 50256 (GPT-2) are known",
                            name, arr_len(ranks));
     int status = list_specials(c, k, &specials, err);
-    struct tiktoken t = {ranks,
-                         arr_len(ranks),
-                         specials,
-                         arr_len(specials),
-                         {k->pattern, strlen(k->pattern)},
-                         k->bos ? k->specials[0] : NULL,
-                         k->eos};
+    struct tiktoken t = {.ranks = ranks,
+                         .n_ranks = arr_len(ranks),
+                         .specials = specials,
+                         .n_specials = arr_len(specials),
+                         .pattern = {k->pattern, strlen(k->pattern)},
+                         .bos = k->bos ? k->specials[0] : NULL,
+                         .eos = k->eos};
     ckpt_note(c, "inferred: the vocabulary is that of %s (%zu ranks), with its special tokens",
               k->what, arr_len(ranks));
     if (status == MGPT_OK)
-        status = read_named(c, &t, name, n_rows, err);
+        status = tiktoken_read_as(c, &t, name, n_rows, err);
     arr_free(specials);
     if (status == MGPT_OK && c->vocab.eot == c->vocab.bos)
         c->vocab.eot = -1;

@@ -17,6 +17,7 @@ struct tiktoken {
     size_t n_ranks;
     const struct tiktoken_token *specials; /* special_tokens, in any order */
     size_t n_specials;
+    int64_t first;           /* the id of rank 0; special tokens have the other ids */
     struct gguf_str pattern; /* pat_str: the splitting regex */
     const char *bos; /* a special token, "<|bos|>", that mgpt_encode puts in front; NULL: none */
     const char *eos; /* a special token; NULL: none */
@@ -27,9 +28,16 @@ struct tiktoken {
  * not know is refused. Errors: MGPT_EFILE saying what and where, MGPT_EMEM. */
 int tiktoken_read(struct checkpoint *c, const struct tiktoken *t, uint64_t n_rows, mgpt_error *err);
 
+/* The same; `name` is the file's in messages. */
+int tiktoken_read_as(struct checkpoint *c, const struct tiktoken *t, const char *name,
+                     uint64_t n_rows, mgpt_error *err);
+
+/* Decodes n characters of base64, padding included, in place; -1 when they are not that. */
+int64_t tiktoken_decode(char *p, size_t n);
+
 /* A .tiktoken file: lines of base64(bytes), a space, the rank. There are no special tokens and no
  * pattern in it; they are taken from the number of ranks where that is well known (Llama 3, Qwen,
- * cl100k), with a note; refused otherwise. */
+ * GPT-2, GLM-4), with a note; refused otherwise. */
 int tiktoken_sniff(struct span bytes);
 int tiktoken_file_read(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_rows,
                        mgpt_error *err);
