@@ -161,6 +161,8 @@ MORE = [
     ("only the first query sees the first key", LLAMA, "ref", masked(lambda i, j: (j <= i) & ((j > 0) | (i == 0))), r"first"),
     ("rows of the head rolled", LLAMA, "file ref", head_rolled, r"output|logits|ids"),
     ("log-probabilities", LLAMA, "ref", logits_as(lambda x: x.log_softmax(-1)), r"log"),
+    ("log-probabilities to base 2", LLAMA, "ref", logits_as(lambda x: x.log_softmax(-1) / 0.6931471805599453), r"to base 2"),
+    ("a constant for each row", LLAMA, "ref", logits_as(lambda x: x + 3 * x[..., :1].sin()), r"constant"),
     ("heads of k exchanged, v not", LLAMA, "file ref", rows(heads(roll(1), "num_key_value_heads"), "k_proj.weight"),
      r"heads of k"),
     ("logits one row late", LLAMA, "ref", late_rows, r"late|row|position"),
