@@ -55,6 +55,14 @@
 #error "mgpt needs float arithmetic in float: on 32-bit x86 compile with -msse2 -mfpmath=sse"
 #endif
 
+/* gcc and clang define these with -ffast-math and with each flag of it that changes results, as far
+ * as they tell: clang has no macro for -fassociative-math alone, nor any for -fno-signed-zeros. In
+ * a debug build mgpt_open compares a hash of results. */
+#if defined(__FAST_MATH__) || (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__) ||           \
+    defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || defined(__NO_SIGNED_ZEROS__)
+#error "mgpt needs the arithmetic of IEEE 754: compile without -ffast-math, -Ofast and their parts"
+#endif
+
 enum {
     SPEC_VERSION = 2,
     PANEL = 16, /* rows of a panel */
@@ -273,6 +281,9 @@ struct kernels {
 /* Fills the table for the named ISA level; NULL: the best one that this machine runs. "avx2:1"
  * fixes streaming 1. Returns 0 if the name is unknown or the machine cannot run it. */
 int kernels_init(struct kernels *k, const char *isa);
+
+/* 1: a hash of results is that of IEEE arithmetic. arithmetic.c. */
+int kernels_arithmetic_holds(const struct kernels *k);
 
 /* Name of ISA level i, lowest first; NULL past the end. *runs_here: this machine runs it. */
 const char *kernels_isa_level(size_t i, int *runs_here);

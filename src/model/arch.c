@@ -124,6 +124,9 @@ static const char *const act_names[] = {
     [ACT_RELU] = "relu",           [ACT_RELU2] = "relu2",       [ACT_SILU] = "silu",
     [ACT_GELU_TANH] = "gelu_tanh", [ACT_GELU_ERF] = "gelu_erf", [ACT_XIELU] = "xielu"};
 
+_Static_assert(sizeof act_names / sizeof *act_names == ACT_XIELU + 1,
+               "activations and their names");
+
 const char *act_name(enum act act)
 {
     return act_names[act];

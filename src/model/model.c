@@ -186,6 +186,11 @@ static mgpt_model *open_span(mgpt_model *m, const void *data, size_t size,
     int status = MGPT_OK;
     if (!kernels_init(&m->kernels, params->isa))
         status = model_refuse_isa(params->isa, &local);
+#ifdef MGPT_CHECK_ARITHMETIC
+    if (status == MGPT_OK && !kernels_arithmetic_holds(&m->kernels))
+        status = err_set(&local, MGPT_EARG, MGPT_NO_OFFSET,
+                         "this build of mgpt computes other bits: compile it without -ffast-math");
+#endif
     if (status == MGPT_OK && (params->n_threads < 0 || params->n_threads > THREADS_MAX))
         status = err_set(&local, MGPT_EARG, MGPT_NO_OFFSET, "%d threads, allowed are 1 to %d",
                          params->n_threads, THREADS_MAX);

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* Names of TransformerLens. "blocks.N" precedes those that begin with '.'. */
-static const char *const names[MGPT_N_POINTS] = {
+static const char *const names[] = {
     [MGPT_EMBD] = "hook_embed",
     [MGPT_POS_EMBD] = "hook_pos_embed",
     [MGPT_EMBD_NORM] = "ln_embed.hook_normalized",
@@ -33,6 +33,7 @@ static const char *const names[MGPT_N_POINTS] = {
     [MGPT_FINAL] = "ln_final.hook_normalized",
     [MGPT_LOGITS] = "logits",
 };
+_Static_assert(sizeof names / sizeof *names == MGPT_N_POINTS, "points and their names");
 
 static int is_qk(mgpt_point point)
 {

@@ -338,3 +338,26 @@ TEST(ladder)
     assert_true(runs);
     assert_null(kernels_isa_level(99, &runs));
 }
+
+/* ---- the build's arithmetic ---- */
+
+/* As a compiler does that may add in another order. */
+static void layernorm_of_fast_math(float *y, const float *x, const float *gain, const float *bias,
+                                   size_t n, float eps)
+{
+    struct kernels k;
+    kernels_init_scalar(&k);
+    k.layernorm(y, x, gain, bias, n, eps);
+    y[n - 1] = nextafterf(y[n - 1], 9);
+}
+
+TEST(arithmetic)
+{
+    struct kernels k[16];
+    size_t n_levels = isa_levels_here(k);
+    for (size_t i = 0; i < n_levels; i++) {
+        assert_true(kernels_arithmetic_holds(&k[i]));
+        k[i].layernorm = layernorm_of_fast_math;
+        assert_false(kernels_arithmetic_holds(&k[i]));
+    }
+}

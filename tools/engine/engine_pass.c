@@ -10,6 +10,7 @@
 #include <string.h>
 
 static const char *const kv_names[] = {NULL, "f32", "f16", "q8_0"}; /* by kv_type */
+_Static_assert(sizeof kv_names / sizeof *kv_names == KV_N_TYPES + 1, "types of keys and values");
 
 /* What --kv says as a kv_type, -1 for something else. */
 static int32_t kv_type(const char *name)

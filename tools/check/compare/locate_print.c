@@ -11,7 +11,7 @@
 
 enum { SHOWN = 3 }; /* stages that are wrong by themselves */
 
-static const char *const stages[MGPT_N_POINTS] = {
+static const char *const stages[] = {
     [MGPT_EMBD] = "the token's row of token_embd",
     [MGPT_POS_EMBD] = "the position's row of position_embd",
     [MGPT_EMBD_NORM] = "the norm after the embedding",
@@ -38,6 +38,7 @@ static const char *const stages[MGPT_N_POINTS] = {
     [MGPT_FINAL] = "the final norm (output_norm)",
     [MGPT_LOGITS] = "the product with the head (output, or token_embd)",
 };
+_Static_assert(sizeof stages / sizeof *stages == MGPT_N_POINTS, "points and their stages");
 
 const char *locate_stage(mgpt_point point)
 {

@@ -25,7 +25,7 @@ const struct mg_role_row mg_roles[MG_N_ROLES] = {
     [MG_FC2] = {"mlp_fc2", "ffn_down.weight", 'E', 'F', 0},
 };
 
-static const char *const words[MG_N_ROLES] = {
+static const char *const words[] = {
     [MG_WTE] = " wte tok_emb token_emb token_embd token_embedding ",
     [MG_WPE] = " wpe pos_emb position_emb position_embd position_embedding ",
     [MG_LM_HEAD] = " lm_head output ",
@@ -40,6 +40,7 @@ static const char *const words[MG_N_ROLES] = {
     [MG_FC1] = " mlp_fc1 mlp_up ffn_up fc1 up ",
     [MG_FC2] = " mlp_fc2 mlp_down ffn_down fc2 down ",
 };
+_Static_assert(sizeof words / sizeof *words == MG_N_ROLES, "roles and their words");
 
 enum { MAX_WORD = 63 };
 
