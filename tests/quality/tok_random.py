@@ -20,7 +20,7 @@ from tok_model import Library, random_text
 N, P, D = normalizers, pre_tokenizers, decoders
 BEHAVIORS = ["removed", "isolated", "merged_with_previous", "merged_with_next", "contiguous"]
 REGEXES = [r"\s+", r"\w+|[^\w\s]+", r"\p{L}+", r"\p{N}{1,3}", r"[aeiou]", r" ?\p{L}+| ?\p{N}+|\s+(?!\S)|\s+", r"(?=[A-Z])", r"\d",
-           r"[.,!?]+", r" {2,}", r"\p{Han}|\p{Hiragana}+", r"'s|'t|[^\S\n]+"]
+           r"[.,!?]+", r" {2,}", r"\p{Han}|\p{Hiragana}+", r"'s|'t|[^\S\n]+", r"[[:alpha:]&&[^aeiou]]+", r"[^[:punct:]\s]+|[[:punct:]]", r"[a-f[\p{Lu}]]+", r"(\w)\1"]
 
 
 CHARSMAP = tok_ids.charsmap()

@@ -98,6 +98,25 @@ TEST(sentencepiece)
     refuses(&d, 6, "tokenizer.model has 8 tokens, the embedding 6 rows");
 }
 
+/* NUL is a byte where there are bytes, and no piece. */
+TEST(sentencepiece_nul)
+{
+    for (unsigned bytes = 0; bytes < 2; bytes++) {
+        struct message m = {.n = 0}, trainer = {.n = 0};
+        struct directory d = {.n = 0};
+        struct checkpoint c;
+        put_piece(&m, "<unk>", 0, TOKEN_UNKNOWN);
+        put_bytes(&m, 1, "\12\1\0", 3); /* a piece: NUL */
+        put_piece(&m, "<0x00>", 0, bytes ? TOKEN_BYTE : TOKEN_NORMAL);
+        put_number(&trainer, 3, 2);
+        put_bytes(&m, 2, trainer.bytes, trainer.n);
+        add_bytes(&d, "tokenizer.model", m.bytes, m.n);
+        reads(&c, &d, 3);
+        assert_int_equal(c.vocab.types[1], bytes ? TOKEN_UNUSED : TOKEN_NORMAL);
+        ckpt_free(&c);
+    }
+}
+
 /* Special ids where the trainer does not say, and where it does; what is absent means the defaults
  * of SentencePiece: Unigram, and spaces are collapsed. */
 TEST(sentencepiece_settings)

@@ -60,13 +60,18 @@ static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-/* BPE finds user-defined pieces in the text with U+2581 for spaces, so one with a space is never
- * found. */
-static void drop_spaced_users(struct hf_tok *t)
+/* Pieces that are never found in a text: user-defined ones of BPE with a space, since it has U+2581
+ * there; and NUL where bytes are tokens (sentencepiece 0.2.1 and later). */
+static void drop_unfound(struct hf_tok *t)
 {
+    int has_bytes = 0;
+    for (size_t i = 0; i < t->slots.n; i++)
+        has_bytes |= t->slots.slots[i].type == TOKEN_BYTE;
     for (size_t i = 0; i < t->slots.n; i++) {
         struct vocab_slot *s = &t->slots.slots[i];
-        if (s->type == TOKEN_USER && memchr(s->text.p, ' ', s->text.n))
+        int spaced = s->type == TOKEN_USER && memchr(s->text.p, ' ', s->text.n) && !t->unigram;
+        int is_nul = s->type == TOKEN_NORMAL && has_bytes && s->text.n == 1 && !*s->text.p;
+        if (spaced || is_nul)
             s->type = TOKEN_UNUSED;
     }
 }
@@ -89,8 +94,7 @@ static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
     t->unigram = model == 1;
     v->model = t->unigram ? "t5" : "llama";
     v->user_pieces &= !t->unigram; /* Unigram's are found so without saying */
-    if (!t->unigram)
-        drop_spaced_users(t);
+    drop_unfound(t);
     if (model != 1 && model != 2)
         return hf_tok_refuse(t, "model_type", "only unigram and BPE are supported", err);
     if (suffix)
