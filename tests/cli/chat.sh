@@ -78,7 +78,7 @@ refuses "a system text that is not written" 2 "--system: the chat template does 
     generate "$tmp/chat.gguf" --chat --chat-template "$tmp/bad.jinja" --system 'be kind' -p hi
 refuses "a conversation that cannot go on" 2 "a stored conversation cannot go on" \
     generate "$tmp/chat.gguf" --chat --chat-template "$tmp/bad.jinja" -p hi --session "$tmp/talk"
-refuses "--think for a template without it" 2 "--think: the chat template knows one way only" \
+refuses "--think for a template without it" 2 "--think: the chat template has no switch for it" \
     generate "$tmp/chat.gguf" --chat --chat-template "$tmp/bad.jinja" --think on -p hi
 refuses "--think without --chat" 2 "--think goes with --chat" generate "$tmp/chat.gguf" --think on -p hi
 

@@ -194,8 +194,9 @@ static int add_think(struct chat *c, const struct cli_command *command, const ch
                                                    .type = on ? JINJA_TRUE : JINJA_FALSE});
         }
     if (code == EXIT_OK && n == 0)
-        return cli_usage(command, "--think: the chat template knows one way only (it reads neither "
-                                  "enable_thinking nor thinking)");
+        return cli_usage(command,
+                         "--think: the chat template has no switch for it (it reads neither "
+                         "enable_thinking nor thinking)");
     return code;
 }
 
