@@ -49,6 +49,8 @@ function readPage(file) {
     const html = fs.readFileSync(file, 'utf8'), blocks = new Map();
     for (const [, id, text] of html.matchAll(/<script type="application\/octet-stream" id="([^"]*)">([^<]*)</g))
         blocks.set(id, text);
+    if (process.env.MGPT_MODULE) // packed by tools/lab/embed.py: the module of another compiler
+        blocks.set('mgpt-module', charactersOf(fs.readFileSync(process.env.MGPT_MODULE)));
     const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null, unlzma: bytesOf(blocks.get('mgpt-unlzma'))};
     const carried = `${/function unlzma[^]*?(?=\(async\(\)=>)/.exec(html)[0]}unlzmaModule=document.unlzma;`, packed = bytesOf(blocks.get('mgpt-page'));
     const unpack = new Function('document', `${carried}return {unlzma, unlzmaQuickly};`)(document);
