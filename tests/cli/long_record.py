@@ -43,7 +43,7 @@ with tempfile.TemporaryDirectory() as folder:
     used = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss
     with open(folder + '/out') as f:
         logprobs = json.load(f)['logprobs']
-    ok = (code == 0 and used < MOST and len(logprobs['tokens']) == N_TOKENS + 1 and
+    ok = (code == 0 and used < MOST and len(logprobs['tokens']) == N_TOKENS + 2 and  # BOS and EOS
           all(len(top) == N_TOP for top in logprobs['top_logprobs'][1:]))
     print('%d kB, %d tokens' % (used, len(logprobs['tokens'])))
 sys.exit(0 if ok else 1)
