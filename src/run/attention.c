@@ -281,8 +281,7 @@ static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
         size_t n = b.is_of_several ? together : b.seg->n;
         for (b.kv_head = 0; b.kv_head < n_head_kv; b.kv_head++)
             for (b.i = 0; b.i < n; b.i += job->block_queries, number++)
-                if (number >= first && number < last &&
-                    !session_stop_asked(r->segments[0].session)) {
+                if (number >= first && number < last && !session_stop_asked(r->lead)) {
                     b.n_queries = min_size(job->block_queries, n - b.i);
                     attend_heads(job, b);
                 }
@@ -392,7 +391,7 @@ static void attend_in_steps(struct attend_job *job, struct pool *pool)
     size_t room = max_size(r->s->score_rows / r->model->shape.n_head, 1);
     for (size_t s = 0; s < r->n_segments; s++) {
         job->seg = &r->segments[s];
-        for (job->i = 0; job->i < job->seg->n && !session_stop_asked(r->segments[0].session);
+        for (job->i = 0; job->i < job->seg->n && !session_stop_asked(r->lead);
              job->i += job->n_queries) {
             job->n_queries = min_size(min_size(room, BLOCK_ROWS), job->seg->n - job->i);
             pool_run(pool, score_part, job);

@@ -278,16 +278,28 @@ static size_t next_pass(const struct feed_call *f, struct feed_progress *at,
     return count;
 }
 
-/* Runs one pass in lead's scratch. Writes the last logits of each session to its spare buffer.
- * Returns 0 when a tap or mgpt_stop has asked to stop. */
-static int run_pass(mgpt_session *lead, size_t n_segments)
+int pass_stop_asked(const pass *p)
 {
+    const struct feed_call *f = p->call;
+    for (size_t i = 0; i < f->n; i++)
+        if (session_stop_asked(f->runs ? f->runs[i].session : f->sessions[i]))
+            return 1;
+    return 0;
+}
+
+/* Runs one pass in the scratch of the call's first session. Writes the last logits of each session to its spare buffer.
+ * Returns 0 when a tap or mgpt_stop has asked to stop. */
+static int run_pass(const struct feed_call *f, size_t n_segments)
+{
+    mgpt_session *lead = run_at(f, 0).session;
     struct scratch *sc = &lead->scratch;
     struct segment *segments = sc->segments;
     pass r = {.model = lead->model,
               .kernels = &lead->model->kernels,
               .pool = lead->pool,
               .s = sc,
+              .call = f,
+              .lead = lead,
               .segments = segments,
               .n_segments = n_segments,
               .n_all = n_segments};
@@ -330,7 +342,7 @@ static int run_passes(const struct feed_call *f, size_t chunk, mgpt_error *err)
     mgpt_session *lead = run_at(f, 0).session;
     struct feed_progress at = {0};
     for (size_t n; (n = next_pass(f, &at, lead->scratch.segments, chunk)) > 0;)
-        if (!run_pass(lead, n))
+        if (!run_pass(f, n))
             return end_stopped(f, err);
     return MGPT_OK;
 }

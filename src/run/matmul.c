@@ -247,7 +247,7 @@ static void run_matmul_job(pass *r, struct matmul_job *job)
     struct pool *pool = own && job->slot == 0 ? NULL : r->pool;
     job->model = r->model;
     job->s = r->s;
-    job->stops = job->n > 1 && r->n_all > 0 ? r->segments[0].session : NULL;
+    job->stops = job->n > 1 ? r->lead : NULL;
     job->qx = r->s->qx;
     if (job->slot)
         job = put_in_slot(&r->s->slots->at[job->slot], *job);

@@ -108,6 +108,8 @@ typedef struct pass {
     size_t n_layer, il;                    /* il: the current layer */
     uint64_t points; /* tapped by any segment's session; 0 after a callback has asked to stop */
     int stopped;
+    const struct feed_call *call; /* that it is a part of; NULL in mgpt_unembed */
+    const mgpt_session *lead;     /* the call's first session */
     int far; /* 1: weights and cache, MEMORY_FROM bytes or more, do not stay in a CPU cache */
 } pass;
 
@@ -116,16 +118,10 @@ static inline int session_stop_asked(const mgpt_session *s)
     return atomic_load_explicit(&s->stop, memory_order_relaxed);
 }
 
-/* 1 if a session of the pass is to stop. Once a layer; inside of products and attention only the
- * first session is asked, since there are many units of work. What was left out then is never
- * seen: run_pass asks again at the end. */
-static inline int pass_stop_asked(const pass *p)
-{
-    for (size_t i = 0; i < p->n_all; i++)
-        if (session_stop_asked(p->segments[i].session))
-            return 1;
-    return 0;
-}
+/* 1 if a session of the pass's call is to stop. Once a layer; inside of products and attention only
+ * `lead` is asked, since there are many units of work. What is left out then is never seen: run_pass
+ * asks again at the end. feed.c. */
+int pass_stop_asked(const pass *p);
 
 /* Memory for mixtures of experts in passes of n_chunk rows; NULL when out of memory. experts.c. */
 struct expert_scratch *experts_new(const mgpt_model *m, size_t n_chunk);

@@ -148,6 +148,36 @@ TEST(in_a_tap)
     close_case();
 }
 
+static int stop_other(const mgpt_value *value, void *user)
+{
+    (void)value;
+    ++*(int *)user;
+    mgpt_stop(f.other);
+    return 0;
+}
+
+/* The tokens of a session may be done when it stops the call: no later layer or pass runs. */
+TEST(of_a_session_that_is_done)
+{
+    open_case("shakespeare");
+    int calls = 0;
+    for (int is_first = 0; is_first < 2; is_first++) {
+        mgpt_run runs[] = {{.session = f.other, .tokens = f.tokens, .n = is_first ? 1 : 0},
+                           {.session = f.session, .tokens = f.tokens + HELD, .n = LONG - HELD}};
+        assert_int_equal(
+            mgpt_tap(f.session, MGPT_POINT_BIT(MGPT_RESID_POST), stop_other, &calls, &err),
+            MGPT_OK);
+        calls = 0;
+        assert_int_equal(mgpt_feed_many(runs, 2, &err), MGPT_ESTOP);
+        assert_int_equal(calls, 1);
+        assert_int_equal(mgpt_pos(f.other), 0);
+        assert_unchanged();
+    }
+    assert_int_equal(mgpt_tap(f.session, 0, NULL, NULL, &err), MGPT_OK);
+    assert_goes_on();
+    close_case();
+}
+
 static void *stop_later(void *delay)
 {
     const struct timespec wait = {0, *(const long *)delay};
