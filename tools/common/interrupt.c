@@ -8,11 +8,27 @@
 static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
 enum { N_SIGNALS = sizeof signals / sizeof *signals };
 
-static volatile sig_atomic_t came; /* number of the signal */
+static volatile sig_atomic_t came;    /* number of the signal */
+static mgpt_session *_Atomic running; /* what it stops, or NULL */
 
 static void on_interrupt(int signal_number)
 {
     came = signal_number;
+    mgpt_stop(running);
+}
+
+void interrupt_stops(mgpt_session *session)
+{
+    running = session;
+    if (came)
+        mgpt_stop(session);
+}
+
+void interrupt_stops_end(mgpt_session *session)
+{
+    running = NULL;
+    if (came)
+        mgpt_rewind(session, mgpt_pos(session), NULL);
 }
 
 void interrupt_catch(void)

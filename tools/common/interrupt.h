@@ -2,9 +2,16 @@
 #ifndef MGPT_INTERRUPT_H
 #define MGPT_INTERRUPT_H
 
+#include "mgpt.h"
+
 /* From now on the first of these signals only sets a flag; the next one ends the process as
  * usual. An ignored SIGHUP stays ignored (nohup). */
 void interrupt_catch(void);
+
+/* Around a call in which the session runs tokens: a signal then ends the call (mgpt_stop), as one
+ * does that has come before. end withdraws a stop that came too late for the call. */
+void interrupt_stops(mgpt_session *session);
+void interrupt_stops_end(mgpt_session *session);
 
 /* The signals end the process again. The result of interrupted() is kept. */
 void interrupt_release(void);

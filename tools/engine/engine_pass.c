@@ -91,15 +91,6 @@ int engine_session(struct engine *e)
 
 /* ---- passes ---- */
 
-static int stop_if_interrupted(const mgpt_value *value, void *user)
-{
-    (void)value;
-    (void)user;
-    return interrupted();
-}
-
-enum { WATCHED = 32 }; /* a pass over fewer tokens ends too soon to be interrupted */
-
 typedef int pass_fn(mgpt_session *session, const int32_t *tokens, size_t n, mgpt_error *err);
 
 int engine_check(struct engine *e, const float *logits, size_t pos, mgpt_error *err)
@@ -143,19 +134,20 @@ int engine_watch(struct engine *e, mgpt_session *session, struct watcher *own,
     return watch_set(session, e->steer.rows ? steering : own, err);
 }
 
-/* A tap that writes nothing changes no bit, and one question per layer and chunk costs nothing. */
 static int run_watched(struct engine *e, pass_fn *pass, mgpt_session *session,
                        const int32_t *tokens, size_t n, struct watcher *own, mgpt_error *err)
 {
     size_t before = mgpt_pos(session);
-    const uint64_t often = MGPT_POINT_BIT(MGPT_EMBD) | MGPT_POINT_BIT(MGPT_RESID_PRE);
-    struct watcher stop = {often, stop_if_interrupted, NULL, own}, steering, *last = own;
+    struct watcher steering, *last = own;
     while (last && last->next)
         last = last->next;
-    int status = own || n >= WATCHED ? engine_watch(e, session, &stop, &steering, err)
-                                     : watch_set(session, always(e), err);
-    if (status == MGPT_OK)
+    int status =
+        own ? engine_watch(e, session, own, &steering, err) : watch_set(session, always(e), err);
+    if (status == MGPT_OK) {
+        interrupt_stops(session);
         status = pass(session, tokens, n, err);
+        interrupt_stops_end(session);
+    }
     watch_set(session, always(e), NULL);
     if (own)
         last->next = NULL;

@@ -47,6 +47,16 @@ int interrupted(void)
     return 0;
 }
 
+void interrupt_stops(mgpt_session *session)
+{
+    (void)session;
+}
+
+void interrupt_stops_end(mgpt_session *session)
+{
+    (void)session;
+}
+
 char *nfc_copy(const char *text, size_t n, size_t *n_copy)
 {
     char *copy = malloc(n ? n : 1);
