@@ -95,11 +95,11 @@ int reference_add_generated(struct reference *ref, struct ref_array *tokens, siz
         return MGPT_EMEM;
     int status = ref_array_ids(ref, tokens, item, err);
     size_t n = arr_len(item->ids);
-    if (status == MGPT_OK && n_rows >= n)
+    if (status == MGPT_OK && n_rows > n)
         status =
             err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                     "%zu tokens in sequences, but %zu rows of logits, expected fewer", n, n_rows);
-    if (status < 0)
+    if (status < 0 || n_rows == n) /* the same number: a pass over all of them */
         return status;
     arr_set_len(item->ids, n - 1); /* the last token was drawn and not run */
     item->skipped = n - 1 - n_rows;
