@@ -28,7 +28,7 @@ const struct ckpt_question ckpt_questions[CKPT_N_FACTS] = {
          5},
     [FACT_NORMS] = {OPT_NORMS, "the order of the norms",
                     "x = x + attn(ln1(x)) is --pre-norm, x = ln1(x + attn(x)) is --post-norm, as "
-                    "nn.TransformerEncoderLayer has it by default",
+                    "nn.TransformerEncoderLayer has it by default; other orders do not run",
                     "--pre-norm or --post-norm", LIST("pre", "post"),
                     LIST("--pre-norm", "--post-norm"), 2},
     [FACT_QK_SCALE] = {OPT_QK_SCALE, "what the scores of attention are divided by",

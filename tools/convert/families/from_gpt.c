@@ -64,6 +64,7 @@ static int set_aliases(struct gpt *g, mgpt_error *err)
         struct gpt_name name;
         char alias[64];
         t->used = gpt_name_is_mask(t) || gpt_name_is_rotation(t->name);
+        g->is_rotated |= gpt_name_is_rotation(t->name);
         g->has_mask |= gpt_name_is_mask(t) && t->n_dims >= 2;
         if (t->used || !gpt_name_read(t->name, &name))
             continue;

@@ -12,6 +12,7 @@ struct gpt {
     int is_conv1d;                  /* matrices of the layers are stored [n_in, n_out] */
     int is_mha;                     /* attention is the framework's: it has its scale */
     int has_mask;                   /* a causal mask is in the file */
+    int is_rotated;                 /* a buffer of the rotation is in the file */
     int is_buffer;                  /* the positions are a buffer: sines and cosines */
     int has_gate;                   /* of the MLP */
     int has_bias;                   /* norms have biases: they are LayerNorm */

@@ -153,6 +153,8 @@ static int settle_positions(struct gpt *g, const struct gpt_rules *r, mgpt_error
         if (o->given & OPT_POSITIONS)
             return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                            "--positions: the model has a table of positions");
+        if (g->is_rotated)
+            return ckpt_refuse(err, "a table of positions and a rotation: no engine part for both");
     } else {
         const char *answer = settle(g, r, FACT_POSITIONS);
         if (!answer) { /* what follows from it is asked for in the same error */
@@ -166,6 +168,9 @@ static int settle_positions(struct gpt *g, const struct gpt_rules *r, mgpt_error
         if (answer && g->positions == GPT_TABLE)
             return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                            "--positions: expected half, adjacent, sinusoidal or none");
+        if (answer && g->is_rotated && g->positions != GPT_HALVES && g->positions != GPT_ADJACENT)
+            return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                           "--positions %s: the file has the frequencies of a rotation", answer);
         int status = gpt_settle_context(g, err);
         if (status == MGPT_OK && (g->positions == GPT_HALVES || g->positions == GPT_ADJACENT) &&
             !(g->m->c->open >> FACT_HEADS & 1))
