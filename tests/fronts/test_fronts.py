@@ -23,8 +23,8 @@ ALL = os.environ.get("MGPT_FRONTS") == "all"
 LENGTHS = (1, 71, 72, 73, 145, 1000) if ALL else (1, 73)
 SHIPPED = ["names", "shakespeare"]
 FEW = ["gpt2", "gemma3", "lfm2", "qwen2_moe"]
-# With a table of positions: as long as it is.
-TABLES = {"biogpt", "gpt1", "gpt2", "gpt_bigcode", "bigcode_heads", "gpt_neo", "opt", "opt_350m"}
+# With a table of positions: as long as it is. LongRoPE: the texts that the short factors are for.
+LIMITED = {"biogpt", "gpt1", "gpt2", "gpt_bigcode", "bigcode_heads", "gpt_neo", "opt", "opt_350m", "phi3_longrope"}
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
@@ -39,7 +39,7 @@ def converted(name, folder):
     copy = folder / "checkpoint"
     shutil.copytree(GOLDEN / name, copy)
     config = json.loads((copy / "config.json").read_text())
-    if name not in TABLES:
+    if name not in LIMITED:
         key = next((k for k in CONTEXT_KEYS if k in config), CONTEXT_KEYS[0])
         (copy / "config.json").write_text(json.dumps({**config, key: 1024}))
     told = (copy / "options").read_text().split() if (copy / "options").exists() else []
@@ -66,7 +66,7 @@ class Subject:
         self.file = ROOT / f"weights/{name}.gguf" if name in SHIPPED else converted(name, folder)
         self.model = mgpt.Model(self.file)
         n_ctx = self.model.info.n_ctx
-        assert n_ctx >= 1000 or name in TABLES or name in SHIPPED
+        assert n_ctx >= 1000 or name in LIMITED or name in SHIPPED
         self.lengths = [n for n in LENGTHS if n < n_ctx] + ([n_ctx] if n_ctx < max(LENGTHS) else [])
         self.want = read_lines(output(LIBRARY, self.file, "step", *self.lengths))
         assert list(self.want) == self.lengths and all("logits" in w and len(w) > 5 for w in self.want.values())
