@@ -119,6 +119,7 @@ denies 2 'the norms of this file have biases' --norm rms --assume freecodecamp f
 denies 3 'no engine part for RMSNorm with post norms' --norm rms --eps 1e-5 --assume freecodecamp rms-lecture/model.pth no.gguf
 denies 2 '--positions none: the file has the frequencies of a rotation' --positions none --assume llama \
     rotated/model.pt no.gguf
+denies 3 'inv_freq: rotates other widths than heads of 12' --heads 2 --assume llama rotated/model.pt no.gguf
 denies 2 '--positions: the model has a table' --positions none --assume freecodecamp freecodecamp/model.pth no.gguf
 denies 2 'expected a number, nanochat' --qk-scale head nanochat-2025/model_000010.pt no.gguf
 run generate freecodecamp/model.pth

@@ -15,8 +15,10 @@
  */
 #include "convert/core/questions.h"
 #include "convert/families/from_gpt.h"
+#include "convert/families/gpt_names.h"
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "model/arch.h"
 
 #include <math.h>
@@ -132,6 +134,19 @@ static int gpt_settle_context(const struct gpt *g, mgpt_error *err)
     return ckpt_size(&m->c->hp.n_ctx, "block_size", n, err);
 }
 
+/* The buffers of a rotation have a column for each value of a head, or for each pair. */
+static int check_rotation(const struct state *s, uint64_t head, mgpt_error *err)
+{
+    for (size_t i = 0; i < arr_len(s->tensors); i++) {
+        const struct state_tensor *t = &s->tensors[i];
+        uint64_t n = t->n_dims ? t->shape[t->n_dims - 1] : 0;
+        if (gpt_name_is_rotation(t->name) && n != head && 2 * n != head)
+            return ckpt_refuse_tensor(err, t->name, "rotates other widths than heads of %llu",
+                                      (unsigned long long)head);
+    }
+    return MGPT_OK;
+}
+
 static int settle_rotation(const struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
@@ -140,8 +155,9 @@ static int settle_rotation(const struct gpt *g, const struct gpt_rules *r, mgpt_
     const char *text = base > 0 ? NULL : settle(g, r, FACT_ROPE);
     hp->rope_base = (float)(text ? strtod(text, NULL) : base);
     hp->n_rot = hp->n_embd / hp->n_head;
-    return hp->n_rot % 2 ? ckpt_refuse(err, "heads of %u values cannot be rotated", hp->n_rot)
-                         : MGPT_OK;
+    if (hp->n_rot % 2)
+        return ckpt_refuse(err, "heads of %u values cannot be rotated", hp->n_rot);
+    return check_rotation(&g->m->state, hp->n_rot, err);
 }
 
 static int settle_positions(struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
