@@ -145,11 +145,11 @@ check "no room for convert" full convert "$names" big.out.gguf
 check "no room for trace to .npz" full trace "$names" -p anna -o big.npz
 check "no room for trace to .safetensors" full trace "$names" -p anna -o big.safetensors
 
-# The repl prints an error and goes on.
+# The repl prints an error and goes on; a script ends with the code of the first one.
 printf 'annanannanna\n/trace on * big.npz\nb\n/trace off\n/a 0 0 -o big.txt\n/save big.session\n/p 0\n' >in
 code=0
 (trap '' XFSZ && ulimit -f 1 && exec "$MGPT" repl "$names" --rng python) <in 2>err >out || code=$?
-check "no room for what the repl writes" eval '[ $code -eq 0 ] && [ "$(grep -c "mgpt: big" err)" -ge 2 ] && [ ! -e big.npz ] &&
+check "no room for what the repl writes" eval '[ $code -eq 5 ] && [ "$(grep -c "mgpt: big" err)" -ge 2 ] && [ ! -e big.npz ] &&
     [ ! -e big.session ] && [ -z "$(find . -name ".*.tmp")" ] && grep -q rank out'
 
 # tells_of_stdout COMMAND...: a result that cannot be printed is exit 5 and one line, whether stdout is a
