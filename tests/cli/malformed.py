@@ -126,9 +126,7 @@ def judge(r, kind, field, at, proper):
     count(r)
     lines = r.stderr.decode("utf-8", "replace").split("\n")
     said = [line for line in lines[:-1] if not line.startswith("mgpt: options belong to the conversion: mgpt convert ")]
-    if r.returncode < 0 or r.returncode > 5 or (r.returncode < 2 and kind != "session"):
-        return f"exit code {r.returncode}"
-    if kind == "session" and r.returncode != 0:
+    if not 2 <= r.returncode <= 5:
         return f"exit code {r.returncode}"
     if lines[-1] or len(said) != 1 or not said[0].startswith("mgpt: "):
         return f"{len(said)} lines"

@@ -79,6 +79,8 @@ def safetensors_files():
 def config_files():
     for key, value in TINY_CONFIG.items():
         for i, other in enumerate(("x", -1, 2**40, 1.5, None, [], {"a": 1}, 0, True)):
+            if (key, i) == ("num_key_value_heads", 4):
+                continue  # null: one for each head
             if key in ("rms_norm_eps", "tie_word_embeddings", "hidden_act") and i in (2, 3, 4, 7, 8):
                 continue  # may be, or means the default
             if (key, i) in (("rms_norm_eps", 8), ("num_attention_heads", 8), ("num_hidden_layers", 8)):
@@ -87,7 +89,7 @@ def config_files():
                 continue
             config = dict(TINY_CONFIG, **{key: other})
             hf(f"config-{key}-{i}", f"{key}|config|head|norm|tensor|embed|model_type|layers", config=config)
-    hf("config-switch", "new_switch", config=dict(TINY_CONFIG, new_switch=True))
+    hf("config-switch", "is_encoder_decoder", config=dict(TINY_CONFIG, is_encoder_decoder=True))
     hf("config-rope-twice", "rope_parameters", config=dict(TINY_CONFIG, rope_scaling={"type": "linear", "factor": 2.0},
                                                            rope_parameters={"rope_type": "default"}))
     for key in ("model_type", "hidden_size", "num_hidden_layers", "num_attention_heads"):
@@ -340,7 +342,7 @@ def programs():
         for i, lie in enumerate(lies):
             bad(f"ref-pt-{name}-{i}", {"r.pt": torch(dict(tensors, **{name: t._replace(**lie)}))}, "ref", ".")
     for i, tree in enumerate(({}, (), None, (None, tensors["logits"]), {"logits": (tensors["logits"],)}, {"logits": None, "tokens": None})):
-        bad(f"ref-pt-tree-{i}", {"r.pt": torch(tree)}, "ref", "array|token")
+        bad(f"ref-pt-tree-{i}", {"r.pt": torch(tree)}, "ref", "array|token|logits")
     whole = torch(tensors)
     for old in [kind.encode() + b"Storage" for kind in (STORAGES["f4"], STORAGES["i8"])] + [b"_rebuild_tensor_v2", b"OrderedDict", b"storage", b"cpu"]:
         bad(f"ref-pt-word-{old.decode()}", {"r.pt": whole.replace(old, old[::-1])}, "ref", ".")

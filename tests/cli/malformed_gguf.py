@@ -173,7 +173,7 @@ def gguf_meaning(label, data):
           "general.alignment", True)
     build(lambda g: g.keys.append(["k", ARRAY, struct.pack("<IQ", ARRAY, 1)]), "array-of-arrays", "key k", True)
     build(lambda g: g.keys.append(["k", 7, b"\2"]), "bool-2", "key k", True)
-    build(lambda g: g.keys.append(["split.count", 2, b"\3\0"]), "split", "split.count", True)
+    build(lambda g: g.keys.append(["split.count", 2, b"\3\0"]), "split", "split.no", True)
     build(lambda g: g.keys.append(["", 4, bytes(4)]), "no-name", "key", True)
     build(lambda g: g.keys.append(["k\x1b[31m\n" * 30, 99, b""]), "wild-key", "key k", True)
     build(lambda g: g.tensors.append(["t\x1b]0;x\7\n", [32], 0, bytes(128)]), "wild-tensor", "tensor", True)

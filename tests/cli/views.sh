@@ -76,7 +76,7 @@ check "-o: residuals, neurons, cache, lens, attribution" eval '[ "$(grep -vc "^#
     [ "$(grep -vc "^#" "$tmp/l")" -eq 3 ] && [ "$(grep -vc "^#" "$tmp/d")" -eq 1 ] && [ ! -s "$tmp/err" ]'
 script "/w blk.0.attn_q.weight -o $tmp/w w\\n"
 check "-o: a tensor, in a file whose name has a space" eval \
-    '[ "$(awk "!/^#/ { n += NF } END { print NR, n }" "$tmp/w w")" = "17 256" ]'
+    '[ "$(awk "!/^#/ { n += NF } END { print NR, n }" "$tmp/w w")" = "18 256" ]'
 script "anna\\n/a 0 0 -o $tmp/none/x\\n/tokens\\n"
 tells "-o into a directory that is not there" "$tmp/none/x"
 says "... and the session goes on" "5 of 16"

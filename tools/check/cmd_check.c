@@ -397,7 +397,7 @@ int cmd_check(int argc, char **argv)
         {"--attested", "FILE", CLI_TEXT, &c.attested, 0, 0,
          "--self with the tokens of a record, whose hash must come out"},
         {"--report", "FILE", CLI_TEXT, &c.report_to, 0, 0,
-         "also a page (.md or .html): summary, versions, facts and all that is printed"},
+         "also a page (.md, .html): summary, versions, facts, all that is printed"},
         {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0, "REF is raw float32: T tokens, V logits each"},
         {"-n, --tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
          "compare the first N positions of each sequence"},

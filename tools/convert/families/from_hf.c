@@ -98,16 +98,17 @@ static int read_sizes(struct hf_model *m, mgpt_error *err)
         {k->n_embd, &hp->n_embd, -1, 1, 1 << 20},
         {k->n_layer, &hp->n_layer, -1, 0, CKPT_MAX_LAYERS},
         {k->n_head, &hp->n_head, -1, 1, 1 << 16},
-        {k->n_head_kv, &hp->n_head_kv, 0, 0, 1 << 16},
-        {k->head_dim, &hp->head_dim, 0, 0, 1 << 20},
-        {k->n_ff, &hp->n_ff, k->n_ff_absent ? 0 : -1, k->n_ff_absent ? 0 : 1, 1 << 23},
+        {k->n_head_kv, &hp->n_head_kv, 0, 1, 1 << 16},
+        {k->head_dim, &hp->head_dim, 0, 1, 1 << 20},
+        {k->n_ff, &hp->n_ff, k->n_ff_absent ? 0 : -1, 1, 1 << 23},
     };
     for (size_t i = 0; i < HF_COUNT(sizes); i++) {
         if (!sizes[i].key)
             continue;
         if (hf_size(cfg, sizes[i].key, sizes[i].absent, sizes[i].to, err) < 0)
             return MGPT_EFILE;
-        if (*sizes[i].to < sizes[i].min || *sizes[i].to > sizes[i].max)
+        if (hf_value(cfg, sizes[i].key) &&
+            (*sizes[i].to < sizes[i].min || *sizes[i].to > sizes[i].max))
             return ckpt_refuse(err, "config.json: %s is %u, expected %u to %u", sizes[i].key,
                                *sizes[i].to, sizes[i].min, sizes[i].max);
     }
