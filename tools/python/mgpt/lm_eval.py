@@ -24,6 +24,7 @@ from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 from . import _tool
 from .generate import Sampler
 from .model import Decoder, Model
+from .score import add_in_order
 from .session import Session, step_many
 
 AT_ONCE = 16  # texts that are generated together, with one pass over the weights for a token of each
@@ -98,7 +99,7 @@ class MgptLM(LM):
             windows = get_rolling_token_windows(self.tok_encode(text), self.prefix_token_id, self.max_length, 1)
             pairs = [make_disjoint_window(window) for window in windows]
             scores = self.model.score([[*seen, *scored] for seen, scored in pairs], threads=self._threads)
-            answers.append(sum(sum(score.logprobs[-len(scored):].tolist())
+            answers.append(sum(add_in_order(score.logprobs[-len(scored):])
                                for score, (_, scored) in zip(scores, pairs, strict=True)))
             self.cache_hook.add_partial("loglikelihood_rolling", (text,), answers[-1])
         return answers

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 WINDOW_TEXTS, WINDOW_TOKENS = 64, 2048
 
 
+def add_in_order(values: npt.NDArray[np.float64]) -> float:
+    """The sum from the first to the last value, as the program adds. Python's sum() compensates from 3.12 on."""
+    return float(np.add.accumulate(values, dtype=np.float64)[-1]) if len(values) else 0.0
+
+
 @dataclass(frozen=True)
 class Score:
     """A text's tokens, and the natural logarithms of the probabilities of all but the first."""
@@ -33,7 +38,7 @@ class Score:
     @property
     def sum_logprob(self) -> float:
         """Of the whole text, added up token by token."""
-        return sum(self.logprobs.tolist(), 0.0)
+        return add_in_order(self.logprobs)
 
     @property
     def n_tokens(self) -> int:
