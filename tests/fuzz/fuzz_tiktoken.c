@@ -52,13 +52,13 @@ static void read_ranks(const char *text, size_t n, uint8_t how)
     const char *pattern = patterns[how % 3];
     specials[0] = token("<|bos|>", 7, (int64_t)n_ranks);
     specials[1] = token(text, n < 8 ? n : 8, (int64_t)n_ranks + 1);
-    const struct tiktoken t = {ranks,
-                               n_ranks,
-                               specials,
-                               how >> 2 & 1 ? 2 : 1,
-                               {pattern, strlen(pattern)},
-                               names[how >> 3 & 3],
-                               names[how >> 5 & 3]};
+    const struct tiktoken t = {.ranks = ranks,
+                               .n_ranks = n_ranks,
+                               .specials = specials,
+                               .n_specials = how >> 2 & 1 ? 2 : 1,
+                               .pattern = {pattern, strlen(pattern)},
+                               .bos = names[how >> 3 & 3],
+                               .eos = names[how >> 5 & 3]};
     ckpt_init(&c);
     int status = tiktoken_read(&c, &t, MOST + 2, &err);
     MUST(status == MGPT_OK || (err.status == status && err.text[0] && !strchr(err.text, '\n')));
