@@ -219,7 +219,7 @@ async function main() {
             ['/ab 0.1 mean', {kind: 'head', layer: 0, head: 1, scale: 'mean'}],
             ['/ab mlp.0 mean', {kind: 'mlp', layer: 0, scale: 'mean'}],
             ['/scale 0.2 0.5', {kind: 'head', layer: 0, head: 2, scale: 0.5}]]) {
-            const script = `anna\n${command}\n/p\n`;
+            const script = `anna\n${command}\n`;
             const kl = /KL\(before \|\| after\) ([0-9.]+)/.exec(run(mgpt, ['repl', weights('names')], script));
             assert(kl, `${command}: the repl says nothing`);
             Engine.run(ids, [edit]);

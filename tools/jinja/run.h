@@ -63,7 +63,7 @@ struct jinja_run {
     struct jinja *t; /* the first walk stores if_at; later ones only read */
     size_t at;
     int live, is_first_walk;
-    enum { STAY, BREAK, CONTINUE } leave;
+    enum jinja_leaving { STAY, BREAK, CONTINUE } leave;
     struct jinja_frame *frame;
     struct jinja_buffer *out;
     unsigned depth;

@@ -142,8 +142,8 @@ static void run_loop(struct jinja_run *r, const struct targets *to, struct jinja
         jinja_set_variable(r, jinja_ascii(r, "loop"), value);
         jinja_go_to(r, body);
         jinja_statements(r);
-        int leave = r->leave;
-        if (leave)
+        enum jinja_leaving leave = r->leave;
+        if (leave != STAY)
             r->live = 1;
         r->leave = STAY;
         if (leave == BREAK)
