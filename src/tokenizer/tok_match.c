@@ -236,10 +236,10 @@ static void read_block(struct match_scan *s, size_t at)
     s->from = at;
     s->to = s->n - at < MATCH_BLOCK ? s->n : at + MATCH_BLOCK;
     size_t end = s->n - s->to < m->most ? s->n : s->to + m->most;
-    for (size_t i = end; i-- > at;) {
-        state = match_step(m, state, (uint8_t)s->text[i]);
-        if (i < s->to)
-            s->longest[i - at] = state ? m->states[state].longest : 0;
+    for (size_t i = end; i > at; i--) {
+        state = match_step(m, state, (uint8_t)s->text[i - 1]);
+        if (i <= s->to)
+            s->longest[i - 1 - at] = state ? m->states[state].longest : 0;
     }
 }
 

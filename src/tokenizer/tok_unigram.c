@@ -114,13 +114,13 @@ static int fill_rows(struct tok_unigram *u, mgpt_error *err)
 static int index_rows(struct tok *t, mgpt_error *err)
 {
     struct tok_unigram *u = t->unigram;
-    for (size_t i = t->n; i-- > 0;) {
-        const struct tok_entry *e = &t->entries[i];
+    for (size_t i = t->n; i > 0; i--) {
+        const struct tok_entry *e = &t->entries[i - 1];
         if (e->type == TOK_BYTE)
-            u->bytes[(uint8_t)e->piece[0]] = (int32_t)i;
+            u->bytes[(uint8_t)e->piece[0]] = (int32_t)(i - 1);
         if (!is_row(u, e))
             continue;
-        if (!match_add(&u->match, e->text, (uint32_t)i, e->type))
+        if (!match_add(&u->match, e->text, (uint32_t)(i - 1), e->type))
             return err_memory(err, "the vocabulary", t->n * sizeof *u->match.rows);
         u->by_word &= !tok_inner_space(e->text);
     }

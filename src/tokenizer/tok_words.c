@@ -53,9 +53,9 @@ static int words_index(struct tok *t, const struct gguf *g, struct gguf_str pref
 {
     struct tok_words *w = t->words;
     int status = tok_marks_load(t, g, KEY("added"), ONLY_ADDED, err);
-    for (size_t i = t->n; i-- > 0 && status == MGPT_OK;)
-        if (!(t->entries[i].marks & ONLY_ADDED) &&
-            !words_add(w, &t->entries[i], (uint32_t)i, prefix))
+    for (size_t i = t->n; i > 0 && status == MGPT_OK; i--)
+        if (!(t->entries[i - 1].marks & ONLY_ADDED) &&
+            !words_add(w, &t->entries[i - 1], (uint32_t)(i - 1), prefix))
             return err_memory(err, "the vocabulary", t->n * sizeof *w->rows.rows);
     if (status == MGPT_OK)
         status = match_build(&w->rows, 1, err);

@@ -156,7 +156,7 @@ TEST(formats)
 TEST(known_by_tokens)
 {
     for (size_t i = 0; i < COUNT(formats); i++) {
-        const struct chat_style style = {NULL};
+        const struct chat_style style = {.format = NULL};
         struct tok_file file;
         struct engine e;
         struct chat c;
@@ -189,7 +189,7 @@ struct open_chat {
 static void open_template(struct open_chat *o, const char *template, const char *const *tokens,
                           const struct chat_style *style)
 {
-    static const struct chat_style none = {NULL};
+    static const struct chat_style none = {.format = NULL};
     open_chat_model(&o->file, &o->e, template, tokens, 0);
     o->code = chat_open(&o->c, &o->e, &command, style ? style : &none);
 }
