@@ -5,7 +5,8 @@
 set -eu
 . "$(dirname "$0")/setup.sh"
 
-packages="$packages g++" # compiles mgpt.h as C++
+# Compiles mgpt.h as C++. Where clang is c++, g++ would replace it after the build directory has been configured.
+command -v c++ >/dev/null || packages="$packages g++"
 packages="$packages valgrind" # counts instructions
 packages="$packages nodejs" # runs the engine of mgpt lab's pages
 packages="$packages python3-venv" # the Python package is tested in an environment of its own
