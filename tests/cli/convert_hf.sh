@@ -36,38 +36,8 @@ for config in "$golden"/*/config.json; do
 done
 check "there are golden models" [ "$n" -ge 15 ]
 
-# ---- the same tensors as Flax saves them (fixtures/flax/make_flax.py) ----
+# ---- the same tensors as MLX saves them (fixtures/mlx/make_mlx.py) ----
 
-for name in gpt2 llama; do
-    cp -R "$MGPT_SOURCE_ROOT/tests/fixtures/flax/$name" . # the folder's name is the model's
-    check "$name: flax_model.msgpack in a directory" converts 0 'wrote flax.gguf' "$name" flax.gguf
-    check "$name" converts 0 'wrote plain.gguf' "$golden/$name" plain.gguf
-    check "$name: the file is that of its safetensors" cmp -s flax.gguf plain.gguf
-    check "$name: by its file" converts 0 'wrote flax.gguf' "$name/flax_model.msgpack" flax.gguf
-    check "$name: the same file" cmp -s flax.gguf plain.gguf
-done
-
-# ---- and as OpenAI's program does (fixtures/tensorflow/make_tensorflow.py) ----
-
-mkdir tf && cp -R "$MGPT_SOURCE_ROOT/tests/fixtures/tensorflow/gpt2" tf
-check "gpt2: the golden file" converts 0 'wrote plain.gguf' "$golden/gpt2" plain.gguf
-check "TensorFlow: a directory" converts 0 'wrote tf.gguf' tf/gpt2 tf.gguf
-check "TensorFlow: the file is that of its safetensors" cmp -s tf.gguf plain.gguf
-check "TensorFlow: by its index" converts 0 'wrote tf.gguf' tf/gpt2/model.ckpt.index tf.gguf
-check "TensorFlow: the same file" cmp -s tf.gguf plain.gguf
-run check -m tf.gguf "$golden/gpt2/ref.npz" --tol 2e-5
-check "TensorFlow: what transformers computes" grep -q '^verdict *same' "$tmp/out"
-printf '{"a": 0, "b": 1, "<|endoftext|>": 2}' >tf/gpt2/encoder.json
-printf '#version: 0.2\n' >tf/gpt2/vocab.bpe
-run convert tf/gpt2 tf.gguf
-check "TensorFlow: the tokenizer" grep -qF "inferred: bos = eos = 2 (<|endoftext|>, as OpenAI's program has it)" "$tmp/err"
-cp tf/gpt2/model.ckpt.index tf/gpt2/model-9.index
-check "TensorFlow: two checkpoints" converts 3 'several models (model-9.index, model.ckpt.index): name one' tf/gpt2 no.gguf
-check "TensorFlow: its data file" converts 3 'side file model-9.data-00000-of-00001: not next to' tf/gpt2/model-9.index no.gguf
-
-# ---- and as MLX does (fixtures/mlx/make_mlx.py) ----
-
-rm -r llama
 for name in llama smollm2_bf16; do
     cp -R "$MGPT_SOURCE_ROOT/tests/fixtures/mlx/$name" .
     check "$name: weights.npz in a directory" converts 0 'wrote mlx.gguf' "$name" mlx.gguf
@@ -77,8 +47,6 @@ for name in llama smollm2_bf16; do
     check "$name: the same file" cmp -s mlx.gguf plain.gguf
 done
 check "options of a microgpt" converts 2 '--heads does not apply to Hugging Face .npz' llama/weights.npz no.gguf --heads 4
-rm gpt2/config.json
-check "Flax without config.json" converts 3 'side file config.json: not next to the input' gpt2/flax_model.msgpack no.gguf
 
 # ---- quantised ----
 

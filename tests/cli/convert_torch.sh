@@ -213,7 +213,11 @@ denies 3 "meta: is Meta's model in several parts" meta no.gguf
 directory orbax _CHECKPOINT_METADATA _METADATA
 denies 3 'orbax: is an orbax checkpoint (JAX)' orbax no.gguf
 directory tf checkpoint model.ckpt.index model.ckpt.data-00000-of-00001 hparams.json
-denies 3 'tf/model.ckpt.index: the file is empty' tf no.gguf
+denies 3 'tf: is a TensorFlow checkpoint, which transformers no longer reads' tf no.gguf
+directory flax config.json flax_model.msgpack
+denies 3 "flax: is a model with Flax's msgpack, which transformers no longer reads" flax no.gguf
+directory shard flax_model.msgpack.index.json flax_model-00001-of-00002.msgpack
+denies 3 "shard: is a model with Flax's msgpack" shard no.gguf
 directory saved saved_model.pb
 denies 3 "saved: is TensorFlow's SavedModel" saved no.gguf
 directory dcp .metadata __0_0.distcp
@@ -261,13 +265,12 @@ unknown '\010\007\022\007pyt\001rch\032\003'
 unknown '\010\007\022\007pytorch\031\003'
 unknown '\010\002\022\377\001\012'
 unknown '\201\246par\001ms\201'
-{ printf '\201\246params\303' && head -c 300 /dev/zero; } >foreign
-denies 3 'params: expected a map or an array of numbers (byte 9)' foreign no.gguf
+foreign "Flax's msgpack" '\201\246params\303'
 { printf 'PK\003\004' && head -c 100 /dev/zero && printf 'model.weights.h5'; } >foreign
 denies 3 'this is Keras (.keras)' foreign no.gguf
 head -c 300 /dev/zero >foreign
 printf '\127\373\200\213\044\165\107\333' >>foreign
-denies 3 'side file hparams.json: not next to the input' foreign no.gguf
+denies 3 'this is a TensorFlow checkpoint' foreign no.gguf
 
 # ---- checkpoints of other programs ----
 

@@ -33,8 +33,7 @@ from malformed_files import (FIXTURES, MGPT, NAMES, ROOT, TINY_CONFIG, arrays, c
                              safetensors, safetensors_files, sessions, simple_files, tiny_tensors, tokenizer_json)
 from malformed_packed import packed_files  # noqa: E402
 from malformed_gguf import Gguf, cases, controls, gguf_fields, gguf_meaning, good  # noqa: E402
-from malformed_hf import adapters, flax, mlx  # noqa: E402
-from malformed_tf import tensorflow  # noqa: E402
+from malformed_hf import adapters, mlx  # noqa: E402
 
 ALL, _, PART = os.environ.get("MGPT_MALFORMED", "").partition(":")
 ALL, PART = ALL == "all", [int(n) for n in (PART or "1/1").split("/")]
@@ -67,9 +66,7 @@ def make(scratch):
     config_files()
     packed_files()
     adapters()
-    flax()
     mlx()
-    tensorflow()
     simple_files()
     pickles()
     arrays()

@@ -1,6 +1,5 @@
-"""Hugging Face models as Flax and MLX save them, and adapters, for malformed.py: wrong in one way. Standard library
+"""Hugging Face models as MLX saves them, and adapters, for malformed.py: wrong in one way. Standard library
 only."""
-import copy
 import json
 import os
 import sys
@@ -8,44 +7,9 @@ import zipfile
 
 sys.path.insert(0, os.path.join(os.environ["MGPT_SOURCE_ROOT"], "tests/fuzz"))
 import tiny_models  # noqa: E402
-from formats import (ADAPTER_CONFIG, TINY_CONFIG, adapter_tensors, flax_tree, msgpack, npy, npz, safetensors,  # noqa: E402
+from formats import (ADAPTER_CONFIG, TINY_CONFIG, adapter_tensors, npy, npz, safetensors,  # noqa: E402
                      tiny_tensors)
 from malformed_gguf import ODD, Gguf, bad, changed, good  # noqa: E402
-
-
-def flax():
-    config = json.dumps(TINY_CONFIG).encode()
-    tree = flax_tree(*tiny_tensors())
-    whole = msgpack(tree)
-
-    def one(name, data, field):
-        files = {"flax_model.msgpack": data, "config.json": config}
-        (bad if field else good)(*(("flax-" + name, files, "ckpt") + ((field,) if field else ())))
-    one("control", whole, None)
-    one("control-params", msgpack({"params": tree}), None)
-    for n in sorted({0, 1, 63, len(whole) // 4, len(whole) // 2, len(whole) - 1}):
-        one(f"cut-{n}", whole[:n], "file ends|first bytes|empty")
-    one("more", whole + b"\xc0", "bytes follow the tree")
-    layer = tree["model"]["layers"]["0"]
-    for i, value in enumerate((0, "x", [1], {}, b"x", (1, b""), (2, b"abc"), (1, msgpack([[4], "float32"])),
-                               (1, msgpack([4, "float32", b"abcd"])), (1, msgpack([["a"], "float32", b"abcd"])),
-                               (1, msgpack([[4], 3, b"abcd"])), (1, msgpack([[4], "float32", 3])),
-                               (1, msgpack([[4], "float32", bytes(15)])), (1, msgpack([[4], "float32", bytes(16)]) + b"x"),
-                               (1, msgpack([[2**31, 2**31], "float32", bytes(16)])), (1, msgpack([[1] * 9, "float32", bytes(4)])),
-                               (1, msgpack([[4], "complex64", bytes(32)])), (1, msgpack([[5], "float32", bytes(20)])),
-                               {"__msgpack_chunked_array__": 1}, {"\x1b[2J": 1}, {"\0": 1}, {"": 1}, {"a" * 250: {"b" * 40: 1}})):
-        changed_tree = copy.deepcopy(tree)
-        changed_tree["model"]["layers"]["0"]["input_layernorm"]["weight"] = value
-        one(f"value-{i}", msgpack(changed_tree), "layernorm|tensor|name")
-    deep = 1
-    for _ in range(40):
-        deep = {"a": deep}
-    one("deep", msgpack({"abc": deep, "rest": bytes(99)}), "nested deeper")
-    twice = msgpack({"model": {"norm": layer["input_layernorm"]}})
-    one("twice", b"\x82" + whole[1:] + twice[1:], "twice|model.norm|norm.weight")
-    at = whole.index(b"\xc8")
-    for i, v in enumerate((0xc1, 0xc0, 0xc9, 0xdf, 0x8f, 0xdb)):
-        one(f"byte-{i}", changed(whole, at, 1, v), "tensor|file ends|expected|damaged|name|byte")
 
 
 def mlx():

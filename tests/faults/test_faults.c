@@ -108,8 +108,6 @@ static const struct sweep sweeps[] = {
     {"convert", cmd_convert, "@tests/golden/llama x.gguf --no-tokenizer --lora @tests/fixtures/lora/llama_dora", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/llama x.gguf --no-tokenizer --lora @tests/fixtures/lora/llama/lora.gguf", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/mlx/llama x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
-    {"convert", cmd_convert, "@tests/fixtures/flax/gpt2 x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
-    {"convert", cmd_convert, "@tests/fixtures/tensorflow/gpt2 x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/gpt2 x.gguf --no-tokenizer --lora @tests/fixtures/lora/gpt2", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/wild/params.npz x.gguf", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/wild/deflated.npz x.gguf", NULL, SWEEP_PLAIN, 0},

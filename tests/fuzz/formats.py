@@ -94,36 +94,6 @@ def tiny_tensors(biases="", head=False):
     return head, b"\x80\x3e" * (at // 2)
 
 
-def msgpack(value):
-    """Maps, lists, texts, bytes, numbers of 0 and more, and extensions as (type, bytes)."""
-    if isinstance(value, dict):
-        return bytes([0x80 + len(value)]) + b"".join(msgpack(k) + msgpack(v) for k, v in value.items())
-    if isinstance(value, list):
-        return bytes([0x90 + len(value)]) + b"".join(map(msgpack, value))
-    if isinstance(value, str):
-        return (bytes([0xa0 + len(value)]) if len(value) < 32 else bytes([0xd9, len(value)])) + value.encode()
-    if isinstance(value, bytes):
-        return b"\xc5" + struct.pack(">H", len(value)) + value
-    if isinstance(value, tuple):
-        return b"\xc8" + struct.pack(">HB", len(value[1]), value[0]) + value[1]
-    return bytes([value]) if value < 128 else b"\xce" + struct.pack(">I", value)
-
-
-def flax_tree(head, data):
-    """Tensors of a safetensors file with the names and shapes of Hugging Face's Flax classes."""
-    tree = {}
-    for name, entry in head.items():
-        *way, last = name.split(".")
-        shape, at = entry["shape"], tree
-        if last == "weight" and len(shape) == 2:
-            last, shape = ("embedding", shape) if way[-1] == "embed_tokens" else ("kernel", shape[::-1])
-        for word in way:
-            at = at.setdefault(word, {})
-        begin, end = entry["data_offsets"]
-        at[last] = (1, msgpack([shape, "bfloat16", data[begin:end]]))
-    return tree
-
-
 ADAPTER_CONFIG = {"peft_type": "LORA", "r": 2, "lora_alpha": 3, "use_rslora": True, "use_dora": False,
                   "init_lora_weights": True, "rank_pattern": {}, "alpha_pattern": {"k_proj": 2}, "bias": "none"}
 

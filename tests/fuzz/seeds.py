@@ -20,10 +20,9 @@ import sys
 import zipfile
 
 import references as programs
-import tf_files
 import tiny_models
 from adapters import adapters
-from formats import TINY_CONFIG, chat_templates, flax_tree, get, msgpack, npy, npz, piece, safetensors, steps_json, tiny_tensors, tokenizer_json, words_json
+from formats import TINY_CONFIG, chat_templates, get, npy, npz, piece, safetensors, steps_json, tiny_tensors, tokenizer_json, words_json
 
 ROOT = os.environ.get("MGPT_SOURCE_ROOT", ".")
 MGPT, OUT = sys.argv[1:]
@@ -178,25 +177,13 @@ def tiny():
     gguf("wordpiece", [("config.json", config), ("model.safetensors", weights), ("tokenizer.json", words_json("WordPiece"))], [])
 
 
-def flax_and_mlx():
-    """The tensors of that llama as Hugging Face's Flax classes and mx.savez write them."""
+def mlx():
+    """The tensors of that llama as mx.savez writes them."""
     head, data = tiny_tensors()
     config = json.dumps(TINY_CONFIG, separators=(",", ":")).encode()
-    tree = flax_tree(head, data)
-    put("flax", "tiny", parts([("flax_model.msgpack", msgpack(tree)), ("config.json", config)]))
-    put("flax", "params", parts([("flax_model.msgpack", msgpack({"params": tree})), ("config.json", config)]))
-    put("flax", "kinds", msgpack({"a": {"b": [1, 200], "c": "x" * 40, "d": (1, b"abc"), "e": b"abc" * 20}}))
-    put("flax", "chunks", msgpack({"embed": {"__msgpack_chunked_array__": 1, "shape": {"0": 300}, "chunks": {}}}))
     entries = [(k + ".npy", npy("<V2", e["shape"], data[e["data_offsets"][0]:e["data_offsets"][1]]))
                for k, e in head.items()]
     put("npz", "mlx", parts([("weights.npz", npz(entries)), ("config.json", config)]))
-
-
-def tensorflow():
-    for name, changes in (("tiny", {}), ("slots", {"model/wte/Adam": tf_files.entry, "global_step": b""})):
-        index, data = tf_files.entries(changes)
-        put("tensorflow", name, parts([("m.index", tf_files.table(index)), ("fuzz.data-00000-of-00001", data),
-                                       ("hparams.json", tf_files.hparams())]))
 
 
 # What a llama's config.json may say otherwise, also as older versions of transformers wrote it.
@@ -411,7 +398,7 @@ def dictionaries():
     sources = {"gguf": ["hyper*", "positions", "bind", "arch", "tok*"],
                "safetensors": ["hf*", "*safetensors", "microgpt_facts"],
                "torch": ["from_*", "gpt_names", "pickle*"], "microgpt_json": ["microgpt*", "json*"],
-               "lora": ["peft*", "lora*"], "flax": ["from_flax", "from_hf"], "tensorflow": ["from_tensorflow"], "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
+               "lora": ["peft*", "lora*"], "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
                "sentencepiece": ["sentencepiece"], "repl": ["repl*", "view*"], "session": ["repl_load"]}
     same = {"model": "gguf", "gguf_copy": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):
@@ -436,8 +423,7 @@ if __name__ == "__main__":
     tiny()
     for name, files in adapters(lambda files: converts(files, ["--no-tokenizer"])[1]):
         put("lora", name, parts(files))
-    flax_and_mlx()
-    tensorflow()
+    mlx()
     variants()
     sharded()
     tokenizers()

@@ -25,8 +25,7 @@
 
 static const char notes[] =
     "It reads, by content: Hugging Face models (the directory, or config.json, safetensors or\n"
-    "pytorch_model.bin in it, or flax_model.msgpack); OpenAI's GPT-2 in TensorFlow\n"
-    "(model.ckpt.index); PyTorch checkpoints of nanoGPT, minGPT, llama2.c, Meta's Llama,\n"
+    "pytorch_model.bin in it); PyTorch checkpoints of nanoGPT, minGPT, llama2.c, Meta's Llama,\n"
     "ng-video-lecture, LLMs-from-scratch, LitGPT, nanochat and of GPT-2 under the names of other\n"
     "programs, or a directory that holds one; microgpt (JSON, pickles, .npy, .npz, microgpt-bin,\n"
     "microgpt-c, and with --raw bare numbers); llm.c .bin (with gpt2_tokenizer.bin); llama2.c\n"

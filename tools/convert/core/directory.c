@@ -68,6 +68,8 @@ static const struct {
     {"manifest.ocdbt", NULL, JAX},
     {"_METADATA", NULL, JAX},
     {"saved_model.pb", NULL, "TensorFlow's SavedModel" TENSORFLOW},
+    {"*.index", "*.data-00000-of-*", FOREIGN_TENSORFLOW},
+    {"flax_model.msgpack*", NULL, "a model with " FOREIGN_FLAX},
     {".metadata", "*.distcp",
      "a distributed checkpoint of PyTorch; one file of it: python -m "
      "torch.distributed.checkpoint.format_utils dcp_to_torch DIR out.pt"},
@@ -102,10 +104,9 @@ static int has_hf_weights(const struct listing *l)
  * tokenizers put next to weights, or anything else. */
 static int weights_rank(const char *name)
 {
-    static const char *const ends[] = {".gguf", ".safetensors", ".pt",   ".pth",
-                                       ".ckpt", ".bin",         ".index"};
-    static const char *const perhaps[] = {".pkl",   ".npz",     ".onnx",  ".h5",
-                                          ".keras", ".msgpack", ".tflite"};
+    static const char *const ends[] = {".gguf", ".safetensors", ".pt", ".pth", ".ckpt", ".bin"};
+    static const char *const perhaps[] = {".pkl",   ".npz",     ".onnx",   ".h5",
+                                          ".keras", ".msgpack", ".tflite", ".index"};
     static const char *const others[] = {"tok",    "optim", "training_args", "scheduler",
                                          "rng_",   "meta.", "vocab",         "scaler",
                                          "state.", "ref.",  "gpt2_tokenizer"};
@@ -159,8 +160,7 @@ static int only_weights(const struct listing *l, const char **file, mgpt_error *
 
 static int directory_choose(const struct listing *l, const char **file, mgpt_error *err)
 {
-    static const char *const known[] = {"lit_model.pth", "consolidated.00.pth",
-                                        "flax_model.msgpack", "weights.npz"};
+    static const char *const known[] = {"lit_model.pth", "consolidated.00.pth", "weights.npz"};
     const char *what;
     *file = "config.json";
     if (listing_has(l, *file) && has_hf_weights(l))

@@ -80,6 +80,21 @@ static const char *protobuf(struct span b)
     return b.data[1] == 1 ? "TensorFlow's SavedModel" CONVERT : NULL;
 }
 
+/* A map of at most 15 entries whose first key is a short word. It is no pickle: there a protocol
+ * below 6 follows 0x80. */
+static int is_msgpack(struct span b)
+{
+    return b.size >= 64 && b.data[0] > 0x80 && b.data[0] < 0x90 && b.data[1] >> 5 == 5 &&
+           is_text(b.data + 2, b.data[1] & 31U);
+}
+
+/* The index of a TensorFlow checkpoint is a table of LevelDB, which ends so. */
+static int is_sorted_table(struct span b)
+{
+    static const uint8_t end[] = {0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb};
+    return b.size >= 48 && memcmp(b.data + b.size - sizeof end, end, sizeof end) == 0;
+}
+
 const char *ckpt_foreign(struct span b)
 {
     for (size_t i = 0; i < sizeof magics / sizeof *magics; i++)
@@ -88,5 +103,7 @@ const char *ckpt_foreign(struct span b)
             return magics[i].what;
     if (b.size > 4 && memcmp(b.data, "PK\3\4", 4) == 0 && has_near_end(b, "model.weights.h5"))
         return "Keras (.keras)" KERAS;
-    return protobuf(b);
+    if (is_msgpack(b))
+        return FOREIGN_FLAX;
+    return is_sorted_table(b) ? FOREIGN_TENSORFLOW : protobuf(b);
 }

@@ -23,8 +23,6 @@ const struct ckpt_reader ckpt_readers[] = {
     {"Hugging Face JSON", OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_CONTEXT, hf_json_sniff,
      hf_json_read},
     {"config.json", TORCH_OPTIONS, hf_untyped_sniff, hf_untyped_read},
-    {"Flax msgpack", OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_CONTEXT, flax_sniff, flax_read},
-    {"TensorFlow GPT-2", OPT_TOKENIZER | OPT_NO_TOKENIZER, tensorflow_sniff, tensorflow_read},
     {"microgpt .npy", MICROGPT_OPTIONS, npy_sniff, npy_read},
     {"microgpt-bin", MICROGPT_OPTIONS, mgpt_bin_sniff, mgpt_bin_read},
     {"microgpt-c", MICROGPT_OPTIONS, microgpt_c_sniff, microgpt_c_read},

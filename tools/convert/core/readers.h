@@ -124,8 +124,16 @@ void ckpt_note_tokenizer(struct checkpoint *c, const struct ckpt_input *in, cons
  * mappings. */
 void ckpt_print_formats(void);
 
-/* What a file is that no reader reads, and what to do; NULL when it is nothing known
- * (foreign.c). */
+/* foreign.c: files of JAX and of TensorFlow, by name; a directory with one is refused, too. */
+#define FOREIGN_GONE                                                                               \
+    ", which transformers no longer reads; convert the model's safetensors form, which the hub "   \
+    "has"
+#define FOREIGN_FLAX                                                                               \
+    "Flax's msgpack" FOREIGN_GONE ", or with transformers 4: "                                     \
+    "AutoModelForCausalLM.from_pretrained(DIR, from_flax=True).save_pretrained(OUT)"
+#define FOREIGN_TENSORFLOW "a TensorFlow checkpoint" FOREIGN_GONE
+
+/* What a file is that no reader reads, and what to do; NULL when it is nothing known. */
 const char *ckpt_foreign(struct span bytes);
 
 /* Finds the reader and runs it, whose err is not NULL. c has been initialised; after a failure it
@@ -147,12 +155,6 @@ enum ckpt_match hf_json_sniff(struct span bytes);
 int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 enum ckpt_match hf_untyped_sniff(struct span bytes); /* config.json without model_type */
 int hf_untyped_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-enum ckpt_match flax_sniff(struct span bytes);
-int flax_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-enum ckpt_match tensorflow_sniff(struct span bytes);
-int tensorflow_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
 enum ckpt_match torch_reader_sniff(struct span bytes);
 int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);

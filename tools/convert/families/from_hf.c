@@ -256,7 +256,7 @@ static const char *format_of(const struct hf_model *m)
     return ckpt_text(m->c, text, (size_t)n);
 }
 
-/* What the input is: one of them, or `state` with `config`. */
+/* What the input is: one of them, or `state`. */
 struct parts {
     struct span config, tensors, index;
     struct state *state;
@@ -363,9 +363,9 @@ int hf_is_beside(const struct ckpt_input *in, mgpt_error *err)
     return local.status == MGPT_EMEM ? MGPT_EMEM : 0;
 }
 
-int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct span config,
-                  struct state *s, mgpt_error *err)
+int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,
+                  mgpt_error *err)
 {
-    const struct parts parts = {.config = config, .state = s};
+    const struct parts parts = {.state = s};
     return read_parts(c, in, &parts, err);
 }

@@ -81,7 +81,7 @@ static int read_modules(struct checkpoint *c, const struct ckpt_input *in, struc
     state_init(&s, c);
     int status = npz_state(&s, z, err);
     if (status == MGPT_OK && is_hf) {
-        status = hf_read_state(c, in, (struct span){NULL, 0}, &s, err);
+        status = hf_read_state(c, in, &s, err);
         status = status < 0 ? status : 1;
     } else if (status == MGPT_OK) {
         mg_parts_init(&parts, c, in, err);

@@ -14,7 +14,7 @@
 
 static int hf_map(struct torch_model *m, mgpt_error *err)
 {
-    return hf_read_state(m->c, m->in, (struct span){NULL, 0}, &m->state, err);
+    return hf_read_state(m->c, m->in, &m->state, err);
 }
 
 /* No names of its own tell it: read_model does. */

@@ -132,9 +132,9 @@ int hf_put_projected(struct hf_model *m, mgpt_error *err);
 int hf_is_beside(const struct ckpt_input *in, mgpt_error *err);
 
 /* The model that these tensors are, which come from the input, with the files next to it. Takes the
- * prefixes off their names. config.data NULL: config.json is next to it, too. */
-int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct span config,
-                  struct state *s, mgpt_error *err);
+ * prefixes off their names. */
+int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,
+                  mgpt_error *err);
 
 /* ---- hf_weights.c ---------------------------------------------------------------------------- */
 
