@@ -8,9 +8,10 @@
  * a place as tokens end one another.
  *
  * Two programs define the result, and sums that differ only by rounding make them differ:
- *   SentencePiece       float sums. A user-defined token counts as its bytes times the greatest
- *                       score, less 0.1. Each unknown character becomes its bytes <0xHH>, or a
- *                       run of them one unknown token.
+ *   SentencePiece       float sums, as version 0.2.2 and later have them. A user-defined token of n
+ *                       bytes counts as 0.1 (n - 1). A sum beyond 100,000 becomes 0, and those of
+ *                       the places after it as much less. Each unknown character becomes its bytes
+ *                       <0xHH>, or a run of them one unknown token.
  *   Hugging Face        double sums of the scores in mgpt.tokenizer.scores. Every entry of the
  *                       vocabulary is a token, also <0xHH>. A run of unknown characters is first
  *                       looked up, then becomes bytes or one unknown token.
@@ -23,7 +24,7 @@
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
 
-#include <float.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@
 #define KEY_DOUBLES "mgpt.tokenizer.scores"
 #define KEY_ADDED "mgpt.tokenizer.added" /* i32: ids that only the list of added tokens has */
 #define UNKNOWN_PENALTY 10
+#define MOST_SUM 100000.0 /* SentencePiece begins again from 0 beyond it */
 
 /* The best split that ends at a position. */
 struct best_split {
@@ -47,18 +49,17 @@ struct unigram_row {
     double score; /* what it adds to a sum */
     uint32_t n, next;
     int32_t id;
-    uint8_t hidden,
-        rounds; /* counts_as_special; the sum is rounded to float before it is compared */
+    uint8_t hidden; /* counts_as_special */
 };
 
 struct tok_unigram {
     struct tok_match match;   /* the tokens that text can become */
     struct unigram_row *rows; /* of the automaton's rows */
     double *scores;           /* of each id */
-    double unknown, greatest;
-    int32_t bytes[256]; /* id of <0xHH>, -1: none */
-    uint8_t exact;      /* Hugging Face's sums */
-    uint8_t by_word;    /* no token has a space after another character */
+    double unknown;           /* what an unknown character adds */
+    int32_t bytes[256];       /* id of <0xHH>, -1: none */
+    uint8_t exact;            /* Hugging Face's sums */
+    uint8_t by_word;          /* no token has a space after another character */
 };
 
 /* ---- opening --------------------------------------------------------------------------------- */
@@ -88,7 +89,16 @@ static int counts_as_special(uint8_t type)
     return type == TOK_CONTROL || type == TOK_UNKNOWN;
 }
 
-/* SentencePiece adds floats, and compares the sum of a user-defined token before it is one. */
+/* What a token adds to a sum. */
+static double row_score(const struct tok_unigram *u, const struct match_row *row)
+{
+    if (u->exact)
+        return u->scores[row->id];
+    if (row->type == TOK_USER)
+        return (float)(0.1 * ((double)row->text.n - 1));
+    return (float)u->scores[row->id];
+}
+
 static int fill_rows(struct tok_unigram *u, mgpt_error *err)
 {
     size_t n = arr_len(u->match.rows);
@@ -97,16 +107,11 @@ static int fill_rows(struct tok_unigram *u, mgpt_error *err)
         return err_memory(err, "the vocabulary", n * sizeof *u->rows);
     for (size_t i = 0; i < n; i++) {
         const struct match_row *row = &u->match.rows[i];
-        double score = u->scores[row->id];
-        int is_user = !u->exact && row->type == TOK_USER;
-        if (!u->exact)
-            score = is_user ? (float)row->text.n * (float)u->greatest - 0.1 : (float)score;
-        u->rows[i] = (struct unigram_row){.score = score,
+        u->rows[i] = (struct unigram_row){.score = row_score(u, row),
                                           .n = (uint32_t)row->text.n,
                                           .next = row->next,
                                           .id = (int32_t)row->id,
-                                          .hidden = (uint8_t)counts_as_special(row->type),
-                                          .rounds = (uint8_t)(!u->exact && !is_user)};
+                                          .hidden = (uint8_t)counts_as_special(row->type)};
     }
     return MGPT_OK;
 }
@@ -128,19 +133,16 @@ static int index_rows(struct tok *t, mgpt_error *err)
     return status < 0 ? status : fill_rows(u, err);
 }
 
-/* SentencePiece looks at normal tokens, and its greatest score begins at the least positive float:
- * scores are logarithms of probabilities, so that is what it stays. */
-static void find_extremes(const struct tok *t, struct tok_unigram *u)
+/* An unknown character counts 10 less than the least score; SentencePiece looks at normal tokens. */
+static void find_unknown_score(const struct tok *t, struct tok_unigram *u)
 {
     double least = 0;
     int some = 0;
-    u->greatest = FLT_MIN;
     for (size_t i = 0; i < t->n; i++) {
         double score = u->scores[i];
         if (u->exact ? t->entries[i].marks & ONLY_ADDED : t->entries[i].type != TOK_NORMAL)
             continue;
         least = !some || score < least ? score : least;
-        u->greatest = score > u->greatest ? score : u->greatest;
         some = 1;
     }
     u->unknown = u->exact ? least - UNKNOWN_PENALTY : (double)((float)least - UNKNOWN_PENALTY);
@@ -164,7 +166,7 @@ static int unigram_open(struct tok *t, const struct gguf *g, mgpt_error *err)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key " KEY_SCORES ": missing");
     if (there < 0)
         return there;
-    find_extremes(t, u);
+    find_unknown_score(t, u);
     return index_rows(t, err);
 }
 
@@ -175,29 +177,53 @@ struct split_run {
     const char *p;
     size_t n;
     struct best_split *best; /* n + 1 */
+    size_t reset_at;         /* where the sum last became 0, */
+    double offset;           /* and what it was before */
 };
+
+static double add_score(const struct tok_unigram *u, double score, double sum)
+{
+    return u->exact ? score + sum : (double)((float)score + (float)sum);
+}
+
+/* Makes the sum at a place 0 where it is beyond MOST_SUM, as SentencePiece does before it looks for
+ * tokens from there: the sums of splits that cross the place become as much less. */
+static void reset_sum(const struct tok_unigram *u, struct split_run *run, size_t at)
+{
+    double sum = run->best[at].sum;
+    if (u->exact || fabs(sum) <= MOST_SUM)
+        return;
+    run->reset_at = at;
+    run->offset = sum;
+    run->best[at].sum = 0;
+}
 
 /* The best split whose last token ends at `end` and is one of row number i and the shorter ones. A
  * token that begins inside a character is none: no split ends there. *shortest: bytes of the shortest
  * that counts. */
 static struct best_split best_of_rows(const struct tok_unigram *u, uint32_t i,
-                                      const struct best_split *best, size_t end, int hides,
+                                      const struct split_run *run, size_t end, int hides,
                                       size_t *shortest)
 {
     struct best_split to = {.from = NO_SPLIT};
+    double offset = run->offset; /* what `to` still has to lose */
     for (const struct unigram_row *r; i; i = r->next) {
         r = &u->rows[i - 1];
-        const struct best_split *before = &best[end - r->n];
+        size_t from = end - r->n;
+        const struct best_split *before = &run->best[from];
         if (before->from == NO_SPLIT || (hides && r->hidden))
             continue;
         *shortest = r->n;
-        double sum = r->score + before->sum;
-        if (r->rounds)
-            sum = (double)(float)sum;
+        if (from >= run->reset_at && offset != 0) {
+            to.sum = add_score(u, to.sum, -offset);
+            offset = 0;
+        }
+        double sum = add_score(u, r->score, before->sum);
         if (to.from == NO_SPLIT || sum > to.sum)
-            to = (struct best_split){u->exact ? sum : (double)(float)sum, (uint32_t)(end - r->n),
-                                     r->id};
+            to = (struct best_split){sum, (uint32_t)from, r->id};
     }
+    if (offset != 0)
+        to.sum = add_score(u, to.sum, -offset);
     return to;
 }
 
@@ -211,11 +237,10 @@ static void propose_all(const struct tok_call *c, const struct split_run *run, s
     int hides = !(c->flags & MGPT_PARSE_SPECIAL);
     struct best_split *to = &run->best[end];
     size_t shortest = 0;
-    *to = best_of_rows(u, i, run->best, end, hides, &shortest);
+    *to = best_of_rows(u, i, run, end, hides, &shortest);
     if (shortest == length)
         return;
-    double before = run->best[end - length].sum;
-    double sum = u->exact ? u->unknown + before : (double)((float)u->unknown + (float)before);
+    double sum = add_score(u, u->unknown, run->best[end - length].sum);
     if (to->from == NO_SPLIT || sum > to->sum)
         *to = (struct best_split){sum, (uint32_t)(end - length), UNKNOWN_ID};
 }
@@ -239,13 +264,14 @@ static void reverse_links(struct best_split *best, size_t n)
 }
 
 /* Splits the run, whose best[0].sum is that of all before it. */
-static void find_split(const struct tok_call *c, const struct split_run *run)
+static void find_split(const struct tok_call *c, struct split_run *run)
 {
     for (size_t i = 1; i <= run->n; i++)
         run->best[i].from = NO_SPLIT;
     uint32_t state = 0;
     for (size_t at = 0, length; at < run->n;) {
         uint32_t code;
+        reset_sum(c->t->unigram, run, at);
         length = utf8_next(run->p + at, run->n - at, &code);
         for (size_t end = at + length; at < end; at++)
             state = match_step(&c->t->unigram->match, state, (uint8_t)run->p[at]);
@@ -319,7 +345,7 @@ static int encode_runs(struct tok_call *c, const struct tok_spaced *s, struct be
         end = tok_run_end(c->t, c->t->unigram->by_word, s->text, s->n, from);
         if (!arr_reserve(*best, end - from + 1))
             return err_memory(c->err, "the text's splits", (end - from + 1) * sizeof **best);
-        struct split_run run = {s->text + from, end - from, *best};
+        struct split_run run = {s->text + from, end - from, *best, 0, 0};
         /* words that Hugging Face splits are texts of their own; else the sum goes on */
         run.best[0] = (struct best_split){.sum = c->t->space_alone ? 0 : sum};
         find_split(c, &run);
@@ -365,7 +391,7 @@ static int unigram_pieces_open(struct tok *t, const struct gguf *g, mgpt_error *
 
 static int unigram_pieces_encode(struct tok_call *c, const char *p, size_t n)
 {
-    struct split_run run = {p, n, NULL};
+    struct split_run run = {p, n, NULL, 0, 0};
     char name[TOK_NAME_MAX];
     size_t where = 0;
     int after_unknown = 0, status = MGPT_OK;

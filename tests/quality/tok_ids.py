@@ -102,6 +102,7 @@ TOKENIZERS = {
     "spm-unigram-identity": lambda: spm("unigram", normalization_rule_name="identity", remove_extra_whitespaces=False),
     "spm-unigram-bytes": lambda: spm("unigram", byte_fallback=True),
     "spm-unigram-nfkc-cf": lambda: spm("unigram", normalization_rule_name="nmt_nfkc_cf", add_dummy_prefix=False),
+    "spm-unigram-user-runs": lambda: spm("unigram", user_defined_symbols=["\u2581" * n for n in (2, 3, 4)] + ["\u00e9\u00e9", "\u00e9" * 3, "aa"]),
     "spm-unigram-user": lambda: spm("unigram", user_defined_symbols=["<sep>", "foo", "White Rabbit"]),
     "spm-unigram-loose": lambda: spm("unigram", split_by_whitespace=False, vocab_size=400, max_sentencepiece_length=24),
     "spm-bpe": lambda: spm("bpe"),
@@ -171,6 +172,7 @@ def main():
     options = parser.parse_args()
     rng = random.Random(options.seed)
     texts = cases(100) + [random_text(rng) for _ in range(options.texts)]
+    texts += ["".join(rng.choice(LINES) for _ in range(1500)), "\u00e9" * 9 + "a" * 9, "x     y    \u00e9     z"]  # the first has great sums
     library = Library(options.mgpt)
     names = [n for n in TOKENIZERS if not options.names or any(n.startswith(p) for p in options.names)]
     bad = sum(compare(library, options.mgpt, name, texts) > 0 for name in names)

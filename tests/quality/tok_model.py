@@ -60,7 +60,7 @@ class Library:
 
     def encode(self, text, flags):
         data = text.encode()
-        ids = (ctypes.c_int32 * (4 * len(data) + 16))()
+        ids = (ctypes.c_int32 * (20 * len(data) + 16))()  # NFKC makes 33 bytes of U+FDFA
         n = self.lib.mgpt_encode(self.model, data, len(data), flags, ids, len(ids), None)
         return list(ids[:n]) if n >= 0 else "error %d" % n
 

@@ -1,6 +1,8 @@
 /* Unigram: ids against Hugging Face's tokenizers and Google's sentencepiece (vectors/tok_unigram*),
  * the best split against all splits, unknown characters, user-defined tokens, replaced characters,
  * long texts. What is refused: refused.txt. */
+#include "base/fnv.h"
+#include "base/mem.h"
 #include "support/tok_file.h"
 #include "support/unit.h"
 
@@ -178,6 +180,21 @@ TEST(user_defined)
     tok_file_free(&f);
 }
 
+/* Ids of sentencepiece 0.2.3. Longer ones are worth more than two short ones, by bytes. */
+TEST(user_defined_scores)
+{
+    struct tok_file f;
+    struct tok *t =
+        tok_file_make(&f, "model t5; bool add_eos_token 0; u32 unknown_token_id 0; token <unk> 2;"
+                          "token \u00e9\u00e9 4; token \u00e9\u00e9\u00e9 4;"
+                          "token \u00e9\u00e9\u00e9\u00e9 4; token \u00e9 1 -10;"
+                          "token \u00e9p 1 -10; token p 1 -10");
+    tok_gives(t, "\u00e9\u00e9\u00e9\u00e9\u00e9p", 0, 1, 2, 6, -1);
+    tok_gives(t, "\u00e9\u00e9\u00e9\u00e9\u00e9", 0, 1, 2, -1);
+    tok_gives(t, "p\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9", 0, 6, 1, 2, 3, -1);
+    tok_file_free(&f);
+}
+
 TEST(spaces)
 {
     struct tok_file f;
@@ -317,5 +334,32 @@ TEST(long_texts)
     /* a map of one unit, which is its own child by "a" */
     t = tok_file_make(&f, LETTERS "u8s precompiled_charsmap 040000006184010000");
     tok_long_text(t, 'a', 0);
+    tok_file_free(&f);
+}
+
+/* Sums beyond 100,000 begin again: number, sum and hash of the ids of sentencepiece 0.2.3. */
+TEST(long_sums)
+{
+    enum { LENGTH = 40000 };
+    struct tok_file f;
+    struct tok *t =
+        tok_file_make(&f, "model t5; bool add_eos_token 0; u32 unknown_token_id 0; token <unk> 2;"
+                          "token a 1 -7.3; token b 1 -7.1; token ab 1 -14.401;"
+                          "token ba 1 -14.402; token aba 1 -21.7");
+    char *text = mem_new(LENGTH, 1);
+    int32_t *ids = mem_new(LENGTH, sizeof *ids);
+    uint32_t drawn = 1;
+    for (size_t i = 0; i < LENGTH; i++) {
+        drawn = drawn * 1103515245 + 12345;
+        text[i] = drawn >> 16 & 1 ? 'b' : 'a';
+    }
+    int64_t n = tok_encode(t, text, LENGTH, 0, ids, LENGTH, NULL), sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += ids[i];
+    assert_int_equal(n, 28214);
+    assert_int_equal(sum, 65314);
+    assert_true(fnv1a(FNV_START, ids, (size_t)n * sizeof *ids) == UINT64_C(0x0c819faadbabdb25));
+    free(text);
+    free(ids);
     tok_file_free(&f);
 }
