@@ -289,7 +289,8 @@ static const struct hf_keys gemma2_keys = LLAMA_KEYS("rms_norm_eps", "hidden_act
 static const struct hf_keys olmo_keys = LLAMA_KEYS(NULL, "hidden_act");
 
 const struct hf_rope_keys hf_rope_10000 = {"rope_theta", "partial_rotary_factor", 10000, 1};
-static const struct hf_rope_keys rope_stated = {"rope_theta", "partial_rotary_factor", NAN, 1};
+/* No theta is assumed: classes take another one, or a scaling too, or do not agree. */
+const struct hf_rope_keys hf_rope_stated = {"rope_theta", "partial_rotary_factor", NAN, 1};
 const struct hf_rope_keys hf_rope_500000 = {"rope_theta", "partial_rotary_factor", 500000, 1};
 const struct hf_rope_keys hf_rope_1e6 = {"rope_theta", "partial_rotary_factor", 1e6, 1};
 
@@ -300,7 +301,7 @@ const struct hf_family hf_llama_families[] = {
     {"llama", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000, HF_ROWS(llama_rows)},
     {"mistral", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
      HF_ROWS(llama_rows), .configure = hf_one_window, .window = 4096},
-    {"cwm", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_1e6, HF_ROWS(llama_rows),
+    {"cwm", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_stated, HF_ROWS(llama_rows),
      .configure = cwm, .window = 8192},
     {"ministral", "llama", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
      HF_ROWS(llama_rows), .configure = ministral, .window = 4096},
@@ -308,9 +309,9 @@ const struct hf_family hf_llama_families[] = {
      HF_ROWS(llama_rows), .configure = iquestcoder},
     {"granite", "granite", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000,
      HF_ROWS(llama_rows), .configure = hf_granite},
-    {"cohere", "command-r", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
+    {"cohere", "command-r", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &hf_rope_stated,
      HF_ROWS(cohere_rows), .configure = cohere, .knows = "use_qk_norm"},
-    {"cohere2", "cohere2", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
+    {"cohere2", "cohere2", &cohere_keys, "silu", COMMON, .tied = 1, .rope = &hf_rope_stated,
      HF_ROWS(cohere_rows), .configure = cohere, .window = 4096, .full_every = 4},
     {"phi3", "phi3", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000, .partial_rope = 1,
      HF_ROWS(phi3_rows), .configure = hf_one_window},
@@ -324,15 +325,15 @@ const struct hf_family hf_llama_families[] = {
      .knows = "attn_logit_softcapping", .window = 4096, .full_every = 2},
     {"qwen2", "qwen2", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_10000, HF_ROWS(qwen2_rows),
      .configure = hf_used_windows, .window = 4096},
-    {"qwen3", "qwen3", &hf_llama_keys, "silu", COMMON, .states_head_dim = 1, .rope = &rope_stated,
-     HF_ROWS(qwen3_rows), .configure = hf_used_windows, .window = 4096},
-    {"qwen2_vl_text", "qwen2", &hf_llama_keys, "silu", COMMON, .rope = &rope_stated,
+    {"qwen3", "qwen3", &hf_llama_keys, "silu", COMMON, .states_head_dim = 1,
+     .rope = &hf_rope_stated, HF_ROWS(qwen3_rows), .configure = hf_used_windows, .window = 4096},
+    {"qwen2_vl_text", "qwen2", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_stated,
      HF_ROWS(qwen2_rows), .configure = hf_used_windows, .window = 4096},
-    {"qwen2_5_vl_text", "qwen2", &hf_llama_keys, "silu", COMMON, .rope = &rope_stated,
+    {"qwen2_5_vl_text", "qwen2", &hf_llama_keys, "silu", COMMON, .rope = &hf_rope_stated,
      HF_ROWS(qwen2_rows), .configure = hf_used_windows, .window = 4096},
     {"qwen3_vl_text", "qwen3", &hf_llama_keys, "silu", COMMON, .states_head_dim = 1,
-     .rope = &rope_stated, HF_ROWS(qwen3_rows)},
-    {"smollm3", "smollm3", &hf_llama_keys, "silu", COMMON, .tied = 1, .rope = &rope_stated,
+     .rope = &hf_rope_stated, HF_ROWS(qwen3_rows)},
+    {"smollm3", "smollm3", &hf_llama_keys, "silu", COMMON, .tied = 1, .rope = &hf_rope_stated,
      HF_ROWS(llama_rows), .configure = smollm3},
     {"gemma3_text", "gemma3", &gemma2_keys, "gelu_tanh", COMMON, .tied = 1, .states_head_dim = 1,
      .rope = &hf_rope_1e6, HF_ROWS(gemma3_rows), .configure = gemma3, .windowed = 1, .window = 4096,

@@ -35,7 +35,7 @@
 #define COMMON .prefixes = hf_llama_prefixes, .head = "lm_head.weight"
 
 extern const struct hf_keys hf_llama_keys;
-extern const struct hf_rope_keys hf_rope_10000, hf_rope_500000, hf_rope_1e6;
+extern const struct hf_rope_keys hf_rope_10000, hf_rope_500000, hf_rope_1e6, hf_rope_stated;
 extern const char *const hf_llama_prefixes[];
 
 #endif

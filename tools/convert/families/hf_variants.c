@@ -358,7 +358,6 @@ static const struct hf_keys nemotron_keys = LLAMA_KEYS("norm_eps", "hidden_act")
 static const struct hf_keys jais2_keys = LLAMA_KEYS("layer_norm_eps", "hidden_act");
 
 static const struct hf_rope_keys half_rotated = {"rope_theta", "partial_rotary_factor", 10000, 0.5};
-static const struct hf_rope_keys rope_12e6 = {"rope_theta", "partial_rotary_factor", 12e6, 1};
 static const struct hf_rope_keys rope_100000 = {"rope_theta", "partial_rotary_factor", 100000, 1};
 
 static const struct hf_keys exaone_keys = {.n_embd = "hidden_size",
@@ -408,7 +407,7 @@ const struct hf_family hf_variant_families[] = {
     {"hunyuan_v1_dense", "hunyuan-dense", &hf_llama_keys, "silu", COMMON, .states_head_dim = 1,
      .knows = "use_qk_norm", .rope = &hf_rope_10000, HF_ROWS(hunyuan_rows), .configure = hunyuan},
     {"exaone", "exaone", &exaone_keys, "silu", exaone_prefixes, "lm_head.weight", .tied = 1,
-     .rope = &hf_rope_10000, HF_ROWS(exaone_rows)},
+     .rope = &hf_rope_stated, HF_ROWS(exaone_rows)},
     {"exaone4", "exaone4", &hf_llama_keys, "silu", COMMON, .states_head_dim = 1,
      .rope = &hf_rope_10000, HF_ROWS(exaone4_rows), .configure = exaone4, .window = 4096},
     {"minicpm", "minicpm", &hf_llama_keys, "silu", COMMON, .tied = 1, .rope = &hf_rope_10000,
@@ -417,7 +416,7 @@ const struct hf_family hf_variant_families[] = {
      HF_ROWS(lfm2_rows), .configure = lfm2, .put = put_convolutions},
     {"granitemoehybrid", "granite", &granite_4_keys, "silu", COMMON, .rope = &hf_rope_10000,
      HF_ROWS(granite_4_rows), .configure = granite_4, .put = put_gates_and_ups},
-    {"apertus", "apertus", &hf_llama_keys, "xielu", COMMON, .rope = &rope_12e6,
+    {"apertus", "apertus", &hf_llama_keys, "xielu", COMMON, .rope = &hf_rope_stated,
      HF_ROWS(apertus_rows), .put = put_xielu_weights},
 };
 const size_t hf_n_variant_families = HF_COUNT(hf_variant_families);
