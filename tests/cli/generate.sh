@@ -71,6 +71,8 @@ prints "json" '{"index":0,"text":"alexin","tokens":[26,0,11,4,23,8,13],"finish_r
     generate "$names" --temp 0 --json
 prints "json: cut by -n" '{"index":0,"text":"lex","tokens":[11,4,23],"finish_reason":"length"}' \
     generate "$names" -p a -n 3 --temp 0 --json --no-prompt
+says "json: the end of the context" '"text":"alexi","tokens":[26,0,11,4,23,8],"finish_reason":"length"}' \
+    generate "$names" --temp 0 -c 5 --json
 run generate "$names" --json --samples 3
 check "json: a line per sample" eval '[ "$(wc -l <"$tmp/out")" -eq 3 ]'
 

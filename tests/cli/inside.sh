@@ -37,6 +37,12 @@ check "another hash: exit 1" \
 refuses "the record of another model" 3 "made with the model of hash" check --attested "$record" "$lines"
 sed 's/"spec":2/"spec":3/' "$record" >"$tmp/newer.json"
 refuses "a newer specification" 3 "version 3 of the specification" check --attested "$tmp/newer.json" "$names"
+sed 's/"spec":2/"spec":1/' "$record" >"$tmp/older.json"
+refuses "an older one" 3 "version 1 of the specification" check --attested "$tmp/older.json" "$names"
+for version in 0 2; do
+    sed "s/\"version\":1/\"version\":$version/" "$record" >"$tmp/format.json"
+    refuses "a record of version $version" 3 "has version $version, expected 1" check --attested "$tmp/format.json" "$names"
+done
 head -c 100 "$record" >"$tmp/short.json"
 refuses "a damaged record" 3 "is not a record of check --attest" check --attested "$tmp/short.json" "$names"
 sed 's/"tokens":\[[0-9]*/"tokens":[999/' "$record" >"$tmp/far.json"

@@ -107,6 +107,9 @@ def values():
             same("%s: %s adapter of a GGUF file" % (name, form), made, LORA / name / "ref.npz", adapter)
     for name in ("llama", "llama_dora"):
         same(name + ": half of it", GOLDEN / "llama", LORA / name / "half.npz", "%s:0.5" % (LORA / name))
+    for pattern in ("proj", "^self_attn.q_proj", "attn.q_proj"):  # none is the whole name, or words at its end
+        same("%s is not the name of a module" % pattern, GOLDEN / "llama", LORA / "llama/ref.npz",
+             edited("llama", config={"rank_pattern": {pattern: 2}, "alpha_pattern": {pattern: 99}}))
     same("two adapters, in order", GOLDEN / "llama", LORA / "llama_pattern/after.npz", LORA / "llama", LORA / "llama_pattern")
     same("an adapter by its weights", GOLDEN / "llama", LORA / "llama/ref.npz", LORA / "llama/adapter_model.safetensors")
     same("an adapter by its config", GOLDEN / "llama", LORA / "llama/ref.npz", LORA / "llama/adapter_config.json")

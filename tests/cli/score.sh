@@ -72,6 +72,10 @@ says "... saying why: no text" "expected an object with a string called text"
 tells "... counted, the first with its reason" "8 of 11 lines could not be scored; line 2: character '3'"
 says "a text that is cut says so" '"truncated":true'
 says "any id comes back" '{"id":null,"n_tokens":16'
+says "one that just fits does not" '{"n_tokens":16,"sum_logprob"' score "$names" --json -f - <<END
+{"text": "abcdefghijklmno"}
+END
+check "... nor is it counted" eval '[ ! -s "$tmp/err" ] && ! grep -q truncated "$tmp/out"'
 
 printf '%s\n' '{"text": "anna"}' '{"text": "anna", "prompt": "b", "id": 5}' >"$tmp/field.jsonl"
 run score "$names" -f "$tmp/field.jsonl" --json

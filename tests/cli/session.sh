@@ -76,6 +76,15 @@ cp drawn2 drawn
 cp drawn2 drawn
 "$MGPT" generate "$lines" -n 20 --session drawn >goes_on
 check "-s begins anew" eval 'cmp -s restart restart2 && ! cmp -s restart goes_on'
+rm -f one
+want generate "$lines" -f prompt -n 3 --temp 0
+for run in first second; do
+    run generate "$lines" $([ $run = second ] || echo -f prompt) -n 1 --temp 0 --session one
+done
+equals "a token a run" generate "$lines" -n 1 --temp 0 --session one
+want generate "$lines" -p "ROMEO:" -n 20 --temp 0
+run generate "$lines" -p "ROMEO:" -n 0 --session one
+equals "a prompt that is a part of the text in the file takes its place" generate "$lines" -n 20 --temp 0 --session one
 run generate "$lines" -n 20 --temp 0 --session on
 want generate "$lines" -p "$prompt" -n 83 --temp 0 --no-prompt
 tail -c 4 want >last

@@ -180,6 +180,9 @@ static const struct config_case {
      "its numbers do not make sense"},
     {"llama", "attention_bias", "true", "tensor layers.0.self_attn.q_proj.bias: missing"},
     {"llama", "attention_bias", "1", "attention_bias: expected true or false"},
+    {"phi3_longrope", "attention_bias", "true", NULL}, /* which these three do not read */
+    {"phi", "attention_bias", "true", NULL},
+    {"lfm2", "attention_bias", "true", NULL},
     {"llama", "new_switch", "true", NULL},
     {"minicpm", "new_switch", "true",
      "new_switch: true is not a switch of minicpm that mgpt knows"},

@@ -288,6 +288,50 @@ static void damage(const char *model, const char *file, size_t limit)
     dir_free(&d);
 }
 
+/* The bytes of a tensor, and another element type for it of the same size. */
+static uint8_t *retyped(struct dir *d, const char *name, const char *type)
+{
+    json_t *header = header_of(d), *entry = json_object_get(header, name);
+    size_t at =
+        (size_t)json_integer_value(json_array_get(json_object_get(entry, "data_offsets"), 0));
+    json_object_set_new(entry, "dtype", json_string(type));
+    set_header(d, header);
+    json_decref(header);
+    const struct span *s = file_in(d, "model.safetensors");
+    uint64_t n_header = s->data[0] + 256u * s->data[1];
+    return (uint8_t *)(uintptr_t)s->data + 8 + n_header + at;
+}
+
+static void fill_halves(uint8_t *p, size_t n, uint16_t bits)
+{
+    for (size_t i = 0; i < n; i++, p += 2) {
+        p[0] = (uint8_t)bits;
+        p[1] = (uint8_t)(bits >> 8);
+    }
+}
+
+/* Biases that half precision cannot hold: the matrix has the values as F32, not blocks of GGUF. */
+TEST(mlx_biases_beyond_half)
+{
+    enum { COLUMNS = 32, GROUPS = 32, TINY = 0x2F01 /* 2^-33 (1 + 1 / 128) */ };
+    struct dir d = golden("mlx");
+    struct checkpoint c;
+    float row[COLUMNS];
+    fill_halves(retyped(&d, "model.layers.0.self_attn.k_proj.scales", "BF16"), GROUPS, 0x3F00);
+    fill_halves(retyped(&d, "model.layers.0.self_attn.k_proj.biases", "BF16"), GROUPS, TINY);
+    const uint8_t *words = retyped(&d, "model.layers.0.self_attn.k_proj.weight", "U32");
+    must_read(&c, &d, "biases of 2^-33");
+    const struct ckpt_tensor *t = tensor_of(&c, "blk.0.attn_k.weight");
+    assert_string_equal(t->type->name, "F32");
+    ckpt_values(t, 0, COLUMNS, row);
+    for (size_t i = 0; i < COLUMNS; i++) {
+        float q = (float)(words[i / 2] >> i % 2 * 4 & 15);
+        assert_true(row[i] == 0.5f * q + 0x1.02p-33f);
+    }
+    ckpt_free(&c);
+    dir_free(&d);
+}
+
 TEST(damaged)
 {
     damage("llama3_rope", "config.json", 4096);

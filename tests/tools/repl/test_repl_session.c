@@ -29,6 +29,29 @@ TEST(numbers_go_on)
     }
 }
 
+/* Edits close the other timelines: their tokens, those held and those ahead, are saved all the same. */
+TEST(closed_timeline_with_tokens_ahead)
+{
+    static const int32_t held[] = {26, 0, 13}, ahead[] = {13, 1};
+    struct repl_fixture f;
+    open_repl(&f, NULL);
+    type(&f, "annb");
+    type(&f, "/branch other");
+    type(&f, "/b 2");
+    type(&f, "/sw main");
+    type(&f, "/ab 0.1 zero");
+    assert_null(f.repl.branches[1].session);
+    type(&f, "/save %s", f.file);
+    type(&f, "/load %s", f.file);
+    type(&f, "/sw other");
+    assert_string_equal(told(&f), "");
+    assert_int_equal(mgpt_pos(f.repl.engine.session), COUNT(held));
+    assert_memory_equal(mgpt_tokens(f.repl.engine.session), held, sizeof held);
+    assert_int_equal(arr_len(f.repl.branches[1].ahead), COUNT(ahead));
+    assert_memory_equal(f.repl.branches[1].ahead, ahead, sizeof ahead);
+    close_repl(&f);
+}
+
 static void write_session_file(const char *path, const char *bytes, size_t n)
 {
     FILE *to = fopen(path, "wb");
