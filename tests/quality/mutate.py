@@ -4,10 +4,12 @@
 One small fault at a time is put into a copy of src/ or tools/; what includes the file is compiled again, the
 tests of that file are linked with it and run, quickest first, until one fails. A mutant that no test notices
 has survived: it asks for a test, or for simpler code, or for a line in tests/quality/mutants.txt that says why it
-changes nothing.
+changes nothing. A file of the Python package is not compiled: pytest runs its tests (MGPT_PYTHON has pytest and NumPy).
 
     tests/quality/mutate.py                      25 mutants of each file
     tests/quality/mutate.py -n 0 src/run/kv.c    all of one file
+    tests/quality/mutate.py --folder 20 src/run tools/repl    20 mutants of each of these folders
+    tests/quality/mutate.py --matrix FILE ...    runs all tests, not until one fails; FILE gets which functions kill what
     tests/quality/mutate.py --slice 140          stops after 140 s; the next run goes on where this one stopped
     tests/quality/mutate.py --again              tries the survivors of earlier runs again
     tests/quality/mutate.py --report             the figures so far, and the survivors
@@ -18,6 +20,7 @@ missing). A survivor whose optimised objects are those of the code is not a muta
 mutations.py the changes. Needs Python 3, no packages, and Linux.
 """
 import argparse
+import glob
 import hashlib
 import json
 import os
@@ -31,21 +34,27 @@ import sys
 import tempfile
 import time
 
-from mutations import mutants_of
+import kill_matrix
+from mutations import in_order, mutants_of
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '../..'))
 
 
 def read_groups():
-    """[(name, tests, files)] of groups.txt."""
-    groups = []
+    """[(name, tests, files)] of groups.txt. A pattern stands for the files that no line names."""
+    groups, patterns = [], []
     with open(os.path.join(ROOT, 'tests/quality/groups.txt')) as f:
         for line in f:
             if line.startswith('    '):
-                groups[-1][2].append(line.strip())
+                (patterns if '*' in line else groups[-1][2]).append(line.strip() if '*' not in line else
+                                                                    (groups[-1], line.strip()))
             elif ':' in line and not line.startswith('#'):
                 name, tests = line.split(':', 1)
                 groups.append((name, tests.split(), []))
+    for group, pattern in patterns:
+        named = {file for _, _, files in groups for file in files}
+        paths = sorted(os.path.relpath(p, ROOT) for p in glob.glob(os.path.join(ROOT, pattern)))
+        group[2].extend(p for p in paths if p not in named)
     return groups
 
 
@@ -79,7 +88,7 @@ class Build:
         self.dir, self.work = directory, work
         if not os.path.exists(os.path.join(directory, 'build.ninja')):
             subprocess.run(['meson', 'setup', directory, ROOT], check=True, stdout=subprocess.DEVNULL)
-        programs = {program_of(test) for _, tests, _ in GROUPS for test in tests}
+        programs = {program_of(test) for _, tests, _ in GROUPS for test in tests} | {'tools/mgpt', LIBRARY}
         subprocess.run(['ninja', '-C', directory, *sorted(programs)], check=True, stdout=subprocess.DEVNULL)
         self.includers = {}
         target = None
@@ -104,9 +113,9 @@ class Build:
         return list(self.commands[target])
 
     def objects(self, file):
-        """Objects of the library and the tools that hold a file, the quick ones first; not those of lab's pages."""
-        wanted = [t for t in self.includers.get(file, ()) if t.startswith(('src/', 'tools/'))]
-        return sorted((t for t in wanted if 'bench' not in t and not t.endswith('.wasm.o')), key=lambda t: ('avx512' in t, 'avx2' in t, t))
+        """Objects of the library and the tools that hold a file, the quick ones first; not those of lab's pages and Python."""
+        wanted = [t for t in self.includers.get(file, ()) if re.match(r'(src|tools)/(?!python/|lab/wasm/).*\.c\.o$', t)]
+        return sorted(wanted, key=lambda t: ('avx512' in t, 'avx2' in t, t))
 
     def compile(self, target, tree, out, flags):
         """Compiles an object from a copy of the tree; returns success."""
@@ -138,31 +147,45 @@ def limit(cpu):
     return set_limits
 
 
-def run_test(test, program, work, cpu, wall):
-    """'' when it passes, else what happened."""
-    env = dict(os.environ, MGPT_SOURCE_ROOT=ROOT, MGPT=program, TMPDIR=work, MALLOC_CHECK_='3',
-               ASAN_OPTIONS='allocator_may_return_null=1:detect_leaks=1', UBSAN_OPTIONS='halt_on_error=1')
-    command = [program] + test.split(':')[1:]
+def command_of(test, program):
+    name, *words = test.split(':')
+    path = os.path.join(ROOT, 'tests', name)
+    if test.startswith('python/'):
+        return [os.environ.get('MGPT_PYTHON', 'python3'), '-m', 'pytest', '-q', '-rA', '-p', 'no:cacheprovider', path]
     if test.startswith('cli/'):
-        command = ['sh', os.path.join(ROOT, 'tests', test + '.sh')]
-    p = subprocess.Popen(command, cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
-                         stderr=subprocess.DEVNULL, preexec_fn=limit(cpu))
-    try:
-        code = p.wait(wall)
-    except subprocess.TimeoutExpired:
-        code = -signal.SIGXCPU
-    try:
-        os.killpg(p.pid, signal.SIGKILL)  # and all that it has started
-    except ProcessLookupError:
-        pass
-    p.wait()
+        return ['python3', path] if name.endswith('.py') else ['sh', path + '.sh']
+    return [program] + words
+
+
+def run_test(test, program, work, cpu, wall):
+    """('' when it passes, else what happened; what its functions did, as kill_matrix.py reads it)."""
+    env = dict(os.environ, MGPT_SOURCE_ROOT=ROOT, MGPT=program, TMPDIR=work, MALLOC_CHECK_='3', MGPT_BUILD='/nowhere',
+               PYTHONPATH=os.path.join(work, PACKAGE), PYTHONDONTWRITEBYTECODE='1',
+               ASAN_OPTIONS='allocator_may_return_null=1:detect_leaks=1', UBSAN_OPTIONS='halt_on_error=1')
+    with open(os.path.join(work, 'output'), 'w+', errors='replace') as output:
+        p = subprocess.Popen(command_of(test, program), cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output,
+                             stderr=subprocess.STDOUT, preexec_fn=limit(cpu))
+        try:
+            code = p.wait(wall)
+        except subprocess.TimeoutExpired:
+            code = -signal.SIGXCPU
+        try:
+            os.killpg(p.pid, signal.SIGKILL)  # and all that it has started
+        except ProcessLookupError:
+            pass
+        p.wait()
+        output.seek(0)
+        functions = kill_matrix.functions_of(test, output.read())
     if code in (-signal.SIGXCPU, -signal.SIGKILL):
-        return 'time'
-    return 'failed' if code else ''
+        return 'time', functions
+    return 'failed' if code else '', functions
+
+
+LIBRARY, PACKAGE = 'tools/python/libmgpt.so', 'tree/tools/python'
 
 
 def program_of(test):
-    return 'tools/mgpt' if test.startswith('cli/') else 'tests/test_' + test.split(':')[0]
+    return 'tools/mgpt' if test.startswith(('cli/', 'python/')) else 'tests/test_' + test.split(':')[0]
 
 
 SANITIZERS = [('-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=all')]
@@ -170,11 +193,13 @@ THREADS = ('-O1', '-fsanitize=thread')  # of what knows of threads
 
 
 class Runner:
-    def __init__(self, build, work):
-        self.build, self.work = build, work
+    def __init__(self, build, work, all_tests=False):
+        self.build, self.work, self.all_tests = build, work, all_tests
         self.tree = os.path.join(work, 'tree')
         for folder in ('src', 'tools'):
             shutil.copytree(os.path.join(ROOT, folder), os.path.join(self.tree, folder))
+        for binary in (LIBRARY, 'tools/mgpt'):
+            shutil.copy(os.path.join(build.dir, binary), os.path.join(work, PACKAGE, 'mgpt'))
         self.controls_path = os.path.join(build.dir, 'controls.json')
         self.controls = {}
         if os.path.exists(self.controls_path):
@@ -191,12 +216,14 @@ class Runner:
 
     def run(self, test, objects, cpu, wall, sanitize=()):
         program = os.path.join(self.work, 'program')
-        if not self.build.link(program_of(test), objects, program, sanitize):
-            return 'not linked'
+        if test.startswith('python/'):
+            program = os.path.join(self.build.dir, 'tools/mgpt')
+        elif not self.build.link(program_of(test), objects, program, sanitize):
+            return 'not linked', {}
         return run_test(test, program, self.work, cpu, wall)
 
     def control(self, group):
-        """Seconds that each test of a group takes without a mutant, all else the same: it must pass."""
+        """Seconds that each test of a group takes without a mutant, all else the same: it must pass. And its functions."""
         name, tests, files = group
         digest = hashlib.sha256(' '.join(tests).encode())
         for file in files:
@@ -204,26 +231,35 @@ class Runner:
                 digest.update(f.read())
         if self.controls.get(name, [None])[0] != digest.hexdigest():
             targets = sorted({t for file in files for t in self.build.objects(file)})
-            objects, seconds = self.compile_all(targets, ['-O0']), []
+            objects, seconds, functions = self.compile_all(targets, ['-O0']), [], []
             for test in tests:
                 start = time.monotonic()
-                if self.run(test, objects, 600, 600):
-                    print('%s: %s fails without a mutant' % (name, test), file=sys.stderr)
+                result, did = self.run(test, objects, 600, 600)
+                if result:
+                    print('%s: %s fails without a mutant: %s' % (name, test, kill_matrix.failed(test, did)), file=sys.stderr)
                     sys.exit(3)
                 seconds.append(time.monotonic() - start)
-            self.controls[name] = [digest.hexdigest(), seconds]
+                functions += did
+            self.controls[name] = [digest.hexdigest(), seconds, functions]
             with open(self.controls_path, 'w') as f:
                 json.dump(self.controls, f)
-        return self.controls[name][1]
+        return self.controls[name][1:]
 
     def run_tests(self, tests, seconds, objects, sanitize=()):
-        """What the tests make of objects: (result, the test that failed)."""
-        times = 5 if sanitize else 1
+        """What the tests make of objects: (result, the functions that failed)."""
+        times, results, killers = 5 if sanitize else 1, [], []
         for test, base in zip(tests, seconds):
-            result = self.run(test, objects, int(times * (4 + 4 * base)), times * (20 + 10 * base), sanitize)
+            result, did = self.run(test, objects, int(times * (4 + 4 * base)), times * (20 + 10 * base), sanitize)
+            if result == 'not linked':
+                return result, []
             if result:
-                return result if result == 'not linked' else 'killed by time' if result == 'time' else 'killed', test
-        return 'survived', None
+                results.append(result)
+                killers += kill_matrix.failed(test, did)
+            if killers and not self.all_tests:
+                break
+        if not killers:
+            return 'survived', []
+        return 'killed' if 'failed' in results else 'killed by time', killers
 
     def optimised(self, targets):
         """The bytes of the objects as an optimising compiler makes them."""
@@ -238,29 +274,31 @@ class Runner:
             f.write(text)
 
     def judge(self, m, text, group):
-        """What became of a mutant, and which test found it."""
-        tests, seconds, targets = group[1], self.control(group), self.build.objects(m.file)
+        """What became of a mutant, and which functions of tests found it."""
+        tests, seconds, targets = group[1], self.control(group)[0], self.build.objects(m.file)
         try:
             self.put(m, m.text(text))
+            if m.file.endswith('.py'):
+                return self.run_tests(tests, seconds, None)
             objects = self.compile_all(targets, ['-O0'])
             if objects is None:
-                return 'not compiled', None
-            result, test = self.run_tests(tests, seconds, objects)
+                return 'not compiled', []
+            result, killers = self.run_tests(tests, seconds, objects)
             if result != 'survived':
-                return result, test
+                return result, killers
             mutant = self.optimised(targets)
             self.put(m, text)
             if mutant == self.optimised(targets):
-                return 'same object', None
+                return 'same object', []
             # CI runs all tests under the sanitizers as well: they see what is read past an end, what is not
             # freed, and who does not wait for whom.
             self.put(m, m.text(text))
             targets = sorted({*targets, *self.build.objects('tools/common/sandbox.c')})  # else it stops LeakSanitizer
             for flags in SANITIZERS + ([THREADS] if m.file == 'src/base/threads.c' else []):
-                result, test = self.run_tests(tests, seconds, self.compile_all(targets, flags), flags)
+                result, killers = self.run_tests(tests, seconds, self.compile_all(targets, flags), flags)
                 if result.startswith('killed'):
-                    return 'killed by a sanitizer', test
-            return 'survived', None
+                    return 'killed by a sanitizer', killers
+            return 'survived', []
         finally:
             self.put(m, text)
 
@@ -306,9 +344,11 @@ def print_counts(name, count):
 
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument('files', nargs='*', help='files or names of groups (%s)' % ', '.join(g[0] for g in GROUPS))
+    p.add_argument('files', nargs='*', help='files, folders or names of groups (%s)' % ', '.join(g[0] for g in GROUPS))
     p.add_argument('-n', type=int, default=25, help='mutants of each file, 0: all')
+    p.add_argument('--folder', type=int, metavar='N', help='N mutants of each folder, of all its files, in place of -n')
     p.add_argument('--seed', default='1')
+    p.add_argument('--matrix', metavar='FILE', help='run all tests; FILE keeps results and killers')
     p.add_argument('--slice', type=float, default=1e9, help='seconds after which to stop')
     p.add_argument('--again', action='store_true', help='survivors once more')
     p.add_argument('--report', action='store_true', help='run nothing')
@@ -322,13 +362,26 @@ def chosen(args):
     out = []
     for group in GROUPS:
         for file in group[2]:
-            if not args.files or file in args.files or group[0] in args.files:
+            if not args.files or {file, os.path.dirname(file), group[0]} & set(args.files):
                 with open(os.path.join(ROOT, file)) as f:
                     text = f.read()
                 mutants = mutants_of(file, text, args.seed)
-                out.append((file, text, mutants[:args.n] if args.n else mutants, group))
+                out.append((file, text, mutants[:args.n] if args.n and not args.folder else mutants, group))
     if not out:
         sys.exit('no such file or group')
+    return sample_folders(out, args) if args.folder else out
+
+
+def sample_folders(work_list, args):
+    """The same with the mutants that the sample of each folder takes."""
+    folders, out = {}, []
+    for file, _, mutants, _ in work_list:
+        folders.setdefault(os.path.dirname(file), []).extend(mutants)
+    taken = {m.id for mutants in folders.values() for m in in_order(mutants, args.seed)[:args.folder]}
+    for file, text, mutants, group in work_list:
+        mutants = [m for m in mutants if m.id in taken]
+        if mutants:
+            out.append((file, text, mutants, group))
     return out
 
 
@@ -337,7 +390,7 @@ def judge_all(args, work_list, results, known, journal):
     work = tempfile.mkdtemp(prefix='mgpt-mutants-')
     try:
         start = time.monotonic()
-        runner = Runner(Build(args.build, work), work)
+        runner = Runner(Build(args.build, work), work, args.matrix is not None)
         # One of each file alternately, so that an unfinished run has figures for all.
         turns = sorted((i, n) for n, w in enumerate(work_list) for i in range(len(w[2])))
         waiting = [(work_list[n][2][i], work_list[n][1], work_list[n][3]) for i, n in turns]
@@ -347,8 +400,8 @@ def judge_all(args, work_list, results, known, journal):
             if time.monotonic() - start > args.slice:
                 return len(waiting) - i
             began = time.monotonic()
-            result, test = runner.judge(m, text, group)
-            results[m.id] = {'id': m.id, 'result': result, 'test': test,
+            result, killers = runner.judge(m, text, group)
+            results[m.id] = {'id': m.id, 'result': result, 'killers': killers, 'group': group[0],
                              'seconds': round(time.monotonic() - began, 2)}
             journal.write(json.dumps(results[m.id]) + '\n')
             journal.flush()
@@ -362,7 +415,7 @@ def judge_all(args, work_list, results, known, journal):
 def main():
     args = arguments()
     work_list, known, results = chosen(args), known_equivalents(), {}
-    path = os.path.join(args.build, 'mutants.jsonl')
+    path = args.matrix or os.path.join(args.build, 'mutants.jsonl')
     if os.path.exists(path):
         with open(path) as f:
             for line in f:
@@ -374,6 +427,8 @@ def main():
         with open(path, 'a') as journal:
             left = judge_all(args, work_list, results, known, journal)
     share = report([(f, ms) for f, _, ms, _ in work_list], results, known, args.report or not left)
+    if args.matrix:
+        kill_matrix.report([r for _, _, ms, _ in work_list for r in (results.get(m.id) for m in ms) if r], args.build)
     if left:
         print('%d are left: run it again' % left)
     return 4 if left else int(100 * share < args.least)

@@ -1,6 +1,9 @@
-"""The mutations of a C file: one small fault each. See mutate.py."""
+"""The mutations of a C or Python file: one small fault each. See mutate.py."""
+import ast
 import hashlib
+import io
 import re
+import tokenize
 
 
 def masked(text):
@@ -88,6 +91,56 @@ def mutations(text):
     return sorted(found)
 
 
+# ---- Python ----
+
+WORDS = {'and': 'or', 'or': 'and', 'True': 'False', 'False': 'True', 'not': '', 'break': 'pass', 'continue': 'pass'}
+
+
+def annotations(tree):
+    """The nodes that are never evaluated."""
+    for node in ast.walk(tree):
+        for field in ('annotation', 'returns'):
+            if getattr(node, field, None) is not None:
+                yield getattr(node, field)
+
+
+def python_mutations(text):
+    """(offset, old, new) of every mutation of a file: operators, numbers, words, conditions, results, statements."""
+    starts = [0]
+    for line in text.split('\n'):
+        starts.append(starts[-1] + len(line) + 1)
+    offset = lambda row, column: starts[row - 1] + len(text[starts[row - 1]:starts[row]].encode()[:column].decode())
+    span = lambda node: (offset(node.lineno, node.col_offset), offset(node.end_lineno, node.end_col_offset))
+    tree, found = ast.parse(text), set()
+    hidden = [span(node) for node in annotations(tree)]
+
+    def add(at, end, new):
+        if not any(a <= at < b for a, b in hidden):
+            found.add((at, text[at:end], new))
+
+    for t in tokenize.generate_tokens(io.StringIO(text).readline):
+        at = starts[t.start[0] - 1] + t.start[1]
+        end = at + len(t.string)
+        if t.type == tokenize.OP and text[at - 1] == text[end:end + 1] == ' ':
+            for new in SWAPS.get(t.string, []):
+                add(at, end, new)
+        elif t.type == tokenize.NAME and t.string in WORDS:
+            add(at, end + (t.string == 'not'), WORDS[t.string])
+        elif t.type == tokenize.NUMBER and t.string.isdigit():
+            for new in [int(t.string) + 1] + ([int(t.string) - 1] if int(t.string) else []):
+                add(at, end, str(new))
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.If, ast.While, ast.IfExp)):
+            at, end = span(node.test)
+            add(at, end, 'not (%s)' % text[at:end])
+        elif isinstance(node, ast.Return) and node.value is not None:
+            add(*span(node.value), 'None')
+        elif isinstance(node, (ast.Assign, ast.AugAssign)) or isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
+            if node.col_offset:
+                add(*span(node), 'pass')
+    return sorted(found)
+
+
 class Mutant:
     def __init__(self, file, text, at, old, new, nth):
         self.file, self.at, self.old, self.new = file, at, old, new
@@ -101,12 +154,17 @@ class Mutant:
         return text[:self.at] + self.new + text[self.at + len(self.old):]
 
 
+def in_order(mutants, seed):
+    """The order in which samples take them."""
+    rank = lambda m: hashlib.sha256(('%s|%s' % (seed, m.id)).encode()).digest()
+    return sorted(mutants, key=rank)
+
+
 def mutants_of(file, text, seed):
     """All mutants of a file with this text, in the order in which samples take them."""
     seen, all_of_them = {}, []
-    for at, old, new in mutations(text):
+    for at, old, new in (python_mutations if file.endswith('.py') else mutations)(text):
         m = Mutant(file, text, at, old, new, 1)
         seen[m.id] = seen.get(m.id, 0) + 1
         all_of_them.append(Mutant(file, text, at, old, new, seen[m.id]))
-    rank = lambda m: hashlib.sha256(('%s|%s' % (seed, m.id)).encode()).digest()
-    return sorted(all_of_them, key=rank)
+    return in_order(all_of_them, seed)
