@@ -23,7 +23,8 @@ TEST(later_families)
         {"granite_4", "layer_types", "[\"attention\"]", "layer_types: expected attention in every"},
         {"granite_4", "layer_types", "[\"attention\",\"attention\"]", NULL},
         {"granite_4", "shared_intermediate_size", "34", "output_linear.weight: shape [24, 33]"},
-        {"smollm3", "no_rope_layer_interval", "0", "no_rope_layer_interval: out of range"},
+        {"smollm3", "no_rope_layer_interval", "0",
+         "no_rope_layer_interval is 0, expected 1 to 1024"},
         {"smollm3", "no_rope_layer_interval", "2", "no_rope_layers: entry 1: only a 0 in"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -1,7 +1,7 @@
 /* The tables of all Hugging Face families as text, which hf_models.txt is.
  *
- * Families share rows and numbers. One that a family has by mistake shows here: few conversions are
- * different with it.
+ * In models.txt a family has what another has that it is like. What it has by mistake shows here: few
+ * conversions are different with it.
  */
 #include "convert/families/hf.h"
 #include "support/unit.h"
@@ -73,14 +73,68 @@ static void print_flags(FILE *to, unsigned of)
     assert_int_equal(of, 0); /* a flag without a name */
 }
 
+static const struct {
+    size_t at;
+    const char *name;
+} members[] = {{HF_TO_VARIANT, "variant"},
+               {HF_TO_INT(parallel), "parallel"},
+               {HF_TO_SIZE(n_ff_shared), "n_ff_shared"},
+               {HF_TO_FLOAT(alibi), "alibi"},
+               {HF_TO_FLOAT(attn_scale), "attn_scale"},
+               {HF_TO_FLOAT(attn_softcap), "attn_softcap"},
+               {HF_TO_FLOAT(embd_scale), "embd_scale"},
+               {HF_TO_FLOAT(logit_scale), "logit_scale"},
+               {HF_TO_FLOAT(logit_softcap), "logit_softcap"},
+               {HF_TO_FLOAT(norm_eps), "norm_eps"},
+               {HF_TO_FLOAT(qkv_clamp), "qkv_clamp"},
+               {HF_TO_FLOAT(residual_scale), "residual_scale"}};
+
+static void print_step(FILE *to, const struct hf_step *s)
+{
+    static const char *const kinds[] = {"do",
+                                        "on",
+                                        "off",
+                                        "has",
+                                        "is",
+                                        "in",
+                                        "set",
+                                        "unless",
+                                        "flag",
+                                        "flag_not",
+                                        "number",
+                                        "positive",
+                                        "size",
+                                        "experts",
+                                        "expert_norm",
+                                        "window_one",
+                                        "window_layers",
+                                        "window_layers_or_one",
+                                        "window_used",
+                                        "window_all"};
+    assert_true(s->kind < COUNT(kinds));
+    assert_true((s->call != NULL) == (s->kind == HF_DO));
+    fprintf(to, "  read %s%s%s", kinds[s->kind], s->key ? " " : "", s->key ? s->key : "");
+    if (s->kind >= HF_SET && s->kind <= HF_SIZE) {
+        size_t i = 0;
+        while (i < COUNT(members) && members[i].at != s->at)
+            i++;
+        assert_true(i < COUNT(members)); /* a member without a name: add it above */
+        fprintf(to, " to %s", members[i].name);
+    }
+    fprintf(to, " %.9g%s%s\n", s->value, s->why ? ": " : "", s->why ? s->why : "");
+}
+
 static void print_family(FILE *to, const struct hf_family *f)
 {
-    fprintf(to, "%s\n  arch %s, %s, head %s%s%s%s%s%s%s", f->model_type, f->arch, f->activation,
+    fprintf(to, "%s\n  arch %s, %s, head %s%s%s%s%s%s%s%s", f->model_type, f->arch, f->activation,
             f->head, f->tied ? ", tied" : "", f->windowed ? ", windowed" : "",
             f->states_head_dim ? ", states_head_dim" : "", f->partial_rope ? ", partial_rope" : "",
-            f->experts ? ", experts" : "", f->put ? ", put" : "");
+            f->experts ? ", experts" : "", f->put.call ? ", put " : "",
+            f->put.call ? f->put.name : "");
     if (f->knows)
         fprintf(to, ", knows %s", f->knows);
+    if (f->ignores)
+        fprintf(to, ", ignores %s", f->ignores);
     if (f->window)
         fprintf(to, ", window %u", f->window);
     if (f->full_every)
@@ -92,6 +146,8 @@ static void print_family(FILE *to, const struct hf_family *f)
     if (f->rope)
         fprintf(to, "  rope %s=%.9g %s=%.9g\n", f->rope->theta, f->rope->theta_absent,
                 f->rope->rotated, f->rope->rotated_absent);
+    for (size_t i = 0; i < f->n_steps; i++)
+        print_step(to, &f->steps[i]);
     fprintf(to, "  prefixes");
     for (const char *const *p = f->prefixes; *p; p++)
         fprintf(to, " %s", *p);

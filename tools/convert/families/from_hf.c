@@ -2,14 +2,14 @@
  * directory.
  *
  * The input may be config.json, model.safetensors or its index; the rest is next to it. What a
- * model_type means is data (hf_llama.c, hf_gpt2.c, hf_neox.c). A value of config.json that changes
+ * model_type means is data (models.txt). A value of config.json that changes
  * the forward pass in a way that cannot be expressed is refused by its key, and so is every tensor
  * that is not accounted for: what is written runs as the original does.
  */
 #include "base/error.h"
 #include "base/mem.h"
 #include "convert/containers/safetensors.h"
-#include "convert/families/hf.h"
+#include "convert/families/hf_special.h"
 #include "convert/vocab/hf_tokenizer.h"
 #include "model/arch.h"
 
@@ -18,22 +18,6 @@
 #include <string.h>
 
 /* ---- families -------------------------------------------------------------------------------- */
-
-static const struct {
-    const struct hf_family *families;
-    const size_t *n;
-} kinds[] = {
-    {hf_gpt2_families, &hf_n_gpt2_families},       {hf_llama_families, &hf_n_llama_families},
-    {hf_neox_families, &hf_n_neox_families},       {hf_gptj_families, &hf_n_gptj_families},
-    {hf_variant_families, &hf_n_variant_families}, {hf_expert_families, &hf_n_expert_families}};
-
-const struct hf_family *hf_family_at(size_t i)
-{
-    for (size_t k = 0; k < HF_COUNT(kinds); i -= *kinds[k++].n)
-        if (i < *kinds[k].n)
-            return &kinds[k].families[i];
-    return NULL;
-}
 
 static int find_family(struct hf_model *m, mgpt_error *err)
 {
@@ -158,7 +142,7 @@ static int configure(struct hf_model *m, mgpt_error *err)
     if (read_sizes(m, err) < 0 || check_heads(m, err) < 0 || read_activation(m, err) < 0 ||
         read_eps(m, err) < 0 || hf_rope(m, err) < 0)
         return MGPT_EFILE;
-    int status = m->family->configure ? m->family->configure(m, err) : MGPT_OK;
+    int status = hf_run(m, hf_take_steps, err);
     return status < 0 ? status : hf_check_switches(m, err);
 }
 
@@ -231,8 +215,8 @@ static int put_tensors(struct hf_model *m, mgpt_error *err)
     arr_free(rows);
     if (status == MGPT_OK)
         status = hf_put_rope(m, err);
-    if (status == MGPT_OK && m->family->put)
-        status = m->family->put(m, err);
+    if (status == MGPT_OK && m->family->put.call)
+        status = hf_run(m, m->family->put.call, err);
     hf_skip_buffers(&m->state);
     hf_skip_other_parts(m);
     hf_skip_zero_biases(&m->state);

@@ -1,7 +1,7 @@
-/* Hugging Face models, inside: what from_hf.c and the families share.
+/* Hugging Face models, inside: what from_hf.c and its parts share.
  *
- * A family is data: which keys of config.json hold the common numbers, which tensors there are
- * under which condition, and a function for what only it has. Families of one kind are in one file.
+ * A family, a model_type of config.json, is data that models.py makes of models.txt: which keys hold
+ * the common numbers, which tensors there are under which condition, and what is read besides.
  */
 #ifndef MGPT_CONVERT_HF_H
 #define MGPT_CONVERT_HF_H
@@ -11,6 +11,8 @@
 #include "convert/core/state.h"
 #include "convert/families/hf_config.h"
 #include "convert/families/hf_rope.h"
+
+#include <setjmp.h>
 
 /* Keys of config.json. NULL: the family has no such key. */
 struct hf_keys {
@@ -37,6 +39,49 @@ enum {
 
 struct hf_model;
 
+typedef void hf_step_fn(struct hf_model *m);
+
+/* What a family reads of config.json besides its keys: "read" of models.txt (hf_families.c). */
+enum hf_step_kind {
+    HF_DO,       /* calls a function of hf_special.c; key is its name */
+    HF_ON,       /* refuses a key that is false */
+    HF_OFF,      /* refuses a key that is neither false nor 0; `why` is in the error */
+    HF_HAS,      /* refuses an absent key */
+    HF_IS,       /* refuses another value of a key */
+    HF_IN,       /* the following steps look keys up in this object */
+    HF_SET,      /* sets the value */
+    HF_UNLESS,   /* sets the value if the key is false */
+    HF_FLAG,     /* sets a flag to the key */
+    HF_FLAG_NOT, /* sets a flag to the opposite of the key */
+    HF_NUMBER,   /* reads a number above 0; null is 0 */
+    HF_POSITIVE, /* reads a number above 0 */
+    HF_SIZE,     /* reads a size */
+    HF_EXPERTS, /* reads the number of experts, of those that a token uses, and the width by the key */
+    HF_EXPERT_NORM, /* reads norm_topk_prob; value: what the architecture does without a key of GGUF */
+    HF_WINDOW_ONE,    /* reads sliding_window: of all layers */
+    HF_WINDOW_LAYERS, /* of the layers that layer_types names, or all but each n-th by the key */
+    HF_WINDOW_LAYERS_OR_ONE, /* of the layers that layer_types names, or of all */
+    HF_WINDOW_USED,          /* of layers from max_window_layers on if use_sliding_window is true */
+    HF_WINDOW_ALL            /* of all layers if use_sliding_window is true */
+};
+
+struct hf_step {
+    enum hf_step_kind kind;
+    const char *key;
+    size_t at;    /* in struct ckpt_hparams, or HF_TO_VARIANT: what is set */
+    double value; /* what it is set to; with a key: when that is absent */
+    hf_step_fn *call;
+    const char *why;
+};
+
+/* Members of struct ckpt_hparams by the type that a step sets. */
+#define HF_MEMBER(member, type)                                                                    \
+    _Generic(((struct ckpt_hparams *)0)->member, type : offsetof(struct ckpt_hparams, member))
+#define HF_TO_FLOAT(member) HF_MEMBER(member, float)
+#define HF_TO_SIZE(member) HF_MEMBER(member, uint32_t)
+#define HF_TO_INT(member) HF_MEMBER(member, int)
+#define HF_TO_VARIANT SIZE_MAX
+
 struct hf_family {
     const char *model_type, *arch;
     const struct hf_keys *keys;
@@ -47,6 +92,7 @@ struct hf_family {
     int windowed;                /* rope settings per kind of layer: full and windowed */
     uint32_t full_every;         /* each n-th layer has no window: needs no key in GGUF; 0: none */
     const char *knows;   /* a key that means another forward pass in other families; NULL: none */
+    const char *ignores; /* a key of published files that its class does not read; NULL: none */
     uint32_t window;     /* when sliding_window is absent; 0: none */
     int states_head_dim; /* GGUF files of the architecture always have key_length */
     const struct hf_rope_keys *rope; /* NULL: no rope */
@@ -55,8 +101,12 @@ struct hf_family {
     size_t n_rows;
     unsigned biases; /* flags of HF_..._BIAS whose keys are true when absent */
     int experts;     /* a mixture: the keys of experts are read (hf_experts.c) */
-    int (*configure)(struct hf_model *m, mgpt_error *err); /* NULL: nothing more in config.json */
-    int (*put)(struct hf_model *m, mgpt_error *err);       /* NULL: no tensors beyond the rows */
+    const struct hf_step *steps;
+    size_t n_steps;
+    struct {
+        const char *name;
+        hf_step_fn *call; /* adds tensors beyond the rows; NULL: there are none */
+    } put;
 };
 
 /* The families in one list; NULL after the last. */
@@ -74,45 +124,12 @@ struct hf_model {
     uint32_t
         projected; /* width of token embeddings that are projected to n_embd; 0: they are not */
     struct state state;
+    const json_t *at; /* where steps look keys up */
+    mgpt_error *err;  /* of the step, which leaves by `out` */
+    jmp_buf out;
 };
 
 #define HF_COUNT(a) (sizeof(a) / sizeof *(a))
-#define HF_ROWS(a) .rows = (a), .n_rows = HF_COUNT(a)
-
-extern const struct hf_family hf_gpt2_families[], hf_llama_families[], hf_neox_families[],
-    hf_gptj_families[], hf_variant_families[], hf_expert_families[];
-extern const size_t hf_n_gpt2_families, hf_n_llama_families, hf_n_neox_families, hf_n_gptj_families,
-    hf_n_variant_families, hf_n_expert_families;
-
-/* ---- hf_llama.c ------------------------------------------------------------------------------ */
-
-/* A number of config.json that is 0 or above; 0: none. An absent key is `absent`, null is none. */
-int hf_number(struct hf_model *m, const char *key, double absent, float *to, mgpt_error *err);
-
-/* The four multipliers of Granite. */
-int hf_granite(struct hf_model *m, mgpt_error *err);
-
-/* ---- hf_experts.c ---------------------------------------------------------------------------- */
-
-/* Splits Granite's shared_mlp.input_linear, [2 F, n_embd]: the gate's rows, then those of up. `stems`
- * are their names in GGUF. */
-int hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *const stems[2],
-                   mgpt_error *err);
-
-/* ---- hf_windows.c ---------------------------------------------------------------------------- */
-
-/* Room for a window per layer in m->c->hp.windows, all 0; NULL with *err when out of memory. */
-int32_t *hf_windows(struct hf_model *m, mgpt_error *err);
-
-/* All layers have the window that sliding_window states. */
-int hf_one_window(struct hf_model *m, mgpt_error *err);
-
-/* The layers that layer_types states; without it those from `first` on, except every `period`-th
- * (0: no exception). */
-int hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first, mgpt_error *err);
-
-/* The same where use_sliding_window is true: by layer_types, or from max_window_layers on. */
-int hf_used_windows(struct hf_model *m, mgpt_error *err);
 
 /* ---- hf_rope.c ------------------------------------------------------------------------------- */
 

@@ -6,7 +6,7 @@
 (with transformers 5.24.0; `hf_reads.py --check` compares and is a test of suite torch). The sources of transformers are
 read, not run: every `config.KEY` and `getattr(config, "KEY")` in the file of a causal language model, in files that it
 imports, in its configuration's methods, and in the modules that all models share. A key that no class reads changes no
-logits. Of the model types that mgpt claims, the class's name, other spellings of keys and defaults are there, too.
+logits. Of the model types of models.txt, the class's name, other spellings of keys and defaults are there, too.
 """
 import ast
 import dataclasses
@@ -25,20 +25,11 @@ from transformers.models.auto.configuration_auto import CONFIG_MAPPING, CONFIG_M
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES as CAUSAL
 
 HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE))
+import models
 ROOT = pathlib.Path(transformers.__file__).parent
 VERSION = '5.24.0'
 
-# Text parts of other models: they have no class of their own among the causal language models.
-TEXT_PARTS = {'qwen2_vl_text': 'Qwen2VLForConditionalGeneration', 'qwen2_5_vl_text': 'Qwen2_5_VLForConditionalGeneration',
-              'qwen3_vl_text': 'Qwen3VLForConditionalGeneration'}
-# Model types of programs that come with their weights: transformers has another program, or none, for them.
-OWN_PROGRAMS = {'exaone': 'ExaoneForCausalLM', 'minicpm': 'MiniCPMForCausalLM'}
-# Spellings that transformers no longer has, or never had: of the first files and of training programs.
-HISTORY = {'bloom': [('n_embed', 'hidden_size')], 'falcon': [('n_embed', 'hidden_size'), ('n_head_kv', 'num_kv_heads'),
-                                                            ('n_head', 'num_attention_heads'),
-                                                            ('n_layer', 'num_hidden_layers')],
-           'gpt2': [('n_ctx', 'n_positions')], 'openai-gpt': [('n_ctx', 'n_positions')],
-           'llama': [('max_sequence_length', 'max_position_embeddings')]}
 SHARED = ('modeling_rope_utils.py', 'masking_utils.py', 'modeling_layers.py', 'activations.py', 'cache_utils.py',
           'integrations/*.py')
 CONFIGS = ('config', 'text_config', 'cfg')
@@ -102,23 +93,25 @@ def config_reads(config):
     return {k for k in found if not callable(getattr(config, k, None))}
 
 
-def class_of(model_type):
+def class_of(model_type, types):
     """The class that computes logits, by name; None: transformers has none."""
-    name = TEXT_PARTS.get(model_type) or CAUSAL.get(model_type)
+    stated = types[model_type].values.get('class') if model_type in types else None
+    name = stated[0] if stated else CAUSAL.get(model_type)
     return name if isinstance(name, str) or name is None else name[0]
 
 
-def all_reads():
+def all_reads(types):
     """Keys that a class of a causal language model reads, or that all models share."""
     found = set()
     for pattern in SHARED:
         for path in ROOT.glob(pattern):
             found |= file_reads(path, set())
-    for model_type in sorted({*CAUSAL, *TEXT_PARTS} & set(CONFIG_MAPPING_NAMES)):
+    parts = {t.name for t in types.values() if 'class' in t.values}
+    for model_type in sorted({*CAUSAL, *parts} & set(CONFIG_MAPPING_NAMES)):
         config = CONFIG_MAPPING[model_type]
         folder = pathlib.Path(inspect.getfile(config)).parent
         for path in sorted(folder.glob('modeling_*.py')):
-            if 'class %s(' % class_of(model_type) in path.read_text(encoding='utf-8'):
+            if 'class %s(' % class_of(model_type, types) in path.read_text(encoding='utf-8'):
                 found |= file_reads(path, set())
         found |= config_reads(config) | set(getattr(config, 'attribute_map', None) or {})
     base = base_keys()
@@ -132,22 +125,18 @@ def base_keys():
             if not k.startswith('_')}
 
 
-def claimed():
-    """{model_type: its keys of sizes}, and the keys of all, out of the rows in C."""
-    text = ''.join(p.read_text(encoding='utf-8') for p in sorted(HERE.glob('hf_*.[ch]')))
+def sizes(types):
+    """Keys of config.json that have the numbers of any type of models.txt."""
     keys = {'vocab_size', 'num_local_experts', 'num_experts', 'num_experts_per_tok', 'moe_intermediate_size',
             'shared_expert_intermediate_size', 'shared_intermediate_size'}
-    keys |= set(re.findall(r'\.(?:n_\w+|head_dim|eps|activation) = "(\w+)"', text))
-    keys |= {k for pair in re.findall(r'LLAMA_KEYS\("?(\w+)"?, "(\w+)"\)', text) for k in pair}
-    types = re.findall(r'\{\s*"([\w-]+)",\s*"[\w-]+",\s*&\w+keys', text)
-    return sorted(set(types)), keys
+    return keys | {key.split('|')[0] for t in types for key in t.keys.values() if key != '-' and '*' not in key.split('|')[0]}
 
 
-def spellings(model_type, config, keys):
+def spellings(t, config, keys):
     """Other spellings of keys: (other, '=' where both mean the same always, '~' where only in place of it, mgpt's)."""
-    pairs = [(a, '~', b) for a, b in HISTORY.get(model_type, [])]
+    pairs = [(*pair.split('=')[:1], '~', *pair.split('=')[1:]) for pair in t.values.get('spelled', [])]
     for a, b in (getattr(config, 'attribute_map', None) or {}).items():
-        if model_type in OWN_PROGRAMS:
+        if 'own_class' in t.values:
             a, b = b, a
         if b in keys and not (a in keys and a.endswith('_experts')):
             pairs.append((a, '=', b))
@@ -180,17 +169,19 @@ def strings(words):
 
 def table():
     """The whole file."""
-    types, keys = claimed()
+    types = models.parse(HERE / 'models.txt')
+    claimed = sorted(models.claimed(types), key=lambda t: t.name)
+    keys = sizes(claimed)
     out = ['/* Made by hf_reads.py with transformers %s. Not edited by hand. */' % transformers.__version__,
            '/* clang-format off */',
-           word_list('base_keys', sorted(base_keys())), word_list('read_keys', all_reads()),
+           word_list('base_keys', sorted(base_keys())), word_list('read_keys', all_reads(types)),
            'static const struct hf_class classes[] = {']
-    for model_type in types:
-        own = OWN_PROGRAMS.get(model_type)
-        config = CONFIG_MAPPING[model_type] if model_type in CONFIG_MAPPING_NAMES else None
-        pairs = ['%s%s%s' % p for p in spellings(model_type, config, keys)]
+    for t in claimed:
+        own = t.values.get('own_class', [None])[0]
+        config = CONFIG_MAPPING[t.name] if t.name in CONFIG_MAPPING_NAMES else None
+        pairs = ['%s%s%s' % p for p in spellings(t, config, keys)]
         values = {} if own or not config else defaults(config, keys)
-        out.append('    {"%s", "%s", %d,%s%s},' % (model_type, own or class_of(model_type), not own,
+        out.append('    {"%s", "%s", %d,%s%s},' % (t.name, own or class_of(t.name, types), not own,
                                                    strings(pairs) + ',', strings('%s=%s' % p for p in values.items())))
     return '\n'.join(out + ['};', '/* clang-format on */', ''])
 

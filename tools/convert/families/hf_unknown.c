@@ -42,13 +42,6 @@ static const char harmless_switches[] =
 /* Positions that are rotated: true says so of a model that does it. */
 static const char rotations[] = " rotary use_rope use_rotary_pos_emb ";
 
-/* Keys that other classes read, and a class that does not has in its published files. */
-static const struct {
-    const char *model_type, *key;
-} unread[] = {{"qwen3_moe", "use_qk_norm"},
-              {"cohere", "position_embedding_type"},
-              {"cohere2", "position_embedding_type"}};
-
 /* Settings that change the logits of any model that has them. Of those in the first list 1 changes
  * nothing. */
 static const char factors[] =
@@ -99,13 +92,11 @@ static int is_other_pass(const struct hf_model *m, const char *key, const json_t
     return ckpt_is_one_of(key, settings);
 }
 
-/* Whether the class does not read it: true of a switch that no class reads, and of the rows above. */
+/* Whether the class does not read it: true of a switch that no class reads, and of the family's own. */
 static int is_ignored(const struct hf_model *m, const char *key, const json_t *v)
 {
-    for (size_t i = 0; i < HF_COUNT(unread); i++)
-        if (strcmp(unread[i].model_type, m->family->model_type) == 0 &&
-            strcmp(unread[i].key, key) == 0)
-            return 1;
+    if (m->family->ignores && strcmp(m->family->ignores, key) == 0)
+        return 1;
     return json_is(v, JSON_TRUE) && !ckpt_is_one_of(key, rotations) && hf_nobody_reads(m, key);
 }
 

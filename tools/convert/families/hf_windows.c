@@ -1,88 +1,72 @@
-/* Sliding windows of Hugging Face models: which layers have one. See hf.h.
+/* Sliding windows of Hugging Face models: which layers have one. See hf_special.h.
  *
  * A window that is as long as the context, or longer, is none. Where the layers that have one are
  * not those of the architecture's period, a key of ours names each layer's.
  */
-#include "base/error.h"
-#include "convert/families/hf.h"
+#include "convert/families/hf_special.h"
 
 #include <string.h>
 
-int32_t *hf_windows(struct hf_model *m, mgpt_error *err)
+int32_t *hf_windows(struct hf_model *m)
 {
-    int32_t *windows = ckpt_alloc(m->c, m->c->hp.n_layer + 1, sizeof *windows);
-    if (!windows)
-        err_memory(err, "windows", m->c->hp.n_layer * sizeof *windows);
+    int32_t *windows = hf_alloc(m, m->c->hp.n_layer + 1, sizeof *windows);
     m->c->hp.windows = windows;
     return windows;
 }
 
 /* null means that there is none, unlike an absent key. */
-static int read_window(struct hf_model *m, mgpt_error *err)
+static uint32_t window_of(struct hf_model *m)
 {
-    int stated = json_object_get(m->cfg.text, "sliding_window") != NULL;
-    uint32_t absent = stated ? 0 : m->family->window;
-    return hf_size(m->cfg.text, "sliding_window", absent, &m->c->hp.window, err);
+    uint32_t absent = json_object_get(m->cfg.text, "sliding_window") ? 0 : m->family->window;
+    return hf_count(m, "sliding_window", absent, 0, INT32_MAX);
 }
 
-int hf_one_window(struct hf_model *m, mgpt_error *err)
+void hf_one_window(struct hf_model *m)
+{
+    uint32_t window = window_of(m);
+    m->c->hp.window = window < m->c->hp.n_ctx ? window : 0;
+}
+
+int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no)
+{
+    const json_t *types = hf_get(m, "layer_types");
+    const char *type = json_string_value(json_array_get(types, i));
+    if (json_array_size(types) != m->c->hp.n_layer)
+        hf_stop(m, "layer_types: does not fit the layers");
+    if (!type || (strcmp(type, yes) != 0 && strcmp(type, no) != 0))
+        hf_stop(m, "layer_types: expected %s or %s for every layer", yes, no);
+    return strcmp(type, yes) == 0;
+}
+
+void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first)
 {
     struct ckpt_hparams *hp = &m->c->hp;
-    if (read_window(m, err) < 0)
-        return MGPT_EFILE;
-    if (hp->window >= hp->n_ctx)
-        hp->window = 0;
-    return MGPT_OK;
-}
-
-/* Whether layer i has a window by layer_types (NULL: there is no such list), else by `rule`. */
-static int is_windowed(const json_t *types, uint32_t i, int rule, int *windowed, mgpt_error *err)
-{
-    const char *type = types ? json_string_value(json_array_get(types, i)) : NULL;
-    *windowed = types ? type && strcmp(type, "sliding_attention") == 0 : rule;
-    if (types && !*windowed && (!type || strcmp(type, "full_attention") != 0))
-        return hf_refuse("layer_types", "expected sliding_attention or full_attention", err);
-    return MGPT_OK;
-}
-
-int hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first, mgpt_error *err)
-{
-    const json_t *types = hf_value(m->cfg.text, "layer_types");
-    struct ckpt_hparams *hp = &m->c->hp;
+    int by_type = hf_get(m, "layer_types") != NULL;
     uint32_t full_every = m->family->full_every;
     int usual = full_every > 0, some = full_every > 0;
-    if (types && json_array_size(types) != hp->n_layer)
-        return hf_refuse("layer_types", "does not fit the layers", err);
-    if (read_window(m, err) < 0)
-        return MGPT_EFILE;
-    int32_t *windows = hf_windows(m, err);
-    for (uint32_t i = 0; windows && i < hp->n_layer; i++) {
-        int windowed, rule = i >= first && (period == 0 || (i + 1) % period);
-        if (is_windowed(types, i, rule, &windowed, err) < 0)
-            return MGPT_EFILE;
+    int32_t *windows = hf_windows(m);
+    hp->window = window_of(m);
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        int windowed = by_type ? hf_layer_is(m, i, "sliding_attention", "full_attention")
+                               : i >= first && (period == 0 || (i + 1) % period);
         windows[i] = windowed ? (int32_t)hp->window : 0;
         usual = usual && windowed == ((i + 1) % full_every != 0);
         some = some || windowed;
     }
-    if (windows && some && hp->window == 0)
-        return hf_refuse("sliding_window", "expected 1 or more", err);
+    if (some && hp->window == 0)
+        hf_stop(m, "sliding_window: expected 1 or more");
     if (usual || !some)
         hp->windows = NULL;
     if (!some)
         hp->window = 0;
-    return windows ? MGPT_OK : MGPT_EMEM;
 }
 
 /* Such files state a window that is in use only when another key says so. */
-int hf_used_windows(struct hf_model *m, mgpt_error *err)
+void hf_used_windows(struct hf_model *m)
 {
-    uint32_t first, all = UINT32_MAX;
-    int used;
-    if (hf_flag(m->cfg.text, "use_sliding_window", 0, &used, err) < 0 ||
-        hf_size(m->cfg.text, "max_window_layers", 28, &first, err) < 0 ||
-        hf_layer_windows(m, 0, used ? first : all, err) < 0)
-        return err->status;
+    int used = hf_on(m, "use_sliding_window", 0);
+    uint32_t first = hf_count(m, "max_window_layers", 28, 0, INT32_MAX);
+    hf_layer_windows(m, 0, used ? first : UINT32_MAX);
     if (!used && m->c->hp.window)
-        return hf_refuse("layer_types", "sliding_attention, but use_sliding_window is false", err);
-    return MGPT_OK;
+        hf_stop(m, "layer_types: sliding_attention, but use_sliding_window is false");
 }

@@ -1,0 +1,118 @@
+#!/usr/bin/env python3
+"""models.txt: what is wrong in it ends the build with its line, and the lists of model types elsewhere are its own."""
+import ast
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+ROOT = pathlib.Path(os.environ['MGPT_SOURCE_ROOT'])
+FAMILIES = ROOT / 'tools/convert/families'
+sys.path.insert(0, str(FAMILIES))
+import models  # noqa: E402
+
+BASE = """base; activation silu; head lm_head.weight; prefixes model.; layers layers.N.
+  keys n_embd=hidden_size n_layer=n_layer n_head=n_head n_ctx=n_ctx
+  attn_q  q_proj
+  bias attention_bias  attn_q
+a like base; arch llama
+"""
+LINE = BASE.count('\n') + 1  # of what follows it
+# What follows it, the line that is named, and the sentence.
+FAULTS = [
+    ('  atn_q  q_proj', 0, '"atn_q" is neither a word nor a tensor of GGUF'),
+    ('  attn_k  k_proj  baised', 0, '"baised" is not a flag of a row: bias transposed'),
+    ('  attn_k  k_proj\n  attn_k  k', 1, 'a second row of attn_k'),
+    ('  attn_k  k_proj  usual\n  attn_k  k  variant\n  attn_k  k_proj  usual', 2, 'a second row of attn_k'),
+    ('  attn_{q,k}  self.{q,k,v}_proj', 0, '2 tensors of GGUF have 3 names'),
+    ('  attn_k', 0, '"attn_k" has no name'),
+    ('  attn_k  k_proj  as EQZ', 0, 'as EQZ: expected one or two letters of EVTFQKPHAGLRB'),
+    ('b like c', 0, 'b like c: there is no c above'),
+    ('b likes a', 0, 'expected NAME or NAME like OTHER'),
+    ('a like base', 0, 'a is a second time here, first in line 5'),
+    ('  drop attn_k', 0, 'drop attn_k: it has no such row of another'),
+    ('  attn_k  k_proj\n  drop attn_k', 1, 'drop attn_k: it has no such row of another'),
+    ('  bias mlp_bias  ffn_up\nb like a', 0, 'bias of ffn_up: a has no such row'),
+    ('  bias mlp_biases  attn_q', 0, 'bias mlp_biases: expected attention_bias attention_out_bias mlp_bias'),
+    ('  bias mlp_bias=2  attn_q', 0, 'bias mlp_bias: expected KEY or KEY=1, and rows'),
+    ('  keys n_embed=hidden_size', 0, '"n_embed" is not a number that keys name: n_embd n_layer'),
+    ('  keys n_ff=4*', 0, '"4*" is not KEY, KEY|VALUE or -'),
+    ('  read number logit_scale', 0, 'read number: expected 3 words, found 1'),
+    ('  read nomber logit_scale logit_scale 1', 0, '"read nomber" is unknown: expected on off has is'),
+    ('  read window 4096 some', 0, 'read window: "some" is unknown: expected one layers'),
+    ('  read as c', 0, 'read as c: there is no type of this name above'),
+    ('  order pair', 0, 'order pair: expected pairs swap keep'),
+    ('  norms +2', 0, 'norms +2: expected +1 bias plain'),
+    ('  tied yes', 0, 'tied: nothing follows it, found "yes"'),
+    ('  arch', 0, 'arch: expected 1 words, found 0'),
+    ('  rope 10000 1 rope_theta', 0, 'rope: expected 1 or 2 or 4 words, found 3'),
+    ('b like a\n\n# a comment\nc', 3, 'c has no arch, and no type is like it'),
+    ('b; arch llama\nc like a', 0, 'b has no "activation"'),
+]
+# Types whose rows are another's, with other windows or defaults: no golden model, and no class of their own to draw from.
+NOT_GOLDEN = {'iquestcoder', 'ministral', 'qwen2_vl_text', 'qwen2_5_vl_text', 'qwen3_vl_text'}
+NOT_DRAWN = {'qwen2_vl_text', 'qwen2_5_vl_text', 'qwen3_vl_text'}
+
+bad = 0
+
+
+def check(what, is_so, found=''):
+    """One line for a check."""
+    global bad
+    print(('ok ' if is_so else 'not ok: ') + what, '' if is_so else '\n  ' + str(found), sep='')
+    bad |= not is_so
+
+
+def faults(path):
+    """Every kind of fault, in a file of this path; one through the program that the build runs."""
+    row = '"layers.N.q_proj", "blk.N.attn_q", \'Q\', \'E\', HF_ATTENTION_BIAS'
+    for text, status, out, err in ((BASE, 0, row, ''), (BASE + 'b like c', 1, '', '%s:%d: b like c: there is no c above\n' % (path, LINE))):
+        path.write_text(text, encoding='utf-8')
+        ran = subprocess.run([sys.executable, FAMILIES / 'models.py', path], capture_output=True, text=True)
+        check('models.py ends with %d' % status, ran.returncode == status and out in ran.stdout and ran.stderr == err, ran)
+    for text, line, sentence in FAULTS:
+        path.write_text(BASE + text + '\n', encoding='utf-8')
+        found = 'no fault'
+        try:
+            models.parse(path)
+        except SystemExit as end:
+            found = str(end.code)
+        check('line %d: %s' % (LINE + line, sentence), found.startswith('%s:%d: %s' % (path, LINE + line, sentence)), found)
+
+
+def column(path, n):
+    """Words in backticks of column n of the tables' rows that begin with one."""
+    rows = [line.split('|')[n] for line in path.read_text(encoding='utf-8').splitlines() if line.startswith('| `')]
+    return set(re.findall(r'`([\w.-]+)`', ' '.join(rows)))
+
+
+def drawn():
+    """The types of fresh.py, which needs transformers to run: its text is read."""
+    for node in ast.parse((ROOT / 'tests/quality/fresh.py').read_text(encoding='utf-8')).body:
+        if isinstance(node, ast.Assign) and node.targets[0].id == 'TYPES':
+            return {key.value for key in node.value.keys}
+    return set()
+
+
+def lists():
+    """The other places that name model types."""
+    claimed = models.claimed(models.parse(FAMILIES / 'models.txt'))
+    types, archs = {t.name for t in claimed}, {t.values['arch'][0] for t in claimed}
+    reads = set(re.findall(r'^    \{"([\w-]+)", "\w+", [01],', (FAMILIES / 'hf_reads.inc').read_text(encoding='utf-8'), re.M))
+    check('hf_reads.inc has the types of models.txt', reads == types, sorted(reads ^ types))
+    check('fresh.py draws them', drawn() == types - NOT_DRAWN, sorted(drawn() ^ (types - NOT_DRAWN)))
+    golden = {json.loads(p.read_text(encoding='utf-8'))['model_type'] for p in ROOT.glob('tests/golden/*/config.json')}
+    check('there are golden models of them', golden == types - NOT_GOLDEN, sorted(golden ^ (types - NOT_GOLDEN)))
+    table = column(ROOT / 'tests/golden/README.md', 2) | column(ROOT / 'tests/golden/README.md', 1)
+    check('golden/README.md names them', golden <= table, sorted(golden - table))
+    said = column(ROOT / 'tools/convert/README.md', 1)
+    check('convert/README.md has a row of each architecture', archs <= said, sorted(archs - said))
+
+
+with tempfile.TemporaryDirectory() as folder:
+    faults(pathlib.Path(folder) / 'models.txt')
+lists()
+sys.exit(bad)

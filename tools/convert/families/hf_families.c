@@ -1,0 +1,197 @@
+/* The families of Hugging Face models, which models.py makes of models.txt, and the steps of their
+ * "read" lines. See hf.h, hf_special.h.
+ */
+#include "base/error.h"
+#include "convert/families/hf_special.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "convert/hf_models.inc"
+
+const struct hf_family *hf_family_at(size_t i)
+{
+    return i < HF_COUNT(families) ? &families[i] : NULL;
+}
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+int hf_run(struct hf_model *m, hf_step_fn *step, mgpt_error *err)
+{
+    m->err = err;
+    m->at = m->cfg.text;
+    if (setjmp(m->out))
+        return err->status;
+    step(m);
+    return MGPT_OK;
+}
+
+void hf_must(struct hf_model *m, int status)
+{
+    if (status < 0)
+        longjmp(m->out, 1);
+}
+
+void hf_stop(struct hf_model *m, const char *fmt, ...)
+{
+    char text[200];
+    va_list args;
+    va_start(args, fmt);
+    vsnprintf(text, sizeof text, fmt, args);
+    va_end(args);
+    ckpt_refuse(m->err, "config.json: %s", text);
+    longjmp(m->out, 1);
+}
+
+void *hf_alloc(struct hf_model *m, size_t n, size_t each)
+{
+    void *p = ckpt_alloc(m->c, n, each);
+    if (!p)
+        hf_must(m, err_memory(m->err, "the model's numbers", n * each));
+    return p;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+const json_t *hf_get(struct hf_model *m, const char *key)
+{
+    return hf_value(m->at, key);
+}
+
+double hf_num(struct hf_model *m, const char *key, double absent, double above, double below)
+{
+    double v;
+    hf_must(m, hf_real(m->at, key, absent, &v, m->err));
+    if (!(v > above && v < below))
+        hf_stop(m, "%s: out of range", key);
+    return v;
+}
+
+uint32_t hf_count(struct hf_model *m, const char *key, int64_t absent, uint32_t min, uint32_t max)
+{
+    uint32_t v;
+    hf_must(m, hf_size(m->at, key, absent, &v, m->err));
+    if (v != min && min == max)
+        hf_stop(m, "%s is %u, expected %u", key, v, min);
+    if (v < min && max == INT32_MAX)
+        hf_stop(m, "%s is %u, expected %u or more", key, v, min);
+    if (v < min || v > max)
+        hf_stop(m, "%s is %u, expected %u to %u", key, v, min, max);
+    return v;
+}
+
+int hf_on(struct hf_model *m, const char *key, int absent)
+{
+    int on;
+    hf_must(m, hf_flag(m->at, key, absent, &on, m->err));
+    return on;
+}
+
+const char *hf_word(struct hf_model *m, const char *key, const char *absent)
+{
+    const char *word;
+    hf_must(m, hf_text(m->at, key, absent, &word, m->err));
+    return word;
+}
+
+void hf_off(struct hf_model *m, const char *key)
+{
+    hf_must(m, hf_must_be_off(m->at, key, m->err));
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+/* 0 where the key is null: there is none. With a stated 0 nothing would be left. */
+static float step_number(struct hf_model *m, const struct hf_step *s)
+{
+    double absent = json_object_get(m->at, s->key) ? 0 : s->value, v;
+    hf_must(m, hf_real(m->at, s->key, absent, &v, m->err));
+    if (!(v >= 0 && v < 1e30))
+        hf_stop(m, "%s: out of range", s->key);
+    if (v == 0 && s->kind == HF_POSITIVE)
+        hf_stop(m, "%s: expected a number above 0", s->key);
+    if (v == 0 && hf_get(m, s->key))
+        hf_stop(m, "%s: expected a number above 0, or null", s->key);
+    return (float)v;
+}
+
+static void step_check(struct hf_model *m, const struct hf_step *s)
+{
+    double v;
+    if (s->kind == HF_HAS && !hf_get(m, s->key))
+        hf_stop(m, "%s: missing", s->key);
+    if (s->kind == HF_ON && !hf_on(m, s->key, 1))
+        hf_stop(m, "%s: false is not supported", s->key);
+    if (s->kind == HF_OFF && s->why && hf_must_be_off(m->at, s->key, m->err) < 0)
+        hf_stop(m, "%s: %s", s->key, s->why);
+    if (s->kind == HF_OFF)
+        hf_off(m, s->key);
+    if (s->kind == HF_IS) {
+        hf_must(m, hf_real(m->at, s->key, s->value, &v, m->err));
+        if (v != s->value)
+            hf_stop(m, "%s: this value is not supported", s->key);
+    }
+}
+
+static void step_experts(struct hf_model *m, const char *width)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const char *key = hf_get(m, "num_experts") ? "num_experts" : "num_local_experts";
+    hp->n_expert = hf_count(m, key, -1, 1, 1024);
+    hp->n_expert_used = hf_count(m, "num_experts_per_tok", -1, 1, hp->n_expert);
+    if (width)
+        hp->n_ff_expert = hf_count(m, width, -1, 1, 1 << 23);
+    hf_plain_layers(m);
+}
+
+static void step_window(struct hf_model *m, const struct hf_step *s)
+{
+    uint32_t period = (uint32_t)s->value;
+    if (s->kind == HF_WINDOW_USED)
+        hf_used_windows(m);
+    else if (s->kind == HF_WINDOW_LAYERS ||
+             (s->kind == HF_WINDOW_LAYERS_OR_ONE && hf_get(m, "layer_types")))
+        hf_layer_windows(m, s->key ? hf_count(m, s->key, period, 1, INT32_MAX) : period, 0);
+    else if (s->kind != HF_WINDOW_ALL || hf_on(m, "use_sliding_window", 0))
+        hf_one_window(m);
+}
+
+/* Steps that set a member of the checkpoint's numbers, or the model's variant. */
+static void step_set(struct hf_model *m, const struct hf_step *s)
+{
+    void *to = s->at == HF_TO_VARIANT ? (void *)&m->variant : (char *)&m->c->hp + s->at;
+    if (s->kind == HF_SET || (s->kind == HF_UNLESS && !hf_on(m, s->key, 1)))
+        *(float *)to = (float)s->value;
+    else if (s->kind == HF_NUMBER || s->kind == HF_POSITIVE)
+        *(float *)to = step_number(m, s);
+    else if (s->kind == HF_SIZE)
+        *(uint32_t *)to = hf_count(m, s->key, (int64_t)s->value, 0, 1 << 23);
+    else if (s->kind == HF_FLAG || s->kind == HF_FLAG_NOT)
+        *(int *)to = hf_on(m, s->key, (int)s->value) != (s->kind == HF_FLAG_NOT);
+}
+
+static void take_step(struct hf_model *m, const struct hf_step *s)
+{
+    if (s->kind == HF_DO)
+        s->call(m);
+    else if (s->kind == HF_IN)
+        m->at = hf_value(m->cfg.text, s->key);
+    else if (s->kind >= HF_SET && s->kind <= HF_SIZE)
+        step_set(m, s);
+    else if (s->kind == HF_EXPERTS)
+        step_experts(m, s->key);
+    else if (s->kind == HF_EXPERT_NORM && hf_on(m, "norm_topk_prob", 0) != (int)s->value)
+        m->c->hp.expert_norm = s->value != 0 ? -1 : 1;
+    else if (s->kind >= HF_WINDOW_ONE)
+        step_window(m, s);
+    else if (s->kind <= HF_IS)
+        step_check(m, s);
+}
+
+void hf_take_steps(struct hf_model *m)
+{
+    for (size_t i = 0; i < m->family->n_steps; i++)
+        take_step(m, &m->family->steps[i]);
+}

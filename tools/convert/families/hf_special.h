@@ -1,0 +1,92 @@
+/* Steps that models.txt names ("read do gemma" is hf_gemma, "put mlps" is hf_put_mlps), and what
+ * they are written with.
+ *
+ * A step that finds a fault states it and is left at once (longjmp to hf_run), so that functions
+ * return the values that they read. All memory is the checkpoint's: nothing is freed on the way out.
+ */
+#ifndef MGPT_CONVERT_HF_SPECIAL_H
+#define MGPT_CONVERT_HF_SPECIAL_H
+
+#include "convert/families/hf.h"
+
+/* ---- hf_families.c --------------------------------------------------------------------------- */
+
+/* Calls a step: MGPT_OK, or the error that it was left with. */
+int hf_run(struct hf_model *m, hf_step_fn *step, mgpt_error *err);
+
+/* Leaves the step with "config.json: ...". */
+_Noreturn __attribute__((format(printf, 2, 3))) void hf_stop(struct hf_model *m, const char *fmt,
+                                                             ...);
+
+/* Leaves it if the status is below 0, which a function returned that has set *m->err. */
+void hf_must(struct hf_model *m, int status);
+
+/* Zeroed, as long as the checkpoint lives. */
+void *hf_alloc(struct hf_model *m, size_t n, size_t each);
+
+/* The value of a key of m->at. `absent` is that of an absent key; -1 or NULL: it must be there.
+ * hf_num: between `above` and `below`; hf_count: from min to max. */
+const json_t *hf_get(struct hf_model *m, const char *key);
+double hf_num(struct hf_model *m, const char *key, double absent, double above, double below);
+uint32_t hf_count(struct hf_model *m, const char *key, int64_t absent, uint32_t min, uint32_t max);
+int hf_on(struct hf_model *m, const char *key, int absent);
+const char *hf_word(struct hf_model *m, const char *key, const char *absent);
+void hf_off(struct hf_model *m, const char *key);
+
+/* The steps of the family. */
+hf_step_fn hf_take_steps;
+
+/* ---- hf_windows.c ---------------------------------------------------------------------------- */
+
+/* Room for a window per layer in hp.windows, all 0. */
+int32_t *hf_windows(struct hf_model *m);
+
+/* All layers have the window that sliding_window states. */
+hf_step_fn hf_one_window;
+
+/* The layers that layer_types states; without it those from `first` on, except every `period`-th
+ * (0: no exception). */
+void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first);
+
+/* The same where use_sliding_window is true: by layer_types, or from max_window_layers on. */
+hf_step_fn hf_used_windows;
+
+/* Whether layer_types[i] is `yes`; it must be one of both. */
+int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no);
+
+/* ---- hf_special.c ---------------------------------------------------------------------------- */
+
+hf_step_fn hf_smollm3, hf_gemma, hf_gemma_scale, hf_gemma3_rope, hf_olmo3_rope, hf_hunyuan,
+    hf_exaone4, hf_minicpm, hf_lfm2, hf_granite_4, hf_opt, hf_gptj, hf_bigcode, hf_falcon, hf_gpt1,
+    hf_gpt_neo, hf_qwen2_moe;
+
+/* ---- hf_special_put.c ------------------------------------------------------------------------ */
+
+hf_step_fn hf_put_convolutions, hf_put_gates_and_ups, hf_put_xielu_weights, hf_put_opt_positions,
+    hf_put_opt, hf_put_sinusoids, hf_put_codegen_qkv, hf_put_stablelm_gains;
+
+/* The tensor of this name, which must be there. */
+__attribute__((format(printf, 2, 3))) const struct state_tensor *hf_tensor(struct hf_model *m,
+                                                                           const char *name, ...);
+
+/* t, which must be a matrix [n_out, n_in], or a vector [n_in] where n_out is 0. */
+const struct state_tensor *hf_shaped(struct hf_model *m, const struct state_tensor *t,
+                                     uint64_t n_out, uint64_t n_in);
+
+/* Puts parts under "blk.LAYER.STEM.weight", or under STEM where layer is below 0. Returns what was
+ * added. */
+struct ckpt_tensor *hf_add(struct hf_model *m, int64_t layer, const char *stem, uint64_t n_in,
+                           const struct state_part *parts, size_t n_parts);
+
+/* Splits Granite's shared_mlp.input_linear, [2 F, n_embd]: the gate's rows, then those of up. */
+void hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *gate,
+                    const char *up);
+
+/* ---- hf_experts.c ---------------------------------------------------------------------------- */
+
+hf_step_fn hf_put_mlps;
+
+/* Layers that config.json gives a plain MLP: by mlp_only_layers, and all but each n-th: the n. */
+uint32_t hf_plain_layers(struct hf_model *m);
+
+#endif
