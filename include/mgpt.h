@@ -77,7 +77,7 @@ typedef struct mgpt_info {
     const char *tokenizer;  /* "char", "bpe", "spm", "unigram", "wordpiece", "wordlevel", "none" */
     const char *isa, *type; /* instruction set; element type of most weights: "F32", "F16" */
     const char *norm;       /* "rmsnorm" or "layernorm" */
-    const char *activation; /* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" */
+    const char *activation; /* of the MLPs, as files and options name it: "silu" */
     const char *position, *ignored; /* "none", "learned", "alibi", "rope"; "KEY is ID, ..." or "" */
     int32_t n_vocab, n_tokens; /* length of a row of logits; ids of the tokenizer, or n_vocab */
     int32_t n_ctx;             /* positions the model was trained for */

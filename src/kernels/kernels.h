@@ -40,6 +40,7 @@
 #define MGPT_KERNELS_H
 
 #include "dtype/types.h"
+#include "kernels/activations.h"
 #include "kernels/sample_kernels.h"
 
 #include <float.h>
@@ -79,17 +80,6 @@ static inline size_t rows_of_panels(size_t n_out, size_t p, size_t panels)
 {
     return n_out - p * PANEL < panels * PANEL ? n_out - p * PANEL : panels * PANEL;
 }
-
-/* ACT_XIELU has constants in each layer and a function of its own. */
-enum act {
-    ACT_RELU,
-    ACT_RELU2,
-    ACT_SILU,
-    ACT_GELU_TANH,
-    ACT_GELU_ERF,
-    ACT_N_KINDS,
-    ACT_XIELU = ACT_N_KINDS
-};
 
 /* x > 0: p x^2 + beta x; else n (e^min(x, eps) - 1 - x) + beta x (Huang & Schlag 2025). eps <= 0. */
 struct xielu {

@@ -120,12 +120,7 @@ size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i)
     return arch->halves_exchanged ? (i + half) % n_rot : i;
 }
 
-static const char *const act_names[] = {
-    [ACT_RELU] = "relu",           [ACT_RELU2] = "relu2",       [ACT_SILU] = "silu",
-    [ACT_GELU_TANH] = "gelu_tanh", [ACT_GELU_ERF] = "gelu_erf", [ACT_XIELU] = "xielu"};
-
-_Static_assert(sizeof act_names / sizeof *act_names == ACT_XIELU + 1,
-               "activations and their names");
+static const char *const act_names[] = {ACTIVATIONS(ACTIVATION_NAME) "xielu"};
 
 const char *act_name(enum act act)
 {

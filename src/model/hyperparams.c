@@ -161,8 +161,7 @@ static int hyper_dialect(mgpt_model *m, mgpt_error *err)
     int found = gguf_string(&m->gguf, "mgpt.activation", &act, err);
     if (found > 0 && !act_find(act.p, act.n, &m->act))
         return err_set(err, MGPT_EFILE, hyper_offset(m, "mgpt.activation"),
-                       "key mgpt.activation: '%.*s' is not one of relu relu2 silu gelu_tanh "
-                       "gelu_erf",
+                       "key mgpt.activation: '%.*s' is not one of" ACTIVATION_NAMES,
                        (int)(act.n < 40 ? act.n : 40), act.p);
     int embd_norm = m->arch->embd_norm;
     int final_norm = m->arch->final_norm || gguf_tensor(&m->gguf, "output_norm.weight") != NULL;

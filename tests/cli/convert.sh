@@ -188,7 +188,7 @@ denies 3 'n_embd is stated as 5, the matrices say 4' --embd 5 flat.json no.gguf
 denies 3 'chars.txt: 4 different characters, the model has 27 tokens' --chars chars.txt names.json no.gguf
 denies 5 'side file none.txt: cannot open' --chars none.txt flat.json no.gguf
 denies 3 'BOS id is 9, the model has 5 tokens' --bos 9 flat.json no.gguf
-denies 2 'activation gelu: expected relu, relu2' --activation gelu flat.json no.gguf
+denies 2 'activation gelu: expected one of relu relu2' --activation gelu flat.json no.gguf
 echo '{"wte": [[0.5, NaN]]}' >nan.json
 denies 3 'NaN or Infinity is not JSON (Python writes it)' nan.json no.gguf
 sed 's/"wpe"/"rms_x":[1,2,3,4],"wpe"/' flat.json >fork.json

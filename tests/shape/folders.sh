@@ -55,6 +55,7 @@ done
 cat >"$list" <<'END'
 tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|utf8|xxh64)\.h
 tools/[^:]*: dtype/dtype\.h
+tools/convert/[^:]*: kernels/activations\.h
 tools/(bench/bench_limit|generate/prefixes|lab/wasm/system)\.c: base/threads\.h
 tools/(convert/core/checkpoint\.h|convert/vocab/pattern\.h|common/files\.c): gguf/gguf\.h
 tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/engine_pass\.c): kernels/kernels\.h

@@ -68,12 +68,7 @@ static float *copy_row(float *y, const float *x, size_t n)
     X(MUL, "mul", k->mul(y, ones, n))                                                              \
     X(AXPBY, "axpby", k->axpby(y, 0.5f, 0.5f, ones, n))                                            \
     X(CLAMP, "clamp", k->clamp(y, 10, n))                                                          \
-    X(SOFTCAP, "softcap", k->softcap(copy_row(y, x, n), 30, n))                                    \
-    X(RELU, "relu", k->act[ACT_RELU](copy_row(y, x, n), n))                                        \
-    X(RELU2, "relu2", k->act[ACT_RELU2](copy_row(y, x, n), n))                                     \
-    X(SILU, "silu", k->act[ACT_SILU](copy_row(y, x, n), n))                                        \
-    X(GELU_TANH, "gelu tanh", k->act[ACT_GELU_TANH](copy_row(y, x, n), n))                         \
-    X(GELU_ERF, "gelu erf", k->act[ACT_GELU_ERF](copy_row(y, x, n), n))
+    X(SOFTCAP, "softcap", k->softcap(copy_row(y, x, n), 30, n))
 
 #define ROW_ID(id, name, call) ROW_##id,
 #define ROW_NAME(id, name, call) name,
@@ -82,7 +77,7 @@ static float *copy_row(float *y, const float *x, size_t n)
         call;                                                                                      \
         break;
 
-enum { ROWS(ROW_ID) N_ROWS };
+enum { ROWS(ROW_ID) ROW_ACT, N_ROWS = ROW_ACT + ACT_N_KINDS };
 _Static_assert((int)N_ROWS == (int)N_ROW_ENTRIES, "bench_cases.h counts the rows");
 
 static void call_row(const struct kernel_case *c)
@@ -94,6 +89,8 @@ static void call_row(const struct kernel_case *c)
     size_t n = c->n;
     switch (c->index) {
         ROWS(ROW_CASE)
+    default:
+        k->act[c->index - ROW_ACT](copy_row(y, x, n), n);
     }
 }
 
@@ -286,7 +283,7 @@ void cases_attention(struct case_list *list, const struct kernels *k, struct ban
         }
 }
 
-static const char *const row_names[] = {ROWS(ROW_NAME)};
+static const char *const row_names[] = {ROWS(ROW_NAME) ACTIVATIONS(ACTIVATION_NAME)};
 
 void cases_row(struct case_list *list, const struct kernels *k, struct bank *bank, size_t *at)
 {

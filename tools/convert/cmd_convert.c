@@ -15,6 +15,7 @@
 #include "convert/core/readings.h"
 #include "convert/core/source.h"
 #include "convert/core/write.h"
+#include "kernels/activations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -285,8 +286,7 @@ int cmd_convert(int argc, char **argv)
          "the characters in order, or the training text"},
         {"--heads", "N", CLI_INT, &o->n_head, 1, INT32_MAX, "attention heads"},
         {"--bos", "ID", CLI_INT, &o->bos, 0, INT32_MAX, "id of BOS"},
-        {"--activation", "NAME", CLI_TEXT, &o->activation, 0, 0,
-         "relu, relu2, silu, gelu_tanh, gelu_erf"},
+        {"--activation", "NAME", CLI_TEXT, &o->activation, 0, 0, "one of" ACTIVATION_NAMES},
         {"--eps", "X", CLI_REAL, &o->eps, 0, 1, "epsilon of the norms"},
         {"--rope", "BASE", CLI_REAL, &o->rope_base, 1e-3, 1e12, "base of the rotation"},
         {"--softcap", "X", CLI_REAL, &o->softcap, 0, 1e6, "soft limit of the logits; 0: none"},

@@ -377,6 +377,8 @@ static void softcap(float *x, float cap, size_t n)
 const struct sample_kernels ISA_NAME(sample_kernels_) = {sample_biggest, sample_weigh, sample_few,
                                                          sample_sum_exp};
 
+#define ACTIVATION_KERNEL(id, name) act_##name,
+
 /* Fills the table with the entries of this file. */
 static void spec_init(struct kernels *k)
 {
@@ -397,7 +399,7 @@ static void spec_init(struct kernels *k)
         .axpby = axpby,
         .clamp = clamp,
         .softcap = softcap,
-        .act = {act_relu, act_relu2, act_silu, act_gelu_tanh, act_gelu_erf},
+        .act = {ACTIVATIONS(ACTIVATION_KERNEL)},
         .xielu = xielu,
         .scores = {scores_f32, scores_f16},
         .mix = {mix_f32, mix_f16, mix_q8_0},

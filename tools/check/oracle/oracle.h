@@ -127,7 +127,7 @@ struct oracle_layer {
     double rope_scale;  /* multiplies what was rotated */
     size_t window;      /* most keys a query sees; 0: all */
     size_t conv;        /* tokens that a short convolution adds up in place of attention; 0 */
-    const char *activation; /* relu relu2 silu gelu_tanh gelu_erf gelu_quick xielu */
+    const char *activation; /* a name of math_activate: ACTIVATIONS, and what others have */
     double xielu
         [4]; /* p, n, beta, eps: x > 0: p x^2 + beta x; else n (e^min(x, eps) - 1 - x) + beta x */
     double attn_scale;

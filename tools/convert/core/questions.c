@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "common/cli.h"
+#include "kernels/activations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
     {                                                                                              \
         __VA_ARGS__                                                                                \
     }
+#define ACTIVATION_OPTION(id, name) "--activation " #name,
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
 const struct ckpt_question ckpt_questions[CKPT_N_FACTS] = {
@@ -22,10 +24,8 @@ const struct ckpt_question ckpt_questions[CKPT_N_FACTS] = {
         {OPT_ACTIVATION, "the activation of the MLP",
          "nn.ReLU() is relu, nn.GELU() and F.gelu(x) gelu_erf, GELU with approximate='tanh' "
          "gelu_tanh, nn.SiLU() silu",
-         "--activation NAME", LIST("relu", "gelu_erf", "gelu_tanh", "silu", "relu2"),
-         LIST("--activation relu", "--activation gelu_erf", "--activation gelu_tanh",
-              "--activation silu", "--activation relu2"),
-         5},
+         "--activation NAME", LIST(ACTIVATIONS(ACTIVATION_NAME)),
+         LIST(ACTIVATIONS(ACTIVATION_OPTION)), ACT_N_KINDS},
     [FACT_NORMS] = {OPT_NORMS, "the order of the norms",
                     "x = x + attn(ln1(x)) is --pre-norm, x = ln1(x + attn(x)) is --post-norm, as "
                     "nn.TransformerEncoderLayer has it by default; other orders do not run",

@@ -77,7 +77,7 @@ enum mg_kind {
  * parameters. */
 enum mg_kind mg_kind_of(const char *key);
 
-/* "relu", "relu2", "silu", "gelu_tanh" or "gelu_erf" for any of their spellings; NULL: unknown. */
+/* The name in ACTIVATIONS for any of its spellings; NULL: unknown. */
 const char *mg_activation(const char *name);
 
 /* ---- collecting (microgpt_parts.c) ----------------------------------------------------------- */

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "convert/vocab/vocab_chars.h"
+#include "kernels/activations.h"
 
 #include <math.h>
 #include <string.h>
@@ -92,11 +93,11 @@ static int settle_activation(struct mg_build *b)
     struct ckpt_hparams *hp = &b->c->hp;
     const char *said = o->given & OPT_ACTIVATION ? o->activation : b->facts->activation, *why;
     const char *usual = usual_activation(b, &why);
-    int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the five names */
+    int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the names */
     hp->activation = said ? mg_activation(said) : usual;
     if (said && (!hp->activation || (is_option && strcmp(said, hp->activation) != 0)))
         return err_set(b->err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
-                       "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
+                       "activation %.*s: expected one of" ACTIVATION_NAMES,
                        CKPT_CLIP(said, strlen(said)));
     if (!hp->activation && b->n_layer > 0)
         mg_want(b, mg_has(b, MG_GATE) ? "--activation NAME (Llama: silu)"

@@ -6,6 +6,7 @@
 #include "common/json_read.h"
 #include "convert/core/questions.h"
 #include "convert/families/tree.h"
+#include "kernels/activations.h"
 
 #include <string.h>
 
@@ -131,11 +132,11 @@ int torch_activation(struct torch_model *m, const char *usual, const char *why, 
     const struct ckpt_options *o = m->in->options;
     const char *said = o->given & OPT_ACTIVATION ? o->activation : m->parts.facts.activation;
     const char *name = said ? mg_activation(said) : usual;
-    int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the five names */
+    int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the names */
     m->c->hp.activation = name;
     if (said && (!name || (is_option && strcmp(said, name) != 0)))
         return err_set(err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
-                       "activation %.*s: expected relu, relu2, silu, gelu_tanh or gelu_erf",
+                       "activation %.*s: expected one of" ACTIVATION_NAMES,
                        CKPT_CLIP(said, strlen(said)));
     if (!name)
         ckpt_ask(m->c, FACT_ACTIVATION);

@@ -1,0 +1,22 @@
+/* The activations of an MLP, X(ID, name): the name stands in files, options and messages, and act_NAME
+ * of kernels/spec/float_tmpl.h computes it. Who computes it again: math_activate of
+ * tools/check/oracle, exact.js of the lab, tests/spec/spec.py. xIELU has constants in each layer and a function of its own.
+ */
+#ifndef MGPT_ACTIVATIONS_H
+#define MGPT_ACTIVATIONS_H
+
+#define ACTIVATIONS(X)                                                                             \
+    X(RELU, relu)                                                                                  \
+    X(RELU2, relu2) /* relu squared */                                                             \
+    X(SILU, silu)                                                                                  \
+    X(GELU_TANH, gelu_tanh) /* the approximation */                                                \
+    X(GELU_ERF, gelu_erf)   /* exact */
+
+#define ACTIVATION_ID(id, name) ACT_##id,
+enum act { ACTIVATIONS(ACTIVATION_ID) ACT_N_KINDS, ACT_XIELU = ACT_N_KINDS };
+
+#define ACTIVATION_NAME(id, name) #name,
+#define ACTIVATION_WORD(id, name) " " #name
+#define ACTIVATION_NAMES ACTIVATIONS(ACTIVATION_WORD) /* " relu relu2 ..." */
+
+#endif
