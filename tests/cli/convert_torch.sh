@@ -311,7 +311,7 @@ denies 3 'the number of heads is not in the file (n_embd is 12): set it with --h
 denies 2 '2 heads are wanted, the file has 3' --heads 2 ng-video-lecture/model.pth no.gguf
 denies 3 'n_head is 3, it must divide n_embd = 8' --heads 3 scratch/model.pth no.gguf
 denies 2 '--rope does not apply to nanoGPT' --rope 5000 nanogpt/ckpt.pt no.gguf
-denies 2 'activation gelu: expected relu' --activation gelu nanogpt/ckpt.pt no.gguf
+denies 2 'activation gelu: expected one of relu' --activation gelu nanogpt/ckpt.pt no.gguf
 denies 3 'not a name of a model that mgpt knows' views/views.pt no.gguf
 cp nanogpt/meta.pkl scratch/meta.pkl
 denies 3 'vocabulary of 12 entries, the model has 17 tokens' --heads 2 scratch/model.pth no.gguf
