@@ -22,6 +22,7 @@ TEST(later_families)
          "layer_types: expected attention in every"},
         {"granite_4", "layer_types", "[\"attention\"]", "layer_types: expected attention in every"},
         {"granite_4", "layer_types", "[\"attention\",\"attention\"]", NULL},
+        {"granite_4", "mlp_bias", "true", NULL}, /* which shared_mlp does not read */
         {"granite_4", "shared_intermediate_size", "34", "output_linear.weight: shape [24, 33]"},
         {"smollm3", "no_rope_layer_interval", "0",
          "no_rope_layer_interval is 0, expected 1 to 1024"},
