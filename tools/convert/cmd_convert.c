@@ -25,14 +25,14 @@
 #include <unistd.h>
 
 static const char notes[] =
-    "It reads, by content: Hugging Face models (the directory, or config.json, safetensors or\n"
-    "pytorch_model.bin in it); PyTorch checkpoints of nanoGPT, minGPT, llama2.c, Meta's Llama,\n"
-    "ng-video-lecture, LLMs-from-scratch, LitGPT, nanochat and of GPT-2 under the names of other\n"
-    "programs, or a directory that holds one; microgpt (JSON, pickles, .npy, .npz, microgpt-bin,\n"
-    "microgpt-c, and with --raw bare numbers); llm.c .bin (with gpt2_tokenizer.bin); llama2.c\n"
-    ".bin (versions 0, 1, 2, with tokenizer.bin); GGUF (to change the element type). Whatever is\n"
-    "inferred or assumed is printed. OUT is replaced as a whole or left as it was; the same\n"
-    "input gives the same bytes.\n\n"
+    "It reads, by content: Hugging Face models of the types below (the directory, or\n"
+    "config.json, safetensors or pytorch_model.bin in it); PyTorch checkpoints of nanoGPT,\n"
+    "minGPT, llama2.c, Meta's Llama, ng-video-lecture, LLMs-from-scratch, LitGPT, nanochat and\n"
+    "of GPT-2 under the names of other programs, or a directory that holds one; microgpt (JSON,\n"
+    "pickles, .npy, .npz, microgpt-bin, microgpt-c, and with --raw bare numbers); llm.c .bin\n"
+    "(with gpt2_tokenizer.bin); llama2.c .bin (versions 0, 1, 2, with tokenizer.bin); GGUF (to\n"
+    "change the element type). Whatever is inferred or assumed is printed. OUT is replaced as a\n"
+    "whole or left as it was; the same input gives the same bytes.\n\n"
     "TYPE is f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q6_k or keep. Vectors and the\n"
     "position table stay f32; with q4_k, token_embd and output are q6_k. Where rows are not whole\n"
     "blocks, q4_k (blocks of 256) becomes q5_0 and q6_k q8_0, and these (blocks of 32) f16.\n"

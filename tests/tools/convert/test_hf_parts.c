@@ -207,6 +207,7 @@ TEST(no_model_type)
     dir_free(&d);
     d = golden("llama");
     without_key(&d, "model_type");
+    assert_read(&d, "config.json", "a class of two types", "write \"model_type\": \"llama\"");
     without_key(&d, "architectures");
     assert_read(&d, "config.json", "llama", "model_type: missing; for a Llama write");
     dir_free(&d);

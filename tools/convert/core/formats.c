@@ -1,9 +1,10 @@
-/* Which formats each option of mgpt convert applies to: mgpt convert --help.
+/* Model types, and which formats each option of mgpt convert applies to: mgpt convert --help.
  *
- * It is printed from the tables that ckpt_check_options is called with, so that it always agrees
- * with them. A container whose tensors' names decide (PyTorch, safetensors) is not listed: its
+ * Both are printed from the tables that the reader of Hugging Face models and ckpt_check_options use,
+ * so that they always agree with them. A container whose tensors' names decide (PyTorch, safetensors) is not listed: its
  * mappings are.
  */
+#include "convert/families/hf.h"
 #include "convert/families/torch_model.h"
 
 #include <stdio.h>
@@ -48,8 +49,34 @@ static void print_name(const char *name, size_t *column)
     *column += n;
 }
 
+static const char *family_name(size_t i)
+{
+    const struct hf_family *f = hf_family_at(i);
+    return f ? f->model_type : NULL;
+}
+
+/* The names that name_at returns, until NULL. */
+static void print_words(const char *title, const char *(*name_at)(size_t i))
+{
+    const char *name;
+    size_t column = 0;
+    printf("\n%s:\n", title);
+    for (size_t i = 0; (name = name_at(i)); i++) {
+        size_t n = strlen(name) + 1;
+        if (column + n > MOST_COLUMNS - 1) {
+            putchar('\n');
+            column = 0;
+        }
+        printf("%s%s", column ? " " : "  ", name);
+        column += n;
+    }
+    putchar('\n');
+}
+
 void ckpt_print_formats(void)
 {
+    print_words("model types of Hugging Face", family_name);
+    print_words("model types with other parts, of which the text part is read", hf_wrapper_at);
     puts("\nformats that the options apply to:");
     for (size_t i = 0; i < ckpt_n_option_rows; i++) {
         const struct torch_mapping *m;

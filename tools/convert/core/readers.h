@@ -120,8 +120,8 @@ int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_opt
 /* Notes that a tokenizer was found next to the input; nothing when --tokenizer names it. */
 void ckpt_note_tokenizer(struct checkpoint *c, const struct ckpt_input *in, const char *name);
 
-/* formats.c: for people, which formats each option applies to, out of the tables of readers and
- * mappings. */
+/* formats.c: for people, the model types of Hugging Face, and which formats each option applies to, out
+ * of the tables of families, readers and mappings. */
 void ckpt_print_formats(void);
 
 /* foreign.c: files of JAX and of TensorFlow, by name; a directory with one is refused, too. */

@@ -173,7 +173,7 @@ int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err);
 /* The class of transformers that computes the family's logits. */
 const char *hf_class_name(const struct hf_model *m);
 
-/* The model_type of such a class; NULL: none. */
+/* The first model_type of models.txt that such a class computes; NULL: none. */
 const char *hf_model_type_of(const char *class_name);
 
 /* 1 for keys that any configuration has: of training, generation and the library itself. */
@@ -194,7 +194,10 @@ int hf_defaults(struct hf_model *m, mgpt_error *err);
  * model_type where that does not say it. Errors: there is no model_type at all, with what to write. */
 int hf_wrapper(struct hf_model *m, mgpt_error *err);
 
-/* Its model_type. */
+/* Their model types; NULL after the last. */
+const char *hf_wrapper_at(size_t i);
+
+/* The model_type of one. */
 const char *hf_wrapper_name(const struct hf_wrapper *w);
 
 /* Whether its head is the token table where config.json does not say it. */

@@ -21,25 +21,26 @@ struct hf_class {
 
 #include "convert/families/hf_reads.inc"
 
-static const struct hf_class *class_of(const struct hf_model *m)
+static const struct hf_class *class_of(const struct hf_family *f)
 {
     static const struct hf_class none = {"", "", 0, "", ""}; /* hf_reads.py makes a row for all */
     for (size_t i = 0; i < HF_COUNT(classes); i++)
-        if (strcmp(classes[i].model_type, m->family->model_type) == 0)
+        if (strcmp(classes[i].model_type, f->model_type) == 0)
             return &classes[i];
     return &none;
 }
 
 const char *hf_class_name(const struct hf_model *m)
 {
-    return class_of(m)->name;
+    return class_of(m->family)->name;
 }
 
 const char *hf_model_type_of(const char *class_name)
 {
-    for (size_t i = 0; class_name && i < HF_COUNT(classes); i++)
-        if (strcmp(classes[i].name, class_name) == 0)
-            return classes[i].model_type;
+    const struct hf_family *f;
+    for (size_t i = 0; class_name && (f = hf_family_at(i)); i++)
+        if (strcmp(class_of(f)->name, class_name) == 0)
+            return f->model_type;
     return NULL;
 }
 
@@ -73,7 +74,7 @@ int hf_is_base_key(const char *key)
 
 int hf_nobody_reads(const struct hf_model *m, const char *key)
 {
-    const struct hf_class *c = class_of(m);
+    const struct hf_class *c = class_of(m->family);
     const char *named =
         json_string_value(json_array_get(hf_value(m->cfg.text, "architectures"), 0));
     int known = c->in_library && (!named || m->wrapper || is_class(c, named));
@@ -117,7 +118,7 @@ static int take_spelling(struct hf_model *m, const struct hf_pair *p, mgpt_error
 
 int hf_spellings(struct hf_model *m, mgpt_error *err)
 {
-    const char *at = class_of(m)->spellings;
+    const char *at = class_of(m->family)->spellings;
     struct hf_pair p;
     int status = MGPT_OK;
     while (status == MGPT_OK && next_pair(&at, &p))
@@ -163,7 +164,7 @@ static int has_experts(const struct hf_model *m, const char *key)
 
 int hf_defaults(struct hf_model *m, mgpt_error *err)
 {
-    const char *at = class_of(m)->defaults;
+    const char *at = class_of(m->family)->defaults;
     struct hf_pair p;
     char line[160] = "";
     int n = 0, status = MGPT_OK;

@@ -46,6 +46,11 @@ static const struct hf_wrapper wrappers[] = {
     {"qwen2_audio", "qwen2", 0, {"audio_tower.", "multi_modal_projector."}},
 };
 
+const char *hf_wrapper_at(size_t i)
+{
+    return i < HF_COUNT(wrappers) ? wrappers[i].model_type : NULL;
+}
+
 const char *hf_wrapper_name(const struct hf_wrapper *w)
 {
     return w->model_type;
