@@ -153,7 +153,7 @@ def command_of(test, program):
     if test.startswith('python/'):
         return [os.environ.get('MGPT_PYTHON', 'python3'), '-m', 'pytest', '-q', '-rA', '-p', 'no:cacheprovider', path]
     if test.startswith('cli/'):
-        return ['python3', path] if name.endswith('.py') else ['sh', path + '.sh']
+        return ['python3', path, program, os.path.join(ROOT, 'weights')] if name.endswith('.py') else ['sh', path + '.sh']
     return [program] + words
 
 
