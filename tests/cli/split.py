@@ -119,6 +119,22 @@ def refusals():
     alone('first part alone', a, 'key split.count: part 1 of 3, alone')
     alone('second part alone', b, 'key split.count: part 2 of 3, alone')
     alone('too many', number(a, b'split.count', 'H', 1025), '1025 parts, the limit is 1024')
+    # Wherever the key is in the file: it is looked for in pieces of 8192 bytes.
+    for at in (8191, 8192, 8195, 8203, 8204):
+        note = split_gguf.string(b'general.note') + struct.pack('<IQ', 8, 0)
+        first = split_gguf.part(n_kv + 1, metadata + note, tensors[:3], align, 0, 3, total)
+        fill = b'x' * (at - first.index(b'split.count'))
+        note = note[:-8] + struct.pack('<Q', len(fill)) + fill
+        first = split_gguf.part(n_kv + 1, metadata + note, tensors[:total // 3], align, 0, 3, total)
+        with tempfile.TemporaryDirectory() as folder:
+            path = write(folder, [first, b, c])
+            check('split.count at byte %d' % first.index(b'split.count'), run('info', path)[0] == 0, run('info', path))
+    with tempfile.TemporaryDirectory() as folder:
+        for count, line in ((1024, 'm-00002-of-01024.gguf: '), (1025, '1025 parts, the limit is 1024')):
+            path = split_gguf.name(folder + '/m', 0, count)
+            with open(path, 'wb') as f:
+                f.write(a)
+            check('%d parts' % count, line in run('info', path)[2], run('info', path))
     # A whole file may have a part's name.
     with tempfile.TemporaryDirectory() as folder:
         path = write(folder, [data, None])

@@ -50,6 +50,23 @@ TEST_ZOO(fork)
     }
 }
 
+/* A fork that went back into the part which it shares with its origin is forked. */
+TEST_ZOO(fork_within_what_is_shared)
+{
+    mgpt_session *origin = subject_session(s->model, 7, 1);
+    subject_feed(origin, s->tokens, s->n);
+    mgpt_session *fork = mgpt_fork(origin, NULL);
+    size_t pos = s->n / 3;
+    assert_int_equal(mgpt_rewind(fork, pos, NULL), MGPT_OK);
+    mgpt_session *other = mgpt_fork(fork, NULL);
+    assert_non_null(other);
+    subject_check_feed(s, other, "fork of a rewound fork at", pos);
+    subject_check_feed(s, fork, "rewound fork at", pos);
+    mgpt_session_free(other);
+    mgpt_session_free(fork);
+    mgpt_session_free(origin);
+}
+
 /* From any other text by mgpt_sync: random edits, shorter, longer, equal, and after a rewind. */
 TEST_ZOO(sync)
 {
