@@ -149,7 +149,7 @@ def simple_files():
             if key != "wpe":  # a shorter context
                 bad(f"json-short-{key}", {"m.json": json.dumps(short).encode()}, "ckpt", ".")
     for name, value, n in (("lists", b"[\n],", 600000), ("objects", b"{},", 400000), ("numbers", b"0,", 1040000)):
-        bad("json-many-" + name, {"m.json": b"[" + value * n + value[:-1] + b"]"}, "ckpt", "too many values", True)
+        bad("json-many-" + name, {"m.json": b"[" + value * n + value[:-1] + b"]"}, "ckpt", "matrices|numbers")
     bad("ref-json-many", {"r.json": b"[]" * 500000}, "ref", "empty", True)
     text = json.dumps(flat).encode()
     for n in range(1, len(text), len(text) // 24):

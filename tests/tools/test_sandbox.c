@@ -5,6 +5,7 @@
 #include "base/outfile.h"
 #include "common/sandbox.h"
 #include "support/unit.h"
+#include "support/wrap_malloc.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -24,18 +25,6 @@ static const char *const folders[] = {"in", "in/sub", "named", "out", "secret", 
 static const char *const files[] = {"in/model",       "in/config", "in/sub/deep", "named/text",
                                     "named/other",    "out/old",   "secret/key",  "secret/blob",
                                     "hf/config.json", "hf/weights"};
-
-static int fail_after = -1; /* allocations that still succeed before one fails; -1: all do */
-
-void *__real_malloc(size_t n), *__wrap_malloc(size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    if (fail_after < 0 || fail_after-- > 0)
-        return __real_malloc(n);
-    errno = ENOMEM;
-    return NULL;
-}
 
 enum sandbox_act { READ, WRITE, CREATE, REMOVE, RENAME, REPLACE, LIST };
 

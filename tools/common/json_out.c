@@ -55,3 +55,54 @@ void json_out_real(struct json_out *out, double v)
     }
     fputs(text, out->to);
 }
+
+static void put_members(struct json_out *out, const struct jval *object)
+{
+    const char *before = "{";
+    for (struct jval_iter i = jval_begin(object); jval_next(&i); before = ",") {
+        fputs(before, out->to);
+        json_out_string(out, i.key, strlen(i.key));
+        putc(':', out->to);
+        json_out_value(out, i.value);
+    }
+    fputs(jval_members(object) ? "}" : "{}", out->to);
+}
+
+static void put_elements(struct json_out *out, const struct jval *array)
+{
+    for (size_t i = 0; i < jval_size(array); i++) {
+        putc(i ? ',' : '[', out->to);
+        json_out_value(out, jval_at(array, i));
+    }
+    fputs(jval_size(array) ? "]" : "[]", out->to);
+}
+
+void json_out_value(struct json_out *out, const struct jval *v)
+{
+    switch (jval_type(v)) {
+    case JSON_OBJECT:
+        put_members(out, v);
+        break;
+    case JSON_ARRAY:
+        put_elements(out, v);
+        break;
+    case JSON_STRING:
+        json_out_string(out, jval_text(v), jval_text_size(v));
+        break;
+    case JSON_INTEGER:
+        fprintf(out->to, "%lld", (long long)jval_whole(v));
+        break;
+    case JSON_REAL:
+        json_out_real(out, jval_number(v));
+        break;
+    case JSON_TRUE:
+        fputs("true", out->to);
+        break;
+    case JSON_FALSE:
+        fputs("false", out->to);
+        break;
+    case JSON_NULL:
+        fputs("null", out->to);
+        break;
+    }
+}

@@ -19,9 +19,9 @@
 
 enum { SMALL_THINGS = 64 << 10, ALIGN = 16 };
 
-/* Limits of a tree: "[],[],[]" becomes fifty times as many bytes. A vocabulary with merges needs
- * 6 bytes per byte as usually written, 16 without spaces; a matrix of numbers 3. */
-enum { TREE_BYTES = 40 << 20, TREE_PER_BYTE = 20 };
+/* The limit of a tree: a constant, and for each byte of the text. A tree takes 6 to 50 times the
+ * bytes of its text: what is larger than a configuration is for jval.h. */
+enum { TREE_BYTES = 40 << 20, TREE_PER_BYTE = 3 };
 
 static struct {
     char *reserve; /* NULL: none is in progress */
@@ -96,9 +96,9 @@ static json_t *refuse_tree(json_t *value, json_error_t *where, const char *text,
 json_t *json_read(const void *text, size_t n, size_t flags, json_error_t *where)
 {
     json_t *value = NULL;
-    int fits = n <= (SIZE_MAX - SMALL_THINGS) / TREE_PER_BYTE; /* else there is no memory for it */
+    int fits = n <= (SIZE_MAX - TREE_BYTES) / TREE_PER_BYTE; /* else there is no memory for it */
     reading.size = 2 * n + SMALL_THINGS;
-    reading.most = TREE_PER_BYTE * n < TREE_BYTES ? TREE_BYTES : TREE_PER_BYTE * n;
+    reading.most = TREE_BYTES + TREE_PER_BYTE * n;
     reading.reserve = fits ? malloc(reading.size) : NULL;
     reading.used = 0;
     json_watch();

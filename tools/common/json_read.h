@@ -1,5 +1,5 @@
-/* JSON text to a tree, distinguishing bad text from lack of memory; also for trees that are
- * built and written. */
+/* JSON text to a tree of jansson, distinguishing bad text from lack of memory; also for trees that
+ * are built and written. For texts of the size of a configuration: others are for jval.h. */
 #ifndef MGPT_JSON_READ_H
 #define MGPT_JSON_READ_H
 

@@ -6,7 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/mem.h"
-#include "common/json_read.h"
+#include "common/jval.h"
 #include "repl/repl_args.h"
 #include "repl/repl_session.h"
 
@@ -21,7 +21,7 @@ static const size_t MAX_BYTES = (size_t)64 << 20;
 
 struct load {
     struct repl *repl;
-    json_t *tree;
+    const struct jval *tree;
     struct sampling sampling;
     struct edits edits;
     struct repl_branch *branches; /* stb_ds array; without sessions */
@@ -32,14 +32,14 @@ struct load {
 
 /* ---- values ---- */
 
-static int read_integer(const json_t *object, const char *key, int32_t min, int32_t max,
+static int read_integer(const struct jval *object, const char *key, int32_t min, int32_t max,
                         int64_t *to, mgpt_error *err)
 {
     char number[24]; /* err_set prints 32 bits */
-    const json_t *value = json_object_get(object, key);
-    if (!json_is_integer(value))
+    const struct jval *value = jval_get(object, key);
+    if (!jval_is(value, JSON_INTEGER))
         return bad(err, "no whole number called %s", key);
-    *to = json_integer_value(value);
+    *to = jval_whole(value);
     if (*to >= min && *to <= max)
         return MGPT_OK;
     snprintf(number, sizeof number, "%" PRId64, *to);
@@ -47,19 +47,20 @@ static int read_integer(const json_t *object, const char *key, int32_t min, int3
 }
 
 /* A number that is a float again: finite, and within [min, max]. */
-static int read_real(const json_t *value, const char *what, double min, double max, double *to,
+static int read_real(const struct jval *value, const char *what, double min, double max, double *to,
                      mgpt_error *err)
 {
-    if (!json_is_number(value))
+    if (!jval_is_numeric(value))
         return bad(err, "no number called %s", what);
-    *to = json_number_value(value);
+    *to = jval_number(value);
     return *to >= min && *to <= max ? MGPT_OK : bad(err, "%s is out of range", what);
 }
 
 /* 64 bits in a string. */
-static int read_u64(const json_t *object, const char *key, int base, uint64_t *to, mgpt_error *err)
+static int read_u64(const struct jval *object, const char *key, int base, uint64_t *to,
+                    mgpt_error *err)
 {
-    const char *text = json_string_value(json_object_get(object, key));
+    const char *text = jval_text(jval_get(object, key));
     size_t n = text ? strlen(text) : 0;
     const char *digits = base == 16 ? "0123456789abcdef" : "0123456789";
     if (n == 0 || n > 20 || (base == 16 && n != 16) || strspn(text, digits) != n)
@@ -81,8 +82,8 @@ static int other_model(uint64_t theirs, uint64_t ours, mgpt_error *err)
 
 static int check_same_model(struct load *l, mgpt_error *err)
 {
-    const json_t *model = json_object_get(l->tree, "model");
-    const char *kv = json_string_value(json_object_get(l->tree, "kv"));
+    const struct jval *model = jval_get(l->tree, "model");
+    const char *kv = jval_text(jval_get(l->tree, "kv"));
     uint64_t theirs = 0, ours;
     if (read_u64(model, "xxh64", 16, &theirs, err) < 0 || repl_model_hash(l->repl, &ours, err) < 0)
         return err->status;
@@ -98,7 +99,7 @@ static int check_same_model(struct load *l, mgpt_error *err)
 
 static int check_format(struct load *l, mgpt_error *err)
 {
-    const char *format = json_string_value(json_object_get(l->tree, "format"));
+    const char *format = jval_text(jval_get(l->tree, "format"));
     int64_t version;
     if (!format || strcmp(format, REPL_SESSION_FORMAT) != 0)
         return bad(err, "is not a session file: format is not '%s'", REPL_SESSION_FORMAT);
@@ -108,22 +109,22 @@ static int check_format(struct load *l, mgpt_error *err)
 
 /* ---- sampling ---- */
 
-static int read_python(const json_t *python, struct sampling *s, mgpt_error *err)
+static int read_python(const struct jval *python, struct sampling *s, mgpt_error *err)
 {
     enum { N = sizeof s->python.state / sizeof *s->python.state };
-    const json_t *state = json_object_get(python, "state");
+    const struct jval *state = jval_get(python, "state");
     int64_t next = 0;
     if (read_u64(python, "skip", 10, &s->skip, err) < 0 ||
         read_integer(python, "next", 0, N, &next, err) < 0)
         return err->status;
     if (s->skip > (uint64_t)SAMPLING_MAX_SKIP)
         return bad(err, "skip is above %d", (int)SAMPLING_MAX_SKIP);
-    if (json_array_size(state) != N)
-        return bad(err, "state has %zu numbers, expected %d", json_array_size(state), (int)N);
+    if (jval_size(state) != N)
+        return bad(err, "state has %zu numbers, expected %d", jval_size(state), (int)N);
     for (size_t i = 0; i < N; i++) {
-        const json_t *word = json_array_get(state, i);
-        json_int_t value = json_integer_value(word);
-        if (!json_is_integer(word) || value < 0 || value > UINT32_MAX)
+        const struct jval *word = jval_at(state, i);
+        json_int_t value = jval_whole(word);
+        if (!jval_is(word, JSON_INTEGER) || value < 0 || value > UINT32_MAX)
             return bad(err, "state, number %zu is not one of 32 bits", i);
         s->python.state[i] = (uint32_t)value;
     }
@@ -131,14 +132,13 @@ static int read_python(const json_t *python, struct sampling *s, mgpt_error *err
     return MGPT_OK;
 }
 
-static int read_setting(const json_t *part, const struct repl_setting *setting, struct sampling *s,
-                        mgpt_error *err)
+static int read_setting(const struct jval *part, const struct repl_setting *setting,
+                        struct sampling *s, mgpt_error *err)
 {
     void *to = repl_setting_of(setting, s);
     int64_t whole = 0;
     if (setting->kind == CLI_REAL)
-        return read_real(json_object_get(part, setting->key), setting->key, 0, setting->max, to,
-                         err);
+        return read_real(jval_get(part, setting->key), setting->key, 0, setting->max, to, err);
     if (setting->kind == CLI_U64)
         return read_u64(part, setting->key, 10, to, err);
     int status = read_integer(part, setting->key, 0, INT32_MAX, &whole, err);
@@ -148,8 +148,8 @@ static int read_setting(const json_t *part, const struct repl_setting *setting, 
 
 static int read_sampling(struct load *l, mgpt_error *err)
 {
-    const json_t *part = json_object_get(l->tree, "sampling");
-    const json_t *python = json_object_get(part, "python");
+    const struct jval *part = jval_get(l->tree, "sampling");
+    const struct jval *python = jval_get(part, "python");
     struct sampling *s = &l->sampling;
     for (const struct repl_setting *t = repl_settings; t < repl_settings + REPL_SETTINGS; t++)
         if (read_setting(part, t, s, err) < 0)
@@ -163,19 +163,18 @@ static int read_sampling(struct load *l, mgpt_error *err)
 
 /* ---- edits ---- */
 
-static int read_mean(struct load *l, const json_t *part, struct edit *e, mgpt_error *err)
+static int read_mean(struct load *l, const struct jval *part, struct edit *e, mgpt_error *err)
 {
-    const json_t *list = json_object_get(part, "mean");
+    const struct jval *list = jval_get(part, "mean");
     size_t n = edit_width(&l->edits, e);
-    if (json_array_size(list) != n)
-        return bad(err, "mean has %zu numbers, expected %zu", json_array_size(list), n);
+    if (jval_size(list) != n)
+        return bad(err, "mean has %zu numbers, expected %zu", jval_size(list), n);
     e->mean = mem_new(n, sizeof *e->mean);
     if (!e->mean)
         return err_memory(err, "a mean", n * sizeof *e->mean);
     for (size_t i = 0; i < n; i++) {
         double value = 0;
-        if (read_real(json_array_get(list, i), "a number of mean", -FLT_MAX, FLT_MAX, &value, err) <
-            0)
+        if (read_real(jval_at(list, i), "a number of mean", -FLT_MAX, FLT_MAX, &value, err) < 0)
             return err->status;
         e->mean[i] = (float)value;
     }
@@ -183,15 +182,14 @@ static int read_mean(struct load *l, const json_t *part, struct edit *e, mgpt_er
 }
 
 /* Kind and place; the mean is read when there is one. */
-static int read_edit(struct load *l, const json_t *part, struct edit *e, mgpt_error *err)
+static int read_edit(struct load *l, const struct jval *part, struct edit *e, mgpt_error *err)
 {
     const mgpt_info *info = &l->repl->engine.info;
-    const char *kind = json_string_value(json_object_get(part, "kind"));
+    const char *kind = jval_text(jval_get(part, "kind"));
     int64_t layer = 0, head = -1;
     double factor = 1;
     if (read_integer(part, "layer", 0, info->n_layer - 1, &layer, err) < 0 ||
-        (json_object_get(part, "head") &&
-         read_integer(part, "head", 0, info->n_head - 1, &head, err) < 0))
+        (jval_get(part, "head") && read_integer(part, "head", 0, info->n_head - 1, &head, err) < 0))
         return err->status;
     *e = (struct edit){.layer = (int32_t)layer, .head = (int32_t)head};
     if (kind && strcmp(kind, "zero") == 0)
@@ -202,7 +200,7 @@ static int read_edit(struct load *l, const json_t *part, struct edit *e, mgpt_er
     }
     if (!kind || strcmp(kind, "scale") != 0)
         return bad(err, "kind is not one of zero, mean, scale");
-    if (read_real(json_object_get(part, "factor"), "factor", -1e30, 1e30, &factor, err) < 0)
+    if (read_real(jval_get(part, "factor"), "factor", -1e30, 1e30, &factor, err) < 0)
         return err->status;
     e->kind = EDIT_SCALE;
     e->factor = (float)factor;
@@ -211,12 +209,12 @@ static int read_edit(struct load *l, const json_t *part, struct edit *e, mgpt_er
 
 static int read_edits(struct load *l, mgpt_error *err)
 {
-    const json_t *list = json_object_get(l->tree, "edits");
-    if (!json_is_array(list))
+    const struct jval *list = jval_get(l->tree, "edits");
+    if (!jval_is(list, JSON_ARRAY))
         return bad(err, "no list called edits");
-    for (size_t i = 0; i < json_array_size(list); i++) {
+    for (size_t i = 0; i < jval_size(list); i++) {
         struct edit e = {.mean = NULL};
-        int status = read_edit(l, json_array_get(list, i), &e, err);
+        int status = read_edit(l, jval_at(list, i), &e, err);
         if (status == MGPT_OK && !edits_set(&l->edits, e))
             status = err_memory(err, "edits", (i + 1) * sizeof e);
         if (status == MGPT_OK && arr_len(l->edits.list) != i + 1) {
@@ -233,21 +231,21 @@ static int read_edits(struct load *l, mgpt_error *err)
 
 /* ---- branches ---- */
 
-static int repl_load_read_tokens(struct load *l, const json_t *list, struct repl_branch *b,
+static int repl_load_read_tokens(struct load *l, const struct jval *list, struct repl_branch *b,
                                  mgpt_error *err)
 {
-    size_t n = json_array_size(list), n_ctx = mgpt_n_ctx(l->repl->engine.session);
+    size_t n = jval_size(list), n_ctx = mgpt_n_ctx(l->repl->engine.session);
     int32_t n_vocab = l->repl->engine.info.n_vocab;
-    if (!json_is_array(list))
+    if (!jval_is(list, JSON_ARRAY))
         return bad(err, "timeline %s: no list called tokens", b->name);
     if (n > n_ctx)
         return bad(err, "timeline %s: %zu tokens, but the context holds %zu", b->name, n, n_ctx);
     if (!arr_reserve(b->ahead, n))
         return err_memory(err, "tokens", n * sizeof *b->ahead);
     for (size_t i = 0; i < n; i++) {
-        const json_t *value = json_array_get(list, i);
-        json_int_t token = json_integer_value(value);
-        if (!json_is_integer(value) || token < 0 || token >= n_vocab)
+        const struct jval *value = jval_at(list, i);
+        json_int_t token = jval_whole(value);
+        if (!jval_is(value, JSON_INTEGER) || token < 0 || token >= n_vocab)
             return bad(err, "timeline %s, token %zu: expected one of 0 to %d", b->name, i,
                        (int)n_vocab - 1);
         arr_put(b->ahead, (int32_t)token);
@@ -255,9 +253,9 @@ static int repl_load_read_tokens(struct load *l, const json_t *list, struct repl
     return MGPT_OK;
 }
 
-static int read_branch(struct load *l, const json_t *part, size_t i, mgpt_error *err)
+static int read_branch(struct load *l, const struct jval *part, size_t i, mgpt_error *err)
 {
-    const char *name = json_string_value(json_object_get(part, "name"));
+    const char *name = jval_text(jval_get(part, "name"));
     int64_t position = 0;
     if (!name || !repl_is_name(name))
         return bad(err, "timeline %zu: the name is not 1 to %d letters, digits, or _ . -", i,
@@ -268,7 +266,7 @@ static int read_branch(struct load *l, const json_t *part, size_t i, mgpt_error 
         return err_memory(err, "timelines", (i + 1) * sizeof *l->branches);
     struct repl_branch *b = &l->branches[i];
     memcpy(b->name, name, strlen(name) + 1);
-    if (repl_load_read_tokens(l, json_object_get(part, "tokens"), b, err) < 0 ||
+    if (repl_load_read_tokens(l, jval_get(part, "tokens"), b, err) < 0 ||
         read_integer(part, "position", 0, (int32_t)arr_len(b->ahead), &position, err) < 0)
         return err->status;
     b->resume = (size_t)position;
@@ -277,13 +275,13 @@ static int read_branch(struct load *l, const json_t *part, size_t i, mgpt_error 
 
 static int read_branches(struct load *l, mgpt_error *err)
 {
-    const json_t *list = json_object_get(l->tree, "branches");
-    const char *current = json_string_value(json_object_get(l->tree, "current"));
-    size_t n = json_array_size(list);
+    const struct jval *list = jval_get(l->tree, "branches");
+    const char *current = jval_text(jval_get(l->tree, "current"));
+    size_t n = jval_size(list);
     if (n == 0 || n > REPL_BRANCHES)
         return bad(err, "%zu timelines, expected 1 to %d", n, REPL_BRANCHES);
     for (size_t i = 0; i < n; i++)
-        if (read_branch(l, json_array_get(list, i), i, err) < 0)
+        if (read_branch(l, jval_at(list, i), i, err) < 0)
             return err->status;
     l->current = current ? repl_find_branch(l->branches, current) : n;
     return l->current < n ? MGPT_OK : bad(err, "current is the name of no timeline");
@@ -294,20 +292,20 @@ static int read_branches(struct load *l, mgpt_error *err)
 static int read_tree(struct load *l, const char *path, mgpt_error *err)
 {
     struct file file;
-    json_error_t failed;
+    struct jval_error failed;
     if (file_open(&file, path, err) < 0)
         return err->status;
     if (file.size <= MAX_BYTES)
-        l->tree = json_read(file.data, file.size, JSON_REJECT_DUPLICATES, &failed);
+        l->tree = jval_read(file.data, file.size, 0, NULL, &failed);
     size_t n = file.size;
     file_close(&file);
     if (n > MAX_BYTES)
         return bad(err, "is larger than a session file can be, %zu MiB", MAX_BYTES >> 20);
     if (l->tree)
         return MGPT_OK;
-    if (json_read_no_memory(&failed, n, err))
+    if (jval_no_memory(&failed, n, err))
         return MGPT_EMEM;
-    return err_set(err, MGPT_EFILE, json_read_offset(&failed), "bad JSON: %.120s", failed.text);
+    return err_set(err, MGPT_EFILE, failed.offset, "bad JSON: %.120s", failed.text);
 }
 
 static int repl_load_read_all(struct load *l, const char *path, mgpt_error *err)
@@ -320,7 +318,7 @@ static int repl_load_read_all(struct load *l, const char *path, mgpt_error *err)
 
 static void repl_load_release(struct load *l)
 {
-    json_decref(l->tree);
+    jval_free(l->tree);
     edits_clear(&l->edits);
     repl_free_branches(l->branches, NULL);
 }

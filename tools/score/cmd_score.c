@@ -138,7 +138,7 @@ static int score_window(struct score_run *s)
             count_line(s, &s->lines[i]);
             code = print_line(s, &s->lines[i]);
         }
-        json_decref(s->lines[i].object);
+        jval_free(s->lines[i].object);
     }
     drop_texts(s, 0);
     if (s->lines)
@@ -190,7 +190,7 @@ static int keep_line(struct score_run *s, struct score_line line)
 {
     mgpt_error err;
     if (!arr_push(s->lines, line)) {
-        json_decref(line.object);
+        jval_free(line.object);
         err_memory(&err, "the lines", (arr_len(s->lines) + 1) * sizeof line);
         return cli_fail(s->file, &err);
     }
@@ -237,7 +237,7 @@ static int add_json(struct score_run *s, size_t number, const char *text, size_t
         line.n = 0;
     }
     if (code != EXIT_OK) {
-        json_decref(line.object);
+        jval_free(line.object);
         return code;
     }
     if (line.wrong.status < 0 && s->n_bad++ == 0) {

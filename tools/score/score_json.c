@@ -7,10 +7,9 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "common/json_out.h"
-#include "common/json_read.h"
-#include "common/text.h"
 #include "convert/core/checkpoint.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -26,42 +25,39 @@ static int score_refuse(struct score_line *line, const char *why)
 static int check_fields(struct score_line *line)
 {
     static const char *const known[] = {"id", "text", "context", "continuation", "continuations"};
-    const char *name;
-    json_t *value;
-    json_object_foreach(line->object, name, value)
-    {
+    for (struct jval_iter k = jval_begin(line->object); jval_next(&k);) {
         size_t i = 0, n = sizeof known / sizeof *known;
-        while (i < n && strcmp(name, known[i]) != 0)
+        while (i < n && strcmp(k.key, known[i]) != 0)
             i++;
         if (i == n)
             return err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
                            "unknown field \"%.*s\": the fields of a record are id, text, context, "
                            "continuation and continuations",
-                           CKPT_CLIP(name, strlen(name)));
+                           CKPT_CLIP(k.key, strlen(k.key)));
     }
     return MGPT_OK;
 }
 
 /* Which of text, continuation and continuations the record has; NULL unless it is one of them, with
  * the type and the context that it needs. */
-static const json_t *score_json_asked(struct score_line *line)
+static const struct jval *score_json_asked(struct score_line *line)
 {
-    const json_t *object = line->object, *text = json_object_get(object, "text");
-    const json_t *context = json_object_get(object, "context");
-    const json_t *one = json_object_get(object, "continuation");
-    const json_t *list = json_object_get(object, "continuations");
-    if (!context && !one && !list && json_is(text, JSON_STRING))
+    const struct jval *object = line->object, *text = jval_get(object, "text");
+    const struct jval *context = jval_get(object, "context");
+    const struct jval *one = jval_get(object, "continuation");
+    const struct jval *list = jval_get(object, "continuations");
+    if (!context && !one && !list && jval_is(text, JSON_STRING))
         return text;
     if (!context && !one && !list)
         score_refuse(line, "expected an object with a string called text, or context with "
                            "continuation or continuations");
     else if (text)
         score_refuse(line, "a record has a text or a context with continuations, not both");
-    else if (!json_is(context, JSON_STRING))
+    else if (!jval_is(context, JSON_STRING))
         score_refuse(line, "expected a string called context with the continuation");
     else if (!one == !list)
         score_refuse(line, "expected one of continuation and continuations with the context");
-    else if (list && json_array_size(list) == 0)
+    else if (list && jval_size(list) == 0)
         score_refuse(line, "continuations: expected an array of strings, one at least");
     else
         return one ? one : list;
@@ -70,33 +66,31 @@ static const json_t *score_json_asked(struct score_line *line)
 
 size_t score_json_read(struct score_line *line, const char *text, size_t n)
 {
-    json_error_t failed;
-    line->object = json_read(text, n, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &failed);
-    if (!line->object && !json_read_no_memory(&failed, n, &line->wrong))
-        err_set(&line->wrong, MGPT_EFILE, json_read_offset(&failed), "bad JSON: %s", failed.text);
+    struct jval_error failed;
+    line->object = jval_read(text, n, JVAL_NUL, NULL, &failed);
+    if (!line->object && !jval_no_memory(&failed, n, &line->wrong))
+        err_set(&line->wrong, MGPT_EFILE, failed.offset, "bad JSON: %s", failed.text);
     if (!line->object)
         return 0;
-    const json_t *asked = score_json_asked(line);
+    const struct jval *asked = score_json_asked(line);
     if (!asked || check_fields(line) < 0)
         return 0;
-    return json_is(asked, JSON_ARRAY) ? json_array_size(asked) : 1;
+    return jval_is(asked, JSON_ARRAY) ? jval_size(asked) : 1;
 }
 
 int score_json_text(struct score_line *line, size_t i, struct scored_text *text,
                     struct score_pair *pair)
 {
-    const json_t *asked = score_json_asked(line),
-                 *context = json_object_get(line->object, "context");
-    const json_t *string = json_is(asked, JSON_ARRAY) ? json_array_get(asked, i) : asked;
-    const char *bytes = json_string_value(string);
-    size_t n_bytes = json_string_length(string);
+    const struct jval *asked = score_json_asked(line), *context = jval_get(line->object, "context");
+    const struct jval *string = jval_is(asked, JSON_ARRAY) ? jval_at(asked, i) : asked;
+    const char *bytes = jval_text(string);
+    size_t n_bytes = jval_text_size(string);
     if (!context) {
         text->text = bytes;
         text->n_bytes = n_bytes;
         return 1;
     }
-    *pair = (struct score_pair){json_string_value(context), bytes, json_string_length(context),
-                                n_bytes};
+    *pair = (struct score_pair){jval_text(context), bytes, jval_text_size(context), n_bytes};
     if (n_bytes == 0)
         err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
                 "continuation %zu: expected a string that is not empty", i + 1);
@@ -188,20 +182,6 @@ static void put_logprobs(struct json_out *out, const mgpt_model *model,
     putc('}', out->to);
 }
 
-/* The number of the line depends on what is scored with it: a record with an id is known by that. */
-static json_t *error_record(const struct score_line *line)
-{
-    json_t *text = json_string(line->wrong.text);
-    if (!text) /* it quotes a piece of the line that is cut inside a character */
-        text = json_string("the line is not UTF-8 or not JSON");
-    json_t *record = json_pack("{s:o}", "error", text);
-    if (record && !json_object_get(line->object, "id"))
-        json_object_set_new(record, "line", json_integer((json_int_t)line->number));
-    if (record && line->wrong.offset != MGPT_NO_OFFSET)
-        json_object_set_new(record, "offset", json_integer((json_int_t)line->wrong.offset));
-    return record;
-}
-
 static void put_text_numbers(struct json_out *out, const struct scored_text *text)
 {
     double mean = text->nll / (double)text->n_scored; /* NaN, hence null, when there is nothing */
@@ -232,7 +212,7 @@ static void put_scores(struct json_out *out, const mgpt_model *model,
 static void put_scored(struct json_out *out, const mgpt_model *model, const struct score_line *line,
                        const struct scored_text *texts)
 {
-    if (!json_object_get(line->object, "continuations")) {
+    if (!jval_get(line->object, "continuations")) {
         put_scores(out, model, texts);
         return;
     }
@@ -245,39 +225,38 @@ static void put_scored(struct json_out *out, const mgpt_model *model, const stru
     putc(']', out->to);
 }
 
-/* {"id": ID, "error": ...} */
-static int print_error(const struct score_line *line)
+/* The members of a record of what cannot be scored. The number of the line depends on what is scored
+ * with it: a record with an id is known by that. */
+static void put_error(struct json_out *out, const struct score_line *line)
 {
-    json_t *id = json_object_get(line->object, "id");
-    json_t *record = json_object(), *rest = error_record(line);
-    if ((id && json_object_set(record, "id", id) < 0) || !rest ||
-        json_object_update(record, rest) < 0) {
-        json_decref(record);
-        record = NULL;
-    }
-    json_decref(rest);
-    return text_json_line(record);
+    const char *why = line->wrong.text;
+    size_t n = strlen(why);
+    if (utf8_well_formed(why, n) < n) /* it quotes a piece of the line that is cut in a character */
+        why = "the line is not UTF-8 or not JSON";
+    fputs("\"error\":", out->to);
+    json_out_string(out, why, strlen(why));
+    if (!jval_get(line->object, "id"))
+        fprintf(out->to, ",\"line\":%zu", line->number);
+    if (line->wrong.offset != MGPT_NO_OFFSET)
+        fprintf(out->to, ",\"offset\":%" PRIu64, line->wrong.offset);
 }
 
 /* A record is as long as its text, and with --top many times that: it is written as it is made. */
 int score_json_print(const mgpt_model *model, const struct score_line *line,
                      const struct scored_text *texts)
 {
-    json_t *id = json_object_get(line->object, "id");
+    const struct jval *id = jval_get(line->object, "id");
     struct json_out out = {stdout, isatty(STDOUT_FILENO)};
-    size_t flags = JSON_COMPACT | JSON_ENCODE_ANY | (out.ascii ? JSON_ENSURE_ASCII : 0u);
-    if (line->wrong.status < 0)
-        return print_error(line);
-    char *name = id ? json_dumps(id, flags) : NULL;
-    if (id && (!name || json_has_lost())) {
-        free(name);
-        return text_json_line(NULL);
-    }
     putchar('{');
-    if (id)
-        printf("\"id\":%s,", name);
-    put_scored(&out, model, line, texts);
+    if (id) {
+        fputs("\"id\":", stdout);
+        json_out_value(&out, id);
+        putchar(',');
+    }
+    if (line->wrong.status < 0)
+        put_error(&out, line);
+    else
+        put_scored(&out, model, line, texts);
     puts("}");
-    free(name);
     return EXIT_OK;
 }

@@ -7,14 +7,14 @@
 #ifndef MGPT_SCORE_JSON_H
 #define MGPT_SCORE_JSON_H
 
+#include "common/jval.h"
 #include "score/score_pair.h"
-
-#include <jansson.h>
 
 /* What a record needs besides its text. */
 struct score_line {
-    size_t number;    /* of the line, from 1 */
-    json_t *object;   /* the record, which keeps the strings; NULL if it is not an object */
+    size_t number; /* of the line, from 1 */
+    const struct jval
+        *object;      /* the record, which keeps the strings; NULL if it is not an object */
     mgpt_error wrong; /* status < 0: why it cannot be scored */
     size_t first, n;  /* its texts: [first, first + n) of the window */
 };

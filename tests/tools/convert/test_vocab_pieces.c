@@ -44,8 +44,8 @@ static void put_tekken(struct directory *d, char text[40000], const char *config
     char *p = text;
     p += sprintf(p, "{\"config\":{%s},\"special_tokens\":%s,\"vocab\":[", config, specials);
     for (int b = 0; b < 256; b++)
-        p += sprintf(p, "{\"rank\":%d,\"token_bytes\":\"%c%c==\",\"token_str\":null},", b,
-                     digits[b >> 2], digits[(b & 3) << 4]);
+        p += sprintf(p, "{\"rank\":%d,\"token_bytes\":\"%c%c==\",\"token_str\":\"\\u%04x\"},", b,
+                     digits[b >> 2], digits[(b & 3) << 4], b); /* \u0000, as Mistral's files */
     sprintf(p, "{\"rank\":256,\"token_bytes\":\"YWI=\"},{\"rank\":257,\"token_bytes\":\"YWJh\"}]}");
     d->n = 0;
     add_file(d, "tekken.json", text);

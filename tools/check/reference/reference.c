@@ -285,10 +285,12 @@ void reference_close(struct reference *ref)
         return;
     for (size_t i = 0; i < arr_len(ref->items); i++) {
         arr_free(ref->items[i].ids);
-        json_decref(ref->items[i].rows);
+        arr_free(ref->items[i].entries);
     }
     arr_free(ref->items);
-    json_decref(ref->json);
+    for (size_t i = 0; i < arr_len(ref->json); i++)
+        jval_free(ref->json[i]);
+    arr_free(ref->json);
     arr_free(ref->some);
     free(ref->seen);
     free(ref->pieces);

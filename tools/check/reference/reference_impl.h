@@ -4,7 +4,7 @@
 
 #include "check/reference/reference.h"
 #include "common/files.h"
-#include "common/json_read.h"
+#include "common/jval.h"
 #include "common/npy.h"
 
 #include <zip.h>
@@ -30,12 +30,14 @@ struct ref_array {
 };
 
 struct ref_item {
-    const char *label; /* lives in the JSON tree */
-    int32_t *ids;      /* stb_ds array */
-    size_t first_row;  /* of the logits: where its rows begin */
-    size_t skipped;    /* tokens before the first row */
-    json_t *rows;      /* JSON only */
-    int partial;       /* these are log-probabilities of some tokens, an entry for each token: */
+    const char *label;       /* lives in the JSON tree */
+    int32_t *ids;            /* stb_ds array */
+    size_t first_row;        /* of the logits: where its rows begin */
+    size_t skipped;          /* tokens before the first row */
+    const struct jval *rows; /* JSON only: lists of logits, or */
+    const struct jval *
+        *entries; /* stb_ds array: log-probabilities of some tokens, for each token */
+    int partial;  /* these */
     int digits_are_text, of_given;
 };
 
@@ -50,8 +52,9 @@ struct reference {
     const char *path; /* borrowed: valid while the file is opened */
     struct ref_options options;
     size_t n_vocab;
-    struct ref_item *items;     /* stb_ds array */
-    json_t *json;               /* JSON only: the list of values of the file */
+    struct ref_item *items;      /* stb_ds array */
+    const struct jval **json;    /* stb_ds array, JSON only: the values of the file */
+    const struct jval *response; /* JSON only: the one whose choices are being read, or NULL */
     char unread[200];           /* a note for the user, as of a field that no reader knows; or "" */
     int32_t *some;              /* of log-probabilities of some: stb_ds array, the ids of a row */
     uint8_t *seen;              /* 1: in `some` */
@@ -121,12 +124,17 @@ int reference_npy_type(struct npy *npy, mgpt_error *err);
 
 /* ---- reference_partial.c: sequences of JSON with log-probabilities of some tokens ---- */
 
-/* Whether an object has some. */
-int reference_is_partial(const json_t *object);
+/* A field of an object, or of the response that it is a choice of, which has what is about the
+ * prompt. */
+const struct jval *reference_field(const struct reference *ref, const struct jval *object,
+                                   const char *name);
 
-/* Makes item->rows of them, and adds the tokens that they name. has_ids: the file's ids are those of
+/* Whether an object has some. */
+int reference_is_partial(const struct reference *ref, const struct jval *object);
+
+/* Makes item->entries of them, and adds the tokens that they name. has_ids: the file's ids are those of
  * the whole text. */
-int reference_partial_item(struct reference *ref, struct ref_item *item, const json_t *object,
+int reference_partial_item(struct reference *ref, struct ref_item *item, const struct jval *object,
                            int has_ids, mgpt_error *err);
 ref_row_fn reference_partial_row;
 

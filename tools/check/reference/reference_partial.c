@@ -88,37 +88,36 @@ static int64_t id_of_text(const struct reference *ref, const char *text, int dig
 }
 
 /* {"id"}, {"token", "bytes"}, {"token"} */
-static int64_t id_of_object(const struct reference *ref, const json_t *object)
+static int64_t id_of_object(const struct reference *ref, const struct jval *object)
 {
-    const json_t *id = json_object_get(object, "id"), *bytes = json_object_get(object, "bytes");
+    const struct jval *id = jval_get(object, "id"), *bytes = jval_get(object, "bytes");
     char text[256];
-    size_t n = json_array_size(bytes);
-    if (json_is(id, JSON_INTEGER))
-        return json_integer_value(id);
-    const char *token = json_string_value(json_object_get(object, "token"));
+    size_t n = jval_size(bytes);
+    if (jval_is(id, JSON_INTEGER))
+        return jval_whole(id);
+    const char *token = jval_text(jval_get(object, "token"));
     int is_id = token && id_of_digits(token, bytes != NULL) >= 0;
     if (is_id || n == 0 || n > sizeof text)
         return id_of_text(ref, token, bytes != NULL);
     for (size_t i = 0; i < n; i++)
-        text[i] = (char)json_integer_value(json_array_get(bytes, i));
+        text[i] = (char)jval_whole(jval_at(bytes, i));
     return id_of_bytes(ref, text, n);
 }
 
 /* [-0.7, 13, " a"]: 1 */
-static int is_triple(const json_t *entry)
+static int is_triple(const struct jval *entry)
 {
-    return json_array_size(entry) >= 2 && json_is(json_array_get(entry, 1), JSON_INTEGER);
+    return jval_size(entry) >= 2 && jval_is(jval_at(entry, 1), JSON_INTEGER);
 }
 
 /* The token that an element of a list of tokens, or an entry, is about. */
-static int64_t id_of_any(const struct reference *ref, const json_t *value, int digits_are_text)
+static int64_t id_of_any(const struct reference *ref, const struct jval *value, int digits_are_text)
 {
-    if (json_is(value, JSON_INTEGER))
-        return json_integer_value(value);
-    if (json_is(value, JSON_STRING))
-        return id_of_text(ref, json_string_value(value), digits_are_text);
-    return is_triple(value) ? json_integer_value(json_array_get(value, 1))
-                            : id_of_object(ref, value);
+    if (jval_is(value, JSON_INTEGER))
+        return jval_whole(value);
+    if (jval_is(value, JSON_STRING))
+        return id_of_text(ref, jval_text(value), digits_are_text);
+    return is_triple(value) ? jval_whole(jval_at(value, 1)) : id_of_object(ref, value);
 }
 
 /* ---- entries ---- */
@@ -139,11 +138,11 @@ static int add_known(struct reference *ref, int64_t id, double logprob, size_t a
 }
 
 /* Adds one (token, log-probability); `at` is the token it is about, for messages. */
-static int add_some(struct reference *ref, int64_t id, const json_t *logprob, size_t at,
+static int add_some(struct reference *ref, int64_t id, const struct jval *logprob, size_t at,
                     double *out, mgpt_error *err)
 {
-    if (json_is(logprob, JSON_OBJECT))
-        logprob = json_object_get(logprob, "logprob");
+    if (jval_is(logprob, JSON_OBJECT))
+        logprob = jval_get(logprob, "logprob");
     if (id < 0 && ref->options.model) {
         ref->n_unknown += out == NULL;
         return MGPT_OK;
@@ -152,58 +151,52 @@ static int add_some(struct reference *ref, int64_t id, const json_t *logprob, si
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "top_logprobs %zu: entry %zu names no id from 0 to %zu (text is not enough)",
                        at, arr_len(ref->some), ref->n_vocab - 1);
-    if (!json_is_numeric(logprob) || json_number_value(logprob) > 1e-3)
+    if (!jval_is_numeric(logprob) || jval_number(logprob) > 1e-3)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "top_logprobs %zu: entry %zu has no log-probability (at most 0)", at,
                        arr_len(ref->some));
-    return add_known(ref, id, json_number_value(logprob), at, out, err);
+    return add_known(ref, id, jval_number(logprob), at, out, err);
 }
 
-static int add_element(struct reference *ref, const json_t *element, size_t at, double *out,
+static int add_element(struct reference *ref, const struct jval *element, size_t at, double *out,
                        mgpt_error *err)
 {
-    const json_t *logprob =
-        is_triple(element) ? json_array_get(element, 0) : json_object_get(element, "logprob");
+    const struct jval *logprob =
+        is_triple(element) ? jval_at(element, 0) : jval_get(element, "logprob");
     return add_some(ref, id_of_any(ref, element, 0), logprob, at, out, err);
 }
 
-static int add_list(struct reference *ref, const json_t *list, size_t at, double *out,
+static int add_list(struct reference *ref, const struct jval *list, size_t at, double *out,
                     mgpt_error *err)
 {
     int status = MGPT_OK;
     if (is_triple(list))
-        return json_is(json_array_get(list, 0), JSON_NULL) ? MGPT_OK
-                                                           : add_element(ref, list, at, out, err);
-    for (size_t i = 0; i < json_array_size(list) && status == MGPT_OK; i++)
-        status = add_element(ref, json_array_get(list, i), at, out, err);
+        return jval_is(jval_at(list, 0), JSON_NULL) ? MGPT_OK
+                                                    : add_element(ref, list, at, out, err);
+    for (size_t i = 0; i < jval_size(list) && status == MGPT_OK; i++)
+        status = add_element(ref, jval_at(list, i), at, out, err);
     return status;
 }
 
 /* {"token" or "id", "logprob", ...} */
-static int is_one(const json_t *entry)
+static int is_one(const struct jval *entry)
 {
-    return json_object_get(entry, "logprob") &&
-           (json_is(json_object_get(entry, "id"), JSON_INTEGER) ||
-            json_is(json_object_get(entry, "token"), JSON_STRING));
+    return jval_get(entry, "logprob") && (jval_is(jval_get(entry, "id"), JSON_INTEGER) ||
+                                          jval_is(jval_get(entry, "token"), JSON_STRING));
 }
 
-static int add_object(struct reference *ref, const struct ref_item *item, const json_t *entry,
+static int add_object(struct reference *ref, const struct ref_item *item, const struct jval *entry,
                       size_t at, double *out, mgpt_error *err)
 {
-    const char *name;
-    json_t *logprob;
-    const json_t *tops = json_object_get(entry, "top_logprobs");
+    const struct jval *tops = jval_get(entry, "top_logprobs");
     int status = MGPT_OK;
-    if (is_one(entry) && json_array_size(tops) > 0)
+    if (is_one(entry) && jval_size(tops) > 0)
         return add_list(ref, tops, at, out, err);
     if (is_one(entry))
         return add_element(ref, entry, at, out, err);
-    json_object_foreach((json_t *)(uintptr_t)entry, name, logprob)
-    {
-        status = add_some(ref, id_of_text(ref, name, item->digits_are_text), logprob, at, out, err);
-        if (status < 0)
-            break;
-    }
+    for (struct jval_iter i = jval_begin(entry); status == MGPT_OK && jval_next(&i);)
+        status =
+            add_some(ref, id_of_text(ref, i.key, item->digits_are_text), i.value, at, out, err);
     return status;
 }
 
@@ -212,18 +205,18 @@ static int add_object(struct reference *ref, const struct ref_item *item, const 
 static int reference_partial_read_entry(struct reference *ref, const struct ref_item *item,
                                         size_t at, double *out, mgpt_error *err)
 {
-    const json_t *entry = json_array_get(item->rows, at);
+    const struct jval *entry = item->entries[at];
     for (size_t i = 0; i < arr_len(ref->some); i++)
         ref->seen[ref->some[i]] = 0;
     if (ref->some)
         arr_set_len(ref->some, 0);
-    if (json_is(entry, JSON_ARRAY))
+    if (jval_is(entry, JSON_ARRAY))
         return add_list(ref, entry, at, out, err);
-    if (json_is(entry, JSON_OBJECT))
+    if (jval_is(entry, JSON_OBJECT))
         return add_object(ref, item, entry, at, out, err);
-    if (json_is_numeric(entry) && item->of_given)
+    if (jval_is_numeric(entry) && item->of_given)
         return add_some(ref, item->ids[at], entry, at, out, err);
-    if (!json_is(entry, JSON_NULL))
+    if (entry && !jval_is(entry, JSON_NULL))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "top_logprobs %zu: expected null, an object or a list", at);
     return MGPT_OK;
@@ -250,34 +243,45 @@ static const struct ref_source {
     {"meta_info", "output_token_logprobs", "output_token_logprobs", 1, 1},
 };
 
-/* A list of this name with something in it. */
-static json_t *list_of(const json_t *object, const char *inside, const char *name)
+const struct jval *reference_field(const struct reference *ref, const struct jval *object,
+                                   const char *name)
 {
-    json_t *list = json_object_get(inside ? json_object_get(object, inside) : object, name);
-    size_t i = 0;
-    while (i < json_array_size(list) && json_is(json_array_get(list, i), JSON_NULL))
-        i++;
-    return i < json_array_size(list) || !inside ? list : NULL;
+    int is_shared = strcmp(name, "prompt_logprobs") == 0 || strcmp(name, "prompt_token_ids") == 0;
+    const struct jval *v = is_shared ? jval_get(ref->response, name) : NULL;
+    return jval_is(v, JSON_ARRAY) ? v : jval_get(object, name);
 }
 
-static const struct ref_source *find_source(const json_t *object, int is_answer)
+/* A list of this name with something in it. */
+static const struct jval *list_of(const struct reference *ref, const struct jval *object,
+                                  const char *inside, const char *name)
+{
+    const struct jval *list =
+        inside ? jval_get(jval_get(object, inside), name) : reference_field(ref, object, name);
+    size_t i = 0;
+    while (i < jval_size(list) && jval_is(jval_at(list, i), JSON_NULL))
+        i++;
+    return i < jval_size(list) || !inside ? list : NULL;
+}
+
+static const struct ref_source *find_source(const struct reference *ref, const struct jval *object,
+                                            int is_answer)
 {
     for (size_t i = 0; i < sizeof sources / sizeof *sources; i++)
         if (sources[i].is_answer == is_answer &&
-            list_of(object, sources[i].inside, sources[i].entries))
+            list_of(ref, object, sources[i].inside, sources[i].entries))
             return &sources[i];
     return NULL;
 }
 
-int reference_is_partial(const json_t *object)
+int reference_is_partial(const struct reference *ref, const struct jval *object)
 {
-    return find_source(object, 0) || find_source(object, 1);
+    return find_source(ref, object, 0) || find_source(ref, object, 1);
 }
 
-static int name_token(struct reference *ref, struct ref_item *item, const json_t *names, size_t i,
-                      mgpt_error *err)
+static int name_token(struct reference *ref, struct ref_item *item, const struct jval *names,
+                      size_t i, mgpt_error *err)
 {
-    int64_t id = id_of_any(ref, json_array_get(names, i), item->digits_are_text);
+    int64_t id = id_of_any(ref, jval_at(names, i), item->digits_are_text);
     if (id >= 0)
         return reference_add_id(ref, item, id, err);
     return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
@@ -286,17 +290,17 @@ static int name_token(struct reference *ref, struct ref_item *item, const json_t
                    arr_len(item->ids), id == SEVERAL ? "that of several tokens" : "not a token");
 }
 
-/* Appends the entries to the rows, and the tokens they are about unless these are known. */
-static int take_entries(struct reference *ref, struct ref_item *item, const json_t *object,
+/* Appends the entries to those of the item, and the tokens they are about unless these are known. */
+static int take_entries(struct reference *ref, struct ref_item *item, const struct jval *object,
                         const struct ref_source *s, mgpt_error *err)
 {
-    json_t *list = list_of(object, s->inside, s->entries);
-    const json_t *names = s->names ? list_of(object, s->inside, s->names) : NULL;
-    const size_t n = json_array_size(list), known = arr_len(item->ids);
-    const int begins = json_is(json_array_get(list, 0), JSON_NULL) ||
-                       json_is(json_array_get(json_array_get(list, 0), 0), JSON_NULL);
+    const struct jval *list = list_of(ref, object, s->inside, s->entries);
+    const struct jval *names = s->names ? list_of(ref, object, s->inside, s->names) : NULL;
+    const size_t n = jval_size(list), known = arr_len(item->ids);
+    const int begins =
+        jval_is(jval_at(list, 0), JSON_NULL) || jval_is(jval_at(jval_at(list, 0), 0), JSON_NULL);
     int status = MGPT_OK, failed = 0, is_whole = !s->is_answer && n == known;
-    if (!is_whole && (!names || json_array_size(names) != n || (known > 0 && begins)))
+    if (!is_whole && (!names || jval_size(names) != n || (known > 0 && begins)))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        known || !n ? "%s: %zu entries, expected one for each of %zu tokens"
                                    : "%s: no list of ids called input, ids, input_ids, tokens or "
@@ -306,38 +310,36 @@ static int take_entries(struct reference *ref, struct ref_item *item, const json
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "%s: of an answer; give the tokens of its prompt with --ids or -p",
                        s->entries);
-    while (!is_whole && json_array_size(item->rows) < known && !failed)
-        failed = json_array_append_new(item->rows, json_null());
+    while (!is_whole && arr_len(item->entries) < known && !failed)
+        failed = !arr_push(item->entries, NULL);
     for (size_t i = 0; i < n && !is_whole && status == MGPT_OK; i++)
         status = name_token(ref, item, names, i, err);
-    failed |= json_array_extend(item->rows, list);
+    for (size_t i = 0; i < n && !failed; i++)
+        failed = !arr_push(item->entries, jval_at(list, i));
     item->of_given |= s->of_given;
     return failed ? err_memory(err, "a list of log-probabilities", n) : status;
 }
 
 /* Whether "13" is a text: where the tokens of the text are named by text, and not by ids as well. */
-static int has_texts(const json_t *object)
+static int has_texts(const struct jval *object)
 {
-    const json_t *names = json_object_get(json_object_get(object, "logprobs"), "tokens");
-    const char *first = json_string_value(json_array_get(names, 0));
+    const struct jval *names = jval_get(jval_get(object, "logprobs"), "tokens");
+    const char *first = jval_text(jval_at(names, 0));
     return first && id_of_digits(first, 0) < 0;
 }
 
-int reference_partial_item(struct reference *ref, struct ref_item *item, const json_t *object,
+int reference_partial_item(struct reference *ref, struct ref_item *item, const struct jval *object,
                            int has_ids, mgpt_error *err)
 {
     int status = prepare_pieces(ref, err);
-    item->rows = json_array();
-    if (!item->rows)
-        return err_memory(err, "a list of log-probabilities", 0);
     item->digits_are_text = !has_ids && has_texts(object);
     for (int is_answer = 0; is_answer < 2 && status == MGPT_OK; is_answer++) {
-        const struct ref_source *source = find_source(object, is_answer);
+        const struct ref_source *source = find_source(ref, object, is_answer);
         status = source ? take_entries(ref, item, object, source, err) : MGPT_OK;
     }
     if (status == MGPT_OK && arr_len(item->ids) == 0)
         status = err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no tokens");
-    for (size_t i = 0; i < json_array_size(item->rows) && status == MGPT_OK; i++)
+    for (size_t i = 0; i < arr_len(item->entries) && status == MGPT_OK; i++)
         status = reference_partial_read_entry(ref, item, i, NULL, err);
     return status;
 }
@@ -345,7 +347,7 @@ int reference_partial_item(struct reference *ref, struct ref_item *item, const j
 int reference_partial_row(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err)
 {
     const struct ref_item *item = &ref->items[i];
-    int has_next = row + 1 < json_array_size(item->rows); /* the entry of what follows this token */
+    int has_next = row + 1 < arr_len(item->entries); /* the entry of what follows this token */
     int status = has_next ? reference_partial_read_entry(ref, item, row + 1, out, err) : MGPT_OK;
     ref->about.n = has_next ? arr_len(ref->some) : 0;
     ref->about.ids = ref->some;

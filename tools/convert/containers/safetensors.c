@@ -9,7 +9,7 @@
 #include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "common/json_read.h"
+#include "common/jval.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static const struct {
 /* Where an entry came from, for its error lines. */
 struct st_entry {
     const char *name;
-    const json_t *value;
+    const struct jval *value;
     mgpt_error *err;
 };
 
@@ -45,26 +45,26 @@ static int safetensors_bad(const struct st_entry *e, const char *what)
                    CKPT_CLIP(e->name, strlen(e->name)), what);
 }
 
-static int whole(const json_t *v, uint64_t *to)
+static int whole(const struct jval *v, uint64_t *to)
 {
-    if (!json_is(v, JSON_INTEGER) || json_integer_value(v) < 0)
+    if (!jval_is(v, JSON_INTEGER) || jval_whole(v) < 0)
         return 0;
-    *to = (uint64_t)json_integer_value(v);
+    *to = (uint64_t)jval_whole(v);
     return 1;
 }
 
 static int safetensors_read_shape(const struct st_entry *e, struct st_tensor *t)
 {
-    const json_t *shape = json_object_get(e->value, "shape");
-    size_t n = json_array_size(shape);
-    if (!json_is(shape, JSON_ARRAY))
+    const struct jval *shape = jval_get(e->value, "shape");
+    size_t n = jval_size(shape);
+    if (!jval_is(shape, JSON_ARRAY))
         return safetensors_bad(e, "shape: expected a list of numbers");
     if (n > ST_MAX_DIMS)
         return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: %zu dimensions, the limit is %d",
                        CKPT_CLIP(e->name, strlen(e->name)), n, ST_MAX_DIMS);
     t->n_dims = (uint32_t)n;
     for (size_t i = 0; i < n; i++)
-        if (!whole(json_array_get(shape, i), &t->dims[i]))
+        if (!whole(jval_at(shape, i), &t->dims[i]))
             return safetensors_bad(e, "shape: expected whole numbers");
     return MGPT_OK;
 }
@@ -89,12 +89,12 @@ static int safetensors_size_of(const struct st_tensor *t, unsigned bits, uint64_
 
 static int safetensors_read_entry(const struct st_entry *e, struct st_tensor *t)
 {
-    const json_t *offsets = json_object_get(e->value, "data_offsets");
-    const char *dtype = json_string_value(json_object_get(e->value, "dtype"));
+    const struct jval *offsets = jval_get(e->value, "data_offsets");
+    const char *dtype = jval_text(jval_get(e->value, "dtype"));
     uint64_t bytes;
     unsigned bits = 0;
     *t = (struct st_tensor){.name = e->name};
-    if (!json_is(e->value, JSON_OBJECT))
+    if (!jval_is(e->value, JSON_OBJECT))
         return safetensors_bad(e, "expected an object of dtype, shape and data_offsets");
     if (!dtype)
         return safetensors_bad(e, "dtype: expected a name");
@@ -108,8 +108,8 @@ static int safetensors_read_entry(const struct st_entry *e, struct st_tensor *t)
                        CKPT_CLIP(e->name, strlen(e->name)), dtype);
     if (safetensors_read_shape(e, t) < 0)
         return MGPT_EFILE;
-    if (json_array_size(offsets) != 2 || !whole(json_array_get(offsets, 0), &t->begin) ||
-        !whole(json_array_get(offsets, 1), &t->end) || t->begin > t->end)
+    if (jval_size(offsets) != 2 || !whole(jval_at(offsets, 0), &t->begin) ||
+        !whole(jval_at(offsets, 1), &t->end) || t->begin > t->end)
         return safetensors_bad(e, "data_offsets: expected two whole numbers in order");
     if (!safetensors_size_of(t, bits, &bytes))
         return safetensors_bad(e, "its shape does not give a whole number of bytes below 2^64");
@@ -135,19 +135,16 @@ static int by_place(const void *a, const void *b)
 
 static int read_entries(struct safetensors *st, mgpt_error *err)
 {
-    const char *name;
-    json_t *value;
-    size_t n = json_object_size(st->header);
+    size_t n = jval_members(st->header);
     if (n > ST_MAX_TENSORS)
         return err_set(err, MGPT_EFILE, START, "safetensors header: %zu tensors, the limit is %d",
                        n, ST_MAX_TENSORS);
     if (!arr_reserve(st->tensors, n))
         return err_memory(err, "the list of tensors", n * sizeof *st->tensors);
-    json_object_foreach(st->header, name, value)
-    {
+    for (struct jval_iter i = jval_begin(st->header); jval_next(&i);) {
         struct st_tensor t;
-        struct st_entry e = {name, value, err};
-        if (strcmp(name, "__metadata__") == 0)
+        struct st_entry e = {i.key, i.value, err};
+        if (strcmp(i.key, "__metadata__") == 0)
             continue;
         if (safetensors_read_entry(&e, &t) < 0)
             return MGPT_EFILE;
@@ -217,16 +214,15 @@ static int count_entries(struct span text, mgpt_error *err)
 
 static int parse_header(struct safetensors *st, struct span text, mgpt_error *err)
 {
-    json_error_t e;
+    struct jval_error e;
     if (count_entries(text, err) < 0)
         return MGPT_EFILE;
-    st->header = json_read(text.data, text.size, JSON_REJECT_DUPLICATES, &e);
+    st->header = jval_read(text.data, text.size, 0, NULL, &e);
     if (st->header)
         return MGPT_OK;
-    if (json_read_no_memory(&e, text.size, err))
+    if (jval_no_memory(&e, text.size, err))
         return MGPT_EMEM;
-    return err_set(err, MGPT_EFILE, START + json_read_offset(&e), "safetensors header: %.100s",
-                   e.text);
+    return err_set(err, MGPT_EFILE, START + e.offset, "safetensors header: %.100s", e.text);
 }
 
 int st_sniff(struct span bytes)
@@ -257,7 +253,7 @@ int st_parse(struct safetensors *st, struct span bytes, mgpt_error *err)
 
 void st_free(struct safetensors *st)
 {
-    json_decref(st->header);
+    jval_free(st->header);
     arr_free(st->tensors);
     *st = (struct safetensors){0};
 }

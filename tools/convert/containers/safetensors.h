@@ -9,7 +9,7 @@
 #ifndef MGPT_CONVERT_SAFETENSORS_H
 #define MGPT_CONVERT_SAFETENSORS_H
 
-#include "common/json_read.h"
+#include "common/jval.h"
 #include "convert/core/checkpoint.h"
 
 enum { ST_MAX_DIMS = 8, ST_MAX_TENSORS = 1 << 20 };
@@ -24,7 +24,7 @@ struct st_tensor {
 };
 
 struct safetensors {
-    json_t *header;
+    const struct jval *header;
     struct st_tensor *tensors; /* stb_ds array, in order of their bytes */
 };
 

@@ -44,18 +44,18 @@ static int find_facts(struct torch_model *m, mgpt_error *err)
 {
     static const char *const candidates[] = {"params.json"};
     const char *name;
-    json_t *root;
+    const struct jval *root;
     if (torch_member(m, "model_args"))
         return MGPT_OK;
     int status = torch_side_facts(m, candidates, 1, NULL, &root, &name, err);
     if (status == 0)
         ckpt_note(m->c, "neither model_args in the file nor params.json next to it");
-    if (json_is(json_object_get(root, "use_scaled_rope"), JSON_TRUE))
+    if (jval_is(jval_get(root, "use_scaled_rope"), JSON_TRUE))
         status = ckpt_refuse(err,
                              "%s: use_scaled_rope does not say by how much; convert the model's "
                              "Hugging Face form instead",
                              name);
-    json_decref(root);
+    jval_free(root);
     return status < 0 ? status : MGPT_OK;
 }
 

@@ -62,11 +62,11 @@ struct meta {                          /* the side file */
 
 /* ---- meta_NNNNNN.json ------------------------------------------------------------------------ */
 
-static int read_pattern(const json_t *root, struct meta *s, mgpt_error *err)
+static int read_pattern(const struct jval *root, struct meta *s, mgpt_error *err)
 {
-    const json_t *config = json_object_get(root, "model_config");
-    const json_t *at = json_is(config, JSON_OBJECT) ? config : root;
-    const char *pattern = json_string_value(json_object_get(at, "window_pattern"));
+    const struct jval *config = jval_get(root, "model_config");
+    const struct jval *at = jval_is(config, JSON_OBJECT) ? config : root;
+    const char *pattern = jval_text(jval_get(at, "window_pattern"));
     if (pattern && strlen(pattern) >= sizeof s->pattern)
         return ckpt_refuse(err, "%s: window_pattern is too long", s->source);
     if (pattern)
@@ -79,7 +79,7 @@ static int find_meta(struct torch_model *m, struct meta *s, mgpt_error *err)
 {
     char own[128] = "meta.json";
     const char *name = m->in->name;
-    json_t *root;
+    const struct jval *root;
     *s = (struct meta){.source = ""};
     if (strncmp(name, "model_", 6) == 0)
         snprintf(own, sizeof own, "meta_%.100s.json", name + 6);
@@ -90,7 +90,7 @@ static int find_meta(struct torch_model *m, struct meta *s, mgpt_error *err)
         ckpt_note(m->c, "no %s next to the input: its numbers are inferred", own);
     if (status > 0)
         status = read_pattern(root, s, err);
-    json_decref(root);
+    jval_free(root);
     return status;
 }
 

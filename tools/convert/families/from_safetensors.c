@@ -5,6 +5,7 @@
  * The format lets __metadata__ hold strings only, so a value can be a number or JSON in a string.
  */
 #include "base/error.h"
+#include "base/mem.h"
 #include "convert/containers/safetensors.h"
 #include "convert/families/hf.h"
 #include "convert/families/torch_model.h"
@@ -17,24 +18,12 @@ struct named_file {
     struct mg_parts parts;
     struct state state;
     struct safetensors st;
-    json_t *said, *side; /* __metadata__ with what is in its strings, and the side file */
+    const struct jval *side, **inside; /* the side file; stb_ds array: JSON in __metadata__ */
 };
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-static json_t *decoded(const json_t *v, mgpt_error *err)
-{
-    json_error_t e;
-    const char *text = json_string_value(v);
-    if (!text || (*text != '{' && *text != '['))
-        return json_incref((json_t *)(uintptr_t)v);
-    json_t *inside = json_read(text, json_string_length(v), JSON_REJECT_DUPLICATES, &e);
-    if (!inside && json_read_no_memory(&e, json_string_length(v), err))
-        return NULL;
-    return inside ? inside : json_incref((json_t *)(uintptr_t)v);
-}
-
-static int take_facts(struct named_file *r, const json_t *object)
+static int take_facts(struct named_file *r, const struct jval *object)
 {
     struct tree_file file;
     uint64_t left;
@@ -42,23 +31,37 @@ static int take_facts(struct named_file *r, const json_t *object)
     return tree_facts(&r->parts, t, (struct tree){0}, 1);
 }
 
+/* A member of __metadata__, or what is in it if that is JSON. */
+static int take_member(struct named_file *r, const char *key, const struct jval *v)
+{
+    struct jval_error e;
+    struct tree_file file;
+    uint64_t left;
+    const char *text = jval_text(v);
+    const struct jval *inside = NULL;
+    if (text && (*text == '{' || *text == '['))
+        inside = jval_read(text, jval_text_size(v), 0, NULL, &e);
+    if (inside && !arr_push(r->inside, inside)) {
+        jval_free(inside);
+        return err_memory(r->parts.err, "the metadata", 1);
+    }
+    if (text && !inside && (*text == '{' || *text == '[') &&
+        jval_no_memory(&e, jval_text_size(v), r->parts.err))
+        return MGPT_EMEM;
+    struct tree t = tree_of_json(&file, &left, inside ? inside : v, r->in->bytes.size);
+    int status = tree_take(&r->parts, key, t);
+    if (status == 0)
+        tree_ignore(&r->parts, key, t);
+    return status;
+}
+
 static int read_metadata(struct named_file *r)
 {
-    const char *key;
-    json_t *v;
-    json_watch();
-    r->said = json_object();
-    json_object_foreach(json_object_get(r->st.header, "__metadata__"), key, v)
-    {
-        json_t *value = decoded(v, r->parts.err);
-        if (!value)
-            return MGPT_EMEM;
-        if (json_object_set_new(r->said, key, value) < 0)
-            return err_memory(r->parts.err, "the metadata", 1);
-    }
-    if (!r->said || json_has_lost())
-        return err_memory(r->parts.err, "the metadata", 1);
-    return take_facts(r, r->said);
+    int status = MGPT_OK;
+    struct jval_iter i = jval_begin(jval_get(r->st.header, "__metadata__"));
+    while (status >= 0 && jval_next(&i))
+        status = take_member(r, i.key, i.value);
+    return status < 0 ? status : MGPT_OK;
 }
 
 static int read_side(struct named_file *r)
@@ -101,8 +104,10 @@ int safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_err
     mg_parts_init(&r.parts, c, in, err);
     int status = is_hf ? 0 : read_named(&r, err);
     mg_parts_free(&r.parts);
-    json_decref(r.said);
-    json_decref(r.side);
+    for (size_t i = 0; i < arr_len(r.inside); i++)
+        jval_free(r.inside[i]);
+    arr_free(r.inside);
+    jval_free(r.side);
     st_free(&r.st);
     state_free(&r.state);
     if (status != 0)

@@ -145,12 +145,12 @@ static int match_mingpt(const struct torch_model *m)
 }
 
 /* {"model": {"n_head": 6, "model_type": "gpt-mini", ...}}, or these keys at the top; 0: neither. */
-static int64_t heads_of_json(const json_t *root)
+static int64_t heads_of_json(const struct jval *root)
 {
-    const json_t *model = json_object_get(root, "model");
-    const json_t *at = json_is(model, JSON_OBJECT) ? model : root;
-    const char *type = json_string_value(json_object_get(at, "model_type"));
-    int64_t heads = json_integer_value(json_object_get(at, "n_head"));
+    const struct jval *model = jval_get(root, "model");
+    const struct jval *at = jval_is(model, JSON_OBJECT) ? model : root;
+    const char *type = jval_text(jval_get(at, "model_type"));
+    int64_t heads = jval_whole(jval_get(at, "n_head"));
     for (size_t i = 0; type && heads <= 0 && i < sizeof types / sizeof *types; i++)
         if (strcmp(types[i].name, type) == 0)
             heads = types[i].n_head;
@@ -165,13 +165,13 @@ static int map_mingpt(struct torch_model *m, mgpt_error *err)
     struct gpt_rules r = {
         .what = "minGPT", .program = "mingpt", .why = "minGPT's", .is_published = 1};
     const char *name;
-    json_t *root = NULL;
+    const struct jval *root = NULL;
     int found = torch_size(m, MG_HEADS, 0) ? 0 : torch_json(m, candidates, 1, &root, &name, err);
     r.n_head = heads_of_json(root);
     /* its trainer writes "model" into config.json; llm-viz writes JSON */
-    r.asks_activation = !json_is(json_object_get(root, "model"), JSON_OBJECT) &&
+    r.asks_activation = !jval_is(jval_get(root, "model"), JSON_OBJECT) &&
                         (!m->file.container || strcmp(m->file.container, "JSON") != 0);
-    json_decref(root);
+    jval_free(root);
     if (r.n_head)
         ckpt_note(m->c, "inferred: n_head = %lld (from %s)", (long long)r.n_head, name);
     return found < 0 ? found : map_gpt(m, &r, err);

@@ -15,18 +15,28 @@ enum { MAX_JSON = 64 << 20 };
 
 /* ---- the text -------------------------------------------------------------------------------- */
 
-static json_t *hf_config_load(struct span bytes, const char *file, size_t flags, mgpt_error *err)
+static int check_config_size(struct span bytes, const char *file, mgpt_error *err)
+{
+    if (bytes.size > MAX_JSON)
+        return ckpt_refuse(err, "%.40s: %zu bytes, the limit is %d", file, bytes.size, MAX_JSON);
+    return MGPT_OK;
+}
+
+static int not_object(const char *file, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, 0, "%.40s: expected an object", file);
+}
+
+json_t *hf_json(struct span bytes, const char *file, mgpt_error *err)
 {
     json_error_t e;
-    if (bytes.size > MAX_JSON) {
-        ckpt_refuse(err, "%.40s: %zu bytes, the limit is %d", file, bytes.size, MAX_JSON);
+    if (check_config_size(bytes, file, err) < 0)
         return NULL;
-    }
-    json_t *root = json_read(bytes.data, bytes.size, flags, &e);
+    json_t *root = json_read(bytes.data, bytes.size, JSON_REJECT_DUPLICATES, &e);
     if (root && json_is(root, JSON_OBJECT))
         return root;
     if (root)
-        err_set(err, MGPT_EFILE, 0, "%.40s: expected an object", file);
+        not_object(file, err);
     else if (!json_read_no_memory(&e, bytes.size, err))
         err_set(err, MGPT_EFILE, json_read_offset(&e), "%.40s: line %d column %d: %.60s", file,
                 e.line, e.column, e.text);
@@ -34,14 +44,21 @@ static json_t *hf_config_load(struct span bytes, const char *file, size_t flags,
     return NULL;
 }
 
-json_t *hf_json(struct span bytes, const char *file, mgpt_error *err)
+const struct jval *hf_values(struct span bytes, const char *file, int flags, mgpt_error *err)
 {
-    return hf_config_load(bytes, file, JSON_REJECT_DUPLICATES, err);
-}
-
-json_t *hf_json_reals(struct span bytes, const char *file, mgpt_error *err)
-{
-    return hf_config_load(bytes, file, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL, err);
+    struct jval_error e;
+    if (check_config_size(bytes, file, err) < 0)
+        return NULL;
+    const struct jval *root = jval_read(bytes.data, bytes.size, flags, NULL, &e);
+    if (jval_is(root, JSON_OBJECT))
+        return root;
+    if (root)
+        not_object(file, err);
+    else if (!jval_no_memory(&e, bytes.size, err))
+        err_set(err, MGPT_EFILE, e.offset, "%.40s: line %d column %d: %.100s", file, e.line,
+                e.column, e.text);
+    jval_free(root);
+    return NULL;
 }
 
 static int add_read_keys(json_t *text, mgpt_error *err)

@@ -8,6 +8,7 @@
 #define MGPT_CONVERT_HF_CONFIG_H
 
 #include "common/json_read.h"
+#include "common/jval.h"
 #include "convert/core/checkpoint.h"
 
 struct hf_config {
@@ -21,8 +22,8 @@ struct hf_config {
 /* Reads JSON that must be an object; its end may hold no more. `file` is for messages. */
 json_t *hf_json(struct span bytes, const char *file, mgpt_error *err);
 
-/* The same with every number as a real: tokenizer_config.json has integers beyond 64 bits. */
-json_t *hf_json_reals(struct span bytes, const char *file, mgpt_error *err);
+/* The same for files that can be large: vocabularies and indices. `flags`: of jval.h. */
+const struct jval *hf_values(struct span bytes, const char *file, int flags, mgpt_error *err);
 
 /* model_type stays NULL where neither the root nor its text part has one. */
 int hf_config_read(struct hf_config *cfg, struct span bytes, mgpt_error *err);

@@ -98,17 +98,14 @@ static int has_name(char *const *names, const char *name)
 }
 
 /* The files that the map names, in its order, each once; *names is an stb_ds array. */
-static int list_shards(struct hf_model *m, json_t *map, char ***names, mgpt_error *err)
+static int list_shards(struct hf_model *m, const struct jval *map, char ***names, mgpt_error *err)
 {
-    const char *tensor;
-    json_t *value;
-    json_object_foreach(map, tensor, value)
-    {
-        const char *name = json_string_value(value);
+    for (struct jval_iter i = jval_begin(map); jval_next(&i);) {
+        const char *name = jval_text(i.value);
         if (!name || !is_plain(name))
             return ckpt_refuse(err,
                                "weight_map: %.*s: expected the plain name of a file, found %.40s",
-                               CKPT_CLIP(tensor, strlen(tensor)), name ? name : "none");
+                               CKPT_CLIP(i.key, strlen(i.key)), name ? name : "none");
         if (has_name(*names, name))
             continue;
         if (arr_len(*names) == MAX_SHARDS)
@@ -120,23 +117,22 @@ static int list_shards(struct hf_model *m, json_t *map, char ***names, mgpt_erro
     return MGPT_OK;
 }
 
-/* Adds the tensors of one file to the model's and takes them out of the map. */
-static int take_listed(struct hf_model *m, json_t *map, const char *name, const struct state *s,
-                       mgpt_error *err)
+/* Adds the tensors of one file, which the map lists, to the model's. */
+static int take_listed(struct hf_model *m, const struct jval *map, const char *name,
+                       const struct state *s, mgpt_error *err)
 {
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
         const struct state_tensor *t = &s->tensors[i];
-        const char *listed = json_string_value(json_object_get(map, t->name));
+        const char *listed = jval_text(jval_get(map, t->name));
         if (!listed || strcmp(listed, name) != 0)
             return ckpt_refuse_tensor(err, t->name, "in the file, but not by the index");
         if (state_add(&m->state, t->name, strlen(t->name), *t, err) < 0)
             return err->status;
-        json_object_del(map, t->name);
     }
     return MGPT_OK;
 }
 
-static int open_shard(struct hf_model *m, json_t *map, const char *name, mgpt_error *err)
+static int open_shard(struct hf_model *m, const struct jval *map, const char *name, mgpt_error *err)
 {
     struct ckpt_side side;
     struct state s;
@@ -155,34 +151,37 @@ static int open_shard(struct hf_model *m, json_t *map, const char *name, mgpt_er
     return status < 0 ? err_set(err, why.status, why.offset, "%.40s: %s", name, why.text) : status;
 }
 
-/* What is left in the map was in no file. */
-static int check_complete(json_t *map, mgpt_error *err)
+/* Every tensor of the map was in its file. */
+static int check_complete(struct hf_model *m, const struct jval *map, mgpt_error *err)
 {
-    const char *tensor = json_object_iter_key(json_object_iter(map));
-    if (!tensor)
+    if (arr_len(m->state.tensors) == jval_members(map))
         return MGPT_OK;
-    return ckpt_refuse_tensor(err, tensor, "missing from %.40s",
-                              json_string_value(json_object_get(map, tensor)));
+    if (state_seal(&m->state, err) < 0)
+        return err->status;
+    for (struct jval_iter i = jval_begin(map); jval_next(&i);)
+        if (!state_has(&m->state, i.key))
+            return ckpt_refuse_tensor(err, i.key, "missing from %.40s", jval_text(i.value));
+    return MGPT_OK;
 }
 
 int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err)
 {
     char **names = NULL;
-    json_t *root = hf_json(index, "the index", err);
+    const struct jval *root = hf_values(index, "the index", 0, err);
     if (!root)
         return err->status;
-    json_t *map = json_object_get(root, "weight_map");
+    const struct jval *map = jval_get(root, "weight_map");
     int status = MGPT_OK;
-    if (!json_is(map, JSON_OBJECT))
+    if (!jval_is(map, JSON_OBJECT))
         status = ckpt_refuse(err, "the index: weight_map: expected an object of tensors and files");
     if (status == MGPT_OK)
         status = list_shards(m, map, &names, err);
     for (size_t i = 0; status == MGPT_OK && i < arr_len(names); i++)
         status = open_shard(m, map, names[i], err);
     if (status == MGPT_OK)
-        status = check_complete(map, err);
+        status = check_complete(m, map, err);
     arr_free(names);
-    json_decref(root);
+    jval_free(root);
     return status;
 }
 

@@ -1,8 +1,8 @@
 /* Reader: microgpt's weights as JSON, and other programs' models in it: llm-viz's file of a minGPT,
  * and the like.
  *
- * The text is parsed by jansson into a tree (tree_model.c) that stays until the model is written.
- * It is limited to 512 MiB because the tree takes a multiple of it.
+ * The values of the text (jval.h, tree_model.c) stay until the model is written. It is limited to
+ * 512 MiB because they take a multiple of it.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -28,19 +28,17 @@ static int stands_at(struct span s, size_t at, const char *word)
     return at <= s.size && n <= s.size - at && memcmp(s.data + at, word, n) == 0;
 }
 
-/* Python writes these for numbers that are not finite; JSON has no such thing. jansson stops after
- * the word, or after the minus before it. */
+/* Python writes these for numbers that are not finite; JSON has no such thing. */
 static int is_not_finite(struct span s, size_t at)
 {
-    return (at >= 3 && stands_at(s, at - 3, "NaN")) ||
-           (at >= 8 && stands_at(s, at - 8, "Infinity")) || stands_at(s, at, "Infinity");
+    return stands_at(s, at, "NaN") || stands_at(s, at, "Infinity");
 }
 
 /* `base`: where s begins in the file. */
-static int syntax_error(struct span s, size_t base, const json_error_t *e, mgpt_error *err)
+static int syntax_error(struct span s, size_t base, const struct jval_error *e, mgpt_error *err)
 {
-    size_t at = (size_t)json_read_offset(e);
-    if (json_read_no_memory(e, s.size, err))
+    size_t at = e->offset;
+    if (jval_no_memory(e, s.size, err))
         return MGPT_EMEM;
     if (is_not_finite(s, at))
         return err_set(err, MGPT_EFILE, base + at,
@@ -118,7 +116,7 @@ static int map_other(struct mg_parts *m)
 
 static void json_microgpt_release(void *source)
 {
-    json_decref(source);
+    jval_free(source);
 }
 
 int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
@@ -126,13 +124,13 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
     static const char *const formats[] = {"microgpt JSON, flat", "microgpt JSON, wrapped",
                                           "microgpt JSON, parameter list"};
     struct span text = without_bom(in->bytes);
-    json_error_t e;
+    struct jval_error e;
     if (text.size > MAX_BYTES)
         return ckpt_refuse(err, "JSON of %zu bytes, the limit is %zu", text.size, MAX_BYTES);
-    json_t *root = json_read(text.data, text.size, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &e);
+    const struct jval *root = jval_read(text.data, text.size, JVAL_NUL, NULL, &e);
     if (!root)
         return syntax_error(text, in->bytes.size - text.size, &e, err);
-    c->source = root;
+    c->source = (void *)(uintptr_t)root;
     c->release = json_microgpt_release;
     struct mg_parts m;
     mg_parts_init(&m, c, in, err);

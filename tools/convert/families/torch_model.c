@@ -3,7 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "common/json_read.h"
+#include "common/jval.h"
 #include "convert/core/questions.h"
 #include "convert/families/tree.h"
 #include "kernels/activations.h"
@@ -198,11 +198,11 @@ int torch_check_sizes(const struct torch_model *m, enum mg_size last, mgpt_error
 
 /* ---- side files ------------------------------------------------------------------------------ */
 
-int torch_json(const struct torch_model *m, const char *const *candidates, size_t n, json_t **root,
-               const char **name, mgpt_error *err)
+int torch_json(const struct torch_model *m, const char *const *candidates, size_t n,
+               const struct jval **root, const char **name, mgpt_error *err)
 {
     struct ckpt_side side;
-    json_error_t e;
+    struct jval_error e;
     *root = NULL;
     int found = m->in->side(m->in->user, 0, candidates, n, &side, err);
     if (found <= 0)
@@ -210,29 +210,30 @@ int torch_json(const struct torch_model *m, const char *const *candidates, size_
     *name = ckpt_text(m->c, side.name, strlen(side.name)); /* the candidates may be gone by then */
     if (!*name)
         return err_memory(err, "a file name", strlen(side.name));
-    *root = json_read(side.bytes.data, side.bytes.size, JSON_REJECT_DUPLICATES, &e);
-    if (json_is(*root, JSON_OBJECT))
+    *root = jval_read(side.bytes.data, side.bytes.size, 0, NULL, &e);
+    if (jval_is(*root, JSON_OBJECT))
         return 1;
-    if (!*root && json_read_no_memory(&e, side.bytes.size, err))
+    if (!*root && jval_no_memory(&e, side.bytes.size, err))
         return MGPT_EMEM;
-    json_decref(*root);
+    jval_free(*root);
     *root = NULL;
     return ckpt_refuse(err, "side file %s: not a JSON object", side.name);
 }
 
 int torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
-                     const char *member, json_t **root, const char **name, mgpt_error *err)
+                     const char *member, const struct jval **root, const char **name,
+                     mgpt_error *err)
 {
     struct tree_file file;
     uint64_t left;
     int found = torch_json(m, candidates, n, root, name, err);
-    const json_t *inner = member && found > 0 ? json_object_get(*root, member) : NULL;
+    const struct jval *inner = member && found > 0 ? jval_get(*root, member) : NULL;
     if (found <= 0)
         return found;
     m->parts.first_wins = 1;
     m->side = *name;
     struct tree facts =
-        tree_of_json(&file, &left, json_is(inner, JSON_OBJECT) ? inner : *root, m->in->bytes.size);
+        tree_of_json(&file, &left, jval_is(inner, JSON_OBJECT) ? inner : *root, m->in->bytes.size);
     int status = tree_facts(&m->parts, facts, (struct tree){0}, 0);
     return status < 0 ? status : 1;
 }

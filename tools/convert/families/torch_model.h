@@ -7,7 +7,7 @@
 #ifndef MGPT_CONVERT_TORCH_MODEL_H
 #define MGPT_CONVERT_TORCH_MODEL_H
 
-#include "common/json_read.h"
+#include "common/jval.h"
 #include "convert/containers/torch.h"
 #include "convert/core/readers.h"
 #include "convert/core/state.h"
@@ -98,13 +98,14 @@ float torch_eps(struct torch_model *m, double usual);
 int torch_same(const struct torch_model *m, const char *a, const char *b);
 
 /* A JSON file next to the input, or NULL: absent. Negative: it cannot be read, or is not an object. */
-int torch_json(const struct torch_model *m, const char *const *candidates, size_t n, json_t **root,
-               const char **name, mgpt_error *err);
+int torch_json(const struct torch_model *m, const char *const *candidates, size_t n,
+               const struct jval **root, const char **name, mgpt_error *err);
 
 /* As torch_json, and takes the facts of the object, or of its member, where the file has none: 1,
  * 0: absent, negative. */
 int torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
-                     const char *member, json_t **root, const char **name, mgpt_error *err);
+                     const char *member, const struct jval **root, const char **name,
+                     mgpt_error *err);
 
 /* ---- torch_vocab.c --------------------------------------------------------------------------- */
 

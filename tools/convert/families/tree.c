@@ -1,4 +1,4 @@
-/* The tree interface, and the adapter of jansson. See tree.h. */
+/* The tree interface, and the adapter of JSON. See tree.h. */
 #include "convert/families/tree.h"
 
 #include <string.h>
@@ -59,7 +59,7 @@ int64_t tree_digits(struct gguf_str s)
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
 
-static struct tree json_load(const struct tree_file *file, const json_t *v)
+static struct tree json_load(const struct tree_file *file, const struct jval *v)
 {
     static const struct {
         enum tree_kind kind;
@@ -72,43 +72,44 @@ static struct tree json_load(const struct tree_file *file, const json_t *v)
                  [JSON_TRUE] = {TREE_FLAG, "true or false"},
                  [JSON_FALSE] = {TREE_FLAG, "true or false"},
                  [JSON_NULL] = {TREE_NONE, "null (JavaScript writes NaN so)"}};
-    json_type type = json_typeof(v);
-    struct tree t = {
-        .kind = kinds[type].kind, .file = file, .at = (uintptr_t)v, .what = kinds[type].what};
+    json_type type = jval_type(v);
+    struct tree t = {.kind = kinds[type].kind,
+                     .file = file,
+                     .at = (uintptr_t)v,
+                     .json = v,
+                     .what = kinds[type].what};
     if (t.kind == TREE_NUMBER) {
-        t.number = json_number_value(v);
+        t.number = jval_number(v);
         t.is_whole = type == JSON_INTEGER;
-        t.whole = t.is_whole ? json_integer_value(v) : 0;
+        t.whole = t.is_whole ? jval_whole(v) : 0;
     } else if (t.kind == TREE_TEXT) {
-        t.text = (struct gguf_str){json_string_value(v), json_string_length(v)};
+        t.text = (struct gguf_str){jval_text(v), jval_text_size(v)};
     } else {
         t.number = type == JSON_TRUE;
-        t.n = type == JSON_OBJECT ? json_object_size(v) : json_array_size(v);
+        t.n = type == JSON_OBJECT ? jval_members(v) : jval_size(v);
     }
     return t;
 }
 
 static int json_tree_next(struct tree_iter *i)
 {
-    json_t *v = (json_t *)(uintptr_t)i->of.at, *member;
+    const struct jval *v = i->of.json, *member = NULL;
     if (i->of.kind == TREE_DICT) {
-        i->json = i->n ? json_object_iter_next(v, i->json) : json_object_iter(v);
-        member = json_object_iter_value(i->json);
-    } else {
-        member = json_array_get(v, i->n);
-    }
-    if (!member)
-        return 0;
-    if (i->json) {
-        const char *key = json_object_iter_key(i->json);
-        i->key = (struct gguf_str){key, strlen(key)};
+        if (i->n == 0)
+            i->json = jval_begin(v);
+        if (!jval_next(&i->json))
+            return 0;
+        member = i->json.value;
+        i->key = (struct gguf_str){i->json.key, strlen(i->json.key)};
         i->id = tree_digits(i->key);
+    } else if (!(member = jval_at(v, i->n))) {
+        return 0;
     }
     i->value = json_load(i->of.file, member);
     return 1;
 }
 
-struct tree tree_of_json(struct tree_file *file, uint64_t *left, const json_t *root, size_t n)
+struct tree tree_of_json(struct tree_file *file, uint64_t *left, const struct jval *root, size_t n)
 {
     static const struct tree_ops ops = {json_tree_next, NULL};
     *left = TREE_LOOKS * ((uint64_t)n + 1);

@@ -7,7 +7,7 @@
 #ifndef MGPT_CONVERT_TREE_H
 #define MGPT_CONVERT_TREE_H
 
-#include "common/json_read.h"
+#include "common/jval.h"
 #include "convert/families/microgpt.h"
 
 enum tree_kind {
@@ -32,6 +32,7 @@ struct tree {
     enum tree_kind kind;
     const struct tree_file *file; /* NULL: absent */
     uint64_t at;                  /* in the file */
+    const struct jval *json;      /* of JSON */
     double number;                /* a flag's: 0 or 1 */
     int is_whole;                 /* the number is */
     int64_t whole;
@@ -47,7 +48,7 @@ struct tree_iter {
     struct gguf_str key; /* of a dict's member; p NULL: the key is not text */
     int64_t id;          /* the key as a whole number, also from its digits; -1: it is none */
     size_t n;            /* members so far */
-    void *json;
+    struct jval_iter json;
     struct pickle_iter pickle;
 };
 
@@ -64,7 +65,7 @@ enum {
 };
 
 /* The first value of a file of n bytes. The file is set up in *file and *left. */
-struct tree tree_of_json(struct tree_file *file, uint64_t *left, const json_t *root, size_t n);
+struct tree tree_of_json(struct tree_file *file, uint64_t *left, const struct jval *root, size_t n);
 struct tree tree_of_pickle(struct tree_file *file, uint64_t *left, const struct pickle *p,
                            pickle_id root, size_t n);
 

@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-static int add_decoder_text(struct steps_writer *w, const json_t *part, const char *from,
+static int add_decoder_text(struct steps_writer *w, const struct jval *part, const char *from,
                             const char *to)
 {
     if (!*from || strlen(from) > 60 || strlen(to) > 60)
@@ -13,18 +13,18 @@ static int add_decoder_text(struct steps_writer *w, const json_t *part, const ch
     return steps_words(w, "replace", from, to);
 }
 
-static int add_metaspace_decoder(struct steps_writer *w, const json_t *part)
+static int add_metaspace_decoder(struct steps_writer *w, const struct jval *part)
 {
     w->t->c->vocab.drops_space |= steps_scheme(part) != NULL;
     return add_decoder_text(w, part, steps_string(part, "replacement"), " ");
 }
 
-static int add_bpe_decoder(struct steps_writer *w, const json_t *part)
+static int add_bpe_decoder(struct steps_writer *w, const struct jval *part)
 {
     return add_decoder_text(w, part, steps_string(part, "suffix"), " ");
 }
 
-static int add_wordpiece_decoder(struct steps_writer *w, const json_t *part)
+static int add_wordpiece_decoder(struct steps_writer *w, const struct jval *part)
 {
     const char *prefix = steps_string(part, "prefix");
     if (!*prefix || strlen(prefix) > 60)
@@ -36,24 +36,24 @@ static int add_wordpiece_decoder(struct steps_writer *w, const json_t *part)
     return status;
 }
 
-static int add_replace_decoder(struct steps_writer *w, const json_t *part)
+static int add_replace_decoder(struct steps_writer *w, const struct jval *part)
 {
-    const char *from = steps_string(json_object_get(part, "pattern"), "String");
+    const char *from = steps_string(jval_get(part, "pattern"), "String");
     return add_decoder_text(w, part, from, steps_string(part, "content"));
 }
 
 /* Of the texts, only the space in front can be taken away: a text is decoded token by token. */
-static int add_strip_decoder(struct steps_writer *w, const json_t *part)
+static int add_strip_decoder(struct steps_writer *w, const struct jval *part)
 {
-    json_int_t start = json_integer_value(json_object_get(part, "start"));
-    json_int_t stop = json_integer_value(json_object_get(part, "stop"));
+    json_int_t start = jval_whole(jval_get(part, "start"));
+    json_int_t stop = jval_whole(jval_get(part, "stop"));
     if (stop != 0 || start > 1 || (start && strcmp(steps_string(part, "content"), " ") != 0))
         return steps_refuse(w, part, "it strips more than one space in front");
     w->t->c->vocab.drops_space |= start == 1;
     return MGPT_OK;
 }
 
-static int add_nothing(struct steps_writer *w, const json_t *part)
+static int add_nothing(struct steps_writer *w, const struct jval *part)
 {
     (void)w, (void)part;
     return MGPT_OK;
@@ -69,10 +69,10 @@ static const struct component_row decoder_rows[] = {{"ByteLevel", steps_bytes},
                                                     {"Fuse", add_nothing},
                                                     {NULL, NULL}};
 
-int hf_decoders_read(struct hf_tok *t, const json_t *root, mgpt_error *err)
+int hf_decoders_read(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
     struct steps_writer w = {t, "decoder", &t->c->vocab.decoders, err};
-    const json_t *part = hf_value(root, "decoder");
+    const struct jval *part = hf_tok_value(root, "decoder");
     if (part)
         return steps_component(&w, part, decoder_rows, "decoders", 0);
     t->c->vocab.drops_space = 1; /* without a decoder tokens are joined by spaces */

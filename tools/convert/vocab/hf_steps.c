@@ -14,13 +14,13 @@
 
 #define MAX_DEPTH 4 /* of sequences in sequences */
 
-const char *steps_string(const json_t *object, const char *key)
+const char *steps_string(const struct jval *object, const char *key)
 {
-    const char *text = json_string_value(json_object_get(object, key));
+    const char *text = jval_text(jval_get(object, key));
     return text ? text : "";
 }
 
-int steps_refuse(const struct steps_writer *w, const json_t *part, const char *what)
+int steps_refuse(const struct steps_writer *w, const struct jval *part, const char *what)
 {
     char name[64];
     snprintf(name, sizeof name, "%s %.40s", w->part, steps_string(part, "type"));
@@ -57,11 +57,11 @@ static int add_table(struct steps_writer *w, const char *op, const char *name)
 /* ---- patterns -------------------------------------------------------------------------------- */
 
 /* {"String": ...} or {"Regex": ...} as a pattern that compiles; a stb_ds array in *out. */
-static int pattern_of(struct steps_writer *w, const json_t *part, char **out)
+static int pattern_of(struct steps_writer *w, const struct jval *part, char **out)
 {
-    const json_t *pattern = json_object_get(part, "pattern");
-    const char *text = json_string_value(json_object_get(pattern, "String"));
-    const char *regex = json_string_value(json_object_get(pattern, "Regex")), *what = NULL;
+    const struct jval *pattern = jval_get(part, "pattern");
+    const char *text = jval_text(jval_get(pattern, "String"));
+    const char *regex = jval_text(jval_get(pattern, "Regex")), *what = NULL;
     char message[120];
     if (!(text && *text) && !(regex && *regex))
         return steps_refuse(w, part, "its pattern is empty");
@@ -76,7 +76,7 @@ static int pattern_of(struct steps_writer *w, const json_t *part, char **out)
 
 /* Appends `op first PATTERN`, or `op PATTERN last` (first NULL), after a look at the pattern by the
  * library. Frees the pattern. */
-static int add_pattern(struct steps_writer *w, const json_t *part, const char *op,
+static int add_pattern(struct steps_writer *w, const struct jval *part, const char *op,
                        const char *first, char *pattern, const char *last)
 {
     mgpt_error why = {0};
@@ -94,7 +94,7 @@ static int add_pattern(struct steps_writer *w, const json_t *part, const char *o
 }
 
 /* `split HOW` at each character of a class. */
-static int add_class_split(struct steps_writer *w, const json_t *part, const char *how,
+static int add_class_split(struct steps_writer *w, const struct jval *part, const char *how,
                            const char *kind)
 {
     char *pattern = NULL;
@@ -107,7 +107,7 @@ static int add_class_split(struct steps_writer *w, const json_t *part, const cha
 
 /* ---- normalizers ----------------------------------------------------------------------------- */
 
-static int add_normal_form(struct steps_writer *w, const json_t *part)
+static int add_normal_form(struct steps_writer *w, const struct jval *part)
 {
     const char *type = steps_string(part, "type"); /* NFC, NFD, NFKC, NFKD */
     int composes = type[strlen(type) - 1] == 'C';
@@ -117,25 +117,25 @@ static int add_normal_form(struct steps_writer *w, const json_t *part)
     return status < 0 || !composes ? status : steps_word(w, "compose");
 }
 
-static int add_lowercase(struct steps_writer *w, const json_t *part)
+static int add_lowercase(struct steps_writer *w, const struct jval *part)
 {
     (void)part;
     return add_table(w, "map", "lowercase");
 }
 
-static int add_strip_accents(struct steps_writer *w, const json_t *part)
+static int add_strip_accents(struct steps_writer *w, const struct jval *part)
 {
     (void)part;
     return add_table(w, "map", "marks");
 }
 
-static int add_nmt(struct steps_writer *w, const json_t *part)
+static int add_nmt(struct steps_writer *w, const struct jval *part)
 {
     (void)part;
     return add_table(w, "map", "nmt");
 }
 
-static int add_replace(struct steps_writer *w, const json_t *part)
+static int add_replace(struct steps_writer *w, const struct jval *part)
 {
     char *pattern = NULL;
     int status = pattern_of(w, part, &pattern);
@@ -145,12 +145,12 @@ static int add_replace(struct steps_writer *w, const json_t *part)
     return status;
 }
 
-static int add_prepend(struct steps_writer *w, const json_t *part)
+static int add_prepend(struct steps_writer *w, const struct jval *part)
 {
     return steps_words(w, "prepend", steps_string(part, "prepend"), NULL);
 }
 
-static int add_strip(struct steps_writer *w, const json_t *part)
+static int add_strip(struct steps_writer *w, const struct jval *part)
 {
     int left = hf_tok_flag(part, "strip_left", 0), right = hf_tok_flag(part, "strip_right", 0);
     if (!left && !right)
@@ -159,7 +159,7 @@ static int add_strip(struct steps_writer *w, const json_t *part)
     return steps_words(w, "strip", left && right ? "both" : one, NULL);
 }
 
-static int add_chinese(struct steps_writer *w, const json_t *part)
+static int add_chinese(struct steps_writer *w, const struct jval *part)
 {
     char *pattern = NULL;
     int status = hf_regex_class("chinese", 0, &pattern, w->err);
@@ -169,7 +169,7 @@ static int add_chinese(struct steps_writer *w, const json_t *part)
     return status;
 }
 
-static int add_bert_normalizer(struct steps_writer *w, const json_t *part)
+static int add_bert_normalizer(struct steps_writer *w, const struct jval *part)
 {
     int lowercase = hf_tok_flag(part, "lowercase", 1), status = MGPT_OK;
     int strips = hf_tok_flag(part, "strip_accents", lowercase);
@@ -186,13 +186,13 @@ static int add_bert_normalizer(struct steps_writer *w, const json_t *part)
     return status;
 }
 
-int steps_bytes(struct steps_writer *w, const json_t *part)
+int steps_bytes(struct steps_writer *w, const struct jval *part)
 {
     (void)part;
     return steps_word(w, "bytes");
 }
 
-static int add_charsmap(struct steps_writer *w, const json_t *part)
+static int add_charsmap(struct steps_writer *w, const struct jval *part)
 {
     if (w->t->c->vocab.charsmap.n > 0)
         return steps_refuse(w, part, "a second map");
@@ -226,7 +226,7 @@ static const char *cut_of(const char *behavior)
 }
 
 /* Words, or runs of what is neither word nor white space. */
-static int add_whitespace(struct steps_writer *w, const json_t *part)
+static int add_whitespace(struct steps_writer *w, const struct jval *part)
 {
     char *pattern = NULL;
     int status = hf_regex_class("word", 0, &pattern, w->err);
@@ -241,18 +241,18 @@ static int add_whitespace(struct steps_writer *w, const json_t *part)
     return status;
 }
 
-static int add_whitespace_split(struct steps_writer *w, const json_t *part)
+static int add_whitespace_split(struct steps_writer *w, const struct jval *part)
 {
     return add_class_split(w, part, "removed", "whitespace");
 }
 
-static int add_digits(struct steps_writer *w, const json_t *part)
+static int add_digits(struct steps_writer *w, const struct jval *part)
 {
     int each = hf_tok_flag(part, "individual_digits", 0);
     return add_class_split(w, part, each ? "isolated" : "contiguous", "number");
 }
 
-static int add_punctuation(struct steps_writer *w, const json_t *part)
+static int add_punctuation(struct steps_writer *w, const struct jval *part)
 {
     const char *behavior = steps_string(part, "behavior");
     const char *cut = *behavior ? cut_of(behavior) : "isolated";
@@ -260,14 +260,14 @@ static int add_punctuation(struct steps_writer *w, const json_t *part)
                : steps_refuse(w, part, "its behavior is not known");
 }
 
-static int add_bert(struct steps_writer *w, const json_t *part)
+static int add_bert(struct steps_writer *w, const struct jval *part)
 {
     int status = add_class_split(w, part, "removed", "whitespace");
     return status < 0 ? status : add_class_split(w, part, "isolated", "punctuation");
 }
 
-static int add_quoted(struct steps_writer *w, const json_t *part, const char *op, const char *first,
-                      const char *text, const char *last)
+static int add_quoted(struct steps_writer *w, const struct jval *part, const char *op,
+                      const char *first, const char *text, const char *last)
 {
     char *pattern = NULL;
     int status = hf_regex_quote(text, &pattern, w->err);
@@ -277,14 +277,14 @@ static int add_quoted(struct steps_writer *w, const json_t *part, const char *op
     return status;
 }
 
-static int add_delimiter(struct steps_writer *w, const json_t *part)
+static int add_delimiter(struct steps_writer *w, const struct jval *part)
 {
     const char *delimiter = steps_string(part, "delimiter");
     return *delimiter ? add_quoted(w, part, "split", "removed", delimiter, NULL)
                       : steps_refuse(w, part, "its delimiter is empty");
 }
 
-static int add_split(struct steps_writer *w, const json_t *part)
+static int add_split(struct steps_writer *w, const struct jval *part)
 {
     const char *cut = cut_of(steps_string(part, "behavior"));
     char *pattern = NULL, how[24];
@@ -298,7 +298,7 @@ static int add_split(struct steps_writer *w, const json_t *part)
     return status;
 }
 
-const char *steps_scheme(const json_t *part)
+const char *steps_scheme(const struct jval *part)
 {
     const char *scheme = steps_string(part, "prepend_scheme");
     if (!*scheme)
@@ -308,7 +308,7 @@ const char *steps_scheme(const json_t *part)
     return strcmp(scheme, "always") == 0 ? "always" : NULL;
 }
 
-static int add_metaspace(struct steps_writer *w, const json_t *part)
+static int add_metaspace(struct steps_writer *w, const struct jval *part)
 {
     const char *space = steps_string(part, "replacement"), *when = steps_scheme(part);
     if (!*space)
@@ -321,7 +321,7 @@ static int add_metaspace(struct steps_writer *w, const json_t *part)
     return status;
 }
 
-static int add_byte_level(struct steps_writer *w, const json_t *part)
+static int add_byte_level(struct steps_writer *w, const struct jval *part)
 {
     static const char gpt2[] =
         "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
@@ -340,10 +340,10 @@ static int add_byte_level(struct steps_writer *w, const json_t *part)
     return status < 0 ? status : steps_word(w, "bytes");
 }
 
-static int add_fixed_length(struct steps_writer *w, const json_t *part)
+static int add_fixed_length(struct steps_writer *w, const struct jval *part)
 {
-    const json_t *length = json_object_get(part, "length");
-    json_int_t n = length ? json_integer_value(length) : 5;
+    const struct jval *length = jval_get(part, "length");
+    json_int_t n = length ? jval_whole(length) : 5;
     char pattern[48];
     if (n < 1 || n > 60000)
         return steps_refuse(w, part, "its length is not from 1 to 60000");
@@ -365,15 +365,15 @@ static const struct component_row pre_tokenizer_rows[] = {{"Whitespace", add_whi
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
-int steps_component(struct steps_writer *w, const json_t *part, const struct component_row *rows,
-                    const char *members, int depth)
+int steps_component(struct steps_writer *w, const struct jval *part,
+                    const struct component_row *rows, const char *members, int depth)
 {
     const char *type = steps_string(part, "type");
-    const json_t *list = json_object_get(part, members);
+    const struct jval *list = jval_get(part, members);
     int status = MGPT_OK;
     if (strcmp(type, "Sequence") == 0 && depth < MAX_DEPTH) {
-        for (size_t i = 0; i < json_array_size(list) && status == MGPT_OK; i++)
-            status = steps_component(w, json_array_get(list, i), rows, members, depth + 1);
+        for (size_t i = 0; i < jval_size(list) && status == MGPT_OK; i++)
+            status = steps_component(w, jval_at(list, i), rows, members, depth + 1);
         return status;
     }
     for (; rows->type; rows++)
@@ -382,13 +382,13 @@ int steps_component(struct steps_writer *w, const json_t *part, const struct com
     return steps_refuse(w, part, "not supported here");
 }
 
-int hf_steps_read(struct hf_tok *t, const json_t *root, mgpt_error *err)
+int hf_steps_read(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
     struct steps_writer norm = {t, "normalizer", &t->c->vocab.normalizers, err};
     struct steps_writer pre = {t, "pre_tokenizer", &t->c->vocab.pre_tokenizers, err};
-    const json_t *part = hf_value(root, "normalizer");
+    const struct jval *part = hf_tok_value(root, "normalizer");
     int status = part ? steps_component(&norm, part, normalizer_rows, "normalizers", 0) : MGPT_OK;
-    part = hf_value(root, "pre_tokenizer");
+    part = hf_tok_value(root, "pre_tokenizer");
     if (status == MGPT_OK && part)
         status = steps_component(&pre, part, pre_tokenizer_rows, "pretokenizers", 0);
     return status < 0 ? status : hf_decoders_read(t, root, err);

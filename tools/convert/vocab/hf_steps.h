@@ -6,7 +6,7 @@
 #include "convert/vocab/hf_tokenizer_impl.h"
 
 /* Fills the lists in c->vocab; refuses by name what the library does not run. */
-int hf_steps_read(struct hf_tok *t, const json_t *root, mgpt_error *err);
+int hf_steps_read(struct hf_tok *t, const struct jval *root, mgpt_error *err);
 
 /* Appends the table `name` (canonical, compatibility, classes, compositions, lowercase, marks,
  * nonspacing, control, nmt, word) to c->vocab.maps, once. Errors: MGPT_EMEM. */

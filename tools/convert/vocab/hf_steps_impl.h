@@ -12,7 +12,7 @@ struct steps_writer {
     mgpt_error *err;
 };
 
-typedef int component_fn(struct steps_writer *w, const json_t *part);
+typedef int component_fn(struct steps_writer *w, const struct jval *part);
 
 /* The rows of a table end with type NULL. */
 struct component_row {
@@ -21,8 +21,8 @@ struct component_row {
 };
 
 /* A component by its row, or the members of a sequence (depth: of sequences around it). */
-int steps_component(struct steps_writer *w, const json_t *part, const struct component_row *rows,
-                    const char *members, int depth);
+int steps_component(struct steps_writer *w, const struct jval *part,
+                    const struct component_row *rows, const char *members, int depth);
 
 /* Appends words: names and arguments. steps_words: up to three, NULL ends them. */
 int steps_word(struct steps_writer *w, const char *word);
@@ -30,14 +30,14 @@ int steps_words(struct steps_writer *w, const char *a, const char *b, const char
 component_fn steps_bytes; /* the step "bytes" */
 
 /* "FILE: PART TYPE: WHAT" */
-int steps_refuse(const struct steps_writer *w, const json_t *part, const char *what);
+int steps_refuse(const struct steps_writer *w, const struct jval *part, const char *what);
 
 /* The text of a key, "" without one. */
-const char *steps_string(const json_t *object, const char *key);
+const char *steps_string(const struct jval *object, const char *key);
 
 /* Metaspace's: "always", "first", or NULL for never. */
-const char *steps_scheme(const json_t *part);
+const char *steps_scheme(const struct jval *part);
 
-int hf_decoders_read(struct hf_tok *t, const json_t *root, mgpt_error *err);
+int hf_decoders_read(struct hf_tok *t, const struct jval *root, mgpt_error *err);
 
 #endif

@@ -26,42 +26,48 @@ int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mg
 
 /* What the three configurations say; each may be NULL. */
 struct configs {
-    json_t *tokenizer, *generation, *model;
+    const struct jval *tokenizer, *generation, *model;
 };
 
-int hf_tok_open(const struct ckpt_input *in, const char *name, hf_load_fn *load, json_t **root,
+int hf_tok_open(const struct ckpt_input *in, const char *name, const struct jval **root,
                 mgpt_error *err)
 {
     struct ckpt_side side;
     int found = in->side(in->user, 0, &name, 1, &side, err);
-    *root = found > 0 ? load(side.bytes, name, err) : NULL;
+    *root = found > 0 ? hf_values(side.bytes, name, 0, err) : NULL;
     if (found > 0 && !*root)
         return MGPT_EFILE;
     return found < 0 ? found : MGPT_OK;
 }
 
+const struct jval *hf_tok_value(const struct jval *object, const char *key)
+{
+    const struct jval *v = jval_get(object, key);
+    return jval_is(v, JSON_NULL) ? NULL : v;
+}
+
 static int open_configs(struct configs *f, const struct ckpt_input *in, mgpt_error *err)
 {
-    int status = hf_tok_open(in, "tokenizer_config.json", hf_json_reals, &f->tokenizer, err);
+    int status = hf_tok_open(in, "tokenizer_config.json", &f->tokenizer, err);
     if (status >= 0)
-        status = hf_tok_open(in, "generation_config.json", hf_json, &f->generation, err);
+        status = hf_tok_open(in, "generation_config.json", &f->generation, err);
     if (status >= 0)
-        status = hf_tok_open(in, "config.json", hf_json, &f->model, err);
+        status = hf_tok_open(in, "config.json", &f->model, err);
     return status;
 }
 
 static void close_configs(struct configs *f)
 {
-    json_decref(f->tokenizer);
-    json_decref(f->generation);
-    json_decref(f->model);
+    jval_free(f->tokenizer);
+    jval_free(f->generation);
+    jval_free(f->model);
 }
 
 /* A flag of tokenizer_config.json: 0, 1, or -1 when it says nothing. */
 static int config_flag(const struct configs *f, const char *key)
 {
-    const json_t *v = json_object_get(f->tokenizer, key);
-    return json_is_boolean(v) ? json_is(v, JSON_TRUE) : -1;
+    const struct jval *v = jval_get(f->tokenizer, key);
+    return jval_is_flag(v) ? jval_is(v, JSON_TRUE) : -1;
 }
 
 /* ---- BOS and EOS ----------------------------------------------------------------------------- */
@@ -69,30 +75,30 @@ static int config_flag(const struct configs *f, const char *key)
 /* A token by its name in tokenizer_config.json: a text, or an object with its content. */
 static int32_t named(const struct hf_tok *t, const struct configs *f, const char *key)
 {
-    const json_t *v = json_object_get(f->tokenizer, key);
-    const char *text =
-        json_string_value(json_is(v, JSON_OBJECT) ? json_object_get(v, "content") : v);
+    const struct jval *v = jval_get(f->tokenizer, key);
+    const char *text = jval_text(jval_is(v, JSON_OBJECT) ? jval_get(v, "content") : v);
     return text ? vocab_slots_find(&t->slots, text) : -1;
 }
 
 /* The i-th number under a key that holds one or a list of them, -1: not a number; the count of
  * them. */
-static json_int_t config_number(const json_t *config, const char *key, size_t i)
+static json_int_t config_number(const struct jval *config, const char *key, size_t i)
 {
-    const json_t *v = json_object_get(config, key);
-    if (json_is(v, JSON_ARRAY))
-        v = json_array_get(v, i);
-    return json_is(v, JSON_INTEGER) ? json_integer_value(v) : -1;
+    const struct jval *v = jval_get(config, key);
+    if (jval_is(v, JSON_ARRAY))
+        v = jval_at(v, i);
+    return jval_is(v, JSON_INTEGER) ? jval_whole(v) : -1;
 }
 
-static size_t count_numbers(const json_t *config, const char *key)
+static size_t count_numbers(const struct jval *config, const char *key)
 {
-    const json_t *v = json_object_get(config, key);
-    return json_is(v, JSON_ARRAY) ? json_array_size(v) : v != NULL;
+    const struct jval *v = jval_get(config, key);
+    return jval_is(v, JSON_ARRAY) ? jval_size(v) : v != NULL;
 }
 
 /* The i-th of them as a token's id; -1: none, or out of range. */
-static int32_t numbered(const struct hf_tok *t, const json_t *config, const char *key, size_t i)
+static int32_t numbered(const struct hf_tok *t, const struct jval *config, const char *key,
+                        size_t i)
 {
     json_int_t id = config_number(config, key, i);
     return id >= 0 && (uint64_t)id < t->slots.n && t->slots.slots[id].type ? (int32_t)id : -1;
@@ -125,7 +131,7 @@ static int is_text(const struct hf_tok *t, int32_t id)
 }
 
 /* Notes ids in config.json that are not tokens, or are text: they may belong to another tokenizer. */
-static void note_ids(const struct hf_tok *t, const char *file, const json_t *config)
+static void note_ids(const struct hf_tok *t, const char *file, const struct jval *config)
 {
     static const char *const keys[] = {"bos_token_id", "eos_token_id"};
     for (size_t i = 0; i < 2 * MAX_NOTED; i++) {
@@ -173,7 +179,7 @@ static int add_end(struct hf_tok *t, int32_t id, int is_named)
 static int hf_tokenizer_read_ids(struct hf_tok *t, const struct configs *f, mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
-    const json_t *sources[] = {f->generation, f->model, json_object_get(f->model, "text_config")};
+    const struct jval *sources[] = {f->generation, f->model, jval_get(f->model, "text_config")};
     static const char *const files[] = {"generation_config.json", "config.json", "config.json"};
     int32_t bos = named(t, f, "bos_token"), eos = named(t, f, "eos_token");
     v->bos = bos >= 0 ? bos : v->bos;
@@ -196,7 +202,7 @@ static int hf_tokenizer_read_ids(struct hf_tok *t, const struct configs *f, mgpt
  * post-processor. */
 static int goes_by_config(const struct configs *f)
 {
-    const char *name = json_string_value(json_object_get(f->tokenizer, "tokenizer_class"));
+    const char *name = jval_text(jval_get(f->tokenizer, "tokenizer_class"));
     return name && (strncmp(name, "Llama", 5) == 0 || strncmp(name, "Gemma", 5) == 0 ||
                     strncmp(name, "CodeLlama", 9) == 0);
 }
@@ -258,15 +264,15 @@ static int read_template(struct hf_tok *t, const struct configs *f, const struct
                          mgpt_error *err)
 {
     static const char *const name = "chat_template.jinja";
-    const json_t *v = json_object_get(f->tokenizer, "chat_template");
+    const struct jval *v = jval_get(f->tokenizer, "chat_template");
     struct ckpt_side side;
-    struct gguf_str text = {json_string_value(v), json_string_length(v)};
-    for (size_t i = 0; i < json_array_size(v); i++) {
-        const json_t *entry = json_array_get(v, i);
-        const char *key = json_string_value(json_object_get(entry, "name"));
-        const json_t *body = json_object_get(entry, "template");
+    struct gguf_str text = {jval_text(v), jval_text_size(v)};
+    for (size_t i = 0; i < jval_size(v); i++) {
+        const struct jval *entry = jval_at(v, i);
+        const char *key = jval_text(jval_get(entry, "name"));
+        const struct jval *body = jval_get(entry, "template");
         if (key && strcmp(key, "default") == 0)
-            text = (struct gguf_str){json_string_value(body), json_string_length(body)};
+            text = (struct gguf_str){jval_text(body), jval_text_size(body)};
     }
     int found = in->side(in->user, 0, &name, 1, &side, err);
     if (found < 0)
@@ -328,8 +334,8 @@ static int finish_ranks(struct hf_tok *t, const struct ckpt_input *in, mgpt_erro
     struct ckpt_vocab *v = &t->c->vocab;
     struct configs f = {NULL, NULL, NULL};
     int status = open_configs(&f, in, err), ok = 1;
-    const json_t *sources[] = {f.generation, f.model};
-    const char *class = json_string_value(json_object_get(f.tokenizer, "tokenizer_class"));
+    const struct jval *sources[] = {f.generation, f.model};
+    const char *class = jval_text(jval_get(f.tokenizer, "tokenizer_class"));
     for (size_t i = 0; i < 2; i++)
         for (size_t k = 0, n = count_numbers(sources[i], "eos_token_id"); k < n; k++) {
             json_int_t id = config_number(sources[i], "eos_token_id", k);
@@ -357,26 +363,27 @@ static int read_ranks(struct hf_tok *t, struct span bytes, const struct ckpt_inp
 static int read_json(struct hf_tok *t, struct span bytes, const struct ckpt_input *in,
                      mgpt_error *err)
 {
-    json_t *root = hf_json(bytes, t->file, err);
+    const struct jval *root =
+        hf_values(bytes, t->file, hf_tok_is_tekken(bytes) ? JVAL_NUL : 0, err);
     if (!root)
         return MGPT_EFILE;
     struct configs f = {NULL, NULL, NULL};
     int status = open_configs(&f, in, err);
     t->config = f.tokenizer;
-    if (status >= 0 && json_is(json_object_get(root, "vocab"), JSON_ARRAY)) {
+    if (status >= 0 && jval_is(jval_get(root, "vocab"), JSON_ARRAY)) {
         close_configs(&f);
         status = hf_tok_tekken(t, root, err);
-        json_decref(root);
+        jval_free(root);
         return status < 0 ? status : finish_ranks(t, in, err);
     }
-    if (status >= 0 && json_is(json_object_get(root, "model"), JSON_OBJECT))
+    if (status >= 0 && jval_is(jval_get(root, "model"), JSON_OBJECT))
         status = hf_tok_json(t, root, err);
     else if (status >= 0)
-        status = hf_tok_lists(t, root, in, err);
+        status = hf_tok_lists(t, root, bytes, in, err);
     if (status >= 0)
         status = finish(t, &f, in, err);
     close_configs(&f);
-    json_decref(root);
+    jval_free(root);
     return status;
 }
 
@@ -431,7 +438,7 @@ int hf_tokenizer_read(struct checkpoint *c, const struct ckpt_input *in, uint64_
     else
         status = read_sentencepiece(&t, side.bytes, in, err);
     vocab_slots_free(&t.slots);
-    json_decref(t.added);
-    json_decref(t.made);
+    jval_free(t.added);
+    jval_free(t.made);
     return status < 0 ? status : MGPT_OK;
 }

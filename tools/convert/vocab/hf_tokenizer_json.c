@@ -15,38 +15,28 @@ static int bad_id(const struct hf_tok *t, const char *text, mgpt_error *err)
                        CKPT_CLIP(text, strlen(text)));
 }
 
-uint64_t hf_tok_room(uint64_t n, const json_t *id)
+uint64_t hf_tok_room(uint64_t n, const struct jval *id)
 {
-    json_int_t v = json_integer_value(id);
+    json_int_t v = jval_whole(id);
     return v >= 0 && v < INT32_MAX && (uint64_t)v + 1 > n ? (uint64_t)v + 1 : n;
 }
 
-int hf_tok_vocab(struct hf_tok *t, const json_t *vocab, uint64_t n_other, mgpt_error *err)
+int hf_tok_vocab(struct hf_tok *t, const struct jval *vocab, uint64_t n_other, mgpt_error *err)
 {
-    const char *text;
-    json_t *id;
-    json_t *object = (json_t *)(uintptr_t)vocab; /* jansson's iterators want it so */
     uint64_t n = n_other;
-    json_object_foreach(object, text, id)
-    {
-        if (!json_is(id, JSON_INTEGER) || json_integer_value(id) < 0 ||
-            json_integer_value(id) >= INT32_MAX)
-            return bad_id(t, text, err);
-        n = hf_tok_room(n, id);
+    for (struct jval_iter i = jval_begin(vocab); jval_next(&i);) {
+        if (!jval_is(i.value, JSON_INTEGER) || jval_whole(i.value) < 0 ||
+            jval_whole(i.value) >= INT32_MAX)
+            return bad_id(t, i.key, err);
+        n = hf_tok_room(n, i.value);
     }
     if (n == 0)
         return hf_tok_refuse(t, "model", "no vocab", err);
     int status = vocab_slots_init(&t->slots, t->c, t->file, n, t->n_rows, err);
-    if (status < 0)
-        return status;
-    json_object_foreach(object, text, id)
-    {
-        status = vocab_slots_set(&t->slots, json_integer_value(id), text, strlen(text),
-                                 TOKEN_NORMAL, NULL, err);
-        if (status < 0)
-            return status;
-    }
-    return MGPT_OK;
+    for (struct jval_iter i = jval_begin(vocab); status >= 0 && jval_next(&i);)
+        status = vocab_slots_set(&t->slots, jval_whole(i.value), i.key, strlen(i.key), TOKEN_NORMAL,
+                                 NULL, err);
+    return status < 0 ? status : MGPT_OK;
 }
 
 static void mark_bytes(struct hf_tok *t)
@@ -59,23 +49,23 @@ static void mark_bytes(struct hf_tok *t)
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
 
-static uint64_t count_added(const json_t *added)
+static uint64_t count_added(const struct jval *added)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < json_array_size(added); i++)
-        n = hf_tok_room(n, json_object_get(json_array_get(added, i), "id"));
+    for (size_t i = 0; i < jval_size(added); i++)
+        n = hf_tok_room(n, jval_get(jval_at(added, i), "id"));
     return n;
 }
 
 /* A token that is searched in the original text but contains U+2581 is never found there: only
  * merges make it. */
-static int is_found(const struct hf_tok *t, const json_t *token, const char *text)
+static int is_found(const struct hf_tok *t, const struct jval *token, const char *text)
 {
-    int raw = json_is(json_object_get(token, "normalized"), JSON_FALSE);
+    int raw = jval_is(jval_get(token, "normalized"), JSON_FALSE);
     return !(t->sentencepiece && raw && strstr(text, VOCAB_SPACE));
 }
 
-static int32_t type_of(const struct hf_tok *t, const json_t *token, const char *text,
+static int32_t type_of(const struct hf_tok *t, const struct jval *token, const char *text,
                        const char *unknown)
 {
     if ((t->sentencepiece || t->steps) && unknown && strcmp(text, unknown) == 0)
@@ -86,29 +76,30 @@ static int32_t type_of(const struct hf_tok *t, const json_t *token, const char *
 }
 
 /* What only vocabularies with steps can say of an added token. */
-static int add_marks(struct hf_tok *t, const json_t *token, const char *text, int32_t id,
+static int add_marks(struct hf_tok *t, const struct jval *token, const char *text, int32_t id,
                      mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     int is_word = hf_tok_flag(token, "single_word", 0);
-    int is_new = t->unigram ? (size_t)id >= json_array_size(t->model_vocab)
-                            : !json_object_get(t->model_vocab, text);
+    int is_new =
+        t->unigram ? (size_t)id >= jval_size(t->model_vocab) : !jval_get(t->model_vocab, text);
     if ((is_word && !arr_push(v->single_word, id)) || (is_new && !arr_push(v->added, id)) ||
         (hf_tok_flag(token, "normalized", 1) && !arr_push(v->normalized, id)))
         return err_memory(err, "the vocabulary", sizeof id);
     return is_word ? hf_table_add(t->c, "word", err) : MGPT_OK;
 }
 
-static int add_added(struct hf_tok *t, const json_t *token, const char *unknown, mgpt_error *err)
+static int add_added(struct hf_tok *t, const struct jval *token, const char *unknown,
+                     mgpt_error *err)
 {
-    const char *text = json_string_value(json_object_get(token, "content"));
-    const json_t *id = json_object_get(token, "id");
+    const char *text = jval_text(jval_get(token, "content"));
+    const struct jval *id = jval_get(token, "id");
     struct vocab_slot *slot;
-    if (!text || !json_is(id, JSON_INTEGER))
+    if (!text || !jval_is(id, JSON_INTEGER))
         return hf_tok_refuse(t, "added_tokens", "an entry without id and content", err);
     if (!*text)
         return MGPT_OK; /* it is ignored */
-    int status = vocab_slots_set(&t->slots, json_integer_value(id), text, strlen(text),
+    int status = vocab_slots_set(&t->slots, jval_whole(id), text, strlen(text),
                                  type_of(t, token, text, unknown), &slot, err);
     if (status < 0)
         return status;
@@ -116,7 +107,7 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
         slot->strips |= VOCAB_STRIP_LEFT;
     if (hf_tok_flag(token, "rstrip", 0))
         slot->strips |= VOCAB_STRIP_RIGHT;
-    return t->steps ? add_marks(t, token, text, (int32_t)json_integer_value(id), err) : MGPT_OK;
+    return t->steps ? add_marks(t, token, text, (int32_t)jval_whole(id), err) : MGPT_OK;
 }
 
 /* ---- merges ---------------------------------------------------------------------------------- */
@@ -124,12 +115,12 @@ static int add_added(struct hf_tok *t, const json_t *token, const char *unknown,
 /* A merge as "left right" in line, NUL-terminated; its length, or 0 when it is none. *n_left is
  * that of the left part. GGUF splits at the first space after the first byte, so only where `spaces`
  * is 1 may the left part of a list hold one. */
-static size_t line_of(const json_t *merge, int spaces, char line[HF_TOK_LINE], size_t *n_left)
+static size_t line_of(const struct jval *merge, int spaces, char line[HF_TOK_LINE], size_t *n_left)
 {
-    int is_list = json_is(merge, JSON_ARRAY);
-    const char *left = json_string_value(is_list ? json_array_get(merge, 0) : merge);
-    const char *right = json_string_value(json_array_get(merge, 1));
-    if (!left || !*left || (is_list && (!right || json_array_size(merge) != 2)))
+    int is_list = jval_is(merge, JSON_ARRAY);
+    const char *left = jval_text(is_list ? jval_at(merge, 0) : merge);
+    const char *right = jval_text(jval_at(merge, 1));
+    if (!left || !*left || (is_list && (!right || jval_size(merge) != 2)))
         return 0;
     size_t n = strlen(left), n_right = right ? strlen(right) : 0;
     const char *space = strchr(left + 1, ' ');
@@ -144,18 +135,18 @@ static size_t line_of(const json_t *merge, int spaces, char line[HF_TOK_LINE], s
     return n_right ? n + 1 + n_right : 0;
 }
 
-int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t n, size_t n_left,
-                 size_t i, mgpt_error *err)
+int hf_tok_merge(const struct hf_tok *t, const struct jval *vocab, char *line, size_t n,
+                 size_t n_left, size_t i, mgpt_error *err)
 {
     const char *right = line + n_left + 1, *missing = NULL;
     line[n_left] = 0;
-    if (!json_object_get(vocab, line))
+    if (!jval_get(vocab, line))
         missing = line;
-    else if (!json_object_get(vocab, right))
+    else if (!jval_get(vocab, right))
         missing = right;
     else
         memmove(line + n_left, right, n - n_left);
-    if (!missing && !json_object_get(vocab, line))
+    if (!missing && !jval_get(vocab, line))
         missing = line;
     return missing ? ckpt_refuse(err, "%.60s: merge %zu: '%.*s' is not in the vocabulary", t->file,
                                  i, CKPT_CLIP(missing, strlen(missing)))
@@ -163,21 +154,21 @@ int hf_tok_merge(const struct hf_tok *t, const json_t *vocab, char *line, size_t
 }
 
 /* The first merge that makes a token gives its score, for readers without merges. */
-static void set_score(struct hf_tok *t, const json_t *vocab, const char *token, size_t rank)
+static void set_score(struct hf_tok *t, const struct jval *vocab, const char *token, size_t rank)
 {
-    struct vocab_slot *slot = &t->slots.slots[json_integer_value(json_object_get(vocab, token))];
+    struct vocab_slot *slot = &t->slots.slots[jval_whole(jval_get(vocab, token))];
     if (!(slot->score < 0))
         slot->score = -(double)rank - 1;
 }
 
-static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_LINE],
+static int read_merges(struct hf_tok *t, const struct jval *model, char line[HF_TOK_LINE],
                        mgpt_error *err)
 {
-    const json_t *merges = json_object_get(model, "merges");
-    const json_t *vocab = json_object_get(model, "vocab");
-    size_t n_left, n_merges = json_array_size(merges);
+    const struct jval *merges = jval_get(model, "merges");
+    const struct jval *vocab = jval_get(model, "vocab");
+    size_t n_left, n_merges = jval_size(merges);
     for (size_t i = 0; i < n_merges; i++) {
-        struct gguf_str text = {NULL, line_of(json_array_get(merges, i), 0, line, &n_left)};
+        struct gguf_str text = {NULL, line_of(jval_at(merges, i), 0, line, &n_left)};
         if (text.n == 0)
             return ckpt_refuse(err, "%.60s: merge %zu is not two texts, the left without a space",
                                t->file, i);
@@ -198,13 +189,13 @@ static int read_merges(struct hf_tok *t, const json_t *model, char line[HF_TOK_L
 /* The id of a text of the model's vocabulary, -1 if there is none. */
 static int32_t model_id(const struct hf_tok *t, const char *text)
 {
-    const json_t *id = json_object_get(t->model_vocab, text);
-    return id ? (int32_t)json_integer_value(id) : -1;
+    const struct jval *id = jval_get(t->model_vocab, text);
+    return id ? (int32_t)jval_whole(id) : -1;
 }
 
 /* Merge i as ids: the right part is appended without its prefix. */
-static int read_merge_ids(struct hf_tok *t, const json_t *merge, size_t i, char line[HF_TOK_LINE],
-                          mgpt_error *err)
+static int read_merge_ids(struct hf_tok *t, const struct jval *merge, size_t i,
+                          char line[HF_TOK_LINE], mgpt_error *err)
 {
     size_t n_left, n = line_of(merge, 1, line, &n_left), n_prefix = t->c->vocab.prefix.n;
     int32_t ids[3];
@@ -229,18 +220,18 @@ static int read_merge_ids(struct hf_tok *t, const json_t *merge, size_t i, char 
     return MGPT_OK;
 }
 
-static int read_all_merge_ids(struct hf_tok *t, const json_t *model, char line[HF_TOK_LINE],
+static int read_all_merge_ids(struct hf_tok *t, const struct jval *model, char line[HF_TOK_LINE],
                               mgpt_error *err)
 {
-    const json_t *merges = json_object_get(model, "merges");
+    const struct jval *merges = jval_get(model, "merges");
     int status = MGPT_OK;
-    for (size_t i = 0; i < json_array_size(merges) && status == MGPT_OK; i++)
-        status = read_merge_ids(t, json_array_get(merges, i), i, line, err);
+    for (size_t i = 0; i < jval_size(merges) && status == MGPT_OK; i++)
+        status = read_merge_ids(t, jval_at(merges, i), i, line, err);
     return status;
 }
 
 /* Refuses values of other types, which would count as empty. Absent and null lists are empty. */
-static int check_kinds(const struct hf_tok *t, const json_t *root, mgpt_error *err)
+static int check_kinds(const struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
     static const struct {
         const char *in, *key; /* in "model", or of the root: NULL */
@@ -254,11 +245,11 @@ static int check_kinds(const struct hf_tok *t, const json_t *root, mgpt_error *e
         {NULL, "added_tokens", JSON_ARRAY, 1, "added_tokens", "expected a list"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        const json_t *in = rows[i].in ? json_object_get(root, rows[i].in) : root;
-        const json_t *v = json_object_get(in, rows[i].key);
+        const struct jval *in = rows[i].in ? jval_get(root, rows[i].in) : root;
+        const struct jval *v = jval_get(in, rows[i].key);
         int is_list = t->unigram && strcmp(rows[i].key, "vocab") == 0; /* hf_tok_unigram checks */
-        if (v && !is_list && !json_is(v, rows[i].kind) &&
-            !(rows[i].may_be_null && json_is(v, JSON_NULL)))
+        if (v && !is_list && !jval_is(v, rows[i].kind) &&
+            !(rows[i].may_be_null && jval_is(v, JSON_NULL)))
             return hf_tok_refuse(t, rows[i].part, rows[i].what, err);
     }
     return MGPT_OK;
@@ -266,26 +257,25 @@ static int check_kinds(const struct hf_tok *t, const json_t *root, mgpt_error *e
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-int hf_tok_json(struct hf_tok *t, const json_t *root, mgpt_error *err)
+int hf_tok_json(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
-    const json_t *model = json_object_get(root, "model");
-    const json_t *added = json_object_get(root, "added_tokens");
-    const char *unknown = json_string_value(json_object_get(model, "unk_token"));
+    const struct jval *model = jval_get(root, "model");
+    const struct jval *added = jval_get(root, "added_tokens");
+    const char *unknown = jval_text(jval_get(model, "unk_token"));
     char *line = malloc(HF_TOK_LINE);
-    t->model_vocab = json_object_get(model, "vocab");
+    t->model_vocab = jval_get(model, "vocab");
     int status = line ? hf_tok_shape(t, root, err) : err_memory(err, "a merge", HF_TOK_LINE);
     if (status == MGPT_OK)
         status = check_kinds(t, root, err);
     if (status == MGPT_OK)
-        status = t->unigram
-                     ? hf_tok_unigram(t, model, count_added(added), err)
-                     : hf_tok_vocab(t, json_object_get(model, "vocab"), count_added(added), err);
+        status = t->unigram ? hf_tok_unigram(t, model, count_added(added), err)
+                            : hf_tok_vocab(t, jval_get(model, "vocab"), count_added(added), err);
     if (status == MGPT_OK && t->unigram && t->c->vocab.unknown >= 0)
         unknown = t->slots.slots[t->c->vocab.unknown].text.p;
     if (status == MGPT_OK)
         mark_bytes(t);
-    for (size_t i = 0; i < json_array_size(added) && status == MGPT_OK; i++)
-        status = add_added(t, json_array_get(added, i), unknown, err);
+    for (size_t i = 0; i < jval_size(added) && status == MGPT_OK; i++)
+        status = add_added(t, jval_at(added, i), unknown, err);
     int merges = !t->words && !t->unigram;
     if (status == MGPT_OK && merges && t->steps)
         status = read_all_merge_ids(t, model, line, err);

@@ -20,7 +20,7 @@ static int set_rule(struct hf_tok *t, mgpt_error *err)
         {"Qwen2Tokenizer", "qwen2"},      {"Qwen2TokenizerFast", "qwen2"},
         {"GPTNeoXTokenizerFast", "olmo"}, {"GPTNeoXTokenizer", "olmo"},
     };
-    const char *name = json_string_value(json_object_get(t->config, "tokenizer_class"));
+    const char *name = jval_text(jval_get(t->config, "tokenizer_class"));
     t->c->vocab.model = "gpt2";
     if (!name) {
         t->c->vocab.pre = "gpt-2";
@@ -47,7 +47,7 @@ static int is_merge(const char *line, size_t n)
 }
 
 /* Split at the first space after the first byte. */
-static int hf_tokenizer_lists_add_merge(struct hf_tok *t, const json_t *vocab, const char *p,
+static int hf_tokenizer_lists_add_merge(struct hf_tok *t, const struct jval *vocab, const char *p,
                                         size_t n, mgpt_error *err)
 {
     char line[2048]; /* tokens are much shorter */
@@ -61,8 +61,8 @@ static int hf_tokenizer_lists_add_merge(struct hf_tok *t, const json_t *vocab, c
     return hf_tok_merge(t, vocab, line, n, strcspn(line + 1, " ") + 1, i, err);
 }
 
-static int read_merges(struct hf_tok *t, const json_t *vocab, struct span bytes, const char *name,
-                       mgpt_error *err)
+static int read_merges(struct hf_tok *t, const struct jval *vocab, struct span bytes,
+                       const char *name, mgpt_error *err)
 {
     const char *p = (const char *)bytes.data, *end = p + bytes.size;
     for (size_t at = 1; p < end; at++) {
@@ -90,34 +90,29 @@ static int in_brackets(const char *text)
 }
 
 /* {text: id}: names in brackets are control tokens, others (runs of spaces) are text. */
-static int read_added(struct hf_tok *t, const json_t *added, mgpt_error *err)
+static int read_added(struct hf_tok *t, const struct jval *added, mgpt_error *err)
 {
-    const char *text;
-    json_t *id, *object = (json_t *)(uintptr_t)added; /* jansson's iterators want it so */
-    json_object_foreach(object, text, id)
-    {
-        int type = in_brackets(text) ? TOKEN_CONTROL : TOKEN_USER;
-        int64_t v = json_is(id, JSON_INTEGER) ? json_integer_value(id) : -1;
-        int status = vocab_slots_set(&t->slots, v, text, strlen(text), type, NULL, err);
-        if (status < 0)
-            return status;
+    int status = MGPT_OK;
+    for (struct jval_iter i = jval_begin(added); status >= 0 && jval_next(&i);) {
+        int type = in_brackets(i.key) ? TOKEN_CONTROL : TOKEN_USER;
+        int64_t id = jval_is(i.value, JSON_INTEGER) ? jval_whole(i.value) : -1;
+        status = vocab_slots_set(&t->slots, id, i.key, strlen(i.key), type, NULL, err);
     }
-    return MGPT_OK;
+    return status < 0 ? status : MGPT_OK;
 }
 
-static uint64_t count_added(const json_t *added)
+static uint64_t count_added(const struct jval *added)
 {
-    const char *text;
-    json_t *id, *object = (json_t *)(uintptr_t)added;
     uint64_t n = 0;
-    json_object_foreach(object, text, id) n = hf_tok_room(n, id);
+    for (struct jval_iter i = jval_begin(added); jval_next(&i);)
+        n = hf_tok_room(n, i.value);
     return n;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input *in,
-                 mgpt_error *err)
+int hf_tok_lists(struct hf_tok *t, const struct jval *vocab, struct span text,
+                 const struct ckpt_input *in, mgpt_error *err)
 {
     static const char *const names[] = {"merges.txt", "vocab.bpe"};
     struct ckpt_side side;
@@ -127,10 +122,10 @@ int hf_tok_lists(struct hf_tok *t, const json_t *vocab, const struct ckpt_input 
             err, "%.60s needs merges.txt or vocab.bpe next to the input: neither is there",
             t->file);
     if (found > 0 && hf_tok_is_suffix(side.bytes))
-        return hf_tok_suffix(t, vocab, side.bytes, err);
+        return hf_tok_suffix(t, vocab, text, side.bytes, err);
     int status = found < 0 ? found : set_rule(t, err);
     if (status == MGPT_OK)
-        status = hf_tok_open(in, "added_tokens.json", hf_json, &t->added, err);
+        status = hf_tok_open(in, "added_tokens.json", &t->added, err);
     if (status == MGPT_OK)
         status = hf_tok_vocab(t, vocab, count_added(t->added), err);
     int32_t end = status == MGPT_OK ? vocab_slots_find(&t->slots, "<|endoftext|>") : -1;

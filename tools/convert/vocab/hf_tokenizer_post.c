@@ -6,26 +6,25 @@
 #include <stdio.h>
 #include <string.h>
 
-static int post_is(const json_t *object, const char *type)
+static int post_is(const struct jval *object, const char *type)
 {
     return strcmp(steps_string(object, "type"), type) == 0;
 }
 
-int hf_tok_parts(const struct hf_tok *t, const json_t *root, const char *key, const char *members,
-                 const json_t *parts[HF_TOK_PARTS], mgpt_error *err)
+int hf_tok_parts(const struct hf_tok *t, const struct jval *root, const char *key,
+                 const char *members, const struct jval *parts[HF_TOK_PARTS], mgpt_error *err)
 {
-    const json_t *component = hf_value(root, key);
-    const json_t *list =
-        post_is(component, "Sequence") ? json_object_get(component, members) : NULL;
-    size_t n = list ? json_array_size(list) : component != NULL;
+    const struct jval *component = hf_tok_value(root, key);
+    const struct jval *list = post_is(component, "Sequence") ? jval_get(component, members) : NULL;
+    size_t n = list ? jval_size(list) : component != NULL;
     if (n > HF_TOK_PARTS)
         return hf_tok_refuse(t, key, "too many parts", err);
     for (size_t i = 0; i < n; i++)
-        parts[i] = list ? json_array_get(list, i) : component;
+        parts[i] = list ? jval_at(list, i) : component;
     return (int)n;
 }
 
-static int refuse_post(const struct hf_tok *t, const json_t *part, mgpt_error *err)
+static int refuse_post(const struct hf_tok *t, const struct jval *part, mgpt_error *err)
 {
     char name[64];
     snprintf(name, sizeof name, "post_processor %.40s", steps_string(part, "type"));
@@ -53,31 +52,30 @@ static int add_frame_text(const struct hf_tok *t, struct hf_frame *f, int side, 
 }
 
 /* A special token of a template: `special_tokens` has its ids, one or more. */
-static int add_frame_special(const struct hf_tok *t, const json_t *part, struct hf_frame *f,
+static int add_frame_special(const struct hf_tok *t, const struct jval *part, struct hf_frame *f,
                              int side, const char *name, mgpt_error *err)
 {
-    const json_t *special = json_object_get(json_object_get(part, "special_tokens"), name);
-    const json_t *ids = json_object_get(special, "ids");
+    const struct jval *special = jval_get(jval_get(part, "special_tokens"), name);
+    const struct jval *ids = jval_get(special, "ids");
     int status = MGPT_OK;
-    if (!json_is(ids, JSON_ARRAY))
+    if (!jval_is(ids, JSON_ARRAY))
         return add_frame_text(t, f, side, name, err);
-    for (size_t i = 0; i < json_array_size(ids) && status == MGPT_OK; i++) {
-        const json_t *id = json_array_get(ids, i);
-        status =
-            add_frame_id(t, f, side, json_is(id, JSON_INTEGER) ? json_integer_value(id) : -1, err);
+    for (size_t i = 0; i < jval_size(ids) && status == MGPT_OK; i++) {
+        const struct jval *id = jval_at(ids, i);
+        status = add_frame_id(t, f, side, jval_is(id, JSON_INTEGER) ? jval_whole(id) : -1, err);
     }
     return status;
 }
 
 /* TemplateProcessing: special tokens around the text $A. */
-static int frame_of_template(const struct hf_tok *t, const json_t *part, struct hf_frame *f,
+static int frame_of_template(const struct hf_tok *t, const struct jval *part, struct hf_frame *f,
                              mgpt_error *err)
 {
-    const json_t *single = json_object_get(part, "single");
+    const struct jval *single = jval_get(part, "single");
     int side = 0, status = MGPT_OK;
-    for (size_t i = 0; i < json_array_size(single) && status == MGPT_OK; i++) {
-        const json_t *item = json_array_get(single, i);
-        const json_t *special = json_object_get(item, "SpecialToken");
+    for (size_t i = 0; i < jval_size(single) && status == MGPT_OK; i++) {
+        const struct jval *item = jval_at(single, i);
+        const struct jval *special = jval_get(item, "SpecialToken");
         if (special)
             status = add_frame_special(t, part, f, side, steps_string(special, "id"), err);
         else if (side++)
@@ -89,13 +87,13 @@ static int frame_of_template(const struct hf_tok *t, const json_t *part, struct 
 }
 
 /* BertProcessing and RobertaProcessing: [text, id] before and after texts. */
-static int frame_of_pair(const struct hf_tok *t, const json_t *part, struct hf_frame *f,
+static int frame_of_pair(const struct hf_tok *t, const struct jval *part, struct hf_frame *f,
                          mgpt_error *err)
 {
     static const char *const keys[] = {"cls", "sep"};
     int status = MGPT_OK;
     for (int side = 0; side < 2 && status == MGPT_OK; side++) {
-        const char *text = json_string_value(json_array_get(json_object_get(part, keys[side]), 0));
+        const char *text = jval_text(jval_at(jval_get(part, keys[side]), 0));
         status = text ? add_frame_text(t, f, side, text, err)
                       : hf_tok_refuse(t, "post_processor", "no cls or sep token", err);
     }
@@ -119,14 +117,14 @@ static int frame_wrap(const struct hf_tok *t, struct hf_frame *f, const struct h
     return status;
 }
 
-static int is_pair(const json_t *part)
+static int is_pair(const struct jval *part)
 {
     return post_is(part, "BertProcessing") || post_is(part, "RobertaProcessing");
 }
 
 int hf_tok_frame(const struct hf_tok *t, struct hf_frame *frame, mgpt_error *err)
 {
-    const json_t *parts[HF_TOK_PARTS];
+    const struct jval *parts[HF_TOK_PARTS];
     *frame = (struct hf_frame){.n = {0, 0}};
     int n = t->post ? hf_tok_parts(t, t->post, "post_processor", "processors", parts, err) : 0;
     int status = n < 0 ? n : MGPT_OK;
@@ -142,9 +140,9 @@ int hf_tok_frame(const struct hf_tok *t, struct hf_frame *frame, mgpt_error *err
     return status;
 }
 
-int hf_tok_post(struct hf_tok *t, const json_t *root, mgpt_error *err)
+int hf_tok_post(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
-    const json_t *parts[HF_TOK_PARTS];
+    const struct jval *parts[HF_TOK_PARTS];
     int n = hf_tok_parts(t, root, "post_processor", "processors", parts, err);
     t->post = root;
     for (int i = 0; i < n; i++) {

@@ -20,24 +20,24 @@ enum { MAX_WORD = 640 };
 
 /* ---- the JSON -------------------------------------------------------------------------------- */
 
-static const char *shape_text(const json_t *object, const char *key)
+static const char *shape_text(const struct jval *object, const char *key)
 {
-    const char *text = json_string_value(json_object_get(object, key));
+    const char *text = jval_text(jval_get(object, key));
     return text ? text : "";
 }
 
-static int is(const json_t *object, const char *type)
+static int is(const struct jval *object, const char *type)
 {
     return strcmp(shape_text(object, "type"), type) == 0;
 }
 
-int hf_tok_flag(const json_t *object, const char *key, int absent)
+int hf_tok_flag(const struct jval *object, const char *key, int absent)
 {
-    const json_t *v = hf_value(object, key);
-    return v ? json_is(v, JSON_TRUE) : absent;
+    const struct jval *v = hf_tok_value(object, key);
+    return v ? jval_is(v, JSON_TRUE) : absent;
 }
 
-static int refuse_type(const struct hf_tok *t, const char *what, const json_t *part,
+static int refuse_type(const struct hf_tok *t, const char *what, const struct jval *part,
                        mgpt_error *err)
 {
     char name[64];
@@ -69,9 +69,9 @@ static const struct shape_row {
 };
 
 /* One pre-tokenizer in a line of text. */
-static void shape_describe(const json_t *part, char word[MAX_WORD])
+static void shape_describe(const struct jval *part, char word[MAX_WORD])
 {
-    const json_t *pattern = json_object_get(part, "pattern");
+    const struct jval *pattern = jval_get(part, "pattern");
     const char *regex = shape_text(pattern, "Regex");
     if (is(part, "ByteLevel"))
         snprintf(word, MAX_WORD, "ByteLevel%s%s",
@@ -99,15 +99,16 @@ static int fits(const struct shape_row *s, char words[][MAX_WORD], int n)
 }
 
 /* The rule of an isolating Split, by its pattern. shape_describe has no pattern of an inverted one. */
-static const char *rule_of_split(const json_t *part)
+static const char *rule_of_split(const struct jval *part)
 {
-    const char *regex = shape_text(json_object_get(part, "pattern"), "Regex");
+    const char *regex = shape_text(jval_get(part, "pattern"), "Regex");
     if (strcmp(shape_text(part, "behavior"), "Isolated") != 0)
         return NULL;
     return pattern_rule((struct gguf_str){regex, strlen(regex)}, 1);
 }
 
-static int find_rule(struct hf_tok *t, const json_t *parts[HF_TOK_PARTS], int n, mgpt_error *err)
+static int find_rule(struct hf_tok *t, const struct jval *parts[HF_TOK_PARTS], int n,
+                     mgpt_error *err)
 {
     char words[HF_TOK_PARTS][MAX_WORD], what[160];
     const struct shape_row *found = NULL;
@@ -137,9 +138,9 @@ static void set_whole(struct ckpt_vocab *v, int ignore_merges)
         v->whole_pieces = ignore_merges;
 }
 
-static int read_nfc(struct hf_tok *t, const json_t *root, mgpt_error *err)
+static int read_nfc(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
-    const json_t *parts[HF_TOK_PARTS];
+    const struct jval *parts[HF_TOK_PARTS];
     int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, err);
     t->c->vocab.nfc = n > 0;
     for (int i = 0; i < n; i++)
@@ -148,8 +149,8 @@ static int read_nfc(struct hf_tok *t, const json_t *root, mgpt_error *err)
     return n < 0 ? n : MGPT_OK;
 }
 
-static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[HF_TOK_PARTS],
-                      int n, mgpt_error *err)
+static int byte_level(struct hf_tok *t, const struct jval *root,
+                      const struct jval *parts[HF_TOK_PARTS], int n, mgpt_error *err)
 {
     int status = find_rule(t, parts, n, err);
     if (status == MGPT_OK)
@@ -157,7 +158,7 @@ static int byte_level(struct hf_tok *t, const json_t *root, const json_t *parts[
     if (status < 0)
         return status;
     t->c->vocab.model = "gpt2";
-    set_whole(&t->c->vocab, hf_tok_flag(json_object_get(root, "model"), "ignore_merges", 0));
+    set_whole(&t->c->vocab, hf_tok_flag(jval_get(root, "model"), "ignore_merges", 0));
     return MGPT_OK;
 }
 
@@ -174,15 +175,15 @@ static uint32_t byte_code(unsigned byte)
 /* ---- SentencePiece --------------------------------------------------------------------------- */
 
 /* Prepend U+2581 and replace spaces by it; the order in the file does not matter. */
-static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_error *err)
+static int read_spaces(struct hf_tok *t, const struct jval *root, int *escapes, mgpt_error *err)
 {
-    const json_t *parts[HF_TOK_PARTS];
+    const struct jval *parts[HF_TOK_PARTS];
     int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, err);
     if (n < 0)
         return n;
     t->c->vocab.add_space_prefix = 0;
     for (int i = 0; i < n; i++) {
-        const json_t *pattern = json_object_get(parts[i], "pattern");
+        const struct jval *pattern = jval_get(parts[i], "pattern");
         if (is(parts[i], "Prepend") && strcmp(shape_text(parts[i], "prepend"), VOCAB_SPACE) == 0)
             t->c->vocab.add_space_prefix = 1;
         else if (is(parts[i], "Precompiled") && t->unigram && i == 0) {
@@ -199,7 +200,7 @@ static int read_spaces(struct hf_tok *t, const json_t *root, int *escapes, mgpt_
 }
 
 /* Metaspace escapes spaces itself, and adds one only where the text has none. */
-static int read_metaspace(struct hf_tok *t, const json_t *part, mgpt_error *err)
+static int read_metaspace(struct hf_tok *t, const struct jval *part, mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     const char *scheme = shape_text(part, "prepend_scheme");
@@ -216,19 +217,20 @@ static int read_metaspace(struct hf_tok *t, const json_t *part, mgpt_error *err)
     return MGPT_OK;
 }
 
-static int check_split(const struct hf_tok *t, const json_t *part, int escapes, mgpt_error *err)
+static int check_split(const struct hf_tok *t, const struct jval *part, int escapes,
+                       mgpt_error *err)
 {
     /* once the spaces are gone, splitting at them does nothing */
-    const char *at = shape_text(json_object_get(part, "pattern"), "String");
+    const char *at = shape_text(jval_get(part, "pattern"), "String");
     if (is(part, "Split") && strcmp(at, " ") == 0 && escapes)
         return MGPT_OK;
     return refuse_type(t, "pre_tokenizer", part, err);
 }
 
-static int sentencepiece(struct hf_tok *t, const json_t *root, const json_t *parts[HF_TOK_PARTS],
-                         int n, mgpt_error *err)
+static int sentencepiece(struct hf_tok *t, const struct jval *root,
+                         const struct jval *parts[HF_TOK_PARTS], int n, mgpt_error *err)
 {
-    const json_t *model = json_object_get(root, "model");
+    const struct jval *model = jval_get(root, "model");
     int escapes = 0, metaspace = 0, status = read_spaces(t, root, &escapes, err);
     t->sentencepiece = 1;
     t->scores = t->unigram ? VOCAB_DOUBLES : VOCAB_FLOATS;
@@ -251,25 +253,25 @@ static int sentencepiece(struct hf_tok *t, const json_t *root, const json_t *par
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static int check_model(struct hf_tok *t, const json_t *model, mgpt_error *err)
+static int check_model(struct hf_tok *t, const struct jval *model, mgpt_error *err)
 {
     const char *type = shape_text(model, "type");
     t->unigram = strcmp(type, "Unigram") == 0;
     /* old files name no type */
     t->words = strcmp(type, "WordPiece") == 0 || strcmp(type, "WordLevel") == 0 ||
-               (!*type && json_object_get(model, "max_input_chars_per_word"));
+               (!*type && jval_get(model, "max_input_chars_per_word"));
     if (t->unigram || t->words)
         return MGPT_OK;
     if (*type && strcmp(type, "BPE") != 0)
         return refuse_type(t, "model", model, err);
-    if (!*type && !json_is(json_object_get(model, "merges"), JSON_ARRAY))
+    if (!*type && !jval_is(jval_get(model, "merges"), JSON_ARRAY))
         return hf_tok_refuse(t, "model", "without type and merges", err);
     return MGPT_OK;
 }
 
 /* 1: some of the 256 texts that stand for bytes are not in the vocabulary: a byte vanishes, or
  * becomes the unknown token. */
-static int lacks_bytes(const json_t *vocab, int sentencepiece)
+static int lacks_bytes(const struct jval *vocab, int sentencepiece)
 {
     for (unsigned byte = 0; byte < 256; byte++) {
         char text[8];
@@ -277,26 +279,26 @@ static int lacks_bytes(const json_t *vocab, int sentencepiece)
             snprintf(text, sizeof text, "<0x%02X>", byte);
         else
             text[utf8_put(byte_code(byte), text)] = 0;
-        if (!json_object_get(vocab, text))
+        if (!jval_get(vocab, text))
             return 1;
     }
     return 0;
 }
 
-static int has_added(const json_t *root, const char *flag, int absent)
+static int has_added(const struct jval *root, const char *flag, int absent)
 {
-    const json_t *added = json_object_get(root, "added_tokens");
-    for (size_t i = 0; i < json_array_size(added); i++)
-        if (hf_tok_flag(json_array_get(added, i), flag, absent))
+    const struct jval *added = jval_get(root, "added_tokens");
+    for (size_t i = 0; i < jval_size(added); i++)
+        if (hf_tok_flag(jval_at(added, i), flag, absent))
             return 1;
     return 0;
 }
 
 /* 1: the normalizer changes added tokens that are looked for in normalized text: by a map of
  * characters, or by what it puts before each part of text. */
-static int changes_added(const struct hf_tok *t, const json_t *root)
+static int changes_added(const struct hf_tok *t, const struct jval *root)
 {
-    const json_t *parts[HF_TOK_PARTS];
+    const struct jval *parts[HF_TOK_PARTS];
     int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, NULL), changes = 0;
     for (int i = 0; i < n; i++)
         changes |= is(parts[i], "Prepend") || is(parts[i], "Precompiled");
@@ -304,10 +306,10 @@ static int changes_added(const struct hf_tok *t, const json_t *root)
 }
 
 /* The rules that GGUF has names for. */
-static int read_known(struct hf_tok *t, const json_t *root, mgpt_error *err)
+static int read_known(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
-    const json_t *model = json_object_get(root, "model"), *parts[HF_TOK_PARTS];
+    const struct jval *model = jval_get(root, "model"), *parts[HF_TOK_PARTS];
     int bytes = 0, n = hf_tok_parts(t, root, "pre_tokenizer", "pretokenizers", parts, err);
     for (int i = 0; i < n; i++)
         bytes |= is(parts[i], "ByteLevel");
@@ -320,16 +322,16 @@ static int read_known(struct hf_tok *t, const json_t *root, mgpt_error *err)
     for (size_t i = 0; i < 2; i++)
         if (*shape_text(model, affixes[i]))
             return hf_tok_refuse(t, "model", affixes[i], err);
-    if (lacks_bytes(json_object_get(model, "vocab"), !bytes)) {
-        if (bytes ? hf_value(model, "unk_token") != NULL : hf_tok_flag(model, "fuse_unk", 0))
+    if (lacks_bytes(jval_get(model, "vocab"), !bytes)) {
+        if (bytes ? hf_tok_value(model, "unk_token") != NULL : hf_tok_flag(model, "fuse_unk", 0))
             return hf_tok_refuse(t, "model", "not all bytes are tokens", err);
         t->c->vocab.drops_unknown = bytes;
     }
     return bytes ? byte_level(t, root, parts, n, err) : sentencepiece(t, root, parts, n, err);
 }
 
-static int set_affix(struct hf_tok *t, const json_t *model, const char *key, struct gguf_str *to,
-                     mgpt_error *err)
+static int set_affix(struct hf_tok *t, const struct jval *model, const char *key,
+                     struct gguf_str *to, mgpt_error *err)
 {
     const char *text = shape_text(model, key);
     if (strlen(text) > 60)
@@ -339,18 +341,18 @@ static int set_affix(struct hf_tok *t, const json_t *model, const char *key, str
 }
 
 /* WordPiece or WordLevel, with steps. */
-static int read_words(struct hf_tok *t, const json_t *root, mgpt_error *err)
+static int read_words(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
-    const json_t *model = json_object_get(root, "model");
-    const json_t *chars = json_object_get(model, "max_input_chars_per_word");
+    const struct jval *model = jval_get(root, "model");
+    const struct jval *chars = jval_get(model, "max_input_chars_per_word");
     struct ckpt_vocab *v = &t->c->vocab;
-    json_int_t most = chars ? json_integer_value(chars) : 100;
+    json_int_t most = chars ? jval_whole(chars) : 100;
     int status = MGPT_OK;
     t->steps = v->has_steps = 1;
     v->model = "mgpt-wordlevel";
     if (!is(model, "WordLevel")) {
         v->model = "mgpt-wordpiece";
-        if ((chars && !json_is(chars, JSON_INTEGER)) || most < 0 || most > 10000)
+        if ((chars && !jval_is(chars, JSON_INTEGER)) || most < 0 || most > 10000)
             return hf_tok_refuse(t, "model", "max_input_chars_per_word is not from 0 to 10000",
                                  err);
         v->word_chars = (int)most;
@@ -360,7 +362,7 @@ static int read_words(struct hf_tok *t, const json_t *root, mgpt_error *err)
 }
 
 /* Unigram of other parts than SentencePiece's, with steps. */
-static int read_unigram_steps(struct hf_tok *t, const json_t *root, mgpt_error *err)
+static int read_unigram_steps(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     t->steps = v->has_steps = 1;
@@ -370,9 +372,9 @@ static int read_unigram_steps(struct hf_tok *t, const json_t *root, mgpt_error *
 }
 
 /* All others: BPE of characters, with steps. */
-static int read_bpe_steps(struct hf_tok *t, const json_t *root, mgpt_error *err)
+static int read_bpe_steps(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
-    const json_t *model = json_object_get(root, "model");
+    const struct jval *model = jval_get(root, "model");
     struct ckpt_vocab *v = &t->c->vocab;
     int status = set_affix(t, model, "continuing_subword_prefix", &v->prefix, err);
     if (status == MGPT_OK)
@@ -387,11 +389,11 @@ static int read_bpe_steps(struct hf_tok *t, const json_t *root, mgpt_error *err)
     return hf_steps_read(t, root, err);
 }
 
-int hf_tok_shape(struct hf_tok *t, const json_t *root, mgpt_error *err)
+int hf_tok_shape(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
     const struct hf_tok tok_before = *t;
     const struct ckpt_vocab before = t->c->vocab;
-    int status = check_model(t, json_object_get(root, "model"), err);
+    int status = check_model(t, jval_get(root, "model"), err);
     if (status < 0)
         return status;
     if (t->words) {

@@ -3,8 +3,11 @@
  * all others are refused by name.
  */
 #include "base/error.h"
+#include "common/json_out.h"
 #include "convert/vocab/hf_tokenizer_impl.h"
 
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 int hf_tok_is_suffix(struct span merges)
@@ -18,41 +21,66 @@ int hf_tok_is_suffix(struct span merges)
 }
 
 /* The lines of merges.txt as the list of a tokenizer.json. */
-static json_t *merges_of(struct span bytes)
+static void put_merges(struct json_out *out, struct span bytes)
 {
-    json_t *list = json_array();
-    const char *p = (const char *)bytes.data, *end = p + bytes.size;
-    while (list && p < end) {
+    const char *p = (const char *)bytes.data, *end = p + bytes.size, *comma = "";
+    while (p < end) {
         const char *line_end = memchr(p, '\n', (size_t)(end - p));
         size_t n = (size_t)((line_end ? line_end : end) - p);
         size_t kept = n - (n > 0 && p[n - 1] == '\r');
-        if (kept > 0 && !(kept >= 9 && memcmp(p, "#version:", 9) == 0) &&
-            json_array_append_new(list, json_stringn(p, kept)) < 0) {
-            json_decref(list);
-            return NULL;
+        if (kept > 0 && !(kept >= 9 && memcmp(p, "#version:", 9) == 0)) {
+            fputs(comma, out->to);
+            json_out_string(out, p, kept);
+            comma = ",";
         }
         p += n + 1;
     }
-    return list;
 }
 
-/* What transformers' OpenAIGPTTokenizer makes of its two files. */
-static json_t *gpt1_root(const json_t *vocab, struct span merges)
+/* What transformers' OpenAIGPTTokenizer makes of its two files, as text; NULL: no memory. */
+static char *gpt1_text(struct span vocab, int64_t unknown, struct span merges, size_t *n)
 {
-    json_t *added = json_object_get(vocab, "<unk>")
-                        ? json_pack("[{s:O, s:s, s:b}]", "id", json_object_get(vocab, "<unk>"),
-                                    "content", "<unk>", "special", 1)
-                        : json_array();
-    return json_pack("{s:o, s:{s:s, s:b}, s:{s:s}, s:{s:s, s:O, s:o, s:s, s:s}, s:{s:s, s:s}}",
-                     "added_tokens", added, "normalizer", "type", "BertNormalizer", "lowercase", 1,
-                     "pre_tokenizer", "type", "BertPreTokenizer", "model", "type", "BPE", "vocab",
-                     vocab, "merges", merges_of(merges), "unk_token", "<unk>", "end_of_word_suffix",
-                     "</w>", "decoder", "type", "BPEDecoder", "suffix", "</w>");
+    char *text = NULL;
+    struct json_out out = {open_memstream(&text, n), 0};
+    if (!out.to)
+        return NULL;
+    fputs("{\"added_tokens\":[", out.to);
+    if (unknown >= 0)
+        fprintf(out.to, "{\"id\":%lld,\"content\":\"<unk>\",\"special\":true}", (long long)unknown);
+    fputs("],\"normalizer\":{\"type\":\"BertNormalizer\",\"lowercase\":true},"
+          "\"pre_tokenizer\":{\"type\":\"BertPreTokenizer\"},"
+          "\"decoder\":{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"},"
+          "\"model\":{\"type\":\"BPE\",\"unk_token\":\"<unk>\",\"end_of_word_suffix\":\"</"
+          "w>\",\"merges\":[",
+          out.to);
+    put_merges(&out, merges);
+    fputs("],\"vocab\":", out.to);
+    fwrite(vocab.data, 1, vocab.size, out.to);
+    fputs("}}", out.to);
+    int failed = ferror(out.to);
+    if (fclose(out.to) == 0 && !failed)
+        return text;
+    free(text);
+    return NULL;
 }
 
-int hf_tok_suffix(struct hf_tok *t, const json_t *vocab, struct span merges, mgpt_error *err)
+static int make_gpt1(struct hf_tok *t, struct span vocab, int64_t unknown, struct span merges,
+                     mgpt_error *err)
 {
-    const char *class = json_string_value(json_object_get(t->config, "tokenizer_class"));
+    size_t n = 0;
+    char *text = gpt1_text(vocab, unknown, merges, &n);
+    if (!text)
+        return err_memory(err, "the merges", merges.size);
+    t->made = hf_values((struct span){(const uint8_t *)text, n}, t->file, 0, err);
+    free(text);
+    return t->made ? MGPT_OK : err->status;
+}
+
+int hf_tok_suffix(struct hf_tok *t, const struct jval *vocab, struct span text, struct span merges,
+                  mgpt_error *err)
+{
+    const struct jval *unknown = jval_get(vocab, "<unk>");
+    const char *class = jval_text(jval_get(t->config, "tokenizer_class"));
     const char *type = t->c->model_type ? t->c->model_type : "";
     const char *name = class ? class : type;
     if (strncmp(name, "BioGpt", 6) == 0 || strcmp(name, "biogpt") == 0)
@@ -61,9 +89,8 @@ int hf_tok_suffix(struct hf_tok *t, const json_t *vocab, struct span merges, mgp
     if (strncmp(name, "OpenAIGPT", 9) != 0 && strcmp(name, "openai-gpt") != 0)
         return hf_tok_refuse(t, "its pieces end in </w>, and which words they are made of",
                              *name ? name : "no file says (tokenizer.json would)", err);
-    t->made = gpt1_root(vocab, merges);
-    if (!t->made)
-        return err_memory(err, "the merges", merges.size);
+    if (make_gpt1(t, text, unknown ? jval_whole(unknown) : -1, merges, err) < 0)
+        return err->status;
     ckpt_note(t->c,
               "pieces of %.60s end in </w>: texts are split as in transformers' "
               "OpenAIGPTTokenizer",

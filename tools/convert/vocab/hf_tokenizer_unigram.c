@@ -61,15 +61,15 @@ static double hf_unigram_score(double v)
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-static int set_entry(struct hf_tok *t, const json_t *entry, size_t id, mgpt_error *err)
+static int set_entry(struct hf_tok *t, const struct jval *entry, size_t id, mgpt_error *err)
 {
-    const json_t *text = json_array_get(entry, 0), *score = json_array_get(entry, 1);
-    double v = json_number_value(score);
+    const struct jval *text = jval_at(entry, 0), *score = jval_at(entry, 1);
+    double v = jval_number(score);
     struct vocab_slot *slot;
-    if (json_array_size(entry) != 2 || !json_is(text, JSON_STRING) ||
-        !(json_is(score, JSON_REAL) || json_is(score, JSON_INTEGER)) || !isfinite(v))
+    if (jval_size(entry) != 2 || !jval_is(text, JSON_STRING) ||
+        !(jval_is(score, JSON_REAL) || jval_is(score, JSON_INTEGER)) || !isfinite(v))
         return ckpt_refuse(err, "%.60s: vocab[%zu]: expected a text and a score", t->file, id);
-    struct gguf_str s = {json_string_value(text), json_string_length(text)};
+    struct gguf_str s = {jval_text(text), jval_text_size(text)};
     int is_byte = t->bytes && vocab_is_byte(s);
     int status = vocab_slots_set(&t->slots, (int64_t)id, s.p, s.n,
                                  is_byte ? TOKEN_BYTE : TOKEN_NORMAL, &slot, err);
@@ -78,21 +78,21 @@ static int set_entry(struct hf_tok *t, const json_t *entry, size_t id, mgpt_erro
     return status;
 }
 
-int hf_tok_unigram(struct hf_tok *t, const json_t *model, uint64_t n_other, mgpt_error *err)
+int hf_tok_unigram(struct hf_tok *t, const struct jval *model, uint64_t n_other, mgpt_error *err)
 {
-    const json_t *vocab = json_object_get(model, "vocab"), *unk = hf_value(model, "unk_id");
-    size_t n = json_array_size(vocab);
-    json_int_t id = unk ? json_integer_value(unk) : -1;
-    if (n == 0 || !json_is(vocab, JSON_ARRAY))
+    const struct jval *vocab = jval_get(model, "vocab"), *unk = hf_tok_value(model, "unk_id");
+    size_t n = jval_size(vocab);
+    json_int_t id = unk ? jval_whole(unk) : -1;
+    if (n == 0 || !jval_is(vocab, JSON_ARRAY))
         return hf_tok_refuse(t, "model", "vocab: expected a list of texts and scores", err);
-    if (unk && (!json_is(unk, JSON_INTEGER) || id < 0 || (uint64_t)id >= n))
+    if (unk && (!jval_is(unk, JSON_INTEGER) || id < 0 || (uint64_t)id >= n))
         return hf_tok_refuse(t, "model", "unk_id is not the id of a token", err);
     t->bytes = hf_tok_flag(model, "byte_fallback", 0);
     t->c->vocab.unknown = (int32_t)id;
     int status =
         vocab_slots_init(&t->slots, t->c, t->file, n > n_other ? n : n_other, t->n_rows, err);
     for (size_t i = 0; i < n && status == MGPT_OK; i++)
-        status = set_entry(t, json_array_get(vocab, i), i, err);
+        status = set_entry(t, jval_at(vocab, i), i, err);
     return status;
 }
 
@@ -122,11 +122,11 @@ int hf_tok_set_charsmap(struct hf_tok *t, struct gguf_str map, mgpt_error *err)
     return MGPT_OK;
 }
 
-int hf_tok_charsmap(struct hf_tok *t, const json_t *part, mgpt_error *err)
+int hf_tok_charsmap(struct hf_tok *t, const struct jval *part, mgpt_error *err)
 {
-    const json_t *v = json_object_get(part, "precompiled_charsmap");
-    const char *p = json_string_value(v);
-    size_t n = json_string_length(v), good = 0;
+    const struct jval *v = jval_get(part, "precompiled_charsmap");
+    const char *p = jval_text(v);
+    size_t n = jval_text_size(v), good = 0;
     while (n > 0 && p[n - 1] == '=')
         n--;
     while (good < n && base64_digit(p[good]) >= 0)

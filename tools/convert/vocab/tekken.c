@@ -23,10 +23,10 @@ struct tekken {
     json_int_t n_special, n_ranks;
 };
 
-static json_int_t tekken_number(const json_t *object, const char *key)
+static json_int_t tekken_number(const struct jval *object, const char *key)
 {
-    const json_t *v = json_object_get(object, key);
-    return json_is(v, JSON_INTEGER) ? json_integer_value(v) : -1;
+    const struct jval *v = jval_get(object, key);
+    return jval_is(v, JSON_INTEGER) ? jval_whole(v) : -1;
 }
 
 static int tekken_push(struct tekken *k, struct tiktoken_token **list, const char *p, size_t n,
@@ -36,11 +36,11 @@ static int tekken_push(struct tekken *k, struct tiktoken_token **list, const cha
     return p && arr_push(*list, token) ? MGPT_OK : err_memory(err, k->t->file, n);
 }
 
-static int tekken_read_rank(struct tekken *k, const json_t *entry, mgpt_error *err)
+static int tekken_read_rank(struct tekken *k, const struct jval *entry, mgpt_error *err)
 {
-    const json_t *bytes = json_object_get(entry, "token_bytes");
-    const char *text = json_string_value(bytes);
-    size_t n = json_string_length(bytes);
+    const struct jval *bytes = jval_get(entry, "token_bytes");
+    const char *text = jval_text(bytes);
+    size_t n = jval_text_size(bytes);
     json_int_t rank = tekken_number(entry, "rank");
     if (!text || rank < 0)
         return hf_tok_refuse(k->t, "vocab", "an entry without rank and token_bytes", err);
@@ -85,18 +85,17 @@ static int tekken_default_special(struct tekken *k, json_int_t id, mgpt_error *e
     return tekken_push(k, &k->specials, ckpt_text(k->t->c, text, n), n, id, err);
 }
 
-static int tekken_read_specials(struct tekken *k, const json_t *list, mgpt_error *err)
+static int tekken_read_specials(struct tekken *k, const struct jval *list, mgpt_error *err)
 {
     uint8_t *seen = mem_new((size_t)k->n_special, 1);
     int status = seen ? MGPT_OK : err_memory(err, k->t->file, (size_t)k->n_special);
-    for (size_t i = 0; i < json_array_size(list) && status == MGPT_OK; i++) {
-        const json_t *entry = json_array_get(list, i), *text = json_object_get(entry, "token_str");
+    for (size_t i = 0; i < jval_size(list) && status == MGPT_OK; i++) {
+        const struct jval *entry = jval_at(list, i), *text = jval_get(entry, "token_str");
         json_int_t rank = tekken_number(entry, "rank");
-        if (!json_is(text, JSON_STRING) || rank < 0 || rank >= k->n_special || seen[rank])
+        if (!jval_is(text, JSON_STRING) || rank < 0 || rank >= k->n_special || seen[rank])
             status = hf_tok_refuse(k->t, "special_tokens", "an entry without its own rank", err);
         else
-            status = tekken_push(k, &k->specials, json_string_value(text), json_string_length(text),
-                                 rank, err);
+            status = tekken_push(k, &k->specials, jval_text(text), jval_text_size(text), rank, err);
         if (status == MGPT_OK)
             seen[rank] = 1;
     }
@@ -107,28 +106,37 @@ static int tekken_read_specials(struct tekken *k, const json_t *list, mgpt_error
     return status;
 }
 
-int hf_tok_tekken(struct hf_tok *t, const json_t *root, mgpt_error *err)
+int hf_tok_is_tekken(struct span text)
+{
+    static const char key[] = "\"token_bytes\"";
+    for (size_t i = 0; i + sizeof key <= text.size; i++)
+        if (memcmp(text.data + i, key, sizeof key - 1) == 0)
+            return 1;
+    return 0;
+}
+
+int hf_tok_tekken(struct hf_tok *t, const struct jval *root, mgpt_error *err)
 {
     struct tekken k = {.t = t};
-    const json_t *config = json_object_get(root, "config"), *vocab = json_object_get(root, "vocab");
-    const json_t *pattern = json_object_get(config, "pattern");
+    const struct jval *config = jval_get(root, "config"), *vocab = jval_get(root, "vocab");
+    const struct jval *pattern = jval_get(config, "pattern");
     json_int_t size = tekken_number(config, "default_vocab_size");
     k.n_special = tekken_number(config, "default_num_special_tokens");
     k.n_ranks = size - k.n_special;
-    if (!json_is(pattern, JSON_STRING) || k.n_special < 3 || k.n_special > 100000 ||
+    if (!jval_is(pattern, JSON_STRING) || k.n_special < 3 || k.n_special > 100000 ||
         k.n_ranks < 256 || size > INT32_MAX)
         return hf_tok_refuse(
             t, "config", "expected pattern, default_vocab_size, default_num_special_tokens", err);
-    int status = tekken_read_specials(&k, json_object_get(root, "special_tokens"), err);
-    for (size_t i = 0; i < json_array_size(vocab) && status == MGPT_OK; i++)
-        status = tekken_read_rank(&k, json_array_get(vocab, i), err);
+    int status = tekken_read_specials(&k, jval_get(root, "special_tokens"), err);
+    for (size_t i = 0; i < jval_size(vocab) && status == MGPT_OK; i++)
+        status = tekken_read_rank(&k, jval_at(vocab, i), err);
     const struct tiktoken tokens = {
         .ranks = k.ranks,
         .n_ranks = arr_len(k.ranks),
         .specials = k.specials,
         .n_specials = arr_len(k.specials),
         .first = k.n_special,
-        .pattern = {json_string_value(pattern), json_string_length(pattern)},
+        .pattern = {jval_text(pattern), jval_text_size(pattern)},
         .bos = "<s>",
         .eos = "</s>",
     };
