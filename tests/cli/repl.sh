@@ -260,6 +260,7 @@ ends 5 '/load /none/there\n'
 ends 3 "ann\\n/a 0 0 -o $tmp/mine\\n/b 99\\n"
 ends 5 "ann\\n/trace on * /none/there.npz\\nie\\n"
 ends 2 '/nothing\n'
+ends 2 'ann\n/edit 0 "Z"\n/top 3\n'
 ends 4 'abcdefghijklmnopqr\n'
 
 # ---- numbers of a session file ----

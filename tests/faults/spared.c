@@ -28,6 +28,12 @@ static const struct {
     {FAULT_OPEN, BELOW, "outfile_commit", 1,
      "flushing the directory: the file is there and whole, too late to fail"},
     {FAULT_SYNC, BELOW, "outfile_commit", 1, "the same"},
+    {FAULT_MEMORY, BELOW, "outfile_remove_left", 0,
+     "what a killed save has left stays until the next save"},
+    {FAULT_OPEN, BELOW, "outfile_remove_left", 0, "the same"},
+    {FAULT_RENAME, DIRECTLY, "link_is_forbidden", 0,
+     "a system that forbids linkat: the file has a name from the beginning"},
+    {FAULT_RENAME, DIRECTLY, "create_temporary", 0, "the same, inlined"},
     {FAULT_MEMORY, DIRECTLY, "libzip.so", 0, "libzip reads the same bytes without"},
     {FAULT_MEMORY, BELOW, "lookup_add", 0,
      "nothing is proposed from here on: slower, the same text"},
@@ -40,11 +46,11 @@ static const struct {
 static int is_ours(const char *name)
 {
     static const char *const all[] = {
-        "fails",          "malloc",     "calloc",  "realloc",  "aligned_alloc",
-        "posix_memalign", "strdup",     "strndup", "open",     "open64",
-        "fopen",          "fopen64",    "opendir", "read",     "pread",
-        "pread64",        "__read_chk", "write",   "pwrite",   "pwrite64",
-        "fsync",          "mmap",       "mmap64",  "__open_2", "__open64_2"};
+        "fails",      "malloc",   "calloc", "realloc", "aligned_alloc", "posix_memalign",
+        "strdup",     "strndup",  "open",   "open64",  "fopen",         "fopen64",
+        "opendir",    "read",     "pread",  "pread64", "__read_chk",    "write",
+        "pwrite",     "pwrite64", "fsync",  "mmap",    "mmap64",        "__open_2",
+        "__open64_2", "linkat"};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
         if (strcmp(name, all[i]) == 0)
             return 1;

@@ -7,7 +7,8 @@ typedef int sweep_fn(int argc, char **argv);
 
 enum sweep_rule {
     SWEEP_PLAIN,  /* a failure ends it */
-    SWEEP_GOES_ON /* a script: a failure is told in a line and the next command runs */
+    SWEEP_GOES_ON /* a script: a failure is told in a line, the next command runs, the code is the
+                     failure's */
 };
 
 struct sweep {

@@ -220,6 +220,7 @@ static int encode_one(const struct repl *r, const char *text, size_t n, int32_t 
     int code = engine_encode(&r->engine, "text", text, n,
                              MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL, -1, &tokens, &n_tokens);
     int one = code == EXIT_OK && n_tokens == 1;
+    repl_note_code(code);
     if (one)
         *token = tokens[0];
     else if (code == EXIT_OK)

@@ -58,14 +58,16 @@ static void run_trial(struct repl_trial *t, struct repl *r)
     x->engine = &t->engine;
     screen_look(&screen, r->screen_mode, r->width);
     fflush(stdout);
-    if (!t->engine.session)
+    if (!t->engine.session) {
         repl_failed(&err);
-    else if (experiment_prepare(x) == EXIT_OK) {
-        if (experiment_run(x, &err) < 0)
-            repl_failed(&err);
-        else if (!report_label(&x->report) || !report_show(&x->report, &screen))
-            repl_no_memory();
+        return;
     }
+    int code = experiment_prepare(x);
+    repl_note_code(code);
+    if (code == EXIT_OK && experiment_run(x, &err) < 0)
+        repl_failed(&err);
+    else if (code == EXIT_OK && (!report_label(&x->report) || !report_show(&x->report, &screen)))
+        repl_no_memory();
 }
 
 static void close_trial(struct repl_trial *t)

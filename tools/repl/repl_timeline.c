@@ -99,7 +99,11 @@ static mgpt_session *engine_settings_session(struct repl *r)
 {
     mgpt_session *session;
     struct engine *e = &r->engine;
-    return engine_new_session(e, e->n_threads, &session) == EXIT_OK ? session : NULL;
+    int code = engine_new_session(e, e->n_threads, &session);
+    if (code == EXIT_OK)
+        return session;
+    repl_note_code(code);
+    return NULL;
 }
 
 int repl_open_branch(struct repl *r, size_t branch)

@@ -33,7 +33,7 @@ void *view_new(size_t n, size_t each)
 {
     void *p = mem_new(n, each);
     if (!p)
-        repl_error("out of memory: %zu numbers", n);
+        repl_no_memory();
     return p;
 }
 
@@ -109,7 +109,7 @@ void view_file_close(struct view *v)
 void view_picture(const struct view *v, struct view_matrix *m)
 {
     if (!heat_show(&m->heat, &v->screen, m->value, m->user))
-        repl_error("out of memory: a picture of %zu rows", m->heat.rows.n);
+        repl_no_memory();
 }
 
 void view_file_matrix(struct view *v, const struct view_matrix *m)

@@ -133,7 +133,7 @@ static int open_heats(struct attention *a, size_t max_rows, size_t max_cols)
         a->heats[h] =
             (struct heat){.rows = queries, .cols = keys, .logarithmic = a->what == LOG_WEIGHTS};
         if (!heat_open(&a->heats[h], max_rows, max_cols)) {
-            repl_error("out of memory: a picture of %zu tokens", a->view.n_pos);
+            repl_no_memory();
             return 0;
         }
     }

@@ -98,14 +98,17 @@ int npz_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_erro
     int is_hf = hf_is_beside(in, err), status = is_hf < 0 ? is_hf : 0;
     if (status < 0)
         return status;
-    if (zip_dir_open(&z, in->bytes, is_hf ? err : NULL) == MGPT_OK && are_modules(&z)) {
+    int opened = zip_dir_open(&z, in->bytes, err);
+    if (opened == MGPT_EMEM)
+        return opened;
+    if (opened == MGPT_OK && are_modules(&z)) {
         if (is_hf)
             status = ckpt_check_options("Hugging Face .npz", OPT_TOKENIZER | OPT_NO_TOKENIZER,
                                         in->options, err);
         if (status == MGPT_OK)
             status = read_modules(c, in, &z, is_hf, err);
-    } else if (is_hf && !z.members) {
-        status = err->status;
+    } else if (is_hf && opened < 0) {
+        status = opened;
     }
     zip_dir_close(&z);
     if (status != 0)
