@@ -9,7 +9,8 @@
  * Not every k is tried when there are many. Of each call path (a hash of the return addresses) the
  * first and the last call fail, alone and with all later ones; so do the first 60 calls and one in
  * a hundred. Under a sanitizer: the first of each path and one call in a thousand. MGPT_FAULTS=all
- * tries every k.
+ * tries every k, MGPT_FAULTS=2/5 the second of five parts of what is tried without: each operation
+ * has some of its k in each part.
  */
 #define _GNU_SOURCE /* dladdr */
 #include "faults/sweep.h"
@@ -41,6 +42,7 @@ enum { ALL_UP_TO = 60, ONE_IN = 100, LAST_TOO = 1, ONWARDS_ONE_IN = 1 };
 static char top[256]; /* the directory of this test */
 struct fault_report *report;
 static int exhaustive;
+static size_t part = 1, n_parts = 1; /* of the k that are chosen */
 struct sweep_total total;
 
 /* What libzip itself leaks when it cannot open an entry for want of memory. */
@@ -234,6 +236,15 @@ static int by_path(const void *a, const void *b)
     return x[1] < y[1] ? -1 : 1;
 }
 
+/* Leaves the marks of this part. */
+static void keep_part(unsigned char *chosen, size_t n)
+{
+    size_t turn = total.operations;
+    for (size_t k = 1; k <= n; k++)
+        if (chosen[k] && ++turn % n_parts != part % n_parts)
+            chosen[k] = 0;
+}
+
 /* Marks the k to try: 1 for the last of each call path, 2 for its first. */
 static unsigned char *choose(size_t n)
 {
@@ -254,6 +265,7 @@ static unsigned char *choose(size_t n)
         if (i == 0 || sorted[i - 1][0] != sorted[i][0])
             chosen[k] = 2;
     }
+    keep_part(chosen, n);
     free(sorted);
     return chosen;
 }
@@ -369,6 +381,11 @@ void sweep_begin(void)
 {
     const char *directory = getenv("TMPDIR"), *how = getenv("MGPT_FAULTS");
     exhaustive = how && strcmp(how, "all") == 0;
+    if (how && !exhaustive &&
+        (sscanf(how, "%zu/%zu", &part, &n_parts) != 2 || part < 1 || part > n_parts)) {
+        fprintf(stderr, "MGPT_FAULTS: expected all or a part such as 2/5, found '%s'\n", how);
+        exit(2);
+    }
     snprintf(top, sizeof top, "%s/mgpt-faults-XXXXXX", directory ? directory : "/tmp");
     report = mmap(NULL, sizeof *report, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (report == MAP_FAILED || !getenv("MGPT_SOURCE_ROOT") || !mkdtemp(top) ||
@@ -393,6 +410,8 @@ void sweep_end(void)
     remove_all("work");
     remove_all(".");
     rmdir(top);
-    printf("1..%zu\n# %zu calls that can fail, %zu runs, %zu did without, %zu went wrong\n",
-           total.operations, total.calls, total.runs, total.tolerated, total.wrong);
+    printf(
+        "1..%zu\n# part %zu of %zu: %zu calls that can fail, %zu runs, %zu did without, %zu went "
+        "wrong\n",
+        total.operations, part, n_parts, total.calls, total.runs, total.tolerated, total.wrong);
 }

@@ -3,6 +3,7 @@
  *
  *     test_faults [PART...]      only operations whose name and arguments hold one of the parts
  *     MGPT_FAULTS=all            every k instead of every call path
+ *     MGPT_FAULTS=2/5            the second fifth of what is tried
  */
 #include "base/file.h"
 #include "base/mem.h"
