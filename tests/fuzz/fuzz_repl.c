@@ -2,105 +2,16 @@
  * costs. With FUZZ_SESSION the input is a session file: it is loaded, and lines use what came of
  * it.
  *
- * No file is touched: file_open and outfile_* are those below (the linker's --wrap), one file in
- * memory. What was written last is what any name reads; only the model itself is on the disk. What
- * is printed goes through quiet.h, which holds it to the escaper's promise.
+ * No file is touched (one_file.h), except that the model is read from the disk. What is printed
+ * goes through quiet.h, which holds it to the escaper's promise.
  */
-#include "base/file.h"
 #include "base/mem.h"
-#include "base/outfile.h"
 #include "fuzz/fuzz.h"
+#include "fuzz/one_file.h"
 #include "fuzz/quiet.h"
 #include "repl/repl.h"
 
 enum { LINES_MOST = 64, LINE_MOST = 4096 };
-
-/* ---- the one file ---------------------------------------------------------------------------- */
-
-static struct {
-    uint8_t *data;
-    size_t size;
-} disk;
-static char model_path[1024];
-
-int __real_file_open(struct file *file, const char *path, mgpt_error *err);
-int __wrap_file_open(struct file *file, const char *path, mgpt_error *err);
-int __wrap_outfile_open(struct outfile *out, const char *path, mgpt_error *err);
-void __wrap_outfile_write(struct outfile *out, const void *data, size_t n);
-int __wrap_outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err);
-void __wrap_outfile_put(struct outfile *out, uint64_t at, const void *data, size_t n);
-int __wrap_outfile_commit(struct outfile *out, mgpt_error *err);
-void __wrap_outfile_discard(struct outfile *out);
-
-int __wrap_file_open(struct file *file, const char *path, mgpt_error *err)
-{
-    if (strcmp(path, model_path) == 0)
-        return __real_file_open(file, path, err);
-    uint8_t *copy = malloc(disk.size ? disk.size : 1);
-    MUST(copy);
-    if (disk.size)
-        memcpy(copy, disk.data, disk.size);
-    *file = (struct file){.data = copy, .size = disk.size};
-    return MGPT_OK;
-}
-
-int __wrap_outfile_open(struct outfile *out, const char *path, mgpt_error *err)
-{
-    (void)path;
-    (void)err;
-    *out = (struct outfile){.fd = -1};
-    return MGPT_OK;
-}
-
-void __wrap_outfile_write(struct outfile *out, const void *data, size_t n)
-{
-    out->buf = realloc(out->buf, out->n_buf + n + 1);
-    MUST(out->buf);
-    memcpy(out->buf + out->n_buf, data, n);
-    out->n_buf += n;
-}
-
-int __wrap_outfile_reserve(struct outfile *out, uint64_t size, mgpt_error *err)
-{
-    (void)err;
-    out->buf = calloc(1, (size_t)size + 1);
-    MUST(out->buf);
-    out->n_buf = (size_t)size;
-    return MGPT_OK;
-}
-
-void __wrap_outfile_put(struct outfile *out, uint64_t at, const void *data, size_t n)
-{
-    MUST(at <= out->n_buf && n <= out->n_buf - at);
-    if (n)
-        memcpy(out->buf + at, data, n);
-}
-
-static void keep(const uint8_t *data, size_t size)
-{
-    free(disk.data);
-    disk.data = malloc(size ? size : 1);
-    MUST(disk.data);
-    if (size)
-        memcpy(disk.data, data, size);
-    disk.size = size;
-}
-
-int __wrap_outfile_commit(struct outfile *out, mgpt_error *err)
-{
-    (void)err;
-    keep(out->buf, out->n_buf);
-    __wrap_outfile_discard(out);
-    return MGPT_OK;
-}
-
-void __wrap_outfile_discard(struct outfile *out)
-{
-    free(out->buf);
-    *out = (struct outfile){.fd = -1};
-}
-
-/* ---- the repl -------------------------------------------------------------------------------- */
 
 static void type(struct repl *r, const char *line, size_t n)
 {
@@ -122,10 +33,18 @@ static void type_all(struct repl *r, const char *text, size_t n)
     }
 }
 
+static char model_path[1024];
+
+static int is_model(const char *path)
+{
+    return strcmp(path, model_path) == 0;
+}
+
 static void open_model(struct engine *e)
 {
     const char *root = getenv("MGPT_SOURCE_ROOT");
     snprintf(model_path, sizeof model_path, "%s/weights/names.gguf", root ? root : ".");
+    one_file_except(is_model);
     *e = (struct engine){.path = model_path, .n_threads = 1};
     MUST(engine_open(e) == EXIT_OK);
 }
@@ -136,7 +55,7 @@ static void run_script(struct repl *r, const uint8_t *data, size_t size)
 {
     static const char use[] = "/branches\n/tokens\n/ab\n/set\n/top 3\n/s 2\n/branch zz\n/goto 0\n"
                               "/goto 1\n/set temp 1\n/g 3\n/sw 0\n/diff zz\n";
-    keep(data, size);
+    one_file_put(data, size);
     type(r, "/load f", 7);
     if (quiet_told() > 0)
         return;
@@ -149,7 +68,7 @@ static void run_script(struct repl *r, const uint8_t *data, size_t size)
 #else
 static void run_script(struct repl *r, const uint8_t *data, size_t size)
 {
-    keep(data, 0);
+    one_file_put(NULL, 0);
     type_all(r, (const char *)data, size);
 }
 #endif
@@ -164,7 +83,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         .engine = engine, .sampling = {.top_p = 1}, .screen_mode = "plain", .width = 80};
     MUST(sampling_begin(&r.sampling, &none) == EXIT_OK);
     MUST(engine_session(&r.engine) == EXIT_OK && repl_begin(&r));
-    quiet_begin();
+    quiet_begin(NULL);
     run_script(&r, data, size);
     repl_trace_end(&r);
     quiet_end();

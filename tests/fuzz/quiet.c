@@ -9,6 +9,7 @@
 
 static FILE *real_out, *real_err, *quiet_out, *quiet_err;
 static size_t told;
+static quiet_out_fn *takes_out;
 
 /* In place of MUST, whose stderr this is. */
 static void complain(void)
@@ -29,25 +30,34 @@ static ssize_t take(void *count, const char *text, size_t n)
     return (ssize_t)n;
 }
 
-static FILE *nowhere(size_t *count)
+static ssize_t take_out(void *count, const char *text, size_t n)
 {
-    const cookie_io_functions_t how = {.write = take};
+    if (!takes_out)
+        return take(count, text, n);
+    takes_out(text, n);
+    return (ssize_t)n;
+}
+
+static FILE *nowhere(cookie_write_function_t *takes, size_t *count)
+{
+    const cookie_io_functions_t how = {.write = takes};
     FILE *f = fopencookie(count, "w", how);
     if (!f)
         abort();
     return f;
 }
 
-void quiet_begin(void)
+void quiet_begin(quiet_out_fn *out)
 {
     if (!quiet_out) {
-        quiet_out = nowhere(NULL);
-        quiet_err = nowhere(&told);
+        quiet_out = nowhere(take_out, NULL);
+        quiet_err = nowhere(take, &told);
         setvbuf(quiet_err, NULL, _IOLBF, BUFSIZ);
         real_out = stdout;
         real_err = stderr;
     }
     told = 0;
+    takes_out = out;
     stdout = quiet_out;
     stderr = quiet_err;
 }

@@ -9,7 +9,9 @@
 
 #include <stddef.h>
 
-void quiet_begin(void);
+/* What stdout gets goes to `out` unchecked; NULL: it is held to the same. */
+typedef void quiet_out_fn(const char *text, size_t n);
+void quiet_begin(quiet_out_fn *out);
 void quiet_end(void);
 
 /* Bytes written to stderr since quiet_begin. */

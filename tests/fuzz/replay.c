@@ -5,6 +5,7 @@
  *                                 ^80, 00 and FF, and every 4 and 8 bytes overwritten with the numbers at
  *                                 the edges of integers: N of them, evenly chosen, and all of a file
  *                                 that is called tiny* or has up to 400 bytes
+ *   --few N                       the same with N copies of small files as well
  *
  * A copy is in a block of exactly its size, so that sanitizers see every access after it. The
  * damage is a function of the file alone: same file, same copies. On a crash the copy's description
@@ -32,7 +33,7 @@ enum {
 };
 
 static size_t n_files, n_runs;
-static int verbose;
+static int verbose, is_few;
 
 static void replay_one(const uint8_t *data, size_t size)
 {
@@ -98,7 +99,7 @@ static void run_file(const char *path, size_t most)
         fprintf(stderr, "%s\n", path);
     replay_one(data, (size_t)size);
     const char *name = strrchr(path, '/') ? strrchr(path, '/') + 1 : path;
-    if (strncmp(name, "tiny", 4) == 0 || size <= ALL_UP_TO)
+    if (!is_few && (strncmp(name, "tiny", 4) == 0 || size <= ALL_UP_TO))
         most *= (size_t)size * N_KINDS;
     if (most)
         damage_all(data, (size_t)size, most);
@@ -138,9 +139,11 @@ int main(int argc, char **argv)
     for (int i = 1; i < argc; i++)
         if (strcmp(argv[i], "--verbose") == 0)
             verbose = 1;
-        else if (strcmp(argv[i], "--damage") == 0 && i + 1 < argc)
+        else if ((strcmp(argv[i], "--damage") == 0 || strcmp(argv[i], "--few") == 0) &&
+                 i + 1 < argc) {
+            is_few = argv[i][2] == 'f';
             most = (size_t)strtoull(argv[++i], NULL, 10);
-        else
+        } else
             run_path(argv[i], most);
     printf("%zu files, %zu runs\n", n_files, n_runs);
     return n_files > 0 ? 0 : 1;

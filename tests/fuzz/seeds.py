@@ -19,6 +19,7 @@ import subprocess
 import sys
 import zipfile
 
+import commands
 import references as programs
 import tiny_models
 from adapters import adapters
@@ -399,7 +400,8 @@ def dictionaries():
                "safetensors": ["hf*", "*safetensors", "microgpt_facts"],
                "torch": ["from_*", "gpt_names", "pickle*"], "microgpt_json": ["microgpt*", "json*"],
                "lora": ["peft*", "lora*"], "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
-               "sentencepiece": ["sentencepiece"], "repl": ["repl*", "view*"], "session": ["repl_load"]}
+               "sentencepiece": ["sentencepiece"], "repl": ["repl*", "view*"], "session": ["repl_load"],
+               "score": ["score_json"], "steer": ["steer", "npy"], "attest": ["attest"]}
     same = {"model": "gguf", "gguf_copy": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):
         words = set()
@@ -433,4 +435,5 @@ if __name__ == "__main__":
         gguf(small, [("model.json", get(os.path.join(FIXTURES, "convert", small + ".json")))], ["--heads", "4"])
     references()
     texts()
+    commands.put_all(put, parts, MGPT, ROOT, OUT)
     dictionaries()
