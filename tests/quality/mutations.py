@@ -64,13 +64,14 @@ def mutations(text):
         for new in SWAPS[m.group(1)]:
             add(m.start(), m.end(), new)
     for m in NUMBER.finditer(code):
-        value = int(m.group(1), 0)
+        value = int(m.group(1), 8 if re.fullmatch(r'0\d+', m.group(1)) else 0)
         flag = re.search(r'return -?$|[^\w)\] ] ?-$|= -$|[?:] -$', code[:m.start()][-12:]) and value == 1
         for new in ([] if flag else [value + 1]) + ([value - 1] if value else []):
             add(m.start(), m.end(), str(new) + m.group(2))
     for m in REAL.finditer(code):
-        add(m.start(), m.end(), '(%s * 1.01f)' % m.group() if float.fromhex(m.group().rstrip('fF'))
-            else '1.0f')
+        digits = m.group().rstrip('fF')
+        value = float.fromhex(digits) if digits[1:2] in 'xX' and len(digits) > 1 else float(digits)
+        add(m.start(), m.end(), '(%s * 1.01f)' % m.group() if value else '1.0f')
     for m in re.finditer(r'\b(if|while) \(', code):
         end = closing(code, m.end() - 1)
         if end > 0:

@@ -164,6 +164,26 @@ TEST(coarse_values_explain_small_differences)
     about.slack = 0.1;
     row = compare_row(reference, &about, above, 3, 2, &bounds);
     assert_true(row.max_abs > 0.8 && row.at == 2); /* above the floor is a difference */
+    const float less[] = {-0.25f, -2.75f, -3}, more[] = {-0.25f, -0.75f, -3};
+    about = (struct ref_row){.n = 3, .slack = 0.25};
+    row = compare_row(reference, &about, less, 3, 2, &bounds);
+    assert_true(row.max_abs == 0.75);
+    row = compare_row(reference, &about, more, 3, 2, &bounds);
+    assert_true(row.max_abs == 0.75);
+}
+
+/* The reference keeps two tokens, as top-k does: ours are compared over these. */
+TEST(log_probabilities_of_those_that_are_kept)
+{
+    static const int32_t ids[] = {0, 2};
+    const double reference[] = {log(1 / 3.0), log(2 / 3.0)};
+    const float ours[] = {0, 5, 0.69314718f, 7};
+    const struct ref_row about = {.n = 2, .logprobs = 1, .ids = ids, .masked = 2};
+    const struct compare_bounds bounds = at_most(0);
+    (void)state;
+    struct compare_row row = compare_row(reference, &about, ours, 4, 2, &bounds);
+    assert_true(row.max_abs < 1e-7 && row.kl < 1e-14 && row.rank == 1 && row.top == TOP_SAME);
+    assert_true(fabs(row.logprob - log(2 / 3.0)) < 1e-7);
 }
 
 TEST(log_probabilities_of_some)

@@ -68,11 +68,11 @@ static void assert_robust(const char *path, struct bytes *b, size_t whole,
 /* ---- llama.cpp ---- */
 
 enum {
-    N_CTX = 6,
+    N_CTX = 7, /* odd: the first row is that of position 7 / 2 */
     N_CHUNK = 2,
     FIRST = 3,
-    N_ROWS = 2
-}; /* rows for positions 3 and 4 of each chunk */
+    N_ROWS = 3
+}; /* rows for positions 3 to 5 of each chunk */
 
 static struct bytes kld_file(int32_t n_ctx, int32_t n_vocab, int32_t n_chunk)
 {

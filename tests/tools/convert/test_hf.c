@@ -150,6 +150,7 @@ static const struct config_case {
     {"lfm2", "block_multiple_of", "1", "w1.weight: shape [24, 20], expected [22, 20]"},
     {"lfm2", "block_multiple_of", "0", "block_multiple_of is 0, expected 1 to 1048576"},
     {"lfm2", "block_auto_adjust_ff_dim", "false", "w1.weight: shape [24, 20], expected [33, 20]"},
+    {"lfm2", "block_ffn_dim_multiplier", "1.5", "w1.weight: shape [24, 20], expected [36, 20]"},
     {"lfm2", "block_ffn_dim_multiplier", "0", "block_ffn_dim_multiplier: out of range"},
     {"lfm2", "block_ff_dim", "99", "w1.weight: shape [24, 20], expected [66, 20]"},
     {"lfm2", "intermediate_size", "null", "intermediate_size: missing"},
