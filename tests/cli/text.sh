@@ -83,6 +83,10 @@ says "info --tensors" "blk.0.ffn_up.weight" info "$names" --tensors
 run info "$names" --json --tensors
 check "info --json is one line" eval '[ "$(wc -l <"$tmp/out")" -eq 1 ]'
 says "info --json: numbers" '"n_params":4192'
+sizes='"n_vocab":33,"n_tokens":33,"n_ctx":64,"n_embd":24,"n_layer":2,"n_head":4,"n_head_kv":2,"head_dim":6,"n_ff":28'
+says "info --json: sizes" "$sizes,\"n_expert\":0" info --json "$MGPT_SOURCE_ROOT/tests/golden/llama"
+says "info --json: experts" '"n_expert":5,"n_expert_used":2' info --json "$MGPT_SOURCE_ROOT/tests/golden/mixtral"
+run info "$names" --json --tensors
 says "info --json: tensors" '{"name":"output.weight","type":"F32","shape":[16,27]'
 
 finish

@@ -70,6 +70,14 @@ check "/qk: the products sum to q . k" eval \
 check "/qk: which is the engine's score" eval '[ "$(awk "/^.engine|^engine/ { print substr(\$3, 1, 7) }" \
     "$tmp/out")" = "$(awk "/sqrt/ { print substr(\$3, 1, 7) }" "$tmp/out")" ]'
 check "/qk: query heads share a KV head" eval '[ "$(sums "$tmp/q.txt" 4)" = 100.000 ]'
+script "The king is\\n/lens\\n" "$lines"
+check "/lens: a layer begins with the row of the one before it, shown once" eval '[ "$(grep -c "^[0-9]* pre" "$tmp/out")" -eq 1 ] &&
+    [ "$(grep -c "^[0-9]* mid" "$tmp/out")" -eq 6 ] && [ "$(grep -c "^[0-9]* post" "$tmp/out")" -eq 6 ]'
+for layer in 1 2; do
+    script "The king is\\n/ab mlp.$layer zero\\n/top 5\\n" "$lines"
+    grep -v "mlp" "$tmp/out" >"$tmp/mlp.$layer"
+done
+check "/ab: the MLP of one layer" eval '[ -s "$tmp/mlp.1" ] && ! cmp -s "$tmp/mlp.1" "$tmp/mlp.2"'
 script "anna\\n/r -o $tmp/r\\n/m 0 -o $tmp/m\\n/kv 0 0 -o $tmp/k\\n/lens -o $tmp/l\\n/dla -o $tmp/d\\n"
 check "-o: residuals, neurons, cache, lens, attribution" eval '[ "$(grep -vc "^#" "$tmp/r")" -eq 3 ] &&
     [ "$(grep -vc "^#" "$tmp/m")" -eq 64 ] && [ "$(grep -vc "^#" "$tmp/k")" -eq 5 ] &&

@@ -94,6 +94,43 @@ TEST_ZOO(numbers_are_those_of_the_logits)
     score_set(s, &set);
 }
 
+/* Scores n texts of 40 tokens and 4 after them, which part from the subject's at token 18, 21, ... */
+static void score_parting(const struct subject *s, size_t first, size_t n, double *nll)
+{
+    struct engine e = {.model = s->model};
+    struct scored_set set = {.n = 0};
+    assert_int_equal(mgpt_get_info(s->model, &e.info, NULL), MGPT_OK);
+    assert_int_equal(engine_session(&e), EXIT_OK);
+    struct scorer scorer = {.engine = &e};
+    for (size_t i = 0; i < n; i++) {
+        add_scored(&set, s, 40, 4, -1);
+        int32_t *token = &set.texts[i].tokens[18 + 3 * (first + i)];
+        *token = (*token + 1) % (int32_t)s->n_vocab;
+    }
+    assert_int_equal(score_texts(&scorer, set.texts, n), EXIT_OK);
+    for (size_t i = 0; i < n; i++) {
+        nll[i] = set.texts[i].nll;
+        free(set.texts[i].tokens);
+        free(set.texts[i].logprobs);
+    }
+    score_close(&scorer);
+    mgpt_session_free(e.session);
+}
+
+/* Contexts that begin alike share passes up to the token where they part, and no further. */
+TEST(contexts_that_part)
+{
+    enum { N = 7 };
+    struct subject s = subject_zoo(ZOO_LLAMA_DEEP);
+    double together[N], alone;
+    score_parting(&s, 0, N, together);
+    for (size_t i = 0; i < N; i++) {
+        score_parting(&s, i, 1, &alone);
+        assert_memory_equal(&together[i], &alone, sizeof alone);
+    }
+    subject_free(&s);
+}
+
 /* A context of 20 tokens with three continuations, and one of 24 that begins like it: the engine's
  * session runs 20 tokens once for both rounds, a fork of it the 20th again for its logits. */
 TEST(contexts_run_once)
