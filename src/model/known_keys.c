@@ -81,7 +81,7 @@ static const struct known_key {
     READ_KEY("rope.scaling.yarn_beta_fast"),
     READ_KEY("rope.scaling.yarn_beta_slow"),
     ONLY_KEY("rope.scaling.yarn_log_multiplier", 0, 0),
-    ONLY_KEY("rope.scaling.yarn_ext_factor", 1, 0),
+    READ_KEY("rope.scaling.yarn_ext_factor"),
     ONLY_KEY("rope.scaling.yarn_attn_factor", 1, 0),
     ONLY_KEY("rope.scaling.alpha", 0, 0),
     READ_KEY("rope.scaling.finetuned"), /* by Granite; else it says how the model was trained */
@@ -107,6 +107,15 @@ static const struct known_key own_keys[] = {
     READ_KEY("activation"),        READ_KEY("embedding_norm"),          READ_KEY("final_norm"),
     READ_KEY("attention.windows"), READ_KEY("attention.no_rope_every"),
 };
+
+/* After mgpt.tokenizer: those that the tokenizer reads, which change ids. */
+static const char tokenizer_keys[] =
+    " added after before byte_fallback decoders drops_space drops_unknown end_token_ids "
+    "fuse_unknown "
+    "graphemes literal lstrip merge_ids nfc normalized normalizers pre_tokenizers prefix ranked "
+    "rstrip "
+    "scores single_word space_alone space_first space_missing suffix user_pieces whole_pieces "
+    "word_chars ";
 
 static const struct known_key *key_row_of(const struct known_key *rows, size_t n,
                                           struct gguf_str name)
@@ -147,20 +156,38 @@ static int strip_prefix(struct gguf_str *key, const char *prefix)
     return 1;
 }
 
+/* A table of characters, or a word of tokenizer_keys. */
+static int is_tokenizer_key(struct gguf_str name)
+{
+    if (strip_prefix(&name, "map"))
+        return 1;
+    for (const char *p = tokenizer_keys + 1; *p; p += strcspn(p, " ") + 1)
+        if (strcspn(p, " ") == name.n && memcmp(p, name.p, name.n) == 0)
+            return 1;
+    return 0;
+}
+
+static int refuse_key(const struct gguf_kv *kv, const char *what, const char *of, mgpt_error *err)
+{
+    return err_set(err, MGPT_EFILE, kv->offset,
+                   "key %.*s: unknown to %s%s; it may change the results",
+                   (int)(kv->key.n < 80 ? kv->key.n : 80), kv->key.p, what, of);
+}
+
 static int check_key(const mgpt_model *m, const struct gguf_kv *kv, mgpt_error *err)
 {
     struct gguf_str name = kv->key;
     const struct known_key *row = NULL;
     if (strip_prefix(&name, m->arch->name))
         row = key_row_of(arch_keys, sizeof arch_keys / sizeof *arch_keys, name);
-    else if (strip_prefix(&name, "mgpt") && !(name.n > 10 && !memcmp(name.p, "tokenizer.", 10)))
-        row = key_row_of(own_keys, sizeof own_keys / sizeof *own_keys, name);
-    else
+    else if (!strip_prefix(&name, "mgpt"))
         return MGPT_OK;
+    else if (strip_prefix(&name, "tokenizer"))
+        return is_tokenizer_key(name) ? MGPT_OK : refuse_key(kv, "the tokenizer", "", err);
+    else
+        row = key_row_of(own_keys, sizeof own_keys / sizeof *own_keys, name);
     if (!row)
-        return err_set(err, MGPT_EFILE, kv->offset,
-                       "key %.*s: unknown to architecture %s; it may change the results",
-                       (int)(kv->key.n < 80 ? kv->key.n : 80), kv->key.p, m->arch->name);
+        return refuse_key(kv, "architecture ", m->arch->name, err);
     if (row->rule != ONLY || row->knows & m->arch->knows || is_only(kv, row->neutral))
         return MGPT_OK;
     return refuse_value(kv, row, err);

@@ -55,6 +55,21 @@ static int yarn(mgpt_model *m, struct scaling *s, mgpt_error *err)
     return MGPT_OK;
 }
 
+/* How much of YaRN llama.cpp mixes in: all with type yarn, else nothing where the key is absent or -1.
+ * Without a factor it has no effect. */
+static int check_ext_factor(mgpt_model *m, const struct scaling *s, int is_yarn, mgpt_error *err)
+{
+    struct key full;
+    double mix = -1;
+    if (hyper_real(m, "rope.scaling.yarn_ext_factor", -1, 1e6, &mix, err) < 0)
+        return MGPT_EFILE;
+    if (mix < 0 || mix == is_yarn || s->factor == 1)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE,
+                   hyper_offset(m, hyper_key(m, "rope.scaling.yarn_ext_factor", &full)),
+                   "key %s: %g is not supported, only %d", full.text, mix, is_yarn);
+}
+
 /* Other kinds are refused. Llama 3's scaling is not a key but the tensor rope_freqs.weight, and
  * LongRoPE's factors are tensors. */
 static int scaling(mgpt_model *m, struct scaling *s, mgpt_error *err)
@@ -81,7 +96,8 @@ static int scaling(mgpt_model *m, struct scaling *s, mgpt_error *err)
     if (gguf_str_is(type, "none") || is_long)
         return MGPT_OK;
     if (hyper_real(m, "rope.scale_linear", least, 1e6, &s->factor, err) < 0 ||
-        hyper_real(m, "rope.scaling.factor", least, 1e6, &s->factor, err) < 0)
+        hyper_real(m, "rope.scaling.factor", least, 1e6, &s->factor, err) < 0 ||
+        check_ext_factor(m, s, is_yarn, err) < 0)
         return MGPT_EFILE;
     m->rope_factor = s->factor;
     return is_yarn ? yarn(m, s, err) : MGPT_OK;

@@ -38,6 +38,16 @@ static int load_id(struct tok *t, const struct gguf *g, const char *key, int32_t
     return status < 0 ? status : MGPT_OK;
 }
 
+int tok_next_id(const struct tok *t, const struct gguf_kv *kv, struct cursor *c, uint64_t i,
+                int32_t *id, mgpt_error *err)
+{
+    *id = cursor_i32(c);
+    if (*id >= 0 && (size_t)*id < t->n)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, kv->offset, "%.*s[%llu]: %d, the vocabulary has %zu",
+                   (int)kv->key.n, kv->key.p, (unsigned long long)i, *id, t->n);
+}
+
 static int load_flag(const struct gguf *g, const char *key, uint8_t *flag, mgpt_error *err)
 {
     int v = 0; /* gcc does not see that gguf_bool sets it */
@@ -61,12 +71,35 @@ static int is_end_text(struct gguf_str text)
     return 0;
 }
 
+static struct tok_entry *find_control(struct tok *t, const char *text)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        const struct gguf_str *s = &t->entries[i].text;
+        if (t->entries[i].type == TOK_CONTROL && s->n == strlen(text) &&
+            memcmp(s->p, text, s->n) == 0)
+            return &t->entries[i];
+    }
+    return NULL;
+}
+
+/* Phi-3's <|end|> ends an answer. Where gpt-oss's <|return|> and <|call|>, or Solar Open's <|calls|>
+ * and <|flush|>, do so, it only ends a message, as in llama.cpp. */
+static void unmark_message_end(struct tok *t)
+{
+    struct tok_entry *end = find_control(t, "<|end|>");
+    int has_others = end && ((find_control(t, "<|return|>") && find_control(t, "<|call|>")) ||
+                             (find_control(t, "<|calls|>") && find_control(t, "<|flush|>")));
+    if (has_others)
+        end->marks &= (uint8_t)~IS_END;
+}
+
 static int load_ends(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     static const char *const keys[] = {KEY("eot_token_id"), KEY("eom_token_id")};
     for (size_t i = 0; i < t->n; i++)
         if (t->entries[i].type == TOK_CONTROL && is_end_text(t->entries[i].text))
             t->entries[i].marks |= IS_END;
+    unmark_message_end(t);
     if (t->eos >= 0)
         t->entries[t->eos].marks |= IS_END;
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
@@ -146,10 +179,9 @@ static int load_around(struct tok *t, const struct gguf *g, int side, mgpt_error
                        (unsigned long long)kv->n, AROUND_MAX);
     struct cursor c = cursor_over(kv->value, kv->value_bytes);
     for (uint64_t i = 0; i < kv->n; i++) {
-        int32_t id = cursor_i32(&c);
-        if (id < 0 || (size_t)id >= t->n)
-            return err_set(err, MGPT_EFILE, kv->offset, "%s[%llu]: %d, the vocabulary has %zu", key,
-                           (unsigned long long)i, id, t->n);
+        int32_t id;
+        if (tok_next_id(t, kv, &c, i, &id, err) < 0)
+            return MGPT_EFILE;
         t->around[side][t->n_around[side]++] = id;
     }
     return MGPT_OK;

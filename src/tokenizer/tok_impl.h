@@ -49,7 +49,8 @@ enum {
     SINGLE_WORD = 4, /* it counts only between characters that are not of words */
     NORMALIZED = 8,  /* it is looked for in the normalized text, as the normalized token */
     ONLY_ADDED = 16, /* the model itself does not have it (tok_text.c) */
-    IS_END = 32      /* it ends generation */
+    IS_END = 32,     /* it ends generation */
+    LITERAL = 64 /* a normal token that is also looked for in the text as it is, U+2581 and all */
 };
 
 struct tok_call;
@@ -184,6 +185,10 @@ void merge_undo(struct tok_call *c, uint32_t i);
 
 int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err);
 void tok_specials_free(struct tok *t);
+
+/* The next id of the list kv, whose i-th it is. MGPT_OK, or MGPT_EFILE when no token has it. */
+int tok_next_id(const struct tok *t, const struct gguf_kv *kv, struct cursor *c, uint64_t i,
+                int32_t *id, mgpt_error *err);
 
 /* Sets the mark of the tokens whose ids are in the array `key`, which may be absent. */
 int tok_marks_load(struct tok *t, const struct gguf *g, const char *key, unsigned mark,

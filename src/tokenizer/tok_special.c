@@ -12,6 +12,7 @@
 
 #define KEY_LEFT "mgpt.tokenizer.lstrip"
 #define KEY_RIGHT "mgpt.tokenizer.rstrip"
+#define KEY_LITERAL "mgpt.tokenizer.literal"
 #define KEY_WORD "mgpt.tokenizer.single_word"
 #define KEY_NORMALIZED "mgpt.tokenizer.normalized"
 
@@ -25,7 +26,7 @@ int tok_compare_texts(struct gguf_str a, struct gguf_str b)
 
 static int is_special(const struct tok *t, const struct tok_entry *e)
 {
-    int is_found = e->type == TOK_CONTROL || e->type == TOK_UNKNOWN ||
+    int is_found = e->type == TOK_CONTROL || e->type == TOK_UNKNOWN || e->marks & LITERAL ||
                    (e->type == TOK_USER && !t->user_pieces);
     return e->text.n > 0 && is_found;
 }
@@ -36,6 +37,11 @@ static struct gguf_str special_text(const struct tok *t, const struct tok_entry 
     if (e->type == TOK_USER && t->kind->spaces)
         return (struct gguf_str){e->piece, e->n_piece};
     return e->text;
+}
+
+static uint8_t special_type(const struct tok_entry *e)
+{
+    return e->marks & LITERAL ? TOK_USER : e->type;
 }
 
 /* The special tokens whose mark NORMALIZED is `normalized`, into set. */
@@ -50,7 +56,7 @@ static int fill_set(struct tok *t, struct special_set *set, int normalized, mgpt
     for (size_t i = 0; i < t->n; i++)
         if (is_special(t, &t->entries[i]) && !(t->entries[i].marks & NORMALIZED) == !normalized)
             set->rows[k++] = (struct tok_special){special_text(t, &t->entries[i]), (uint32_t)i,
-                                                  t->entries[i].type};
+                                                  special_type(&t->entries[i])};
     set->n = k;
     return MGPT_OK;
 }
@@ -223,10 +229,9 @@ int tok_marks_load(struct tok *t, const struct gguf *g, const char *key, unsigne
         return there;
     struct cursor c = cursor_over(kv->value, kv->value_bytes);
     for (uint64_t i = 0; i < kv->n; i++) {
-        int32_t id = cursor_i32(&c);
-        if (id < 0 || (size_t)id >= t->n)
-            return err_set(err, MGPT_EFILE, kv->offset, "%s[%llu]: %d, the vocabulary has %zu", key,
-                           (unsigned long long)i, id, t->n);
+        int32_t id;
+        if (tok_next_id(t, kv, &c, i, &id, err) < 0)
+            return MGPT_EFILE;
         t->entries[id].marks |= (uint8_t)mark;
     }
     return MGPT_OK;
@@ -337,6 +342,8 @@ static int load_words(struct tok *t, const struct gguf *g, mgpt_error *err)
 int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     int status = load_words(t, g, err);
+    if (status == MGPT_OK)
+        status = tok_marks_load(t, g, KEY_LITERAL, LITERAL, err);
     if (status == MGPT_OK)
         status = load_special_texts(t, err);
     if (status == MGPT_OK && t->user_pieces)

@@ -44,7 +44,7 @@ static void check_refused(char *row, void *user)
 
 TEST(refused)
 {
-    assert_int_equal(unit_rows("tests/tokenizer/refused.txt", check_refused, NULL), 93);
+    assert_int_equal(unit_rows("tests/tokenizer/refused.txt", check_refused, NULL), 94);
 }
 
 TEST(refuses_a_long_token)
@@ -113,6 +113,31 @@ TEST(end_tokens)
         assert_int_equal(tok_is_end(t, others[i]), 0);
     assert_string_equal(tok_ignored(t), "");
     tok_file_free(&f);
+}
+
+/* Where <|return|> and <|call|> end an answer, <|end|> ends a message; a key may say otherwise. */
+TEST(message_end)
+{
+    static const struct {
+        const char *edits;
+        int is_end;
+    } rows[] = {{"token <|end|> 3", 1},
+                {"token <|end|> 3; token <|return|> 3", 1},
+                {"token <|end|> 3; token <|return|> 3; token <|call|> 4", 1},
+                {"token <|end|> 3; token <|return|> 3; token <|call|> 3", 0},
+                {"token <|end|> 3; token <|calls|> 3; token <|flush|> 3", 0},
+                {"token <|end|> 3; token <|return|> 3; token <|call|> 3; u32 eos_token_id 256", 1},
+                {"token <|end|> 3; token <|return|> 3; token <|call|> 3; i32s "
+                 "mgpt.tokenizer.end_token_ids 256",
+                 1}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct tok_file f;
+        char edits[200];
+        snprintf(edits, sizeof edits, "model gpt2; alphabet; %s", rows[i].edits);
+        struct tok *t = tok_file_make(&f, edits);
+        assert_int_equal(tok_is_end(t, 256), rows[i].is_end);
+        tok_file_free(&f);
+    }
 }
 
 /* Ids that no token has are named, in the order of reading, and the defaults stay. */

@@ -329,6 +329,26 @@ TEST(user_pieces)
     tok_file_free(&f);
 }
 
+/* Normal tokens that count where the text spells U+2581, and merge where it has spaces. */
+TEST(literal)
+{
+    struct tok_file f;
+    tok_file_begin(&f, NULL, NULL);
+    tok_file_edit(&f,
+                  "model llama; bool add_bos_token 0; bool add_space_prefix 0; pieces;" LETTERS);
+    int32_t two = tok_file_token(&f, SPACE SPACE, 1, -1),
+            aab = tok_file_token(&f, SPACE "aab", 1, -100);
+    char list[64];
+    snprintf(list, sizeof list, "i32s mgpt.tokenizer.literal %d %d", two, aab);
+    tok_file_edit(&f, list);
+    struct tok *t = tok_file_open(&f);
+    const int32_t a = A - 256, sp = SP - 256, aa = AA - 256;
+    tok_gives(t, "a  " SPACE SPACE "a", 0, a, two, two, a, -1);
+    tok_gives(t, "a   " SPACE "aab", 0, a, two, sp, aab, -1);
+    tok_gives(t, "aa", 0, aa, -1);
+    tok_file_free(&f);
+}
+
 /* ---- the space in front, and types ---- */
 
 TEST(space_in_front)

@@ -192,7 +192,7 @@ TEST(rows)
         check_tokenizer_row(json_object_get(group, "tokenizer"), row);
         n++;
     }
-    assert_int_equal(n, 212);
+    assert_int_equal(n, 219);
     json_decref(groups);
 }
 

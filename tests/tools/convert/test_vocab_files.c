@@ -35,6 +35,17 @@ static void put_bytes(struct message *m, unsigned field, const void *p, size_t n
     m->n += n;
 }
 
+/* A text in a field of a number beyond 15. */
+static void put_text(struct message *m, unsigned field, const char *text)
+{
+    size_t n = strlen(text);
+    put_byte(m, (field << 3 & 0x7F) | 0x82);
+    put_byte(m, field >> 4);
+    put_byte(m, (unsigned)n);
+    memcpy(m->bytes + m->n, text, n);
+    m->n += n;
+}
+
 static void put_piece(struct message *m, const char *text, float score, unsigned type)
 {
     struct message piece = {.n = 0};
@@ -117,26 +128,37 @@ TEST(sentencepiece_nul)
     }
 }
 
-/* Special ids where the trainer does not say, and where it does; what is absent means the defaults
- * of SentencePiece: Unigram, and spaces are collapsed. */
+/* BOS and EOS are the control pieces of the trainer's texts, else of <s> and </s>; the trainer's ids
+ * (40 to 42) do not count. What is absent means the defaults of SentencePiece: Unigram, and spaces
+ * are collapsed. */
 TEST(sentencepiece_settings)
 {
     static const struct {
-        int n_pieces, ids, unknown, bos, eos;
+        const char *pieces[4];
+        unsigned types[4];
+        const char *bos_text, *eos_text;
+        int unknown, bos, eos;
     } rows[] = {
-        {1, 0, 0, -1, -1}, {2, 0, 0, 1, -1}, {3, 0, 0, 1, 2}, {4, 1, 3, 2, 1}, {3, 1, -1, 2, 1}};
-    static const char *const pieces[] = {"a", "b", "c", "d"};
+        {{"<unk>", "<s>", "</s>", "a"}, {2, 3, 3, 1}, NULL, NULL, 0, 1, 2},
+        {{"<pad>", "</s>", "<s>", "<unk>"}, {3, 3, 3, 2}, NULL, NULL, 3, 2, 1},
+        {{"U", "B", "E", "<s>"}, {2, 3, 3, 3}, "B", "E", 0, 1, 2},
+        {{"a", "<s>", "</s>", "b"}, {1, 1, 4, 1}, NULL, NULL, -1, -1, -1},
+    };
     static const char *const messages[] = {
         NULL, NULL, "tokenizer.model: normalizer: escape_whitespaces is off"};
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct message m = {.n = 0}, trainer = {.n = 0}, normalizer = {.n = 0};
         struct directory d = {.n = 0};
         struct checkpoint c;
-        for (int k = 0; k < rows[i].n_pieces; k++)
-            put_piece(&m, pieces[k], 0, TOKEN_NORMAL);
+        for (int k = 0; k < 4; k++)
+            put_piece(&m, rows[i].pieces[k], 0, rows[i].types[k]);
         put_number(&trainer, 3, 2);
-        for (unsigned k = 0; rows[i].ids && k < 3; k++)
-            put_number(&trainer, 40 + k, 3 - k);
+        for (unsigned k = 0; k < 3; k++)
+            put_number(&trainer, 40 + k, k);
+        if (rows[i].bos_text)
+            put_text(&trainer, 46, rows[i].bos_text);
+        if (rows[i].eos_text)
+            put_text(&trainer, 47, rows[i].eos_text);
         put_bytes(&m, 2, trainer.bytes, trainer.n);
         put_number(&normalizer, 4, 0);
         put_bytes(&m, 3, normalizer.bytes, normalizer.n);
@@ -169,6 +191,30 @@ TEST(sentencepiece_settings)
     }
 }
 
+/* Pieces of one character: BPE without merges. */
+TEST(sentencepiece_characters)
+{
+    for (unsigned more = 0; more < 2; more++) {
+        struct message m = {.n = 0}, trainer = {.n = 0};
+        struct directory d = {.n = 0};
+        struct checkpoint c;
+        put_piece(&m, "<unk>", 0, TOKEN_UNKNOWN);
+        put_piece(&m, "\u2581", -1, TOKEN_NORMAL);
+        put_piece(&m, more ? "\u00e9e" : "\u00e9", -2, TOKEN_NORMAL);
+        put_number(&trainer, 3, 4);
+        put_bytes(&m, 2, trainer.bytes, trainer.n);
+        add_bytes(&d, "spiece.model", m.bytes, m.n);
+        if (more) {
+            refuses(&d, 3, "spiece.model: model_type: only unigram, BPE and char are supported");
+            continue;
+        }
+        reads(&c, &d, 3);
+        assert_string_equal(c.vocab.model, "llama");
+        assert_int_equal(c.vocab.bos, -1);
+        ckpt_free(&c);
+    }
+}
+
 TEST(sentencepiece_unigram)
 {
     struct message m = model_of(1, 1, "\4\0\0\0abcdx", 9);
@@ -195,7 +241,7 @@ TEST(bad_sentencepiece)
         size_t n;
         const char *message;
     } rows[] = {
-        {3, NULL, 0, "tokenizer.model: model_type: only unigram and BPE are supported"},
+        {3, NULL, 0, "tokenizer.model: model_type: only unigram, BPE and char are supported"},
         {2, "map", 3, "tokenizer.model: normalizer: the charsmap has no trie"},
         {1, "\4\0\0\0abcd", 8, "tokenizer.model: normalizer: the charsmap has no trie"},
         {1, "\5\0\0\0abcdefgh", 12, "tokenizer.model: normalizer: the charsmap has no trie"},

@@ -72,6 +72,7 @@ void ckpt_free(struct checkpoint *c)
     arr_free(c->vocab.ends);
     arr_free(c->vocab.lstrip);
     arr_free(c->vocab.rstrip);
+    arr_free(c->vocab.literal);
     free_steps(&c->vocab);
     arr_free(c->tensors);
     arr_free(c->notes);

@@ -151,6 +151,7 @@ struct ckpt_vocab {
     int graphemes;            /* mgpt.tokenizer.graphemes; 0: no key */
     struct gguf_str charsmap; /* tokenizer.ggml.precompiled_charsmap; n 0: no key */
     int32_t *lstrip, *rstrip; /* mgpt.tokenizer.lstrip, rstrip: ids; stb_ds arrays; NULL: no key */
+    int32_t *literal;         /* mgpt.tokenizer.literal: ids; stb_ds array; NULL: no key */
     struct gguf_str chat_template; /* tokenizer.chat_template; n 0: no key */
     int has_steps;                 /* the lists are written, empty or not */
     struct gguf_str *normalizers, *pre_tokenizers, *decoders;

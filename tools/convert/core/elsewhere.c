@@ -81,6 +81,7 @@ static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
         {"mgpt.tokenizer.end_token_ids", v->ends != NULL},
         {"mgpt.tokenizer.lstrip", v->lstrip != NULL},
         {"mgpt.tokenizer.rstrip", v->rstrip != NULL},
+        {"mgpt.tokenizer.literal", v->literal != NULL},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (keys[i].written)

@@ -192,6 +192,7 @@ static void put_tokenizer_dialect(struct gguf_writer *w, const struct ckpt_vocab
     put_ids(w, "mgpt.tokenizer.after", v->after);
     put_ids(w, "mgpt.tokenizer.lstrip", v->lstrip);
     put_ids(w, "mgpt.tokenizer.rstrip", v->rstrip);
+    put_ids(w, "mgpt.tokenizer.literal", v->literal);
     put_choice(w, "mgpt.tokenizer.drops_unknown", v->drops_unknown ? 1 : -1);
     write_put_steps(w, v);
 }

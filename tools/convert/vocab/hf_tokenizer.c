@@ -1,21 +1,18 @@
 /* The tokenizer next to a checkpoint: which file, and what the other files say about it.
  *
- * tokenizer.json comes first, since Hugging Face itself runs it. The ids of BOS and EOS are taken
- * from the most specific file that has them: the post-processor (what is added to texts),
- * tokenizer_config.json (names), generation_config.json, config.json (numbers).
+ * tokenizer.json comes first, since Hugging Face itself runs it. The ids of BOS and EOS:
+ * hf_tokenizer_ids.c.
  */
 #include "convert/vocab/hf_tokenizer.h"
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "convert/vocab/hf_tokenizer_impl.h"
 #include "convert/vocab/tiktoken.h"
 
 #include <string.h>
 
 enum { GLM4_MASK = 151331, GLM4_SOP = 151333 }; /* [gMASK], <sop> */
-enum { MAX_NOTED = 8, MAX_ENDS = 64 };          /* ids that notes name; ends that are kept */
 
 int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mgpt_error *err)
 {
@@ -23,11 +20,6 @@ int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mg
 }
 
 /* ---- side files of JSON ---------------------------------------------------------------------- */
-
-/* What the three configurations say; each may be NULL. */
-struct configs {
-    const struct jval *tokenizer, *generation, *model;
-};
 
 int hf_tok_open(const struct ckpt_input *in, const char *name, const struct jval **root,
                 mgpt_error *err)
@@ -46,7 +38,7 @@ const struct jval *hf_tok_value(const struct jval *object, const char *key)
     return jval_is(v, JSON_NULL) ? NULL : v;
 }
 
-static int open_configs(struct configs *f, const struct ckpt_input *in, mgpt_error *err)
+static int open_configs(struct hf_configs *f, const struct ckpt_input *in, mgpt_error *err)
 {
     int status = hf_tok_open(in, "tokenizer_config.json", &f->tokenizer, err);
     if (status >= 0)
@@ -56,211 +48,18 @@ static int open_configs(struct configs *f, const struct ckpt_input *in, mgpt_err
     return status;
 }
 
-static void close_configs(struct configs *f)
+static void close_configs(struct hf_configs *f)
 {
     jval_free(f->tokenizer);
     jval_free(f->generation);
     jval_free(f->model);
 }
 
-/* A flag of tokenizer_config.json: 0, 1, or -1 when it says nothing. */
-static int config_flag(const struct configs *f, const char *key)
-{
-    const struct jval *v = jval_get(f->tokenizer, key);
-    return jval_is_flag(v) ? jval_is(v, JSON_TRUE) : -1;
-}
-
-/* ---- BOS and EOS ----------------------------------------------------------------------------- */
-
-/* A token by its name in tokenizer_config.json: a text, or an object with its content. */
-static int32_t named(const struct hf_tok *t, const struct configs *f, const char *key)
-{
-    const struct jval *v = jval_get(f->tokenizer, key);
-    const char *text = jval_text(jval_is(v, JSON_OBJECT) ? jval_get(v, "content") : v);
-    return text ? vocab_slots_find(&t->slots, text) : -1;
-}
-
-/* The i-th number under a key that holds one or a list of them, -1: not a number; the count of
- * them. */
-static json_int_t config_number(const struct jval *config, const char *key, size_t i)
-{
-    const struct jval *v = jval_get(config, key);
-    if (jval_is(v, JSON_ARRAY))
-        v = jval_at(v, i);
-    return jval_is(v, JSON_INTEGER) ? jval_whole(v) : -1;
-}
-
-static size_t count_numbers(const struct jval *config, const char *key)
-{
-    const struct jval *v = jval_get(config, key);
-    return jval_is(v, JSON_ARRAY) ? jval_size(v) : v != NULL;
-}
-
-/* The i-th of them as a token's id; -1: none, or out of range. */
-static int32_t numbered(const struct hf_tok *t, const struct jval *config, const char *key,
-                        size_t i)
-{
-    json_int_t id = config_number(config, key, i);
-    return id >= 0 && (uint64_t)id < t->slots.n && t->slots.slots[id].type ? (int32_t)id : -1;
-}
-
-static void set_if_none(int32_t *to, int32_t id)
-{
-    if (*to < 0)
-        *to = id;
-}
-
-/* Whether a text can give this id: a piece of one character, or one that a merge makes.
- * "<|endoftext|>" in vocab.json is neither. */
-static int is_text(const struct hf_tok *t, int32_t id)
-{
-    const struct vocab_slot *s = &t->slots.slots[id];
-    const struct gguf_str *merges = t->c->vocab.merges;
-    uint32_t code;
-    if (s->type != TOKEN_NORMAL || s->text.n == 0)
-        return 0;
-    int is_piece = utf8_next(s->text.p, s->text.n, &code) == s->text.n || !arr_len(merges);
-    for (size_t i = 0; !is_piece && i < arr_len(merges); i++) {
-        const char *space = merges[i].n > 1 ? memchr(merges[i].p + 1, ' ', merges[i].n - 1) : NULL;
-        size_t n = space ? (size_t)(space - merges[i].p) : 0;
-        is_piece = space && merges[i].n == s->text.n + 1 &&
-                   memcmp(merges[i].p, s->text.p, n) == 0 &&
-                   memcmp(space + 1, s->text.p + n, s->text.n - n) == 0;
-    }
-    return is_piece;
-}
-
-/* Notes ids in config.json that are not tokens, or are text: they may belong to another tokenizer. */
-static void note_ids(const struct hf_tok *t, const char *file, const struct jval *config)
-{
-    static const char *const keys[] = {"bos_token_id", "eos_token_id"};
-    for (size_t i = 0; i < 2 * MAX_NOTED; i++) {
-        const char *key = keys[i / MAX_NOTED];
-        size_t k = i % MAX_NOTED;
-        json_int_t id = k < count_numbers(config, key) ? config_number(config, key, k) : -1;
-        int32_t known = id >= 0 ? numbered(t, config, key, k) : -1;
-        if (id >= 0 && known < 0)
-            ckpt_note(t->c, "ignored: %s of %s is %lld, %.60s has no such token", key, file,
-                      (long long)id, t->file);
-        else if (id >= 0 && is_text(t, known))
-            ckpt_note(t->c, "%s of %s is %lld, '%.*s', which stays text", key, file, (long long)id,
-                      CKPT_CLIP(t->slots.slots[known].text.p, t->slots.slots[known].text.n));
-    }
-}
-
-/* Makes an id EOS, or else EOT, or else one more in v->ends. 0 when out of memory. */
-static int keep_end(struct ckpt_vocab *v, int32_t id)
-{
-    set_if_none(&v->eos, id);
-    if (id == v->eos)
-        return 1;
-    set_if_none(&v->eot, id);
-    if (id == v->eot)
-        return 1;
-    for (size_t i = 0; i < arr_len(v->ends); i++)
-        if (v->ends[i] == id)
-            return 1;
-    return arr_len(v->ends) == MAX_ENDS || arr_push(v->ends, id);
-}
-
-/* A token that ends generation. A token that a file names is special in the original as well; an id that is only a number (is_named 0) may be a piece
- * of text, which stays text. 0 when out of memory. */
-static int add_end(struct hf_tok *t, int32_t id, int is_named)
-{
-    struct ckpt_vocab *v = &t->c->vocab;
-    if (id < 0)
-        return 1;
-    if (t->slots.slots[id].type == TOKEN_NORMAL && (is_named || !is_text(t, id)))
-        t->slots.slots[id].type = TOKEN_CONTROL;
-    return keep_end(v, id);
-}
-
-/* The first id is EOS, all others end generation as well. */
-static int hf_tokenizer_read_ids(struct hf_tok *t, const struct configs *f, mgpt_error *err)
-{
-    struct ckpt_vocab *v = &t->c->vocab;
-    const struct jval *sources[] = {f->generation, f->model, jval_get(f->model, "text_config")};
-    static const char *const files[] = {"generation_config.json", "config.json", "config.json"};
-    int32_t bos = named(t, f, "bos_token"), eos = named(t, f, "eos_token");
-    v->bos = bos >= 0 ? bos : v->bos;
-    v->eos = eos >= 0 ? eos : v->eos;
-    for (size_t i = 0; i < 3; i++) {
-        set_if_none(&v->bos, numbered(t, sources[i], "bos_token_id", 0));
-        note_ids(t, files[i], sources[i]);
-    }
-    int ok = add_end(t, v->eos, v->eos == eos);
-    for (size_t i = 0; i < 3; i++)
-        for (size_t k = 0, n = count_numbers(sources[i], "eos_token_id"); k < n; k++)
-            ok &= add_end(t, numbered(t, sources[i], "eos_token_id", k), 0);
-    if (v->bos >= 0 && t->slots.slots[v->bos].type == TOKEN_NORMAL &&
-        (v->bos == bos || !is_text(t, v->bos)))
-        t->slots.slots[v->bos].type = TOKEN_CONTROL;
-    return ok ? MGPT_OK : err_memory(err, "the ids that end a text", arr_len(v->ends));
-}
-
-/* For tokenizers of Llama's and Gemma's classes tokenizer_config.json overrides the
- * post-processor. */
-static int goes_by_config(const struct configs *f)
-{
-    const char *name = jval_text(jval_get(f->tokenizer, "tokenizer_class"));
-    return name && (strncmp(name, "Llama", 5) == 0 || strncmp(name, "Gemma", 5) == 0 ||
-                    strncmp(name, "CodeLlama", 9) == 0);
-}
-
-/* The last token that is put after texts is EOS; the ends so far end generation as well. */
-static int set_eos(struct hf_tok *t, int32_t id)
-{
-    struct ckpt_vocab *v = &t->c->vocab;
-    const int32_t eos = v->eos, eot = v->eot;
-    if (id == eos)
-        return 1;
-    v->eos = id;
-    v->eot = -1;
-    return add_end(t, eos, 0) && add_end(t, eot, 0);
-}
-
-/* Several tokens on a side are a list; GGUF's own keys have one. */
-static int put_frame(int32_t **list, const struct hf_frame *f, int side)
-{
-    int ok = 1;
-    for (size_t i = 0; f->n[side] > 1 && i < f->n[side] && ok; i++)
-        ok = arr_push(*list, f->ids[side][i]);
-    return ok;
-}
-
-/* The tokens that a post-processor adds are BOS and EOS, even if other tokens have these names. */
-static int read_frame(struct hf_tok *t, const struct configs *f, mgpt_error *err)
-{
-    struct ckpt_vocab *v = &t->c->vocab;
-    struct hf_frame frame;
-    int by_config = goes_by_config(f) || !t->has_post;
-    int bos = by_config ? config_flag(f, "add_bos_token") : -1;
-    int eos = by_config ? config_flag(f, "add_eos_token") : -1;
-    int status = hf_tok_frame(t, &frame, err), ok = 1;
-    if (status < 0)
-        return status;
-    if (bos < 0)
-        bos = frame.n[0] || (!t->has_post && t->sentencepiece && !t->unigram && v->bos >= 0);
-    if (eos < 0)
-        eos = frame.n[1] > 0;
-    if (frame.n[0])
-        v->bos = frame.ids[0][0];
-    if (frame.n[1])
-        ok = set_eos(t, frame.ids[1][frame.n[1] - 1]);
-    v->add_bos = bos && v->bos >= 0;
-    v->add_eos = eos && v->eos >= 0;
-    if (v->add_bos)
-        ok = ok && put_frame(&v->before, &frame, 0);
-    if (v->add_eos)
-        ok = ok && put_frame(&v->after, &frame, 1);
-    return ok ? MGPT_OK : err_memory(err, "the tokens around a text", sizeof frame);
-}
-
 /* ---- the chat template ----------------------------------------------------------------------- */
 
 /* The file of newer directories, which counts more in transformers, too; else one text, or a list of
  * named ones ("default" counts). */
-static int read_template(struct hf_tok *t, const struct configs *f, const struct ckpt_input *in,
+static int read_template(struct hf_tok *t, const struct hf_configs *f, const struct ckpt_input *in,
                          mgpt_error *err)
 {
     static const char *const name = "chat_template.jinja";
@@ -310,12 +109,12 @@ static void note_vocabulary(const struct hf_tok *t)
                   t->file);
 }
 
-static int finish(struct hf_tok *t, const struct configs *f, const struct ckpt_input *in,
+static int finish(struct hf_tok *t, const struct hf_configs *f, const struct ckpt_input *in,
                   mgpt_error *err)
 {
-    int status = hf_tokenizer_read_ids(t, f, err);
+    int status = hf_ids_read(t, f, err);
     if (status == MGPT_OK)
-        status = read_frame(t, f, err);
+        status = hf_ids_read_frame(t, f, err);
     if (status == MGPT_OK)
         status = read_template(t, f, in, err);
     if (status == MGPT_OK)
@@ -332,15 +131,15 @@ static int finish(struct hf_tok *t, const struct configs *f, const struct ckpt_i
 static int finish_ranks(struct hf_tok *t, const struct ckpt_input *in, mgpt_error *err)
 {
     struct ckpt_vocab *v = &t->c->vocab;
-    struct configs f = {NULL, NULL, NULL};
+    struct hf_configs f = {NULL, NULL, NULL};
     int status = open_configs(&f, in, err), ok = 1;
     const struct jval *sources[] = {f.generation, f.model};
     const char *class = jval_text(jval_get(f.tokenizer, "tokenizer_class"));
     for (size_t i = 0; i < 2; i++)
-        for (size_t k = 0, n = count_numbers(sources[i], "eos_token_id"); k < n; k++) {
-            json_int_t id = config_number(sources[i], "eos_token_id", k);
+        for (size_t k = 0, n = hf_ids_count(sources[i], "eos_token_id"); k < n; k++) {
+            json_int_t id = hf_ids_number(sources[i], "eos_token_id", k);
             if (id >= 0 && (size_t)id < arr_len(v->types) && v->types[id] == TOKEN_CONTROL)
-                ok &= keep_end(v, (int32_t)id);
+                ok &= hf_ids_keep_end(v, (int32_t)id);
         }
     if (status >= 0)
         status = read_template(t, &f, in, err);
@@ -367,7 +166,7 @@ static int read_json(struct hf_tok *t, struct span bytes, const struct ckpt_inpu
         hf_values(bytes, t->file, hf_tok_is_tekken(bytes) ? JVAL_NUL : 0, err);
     if (!root)
         return MGPT_EFILE;
-    struct configs f = {NULL, NULL, NULL};
+    struct hf_configs f = {NULL, NULL, NULL};
     int status = open_configs(&f, in, err);
     t->config = f.tokenizer;
     if (status >= 0 && jval_is(jval_get(root, "vocab"), JSON_ARRAY)) {
@@ -390,7 +189,7 @@ static int read_json(struct hf_tok *t, struct span bytes, const struct ckpt_inpu
 static int read_sentencepiece(struct hf_tok *t, struct span bytes, const struct ckpt_input *in,
                               mgpt_error *err)
 {
-    struct configs f = {NULL, NULL, NULL};
+    struct hf_configs f = {NULL, NULL, NULL};
     int status = open_configs(&f, in, err);
     if (status >= 0)
         status = hf_tok_sentencepiece(t, bytes, err);
@@ -413,9 +212,9 @@ int hf_tokenizer_read(struct checkpoint *c, const struct ckpt_input *in, uint64_
                       mgpt_error *err)
 {
     static const char *const names[] = {
-        "tokenizer.json",       "vocab.json",    "encoder.json",   "tokenizer.model",
-        "tekken.json",          "qwen.tiktoken", "tiktoken.model", "tokenizer.tiktoken",
-        "cl100k_base.tiktoken", "vocab.tiktoken"};
+        "tokenizer.json",       "vocab.json",     "encoder.json",   "tokenizer.model",
+        "tekken.json",          "qwen.tiktoken",  "tiktoken.model", "tokenizer.tiktoken",
+        "cl100k_base.tiktoken", "vocab.tiktoken", "spiece.model"};
     struct ckpt_side side;
     if (in->options->given & OPT_NO_TOKENIZER) {
         ckpt_note(c, "no vocabulary: the model will run on token ids only");
@@ -426,12 +225,15 @@ int hf_tokenizer_read(struct checkpoint *c, const struct ckpt_input *in, uint64_
         return status;
     if (status == 0) {
         ckpt_note(c, "no vocabulary: neither tokenizer.json nor vocab.json nor tokenizer.model nor "
-                     "tekken.json nor a known *.tiktoken is next to the input; the model will run "
+                     "spiece.model nor tekken.json nor a known *.tiktoken is next to the input; "
+                     "the model will run "
                      "on token ids only (--tokenizer FILE names one)");
         return MGPT_OK;
     }
     struct hf_tok t = {.c = c, .file = side.name, .n_rows = n_rows};
-    if (first_byte(side.bytes) == '{')
+    if (first_byte(side.bytes) == '[')
+        status = ckpt_refuse(err, "%.60s: not a tokenizer: a list of JSON", side.name);
+    else if (first_byte(side.bytes) == '{')
         status = read_json(&t, side.bytes, in, err);
     else if (tiktoken_sniff(side.bytes))
         status = read_ranks(&t, side.bytes, in, err);

@@ -43,6 +43,25 @@ uint64_t hf_tok_room(uint64_t n, const struct jval *id);
 /* "tokenizer.json: PART: WHAT" */
 int hf_tok_refuse(const struct hf_tok *t, const char *part, const char *what, mgpt_error *err);
 
+/* ---- special tokens (hf_tokenizer_ids.c) ----------------------------------------------------- */
+
+/* What the three configurations say; each may be NULL. */
+struct hf_configs {
+    const struct jval *tokenizer, *generation, *model;
+};
+
+/* The i-th number under a key that holds one or a list of them, -1: not a number; the count of
+ * them. */
+json_int_t hf_ids_number(const struct jval *config, const char *key, size_t i);
+size_t hf_ids_count(const struct jval *config, const char *key);
+
+/* Makes an id EOS, or else EOT, or else one more in v->ends. 0 when out of memory. */
+int hf_ids_keep_end(struct ckpt_vocab *v, int32_t id);
+
+/* Sets BOS, EOS and the other ends of c->vocab; what is put around texts. */
+int hf_ids_read(struct hf_tok *t, const struct hf_configs *f, mgpt_error *err);
+int hf_ids_read_frame(struct hf_tok *t, const struct hf_configs *f, mgpt_error *err);
+
 /* ---- tokenizer.json (hf_tokenizer_json.c, hf_tokenizer_shape.c) ------------------------------ */
 
 int hf_tok_json(struct hf_tok *t, const struct jval *root, mgpt_error *err);

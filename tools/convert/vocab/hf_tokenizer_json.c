@@ -24,6 +24,7 @@ uint64_t hf_tok_room(uint64_t n, const struct jval *id)
 int hf_tok_vocab(struct hf_tok *t, const struct jval *vocab, uint64_t n_other, mgpt_error *err)
 {
     uint64_t n = n_other;
+    t->model_vocab = vocab;
     for (struct jval_iter i = jval_begin(vocab); jval_next(&i);) {
         if (!jval_is(i.value, JSON_INTEGER) || jval_whole(i.value) < 0 ||
             jval_whole(i.value) >= INT32_MAX)
@@ -57,12 +58,12 @@ static uint64_t count_added(const struct jval *added)
     return n;
 }
 
-/* A token that is searched in the original text but contains U+2581 is never found there: only
+/* A token that is searched in the original text but contains U+2581 is not found at spaces: there,
  * merges make it. */
-static int is_found(const struct hf_tok *t, const struct jval *token, const char *text)
+static int is_literal(const struct hf_tok *t, const struct jval *token, const char *text)
 {
     int raw = jval_is(jval_get(token, "normalized"), JSON_FALSE);
-    return !(t->sentencepiece && raw && strstr(text, VOCAB_SPACE));
+    return t->sentencepiece && raw && strstr(text, VOCAB_SPACE);
 }
 
 static int32_t type_of(const struct hf_tok *t, const struct jval *token, const char *text,
@@ -72,7 +73,7 @@ static int32_t type_of(const struct hf_tok *t, const struct jval *token, const c
         return TOKEN_UNKNOWN;
     if (hf_tok_flag(token, "special", 0))
         return TOKEN_CONTROL;
-    return is_found(t, token, text) ? TOKEN_USER : TOKEN_NORMAL;
+    return is_literal(t, token, text) ? TOKEN_NORMAL : TOKEN_USER;
 }
 
 /* What only vocabularies with steps can say of an added token. */
@@ -103,6 +104,8 @@ static int add_added(struct hf_tok *t, const struct jval *token, const char *unk
                                  type_of(t, token, text, unknown), &slot, err);
     if (status < 0)
         return status;
+    if (slot->type == TOKEN_NORMAL && !arr_push(t->c->vocab.literal, (int32_t)jval_whole(id)))
+        return err_memory(err, "the vocabulary", sizeof(int32_t));
     if (hf_tok_flag(token, "lstrip", 0))
         slot->strips |= VOCAB_STRIP_LEFT;
     if (hf_tok_flag(token, "rstrip", 0))

@@ -109,6 +109,15 @@ static uint64_t count_added(const struct jval *added)
     return n;
 }
 
+/* 1: {text: id}, as vocab.json has it. */
+static int is_table(const struct jval *vocab)
+{
+    for (struct jval_iter i = jval_begin(vocab); jval_next(&i);)
+        if (jval_is(i.value, JSON_INTEGER))
+            return 1;
+    return jval_members(vocab) == 0;
+}
+
 /* ---- all of it ------------------------------------------------------------------------------- */
 
 int hf_tok_lists(struct hf_tok *t, const struct jval *vocab, struct span text,
@@ -116,6 +125,11 @@ int hf_tok_lists(struct hf_tok *t, const struct jval *vocab, struct span text,
 {
     static const char *const names[] = {"merges.txt", "vocab.bpe"};
     struct ckpt_side side;
+    if (!is_table(vocab))
+        return ckpt_refuse(err,
+                           "%.60s: not a tokenizer: neither \"model\" of Hugging Face's "
+                           "tokenizers nor a table of tokens and ids",
+                           t->file);
     int found = in->side(in->user, 0, names, 2, &side, err);
     if (found == 0)
         return ckpt_refuse(
@@ -128,7 +142,9 @@ int hf_tok_lists(struct hf_tok *t, const struct jval *vocab, struct span text,
         status = hf_tok_open(in, "added_tokens.json", &t->added, err);
     if (status == MGPT_OK)
         status = hf_tok_vocab(t, vocab, count_added(t->added), err);
-    int32_t end = status == MGPT_OK ? vocab_slots_find(&t->slots, "<|endoftext|>") : -1;
+    int is_named = jval_get(t->config, "eos_token") != NULL; /* hf_tokenizer_ids.c marks it */
+    int32_t end =
+        status == MGPT_OK && !is_named ? vocab_slots_find(&t->slots, "<|endoftext|>") : -1;
     if (end >= 0)
         t->slots.slots[end].type = TOKEN_CONTROL;
     if (status == MGPT_OK)

@@ -256,10 +256,15 @@ static int sentencepiece(struct hf_tok *t, const struct jval *root,
 static int check_model(struct hf_tok *t, const struct jval *model, mgpt_error *err)
 {
     const char *type = shape_text(model, "type");
-    t->unigram = strcmp(type, "Unigram") == 0;
     /* old files name no type */
+    t->unigram =
+        strcmp(type, "Unigram") == 0 || (!*type && jval_is(jval_get(model, "vocab"), JSON_ARRAY));
     t->words = strcmp(type, "WordPiece") == 0 || strcmp(type, "WordLevel") == 0 ||
                (!*type && jval_get(model, "max_input_chars_per_word"));
+    if (jval_number(jval_get(model, "dropout")) > 0)
+        ckpt_note(t->c,
+                  "ignored: dropout of %.60s is for training: texts get the tokens without it",
+                  t->file);
     if (t->unigram || t->words)
         return MGPT_OK;
     if (*type && strcmp(type, "BPE") != 0)

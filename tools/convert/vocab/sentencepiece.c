@@ -1,8 +1,8 @@
 /* tokenizer.model: SentencePiece's protobuf.
  *
  *     1  piece       1 text, 2 score (float), 3 type; one for each id
- *     2  trainer     3 model_type (1 unigram, 2 bpe), 24 treat_whitespace_as_suffix,
- *                    40 41 42 ids of unknown, BOS, EOS
+ *     2  trainer     3 model_type (1 unigram, 2 bpe, 4 char), 24 treat_whitespace_as_suffix,
+ *                    46 47 the pieces for BOS and EOS
  *     3  normalizer  1 name, 2 charsmap, 3 add_dummy_prefix, 4 remove_extra_whitespaces,
  *                    5 escape_whitespaces
  *
@@ -10,6 +10,7 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/utf8.h"
 #include "convert/containers/protobuf.h"
 #include "convert/vocab/hf_tokenizer_impl.h"
 
@@ -76,27 +77,53 @@ static void drop_unfound(struct hf_tok *t)
     }
 }
 
-/* Where the trainer does not say, the ids are 0, 1 and 2. */
+/* A special piece by its type and text, as sentencepiece finds it: the trainer's ids are those of the
+ * time of training, before pieces were added in front. text.data NULL: of any text. -1: none. */
+static int32_t piece_id(const struct hf_tok *t, struct span text, int32_t type)
+{
+    for (size_t i = 0; i < t->slots.n; i++) {
+        const struct vocab_slot *s = &t->slots.slots[i];
+        int same =
+            !text.data || (s->text.n == text.size && memcmp(s->text.p, text.data, text.size) == 0);
+        if (s->type == type && same)
+            return (int32_t)i;
+    }
+    return -1;
+}
+
+/* Pieces of one character never merge: a character model is BPE without merges. */
+static int is_characters(const struct hf_tok *t)
+{
+    uint32_t code;
+    for (size_t i = 0; i < t->slots.n; i++) {
+        const struct vocab_slot *s = &t->slots.slots[i];
+        if (s->type == TOKEN_NORMAL && utf8_next(s->text.p, s->text.n, &code) != s->text.n)
+            return 0;
+    }
+    return 1;
+}
+
 static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
     struct ckpt_vocab *v = &t->c->vocab;
-    int32_t *const to[] = {&v->unknown, &v->bos, &v->eos};
-    uint64_t model = 1, suffix = 0, ids[] = {0, 1, 2};
+    uint64_t model = 1, suffix = 0;
+    struct span any = {NULL, 0}, bos = {(const uint8_t *)"<s>", 3},
+                eos = {(const uint8_t *)"</s>", 4};
     const struct proto_wanted fields[] = {{3, PROTO_VARINT, &model, NULL},
                                           {24, PROTO_VARINT, &suffix, NULL},
-                                          {40, PROTO_VARINT, &ids[0], NULL},
-                                          {41, PROTO_VARINT, &ids[1], NULL},
-                                          {42, PROTO_VARINT, &ids[2], NULL}};
-    proto_take(&c, fields, 5);
-    for (size_t i = 0; i < 3; i++)
-        *to[i] = ids[i] < t->slots.n ? (int32_t)ids[i] : -1;
+                                          {46, PROTO_BYTES, NULL, &bos},
+                                          {47, PROTO_BYTES, NULL, &eos}};
+    proto_take(&c, fields, 4);
+    v->unknown = piece_id(t, any, TOKEN_UNKNOWN);
+    v->bos = piece_id(t, bos, TOKEN_CONTROL);
+    v->eos = piece_id(t, eos, TOKEN_CONTROL);
     t->unigram = model == 1;
     v->model = t->unigram ? "t5" : "llama";
     v->user_pieces &= !t->unigram; /* Unigram's are found so without saying */
     drop_unfound(t);
-    if (model != 1 && model != 2)
-        return hf_tok_refuse(t, "model_type", "only unigram and BPE are supported", err);
+    if (model != 1 && model != 2 && !(model == 4 && is_characters(t)))
+        return hf_tok_refuse(t, "model_type", "only unigram, BPE and char are supported", err);
     if (suffix)
         return hf_tok_refuse(t, "trainer", "treat_whitespace_as_suffix is not supported", err);
     return c.failed ? broken(t, &c, err) : MGPT_OK;
