@@ -1,0 +1,204 @@
+/* Tools: vocabularies of tiktoken: ranks and files; what comes out, and what is refused. */
+#include "convert/vocab/tiktoken.h"
+#include "support/tok_directory.h"
+#include "support/unit.h"
+
+#define NANOCHAT                                                                                   \
+    "'(?i:[sdmt]|ll|ve|re)|[^\\r\\n\\p{L}\\p{N}]?+\\p{L}+|\\p{N}{1,2}| ?[^\\s\\p{L}\\p{N}]++"      \
+    "[\\r\\n]*|\\s*[\\r\\n]|\\s+(?!\\S)|\\s+"
+
+struct ranks {
+    char bytes[256];
+    struct tiktoken_token tokens[262];
+    struct tiktoken_token specials[2];
+    struct tiktoken t;
+};
+
+/* All bytes, then "ab", "abc", "xyz" (which no merge makes), and two special tokens. */
+static void make_ranks(struct ranks *r)
+{
+    static const char *const more[] = {"ab", "abc", "xyz"};
+    for (int b = 0; b < 256; b++) {
+        r->bytes[b] = (char)b;
+        r->tokens[b] = (struct tiktoken_token){{r->bytes + b, 1}, b};
+    }
+    for (int i = 0; i < 3; i++)
+        r->tokens[256 + i] = (struct tiktoken_token){{more[i], strlen(more[i])}, 256 + i};
+    r->specials[0] = (struct tiktoken_token){{"<|bos|>", 7}, 259};
+    r->specials[1] = (struct tiktoken_token){{"<|assistant_end|>", 17}, 260};
+    r->t = (struct tiktoken){.ranks = r->tokens,
+                             .n_ranks = 259,
+                             .specials = r->specials,
+                             .n_specials = 2,
+                             .pattern = {NANOCHAT, strlen(NANOCHAT)},
+                             .bos = "<|bos|>",
+                             .eos = "<|assistant_end|>"};
+}
+
+TEST(tiktoken)
+{
+    static const char space[] = "\u0120";
+    struct ranks r;
+    struct checkpoint c;
+    mgpt_error err;
+    make_ranks(&r);
+    ckpt_init(&c);
+    assert_int_equal(tiktoken_read(&c, &r.t, 261, &err), MGPT_OK);
+    assert_string_equal(c.vocab.model, "gpt2");
+    assert_string_equal(c.vocab.pre, "nanochat");
+    assert_int_equal(c.vocab.bos, 259);
+    assert_int_equal(c.vocab.eos, 260);
+    assert_int_equal(c.vocab.eot, 259);
+    assert_int_equal(c.vocab.add_bos, 1);
+    has_token(&c, ' ', space, TOKEN_NORMAL);
+    has_token(&c, 258, "xyz", TOKEN_NORMAL);
+    has_token(&c, 260, "<|assistant_end|>", TOKEN_CONTROL);
+    assert_int_equal(arr_len(c.vocab.merges), 2);
+    assert_memory_equal(c.vocab.merges[0].p, "a b", 3);
+    assert_memory_equal(c.vocab.merges[1].p, "ab c", 4);
+    ckpt_free(&c);
+}
+
+/* Of all pairs in a token the one of lowest rank is merged first. */
+TEST(order_of_ranks)
+{
+    static const char *const more[] = {"ab", "bc", "cd", "abc", "abcd", "abce"},
+                             *const merges[] = {"a b", "b c", "c d", "ab c", "ab cd", "abc e"};
+    struct ranks r;
+    struct checkpoint c;
+    mgpt_error err;
+    make_ranks(&r);
+    for (int i = 0; i < 6; i++)
+        r.tokens[256 + i] = (struct tiktoken_token){{more[i], strlen(more[i])}, 256 + i};
+    r.t.n_ranks = 262;
+    r.specials[0].rank = 262;
+    r.specials[1].rank = 263;
+    ckpt_init(&c);
+    assert_int_equal(tiktoken_read(&c, &r.t, 264, &err), MGPT_OK);
+    assert_int_equal(arr_len(c.vocab.merges), 6);
+    for (int i = 0; i < 6; i++) {
+        assert_int_equal(c.vocab.merges[i].n, strlen(merges[i]));
+        assert_memory_equal(c.vocab.merges[i].p, merges[i], strlen(merges[i]));
+    }
+    ckpt_free(&c);
+}
+
+/* A .tiktoken file of n ranks: all bytes, then all texts of two bytes, then texts of three. */
+static char *ranks_file(size_t n, size_t *size)
+{
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    char *text = malloc(n * 16), *p = text;
+    assert_non_null(text);
+    for (size_t i = 0; i < n; i++) {
+        size_t two = i - 256, three = i - 256 - 65536;
+        uint32_t bits = i < 256       ? (uint32_t)i << 16
+                        : two < 65536 ? (uint32_t)two << 8
+                                      : (uint32_t)three;
+        int pad = i < 256 ? 2 : two < 65536 ? 1 : 0;
+        for (int k = 0; k < 4; k++)
+            *p++ = k < 4 - pad ? digits[bits >> (18 - 6 * k) & 63] : '=';
+        p += sprintf(p, " %zu%s\n", i, i % 2 ? "\r" : "");
+    }
+    *size = (size_t)(p - text);
+    return text;
+}
+
+/* The number of ranks tells whose they are. */
+TEST(known_ranks)
+{
+    static const struct {
+        size_t n_ranks, n;
+        const char *pre, *note;
+        int bos, eos, eot, add_bos;
+        int32_t id; /* a special token */
+        const char *piece;
+    } all[] = {
+        {50256, 50257, "gpt-2", "GPT-2 (50256 ranks)", -1, 50256, -1, 0, 50256, "<|endoftext|>"},
+        {151643, 151646, "qwen2", "Qwen (151643 ranks)", -1, 151643, -1, 0, 151645, "<|im_end|>"},
+        {151329, 151343, "llama-bpe", "GLM-4 (151329 ranks)", -1, 151329, -1, 0, 151333, "<sop>"},
+        {128000, 128256, "llama-bpe", "Llama 3 (128000 ranks)", 128000, 128001, -1, 1, 128255,
+         "<|reserved_special_token_247|>"},
+    };
+    for (size_t i = 0; i < COUNT(all); i++) {
+        struct checkpoint c;
+        mgpt_error err = {0};
+        size_t size;
+        char *text = ranks_file(all[i].n_ranks, &size);
+        struct span bytes = {(const uint8_t *)text, size};
+        assert_int_equal(tiktoken_sniff(bytes), 1);
+        ckpt_init(&c);
+        if (tiktoken_file_read(&c, bytes, "x.tiktoken", all[i].n, &err) != MGPT_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(arr_len(c.vocab.tokens), all[i].n);
+        assert_string_equal(c.vocab.pre, all[i].pre);
+        assert_int_equal(c.vocab.bos, all[i].bos);
+        assert_int_equal(c.vocab.eos, all[i].eos);
+        assert_int_equal(c.vocab.eot, all[i].eot);
+        assert_int_equal(c.vocab.add_bos, all[i].add_bos);
+        has_token(&c, (size_t)all[i].id, all[i].piece, TOKEN_CONTROL);
+        has_token(&c, 'A', "A", TOKEN_NORMAL);
+        has_token(&c, 256 + 0x4162, "Ab", TOKEN_NORMAL);
+        assert_int_equal(arr_len(c.vocab.merges), all[i].n_ranks - 256);
+        ckpt_free(&c);
+        free(text);
+    }
+}
+
+static void bad_tiktoken(struct ranks *r, uint64_t n_rows, const char *message)
+{
+    struct checkpoint c;
+    mgpt_error err = {0};
+    ckpt_init(&c);
+    assert_int_equal(tiktoken_read(&c, &r->t, n_rows, &err), MGPT_EFILE);
+    assert_string_equal(err.text, message);
+    ckpt_free(&c);
+    make_ranks(r);
+}
+
+TEST(bad_tiktoken)
+{
+    struct ranks r;
+    make_ranks(&r);
+    bad_tiktoken(&r, 260, "the tokenizer has 261 tokens, the embedding 260 rows");
+    r.tokens[3].rank = 4;
+    bad_tiktoken(&r, 300, "the tokenizer: rank 4 occurs twice");
+    r.tokens[3].rank = 259;
+    bad_tiktoken(&r, 300, "the tokenizer: a token has rank 259, expected 0 to 258 without a hole");
+    r.tokens[3].rank = -1;
+    bad_tiktoken(&r, 300, "the tokenizer: a token has rank -1, expected 0 to 258 without a hole");
+    r.tokens[258].text = r.tokens[257].text;
+    bad_tiktoken(&r, 300, "the tokenizer: ranks 257 and 258 are one text");
+    r.tokens[65].text.n = 0;
+    bad_tiktoken(&r, 300, "the tokenizer: token 65 has 0 bytes, expected 1 to 512");
+    r.tokens[65].text = (struct gguf_str){"longer", 6};
+    bad_tiktoken(&r, 300, "the tokenizer: byte 65 has no rank");
+    r.t.pattern = (struct gguf_str){"\\w+", 3};
+    bad_tiktoken(&r, 300, "the tokenizer: splitting pattern '\\w+' is not supported");
+    r.t.bos = "<none>";
+    bad_tiktoken(&r, 300, "the tokenizer: special token <none> is missing");
+    r.specials[1].rank = 259;
+    bad_tiktoken(&r, 300, "the tokenizer: id 259 is both '<|bos|>' and '<|assistant_end|>'");
+    r.specials[1].rank = 999;
+    bad_tiktoken(&r, 300, "the tokenizer: token '<|assistant_end|>' has id 999, expected 0 to 260");
+}
+
+TEST(tiktoken_files)
+{
+    struct directory d = {.n = 0};
+    add_file(&d, "tokenizer.model", "IQ== 0\nIg== 1\nIyM= 2\n");
+    refuses(&d, 100,
+            "tokenizer.model: 3 ranks; without a pattern only 128000 (Llama 3), 151643 "
+            "(Qwen), 151329 (GLM-4) and 50256 (GPT-2) are known");
+    static const char *const bad[] = {"I===",    "I",     "",       "IQ== ",           "IQ== x",
+                                      "IQ== 1x", "IQ= 1", "=Q== 1", "IQ== 99999999999"};
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        char text[32];
+        snprintf(text, sizeof text, "IQ== 0\n%s%s\n", bad[i], strchr(bad[i], ' ') ? "" : " 1");
+        d.n = 0;
+        add_file(&d, "tokenizer.model", text);
+        refuses(&d, 100, "tokenizer.model: line 2 is not base64, a space and a rank");
+    }
+    d.n = 0;
+    add_file(&d, "tokenizer.model", "IQ== 0\nIQ==\n");
+    refuses(&d, 100, "tokenizer.model: line 2 is not base64, a space and a rank");
+}
