@@ -35,7 +35,7 @@ static void put_bytes(struct message *m, unsigned field, const void *p, size_t n
 }
 
 /* A text in a field of a number beyond 15. */
-static void put_text(struct message *m, unsigned field, const char *text)
+static void put_trainer_text(struct message *m, unsigned field, const char *text)
 {
     size_t n = strlen(text);
     put_byte(m, (field << 3 & 0x7F) | 0x82);
@@ -155,9 +155,9 @@ TEST(sentencepiece_settings)
         for (unsigned k = 0; k < 3; k++)
             put_number(&trainer, 40 + k, k);
         if (rows[i].bos_text)
-            put_text(&trainer, 46, rows[i].bos_text);
+            put_trainer_text(&trainer, 46, rows[i].bos_text);
         if (rows[i].eos_text)
-            put_text(&trainer, 47, rows[i].eos_text);
+            put_trainer_text(&trainer, 47, rows[i].eos_text);
         put_bytes(&m, 2, trainer.bytes, trainer.n);
         put_number(&normalizer, 4, 0);
         put_bytes(&m, 3, normalizer.bytes, normalizer.n);

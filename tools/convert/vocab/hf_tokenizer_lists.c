@@ -110,7 +110,7 @@ static uint64_t count_added(const struct jval *added)
 }
 
 /* 1: {text: id}, as vocab.json has it. */
-static int is_table(const struct jval *vocab)
+static int is_vocab_table(const struct jval *vocab)
 {
     for (struct jval_iter i = jval_begin(vocab); jval_next(&i);)
         if (jval_is(i.value, JSON_INTEGER))
@@ -125,7 +125,7 @@ int hf_tok_lists(struct hf_tok *t, const struct jval *vocab, struct span text,
 {
     static const char *const names[] = {"merges.txt", "vocab.bpe"};
     struct ckpt_side side;
-    if (!is_table(vocab))
+    if (!is_vocab_table(vocab))
         return ckpt_refuse(err,
                            "%.60s: not a tokenizer: neither \"model\" of Hugging Face's "
                            "tokenizers nor a table of tokens and ids",
