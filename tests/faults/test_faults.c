@@ -103,6 +103,8 @@ static const struct sweep sweeps[] = {
     {"convert", cmd_convert, "%config.json x.gguf --tokenizer %steps.json", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "%config.json x.gguf --tokenizer %words.json", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/qwen2_sharded x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/golden/lfm2 x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/golden/qwen2_moe x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/gptq_order x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/mlx x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/gpt_neox x.gguf --no-tokenizer --type q4_0", NULL, SWEEP_PLAIN, 1},
