@@ -19,7 +19,7 @@
 
 /* ---- families -------------------------------------------------------------------------------- */
 
-static int find_family(struct hf_model *m, mgpt_error *err)
+static void find_family(struct hf_model *m)
 {
     char names[100] = "";
     const struct hf_family *f;
@@ -27,7 +27,7 @@ static int find_family(struct hf_model *m, mgpt_error *err)
     for (size_t i = 0; (f = hf_family_at(i)); i++) {
         if (strcmp(f->model_type, m->cfg.model_type) == 0) {
             m->family = f;
-            return MGPT_OK;
+            return;
         }
         if (at < room)
             at += (size_t)snprintf(names + at, room - at, " %s", f->model_type);
@@ -35,13 +35,13 @@ static int find_family(struct hf_model *m, mgpt_error *err)
     if (at >= room) /* at a whole name: a line has no room for all */
         memcpy(strrchr(names, ' '), " ...", 5);
     const char *why = arch_why_refused(m->cfg.model_type, strlen(m->cfg.model_type));
-    return ckpt_refuse(err, "config.json: model_type %.24s is not supported%s%s", m->cfg.model_type,
-                       why ? ": " : "; these are:", why ? why : names);
+    hf_stop(m, "model_type %.24s is not supported%s%s", m->cfg.model_type,
+            why ? ": " : "; these are:", why ? why : names);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
 
-static int read_activation(struct hf_model *m, mgpt_error *err)
+static void read_activation(struct hf_model *m)
 {
     static const struct {
         const char *hf, *ours;
@@ -50,100 +50,85 @@ static int read_activation(struct hf_model *m, mgpt_error *err)
         {"swish", "silu"},         {"gelu", "gelu_erf"},       {"gelu_python", "gelu_erf"},
         {"gelu_new", "gelu_tanh"}, {"gelu_fast", "gelu_tanh"}, {"gelu_pytorch_tanh", "gelu_tanh"},
         {"xielu", "xielu"}};
-    const char *key = m->family->keys->activation, *name;
-    if (!key)
-        return MGPT_OK;
-    if (hf_text(m->cfg.text, key, m->family->keys->activation_absent, &name, err) < 0)
-        return MGPT_EFILE;
-    for (size_t i = 0; i < HF_COUNT(names); i++)
-        if (strcmp(names[i].hf, name) == 0) {
-            int usual = strcmp(names[i].ours, m->family->activation) == 0;
-            if (!usual && strcmp(name, "xielu") == 0)
-                break; /* it has weights */
-            m->c->hp.activation = usual ? NULL : names[i].ours;
-            return MGPT_OK;
-        }
-    return ckpt_refuse(err, "config.json: %s: %.40s is not supported", key, name);
+    const struct hf_keys *k = m->family->keys;
+    const char *name = k->activation ? hf_word(m, k->activation, k->activation_absent) : NULL;
+    size_t i = 0;
+    while (name && i < HF_COUNT(names) && strcmp(names[i].hf, name) != 0)
+        i++;
+    if (!name)
+        return;
+    int usual = i < HF_COUNT(names) && strcmp(names[i].ours, m->family->activation) == 0;
+    if (i == HF_COUNT(names) || (!usual && strcmp(name, "xielu") == 0)) /* that has weights */
+        hf_stop(m, "%s: %.40s is not supported", k->activation, name);
+    m->c->hp.activation = usual ? NULL : names[i].ours;
 }
 
-static int read_sizes(struct hf_model *m, mgpt_error *err)
+/* A size; `absent` below 0: the key must be there. Without a key, or where it is null: `absent`. */
+static uint32_t read_size(struct hf_model *m, const char *key, int64_t absent, uint32_t min,
+                          uint32_t max)
+{
+    if (!key || (absent >= 0 && !hf_get(m, key)))
+        return (uint32_t)absent;
+    return hf_count(m, key, absent, min, max);
+}
+
+static void read_sizes(struct hf_model *m)
 {
     const struct hf_keys *k = m->family->keys;
-    const json_t *cfg = m->cfg.text;
     struct ckpt_hparams *hp = &m->c->hp;
-    const struct {
-        const char *key;
-        uint32_t *to;
-        int64_t absent;
-        uint32_t min, max;
-    } sizes[] = {
-        {"vocab_size", &hp->n_vocab, -1, 1, INT32_MAX},
-        {k->n_ctx, &hp->n_ctx, k->n_ctx_absent ? (int64_t)k->n_ctx_absent : -1, 1, 1 << 30},
-        {k->n_embd, &hp->n_embd, -1, 1, 1 << 20},
-        {k->n_layer, &hp->n_layer, -1, 0, CKPT_MAX_LAYERS},
-        {k->n_head, &hp->n_head, -1, 1, 1 << 16},
-        {k->n_head_kv, &hp->n_head_kv, 0, 1, 1 << 16},
-        {k->head_dim, &hp->head_dim, 0, 1, 1 << 20},
-        {k->n_ff, &hp->n_ff, k->n_ff_absent ? 0 : -1, 1, 1 << 23},
-    };
-    for (size_t i = 0; i < HF_COUNT(sizes); i++) {
-        if (!sizes[i].key)
-            continue;
-        if (hf_size(cfg, sizes[i].key, sizes[i].absent, sizes[i].to, err) < 0)
-            return MGPT_EFILE;
-        if (hf_value(cfg, sizes[i].key) &&
-            (*sizes[i].to < sizes[i].min || *sizes[i].to > sizes[i].max))
-            return ckpt_refuse(err, "config.json: %s is %u, expected %u to %u", sizes[i].key,
-                               *sizes[i].to, sizes[i].min, sizes[i].max);
-    }
+    hp->n_vocab = read_size(m, "vocab_size", -1, 1, INT32_MAX);
+    hp->n_ctx = read_size(m, k->n_ctx, k->n_ctx_absent ? (int64_t)k->n_ctx_absent : -1, 1, 1 << 30);
+    hp->n_embd = read_size(m, k->n_embd, -1, 1, 1 << 20);
+    hp->n_layer = read_size(m, k->n_layer, -1, 0, CKPT_MAX_LAYERS);
+    hp->n_head = read_size(m, k->n_head, -1, 1, 1 << 16);
+    hp->n_head_kv = read_size(m, k->n_head_kv, hp->n_head, 1, 1 << 16);
+    hp->head_dim = read_size(m, k->head_dim, 0, 1, 1 << 20);
+    hp->n_ff = read_size(m, k->n_ff, k->n_ff_absent || !k->n_ff ? 0 : -1, 1, 1 << 23);
     if (!hp->n_ff)
         hp->n_ff = k->n_ff_absent * hp->n_embd;
-    return MGPT_OK;
 }
 
 /* The sizes against each other; head_dim stays 0 where the other two give it and no key is
  * needed. */
-static int check_heads(struct hf_model *m, mgpt_error *err)
+static void check_heads(struct hf_model *m)
 {
     const struct hf_keys *k = m->family->keys;
     struct ckpt_hparams *hp = &m->c->hp;
-    if (!hp->n_head_kv)
-        hp->n_head_kv = hp->n_head;
     if (hp->n_head % hp->n_head_kv)
-        return ckpt_refuse(err, "config.json: %s %u does not divide %s %u", k->n_head_kv,
-                           hp->n_head_kv, k->n_head, hp->n_head);
+        hf_stop(m, "%s %u does not divide %s %u", k->n_head_kv, hp->n_head_kv, k->n_head,
+                hp->n_head);
     if (!hp->head_dim && hp->n_embd % hp->n_head)
-        return ckpt_refuse(err, "config.json: %s %u does not divide %s %u", k->n_head, hp->n_head,
-                           k->n_embd, hp->n_embd);
+        hf_stop(m, "%s %u does not divide %s %u", k->n_head, hp->n_head, k->n_embd, hp->n_embd);
     if (!hp->head_dim)
         hp->head_dim = hp->n_embd / hp->n_head;
     if (!m->family->states_head_dim && (uint64_t)hp->head_dim * hp->n_head == hp->n_embd)
         hp->head_dim = 0;
-    return MGPT_OK;
 }
 
-static int read_eps(struct hf_model *m, mgpt_error *err)
+static void read_eps(struct hf_model *m)
 {
     const char *key = m->family->keys->eps;
-    double eps;
     if (!key)
-        return MGPT_OK;
-    if (hf_real(m->cfg.text, key, NAN, &eps, err) < 0)
-        return MGPT_EFILE;
+        return;
+    double eps = hf_any(m, key, NAN);
     if (!(eps >= 0 && eps < 1))
-        return hf_refuse(key, "expected a number from 0 to 1", err);
+        hf_stop(m, "%s: expected a number from 0 to 1", key);
     m->c->hp.norm_eps = (float)eps;
-    return MGPT_OK;
 }
 
-static int configure(struct hf_model *m, mgpt_error *err)
+static void read_config(struct hf_model *m)
 {
     m->c->hp.arch = m->family->arch;
-    if (read_sizes(m, err) < 0 || check_heads(m, err) < 0 || read_activation(m, err) < 0 ||
-        read_eps(m, err) < 0 || hf_rope(m, err) < 0)
-        return MGPT_EFILE;
-    int status = hf_run(m, hf_take_steps, err);
-    return status < 0 ? status : hf_check_switches(m, err);
+    hf_spellings(m);
+    hf_defaults(m);
+    read_sizes(m);
+    check_heads(m);
+    read_activation(m);
+    read_eps(m);
+    hf_rope(m);
+    hf_take_steps(m);
+    m->at = m->cfg.text;
+    hf_check_switches(m);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -168,10 +153,10 @@ static void strip_prefixes(struct hf_model *m)
     }
 }
 
-/* The rows, with the biases that config.json says there are, and the head. */
-static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *err)
+/* The flag of a row that has a bias by config.json; 0: it has none. */
+static unsigned row_bias(struct hf_model *m, unsigned flags)
 {
-    const struct {
+    static const struct {
         unsigned flag;
         const char *key;
     } keys[] = {{HF_ATTENTION_BIAS, "attention_bias"},
@@ -181,104 +166,95 @@ static int choose_rows(struct hf_model *m, struct state_row **rows, mgpt_error *
                 {HF_QKV_BIAS, "use_qkv_bias"},
                 {HF_ENABLE_BIAS, "enable_bias"},
                 {HF_BIAS, "bias"}};
-    for (size_t i = 0; i < m->family->n_rows; i++) {
-        struct state_row row = m->family->rows[i];
-        if ((row.flags & HF_SEQUENTIAL && m->c->hp.parallel > 0) ||
-            row.flags & (m->variant ? HF_USUAL : HF_VARIANT) ||
-            (row.flags & HF_WHOLE_ROWS && m->projected))
-            continue;
-        for (size_t k = 0; k < HF_COUNT(keys); k++) {
-            int on = 0, absent = (m->family->biases & keys[k].flag) != 0;
-            if (row.flags & keys[k].flag && hf_flag(m->cfg.text, keys[k].key, absent, &on, err) < 0)
-                return MGPT_EFILE;
-            if (on)
-                row.flags |= STATE_BIAS;
-        }
-        if (!arr_push(*rows, row))
-            return err_memory(err, "the list of tensors", sizeof row);
-    }
-    return hf_put_head(m, rows, err);
+    for (size_t k = 0; k < HF_COUNT(keys); k++)
+        if (flags & keys[k].flag && hf_on(m, keys[k].key, (m->family->biases & keys[k].flag) != 0))
+            return STATE_BIAS;
+    return 0;
 }
 
-static int put_tensors(struct hf_model *m, mgpt_error *err)
+static void put_rows(struct hf_model *m)
 {
-    struct state_row *rows = NULL;
-    char what[48];
-    strip_prefixes(m);
-    int status = state_seal(&m->state, err);
-    if (status == MGPT_OK)
-        status = hf_name_tied(m, err);
-    if (status == MGPT_OK)
-        status = choose_rows(m, &rows, err);
-    if (status == MGPT_OK)
-        status = state_map(&m->state, rows, arr_len(rows), err);
-    arr_free(rows);
-    if (status == MGPT_OK)
-        status = hf_put_rope(m, err);
-    if (status == MGPT_OK && m->family->put.call)
-        status = hf_run(m, m->family->put.call, err);
+    struct state_row *rows = hf_alloc(m, m->family->n_rows + 1, sizeof *rows); /* 1: the head */
+    size_t n = 0;
+    for (size_t i = 0; i < m->family->n_rows; i++) {
+        rows[n] = m->family->rows[i];
+        unsigned flags = rows[n].flags;
+        if ((flags & HF_SEQUENTIAL && m->c->hp.parallel > 0) ||
+            flags & (m->variant ? HF_USUAL : HF_VARIANT) || (flags & HF_WHOLE_ROWS && m->projected))
+            continue;
+        rows[n++].flags |= row_bias(m, flags);
+    }
+    n += (size_t)hf_head_row(m, &rows[n]);
+    hf_must(m, state_map(&m->state, rows, n, m->err));
+}
+
+/* Marks tensors that are no weights of the model. */
+static void skip_others(struct hf_model *m)
+{
     hf_skip_buffers(&m->state);
     hf_skip_other_parts(m);
     hf_skip_zero_biases(&m->state);
+}
+
+static void put_tensors(struct hf_model *m)
+{
+    char what[48];
     snprintf(what, sizeof what, "%s of %u layers", m->family->model_type, m->c->hp.n_layer);
-    if (status == MGPT_OK)
-        status = state_check_used(&m->state, what, err);
-    if (status == MGPT_EFILE)
-        hf_name_programs(&m->state, m->family, err);
-    return status;
+    m->puts = 1;
+    strip_prefixes(m);
+    hf_must(m, state_seal(&m->state, m->err));
+    hf_name_tied(m);
+    put_rows(m);
+    hf_put_rope(m);
+    if (m->family->put.call)
+        m->family->put.call(m);
+    skip_others(m);
+    hf_must(m, state_check_used(&m->state, what, m->err));
+    m->puts = 0;
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static const char *format_of(const struct hf_model *m)
+static const char *format_of(struct hf_model *m)
 {
     char text[100];
     int n = snprintf(text, sizeof text, "Hugging Face %s", m->family->model_type);
     if (m->wrapper)
         n += snprintf(text + n, sizeof text - (size_t)n, ", the text part of a %s",
                       hf_wrapper_name(m->wrapper));
-    return ckpt_text(m->c, text, (size_t)n);
+    const char *copy = ckpt_text(m->c, text, (size_t)n);
+    if (!copy)
+        hf_must(m, err_memory(m->err, "the name of the format", (size_t)n));
+    return copy;
 }
 
-/* What the input is: one of them, or `state`. */
-struct parts {
-    struct span config, tensors, index;
-    struct state *state;
-};
-
-static int from_hf_read_model(struct hf_model *m, const struct parts *parts, mgpt_error *err)
+static void read_model(struct hf_model *m)
 {
-    if (hf_wrapper(m, err) < 0 || find_family(m, err) < 0)
-        return MGPT_EFILE;
+    const struct hf_parts *parts = m->parts;
+    hf_must(m, hf_config_read(&m->cfg, parts->config, m->err));
+    m->at = m->cfg.text;
+    hf_wrapper(m);
+    find_family(m);
     m->c->model_type = m->family->model_type;
     m->c->format = format_of(m);
-    if (!m->c->format)
-        return err_memory(err, "the name of the format", 1);
-    int status = hf_spellings(m, err);
-    if (status == MGPT_OK)
-        status = hf_defaults(m, err);
-    if (status == MGPT_OK)
-        status = configure(m, err);
-    if (status == MGPT_OK && parts->index.data)
-        status = hf_weights_sharded(m, parts->index, err);
-    else if (status == MGPT_OK && !parts->state)
-        status = hf_weights(m, parts->tensors, err);
-    if (status == MGPT_OK)
-        status = hf_unpack(m, err);
-    if (status == MGPT_OK)
-        status = put_tensors(m, err);
-    if (status < 0 || m->in->options->given & OPT_NO_TOKENIZER)
-        return status;
-    return hf_tokenizer_read(m->c, m->in, m->c->hp.n_vocab, err);
+    read_config(m);
+    if (parts->index.data)
+        hf_must(m, hf_weights_sharded(m, parts->index, m->err));
+    else if (!parts->state)
+        hf_must(m, hf_weights(m, parts->tensors, m->err));
+    hf_must(m, hf_unpack(m, m->err));
+    put_tensors(m);
+    if (!(m->in->options->given & OPT_NO_TOKENIZER))
+        hf_must(m, hf_tokenizer_read(m->c, m->in, m->c->hp.n_vocab, m->err));
 }
 
-static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const struct parts *parts,
+static int read_parts(struct checkpoint *c, const struct ckpt_input *in, struct hf_parts parts,
                       mgpt_error *err)
 {
-    struct hf_model m = {.c = c, .in = in};
-    struct ckpt_side side = {.bytes = parts->config};
+    struct hf_model m = {.c = c, .in = in, .parts = &parts};
+    struct ckpt_side side = {.bytes = parts.config};
     static const char *const name = "config.json";
-    int found = parts->config.data ? 1 : in->side(in->user, 0, &name, 1, &side, err);
+    int found = parts.config.data ? 1 : in->side(in->user, 0, &name, 1, &side, err);
     if (found < 0)
         return found;
     if (!found)
@@ -286,15 +262,18 @@ static int read_parts(struct checkpoint *c, const struct ckpt_input *in, const s
             err, "side file config.json: not next to the input; it has the model's numbers");
     if (in->directory && *in->directory)
         c->name = in->directory;
+    parts.config = side.bytes;
     state_init(&m.state, c);
-    if (parts->state)
-        m.state = *parts->state;
-    int status = hf_config_read(&m.cfg, side.bytes, err);
-    if (status == MGPT_OK)
-        status = from_hf_read_model(&m, parts, err);
+    if (parts.state)
+        m.state = *parts.state;
+    int status = hf_run(&m, read_model, err);
+    if (status == MGPT_EFILE && m.puts) { /* the tensors are not those of the model */
+        skip_others(&m);
+        hf_name_programs(&m.state, m.family, err);
+    }
     hf_config_free(&m.cfg);
-    if (parts->state)
-        *parts->state = m.state;
+    if (parts.state)
+        *parts.state = m.state;
     else
         state_free(&m.state);
     return status;
@@ -309,16 +288,14 @@ enum ckpt_match hf_safetensors_sniff(struct span bytes)
 
 int hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
-    const struct parts parts = {.tensors = in->bytes};
-    return read_parts(c, in, &parts, err);
+    return read_parts(c, in, (struct hf_parts){.tensors = in->bytes}, err);
 }
 
 int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
-    struct parts parts = {.config = in->bytes};
     if (hf_is_index(in->bytes))
-        parts = (struct parts){.index = in->bytes};
-    return read_parts(c, in, &parts, err);
+        return read_parts(c, in, (struct hf_parts){.index = in->bytes}, err);
+    return read_parts(c, in, (struct hf_parts){.config = in->bytes}, err);
 }
 
 /* Without model_type, as early files are: what transformers writes, and programs of people do not. */
@@ -350,6 +327,5 @@ int hf_is_beside(const struct ckpt_input *in, mgpt_error *err)
 int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,
                   mgpt_error *err)
 {
-    const struct parts parts = {.state = s};
-    return read_parts(c, in, &parts, err);
+    return read_parts(c, in, (struct hf_parts){.state = s}, err);
 }

@@ -124,18 +124,29 @@ struct hf_model {
     uint32_t
         projected; /* width of token embeddings that are projected to n_embd; 0: they are not */
     struct state state;
-    const json_t *at; /* where steps look keys up */
-    mgpt_error *err;  /* of the step, which leaves by `out` */
+    const struct hf_parts *parts;
+    int puts;         /* tensors are put: an error may name the program that they are of */
+    const json_t *at; /* where keys are looked up: cfg.text, or an object in it */
+    mgpt_error *err;  /* of hf_run, to which a fault jumps */
     jmp_buf out;
+};
+
+/* What the input is: one of them. */
+struct hf_parts {
+    struct span config, tensors, index;
+    struct state *state;
 };
 
 #define HF_COUNT(a) (sizeof(a) / sizeof *(a))
 
 /* ---- hf_rope.c ------------------------------------------------------------------------------- */
 
-/* Reads the rotary settings into m->rope and m->c->hp; adds the tensors that they need. */
-int hf_rope(struct hf_model *m, mgpt_error *err);
-int hf_put_rope(struct hf_model *m, mgpt_error *err);
+/* Rotary settings. `layer`: NULL, or the kind of layers ("full_attention") whose settings are meant
+ * where a model has one object per kind. */
+struct hf_rope hf_rope_read(struct hf_model *m, const struct hf_rope_keys *keys, const char *layer);
+
+/* Reads those of the model into m->rope and m->c->hp; adds the tensors that they need. */
+hf_step_fn hf_rope, hf_put_rope;
 
 /* ---- hf_projected.c -------------------------------------------------------------------------- */
 
@@ -183,16 +194,16 @@ int hf_is_base_key(const char *key);
 int hf_nobody_reads(const struct hf_model *m, const char *key);
 
 /* Other spellings of the family's keys become its own. */
-int hf_spellings(struct hf_model *m, mgpt_error *err);
+hf_step_fn hf_spellings;
 
 /* Absent keys that a model must have become the class's defaults. */
-int hf_defaults(struct hf_model *m, mgpt_error *err);
+hf_step_fn hf_defaults;
 
 /* ---- hf_wrapper.c ---------------------------------------------------------------------------- */
 
 /* Of a model that also sees or hears, the text part: which one it is, by config.json's root; its
  * model_type where that does not say it. Errors: there is no model_type at all, with what to write. */
-int hf_wrapper(struct hf_model *m, mgpt_error *err);
+hf_step_fn hf_wrapper;
 
 /* Their model types; NULL after the last. */
 const char *hf_wrapper_at(size_t i);
@@ -209,10 +220,10 @@ void hf_skip_other_parts(struct hf_model *m);
 /* ---- hf_head.c ------------------------------------------------------------------------------- */
 
 /* The only matrix of a tied model may have the name of either; it gets that of the token table. */
-int hf_name_tied(struct hf_model *m, mgpt_error *err);
+hf_step_fn hf_name_tied;
 
-/* Adds a row for the head unless it is the token table. */
-int hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err);
+/* Whether the model has a head that is not the token table: its row. */
+int hf_head_row(struct hf_model *m, struct state_row *row);
 
 /* Masks and tables of the forward pass that old files carry. */
 void hf_skip_buffers(struct state *s);
@@ -225,7 +236,7 @@ int hf_is_index(struct span bytes);
 /* ---- hf_unknown.c ---------------------------------------------------------------------------- */
 
 /* Refuses a switch of config.json that is true and not known, or that means another forward pass. */
-int hf_check_switches(const struct hf_model *m, mgpt_error *err);
+hf_step_fn hf_check_switches;
 
 /* Adds to the error of a tensor that is missing, or not part of the model, one whose name is that of
  * another model_type or program. `own`: the model's, whose names do not count; NULL: none. */

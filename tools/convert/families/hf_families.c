@@ -21,7 +21,6 @@ const struct hf_family *hf_family_at(size_t i)
 int hf_run(struct hf_model *m, hf_step_fn *step, mgpt_error *err)
 {
     m->err = err;
-    m->at = m->cfg.text;
     if (setjmp(m->out))
         return err->status;
     step(m);
@@ -60,10 +59,16 @@ const json_t *hf_get(struct hf_model *m, const char *key)
     return hf_value(m->at, key);
 }
 
-double hf_num(struct hf_model *m, const char *key, double absent, double above, double below)
+double hf_any(struct hf_model *m, const char *key, double absent)
 {
     double v;
     hf_must(m, hf_real(m->at, key, absent, &v, m->err));
+    return v;
+}
+
+double hf_num(struct hf_model *m, const char *key, double absent, double above, double below)
+{
+    double v = hf_any(m, key, absent);
     if (!(v > above && v < below))
         hf_stop(m, "%s: out of range", key);
     return v;
@@ -106,8 +111,7 @@ void hf_off(struct hf_model *m, const char *key)
 /* 0 where the key is null: there is none. With a stated 0 nothing would be left. */
 static float step_number(struct hf_model *m, const struct hf_step *s)
 {
-    double absent = json_object_get(m->at, s->key) ? 0 : s->value, v;
-    hf_must(m, hf_real(m->at, s->key, absent, &v, m->err));
+    double v = hf_any(m, s->key, json_object_get(m->at, s->key) ? 0 : s->value);
     if (!(v >= 0 && v < 1e30))
         hf_stop(m, "%s: out of range", s->key);
     if (v == 0 && s->kind == HF_POSITIVE)
@@ -119,7 +123,6 @@ static float step_number(struct hf_model *m, const struct hf_step *s)
 
 static void step_check(struct hf_model *m, const struct hf_step *s)
 {
-    double v;
     if (s->kind == HF_HAS && !hf_get(m, s->key))
         hf_stop(m, "%s: missing", s->key);
     if (s->kind == HF_ON && !hf_on(m, s->key, 1))
@@ -128,11 +131,8 @@ static void step_check(struct hf_model *m, const struct hf_step *s)
         hf_stop(m, "%s: %s", s->key, s->why);
     if (s->kind == HF_OFF)
         hf_off(m, s->key);
-    if (s->kind == HF_IS) {
-        hf_must(m, hf_real(m->at, s->key, s->value, &v, m->err));
-        if (v != s->value)
-            hf_stop(m, "%s: this value is not supported", s->key);
-    }
+    if (s->kind == HF_IS && hf_any(m, s->key, s->value) != s->value)
+        hf_stop(m, "%s: this value is not supported", s->key);
 }
 
 static void step_experts(struct hf_model *m, const char *width)

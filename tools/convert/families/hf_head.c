@@ -5,7 +5,7 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
-#include "convert/families/hf.h"
+#include "convert/families/hf_special.h"
 
 #include <string.h>
 
@@ -13,17 +13,15 @@ enum { COMPARED = 4096 }; /* values at a time */
 
 /* Of a model of several parts tie_word_embeddings may be at its root only, or true there of a file that
  * has no head. */
-static int read_tied(const struct hf_model *m, int *tied, mgpt_error *err)
+static int read_tied(struct hf_model *m)
 {
     static const char key[] = "tie_word_embeddings";
-    int root = 0;
+    int root = 0, tied;
     if (!m->wrapper || m->cfg.text == m->cfg.root)
-        return hf_flag(m->cfg.text, key, m->family->tied, tied, err);
-    if (hf_flag(m->cfg.root, key, hf_wrapper_ties(m->wrapper), &root, err) < 0 ||
-        hf_flag(m->cfg.text, key, root, tied, err) < 0)
-        return MGPT_EFILE;
-    *tied |= root && !state_has(&m->state, m->family->head);
-    return MGPT_OK;
+        return hf_on(m, key, m->family->tied);
+    hf_must(m, hf_flag(m->cfg.root, key, hf_wrapper_ties(m->wrapper), &root, m->err));
+    tied = hf_on(m, key, root);
+    return tied || (root && !state_has(&m->state, m->family->head));
 }
 
 /* Whether config.json itself says so. */
@@ -45,14 +43,11 @@ static const char *table_name(const struct hf_model *m, char name[STATE_MAX_ROW_
     return NULL;
 }
 
-int hf_name_tied(struct hf_model *m, mgpt_error *err)
+void hf_name_tied(struct hf_model *m)
 {
     char name[STATE_MAX_ROW_NAME];
-    int tied;
-    if (read_tied(m, &tied, err) < 0)
-        return MGPT_EFILE;
-    if (!tied || !table_name(m, name) || state_has(&m->state, name))
-        return MGPT_OK;
+    if (!read_tied(m) || !table_name(m, name) || state_has(&m->state, name))
+        return;
     for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
         struct state_tensor *t = &m->state.tensors[i];
         if (strcmp(t->name, m->family->head) != 0)
@@ -60,9 +55,10 @@ int hf_name_tied(struct hf_model *m, mgpt_error *err)
         ckpt_note(m->c, "%s is the token table, too (tie_word_embeddings; there is no %s)", t->name,
                   name);
         t->name = ckpt_text(m->c, name, strlen(name));
-        return t->name ? state_seal(&m->state, err) : err_memory(err, "a name", strlen(name));
+        hf_must(m, t->name ? state_seal(&m->state, m->err)
+                           : err_memory(m->err, "a name", strlen(name)));
+        return;
     }
-    return MGPT_OK;
 }
 
 static int same_values(const struct ckpt_tensor *a, const struct ckpt_tensor *b, uint64_t n)
@@ -79,46 +75,33 @@ static int same_values(const struct ckpt_tensor *a, const struct ckpt_tensor *b,
 }
 
 /* Whether the head has the values of the token table; a table that is not there differs. */
-static int is_table(struct hf_model *m, const struct state_tensor *head, int *same, mgpt_error *err)
+static int is_table(struct hf_model *m, const struct state_tensor *head)
 {
     char name[STATE_MAX_ROW_NAME];
     const struct state_tensor *table = table_name(m, name) ? state_peek(&m->state, name) : NULL;
     struct ckpt_tensor a, b;
-    *same = table && table->n_dims == 2 && head->n_dims == 2 &&
-            memcmp(table->shape, head->shape, 2 * sizeof *table->shape) == 0;
-    if (!*same)
-        return MGPT_OK;
-    int status = state_source(m->c, table, &a, err);
-    if (status == MGPT_OK)
-        status = state_source(m->c, head, &b, err);
-    if (status == MGPT_OK)
-        *same = same_values(&a, &b, table->shape[0] * table->shape[1]);
-    return status;
+    if (!table || table->n_dims != 2 || head->n_dims != 2 ||
+        memcmp(table->shape, head->shape, 2 * sizeof *table->shape) != 0)
+        return 0;
+    hf_must(m, state_source(m->c, table, &a, m->err));
+    hf_must(m, state_source(m->c, head, &b, m->err));
+    return same_values(&a, &b, table->shape[0] * table->shape[1]);
 }
 
-int hf_put_head(struct hf_model *m, struct state_row **rows, mgpt_error *err)
+int hf_head_row(struct hf_model *m, struct state_row *row)
 {
-    int tied, same = 0;
-    const struct state_row head = {m->family->head, "output.weight", 'V', 'E', STATE_BARE};
     const struct state_tensor *t = state_peek(&m->state, m->family->head);
-    if (read_tied(m, &tied, err) < 0)
-        return MGPT_EFILE;
-    int status = tied && t ? is_table(m, t, &same, err) : MGPT_OK;
-    if (status < 0)
-        return status;
+    int tied = read_tied(m), same = tied && t && is_table(m, t);
+    *row = (struct state_row){m->family->head, "output.weight", 'V', 'E', STATE_BARE};
     if (tied && t && !same && m->projected)
-        return ckpt_refuse_tensor(err, m->family->head,
-                                  "it is not the token table, whose projection is the head");
-    if (tied && t && same) {
+        hf_must(m, ckpt_refuse_tensor(m->err, m->family->head,
+                                      "it is not the token table, whose projection is the head"));
+    if (same)
         state_find(&m->state, m->family->head); /* used */
-        return MGPT_OK;
-    }
-    if (tied && t && says_tied(m))
+    else if (tied && t && says_tied(m))
         ckpt_note(m->c, "%s is not the token table: used, although tie_word_embeddings is true",
                   m->family->head);
-    if ((!tied || t) && !arr_push(*rows, head))
-        return err_memory(err, "the list of tensors", sizeof head);
-    return MGPT_OK;
+    return !tied || (t && !same);
 }
 
 void hf_skip_buffers(struct state *s)

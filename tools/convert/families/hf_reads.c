@@ -3,8 +3,7 @@
  * A class that config.json names and that does not read a key computes the same with it and without.
  * Files of other years spell keys otherwise, or leave out those that have the class's default.
  */
-#include "base/error.h"
-#include "convert/families/hf.h"
+#include "convert/families/hf_special.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -101,29 +100,26 @@ static int next_pair(const char **at, struct hf_pair *p)
     return 1;
 }
 
-static int take_spelling(struct hf_model *m, const struct hf_pair *p, mgpt_error *err)
+static void take_spelling(struct hf_model *m, const struct hf_pair *p)
 {
-    const json_t *other = json_object_get(m->cfg.text, p->a), *own = hf_value(m->cfg.text, p->b);
+    const json_t *other = json_object_get(m->cfg.text, p->a), *own = hf_get(m, p->b);
     if (!other || json_is(other, JSON_NULL))
-        return MGPT_OK;
+        return;
     if (own && p->sign == '=' && json_number_value(own) != json_number_value(other))
-        return ckpt_refuse(err, "config.json: %.40s and %.40s are one key with two values", p->a,
-                           p->b);
+        hf_stop(m, "%.40s and %.40s are one key with two values", p->a, p->b);
     if (own)
-        return MGPT_OK;
+        return;
     ckpt_note(m->c, "%s of config.json is %s", p->a, p->b);
-    hf_value(m->cfg.text, p->a); /* read */
-    return hf_set(&m->cfg, p->b, json_incref((json_t *)(uintptr_t)other), err);
+    hf_get(m, p->a); /* read */
+    hf_must(m, hf_set(&m->cfg, p->b, json_incref((json_t *)(uintptr_t)other), m->err));
 }
 
-int hf_spellings(struct hf_model *m, mgpt_error *err)
+void hf_spellings(struct hf_model *m)
 {
     const char *at = class_of(m->family)->spellings;
     struct hf_pair p;
-    int status = MGPT_OK;
-    while (status == MGPT_OK && next_pair(&at, &p))
-        status = take_spelling(m, &p, err);
-    return status;
+    while (next_pair(&at, &p))
+        take_spelling(m, &p);
 }
 
 static json_t *value_of(const char *text)
@@ -162,23 +158,22 @@ static int has_experts(const struct hf_model *m, const char *key)
            (strcmp(key, spellings[1]) == 0 && json_object_get(m->cfg.text, spellings[0]));
 }
 
-int hf_defaults(struct hf_model *m, mgpt_error *err)
+void hf_defaults(struct hf_model *m)
 {
     const char *at = class_of(m->family)->defaults;
     struct hf_pair p;
     char line[160] = "";
-    int n = 0, status = MGPT_OK;
-    while (status == MGPT_OK && next_pair(&at, &p)) {
+    int n = 0;
+    while (next_pair(&at, &p)) {
         if (json_object_get(m->cfg.text, p.a) || !is_needed(m->family, p.a) || has_experts(m, p.a))
             continue;
-        status = hf_set(&m->cfg, p.a, value_of(p.b), err);
+        hf_must(m, hf_set(&m->cfg, p.a, value_of(p.b), m->err));
         n += snprintf(line + n, sizeof line - (size_t)n, "%s%s %s", n ? ", " : "", p.a, p.b);
         if (n > 100) {
             ckpt_note(m->c, "assumed, as %s does: %s", hf_class_name(m), line);
             n = 0;
         }
     }
-    if (status == MGPT_OK && n > 0)
+    if (n > 0)
         ckpt_note(m->c, "assumed, as %s does: %s", hf_class_name(m), line);
-    return status;
 }

@@ -3,8 +3,7 @@
  * Frequencies that no key of GGUF describes become a tensor: rope_freqs.weight, divisors of the
  * base's powers (Llama 3), or rope_factors_short.weight and _long.weight (LongRoPE).
  */
-#include "base/error.h"
-#include "convert/families/hf.h"
+#include "convert/families/hf_special.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,206 +15,169 @@ enum { MAX_FACTORS = 1 << 16 };
 /* Transformers 5 has rope_parameters for everything, with one object per kind of layer in some
  * models. Before it there were rope_theta (or the family's own name) and rope_scaling, which never
  * applied to the windowed layers of such models. */
-static int rope_object(const struct hf_config *cfg, const char *layer, const json_t **object,
-                       mgpt_error *err)
+static const json_t *rope_object(struct hf_model *m, const char *layer)
 {
-    const json_t *o = hf_value(cfg->text, "rope_parameters");
-    const json_t *old = hf_value(cfg->text, "rope_scaling"), *own = o ? hf_value(o, layer) : NULL;
+    const json_t *o = hf_get(m, "rope_parameters"), *old = hf_get(m, "rope_scaling");
+    const json_t *own = o ? hf_value(o, layer) : NULL;
     const char *key;
     json_t *v;
-    *object = NULL;
     if (o && old && !json_equal(o, old)) /* transformers 5 takes the old one, others the new one */
-        return hf_refuse("rope_scaling", "there are also rope_parameters: one of them is expected",
-                         err);
+        hf_stop(m, "rope_scaling: there are also rope_parameters: one of them is expected");
     if ((o && !json_is(o, JSON_OBJECT)) || (old && !json_is(old, JSON_OBJECT)))
-        return hf_refuse(o ? "rope_parameters" : "rope_scaling", "expected an object", err);
-    if (!o && layer && strcmp(layer, "full_attention") != 0)
-        return MGPT_OK;
-    *object = own;
-    if (own)
-        return MGPT_OK;
-    *object = o ? o : old;
-    json_object_foreach((json_t *)o, key, v)
+        hf_stop(m, "%s: expected an object", o ? "rope_parameters" : "rope_scaling");
+    if (own || (!o && layer && strcmp(layer, "full_attention") != 0))
+        return own;
+    json_object_foreach((json_t *)(uintptr_t)o, key, v)
     {
         if (json_is(v, JSON_OBJECT) && !layer)
-            return hf_refuse(key, "settings per kind of layer are not supported", err);
+            hf_stop(m, "%.60s: settings per kind of layer are not supported", key);
     }
-    return MGPT_OK;
+    return o ? o : old;
 }
 
-/* ---- kinds ----------------------------------------------------------------------------------- */
+/* ---- kinds, whose keys are in the object, m->at ------------------------------------------------ */
 
-static int no_sense(mgpt_error *err)
+_Noreturn static void no_sense(struct hf_model *m)
 {
-    return hf_refuse("rope_scaling", "its numbers do not make sense", err);
+    hf_stop(m, "rope_scaling: its numbers do not make sense");
 }
 
-static int read_factor(const json_t *o, struct hf_rope *rope, mgpt_error *err)
+static void read_factor(struct hf_model *m, struct hf_rope *rope)
 {
-    if (hf_real(o, "factor", NAN, &rope->factor, err) < 0)
-        return MGPT_EFILE;
+    rope->factor = hf_any(m, "factor", NAN);
     if (!(rope->factor > 0 && rope->factor <= 1e6))
-        return hf_refuse("rope_scaling", "factor is out of range", err);
-    return MGPT_OK;
+        hf_stop(m, "rope_scaling: factor is out of range");
 }
 
-static int read_llama3(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
-                       mgpt_error *err)
+static void read_llama3(struct hf_model *m, struct hf_rope *rope)
 {
-    (void)cfg;
-    if (read_factor(o, rope, err) < 0 || hf_real(o, "low_freq_factor", NAN, &rope->low, err) < 0 ||
-        hf_real(o, "high_freq_factor", NAN, &rope->high, err) < 0 ||
-        hf_real(o, "original_max_position_embeddings", NAN, &rope->context, err) < 0)
-        return MGPT_EFILE;
+    read_factor(m, rope);
+    rope->low = hf_any(m, "low_freq_factor", NAN);
+    rope->high = hf_any(m, "high_freq_factor", NAN);
+    rope->context = hf_any(m, "original_max_position_embeddings", NAN);
     if (!(rope->low > 0 && rope->high > rope->low && rope->context > 0 && rope->factor >= 1))
-        return no_sense(err);
-    return MGPT_OK;
-}
-
-static int read_linear(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
-                       mgpt_error *err)
-{
-    (void)cfg;
-    return read_factor(o, rope, err);
+        no_sense(m);
 }
 
 /* 0.1 ln(factor) + 1 is what llama.cpp multiplies attn_factor with. */
-static int read_yarn(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
-                     mgpt_error *err)
+static void read_yarn(struct hf_model *m, struct hf_rope *rope)
 {
-    int truncate;
-    double usual, given;
-    (void)cfg;
-    if (read_factor(o, rope, err) < 0 ||
-        hf_real(o, "original_max_position_embeddings", NAN, &rope->context, err) < 0 ||
-        hf_real(o, "beta_fast", 32, &rope->high, err) < 0 ||
-        hf_real(o, "beta_slow", 1, &rope->low, err) < 0 ||
-        hf_flag(o, "truncate", 1, &truncate, err) < 0 || hf_must_be_off(o, "mscale", err) < 0 ||
-        hf_must_be_off(o, "mscale_all_dim", err) < 0)
-        return MGPT_EFILE;
-    if (!truncate)
-        return hf_refuse("truncate", "false is not supported", err);
-    usual = rope->factor > 1 ? 0.1 * log(rope->factor) + 1 : 1;
-    if (hf_real(o, "attention_factor", usual, &given, err) < 0)
-        return MGPT_EFILE;
-    rope->attn_factor = given / usual;
+    read_factor(m, rope);
+    rope->context = hf_any(m, "original_max_position_embeddings", NAN);
+    rope->high = hf_any(m, "beta_fast", 32);
+    rope->low = hf_any(m, "beta_slow", 1);
+    if (!hf_on(m, "truncate", 1))
+        hf_stop(m, "truncate: false is not supported");
+    hf_off(m, "mscale");
+    hf_off(m, "mscale_all_dim");
+    double usual = rope->factor > 1 ? 0.1 * log(rope->factor) + 1 : 1;
+    rope->attn_factor = hf_any(m, "attention_factor", usual) / usual;
     if (!(rope->context >= 1 && rope->context <= 1 << 30 && rope->low > 0 &&
           rope->high >= rope->low && rope->high <= 1e6 && rope->factor >= 1 &&
           rope->attn_factor > 0 && rope->attn_factor < 1e6 && rope->theta > 1))
-        return no_sense(err);
-    return MGPT_OK;
+        no_sense(m);
 }
 
 /* The number of the original context is in the object, or was next to it in older files. */
-static int read_longrope(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
-                         mgpt_error *err)
+static void read_longrope(struct hf_model *m, struct hf_rope *rope)
 {
     static const char key[] = "original_max_position_embeddings";
-    double n_ctx, usual;
-    if (hf_real(hf_value(o, key) ? o : cfg->text, key, NAN, &rope->context, err) < 0 ||
-        hf_real(cfg->text, "max_position_embeddings", NAN, &n_ctx, err) < 0 ||
-        hf_real(o, "factor", n_ctx / rope->context, &rope->factor, err) < 0)
-        return MGPT_EFILE;
+    const json_t *o = m->at;
+    m->at = m->cfg.text;
+    double n_ctx = hf_any(m, "max_position_embeddings", NAN);
+    m->at = hf_value(o, key) ? o : m->cfg.text;
+    rope->context = hf_any(m, key, NAN);
+    m->at = o;
+    rope->factor = hf_any(m, "factor", n_ctx / rope->context);
     if (!(rope->context > 1 && rope->context <= 1 << 30 && rope->factor > 0))
-        return no_sense(err);
-    usual = rope->factor > 1 ? sqrt(1 + log(rope->factor) / log(rope->context)) : 1;
-    if (hf_real(o, "attention_factor", usual, &rope->attn_factor, err) < 0)
-        return MGPT_EFILE;
+        no_sense(m);
+    double usual = rope->factor > 1 ? sqrt(1 + log(rope->factor) / log(rope->context)) : 1;
+    rope->attn_factor = hf_any(m, "attention_factor", usual);
     if (!(rope->attn_factor > 0 && rope->attn_factor < 1e6))
-        return no_sense(err);
-    rope->short_factor = hf_value(o, "short_factor");
-    rope->long_factor = hf_value(o, "long_factor");
-    return MGPT_OK;
+        no_sense(m);
+    rope->short_factor = hf_get(m, "short_factor");
+    rope->long_factor = hf_get(m, "long_factor");
 }
 
-static int read_dynamic(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
-                        mgpt_error *err)
+static void read_dynamic(struct hf_model *m, struct hf_rope *rope)
 {
-    (void)cfg;
-    if (hf_real(o, "alpha", 0, &rope->alpha, err) < 0)
-        return MGPT_EFILE;
-    return rope->alpha >= 0 && rope->alpha <= 1e9 ? MGPT_OK : no_sense(err);
+    rope->alpha = hf_any(m, "alpha", 0);
+    if (!(rope->alpha >= 0 && rope->alpha <= 1e9))
+        no_sense(m);
 }
 
 /* Components of three positions, which are one in a text without images. */
-static int read_mrope(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
-                      mgpt_error *err)
+static void read_mrope(struct hf_model *m, struct hf_rope *rope)
 {
     (void)rope;
-    if (!strstr(cfg->model_type, "_vl_text") || !hf_value(o, "mrope_section"))
-        return hf_refuse("rope_scaling", "mrope without a part that sees is not supported", err);
-    return MGPT_OK;
-}
-
-static int read_nothing(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
-                        mgpt_error *err)
-{
-    (void)cfg, (void)o, (void)rope, (void)err;
-    return MGPT_OK;
+    if (!strstr(m->cfg.model_type, "_vl_text") || !hf_get(m, "mrope_section"))
+        hf_stop(m, "rope_scaling: mrope without a part that sees is not supported");
 }
 
 /* "dynamic" changes frequencies only for texts beyond max_position_embeddings, which is as long as
- * a text can be here. "su" is how Phi-3 spelled LongRoPE at first. */
+ * a text can be here. "su" is how Phi-3 spelled LongRoPE at first. NULL: there are no numbers. */
 static const struct {
     const char *type;
-    int (*read)(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
-                mgpt_error *err);
-} kinds[] = {{"default", read_nothing}, {"dynamic", read_dynamic}, {"linear", read_linear},
-             {"llama3", read_llama3},   {"yarn", read_yarn},       {"longrope", read_longrope},
-             {"su", read_longrope},     {"mrope", read_mrope}};
+    void (*read)(struct hf_model *m, struct hf_rope *rope);
+} kinds[] = {{"default", NULL},       {"dynamic", read_dynamic}, {"linear", read_factor},
+             {"llama3", read_llama3}, {"yarn", read_yarn},       {"longrope", read_longrope},
+             {"su", read_longrope},   {"mrope", read_mrope}};
 
-static int read_kind(const struct hf_config *cfg, const json_t *o, struct hf_rope *rope,
-                     mgpt_error *err)
+static void read_kind(struct hf_model *m, struct hf_rope *rope)
 {
-    for (size_t i = 0; i < HF_COUNT(kinds); i++)
-        if (strcmp(kinds[i].type, rope->type) == 0)
-            return kinds[i].read(cfg, o, rope, err);
-    return ckpt_refuse(err, "config.json: rope_type %.40s is not supported for model_type %s",
-                       rope->type, cfg->model_type);
+    size_t i = 0;
+    while (i < HF_COUNT(kinds) && strcmp(kinds[i].type, rope->type) != 0)
+        i++;
+    if (i == HF_COUNT(kinds))
+        hf_stop(m, "rope_type %.40s is not supported for model_type %s", rope->type,
+                m->cfg.model_type);
+    if (kinds[i].read)
+        kinds[i].read(m, rope);
 }
 
-/* Transformers 5 writes the rotated part of a head into the object and leaves it where it was. */
-static int same_beside(const json_t *text, const char *key, double rotated)
+/* A number that the object has under one name, and config.json itself, where it has none, under
+ * another. */
+static double read_either(struct hf_model *m, const char *key, const char *other, double absent)
 {
-    return json_number_value(json_object_get(text, key)) == rotated;
+    const json_t *o = m->at;
+    m->at = hf_get(m, key) ? o : m->cfg.text;
+    double v = hf_any(m, m->at == o ? key : other, absent);
+    m->at = o;
+    return v;
 }
 
-int hf_rope_read(const struct hf_config *cfg, const struct hf_rope_keys *keys, const char *layer,
-                 struct hf_rope *rope, mgpt_error *err)
+struct hf_rope hf_rope_read(struct hf_model *m, const struct hf_rope_keys *keys, const char *layer)
 {
-    const json_t *o;
-    *rope = (struct hf_rope){.factor = 1};
-    if (rope_object(cfg, layer, &o, err) < 0)
-        return MGPT_EFILE;
-    const char *kind = hf_value(o, "rope_type") ? "rope_type" : "type";
-    if (hf_text(o, kind, "default", &rope->type, err) < 0)
-        return MGPT_EFILE;
-    const json_t *theta_in = hf_value(o, "rope_theta") ? o : cfg->text;
-    const json_t *rotated_in = hf_value(o, "partial_rotary_factor") ? o : cfg->text;
-    if (hf_real(theta_in, theta_in == o ? "rope_theta" : keys->theta, keys->theta_absent,
-                &rope->theta, err) < 0 ||
-        hf_real(rotated_in, rotated_in == o ? "partial_rotary_factor" : keys->rotated,
-                keys->rotated_absent, &rope->rotated, err) < 0)
-        return MGPT_EFILE;
-    if (rotated_in == o && same_beside(cfg->text, keys->rotated, rope->rotated))
-        hf_value(cfg->text, keys->rotated); /* read */
-    if (!(rope->theta >= 1e-3 && rope->theta <= 1e12))
-        return hf_refuse(keys->theta, "out of range", err);
-    if (!(rope->rotated > 0 && rope->rotated <= 1))
-        return hf_refuse(keys->rotated, "out of range", err);
-    return read_kind(cfg, o, rope, err);
+    static const char part[] = "partial_rotary_factor";
+    struct hf_rope rope = {.factor = 1};
+    m->at = rope_object(m, layer);
+    rope.type = hf_word(m, hf_get(m, "rope_type") ? "rope_type" : "type", "default");
+    rope.theta = read_either(m, "rope_theta", keys->theta, keys->theta_absent);
+    rope.rotated = read_either(m, part, keys->rotated, keys->rotated_absent);
+    /* Transformers 5 writes the rotated part of a head into the object and leaves it where it was. */
+    if (hf_get(m, part) &&
+        json_number_value(json_object_get(m->cfg.text, keys->rotated)) == rope.rotated)
+        hf_value(m->cfg.text, keys->rotated); /* read */
+    if (!(rope.theta >= 1e-3 && rope.theta <= 1e12))
+        hf_stop(m, "%s: out of range", keys->theta);
+    if (!(rope.rotated > 0 && rope.rotated <= 1))
+        hf_stop(m, "%s: out of range", keys->rotated);
+    read_kind(m, &rope);
+    m->at = m->cfg.text;
+    return rope;
 }
 
 /* ---- the checkpoint's numbers ---------------------------------------------------------------- */
 
 /* Frequencies by the text's length would make cached keys wrong: it is decided here, once. */
-static int choose_context(struct hf_model *m, mgpt_error *err)
+static void choose_context(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
     uint32_t original = (uint32_t)m->rope.context, all = hp->n_ctx;
     if (o->given & OPT_CONTEXT && (uint32_t)o->n_ctx > all)
-        return ckpt_refuse(err, "--context %d: the model has %u positions", (int)o->n_ctx, all);
+        hf_must(
+            m, ckpt_refuse(m->err, "--context %d: the model has %u positions", (int)o->n_ctx, all));
     if (o->given & OPT_CONTEXT)
         hp->n_ctx = (uint32_t)o->n_ctx;
     else if (original < all)
@@ -223,10 +185,9 @@ static int choose_context(struct hf_model *m, mgpt_error *err)
     if (hp->n_ctx < all)
         ckpt_note(m->c, "context %u of %u, with LongRoPE's factors for %s texts (--context N)",
                   hp->n_ctx, all, hp->n_ctx > original ? "long" : "short");
-    return MGPT_OK;
 }
 
-static int set_scaling(struct hf_model *m, mgpt_error *err)
+static void set_scaling(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct hf_rope *r = &m->rope;
@@ -241,29 +202,26 @@ static int set_scaling(struct hf_model *m, mgpt_error *err)
         hp->rope_beta_fast = (float)r->high;
         hp->rope_beta_slow = (float)r->low;
     }
-    return is_long ? choose_context(m, err) : MGPT_OK;
+    if (is_long)
+        choose_context(m);
 }
 
-int hf_rope(struct hf_model *m, mgpt_error *err)
+void hf_rope(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct hf_rope_keys *keys = m->family->rope;
-    const char *layer = m->family->windowed ? "full_attention" : NULL;
     if (!keys)
-        return MGPT_OK;
-    if (hf_rope_read(&m->cfg, keys, layer, &m->rope, err) < 0)
-        return MGPT_EFILE;
+        return;
+    m->rope = hf_rope_read(m, keys, m->family->windowed ? "full_attention" : NULL);
     if (keys->rotated_absent == 1 && m->rope.rotated != 1 && !m->family->partial_rope)
-        return hf_refuse(keys->rotated, "only 1 is supported for this model type", err);
+        hf_stop(m, "%s: only 1 is supported for this model type", keys->rotated);
     uint64_t hd = state_size(hp, 'H');
     hp->n_rot = (uint32_t)((double)hd * m->rope.rotated);
     if (hp->n_rot % 2 || hp->n_rot == 0)
-        return ckpt_refuse(err,
-                           "config.json: %u rotary components of %llu in a head: an even number is "
-                           "expected",
-                           hp->n_rot, (unsigned long long)hd);
+        hf_stop(m, "%u rotary components of %llu in a head: an even number is expected", hp->n_rot,
+                (unsigned long long)hd);
     hp->rope_base = (float)m->rope.theta;
-    return set_scaling(m, err);
+    set_scaling(m);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -281,37 +239,31 @@ static float llama3_divisor(const struct hf_rope *r, double pair)
 }
 
 /* A number for each pair of components: by the list, or Llama 3's. */
-static int put_factors(struct hf_model *m, const char *name, const json_t *list, mgpt_error *err)
+static void put_factors(struct hf_model *m, const char *name, const json_t *list)
 {
     size_t n = m->c->hp.n_rot / 2;
-    float *factors = ckpt_alloc(m->c, n, sizeof *factors);
-    if (!factors)
-        return err_memory(err, name, n * sizeof *factors);
+    float *factors = hf_alloc(m, n, sizeof *factors);
     if (list && (json_array_size(list) != n || n > MAX_FACTORS))
-        return hf_refuse("rope_scaling", "expected a factor for each rotary pair", err);
+        hf_stop(m, "rope_scaling: expected a factor for each rotary pair");
     for (size_t i = 0; i < n; i++) {
         const json_t *v = json_array_get(list, i);
         if (list && !(json_is_numeric(v) && json_number_value(v) > 0))
-            return hf_refuse("rope_scaling", "expected factors above 0", err);
+            hf_stop(m, "rope_scaling: expected factors above 0");
         factors[i] = list ? (float)json_number_value(v)
                           : llama3_divisor(&m->rope, 2.0 * (double)i / (double)m->c->hp.n_rot);
     }
     struct ckpt_tensor from = {.bytes = (const uint8_t *)factors};
-    return ckpt_add(m->c, name, n, 0, from, err);
+    hf_must(m, ckpt_add(m->c, name, n, 0, from, m->err));
 }
 
-int hf_put_rope(struct hf_model *m, mgpt_error *err)
+void hf_put_rope(struct hf_model *m)
 {
-    if (!m->rope.type)
-        return MGPT_OK;
-    if (strcmp(m->rope.type, "llama3") == 0)
-        return put_factors(m, "rope_freqs.weight", NULL, err);
+    if (m->rope.type && strcmp(m->rope.type, "llama3") == 0)
+        put_factors(m, "rope_freqs.weight", NULL);
     if (!m->c->hp.rope_scaling || strcmp(m->c->hp.rope_scaling, "longrope") != 0)
-        return MGPT_OK;
+        return;
     if (!json_is(m->rope.long_factor, JSON_ARRAY) || !json_is(m->rope.short_factor, JSON_ARRAY))
-        return hf_refuse("rope_scaling", "expected the lists short_factor and long_factor", err);
-    int status = put_factors(m, "rope_factors_long.weight", m->rope.long_factor, err);
-    if (status == MGPT_OK)
-        status = put_factors(m, "rope_factors_short.weight", m->rope.short_factor, err);
-    return status;
+        hf_stop(m, "rope_scaling: expected the lists short_factor and long_factor");
+    put_factors(m, "rope_factors_long.weight", m->rope.long_factor);
+    put_factors(m, "rope_factors_short.weight", m->rope.short_factor);
 }

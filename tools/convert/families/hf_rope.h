@@ -22,9 +22,4 @@ struct hf_rope_keys {
     double theta_absent, rotated_absent;
 };
 
-/* `layer`: NULL, or the kind of layers ("full_attention") whose settings are meant where a model
- * has one object per kind. */
-int hf_rope_read(const struct hf_config *cfg, const struct hf_rope_keys *keys, const char *layer,
-                 struct hf_rope *rope, mgpt_error *err);
-
 #endif

@@ -47,8 +47,7 @@ void hf_gemma_scale(struct hf_model *m)
 /* The rope of windowed layers. */
 static struct hf_rope local_rope(struct hf_model *m, const struct hf_rope_keys *keys)
 {
-    struct hf_rope local;
-    hf_must(m, hf_rope_read(&m->cfg, keys, "sliding_attention", &local, m->err));
+    struct hf_rope local = hf_rope_read(m, keys, "sliding_attention");
     if (strcmp(local.type, "default") != 0)
         hf_stop(m, "rope_parameters: windowed layers of another rope_type");
     return local;

@@ -1,8 +1,8 @@
 /* Steps that models.txt names ("read do gemma" is hf_gemma, "put mlps" is hf_put_mlps), and what
- * they are written with.
+ * they and the reader are written with.
  *
- * A step that finds a fault states it and is left at once (longjmp to hf_run), so that functions
- * return the values that they read. All memory is the checkpoint's: nothing is freed on the way out.
+ * A function that finds a fault states it and jumps to hf_run (longjmp), so that functions return the
+ * values that they read. All memory is the checkpoint's: nothing is freed on the way out.
  */
 #ifndef MGPT_CONVERT_HF_SPECIAL_H
 #define MGPT_CONVERT_HF_SPECIAL_H
@@ -11,10 +11,10 @@
 
 /* ---- hf_families.c --------------------------------------------------------------------------- */
 
-/* Calls a step: MGPT_OK, or the error that it was left with. */
+/* Calls the reader: MGPT_OK, or the error that it was left with. */
 int hf_run(struct hf_model *m, hf_step_fn *step, mgpt_error *err);
 
-/* Leaves the step with "config.json: ...". */
+/* Leaves the reader with "config.json: ...". */
 _Noreturn __attribute__((format(printf, 2, 3))) void hf_stop(struct hf_model *m, const char *fmt,
                                                              ...);
 
@@ -24,9 +24,10 @@ void hf_must(struct hf_model *m, int status);
 /* Zeroed, as long as the checkpoint lives. */
 void *hf_alloc(struct hf_model *m, size_t n, size_t each);
 
-/* The value of a key of m->at. `absent` is that of an absent key; -1 or NULL: it must be there.
- * hf_num: between `above` and `below`; hf_count: from min to max. */
+/* The value of a key of m->at. `absent` is that of an absent key; -1, NAN or NULL: it must be there.
+ * hf_any: any number; hf_num: between `above` and `below`; hf_count: from min to max. */
 const json_t *hf_get(struct hf_model *m, const char *key);
+double hf_any(struct hf_model *m, const char *key, double absent);
 double hf_num(struct hf_model *m, const char *key, double absent, double above, double below);
 uint32_t hf_count(struct hf_model *m, const char *key, int64_t absent, uint32_t min, uint32_t max);
 int hf_on(struct hf_model *m, const char *key, int absent);

@@ -2,7 +2,7 @@
  * and names of another program's tensors. */
 #include "base/error.h"
 #include "base/mem.h"
-#include "convert/families/hf.h"
+#include "convert/families/hf_special.h"
 #include "convert/families/torch_model.h"
 
 #include <string.h>
@@ -16,17 +16,15 @@ static const char *const refused[] = {
 };
 static const char *const expert_keys[] = {"num_experts", "num_local_experts"};
 
-static int refuse_features(const struct hf_model *m, mgpt_error *err)
+static void refuse_features(struct hf_model *m)
 {
-    int status = MGPT_OK;
     const char *known = m->family->knows ? m->family->knows : "";
-    for (size_t i = 0; status == MGPT_OK && i < HF_COUNT(refused); i++)
+    for (size_t i = 0; i < HF_COUNT(refused); i++)
         if (strcmp(refused[i], known) != 0)
-            status = hf_must_be_off(m->cfg.text, refused[i], err);
-    for (size_t i = 0; status == MGPT_OK && !m->family->experts && i < HF_COUNT(expert_keys); i++)
-        if (json_number_value(hf_value(m->cfg.text, expert_keys[i])) != 1) /* one is none */
-            status = hf_must_be_off(m->cfg.text, expert_keys[i], err);
-    return status;
+            hf_off(m, refused[i]);
+    for (size_t i = 0; !m->family->experts && i < HF_COUNT(expert_keys); i++)
+        if (json_number_value(hf_get(m, expert_keys[i])) != 1) /* one is none */
+            hf_off(m, expert_keys[i]);
 }
 
 /* Switches that change no logits: they say how sums are computed, or which tensors there are, which the
@@ -100,33 +98,30 @@ static int is_ignored(const struct hf_model *m, const char *key, const json_t *v
     return json_is(v, JSON_TRUE) && !ckpt_is_one_of(key, rotations) && hf_nobody_reads(m, key);
 }
 
-static int refuse_key(const struct hf_model *m, const char *key, const json_t *v, mgpt_error *err)
+_Noreturn static void refuse_key(struct hf_model *m, const char *key, const json_t *v)
 {
     if (json_is(v, JSON_TRUE))
-        return ckpt_refuse(err,
-                           "config.json: %.60s: true is not a switch of %s that mgpt knows; if it "
-                           "changes no logits, set it to false",
-                           key, m->cfg.model_type);
-    return ckpt_refuse(err,
-                       "config.json: %.60s is not a setting of %s that mgpt knows; if it "
-                       "changes no logits, take it out",
-                       key, m->cfg.model_type);
+        hf_stop(m,
+                "%.60s: true is not a switch of %s that mgpt knows; if it changes no logits, set "
+                "it to false",
+                key, m->cfg.model_type);
+    hf_stop(m, "%.60s is not a setting of %s that mgpt knows; if it changes no logits, take it out",
+            key, m->cfg.model_type);
 }
 
-int hf_check_switches(const struct hf_model *m, mgpt_error *err)
+void hf_check_switches(struct hf_model *m)
 {
     char line[140] = "";
     int n = 0, more = 0;
     const char *key;
     json_t *v;
-    if (refuse_features(m, err) < 0)
-        return MGPT_EFILE;
+    refuse_features(m);
     json_object_foreach((json_t *)(uintptr_t)m->cfg.text, key, v)
     {
         if (!hf_unread(m->cfg.text, key) || !is_other_pass(m, key, v))
             continue;
         if (!is_ignored(m, key, v))
-            return refuse_key(m, key, v, err);
+            refuse_key(m, key, v);
         if (n < 80)
             n += snprintf(line + n, sizeof line - (size_t)n, "%s%.48s", n ? ", " : "", key);
         else
@@ -135,7 +130,6 @@ int hf_check_switches(const struct hf_model *m, mgpt_error *err)
     if (n > 0)
         ckpt_note(m->c, "ignored: %s%s (%s does not read %s)", line, more ? ", ..." : "",
                   hf_class_name(m), strchr(line, ',') ? "them" : "it");
-    return MGPT_OK;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

@@ -4,9 +4,8 @@
  * to vision_config. Of a text without images the rest is not used, and positions that count rows and
  * columns of images are the usual ones.
  */
-#include "base/error.h"
 #include "base/mem.h"
-#include "convert/families/hf.h"
+#include "convert/families/hf_special.h"
 
 #include <string.h>
 
@@ -61,28 +60,24 @@ int hf_wrapper_ties(const struct hf_wrapper *w)
     return w->tied;
 }
 
-static int no_type(const struct hf_model *m, mgpt_error *err)
+_Noreturn static void no_type(struct hf_model *m)
 {
-    const json_t *text = m->cfg.text;
-    const char *class = json_string_value(json_array_get(hf_value(text, "architectures"), 0));
+    const char *class = json_string_value(json_array_get(hf_get(m, "architectures"), 0));
     const char *type = hf_model_type_of(class);
     if (type)
-        return ckpt_refuse(err,
-                           "config.json: model_type: missing; with %.40s among its architectures "
-                           "write \"model_type\": \"%s\"",
-                           class, type);
-    if (hf_value(text, "n_embd") && hf_value(text, "n_head"))
-        return ckpt_refuse(err,
-                           "config.json: model_type: missing; for n_embd and n_head of a GPT-2 "
-                           "write \"model_type\": \"gpt2\"");
-    if (hf_value(text, "num_key_value_heads") && hf_value(text, "rms_norm_eps"))
-        return ckpt_refuse(err, "config.json: model_type: missing; for a Llama write "
-                                "\"model_type\": \"llama\"");
-    return hf_refuse("model_type", "missing; write the name that transformers has for the model",
-                     err);
+        hf_stop(m,
+                "model_type: missing; with %.40s among its architectures write "
+                "\"model_type\": \"%s\"",
+                class, type);
+    if (hf_get(m, "n_embd") && hf_get(m, "n_head"))
+        hf_stop(m, "model_type: missing; for n_embd and n_head of a GPT-2 write "
+                   "\"model_type\": \"gpt2\"");
+    if (hf_get(m, "num_key_value_heads") && hf_get(m, "rms_norm_eps"))
+        hf_stop(m, "model_type: missing; for a Llama write \"model_type\": \"llama\"");
+    hf_stop(m, "model_type: missing; write the name that transformers has for the model");
 }
 
-int hf_wrapper(struct hf_model *m, mgpt_error *err)
+void hf_wrapper(struct hf_model *m)
 {
     struct hf_config *cfg = &m->cfg;
     const char *whole = cfg->whole_type ? cfg->whole_type : cfg->model_type;
@@ -91,7 +86,8 @@ int hf_wrapper(struct hf_model *m, mgpt_error *err)
             m->wrapper = &wrappers[i];
     if (m->wrapper && m->wrapper->text_type && (!cfg->whole_type || !cfg->model_type))
         cfg->model_type = m->wrapper->text_type;
-    return cfg->model_type ? MGPT_OK : no_type(m, err);
+    if (!cfg->model_type)
+        no_type(m);
 }
 
 void hf_skip_other_parts(struct hf_model *m)
