@@ -2,6 +2,7 @@
 #include "common/interrupt.h"
 
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -17,16 +18,18 @@ static void on_interrupt(int signal_number)
     mgpt_stop(running);
 }
 
+/* Relaxed: the handler runs in this thread, or soon after it in another; a step of a small model takes
+ * less than a microsecond. */
 void interrupt_stops(mgpt_session *session)
 {
-    running = session;
+    atomic_store_explicit(&running, session, memory_order_relaxed);
     if (came)
         mgpt_stop(session);
 }
 
 void interrupt_stops_end(mgpt_session *session)
 {
-    running = NULL;
+    atomic_store_explicit(&running, NULL, memory_order_relaxed);
     if (came)
         mgpt_rewind(session, mgpt_pos(session), NULL);
 }

@@ -184,7 +184,9 @@ int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_er
 
 const float *engine_step(struct engine *e, int32_t token, mgpt_error *err)
 {
+    interrupt_stops(e->session);
     const float *logits = mgpt_step(e->session, token, err);
+    interrupt_stops_end(e->session);
     if (!logits)
         finite_told(&e->finite, e->finite.found ? MGPT_ESTOP : MGPT_OK, err);
     else if (check_step(e, e->session, logits, err) < 0)
@@ -195,7 +197,9 @@ const float *engine_step(struct engine *e, int32_t token, mgpt_error *err)
 int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int32_t *tokens,
                      size_t n, mgpt_error *err)
 {
+    interrupt_stops(sessions[0]);
     int status = mgpt_step_many(sessions, tokens, n, err);
+    interrupt_stops_end(sessions[0]);
     for (size_t i = 0; status == MGPT_OK && i < n; i++)
         status = check_step(e, sessions[i], mgpt_logits(sessions[i]), err);
     return finite_told(&e->finite, status, err);
@@ -203,7 +207,10 @@ int engine_step_many(struct engine *e, mgpt_session *const *sessions, const int3
 
 int engine_feed_many(struct engine *e, const mgpt_run *runs, size_t n, mgpt_error *err)
 {
-    return finite_told(&e->finite, mgpt_feed_many(runs, n, err), err);
+    interrupt_stops(runs[0].session);
+    int status = mgpt_feed_many(runs, n, err);
+    interrupt_stops_end(runs[0].session);
+    return finite_told(&e->finite, status, err);
 }
 
 mgpt_session *engine_fork(struct engine *e, const mgpt_session *session, mgpt_error *err)

@@ -1,6 +1,8 @@
 /* Proposals of a draft. See draft.h. */
 #include "generate/draft.h"
 
+#include "common/interrupt.h"
+
 #include <math.h>
 
 /* Tokens that it reads after a rest; proposals that the first and the longest rest passes over. */
@@ -44,9 +46,10 @@ static const float *draft_follow(struct draft *d, const int32_t *text, size_t n,
     }
     text += d->base + same;
     d->n_run = n - d->base - same;
-    if (mgpt_rewind(session, same, NULL) < 0 || mgpt_feed(session, text, d->n_run, NULL) < 0)
-        return NULL;
-    return mgpt_logits(session);
+    interrupt_stops(session);
+    int ok = mgpt_rewind(session, same, NULL) == 0 && mgpt_feed(session, text, d->n_run, NULL) == 0;
+    interrupt_stops_end(session);
+    return ok ? mgpt_logits(session) : NULL;
 }
 
 /* How sure the draft is of a token. */

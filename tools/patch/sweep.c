@@ -369,5 +369,5 @@ int patch_sweep_run(struct patch_sweep *s, struct sweep_grid *grids, size_t n, m
     }
     progress_end(&progress);
     patch_sweep_end(s);
-    return status;
+    return status == MGPT_ESTOP && interrupted() ? MGPT_OK : status;
 }

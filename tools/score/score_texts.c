@@ -55,9 +55,7 @@ static int run_jobs(struct scorer *s)
 {
     mgpt_error err;
     s->runs[0] = (mgpt_run){.session = s->engine->session};
-    interrupt_stops(s->engine->session);
     int status = s->n_jobs ? engine_feed_many(s->engine, s->runs, s->n_runs + 1, &err) : MGPT_OK;
-    interrupt_stops_end(s->engine->session);
     if (status == MGPT_ESTOP && s->refused.status < 0)
         err = s->refused;
     s->n_jobs = s->n_runs = s->n_rows = 0;

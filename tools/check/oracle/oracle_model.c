@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "common/interrupt.h"
 #include "model/model.h"
 
 #include <stdlib.h>
@@ -141,9 +142,13 @@ int oracle_engine_pass(const mgpt_model *model, const int32_t *tokens, size_t n,
     mgpt_error failed;
     int status = session ? mgpt_tap(session, points, tap, user, err) : err->status;
     if (status == MGPT_OK) {
+        interrupt_stops(session);
         status = mgpt_feed(session, tokens, n, &failed);
-        if (status == MGPT_ESTOP)
-            status = err->status;
+        interrupt_stops_end(session);
+        if (status == MGPT_ESTOP && interrupted())
+            status = err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "interrupted");
+        else if (status == MGPT_ESTOP)
+            status = err->status; /* by the tap */
         else if (status < 0)
             *err = failed;
     }

@@ -54,7 +54,17 @@ static mgpt_session *session_of(struct self_subject *s, int32_t n_threads, int32
 {
     mgpt_session_params params = {
         .n_threads = n_threads, .n_chunk = n_chunk, .kv_type = s->kv_type};
-    return mgpt_session_new(s->model, &params, s->err);
+    mgpt_session *session = mgpt_session_new(s->model, &params, s->err);
+    interrupt_stops(session);
+    return session;
+}
+
+/* Ctrl-C ends the call that runs tokens, or the next one: of the session that is named last. */
+static void self_free(mgpt_session *session)
+{
+    if (session)
+        interrupt_stops_end(session);
+    mgpt_session_free(session);
 }
 
 /* ---- the variants: 1, or 0 on an error, which is in *s->err ------------------------------------- */
@@ -70,7 +80,7 @@ static int stepped(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
         keep_logits(s, i, logits);
         ok = logits != NULL;
     }
-    mgpt_session_free(session);
+    self_free(session);
     return ok;
 }
 
@@ -82,7 +92,7 @@ static int fed_at(struct self_subject *s, int32_t n_threads, int32_t n_chunk, si
     int ok = session && mgpt_tap(session, points, keep_rows, s, s->err) == 0;
     for (size_t i = 0; ok && i < s->n; i += piece)
         ok = mgpt_feed(session, s->tokens + i, s->n - i < piece ? s->n - i : piece, s->err) == 0;
-    mgpt_session_free(session);
+    self_free(session);
     return ok;
 }
 
@@ -108,13 +118,14 @@ static int forked(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
                  mgpt_rewind(session, i, s->err) == 0;
             copy = ok ? mgpt_fork(session, s->err) : NULL;
             ok = ok && copy;
+            interrupt_stops(copy);
         }
         const float *logits = ok ? mgpt_step(copy ? copy : session, s->tokens[i], s->err) : NULL;
         keep_logits(s, i, logits);
         ok = logits != NULL;
     }
-    mgpt_session_free(copy);
-    mgpt_session_free(session);
+    self_free(copy);
+    self_free(session);
     return ok;
 }
 
@@ -128,7 +139,7 @@ static int synced(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
         keep_logits(s, i, ok ? mgpt_logits(session) : NULL);
         ok = ok && mgpt_rewind(session, i > 4 ? i - 4 : 0, s->err) == 0;
     }
-    mgpt_session_free(session);
+    self_free(session);
     return ok;
 }
 
@@ -154,7 +165,7 @@ static int batched(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
         keep_logits(s, i, mgpt_logits(all[0]));
     }
     for (size_t j = 0; j < N_BATCH; j++)
-        mgpt_session_free(all[j]);
+        self_free(all[j]);
     return ok;
 }
 
