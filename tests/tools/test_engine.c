@@ -5,11 +5,13 @@
  * session of its own; a window is computed a second time in a fresh session, and compared to the
  * bit.
  */
+#include "common/interrupt.h"
 #include "engine/engine.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
 #include <math.h>
+#include <signal.h>
 
 enum { N = 12 };
 
@@ -255,4 +257,56 @@ TEST(slide_is_the_crop)
         mgpt_close(model);
         toy_free(m);
     }
+}
+
+/* ---- Ctrl-C ---- */
+
+enum { FEED, SYNC, STEP, STEP_MANY, FEED_MANY, N_ENGINE_CALLS };
+
+/* Runs 3 tokens, or one, on the engine's session, or on it and another. A status. */
+static int engine_call(struct engine *e, mgpt_session *other, int call, mgpt_error *err)
+{
+    static const int32_t tokens[] = {1, 2, 3};
+    mgpt_session *both[] = {e->session, other};
+    mgpt_run runs[] = {{.session = e->session, .tokens = tokens, .n = 3},
+                       {.session = other, .tokens = tokens, .n = 3}};
+    switch (call) {
+    case FEED:
+        return engine_feed(e, e->session, tokens, 3, NULL, err);
+    case SYNC:
+        return engine_sync(e, e->session, tokens, 3) == EXIT_OK ? MGPT_OK : MGPT_ESTOP;
+    case STEP:
+        return engine_step(e, 1, err) ? MGPT_OK : err->status;
+    case STEP_MANY:
+        return engine_step_many(e, both, tokens, 2, err);
+    default:
+        return engine_feed_many(e, runs, 2, err);
+    }
+}
+
+/* Each call of the engine ends by mgpt_stop, with the sessions as they were; a signal that comes
+ * later than its end stops no later call. */
+TEST(ctrl_c_ends_every_call)
+{
+    struct engine e;
+    mgpt_error err;
+    struct subject s = subject_zoo(0);
+    open_engine(&e, s.model, 0, 0);
+    mgpt_session *other = engine_fork(&e, e.session, &err);
+    assert_non_null(other);
+    for (int call = 0; call < N_ENGINE_CALLS; call++) {
+        interrupt_catch();
+        raise(SIGINT);
+        assert_int_equal(engine_call(&e, other, call, &err), MGPT_ESTOP);
+        assert_int_equal(mgpt_pos(e.session) + mgpt_pos(other), 0);
+        interrupt_catch(); /* the signal is done with */
+        assert_int_equal(engine_call(&e, other, call, &err), MGPT_OK);
+        assert_true(mgpt_pos(e.session) > 0);
+        interrupt_release();
+        assert_int_equal(mgpt_rewind(e.session, 0, &err), MGPT_OK);
+        assert_int_equal(mgpt_rewind(other, 0, &err), MGPT_OK);
+    }
+    mgpt_session_free(other);
+    mgpt_session_free(e.session);
+    subject_free(&s);
 }
