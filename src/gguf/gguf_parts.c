@@ -58,8 +58,9 @@ static char *path_of_part(void *user, size_t i)
     return gguf_part_path(user, i);
 }
 
-/* 1: the file says that it is a part of several. A file may have such a name and be whole. */
-static int says_split(const struct file *file)
+/* 1: the file says that it is a part of several. A file may have such a name and be whole. Negative:
+ * it cannot be read. */
+static int says_split(const struct file *file, mgpt_error *err)
 {
     static const char key[] = "split.count";
     enum { KEY = sizeof key - 1, PIECE = 1 << 13, MOST = 64 << 20 };
@@ -67,8 +68,9 @@ static int says_split(const struct file *file)
     size_t end = file->size < MOST ? file->size : MOST;
     for (size_t at = 0; at < end; at += PIECE) {
         size_t n = end - at < PIECE ? end - at : PIECE;
-        if (file_read(file, at, n, piece + KEY, NULL) < 0)
-            return 0;
+        int status = file_read(file, at, n, piece + KEY, err);
+        if (status < 0)
+            return status;
         for (size_t i = 0; i + KEY <= n + KEY; i++)
             if (piece[i] == key[0] && memcmp(piece + i, key, KEY) == 0)
                 return 1;
@@ -83,9 +85,10 @@ int gguf_open_file(struct file *file, const char *path, size_t n, mgpt_error *er
     if (n_parts == 1)
         return file_open_partly(file, path, n, err);
     int status = file_open_unread(file, path, err);
-    int is_part = status == MGPT_OK && says_split(file);
+    if (status == MGPT_OK)
+        status = says_split(file, err);
     file_close(file);
-    if (status < 0 || !is_part)
+    if (status <= 0)
         return status < 0 ? status : file_open_partly(file, path, n, err);
     if (n_parts > GGUF_MAX_PARTS)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "%zu parts, the limit is %d", n_parts,

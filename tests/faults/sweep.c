@@ -397,8 +397,12 @@ static void remove_all(const char *directory)
 {
     struct dirent *entry;
     DIR *d = opendir(path_of(directory, "."));
-    while (d && (entry = readdir(d)))
-        unlink(path_of(directory, entry->d_name));
+    while (d && (entry = readdir(d))) {
+        char inner[512];
+        snprintf(inner, sizeof inner, "%s/%s", directory, entry->d_name);
+        if (unlink(path_of(directory, entry->d_name)) < 0 && entry->d_name[0] != '.')
+            remove_all(inner);
+    }
     if (d)
         closedir(d);
     rmdir(path_of(directory, ""));

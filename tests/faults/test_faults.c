@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <zip.h>
 
 /* The harness counts descriptors in /proc, which the sandbox closes to it (test_sandbox.c tries the
@@ -51,6 +52,8 @@ static const struct sweep sweeps[] = {
     {"generate", cmd_generate, "%bpe.gguf -f - -n 4 --lookup --draft %bpe.gguf", "then the then the", SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "@weights/names.gguf -p an -n 3 --session x", NULL, SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "%bpe.gguf -f - -n 4 --session x --kv f16", "then the nan", SWEEP_PLAIN, 0},
+    {"generate", cmd_generate, "%bpe.gguf --chat --chat-template %chat.jinja -f - -n 2 --system be --session x", "ann\nthe\n", SWEEP_PLAIN, 0},
+    {"generate", cmd_generate, "%part-00002-of-00002.gguf -p an -n 2", NULL, SWEEP_PLAIN, 0},
     {"score", cmd_score, "@weights/names.gguf -f - --each -t 2", "anna\nbob\n", SWEEP_PLAIN, 0},
     {"score", cmd_score, "@weights/names.gguf -f - --json --top 3",
      "{\"text\": \"anna\", \"id\": 7}\n", SWEEP_PLAIN, 0},
@@ -105,6 +108,8 @@ static const struct sweep sweeps[] = {
     {"convert", cmd_convert, "@tests/golden/qwen2_sharded x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/lfm2 x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/qwen2_moe x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "%part-00001-of-00002.gguf x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "%wrapper x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/gptq_order x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/mlx x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/gpt_neox x.gguf --no-tokenizer --type q4_0", NULL, SWEEP_PLAIN, 1},
@@ -127,6 +132,7 @@ static const struct sweep sweeps[] = {
     {"convert", cmd_convert, "@tests/fixtures/torch/build-nanogpt/model.pt x.gguf", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/llama2c/ckpt.pt x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/meta-llama/consolidated.00.pth x.gguf", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/ng-video-lecture/model.pth x.gguf --assume ng-video-lecture", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/scratch/model.pth x.gguf --heads 2", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/microgpt/state.pt x.gguf --heads 2", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/microgpt/arrays5.pkl x.gguf --heads 2", NULL, SWEEP_PLAIN, 0},
@@ -169,6 +175,12 @@ static const char words[] =
     STEPS "{\"type\": \"WordPiece\", \"unk_token\": \"<s>\", \"continuing_subword_prefix\": \"##\","
           " \"vocab\": {\"<s>\": 0, \"a\": 1, \"##n\": 2, \"an\": 3}}}";
 
+/* A template with what most have: a macro, a namespace, filters, a loop. */
+static const char chat[] =
+    "{%- macro turn(m) %}{{ m.content | trim ~ ' ' }}{% endmacro %}{%- set ns = namespace(n=0) %}"
+    "{% for m in messages %}{{ turn(m) }}{% set ns.n = ns.n + 1 %}{% endfor %}"
+    "{% if add_generation_prompt and ns.n %}{{ ['an', 'a'] | join(' ') }} {% endif %}";
+
 /* The vocabulary of the names model in a file that is so large that it is mapped. */
 static void make_mapped(void)
 {
@@ -191,6 +203,63 @@ static void make_mapped(void)
     if (!good || gguf_commit(&w, NULL) < 0)
         exit(1);
     gguf_free(&g);
+    file_close(&file);
+}
+
+/* The names model in two parts, as llama.cpp splits a file: the second has no metadata but its number. */
+static void make_parts(void)
+{
+    char path[1024];
+    struct file file;
+    struct gguf g;
+    snprintf(path, sizeof path, "%s/weights/names.gguf", getenv("MGPT_SOURCE_ROOT"));
+    if (file_open(&file, path, NULL) < 0 || gguf_parse(&g, file.data, file.size, NULL) < 0)
+        exit(1);
+    size_t n = arr_len(g.tensors), half = n / 2;
+    for (unsigned part = 0; part < 2; part++) {
+        struct gguf_writer w;
+        size_t from = part ? half : 0, to = part ? n : half;
+        snprintf(path, sizeof path, "%s",
+                 sweep_path(part ? "part-00002-of-00002.gguf" : "part-00001-of-00002.gguf"));
+        if (gguf_create(&w, path, NULL) < 0)
+            exit(1);
+        for (size_t i = 0; !part && i < arr_len(g.kv); i++)
+            gguf_put_kv(&w, &g.kv[i]);
+        gguf_put_u32(&w, "split.no", part);
+        gguf_put_u32(&w, "split.count", 2);
+        gguf_put_u32(&w, "split.tensors.count", (uint32_t)n);
+        for (size_t i = from; i < to; i++)
+            gguf_put_tensor(&w, g.tensors[i].name, g.tensors[i].type, g.tensors[i].n_dims,
+                            g.tensors[i].dims);
+        for (size_t i = from; i < to; i++)
+            gguf_data(&w, g.tensors[i].data, g.tensors[i].size);
+        if (gguf_commit(&w, NULL) < 0)
+            exit(1);
+    }
+    gguf_free(&g);
+    file_close(&file);
+}
+
+/* A qwen2_vl with the tensors of a qwen2 alone: the text part of a model that sees. */
+static void make_wrapper(void)
+{
+    static const char type[] = "\"model_type\": \"qwen2\"";
+    char path[1024], text[8192];
+    struct file file;
+    snprintf(path, sizeof path, "%s/tests/golden/qwen2_window/config.json",
+             getenv("MGPT_SOURCE_ROOT"));
+    if (mkdir(sweep_path("wrapper"), 0700) < 0 || file_open(&file, path, NULL) < 0)
+        exit(1);
+    int n = (int)file.size;
+    snprintf(text, sizeof text, "%.*s", n, (const char *)file.data);
+    const char *at = strstr(text, type);
+    if (!at)
+        exit(1);
+    char whole[sizeof text + 100];
+    snprintf(whole, sizeof whole, "%.*s\"model_type\": \"qwen2_vl\", \"vision_config\": {}%s",
+             (int)(at - text), text, at + sizeof type - 1);
+    sweep_put("wrapper/config.json", whole);
+    sweep_link("wrapper/model.safetensors", "tests/golden/qwen2_window/model.safetensors");
     file_close(&file);
 }
 
@@ -224,6 +293,8 @@ static void prepare(void)
 {
     make_mapped();
     make_torch();
+    make_parts();
+    make_wrapper();
     sweep_put("answer.json",
               "{\"choices\": [{\"logprobs\": {\"content\": [{\"token\": \"n\", \"bytes\": [110], "
               "\"logprob\": -1, \"top_logprobs\": []}]}}]}");
@@ -233,6 +304,7 @@ static void prepare(void)
     sweep_put("unigram.json", unigram);
     sweep_put("steps.json", steps);
     sweep_put("words.json", words);
+    sweep_put("chat.jinja", chat);
     sweep_put("chars.txt", "ab\303\251\342\202\254\n");
     sweep_prepare(cmd_convert, "%config.json %bpe.gguf");
     sweep_prepare(cmd_convert, "%config.json %unigram.gguf --tokenizer %unigram.json");

@@ -126,6 +126,14 @@ TEST(spellings)
     set_key(&d, "hidden_size", "20");
     assert_read(&d, "config.json", "another value", "hidden_size and n_embd are one key with two");
     dir_free(&d);
+    d = golden("gpt_neox"); /* transformers 4.5x wrote both */
+    set_key(&d, "rotary_pct", "0.34");
+    set_key(&d, "partial_rotary_factor", "0.34");
+    assert_read(&d, "config.json", "the rotated part twice", NULL);
+    set_key(&d, "partial_rotary_factor", "0.5");
+    assert_read(&d, "config.json", "another part",
+                "partial_rotary_factor is not a setting of gpt_neox");
+    dir_free(&d);
 }
 
 TEST(defaults)

@@ -154,10 +154,12 @@ struct hf_rope hf_rope_read(struct hf_model *m, const struct hf_rope_keys *keys,
     rope.type = hf_word(m, hf_get(m, "rope_type") ? "rope_type" : "type", "default");
     rope.theta = read_either(m, "rope_theta", keys->theta, keys->theta_absent);
     rope.rotated = read_either(m, part, keys->rotated, keys->rotated_absent);
-    /* Transformers 5 writes the rotated part of a head into the object and leaves it where it was. */
-    if (hf_get(m, part) &&
-        json_number_value(json_object_get(m->cfg.text, keys->rotated)) == rope.rotated)
-        hf_value(m->cfg.text, keys->rotated); /* read */
+    /* Transformers 5 writes the rotated part of a head into the object and leaves it where it was,
+     * under one name or two. */
+    const char *const beside[] = {keys->rotated, part};
+    for (size_t i = 0; i < 2; i++)
+        if (json_number_value(json_object_get(m->cfg.text, beside[i])) == rope.rotated)
+            hf_value(m->cfg.text, beside[i]); /* read */
     if (!(rope.theta >= 1e-3 && rope.theta <= 1e12))
         hf_stop(m, "%s: out of range", keys->theta);
     if (!(rope.rotated > 0 && rope.rotated <= 1))
