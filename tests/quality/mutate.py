@@ -151,7 +151,8 @@ def command_of(test, program):
     name, *words = test.split(':')
     path = os.path.join(ROOT, 'tests', name)
     if test.startswith('python/'):
-        return [os.environ.get('MGPT_PYTHON', 'python3'), '-m', 'pytest', '-q', '-rA', '-p', 'no:cacheprovider', path]
+        return [os.environ.get('MGPT_PYTHON', 'python3'), '-m', 'pytest', '-q', '-rA', '-p', 'no:cacheprovider',
+                *([path + '::' + word for word in words] or [path])]
     if test.startswith('cli/'):
         return ['python3', path, program, os.path.join(ROOT, 'weights')] if name.endswith('.py') else ['sh', path + '.sh']
     return [program] + words
