@@ -78,6 +78,9 @@ def test_lab(names, tmp_path):
     (tmp_path / "mine.html").write_text("<html>")
     with pytest.raises(FileExistsError):
         page.save(tmp_path / "mine.html")
+    (tmp_path / "empty.html").touch()
+    page.save(tmp_path / "empty.html")
+    assert (tmp_path / "empty.html").read_text() == (tmp_path / "lab.html").read_text() == page.html
     assert "<html" in page.html and "srcdoc=" in page._repr_html_()
     with pytest.raises(mgpt.Error, match="'!'|character"):
         names.lab("anna!")

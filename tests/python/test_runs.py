@@ -129,6 +129,7 @@ def test_score_is_the_commands(names, shakespeare):
             assert score.ids == record["ids"] and score.n_tokens == record["n_tokens"]
             assert score.logprobs.tolist() == record["logprobs"]["token_logprobs"][1:]
             assert score.sum_logprob == record["sum_logprob"] and score.truncated == record.get("truncated", False)
+            assert score.perplexity == pytest.approx(record["perplexity"] or np.nan, rel=1e-14, nan_ok=True)
 
 
 def test_score_in_windows(names):
