@@ -24,6 +24,9 @@ def test_info(names):
 def test_text(names, shakespeare):
     assert names.encode("anna") == [26, 0, 13, 13, 0]
     assert names.encode("anna", bos=False) == [0, 13, 13, 0]
+    assert names.encode("<BOS>a", special=True) == [26, 0]
+    with pytest.raises(mgpt.Error, match="'<'"):  # text, unless it is asked for
+        names.encode("<BOS>a")
     text = "ROMEO:\nWhat, ho!"
     assert shakespeare.decode(shakespeare.encode(text)) == text
     assert names.token_text(26) == "<BOS>" and names.is_end(26) and not names.is_end(0)
