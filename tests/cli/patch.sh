@@ -22,6 +22,8 @@ strongest:
 END
 run patch "$names" --clean olivia --corrupt elivia --metric 'n - a' --width 80
 check "the tables" eval '[ $code -eq 0 ] && cmp -s out want && [ ! -s err ]'
+run patch "$names" --clean olivia --corrupt elivia --metric '\x6E - \u{000061}' --width 80
+check "tokens by their codes" eval 'tail -n +2 out >one && tail -n +2 want | cmp -s - one'
 says "a head has a row" '0.1               0.0000 -1.3782' \
     patch "$names" --clean olivia --metric logprob:n --over z --mode zero --positions 5-6
 says "keys are left out in every mode" 'keys, change of the metric, left out' \

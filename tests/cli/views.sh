@@ -85,6 +85,13 @@ check "-o: residuals, neurons, cache, lens, attribution" eval '[ "$(grep -vc "^#
 script "/w blk.0.attn_q.weight -o $tmp/w w\\n"
 check "-o: a tensor, in a file whose name has a space" eval \
     '[ "$(awk "!/^#/ { n += NF } END { print NR, n }" "$tmp/w w")" = "18 256" ]'
+cp "$names" "$tmp/nan.gguf"
+at=$("$MGPT" info "$names" --tensors | sed -n 's/^output.weight .* at \([0-9]*\)$/\1/p')
+printf '\000\000\300\177\000\000\200\177' | dd of="$tmp/nan.gguf" bs=1 seek="$at" conv=notrunc 2>"$tmp/err" # NaN, infinity
+script "/w output.weight\\n/w output.weight -o $tmp/nan.w\\n" "$tmp/nan.gguf"
+check "/w: the numbers of a tensor are those of its finite values" eval 'grep -q "not finite 2" "$tmp/out" &&
+    grep -qF "$(grep -v "^#" "$tmp/nan.w" | tr "\t" "\n" | grep -v "nan\|inf" | awk "{ n++; s += \$1; q += \$1 * \$1 }
+    END { printf \"mean %.6g  std %.6g\", s / n, sqrt(q / n - s * s / n / n) }")" "$tmp/out"'
 script "anna\\n/a 0 0 -o $tmp/none/x\\n/tokens\\n"
 tells "-o into a directory that is not there" "$tmp/none/x"
 says "... and the session goes on" "5 of 16"
