@@ -88,7 +88,7 @@ class Build:
         self.dir, self.work = directory, work
         if not os.path.exists(os.path.join(directory, 'build.ninja')):
             subprocess.run(['meson', 'setup', directory, ROOT], check=True, stdout=subprocess.DEVNULL)
-        programs = {program_of(test) for _, tests, _ in GROUPS for test in tests} | {'tools/mgpt', LIBRARY}
+        programs = {program_of(test) for _, tests, _ in GROUPS for test in tests} | {'tools/mgpt', LIBRARY, COMPARE}
         subprocess.run(['ninja', '-C', directory, *sorted(programs)], check=True, stdout=subprocess.DEVNULL)
         self.includers = {}
         target = None
@@ -147,14 +147,15 @@ def limit(cpu):
     return set_limits
 
 
-def command_of(test, program):
+def command_of(test, program, work):
     name, *words = test.split(':')
     path = os.path.join(ROOT, 'tests', name)
     if test.startswith('python/'):
         return [os.environ.get('MGPT_PYTHON', 'python3'), '-m', 'pytest', '-q', '-rA', '-p', 'no:cacheprovider',
                 *([path + '::' + word for word in words] or [path])]
     if test.startswith('cli/'):
-        return ['python3', path, program, os.path.join(ROOT, 'weights')] if name.endswith('.py') else ['sh', path + '.sh']
+        return ['python3', path, program, os.path.join(ROOT, 'weights')] if name.endswith('.py') \
+            else ['sh', path + '.sh', os.path.join(work, os.path.basename(COMPARE))]
     return [program] + words
 
 
@@ -164,7 +165,7 @@ def run_test(test, program, work, cpu, wall):
                PYTHONPATH=os.path.join(work, PACKAGE), PYTHONDONTWRITEBYTECODE='1',
                ASAN_OPTIONS='allocator_may_return_null=1:detect_leaks=1', UBSAN_OPTIONS='halt_on_error=1')
     with open(os.path.join(work, 'output'), 'w+', errors='replace') as output:
-        p = subprocess.Popen(command_of(test, program), cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output,
+        p = subprocess.Popen(command_of(test, program, work), cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output,
                              stderr=subprocess.STDOUT, preexec_fn=limit(cpu))
         try:
             code = p.wait(wall)
@@ -182,7 +183,7 @@ def run_test(test, program, work, cpu, wall):
     return 'failed' if code else '', functions
 
 
-LIBRARY, PACKAGE = 'tools/python/libmgpt.so', 'tree/tools/python'
+LIBRARY, PACKAGE, COMPARE = 'tools/python/libmgpt.so', 'tree/tools/python', 'tests/npz_compare'  # cli/trace wants it
 
 
 def program_of(test):
@@ -201,6 +202,7 @@ class Runner:
             shutil.copytree(os.path.join(ROOT, folder), os.path.join(self.tree, folder))
         for binary in (LIBRARY, 'tools/mgpt'):
             shutil.copy(os.path.join(build.dir, binary), os.path.join(work, PACKAGE, 'mgpt'))
+        shutil.copy(os.path.join(build.dir, COMPARE), work)
         self.controls_path = os.path.join(build.dir, 'controls.json')
         self.controls = {}
         if os.path.exists(self.controls_path):

@@ -1,7 +1,8 @@
 /* The lab page's module as it is compiled for this machine: its fmaf against the C library's, runs
  * with edits against the engine's own, and what it refuses. What browsers run is compared in
  * tests/lab. */
-#include "lab/module.h"
+#include "engine/sampling.h"
+#include "lab/module_impl.h"
 #include "lab/wasm/fma.h"
 #include "support/unit.h"
 #undef fmaf
@@ -247,4 +248,146 @@ TEST(weights)
     assert_null(lab_weights("none", 0, 1));
     lab_free(want);
     close_lab(&o);
+}
+
+/* ---- many texts ---- */
+
+enum { SAMPLES = 60, LONGEST = 6, NAMES = 27, BOS = 26 };
+
+struct many_text {
+    int32_t tokens[LONGEST];
+    size_t n;
+};
+
+/* weights/names.gguf, whose texts end with BOS. */
+static void open_names(void)
+{
+    FILE *from = fopen(unit_path("weights/names.gguf"), "rb");
+    assert_non_null(from);
+    assert_int_equal(fseek(from, 0, SEEK_END), 0);
+    size_t n = (size_t)ftell(from);
+    uint8_t *bytes = lab_room(n);
+    rewind(from);
+    assert_int_equal(fread(bytes, 1, n, from), n);
+    assert_int_equal(fclose(from), 0);
+    assert_int_equal(lab_open(bytes, n), MGPT_OK);
+}
+
+/* Sample i of a seed, drawn by itself. */
+static struct many_text lone_text(const mgpt_model *model, const struct sampling *s, uint64_t i)
+{
+    struct many_text text = {.n = 0};
+    mgpt_sampler sampler = sampling_of_sample(s, i);
+    mgpt_session *session = subject_session(model, 0, 1);
+    const float *logits = mgpt_step(session, BOS, NULL);
+    while (text.n < LONGEST) {
+        int32_t token = mgpt_sample(&sampler, logits, NAMES);
+        if (token == BOS)
+            break;
+        text.tokens[text.n++] = token;
+        logits = mgpt_step(session, token, NULL);
+    }
+    mgpt_session_free(session);
+    return text;
+}
+
+TEST(many_texts)
+{
+    const struct sampling s = {.sampler = {.temperature = 1, .top_p = 1, .rng = 7}, .seed = 7};
+    const int32_t bos = BOS;
+    struct many_text want[SAMPLES];
+    open_names();
+    for (uint64_t i = 0; i < SAMPLES; i++)
+        want[i] = lone_text(lab_model(), &s, i);
+    assert_int_equal(lab_run(LAB_SHOWN, &bos, 1), MGPT_OK);
+    int left = lab_many(1, SAMPLES, LONGEST, NAMES, 1, 0, 1, 0, s.seed);
+    for (int before = left; left > 0; before = left) {
+        left = lab_many_step(3);
+        assert_in_range(left, 0, before);
+    }
+    size_t n_all = 0;
+    const int32_t *at = lab_many_texts(), *end = at + lab_many_size();
+    for (size_t n_same; at < end; at += 2 + at[1]) {
+        n_same = 0;
+        for (size_t i = 0; i < SAMPLES; i++)
+            n_same += want[i].n == (size_t)at[1] &&
+                      memcmp(want[i].tokens, at + 2, want[i].n * sizeof *at) == 0;
+        assert_int_equal(n_same, at[0]);
+        n_all += n_same;
+    }
+    assert_int_equal(n_all, SAMPLES);
+    lab_close();
+}
+
+/* ---- a neuron, a sweep, matrices of one's own ---- */
+
+TEST(neuron)
+{
+    struct opened_page o = open_lab(ZOO_GPT2);
+    size_t E = (size_t)o.info.n_embd, F = (size_t)o.info.n_ff, n = (size_t)o.info.n_vocab;
+    float *column = toy_alloc(E + n, sizeof *column), *want = column + E;
+    mgpt_session *session = subject_session(o.model, 0, 1);
+    for (size_t i = 0; i < E; i++)
+        assert_int_equal(
+            mgpt_read_tensor(o.model, "blk.1.ffn_down.weight", i * F + F - 1, 1, &column[i], NULL),
+            MGPT_OK);
+    assert_int_equal(mgpt_unembed(session, column, want, NULL), MGPT_OK);
+    assert_memory_equal(lab_neuron(1, (int)F - 1), want, n * sizeof *want);
+    assert_null(lab_neuron(1, (int)F));
+    mgpt_session_free(session);
+    free(column);
+    close_lab(&o);
+}
+
+static double lone_logprob(const struct opened_page *o, const int32_t *tokens)
+{
+    mgpt_session *session = subject_session(o->model, 0, 1);
+    subject_feed(session, tokens, N);
+    double value = mgpt_logprob(mgpt_logits(session), (size_t)o->info.n_vocab, 1);
+    mgpt_session_free(session);
+    return value;
+}
+
+/* Prompts that differ in one token: its residual, patched, makes one the other. */
+TEST(patch)
+{
+    enum { AT = 4 };
+    struct opened_page o = open_lab(ZOO_LLAMA_DEEP);
+    int32_t other[N];
+    memcpy(other, o.tokens, sizeof other);
+    other[AT] = (other[AT] + 1) % o.info.n_vocab;
+    double clean = lone_logprob(&o, o.tokens), corrupt = lone_logprob(&o, other);
+    assert_true(lab_patch(o.tokens, N, other, N, "resid_pre", "patch", "logprob:1") > 0);
+    while (lab_patch_step(20) > 0)
+        continue;
+    assert_memory_equal(&(double){lab_patch_metric(0)}, &clean, sizeof clean);
+    assert_memory_equal(&(double){lab_patch_metric(1)}, &corrupt, sizeof corrupt);
+    assert_int_equal(lab_patch_heads(), 0);
+    for (size_t pos = 0; pos < N; pos++)
+        assert_memory_equal(&lab_patch_values()[pos], pos == AT ? &clean : &corrupt, sizeof clean);
+    assert_int_equal(lab_patch_apply(AT), MGPT_OK); /* of what runs next: the corrupted prompt */
+    assert_int_equal(lab_run(LAB_SHOWN, other, N), MGPT_OK);
+    const float *rows = lab_value(LAB_SHOWN, MGPT_LOGITS, 0);
+    size_t n_vocab = (size_t)o.info.n_vocab;
+    assert_true(mgpt_logprob(rows + (N - 1) * n_vocab, n_vocab, 1) == clean);
+    close_lab(&o);
+}
+
+/* Two tokens, two heads of one dimension: each matrix has its own place. */
+TEST(attend)
+{
+    static const float x[] = {1, 0, 0, 2}, q[] = {1, 2, 3, 4}, k[] = {5, 6, 7, 8},
+                       v[] = {1, 3, 5, 7};
+    static const float want_q[] = {1, 2, 6, 8}, want_k[] = {5, 6, 14, 16},
+                       want_v[] = {1, 3, 10, 14};
+    assert_int_equal(lab_attend(x, 2, 2, q, k, 2, v, 2, 2, 1, 2), MGPT_OK);
+    assert_memory_equal(lab_attended('q', 0), want_q, sizeof want_q);
+    assert_memory_equal(lab_attended('k', 0), want_k, sizeof want_k);
+    assert_memory_equal(lab_attended('v', 0), want_v, sizeof want_v);
+    const float s[] = {2 * 6, 2 * 16, 8 * 6, 8 * 16}, *scaled = lab_attended('t', 1);
+    assert_memory_equal(lab_attended('s', 1), s, sizeof s);
+    assert_true(lab_tau() == 2 && scaled[3] == s[3] / 2);
+    assert_true(lab_attended('a', 1)[1] == 0 && lab_attended('h', 1)[0] == want_v[1]);
+    assert_true(lab_attended('o', 0)[1] == want_v[1]);
+    lab_attend_free();
 }
