@@ -110,6 +110,14 @@ def values():
     for pattern in ("proj", "^self_attn.q_proj", "attn.q_proj"):  # none is the whole name, or words at its end
         same("%s is not the name of a module" % pattern, GOLDEN / "llama", LORA / "llama/ref.npz",
              edited("llama", config={"rank_pattern": {pattern: 2}, "alpha_pattern": {pattern: 99}}))
+    same("llama: half of it, GGUF", GOLDEN / "llama", LORA / "llama/half.npz", "%s:0.5" % (LORA / "llama/lora.gguf"))
+    made = []
+    for alpha in (0, 4, 5):  # in GGUF 0 is the rank, as in llama.cpp
+        out = TMP / ("alpha%d.gguf" % alpha)
+        run("convert", GOLDEN / "llama", out, "--no-tokenizer", "--lora",
+            edited_gguf("llama", lambda g: set_key(g, "lora.alpha", struct.pack("<f", alpha))))
+        made.append(out.read_bytes())
+    check("alpha 0 is the rank", made[0] == made[1] != made[2])
     same("two adapters, in order", GOLDEN / "llama", LORA / "llama_pattern/after.npz", LORA / "llama", LORA / "llama_pattern")
     same("an adapter by its weights", GOLDEN / "llama", LORA / "llama/ref.npz", LORA / "llama/adapter_model.safetensors")
     same("an adapter by its config", GOLDEN / "llama", LORA / "llama/ref.npz", LORA / "llama/adapter_config.json")
