@@ -137,6 +137,12 @@ size=$(wc -c <wide.gguf)
 head -c $((size - 4000)) wide.gguf >nan.gguf
 printf '\000\000\300\177' >>nan.gguf
 tail -c 3996 wide.gguf >>nan.gguf
+# What stays F32: the scores of experts, convolutions, norms with a row for each head.
+for tensor in qwen3_moe:blk.0.ffn_gate_inp.weight lfm2:blk.0.shortconv.conv.weight cohere:blk.0.attn_q_norm.weight; do
+    run convert --no-tokenizer --type f16 "$MGPT_SOURCE_ROOT/tests/golden/${tensor%%:*}" x.gguf
+    run info x.gguf --tensors
+    check "${tensor#*:} stays F32" eval 'grep -q "^${tensor#*:} *F32 " "$tmp/out" && grep -q " F16 " "$tmp/out"'
+done
 check "NaN among the weights" converts --type q4_k nan.gguf x.gguf
 tells "is told" 'output.weight: 1 of 2304 values are NaN or infinite'
 

@@ -260,7 +260,7 @@ struct many_text {
 };
 
 /* weights/names.gguf, whose texts end with BOS. */
-static void open_names(void)
+static void lab_open_names(void)
 {
     FILE *from = fopen(unit_path("weights/names.gguf"), "rb");
     assert_non_null(from);
@@ -296,7 +296,7 @@ TEST(many_texts)
     const struct sampling s = {.sampler = {.temperature = 1, .top_p = 1, .rng = 7}, .seed = 7};
     const int32_t bos = BOS;
     struct many_text want[SAMPLES];
-    open_names();
+    lab_open_names();
     for (uint64_t i = 0; i < SAMPLES; i++)
         want[i] = lone_text(lab_model(), &s, i);
     assert_int_equal(lab_run(LAB_SHOWN, &bos, 1), MGPT_OK);
