@@ -49,7 +49,7 @@ model.load_state_dict({name.removeprefix("_orig_mod."): value for name, value in
 ids = torch.tensor([[1, 2, 3]])
 END
 cat plain.py block1.py >run.py
-"$MGPT" convert "$MGPT_SOURCE_ROOT/tests/fixtures/torch/nanogpt/ckpt.pt" nano.gguf >out 2>err
+"$MGPT" convert "$MGPT_SOURCE_ROOT/tests/fixtures/torch/nanogpt/ckpt.pt" nano.gguf --assume nanogpt >out 2>err
 "$python" run.py >out 2>err
 passes "PyTorch: nanoGPT" nano.gguf
 

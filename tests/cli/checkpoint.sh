@@ -9,7 +9,7 @@ torch=$MGPT_SOURCE_ROOT/tests/fixtures/torch
 golden=$MGPT_SOURCE_ROOT/tests/golden
 code=0
 mkdir "$tmp/work" && cd "$tmp/work" || exit 1
-cp -r "$torch/nanogpt" "$torch/scratch" "$golden/qwen3" .
+cp -r "$torch/slm4096" "$torch/scratch" "$golden/qwen3" .
 cp "$MGPT_SOURCE_ROOT/tests/fixtures/convert/v0.bin" "$MGPT_SOURCE_ROOT/tests/fixtures/convert/tokenizer.bin" .
 cp "$MGPT_SOURCE_ROOT/tests/fixtures/wild/params.npz" .
 sed 's/^{/{"n_head":4,/' "$MGPT_SOURCE_ROOT/tests/fixtures/convert/flat.json" >"it's flat.json"
@@ -45,14 +45,14 @@ convert()
         eval '[ $code -eq 0 ] && [ -f "$made" ]'
 }
 
-for name in nanogpt/ckpt.pt qwen3 qwen3/model.safetensors v0.bin "it's flat.json" params.npz; do
+for name in slm4096/ckpt.pt qwen3 qwen3/model.safetensors v0.bin "it's flat.json" params.npz; do
     convert "$name"
     both '"$MGPT" info --tensors "$M"'
     both '"$MGPT" check --self --tokens 3 "$M"'
     both '"$MGPT" generate --ids 1,2 -n 3 --temp 0 "$M"'
     both '"$MGPT" trace --ids 1,2 -o result.npz "$M"'
 done
-convert nanogpt/ckpt.pt
+convert slm4096/ckpt.pt
 both 'printf "/ids 0 1\n/save result.session\n/reset\n/load result.session\n/tokens\n" | "$MGPT" repl "$M"'
 both '"$MGPT" lab --ids 1,2 --static -o result.html "$M"'
 both '"$MGPT" lab -o result.html "$M"'
@@ -62,17 +62,17 @@ both '"$MGPT" bench -n 2 -p 2 -r 1 --json "$M" | cut -c 1-20'
 
 # ---- references stay references ----
 
-runs "check: the model is converted, the reference is not" check nanogpt/ckpt.pt nanogpt/ref.npz
-tells "... and it is said" "nanogpt/ckpt.pt: nanoGPT (PyTorch zip), converted in memory"
-runs "check: a model that is GGUF second" check nanogpt/ckpt.pt ckpt.gguf -p a
+runs "check: the model is converted, the reference is not" check slm4096/ckpt.pt slm4096/ref.npz
+tells "... and it is said" "slm4096/ckpt.pt: GPT-2 in other names (PyTorch zip), converted in memory"
+runs "check: a model that is GGUF second" check slm4096/ckpt.pt ckpt.gguf -p a
 
 # ---- what cannot be converted without an option ----
 
 run generate scratch/model.pth
-check "an option is needed: exit 3, two lines" eval '[ $code -eq 3 ] && [ "$(wc -l <"$tmp/err")" -eq 2 ]'
-tells "... the command is named" "mgpt convert scratch/model.pth model.gguf --heads N"
-tells "... after the reason" "the number of heads is not in the file"
-runs "... and works" convert scratch/model.pth model.gguf --heads 2
+check "an option is needed: exit 3" [ "$code" -eq 3 ]
+tells "... the command is named" "mgpt convert scratch/model.pth model.gguf --heads N --assume PROGRAM"
+tells "... after the reason" "not in the file: set --heads, --activation, "
+runs "... and works" convert scratch/model.pth model.gguf --heads 2 --assume llms-from-scratch
 tells "every note of the conversion is printed" "inferred: embedding_norm = true (default" generate "it's flat.json" -n 1
 cp "$MGPT_SOURCE_ROOT/tests/fixtures/wild/gains.json" .
 run generate gains.json

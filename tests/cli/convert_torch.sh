@@ -23,26 +23,25 @@ said()
 
 # ---- the models ----
 
-equal nanogpt ckpt.pt
-said "nanoGPT: which GELU is said" 'inferred: activation = gelu_erf (nanoGPT'
+equal nanogpt ckpt.pt --assume nanogpt
+said "nanoGPT: which GELU is said" 'assumed: the activation of the MLP: gelu_erf (--assume nanogpt)'
 said "what llama.cpp would do" \
     'llama.cpp ignores mgpt.activation and would run this file wrongly without an error'
 run convert x.gguf y.gguf
 check "of a copy, too" eval \
     '[ $code -eq 0 ] && [ "$(grep -c "llama.cpp ignores mgpt.activation and" "$tmp/err")" -eq 1 ]'
-run convert nanogpt/ckpt.pt x.gguf
+run convert nanogpt/ckpt.pt x.gguf --assume nanogpt
 said "nanoGPT: the head is tied" 'inferred: the head is the token embedding (tied)'
 said "nanoGPT: where the characters are from" 'inferred: the vocabulary is meta.pkl'
 runs "nanoGPT: characters in, characters out" generate -m x.gguf -p 'abc' -n 4 --seed 1
-equal nanogpt-nobias ckpt.pt
-equal nanogpt-legacy ckpt.pt
-equal build-nanogpt model.pt
-said "build-nanogpt: GELU is the tanh form" 'inferred: activation = gelu_tanh (build-nanogpt'
+equal nanogpt-nobias ckpt.pt --assume nanogpt
+equal nanogpt-legacy ckpt.pt --assume nanogpt
+equal build-nanogpt model.pt --assume nanogpt-2022
 check "llama.cpp runs it, so nothing is said" eval '! grep -q llama.cpp said'
 equal mingpt model.pt
 said "minGPT: heads of config.json" 'inferred: n_head = 4 (from config.json)'
-equal scratch model.pth --heads 2
-equal scratch-bias model.pth --heads 2
+equal scratch model.pth --heads 2 --assume llms-from-scratch
+equal scratch-bias model.pth --heads 2 --assume llms-from-scratch
 equal llama2c ckpt.pt
 equal meta-llama consolidated.00.pth
 said "Meta: the context is not in the file" 'inferred: context = 2048'
@@ -91,11 +90,14 @@ asks()
     done
 }
 
-asks freecodecamp/model.pth 'not in the file: set --activation NAME, --pre-norm or --post-norm, --qk-scale head or embd' \
+asks freecodecamp/model.pth 'not in the file: set --activation, --pre-norm or --post-norm, --qk-scale (--ask asks)' \
     '--post-norm (freecodecamp, gpt1, encoder-layer)' '--qk-scale embd (ng-video-lecture-2022)' '--assume PROGRAM'
-asks rms-lecture/model.pth '--norm layer or rms' '--eps X'
-asks encoder-layer/model.pt '--causal' '--positions half, adjacent, sinusoidal or none'
+asks rms-lecture/model.pth '--norm rms (llama)' '--eps X'
+asks encoder-layer/model.pt '--causal' '--positions half (llama), --positions adjacent, '
 asks rotated/model.pt '--rope BASE' '--positions half (llama)'
+asks nanogpt/ckpt.pt 'not in the file: set --activation (--ask asks)' 'the names of nanogpt, and of copies that changed it: --assume nanogpt'
+asks nanogpt-nobias/ckpt.pt 'not in the file: set --activation, --norm, --eps (--ask asks)'
+asks scratch/model.pth 'set --heads, --activation, --pre-norm or --post-norm, --qk-scale' '--assume llms-from-scratch'
 equal freecodecamp model.pth --assume freecodecamp
 equal freecodecamp model.pth --activation relu --post-norm --qk-scale head
 equal rms-lecture model.pth --assume ng-video-lecture-2022 --norm rms --eps 1.1920929e-07
@@ -106,7 +108,7 @@ said "heads without a projection" 'inferred: attention has no projection (none i
 said "a model without a last norm" 'inferred: no norm before the head (none in the file)'
 equal rotated model.pt --assume llama --eps 1e-6
 equal mlx weights.npz --heads 3 --assume ng-video-lecture
-for wrong in 'freecodecamp/model.pth --assume ng-video-lecture' 'no-projection/model.pt --assume nanogpt' \
+for wrong in 'nanogpt/ckpt.pt --assume nanogpt-2022' 'freecodecamp/model.pth --assume ng-video-lecture' 'no-projection/model.pt --assume nanogpt' \
     'rotated/model.pt --assume llama --eps 1e-6 --positions adjacent' \
     'encoder-layer/model.pt --assume encoder-layer --positions sinusoidal --embedding-scale none'; do
     # shellcheck disable=SC2086
@@ -133,7 +135,7 @@ check "--text: exit 3, nothing is written" eval '[ $code -eq 3 ] && [ ! -e no.gg
 check "--text: the losses, lowest first" awk 'NR > 1 && $1 ~ /^[0-9.]+$/ { if ($1 + 0 < last) exit 1; last = $1; n++ } END { exit n < 8 }' "$tmp/out"
 check "--text: the order of norms that the text is drawn with" eval 'sed -n 2p "$tmp/out" | grep -q -- --post-norm'
 check "--text: says that nothing is chosen" grep -q 'nothing is chosen or written' "$tmp/err"
-denies 2 'nothing is open' nanogpt/ckpt.pt no.gguf --text own.txt
+denies 2 'nothing is open' nanogpt/ckpt.pt no.gguf --assume nanogpt --text own.txt
 denies 3 '--text: the tokens are not known' no-projection/model.pt no.gguf --text own.txt
 
 # --chars: nanoGPT without meta.pkl.
@@ -141,7 +143,7 @@ mkdir chars && cp nanogpt/ckpt.pt chars
 python3 -c "
 import pickle
 print(''.join(pickle.load(open('nanogpt/meta.pkl', 'rb'))['itos'].values()), end='')" >letters.txt
-run convert chars/ckpt.pt chars.gguf --chars letters.txt
+run convert chars/ckpt.pt chars.gguf --chars letters.txt --assume nanogpt
 check "--chars: nanoGPT without meta.pkl" [ "$code" -eq 0 ]
 runs "... characters in, characters out" generate -m chars.gguf -p 'abc' -n 4 --seed 1
 run generate --chars letters.txt chars/ckpt.pt
@@ -275,14 +277,14 @@ denies 3 'this is a TensorFlow checkpoint' foreign no.gguf
 # ---- checkpoints of other programs ----
 
 equal lightning model.ckpt --assume nanogpt
-equal fsdp model.ckpt
+equal fsdp model.ckpt --assume nanogpt
 
 mkdir -p run/out data/made_up && cp nanogpt/ckpt.pt run/out && cp nanogpt/meta.pkl data/made_up
 mkdir -p run/data && mv data/made_up run/data
 mkdir elsewhere # where a sandbox for the output does not reach the input
-run convert run/out/ckpt.pt elsewhere/x.gguf
+run convert run/out/ckpt.pt elsewhere/x.gguf --assume nanogpt
 tells "meta.pkl of the data set that the checkpoint names" 'the vocabulary is ../data/made_up/meta.pkl'
-run convert --no-tokenizer nanogpt/ckpt.pt x.gguf
+run convert --no-tokenizer nanogpt/ckpt.pt x.gguf --assume nanogpt
 tells "--no-tokenizer" 'no vocabulary: the model will run on token ids only'
 run convert --activation gelu_tanh --eps 1e-6 nanogpt/ckpt.pt x.gguf
 check "--activation and --eps" eval '[ $code -eq 0 ] && ! grep -q "activation =\|eps =" "$tmp/err"'
@@ -290,7 +292,7 @@ runs "--tokenizer meta.pkl" convert --tokenizer nanogpt/meta.pkl mingpt/model.pt
 runs "its characters" generate -m x.gguf -p 'abc' -n 2 --seed 1
 
 cp nanogpt/meta.pkl . && cp nanogpt/ckpt.pt "$(printf 'a\001b')".pt
-runs "a name with a control character" convert "$(printf 'a\001b')".pt x.gguf
+runs "a name with a control character" convert "$(printf 'a\001b')".pt x.gguf --assume nanogpt
 run info x.gguf
 says "which becomes _" '"a_b"'
 
@@ -298,12 +300,13 @@ says "which becomes _" '"a_b"'
 
 denies 3 'tensor v0_lambdas: nanochat value embeddings of 16 January 2026, without gates, are not supported' \
     nanochat-value-embeds/model_000001.pt no.gguf
-denies 3 'the number of heads is not in the file (n_embd is 8): set it with --heads' scratch/model.pth no.gguf
+denies 3 'the number of heads is not in the file (n_embd is 8): set it with --heads' scratch/model.pth no.gguf \
+    --assume llms-from-scratch
 mkdir bare && cp mingpt/model.pt bare && cp nanochat-2025/model_000010.pt bare
 denies 2 '--ask needs a terminal' bare/model.pt no.gguf --ask
 run convert bare/model.pt no.gguf
-check "all open questions in one error" eval '[ $code -eq 3 ] && [ "$(grep -c . "$tmp/err")" -eq 4 ]'
-check "... which names the options" grep -q 'not in the file: set --heads N, --activation NAME (--ask asks)' "$tmp/err"
+check "all open questions in one error" eval '[ $code -eq 3 ] && [ "$(grep -c . "$tmp/err")" -eq 5 ]'
+check "... which names the options" grep -q 'not in the file: set --heads, --activation (--ask asks)' "$tmp/err"
 check "... the answers, and who uses them" grep -qF -- '--activation relu (ng-video-lecture, ' "$tmp/err"
 denies 3 'depend on it: set --heads N --rope BASE --softcap X' bare/model_000010.pt no.gguf
 denies 3 'the number of heads is not in the file (n_embd is 12): set it with --heads' \
@@ -314,7 +317,7 @@ denies 2 '--rope does not apply to nanoGPT' --rope 5000 nanogpt/ckpt.pt no.gguf
 denies 2 'activation gelu: expected one of relu' --activation gelu nanogpt/ckpt.pt no.gguf
 denies 3 'not a name of a model that mgpt knows' views/views.pt no.gguf
 cp nanogpt/meta.pkl scratch/meta.pkl
-denies 3 'vocabulary of 12 entries, the model has 17 tokens' --heads 2 scratch/model.pth no.gguf
+denies 3 'vocabulary of 12 entries, the model has 17 tokens' --heads 2 --assume llms-from-scratch scratch/model.pth no.gguf
 printf '\200\002cos\nsystem\nX\007\000\000\000touch x\205R.' >evil.pkl
 denies 3 'pickle: global os.system is not allowed (byte 2)' evil.pkl no.gguf
 printf '\200\004\214\010builtins\214\004eval\223\214\0011\205R.' >evil.pkl

@@ -234,7 +234,7 @@ def pickles():
             "list": pickle.dumps([1, "a"]), "memoise": b"\x80\x04" + b"\x94" * 9 + b".", "get": b"\x80\x04j\xff\xff\xff\xff."}
     for name, data in evil.items():
         bad(f"pickle-{name}", {"m.pkl": data}, "ckpt", ".")
-    torch = get(FIXTURES + "/torch/nanogpt/ckpt.pt")
+    torch = get(FIXTURES + "/torch/slm4096/ckpt.pt")
     meta = get(FIXTURES + "/torch/nanogpt/meta.pkl")
     good("torch", {"m.pt": torch, "meta.pkl": meta}, "ckpt")
     for n in (4, 30, 100, len(torch) // 2, len(torch) - 1, len(torch) - 22, len(torch) - 60):

@@ -88,7 +88,7 @@ says "... in its place" '{"id":5,"error":"unknown field'
 
 printf '{"text": "\\u00e9"}\n' >"$tmp/accent.jsonl"
 golden=$MGPT_SOURCE_ROOT/tests/fixtures/torch/nanogpt
-"$MGPT" convert "$golden/ckpt.pt" "$tmp/tiny.gguf" >"$tmp/out" 2>"$tmp/err"
+"$MGPT" convert "$golden/ckpt.pt" "$tmp/tiny.gguf" --assume nanogpt >"$tmp/out" 2>"$tmp/err"
 run score "$tmp/tiny.gguf" -f "$tmp/accent.jsonl" --json
 check "a text of one token: nothing to score, no numbers made up" eval '[ $code -eq 0 ] &&
     grep -qF "\"n_tokens\":0,\"sum_logprob\":0.0,\"perplexity\":null" "$tmp/out"'

@@ -99,6 +99,10 @@ static int read_facts(const struct cli_command *command, struct request *r)
     if (o->embedding_scale && !ckpt_give(o, FACT_EMBEDDING, o->embedding_scale))
         return cli_usage(command, "--embedding-scale: expected none or root, found '%s'",
                          o->embedding_scale);
+    if (o->qkv && !ckpt_give(o, FACT_QKV, o->qkv))
+        return cli_usage(command, "--qkv: expected blocks or heads, found '%s'", o->qkv);
+    if (o->bare && !ckpt_give(o, FACT_BARE, o->bare))
+        return cli_usage(command, "--bare: expected out-in or in-out, found '%s'", o->bare);
     if (r->ask && r->text)
         return cli_usage(command, "--ask and --text exclude each other");
     if (r->ask && !(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)))
@@ -297,6 +301,9 @@ int cmd_convert(int argc, char **argv)
         {"--norm", "KIND", CLI_TEXT, &o->norm, 0, 0, "norms without biases: layer, rms"},
         {"--embedding-scale", "HOW", CLI_TEXT, &o->embedding_scale, 0, 0,
          "factor of the embedding: none, root (of its width)"},
+        {"--qkv", "HOW", CLI_TEXT, &o->qkv, 0, 0,
+         "rows of one matrix of q, k and v: in blocks, or by heads"},
+        {"--bare", "HOW", CLI_TEXT, &o->bare, 0, 0, "matrices outside modules: out-in, in-out"},
         {"--causal", NULL, CLI_FLAG, &r.causal, 0, 0, "attention was trained with a causal mask"},
         {"--assume", "PROGRAM", CLI_TEXT, &o->assume, 0, 0,
          "what the file does not say is as in this program"},

@@ -118,7 +118,7 @@ TEST(llama_numbers)
 /* ---- the others ------------------------------------------------------------------------------ */
 
 #define LONG_NAME "a.b.c.d.e.f.g.h.i.j.k.l.m"
-#define MISSPELT "trf_blocks.0.att.out_projj.weight"
+#define MISSPELT "trf_blocks.0.att.projj.weight"
 #define ODD_HEAD "trf_blocks.0.att.heads.x.key.weight"
 
 static const char *const scratch[] = {"tok_emb.weight 5 4",
@@ -178,7 +178,8 @@ static void map_variants(const struct torch_mapping *mapping, const struct varia
     }
 }
 
-static const struct ckpt_options none = {0}, heads2 = {.given = OPT_HEADS, .n_head = 2};
+#define BOOK OPT_HEADS | OPT_ASSUME, .assume = "llms-from-scratch"
+static const struct ckpt_options none = {0}, heads2 = {.given = BOOK, .n_head = 2};
 
 TEST(scratch_variants)
 {
@@ -189,13 +190,12 @@ TEST(scratch_variants)
         {scratch, &none, NULL, NULL, "the number of heads is not in the file"},
         {scratch, &none, NULL, "tok_emb.weight",
          "no tensor of the file is known as the token embedding"},
-        {scratch, &none, NULL, "pos_emb.weight", "set --heads N, --positions half,"},
         {scratch, &none, NULL, "pos_emb.weight 0 4", "block_size is 0"},
         {scratch, &heads2, NULL, "out_head.weight 4 4",
          "out_head.weight: shape [4, 4], expected [5, 4]"},
         {scratch, &heads2, NULL, LONG_NAME " 4", LONG_NAME ": no such tensor of a GPT that"},
         {scratch, &heads2, NULL, ODD_HEAD " 4 4", ODD_HEAD ": no such tensor of a GPT"},
-        {scratch, &heads2, NULL, MISSPELT " 4 4", "GPT that mgpt knows; nearest: out_proj"},
+        {scratch, &heads2, NULL, MISSPELT " 4 4", "GPT that mgpt knows; nearest: proj"},
         {no_shift, &heads2, NULL, NULL, "known as the bias of the first norm"},
         {no_shift, &heads2, NULL, "trf_blocks.0.ff.layers.0.weight 4 4",
          "known as the bias of the first norm"},
@@ -240,7 +240,7 @@ TEST(mingpt_variants)
         {mingpt, &none, "{\"model_type\":\"gpt-5\"}", NULL, "the number of heads"},
         {mingpt, &none, "3", NULL, "side file config.json: not a JSON object"},
         {mingpt, &none, NULL, "transformer.wpe.weight 0 48", "block_size is 0"},
-        {mingpt, &none, NULL, "transformer.wpe.weight", "set --heads N, --positions half,"},
+        {mingpt, &none, NULL, "transformer.wpe.weight", "set --heads, --positions, --rope"},
     };
     map_variants(&mingpt_mapping, rows, COUNT(rows));
 }

@@ -77,19 +77,19 @@ struct model {
 /* clang-format off */
 static const struct model models[] = {
     {"nanogpt", "ckpt.pt", "ckpt", "nanoGPT (PyTorch zip)",
-     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, NULL},
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, "nanogpt"},
     {"nanogpt-nobias", "ckpt.pt", "ckpt", "nanoGPT (PyTorch zip)",
-     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, NULL},
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, "nanogpt"},
     {"nanogpt-legacy", "ckpt.pt", "ckpt", "nanoGPT (PyTorch legacy)",
-     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, NULL},
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, "nanogpt"},
     {"build-nanogpt", "model.pt", "model", "nanoGPT (PyTorch zip)",
-     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 12, 16, 0, NULL},
+     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 12, 16, 0, "nanogpt-2022"},
     {"mingpt", "model.pt", "model", "minGPT (PyTorch zip)",
      "gpt2", NULL, 1, 4, 0, 8, 32, 8, 12, 17, 0, NULL},
     {"scratch", "model.pth", "model", "LLMs-from-scratch GPTModel (PyTorch zip)",
-     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 17, 17, 2, NULL},
+     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 17, 17, 2, "llms-from-scratch"},
     {"scratch-bias", "model.pth", "model", "LLMs-from-scratch GPTModel (PyTorch zip)",
-     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 17, 17, 2, NULL},
+     "gpt2", NULL, 1, 2, 0, 8, 32, 8, 17, 17, 2, "llms-from-scratch"},
     {"llama2c", "ckpt.pt", "ckpt", "llama2.c or Meta Llama (PyTorch zip)",
      "llama", NULL, 2, 4, 2, 16, 12, 8, 17, 20, 0, NULL},
     {"meta-llama", "consolidated.00.pth", "consolidated.00", "llama2.c or Meta Llama (PyTorch zip)",
@@ -125,7 +125,7 @@ static const struct model models[] = {
     {"lightning", "model.ckpt", "model", "nanoGPT (PyTorch zip)",
      "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, "nanogpt"},
     {"fsdp", "model.ckpt", "model", "nanoGPT (PyTorch zip)",
-     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, NULL},
+     "gpt2", "gelu_erf", 1, 2, 0, 8, 32, 8, 12, 16, 0, "nanogpt"},
     {"microgpt", "state.pt", "state", "microgpt (PyTorch zip)",
      "microgpt", "relu", 2, 2, 0, 4, 16, 8, 13, 15, 2, NULL},
 };
@@ -190,7 +190,9 @@ TEST(zeros)
     mgpt_error err;
     float v[24];
     struct file f = torch_fixture("nanogpt-nobias/ckpt.pt");
-    assert_int_equal(read_model(&c, span_of(&f), "nanogpt-nobias", "ckpt", &no_options, &err),
+    assert_int_equal(read_model(&c, span_of(&f), "nanogpt-nobias", "ckpt",
+                                &(struct ckpt_options){.given = OPT_ASSUME, .assume = "nanogpt"},
+                                &err),
                      MGPT_OK);
     const struct ckpt_tensor *bias = tensor_called(&c, "blk.0.attn_qkv.bias");
     assert_true(bias && bias->n_values == 24);

@@ -64,6 +64,14 @@ const struct ckpt_question ckpt_questions[CKPT_N_FACTS] = {
                         "embedding(x) alone is none",
                         "--embedding-scale none or root", LIST("none", "root"),
                         LIST("--embedding-scale none", "--embedding-scale root"), 2},
+    [FACT_QKV] = {OPT_QKV, "the order of the rows in the matrix of q, k and v",
+                  "split or chunk(3) before heads are made is blocks; view(B, T, n_head, 3 * "
+                  "head_dim) and chunk after it is heads; other orders do not run",
+                  "--qkv blocks or heads", LIST("blocks", "heads"),
+                  LIST("--qkv blocks", "--qkv heads"), 2},
+    [FACT_BARE] = {OPT_BARE, "the layout of matrices that are an nn.Parameter",
+                   "x @ self.W is in-out, F.linear(x, self.W) out-in", "--bare out-in or in-out",
+                   LIST("out-in", "in-out"), LIST("--bare out-in", "--bare in-out"), 2},
 };
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -77,7 +85,7 @@ static const struct program {
         n, text,                                                                                   \
         {                                                                                          \
             [FACT_ACTIVATION] = act, [FACT_NORMS] = order, [FACT_QK_SCALE] = by,                   \
-            [FACT_MASK] = "causal", [FACT_NORM] = "layer"                                          \
+            [FACT_MASK] = "causal", [FACT_NORM] = "layer", [FACT_QKV] = "blocks"                   \
         }                                                                                          \
     }
     PROGRAM("ng-video-lecture", "Karpathy's lecture, gpt.py", "relu", "pre", "head"),
@@ -102,7 +110,8 @@ static const struct program {
       [FACT_EPS] = "1e-5",
       [FACT_POSITIONS] = "half",
       [FACT_ROPE] = "10000",
-      [FACT_EMBEDDING] = "none"}},
+      [FACT_EMBEDDING] = "none",
+      [FACT_QKV] = "blocks"}},
 };
 
 static const struct program *find_program(const char *name)
@@ -165,6 +174,10 @@ static const char **answer_at(struct ckpt_options *o, enum ckpt_fact fact)
         return &o->positions;
     case FACT_EMBEDDING:
         return &o->embedding_scale;
+    case FACT_QKV:
+        return &o->qkv;
+    case FACT_BARE:
+        return &o->bare;
     default:
         return NULL;
     }
@@ -228,6 +241,12 @@ void ckpt_ask(struct checkpoint *c, enum ckpt_fact fact)
     c->open |= 1U << fact;
 }
 
+/* Bytes of the option's name in `typed`: "--eps" of "--eps X". The two of the norms are whole. */
+static int option_name_bytes(const struct ckpt_question *q)
+{
+    return (int)(q->option == OPT_NORMS ? strlen(q->typed) : strcspn(q->typed, " "));
+}
+
 int ckpt_questions_error(const struct checkpoint *c, mgpt_error *err)
 {
     char list[300];
@@ -238,8 +257,8 @@ int ckpt_questions_error(const struct checkpoint *c, mgpt_error *err)
             c->hp.n_embd);
     for (int i = 0; i < CKPT_N_FACTS; i++)
         if (c->open >> i & 1)
-            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "",
-                                  ckpt_questions[i].typed);
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%.*s", n ? ", " : "",
+                                  option_name_bytes(&ckpt_questions[i]), ckpt_questions[i].typed);
     return n ? ckpt_refuse(err, "not in the file: set %s (--ask asks)", list) : MGPT_OK;
 }
 
@@ -285,6 +304,9 @@ void ckpt_print_questions(const struct checkpoint *c)
     }
     if (c->open & ~(1U << FACT_HEADS)) {
         list_programs(text, sizeof text);
+        if (c->likely)
+            cli_note("  these are the names of %s, and of copies that changed it: --assume %s",
+                     c->likely, c->likely);
         cli_note("  --assume PROGRAM answers for one of: %s", text);
     }
 }

@@ -21,6 +21,8 @@ enum ckpt_fact { /* bits of checkpoint.open */
                  FACT_POSITIONS, /* of a model without a table, */
                  FACT_ROPE,      /* the base of the rotation, when they rotate */
                  FACT_EMBEDDING, /* the factor of the token embedding */
+                 FACT_QKV,       /* the order of rows in one matrix of q, k and v */
+                 FACT_BARE,      /* the layout of matrices that are parameters without a module */
                  CKPT_N_FACTS
 };
 

@@ -59,6 +59,8 @@ const struct ckpt_option_row ckpt_option_rows[] = {
     {OPT_CAUSAL, "--causal", ""},
     {OPT_EMBEDDING_SCALE, "--embedding-scale", " none|root"},
     {OPT_ASSUME, "--assume", " PROGRAM"},
+    {OPT_QKV, "--qkv", " blocks|heads"},
+    {OPT_BARE, "--bare", " out-in|in-out"},
 };
 
 const size_t ckpt_n_option_rows = sizeof ckpt_option_rows / sizeof *ckpt_option_rows;

@@ -37,7 +37,9 @@ enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
                    OPT_NORM = 1 << 22,
                    OPT_CAUSAL = 1 << 23,
                    OPT_EMBEDDING_SCALE = 1 << 24,
-                   OPT_ASSUME = 1 << 25
+                   OPT_ASSUME = 1 << 25,
+                   OPT_QKV = 1 << 26,
+                   OPT_BARE = 1 << 27
 };
 
 #define MICROGPT_OPTIONS                                                                           \
@@ -48,7 +50,8 @@ enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
 /* Of all mappings (from_torch.c); each checks its own. */
 #define TORCH_OPTIONS                                                                              \
     (MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | \
-     OPT_WINDOW | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE | OPT_ASSUME)
+     OPT_WINDOW | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE | OPT_ASSUME | OPT_QKV | \
+     OPT_BARE)
 
 struct ckpt_options {
     unsigned given; /* which of these mean something */
@@ -58,6 +61,7 @@ struct ckpt_options {
     const char *norms, *norm;    /* "pre" or "post"; "layer" or "rms" */
     const char *scale_of;        /* "head", "embd"; NULL: qk_scale is a number */
     const char *embedding_scale; /* "none", "root" */
+    const char *qkv, *bare;      /* "blocks" or "heads"; "out-in" or "in-out" */
     const char *assume;          /* a program of questions.c */
 };
 

@@ -135,8 +135,9 @@ int state_check_used(const struct state *s, const char *what, mgpt_error *err);
 
 enum state_rows { /* order of the rows of a head */
                   STATE_ROWS_KEEP,
-                  STATE_ROWS_PAIRS, /* halves to pairs: new 2i is old i, 2i + 1 is i + block/2 */
-                  STATE_ROWS_SWAP   /* the two halves change places */
+                  STATE_ROWS_PAIRS,  /* halves to pairs: new 2i is old i, 2i + 1 is i + block/2 */
+                  STATE_ROWS_HALVES, /* pairs to halves: new i is old 2i, i + block/2 is 2i + 1 */
+                  STATE_ROWS_SWAP    /* the two halves change places */
 };
 
 /* n_rows rows out of a tensor. Row r of the part is row
@@ -187,7 +188,8 @@ enum {
     STATE_BIAS_ZEROS = 1 << 13,    /* or zeros are written when it is */
     STATE_ATTENTION = 1 << 14,     /* only in layers that are attention by hp.kv_heads, */
     STATE_CONVOLUTION = 1 << 15,   /* or short convolutions */
-    STATE_OTHER_FLAGS = 1 << 16    /* from here on: free for families */
+    STATE_HALVES = 1 << 16,        /* STATE_ROWS_HALVES in blocks of head_dim */
+    STATE_OTHER_FLAGS = 1 << 17    /* from here on: free for families */
 };
 
 /* One tensor of the model, or one of every layer when `from` has an N. Rows with the same `to` that

@@ -81,9 +81,11 @@ void state_row_part(const struct state_row *row, const struct ckpt_hparams *hp,
 {
     if (row->flags & (STATE_Q | STATE_K | STATE_V))
         split_qkv(part, row->flags, hp);
-    if (row->flags & (STATE_PAIRS | STATE_SWAP)) {
+    if (row->flags & (STATE_PAIRS | STATE_HALVES | STATE_SWAP)) {
         part->head = state_size(hp, 'H');
-        part->order = row->flags & STATE_PAIRS ? STATE_ROWS_PAIRS : STATE_ROWS_SWAP;
+        part->order = row->flags & STATE_PAIRS    ? STATE_ROWS_PAIRS
+                      : row->flags & STATE_HALVES ? STATE_ROWS_HALVES
+                                                  : STATE_ROWS_SWAP;
     }
 }
 

@@ -50,6 +50,8 @@ static uint64_t source_row(const struct part *p, uint64_t r)
     uint64_t start = p->first + r / p->block * p->step + (r % p->block - i);
     if (p->order == STATE_ROWS_PAIRS)
         i = i / 2 + i % 2 * half;
+    else if (p->order == STATE_ROWS_HALVES)
+        i = i < half ? 2 * i : 2 * (i - half) + 1;
     else if (p->order == STATE_ROWS_SWAP)
         i = i < half ? i + half : i - half;
     return start + i;

@@ -32,105 +32,6 @@ static const struct state_row head = {"output", "output", 'V', 'E', STATE_BIAS_O
 
 /* ---- names and sizes ------------------------------------------------------------------------- */
 
-/* A parameter [1, T, E] or [T, 1, E] is the table [T, E]. */
-static void squeeze(struct state_tensor *t)
-{
-    for (uint32_t i = 0; t->n_dims == 3 && i < 2; i++) {
-        if (t->shape[i] != 1)
-            continue;
-        t->n_dims = 2;
-        memmove(t->shape + i, t->shape + i + 1, (2 - i) * sizeof *t->shape);
-        memmove(t->strides + i, t->strides + i + 1, (2 - i) * sizeof *t->strides);
-    }
-}
-
-/* "w1", "w2", "w3" are Llama's gate, down and up; without "w3", "w1" is up. */
-static int has_w3(const struct state *s)
-{
-    for (size_t i = 0; i < arr_len(s->tensors); i++)
-        if (strstr(s->tensors[i].name, ".w3.") || strstr(s->tensors[i].name, ".W3."))
-            return 1;
-    return 0;
-}
-
-/* Makes the tensors known by GGUF's names. What has no such name state_check_used refuses at the
- * end. */
-static int set_aliases(struct gpt *g, mgpt_error *err)
-{
-    struct torch_model *m = g->m;
-    int swaps = has_w3(&m->state);
-    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
-        struct state_tensor *t = &m->state.tensors[i];
-        struct gpt_name name;
-        char alias[64];
-        t->used = gpt_name_is_mask(t) || gpt_name_is_rotation(t->name);
-        g->is_rotated |= gpt_name_is_rotation(t->name);
-        g->has_mask |= gpt_name_is_mask(t) && t->n_dims >= 2;
-        if (t->used || !gpt_name_read(t->name, &name))
-            continue;
-        if (swaps && (name.role == GPT_UP || name.role == GPT_GATE))
-            name.role = name.role == GPT_UP ? GPT_GATE : GPT_UP;
-        gpt_name_alias(&name, alias);
-        t->alias = ckpt_text(m->c, alias, strlen(alias));
-        if (!t->alias)
-            return err_memory(err, "a name", sizeof alias);
-        g->is_mha |= strstr(t->name, ".in_proj_weight") || strstr(t->name, ".query_proj.");
-        g->has_gate |= name.role == GPT_GATE;
-        g->has_bias |= name.is_bias && (name.role == GPT_NORM_1 || name.role == GPT_FINAL_NORM);
-        const char *dot = strrchr(t->name, '.');
-        g->is_buffer |= name.role == GPT_POSITIONS && dot && strcmp(dot, ".pe") == 0;
-        if (name.role == GPT_POSITIONS)
-            squeeze(t);
-    }
-    return state_seal(&m->state, err);
-}
-
-/* Asking for facts is for models that can run. */
-static int refuse_unknown_names(const struct state *s, mgpt_error *err)
-{
-    char buf[64];
-    for (size_t i = 0; i < arr_len(s->tensors); i++) {
-        const struct state_tensor *t = &s->tensors[i];
-        if (t->used || t->alias)
-            continue;
-        const char *near = gpt_name_nearest(t->name, buf);
-        return ckpt_refuse_tensor(err, t->name, "no such tensor of a GPT that mgpt knows%s%s",
-                                  near ? "; nearest: " : "", near ? near : "");
-    }
-    return MGPT_OK;
-}
-
-/* The names of layer n are those of layer 0 but for the number. */
-static int is_same_name(const char *of_0, const char *of_n)
-{
-    size_t i = 0;
-    while (of_0[i] && of_0[i] == of_n[i])
-        i++;
-    while (i > 0 && of_0[i - 1] >= '0' && of_0[i - 1] <= '9')
-        i--;
-    const char *digits = "0123456789";
-    return strcmp(of_0 + i + strspn(of_0 + i, digits), of_n + i + strspn(of_n + i, digits)) == 0;
-}
-
-/* Layers of two programs may mean the same, and may not. */
-static int refuse_mixed_layers(const struct state *s, mgpt_error *err)
-{
-    for (size_t i = 0; i < arr_len(s->tensors); i++) {
-        const struct state_tensor *t = &s->tensors[i], *first = NULL;
-        const char *rest =
-            t->alias && strncmp(t->alias, "blk.", 4) == 0 ? strchr(t->alias + 4, '.') : NULL;
-        char alias[64];
-        if (rest) {
-            snprintf(alias, sizeof alias, "blk.0%s", rest);
-            first = state_peek(s, alias);
-        }
-        if (first && !is_same_name(first->name, t->name))
-            return ckpt_refuse_tensor(err, t->name, "layer 0 has %.*s: names of two programs",
-                                      CKPT_CLIP(first->name, strlen(first->name)));
-    }
-    return MGPT_OK;
-}
-
 static uint32_t count_heads(const struct state *s)
 {
     char name[64];
@@ -178,11 +79,7 @@ int gpt_sizes(struct gpt *g, mgpt_error *err)
     struct torch_model *m = g->m;
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, T = 1, E2, F = 0;
-    int status = set_aliases(g, err);
-    if (status == MGPT_OK)
-        status = refuse_mixed_layers(&m->state, err);
-    if (status == MGPT_OK)
-        status = refuse_unknown_names(&m->state, err);
+    int status = gpt_set_aliases(g, err);
     if (status < 0)
         return status;
     if (torch_layers(m, "blk.N.attn_norm.weight", err) < 0 ||
@@ -212,11 +109,22 @@ struct gpt_rows {
     int failed;             /* no memory */
 };
 
-static void add_gpt_row(struct gpt_rows *to, struct state_row row, unsigned flags)
+/* Whether the matrix is a parameter of its own, in layer 0. */
+static int is_bare(const struct gpt *g, const struct state_row *row)
+{
+    char name[STATE_MAX_ROW_NAME];
+    struct gpt_name parts;
+    state_row_name(name, row->from, row, 0, 0);
+    const struct state_tensor *t = state_peek(&g->m->state, name);
+    return t && gpt_name_read(t, &parts) && parts.is_bare;
+}
+
+static void add_gpt_row(const struct gpt *g, struct gpt_rows *to, struct state_row row,
+                        unsigned flags)
 {
     row.flags |= flags;
     if (state_is_pattern(row.from) && row.n_out)
-        row.flags |= to->matrices;
+        row.flags |= to->matrices | (g->is_in_out && is_bare(g, &row) ? STATE_TRANSPOSED : 0U);
     if (!row.n_out)
         row.flags = to->norms;
     to->failed |= !arr_push(to->rows, row);
@@ -245,11 +153,11 @@ static void add_one(const struct gpt *g, struct gpt_rows *to, char letter, int i
         if (state_has(s, "blk.0.attn_qkv.weight")) {
             row.from = fused.from;
             row.n_out = 'P';
-            row.flags |= parts[i];
+            row.flags |= parts[i] | (g->is_grouped ? STATE_GROUPED : 0U);
         }
         to->failed |= !row.from || !row.to;
         if (row.from && row.to)
-            add_gpt_row(to, row, letter == 'v' ? 0 : to->turned);
+            add_gpt_row(g, to, row, letter == 'v' ? 0 : to->turned);
     }
 }
 
@@ -258,15 +166,15 @@ static void add_attention(const struct gpt *g, struct gpt_rows *to)
     static const char *const fuse[] = {"gpt2", "gpt1"};
     const struct ckpt_hparams *hp = &g->m->c->hp;
     int is_fused = strcmp(hp->arch, fuse[0]) == 0 || strcmp(hp->arch, fuse[1]) == 0;
-    if (is_fused && state_has(&g->m->state, "blk.0.attn_qkv.weight")) {
-        add_gpt_row(to, fused, 0);
+    if (is_fused && state_has(&g->m->state, "blk.0.attn_qkv.weight") && !g->is_grouped) {
+        add_gpt_row(g, to, fused, 0);
     } else {
         add_one(g, to, 'q', is_fused);
         add_one(g, to, 'k', is_fused);
         add_one(g, to, 'v', is_fused);
     }
     if (state_has(&g->m->state, "blk.0.attn_output.weight"))
-        add_gpt_row(to, output, 0);
+        add_gpt_row(g, to, output, 0);
 }
 
 static void add_head(const struct gpt *g, struct gpt_rows *to)
@@ -276,7 +184,7 @@ static void add_head(const struct gpt *g, struct gpt_rows *to)
     int tied = !state_has(s, "output.bias") &&
                (!state_has(s, weight) || torch_same(g->m, weight, "token_embd.weight"));
     if (!tied) {
-        add_gpt_row(to, head, 0);
+        add_gpt_row(g, to, head, 0);
         return;
     }
     state_find(s, weight);
@@ -297,22 +205,22 @@ static void list_rows(const struct gpt *g, struct gpt_rows *all)
     all->matrices =
         (g->is_conv1d ? STATE_TRANSPOSED : 0U) | (is_gpt2 ? STATE_BIAS_ZEROS : STATE_BIAS_OPTIONAL);
     all->norms = flags_of_norms(g, is_gpt2);
-    all->turned = g->turns ? STATE_PAIRS : 0;
-    add_gpt_row(all, tokens, 0);
+    all->turned = g->turns;
+    add_gpt_row(g, all, tokens, 0);
     if (state_has(&g->m->state, "position_embd.weight"))
-        add_gpt_row(all, positions, 0);
+        add_gpt_row(g, all, positions, 0);
     if (!g->is_post)
-        add_gpt_row(all, norm_1, 0);
+        add_gpt_row(g, all, norm_1, 0);
     add_attention(g, all);
-    add_gpt_row(all, g->is_post ? after_attention : norm_2, 0);
+    add_gpt_row(g, all, g->is_post ? after_attention : norm_2, 0);
     if (g->has_gate)
-        add_gpt_row(all, gate, 0);
-    add_gpt_row(all, up, 0);
-    add_gpt_row(all, down, 0);
+        add_gpt_row(g, all, gate, 0);
+    add_gpt_row(g, all, up, 0);
+    add_gpt_row(g, all, down, 0);
     if (g->is_post)
-        add_gpt_row(all, after_mlp, 0);
+        add_gpt_row(g, all, after_mlp, 0);
     if (hp->final_norm)
-        add_gpt_row(all, final_norm, 0);
+        add_gpt_row(g, all, final_norm, 0);
     add_head(g, all);
 }
 

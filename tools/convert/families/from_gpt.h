@@ -16,20 +16,29 @@ struct gpt {
     int is_buffer;                  /* the positions are a buffer: sines and cosines */
     int has_gate;                   /* of the MLP */
     int has_bias;                   /* norms have biases: they are LayerNorm */
+    int has_qkv;                    /* one matrix of q, k, v whose rows are in an unknown order */
+    int has_bare;                   /* matrices in layers are parameters of their own */
+    int is_grouped, is_in_out;      /* answers: --qkv heads, --bare in-out */
     int is_post, is_rms, is_scaled; /* answers: --post-norm, --norm rms, --embedding-scale root */
     enum gpt_positions positions;
-    int turns; /* halves of q and k are stored, the architecture has pairs */
+    unsigned turns; /* flags of the rows of q and k: halves are stored, the engine has pairs, or
+                     * the other way round */
 };
 
 struct gpt_rules {
     const char *what;    /* the program, for errors */
     const char *program; /* of questions.c, whose facts hold; NULL: each is asked for */
-    int asks_activation; /* the names are the program's, the activation may not be */
+    unsigned asks;       /* bits of facts in which copies of the program differ, under its names */
+    const char *likely;  /* the program that first had the names; NULL: none */
     const char *why;     /* of the activation */
     int64_t n_head;      /* stated outside the tensors' file; 0: not */
     int is_published;    /* the sizes of GPT-2 tell its heads */
     const char *dataset; /* where the vocabulary is; NULL: unknown */
 };
+
+/* Gives the tensors GGUF's names, and learns from the names. Errors: MGPT_EFILE naming a tensor
+ * without a meaning. */
+int gpt_set_aliases(struct gpt *g, mgpt_error *err);
 
 /* Gives the tensors GGUF's names, and sets the sizes that their shapes say. */
 int gpt_sizes(struct gpt *g, mgpt_error *err);

@@ -106,27 +106,32 @@ static int run_mapping(struct torch_model *m, const struct torch_mapping *mappin
     return status < 0 ? status : mapping->map(m, err);
 }
 
-static const struct torch_mapping *known_mapping(const struct torch_model *m)
+/* Of the mappings [first, end) the one that knows the names. A module that holds the model puts its
+ * own word before all names: Lightning's "model.", "net.". Without a mapping the names are whole
+ * again. */
+static const struct torch_mapping *known_mapping(struct torch_model *m, size_t first, size_t end)
 {
-    for (size_t i = 0; i < N_MAPPINGS; i++)
-        if (mappings[i]->match && mappings[i]->match(m))
-            return mappings[i];
+    size_t n = 0, all = 0;
+    do {
+        for (size_t i = first; i < end; i++)
+            if (mappings[i]->match && mappings[i]->match(m))
+                return mappings[i];
+        n = state_first_word(&m->state);
+        state_cut(&m->state, (ptrdiff_t)n);
+        all += n;
+    } while (n > 0);
+    state_cut(&m->state, -(ptrdiff_t)all);
     return NULL;
 }
 
-/* A module that holds the model puts its own word before all names: Lightning's "model.",
- * "net.". */
+/* Names of one program each count before those that are known by their words alone. */
 static const struct torch_mapping *find_mapping(struct torch_model *m)
 {
-    const struct torch_mapping *mapping = known_mapping(m);
-    size_t n, all = 0;
-    for (; !mapping && (n = state_first_word(&m->state)) > 0; all += n) {
-        state_cut(&m->state, (ptrdiff_t)n);
-        mapping = known_mapping(m);
-    }
-    if (!mapping)
-        state_cut(&m->state, -(ptrdiff_t)all);
-    return mapping;
+    size_t by_words = 0;
+    while (mappings[by_words] != &gpt_mapping)
+        by_words++;
+    const struct torch_mapping *mapping = known_mapping(m, 0, by_words);
+    return mapping ? mapping : known_mapping(m, by_words, N_MAPPINGS);
 }
 
 static int from_torch_read_model(struct torch_model *m, mgpt_error *err)

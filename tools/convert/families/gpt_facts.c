@@ -35,7 +35,7 @@ static const char *settle(const struct gpt *g, const struct gpt_rules *r, enum c
     const char *has = ckpt_given(o, fact);
     if (!has)
         has = ckpt_assumed(c, o, fact);
-    if (!has)
+    if (!has && !(r->asks >> fact & 1))
         has = ckpt_program_has(r->program, fact);
     if (!has)
         ckpt_ask(c, fact);
@@ -73,7 +73,8 @@ static int settle_activation(const struct gpt *g, const struct gpt_rules *r, mgp
             m->c->hp.activation = assumed;
             return MGPT_OK;
         }
-        usual = r->asks_activation ? NULL : ckpt_program_has(r->program, FACT_ACTIVATION);
+        usual =
+            r->asks >> FACT_ACTIVATION & 1 ? NULL : ckpt_program_has(r->program, FACT_ACTIVATION);
     }
     return torch_activation(m, usual, r->why, err);
 }
@@ -199,6 +200,17 @@ static int settle_positions(struct gpt *g, const struct gpt_rules *r, mgpt_error
     return MGPT_OK;
 }
 
+/* The order of values in matrices. A bare matrix of the MLP has its layout in its shape. */
+static void settle_layout(struct gpt *g, const struct gpt_rules *r)
+{
+    const struct ckpt_hparams *hp = &g->m->c->hp;
+    int heads_open = g->m->c->open >> FACT_HEADS & 1;
+    if (g->has_qkv && (hp->n_head > 1 || heads_open))
+        g->is_grouped = is_answer(settle(g, r, FACT_QKV), "heads");
+    if (g->has_bare && !g->is_conv1d)
+        g->is_in_out = is_answer(settle(g, r, FACT_BARE), "in-out");
+}
+
 /* ---- the architecture ------------------------------------------------------------------------ */
 
 /* Each combination that a row of the engine computes; the others are refused. */
@@ -221,17 +233,16 @@ static int gpt_choose_arch(struct gpt *g, mgpt_error *err)
             archs[i].has_gate == g->has_gate && archs[i].rotates == rotates)
             hp->arch = archs[i].arch;
     const struct arch *arch = hp->arch ? arch_find(hp->arch, strlen(hp->arch)) : NULL;
-    if (!arch || (g->positions == GPT_ADJACENT && arch->pairs != ROPE_ADJACENT))
+    if (!arch)
         return ckpt_refuse(err, "no engine part for %s%s%s with %s norms",
                            g->is_rms ? "RMSNorm" : "LayerNorm",
-                           g->has_gate ? ", an MLP with a gate" : "",
-                           g->positions == GPT_ADJACENT ? ", adjacent rotation"
-                           : rotates                    ? ", rotation"
-                                                        : "",
+                           g->has_gate ? ", an MLP with a gate" : "", rotates ? ", rotation" : "",
                            g->is_post ? "post" : "pre");
     if (hp->activation && strcmp(act_name(arch->act), hp->activation) == 0)
         hp->activation = NULL;
-    g->turns = g->positions == GPT_HALVES && arch->pairs == ROPE_ADJACENT;
+    g->turns = g->positions == GPT_HALVES && arch->pairs == ROPE_ADJACENT     ? STATE_PAIRS
+               : g->positions == GPT_ADJACENT && arch->pairs != ROPE_ADJACENT ? STATE_HALVES
+                                                                              : 0U;
     hp->final_norm = state_has(&g->m->state, "output_norm.weight");
     hp->no_final_norm = !hp->final_norm && arch->final_norm;
     if (hp->n_layer && !hp->final_norm)
@@ -243,6 +254,7 @@ int gpt_facts(struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
 {
     struct checkpoint *c = g->m->c;
     int status = ckpt_check_assume(g->m->in->options, err);
+    c->likely = r->likely;
     if (status == MGPT_OK)
         status = settle_heads(g, r, err);
     if (status == MGPT_OK)
@@ -254,6 +266,7 @@ int gpt_facts(struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
     if (status < 0)
         return status;
     settle_scale(g, r);
+    settle_layout(g, r);
     if (g->is_mha && !g->has_mask)
         settle(g, r, FACT_MASK);
     status = ckpt_questions_error(c, err);

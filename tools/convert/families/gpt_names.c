@@ -1,207 +1,303 @@
 /* The names that programs give to the tensors of a GPT-2. See gpt_names.h.
  *
- *     transformer.h.0.attn.c_attn.weight        blocks.3.sa.heads.1.key.weight        pos_emb
- *     [wrapper] [layer word] N [part] word [end]
+ *     transformer.h.0.attn.c_attn.weight     blocks.3.sa.heads.1.key.weight     pos_emb
+ *     [list] N [part] word [end]
  *
- * The words are those of public programs. One that could mean two things ("proj") is taken only
- * inside its part; query_key_value, whose rows GPT-NeoX mixes, is not among them. "w1", "w2", "w3"
- * are Llama's: gate, down, up.
+ * Parts between dots are taken apart into words at underscores, digits and capitals: "W_query" is
+ * "w query", "layerNorm1" is "layer norm 1". A role is known by words that public programs use,
+ * whatever stands around them. A word that could mean two things ("proj") counts only inside
+ * attention or the MLP. A name with words of two roles means nothing here, and the file is refused
+ * by it; so is query_key_value, whose rows GPT-NeoX mixes. "w1", "w2", "w3" are Llama's: gate,
+ * down, up.
  */
 #include "convert/families/gpt_names.h"
 
 #include "common/cli.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WORDS = 12, MAX_NAME = 255 };
+enum { MAX_PARTS = 12, MAX_NAME = 255 };
 
-/* The words of each role, between spaces. */
-typedef const char *const word_table[GPT_N_ROLES];
-
-static word_table global_words = {
-    [GPT_TOKENS] =
-        " wte tok tok_emb token_emb tok_embd tok_embed token_embd token_embed embed_tokens "
-        "tok_embedding tok_embeddings token_embedding token_embeddings token_embedding_table "
-        "embedding_token_table embedding embeddings embed word_embedding word_embeddings "
-        "embedding_table embd tokens_embed ",
-    [GPT_POSITIONS] =
-        " wpe pos pos_emb pos_embd pos_embed pos_enc.pe pe.pe pe embed_positions pos_embedding "
-        "pos_embeddings pos_embedding_table pos_encoder.pe pos_encoding pos_encoding.pe "
-        "position_emb position_embed position_embedding position_embeddings "
-        "position_encoding.position_table position_encoding.pe positional_embedding "
-        "positional_embeddings positional_encoding positional_encoding.pe positions_embed "
-        "position_embedding_table embedding_position_table ",
-    [GPT_FINAL_NORM] = " ln_f lnf ln norm norm_f f_norm ln_final final_ln final_norm layer_norm "
-                       "layernorm final_layer_norm norm_final ",
-    [GPT_HEAD] = " head lm_head out_head output output_head output_proj output_projection "
-                 "output_layer out_proj unembed to_logits fc_out fc final_layer linear lm ",
-};
-
-static word_table layer_words = {
-    [GPT_NORM_1] = " ln_1 ln1 norm1 norm_1 n1 attn_norm norm_attn ln_attn attention_norm "
-                   "layer_norm1 layer_norm_1 layernorm1 layernorm_1 input_layernorm ",
-    [GPT_NORM_2] = " ln_2 ln2 norm2 norm_2 n2 mlp_norm ffn_norm ff_norm norm_ff norm_mlp norm_ffn "
-                   "ln_mlp ln_ff ln_ffn layer_norm2 layer_norm_2 layernorm2 layernorm_2 "
-                   "post_attention_layernorm ",
-    [GPT_QKV] = " c_attn qkv qkv_proj to_qkv ",
-    [GPT_Q] = " query q q_proj wq query_proj ",
-    [GPT_K] = " key k k_proj wk key_proj ",
-    [GPT_V] = " value v v_proj wv value_proj ",
-    [GPT_O] = " proj out_proj o_proj wo attn_proj ",
-    [GPT_UP] = " linear1 fc1 ",
-    [GPT_DOWN] = " linear2 fc2 ",
-};
-
-static word_table attention_words = {
-    [GPT_QKV] = " c_attn qkv qkv_proj to_qkv in_proj ",
-    [GPT_Q] = " query q q_proj wq Wq w_q W_query to_q W_q q_linear query_proj get_queries queries "
-              "q_lin W_Q query_layer ",
-    [GPT_K] = " key k k_proj wk Wk w_k W_key to_k W_k k_linear key_proj get_keys keys k_lin W_K "
-              "key_layer ",
-    [GPT_V] = " value v v_proj wv Wv w_v W_value to_v W_v v_linear value_proj get_values values "
-              "v_lin W_V value_layer ",
-    [GPT_O] = " c_proj proj out_proj o_proj wo Wo w_o out W_o to_out out_linear projection fc_out "
-              "output_proj output o_lin out_lin W_O fc linear ",
-};
-
-static word_table mlp_words = {
-    [GPT_UP] = " c_fc fc1 fc_1 net.0 fc.0 0 layers.0 layer.0 fc linear1 linear_1 up up_proj lin1 "
-               "network.0 w_up w1 W1 ff.0 mlp.0 ffn.0 ",
-    [GPT_DOWN] =
-        " c_proj fc2 fc_2 net.2 fc.2 2 layers.2 layer.2 proj linear2 linear_2 down down_proj "
-        "lin2 network.2 w_down w2 W2 ff.2 mlp.2 ffn.2 ",
-    [GPT_GATE] = " gate gate_proj w_gate w3 W3 ",
-};
-
-static const char attention_parts[] =
-    " attn sa self_attn attention att mha self_attention sa_head sa_heads multi_head_attention "
-    "multihead_attention multi_head_attn self_att sa_heads msa atten causal_attn csa masked_attn "
-    "multi_head attention_block attn_block ";
-static const char mlp_parts[] = " mlp ffwd ffn ff feed_forward feedforward feed_fwd ";
-static const char layer_parts[] =
-    " h blocks layers block layer trf_blocks transformer_blocks decoder_layers decoder_blocks "
-    "transformer_layers attn_blocks ";
-static const char wrappers[] = " transformer model gpt decoder backbone ";
-
-static enum gpt_role role_of(word_table words, const char *word)
-{
-    for (enum gpt_role role = GPT_NONE; role < GPT_N_ROLES; role++)
-        if (ckpt_is_one_of(word, words[role]))
-            return role;
-    return GPT_NONE;
-}
+/* Words, between spaces. */
+static const char norm_words[] = " norm norms ln lnf lnorm rms rmsnorm layernorm ";
+static const char first_words[] = " 1 attn attention att sa input ";
+static const char second_words[] = " 2 mlp ffn ff ffwd feed post ";
+static const char attention_part[] =
+    " attn attention att atten sa msa mha csa mmha mhsa mh multihead selfattention selfattn ";
+static const char mlp_part[] = " mlp ffn ff ffw ffwd ffd feed feedforward fcn ";
+static const char query_words[] = " q query queries wq ";
+static const char key_words[] = " k key keys wk ";
+static const char value_words[] = " v value values wv ";
+static const char output_words[] =
+    " proj projection projections project out output o wo fc linear dense ";
+static const char position_words[] =
+    " pos position positions positional positon positionals wpe pe p ";
+static const char head_words[] =
+    " head lm out output outputs unembed unembedding logits pred predict classifier ";
+static const char token_words[] =
+    " wte tok token tokens word words emb embd embed embedding embeddings embedder ";
 
 /* ---- a name taken apart ---------------------------------------------------------------------- */
 
-struct words {
-    char text[MAX_NAME + 1];
-    const char *word[MAX_WORDS];
-    size_t n, at; /* at: the first that is not used up */
+struct name_part {
+    char words[2 * MAX_NAME + 2 * MAX_PARTS + 2]; /* " w query " */
 };
 
-/* 0: too long, or of too many words */
-static int split_name(struct words *w, const char *name)
+struct name_parts {
+    struct name_part part[MAX_PARTS];
+    size_t n;
+};
+
+/* The text of n bytes as words. */
+static void to_words(struct name_part *to, const char *text, size_t n)
 {
-    size_t n = strlen(name);
-    w->n = w->at = 0;
-    if (n > MAX_NAME)
-        return 0;
-    memcpy(w->text, name, n + 1);
-    for (char *p = w->text; p; w->n++) {
-        if (w->n == MAX_WORDS)
-            return 0;
-        w->word[w->n] = p;
-        p = strchr(p, '.');
-        if (p)
-            *p++ = 0;
+    char *out = to->words;
+    *out++ = ' ';
+    for (size_t i = 0; i < n; i++) {
+        unsigned char c = (unsigned char)text[i], before = i ? (unsigned char)text[i - 1] : '_';
+        int starts = (isupper(c) && islower(before)) ||
+                     (!isdigit(c) != !isdigit(before) && isalnum(c) && isalnum(before));
+        if ((starts || !isalnum(c)) && out[-1] != ' ')
+            *out++ = ' ';
+        if (isalnum(c))
+            *out++ = (char)tolower(c);
     }
+    if (out[-1] != ' ')
+        *out++ = ' ';
+    *out = 0;
+}
+
+/* 0: too long, or of too many parts */
+static int split_name(struct name_parts *to, const char *name)
+{
+    to->n = 0;
+    if (strlen(name) > MAX_NAME)
+        return 0;
+    for (const char *at = name;; to->n++) {
+        size_t n = strcspn(at, ".");
+        if (to->n == MAX_PARTS)
+            return 0;
+        to_words(&to->part[to->n], at, n);
+        at += n;
+        if (!*at++)
+            break;
+    }
+    to->n++;
     return 1;
 }
 
-static int gpt_names_number(const char *text, uint32_t *v)
+/* Whether a word of the list is in the part. */
+static int has_word(const struct name_part *part, const char *list)
 {
-    char *end;
-    if (*text < '0' || *text > '9' || strlen(text) > 4)
+    char word[MAX_NAME + 1];
+    for (const char *at = part->words + 1; *at; at++) {
+        size_t n = strcspn(at, " ");
+        memcpy(word, at, n);
+        word[n] = 0;
+        if (n && ckpt_is_one_of(word, list))
+            return 1;
+        at += n;
+    }
+    return 0;
+}
+
+static int part_is(const struct name_part *part, const char *words)
+{
+    return strcmp(part->words, words) == 0;
+}
+
+/* Whether all of the part is a number. */
+static int part_is_number(const struct name_part *part, uint32_t *v)
+{
+    const char *text = part->words + 1;
+    size_t n = strspn(text, "0123456789");
+    if (n == 0 || n > 4 || strcmp(text + n, " ") != 0)
         return 0;
-    *v = (uint32_t)strtoul(text, &end, 10);
-    return *end == 0;
+    *v = (uint32_t)strtoul(text, NULL, 10);
+    return 1;
 }
 
-/* What is left, with its dots. */
-static const char *gpt_names_rest(struct words *w)
+/* Takes the part after the last dot off: "weight", "bias"; "in_proj_weight" is the fused matrix of
+ * PyTorch's attention. A bare parameter has none. */
+static void take_end(struct name_parts *p, struct gpt_name *to)
 {
-    if (w->at + 1 == w->n)
-        return w->word[w->at];
-    for (size_t i = w->at; i + 1 < w->n; i++)
-        w->text[(size_t)(w->word[i] - w->text) + strlen(w->word[i])] = '.';
-    return w->at < w->n ? w->word[w->at] : "";
+    const struct name_part *last = &p->part[p->n - 1];
+    int is_fused = part_is(last, " in proj weight ") || part_is(last, " in proj bias ");
+    to->is_bias = has_word(last, " bias shift beta ");
+    if (is_fused)
+        to_words(&p->part[p->n - 1], "qkv", 3);
+    else if (p->n > 1 &&
+             (part_is(last, " weight ") || part_is(last, " scale ") || part_is(last, " gamma ") ||
+              part_is(last, " bias ") || part_is(last, " shift ") || part_is(last, " beta ")))
+        p->n--;
+    else
+        to->is_bare = 1;
 }
 
-/* Takes the word after the last dot off: "weight", "bias"; "in_proj_weight" becomes "in_proj". A
- * bare parameter has none. */
-static int take_end(struct words *w)
+/* ---- roles ----------------------------------------------------------------------------------- */
+
+/* Which of the norms of a layer. */
+static enum gpt_role norm_role(const struct name_part *part)
 {
-    static const char weights[] = " weight scale gamma ";
-    static const char biases[] = " bias shift beta ";
-    static const char fused_weight[] = "in_proj_weight", fused_bias[] = "in_proj_bias";
-    const char *last = w->word[w->n - 1];
-    int is_bias = ckpt_is_one_of(last, biases);
-    if (strcmp(last, fused_weight) == 0 || strcmp(last, fused_bias) == 0) {
-        w->word[w->n - 1] = "in_proj";
-        return strcmp(last, fused_bias) == 0;
-    }
-    if (w->n > 1 && (is_bias || ckpt_is_one_of(last, weights)))
-        w->n--;
-    return is_bias;
+    int second = has_word(part, second_words), first = !second && has_word(part, first_words);
+    return second ? GPT_NORM_2 : first ? GPT_NORM_1 : GPT_NONE;
 }
 
-/* "heads", "2", or "2" alone in a list of heads: skips them. */
-static void take_head(struct words *w, struct gpt_name *to)
+static enum gpt_role qkv_role(const struct name_part *part)
 {
-    size_t left = w->n - w->at, named = left == 3 && strcmp(w->word[w->at], "heads") == 0;
-    if (left == 2 + named && gpt_names_number(w->word[w->at + named], &to->head)) {
-        to->is_head = 1;
-        w->at += named + 1;
-    }
-}
-
-/* "attn", "key": the role; "attn", "heads", "2", "key": of a head. */
-static enum gpt_role in_layer(struct words *w, struct gpt_name *to)
-{
-    size_t left = w->n - w->at;
-    if (left == 1)
-        return role_of(layer_words, w->word[w->at]);
-    int is_mlp = ckpt_is_one_of(w->word[w->at], mlp_parts);
-    if (!is_mlp && !ckpt_is_one_of(w->word[w->at], attention_parts))
+    int q = has_word(part, query_words), k = has_word(part, key_words),
+        v = has_word(part, value_words);
+    if (part_is(part, " c attn ") || part_is(part, " in proj ") || has_word(part, " qkv "))
+        return q + k + v ? GPT_NONE : GPT_QKV;
+    if (q + k + v > 1)
         return GPT_NONE;
-    w->at++;
-    if (is_mlp)
-        return role_of(mlp_words, gpt_names_rest(w));
-    take_head(w, to);
-    enum gpt_role role = role_of(attention_words, gpt_names_rest(w));
+    return q ? GPT_Q : k ? GPT_K : v ? GPT_V : GPT_NONE;
+}
+
+static enum gpt_role attention_role(const struct name_part *part)
+{
+    enum gpt_role role = qkv_role(part);
+    if (has_word(part, norm_words))
+        return GPT_NONE;
+    return role == GPT_NONE && has_word(part, output_words) ? GPT_O : role;
+}
+
+/* A number is that of a layer in nn.Sequential: its shape says which; `by_shape` is set. */
+static enum gpt_role mlp_role(const struct name_part *part, struct gpt_name *to)
+{
+    uint32_t n;
+    if (has_word(part, norm_words))
+        return GPT_NONE;
+    if (part_is_number(part, &n)) {
+        to->by_shape = 1;
+        return n == 0 ? GPT_UP : GPT_DOWN;
+    }
+    if (part_is(part, " w 3 ") || has_word(part, " gate "))
+        return GPT_GATE;
+    if (part_is(part, " c fc ") || has_word(part, " up ") || has_word(part, " 1 "))
+        return GPT_UP;
+    if (part_is(part, " c proj ") || has_word(part, " down ") || has_word(part, " 2 "))
+        return GPT_DOWN;
+    to->by_shape = 1;
+    return has_word(part, " fc in hidden expand ")                     ? GPT_UP
+           : has_word(part, " proj out output projection contract l ") ? GPT_DOWN
+                                                                       : GPT_NONE;
+}
+
+/* A word of the layer itself, without a part. */
+static enum gpt_role direct_role(const struct name_part *part, struct gpt_name *to)
+{
+    enum gpt_role role = qkv_role(part);
+    to->is_attention = to->by_shape = role == GPT_QKV;
+    if (role != GPT_NONE)
+        return role;
+    if (has_word(part, mlp_part) || has_word(part, " up down gate ") ||
+        part_is(part, " linear 1 ") || part_is(part, " fc 1 ") || part_is(part, " linear 2 ") ||
+        part_is(part, " fc 2 "))
+        return mlp_role(part, to);
+    return has_word(part, " proj o wo ") ? GPT_O : GPT_NONE;
+}
+
+static int is_attention_part(const struct name_part *part)
+{
+    return has_word(part, attention_part) || has_word(part, " head heads self ");
+}
+
+/* "attn", "heads", "2", "key": n parts of which the first is attention. */
+static enum gpt_role in_attention(const struct name_part *r, size_t n, struct gpt_name *to)
+{
+    uint32_t number;
+    if (n > 2 && part_is_number(&r[n - 1], &number)) /* "to_out.0", in nn.Sequential */
+        n--;
+    for (size_t i = 0; i + 1 < n; i++)
+        if (!is_attention_part(&r[i]) && !part_is_number(&r[i], &number))
+            return GPT_NONE;
+    enum gpt_role role = attention_role(&r[n - 1]);
+    to->is_attention = 1;
+    to->by_shape = role == GPT_QKV;
+    to->is_head = n > 2 && part_is_number(&r[n - 2], &to->head);
     return to->is_head && role != GPT_Q && role != GPT_K && role != GPT_V ? GPT_NONE : role;
 }
 
-int gpt_name_read(const char *name, struct gpt_name *to)
+/* From part `at` on: the role in a layer. */
+static enum gpt_role in_layer(const struct name_parts *p, size_t at, struct gpt_name *to)
 {
-    struct words w;
-    *to = (struct gpt_name){.role = GPT_NONE};
-    if (!split_name(&w, name))
-        return 0;
-    while (w.n - w.at > 1 && ckpt_is_one_of(w.word[w.at], wrappers))
-        w.at++;
-    to->is_bias = take_end(&w);
-    to->in_layer = w.n - w.at > 2 && ckpt_is_one_of(w.word[w.at], layer_parts) &&
-                   gpt_names_number(w.word[w.at + 1], &to->layer);
-    if (to->in_layer) {
-        w.at += 2;
-        to->role = in_layer(&w, to);
-    } else if (w.n > w.at) {
-        to->role = role_of(global_words, gpt_names_rest(&w));
+    const struct name_part *r = &p->part[at], *last = &p->part[p->n - 1];
+    size_t n = p->n - at;
+    int attends = 0, is_mlp = 0;
+    if (has_word(r, norm_words) || part_is(r, " n 1 ") || part_is(r, " n 2 "))
+        return n == 1 || (n == 2 && has_word(last, norm_words)) ? norm_role(r) : GPT_NONE;
+    if (n == 1)
+        return direct_role(r, to);
+    for (size_t i = 0; i + 1 < n; i++) {
+        attends |= is_attention_part(&r[i]);
+        is_mlp |= has_word(&r[i], mlp_part);
     }
-    return to->role != GPT_NONE;
+    if (attends == is_mlp)
+        return GPT_NONE;
+    return is_mlp ? mlp_role(last, to) : in_attention(r, n, to);
+}
+
+/* A tensor outside the layers. A matrix that is no embedding is the head. */
+static enum gpt_role global_role(const struct name_parts *p, const struct state_tensor *t,
+                                 struct gpt_name *end)
+{
+    struct name_part all = {" "};
+    size_t n = 1;
+    for (size_t i = 0; i < p->n; i++) {
+        const char *words = p->part[i].words + 1;
+        memcpy(all.words + n, words, strlen(words) + 1); /* no longer than the name's words */
+        n += strlen(words);
+    }
+    const struct name_part *last = &p->part[p->n - 1];
+    int is_norm = has_word(&all, norm_words), is_token = has_word(&all, token_words);
+    int is_position =
+        has_word(&all, position_words) && !has_word(last, " wte tok token tokens word ");
+    if (has_word(&all, attention_part) || has_word(&all, mlp_part))
+        return GPT_NONE;
+    uint32_t number;
+    if (p->n > 1 && part_is_number(last, &number)) /* of nn.Sequential: a norm, or the head */
+        end->by_shape = 1;
+    if (t->n_dims == 1 && !end->is_bias && end->by_shape)
+        return GPT_FINAL_NORM;
+    if (t->n_dims == 1 && is_norm)
+        return is_token || is_position || has_word(&all, " pre in input ") ? GPT_NONE
+                                                                           : GPT_FINAL_NORM;
+    if (t->n_dims == 1)
+        return end->is_bias && !is_position ? GPT_HEAD : GPT_NONE;
+    if (is_position)
+        return GPT_POSITIONS;
+    if (t->n_dims != 2)
+        return GPT_NONE;
+    return is_token && !has_word(&all, head_words) ? GPT_TOKENS : GPT_HEAD;
+}
+
+/* A list of heads right after the blocks' place is no list of layers. */
+static int is_layer_list(const struct name_parts *p, size_t number)
+{
+    const struct name_part *list = &p->part[number - 1];
+    return p->n - number > 2 || has_word(&p->part[number + 1], norm_words) ||
+           (!has_word(list, attention_part) && !has_word(list, " head heads "));
+}
+
+int gpt_name_read(const struct state_tensor *t, struct gpt_name *to)
+{
+    struct name_parts p;
+    *to = (struct gpt_name){.role = GPT_NONE};
+    if (!split_name(&p, t->name))
+        return 0;
+    take_end(&p, to);
+    for (size_t i = 1; i + 1 < p.n && !to->in_layer; i++)
+        if (part_is_number(&p.part[i], &to->layer) && is_layer_list(&p, i)) {
+            to->in_layer = 1;
+            to->role = in_layer(&p, i + 1, to);
+        }
+    if (!to->in_layer)
+        to->role = global_role(&p, t, to);
+    return to->role != GPT_NONE || to->by_shape;
 }
 
 void gpt_name_alias(const struct gpt_name *name, char buf[64])
@@ -248,47 +344,30 @@ int gpt_name_is_rotation(const char *name)
 
 /* ---- words like one that is not known -------------------------------------------------------- */
 
-enum { MOST_NEAR = 64, MOST_LETTERS = 32 };
-
-struct near_words {
-    char text[MOST_NEAR][MOST_LETTERS];
-    const char *word[MOST_NEAR];
-    size_t n;
-};
-
-static void add_words(struct near_words *to, word_table table)
-{
-    for (enum gpt_role role = GPT_NONE; role < GPT_N_ROLES; role++)
-        for (const char *at = table[role] ? table[role] + 1 : ""; *at && to->n < MOST_NEAR;) {
-            size_t n = strcspn(at, " ");
-            if (n > 2 && n < MOST_LETTERS) {
-                memcpy(to->text[to->n], at, n);
-                to->text[to->n][n] = 0;
-                to->word[to->n] = to->text[to->n];
-                to->n++;
-            }
-            at += n + (at[n] == ' ');
-        }
-}
-
 const char *gpt_name_nearest(const char *name, char buf[64])
 {
-    const struct {
-        const char *const *table;
-    } all[] = {{attention_words}, {mlp_words}, {layer_words}, {global_words}};
-    struct words w;
-    if (!split_name(&w, name) || w.n == 0)
+    static const char *const words[] = {
+        "query", "key",      "value", "queries",   "keys",     "values", "qkv",
+        "proj",  "out_proj", "attn",  "attention", "mlp",      "norm",   "gate",
+        "up",    "down",     "token", "pos",       "position", "embed",  "embedding"};
+    struct name_parts p;
+    struct gpt_name end;
+    if (!split_name(&p, name))
         return NULL;
-    take_end(&w);
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
-        struct near_words near = {.n = 0};
-        add_words(&near, all[i].table);
-        const char *found = cli_nearest(w.word[w.n - 1], near.word, near.n);
-        if (found) {
-            snprintf(buf, 64, "%s", found);
-            return buf;
+    take_end(&p, &end);
+    for (size_t i = p.n; i-- > 0;)
+        for (const char *at = p.part[i].words + 1; *at;) {
+            char word[32];
+            size_t n = strcspn(at, " ");
+            snprintf(word, sizeof word, "%.*s", (int)(n < 31 ? n : 31), at);
+            const char *found =
+                n > 2 ? cli_nearest(word, words, sizeof words / sizeof *words) : NULL;
+            if (found && strcmp(found, word) != 0) {
+                snprintf(buf, 64, "%s", found);
+                return buf;
+            }
+            at += n + 1;
         }
-    }
     return NULL;
 }
 

@@ -27,14 +27,18 @@ struct gpt_name {
     enum gpt_role role;
     uint32_t layer, head;
     int in_layer, is_head, is_bias; /* is_head: q, k or v of one head alone */
+    int by_shape;                   /* the shape, of a bias its matrix's, decides the role */
+    int is_attention;               /* in the attention of a layer */
+    int is_bare;                    /* a parameter of its own, not of a module */
 };
 
 /* "blk.0.attn_norm.weight": GGUF's name of it; q, k and v of one head are
  * "blk.0.attn_q.2.weight". */
 void gpt_name_alias(const struct gpt_name *name, char buf[64]);
 
-/* What a tensor of this name is; 0 when no program is known to call anything so. */
-int gpt_name_read(const char *name, struct gpt_name *to);
+/* What a tensor of this name and number of dimensions is; 0 when its words do not tell. The role
+ * may be GPT_NONE with by_shape. */
+int gpt_name_read(const struct state_tensor *t, struct gpt_name *to);
 
 /* What GGUF calls "attn_norm.bias": "the bias of the first norm". */
 const char *gpt_name_what(const char *part);

@@ -12,6 +12,7 @@
  * under names that many programs share leave every fact open.
  */
 #include "base/mem.h"
+#include "convert/core/questions.h"
 #include "convert/families/from_gpt.h"
 #include "convert/families/gpt_names.h"
 
@@ -23,7 +24,7 @@
 #define OPTIONS                                                                                    \
     (OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_CHARS |         \
      OPT_BOS | OPT_QK_SCALE | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE |            \
-     OPT_ASSUME)
+     OPT_ASSUME | OPT_QKV | OPT_BARE)
 
 static int map_gpt(struct torch_model *m, const struct gpt_rules *r, mgpt_error *err)
 {
@@ -61,18 +62,6 @@ static int match_nanogpt(const struct torch_model *m)
     return has_names(m) && (torch_member(m, "model_args") || is_tied(m));
 }
 
-/* build-nanogpt keeps its configuration as an object with attributes. */
-static int is_object(const struct torch_model *m)
-{
-    static const char *const names[] = {"model_args", "config", "model_config", "gpt_config"};
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        pickle_id id = torch_member(m, names[i]);
-        if (pickle_get(&m->file.pickle, id, "n_head"))
-            return pickle_at(&m->file.pickle, id)->kind == PICKLE_OBJECT;
-    }
-    return 0;
-}
-
 /* config["dataset"], where it is a plain name; NULL otherwise. It will be part of a file's name. */
 static const char *dataset(struct torch_model *m)
 {
@@ -85,44 +74,17 @@ static const char *dataset(struct torch_model *m)
     return name && strspn(name, plain) == n->n ? name : NULL;
 }
 
-/* model_args of nanoGPT have no other keys; those of forks do. */
-static int are_model_args(const struct torch_model *m)
-{
-    static const char known[] = " n_layer n_head n_embd block_size bias vocab_size dropout ";
-    const struct pickle *p = &m->file.pickle;
-    pickle_id args = torch_member(m, "model_args");
-    char key[32];
-    if (!args)
-        return 0;
-    for (struct pickle_iter i = pickle_items(p, args); pickle_next(&i);) {
-        const struct pickle_node *n = pickle_at(p, i.key);
-        size_t length = n->kind == PICKLE_TEXT ? n->n : sizeof key;
-        if (length >= sizeof key)
-            return 0;
-        memcpy(key, n->as.text, length);
-        key[length] = 0;
-        if (!ckpt_is_one_of(key, known))
-            return 0;
-    }
-    return 1;
-}
-
-/* "model_args", and the key "bias" in a configuration, are nanoGPT's own.
- * nanoGPT's GELU is the exact one since May 2023; before, and in build-nanogpt, it is the tanh
- * form. Names of GPT-2 are of norms before the branches and scores by the head's width. */
+/* Nothing in the file tells the activation: nanoGPT had the tanh form of GELU until May 2023, and
+ * forks of before are trained with the newest PyTorch; imported GPT-2 and build-nanogpt have it, too.
+ * Norms without biases are RMSNorm in some forks. Names of GPT-2 are of norms before the branches
+ * and scores by the head's width. */
 static int map_nanogpt(struct torch_model *m, mgpt_error *err)
 {
-    struct gpt_rules r = {.what = "nanoGPT", .program = "nanogpt", .dataset = dataset(m)};
-    r.why = "nanoGPT's since May 2023; before, and for imported GPT-2: gelu_tanh";
-    if (is_object(m)) {
-        r.program = "nanogpt-2022";
-        r.why = "build-nanogpt's";
-    } else if (torch_member(m, "model_args") && !are_model_args(m)) {
-        r.program = NULL; /* a fork */
-    } else {
-        r.asks_activation =
-            !is_tied(m) || (!torch_member(m, "model_args") && m->parts.facts.bias < 0);
-    }
+    const struct gpt_rules r = {.what = "nanoGPT",
+                                .program = "nanogpt",
+                                .likely = "nanogpt",
+                                .asks = 1U << FACT_ACTIVATION | 1U << FACT_NORM,
+                                .dataset = dataset(m)};
     return map_gpt(m, &r, err);
 }
 
@@ -162,15 +124,19 @@ static int64_t heads_of_json(const struct jval *root)
 static int map_mingpt(struct torch_model *m, mgpt_error *err)
 {
     static const char *const candidates[] = {"config.json"};
-    struct gpt_rules r = {
-        .what = "minGPT", .program = "mingpt", .why = "minGPT's", .is_published = 1};
+    struct gpt_rules r = {.what = "minGPT",
+                          .program = "mingpt",
+                          .likely = "mingpt",
+                          .why = "minGPT's",
+                          .is_published = 1};
     const char *name;
     const struct jval *root = NULL;
     int found = torch_size(m, MG_HEADS, 0) ? 0 : torch_json(m, candidates, 1, &root, &name, err);
     r.n_head = heads_of_json(root);
     /* its trainer writes "model" into config.json; llm-viz writes JSON */
-    r.asks_activation = !jval_is(jval_get(root, "model"), JSON_OBJECT) &&
-                        (!m->file.container || strcmp(m->file.container, "JSON") != 0);
+    if (!jval_is(jval_get(root, "model"), JSON_OBJECT) &&
+        (!m->file.container || strcmp(m->file.container, "JSON") != 0))
+        r.asks = 1U << FACT_ACTIVATION | 1U << FACT_NORM;
     jval_free(root);
     if (r.n_head)
         ckpt_note(m->c, "inferred: n_head = %lld (from %s)", (long long)r.n_head, name);
@@ -189,10 +155,8 @@ static int match_scratch(const struct torch_model *m)
 
 static int map_scratch(struct torch_model *m, mgpt_error *err)
 {
-    static const struct gpt_rules r = {.what = "LLMs-from-scratch GPTModel",
-                                       .program = "llms-from-scratch",
-                                       .why = "the book's",
-                                       .is_published = 1};
+    static const struct gpt_rules r = {
+        .what = "LLMs-from-scratch GPTModel", .likely = "llms-from-scratch", .is_published = 1};
     return map_gpt(m, &r, err);
 }
 
@@ -237,11 +201,11 @@ static int match_gpt(const struct torch_model *m)
     int seen = 0;
     for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
         struct gpt_name n;
-        if (!gpt_name_read(m->state.tensors[i].name, &n))
+        if (!gpt_name_read(&m->state.tensors[i], &n))
             continue;
         seen |= n.role == GPT_TOKENS ? TOKENS : 0;
         seen |= n.role == GPT_QKV || n.role == GPT_Q ? ATTENTION : 0;
-        seen |= n.role == GPT_UP ? UP : 0;
+        seen |= n.role == GPT_UP || n.by_shape ? UP : 0;
         seen |= n.role == GPT_NORM_1 ? NORM : 0;
     }
     /* With one of attention and MLP known, the other's tensors are refused by their names. */

@@ -1,0 +1,106 @@
+/* Names of tensors in public programs: what the words of each say. */
+#include "support/unit.h"
+
+#include "convert/families/gpt_names.h"
+
+static const struct {
+    const char *name;
+    uint32_t n_dims;
+    const char *alias; /* NULL: nothing is known */
+} names[] = {
+    {"transformer.wte.weight", 2, "token_embd.weight"},
+    {"token_embedding_lookup_table.weight", 2, "token_embd.weight"},
+    {"embedding.weight", 2, "token_embd.weight"},
+    {"gpt.t_embedding.weight", 2, "token_embd.weight"},
+    {"token_and_position_embedding.token_emb.weight", 2, "token_embd.weight"},
+    {"gpt.p_embedding.weight", 2, "position_embd.weight"},
+    {"positional_encodings_table.weight", 2, "position_embd.weight"},
+    {"model.positon_embedding.weight", 2, "position_embd.weight"},
+    {"pos_encoder.pe", 3, "position_embd.weight"},
+    {"transformer.post_ln.bias", 1, "output_norm.bias"},
+    {"layer_norm_final.weight", 1, "output_norm.weight"},
+    {"blocks.6.weight", 1, "output_norm.weight"},
+    {"emb_norm.weight", 1, NULL},
+    {"pre_ln.weight", 1, NULL},
+    {"glowa.weight", 2, "output.weight"},
+    {"gpt.ln_out.weight", 2, "output.weight"},
+    {"language_model_out_linear_layer.bias", 1, "output.bias"},
+    {"unembedding.weight", 2, "output.weight"},
+    {"ff.net.0.weight", 2, NULL},
+    {"attention.heads.0.key.weight", 2, NULL},
+    {"bloki.0.ln1.weight", 1, "blk.0.attn_norm.weight"},
+    {"blocks.12.rms2.weight", 1, "blk.12.ffn_norm.weight"},
+    {"blocks.0.ln1.norm.weight", 1, "blk.0.attn_norm.weight"},
+    {"h.1.post_attention_layernorm.weight", 1, "blk.1.ffn_norm.weight"},
+    {"h.1.attention_ln.beta", 1, "blk.1.attn_norm.bias"},
+    {"h.1.n1.weight", 1, "blk.1.attn_norm.weight"},
+    {"h.1.layer_norm.weight", 1, NULL},
+    {"h.1.attn.q_norm.weight", 1, NULL},
+    {"h.1.attn.layer_norm.weight", 1, NULL},
+    {"decoder_stack.0.mmha.Wq.bias", 1, "blk.0.attn_q.bias"},
+    {"layers.0.WK.weight", 2, "blk.0.attn_k.weight"},
+    {"blocks.0.attn.heads.3.proj_v.weight", 2, "blk.0.attn_v.3.weight"},
+    {"transformer_attn.0.attn.c_attn.weight", 2, "blk.0.attn_qkv.weight"},
+    {"blocks.0.attn.in_proj_weight", 2, "blk.0.attn_qkv.weight"},
+    {"blocks.0.attn.in_proj_bias", 1, "blk.0.attn_qkv.bias"},
+    {"layers.0.attention.query_key_value.weight", 2, NULL},
+    {"blocks.0.attn.to_out.0.weight", 2, "blk.0.attn_output.weight"},
+    {"blocks.0.mha_parallel.U.weight", 2, NULL},
+    {"blocks.0.att.heads.x.key.weight", 2, NULL},
+    {"blocks.0.sa_head.heads.0.local_pos.weight", 2, NULL},
+    {"decoder_stack.0.mmha.decode_out_proj.weight", 2, "blk.0.attn_output.weight"},
+    {"t.0.feed_forward.ff2.weight", 2, "blk.0.ffn_down.weight"},
+    {"t.0.ffn_1.weight", 2, "blk.0.ffn_up.weight"},
+    {"t.0.ffn.w_gate.weight", 2, "blk.0.ffn_gate.weight"},
+    {"t.0.mlp.attn.weight", 2, NULL},
+    {"t.0.nn_linear.weight", 2, NULL},
+};
+
+TEST(words)
+{
+    for (size_t i = 0; i < COUNT(names); i++) {
+        const struct state_tensor t = {.name = names[i].name, .n_dims = names[i].n_dims};
+        struct gpt_name name;
+        char alias[64] = "";
+        if (gpt_name_read(&t, &name) && name.role != GPT_NONE)
+            gpt_name_alias(&name, alias);
+        if (strcmp(alias, names[i].alias ? names[i].alias : "") != 0)
+            fail_msg("%s: '%s', expected %s", names[i].name, alias,
+                     names[i].alias ? names[i].alias : "nothing");
+    }
+}
+
+/* A matrix of the MLP under a word of the user's is told by its shape; of nn.Sequential too. */
+TEST(by_shape)
+{
+    static const char *const by_shape[] = {"t.0.mlp.hidden.weight", "t.0.ff.final_l.weight",
+                                           "t.0.ff.3.bias", "t.0.mlp.strange.weight"};
+    struct gpt_name name;
+    for (size_t i = 0; i < COUNT(by_shape); i++) {
+        const struct state_tensor t = {.name = by_shape[i], .n_dims = 2};
+        assert_true(gpt_name_read(&t, &name) && name.by_shape);
+    }
+    const struct state_tensor bare = {.name = "trf_blocks.0.att.w_query", .n_dims = 2};
+    assert_true(gpt_name_read(&bare, &name) && name.is_bare && name.role == GPT_Q);
+    const struct state_tensor fused = {.name = "t.0.attn.in_proj_weight", .n_dims = 2};
+    assert_true(gpt_name_read(&fused, &name) && !name.is_bare);
+}
+
+/* Names at the limits of length and of parts. */
+TEST(long_names)
+{
+    char text[400];
+    struct gpt_name name;
+    struct state_tensor t = {.name = text, .n_dims = 2};
+    for (size_t n = 1; n < sizeof text; n++) {
+        for (size_t i = 0; i < n; i++)
+            text[i] = "aB1.q_"[(i + n) % 6];
+        text[n] = 0;
+        gpt_name_read(&t, &name);
+    }
+    memset(text, '.', 30);
+    text[30] = 0;
+    assert_false(gpt_name_read(&t, &name));
+    text[0] = 0;
+    gpt_name_read(&t, &name);
+}
