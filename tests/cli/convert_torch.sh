@@ -167,16 +167,16 @@ config()
     sed "s/^$1:.*/$1: $2/" litgpt-llama/model_config.yaml >yaml/model_config.yaml
 }
 config sliding_window_size 4
-denies 3 'sliding_window_size is set, which is not supported for LitGPT' yaml no.gguf
+denies 3 'model_config.yaml: sliding_window_size: this value is not supported' yaml no.gguf
 config rope_adjustments ''
 sed -i 's/^rope_adjustments: */rope_adjustments:/' yaml/model_config.yaml
-denies 3 'rope_adjustments is set' yaml no.gguf
+denies 3 'rope_adjustments: true is not supported' yaml no.gguf
 config mlp_class_name LLaMAMoE
 denies 3 'mlp_class_name is LLaMAMoE: only RMSNorm with' yaml no.gguf
 config n_head 5
-denies 3 'n_query_groups 2 and head_size 6 do not fit n_head 5' yaml no.gguf
+denies 3 'n_query_groups 2 does not divide n_head 5' yaml no.gguf
 config n_head four
-denies 3 'n_head is four, expected a number in range' yaml no.gguf
+denies 3 'n_head: expected a whole number' yaml no.gguf
 config n_layer 2
 runs "LitGPT: a copy" convert yaml x.gguf
 

@@ -131,6 +131,7 @@ static const struct sweep sweeps[] = {
     {"convert", cmd_convert, "@tests/fixtures/torch/mingpt/model.pt x.gguf", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/build-nanogpt/model.pt x.gguf", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/llama2c/ckpt.pt x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "@tests/fixtures/torch/litgpt-neox/lit_model.pth x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/meta-llama/consolidated.00.pth x.gguf", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/ng-video-lecture/model.pth x.gguf --assume ng-video-lecture", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/fixtures/torch/scratch/model.pth x.gguf --heads 2", NULL, SWEEP_PLAIN, 0},

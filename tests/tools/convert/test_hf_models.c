@@ -131,6 +131,8 @@ static void print_family(FILE *to, const struct hf_family *f)
             f->states_head_dim ? ", states_head_dim" : "", f->partial_rope ? ", partial_rope" : "",
             f->experts ? ", experts" : "", f->put.call ? ", put " : "",
             f->put.call ? f->put.name : "");
+    if (f->program)
+        fprintf(to, ", program %s", f->program);
     if (f->knows)
         fprintf(to, ", knows %s", f->knows);
     if (f->ignores)

@@ -51,8 +51,8 @@ static void print_name(const char *name, size_t *column)
 
 static const char *family_name(size_t i)
 {
-    const struct hf_family *f = hf_family_at(i);
-    return f ? f->model_type : NULL;
+    const struct hf_family *f = hf_family_at(i); /* programs are last */
+    return f && !f->program ? f->model_type : NULL;
 }
 
 /* The names that name_at returns, until NULL. */

@@ -25,6 +25,8 @@ static void find_family(struct hf_model *m)
     const struct hf_family *f;
     size_t at = 0, room = sizeof names - 4; /* 4: the end of a list that is cut */
     for (size_t i = 0; (f = hf_family_at(i)); i++) {
+        if (!f->program != !m->parts->described)
+            continue;
         if (strcmp(f->model_type, m->cfg.model_type) == 0) {
             m->family = f;
             return;
@@ -231,12 +233,17 @@ static const char *format_of(struct hf_model *m)
 static void read_model(struct hf_model *m)
 {
     const struct hf_parts *parts = m->parts;
-    hf_must(m, hf_config_read(&m->cfg, parts->config, m->err));
+    hf_must(m, parts->facts ? hf_config_take(&m->cfg, json_incref(parts->facts), m->err)
+                            : hf_config_read(&m->cfg, parts->config, m->err));
     m->at = m->cfg.text;
+    if (parts->described)
+        m->cfg.model_type = parts->described;
     hf_wrapper(m);
     find_family(m);
-    m->c->model_type = m->family->model_type;
-    m->c->format = format_of(m);
+    if (!parts->described) {
+        m->c->model_type = m->family->model_type;
+        m->c->format = format_of(m);
+    }
     read_config(m);
     if (parts->index.data)
         hf_must(m, hf_weights_sharded(m, parts->index, m->err));
@@ -244,7 +251,7 @@ static void read_model(struct hf_model *m)
         hf_must(m, hf_weights(m, parts->tensors, m->err));
     hf_must(m, hf_unpack(m, m->err));
     put_tensors(m);
-    if (!(m->in->options->given & OPT_NO_TOKENIZER))
+    if (!parts->described && !(m->in->options->given & OPT_NO_TOKENIZER))
         hf_must(m, hf_tokenizer_read(m->c, m->in, m->c->hp.n_vocab, m->err));
 }
 
@@ -254,13 +261,13 @@ static int read_parts(struct checkpoint *c, const struct ckpt_input *in, struct 
     struct hf_model m = {.c = c, .in = in, .parts = &parts};
     struct ckpt_side side = {.bytes = parts.config};
     static const char *const name = "config.json";
-    int found = parts.config.data ? 1 : in->side(in->user, 0, &name, 1, &side, err);
+    int found = parts.config.data || parts.facts ? 1 : in->side(in->user, 0, &name, 1, &side, err);
     if (found < 0)
         return found;
     if (!found)
         return ckpt_refuse(
             err, "side file config.json: not next to the input; it has the model's numbers");
-    if (in->directory && *in->directory)
+    if (in->directory && *in->directory && !parts.described)
         c->name = in->directory;
     parts.config = side.bytes;
     state_init(&m.state, c);
@@ -328,4 +335,11 @@ int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct stat
                   mgpt_error *err)
 {
     return read_parts(c, in, (struct hf_parts){.state = s}, err);
+}
+
+int hf_read_described(struct checkpoint *c, const struct ckpt_input *in, const char *family,
+                      json_t *facts, struct state *s, mgpt_error *err)
+{
+    const struct hf_parts parts = {.facts = facts, .state = s, .described = family};
+    return read_parts(c, in, parts, err);
 }

@@ -91,6 +91,7 @@ struct hf_family {
     int tied;                    /* when tie_word_embeddings is absent */
     int windowed;                /* rope settings per kind of layer: full and windowed */
     uint32_t full_every;         /* each n-th layer has no window: needs no key in GGUF; 0: none */
+    const char *program; /* whose files are described so; NULL: config.json names the type */
     const char *knows;   /* a key that means another forward pass in other families; NULL: none */
     const char *ignores; /* a key of published files that its class does not read; NULL: none */
     uint32_t window;     /* when sliding_window is absent; 0: none */
@@ -135,6 +136,8 @@ struct hf_model {
 struct hf_parts {
     struct span config, tensors, index;
     struct state *state;
+    const char *described; /* of a program's file: its family; or NULL */
+    json_t *facts;         /* and what would be in config.json */
 };
 
 #define HF_COUNT(a) (sizeof(a) / sizeof *(a))
@@ -163,6 +166,11 @@ int hf_is_beside(const struct ckpt_input *in, mgpt_error *err);
  * prefixes off their names. */
 int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,
                   mgpt_error *err);
+
+/* The model of a program's file, which `family` of models.txt describes: its tensors, and what would be
+ * in config.json, an object that is changed. Neither the format's name is set, nor a tokenizer read. */
+int hf_read_described(struct checkpoint *c, const struct ckpt_input *in, const char *family,
+                      json_t *facts, struct state *s, mgpt_error *err);
 
 /* ---- hf_weights.c ---------------------------------------------------------------------------- */
 

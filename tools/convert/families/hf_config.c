@@ -76,9 +76,13 @@ static int add_read_keys(json_t *text, mgpt_error *err)
 
 int hf_config_read(struct hf_config *cfg, struct span bytes, mgpt_error *err)
 {
-    *cfg = (struct hf_config){.root = hf_json(bytes, "config.json", err)};
-    if (!cfg->root)
-        return err->status;
+    json_t *root = hf_json(bytes, "config.json", err);
+    return root ? hf_config_take(cfg, root, err) : err->status;
+}
+
+int hf_config_take(struct hf_config *cfg, json_t *root, mgpt_error *err)
+{
+    *cfg = (struct hf_config){.root = root};
     static const char *const parts[] = {"text_config", "llm_config"};
     json_t *text = cfg->root;
     for (size_t i = 0; text == cfg->root && i < sizeof parts / sizeof *parts; i++)

@@ -2,7 +2,7 @@
  *
  * A key whose value is null counts as absent, as in the original. Numbers may be written 1e-05,
  * 100000.0 or 10000. Errors name file, key and value: "config.json: hidden_size is 0, expected 1 to
- * 2147483647". What the keys mean is not known here (from_hf.c, hf_rope.c and the families).
+ * 1048576". What the keys mean is not known here (from_hf.c, hf_rope.c and models.txt).
  */
 #ifndef MGPT_CONVERT_HF_CONFIG_H
 #define MGPT_CONVERT_HF_CONFIG_H
@@ -27,6 +27,9 @@ const struct jval *hf_values(struct span bytes, const char *file, int flags, mgp
 
 /* model_type stays NULL where neither the root nor its text part has one. */
 int hf_config_read(struct hf_config *cfg, struct span bytes, mgpt_error *err);
+
+/* An object in place of the text, which becomes the configuration's also after an error. */
+int hf_config_take(struct hf_config *cfg, json_t *root, mgpt_error *err);
 void hf_config_free(struct hf_config *cfg);
 
 /* The value of a key, NULL when absent or null. */

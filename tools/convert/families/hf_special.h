@@ -61,6 +61,9 @@ hf_step_fn hf_smollm3, hf_gemma, hf_gemma_scale, hf_gemma3_rope, hf_olmo3_rope, 
     hf_exaone4, hf_minicpm, hf_lfm2, hf_granite_4, hf_opt, hf_gptj, hf_bigcode, hf_falcon, hf_gpt1,
     hf_gpt_neo, hf_qwen2_moe;
 
+/* from_litgpt.c */
+hf_step_fn hf_litgpt;
+
 /* ---- hf_special_put.c ------------------------------------------------------------------------ */
 
 hf_step_fn hf_put_convolutions, hf_put_gates_and_ups, hf_put_xielu_weights, hf_put_opt_positions,

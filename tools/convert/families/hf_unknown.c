@@ -100,13 +100,15 @@ static int is_ignored(const struct hf_model *m, const char *key, const json_t *v
 
 _Noreturn static void refuse_key(struct hf_model *m, const char *key, const json_t *v)
 {
+    const char *type = m->family->program ? m->family->program : m->cfg.model_type;
     if (json_is(v, JSON_TRUE))
-        hf_stop(m,
-                "%.60s: true is not a switch of %s that mgpt knows; if it changes no logits, set "
-                "it to false",
-                key, m->cfg.model_type);
+        hf_stop(
+            m,
+            "%.60s: true is not a switch of %s that mgpt knows; if it changes no logits, set it to "
+            "false",
+            key, type);
     hf_stop(m, "%.60s is not a setting of %s that mgpt knows; if it changes no logits, take it out",
-            key, m->cfg.model_type);
+            key, type);
 }
 
 void hf_check_switches(struct hf_model *m)
@@ -179,8 +181,6 @@ static const char *other_program(const struct hf_family *own, const char *name)
     } programs[] = {{"trf_blocks.N.", "LLMs-from-scratch"},
                     {"layers.N.attention.w", "Meta's Llama and llama2.c"},
                     {"layers.N.feed_forward.w", "Meta's Llama and llama2.c"},
-                    {"h.N.attn.qkv.", "LitGPT"},
-                    {"h.N.norm_", "LitGPT"},
                     {"blocks.N.sa.", "ng-video-lecture"},
                     {"blocks.N.attn.W_", "TransformerLens"},
                     {"blocks.N.mlp.W_", "TransformerLens"}};
@@ -189,7 +189,7 @@ static const char *other_program(const struct hf_family *own, const char *name)
         return NULL;
     for (size_t i = 0; (f = hf_family_at(i)); i++)
         if (has_name(f, name))
-            return f->model_type;
+            return f->program ? f->program : f->model_type;
     for (size_t i = 0; i < HF_COUNT(programs); i++)
         if (after_pattern(without_prefixes(name, before), programs[i].begin))
             return programs[i].program;

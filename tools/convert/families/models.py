@@ -21,16 +21,17 @@ LETTERS = 'EVTFQKPHAGLRB'
 
 FLAGS = {'bias': 'STATE_BIAS', 'transposed': 'STATE_TRANSPOSED', 'grouped': 'STATE_GROUPED', 'attention': 'STATE_ATTENTION',
          'convolution': 'STATE_CONVOLUTION', '+1': 'STATE_PLUS_ONE', 'variant': 'HF_VARIANT', 'usual': 'HF_USUAL',
-         'sequential': 'HF_SEQUENTIAL', 'whole_rows': 'HF_WHOLE_ROWS'}
+         'sequential': 'HF_SEQUENTIAL', 'whole_rows': 'HF_WHOLE_ROWS', 'optional': 'STATE_OPTIONAL', 'q': 'STATE_Q',
+         'k': 'STATE_K', 'v': 'STATE_V'}
 ONE_OF = ('variant', 'usual')  # rows of one tensor, of which a model has one
 BIASES = {'attention_bias': 'HF_ATTENTION_BIAS', 'attention_out_bias': 'HF_OUT_BIAS', 'mlp_bias': 'HF_MLP_BIAS',
           'use_bias': 'HF_USE_BIAS', 'use_qkv_bias': 'HF_QKV_BIAS', 'enable_bias': 'HF_ENABLE_BIAS', 'bias': 'HF_BIAS',
-          'always': 'STATE_BIAS', 'never': None}
+          'always': 'STATE_BIAS', 'perhaps': 'STATE_BIAS_OPTIONAL', 'never': None}
 ORDERS = {'pairs': 'STATE_PAIRS', 'swap': 'STATE_SWAP', 'keep': None}
 NORMS = {'+1': 'STATE_PLUS_ONE', 'bias': 'STATE_BIAS', 'plain': None}
 KEYS = ('n_embd', 'n_layer', 'n_head', 'n_head_kv', 'head_dim', 'n_ff', 'n_ctx', 'eps', 'activation')
 SWITCHES = ('tied', 'untied', 'windowed', 'partial_rope', 'states_head_dim', 'experts')
-VALUES = ('arch', 'activation', 'head', 'layers', 'knows', 'full_every', 'window', 'order', 'put')
+VALUES = ('arch', 'program', 'activation', 'head', 'layers', 'knows', 'full_every', 'window', 'order', 'put')
 OWN = ('ignores', 'class', 'own_class', 'spelled')  # not of types that are like it
 WINDOWS = ('one', 'layers', 'layers_or_one', 'used', 'all')
 # How many words follow: of "read KIND", and whether there may be more.
@@ -217,9 +218,14 @@ def parse(path):
     return types
 
 
-def claimed(types):
-    """Those that a file can be of."""
+def made(types):
+    """Those that are tables in C."""
     return [t for t in types.values() if 'arch' in t.values]
+
+
+def claimed(types):
+    """Those of them that config.json can name."""
+    return [t for t in made(types) if 'program' not in t.values]
 
 
 # ---- C -----------------------------------------------------------------------------------------
@@ -247,7 +253,8 @@ def rows_of(t, absent):
         if tensor not in OF_MODEL:
             name, to = t.values['layers'][0] + name, 'blk.N.' + tensor
         letters = ["'%s'" % letter for letter in shape]
-        for part in ('STATE_Q', 'STATE_K', 'STATE_V') if 'grouped' in flags else (None,):
+        is_one = 'grouped' not in flags or {'q', 'k', 'v'} & set(flags)
+        for part in (None,) if is_one else ('STATE_Q', 'STATE_K', 'STATE_V'):
             all_flags = sorted(set(out) | ({part} if part else set()))
             yield '    {%s, %s, %s, %s},' % (text(name), text(to), ', '.join(['0'] * (2 - len(letters)) + letters),
                                              ' | '.join(all_flags) or '0')
@@ -313,7 +320,7 @@ def family_of(t, out):
         members.append('.rope = &%s_rope' % word)
     members += ['.%s = 1' % switch for switch in SWITCHES if v.get(switch)]
     members += ['.%s = %s' % (verb, v[verb][0]) for verb in ('full_every', 'window') if verb in v]
-    members += ['.%s = %s' % (verb, text(v[verb][0])) for verb in ('knows', 'ignores') if verb in v]
+    members += ['.%s = %s' % (verb, text(v[verb][0])) for verb in ('program', 'knows', 'ignores') if verb in v]
     members += ['.biases = ' + ' | '.join(sorted(absent))] if absent else []
     members += ['.put = {%s, hf_put_%s}' % (text(v['put'][0]), v['put'][0])] if 'put' in v else []
     return '    {%s},' % ', '.join(members)
@@ -321,7 +328,7 @@ def family_of(t, out):
 
 def main():
     out = ['/* Made of models.txt by models.py. */']
-    rows = [family_of(t, out) for t in claimed(parse(sys.argv[1]))]
+    rows = [family_of(t, out) for t in made(parse(sys.argv[1]))]
     print(*out, 'static const struct hf_family families[] = {', *rows, '};', sep='\n')
 
 

@@ -161,7 +161,7 @@ int peft_choose_family(struct peft *p, mgpt_error *err)
     for (size_t i = 0; !p->family && (f = hf_family_at(i)); i++) {
         int may_be = p->c->model_type ? strcmp(f->model_type, p->c->model_type) == 0
                                       : strcmp(f->arch, arch) == 0;
-        if (!may_be)
+        if (!may_be || f->program)
             continue;
         const struct state_tensor *found = first_unknown(p, f);
         p->family = found ? NULL : f;
