@@ -36,6 +36,12 @@ for config in "$golden"/*/config.json; do
 done
 check "there are golden models" [ "$n" -ge 15 ]
 
+# What differs from the architecture's usual is written, also a false.
+cp -r "$golden/qwen3_moe" other && sed 's/"norm_topk_prob": true/"norm_topk_prob": false/' "$golden/qwen3_moe/config.json" >other/config.json
+check "qwen3_moe without norm_topk_prob" converts 0 'wrote other.gguf' other other.gguf
+run check other.gguf "$golden/qwen3_moe/ref.npz"
+check "... is another model" [ "$code" -eq 1 ]
+
 # ---- the same tensors as MLX saves them (fixtures/mlx/make_mlx.py) ----
 
 for name in llama smollm2_bf16; do

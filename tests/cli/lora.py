@@ -16,6 +16,7 @@ sys.path.insert(0, str(ROOT / "tests/fuzz"))
 sys.dont_write_bytecode = True
 from formats import safetensors  # noqa: E402
 from malformed_gguf import Gguf  # noqa: E402
+from split_gguf import parse  # noqa: E402
 
 LORA, GOLDEN = ROOT / "tests/fixtures/lora", ROOT / "tests/golden"
 BASES = {"gpt2": "gpt2", "gpt2_dora": "gpt2", "llama": "llama", "llama_pattern": "llama", "llama_tables": "llama",
@@ -54,6 +55,38 @@ def head_of(path):
     data = path.read_bytes()
     n = struct.unpack_from("<Q", data)[0]
     return json.loads(data[8:8 + n]), data[8 + n:]
+
+
+def repeated(head, data, copies):
+    """The tensors, each with a copy for the new names that copies(name) gives."""
+    out, entries = b"", {}
+    for name, e in head.items():
+        for new in (copies(name) if name != "__metadata__" else ()):
+            begin, end = e["data_offsets"]
+            entries[new] = {**e, "data_offsets": [len(out), len(out) + end - begin]}
+            out += data[begin:end]
+    return safetensors(entries, out)
+
+
+def eleven_layers():
+    """Layer 10 of an adapter is not layer 0 or 1: it changes a model whose other layers are equal, as the merged one."""
+    base, folder = TMP / "eleven", TMP / "layer10"
+    shutil.copytree(GOLDEN / "llama", base)
+    shutil.copytree(LORA / "llama", folder)
+    config = json.loads((base / "config.json").read_text())
+    (base / "config.json").write_text(json.dumps({**config, "num_hidden_layers": 11}))
+    layers = lambda name: [name.replace("layers.1.", "layers.%d." % i) for i in range(1, 11)] if "layers.1." in name else [name]
+    (base / "model.safetensors").write_bytes(repeated(*head_of(base / "model.safetensors"), layers))
+    weights = folder / "adapter_model.safetensors"
+    weights.write_bytes(repeated(*head_of(weights), lambda name: [name.replace("layers.1.", "layers.10.")]))
+    out = TMP / "eleven.gguf"
+    done = run("convert", base, out, "--no-tokenizer", "--lora", folder)
+    check("layer 10 of eleven", "14 matrices changed" in done.stderr, done.stderr)
+    plain = TMP / "plain.gguf"
+    run("convert", base, plain, "--no-tokenizer")
+    tensors = [{name: data for name, _, _, data in parse(path.read_bytes())[2]} for path in (plain, out)]
+    changed = {name.split(b".")[1] for name, data in tensors[0].items() if data != tensors[1][name]}
+    check("... and no other than it and layer 0", changed == {b"0", b"10"}, changed)
 
 
 def edited(name, config=None, names=None, change=None):
@@ -110,6 +143,7 @@ def values():
     for pattern in ("proj", "^self_attn.q_proj", "attn.q_proj"):  # none is the whole name, or words at its end
         same("%s is not the name of a module" % pattern, GOLDEN / "llama", LORA / "llama/ref.npz",
              edited("llama", config={"rank_pattern": {pattern: 2}, "alpha_pattern": {pattern: 99}}))
+    eleven_layers()
     same("llama: half of it, GGUF", GOLDEN / "llama", LORA / "llama/half.npz", "%s:0.5" % (LORA / "llama/lora.gguf"))
     made = []
     for alpha in (0, 4, 5):  # in GGUF 0 is the rank, as in llama.cpp
