@@ -52,7 +52,9 @@ static const struct sweep sweeps[] = {
     {"generate", cmd_generate, "%bpe.gguf -f - -n 4 --lookup --draft %bpe.gguf", "then the then the", SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "@weights/names.gguf -p an -n 3 --session x", NULL, SWEEP_PLAIN, 0},
     {"generate", cmd_generate, "%bpe.gguf -f - -n 4 --session x --kv f16", "then the nan", SWEEP_PLAIN, 0},
-    {"generate", cmd_generate, "%bpe.gguf --chat --chat-template %chat.jinja -f - -n 2 --system be --session x", "ann\nthe\n", SWEEP_PLAIN, 0},
+    {"generate", cmd_generate, "%bpe.gguf --chat --chat-template %chat.jinja -f - -n 2 --system be", "ann\nthe\n", SWEEP_PLAIN, 0},
+    /* what was said until then is kept */
+    {"generate", cmd_generate, "%bpe.gguf --chat --chat-template %chat.jinja -f - -n 2 --session x", "ann\n", SWEEP_GOES_ON, 0},
     {"generate", cmd_generate, "%part-00002-of-00002.gguf -p an -n 2", NULL, SWEEP_PLAIN, 0},
     {"score", cmd_score, "@weights/names.gguf -f - --each -t 2", "anna\nbob\n", SWEEP_PLAIN, 0},
     {"score", cmd_score, "@weights/names.gguf -f - --json --top 3",

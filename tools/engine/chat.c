@@ -48,19 +48,23 @@ static int load_template_file(struct chat *c, const char *path)
     return code;
 }
 
-/* The token of the format that the vocabulary lacks; NULL: it has them all. */
-static const char *lacks_token(const struct chat_format *f, const mgpt_model *model)
+/* The token of the format that the vocabulary lacks; NULL: it has them all. err: as chat_control_token. */
+static const char *lacks_token(const struct chat_format *f, const mgpt_model *model,
+                               mgpt_error *err)
 {
     for (const char *const *t = f->tokens; *t; t++)
-        if (chat_control_token(model, *t, strlen(*t)) < 0)
+        if (chat_control_token(model, *t, strlen(*t), err) < 0)
             return *t;
     return NULL;
 }
 
 static int load_format(struct chat *c, const struct chat_format *f)
 {
-    const char *missing = lacks_token(f, c->engine->model);
+    mgpt_error err = {0};
+    const char *missing = lacks_token(f, c->engine->model, &err);
     c->name = f->name;
+    if (err.status == MGPT_EMEM)
+        return chat_refuse(c, &err);
     if (missing) {
         cli_note("chat format %s: the vocabulary has no token %s", f->name, missing);
         return EXIT_USAGE;
@@ -72,6 +76,7 @@ static int choose_template(struct chat *c, const struct cli_command *command,
                            const struct chat_style *style)
 {
     const char *own = c->engine->info.chat_template;
+    mgpt_error err = {0};
     const struct chat_format *f = style->format ? chat_format_named(style->format) : NULL;
     if (style->format && style->template_file)
         return cli_usage(command, "--chat-format and --chat-template: give one of them");
@@ -83,8 +88,10 @@ static int choose_template(struct chat *c, const struct cli_command *command,
     if (!f && *own)
         return load_template(c, own, strlen(own));
     for (size_t i = 0; !f && chat_format_at(i); i++)
-        if (chat_format_at(i)->by_tokens && !lacks_token(chat_format_at(i), c->engine->model))
+        if (chat_format_at(i)->by_tokens && !lacks_token(chat_format_at(i), c->engine->model, &err))
             f = chat_format_at(i);
+    if (err.status == MGPT_EMEM)
+        return chat_refuse(c, &err);
     if (!f)
         return cli_usage(command,
                          "the model says nothing about a chat format; give --chat-format (%s) or "

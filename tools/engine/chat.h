@@ -100,8 +100,9 @@ int chat_find_controls(struct chat *chat);
 /* Appends the tokens of text that a template wrote, from byte `from` on. Returns an exit code. */
 int chat_encode(struct chat *chat, const struct jinja_output *text, size_t from);
 
-/* The id of one control token, -1 when the text is something else in this vocabulary. */
-int32_t chat_control_token(const mgpt_model *model, const char *text, size_t n);
+/* The id of one control token, -1 when the text is something else in this vocabulary, or with
+ * MGPT_EMEM in *err, which is not set otherwise. */
+int32_t chat_control_token(const mgpt_model *model, const char *text, size_t n, mgpt_error *err);
 
 /* ---- mgpt generate --chat (chat_run.c) ------------------------------------------------------- */
 

@@ -18,12 +18,16 @@ static int out_of_memory(void)
     return EXIT_FULL;
 }
 
-int32_t chat_control_token(const mgpt_model *model, const char *text, size_t n)
+int32_t chat_control_token(const mgpt_model *model, const char *text, size_t n, mgpt_error *err)
 {
     int32_t id = -1;
     size_t n_text;
     const unsigned flags = MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL;
-    if (mgpt_encode(model, text, n, flags, &id, 1, NULL) != 1)
+    mgpt_error why;
+    int64_t n_ids = mgpt_encode(model, text, n, flags, &id, 1, &why);
+    if (n_ids == MGPT_EMEM)
+        *err = why;
+    if (n_ids != 1)
         return -1;
     const char *own = mgpt_token_text(model, id, &n_text);
     return n_text == n && memcmp(own, text, n) == 0 ? id : -1;

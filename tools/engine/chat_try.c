@@ -10,7 +10,7 @@
     }
 
 /* The control token at the beginning of what follows an answer; -1: text, or nothing. */
-static int32_t end_token(const struct chat *c, const char *text, size_t n)
+static int32_t end_token(const struct chat *c, const char *text, size_t n, mgpt_error *err)
 {
     size_t length = 0;
     while (n > 0 && strchr(" \n\t", *text) && *text) {
@@ -19,11 +19,12 @@ static int32_t end_token(const struct chat *c, const char *text, size_t n)
     }
     for (size_t i = 1; i <= n && i < 64; i++) { /* the longest */
         int32_t id = text[i - 1] == '>' || text[i - 1] == ']' || i == n
-                         ? chat_control_token(c->engine->model, text, i)
+                         ? chat_control_token(c->engine->model, text, i, err)
                          : -1;
         length = id >= 0 ? i : length;
     }
-    return length && strchr("<[", *text) ? chat_control_token(c->engine->model, text, length) : -1;
+    return length && strchr("<[", *text) ? chat_control_token(c->engine->model, text, length, err)
+                                         : -1;
 }
 
 /* The length of something like <|im_end|> at the beginning of the text, after white space; 0:
@@ -50,18 +51,24 @@ int chat_find_end(struct chat *c)
                                                     MESSAGE("assistant", CHAT_ANSWER),
                                                     MESSAGE("user", CHAT_QUESTION)};
     int code = EXIT_OK;
+    mgpt_error err = {0};
     c->end = -1;
     for (size_t n = 2; n <= 3 && c->end < 0 && code == EXIT_OK; n++) {
         struct jinja_output out;
-        if (chat_render(c, messages, n, n == 3, &out, NULL) < 0)
+        if (chat_render(c, messages, n, n == 3, &out, &err) < 0) {
+            if (err.status == MGPT_EMEM)
+                return chat_refuse(c, &err);
             continue;
+        }
         size_t from = chat_after_answer(&out), all = arr_len(out.text);
         if (from) {
             const char *at = out.text + from;
             size_t length = looks_like_token(&at, all - from);
-            c->end = length ? chat_control_token(c->engine->model, at, length)
-                            : end_token(c, at, all - (size_t)(at - out.text));
-            if (length && c->end < 0 && n == 2) {
+            c->end = length ? chat_control_token(c->engine->model, at, length, &err)
+                            : end_token(c, at, all - (size_t)(at - out.text), &err);
+            if (err.status == MGPT_EMEM) {
+                code = chat_refuse(c, &err);
+            } else if (length && c->end < 0 && n == 2) {
                 cli_note("the chat template ends an answer with %.*s: the vocabulary has no such "
                          "token, the template is of another one",
                          (int)length, at);

@@ -65,7 +65,7 @@ static int answer(struct run *r, const char *text, size_t n_bytes)
     code = chat_run_draw(r);
     text_out_end(&r->out);
     if (r->out.failed.status < 0)
-        return cli_fail(NULL, &r->out.failed);
+        return code == EXIT_OK ? cli_fail(NULL, &r->out.failed) : code; /* one line is enough */
     putchar('\n');
     fflush(stdout);
     return code == EXIT_OK ? chat_answered(&r->chat) : code;
@@ -116,6 +116,8 @@ static int answer_typed(struct run *r)
             code = chat_answered(&r->chat);
     }
     line_close(&reader, NULL);
+    if (code == EXIT_OK && reader.failed.status < 0)
+        return cli_fail("stdin", &reader.failed);
     return code;
 }
 
