@@ -108,7 +108,16 @@ said "heads without a projection" 'inferred: attention has no projection (none i
 said "a model without a last norm" 'inferred: no norm before the head (none in the file)'
 equal rotated model.pt --assume llama --eps 1e-6
 equal mlx weights.npz --heads 3 --assume ng-video-lecture
-for wrong in 'nanogpt/ckpt.pt --assume nanogpt-2022' 'freecodecamp/model.pth --assume ng-video-lecture' 'no-projection/model.pt --assume nanogpt' \
+words='--heads 3 --activation gelu_erf --pre-norm --qk-scale head --norm rms --eps 1.1920929e-07 --rope 1e4'
+# shellcheck disable=SC2086
+equal own-words model.pt $words --positions adjacent --qkv heads
+asks own-words/model.pt '--qkv heads' '--rope, --embedding-scale, --qkv (--ask asks)'
+equal parameters model.pt --heads 3 --assume nanogpt --bare in-out
+asks parameters/model.pt '--bare out-in, --bare in-out'
+denies 2 '--qkv: expected blocks or heads' own-words/model.pt no.gguf --qkv rows
+denies 2 '--bare: expected out-in or in-out' parameters/model.pt no.gguf --bare in
+for wrong in "own-words/model.pt $words --positions adjacent --qkv blocks" "own-words/model.pt $words --positions half --qkv heads" \
+    'parameters/model.pt --heads 3 --assume nanogpt --bare out-in' 'nanogpt/ckpt.pt --assume nanogpt-2022' 'freecodecamp/model.pth --assume ng-video-lecture' 'no-projection/model.pt --assume nanogpt' \
     'rotated/model.pt --assume llama --eps 1e-6 --positions adjacent' \
     'encoder-layer/model.pt --assume encoder-layer --positions sinusoidal --embedding-scale none'; do
     # shellcheck disable=SC2086

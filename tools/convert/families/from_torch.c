@@ -90,6 +90,10 @@ static int no_weights(const struct torch_model *m, mgpt_error *err)
 static int from_torch_unknown(const struct torch_model *m, mgpt_error *err)
 {
     const char *first = arr_len(m->state.tensors) ? m->state.tensors[0].name : "";
+    if (torch_is_hugging_face(&m->state))
+        return ckpt_refuse(err,
+                           "Llama's names in transformers, which many models have: config.json of "
+                           "this one, with model_type, must be next to the file");
     return ckpt_refuse_tensor(err, first,
                               "not a name of a model that mgpt knows (mgpt convert --help lists "
                               "the programs)");

@@ -188,11 +188,11 @@ static int has_all(const struct torch_model *m, const char *const has[5])
     return 1;
 }
 
-/* The names of transformers' Llama and its relatives: config.json tells which it is. */
-static int is_hugging_face(const struct torch_model *m)
+/* config.json tells which of them it is. */
+int torch_is_hugging_face(const struct state *s)
 {
-    return state_has(&m->state, "model.layers.0.self_attn.q_proj.weight") ||
-           state_has(&m->state, "layers.0.self_attn.q_proj.weight");
+    return state_has(s, "model.layers.0.self_attn.q_proj.weight") ||
+           state_has(s, "layers.0.self_attn.q_proj.weight");
 }
 
 static int match_gpt(const struct torch_model *m)
@@ -209,7 +209,7 @@ static int match_gpt(const struct torch_model *m)
         seen |= n.role == GPT_NORM_1 ? NORM : 0;
     }
     /* With one of attention and MLP known, the other's tensors are refused by their names. */
-    return (seen | UP) == ALL || (seen | ATTENTION) == ALL ? !is_hugging_face(m) : 0;
+    return (seen | UP) == ALL || (seen | ATTENTION) == ALL ? !torch_is_hugging_face(&m->state) : 0;
 }
 
 static int map_others(struct torch_model *m, mgpt_error *err)

@@ -46,6 +46,9 @@ pickle_id torch_member(const struct torch_model *m, const char *name);
 /* Fills m->parts. Of what is said twice the most special counts: model_args before config. */
 int torch_facts(struct torch_model *m);
 
+/* Whether the names are those of transformers' Llama and its relatives. */
+int torch_is_hugging_face(const struct state *s);
+
 /* The mapping of named tensors out of a container that is not PyTorch's, with what `parts` says: 1;
  * 0 when no mapping knows the names; negative with *err. */
 int torch_map_state(struct state *s, struct mg_parts *parts, const char *container,
