@@ -1,5 +1,6 @@
 /* mgpt.h's contract for taps: names, which points fire and in which order, stopping, batches.
  * True values, and changing them: test_forward. That looking changes no bit: test_equal_bits. */
+#include "run/session.h"
 #include "support/toy_zoo.h"
 #include "support/trace.h"
 #include "support/unit.h"
@@ -368,6 +369,23 @@ TEST(each_point_alone)
             fail_msg("point %d alone: %zu rows, expected %zu", p, rows, each * N);
         mgpt_session_free(session);
     }
+    subject_free(&s);
+}
+
+/* One thread has scores for one block of rows: a tap of them needs those of all heads of a block of queries. */
+TEST(scores_of_a_prompt_on_one_thread)
+{
+    struct subject s = subject_zoo(ZOO_GPT2);
+    const mgpt_session_params params = {.n_threads = 1};
+    size_t rows = 0, heads = (size_t)s.m->spec.n_head;
+    mgpt_session *session = mgpt_session_new(s.model, &params, NULL);
+    assert_true(s.n > BLOCK_ROWS && heads > 1);
+    assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(MGPT_SCORES), count_rows, &rows, NULL),
+                     MGPT_OK);
+    subject_feed(session, s.tokens, s.n);
+    assert_true(session->scratch.score_rows >= heads * BLOCK_ROWS);
+    subject_check(&s, s.n - 1, 1, mgpt_logits(session), "tapped scores, tokens", s.n);
+    mgpt_session_free(session);
     subject_free(&s);
 }
 

@@ -125,11 +125,23 @@ TEST(npz)
     check_npz();
 }
 
+/* The first entry, a .npy header of 128 bytes and its data, has its size in a zip64 record if it is above the limit. */
+static void check_first_size(uint64_t limit)
+{
+    struct file file;
+    assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
+    const uint8_t *size = file.data + 18;
+    int is_zip64 = size[0] == 255 && size[1] == 255 && size[2] == 255 && size[3] == 255;
+    assert_true(is_zip64 || 128 + H * T * T * sizeof(float) <= limit);
+    file_close(&file);
+}
+
 /* Every size and place that is more than a few hundred bytes is in a zip64 record. */
 TEST(zip64)
 {
     for (uint64_t limit = SMALL; limit < 1200; limit += 50) {
         write_three(TRACE_NPZ, limit);
+        check_first_size(limit);
         check_npz();
     }
 }
