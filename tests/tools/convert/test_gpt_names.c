@@ -34,6 +34,7 @@ static const struct {
     {"h.1.post_attention_layernorm.weight", 1, "blk.1.ffn_norm.weight"},
     {"h.1.attention_ln.beta", 1, "blk.1.attn_norm.bias"},
     {"h.1.n1.weight", 1, "blk.1.attn_norm.weight"},
+    {"h.1.second_layernorm.weight", 1, "blk.1.ffn_norm.weight"},
     {"h.1.layer_norm.weight", 1, NULL},
     {"h.1.attn.q_norm.weight", 1, NULL},
     {"h.1.attn.layer_norm.weight", 1, NULL},

@@ -85,9 +85,9 @@ static const struct {
       "float8_e5m2"}},
 };
 
-/* Classes of training programs, in any module. */
-static const char *const data_classes[] = {"Value",       "GPTConfig", "ModelArgs",
-                                           "ModelConfig", "Config",    "CfgNode"};
+/* Classes of training programs, in any module: these names, and what ends so. */
+static const char *const data_classes[] = {"Value", "CfgNode"};
+static const char *const data_ends[] = {"Config", "Args", "Tokenizer"};
 
 static int equal(struct gguf_str s, const char *text)
 {
@@ -99,6 +99,16 @@ static int any(struct gguf_str s, const char *const *names, size_t n)
     for (size_t i = 0; i < n; i++)
         if (equal(s, names[i]))
             return 1;
+    return 0;
+}
+
+static int ends_so(struct gguf_str s, const char *const *ends, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        size_t length = strlen(ends[i]);
+        if (s.n >= length && memcmp(s.p + s.n - length, ends[i], length) == 0)
+            return 1;
+    }
     return 0;
 }
 
@@ -136,7 +146,8 @@ enum pickle_use pickle_use_of(struct gguf_str module, struct gguf_str name)
     if (!is_identifier(name))
         return USE_NONE;
     if (equal(module, "__main__") ||
-        any(name, data_classes, sizeof data_classes / sizeof *data_classes))
+        any(name, data_classes, sizeof data_classes / sizeof *data_classes) ||
+        ends_so(name, data_ends, sizeof data_ends / sizeof *data_ends))
         return USE_NEW;
     return USE_NONE;
 }

@@ -78,7 +78,7 @@ static void see_name(struct gpt *g, const struct state_tensor *t, const struct g
 static int is_buffer(const struct state_tensor *t)
 {
     return gpt_name_is_mask(t) || gpt_name_is_rotation(t->name) ||
-           (t->n_dims <= 1 && t->type >= STATE_I64 && t->type <= STATE_U32);
+           (t->type >= STATE_I64 && t->type <= STATE_U32);
 }
 
 /* Asking for facts is for models that can run. */

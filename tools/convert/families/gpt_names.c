@@ -23,8 +23,8 @@ enum { MAX_PARTS = 12, MAX_NAME = 255 };
 
 /* Words, between spaces. */
 static const char norm_words[] = " norm norms ln lnf lnorm rms rmsnorm layernorm ";
-static const char first_words[] = " 1 attn attention att sa input ";
-static const char second_words[] = " 2 mlp ffn ff ffwd feed post ";
+static const char first_words[] = " 1 first attn attention att sa input ";
+static const char second_words[] = " 2 second mlp ffn ff ffwd feed post ";
 static const char attention_part[] =
     " attn attention att atten sa msa mha csa mmha mhsa mh multihead selfattention selfattn ";
 static const char mlp_part[] = " mlp ffn ff ffw ffwd ffd feed feedforward fcn ";
