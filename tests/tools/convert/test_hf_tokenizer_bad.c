@@ -116,6 +116,9 @@ static json_t *facts_of(const struct ckpt_vocab *v)
     json_object_set_new(facts, "merges", texts_of(v->merges));
     json_object_set_new(facts, "types", types_of(v));
     json_object_set_new(facts, "ends", ids_of(v->ends));
+    json_object_set_new(facts, "lstrip", ids_of(v->lstrip));
+    json_object_set_new(facts, "rstrip", ids_of(v->rstrip));
+    json_object_set_new(facts, "literal", ids_of(v->literal));
     json_object_set_new(facts, "before", ids_of(v->before));
     json_object_set_new(facts, "after", ids_of(v->after));
     return facts;
@@ -192,7 +195,7 @@ TEST(rows)
         check_tokenizer_row(json_object_get(group, "tokenizer"), row);
         n++;
     }
-    assert_int_equal(n, 219);
+    assert_int_equal(n, 220);
     json_decref(groups);
 }
 

@@ -264,6 +264,13 @@ TEST(bad_sentencepiece)
     put_piece(&infinite, "a", -INFINITY, TOKEN_NORMAL);
     add_bytes(&infinitely, "tokenizer.model", infinite.bytes, infinite.n);
     refuses(&infinitely, 100, "tokenizer.model: piece 0: its type or score is wrong");
+    struct directory albert = {.n = 0};
+    m = model_of(1, 0, NULL, 0);
+    add_bytes(&albert, "spiece.model", m.bytes, m.n);
+    add_file(&albert, "tokenizer_config.json", "{\"tokenizer_class\": \"AlbertTokenizer\"}");
+    refuses(&albert, 100,
+            "spiece.model: AlbertTokenizer changes texts or ids of SentencePiece; tokenizer.json "
+            "would say how");
     add_file(&d, "tokenizer.model", "hello");
     refuses(&d, 100, "tokenizer.model: not a SentencePiece model (no protobuf field near byte 0)");
     /* after a whole model: a field of number 0; one whose number has more than 32 bits */

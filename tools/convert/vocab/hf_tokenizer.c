@@ -186,11 +186,30 @@ static int read_json(struct hf_tok *t, struct span bytes, const struct ckpt_inpu
     return status;
 }
 
+/* Classes of transformers that change texts before SentencePiece, or ids after it. */
+static int check_class(const struct hf_tok *t, const struct hf_configs *f, mgpt_error *err)
+{
+    static const char *const others[] = {"Albert",  "Barthez",  "Bartpho", "BigBird", "Camembert",
+                                         "CPM",     "Cpm",      "Deberta", "FNet",    "M2M100",
+                                         "MBart",   "Marian",   "Nllb",    "PLBart",  "Pegasus",
+                                         "RemBert", "Speech2T", "XGLM",    "XLM",     "XLNet"};
+    const char *name = jval_text(jval_get(f->tokenizer, "tokenizer_class"));
+    for (size_t i = 0; name && i < sizeof others / sizeof *others; i++)
+        if (strncmp(name, others[i], strlen(others[i])) == 0)
+            return ckpt_refuse(err,
+                               "%.60s: %.60s changes texts or ids of SentencePiece; tokenizer.json "
+                               "would say how",
+                               t->file, name);
+    return MGPT_OK;
+}
+
 static int read_sentencepiece(struct hf_tok *t, struct span bytes, const struct ckpt_input *in,
                               mgpt_error *err)
 {
     struct hf_configs f = {NULL, NULL, NULL};
     int status = open_configs(&f, in, err);
+    if (status >= 0)
+        status = check_class(t, &f, err);
     if (status >= 0)
         status = hf_tok_sentencepiece(t, bytes, err);
     if (status >= 0)

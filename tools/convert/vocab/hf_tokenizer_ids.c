@@ -130,8 +130,12 @@ static void mark_named(struct hf_tok *t, const struct jval *name)
     int64_t at = id ? jval_whole(id) : -1;
     if (text && !jval_is(t->model_vocab, JSON_OBJECT))
         at = vocab_slots_find(&t->slots, text);
-    if (at >= 0 && t->slots.slots[at].type == TOKEN_NORMAL)
-        t->slots.slots[at].type = TOKEN_CONTROL;
+    struct vocab_slot *slot = at >= 0 ? &t->slots.slots[at] : NULL;
+    if (!slot || slot->type != TOKEN_NORMAL)
+        return;
+    slot->type = TOKEN_CONTROL;
+    slot->strips |= hf_tok_flag(name, "lstrip", 0) ? VOCAB_STRIP_LEFT : 0u;
+    slot->strips |= hf_tok_flag(name, "rstrip", 0) ? VOCAB_STRIP_RIGHT : 0u;
 }
 
 static int mark_all_named(struct hf_tok *t, const struct hf_configs *f, mgpt_error *err)
