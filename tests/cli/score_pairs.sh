@@ -162,4 +162,30 @@ sed 's/"id": [0-9]*, //' "$tmp/bad" | "$MGPT" score "$names" --json -f - >"$tmp/
 check "... whose line is named where it has no id" eval 'sed -n 5p "$tmp/nameless" | grep -q "\"line\":5}"'
 check "... exit 3, and the good one is scored" eval '[ $code -eq 3 ] && sed -n 12p "$tmp/out" | grep -q is_greedy'
 
+# ---- spaces at the end of a context: those of Python's str.isspace ----
+
+cp -r "$MGPT_SOURCE_ROOT/tests/golden/llama" "$tmp/spaces" && cd "$tmp" || exit 1
+python3 - <<'END'
+import json
+spaces = [chr(c) for c in range(0x3001) if chr(c).isspace()]
+shown = [b for b in range(256) if 33 <= b <= 126 or 161 <= b <= 172 or b >= 174]
+letters = {b: chr(b) for b in shown} | {b: chr(256 + i) for i, b in enumerate(b for b in range(256) if b not in shown)}
+used = sorted({b for c in spaces + ["a", "b", "\u0080"] for b in c.encode()})
+assert len(used) == 33, len(used)
+json.dump({"normalizer": None, "added_tokens": [], "pre_tokenizer": {"type": "ByteLevel", "add_prefix_space": False, "use_regex": False},
+           "model": {"type": "BPE", "vocab": {letters[b]: i for i, b in enumerate(used)}, "merges": []}}, open("spaces/tokenizer.json", "w"))
+with open("spaces.jsonl", "w") as out:
+    for c in [*spaces, "\u0080"]:
+        for context, continuation in (("a" + c, "aa"), ("a", c + "aa")):
+            print(json.dumps({"id": ord(c), "context": context, "continuation": continuation}), file=out)
+END
+run convert spaces spaces.gguf
+run score spaces.gguf --json -f spaces.jsonl
+check "spaces are moved to the continuation" eval '[ $code -eq 0 ] && python3 -c "
+import json
+rows = [json.loads(line) for line in open(\"out\")]
+assert len(rows) == 60
+for a, b in zip(rows[::2], rows[1::2]):
+    assert (a == b) == (a[\"id\"] != 0x80) and b[\"n_tokens\"] == 2 + len(chr(b[\"id\"]).encode()), (a, b)"'
+
 finish
