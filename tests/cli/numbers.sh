@@ -80,6 +80,7 @@ check "in the middle of a text: whole lines, one message" \
 tells "... and where" "hook_embed, position "
 refuses "score, texts side by side" 3 "blocks.0.hook_mlp_out, position 0, value 3: nan" \
     score "$tmp/down.gguf" -f "$tmp/texts" --check-finite
+refuses "score: the logits themselves are looked at" 3 "nan, expected a finite number" score "$tmp/down.gguf" -f "$tmp/texts"
 printf 'annannannanna\n' >"$tmp/one"
 refuses "score, one text" 3 "blocks.0.hook_mlp_out, position 0, value 3: nan" \
     score "$tmp/down.gguf" -f "$tmp/one" --check-finite

@@ -45,6 +45,7 @@ LANGUAGE = [
     '{{ [1, 2, 3][1] }} {{ [1, 2][-1] }} {{ [1, 2, 3][1:]|length }} {{ ([1] + [2])|length }} {{ (1, 2)|first }} {{ []|first is defined }} {{ [1, 2]|last }}',
     '{{ {"a": 1, "b": 2}["b"] }} {{ {"a": 1}.a }} {{ {"a": 1}.get("b", 3) }} {{ {"a": 1}.get("b") }} {{ "a" in {"a": 1} }} {{ {}|length }}',
     '{% for k, v in {"b": 1, "a": 2}.items() %}{{ k }}{{ v }}{% endfor %} {% for k, v in {"b": 1, "A": 2}|dictsort %}{{ k }}{{ v }}{% endfor %}{% for k in {"x": 1} %}{{ k }}{% endfor %}',
+    '{% for k, v in {3: "c", 1: "a", 20: "b", 2: "d"}|dictsort %}{{ k }}{{ v }}{% endfor %} {% for k, v in {"ab": 1, "a": 2, "B": 3, "aa": 4}|dictsort %}{{ k }}{{ v }}{% endfor %}',
     '{{ {"a": [1, none, true, "q\\"\\u00e9\\n"], "b": {}}|tojson }} {{ "<&>\'"|tojson }} {{ {"a": [1]}|tojson(indent=2) }} {{ []|tojson(indent=2) }}',
     '{{ messages[0]|tojson }} {{ "\u00e9\u4e2d\U0001f600"|tojson(ensure_ascii=true) }}', '{{ {"a": 1}.b is defined }} {{ {"items": 3}.items is defined if false else 1 }}',
     '{{ messages|map(attribute="role")|join(",") }} {{ ["a", "b"]|map("upper")|list|length }} {{ messages|selectattr("role", "equalto", "user")|list|length }}',
