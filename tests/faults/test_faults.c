@@ -107,6 +107,8 @@ static const struct sweep sweeps[] = {
     {"convert", cmd_convert, "%config.json x.gguf --tokenizer %unigram.json", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "%config.json x.gguf --tokenizer %steps.json", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "%config.json x.gguf --tokenizer %words.json", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "%config.json x.gguf --tokenizer %pieces.model", NULL, SWEEP_PLAIN, 0},
+    {"convert", cmd_convert, "%config.json x.gguf --tokenizer %vocab.json", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/qwen2_sharded x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/lfm2 x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
     {"convert", cmd_convert, "@tests/golden/qwen2_moe x.gguf --no-tokenizer", NULL, SWEEP_PLAIN, 0},
@@ -183,6 +185,10 @@ static const char chat[] =
     "{%- macro turn(m) %}{{ m.content | trim ~ ' ' }}{% endmacro %}{%- set ns = namespace(n=0) %}"
     "{% for m in messages %}{{ turn(m) }}{% set ns.n = ns.n + 1 %}{% endfor %}"
     "{% if add_generation_prompt and ns.n %}{{ ['an', 'a'] | join(' ') }} {% endif %}";
+
+/* A tokenizer.model: <unk> and <s>, three pieces, BPE. */
+static const char pieces[] = "\12\11\12\5<unk>\30\2\12\7\12\3<s>\30\3\12\3\12\1a\12\3\12\1n"
+                             "\12\4\12\2an\22\2\30\2";
 
 /* The vocabulary of the names model in a file that is so large that it is mapped. */
 static void make_mapped(void)
@@ -308,6 +314,9 @@ static void prepare(void)
     sweep_put("steps.json", steps);
     sweep_put("words.json", words);
     sweep_put("chat.jinja", chat);
+    sweep_put("pieces.model", pieces);
+    sweep_put("vocab.json", "{\"a\": 0, \"n\": 1, \"an\": 2, \"<|endoftext|>\": 3}");
+    sweep_put("merges.txt", "#version: 0.2\na n\n");
     sweep_put("chars.txt", "ab\303\251\342\202\254\n");
     sweep_prepare(cmd_convert, "%config.json %bpe.gguf");
     sweep_prepare(cmd_convert, "%config.json %unigram.gguf --tokenizer %unigram.json");

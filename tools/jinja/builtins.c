@@ -219,12 +219,9 @@ static int test_one(struct jinja_run *r, struct jinja_value v, enum test_kind ki
 int jinja_test(struct jinja_run *r, struct jinja_value v, struct jinja_value name,
                const struct jinja_args *args)
 {
-    for (size_t i = 0; i < sizeof tests / sizeof *tests; i++)
-        if (jinja_is(name, tests[i].name)) {
-            if (args->n == tests[i].n_args && args->n_plain == args->n)
-                return test_one(r, v, tests[i].kind, args->v);
-            break;
-        }
+    int i = JINJA_ROW(name, tests);
+    if (i >= 0 && args->n == tests[i].n_args && args->n_plain == args->n)
+        return test_one(r, v, tests[i].kind, args->v);
     jinja_fail(r, "the test '%s', or its arguments, which mgpt does not know",
                jinja_show(name.s, name.n).text);
     return 0;
@@ -313,10 +310,7 @@ static const struct {
 
 int64_t jinja_function_of(struct jinja_value name)
 {
-    for (size_t i = 0; i < sizeof functions / sizeof *functions; i++)
-        if (jinja_is(name, functions[i].name))
-            return (int64_t)i;
-    return -1;
+    return JINJA_ROW(name, functions);
 }
 
 struct jinja_value jinja_function(struct jinja_run *r, int64_t which, const struct jinja_args *a)

@@ -354,16 +354,12 @@ struct jinja_value jinja_filter(struct jinja_run *r, struct jinja_value v, struc
     if (!jinja_enter(r))
         return v;
     struct jinja_value result = v;
-    size_t i = 0;
-    while (i < sizeof over_items / sizeof *over_items && !jinja_is(name, over_items[i]))
-        i++;
-    if (i < sizeof over_items / sizeof *over_items)
-        result = filter_items(r, v, i, args);
+    int i = JINJA_ROW(name, over_items);
+    if (i >= 0)
+        result = filter_items(r, v, (size_t)i, args);
     else {
-        i = 0;
-        while (i < sizeof filters / sizeof *filters && !jinja_is(name, filters[i].name))
-            i++;
-        if (i == sizeof filters / sizeof *filters)
+        i = JINJA_ROW(name, filters);
+        if (i < 0)
             jinja_fail(r, "the filter '%s', which mgpt does not know",
                        jinja_show(name.s, name.n).text);
         else

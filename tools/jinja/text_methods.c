@@ -240,10 +240,8 @@ static const struct {
 
 int jinja_text_method_of(struct jinja_value name)
 {
-    for (size_t i = 0; i < sizeof text_methods / sizeof *text_methods; i++)
-        if (jinja_is(name, text_methods[i].name))
-            return (int)text_methods[i].which;
-    return -1;
+    int i = JINJA_ROW(name, text_methods);
+    return i < 0 ? -1 : (int)text_methods[i].which;
 }
 
 struct jinja_value jinja_text_method(struct jinja_run *r, struct jinja_value s,

@@ -231,6 +231,14 @@ int jinja_is(struct jinja_value v, const char *ascii)
     return 1;
 }
 
+int jinja_row_of(struct jinja_value name, const void *rows, size_t n, size_t size)
+{
+    for (size_t i = 0; i < n; i++)
+        if (jinja_is(name, *(const char *const *)(const void *)((const char *)rows + i * size)))
+            return (int)i;
+    return -1;
+}
+
 int jinja_space(uint32_t c)
 {
     c = JINJA_CODE(c);

@@ -104,6 +104,12 @@ void jinja_put_ascii(struct jinja_run *r, struct jinja_buffer *b, const char *te
 const char *jinja_kind_name(struct jinja_value v);
 int jinja_is_text(struct jinja_value v); /* J_STRING or J_SAFE */
 int jinja_is(struct jinja_value v, const char *ascii);
+
+/* The index of the row of a table that begins with this name; -1: none. */
+int jinja_row_of(struct jinja_value name, const void *rows, size_t n, size_t size);
+#define JINJA_ROW(name, rows)                                                                      \
+    jinja_row_of(name, rows, sizeof(rows) / sizeof *(rows), sizeof *(rows))
+
 int jinja_same_text(const uint32_t *a, size_t n_a, const uint32_t *b, size_t n_b);
 int jinja_space(uint32_t c); /* Python's str.isspace */
 int jinja_truth(struct jinja_value v);

@@ -191,6 +191,9 @@ TEST(weights_in_config)
             "{\"quant_method\":\"modelopt\",\"ignore\":[\"transformer.h.0\"],\"layers\":"
             "{\"transformer.h.0.attn\":{\"weights\":{}}}}");
     assert_read(&d, "config.json", "modelopt", "quant_method modelopt is not read");
+    set_key(&d, "quantization_config", "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8\"}");
+    assert_read(&d, "config.json", "modelopt",
+                "quant_method modelopt with quant_algo FP8 is not read");
     dir_free(&d);
 }
 

@@ -121,10 +121,14 @@ static int read_quant(const struct hf_model *m, const json_t *side, struct quant
     if (!settings)
         return 0;
     q->scheme = method && strcasecmp(method, "awq") == 0 ? HF_AWQ : HF_GPTQ;
+    const char *algorithm = json_string_value(hf_value(settings, "quant_algo"));
     if (!method || (q->scheme == HF_GPTQ && strcasecmp(method, "gptq") != 0))
-        return refuse_setting(
-            "quant_method", method ? method : "(none)",
-            "gptq, awq and MLX are: save the model dequantised, or take the original", err);
+        return ckpt_refuse(
+            err,
+            "config.json: quantization_config: quant_method %.24s%s%.24s is not read, "
+            "gptq, awq and MLX are: save the model dequantised, or take the original",
+            method ? method : "(none)", algorithm ? " with quant_algo " : "",
+            algorithm ? algorithm : "");
     return (q->scheme == HF_AWQ ? read_awq : read_gptq)(settings, q, err) < 0 ? MGPT_EFILE : 1;
 }
 
