@@ -75,7 +75,8 @@ void fused_forward(pass *p)
             int seen = j + seg->n_out >= seg->n;
             rows[n++] =
                 fused_row_at(s, s->tokens[seg->pos + j], seg->pos + j, seen ? logits : NULL);
-            logits += seen ? room : 0;
+            if (seen) /* there may be none at all, and NULL + 0 is undefined */
+                logits += room;
             if (n == ROWS_AT_A_TIME || (j + 1 == seg->n && i + 1 == p->n_segments)) {
                 run_fused_rows(p->model->fused, rows, n, p->s);
                 n = 0;

@@ -5,7 +5,7 @@
 set -eu
 cd "$(dirname "$0")/../.."
 directory=build-wraps
-check="-fsanitize=unsigned-integer-overflow,integer-divide-by-zero,float-cast-overflow"
+check="-fsanitize=pointer-overflow,unsigned-integer-overflow,integer-divide-by-zero,float-cast-overflow"
 [ -f $directory/build.ninja ] || CC=clang /usr/bin/meson setup $directory -Dwerror=true -Db_lundef=false \
     -Dbuildtype=debugoptimized -Ddefault_library=static -Dc_link_args="$check" \
     -Dc_args="-g1 -DQUICK_TO_COMPILE $check -fno-sanitize-recover=all -fsanitize-ignorelist=$PWD/tests/fuzz/wraps.txt" >&2
