@@ -24,7 +24,7 @@ if ! "$program" -help=1 </dev/null 2>&1 | grep -q libFuzzer; then
     [ ! -d "$found" ] || set -- "$@" "$found"
     # A run of a command takes longer than a reader's. Many of these seeds are alike.
     case $name in
-    command) set -- --few $((${DAMAGE:-500} / 250)) "$@" ;;
+    command) set -- --few $((${DAMAGE:-500} / 100)) "$@" ;;
     score) set -- --few $((${DAMAGE:-500} / 5)) "$@" ;;
     attest) set -- --few "${DAMAGE:-500}" "$@" ;;
     *) set -- --damage "${DAMAGE:-500}" "$@" ;;

@@ -117,15 +117,15 @@ int text_token_label(const mgpt_model *model, int32_t token, size_t columns, cha
 {
     char *text = NULL;
     size_t n = 0;
+    int done = 0;
     FILE *memory = open_memstream(&text, &n);
     if (memory) {
         text_print_token(memory, model, token);
-        fclose(memory);
+        done = fclose(memory) == 0 && text; /* or the text is not whole */
     }
-    if (text)
+    if (done)
         screen_cut(text, columns);
-    snprintf(out, cap, "%s", text ? text : "");
-    int done = text != NULL;
+    snprintf(out, cap, "%s", done ? text : "");
     free(text);
     return done;
 }

@@ -70,9 +70,15 @@ static const char notes[] =
     "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model or lines of JSON\n"
     "refused, or logits not finite, 4 out of memory, 5 input/output, 130 interrupted\n";
 
+/* The texts from number i on; NULL while the window has none. */
+static struct scored_text *texts_from(const struct score_run *s, size_t i)
+{
+    return s->texts ? s->texts + i : NULL;
+}
+
 static int print_line(const struct score_run *s, const struct score_line *line)
 {
-    const struct scored_text *t = s->texts + line->first;
+    const struct scored_text *t = texts_from(s, line->first);
     if (s->json)
         return score_json_print(s->engine.model, line, t);
     if (s->each) {
@@ -106,7 +112,7 @@ static void drop_texts(struct score_run *s, size_t n)
 /* Scores the texts in hand, also those of a line that has more. */
 static int score_waiting(struct score_run *s)
 {
-    int code = score_texts(&s->scorer, s->texts + s->n_done, arr_len(s->texts) - s->n_done);
+    int code = score_texts(&s->scorer, texts_from(s, s->n_done), arr_len(s->texts) - s->n_done);
     for (; s->n_done < arr_len(s->texts); s->n_done++)
         if (!s->texts[s->n_done].text && !s->top) /* its record has sums only */
             free_tokens(&s->texts[s->n_done]);

@@ -33,9 +33,9 @@ int ckpt_check_header(void *user, struct gguf *header, mgpt_error *err)
     for (size_t i = 0; i < n; i++)
         size += is_looked_at(&header->tensors[i]) ? header->tensors[i].size : 0;
     float *values = mem_new(size, 1);
-    uint8_t *at = (uint8_t *)(values + CHUNK);
     if (!values)
         return err_memory(err, "vectors", size);
+    uint8_t *at = (uint8_t *)(values + CHUNK);
     for (size_t i = 0; i < n; i++) {
         struct gguf_tensor *t = &header->tensors[i];
         if (!is_looked_at(t))
