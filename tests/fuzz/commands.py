@@ -67,7 +67,7 @@ def command_lines(mgpt):
     for i, word in enumerate(("generat", "--version", "-x", "m.gguf", "help", "chat", "")):
         yield "word-%d" % i, (word + "\nm.gguf\n\n").encode()
     yield "lora", b"convert\nllama\nout.gguf\n--lora\nlora:0.5\n\n"
-    yield "nano", b"convert\nnano.pt\nout.gguf\n--no-tokenizer\n--type\nq8_0\n\n"
+    yield "nano", b"convert\nnano.pt\nout.gguf\n--assume\nnanogpt\n--no-tokenizer\n--type\nq8_0\n\n"
 
 
 def words_of(mgpt):
