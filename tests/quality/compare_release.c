@@ -16,7 +16,7 @@
 static const double least = 0.97, burst_seconds = 0.006;
 enum { ROUNDS_MOST = 4000, ROUNDS_LEAST = 11 };
 
-struct side {
+struct release_side {
     void *opened;
     int (*run)(void *opened, int n_sessions, int n);
 };
@@ -34,9 +34,9 @@ static double release_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-static struct side release_open(const char *library, const char *model, int n_threads)
+static struct release_side release_open(const char *library, const char *model, int n_threads)
 {
-    struct side s = {NULL, NULL};
+    struct release_side s = {NULL, NULL};
     void *handle = dlopen(library, RTLD_NOW | RTLD_LOCAL);
     void *(*open_side)(const char *, int) =
         handle ? (void *(*)(const char *, int))dlsym(handle, "side_open") : NULL;
@@ -52,7 +52,7 @@ static struct side release_open(const char *library, const char *model, int n_th
 }
 
 /* Seconds of a burst, after a step that brings back what the other side has displaced. */
-static double release_burst(const struct side *s, int mode, int n)
+static double release_burst(const struct release_side *s, int mode, int n)
 {
     int warm = modes[mode].n ? 0 : 1;
     if (warm && s->run(s->opened, modes[mode].n_sessions, 1) != 0)
@@ -70,7 +70,7 @@ static int release_order(const void *a, const void *b)
 }
 
 /* 1: the new build is slower than it may be. */
-static int release_cell(const char *type, int n_threads, int mode, const struct side *sides,
+static int release_cell(const char *type, int n_threads, int mode, const struct release_side *sides,
                         double seconds)
 {
     static double ratios[ROUNDS_MOST];
@@ -117,8 +117,8 @@ int main(int argc, char **argv)
     int n_slow = 0;
     for (const char *at = argv[6]; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
         int n_threads = atoi(at);
-        const struct side sides[2] = {release_open(argv[3], argv[2], n_threads),
-                                      release_open(argv[4], argv[2], n_threads)};
+        const struct release_side sides[2] = {release_open(argv[3], argv[2], n_threads),
+                                              release_open(argv[4], argv[2], n_threads)};
         for (int mode = 0; mode < N_MODES; mode++)
             if (release_asked(argv[7], modes[mode].name))
                 n_slow += release_cell(argv[1], n_threads, mode, sides, atof(argv[5]));

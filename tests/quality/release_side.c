@@ -9,7 +9,7 @@
 
 enum { MOST_SESSIONS = 16, DEPTH = 32, MOST_PROMPT = 192 };
 
-struct side {
+struct release_model {
     mgpt_model *model;
     mgpt_session *sessions[MOST_SESSIONS];
     int32_t tokens[MOST_PROMPT];
@@ -19,7 +19,7 @@ struct side {
 EXPORT void *side_open(const char *path, int n_threads);
 EXPORT int side_run(void *opened, int n_sessions, int n);
 
-static int32_t side_token(const struct side *s, int i)
+static int32_t side_token(const struct release_model *s, int i)
 {
     return (int32_t)(((unsigned)i * 7919u + 3) % (unsigned)s->n_vocab);
 }
@@ -30,7 +30,7 @@ void *side_open(const char *path, int n_threads)
     mgpt_error err = {0};
     mgpt_info info;
     const mgpt_session_params params = {.n_threads = n_threads};
-    struct side *s = calloc(1, sizeof *s);
+    struct release_model *s = calloc(1, sizeof *s);
     s->model = mgpt_open(path, NULL, &err);
     int good = s->model && mgpt_get_info(s->model, &info, &err) == MGPT_OK;
     s->n_vocab = good ? info.n_vocab : 1;
@@ -50,7 +50,7 @@ void *side_open(const char *path, int n_threads)
 /* n steps of n_sessions at once from position DEPTH; with n_sessions 0 a prompt of n tokens. */
 int side_run(void *opened, int n_sessions, int n)
 {
-    struct side *s = opened;
+    struct release_model *s = opened;
     int32_t next[MOST_SESSIONS];
     int status = MGPT_OK;
     if (n_sessions == 0) {
