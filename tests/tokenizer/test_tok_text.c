@@ -135,6 +135,8 @@ TEST(decoders)
     decodes(DECODE "unprefix~##~cleanup", "n't", 1, "n't");
     decodes(DECODE "unprefix~##~cleanup", "nt", 1, " nt");
     decodes(DECODE "cleanup", "a . ! ' I do not 've .", 1, "a.!'I don't've.");
+    decodes(DECODE "cleanup", "a ? b , c n't d 'm e 's f 're g 've", 1,
+            "a? b, cn't d'm e's f're g've");
     decodes(DECODE "lead~ ", "<s>", 3, "");
     decodes(NORMAL "0", "Ab", 4, " b");
     decodes(NORMAL "0", "A\u0120", 4, "  ");

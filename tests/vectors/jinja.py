@@ -12,6 +12,7 @@ import sys
 
 from transformers.utils.chat_template_utils import _compile_jinja_template
 
+SPACES = [chr(c) for c in range(0x3001) if chr(c).isspace() and chr(c) not in '\r\n']
 TALK = [['user', 'Hi there'], ['assistant', 'ok'], ['user', '  Why "<b>"?\n\n'],
         ['assistant', '<think>\nhm\n</think>\n\nSo. '], ['user', 'Thanks \u00e9\u4e2d']]
 
@@ -46,6 +47,7 @@ LANGUAGE = [
     '{{ {"a": 1, "b": 2}["b"] }} {{ {"a": 1}.a }} {{ {"a": 1}.get("b", 3) }} {{ {"a": 1}.get("b") }} {{ "a" in {"a": 1} }} {{ {}|length }}',
     '{% for k, v in {"b": 1, "a": 2}.items() %}{{ k }}{{ v }}{% endfor %} {% for k, v in {"b": 1, "A": 2}|dictsort %}{{ k }}{{ v }}{% endfor %}{% for k in {"x": 1} %}{{ k }}{% endfor %}',
     '{% for k, v in {3: "c", 1: "a", 20: "b", 2: "d"}|dictsort %}{{ k }}{{ v }}{% endfor %} {% for k, v in {"ab": 1, "a": 2, "B": 3, "aa": 4}|dictsort %}{{ k }}{{ v }}{% endfor %}',
+    '{{ "' + 'a'.join(SPACES) + '"|trim|length }} {{ "' + 'a'.join(SPACES) + '".split()|length }}',
     '{{ {"a": [1, none, true, "q\\"\\u00e9\\n"], "b": {}}|tojson }} {{ "<&>\'"|tojson }} {{ {"a": [1]}|tojson(indent=2) }} {{ []|tojson(indent=2) }}',
     '{{ messages[0]|tojson }} {{ "\u00e9\u4e2d\U0001f600"|tojson(ensure_ascii=true) }}', '{{ {"a": 1}.b is defined }} {{ {"items": 3}.items is defined if false else 1 }}',
     '{{ messages|map(attribute="role")|join(",") }} {{ ["a", "b"]|map("upper")|list|length }} {{ messages|selectattr("role", "equalto", "user")|list|length }}',
