@@ -192,6 +192,29 @@ def bad_input(ids, rows):
     refused("infinity.json", b'{"ids": [1, 2], "top_logprobs": [null, {"3": -Infinity}]}', "bad JSON")
 
 
+def two_positions(ids):
+    """A value that is wrong at positions 2 and 4, more so at 4: the first is named, and what begins there."""
+    text = ",".join(map(str, ids))
+    subprocess.run([MGPT, "trace", NAMES, "--ids", text, "-o", "trace.safetensors"], check=True, capture_output=True)
+    with open("trace.safetensors", "rb") as f:
+        data = f.read()
+    n = struct.unpack_from("<Q", data)[0]
+    entry = json.loads(data[8:8 + n])["blocks.0.hook_mlp_out"]
+
+    def spoilt(changes):
+        out = bytearray(data)
+        for pos, change in changes.items():
+            for i in range(entry["shape"][1]):
+                at = 8 + n + entry["data_offsets"][0] + 4 * (pos * entry["shape"][1] + i)
+                struct.pack_into("<f", out, at, change(struct.unpack_from("<f", out, at)[0]))
+        return bytes(out)
+
+    code, output = check("two.safetensors", spoilt({2: lambda v: v + 1, 4: lambda v: v + 2}), None)
+    expect("the first of two wrong positions", "layer 0, position 2, token" in output and "first bad " in output, output)
+    code, output = check("zero.safetensors", spoilt({3: lambda v: v * (1 + 1e-6)}), None)
+    expect("a rounding is no difference", code == 0 and "18 hooks agree" in output, output)
+
+
 def main():
     with open(os.path.join(ROOT, "weights/names.ref.json")) as f:
         record = max(json.load(f), key=lambda r: len(r["input"]))
@@ -204,6 +227,7 @@ def main():
         generated(ids, rows)
         processed(ids, rows)
         bad_input(ids, rows)
+        two_positions(ids)
         os.chdir(ROOT)
     sys.exit(bad > 0)
 
