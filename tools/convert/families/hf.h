@@ -154,7 +154,7 @@ hf_step_fn hf_rope, hf_put_rope;
 /* ---- hf_projected.c -------------------------------------------------------------------------- */
 
 /* Adds the token table times project_in, and the head: project_out times the token table. */
-int hf_put_projected(struct hf_model *m, mgpt_error *err);
+hf_step_fn hf_put_projected;
 
 /* ---- for other containers of tensors --------------------------------------------------------- */
 

@@ -2,9 +2,7 @@
  * model. Neither has a bias and nothing is between them and the table, so their products are a token
  * table and a head of the usual width: sums in double in order, rounded once to F32.
  */
-#include "base/error.h"
-#include "base/mem.h"
-#include "convert/families/hf.h"
+#include "convert/families/hf_special.h"
 
 /* out[v][e] = sum over w of table[v][w] by[w][e] */
 struct projected {
@@ -36,60 +34,40 @@ static void projected_values(const struct ckpt_tensor *t, uint64_t first, size_t
 }
 
 /* The matrix `name` as [width][n_embd]; is_out: the file has it so, else [n_embd][width]. */
-static int read_projection(struct hf_model *m, const char *name, int is_out, struct projected *p,
-                           mgpt_error *err)
+static void read_projection(struct hf_model *m, const char *name, int is_out, struct projected *p)
 {
-    const struct state_tensor *t = state_find(&m->state, name);
     uint64_t rows = is_out ? p->width : p->n_embd, columns = is_out ? p->n_embd : p->width;
+    const struct state_tensor *t = hf_shaped(m, hf_tensor(m, "%s", name), rows, columns);
+    float *row = hf_alloc(m, (size_t)columns, sizeof *row);
     struct ckpt_tensor from;
-    size_t n = (size_t)(p->width * p->n_embd);
-    if (!t)
-        return state_missing(name, err);
-    if (state_check_shape(t, rows, columns, err) < 0 || state_source(m->c, t, &from, err) < 0)
-        return MGPT_EFILE;
-    p->by = ckpt_alloc(m->c, n, sizeof *p->by);
-    p->row = ckpt_alloc(m->c, (size_t)p->width, sizeof *p->row);
-    p->sums = ckpt_alloc(m->c, (size_t)p->n_embd, sizeof *p->sums);
-    float *values = mem_new(n, sizeof *values);
-    if (!p->by || !p->row || !p->sums || !values) {
-        free(values);
-        return err_memory(err, "a projection", n * sizeof *values);
+    hf_must(m, state_source(m->c, t, &from, m->err));
+    p->by = hf_alloc(m, (size_t)(rows * columns), sizeof *p->by);
+    p->row = hf_alloc(m, (size_t)p->width, sizeof *p->row);
+    p->sums = hf_alloc(m, (size_t)p->n_embd, sizeof *p->sums);
+    for (uint64_t r = 0; r < rows; r++) {
+        ckpt_values(&from, r * columns, (size_t)columns, row);
+        for (uint64_t c = 0; c < columns; c++)
+            p->by[is_out ? r * columns + c : c * rows + r] = row[c];
     }
-    ckpt_values(&from, 0, n, values);
-    for (uint64_t i = 0; i < n; i++)
-        p->by[is_out ? i : i % columns * rows + i / columns] = values[i];
-    free(values);
-    return MGPT_OK;
 }
 
-static int put_projected(struct hf_model *m, const char *to, const char *name, int is_out,
-                         mgpt_error *err)
+static void put_projected(struct hf_model *m, const char *to, const char *name, int is_out)
 {
-    static const char table[] = "embed_tokens.weight";
     const struct ckpt_hparams *hp = &m->c->hp;
-    const struct state_tensor *t = state_find(&m->state, table);
-    struct projected *p = ckpt_alloc(m->c, 1, sizeof *p);
-    if (!p)
-        return err_memory(err, "a projection", sizeof *p);
+    const struct state_tensor *table =
+        hf_shaped(m, hf_tensor(m, "embed_tokens.weight"), hp->n_vocab, m->projected);
+    struct projected *p = hf_alloc(m, 1, sizeof *p);
     *p = (struct projected){.width = m->projected, .n_embd = hp->n_embd};
-    if (!t)
-        return state_missing(table, err);
-    int status = state_check_shape(t, hp->n_vocab, m->projected, err);
-    if (status == MGPT_OK)
-        status = state_source(m->c, t, &p->table, err);
-    if (status == MGPT_OK)
-        status = read_projection(m, name, is_out, p, err);
+    hf_must(m, state_source(m->c, table, &p->table, m->err));
+    read_projection(m, name, is_out, p);
     const struct ckpt_tensor from = {.values = projected_values, .source = p};
-    return status == MGPT_OK ? ckpt_add(m->c, to, hp->n_embd, hp->n_vocab, from, err) : status;
+    hf_must(m, ckpt_add(m->c, to, hp->n_embd, hp->n_vocab, from, m->err));
 }
 
-int hf_put_projected(struct hf_model *m, mgpt_error *err)
+void hf_put_projected(struct hf_model *m)
 {
-    int status = put_projected(m, "token_embd.weight", "project_in.weight", 0, err);
-    if (status == MGPT_OK)
-        status = put_projected(m, "output.weight", "project_out.weight", 1, err);
-    if (status == MGPT_OK)
-        ckpt_note(m->c, "embeddings of %u are projected to %u: the products are written, as F32",
-                  m->projected, m->c->hp.n_embd);
-    return status;
+    put_projected(m, "token_embd.weight", "project_in.weight", 0);
+    put_projected(m, "output.weight", "project_out.weight", 1);
+    ckpt_note(m->c, "embeddings of %u are projected to %u: the products are written, as F32",
+              m->projected, m->c->hp.n_embd);
 }

@@ -115,7 +115,7 @@ void hf_put_opt(struct hf_model *m)
 {
     hf_put_opt_positions(m);
     if (m->projected)
-        hf_must(m, hf_put_projected(m, m->err));
+        hf_put_projected(m);
 }
 
 enum { MAX_SINUSOIDS = 1 << 26 };
