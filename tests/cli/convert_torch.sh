@@ -98,6 +98,9 @@ asks rotated/model.pt '--rope BASE' '--positions half (llama)'
 asks nanogpt/ckpt.pt 'not in the file: set --activation (--ask asks)' 'the names of nanogpt, and of copies that changed it: --assume nanogpt'
 asks nanogpt-nobias/ckpt.pt 'not in the file: set --activation, --norm, --eps (--ask asks)'
 asks scratch/model.pth 'set --heads, --activation, --pre-norm or --post-norm, --qk-scale' '--assume llms-from-scratch'
+mkdir beside && cp ng-video-lecture/model.pth beside && echo '{"a": 0}' >beside/vocab.json
+asks beside/model.pth 'not in the file: set --activation' \
+    'and vocab.json needs merges.txt or vocab.bpe next to the input: neither is there; --no-tokenizer goes on without'
 equal freecodecamp model.pth --assume freecodecamp
 equal freecodecamp model.pth --activation relu --post-norm --qk-scale head
 equal rms-lecture model.pth --assume ng-video-lecture-2022 --norm rms --eps 1.1920929e-07

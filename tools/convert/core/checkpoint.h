@@ -176,6 +176,7 @@ struct checkpoint {
     char **notes;                /* stb_ds array of lines */
     int lost_notes;              /* 1: there was no memory for one */
     unsigned open;               /* bits of facts that are not in the file (questions.h) */
+    const char *open_also;       /* what else is to be mended, NULL: nothing */
     const char *likely;          /* a program of questions.c with these names; NULL: none */
     struct ckpt_block *blocks;   /* memory that lives as long as the checkpoint */
     mgpt_error failed; /* status < 0: a source broke while values were read; the writer gives up */

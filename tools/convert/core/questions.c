@@ -286,6 +286,8 @@ static size_t put_answer(char *to, size_t cap, enum ckpt_fact fact, size_t i)
 void ckpt_print_questions(const struct checkpoint *c)
 {
     char text[400];
+    if (c->open_also)
+        cli_note("  and %s; --no-tokenizer goes on without a vocabulary", c->open_also);
     if (c->open == 1U << FACT_HEADS)
         return; /* the error says all */
     for (int i = 0; i < CKPT_N_FACTS; i++) {

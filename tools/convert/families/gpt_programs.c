@@ -26,6 +26,14 @@
      OPT_BOS | OPT_QK_SCALE | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE |            \
      OPT_ASSUME | OPT_QKV | OPT_BARE)
 
+/* A vocabulary that cannot be read is told with the open questions, not after them. */
+static void see_vocab(struct torch_model *m, const struct gpt_rules *r)
+{
+    mgpt_error err;
+    if (torch_vocab(m, r->dataset, &err) == MGPT_EFILE)
+        m->c->open_also = ckpt_text(m->c, err.text, strlen(err.text));
+}
+
 static int map_gpt(struct torch_model *m, const struct gpt_rules *r, mgpt_error *err)
 {
     struct gpt g = {.m = m};
@@ -37,6 +45,8 @@ static int map_gpt(struct torch_model *m, const struct gpt_rules *r, mgpt_error 
         status = gpt_facts(&g, r, err);
     if (status == MGPT_OK)
         status = gpt_tensors(&g, r->what, err);
+    if (m->c->open)
+        see_vocab(m, r);
     return status < 0 ? status : torch_vocab(m, r->dataset, err);
 }
 
