@@ -116,10 +116,14 @@ words='--heads 3 --activation gelu_erf --pre-norm --qk-scale head --norm rms --e
 equal own-words model.pt $words --positions adjacent --qkv heads
 asks own-words/model.pt '--qkv heads' '--rope, --embedding-scale, --qkv (--ask asks)'
 equal parameters model.pt --heads 3 --assume nanogpt --bare in-out
+asks gated/model.pt '--gate first, --gate second'
+equal gated model.pt --assume llama --eps 1e-6 --gate first
+denies 2 '--gate: expected first or second' gated/model.pt no.gguf --gate w1
 asks parameters/model.pt '--bare out-in, --bare in-out'
 denies 2 '--qkv: expected blocks or heads' own-words/model.pt no.gguf --qkv rows
 denies 2 '--bare: expected out-in or in-out' parameters/model.pt no.gguf --bare in
 for wrong in "own-words/model.pt $words --positions adjacent --qkv blocks" "own-words/model.pt $words --positions half --qkv heads" \
+    'gated/model.pt --assume llama --eps 1e-6 --gate second' \
     'parameters/model.pt --heads 3 --assume nanogpt --bare out-in' 'nanogpt/ckpt.pt --assume nanogpt-2022' 'freecodecamp/model.pth --assume ng-video-lecture' 'no-projection/model.pt --assume nanogpt' \
     'rotated/model.pt --assume llama --eps 1e-6 --positions adjacent' \
     'encoder-layer/model.pt --assume encoder-layer --positions sinusoidal --embedding-scale none'; do

@@ -103,6 +103,8 @@ static int read_facts(const struct cli_command *command, struct request *r)
         return cli_usage(command, "--qkv: expected blocks or heads, found '%s'", o->qkv);
     if (o->bare && !ckpt_give(o, FACT_BARE, o->bare))
         return cli_usage(command, "--bare: expected out-in or in-out, found '%s'", o->bare);
+    if (o->gate && !ckpt_give(o, FACT_GATE, o->gate))
+        return cli_usage(command, "--gate: expected first or second, found '%s'", o->gate);
     if (r->ask && r->text)
         return cli_usage(command, "--ask and --text exclude each other");
     if (r->ask && !(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)))
@@ -304,6 +306,8 @@ int cmd_convert(int argc, char **argv)
         {"--qkv", "HOW", CLI_TEXT, &o->qkv, 0, 0,
          "rows of one matrix of q, k and v: in blocks, or by heads"},
         {"--bare", "HOW", CLI_TEXT, &o->bare, 0, 0, "matrices outside modules: out-in, in-out"},
+        {"--gate", "WHICH", CLI_TEXT, &o->gate, 0, 0,
+         "the gate of two matrices, by name: first, second"},
         {"--causal", NULL, CLI_FLAG, &r.causal, 0, 0, "attention was trained with a causal mask"},
         {"--assume", "PROGRAM", CLI_TEXT, &o->assume, 0, 0,
          "what the file does not say is as in this program"},

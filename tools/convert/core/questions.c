@@ -72,6 +72,10 @@ const struct ckpt_question ckpt_questions[CKPT_N_FACTS] = {
     [FACT_BARE] = {OPT_BARE, "the layout of matrices that are an nn.Parameter",
                    "x @ self.W is in-out, F.linear(x, self.W) out-in", "--bare out-in or in-out",
                    LIST("out-in", "in-out"), LIST("--bare out-in", "--bare in-out"), 2},
+    [FACT_GATE] = {OPT_GATE, "which of the two first matrices of the MLP is its gate",
+                   "in the order of their names: silu(w1(x)) * w2(x) is first",
+                   "--gate first or second", LIST("first", "second"),
+                   LIST("--gate first", "--gate second"), 2},
 };
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -178,6 +182,8 @@ static const char **answer_at(struct ckpt_options *o, enum ckpt_fact fact)
         return &o->qkv;
     case FACT_BARE:
         return &o->bare;
+    case FACT_GATE:
+        return &o->gate;
     default:
         return NULL;
     }

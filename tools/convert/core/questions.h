@@ -23,6 +23,7 @@ enum ckpt_fact { /* bits of checkpoint.open */
                  FACT_EMBEDDING, /* the factor of the token embedding */
                  FACT_QKV,       /* the order of rows in one matrix of q, k and v */
                  FACT_BARE,      /* the layout of matrices that are parameters without a module */
+                 FACT_GATE,      /* which of two first matrices of an MLP is the gate */
                  CKPT_N_FACTS
 };
 

@@ -61,6 +61,7 @@ const struct ckpt_option_row ckpt_option_rows[] = {
     {OPT_ASSUME, "--assume", " PROGRAM"},
     {OPT_QKV, "--qkv", " blocks|heads"},
     {OPT_BARE, "--bare", " out-in|in-out"},
+    {OPT_GATE, "--gate", " first|second"},
 };
 
 const size_t ckpt_n_option_rows = sizeof ckpt_option_rows / sizeof *ckpt_option_rows;

@@ -39,7 +39,8 @@ enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
                    OPT_EMBEDDING_SCALE = 1 << 24,
                    OPT_ASSUME = 1 << 25,
                    OPT_QKV = 1 << 26,
-                   OPT_BARE = 1 << 27
+                   OPT_BARE = 1 << 27,
+                   OPT_GATE = 1 << 28
 };
 
 #define MICROGPT_OPTIONS                                                                           \
@@ -51,7 +52,7 @@ enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
 #define TORCH_OPTIONS                                                                              \
     (MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | \
      OPT_WINDOW | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE | OPT_ASSUME | OPT_QKV | \
-     OPT_BARE)
+     OPT_BARE | OPT_GATE)
 
 struct ckpt_options {
     unsigned given; /* which of these mean something */
@@ -62,6 +63,7 @@ struct ckpt_options {
     const char *scale_of;        /* "head", "embd"; NULL: qk_scale is a number */
     const char *embedding_scale; /* "none", "root" */
     const char *qkv, *bare;      /* "blocks" or "heads"; "out-in" or "in-out" */
+    const char *gate;            /* "first", "second" */
     const char *assume;          /* a program of questions.c */
 };
 

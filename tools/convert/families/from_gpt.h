@@ -17,6 +17,7 @@ struct gpt {
     int has_gate;                   /* of the MLP */
     int has_bias;                   /* norms have biases: they are LayerNorm */
     int has_qkv;                    /* one matrix of q, k, v whose rows are in an unknown order */
+    int has_two_ups;                /* one is the gate, and no word says which */
     int has_bare;                   /* matrices in layers are parameters of their own */
     int is_grouped, is_in_out;      /* answers: --qkv heads, --bare in-out */
     int is_post, is_rms, is_scaled; /* answers: --post-norm, --norm rms, --embedding-scale root */

@@ -18,15 +18,6 @@ static void squeeze(struct state_tensor *t)
     }
 }
 
-/* "w1", "w2", "w3" are Llama's gate, down and up; without "w3", "w1" is up. */
-static int has_w3(const struct state *s)
-{
-    for (size_t i = 0; i < arr_len(s->tensors); i++)
-        if (strstr(s->tensors[i].name, ".w3.") || strstr(s->tensors[i].name, ".W3."))
-            return 1;
-    return 0;
-}
-
 /* The columns of the token embedding; 0: none is known. */
 static uint64_t gpt_width(const struct state *s)
 {
@@ -127,11 +118,46 @@ static int refuse_mixed_layers(const struct state *s, mgpt_error *err)
     return MGPT_OK;
 }
 
+/* "blocks.0.mlp.w1.bias": "w1". */
+static void last_word(const char *name, char word[64])
+{
+    const char *end = strrchr(name, '.'), *start = end;
+    while (start && start > name && start[-1] != '.')
+        start--;
+    snprintf(word, 64, "%.*s", start ? (int)(end - start) : 0, start ? start : "");
+}
+
+/* Of two matrices that widen in the MLP, without a word that says so, one is the gate: Llama's w1
+ * next to w3, or the user says which; the first by name until then. */
+static void settle_gate(struct gpt *g, struct gpt_name *names)
+{
+    const struct state *s = &g->m->state;
+    const struct ckpt_options *o = g->m->in->options;
+    char words[3][64];
+    size_t n = 0;
+    for (size_t i = 0; i < arr_len(s->tensors) && n < 3; i++)
+        if (names[i].role == GPT_UP && names[i].layer == 0 && !names[i].is_bias)
+            last_word(s->tensors[i].name, words[n++]);
+    if (n != 2)
+        return;
+    int order = strcmp(words[0], words[1]) < 0 ? 0 : 1;
+    int is_llama = (strcmp(words[order], "w1") == 0 && strcmp(words[!order], "w3") == 0) ||
+                   (strcmp(words[order], "W1") == 0 && strcmp(words[!order], "W3") == 0);
+    g->has_two_ups = !is_llama;
+    if (!is_llama && o->given & OPT_GATE && strcmp(o->gate, "second") == 0)
+        order = !order;
+    for (size_t i = 0; i < arr_len(s->tensors); i++)
+        if (names[i].role == GPT_UP) {
+            last_word(s->tensors[i].name, words[2]);
+            if (strcmp(words[2], words[order]) == 0)
+                names[i].role = GPT_GATE;
+        }
+}
+
 /* Roles are read before the first alias is set: shapes are found by name. */
 int gpt_set_aliases(struct gpt *g, mgpt_error *err)
 {
     struct torch_model *m = g->m;
-    int swaps = has_w3(&m->state);
     uint64_t width = gpt_width(&m->state);
     struct gpt_name *names = ckpt_alloc(m->c, arr_len(m->state.tensors) + 1, sizeof *names);
     if (!names)
@@ -144,9 +170,8 @@ int gpt_set_aliases(struct gpt *g, mgpt_error *err)
         }
         if (names[i].by_shape)
             names[i].role = role_by_shape(&m->state, t, width, &names[i]);
-        if (swaps && (names[i].role == GPT_UP || names[i].role == GPT_GATE))
-            names[i].role = names[i].role == GPT_UP ? GPT_GATE : GPT_UP;
     }
+    settle_gate(g, names);
     for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
         struct state_tensor *t = &m->state.tensors[i];
         char alias[64];

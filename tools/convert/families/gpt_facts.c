@@ -207,6 +207,8 @@ static void settle_layout(struct gpt *g, const struct gpt_rules *r)
     int heads_open = g->m->c->open >> FACT_HEADS & 1;
     if (g->has_qkv && (hp->n_head > 1 || heads_open))
         g->is_grouped = is_answer(settle(g, r, FACT_QKV), "heads");
+    if (g->has_two_ups)
+        settle(g, r, FACT_GATE);
     if (g->has_bare && !g->is_conv1d)
         g->is_in_out = is_answer(settle(g, r, FACT_BARE), "in-out");
 }

@@ -7,8 +7,7 @@
  * "w query", "layerNorm1" is "layer norm 1". A role is known by words that public programs use,
  * whatever stands around them. A word that could mean two things ("proj") counts only inside
  * attention or the MLP. A name with words of two roles means nothing here, and the file is refused
- * by it; so is query_key_value, whose rows GPT-NeoX mixes. "w1", "w2", "w3" are Llama's: gate,
- * down, up.
+ * by it; so is query_key_value, whose rows GPT-NeoX mixes.
  */
 #include "convert/families/gpt_names.h"
 
@@ -175,8 +174,12 @@ static enum gpt_role mlp_role(const struct name_part *part, struct gpt_name *to)
         to->by_shape = 1;
         return n == 0 ? GPT_UP : GPT_DOWN;
     }
-    if (part_is(part, " w 3 ") || has_word(part, " gate "))
+    if (has_word(part, " gate "))
         return GPT_GATE;
+    if (part_is(part, " w 1 ") || part_is(part, " w 2 ") || part_is(part, " w 3 ")) {
+        to->by_shape = 1;
+        return part_is(part, " w 2 ") ? GPT_DOWN : GPT_UP;
+    }
     if (part_is(part, " c fc ") || has_word(part, " up ") || has_word(part, " 1 "))
         return GPT_UP;
     if (part_is(part, " c proj ") || has_word(part, " down ") || has_word(part, " 2 "))

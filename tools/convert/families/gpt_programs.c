@@ -24,7 +24,7 @@
 #define OPTIONS                                                                                    \
     (OPT_HEADS | OPT_ACTIVATION | OPT_EPS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_CHARS |         \
      OPT_BOS | OPT_QK_SCALE | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE |            \
-     OPT_ASSUME | OPT_QKV | OPT_BARE)
+     OPT_ASSUME | OPT_QKV | OPT_BARE | OPT_GATE)
 
 /* A vocabulary that cannot be read is told with the open questions, not after them. */
 static void see_vocab(struct torch_model *m, const struct gpt_rules *r)
