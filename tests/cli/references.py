@@ -199,13 +199,12 @@ def two_positions(ids):
     with open("trace.safetensors", "rb") as f:
         data = f.read()
     n = struct.unpack_from("<Q", data)[0]
-    entry = json.loads(data[8:8 + n])["blocks.0.hook_mlp_out"]
 
-    def spoilt(changes):
-        out = bytearray(data)
+    def spoilt(changes, hook="blocks.0.hook_mlp_out", columns=range(16)):
+        out, first = bytearray(data), 8 + n + json.loads(data[8:8 + n])[hook]["data_offsets"][0]
         for pos, change in changes.items():
-            for i in range(entry["shape"][1]):
-                at = 8 + n + entry["data_offsets"][0] + 4 * (pos * entry["shape"][1] + i)
+            for i in columns:
+                at = first + 4 * (pos * 16 + i)
                 struct.pack_into("<f", out, at, change(struct.unpack_from("<f", out, at)[0]))
         return bytes(out)
 
@@ -213,6 +212,8 @@ def two_positions(ids):
     expect("the first of two wrong positions", "layer 0, position 2, token" in output and "first bad " in output, output)
     code, output = check("zero.safetensors", spoilt({3: lambda v: v * (1 + 1e-6)}), None)
     expect("a rounding is no difference", code == 0 and "18 hooks agree" in output, output)
+    code, output = check("head.safetensors", spoilt({3: lambda v: v + 1}, "blocks.0.attn.hook_z", range(8, 12)), None)
+    expect("the head that differs", "position 3, token" in output and ", head 2, index" in output, output)
 
 
 def main():
