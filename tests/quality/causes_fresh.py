@@ -239,6 +239,7 @@ FRESH = [
     ("one expert of two", "qwen3-moe", "ref", members("top_k", lambda x: 1), r"expert"),
     ("all experts", "olmoe", "ref", members("top_k", lambda x: 4), r"expert"),
     ("biases of q, k and v lost, from the file", "qwen2", "file", zero(*QKV), (r"bias", r"bias")),
+    ("biases of o lost, from the file", "llama-bias", "file", zero("o_proj.bias"), r"attn_output.bias differ"),
     ("head bias lost", "phi", "file ref", lambda e: e.weight("lm_head.bias").data.zero_(), r"output.bias"),
     ("two: rope base, gate and up", LLAMA, "ref",
      in_turn(ropes(rope_theta=500000.0), swap("gate_proj.weight", "up_proj.weight")), r"rope base.*; gate|gate.*; rope base"),

@@ -1,169 +1,21 @@
 /* Any bias or gain, and any weight far from the others of its tensor, solved for through all
  * operations between it and the values that are compared. See explain_impl.h.
  *
- * Levenberg-Marquardt, with a pass for each unknown: for small models only. Biases that are all
+ * Each unknown takes a pass for each step (explain_fit.c): for small models only. Biases that are all
  * zeros and gains that are all ones come first, for that is what a vector that got lost looks like.
  */
-#include "check/explain/explain_impl.h"
+#include "check/explain/explain_fit.h"
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "check/explain/solve.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 16, FAR_OUT = 8, TIMES = 6, FOUND = 4, FEW = 8 };
-/* Of the squares, what one and two steps and then each one must leave at most: of one tensor, and of
- * those of many layers, which change one another's inputs. */
-static const double enough[2][4] = {{1, 0.5, 0.25, 0.7}, {1, 0.9, 0.6, 0.97}};
+enum { STEPS_PAID = 10, FAR_OUT = 8, TIMES = 6, FOUND = 4 };
 static const double most_work = 4e10; /* of all fits: weights times positions */
 static const size_t most_values = (size_t)1 << 24;
-
-/* ---- one fit ------------------------------------------------------------------------------------ */
-
-struct fit {
-    struct search *s;
-    struct whatif_tensor
-        *given;            /* all values of this and the next are unknown, or n from `first` on */
-    size_t first, n, m, T; /* m values compared, of T positions */
-    float *old;
-    double *J, *A, *b, *r; /* [n][m], [n][n], [n], [m] */
-    double square;
-};
-
-static float *unknown_value(const struct fit *f, size_t k)
-{
-    struct whatif_tensor *given = f->given;
-    for (k += f->first; k >= given->n; given = (struct whatif_tensor *)(uintptr_t)given->next)
-        k -= given->n;
-    return given->values + k;
-}
-
-/* Differences with the values as they are now. */
-static int look_fit(struct fit *f, double *diff, double *square)
-{
-    struct search_view view;
-    struct whatif_edit edit = given_edit(f->given);
-    *square = INFINITY;
-    int status = search_look(f->s, f->s->target, MGPT_N_POINTS, 0, f->T, &edit, &view);
-    if (status != MGPT_OK)
-        return status;
-    memcpy(diff, view.diff, f->m * sizeof *diff);
-    *square = view.square;
-    view_free(&view);
-    return MGPT_OK;
-}
-
-/* How the differences change with each unknown. */
-static int derivatives(struct fit *f)
-{
-    int status = MGPT_OK;
-    for (size_t k = 0; k < f->n && status == MGPT_OK; k++) {
-        float *value = unknown_value(f, k), was = *value;
-        double *j = f->J + k * f->m, ignored;
-        *value = was + 1e-3F * (1 + fabsf(was));
-        double h = (double)*value - (double)was;
-        status = look_fit(f, j, &ignored);
-        for (size_t i = 0; i < f->m; i++)
-            j[i] = (j[i] - f->r[i]) / h;
-        *value = was;
-    }
-    return status;
-}
-
-/* The normal equations, their diagonal larger by a part `damping`; the step is left in b. */
-static void solve_step(struct fit *f, double damping)
-{
-    for (size_t k = 0; k < f->n; k++) {
-        const double *x = f->J + k * f->m;
-        f->b[k] = -solve_dot(x, f->r, f->m);
-        for (size_t l = 0; l <= k; l++)
-            f->A[k * f->n + l] = solve_dot(x, f->J + l * f->m, f->m);
-        f->A[k * f->n + k] *= 1 + damping;
-    }
-    solve_factor(f->A, f->n);
-    solve_with(f->A, f->n, f->b);
-}
-
-/* A step that comes nearer, damped until it does. */
-static int step_fit(struct fit *f, double *damping, int *moved)
-{
-    double *new_r = f->J; /* derivatives are computed again after every step */
-    *moved = 0;
-    solve_step(f, *damping);
-    for (size_t i = 0; i < f->n; i++)
-        f->old[i] = *unknown_value(f, i);
-    for (int k = 0; k < 3 && !*moved; k++) {
-        double square, by = k == 0 ? 1 : (k == 1 ? 0.3 : 0.1);
-        for (size_t i = 0; i < f->n; i++)
-            *unknown_value(f, i) = f->old[i] + (float)(by * f->b[i]);
-        int status = look_fit(f, new_r, &square);
-        if (status != MGPT_OK)
-            return status;
-        *moved = square < f->square;
-        if (*moved) {
-            memcpy(f->r, new_r, f->m * sizeof *new_r);
-            f->square = square;
-        }
-        for (size_t i = 0; i < f->n && !*moved; i++)
-            *unknown_value(f, i) = f->old[i];
-    }
-    *damping *= 0.1;
-    return MGPT_OK;
-}
-
-static int open_fit(struct fit *f)
-{
-    struct ref_hook hook = answer_hook(f->s->a, f->s->target);
-    size_t heads = answer_is_attention(hook.point) ? f->s->a->n_head : 0, few = FEW;
-    f->T = f->s->n; /* or a few, if they differ and are enough */
-    if (few < f->T && !f->given->next && f->s->l->hooks[f->s->target].pos < few / 2 &&
-        few * (heads ? heads * few : hook.cols) >= 2 * f->n)
-        f->T = few;
-    f->m = f->T * (heads ? heads * f->T : hook.cols);
-    if (f->m < 2 * f->n || f->m > most_values / (f->n + 1)) /* too few to be sure of, or too many */
-        return 0;
-    f->J = mem_new(f->n * f->m, sizeof *f->J);
-    f->A = mem_new(f->n * f->n, sizeof *f->A);
-    f->b = mem_new(f->n, sizeof *f->b);
-    f->r = mem_new(f->m, sizeof *f->r);
-    f->old = mem_new(f->n, sizeof *f->old);
-    return f->J && f->A && f->b && f->r && f->old;
-}
-
-static void close_fit(struct fit *f)
-{
-    free(f->J), free(f->A), free(f->b), free(f->r), free(f->old);
-}
-
-/* Fits the unknown values. *restored: nothing is left of the differences. */
-static int solve_fit(struct fit *f, int *restored)
-{
-    const double *leaves = enough[f->given->next != NULL];
-    double damping = 1e-3, first, before = INFINITY;
-    int moved = 1, status;
-    *restored = 0;
-    if (!open_fit(f)) {
-        close_fit(f);
-        return MGPT_OK;
-    }
-    status = look_fit(f, f->r, &f->square);
-    first = f->square;
-    for (int k = 0; k < STEPS && status == MGPT_OK && moved && isfinite(f->square); k++) {
-        *restored = f->square <= 1e-12 * first;
-        if (*restored || (k > 0 && f->square > leaves[k < 3 ? k : 3] * (k < 3 ? first : before)))
-            break;
-        before = f->square;
-        status = derivatives(f);
-        if (status == MGPT_OK)
-            status = step_fit(f, &damping, &moved);
-    }
-    *restored = f->square <= 1e-8 * first;
-    close_fit(f);
-    return status == MGPT_EARG ? MGPT_OK : status;
-}
 
 /* ---- vectors ------------------------------------------------------------------------------------ */
 
@@ -179,10 +31,10 @@ struct fits {
     struct found found[FOUND]; /* vectors that do it, the one that changes least first */
 };
 
-/* Whether passes for n unknowns are still affordable. */
-static int pays(struct fits *f, size_t n)
+/* Whether `steps` with passes of T positions for n unknowns are still affordable. */
+static int pays(struct fits *f, size_t n, int steps, size_t T)
 {
-    f->work -= (double)(n + 2) * 4 * (double)f->s->as_is.info.n_params * (double)f->s->n;
+    f->work -= (double)(n + 2) * steps * (double)f->s->as_is.info.n_params * (double)T;
     return f->work > 0;
 }
 
@@ -211,7 +63,7 @@ static int propose_found(struct fits *f)
 
 static int fit_vector(struct fits *f, const char *name, size_t n)
 {
-    if (!pays(f, n))
+    if (!pays(f, n, 4, f->s->n))
         return MGPT_OK;
     struct whatif_tensor *given = given_new(f->s, name, n);
     struct fit fit = {.s = f->s, .given = given, .n = n};
@@ -317,7 +169,7 @@ static int fit_lost_set(struct fits *f, const char *names)
             n += given->n;
         }
     struct fit fit = {.s = f->s, .given = list, .n = n};
-    if (list && pays(f, n))
+    if (list && pays(f, n, STEPS_PAID, fit_positions(f->s, list)))
         status = solve_fit(&fit, &restored);
     return status == MGPT_OK && restored ? given_propose_list(f->s, list, 0) : status;
 }
@@ -407,7 +259,9 @@ static int fit_weight(struct fits *f, const struct far_out *one)
 {
     char ours[NUMBER], theirs[NUMBER];
     struct whatif_tensor *given = NULL;
-    int status = pays(f, 1) ? solve_values(f->s, one->tensor, one->at, 1, one->n, &given) : MGPT_OK;
+    int status = pays(f, 1, 4, f->s->n)
+                     ? solve_values(f->s, one->tensor, one->at, 1, one->n, &given)
+                     : MGPT_OK;
     if (status != MGPT_OK || !given)
         return status;
     return search_propose(f->s, given_edit(given),
