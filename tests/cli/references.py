@@ -153,6 +153,17 @@ def processed(ids, rows):
         code, output = check(name + ".pt", data, None, "--explain")
         expect(name, code == 1 and any(line.startswith("cause ") and cause in line for line in output.splitlines()), output)
 
+    changed, m = cases[-1][1], n - 2
+    some = [[x if x >= sorted(row)[-8] else -math.inf for x in row] for row in changed[m - 5:m - 1]]
+    sequences = Tensor("i8", [1, m], packed("i8", ids[:m]))
+    parts = tuple(Tensor("f4", [1, v], packed("f4", row)) for row in some)
+    last = Tensor("f4", [1, v], packed("f4", changed[-1]))
+    for name, data in (("four rows of scores", {"sequences": sequences, "scores": parts}),
+                       ("the last row alone", {"tokens": Tensor("i8", [m], packed("i8", ids[:m])), "logits": last})):
+        code, output = check(name + ".pt", torch(data), None, "--explain")
+        lines = output.splitlines()
+        expect(name + ", explained", code == 1 and any(line.startswith("cause ") and cases[-1][2] in line for line in lines), output)
+
 
 def bad_input(ids, rows):
     n, v, values = len(rows), len(rows[0]), flat(rows)

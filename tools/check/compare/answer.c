@@ -22,16 +22,22 @@ static int source_row(void *user, size_t i, size_t row, double *out, mgpt_error 
     return reference_hook_rows(s->ref, i, row, 1, out, err);
 }
 
+/* The values of some ids, which ascend, at their places; the others are missing. */
+static void spread_row(double *out, size_t n_vocab, struct ref_row about)
+{
+    size_t k = about.n;
+    for (size_t i = n_vocab; i-- > 0;)
+        out[i] = k > 0 && (size_t)about.ids[k - 1] == i ? out[--k] : ANSWER_MISSING;
+}
+
 static int source_logits(void *user, size_t row, double *out, mgpt_error *err)
 {
     const struct source *s = user;
     int status = reference_row(s->ref, s->sequence, row, out, err);
     struct ref_row about = reference_about(s->ref);
     const char *what = NULL;
-    if (about.n == 0)
-        what = "no logits";
-    else if (about.masked)
-        what = "-inf at some ids";
+    if (status == MGPT_OK && (about.n == 0 || (about.masked && !about.logprobs)))
+        spread_row(out, s->n_vocab, about);
     else if (about.ids || about.logprobs || about.n != s->n_vocab)
         what = "log-probabilities";
     if (status == MGPT_OK && what)

@@ -6,6 +6,10 @@
 
 #include "check/reference/reference.h"
 
+/* A logit that the reference does not have: it is -inf there, or the whole row is not there. It is
+ * compared with nothing. */
+#define ANSWER_MISSING 0x1p1023
+
 struct answer {
     const int32_t *tokens;
     size_t n; /* tokens, and rows of logits */

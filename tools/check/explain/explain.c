@@ -81,6 +81,11 @@ static uint64_t explain_read_shape(struct explain *e, const mgpt_model *model,
         text_format(e->shape, sizeof e->shape, "the logits agree at every position");
         return anywhere;
     }
+    if (logits->own[0].ref_square == 0 && first > 0) {
+        text_format(e->shape, sizeof e->shape,
+                    "the reference lacks the first positions: positions exclude no suspect");
+        return anywhere;
+    }
     if (isnan(logits->own[first].worst)) {
         text_format(e->shape, sizeof e->shape,
                     "not finite from position %zu on: a weight that is NaN or infinite", first);

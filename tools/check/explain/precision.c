@@ -203,6 +203,9 @@ int solve_precision(struct search *s)
     struct explain_precision *found = &s->e->precision;
     struct noise q;
     int status = open_noise(s, &q);
+    for (size_t i = 0; status == MGPT_OK && i < q.n * q.cols; i++)
+        if (q.theirs[i] == ANSWER_MISSING)
+            return MGPT_OK;
     if (status != MGPT_OK || q.n < LEAST)
         return status;
     int stored = 0;

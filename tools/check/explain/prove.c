@@ -93,11 +93,25 @@ int search_locate(struct search *s, const struct whatif_edit *edit, int layer, s
 
 /* ---- the proof --------------------------------------------------------------------------------- */
 
+/* 1: half of the rows of logits that were compared are, one at least: a shift can leave
+ * none of those that a reference has. */
+static int compares_all(const struct search *s, const struct locate *l)
+{
+    const struct locate_at *was = s->l->hooks[s->a->n_hooks].own, *is = l->hooks[l->n_hooks].own;
+    size_t before = 0, after = 0;
+    for (size_t t = 0; t < l->n; t++) {
+        before += was[t].ref_square > 0;
+        after += is[t].ref_square > 0;
+    }
+    return after > 0 && 2 * after >= before;
+}
+
 /* Whether nothing is bad, and little is left of what was. */
 static int is_proof(const struct search *s, const struct locate *l)
 {
     const struct locate_hook *was = &s->l->hooks[s->l->first_bad], *is = &l->hooks[s->l->first_bad];
-    return l->first_bad < 0 && is->fired && (isnan(was->nmse) || is->nmse <= left_over * was->nmse);
+    return l->first_bad < 0 && is->fired && compares_all(s, l) &&
+           (isnan(was->nmse) || is->nmse <= left_over * was->nmse);
 }
 
 static double share_left(const struct locate_at *at)

@@ -38,12 +38,12 @@ static void compare_target(struct search_pass *p, size_t pos, size_t head, const
     struct search_view *v = p->view;
     size_t first = v ? pos * v->cols + (p->attention ? head * v->n : 0) : 0;
     for (size_t i = 0; i < n; i++) {
-        double theirs = p->row[i], d = theirs - ours[i];
+        double theirs = p->row[i], d = theirs == ANSWER_MISSING ? 0 : theirs - ours[i];
         if (v) {
             v->diff[first + i] = p->attention && !isfinite(d) ? 0 : d; /* masked */
             v->ours[first + i] = ours[i];
         }
-        if (is_masked(ours[i], theirs))
+        if (theirs == ANSWER_MISSING || is_masked(ours[i], theirs))
             continue;
         p->bad |= !isfinite(d);
         p->square[pos] += d * d;
@@ -88,8 +88,10 @@ static int pass_visit(mgpt_point point, int layer, size_t pos, size_t head, doub
 /* The worst position's error; *good: the positions before the first that is beyond the bound. */
 static double worst_position(const struct search_pass *p, size_t n, size_t *good)
 {
-    double least = 0, most = 0;
+    double least = 0, most = 0, all = 0;
     *good = 0;
+    for (size_t t = 0; t < n; t++)
+        all += p->ref_square[t];
     for (size_t t = 0; t < n; t++)
         least += 1e-4 * p->ref_square[t] / (double)n;
     for (size_t t = 0; t < n; t++) {
@@ -97,7 +99,7 @@ static double worst_position(const struct search_pass *p, size_t n, size_t *good
         most = e > most ? e : most;
         *good += *good == t && e <= p->s->e->bound;
     }
-    return p->bad ? (double)NAN : most;
+    return p->bad || (all == 0 && p->hook == p->s->a->n_hooks) ? (double)NAN : most;
 }
 
 int search_comparable(const struct answer *a, const struct whatif *w, size_t hook)
