@@ -120,9 +120,7 @@ static int judge(const struct locate_at *at, size_t n, double bound, double *nms
     for (size_t t = 0; t < n; t++) {
         double e = error_at(&at[t], floor);
         int worse = !isnan(*nmse) && !(e <= *nmse);
-        if (!(e <= bound) && !bad)
-            *first = t;
-        else if (worse && !bad)
+        if (!bad && (worse || !(e <= bound)))
             *first = t;
         bad = bad || !(e <= bound);
         *nmse = worse ? e : *nmse;
