@@ -111,7 +111,7 @@ said "heads without a projection" 'inferred: attention has no projection (none i
 said "a model without a last norm" 'inferred: no norm before the head (none in the file)'
 equal rotated model.pt --assume llama --eps 1e-6
 equal mlx weights.npz --heads 3 --assume ng-video-lecture
-words='--heads 3 --activation gelu_erf --pre-norm --qk-scale head --norm rms --eps 1.1920929e-07 --rope 1e4'
+words='--heads 3 --activation gelu_erf --pre-norm --qk-scale head --rope 1e4'
 # shellcheck disable=SC2086
 equal own-words model.pt $words --positions adjacent --qkv heads
 asks own-words/model.pt '--qkv heads' '--rope, --embedding-scale, --qkv (--ask asks)'
