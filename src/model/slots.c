@@ -25,6 +25,13 @@ enum {
     ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT1 | ARCH_GPT2 | ARCH_BLOOM)
 };
 
+/* A tensor that two sets of rows name has one meaning in each architecture; a bias has its gain. */
+_Static_assert((GATED & GATED_UP) == 0, "gate and up: two tensors, or one");
+_Static_assert((NORM_BIAS & ~PRE_NORM) == 0, "a bias of a norm before branches without its gain");
+_Static_assert((ONE_NORM & ~PRE_NORM) == 0, "one norm for both branches where there is none");
+_Static_assert((FUSED & ~ATTENTION) == 0, "q, k and v in one tensor of a layer without attention");
+_Static_assert((QK_NORMS & ~ATTENTION) == 0, "norms of q and k in a layer without attention");
+
 #define M(field) offsetof(struct mgpt_model, field)
 #define L(field) offsetof(struct layer, field)
 
