@@ -151,7 +151,9 @@ def test_score_in_windows(names):
 def test_checkpoint(root):
     """Converted in memory: the same logits as the file that mgpt convert writes."""
     path = root / "tests/fixtures/torch/nanogpt/ckpt.pt"
-    model = mgpt.Model(path)
+    with pytest.raises(mgpt.Error, match="not in the file: set --activation"):
+        mgpt.Model(path)
+    model = mgpt.Model(path, convert=["--assume", "nanogpt"])
     assert model.info.arch == "gpt2" and any("activation" in note for note in model.notes)
     assert not any("/tmp" in note for note in model.notes)
     assert model.tensor("output_norm.weight").shape == (8,)
