@@ -38,8 +38,8 @@ void pool_run_sized(struct pool *pool, size_t bytes, pool_fn *fn, void *ctx);
 typedef void pool_units_fn(void *ctx, int worker, size_t first, size_t last);
 
 /* A job of n < 2^32 units that are handed out while it runs: fn does units [first, last). Each
- * worker takes from its own pool_split, half of the rest at a time, in multiples of `least`
- * units, then from the rest of the others. A slower worker thus does less. `bytes` as above. */
+ * worker takes from its own pool_split, three quarters of the rest at a time, in multiples of `least`
+ * units, then half of the rest of the others. A slower worker thus does less. `bytes` as above. */
 struct pool_units {
     int slot; /* 0, or what pool_free_slot returned */
     size_t bytes, n, least;

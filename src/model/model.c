@@ -121,7 +121,7 @@ static int build_model(mgpt_model *m, const mgpt_model_params *params, mgpt_erro
     if (status == MGPT_OK)
         status = model_screen(m, params->top_k, err);
     if (status == MGPT_OK)
-        model_tune(m);
+        model_tune(m, params->n_threads);
     if (status == MGPT_OK && !params->no_fused)
         status = fused_init(m, err);
     return status;

@@ -179,10 +179,11 @@ void model_table_row(const mgpt_model *m, const struct gguf_tensor *table, size_
 
 enum { MEMORY_FROM = 8 << 20 }; /* bytes that are assumed not to stay in a cache of the CPU */
 
-/* Measures how one token reads weights fastest and sets kernels.streaming. The default
- * stays if there are fewer than TUNE_LEAST bytes of weights, or no memory. tune.c. */
+/* Measures how one token reads weights fastest on n_threads threads (0: chosen) and sets
+ * kernels.streaming. The default stays if no other way is 5 % faster, there are fewer than
+ * TUNE_LEAST bytes of weights, or no memory. tune.c. */
 enum { TUNE_LEAST = 32 << 20 }; /* less may stay in a cache */
-void model_tune(mgpt_model *m);
+void model_tune(mgpt_model *m, int n_threads);
 
 /* Allocates the screen of the head if top_k is not 0 and the head is fit for one. MGPT_OK or
  * MGPT_EMEM. head_screen.c. */

@@ -124,7 +124,8 @@ void mem_hint_huge(const void *p, size_t n)
 
 /* ---- no clock ---- */
 
-void model_tune(mgpt_model *m)
+void model_tune(mgpt_model *m, int n_threads)
 {
     (void)m;
+    (void)n_threads;
 }
