@@ -176,13 +176,17 @@ VEC_INLINE void next_tile(struct tile *t, size_t n)
     t->next += t->blocks * LINE;
 }
 
-/* Compilers merge the functions of types whose code is the same (Q4_1, Q5_1, Q4_K, Q5_K). */
+/* A tile of two tokens takes nearly as long as one of four, so eight are 4 + 4. Compilers merge the
+ * functions of types whose code is the same (Q4_1, Q5_1, Q4_K, Q5_K). */
 #define DEFINE_TILE(NAME, ...)                                                                     \
     static NOINLINE void tile_##NAME(struct tile t, size_t n)                                      \
     {                                                                                              \
         const struct layout *l = &layouts[WEIGHT_##NAME];                                          \
-        for (; n >= TILE_TOKENS; n -= TILE_TOKENS, next_tile(&t, TILE_TOKENS))                     \
+        for (; n >= TILE_TOKENS && n != 8; n -= TILE_TOKENS, next_tile(&t, TILE_TOKENS))           \
             int_tile(t, TILE_TOKENS, l);                                                           \
+        for (size_t i = 0; n == 8 && i < 2; i++, next_tile(&t, 4))                                 \
+            int_tile(t, 4, l);                                                                     \
+        n = n == 8 ? 0 : n;                                                                        \
         for (; n >= 2; n -= 2, next_tile(&t, 2))                                                   \
             int_tile(t, 2, l);                                                                     \
         if (n == 1)                                                                                \
