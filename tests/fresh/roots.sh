@@ -10,7 +10,7 @@
 # Per root: what start.sh prints to a user without sudo when packages are missing; start.sh as root, then as that user,
 # in a clone of theirs; tools/test.sh as root, where no test may fail and each skipped one names a reason; README's
 # program with README's command for gcc, clang and gcc 11 where Debian has them; self-checks. Then the wheel that each
-# Debian made is installed on the other one. What the models write and all hashes are those of this machine.
+# Debian made is installed on the other one, or refused by pip where the C library is older than the wheel needs. What the models write and all hashes are those of this machine.
 # apt and pip are set up as on this machine. FOLDER/ROOT.log has all output, stdout a line per step with its seconds.
 set -eu
 quick=
@@ -124,6 +124,18 @@ install_wheel() { # FROM: in a virtual environment; the package computes the has
         same root /tmp/venv/bin/mgpt
 }
 
+# A wheel's name says which C library it needs (manylinux_2_38: glibc 2.38). With an older one pip must say no.
+other_wheel() { # FROM
+    inside root "apt-get install -y -qq --no-install-recommends python3-venv" >&2
+    needs=$(find "$folder/wheels/$1" -name '*.whl' | sed 's/.*manylinux_2_\([0-9]*\)_.*/\1/')
+    has=$(inside root 'ldd --version' | sed -n '1s/.* 2\.//p')
+    if [ "$needs" -le "$has" ]; then
+        install_wheel "$1"
+    else
+        ! install_wheel "$1" >"$folder/refused" 2>&1 && grep 'is not a supported wheel on this platform' "$folder/refused"
+    fi
+}
+
 for release; do
     : >"$folder/$release.log"
     step "debootstrap, git, a user" make_root
@@ -141,7 +153,7 @@ for release; do
 done
 for release; do
     for other; do
-        [ "$other" = "$release" ] || step "the wheel of $other" install_wheel "$other"
+        [ "$other" = "$release" ] || step "the wheel of $other" other_wheel "$other"
     done
 done
 exit "$failed"
