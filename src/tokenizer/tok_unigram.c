@@ -214,7 +214,7 @@ static struct best_split best_of_rows(const struct tok_unigram *u, uint32_t i,
         if (before->from == NO_SPLIT || (hides && r->hidden))
             continue;
         *shortest = r->n;
-        if (from >= run->reset_at && offset != 0) {
+        if (offset != 0 && from >= run->reset_at) {
             to.sum = add_score(u, to.sum, -offset);
             offset = 0;
         }
