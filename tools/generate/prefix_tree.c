@@ -98,7 +98,7 @@ static int add_child(struct prefix_tree *t, struct timeline *line, struct group 
 /* The child with the lowest sample is the next to run. */
 static int add_children(struct prefix_tree *t, struct timeline *line, size_t n, mgpt_error *err)
 {
-    for (size_t k = n; k-- > 0;)
+    for (size_t k = n; k > 0 && k--;)
         if (!add_child(t, line, t->draw.children[k]))
             return err_memory(err, "the samples' texts", arr_len(t->results));
     return MGPT_OK;
@@ -270,7 +270,7 @@ static int print_rest(struct prefix_tree *t, int code)
     for (size_t i = 0; i < b->n_trees * t->n_lines; i++) {
         struct timeline *line = &b->trees[i / t->n_lines].lines[i % t->n_lines];
         show_group(t, line, line->at);
-        for (size_t j = arr_len(line->waiting); j-- > 0;)
+        for (size_t j = arr_len(line->waiting); j > 0 && j--;)
             show_group(t, line, line->waiting[j]);
     }
     for (size_t i = b->n_taken; i < arr_len(b->shared); i++) {

@@ -66,7 +66,7 @@ static int many_draw(struct group g, const float *logits)
 {
     int status = MGPT_OK;
     for (size_t k = groups_draw(&many.draw, g, &many.sampler, logits);
-         k-- > 0 && status == MGPT_OK;) {
+         k > 0 && k-- && status == MGPT_OK;) {
         struct group child = many.draw.children[k];
         int ends = mgpt_is_end(lab_model(), child.token);
         many.path[g.depth] = child.token;

@@ -26,7 +26,7 @@ static int source_row(void *user, size_t i, size_t row, double *out, mgpt_error 
 static void spread_row(double *out, size_t n_vocab, struct ref_row about)
 {
     size_t k = about.n;
-    for (size_t i = n_vocab; i-- > 0;)
+    for (size_t i = n_vocab; i > 0 && i--;)
         out[i] = k > 0 && (size_t)about.ids[k - 1] == i ? out[--k] : ANSWER_MISSING;
 }
 

@@ -177,7 +177,7 @@ static void say_places(const struct column_match *c, size_t d, const char *what,
                        size_t cap)
 {
     size_t first = 0, moved = 0;
-    for (size_t i = c->n; i-- > 0;) {
+    for (size_t i = c->n; i > 0 && i--;) {
         moved += c->from[i] != i;
         first = c->from[i] != i ? i : first;
     }

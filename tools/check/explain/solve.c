@@ -40,7 +40,7 @@ void solve_with(const double *a, size_t n, double *x)
         double pivot = a[i * n + i];
         x[i] = pivot > 0 ? (x[i] - solve_dot(a + i * n, x, i)) / pivot : 0;
     }
-    for (size_t i = n; i-- > 0;) {
+    for (size_t i = n; i > 0 && i--;) {
         double pivot = a[i * n + i];
         x[i] = pivot > 0 ? x[i] / pivot : 0;
         for (size_t j = 0; j < i; j++)

@@ -122,7 +122,7 @@ static size_t axes_row(const struct whatif *w, size_t row)
                                      orders[QKV_PARTS]};
     size_t size[3] = {3, w->spec.n_head, w->spec.head_dim}, at[3] = {0};
     for (size_t step = 0; step < 4; step += 2) { /* apart in one order, together in the next */
-        for (size_t k = 3; k-- > 0; row /= size[order[step][k]])
+        for (size_t k = 3; k > 0 && k--; row /= size[order[step][k]])
             at[order[step][k]] = row % size[order[step][k]];
         for (size_t k = 0; k < 3; k++)
             row = row * size[order[step + 1][k]] + at[order[step + 1][k]];

@@ -285,7 +285,7 @@ int edit_layers_kinds(struct whatif *w, const struct whatif_edit *e, int layer)
     size_t n = w->spec.n_layer, b = (size_t)e->b;
     int changed = 0;
     (void)layer;
-    for (size_t i = n; i-- > 0;)
+    for (size_t i = n; i > 0 && i--;)
         like[is_first_kind(w->base, &base[i])] = &base[i];
     struct oracle_layer no_window = n ? base[0] : (struct oracle_layer){0};
     no_window.window = 0;

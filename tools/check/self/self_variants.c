@@ -134,7 +134,7 @@ static int synced(struct self_subject *s, int32_t n_threads, int32_t n_chunk)
 {
     mgpt_session *session = session_of(s, n_threads, n_chunk);
     int ok = session && mgpt_sync(session, s->tokens + 1, s->n - 1, s->err) == 0;
-    for (size_t i = s->n; ok && i-- > 0;) {
+    for (size_t i = s->n; ok && i > 0 && i--;) {
         ok = mgpt_sync(session, s->tokens, i + 1, s->err) == 0;
         keep_logits(s, i, ok ? mgpt_logits(session) : NULL);
         ok = ok && mgpt_rewind(session, i > 4 ? i - 4 : 0, s->err) == 0;

@@ -358,7 +358,7 @@ const char *gpt_name_nearest(const char *name, char buf[64])
     if (!split_name(&p, name))
         return NULL;
     take_end(&p, &end);
-    for (size_t i = p.n; i-- > 0;)
+    for (size_t i = p.n; i > 0 && i--;)
         for (const char *at = p.part[i].words + 1; *at;) {
             char word[32];
             size_t n = strcspn(at, " ");
