@@ -1,6 +1,7 @@
-/* The activations of an MLP, X(ID, name): the name stands in files, options and messages, and act_NAME
- * of kernels/spec/float_tmpl.h computes it. Who computes it again: math_activate of
- * tools/check/oracle, exact.js of the lab, tests/spec/spec.py. xIELU has constants in each layer and a function of its own.
+/* The activations of an MLP, X(ID, name). Files, options and messages have the name; act_NAME of
+ * kernels/spec/float_tmpl.h computes it. Three programs compute it again, by themselves:
+ * math_activate of tools/check/oracle, exact.js of the lab, tests/spec/arithmetic.h. xIELU is not in
+ * the list: it has constants in each layer and a function of its own.
  */
 #ifndef MGPT_ACTIVATIONS_H
 #define MGPT_ACTIVATIONS_H

@@ -186,8 +186,7 @@ VEC_INLINE void next_tile(struct tile *t, size_t n)
             int_tile(t, TILE_TOKENS, l);                                                           \
         for (size_t i = 0; n == 8 && i < 2; i++, next_tile(&t, 4))                                 \
             int_tile(t, 4, l);                                                                     \
-        n = n == 8 ? 0 : n;                                                                        \
-        for (; n >= 2; n -= 2, next_tile(&t, 2))                                                   \
+        for (; n >= 2 && n != 8; n -= 2, next_tile(&t, 2))                                         \
             int_tile(t, 2, l);                                                                     \
         if (n == 1)                                                                                \
             int_tile(t, 1, l);                                                                     \
