@@ -1,8 +1,8 @@
 /* Model types, and which formats each option of mgpt convert applies to: mgpt convert --help.
  *
  * Both are printed from the tables that the reader of Hugging Face models and ckpt_check_options use,
- * so that they always agree with them. A container whose tensors' names decide (PyTorch, safetensors) is not listed: its
- * mappings are.
+ * so that they always agree with them. A container whose tensors' names decide (PyTorch, safetensors)
+ * is not listed: its mappings are.
  */
 #include "convert/families/hf.h"
 #include "convert/families/torch_model.h"
@@ -34,19 +34,25 @@ static int is_said(const struct ckpt_reader *r, unsigned option)
     return 0;
 }
 
-static void print_name(const char *name, size_t *column)
+/* A list that goes on in the next line where one is full. */
+struct printed_list {
+    int indent;
+    const char *between;
+    size_t column; /* 0: the first name comes now, behind `indent` columns */
+};
+
+static void print_name(struct printed_list *l, const char *name)
 {
-    size_t n = strlen(name) + 2;
-    int is_first = *column == 0;
-    if (!is_first && *column + n > MOST_COLUMNS) {
-        printf(",\n%*s", INDENT, "");
-        *column = INDENT;
-        is_first = 1;
-    }
-    if (*column == 0)
-        *column = INDENT;
-    printf("%s%s", is_first ? "" : ", ", name);
-    *column += n;
+    size_t n = strlen(name) + strlen(l->between) + 1;
+    int is_first = l->column == 0, is_full = !is_first && l->column + n > MOST_COLUMNS;
+    if (is_full)
+        printf("%s\n%*s", l->between, l->indent, "");
+    if (is_first || is_full)
+        l->column = (size_t)l->indent;
+    else
+        printf("%s ", l->between);
+    fputs(name, stdout);
+    l->column += n;
 }
 
 static const char *family_name(size_t i)
@@ -59,17 +65,10 @@ static const char *family_name(size_t i)
 static void print_words(const char *title, const char *(*name_at)(size_t i))
 {
     const char *name;
-    size_t column = 0;
-    printf("\n%s:\n", title);
-    for (size_t i = 0; (name = name_at(i)); i++) {
-        size_t n = strlen(name) + 1;
-        if (column + n > MOST_COLUMNS - 1) {
-            putchar('\n');
-            column = 0;
-        }
-        printf("%s%s", column ? " " : "  ", name);
-        column += n;
-    }
+    struct printed_list list = {.indent = 2, .between = ""};
+    printf("\n%s:\n%*s", title, list.indent, "");
+    for (size_t i = 0; (name = name_at(i)); i++)
+        print_name(&list, name);
     putchar('\n');
 }
 
@@ -81,15 +80,15 @@ void ckpt_print_formats(void)
     for (size_t i = 0; i < ckpt_n_option_rows; i++) {
         const struct torch_mapping *m;
         const unsigned option = ckpt_option_rows[i].option;
-        size_t column = 0;
+        struct printed_list list = {.indent = INDENT, .between = ","};
         printf("  %-*s", INDENT - 2, ckpt_option_rows[i].name);
         for (size_t k = 0; (m = torch_mapping_at(k)); k++)
             if (m->options & option)
-                print_name(m->name, &column);
+                print_name(&list, m->name);
         for (size_t k = 0; k < ckpt_n_readers; k++)
             if (ckpt_readers[k].options & option && !is_container(&ckpt_readers[k]) &&
                 !is_said(&ckpt_readers[k], option))
-                print_name(ckpt_readers[k].name, &column);
+                print_name(&list, ckpt_readers[k].name);
         putchar('\n');
     }
 }

@@ -2,9 +2,9 @@
  * directory.
  *
  * The input may be config.json, model.safetensors or its index; the rest is next to it. What a
- * model_type means is data (models.txt). A value of config.json that changes
- * the forward pass in a way that cannot be expressed is refused by its key, and so is every tensor
- * that is not accounted for: what is written runs as the original does.
+ * model_type means is data (models.txt). A value of config.json that changes the forward pass in a
+ * way that cannot be expressed is refused by its key, and so is every tensor that is not accounted
+ * for: what is written runs as the original does.
  */
 #include "base/error.h"
 #include "base/mem.h"
