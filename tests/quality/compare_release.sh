@@ -10,7 +10,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 root=$PWD
 commit=${1:-$(git describe --tags --abbrev=0 2>/dev/null || echo c11a25a)}
-where=${WHERE:-build-release}
+where=$(realpath -m "${WHERE:-build-release}")
 types=${TYPES:-f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k}
 old=$(git rev-parse --short "$commit^{commit}")
 mkdir -p "$where/models"
@@ -42,7 +42,7 @@ code=0
 for type in $types; do
     model=$where/models/$type.gguf
     [ -f "$model" ] || "$mgpt" convert "$where/models/f16.gguf" "$model" --type "$type" >/dev/null 2>&1
-    "$where/compare_release" "$type" "$model" "$PWD/$where/$old.so" "$PWD/$where/now.so" "${SECONDS_EACH:-4}" \
+    "$where/compare_release" "$type" "$model" "$where/$old.so" "$where/now.so" "${SECONDS_EACH:-4}" \
         "${THREADS:-1,2}" "${MODES:-decode,batch8,batch16,prompt}" || { [ $? -eq 1 ] && code=1 || exit 1; }
 done
 exit $code
