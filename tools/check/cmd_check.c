@@ -5,7 +5,7 @@
  * much a difference matters.
  */
 #include "base/mem.h"
-#include "check/compare/check_inside.h"
+#include "check/check_inside.h"
 #include "check/compare/check_report.h"
 #include "check/report_page.h"
 #include "check/self/self.h"

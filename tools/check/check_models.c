@@ -1,6 +1,6 @@
 /* Two models on a text: how far the logits of B are from those of A. See check_inside.h. */
 #include "base/mem.h"
-#include "check/compare/check_inside.h"
+#include "check/check_inside.h"
 #include "check/compare/check_report.h"
 #include "check/self/self.h"
 #include "common/files.h"

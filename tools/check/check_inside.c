@@ -1,5 +1,5 @@
 /* Where and why, for mgpt check. See check_inside.h. */
-#include "check/compare/check_inside.h"
+#include "check/check_inside.h"
 
 #include "check/explain/explain.h"
 
