@@ -6,10 +6,10 @@
 #ifndef MGPT_CONVERT_HF_H
 #define MGPT_CONVERT_HF_H
 
+#include "convert/containers/hf_config.h"
 #include "convert/containers/safetensors.h"
 #include "convert/core/readers.h"
 #include "convert/core/state.h"
-#include "convert/families/hf_config.h"
 #include "convert/families/hf_rope.h"
 
 #include <setjmp.h>

@@ -2,7 +2,7 @@
 #ifndef MGPT_CONVERT_HF_ROPE_H
 #define MGPT_CONVERT_HF_ROPE_H
 
-#include "convert/families/hf_config.h"
+#include "convert/containers/hf_config.h"
 
 struct hf_rope {
     const char *type; /* "default", "linear", "llama3", ...; as the file has it. NULL: no rope */

@@ -4,7 +4,7 @@
 #define MGPT_CONVERT_HF_TOKENIZER_IMPL_H
 
 #include "common/jval.h"
-#include "convert/families/hf_config.h"
+#include "convert/containers/hf_config.h"
 #include "convert/vocab/hf_tokenizer.h"
 #include "convert/vocab/vocab_slots.h"
 

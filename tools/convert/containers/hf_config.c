@@ -1,5 +1,5 @@
 /* config.json, key by key. See hf_config.h. */
-#include "convert/families/hf_config.h"
+#include "convert/containers/hf_config.h"
 
 #include "base/error.h"
 #include "common/json_read.h"
