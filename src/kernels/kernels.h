@@ -288,11 +288,22 @@ void kv_q8_put(const struct kernels *k, void *panel, size_t lane, int is_key, co
 void kv_q8_clear(void *panel, size_t lane, int is_key, size_t d);
 void kv_q8_copy(void *to, const void *from, size_t lane, int is_key, size_t d);
 float kv_q8_get(const void *panel, size_t lane, int is_key, size_t j, size_t d);
+void kernels_scores_q8_0(const struct scores *s);
 
 /* One per ISA level. Called by kernels_init only. */
 void kernels_init_scalar(struct kernels *k);
 void kernels_init_avx2(struct kernels *k);
 void kernels_init_avx512(struct kernels *k);
 void kernels_init_neon(struct kernels *k);
+
+/* Set matmul and quantize of the integer types; scalar also sets pack. Called by kernels_init only:
+ * first scalar, then the chosen ISA level. */
+void kernels_quant_init_scalar(struct kernels *k);
+void kernels_quant_init_avx2(struct kernels *k);
+void kernels_quant_init_avx512(struct kernels *k);
+void kernels_quant_init_avx512vnni(struct kernels *k);
+void kernels_quant_init_amx(struct kernels *k);
+void kernels_quant_init_neon(struct kernels *k);
+void kernels_quant_init_neon_dot(struct kernels *k);
 
 #endif

@@ -3,7 +3,6 @@
  */
 #define _DEFAULT_SOURCE /* syscall */
 #include "kernels/kernels.h"
-#include "kernels/pack/int_layout.h"
 
 #include <string.h>
 #if defined(__x86_64__)

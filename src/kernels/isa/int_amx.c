@@ -18,7 +18,7 @@
  */
 #define ISA avx512
 #define SIGNED_8 0
-#include "kernels/simd/quantize_avx512.h"
+#include "kernels/isa/quantize_avx512.h"
 #include "kernels/tiles/int_weights_tmpl.h"
 
 enum {

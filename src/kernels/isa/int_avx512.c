@@ -23,6 +23,6 @@ VEC_INLINE ivec add_pairs(ivec_16 v)
     return (ivec)_mm512_madd_epi16((__m512i)v, _mm512_set1_epi16(1));
 }
 
+#include "kernels/isa/quantize_avx512.h"
 #include "kernels/simd/ivec_pairs.h"
-#include "kernels/simd/quantize_avx512.h"
 #include "kernels/tiles/int_tile_tmpl.h"

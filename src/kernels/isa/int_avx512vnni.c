@@ -16,7 +16,7 @@ VEC_INLINE ivec ivec_dot(ivec sum, const ivec *w, const ivec *x, int bits)
     return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)w[0], (__m512i)x[0]);
 }
 
-#include "kernels/simd/quantize_avx512.h"
+#include "kernels/isa/quantize_avx512.h"
 #include "kernels/tiles/int_tile_tmpl.h"
 
 #define ENTRY(NAME, ...) [WEIGHT_##NAME] = matmul_##NAME,

@@ -203,8 +203,6 @@ static inline size_t kv_value_at(size_t j, size_t lane, size_t d)
            j % VALUE_COLUMNS;
 }
 
-void kernels_scores_q8_0(const struct scores *s);
-
 /* 32 activations, x ~ scale * q, with the sums that a tile needs.
  *
  * With m the largest |x|, scale = m / 127 and q = x * (127 / m), rounded to the nearest integer,
@@ -245,16 +243,6 @@ static inline size_t quant_x_bytes(size_t n_in)
 {
     return (n_in / BLOCK * sizeof(struct x_block) + LINE - 1) / LINE * LINE;
 }
-
-/* Set matmul and quantize of the integer types; scalar also sets pack. Called by kernels_init only:
- * first scalar, then the chosen ISA level. */
-void kernels_quant_init_scalar(struct kernels *k);
-void kernels_quant_init_avx2(struct kernels *k);
-void kernels_quant_init_avx512(struct kernels *k);
-void kernels_quant_init_avx512vnni(struct kernels *k);
-void kernels_quant_init_amx(struct kernels *k);
-void kernels_quant_init_neon(struct kernels *k);
-void kernels_quant_init_neon_dot(struct kernels *k);
 
 /* Indexed by enum weight_type. amx uses it for few tokens. */
 extern matmul_fn *const int_matmul_avx512vnni[WEIGHT_N_TYPES];

@@ -8,7 +8,6 @@
 #ifndef MGPT_KERNELS_IVEC_H
 #define MGPT_KERNELS_IVEC_H
 
-#include "kernels/pack/int_layout.h"
 #include "kernels/simd/vec.h"
 
 typedef uint8_t ivec __attribute__((vector_size(4 * LANES)));

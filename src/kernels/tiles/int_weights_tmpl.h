@@ -3,6 +3,7 @@
  * The including file defines ISA (vec.h) and SIGNED_8: 1 if 8-bit weights are needed as signed
  * bytes.
  */
+#include "kernels/pack/int_layout.h"
 #include "kernels/simd/ivec.h"
 #include "kernels/simd/ivec_zip.h"
 
