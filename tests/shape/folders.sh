@@ -1,6 +1,6 @@
 #!/bin/sh
 # The folders of src/ and tools/ are in the order in which their meson.build names them: an #include points into
-# its own folder or one named before it. Tools include the headers of src/ that are listed here.
+# its own folder or one named before it. No folder at any depth includes one that includes it. Tools include the headers of src/ that are listed here.
 # Architectures have names only up to binding. The library calls nothing that prints, exits, aborts, or reads the
 # environment, and has no globals. Tools open files through files.c.
 set -eu
@@ -40,6 +40,27 @@ check_folders() {
         [ "$(place "$folder" $folders)" != none ] || [ "$folder" = python ] || [ "$folder" = examples ] || echo "$1/$folder is not in $1/meson.build"
     done
 }
+
+# folder_pairs PART: "from to" for each #include from one folder into another, at any depth; one line per pair.
+folder_pairs() {
+    (cd "$root/$1" && grep -rHE '^ *# *include "[^"]*/' --include='*.[ch]' --include='*.inc' .) |
+        sed 's/^\.\/\([^:]*\):.*"\(.*\)"/\1 \2/' | while read -r file header; do
+        case $file in */*) from=${file%/*} ;; *) from=. ;; esac
+        [ "$from" = "${header%/*}" ] || [ ! -e "$root/$1/$header" ] || echo "$from ${header%/*}"
+    done | sort -u
+}
+
+for part in src tools tests; do
+    folder_pairs "$part" >"$list"
+    [ "$part" = tests ] || [ "$(wc -l <"$list")" -gt 20 ] || { echo "not ok: few includes were found in $part"; bad=1; }
+    if ! circle=$(tsort "$list" 2>&1 >/dev/null); then
+        printf 'not ok: these folders of %s/ include each other\n%s\n' "$part" \
+            "$(echo "$circle" | sed -e 's/^tsort: //' -e 's/.*input contains a loop:$/circle:/')"
+        bad=1
+    else
+        echo "ok no circle of includes among the folders of $part/"
+    fi
+done
 
 for part in src tools; do
     up=$(check_folders "$part")
