@@ -30,8 +30,8 @@ static char *our_values(const char *text, size_t n, int flags, struct jval_error
 static char *jansson_of(const char *text, size_t n, int flags)
 {
     json_error_t e;
-    json_t *root =
-        json_loadb(text, n, JSON_REJECT_DUPLICATES | (flags & JVAL_NUL ? JSON_ALLOW_NUL : 0), &e);
+    json_t *root = json_loadb(
+        text, n, JSON_REJECT_DUPLICATES | (flags & JVAL_ALLOW_NUL ? JSON_ALLOW_NUL : 0), &e);
     char *written = root ? json_dumps(root, JSON_COMPACT) : NULL;
     json_decref(root);
     return written;
@@ -139,11 +139,11 @@ TEST(values_and_refusals_are_those_of_jansson)
     for (size_t i = 0; i < COUNT(texts); i++) {
         size_t n = strlen(texts[i]);
         same_as_jansson(texts[i], n, 0);
-        same_as_jansson(texts[i], n, JVAL_NUL);
+        same_as_jansson(texts[i], n, JVAL_ALLOW_NUL);
         for (size_t cut = 0; cut < n; cut++)
-            same_as_jansson(texts[i], cut, JVAL_NUL);
+            same_as_jansson(texts[i], cut, JVAL_ALLOW_NUL);
     }
-    same_as_jansson("[\"a\0b\"]", 7, JVAL_NUL);
+    same_as_jansson("[\"a\0b\"]", 7, JVAL_ALLOW_NUL);
 }
 
 TEST(damaged_texts_are_read_as_by_jansson)
@@ -157,14 +157,14 @@ TEST(damaged_texts_are_read_as_by_jansson)
         memcpy(text, from, n + 1);
         for (size_t k = toy_random(&rng) % 3; n && k < 3; k++)
             text[toy_random(&rng) % n] = letters[toy_random(&rng) % (sizeof letters - 1)];
-        same_as_jansson(text, n, i % 2 ? JVAL_NUL : 0);
+        same_as_jansson(text, n, i % 2 ? JVAL_ALLOW_NUL : 0);
     }
 }
 
 static const struct jval *values_in(const char *text)
 {
     struct jval_error e;
-    const struct jval *root = jval_read(text, strlen(text), JVAL_NUL, NULL, &e);
+    const struct jval *root = jval_read(text, strlen(text), JVAL_ALLOW_NUL, NULL, &e);
     assert_non_null(root);
     return root;
 }
@@ -190,9 +190,9 @@ TEST(values_of_other_types_are_absent)
     assert_int_equal(jval_members(root), 8);
     assert_int_equal(jval_members(a), 0);
     assert_true(jval_number(jval_get(root, "r")) == 2.5);
-    assert_true(jval_is(jval_get(root, "big"), JSON_REAL));
+    assert_true(jval_is(jval_get(root, "big"), JVAL_REAL));
     assert_true(jval_number(jval_get(root, "big")) == 92233720368547758070.0);
-    assert_false(jval_is(NULL, JSON_NULL));
+    assert_false(jval_is(NULL, JVAL_NULL));
     assert_int_equal(jval_text_size(jval_get(root, "z")), 3);
     assert_memory_equal(jval_text(jval_get(root, "z")), "a\0b", 4);
     jval_free(root);

@@ -80,28 +80,28 @@ static void put_elements(struct json_out *out, const struct jval *array)
 void json_out_value(struct json_out *out, const struct jval *v)
 {
     switch (jval_type(v)) {
-    case JSON_OBJECT:
+    case JVAL_OBJECT:
         put_members(out, v);
         break;
-    case JSON_ARRAY:
+    case JVAL_ARRAY:
         put_elements(out, v);
         break;
-    case JSON_STRING:
+    case JVAL_STRING:
         json_out_string(out, jval_text(v), jval_text_size(v));
         break;
-    case JSON_INTEGER:
+    case JVAL_INTEGER:
         fprintf(out->to, "%lld", (long long)jval_whole(v));
         break;
-    case JSON_REAL:
+    case JVAL_REAL:
         json_out_real(out, jval_number(v));
         break;
-    case JSON_TRUE:
+    case JVAL_TRUE:
         fputs("true", out->to);
         break;
-    case JSON_FALSE:
+    case JVAL_FALSE:
         fputs("false", out->to);
         break;
-    case JSON_NULL:
+    case JVAL_NULL:
         fputs("null", out->to);
         break;
     }

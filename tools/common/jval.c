@@ -81,47 +81,47 @@ int jval_next(struct jval_iter *i)
 }
 
 /* The type of a number: its length is not known. */
-static json_type number_type(const char *p)
+static enum jval_type number_type(const char *p)
 {
     size_t n = strspn(p, "-0123456789");
     if (p[n] == '.' || p[n] == 'e' || p[n] == 'E')
-        return JSON_REAL;
+        return JVAL_REAL;
     n -= *p == '-';
     p += *p == '-';
     if (n != 19)
-        return n < 19 ? JSON_INTEGER : JSON_REAL;
-    return strncmp(p, "9223372036854775807", 19) <= 0 ? JSON_INTEGER : JSON_REAL;
+        return n < 19 ? JVAL_INTEGER : JVAL_REAL;
+    return strncmp(p, "9223372036854775807", 19) <= 0 ? JVAL_INTEGER : JVAL_REAL;
 }
 
-json_type jval_type(const struct jval *v)
+enum jval_type jval_type(const struct jval *v)
 {
     static const struct {
         char c, type;
     } types[] = {
-        {'{', JSON_OBJECT}, {'[', JSON_ARRAY}, {'"', JSON_STRING}, {JVAL_NUL_MARK, JSON_STRING},
-        {'t', JSON_TRUE},   {'f', JSON_FALSE}, {'n', JSON_NULL}};
+        {'{', JVAL_OBJECT}, {'[', JVAL_ARRAY}, {'"', JVAL_STRING}, {JVAL_NUL_MARK, JVAL_STRING},
+        {'t', JVAL_TRUE},   {'f', JVAL_FALSE}, {'n', JVAL_NULL}};
     if (!v)
-        return JSON_NULL;
+        return JVAL_NULL;
     const char *p = jval_source(v);
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (*p == types[i].c)
-            return (json_type)types[i].type;
+            return (enum jval_type)types[i].type;
     return number_type(p);
 }
 
-int jval_is(const struct jval *v, json_type type)
+int jval_is(const struct jval *v, enum jval_type type)
 {
     return v && jval_type(v) == type;
 }
 
 int jval_is_numeric(const struct jval *v)
 {
-    return jval_is(v, JSON_INTEGER) || jval_is(v, JSON_REAL);
+    return jval_is(v, JVAL_INTEGER) || jval_is(v, JVAL_REAL);
 }
 
 int jval_is_flag(const struct jval *v)
 {
-    return jval_is(v, JSON_TRUE) || jval_is(v, JSON_FALSE);
+    return jval_is(v, JVAL_TRUE) || jval_is(v, JVAL_FALSE);
 }
 
 const char *jval_text(const struct jval *string)
@@ -142,9 +142,9 @@ size_t jval_text_size(const struct jval *string)
     return n;
 }
 
-json_int_t jval_whole(const struct jval *number)
+int64_t jval_whole(const struct jval *number)
 {
-    return jval_is(number, JSON_INTEGER) ? strtoll(jval_source(number), NULL, 10) : 0;
+    return jval_is(number, JVAL_INTEGER) ? strtoll(jval_source(number), NULL, 10) : 0;
 }
 
 double jval_number(const struct jval *number)

@@ -23,7 +23,7 @@
 
 #include "mgpt.h"
 
-#include <jansson.h> /* for the names of types: JSON_OBJECT, ... */
+#include <jansson.h> /* for the names of types: JVAL_OBJECT, ... */
 #include <stddef.h>
 
 struct jval; /* a value; NULL: absent. Functions take absent values and those of other types. */
@@ -35,9 +35,20 @@ struct jval_error {
     char text[112];
 };
 
+enum jval_type {
+    JVAL_OBJECT,
+    JVAL_ARRAY,
+    JVAL_STRING,
+    JVAL_INTEGER,
+    JVAL_REAL,
+    JVAL_TRUE,
+    JVAL_FALSE,
+    JVAL_NULL
+};
+
 enum {
-    JVAL_FIRST = 1, /* more may follow the value: *end */
-    JVAL_NUL = 2    /* strings may hold U+0000, keys may not */
+    JVAL_FIRST = 1,    /* more may follow the value: *end */
+    JVAL_ALLOW_NUL = 2 /* strings may hold U+0000, keys may not */
 };
 
 /* Reads an object or an array of unique keys. NULL with *e. `end`, or NULL: where it ends. */
@@ -48,9 +59,9 @@ void jval_free(const struct jval *root);
 /* 1: jval_read failed for lack of memory; *err is set. */
 int jval_no_memory(const struct jval_error *e, size_t n, mgpt_error *err);
 
-/* JSON_NULL for absent ones. A whole number beyond 64 bits is JSON_REAL. */
-json_type jval_type(const struct jval *v);
-int jval_is(const struct jval *v, json_type type); /* 0: absent */
+/* JVAL_NULL for absent ones. A whole number beyond 64 bits is JVAL_REAL. */
+enum jval_type jval_type(const struct jval *v);
+int jval_is(const struct jval *v, enum jval_type type); /* 0: absent */
 int jval_is_numeric(const struct jval *v);
 int jval_is_flag(const struct jval *v);
 
@@ -63,7 +74,7 @@ const struct jval *jval_get(const struct jval *object, const char *key);
 const char *jval_text(const struct jval *string);
 size_t jval_text_size(const struct jval *string);
 
-json_int_t jval_whole(const struct jval *number); /* 0 for other types */
+int64_t jval_whole(const struct jval *number); /* 0 for other types */
 double jval_number(const struct jval *number);
 
 /* for (struct jval_iter i = jval_begin(object); jval_next(&i);) ... i.key, i.value: the members of an

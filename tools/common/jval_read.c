@@ -123,7 +123,7 @@ static int check_nul(struct jval_reader *r, size_t i, int is_key)
 {
     if (is_key)
         return jval_fail(r, i, "\\u0000 in a key");
-    return r->flags & JVAL_NUL ? 0 : jval_fail(r, i, "\\u0000 in a string");
+    return r->flags & JVAL_ALLOW_NUL ? 0 : jval_fail(r, i, "\\u0000 in a string");
 }
 
 /* Ends the string whose decoded bytes are [begin, end) of the copy. */

@@ -37,7 +37,7 @@ static int read_integer(const struct jval *object, const char *key, int32_t min,
 {
     char number[24]; /* err_set prints 32 bits */
     const struct jval *value = jval_get(object, key);
-    if (!jval_is(value, JSON_INTEGER))
+    if (!jval_is(value, JVAL_INTEGER))
         return bad(err, "no whole number called %s", key);
     *to = jval_whole(value);
     if (*to >= min && *to <= max)
@@ -123,8 +123,8 @@ static int read_python(const struct jval *python, struct sampling *s, mgpt_error
         return bad(err, "state has %zu numbers, expected %d", jval_size(state), (int)N);
     for (size_t i = 0; i < N; i++) {
         const struct jval *word = jval_at(state, i);
-        json_int_t value = jval_whole(word);
-        if (!jval_is(word, JSON_INTEGER) || value < 0 || value > UINT32_MAX)
+        int64_t value = jval_whole(word);
+        if (!jval_is(word, JVAL_INTEGER) || value < 0 || value > UINT32_MAX)
             return bad(err, "state, number %zu is not one of 32 bits", i);
         s->python.state[i] = (uint32_t)value;
     }
@@ -210,7 +210,7 @@ static int read_edit(struct load *l, const struct jval *part, struct edit *e, mg
 static int read_edits(struct load *l, mgpt_error *err)
 {
     const struct jval *list = jval_get(l->tree, "edits");
-    if (!jval_is(list, JSON_ARRAY))
+    if (!jval_is(list, JVAL_ARRAY))
         return bad(err, "no list called edits");
     for (size_t i = 0; i < jval_size(list); i++) {
         struct edit e = {.mean = NULL};
@@ -236,7 +236,7 @@ static int repl_load_read_tokens(struct load *l, const struct jval *list, struct
 {
     size_t n = jval_size(list), n_ctx = mgpt_n_ctx(l->repl->engine.session);
     int32_t n_vocab = l->repl->engine.info.n_vocab;
-    if (!jval_is(list, JSON_ARRAY))
+    if (!jval_is(list, JVAL_ARRAY))
         return bad(err, "timeline %s: no list called tokens", b->name);
     if (n > n_ctx)
         return bad(err, "timeline %s: %zu tokens, but the context holds %zu", b->name, n, n_ctx);
@@ -244,8 +244,8 @@ static int repl_load_read_tokens(struct load *l, const struct jval *list, struct
         return err_memory(err, "tokens", n * sizeof *b->ahead);
     for (size_t i = 0; i < n; i++) {
         const struct jval *value = jval_at(list, i);
-        json_int_t token = jval_whole(value);
-        if (!jval_is(value, JSON_INTEGER) || token < 0 || token >= n_vocab)
+        int64_t token = jval_whole(value);
+        if (!jval_is(value, JVAL_INTEGER) || token < 0 || token >= n_vocab)
             return bad(err, "timeline %s, token %zu: expected one of 0 to %d", b->name, i,
                        (int)n_vocab - 1);
         arr_put(b->ahead, (int32_t)token);

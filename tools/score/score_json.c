@@ -46,14 +46,14 @@ static const struct jval *score_json_asked(struct score_line *line)
     const struct jval *context = jval_get(object, "context");
     const struct jval *one = jval_get(object, "continuation");
     const struct jval *list = jval_get(object, "continuations");
-    if (!context && !one && !list && jval_is(text, JSON_STRING))
+    if (!context && !one && !list && jval_is(text, JVAL_STRING))
         return text;
     if (!context && !one && !list)
         score_refuse(line, "expected an object with a string called text, or context with "
                            "continuation or continuations");
     else if (text)
         score_refuse(line, "a record has a text or a context with continuations, not both");
-    else if (!jval_is(context, JSON_STRING))
+    else if (!jval_is(context, JVAL_STRING))
         score_refuse(line, "expected a string called context with the continuation");
     else if (!one == !list)
         score_refuse(line, "expected one of continuation and continuations with the context");
@@ -67,7 +67,7 @@ static const struct jval *score_json_asked(struct score_line *line)
 size_t score_json_read(struct score_line *line, const char *text, size_t n)
 {
     struct jval_error failed;
-    line->object = jval_read(text, n, JVAL_NUL, NULL, &failed);
+    line->object = jval_read(text, n, JVAL_ALLOW_NUL, NULL, &failed);
     if (!line->object && !jval_no_memory(&failed, n, &line->wrong))
         err_set(&line->wrong, MGPT_EFILE, failed.offset, "bad JSON: %s", failed.text);
     if (!line->object)
@@ -75,14 +75,14 @@ size_t score_json_read(struct score_line *line, const char *text, size_t n)
     const struct jval *asked = score_json_asked(line);
     if (!asked || check_fields(line) < 0)
         return 0;
-    return jval_is(asked, JSON_ARRAY) ? jval_size(asked) : 1;
+    return jval_is(asked, JVAL_ARRAY) ? jval_size(asked) : 1;
 }
 
 int score_json_text(struct score_line *line, size_t i, struct scored_text *text,
                     struct score_pair *pair)
 {
     const struct jval *asked = score_json_asked(line), *context = jval_get(line->object, "context");
-    const struct jval *string = jval_is(asked, JSON_ARRAY) ? jval_at(asked, i) : asked;
+    const struct jval *string = jval_is(asked, JVAL_ARRAY) ? jval_at(asked, i) : asked;
     const char *bytes = jval_text(string);
     size_t n_bytes = jval_text_size(string);
     if (!context) {

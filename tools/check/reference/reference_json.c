@@ -17,7 +17,7 @@ static const struct jval *without_batch(const struct jval *list, int depth)
     const struct jval *inner = list;
     for (int i = 0; i < depth; i++)
         inner = jval_at(inner, 0);
-    return jval_size(list) == 1 && jval_is(inner, JSON_ARRAY) ? jval_at(list, 0) : list;
+    return jval_size(list) == 1 && jval_is(inner, JVAL_ARRAY) ? jval_at(list, 0) : list;
 }
 
 enum ref_ids { IDS_NONE, IDS_OF_PROMPT, IDS_OF_TEXT };
@@ -32,7 +32,7 @@ static int read_ids(const struct reference *ref, struct ref_item *item, const st
     int status = MGPT_OK;
     for (size_t i = 0; i < sizeof names / sizeof *names && !list; i++) {
         list = without_batch(reference_field(ref, object, names[i]), 1);
-        list = jval_is(list, JSON_ARRAY) ? list : NULL;
+        list = jval_is(list, JVAL_ARRAY) ? list : NULL;
         if (list)
             *found = i < 4 ? IDS_OF_TEXT : IDS_OF_PROMPT;
     }
@@ -42,7 +42,7 @@ static int read_ids(const struct reference *ref, struct ref_item *item, const st
         status = reference_add_id(ref, item, o->ids[i], err);
     for (size_t i = 0; i < jval_size(list) && status == MGPT_OK; i++) {
         const struct jval *id = jval_at(list, i);
-        if (!jval_is(id, JSON_INTEGER))
+        if (!jval_is(id, JVAL_INTEGER))
             return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "token %zu is not an integer", i);
         status = reference_add_id(ref, item, jval_whole(id), err);
     }
@@ -52,7 +52,7 @@ static int read_ids(const struct reference *ref, struct ref_item *item, const st
 static int check_logits_row(const struct reference *ref, const struct jval *row, size_t at,
                             mgpt_error *err)
 {
-    if (!jval_is(row, JSON_ARRAY))
+    if (!jval_is(row, JVAL_ARRAY))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "row %zu of logits is not a list", at);
     if (jval_size(row) != ref->n_vocab)
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "row %zu has %zu logits, the model has %zu",
@@ -91,7 +91,7 @@ static int read_logits(struct reference *ref, struct ref_item *item, const struc
 {
     int status = MGPT_OK;
     item->rows = without_batch(jval_get(object, "logits"), 2);
-    if (!jval_is(item->rows, JSON_ARRAY))
+    if (!jval_is(item->rows, JVAL_ARRAY))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "no list called logits");
     for (size_t i = 0; i < jval_size(item->rows) && status == MGPT_OK; i++)
         status = check_logits_row(ref, jval_at(item->rows, i), i, err);
@@ -107,7 +107,7 @@ static int read_item(struct reference *ref, const struct jval *object, mgpt_erro
     enum ref_ids found = IDS_NONE;
     if (!item)
         return MGPT_EMEM;
-    if (!jval_is(object, JSON_OBJECT))
+    if (!jval_is(object, JVAL_OBJECT))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "sequence %zu is not an object",
                        arr_len(ref->items));
     item->label = jval_text(jval_get(object, "text"));
@@ -131,7 +131,7 @@ static int read_choices(struct reference *ref, const struct jval *response, mgpt
 {
     const struct jval *choices = jval_get(response, "choices");
     int status = MGPT_OK;
-    if (!jval_is(choices, JSON_ARRAY))
+    if (!jval_is(choices, JVAL_ARRAY))
         return read_item(ref, response, err);
     ref->response = response;
     for (size_t i = 0; i < jval_size(choices) && status == MGPT_OK; i++)
@@ -157,7 +157,7 @@ static int reference_json_read_value(struct reference *ref, size_t *at, mgpt_err
         jval_free(value);
         return err_memory(err, "the list of sequences", sizeof value);
     }
-    if (!jval_is(value, JSON_ARRAY))
+    if (!jval_is(value, JVAL_ARRAY))
         status = read_choices(ref, value, err);
     for (size_t i = 0; i < jval_size(value) && status == MGPT_OK; i++)
         status = read_choices(ref, jval_at(value, i), err);

@@ -93,7 +93,7 @@ static int64_t id_of_object(const struct reference *ref, const struct jval *obje
     const struct jval *id = jval_get(object, "id"), *bytes = jval_get(object, "bytes");
     char text[256];
     size_t n = jval_size(bytes);
-    if (jval_is(id, JSON_INTEGER))
+    if (jval_is(id, JVAL_INTEGER))
         return jval_whole(id);
     const char *token = jval_text(jval_get(object, "token"));
     int is_id = token && id_of_digits(token, bytes != NULL) >= 0;
@@ -107,15 +107,15 @@ static int64_t id_of_object(const struct reference *ref, const struct jval *obje
 /* [-0.7, 13, " a"]: 1 */
 static int is_triple(const struct jval *entry)
 {
-    return jval_size(entry) >= 2 && jval_is(jval_at(entry, 1), JSON_INTEGER);
+    return jval_size(entry) >= 2 && jval_is(jval_at(entry, 1), JVAL_INTEGER);
 }
 
 /* The token that an element of a list of tokens, or an entry, is about. */
 static int64_t id_of_any(const struct reference *ref, const struct jval *value, int digits_are_text)
 {
-    if (jval_is(value, JSON_INTEGER))
+    if (jval_is(value, JVAL_INTEGER))
         return jval_whole(value);
-    if (jval_is(value, JSON_STRING))
+    if (jval_is(value, JVAL_STRING))
         return id_of_text(ref, jval_text(value), digits_are_text);
     return is_triple(value) ? jval_whole(jval_at(value, 1)) : id_of_object(ref, value);
 }
@@ -141,7 +141,7 @@ static int add_known(struct reference *ref, int64_t id, double logprob, size_t a
 static int add_some(struct reference *ref, int64_t id, const struct jval *logprob, size_t at,
                     double *out, mgpt_error *err)
 {
-    if (jval_is(logprob, JSON_OBJECT))
+    if (jval_is(logprob, JVAL_OBJECT))
         logprob = jval_get(logprob, "logprob");
     if (id < 0 && ref->options.model) {
         ref->n_unknown += out == NULL;
@@ -171,7 +171,7 @@ static int add_list(struct reference *ref, const struct jval *list, size_t at, d
 {
     int status = MGPT_OK;
     if (is_triple(list))
-        return jval_is(jval_at(list, 0), JSON_NULL) ? MGPT_OK
+        return jval_is(jval_at(list, 0), JVAL_NULL) ? MGPT_OK
                                                     : add_element(ref, list, at, out, err);
     for (size_t i = 0; i < jval_size(list) && status == MGPT_OK; i++)
         status = add_element(ref, jval_at(list, i), at, out, err);
@@ -181,8 +181,8 @@ static int add_list(struct reference *ref, const struct jval *list, size_t at, d
 /* {"token" or "id", "logprob", ...} */
 static int is_one(const struct jval *entry)
 {
-    return jval_get(entry, "logprob") && (jval_is(jval_get(entry, "id"), JSON_INTEGER) ||
-                                          jval_is(jval_get(entry, "token"), JSON_STRING));
+    return jval_get(entry, "logprob") && (jval_is(jval_get(entry, "id"), JVAL_INTEGER) ||
+                                          jval_is(jval_get(entry, "token"), JVAL_STRING));
 }
 
 static int add_object(struct reference *ref, const struct ref_item *item, const struct jval *entry,
@@ -210,13 +210,13 @@ static int reference_partial_read_entry(struct reference *ref, const struct ref_
         ref->seen[ref->some[i]] = 0;
     if (ref->some)
         arr_set_len(ref->some, 0);
-    if (jval_is(entry, JSON_ARRAY))
+    if (jval_is(entry, JVAL_ARRAY))
         return add_list(ref, entry, at, out, err);
-    if (jval_is(entry, JSON_OBJECT))
+    if (jval_is(entry, JVAL_OBJECT))
         return add_object(ref, item, entry, at, out, err);
     if (jval_is_numeric(entry) && item->of_given)
         return add_some(ref, item->ids[at], entry, at, out, err);
-    if (entry && !jval_is(entry, JSON_NULL))
+    if (entry && !jval_is(entry, JVAL_NULL))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "top_logprobs %zu: expected null, an object or a list", at);
     return MGPT_OK;
@@ -248,7 +248,7 @@ const struct jval *reference_field(const struct reference *ref, const struct jva
 {
     int is_shared = strcmp(name, "prompt_logprobs") == 0 || strcmp(name, "prompt_token_ids") == 0;
     const struct jval *v = is_shared ? jval_get(ref->response, name) : NULL;
-    return jval_is(v, JSON_ARRAY) ? v : jval_get(object, name);
+    return jval_is(v, JVAL_ARRAY) ? v : jval_get(object, name);
 }
 
 /* A list of this name with something in it. */
@@ -258,7 +258,7 @@ static const struct jval *list_of(const struct reference *ref, const struct jval
     const struct jval *list =
         inside ? jval_get(jval_get(object, inside), name) : reference_field(ref, object, name);
     size_t i = 0;
-    while (i < jval_size(list) && jval_is(jval_at(list, i), JSON_NULL))
+    while (i < jval_size(list) && jval_is(jval_at(list, i), JVAL_NULL))
         i++;
     return i < jval_size(list) || !inside ? list : NULL;
 }
@@ -298,7 +298,7 @@ static int take_entries(struct reference *ref, struct ref_item *item, const stru
     const struct jval *names = s->names ? list_of(ref, object, s->inside, s->names) : NULL;
     const size_t n = jval_size(list), known = arr_len(item->ids);
     const int begins =
-        jval_is(jval_at(list, 0), JSON_NULL) || jval_is(jval_at(jval_at(list, 0), 0), JSON_NULL);
+        jval_is(jval_at(list, 0), JVAL_NULL) || jval_is(jval_at(jval_at(list, 0), 0), JVAL_NULL);
     int status = MGPT_OK, failed = 0, is_whole = !s->is_answer && n == known;
     if (!is_whole && (!names || jval_size(names) != n || (known > 0 && begins)))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,

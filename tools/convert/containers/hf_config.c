@@ -50,7 +50,7 @@ const struct jval *hf_values(struct span bytes, const char *file, int flags, mgp
     if (check_config_size(bytes, file, err) < 0)
         return NULL;
     const struct jval *root = jval_read(bytes.data, bytes.size, flags, NULL, &e);
-    if (jval_is(root, JSON_OBJECT))
+    if (jval_is(root, JVAL_OBJECT))
         return root;
     if (root)
         not_object(file, err);

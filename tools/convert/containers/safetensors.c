@@ -47,7 +47,7 @@ static int safetensors_bad(const struct st_entry *e, const char *what)
 
 static int whole(const struct jval *v, uint64_t *to)
 {
-    if (!jval_is(v, JSON_INTEGER) || jval_whole(v) < 0)
+    if (!jval_is(v, JVAL_INTEGER) || jval_whole(v) < 0)
         return 0;
     *to = (uint64_t)jval_whole(v);
     return 1;
@@ -57,7 +57,7 @@ static int safetensors_read_shape(const struct st_entry *e, struct st_tensor *t)
 {
     const struct jval *shape = jval_get(e->value, "shape");
     size_t n = jval_size(shape);
-    if (!jval_is(shape, JSON_ARRAY))
+    if (!jval_is(shape, JVAL_ARRAY))
         return safetensors_bad(e, "shape: expected a list of numbers");
     if (n > ST_MAX_DIMS)
         return err_set(e->err, MGPT_EFILE, START, "tensor %.*s: %zu dimensions, the limit is %d",
@@ -94,7 +94,7 @@ static int safetensors_read_entry(const struct st_entry *e, struct st_tensor *t)
     uint64_t bytes;
     unsigned bits = 0;
     *t = (struct st_tensor){.name = e->name};
-    if (!jval_is(e->value, JSON_OBJECT))
+    if (!jval_is(e->value, JVAL_OBJECT))
         return safetensors_bad(e, "expected an object of dtype, shape and data_offsets");
     if (!dtype)
         return safetensors_bad(e, "dtype: expected a name");

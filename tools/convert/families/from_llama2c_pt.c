@@ -50,7 +50,7 @@ static int find_facts(struct torch_model *m, mgpt_error *err)
     int status = torch_side_facts(m, candidates, 1, NULL, &root, &name, err);
     if (status == 0)
         ckpt_note(m->c, "neither model_args in the file nor params.json next to it");
-    if (jval_is(jval_get(root, "use_scaled_rope"), JSON_TRUE))
+    if (jval_is(jval_get(root, "use_scaled_rope"), JVAL_TRUE))
         status = ckpt_refuse(err,
                              "%s: use_scaled_rope does not say by how much; convert the model's "
                              "Hugging Face form instead",

@@ -65,7 +65,7 @@ struct meta {                          /* the side file */
 static int read_pattern(const struct jval *root, struct meta *s, mgpt_error *err)
 {
     const struct jval *config = jval_get(root, "model_config");
-    const struct jval *at = jval_is(config, JSON_OBJECT) ? config : root;
+    const struct jval *at = jval_is(config, JVAL_OBJECT) ? config : root;
     const char *pattern = jval_text(jval_get(at, "window_pattern"));
     if (pattern && strlen(pattern) >= sizeof s->pattern)
         return ckpt_refuse(err, "%s: window_pattern is too long", s->source);

@@ -120,7 +120,7 @@ static int match_mingpt(const struct torch_model *m)
 static int64_t heads_of_json(const struct jval *root)
 {
     const struct jval *model = jval_get(root, "model");
-    const struct jval *at = jval_is(model, JSON_OBJECT) ? model : root;
+    const struct jval *at = jval_is(model, JVAL_OBJECT) ? model : root;
     const char *type = jval_text(jval_get(at, "model_type"));
     int64_t heads = jval_whole(jval_get(at, "n_head"));
     for (size_t i = 0; type && heads <= 0 && i < sizeof types / sizeof *types; i++)
@@ -144,7 +144,7 @@ static int map_mingpt(struct torch_model *m, mgpt_error *err)
     int found = torch_size(m, MG_HEADS, 0) ? 0 : torch_json(m, candidates, 1, &root, &name, err);
     r.n_head = heads_of_json(root);
     /* its trainer writes "model" into config.json; llm-viz writes JSON */
-    if (!jval_is(jval_get(root, "model"), JSON_OBJECT) &&
+    if (!jval_is(jval_get(root, "model"), JVAL_OBJECT) &&
         (!m->file.container || strcmp(m->file.container, "JSON") != 0))
         r.asks = 1U << FACT_ACTIVATION | 1U << FACT_NORM;
     jval_free(root);

@@ -172,7 +172,7 @@ int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err)
         return err->status;
     const struct jval *map = jval_get(root, "weight_map");
     int status = MGPT_OK;
-    if (!jval_is(map, JSON_OBJECT))
+    if (!jval_is(map, JVAL_OBJECT))
         status = ckpt_refuse(err, "the index: weight_map: expected an object of tensors and files");
     if (status == MGPT_OK)
         status = list_shards(m, map, &names, err);

@@ -127,7 +127,7 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
     struct jval_error e;
     if (text.size > MAX_BYTES)
         return ckpt_refuse(err, "JSON of %zu bytes, the limit is %zu", text.size, MAX_BYTES);
-    const struct jval *root = jval_read(text.data, text.size, JVAL_NUL, NULL, &e);
+    const struct jval *root = jval_read(text.data, text.size, JVAL_ALLOW_NUL, NULL, &e);
     if (!root)
         return syntax_error(text, in->bytes.size - text.size, &e, err);
     c->source = (void *)(uintptr_t)root;

@@ -211,7 +211,7 @@ int torch_json(const struct torch_model *m, const char *const *candidates, size_
     if (!*name)
         return err_memory(err, "a file name", strlen(side.name));
     *root = jval_read(side.bytes.data, side.bytes.size, 0, NULL, &e);
-    if (jval_is(*root, JSON_OBJECT))
+    if (jval_is(*root, JVAL_OBJECT))
         return 1;
     if (!*root && jval_no_memory(&e, side.bytes.size, err))
         return MGPT_EMEM;
@@ -233,7 +233,7 @@ int torch_side_facts(struct torch_model *m, const char *const *candidates, size_
     m->parts.first_wins = 1;
     m->side = *name;
     struct tree facts =
-        tree_of_json(&file, &left, jval_is(inner, JSON_OBJECT) ? inner : *root, m->in->bytes.size);
+        tree_of_json(&file, &left, jval_is(inner, JVAL_OBJECT) ? inner : *root, m->in->bytes.size);
     int status = tree_facts(&m->parts, facts, (struct tree){0}, 0);
     return status < 0 ? status : 1;
 }

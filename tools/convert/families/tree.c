@@ -64,15 +64,15 @@ static struct tree json_load(const struct tree_file *file, const struct jval *v)
     static const struct {
         enum tree_kind kind;
         const char *what;
-    } kinds[] = {[JSON_OBJECT] = {TREE_DICT, "an object"},
-                 [JSON_ARRAY] = {TREE_LIST, "a list"},
-                 [JSON_STRING] = {TREE_TEXT, "a string"},
-                 [JSON_INTEGER] = {TREE_NUMBER, "a number"},
-                 [JSON_REAL] = {TREE_NUMBER, "a number"},
-                 [JSON_TRUE] = {TREE_FLAG, "true or false"},
-                 [JSON_FALSE] = {TREE_FLAG, "true or false"},
-                 [JSON_NULL] = {TREE_NONE, "null (JavaScript writes NaN so)"}};
-    json_type type = jval_type(v);
+    } kinds[] = {[JVAL_OBJECT] = {TREE_DICT, "an object"},
+                 [JVAL_ARRAY] = {TREE_LIST, "a list"},
+                 [JVAL_STRING] = {TREE_TEXT, "a string"},
+                 [JVAL_INTEGER] = {TREE_NUMBER, "a number"},
+                 [JVAL_REAL] = {TREE_NUMBER, "a number"},
+                 [JVAL_TRUE] = {TREE_FLAG, "true or false"},
+                 [JVAL_FALSE] = {TREE_FLAG, "true or false"},
+                 [JVAL_NULL] = {TREE_NONE, "null (JavaScript writes NaN so)"}};
+    enum jval_type type = jval_type(v);
     struct tree t = {.kind = kinds[type].kind,
                      .file = file,
                      .at = (uintptr_t)v,
@@ -80,13 +80,13 @@ static struct tree json_load(const struct tree_file *file, const struct jval *v)
                      .what = kinds[type].what};
     if (t.kind == TREE_NUMBER) {
         t.number = jval_number(v);
-        t.is_whole = type == JSON_INTEGER;
+        t.is_whole = type == JVAL_INTEGER;
         t.whole = t.is_whole ? jval_whole(v) : 0;
     } else if (t.kind == TREE_TEXT) {
         t.text = (struct gguf_str){jval_text(v), jval_text_size(v)};
     } else {
-        t.number = type == JSON_TRUE;
-        t.n = type == JSON_OBJECT ? jval_members(v) : jval_size(v);
+        t.number = type == JVAL_TRUE;
+        t.n = type == JVAL_OBJECT ? jval_members(v) : jval_size(v);
     }
     return t;
 }

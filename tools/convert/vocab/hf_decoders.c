@@ -45,8 +45,8 @@ static int add_replace_decoder(struct steps_writer *w, const struct jval *part)
 /* Of the texts, only the space in front can be taken away: a text is decoded token by token. */
 static int add_strip_decoder(struct steps_writer *w, const struct jval *part)
 {
-    json_int_t start = jval_whole(jval_get(part, "start"));
-    json_int_t stop = jval_whole(jval_get(part, "stop"));
+    int64_t start = jval_whole(jval_get(part, "start"));
+    int64_t stop = jval_whole(jval_get(part, "stop"));
     if (stop != 0 || start > 1 || (start && strcmp(steps_string(part, "content"), " ") != 0))
         return steps_refuse(w, part, "it strips more than one space in front");
     w->t->c->vocab.drops_space |= start == 1;

@@ -343,7 +343,7 @@ static int add_byte_level(struct steps_writer *w, const struct jval *part)
 static int add_fixed_length(struct steps_writer *w, const struct jval *part)
 {
     const struct jval *length = jval_get(part, "length");
-    json_int_t n = length ? jval_whole(length) : 5;
+    int64_t n = length ? jval_whole(length) : 5;
     char pattern[48];
     if (n < 1 || n > 60000)
         return steps_refuse(w, part, "its length is not from 1 to 60000");

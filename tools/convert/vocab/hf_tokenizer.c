@@ -35,7 +35,7 @@ int hf_tok_open(const struct ckpt_input *in, const char *name, const struct jval
 const struct jval *hf_tok_value(const struct jval *object, const char *key)
 {
     const struct jval *v = jval_get(object, key);
-    return jval_is(v, JSON_NULL) ? NULL : v;
+    return jval_is(v, JVAL_NULL) ? NULL : v;
 }
 
 static int open_configs(struct hf_configs *f, const struct ckpt_input *in, mgpt_error *err)
@@ -137,7 +137,7 @@ static int finish_ranks(struct hf_tok *t, const struct ckpt_input *in, mgpt_erro
     const char *class = jval_text(jval_get(f.tokenizer, "tokenizer_class"));
     for (size_t i = 0; i < 2; i++)
         for (size_t k = 0, n = hf_ids_count(sources[i], "eos_token_id"); k < n; k++) {
-            json_int_t id = hf_ids_number(sources[i], "eos_token_id", k);
+            int64_t id = hf_ids_number(sources[i], "eos_token_id", k);
             if (id >= 0 && (size_t)id < arr_len(v->types) && v->types[id] == TOKEN_CONTROL)
                 ok &= hf_ids_keep_end(v, (int32_t)id);
         }
@@ -163,19 +163,19 @@ static int read_json(struct hf_tok *t, struct span bytes, const struct ckpt_inpu
                      mgpt_error *err)
 {
     const struct jval *root =
-        hf_values(bytes, t->file, hf_tok_is_tekken(bytes) ? JVAL_NUL : 0, err);
+        hf_values(bytes, t->file, hf_tok_is_tekken(bytes) ? JVAL_ALLOW_NUL : 0, err);
     if (!root)
         return MGPT_EFILE;
     struct hf_configs f = {NULL, NULL, NULL};
     int status = open_configs(&f, in, err);
     t->config = f.tokenizer;
-    if (status >= 0 && jval_is(jval_get(root, "vocab"), JSON_ARRAY)) {
+    if (status >= 0 && jval_is(jval_get(root, "vocab"), JVAL_ARRAY)) {
         close_configs(&f);
         status = hf_tok_tekken(t, root, err);
         jval_free(root);
         return status < 0 ? status : finish_ranks(t, in, err);
     }
-    if (status >= 0 && jval_is(jval_get(root, "model"), JSON_OBJECT))
+    if (status >= 0 && jval_is(jval_get(root, "model"), JVAL_OBJECT))
         status = hf_tok_json(t, root, err);
     else if (status >= 0)
         status = hf_tok_lists(t, root, bytes, in, err);

@@ -16,7 +16,7 @@ enum { MAX_NOTED = 8, MAX_ENDS = 64, MAX_NAMED = 1024 };
 static int config_flag(const struct hf_configs *f, const char *key)
 {
     const struct jval *v = jval_get(f->tokenizer, key);
-    return jval_is_flag(v) ? jval_is(v, JSON_TRUE) : -1;
+    return jval_is_flag(v) ? jval_is(v, JVAL_TRUE) : -1;
 }
 
 /* ---- BOS and EOS ----------------------------------------------------------------------------- */
@@ -25,29 +25,29 @@ static int config_flag(const struct hf_configs *f, const char *key)
 static int32_t named(const struct hf_tok *t, const struct hf_configs *f, const char *key)
 {
     const struct jval *v = jval_get(f->tokenizer, key);
-    const char *text = jval_text(jval_is(v, JSON_OBJECT) ? jval_get(v, "content") : v);
+    const char *text = jval_text(jval_is(v, JVAL_OBJECT) ? jval_get(v, "content") : v);
     return text ? vocab_slots_find(&t->slots, text) : -1;
 }
 
-json_int_t hf_ids_number(const struct jval *config, const char *key, size_t i)
+int64_t hf_ids_number(const struct jval *config, const char *key, size_t i)
 {
     const struct jval *v = jval_get(config, key);
-    if (jval_is(v, JSON_ARRAY))
+    if (jval_is(v, JVAL_ARRAY))
         v = jval_at(v, i);
-    return jval_is(v, JSON_INTEGER) ? jval_whole(v) : -1;
+    return jval_is(v, JVAL_INTEGER) ? jval_whole(v) : -1;
 }
 
 size_t hf_ids_count(const struct jval *config, const char *key)
 {
     const struct jval *v = jval_get(config, key);
-    return jval_is(v, JSON_ARRAY) ? jval_size(v) : v != NULL;
+    return jval_is(v, JVAL_ARRAY) ? jval_size(v) : v != NULL;
 }
 
 /* The i-th of them as a token's id; -1: none, or out of range. */
 static int32_t numbered(const struct hf_tok *t, const struct jval *config, const char *key,
                         size_t i)
 {
-    json_int_t id = hf_ids_number(config, key, i);
+    int64_t id = hf_ids_number(config, key, i);
     return id >= 0 && (uint64_t)id < t->slots.n && t->slots.slots[id].type ? (int32_t)id : -1;
 }
 
@@ -84,7 +84,7 @@ static void note_ids(const struct hf_tok *t, const char *file, const struct jval
     for (size_t i = 0; i < 2 * MAX_NOTED; i++) {
         const char *key = keys[i / MAX_NOTED];
         size_t k = i % MAX_NOTED;
-        json_int_t id = k < hf_ids_count(config, key) ? hf_ids_number(config, key, k) : -1;
+        int64_t id = k < hf_ids_count(config, key) ? hf_ids_number(config, key, k) : -1;
         int32_t known = id >= 0 ? numbered(t, config, key, k) : -1;
         if (id >= 0 && known < 0)
             ckpt_note(t->c, "ignored: %s of %s is %lld, %.60s has no such token", key, file,
@@ -125,10 +125,10 @@ static int add_end(struct hf_tok *t, int32_t id, int is_named)
  * transformers looks for them before anything else. */
 static void mark_named(struct hf_tok *t, const struct jval *name)
 {
-    const char *text = jval_text(jval_is(name, JSON_OBJECT) ? jval_get(name, "content") : name);
+    const char *text = jval_text(jval_is(name, JVAL_OBJECT) ? jval_get(name, "content") : name);
     const struct jval *id = text ? jval_get(t->model_vocab, text) : NULL;
     int64_t at = id ? jval_whole(id) : -1;
-    if (text && !jval_is(t->model_vocab, JSON_OBJECT))
+    if (text && !jval_is(t->model_vocab, JVAL_OBJECT))
         at = vocab_slots_find(&t->slots, text);
     struct vocab_slot *slot = at >= 0 ? &t->slots.slots[at] : NULL;
     if (!slot || slot->type != TOKEN_NORMAL)
@@ -145,7 +145,7 @@ static int mark_all_named(struct hf_tok *t, const struct hf_configs *f, mgpt_err
     const struct jval *more = jval_get(f->tokenizer, "additional_special_tokens");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         mark_named(t, jval_get(f->tokenizer, keys[i]));
-    if (jval_size(more) > MAX_NAMED && !jval_is(t->model_vocab, JSON_OBJECT))
+    if (jval_size(more) > MAX_NAMED && !jval_is(t->model_vocab, JVAL_OBJECT))
         return ckpt_refuse(err, "tokenizer_config.json: more than %d additional_special_tokens",
                            MAX_NAMED);
     for (size_t i = 0; i < jval_size(more); i++)

@@ -52,7 +52,7 @@ struct hf_configs {
 
 /* The i-th number under a key that holds one or a list of them, -1: not a number; the count of
  * them. */
-json_int_t hf_ids_number(const struct jval *config, const char *key, size_t i);
+int64_t hf_ids_number(const struct jval *config, const char *key, size_t i);
 size_t hf_ids_count(const struct jval *config, const char *key);
 
 /* Makes an id EOS, or else EOT, or else one more in v->ends. 0 when out of memory. */

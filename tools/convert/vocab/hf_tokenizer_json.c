@@ -17,7 +17,7 @@ static int bad_id(const struct hf_tok *t, const char *text, mgpt_error *err)
 
 uint64_t hf_tok_room(uint64_t n, const struct jval *id)
 {
-    json_int_t v = jval_whole(id);
+    int64_t v = jval_whole(id);
     return v >= 0 && v < INT32_MAX && (uint64_t)v + 1 > n ? (uint64_t)v + 1 : n;
 }
 
@@ -26,7 +26,7 @@ int hf_tok_vocab(struct hf_tok *t, const struct jval *vocab, uint64_t n_other, m
     uint64_t n = n_other;
     t->model_vocab = vocab;
     for (struct jval_iter i = jval_begin(vocab); jval_next(&i);) {
-        if (!jval_is(i.value, JSON_INTEGER) || jval_whole(i.value) < 0 ||
+        if (!jval_is(i.value, JVAL_INTEGER) || jval_whole(i.value) < 0 ||
             jval_whole(i.value) >= INT32_MAX)
             return bad_id(t, i.key, err);
         n = hf_tok_room(n, i.value);
@@ -62,7 +62,7 @@ static uint64_t count_added(const struct jval *added)
  * merges make it. */
 static int is_literal(const struct hf_tok *t, const struct jval *token, const char *text)
 {
-    int raw = jval_is(jval_get(token, "normalized"), JSON_FALSE);
+    int raw = jval_is(jval_get(token, "normalized"), JVAL_FALSE);
     return t->sentencepiece && raw && strstr(text, VOCAB_SPACE);
 }
 
@@ -96,7 +96,7 @@ static int add_added(struct hf_tok *t, const struct jval *token, const char *unk
     const char *text = jval_text(jval_get(token, "content"));
     const struct jval *id = jval_get(token, "id");
     struct vocab_slot *slot;
-    if (!text || !jval_is(id, JSON_INTEGER))
+    if (!text || !jval_is(id, JVAL_INTEGER))
         return hf_tok_refuse(t, "added_tokens", "an entry without id and content", err);
     if (!*text)
         return MGPT_OK; /* it is ignored */
@@ -120,7 +120,7 @@ static int add_added(struct hf_tok *t, const struct jval *token, const char *unk
  * is 1 may the left part of a list hold one. */
 static size_t line_of(const struct jval *merge, int spaces, char line[HF_TOK_LINE], size_t *n_left)
 {
-    int is_list = jval_is(merge, JSON_ARRAY);
+    int is_list = jval_is(merge, JVAL_ARRAY);
     const char *left = jval_text(is_list ? jval_at(merge, 0) : merge);
     const char *right = jval_text(jval_at(merge, 1));
     if (!left || !*left || (is_list && (!right || jval_size(merge) != 2)))
@@ -238,21 +238,21 @@ static int check_kinds(const struct hf_tok *t, const struct jval *root, mgpt_err
 {
     static const struct {
         const char *in, *key; /* in "model", or of the root: NULL */
-        json_type kind;
+        enum jval_type kind;
         int may_be_null;
         const char *part, *what;
     } rows[] = {
-        {"model", "type", JSON_STRING, 1, "model", "type: expected a text"},
-        {"model", "vocab", JSON_OBJECT, 0, "model", "vocab: expected an object"},
-        {"model", "merges", JSON_ARRAY, 1, "model", "merges: expected a list"},
-        {NULL, "added_tokens", JSON_ARRAY, 1, "added_tokens", "expected a list"},
+        {"model", "type", JVAL_STRING, 1, "model", "type: expected a text"},
+        {"model", "vocab", JVAL_OBJECT, 0, "model", "vocab: expected an object"},
+        {"model", "merges", JVAL_ARRAY, 1, "model", "merges: expected a list"},
+        {NULL, "added_tokens", JVAL_ARRAY, 1, "added_tokens", "expected a list"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         const struct jval *in = rows[i].in ? jval_get(root, rows[i].in) : root;
         const struct jval *v = jval_get(in, rows[i].key);
         int is_list = t->unigram && strcmp(rows[i].key, "vocab") == 0; /* hf_tok_unigram checks */
         if (v && !is_list && !jval_is(v, rows[i].kind) &&
-            !(rows[i].may_be_null && jval_is(v, JSON_NULL)))
+            !(rows[i].may_be_null && jval_is(v, JVAL_NULL)))
             return hf_tok_refuse(t, rows[i].part, rows[i].what, err);
     }
     return MGPT_OK;

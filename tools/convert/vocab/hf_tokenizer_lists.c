@@ -95,7 +95,7 @@ static int read_added(struct hf_tok *t, const struct jval *added, mgpt_error *er
     int status = MGPT_OK;
     for (struct jval_iter i = jval_begin(added); status >= 0 && jval_next(&i);) {
         int type = in_brackets(i.key) ? TOKEN_CONTROL : TOKEN_USER;
-        int64_t id = jval_is(i.value, JSON_INTEGER) ? jval_whole(i.value) : -1;
+        int64_t id = jval_is(i.value, JVAL_INTEGER) ? jval_whole(i.value) : -1;
         status = vocab_slots_set(&t->slots, id, i.key, strlen(i.key), type, NULL, err);
     }
     return status < 0 ? status : MGPT_OK;
@@ -113,7 +113,7 @@ static uint64_t count_added(const struct jval *added)
 static int is_vocab_table(const struct jval *vocab)
 {
     for (struct jval_iter i = jval_begin(vocab); jval_next(&i);)
-        if (jval_is(i.value, JSON_INTEGER))
+        if (jval_is(i.value, JVAL_INTEGER))
             return 1;
     return jval_members(vocab) == 0;
 }

@@ -33,7 +33,7 @@ static int refuse_post(const struct hf_tok *t, const struct jval *part, mgpt_err
 
 /* ---- the ids --------------------------------------------------------------------------------- */
 
-static int add_frame_id(const struct hf_tok *t, struct hf_frame *f, int side, json_int_t id,
+static int add_frame_id(const struct hf_tok *t, struct hf_frame *f, int side, int64_t id,
                         mgpt_error *err)
 {
     if (id < 0 || (uint64_t)id >= t->slots.n || !t->slots.slots[id].type)
@@ -58,11 +58,11 @@ static int add_frame_special(const struct hf_tok *t, const struct jval *part, st
     const struct jval *special = jval_get(jval_get(part, "special_tokens"), name);
     const struct jval *ids = jval_get(special, "ids");
     int status = MGPT_OK;
-    if (!jval_is(ids, JSON_ARRAY))
+    if (!jval_is(ids, JVAL_ARRAY))
         return add_frame_text(t, f, side, name, err);
     for (size_t i = 0; i < jval_size(ids) && status == MGPT_OK; i++) {
         const struct jval *id = jval_at(ids, i);
-        status = add_frame_id(t, f, side, jval_is(id, JSON_INTEGER) ? jval_whole(id) : -1, err);
+        status = add_frame_id(t, f, side, jval_is(id, JVAL_INTEGER) ? jval_whole(id) : -1, err);
     }
     return status;
 }

@@ -34,7 +34,7 @@ static int is(const struct jval *object, const char *type)
 int hf_tok_flag(const struct jval *object, const char *key, int absent)
 {
     const struct jval *v = hf_tok_value(object, key);
-    return v ? jval_is(v, JSON_TRUE) : absent;
+    return v ? jval_is(v, JVAL_TRUE) : absent;
 }
 
 static int refuse_type(const struct hf_tok *t, const char *what, const struct jval *part,
@@ -258,7 +258,7 @@ static int check_model(struct hf_tok *t, const struct jval *model, mgpt_error *e
     const char *type = shape_text(model, "type");
     /* old files name no type */
     t->unigram =
-        strcmp(type, "Unigram") == 0 || (!*type && jval_is(jval_get(model, "vocab"), JSON_ARRAY));
+        strcmp(type, "Unigram") == 0 || (!*type && jval_is(jval_get(model, "vocab"), JVAL_ARRAY));
     t->words = strcmp(type, "WordPiece") == 0 || strcmp(type, "WordLevel") == 0 ||
                (!*type && jval_get(model, "max_input_chars_per_word"));
     if (jval_number(jval_get(model, "dropout")) > 0)
@@ -269,7 +269,7 @@ static int check_model(struct hf_tok *t, const struct jval *model, mgpt_error *e
         return MGPT_OK;
     if (*type && strcmp(type, "BPE") != 0)
         return refuse_type(t, "model", model, err);
-    if (!*type && !jval_is(jval_get(model, "merges"), JSON_ARRAY))
+    if (!*type && !jval_is(jval_get(model, "merges"), JVAL_ARRAY))
         return hf_tok_refuse(t, "model", "without type and merges", err);
     return MGPT_OK;
 }
@@ -351,13 +351,13 @@ static int read_words(struct hf_tok *t, const struct jval *root, mgpt_error *err
     const struct jval *model = jval_get(root, "model");
     const struct jval *chars = jval_get(model, "max_input_chars_per_word");
     struct ckpt_vocab *v = &t->c->vocab;
-    json_int_t most = chars ? jval_whole(chars) : 100;
+    int64_t most = chars ? jval_whole(chars) : 100;
     int status = MGPT_OK;
     t->steps = v->has_steps = 1;
     v->model = "mgpt-wordlevel";
     if (!is(model, "WordLevel")) {
         v->model = "mgpt-wordpiece";
-        if ((chars && !jval_is(chars, JSON_INTEGER)) || most < 0 || most > 10000)
+        if ((chars && !jval_is(chars, JVAL_INTEGER)) || most < 0 || most > 10000)
             return hf_tok_refuse(t, "model", "max_input_chars_per_word is not from 0 to 10000",
                                  err);
         v->word_chars = (int)most;

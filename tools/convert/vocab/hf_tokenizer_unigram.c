@@ -66,8 +66,8 @@ static int set_entry(struct hf_tok *t, const struct jval *entry, size_t id, mgpt
     const struct jval *text = jval_at(entry, 0), *score = jval_at(entry, 1);
     double v = jval_number(score);
     struct vocab_slot *slot;
-    if (jval_size(entry) != 2 || !jval_is(text, JSON_STRING) ||
-        !(jval_is(score, JSON_REAL) || jval_is(score, JSON_INTEGER)) || !isfinite(v))
+    if (jval_size(entry) != 2 || !jval_is(text, JVAL_STRING) ||
+        !(jval_is(score, JVAL_REAL) || jval_is(score, JVAL_INTEGER)) || !isfinite(v))
         return ckpt_refuse(err, "%.60s: vocab[%zu]: expected a text and a score", t->file, id);
     struct gguf_str s = {jval_text(text), jval_text_size(text)};
     int is_byte = t->bytes && vocab_is_byte(s);
@@ -82,10 +82,10 @@ int hf_tok_unigram(struct hf_tok *t, const struct jval *model, uint64_t n_other,
 {
     const struct jval *vocab = jval_get(model, "vocab"), *unk = hf_tok_value(model, "unk_id");
     size_t n = jval_size(vocab);
-    json_int_t id = unk ? jval_whole(unk) : -1;
-    if (n == 0 || !jval_is(vocab, JSON_ARRAY))
+    int64_t id = unk ? jval_whole(unk) : -1;
+    if (n == 0 || !jval_is(vocab, JVAL_ARRAY))
         return hf_tok_refuse(t, "model", "vocab: expected a list of texts and scores", err);
-    if (unk && (!jval_is(unk, JSON_INTEGER) || id < 0 || (uint64_t)id >= n))
+    if (unk && (!jval_is(unk, JVAL_INTEGER) || id < 0 || (uint64_t)id >= n))
         return hf_tok_refuse(t, "model", "unk_id is not the id of a token", err);
     t->bytes = hf_tok_flag(model, "byte_fallback", 0);
     t->c->vocab.unknown = (int32_t)id;

@@ -20,17 +20,17 @@
 struct tekken {
     struct hf_tok *t;
     struct tiktoken_token *ranks, *specials;
-    json_int_t n_special, n_ranks;
+    int64_t n_special, n_ranks;
 };
 
-static json_int_t tekken_number(const struct jval *object, const char *key)
+static int64_t tekken_number(const struct jval *object, const char *key)
 {
     const struct jval *v = jval_get(object, key);
-    return jval_is(v, JSON_INTEGER) ? jval_whole(v) : -1;
+    return jval_is(v, JVAL_INTEGER) ? jval_whole(v) : -1;
 }
 
 static int tekken_push(struct tekken *k, struct tiktoken_token **list, const char *p, size_t n,
-                       json_int_t rank, mgpt_error *err)
+                       int64_t rank, mgpt_error *err)
 {
     struct tiktoken_token token = {{p, n}, rank};
     return p && arr_push(*list, token) ? MGPT_OK : err_memory(err, k->t->file, n);
@@ -41,7 +41,7 @@ static int tekken_read_rank(struct tekken *k, const struct jval *entry, mgpt_err
     const struct jval *bytes = jval_get(entry, "token_bytes");
     const char *text = jval_text(bytes);
     size_t n = jval_text_size(bytes);
-    json_int_t rank = tekken_number(entry, "rank");
+    int64_t rank = tekken_number(entry, "rank");
     if (!text || rank < 0)
         return hf_tok_refuse(k->t, "vocab", "an entry without rank and token_bytes", err);
     if (rank >= k->n_ranks)
@@ -54,7 +54,7 @@ static int tekken_read_rank(struct tekken *k, const struct jval *entry, mgpt_err
 }
 
 /* The names of older files. */
-static int tekken_default_special(struct tekken *k, json_int_t id, mgpt_error *err)
+static int tekken_default_special(struct tekken *k, int64_t id, mgpt_error *err)
 {
     static const char *const names[] = {"<unk>",
                                         "<s>",
@@ -91,15 +91,15 @@ static int tekken_read_specials(struct tekken *k, const struct jval *list, mgpt_
     int status = seen ? MGPT_OK : err_memory(err, k->t->file, (size_t)k->n_special);
     for (size_t i = 0; i < jval_size(list) && status == MGPT_OK; i++) {
         const struct jval *entry = jval_at(list, i), *text = jval_get(entry, "token_str");
-        json_int_t rank = tekken_number(entry, "rank");
-        if (!jval_is(text, JSON_STRING) || rank < 0 || rank >= k->n_special || seen[rank])
+        int64_t rank = tekken_number(entry, "rank");
+        if (!jval_is(text, JVAL_STRING) || rank < 0 || rank >= k->n_special || seen[rank])
             status = hf_tok_refuse(k->t, "special_tokens", "an entry without its own rank", err);
         else
             status = tekken_push(k, &k->specials, jval_text(text), jval_text_size(text), rank, err);
         if (status == MGPT_OK)
             seen[rank] = 1;
     }
-    for (json_int_t i = 0; i < k->n_special && status == MGPT_OK; i++)
+    for (int64_t i = 0; i < k->n_special && status == MGPT_OK; i++)
         if (!seen[i])
             status = tekken_default_special(k, i, err);
     free(seen);
@@ -120,10 +120,10 @@ int hf_tok_tekken(struct hf_tok *t, const struct jval *root, mgpt_error *err)
     struct tekken k = {.t = t};
     const struct jval *config = jval_get(root, "config"), *vocab = jval_get(root, "vocab");
     const struct jval *pattern = jval_get(config, "pattern");
-    json_int_t size = tekken_number(config, "default_vocab_size");
+    int64_t size = tekken_number(config, "default_vocab_size");
     k.n_special = tekken_number(config, "default_num_special_tokens");
     k.n_ranks = size - k.n_special;
-    if (!jval_is(pattern, JSON_STRING) || k.n_special < 3 || k.n_special > 100000 ||
+    if (!jval_is(pattern, JVAL_STRING) || k.n_special < 3 || k.n_special > 100000 ||
         k.n_ranks < 256 || size > INT32_MAX)
         return hf_tok_refuse(
             t, "config", "expected pattern, default_vocab_size, default_num_special_tokens", err);
