@@ -96,7 +96,8 @@ static void read_options(struct ckpt_options *o, const struct fuzz_parts *parts)
                              *const positions[] = {"half", "adjacent", "none", "x"},
                              *const raws[] = {"f32", "f64", "f16", "x"};
     struct ckpt_side side;
-    *o = (struct ckpt_options){.n_layer = -1, .bos = -1, .eps = -1, .softcap = -1, .raw = "f32"};
+    *o = ckpt_no_options;
+    o->raw = "f32";
     if (!find_part(parts, "options", &side))
         return;
     struct feed f = {side.bytes.data, side.bytes.size};

@@ -15,7 +15,6 @@
 #include "convert/core/readings.h"
 #include "convert/core/source.h"
 #include "convert/core/write.h"
-#include "kernels/activations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,10 +50,8 @@ struct request {
     const char *out; /* NULL in a dry run */
     const char *type_name;
     const struct dtype *type; /* NULL: keep */
-    const char *qk_scale;     /* --qk-scale as typed */
     const char *text;         /* --text: proposes readings by their loss on it; NULL: not */
-    int embedding_norm, no_embedding_norm, final_norm, head_last, no_tokenizer, dry_run;
-    int pre_norm, post_norm, causal, ask;
+    int dry_run, ask;
 };
 
 /* ---- options ----------------------------------------------------------------------------------- */
@@ -75,79 +72,48 @@ static int choose_type(const struct cli_command *command, struct request *r)
 }
 
 /* --qk-scale: whose width the scores are divided by the root of, or a factor of q and k. */
-static int read_qk_scale(const struct cli_command *command, struct request *r)
+static int read_qk_scale(const struct cli_command *command, struct ckpt_options *o)
 {
-    struct ckpt_options *o = &r->source.options;
     const struct cli_option number = {"--qk-scale", "X", CLI_REAL, &o->qk_scale, 1e-3, 1e3, ""};
-    if (!r->qk_scale)
-        return EXIT_OK;
-    if (ckpt_give(o, FACT_QK_SCALE, r->qk_scale) || cli_set_number(&number, r->qk_scale))
+    const char *typed = o->scale_of;
+    o->scale_of = NULL;
+    if (!typed || ckpt_give(o, FACT_QK_SCALE, typed) || cli_set_number(&number, typed))
         return EXIT_OK;
     return cli_usage(command, "--qk-scale: expected head, embd or a number from 0.001 to 1000");
 }
 
-/* The facts that are words or pairs of flags. */
+/* An option that is one of the answers of a question. */
+static int read_choice(const struct cli_command *command, struct ckpt_options *o,
+                       enum ckpt_fact fact)
+{
+    const struct ckpt_question *q = &ckpt_questions[fact];
+    const struct ckpt_option_row *row = ckpt_option_row(q->option);
+    const char *typed = ckpt_given(o, fact);
+    if (row->kind != CKPT_CHOICE || !typed || ckpt_give(o, fact, typed))
+        return EXIT_OK;
+    return cli_usage(command, "%s: expected %s or %s, found '%s'", row->name, q->values[0],
+                     q->values[1], typed);
+}
+
+/* The options that are words or pairs of flags. */
 static int read_facts(const struct cli_command *command, struct request *r)
 {
     struct ckpt_options *o = &r->source.options;
-    if (r->pre_norm && r->post_norm)
+    int code = EXIT_OK;
+    ckpt_mark_given(o);
+    if (o->pre_norm && o->post_norm)
         return cli_usage(command, "--pre-norm and --post-norm exclude each other");
-    if (r->pre_norm || r->post_norm)
-        o->norms = r->pre_norm ? "pre" : "post";
-    if (o->norm && !ckpt_give(o, FACT_NORM, o->norm))
-        return cli_usage(command, "--norm: expected layer or rms, found '%s'", o->norm);
-    if (o->embedding_scale && !ckpt_give(o, FACT_EMBEDDING, o->embedding_scale))
-        return cli_usage(command, "--embedding-scale: expected none or root, found '%s'",
-                         o->embedding_scale);
-    if (o->qkv && !ckpt_give(o, FACT_QKV, o->qkv))
-        return cli_usage(command, "--qkv: expected blocks or heads, found '%s'", o->qkv);
-    if (o->bare && !ckpt_give(o, FACT_BARE, o->bare))
-        return cli_usage(command, "--bare: expected out-in or in-out, found '%s'", o->bare);
-    if (o->gate && !ckpt_give(o, FACT_GATE, o->gate))
-        return cli_usage(command, "--gate: expected first or second, found '%s'", o->gate);
+    if (o->pre_norm || o->post_norm)
+        o->norms = o->pre_norm ? "pre" : "post";
+    for (int i = 0; i < CKPT_N_FACTS && code == EXIT_OK; i++)
+        code = read_choice(command, o, (enum ckpt_fact)i);
+    if (code != EXIT_OK)
+        return code;
     if (r->ask && r->text)
         return cli_usage(command, "--ask and --text exclude each other");
     if (r->ask && !(isatty(STDIN_FILENO) && isatty(STDERR_FILENO)))
         return cli_usage(command, "--ask needs a terminal");
-    return read_qk_scale(command, r);
-}
-
-/* Which options were given: each has a value that cannot be typed. */
-static void mark_given(struct request *r)
-{
-    struct ckpt_options *o = &r->source.options;
-    const struct {
-        int given;
-        enum ckpt_option option;
-    } all[] = {
-        {o->n_head > 0, OPT_HEADS},
-        {o->n_vocab > 0, OPT_VOCAB_SIZE},
-        {o->n_embd > 0, OPT_EMBD},
-        {o->n_layer >= 0, OPT_LAYERS},
-        {o->n_ctx > 0, OPT_CONTEXT},
-        {o->activation != NULL, OPT_ACTIVATION},
-        {o->eps >= 0, OPT_EPS},
-        {o->bos >= 0, OPT_BOS},
-        {r->no_embedding_norm, OPT_NO_EMBEDDING_NORM},
-        {r->embedding_norm, OPT_EMBEDDING_NORM},
-        {o->positions != NULL, OPT_POSITIONS},
-        {o->raw != NULL, OPT_RAW},
-        {r->head_last, OPT_HEAD_LAST},
-        {r->final_norm, OPT_FINAL_NORM},
-        {r->source.chars != NULL, OPT_CHARS},
-        {r->source.tokenizer != NULL, OPT_TOKENIZER},
-        {r->no_tokenizer, OPT_NO_TOKENIZER},
-        {o->rope_base > 0, OPT_ROPE},
-        {o->softcap >= 0, OPT_SOFTCAP},
-        {r->qk_scale != NULL, OPT_QK_SCALE},
-        {o->norms != NULL, OPT_NORMS},
-        {r->causal, OPT_CAUSAL},
-        {o->assume != NULL, OPT_ASSUME},
-        {o->window > 0, OPT_WINDOW},
-    };
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++)
-        if (all[i].given)
-            o->given |= all[i].option;
+    return read_qk_scale(command, o);
 }
 
 static int check_operands(const struct cli_command *command, struct request *r)
@@ -215,11 +181,7 @@ static int write_out(struct request *r, mgpt_error *err)
 /* Reads the input again, with the answers. */
 static int read_again(struct ckpt_source *s, const struct ckpt_options *answered, mgpt_error *err)
 {
-    struct ckpt_source again = {.path = s->path,
-                                .tokenizer = s->tokenizer,
-                                .chars = s->chars,
-                                .lora = s->lora,
-                                .options = *answered};
+    struct ckpt_source again = {.path = s->path, .lora = s->lora, .options = *answered};
     int status = source_read(&again, err);
     source_close(s);
     *s = again;
@@ -248,10 +210,11 @@ static int convert_run(struct request *r)
     struct ckpt_source *s = &r->source;
     struct checkpoint *c = &s->checkpoint;
     mgpt_error err;
-    int code = sandbox_enter(&(struct sandbox){.checkpoints = {s->path},
-                                               .files = {s->tokenizer, s->chars, r->text},
-                                               .output = r->out,
-                                               .adapters = &s->lora});
+    int code =
+        sandbox_enter(&(struct sandbox){.checkpoints = {s->path},
+                                        .files = {s->options.tokenizer, s->options.chars, r->text},
+                                        .output = r->out,
+                                        .adapters = &s->lora});
     if (code != EXIT_OK)
         return code;
     if (source_read(s, &err) < 0)
@@ -275,6 +238,9 @@ static int convert_run(struct request *r)
     return EXIT_OK;
 }
 
+#define COMMAND_ROW(bit, id, kind, field, name, argument, least, most, help)                       \
+    {name, argument, CKPT_CLI_##kind, &o->field, least, most, help},
+
 int cmd_convert(int argc, char **argv)
 {
     struct request r = {.source.options = ckpt_no_options};
@@ -285,50 +251,10 @@ int cmd_convert(int argc, char **argv)
         {"--lora", "FILE[:SCALE]", CLI_MANY, &r.source.lora, 0, 0,
          "merge an adapter: PEFT directory or GGUF; may be repeated"},
         {"--dry-run", NULL, CLI_FLAG, &r.dry_run, 0, 0, "print the plan, write nothing"},
-        {"--tokenizer", "FILE", CLI_TEXT, &r.source.tokenizer, 0, 0,
-         "vocabulary; default: the format's own file next to IN"},
-        {"--no-tokenizer", NULL, CLI_FLAG, &r.no_tokenizer, 0, 0, "write no vocabulary"},
-        {"--chars", "FILE", CLI_TEXT, &r.source.chars, 0, 0,
-         "the characters in order, or the training text"},
-        {"--heads", "N", CLI_INT, &o->n_head, 1, INT32_MAX, "attention heads"},
-        {"--bos", "ID", CLI_INT, &o->bos, 0, INT32_MAX, "id of BOS"},
-        {"--activation", "NAME", CLI_TEXT, &o->activation, 0, 0, "one of" ACTIVATION_NAMES},
-        {"--eps", "X", CLI_REAL, &o->eps, 0, 1, "epsilon of the norms"},
-        {"--rope", "BASE", CLI_REAL, &o->rope_base, 1e-3, 1e12, "base of the rotation"},
-        {"--softcap", "X", CLI_REAL, &o->softcap, 0, 1e6, "soft limit of the logits; 0: none"},
-        {"--qk-scale", "HOW", CLI_TEXT, &r.qk_scale, 0, 0,
-         "scores by head or embd, or a factor of q and k"},
-        {"--pre-norm", NULL, CLI_FLAG, &r.pre_norm, 0, 0, "norms before the branches"},
-        {"--post-norm", NULL, CLI_FLAG, &r.post_norm, 0, 0, "norms after the sums"},
-        {"--norm", "KIND", CLI_TEXT, &o->norm, 0, 0, "norms without biases: layer, rms"},
-        {"--embedding-scale", "HOW", CLI_TEXT, &o->embedding_scale, 0, 0,
-         "factor of the embedding: none, root (of its width)"},
-        {"--qkv", "HOW", CLI_TEXT, &o->qkv, 0, 0,
-         "rows of one matrix of q, k and v: in blocks, or by heads"},
-        {"--bare", "HOW", CLI_TEXT, &o->bare, 0, 0, "matrices outside modules: out-in, in-out"},
-        {"--gate", "WHICH", CLI_TEXT, &o->gate, 0, 0,
-         "the gate of two matrices, by name: first, second"},
-        {"--causal", NULL, CLI_FLAG, &r.causal, 0, 0, "attention was trained with a causal mask"},
-        {"--assume", "PROGRAM", CLI_TEXT, &o->assume, 0, 0,
-         "what the file does not say is as in this program"},
-        {"--ask", NULL, CLI_FLAG, &r.ask, 0, 0, "ask for it on the terminal"},
+        CKPT_OPTIONS(COMMAND_ROW){"--ask", NULL, CLI_FLAG, &r.ask, 0, 0,
+                                  "ask on the terminal for what the file does not say"},
         {"--text", "FILE", CLI_TEXT, &r.text, 0, 0,
          "compare the possible readings by their loss on it"},
-        {"--window", "N", CLI_INT, &o->window, 1, INT32_MAX, "keys that short layers see"},
-        {"--embedding-norm", NULL, CLI_FLAG, &r.embedding_norm, 0, 0, "a norm after the embedding"},
-        {"--no-embedding-norm", NULL, CLI_FLAG, &r.no_embedding_norm, 0, 0,
-         "no norm after the embedding"},
-        {"--final-norm", NULL, CLI_FLAG, &r.final_norm, 0, 0, "a norm before the head"},
-        {"--positions", "HOW", CLI_TEXT, &o->positions, 0, 0,
-         "without wpe: half, adjacent (rotation), sinusoidal, none"},
-        {"--raw", "TYPE", CLI_TEXT, &o->raw, 0, 0, "bare numbers: f32, f64 or f16"},
-        {"--head-last", NULL, CLI_FLAG, &r.head_last, 0, 0,
-         "parameter list: lm_head follows the layers"},
-        {"--vocab-size", "N", CLI_INT, &o->n_vocab, 1, INT32_MAX, "parameter list: tokens"},
-        {"--embd", "N", CLI_INT, &o->n_embd, 1, INT32_MAX, "parameter list: width"},
-        {"--layers", "N", CLI_INT, &o->n_layer, 0, 1024, "parameter list: layers"},
-        {"--context", "N", CLI_INT, &o->n_ctx, 1, INT32_MAX,
-         "positions: of a parameter list, or with LongRoPE"},
     };
     const struct cli_command command = {
         "convert", "IN [OUT]", "Convert a checkpoint to a GGUF file.",
@@ -345,7 +271,6 @@ int cmd_convert(int argc, char **argv)
     r.source.path = operands[0];
     r.out = n > 1 ? operands[1] : NULL;
     int code = read_facts(&command, &r);
-    mark_given(&r);
     if (code == EXIT_OK)
         code = choose_type(&command, &r);
     if (code == EXIT_OK)

@@ -87,7 +87,10 @@ static int put_options(struct line_text *c, const char *error)
                 continue;
             line_put(c, " ", 1);
             line_put(c, o->name, length);
-            line_put(c, o->value, strlen(o->value));
+            if (o->argument) {
+                line_put(c, " ", 1);
+                line_put(c, o->argument, strlen(o->argument));
+            }
             n++;
         }
         at += length;

@@ -165,28 +165,10 @@ void ckpt_print_programs(void)
 /* The member of *o that holds the answer as a text; NULL: a number's or a flag's. */
 static const char **answer_at(struct ckpt_options *o, enum ckpt_fact fact)
 {
-    switch (fact) {
-    case FACT_ACTIVATION:
-        return &o->activation;
-    case FACT_NORMS:
+    const struct ckpt_option_row *row = ckpt_option_row(ckpt_questions[fact].option);
+    if (fact == FACT_NORMS)
         return &o->norms;
-    case FACT_QK_SCALE:
-        return &o->scale_of;
-    case FACT_NORM:
-        return &o->norm;
-    case FACT_POSITIONS:
-        return &o->positions;
-    case FACT_EMBEDDING:
-        return &o->embedding_scale;
-    case FACT_QKV:
-        return &o->qkv;
-    case FACT_BARE:
-        return &o->bare;
-    case FACT_GATE:
-        return &o->gate;
-    default:
-        return NULL;
-    }
+    return row->kind == CKPT_TEXT || row->kind == CKPT_CHOICE ? ckpt_option_field(row, o) : NULL;
 }
 
 const char *ckpt_given(const struct ckpt_options *o, enum ckpt_fact fact)
@@ -207,6 +189,20 @@ static const char *listed_value(const struct ckpt_question *q, const char *text)
     return NULL;
 }
 
+/* Stores a number above 0 in the row's field; 0: it is out of the row's range. */
+static int give_number(struct ckpt_options *o, const struct ckpt_option_row *row, double number)
+{
+    void *field = ckpt_option_field(row, o);
+    if (!(number > 0 && number >= row->least && number <= row->most))
+        return 0;
+    if (row->kind == CKPT_REAL) {
+        *(double *)field = number;
+        return 1;
+    }
+    *(int32_t *)field = (int32_t)number;
+    return number == (double)*(int32_t *)field;
+}
+
 int ckpt_give(struct ckpt_options *o, enum ckpt_fact fact, const char *text)
 {
     const struct ckpt_question *q = &ckpt_questions[fact];
@@ -214,20 +210,12 @@ int ckpt_give(struct ckpt_options *o, enum ckpt_fact fact, const char *text)
     char *end;
     double number = strtod(text, &end);
     const char *value = listed_value(q, text);
-    if (q->n_values ? !value : end == text || *end || !(number > 0))
+    if (q->n_values ? !value : end == text || *end)
         return 0;
-    if (fact == FACT_HEADS && (number > INT32_MAX || number != (double)(int32_t)number))
-        return 0;
-    if (fact == FACT_EPS && number > 1)
+    if (!q->n_values && !give_number(o, ckpt_option_row(q->option), number))
         return 0;
     if (at)
         *at = value;
-    else if (fact == FACT_HEADS)
-        o->n_head = (int32_t)number;
-    else if (fact == FACT_EPS)
-        o->eps = number;
-    else if (fact == FACT_ROPE)
-        o->rope_base = number;
     o->given |= q->option;
     return 1;
 }

@@ -32,59 +32,6 @@ const struct ckpt_reader ckpt_readers[] = {
 };
 const size_t ckpt_n_readers = sizeof ckpt_readers / sizeof *ckpt_readers;
 
-const struct ckpt_option_row ckpt_option_rows[] = {
-    {OPT_HEADS, "--heads", " N"},
-    {OPT_VOCAB_SIZE, "--vocab-size", " N"},
-    {OPT_EMBD, "--embd", " N"},
-    {OPT_LAYERS, "--layers", " N"},
-    {OPT_CONTEXT, "--context", " N"},
-    {OPT_ACTIVATION, "--activation", " NAME"},
-    {OPT_EPS, "--eps", " X"},
-    {OPT_BOS, "--bos", " N"},
-    {OPT_NO_EMBEDDING_NORM, "--no-embedding-norm", ""},
-    {OPT_FINAL_NORM, "--final-norm", ""},
-    {OPT_CHARS, "--chars", " FILE"},
-    {OPT_TOKENIZER, "--tokenizer", " FILE"},
-    {OPT_NO_TOKENIZER, "--no-tokenizer", ""},
-    {OPT_ROPE, "--rope", " X"},
-    {OPT_SOFTCAP, "--softcap", " X"},
-    {OPT_QK_SCALE, "--qk-scale", " X"},
-    {OPT_WINDOW, "--window", " N"},
-    {OPT_EMBEDDING_NORM, "--embedding-norm", ""},
-    {OPT_POSITIONS, "--positions", " HOW"},
-    {OPT_RAW, "--raw", " TYPE"},
-    {OPT_HEAD_LAST, "--head-last", ""},
-    {OPT_NORMS, "--post-norm", ""},
-    {OPT_NORM, "--norm", " layer|rms"},
-    {OPT_CAUSAL, "--causal", ""},
-    {OPT_EMBEDDING_SCALE, "--embedding-scale", " none|root"},
-    {OPT_ASSUME, "--assume", " PROGRAM"},
-    {OPT_QKV, "--qkv", " blocks|heads"},
-    {OPT_BARE, "--bare", " out-in|in-out"},
-    {OPT_GATE, "--gate", " first|second"},
-};
-
-const size_t ckpt_n_option_rows = sizeof ckpt_option_rows / sizeof *ckpt_option_rows;
-
-const char *ckpt_option_name(enum ckpt_option option)
-{
-    for (size_t i = 0; i < ckpt_n_option_rows; i++)
-        if (ckpt_option_rows[i].option == option)
-            return ckpt_option_rows[i].name;
-    return "?";
-}
-
-int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
-                       mgpt_error *err)
-{
-    unsigned idle = o->given & ~apply;
-    for (size_t i = 0; i < ckpt_n_option_rows; i++)
-        if (idle & ckpt_option_rows[i].option)
-            return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%s does not apply to %s",
-                           ckpt_option_rows[i].name, format);
-    return MGPT_OK;
-}
-
 void ckpt_note_tokenizer(struct checkpoint *c, const struct ckpt_input *in, const char *name)
 {
     if (!(in->options->given & OPT_TOKENIZER))

@@ -8,73 +8,7 @@
 #define MGPT_READERS_H
 
 #include "convert/core/checkpoint.h"
-
-/* ---- what the user said ---------------------------------------------------------------------- */
-
-enum ckpt_option { /* bits of ckpt_options.given and of ckpt_reader.options */
-                   OPT_HEADS = 1 << 0,
-                   OPT_VOCAB_SIZE = 1 << 1,
-                   OPT_EMBD = 1 << 2,
-                   OPT_LAYERS = 1 << 3,
-                   OPT_CONTEXT = 1 << 4,
-                   OPT_ACTIVATION = 1 << 5,
-                   OPT_EPS = 1 << 6,
-                   OPT_BOS = 1 << 7,
-                   OPT_NO_EMBEDDING_NORM = 1 << 8,
-                   OPT_FINAL_NORM = 1 << 9,
-                   OPT_CHARS = 1 << 10,
-                   OPT_TOKENIZER = 1 << 11,
-                   OPT_NO_TOKENIZER = 1 << 12,
-                   OPT_ROPE = 1 << 13,
-                   OPT_SOFTCAP = 1 << 14,
-                   OPT_QK_SCALE = 1 << 15,
-                   OPT_WINDOW = 1 << 16,
-                   OPT_EMBEDDING_NORM = 1 << 17,
-                   OPT_POSITIONS = 1 << 18,
-                   OPT_RAW = 1 << 19,
-                   OPT_HEAD_LAST = 1 << 20,
-                   OPT_NORMS = 1 << 21,
-                   OPT_NORM = 1 << 22,
-                   OPT_CAUSAL = 1 << 23,
-                   OPT_EMBEDDING_SCALE = 1 << 24,
-                   OPT_ASSUME = 1 << 25,
-                   OPT_QKV = 1 << 26,
-                   OPT_BARE = 1 << 27,
-                   OPT_GATE = 1 << 28
-};
-
-#define MICROGPT_OPTIONS                                                                           \
-    (OPT_HEADS | OPT_VOCAB_SIZE | OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_ACTIVATION | OPT_EPS | \
-     OPT_BOS | OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM | OPT_FINAL_NORM | OPT_CHARS |           \
-     OPT_ROPE | OPT_POSITIONS | OPT_HEAD_LAST)
-
-/* Of all mappings (from_torch.c); each checks its own. */
-#define TORCH_OPTIONS                                                                              \
-    (MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | \
-     OPT_WINDOW | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE | OPT_ASSUME | OPT_QKV | \
-     OPT_BARE | OPT_GATE)
-
-struct ckpt_options {
-    unsigned given; /* which of these mean something */
-    int32_t n_head, n_vocab, n_embd, n_layer, n_ctx, bos, window;
-    double eps, rope_base, softcap, qk_scale;
-    const char *activation, *positions, *raw;
-    const char *norms, *norm;    /* "pre" or "post"; "layer" or "rms" */
-    const char *scale_of;        /* "head", "embd"; NULL: qk_scale is a number */
-    const char *embedding_scale; /* "none", "root" */
-    const char *qkv, *bare;      /* "blocks" or "heads"; "out-in" or "in-out" */
-    const char *gate;            /* "first", "second" */
-    const char *assume;          /* a program of questions.c */
-};
-
-extern const struct ckpt_option_row {
-    enum ckpt_option option;
-    const char *name, *value; /* "--heads", " N"; "" for a flag */
-} ckpt_option_rows[];
-extern const size_t ckpt_n_option_rows;
-
-/* "--heads" for OPT_HEADS. */
-const char *ckpt_option_name(enum ckpt_option option);
+#include "convert/core/options.h"
 
 /* ---- what there is --------------------------------------------------------------------------- */
 
@@ -117,11 +51,6 @@ struct ckpt_reader {
 
 extern const struct ckpt_reader ckpt_readers[];
 extern const size_t ckpt_n_readers;
-
-/* An option that changes nothing would be a silent mistake: MGPT_EARG for one that is not in
- * `apply`. */
-int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
-                       mgpt_error *err);
 
 /* Notes that a tokenizer was found next to the input; nothing when --tokenizer names it. */
 void ckpt_note_tokenizer(struct checkpoint *c, const struct ckpt_input *in, const char *name);

@@ -141,11 +141,7 @@ static void readings_answer(const struct readings *r, const int *answers, struct
 
 static double loss_of_reading(struct readings *r, const int *answers)
 {
-    struct ckpt_source again = {.path = r->s->path,
-                                .tokenizer = r->s->tokenizer,
-                                .chars = r->s->chars,
-                                .lora = r->s->lora,
-                                .options = r->s->options};
+    struct ckpt_source again = {.path = r->s->path, .lora = r->s->lora, .options = r->s->options};
     struct ckpt_memory memory = {0};
     double loss = NAN;
     readings_answer(r, answers, &again.options);

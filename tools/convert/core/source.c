@@ -13,8 +13,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-const struct ckpt_options ckpt_no_options = {.n_layer = -1, .bos = -1, .eps = -1, .softcap = -1};
-
 /* ---- side files ------------------------------------------------------------------------------ */
 
 /* `name` in the directory of the input; malloc'ed. */
@@ -49,9 +47,9 @@ static int find_side(void *user, enum ckpt_option option, const char *const *can
                      size_t n_candidates, struct ckpt_side *side, mgpt_error *err)
 {
     struct ckpt_source *s = user;
-    const char *given = option == OPT_CHARS ? s->chars : NULL;
+    const char *given = option == OPT_CHARS ? s->options.chars : NULL;
     if (option == OPT_TOKENIZER)
-        given = s->tokenizer;
+        given = s->options.tokenizer;
     if (given) {
         side->name = given;
         return source_open_side(s, given, &side->bytes, err);

@@ -14,10 +14,9 @@
 #include "convert/core/readers.h"
 
 struct ckpt_source {
-    const char *path;              /* as the user wrote it; "-": stdin */
-    const char *tokenizer, *chars; /* --tokenizer and --chars; NULL: look next to the input */
-    struct cli_many lora;          /* --lora: adapters, applied in order */
-    struct ckpt_options options;
+    const char *path;             /* as the user wrote it; "-": stdin */
+    struct cli_many lora;         /* --lora: adapters, applied in order */
+    struct ckpt_options options;  /* without --tokenizer or --chars: files next to the input */
     struct checkpoint checkpoint; /* valid after source_read returned MGPT_OK */
 
     const char *in;         /* the file that is read: path, or config.json inside it */
@@ -26,9 +25,6 @@ struct ckpt_source {
     struct file file;
     struct file *side; /* stb_ds array: open until the end */
 };
-
-/* What is in effect when no option is given. */
-extern const struct ckpt_options ckpt_no_options;
 
 /* Opens the input and reads it. In both cases the caller closes s, and messages name s->in.
  * Errors: those of file_open and ckpt_read. */
