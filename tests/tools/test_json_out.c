@@ -1,5 +1,6 @@
-/* JSON that is written piece by piece has the bytes of jansson's. */
+/* JSON that is written piece by piece, or built as text, has the bytes of jansson's. */
 #include "common/json_out.h"
+#include "common/jtext.h"
 
 #include "support/build_model.h"
 #include "support/unit.h"
@@ -61,4 +62,68 @@ TEST(json_out_strings)
         for (int ascii = 0; ascii < 2; ascii++)
             same_text(json_stringn(text, n), text, n, 0, ascii);
     }
+}
+
+/* Both values are freed. */
+static void same_value(struct jtext *ours, json_t *theirs, size_t flags)
+{
+    size_t n;
+    const char *text = jtext_end(ours, (flags & JSON_ENSURE_ASCII) != 0, &n);
+    char *expected = json_dumps(theirs, JSON_COMPACT | JSON_ENCODE_ANY | flags);
+    assert_string_equal(text, expected);
+    assert_int_equal(n, strlen(expected));
+    free(expected);
+    jtext_free(ours);
+    json_decref(theirs);
+}
+
+TEST(jtext_values)
+{
+    static const char text[] = "a\"\\\n\x01\x7f\xc3\xa4\xf0\x9f\x98\x80:[{,";
+    const int32_t ids[] = {0, -1, INT32_MAX};
+    const uint64_t dims[] = {3, 1ull << 40};
+    for (int ascii = 0; ascii < 2; ascii++)
+        same_value(jtext("{s:s, s:[i, I, [], {}], s:b, s:b, s:s, s:{s:s%}, s:o, s:o}", text, text,
+                         "list", -7, INT64_MIN, "yes", 2, "no", 0, "none", (char *)NULL, "inner",
+                         "cut", "abc", (size_t)2, "ids", jtext_ids(ids, 3), "dims",
+                         jtext_shape(dims, 2)),
+                   json_pack("{s:s, s:[i, I, [], {}], s:b, s:b, s:n, s:{s:s%}, s:[i, i, i], "
+                             "s:[I, I]}",
+                             text, text, "list", -7, (json_int_t)INT64_MIN, "yes", 1, "no", 0,
+                             "none", "inner", "cut", "abc", (size_t)2, "ids", 0, -1, INT32_MAX,
+                             "dims", (json_int_t)3, (json_int_t)1 << 40),
+                   ascii ? JSON_ENSURE_ASCII : 0);
+    same_value(jtext("[f, f, f, g]", 0.1, INFINITY, (double)NAN, 0.5),
+               json_pack("[f, n, n, f]", 0.1, 0.5), 0);
+    same_value(jtext("g", 1. / 3), json_real(1. / 3), JSON_REAL_PRECISION(9));
+    same_value(jtext("s", "a\xff\xc3"), json_string("a\xef\xbf\xbd\xef\xbf\xbd"), 0);
+    same_value(jtext_null(), json_null(), 0);
+}
+
+TEST(jtext_is_appended_to)
+{
+    struct jtext *object = jtext("{}"), *list = jtext("[]");
+    jtext_add(list, "i", 1);
+    jtext_add(list, "s, {s:i}, [i]", ":", "k", 2, 3);
+    jtext_add(object, "s:o", "list", list);
+    jtext_add(object, "s:b, s:[]", "on", 1, "empty");
+    same_value(
+        object,
+        json_pack("{s:[i, s, {s:i}, [i]], s:b, s:[]}", "list", 1, ":", "k", 2, 3, "on", 1, "empty"),
+        0);
+}
+
+TEST(jtext_that_is_not_whole_has_no_end)
+{
+    size_t n;
+    struct jtext *lost = jtext("{s:o, s:i}", "a", (struct jtext *)NULL, "b", 1);
+    struct jtext *outer = jtext("[o]", lost);
+    assert_null(jtext_end(outer, 0, &n));
+    jtext_free(outer);
+    outer = jtext("[i]", 1);
+    jtext_fail(outer);
+    assert_null(jtext_end(outer, 1, &n));
+    jtext_free(outer);
+    jtext_add(NULL, "o", jtext("i", 1)); /* nothing is left behind */
+    assert_null(jtext_end(NULL, 0, &n));
 }

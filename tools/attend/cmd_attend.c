@@ -131,39 +131,26 @@ static void print_stages(const struct attend *a, int causal)
 /* ---- JSON ---- */
 
 /* Rows of numbers; JSON has no infinity, so what is masked is null. */
-static json_t *json_matrix(const struct matrix *m)
+static struct jtext *json_matrix(const struct matrix *m)
 {
-    json_t *rows = json_array();
+    struct jtext *rows = jtext("[]");
     for (size_t i = 0; i < m->rows; i++) {
-        json_t *row = json_array();
-        for (size_t j = 0; j < m->cols; j++) {
-            double v = (double)m->v[i * m->cols + j];
-            json_array_append_new(row, isfinite(v) ? json_real(v) : json_null());
-        }
-        if (json_array_size(row) != m->cols) { /* one did not fit into memory */
-            json_decref(row);
-            row = NULL;
-        }
-        if (json_array_append_new(rows, row) < 0) { /* NULL, too */
-            json_decref(rows);
-            return NULL;
-        }
+        struct jtext *row = jtext("[]");
+        for (size_t j = 0; j < m->cols; j++)
+            jtext_add(row, "f", (double)m->v[i * m->cols + j]);
+        jtext_add(rows, "o", row);
     }
     return rows;
 }
 
-static json_t *json_heads(const struct attend_stages *s)
+static struct jtext *json_heads(const struct attend_stages *s)
 {
-    json_t *heads = json_array();
+    struct jtext *heads = jtext("[]");
     for (size_t i = 0; i < s->n_heads; i++) {
         const struct attend_head *h = &s->heads[i];
-        json_t *head = json_pack("{s:o, s:o, s:o, s:o, s:o}", "s", json_matrix(&h->s), "scaled",
-                                 json_matrix(&h->scaled), "masked", json_matrix(&h->masked), "a",
-                                 json_matrix(&h->a), "av", json_matrix(&h->out));
-        if (json_array_append_new(heads, head) < 0) {
-            json_decref(heads);
-            return NULL;
-        }
+        jtext_add(heads, "{s:o, s:o, s:o, s:o, s:o}", "s", json_matrix(&h->s), "scaled",
+                  json_matrix(&h->scaled), "masked", json_matrix(&h->masked), "a",
+                  json_matrix(&h->a), "av", json_matrix(&h->out));
     }
     return heads;
 }
@@ -171,10 +158,10 @@ static json_t *json_heads(const struct attend_stages *s)
 static int attend_print_json(const struct attend *a, int causal)
 {
     const struct attend_stages *s = &a->stages;
-    return text_json_line(
-        json_pack("{s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "tau", s->tau, "causal", causal, "x",
-                  json_matrix(&a->x), "q", json_matrix(&s->q), "k", json_matrix(&s->k), "v",
-                  json_matrix(&s->v), "heads", json_heads(s), "out", json_matrix(&s->out)));
+    return text_json_line(jtext("{s:f, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "tau", (double)s->tau,
+                                "causal", causal, "x", json_matrix(&a->x), "q", json_matrix(&s->q),
+                                "k", json_matrix(&s->k), "v", json_matrix(&s->v), "heads",
+                                json_heads(s), "out", json_matrix(&s->out)));
 }
 
 /* ---- the command ---- */

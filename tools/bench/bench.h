@@ -16,9 +16,8 @@
 #ifndef MGPT_BENCH_H
 #define MGPT_BENCH_H
 
+#include "common/jtext.h"
 #include "engine/engine.h"
-
-#include <jansson.h>
 
 enum { MAX_ROUNDS = 99, MAX_LIST = 16 };
 
@@ -138,7 +137,7 @@ void test_close(struct test *t);
 
 void bench_table(const struct bench *b);
 void streaming_line(const mgpt_model *m);
-json_t *streaming_json(const mgpt_model *m);
+struct jtext *streaming_json(const mgpt_model *m);
 int bench_json(const struct bench *b); /* JSON Lines; returns an exit code */
 
 /* A result of ours or of another program, for comparing. */

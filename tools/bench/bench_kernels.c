@@ -64,19 +64,19 @@ static int bench_kernels_measure(struct case_list *list, struct limits *l, int r
 static int line_json(const struct kernel_case *c)
 {
     double seconds = series_median(&c->seconds);
-    json_t *o = json_pack("{s:s, s:s, s:s, s:s, s:f, s:f}", "kind", "kernel", "isa", c->k->isa,
-                          "kernel", c->name, "shape", c->shape, "seconds", seconds, "spread",
-                          series_spread(&c->seconds));
-    if (o && c->ops > 0)
-        json_object_set_new(o, "gop_per_s", json_real(c->ops / seconds / 1e9));
-    if (o && c->peak_share.n > 0)
-        json_object_set_new(o, "share_of_peak", json_real(series_median(&c->peak_share)));
-    if (o && c->bytes > 0)
-        json_object_set_new(o, "gb_per_s", json_real(c->bytes / seconds / 1e9));
-    if (o && c->read_share.n > 0)
-        json_object_set_new(o, "share_of_read", json_real(series_median(&c->read_share)));
-    if (o && share_faults(&c->peak_share, &c->read_share))
-        json_object_set_new(o, "share_fault", json_true());
+    struct jtext *o =
+        jtext("{s:s, s:s, s:s, s:s, s:f, s:f}", "kind", "kernel", "isa", c->k->isa, "kernel",
+              c->name, "shape", c->shape, "seconds", seconds, "spread", series_spread(&c->seconds));
+    if (c->ops > 0)
+        jtext_add(o, "s:f", "gop_per_s", c->ops / seconds / 1e9);
+    if (c->peak_share.n > 0)
+        jtext_add(o, "s:f", "share_of_peak", series_median(&c->peak_share));
+    if (c->bytes > 0)
+        jtext_add(o, "s:f", "gb_per_s", c->bytes / seconds / 1e9);
+    if (c->read_share.n > 0)
+        jtext_add(o, "s:f", "share_of_read", series_median(&c->read_share));
+    if (share_faults(&c->peak_share, &c->read_share))
+        jtext_add(o, "s:b", "share_fault", 1);
     return text_json_line(o);
 }
 

@@ -20,13 +20,13 @@ void streaming_line(const mgpt_model *m)
     printf("%s\n", m->streaming_rate[0] > 0 ? "" : ", not measured");
 }
 
-json_t *streaming_json(const mgpt_model *m)
+struct jtext *streaming_json(const mgpt_model *m)
 {
-    json_t *measured = json_array();
+    struct jtext *measured = jtext("[]");
     for (size_t i = 0; i < N_STREAMINGS; i++)
         if (m->streaming_rate[i] > 0)
-            json_array_append_new(measured, json_pack("{s:I, s:f}", "number", (json_int_t)i,
-                                                      "gb_per_s", m->streaming_rate[i] / 1e9));
-    return json_pack("{s:I, s:b, s:o}", "number", (json_int_t)m->kernels.streaming, "fixed",
-                     m->kernels.streaming_is_fixed, "measured", measured);
+            jtext_add(measured, "{s:I, s:f}", "number", (int64_t)i, "gb_per_s",
+                      m->streaming_rate[i] / 1e9);
+    return jtext("{s:I, s:b, s:o}", "number", (int64_t)m->kernels.streaming, "fixed",
+                 m->kernels.streaming_is_fixed, "measured", measured);
 }

@@ -9,7 +9,7 @@
  */
 #include "base/mem.h"
 #include "bench/bench.h"
-#include "common/json_read.h"
+#include "common/jval.h"
 #include "common/text.h"
 
 #include <math.h>
@@ -19,39 +19,39 @@
 
 /* ---- reading ---- */
 
-static int whole(const json_t *o, const char *key, int32_t absent, int32_t *value)
+static int whole(const struct jval *o, const char *key, int32_t absent, int32_t *value)
 {
-    const json_t *v = json_object_get(o, key);
-    json_int_t n = json_integer_value(v);
+    const struct jval *v = jval_get(o, key);
+    int64_t n = jval_whole(v);
     *value = v ? (int32_t)n : absent;
-    return !v || (json_is_integer(v) && n >= 0 && n <= INT32_MAX);
+    return !v || (jval_is(v, JVAL_INTEGER) && n >= 0 && n <= INT32_MAX);
 }
 
-static int truthy(const json_t *o, const char *key)
+static int truthy(const struct jval *o, const char *key)
 {
-    const json_t *v = json_object_get(o, key);
-    return json_is_true(v) || json_integer_value(v) > 0;
+    const struct jval *v = jval_get(o, key);
+    return jval_is(v, JVAL_TRUE) || jval_whole(v) > 0;
 }
 
 /* Median of samples_ts, or avg_ts; 0 when there is neither or it is not a speed. */
-static double rate_of(const json_t *o)
+static double rate_of(const struct jval *o)
 {
-    const json_t *list = json_object_get(o, "samples_ts");
+    const struct jval *list = jval_get(o, "samples_ts");
     struct series s = {.n = 0};
-    for (size_t i = 0; i < json_array_size(list); i++) {
-        double sample = json_number_value(json_array_get(list, i));
+    for (size_t i = 0; i < jval_size(list); i++) {
+        double sample = jval_number(jval_at(list, i));
         if (sample <= 0)
             return 0;
         series_add(&s, sample);
     }
-    double rate = s.n ? series_median(&s) : json_number_value(json_object_get(o, "avg_ts"));
+    double rate = s.n ? series_median(&s) : jval_number(jval_get(o, "avg_ts"));
     return isfinite(rate) && rate > 0 ? rate : 0;
 }
 
 /* Bytes of a string that may go to a terminal. */
-static const char *plain_number(const json_t *o, const char *key, char *buf, size_t cap)
+static const char *plain_number(const struct jval *o, const char *key, char *buf, size_t cap)
 {
-    const char *text = json_string_value(json_object_get(o, key));
+    const char *text = jval_text(jval_get(o, key));
     size_t n = 0;
     for (; text && *text && n + 1 < cap; text++)
         buf[n++] = *text >= 32 && *text < 127 ? *text : '?';
@@ -59,7 +59,7 @@ static const char *plain_number(const json_t *o, const char *key, char *buf, siz
     return buf;
 }
 
-static void label_of(const json_t *o, struct vs_row *row)
+static void label_of(const struct jval *o, struct vs_row *row)
 {
     char type[64], isa[16];
     plain_number(o, "model_type", type, sizeof type);
@@ -69,10 +69,10 @@ static void label_of(const json_t *o, struct vs_row *row)
 }
 
 /* What was run. 0: not a test of one kind. */
-static int kind_of(const json_t *o, int32_t n_prompt, int32_t n_gen, struct vs_row *row)
+static int kind_of(const struct jval *o, int32_t n_prompt, int32_t n_gen, struct vs_row *row)
 {
-    const char *kind = json_string_value(json_object_get(o, "kind"));
-    const char *test = json_string_value(json_object_get(o, "test"));
+    const char *kind = jval_text(jval_get(o, "kind"));
+    const char *test = jval_text(jval_get(o, "test"));
     int generates = kind && strcmp(kind, "generate") == 0;
     if (n_prompt > 0 && n_gen > 0 && test && strncmp(test, "tg", 2) == 0 &&
         strstr(test, "@pp") != NULL) {
@@ -94,14 +94,14 @@ static int bench_vs_refuse(const char *path, const char *what, size_t number)
     return EXIT_REFUSED;
 }
 
-static int read_object(const char *path, const json_t *o, size_t number, struct vs_row **rows)
+static int read_object(const char *path, const struct jval *o, size_t number, struct vs_row **rows)
 {
     struct vs_row row = {.n_sessions = 1};
     int32_t n_prompt, n_gen;
-    if (!json_is_object(o))
+    if (!jval_is(o, JVAL_OBJECT))
         return bench_vs_refuse(path, "expected an object", number);
-    if (!json_object_get(o, "n_prompt") && !json_object_get(o, "n_gen")) {
-        if (json_object_get(o, "kind")) /* a line of ours that is not about a test */
+    if (!jval_get(o, "n_prompt") && !jval_get(o, "n_gen")) {
+        if (jval_get(o, "kind")) /* a line of ours that is not about a test */
             return EXIT_OK;
         return bench_vs_refuse(path, "neither n_prompt nor n_gen: is this llama-bench's JSON?",
                                number);
@@ -112,7 +112,7 @@ static int read_object(const char *path, const json_t *o, size_t number, struct 
         return bench_vs_refuse(path, "n_prompt, n_gen, n_depth, n_threads must be whole numbers",
                                number);
     row.rate = rate_of(o);
-    row.n_params = json_number_value(json_object_get(o, "model_n_params"));
+    row.n_params = jval_number(jval_get(o, "model_n_params"));
     if (row.rate <= 0)
         return bench_vs_refuse(path, "no speed: expected samples_ts or avg_ts", number);
     label_of(o, &row);
@@ -122,15 +122,15 @@ static int read_object(const char *path, const json_t *o, size_t number, struct 
     return EXIT_FULL;
 }
 
-static int bench_vs_read_value(const char *path, const json_t *value, size_t *number,
+static int bench_vs_read_value(const char *path, const struct jval *value, size_t *number,
                                struct vs_row **rows)
 {
-    const json_t *list = json_is_array(value) ? value : json_object_get(value, "results");
+    const struct jval *list = jval_is(value, JVAL_ARRAY) ? value : jval_get(value, "results");
     int code = EXIT_OK;
-    if (!json_is_array(list))
+    if (!jval_is(list, JVAL_ARRAY))
         return read_object(path, value, ++*number, rows);
-    for (size_t i = 0; code == EXIT_OK && i < json_array_size(list); i++)
-        code = read_object(path, json_array_get(list, i), ++*number, rows);
+    for (size_t i = 0; code == EXIT_OK && i < jval_size(list); i++)
+        code = read_object(path, jval_at(list, i), ++*number, rows);
     return code;
 }
 
@@ -143,20 +143,19 @@ int vs_read(const char *path, struct vs_row **rows)
     if (!text)
         return cli_fail(path, &err);
     while (code == EXIT_OK && (at += strspn(text + at, " \t\r\n")) < n) {
-        json_error_t bad;
-        json_t *value = json_read(text + at, n - at, JSON_DISABLE_EOF_CHECK, &bad);
-        if (!value && json_read_no_memory(&bad, n - at, &err)) {
+        struct jval_error bad;
+        size_t end = 0;
+        const struct jval *value = jval_read(text + at, n - at, JVAL_FIRST, &end, &bad);
+        if (value) {
+            code = bench_vs_read_value(path, value, &number, rows);
+        } else if (jval_no_memory(&bad, n - at, &err)) {
             code = cli_fail(path, &err);
-            break;
-        }
-        if (!value) {
-            cli_note("%s: %s (byte %zu)", path, bad.text, at + (size_t)bad.position);
+        } else {
+            cli_note("%s: %s (byte %zu)", path, bad.text, at + bad.offset);
             code = EXIT_REFUSED;
-            break;
         }
-        at += (size_t)bad.position;
-        code = bench_vs_read_value(path, value, &number, rows);
-        json_decref(value);
+        at += end;
+        jval_free(value);
     }
     free(text);
     if (code == EXIT_OK && arr_len(*rows) == 0) {
@@ -216,10 +215,10 @@ static int pair_line(const struct vs_row *ours, const struct vs_row *theirs, int
         .kind = ours->kind, .n = ours->n, .depth = ours->depth, .n_sessions = ours->n_sessions};
     test_name(&t, name, sizeof name);
     if (json)
-        return text_json_line(json_pack("{s:s, s:s, s:i, s:f, s:f, s:f, s:s}", "kind", "comparison",
-                                        "test", name, "n_threads", ours->n_threads, "ours_ts",
-                                        ours->rate, "theirs_ts", theirs->rate, "ratio",
-                                        ours->rate / theirs->rate, "theirs", theirs->label));
+        return text_json_line(jtext("{s:s, s:s, s:i, s:f, s:f, s:f, s:s}", "kind", "comparison",
+                                    "test", name, "n_threads", ours->n_threads, "ours_ts",
+                                    ours->rate, "theirs_ts", theirs->rate, "ratio",
+                                    ours->rate / theirs->rate, "theirs", theirs->label));
     printf("%-18s %7d %12.1f %12.1f %8.3f  %s\n", name, ours->n_threads, ours->rate, theirs->rate,
            ours->rate / theirs->rate, theirs->label);
     return EXIT_OK;

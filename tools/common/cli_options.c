@@ -5,7 +5,6 @@
  * a number must parse to its last character and be in range.
  */
 #include "common/cli.h"
-#include "common/json_read.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -290,7 +289,6 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, const ch
     struct parser p;
     int n = 0;
     build_tables(&p, command);
-    json_watch();
     opterr = 0;
     optind = 0; /* restart getopt */
     while (n >= 0) {

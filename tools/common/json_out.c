@@ -6,54 +6,58 @@
 #include <math.h>
 #include <string.h>
 
-static void put_escape(struct json_out *out, uint32_t code)
+size_t json_escape(char to[JSON_ESCAPE], uint32_t code)
 {
     static const char shorts[] = "\"\"\\\\\bb\ff\nn\rr\tt"; /* pairs: character, letter */
     for (const char *at = shorts; *at; at += 2)
-        if ((uint32_t)(unsigned char)*at == code) {
-            fprintf(out->to, "\\%c", at[1]);
-            return;
-        }
+        if ((uint32_t)(unsigned char)*at == code)
+            return (size_t)snprintf(to, JSON_ESCAPE, "\\%c", at[1]);
     if (code > 0xFFFF)
-        fprintf(out->to, "\\u%04X\\u%04X", 0xD800 + ((code - 0x10000) >> 10),
-                0xDC00 + ((code - 0x10000) & 0x3FF));
-    else
-        fprintf(out->to, "\\u%04X", code);
+        return (size_t)snprintf(to, JSON_ESCAPE, "\\u%04X\\u%04X",
+                                0xD800 + ((code - 0x10000) >> 10 & 0x3FF),
+                                0xDC00 + ((code - 0x10000) & 0x3FF));
+    return (size_t)snprintf(to, JSON_ESCAPE, "\\u%04X", code);
 }
 
 void json_out_string(struct json_out *out, const char *p, size_t n)
 {
+    char escape[JSON_ESCAPE];
     putc('"', out->to);
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t code;
         length = utf8_next(p + i, n - i, &code);
         if (code < 32 || code == '"' || code == '\\' || (code > 127 && out->ascii))
-            put_escape(out, code);
+            fwrite(escape, 1, json_escape(escape, code), out->to);
         else
             fwrite(p + i, 1, length, out->to);
     }
     putc('"', out->to);
 }
 
-/* 17 digits, with a point or an exponent, whose sign and zeros are omitted where they can be. */
-void json_out_real(struct json_out *out, double v)
+/* With a point or an exponent, whose sign and zeros are omitted where they can be. */
+void json_number(char to[JSON_NUMBER], double v, int digits)
 {
-    char text[40];
     if (!isfinite(v)) {
-        fputs("null", out->to);
+        strcpy(to, "null");
         return;
     }
-    snprintf(text, sizeof text - 2, "%.17g", v);
-    char *e = strchr(text, 'e');
-    if (!e && !strchr(text, '.'))
-        strcat(text, ".0");
+    snprintf(to, JSON_NUMBER - 2, "%.*g", digits, v);
+    char *e = strchr(to, 'e');
+    if (!e && !strchr(to, '.'))
+        strcat(to, ".0");
     if (e) {
-        char *digits = e + 1 + (e[1] == '-' || e[1] == '+'), *to = e + 1 + (e[1] == '-');
-        while (digits[0] == '0' && digits[1])
-            digits++;
-        memmove(to, digits, strlen(digits) + 1);
+        char *from = e + 1 + (e[1] == '-' || e[1] == '+'), *at = e + 1 + (e[1] == '-');
+        while (from[0] == '0' && from[1])
+            from++;
+        memmove(at, from, strlen(from) + 1);
     }
-    fputs(text, out->to);
+}
+
+void json_out_real(struct json_out *out, double v)
+{
+    char number[JSON_NUMBER];
+    json_number(number, v, 17);
+    fputs(number, out->to);
 }
 
 static void put_members(struct json_out *out, const struct jval *object)

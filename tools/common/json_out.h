@@ -1,11 +1,12 @@
-/* JSON written piece by piece, with the bytes that jansson's JSON_COMPACT has and without its tree: a
- * record of a long text has many numbers. Allocates nothing. */
+/* JSON written piece by piece, with the bytes that jansson's JSON_COMPACT has: a record of a long text
+ * has many numbers. Allocates nothing. jtext.h builds values in memory. */
 #ifndef MGPT_JSON_OUT_H
 #define MGPT_JSON_OUT_H
 
 #include "common/jval.h"
 
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 
 struct json_out {
@@ -13,10 +14,24 @@ struct json_out {
     int ascii; /* 1: what is not ASCII is escaped */
 };
 
+enum { JSON_ESCAPE = 13, JSON_NUMBER = 40 }; /* room for json_escape and json_number */
+
+/* 1: the byte is in a string as it is. */
+static inline int json_is_plain(unsigned char c)
+{
+    return c >= 32 && c < 128 && c != '"' && c != '\\';
+}
+
+/* The escape of a character, NUL-terminated; returns its length. */
+size_t json_escape(char to[JSON_ESCAPE], uint32_t code);
+
+/* The text of a number of `digits` digits; null for what JSON has no number for. */
+void json_number(char to[JSON_NUMBER], double v, int digits);
+
 /* Writes a string; the bytes must be UTF-8. */
 void json_out_string(struct json_out *out, const char *p, size_t n);
 
-/* Writes a number; null for what JSON has no number for. */
+/* Writes a number with 17 digits, or null. */
 void json_out_real(struct json_out *out, double v);
 
 /* Writes a value, with what is in it. */

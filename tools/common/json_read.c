@@ -2,10 +2,9 @@
  *
  * When an allocation fails, jansson (2.14) does one of four things: it reports it, it reports that
  * a string or '}' was expected, it returns a tree with a truncated string, or it writes out of
- * bounds. When writing JSON, it omits a name or a quote. So its allocations go through here. A
- * failure is recorded, the request is served from a reserve, and the text ends there, so that
- * jansson ends soon; its result is discarded. Its longest request is the buffer of one string,
- * which doubles.
+ * bounds. So its allocations go through here. A failure is recorded, the request is served from a
+ * reserve, and the text ends there, so that jansson ends soon; its result is discarded. Its longest
+ * request is the buffer of one string, which doubles.
  *
  * jansson has one set of allocation functions per process, hence the static variables.
  */
@@ -16,6 +15,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#if defined(__linux__)
+#include <sys/auxv.h>
+#endif
 
 enum { SMALL_THINGS = 64 << 10, ALIGN = 16 };
 
@@ -55,15 +57,17 @@ static void json_release(void *p)
         free(p);
 }
 
-void json_watch(void)
+/* Keys are hashed with a seed that a file cannot know. The kernel gives it to each process; the sandbox
+ * has no /dev/urandom, from which jansson would read one. */
+static void seed_hashes(void)
 {
-    json_set_alloc_funcs(json_allocate, json_release);
-    reading.failed = 0;
-}
-
-int json_has_lost(void)
-{
-    return reading.failed;
+    size_t seed = 0;
+#if defined(__linux__)
+    const char *random = (const char *)getauxval(AT_RANDOM); /* 16 bytes; libc uses the first */
+    if (random)
+        memcpy(&seed, random + 8, sizeof seed);
+#endif
+    json_object_seed(seed);
 }
 
 static size_t next_bytes(void *to, size_t n, void *user)
@@ -101,7 +105,8 @@ json_t *json_read(const void *text, size_t n, size_t flags, json_error_t *where)
     reading.most = TREE_BYTES + TREE_PER_BYTE * n;
     reading.reserve = fits ? malloc(reading.size) : NULL;
     reading.used = 0;
-    json_watch();
+    json_set_alloc_funcs(json_allocate, json_release);
+    seed_hashes();
     reading.failed = !reading.reserve;
     reading.text = text;
     reading.left = n;
@@ -139,50 +144,4 @@ int json_is(const json_t *v, json_type type)
 int json_is_numeric(const json_t *v)
 {
     return json_is(v, JSON_INTEGER) || json_is(v, JSON_REAL);
-}
-
-/* Takes over the list, or NULL: NULL unless all n values were appended. */
-static json_t *whole_list(json_t *list, size_t n)
-{
-    if (json_array_size(list) == n)
-        return list;
-    json_decref(list);
-    return NULL;
-}
-
-json_t *json_ids(const int32_t *values, size_t n)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_integer(values[i]));
-    return whole_list(list, n);
-}
-
-json_t *json_shape(const uint64_t *dims, size_t n)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_integer((json_int_t)dims[i]));
-    return whole_list(list, n);
-}
-
-static int write_bytes(const char *bytes, size_t n, void *user)
-{
-    outfile_write(user, bytes, n);
-    return 0;
-}
-
-int json_write(const json_t *tree, const char *path, enum files_kind kind, mgpt_error *err)
-{
-    struct outfile out;
-    if (json_has_lost())
-        return err_memory(err, "a line of JSON", 0);
-    if (files_create(&out, path, kind, err) < 0)
-        return err->status;
-    if (json_dump_callback(tree, write_bytes, &out, JSON_COMPACT) < 0) {
-        outfile_discard(&out);
-        return err_memory(err, "a line of JSON", 0);
-    }
-    outfile_write(&out, "\n", 1);
-    return outfile_commit(&out, err);
 }

@@ -23,8 +23,8 @@
 
 #include "mgpt.h"
 
-#include <jansson.h> /* for the names of types: JVAL_OBJECT, ... */
 #include <stddef.h>
+#include <stdint.h>
 
 struct jval; /* a value; NULL: absent. Functions take absent values and those of other types. */
 

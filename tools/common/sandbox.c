@@ -5,8 +5,6 @@
 #include "base/error.h"
 #include "common/adapter_spec.h"
 
-#include <jansson.h>
-
 #if defined __linux__ && !defined MGPT_NO_SANDBOX
 #include <dirent.h>
 #include <errno.h>
@@ -260,7 +258,6 @@ static int restrict_files(const struct sandbox *s)
 
 int sandbox_enter(const struct sandbox *s)
 {
-    json_object_seed(0); /* from /dev/urandom, which is still readable */
     if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         return EXIT_OK;
     int code = restrict_files(s);

@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "common/json_read.h"
 #include "common/screen.h"
 
 #include <ctype.h>
@@ -146,22 +145,19 @@ static void print_safely(FILE *to, const char *bytes, size_t n_bytes)
 
 /* ---- out ------------------------------------------------------------------------------------- */
 
-int text_json_line(json_t *value)
+int text_json_line(struct jtext *value)
 {
-    size_t flags = JSON_COMPACT | (isatty(STDOUT_FILENO) ? JSON_ENSURE_ASCII : 0u);
-    if (!value) {
+    size_t n;
+    const char *line = jtext_end(value, isatty(STDOUT_FILENO), &n); /* the whole line or nothing */
+    int code = EXIT_FULL;
+    if (line) {
+        puts(line);
+        code = EXIT_OK;
+    } else {
         cli_note("out of memory: a line of JSON");
-        return EXIT_FULL;
     }
-    char *line = json_dumps(value, flags); /* print the whole line or nothing */
-    json_decref(value);
-    if (!line || json_has_lost()) {
-        free(line);
-        return text_json_line(NULL);
-    }
-    puts(line);
-    free(line);
-    return EXIT_OK;
+    jtext_free(value);
+    return code;
 }
 
 void text_out_open(struct text_out *out, const mgpt_model *model, FILE *to)

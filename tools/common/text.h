@@ -7,10 +7,10 @@
 #define MGPT_TEXT_H
 
 #include "common/cli.h"
+#include "common/jtext.h"
 #include "common/unescape.h"
 #include "mgpt.h"
 
-#include <jansson.h>
 #include <stdio.h>
 
 /* The text of -p or -f (at most one of them is not NULL): malloc'ed, exact bytes. Returns an
@@ -40,9 +40,8 @@ void text_print_token(FILE *to, const mgpt_model *model, int32_t token);
 /* The same as a label: at most `columns` wide, in out[cap]. 0: out of memory, *out is empty. */
 int text_token_label(const mgpt_model *model, int32_t token, size_t columns, char *out, size_t cap);
 
-/* Prints a value as one line of JSON Lines on stdout and frees it; NULL counts as out of memory.
- * On a terminal non-ASCII is escaped. Returns an exit code; cli_finish reports a failed write. */
-int text_json_line(json_t *value);
+/* Prints a value as one line of JSON Lines on stdout and frees it. On a terminal non-ASCII is escaped. Returns an exit code; cli_finish reports a failed write. */
+int text_json_line(struct jtext *value);
 
 /* Receives tokens and writes whole characters to a file; if `to` is NULL they stay in the
  * buffer. A terminal gets each token at once, a file gets larger blocks. */

@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/mem.h"
-#include "common/json_read.h"
 
 #include <stdio.h>
 
@@ -70,10 +69,10 @@ static int sample_print_json(struct sample_text *text, uint64_t number, enum end
                                           [END_FULL] = "length",
                                           [END_INTERRUPTED] = NULL};
     size_t n_text = text->out.ids ? 0 : arr_len(text->out.buffer);
-    int code = text_json_line(json_pack("{s:I, s:s%, s:o, s:s?}", "index", (json_int_t)number,
-                                        "text", n_text ? text->out.buffer : "", n_text, "tokens",
-                                        json_ids(text->shown, arr_len(text->shown)),
-                                        "finish_reason", reasons[ending]));
+    int code = text_json_line(jtext("{s:I, s:s%, s:o, s:s}", "index", (int64_t)number, "text",
+                                    n_text ? text->out.buffer : "", n_text, "tokens",
+                                    jtext_ids(text->shown, arr_len(text->shown)), "finish_reason",
+                                    reasons[ending]));
     text_out_clear(&text->out);
     if (text->shown)
         arr_set_len(text->shown, 0);

@@ -1,7 +1,7 @@
 /* mgpt info: what is in a model file, for people or (--json) for programs. */
 #include "base/utf8.h"
 #include "common/commands.h"
-#include "common/json_read.h"
+#include "common/jtext.h"
 #include "common/sandbox.h"
 #include "common/text.h"
 #include "engine/engine.h"
@@ -130,12 +130,12 @@ static void info_print_tensor(const mgpt_tensor *t)
 
 /* ---- for programs ---- */
 
-static json_t *info_json(const struct engine *e)
+static struct jtext *info_json(const struct engine *e)
 {
     const mgpt_info *i = &e->info;
     char why[96];
     int n_threads = session_threads_why(e->model, why, sizeof why);
-    return json_pack(
+    return jtext(
         "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i,"
         " s:i, s:i, s:i, s:b, s:b, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:i, s:s}",
         "arch", i->arch, "name", i->name, "tokenizer", i->tokenizer, "isa", i->isa, "type", i->type,
@@ -145,17 +145,17 @@ static json_t *info_json(const struct engine *e)
         (int)i->n_head_kv, "head_dim", (int)i->head_dim, "n_ff", (int)i->n_ff, "n_expert",
         (int)i->n_expert, "n_expert_used", (int)i->n_expert_used, "bos", (int)i->bos, "eos",
         (int)i->eos, "add_bos", i->add_bos, "gated", i->gated, "tied", i->tied, "norm_eps",
-        (double)i->norm_eps, "rope_base", (double)i->rope_base, "n_params", (json_int_t)i->n_params,
-        "file_bytes", (json_int_t)i->file_bytes, "bytes_per_token", (json_int_t)i->bytes_per_token,
-        "kv_bytes", (json_int_t)i->kv_bytes, "n_threads", n_threads, "threads_why", why);
+        (double)i->norm_eps, "rope_base", (double)i->rope_base, "n_params", (int64_t)i->n_params,
+        "file_bytes", (int64_t)i->file_bytes, "bytes_per_token", (int64_t)i->bytes_per_token,
+        "kv_bytes", (int64_t)i->kv_bytes, "n_threads", n_threads, "threads_why", why);
 }
 
-static json_t *tensor_json(const mgpt_tensor *t)
+static struct jtext *tensor_json(const mgpt_tensor *t)
 {
     size_t n_dims = t->n_dims < 4 ? t->n_dims : 4;
-    return json_pack("{s:s, s:s, s:o, s:I, s:I}", "name", t->name, "type", t->type, "shape",
-                     json_shape(t->dims, n_dims), "offset", (json_int_t)t->offset, "n_bytes",
-                     (json_int_t)t->n_bytes);
+    return jtext("{s:s, s:s, s:o, s:I, s:I}", "name", t->name, "type", t->type, "shape",
+                 jtext_shape(t->dims, n_dims), "offset", (int64_t)t->offset, "n_bytes",
+                 (int64_t)t->n_bytes);
 }
 
 static int is_utf8(const char *text)
@@ -166,27 +166,23 @@ static int is_utf8(const char *text)
 
 static int info_print_json(const struct engine *e, int tensors)
 {
-    json_t *root = info_json(e), *list = tensors ? json_array() : NULL;
+    struct jtext *root, *list = jtext("[]");
     mgpt_tensor t;
-    int whole = !tensors || list;
-    for (size_t i = 0; list && i < mgpt_n_tensors(e->model); i++)
-        if (mgpt_get_tensor(e->model, i, &t, NULL) == MGPT_OK)
-            whole &= json_array_append_new(list, tensor_json(&t)) == 0;
-    json_t *ends = root ? json_array() : NULL;
-    for (int32_t id = ends ? next_end(e, -1) : -1; id >= 0; id = next_end(e, id))
-        whole &= json_array_append_new(ends, json_integer(id)) == 0;
-    if (root)
-        whole &= json_object_set_new(root, "ends", ends) == 0;
-    if (!root && !(is_utf8(e->info.arch) && is_utf8(e->info.name))) {
+    if (!(is_utf8(e->info.arch) && is_utf8(e->info.name))) {
         cli_note("%s: its strings are not UTF-8: they cannot be written as JSON", e->path);
-        json_decref(list);
+        jtext_free(list);
         return EXIT_REFUSED;
     }
-    if (list)
-        whole &= json_object_set_new(root, "tensors", list) == 0;
-    if (!whole) {
-        json_decref(root);
-        root = NULL;
+    root = info_json(e);
+    for (int32_t id = next_end(e, -1); id >= 0; id = next_end(e, id))
+        jtext_add(list, "i", (int)id);
+    jtext_add(root, "s:o", "ends", list);
+    if (tensors) {
+        list = jtext("[]");
+        for (size_t i = 0; i < mgpt_n_tensors(e->model); i++)
+            if (mgpt_get_tensor(e->model, i, &t, NULL) == MGPT_OK)
+                jtext_add(list, "o", tensor_json(&t));
+        jtext_add(root, "s:o", "tensors", list);
     }
     return text_json_line(root);
 }

@@ -3,10 +3,9 @@
 #ifndef MGPT_LAB_ABOUT_H
 #define MGPT_LAB_ABOUT_H
 
+#include "common/jtext.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
-
-#include <jansson.h>
 
 struct about {
     const struct engine *engine;
@@ -17,7 +16,7 @@ struct about {
     const char *reason; /* why the page is not live; NULL: it is */
 };
 
-/* An object with everything, or NULL with *err. Call json_watch before, and json_has_lost after. */
-json_t *about_json(const struct about *about, mgpt_error *err);
+/* An object with everything. */
+struct jtext *about_json(const struct about *about);
 
 #endif

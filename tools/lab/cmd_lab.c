@@ -8,7 +8,7 @@
 #include "base/xxh64.h"
 #include "common/commands.h"
 #include "common/interrupt.h"
-#include "common/json_read.h"
+#include "common/jtext.h"
 #include "common/sandbox.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
@@ -40,7 +40,7 @@ struct lab {
     size_t n_bytes;
     struct hook *hooks;
     struct page_out page;
-    json_t *about;
+    struct jtext *about;
     char reason[160]; /* why the page is recorded; empty: it is live */
 };
 
@@ -138,7 +138,7 @@ static int read_input(struct lab *lab, const struct cli_command *command)
     return code == EXIT_OK && lab->reason[0] ? check_size(lab) : code;
 }
 
-static int lab_describe(struct lab *lab, mgpt_error *err)
+static void lab_describe(struct lab *lab)
 {
     const struct about about = {.engine = &lab->engine,
                                 .hooks = lab->hooks,
@@ -146,15 +146,7 @@ static int lab_describe(struct lab *lab, mgpt_error *err)
                                 .n_tokens = lab->input.n_tokens,
                                 .hash = xxh64(lab->bytes, lab->n_bytes),
                                 .reason = lab->reason[0] ? lab->reason : NULL};
-    json_watch();
-    lab->about = about_json(&about, err);
-    return lab->about ? MGPT_OK : MGPT_EMEM;
-}
-
-static int add_to_block(const char *text, size_t n, void *page)
-{
-    page_add(page, text, n);
-    return 0;
+    lab->about = about_json(&about);
 }
 
 static int put_about(struct lab *lab, mgpt_error *err)
@@ -162,11 +154,12 @@ static int put_about(struct lab *lab, mgpt_error *err)
     int status = page_begin(&lab->page, "mgpt-about", err);
     if (status < 0)
         return status;
-    int failed = json_dump_callback(lab->about, add_to_block, &lab->page,
-                                    JSON_COMPACT | JSON_ENSURE_ASCII | JSON_REAL_PRECISION(9)) < 0;
+    size_t n = 0;
+    const char *text = jtext_end(lab->about, 1, &n);
+    if (text)
+        page_add(&lab->page, text, n);
     page_end(&lab->page);
-    return failed || json_has_lost() ? err_memory(err, "what the page says about the model", 0)
-                                     : MGPT_OK;
+    return text ? MGPT_OK : err_memory(err, "what the page says about the model", 0);
 }
 
 static int put_block(struct lab *lab, const char *id, const void *data, size_t n, mgpt_error *err)
@@ -202,9 +195,8 @@ static int put_all(struct lab *lab, mgpt_error *err)
     const char *name = lab->engine.info.name;
     char title[256];
     snprintf(title, sizeof title, "%s", name[0] ? name : lab->engine.path);
-    int status = lab_describe(lab, err);
-    if (status == MGPT_OK)
-        status = page_open(&lab->page, lab->path, title, err);
+    lab_describe(lab);
+    int status = page_open(&lab->page, lab->path, title, err);
     if (status == MGPT_OK)
         page_put_packed(&lab->page, "mgpt-module", lab_module.data, lab_module.n);
     if (status == MGPT_OK)
@@ -310,7 +302,7 @@ int cmd_lab(int argc, char **argv)
         return cli_usage(&command, "give one of -p, -f, --ids");
     code = cmd_lab_run(&lab, &command);
     page_discard(&lab.page);
-    json_decref(lab.about);
+    jtext_free(lab.about);
     arr_free(lab.hooks);
     free(lab.input.tokens);
     file_close(&lab.file);

@@ -1,6 +1,5 @@
 /* A recorded run. See record.h. The page's own module computes it (module.c, compiled for this
- * machine), so that a recorded page shows what a live one would. What does not get into the JSON
- * for want of memory is noticed by the caller (json_has_lost). */
+ * machine), so that a recorded page shows what a live one would. */
 #include "lab/record.h"
 
 #include "base/check.h"
@@ -38,10 +37,10 @@ static int of_module(mgpt_error *err, int status)
 
 /* ---- values ---- */
 
-static int put_values(const struct record_of_run *run, struct page_out *page, json_t *trace,
+static int put_values(const struct record_of_run *run, struct page_out *page, struct jtext *trace,
                       mgpt_error *err)
 {
-    json_int_t at = 0;
+    int64_t at = 0;
     int status = page_begin(page, "mgpt-trace", err);
     for (size_t i = 0; i < arr_len(run->hooks) && status == MGPT_OK; i++) {
         const struct hook *hook = &run->hooks[i];
@@ -51,9 +50,8 @@ static int put_values(const struct record_of_run *run, struct page_out *page, js
         if (!rows || !count_of(hook, run->n_tokens, &count))
             return of_module(err, MGPT_EARG);
         page_add(page, rows, (size_t)count * sizeof *rows);
-        json_object_set_new(trace, hook->name,
-                            json_pack("{s:I, s:I}", "offset", at, "count", (json_int_t)count));
-        at += (json_int_t)count;
+        jtext_add(trace, "s:{s:I, s:I}", hook->name, "offset", at, "count", (int64_t)count);
+        at += (int64_t)count;
     }
     page_end(page);
     return status;
@@ -62,18 +60,18 @@ static int put_values(const struct record_of_run *run, struct page_out *page, js
 /* ---- the logit lens ---- */
 
 /* The likeliest tokens of a row of logits, and the logarithm of the sum of all. */
-static json_t *tops_json(const float *logits, size_t n)
+static struct jtext *tops_json(const float *logits, size_t n)
 {
     mgpt_candidate top[RECORD_TOP];
-    json_t *ids = json_array(), *values = json_array();
+    struct jtext *ids = jtext("[]"), *values = jtext("[]");
     size_t n_top = mgpt_top(logits, n, top, RECORD_TOP);
     double logsum = n_top > 0 ? (double)top[0].logit - top[0].logprob : 0;
     for (size_t i = 0; i < n_top && isfinite(top[i].logit); i++) {
-        json_array_append_new(ids, json_integer(top[i].token));
-        json_array_append_new(values, json_real((double)top[i].logit));
+        jtext_add(ids, "i", (int)top[i].token);
+        jtext_add(values, "g", (double)top[i].logit);
     }
-    return json_pack("{s:o, s:o, s:f}", "ids", ids, "values", values, "logsum",
-                     isfinite(logsum) ? logsum : 0);
+    return jtext("{s:o, s:o, s:g}", "ids", ids, "values", values, "logsum",
+                 isfinite(logsum) ? logsum : 0);
 }
 
 /* As engine.js counts them: what the first layer begins with, then what each half layer leaves. */
@@ -83,10 +81,10 @@ static int is_residual(const struct hook *hook)
            (hook->point == MGPT_RESID_PRE && hook->layer == 0);
 }
 
-static int put_lens(const struct record_of_run *run, size_t n_vocab, size_t pos, json_t *lens,
+static int put_lens(const struct record_of_run *run, size_t n_vocab, size_t pos, struct jtext *lens,
                     mgpt_error *err)
 {
-    json_t *rows = json_array();
+    struct jtext *rows = jtext("[]");
     int status = MGPT_OK;
     for (size_t i = 0; i < arr_len(run->hooks) && status == MGPT_OK; i++) {
         const struct hook *hook = &run->hooks[i];
@@ -94,49 +92,50 @@ static int put_lens(const struct record_of_run *run, size_t n_vocab, size_t pos,
             continue;
         const float *logits = lab_lens(LAB_SHOWN, (int)hook->point, hook->layer, pos);
         if (logits)
-            json_array_append_new(rows, tops_json(logits, n_vocab));
+            jtext_add(rows, "o", tops_json(logits, n_vocab));
         else
             status = of_module(err, MGPT_EMEM);
     }
-    json_array_append_new(lens, rows);
+    jtext_add(lens, "o", rows);
     return status;
 }
 
 /* ---- attribution ---- */
 
-static int record_put_parts(const mgpt_info *info, size_t pos, int32_t token, json_t *list,
+static int record_put_parts(const mgpt_info *info, size_t pos, int32_t token, struct jtext *list,
                             mgpt_error *err)
 {
     const double *parts = lab_dla(LAB_SHOWN, pos, token);
-    json_t *numbers = json_array();
+    struct jtext *numbers = jtext("[]");
     if (!parts) {
-        json_decref(numbers);
+        jtext_free(numbers);
         return of_module(err, MGPT_EMEM);
     }
     for (size_t i = 0; i < 5 + (size_t)info->n_layer * ((size_t)info->n_head + 1); i++)
-        json_array_append_new(numbers, json_real(isfinite(parts[i]) ? parts[i] : 0));
-    json_array_append_new(list, json_pack("{s:i, s:o}", "token", (int)token, "parts", numbers));
+        jtext_add(numbers, "g", isfinite(parts[i]) ? parts[i] : 0);
+    jtext_add(list, "{s:i, s:o}", "token", (int)token, "parts", numbers);
     return MGPT_OK;
 }
 
 /* For the likeliest token, and for the one that the text goes on with. */
-static int put_dla(const struct record_of_run *run, const mgpt_info *info, size_t pos, json_t *dla,
-                   mgpt_error *err)
+static int put_dla(const struct record_of_run *run, const mgpt_info *info, size_t pos,
+                   struct jtext *dla, mgpt_error *err)
 {
-    json_t *list = json_array();
+    struct jtext *list = jtext("[]");
     mgpt_candidate top = {0};
     const float *logits = lab_value(LAB_SHOWN, MGPT_LOGITS, 0) + pos * (size_t)info->n_vocab;
     mgpt_top(logits, (size_t)info->n_vocab, &top, 1);
     int status = record_put_parts(info, pos, top.token, list, err);
     if (status == MGPT_OK && pos + 1 < run->n_tokens && run->tokens[pos + 1] != top.token)
         status = record_put_parts(info, pos, run->tokens[pos + 1], list, err);
-    json_array_append_new(dla, list);
+    jtext_add(dla, "o", list);
     return status;
 }
 
 /* ---- the run ---- */
 
-static int record_look(const struct record_of_run *run, json_t *lens, json_t *dla, mgpt_error *err)
+static int record_look(const struct record_of_run *run, struct jtext *lens, struct jtext *dla,
+                       mgpt_error *err)
 {
     mgpt_info info;
     int status = mgpt_get_info(run->model, &info, err);
@@ -150,23 +149,21 @@ static int record_look(const struct record_of_run *run, json_t *lens, json_t *dl
     return status;
 }
 
-static int run_and_put(const struct record_of_run *run, struct page_out *page, json_t *about,
+static int run_and_put(const struct record_of_run *run, struct page_out *page, struct jtext *about,
                        mgpt_error *err)
 {
     int status = lab_run(LAB_SHOWN, run->tokens, run->n_tokens);
     if (status < 0)
         return of_module(err, status);
-    json_t *trace = json_object(), *lens = json_array(), *dla = json_array();
+    struct jtext *trace = jtext("{}"), *lens = jtext("[]"), *dla = jtext("[]");
     status = record_look(run, lens, dla, err);
     if (status == MGPT_OK)
         status = put_values(run, page, trace, err);
-    json_object_set_new(about, "trace", trace);
-    json_object_set_new(about, "lens", lens);
-    json_object_set_new(about, "dla", dla);
+    jtext_add(about, "s:o, s:o, s:o", "trace", trace, "lens", lens, "dla", dla);
     return status;
 }
 
-int record_put(const struct record_of_run *run, struct page_out *page, json_t *about,
+int record_put(const struct record_of_run *run, struct page_out *page, struct jtext *about,
                mgpt_error *err)
 {
     int status = lab_adopt(run->model);

@@ -3,10 +3,9 @@
 #ifndef MGPT_LAB_RECORD_H
 #define MGPT_LAB_RECORD_H
 
+#include "common/jtext.h"
 #include "engine/hooks.h"
 #include "lab/page_out.h"
-
-#include <jansson.h>
 
 enum { RECORD_TOP = 32 }; /* tokens of a logit lens */
 
@@ -23,7 +22,7 @@ uint64_t record_size(const struct record_of_run *run);
 /* Runs the tokens, writes the values as the page's block "mgpt-trace", and adds to `about` where
  * each is ("trace"), "lens" and "dla". Takes the model and frees it. A negative status, or 1: the
  * user has pressed Ctrl-C. */
-int record_put(const struct record_of_run *run, struct page_out *page, json_t *about,
+int record_put(const struct record_of_run *run, struct page_out *page, struct jtext *about,
                mgpt_error *err);
 
 #endif

@@ -18,7 +18,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "common/files.h"
-#include "common/json_read.h"
+#include "common/jtext.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -38,118 +38,94 @@ int repl_model_hash(struct repl *r, uint64_t *hash, mgpt_error *err)
                    r->engine.path);
 }
 
-/* ---- the parts; NULL when out of memory ---- */
+/* ---- the parts ---- */
 
-static json_t *hex64(uint64_t x)
+static struct jtext *hex64(uint64_t x)
 {
-    return json_sprintf("%016" PRIx64, x);
+    char digits[20];
+    snprintf(digits, sizeof digits, "%016" PRIx64, x);
+    return jtext("s", digits);
 }
 
-static json_t *decimal64(uint64_t x)
+static struct jtext *decimal64(uint64_t x)
 {
-    return json_sprintf("%" PRIu64, x);
+    char digits[24];
+    snprintf(digits, sizeof digits, "%" PRIu64, x);
+    return jtext("s", digits);
 }
 
-static json_t *list_of_floats(const float *values, size_t n)
+static struct jtext *list_of_floats(const float *values, size_t n)
 {
-    json_t *list = json_array();
+    struct jtext *list = jtext("[]");
     for (size_t i = 0; i < n; i++)
-        if (json_array_append_new(list, json_real((double)values[i])) < 0)
-            break;
-    if (json_array_size(list) == n)
-        return list;
-    json_decref(list);
-    return NULL;
+        jtext_add(list, "f", (double)values[i]);
+    return list;
 }
 
-static json_t *python_part(const struct sampling *s)
+static struct jtext *python_part(const struct sampling *s)
 {
-    enum { N = sizeof s->python.state / sizeof *s->python.state };
-    json_t *state = json_array();
-    for (size_t i = 0; i < N; i++)
-        json_array_append_new(state, json_integer(s->python.state[i]));
-    if (json_array_size(state) != N) {
-        json_decref(state);
-        return NULL;
-    }
-    return json_pack("{so si so}", "skip", decimal64(s->skip), "next", (int)s->python.next, "state",
-                     state);
+    struct jtext *state = jtext("[]");
+    for (size_t i = 0; i < sizeof s->python.state / sizeof *s->python.state; i++)
+        jtext_add(state, "I", (int64_t)s->python.state[i]);
+    return jtext("{s:o, s:i, s:o}", "skip", decimal64(s->skip), "next", (int)s->python.next,
+                 "state", state);
 }
 
-static json_t *setting_part(const struct repl_setting *setting, struct sampling *s)
+static struct jtext *setting_part(const struct repl_setting *setting, struct sampling *s)
 {
     const void *at = repl_setting_of(setting, s);
     if (setting->kind == CLI_REAL)
-        return json_real(*(const double *)at);
+        return jtext("f", *(const double *)at);
     return setting->kind == CLI_U64 ? decimal64(*(const uint64_t *)at)
-                                    : json_integer(*(const int32_t *)at);
+                                    : jtext("i", (int)*(const int32_t *)at);
 }
 
-static json_t *sampling_part(struct sampling *s)
+static struct jtext *sampling_part(struct sampling *s)
 {
-    json_t *part = json_object();
-    int failed = 0;
+    struct jtext *part = jtext("{}");
     for (const struct repl_setting *t = repl_settings; t < repl_settings + REPL_SETTINGS; t++)
-        failed |= json_object_set_new(part, t->key, setting_part(t, s));
-    failed |= json_object_set_new(part, "rng", decimal64(s->sampler.rng));
+        jtext_add(part, "s:o", t->key, setting_part(t, s));
+    jtext_add(part, "s:o", "rng", decimal64(s->sampler.rng));
     if (sampling_is_shared(s))
-        failed |= json_object_set_new(part, "python", python_part(s));
-    if (!failed)
-        return part;
-    json_decref(part);
-    return NULL;
+        jtext_add(part, "s:o", "python", python_part(s));
+    return part;
 }
 
-static json_t *edit_part(const struct edits *edits, const struct edit *e)
+static struct jtext *edit_part(const struct edits *edits, const struct edit *e)
 {
     static const char *const kinds[] = {[EDIT_ZERO] = "zero", "mean", "scale"};
-    json_t *part = json_pack("{si ss}", "layer", (int)e->layer, "kind", kinds[e->kind]);
-    int status = part ? 0 : -1;
-    if (status == 0 && e->head >= 0)
-        status = json_object_set_new(part, "head", json_integer(e->head));
-    if (status == 0 && e->kind == EDIT_MEAN)
-        status = json_object_set_new(part, "mean", list_of_floats(e->mean, edit_width(edits, e)));
-    if (status == 0 && e->kind == EDIT_SCALE)
-        status = json_object_set_new(part, "factor", json_real((double)e->factor));
-    if (status == 0)
-        return part;
-    json_decref(part);
-    return NULL;
+    struct jtext *part = jtext("{s:i, s:s}", "layer", (int)e->layer, "kind", kinds[e->kind]);
+    if (e->head >= 0)
+        jtext_add(part, "s:i", "head", (int)e->head);
+    if (e->kind == EDIT_MEAN)
+        jtext_add(part, "s:o", "mean", list_of_floats(e->mean, edit_width(edits, e)));
+    if (e->kind == EDIT_SCALE)
+        jtext_add(part, "s:f", "factor", (double)e->factor);
+    return part;
 }
 
-static json_t *branch_part(const struct repl_branch *b)
+static struct jtext *branch_part(const struct repl_branch *b)
 {
     const int32_t *held;
     size_t n_ahead, n = repl_branch_tokens(b, &held, &n_ahead);
-    json_t *tokens = json_ids(held, n);
-    json_t *ahead = json_ids(n_ahead ? b->ahead + arr_len(b->ahead) - n_ahead : NULL, n_ahead);
-    int failed = json_array_extend(tokens, ahead);
-    json_decref(ahead);
-    if (failed) {
-        json_decref(tokens);
-        return NULL;
-    }
-    return json_pack("{ss sI so}", "name", b->name, "position", (json_int_t)n, "tokens", tokens);
+    struct jtext *tokens = jtext_ids(held, n);
+    for (size_t i = arr_len(b->ahead) - n_ahead; i < arr_len(b->ahead); i++)
+        jtext_add(tokens, "i", (int)b->ahead[i]);
+    return jtext("{s:s, s:I, s:o}", "name", b->name, "position", (int64_t)n, "tokens", tokens);
 }
 
-static json_t *session_tree(struct repl *r, uint64_t hash)
+static struct jtext *session_object(struct repl *r, uint64_t hash)
 {
-    json_t *edits = json_array(), *branches = json_array();
-    int status = 0;
-    for (size_t i = 0; i < arr_len(r->edits.list) && status == 0; i++)
-        status = json_array_append_new(edits, edit_part(&r->edits, &r->edits.list[i]));
-    for (size_t i = 0; i < arr_len(r->branches) && status == 0; i++)
-        status = json_array_append_new(branches, branch_part(&r->branches[i]));
-    if (status < 0) {
-        json_decref(edits);
-        json_decref(branches);
-        return NULL;
-    }
-    return json_pack("{ss si s{so sI} ss so so so ss}", "format", REPL_SESSION_FORMAT, "version",
-                     REPL_SESSION_VERSION, "model", "xxh64", hex64(hash), "bytes",
-                     (json_int_t)r->engine.info.file_bytes, "kv", engine_kv_type(&r->engine),
-                     "sampling", sampling_part(&r->sampling), "edits", edits, "branches", branches,
-                     "current", r->branches[r->current].name);
+    struct jtext *edits = jtext("[]"), *branches = jtext("[]");
+    for (size_t i = 0; i < arr_len(r->edits.list); i++)
+        jtext_add(edits, "o", edit_part(&r->edits, &r->edits.list[i]));
+    for (size_t i = 0; i < arr_len(r->branches); i++)
+        jtext_add(branches, "o", branch_part(&r->branches[i]));
+    return jtext("{s:s, s:i, s:{s:o, s:I}, s:s, s:o, s:o, s:o, s:s}", "format", REPL_SESSION_FORMAT,
+                 "version", REPL_SESSION_VERSION, "model", "xxh64", hex64(hash), "bytes",
+                 (int64_t)r->engine.info.file_bytes, "kv", engine_kv_type(&r->engine), "sampling",
+                 sampling_part(&r->sampling), "edits", edits, "branches", branches, "current",
+                 r->branches[r->current].name);
 }
 
 /* ---- the file ---- */
@@ -167,10 +143,9 @@ void repl_run_save(struct repl *r, struct repl_args *args)
         repl_failed(&err);
         return;
     }
-    json_watch();
-    json_t *tree = session_tree(r, hash);
-    int status = json_write(tree, path, FILES_SESSION, &err);
-    json_decref(tree);
+    struct jtext *session = session_object(r, hash);
+    int status = jtext_write(session, path, FILES_SESSION, &err);
+    jtext_free(session);
     if (status < 0)
         repl_file_failed(path, &err);
     else

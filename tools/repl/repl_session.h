@@ -4,8 +4,6 @@
 
 #include "repl/repl.h"
 
-#include <jansson.h>
-
 #define REPL_SESSION_FORMAT "mgpt session"
 #define REPL_SESSION_VERSION 1
 

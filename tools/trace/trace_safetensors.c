@@ -9,32 +9,23 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "common/files.h"
-#include "common/json_read.h"
+#include "common/jtext.h"
 
-#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { LENGTH_BYTES = 8 };
 
-/* {"dtype", "shape", "data_offsets"}; NULL when out of memory. */
-static json_t *trace_safetensors_describe(const struct trace_array *a, uint64_t begin)
+/* {name: {"dtype", "shape", "data_offsets"}} */
+static struct jtext *describe_all(const struct trace_file *f)
 {
-    return json_pack("{s:s, s:o, s:[I, I]}", "dtype", trace_kinds[a->type].safetensors, "shape",
-                     json_shape(a->dims, a->n_dims), "data_offsets", (json_int_t)begin,
-                     (json_int_t)(begin + a->n_bytes));
-}
-
-static json_t *describe_all(const struct trace_file *f)
-{
-    json_t *all =
-        json_pack("{s:{s:s, s:s}}", "__metadata__", FILES_WRITTEN_BY, FILES_WRITER, "format", "pt");
-    for (size_t i = 0; all && i < arr_len(f->arrays); i++) {
+    struct jtext *all =
+        jtext("{s:{s:s, s:s}}", "__metadata__", FILES_WRITTEN_BY, FILES_WRITER, "format", "pt");
+    for (size_t i = 0; i < arr_len(f->arrays); i++) {
         const struct trace_array *a = &f->arrays[i];
-        if (json_object_set_new(all, a->name, trace_safetensors_describe(a, a->data_at)) < 0) {
-            json_decref(all);
-            all = NULL;
-        }
+        jtext_add(all, "s:{s:s, s:o, s:[I, I]}", a->name, "dtype", trace_kinds[a->type].safetensors,
+                  "shape", jtext_shape(a->dims, a->n_dims), "data_offsets", (int64_t)a->data_at,
+                  (int64_t)(a->data_at + a->n_bytes));
     }
     return all;
 }
@@ -42,22 +33,20 @@ static json_t *describe_all(const struct trace_file *f)
 /* The header: its length in 8 bytes, and JSON with spaces after it up to a multiple of 8. */
 static int make_head(struct trace_file *f)
 {
-    json_t *all = describe_all(f);
-    size_t n = all ? json_dumpb(all, NULL, 0, JSON_COMPACT) : 0;
+    size_t n = 0;
+    struct jtext *all = describe_all(f);
+    const char *json = jtext_end(all, 0, &n);
     size_t padded = (n + 7) / 8 * 8;
     f->n_head = LENGTH_BYTES + padded;
-    int written = 0;
-    f->head = n ? malloc(f->n_head) : NULL;
+    f->head = json ? malloc(f->n_head) : NULL;
     if (f->head) {
         for (size_t i = 0; i < LENGTH_BYTES; i++)
             f->head[i] = (uint8_t)((uint64_t)padded >> 8 * i);
         memset(f->head + LENGTH_BYTES, ' ', padded);
-        /* It allocates to look for loops, so the second time may fail where the first did not. */
-        written = json_dumpb(all, (char *)f->head + LENGTH_BYTES, n, JSON_COMPACT) == n &&
-                  !json_has_lost();
+        memcpy(f->head + LENGTH_BYTES, json, n);
     }
-    json_decref(all);
-    return written;
+    jtext_free(all);
+    return f->head != NULL;
 }
 
 /* The places in the data, for the header, then those in the file, after the header. */

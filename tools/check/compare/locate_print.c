@@ -153,29 +153,26 @@ int locate_print(const struct locate *l, const mgpt_model *model, const struct a
     return ferror(stdout) ? EXIT_IO : EXIT_OK;
 }
 
-static json_t *hook_json(const struct locate_hook *h, const char *stage)
+static struct jtext *hook_json(const struct locate_hook *h, const char *stage)
 {
     const struct locate_at *at = &h->own[h->pos];
     char point[64];
     mgpt_point_name(h->hook.point, h->hook.layer, point, sizeof point);
-    return json_pack("{s:s, s:s, s:i, s:o?, s:I, s:I, s:I, s:o?, s:o?, s:b, s:b}", "hook", point,
-                     "stage", stage, "layer", (int)h->hook.layer, "nmse", json_real(h->nmse), "pos",
-                     (json_int_t)h->pos, "head", (json_int_t)at->head, "index",
-                     (json_int_t)at->index, "ours", json_real(at->ours), "reference",
-                     json_real(at->theirs), "local", h->fed_bad, "recorded_elsewhere",
-                     h->elsewhere);
+    return jtext("{s:s, s:s, s:i, s:f, s:I, s:I, s:I, s:f, s:f, s:b, s:b}", "hook", point, "stage",
+                 stage, "layer", (int)h->hook.layer, "nmse", h->nmse, "pos", (int64_t)h->pos,
+                 "head", (int64_t)at->head, "index", (int64_t)at->index, "ours", at->ours,
+                 "reference", at->theirs, "local", h->fed_bad, "recorded_elsewhere", h->elsewhere);
 }
 
 int locate_print_json(const struct locate *l, const mgpt_model *model)
 {
     const struct locate_hook *last = l->last_good >= 0 ? &l->hooks[l->last_good] : NULL;
-    json_t *good = last ? hook_json(last, locate_stage(last->hook.point)) : json_null();
-    json_t *bad = json_null();
+    struct jtext *good = last ? hook_json(last, locate_stage(last->hook.point)) : jtext_null();
     char stage[160];
-    if (l->first_bad >= 0) {
+    if (l->first_bad >= 0)
         describe_stage(l, model, stage, sizeof stage);
-        bad = hook_json(&l->hooks[l->first_bad], stage);
-    }
-    return text_json_line(json_pack("{s:I, s:o, s:o}", "hooks", (json_int_t)l->n_hooks, "last_good",
-                                    good, "first_bad", bad));
+    struct jtext *bad =
+        l->first_bad >= 0 ? hook_json(&l->hooks[l->first_bad], stage) : jtext_null();
+    return text_json_line(jtext("{s:I, s:o, s:o}", "hooks", (int64_t)l->n_hooks, "last_good", good,
+                                "first_bad", bad));
 }

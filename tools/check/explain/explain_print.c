@@ -142,22 +142,20 @@ int explain_print(const struct explain *e, const char *directory)
     return ferror(stdout) ? EXIT_IO : EXIT_OK;
 }
 
-static json_t *weight_json(const struct explain_weight *w)
+static struct jtext *weight_json(const struct explain_weight *w)
 {
     if (!w->found)
-        return json_null();
-    return json_pack("{s:s, s:I, s:I, s:o?, s:o?}", "tensor", w->tensor, "row", (json_int_t)w->row,
-                     "column", (json_int_t)w->col, "ours", json_real(w->ours), "reference",
-                     json_real(w->theirs));
+        return jtext_null();
+    return jtext("{s:s, s:I, s:I, s:f, s:f}", "tensor", w->tensor, "row", (int64_t)w->row, "column",
+                 (int64_t)w->col, "ours", w->ours, "reference", w->theirs);
 }
 
-static json_t *trials_json(const struct explain *e)
+static struct jtext *trials_json(const struct explain *e)
 {
-    json_t *list = json_array();
-    for (size_t i = 0; list && i < arr_len(e->trials) && i < SHOWN; i++)
-        json_array_append_new(list, json_pack("{s:s, s:o?, s:b}", "cause", e->trials[i].cause,
-                                              "nmse", json_real(e->trials[i].nmse), "proved",
-                                              e->trials[i].proved));
+    struct jtext *list = jtext("[]");
+    for (size_t i = 0; i < arr_len(e->trials) && i < SHOWN; i++)
+        jtext_add(list, "{s:s, s:f, s:b}", "cause", e->trials[i].cause, "nmse", e->trials[i].nmse,
+                  "proved", e->trials[i].proved);
     return list;
 }
 
@@ -183,20 +181,20 @@ static const char *hint_of(const struct explain *e)
     return arr_len(e->trials) && e->trials[0].nmse <= e->bound ? e->trials[0].cause : NULL;
 }
 
-static json_t *precision_json(const struct explain_precision *p)
+static struct jtext *precision_json(const struct explain_precision *p)
 {
     if (!p->type || !(p->fits || p->stored || p->inside))
-        return json_null();
-    return json_pack("{s:s, s:b, s:b, s:o?, s:o?}", "type", p->type, "stored", p->stored, "fits",
-                     p->fits, "nmse", json_real(p->error), "noise", json_real(p->noise));
+        return jtext_null();
+    return jtext("{s:s, s:b, s:b, s:f, s:f}", "type", p->type, "stored", p->stored, "fits", p->fits,
+                 "nmse", p->error, "noise", p->noise);
 }
 
 int explain_print_json(const struct explain *e)
 {
-    return text_json_line(json_pack(
-        "{s:s?, s:s?, s:b, s:s?, s:o, s:s, s:o, s:o, s:I, s:o?, s:o?, s:b}", "cause",
-        explain_cause(e), "with", e->with[0] ? e->with : NULL, "restored", e->proved, "hint",
-        hint_of(e), "precision", precision_json(&e->precision), "shape", e->shape, "weight",
-        weight_json(&e->weight), "trials", trials_json(e), "tried", (json_int_t)e->n_tried, "as_is",
-        json_real(e->as_is), "logits", json_real(e->logits), "interrupted", e->interrupted));
+    return text_json_line(
+        jtext("{s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:o, s:I, s:f, s:f, s:b}", "cause",
+              explain_cause(e), "with", e->with[0] ? e->with : NULL, "restored", e->proved, "hint",
+              hint_of(e), "precision", precision_json(&e->precision), "shape", e->shape, "weight",
+              weight_json(&e->weight), "trials", trials_json(e), "tried", (int64_t)e->n_tried,
+              "as_is", e->as_is, "logits", e->logits, "interrupted", e->interrupted));
 }

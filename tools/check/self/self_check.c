@@ -77,12 +77,12 @@ static void print_variant(const struct self_variant *w)
            w->hash);
 }
 
-static json_t *variant_json(const struct self_variant *w)
+static struct jtext *variant_json(const struct self_variant *w)
 {
     char hash[20];
     snprintf(hash, sizeof hash, "%016" PRIx64, w->hash);
-    return json_pack("{s:s, s:s, s:i, s:i, s:s}", "isa", w->isa, "way", w->name, "threads",
-                     (int)w->n_threads, "chunk", (int)w->n_chunk, "hash", hash);
+    return jtext("{s:s, s:s, s:i, s:i, s:s}", "isa", w->isa, "way", w->name, "threads",
+                 (int)w->n_threads, "chunk", (int)w->n_chunk, "hash", hash);
 }
 
 static void print_bits(const struct self_bits *bits)
@@ -109,11 +109,10 @@ static int print_bits_json(const struct self_bits *bits)
     for (size_t i = 0; i < arr_len(bits->variants) && code == EXIT_OK; i++)
         code = text_json_line(variant_json(&bits->variants[i]));
     if (code == EXIT_OK && bits->differs)
-        code = text_json_line(
-            json_pack("{s:s, s:o, s:o, s:I, s:I, s:o?, s:o?}", "difference", "bits", "way",
-                      variant_json(&d->variant), "first", variant_json(&d->first), "pos",
-                      (json_int_t)d->pos, "id", (json_int_t)d->id, "expected",
-                      json_real((double)d->expected), "found", json_real((double)d->found)));
+        code = text_json_line(jtext(
+            "{s:s, s:o, s:o, s:I, s:I, s:f, s:f}", "difference", "bits", "way",
+            variant_json(&d->variant), "first", variant_json(&d->first), "pos", (int64_t)d->pos,
+            "id", (int64_t)d->id, "expected", (double)d->expected, "found", (double)d->found));
     return code;
 }
 
@@ -156,11 +155,11 @@ static int print_stages_json(const struct self_stages *t)
         if (!s->fired)
             continue;
         mgpt_point_name((mgpt_point)p, s->layer, name, sizeof name);
-        code = text_json_line(
-            json_pack("{s:s, s:o?, s:I, s:I, s:I, s:o?, s:o?, s:s}", "stage", name, "nmse",
-                      json_real(s->nmse), "pos", (json_int_t)s->pos, "head", (json_int_t)s->head,
-                      "index", (json_int_t)s->col, "found", json_real(s->found), "expected",
-                      json_real(s->expected), "verdict", stage_verdict(s, t->bound)));
+        code =
+            text_json_line(jtext("{s:s, s:f, s:I, s:I, s:I, s:f, s:f, s:s}", "stage", name, "nmse",
+                                 s->nmse, "pos", (int64_t)s->pos, "head", (int64_t)s->head, "index",
+                                 (int64_t)s->col, "found", (double)s->found, "expected",
+                                 (double)s->expected, "verdict", stage_verdict(s, t->bound)));
     }
     return code;
 }
@@ -174,12 +173,11 @@ static int print_verdict(const struct self_options *o, const struct self_bits *b
     char hash[20];
     snprintf(hash, sizeof hash, "%016" PRIx64, bits->variants[0].hash);
     if (o->json) {
-        int code = text_json_line(json_pack(
-            "{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:o?}", "verdict",
-            same ? "same" : "different", "hash", hash, "bits", !bits->differs, "numbers",
-            stages->holds, "tokens", (json_int_t)n, "ways", (json_int_t)arr_len(bits->variants),
-            "instruction_sets", (json_int_t)bits->n_isas, "left_out", (json_int_t)bits->n_skipped,
-            "whole_nmse", json_real(stages->whole)));
+        int code = text_json_line(jtext(
+            "{s:s, s:s, s:b, s:b, s:I, s:I, s:I, s:I, s:f}", "verdict", same ? "same" : "different",
+            "hash", hash, "bits", !bits->differs, "numbers", stages->holds, "tokens", (int64_t)n,
+            "ways", (int64_t)arr_len(bits->variants), "instruction_sets", (int64_t)bits->n_isas,
+            "left_out", (int64_t)bits->n_skipped, "whole_nmse", stages->whole));
         return code == EXIT_OK && !same ? EXIT_DIFFERENT : code;
     }
     printf("\n%s  %zu tokens, %zu variants, %zu instruction sets: %s; numbers: %s\n", hash, n,
@@ -195,9 +193,8 @@ static int compare_record(const struct self_options *o, const struct attest *rec
     char theirs[20];
     snprintf(theirs, sizeof theirs, "%016" PRIx64, record->logits);
     if (o->json) {
-        int code =
-            text_json_line(json_pack("{s:s, s:s, s:s}", "attested", same ? "same" : "different",
-                                     "hash", theirs, "by", record->by));
+        int code = text_json_line(jtext("{s:s, s:s, s:s}", "attested", same ? "same" : "different",
+                                        "hash", theirs, "by", record->by));
         return code == EXIT_OK && !same ? EXIT_DIFFERENT : code;
     }
     printf("%s  attested by %s: %s\n", theirs, record->by, same ? "the same" : "DIFFERENT");
