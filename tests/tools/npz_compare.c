@@ -8,7 +8,7 @@
  *
  * Infinities must be the same ones. For tests/cli/trace.sh. */
 #include "base/file.h"
-#include "common/npz.h"
+#include "convert/containers/npz.h"
 
 #include <jansson.h>
 #include <math.h>

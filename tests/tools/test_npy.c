@@ -4,7 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "common/npy.h"
-#include "common/npz.h"
+#include "convert/containers/npz.h"
 #include "support/ref_file.h"
 #include "support/unit.h"
 

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
-#include "common/npz.h"
+#include "convert/containers/npz.h"
 #include "convert/containers/safetensors.h"
 
 #include <unistd.h>

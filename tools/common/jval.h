@@ -1,5 +1,4 @@
-/* JSON texts of any length: values in little memory. json_read.h is for small texts, and for trees
- * that are built and written.
+/* JSON texts of any length: values in little memory. jtext.h and json_out.h write.
  *
  * A text becomes one allocation: its copy, where strings are decoded in place, and then a list of
  * 32-bit words, in the order of the text:

@@ -8,7 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/reference/reference_impl.h"
-#include "common/npz.h"
+#include "convert/containers/npz.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "convert/containers/hf_config.h"
 
 #include "base/error.h"
-#include "common/json_read.h"
+#include "convert/containers/json_read.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -7,8 +7,8 @@
 #ifndef MGPT_CONVERT_HF_CONFIG_H
 #define MGPT_CONVERT_HF_CONFIG_H
 
-#include "common/json_read.h"
 #include "common/jval.h"
+#include "convert/containers/json_read.h"
 #include "convert/core/checkpoint.h"
 
 struct hf_config {

@@ -1,7 +1,7 @@
 /* The directory of a zip archive in memory, for archives whose members are stored, not compressed:
  * PyTorch checkpoints, .npz files. A member is then a span of the archive: nothing is copied.
  *
- * libzip, which reads deflated .npz entries (common/npz.h), does not say where the bytes of a
+ * libzip, which reads deflated .npz entries (convert/containers/npz.h), does not say where the bytes of a
  * member are, so it would copy every tensor; it also accepts members that overlap and names that
  * occur twice.
  *

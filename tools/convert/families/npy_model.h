@@ -2,7 +2,7 @@
 #ifndef MGPT_CONVERT_NPY_MODEL_H
 #define MGPT_CONVERT_NPY_MODEL_H
 
-#include "common/npz.h"
+#include "convert/containers/npz.h"
 #include "convert/families/microgpt.h"
 
 /* The element type of weights: f2, f4, f8; 0 when it is another. */

@@ -4,7 +4,7 @@
  * What is small or cannot be read in order (names, numbers, objects, Fortran arrays) is held in
  * memory; other matrices are streams.
  */
-#include "common/npz.h"
+#include "convert/containers/npz.h"
 
 #include "base/check.h"
 #include "base/error.h"

@@ -8,7 +8,7 @@
  *
  * jansson has one set of allocation functions per process, hence the static variables.
  */
-#include "common/json_read.h"
+#include "convert/containers/json_read.h"
 
 #include "base/error.h"
 

@@ -3,7 +3,7 @@
  * Sizes in an archive can be wrong, and a few bytes can inflate to many. An entry is a stream, and
  * the size in its own header is compared with the archive's before anything is allocated.
  */
-#include "common/npz.h"
+#include "convert/containers/npz.h"
 
 #include "base/check.h"
 #include "base/error.h"
