@@ -51,7 +51,7 @@ static void jtext_put_string(struct jtext *t, const char *p, size_t n)
     jtext_put(t, "\"", 1);
 }
 
-static void put_value(struct jtext *t, struct jtext *value)
+static void jtext_put_value(struct jtext *t, struct jtext *value)
 {
     if (value) {
         jtext_put(t, value->text, arr_len(value->text));
@@ -62,7 +62,7 @@ static void put_value(struct jtext *t, struct jtext *value)
 }
 
 /* The argument of a string: its bytes, or null. */
-static void put_text(struct jtext *t, const char *p, size_t n)
+static void jtext_put_text(struct jtext *t, const char *p, size_t n)
 {
     if (p)
         jtext_put_string(t, p, n);
@@ -96,9 +96,9 @@ static size_t put_letter(struct jtext *t, const char *format, struct jtext_args 
     switch (*format) {
     case 's':
         if (format[1] == '%')
-            put_text(t, text, va_arg(args->list, size_t));
+            jtext_put_text(t, text, va_arg(args->list, size_t));
         else
-            put_text(t, text, text ? strlen(text) : 0);
+            jtext_put_text(t, text, text ? strlen(text) : 0);
         if (format[1] == ':')
             jtext_put(t, ":", 1);
         return format[1] == '%' || format[1] == ':' ? 2 : 1;
@@ -117,7 +117,7 @@ static size_t put_letter(struct jtext *t, const char *format, struct jtext_args 
         jtext_put_number(t, va_arg(args->list, double), *format == 'f' ? 17 : 9);
         return 1;
     case 'o':
-        put_value(t, va_arg(args->list, struct jtext *));
+        jtext_put_value(t, va_arg(args->list, struct jtext *));
         return 1;
     default: /* a bracket that opens */
         jtext_put(t, format, 1);
@@ -125,7 +125,7 @@ static size_t put_letter(struct jtext *t, const char *format, struct jtext_args 
     }
 }
 
-static void put_all(struct jtext *t, const char *format, struct jtext_args *args)
+static void jtext_fill(struct jtext *t, const char *format, struct jtext_args *args)
 {
     while (*(format += strspn(format, ", ")))
         if (strchr("}]", *format)) {
@@ -141,7 +141,7 @@ struct jtext *jtext(const char *format, ...)
     struct jtext no_memory = {0}, *made = calloc(1, sizeof *made), *t = made ? made : &no_memory;
     struct jtext_args args;
     va_start(args.list, format);
-    put_all(t, format, &args);
+    jtext_fill(t, format, &args);
     va_end(args.list);
     if (strchr("{[", *format) && arr_len(t->text) > 0) {
         arr_set_len(t->text, arr_len(t->text) - 1);
@@ -156,7 +156,7 @@ void jtext_add(struct jtext *to, const char *format, ...)
     struct jtext no_memory = {0};
     struct jtext_args args;
     va_start(args.list, format);
-    put_all(to ? to : &no_memory, format, &args);
+    jtext_fill(to ? to : &no_memory, format, &args);
     va_end(args.list);
     arr_free(no_memory.text);
 }

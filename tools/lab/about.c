@@ -19,7 +19,7 @@
 /* ---- tokens ---- */
 
 /* Appends a token's bytes as characters of the same number. */
-static void put_bytes(struct jtext *list, const char *bytes, size_t n)
+static void about_put_bytes(struct jtext *list, const char *bytes, size_t n)
 {
     char *text = malloc(2 * n + 1);
     size_t length = 0;
@@ -56,7 +56,7 @@ static void put_vocabulary(struct jtext *all, const struct engine *e)
         size_t n;
         const char *piece = mgpt_piece(e->model, id, &n);
         put_shown(pieces, e->model, id);
-        put_bytes(bytes, piece, n);
+        about_put_bytes(bytes, piece, n);
         if (mgpt_is_end(e->model, id))
             jtext_add(ends, "i", (int)id);
     }
