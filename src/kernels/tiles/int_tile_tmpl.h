@@ -78,7 +78,8 @@ struct tile_cache {
 _Static_assert(sizeof(struct tile_cache) <= WORK_WEIGHTS, "kernels_work_bytes");
 
 /* Tokens times the unpacked blocks: row i of y is at y + i * ldy. `first`: y is written, else added
- * to. Meanwhile the lines of the panels to unpack next are prefetched, [next, end) of the first. */
+ * to. Meanwhile the lines of the panels to unpack next are prefetched, [next, end) of the first: the
+ * tiles share them equally. */
 struct tile {
     float *y;
     size_t ldy;
@@ -87,6 +88,7 @@ struct tile {
     size_t blocks;
     int first;
     uintptr_t next, end; /* may be past the end of the weights */
+    size_t part;         /* bytes of a panel to prefetch in a block */
     size_t panel_bytes;
 };
 
@@ -155,8 +157,10 @@ VEC_INLINE void int_tile(const struct tile t, size_t n, const struct layout *l)
         for (size_t v = 0; v < TILE_VECTORS; v++)
             y[i][v] = t.first ? vec_of(0) : vec_load(t.y + i * t.ldy + v * LANES);
     for (size_t b = 0; b < t.blocks; b++) {
-        for (size_t p = 0; t.next + b * LINE < t.end && p < TILE_PANELS; p++)
-            __builtin_prefetch((const void *)(t.next + b * LINE + p * t.panel_bytes), 0, 2);
+        uintptr_t next = t.next + b * t.part;
+        for (uintptr_t at = next; at < next + t.part && at < t.end; at += LINE)
+            for (size_t p = 0; p < TILE_PANELS; p++)
+                __builtin_prefetch((const void *)(at + p * t.panel_bytes), 0, 2);
 #pragma GCC unroll 2
         for (size_t s = 0; s < l->sub_blocks; s++) {
             if (!Y_IN_REGISTERS) /* or gcc keeps them there and spills the sums */
@@ -173,20 +177,20 @@ VEC_INLINE void next_tile(struct tile *t, size_t n)
 {
     t->y += n * t->ldy;
     t->x.at += n * t->x.stride;
-    t->next += t->blocks * LINE;
+    t->next += t->blocks * t->part;
 }
 
-/* A tile of two tokens takes nearly as long as one of four, so eight are 4 + 4. Compilers merge the
- * functions of types whose code is the same (Q4_1, Q5_1, Q4_K, Q5_K). */
+/* Tiles of TILE_TOKENS, then of 4, 2 and 1. A tile of two tokens takes nearly as long as one of four,
+ * so eight are 4 + 4. Compilers merge the functions of types whose code is the same (Q4_1, Q5_1, Q4_K, Q5_K). */
 #define DEFINE_TILE(NAME, ...)                                                                     \
     static NOINLINE void tile_##NAME(struct tile t, size_t n)                                      \
     {                                                                                              \
         const struct layout *l = &layouts[WEIGHT_##NAME];                                          \
         for (; n >= TILE_TOKENS && n != 8; n -= TILE_TOKENS, next_tile(&t, TILE_TOKENS))           \
             int_tile(t, TILE_TOKENS, l);                                                           \
-        for (size_t i = 0; n == 8 && i < 2; i++, next_tile(&t, 4))                                 \
+        for (; n >= 4; n -= 4, next_tile(&t, 4))                                                   \
             int_tile(t, 4, l);                                                                     \
-        for (; n >= 2 && n != 8; n -= 2, next_tile(&t, 2))                                         \
+        for (; n >= 2; n -= 2, next_tile(&t, 2))                                                   \
             int_tile(t, 2, l);                                                                     \
         if (n == 1)                                                                                \
             int_tile(t, 1, l);                                                                     \
@@ -228,6 +232,12 @@ VEC_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t p,
     }
 }
 
+/* Calls of int_tile for n tokens (DEFINE_TILE; 8 = 6 + 2 are two calls as 4 + 4 are). */
+VEC_INLINE size_t tiles_of(size_t n)
+{
+    return n / TILE_TOKENS + (size_t)__builtin_popcountl(n % TILE_TOKENS);
+}
+
 /* Blocks of columns [b, b + blocks) of all panels times m.n <= GROUP_TOKENS tokens. */
 VEC_INLINE void matmul_columns(const struct matmul m, size_t b, size_t blocks, tile_fn *tiles,
                                const struct layout *l)
@@ -247,6 +257,7 @@ VEC_INLINE void matmul_columns(const struct matmul m, size_t b, size_t blocks, t
                          .first = b == 0,
                          .next = next + begin,
                          .end = p + TILE_PANELS < m.p1 ? next + end : 0,
+                         .part = (end - begin) / (blocks * tiles_of(m.n)) / LINE * LINE + LINE,
                          .panel_bytes = bytes};
         int keep = l->low == 8 && !SIGNED_8 && panels == TILE_PANELS; /* bytes are read in place */
         c->stride = keep ? bytes : sizeof c->w[0][0];
