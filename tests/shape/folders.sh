@@ -78,7 +78,7 @@ tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|utf8|xxh64)\.h
 tools/[^:]*: dtype/dtype\.h
 tools/convert/[^:]*: kernels/activations\.h
 tools/(bench/bench_limit|generate/prefixes|lab/wasm/system)\.c: base/threads\.h
-tools/(convert/core/checkpoint\.h|convert/vocab/pattern\.h|common/files\.c): gguf/gguf\.h
+tools/(convert/core/checkpoint\.h|convert/vocab/pattern\.h|common/files\.c|engine/steer\.c): gguf/gguf\.h
 tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/engine_pass\.c): kernels/kernels\.h
 tools/lab/wasm/no_experts\.c: run/ops\.h
 tools/lab/wasm/(fma|isa_wasm)\.c: kernels/(simd/(lanes|vec)|spec/float_tmpl|tiles/attend_tile_tmpl)\.h

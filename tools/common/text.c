@@ -143,6 +143,13 @@ static void print_safely(FILE *to, const char *bytes, size_t n_bytes)
     }
 }
 
+int text_clip(const char *p, size_t n)
+{
+    if (n > TEXT_SHOW)
+        n = TEXT_SHOW - utf8_incomplete(p, TEXT_SHOW);
+    return (int)n;
+}
+
 /* ---- out ------------------------------------------------------------------------------------- */
 
 int text_json_line(struct jtext *value)

@@ -40,6 +40,12 @@ void text_print_token(FILE *to, const mgpt_model *model, int32_t token);
 /* The same as a label: at most `columns` wide, in out[cap]. 0: out of memory, *out is empty. */
 int text_token_label(const mgpt_model *model, int32_t token, size_t columns, char *out, size_t cap);
 
+/* How much of a name from a file an error line shows: at most TEXT_SHOW bytes, whole characters.
+ * TEXT_CLIP gives both arguments of %.*s. */
+enum { TEXT_SHOW = 48 };
+#define TEXT_CLIP(p, n) text_clip((p), (n)), (p)
+int text_clip(const char *p, size_t n);
+
 /* Prints a value as one line of JSON Lines on stdout and frees it. On a terminal non-ASCII is escaped. Returns an exit code; cli_finish reports a failed write. */
 int text_json_line(struct jtext *value);
 

@@ -6,6 +6,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 int engine_choose(struct engine *e, const struct cli_command *command, const char **operands,
                   int n_operands, const char **others, int n_others)
@@ -38,12 +39,28 @@ mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *e
     return engine_open_model(e, &params, err);
 }
 
+/* 1 for a directory and for a file that does not begin as GGUF does, 0 for one that does; MGPT_EIO
+ * or MGPT_EMEM when it cannot be opened. */
+static int needs_conversion(const char *path, mgpt_error *err)
+{
+    struct stat st;
+    struct file file;
+    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
+        return 1;
+    int status = files_open_partly(&file, path, 4, err);
+    if (status < 0)
+        return status;
+    int is_gguf = file.size >= 4 && memcmp(file.data, "GGUF", 4) == 0;
+    file_close(&file);
+    return !is_gguf;
+}
+
 int engine_open(struct engine *e)
 {
     mgpt_model_params params = {
         .isa = e->isa, .vocab_only = e->vocab_only, .no_fused = e->no_fused, .top_k = e->top_k};
     mgpt_error err;
-    int code = EXIT_OK, applies = in_memory_applies(e->path, &err);
+    int code = EXIT_OK, applies = needs_conversion(e->path, &err);
     if (applies < 0)
         return cli_fail(e->path, &err);
     if (applies || e->lora.n)

@@ -6,7 +6,7 @@
 #include "base/mem.h"
 #include "common/cli.h"
 #include "common/npy.h"
-#include "convert/core/checkpoint.h"
+#include "gguf/gguf.h"
 
 #include <stdlib.h>
 #include <string.h>

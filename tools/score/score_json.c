@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "common/json_out.h"
-#include "convert/core/checkpoint.h"
+#include "common/text.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -33,7 +33,7 @@ static int check_fields(struct score_line *line)
             return err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
                            "unknown field \"%.*s\": the fields of a record are id, text, context, "
                            "continuation and continuations",
-                           CKPT_CLIP(k.key, strlen(k.key)));
+                           TEXT_CLIP(k.key, strlen(k.key)));
     }
     return MGPT_OK;
 }

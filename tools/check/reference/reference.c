@@ -5,11 +5,10 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/reference/reference_impl.h"
-#include "convert/containers/safetensors.h"
-#include "convert/containers/torch.h"
 
 #include <float.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -184,26 +183,6 @@ static int is_logits(const struct reference *ref)
            (ref->file.size == row || ref->file.size == row * ref->options.n_ids);
 }
 
-/* An archive of .npy arrays is none of PyTorch's: only the first name in it is needed to tell. */
-static int is_torch(const struct reference *ref)
-{
-    const struct span all = {ref->file.data, ref->file.size};
-    struct cursor c = cursor_over(all.data, all.size < NPY_MAX_HEADER ? all.size : NPY_MAX_HEADER);
-    cursor_take(&c, 26);
-    size_t n = (size_t)cursor_uint(&c, 4) & 0xFFFF; /* and the length of what follows the name */
-    const uint8_t *name = cursor_take(&c, n);
-    int is_npz = name && n > 4 && memcmp(name + n - 4, ".npy", 4) == 0;
-    if (!zip_dir_sniff(all))
-        return torch_sniff(all);
-    /* the reader says what could not be loaded, or is damaged */
-    return !is_npz && (file_load(&ref->file, 0, all.size, NULL) < 0 || torch_sniff(all) != 0);
-}
-
-static int is_safetensors(const struct reference *ref)
-{
-    return st_sniff((struct span){ref->file.data, ref->file.size});
-}
-
 /* Whether the first thing in what has been loaded is a bracket. */
 static int is_json(const struct reference *ref)
 {
@@ -225,10 +204,10 @@ struct ref_format {
 static const struct ref_format formats[] = {
     {NULL, is_raw, reference_raw_open, reference_array_row, 0},
     {"\x93NUMPY", NULL, reference_npy_open, reference_array_row, 0},
-    {NULL, is_torch, reference_torch_open, reference_array_row, 0},
+    {NULL, reference_is_torch, reference_torch_open, reference_array_row, 0},
     {"PK\3\4", NULL, reference_npz_open, reference_array_row, 0},
     {"PK\5\6", NULL, reference_npz_open, reference_array_row, 0},
-    {NULL, is_safetensors, reference_st_open, reference_array_row, 0},
+    {NULL, reference_is_st, reference_st_open, reference_array_row, 0},
     {"_logits_", NULL, reference_kld_open, reference_kld_row, 1},
     {"\xc7\xd7\x34\x01", NULL, reference_llmc_open, reference_array_row, 1}, /* 20240327 */
     {NULL, is_logits, reference_raw_open, reference_array_row, 0},
@@ -298,8 +277,7 @@ void reference_close(struct reference *ref)
     for (size_t i = 0; i < arr_len(ref->hooks); i++)
         ref_array_close(&ref->hooks[i]);
     arr_free(ref->hooks);
-    if (ref->zip)
-        zip_discard(ref->zip);
+    reference_npz_close(ref);
     free(ref->cache);
     file_close(&ref->file);
     free(ref);

@@ -1,19 +1,13 @@
-/* Arrays of references: numbers stored in the file itself or in an entry of a zip archive. They are
- * read through a small buffer: an array of any size takes the same memory.
- *
- * A stored entry can be read anywhere. A deflated one is a stream: to skip forward is to inflate
- * what is skipped, to go back is to inflate from the beginning.
+/* Arrays of references: numbers stored in the file itself or in an entry of a zip archive
+ * (reference_npz.c). They are read through a small buffer: an array of any size takes the same memory.
  */
 #include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/reference/reference_impl.h"
-#include "convert/containers/npz.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-enum { PIECE = 1 << 14 };
 
 int reference_bytes(const struct reference *ref, uint64_t offset, size_t n, void *to,
                     mgpt_error *err)
@@ -24,78 +18,12 @@ int reference_bytes(const struct reference *ref, uint64_t offset, size_t n, void
     return MGPT_OK;
 }
 
-/* ---- entries ---- */
-
-static void close_stream(struct ref_array *a)
-{
-    if (a->stream)
-        zip_fclose(a->stream);
-    a->stream = NULL;
-}
-
 void ref_array_close(struct ref_array *a)
 {
-    close_stream(a);
+    reference_entry_close(a);
     free(a->name);
     arr_free(a->parts);
     *a = (struct ref_array){0};
-}
-
-static int open_stream(struct reference *ref, struct ref_array *a, mgpt_error *err)
-{
-    struct npy npy; /* as it was read before: the archive is open all the time */
-    close_stream(a);
-    a->stream = npz_open(ref->zip, (zip_uint64_t)a->entry, &npy, err);
-    a->at = 0;
-    return a->stream ? MGPT_OK : npz_status(err);
-}
-
-static int skip_to(struct ref_array *a, uint64_t at, mgpt_error *err)
-{
-    uint8_t waste[PIECE];
-    if (a->at != at && a->seekable) {
-        a->at = at;
-        if (zip_fseek(a->stream, (zip_int64_t)(a->npy.header + at), SEEK_SET) == 0)
-            return MGPT_OK;
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %.60s: %s", a->name,
-                       zip_file_strerror(a->stream));
-    }
-    int status = MGPT_OK;
-    while (a->at < at && status == MGPT_OK) {
-        size_t n = at - a->at < sizeof waste ? (size_t)(at - a->at) : sizeof waste;
-        status = npz_take(a->stream, waste, n, a->name, err);
-        a->at += n;
-    }
-    return status;
-}
-
-static int entry_bytes(struct reference *ref, struct ref_array *a, uint64_t at, size_t n, void *to,
-                       mgpt_error *err)
-{
-    int status = MGPT_OK;
-    if (!a->stream || (at < a->at && !a->seekable))
-        status = open_stream(ref, a, err);
-    if (status == MGPT_OK)
-        status = skip_to(a, at, err);
-    if (status == MGPT_OK)
-        status = npz_take(a->stream, to, n, a->name, err);
-    a->at += n;
-    if (status == MGPT_OK && a->at == a->npy.n_bytes)
-        status = npz_end(a->stream, a->name, err);
-    if (status < 0)
-        close_stream(a);
-    return status;
-}
-
-int ref_array_check(struct reference *ref, struct ref_array *a, mgpt_error *err)
-{
-    uint8_t bytes[PIECE];
-    int status = MGPT_OK;
-    for (uint64_t at = 0; at < a->npy.n_bytes && status == MGPT_OK; at += PIECE) {
-        uint64_t left = a->npy.n_bytes - at;
-        status = entry_bytes(ref, a, at, left < PIECE ? (size_t)left : PIECE, bytes, err);
-    }
-    return status;
 }
 
 /* ---- elements ---- */
@@ -115,7 +43,7 @@ static int array_bytes(struct reference *ref, struct ref_array *a, uint64_t at, 
                        mgpt_error *err)
 {
     return a->entry < 0 ? reference_bytes(ref, a->offset + at, n, to, err)
-                        : entry_bytes(ref, a, at, n, to, err);
+                        : reference_entry_bytes(ref, a, at, n, to, err);
 }
 
 static int64_t integer(const struct ref_array *a, const uint8_t *bytes, size_t i)
@@ -162,7 +90,7 @@ static uint64_t strided_place(const struct ref_array *a, uint64_t first, size_t 
 int ref_array_reals(struct reference *ref, struct ref_array *a, uint64_t first, size_t n,
                     double *out, mgpt_error *err)
 {
-    uint8_t bytes[PIECE];
+    uint8_t bytes[REF_PIECE];
     const size_t width = a->npy.width, most = sizeof bytes / width;
     for (size_t done = 0; done < n;) {
         size_t some = n - done < most ? n - done : most;
@@ -188,7 +116,7 @@ int reference_array_row(struct reference *ref, size_t i, size_t row, double *out
 int ref_array_ids(struct reference *ref, struct ref_array *a, struct ref_item *item,
                   mgpt_error *err)
 {
-    uint8_t bytes[PIECE];
+    uint8_t bytes[REF_PIECE];
     const struct npy *npy = &a->npy;
     const size_t width = npy->width, most = sizeof bytes / width;
     char shape[160];
@@ -228,7 +156,8 @@ static const uint8_t *cached(struct reference *ref, size_t i)
     free(ref->cache);
     ref->cached = i;
     ref->cache = malloc((size_t)a->npy.n_bytes + 1);
-    if (ref->cache && entry_bytes(ref, a, 0, (size_t)a->npy.n_bytes, ref->cache, NULL) == MGPT_OK)
+    if (ref->cache &&
+        reference_entry_bytes(ref, a, 0, (size_t)a->npy.n_bytes, ref->cache, NULL) == MGPT_OK)
         return ref->cache;
     free(ref->cache); /* reading without the cache returns the error */
     ref->cache = NULL;

@@ -7,9 +7,10 @@
 #include "common/jval.h"
 #include "common/npy.h"
 
-#include <zip.h>
-
-enum { REF_MAX_TOKENS = 1 << 22 }; /* of a sequence: longer than any context */
+enum {
+    REF_MAX_TOKENS = 1 << 22, /* of a sequence: longer than any context */
+    REF_PIECE = 1 << 14       /* bytes that are read at a time */
+};
 
 /* Numbers in the file, C order. */
 struct ref_array {
@@ -19,9 +20,9 @@ struct ref_array {
         offset;  /* of the first byte in the file, unless the data are an entry of an archive: */
     int strided; /* 1: element [i, j, ...] is i * strides[0] + j * strides[1] + ... */
     uint64_t strides[NPY_MAX_DIMS];
-    zip_int64_t entry;  /* -1: none */
-    int seekable;       /* the entry is stored */
-    zip_file_t *stream; /* the entry, open at byte `at` of its data */
+    int64_t entry;           /* -1: none */
+    int seekable;            /* the entry is stored */
+    struct zip_file *stream; /* of libzip: the entry, open at byte `at` of its data */
     uint64_t at;
     struct ref_array *parts; /* stb_ds array: its rows, each an array of its own, or NULL */
     mgpt_point point;        /* of an inner value */
@@ -63,8 +64,8 @@ struct reference {
     struct ref_array logits;    /* all but JSON; llama.cpp: the rows begin at its offset */
     struct ref_row about;       /* the row read last */
     struct ref_array *hooks;    /* stb_ds array */
-    zip_t *zip;
-    uint8_t *cache; /* all data of hook `cached`, a deflated entry */
+    struct zip *zip;            /* of libzip: .npz only */
+    uint8_t *cache;             /* all data of hook `cached`, a deflated entry */
     size_t cached;
     const struct ref_format *format;
 };
@@ -80,6 +81,10 @@ typedef int ref_row_fn(struct reference *ref, size_t i, size_t row, double *out,
 ref_open_fn reference_json_open, reference_npz_open, reference_st_open, reference_kld_open,
     reference_llmc_open, reference_raw_open, reference_npy_open, reference_torch_open;
 ref_row_fn reference_json_row, reference_kld_row, reference_array_row;
+
+/* 1: the first bytes, which are loaded, are those of PyTorch or safetensors. */
+int reference_is_torch(const struct reference *ref);
+int reference_is_st(const struct reference *ref);
 
 /* ---- what they share ---- */
 
@@ -153,6 +158,14 @@ int ref_array_reals(struct reference *ref, struct ref_array *a, uint64_t first, 
 int ref_array_ids(struct reference *ref, struct ref_array *a, struct ref_item *item,
                   mgpt_error *err);
 void ref_array_close(struct ref_array *a);
+
+/* ---- reference_npz.c: entries of archives ---- */
+
+/* Reads n bytes at `at` of an array's entry, which has them. */
+int reference_entry_bytes(struct reference *ref, struct ref_array *a, uint64_t at, size_t n,
+                          void *to, mgpt_error *err);
+void reference_entry_close(struct ref_array *a);
+void reference_npz_close(struct reference *ref);
 
 /* Reads an entry of an archive to its end, where the checksum is: before anything is said about
  * what is in it. Rows that are read alone never get there. */

@@ -7,7 +7,7 @@
 #include "base/mem.h"
 #include "check/reference/reference_impl.h"
 #include "common/jval.h"
-#include "convert/core/checkpoint.h"
+#include "common/text.h"
 
 #include <string.h>
 
@@ -68,12 +68,42 @@ static int check_logits_row(const struct reference *ref, const struct jval *row,
  */
 static int is_known(const char *name)
 {
-    static const char known[] =
-        " input ids input_ids tokens logits logprobs top_logprobs text id index n_tokens "
-        "sum_logprob perplexity truncated model object created usage finish_reason "
-        "prompt_logprobs prompt_token_ids token_ids stop_reason message meta_info output_ids "
-        "content completion_probabilities token_logprobs prompt outputs request_id ";
-    return ckpt_is_one_of(name, known);
+    static const char *const known[] = {"input",
+                                        "ids",
+                                        "input_ids",
+                                        "tokens",
+                                        "logits",
+                                        "logprobs",
+                                        "top_logprobs",
+                                        "text",
+                                        "id",
+                                        "index",
+                                        "n_tokens",
+                                        "sum_logprob",
+                                        "perplexity",
+                                        "truncated",
+                                        "model",
+                                        "object",
+                                        "created",
+                                        "usage",
+                                        "finish_reason",
+                                        "prompt_logprobs",
+                                        "prompt_token_ids",
+                                        "token_ids",
+                                        "stop_reason",
+                                        "message",
+                                        "meta_info",
+                                        "output_ids",
+                                        "content",
+                                        "completion_probabilities",
+                                        "token_logprobs",
+                                        "prompt",
+                                        "outputs",
+                                        "request_id"};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (strcmp(name, known[i]) == 0)
+            return 1;
+    return 0;
 }
 
 static void note_unread(struct reference *ref, const struct jval *object)
@@ -83,7 +113,7 @@ static void note_unread(struct reference *ref, const struct jval *object)
             text_format(ref->unread, sizeof ref->unread,
                         "sequence %zu: field \"%.*s\" is not read; the fields are input, logits, "
                         "top_logprobs, text",
-                        arr_len(ref->items) - 1, CKPT_CLIP(i.key, strlen(i.key)));
+                        arr_len(ref->items) - 1, TEXT_CLIP(i.key, strlen(i.key)));
 }
 
 static int read_logits(struct reference *ref, struct ref_item *item, const struct jval *object,

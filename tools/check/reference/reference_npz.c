@@ -3,6 +3,9 @@
  * Sizes in an archive can be false, and a few bytes can inflate to many: what an entry's own header
  * says is compared with its expected shape and with the size the archive gives before anything is
  * allocated, and data are inflated piece by piece.
+ *
+ * A stored entry can be read anywhere. A deflated one is a stream: to skip forward is to inflate
+ * what is skipped, to go back is to inflate from the beginning.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -11,6 +14,75 @@
 
 #include <stdlib.h>
 #include <string.h>
+
+/* ---- entries ---- */
+
+void reference_entry_close(struct ref_array *a)
+{
+    if (a->stream)
+        zip_fclose(a->stream);
+    a->stream = NULL;
+}
+
+static int open_stream(struct reference *ref, struct ref_array *a, mgpt_error *err)
+{
+    struct npy npy; /* as it was read before: the archive is open all the time */
+    reference_entry_close(a);
+    a->stream = npz_open(ref->zip, (zip_uint64_t)a->entry, &npy, err);
+    a->at = 0;
+    return a->stream ? MGPT_OK : npz_status(err);
+}
+
+static int skip_to(struct ref_array *a, uint64_t at, mgpt_error *err)
+{
+    uint8_t waste[REF_PIECE];
+    if (a->at != at && a->seekable) {
+        a->at = at;
+        if (zip_fseek(a->stream, (zip_int64_t)(a->npy.header + at), SEEK_SET) == 0)
+            return MGPT_OK;
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "npz entry %.60s: %s", a->name,
+                       zip_file_strerror(a->stream));
+    }
+    int status = MGPT_OK;
+    while (a->at < at && status == MGPT_OK) {
+        size_t n = at - a->at < sizeof waste ? (size_t)(at - a->at) : sizeof waste;
+        status = npz_take(a->stream, waste, n, a->name, err);
+        a->at += n;
+    }
+    return status;
+}
+
+int reference_entry_bytes(struct reference *ref, struct ref_array *a, uint64_t at, size_t n,
+                          void *to, mgpt_error *err)
+{
+    int status = MGPT_OK;
+    if (!a->stream || (at < a->at && !a->seekable))
+        status = open_stream(ref, a, err);
+    if (status == MGPT_OK)
+        status = skip_to(a, at, err);
+    if (status == MGPT_OK)
+        status = npz_take(a->stream, to, n, a->name, err);
+    a->at += n;
+    if (status == MGPT_OK && a->at == a->npy.n_bytes)
+        status = npz_end(a->stream, a->name, err);
+    if (status < 0)
+        reference_entry_close(a);
+    return status;
+}
+
+int ref_array_check(struct reference *ref, struct ref_array *a, mgpt_error *err)
+{
+    uint8_t bytes[REF_PIECE];
+    int status = MGPT_OK;
+    for (uint64_t at = 0; at < a->npy.n_bytes && status == MGPT_OK; at += REF_PIECE) {
+        uint64_t left = a->npy.n_bytes - at;
+        status = reference_entry_bytes(ref, a, at, left < REF_PIECE ? (size_t)left : REF_PIECE,
+                                       bytes, err);
+    }
+    return status;
+}
+
+/* ---- the archive ---- */
 
 /* The name without .npy, malloc'ed: *known says whether we want it. NULL when out of memory. */
 static char *array_name(const char *entry, int *known)
@@ -56,6 +128,13 @@ static int reference_npz_add_entry(struct reference *ref, struct ref_named *name
         return ref_named_add(named, &a, err);
     ref_array_close(&a);
     return status;
+}
+
+void reference_npz_close(struct reference *ref)
+{
+    if (ref->zip)
+        zip_discard(ref->zip);
+    ref->zip = NULL;
 }
 
 int reference_npz_open(struct reference *ref, mgpt_error *err)

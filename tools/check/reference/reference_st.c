@@ -46,6 +46,11 @@ static int reference_st_add_tensor(struct reference *ref, struct ref_named *name
     return a.name ? ref_named_add(named, &a, err) : err_memory(err, "a name", strlen(t->name));
 }
 
+int reference_is_st(const struct reference *ref)
+{
+    return st_sniff((struct span){ref->file.data, ref->file.size});
+}
+
 int reference_st_open(struct reference *ref, mgpt_error *err)
 {
     struct ref_named named = {0};

@@ -150,6 +150,21 @@ static int add_root(struct torch_reference *t, mgpt_error *err)
     return status;
 }
 
+/* An archive of .npy arrays is none of PyTorch's: only the first name in it is needed to tell. */
+int reference_is_torch(const struct reference *ref)
+{
+    const struct span all = {ref->file.data, ref->file.size};
+    struct cursor c = cursor_over(all.data, all.size < NPY_MAX_HEADER ? all.size : NPY_MAX_HEADER);
+    cursor_take(&c, 26);
+    size_t n = (size_t)cursor_uint(&c, 4) & 0xFFFF; /* and the length of what follows the name */
+    const uint8_t *name = cursor_take(&c, n);
+    int is_npz = name && n > 4 && memcmp(name + n - 4, ".npy", 4) == 0;
+    if (!zip_dir_sniff(all))
+        return torch_sniff(all);
+    /* the reader says what could not be loaded, or is damaged */
+    return !is_npz && (file_load(&ref->file, 0, all.size, NULL) < 0 || torch_sniff(all) != 0);
+}
+
 int reference_torch_open(struct reference *ref, mgpt_error *err)
 {
     struct torch_reference t = {.ref = ref};

@@ -79,13 +79,6 @@ void ckpt_free(struct checkpoint *c)
     ckpt_init(c);
 }
 
-int ckpt_clip(const char *p, size_t n)
-{
-    if (n > CKPT_SHOW)
-        n = CKPT_SHOW - utf8_incomplete(p, CKPT_SHOW);
-    return (int)n;
-}
-
 int ckpt_refuse_tensor(mgpt_error *err, const char *name, const char *fmt, ...)
 {
     char why[160];

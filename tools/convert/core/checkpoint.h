@@ -14,6 +14,7 @@
 #define MGPT_CHECKPOINT_H
 
 #include "base/error.h"
+#include "common/text.h"
 #include "dtype/dtype.h"
 #include "gguf/gguf.h"
 #include "mgpt.h"
@@ -23,8 +24,7 @@
 
 enum {
     CKPT_MAX_NAME = 63, /* bytes of a tensor's name: GGUF's limit */
-    CKPT_MAX_LAYERS = 1024,
-    CKPT_SHOW = 48 /* bytes of a name from the file that an error line shows */
+    CKPT_MAX_LAYERS = 1024
 };
 
 struct span {
@@ -33,10 +33,7 @@ struct span {
 };
 
 /* Arguments for %.*s: text from a file, clipped so that the rest of an error line fits. */
-#define CKPT_CLIP(p, n) ckpt_clip((p), (n)), (p)
-
-/* How much of a text to show: at most CKPT_SHOW bytes, whole characters. */
-int ckpt_clip(const char *p, size_t n);
+#define CKPT_CLIP(p, n) TEXT_CLIP(p, n)
 
 /* MGPT_EFILE with an error that is at no byte of the file. */
 #define ckpt_refuse(err, ...) err_set((err), MGPT_EFILE, MGPT_NO_OFFSET, __VA_ARGS__)

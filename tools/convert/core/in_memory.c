@@ -3,7 +3,6 @@
 
 #include "base/mem.h"
 #include "common/cli.h"
-#include "common/files.h"
 #include "common/progress.h"
 #include "convert/core/questions.h"
 #include "convert/core/source.h"
@@ -11,21 +10,6 @@
 
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-
-int in_memory_applies(const char *path, mgpt_error *err)
-{
-    struct stat st;
-    struct file file;
-    if (stat(path, &st) == 0 && S_ISDIR(st.st_mode))
-        return 1;
-    int status = files_open_partly(&file, path, 4, err);
-    if (status < 0)
-        return status;
-    int is_gguf = file.size >= 4 && memcmp(file.data, "GGUF", 4) == 0;
-    file_close(&file);
-    return !is_gguf;
-}
 
 /* ---- the command that keeps the result ------------------------------------------------------- */
 

@@ -8,10 +8,6 @@
 
 #include <stddef.h>
 
-/* 1 for a directory and for a file that does not begin as GGUF does, 0 for one that does; MGPT_EIO
- * or MGPT_EMEM when it cannot be opened. */
-int in_memory_applies(const char *path, mgpt_error *err);
-
 /* Converts the model at `path`, without options but with the adapters of --lora, and says so on stderr. *bytes is a GGUF file, the
  * caller's to free; nothing of the input stays in memory. With vocab_only it has no tensors.
  * Returns an exit code; after a failure the user has been told, also how to call mgpt convert when

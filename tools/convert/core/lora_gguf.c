@@ -24,7 +24,7 @@ static int must_be(const struct gguf *g, const char *key, const char *wanted, mg
     if (got && found.n == strlen(wanted) && memcmp(found.p, wanted, found.n) == 0)
         return MGPT_OK;
     return ckpt_refuse(err, "%s is '%.*s', expected '%s'", key,
-                       got ? ckpt_clip(found.p, found.n) : 0, got ? found.p : "", wanted);
+                       got ? text_clip(found.p, found.n) : 0, got ? found.p : "", wanted);
 }
 
 static int lora_gguf_head(const struct checkpoint *c, const struct gguf *g, double *alpha,

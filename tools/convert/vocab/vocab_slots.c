@@ -54,7 +54,7 @@ int vocab_slots_set(struct vocab_slots *v, int64_t id, const char *p, size_t n, 
     struct vocab_slot *s = &v->slots[id];
     if (s->type && (s->text.n != n || memcmp(s->text.p, p, n) != 0))
         return ckpt_refuse(err, "%.60s: id %d is both '%.*s' and '%.*s'", v->file, vocab_shown(id),
-                           ckpt_clip(s->text.p, s->text.n), s->text.p, CKPT_CLIP(p, n));
+                           text_clip(s->text.p, s->text.n), s->text.p, CKPT_CLIP(p, n));
     s->text = (struct gguf_str){p, n};
     s->type = type;
     if (slot)
