@@ -10,6 +10,7 @@
 #include "convert/containers/safetensors.h"
 
 #include <unistd.h>
+#include <zlib.h>
 
 enum { H = 3, T = 5 };
 #define SMALL 300 /* what is above it counts as above 4 GiB */
@@ -238,3 +239,22 @@ TEST(nothing_left)
 }
 
 GROUP(make_place, NULL)
+
+TEST(checksums_are_those_of_zlib)
+{
+    struct crc_table table;
+    uint8_t bytes[600];
+    crc_table_fill(&table);
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)(i * i + i / 7);
+    for (size_t n = 0; n < sizeof bytes; n += n < 20 ? 1 : 97)
+        for (size_t cut = 0; cut <= n; cut += cut < 20 ? 1 : 61) {
+            uint32_t all = (uint32_t)crc32(0, bytes, (uInt)n);
+            uint32_t first = crc_append(&table, 0, bytes, cut);
+            assert_int_equal(crc_append(&table, first, bytes + cut, n - cut), all);
+            uint32_t second = crc_append(&table, 0, bytes + cut, n - cut);
+            assert_int_equal(crc_join(first, second, n - cut), all);
+        }
+    uint32_t a = 0x12345678, b = 0x9ABCDEF0; /* beyond 32 bits */
+    assert_int_equal(crc_join(a, b, 5ull << 32), crc32_combine(a, b, (z_off_t)(5ull << 32)));
+}

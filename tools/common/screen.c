@@ -3,13 +3,13 @@
 
 #include "base/utf8.h"
 #include "common/cli.h"
+#include "common/unicode.h"
 
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
-#include <utf8proc.h>
 
 enum { WIDTH_UNKNOWN = 80, WIDTH_MIN = 20, WIDTH_MAX = 1000 };
 
@@ -137,19 +137,13 @@ void screen_reset(const struct screen *s, FILE *to)
 
 /* ---- columns --------------------------------------------------------------------------------- */
 
-static size_t char_width(uint32_t code)
-{
-    int width = code == UTF8_BAD ? 1 : utf8proc_charwidth((utf8proc_int32_t)code);
-    return width > 0 ? (size_t)width : 0;
-}
-
 size_t screen_columns(const char *text)
 {
     size_t columns = 0, n = strlen(text);
     uint32_t code;
     for (size_t i = 0; i < n;) {
         i += utf8_next(text + i, n - i, &code);
-        columns += char_width(code);
+        columns += unicode_columns(code);
     }
     return columns;
 }
@@ -164,12 +158,12 @@ void screen_cut(char *text, size_t columns)
         return;
     for (size_t i = 0; i < n;) { /* one column is for the mark */
         size_t length = utf8_next(text + i, n - i, &code);
-        if (used + char_width(code) > columns - 1) {
+        if (used + unicode_columns(code) > columns - 1) {
             text[i] = '~';
             text[i + 1] = 0;
             return;
         }
-        used += char_width(code);
+        used += unicode_columns(code);
         i += length;
     }
 }

@@ -3,7 +3,7 @@
 
 #include "base/check.h"
 #include "base/error.h"
-#include "common/nfc.h"
+#include "common/unicode.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,12 +66,12 @@ int engine_try_encode(const struct engine *e, const char *text, size_t n_bytes, 
                       int32_t bos, int32_t **tokens, size_t *n, mgpt_error *err)
 {
     size_t n_normal = n_bytes;
-    char *normal = e->info.nfc ? nfc_copy(text, n_bytes, &n_normal) : NULL;
+    char *normal = NULL;
     *tokens = NULL;
     *n = 0;
-    if (e->info.nfc && !normal)
-        return err_memory(err, "a copy of the text", n_bytes);
-    int status = encode_prompt(e, normal ? normal : text, n_normal, flags, bos, tokens, n, err);
+    int status = e->info.nfc ? nfc_copy(text, n_bytes, &normal, &n_normal, err) : MGPT_OK;
+    if (status == MGPT_OK)
+        status = encode_prompt(e, normal ? normal : text, n_normal, flags, bos, tokens, n, err);
     free(normal);
     return status;
 }

@@ -4,7 +4,7 @@
  * Neither libzip nor another library that we have writes an archive in any other order than entry
  * after entry from complete sources. A trace comes a few rows of every entry at a time, so the
  * frame of an archive, which is a few fixed records, is written here (trace_npz.c); checksums are
- * zlib's, which can put those of strands together without reading the file again.
+ * joined from those of strands, without reading the file again.
  */
 #include "trace/trace_file.h"
 
@@ -16,7 +16,6 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 enum { BUFFER_VALUES = 1 << 15 };
 
@@ -66,6 +65,7 @@ int trace_file_open(struct trace_file *f, const char *path, mgpt_error *err)
     f->buffer = malloc((size_t)BUFFER_VALUES * 8);
     if (!f->buffer)
         return err_memory(err, "an output buffer", (size_t)BUFFER_VALUES * 8);
+    crc_table_fill(&f->crc);
     int status = trace_file_may_write(path, f->format, err);
     if (status == MGPT_OK)
         status = outfile_open(&f->out, path, err);
@@ -88,7 +88,7 @@ static void trace_file_append(struct trace_file *f, const struct trace_array *a,
     uint64_t begin = a->data_at + a->n_bytes / a->n_strands * strand;
     outfile_put(&f->out, begin + s->done, f->buffer, n);
     if (f->format == TRACE_NPZ)
-        s->crc = (uint32_t)crc32(s->crc, f->buffer, (uInt)n);
+        s->crc = crc_append(&f->crc, s->crc, f->buffer, n);
     s->done += n;
 }
 

@@ -11,6 +11,7 @@
 #define MGPT_TRACE_FILE_H
 
 #include "base/outfile.h"
+#include "common/crc32.h"
 #include "mgpt.h"
 
 #include <stddef.h>
@@ -52,6 +53,7 @@ struct trace_file {
     uint8_t *head;                /* safetensors: its header, n_head bytes */
     size_t n_head;
     uint8_t *buffer;
+    struct crc_table crc; /* npz */
     struct outfile out;
 };
 

@@ -18,7 +18,6 @@
 #include "common/files.h"
 
 #include <string.h>
-#include <zlib.h>
 
 enum {
     LOCAL_BYTES = 30,
@@ -235,10 +234,10 @@ static void put_end(struct trace_file *f, uint64_t at)
 static uint32_t checksum(const struct trace_file *f, const struct trace_array *a)
 {
     const struct trace_strand *s = &f->strands[a->strand];
-    uLong crc = s[0].crc;
+    uint32_t crc = s[0].crc;
     for (size_t i = 1; i < a->n_strands; i++)
-        crc = crc32_combine(crc, s[i].crc, (z_off_t)s[i].done);
-    return (uint32_t)crc;
+        crc = crc_join(crc, s[i].crc, s[i].done);
+    return crc;
 }
 
 /* ---- what trace_file.c calls ---- */
@@ -269,7 +268,7 @@ void trace_npz_begin(struct trace_file *f)
         const struct trace_array *a = &f->arrays[i];
         size_t n = npy_header_of(a, header);
         outfile_put(&f->out, a->data_at - n, header, n);
-        f->strands[a->strand].crc = (uint32_t)crc32(0, header, (uInt)n);
+        f->strands[a->strand].crc = crc_append(&f->crc, 0, header, n);
     }
 }
 

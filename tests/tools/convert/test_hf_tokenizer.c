@@ -3,7 +3,7 @@
  * tok_split.py); and what is refused. */
 #include "base/file.h"
 #include "base/fnv.h"
-#include "common/nfc.h"
+#include "common/unicode.h"
 #include "convert/core/write.h"
 #include "support/convert.h"
 #include "support/tok_directory.h"
@@ -47,7 +47,9 @@ static mgpt_model *open_vocab(struct checkpoint *c)
 static uint64_t hash_of_ids(const mgpt_model *model, int nfc, struct gguf_str text)
 {
     size_t n = text.n;
-    char *normal = nfc ? nfc_copy(text.p, text.n, &n) : NULL;
+    char *normal = NULL;
+    if (nfc)
+        assert_int_equal(nfc_copy(text.p, text.n, &normal, &n, NULL), MGPT_OK);
     const char *p = normal ? normal : text.p;
     const unsigned flags = MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL;
     int64_t count = mgpt_encode(model, p, n, flags, NULL, 0, NULL);

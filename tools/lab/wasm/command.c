@@ -1,11 +1,11 @@
 /* What commands have and a web page has not: a terminal, signals, normal forms of text (the page makes
- * them). Messages for the user become the module's error. In place of cli.c, interrupt.c, nfc.c and
+ * them). Messages for the user become the module's error. In place of cli.c, interrupt.c, unicode.c and
  * progress.c of tools/common. */
 #include "base/error.h"
 #include "common/cli.h"
 #include "common/interrupt.h"
-#include "common/nfc.h"
 #include "common/progress.h"
+#include "common/unicode.h"
 #include "lab/module_impl.h"
 
 #include <stdarg.h>
@@ -57,13 +57,14 @@ void interrupt_stops_end(mgpt_session *session)
     (void)session;
 }
 
-char *nfc_copy(const char *text, size_t n, size_t *n_copy)
+int nfc_copy(const char *text, size_t n, char **copy, size_t *n_copy, mgpt_error *err)
 {
-    char *copy = malloc(n ? n : 1);
-    if (copy)
-        memcpy(copy, text, n);
+    *copy = malloc(n ? n : 1);
     *n_copy = n;
-    return copy;
+    if (!*copy)
+        return err_memory(err, "a copy of the text", n);
+    memcpy(*copy, text, n);
+    return MGPT_OK;
 }
 
 void progress_begin(struct progress *progress)

@@ -1,10 +1,11 @@
-/* Normal form C by utf8proc. See nfc.h.
+/* Unicode by utf8proc. See unicode.h.
  *
  * utf8proc refuses a text with any ill-formed byte, so each well-formed part is passed to it alone.
  * A text already in normal form is also copied, which keeps callers simple.
  */
-#include "common/nfc.h"
+#include "common/unicode.h"
 
+#include "base/error.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 
@@ -22,9 +23,10 @@ static int append_composed(char **to, const char *p, size_t n)
     return done;
 }
 
-char *nfc_copy(const char *text, size_t n, size_t *n_copy)
+int nfc_copy(const char *text, size_t n, char **copy, size_t *n_copy, mgpt_error *err)
 {
-    char *out = NULL, *copy = NULL;
+    char *out = NULL;
+    *copy = NULL;
     int ok = arr_reserve(out, n + 1);
     for (size_t at = 0, good; at < n && ok; at += good) {
         good = utf8_well_formed(text + at, n - at);
@@ -32,13 +34,19 @@ char *nfc_copy(const char *text, size_t n, size_t *n_copy)
         good += good == 0;
     }
     if (ok)
-        copy = malloc(arr_len(out) + 1);
-    if (copy) {
+        *copy = malloc(arr_len(out) + 1);
+    if (*copy) {
         *n_copy = arr_len(out);
         if (*n_copy)
-            memcpy(copy, out, *n_copy);
-        copy[*n_copy] = 0;
+            memcpy(*copy, out, *n_copy);
+        (*copy)[*n_copy] = 0;
     }
     arr_free(out);
-    return copy;
+    return *copy ? MGPT_OK : err_memory(err, "a copy of the text", n);
+}
+
+size_t unicode_columns(uint32_t code)
+{
+    int width = code == UTF8_BAD ? 1 : utf8proc_charwidth((utf8proc_int32_t)code);
+    return width > 0 ? (size_t)width : 0;
 }
