@@ -43,7 +43,8 @@ static void print_usage(FILE *to)
           "commands:\n",
           to);
     for (size_t i = 0; i < N_COMMANDS; i++)
-        fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
+        if (commands[i].run)
+            fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fputs("\nmgpt help COMMAND explains a command; mgpt --version prints the version.\n"
           "Example: mgpt generate weights/names.gguf --samples 5\n\n"
           "exit codes: 0 ok, 1 check says different, 2 usage, 3 file refused,\n"
@@ -105,6 +106,11 @@ static int unknown_command(const char *word)
 
 static int run_command(const struct command *command, int argc, char **argv)
 {
+    if (!command->run) {
+        cli_note("%s is not in this build (meson setup -D%s=enabled)", command->name,
+                 strcmp(command->name, "convert") == 0 ? "convert" : "lab");
+        return EXIT_USAGE;
+    }
     int code = command->run(argc, argv);
     interrupt_die();
     return code;
@@ -126,7 +132,7 @@ static int help(int argc, char **argv)
     if (argc > 2 && !command && strcmp(argv[2], "help") != 0)
         return unknown_command(argv[2]);
     if (command)
-        return command->run(2, (char *[]){argv[2], flag, NULL});
+        return run_command(command, 2, (char *[]){argv[2], flag, NULL});
     print_usage(stdout);
     return cli_finish(EXIT_OK);
 }

@@ -23,7 +23,7 @@ place() {
 
 # check_folders PART: of src or tools.
 check_folders() {
-    folders=$(sed -n "s/^subdir('\(.*\)')\$/\1/p" "$root/$1/meson.build")
+    folders=$(sed -n "s/^ *subdir('\(.*\)')\$/\1/p" "$root/$1/meson.build")
     for folder in $folders; do
         # shellcheck disable=SC2086 # the folders are words of their own
         from=$(place "$folder" $folders)

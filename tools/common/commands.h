@@ -15,4 +15,13 @@ int cmd_info(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 
+/* NULL: this build leaves it out (meson setup -Dconvert=disabled, -Dlab=disabled). */
+#ifdef MGPT_NO_CONVERT
+#define cmd_convert NULL
+#endif
+#ifdef MGPT_NO_LAB
+#define cmd_lab NULL
+#define cmd_patch NULL
+#endif
+
 #endif

@@ -34,13 +34,21 @@ struct engine {
     struct watcher steering; /* --steer: changes every session, first in every chain */
 };
 
-/* Rows of an option table; e is a struct engine. Two rows: */
+/* Rows of an option table; e is a struct engine. */
+#ifdef MGPT_NO_CONVERT
+#define ENGINE_OPT_MODEL(e)                                                                        \
+    {                                                                                              \
+        "-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model: a GGUF file"                 \
+    }
+#else
+/* Two rows: */
 #define ENGINE_OPT_MODEL(e)                                                                        \
     {"-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model: GGUF, or what convert reads"},  \
     {                                                                                              \
         "--lora", "FILE[:SCALE]", CLI_MANY, &(e).lora, 0, 0,                                       \
             "apply an adapter (PEFT directory, GGUF); may be repeated"                             \
     }
+#endif
 #define ENGINE_OPT_CTX(e)                                                                          \
     {                                                                                              \
         "-c, --ctx-size", "N", CLI_INT, &(e).n_ctx, 1, INT32_MAX,                                  \
