@@ -18,7 +18,7 @@ def failed(test, functions):
     return [name for name, passed in functions.items() if not passed] or [test]
 
 
-def report(records, build):
+def report(records, build, tests):
     """Tests that alone kill something, and functions of them that killed nothing of these mutants."""
     with open(os.path.join(build, 'controls.json')) as f:
         controls = json.load(f)
@@ -29,7 +29,7 @@ def report(records, build):
         for names in tests, set(r['killers']) - tests:
             alone.update(names if len(names) == 1 else ())
         seen[r['group']] += 1
-    functions = {f: group for group in seen for f in controls.get(group, [0, 0, []])[2]}
+    functions = {f for group in seen for t in tests[group] for f in controls.get(t, [0, 0, []])[2]}
     print('\n%-32s %9s %7s %7s %12s' % ('test', 'functions', 'kills', 'alone', 'kill nothing'))
     for test in sorted({f.split(': ')[0] for f in functions} | {k for k in kills if ': ' not in k}):
         own = [f for f in functions if f.startswith(test + ': ')]

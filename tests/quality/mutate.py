@@ -2,9 +2,10 @@
 """Mutation testing: does a test fail when the code is wrong?
 
 One small fault at a time is put into a copy of src/ or tools/; what includes the file is compiled again, the
-tests of that file are linked with it and run, quickest first, until one fails. A mutant that no test notices
-has survived: it asks for a test, or for simpler code, or for a line in tests/quality/mutants.txt that says why it
-changes nothing. A file of the Python package is not compiled: pytest runs its tests (MGPT_PYTHON has pytest and NumPy).
+tests of that file are linked with it and run until one fails, those first that have killed most for their time. A
+mutant that no test notices has survived: it asks for a test, or for simpler code, or for a line in
+tests/quality/mutants.txt that says why it changes nothing. A file of the Python package is not compiled: pytest
+runs its tests (MGPT_PYTHON has pytest and NumPy).
 
     tests/quality/mutate.py                      25 mutants of each file
     tests/quality/mutate.py -n 0 src/run/kv.c    all of one file
@@ -20,24 +21,22 @@ missing). A survivor whose optimised objects are those of the code is not a muta
 mutations.py the changes. Needs Python 3, no packages, and Linux.
 """
 import argparse
+import collections
 import glob
 import hashlib
 import json
 import os
 import re
-import resource
 import shlex
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 
 import kill_matrix
+from mutant_run import COMPARE, LIBRARY, PACKAGE, ROOT, program_of, run_test
 from mutations import in_order, mutants_of
-
-ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '../..'))
 
 
 def read_groups():
@@ -138,58 +137,6 @@ class Build:
         return done.returncode == 0
 
 
-def limit(cpu):
-    def set_limits():
-        resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 31, 1 << 31))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        os.setsid()
-    return set_limits
-
-
-def command_of(test, program, work):
-    name, *words = test.split(':')
-    path = os.path.join(ROOT, 'tests', name)
-    if test.startswith('python/'):
-        return [os.environ.get('MGPT_PYTHON', 'python3'), '-m', 'pytest', '-q', '-rA', '-p', 'no:cacheprovider',
-                *([path + '::' + word for word in words] or [path])]
-    if test.startswith('cli/'):
-        return ['python3', path, program, os.path.join(ROOT, 'weights')] if name.endswith('.py') \
-            else ['sh', path + '.sh', os.path.join(work, os.path.basename(COMPARE))]
-    return [program] + words
-
-
-def run_test(test, program, work, cpu, wall):
-    """('' when it passes, else what happened; what its functions did, as kill_matrix.py reads it)."""
-    env = dict(os.environ, MGPT_SOURCE_ROOT=ROOT, MGPT=program, TMPDIR=work, MALLOC_CHECK_='3', MGPT_BUILD='/nowhere',
-               PYTHONPATH=os.path.join(work, PACKAGE), PYTHONDONTWRITEBYTECODE='1',
-               ASAN_OPTIONS='allocator_may_return_null=1:detect_leaks=1', UBSAN_OPTIONS='halt_on_error=1')
-    with open(os.path.join(work, 'output'), 'w+', errors='replace') as output:
-        p = subprocess.Popen(command_of(test, program, work), cwd=work, env=env, stdin=subprocess.DEVNULL, stdout=output,
-                             stderr=subprocess.STDOUT, preexec_fn=limit(cpu))
-        try:
-            code = p.wait(wall)
-        except subprocess.TimeoutExpired:
-            code = -signal.SIGXCPU
-        try:
-            os.killpg(p.pid, signal.SIGKILL)  # and all that it has started
-        except ProcessLookupError:
-            pass
-        p.wait()
-        output.seek(0)
-        functions = kill_matrix.functions_of(test, output.read())
-    if code in (-signal.SIGXCPU, -signal.SIGKILL):
-        return 'time', functions
-    return 'failed' if code else '', functions
-
-
-LIBRARY, PACKAGE, COMPARE = 'tools/python/libmgpt.so', 'tree/tools/python', 'tests/npz_compare'  # cli/trace wants it
-
-
-def program_of(test):
-    return 'tools/mgpt' if test.startswith(('cli/', 'python/')) else 'tests/test_' + test.split(':')[0]
-
-
 SANITIZERS = [('-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=all')]
 THREADS = ('-O1', '-fsanitize=thread')  # of what knows of threads
 
@@ -197,6 +144,7 @@ THREADS = ('-O1', '-fsanitize=thread')  # of what knows of threads
 class Runner:
     def __init__(self, build, work, all_tests=False, plain=False):
         self.build, self.work, self.all_tests, self.plain = build, work, all_tests, plain
+        self.kills = collections.Counter()
         self.tree = os.path.join(work, 'tree')
         for folder in ('src', 'tools'):
             shutil.copytree(os.path.join(ROOT, folder), os.path.join(self.tree, folder))
@@ -204,7 +152,7 @@ class Runner:
             shutil.copy(os.path.join(build.dir, binary), os.path.join(work, PACKAGE, 'mgpt'))
         shutil.copy(os.path.join(build.dir, COMPARE), work)
         self.controls_path = os.path.join(build.dir, 'controls.json')
-        self.controls = {}
+        self.controls, self.digests = {}, {}
         if os.path.exists(self.controls_path):
             with open(self.controls_path) as f:
                 self.controls = json.load(f)
@@ -217,45 +165,47 @@ class Runner:
                    for t, o in objects)
         return objects if done else None
 
-    def run(self, test, objects, cpu, wall, sanitize=()):
+    def run(self, test, objects, cpu, wall, sanitize=(), first=False):
         program = os.path.join(self.work, 'program')
         if test.startswith('python/'):
             program = os.path.join(self.build.dir, 'tools/mgpt')
         elif not self.build.link(program_of(test), objects, program, sanitize):
             return 'not linked', {}
-        return run_test(test, program, self.work, cpu, wall)
+        return run_test(test, program, self.work, cpu, wall, first)
 
-    def control(self, group):
-        """Seconds that each test of a group takes without a mutant, all else the same: it must pass. And its functions."""
-        name, tests, files = group
-        digest = hashlib.sha256(' '.join(tests).encode())
-        for file in files:
-            with open(os.path.join(self.tree, file), 'rb') as f:
-                digest.update(f.read())
-        if self.controls.get(name, [None])[0] != digest.hexdigest():
-            targets = sorted({t for file in files for t in self.build.objects(file)})
-            objects, seconds, functions = self.compile_all(targets, ['-O0']), [], []
-            for test in tests:
-                start = time.monotonic()
-                result, did = self.run(test, objects, 600, 600)
-                if result:
-                    print('%s: %s fails without a mutant: %s' % (name, test, kill_matrix.failed(test, did)), file=sys.stderr)
-                    sys.exit(3)
-                seconds.append(time.monotonic() - start)
-                functions += did
-            self.controls[name] = [digest.hexdigest(), seconds, functions]
+    def control(self, test):
+        """Seconds that a test takes without a mutant, which it must pass."""
+        program = os.path.join(self.build.dir, program_of(test))
+        if program not in self.digests:
+            with open(program, 'rb') as f:
+                self.digests[program] = hashlib.sha256(f.read()).hexdigest()
+        if self.controls.get(test, [None])[0] != self.digests[program]:
+            start = time.monotonic()
+            result, did = run_test(test, program, self.work, 600, 600)
+            if result:
+                print('%s fails without a mutant: %s' % (test, kill_matrix.failed(test, did)), file=sys.stderr)
+                sys.exit(3)
+            self.controls[test] = [self.digests[program], time.monotonic() - start, list(did)]
             with open(self.controls_path, 'w') as f:
                 json.dump(self.controls, f)
-        return self.controls[name][1:]
+        return self.controls[test][1]
 
-    def run_tests(self, tests, seconds, objects, sanitize=()):
-        """What the tests make of objects: (result, the functions that failed)."""
-        times, results, killers = 5 if sanitize else 1, [], []
-        for test, base in zip(tests, seconds):
-            result, did = self.run(test, objects, int(times * (4 + 4 * base)), times * (20 + 10 * base), sanitize)
+    def in_turn(self, tests):
+        """The tests, those first that have killed most for the time that they take; those of groups.txt are quick first."""
+        seconds = [self.controls[t][1] if t in self.controls else 2 + 2 * i for i, t in enumerate(tests)]
+        return sorted(tests, key=lambda t: (seconds[tests.index(t)] + 0.5) / (1 + self.kills[t]))
+
+    def run_tests(self, tests, objects, times, sanitize=()):
+        """What the tests make of objects, in so many times their time: (result, the functions that failed)."""
+        results, killers = [], []
+        for test in self.in_turn(tests):
+            base = self.control(test)
+            result, did = self.run(test, objects, int(times * (4 + 4 * base)), times * (20 + 10 * base), sanitize,
+                                   not self.all_tests)
             if result == 'not linked':
                 return result, []
             if result:
+                self.kills[test] += 1
                 results.append(result)
                 killers += kill_matrix.failed(test, did)
             if killers and not self.all_tests:
@@ -278,15 +228,19 @@ class Runner:
 
     def judge(self, m, text, group):
         """What became of a mutant, and which functions of tests found it."""
-        tests, seconds, targets = group[1], self.control(group)[0], self.build.objects(m.file)
+        tests, targets = group[1], self.build.objects(m.file)
+        times = 5 if m.file.startswith(('src/kernels', 'src/page')) else 1  # what is not optimised there is slow
         try:
-            self.put(m, m.text(text))
             if m.file.endswith('.py'):
-                return self.run_tests(tests, seconds, None)
+                for test in tests:
+                    self.control(test)
+                self.put(m, m.text(text))
+                return self.run_tests(tests, None, times)
+            self.put(m, m.text(text))
             objects = self.compile_all(targets, ['-O0'])
             if objects is None:
                 return 'not compiled', []
-            result, killers = self.run_tests(tests, seconds, objects)
+            result, killers = self.run_tests(tests, objects, times)
             if result != 'survived':
                 return result, killers
             mutant = self.optimised(targets)
@@ -300,7 +254,7 @@ class Runner:
             self.put(m, m.text(text))
             targets = sorted({*targets, *self.build.objects('tools/common/sandbox.c')})  # else it stops LeakSanitizer
             for flags in SANITIZERS + ([THREADS] if m.file == 'src/base/threads.c' else []):
-                result, killers = self.run_tests(tests, seconds, self.compile_all(targets, flags), flags)
+                result, killers = self.run_tests(tests, self.compile_all(targets, flags), 5, flags)
                 if result.startswith('killed'):
                     return 'killed by a sanitizer', killers
             return 'survived', []
@@ -321,7 +275,7 @@ def report(files, results, known, verbose):
         count = {}
         for m in mutants:
             what = results.get(m.id, {}).get('result', 'waiting')
-            if what == 'survived' and reason_of(known, m):
+            if what in ('survived', 'waiting') and reason_of(known, m):
                 what = 'equivalent'
             count[what] = count.get(what, 0) + 1
             if what == 'survived':
@@ -393,15 +347,17 @@ def sample_folders(work_list, args):
 
 def judge_all(args, work_list, results, known, journal):
     """Judges what has no result yet; returns how many are left when time is up."""
-    work = tempfile.mkdtemp(prefix='mgpt-mutants-')
+    work = tempfile.mkdtemp(prefix='mut-')
     try:
         start = time.monotonic()
         runner = Runner(Build(args.build, work), work, args.matrix is not None, args.plain)
+        for r in results.values():
+            runner.kills.update({k.split(': ')[0] for k in r['killers']})
         # One of each file alternately, so that an unfinished run has figures for all.
         turns = sorted((i, n) for n, w in enumerate(work_list) for i in range(len(w[2])))
         waiting = [(work_list[n][2][i], work_list[n][1], work_list[n][3]) for i, n in turns]
-        waiting = [w for w in waiting if w[0].id not in results or
-                   (args.again and results[w[0].id]['result'] == 'survived' and not reason_of(known, w[0]))]
+        waiting = [w for w in waiting if not reason_of(known, w[0]) and
+                   (w[0].id not in results or (args.again and results[w[0].id]['result'] == 'survived'))]
         for i, (m, text, group) in enumerate(waiting):
             if time.monotonic() - start > args.slice:
                 return len(waiting) - i
@@ -434,7 +390,8 @@ def main():
             left = judge_all(args, work_list, results, known, journal)
     share = report([(f, ms) for f, _, ms, _ in work_list], results, known, args.report or not left)
     if args.matrix:
-        kill_matrix.report([r for _, _, ms, _ in work_list for r in (results.get(m.id) for m in ms) if r], args.build)
+        kill_matrix.report([r for _, _, ms, _ in work_list for r in (results.get(m.id) for m in ms) if r], args.build,
+                           dict(g[:2] for g in GROUPS))
     if left:
         print('%d are left: run it again' % left)
     return 4 if left else int(100 * share < args.least)
