@@ -67,6 +67,7 @@ TEST(characters)
     static const struct step_case cases[] = {
         {NORM "map~low; u32s mgpt.tokenizer.map.low 1000041 5A 78;", "aBZ[", "axx["},
         {NORM "map~marks;" MARKS, "e\u0301a\u036F\u0370", "ea\u0370"},
+        {NORM "map~high; u32s mgpt.tokenizer.map.high E000 10FFFF;", "a\U0010FFFFb", "ab"},
         {NORM "decompose~canon;" CANON CLASSES, "\u00E9\u1EA5z", "e\u0301a\u0302\u0301z"},
         {NORM "decompose~canon;" CANON CLASSES, "\uAC00\uAC01", "\u1100\u1161\u1100\u1161\u11A8"},
         {NORM "decompose~canon;" CANON CLASSES, "a\u0301\u0323\u0327b\u0301\u0300",
