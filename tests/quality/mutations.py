@@ -21,6 +21,7 @@ OPERATOR = re.compile(r'(?<=\s)(<<=|>>=|<=|>=|==|!=|&&|\|\||<<|>>|\+=|-=|\*=|\|=
 NUMBER = re.compile(r'(?<![\w.])(0[xX][0-9a-fA-F]+|\d+)([uUlL]*)(?![\w.])')
 REAL = re.compile(r'(?<![\w.])(0[xX][0-9a-fA-F]*\.?[0-9a-fA-F]*p[+-]?\d+|\d+\.\d*(?:e[+-]?\d+)?|\d+e[+-]?\d+)'
                   r'[fF]?(?![\w.])')
+UNLIMITED = re.compile(r'\bCLI_(FLAG|TEXT)\b')  # no one reads the limits of such an option
 DECLARES = re.compile(r'(return|break|continue|goto|case|default|else|do|for|while|if|switch|typedef|static|const|'
                       r'unsigned|struct|enum|int|char|float|double|void|size_t|long|mgpt_\w+|\w+_t)\b')
 
@@ -64,6 +65,8 @@ def mutations(text):
         for new in SWAPS[m.group(1)]:
             add(m.start(), m.end(), new)
     for m in NUMBER.finditer(code):
+        if UNLIMITED.search(code[:m.start()].rsplit('\n', 1)[-1]):
+            continue
         value = int(m.group(1), 8 if re.fullmatch(r'0\d+', m.group(1)) else 0)
         flag = re.search(r'return -?$|[^\w)\] ] ?-$|= -$|[?:] -$', code[:m.start()][-12:]) and value == 1
         for new in ([] if flag else [value + 1]) + ([value - 1] if value else []):
@@ -85,7 +88,7 @@ def mutations(text):
         if end > 0:
             add(m.start(), end + 1, '(%s | 1)' % text[m.start():end + 1])
     for m in re.finditer(r'\breturn ([^;]+);', code):
-        if m.group(1) != 'NULL':
+        if m.group(1) not in ('NULL', 'EXIT_OK'):  # 0 already
             add(m.start(1), m.end(1), {'0': '1', 'MGPT_OK': '-1'}.get(m.group(1), '0'))
     for at, end in statements(code):
         add(at, end, ';' + '\n' * text.count('\n', at, end))
