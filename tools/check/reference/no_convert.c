@@ -23,7 +23,7 @@ int reference_is_st(const struct reference *ref)
 static int refuse_reference(mgpt_error *err)
 {
     return err_set(
-        err, MGPT_EFILE, 0,
+        err, MGPT_EFILE, MGPT_NO_OFFSET,
         "a reference in .npz, .safetensors or .pt: this build has no converter, which reads "
         "them (meson setup -Dconvert=enabled)");
 }
