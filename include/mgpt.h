@@ -184,8 +184,8 @@ MGPT_API int mgpt_rewind(mgpt_session *session, size_t pos, mgpt_error *err);
  * the next one that runs tokens; mgpt_rewind, to mgpt_pos too, withdraws it. */
 MGPT_API void mgpt_stop(mgpt_session *session);
 
-/* feed_many is mgpt_feed of several sessions of one model in common passes over the weights, with
- * scratch, threads and chunks of the first one. Each has its tap, and the bits it has alone. A run
+/* Feeds several sessions of one model in common passes over the weights, with scratch, threads and
+ * chunks of the first one. Each has its tap, and the bits it has alone. A run
  * with `resid` begins in `layer`: these rows are its MGPT_RESID_PRE, nothing before it is computed
  * or tapped, and keys and values of the layers before it are copied from `clean`. Runs of a session
  * are adjacent and follow each other: to edit what layer l computes at position p alone, run token

@@ -18,8 +18,8 @@ struct cores {
 
 void cores_look(struct cores *cores);
 
-/* The same from the files of another root: "" is this machine's. allowed[i] != 0: CPU i may be
- * used. */
+/* Does what cores_look does with the files below `root`; "" is this machine. allowed[i] != 0: CPU i may
+ * be used. */
 void cores_read(struct cores *cores, const char *root, const unsigned char allowed[CORES_CPUS]);
 
 /* Writes why n is what it is, such as "2 cores, 4 hardware threads". */

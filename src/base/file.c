@@ -201,7 +201,7 @@ int file_open_parts(struct file *file, file_part_path *path, void *user, size_t 
     return status;
 }
 
-/* Reads bytes of several parts; what is between them is zeros. */
+/* Reads bytes that are in several parts of a split file; bytes between parts are zeros. */
 static int read_across(const struct file *file, uint64_t offset, uint8_t *to, size_t n,
                        mgpt_error *err)
 {

@@ -37,11 +37,11 @@ struct file {
  * no portable way to prevent that, hence the rule in mgpt.h. */
 int file_open(struct file *file, const char *path, mgpt_error *err);
 
-/* The same, but loads only the first `n` bytes, or maps the file. One of up to about 2n bytes is not
- * opened partly. */
+/* Opens a regular file and loads only its first `n` bytes, or maps it. A file of up to about 2n bytes is
+ * loaded whole. */
 int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *err);
 
-/* The same, but loads and maps nothing: `data` is NULL, and file_read reads the bytes. */
+/* Opens a regular file without loading or mapping it: `data` is NULL, and file_read reads the bytes. */
 int file_open_unread(struct file *file, const char *path, mgpt_error *err);
 
 /* Gives the path of part i; returns 0 if there is no memory for it. The caller frees it. */

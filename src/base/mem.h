@@ -43,8 +43,8 @@ int arr_append(char **to, const char *p, size_t n);
  * with free(). A size of zero gives a valid block. */
 void *mem_new(size_t n, size_t each);
 
-/* The same without zeroing, for weights, which are written whole and read for every token. A
- * large block asks the system for huge pages. */
+/* Allocates as mem_new, but without zeroing: for weights, which are written whole and read for every
+ * token. A large block asks the system for huge pages. */
 void *mem_large(size_t n, size_t each);
 
 #define MEM_HUGE_PAGE ((size_t)2 << 20)

@@ -136,7 +136,7 @@ static int create_unnamed(struct outfile *out, mode_t mode)
         return 0;
     text_format(self, sizeof self, "/proc/self/fd/%d", out->fd);
     if (access(self, F_OK) == 0 && !link_is_forbidden()) {
-        outfile_lock(out->fd); /* nobody else can have it */
+        outfile_lock(out->fd); /* always free: the file is new */
         return 1;
     }
     close(out->fd);

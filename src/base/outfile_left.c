@@ -39,7 +39,7 @@ static int is_temporary_of(const char *entry, const char *name, size_t n_stem)
            strcmp(letters + N_LETTERS, ".tmp") == 0;
 }
 
-/* Removes a temporary file that nobody has locked. Opening it for writing is what the sandbox of the
+/* Removes a temporary file if no process has locked it. Opening it for writing is what the sandbox of the
  * tools allows; one that may not be written is opened for reading. */
 static void remove_unlocked(int folder, const char *entry)
 {

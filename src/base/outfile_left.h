@@ -1,6 +1,6 @@
 /* Temporary files that killed processes have left: .NAME.XXXXXX.tmp next to NAME. A writer locks its
- * own, so one that nobody has locked is a left one. Where a file system has no locks, nothing is
- * removed.
+ * own, so one without a lock is left from a process that ended. Where a file system has no locks,
+ * nothing is removed.
  */
 #ifndef MGPT_OUTFILE_LEFT_H
 #define MGPT_OUTFILE_LEFT_H

@@ -31,8 +31,8 @@ int pool_cores(char *why, size_t cap);
 int pool_size(const struct pool *pool);
 void pool_run(struct pool *pool, pool_fn *fn, void *ctx);
 
-/* The same for a job of `bytes` bytes. The size decides who takes part: the caller alone, the
- * awake workers, or all. */
+/* Runs a job that reads `bytes` bytes. The size decides who takes part: the caller alone, the awake
+ * workers, or all. */
 void pool_run_sized(struct pool *pool, size_t bytes, pool_fn *fn, void *ctx);
 
 typedef void pool_units_fn(void *ctx, int worker, size_t first, size_t last);

@@ -20,8 +20,8 @@ int utf8_dangerous(uint32_t code);
  * byte order mark, tags (U+E0000 and following), noncharacters. */
 int utf8_hidden(uint32_t code);
 
-/* The same, and for those that show nothing but are part of how some scripts and emoji are written:
- * joiners, variation selectors, fillers. */
+/* 1 for the characters of utf8_hidden, and for those that show nothing but are part of how some scripts
+ * and emoji are written: joiners, variation selectors, fillers. */
 int utf8_invisible(uint32_t code);
 
 /* Bytes of well-formed UTF-8 at p: n, or where the first ill-formed byte is. */

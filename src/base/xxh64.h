@@ -10,7 +10,7 @@
 /* The hash of n bytes with the seed 0. */
 uint64_t xxh64(const void *data, size_t n);
 
-/* The same for bytes that come in pieces: begin, add each, end. */
+/* The hash of bytes that come in pieces: begin, add each piece, end. */
 struct xxh64 {
     uint64_t lanes[4], n; /* n: bytes so far */
     uint8_t held[32];     /* the last n % 32 of them */

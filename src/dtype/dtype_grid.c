@@ -49,7 +49,8 @@ static void put_signed2(float *y, float scale, unsigned point, unsigned signs)
     }
 }
 
-/* The same of two points of four digits. IQ3_XXS has 15.5 instead of 15. */
+/* Decodes 8 values from two grid points of four digits each, 3 bits a digit. Digit d is 2 d + 1, digit 7
+ * is `last`: 15, or 15.5 in IQ3_XXS. */
 static void put_signed3(float *y, float scale, const uint16_t points[2], unsigned signs, float last)
 {
     for (unsigned j = 0; j < 8; j++) {

@@ -135,7 +135,7 @@ static float inverse(float d)
     return d != 0 ? 1 / d : 0;
 }
 
-/* The value of largest magnitude, the first of several, with its sign. */
+/* The value of largest magnitude with its sign; the first one if two are equal. */
 static float largest_signed(const float *x)
 {
     float most = 0, value = 0;

@@ -54,7 +54,7 @@ struct gguf_tensor {
     uint32_t n_dims;
     uint64_t dims[4]; /* unused ones are 1 */
     uint64_t n_values;
-    uint64_t offset; /* of the data in the file (of several: as in file.h) */
+    uint64_t offset; /* of the data in the file; of a split file as file.h numbers its bytes */
     size_t size;
     const uint8_t *data;
 };
@@ -86,7 +86,8 @@ struct gguf {
  * first part says. */
 int gguf_parse(struct gguf *g, const void *data, size_t size, mgpt_error *err);
 
-/* The same for a file, whose parts have sizes of their own. gguf_parts.c. */
+/* Parses a file as gguf_parse does bytes; the parts of a split file have sizes of their own.
+ * gguf_parts.c. */
 int gguf_parse_file(struct gguf *g, const struct file *file, mgpt_error *err);
 
 enum { GGUF_MAX_PARTS = 1024 };
@@ -173,8 +174,8 @@ void gguf_data(struct gguf_writer *w, const void *bytes, size_t n);
 /* Finishes the file: every declared tensor must be complete. Atomic; releases the writer. */
 int gguf_commit(struct gguf_writer *w, mgpt_error *err);
 
-/* The same for gguf_create_memory: *bytes is the file; the caller frees it. One block of exactly
- * the file's size is allocated, with the first data. */
+/* Finishes a file that gguf_create_memory began: *bytes is the file; the caller frees it. One block of
+ * exactly the file's size is allocated, with the first data. */
 int gguf_commit_memory(struct gguf_writer *w, void **bytes, size_t *n_bytes, mgpt_error *err);
 void gguf_discard(struct gguf_writer *w);
 

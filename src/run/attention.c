@@ -154,7 +154,8 @@ static void adjust(const struct attend_job *job, const struct query_block *b, si
     }
 }
 
-/* The same for all queries. Nothing reads scores outside the visible range. */
+/* Scores all queries of the block against panels [p0, p1). Nothing reads scores outside the visible
+ * range. */
 static void score(const struct attend_job *job, const struct query_block *b, size_t p0, size_t p1)
 {
     size_t same = max_size(min_size(p1, n_common(b) / PANEL), p0);
@@ -188,7 +189,7 @@ static void mix_keys(const struct attend_job *job, const struct query_block *b, 
     }
 }
 
-/* The same for queries [i0, i1) of the block and the keys that each sees, in key order: keys before
+/* Mixes values for queries [i0, i1) of the block and the keys that each sees, in key order: keys before
  * those visible to all, query by query; keys visible to all; keys after them. */
 static void mix_some(const struct attend_job *job, const struct query_block *b, float *const *o,
                      size_t i0, size_t i1, struct range keys, struct range columns)

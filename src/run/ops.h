@@ -67,8 +67,8 @@ void expert_products(pass *p, struct matmul_product *products, size_t count, mat
 struct matmul_slots *matmul_slots_new(const mgpt_model *m, size_t n_threads);
 void matmul_slots_free(struct matmul_slots *slots);
 
-/* The same for one token where only the largest logits are needed. Returns 0 if y is to be computed
- * by matmul: l has no screen, or all logits are needed. screen.c. */
+/* y = l x for one token where only the largest logits are needed. Returns 0 if matmul must compute y: l
+ * has no screen, or all logits are needed. screen.c. */
 int screened_matmul(pass *p, mat y, const struct linear *l, mat x);
 
 /* p->q, k, v = the projections of h (+ bias), clamped if the model has a clamp, q and k only if no norm

@@ -179,7 +179,7 @@ int tok_charsmap_by_grapheme(const struct tok_charsmap *m)
     return m && m->grapheme;
 }
 
-/* The same for n well-formed bytes. */
+/* Maps n well-formed bytes grapheme by grapheme. */
 static int put_graphemes(const struct tok_charsmap *m, const char *p, size_t n,
                          const struct charsmap_sink *to, struct span_part **parts)
 {

@@ -323,7 +323,7 @@ struct tok_pairs {
 /* Reads tokenizer.ggml.merges, which may be absent; `map` finds the tokens that merge. */
 int tok_pairs_load(struct tok_pairs *m, const struct tok *t, const struct tok_map *map,
                    const struct gguf *g, mgpt_error *err);
-/* The same from mgpt.tokenizer.merge_ids. */
+/* Reads the merges as ids, from mgpt.tokenizer.merge_ids. */
 int tok_pairs_load_ids(struct tok_pairs *m, const struct tok *t, const struct gguf *g,
                        mgpt_error *err);
 void tok_pairs_free(struct tok_pairs *m);

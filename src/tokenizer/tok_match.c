@@ -3,7 +3,7 @@
  * A state is the beginning of a token. After each byte of a text the state is the longest end of
  * what was read that is one: a step down to a child, after steps to shorter ends (`fail`) where
  * there is no such child. A step down goes one byte deeper, the others go up, so n bytes take at
- * most 2 n steps, whatever the tokens are. A state knows the longest token that ends there, and each
+ * most 2 n steps for any tokens. A state knows the longest token that ends there, and each
  * token the longest one that ends it.
  *
  * Forward, tokens are found where they end. Backward, from the end of the text to its start, they

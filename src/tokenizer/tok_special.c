@@ -61,7 +61,8 @@ static int fill_set(struct tok *t, struct special_set *set, int normalized, mgpt
     return MGPT_OK;
 }
 
-/* Of equal texts a user-defined token counts first, then a control token, the lowest id of each. */
+/* If tokens have equal texts, the user-defined one counts, else the control token; the lowest id of
+ * each kind. */
 static int build_set(struct special_set *set, mgpt_error *err)
 {
     static const uint8_t types[] = {TOK_USER, TOK_CONTROL, TOK_UNKNOWN};

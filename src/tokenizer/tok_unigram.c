@@ -75,7 +75,8 @@ static void unigram_close(struct tok *t)
     t->unigram = NULL;
 }
 
-/* Of equal texts Hugging Face takes the last; other files have none. Texts of SentencePiece's control, unknown and byte tokens are not found in texts. */
+/* If two tokens have equal texts, the last one counts, as in Hugging Face; other files have no such
+ * tokens. Control, unknown and byte tokens of SentencePiece are not found in a text. */
 static int is_row(const struct tok_unigram *u, const struct tok_entry *e)
 {
     if (e->text.n == 0 || e->marks & ONLY_ADDED)

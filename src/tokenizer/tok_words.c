@@ -48,7 +48,8 @@ static int words_add(struct tok_words *w, const struct tok_entry *e, uint32_t id
     return match_add(&w->inside, rest, id, e->type);
 }
 
-/* All tokens of the model, whatever their type. Of equal texts Hugging Face takes the last. */
+/* All tokens of the model, of every type. If two have equal texts, the last one counts, as in Hugging
+ * Face. */
 static int words_index(struct tok *t, const struct gguf *g, struct gguf_str prefix, mgpt_error *err)
 {
     struct tok_words *w = t->words;

@@ -31,7 +31,7 @@ static inline void transpose_32(char *dst, const char *src, size_t stride)
     UNROLL for (size_t k = 0; k < 4; k++) memcpy(dst + k * PANEL * 4, &a[k], sizeof *a);
 }
 
-/* The same for eight rows of eight 16-bit elements. */
+/* Transposes eight rows of eight 16-bit elements into columns of a panel. */
 static inline void transpose_16(char *dst, const char *src, size_t stride)
 {
     halves a[8], b[8];

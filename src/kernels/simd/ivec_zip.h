@@ -23,7 +23,7 @@ VEC_INLINE ivec ivec_zip_8(ivec a, ivec b, size_t high)
     return high ? vzip2q_u8(a, b) : vzip1q_u8(a, b);
 }
 
-/* The same for 16-bit lanes. */
+/* a[0], b[0], a[1], b[1], ... of 16-bit lanes: of the first (high: the last) four of each. */
 VEC_INLINE ivec ivec_zip_16(ivec a, ivec b, size_t high)
 {
     ivec_16 x = (ivec_16)a, y = (ivec_16)b;

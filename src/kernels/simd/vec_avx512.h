@@ -159,7 +159,7 @@ VEC_INLINE void avx512_spread(vec each, lanes to[4])
     to[3].v[0] = AVX512_QUARTERS(each, each, 0xFF);
 }
 
-/* The same tree as lanes_reduce; quarter i of the result belongs to a[i]. */
+/* Reduces four vectors at once by the tree of lanes_reduce; quarter i of the result belongs to a[i]. */
 VEC_INLINE void lanes_biggest_four(const lanes a[4], lanes to[4])
 {
     vec a0 = a[0].v[0], a1 = a[1].v[0], a2 = a[2].v[0], a3 = a[3].v[0];

@@ -86,7 +86,7 @@ static void mix_q8_0(const struct mix *m)
     }
 }
 
-/* The same values as f16_from_f32 in dtype.c, without a branch: rounds to nearest even; a result of
+/* Gives the values of f16_from_f32 in dtype.c without a branch: rounds to nearest even; a result of
  * 2^16 or more becomes infinity; a NaN becomes quiet and keeps the top of its payload. Below 2^-14,
  * adding 0.5 moves the last bit of the half to the last bit of the sum. */
 static void to_f16(uint16_t *dst, const float *src, size_t n)

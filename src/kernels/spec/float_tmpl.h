@@ -48,7 +48,7 @@ static void widen_bf16(float *dst, const void *src, size_t n)
         dst[i] = f32_from_bits((uint32_t)from[i] << 16);
 }
 
-/* The same values as f16_to_f32 in dtype.c, without a branch and without subnormal arithmetic: a
+/* Gives the values of f16_to_f32 in dtype.c without a branch and without subnormal arithmetic: a
  * subnormal half is computed as a float of [2^-14, 2^-13) minus 2^-14. */
 static void widen_f16(float *dst, const void *src, size_t n)
 {

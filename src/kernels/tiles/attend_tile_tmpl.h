@@ -81,7 +81,7 @@ VEC_INLINE size_t kv_line(enum kv_type type)
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-/* The same rows and the panels from p on. */
+/* The part of a job with its rows and the panels from p on. */
 VEC_INLINE struct scores scores_from_panel(struct scores a, size_t p, enum kv_type type)
 {
     a.s += p * PANEL;
@@ -89,7 +89,7 @@ VEC_INLINE struct scores scores_from_panel(struct scores a, size_t p, enum kv_ty
     return a;
 }
 
-/* The same panels and the rows from i on. */
+/* The part of a job with its panels and the rows from i on. */
 VEC_INLINE struct scores scores_from_row(struct scores a, size_t i)
 {
     a.s += i * a.lds;
@@ -407,7 +407,8 @@ static void tile_softmax(float *x, size_t n)
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-/* The same code twice, for memory and for a cache: a test per line would cost what prefetching costs.
+/* Compiles a job twice, with and without prefetching (far: the KV cache is in memory, not in a CPU
+ * cache): a test per line would cost what prefetching costs.
  * ALL: the amalgamation does not rename names that are pasted here. */
 #define DEFINE_ATTEND(KIND, ALL, TYPE, ID)                                                         \
     static void tile_##KIND##_##TYPE(const struct KIND *job)                                       \

@@ -1,6 +1,6 @@
 /* matmul for float types by hand, in the vectors of the including ISA level (simd/vec.h).
  *
- * The same sums in the same order as float_tmpl.h: wide matrices here, narrow ones in
+ * It adds the same products in the same order as float_tmpl.h: wide matrices here, narrow ones in
  * float_small_tmpl.h. Three variants for wide matrices:
  *   one token    several panels at a time, to hide the latency of a chain;
  *   few tokens   a tile: TILE_PANELS panels by TILE_TOKENS tokens, whose sums stay in registers. A

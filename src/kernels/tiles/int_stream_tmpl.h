@@ -65,7 +65,7 @@ VEC_INLINE void stream_panels(const struct matmul m, size_t n, size_t p, size_t 
 {
     size_t blocks = m.n_in / BLOCK, whole = blocks / l->group_blocks * l->group_blocks;
     size_t panel_bytes = quant_panel_bytes(l, m.n_in);
-    size_t chosen = streamings[m.streaming].ahead; /* 0: this is of several tokens */
+    size_t chosen = streamings[m.streaming].ahead; /* 0: a variant for several tokens */
     size_t ahead = chosen ? chosen : streamings[0].ahead;
     const uint8_t *at = (const uint8_t *)m.w + p * panel_bytes;
     struct x_rows x = {m.x, m.x_stride};

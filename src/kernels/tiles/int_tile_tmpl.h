@@ -1,6 +1,6 @@
 /* matmul for integer types by hand, in the vectors that the including ISA level defines.
  *
- * The same sums in the same order as int_scalar.c. A lane is a row of the output. Up to TILE_TOKENS
+ * It adds the same products in the same order as int_scalar.c. A lane is a row of the output. Up to TILE_TOKENS
  * tokens read the packed lines directly. For more, some columns of TILE_PANELS panels are unpacked
  * to L1 (struct tile_cache) and multiplied by tiles of TILE_TOKENS tokens. The integer sums of a
  * tile are in registers, and its results too if Y_IN_REGISTERS is 1.
