@@ -5,8 +5,8 @@
  * bytes, as nanochat's pickle gives them to tiktoken_read.
  */
 #include "base/mem.h"
-#include "convert/vocab/tiktoken.h"
 #include "fuzz/fuzz.h"
+#include "support/tiktoken_run.h"
 
 enum { MOST = 512, N_BYTES = 256 };
 
@@ -60,7 +60,7 @@ static void read_ranks(const char *text, size_t n, uint8_t how)
                                .bos = names[how >> 3 & 3],
                                .eos = names[how >> 5 & 3]};
     ckpt_init(&c);
-    int status = tiktoken_read(&c, &t, MOST + 2, &err);
+    int status = tiktoken_status((struct tiktoken_run){.c = &c, .t = &t, .n_rows = MOST + 2}, &err);
     MUST(status == MGPT_OK || (err.status == status && err.text[0] && !strchr(err.text, '\n')));
     ckpt_free(&c);
 }
@@ -74,7 +74,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct span bytes = {f.data, f.size};
     ckpt_init(&c);
     tiktoken_sniff(bytes);
-    if (tiktoken_file_read(&c, bytes, "fuzz.tiktoken", 300000, &err) < 0)
+    if (tiktoken_status((struct tiktoken_run){.c = &c, .file = bytes, .n_rows = 300000}, &err) < 0)
         MUST(err.status < 0 && err.text[0] && !strchr(err.text, '\n'));
     ckpt_free(&c);
     read_ranks((const char *)f.data, f.size, how);

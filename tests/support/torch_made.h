@@ -78,11 +78,36 @@ static inline void unmake(struct made *f)
     ckpt_free(&f->c);
 }
 
+/* One function of the reader, whose faults leave a run (checkpoint.h): a mapping's, torch_vocab_pickle's, or
+ * torch_vocab's. */
+struct made_step {
+    struct torch_model *m;
+    const struct torch_mapping *mapping;
+    const struct ckpt_side *pickle;
+    const char *dataset;
+};
+
+static inline void made_step(void *arg)
+{
+    const struct made_step *step = arg;
+    if (step->mapping)
+        step->mapping->map(step->m);
+    else if (step->pickle)
+        torch_vocab_pickle(step->m, step->pickle);
+    else
+        torch_vocab(step->m, step->dataset);
+}
+
+static inline int run_made(struct made_step step, mgpt_error *err)
+{
+    return ckpt_run(step.m->c, made_step, &step, err);
+}
+
 /* Maps; expected NULL: it must succeed. The caller looks and unmakes. */
 static inline void map(struct made *f, const struct torch_mapping *mapping, const char *expected)
 {
     mgpt_error err = {.text = ""};
-    int status = mapping->map(&f->m, &err);
+    int status = run_made((struct made_step){.m = &f->m, .mapping = mapping}, &err);
     must_say("tensors", status, &err, expected);
 }
 

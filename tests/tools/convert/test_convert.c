@@ -284,6 +284,18 @@ TEST(chars_option)
     assert_chars("", NULL, 0);
 }
 
+struct tokens_run {
+    struct checkpoint *c;
+    struct span file;
+    uint64_t n;
+};
+
+static void read_tokens(void *arg)
+{
+    const struct tokens_run *run = arg;
+    llama2c_vocabulary(run->c, run->file, "t", run->n);
+}
+
 /* llama2.c's tokenizer.bin: what each text becomes, and which specials are called otherwise. */
 TEST(llama2c_tokens)
 {
@@ -321,7 +333,8 @@ TEST(llama2c_tokens)
     ckpt_init(&c);
     c.vocab.unknown = -1;
     c.vocab.add_eos = 1;
-    if (llama2c_vocabulary(&c, (struct span){file, (size_t)(p - file)}, "t", N, &err) < 0)
+    struct tokens_run run = {&c, {file, (size_t)(p - file)}, N};
+    if (ckpt_run(&c, read_tokens, &run, &err) < 0)
         fail_msg("%s", err.text);
     for (int i = 0; i < N; i++) {
         assert_int_equal(c.vocab.tokens[i].n, strlen(tokens[i].expected));

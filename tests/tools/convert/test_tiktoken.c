@@ -1,5 +1,5 @@
 /* Tools: vocabularies of tiktoken: ranks and files; what comes out, and what is refused. */
-#include "convert/vocab/tiktoken.h"
+#include "support/tiktoken_run.h"
 #include "support/tok_directory.h"
 #include "support/unit.h"
 
@@ -43,7 +43,8 @@ TEST(tiktoken)
     mgpt_error err;
     make_ranks(&r);
     ckpt_init(&c);
-    assert_int_equal(tiktoken_read(&c, &r.t, 261, &err), MGPT_OK);
+    assert_int_equal(
+        tiktoken_status((struct tiktoken_run){.c = &c, .t = &r.t, .n_rows = 261}, &err), MGPT_OK);
     assert_string_equal(c.vocab.model, "gpt2");
     assert_string_equal(c.vocab.pre, "nanochat");
     assert_int_equal(c.vocab.bos, 259);
@@ -74,7 +75,8 @@ TEST(order_of_ranks)
     r.specials[0].rank = 262;
     r.specials[1].rank = 263;
     ckpt_init(&c);
-    assert_int_equal(tiktoken_read(&c, &r.t, 264, &err), MGPT_OK);
+    assert_int_equal(
+        tiktoken_status((struct tiktoken_run){.c = &c, .t = &r.t, .n_rows = 264}, &err), MGPT_OK);
     assert_int_equal(arr_len(c.vocab.merges), 6);
     for (int i = 0; i < 6; i++) {
         assert_int_equal(c.vocab.merges[i].n, strlen(merges[i]));
@@ -149,7 +151,9 @@ static void bad_tiktoken(struct ranks *r, uint64_t n_rows, const char *message)
     struct checkpoint c;
     mgpt_error err = {0};
     ckpt_init(&c);
-    assert_int_equal(tiktoken_read(&c, &r->t, n_rows, &err), MGPT_EFILE);
+    assert_int_equal(
+        tiktoken_status((struct tiktoken_run){.c = &c, .t = &r->t, .n_rows = n_rows}, &err),
+        MGPT_EFILE);
     assert_string_equal(err.text, message);
     ckpt_free(&c);
     make_ranks(r);

@@ -53,7 +53,7 @@ TEST(vocab_pickles)
         mgpt_error err = {.text = ""};
         make(&f, tokens + COUNT(tokens) - 1, NULL);
         f.c.hp.n_vocab = 3;
-        int status = torch_vocab_pickle(&f.m, &side, &err);
+        int status = run_made((struct made_step){.m = &f.m, .pickle = &side}, &err);
         must_say("tensors", status, &err, rows[i].expected);
         if (!rows[i].expected) {
             has_token(&f.c, 0, "a", TOKEN_NORMAL);
@@ -73,7 +73,7 @@ TEST(bos)
         make(&f, tokens, NULL);
         f.c.hp.n_vocab = 5;
         add_file(&f.d, "meta.pkl", "{}"); /* no pickle: not looked at */
-        int status = torch_vocab(&f.m, "shakespeare", &err);
+        int status = run_made((struct made_step){.m = &f.m, .dataset = "shakespeare"}, &err);
         assert_int_equal(status, bos < 5 ? MGPT_OK : MGPT_EFILE);
         if (bos < 5)
             assert_int_equal(f.c.vocab.bos, 4);

@@ -10,6 +10,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 
+#include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -138,6 +139,111 @@ void *ckpt_alloc(struct checkpoint *c, size_t n, size_t each)
     memset(p, 0, bytes);
     return p;
 }
+
+/* ---- leaving a reader ------------------------------------------------------------------------ */
+
+struct ckpt_owned {
+    struct ckpt_owned *before;
+    void *p;
+    void (*release)(void *p);
+};
+
+int ckpt_run(struct checkpoint *c, void (*step)(void *arg), void *arg, mgpt_error *err)
+{
+    jmp_buf out;
+    mgpt_error local, *const err_before = c->err;
+    void *const out_before = c->out;
+    const struct ckpt_owned *const owned_before = c->owned;
+    int status = MGPT_OK;
+    c->err = err ? err : &local;
+    c->out = &out;
+    if (setjmp(out))
+        status = c->err->status;
+    else
+        step(arg);
+    for (; c->owned != owned_before; c->owned = c->owned->before)
+        c->owned->release(c->owned->p);
+    c->err = err_before;
+    c->out = out_before;
+    return status;
+}
+
+void ckpt_leave(struct checkpoint *c, int status)
+{
+    (void)status;
+    longjmp(*(jmp_buf *)c->out, 1);
+}
+
+void ckpt_must(struct checkpoint *c, int status)
+{
+    if (status < 0)
+        ckpt_leave(c, status);
+}
+
+void ckpt_stop(struct checkpoint *c, const char *fmt, ...)
+{
+    char text[sizeof c->err->text];
+    va_list ap;
+    va_start(ap, fmt);
+    text_format_v(text, sizeof text, fmt, &ap);
+    va_end(ap);
+    ckpt_leave(c, ckpt_refuse(c->err, "%s", text));
+}
+
+void ckpt_stop_tensor(struct checkpoint *c, const char *name, const char *fmt, ...)
+{
+    char why[160];
+    va_list ap;
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof why, fmt, ap);
+    va_end(ap);
+    ckpt_leave(c, ckpt_refuse_tensor(c->err, name, "%s", why));
+}
+
+void ckpt_own(struct checkpoint *c, void *p, void (*release)(void *p))
+{
+    struct ckpt_owned *o = ckpt_alloc(c, 1, sizeof *o);
+    if (!o)
+        release(p);
+    ckpt_pushed(c, o != NULL, sizeof *o);
+    *o = (struct ckpt_owned){c->owned, p, release};
+    c->owned = o;
+}
+
+void *ckpt_new(struct checkpoint *c, size_t n, size_t each)
+{
+    void *p = ckpt_alloc(c, n, each);
+    ckpt_pushed(c, p != NULL, n * each);
+    return p;
+}
+
+void *ckpt_temp(struct checkpoint *c, size_t n, size_t each)
+{
+    void *p = mem_new(n, each);
+    ckpt_pushed(c, p != NULL, n * each);
+    ckpt_own(c, p, free);
+    return p;
+}
+
+char *ckpt_copy(struct checkpoint *c, const char *p, size_t n)
+{
+    char *copy = ckpt_text(c, p, n);
+    ckpt_pushed(c, copy != NULL, n);
+    return copy;
+}
+
+struct gguf_str ckpt_str(struct checkpoint *c, const char *p, size_t n)
+{
+    return (struct gguf_str){ckpt_copy(c, p, n), n};
+}
+
+void ckpt_pushed(struct checkpoint *c, int ok, size_t n)
+{
+    if (!ok)
+        ckpt_leave(c, err_memory(c->err, "the checkpoint", n));
+}
+
+/* ---- notes and tensors ----------------------------------------------------------------------- */
 
 void ckpt_note(struct checkpoint *c, const char *fmt, ...)
 {

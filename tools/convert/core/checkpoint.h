@@ -35,7 +35,7 @@ struct span {
 /* Arguments for %.*s: text from a file, clipped so that the rest of an error line fits. */
 #define CKPT_CLIP(p, n) TEXT_CLIP(p, n)
 
-/* MGPT_EFILE with an error that is at no byte of the file. */
+/* MGPT_EFILE with an error that is at no byte of the file: for functions that return a status. */
 #define ckpt_refuse(err, ...) err_set((err), MGPT_EFILE, MGPT_NO_OFFSET, __VA_ARGS__)
 
 /* The same as "tensor NAME: why", with the name clipped. */
@@ -182,6 +182,9 @@ struct checkpoint {
     /* NULL, or called while the file is written: values done, and all of them */
     void (*progress)(void *user, uint64_t n_done, uint64_t n_values);
     void *progress_user;
+    mgpt_error *err; /* of the ckpt_run that is under way */
+    void *out;       /* where it is left to */
+    struct ckpt_owned *owned;
 };
 
 void ckpt_init(struct checkpoint *c);
@@ -193,6 +196,41 @@ char *ckpt_text(struct checkpoint *c, const char *p, size_t n);
 /* Zeroed memory for n objects, aligned for any type, that lives as long as c; NULL when out of
  * it. */
 void *ckpt_alloc(struct checkpoint *c, size_t n, size_t each);
+
+/* ---- leaving a reader ------------------------------------------------------------------------
+ *
+ * A function that finds a fault states it and jumps to the ckpt_run that called it: functions return
+ * what they read, not a status. Memory is the checkpoint's; what is not is owned by the run. */
+
+/* Calls step(arg): MGPT_OK, or the error that it was left with. May be inside another. */
+int ckpt_run(struct checkpoint *c, void (*step)(void *arg), void *arg, mgpt_error *err);
+
+/* Leaves it with MGPT_EFILE, at no byte of the file; ckpt_stop_tensor: "tensor NAME: why". */
+_Noreturn __attribute__((format(printf, 2, 3))) void ckpt_stop(struct checkpoint *c,
+                                                               const char *fmt, ...);
+_Noreturn __attribute__((format(printf, 3, 4))) void ckpt_stop_tensor(struct checkpoint *c,
+                                                                      const char *name,
+                                                                      const char *fmt, ...);
+
+/* Leaves it with the error that is in *c->err, where the status is that of what was called:
+ * ckpt_leave(c, err_memory(c->err, ...)). ckpt_must: if it is below 0. */
+_Noreturn void ckpt_leave(struct checkpoint *c, int status);
+void ckpt_must(struct checkpoint *c, int status);
+
+/* release(p) at the end of the run, however that ends; last first. */
+void ckpt_own(struct checkpoint *c, void *p, void (*release)(void *p));
+
+/* As ckpt_alloc and ckpt_text, but leave when out of memory; ckpt_temp: zeroed, until the run ends. */
+void *ckpt_new(struct checkpoint *c, size_t n, size_t each);
+void *ckpt_temp(struct checkpoint *c, size_t n, size_t each);
+char *ckpt_copy(struct checkpoint *c, const char *p, size_t n);
+struct gguf_str ckpt_str(struct checkpoint *c, const char *p, size_t n);
+
+/* Appends v to an stb_ds array, or leaves. */
+#define ckpt_push(c, array, v) ckpt_pushed((c), arr_push((array), (v)), sizeof *(array))
+void ckpt_pushed(struct checkpoint *c, int ok, size_t n);
+
+/* ---- notes and tensors ----------------------------------------------------------------------- */
 
 /* One line for the user, of at most 200: a file must not flood a terminal. When memory runs out the
  * line is lost; c->lost_notes says so. */

@@ -94,13 +94,10 @@ struct ckpt_tensor *lora_find(struct checkpoint *c, const char *name)
     return NULL;
 }
 
-int lora_change(struct checkpoint *c, struct ckpt_tensor *t, const struct lora_change *change,
-                mgpt_error *err)
+void lora_change(struct checkpoint *c, struct ckpt_tensor *t, const struct lora_change *change)
 {
-    struct lora_tensor *l = ckpt_alloc(c, 1, sizeof *l);
-    struct row_cache *last = ckpt_alloc(c, 1, sizeof *last);
-    if (!l || !last)
-        return err_memory(err, "an adapter", sizeof *l);
+    struct lora_tensor *l = ckpt_new(c, 1, sizeof *l);
+    struct row_cache *last = ckpt_new(c, 1, sizeof *last);
     last->row = UINT64_MAX;
     *l = (struct lora_tensor){.base = *t, .change = *change, .last = last};
     t->type = dtype_find(DTYPE_F32);
@@ -109,63 +106,49 @@ int lora_change(struct checkpoint *c, struct ckpt_tensor *t, const struct lora_c
     t->values = lora_values;
     t->source = l;
     t->at = 0;
-    return MGPT_OK;
 }
 
 float *lora_floats(struct checkpoint *c, const struct ckpt_tensor *t, int transposed)
 {
     const uint64_t width = t->dims[0];
-    float *all = t->n_values > SIZE_MAX / 8 ? NULL : ckpt_alloc(c, (size_t)t->n_values, 4), *to;
-    if (!all)
-        return NULL;
+    ckpt_pushed(c, t->n_values <= SIZE_MAX / 8, SIZE_MAX);
+    float *all = ckpt_new(c, (size_t)t->n_values, sizeof *all);
     ckpt_values(t, 0, (size_t)t->n_values, all);
     if (!transposed)
         return all;
-    to = ckpt_alloc(c, (size_t)t->n_values, 4);
-    for (uint64_t i = 0; to && i < t->n_values; i++)
+    float *to = ckpt_new(c, (size_t)t->n_values, sizeof *to);
+    for (uint64_t i = 0; i < t->n_values; i++)
         to[i % width * (t->n_values / width) + i / width] = all[i];
     return to;
 }
 
-int lora_check_rank(const char *name, uint64_t rank_a, uint64_t rank_b, mgpt_error *err)
+void lora_check_rank(struct checkpoint *c, const char *name, uint64_t rank_a, uint64_t rank_b)
 {
     if (rank_a != rank_b)
-        return ckpt_refuse_tensor(err, name, "A has rank %llu, B has rank %llu",
-                                  (unsigned long long)rank_a, (unsigned long long)rank_b);
+        ckpt_stop_tensor(c, name, "A has rank %llu, B has rank %llu", (unsigned long long)rank_a,
+                         (unsigned long long)rank_b);
     if (rank_a < 1 || rank_a > LORA_MAX_RANK)
-        return ckpt_refuse_tensor(err, name, "rank %llu, expected 1 to %d",
-                                  (unsigned long long)rank_a, LORA_MAX_RANK);
-    return MGPT_OK;
+        ckpt_stop_tensor(c, name, "rank %llu, expected 1 to %d", (unsigned long long)rank_a,
+                         LORA_MAX_RANK);
 }
 
-int lora_check_size(const char *name, const uint64_t found[2], const uint64_t expected[2],
-                    mgpt_error *err)
+void lora_check_size(struct checkpoint *c, const char *name, const uint64_t found[2],
+                     const uint64_t expected[2])
 {
     if (found[0] == expected[0] && found[1] == expected[1])
-        return MGPT_OK;
-    return ckpt_refuse_tensor(
-        err, name, "the adapter is of %llu x %llu, the model has %llu x %llu: another base",
-        (unsigned long long)found[0], (unsigned long long)found[1], (unsigned long long)expected[0],
-        (unsigned long long)expected[1]);
+        return;
+    ckpt_stop_tensor(c, name,
+                     "the adapter is of %llu x %llu, the model has %llu x %llu: another base",
+                     (unsigned long long)found[0], (unsigned long long)found[1],
+                     (unsigned long long)expected[0], (unsigned long long)expected[1]);
 }
 
-int lora_check_tied(struct checkpoint *c, const char *name, const char *to, mgpt_error *err)
+void lora_check_tied(struct checkpoint *c, const char *name, const char *to)
 {
     int is_table = strcmp(to, "token_embd.weight") == 0, is_head = strcmp(to, "output.weight") == 0;
     if ((!is_table && !is_head) || lora_find(c, "output.weight"))
-        return MGPT_OK;
-    return ckpt_refuse_tensor(err, name,
-                              "the model's head is the token table, and both would change");
-}
-
-static int lora_read(struct checkpoint *c, const struct lora_adapter *adapter, mgpt_error *err)
-{
-    if (adapter->config.data)
-        return lora_apply_peft(c, adapter, err);
-    if (gguf_sniff(adapter->weights) == MATCH_YES)
-        return lora_apply_gguf(c, adapter, err);
-    return err_set(err, MGPT_EFILE, 0,
-                   "not an adapter: expected a directory with adapter_config.json, or GGUF");
+        return;
+    ckpt_stop_tensor(c, name, "the model's head is the token table, and both would change");
 }
 
 const char *lora_name(const struct lora_adapter *adapter)
@@ -174,12 +157,29 @@ const char *lora_name(const struct lora_adapter *adapter)
     return slash && slash[1] ? slash + 1 : adapter->path;
 }
 
+struct lora_run {
+    struct checkpoint *c;
+    const struct lora_adapter *adapter;
+};
+
+static void lora_read(void *arg)
+{
+    const struct lora_run *run = arg;
+    if (run->adapter->config.data)
+        lora_apply_peft(run->c, run->adapter);
+    else if (gguf_sniff(run->adapter->weights) == MATCH_YES)
+        lora_apply_gguf(run->c, run->adapter);
+    else
+        ckpt_leave(run->c, err_set(run->c->err, MGPT_EFILE, 0,
+                                   "not an adapter: expected a directory with "
+                                   "adapter_config.json, or GGUF"));
+}
+
 int lora_apply(struct checkpoint *c, const struct lora_adapter *adapter, mgpt_error *err)
 {
+    struct lora_run run = {c, adapter};
     mgpt_error why = {0};
-    int status = lora_read(c, adapter, &why);
-    if (status < 0)
-        return err_set(err, why.status, why.offset, "adapter %.40s: %s", lora_name(adapter),
-                       why.text);
-    return MGPT_OK;
+    if (ckpt_run(c, lora_read, &run, &why) == MGPT_OK)
+        return MGPT_OK;
+    return err_set(err, why.status, why.offset, "adapter %.40s: %s", lora_name(adapter), why.text);
 }

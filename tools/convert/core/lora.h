@@ -29,8 +29,10 @@ struct lora_adapter {
  * another model, one that holds what cannot be applied exactly, or one of no known form; the
  * checkpoint is then of no use. */
 int lora_apply(struct checkpoint *c, const struct lora_adapter *adapter, mgpt_error *err);
-int lora_apply_gguf(struct checkpoint *c, const struct lora_adapter *adapter, mgpt_error *err);
-int lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter, mgpt_error *err);
+
+/* The same of one form; here and below, faults leave the run (checkpoint.h). */
+void lora_apply_gguf(struct checkpoint *c, const struct lora_adapter *adapter);
+void lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter);
 
 /* The last part of its path, for messages. */
 const char *lora_name(const struct lora_adapter *adapter);
@@ -48,18 +50,16 @@ struct lora_change {
 struct ckpt_tensor *lora_find(struct checkpoint *c, const char *name);
 
 /* t, which is a matrix of c, with the change. */
-int lora_change(struct checkpoint *c, struct ckpt_tensor *t, const struct lora_change *change,
-                mgpt_error *err);
+void lora_change(struct checkpoint *c, struct ckpt_tensor *t, const struct lora_change *change);
 
-/* All values of a tensor as floats in c's memory, transposed if asked for; NULL when out of memory.
- */
+/* All values of a tensor as floats in c's memory, transposed if asked for. */
 float *lora_floats(struct checkpoint *c, const struct ckpt_tensor *t, int transposed);
 
 /* Errors that both forms share: the rank; rows and columns of the matrix that B A is; a table of tokens that is also the head, where the
  * program that trained the adapter and its merged model differ. */
-int lora_check_rank(const char *name, uint64_t rank_a, uint64_t rank_b, mgpt_error *err);
-int lora_check_size(const char *name, const uint64_t found[2], const uint64_t expected[2],
-                    mgpt_error *err);
-int lora_check_tied(struct checkpoint *c, const char *name, const char *to, mgpt_error *err);
+void lora_check_rank(struct checkpoint *c, const char *name, uint64_t rank_a, uint64_t rank_b);
+void lora_check_size(struct checkpoint *c, const char *name, const uint64_t found[2],
+                     const uint64_t expected[2]);
+void lora_check_tied(struct checkpoint *c, const char *name, const char *to);
 
 #endif

@@ -32,6 +32,14 @@ const struct ckpt_reader ckpt_readers[] = {
 };
 const size_t ckpt_n_readers = sizeof ckpt_readers / sizeof *ckpt_readers;
 
+int ckpt_side(struct checkpoint *c, const struct ckpt_input *in, enum ckpt_option option,
+              const char *const *candidates, size_t n_candidates, struct ckpt_side *side)
+{
+    int found = in->side(in->user, option, candidates, n_candidates, side, c->err);
+    ckpt_must(c, found);
+    return found;
+}
+
 void ckpt_note_tokenizer(struct checkpoint *c, const struct ckpt_input *in, const char *name)
 {
     if (!(in->options->given & OPT_TOKENIZER))
@@ -71,22 +79,31 @@ static const struct ckpt_reader *readers_choose(const struct ckpt_input *in)
     return best;
 }
 
-int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+struct read_run {
+    struct checkpoint *c;
+    const struct ckpt_input *in;
+};
+
+static void read_input(void *arg)
 {
+    struct checkpoint *c = ((struct read_run *)arg)->c;
+    const struct ckpt_input *in = ((struct read_run *)arg)->in;
     const struct ckpt_reader *best = readers_choose(in);
-    mgpt_error local;
-    err = err ? err : &local; /* readers rely on one */
     const char *foreign = in->options->given & OPT_RAW ? NULL : ckpt_foreign(in->bytes);
     if (foreign)
-        return err_set(err, MGPT_EFILE, 0, "this is %s", foreign);
+        ckpt_leave(c, err_set(c->err, MGPT_EFILE, 0, "this is %s", foreign));
     if (!best)
-        return readers_unknown(in->bytes, err);
+        ckpt_leave(c, readers_unknown(in->bytes, c->err));
     c->format = best->name;
     c->name = in->name;
-    int status = ckpt_check_options(best->name, best->options, in->options, err);
-    if (status == MGPT_OK)
-        status = best->read(c, in, err);
-    if (status == MGPT_OK && c->lost_notes) /* what was inferred must be told */
-        status = err_memory(err, "the notes", arr_len(c->notes) * sizeof *c->notes);
-    return status;
+    ckpt_must(c, ckpt_check_options(best->name, best->options, in->options, c->err));
+    ckpt_must(c, best->read(c, in, c->err));
+    if (c->lost_notes) /* what was inferred must be told */
+        ckpt_leave(c, err_memory(c->err, "the notes", arr_len(c->notes) * sizeof *c->notes));
+}
+
+int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+{
+    struct read_run run = {c, in};
+    return ckpt_run(c, read_input, &run, err);
 }

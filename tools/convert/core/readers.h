@@ -23,6 +23,16 @@ struct ckpt_side {
 typedef int ckpt_side_fn(void *user, enum ckpt_option option, const char *const *candidates,
                          size_t n_candidates, struct ckpt_side *side, mgpt_error *err);
 
+/* Leaves the run (checkpoint.h) with MGPT_EARG. */
+#define ckpt_stop_option(c, ...)                                                                   \
+    ckpt_leave((c), err_set((c)->err, MGPT_EARG, MGPT_NO_OFFSET, __VA_ARGS__))
+
+struct ckpt_input;
+
+/* The same of `in`, whose errors leave the run. */
+int ckpt_side(struct checkpoint *c, const struct ckpt_input *in, enum ckpt_option option,
+              const char *const *candidates, size_t n_candidates, struct ckpt_side *side);
+
 struct ckpt_input {
     struct span bytes;
     const char *name; /* of the model: the input's file name without directory and extension */

@@ -52,6 +52,19 @@ void state_free(struct state *s)
     *s = (struct state){0};
 }
 
+static void close_state(void *s)
+{
+    state_free(s);
+}
+
+struct state *state_new(struct checkpoint *c)
+{
+    struct state *s = ckpt_new(c, 1, sizeof *s);
+    state_init(s, c);
+    ckpt_own(c, s, close_state);
+    return s;
+}
+
 void state_contiguous(struct state_tensor *t)
 {
     uint64_t stride = 1;

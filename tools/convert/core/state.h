@@ -75,6 +75,9 @@ struct state {
 void state_init(struct state *s, struct checkpoint *c);
 void state_free(struct state *s);
 
+/* An empty one that is freed when the run ends (checkpoint.h). */
+struct state *state_new(struct checkpoint *c);
+
 /* Strides of a contiguous tensor. */
 void state_contiguous(struct state_tensor *t);
 

@@ -61,6 +61,11 @@ static const char *family_name(size_t i)
     return f && !f->program ? f->model_type : NULL;
 }
 
+static const char *wrapper_name(size_t i)
+{
+    return hf_wrapper_at(i) ? hf_wrapper_at(i)->model_type : NULL;
+}
+
 /* The names that name_at returns, until NULL. */
 static void print_words(const char *title, const char *(*name_at)(size_t i))
 {
@@ -75,7 +80,7 @@ static void print_words(const char *title, const char *(*name_at)(size_t i))
 void ckpt_print_formats(void)
 {
     print_words("model types of Hugging Face", family_name);
-    print_words("model types with other parts, of which the text part is read", hf_wrapper_at);
+    print_words("model types with other parts, of which the text part is read", wrapper_name);
     puts("\nformats that the options apply to:");
     for (size_t i = 0; i < ckpt_n_option_rows; i++) {
         const struct torch_mapping *m;

@@ -28,15 +28,15 @@ static void identity(const struct ckpt_tensor *t, uint64_t first, size_t n, floa
         out[i] = (first + i) % (t->dims[0] + 1) == 0 ? 1.0f : 0.0f;
 }
 
-static int from_bigram_sizes(struct torch_model *m, mgpt_error *err)
+static void from_bigram_sizes(struct torch_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
     int has_positions = state_has(&m->state, POSITIONS);
     uint64_t V, E, E2, T = (uint64_t)torch_size(m, MG_CONTEXT, CONTEXT);
-    if (torch_shape(m, TOKENS, &V, &E, err) < 0 ||
-        (has_positions && torch_shape(m, POSITIONS, &T, &E2, err) < 0))
-        return MGPT_EFILE;
+    torch_shape(m, TOKENS, &V, &E);
+    if (has_positions)
+        torch_shape(m, POSITIONS, &T, &E2);
     if (!has_positions && o->given & OPT_CONTEXT)
         T = (uint64_t)o->n_ctx;
     else if (!has_positions)
@@ -49,18 +49,18 @@ static int from_bigram_sizes(struct torch_model *m, mgpt_error *err)
                                          {&hp->n_embd, "n_embd", E},
                                          {&hp->n_ctx, "block_size", T},
                                          {&hp->n_ff, "the hidden width", 4 * E}};
-    return ckpt_sizes(wanted, 4, err);
+    ckpt_must(m->c, ckpt_sizes(wanted, 4, m->c->err));
 }
 
-static int from_bigram_put_head(struct torch_model *m, mgpt_error *err)
+static void from_bigram_put_head(struct torch_model *m)
 {
     const struct ckpt_hparams *hp = &m->c->hp;
     if (state_has(&m->state, "lm_head.weight"))
-        return MGPT_OK;
+        return;
     if (hp->n_embd != hp->n_vocab)
-        return state_missing("lm_head.weight", err);
-    return ckpt_add(m->c, "output.weight", hp->n_embd, hp->n_vocab,
-                    (struct ckpt_tensor){.values = identity}, err);
+        ckpt_leave(m->c, state_missing("lm_head.weight", m->c->err));
+    ckpt_must(m->c, ckpt_add(m->c, "output.weight", hp->n_embd, hp->n_vocab,
+                             (struct ckpt_tensor){.values = identity}, m->c->err));
 }
 
 static int from_bigram_match(const struct torch_model *m)
@@ -74,14 +74,12 @@ static int from_bigram_match(const struct torch_model *m)
     return 1;
 }
 
-static int from_bigram_map(struct torch_model *m, mgpt_error *err)
+static void from_bigram_map(struct torch_model *m)
 {
-    int status = from_bigram_sizes(m, err);
-    if (status == MGPT_OK)
-        status = state_map(&m->state, rows, sizeof rows / sizeof *rows, err);
-    if (status == MGPT_OK)
-        status = from_bigram_put_head(m, err);
-    return status == MGPT_OK ? torch_vocab(m, NULL, err) : status;
+    from_bigram_sizes(m);
+    ckpt_must(m->c, state_map(&m->state, rows, sizeof rows / sizeof *rows, m->c->err));
+    from_bigram_put_head(m);
+    torch_vocab(m, NULL);
 }
 
 const struct torch_mapping bigram_mapping = {"ng-video-lecture bigram",

@@ -42,29 +42,43 @@ static uint32_t count_heads(const struct state *s)
     }
 }
 
-/* "tensor blk.1.ffn_up.weight: missing" is GGUF's name: says the user's, as layer 0 has it, or what
- * it would be. */
-static int name_missing(const struct gpt *g, int status, mgpt_error *err)
+/* The alias is GGUF's name, "blk.1.ffn_up.weight": says the user's, as layer 0 has it, or what it would be. */
+_Noreturn static void stop_missing(const struct gpt *g, const char *alias)
 {
-    static const char before[] = "tensor ", after[] = ": missing";
-    char alias[64], of_0[64];
+    char of_0[64];
     uint32_t layer = 0;
-    const char *end = status == MGPT_EFILE ? strstr(err->text, after) : NULL, *rest = NULL;
-    size_t n = end ? (size_t)(end - err->text) - strlen(before) : 0;
-    if (!end || strncmp(err->text, before, strlen(before)) != 0 || n >= sizeof alias)
-        return status;
-    memcpy(alias, err->text + strlen(before), n);
-    alias[n] = 0;
-    if (sscanf(alias, "blk.%u", &layer) == 1)
-        rest = strchr(alias + strlen("blk."), '.');
+    const char *rest =
+        sscanf(alias, "blk.%u", &layer) == 1 ? strchr(alias + strlen("blk."), '.') : NULL;
     if (rest)
         snprintf(of_0, sizeof of_0, "blk.0%s", rest);
     const struct state_tensor *t = rest ? state_peek(&g->m->state, of_0) : NULL;
     if (t)
-        return ckpt_refuse(err, "layer %u has no tensor like %.*s of layer 0", layer,
-                           CKPT_CLIP(t->name, strlen(t->name)));
-    return ckpt_refuse(err, "no tensor of the file is known as %s%s",
-                       gpt_name_what(rest ? rest + 1 : alias), rest ? " of a layer" : "");
+        ckpt_stop(g->m->c, "layer %u has no tensor like %.*s of layer 0", layer,
+                  CKPT_CLIP(t->name, strlen(t->name)));
+    ckpt_stop(g->m->c, "no tensor of the file is known as %s%s",
+              gpt_name_what(rest ? rest + 1 : alias), rest ? " of a layer" : "");
+}
+
+/* Leaves with the error of state_map, "tensor blk.1.ffn_up.weight: missing", in these words. */
+_Noreturn static void leave_map(const struct gpt *g)
+{
+    static const char before[] = "tensor ", after[] = ": missing";
+    char alias[64];
+    const mgpt_error *err = g->m->c->err;
+    const char *end = err->status == MGPT_EFILE ? strstr(err->text, after) : NULL;
+    size_t n = end ? (size_t)(end - err->text) - strlen(before) : 0;
+    if (!end || strncmp(err->text, before, strlen(before)) != 0 || n >= sizeof alias)
+        ckpt_leave(g->m->c, err->status);
+    memcpy(alias, err->text + strlen(before), n);
+    alias[n] = 0;
+    stop_missing(g, alias);
+}
+
+static void gpt_shape(const struct gpt *g, const char *alias, uint64_t *rows, uint64_t *columns)
+{
+    if (!state_has(&g->m->state, alias))
+        stop_missing(g, alias);
+    torch_shape(g->m, alias, rows, columns);
 }
 
 /* Fewer keys than queries are grouped: their rows tell how many, once the heads are known. */
@@ -74,20 +88,18 @@ static uint64_t key_rows(const struct state *s)
     return k && k->n_dims == 2 ? k->shape[0] : 0;
 }
 
-int gpt_sizes(struct gpt *g, mgpt_error *err)
+void gpt_sizes(struct gpt *g)
 {
     struct torch_model *m = g->m;
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, T = 1, E2, F = 0;
-    int status = gpt_set_aliases(g, err);
-    if (status < 0)
-        return status;
-    if (torch_layers(m, "blk.N.attn_norm.weight", err) < 0 ||
-        torch_shape(m, "token_embd.weight", &V, &E, err) < 0 ||
-        (state_has(&m->state, "position_embd.weight") &&
-         torch_shape(m, "position_embd.weight", &T, &E2, err) < 0) ||
-        (hp->n_layer && torch_shape(m, "blk.0.ffn_up.weight", &F, &E2, err) < 0))
-        return name_missing(g, MGPT_EFILE, err);
+    gpt_set_aliases(g);
+    torch_layers(m, "blk.N.attn_norm.weight");
+    gpt_shape(g, "token_embd.weight", &V, &E);
+    if (state_has(&m->state, "position_embd.weight"))
+        gpt_shape(g, "position_embd.weight", &T, &E2);
+    if (hp->n_layer)
+        gpt_shape(g, "blk.0.ffn_up.weight", &F, &E2);
     g->is_conv1d = hp->n_layer && F == E && E2 != E;
     g->n_part_heads = count_heads(&m->state);
     if (g->is_conv1d)
@@ -96,17 +108,17 @@ int gpt_sizes(struct gpt *g, mgpt_error *err)
                                         {&hp->n_embd, "n_embd", E},
                                         {&hp->n_ctx, "block_size", T},
                                         {&hp->n_ff, "the hidden width", hp->n_layer ? F : 4 * E}};
-    return ckpt_sizes(sizes, COUNT(sizes), err);
+    ckpt_must(m->c, ckpt_sizes(sizes, COUNT(sizes), m->c->err));
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 struct gpt_rows {
-    struct state_row *rows; /* stb_ds array */
-    unsigned matrices;      /* flags of the matrices in layers */
-    unsigned norms;         /* flags of norms: their biases are in all of them or in none */
-    unsigned turned;        /* flags of q and k */
-    int failed;             /* no memory */
+    struct state_row *rows;
+    size_t n;
+    unsigned matrices; /* flags of the matrices in layers */
+    unsigned norms;    /* flags of norms: their biases are in all of them or in none */
+    unsigned turned;   /* flags of q and k */
 };
 
 /* Whether the matrix is a parameter of its own, in layer 0. */
@@ -127,7 +139,7 @@ static void add_gpt_row(const struct gpt *g, struct gpt_rows *to, struct state_r
         row.flags |= to->matrices | (g->is_in_out && is_bare(g, &row) ? STATE_TRANSPOSED : 0U);
     if (!row.n_out)
         row.flags = to->norms;
-    to->failed |= !arr_push(to->rows, row);
+    to->rows[to->n++] = row;
 }
 
 /* One of q, k, v: the tensor, those of its heads, or its rows of the tensor of all three. */
@@ -145,19 +157,17 @@ static void add_one(const struct gpt *g, struct gpt_rows *to, char letter, int i
         if (g->n_part_heads)
             snprintf(part, sizeof part, ".%u", k);
         snprintf(name, sizeof name, "blk.N.attn_%c%s", letter, part);
-        row.from = ckpt_text(g->m->c, name, strlen(name));
+        row.from = ckpt_copy(g->m->c, name, strlen(name));
         if (!is_fused) {
             snprintf(name, sizeof name, "blk.N.attn_%c", letter);
-            row.to = ckpt_text(g->m->c, name, strlen(name));
+            row.to = ckpt_copy(g->m->c, name, strlen(name));
         }
         if (state_has(s, "blk.0.attn_qkv.weight")) {
             row.from = fused.from;
             row.n_out = 'P';
             row.flags |= parts[i] | (g->is_grouped ? STATE_GROUPED : 0U);
         }
-        to->failed |= !row.from || !row.to;
-        if (row.from && row.to)
-            add_gpt_row(g, to, row, letter == 'v' ? 0 : to->turned);
+        add_gpt_row(g, to, row, letter == 'v' ? 0 : to->turned);
     }
 }
 
@@ -249,35 +259,38 @@ static void sinusoids(const struct ckpt_tensor *t, uint64_t first, size_t n, flo
     }
 }
 
-/* Heads that are put side by side without a projection: it is the identity. */
-static int put_no_projection(const struct gpt *g, mgpt_error *err)
+static void add_computed(const struct gpt *g, const char *name, uint64_t n_in, uint64_t n_out,
+                         ckpt_values_fn *values)
 {
-    const struct ckpt_hparams *hp = &g->m->c->hp;
-    int status = MGPT_OK, is_gpt2 = strncmp(hp->arch, "gpt", 3) == 0;
-    char name[64];
-    if (!hp->n_layer || state_has(&g->m->state, "blk.0.attn_output.weight"))
-        return MGPT_OK;
-    ckpt_note(g->m->c, "inferred: attention has no projection (none in the file): the identity");
-    for (uint32_t i = 0; status == MGPT_OK && i < hp->n_layer; i++) {
-        snprintf(name, sizeof name, "blk.%u.attn_output.weight", i);
-        status = ckpt_add(g->m->c, name, hp->n_embd, hp->n_embd,
-                          (struct ckpt_tensor){.values = identity}, err);
-        snprintf(name, sizeof name, "blk.%u.attn_output.bias", i);
-        if (status == MGPT_OK && is_gpt2)
-            status =
-                ckpt_add(g->m->c, name, hp->n_embd, 0, (struct ckpt_tensor){.values = zeros}, err);
-    }
-    return status;
+    ckpt_must(g->m->c, ckpt_add(g->m->c, name, n_in, n_out, (struct ckpt_tensor){.values = values},
+                                g->m->c->err));
 }
 
-static int put_positions(const struct gpt *g, mgpt_error *err)
+/* Heads that are put side by side without a projection: it is the identity. */
+static void put_no_projection(const struct gpt *g)
 {
     const struct ckpt_hparams *hp = &g->m->c->hp;
-    struct ckpt_tensor from = {.values = g->positions == GPT_SINUSOIDAL ? sinusoids : zeros};
-    if (g->positions == GPT_TABLE || hp->n_rot ||
-        (g->positions == GPT_NO_POSITIONS && strcmp(hp->arch, "microgpt") == 0))
-        return MGPT_OK;
-    return ckpt_add(g->m->c, "position_embd.weight", hp->n_embd, hp->n_ctx, from, err);
+    int is_gpt2 = strncmp(hp->arch, "gpt", 3) == 0;
+    char name[64];
+    if (!hp->n_layer || state_has(&g->m->state, "blk.0.attn_output.weight"))
+        return;
+    ckpt_note(g->m->c, "inferred: attention has no projection (none in the file): the identity");
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        snprintf(name, sizeof name, "blk.%u.attn_output.weight", i);
+        add_computed(g, name, hp->n_embd, hp->n_embd, identity);
+        snprintf(name, sizeof name, "blk.%u.attn_output.bias", i);
+        if (is_gpt2)
+            add_computed(g, name, hp->n_embd, 0, zeros);
+    }
+}
+
+static void put_positions(const struct gpt *g)
+{
+    const struct ckpt_hparams *hp = &g->m->c->hp;
+    if (g->positions != GPT_TABLE && !hp->n_rot &&
+        !(g->positions == GPT_NO_POSITIONS && strcmp(hp->arch, "microgpt") == 0))
+        add_computed(g, "position_embd.weight", hp->n_embd, hp->n_ctx,
+                     g->positions == GPT_SINUSOIDAL ? sinusoids : zeros);
 }
 
 struct scaled {
@@ -294,60 +307,50 @@ static void scaled_values(const struct ckpt_tensor *t, uint64_t first, size_t n,
 }
 
 /* embedding(x) * sqrt(E): the factor goes into the table, and a tied head becomes a tensor. */
-static int scale_embedding(const struct gpt *g, mgpt_error *err)
+static void scale_embedding(const struct gpt *g)
 {
     struct checkpoint *c = g->m->c;
-    struct scaled *s = g->is_scaled ? ckpt_alloc(c, 1, sizeof *s) : NULL;
-    int is_tied = 1, status = MGPT_OK;
+    int is_tied = 1;
     if (!g->is_scaled)
-        return MGPT_OK;
-    if (!s)
-        return err_memory(err, "the embedding", sizeof *s);
+        return;
+    struct scaled *s = ckpt_new(c, 1, sizeof *s);
     s->factor = (float)sqrt(c->hp.n_embd);
     s->of = c->tensors[0]; /* token_embd, the first row */
     for (size_t i = 0; i < arr_len(c->tensors); i++)
         is_tied &= strcmp(c->tensors[i].name, "output.weight") != 0;
     if (is_tied)
-        status = ckpt_add(c, "output.weight", c->hp.n_embd, c->hp.n_vocab, s->of, err);
+        ckpt_must(c, ckpt_add(c, "output.weight", c->hp.n_embd, c->hp.n_vocab, s->of, c->err));
     c->tensors[0].type = dtype_find(DTYPE_F32);
     c->tensors[0].bytes = NULL;
     c->tensors[0].blocks = NULL;
     c->tensors[0].values = scaled_values;
     c->tensors[0].source = s;
     c->tensors[0].at = 0;
-    return status;
 }
 
-static int settle_kv_heads(const struct gpt *g, mgpt_error *err)
+static void settle_kv_heads(const struct gpt *g)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
     uint64_t rows = key_rows(&g->m->state), hd = hp->n_embd / hp->n_head;
     if (g->n_part_heads || !rows || rows == hp->n_embd)
-        return MGPT_OK;
+        return;
     if (strncmp(hp->arch, "gpt", 3) == 0 || rows % hd || hp->n_head % (rows / hd))
-        return ckpt_refuse(err, "%llu rows of keys do not form heads of width %llu of %s",
-                           (unsigned long long)rows, (unsigned long long)hd, hp->arch);
+        ckpt_stop(g->m->c, "%llu rows of keys do not form heads of width %llu of %s",
+                  (unsigned long long)rows, (unsigned long long)hd, hp->arch);
     hp->n_head_kv = (uint32_t)(rows / hd);
-    return MGPT_OK;
 }
 
-int gpt_tensors(const struct gpt *g, const char *what, mgpt_error *err)
+void gpt_tensors(const struct gpt *g, const char *what)
 {
-    struct state *s = &g->m->state;
-    struct gpt_rows all = {0};
-    int status = settle_kv_heads(g, err);
-    if (status == MGPT_OK) {
-        list_rows(g, &all);
-        status = all.failed ? err_memory(err, "the list of tensors", sizeof *all.rows)
-                            : state_map(s, all.rows, arr_len(all.rows), err);
-        status = name_missing(g, status, err);
-        arr_free(all.rows);
-    }
-    if (status == MGPT_OK)
-        status = hf_check_used(s, what, err);
-    if (status == MGPT_OK)
-        status = put_no_projection(g, err);
-    if (status == MGPT_OK)
-        status = put_positions(g, err);
-    return status == MGPT_OK ? scale_embedding(g, err) : status;
+    struct checkpoint *c = g->m->c;
+    size_t most = 3 * (size_t)(g->n_part_heads + 1) + 12; /* q, k, v of each head, and the others */
+    struct gpt_rows all = {.rows = ckpt_temp(c, most, sizeof *all.rows)};
+    settle_kv_heads(g);
+    list_rows(g, &all);
+    if (state_map(&g->m->state, all.rows, all.n, c->err) < 0)
+        leave_map(g);
+    hf_check_used(&g->m->state, what);
+    put_no_projection(g);
+    put_positions(g);
+    scale_embedding(g);
 }

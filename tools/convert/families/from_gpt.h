@@ -6,8 +6,20 @@
 
 enum gpt_positions { GPT_TABLE, GPT_HALVES, GPT_ADJACENT, GPT_SINUSOIDAL, GPT_NO_POSITIONS };
 
+struct gpt_rules {
+    const char *what;    /* the program, for errors */
+    const char *program; /* of questions.c, whose facts hold; NULL: each is asked for */
+    unsigned asks;       /* bits of facts in which copies of the program differ, under its names */
+    const char *likely;  /* the program that first had the names; NULL: none */
+    const char *why;     /* of the activation */
+    int64_t n_head;      /* stated outside the tensors' file; 0: not */
+    int is_published;    /* the sizes of GPT-2 tell its heads */
+    const char *dataset; /* where the vocabulary is; NULL: unknown */
+};
+
 struct gpt {
     struct torch_model *m;
+    const struct gpt_rules *r;
     uint32_t n_part_heads;          /* heads that are matrices of their own; 0: none */
     int is_conv1d;                  /* matrices of the layers are stored [n_in, n_out] */
     int is_mha;                     /* attention is the framework's: it has its scale */
@@ -26,29 +38,18 @@ struct gpt {
                      * the other way round */
 };
 
-struct gpt_rules {
-    const char *what;    /* the program, for errors */
-    const char *program; /* of questions.c, whose facts hold; NULL: each is asked for */
-    unsigned asks;       /* bits of facts in which copies of the program differ, under its names */
-    const char *likely;  /* the program that first had the names; NULL: none */
-    const char *why;     /* of the activation */
-    int64_t n_head;      /* stated outside the tensors' file; 0: not */
-    int is_published;    /* the sizes of GPT-2 tell its heads */
-    const char *dataset; /* where the vocabulary is; NULL: unknown */
-};
-
 /* Gives the tensors GGUF's names, and learns from the names. Errors: MGPT_EFILE naming a tensor
  * without a meaning. */
-int gpt_set_aliases(struct gpt *g, mgpt_error *err);
+void gpt_set_aliases(struct gpt *g);
 
 /* Gives the tensors GGUF's names, and sets the sizes that their shapes say. */
-int gpt_sizes(struct gpt *g, mgpt_error *err);
+void gpt_sizes(struct gpt *g);
 
 /* Settles all facts and the architecture; one error asks for what is open. */
-int gpt_facts(struct gpt *g, const struct gpt_rules *r, mgpt_error *err);
+void gpt_facts(struct gpt *g);
 
 /* Puts all tensors, the head only where it is not the token embedding. `what` names the program in
  * errors. */
-int gpt_tensors(const struct gpt *g, const char *what, mgpt_error *err);
+void gpt_tensors(const struct gpt *g, const char *what);
 
 #endif

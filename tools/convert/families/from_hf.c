@@ -176,7 +176,7 @@ static unsigned row_bias(struct hf_model *m, unsigned flags)
 
 static void put_rows(struct hf_model *m)
 {
-    struct state_row *rows = hf_alloc(m, m->family->n_rows + 1, sizeof *rows); /* 1: the head */
+    struct state_row *rows = ckpt_new(m->c, m->family->n_rows + 1, sizeof *rows); /* 1: the head */
     size_t n = 0;
     for (size_t i = 0; i < m->family->n_rows; i++) {
         rows[n] = m->family->rows[i];
@@ -187,7 +187,7 @@ static void put_rows(struct hf_model *m)
         rows[n++].flags |= row_bias(m, flags);
     }
     n += (size_t)hf_head_row(m, &rows[n]);
-    hf_must(m, state_map(&m->state, rows, n, m->err));
+    ckpt_must(m->c, state_map(&m->state, rows, n, m->c->err));
 }
 
 /* Marks tensors that are no weights of the model. */
@@ -204,14 +204,14 @@ static void put_tensors(struct hf_model *m)
     snprintf(what, sizeof what, "%s of %u layers", m->family->model_type, m->c->hp.n_layer);
     m->puts = 1;
     strip_prefixes(m);
-    hf_must(m, state_seal(&m->state, m->err));
+    ckpt_must(m->c, state_seal(&m->state, m->c->err));
     hf_name_tied(m);
     put_rows(m);
     hf_put_rope(m);
     if (m->family->put.call)
         m->family->put.call(m);
     skip_others(m);
-    hf_must(m, state_check_used(&m->state, what, m->err));
+    ckpt_must(m->c, state_check_used(&m->state, what, m->c->err));
     m->puts = 0;
 }
 
@@ -223,18 +223,21 @@ static const char *format_of(struct hf_model *m)
     int n = snprintf(text, sizeof text, "Hugging Face %s", m->family->model_type);
     if (m->wrapper)
         n += snprintf(text + n, sizeof text - (size_t)n, ", the text part of a %s",
-                      hf_wrapper_name(m->wrapper));
-    const char *copy = ckpt_text(m->c, text, (size_t)n);
-    if (!copy)
-        hf_must(m, err_memory(m->err, "the name of the format", (size_t)n));
-    return copy;
+                      m->wrapper->model_type);
+    return ckpt_copy(m->c, text, (size_t)n);
 }
 
-static void read_model(struct hf_model *m)
+static void read_model(void *arg)
 {
+    struct hf_model *m = arg;
     const struct hf_parts *parts = m->parts;
-    hf_must(m, parts->facts ? hf_config_take(&m->cfg, json_incref(parts->facts), m->err)
-                            : hf_config_read(&m->cfg, parts->config, m->err));
+    struct ckpt_side side = {.bytes = parts->config};
+    static const char *const name = "config.json";
+    if (!side.bytes.data && !parts->facts && !ckpt_side(m->c, m->in, 0, &name, 1, &side))
+        ckpt_stop(m->c, "side file config.json: not next to the input; it has the model's numbers");
+    if (m->in->directory && *m->in->directory && !parts->described)
+        m->c->name = m->in->directory;
+    hf_config_read(m->c, &m->cfg, parts->facts ? parts->facts : hf_json(m->c, side.bytes, name));
     m->at = m->cfg.text;
     if (parts->described)
         m->cfg.model_type = parts->described;
@@ -246,39 +249,27 @@ static void read_model(struct hf_model *m)
     }
     read_config(m);
     if (parts->index.data)
-        hf_must(m, hf_weights_sharded(m, parts->index, m->err));
+        hf_weights_sharded(m, parts->index);
     else if (!parts->state)
-        hf_must(m, hf_weights(m, parts->tensors, m->err));
-    hf_must(m, hf_unpack(m, m->err));
+        hf_weights(m, parts->tensors);
+    hf_unpack(m);
     put_tensors(m);
     if (!parts->described && !(m->in->options->given & OPT_NO_TOKENIZER))
-        hf_must(m, hf_tokenizer_read(m->c, m->in, m->c->hp.n_vocab, m->err));
+        ckpt_must(m->c, hf_tokenizer_read(m->c, m->in, m->c->hp.n_vocab, m->c->err));
 }
 
 static int read_parts(struct checkpoint *c, const struct ckpt_input *in, struct hf_parts parts,
                       mgpt_error *err)
 {
     struct hf_model m = {.c = c, .in = in, .parts = &parts};
-    struct ckpt_side side = {.bytes = parts.config};
-    static const char *const name = "config.json";
-    int found = parts.config.data || parts.facts ? 1 : in->side(in->user, 0, &name, 1, &side, err);
-    if (found < 0)
-        return found;
-    if (!found)
-        return ckpt_refuse(
-            err, "side file config.json: not next to the input; it has the model's numbers");
-    if (in->directory && *in->directory && !parts.described)
-        c->name = in->directory;
-    parts.config = side.bytes;
     state_init(&m.state, c);
     if (parts.state)
         m.state = *parts.state;
-    int status = hf_run(&m, read_model, err);
+    int status = ckpt_run(c, read_model, &m, err);
     if (status == MGPT_EFILE && m.puts) { /* the tensors are not those of the model */
         skip_others(&m);
         hf_name_programs(&m.state, m.family, err);
     }
-    hf_config_free(&m.cfg);
     if (parts.state)
         *parts.state = m.state;
     else
@@ -312,23 +303,33 @@ static int is_untyped(const struct hf_config *cfg)
            (hf_value(cfg->text, "initializer_range") && hf_value(cfg->text, "layer_norm_epsilon"));
 }
 
-int hf_is_beside(const struct ckpt_input *in, mgpt_error *err)
+struct beside_run {
+    struct checkpoint *c;
+    struct span bytes;
+    int is_ours;
+};
+
+static void look_beside(void *arg)
+{
+    struct beside_run *r = arg;
+    struct hf_config cfg;
+    hf_config_read(r->c, &cfg, hf_json(r->c, r->bytes, "config.json"));
+    r->is_ours = cfg.model_type || cfg.whole_type || is_untyped(&cfg);
+}
+
+int hf_is_beside(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     static const char *const name = "config.json";
     struct ckpt_side side;
-    struct hf_config cfg;
     mgpt_error local = {0};
     int found = in->side(in->user, 0, &name, 1, &side, err);
+    struct beside_run run = {.c = c, .bytes = side.bytes};
     if (found <= 0)
         return found;
-    if (hf_config_read(&cfg, side.bytes, &local) == MGPT_OK) {
-        int is_ours = cfg.model_type || cfg.whole_type || is_untyped(&cfg);
-        hf_config_free(&cfg);
-        return is_ours;
-    }
-    if (local.status == MGPT_EMEM && err)
-        *err = local;
-    return local.status == MGPT_EMEM ? MGPT_EMEM : 0;
+    if (ckpt_run(c, look_beside, &run, &local) != MGPT_EMEM)
+        return run.is_ours;
+    *err = local;
+    return MGPT_EMEM;
 }
 
 int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,

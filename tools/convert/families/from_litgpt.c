@@ -77,32 +77,28 @@ static int has_word(const json_t *config, const char *key, const char *word)
 }
 
 /* The family of models.txt. */
-static int choose_family(const json_t *config, const char **family, mgpt_error *err)
+static const char *choose_family(struct checkpoint *c, const json_t *config)
 {
     const char *mlp = json_string_value(json_object_get(config, "mlp_class_name"));
     int serial = json_is(json_object_get(config, "parallel_residual"), JSON_FALSE);
-    *family = NULL;
     if (has_word(config, "norm_class_name", "RMSNorm") && mlp && strcmp(mlp, "LLaMAMLP") == 0 &&
         serial)
-        *family = "litgpt_llama";
+        return "litgpt_llama";
     if (has_word(config, "norm_class_name", "LayerNorm") && mlp && strcmp(mlp, "GptNeoxMLP") == 0)
-        *family = "litgpt_neox";
-    if (*family)
-        return MGPT_OK;
-    return ckpt_refuse(err,
-                       "side file " YAML ": mlp_class_name is %.40s: only RMSNorm with LLaMAMLP "
-                       "(not parallel) and LayerNorm with GptNeoxMLP are supported",
-                       mlp ? mlp : "absent");
+        return "litgpt_neox";
+    ckpt_stop(c,
+              "side file " YAML ": mlp_class_name is %.40s: only RMSNorm with LLaMAMLP "
+              "(not parallel) and LayerNorm with GptNeoxMLP are supported",
+              mlp ? mlp : "absent");
 }
 
 /* The sizes that the tensors have, and LitGPT's defaults. */
-static int add_sizes(struct torch_model *m, json_t *config, const char *up, mgpt_error *err)
+static void add_sizes(struct torch_model *m, json_t *config, const char *up)
 {
     uint64_t V, E, F, width;
-    if (torch_layers(m, "transformer.h.N.norm_1.weight", err) < 0 ||
-        torch_shape(m, "transformer.wte.weight", &V, &E, err) < 0 ||
-        torch_shape(m, up, &F, &width, err) < 0)
-        return MGPT_EFILE;
+    torch_layers(m, "transformer.h.N.norm_1.weight");
+    torch_shape(m, "transformer.wte.weight", &V, &E);
+    torch_shape(m, up, &F, &width);
     json_t *sizes = json_pack("{s:I, s:I, s:I, s:i, s:b}", "vocab_size", (json_int_t)V,
                               "hidden_size", (json_int_t)E, "intermediate_size", (json_int_t)F,
                               "num_hidden_layers", (int)m->c->hp.n_layer, "tie_word_embeddings",
@@ -112,7 +108,7 @@ static int add_sizes(struct torch_model *m, json_t *config, const char *up, mgpt
                json_object_update_missing(config, usual) == 0;
     json_decref(sizes);
     json_decref(usual);
-    return good ? MGPT_OK : err_memory(err, YAML, json_object_size(config));
+    ckpt_pushed(m->c, good, json_object_size(config));
 }
 
 /* Members that models.txt has no words for. "attn.attn" is the name until December 2024. */
@@ -145,40 +141,30 @@ static int from_litgpt_match(const struct torch_model *m)
             state_has(&m->state, "transformer.h.0.attn.attn.weight"));
 }
 
-static int read_described(struct torch_model *m, json_t *config, mgpt_error *err)
+static void free_config(void *config)
 {
-    static const char json[] = "config.json: ";
-    const char *family;
-    if (choose_family(config, &family, err) < 0)
-        return MGPT_EFILE;
-    int is_llama = strcmp(family, "litgpt_llama") == 0;
-    int status = add_sizes(
-        m, config, is_llama ? "transformer.h.0.mlp.fc_1.weight" : "transformer.h.0.mlp.fc.weight",
-        err);
-    if (status == MGPT_OK)
-        status = hf_read_described(m->c, m->in, family, config, &m->state, err);
-    mgpt_error was = *err;
-    if (status == MGPT_EFILE && strncmp(was.text, json, strlen(json)) == 0)
-        ckpt_refuse(err, "side file " YAML ": %.180s", was.text + strlen(json));
-    return status;
+    json_decref(config);
 }
 
-static int from_litgpt_map(struct torch_model *m, mgpt_error *err)
+static void from_litgpt_map(struct torch_model *m)
 {
-    static const char *const name = YAML;
+    static const char *const name = YAML, json[] = "config.json: ";
     struct ckpt_side side;
-    int found = m->in->side(m->in->user, 0, &name, 1, &side, err);
-    if (found < 0)
-        return found;
-    if (!found)
-        return ckpt_refuse(err,
-                           "side file " YAML ": not next to the input; it has the model's numbers");
+    if (!ckpt_side(m->c, m->in, 0, &name, 1, &side))
+        ckpt_stop(m->c, "side file " YAML ": not next to the input; it has the model's numbers");
     json_t *config = read_yaml(side.bytes);
-    if (!config)
-        return err_memory(err, YAML, side.bytes.size);
-    int status = read_described(m, config, err);
-    json_decref(config);
-    return status == MGPT_OK ? torch_vocab(m, NULL, err) : status;
+    ckpt_pushed(m->c, config != NULL, side.bytes.size);
+    ckpt_own(m->c, config, free_config);
+    const char *family = choose_family(m->c, config);
+    add_sizes(m, config,
+              strcmp(family, "litgpt_llama") == 0 ? "transformer.h.0.mlp.fc_1.weight"
+                                                  : "transformer.h.0.mlp.fc.weight");
+    int status = hf_read_described(m->c, m->in, family, config, &m->state, m->c->err);
+    const mgpt_error was = *m->c->err;
+    if (status == MGPT_EFILE && strncmp(was.text, json, strlen(json)) == 0)
+        ckpt_stop(m->c, "side file " YAML ": %.180s", was.text + strlen(json));
+    ckpt_must(m->c, status);
+    torch_vocab(m, NULL);
 }
 
 const struct torch_mapping litgpt_mapping = {"LitGPT", OPT_TOKENIZER | OPT_NO_TOKENIZER,

@@ -40,23 +40,20 @@ static const struct state_row head[] = {{"output", "output", 'V', 'E', 0}};
 /* ---- numbers --------------------------------------------------------------------------------- */
 
 /* What is not in model_args is in params.json next to the file. */
-static int find_facts(struct torch_model *m, mgpt_error *err)
+static void find_facts(struct torch_model *m)
 {
     static const char *const candidates[] = {"params.json"};
     const char *name;
-    const struct jval *root;
     if (torch_member(m, "model_args"))
-        return MGPT_OK;
-    int status = torch_side_facts(m, candidates, 1, NULL, &root, &name, err);
-    if (status == 0)
+        return;
+    const struct jval *root = torch_side_facts(m, candidates, 1, NULL, &name);
+    if (!root)
         ckpt_note(m->c, "neither model_args in the file nor params.json next to it");
     if (jval_is(jval_get(root, "use_scaled_rope"), JVAL_TRUE))
-        status = ckpt_refuse(err,
-                             "%s: use_scaled_rope does not say by how much; convert the model's "
-                             "Hugging Face form instead",
-                             name);
-    jval_free(root);
-    return status < 0 ? status : MGPT_OK;
+        ckpt_stop(m->c,
+                  "%s: use_scaled_rope does not say by how much; convert the model's "
+                  "Hugging Face form instead",
+                  name);
 }
 
 static void settle_context(struct torch_model *m)
@@ -71,23 +68,22 @@ static void settle_context(struct torch_model *m)
     ckpt_note(m->c, "inferred: context = %u (not in the file; set it with --context)", hp->n_ctx);
 }
 
-static int from_llama2c_pt_sizes(struct torch_model *m, mgpt_error *err)
+static void from_llama2c_pt_sizes(struct torch_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, F, E2, k_rows;
     hp->arch = "llama";
-    if (torch_layers(m, "layers.N.attention_norm.weight", err) < 0 ||
-        torch_shape(m, "tok_embeddings.weight", &V, &E, err) < 0 ||
-        torch_shape(m, "layers.0.feed_forward.w1.weight", &F, &E2, err) < 0 ||
-        torch_shape(m, "layers.0.attention.wk.weight", &k_rows, &E2, err) < 0)
-        return MGPT_EFILE;
+    torch_layers(m, "layers.N.attention_norm.weight");
+    torch_shape(m, "tok_embeddings.weight", &V, &E);
+    torch_shape(m, "layers.0.feed_forward.w1.weight", &F, &E2);
+    torch_shape(m, "layers.0.attention.wk.weight", &k_rows, &E2);
     const struct ckpt_wanted wanted[] = {
         {&hp->n_vocab, "vocab_size", V}, {&hp->n_embd, "dim", E}, {&hp->n_ff, "hidden_dim", F}};
-    if (ckpt_sizes(wanted, 3, err) < 0 || torch_check_sizes(m, MG_LAYERS, err) < 0)
-        return MGPT_EFILE;
+    ckpt_must(m->c, ckpt_sizes(wanted, 3, m->c->err));
+    torch_check_sizes(m, MG_LAYERS);
     settle_context(m);
-    int status = torch_heads(m, 0, 0, "", err);
-    return status < 0 ? status : torch_kv_heads(m, "wk", k_rows, err);
+    torch_heads(m, 0, 0, "");
+    torch_kv_heads(m, "wk", k_rows);
 }
 
 static void settle_rope(struct torch_model *m)
@@ -101,13 +97,13 @@ static void settle_rope(struct torch_model *m)
 
 /* ---- tensors and tokens ---------------------------------------------------------------------- */
 
-static int from_llama2c_pt_tensors(struct torch_model *m, mgpt_error *err)
+static void from_llama2c_pt_tensors(struct torch_model *m)
 {
     int tied = !state_has(&m->state, "output.weight") ||
                torch_same(m, "output.weight", "tok_embeddings.weight");
-    int status = state_map(&m->state, rows, sizeof rows / sizeof *rows, err);
-    if (status == MGPT_OK && !tied)
-        status = state_map(&m->state, head, 1, err);
+    ckpt_must(m->c, state_map(&m->state, rows, sizeof rows / sizeof *rows, m->c->err));
+    if (!tied)
+        ckpt_must(m->c, state_map(&m->state, head, 1, m->c->err));
     if (tied) {
         state_find(&m->state, "output.weight");
         ckpt_note(m->c, "inferred: the head is the token embedding (tied)");
@@ -115,27 +111,26 @@ static int from_llama2c_pt_tensors(struct torch_model *m, mgpt_error *err)
     state_skip_suffix(&m->state, "rope.freqs");
     state_skip_suffix(&m->state, "freqs_cos");
     state_skip_suffix(&m->state, "freqs_sin");
-    return status == MGPT_OK ? hf_check_used(&m->state, "llama2.c or Meta's Llama", err) : status;
+    hf_check_used(&m->state, "llama2.c or Meta's Llama");
 }
 
 /* llama2.c's tokenizer.bin begins with the length of its longest token and has no magic number;
  * anything else, also given with --tokenizer, is for the readers of Hugging Face's files. */
-static int from_llama2c_pt_vocabulary(struct torch_model *m, mgpt_error *err)
+static void from_llama2c_pt_vocabulary(struct torch_model *m)
 {
     char own[32];
     snprintf(own, sizeof own, "tok%u.bin", m->c->hp.n_vocab);
     const char *const candidates[] = {own, "tokenizer.bin"};
     struct ckpt_side side;
-    if (m->in->options->given & OPT_NO_TOKENIZER)
-        return torch_vocab(m, NULL, err);
-    int found = m->in->side(m->in->user, OPT_TOKENIZER, candidates, 2, &side, err);
-    if (found < 0)
-        return found;
+    int found = !(m->in->options->given & OPT_NO_TOKENIZER) &&
+                ckpt_side(m->c, m->in, OPT_TOKENIZER, candidates, 2, &side);
     const char *dot = found ? strrchr(side.name, '.') : NULL;
-    if (!dot || strcmp(dot, ".bin") != 0)
-        return torch_vocab(m, NULL, err);
+    if (!dot || strcmp(dot, ".bin") != 0) {
+        torch_vocab(m, NULL);
+        return;
+    }
     ckpt_note_tokenizer(m->c, m->in, side.name);
-    return llama2c_vocabulary(m->c, side.bytes, side.name, m->c->hp.n_vocab, err);
+    llama2c_vocabulary(m->c, side.bytes, side.name, m->c->hp.n_vocab);
 }
 
 static int from_llama2c_pt_match(const struct torch_model *m)
@@ -144,17 +139,14 @@ static int from_llama2c_pt_match(const struct torch_model *m)
            state_has(&m->state, "layers.0.attention.wq.weight");
 }
 
-static int from_llama2c_pt_map(struct torch_model *m, mgpt_error *err)
+static void from_llama2c_pt_map(struct torch_model *m)
 {
-    int status = find_facts(m, err);
-    if (status == MGPT_OK)
-        status = from_llama2c_pt_sizes(m, err);
-    if (status < 0)
-        return status;
+    find_facts(m);
+    from_llama2c_pt_sizes(m);
     settle_rope(m);
     m->c->hp.norm_eps = torch_eps(m, EPS);
-    status = from_llama2c_pt_tensors(m, err);
-    return status == MGPT_OK ? from_llama2c_pt_vocabulary(m, err) : status;
+    from_llama2c_pt_tensors(m);
+    from_llama2c_pt_vocabulary(m);
 }
 
 const struct torch_mapping llama2c_pt_mapping = {"llama2.c or Meta Llama",

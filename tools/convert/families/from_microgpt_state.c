@@ -24,14 +24,16 @@ static int from_microgpt_state_match(const struct torch_model *m)
     return has_wte;
 }
 
-static int from_microgpt_state_map(struct torch_model *m, mgpt_error *err)
+static void from_microgpt_state_map(struct torch_model *m)
 {
     int status = MGPT_OK;
-    if (arr_len(m->state.tensors) == 0)
-        return microgpt_pickle(m->c, &m->file.pickle, m->root, m->in, err);
+    if (arr_len(m->state.tensors) == 0) {
+        ckpt_must(m->c, microgpt_pickle(m->c, &m->file.pickle, m->root, m->in, m->c->err));
+        return;
+    }
     for (size_t i = 0; status == MGPT_OK && i < arr_len(m->state.tensors); i++)
         status = mg_add_tensor(&m->parts, &m->state.tensors[i]);
-    return mg_parts_build(&m->parts, status);
+    ckpt_must(m->c, mg_parts_build(&m->parts, status));
 }
 
 const struct torch_mapping microgpt_state_mapping = {

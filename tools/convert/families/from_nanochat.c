@@ -62,36 +62,32 @@ struct meta {                          /* the side file */
 
 /* ---- meta_NNNNNN.json ------------------------------------------------------------------------ */
 
-static int read_pattern(const struct jval *root, struct meta *s, mgpt_error *err)
+static void read_pattern(struct checkpoint *c, const struct jval *root, struct meta *s)
 {
     const struct jval *config = jval_get(root, "model_config");
     const struct jval *at = jval_is(config, JVAL_OBJECT) ? config : root;
     const char *pattern = jval_text(jval_get(at, "window_pattern"));
     if (pattern && strlen(pattern) >= sizeof s->pattern)
-        return ckpt_refuse(err, "%s: window_pattern is too long", s->source);
+        ckpt_stop(c, "%s: window_pattern is too long", s->source);
     if (pattern)
         memcpy(s->pattern, pattern, strlen(pattern) + 1);
-    return MGPT_OK;
 }
 
 /* model_000123.pt has meta_000123.json. */
-static int find_meta(struct torch_model *m, struct meta *s, mgpt_error *err)
+static void find_meta(struct torch_model *m, struct meta *s)
 {
     char own[128] = "meta.json";
     const char *name = m->in->name;
-    const struct jval *root;
     *s = (struct meta){.source = ""};
     if (strncmp(name, "model_", 6) == 0)
         snprintf(own, sizeof own, "meta_%.100s.json", name + 6);
     const char *const candidates[] = {own, "meta.json", "config.json"};
-    int status = torch_side_facts(m, candidates, 3, "model_config", &root, &s->source, err);
-    s->is_found = status > 0;
-    if (status == 0)
+    const struct jval *root = torch_side_facts(m, candidates, 3, "model_config", &s->source);
+    s->is_found = root != NULL;
+    if (root)
+        read_pattern(m->c, root, s);
+    else
         ckpt_note(m->c, "no %s next to the input: its numbers are inferred", own);
-    if (status > 0)
-        status = read_pattern(root, s, err);
-    jval_free(root);
-    return status;
 }
 
 /* modded-nanogpt and other programs have nanochat's names with other constants. nanochat's own
@@ -114,7 +110,7 @@ static int is_modded_tied(const struct torch_model *m, const struct meta *s)
 
 /* ---- what cannot be run ---------------------------------------------------------------------- */
 
-static int from_nanochat_refuse(const struct torch_model *m, mgpt_error *err)
+static void from_nanochat_refuse(const struct torch_model *m)
 {
     static const struct {
         const char *part, *what;
@@ -128,36 +124,33 @@ static int from_nanochat_refuse(const struct torch_model *m, mgpt_error *err)
         for (size_t k = 0; k < sizeof features / sizeof *features; k++) {
             const char *name = m->state.tensors[i].name;
             if (strstr(name, features[k].part))
-                return ckpt_refuse_tensor(err, name, "nanochat %s are not supported",
-                                          features[k].what);
+                ckpt_stop_tensor(m->c, name, "nanochat %s are not supported", features[k].what);
         }
-    return MGPT_OK;
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
 
-static int from_nanochat_settle_heads(struct torch_model *m, const struct meta *s, uint64_t k_rows,
-                                      mgpt_error *err)
+static void from_nanochat_settle_heads(struct torch_model *m, const struct meta *s, uint64_t k_rows)
 {
     uint32_t n_embd = m->c->hp.n_embd, usual = is_nanochat(m, s) ? n_embd / 128 : 0;
-    int status = torch_heads(m, 0, n_embd % 128 ? 0 : usual, "heads of 128, nanochat's", err);
-    return status < 0 ? status : torch_kv_heads(m, "c_k", k_rows, err);
+    torch_heads(m, 0, n_embd % 128 ? 0 : usual, "heads of 128, nanochat's");
+    torch_kv_heads(m, "c_k", k_rows);
 }
 
-static int settle_vocab_size(struct torch_model *m, uint64_t rows_of_wte, mgpt_error *err)
+static void settle_vocab_size(struct torch_model *m, uint64_t rows_of_wte)
 {
     uint64_t V = (uint64_t)torch_size(m, MG_VOCAB, (int64_t)rows_of_wte);
     if (V > rows_of_wte)
-        return ckpt_refuse(err, "%s: vocab_size is stated as %llu, the embedding has %llu rows",
-                           m->side ? m->side : "facts", (unsigned long long)V,
-                           (unsigned long long)rows_of_wte);
+        ckpt_stop(m->c, "%s: vocab_size is stated as %llu, the embedding has %llu rows",
+                  m->side ? m->side : "facts", (unsigned long long)V,
+                  (unsigned long long)rows_of_wte);
     if (V < rows_of_wte)
         ckpt_note(m->c, "the last %llu rows of the embedding are padding, left out",
                   (unsigned long long)(rows_of_wte - V));
-    return ckpt_size(&m->c->hp.n_vocab, "vocab_size", V, err);
+    ckpt_must(m->c, ckpt_size(&m->c->hp.n_vocab, "vocab_size", V, m->c->err));
 }
 
-static int from_nanochat_sizes(struct torch_model *m, const struct meta *s, mgpt_error *err)
+static void from_nanochat_sizes(struct torch_model *m, const struct meta *s)
 {
     const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
@@ -166,11 +159,10 @@ static int from_nanochat_sizes(struct torch_model *m, const struct meta *s, mgpt
     if (o->given & OPT_CONTEXT)
         context = o->n_ctx;
     hp->arch = "nanochat";
-    if (torch_layers(m, "transformer.h.N.attn.c_q.weight", err) < 0 ||
-        torch_shape(m, "transformer.wte.weight", &V, &E, err) < 0 ||
-        torch_shape(m, "transformer.h.0.mlp.c_fc.weight", &F, &E2, err) < 0 ||
-        torch_shape(m, "transformer.h.0.attn.c_k.weight", &k_rows, &E2, err) < 0)
-        return MGPT_EFILE;
+    torch_layers(m, "transformer.h.N.attn.c_q.weight");
+    torch_shape(m, "transformer.wte.weight", &V, &E);
+    torch_shape(m, "transformer.h.0.mlp.c_fc.weight", &F, &E2);
+    torch_shape(m, "transformer.h.0.attn.c_k.weight", &k_rows, &E2);
     if (context <= 0) {
         context = 2048;
         ckpt_note(m->c, "inferred: context = 2048 (nanochat's; set it with --context)");
@@ -178,10 +170,10 @@ static int from_nanochat_sizes(struct torch_model *m, const struct meta *s, mgpt
     const struct ckpt_wanted wanted[] = {{&hp->n_embd, "n_embd", E},
                                          {&hp->n_ctx, "sequence_len", (uint64_t)context},
                                          {&hp->n_ff, "the hidden width", F}};
-    if (ckpt_sizes(wanted, 3, err) < 0 || settle_vocab_size(m, V, err) < 0 ||
-        torch_check_sizes(m, MG_LAYERS, err) < 0)
-        return MGPT_EFILE;
-    return from_nanochat_settle_heads(m, s, k_rows, err);
+    ckpt_must(m->c, ckpt_sizes(wanted, 3, m->c->err));
+    settle_vocab_size(m, V);
+    torch_check_sizes(m, MG_LAYERS);
+    from_nanochat_settle_heads(m, s, k_rows);
 }
 
 /* ---- the constants of a generation ----------------------------------------------------------- */
@@ -207,7 +199,7 @@ static double from_nanochat_choose(struct torch_model *m, const struct constant 
 
 /* What nanochat fixes, other programs with these names have otherwise: they must say it, or the
  * user. */
-static int check_known(const struct torch_model *m, const struct meta *s, mgpt_error *err)
+static void check_known(const struct torch_model *m, const struct meta *s)
 {
     const struct mg_facts *f = &m->parts.facts;
     unsigned given = m->in->options->given;
@@ -215,12 +207,12 @@ static int check_known(const struct torch_model *m, const struct meta *s, mgpt_e
     int base = (given & OPT_ROPE) || f->rope_base >= 0;
     int cap = (given & OPT_SOFTCAP) || f->softcap >= 0;
     if (is_nanochat(m, s) || (heads && base && cap))
-        return MGPT_OK;
-    return ckpt_refuse(
-        err,
-        "nanochat's names without its meta_*.json (modded-nanogpt?): not in the file, and "
-        "the logits depend on it: set%s%s%s",
-        heads ? "" : " --heads N", base ? "" : " --rope BASE", cap ? "" : " --softcap X (0: none)");
+        return;
+    ckpt_stop(m->c,
+              "nanochat's names without its meta_*.json (modded-nanogpt?): not in the file, and "
+              "the logits depend on it: set%s%s%s",
+              heads ? "" : " --heads N", base ? "" : " --rope BASE",
+              cap ? "" : " --softcap X (0: none)");
 }
 
 /* Positions back: half of the context, or a third or a quarter, in blocks of 128. */
@@ -230,40 +222,36 @@ static uint32_t short_window(uint32_t n_ctx, uint32_t by)
 }
 
 /* Layers of pattern letter S see `window` keys; the last layer sees all. */
-static int settle_windows(struct torch_model *m, const struct meta *s, uint32_t by, mgpt_error *err)
+static void settle_windows(struct torch_model *m, const struct meta *s, uint32_t by)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
     size_t n = strlen(s->pattern);
     int any = 0;
     if (strspn(s->pattern, "SLsl") != n)
-        return ckpt_refuse(err, "%s: window_pattern %.*s: expected letters S and L", s->source,
-                           CKPT_CLIP(s->pattern, n));
+        ckpt_stop(m->c, "%s: window_pattern %.*s: expected letters S and L", s->source,
+                  CKPT_CLIP(s->pattern, n));
     /* W positions back, and the token itself */
     uint32_t part = short_window(hp->n_ctx, by);
     uint32_t window = o->given & OPT_WINDOW ? (uint32_t)o->window : part + 1;
-    int32_t *windows = ckpt_alloc(m->c, hp->n_layer, sizeof *windows);
-    if (!windows)
-        return err_memory(err, "the windows of the layers", hp->n_layer * sizeof *windows);
+    int32_t *windows = ckpt_new(m->c, hp->n_layer, sizeof *windows);
     for (uint32_t i = 0; n && i + 1 < hp->n_layer; i++) {
         int is_short = s->pattern[i % n] == 'S' || s->pattern[i % n] == 's';
         windows[i] = is_short ? (int32_t)window : 0;
         any |= is_short;
     }
     if (!any)
-        return MGPT_OK;
+        return;
     hp->windows = windows;
     if (!(o->given & OPT_WINDOW))
         ckpt_note(
             m->c,
             "inferred: short layers see %u keys (1/%u of the context and the token; --window)",
             window, by);
-    return MGPT_OK;
 }
 
 /* The generation whose tensors these are; a mixture of two is refused. */
-static int find_generation(const struct torch_model *m, const struct generation **g,
-                           mgpt_error *err)
+static const struct generation *find_generation(const struct torch_model *m)
 {
     static const char *const parts[] = {"smear_gate.weight", "smear_lambda", "backout_lambda"};
     const struct state *s = &m->state;
@@ -274,66 +262,57 @@ static int find_generation(const struct torch_model *m, const struct generation 
     int lambdas = state_has(s, "resid_lambdas"), smear = state_has(s, parts[0]);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (state_has(s, parts[i]) != smear)
-            return state_missing(parts[smear ? i : 0], err);
+            ckpt_leave(m->c, state_missing(parts[smear ? i : 0], m->c->err));
     if (smear && !gate)
-        return state_missing(name, err);
+        ckpt_leave(m->c, state_missing(name, m->c->err));
     if (gate && !lambdas)
-        return state_missing("resid_lambdas", err);
+        ckpt_leave(m->c, state_missing("resid_lambdas", m->c->err));
     uint64_t columns = gate && gate->n_dims == 2 ? gate->shape[1] : 0;
     if (gate && columns != 12 && (smear || columns != 32))
-        return ckpt_refuse_tensor(err, name, "%llu columns, nanochat's have 12%s",
-                                  (unsigned long long)columns, smear ? " with smear" : " or 32");
-    *g = &generations[smear ? 4 : columns == 12 ? 3 : columns == 32 ? 2 : lambdas];
-    return MGPT_OK;
+        ckpt_stop_tensor(m->c, name, "%llu columns, nanochat's have 12%s",
+                         (unsigned long long)columns, smear ? " with smear" : " or 32");
+    return &generations[smear ? 4 : columns == 12 ? 3 : columns == 32 ? 2 : lambdas];
 }
 
 /* A matrix of n_out rows, or a number of its own (n_out 0). */
-static int put_own(struct torch_model *m, const char *from, const char *to, uint64_t n_out,
-                   mgpt_error *err)
+static void put_own(struct torch_model *m, const char *from, const char *to, uint64_t n_out)
 {
     const struct state_tensor *t = state_find(&m->state, from);
     uint64_t n_in = t && t->n_dims == 2 ? t->shape[1] : 1;
     if (!t)
-        return MGPT_OK;
-    if (state_check_shape(t, n_out, n_in, err) < 0)
-        return MGPT_EFILE;
+        return;
+    ckpt_must(m->c, state_check_shape(t, n_out, n_in, m->c->err));
     const struct state_part part = {.tensor = t, .n_rows = n_out ? n_out : 1};
-    return state_put(m->c, to, n_out ? n_in : 0, &part, 1, 0, err);
+    ckpt_must(m->c, state_put(m->c, to, n_out ? n_in : 0, &part, 1, 0, m->c->err));
 }
 
 /* The gates and the numbers of smear and backout. */
-static int put_gates(struct torch_model *m, mgpt_error *err)
+static void put_gates(struct torch_model *m)
 {
     char from[64], to[64];
-    int status = put_own(m, "smear_gate.weight", "smear_gate.weight", 1, err);
-    if (status == MGPT_OK)
-        status = put_own(m, "smear_lambda", "smear_lambda", 0, err);
-    if (status == MGPT_OK)
-        status = put_own(m, "backout_lambda", "backout_lambda", 0, err);
-    for (uint32_t i = 0; status == MGPT_OK && i < m->c->hp.n_layer; i++) {
+    put_own(m, "smear_gate.weight", "smear_gate.weight", 1);
+    put_own(m, "smear_lambda", "smear_lambda", 0);
+    put_own(m, "backout_lambda", "backout_lambda", 0);
+    for (uint32_t i = 0; i < m->c->hp.n_layer; i++) {
         state_layer_name(from, sizeof from, "transformer.h.N.attn.ve_gate.weight", i);
         state_layer_name(to, sizeof to, "blk.N.attn_value_gate.weight", i);
-        status = put_own(m, from, to, m->c->hp.n_head_kv, err);
+        put_own(m, from, to, m->c->hp.n_head_kv);
         state_layer_name(to, sizeof to, "value_embeds.N.weight", i);
-        if (status == MGPT_OK && state_has(&m->state, from) != state_has(&m->state, to))
-            status = state_missing(state_has(&m->state, from) ? to : from, err);
+        if (state_has(&m->state, from) != state_has(&m->state, to))
+            ckpt_leave(m->c, state_missing(state_has(&m->state, from) ? to : from, m->c->err));
     }
-    return status;
 }
 
-static int settle_constants(struct torch_model *m, const struct meta *s, mgpt_error *err)
+static void settle_constants(struct torch_model *m, const struct meta *s)
 {
     const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
-    const struct generation *g = NULL;
-    if (find_generation(m, &g, err) < 0)
-        return MGPT_EFILE;
+    const struct generation *g = find_generation(m);
     const struct mg_facts *f = &m->parts.facts;
     const struct constant base = {OPT_ROPE, o->rope_base, f->rope_base, "rope base", g->rope_base};
     const struct constant cap = {OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP};
     if (o->scale_of)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "--qk-scale: expected a number, nanochat's factor of q and k");
+        ckpt_stop_option(m->c, "--qk-scale: expected a number, nanochat's factor of q and k");
     const struct constant factor = {OPT_QK_SCALE, o->qk_scale, -1, "factor of q and k",
                                     g->qk_scale};
     hp->no_embedding_norm = is_modded_tied(m, s);
@@ -350,26 +329,25 @@ static int settle_constants(struct torch_model *m, const struct meta *s, mgpt_er
     double qk = from_nanochat_choose(m, &factor);
     if (qk < 1 || qk > 1)
         hp->attn_scale = (float)(qk * qk / sqrt((double)hp->n_rot));
-    return settle_windows(m, s, g->windows, err);
+    settle_windows(m, s, g->windows);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static int from_nanochat_vocabulary(struct torch_model *m, mgpt_error *err)
+static void from_nanochat_vocabulary(struct torch_model *m)
 {
     static const char *const candidates[] = {"tokenizer.pkl", "tokenizer/tokenizer.pkl",
                                              "../tokenizer/tokenizer.pkl",
                                              "../../tokenizer/tokenizer.pkl"};
     struct ckpt_side side;
-    if (m->in->options->given & OPT_NO_TOKENIZER)
-        return torch_vocab(m, NULL, err);
-    int found = m->in->side(m->in->user, OPT_TOKENIZER, candidates, 4, &side, err);
-    if (found < 0)
-        return found;
-    if (!found || !pickle_sniff(side.bytes))
-        return torch_vocab(m, NULL, err);
+    int found = !(m->in->options->given & OPT_NO_TOKENIZER) &&
+                ckpt_side(m->c, m->in, OPT_TOKENIZER, candidates, 4, &side);
+    if (!found || !pickle_sniff(side.bytes)) {
+        torch_vocab(m, NULL);
+        return;
+    }
     ckpt_note_tokenizer(m->c, m->in, side.name);
-    return torch_vocab_pickle(m, &side, err);
+    torch_vocab_pickle(m, &side);
 }
 
 static int from_nanochat_match(const struct torch_model *m)
@@ -378,27 +356,20 @@ static int from_nanochat_match(const struct torch_model *m)
            state_has(&m->state, "transformer.wte.weight");
 }
 
-static int from_nanochat_map(struct torch_model *m, mgpt_error *err)
+static void from_nanochat_map(struct torch_model *m)
 {
     struct meta s;
-    int status = from_nanochat_refuse(m, err);
-    if (status == MGPT_OK)
-        status = find_meta(m, &s, err);
-    if (status == MGPT_OK)
-        status = check_known(m, &s, err);
-    if (status == MGPT_OK)
-        status = from_nanochat_sizes(m, &s, err);
-    if (status == MGPT_OK)
-        status = settle_constants(m, &s, err);
-    if (status == MGPT_OK)
-        status = state_map(&m->state, rows, sizeof rows / sizeof *rows, err);
-    if (status == MGPT_OK)
-        status = put_gates(m, err);
+    from_nanochat_refuse(m);
+    find_meta(m, &s);
+    check_known(m, &s);
+    from_nanochat_sizes(m, &s);
+    settle_constants(m, &s);
+    ckpt_must(m->c, state_map(&m->state, rows, sizeof rows / sizeof *rows, m->c->err));
+    put_gates(m);
     state_skip_suffix(&m->state, ".cos");
     state_skip_suffix(&m->state, ".sin");
-    if (status == MGPT_OK)
-        status = hf_check_used(&m->state, "nanochat that can be run", err);
-    return status == MGPT_OK ? from_nanochat_vocabulary(m, err) : status;
+    hf_check_used(&m->state, "nanochat that can be run");
+    from_nanochat_vocabulary(m);
 }
 
 const struct torch_mapping nanochat_mapping = {"nanochat",

@@ -95,7 +95,7 @@ static int read_modules(struct checkpoint *c, const struct ckpt_input *in, struc
 int npz_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct zip_dir z = {NULL};
-    int is_hf = hf_is_beside(in, err), status = is_hf < 0 ? is_hf : 0;
+    int is_hf = hf_is_beside(c, in, err), status = is_hf < 0 ? is_hf : 0;
     if (status < 0)
         return status;
     int opened = zip_dir_open(&z, in->bytes, err);

@@ -97,7 +97,7 @@ static int read_named(struct named_file *r, mgpt_error *err)
 int safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct named_file r = {.in = in};
-    int is_hf = hf_is_beside(in, err);
+    int is_hf = hf_is_beside(c, in, err);
     if (is_hf < 0)
         return is_hf;
     state_init(&r.state, c);

@@ -12,9 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static int hf_map(struct torch_model *m, mgpt_error *err)
+static void hf_map(struct torch_model *m)
 {
-    return hf_read_state(m->c, m->in, &m->state, err);
+    ckpt_must(m->c, hf_read_state(m->c, m->in, &m->state, m->c->err));
 }
 
 /* No names of its own tell it: read_model does. */
@@ -78,36 +78,33 @@ static int from_torch_find_weights(struct torch_model *m)
     return 0;
 }
 
-static int no_weights(const struct torch_model *m, mgpt_error *err)
+_Noreturn static void no_weights(const struct torch_model *m)
 {
     const struct pickle *p = &m->file.pickle;
     int is_object = pickle_at(p, m->root)->kind == PICKLE_OBJECT;
-    return ckpt_refuse(err, "%s: no state dict in it: it holds %s%s", m->file.container,
-                       pickle_kind_name(p, m->root),
-                       is_object ? "; save model.state_dict(), not the model" : "");
+    ckpt_stop(m->c, "%s: no state dict in it: it holds %s%s", m->file.container,
+              pickle_kind_name(p, m->root),
+              is_object ? "; save model.state_dict(), not the model" : "");
 }
 
-static int from_torch_unknown(const struct torch_model *m, mgpt_error *err)
+_Noreturn static void from_torch_unknown(const struct torch_model *m)
 {
     const char *first = arr_len(m->state.tensors) ? m->state.tensors[0].name : "";
     if (torch_is_hugging_face(&m->state))
-        return ckpt_refuse(err,
-                           "Llama's names in transformers, which many models have: config.json of "
-                           "this one, with model_type, must be next to the file");
-    return ckpt_refuse_tensor(err, first,
-                              "not a name of a model that mgpt knows (mgpt convert --help lists "
-                              "the programs)");
+        ckpt_stop(m->c, "Llama's names in transformers, which many models have: config.json of "
+                        "this one, with model_type, must be next to the file");
+    ckpt_stop_tensor(m->c, first,
+                     "not a name of a model that mgpt knows (mgpt convert --help lists "
+                     "the programs)");
 }
 
-static int run_mapping(struct torch_model *m, const struct torch_mapping *mapping, mgpt_error *err)
+static void run_mapping(struct torch_model *m, const struct torch_mapping *mapping)
 {
     char format[80];
     int n = snprintf(format, sizeof format, "%s (%s)", mapping->name, m->file.container);
-    m->c->format = ckpt_text(m->c, format, (size_t)n);
-    if (!m->c->format)
-        return err_memory(err, "a name", sizeof format);
-    int status = ckpt_check_options(mapping->name, mapping->options, m->in->options, err);
-    return status < 0 ? status : mapping->map(m, err);
+    m->c->format = ckpt_copy(m->c, format, (size_t)n);
+    ckpt_must(m->c, ckpt_check_options(mapping->name, mapping->options, m->in->options, m->c->err));
+    mapping->map(m);
 }
 
 /* Of the mappings [first, end) the one that knows the names. A module that holds the model puts its
@@ -138,25 +135,25 @@ static const struct torch_mapping *find_mapping(struct torch_model *m)
     return mapping ? mapping : known_mapping(m, by_words, N_MAPPINGS);
 }
 
-static int from_torch_read_model(struct torch_model *m, mgpt_error *err)
+static void from_torch_read_model(void *arg)
 {
+    struct torch_model *m = arg;
+    const struct torch_mapping *mapping = &microgpt_state_mapping;
     int found = from_torch_find_weights(m);
-    if (!found && strcmp(m->file.container, "pickle") == 0)
-        return run_mapping(m, &microgpt_state_mapping, err);
-    if (!found)
-        return no_weights(m, err);
-    int status = torch_state(&m->file, m->weights, &m->state, err);
-    if (status == MGPT_OK)
-        status = torch_facts(m);
-    if (status < 0)
-        return status;
-    /* pytorch_model.bin: its names mean what config.json next to it says. A training checkpoint
-     * wraps the weights; a file of Hugging Face is the weights. */
-    int is_hf = m->weights == m->root ? hf_is_beside(m->in, err) : 0;
-    if (is_hf)
-        return is_hf < 0 ? is_hf : run_mapping(m, &hf_mapping, err);
-    const struct torch_mapping *mapping = find_mapping(m);
-    return mapping ? run_mapping(m, mapping, err) : from_torch_unknown(m, err);
+    if (!found && strcmp(m->file.container, "pickle") != 0)
+        no_weights(m);
+    if (found) {
+        ckpt_must(m->c, torch_state(&m->file, m->weights, &m->state, m->c->err));
+        ckpt_must(m->c, torch_facts(m));
+        /* pytorch_model.bin: its names mean what config.json next to it says. A training checkpoint
+         * wraps the weights; a file of Hugging Face is the weights. */
+        int is_hf = m->weights == m->root ? hf_is_beside(m->c, m->in, m->c->err) : 0;
+        ckpt_must(m->c, is_hf);
+        mapping = is_hf ? &hf_mapping : find_mapping(m);
+    }
+    if (!mapping)
+        from_torch_unknown(m);
+    run_mapping(m, mapping);
 }
 
 int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
@@ -167,7 +164,7 @@ int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_er
         return status;
     state_init(&m.state, c);
     mg_parts_init(&m.parts, c, in, err);
-    status = from_torch_read_model(&m, err);
+    status = ckpt_run(c, from_torch_read_model, &m, err);
     mg_parts_free(&m.parts);
     state_free(&m.state);
     torch_close(&m.file);
@@ -191,16 +188,24 @@ int torch_knows(const struct state *s, mgpt_error *err)
     return knows;
 }
 
+static void map_named(void *arg)
+{
+    struct torch_model *m = arg;
+    const struct torch_mapping *mapping = find_mapping(m);
+    m->weights = mapping != NULL;
+    if (mapping)
+        run_mapping(m, mapping);
+}
+
 int torch_map_state(struct state *s, struct mg_parts *parts, const char *container, mgpt_error *err)
 {
     struct torch_model m = {.c = parts->c, .in = parts->in, .state = *s, .parts = *parts};
     m.file.container = container;
     if (!no_pickle(&m))
         return err_memory(err, "a node", sizeof *m.file.pickle.nodes);
-    const struct torch_mapping *mapping = find_mapping(&m);
-    int status = mapping ? run_mapping(&m, mapping, err) : 0;
+    int status = ckpt_run(m.c, map_named, &m, err);
     pickle_free(&m.file.pickle);
     *s = m.state;
     *parts = m.parts;
-    return status < 0 ? status : mapping != NULL;
+    return status < 0 ? status : (int)m.weights;
 }

@@ -73,7 +73,7 @@ static int is_buffer(const struct state_tensor *t)
 }
 
 /* Asking for facts is for models that can run. */
-static int refuse_unknown_names(const struct state *s, mgpt_error *err)
+static void refuse_unknown_names(const struct state *s)
 {
     char buf[64];
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
@@ -81,10 +81,9 @@ static int refuse_unknown_names(const struct state *s, mgpt_error *err)
         if (t->used || t->alias)
             continue;
         const char *near = gpt_name_nearest(t->name, buf);
-        return ckpt_refuse_tensor(err, t->name, "no such tensor of a GPT that mgpt knows%s%s",
-                                  near ? "; nearest: " : "", near ? near : "");
+        ckpt_stop_tensor(s->c, t->name, "no such tensor of a GPT that mgpt knows%s%s",
+                         near ? "; nearest: " : "", near ? near : "");
     }
-    return MGPT_OK;
 }
 
 /* The names of layer n are those of layer 0 but for the number. */
@@ -100,7 +99,7 @@ static int is_same_name(const char *of_0, const char *of_n)
 }
 
 /* Layers of two programs may mean the same, and may not. */
-static int refuse_mixed_layers(const struct state *s, mgpt_error *err)
+static void refuse_mixed_layers(const struct state *s)
 {
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
         const struct state_tensor *t = &s->tensors[i], *first = NULL;
@@ -112,10 +111,9 @@ static int refuse_mixed_layers(const struct state *s, mgpt_error *err)
             first = state_peek(s, alias);
         }
         if (first && !is_same_name(first->name, t->name))
-            return ckpt_refuse_tensor(err, t->name, "layer 0 has %.*s: names of two programs",
-                                      CKPT_CLIP(first->name, strlen(first->name)));
+            ckpt_stop_tensor(s->c, t->name, "layer 0 has %.*s: names of two programs",
+                             CKPT_CLIP(first->name, strlen(first->name)));
     }
-    return MGPT_OK;
 }
 
 /* "blocks.0.mlp.w1.bias": "w1". */
@@ -155,13 +153,11 @@ static void settle_gate(struct gpt *g, struct gpt_name *names)
 }
 
 /* Roles are read before the first alias is set: shapes are found by name. */
-int gpt_set_aliases(struct gpt *g, mgpt_error *err)
+void gpt_set_aliases(struct gpt *g)
 {
     struct torch_model *m = g->m;
     uint64_t width = gpt_width(&m->state);
-    struct gpt_name *names = ckpt_alloc(m->c, arr_len(m->state.tensors) + 1, sizeof *names);
-    if (!names)
-        return err_memory(err, "names", sizeof *names);
+    struct gpt_name *names = ckpt_new(m->c, arr_len(m->state.tensors) + 1, sizeof *names);
     for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
         const struct state_tensor *t = &m->state.tensors[i];
         if (is_buffer(t) || !gpt_name_read(t, &names[i])) {
@@ -181,15 +177,12 @@ int gpt_set_aliases(struct gpt *g, mgpt_error *err)
         if (names[i].role == GPT_NONE)
             continue;
         gpt_name_alias(&names[i], alias);
-        t->alias = ckpt_text(m->c, alias, strlen(alias));
-        if (!t->alias)
-            return err_memory(err, "a name", sizeof alias);
+        t->alias = ckpt_copy(m->c, alias, strlen(alias));
         see_name(g, t, &names[i]);
         if (names[i].role == GPT_POSITIONS)
             squeeze(t);
     }
-    int status = state_seal(&m->state, err);
-    if (status == MGPT_OK)
-        status = refuse_mixed_layers(&m->state, err);
-    return status == MGPT_OK ? refuse_unknown_names(&m->state, err) : status;
+    ckpt_must(m->c, state_seal(&m->state, m->c->err));
+    refuse_mixed_layers(&m->state);
+    refuse_unknown_names(&m->state);
 }

@@ -28,15 +28,15 @@
 enum { CONTEXT = 1024 }; /* of a model that nothing limits */
 
 /* The answer, NULL: the question is open. */
-static const char *settle(const struct gpt *g, const struct gpt_rules *r, enum ckpt_fact fact)
+static const char *settle(const struct gpt *g, enum ckpt_fact fact)
 {
     struct checkpoint *c = g->m->c;
     const struct ckpt_options *o = g->m->in->options;
     const char *has = ckpt_given(o, fact);
     if (!has)
         has = ckpt_assumed(c, o, fact);
-    if (!has && !(r->asks >> fact & 1))
-        has = ckpt_program_has(r->program, fact);
+    if (!has && !(g->r->asks >> fact & 1))
+        has = ckpt_program_has(g->r->program, fact);
     if (!has)
         ckpt_ask(c, fact);
     return has;
@@ -47,40 +47,40 @@ static int is_answer(const char *answer, const char *value)
     return answer && strcmp(answer, value) == 0;
 }
 
-static int settle_heads(const struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+static void settle_heads(const struct gpt *g)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
-    int64_t stated = g->n_part_heads ? g->n_part_heads : r->n_head;
-    uint32_t published = r->is_published ? torch_gpt2_heads(g->m) : 0;
-    int status = torch_heads_or_ask(g->m, stated, published, "GPT-2 of these sizes", err);
-    if (status == MGPT_OK && g->n_part_heads && hp->n_head != g->n_part_heads)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%u heads are wanted, the file has %u",
-                       hp->n_head, g->n_part_heads);
-    return status;
+    int64_t stated = g->n_part_heads ? g->n_part_heads : g->r->n_head;
+    uint32_t published = g->r->is_published ? torch_gpt2_heads(g->m) : 0;
+    torch_heads_or_ask(g->m, stated, published, "GPT-2 of these sizes");
+    if (g->n_part_heads && hp->n_head != g->n_part_heads)
+        ckpt_stop_option(g->m->c, "%u heads are wanted, the file has %u", hp->n_head,
+                         g->n_part_heads);
 }
 
 /* An option or a statement of the file is a spelling, which is checked. */
-static int settle_activation(const struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+static void settle_activation(const struct gpt *g)
 {
     struct torch_model *m = g->m;
     const struct ckpt_options *o = m->in->options;
     const char *usual = NULL;
     if (!m->c->hp.n_layer && !(o->given & OPT_ACTIVATION) && !m->parts.facts.activation)
-        return MGPT_OK;
+        return;
     if (!(o->given & OPT_ACTIVATION) && !m->parts.facts.activation) {
         const char *assumed = ckpt_assumed(m->c, o, FACT_ACTIVATION);
         if (assumed) {
             m->c->hp.activation = assumed;
-            return MGPT_OK;
+            return;
         }
-        usual =
-            r->asks >> FACT_ACTIVATION & 1 ? NULL : ckpt_program_has(r->program, FACT_ACTIVATION);
+        usual = g->r->asks >> FACT_ACTIVATION & 1
+                    ? NULL
+                    : ckpt_program_has(g->r->program, FACT_ACTIVATION);
     }
-    return torch_activation(m, usual, r->why, err);
+    torch_activation(m, usual, g->r->why);
 }
 
 /* ng-video-lecture divided by the root of another number at first, and so do many copies. */
-static void settle_scale(const struct gpt *g, const struct gpt_rules *r)
+static void settle_scale(const struct gpt *g)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
     const struct ckpt_options *o = g->m->in->options;
@@ -90,39 +90,35 @@ static void settle_scale(const struct gpt *g, const struct gpt_rules *r)
     else if ((hp->n_layer && !g->is_mha &&
               !(hp->n_head == 1 && !(g->m->c->open >> FACT_HEADS & 1))) ||
              o->given & OPT_QK_SCALE) {
-        if (is_answer(settle(g, r, FACT_QK_SCALE), "embd"))
+        if (is_answer(settle(g, FACT_QK_SCALE), "embd"))
             hp->attn_scale = (float)(1 / sqrt(hp->n_embd));
     }
 }
 
-static int settle_norms(struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+static void settle_norms(struct gpt *g)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
     const struct ckpt_options *o = g->m->in->options;
     const struct mg_facts *f = &g->m->parts.facts;
     const char *norm = "layer";
     if (hp->n_layer)
-        g->is_post = is_answer(settle(g, r, FACT_NORMS), "post");
+        g->is_post = is_answer(settle(g, FACT_NORMS), "post");
     if (!g->has_bias || o->given & OPT_NORM)
-        norm = settle(g, r, FACT_NORM);
+        norm = settle(g, FACT_NORM);
     if (g->has_bias && is_answer(norm, "rms"))
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "--norm rms: the norms of this file have biases, they are LayerNorm");
+        ckpt_stop_option(g->m->c,
+                         "--norm rms: the norms of this file have biases, they are LayerNorm");
     g->is_rms = is_answer(norm, "rms");
-    if (norm && !g->is_rms) {
+    if ((norm && !g->is_rms) || o->given & OPT_EPS || f->eps >= 0 ||
+        (f->some_eps >= 0 && !f->trains)) {
         hp->norm_eps = torch_eps(g->m, 1e-5);
-        return MGPT_OK;
+        return;
     }
-    if (o->given & OPT_EPS || f->eps >= 0 || (f->some_eps >= 0 && !f->trains)) {
-        hp->norm_eps = torch_eps(g->m, 1e-5);
-        return MGPT_OK;
-    }
-    const char *eps = settle(g, r, FACT_EPS);
+    const char *eps = settle(g, FACT_EPS);
     hp->norm_eps = eps ? (float)strtod(eps, NULL) : 1e-5F;
-    return MGPT_OK;
 }
 
-static int gpt_settle_context(const struct gpt *g, mgpt_error *err)
+static void gpt_settle_context(const struct gpt *g)
 {
     struct torch_model *m = g->m;
     const struct ckpt_options *o = m->in->options;
@@ -132,85 +128,79 @@ static int gpt_settle_context(const struct gpt *g, mgpt_error *err)
     else if (torch_size(m, MG_CONTEXT, 0) == 0)
         ckpt_note(m->c, "inferred: context = %d (nothing limits it; set it with --context)",
                   CONTEXT);
-    return ckpt_size(&m->c->hp.n_ctx, "block_size", n, err);
+    ckpt_must(m->c, ckpt_size(&m->c->hp.n_ctx, "block_size", n, m->c->err));
 }
 
 /* The buffers of a rotation have a column for each value of a head, or for each pair. */
-static int check_rotation(const struct state *s, uint64_t head, mgpt_error *err)
+static void check_rotation(const struct state *s, uint64_t head)
 {
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
         const struct state_tensor *t = &s->tensors[i];
         uint64_t n = t->n_dims ? t->shape[t->n_dims - 1] : 0;
         if (gpt_name_is_rotation(t->name) && n != head && 2 * n != head)
-            return ckpt_refuse_tensor(err, t->name, "rotates other widths than heads of %llu",
-                                      (unsigned long long)head);
+            ckpt_stop_tensor(s->c, t->name, "rotates other widths than heads of %llu",
+                             (unsigned long long)head);
     }
-    return MGPT_OK;
 }
 
-static int settle_rotation(const struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+static void settle_rotation(const struct gpt *g)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
     const struct ckpt_options *o = g->m->in->options;
     double base = o->given & OPT_ROPE ? o->rope_base : g->m->parts.facts.rope_base;
-    const char *text = base > 0 ? NULL : settle(g, r, FACT_ROPE);
+    const char *text = base > 0 ? NULL : settle(g, FACT_ROPE);
     hp->rope_base = (float)(text ? strtod(text, NULL) : base);
     hp->n_rot = hp->n_embd / hp->n_head;
     if (hp->n_rot % 2)
-        return ckpt_refuse(err, "heads of %u values cannot be rotated", hp->n_rot);
-    return check_rotation(&g->m->state, hp->n_rot, err);
+        ckpt_stop(g->m->c, "heads of %u values cannot be rotated", hp->n_rot);
+    check_rotation(&g->m->state, hp->n_rot);
 }
 
-static int settle_positions(struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+static void settle_positions(struct gpt *g)
 {
     static const char *const names[] = {"half", "adjacent", "sinusoidal", "none"};
     const struct ckpt_options *o = g->m->in->options;
     g->positions = GPT_TABLE;
     if (state_has(&g->m->state, "position_embd.weight")) {
         if (o->given & OPT_POSITIONS)
-            return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                           "--positions: the model has a table of positions");
+            ckpt_stop_option(g->m->c, "--positions: the model has a table of positions");
         if (g->is_rotated)
-            return ckpt_refuse(err, "a table of positions and a rotation: no engine part for both");
+            ckpt_stop(g->m->c, "a table of positions and a rotation: no engine part for both");
     } else {
-        const char *answer = settle(g, r, FACT_POSITIONS);
+        const char *answer = settle(g, FACT_POSITIONS);
         if (!answer) { /* what follows from it is asked for in the same error */
             if (!(o->given & OPT_ROPE) && !(g->m->parts.facts.rope_base > 0))
-                settle(g, r, FACT_ROPE);
-            settle(g, r, FACT_EMBEDDING);
+                settle(g, FACT_ROPE);
+            settle(g, FACT_EMBEDDING);
         }
         for (int i = 0; i < 4; i++)
             if (is_answer(answer, names[i]))
                 g->positions = (enum gpt_positions)(GPT_HALVES + i);
         if (answer && g->positions == GPT_TABLE)
-            return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                           "--positions: expected half, adjacent, sinusoidal or none");
+            ckpt_stop_option(g->m->c, "--positions: expected half, adjacent, sinusoidal or none");
         if (answer && g->is_rotated && g->positions != GPT_HALVES && g->positions != GPT_ADJACENT)
-            return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                           "--positions %s: the file has the frequencies of a rotation", answer);
-        int status = gpt_settle_context(g, err);
-        if (status == MGPT_OK && (g->positions == GPT_HALVES || g->positions == GPT_ADJACENT) &&
+            ckpt_stop_option(g->m->c, "--positions %s: the file has the frequencies of a rotation",
+                             answer);
+        gpt_settle_context(g);
+        if ((g->positions == GPT_HALVES || g->positions == GPT_ADJACENT) &&
             !(g->m->c->open >> FACT_HEADS & 1))
-            status = settle_rotation(g, r, err);
-        if (status < 0)
-            return status;
+            settle_rotation(g);
     }
     if (g->is_buffer || g->positions == GPT_SINUSOIDAL || o->given & OPT_EMBEDDING_SCALE)
-        g->is_scaled = is_answer(settle(g, r, FACT_EMBEDDING), "root");
-    return MGPT_OK;
+        g->is_scaled = is_answer(settle(g, FACT_EMBEDDING), "root");
 }
 
 /* The order of values in matrices. A bare matrix of the MLP has its layout in its shape. */
-static void settle_layout(struct gpt *g, const struct gpt_rules *r)
+static void settle_layout(struct gpt *g)
 {
     const struct ckpt_hparams *hp = &g->m->c->hp;
     int heads_open = g->m->c->open >> FACT_HEADS & 1;
     if (g->has_qkv && (hp->n_head > 1 || heads_open))
-        g->is_grouped = is_answer(settle(g, r, FACT_QKV), "heads");
+        g->is_grouped = is_answer(settle(g, FACT_QKV), "heads");
     if (g->has_two_ups)
-        settle(g, r, FACT_GATE);
+        settle(g, FACT_GATE);
     if (g->has_bare && !g->is_conv1d)
-        g->is_in_out = is_answer(settle(g, r, FACT_BARE), "in-out");
+        g->is_in_out = is_answer(settle(g, FACT_BARE), "in-out");
 }
 
 /* ---- the architecture ------------------------------------------------------------------------ */
@@ -225,7 +215,7 @@ static const struct {
     {1, 0, 0, 1, "arcee"},    {1, 0, 1, 1, "llama"},
 };
 
-static int gpt_choose_arch(struct gpt *g, mgpt_error *err)
+static void gpt_choose_arch(struct gpt *g)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
     int rotates = g->positions == GPT_HALVES || g->positions == GPT_ADJACENT;
@@ -236,10 +226,9 @@ static int gpt_choose_arch(struct gpt *g, mgpt_error *err)
             hp->arch = archs[i].arch;
     const struct arch *arch = hp->arch ? arch_find(hp->arch, strlen(hp->arch)) : NULL;
     if (!arch)
-        return ckpt_refuse(err, "no engine part for %s%s%s with %s norms",
-                           g->is_rms ? "RMSNorm" : "LayerNorm",
-                           g->has_gate ? ", an MLP with a gate" : "", rotates ? ", rotation" : "",
-                           g->is_post ? "post" : "pre");
+        ckpt_stop(g->m->c, "no engine part for %s%s%s with %s norms",
+                  g->is_rms ? "RMSNorm" : "LayerNorm", g->has_gate ? ", an MLP with a gate" : "",
+                  rotates ? ", rotation" : "", g->is_post ? "post" : "pre");
     if (hp->activation && strcmp(act_name(arch->act), hp->activation) == 0)
         hp->activation = NULL;
     g->turns = g->positions == GPT_HALVES && arch->pairs == ROPE_ADJACENT     ? STATE_PAIRS
@@ -249,28 +238,21 @@ static int gpt_choose_arch(struct gpt *g, mgpt_error *err)
     hp->no_final_norm = !hp->final_norm && arch->final_norm;
     if (hp->n_layer && !hp->final_norm)
         ckpt_note(g->m->c, "inferred: no norm before the head (none in the file)");
-    return MGPT_OK;
 }
 
-int gpt_facts(struct gpt *g, const struct gpt_rules *r, mgpt_error *err)
+void gpt_facts(struct gpt *g)
 {
     struct checkpoint *c = g->m->c;
-    int status = ckpt_check_assume(g->m->in->options, err);
-    c->likely = r->likely;
-    if (status == MGPT_OK)
-        status = settle_heads(g, r, err);
-    if (status == MGPT_OK)
-        status = settle_activation(g, r, err);
-    if (status == MGPT_OK)
-        status = settle_norms(g, r, err);
-    if (status == MGPT_OK)
-        status = settle_positions(g, r, err);
-    if (status < 0)
-        return status;
-    settle_scale(g, r);
-    settle_layout(g, r);
+    c->likely = g->r->likely;
+    ckpt_must(c, ckpt_check_assume(g->m->in->options, c->err));
+    settle_heads(g);
+    settle_activation(g);
+    settle_norms(g);
+    settle_positions(g);
+    settle_scale(g);
+    settle_layout(g);
     if (g->is_mha && !g->has_mask)
-        settle(g, r, FACT_MASK);
-    status = ckpt_questions_error(c, err);
-    return status == MGPT_OK ? gpt_choose_arch(g, err) : status;
+        settle(g, FACT_MASK);
+    ckpt_must(c, ckpt_questions_error(c, c->err));
+    gpt_choose_arch(g);
 }

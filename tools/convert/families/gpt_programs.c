@@ -26,28 +26,32 @@
      OPT_BOS | OPT_QK_SCALE | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE |            \
      OPT_ASSUME | OPT_QKV | OPT_BARE | OPT_GATE)
 
-/* A vocabulary that cannot be read is told with the open questions, not after them. */
-static void see_vocab(struct torch_model *m, const struct gpt_rules *r)
+static void put_gpt(void *arg)
 {
-    mgpt_error err;
-    if (torch_vocab(m, r->dataset, &err) == MGPT_EFILE)
-        m->c->open_also = ckpt_text(m->c, err.text, strlen(err.text));
+    struct gpt *g = arg;
+    struct state *s = &g->m->state;
+    gpt_sizes(g);
+    torch_check_sizes(g->m, state_has(s, "position_embd.weight") ? MG_CONTEXT : MG_LAYERS);
+    gpt_facts(g);
+    gpt_tensors(g, g->r->what);
 }
 
-static int map_gpt(struct torch_model *m, const struct gpt_rules *r, mgpt_error *err)
+static void read_vocab(void *arg)
 {
-    struct gpt g = {.m = m};
-    int status = gpt_sizes(&g, err);
-    if (status == MGPT_OK)
-        status = torch_check_sizes(
-            m, state_has(&m->state, "position_embd.weight") ? MG_CONTEXT : MG_LAYERS, err);
-    if (status == MGPT_OK)
-        status = gpt_facts(&g, r, err);
-    if (status == MGPT_OK)
-        status = gpt_tensors(&g, r->what, err);
-    if (m->c->open)
-        see_vocab(m, r);
-    return status < 0 ? status : torch_vocab(m, r->dataset, err);
+    const struct gpt *g = arg;
+    torch_vocab(g->m, g->r->dataset);
+}
+
+static void map_gpt(struct torch_model *m, const struct gpt_rules *r)
+{
+    struct gpt g = {.m = m, .r = r};
+    mgpt_error why;
+    int status = ckpt_run(m->c, put_gpt, &g, m->c->err);
+    /* a vocabulary that cannot be read is told with the open questions, not after them */
+    if (m->c->open && ckpt_run(m->c, read_vocab, &g, &why) == MGPT_EFILE)
+        m->c->open_also = ckpt_text(m->c, why.text, strlen(why.text));
+    ckpt_must(m->c, status);
+    torch_vocab(m, r->dataset);
 }
 
 /* ---- nanoGPT --------------------------------------------------------------------------------- */
@@ -88,14 +92,14 @@ static const char *dataset(struct torch_model *m)
  * forks of before are trained with the newest PyTorch; imported GPT-2 and build-nanogpt have it, too.
  * Norms without biases are RMSNorm in some forks. Names of GPT-2 are of norms before the branches
  * and scores by the head's width. */
-static int map_nanogpt(struct torch_model *m, mgpt_error *err)
+static void map_nanogpt(struct torch_model *m)
 {
     const struct gpt_rules r = {.what = "nanoGPT",
                                 .program = "nanogpt",
                                 .likely = "nanogpt",
                                 .asks = 1U << FACT_ACTIVATION | 1U << FACT_NORM,
                                 .dataset = dataset(m)};
-    return map_gpt(m, &r, err);
+    map_gpt(m, &r);
 }
 
 const struct torch_mapping nanogpt_mapping = {"nanoGPT", OPTIONS, match_nanogpt, map_nanogpt};
@@ -131,7 +135,7 @@ static int64_t heads_of_json(const struct jval *root)
 
 /* The number of heads is a fact of the file or of config.json next to it. The sizes do not tell it:
  * 48 is 3 heads of gpt-nano, or 4. */
-static int map_mingpt(struct torch_model *m, mgpt_error *err)
+static void map_mingpt(struct torch_model *m)
 {
     static const char *const candidates[] = {"config.json"};
     struct gpt_rules r = {.what = "minGPT",
@@ -141,7 +145,8 @@ static int map_mingpt(struct torch_model *m, mgpt_error *err)
                           .is_published = 1};
     const char *name;
     const struct jval *root = NULL;
-    int found = torch_size(m, MG_HEADS, 0) ? 0 : torch_json(m, candidates, 1, &root, &name, err);
+    if (!torch_size(m, MG_HEADS, 0))
+        ckpt_must(m->c, torch_json(m, candidates, 1, &root, &name, m->c->err));
     r.n_head = heads_of_json(root);
     /* its trainer writes "model" into config.json; llm-viz writes JSON */
     if (!jval_is(jval_get(root, "model"), JVAL_OBJECT) &&
@@ -150,7 +155,7 @@ static int map_mingpt(struct torch_model *m, mgpt_error *err)
     jval_free(root);
     if (r.n_head)
         ckpt_note(m->c, "inferred: n_head = %lld (from %s)", (long long)r.n_head, name);
-    return found < 0 ? found : map_gpt(m, &r, err);
+    map_gpt(m, &r);
 }
 
 const struct torch_mapping mingpt_mapping = {"minGPT", OPTIONS, match_mingpt, map_mingpt};
@@ -163,11 +168,11 @@ static int match_scratch(const struct torch_model *m)
            state_has(&m->state, "final_norm.scale") && state_has(&m->state, "final_norm.shift");
 }
 
-static int map_scratch(struct torch_model *m, mgpt_error *err)
+static void map_scratch(struct torch_model *m)
 {
     static const struct gpt_rules r = {
         .what = "LLMs-from-scratch GPTModel", .likely = "llms-from-scratch", .is_published = 1};
-    return map_gpt(m, &r, err);
+    map_gpt(m, &r);
 }
 
 const struct torch_mapping scratch_mapping = {"LLMs-from-scratch GPTModel", OPTIONS, match_scratch,
@@ -222,7 +227,7 @@ static int match_gpt(const struct torch_model *m)
     return (seen | UP) == ALL || (seen | ATTENTION) == ALL ? !torch_is_hugging_face(&m->state) : 0;
 }
 
-static int map_others(struct torch_model *m, mgpt_error *err)
+static void map_others(struct torch_model *m)
 {
     struct gpt_rules r = {.what = "GPT of these names", .is_published = 1};
     for (size_t i = 0; !r.program && i < sizeof programs / sizeof *programs; i++)
@@ -230,7 +235,7 @@ static int map_others(struct torch_model *m, mgpt_error *err)
             r.program = programs[i].program;
             r.why = programs[i].name;
         }
-    return map_gpt(m, &r, err);
+    map_gpt(m, &r);
 }
 
 const struct torch_mapping gpt_mapping = {"GPT-2 in other names",

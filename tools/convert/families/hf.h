@@ -12,8 +12,6 @@
 #include "convert/core/state.h"
 #include "convert/families/hf_rope.h"
 
-#include <setjmp.h>
-
 /* Keys of config.json. NULL: the family has no such key. */
 struct hf_keys {
     const char *n_embd, *n_layer, *n_head, *n_head_kv, *head_dim, *n_ff, *n_ctx, *eps, *activation;
@@ -110,8 +108,16 @@ struct hf_family {
     } put;
 };
 
-/* The families in one list; NULL after the last. */
+/* A model that also sees or hears, of which the text part is read. */
+struct hf_wrapper {
+    const char *model_type, *text_type; /* the text part's where config.json does not say it */
+    int tied;                           /* when tie_word_embeddings is absent */
+    const char *others[4];              /* first words of the other parts' tensors */
+};
+
+/* All of them in one list; NULL after the last. */
 const struct hf_family *hf_family_at(size_t i);
+const struct hf_wrapper *hf_wrapper_at(size_t i);
 
 struct hf_model {
     struct checkpoint *c;
@@ -128,8 +134,6 @@ struct hf_model {
     const struct hf_parts *parts;
     int puts;         /* tensors are put: an error may name the program that they are of */
     const json_t *at; /* where keys are looked up: cfg.text, or an object in it */
-    mgpt_error *err;  /* of hf_run, to which a fault jumps */
-    jmp_buf out;
 };
 
 /* What the input is: one of them. */
@@ -160,7 +164,7 @@ hf_step_fn hf_put_projected;
 
 /* 1 when config.json of a Hugging Face model is next to the input, 0 when not; negative when that
  * cannot be seen: a model must not be taken for another for want of memory. */
-int hf_is_beside(const struct ckpt_input *in, mgpt_error *err);
+int hf_is_beside(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
 /* The model that these tensors are, which come from the input, with the files next to it. Takes the
  * prefixes off their names. */
@@ -176,7 +180,7 @@ int hf_read_described(struct checkpoint *c, const struct ckpt_input *in, const c
 
 /* Adds all tensors of the model to m->state: of `bytes`, or, when bytes.data is NULL, of the
  * file(s) next to config.json. */
-int hf_weights(struct hf_model *m, struct span bytes, mgpt_error *err);
+void hf_weights(struct hf_model *m, struct span bytes);
 
 /* Adds the tensors of one file to s, which is sealed later. */
 int hf_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error *err);
@@ -185,7 +189,7 @@ int hf_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error
 int hf_add_file(struct state *s, struct span bytes, mgpt_error *err);
 
 /* The same out of an index: model.safetensors.index.json. */
-int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err);
+void hf_weights_sharded(struct hf_model *m, struct span index);
 
 /* ---- hf_reads.c ------------------------------------------------------------------------------ */
 
@@ -212,15 +216,6 @@ hf_step_fn hf_defaults;
 /* Of a model that also sees or hears, the text part: which one it is, by config.json's root; its
  * model_type where that does not say it. Errors: there is no model_type at all, with what to write. */
 hf_step_fn hf_wrapper;
-
-/* Their model types; NULL after the last. */
-const char *hf_wrapper_at(size_t i);
-
-/* The model_type of one. */
-const char *hf_wrapper_name(const struct hf_wrapper *w);
-
-/* Whether its head is the token table where config.json does not say it. */
-int hf_wrapper_ties(const struct hf_wrapper *w);
 
 /* Marks the tensors of the other parts. */
 void hf_skip_other_parts(struct hf_model *m);
@@ -254,7 +249,7 @@ void hf_name_programs(const struct state *s, const struct hf_family *own, mgpt_e
 
 /* Of a quantised model: puts matrices in the place of the tensors that they are made of. Errors: a
  * scheme that is not read, by its name. */
-int hf_unpack(struct hf_model *m, mgpt_error *err);
+hf_step_fn hf_unpack;
 
 /* Marks biases of such matrices that are all zeros, which AutoGPTQ writes for layers without one. */
 void hf_skip_zero_biases(struct state *s);

@@ -63,9 +63,10 @@ static struct state_tensor as_matrix(struct hf_model *m, const struct state_tens
     struct state_tensor matrix = *t;
     if (t->n_dims != 3 || memcmp(t->shape, shape, sizeof shape) != 0 ||
         t->strides[0] != t->strides[1] * rows)
-        hf_must(m, ckpt_refuse_tensor(m->err, t->name, "expected a contiguous [%llu, %llu, %llu]",
-                                      (unsigned long long)shape[0], (unsigned long long)rows,
-                                      (unsigned long long)n_in));
+        ckpt_must(m->c,
+                  ckpt_refuse_tensor(m->c->err, t->name, "expected a contiguous [%llu, %llu, %llu]",
+                                     (unsigned long long)shape[0], (unsigned long long)rows,
+                                     (unsigned long long)n_in));
     matrix.n_dims = 2;
     matrix.shape[0] *= rows;
     matrix.shape[1] = n_in;
@@ -90,7 +91,7 @@ static void put_experts(struct hf_model *m, uint32_t layer, const struct expert_
     uint64_t E = hp->n_embd, F = hp->n_ff_expert ? hp->n_ff_expert : hp->n_ff, n = hp->n_expert;
     uint64_t rows = x->is_down ? E : F, n_in = x->is_down ? F : E;
     const struct state_tensor *all = find_one(m, layer, x->all);
-    struct state_part *parts = hf_alloc(m, n, sizeof *parts);
+    struct state_part *parts = ckpt_new(m->c, n, sizeof *parts);
     struct state_tensor matrix;
     if (all) {
         matrix = as_matrix(m, all, rows * x->of, n_in);

@@ -16,22 +16,12 @@ const struct hf_family *hf_family_at(size_t i)
     return i < HF_COUNT(families) ? &families[i] : NULL;
 }
 
+const struct hf_wrapper *hf_wrapper_at(size_t i)
+{
+    return i < HF_COUNT(wrappers) ? &wrappers[i] : NULL;
+}
+
 /* ---- errors ---------------------------------------------------------------------------------- */
-
-int hf_run(struct hf_model *m, hf_step_fn *step, mgpt_error *err)
-{
-    m->err = err;
-    if (setjmp(m->out))
-        return err->status;
-    step(m);
-    return MGPT_OK;
-}
-
-void hf_must(struct hf_model *m, int status)
-{
-    if (status < 0)
-        longjmp(m->out, 1);
-}
 
 void hf_stop(struct hf_model *m, const char *fmt, ...)
 {
@@ -40,16 +30,7 @@ void hf_stop(struct hf_model *m, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    ckpt_refuse(m->err, "config.json: %s", text);
-    longjmp(m->out, 1);
-}
-
-void *hf_alloc(struct hf_model *m, size_t n, size_t each)
-{
-    void *p = ckpt_alloc(m->c, n, each);
-    if (!p)
-        hf_must(m, err_memory(m->err, "the model's numbers", n * each));
-    return p;
+    ckpt_stop(m->c, "config.json: %s", text);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -59,11 +40,21 @@ const json_t *hf_get(struct hf_model *m, const char *key)
     return hf_value(m->at, key);
 }
 
+/* NULL: absent, which it may not be if it is `required`. */
+static const json_t *key_value(struct hf_model *m, const char *key, int required)
+{
+    const json_t *v = hf_get(m, key);
+    if (!v && required)
+        hf_stop(m, "%.60s: missing", key);
+    return v;
+}
+
 double hf_any(struct hf_model *m, const char *key, double absent)
 {
-    double v;
-    hf_must(m, hf_real(m->at, key, absent, &v, m->err));
-    return v;
+    const json_t *v = key_value(m, key, isnan(absent));
+    if (v && !json_is_numeric(v))
+        hf_stop(m, "%.60s: expected a number", key);
+    return v ? json_number_value(v) : absent;
 }
 
 double hf_num(struct hf_model *m, const char *key, double absent, double above, double below)
@@ -76,8 +67,13 @@ double hf_num(struct hf_model *m, const char *key, double absent, double above, 
 
 uint32_t hf_count(struct hf_model *m, const char *key, int64_t absent, uint32_t min, uint32_t max)
 {
-    uint32_t v;
-    hf_must(m, hf_size(m->at, key, absent, &v, m->err));
+    const json_t *found = key_value(m, key, absent < 0);
+    double x = found ? json_number_value(found) : (double)absent;
+    if (found && (!json_is_numeric(found) || floor(x) != x))
+        hf_stop(m, "%.60s: expected a whole number", key);
+    if (!(x >= 0 && x <= INT32_MAX))
+        hf_stop(m, "%.60s: expected a number from 0 to %d", key, INT32_MAX);
+    uint32_t v = (uint32_t)x;
     if (v != min && min == max)
         hf_stop(m, "%s is %u, expected %u", key, v, min);
     if (v < min && max == INT32_MAX)
@@ -89,21 +85,31 @@ uint32_t hf_count(struct hf_model *m, const char *key, int64_t absent, uint32_t 
 
 int hf_on(struct hf_model *m, const char *key, int absent)
 {
-    int on;
-    hf_must(m, hf_flag(m->at, key, absent, &on, m->err));
-    return on;
+    const json_t *v = key_value(m, key, absent < 0);
+    if (v && !json_is_boolean(v))
+        hf_stop(m, "%.60s: expected true or false", key);
+    return v ? json_is(v, JSON_TRUE) : absent;
 }
 
 const char *hf_word(struct hf_model *m, const char *key, const char *absent)
 {
-    const char *word;
-    hf_must(m, hf_text(m->at, key, absent, &word, m->err));
-    return word;
+    const json_t *v = key_value(m, key, !absent);
+    if (v && !json_is(v, JSON_STRING))
+        hf_stop(m, "%.60s: expected a string", key);
+    return v ? json_string_value(v) : absent;
+}
+
+static int is_off(const json_t *v)
+{
+    return !v || json_is(v, JSON_FALSE) || (json_is_numeric(v) && json_number_value(v) == 0);
 }
 
 void hf_off(struct hf_model *m, const char *key)
 {
-    hf_must(m, hf_must_be_off(m->at, key, m->err));
+    const json_t *v = hf_get(m, key);
+    if (!is_off(v))
+        hf_stop(m, "%.60s: %s is not supported", key,
+                json_is(v, JSON_TRUE) ? "true" : "this value");
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */
@@ -127,7 +133,7 @@ static void step_check(struct hf_model *m, const struct hf_step *s)
         hf_stop(m, "%s: missing", s->key);
     if (s->kind == HF_ON && !hf_on(m, s->key, 1))
         hf_stop(m, "%s: false is not supported", s->key);
-    if (s->kind == HF_OFF && s->why && hf_must_be_off(m->at, s->key, m->err) < 0)
+    if (s->kind == HF_OFF && s->why && !is_off(hf_get(m, s->key)))
         hf_stop(m, "%s: %s", s->key, s->why);
     if (s->kind == HF_OFF)
         hf_off(m, s->key);

@@ -16,11 +16,12 @@ enum { COMPARED = 4096 }; /* values at a time */
 static int read_tied(struct hf_model *m)
 {
     static const char key[] = "tie_word_embeddings";
-    int root = 0, tied;
     if (!m->wrapper || m->cfg.text == m->cfg.root)
         return hf_on(m, key, m->family->tied);
-    hf_must(m, hf_flag(m->cfg.root, key, hf_wrapper_ties(m->wrapper), &root, m->err));
-    tied = hf_on(m, key, root);
+    m->at = m->cfg.root;
+    int root = hf_on(m, key, m->wrapper->tied);
+    m->at = m->cfg.text;
+    int tied = hf_on(m, key, root);
     return tied || (root && !state_has(&m->state, m->family->head));
 }
 
@@ -54,9 +55,8 @@ void hf_name_tied(struct hf_model *m)
             continue;
         ckpt_note(m->c, "%s is the token table, too (tie_word_embeddings; there is no %s)", t->name,
                   name);
-        t->name = ckpt_text(m->c, name, strlen(name));
-        hf_must(m, t->name ? state_seal(&m->state, m->err)
-                           : err_memory(m->err, "a name", strlen(name)));
+        t->name = ckpt_copy(m->c, name, strlen(name));
+        ckpt_must(m->c, state_seal(&m->state, m->c->err));
         return;
     }
 }
@@ -83,8 +83,8 @@ static int is_table(struct hf_model *m, const struct state_tensor *head)
     if (!table || table->n_dims != 2 || head->n_dims != 2 ||
         memcmp(table->shape, head->shape, 2 * sizeof *table->shape) != 0)
         return 0;
-    hf_must(m, state_source(m->c, table, &a, m->err));
-    hf_must(m, state_source(m->c, head, &b, m->err));
+    ckpt_must(m->c, state_source(m->c, table, &a, m->c->err));
+    ckpt_must(m->c, state_source(m->c, head, &b, m->c->err));
     return same_values(&a, &b, table->shape[0] * table->shape[1]);
 }
 
@@ -94,8 +94,8 @@ int hf_head_row(struct hf_model *m, struct state_row *row)
     int tied = read_tied(m), same = tied && t && is_table(m, t);
     *row = (struct state_row){m->family->head, "output.weight", 'V', 'E', STATE_BARE};
     if (tied && t && !same && m->projected)
-        hf_must(m, ckpt_refuse_tensor(m->err, m->family->head,
-                                      "it is not the token table, whose projection is the head"));
+        ckpt_stop_tensor(m->c, m->family->head,
+                         "it is not the token table, whose projection is the head");
     if (same)
         state_find(&m->state, m->family->head); /* used */
     else if (tied && t && says_tied(m))

@@ -38,12 +38,12 @@ static void read_projection(struct hf_model *m, const char *name, int is_out, st
 {
     uint64_t rows = is_out ? p->width : p->n_embd, columns = is_out ? p->n_embd : p->width;
     const struct state_tensor *t = hf_shaped(m, hf_tensor(m, "%s", name), rows, columns);
-    float *row = hf_alloc(m, (size_t)columns, sizeof *row);
+    float *row = ckpt_new(m->c, (size_t)columns, sizeof *row);
     struct ckpt_tensor from;
-    hf_must(m, state_source(m->c, t, &from, m->err));
-    p->by = hf_alloc(m, (size_t)(rows * columns), sizeof *p->by);
-    p->row = hf_alloc(m, (size_t)p->width, sizeof *p->row);
-    p->sums = hf_alloc(m, (size_t)p->n_embd, sizeof *p->sums);
+    ckpt_must(m->c, state_source(m->c, t, &from, m->c->err));
+    p->by = ckpt_new(m->c, (size_t)(rows * columns), sizeof *p->by);
+    p->row = ckpt_new(m->c, (size_t)p->width, sizeof *p->row);
+    p->sums = ckpt_new(m->c, (size_t)p->n_embd, sizeof *p->sums);
     for (uint64_t r = 0; r < rows; r++) {
         ckpt_values(&from, r * columns, (size_t)columns, row);
         for (uint64_t c = 0; c < columns; c++)
@@ -56,12 +56,12 @@ static void put_projected(struct hf_model *m, const char *to, const char *name, 
     const struct ckpt_hparams *hp = &m->c->hp;
     const struct state_tensor *table =
         hf_shaped(m, hf_tensor(m, "embed_tokens.weight"), hp->n_vocab, m->projected);
-    struct projected *p = hf_alloc(m, 1, sizeof *p);
+    struct projected *p = ckpt_new(m->c, 1, sizeof *p);
     *p = (struct projected){.width = m->projected, .n_embd = hp->n_embd};
-    hf_must(m, state_source(m->c, table, &p->table, m->err));
+    ckpt_must(m->c, state_source(m->c, table, &p->table, m->c->err));
     read_projection(m, name, is_out, p);
     const struct ckpt_tensor from = {.values = projected_values, .source = p};
-    hf_must(m, ckpt_add(m->c, to, hp->n_embd, hp->n_vocab, from, m->err));
+    ckpt_must(m->c, ckpt_add(m->c, to, hp->n_embd, hp->n_vocab, from, m->c->err));
 }
 
 void hf_put_projected(struct hf_model *m)

@@ -111,7 +111,7 @@ static void take_spelling(struct hf_model *m, const struct hf_pair *p)
         return;
     ckpt_note(m->c, "%s of config.json is %s", p->a, p->b);
     hf_get(m, p->a); /* read */
-    hf_must(m, hf_set(&m->cfg, p->b, json_incref((json_t *)(uintptr_t)other), m->err));
+    hf_set(m->c, &m->cfg, p->b, json_incref((json_t *)(uintptr_t)other));
 }
 
 void hf_spellings(struct hf_model *m)
@@ -167,7 +167,7 @@ void hf_defaults(struct hf_model *m)
     while (next_pair(&at, &p)) {
         if (json_object_get(m->cfg.text, p.a) || !is_needed(m->family, p.a) || has_experts(m, p.a))
             continue;
-        hf_must(m, hf_set(&m->cfg, p.a, value_of(p.b), m->err));
+        hf_set(m->c, &m->cfg, p.a, value_of(p.b));
         n += snprintf(line + n, sizeof line - (size_t)n, "%s%s %s", n ? ", " : "", p.a, p.b);
         if (n > 100) {
             ckpt_note(m->c, "assumed, as %s does: %s", hf_class_name(m), line);

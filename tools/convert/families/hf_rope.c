@@ -178,8 +178,7 @@ static void choose_context(struct hf_model *m)
     const struct ckpt_options *o = m->in->options;
     uint32_t original = (uint32_t)m->rope.context, all = hp->n_ctx;
     if (o->given & OPT_CONTEXT && (uint32_t)o->n_ctx > all)
-        hf_must(
-            m, ckpt_refuse(m->err, "--context %d: the model has %u positions", (int)o->n_ctx, all));
+        ckpt_stop(m->c, "--context %d: the model has %u positions", (int)o->n_ctx, all);
     if (o->given & OPT_CONTEXT)
         hp->n_ctx = (uint32_t)o->n_ctx;
     else if (original < all)
@@ -244,7 +243,7 @@ static float llama3_divisor(const struct hf_rope *r, double pair)
 static void put_factors(struct hf_model *m, const char *name, const json_t *list)
 {
     size_t n = m->c->hp.n_rot / 2;
-    float *factors = hf_alloc(m, n, sizeof *factors);
+    float *factors = ckpt_new(m->c, n, sizeof *factors);
     if (list && (json_array_size(list) != n || n > MAX_FACTORS))
         hf_stop(m, "rope_scaling: expected a factor for each rotary pair");
     for (size_t i = 0; i < n; i++) {
@@ -255,7 +254,7 @@ static void put_factors(struct hf_model *m, const char *name, const json_t *list
                           : llama3_divisor(&m->rope, 2.0 * (double)i / (double)m->c->hp.n_rot);
     }
     struct ckpt_tensor from = {.bytes = (const uint8_t *)factors};
-    hf_must(m, ckpt_add(m->c, name, n, 0, from, m->err));
+    ckpt_must(m->c, ckpt_add(m->c, name, n, 0, from, m->c->err));
 }
 
 void hf_put_rope(struct hf_model *m)

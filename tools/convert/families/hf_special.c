@@ -120,14 +120,14 @@ static uint32_t lfm2_mlp(struct hf_model *m)
     if (!hf_on(m, "block_auto_adjust_ff_dim", 1))
         return n;
     uint64_t width = ((uint64_t)(by * (double)(2 * n / 3)) + multiple - 1) / multiple * multiple;
-    hf_must(m, ckpt_size(&n, "intermediate_size", width, m->err));
+    ckpt_must(m->c, ckpt_size(&n, "intermediate_size", width, m->c->err));
     return n;
 }
 
 void hf_lfm2(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
-    int32_t *kv_heads = hf_alloc(m, hp->n_layer + 1, sizeof *kv_heads);
+    int32_t *kv_heads = ckpt_new(m->c, hp->n_layer + 1, sizeof *kv_heads);
     int tied = hf_on(m, "tie_word_embeddings", 1);
     hf_off(m, "conv_bias");
     if (hf_on(m, "tie_embedding", tied) != tied)

@@ -1,8 +1,8 @@
 /* Steps that models.txt names ("read do gemma" is hf_gemma, "put mlps" is hf_put_mlps), and what
  * they and the reader are written with.
  *
- * A function that finds a fault states it and jumps to hf_run (longjmp), so that functions return the
- * values that they read. All memory is the checkpoint's: nothing is freed on the way out.
+ * A function that finds a fault leaves the run (checkpoint.h), so that functions return the values that
+ * they read.
  */
 #ifndef MGPT_CONVERT_HF_SPECIAL_H
 #define MGPT_CONVERT_HF_SPECIAL_H
@@ -11,18 +11,9 @@
 
 /* ---- hf_families.c --------------------------------------------------------------------------- */
 
-/* Calls the reader: MGPT_OK, or the error that it was left with. */
-int hf_run(struct hf_model *m, hf_step_fn *step, mgpt_error *err);
-
 /* Leaves the reader with "config.json: ...". */
 _Noreturn __attribute__((format(printf, 2, 3))) void hf_stop(struct hf_model *m, const char *fmt,
                                                              ...);
-
-/* Leaves it if the status is below 0, which a function returned that has set *m->err. */
-void hf_must(struct hf_model *m, int status);
-
-/* Zeroed, as long as the checkpoint lives. */
-void *hf_alloc(struct hf_model *m, size_t n, size_t each);
 
 /* The value of a key of m->at. `absent` is that of an absent key; -1, NAN or NULL: it must be there.
  * hf_any: any number; hf_num: between `above` and `below`; hf_count: from min to max. */

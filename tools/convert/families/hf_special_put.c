@@ -17,14 +17,14 @@ const struct state_tensor *hf_tensor(struct hf_model *m, const char *fmt, ...)
     va_end(args);
     const struct state_tensor *t = state_find(&m->state, name);
     if (!t)
-        hf_must(m, state_missing(name, m->err));
+        ckpt_must(m->c, state_missing(name, m->c->err));
     return t;
 }
 
 const struct state_tensor *hf_shaped(struct hf_model *m, const struct state_tensor *t,
                                      uint64_t n_out, uint64_t n_in)
 {
-    hf_must(m, state_check_shape(t, n_out, n_in, m->err));
+    ckpt_must(m->c, state_check_shape(t, n_out, n_in, m->c->err));
     return t;
 }
 
@@ -36,7 +36,7 @@ struct ckpt_tensor *hf_add(struct hf_model *m, int64_t layer, const char *stem, 
         snprintf(name, sizeof name, "%s", stem);
     else
         snprintf(name, sizeof name, "blk.%d.%s.weight", (int)layer, stem);
-    hf_must(m, state_put(m->c, name, n_in, parts, n_parts, 0, m->err));
+    ckpt_must(m->c, state_put(m->c, name, n_in, parts, n_parts, 0, m->c->err));
     return &m->c->tensors[arr_len(m->c->tensors) - 1];
 }
 
@@ -84,18 +84,19 @@ void hf_put_xielu_weights(struct hf_model *m)
     } weights[] = {{"alpha_p", -80, 80}, {"alpha_n", -80, 80}, {"beta", -80, 80}, {"eps", -1, 0}};
     struct ckpt_hparams *hp = &m->c->hp;
     for (size_t k = 0; !hp->activation && k < HF_COUNT(weights); k++) {
-        float *values = hf_alloc(m, hp->n_layer + 1, sizeof *values);
+        float *values = ckpt_new(m->c, hp->n_layer + 1, sizeof *values);
         hp->xielu[k] = values;
         for (uint32_t i = 0; i < hp->n_layer; i++) {
             const struct state_tensor *t =
                 hf_tensor(m, "layers.%u.mlp.act_fn.%s", i, weights[k].name);
             struct ckpt_tensor from = {0};
-            hf_must(m, state_source(m->c, t->n_dims ? hf_shaped(m, t, 0, 1) : t, &from, m->err));
+            ckpt_must(m->c,
+                      state_source(m->c, t->n_dims ? hf_shaped(m, t, 0, 1) : t, &from, m->c->err));
             ckpt_values(&from, 0, 1, &values[i]);
             if (!(values[i] >= weights[k].min && values[i] <= weights[k].max))
-                hf_must(m, ckpt_refuse_tensor(m->err, t->name, "%g, expected %g to %g",
-                                              (double)values[i], (double)weights[k].min,
-                                              (double)weights[k].max));
+                ckpt_must(m->c, ckpt_refuse_tensor(m->c->err, t->name, "%g, expected %g to %g",
+                                                   (double)values[i], (double)weights[k].min,
+                                                   (double)weights[k].max));
         }
     }
 }
@@ -138,14 +139,14 @@ static void sinusoid_values(const struct ckpt_tensor *t, uint64_t first, size_t 
 void hf_put_sinusoids(struct hf_model *m)
 {
     const struct ckpt_hparams *hp = &m->c->hp;
-    uint64_t *width = hf_alloc(m, 1, sizeof *width);
+    uint64_t *width = ckpt_new(m->c, 1, sizeof *width);
     if (hp->n_embd < 4 || (uint64_t)hp->n_embd * hp->n_ctx > MAX_SINUSOIDS)
         hf_stop(
             m,
             "max_position_embeddings: a table of positions that large or narrow is not supported");
     *width = hp->n_embd;
     struct ckpt_tensor from = {.values = sinusoid_values, .source = width};
-    hf_must(m, ckpt_add(m->c, "position_embd.weight", hp->n_embd, hp->n_ctx, from, m->err));
+    ckpt_must(m->c, ckpt_add(m->c, "position_embd.weight", hp->n_embd, hp->n_ctx, from, m->c->err));
 }
 
 /* q, v and k of a fourth of the heads, then of the next: "attn.qkv_proj". */
@@ -169,7 +170,7 @@ void hf_put_codegen_qkv(struct hf_model *m)
 static void put_head_gains(struct hf_model *m, uint32_t layer, char which, uint32_t heads)
 {
     uint32_t head_dim = (uint32_t)state_size(&m->c->hp, 'H');
-    struct state_part *parts = hf_alloc(m, heads, sizeof *parts);
+    struct state_part *parts = ckpt_new(m->c, heads, sizeof *parts);
     char stem[] = "attn_q_norm";
     for (uint32_t i = 0; i < heads; i++) {
         const struct state_tensor *t =

@@ -209,10 +209,10 @@ void hf_name_programs(const struct state *s, const struct hf_family *own, mgpt_e
     }
 }
 
-int hf_check_used(const struct state *s, const char *what, mgpt_error *err)
+void hf_check_used(const struct state *s, const char *what)
 {
-    int status = state_check_used(s, what, err);
+    int status = state_check_used(s, what, s->c->err);
     if (status == MGPT_EFILE)
-        hf_name_programs(s, NULL, err);
-    return status;
+        hf_name_programs(s, NULL, s->c->err);
+    ckpt_must(s->c, status);
 }

@@ -89,127 +89,84 @@ static int is_plain(const char *name)
     return n > 0 && n < MAX_FILE_NAME && name[0] != '.' && !strstr(name, "..");
 }
 
-static int has_name(char *const *names, const char *name)
+/* Leaves with the error of a file, and its name. */
+_Noreturn static void leave_file(struct hf_model *m, const char *name, const mgpt_error *why)
 {
-    for (size_t i = 0; i < arr_len(names); i++)
-        if (strcmp(names[i], name) == 0)
-            return 1;
-    return 0;
+    ckpt_leave(m->c, err_set(m->c->err, why->status, why->offset, "%.40s: %s", name, why->text));
 }
 
-/* The files that the map names, in its order, each once; *names is an stb_ds array. */
-static int list_shards(struct hf_model *m, const struct jval *map, char ***names, mgpt_error *err)
+/* Adds the tensors of one file, whose names the map lists, to the model's. */
+static void open_shard(struct hf_model *m, const struct jval *map, const char *name)
 {
-    for (struct jval_iter i = jval_begin(map); jval_next(&i);) {
-        const char *name = jval_text(i.value);
-        if (!name || !is_plain(name))
-            return ckpt_refuse(err,
-                               "weight_map: %.*s: expected the plain name of a file, found %.40s",
-                               CKPT_CLIP(i.key, strlen(i.key)), name ? name : "none");
-        if (has_name(*names, name))
-            continue;
-        if (arr_len(*names) == MAX_SHARDS)
-            return ckpt_refuse(err, "weight_map: more than %d files", MAX_SHARDS);
-        char *copy = ckpt_text(m->c, name, strlen(name));
-        if (!copy || !arr_push(*names, copy))
-            return err_memory(err, "the list of files", strlen(name));
-    }
-    return MGPT_OK;
-}
-
-/* Adds the tensors of one file, which the map lists, to the model's. */
-static int take_listed(struct hf_model *m, const struct jval *map, const char *name,
-                       const struct state *s, mgpt_error *err)
-{
+    struct ckpt_side side;
+    struct state *s = state_new(m->c);
+    mgpt_error why = {0};
+    if (!ckpt_side(m->c, m->in, 0, &name, 1, &side))
+        ckpt_stop(m->c, "side file %.60s, which the index names: there is no such file", name);
+    if (hf_add_file(s, side.bytes, &why) < 0)
+        leave_file(m, name, &why);
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
         const struct state_tensor *t = &s->tensors[i];
         const char *listed = jval_text(jval_get(map, t->name));
         if (!listed || strcmp(listed, name) != 0)
-            return ckpt_refuse_tensor(err, t->name, "in the file, but not by the index");
-        if (state_add(&m->state, t->name, strlen(t->name), *t, err) < 0)
-            return err->status;
+            ckpt_refuse_tensor(&why, t->name, "in the file, but not by the index");
+        if (why.status < 0 || state_add(&m->state, t->name, strlen(t->name), *t, &why) < 0)
+            leave_file(m, name, &why);
     }
-    return MGPT_OK;
-}
-
-static int open_shard(struct hf_model *m, const struct jval *map, const char *name, mgpt_error *err)
-{
-    struct ckpt_side side;
-    struct state s;
-    mgpt_error why = {0};
-    int found = m->in->side(m->in->user, 0, &name, 1, &side, err);
-    if (found < 0)
-        return found;
-    if (!found)
-        return ckpt_refuse(err, "side file %.60s, which the index names: there is no such file",
-                           name);
-    state_init(&s, m->c);
-    int status = hf_add_file(&s, side.bytes, &why);
-    if (status == MGPT_OK)
-        status = take_listed(m, map, name, &s, &why);
-    state_free(&s);
-    return status < 0 ? err_set(err, why.status, why.offset, "%.40s: %s", name, why.text) : status;
 }
 
 /* Every tensor of the map was in its file. */
-static int check_complete(struct hf_model *m, const struct jval *map, mgpt_error *err)
+static void check_complete(struct hf_model *m, const struct jval *map)
 {
     if (arr_len(m->state.tensors) == jval_members(map))
-        return MGPT_OK;
-    if (state_seal(&m->state, err) < 0)
-        return err->status;
+        return;
+    ckpt_must(m->c, state_seal(&m->state, m->c->err));
     for (struct jval_iter i = jval_begin(map); jval_next(&i);)
         if (!state_has(&m->state, i.key))
-            return ckpt_refuse_tensor(err, i.key, "missing from %.40s", jval_text(i.value));
-    return MGPT_OK;
+            ckpt_stop_tensor(m->c, i.key, "missing from %.40s", jval_text(i.value));
 }
 
-int hf_weights_sharded(struct hf_model *m, struct span index, mgpt_error *err)
+/* Opens the files that the map names, in its order, each once. */
+void hf_weights_sharded(struct hf_model *m, struct span index)
 {
-    char **names = NULL;
-    const struct jval *root = hf_values(index, "the index", 0, err);
-    if (!root)
-        return err->status;
-    const struct jval *map = jval_get(root, "weight_map");
-    int status = MGPT_OK;
+    const char **names = ckpt_new(m->c, MAX_SHARDS, sizeof *names);
+    size_t n = 0, known;
+    const struct jval *map = jval_get(hf_values(m->c, index, "the index", 0), "weight_map");
     if (!jval_is(map, JVAL_OBJECT))
-        status = ckpt_refuse(err, "the index: weight_map: expected an object of tensors and files");
-    if (status == MGPT_OK)
-        status = list_shards(m, map, &names, err);
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(names); i++)
-        status = open_shard(m, map, names[i], err);
-    if (status == MGPT_OK)
-        status = check_complete(m, map, err);
-    arr_free(names);
-    jval_free(root);
-    return status;
+        ckpt_stop(m->c, "the index: weight_map: expected an object of tensors and files");
+    for (struct jval_iter i = jval_begin(map); jval_next(&i);) {
+        const char *name = jval_text(i.value);
+        if (!name || !is_plain(name))
+            ckpt_stop(m->c, "weight_map: %.*s: expected the plain name of a file, found %.40s",
+                      CKPT_CLIP(i.key, strlen(i.key)), name ? name : "none");
+        for (known = 0; known < n && strcmp(names[known], name) != 0;)
+            known++;
+        if (known == MAX_SHARDS)
+            ckpt_stop(m->c, "weight_map: more than %d files", MAX_SHARDS);
+        if (known == n)
+            names[n++] = ckpt_copy(m->c, name, strlen(name));
+    }
+    for (size_t i = 0; i < n; i++)
+        open_shard(m, map, names[i]);
+    check_complete(m, map);
 }
 
 /* ---- the files ------------------------------------------------------------------------------- */
 
-static int hf_weights_find_weights(struct hf_model *m, struct ckpt_side *side, mgpt_error *err)
+void hf_weights(struct hf_model *m, struct span bytes)
 {
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
                                         "pytorch_model.bin", "pytorch_model.bin.index.json"};
-    int found = m->in->side(m->in->user, 0, names, HF_COUNT(names), side, err);
-    if (found)
-        return found;
-    return ckpt_refuse(err, "no weights: looked for %s, %s and their .index.json", names[0],
-                       names[2]);
-}
-
-int hf_weights(struct hf_model *m, struct span bytes, mgpt_error *err)
-{
     struct ckpt_side side;
     mgpt_error why = {0};
-    if (bytes.data)
-        return hf_add_file(&m->state, bytes, err);
-    int status = hf_weights_find_weights(m, &side, err);
-    if (status < 0)
-        return status;
+    if (bytes.data) {
+        ckpt_must(m->c, hf_add_file(&m->state, bytes, m->c->err));
+        return;
+    }
+    if (!ckpt_side(m->c, m->in, 0, names, HF_COUNT(names), &side))
+        ckpt_stop(m->c, "no weights: looked for %s, %s and their .index.json", names[0], names[2]);
     if (strstr(side.name, "index"))
-        return hf_weights_sharded(m, side.bytes, err);
-    status = hf_add_file(&m->state, side.bytes, &why);
-    return status < 0 ? err_set(err, why.status, why.offset, "%.40s: %s", side.name, why.text)
-                      : status;
+        hf_weights_sharded(m, side.bytes);
+    else if (hf_add_file(&m->state, side.bytes, &why) < 0)
+        leave_file(m, side.name, &why);
 }

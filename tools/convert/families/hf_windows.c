@@ -9,7 +9,7 @@
 
 int32_t *hf_windows(struct hf_model *m)
 {
-    int32_t *windows = hf_alloc(m, m->c->hp.n_layer + 1, sizeof *windows);
+    int32_t *windows = ckpt_new(m->c, m->c->hp.n_layer + 1, sizeof *windows);
     m->c->hp.windows = windows;
     return windows;
 }

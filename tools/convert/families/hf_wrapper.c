@@ -9,57 +9,6 @@
 
 #include <string.h>
 
-#define HF_WRAPPER_MOST 6
-
-struct hf_wrapper {
-    const char *model_type, *text_type;  /* the text part's where config.json does not say it */
-    int tied;                            /* when tie_word_embeddings is absent */
-    const char *others[HF_WRAPPER_MOST]; /* first words of the other parts' tensors */
-};
-
-#define LLAVA_PARTS                                                                                \
-    {                                                                                              \
-        "vision_tower.", "multi_modal_projector.", "mm_projector.", "image_newline"                \
-    }
-#define SMOL_PARTS                                                                                 \
-    {                                                                                              \
-        "vision_model.", "connector."                                                              \
-    }
-
-static const struct hf_wrapper wrappers[] = {
-    {"gemma3", "gemma3_text", 1, {"vision_tower.", "multi_modal_projector."}},
-    {"smolvlm", "llama", 0, SMOL_PARTS},
-    {"idefics3", "llama", 0, SMOL_PARTS},
-    {"qwen2_vl", "qwen2_vl_text", 0, {"visual."}},
-    {"qwen2_5_vl", "qwen2_5_vl_text", 0, {"visual."}},
-    {"qwen3_vl", "qwen3_vl_text", 0, {"visual."}},
-    {"mistral3", "mistral", 1, LLAVA_PARTS},
-    {"llava", "llama", 0, LLAVA_PARTS},
-    {"llava_next", "llama", 0, LLAVA_PARTS},
-    {"llava_onevision", "qwen2", 0, LLAVA_PARTS},
-    {"llava_llama", "llama", 0, LLAVA_PARTS},
-    {"llava_mistral", "mistral", 0, LLAVA_PARTS},
-    {"llava_qwen", "qwen2", 0, LLAVA_PARTS},
-    {"internvl", "qwen2", 1, {"vision_tower.", "multi_modal_projector."}},
-    {"internvl_chat", NULL, 0, {"vision_model.", "mlp1."}},
-    {"qwen2_audio", "qwen2", 0, {"audio_tower.", "multi_modal_projector."}},
-};
-
-const char *hf_wrapper_at(size_t i)
-{
-    return i < HF_COUNT(wrappers) ? wrappers[i].model_type : NULL;
-}
-
-const char *hf_wrapper_name(const struct hf_wrapper *w)
-{
-    return w->model_type;
-}
-
-int hf_wrapper_ties(const struct hf_wrapper *w)
-{
-    return w->tied;
-}
-
 _Noreturn static void no_type(struct hf_model *m)
 {
     const char *class = json_string_value(json_array_get(hf_get(m, "architectures"), 0));
@@ -81,9 +30,9 @@ void hf_wrapper(struct hf_model *m)
 {
     struct hf_config *cfg = &m->cfg;
     const char *whole = cfg->whole_type ? cfg->whole_type : cfg->model_type;
-    for (size_t i = 0; whole && i < HF_COUNT(wrappers); i++)
-        if (strcmp(wrappers[i].model_type, whole) == 0)
-            m->wrapper = &wrappers[i];
+    for (size_t i = 0; whole && hf_wrapper_at(i); i++)
+        if (strcmp(hf_wrapper_at(i)->model_type, whole) == 0)
+            m->wrapper = hf_wrapper_at(i);
     if (m->wrapper && m->wrapper->text_type && (!cfg->whole_type || !cfg->model_type))
         cfg->model_type = m->wrapper->text_type;
     if (!cfg->model_type)
@@ -96,7 +45,7 @@ void hf_skip_other_parts(struct hf_model *m)
     const char *first = NULL;
     for (size_t i = 0; m->wrapper && i < arr_len(m->state.tensors); i++) {
         struct state_tensor *t = &m->state.tensors[i];
-        for (size_t k = 0; k < HF_WRAPPER_MOST && m->wrapper->others[k]; k++) {
+        for (size_t k = 0; k < HF_COUNT(m->wrapper->others) && m->wrapper->others[k]; k++) {
             const char *begin = m->wrapper->others[k];
             if (t->used || strncmp(t->name, begin, strlen(begin)) != 0)
                 continue;

@@ -233,8 +233,8 @@ static void group_values(const struct ckpt_tensor *t, uint64_t first, size_t n, 
     }
 }
 
-static int llama2c_add(struct checkpoint *c, const struct llama2c *m, enum kind kind, int32_t layer,
-                       mgpt_error *err)
+static void llama2c_add(struct checkpoint *c, const struct llama2c *m, enum kind kind,
+                        int32_t layer)
 {
     const struct llama2c_array *a = &m->arrays[kind];
     const uint8_t *p = m->bytes.data + a->start + a->each * (uint64_t)layer;
@@ -246,20 +246,18 @@ static int llama2c_add(struct checkpoint *c, const struct llama2c *m, enum kind 
         snprintf(name, sizeof name, "blk.%d.%s", layer, kinds[kind].name);
     else
         snprintf(name, sizeof name, "%s", kinds[kind].name);
-    return ckpt_add(c, name, a->n_in, a->n_out, from, err);
+    ckpt_must(c, ckpt_add(c, name, a->n_in, a->n_out, from, c->err));
 }
 
-static int add_tensors(struct checkpoint *c, const struct llama2c *m, mgpt_error *err)
+static void add_tensors(struct checkpoint *c, const struct llama2c *m)
 {
-    int status = llama2c_add(c, m, EMBD, 0, err);
+    llama2c_add(c, m, EMBD, 0);
     for (int32_t il = 0; il < m->n_layers; il++)
-        for (size_t i = 0; status == MGPT_OK && i < COUNT(layer_order); i++)
-            status = llama2c_add(c, m, layer_order[i], il, err);
-    if (status == MGPT_OK)
-        status = llama2c_add(c, m, NORM, 0, err);
-    if (status == MGPT_OK && !m->shared)
-        status = llama2c_add(c, m, HEAD, 0, err);
-    return status;
+        for (size_t i = 0; i < COUNT(layer_order); i++)
+            llama2c_add(c, m, layer_order[i], il);
+    llama2c_add(c, m, NORM, 0);
+    if (!m->shared)
+        llama2c_add(c, m, HEAD, 0);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -287,8 +285,8 @@ static void set_hparams(struct checkpoint *c, const struct llama2c *m)
         ckpt_note(c, "int8 weights in groups of %d become floats", m->group);
 }
 
-static int set_vocabulary(struct checkpoint *c, const struct llama2c *m,
-                          const struct ckpt_input *in, mgpt_error *err)
+static void set_vocabulary(struct checkpoint *c, const struct llama2c *m,
+                           const struct ckpt_input *in)
 {
     char own[32];
     snprintf(own, sizeof own, "tok%d.bin", m->n_vocab);
@@ -296,19 +294,15 @@ static int set_vocabulary(struct checkpoint *c, const struct llama2c *m,
     struct ckpt_side side;
     if (in->options->given & OPT_NO_TOKENIZER) {
         ckpt_note(c, "no vocabulary: the model will run on token ids only");
-        return MGPT_OK;
+        return;
     }
-    int found = in->side(in->user, OPT_TOKENIZER, candidates, COUNT(candidates), &side, err);
-    if (found < 0)
-        return found;
-    if (found == 0)
-        return ckpt_refuse(
-            err,
-            "no tokenizer: neither %s nor tokenizer.bin is next to it; give one with "
-            "--tokenizer FILE",
-            own);
+    if (!ckpt_side(c, in, OPT_TOKENIZER, candidates, COUNT(candidates), &side))
+        ckpt_stop(c,
+                  "no tokenizer: neither %s nor tokenizer.bin is next to it; give one with "
+                  "--tokenizer FILE",
+                  own);
     ckpt_note_tokenizer(c, in, side.name);
-    return llama2c_vocabulary(c, side.bytes, side.name, (uint64_t)m->n_vocab, err);
+    llama2c_vocabulary(c, side.bytes, side.name, (uint64_t)m->n_vocab);
 }
 
 enum ckpt_match llama2c_sniff(struct span bytes)
@@ -330,14 +324,11 @@ int llama2c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *
     if (!whole)
         return err_set(err, MGPT_EFILE, in->bytes.size,
                        "llama2.c: the file ends at byte %zu inside its header", in->bytes.size);
-    int status = check_sizes(&m, err);
-    if (status == MGPT_OK)
-        status = lay_out(&m, err);
-    if (status == MGPT_OK)
-        status = check_file_size(&m, err);
-    if (status < 0)
-        return status;
+    ckpt_must(c, check_sizes(&m, err));
+    ckpt_must(c, lay_out(&m, err));
+    ckpt_must(c, check_file_size(&m, err));
     set_hparams(c, &m);
-    status = add_tensors(c, &m, err);
-    return status == MGPT_OK ? set_vocabulary(c, &m, in, err) : status;
+    add_tensors(c, &m);
+    set_vocabulary(c, &m, in);
+    return MGPT_OK;
 }

@@ -6,7 +6,7 @@
 
 /* Fills c->vocab from a tokenizer.bin that must hold exactly n_vocab tokens and nothing more.
  * `name` is the file's, for messages. */
-int llama2c_vocabulary(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_vocab,
-                       mgpt_error *err);
+void llama2c_vocabulary(struct checkpoint *c, struct span bytes, const char *name,
+                        uint64_t n_vocab);
 
 #endif

@@ -13,7 +13,6 @@
 #include "convert/vocab/vocab_slots.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { UNKNOWN_ID, BOS_ID, EOS_ID, N_SPECIAL };
@@ -33,28 +32,27 @@ static int next_token(struct cursor *c, struct llama2c_token *t)
 }
 
 /* The number of tokens in the whole file. */
-static int count(struct span bytes, const char *name, uint64_t *n, mgpt_error *err)
+static uint64_t count_tokens(struct checkpoint *c, struct span bytes, const char *name)
 {
-    struct cursor c = cursor_over(bytes.data, bytes.size);
+    struct cursor cur = cursor_over(bytes.data, bytes.size);
     struct llama2c_token t;
-    cursor_u32(&c);
-    for (*n = 0; !c.failed && cursor_left(&c) > 0; ++*n) {
-        size_t at = c.pos;
-        if (!next_token(&c, &t))
-            return ckpt_refuse(
-                err, "tokenizer %s: token %llu at byte %zu does not fit into the file's %zu bytes",
-                name, (unsigned long long)*n, at, bytes.size);
+    uint64_t n;
+    cursor_u32(&cur);
+    for (n = 0; !cur.failed && cursor_left(&cur) > 0; n++) {
+        size_t at = cur.pos;
+        if (!next_token(&cur, &t))
+            ckpt_stop(c,
+                      "tokenizer %s: token %llu at byte %zu does not fit into the file's %zu bytes",
+                      name, (unsigned long long)n, at, bytes.size);
         if (!isfinite(t.score))
-            return ckpt_refuse(err,
-                               "tokenizer %s: token %llu at byte %zu: its score is not a number",
-                               name, (unsigned long long)*n, at);
+            ckpt_stop(c, "tokenizer %s: token %llu at byte %zu: its score is not a number", name,
+                      (unsigned long long)n, at);
     }
-    return MGPT_OK;
+    return n;
 }
 
 /* The special ids have fixed meanings; their texts depend on the exporter. */
-static int add_special(struct checkpoint *c, uint64_t id, const struct llama2c_token *t,
-                       mgpt_error *err)
+static void add_special(struct checkpoint *c, uint64_t id, const struct llama2c_token *t)
 {
     static const struct {
         const char *text, *other; /* SentencePiece's, the exporter's */
@@ -68,12 +66,11 @@ static int add_special(struct checkpoint *c, uint64_t id, const struct llama2c_t
     if ((t->n != strlen(text) || memcmp(t->p, text, t->n) != 0) &&
         (t->n != strlen(other) || memcmp(t->p, other, t->n) != 0))
         ckpt_note(c, "inferred: token %d is %s (the tokenizer calls it otherwise)", (int)id, text);
-    return ckpt_token(c, text, strlen(text), special[id].type, err);
+    ckpt_must(c, ckpt_token(c, text, strlen(text), special[id].type, c->err));
 }
 
 /* A normal token, with every space as U+2581. */
-static int llama2c_tokens_add_text(struct checkpoint *c, const struct llama2c_token *t, char *room,
-                                   mgpt_error *err)
+static void llama2c_tokens_add_text(struct checkpoint *c, const struct llama2c_token *t, char *room)
 {
     size_t n = 0;
     for (uint32_t i = 0; i < t->n; i++) {
@@ -84,42 +81,33 @@ static int llama2c_tokens_add_text(struct checkpoint *c, const struct llama2c_to
         memcpy(room + n, VOCAB_SPACE, 3);
         n += 3;
     }
-    return ckpt_token(c, room, n, TOKEN_NORMAL, err);
+    ckpt_must(c, ckpt_token(c, room, n, TOKEN_NORMAL, c->err));
 }
 
-static int add_tokens(struct checkpoint *c, struct span bytes, char *room, mgpt_error *err)
+static void add_tokens(struct checkpoint *c, struct span bytes, char *room)
 {
     struct cursor cur = cursor_over(bytes.data, bytes.size);
     struct llama2c_token t;
-    int status = MGPT_OK;
     cursor_u32(&cur);
-    for (uint64_t id = 0; status == MGPT_OK && cursor_left(&cur) > 0; id++) {
+    for (uint64_t id = 0; cursor_left(&cur) > 0; id++) {
         next_token(&cur, &t);
         if (id < N_SPECIAL)
-            status = add_special(c, id, &t, err);
+            add_special(c, id, &t);
         else if (vocab_is_byte((struct gguf_str){t.p, t.n}))
-            status = ckpt_token(c, t.p, t.n, TOKEN_BYTE, err);
+            ckpt_must(c, ckpt_token(c, t.p, t.n, TOKEN_BYTE, c->err));
         else
-            status = llama2c_tokens_add_text(c, &t, room, err);
-        if (status == MGPT_OK && !arr_push(c->vocab.scores, t.score))
-            status = err_memory(err, "the scores", sizeof t.score);
+            llama2c_tokens_add_text(c, &t, room);
+        ckpt_push(c, c->vocab.scores, t.score);
     }
-    return status;
 }
 
-int llama2c_vocabulary(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_vocab,
-                       mgpt_error *err)
+void llama2c_vocabulary(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_vocab)
 {
-    uint64_t n;
-    int status = count(bytes, name, &n, err);
-    if (status < 0)
-        return status;
+    uint64_t n = count_tokens(c, bytes, name);
     if (n != n_vocab)
-        return ckpt_refuse(err, "tokenizer %s holds %llu tokens, the model has %llu", name,
-                           (unsigned long long)n, (unsigned long long)n_vocab);
-    char *room = mem_new(bytes.size, sizeof VOCAB_SPACE - 1);
-    status = room ? add_tokens(c, bytes, room, err) : err_memory(err, "a token", bytes.size);
-    free(room);
+        ckpt_stop(c, "tokenizer %s holds %llu tokens, the model has %llu", name,
+                  (unsigned long long)n, (unsigned long long)n_vocab);
+    add_tokens(c, bytes, ckpt_temp(c, bytes.size, sizeof VOCAB_SPACE - 1));
     c->vocab.model = "llama";
     c->vocab.bos = BOS_ID;
     c->vocab.eos = EOS_ID;
@@ -127,5 +115,4 @@ int llama2c_vocabulary(struct checkpoint *c, struct span bytes, const char *name
     c->vocab.add_bos = 1;
     c->vocab.add_eos = 0;
     c->vocab.add_space_prefix = 1;
-    return status;
 }

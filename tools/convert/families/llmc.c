@@ -54,6 +54,9 @@ struct llmc {
     struct llmc_array arrays[N_KINDS];
 };
 
+/* Leaves with an error at a byte of the file. */
+#define stop_at(c, at, ...) ckpt_leave((c), err_set((c)->err, MGPT_EFILE, (at), __VA_ARGS__))
+
 /* ---- the header ------------------------------------------------------------------------------ */
 
 static int is_in_layer(size_t kind)
@@ -67,39 +70,37 @@ enum ckpt_match llmc_sniff(struct span bytes)
     return cursor_u32(&c) == MODEL_MAGIC && !c.failed ? MATCH_YES : MATCH_NO;
 }
 
-static int llmc_read_header(struct llmc *m, struct span bytes, mgpt_error *err)
+static void llmc_read_header(struct checkpoint *c, struct llmc *m, struct span bytes)
 {
-    struct cursor c = cursor_over(bytes.data, bytes.size);
-    cursor_u32(&c);
-    *m = (struct llmc){.bytes = bytes, .version = cursor_i32(&c)};
+    struct cursor cur = cursor_over(bytes.data, bytes.size);
+    cursor_u32(&cur);
+    *m = (struct llmc){.bytes = bytes, .version = cursor_i32(&cur)};
     const struct {
         const char *name;
-        int32_t *to, min, max;
-    } sizes[] = {{"max_seq_len", &m->n_ctx, 1, MAX_DIM},
-                 {"vocab_size", &m->n_vocab, 1, MAX_DIM},
-                 {"num_layers", &m->n_layer, 1, CKPT_MAX_LAYERS},
-                 {"num_heads", &m->n_head, 1, MAX_DIM},
-                 {"channels", &m->n_embd, 1, MAX_DIM},
-                 {"padded_vocab_size", &m->n_padded, 1, MAX_DIM}};
+        int32_t *to, max;
+    } sizes[] = {{"max_seq_len", &m->n_ctx, MAX_DIM},
+                 {"vocab_size", &m->n_vocab, MAX_DIM},
+                 {"num_layers", &m->n_layer, CKPT_MAX_LAYERS},
+                 {"num_heads", &m->n_head, MAX_DIM},
+                 {"channels", &m->n_embd, MAX_DIM},
+                 {"padded_vocab_size", &m->n_padded, MAX_DIM}};
     if (bytes.size < HEADER)
-        return err_set(err, MGPT_EFILE, bytes.size, "llm.c: the header needs %d bytes", HEADER);
+        stop_at(c, bytes.size, "llm.c: the header needs %d bytes", HEADER);
     if (m->version < 1 || m->version > 5)
-        return err_set(err, MGPT_EFILE, 4, "llm.c: version is %d, expected 1 to 5", m->version);
+        stop_at(c, 4, "llm.c: version is %d, expected 1 to 5", m->version);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        *sizes[i].to = cursor_i32(&c);
+        *sizes[i].to = cursor_i32(&cur);
         if (sizes[i].to == &m->n_padded && m->version < 3)
             m->n_padded = m->n_vocab;
-        if (*sizes[i].to < sizes[i].min || *sizes[i].to > sizes[i].max)
-            return err_set(err, MGPT_EFILE, 8 + 4 * i, "llm.c: %s is %d, expected %d to %d",
-                           sizes[i].name, *sizes[i].to, sizes[i].min, sizes[i].max);
+        if (*sizes[i].to < 1 || *sizes[i].to > sizes[i].max)
+            stop_at(c, 8 + 4 * i, "llm.c: %s is %d, expected 1 to %d", sizes[i].name, *sizes[i].to,
+                    sizes[i].max);
     }
     if (m->n_embd % m->n_head)
-        return err_set(err, MGPT_EFILE, 20, "llm.c: num_heads is %d, it must divide channels = %d",
-                       m->n_head, m->n_embd);
+        stop_at(c, 20, "llm.c: num_heads is %d, it must divide channels = %d", m->n_head,
+                m->n_embd);
     if (m->n_padded < m->n_vocab)
-        return err_set(err, MGPT_EFILE, 28, "llm.c: padded_vocab_size is %d, vocab_size is %d",
-                       m->n_padded, m->n_vocab);
-    return MGPT_OK;
+        stop_at(c, 28, "llm.c: padded_vocab_size is %d, vocab_size is %d", m->n_padded, m->n_vocab);
 }
 
 /* ---- the arrays ------------------------------------------------------------------------------ */
@@ -123,7 +124,7 @@ static uint64_t length(const struct llmc *m, char letter)
 
 /* Where each array is. No sum overflows: the largest, 12 C^2 values of 4 bytes in each layer, is 3
  * * 2^62. */
-static int find_arrays(struct llmc *m, mgpt_error *err)
+static void find_arrays(struct checkpoint *c, struct llmc *m)
 {
     int is_float = m->version == 1 || m->version == 3,
         is_mixed = m->version == 2 || m->version == 4;
@@ -139,14 +140,11 @@ static int find_arrays(struct llmc *m, mgpt_error *err)
         at += a->each * (is_in_layer(i) ? (uint64_t)m->n_layer : 1);
     }
     if (at != m->bytes.size)
-        return err_set(err, MGPT_EFILE, m->bytes.size,
-                       "llm.c: the file has %zu bytes, its header implies %llu", m->bytes.size,
-                       (unsigned long long)at);
-    return MGPT_OK;
+        stop_at(c, m->bytes.size, "llm.c: the file has %zu bytes, its header implies %llu",
+                m->bytes.size, (unsigned long long)at);
 }
 
-static int add_array(struct checkpoint *c, const struct llmc *m, size_t kind, uint32_t layer,
-                     mgpt_error *err)
+static void add_array(struct checkpoint *c, const struct llmc *m, size_t kind, uint32_t layer)
 {
     const struct llmc_array *a = &m->arrays[kind];
     char name[CKPT_MAX_NAME + 1];
@@ -156,20 +154,18 @@ static int add_array(struct checkpoint *c, const struct llmc *m, size_t kind, ui
         snprintf(name, sizeof name, "%s", kinds[kind].name);
     struct ckpt_tensor from = {.type = a->type,
                                .bytes = m->bytes.data + a->start + layer * a->each};
-    return ckpt_add(c, name, a->n_in, kind ? a->n_out : (uint64_t)m->n_vocab, from, err);
+    ckpt_must(c, ckpt_add(c, name, a->n_in, kind ? a->n_out : (uint64_t)m->n_vocab, from, c->err));
 }
 
-static int add_arrays(struct checkpoint *c, const struct llmc *m, mgpt_error *err)
+static void add_arrays(struct checkpoint *c, const struct llmc *m)
 {
-    int status = MGPT_OK;
-    for (size_t i = 0; status == MGPT_OK && i < BEFORE_LAYERS; i++)
-        status = add_array(c, m, i, 0, err);
+    for (size_t i = 0; i < BEFORE_LAYERS; i++)
+        add_array(c, m, i, 0);
     for (uint32_t layer = 0; layer < (uint32_t)m->n_layer; layer++)
-        for (size_t i = BEFORE_LAYERS; status == MGPT_OK && is_in_layer(i); i++)
-            status = add_array(c, m, i, layer, err);
-    for (size_t i = BEFORE_LAYERS + N_LAYER_KINDS; status == MGPT_OK && i < N_KINDS; i++)
-        status = add_array(c, m, i, 0, err);
-    return status;
+        for (size_t i = BEFORE_LAYERS; is_in_layer(i); i++)
+            add_array(c, m, i, layer);
+    for (size_t i = BEFORE_LAYERS + N_LAYER_KINDS; i < N_KINDS; i++)
+        add_array(c, m, i, 0);
 }
 
 /* ---- the vocabulary -------------------------------------------------------------------------- */
@@ -180,79 +176,63 @@ static int is_tokens(struct span bytes)
     return cursor_u32(&c) == TOKENS_MAGIC && !c.failed;
 }
 
-static int bad_tokens(const struct ckpt_side *side, const char *what, mgpt_error *err)
+/* All tokens but the end of text into `ranks`; NULL, or what is wrong. */
+static const char *llmc_read_tokens(struct span bytes, struct tiktoken_token *ranks, int32_t n,
+                                    struct tiktoken_token *end)
 {
-    return ckpt_refuse(err, "tokenizer %.60s: %s", side->name, what);
-}
-
-/* All tokens but the end of text into *ranks, an stb_ds array. */
-static int llmc_read_tokens(const struct ckpt_side *side, struct tiktoken_token **ranks,
-                            struct tiktoken_token *end, mgpt_error *err)
-{
-    struct cursor c = cursor_over(side->bytes.data, side->bytes.size);
-    uint32_t magic = cursor_u32(&c);
-    int32_t version = cursor_i32(&c), n = cursor_i32(&c), last = cursor_i32(&c);
-    if (side->bytes.size < HEADER || magic != TOKENS_MAGIC || version < 1 || version > 2 || n < 1 ||
-        n > MAX_DIM)
-        return bad_tokens(side, "its header is not one of llm.c's", err);
-    end->rank = version == 2 ? last : n - 1;
-    c.pos = HEADER;
+    struct cursor cur = cursor_over(bytes.data, bytes.size);
+    size_t n_read = 0;
+    cur.pos = HEADER;
     for (int32_t i = 0; i < n; i++) {
-        uint8_t length_of = cursor_u8(&c);
-        struct tiktoken_token t = {{(const char *)side->bytes.data + c.pos, length_of}, i};
-        if (c.failed || length_of > side->bytes.size - c.pos)
-            return bad_tokens(side, "it ends inside a token", err);
-        c.pos += length_of;
+        uint8_t length_of = cursor_u8(&cur);
+        struct tiktoken_token t = {{(const char *)bytes.data + cur.pos, length_of}, i};
+        if (cur.failed || length_of > bytes.size - cur.pos)
+            return "it ends inside a token";
+        cur.pos += length_of;
         if (i == end->rank)
             end->text = t.text;
-        else if (!arr_push(*ranks, t))
-            return err_memory(err, "the vocabulary", sizeof t);
+        else
+            ranks[n_read++] = t;
     }
-    return end->text.p ? MGPT_OK : bad_tokens(side, "it has no end of text", err);
+    return end->text.p ? NULL : "it has no end of text";
 }
 
-static int own_vocabulary(struct checkpoint *c, const struct ckpt_side *side, uint64_t n_vocab,
-                          mgpt_error *err)
+static void own_vocabulary(struct checkpoint *c, const struct ckpt_side *side, uint64_t n_vocab)
 {
     static const char pattern[] =
         "'(?:[sdmt]|ll|ve|re)| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+";
-    struct tiktoken_token *ranks = NULL, end = {{NULL, 0}, 0};
-    int status = llmc_read_tokens(side, &ranks, &end, err);
-    char *name = status == MGPT_OK ? ckpt_text(c, end.text.p, end.text.n) : NULL;
-    if (status == MGPT_OK && !name)
-        status = err_memory(err, "the vocabulary", end.text.n);
+    struct cursor cur = cursor_over(side->bytes.data, side->bytes.size);
+    uint32_t magic = cursor_u32(&cur);
+    int32_t version = cursor_i32(&cur), n = cursor_i32(&cur), last = cursor_i32(&cur);
+    if (side->bytes.size < HEADER || magic != TOKENS_MAGIC || version < 1 || version > 2 || n < 1 ||
+        n > MAX_DIM)
+        ckpt_stop(c, "tokenizer %.60s: its header is not one of llm.c's", side->name);
+    struct tiktoken_token *ranks = ckpt_temp(c, (size_t)n, sizeof *ranks);
+    struct tiktoken_token end = {{NULL, 0}, version == 2 ? last : n - 1};
+    const char *what = llmc_read_tokens(side->bytes, ranks, n, &end);
+    if (what)
+        ckpt_stop(c, "tokenizer %.60s: %s", side->name, what);
     struct tiktoken t = {.ranks = ranks,
-                         .n_ranks = arr_len(ranks),
+                         .n_ranks = (size_t)n - 1,
                          .specials = &end,
                          .n_specials = 1,
                          .pattern = {pattern, sizeof pattern - 1},
-                         .eos = name};
-    if (status == MGPT_OK)
-        status = tiktoken_read(c, &t, n_vocab, err);
-    if (status ==
-        MGPT_OK) { /* as GPT-2 has it: nothing puts BOS in front, and every token is merged */
-        c->vocab.bos = (int32_t)end.rank;
-        c->vocab.whole_pieces = -1;
-    }
-    arr_free(ranks);
-    return status;
+                         .eos = ckpt_copy(c, end.text.p, end.text.n)};
+    tiktoken_read(c, &t, "the tokenizer", n_vocab);
+    c->vocab.bos = (int32_t)end.rank; /* as GPT-2 has it: nothing puts BOS in front, */
+    c->vocab.whole_pieces = -1;       /* and every token is merged */
 }
 
-static int llmc_vocabulary(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_vocab,
-                           mgpt_error *err)
+static void llmc_vocabulary(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_vocab)
 {
     static const char *const name = "gpt2_tokenizer.bin";
     struct ckpt_side side;
-    if (in->options->given & OPT_NO_TOKENIZER) {
-        ckpt_note(c, "no vocabulary: the model will run on token ids only");
-        return MGPT_OK;
-    }
-    int found = in->side(in->user, OPT_TOKENIZER, &name, 1, &side, err);
-    if (found < 0)
-        return found;
+    int found = !(in->options->given & OPT_NO_TOKENIZER) &&
+                ckpt_side(c, in, OPT_TOKENIZER, &name, 1, &side);
     if (found && (is_tokens(side.bytes) || !(in->options->given & OPT_TOKENIZER)))
-        return own_vocabulary(c, &side, n_vocab, err);
-    return hf_tokenizer_read(c, in, n_vocab, err);
+        own_vocabulary(c, &side, n_vocab);
+    else
+        ckpt_must(c, hf_tokenizer_read(c, in, n_vocab, c->err));
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -261,8 +241,7 @@ static void llmc_describe(struct checkpoint *c, const struct llmc *m)
 {
     char format[48];
     int n = snprintf(format, sizeof format, "llm.c .bin version %d", m->version);
-    const char *text = ckpt_text(c, format, (size_t)n);
-    c->format = text ? text : c->format;
+    c->format = ckpt_copy(c, format, (size_t)n);
     c->hp.arch = "gpt2";
     c->hp.n_vocab = (uint32_t)m->n_vocab;
     c->hp.n_ctx = (uint32_t)m->n_ctx;
@@ -279,12 +258,11 @@ static void llmc_describe(struct checkpoint *c, const struct llmc *m)
 int llmc_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
     struct llmc m;
-    int status = llmc_read_header(&m, in->bytes, err);
-    if (status == MGPT_OK)
-        status = find_arrays(&m, err);
-    if (status < 0)
-        return status;
+    (void)err;
+    llmc_read_header(c, &m, in->bytes);
+    find_arrays(c, &m);
     llmc_describe(c, &m);
-    status = add_arrays(c, &m, err);
-    return status < 0 ? status : llmc_vocabulary(c, in, c->hp.n_vocab, err);
+    add_arrays(c, &m);
+    llmc_vocabulary(c, in, c->hp.n_vocab);
+    return MGPT_OK;
 }

@@ -41,6 +41,9 @@ STEPS = {'on': (1, True), 'off': (1, True), 'has': (1, False), 'is': (2, False),
          'nothing': (0, False)}
 
 
+WRAPPERS = []  # [name, type of the text part in C, tied, first words of the other parts' tensors]
+
+
 class Fault(Exception):
     """What is wrong, and the line of models.txt where that is not the one that is read."""
 
@@ -175,6 +178,16 @@ def add_statement(t, types, words, line):
         add_row(t, verb, rest)
 
 
+def add_wrappers(types, line):
+    """NAMES wraps TYPE; [tied;] skips WORDS."""
+    found = re.fullmatch(r'(\S[^;]*) wraps (\S+);( tied;)? skips (\S.*)', line.split('#')[0].rstrip())
+    expect(found, 'expected NAMES wraps TYPE; [tied;] skips WORDS')
+    names, like, tied, words = found[1].split(), found[2], found[3], found[4].split()
+    expect(like == '-' or like in types, 'wraps %s: there is no type of this name above', like)
+    expect(len(words) <= 4, 'skips: expected at most 4 words, found %d', len(words))
+    WRAPPERS.extend((name, 'NULL' if like == '-' else text(like), int(bool(tied)), words) for name in names)
+
+
 def finish(t):
     """What can be seen when all statements of a type are read."""
     for tensor, key, line in t.own_biases:
@@ -188,13 +201,17 @@ def finish(t):
 
 
 def parse(path):
-    """{name: Type}, in the order of the file. Faults end the program."""
+    """{name: Type}, in the order of the file. Faults end the program. Appends models with other parts to WRAPPERS."""
     types, t, used = {}, None, set()
+    WRAPPERS.clear()
     number = 0
     try:
         with open(path, encoding='utf-8') as f:
             lines = f.read().splitlines()
         for number, line in enumerate(lines, 1):
+            if ' wraps ' in line.split('#')[0]:
+                add_wrappers(types, line)
+                continue
             for at, part in enumerate(line.split('#')[0].split('; ')):
                 words = part.split()
                 if words and at == 0 and part[0] not in ' \t':
@@ -329,7 +346,9 @@ def family_of(t, out):
 def main():
     out = ['/* Made of models.txt by models.py. */']
     rows = [family_of(t, out) for t in made(parse(sys.argv[1]))]
-    print(*out, 'static const struct hf_family families[] = {', *rows, '};', sep='\n')
+    out += ['static const struct hf_family families[] = {', *rows, '};', 'static const struct hf_wrapper wrappers[] = {']
+    out += ['    {%s, %s, %d, {%s}},' % (text(name), like, tied, ', '.join(map(text, words))) for name, like, tied, words in WRAPPERS]
+    print(*out, '};', sep='\n')
 
 
 if __name__ == '__main__':

@@ -9,11 +9,9 @@
  */
 #include "convert/families/peft.h"
 
-#include "base/error.h"
 #include "base/mem.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* The tensors of one module. */
@@ -33,7 +31,7 @@ struct peft_stack {
 
 /* ---- the base's sizes ------------------------------------------------------------------------ */
 
-static int sizes_of_gguf(struct peft *p, mgpt_error *err)
+static void sizes_of_gguf(struct peft *p)
 {
     const char *arch = p->c->hp.arch;
     const struct {
@@ -47,28 +45,24 @@ static int sizes_of_gguf(struct peft *p, mgpt_error *err)
         char key[128];
         uint64_t v = 0;
         snprintf(key, sizeof key, "%.60s.%s", arch, keys[i].name);
-        if (gguf_uint(p->c->metadata, key, INT32_MAX, &v, err) < 0)
-            return MGPT_EFILE;
+        ckpt_must(p->c, gguf_uint(p->c->metadata, key, INT32_MAX, &v, p->c->err));
         *keys[i].to = (uint32_t)v;
     }
     if (!p->hp.n_head || !p->hp.n_embd)
-        return ckpt_refuse(err, "the base does not state its heads and width");
-    return MGPT_OK;
+        ckpt_stop(p->c, "the base does not state its heads and width");
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
 /* The tensor that `stacked` puts, not in the checkpoint's list. */
-static int take_stacked(struct peft *p, const char *to, const struct peft_stack *stacked,
-                        struct ckpt_tensor *t, mgpt_error *err)
+static void take_stacked(struct peft *p, const char *to, const struct peft_stack *stacked,
+                         struct ckpt_tensor *t)
 {
-    int status = state_put(p->c, to, stacked->n_in, stacked->parts, stacked->n, stacked->plus, err);
-    if (status < 0)
-        return status;
+    ckpt_must(p->c, state_put(p->c, to, stacked->n_in, stacked->parts, stacked->n, stacked->plus,
+                              p->c->err));
     size_t last = arr_len(p->c->tensors) - 1;
     *t = p->c->tensors[last];
     arr_set_len(p->c->tensors, last);
-    return MGPT_OK;
 }
 
 /* Which rows of its source a row takes; of a table, all. */
@@ -92,110 +86,93 @@ static void place_rows(const struct peft *p, const struct peft_target *target,
 }
 
 /* The values of a part, which has one row for each of the change's. */
-static int take_floats(struct peft *p, const struct peft_target *target, uint64_t n_in,
-                       struct state_part part, const float **to, mgpt_error *err)
+static const float *take_floats(struct peft *p, const struct peft_target *target, uint64_t n_in,
+                                struct state_part part)
 {
     struct lora_change place = {0};
     struct ckpt_tensor t;
     set_rows(p, &target->row, &part);
     place_rows(p, target, &place);
     const struct peft_stack one = {.parts = &part, .n = 1, .n_in = n_in};
-    int status = take_stacked(p, target->to, &one, &t, err);
-    if (status < 0)
-        return status;
+    take_stacked(p, target->to, &one, &t);
     if (t.n_values != place.n_rows * (n_in ? n_in : 1))
-        return ckpt_refuse_tensor(err, part.tensor->name, "its shape does not give the rows of %s",
-                                  target->to);
-    *to = lora_floats(p->c, &t, 0);
-    return *to ? MGPT_OK : err_memory(err, "an adapter", (size_t)t.n_values * 4);
+        ckpt_stop_tensor(p->c, part.tensor->name, "its shape does not give the rows of %s",
+                         target->to);
+    return lora_floats(p->c, &t, 0);
 }
 
 /* Sizes of both factors: A [r, n_in] and B [n_out, r]; of a table A [r, n_vocab], B [n_embd, r]. */
-static int check_factors(const struct peft *p, const struct peft_target *target,
-                         const struct peft_module *m, mgpt_error *err)
+static void check_factors(const struct peft *p, const struct peft_target *target,
+                          const struct peft_module *m)
 {
     const struct ckpt_tensor *base = lora_find(p->c, target->to);
     if (m->a->n_dims != 2 || m->b->n_dims != 2 || base->n_dims != 2)
-        return ckpt_refuse_tensor(err, m->name, "expected matrices");
+        ckpt_stop_tensor(p->c, m->name, "expected matrices");
     int is_split = target->row.flags & (STATE_Q | STATE_K | STATE_V);
     const uint64_t found[2] = {m->is_embedding ? m->a->shape[1] : m->b->shape[0],
                                m->is_embedding ? m->b->shape[0] : m->a->shape[1]};
     const uint64_t expected[2] = {is_split ? state_size(&p->hp, target->row.n_out) : base->dims[1],
                                   base->dims[0]};
     if (target->n_stack > 1 && !is_split)
-        return ckpt_refuse_tensor(err, m->name, "is stacked with others in %s", target->to);
-    if (lora_check_size(m->name, found, expected, err) < 0)
-        return MGPT_EFILE;
-    return lora_check_rank(m->name, m->a->shape[0], m->b->shape[1], err);
+        ckpt_stop_tensor(p->c, m->name, "is stacked with others in %s", target->to);
+    lora_check_size(p->c, m->name, found, expected);
+    lora_check_rank(p->c, m->name, m->a->shape[0], m->b->shape[1]);
 }
 
-static int read_factors(struct peft *p, const struct peft_target *target,
-                        const struct peft_module *m, struct lora_change *change, mgpt_error *err)
+static void read_factors(struct peft *p, const struct peft_target *target,
+                         const struct peft_module *m, struct lora_change *change)
 {
     const struct state_tensor *rows = m->is_embedding ? m->a : m->b;
     const struct state_tensor *columns = m->is_embedding ? m->b : m->a;
     struct ckpt_tensor from;
-    int status = take_floats(p, target, change->rank,
-                             (struct state_part){.tensor = rows, .transposed = m->is_embedding},
-                             &change->b, err);
-    if (status == MGPT_OK)
-        status = state_source(p->c, columns, &from, err);
-    if (status == MGPT_OK && m->magnitude)
-        status = take_floats(p, target, 0, (struct state_part){.tensor = m->magnitude},
-                             &change->magnitude, err);
-    if (status < 0)
-        return status;
+    change->b = take_floats(p, target, change->rank,
+                            (struct state_part){.tensor = rows, .transposed = m->is_embedding});
+    ckpt_must(p->c, state_source(p->c, columns, &from, p->c->err));
+    if (m->magnitude)
+        change->magnitude = take_floats(p, target, 0, (struct state_part){.tensor = m->magnitude});
     from.n_dims = 2;
     from.dims[0] = columns->shape[1];
     from.n_values = columns->shape[0] * columns->shape[1]; /* state_check_extent */
     change->a = lora_floats(p->c, &from, m->is_embedding);
-    return change->a ? MGPT_OK : err_memory(err, "an adapter", (size_t)from.n_values * 4);
 }
 
-static int change_target(struct peft *p, const struct peft_target *target,
-                         const struct peft_module *m, mgpt_error *err)
+static void change_target(struct peft *p, const struct peft_target *target,
+                          const struct peft_module *m)
 {
     struct lora_change change = {.rank = m->a->shape[0]};
     if (target->is_bias)
-        return ckpt_refuse_tensor(err, m->name, "is a bias");
-    if (lora_check_tied(p->c, m->name, target->to, err) < 0 ||
-        check_factors(p, target, m, err) < 0 ||
-        peft_scale(&p->cfg, m->name, change.rank, &change.scale, err) < 0)
-        return MGPT_EFILE;
-    change.scale *= p->adapter->scale;
-    int status = read_factors(p, target, m, &change, err);
-    if (status < 0)
-        return status;
+        ckpt_stop_tensor(p->c, m->name, "is a bias");
+    lora_check_tied(p->c, m->name, target->to);
+    check_factors(p, target, m);
+    change.scale = peft_scale(p, m->name, change.rank) * p->adapter->scale;
+    read_factors(p, target, m, &change);
     place_rows(p, target, &change);
     p->n_changed += target->at == 0;
-    return lora_change(p->c, lora_find(p->c, target->to), &change, err);
+    lora_change(p->c, lora_find(p->c, target->to), &change);
 }
 
-static int check_dora(const struct peft *p, const struct peft_module *m, mgpt_error *err)
+static void check_dora(const struct peft *p, const struct peft_module *m)
 {
     if (!m->magnitude != !p->cfg.is_dora)
-        return ckpt_refuse_tensor(err, m->name, "use_dora is %s, but lora_magnitude_vector is %s",
-                                  p->cfg.is_dora ? "true" : "false",
-                                  m->magnitude ? "there" : "missing");
+        ckpt_stop_tensor(p->c, m->name, "use_dora is %s, but lora_magnitude_vector is %s",
+                         p->cfg.is_dora ? "true" : "false", m->magnitude ? "there" : "missing");
     if (m->magnitude && m->is_embedding)
-        return ckpt_refuse_tensor(err, m->name, "DoRA of an embedding is not supported");
-    return MGPT_OK;
+        ckpt_stop_tensor(p->c, m->name, "DoRA of an embedding is not supported");
 }
 
 static const struct state_tensor *factor_of(struct peft *p, const char *module, const char *factor)
 {
     char name[STATE_MAX_ROW_NAME + 32];
     snprintf(name, sizeof name, "%s.%s", module, factor);
-    return state_find(&p->state, name);
+    return state_find(p->state, name);
 }
 
 /* A module by its A. */
-static int change_module(struct peft *p, const struct state_tensor *a, mgpt_error *err)
+static void change_module(struct peft *p, const struct state_tensor *a)
 {
     char name[STATE_MAX_ROW_NAME], target_name[STATE_MAX_ROW_NAME];
     struct peft_target target;
     struct peft_module m = {.name = name, .a = a};
-    int status = MGPT_OK;
     peft_target_name(target_name, a);
     snprintf(name, sizeof name, "%.*s", (int)(strlen(target_name) - strlen(".weight")),
              target_name);
@@ -203,153 +180,122 @@ static int change_module(struct peft *p, const struct state_tensor *a, mgpt_erro
     m.b = factor_of(p, name, m.is_embedding ? "lora_embedding_B" : "lora_B");
     m.magnitude = factor_of(p, name, "lora_magnitude_vector");
     if (!m.b)
-        return ckpt_refuse_tensor(err, a->name, "its B is missing");
-    status = check_dora(p, &m, err);
-    for (size_t row = 0;
-         status == MGPT_OK && peft_next_target(p, p->family, target_name, &row, &target);)
-        status = change_target(p, &target, &m, err);
-    return status;
+        ckpt_stop_tensor(p->c, a->name, "its B is missing");
+    check_dora(p, &m);
+    for (size_t row = 0; peft_next_target(p, p->family, target_name, &row, &target);)
+        change_target(p, &target, &m);
 }
 
 /* ---- whole tensors --------------------------------------------------------------------------- */
 
 /* The head of a model that had none of its own, or a tensor in the place of the base's. */
-static int put_replaced(struct peft *p, const struct ckpt_tensor *t, const char *from,
-                        mgpt_error *err)
+static void put_replaced(struct peft *p, const struct ckpt_tensor *t, const char *from)
 {
     struct ckpt_tensor *base = lora_find(p->c, t->name);
     const struct ckpt_tensor *table = lora_find(p->c, "token_embd.weight");
     const struct ckpt_tensor *like = base ? base : table;
     if (!like || like->n_dims != t->n_dims || memcmp(like->dims, t->dims, sizeof t->dims) != 0)
-        return ckpt_refuse_tensor(err, from, "%llu x %llu, the model has %llu x %llu: another base",
-                                  (unsigned long long)t->dims[1], (unsigned long long)t->dims[0],
-                                  (unsigned long long)(like ? like->dims[1] : 0),
-                                  (unsigned long long)(like ? like->dims[0] : 0));
-    if (!base && (strstr(from, ".base_layer.") || strcmp(t->name, "output.weight") != 0))
-        return lora_check_tied(p->c, from, "output.weight", err);
+        ckpt_stop_tensor(p->c, from, "%llu x %llu, the model has %llu x %llu: another base",
+                         (unsigned long long)t->dims[1], (unsigned long long)t->dims[0],
+                         (unsigned long long)(like ? like->dims[1] : 0),
+                         (unsigned long long)(like ? like->dims[0] : 0));
+    if (!base && (strstr(from, ".base_layer.") || strcmp(t->name, "output.weight") != 0)) {
+        lora_check_tied(p->c, from, "output.weight");
+        return;
+    }
     if (base)
         *base = *t;
-    else if (!arr_push(p->c->tensors, *t))
-        return err_memory(err, "the list of tensors", sizeof *t);
+    else
+        ckpt_push(p->c, p->c->tensors, *t);
     p->n_replaced++;
-    return MGPT_OK;
 }
 
 /* The source of one row of a stack: the adapter must have all of them. */
-static int replaced_part(struct peft *p, const struct peft_target *target,
-                         const struct state_row *row, const struct state_tensor *from,
-                         struct state_part *part, mgpt_error *err)
+static void replaced_part(struct peft *p, const struct peft_target *target,
+                          const struct state_row *row, const struct state_tensor *from,
+                          struct state_part *part)
 {
     int is_vector = !row->n_out || target->is_bias;
     if (strcmp(row->from, target->row.from) != 0)
-        return ckpt_refuse_tensor(err, from->name, "is stacked with others in %s", target->to);
+        ckpt_stop_tensor(p->c, from->name, "is stacked with others in %s", target->to);
     if (from->n_dims != (is_vector ? 1U : 2U))
-        return ckpt_refuse_tensor(err, from->name, "expected a %s",
-                                  is_vector ? "vector" : "matrix");
+        ckpt_stop_tensor(p->c, from->name, "expected a %s", is_vector ? "vector" : "matrix");
     *part = (struct state_part){.tensor = from};
     part->transposed = !is_vector && row->flags & STATE_TRANSPOSED;
     state_row_part(row, &p->hp, part);
-    return MGPT_OK;
 }
 
 /* modules_to_save and trained biases. */
-static int replace(struct peft *p, const struct state_tensor *from, mgpt_error *err)
+static void replace(struct peft *p, const struct state_tensor *from)
 {
     struct peft_target target;
     struct state_part parts[PEFT_MOST_STACKED];
     struct ckpt_tensor t;
-    int status = MGPT_OK;
-    for (size_t i = 0;
-         status == MGPT_OK && peft_next_target(p, p->family, from->alias, &i, &target);) {
+    for (size_t i = 0; peft_next_target(p, p->family, from->alias, &i, &target);) {
         int is_vector = !target.row.n_out || target.is_bias;
         if (target.at > 0)
             continue; /* done with the first of its stack */
-        for (size_t k = 0; status == MGPT_OK && k < target.n_stack; k++)
-            status = replaced_part(p, &target, target.stack ? &target.stack[k] : &target.row, from,
-                                   &parts[k], err);
-        if (status < 0)
-            return status;
+        for (size_t k = 0; k < target.n_stack; k++)
+            replaced_part(p, &target, target.stack ? &target.stack[k] : &target.row, from,
+                          &parts[k]);
         const struct peft_stack all = {
             .parts = parts,
             .n = target.n_stack,
             .n_in = is_vector ? 0 : from->shape[parts[0].transposed ? 0 : 1],
             .plus = target.row.flags & STATE_PLUS_ONE && !target.is_bias ? 1.0F : 0.0F};
-        status = take_stacked(p, target.to, &all, &t, err);
-        if (status == MGPT_OK)
-            status = put_replaced(p, &t, from->name, err);
+        take_stacked(p, target.to, &all, &t);
+        put_replaced(p, &t, from->name);
     }
-    return status;
 }
 
 /* A new table of a model whose head is the table needs a new head. */
-static int check_new_table(struct peft *p, mgpt_error *err)
+static void check_new_table(struct peft *p)
 {
     struct peft_target target;
-    for (size_t i = 0; i < arr_len(p->state.tensors); i++) {
-        const struct state_tensor *t = &p->state.tensors[i];
+    for (size_t i = 0; i < arr_len(p->state->tensors); i++) {
+        const struct state_tensor *t = &p->state->tensors[i];
         size_t row = 0;
-        if (!strstr(t->alias, ".lora_") &&
-            peft_next_target(p, p->family, t->alias, &row, &target) &&
-            lora_check_tied(p->c, t->name, target.to, err) < 0)
-            return MGPT_EFILE;
+        if (!strstr(t->alias, ".lora_") && peft_next_target(p, p->family, t->alias, &row, &target))
+            lora_check_tied(p->c, t->name, target.to);
     }
-    return MGPT_OK;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
-static int peft_apply_all(struct peft *p, mgpt_error *err)
+static void peft_apply_all(struct peft *p)
 {
-    int status = MGPT_OK;
-    if (arr_len(p->state.tensors) == 0)
-        return ckpt_refuse(err, "it has no tensors");
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(p->state.tensors); i++) {
-        struct state_tensor *t = &p->state.tensors[i];
+    if (arr_len(p->state->tensors) == 0)
+        ckpt_stop(p->c, "it has no tensors");
+    for (size_t i = 0; i < arr_len(p->state->tensors); i++) {
+        struct state_tensor *t = &p->state->tensors[i];
         if (strstr(t->alias, ".lora_"))
             continue;
         t->used = 1;
-        status = replace(p, t, err);
+        replace(p, t);
     }
-    if (status == MGPT_OK)
-        status = check_new_table(p, err);
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(p->state.tensors); i++) {
-        struct state_tensor *t = &p->state.tensors[i];
+    check_new_table(p);
+    for (size_t i = 0; i < arr_len(p->state->tensors); i++) {
+        struct state_tensor *t = &p->state->tensors[i];
         const char *factor = strstr(t->alias, ".lora_");
         if (!factor || !ckpt_is_one_of(factor + 1, " lora_A lora_embedding_A "))
             continue;
         t->used = 1;
-        status = change_module(p, t, err);
+        change_module(p, t);
     }
-    return status == MGPT_OK ? state_check_used(&p->state, "LoRA (its A is missing)", err) : status;
+    ckpt_must(p->c, state_check_used(p->state, "LoRA (its A is missing)", p->c->err));
 }
 
-static int peft_open(struct peft *p, mgpt_error *err)
+void lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter)
 {
-    int status = peft_config_read(&p->cfg, p->adapter->config, err);
-    if (status == MGPT_OK)
-        status = hf_add_file(&p->state, p->adapter->weights, err);
-    if (status == MGPT_OK)
-        status = peft_add_aliases(p, err);
-    if (status == MGPT_OK && p->c->metadata)
-        status = sizes_of_gguf(p, err);
-    if (status == MGPT_OK)
-        status = peft_choose_family(p, err);
-    return status;
-}
-
-int lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter, mgpt_error *err)
-{
-    struct peft p = {.c = c, .adapter = adapter, .hp = c->hp};
-    state_init(&p.state, c);
-    int status = peft_open(&p, err);
-    if (status == MGPT_OK)
-        status = peft_apply_all(&p, err);
-    if (status == MGPT_OK)
-        ckpt_note(c,
-                  "adapter %.40s: %s%zu matrices changed, in F32, %zu tensors replaced, scale %g",
-                  lora_name(adapter), p.cfg.is_dora ? "DoRA, " : "", p.n_changed, p.n_replaced,
-                  adapter->scale);
-    peft_config_free(&p.cfg);
-    state_free(&p.state);
-    return status;
+    struct peft p = {.c = c, .adapter = adapter, .hp = c->hp, .state = state_new(c)};
+    peft_config_read(c, &p.cfg, adapter->config);
+    ckpt_must(c, hf_add_file(p.state, adapter->weights, c->err));
+    peft_add_aliases(&p);
+    if (c->metadata)
+        sizes_of_gguf(&p);
+    peft_choose_family(&p);
+    peft_apply_all(&p);
+    ckpt_note(c, "adapter %.40s: %s%zu matrices changed, in F32, %zu tensors replaced, scale %g",
+              lora_name(adapter), p.cfg.is_dora ? "DoRA, " : "", p.n_changed, p.n_replaced,
+              adapter->scale);
 }

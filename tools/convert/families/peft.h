@@ -7,7 +7,7 @@
 
 /* adapter_config.json, as far as it says something about the numbers. */
 struct peft_config {
-    json_t *root;
+    const json_t *root;
     double rank, alpha;
     int is_rslora; /* alpha / sqrt(r) instead of alpha / r */
     int is_dora;
@@ -16,12 +16,7 @@ struct peft_config {
 /* Refuses, each by its key: another peft_type; variants whose arithmetic is another (lora_bias,
  * trainable_token_indices, ...); initialisations that change the base's weights (pissa, ...);
  * patterns that are more than names. */
-int peft_config_read(struct peft_config *cfg, struct span bytes, mgpt_error *err);
-void peft_config_free(struct peft_config *cfg);
-
-/* alpha / r of a module, whose A has this rank; it must be what the config says. */
-int peft_scale(const struct peft_config *cfg, const char *module, uint64_t rank, double *scale,
-               mgpt_error *err);
+void peft_config_read(struct checkpoint *c, struct peft_config *cfg, struct span bytes);
 
 enum { PEFT_MOST_STACKED = 8 };
 
@@ -31,9 +26,12 @@ struct peft {
     const struct hf_family *family;
     struct ckpt_hparams hp; /* of the base */
     struct peft_config cfg;
-    struct state state; /* the adapter's tensors; state_find knows them as peft_alias says */
+    struct state *state; /* the adapter's tensors; state_find knows them as peft_alias says */
     size_t n_changed, n_replaced;
 };
+
+/* alpha / r of a module, whose A has this rank; it must be what the config says. */
+double peft_scale(const struct peft *p, const char *module, uint64_t rank);
 
 /* ---- peft_names.c ---------------------------------------------------------------------------- */
 
@@ -57,9 +55,9 @@ int peft_next_target(const struct peft *p, const struct hf_family *f, const char
 void peft_target_name(char to[STATE_MAX_ROW_NAME], const struct state_tensor *t);
 
 /* Gives the adapter's tensors the names that state_find knows them by: without PEFT's words. */
-int peft_add_aliases(struct peft *p, mgpt_error *err);
+void peft_add_aliases(struct peft *p);
 
 /* The base's own family, or the first of its architecture that knows all names. */
-int peft_choose_family(struct peft *p, mgpt_error *err);
+void peft_choose_family(struct peft *p);
 
 #endif

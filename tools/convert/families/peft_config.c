@@ -1,16 +1,14 @@
 /* adapter_config.json of PEFT. See peft.h. */
 #include "convert/families/peft.h"
 
-#include "base/error.h"
-
 #include <math.h>
 #include <string.h>
 
 #define PEFT_FILE "adapter_config.json"
 
-static int peft_refuse(const char *key, const char *what, mgpt_error *err)
+_Noreturn static void peft_refuse(struct checkpoint *c, const char *key, const char *what)
 {
-    return ckpt_refuse(err, PEFT_FILE ": %.60s: %.120s", key, what);
+    ckpt_stop(c, PEFT_FILE ": %.60s: %.120s", key, what);
 }
 
 /* null, false, 0, [] and {}. */
@@ -23,7 +21,7 @@ static int is_off(const json_t *v)
 }
 
 /* What is more than W + s B A. */
-static int refuse_variants(const json_t *root, mgpt_error *err)
+static void refuse_variants(struct checkpoint *c, const json_t *root)
 {
     static const char *const keys[] = {
         "lora_bias",         "use_qalora",   "layer_replication", "target_parameters",
@@ -31,99 +29,77 @@ static int refuse_variants(const json_t *root, mgpt_error *err)
         "monteclora_config", "kasa_config",  "megatron_config",   "alora_invocation_tokens"};
     const char *type = json_string_value(json_object_get(root, "peft_type"));
     if (!type || strcmp(type, "LORA") != 0)
-        return ckpt_refuse(err, PEFT_FILE ": peft_type is %.20s, expected LORA",
-                           type ? type : "missing");
+        ckpt_stop(c, PEFT_FILE ": peft_type is %.20s, expected LORA", type ? type : "missing");
     for (size_t i = 0; i < HF_COUNT(keys); i++)
         if (!is_off(json_object_get(root, keys[i])))
-            return peft_refuse(keys[i], "not supported; merge the adapter with PEFT", err);
-    return MGPT_OK;
+            peft_refuse(c, keys[i], "not supported; merge the adapter with PEFT");
 }
 
 /* Initialisations that take B A out of the base's weights before the training. */
-static int refuse_initialisation(const json_t *root, mgpt_error *err)
+static void refuse_initialisation(struct checkpoint *c, const json_t *root)
 {
     static const char good[] = " true false gaussian eva orthogonal ";
     const json_t *v = json_object_get(root, "init_lora_weights");
     const char *name = json_string_value(v);
     if (is_off(v) || json_is(v, JSON_TRUE) || (name && ckpt_is_one_of(name, good)))
-        return MGPT_OK;
-    return ckpt_refuse(err,
-                       PEFT_FILE ": init_lora_weights: %.24s changes the base's weights, which the "
-                                 "base's files do not have; merge the adapter with PEFT",
-                       name ? name : "this value");
+        return;
+    ckpt_stop(c,
+              PEFT_FILE ": init_lora_weights: %.24s changes the base's weights, which the "
+                        "base's files do not have; merge the adapter with PEFT",
+              name ? name : "this value");
 }
 
-static int peft_number(const json_t *root, const char *key, double min, double *to, mgpt_error *err)
+static double peft_number(struct checkpoint *c, const json_t *root, const char *key, double min)
 {
     const json_t *v = json_object_get(root, key);
-    *to = json_number_value(v);
-    if (!json_is_numeric(v) || !(*to >= min && *to <= 1e9))
-        return peft_refuse(key, v ? "expected a number from 0 to 1e9 (r: from 1)" : "missing", err);
-    return MGPT_OK;
+    double number = json_number_value(v);
+    if (!json_is_numeric(v) || !(number >= min && number <= 1e9))
+        peft_refuse(c, key, v ? "expected a number from 0 to 1e9 (r: from 1)" : "missing");
+    return number;
 }
 
-static int peft_flag(const json_t *root, const char *key, int *to, mgpt_error *err)
+static int peft_flag(struct checkpoint *c, const json_t *root, const char *key)
 {
     const json_t *v = json_object_get(root, key);
-    *to = json_is(v, JSON_TRUE);
     if (v && !json_is_boolean(v) && !json_is(v, JSON_NULL))
-        return peft_refuse(key, "expected true or false", err);
-    return MGPT_OK;
+        peft_refuse(c, key, "expected true or false");
+    return json_is(v, JSON_TRUE);
 }
 
 /* PEFT takes the keys for regular expressions that match the end of a name. Here names are read,
  * and ^ at the front. */
-static int check_pattern(const json_t *root, const char *key, mgpt_error *err)
+static void check_pattern(struct checkpoint *c, const json_t *root, const char *key)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_.-";
     const char *name;
     json_t *map = json_object_get(root, key), *v;
     if (is_off(map))
-        return MGPT_OK;
+        return;
     if (!json_is(map, JSON_OBJECT))
-        return peft_refuse(key, "expected an object of names and numbers", err);
+        peft_refuse(c, key, "expected an object of names and numbers");
     json_object_foreach(map, name, v)
     {
         const char *start = name + (*name == '^');
         if (strspn(start, plain) != strlen(start))
-            return ckpt_refuse(
-                err, PEFT_FILE ": %s: %.60s is a regular expression, expected a name", key, name);
+            ckpt_stop(c, PEFT_FILE ": %s: %.60s is a regular expression, expected a name", key,
+                      name);
         if (!json_is_numeric(v) || !(json_number_value(v) >= 0 && json_number_value(v) <= 1e9))
-            return ckpt_refuse(err, PEFT_FILE ": %s: %.60s: expected a number from 0 to 1e9", key,
-                               name);
+            ckpt_stop(c, PEFT_FILE ": %s: %.60s: expected a number from 0 to 1e9", key, name);
     }
-    return MGPT_OK;
 }
 
-int peft_config_read(struct peft_config *cfg, struct span bytes, mgpt_error *err)
+void peft_config_read(struct checkpoint *c, struct peft_config *cfg, struct span bytes)
 {
-    *cfg = (struct peft_config){.root = hf_json(bytes, PEFT_FILE, err)};
-    if (!cfg->root)
-        return err->status;
-    int status = refuse_variants(cfg->root, err);
-    if (status == MGPT_OK)
-        status = refuse_initialisation(cfg->root, err);
-    if (status == MGPT_OK)
-        status = peft_number(cfg->root, "r", 1, &cfg->rank, err);
-    if (status == MGPT_OK)
-        status = peft_number(cfg->root, "lora_alpha", 0, &cfg->alpha, err);
-    if (status == MGPT_OK)
-        status = peft_flag(cfg->root, "use_rslora", &cfg->is_rslora, err);
-    if (status == MGPT_OK)
-        status = peft_flag(cfg->root, "use_dora", &cfg->is_dora, err);
-    if (status == MGPT_OK)
-        status = check_pattern(cfg->root, "rank_pattern", err);
-    if (status == MGPT_OK)
-        status = check_pattern(cfg->root, "alpha_pattern", err);
-    if (status < 0)
-        peft_config_free(cfg);
-    return status;
-}
-
-void peft_config_free(struct peft_config *cfg)
-{
-    json_decref(cfg->root);
-    *cfg = (struct peft_config){0};
+    const json_t *root = hf_json(c, bytes, PEFT_FILE);
+    refuse_variants(c, root);
+    refuse_initialisation(c, root);
+    *cfg = (struct peft_config){.root = root};
+    cfg->rank = peft_number(c, root, "r", 1);
+    cfg->alpha = peft_number(c, root, "lora_alpha", 0);
+    cfg->is_rslora = peft_flag(c, root, "use_rslora");
+    cfg->is_dora = peft_flag(c, root, "use_dora");
+    check_pattern(c, root, "rank_pattern");
+    check_pattern(c, root, "alpha_pattern");
 }
 
 /* Whether n bytes of text are the pattern's, whose '.' is any byte. */
@@ -154,14 +130,12 @@ static double pattern_value(const json_t *root, const char *key, const char *mod
     return absent;
 }
 
-int peft_scale(const struct peft_config *cfg, const char *module, uint64_t rank, double *scale,
-               mgpt_error *err)
+double peft_scale(const struct peft *p, const char *module, uint64_t rank)
 {
-    double r = pattern_value(cfg->root, "rank_pattern", module, cfg->rank);
-    double alpha = pattern_value(cfg->root, "alpha_pattern", module, cfg->alpha);
+    double r = pattern_value(p->cfg.root, "rank_pattern", module, p->cfg.rank);
+    double alpha = pattern_value(p->cfg.root, "alpha_pattern", module, p->cfg.alpha);
     if (r != (double)rank)
-        return ckpt_refuse_tensor(err, module, "rank %llu, " PEFT_FILE " says %g",
-                                  (unsigned long long)rank, r);
-    *scale = alpha / (cfg->is_rslora ? sqrt(r) : r);
-    return MGPT_OK;
+        ckpt_stop_tensor(p->c, module, "rank %llu, " PEFT_FILE " says %g", (unsigned long long)rank,
+                         r);
+    return alpha / (p->cfg.is_rslora ? sqrt(r) : r);
 }

@@ -44,18 +44,16 @@ static int peft_alias(const char *name, char to[STATE_MAX_ROW_NAME])
     return n > 0;
 }
 
-int peft_add_aliases(struct peft *p, mgpt_error *err)
+void peft_add_aliases(struct peft *p)
 {
     char name[STATE_MAX_ROW_NAME];
-    for (size_t i = 0; i < arr_len(p->state.tensors); i++) {
-        struct state_tensor *t = &p->state.tensors[i];
+    for (size_t i = 0; i < arr_len(p->state->tensors); i++) {
+        struct state_tensor *t = &p->state->tensors[i];
         if (!peft_alias(t->name, name))
-            return ckpt_refuse_tensor(err, t->name, "expected a name that begins " PEFT_PREFIX);
-        t->alias = ckpt_text(p->c, name, strlen(name));
-        if (!t->alias)
-            return err_memory(err, "the names of tensors", strlen(name));
+            ckpt_stop_tensor(p->c, t->name, "expected a name that begins " PEFT_PREFIX);
+        t->alias = ckpt_copy(p->c, name, strlen(name));
     }
-    return state_seal(&p->state, err);
+    ckpt_must(p->c, state_seal(p->state, p->c->err));
 }
 
 /* The name without the family's prefixes. */
@@ -145,15 +143,15 @@ static const struct state_tensor *first_unknown(const struct peft *p, const stru
 {
     char name[STATE_MAX_ROW_NAME];
     struct peft_target target;
-    for (size_t i = 0, row = 0; i < arr_len(p->state.tensors); i++, row = 0) {
-        peft_target_name(name, &p->state.tensors[i]);
+    for (size_t i = 0, row = 0; i < arr_len(p->state->tensors); i++, row = 0) {
+        peft_target_name(name, &p->state->tensors[i]);
         if (!peft_next_target(p, f, name, &row, &target))
-            return &p->state.tensors[i];
+            return &p->state->tensors[i];
     }
     return NULL;
 }
 
-int peft_choose_family(struct peft *p, mgpt_error *err)
+void peft_choose_family(struct peft *p)
 {
     const struct state_tensor *unknown = NULL;
     const struct hf_family *f;
@@ -168,10 +166,9 @@ int peft_choose_family(struct peft *p, mgpt_error *err)
         unknown = unknown ? unknown : found;
     }
     if (p->family)
-        return MGPT_OK;
+        return;
     if (unknown)
-        return ckpt_refuse_tensor(err, unknown->name, "the base (%s) has nothing that it changes",
-                                  p->c->model_type ? p->c->model_type : arch);
-    return ckpt_refuse(err, "no model of Hugging Face's has the architecture %.40s of the base",
-                       arch);
+        ckpt_stop_tensor(p->c, unknown->name, "the base (%s) has nothing that it changes",
+                         p->c->model_type ? p->c->model_type : arch);
+    ckpt_stop(p->c, "no model of Hugging Face's has the architecture %.40s of the base", arch);
 }

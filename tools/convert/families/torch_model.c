@@ -19,17 +19,15 @@ pickle_id torch_member(const struct torch_model *m, const char *name)
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns,
-                mgpt_error *err)
+void torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns)
 {
     const struct state_tensor *t = state_peek(&m->state, name);
     if (!t)
-        return state_missing(name, err);
+        ckpt_leave(m->c, state_missing(name, m->c->err));
     if (t->n_dims != 2)
-        return ckpt_refuse_tensor(err, t->name, "%u dimensions, expected 2", t->n_dims);
+        ckpt_stop_tensor(m->c, t->name, "%u dimensions, expected 2", t->n_dims);
     *rows = t->shape[0];
     *columns = t->shape[1];
-    return MGPT_OK;
 }
 
 /* By address, or, where a container cannot share storage, by content. */
@@ -45,45 +43,42 @@ int torch_same(const struct torch_model *m, const char *a, const char *b)
             memcmp(x->bytes.data, y->bytes.data, x->bytes.size) == 0);
 }
 
-int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err)
+void torch_layers(struct torch_model *m, const char *pattern)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     hp->n_layer = state_count_layers(&m->state, pattern);
     if (hp->n_layer > CKPT_MAX_LAYERS)
-        return ckpt_refuse(err, "%u layers, expected up to %d", hp->n_layer, CKPT_MAX_LAYERS);
-    return MGPT_OK;
+        ckpt_stop(m->c, "%u layers, expected up to %d", hp->n_layer, CKPT_MAX_LAYERS);
 }
 
 /* "params.json: n_embd is stated as 5, ..." */
-static int stated_otherwise(const struct torch_model *m, enum mg_size size, int64_t stated,
-                            uint64_t found, mgpt_error *err)
+_Noreturn static void stated_otherwise(const struct torch_model *m, enum mg_size size,
+                                       int64_t stated, uint64_t found)
 {
-    return ckpt_refuse(err, "%s%s%s is stated as %lld, the tensors say %llu",
-                       m->side ? m->side : "", m->side ? ": " : "", mg_size_name(size),
-                       (long long)stated, (unsigned long long)found);
+    ckpt_stop(m->c, "%s%s%s is stated as %lld, the tensors say %llu", m->side ? m->side : "",
+              m->side ? ": " : "", mg_size_name(size), (long long)stated,
+              (unsigned long long)found);
 }
 
-int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgpt_error *err)
+void torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t hd = hp->n_embd / hp->n_head;
     if (hd % 2 || k_rows == 0 || k_rows % hd || hp->n_head % (k_rows / hd))
-        return ckpt_refuse(err,
-                           "%s: %llu rows do not form KV heads of width %llu; their number must "
-                           "divide %u query heads",
-                           name, (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
+        ckpt_stop(m->c,
+                  "%s: %llu rows do not form KV heads of width %llu; their number must "
+                  "divide %u query heads",
+                  name, (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
     int64_t stated = torch_size(m, MG_KV_HEADS, -1);
     if (stated >= 0 && (uint64_t)stated != k_rows / hd)
-        return stated_otherwise(m, MG_KV_HEADS, stated, k_rows / hd, err);
+        stated_otherwise(m, MG_KV_HEADS, stated, k_rows / hd);
     hp->n_head_kv = (uint32_t)(k_rows / hd);
     hp->n_rot = (uint32_t)hd;
-    return MGPT_OK;
 }
 
 /* ---- choices --------------------------------------------------------------------------------- */
 
-int torch_heads_or_ask(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
-                       mgpt_error *err)
+void torch_heads_or_ask(struct torch_model *m, int64_t stated, uint32_t published, const char *why)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
@@ -100,19 +95,17 @@ int torch_heads_or_ask(struct torch_model *m, int64_t stated, uint32_t published
     if (heads <= 0) {
         ckpt_ask(m->c, FACT_HEADS);
         hp->n_head = 1;
-        return MGPT_OK;
+        return;
     }
     if (heads > hp->n_embd || hp->n_embd % (uint64_t)heads)
-        return ckpt_refuse(err, "n_head is %lld, it must divide n_embd = %u", (long long)heads,
-                           hp->n_embd);
-    return ckpt_size(&hp->n_head, "n_head", (uint64_t)heads, err);
+        ckpt_stop(m->c, "n_head is %lld, it must divide n_embd = %u", (long long)heads, hp->n_embd);
+    ckpt_must(m->c, ckpt_size(&hp->n_head, "n_head", (uint64_t)heads, m->c->err));
 }
 
-int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
-                mgpt_error *err)
+void torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why)
 {
-    int status = torch_heads_or_ask(m, stated, published, why, err);
-    return status == MGPT_OK ? ckpt_questions_error(m->c, err) : status;
+    torch_heads_or_ask(m, stated, published, why);
+    ckpt_must(m->c, ckpt_questions_error(m->c, m->c->err));
 }
 
 uint32_t torch_gpt2_heads(const struct torch_model *m)
@@ -127,7 +120,7 @@ uint32_t torch_gpt2_heads(const struct torch_model *m)
     return 0;
 }
 
-int torch_activation(struct torch_model *m, const char *usual, const char *why, mgpt_error *err)
+void torch_activation(struct torch_model *m, const char *usual, const char *why)
 {
     const struct ckpt_options *o = m->in->options;
     const char *said = o->given & OPT_ACTIVATION ? o->activation : m->parts.facts.activation;
@@ -135,14 +128,13 @@ int torch_activation(struct torch_model *m, const char *usual, const char *why, 
     int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the names */
     m->c->hp.activation = name;
     if (said && (!name || (is_option && strcmp(said, name) != 0)))
-        return err_set(err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
-                       "activation %.*s: expected one of" ACTIVATION_NAMES,
-                       CKPT_CLIP(said, strlen(said)));
+        ckpt_leave(m->c, err_set(m->c->err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
+                                 "activation %.*s: expected one of" ACTIVATION_NAMES,
+                                 CKPT_CLIP(said, strlen(said))));
     if (!name)
         ckpt_ask(m->c, FACT_ACTIVATION);
     else if (!said)
         ckpt_note(m->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
-    return MGPT_OK;
 }
 
 /* "eps" alone can be the optimizer's. */
@@ -181,7 +173,7 @@ int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absen
     return v > 0 ? v : absent;
 }
 
-int torch_check_sizes(const struct torch_model *m, enum mg_size last, mgpt_error *err)
+void torch_check_sizes(const struct torch_model *m, enum mg_size last)
 {
     const struct ckpt_hparams *hp = &m->c->hp;
     const uint64_t found[] = {[MG_VOCAB] = hp->n_vocab,
@@ -191,9 +183,8 @@ int torch_check_sizes(const struct torch_model *m, enum mg_size last, mgpt_error
     for (enum mg_size i = MG_VOCAB; i <= last; i++) {
         int64_t stated = torch_size(m, i, -1);
         if (stated >= 0 && (uint64_t)stated != found[i])
-            return stated_otherwise(m, i, stated, found[i], err);
+            stated_otherwise(m, i, stated, found[i]);
     }
-    return MGPT_OK;
 }
 
 /* ---- side files ------------------------------------------------------------------------------ */
@@ -220,20 +211,26 @@ int torch_json(const struct torch_model *m, const char *const *candidates, size_
     return ckpt_refuse(err, "side file %s: not a JSON object", side.name);
 }
 
-int torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
-                     const char *member, const struct jval **root, const char **name,
-                     mgpt_error *err)
+static void close_side(void *root)
+{
+    jval_free(root);
+}
+
+const struct jval *torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
+                                    const char *member, const char **name)
 {
     struct tree_file file;
     uint64_t left;
-    int found = torch_json(m, candidates, n, root, name, err);
-    const struct jval *inner = member && found > 0 ? jval_get(*root, member) : NULL;
-    if (found <= 0)
-        return found;
+    const struct jval *root;
+    ckpt_must(m->c, torch_json(m, candidates, n, &root, name, m->c->err));
+    if (!root)
+        return NULL;
+    ckpt_own(m->c, (void *)(uintptr_t)root, close_side);
+    const struct jval *inner = member ? jval_get(root, member) : NULL;
     m->parts.first_wins = 1;
     m->side = *name;
     struct tree facts =
-        tree_of_json(&file, &left, jval_is(inner, JVAL_OBJECT) ? inner : *root, m->in->bytes.size);
-    int status = tree_facts(&m->parts, facts, (struct tree){0}, 0);
-    return status < 0 ? status : 1;
+        tree_of_json(&file, &left, jval_is(inner, JVAL_OBJECT) ? inner : root, m->in->bytes.size);
+    ckpt_must(m->c, tree_facts(&m->parts, facts, (struct tree){0}, 0));
+    return root;
 }

@@ -28,7 +28,7 @@ struct torch_mapping {
     const char *name; /* "nanoGPT" */
     unsigned options; /* that apply */
     int (*match)(const struct torch_model *m);
-    int (*map)(struct torch_model *m, mgpt_error *err);
+    void (*map)(struct torch_model *m);
 };
 
 extern const struct torch_mapping nanogpt_mapping, mingpt_mapping, llama2c_pt_mapping,
@@ -58,41 +58,38 @@ int torch_map_state(struct state *s, struct mg_parts *parts, const char *contain
 int torch_knows(const struct state *s, mgpt_error *err);
 
 /* state_check_used whose error says, too, what other program has the name (hf_unknown.c). */
-int hf_check_used(const struct state *s, const char *what, mgpt_error *err);
+void hf_check_used(const struct state *s, const char *what);
 
 /* The file's fact of a size, or `absent`. */
 int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absent);
 
 /* MGPT_EFILE when the facts state another size than the tensors have: vocabulary, width, layers up
  * to `last`. */
-int torch_check_sizes(const struct torch_model *m, enum mg_size last, mgpt_error *err);
+void torch_check_sizes(const struct torch_model *m, enum mg_size last);
 
 /* Rows and columns of a matrix that must be there; marks nothing. */
-int torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns,
-                mgpt_error *err);
+void torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns);
 
 /* Settles hp.n_layer: the number of layers that have a tensor named as in the pattern. */
-int torch_layers(struct torch_model *m, const char *pattern, mgpt_error *err);
+void torch_layers(struct torch_model *m, const char *pattern);
 
 /* Settles hp.n_head_kv and hp.n_rot by the rows of the keys' matrix, which errors call `name`. */
-int torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows, mgpt_error *err);
+void torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows);
 
 /* Settles hp.n_head: --heads, then `stated` (0: not), then the facts; it must divide n_embd.
  * `published` (0: none) is taken with a note that says why; without any of them the question is
  * open, and hp.n_head is 1. */
-int torch_heads_or_ask(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
-                       mgpt_error *err);
+void torch_heads_or_ask(struct torch_model *m, int64_t stated, uint32_t published, const char *why);
 
 /* The same, and an open question is an error. */
-int torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why,
-                mgpt_error *err);
+void torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why);
 
 /* The heads of GPT-2 as published, in any of its four sizes; 0 for any other size. */
 uint32_t torch_gpt2_heads(const struct torch_model *m);
 
 /* Settles hp.activation: --activation, the facts, or `usual` with a note that says `why`; usual
  * NULL: the question is open. */
-int torch_activation(struct torch_model *m, const char *usual, const char *why, mgpt_error *err);
+void torch_activation(struct torch_model *m, const char *usual, const char *why);
 
 /* --eps, the facts, or the usual value with a note. */
 float torch_eps(struct torch_model *m, double usual);
@@ -104,20 +101,19 @@ int torch_same(const struct torch_model *m, const char *a, const char *b);
 int torch_json(const struct torch_model *m, const char *const *candidates, size_t n,
                const struct jval **root, const char **name, mgpt_error *err);
 
-/* As torch_json, and takes the facts of the object, or of its member, where the file has none: 1,
- * 0: absent, negative. */
-int torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
-                     const char *member, const struct jval **root, const char **name,
-                     mgpt_error *err);
+/* Takes the facts of such a file, or of its member, where the model's own file has none. The object is there
+ * until the run ends; NULL: absent. */
+const struct jval *torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
+                                    const char *member, const char **name);
 
 /* ---- torch_vocab.c --------------------------------------------------------------------------- */
 
 /* nanoGPT's characters out of meta.pkl, found next to the input or in ../data/DATASET/ (NULL:
  * unknown), or given with --tokenizer; otherwise a Hugging Face or GPT-2 tokenizer next to the
  * input; otherwise none, with a note. */
-int torch_vocab(struct torch_model *m, const char *dataset, mgpt_error *err);
+void torch_vocab(struct torch_model *m, const char *dataset);
 
 /* A side file that is a pickle: meta.pkl, or nanochat's tokenizer.pkl. */
-int torch_vocab_pickle(struct torch_model *m, const struct ckpt_side *side, mgpt_error *err);
+void torch_vocab_pickle(struct torch_model *m, const struct ckpt_side *side);
 
 #endif

@@ -5,58 +5,55 @@
 
 #include <string.h>
 
-static int add_decoder_text(struct steps_writer *w, const struct jval *part, const char *from,
-                            const char *to)
+static void add_decoder_text(struct steps_writer *w, const struct jval *part, const char *from,
+                             const char *to)
 {
     if (!*from || strlen(from) > 60 || strlen(to) > 60)
-        return steps_refuse(w, part, "its text is empty or too long");
-    return steps_words(w, "replace", from, to);
+        steps_refuse(w, part, "its text is empty or too long");
+    steps_words(w, "replace", from, to);
 }
 
-static int add_metaspace_decoder(struct steps_writer *w, const struct jval *part)
+static void add_metaspace_decoder(struct steps_writer *w, const struct jval *part)
 {
     w->t->c->vocab.drops_space |= steps_scheme(part) != NULL;
-    return add_decoder_text(w, part, steps_string(part, "replacement"), " ");
+    add_decoder_text(w, part, steps_string(part, "replacement"), " ");
 }
 
-static int add_bpe_decoder(struct steps_writer *w, const struct jval *part)
+static void add_bpe_decoder(struct steps_writer *w, const struct jval *part)
 {
-    return add_decoder_text(w, part, steps_string(part, "suffix"), " ");
+    add_decoder_text(w, part, steps_string(part, "suffix"), " ");
 }
 
-static int add_wordpiece_decoder(struct steps_writer *w, const struct jval *part)
+static void add_wordpiece_decoder(struct steps_writer *w, const struct jval *part)
 {
     const char *prefix = steps_string(part, "prefix");
     if (!*prefix || strlen(prefix) > 60)
-        return steps_refuse(w, part, "its prefix is empty or too long");
+        steps_refuse(w, part, "its prefix is empty or too long");
     w->t->c->vocab.drops_space = 1;
-    int status = steps_words(w, "unprefix", prefix, NULL);
-    if (status == MGPT_OK && hf_tok_flag(part, "cleanup", 1))
-        status = steps_word(w, "cleanup");
-    return status;
+    steps_words(w, "unprefix", prefix, NULL);
+    if (hf_tok_flag(part, "cleanup", 1))
+        steps_word(w, "cleanup");
 }
 
-static int add_replace_decoder(struct steps_writer *w, const struct jval *part)
+static void add_replace_decoder(struct steps_writer *w, const struct jval *part)
 {
     const char *from = steps_string(jval_get(part, "pattern"), "String");
-    return add_decoder_text(w, part, from, steps_string(part, "content"));
+    add_decoder_text(w, part, from, steps_string(part, "content"));
 }
 
 /* Of the texts, only the space in front can be taken away: a text is decoded token by token. */
-static int add_strip_decoder(struct steps_writer *w, const struct jval *part)
+static void add_strip_decoder(struct steps_writer *w, const struct jval *part)
 {
     int64_t start = jval_whole(jval_get(part, "start"));
     int64_t stop = jval_whole(jval_get(part, "stop"));
     if (stop != 0 || start > 1 || (start && strcmp(steps_string(part, "content"), " ") != 0))
-        return steps_refuse(w, part, "it strips more than one space in front");
+        steps_refuse(w, part, "it strips more than one space in front");
     w->t->c->vocab.drops_space |= start == 1;
-    return MGPT_OK;
 }
 
-static int add_nothing(struct steps_writer *w, const struct jval *part)
+static void add_nothing(struct steps_writer *w, const struct jval *part)
 {
     (void)w, (void)part;
-    return MGPT_OK;
 }
 
 static const struct component_row decoder_rows[] = {{"ByteLevel", steps_bytes},
@@ -69,12 +66,14 @@ static const struct component_row decoder_rows[] = {{"ByteLevel", steps_bytes},
                                                     {"Fuse", add_nothing},
                                                     {NULL, NULL}};
 
-int hf_decoders_read(struct hf_tok *t, const struct jval *root, mgpt_error *err)
+void hf_decoders_read(struct hf_tok *t, const struct jval *root)
 {
-    struct steps_writer w = {t, "decoder", &t->c->vocab.decoders, err};
+    struct steps_writer w = {t, "decoder", &t->c->vocab.decoders};
     const struct jval *part = hf_tok_value(root, "decoder");
-    if (part)
-        return steps_component(&w, part, decoder_rows, "decoders", 0);
+    if (part) {
+        steps_component(&w, part, decoder_rows, "decoders", 0);
+        return;
+    }
     t->c->vocab.drops_space = 1; /* without a decoder tokens are joined by spaces */
-    return steps_words(&w, "lead", " ", NULL);
+    steps_words(&w, "lead", " ", NULL);
 }

@@ -6,7 +6,6 @@
  * counterpart are refused: (?m), references to groups that are not closed, case folding of several
  * characters.
  */
-#include "base/error.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "convert/vocab/hf_regex_impl.h"
@@ -327,9 +326,18 @@ static void read_item(struct regex_reader *r)
     }
 }
 
-int hf_regex_translate(const char *pattern, char **out, const char **what, mgpt_error *err)
+char *hf_regex_keep(struct checkpoint *c, char *out, int ok)
 {
-    struct regex_reader r = {.p = pattern, .out = out};
+    char *copy = ok ? ckpt_text(c, out, arr_len(out) - 1) : NULL;
+    arr_free(out);
+    ckpt_pushed(c, copy != NULL, 0);
+    return copy;
+}
+
+char *hf_regex_translate(struct checkpoint *c, const char *pattern, const char **what)
+{
+    char *out = NULL;
+    struct regex_reader r = {.p = pattern, .out = &out};
     regex_emit(&r, "");
     if (strncmp(r.p, "(?i)", 4) == 0) { /* elsewhere it would end with its alternative */
         r.p += 4;
@@ -339,17 +347,16 @@ int hf_regex_translate(const char *pattern, char **out, const char **what, mgpt_
     while (*r.p && !r.what && !r.failed)
         read_item(&r);
     *what = r.what;
-    if (r.failed)
-        return err_memory(err, "a pattern", strlen(pattern));
-    return r.what ? MGPT_EFILE : MGPT_OK;
+    return hf_regex_keep(c, out, !r.failed);
 }
 
-int hf_regex_quote(const char *text, char **out, mgpt_error *err)
+char *hf_regex_quote(struct checkpoint *c, const char *text)
 {
-    int ok = hf_regex_put(out, "");
+    char *out = NULL;
+    int ok = hf_regex_put(&out, "");
     for (const char *p = text; *p && ok; p++) {
         const char quoted[3] = {'\\', *p, 0};
-        ok = hf_regex_put(out, strchr("\\^$.[|()?*+{]}-#", *p) ? quoted : quoted + 1);
+        ok = hf_regex_put(&out, strchr("\\^$.[|()?*+{]}-#", *p) ? quoted : quoted + 1);
     }
-    return ok ? MGPT_OK : err_memory(err, "a pattern", strlen(text));
+    return hf_regex_keep(c, out, ok);
 }

@@ -6,11 +6,11 @@
 #include "convert/vocab/hf_tokenizer_impl.h"
 
 /* Fills the lists in c->vocab; refuses by name what the library does not run. */
-int hf_steps_read(struct hf_tok *t, const struct jval *root, mgpt_error *err);
+void hf_steps_read(struct hf_tok *t, const struct jval *root);
 
 /* Appends the table `name` (canonical, compatibility, classes, compositions, lowercase, marks,
- * nonspacing, control, nmt, word) to c->vocab.maps, once. Errors: MGPT_EMEM. */
-int hf_table_add(struct checkpoint *c, const char *name, mgpt_error *err);
+ * nonspacing, control, nmt, word) to c->vocab.maps, once. */
+void hf_table_add(struct checkpoint *c, const char *name);
 
 /* White space in a class: Unicode's, which is not PCRE2's. */
 #define HF_WHITE                                                                                   \
@@ -23,18 +23,20 @@ int hf_table_add(struct checkpoint *c, const char *name, mgpt_error *err);
 
 /* ---- patterns (hf_regex.c) ------------------------------------------------------------------- */
 
-/* An Oniguruma pattern in PCRE2's language, a stb_ds array that ends with NUL. Refuses, with
- * MGPT_EFILE, what has no exact counterpart; *what names it. */
-int hf_regex_translate(const char *pattern, char **out, const char **what, mgpt_error *err);
+/* An Oniguruma pattern in PCRE2's language. *what names what has no exact counterpart; NULL: nothing. */
+char *hf_regex_translate(struct checkpoint *c, const char *pattern, const char **what);
 
 /* A text as a pattern. */
-int hf_regex_quote(const char *text, char **out, mgpt_error *err);
+char *hf_regex_quote(struct checkpoint *c, const char *text);
 
-/* A class of characters as a pattern, "[...]"; kinds: whitespace, word, number, punctuation,
- * chinese. */
-int hf_regex_class(const char *kind, int negated, char **out, mgpt_error *err);
+/* A class of characters as a pattern, "[...]": whitespace, number, punctuation, chinese; or "words": words,
+ * or runs of what is neither word nor white space. */
+char *hf_regex_class(struct checkpoint *c, const char *kind);
 
-/* Appends a text; 0 when out of memory. The NUL at the end does not count. */
+/* Appends a text to an stb_ds array; 0 when out of memory. The NUL at the end does not count. */
 int hf_regex_put(char **out, const char *text);
+
+/* Such an array as a text of the checkpoint; ok 0: there was no memory for it. */
+char *hf_regex_keep(struct checkpoint *c, char *out, int ok);
 
 #endif

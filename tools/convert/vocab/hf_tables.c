@@ -24,21 +24,26 @@ static int in_ranges(const uint32_t (*ranges)[2], size_t n, uint32_t code)
     return 0;
 }
 
-/* A record: first to last become the n words. */
-static int put_record(uint32_t **to, uint32_t first, uint32_t last, const uint32_t *words, size_t n)
+static void push_word(struct checkpoint *c, uint32_t word)
 {
-    int ok = arr_push(*to, first | (uint32_t)n << 24) && arr_push(*to, last);
-    for (size_t i = 0; i < n && ok; i++)
-        ok = arr_push(*to, words[i]);
-    return ok;
+    struct ckpt_map *last = &c->vocab.maps[arr_len(c->vocab.maps) - 1];
+    ckpt_push(c, last->words, word);
 }
 
-static int put_ranges(uint32_t **to, const uint32_t (*ranges)[2], size_t n)
+/* Appends a record to the last table: first to last become the n words. */
+static void put_record(struct checkpoint *c, uint32_t first, uint32_t last, const uint32_t *words,
+                       size_t n)
 {
-    int ok = 1;
-    for (size_t i = 0; i < n && ok; i++)
-        ok = put_record(to, ranges[i][0], ranges[i][1], NULL, 0);
-    return ok;
+    push_word(c, first | (uint32_t)n << 24);
+    push_word(c, last);
+    for (size_t i = 0; i < n; i++)
+        push_word(c, words[i]);
+}
+
+static void put_ranges(struct checkpoint *c, const uint32_t (*ranges)[2], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        put_record(c, ranges[i][0], ranges[i][1], NULL, 0);
 }
 
 /* ---- normal forms ---------------------------------------------------------------------------- */
@@ -68,15 +73,14 @@ static size_t decompose(uint32_t code, int compatible, uint32_t out[32])
     return (size_t)n;
 }
 
-static int put_decompositions(uint32_t **to, int compatible)
+static void put_decompositions(struct checkpoint *c, int compatible)
 {
-    int ok = 1;
-    for (uint32_t code = 0x80; code <= LAST && ok; code++) {
-        uint32_t out[32];
+    uint32_t out[32];
+    for (uint32_t code = 0x80; code <= LAST; code++) {
         size_t n = decompose(code, compatible, out);
-        ok = n == 0 || put_record(to, code, code, out, n);
+        if (n)
+            put_record(c, code, code, out, n);
     }
-    return ok;
 }
 
 static uint32_t class_of_char(uint32_t code)
@@ -85,16 +89,15 @@ static uint32_t class_of_char(uint32_t code)
     return class && in_ranges(hf_no_class, N_RANGES(hf_no_class), code) ? 0 : class;
 }
 
-static int put_classes(uint32_t **to)
+static void put_classes(struct checkpoint *c)
 {
-    int ok = 1;
-    for (uint32_t code = 0x300, end; code <= LAST && ok; code = end) {
+    for (uint32_t code = 0x300, end; code <= LAST; code = end) {
         uint32_t class = class_of_char(code);
         for (end = code + 1; end <= LAST && class_of_char(end) == class;)
             end++;
-        ok = class == 0 || put_record(to, code, end - 1, &class, 1);
+        if (class)
+            put_record(c, code, end - 1, &class, 1);
     }
-    return ok;
 }
 
 /* A canonical composition: second, first, composed. */
@@ -132,67 +135,59 @@ static int composition_of(uint32_t code, struct composition *c)
     return 1;
 }
 
-static int put_compositions(uint32_t **to)
+static void put_compositions(struct checkpoint *c)
 {
-    struct composition *list = NULL, c;
-    int ok = 1;
-    for (uint32_t code = 0x80; code <= LAST && ok; code++)
-        if (composition_of(code, &c))
-            ok = arr_push(list, c);
-    size_t n = arr_len(list);
-    if (n)
-        qsort(list, n, sizeof *list, compare_compositions);
-    for (size_t from = 0, end; from < n && ok; from = end) {
+    struct composition *list = ckpt_temp(c, LAST, sizeof *list);
+    size_t n = 0;
+    for (uint32_t code = 0x80; code <= LAST; code++)
+        n += (size_t)composition_of(code, &list[n]);
+    qsort(list, n, sizeof *list, compare_compositions);
+    for (size_t from = 0, end; from < n; from = end) {
         uint32_t pairs[256];
         size_t n_pairs = 0;
         for (end = from; end < n && list[end].second == list[from].second && n_pairs < 254; end++) {
             pairs[n_pairs++] = list[end].first;
             pairs[n_pairs++] = list[end].whole;
         }
-        ok = put_record(to, list[from].second, list[from].second, pairs, n_pairs);
+        put_record(c, list[from].second, list[from].second, pairs, n_pairs);
     }
-    arr_free(list);
-    return ok;
 }
 
 /* ---- other maps ------------------------------------------------------------------------------ */
 
 /* One character after the other, as Rust's char::to_lowercase: no final sigma. */
-static int put_lowercase(uint32_t **to)
+static void put_lowercase(struct checkpoint *c)
 {
     static const uint32_t dotted[] = {0x69, 0x307};
-    int ok = 1;
-    for (uint32_t code = 'A'; code <= LAST && ok; code++) {
+    for (uint32_t code = 'A'; code <= LAST; code++) {
         uint32_t low = (uint32_t)utf8proc_tolower((utf8proc_int32_t)code);
         for (size_t i = 0; low == code && i < N_RANGES(hf_new_lower); i++)
             if (hf_new_lower[i][0] == code)
                 low = hf_new_lower[i][1];
         if (code == 0x130)
-            ok = put_record(to, code, code, dotted, 2);
+            put_record(c, code, code, dotted, 2);
         else if (low != code)
-            ok = put_record(to, code, code, &low, 1);
+            put_record(c, code, code, &low, 1);
     }
-    return ok;
 }
 
 /* BertNormalizer's clean_text: control characters vanish, white space becomes spaces. */
-static int put_control(uint32_t **to)
+static void put_control(struct checkpoint *c)
 {
     static const uint32_t white[][2] = {{9, 10},          {13, 13},         {0xA0, 0xA0},
                                         {0x1680, 0x1680}, {0x2000, 0x200A}, {0x2028, 0x2029},
                                         {0x202F, 0x202F}, {0x205F, 0x205F}, {0x3000, 0x3000}};
     static const uint32_t space[] = {' '};
     size_t w = 0;
-    int ok = put_record(to, 0, 0, NULL, 0);
-    for (size_t i = 0; i < N_RANGES(hf_control) && ok; i++) {
-        for (; w < N_RANGES(white) && white[w][0] < hf_control[i][0] && ok; w++)
-            ok = put_record(to, white[w][0], white[w][1], space, 1);
-        ok = ok && put_record(to, hf_control[i][0], hf_control[i][1], NULL, 0);
+    put_record(c, 0, 0, NULL, 0);
+    for (size_t i = 0; i < N_RANGES(hf_control); i++) {
+        for (; w < N_RANGES(white) && white[w][0] < hf_control[i][0]; w++)
+            put_record(c, white[w][0], white[w][1], space, 1);
+        put_record(c, hf_control[i][0], hf_control[i][1], NULL, 0);
     }
-    return ok;
 }
 
-static int put_nmt(uint32_t **to)
+static void put_nmt(struct checkpoint *c)
 {
     static const struct {
         uint32_t first, last, n;
@@ -201,86 +196,72 @@ static int put_nmt(uint32_t **to)
                 {0x1680, 0x1680, 1}, {0x200B, 0x200F, 1}, {0x2028, 0x2029, 1}, {0x2581, 0x2581, 1},
                 {0xFEFF, 0xFEFF, 1}, {0xFFFD, 0xFFFD, 1}};
     static const uint32_t space[] = {' '};
-    int ok = 1;
-    for (size_t i = 0; i < N_RANGES(rows) && ok; i++)
-        ok = put_record(to, rows[i].first, rows[i].last, space, rows[i].n);
-    return ok;
+    for (size_t i = 0; i < N_RANGES(rows); i++)
+        put_record(c, rows[i].first, rows[i].last, space, rows[i].n);
 }
 
-static int fill_table(const char *name, uint32_t **to)
-{
-    if (strcmp(name, "canonical") == 0 || strcmp(name, "compatibility") == 0)
-        return put_decompositions(to, name[2] == 'm');
-    if (strcmp(name, "classes") == 0)
-        return put_classes(to);
-    if (strcmp(name, "compositions") == 0)
-        return put_compositions(to);
-    if (strcmp(name, "lowercase") == 0)
-        return put_lowercase(to);
-    if (strcmp(name, "control") == 0)
-        return put_control(to);
-    if (strcmp(name, "nmt") == 0)
-        return put_nmt(to);
-    if (strcmp(name, "marks") == 0)
-        return put_ranges(to, hf_marks, N_RANGES(hf_marks));
-    if (strcmp(name, "nonspacing") == 0)
-        return put_ranges(to, hf_nonspacing, N_RANGES(hf_nonspacing));
-    return put_ranges(to, hf_words, N_RANGES(hf_words));
-}
-
-int hf_table_add(struct checkpoint *c, const char *name, mgpt_error *err)
+void hf_table_add(struct checkpoint *c, const char *name)
 {
     struct ckpt_map map = {name, NULL};
     for (size_t i = 0; i < arr_len(c->vocab.maps); i++)
         if (strcmp(c->vocab.maps[i].name, name) == 0)
-            return MGPT_OK;
-    if (fill_table(name, &map.words) && arr_push(c->vocab.maps, map))
-        return MGPT_OK;
-    arr_free(map.words);
-    return err_memory(err, "a table of characters", 0);
+            return;
+    ckpt_push(c, c->vocab.maps, map);
+    if (strcmp(name, "canonical") == 0 || strcmp(name, "compatibility") == 0)
+        put_decompositions(c, name[2] == 'm');
+    else if (strcmp(name, "classes") == 0)
+        put_classes(c);
+    else if (strcmp(name, "compositions") == 0)
+        put_compositions(c);
+    else if (strcmp(name, "lowercase") == 0)
+        put_lowercase(c);
+    else if (strcmp(name, "control") == 0)
+        put_control(c);
+    else if (strcmp(name, "nmt") == 0)
+        put_nmt(c);
+    else if (strcmp(name, "marks") == 0)
+        put_ranges(c, hf_marks, N_RANGES(hf_marks));
+    else if (strcmp(name, "nonspacing") == 0)
+        put_ranges(c, hf_nonspacing, N_RANGES(hf_nonspacing));
+    else
+        put_ranges(c, hf_words, N_RANGES(hf_words));
 }
 
 /* ---- classes as patterns --------------------------------------------------------------------- */
 
-static int put_code_range(char **out, uint32_t first, uint32_t last)
+/* A class of ranges between two texts. */
+static int put_class(char **out, const char *begin, const uint32_t (*ranges)[2], size_t n,
+                     const char *end)
 {
+    int ok = hf_regex_put(out, begin);
     char text[48];
-    if (first == last)
-        text_format(text, sizeof text, "\\x{%x}", first);
-    else
-        text_format(text, sizeof text, "\\x{%x}-\\x{%x}", first, last);
-    return hf_regex_put(out, text);
+    for (size_t i = 0; i < n && ok; i++) {
+        if (ranges[i][0] == ranges[i][1])
+            text_format(text, sizeof text, "\\x{%x}", ranges[i][0]);
+        else
+            text_format(text, sizeof text, "\\x{%x}-\\x{%x}", ranges[i][0], ranges[i][1]);
+        ok = hf_regex_put(out, text);
+    }
+    return ok && hf_regex_put(out, end);
 }
 
-static int put_code_ranges(char **out, const uint32_t (*ranges)[2], size_t n)
-{
-    int ok = 1;
-    for (size_t i = 0; i < n && ok; i++)
-        ok = put_code_range(out, ranges[i][0], ranges[i][1]);
-    return ok;
-}
-
-int hf_regex_class(const char *kind, int negated, char **out, mgpt_error *err)
+char *hf_regex_class(struct checkpoint *c, const char *kind)
 {
     static const uint32_t chinese[][2] = {
         {0x3400, 0x4DBF},   {0x4E00, 0x9FFF},   {0xF900, 0xFAFF},  {0x20000, 0x2A6DF},
         {0x2A700, 0x2B81F}, {0x2B920, 0x2CEAF}, {0x2F800, 0x2FA1F}};
-    int ok = hf_regex_put(out, negated ? "[^" : "[");
-    if (ok && strcmp(kind, "word") == 0)
-        ok = hf_regex_put(out, HF_WORD) &&
-             put_code_ranges(out, hf_new_words, N_RANGES(hf_new_words));
-    else if (ok && strcmp(kind, "number") == 0)
-        ok = hf_regex_put(out, "\\p{N}") &&
-             put_code_ranges(out, hf_new_numbers, N_RANGES(hf_new_numbers));
-    else if (ok && strcmp(kind, "punctuation") == 0)
-        ok = put_code_ranges(out, hf_punctuation, N_RANGES(hf_punctuation));
-    else if (ok && strcmp(kind, "chinese") == 0)
-        ok = put_code_ranges(out, chinese, N_RANGES(chinese));
-    else if (ok) /* not word and not white space, or white space */
-        ok = (strcmp(kind, "other") != 0 ||
-              (hf_regex_put(out, HF_WORD) &&
-               put_code_ranges(out, hf_new_words, N_RANGES(hf_new_words)))) &&
-             hf_regex_put(out, HF_WHITE);
-    ok = ok && hf_regex_put(out, "]");
-    return ok ? MGPT_OK : err_memory(err, "a pattern", 0);
+    char *out = NULL;
+    int ok;
+    if (strcmp(kind, "words") == 0)
+        ok = put_class(&out, "[" HF_WORD, hf_new_words, N_RANGES(hf_new_words), "]+|") &&
+             put_class(&out, "[^" HF_WORD, hf_new_words, N_RANGES(hf_new_words), HF_WHITE "]+");
+    else if (strcmp(kind, "number") == 0)
+        ok = put_class(&out, "[\\p{N}", hf_new_numbers, N_RANGES(hf_new_numbers), "]");
+    else if (strcmp(kind, "punctuation") == 0)
+        ok = put_class(&out, "[", hf_punctuation, N_RANGES(hf_punctuation), "]");
+    else if (strcmp(kind, "chinese") == 0)
+        ok = put_class(&out, "[", chinese, N_RANGES(chinese), "]");
+    else
+        ok = put_class(&out, "[", NULL, 0, HF_WHITE "]");
+    return hf_regex_keep(c, out, ok);
 }

@@ -13,18 +13,18 @@
 enum { MAX_NOTED = 8, MAX_ENDS = 64, MAX_NAMED = 1024 };
 
 /* A flag of tokenizer_config.json: 0, 1, or -1 when it says nothing. */
-static int config_flag(const struct hf_configs *f, const char *key)
+static int config_flag(const struct hf_tok *t, const char *key)
 {
-    const struct jval *v = jval_get(f->tokenizer, key);
+    const struct jval *v = jval_get(t->configs.tokenizer, key);
     return jval_is_flag(v) ? jval_is(v, JVAL_TRUE) : -1;
 }
 
 /* ---- BOS and EOS ----------------------------------------------------------------------------- */
 
 /* A token by its name in tokenizer_config.json: a text, or an object with its content. */
-static int32_t named(const struct hf_tok *t, const struct hf_configs *f, const char *key)
+static int32_t named(const struct hf_tok *t, const char *key)
 {
-    const struct jval *v = jval_get(f->tokenizer, key);
+    const struct jval *v = jval_get(t->configs.tokenizer, key);
     const char *text = jval_text(jval_is(v, JVAL_OBJECT) ? jval_get(v, "content") : v);
     return text ? vocab_slots_find(&t->slots, text) : -1;
 }
@@ -95,30 +95,28 @@ static void note_ids(const struct hf_tok *t, const char *file, const struct jval
     }
 }
 
-int hf_ids_keep_end(struct ckpt_vocab *v, int32_t id)
+void hf_ids_keep_end(struct checkpoint *c, int32_t id)
 {
+    struct ckpt_vocab *v = &c->vocab;
     set_if_none(&v->eos, id);
-    if (id == v->eos)
-        return 1;
-    set_if_none(&v->eot, id);
-    if (id == v->eot)
-        return 1;
+    if (id != v->eos)
+        set_if_none(&v->eot, id);
+    int known = id == v->eos || id == v->eot;
     for (size_t i = 0; i < arr_len(v->ends); i++)
-        if (v->ends[i] == id)
-            return 1;
-    return arr_len(v->ends) == MAX_ENDS || arr_push(v->ends, id);
+        known |= v->ends[i] == id;
+    if (!known && arr_len(v->ends) < MAX_ENDS)
+        ckpt_push(c, v->ends, id);
 }
 
-/* A token that ends generation. A token that a file names is special in the original as well; an id that is only a number (is_named 0) may be a piece
- * of text, which stays text. 0 when out of memory. */
-static int add_end(struct hf_tok *t, int32_t id, int is_named)
+/* A token that ends generation. A token that a file names is special in the original as well; an id that
+ * is only a number (is_named 0) may be a piece of text, which stays text. */
+static void add_end(struct hf_tok *t, int32_t id, int is_named)
 {
-    struct ckpt_vocab *v = &t->c->vocab;
     if (id < 0)
-        return 1;
+        return;
     if (t->slots.slots[id].type == TOKEN_NORMAL && (is_named || !is_text(t, id)))
         t->slots.slots[id].type = TOKEN_CONTROL;
-    return hf_ids_keep_end(v, id);
+    hf_ids_keep_end(t->c, id);
 }
 
 /* Tokens that tokenizer_config.json names are special, even if the tokenizer's file has them as text:
@@ -138,43 +136,41 @@ static void mark_named(struct hf_tok *t, const struct jval *name)
     slot->strips |= hf_tok_flag(name, "rstrip", 0) ? VOCAB_STRIP_RIGHT : 0u;
 }
 
-static int mark_all_named(struct hf_tok *t, const struct hf_configs *f, mgpt_error *err)
+static void mark_all_named(struct hf_tok *t)
 {
     static const char *const keys[] = {"unk_token", "pad_token", "cls_token", "sep_token",
                                        "mask_token"};
-    const struct jval *more = jval_get(f->tokenizer, "additional_special_tokens");
+    const struct jval *more = jval_get(t->configs.tokenizer, "additional_special_tokens");
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
-        mark_named(t, jval_get(f->tokenizer, keys[i]));
+        mark_named(t, jval_get(t->configs.tokenizer, keys[i]));
     if (jval_size(more) > MAX_NAMED && !jval_is(t->model_vocab, JVAL_OBJECT))
-        return ckpt_refuse(err, "tokenizer_config.json: more than %d additional_special_tokens",
-                           MAX_NAMED);
+        ckpt_stop(t->c, "tokenizer_config.json: more than %d additional_special_tokens", MAX_NAMED);
     for (size_t i = 0; i < jval_size(more); i++)
         mark_named(t, jval_at(more, i));
-    return MGPT_OK;
 }
 
 /* The first id is EOS, all others end generation as well. */
-int hf_ids_read(struct hf_tok *t, const struct hf_configs *f, mgpt_error *err)
+void hf_ids_read(struct hf_tok *t)
 {
     struct ckpt_vocab *v = &t->c->vocab;
-    const struct jval *sources[] = {f->generation, f->model, jval_get(f->model, "text_config")};
+    const struct jval *model = t->configs.model;
+    const struct jval *sources[] = {t->configs.generation, model, jval_get(model, "text_config")};
     static const char *const files[] = {"generation_config.json", "config.json", "config.json"};
-    int32_t bos = named(t, f, "bos_token"), eos = named(t, f, "eos_token");
+    int32_t bos = named(t, "bos_token"), eos = named(t, "eos_token");
     v->bos = bos >= 0 ? bos : v->bos;
     v->eos = eos >= 0 ? eos : v->eos;
     for (size_t i = 0; i < 3; i++) {
         set_if_none(&v->bos, numbered(t, sources[i], "bos_token_id", 0));
         note_ids(t, files[i], sources[i]);
     }
-    int ok = add_end(t, v->eos, v->eos == eos);
+    add_end(t, v->eos, v->eos == eos);
     for (size_t i = 0; i < 3; i++)
         for (size_t k = 0, n = hf_ids_count(sources[i], "eos_token_id"); k < n; k++)
-            ok &= add_end(t, numbered(t, sources[i], "eos_token_id", k), 0);
+            add_end(t, numbered(t, sources[i], "eos_token_id", k), 0);
     if (v->bos >= 0 && t->slots.slots[v->bos].type == TOKEN_NORMAL &&
         (v->bos == bos || !is_text(t, v->bos)))
         t->slots.slots[v->bos].type = TOKEN_CONTROL;
-    return ok ? mark_all_named(t, f, err)
-              : err_memory(err, "the ids that end a text", arr_len(v->ends));
+    mark_all_named(t);
 }
 
 /* Who says what is put around texts: for tokenizers of Llama's and Gemma's classes tokenizer_config.json
@@ -182,7 +178,7 @@ int hf_ids_read(struct hf_tok *t, const struct hf_configs *f, mgpt_error *err)
  * and others go by tokenizer_config.json where there is no post-processor. */
 enum frame_source { BY_CONFIG, BY_POST, BY_EITHER };
 
-static enum frame_source source_of_frame(const struct hf_configs *f)
+static enum frame_source source_of_frame(const struct hf_tok *t)
 {
     static const struct {
         const char *start;
@@ -192,7 +188,7 @@ static enum frame_source source_of_frame(const struct hf_configs *f)
                 {"CodeLlama", BY_CONFIG},
                 {"PreTrainedTokenizerFast", BY_POST},
                 {"TokenizersBackend", BY_POST}};
-    const char *name = jval_text(jval_get(f->tokenizer, "tokenizer_class"));
+    const char *name = jval_text(jval_get(t->configs.tokenizer, "tokenizer_class"));
     for (size_t i = 0; name && i < sizeof rows / sizeof *rows; i++)
         if (strncmp(name, rows[i].start, strlen(rows[i].start)) == 0)
             return rows[i].source;
@@ -200,39 +196,29 @@ static enum frame_source source_of_frame(const struct hf_configs *f)
 }
 
 /* The last token that is put after texts is EOS; the ends so far end generation as well. */
-static int set_eos(struct hf_tok *t, int32_t id)
+static void set_eos(struct hf_tok *t, int32_t id)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     const int32_t eos = v->eos, eot = v->eot;
     if (id == eos)
-        return 1;
+        return;
     v->eos = id;
     v->eot = -1;
-    return add_end(t, eos, 0) && add_end(t, eot, 0);
-}
-
-/* Several tokens on a side are a list; GGUF's own keys have one. */
-static int put_frame(int32_t **list, const struct hf_frame *f, int side)
-{
-    int ok = 1;
-    for (size_t i = 0; f->n[side] > 1 && i < f->n[side] && ok; i++)
-        ok = arr_push(*list, f->ids[side][i]);
-    return ok;
+    add_end(t, eos, 0);
+    add_end(t, eot, 0);
 }
 
 /* The tokens that a post-processor adds are BOS and EOS, even if other tokens have these names. */
-int hf_ids_read_frame(struct hf_tok *t, const struct hf_configs *f, mgpt_error *err)
+void hf_ids_read_frame(struct hf_tok *t)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     struct hf_frame frame;
-    enum frame_source source = source_of_frame(f);
+    enum frame_source source = source_of_frame(t);
     int unsaid = !t->has_post && source != BY_POST;
     int by_config = source == BY_CONFIG || unsaid;
-    int bos = by_config ? config_flag(f, "add_bos_token") : -1;
-    int eos = by_config ? config_flag(f, "add_eos_token") : -1;
-    int status = hf_tok_frame(t, &frame, err), ok = 1;
-    if (status < 0)
-        return status;
+    int bos = by_config ? config_flag(t, "add_bos_token") : -1;
+    int eos = by_config ? config_flag(t, "add_eos_token") : -1;
+    hf_tok_frame(t, &frame);
     if (bos < 0)
         bos = frame.n[0] || (unsaid && t->sentencepiece && !t->unigram && v->bos >= 0);
     if (eos < 0)
@@ -240,12 +226,12 @@ int hf_ids_read_frame(struct hf_tok *t, const struct hf_configs *f, mgpt_error *
     if (frame.n[0])
         v->bos = frame.ids[0][0];
     if (frame.n[1])
-        ok = set_eos(t, frame.ids[1][frame.n[1] - 1]);
+        set_eos(t, frame.ids[1][frame.n[1] - 1]);
     v->add_bos = bos && v->bos >= 0;
     v->add_eos = eos && v->eos >= 0;
-    if (v->add_bos)
-        ok = ok && put_frame(&v->before, &frame, 0);
-    if (v->add_eos)
-        ok = ok && put_frame(&v->after, &frame, 1);
-    return ok ? MGPT_OK : err_memory(err, "the tokens around a text", sizeof frame);
+    /* several tokens on a side are a list; GGUF's own keys have one */
+    for (size_t i = 0; v->add_bos && frame.n[0] > 1 && i < frame.n[0]; i++)
+        ckpt_push(t->c, v->before, frame.ids[0][i]);
+    for (size_t i = 0; v->add_eos && frame.n[1] > 1 && i < frame.n[1]; i++)
+        ckpt_push(t->c, v->after, frame.ids[1][i]);
 }

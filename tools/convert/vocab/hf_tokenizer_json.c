@@ -4,15 +4,14 @@
 #include "base/mem.h"
 #include "convert/vocab/hf_steps.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-static int bad_id(const struct hf_tok *t, const char *text, mgpt_error *err)
+_Noreturn static void bad_id(const struct hf_tok *t, const char *text)
 {
-    return ckpt_refuse(err, "%.60s: token '%.*s': its id is not a number from 0 on", t->file,
-                       CKPT_CLIP(text, strlen(text)));
+    ckpt_stop(t->c, "%.60s: token '%.*s': its id is not a number from 0 on", t->file,
+              CKPT_CLIP(text, strlen(text)));
 }
 
 uint64_t hf_tok_room(uint64_t n, const struct jval *id)
@@ -21,23 +20,21 @@ uint64_t hf_tok_room(uint64_t n, const struct jval *id)
     return v >= 0 && v < INT32_MAX && (uint64_t)v + 1 > n ? (uint64_t)v + 1 : n;
 }
 
-int hf_tok_vocab(struct hf_tok *t, const struct jval *vocab, uint64_t n_other, mgpt_error *err)
+void hf_tok_vocab(struct hf_tok *t, const struct jval *vocab, uint64_t n_other)
 {
     uint64_t n = n_other;
     t->model_vocab = vocab;
     for (struct jval_iter i = jval_begin(vocab); jval_next(&i);) {
         if (!jval_is(i.value, JVAL_INTEGER) || jval_whole(i.value) < 0 ||
             jval_whole(i.value) >= INT32_MAX)
-            return bad_id(t, i.key, err);
+            bad_id(t, i.key);
         n = hf_tok_room(n, i.value);
     }
     if (n == 0)
-        return hf_tok_refuse(t, "model", "no vocab", err);
-    int status = vocab_slots_init(&t->slots, t->c, t->file, n, t->n_rows, err);
-    for (struct jval_iter i = jval_begin(vocab); status >= 0 && jval_next(&i);)
-        status = vocab_slots_set(&t->slots, jval_whole(i.value), i.key, strlen(i.key), TOKEN_NORMAL,
-                                 NULL, err);
-    return status < 0 ? status : MGPT_OK;
+        hf_tok_refuse(t, "model", "no vocab");
+    vocab_slots_init(&t->slots, t->c, t->file, n, t->n_rows);
+    for (struct jval_iter i = jval_begin(vocab); jval_next(&i);)
+        vocab_slots_set(&t->slots, jval_whole(i.value), i.key, strlen(i.key), TOKEN_NORMAL, NULL);
 }
 
 static void mark_bytes(struct hf_tok *t)
@@ -77,40 +74,41 @@ static int32_t type_of(const struct hf_tok *t, const struct jval *token, const c
 }
 
 /* What only vocabularies with steps can say of an added token. */
-static int add_marks(struct hf_tok *t, const struct jval *token, const char *text, int32_t id,
-                     mgpt_error *err)
+static void add_marks(struct hf_tok *t, const struct jval *token, const char *text, int32_t id)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     int is_word = hf_tok_flag(token, "single_word", 0);
     int is_new =
         t->unigram ? (size_t)id >= jval_size(t->model_vocab) : !jval_get(t->model_vocab, text);
-    if ((is_word && !arr_push(v->single_word, id)) || (is_new && !arr_push(v->added, id)) ||
-        (hf_tok_flag(token, "normalized", 1) && !arr_push(v->normalized, id)))
-        return err_memory(err, "the vocabulary", sizeof id);
-    return is_word ? hf_table_add(t->c, "word", err) : MGPT_OK;
+    if (is_new)
+        ckpt_push(t->c, v->added, id);
+    if (hf_tok_flag(token, "normalized", 1))
+        ckpt_push(t->c, v->normalized, id);
+    if (!is_word)
+        return;
+    ckpt_push(t->c, v->single_word, id);
+    hf_table_add(t->c, "word");
 }
 
-static int add_added(struct hf_tok *t, const struct jval *token, const char *unknown,
-                     mgpt_error *err)
+static void add_added(struct hf_tok *t, const struct jval *token, const char *unknown)
 {
     const char *text = jval_text(jval_get(token, "content"));
     const struct jval *id = jval_get(token, "id");
     struct vocab_slot *slot;
     if (!text || !jval_is(id, JVAL_INTEGER))
-        return hf_tok_refuse(t, "added_tokens", "an entry without id and content", err);
+        hf_tok_refuse(t, "added_tokens", "an entry without id and content");
     if (!*text)
-        return MGPT_OK; /* it is ignored */
-    int status = vocab_slots_set(&t->slots, jval_whole(id), text, strlen(text),
-                                 type_of(t, token, text, unknown), &slot, err);
-    if (status < 0)
-        return status;
-    if (slot->type == TOKEN_NORMAL && !arr_push(t->c->vocab.literal, (int32_t)jval_whole(id)))
-        return err_memory(err, "the vocabulary", sizeof(int32_t));
+        return; /* it is ignored */
+    vocab_slots_set(&t->slots, jval_whole(id), text, strlen(text), type_of(t, token, text, unknown),
+                    &slot);
+    if (slot->type == TOKEN_NORMAL)
+        ckpt_push(t->c, t->c->vocab.literal, (int32_t)jval_whole(id));
     if (hf_tok_flag(token, "lstrip", 0))
         slot->strips |= VOCAB_STRIP_LEFT;
     if (hf_tok_flag(token, "rstrip", 0))
         slot->strips |= VOCAB_STRIP_RIGHT;
-    return t->steps ? add_marks(t, token, text, (int32_t)jval_whole(id), err) : MGPT_OK;
+    if (t->steps)
+        add_marks(t, token, text, (int32_t)jval_whole(id));
 }
 
 /* ---- merges ---------------------------------------------------------------------------------- */
@@ -138,8 +136,8 @@ static size_t line_of(const struct jval *merge, int spaces, char line[HF_TOK_LIN
     return n_right ? n + 1 + n_right : 0;
 }
 
-int hf_tok_merge(const struct hf_tok *t, const struct jval *vocab, char *line, size_t n,
-                 size_t n_left, size_t i, mgpt_error *err)
+void hf_tok_merge(const struct hf_tok *t, const struct jval *vocab, char *line, size_t n,
+                  size_t n_left, size_t i)
 {
     const char *right = line + n_left + 1, *missing = NULL;
     line[n_left] = 0;
@@ -151,9 +149,9 @@ int hf_tok_merge(const struct hf_tok *t, const struct jval *vocab, char *line, s
         memmove(line + n_left, right, n - n_left);
     if (!missing && !jval_get(vocab, line))
         missing = line;
-    return missing ? ckpt_refuse(err, "%.60s: merge %zu: '%.*s' is not in the vocabulary", t->file,
-                                 i, CKPT_CLIP(missing, strlen(missing)))
-                   : MGPT_OK;
+    if (missing)
+        ckpt_stop(t->c, "%.60s: merge %zu: '%.*s' is not in the vocabulary", t->file, i,
+                  CKPT_CLIP(missing, strlen(missing)));
 }
 
 /* The first merge that makes a token gives its score, for readers without merges. */
@@ -164,8 +162,7 @@ static void set_score(struct hf_tok *t, const struct jval *vocab, const char *to
         slot->score = -(double)rank - 1;
 }
 
-static int read_merges(struct hf_tok *t, const struct jval *model, char line[HF_TOK_LINE],
-                       mgpt_error *err)
+static void read_merges(struct hf_tok *t, const struct jval *model, char line[HF_TOK_LINE])
 {
     const struct jval *merges = jval_get(model, "merges");
     const struct jval *vocab = jval_get(model, "vocab");
@@ -173,20 +170,17 @@ static int read_merges(struct hf_tok *t, const struct jval *model, char line[HF_
     for (size_t i = 0; i < n_merges; i++) {
         struct gguf_str text = {NULL, line_of(jval_at(merges, i), 0, line, &n_left)};
         if (text.n == 0)
-            return ckpt_refuse(err, "%.60s: merge %zu is not two texts, the left without a space",
-                               t->file, i);
-        text.p = ckpt_text(t->c, line, text.n);
-        if (!text.p || !arr_push(t->c->vocab.merges, text))
-            return err_memory(err, "the merges", text.n);
-        if (hf_tok_merge(t, vocab, line, text.n, n_left, i, err) < 0)
-            return MGPT_EFILE;
+            ckpt_stop(t->c, "%.60s: merge %zu is not two texts, the left without a space", t->file,
+                      i);
+        text.p = ckpt_copy(t->c, line, text.n);
+        ckpt_push(t->c, t->c->vocab.merges, text);
+        hf_tok_merge(t, vocab, line, text.n, n_left, i);
         if (t->sentencepiece)
             set_score(t, vocab, line, i);
     }
     for (size_t i = 0; t->sentencepiece && i < t->slots.n; i++)
         if (t->slots.slots[i].type == TOKEN_NORMAL && !(t->slots.slots[i].score < 0))
             t->slots.slots[i].score = -(double)(n_merges + i) - 1; /* no merge makes it */
-    return MGPT_OK;
 }
 
 /* The id of a text of the model's vocabulary, -1 if there is none. */
@@ -197,44 +191,32 @@ static int32_t model_id(const struct hf_tok *t, const char *text)
 }
 
 /* Merge i as ids: the right part is appended without its prefix. */
-static int read_merge_ids(struct hf_tok *t, const struct jval *merge, size_t i,
-                          char line[HF_TOK_LINE], mgpt_error *err)
+static void read_merge_ids(struct hf_tok *t, const struct jval *merge, size_t i,
+                           char line[HF_TOK_LINE])
 {
     size_t n_left, n = line_of(merge, 1, line, &n_left), n_prefix = t->c->vocab.prefix.n;
     int32_t ids[3];
     if (n == 0)
-        return ckpt_refuse(err, "%.60s: merge %zu is not two texts", t->file, i);
+        ckpt_stop(t->c, "%.60s: merge %zu is not two texts", t->file, i);
     char *right = line + n_left + 1;
     line[n_left] = 0;
     ids[0] = model_id(t, line);
     ids[1] = model_id(t, right);
     if (strlen(right) < n_prefix)
-        return ckpt_refuse(err, "%.60s: merge %zu: '%.*s' is shorter than the prefix", t->file, i,
-                           CKPT_CLIP(right, strlen(right)));
+        ckpt_stop(t->c, "%.60s: merge %zu: '%.*s' is shorter than the prefix", t->file, i,
+                  CKPT_CLIP(right, strlen(right)));
     memmove(line + n_left, right + n_prefix, strlen(right) - n_prefix + 1);
     ids[2] = model_id(t, line);
     for (size_t k = 0; k < 3; k++) {
         if (ids[k] < 0)
-            return ckpt_refuse(err, "%.60s: merge %zu: '%.*s' or a part is not in the vocabulary",
-                               t->file, i, CKPT_CLIP(line, strlen(line)));
-        if (!arr_push(t->c->vocab.merge_ids, ids[k]))
-            return err_memory(err, "the merges", sizeof ids);
+            ckpt_stop(t->c, "%.60s: merge %zu: '%.*s' or a part is not in the vocabulary", t->file,
+                      i, CKPT_CLIP(line, strlen(line)));
+        ckpt_push(t->c, t->c->vocab.merge_ids, ids[k]);
     }
-    return MGPT_OK;
-}
-
-static int read_all_merge_ids(struct hf_tok *t, const struct jval *model, char line[HF_TOK_LINE],
-                              mgpt_error *err)
-{
-    const struct jval *merges = jval_get(model, "merges");
-    int status = MGPT_OK;
-    for (size_t i = 0; i < jval_size(merges) && status == MGPT_OK; i++)
-        status = read_merge_ids(t, jval_at(merges, i), i, line, err);
-    return status;
 }
 
 /* Refuses values of other types, which would count as empty. Absent and null lists are empty. */
-static int check_kinds(const struct hf_tok *t, const struct jval *root, mgpt_error *err)
+static void check_kinds(const struct hf_tok *t, const struct jval *root)
 {
     static const struct {
         const char *in, *key; /* in "model", or of the root: NULL */
@@ -253,40 +235,38 @@ static int check_kinds(const struct hf_tok *t, const struct jval *root, mgpt_err
         int is_list = t->unigram && strcmp(rows[i].key, "vocab") == 0; /* hf_tok_unigram checks */
         if (v && !is_list && !jval_is(v, rows[i].kind) &&
             !(rows[i].may_be_null && jval_is(v, JVAL_NULL)))
-            return hf_tok_refuse(t, rows[i].part, rows[i].what, err);
+            hf_tok_refuse(t, rows[i].part, rows[i].what);
     }
-    return MGPT_OK;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-int hf_tok_json(struct hf_tok *t, const struct jval *root, mgpt_error *err)
+void hf_tok_json(struct hf_tok *t, const struct jval *root)
 {
     const struct jval *model = jval_get(root, "model");
     const struct jval *added = jval_get(root, "added_tokens");
     const char *unknown = jval_text(jval_get(model, "unk_token"));
-    char *line = malloc(HF_TOK_LINE);
+    const struct jval *merges = jval_get(model, "merges");
+    char *line = ckpt_temp(t->c, HF_TOK_LINE, 1);
     t->model_vocab = jval_get(model, "vocab");
-    int status = line ? hf_tok_shape(t, root, err) : err_memory(err, "a merge", HF_TOK_LINE);
-    if (status == MGPT_OK)
-        status = check_kinds(t, root, err);
-    if (status == MGPT_OK)
-        status = t->unigram ? hf_tok_unigram(t, model, count_added(added), err)
-                            : hf_tok_vocab(t, jval_get(model, "vocab"), count_added(added), err);
-    if (status == MGPT_OK && t->unigram && t->c->vocab.unknown >= 0)
+    hf_tok_shape(t, root);
+    check_kinds(t, root);
+    if (t->unigram)
+        hf_tok_unigram(t, model, count_added(added));
+    else
+        hf_tok_vocab(t, jval_get(model, "vocab"), count_added(added));
+    if (t->unigram && t->c->vocab.unknown >= 0)
         unknown = t->slots.slots[t->c->vocab.unknown].text.p;
-    if (status == MGPT_OK)
-        mark_bytes(t);
-    for (size_t i = 0; i < jval_size(added) && status == MGPT_OK; i++)
-        status = add_added(t, jval_at(added, i), unknown, err);
-    int merges = !t->words && !t->unigram;
-    if (status == MGPT_OK && merges && t->steps)
-        status = read_all_merge_ids(t, model, line, err);
-    else if (status == MGPT_OK && merges)
-        status = read_merges(t, model, line, err);
-    if (status == MGPT_OK && !t->unigram && (t->sentencepiece || t->steps) && unknown)
+    mark_bytes(t);
+    for (size_t i = 0; i < jval_size(added); i++)
+        add_added(t, jval_at(added, i), unknown);
+    if (t->words || t->unigram || !t->steps)
+        merges = NULL; /* as ids only with steps */
+    for (size_t i = 0; i < jval_size(merges); i++)
+        read_merge_ids(t, jval_at(merges, i), i, line);
+    if (!t->words && !t->unigram && !t->steps)
+        read_merges(t, model, line);
+    if (!t->unigram && (t->sentencepiece || t->steps) && unknown)
         t->c->vocab.unknown =
             t->words ? model_id(t, unknown) : vocab_slots_find(&t->slots, unknown);
-    free(line);
-    return status;
 }

@@ -10,7 +10,7 @@
 
 /* ---- the rule -------------------------------------------------------------------------------- */
 
-static int set_rule(struct hf_tok *t, mgpt_error *err)
+static void set_rule(struct hf_tok *t)
 {
     static const struct {
         const char *class, *pre;
@@ -20,7 +20,7 @@ static int set_rule(struct hf_tok *t, mgpt_error *err)
         {"Qwen2Tokenizer", "qwen2"},      {"Qwen2TokenizerFast", "qwen2"},
         {"GPTNeoXTokenizerFast", "olmo"}, {"GPTNeoXTokenizer", "olmo"},
     };
-    const char *name = jval_text(jval_get(t->config, "tokenizer_class"));
+    const char *name = jval_text(jval_get(t->configs.tokenizer, "tokenizer_class"));
     t->c->vocab.model = "gpt2";
     if (!name) {
         t->c->vocab.pre = "gpt-2";
@@ -30,12 +30,10 @@ static int set_rule(struct hf_tok *t, mgpt_error *err)
         if (strcmp(name, rows[i].class) == 0)
             t->c->vocab.pre = rows[i].pre;
     if (!t->c->vocab.pre)
-        return ckpt_refuse(err,
-                           "%.60s: how a %.*s splits texts is not known; tokenizer.json would say",
-                           t->file, CKPT_CLIP(name, strlen(name)));
+        ckpt_stop(t->c, "%.60s: how a %.*s splits texts is not known; tokenizer.json would say",
+                  t->file, CKPT_CLIP(name, strlen(name)));
     struct gguf_str pre = {t->c->vocab.pre, strlen(t->c->vocab.pre)};
     t->c->vocab.nfc = (split_find(pre)->flags & RULE_NFC) != 0;
-    return MGPT_OK;
 }
 
 /* ---- merges.txt ------------------------------------------------------------------------------ */
@@ -47,22 +45,21 @@ static int is_merge(const char *line, size_t n)
 }
 
 /* Split at the first space after the first byte. */
-static int hf_tokenizer_lists_add_merge(struct hf_tok *t, const struct jval *vocab, const char *p,
-                                        size_t n, mgpt_error *err)
+static void hf_tokenizer_lists_add_merge(struct hf_tok *t, const struct jval *vocab, const char *p,
+                                         size_t n)
 {
     char line[2048]; /* tokens are much shorter */
     size_t i = arr_len(t->c->vocab.merges);
-    struct gguf_str text = {ckpt_text(t->c, p, n), n};
-    if (!text.p || !arr_push(t->c->vocab.merges, text))
-        return err_memory(err, "the merges", n);
+    struct gguf_str text = ckpt_str(t->c, p, n);
+    ckpt_push(t->c, t->c->vocab.merges, text);
     if (n >= sizeof line)
-        return ckpt_refuse(err, "merge %zu has %zu bytes", i, n);
+        ckpt_stop(t->c, "merge %zu has %zu bytes", i, n);
     memcpy(line, text.p, n + 1);
-    return hf_tok_merge(t, vocab, line, n, strcspn(line + 1, " ") + 1, i, err);
+    hf_tok_merge(t, vocab, line, n, strcspn(line + 1, " ") + 1, i);
 }
 
-static int read_merges(struct hf_tok *t, const struct jval *vocab, struct span bytes,
-                       const char *name, mgpt_error *err)
+static void read_merges(struct hf_tok *t, const struct jval *vocab, struct span bytes,
+                        const char *name)
 {
     const char *p = (const char *)bytes.data, *end = p + bytes.size;
     for (size_t at = 1; p < end; at++) {
@@ -71,13 +68,13 @@ static int read_merges(struct hf_tok *t, const struct jval *vocab, struct span b
         size_t n = (size_t)((line_end ? line_end : end) - p);
         n -= n > 0 && p[n - 1] == '\r';
         if (!is_merge(p, n) && n > 0 && *p != '#')
-            return err_set(err, MGPT_EFILE, (uint64_t)(p - (const char *)bytes.data),
-                           "side file %.60s: line %zu is not two tokens", name, at);
-        if (is_merge(p, n) && hf_tokenizer_lists_add_merge(t, vocab, p, n, err) < 0)
-            return err ? err->status : MGPT_EFILE;
+            ckpt_leave(t->c,
+                       err_set(t->c->err, MGPT_EFILE, (uint64_t)(p - (const char *)bytes.data),
+                               "side file %.60s: line %zu is not two tokens", name, at));
+        if (is_merge(p, n))
+            hf_tokenizer_lists_add_merge(t, vocab, p, n);
         p = next;
     }
-    return MGPT_OK;
 }
 
 /* ---- added tokens ---------------------------------------------------------------------------- */
@@ -90,15 +87,13 @@ static int in_brackets(const char *text)
 }
 
 /* {text: id}: names in brackets are control tokens, others (runs of spaces) are text. */
-static int read_added(struct hf_tok *t, const struct jval *added, mgpt_error *err)
+static void read_added(struct hf_tok *t, const struct jval *added)
 {
-    int status = MGPT_OK;
-    for (struct jval_iter i = jval_begin(added); status >= 0 && jval_next(&i);) {
+    for (struct jval_iter i = jval_begin(added); jval_next(&i);) {
         int type = in_brackets(i.key) ? TOKEN_CONTROL : TOKEN_USER;
         int64_t id = jval_is(i.value, JVAL_INTEGER) ? jval_whole(i.value) : -1;
-        status = vocab_slots_set(&t->slots, id, i.key, strlen(i.key), type, NULL, err);
+        vocab_slots_set(&t->slots, id, i.key, strlen(i.key), type, NULL);
     }
-    return status < 0 ? status : MGPT_OK;
 }
 
 static uint64_t count_added(const struct jval *added)
@@ -120,36 +115,30 @@ static int is_vocab_table(const struct jval *vocab)
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-int hf_tok_lists(struct hf_tok *t, const struct jval *vocab, struct span text,
-                 const struct ckpt_input *in, mgpt_error *err)
+void hf_tok_lists(struct hf_tok *t, const struct jval *vocab, struct span text)
 {
     static const char *const names[] = {"merges.txt", "vocab.bpe"};
     struct ckpt_side side;
     if (!is_vocab_table(vocab))
-        return ckpt_refuse(err,
-                           "%.60s: not a tokenizer: neither \"model\" of Hugging Face's "
-                           "tokenizers nor a table of tokens and ids",
-                           t->file);
-    int found = in->side(in->user, 0, names, 2, &side, err);
-    if (found == 0)
-        return ckpt_refuse(
-            err, "%.60s needs merges.txt or vocab.bpe next to the input: neither is there",
-            t->file);
-    if (found > 0 && hf_tok_is_suffix(side.bytes))
-        return hf_tok_suffix(t, vocab, text, side.bytes, err);
-    int status = found < 0 ? found : set_rule(t, err);
-    if (status == MGPT_OK)
-        status = hf_tok_open(in, "added_tokens.json", &t->added, err);
-    if (status == MGPT_OK)
-        status = hf_tok_vocab(t, vocab, count_added(t->added), err);
-    int is_named = jval_get(t->config, "eos_token") != NULL; /* hf_tokenizer_ids.c marks it */
-    int32_t end =
-        status == MGPT_OK && !is_named ? vocab_slots_find(&t->slots, "<|endoftext|>") : -1;
+        ckpt_stop(t->c,
+                  "%.60s: not a tokenizer: neither \"model\" of Hugging Face's "
+                  "tokenizers nor a table of tokens and ids",
+                  t->file);
+    if (!ckpt_side(t->c, t->in, 0, names, 2, &side))
+        ckpt_stop(t->c, "%.60s needs merges.txt or vocab.bpe next to the input: neither is there",
+                  t->file);
+    if (hf_tok_is_suffix(side.bytes)) {
+        hf_tok_suffix(t, vocab, text, side.bytes);
+        return;
+    }
+    set_rule(t);
+    const struct jval *added = hf_tok_open(t, "added_tokens.json");
+    hf_tok_vocab(t, vocab, count_added(added));
+    int is_named =
+        jval_get(t->configs.tokenizer, "eos_token") != NULL; /* hf_tokenizer_ids.c marks it */
+    int32_t end = is_named ? -1 : vocab_slots_find(&t->slots, "<|endoftext|>");
     if (end >= 0)
         t->slots.slots[end].type = TOKEN_CONTROL;
-    if (status == MGPT_OK)
-        status = read_added(t, t->added, err);
-    if (status == MGPT_OK)
-        status = read_merges(t, vocab, side.bytes, side.name, err);
-    return status;
+    read_added(t, added);
+    read_merges(t, vocab, side.bytes, side.name);
 }

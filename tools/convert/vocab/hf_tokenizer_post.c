@@ -12,109 +12,98 @@ static int post_is(const struct jval *object, const char *type)
 }
 
 int hf_tok_parts(const struct hf_tok *t, const struct jval *root, const char *key,
-                 const char *members, const struct jval *parts[HF_TOK_PARTS], mgpt_error *err)
+                 const char *members, const struct jval *parts[HF_TOK_PARTS])
 {
     const struct jval *component = hf_tok_value(root, key);
     const struct jval *list = post_is(component, "Sequence") ? jval_get(component, members) : NULL;
     size_t n = list ? jval_size(list) : component != NULL;
     if (n > HF_TOK_PARTS)
-        return hf_tok_refuse(t, key, "too many parts", err);
+        hf_tok_refuse(t, key, "too many parts");
     for (size_t i = 0; i < n; i++)
         parts[i] = list ? jval_at(list, i) : component;
     return (int)n;
 }
 
-static int refuse_post(const struct hf_tok *t, const struct jval *part, mgpt_error *err)
+_Noreturn static void refuse_post(const struct hf_tok *t, const struct jval *part)
 {
     char name[64];
     snprintf(name, sizeof name, "post_processor %.40s", steps_string(part, "type"));
-    return hf_tok_refuse(t, name, "not supported here", err);
+    hf_tok_refuse(t, name, "not supported here");
 }
 
 /* ---- the ids --------------------------------------------------------------------------------- */
 
-static int add_frame_id(const struct hf_tok *t, struct hf_frame *f, int side, int64_t id,
-                        mgpt_error *err)
+static void add_frame_id(const struct hf_tok *t, struct hf_frame *f, int side, int64_t id)
 {
     if (id < 0 || (uint64_t)id >= t->slots.n || !t->slots.slots[id].type)
-        return hf_tok_refuse(t, "post_processor", "its special token is not in the vocabulary",
-                             err);
+        hf_tok_refuse(t, "post_processor", "its special token is not in the vocabulary");
     if (f->n[side] == HF_TOK_FRAME)
-        return hf_tok_refuse(t, "post_processor", "more than 16 tokens on a side", err);
+        hf_tok_refuse(t, "post_processor", "more than 16 tokens on a side");
     f->ids[side][f->n[side]++] = (int32_t)id;
-    return MGPT_OK;
 }
 
-static int add_frame_text(const struct hf_tok *t, struct hf_frame *f, int side, const char *text,
-                          mgpt_error *err)
+static void add_frame_text(const struct hf_tok *t, struct hf_frame *f, int side, const char *text)
 {
-    return add_frame_id(t, f, side, *text ? vocab_slots_find(&t->slots, text) : -1, err);
+    add_frame_id(t, f, side, *text ? vocab_slots_find(&t->slots, text) : -1);
 }
 
 /* A special token of a template: `special_tokens` has its ids, one or more. */
-static int add_frame_special(const struct hf_tok *t, const struct jval *part, struct hf_frame *f,
-                             int side, const char *name, mgpt_error *err)
+static void add_frame_special(const struct hf_tok *t, const struct jval *part, struct hf_frame *f,
+                              int side, const char *name)
 {
     const struct jval *special = jval_get(jval_get(part, "special_tokens"), name);
     const struct jval *ids = jval_get(special, "ids");
-    int status = MGPT_OK;
-    if (!jval_is(ids, JVAL_ARRAY))
-        return add_frame_text(t, f, side, name, err);
-    for (size_t i = 0; i < jval_size(ids) && status == MGPT_OK; i++) {
-        const struct jval *id = jval_at(ids, i);
-        status = add_frame_id(t, f, side, jval_is(id, JVAL_INTEGER) ? jval_whole(id) : -1, err);
+    if (!jval_is(ids, JVAL_ARRAY)) {
+        add_frame_text(t, f, side, name);
+        return;
     }
-    return status;
+    for (size_t i = 0; i < jval_size(ids); i++) {
+        const struct jval *id = jval_at(ids, i);
+        add_frame_id(t, f, side, jval_is(id, JVAL_INTEGER) ? jval_whole(id) : -1);
+    }
 }
 
 /* TemplateProcessing: special tokens around the text $A. */
-static int frame_of_template(const struct hf_tok *t, const struct jval *part, struct hf_frame *f,
-                             mgpt_error *err)
+static void frame_of_template(const struct hf_tok *t, const struct jval *part, struct hf_frame *f)
 {
     const struct jval *single = jval_get(part, "single");
-    int side = 0, status = MGPT_OK;
-    for (size_t i = 0; i < jval_size(single) && status == MGPT_OK; i++) {
+    int side = 0;
+    for (size_t i = 0; i < jval_size(single); i++) {
         const struct jval *item = jval_at(single, i);
         const struct jval *special = jval_get(item, "SpecialToken");
         if (special)
-            status = add_frame_special(t, part, f, side, steps_string(special, "id"), err);
+            add_frame_special(t, part, f, side, steps_string(special, "id"));
         else if (side++)
-            status = hf_tok_refuse(t, "post_processor", "the text is in its template twice", err);
+            hf_tok_refuse(t, "post_processor", "the text is in its template twice");
     }
-    if (status == MGPT_OK && !side)
-        status = hf_tok_refuse(t, "post_processor", "the text is not in its template", err);
-    return status;
+    if (!side)
+        hf_tok_refuse(t, "post_processor", "the text is not in its template");
 }
 
 /* BertProcessing and RobertaProcessing: [text, id] before and after texts. */
-static int frame_of_pair(const struct hf_tok *t, const struct jval *part, struct hf_frame *f,
-                         mgpt_error *err)
+static void frame_of_pair(const struct hf_tok *t, const struct jval *part, struct hf_frame *f)
 {
     static const char *const keys[] = {"cls", "sep"};
-    int status = MGPT_OK;
-    for (int side = 0; side < 2 && status == MGPT_OK; side++) {
+    for (int side = 0; side < 2; side++) {
         const char *text = jval_text(jval_at(jval_get(part, keys[side]), 0));
-        status = text ? add_frame_text(t, f, side, text, err)
-                      : hf_tok_refuse(t, "post_processor", "no cls or sep token", err);
+        if (!text)
+            hf_tok_refuse(t, "post_processor", "no cls or sep token");
+        add_frame_text(t, f, side, text);
     }
-    return status;
 }
 
 /* Puts `outer` around `f`: a later processor gets what the ones before it made. */
-static int frame_wrap(const struct hf_tok *t, struct hf_frame *f, const struct hf_frame *outer,
-                      mgpt_error *err)
+static void frame_wrap(const struct hf_tok *t, struct hf_frame *f, const struct hf_frame *outer)
 {
     struct hf_frame all = *outer;
-    int status = MGPT_OK;
     all.n[1] = 0;
-    for (size_t i = 0; i < f->n[0] && status == MGPT_OK; i++)
-        status = add_frame_id(t, &all, 0, f->ids[0][i], err);
-    for (size_t i = 0; i < f->n[1] && status == MGPT_OK; i++)
-        status = add_frame_id(t, &all, 1, f->ids[1][i], err);
-    for (size_t i = 0; i < outer->n[1] && status == MGPT_OK; i++)
-        status = add_frame_id(t, &all, 1, outer->ids[1][i], err);
+    for (size_t i = 0; i < f->n[0]; i++)
+        add_frame_id(t, &all, 0, f->ids[0][i]);
+    for (size_t i = 0; i < f->n[1]; i++)
+        add_frame_id(t, &all, 1, f->ids[1][i]);
+    for (size_t i = 0; i < outer->n[1]; i++)
+        add_frame_id(t, &all, 1, outer->ids[1][i]);
     *f = all;
-    return status;
 }
 
 static int is_pair(const struct jval *part)
@@ -122,34 +111,30 @@ static int is_pair(const struct jval *part)
     return post_is(part, "BertProcessing") || post_is(part, "RobertaProcessing");
 }
 
-int hf_tok_frame(const struct hf_tok *t, struct hf_frame *frame, mgpt_error *err)
+void hf_tok_frame(const struct hf_tok *t, struct hf_frame *frame)
 {
     const struct jval *parts[HF_TOK_PARTS];
     *frame = (struct hf_frame){.n = {0, 0}};
-    int n = t->post ? hf_tok_parts(t, t->post, "post_processor", "processors", parts, err) : 0;
-    int status = n < 0 ? n : MGPT_OK;
-    for (int i = 0; i < n && status == MGPT_OK; i++) {
+    int n = t->post ? hf_tok_parts(t, t->post, "post_processor", "processors", parts) : 0;
+    for (int i = 0; i < n; i++) {
         struct hf_frame outer = {.n = {0, 0}};
         if (post_is(parts[i], "TemplateProcessing"))
-            status = frame_of_template(t, parts[i], &outer, err);
+            frame_of_template(t, parts[i], &outer);
         else if (is_pair(parts[i]))
-            status = frame_of_pair(t, parts[i], &outer, err);
-        if (status == MGPT_OK)
-            status = frame_wrap(t, frame, &outer, err);
+            frame_of_pair(t, parts[i], &outer);
+        frame_wrap(t, frame, &outer);
     }
-    return status;
 }
 
-int hf_tok_post(struct hf_tok *t, const struct jval *root, mgpt_error *err)
+void hf_tok_post(struct hf_tok *t, const struct jval *root)
 {
     const struct jval *parts[HF_TOK_PARTS];
-    int n = hf_tok_parts(t, root, "post_processor", "processors", parts, err);
+    int n = hf_tok_parts(t, root, "post_processor", "processors", parts);
     t->post = root;
     for (int i = 0; i < n; i++) {
         int adds = post_is(parts[i], "TemplateProcessing") || is_pair(parts[i]);
         if (!adds && !post_is(parts[i], "ByteLevel"))
-            return refuse_post(t, parts[i], err);
+            refuse_post(t, parts[i]);
         t->has_post |= adds;
     }
-    return n < 0 ? n : MGPT_OK;
 }

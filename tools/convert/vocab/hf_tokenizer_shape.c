@@ -37,12 +37,11 @@ int hf_tok_flag(const struct jval *object, const char *key, int absent)
     return v ? jval_is(v, JVAL_TRUE) : absent;
 }
 
-static int refuse_type(const struct hf_tok *t, const char *what, const struct jval *part,
-                       mgpt_error *err)
+_Noreturn static void refuse_type(const struct hf_tok *t, const char *what, const struct jval *part)
 {
     char name[64];
     snprintf(name, sizeof name, "%s %.40s", what, shape_text(part, "type"));
-    return hf_tok_refuse(t, name, "not supported here", err);
+    hf_tok_refuse(t, name, "not supported here");
 }
 
 /* ---- byte-level BPE -------------------------------------------------------------------------- */
@@ -107,8 +106,7 @@ static const char *rule_of_split(const struct jval *part)
     return pattern_rule((struct gguf_str){regex, strlen(regex)}, 1);
 }
 
-static int find_rule(struct hf_tok *t, const struct jval *parts[HF_TOK_PARTS], int n,
-                     mgpt_error *err)
+static void find_rule(struct hf_tok *t, const struct jval *parts[HF_TOK_PARTS], int n)
 {
     char words[HF_TOK_PARTS][MAX_WORD], what[160];
     const struct shape_row *found = NULL;
@@ -120,11 +118,11 @@ static int find_rule(struct hf_tok *t, const struct jval *parts[HF_TOK_PARTS], i
     if (found)
         t->c->vocab.pre = found->pre ? found->pre : rule_of_split(parts[0]);
     if (t->c->vocab.pre)
-        return MGPT_OK;
+        return;
     size_t len = 0;
     for (int i = 0; i < n && len < 90; i++)
         len += (size_t)snprintf(what + len, 64, "%s%.50s", i ? ", " : "", words[i]);
-    return hf_tok_refuse(t, "pre_tokenizer not supported", what, err);
+    hf_tok_refuse(t, "pre_tokenizer not supported", what);
 }
 
 /* Rules say whether a piece that is a token is taken whole; the key ignore_merges overrides
@@ -138,28 +136,23 @@ static void set_whole(struct ckpt_vocab *v, int ignore_merges)
         v->whole_pieces = ignore_merges;
 }
 
-static int read_nfc(struct hf_tok *t, const struct jval *root, mgpt_error *err)
+static void read_nfc(struct hf_tok *t, const struct jval *root)
 {
     const struct jval *parts[HF_TOK_PARTS];
-    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, err);
+    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts);
     t->c->vocab.nfc = n > 0;
     for (int i = 0; i < n; i++)
         if (!is(parts[i], "NFC"))
-            return refuse_type(t, "normalizer", parts[i], err);
-    return n < 0 ? n : MGPT_OK;
+            refuse_type(t, "normalizer", parts[i]);
 }
 
-static int byte_level(struct hf_tok *t, const struct jval *root,
-                      const struct jval *parts[HF_TOK_PARTS], int n, mgpt_error *err)
+static void byte_level(struct hf_tok *t, const struct jval *root,
+                       const struct jval *parts[HF_TOK_PARTS], int n)
 {
-    int status = find_rule(t, parts, n, err);
-    if (status == MGPT_OK)
-        status = read_nfc(t, root, err);
-    if (status < 0)
-        return status;
+    find_rule(t, parts, n);
+    read_nfc(t, root);
     t->c->vocab.model = "gpt2";
     set_whole(&t->c->vocab, hf_tok_flag(jval_get(root, "model"), "ignore_merges", 0));
-    return MGPT_OK;
 }
 
 /* The character of GPT-2's alphabet for a byte. */
@@ -175,85 +168,80 @@ static uint32_t byte_code(unsigned byte)
 /* ---- SentencePiece --------------------------------------------------------------------------- */
 
 /* Prepend U+2581 and replace spaces by it; the order in the file does not matter. */
-static int read_spaces(struct hf_tok *t, const struct jval *root, int *escapes, mgpt_error *err)
+static void read_spaces(struct hf_tok *t, const struct jval *root, int *escapes)
 {
     const struct jval *parts[HF_TOK_PARTS];
-    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, err);
-    if (n < 0)
-        return n;
+    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts);
     t->c->vocab.add_space_prefix = 0;
     for (int i = 0; i < n; i++) {
         const struct jval *pattern = jval_get(parts[i], "pattern");
         if (is(parts[i], "Prepend") && strcmp(shape_text(parts[i], "prepend"), VOCAB_SPACE) == 0)
             t->c->vocab.add_space_prefix = 1;
-        else if (is(parts[i], "Precompiled") && t->unigram && i == 0) {
-            int status = hf_tok_charsmap(t, parts[i], err);
-            if (status < 0)
-                return status;
-        } else if (is(parts[i], "Replace") && strcmp(shape_text(pattern, "String"), " ") == 0 &&
-                   strcmp(shape_text(parts[i], "content"), VOCAB_SPACE) == 0)
+        else if (is(parts[i], "Precompiled") && t->unigram && i == 0)
+            hf_tok_charsmap(t, parts[i]);
+        else if (is(parts[i], "Replace") && strcmp(shape_text(pattern, "String"), " ") == 0 &&
+                 strcmp(shape_text(parts[i], "content"), VOCAB_SPACE) == 0)
             *escapes = 1;
         else
-            return refuse_type(t, "normalizer", parts[i], err);
+            refuse_type(t, "normalizer", parts[i]);
     }
-    return MGPT_OK;
 }
 
 /* Metaspace escapes spaces itself, and adds one only where the text has none. */
-static int read_metaspace(struct hf_tok *t, const struct jval *part, mgpt_error *err)
+static void read_metaspace(struct hf_tok *t, const struct jval *part)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     const char *scheme = shape_text(part, "prepend_scheme");
     if (!*scheme)
         scheme = hf_tok_flag(part, "add_prefix_space", 1) ? "always" : "never";
     if (strcmp(shape_text(part, "replacement"), VOCAB_SPACE) != 0)
-        return hf_tok_refuse(t, "pre_tokenizer Metaspace", "its replacement is not U+2581", err);
+        hf_tok_refuse(t, "pre_tokenizer Metaspace", "its replacement is not U+2581");
     if (strcmp(scheme, "never") != 0) {
         v->add_space_prefix = 1;
         v->space_missing = 1;
         v->space_first = strcmp(scheme, "first") == 0;
     }
     v->space_alone = hf_tok_flag(part, "split", 1);
-    return MGPT_OK;
 }
 
-static int check_split(const struct hf_tok *t, const struct jval *part, int escapes,
-                       mgpt_error *err)
+static void check_split(const struct hf_tok *t, const struct jval *part, int escapes)
 {
     /* once the spaces are gone, splitting at them does nothing */
     const char *at = shape_text(jval_get(part, "pattern"), "String");
     if (is(part, "Split") && strcmp(at, " ") == 0 && escapes)
-        return MGPT_OK;
-    return refuse_type(t, "pre_tokenizer", part, err);
+        return;
+    refuse_type(t, "pre_tokenizer", part);
 }
 
-static int sentencepiece(struct hf_tok *t, const struct jval *root,
-                         const struct jval *parts[HF_TOK_PARTS], int n, mgpt_error *err)
+static void sentencepiece(struct hf_tok *t, const struct jval *root,
+                          const struct jval *parts[HF_TOK_PARTS], int n)
 {
     const struct jval *model = jval_get(root, "model");
-    int escapes = 0, metaspace = 0, status = read_spaces(t, root, &escapes, err);
+    int escapes = 0, metaspace = 0;
+    read_spaces(t, root, &escapes);
     t->sentencepiece = 1;
     t->scores = t->unigram ? VOCAB_DOUBLES : VOCAB_FLOATS;
     t->c->vocab.model = t->unigram ? "t5" : "llama";
     t->c->vocab.pre = "default";
     t->c->vocab.ranked = !t->unigram;
-    for (int i = 0; i < n && status == MGPT_OK; i++) {
+    for (int i = 0; i < n; i++) {
         metaspace |= is(parts[i], "Metaspace");
-        status = is(parts[i], "Metaspace") ? read_metaspace(t, parts[i], err)
-                                           : check_split(t, parts[i], escapes, err);
+        if (is(parts[i], "Metaspace"))
+            read_metaspace(t, parts[i]);
+        else
+            check_split(t, parts[i], escapes);
     }
-    if (status == MGPT_OK && !escapes && !metaspace)
-        status = hf_tok_refuse(t, "pre_tokenizer", "neither ByteLevel nor U+2581 for spaces", err);
-    if (status == MGPT_OK && !t->unigram && !hf_tok_flag(model, "byte_fallback", 0))
-        status = hf_tok_refuse(t, "model", "byte_fallback is off", err);
-    if (status == MGPT_OK && hf_tok_flag(model, "ignore_merges", 0))
-        status = hf_tok_refuse(t, "model", "ignore_merges without ByteLevel", err);
-    return status;
+    if (!escapes && !metaspace)
+        hf_tok_refuse(t, "pre_tokenizer", "neither ByteLevel nor U+2581 for spaces");
+    if (!t->unigram && !hf_tok_flag(model, "byte_fallback", 0))
+        hf_tok_refuse(t, "model", "byte_fallback is off");
+    if (hf_tok_flag(model, "ignore_merges", 0))
+        hf_tok_refuse(t, "model", "ignore_merges without ByteLevel");
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static int check_model(struct hf_tok *t, const struct jval *model, mgpt_error *err)
+static void check_model(struct hf_tok *t, const struct jval *model)
 {
     const char *type = shape_text(model, "type");
     /* old files name no type */
@@ -266,12 +254,11 @@ static int check_model(struct hf_tok *t, const struct jval *model, mgpt_error *e
                   "ignored: dropout of %.60s is for training: texts get the tokens without it",
                   t->file);
     if (t->unigram || t->words)
-        return MGPT_OK;
+        return;
     if (*type && strcmp(type, "BPE") != 0)
-        return refuse_type(t, "model", model, err);
+        refuse_type(t, "model", model);
     if (!*type && !jval_is(jval_get(model, "merges"), JVAL_ARRAY))
-        return hf_tok_refuse(t, "model", "without type and merges", err);
-    return MGPT_OK;
+        hf_tok_refuse(t, "model", "without type and merges");
 }
 
 /* 1: some of the 256 texts that stand for bytes are not in the vocabulary: a byte vanishes, or
@@ -304,116 +291,117 @@ static int has_added(const struct jval *root, const char *flag, int absent)
 static int changes_added(const struct hf_tok *t, const struct jval *root)
 {
     const struct jval *parts[HF_TOK_PARTS];
-    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts, NULL), changes = 0;
+    int n = hf_tok_parts(t, root, "normalizer", "normalizers", parts), changes = 0;
     for (int i = 0; i < n; i++)
         changes |= is(parts[i], "Prepend") || is(parts[i], "Precompiled");
     return changes && has_added(root, "normalized", 0);
 }
 
-/* The rules that GGUF has names for. */
-static int read_known(struct hf_tok *t, const struct jval *root, mgpt_error *err)
+struct shape_run {
+    struct hf_tok *t;
+    const struct jval *root;
+};
+
+/* The rules that GGUF has names for; left where it is none of them. */
+static void read_known(void *arg)
 {
+    struct hf_tok *t = ((struct shape_run *)arg)->t;
+    const struct jval *root = ((struct shape_run *)arg)->root;
     static const char *const affixes[] = {"continuing_subword_prefix", "end_of_word_suffix"};
     const struct jval *model = jval_get(root, "model"), *parts[HF_TOK_PARTS];
-    int bytes = 0, n = hf_tok_parts(t, root, "pre_tokenizer", "pretokenizers", parts, err);
+    int bytes = 0, n = hf_tok_parts(t, root, "pre_tokenizer", "pretokenizers", parts);
     for (int i = 0; i < n; i++)
         bytes |= is(parts[i], "ByteLevel");
-    if (n < 0)
-        return n;
     if (has_added(root, "single_word", 0) || changes_added(t, root))
-        return hf_tok_refuse(t, "added_tokens", "single_word or normalized", err);
-    if (t->unigram)
-        return sentencepiece(t, root, parts, n, err);
+        hf_tok_refuse(t, "added_tokens", "single_word or normalized");
+    if (t->unigram) {
+        sentencepiece(t, root, parts, n);
+        return;
+    }
     for (size_t i = 0; i < 2; i++)
         if (*shape_text(model, affixes[i]))
-            return hf_tok_refuse(t, "model", affixes[i], err);
+            hf_tok_refuse(t, "model", affixes[i]);
     if (lacks_bytes(jval_get(model, "vocab"), !bytes)) {
         if (bytes ? hf_tok_value(model, "unk_token") != NULL : hf_tok_flag(model, "fuse_unk", 0))
-            return hf_tok_refuse(t, "model", "not all bytes are tokens", err);
+            hf_tok_refuse(t, "model", "not all bytes are tokens");
         t->c->vocab.drops_unknown = bytes;
     }
-    return bytes ? byte_level(t, root, parts, n, err) : sentencepiece(t, root, parts, n, err);
+    if (bytes)
+        byte_level(t, root, parts, n);
+    else
+        sentencepiece(t, root, parts, n);
 }
 
-static int set_affix(struct hf_tok *t, const struct jval *model, const char *key,
-                     struct gguf_str *to, mgpt_error *err)
+static void set_affix(struct hf_tok *t, const struct jval *model, const char *key,
+                      struct gguf_str *to)
 {
     const char *text = shape_text(model, key);
     if (strlen(text) > 60)
-        return hf_tok_refuse(t, "model", "a prefix or suffix of more than 60 bytes", err);
-    *to = (struct gguf_str){ckpt_text(t->c, text, strlen(text)), strlen(text)};
-    return to->p ? MGPT_OK : err_memory(err, "the vocabulary", 1);
+        hf_tok_refuse(t, "model", "a prefix or suffix of more than 60 bytes");
+    *to = ckpt_str(t->c, text, strlen(text));
 }
 
 /* WordPiece or WordLevel, with steps. */
-static int read_words(struct hf_tok *t, const struct jval *root, mgpt_error *err)
+static void read_words(struct hf_tok *t, const struct jval *root)
 {
     const struct jval *model = jval_get(root, "model");
     const struct jval *chars = jval_get(model, "max_input_chars_per_word");
     struct ckpt_vocab *v = &t->c->vocab;
     int64_t most = chars ? jval_whole(chars) : 100;
-    int status = MGPT_OK;
     t->steps = v->has_steps = 1;
     v->model = "mgpt-wordlevel";
     if (!is(model, "WordLevel")) {
         v->model = "mgpt-wordpiece";
         if ((chars && !jval_is(chars, JVAL_INTEGER)) || most < 0 || most > 10000)
-            return hf_tok_refuse(t, "model", "max_input_chars_per_word is not from 0 to 10000",
-                                 err);
+            hf_tok_refuse(t, "model", "max_input_chars_per_word is not from 0 to 10000");
         v->word_chars = (int)most;
-        status = set_affix(t, model, "continuing_subword_prefix", &v->prefix, err);
+        set_affix(t, model, "continuing_subword_prefix", &v->prefix);
     }
-    return status < 0 ? status : hf_steps_read(t, root, err);
+    hf_steps_read(t, root);
 }
 
 /* Unigram of other parts than SentencePiece's, with steps. */
-static int read_unigram_steps(struct hf_tok *t, const struct jval *root, mgpt_error *err)
+static void read_unigram_steps(struct hf_tok *t, const struct jval *root)
 {
     struct ckpt_vocab *v = &t->c->vocab;
     t->steps = v->has_steps = 1;
     t->scores = VOCAB_DOUBLES;
     v->model = "mgpt-unigram";
-    return hf_steps_read(t, root, err);
+    hf_steps_read(t, root);
 }
 
 /* All others: BPE of characters, with steps. */
-static int read_bpe_steps(struct hf_tok *t, const struct jval *root, mgpt_error *err)
+static void read_bpe_steps(struct hf_tok *t, const struct jval *root)
 {
     const struct jval *model = jval_get(root, "model");
     struct ckpt_vocab *v = &t->c->vocab;
-    int status = set_affix(t, model, "continuing_subword_prefix", &v->prefix, err);
-    if (status == MGPT_OK)
-        status = set_affix(t, model, "end_of_word_suffix", &v->suffix, err);
-    if (status < 0)
-        return status;
+    set_affix(t, model, "continuing_subword_prefix", &v->prefix);
+    set_affix(t, model, "end_of_word_suffix", &v->suffix);
     t->steps = v->has_steps = 1;
     v->model = "mgpt-bpe";
     v->byte_fallback = hf_tok_flag(model, "byte_fallback", 0);
     v->fuse_unknown = hf_tok_flag(model, "fuse_unk", 0);
     v->whole_pieces = hf_tok_flag(model, "ignore_merges", 0) ? 1 : -1;
-    return hf_steps_read(t, root, err);
+    hf_steps_read(t, root);
 }
 
-int hf_tok_shape(struct hf_tok *t, const struct jval *root, mgpt_error *err)
+void hf_tok_shape(struct hf_tok *t, const struct jval *root)
 {
+    struct shape_run run = {t, root};
+    mgpt_error why;
+    check_model(t, jval_get(root, "model"));
     const struct hf_tok tok_before = *t;
     const struct ckpt_vocab before = t->c->vocab;
-    int status = check_model(t, jval_get(root, "model"), err);
-    if (status < 0)
-        return status;
-    if (t->words) {
-        status = read_words(t, root, err);
-        return status < 0 ? status : hf_tok_post(t, root, err);
-    }
-    int is_unigram = t->unigram;
-    status = read_known(t, root, NULL);
+    int status = t->words ? MGPT_OK : ckpt_run(t->c, read_known, &run, &why);
     if (status == MGPT_EMEM)
-        return err_memory(err, "the vocabulary", 1);
-    if (status == MGPT_EFILE) {
+        ckpt_leave(t->c, err_memory(t->c->err, "the vocabulary", 1));
+    if (status < 0) {
         t->c->vocab = before;
         *t = tok_before;
-        t->unigram = is_unigram;
-        status = (is_unigram ? read_unigram_steps : read_bpe_steps)(t, root, err);
     }
-    return status < 0 ? status : hf_tok_post(t, root, err);
+    if (t->words)
+        read_words(t, root);
+    else if (status < 0)
+        (t->unigram ? read_unigram_steps : read_bpe_steps)(t, root);
+    hf_tok_post(t, root);
 }

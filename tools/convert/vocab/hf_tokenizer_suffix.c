@@ -64,36 +64,33 @@ static char *gpt1_text(struct span vocab, int64_t unknown, struct span merges, s
     return NULL;
 }
 
-static int make_gpt1(struct hf_tok *t, struct span vocab, int64_t unknown, struct span merges,
-                     mgpt_error *err)
+static const struct jval *make_gpt1(struct hf_tok *t, struct span vocab, int64_t unknown,
+                                    struct span merges)
 {
     size_t n = 0;
     char *text = gpt1_text(vocab, unknown, merges, &n);
     if (!text)
-        return err_memory(err, "the merges", merges.size);
-    t->made = hf_values((struct span){(const uint8_t *)text, n}, t->file, 0, err);
-    free(text);
-    return t->made ? MGPT_OK : err->status;
+        ckpt_leave(t->c, err_memory(t->c->err, "the merges", merges.size));
+    ckpt_own(t->c, text, free);
+    return hf_values(t->c, (struct span){(const uint8_t *)text, n}, t->file, 0);
 }
 
-int hf_tok_suffix(struct hf_tok *t, const struct jval *vocab, struct span text, struct span merges,
-                  mgpt_error *err)
+void hf_tok_suffix(struct hf_tok *t, const struct jval *vocab, struct span text, struct span merges)
 {
     const struct jval *unknown = jval_get(vocab, "<unk>");
-    const char *class = jval_text(jval_get(t->config, "tokenizer_class"));
+    const char *class = jval_text(jval_get(t->configs.tokenizer, "tokenizer_class"));
     const char *type = t->c->model_type ? t->c->model_type : "";
     const char *name = class ? class : type;
     if (strncmp(name, "BioGpt", 6) == 0 || strcmp(name, "biogpt") == 0)
-        return hf_tok_refuse(t, "BioGPT's words are those of Moses (sacremoses)",
-                             "not supported; --no-tokenizer leaves them out", err);
+        hf_tok_refuse(t, "BioGPT's words are those of Moses (sacremoses)",
+                      "not supported; --no-tokenizer leaves them out");
     if (strncmp(name, "OpenAIGPT", 9) != 0 && strcmp(name, "openai-gpt") != 0)
-        return hf_tok_refuse(t, "its pieces end in </w>, and which words they are made of",
-                             *name ? name : "no file says (tokenizer.json would)", err);
-    if (make_gpt1(t, text, unknown ? jval_whole(unknown) : -1, merges, err) < 0)
-        return err->status;
+        hf_tok_refuse(t, "its pieces end in </w>, and which words they are made of",
+                      *name ? name : "no file says (tokenizer.json would)");
+    const struct jval *made = make_gpt1(t, text, unknown ? jval_whole(unknown) : -1, merges);
     ckpt_note(t->c,
               "pieces of %.60s end in </w>: texts are split as in transformers' "
               "OpenAIGPTTokenizer",
               t->file);
-    return hf_tok_json(t, t->made, err);
+    hf_tok_json(t, made);
 }

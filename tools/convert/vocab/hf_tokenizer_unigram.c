@@ -61,39 +61,34 @@ static double hf_unigram_score(double v)
 
 /* ---- tokens ---------------------------------------------------------------------------------- */
 
-static int set_entry(struct hf_tok *t, const struct jval *entry, size_t id, mgpt_error *err)
+static void set_entry(struct hf_tok *t, const struct jval *entry, size_t id)
 {
     const struct jval *text = jval_at(entry, 0), *score = jval_at(entry, 1);
     double v = jval_number(score);
     struct vocab_slot *slot;
     if (jval_size(entry) != 2 || !jval_is(text, JVAL_STRING) ||
         !(jval_is(score, JVAL_REAL) || jval_is(score, JVAL_INTEGER)) || !isfinite(v))
-        return ckpt_refuse(err, "%.60s: vocab[%zu]: expected a text and a score", t->file, id);
+        ckpt_stop(t->c, "%.60s: vocab[%zu]: expected a text and a score", t->file, id);
     struct gguf_str s = {jval_text(text), jval_text_size(text)};
     int is_byte = t->bytes && vocab_is_byte(s);
-    int status = vocab_slots_set(&t->slots, (int64_t)id, s.p, s.n,
-                                 is_byte ? TOKEN_BYTE : TOKEN_NORMAL, &slot, err);
-    if (status == MGPT_OK)
-        slot->score = hf_unigram_score(v);
-    return status;
+    vocab_slots_set(&t->slots, (int64_t)id, s.p, s.n, is_byte ? TOKEN_BYTE : TOKEN_NORMAL, &slot);
+    slot->score = hf_unigram_score(v);
 }
 
-int hf_tok_unigram(struct hf_tok *t, const struct jval *model, uint64_t n_other, mgpt_error *err)
+void hf_tok_unigram(struct hf_tok *t, const struct jval *model, uint64_t n_other)
 {
     const struct jval *vocab = jval_get(model, "vocab"), *unk = hf_tok_value(model, "unk_id");
     size_t n = jval_size(vocab);
     int64_t id = unk ? jval_whole(unk) : -1;
     if (n == 0 || !jval_is(vocab, JVAL_ARRAY))
-        return hf_tok_refuse(t, "model", "vocab: expected a list of texts and scores", err);
+        hf_tok_refuse(t, "model", "vocab: expected a list of texts and scores");
     if (unk && (!jval_is(unk, JVAL_INTEGER) || id < 0 || (uint64_t)id >= n))
-        return hf_tok_refuse(t, "model", "unk_id is not the id of a token", err);
+        hf_tok_refuse(t, "model", "unk_id is not the id of a token");
     t->bytes = hf_tok_flag(model, "byte_fallback", 0);
     t->c->vocab.unknown = (int32_t)id;
-    int status =
-        vocab_slots_init(&t->slots, t->c, t->file, n > n_other ? n : n_other, t->n_rows, err);
-    for (size_t i = 0; i < n && status == MGPT_OK; i++)
-        status = set_entry(t, jval_at(vocab, i), i, err);
-    return status;
+    vocab_slots_init(&t->slots, t->c, t->file, n > n_other ? n : n_other, t->n_rows);
+    for (size_t i = 0; i < n; i++)
+        set_entry(t, jval_at(vocab, i), i);
 }
 
 /* ---- the charsmap ---------------------------------------------------------------------------- */
@@ -112,17 +107,16 @@ static void decode_base64(const char *p, size_t n, char *out)
     }
 }
 
-int hf_tok_set_charsmap(struct hf_tok *t, struct gguf_str map, mgpt_error *err)
+void hf_tok_set_charsmap(struct hf_tok *t, struct gguf_str map)
 {
     struct cursor c = cursor_over(map.p, map.n);
     uint32_t n = cursor_u32(&c);
     if (c.failed || n == 0 || n % 4 || n >= cursor_left(&c))
-        return hf_tok_refuse(t, "normalizer", "the charsmap has no trie", err);
+        hf_tok_refuse(t, "normalizer", "the charsmap has no trie");
     t->c->vocab.charsmap = map;
-    return MGPT_OK;
 }
 
-int hf_tok_charsmap(struct hf_tok *t, const struct jval *part, mgpt_error *err)
+void hf_tok_charsmap(struct hf_tok *t, const struct jval *part)
 {
     const struct jval *v = jval_get(part, "precompiled_charsmap");
     const char *p = jval_text(v);
@@ -132,13 +126,10 @@ int hf_tok_charsmap(struct hf_tok *t, const struct jval *part, mgpt_error *err)
     while (good < n && base64_digit(p[good]) >= 0)
         good++;
     if (!p || good < n || n % 4 == 1)
-        return hf_tok_refuse(t, "normalizer Precompiled", "precompiled_charsmap is not base64",
-                             err);
+        hf_tok_refuse(t, "normalizer Precompiled", "precompiled_charsmap is not base64");
     size_t size = n / 4 * 3 + (n % 4 ? n % 4 - 1 : 0);
-    char *bytes = ckpt_alloc(t->c, size + 1, 1);
-    if (!bytes)
-        return err_memory(err, "the charsmap", size);
+    char *bytes = ckpt_new(t->c, size + 1, 1);
     decode_base64(p, n, bytes);
     t->c->vocab.graphemes = 1;
-    return hf_tok_set_charsmap(t, (struct gguf_str){bytes, size}, err);
+    hf_tok_set_charsmap(t, (struct gguf_str){bytes, size});
 }

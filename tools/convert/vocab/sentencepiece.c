@@ -17,10 +17,10 @@
 #include <math.h>
 #include <string.h>
 
-static int broken(const struct hf_tok *t, const struct cursor *c, mgpt_error *err)
+_Noreturn static void broken(const struct hf_tok *t, const struct cursor *c)
 {
-    return ckpt_refuse(err, "%.60s: not a SentencePiece model (no protobuf field near byte %zu)",
-                       t->file, c->pos);
+    ckpt_stop(t->c, "%.60s: not a SentencePiece model (no protobuf field near byte %zu)", t->file,
+              c->pos);
 }
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
@@ -35,7 +35,7 @@ static uint64_t count_pieces(struct span bytes)
     return n;
 }
 
-static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error *err)
+static void add_piece(struct hf_tok *t, struct span bytes, int64_t id)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
     struct span text = {(const uint8_t *)"", 0};
@@ -48,15 +48,11 @@ static int add_piece(struct hf_tok *t, struct span bytes, int64_t id, mgpt_error
     uint32_t low = (uint32_t)bits;
     memcpy(&score, &low, sizeof score);
     if (got < 0 || type < TOKEN_NORMAL || type > TOKEN_BYTE || !isfinite(score))
-        return ckpt_refuse(err, "%.60s: piece %d: its type or score is wrong", t->file,
-                           vocab_shown(id));
+        ckpt_stop(t->c, "%.60s: piece %d: its type or score is wrong", t->file, vocab_shown(id));
     struct vocab_slot *slot;
-    int status = vocab_slots_set(&t->slots, id, (const char *)text.data, text.size, (int32_t)type,
-                                 &slot, err);
-    if (status == MGPT_OK)
-        slot->score = score;
+    vocab_slots_set(&t->slots, id, (const char *)text.data, text.size, (int32_t)type, &slot);
+    slot->score = score;
     t->c->vocab.user_pieces |= type == TOKEN_USER;
-    return status;
 }
 
 /* ---- settings -------------------------------------------------------------------------------- */
@@ -103,7 +99,7 @@ static int is_characters(const struct hf_tok *t)
     return 1;
 }
 
-static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
+static void read_trainer(struct hf_tok *t, struct span bytes)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
     struct ckpt_vocab *v = &t->c->vocab;
@@ -123,14 +119,15 @@ static int read_trainer(struct hf_tok *t, struct span bytes, mgpt_error *err)
     v->user_pieces &= !t->unigram; /* Unigram's are found so without saying */
     drop_unfound(t);
     if (model != 1 && model != 2 && !(model == 4 && is_characters(t)))
-        return hf_tok_refuse(t, "model_type", "only unigram, BPE and char are supported", err);
+        hf_tok_refuse(t, "model_type", "only unigram, BPE and char are supported");
     if (suffix)
-        return hf_tok_refuse(t, "trainer", "treat_whitespace_as_suffix is not supported", err);
-    return c.failed ? broken(t, &c, err) : MGPT_OK;
+        hf_tok_refuse(t, "trainer", "treat_whitespace_as_suffix is not supported");
+    if (c.failed)
+        broken(t, &c);
 }
 
 /* The library looks at the map's content; here it is only copied. */
-static int read_normalizer(struct hf_tok *t, struct span bytes, mgpt_error *err)
+static void read_normalizer(struct hf_tok *t, struct span bytes)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
     struct ckpt_vocab *v = &t->c->vocab;
@@ -144,28 +141,24 @@ static int read_normalizer(struct hf_tok *t, struct span bytes, mgpt_error *err)
     v->add_space_prefix = prefix != 0;
     v->collapses = collapses ? 1 : -1;
     if (!escapes)
-        return hf_tok_refuse(t, "normalizer", "escape_whitespaces is off", err);
+        hf_tok_refuse(t, "normalizer", "escape_whitespaces is off");
     if (c.failed)
-        return broken(t, &c, err);
-    const char *copy = map.size ? ckpt_text(t->c, (const char *)map.data, map.size) : NULL;
-    if (map.size && !copy)
-        return err_memory(err, "the charsmap", map.size);
-    return copy ? hf_tok_set_charsmap(t, (struct gguf_str){copy, map.size}, err) : MGPT_OK;
+        broken(t, &c);
+    if (map.size)
+        hf_tok_set_charsmap(t, ckpt_str(t->c, (const char *)map.data, map.size));
 }
 
 /* Readers of GGUF look for user-defined tokens in the original text, with spaces; for
  * SentencePiece's Unigram they are pieces. */
-int hf_tok_write_spaces(struct hf_tok *t, mgpt_error *err)
+void hf_tok_write_spaces(struct hf_tok *t)
 {
     int has_spaces = t->sentencepiece && !(t->unigram && t->scores == VOCAB_FLOATS);
     for (size_t i = 0; has_spaces && i < t->slots.n; i++) {
         struct gguf_str *s = &t->slots.slots[i].text;
         if (t->slots.slots[i].type != TOKEN_USER)
             continue;
-        char *text = ckpt_text(t->c, s->p, s->n);
+        char *text = ckpt_copy(t->c, s->p, s->n);
         size_t n = 0;
-        if (!text)
-            return err_memory(err, "the vocabulary", s->n);
         for (size_t k = 0; k < s->n;) {
             int space = s->n - k >= 3 && memcmp(s->p + k, VOCAB_SPACE, 3) == 0;
             text[n++] = space ? ' ' : s->p[k];
@@ -173,34 +166,32 @@ int hf_tok_write_spaces(struct hf_tok *t, mgpt_error *err)
         }
         *s = (struct gguf_str){text, n};
     }
-    return MGPT_OK;
 }
 
-int hf_tok_sentencepiece(struct hf_tok *t, struct span bytes, mgpt_error *err)
+void hf_tok_sentencepiece(struct hf_tok *t, struct span bytes)
 {
     struct cursor c = cursor_over(bytes.data, bytes.size);
     struct span trainer = {NULL, 0}, normalizer = {NULL, 0};
     struct proto_field f;
     int64_t n = 0;
-    int got, status;
+    int got;
     uint64_t n_pieces = count_pieces(bytes);
     if (n_pieces == 0)
-        return broken(t, &c, err);
+        broken(t, &c);
     t->sentencepiece = 1;
     t->scores = VOCAB_FLOATS;
     t->c->vocab.pre = "default";
-    status = vocab_slots_init(&t->slots, t->c, t->file, n_pieces, t->n_rows, err);
-    while (status == MGPT_OK && (got = proto_next(&c, &f)) != 0) {
+    vocab_slots_init(&t->slots, t->c, t->file, n_pieces, t->n_rows);
+    while ((got = proto_next(&c, &f)) != 0) {
         if (got < 0)
-            status = broken(t, &c, err);
+            broken(t, &c);
         else if (f.number == 1 && f.wire == PROTO_BYTES)
-            status = add_piece(t, f.bytes, n++, err);
+            add_piece(t, f.bytes, n++);
         else if (f.number == 2 && f.wire == PROTO_BYTES)
             trainer = f.bytes;
         else if (f.number == 3 && f.wire == PROTO_BYTES)
             normalizer = f.bytes;
     }
-    if (status == MGPT_OK)
-        status = read_trainer(t, trainer, err);
-    return status == MGPT_OK ? read_normalizer(t, normalizer, err) : status;
+    read_trainer(t, trainer);
+    read_normalizer(t, normalizer);
 }

@@ -13,13 +13,13 @@
 #include "convert/vocab/hf_tokenizer_impl.h"
 #include "convert/vocab/tiktoken.h"
 
-#include <stdlib.h>
 #include <string.h>
 
-/* A tokenizer being read; the lists are stb_ds arrays. */
+/* A tokenizer being read. */
 struct tekken {
     struct hf_tok *t;
     struct tiktoken_token *ranks, *specials;
+    size_t n_read, n_named; /* of them */
     int64_t n_special, n_ranks;
 };
 
@@ -29,32 +29,25 @@ static int64_t tekken_number(const struct jval *object, const char *key)
     return jval_is(v, JVAL_INTEGER) ? jval_whole(v) : -1;
 }
 
-static int tekken_push(struct tekken *k, struct tiktoken_token **list, const char *p, size_t n,
-                       int64_t rank, mgpt_error *err)
-{
-    struct tiktoken_token token = {{p, n}, rank};
-    return p && arr_push(*list, token) ? MGPT_OK : err_memory(err, k->t->file, n);
-}
-
-static int tekken_read_rank(struct tekken *k, const struct jval *entry, mgpt_error *err)
+static void tekken_read_rank(struct tekken *k, const struct jval *entry)
 {
     const struct jval *bytes = jval_get(entry, "token_bytes");
     const char *text = jval_text(bytes);
     size_t n = jval_text_size(bytes);
     int64_t rank = tekken_number(entry, "rank");
     if (!text || rank < 0)
-        return hf_tok_refuse(k->t, "vocab", "an entry without rank and token_bytes", err);
+        hf_tok_refuse(k->t, "vocab", "an entry without rank and token_bytes");
     if (rank >= k->n_ranks)
-        return MGPT_OK;
-    char *copy = ckpt_text(k->t->c, text, n);
-    int64_t n_bytes = copy ? tiktoken_decode(copy, n) : 0;
+        return;
+    char *copy = ckpt_copy(k->t->c, text, n);
+    int64_t n_bytes = tiktoken_decode(copy, n);
     if (n_bytes < 0)
-        return hf_tok_refuse(k->t, "vocab", "token_bytes is not base64", err);
-    return tekken_push(k, &k->ranks, copy, (size_t)n_bytes, rank, err);
+        hf_tok_refuse(k->t, "vocab", "token_bytes is not base64");
+    k->ranks[k->n_read++] = (struct tiktoken_token){{copy, (size_t)n_bytes}, rank};
 }
 
 /* The names of older files. */
-static int tekken_default_special(struct tekken *k, int64_t id, mgpt_error *err)
+static void tekken_default_special(struct tekken *k, int64_t id)
 {
     static const char *const names[] = {"<unk>",
                                         "<s>",
@@ -81,29 +74,25 @@ static int tekken_default_special(struct tekken *k, int64_t id, mgpt_error *err)
         text_format(text, sizeof text, "%s", names[id]);
     else
         text_format(text, sizeof text, "<SPECIAL_%d>", (int)id);
-    size_t n = strlen(text);
-    return tekken_push(k, &k->specials, ckpt_text(k->t->c, text, n), n, id, err);
+    k->specials[k->n_named++] = (struct tiktoken_token){ckpt_str(k->t->c, text, strlen(text)), id};
 }
 
-static int tekken_read_specials(struct tekken *k, const struct jval *list, mgpt_error *err)
+static void tekken_read_specials(struct tekken *k, const struct jval *list)
 {
-    uint8_t *seen = mem_new((size_t)k->n_special, 1);
-    int status = seen ? MGPT_OK : err_memory(err, k->t->file, (size_t)k->n_special);
-    for (size_t i = 0; i < jval_size(list) && status == MGPT_OK; i++) {
+    uint8_t *seen = ckpt_temp(k->t->c, (size_t)k->n_special, 1);
+    k->specials = ckpt_temp(k->t->c, (size_t)k->n_special, sizeof *k->specials);
+    for (size_t i = 0; i < jval_size(list); i++) {
         const struct jval *entry = jval_at(list, i), *text = jval_get(entry, "token_str");
         int64_t rank = tekken_number(entry, "rank");
         if (!jval_is(text, JVAL_STRING) || rank < 0 || rank >= k->n_special || seen[rank])
-            status = hf_tok_refuse(k->t, "special_tokens", "an entry without its own rank", err);
-        else
-            status = tekken_push(k, &k->specials, jval_text(text), jval_text_size(text), rank, err);
-        if (status == MGPT_OK)
-            seen[rank] = 1;
+            hf_tok_refuse(k->t, "special_tokens", "an entry without its own rank");
+        seen[rank] = 1;
+        k->specials[k->n_named++] =
+            (struct tiktoken_token){{jval_text(text), jval_text_size(text)}, rank};
     }
-    for (int64_t i = 0; i < k->n_special && status == MGPT_OK; i++)
+    for (int64_t i = 0; i < k->n_special; i++)
         if (!seen[i])
-            status = tekken_default_special(k, i, err);
-    free(seen);
-    return status;
+            tekken_default_special(k, i);
 }
 
 int hf_tok_is_tekken(struct span text)
@@ -115,7 +104,7 @@ int hf_tok_is_tekken(struct span text)
     return 0;
 }
 
-int hf_tok_tekken(struct hf_tok *t, const struct jval *root, mgpt_error *err)
+void hf_tok_tekken(struct hf_tok *t, const struct jval *root)
 {
     struct tekken k = {.t = t};
     const struct jval *config = jval_get(root, "config"), *vocab = jval_get(root, "vocab");
@@ -125,26 +114,22 @@ int hf_tok_tekken(struct hf_tok *t, const struct jval *root, mgpt_error *err)
     k.n_ranks = size - k.n_special;
     if (!jval_is(pattern, JVAL_STRING) || k.n_special < 3 || k.n_special > 100000 ||
         k.n_ranks < 256 || size > INT32_MAX)
-        return hf_tok_refuse(
-            t, "config", "expected pattern, default_vocab_size, default_num_special_tokens", err);
-    int status = tekken_read_specials(&k, jval_get(root, "special_tokens"), err);
-    for (size_t i = 0; i < jval_size(vocab) && status == MGPT_OK; i++)
-        status = tekken_read_rank(&k, jval_at(vocab, i), err);
+        hf_tok_refuse(t, "config",
+                      "expected pattern, default_vocab_size, default_num_special_tokens");
+    tekken_read_specials(&k, jval_get(root, "special_tokens"));
+    k.ranks = ckpt_temp(t->c, jval_size(vocab), sizeof *k.ranks);
+    for (size_t i = 0; i < jval_size(vocab); i++)
+        tekken_read_rank(&k, jval_at(vocab, i));
     const struct tiktoken tokens = {
         .ranks = k.ranks,
-        .n_ranks = arr_len(k.ranks),
+        .n_ranks = k.n_read,
         .specials = k.specials,
-        .n_specials = arr_len(k.specials),
+        .n_specials = k.n_named,
         .first = k.n_special,
         .pattern = {jval_text(pattern), jval_text_size(pattern)},
         .bos = "<s>",
         .eos = "</s>",
     };
-    if (status == MGPT_OK)
-        status = tiktoken_read_as(t->c, &tokens, t->file, t->n_rows, err);
-    if (status == MGPT_OK)
-        t->c->vocab.eot = -1; /* BOS ends nothing here */
-    arr_free(k.ranks);
-    arr_free(k.specials);
-    return status;
+    tiktoken_read(t->c, &tokens, t->file, t->n_rows);
+    t->c->vocab.eot = -1; /* BOS ends nothing here */
 }

@@ -15,7 +15,6 @@
 #include "convert/vocab/vocab_slots.h"
 #include "tokenizer/tok_split.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -51,46 +50,41 @@ static int64_t rank_of(const struct reader *r, const char *p, size_t n)
     return (int64_t)*find_slot(r, p, n) - 1;
 }
 
-static int check_rank(const struct reader *r, const struct tiktoken_token *t, mgpt_error *err)
+static void check_rank(const struct reader *r, const struct tiktoken_token *t)
 {
     if (t->rank < 0 || (uint64_t)t->rank >= r->t->n_ranks)
-        return ckpt_refuse(err, "%.60s: a token has rank %d, expected 0 to %zu without a hole",
-                           r->name, vocab_shown(t->rank), r->t->n_ranks - 1);
+        ckpt_stop(r->c, "%.60s: a token has rank %d, expected 0 to %zu without a hole", r->name,
+                  vocab_shown(t->rank), r->t->n_ranks - 1);
     if (t->text.n < 1 || t->text.n > MAX_BYTES)
-        return ckpt_refuse(err, "%.60s: token %d has %zu bytes, expected 1 to %d", r->name,
-                           vocab_shown(t->rank), t->text.n, MAX_BYTES);
+        ckpt_stop(r->c, "%.60s: token %d has %zu bytes, expected 1 to %d", r->name,
+                  vocab_shown(t->rank), t->text.n, MAX_BYTES);
     if (r->by_rank[t->rank].p)
-        return ckpt_refuse(err, "%.60s: rank %d occurs twice", r->name, vocab_shown(t->rank));
-    return MGPT_OK;
+        ckpt_stop(r->c, "%.60s: rank %d occurs twice", r->name, vocab_shown(t->rank));
 }
 
-static int index_ranks(struct reader *r, mgpt_error *err)
+static void index_ranks(struct reader *r)
 {
     size_t size = 16;
     while (size / 2 < r->t->n_ranks)
         size *= 2;
-    r->by_rank = mem_new(r->t->n_ranks, sizeof *r->by_rank);
-    r->table = mem_new(size, sizeof *r->table);
+    r->by_rank = ckpt_temp(r->c, r->t->n_ranks, sizeof *r->by_rank);
+    r->table = ckpt_temp(r->c, size, sizeof *r->table);
     r->mask = size - 1;
-    if (!r->by_rank || !r->table)
-        return err_memory(err, "the vocabulary", size * sizeof *r->table);
     for (size_t i = 0; i < r->t->n_ranks; i++) {
         const struct tiktoken_token *t = &r->t->ranks[i];
-        if (check_rank(r, t, err) < 0)
-            return MGPT_EFILE;
+        check_rank(r, t);
         uint32_t *slot = find_slot(r, t->text.p, t->text.n);
         if (*slot)
-            return ckpt_refuse(err, "%.60s: ranks %u and %d are one text", r->name, *slot - 1,
-                               vocab_shown(t->rank));
+            ckpt_stop(r->c, "%.60s: ranks %u and %d are one text", r->name, *slot - 1,
+                      vocab_shown(t->rank));
         r->by_rank[t->rank] = t->text;
         *slot = (uint32_t)t->rank + 1;
     }
     for (unsigned b = 0; b < 256; b++) {
         char byte = (char)b;
         if (rank_of(r, &byte, 1) < 0)
-            return ckpt_refuse(err, "%.60s: byte %u has no rank", r->name, b);
+            ckpt_stop(r->c, "%.60s: byte %u has no rank", r->name, b);
     }
-    return MGPT_OK;
 }
 
 /* ---- merges ---------------------------------------------------------------------------------- */
@@ -122,91 +116,72 @@ static size_t merge_below(const struct reader *r, struct gguf_str s, int64_t bel
 }
 
 /* "left right" in the byte alphabet. */
-static int tiktoken_add_merge(struct reader *r, struct gguf_str s, size_t split, mgpt_error *err)
+static void tiktoken_add_merge(struct reader *r, struct gguf_str s, size_t split)
 {
     char line[2 * MAX_BYTES + 1];
     size_t n = vocab_put_bytes(s.p, split, line);
     line[n++] = ' ';
     n += vocab_put_bytes(s.p + split, s.n - split, line + n);
-    struct gguf_str text = {ckpt_text(r->c, line, n), n};
-    if (!text.p || !arr_push(r->c->vocab.merges, text))
-        return err_memory(err, "the merges", n);
-    return MGPT_OK;
+    struct gguf_str text = ckpt_str(r->c, line, n);
+    ckpt_push(r->c, r->c->vocab.merges, text);
 }
 
-static int add_token(struct reader *r, size_t rank, mgpt_error *err)
+static void add_token(struct reader *r, size_t rank)
 {
     char text[2 * MAX_BYTES];
     uint16_t starts[MAX_BYTES + 1];
     struct gguf_str s = r->by_rank[rank];
     size_t n = vocab_put_bytes(s.p, s.n, text);
-    const char *copy = ckpt_text(r->c, text, n);
-    if (!copy)
-        return err_memory(err, "the vocabulary", n);
-    int status =
-        vocab_slots_set(&r->slots, r->t->first + (int64_t)rank, copy, n, TOKEN_NORMAL, NULL, err);
-    if (status < 0 || s.n < 2)
-        return status;
-    if (merge_below(r, s, (int64_t)rank, starts) == 2)
-        return tiktoken_add_merge(r, s, starts[1], err);
-    r->n_whole++;
-    return MGPT_OK;
+    vocab_slots_set(&r->slots, r->t->first + (int64_t)rank, ckpt_copy(r->c, text, n), n,
+                    TOKEN_NORMAL, NULL);
+    if (s.n > 1 && merge_below(r, s, (int64_t)rank, starts) == 2)
+        tiktoken_add_merge(r, s, starts[1]);
+    else
+        r->n_whole += s.n > 1;
 }
 
 /* ---- all of it ------------------------------------------------------------------------------- */
 
-static int add_specials(struct reader *r, mgpt_error *err)
+static void add_specials(struct reader *r)
 {
-    int status = MGPT_OK;
-    for (size_t i = 0; i < r->t->n_specials && status == MGPT_OK; i++) {
+    for (size_t i = 0; i < r->t->n_specials; i++) {
         const struct tiktoken_token *t = &r->t->specials[i];
-        status =
-            vocab_slots_set(&r->slots, t->rank, t->text.p, t->text.n, TOKEN_CONTROL, NULL, err);
+        vocab_slots_set(&r->slots, t->rank, t->text.p, t->text.n, TOKEN_CONTROL, NULL);
     }
-    return status;
 }
 
 /* The id of a special token; an error when the vocabulary lacks it. */
-static int named_id(const struct reader *r, const char *text, int32_t *id, mgpt_error *err)
+static void named_id(const struct reader *r, const char *text, int32_t *id)
 {
     *id = text ? vocab_slots_find(&r->slots, text) : -1;
     if (text && *id < 0)
-        return ckpt_refuse(err, "%.60s: special token %.40s is missing", r->name, text);
-    return MGPT_OK;
+        ckpt_stop(r->c, "%.60s: special token %.40s is missing", r->name, text);
 }
 
 /* Chat models end a turn with their EOS, and a document with the BOS of the next one. */
-static int set_ids(struct reader *r, mgpt_error *err)
+static void set_ids(struct reader *r)
 {
     struct ckpt_vocab *v = &r->c->vocab;
-    if (named_id(r, r->t->bos, &v->bos, err) < 0 || named_id(r, r->t->eos, &v->eos, err) < 0)
-        return MGPT_EFILE;
+    named_id(r, r->t->bos, &v->bos);
+    named_id(r, r->t->eos, &v->eos);
     v->add_bos = r->t->bos != NULL;
     v->add_eos = 0;
     if (v->eos < 0)
         v->eos = v->bos;
     else if (v->bos >= 0 && v->bos != v->eos)
         v->eot = v->bos;
-    return MGPT_OK;
 }
 
-static int tiktoken_read_all(struct reader *r, const char *pre, uint64_t n_rows, mgpt_error *err)
+static void tiktoken_read_all(struct reader *r, const char *pre, uint64_t n_rows)
 {
     const struct tiktoken *t = r->t;
-    int status = vocab_slots_init(&r->slots, r->c, r->name, (uint64_t)t->n_ranks + t->n_specials,
-                                  n_rows, err);
-    if (status == MGPT_OK)
-        status = index_ranks(r, err);
-    for (size_t i = 0; i < t->n_ranks && status == MGPT_OK; i++)
-        status = add_token(r, i, err);
-    if (status == MGPT_OK)
-        status = add_specials(r, err);
-    if (status == MGPT_OK)
-        status = set_ids(r, err);
-    if (status == MGPT_OK)
-        status = vocab_slots_finish(&r->slots, VOCAB_NO_SCORES, err);
-    if (status < 0)
-        return status;
+    vocab_slots_init(&r->slots, r->c, r->name, (uint64_t)t->n_ranks + t->n_specials, n_rows);
+    index_ranks(r);
+    for (size_t i = 0; i < t->n_ranks; i++)
+        add_token(r, i);
+    add_specials(r);
+    set_ids(r);
+    vocab_slots_finish(&r->slots, VOCAB_NO_SCORES);
     struct gguf_str name = {pre, strlen(pre)};
     r->c->vocab.model = "gpt2";
     r->c->vocab.pre = pre;
@@ -218,27 +193,17 @@ static int tiktoken_read_all(struct reader *r, const char *pre, uint64_t n_rows,
     if (r->n_whole)
         ckpt_note(r->c, "vocabulary: %zu tokens of %s come from no merge, only from whole pieces",
                   r->n_whole, r->name);
-    return MGPT_OK;
 }
 
-int tiktoken_read_as(struct checkpoint *c, const struct tiktoken *t, const char *name,
-                     uint64_t n_rows, mgpt_error *err)
+void tiktoken_read(struct checkpoint *c, const struct tiktoken *t, const char *name,
+                   uint64_t n_rows)
 {
     struct reader r = {.c = c, .t = t, .name = name};
     const char *pre = pattern_rule(t->pattern, 0);
     if (!pre)
-        return ckpt_refuse(err, "%.60s: splitting pattern '%.*s' is not supported", name,
-                           CKPT_CLIP(t->pattern.p, t->pattern.n));
-    int status = tiktoken_read_all(&r, pre, n_rows, err);
-    vocab_slots_free(&r.slots);
-    free(r.by_rank);
-    free(r.table);
-    return status;
-}
-
-int tiktoken_read(struct checkpoint *c, const struct tiktoken *t, uint64_t n_rows, mgpt_error *err)
-{
-    return tiktoken_read_as(c, t, "the tokenizer", n_rows, err);
+        ckpt_stop(c, "%.60s: splitting pattern '%.*s' is not supported", name,
+                  CKPT_CLIP(t->pattern.p, t->pattern.n));
+    tiktoken_read_all(&r, pre, n_rows);
 }
 
 /* ---- .tiktoken files ------------------------------------------------------------------------- */
@@ -341,86 +306,66 @@ static const struct known {
      0},
 };
 
-/* The special tokens of a known vocabulary, as an stb_ds array. */
-static int list_specials(struct checkpoint *c, const struct known *k, struct tiktoken_token **list,
-                         mgpt_error *err)
+/* The special tokens of a known vocabulary: their number. */
+static size_t list_specials(struct checkpoint *c, const struct known *k,
+                            struct tiktoken_token **list)
 {
     static const char reserved[] = "<|reserved_special_token_";
     int n = 0;
     while (n < 15 && k->specials[n])
         n++;
-    if (!arr_reserve(*list, (size_t)(n + k->n_reserved)))
-        return err_memory(err, "the special tokens", sizeof **list);
+    *list = ckpt_temp(c, (size_t)(n + k->n_reserved), sizeof **list);
     for (int i = 0; i < n + k->n_reserved; i++) {
         char text[48];
         const char *p = i < n ? k->specials[i] : text;
         if (i >= n)
             text_format(text, sizeof text, "%s%d|>", reserved, 3 + i - n);
-        struct tiktoken_token t = {{ckpt_text(c, p, strlen(p)), strlen(p)},
-                                   (int64_t)k->n_ranks + i};
-        if (!t.text.p)
-            return err_memory(err, "the special tokens", sizeof text);
-        arr_put(*list, t);
+        (*list)[i] = (struct tiktoken_token){ckpt_str(c, p, strlen(p)), (int64_t)k->n_ranks + i};
     }
-    return MGPT_OK;
+    return (size_t)(n + k->n_reserved);
 }
 
-static int tiktoken_read_lines(struct tiktoken_token **ranks, char *text, size_t n,
-                               const char *name, mgpt_error *err)
+/* The ranks of a file, whose text is decoded in place: their number. */
+static size_t tiktoken_read_lines(struct checkpoint *c, struct span bytes, const char *name,
+                                  struct tiktoken_token **ranks)
 {
-    struct tiktoken_token t;
-    char *p = text;
+    char *p = ckpt_copy(c, (const char *)bytes.data, bytes.size), *end = p + bytes.size;
+    size_t n_lines = 1, n = 0;
     int got;
-    while ((got = next_line(&p, text + n, &t)) == 1)
-        if (!arr_push(*ranks, t))
-            return err_memory(err, "the vocabulary", sizeof t);
+    for (size_t i = 0; i < bytes.size; i++)
+        n_lines += bytes.data[i] == '\n';
+    *ranks = ckpt_temp(c, n_lines, sizeof **ranks);
+    while ((got = next_line(&p, end, &(*ranks)[n])) == 1)
+        n++;
     if (got < 0)
-        return ckpt_refuse(err, "%.60s: line %zu is not base64, a space and a rank", name,
-                           arr_len(*ranks) + 1);
-    return MGPT_OK;
+        ckpt_stop(c, "%.60s: line %zu is not base64, a space and a rank", name, n + 1);
+    return n;
 }
 
-static int read_known(struct checkpoint *c, const struct tiktoken_token *ranks, const char *name,
-                      uint64_t n_rows, mgpt_error *err)
+void tiktoken_file_read(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_rows)
 {
-    struct tiktoken_token *specials = NULL;
+    struct tiktoken_token *ranks, *specials;
     const struct known *k = NULL;
+    size_t n = tiktoken_read_lines(c, bytes, name, &ranks);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (known[i].n_ranks == arr_len(ranks))
+        if (known[i].n_ranks == n)
             k = &known[i];
     if (!k)
-        return ckpt_refuse(err,
-                           "%.60s: %zu ranks; without a pattern only 128000 (Llama 3), 151643 "
-                           "(Qwen), 151329 (GLM-4) and 50256 (GPT-2) are known",
-                           name, arr_len(ranks));
-    int status = list_specials(c, k, &specials, err);
-    struct tiktoken t = {.ranks = ranks,
-                         .n_ranks = arr_len(ranks),
-                         .specials = specials,
-                         .n_specials = arr_len(specials),
-                         .pattern = {k->pattern, strlen(k->pattern)},
-                         .bos = k->bos ? k->specials[0] : NULL,
-                         .eos = k->eos};
+        ckpt_stop(c,
+                  "%.60s: %zu ranks; without a pattern only 128000 (Llama 3), 151643 "
+                  "(Qwen), 151329 (GLM-4) and 50256 (GPT-2) are known",
+                  name, n);
+    size_t n_specials = list_specials(c, k, &specials);
+    const struct tiktoken t = {.ranks = ranks,
+                               .n_ranks = n,
+                               .n_specials = n_specials,
+                               .specials = specials,
+                               .pattern = {k->pattern, strlen(k->pattern)},
+                               .bos = k->bos ? k->specials[0] : NULL,
+                               .eos = k->eos};
     ckpt_note(c, "inferred: the vocabulary is that of %s (%zu ranks), with its special tokens",
-              k->what, arr_len(ranks));
-    if (status == MGPT_OK)
-        status = tiktoken_read_as(c, &t, name, n_rows, err);
-    arr_free(specials);
-    if (status == MGPT_OK && c->vocab.eot == c->vocab.bos)
+              k->what, n);
+    tiktoken_read(c, &t, name, n_rows);
+    if (c->vocab.eot == c->vocab.bos)
         c->vocab.eot = -1;
-    return status;
-}
-
-int tiktoken_file_read(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_rows,
-                       mgpt_error *err)
-{
-    struct tiktoken_token *ranks = NULL;
-    char *text = ckpt_text(c, (const char *)bytes.data, bytes.size); /* decoded in place */
-    if (!text)
-        return err_memory(err, "a copy of the tokenizer", bytes.size);
-    int status = tiktoken_read_lines(&ranks, text, bytes.size, name, err);
-    if (status == MGPT_OK)
-        status = read_known(c, ranks, name, n_rows, err);
-    arr_free(ranks);
-    return status;
 }

@@ -25,12 +25,9 @@ struct tiktoken {
 
 /* Fills c->vocab (model "gpt2" with merges). Ids must be 0, 1, 2, ... without holes, every single
  * byte must have a rank, texts must differ, and n_rows must hold all ids. A pattern that mgpt does
- * not know is refused. Errors: MGPT_EFILE saying what and where, MGPT_EMEM. */
-int tiktoken_read(struct checkpoint *c, const struct tiktoken *t, uint64_t n_rows, mgpt_error *err);
-
-/* The same; `name` is the file's in messages. */
-int tiktoken_read_as(struct checkpoint *c, const struct tiktoken *t, const char *name,
-                     uint64_t n_rows, mgpt_error *err);
+ * not know is refused. `name` is the file's in messages. Faults leave the run (checkpoint.h). */
+void tiktoken_read(struct checkpoint *c, const struct tiktoken *t, const char *name,
+                   uint64_t n_rows);
 
 /* Decodes n characters of base64, padding included, in place; -1 when they are not that. */
 int64_t tiktoken_decode(char *p, size_t n);
@@ -39,7 +36,6 @@ int64_t tiktoken_decode(char *p, size_t n);
  * pattern in it; they are taken from the number of ranks where that is well known (Llama 3, Qwen,
  * GPT-2, GLM-4), with a note; refused otherwise. */
 int tiktoken_sniff(struct span bytes);
-int tiktoken_file_read(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_rows,
-                       mgpt_error *err);
+void tiktoken_file_read(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_rows);
 
 #endif

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MAX_TOKEN = 65535 }; /* bytes: what the tokenizer takes */
@@ -17,22 +16,14 @@ int vocab_is_byte(struct gguf_str s)
            memchr(hex, s.p[4], 16) && s.p[5] == '>';
 }
 
-int vocab_slots_init(struct vocab_slots *v, struct checkpoint *c, const char *file, uint64_t n,
-                     uint64_t n_rows, mgpt_error *err)
+void vocab_slots_init(struct vocab_slots *v, struct checkpoint *c, const char *file, uint64_t n,
+                      uint64_t n_rows)
 {
     *v = (struct vocab_slots){.c = c, .file = file, .n = (size_t)n};
     if (n > n_rows)
-        return ckpt_refuse(err, "%.60s has %llu tokens, the embedding %llu rows", file,
-                           (unsigned long long)n, (unsigned long long)n_rows);
-    v->slots = mem_new(v->n, sizeof *v->slots);
-    return v->slots ? MGPT_OK : err_memory(err, "the vocabulary", v->n * sizeof *v->slots);
-}
-
-void vocab_slots_free(struct vocab_slots *v)
-{
-    free(v->slots);
-    v->slots = NULL;
-    v->n = 0;
+        ckpt_stop(c, "%.60s has %llu tokens, the embedding %llu rows", file, (unsigned long long)n,
+                  (unsigned long long)n_rows);
+    v->slots = ckpt_temp(c, v->n, sizeof *v->slots);
 }
 
 int vocab_shown(int64_t v)
@@ -42,24 +33,23 @@ int vocab_shown(int64_t v)
     return v < INT32_MIN ? INT32_MIN : (int)v;
 }
 
-int vocab_slots_set(struct vocab_slots *v, int64_t id, const char *p, size_t n, int32_t type,
-                    struct vocab_slot **slot, mgpt_error *err)
+void vocab_slots_set(struct vocab_slots *v, int64_t id, const char *p, size_t n, int32_t type,
+                     struct vocab_slot **slot)
 {
     if (id < 0 || (uint64_t)id >= v->n)
-        return ckpt_refuse(err, "%.60s: token '%.*s' has id %d, expected 0 to %zu", v->file,
-                           CKPT_CLIP(p, n), vocab_shown(id), v->n - 1);
+        ckpt_stop(v->c, "%.60s: token '%.*s' has id %d, expected 0 to %zu", v->file,
+                  CKPT_CLIP(p, n), vocab_shown(id), v->n - 1);
     if (n > MAX_TOKEN)
-        return ckpt_refuse(err, "%.60s: token %d: %zu bytes, at most %d", v->file, vocab_shown(id),
-                           n, MAX_TOKEN);
+        ckpt_stop(v->c, "%.60s: token %d: %zu bytes, at most %d", v->file, vocab_shown(id), n,
+                  MAX_TOKEN);
     struct vocab_slot *s = &v->slots[id];
     if (s->type && (s->text.n != n || memcmp(s->text.p, p, n) != 0))
-        return ckpt_refuse(err, "%.60s: id %d is both '%.*s' and '%.*s'", v->file, vocab_shown(id),
-                           text_clip(s->text.p, s->text.n), s->text.p, CKPT_CLIP(p, n));
+        ckpt_stop(v->c, "%.60s: id %d is both '%.*s' and '%.*s'", v->file, vocab_shown(id),
+                  text_clip(s->text.p, s->text.n), s->text.p, CKPT_CLIP(p, n));
     s->text = (struct gguf_str){p, n};
     s->type = type;
     if (slot)
         *slot = s;
-    return MGPT_OK;
 }
 
 int32_t vocab_slots_find(const struct vocab_slots *v, const char *text)
@@ -71,43 +61,32 @@ int32_t vocab_slots_find(const struct vocab_slots *v, const char *text)
     return -1;
 }
 
-static int push_strips(struct vocab_slots *v, size_t id, mgpt_error *err)
+static void push_strips(struct vocab_slots *v, size_t id)
 {
     struct ckpt_vocab *vocab = &v->c->vocab;
-    unsigned strips = v->slots[id].strips;
-    if ((strips & VOCAB_STRIP_LEFT && !arr_push(vocab->lstrip, (int32_t)id)) ||
-        (strips & VOCAB_STRIP_RIGHT && !arr_push(vocab->rstrip, (int32_t)id)))
-        return err_memory(err, "the vocabulary", sizeof(int32_t));
-    return MGPT_OK;
+    if (v->slots[id].strips & VOCAB_STRIP_LEFT)
+        ckpt_push(v->c, vocab->lstrip, (int32_t)id);
+    if (v->slots[id].strips & VOCAB_STRIP_RIGHT)
+        ckpt_push(v->c, vocab->rstrip, (int32_t)id);
 }
 
-/* Other readers want texts to differ, and none to be empty. */
-static int push_unused(struct vocab_slots *v, size_t id, mgpt_error *err)
-{
-    char text[32];
-    int n = snprintf(text, sizeof text, "[PAD%zu]", id);
-    return ckpt_token(v->c, text, (size_t)n, TOKEN_UNUSED, err);
-}
-
-int vocab_slots_finish(struct vocab_slots *v, enum vocab_scores scores, mgpt_error *err)
+void vocab_slots_finish(struct vocab_slots *v, enum vocab_scores scores)
 {
     size_t n_unused = 0;
-    int status = MGPT_OK;
-    for (size_t i = 0; i < v->n && status == MGPT_OK; i++) {
+    for (size_t i = 0; i < v->n; i++) {
         const struct vocab_slot *s = &v->slots[i];
+        char pad[32]; /* other readers want texts to differ, and none to be empty */
+        int n = snprintf(pad, sizeof pad, "[PAD%zu]", i);
         n_unused += s->type == 0;
-        status =
-            s->type ? ckpt_token(v->c, s->text.p, s->text.n, s->type, err) : push_unused(v, i, err);
-        if (status == MGPT_OK)
-            status = push_strips(v, i, err);
-        if (status == MGPT_OK && scores && !arr_push(v->c->vocab.scores, (float)s->score))
-            status = err_memory(err, "the scores", sizeof s->score);
-        if (status == MGPT_OK && scores == VOCAB_DOUBLES &&
-            !arr_push(v->c->vocab.doubles, s->score))
-            status = err_memory(err, "the scores", sizeof s->score);
+        ckpt_must(v->c, s->type ? ckpt_token(v->c, s->text.p, s->text.n, s->type, v->c->err)
+                                : ckpt_token(v->c, pad, (size_t)n, TOKEN_UNUSED, v->c->err));
+        push_strips(v, i);
+        if (scores)
+            ckpt_push(v->c, v->c->vocab.scores, (float)s->score);
+        if (scores == VOCAB_DOUBLES)
+            ckpt_push(v->c, v->c->vocab.doubles, s->score);
     }
     if (n_unused)
         ckpt_note(v->c, "vocabulary: %zu ids without a token in %s are marked as unused", n_unused,
                   v->file);
-    return status;
 }
