@@ -85,20 +85,25 @@ typedef struct mgpt_info {
     int32_t bos, eos;            /* ids, -1 when the model has none */
     int32_t add_bos, nfc, steps; /* encode puts n tokens first (1: bos); form C; own steps */
     int32_t gated, tied;         /* 1: gated MLP; 1: the head is the token embedding */
+    int32_t ln_embd, ln_final;   /* kinds of the norms of the embedding, before the head */
     float norm_eps, rope_base, attn_scale;            /* scores = q . k * attn_scale */
     float logit_softcap, logit_scale, residual_scale; /* cap * tanh(scale x / cap), 0: no cap */
     uint64_t n_params, file_bytes;      /* weights, counted once when tied; size of the file */
     uint64_t bytes_per_token, kv_bytes; /* weights read per step; cache per position, kv_type 0 */
 } mgpt_info;
+enum { MGPT_NO_NORM, MGPT_RMSNORM, MGPT_LAYERNORM }; /* kinds of norms */
 typedef struct mgpt_layer {
     int32_t window;        /* most keys that a query sees, its own included; 0: all */
     int32_t n_rot, n_conv; /* components that rope rotates; tokens of a short convolution; or 0 */
+    int32_t ln1, q_norm, k_norm, ln1_post, ln_mid, ln2, ln2_post,
+        ln_post; /* norms, as roles: kinds */
 } mgpt_layer;
 typedef struct mgpt_tensor {
     const char *name, *type; /* as in the file; "F32", "F16", "BF16", ... */
     uint64_t dims[4];        /* dims[0] varies fastest (the row length); unused ones are 1 */
     uint32_t n_dims;
     uint64_t offset, n_bytes; /* in the file */
+    uint64_t first;           /* of a role: where its values begin in the tensor `name`; else 0 */
 } mgpt_tensor;
 
 /* Facts of the model, layer i, tensor i in file order, a named tensor. Error: MGPT_EARG. */
@@ -108,6 +113,40 @@ MGPT_API int mgpt_get_tensor(const mgpt_model *model, size_t i, mgpt_tensor *t, 
 MGPT_API int mgpt_find_tensor(const mgpt_model *model, const char *name, mgpt_tensor *t,
                               mgpt_error *err);
 MGPT_API size_t mgpt_n_tensors(const mgpt_model *model);
+
+/* What a tensor does, whatever its name: E = n_embd and so on as in mgpt_point. In a layer that is a
+ * short convolution W_Q, W_K, W_V are those of C, B, x; in a mixture W_GATE, W_UP, W_DOWN are those
+ * of the shared expert. Roles from MGPT_LN1 on are of layers. */
+typedef enum mgpt_role { /* clang-format off */
+    MGPT_W_E, MGPT_W_POS,            /* [V][E], [n_ctx][E]  embeddings of tokens and positions */
+    MGPT_LN_EMBD, MGPT_LN_FINAL,     /* [E]  norms of the embedding, before the head */
+    MGPT_W_U,                        /* [V][E]  the head; of a tied model W_E's tensor */
+    MGPT_ROPE_DIVISORS, MGPT_ROPE_LONG, MGPT_ROPE_SHORT, /* [n_rot / 2]  of frequencies; LongRoPE's */
+    MGPT_X_SCALES, MGPT_X0_SCALES,   /* [n_layer]  x = scale x + scale0 x0 before each layer */
+    MGPT_SMEAR_GATE, MGPT_SMEAR_SCALE, /* [1][columns], [1]  of the embedding of the token before */
+    MGPT_BACKOUT,                    /* [1]  of x after layer n_layer / 2, subtracted at the end */
+    MGPT_LN1, MGPT_W_Q, MGPT_W_K, MGPT_W_V, /* [E], [H*d][E], [G*d][E], [G*d][E] */
+    MGPT_Q_NORM, MGPT_K_NORM,        /* [d], [heads][d] or [heads * d] */
+    MGPT_VALUE_EMBD, MGPT_VALUE_GATE, /* [V][G*d], [G][columns]  added to values */
+    MGPT_CONV,                       /* [E][n_conv]  of a short convolution */
+    MGPT_W_O, MGPT_LN1_POST,         /* [E][H*d], [E]  norm of attention's output */
+    MGPT_LN_MID,                     /* [E]  norm of the residual stream after attention */
+    MGPT_LN2, MGPT_W_GATE, MGPT_W_UP, MGPT_W_DOWN, /* [E], [F][E], [F][E], [E][F] */
+    MGPT_W_ROUTER, MGPT_EXPERTS_GATE, MGPT_EXPERTS_UP, MGPT_EXPERTS_DOWN, /* [X][E], [X] of the above */
+    MGPT_SHARED_GATE, MGPT_LN2_POST, /* [E]  of the shared expert; norm of the MLP's output */
+    MGPT_LN_POST,                    /* [E]  norm of the residual stream after the MLP */
+    MGPT_N_ROLES
+} mgpt_role;                                                 /* clang-format on */
+typedef enum mgpt_part { MGPT_WEIGHT, MGPT_BIAS } mgpt_part; /* a norm's weight is its gain */
+
+/* The tensor, or the rows of one, that gives a role in `layer` (ignored outside layers) its weight
+ * or bias: q, k and v of GPT-2 are rows of one tensor, from element tensor->first on, and dims,
+ * offset and n_bytes are those of the rows. One norm before both branches is LN1 and LN2. Error:
+ * MGPT_EARG also if the model has none: norms may have no weight. The name of a role, "W_Q"; NULL
+ * past the end. */
+MGPT_API int mgpt_find_role(const mgpt_model *model, mgpt_role role, int32_t layer, mgpt_part part,
+                            mgpt_tensor *tensor, mgpt_error *err);
+MGPT_API const char *mgpt_role_name(mgpt_role role);
 
 /* Copies elements [first, first + n) of a tensor, in file order, to out as float32. `first` and `n`
  * must be multiples of the type's block (1 for F32, F16, BF16). The file is read again, so it

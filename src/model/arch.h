@@ -8,10 +8,11 @@
 #define MGPT_ARCH_H
 
 #include "kernels/kernels.h"
+#include "mgpt.h"
 
-enum norm_kind { NORM_NONE, NORM_RMS, NORM_LAYER };
+enum norm_kind { NORM_NONE = MGPT_NO_NORM, NORM_RMS = MGPT_RMSNORM, NORM_LAYER = MGPT_LAYERNORM };
 
-/* Bits for sets of architectures (bind.c). Those with the same tensors share one. */
+/* Bits for sets of architectures (slots.c). Those with the same tensors share one. */
 enum {
     ARCH_MICROGPT = 1 << 0,
     ARCH_LLAMA = 1 << 1,

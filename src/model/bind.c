@@ -14,45 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static uint64_t dim_of(const struct model_shape *s, enum dim d)
-{
-    switch (d) {
-    case D_NONE:
-        return 1;
-    case D_E:
-        return s->n_embd;
-    case D_3E:
-        return 3 * s->n_embd;
-    case D_V:
-        return s->n_vocab;
-    case D_T:
-        return s->n_ctx;
-    case D_Q:
-        return s->n_q;
-    case D_KV:
-        return s->n_kv;
-    case D_QKV:
-        return s->n_q + 2 * s->n_kv;
-    case D_F:
-        return s->n_ff;
-    case D_2F:
-        return 2 * s->n_ff;
-    case D_HEAD:
-        return s->head_dim;
-    case D_H:
-        return s->n_head;
-    case D_G:
-        return s->n_head_kv;
-    case D_ROT2:
-        return s->n_rot / 2;
-    case D_L:
-        return s->n_layer;
-    case D_CONV:
-        return s->n_conv;
-    }
-    return 0;
-}
-
 void *bind_own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_error *err)
 {
     void *p = model_own(m, mem_new(n, each));
@@ -61,194 +22,108 @@ void *bind_own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_erro
     return p;
 }
 
-static const float *floats_of(mgpt_model *m, const struct gguf_tensor *t, mgpt_error *err)
-{
-    float *v = bind_own(m, (size_t)t->n_values, sizeof *v, t->name, err);
-    if (v && t->data) /* model_check of a header: absent */
-        t->type->to_float(t->data, v, (size_t)t->n_values);
-    return v;
-}
-
-static int check_value(const struct gguf_tensor *t, size_t i, float v, double min, double max,
-                       mgpt_error *err)
-{
-    if ((double)v >= min && (double)v <= max)
-        return MGPT_OK;
-    return err_set(err, MGPT_EFILE, t->offset, "tensor %s: value %zu is %g, expected %g to %g",
-                   t->name, i, (double)v, min, max);
-}
-
-static int bind_divisors(mgpt_model *m, size_t texts, const struct gguf_tensor *t, mgpt_error *err)
-{
-    const float *divisor = floats_of(m, t, err);
-    int used = texts == ANY || texts == (size_t)m->rope_short;
-    if (!divisor)
-        return MGPT_EMEM;
-    for (size_t i = 0; used && i < m->shape.n_rot / 2; i++) {
-        double *freq = &m->ropes[ROPE_GLOBAL].freq[i];
-        if (check_value(t, i, divisor[i], rope_least_divisor(m, *freq), 1e6, err) < 0)
-            return MGPT_EFILE;
-        *freq /= (double)divisor[i];
-    }
-    return MGPT_OK;
-}
-
-/* attn_qkv and attn_q, attn_k or attn_v are both present. */
-static int given_twice(const struct gguf_tensor *t, mgpt_error *err)
-{
-    return err_set(err, MGPT_EFILE, t->offset,
-                   "tensor %.60s: present together with attn_q, attn_k or attn_v", t->name);
-}
-
-/* Rows of q, k, v; or of B, C, x of a short convolution, which are its k, q, v. */
-static int bind_qkv(mgpt_model *m, struct linear *qkv, int is_bcx, const struct gguf_tensor *t,
-                    mgpt_error *err)
-{
-    size_t n_q = m->shape.n_q, n_kv = is_bcx ? n_q : m->shape.n_kv, row = 0;
-    for (size_t i = 0; i < 3; i++) {
-        size_t at = is_bcx && i < 2 ? 1 - i : i, rows = i == 0 ? n_q : n_kv;
-        if (qkv[at].n_out)
-            return given_twice(t, err);
-        int status = pack_plan(m, &qkv[at], t, row, rows, err);
-        if (status < 0)
-            return status;
-        row += rows;
-    }
-    return MGPT_OK;
-}
-
-static int bind_gate_up(mgpt_model *m, struct linear *gate_up, const struct gguf_tensor *t,
-                        mgpt_error *err)
-{
-    size_t n = m->shape.n_ff;
-    int status = pack_plan(m, &gate_up[0], t, 0, n, err);
-    return status < 0 ? status : pack_plan(m, &gate_up[1], t, n, n, err);
-}
-
-static int bind_qkv_bias(mgpt_model *m, struct linear *qkv, const struct gguf_tensor *t,
-                         mgpt_error *err)
-{
-    if (qkv[0].bias || qkv[1].bias || qkv[2].bias)
-        return given_twice(t, err);
-    const float *bias = floats_of(m, t, err);
-    if (!bias)
-        return MGPT_EMEM;
-    qkv[0].bias = bias;
-    qkv[1].bias = bias + m->shape.n_q;
-    qkv[2].bias = bias + m->shape.n_q + m->shape.n_kv;
-    return MGPT_OK;
-}
-
-/* A gain of head_dim values applies to each head, a longer one to the whole projection; a matrix
- * has one of head_dim values for each head. */
-static int bind_qk_norm(mgpt_model *m, struct norm *norm, const struct gguf_tensor *t,
-                        mgpt_error *err)
-{
-    norm->gain = floats_of(m, t, err);
-    norm->width = (size_t)t->dims[0];
-    norm->n_gains = t->n_dims > 1 ? (size_t)t->dims[1] : 0;
-    return norm->gain ? MGPT_OK : MGPT_EMEM;
-}
-
-/* Writes value i to layer i's field at offset `field`. */
-static int bind_per_layer(mgpt_model *m, size_t field, const struct gguf_tensor *t, mgpt_error *err)
-{
-    const float *v = floats_of(m, t, err);
-    for (size_t i = 0; v && i < m->shape.n_layer; i++) {
-        if (check_value(t, i, v[i], -1e6, 1e6, err) < 0)
-            return MGPT_EFILE;
-        memcpy((char *)&m->layers[i] + field, &v[i], sizeof *v);
-    }
-    m->mixes_x0 = 1;
-    return v ? MGPT_OK : MGPT_EMEM;
-}
-
-/* `where` is the bias of a norm that has no gain. */
-static int is_bare_bias(const struct tensor_slot *slot, const char *where)
-{
-    const char *norm = strstr(slot->name, "norm"), *bias = strstr(slot->name, ".bias");
-    size_t back = offsetof(struct norm, bias) - offsetof(struct norm, gain);
-    return norm && bias && !*(const float *const *)(const void *)(where - back);
-}
-
-static int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, void *where,
-                       const struct gguf_tensor *t, mgpt_error *err)
-{
-    int later = slot->kind == MATRIX || slot->kind == QKV_MATRIX || slot->kind == GATE_UP ||
-                slot->kind == BCX_MATRIX || slot->kind == LOOKUP;
-    if (!later && file_load(&m->file, t->offset, t->size, err) < 0)
-        return MGPT_EIO;
-    switch (slot->kind) {
-    case VECTOR:
-        if (is_bare_bias(slot, where))
-            return err_set(err, MGPT_EFILE, t->offset, "tensor %.*s.weight: missing, %s is present",
-                           (int)(strlen(t->name) - strlen(".bias")), t->name, t->name);
-        *(const float **)where = floats_of(m, t, err);
-        return *(const float **)where ? MGPT_OK : MGPT_EMEM;
-    case MATRIX:
-        return pack_plan(m, where, t, 0, (size_t)t->dims[1], err);
-    case QKV_MATRIX:
-    case BCX_MATRIX:
-        return bind_qkv(m, where, slot->kind == BCX_MATRIX, t, err);
-    case GATE_UP:
-        return bind_gate_up(m, where, t, err);
-    case QKV_VECTOR:
-        return bind_qkv_bias(m, where, t, err);
-    case LOOKUP:
-        *(const struct gguf_tensor **)where = t;
-        return MGPT_OK;
-    case DIVISORS:
-        return bind_divisors(m, slot->where, t, err);
-    case QK_NORM:
-        return bind_qk_norm(m, where, t, err);
-    case PER_LAYER:
-        return bind_per_layer(m, slot->where, t, err);
-    }
-    return MGPT_EFILE;
-}
-
 uint64_t bind_end_of_list(const struct gguf *g)
 {
     return arr_len(g->tensors) ? g->tensors[0].offset : g->size;
 }
 
-static int is_mlp(const struct tensor_slot *slot)
+/* Writes "[16, 15]": the fastest dimension first, as in the file. */
+static void print_dims(char *buf, size_t cap, const uint64_t *dims, uint32_t n)
 {
-    return slot->where >= offsetof(struct layer, gate) &&
-           slot->where < offsetof(struct layer, router);
+    size_t used = text_format(buf, cap, "[");
+    for (uint32_t i = 0; i < n; i++)
+        used +=
+            text_format(buf + used, cap - used, i ? ", %llu" : "%llu", (unsigned long long)dims[i]);
+    text_format(buf + used, cap - used, "]");
 }
 
-static int bind_slots(mgpt_model *m, const struct tensor_slot *slots, size_t n_slots, int layer,
-                      char *base, uint8_t *used, mgpt_error *err)
+static int check_dims(const mgpt_model *m, const struct tensor_slot *slot,
+                      const struct gguf_tensor *t, mgpt_error *err)
 {
-    unsigned bit = layer >= 0 && model_keeps_rows(m, (size_t)layer) ? ARCH_SHORTCONV : m->arch->bit;
-    for (size_t i = 0; i < n_slots; i++) {
-        const struct tensor_slot *slot = &slots[i];
-        char name[80];
-        if (layer >= 0 && is_mlp(slot) && m->layers[layer].experts)
-            continue; /* bind_experts has bound its MLP */
-        if (layer >= 0)
-            text_format(name, sizeof name, "blk.%d.%s", layer, slot->name);
-        else
-            text_format(name, sizeof name, "%s", slot->name);
-        unsigned known = slot->required | slot->optional;
-        const struct gguf_tensor *t = known & bit ? gguf_tensor(&m->gguf, name) : NULL;
-        if (!t && slot->required & bit)
-            return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
-                           "tensor %s: missing (architecture %s needs it)", name, m->arch->name);
-        if (!t)
-            continue;
-        used[t - m->gguf.tensors] = 1;
-        mgpt_error local;
-        uint64_t dims[2] = {dim_of(&m->shape, slot->in), dim_of(&m->shape, slot->out)};
-        if (bind_check_shape(t, dims, slot->out == D_NONE ? 1 : 2, &local) < 0 ||
-            bind_tensor(m, slot, base + slot->where, t, &local) < 0) {
-            if (err)
-                *err = local;
-            return local.status;
-        }
-    }
+    const struct model_shape *s = &m->shape;
+    uint64_t in = slot->in == D_COLUMNS ? t->dims[0] : bind_dim(s, slot->in);
+    uint64_t dims[3] = {in, bind_dim(s, slot->out), s->n_expert};
+    uint32_t n_dims = slot->kind == EXPERTS ? 3 : slot->out == D_NONE ? 1 : 2;
+    int same = 1;
+    for (uint32_t i = 0; i < 4; i++)
+        same &= t->dims[i] == (i < n_dims ? dims[i] : 1);
+    if (same)
+        return MGPT_OK;
+    char found[96], expected[64];
+    print_dims(found, sizeof found, t->dims, t->n_dims);
+    print_dims(expected, sizeof expected, dims, n_dims);
+    return err_set(err, MGPT_EFILE, t->offset, "tensor %.60s: shape %s, expected %s", t->name,
+                   found, expected);
+}
+
+/* Whether the layer has a shared expert: its matrix up, or its gate. */
+static int shares_expert(const mgpt_model *m, int layer)
+{
+    const struct tensor_slot *slot;
+    return bind_find_where(m, layer, MGPT_W_UP, MGPT_WEIGHT, MIXTURE, &slot) ||
+           bind_find_where(m, layer, MGPT_SHARED_GATE, MGPT_WEIGHT, MIXTURE, &slot);
+}
+
+/* The slot's tensor is absent. */
+static int check_absent(const mgpt_model *m, const struct tensor_slot *slot, int layer,
+                        const char *name, mgpt_error *err)
+{
+    int conv = layer >= 0 && model_keeps_rows(m, (size_t)layer);
+    int needed = (slot->required & (conv ? ARCH_SHORTCONV : m->arch->bit)) != 0;
+    if (slot->where & MIXTURE &&
+        (needed || (slot->where & SHARED_EXPERT && shares_expert(m, layer))))
+        return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
+                       "tensor %s: missing (a layer of %zu experts needs it)", name,
+                       m->shape.n_expert);
+    if (needed)
+        return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
+                       "tensor %s: missing (architecture %s needs it)", name, m->arch->name);
     return MGPT_OK;
+}
+
+/* Of two tensors that are only used together one is absent. */
+static int check_pair(const mgpt_model *m, const struct tensor_slot *pair, int layer,
+                      mgpt_error *err)
+{
+    char name[80];
+    const struct gguf_tensor *first = bind_slot_tensor(m, &pair[0], layer, name);
+    const struct gguf_tensor *next = bind_slot_tensor(m, &pair[1], layer, name);
+    if (!first == !next)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
+                   "tensor %s: missing (%.60s is present)", pair[first != NULL].name,
+                   (first ? first : next)->name);
+}
+
+static int bind_slot(mgpt_model *m, const struct tensor_slot *slot, int layer, uint8_t *used,
+                     mgpt_error *err)
+{
+    char name[80] = "";
+    const struct gguf_tensor *t = bind_slot_tensor(m, slot, layer, name);
+    if (slot->where & WITH_NEXT && check_pair(m, slot, layer, err) < 0)
+        return MGPT_EFILE;
+    if (!t)
+        return check_absent(m, slot, layer, name, err);
+    used[t - m->gguf.tensors] = 1;
+    if (check_dims(m, slot, t, err) < 0)
+        return MGPT_EFILE;
+    return bind_tensor(m, slot, layer < 0 ? (char *)m : (char *)&m->layers[layer], t, err);
+}
+
+/* Binds the model's tensors, or (layer >= 0) those of a layer. */
+static int bind_slots(mgpt_model *m, int layer, uint8_t *used, mgpt_error *err)
+{
+    const struct tensor_slot *slots = layer >= 0 ? bind_layer_slots : bind_model_slots;
+    size_t n = layer >= 0 ? bind_n_layer_slots : bind_n_model_slots;
+    unsigned other = (MIXTURE | NOT_MIXTURE) & ~bind_layer_is(m, layer);
+    mgpt_error local;
+    int status = MGPT_OK;
+    for (size_t i = 0; status == MGPT_OK && i < n; i++)
+        if (!(slots[i].where & other))
+            status = bind_slot(m, &slots[i], layer, used, &local);
+    if (status < 0 && err)
+        *err = local;
+    return status;
 }
 
 /* Every layer needs q, k and v, from one tensor or from three; norms are of both q and k, in all
@@ -294,14 +169,36 @@ static int bind_head(mgpt_model *m, mgpt_error *err)
     return m->tied ? pack_plan(m, &m->head, m->token_embd, 0, m->shape.n_vocab, err) : MGPT_OK;
 }
 
-/* Loads the tables whose rows are looked up in the file. */
-static int load_tables(mgpt_model *m, mgpt_error *err)
+static int load_table(const mgpt_model *m, const struct gguf_tensor *t, mgpt_error *err)
 {
-    const struct gguf_tensor *tables[] = {m->token_embd, m->position_embd};
-    for (size_t i = (size_t)m->tied; i < 2; i++)
-        if (tables[i] && file_load(&m->file, tables[i]->offset, tables[i]->size, err) < 0)
-            return MGPT_EIO;
-    return MGPT_OK;
+    return t && file_load(&m->file, t->offset, t->size, err) < 0 ? MGPT_EIO : MGPT_OK;
+}
+
+/* Loads the tables whose rows are looked up in the file. */
+static int load_tables(const mgpt_model *m, mgpt_error *err)
+{
+    int status = m->tied ? MGPT_OK : load_table(m, m->token_embd, err);
+    if (status == MGPT_OK)
+        status = load_table(m, m->position_embd, err);
+    for (size_t i = 0; status == MGPT_OK && i < m->shape.n_layer; i++)
+        status = load_table(m, m->layers[i].value_embd, err);
+    return status;
+}
+
+/* Value embeddings need a number that files have no default for. */
+static int check_value_embd(mgpt_model *m, mgpt_error *err)
+{
+    double scale = 0;
+    for (size_t i = 0; i < m->shape.n_layer; i++)
+        m->n_value_embd += m->layers[i].value_embd != NULL;
+    if (!m->n_value_embd)
+        return MGPT_OK;
+    if (hyper_real(m, "attention.value_gate_scale", 1e-6, 1e6, &scale, err) < 0)
+        return MGPT_EFILE;
+    m->value_gate_scale = (float)scale;
+    if (scale > 0)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, 0, "key %s.attention.value_gate_scale: missing", m->arch->name);
 }
 
 static int refuse_unused(const mgpt_model *m, const uint8_t *used, mgpt_error *err)
@@ -316,17 +213,14 @@ static int refuse_unused(const mgpt_model *m, const uint8_t *used, mgpt_error *e
 
 static int bind_all(mgpt_model *m, uint8_t *used, mgpt_error *err)
 {
-    int status = bind_slots(m, bind_model_slots, bind_n_model_slots, -1, (char *)m, used, err);
+    int status = bind_slots(m, -1, used, err);
     for (size_t i = 0; status == MGPT_OK && i < m->shape.n_layer; i++) {
-        status = bind_experts(m, i, used, err);
-        if (status == MGPT_OK)
-            status = bind_slots(m, bind_layer_slots, bind_n_layer_slots, (int)i,
-                                (char *)&m->layers[i], used, err);
+        status = bind_slots(m, (int)i, used, err);
         if (m->layers[i].up.n_out > m->shape.n_ff_most)
             m->shape.n_ff_most = m->layers[i].up.n_out;
     }
     if (status == MGPT_OK)
-        status = bind_mix_in(m, used, err);
+        status = check_value_embd(m, err);
     if (status == MGPT_OK)
         status = check_qkv(m, err);
     if (status == MGPT_OK)
@@ -340,7 +234,8 @@ static int bind_all(mgpt_model *m, uint8_t *used, mgpt_error *err)
 
 int model_bind(mgpt_model *m, mgpt_error *err)
 {
-    const struct gguf_tensor *embd = gguf_tensor(&m->gguf, "token_embd.weight");
+    const struct tensor_slot *slot;
+    const struct gguf_tensor *embd = bind_find(m, -1, MGPT_W_E, MGPT_WEIGHT, &slot);
     m->shape.n_vocab = embd ? (size_t)embd->dims[1] : 0;
     if (embd && embd->dims[1] > INT32_MAX)
         return err_set(err, MGPT_EFILE, embd->offset, "tensor %s: %llu rows are too many",

@@ -81,6 +81,8 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
     info->residual_scale = m->residual_scale;
     info->gated = s->n_layer > 0 && (m->layers[0].gate.w != NULL || m->layers[0].experts);
     info->tied = m->tied;
+    info->ln_embd = (int32_t)m->embd_norm.kind;
+    info->ln_final = (int32_t)m->final_norm.kind;
     info->norm = m->arch->norm == NORM_RMS ? "rmsnorm" : "layernorm";
     info->activation = act_name(m->act);
     info->position = "none";
@@ -133,7 +135,7 @@ size_t mgpt_n_tensors(const mgpt_model *m)
     return m ? arr_len(m->gguf.tensors) : 0;
 }
 
-static void describe_tensor(const struct gguf_tensor *t, mgpt_tensor *tensor)
+void model_describe_tensor(const struct gguf_tensor *t, mgpt_tensor *tensor)
 {
     *tensor = (mgpt_tensor){.name = t->name,
                             .type = t->type->name,
@@ -147,7 +149,7 @@ int mgpt_get_tensor(const mgpt_model *m, size_t i, mgpt_tensor *tensor, mgpt_err
 {
     if (!m || !tensor || i >= arr_len(m->gguf.tensors))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_get_tensor: no tensor %zu", i);
-    describe_tensor(&m->gguf.tensors[i], tensor);
+    model_describe_tensor(&m->gguf.tensors[i], tensor);
     return MGPT_OK;
 }
 
@@ -157,7 +159,7 @@ int mgpt_find_tensor(const mgpt_model *m, const char *name, mgpt_tensor *tensor,
     if (!t || !tensor)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_find_tensor: no tensor %.60s",
                        name ? name : "NULL");
-    describe_tensor(t, tensor);
+    model_describe_tensor(t, tensor);
     return MGPT_OK;
 }
 
@@ -165,9 +167,18 @@ int mgpt_get_layer(const mgpt_model *m, size_t i, mgpt_layer *layer, mgpt_error 
 {
     if (!m || !layer || !m->layers || i >= m->shape.n_layer)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_get_layer: no layer %zu", i);
-    *layer = (mgpt_layer){.window = (int32_t)m->layers[i].window,
-                          .n_rot = m->layers[i].rope ? (int32_t)m->shape.n_rot : 0,
-                          .n_conv = m->layers[i].conv ? (int32_t)m->shape.n_conv : 0};
+    const struct layer *l = &m->layers[i];
+    *layer = (mgpt_layer){.window = (int32_t)l->window,
+                          .n_rot = l->rope ? (int32_t)m->shape.n_rot : 0,
+                          .n_conv = l->conv ? (int32_t)m->shape.n_conv : 0,
+                          .ln1 = (int32_t)l->attn_norm.kind,
+                          .q_norm = (int32_t)l->q_norm.kind,
+                          .k_norm = (int32_t)l->k_norm.kind,
+                          .ln1_post = (int32_t)l->post_attn_norm.kind,
+                          .ln_mid = (int32_t)l->mid_norm.kind,
+                          .ln2 = (int32_t)l->ffn_norm.kind,
+                          .ln2_post = (int32_t)l->post_ffn_norm.kind,
+                          .ln_post = (int32_t)l->end_norm.kind};
     return MGPT_OK;
 }
 

@@ -1,6 +1,7 @@
 /* Hyper-parameters: numbers in the file. Each is range-checked, because the sizes of all later
  * allocations depend on them. */
 #include "model/hyperparams.h"
+#include "model/slots.h"
 
 #include "base/error.h"
 #include "model/known_keys.h"
@@ -164,7 +165,9 @@ static int hyper_dialect(mgpt_model *m, mgpt_error *err)
                        "key mgpt.activation: '%.*s' is not one of" ACTIVATION_NAMES,
                        (int)(act.n < 40 ? act.n : 40), act.p);
     int embd_norm = m->arch->embd_norm;
-    int final_norm = m->arch->final_norm || gguf_tensor(&m->gguf, "output_norm.weight") != NULL;
+    const struct tensor_slot *slot;
+    int final_norm =
+        m->arch->final_norm || bind_find(m, -1, MGPT_LN_FINAL, MGPT_WEIGHT, &slot) != NULL;
     if (found < 0 || gguf_bool(&m->gguf, "mgpt.embedding_norm", &embd_norm, err) < 0 ||
         gguf_bool(&m->gguf, "mgpt.final_norm", &final_norm, err) < 0)
         return MGPT_EFILE;

@@ -147,22 +147,14 @@ int model_bind(mgpt_model *m, mgpt_error *err);
 /* Reads the numbers of mixtures. mixture.c. */
 int model_experts(mgpt_model *m, mgpt_error *err);
 
-/* Assigns the tensors of layer i to l if it is a mixture; marks them in `used`. mixture.c. */
-int bind_experts(mgpt_model *m, size_t i, uint8_t *used, mgpt_error *err);
-
-/* Assigns the tensors of smear, value embeddings and backout; marks them in `used`.
- * bind_mix_in.c. */
-int bind_mix_in(mgpt_model *m, uint8_t *used, mgpt_error *err);
-
 /* Bytes of packed weights that one token reads: of experts, those of n_expert_used. mixture.c. */
 uint64_t model_token_bytes(const mgpt_model *m);
 
 /* Allocates zeroed memory that mgpt_close frees. bind.c. */
 void *bind_own(mgpt_model *m, size_t n, size_t each, const char *what, mgpt_error *err);
 
-/* MGPT_OK if the tensor's dimensions are these, the fastest first; the others are 1. mixture.c. */
-int bind_check_shape(const struct gguf_tensor *t, const uint64_t *dims, uint32_t n_dims,
-                     mgpt_error *err);
+/* What mgpt_get_tensor tells of a tensor. facts.c. */
+void model_describe_tensor(const struct gguf_tensor *t, mgpt_tensor *tensor);
 
 /* Error offset for a missing tensor: the end of the tensor list, where the data begins. bind.c. */
 uint64_t bind_end_of_list(const struct gguf *g);

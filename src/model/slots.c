@@ -1,4 +1,4 @@
-/* The tables of slots. See slots.h. */
+/* The tables of roles and slots. See slots.h. */
 #include "model/slots.h"
 
 #include "model/model.h"
@@ -32,71 +32,136 @@ _Static_assert((ONE_NORM & ~PRE_NORM) == 0, "one norm for both branches where th
 _Static_assert((FUSED & ~ATTENTION) == 0, "q, k and v in one tensor of a layer without attention");
 _Static_assert((QK_NORMS & ~ATTENTION) == 0, "norms of q and k in a layer without attention");
 
-#define M(field) offsetof(struct mgpt_model, field)
-#define L(field) offsetof(struct layer, field)
+#define OF_MODEL(type, field) type, offsetof(struct mgpt_model, field)
+#define OF_LAYER(type, field) type, offsetof(struct layer, field)
+
+const struct role bind_roles[MGPT_N_ROLES] = {
+    [MGPT_W_E] = {"W_E", OF_MODEL(PLAIN, token_embd)},
+    [MGPT_W_POS] = {"W_pos", OF_MODEL(PLAIN, position_embd)},
+    [MGPT_LN_EMBD] = {"ln_embd", OF_MODEL(NORM, embd_norm)},
+    [MGPT_LN_FINAL] = {"ln_final", OF_MODEL(NORM, final_norm)},
+    [MGPT_W_U] = {"W_U", OF_MODEL(LINEAR, head)},
+    [MGPT_ROPE_DIVISORS] = {"rope_divisors", PLAIN, 0},
+    [MGPT_ROPE_LONG] = {"rope_long", PLAIN, 0},
+    [MGPT_ROPE_SHORT] = {"rope_short", PLAIN, 0},
+    [MGPT_X_SCALES] = {"x_scales", PLAIN, offsetof(struct layer, x_scale)},
+    [MGPT_X0_SCALES] = {"x0_scales", PLAIN, offsetof(struct layer, x0_scale)},
+    [MGPT_SMEAR_GATE] = {"smear_gate", OF_MODEL(LINEAR, smear_gate)},
+    [MGPT_SMEAR_SCALE] = {"smear_scale", OF_MODEL(PLAIN, smear_scale)},
+    [MGPT_BACKOUT] = {"backout", OF_MODEL(PLAIN, backout)},
+    [MGPT_LN1] = {"ln1", OF_LAYER(NORM, attn_norm)},
+    [MGPT_W_Q] = {"W_Q", OF_LAYER(LINEAR, q)},
+    [MGPT_W_K] = {"W_K", OF_LAYER(LINEAR, k)},
+    [MGPT_W_V] = {"W_V", OF_LAYER(LINEAR, v)},
+    [MGPT_Q_NORM] = {"q_norm", OF_LAYER(NORM, q_norm)},
+    [MGPT_K_NORM] = {"k_norm", OF_LAYER(NORM, k_norm)},
+    [MGPT_VALUE_EMBD] = {"value_embd", OF_LAYER(PLAIN, value_embd)},
+    [MGPT_VALUE_GATE] = {"value_gate", OF_LAYER(LINEAR, value_gate)},
+    [MGPT_CONV] = {"conv", OF_LAYER(PLAIN, conv)},
+    [MGPT_W_O] = {"W_O", OF_LAYER(LINEAR, o)},
+    [MGPT_LN1_POST] = {"ln1_post", OF_LAYER(NORM, post_attn_norm)},
+    [MGPT_LN_MID] = {"ln_mid", OF_LAYER(NORM, mid_norm)},
+    [MGPT_LN2] = {"ln2", OF_LAYER(NORM, ffn_norm)},
+    [MGPT_W_GATE] = {"W_gate", OF_LAYER(LINEAR, gate)},
+    [MGPT_W_UP] = {"W_up", OF_LAYER(LINEAR, up)},
+    [MGPT_W_DOWN] = {"W_down", OF_LAYER(LINEAR, down)},
+    [MGPT_W_ROUTER] = {"W_router", OF_LAYER(LINEAR, router)},
+    [MGPT_EXPERTS_GATE] = {"experts_gate", LINEAR, offsetof(struct expert, gate)},
+    [MGPT_EXPERTS_UP] = {"experts_up", LINEAR, offsetof(struct expert, up)},
+    [MGPT_EXPERTS_DOWN] = {"experts_down", LINEAR, offsetof(struct expert, down)},
+    [MGPT_SHARED_GATE] = {"shared_gate", OF_LAYER(LINEAR, shared_gate)},
+    [MGPT_LN2_POST] = {"ln2_post", OF_LAYER(NORM, post_ffn_norm)},
+    [MGPT_LN_POST] = {"ln_post", OF_LAYER(NORM, end_norm)},
+};
 
 /* clang-format off */
 const struct tensor_slot bind_model_slots[] = {
-    {"token_embd.weight", LOOKUP, M(token_embd), D_E, D_V, ALL, 0},
-    {"token_embd_norm.weight", VECTOR, M(embd_norm.gain), D_E, D_NONE, ARCH_BLOOM, 0},
-    {"token_embd_norm.bias", VECTOR, M(embd_norm.bias), D_E, D_NONE, 0, ARCH_BLOOM},
-    {"token_embd_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, ARCH_LFM2, 0}, /* its name in llama.cpp */
-    {"position_embd.weight", LOOKUP, M(position_embd), D_E, D_T, ARCH_GPT1 | ARCH_GPT2, ARCH_MICROGPT},
-    {"output_norm.weight", VECTOR, M(final_norm.gain), D_E, D_NONE, 0, (PRE_NORM | ARCH_MICROGPT | NO_INPUT | ARCH_GPT1) & ~ARCH_LFM2},
-    {"output_norm.bias", VECTOR, M(final_norm.bias), D_E, D_NONE, 0, NORM_BIAS | ARCH_GPT1},
-    {"output.weight", MATRIX, M(head), D_E, D_V, ARCH_NANOCHAT, ALL},
-    {"output.bias", VECTOR, M(head.bias), D_V, D_NONE, 0, ALL},
-    {"rope_freqs.weight", DIVISORS, ANY, D_ROT2, D_NONE, 0, ROPED},
-    {"rope_factors_long.weight", DIVISORS, LONG, D_ROT2, D_NONE, 0, ROPED},
-    {"rope_factors_short.weight", DIVISORS, SHORT, D_ROT2, D_NONE, 0, ROPED},
-    {"resid_lambdas", PER_LAYER, L(x_scale), D_L, D_NONE, 0, ARCH_NANOCHAT},
-    {"x0_lambdas", PER_LAYER, L(x0_scale), D_L, D_NONE, 0, ARCH_NANOCHAT},
+    {"token_embd.weight", LOOKUP, MGPT_W_E, D_E, D_V, ALL, 0, 0},
+    {"token_embd_norm.weight", VECTOR, MGPT_LN_EMBD, D_E, D_NONE, ARCH_BLOOM, 0, 0},
+    {"token_embd_norm.bias", BIAS, MGPT_LN_EMBD, D_E, D_NONE, 0, ARCH_BLOOM, 0},
+    {"token_embd_norm.weight", VECTOR, MGPT_LN_FINAL, D_E, D_NONE, ARCH_LFM2, 0, 0}, /* its name in llama.cpp */
+    {"position_embd.weight", LOOKUP, MGPT_W_POS, D_E, D_T, ARCH_GPT1 | ARCH_GPT2, ARCH_MICROGPT, 0},
+    {"output_norm.weight", VECTOR, MGPT_LN_FINAL, D_E, D_NONE, 0, (PRE_NORM | ARCH_MICROGPT | NO_INPUT | ARCH_GPT1) & ~ARCH_LFM2, 0},
+    {"output_norm.bias", BIAS, MGPT_LN_FINAL, D_E, D_NONE, 0, NORM_BIAS | ARCH_GPT1, 0},
+    {"output.weight", MATRIX, MGPT_W_U, D_E, D_V, ARCH_NANOCHAT, ALL, 0},
+    {"output.bias", BIAS, MGPT_W_U, D_V, D_NONE, 0, ALL, 0},
+    {"rope_freqs.weight", DIVISORS, MGPT_ROPE_DIVISORS, D_ROT2, D_NONE, 0, ROPED, 0},
+    {"rope_factors_long.weight", DIVISORS, MGPT_ROPE_LONG, D_ROT2, D_NONE, 0, ROPED, 0},
+    {"rope_factors_short.weight", DIVISORS, MGPT_ROPE_SHORT, D_ROT2, D_NONE, 0, ROPED, 0},
+    {"resid_lambdas", PER_LAYER, MGPT_X_SCALES, D_L, D_NONE, 0, ARCH_NANOCHAT, 0},
+    {"x0_lambdas", PER_LAYER, MGPT_X0_SCALES, D_L, D_NONE, 0, ARCH_NANOCHAT, 0},
+    {"smear_gate.weight", GATE, MGPT_SMEAR_GATE, D_COLUMNS, D_ONE, 0, ARCH_NANOCHAT, WITH_NEXT},
+    {"smear_lambda", NUMBER, MGPT_SMEAR_SCALE, D_ONE, D_NONE, 0, ARCH_NANOCHAT, 0},
+    {"backout_lambda", NUMBER, MGPT_BACKOUT, D_ONE, D_NONE, 0, ARCH_NANOCHAT, 0},
 };
 
 const struct tensor_slot bind_layer_slots[] = {
-    {"attn_norm.weight", VECTOR, L(attn_norm.gain), D_E, D_NONE, PRE_NORM, ARCH_MICROGPT},
-    {"attn_norm.bias", VECTOR, L(attn_norm.bias), D_E, D_NONE, 0, NORM_BIAS},
-    {"attn_q.weight", MATRIX, L(q), D_E, D_Q, ATTENTION & ~FUSED, FUSED},
-    {"attn_k.weight", MATRIX, L(k), D_E, D_KV, ATTENTION & ~FUSED, FUSED},
-    {"attn_v.weight", MATRIX, L(v), D_E, D_KV, ATTENTION & ~FUSED, FUSED},
-    {"attn_q.bias", VECTOR, L(q.bias), D_Q, D_NONE, ARCH_QWEN2, ATTENTION},
-    {"attn_k.bias", VECTOR, L(k.bias), D_KV, D_NONE, ARCH_QWEN2, ATTENTION},
-    {"attn_v.bias", VECTOR, L(v.bias), D_KV, D_NONE, ARCH_QWEN2, ATTENTION},
-    {"attn_qkv.weight", QKV_MATRIX, L(q), D_E, D_QKV, 0, FUSED},
-    {"attn_qkv.bias", QKV_VECTOR, L(q), D_QKV, D_NONE, 0, FUSED},
-    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_HEAD, D_NONE, QK_NORMS, ARCH_PHI2},
-    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_HEAD, D_NONE, QK_NORMS, ARCH_PHI2},
-    {"attn_q_norm.bias", VECTOR, L(q_norm.bias), D_HEAD, D_NONE, 0, ARCH_PHI2},
-    {"attn_k_norm.bias", VECTOR, L(k_norm.bias), D_HEAD, D_NONE, 0, ARCH_PHI2},
-    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_Q, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0},
-    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_KV, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0},
-    {"attn_q_norm.weight", QK_NORM, L(q_norm), D_HEAD, D_H, 0, ARCH_STABLELM | ARCH_COHERE},
-    {"attn_k_norm.weight", QK_NORM, L(k_norm), D_HEAD, D_G, 0, ARCH_STABLELM | ARCH_COHERE},
-    {"attn_output.weight", MATRIX, L(o), D_Q, D_E, ATTENTION, 0},
-    {"attn_output.bias", VECTOR, L(o.bias), D_E, D_NONE, 0, ATTENTION},
-    {"shortconv.in_proj.weight", BCX_MATRIX, L(q), D_E, D_3E, ARCH_SHORTCONV, 0},
-    {"shortconv.conv.weight", VECTOR, L(conv), D_CONV, D_E, ARCH_SHORTCONV, 0},
-    {"shortconv.out_proj.weight", MATRIX, L(o), D_E, D_E, ARCH_SHORTCONV, 0},
-    {"attn_output_norm.weight", VECTOR, L(mid_norm.gain), D_E, D_NONE, ARCH_GPT1, 0},
-    {"attn_output_norm.bias", VECTOR, L(mid_norm.bias), D_E, D_NONE, 0, ARCH_GPT1},
-    {"layer_output_norm.weight", VECTOR, L(end_norm.gain), D_E, D_NONE, ARCH_GPT1, 0},
-    {"layer_output_norm.bias", VECTOR, L(end_norm.bias), D_E, D_NONE, 0, ARCH_GPT1},
-    {"post_attention_norm.weight", VECTOR, L(post_attn_norm.gain), D_E, D_NONE, POST_NORM, 0},
-    {"ffn_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, PRE_NORM & ~(ONE_NORM | ARCH_SEED_OSS), ARCH_MICROGPT | ARCH_STABLELM},
-    {"post_attention_norm.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, ARCH_SEED_OSS, 0},
-    {"ffn_norm.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, NORM_BIAS & ~(ARCH_PHI2 | ARCH_FALCON)},
-    {"attn_norm_2.weight", VECTOR, L(ffn_norm.gain), D_E, D_NONE, 0, ARCH_FALCON},
-    {"attn_norm_2.bias", VECTOR, L(ffn_norm.bias), D_E, D_NONE, 0, ARCH_FALCON},
-    {"ffn_gate.weight", MATRIX, L(gate), D_E, D_F, GATED, ARCH_MICROGPT},
-    {"ffn_gate.bias", VECTOR, L(gate.bias), D_F, D_NONE, 0, GATED},
-    {"ffn_up.weight", MATRIX, L(up), D_E, D_F, ALL & ~GATED_UP, 0},
-    {"ffn_up.weight", GATE_UP, L(gate), D_E, D_2F, GATED_UP, 0},
-    {"ffn_up.bias", VECTOR, L(up.bias), D_F, D_NONE, 0, ALL & ~GATED_UP},
-    {"ffn_down.weight", MATRIX, L(down), D_F, D_E, ALL, 0},
-    {"ffn_down.bias", VECTOR, L(down.bias), D_E, D_NONE, 0, ALL},
-    {"post_ffw_norm.weight", VECTOR, L(post_ffn_norm.gain), D_E, D_NONE, POST_NORM, 0},
+    {"ffn_gate_inp.weight", MATRIX, MGPT_W_ROUTER, D_E, D_X, ALL, 0, MIXTURE},
+    {"ffn_gate_exps.weight", EXPERTS, MGPT_EXPERTS_GATE, D_E, D_FX, ALL, 0, MIXTURE},
+    {"ffn_up_exps.weight", EXPERTS, MGPT_EXPERTS_UP, D_E, D_FX, ALL, 0, MIXTURE},
+    {"ffn_down_exps.weight", EXPERTS, MGPT_EXPERTS_DOWN, D_FX, D_E, ALL, 0, MIXTURE},
+    {"ffn_gate_shexp.weight", MATRIX, MGPT_W_GATE, D_E, D_FS, 0, ALL, MIXTURE | SHARED_EXPERT},
+    {"ffn_up_shexp.weight", MATRIX, MGPT_W_UP, D_E, D_FS, 0, ALL, MIXTURE | SHARED_EXPERT},
+    {"ffn_down_shexp.weight", MATRIX, MGPT_W_DOWN, D_FS, D_E, 0, ALL, MIXTURE | SHARED_EXPERT},
+    {"ffn_gate_inp_shexp.weight", MATRIX, MGPT_SHARED_GATE, D_E, D_NONE, 0, ALL, MIXTURE},
+    {"attn_norm.weight", VECTOR, MGPT_LN1, D_E, D_NONE, PRE_NORM, ARCH_MICROGPT, 0},
+    {"attn_norm.bias", BIAS, MGPT_LN1, D_E, D_NONE, 0, NORM_BIAS, 0},
+    {"attn_q.weight", MATRIX, MGPT_W_Q, D_E, D_Q, ATTENTION & ~FUSED, FUSED, 0},
+    {"attn_k.weight", MATRIX, MGPT_W_K, D_E, D_KV, ATTENTION & ~FUSED, FUSED, 0},
+    {"attn_v.weight", MATRIX, MGPT_W_V, D_E, D_KV, ATTENTION & ~FUSED, FUSED, 0},
+    {"attn_q.bias", BIAS, MGPT_W_Q, D_Q, D_NONE, ARCH_QWEN2, ATTENTION, 0},
+    {"attn_k.bias", BIAS, MGPT_W_K, D_KV, D_NONE, ARCH_QWEN2, ATTENTION, 0},
+    {"attn_v.bias", BIAS, MGPT_W_V, D_KV, D_NONE, ARCH_QWEN2, ATTENTION, 0},
+    {"attn_qkv.weight", QKV_MATRIX, MGPT_W_Q, D_E, D_QKV, 0, FUSED, 0},
+    {"attn_qkv.bias", QKV_BIAS, MGPT_W_Q, D_QKV, D_NONE, 0, FUSED, 0},
+    {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_NONE, QK_NORMS, ARCH_PHI2, 0},
+    {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_NONE, QK_NORMS, ARCH_PHI2, 0},
+    {"attn_q_norm.bias", BIAS, MGPT_Q_NORM, D_HEAD, D_NONE, 0, ARCH_PHI2, 0},
+    {"attn_k_norm.bias", BIAS, MGPT_K_NORM, D_HEAD, D_NONE, 0, ARCH_PHI2, 0},
+    {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_Q, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0, 0},
+    {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_KV, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0, 0},
+    {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_H, 0, ARCH_STABLELM | ARCH_COHERE, 0},
+    {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_G, 0, ARCH_STABLELM | ARCH_COHERE, 0},
+    {"attn_output.weight", MATRIX, MGPT_W_O, D_Q, D_E, ATTENTION, 0, 0},
+    {"attn_output.bias", BIAS, MGPT_W_O, D_E, D_NONE, 0, ATTENTION, 0},
+    {"shortconv.in_proj.weight", BCX_MATRIX, MGPT_W_Q, D_E, D_3E, ARCH_SHORTCONV, 0, 0},
+    {"shortconv.conv.weight", VECTOR, MGPT_CONV, D_CONV, D_E, ARCH_SHORTCONV, 0, 0},
+    {"shortconv.out_proj.weight", MATRIX, MGPT_W_O, D_E, D_E, ARCH_SHORTCONV, 0, 0},
+    {"attn_output_norm.weight", VECTOR, MGPT_LN_MID, D_E, D_NONE, ARCH_GPT1, 0, 0},
+    {"attn_output_norm.bias", BIAS, MGPT_LN_MID, D_E, D_NONE, 0, ARCH_GPT1, 0},
+    {"layer_output_norm.weight", VECTOR, MGPT_LN_POST, D_E, D_NONE, ARCH_GPT1, 0, 0},
+    {"layer_output_norm.bias", BIAS, MGPT_LN_POST, D_E, D_NONE, 0, ARCH_GPT1, 0},
+    {"post_attention_norm.weight", VECTOR, MGPT_LN1_POST, D_E, D_NONE, POST_NORM, 0, 0},
+    {"ffn_norm.weight", VECTOR, MGPT_LN2, D_E, D_NONE, PRE_NORM & ~(ONE_NORM | ARCH_SEED_OSS), ARCH_MICROGPT | ARCH_STABLELM, 0},
+    {"post_attention_norm.weight", VECTOR, MGPT_LN2, D_E, D_NONE, ARCH_SEED_OSS, 0, 0},
+    {"ffn_norm.bias", BIAS, MGPT_LN2, D_E, D_NONE, 0, NORM_BIAS & ~(ARCH_PHI2 | ARCH_FALCON), 0},
+    {"attn_norm_2.weight", VECTOR, MGPT_LN2, D_E, D_NONE, 0, ARCH_FALCON, 0},
+    {"attn_norm_2.bias", BIAS, MGPT_LN2, D_E, D_NONE, 0, ARCH_FALCON, 0},
+    {"ffn_gate.weight", MATRIX, MGPT_W_GATE, D_E, D_F, GATED, ARCH_MICROGPT, NOT_MIXTURE},
+    {"ffn_gate.bias", BIAS, MGPT_W_GATE, D_F, D_NONE, 0, GATED, NOT_MIXTURE},
+    {"ffn_up.weight", MATRIX, MGPT_W_UP, D_E, D_F, ALL & ~GATED_UP, 0, NOT_MIXTURE},
+    {"ffn_up.weight", GATE_UP, MGPT_W_GATE, D_E, D_2F, GATED_UP, 0, NOT_MIXTURE},
+    {"ffn_up.bias", BIAS, MGPT_W_UP, D_F, D_NONE, 0, ALL & ~GATED_UP, NOT_MIXTURE},
+    {"ffn_down.weight", MATRIX, MGPT_W_DOWN, D_F, D_E, ALL, 0, NOT_MIXTURE},
+    {"ffn_down.bias", BIAS, MGPT_W_DOWN, D_E, D_NONE, 0, ALL, NOT_MIXTURE},
+    {"post_ffw_norm.weight", VECTOR, MGPT_LN2_POST, D_E, D_NONE, POST_NORM, 0, 0},
+    {"attn_value_embd.weight", LOOKUP, MGPT_VALUE_EMBD, D_KV, D_V, 0, ARCH_NANOCHAT, WITH_NEXT},
+    {"attn_value_gate.weight", GATE, MGPT_VALUE_GATE, D_COLUMNS, D_G, 0, ARCH_NANOCHAT, 0},
 };
 /* clang-format on */
 
 const size_t bind_n_model_slots = sizeof bind_model_slots / sizeof *bind_model_slots;
 const size_t bind_n_layer_slots = sizeof bind_layer_slots / sizeof *bind_layer_slots;
+
+const struct slot_part *bind_parts(const struct tensor_slot *slot, size_t *n)
+{
+    static const struct slot_part qkv[] = {{MGPT_W_Q, D_Q}, {MGPT_W_K, D_KV}, {MGPT_W_V, D_KV}};
+    static const struct slot_part bcx[] = {{MGPT_W_K, D_E}, {MGPT_W_Q, D_E}, {MGPT_W_V, D_E}};
+    static const struct slot_part gate_up[] = {{MGPT_W_GATE, D_F}, {MGPT_W_UP, D_F}};
+    *n = slot->kind == QKV_MATRIX || slot->kind == QKV_BIAS || slot->kind == BCX_MATRIX ? 3
+         : slot->kind == GATE_UP                                                        ? 2
+                                                                                        : 0;
+    if (*n == 0)
+        return NULL;
+    return slot->kind == BCX_MATRIX ? bcx : slot->kind == GATE_UP ? gate_up : qkv;
+}

@@ -1,10 +1,15 @@
-/* Slots: what each tensor of a file means. See bind.c, which reads the tables.
+/* Roles and slots: what each tensor of a file means. bind.c reads the tables at open, and roles.c
+ * when a tool asks for a role.
  *
- * A slot states a tensor's name, its destination, its shape, and the architectures that require or
- * allow it.
+ * A role (mgpt.h) is what a tensor does in the forward pass, and the field of the model that it
+ * fills. A slot is a tensor's name in files, its role, its shape, and the architectures that require
+ * or allow it.
  */
 #ifndef MGPT_SLOTS_H
 #define MGPT_SLOTS_H
+
+#include "mgpt.h"
+#include "model/model.h"
 
 #include <stddef.h>
 
@@ -19,39 +24,103 @@ enum dim {
     D_QKV,
     D_F,
     D_2F,
+    D_FX, /* width of an expert */
+    D_FS, /* width of the shared expert */
+    D_X,  /* experts */
     D_HEAD,
     D_H,
     D_G,
     D_ROT2,
     D_L,
-    D_CONV
+    D_CONV,
+    D_ONE,
+    D_COLUMNS /* as many as the tensor has, up to E: a gate reads the first values of its row */
 };
 
 enum slot_kind {
-    VECTOR,     /* const float *: converted to float32 */
+    VECTOR,     /* const float *, or a norm's gain: converted to float32 */
+    BIAS,       /* the bias of a norm or of a struct linear */
     MATRIX,     /* struct linear: packed later */
     QKV_MATRIX, /* rows of q, k, v in one tensor: three consecutive struct linear */
-    GATE_UP,    /* rows of gate and up in one tensor: two consecutive struct linear */
+    QKV_BIAS,   /* the biases of q, k, v in one tensor */
     BCX_MATRIX, /* rows of B, C, x of a short convolution: the layer's k, q, v */
-    QKV_VECTOR, /* the biases of q, k, v in one tensor */
-    QK_NORM,    /* struct norm: a gain for one head, one for each, or for the whole projection */
+    GATE_UP,    /* rows of gate and up in one tensor: two consecutive struct linear */
+    EXPERTS,    /* three dimensions: a matrix for each expert */
+    GATE,       /* struct linear that reads the first values of its row */
+    GAINS,      /* struct norm: a gain for one head, one for each, or for the whole projection */
     LOOKUP,     /* const struct gguf_tensor *: rows are looked up in the file */
+    NUMBER,     /* a float */
     DIVISORS,   /* divisors of the rope frequencies */
-    PER_LAYER   /* one float per layer: the field of struct layer at `where` */
+    PER_LAYER   /* one float per layer: a field of struct layer */
+};
+
+/* In which layers a slot's tensor may be: in all, or in these. */
+enum {
+    MIXTURE = 1,       /* mixtures of experts */
+    NOT_MIXTURE = 2,   /* others */
+    SHARED_EXPERT = 4, /* mixtures with a shared expert, which needs it */
+    WITH_NEXT = 8      /* all; it and the tensor of the next slot are both present or both absent */
 };
 
 struct tensor_slot {
     const char *name; /* without "blk.N." */
     enum slot_kind kind;
-    size_t where; /* offset in struct layer or struct mgpt_model */
+    mgpt_role role; /* the first one, if rows of several roles are in one tensor */
     enum dim in, out;
     unsigned required, optional; /* sets of architectures */
+    unsigned where;
 };
 
-/* `where` of divisors: the texts that they are for (mgpt_model.rope_short). */
-enum { LONG, SHORT, ANY };
+/* What a role's field is. */
+enum role_type { PLAIN, NORM, LINEAR };
 
+struct role {
+    const char *name;
+    enum role_type type;
+    size_t field; /* offset in struct mgpt_model, or of roles in layers in struct layer; of experts
+                     in struct expert */
+};
+
+/* Rows of a tensor that holds several roles. */
+struct slot_part {
+    mgpt_role role;
+    enum dim rows;
+};
+
+extern const struct role bind_roles[MGPT_N_ROLES];
 extern const struct tensor_slot bind_model_slots[], bind_layer_slots[];
 extern const size_t bind_n_model_slots, bind_n_layer_slots;
+
+static inline int role_is_in_layers(mgpt_role role)
+{
+    return role >= MGPT_LN1;
+}
+
+/* The *n parts of a slot's tensor in the order of its rows, or NULL: it holds one role. */
+const struct slot_part *bind_parts(const struct tensor_slot *slot, size_t *n);
+
+/* The size of a dimension; 1 for D_NONE. roles.c. */
+uint64_t bind_dim(const struct model_shape *s, enum dim d);
+
+/* The tensor of a slot in a layer, or outside (-1), and its name; NULL: absent, or not of this
+ * architecture. roles.c. */
+const struct gguf_tensor *bind_slot_tensor(const mgpt_model *m, const struct tensor_slot *slot,
+                                           int layer, char name[80]);
+
+/* MIXTURE or NOT_MIXTURE: a layer is a mixture if it has a router, or no MLP of its own. roles.c. */
+unsigned bind_layer_is(const mgpt_model *m, int layer);
+
+/* The tensor in the file that gives a role its weight or bias, and its slot; NULL: absent. layer is
+ * -1 outside the layers. The tables are searched, so it works before and after binding. The other
+ * one takes only slots of layers that are MIXTURE or NOT_MIXTURE, as `where` says. roles.c. */
+const struct gguf_tensor *bind_find(const mgpt_model *m, int layer, mgpt_role role, mgpt_part part,
+                                    const struct tensor_slot **slot);
+const struct gguf_tensor *bind_find_where(const mgpt_model *m, int layer, mgpt_role role,
+                                          mgpt_part part, unsigned where,
+                                          const struct tensor_slot **slot);
+
+/* Gives a tensor to its field of `base`, the model or the layer. bind_tensor.c. */
+int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, char *base,
+                const struct gguf_tensor *t, mgpt_error *err);
 
 #endif

@@ -23,6 +23,22 @@ static void read_tensors(const mgpt_model *model)
     }
 }
 
+/* A role is rows of a tensor of the file. */
+static void read_roles(const mgpt_model *model)
+{
+    mgpt_tensor t, whole;
+    float value[256];
+    for (int i = 0; i < 2 * 4 * MGPT_N_ROLES; i++) {
+        mgpt_role role = (mgpt_role)(i / 8);
+        if (mgpt_find_role(model, role, i / 2 % 4, (mgpt_part)(i % 2), &t, NULL) < 0)
+            continue;
+        MUST(mgpt_find_tensor(model, t.name, &whole, NULL) == MGPT_OK);
+        MUST(t.offset >= whole.offset && t.n_bytes <= whole.n_bytes);
+        MUST(t.offset - whole.offset <= whole.n_bytes - t.n_bytes);
+        mgpt_read_tensor(model, t.name, t.first, 256, value, NULL);
+    }
+}
+
 static void words(const mgpt_model *model, const mgpt_info *info)
 {
     int32_t tokens[64];
@@ -74,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     MUST(mgpt_get_info(model, &info, &err) == MGPT_OK);
     read_tensors(model);
+    read_roles(model);
     words(model, &info);
     mgpt_session *session = mgpt_session_new(model, &one, &err);
     if (session)

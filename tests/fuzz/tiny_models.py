@@ -86,9 +86,11 @@ def read_slots(root):
     tables = re.split(r"const struct tensor_slot (\w+)\[\] = ", code)
     rows = []
     for table, body in zip(tables[1::2], tables[2::2]):
-        for name, d_in, d_out, required, optional in re.findall(
-                r'\{"([\w.]+)",\s*\w+,\s*(?:[ML]\([^)]*\)|\w+),\s*D_(\w+),\s*D_(\w+),\s*([^,]+),\s*([^}]+)\}',
+        for name, d_in, d_out, required, optional, where in re.findall(
+                r'\{"([\w.]+)",\s*\w+,\s*MGPT_\w+,\s*D_(\w+),\s*D_(\w+),\s*([^,]+),\s*([^,]+),\s*([^}]+)\}',
                 body.split("};")[0]):
+            if where.startswith("MIXTURE"):
+                continue
             rows.append((name, table == "bind_layer_slots", d_in, d_out,
                          eval(required, {}, sets), eval(optional, {}, sets)))
     return {name: sets[bit] for name, bit in names.items()}, rows, sets["ARCH_SHORTCONV"]
@@ -99,7 +101,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     archs, rows, convolution = read_slots(root)
     heads, vocab, inner = (2, 8, 3) if width < 256 else (1, 2, 1)
     sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2, "H": heads, "G": 1,
-             "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3}
+             "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3, "COLUMNS": 2, "ONE": 1}
     entries = {"general.architecture": arch, arch + ".block_count": layers, arch + ".embedding_length": width,
                arch + ".context_length": CONTEXT, arch + ".feed_forward_length": inner,
                arch + ".attention.head_count": heads,
@@ -111,6 +113,8 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
         entries.update({arch + key: 1.5 for key in (".embedding_scale", ".residual_scale", ".logit_scale")})
     if arch == "lfm2":
         entries.update({arch + ".attention.head_count_kv": (0, 1)[:layers], arch + ".shortconv.l_cache": 3})
+    if arch == "nanochat" and optional("attn_value_embd.weight"):
+        entries[arch + ".attention.value_gate_scale"] = 3.0
     if arch == "apertus":
         entries.update({"xielu." + key: v for key, v in (
             ("alpha_p", (0.5, 1.0)[:layers]), ("alpha_n", 0.3), ("beta", 0.5), ("eps", -1e-6))})
