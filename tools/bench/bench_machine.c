@@ -192,15 +192,13 @@ void work_of(struct work *w, const mgpt_model *model, const mgpt_info *info)
 {
     *w = (struct work){.is_integer = is_integer(info->type)};
     mgpt_tensor t;
-    for (size_t i = 0; i < mgpt_n_tensors(model); i++) {
-        if (mgpt_get_tensor(model, i, &t, NULL) < 0 || t.n_dims < 2)
-            continue;
-        double ops = 2.0 * (double)t.dims[0] * (double)t.dims[1];
-        if (strncmp(t.name, "blk.", 4) == 0)
-            w->layers += ops;
-        else if (strcmp(t.name, info->tied ? "token_embd.weight" : "output.weight") == 0)
-            w->head = ops;
-    }
+    for (int role = MGPT_LN1; role < MGPT_N_ROLES; role++)
+        for (int32_t l = 0; l < info->n_layer; l++)
+            if (mgpt_find_role(model, (mgpt_role)role, l, MGPT_WEIGHT, &t, NULL) == MGPT_OK &&
+                t.n_dims > 1)
+                w->layers += 2.0 * (double)t.dims[0] * (double)t.dims[1];
+    if (mgpt_find_role(model, MGPT_W_U, 0, MGPT_WEIGHT, &t, NULL) == MGPT_OK)
+        w->head = 2.0 * (double)t.dims[0] * (double)t.dims[1];
     /* A key is multiplied with the query and its value added, by each head. */
     w->attended = 4.0 * (double)info->n_head * (double)info->head_dim * (double)info->n_layer;
 }

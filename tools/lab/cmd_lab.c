@@ -236,12 +236,12 @@ static int write_page(struct lab *lab)
 static const char *not_drawn(const struct engine *e)
 {
     mgpt_layer layer;
-    mgpt_tensor t;
-    if (mgpt_find_tensor(e->model, "blk.0.attn_output_norm.weight", &t, NULL) == MGPT_OK)
-        return "model that normalises the residual stream";
-    for (size_t i = 0; mgpt_get_layer(e->model, i, &layer, NULL) == MGPT_OK; i++)
+    for (size_t i = 0; mgpt_get_layer(e->model, i, &layer, NULL) == MGPT_OK; i++) {
+        if (layer.ln_mid)
+            return "model that normalises the residual stream";
         if (layer.n_conv)
             return "model of short convolutions";
+    }
     return e->info.n_expert ? "mixture of experts" : NULL;
 }
 

@@ -19,11 +19,11 @@ static int neuron_column(const mgpt_info *info, int layer, int unit, float *colu
 {
     size_t n_ff = (size_t)info->n_ff;
     float *row = column + info->n_embd;
-    char name[40];
-    int status = MGPT_OK;
-    text_format(name, sizeof name, "blk.%d.ffn_down.weight", layer);
+    mgpt_tensor down;
+    int status =
+        mgpt_find_role(lab_model(), MGPT_W_DOWN, layer, MGPT_WEIGHT, &down, lab_last_error());
     for (size_t i = 0; i < (size_t)info->n_embd && status == MGPT_OK; i++) {
-        status = mgpt_read_tensor(lab_model(), name, i * n_ff, n_ff, row, lab_last_error());
+        status = mgpt_read_tensor(lab_model(), down.name, i * n_ff, n_ff, row, lab_last_error());
         column[i] = row[unit];
     }
     return status;

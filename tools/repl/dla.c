@@ -28,29 +28,31 @@ struct dla_work {
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static int has_tensor(const mgpt_model *model, const char *name)
+static int dla_find(const struct dla_work *w, mgpt_role role, size_t layer, mgpt_part part,
+                    mgpt_tensor *t)
 {
-    mgpt_tensor t;
-    return mgpt_find_tensor(model, name, &t, NULL) == MGPT_OK;
+    return mgpt_find_role(w->model, role, (int32_t)layer, part, t, NULL) == MGPT_OK;
 }
 
-/* Reads n numbers of a tensor; `absent` everywhere when there is none. */
-static int read_vector(const struct dla_work *w, const char *name, size_t n, float absent,
-                       float *out)
+/* Reads n numbers of a role's tensor; `absent` everywhere when there is none. */
+static int read_vector(const struct dla_work *w, mgpt_role role, size_t layer, mgpt_part part,
+                       size_t n, float absent, float *out)
 {
-    if (has_tensor(w->model, name))
-        return mgpt_read_tensor(w->model, name, 0, n, out, w->err);
+    mgpt_tensor t;
+    if (dla_find(w, role, layer, part, &t))
+        return mgpt_read_tensor(w->model, t.name, t.first, n, out, w->err);
     for (size_t i = 0; i < n; i++)
         out[i] = absent;
     return MGPT_OK;
 }
 
-static int read_of_layer(const struct dla_work *w, size_t layer, const char *name, float absent,
-                         float *out)
+/* The gain and bias of a norm, into w->gain and w->vector. */
+static int read_norm(const struct dla_work *w, mgpt_role role, size_t layer)
 {
-    char full[64];
-    text_format(full, sizeof full, "blk.%zu.%s", layer, name);
-    return read_vector(w, full, w->d->n_embd, absent, out);
+    int status = read_vector(w, role, layer, MGPT_WEIGHT, w->d->n_embd, 1, w->gain);
+    if (status == MGPT_OK)
+        status = read_vector(w, role, layer, MGPT_BIAS, w->d->n_embd, 0, w->vector);
+    return status;
 }
 
 static double dot(const double *a, const float *b, size_t n)
@@ -86,37 +88,40 @@ static void pull_norm(const struct dla_work *w, const double *x, const float *ga
 
 /* ---- the head -------------------------------------------------------------------------------- */
 
-static int add_head_row(const struct dla_work *w, const char *name, size_t token, double factor)
+static int add_head_row(const struct dla_work *w, const mgpt_tensor *head, size_t token,
+                        double factor)
 {
     size_t n = w->d->n_embd;
-    int status = mgpt_read_tensor(w->model, name, token * n, n, w->row, w->err);
+    int status = mgpt_read_tensor(w->model, head->name, token * n, n, w->row, w->err);
     for (size_t i = 0; i < n && status == MGPT_OK; i++)
         w->direction[i] += factor * (double)w->row[i];
     return status;
 }
 
-static int bias_of(const struct dla_work *w, size_t token, double factor)
+static int add_head_bias(const struct dla_work *w, const mgpt_tensor *bias, size_t token,
+                         double factor)
 {
-    float bias;
-    int status = mgpt_read_tensor(w->model, "output.bias", token, 1, &bias, w->err);
+    float value;
+    int status = mgpt_read_tensor(w->model, bias->name, token, 1, &value, w->err);
     if (status == MGPT_OK)
-        w->d->biases += factor * (double)bias;
+        w->d->biases += factor * (double)value;
     return status;
 }
 
 /* w->direction: from the normed residual to the difference of logits. */
 static int head_direction(const struct dla_work *w, int32_t token, int32_t other, size_t n_choices)
 {
-    const char *name = w->info.tied ? "token_embd.weight" : "output.weight";
-    int has_bias = has_tensor(w->model, "output.bias"), status = MGPT_OK;
+    mgpt_tensor head, bias;
+    int has_bias = dla_find(w, MGPT_W_U, 0, MGPT_BIAS, &bias);
+    int status = mgpt_find_role(w->model, MGPT_W_U, 0, MGPT_WEIGHT, &head, w->err);
     size_t first = other == DLA_MEAN ? 0 : (size_t)other;
     size_t n = other == DLA_MEAN ? n_choices : other != DLA_NONE;
     for (size_t i = 0; i <= n && status == MGPT_OK; i++) { /* the token last */
         size_t row = i < n ? first + i : (size_t)token;
         double factor = (i < n ? -1 / (double)n : 1) * (double)w->info.logit_scale;
-        status = add_head_row(w, name, row, factor);
+        status = add_head_row(w, &head, row, factor);
         if (status == MGPT_OK && has_bias)
-            status = bias_of(w, row, factor);
+            status = add_head_bias(w, &bias, row, factor);
     }
     return status;
 }
@@ -126,11 +131,7 @@ static int pull_final(const struct dla_work *w)
 {
     struct dla *d = w->d;
     if (d->has_final_norm) {
-        int other = !has_tensor(w->model, "output_norm.weight"); /* LFM2's name, or no gain */
-        const char *gain = other ? "token_embd_norm.weight" : "output_norm.weight";
-        int status = read_vector(w, gain, d->n_embd, 1, w->gain);
-        if (status == MGPT_OK)
-            status = read_vector(w, "output_norm.bias", d->n_embd, 0, w->vector);
+        int status = read_norm(w, MGPT_LN_FINAL, 0);
         if (status != MGPT_OK)
             return status;
         d->biases += dot(w->direction, w->vector, d->n_embd);
@@ -148,15 +149,14 @@ static int pull_final(const struct dla_work *w)
 static int split_heads(const struct dla_work *w, size_t layer)
 {
     struct dla *d = w->d;
-    char name[64];
+    mgpt_tensor o;
     size_t each = d->n_q / d->n_head;
     const float *z = d->z + layer * d->n_q;
-    text_format(name, sizeof name, "blk.%zu.shortconv.out_proj.weight", layer);
-    if (!has_tensor(w->model, name))
-        text_format(name, sizeof name, "blk.%zu.attn_output.weight", layer);
-    int status = read_of_layer(w, layer, "attn_output.bias", 0, w->vector);
+    int status = mgpt_find_role(w->model, MGPT_W_O, (int32_t)layer, MGPT_WEIGHT, &o, w->err);
+    if (status == MGPT_OK)
+        status = read_vector(w, MGPT_W_O, layer, MGPT_BIAS, d->n_embd, 0, w->vector);
     for (size_t i = 0; i < d->n_embd && status == MGPT_OK; i++) {
-        status = mgpt_read_tensor(w->model, name, i * d->n_q, d->n_q, w->row, w->err);
+        status = mgpt_read_tensor(w->model, o.name, i * d->n_q, d->n_q, w->row, w->err);
         w->sums[i] = (double)w->vector[i];
         for (size_t h = 0; h < d->n_head; h++) {
             double sum = 0;
@@ -169,23 +169,21 @@ static int split_heads(const struct dla_work *w, size_t layer)
     return status;
 }
 
-/* factor: what later layers make of this layer's output (1, or products of resid_lambdas). */
+/* factor: what later layers make of this layer's output (1, or products of x_scales). */
 static int attribute_layer(const struct dla_work *w, size_t layer, double factor)
 {
     struct dla *d = w->d;
-    char name[64];
+    mgpt_layer l;
     int status = split_heads(w, layer);
-    text_format(name, sizeof name, "blk.%zu.post_ffw_norm.weight", layer);
-    int post_norm = has_tensor(w->model, name); /* else Seed-OSS, whose MLP's norm has this name: */
-    text_format(name, sizeof name, "blk.%zu.post_attention_norm.weight", layer);
-    post_norm = post_norm && has_tensor(w->model, name);
-    if (status == MGPT_OK && post_norm)
-        status = read_vector(w, name, d->n_embd, 1, w->gain);
+    if (status == MGPT_OK)
+        status = mgpt_get_layer(w->model, layer, &l, w->err);
+    if (status == MGPT_OK && l.ln1_post)
+        status = read_vector(w, MGPT_LN1_POST, layer, MGPT_WEIGHT, d->n_embd, 1, w->gain);
     if (status != MGPT_OK)
         return status;
     for (size_t i = 0; i < d->n_embd; i++)
         w->pulled[i] = w->direction[i] * (double)w->info.residual_scale;
-    if (post_norm)
+    if (l.ln1_post)
         pull_norm(w, w->sums, w->gain, w->pulled, w->pulled);
     for (size_t i = 0; i < d->n_embd; i++)
         for (size_t h = 0; h < d->n_head; h++)
@@ -202,15 +200,15 @@ static int read_blending(struct dla_work *w)
     float *v = mem_new(n, sizeof *v);
     if (!v)
         return err_memory(w->err, "blending", n * sizeof *v);
-    int status = read_vector(w, "resid_lambdas", n, 1, v);
+    int status = read_vector(w, MGPT_X_SCALES, 0, MGPT_WEIGHT, n, 1, v);
     for (size_t i = 0; i < n; i++)
         w->keep[i] = (double)v[i];
     if (status == MGPT_OK)
-        status = read_vector(w, "x0_lambdas", n, 0, v);
+        status = read_vector(w, MGPT_X0_SCALES, 0, MGPT_WEIGHT, n, 0, v);
     for (size_t i = 0; i < n; i++)
         w->blend[i] = (double)v[i];
     if (status == MGPT_OK && n > 0)
-        status = read_vector(w, "backout_lambda", 1, 0, v);
+        status = read_vector(w, MGPT_BACKOUT, 0, MGPT_WEIGHT, 1, 0, v);
     w->backout = status == MGPT_OK && n > 0 ? (double)v[0] : 0;
     free(v);
     return status;
@@ -236,9 +234,8 @@ static int attribute_embedding(const struct dla_work *w)
 {
     struct dla *d = w->d;
     double factor = 1, middle = 0;
-    int status = read_vector(w, "token_embd_norm.weight", d->n_embd, 1, w->gain);
-    if (status == MGPT_OK)
-        status = read_vector(w, "token_embd_norm.bias", d->n_embd, 0, w->vector);
+    mgpt_tensor smear;
+    int status = read_norm(w, MGPT_LN_EMBD, 0);
     if (status != MGPT_OK)
         return status;
     for (size_t i = 0; i < d->n_layer; i++) {
@@ -255,7 +252,7 @@ static int attribute_embedding(const struct dla_work *w)
     d->token_part = factor * dot(w->pulled, d->embedding, d->n_embd);
     if (d->has_position)
         d->position_part = factor * dot(w->pulled, d->position, d->n_embd);
-    d->has_smear = has_tensor(w->model, "smear_gate.weight");
+    d->has_smear = dla_find(w, MGPT_SMEAR_GATE, 0, MGPT_WEIGHT, &smear);
     if (d->has_smear)
         d->position_part = factor * dot(w->direction, d->x0, d->n_embd) - d->token_part;
     return MGPT_OK;
@@ -266,7 +263,11 @@ static int attribute_embedding(const struct dla_work *w)
 int dla_new(struct dla *d, const mgpt_info *info, size_t pos, mgpt_error *err)
 {
     size_t E = (size_t)info->n_embd, L = (size_t)info->n_layer;
-    *d = (struct dla){.n_layer = L, .n_embd = E, .n_head = (size_t)info->n_head, .pos = pos};
+    *d = (struct dla){.n_layer = L,
+                      .n_embd = E,
+                      .n_head = (size_t)info->n_head,
+                      .pos = pos,
+                      .has_final_norm = info->ln_final != MGPT_NO_NORM};
     d->n_q = d->n_head * (size_t)info->head_dim;
     size_t n = 4 * E + L * (d->n_q + E);
     d->values = mem_new(n, sizeof(float));
@@ -332,25 +333,6 @@ int dla_tap(const mgpt_value *value, void *user)
     return 0;
 }
 
-static int see_final(const mgpt_value *value, void *user)
-{
-    (void)value;
-    *(int *)user = 1;
-    return 0;
-}
-
-int dla_find_norm(struct dla *d, mgpt_session *s, mgpt_error *err)
-{
-    d->has_final_norm = 0;
-    int status = mgpt_rewind(s, 0, err);
-    if (status == MGPT_OK)
-        status = mgpt_tap(s, MGPT_POINT_BIT(MGPT_FINAL), see_final, &d->has_final_norm, err);
-    if (status == MGPT_OK)
-        status = mgpt_feed(s, &(int32_t){0}, 1, err);
-    mgpt_tap(s, 0, NULL, NULL, NULL);
-    return status == MGPT_OK ? mgpt_rewind(s, 0, err) : status;
-}
-
 static int run_attribution(struct dla_work *w, int32_t token, int32_t other, size_t n_choices)
 {
     struct dla *d = w->d;
@@ -379,7 +361,8 @@ int dla_run(struct dla *d, const mgpt_model *model, int32_t token, int32_t other
     int status = mgpt_get_info(model, &w.info, err);
     if (status != MGPT_OK)
         return status;
-    if (has_tensor(model, "blk.0.attn_output_norm.weight"))
+    mgpt_layer l;
+    if (mgpt_get_layer(model, 0, &l, NULL) == MGPT_OK && l.ln_mid)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "attribution: this model normalises the residual stream itself (%s), which "
                        "is not supported",

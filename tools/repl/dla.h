@@ -42,10 +42,6 @@ void dla_free(struct dla *dla);
 int dla_tap(const mgpt_value *value, void *user);
 uint64_t dla_points(void);
 
-/* Asks, with a step of its own, whether the model has a final norm. The session is empty
- * afterwards. */
-int dla_find_norm(struct dla *dla, mgpt_session *session, mgpt_error *err);
-
 /* Takes the logit of `token` minus that of `other` apart; DLA_MEAN: minus the mean of logits 0 to
  * n_choices - 1, DLA_NONE: minus nothing. Reads matrices from the file: O(weights of the attention
  * outputs and of the head). */

@@ -51,9 +51,8 @@ static int compute(struct attribution *a)
     }
     mgpt_session *s = repl_replay_kept(r, dla_points(), dla_tap, &a->dla);
     int done = s && read_logits(a, s);
-    if (done && (dla_find_norm(&a->dla, s, &err) < 0 ||
-                 dla_run(&a->dla, r->engine.model, a->token, a->other, engine_n_choices(&r->engine),
-                         &err) < 0)) {
+    if (done && dla_run(&a->dla, r->engine.model, a->token, a->other, engine_n_choices(&r->engine),
+                        &err) < 0) {
         repl_failed(&err);
         done = 0;
     }
