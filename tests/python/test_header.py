@@ -19,7 +19,7 @@ CONSTANTS = {"MGPT_OK": 0, "MGPT_ESTOP": _lib.ESTOP, "MGPT_NO_SPECIAL_TOKENS": _
              **{f"MGPT_{name}": n for name, n in _lib.POINT.items()}}
 # Arrays and objects are addresses here; a pointer to a struct or number is typed.
 TYPES = {"size_t": c.c_size_t, "int32_t": c.c_int32, "uint64_t": c.c_uint64, "int64_t": c.c_int64, "int": c.c_int,
-         "unsigned": c.c_uint, "double": c.c_double, "mgpt_point": c.c_int, "void": None, "char *": c.c_char_p,
+         "unsigned": c.c_uint, "double": c.c_double, "mgpt_point": c.c_int, "mgpt_role": c.c_int, "mgpt_part": c.c_int, "void": None, "char *": c.c_char_p,
          "mgpt_tap_fn *": _lib.TapFn, "size_t *": c.POINTER(c.c_size_t),
          "mgpt_session *const *": c.POINTER(c.c_void_p),
          **{f"{name} *": c.POINTER(struct) for name, struct in STRUCTS.items()}}

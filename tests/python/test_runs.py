@@ -38,6 +38,27 @@ def test_tensors(names):
     assert (kind, shape, names.tensor("token_embd.weight").shape) == ("F32", (27, 16), (27, 16))
 
 
+def test_roles(root, names):
+    """What a role names is in the pass: q = ln1(x) W_Q^T + b_Q, also of rows of one tensor; a norm of another name."""
+    assert mgpt.ROLES["W_Q"] == list(mgpt.ROLES).index("W_Q") and names.has("W_Q", 0)
+    assert not names.has("ln_final") and not names.has("W_Q", 0, bias=True) and not names.has("W_Q", 1)
+    assert np.array_equal(names.tensor_of("W_U"), names.tensor("output.weight"))
+    with pytest.raises(mgpt.Error, match="no bias of W_Q in layer 0"):
+        names.tensor_of("W_Q", 0, bias=True)
+    with pytest.raises(ValueError, match="role: expected one of W_E, .*, found 'Q'"):
+        names.tensor_of("Q")
+    model = mgpt.Model(root / "tests/golden/gpt2")
+    cache = model.run_with_cache([1, 2, 3])[1]
+    for role, name in (("W_Q", "q"), ("W_K", "k"), ("W_V", "v")):
+        found = cache["blocks.1.ln1.hook_out"] @ model.tensor_of(role, 1).T + model.tensor_of(role, 1, bias=True)
+        assert np.allclose(found.ravel(), cache[f"blocks.1.attn.hook_{name}"].ravel(), atol=1e-5)
+    assert np.array_equal(model.tensor_of("W_U"), model.tensor_of("W_E"))  # tied
+    seed = mgpt.Model(root / "tests/golden/seed_oss")  # its file calls the norm before the MLP post_attention_norm
+    cache = seed.run_with_cache([1, 2, 3])[1]
+    assert np.allclose(cache["blocks.0.ln2.hook_normalized"] * seed.tensor_of("ln2", 0), cache["blocks.0.ln2.hook_out"],
+                       atol=1e-5)
+
+
 def test_session(names):
     session = names.session()
     logits = session.feed(names.encode("anna"))

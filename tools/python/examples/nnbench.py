@@ -82,7 +82,7 @@ METHODS = [logit_lens, steering, gen_steering, activation_patching, gen_patching
 
 def _steer(model: mgpt.Model, layer: int, target: str, alpha: float) -> list[Any]:
     """Hooks that add alpha times the mean length of the rows, in the direction of the target's row of the head."""
-    head = model.tensor("token_embd.weight" if model.info.tied else "output.weight")
+    head = model.tensor_of("W_U")
     row = head[model.encode(target, bos=False)[-1]]
 
     def add(value: Floats, hook: mgpt.Hook) -> Floats:

@@ -10,7 +10,7 @@ Logits depend on the weights file and the tokens only: any number of threads, ch
 nothing give the same bits. Every pass releases the GIL.
 """
 
-from ._lib import EARG, EFILE, EFULL, EIO, EMEM, ESTOP, ETEXT, Error, lib
+from ._lib import EARG, EFILE, EFULL, EIO, EMEM, ESTOP, ETEXT, ROLES, Error, lib
 from .cache import Cache
 from .check import CheckResult, check
 from .generate import Sampler
@@ -22,6 +22,6 @@ from .session import Session, step_many
 from .steering import Steering
 
 __version__: str = lib.mgpt_version().decode()
-__all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "Cache", "CheckResult", "Decoder", "Error",
+__all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "ROLES", "Cache", "CheckResult", "Decoder", "Error",
            "Grid", "Hook", "Info", "Model", "Patched", "Sampler", "Score", "Session", "Steering",
            "check", "step_many"]

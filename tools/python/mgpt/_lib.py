@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes as c
 import os
+from itertools import count
 from typing import Any
 
 NO_OFFSET = 2**64 - 1
@@ -40,7 +41,7 @@ class CInfo(c.Structure):
     _fields_ = [
         *((n, c.c_char_p) for n in "arch name chat_template tokenizer isa type norm activation position ignored".split()),
         *((n, c.c_int32) for n in ("n_vocab n_tokens n_ctx n_embd n_layer n_head n_head_kv head_dim n_ff n_expert "
-                                   "n_expert_used bos eos add_bos nfc steps gated tied").split()),
+                                   "n_expert_used bos eos add_bos nfc steps gated tied ln_embd ln_final").split()),
         *((n, c.c_float) for n in ("norm_eps rope_base attn_scale logit_softcap logit_scale "
                                  "residual_scale").split()),
         *((n, c.c_uint64) for n in "n_params file_bytes bytes_per_token kv_bytes".split()),
@@ -50,14 +51,15 @@ class CInfo(c.Structure):
 class CLayer(c.Structure):
     """mgpt_layer"""
 
-    _fields_ = [("window", c.c_int32), ("n_rot", c.c_int32), ("n_conv", c.c_int32)]
+    _fields_ = [(n, c.c_int32) for n in ("window n_rot n_conv ln1 q_norm k_norm ln1_post ln_mid ln2 ln2_post "
+                                         "ln_post").split()]
 
 
 class CTensor(c.Structure):
     """mgpt_tensor"""
 
     _fields_ = [("name", c.c_char_p), ("type", c.c_char_p), ("dims", c.c_uint64 * 4), ("n_dims", c.c_uint32),
-                ("offset", c.c_uint64), ("n_bytes", c.c_uint64)]
+                ("offset", c.c_uint64), ("n_bytes", c.c_uint64), ("first", c.c_uint64)]
 
 
 class CStream(c.Structure):
@@ -112,6 +114,8 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mgpt_get_tensor": (c.c_int, [_p, _size, c.POINTER(CTensor), _err]),
     "mgpt_find_tensor": (c.c_int, [_p, c.c_char_p, c.POINTER(CTensor), _err]),
     "mgpt_n_tensors": (_size, [_p]),
+    "mgpt_find_role": (c.c_int, [_p, c.c_int, _i32, c.c_int, c.POINTER(CTensor), _err]),
+    "mgpt_role_name": (c.c_char_p, [c.c_int]),
     "mgpt_read_tensor": (c.c_int, [_p, c.c_char_p, c.c_uint64, _size, _p, _err]),
     "mgpt_encode": (c.c_int64, [_p, c.c_char_p, _size, c.c_uint, _p, _size, _err]),
     "mgpt_token_text": (_p, [_p, _i32, c.POINTER(_size)]),
@@ -166,6 +170,8 @@ def _load() -> c.CDLL:
 
 
 lib = _load()
+# Roles of tensors (mgpt_role) by name, "W_Q"; the names come from the library.
+ROLES = {name.decode(): number for number, name in enumerate(iter(map(lib.mgpt_role_name, count()).__next__, None))}
 
 
 def fail(err: CError, what: str = "") -> Error:

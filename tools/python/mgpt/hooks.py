@@ -22,7 +22,7 @@ import numpy.typing as npt
 from ._interrupt import run
 from ._lib import ESTOP, POINT, CValue, Error, TapFn, lib
 from ._ranges import shown
-from .norms import INPUTS, Norm, load_norm, norm_tensor
+from .norms import INPUTS, Norm, load_norm, norm_role
 
 if TYPE_CHECKING:
     from ._handle import SessionHandle
@@ -81,7 +81,7 @@ def list_hooks(model: Model) -> dict[str, Hook]:
 
 def _hooks_of(model: Model, point: int, layer: int) -> list[Hook]:
     name = point_name(point, layer)
-    if norm_tensor(model, point, layer) is None:
+    if norm_role(model, point, layer) is None:
         return [Hook(name, point, layer)]
     norm = name.removesuffix("hook_normalized")
     return [Hook(norm + "hook_scale", point, layer, "scale"), Hook(name, point, layer, "normalized"),
@@ -134,7 +134,7 @@ class Tap:
             for hook in choose(model, names):
                 self._hooks.setdefault(hook.key, []).append((fn, hook))
         self._keep = {hook.key: hook for hook in keep}
-        self._norms = {key[:2]: load_norm(model, norm_tensor(model, *key[:2]) or "")
+        self._norms = {key[:2]: load_norm(model, norm_role(model, *key[:2]) or "", key[1])
                        for key in (*self._hooks, *self._keep) if key[2]}
         self.store: dict[str, Floats] = {hook.name: np.empty(0, np.float32) for hook in self._keep.values()}
         self.labels: list[str] = []

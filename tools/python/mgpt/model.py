@@ -15,7 +15,7 @@ import numpy.typing as npt
 
 from . import hooks as _hooks
 from ._handle import ModelHandle
-from ._lib import (NO_SPECIAL_TOKENS, PARSE_SPECIAL, CInfo, CModelParams, CStream, CTensor, call, lib)
+from ._lib import (EARG, NO_SPECIAL_TOKENS, PARSE_SPECIAL, ROLES, CInfo, CModelParams, CStream, CTensor, Error, call, lib)
 from ._ranges import c_string, number, option, shown
 from .cache import Cache
 from .generate import Sampler, generate
@@ -63,6 +63,8 @@ class Info:
     steps: bool
     gated: bool
     tied: bool
+    ln_embd: int
+    ln_final: int
     norm_eps: float
     rope_base: float
     attn_scale: float
@@ -209,6 +211,34 @@ class Model:
         call("mgpt_find_tensor", handle.pointer, c_string("name", name), c.byref(found))
         out = np.empty(tuple(found.dims[: found.n_dims][::-1]), np.float32)
         call("mgpt_read_tensor", handle.pointer, name.encode(), 0, out.size, out.ctypes.data, what=self.path)
+        return out
+
+    def _find(self, role: str, layer: int, bias: bool) -> CTensor:
+        if role not in ROLES:
+            raise ValueError(f"role: expected one of {', '.join(ROLES)}, found {shown(role)}")
+        found = CTensor()
+        call("mgpt_find_role", self._open().pointer, ROLES[role], layer, bias, c.byref(found))
+        return found
+
+    def has(self, role: str, layer: int = -1, *, bias: bool = False) -> bool:
+        """Whether the model has a tensor of this role, as tensor_of."""
+        try:
+            self._find(role, layer, bias)
+        except Error as error:
+            if error.status != EARG:
+                raise
+            return False
+        return True
+
+    def tensor_of(self, role: str, layer: int = -1, *, bias: bool = False) -> Floats:
+        """The weight or bias that has a role, whatever its tensor's name: "W_Q", "W_O", "W_up", "ln1", "W_E", "W_U".
+
+        The shape is that of the file, rows first: W_Q is [n_head * head_dim, n_embd], also where one tensor has the
+        rows of q, k and v. `mgpt.ROLES` lists the roles. Error: the model has none.
+        """
+        found = self._find(role, layer, bias)
+        out = np.empty(tuple(found.dims[: found.n_dims][::-1]), np.float32)
+        call("mgpt_read_tensor", self._open().pointer, found.name, found.first, out.size, out.ctypes.data, what=self.path)
         return out
 
     # ---- runs ----

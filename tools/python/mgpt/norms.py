@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 Floats = npt.NDArray[np.float32]
 
-# A norm's tensor by its point. Parallel blocks may have one norm for both branches; LFM2's last one has another name.
-TENSORS = {POINT["ATTN_IN"]: ("blk.{}.attn_norm",), POINT["MLP_IN"]: ("blk.{}.ffn_norm", "blk.{}.attn_norm"),
-           POINT["FINAL"]: ("output_norm", "token_embd_norm")}
+ROLES = {POINT["ATTN_IN"]: "ln1", POINT["MLP_IN"]: "ln2", POINT["FINAL"]: "ln_final"}  # of the norm before each point
 INPUTS = {POINT[name] for name in ("RESID_PRE", "RESID_MID", "RESID_POST")}  # a norm reads the last one before it
 
 
@@ -45,16 +43,14 @@ class Norm:
         return scale
 
 
-def norm_tensor(model: Model, point: int, layer: int) -> str | None:
-    """The name of a norm's tensors without .weight; None for a norm without gain, or no norm."""
-    names = [name.format(layer) for name in TENSORS.get(point, ())]
-    has = model.tensors() if names and model.info.n_layer else {}
-    return next((name for name in names if f"{name}.weight" in has), None)
+def norm_role(model: Model, point: int, layer: int) -> str | None:
+    """The role of the norm before a point; None for a norm without gain, or no norm."""
+    role = ROLES.get(point)
+    return role if role and model.info.n_layer and model.has(role, layer) else None
 
 
-def load_norm(model: Model, tensor: str) -> Norm:
+def load_norm(model: Model, role: str, layer: int) -> Norm:
     """Reads gain and bias."""
-    bias = f"{tensor}.bias"
-    gain = model.tensor(f"{tensor}.weight")
-    return Norm(model.info.norm == "layernorm", model.info.norm_eps, gain,
-                model.tensor(bias) if bias in model.tensors() else np.zeros_like(gain))
+    gain = model.tensor_of(role, layer)
+    bias = model.tensor_of(role, layer, bias=True) if model.has(role, layer, bias=True) else np.zeros_like(gain)
+    return Norm(model.info.norm == "layernorm", model.info.norm_eps, gain, bias)
