@@ -132,7 +132,7 @@ denies 2 '--positions: expected half, adjacent or none' rotated.json no.gguf --p
 denies 3 'tensor layer0.mlp_gate: missing' nowhere.json no.gguf --positions half --rope 1e4
 tells_of 'architecture   microgpt' nowhere.json --positions none --activation relu --eps 1e-5
 head -c 3000 stored.npz >cut.npz
-denies 3 'npz: ' cut.npz no.gguf
+denies 3 'zip: there is no end record' cut.npz no.gguf
 head -c 700 flat32.npy >cut.npy
 denies 3 'the header says 1744 bytes of data, 572 are there' cut.npy no.gguf
 head -c 9000 values.pkl >cut.pkl
@@ -144,6 +144,6 @@ denies 3 'a pickle of None: not a microgpt' none.pkl no.gguf
 # the last bytes of the first entry's data: only its checksum can tell
 cp stored.npz broken.npz
 printf '\377' | dd of=broken.npz bs=1 seek=200 conv=notrunc 2>/dev/null
-denies 3 'npz entry wte.npy: ' broken.npz no.gguf --heads 4
+denies 3 'zip: wte.npy: its checksum is' broken.npz no.gguf --heads 4
 
 finish

@@ -190,6 +190,12 @@ TEST_ON_FILE(matrices)
         {{"lm_head.npy", "<f4", "()", rows5, 4},
          "tensor lm_head: element type <f4, expected a matrix",
          ""},
+        {{"lm_head.npy", "<f4", "(2, 5)", rows5, sizeof rows5},
+         "tensor lm_head: shape [2, 5], expected [5, 2]",
+         ""},
+        {{"lm_head.npy", "<f4", "(5, 2)", rows5, 36},
+         "lm_head: the header says 40 bytes of data, 36 are there",
+         ""},
         {{"lm_head.npy", "<f4", "(0, 2)", NULL, 0}, "tensor lm_head: it has no values", ""},
         {{"lm_head.npy", "<f4", "(10,)", rows5, sizeof rows5},
          "lm_head: a list of 10 numbers, expected a matrix",
@@ -212,6 +218,51 @@ TEST_ON_FILE(matrices)
             fail_msg("no note of %s", rows[i].note);
         ckpt_free(&c);
     }
+}
+
+/* The names of modules: the second entry is deflated. */
+TEST_ON_FILE(modules)
+{
+    const struct entry entries[] = {
+        {"token_embedding_table.weight.npy", "<f4", "(5, 2)", rows5, sizeof rows5},
+        {"lm_head.weight.npy", "<f4", "(5, 2)", rows5, sizeof rows5},
+        nothing};
+    struct checkpoint c;
+    struct bytes b = archive(*state, entries);
+    float v;
+    read_it(&c, &b, NULL, NULL);
+    assert_string_equal(c.format, "ng-video-lecture bigram (.npz)");
+    assert_string_equal(c.tensors[1].name, "output.weight");
+    for (uint64_t i = 0; i < 10; i++) {
+        ckpt_values(&c.tensors[1], i, 1, &v);
+        assert_true(v == rows5[i]);
+    }
+    ckpt_free(&c);
+    drop(&b);
+}
+
+/* A deflated entry whose stated size its data do not have. */
+TEST_ON_FILE(wrong_size)
+{
+    static const int32_t more[] = {-1, 1, 1 << 30};
+    const struct entry entries[] = {{"wpe.npy", "<f4", "(1, 2)", row1, sizeof row1},
+                                    {"wte.npy", "<f4", "(5, 2)", rows5, sizeof rows5},
+                                    nothing};
+    struct bytes b = archive(*state, entries);
+    uint8_t *size = NULL;
+    for (size_t i = 0; i + 4 < arr_len(b.data); i++)
+        if (memcmp(b.data + i, "PK\1\2", 4) == 0)
+            size = b.data + i + 24; /* of the last entry of the directory */
+    assert_non_null(size);
+    uint32_t right = size[0] | (uint32_t)size[1] << 8;
+    for (size_t i = 0; i < COUNT(more); i++) {
+        struct checkpoint c;
+        uint32_t wrong = right + (uint32_t)more[i];
+        memcpy(size, &wrong, sizeof wrong);
+        read_it(&c, &b, NULL, "zip: wte.npy: its data do not inflate to");
+        ckpt_free(&c);
+    }
+    drop(&b);
 }
 
 /* In Fortran's order the columns come first. */

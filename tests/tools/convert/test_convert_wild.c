@@ -167,7 +167,8 @@ TEST(bad_contents)
     assert_changed("flat32.npy", "NUMPY", "NUMPX", "not a checkpoint");
     assert_changed("object.npy", "\x80\4\x95", "\x80\7\x95", "pickle");
     assert_changed("object.npy", "layer0.attn_wq", "layer0.attn_wx", "layer0.attn_wx: not part of");
-    assert_changed("object.npy", "layer0.attn_wq", "layer1.attn_wq", "same matrix as layer1");
+    assert_changed("object.npy", "layer0.attn_wq", "layer1.attn_wq",
+                   "has a name of the same meaning");
     assert_changed("values.pkl", "__main__\x94\x8c\x05Value",
                    "builtins\x94\x8c\x04"
                    "eval\x94",
@@ -175,10 +176,7 @@ TEST(bad_contents)
     assert_changed("arrays.pkl", "\x8c\2f4", "\x8c\2V4",
                    "numpy array of a shape or type that is not");
     assert_changed("rows.pkl", "layer1.mlp_fc1", "layer1.mlp_fcX", "layer1.mlp_fcX: not part of");
-    assert_changed("stored.npz", "(4, 16)", "(4, 15)", "240 of data");
-    assert_changed("stored.npz", "'<f4', 'fortran_order': False, 'shape': (5, 4)",
-                   "'<f4', 'fortran_order': False, 'shape': (4, 5)",
-                   "tensor wpe: shape [3, 4], expected [3, 5]");
+    assert_changed("stored.npz", "(4, 16)", "(4, 15)", "layer0.mlp_fc2.npy: its checksum is");
     assert_changed("base64.json", "\"f32\"", "\"q32\"", "base64 needs a dtype");
     assert_changed("base64.json", "\"shape\":[5,4]", "\"shape\":[4,5]", "tensor ");
     assert_changed("base64.json", "\"shape\":[5,4]", "\"shape\":[5,3]", "data has 80 bytes of 4");

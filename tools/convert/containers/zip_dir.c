@@ -11,6 +11,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -21,7 +22,13 @@
 #define END64 0x06064b50u
 #define LOCATOR64 0x07064b50u
 
-enum { END_BYTES = 22, LOCATOR_BYTES = 20, MAX_COMMENT = 65535, ENCRYPTED = 1 };
+enum {
+    END_BYTES = 22,
+    LOCATOR_BYTES = 20,
+    MAX_COMMENT = 65535,
+    ENCRYPTED = 1,
+    MAX_RATIO = 1032 /* what deflate makes of a byte at most */
+};
 
 struct zip_entry {
     uint16_t flags, method;
@@ -33,7 +40,7 @@ struct zip_entry {
 
 static int zip_dir_bad(size_t at, const char *what, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, at, "zip: %s (byte %zu)", what, at);
+    return err_set(err, MGPT_EFILE, at, "zip: %s", what);
 }
 
 static struct cursor cursor_at(struct span bytes, uint64_t at)
@@ -145,9 +152,13 @@ static int locate(struct span bytes, const struct zip_entry *e, struct zip_membe
     if (!data || magic != LOCAL || n_name != e->name.n || memcmp(name, e->name.p, n_name) != 0)
         return 0;
     m->crc = e->crc;
-    m->compressed = e->method != 0 || e->flags & ENCRYPTED;
+    m->packed = e->flags & ENCRYPTED ? ZIP_UNREADABLE
+                : e->method == 0     ? ZIP_STORED
+                : e->method == 8     ? ZIP_DEFLATED
+                                     : ZIP_UNREADABLE;
+    m->size = e->size;
     m->bytes = (struct span){data, (size_t)e->stored};
-    return m->compressed || e->size == e->stored;
+    return m->packed != ZIP_STORED || e->size == e->stored;
 }
 
 static int zip_dir_add_entry(struct zip_dir *z, struct span bytes, struct cursor *c,
@@ -263,18 +274,69 @@ struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str prefix,
     return n ? bsearch(&key, z->members, n, sizeof *z->members, compare_key) : NULL;
 }
 
+/* ---- bytes ----------------------------------------------------------------------------------- */
+
+static int check_sum(const struct zip_member *m, struct span bytes, mgpt_error *err)
+{
+    uint32_t found = (uint32_t)crc32_z(0, bytes.data, bytes.size);
+    if (found == m->crc)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, m->offset,
+                   "zip: %.*s: its checksum is %x, the archive says %x: the file is damaged",
+                   CKPT_CLIP(m->name, m->n_name), found, m->crc);
+}
+
 int zip_dir_check(struct zip_member *m, mgpt_error *err)
 {
-    if (m->compressed)
+    if (m->packed != ZIP_STORED)
         return err_set(
             err, MGPT_EFILE, m->offset,
             "zip: %.*s is compressed or encrypted: unpack it and pack it again with zip -0",
             CKPT_CLIP(m->name, m->n_name));
-    uint32_t found = m->crc ? (uint32_t)crc32_z(0, m->bytes.data, m->bytes.size) : 0;
-    if (found != m->crc)
-        return err_set(err, MGPT_EFILE, m->offset,
-                       "zip: %.*s: its checksum is %x, the archive says %x: the file is damaged",
-                       CKPT_CLIP(m->name, m->n_name), found, m->crc);
+    if (m->crc && check_sum(m, m->bytes, err) < 0)
+        return MGPT_EFILE;
     m->crc = 0;
     return MGPT_OK;
+}
+
+/* m->size bytes to `out`; no more than a size_t holds. 1, 0: they are not there, or negative. */
+static int inflate_all(const struct zip_member *m, uint8_t *out, mgpt_error *err)
+{
+    z_stream z = {.next_in = (Bytef *)(uintptr_t)m->bytes.data};
+    uint64_t in = m->bytes.size, left = m->size;
+    int state = inflateInit2(&z, -MAX_WBITS);
+    z.next_out = out;
+    while (state == Z_OK) {
+        z.avail_in = in < UINT_MAX ? (uInt)in : UINT_MAX;
+        z.avail_out = left < UINT_MAX ? (uInt)left : UINT_MAX;
+        in -= z.avail_in;
+        left -= z.avail_out;
+        state = inflate(&z, Z_NO_FLUSH);
+        in += z.avail_in;
+        left += z.avail_out;
+    }
+    inflateEnd(&z);
+    if (state == Z_MEM_ERROR)
+        return err_memory(err, "the state of zlib", 32768);
+    return state == Z_STREAM_END && left == 0;
+}
+
+int zip_dir_read(struct zip_member *m, struct checkpoint *c, struct span *bytes, mgpt_error *err)
+{
+    *bytes = m->bytes;
+    if (m->packed != ZIP_DEFLATED)
+        return zip_dir_check(m, err);
+    int is_possible = m->size / MAX_RATIO <= m->bytes.size;
+    uint8_t *out = is_possible ? ckpt_alloc(c, (size_t)m->size, 1) : NULL;
+    if (is_possible && !out)
+        return err_memory(err, "an inflated member", (size_t)m->size);
+    int is_whole = out ? inflate_all(m, out, err) : 0;
+    if (is_whole < 0)
+        return is_whole;
+    if (!is_whole)
+        return err_set(err, MGPT_EFILE, m->offset,
+                       "zip: %.*s: its data do not inflate to %llu bytes: the file is damaged",
+                       CKPT_CLIP(m->name, m->n_name), (unsigned long long)m->size);
+    *bytes = (struct span){out, (size_t)m->size};
+    return check_sum(m, *bytes, err);
 }

@@ -1,9 +1,8 @@
-/* The directory of a zip archive in memory, for archives whose members are stored, not compressed:
- * PyTorch checkpoints, .npz files. A member is then a span of the archive: nothing is copied.
+/* The directory of a zip archive in memory: PyTorch checkpoints, .npz files. A stored member is a span
+ * of the archive: nothing is copied. A deflated one is inflated into memory.
  *
- * libzip, which reads deflated .npz entries (convert/containers/npz.h), does not say where the bytes of a
- * member are, so it would copy every tensor; it also accepts members that overlap and names that
- * occur twice.
+ * libzip (npz.h) does not say where the bytes of a member are, so it would copy every tensor;
+ * it also accepts members that overlap and names that occur twice.
  *
  * Sizes and offsets come from the central directory (PyTorch's local headers hold zeros), zip64 or
  * not. Every range is checked against the archive, members may not overlap, names are unique.
@@ -16,8 +15,9 @@
 struct zip_member {
     const char *name; /* in the archive, not NUL-terminated */
     size_t n_name;
-    struct span bytes; /* stored members only */
-    int compressed;
+    struct span bytes;                                        /* as they are in the archive */
+    uint64_t size;                                            /* inflated */
+    enum { ZIP_STORED, ZIP_DEFLATED, ZIP_UNREADABLE } packed; /* encrypted, or in another way */
     uint32_t crc;    /* 0: none (what PyTorch writes after set_crc32_options(False)), or checked */
     uint64_t offset; /* of its local header */
 };
@@ -40,5 +40,9 @@ struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str prefix,
 /* To be called before a member is used: it is stored, and its bytes are those of its checksum,
  * which is computed once. Errors: MGPT_EFILE. */
 int zip_dir_check(struct zip_member *m, mgpt_error *err);
+
+/* As zip_dir_check, for stored and deflated members; *bytes are what was packed, in c's memory where they
+ * had to be inflated. */
+int zip_dir_read(struct zip_member *m, struct checkpoint *c, struct span *bytes, mgpt_error *err);
 
 #endif

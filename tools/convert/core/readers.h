@@ -111,7 +111,6 @@ enum ckpt_match npy_sniff(struct span bytes);
 int npy_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
 enum ckpt_match npz_sniff(struct span bytes);
-int npz_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 int npz_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
 /* raw_floats.c */

@@ -26,14 +26,10 @@ static int from_microgpt_state_match(const struct torch_model *m)
 
 static void from_microgpt_state_map(struct torch_model *m)
 {
-    int status = MGPT_OK;
-    if (arr_len(m->state.tensors) == 0) {
-        ckpt_must(m->c, microgpt_pickle(m->c, &m->file.pickle, m->root, m->in, m->c->err));
-        return;
-    }
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(m->state.tensors); i++)
-        status = mg_add_tensor(&m->parts, &m->state.tensors[i]);
-    ckpt_must(m->c, mg_parts_build(&m->parts, status));
+    int status = arr_len(m->state.tensors)
+                     ? microgpt_build(&m->parts, &m->state)
+                     : microgpt_pickle(m->c, &m->file.pickle, m->root, m->in, m->c->err);
+    ckpt_must(m->c, status);
 }
 
 const struct torch_mapping microgpt_state_mapping = {

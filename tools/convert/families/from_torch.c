@@ -205,7 +205,7 @@ int torch_map_state(struct state *s, struct mg_parts *parts, const char *contain
         return err_memory(err, "a node", sizeof *m.file.pickle.nodes);
     int status = ckpt_run(m.c, map_named, &m, err);
     pickle_free(&m.file.pickle);
-    *s = m.state;
     *parts = m.parts;
+    *s = m.state; /* may be parts->state */
     return status < 0 ? status : (int)m.weights;
 }

@@ -1,4 +1,4 @@
-/* microgpt out of named matrices: binding and shapes. See microgpt.h.
+/* microgpt out of named tensors: binding and shapes. See microgpt.h.
  *
  * No size is taken from the file's facts unchecked: wte gives the vocabulary and the width, wpe the
  * context, fc1 the hidden width, wk the heads of keys and values, the names the number of layers;
@@ -19,25 +19,56 @@
 
 /* ---- binding --------------------------------------------------------------------------------- */
 
-static int bind(struct mg_build *b, const struct mg_matrix *matrices, size_t n)
+const struct state_tensor *mg_at(const struct mg_build *b, enum mg_role role, uint32_t layer)
 {
-    for (size_t i = 0; i < n; i++) {
-        const char *name = matrices[i].name;
-        uint32_t layer;
-        int role = mg_recognise(name, &layer);
-        if (role < 0)
-            return ckpt_refuse_tensor(b->err, name,
-                                      "not part of a microgpt (wte, wpe, lm_head, layerN.attn_wq "
-                                      "wk wv wo, mlp_fc1 fc2)");
-        const struct mg_matrix **slot = &b->slots[mg_slot((enum mg_role)role, layer)];
-        if (*slot)
-            return ckpt_refuse_tensor(b->err, name, "the same matrix as %.*s",
-                                      CKPT_CLIP((*slot)->name, strlen((*slot)->name)));
-        *slot = &matrices[i];
-        if (role >= MG_OF_LAYER && layer >= b->n_layer)
-            b->n_layer = layer + 1;
+    char alias[STATE_MAX_ROW_NAME];
+    state_row_name(alias, mg_roles[role].row.from, &mg_roles[role].row, layer, 0);
+    return state_peek(b->state, alias);
+}
+
+/* A gain may also be a number or [1, E]. */
+static int set_dims(struct mg_build *b, struct state_tensor *t, int is_vector)
+{
+    if (t->n_dims > 2)
+        return ckpt_refuse_tensor(b->err, t->name, "%u dimensions, expected 1 or 2", t->n_dims);
+    uint64_t last = t->n_dims ? t->shape[t->n_dims - 1] : 1;
+    if (last == 0 || (t->n_dims && t->shape[0] == 0))
+        return ckpt_refuse_tensor(b->err, t->name, "it has no values");
+    if (!is_vector && t->n_dims < 2)
+        return ckpt_refuse_tensor(b->err, t->name, "a list of %llu numbers, expected a matrix",
+                                  (unsigned long long)last);
+    if (is_vector && (t->n_dims == 0 || (t->n_dims == 2 && t->shape[0] == 1))) {
+        t->strides[0] = t->n_dims ? t->strides[1] : 1;
+        t->shape[0] = last;
+        t->n_dims = 1;
     }
     return MGPT_OK;
+}
+
+/* Gives the tensors GGUF's names. */
+static int bind(struct mg_build *b)
+{
+    struct state *s = b->state;
+    for (size_t i = 0; i < arr_len(s->tensors); i++) {
+        struct state_tensor *t = &s->tensors[i];
+        char alias[STATE_MAX_ROW_NAME];
+        uint32_t layer, *n_layer = &b->c->hp.n_layer;
+        int role = mg_recognise(t->name, &layer);
+        if (role < 0)
+            return ckpt_refuse_tensor(b->err, t->name,
+                                      "not part of a microgpt (wte, wpe, lm_head, layerN.attn_wq "
+                                      "wk wv wo, mlp_fc1 fc2)");
+        const struct state_row *row = &mg_roles[role].row;
+        if (set_dims(b, t, row->n_out == 0) < 0)
+            return MGPT_EFILE;
+        state_row_name(alias, row->from, row, layer, 0);
+        t->alias = ckpt_text(b->c, alias, strlen(alias));
+        if (!t->alias)
+            return err_memory(b->err, "a name", sizeof alias);
+        if (mg_of_layer(role) && layer >= *n_layer)
+            *n_layer = layer + 1;
+    }
+    return state_seal(s, b->err);
 }
 
 static int missing(struct mg_build *b, enum mg_role role, uint32_t layer, const char *why)
@@ -50,9 +81,9 @@ static int missing(struct mg_build *b, enum mg_role role, uint32_t layer, const 
 /* A layer has all its matrices; the optional ones are there in every layer or in none. */
 static int check_layer(struct mg_build *b, uint32_t layer)
 {
-    for (enum mg_role r = MG_OF_LAYER; r < MG_N_ROLES; r++) {
+    for (enum mg_role r = MG_ATTN_NORM; mg_of_layer(r); r++) {
         int here = mg_at(b, r, layer) != NULL, first = mg_at(b, r, 0) != NULL;
-        if (!here && !mg_roles[r].optional)
+        if (!here && !(mg_roles[r].row.flags & STATE_OPTIONAL))
             return missing(b, r, layer, "");
         if (!here && first)
             return missing(b, r, layer, " (layer 0 has one)");
@@ -66,7 +97,7 @@ static int check_complete(struct mg_build *b)
 {
     if (!mg_has(b, MG_WTE))
         return missing(b, MG_WTE, 0, "");
-    for (uint32_t i = 0; i < b->n_layer; i++)
+    for (uint32_t i = 0; i < b->c->hp.n_layer; i++)
         if (check_layer(b, i) < 0)
             return MGPT_EFILE;
     if (!mg_has(b, MG_LM_HEAD))
@@ -76,76 +107,41 @@ static int check_complete(struct mg_build *b)
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-static uint64_t microgpt_size_of(const struct mg_build *b, char letter)
-{
-    switch (letter) {
-    case 'V':
-        return b->V;
-    case 'T':
-        return b->T;
-    case 'F':
-        return b->F;
-    case 'K':
-        return b->K;
-    case 'E':
-        return b->E;
-    default:
-        return 0;
-    }
-}
-
-/* "[3, 4]", "[4]" */
-static void print_shape(char buf[64], uint64_t rows, uint64_t cols)
-{
-    if (rows)
-        snprintf(buf, 64, "[%llu, %llu]", (unsigned long long)rows, (unsigned long long)cols);
-    else
-        snprintf(buf, 64, "[%llu]", (unsigned long long)cols);
-}
-
 static int check_shape(struct mg_build *b, enum mg_role role, uint32_t layer)
 {
-    const struct mg_matrix *m = mg_at(b, role, layer);
-    uint64_t rows = microgpt_size_of(b, mg_roles[role].rows),
-             cols = microgpt_size_of(b, mg_roles[role].cols);
-    char found[64], expected[64];
-    int is_vector = mg_roles[role].rows == 0;
-    if (!m || (m->cols == cols && (is_vector ? m->rows <= 1 : m->rows == rows && rows > 0)))
-        return MGPT_OK;
-    if (!is_vector && m->rows == 0)
-        return ckpt_refuse_tensor(b->err, m->name, "a list of %llu numbers, expected a matrix",
-                                  (unsigned long long)m->cols);
-    print_shape(found, m->rows, m->cols);
-    print_shape(expected, rows, cols);
-    return ckpt_refuse_tensor(b->err, m->name, "shape %s, expected %s", found, expected);
+    const struct state_tensor *t = mg_at(b, role, layer);
+    const struct state_row *row = &mg_roles[role].row;
+    uint64_t n_out = row->n_out == 'K' ? b->K : row->n_out ? state_size(&b->c->hp, row->n_out) : 0;
+    return t ? state_check_shape(t, n_out, state_size(&b->c->hp, row->n_in), b->err) : MGPT_OK;
 }
 
-static void settle_context(struct mg_build *b)
+static uint64_t find_context(struct mg_build *b)
 {
     int64_t stated = mg_stated(b->facts, b->in->options, MG_CONTEXT);
-    if (mg_has(b, MG_WPE)) {
-        b->T = mg_at(b, MG_WPE, 0)->rows;
-    } else if (stated >= 0) {
-        b->T = (uint64_t)stated;
-    } else {
-        b->T = DEFAULT_CONTEXT;
-        ckpt_note(b->c, "inferred: block_size = %d (no wpe, not stated; set it with --context)",
-                  DEFAULT_CONTEXT);
-    }
+    if (mg_has(b, MG_WPE))
+        return mg_at(b, MG_WPE, 0)->shape[0];
+    if (stated >= 0)
+        return (uint64_t)stated;
+    ckpt_note(b->c, "inferred: block_size = %d (no wpe, not stated; set it with --context)",
+              DEFAULT_CONTEXT);
+    return DEFAULT_CONTEXT;
 }
 
 static int check_shapes(struct mg_build *b)
 {
-    b->V = mg_at(b, MG_WTE, 0)->rows;
-    b->E = mg_at(b, MG_WTE, 0)->cols;
-    b->F = b->n_layer ? mg_at(b, MG_FC1, 0)->rows : 4 * b->E;
-    b->K = b->n_layer ? mg_at(b, MG_WK, 0)->rows : b->E;
-    settle_context(b);
-    for (enum mg_role r = 0; r < MG_OF_LAYER; r++)
-        if (check_shape(b, r, 0) < 0)
-            return MGPT_EFILE;
-    for (uint32_t i = 0; i < b->n_layer; i++)
-        for (enum mg_role r = MG_OF_LAYER; r < MG_N_ROLES; r++)
+    struct ckpt_hparams *hp = &b->c->hp;
+    const struct state_tensor *wte = mg_at(b, MG_WTE, 0);
+    uint64_t E = wte->shape[1];
+    b->K = hp->n_layer ? mg_at(b, MG_WK, 0)->shape[0] : E;
+    const struct ckpt_wanted sizes[] = {
+        {&hp->n_vocab, "vocab_size", wte->shape[0]},
+        {&hp->n_ctx, "block_size", find_context(b)},
+        {&hp->n_embd, "n_embd", E},
+        {&hp->n_ff, "the hidden width", hp->n_layer ? mg_at(b, MG_FC1, 0)->shape[0] : 4 * E}};
+    if (ckpt_sizes(sizes, 4, b->err) < 0)
+        return MGPT_EFILE;
+    for (enum mg_role r = 0; r < MG_N_ROLES; r++)
+        for (uint32_t i = 0; i < (mg_of_layer(r) ? hp->n_layer : 1); i++)
             if (check_shape(b, r, i) < 0)
                 return MGPT_EFILE;
     return MGPT_OK;
@@ -190,8 +186,11 @@ int64_t mg_stated(const struct mg_facts *facts, const struct ckpt_options *o, en
 /* What is said about a size must be what the shapes say. */
 static int check_stated(struct mg_build *b)
 {
-    const uint64_t found[] = {
-        [MG_VOCAB] = b->V, [MG_EMBD] = b->E, [MG_LAYERS] = b->n_layer, [MG_CONTEXT] = b->T};
+    const struct ckpt_hparams *hp = &b->c->hp;
+    const uint64_t found[] = {[MG_VOCAB] = hp->n_vocab,
+                              [MG_EMBD] = hp->n_embd,
+                              [MG_LAYERS] = hp->n_layer,
+                              [MG_CONTEXT] = hp->n_ctx};
     for (enum mg_size i = MG_VOCAB; i <= MG_CONTEXT; i++) {
         int64_t stated = mg_stated(b->facts, b->in->options, i);
         if (stated >= 0 && (uint64_t)stated != found[i])
@@ -205,8 +204,10 @@ static int check_stated(struct mg_build *b)
 /* The published program: its sizes, its shapes, no gains and no gate. */
 int mg_is_published(const struct mg_build *b)
 {
-    return b->E == 16 && b->n_layer == 1 && (b->T == 16 || b->T == 8) && b->K == b->E &&
-           b->F == 4 * b->E && mg_has(b, MG_WPE) && mg_has(b, MG_LM_HEAD) && !mg_is_fork(b);
+    const struct ckpt_hparams *hp = &b->c->hp;
+    return hp->n_embd == 16 && hp->n_layer == 1 && (hp->n_ctx == 16 || hp->n_ctx == 8) &&
+           b->K == 16 && hp->n_ff == 64 && mg_has(b, MG_WPE) && mg_has(b, MG_LM_HEAD) &&
+           !mg_is_fork(b);
 }
 
 int mg_is_fork(const struct mg_build *b)
@@ -221,7 +222,7 @@ static uint64_t stated_head_dim(const struct mg_build *b)
     int64_t dim = b->facts->sizes[MG_HEAD_DIM], kv = b->facts->sizes[MG_KV_HEADS];
     if (dim >= 0)
         return (uint64_t)dim;
-    return kv > 0 && b->K < b->E && b->K % (uint64_t)kv == 0 ? b->K / (uint64_t)kv : 0;
+    return kv > 0 && b->K < b->c->hp.n_embd && b->K % (uint64_t)kv == 0 ? b->K / (uint64_t)kv : 0;
 }
 
 /* n_head, or what follows from the width of a head; -1: neither is stated. */
@@ -230,17 +231,17 @@ static int find_heads(struct mg_build *b, int64_t *heads)
     uint64_t dim = stated_head_dim(b);
     *heads = mg_stated(b->facts, b->in->options, MG_HEADS);
     if (*heads < 0 && (dim || b->facts->sizes[MG_HEAD_DIM] == 0)) {
-        if (dim == 0 || b->E % dim)
+        if (dim == 0 || b->c->hp.n_embd % dim)
             return ckpt_refuse(b->err, "head_dim is %llu, it must divide n_embd = %llu",
-                               (unsigned long long)dim, (unsigned long long)b->E);
-        *heads = (int64_t)(b->E / dim);
+                               (unsigned long long)dim, (unsigned long long)b->c->hp.n_embd);
+        *heads = (int64_t)(b->c->hp.n_embd / dim);
         ckpt_note(b->c, "inferred: n_head = %lld (head_dim is %llu)", (long long)*heads,
                   (unsigned long long)dim);
     } else if (*heads >= 0 && b->facts->sizes[MG_HEAD_DIM] >= 0 &&
-               !(b->in->options->given & OPT_HEADS) && (uint64_t)*heads * dim != b->E) {
+               !(b->in->options->given & OPT_HEADS) && (uint64_t)*heads * dim != b->c->hp.n_embd) {
         return ckpt_refuse(b->err, "n_head %llu times head_dim %llu is not n_embd = %llu",
                            (unsigned long long)*heads, (unsigned long long)dim,
-                           (unsigned long long)b->E);
+                           (unsigned long long)b->c->hp.n_embd);
     }
     return MGPT_OK;
 }
@@ -255,15 +256,15 @@ static int microgpt_settle_heads(struct mg_build *b)
         ckpt_note(b->c, "inferred: n_head = %d (the published program's; set it with --heads)",
                   PUBLISHED_HEADS);
     }
-    if (heads < 0 && b->n_layer == 0) /* nothing has heads */
+    if (heads < 0 && b->c->hp.n_layer == 0) /* nothing has heads */
         heads = 1;
     if (heads < 0) {
         mg_want(b, "--heads N");
         return MGPT_OK;
     }
-    if (heads < 1 || b->E % (uint64_t)heads)
+    if (heads < 1 || b->c->hp.n_embd % (uint64_t)heads)
         return ckpt_refuse(b->err, "n_head is %llu, it must divide n_embd = %llu",
-                           (unsigned long long)heads, (unsigned long long)b->E);
+                           (unsigned long long)heads, (unsigned long long)b->c->hp.n_embd);
     return ckpt_size(&b->c->hp.n_head, "n_head", (uint64_t)heads, b->err);
 }
 
@@ -288,13 +289,13 @@ static int settle_kv_heads(struct mg_build *b)
     uint64_t heads = b->c->hp.n_head;
     if (heads == 0) /* wanted */
         return MGPT_OK;
-    uint64_t head_dim = b->E / heads, kv = b->K / head_dim;
+    uint64_t head_dim = b->c->hp.n_embd / heads, kv = b->K / head_dim;
     int64_t stated = b->facts->sizes[MG_KV_HEADS];
-    if (stated >= 0 && (uint64_t)stated * head_dim != b->K && b->n_layer > 0)
+    if (stated >= 0 && (uint64_t)stated * head_dim != b->K && b->c->hp.n_layer > 0)
         return ckpt_refuse(
             b->err, "%lld KV heads are stated, attn_wk has %llu rows for heads of %llu",
             (long long)stated, (unsigned long long)b->K, (unsigned long long)head_dim);
-    if (b->K == b->E)
+    if (b->K == b->c->hp.n_embd)
         return MGPT_OK;
     if (b->K % head_dim || heads % kv)
         return ckpt_refuse(b->err, "attn_wk has %llu rows, which %llu heads of %llu cannot share",
@@ -303,70 +304,61 @@ static int settle_kv_heads(struct mg_build *b)
     return ckpt_size(&b->c->hp.n_head_kv, "the number of KV heads", kv, b->err);
 }
 
-static int set_sizes(struct mg_build *b)
+static int settle_numbers(struct mg_build *b)
 {
-    struct ckpt_hparams *hp = &b->c->hp;
-    const struct ckpt_wanted sizes[] = {{&hp->n_vocab, "vocab_size", b->V},
-                                        {&hp->n_ctx, "block_size", b->T},
-                                        {&hp->n_embd, "n_embd", b->E},
-                                        {&hp->n_ff, "the hidden width", b->F}};
-    hp->n_layer = b->n_layer;
-    if (ckpt_sizes(sizes, 4, b->err) < 0)
-        return MGPT_EFILE;
     return microgpt_settle_heads(b) < 0 ? MGPT_EFILE : settle_kv_heads(b);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static int microgpt_add(struct mg_build *b, enum mg_role role, uint32_t layer)
+/* Adds a gain of ones for the layers' norms that have none: architecture "llama" needs one. */
+static int add_ones(struct mg_build *b)
 {
-    const struct mg_matrix *m = mg_at(b, role, layer);
-    const struct mg_role_row *row = &mg_roles[role];
-    char name[CKPT_MAX_NAME + 1];
-    if (role < MG_OF_LAYER)
-        snprintf(name, sizeof name, "%s", row->gguf);
-    else
-        snprintf(name, sizeof name, "blk.%u.%s", layer, row->gguf);
-    int rotates = b->positions == MG_POS_HALF || b->positions == MG_POS_ADJACENT;
-    if (!m && row->rows == 0 && rotates)
-        return mg_add_ones(b, name);
-    if (!m)
-        return MGPT_OK;
-    if (b->positions == MG_POS_HALF && (role == MG_WQ || role == MG_WK))
-        return mg_add_rotated(b, name, m);
-    struct ckpt_tensor from = {
-        .type = m->type, .bytes = m->bytes, .values = m->values, .source = m->source, .at = m->at};
-    return ckpt_add(b->c, name, m->cols, row->rows ? m->rows : 0, from, b->err);
+    struct state_tensor one = {.type = STATE_F32, .n_dims = 1, .shape = {b->c->hp.n_embd}};
+    float *values = ckpt_alloc(b->c, b->c->hp.n_embd, sizeof *values);
+    if (!values)
+        return err_memory(b->err, "a gain", b->c->hp.n_embd * sizeof *values);
+    for (uint32_t i = 0; i < b->c->hp.n_embd; i++)
+        values[i] = 1;
+    one.bytes = (struct span){(const uint8_t *)values, b->c->hp.n_embd * sizeof *values};
+    state_contiguous(&one);
+    for (enum mg_role r = MG_ATTN_NORM; mg_of_layer(r); r++)
+        for (uint32_t i = 0; mg_roles[r].row.n_out == 0 && i < b->c->hp.n_layer; i++) {
+            char name[STATE_MAX_ROW_NAME];
+            state_row_name(name, mg_roles[r].row.from, &mg_roles[r].row, i, 0);
+            if (!mg_at(b, r, i) && state_add(b->state, name, strlen(name), one, b->err) < 0)
+                return b->err->status;
+        }
+    return state_seal(b->state, b->err);
 }
 
-/* Everything in order, the final norm and the head last, as llama.cpp's converter has it. */
 static int add_tensors(struct mg_build *b)
 {
-    int status = microgpt_add(b, MG_WTE, 0);
-    if (status == MGPT_OK)
-        status = microgpt_add(b, MG_WPE, 0);
-    for (uint32_t i = 0; i < b->n_layer; i++)
-        for (enum mg_role r = MG_OF_LAYER; r < MG_N_ROLES && status == MGPT_OK; r++)
-            status = microgpt_add(b, r, i);
-    if (status == MGPT_OK)
-        status = microgpt_add(b, MG_FINAL_NORM, 0);
-    return status == MGPT_OK ? microgpt_add(b, MG_LM_HEAD, 0) : status;
+    const struct ckpt_hparams *hp = &b->c->hp;
+    struct state_row rows[MG_N_ROLES];
+    for (enum mg_role r = 0; r < MG_N_ROLES; r++)
+        rows[r] = mg_roles[r].row;
+    if (b->positions == MG_POS_HALF) {
+        if (hp->n_layer && hp->n_embd / hp->n_head % 2)
+            return ckpt_refuse(b->err, "heads of %u values cannot be rotated in pairs",
+                               hp->n_embd / hp->n_head);
+        rows[MG_WQ].flags = rows[MG_WK].flags = STATE_PAIRS;
+    }
+    int rotates = b->positions == MG_POS_HALF || b->positions == MG_POS_ADJACENT;
+    int status = rotates ? add_ones(b) : MGPT_OK;
+    return status < 0 ? status : state_map(b->state, rows, MG_N_ROLES, b->err);
 }
 
-int microgpt_build(struct checkpoint *c, const struct mg_matrix *matrices, size_t n,
-                   const struct mg_facts *facts, const struct ckpt_input *in, mgpt_error *err)
+int microgpt_build(struct mg_parts *m, struct state *s)
 {
     static int (*const steps[])(struct mg_build *) = {
-        check_complete,       mg_settle_positions, check_shapes, check_stated, set_sizes,
-        mg_settle_vocabulary, mg_settle_dialect,   check_wanted, add_tensors};
-    struct mg_build b = {.c = c, .facts = facts, .in = in, .err = err};
-    size_t n_slots = mg_slot(MG_N_ROLES - 1, CKPT_MAX_LAYERS - 1) + 1;
-    b.slots = calloc(n_slots, sizeof *b.slots);
-    if (!b.slots)
-        return err_memory(err, "the list of matrices", n_slots * sizeof *b.slots);
-    int status = bind(&b, matrices, n);
+        bind,           check_complete,       mg_settle_positions, check_shapes, check_stated,
+        settle_numbers, mg_settle_vocabulary, mg_settle_dialect,   check_wanted, add_tensors};
+    struct mg_build b = {.c = m->c, .state = s, .facts = &m->facts, .in = m->in, .err = m->err};
+    int status = MGPT_OK;
+    m->facts.entries = m->entries;
+    m->facts.n_entries = arr_len(m->entries);
     for (size_t i = 0; status == MGPT_OK && i < sizeof steps / sizeof *steps; i++)
         status = steps[i](&b);
-    free(b.slots);
     return status;
 }

@@ -1,8 +1,8 @@
-/* microgpt out of named matrices: what every container of microgpt weights has in common.
+/* microgpt out of named tensors: what every container of microgpt weights has in common.
  *
- * A reader (JSON, pickle, .npy, raw floats) collects the matrices under any names, and what the
- * file says about sizes, vocabulary and BOS; microgpt_build recognises the names, checks every
- * shape against every other and against what was said, settles the dialect, and describes the
+ * A reader (JSON, pickle, .npy, raw floats) collects the matrices in a struct state under any names,
+ * and what the file says about sizes, vocabulary and BOS; microgpt_build recognises the names, checks
+ * every shape against every other and against what was said, settles the dialect, and describes the
  * model. A fork that rotates q and k instead of adding positions comes out as architecture "llama",
  * which is what it is; what neither architecture can say is refused by name.
  */
@@ -11,17 +11,6 @@
 
 #include "convert/containers/pickle.h"
 #include "convert/core/readers.h"
-
-struct mg_matrix {
-    const char *name;    /* as the checkpoint has it; lives as long as the checkpoint */
-    uint64_t rows, cols; /* rows 0: a vector of cols values */
-    const struct dtype
-        *type;            /* where the values come from: as in struct ckpt_tensor, which is what */
-    const uint8_t *bytes; /* `values` gets, with these dimensions. type NULL: F32 */
-    ckpt_values_fn *values;
-    const void *source;
-    uint64_t at;
-};
 
 enum mg_size {
     MG_VOCAB,
@@ -58,9 +47,6 @@ void mg_facts_init(struct mg_facts *facts);
 /* The sizes that options and file give, options first; -1 where neither does. */
 int64_t mg_stated(const struct mg_facts *facts, const struct ckpt_options *o, enum mg_size size);
 
-int microgpt_build(struct checkpoint *c, const struct mg_matrix *matrices, size_t n,
-                   const struct mg_facts *facts, const struct ckpt_input *in, mgpt_error *err);
-
 /* ---- what a key of a file is (microgpt_facts.c) ---------------------------------------------- */
 
 enum mg_kind {
@@ -85,8 +71,8 @@ const char *mg_activation(const char *name);
 struct mg_parts {
     struct checkpoint *c;
     const struct ckpt_input *in;
-    struct mg_matrix *matrices; /* stb_ds arrays */
-    struct gguf_str *entries;
+    struct state state;
+    struct gguf_str *entries; /* stb_ds array */
     struct mg_facts facts;
     uint64_t room;  /* values that lists and arrays of the file may still have */
     int first_wins; /* a fact that is stated twice, differently, is not an error: the first counts */
@@ -96,20 +82,20 @@ struct mg_parts {
 void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in,
                    mgpt_error *err);
 
-/* microgpt_build with what was collected, unless `status` is an error already; frees the arrays. */
+/* Describes the model that the tensors of s are, which get aliases. Errors: MGPT_EFILE, MGPT_EARG. */
+int microgpt_build(struct mg_parts *m, struct state *s);
+
+/* microgpt_build with what was collected, unless `status` is an error already; frees it. */
 int mg_parts_build(struct mg_parts *m, int status);
 
 void mg_parts_free(struct mg_parts *m);
 
-/* Adds a matrix; the name of n bytes is copied. */
-int mg_add(struct mg_parts *m, const char *name, size_t n, struct mg_matrix matrix);
+/* Adds a tensor of up to two dimensions under a name, which is copied; its bytes must live as long as
+ * the checkpoint. Errors: MGPT_EFILE for its shape. */
+int mg_add(struct mg_parts *m, const char *name, struct state_tensor t);
 
-/* Adds what a tensor of another container describes; vectors and scalars become vectors. Its bytes
- * must live as long as the checkpoint. Errors: MGPT_EFILE for its shape or element type. */
-int mg_add_tensor(struct mg_parts *m, const struct state_tensor *t);
-
-/* Contiguous values in memory as a vector of n: F32, F16, BF16 or F64. */
-struct mg_matrix mg_flat(const uint8_t *data, uint64_t n, enum state_type type);
+/* Contiguous values in memory as a matrix, with rows 0 as a vector of n. */
+struct state_tensor mg_flat(const uint8_t *data, uint64_t rows, uint64_t n, enum state_type type);
 
 /* Takes n values from m->room: shared objects can make a file look larger than it is. */
 int mg_use_room(struct mg_parts *m, const char *name, uint64_t n);
@@ -129,7 +115,7 @@ int mg_take(struct mg_parts *m, const char *key, struct mg_value v);
 
 /* microgpt's `params`, which has no names and, when it is one list of numbers, no shapes: cuts the
  * vector into matrices. Facts and options give the sizes, which must need all its numbers. */
-int mg_add_params(struct mg_parts *m, const struct mg_matrix *all);
+int mg_add_params(struct mg_parts *m, const struct state_tensor *all);
 
 /* 1 when the facts, the options and the usual sizes need exactly n numbers; says nothing. */
 int mg_params_fit(const struct mg_parts *m, uint64_t n);

@@ -16,7 +16,7 @@
 
 static int set_entries(struct mg_build *b, const struct gguf_str *entries, size_t n, int64_t bos)
 {
-    return vocab_chars_set(b->c, entries, n, bos, b->V, b->err);
+    return vocab_chars_set(b->c, entries, n, bos, b->c->hp.n_vocab, b->err);
 }
 
 static int vocab_from_option(struct mg_build *b, int64_t bos)
@@ -27,7 +27,8 @@ static int vocab_from_option(struct mg_build *b, int64_t bos)
     if (status == 0)
         return ckpt_refuse(b->err, "--chars: no such file");
     if (status > 0)
-        status = vocab_chars_from_text(b->c, &entries, side.bytes, side.name, b->V, b->err);
+        status =
+            vocab_chars_from_text(b->c, &entries, side.bytes, side.name, b->c->hp.n_vocab, b->err);
     if (status == MGPT_OK)
         status = set_entries(b, entries, arr_len(entries), bos);
     arr_free(entries);
@@ -66,7 +67,7 @@ int mg_settle_vocabulary(struct mg_build *b)
         return vocab_from_option(b, bos);
     if (b->facts->entries)
         return set_entries(b, b->facts->entries, b->facts->n_entries, bos);
-    if (b->V == 27)
+    if (b->c->hp.n_vocab == 27)
         return vocab_a_to_z(b, bos);
     ckpt_note(b->c, "no vocabulary in the file: the model will run on token ids only (give it the "
                     "training text or the characters with --chars)");
@@ -99,7 +100,7 @@ static int settle_activation(struct mg_build *b)
         return err_set(b->err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
                        "activation %.*s: expected one of" ACTIVATION_NAMES,
                        CKPT_CLIP(said, strlen(said)));
-    if (!hp->activation && b->n_layer > 0)
+    if (!hp->activation && hp->n_layer > 0)
         mg_want(b, mg_has(b, MG_GATE) ? "--activation NAME (Llama: silu)"
                                       : "--activation NAME (relu, relu2, ...)");
     if (!hp->activation)

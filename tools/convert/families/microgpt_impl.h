@@ -4,14 +4,11 @@
 
 #include "convert/families/microgpt.h"
 
-/* The matrices of a model, in the order in which they are written, but for the last two of the
- * model's own, which follow the layers. */
+/* The tensors of a model, in the order in which they are written. */
 enum mg_role {
     MG_WTE,
     MG_WPE,
-    MG_FINAL_NORM,
-    MG_LM_HEAD,
-    MG_ATTN_NORM, /* of every layer, from here on */
+    MG_ATTN_NORM, /* of every layer, from here */
     MG_WQ,
     MG_WK,
     MG_WV,
@@ -19,15 +16,21 @@ enum mg_role {
     MG_FFN_NORM,
     MG_GATE,
     MG_FC1,
-    MG_FC2,
-    MG_N_ROLES,
-    MG_OF_LAYER = MG_ATTN_NORM
+    MG_FC2, /* to here */
+    MG_FINAL_NORM,
+    MG_LM_HEAD,
+    MG_N_ROLES
 };
 
+static inline int mg_of_layer(int role)
+{
+    return role >= MG_ATTN_NORM && role <= MG_FC2;
+}
+
 struct mg_role_row {
-    const char *name, *gguf; /* as microgpt has it; GGUF's, after "blk.N." in a layer */
-    char rows, cols;         /* V, T, E, F, K: which size the shape must have; rows 0: a vector */
-    int optional;
+    const char *name;  /* as microgpt has it */
+    const char *words; /* its spellings, between spaces */
+    struct state_row row;
 };
 extern const struct mg_role_row mg_roles[MG_N_ROLES];
 
@@ -42,9 +45,8 @@ enum mg_positions { MG_POS_LEARNED, MG_POS_NONE, MG_POS_HALF, MG_POS_ADJACENT };
 
 struct mg_build {
     struct checkpoint *c;
-    const struct mg_matrix **slots; /* by mg_slot; NULL: absent */
-    uint32_t n_layer;
-    uint64_t V, T, E, F, K;
+    struct state *state; /* its tensors have aliases: GGUF's names */
+    uint64_t K;          /* rows of wk */
     enum mg_positions positions;
     const struct mg_facts *facts;
     const struct ckpt_input *in;
@@ -52,19 +54,10 @@ struct mg_build {
     mgpt_error *err;
 };
 
-/* Slots are in the order of the roles: the model's own, whose layer is 0, then layer by layer. */
-static inline size_t mg_slot(enum mg_role role, uint32_t layer)
-{
-    return role + (size_t)(MG_N_ROLES - MG_OF_LAYER) * layer;
-}
+/* The tensor of a role; NULL: there is none. */
+const struct state_tensor *mg_at(const struct mg_build *b, enum mg_role role, uint32_t layer);
 
-static inline const struct mg_matrix *mg_at(const struct mg_build *b, enum mg_role role,
-                                            uint32_t layer)
-{
-    return b->slots[mg_slot(role, layer)];
-}
-
-/* Whether there is such a matrix; of every layer, since mg_build has compared them. */
+/* Whether the model has the role's tensor, in every layer: check_complete has compared them. */
 static inline int mg_has(const struct mg_build *b, enum mg_role role)
 {
     return mg_at(b, role, 0) != NULL;
@@ -83,9 +76,5 @@ int mg_settle_dialect(struct mg_build *b);
 
 /* microgpt_rope.c: positions, and the architecture that follows from them. */
 int mg_settle_positions(struct mg_build *b);
-/* Rows of q or k for the order of pairs that architecture "llama" has; else as they are. */
-int mg_add_rotated(struct mg_build *b, const char *gguf_name, const struct mg_matrix *m);
-/* A gain of ones, where a norm has none and the architecture needs one. */
-int mg_add_ones(struct mg_build *b, const char *gguf_name);
 
 #endif

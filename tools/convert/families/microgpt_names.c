@@ -2,52 +2,54 @@
  *
  * Dots and underscores are the same. A layer's number is before the word ("layer0.attn_wq",
  * "layers.0.wq", "blocks.0.mlp.fc1") or after it ("attn_wq_0"). The words for one role are those
- * that ports and forks use; a word that could mean two roles ("w1") is not among them.
+ * that ports and forks use; a word that could mean two roles ("w1") is not among them. An alias is
+ * GGUF's name, so a tensor has the same pattern before and after.
  */
 #include "convert/families/microgpt_impl.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#define OWN(name) name, name
+#define OF_LAYER(name) "blk.N." name, "blk.N." name
 const struct mg_role_row mg_roles[MG_N_ROLES] = {
-    [MG_WTE] = {"wte", "token_embd.weight", 'V', 'E', 0},
-    [MG_WPE] = {"wpe", "position_embd.weight", 'T', 'E', 1},
-    [MG_FINAL_NORM] = {"rms_final", "output_norm.weight", 0, 'E', 1},
-    [MG_LM_HEAD] = {"lm_head", "output.weight", 'V', 'E', 1},
-    [MG_ATTN_NORM] = {"rms_1", "attn_norm.weight", 0, 'E', 1},
-    [MG_WQ] = {"attn_wq", "attn_q.weight", 'E', 'E', 0},
-    [MG_WK] = {"attn_wk", "attn_k.weight", 'K', 'E', 0},
-    [MG_WV] = {"attn_wv", "attn_v.weight", 'K', 'E', 0},
-    [MG_WO] = {"attn_wo", "attn_output.weight", 'E', 'E', 0},
-    [MG_FFN_NORM] = {"rms_2", "ffn_norm.weight", 0, 'E', 1},
-    [MG_GATE] = {"mlp_gate", "ffn_gate.weight", 'F', 'E', 1},
-    [MG_FC1] = {"mlp_fc1", "ffn_up.weight", 'F', 'E', 0},
-    [MG_FC2] = {"mlp_fc2", "ffn_down.weight", 'E', 'F', 0},
+    [MG_WTE] = {"wte",
+                " wte tok_emb token_emb token_embd token_embedding ",
+                {OWN("token_embd"), 'V', 'E', 0}},
+    [MG_WPE] = {"wpe",
+                " wpe pos_emb position_emb position_embd position_embedding ",
+                {OWN("position_embd"), 'T', 'E', STATE_OPTIONAL}},
+    [MG_ATTN_NORM] = {"rms_1",
+                      " rms_1 rms1 ln_1 ln1 norm_1 norm1 attn_norm rms_att rms_attn ",
+                      {OF_LAYER("attn_norm"), 0, 'E', STATE_OPTIONAL}},
+    [MG_WQ] = {"attn_wq", " attn_wq attn_q wq ", {OF_LAYER("attn_q"), 'E', 'E', 0}},
+    [MG_WK] = {"attn_wk", " attn_wk attn_k wk ", {OF_LAYER("attn_k"), 'K', 'E', 0}},
+    [MG_WV] = {"attn_wv", " attn_wv attn_v wv ", {OF_LAYER("attn_v"), 'K', 'E', 0}},
+    [MG_WO] = {"attn_wo",
+               " attn_wo attn_o attn_output wo ",
+               {OF_LAYER("attn_output"), 'E', 'E', 0}},
+    [MG_FFN_NORM] = {"rms_2",
+                     " rms_2 rms2 ln_2 ln2 norm_2 norm2 ffn_norm mlp_norm rms_ffn rms_mlp ",
+                     {OF_LAYER("ffn_norm"), 0, 'E', STATE_OPTIONAL}},
+    [MG_GATE] = {"mlp_gate",
+                 " mlp_gate ffn_gate gate ",
+                 {OF_LAYER("ffn_gate"), 'F', 'E', STATE_OPTIONAL}},
+    [MG_FC1] = {"mlp_fc1", " mlp_fc1 mlp_up ffn_up fc1 up ", {OF_LAYER("ffn_up"), 'F', 'E', 0}},
+    [MG_FC2] = {"mlp_fc2",
+                " mlp_fc2 mlp_down ffn_down fc2 down ",
+                {OF_LAYER("ffn_down"), 'E', 'F', 0}},
+    [MG_FINAL_NORM] = {"rms_final",
+                       " rms_final rms_f ln_f norm_f final_norm norm_final output_norm norm ",
+                       {OWN("output_norm"), 0, 'E', STATE_OPTIONAL}},
+    [MG_LM_HEAD] = {"lm_head", " lm_head output ", {OWN("output"), 'V', 'E', STATE_OPTIONAL}},
 };
-
-static const char *const words[] = {
-    [MG_WTE] = " wte tok_emb token_emb token_embd token_embedding ",
-    [MG_WPE] = " wpe pos_emb position_emb position_embd position_embedding ",
-    [MG_LM_HEAD] = " lm_head output ",
-    [MG_FINAL_NORM] = " rms_final rms_f ln_f norm_f final_norm norm_final output_norm norm ",
-    [MG_ATTN_NORM] = " rms_1 rms1 ln_1 ln1 norm_1 norm1 attn_norm rms_att rms_attn ",
-    [MG_FFN_NORM] = " rms_2 rms2 ln_2 ln2 norm_2 norm2 ffn_norm mlp_norm rms_ffn rms_mlp ",
-    [MG_WQ] = " attn_wq attn_q wq ",
-    [MG_WK] = " attn_wk attn_k wk ",
-    [MG_WV] = " attn_wv attn_v wv ",
-    [MG_WO] = " attn_wo attn_o attn_output wo ",
-    [MG_GATE] = " mlp_gate ffn_gate gate ",
-    [MG_FC1] = " mlp_fc1 mlp_up ffn_up fc1 up ",
-    [MG_FC2] = " mlp_fc2 mlp_down ffn_down fc2 down ",
-};
-_Static_assert(sizeof words / sizeof *words == MG_N_ROLES, "roles and their words");
 
 enum { MAX_WORD = 63 };
 
 static int role_of(const char *word)
 {
     for (int role = 0; role < MG_N_ROLES; role++)
-        if (ckpt_is_one_of(word, words[role]))
+        if (ckpt_is_one_of(word, mg_roles[role].words))
             return role;
     return -1;
 }
@@ -121,19 +123,19 @@ int mg_recognise(const char *name, uint32_t *layer)
         return -1;
     int role = role_of(word);
     if (role >= 0)
-        return role < MG_OF_LAYER ? role : -1;
+        return mg_of_layer(role) ? -1 : role;
     const char *rest = layer_first(word, &number);
     if (!rest && cut_layer(word, &number))
         rest = word;
     role = rest ? role_of(rest) : -1;
     *layer = (uint32_t)number;
-    return role >= MG_OF_LAYER ? role : -1;
+    return mg_of_layer(role) ? role : -1;
 }
 
 void mg_role_name(enum mg_role role, uint32_t layer, char buf[32])
 {
-    if (role < MG_OF_LAYER)
-        snprintf(buf, 32, "%s", mg_roles[role].name);
-    else
+    if (mg_of_layer(role))
         snprintf(buf, 32, "layer%u.%s", layer, mg_roles[role].name);
+    else
+        snprintf(buf, 32, "%s", mg_roles[role].name);
 }

@@ -140,32 +140,28 @@ static void say(struct mg_parts *m, uint64_t n, const struct param_sizes *s)
 /* ---- cutting --------------------------------------------------------------------------------- */
 
 static int microgpt_params_cut(struct mg_parts *m, const struct param_sizes *s,
-                               const struct mg_matrix *all)
+                               const struct state_tensor *all)
 {
     uint64_t v = (uint64_t)s->v, t = (uint64_t)s->t, e = (uint64_t)s->e, at = 0;
     const uint64_t rows[N_KINDS] = {v, t, v, e, e, e, e, 4 * e, e};
     const uint64_t cols[N_KINDS] = {e, e, e, e, e, e, e, e, 4 * e};
-    char name[32];
-    size_t n = MG_N_GLOBAL + (size_t)s->l * MG_N_PER_LAYER;
+    size_t n = MG_N_GLOBAL + (size_t)s->l * MG_N_PER_LAYER, each = state_type_bytes(all->type);
     for (size_t i = 0; i < n; i++) {
+        char name[32];
         size_t layer, k = kind_at(m, i, n, &layer);
-        struct mg_matrix matrix = *all;
-        matrix.rows = rows[k];
-        matrix.cols = cols[k];
-        matrix.at += at;
-        if (all->bytes)
-            matrix.bytes += at * all->type->block_bytes;
         mg_name_in_order(m, i, n, name);
-        if (mg_add(m, name, strlen(name), matrix) < 0)
-            return MGPT_EMEM;
+        int status =
+            mg_add(m, name, mg_flat(all->bytes.data + at * each, rows[k], cols[k], all->type));
+        if (status < 0)
+            return status;
         at += rows[k] * cols[k];
     }
     return MGPT_OK;
 }
 
-int mg_add_params(struct mg_parts *m, const struct mg_matrix *all)
+int mg_add_params(struct mg_parts *m, const struct state_tensor *all)
 {
-    uint64_t n = all->cols;
+    uint64_t n = all->n_dims ? all->shape[0] : 1;
     struct param_sizes s = stated(m);
     if (!solve(n, &s))
         return ckpt_refuse(

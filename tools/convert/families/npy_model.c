@@ -5,35 +5,11 @@
  *
  * Numbers are referenced in place. The pickle is data: see pickle.h.
  */
-#include "convert/families/npy_model.h"
-
 #include "base/error.h"
+#include "convert/containers/npy_state.h"
+#include "convert/families/tree.h"
 
 #include <string.h>
-
-int npy_weights(const struct npy *npy, enum state_type *type)
-{
-    if (npy->kind != 'f')
-        return 0;
-    *type = npy->width == 4 ? STATE_F32 : STATE_F64;
-    if (npy->width == 2)
-        *type = STATE_F16;
-    return npy->width == 2 || npy->width == 4 || npy->width == 8;
-}
-
-struct state_tensor npy_tensor(const struct npy *npy, enum state_type type)
-{
-    struct state_tensor t = {.name = "", .type = type, .n_dims = npy->n_dims};
-    uint64_t stride = 1;
-    for (unsigned i = 0; i < npy->n_dims; i++)
-        t.shape[i] = npy->dims[i];
-    state_contiguous(&t);
-    for (unsigned i = 0; npy->fortran && i < npy->n_dims; i++) {
-        t.strides[i] = stride;
-        stride *= t.shape[i]; /* npy_header has multiplied them in this order */
-    }
-    return t;
-}
 
 pickle_id npy_objects(const struct pickle *p)
 {
@@ -68,9 +44,9 @@ static int read_objects(struct checkpoint *c, struct span data, const struct ckp
 static int read_flat(struct checkpoint *c, const struct npy *npy, struct span data,
                      const struct ckpt_input *in, mgpt_error *err)
 {
-    enum state_type type;
+    struct state_tensor all = npy_tensor(npy, data);
     struct mg_parts m;
-    if (!npy_weights(npy, &type))
+    if (npy->kind != 'f' || all.type == STATE_OTHER)
         return ckpt_refuse(err, "npy: element type '%s', expected <f4, <f8 or <f2", npy->descr);
     if (npy->n_bytes != data.size)
         return err_set(err, MGPT_EFILE, npy->header,
@@ -82,7 +58,6 @@ static int read_flat(struct checkpoint *c, const struct npy *npy, struct span da
             "npy: one array of %u dimensions; a microgpt is a dict of matrices, or one "
             "list of all its parameters",
             npy->n_dims);
-    struct mg_matrix all = mg_flat(data.data, npy->dims[0], type);
     c->format = "microgpt .npy, flat";
     mg_parts_init(&m, c, in, err);
     return mg_parts_build(&m, mg_add_params(&m, &all));

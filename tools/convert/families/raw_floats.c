@@ -11,7 +11,6 @@
  * The numbers must fill the file exactly. Without names and shapes nothing else could tell a right
  * guess from a wrong one, so sizes are guessed only as the published program's.
  */
-#include "base/check.h"
 #include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
@@ -49,7 +48,8 @@ int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
         return ckpt_refuse(err, "%zu bytes are not a whole number of %s", in->bytes.size,
                            in->options->raw);
     c->format = "microgpt numbers without a header";
-    struct mg_matrix all = mg_flat(in->bytes.data, in->bytes.size / state_type_bytes(type), type);
+    struct state_tensor all =
+        mg_flat(in->bytes.data, 0, in->bytes.size / state_type_bytes(type), type);
     mg_parts_init(&m, c, in, err);
     return mg_parts_build(&m, mg_add_params(&m, &all));
 }
@@ -79,7 +79,6 @@ static int read_mgpt_bin(struct mg_parts *m, struct span bytes)
 {
     static const enum mg_size sizes[] = {MG_LAYERS, MG_EMBD, MG_CONTEXT, MG_HEADS, MG_VOCAB};
     struct cursor in = cursor_over(bytes.data, bytes.size);
-    uint64_t expected;
     cursor_take(&in, 8);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
         if (mg_take(m, mg_size_name(sizes[i]),
@@ -90,11 +89,11 @@ static int read_mgpt_bin(struct mg_parts *m, struct span bytes)
     cursor_take(&in, (8 - in.pos % 8) % 8);
     if (in.failed)
         return err_set(m->err, MGPT_EFILE, in.where, "microgpt-bin: the file ends in its header");
-    struct mg_matrix all = mg_flat(bytes.data + in.pos, cursor_left(&in) / 8, STATE_F64);
-    if (!ck_mul(all.cols, 8, &expected) || expected != cursor_left(&in))
+    if (cursor_left(&in) % 8)
         return err_set(m->err, MGPT_EFILE, in.pos,
                        "microgpt-bin: %zu bytes of data are not a whole number of f64",
                        cursor_left(&in));
+    struct state_tensor all = mg_flat(bytes.data + in.pos, 0, cursor_left(&in) / 8, STATE_F64);
     int status = add_characters(m, chars, n_chars);
     return status < 0 ? status : mg_add_params(m, &all);
 }
@@ -134,14 +133,14 @@ enum ckpt_match microgpt_c_sniff(struct span bytes)
 
 /* float64 unless the numbers fit only as float32 (its MICROGPT_USE_FLOAT). */
 static int choose_type(struct mg_parts *m, const uint8_t *data, size_t n_bytes,
-                       struct mg_matrix *all)
+                       struct state_tensor *all)
 {
     static const enum state_type types[] = {STATE_F64, STATE_F32};
     for (size_t i = 0; i < 2; i++) {
         size_t each = state_type_bytes(types[i]);
         if (n_bytes % each || !mg_params_fit(m, n_bytes / each))
             continue;
-        *all = mg_flat(data, n_bytes / each, types[i]);
+        *all = mg_flat(data, 0, n_bytes / each, types[i]);
         ckpt_note(m->c, "inferred: the numbers are %s", i ? "float32" : "float64");
         return MGPT_OK;
     }
@@ -156,7 +155,7 @@ static int read_microgpt_c(struct mg_parts *m, struct span bytes)
     const struct ckpt_options *o = m->in->options;
     uint64_t vocab;
     size_t header = microgpt_c_header(bytes, &vocab), n_bytes = bytes.size - header;
-    struct mg_matrix all;
+    struct state_tensor all;
     m->facts.sizes[MG_VOCAB] = (int64_t)vocab;
     if (!(o->given & (OPT_CONTEXT | OPT_EMBD | OPT_LAYERS)))
         m->facts.sizes[MG_CONTEXT] = 16; /* as published, or not at all */

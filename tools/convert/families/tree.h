@@ -8,6 +8,7 @@
 #define MGPT_CONVERT_TREE_H
 
 #include "common/jval.h"
+#include "convert/containers/npy_state.h"
 #include "convert/families/microgpt.h"
 
 enum tree_kind {
@@ -106,6 +107,13 @@ int tree_add_params(struct mg_parts *m, struct tree list);
 /* json_base64.c. Adds the little-endian values that are encoded as base64; rows 0: a vector. */
 int base64_add(struct mg_parts *m, const char *name, struct gguf_str data, struct gguf_str dtype,
                uint64_t rows, uint64_t cols);
+
+/* npy_model.c. What an array of objects was made of: the object of a 0-d array, the list of others.
+ * `p` is the pickle after the header; 0 when it is no such array. */
+pickle_id npy_objects(const struct pickle *p);
+
+/* npz_model.c. The model of an .npz archive; frees m. */
+int microgpt_npz(struct mg_parts *m, const struct npz_member *arrays);
 
 /* tree_facts.c. A dict with the token embedding in it, under any of its names. */
 int tree_names_matrices(struct tree dict);

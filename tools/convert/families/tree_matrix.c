@@ -49,9 +49,7 @@ static int gather(struct mg_parts *m, const char *name, struct tree list, int64_
 static int add_values(struct mg_parts *m, const char *name, uint64_t rows, uint64_t cols,
                       const float *values)
 {
-    struct mg_matrix matrix = mg_flat((const uint8_t *)values, cols, STATE_F32);
-    matrix.rows = rows;
-    return mg_add(m, name, strlen(name), matrix);
+    return mg_add(m, name, mg_flat((const uint8_t *)values, rows, cols, STATE_F32));
 }
 
 /* A list of n numbers as a matrix of rows x cols, or with rows 0 as a vector. */
@@ -223,10 +221,9 @@ int tree_add_params(struct mg_parts *m, struct tree list)
     int status = tree_add_matrices(m, "params", list);
     if (status < 0)
         return status;
-    size_t last = arr_len(m->matrices) - 1;
-    struct mg_matrix all = m->matrices[last];
-    arr_set_len(m->matrices, last);
-    if (all.rows)
+    struct state_tensor *tensors = m->state.tensors, all = tensors[arr_len(tensors) - 1];
+    arr_set_len(tensors, arr_len(tensors) - 1);
+    if (all.n_dims == 2)
         return ckpt_refuse(m->err, "parameter list: a matrix, expected all numbers in one list");
     return mg_add_params(m, &all);
 }

@@ -87,8 +87,7 @@ static int pickle_tree_array(const struct tree *t, struct mg_parts *m, const cha
         return ckpt_refuse_tensor(m->err, name, "expected rows of numbers, found %s", t->what);
     size_t each = state_type_bytes(tensor.type);
     uint64_t n = each ? tensor.bytes.size / each : 0;
-    tensor.name = name;
-    return mg_use_room(m, name, n) < 0 ? MGPT_EFILE : mg_add_tensor(m, &tensor);
+    return mg_use_room(m, name, n) < 0 ? MGPT_EFILE : mg_add(m, name, tensor);
 }
 
 struct tree tree_of_pickle(struct tree_file *file, uint64_t *left, const struct pickle *p,
