@@ -103,11 +103,11 @@ fi
 
 # The public header is read in one sitting.
 if [ "$(wc -l <"$root/include/mgpt.h")" -gt 345 ] ||
-    [ "$(grep -v '^ \*' "$root/include/mgpt.h" | grep -oE '\bmgpt_[a-z_]+\(' | sort -u | wc -l)" -gt 45 ]; then
-    echo "not ok: mgpt.h has more than 345 lines or 45 functions"
+    [ "$(grep -v '^ \*' "$root/include/mgpt.h" | grep -oE '\bmgpt_[a-z_]+\(' | sort -u | wc -l)" -gt 50 ]; then
+    echo "not ok: mgpt.h has more than 345 lines or 50 functions"
     bad=1
 else
-    echo "ok mgpt.h has at most 345 lines and 45 functions"
+    echo "ok mgpt.h has at most 345 lines and 50 functions"
 fi
 
 # Architectures are rows of a table: after binding nothing asks which one it is.
