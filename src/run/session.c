@@ -19,17 +19,62 @@ enum {
 static const size_t SCRATCH_BYTES = (size_t)16 << 20;       /* limit for the default chunk */
 static const uint64_t ONE_THREAD_BELOW = (uint64_t)1 << 20; /* weight bytes: they fit in L2 */
 
+/* The buffers of struct scratch: a row for each, from which their sizes, their allocation and their
+ * release follow. */
+enum buffer_kind {
+    ROWS,  /* floats of rows of a chunk; not zeroed: rows that no pass reaches take no memory */
+    BYTES, /* not zeroed */
+    ZEROED
+};
+
+struct buffer {
+    size_t field; /* offset in struct scratch */
+    enum buffer_kind how;
+    size_t n, each;
+};
+enum { N_BUFFERS = 19 };
+
+#define BUFFER(name) offsetof(struct scratch, name)
+
+static void list_buffers(const mgpt_model *m, size_t n_chunk, size_t work_bytes,
+                         struct buffer buffers[N_BUFFERS])
+{
+    const struct model_shape *d = &m->shape;
+    size_t n = n_chunk, f = sizeof(float), E = d->n_embd, screened = m->screen.w != NULL;
+    const struct buffer all[N_BUFFERS] = {
+        {BUFFER(x), ROWS, n * E, f},
+        {BUFFER(h), ROWS, n * E, f},
+        {BUFFER(a), ROWS, n * E, f},
+        {BUFFER(q), ROWS, n * d->n_q, f},
+        {BUFFER(k), ROWS, n * d->n_kv_most, f},
+        {BUFFER(v), ROWS, n * d->n_kv_most, f},
+        {BUFFER(o), ROWS, n * d->n_q, f},
+        {BUFFER(gate), ROWS, n * d->n_ff_most, f},
+        {BUFFER(up), ROWS, n * d->n_ff_most, f},
+        {BUFFER(x0), ROWS, m->mixes_x0 ? n * E : 0, f},
+        {BUFFER(values), ROWS, m->n_value_embd ? n * (d->n_kv + d->n_head_kv) : 0, f},
+        {BUFFER(middle), ROWS, m->backout != 0 ? n * E : 0, f},
+        {BUFFER(m), ROWS, d->n_expert ? n * E : 0, f},
+        {BUFFER(qx), BYTES, expert_rows(d, n), m->x_bytes},
+        {BUFFER(work), BYTES, work_bytes, 1},
+        {BUFFER(cs), ZEROED, n, sizeof(float *)},
+        {BUFFER(segments), ZEROED, n, sizeof(struct segment)},
+        {BUFFER(screen_x), ZEROED, screened ? kernels_x_bytes(WEIGHT_Q8_0, E) : 0, 1},
+        {BUFFER(bounds), ZEROED, screened ? panels_of(d->n_vocab) : 0, f}};
+    memcpy(buffers, all, sizeof all);
+}
+
 static size_t bytes_per_row(const mgpt_model *m)
 {
     const struct model_shape *d = &m->shape;
-    size_t wide = m->mixes_x0 ? 4 : 3;
-    wide = m->backout != 0 ? wide + 1 : wide;
-    size_t floats = wide * d->n_embd + 2 * d->n_q + 2 * d->n_kv_most + 2 * d->n_ff_most;
-    if (m->n_value_embd)
-        floats += d->n_kv + d->n_head_kv;
-    if (d->n_expert)
-        floats += 3 * d->n_embd + 2 * d->n_ff_expert + 2 * d->n_expert;
-    return floats * sizeof(float) + m->x_bytes;
+    struct buffer buffers[N_BUFFERS];
+    size_t bytes = m->x_bytes;
+    list_buffers(m, 1, 1, buffers);
+    for (size_t i = 0; i < N_BUFFERS; i++)
+        bytes += buffers[i].how == ROWS ? buffers[i].n * buffers[i].each : 0;
+    if (d->n_expert) /* experts.c */
+        bytes += (2 * d->n_embd + 2 * d->n_ff_expert + 2 * d->n_expert) * sizeof(float);
+    return bytes;
 }
 
 static size_t default_chunk(const mgpt_model *m)
@@ -67,66 +112,33 @@ static size_t work_bytes_of(const mgpt_session *s)
 static int scratch_init(struct scratch *s, const mgpt_session *session, mgpt_error *err)
 {
     const mgpt_model *m = session->model;
-    const struct model_shape *d = &m->shape;
     size_t n = session->n_chunk, n_threads = (size_t)session->n_threads;
-    const struct {
-        float **to;
-        size_t width;
-    } rows[] = {{&s->x, d->n_embd},
-                {&s->h, d->n_embd},
-                {&s->a, d->n_embd},
-                {&s->q, d->n_q},
-                {&s->k, d->n_kv_most},
-                {&s->v, d->n_kv_most},
-                {&s->o, d->n_q},
-                {&s->gate, d->n_ff_most},
-                {&s->up, d->n_ff_most},
-                {&s->x0, m->mixes_x0 ? d->n_embd : 0},
-                {&s->values, m->n_value_embd ? d->n_kv + d->n_head_kv : 0},
-                {&s->middle, m->backout != 0 ? d->n_embd : 0},
-                {&s->m, d->n_expert ? d->n_embd : 0}};
-    /* Not zeroed: rows of a chunk that no pass is long enough for take no memory. */
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
-        if (!(*rows[i].to = mem_large(n * rows[i].width, sizeof(float))))
-            return err_memory(err, "scratch", n * rows[i].width * sizeof(float));
-    s->qx = mem_large(expert_rows(d, n), m->x_bytes);
+    struct buffer buffers[N_BUFFERS];
     s->work_bytes = work_bytes_of(session);
-    s->work = mem_large(n_threads, s->work_bytes);
-    s->cs = mem_new(n, sizeof *s->cs);
-    s->segments = mem_new(n, sizeof *s->segments);
-    s->screen_x = mem_new(1, m->screen.w ? kernels_x_bytes(WEIGHT_Q8_0, d->n_embd) : 0);
-    s->bounds = mem_new(m->screen.w ? panels_of(d->n_vocab) : 0, sizeof *s->bounds);
+    list_buffers(m, n, n_threads * s->work_bytes, buffers);
+    for (size_t i = 0; i < N_BUFFERS; i++) {
+        const struct buffer *b = &buffers[i];
+        void *p = b->how == ZEROED ? mem_new(b->n, b->each) : mem_large(b->n, b->each);
+        if (!p)
+            return err_memory(err, "scratch", b->n * b->each);
+        memcpy((char *)s + b->field, &p, sizeof p);
+    }
     s->slots = n_threads > 1 ? matmul_slots_new(m, n_threads) : NULL;
-    s->experts = d->n_expert ? experts_new(m, n) : NULL;
-    if ((d->n_expert && !s->experts) || !s->qx || !s->work || !s->cs || !s->segments ||
-        !s->screen_x || !s->bounds || (n_threads > 1 && !s->slots))
-        return err_memory(err, "scratch",
-                          n * (m->x_bytes + sizeof *s->cs + sizeof *s->segments) +
-                              n_threads * s->work_bytes);
+    s->experts = m->shape.n_expert ? experts_new(m, n) : NULL;
+    if ((m->shape.n_expert && !s->experts) || (n_threads > 1 && !s->slots))
+        return err_memory(err, "scratch", n * bytes_per_row(m));
     return MGPT_OK;
 }
 
-static void scratch_free(struct scratch *s)
+static void scratch_free(struct scratch *s, const mgpt_model *m)
 {
-    free(s->x);
-    free(s->h);
-    free(s->a);
-    free(s->x0);
-    free(s->values);
-    free(s->middle);
-    free(s->m);
-    free(s->q);
-    free(s->k);
-    free(s->v);
-    free(s->o);
-    free(s->gate);
-    free(s->up);
-    free(s->qx);
-    free(s->work);
-    free(s->cs);
-    free(s->segments);
-    free(s->screen_x);
-    free(s->bounds);
+    struct buffer buffers[N_BUFFERS];
+    list_buffers(m, 1, 1, buffers);
+    for (size_t i = 0; i < N_BUFFERS; i++) {
+        void *p;
+        memcpy(&p, (char *)s + buffers[i].field, sizeof p);
+        free(p);
+    }
     matmul_slots_free(s->slots);
     experts_free(s->experts);
     arr_free(s->scores);
@@ -181,7 +193,7 @@ int session_ready(mgpt_session *s, mgpt_error *err)
         s->n_threads = failed ? s->n_threads : 1;
     }
     if (failed) {
-        scratch_free(&s->scratch);
+        scratch_free(&s->scratch, s->model);
         s->scratch = (struct scratch){0};
         return MGPT_EMEM;
     }
@@ -237,7 +249,7 @@ void mgpt_session_free(mgpt_session *s)
         return;
     pool_free(s->pool);
     kv_free(&s->kv);
-    scratch_free(&s->scratch);
+    scratch_free(&s->scratch, s->model);
     arr_free(s->tokens);
     arr_free(s->angles);
     free(s->logits);
