@@ -24,65 +24,83 @@ static struct fused_row fused_row_at(const mgpt_session *s, int32_t token, size_
         .logits = logits};
 }
 
-/* Runs n rows through the model. Scores go to the scratch of one session. */
-static void run_fused_rows(const struct fused_model *fused, const struct fused_row *rows, size_t n,
-                           const struct scratch *s)
+/* Rows that wait for the next call. */
+struct fused_rows {
+    const struct fused_model *fused;
+    const struct scratch *scratch; /* of one session, for scores */
+    size_t n;
+    struct fused_row at[ROWS_AT_A_TIME];
+};
+
+static inline void rows_begin(struct fused_rows *rows, const mgpt_model *m,
+                              const struct scratch *scratch)
 {
-    fused->kernels->step(fused, rows, n, s->scores, s->score_stride, s->work);
+    rows->fused = m->fused;
+    rows->scratch = scratch;
+    rows->n = 0; /* the rows themselves are not set: there are up to 24 for one token */
+}
+
+/* Runs the rows through the model. */
+static inline void rows_run(struct fused_rows *rows)
+{
+    const struct scratch *s = rows->scratch;
+    if (rows->n > 0)
+        rows->fused->kernels->step(rows->fused, rows->at, rows->n, s->scores, s->score_stride,
+                                   s->work);
+    rows->n = 0;
+}
+
+static inline void rows_add(struct fused_rows *rows, const mgpt_session *s, int32_t token,
+                            size_t pos, float *logits)
+{
+    rows->at[rows->n++] = fused_row_at(s, token, pos, logits);
+    if (rows->n == ROWS_AT_A_TIME)
+        rows_run(rows);
 }
 
 void fused_one(mgpt_session *s, int32_t token)
 {
-    const struct fused_row row = fused_row_at(s, token, arr_len(s->tokens), s->spare);
-    run_fused_rows(s->model->fused, &row, 1, &s->scratch);
+    struct fused_rows rows;
+    rows_begin(&rows, s->model, &s->scratch);
+    rows_add(&rows, s, token, arr_len(s->tokens), s->spare);
+    rows_run(&rows);
 }
 
 void fused_tokens(mgpt_session *s, const int32_t *tokens, size_t n)
 {
-    struct fused_row rows[ROWS_AT_A_TIME];
-    for (size_t done = 0; done < n; done += ROWS_AT_A_TIME) {
-        size_t some = n - done < ROWS_AT_A_TIME ? n - done : ROWS_AT_A_TIME;
-        for (size_t i = 0; i < some; i++)
-            rows[i] = fused_row_at(s, tokens[done + i], arr_len(s->tokens) + done + i,
-                                   done + i + 1 == n ? s->spare : NULL);
-        run_fused_rows(s->model->fused, rows, some, &s->scratch);
-    }
+    struct fused_rows rows;
+    rows_begin(&rows, s->model, &s->scratch);
+    for (size_t i = 0; i < n; i++)
+        rows_add(&rows, s, tokens[i], arr_len(s->tokens) + i, i + 1 == n ? s->spare : NULL);
+    rows_run(&rows);
 }
 
 void fused_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n)
 {
-    const mgpt_session *lead = sessions[0];
-    struct fused_row rows[ROWS_AT_A_TIME];
-    for (size_t done = 0; done < n; done += ROWS_AT_A_TIME) {
-        size_t some = n - done < ROWS_AT_A_TIME ? n - done : ROWS_AT_A_TIME;
-        for (size_t i = 0; i < some; i++) {
-            const mgpt_session *s = sessions[done + i];
-            rows[i] = fused_row_at(s, tokens[done + i], arr_len(s->tokens), s->spare);
-        }
-        run_fused_rows(lead->model->fused, rows, some, &lead->scratch);
-    }
+    struct fused_rows rows;
+    rows_begin(&rows, sessions[0]->model, &sessions[0]->scratch);
+    for (size_t i = 0; i < n; i++)
+        rows_add(&rows, sessions[i], tokens[i], arr_len(sessions[i]->tokens), sessions[i]->spare);
+    rows_run(&rows);
 }
 
 void fused_forward(pass *p)
 {
-    struct fused_row rows[ROWS_AT_A_TIME];
-    size_t n = 0, V = p->logits.cols, room = panels_of(V) * PANEL;
+    struct fused_rows rows;
+    size_t V = p->logits.cols, room = panels_of(V) * PANEL;
     float *logits = p->logits.at;
+    rows_begin(&rows, p->model, p->s);
     for (size_t i = 0; i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];
         const mgpt_session *s = seg->session;
         for (size_t j = 0; j < seg->n; j++) {
             int seen = j + seg->n_out >= seg->n;
-            rows[n++] =
-                fused_row_at(s, s->tokens[seg->pos + j], seg->pos + j, seen ? logits : NULL);
+            rows_add(&rows, s, s->tokens[seg->pos + j], seg->pos + j, seen ? logits : NULL);
             if (seen) /* there may be none at all, and NULL + 0 is undefined */
                 logits += room;
-            if (n == ROWS_AT_A_TIME || (j + 1 == seg->n && i + 1 == p->n_segments)) {
-                run_fused_rows(p->model->fused, rows, n, p->s);
-                n = 0;
-            }
         }
     }
+    rows_run(&rows);
     for (size_t i = 1; i < p->n_out; i++)
         memmove(p->logits.at + i * V, p->logits.at + i * room, V * sizeof(float));
     SEE(LOGITS, p->logits);
