@@ -23,7 +23,7 @@ void matrix_free(struct matrix *m);
  * bytes must end in a NUL that does not count. */
 int matrix_parse(struct matrix *m, const char *bytes, size_t n, mgpt_error *err);
 
-/* The same from a file; - is stdin. */
+/* Parses a file; - is stdin. */
 int matrix_read(struct matrix *m, const char *path, mgpt_error *err);
 
 /* A projection of n dimensions by name: identity, zero, dim:K (only the K-th, from 1), negate, flip

@@ -8,9 +8,8 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-/* Of NMSE at one position of one hook. A preset bounds it over all positions; a single one may be
- * ten times larger. Without a bound of NMSE it is 1e-9, far above what float32 on both sides
- * leaves. */
+/* The bound of NMSE at one position of one hook: ten times the preset's, which is over all positions,
+ * and at least 1e-9, far above what float32 on both sides leaves. */
 static double bound_of(const struct compare_bounds *bounds)
 {
     return isfinite(bounds->max_nmse) ? fmax(1e-9, 10 * bounds->max_nmse) : 1e-9;

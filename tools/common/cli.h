@@ -97,7 +97,7 @@ int cli_finish(int code);
 /* Reads a whole file, or stdin for "-", into a malloc'ed NUL-terminated buffer; NULL with *err. */
 char *cli_read(const char *path, size_t *n_bytes, mgpt_error *err);
 
-/* The same with limits, so that /dev/zero is not read for long. MGPT_EFULL for a file of more
+/* Reads as cli_read within limits, so that /dev/zero is not read for long. MGPT_EFULL for a file of more
  * than `all` bytes, or one with a line of more than `line` bytes. */
 struct cli_limits {
     size_t all, line; /* 0: cli_read's own */

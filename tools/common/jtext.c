@@ -188,7 +188,7 @@ void jtext_fail(struct jtext *value)
         value->failed = 1;
 }
 
-/* Outside of strings JSON is ASCII, so whatever is not is part of a string. */
+/* Outside of strings JSON is ASCII: a character that is not ASCII is in a string. */
 static void escape_others(struct jtext *t)
 {
     char *before = t->text, escape[JSON_ESCAPE];

@@ -63,7 +63,8 @@ struct rgb {
     int r, g, b;
 };
 
-/* Of equal steps of lightness: violet, blue, teal, green, yellow. Colours between are mixed. */
+/* Colours in equal steps of lightness: violet, blue, teal, green, yellow. Values between two steps get
+ * a mixed colour. */
 static const struct rgb scale[] = {
     {48, 12, 78},   {58, 48, 124},  {46, 82, 140},  {34, 112, 142}, {30, 142, 136},
     {56, 170, 116}, {112, 196, 86}, {184, 216, 56}, {252, 230, 40},

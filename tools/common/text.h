@@ -18,7 +18,7 @@
 int text_prompt(const struct cli_command *command, const char *text, const char *file, char **bytes,
                 size_t *n_bytes);
 
-/* The same with limits for a file. */
+/* Gives the text as text_prompt; a file is read within limits. */
 int text_prompt_limited(const struct cli_command *command, const char *text, const char *file,
                         struct cli_limits limits, char **bytes, size_t *n_bytes);
 
@@ -37,7 +37,8 @@ void text_print_quoted(FILE *to, const char *bytes, size_t n_bytes);
 /* Prints a token: its bytes in quotes, or its name (<BOS>) if it has none. */
 void text_print_token(FILE *to, const mgpt_model *model, int32_t token);
 
-/* The same as a label: at most `columns` wide, in out[cap]. 0: out of memory, *out is empty. */
+/* Writes what text_print_token prints to out[cap], cut to `columns` columns. 0: out of memory, *out is
+ * empty. */
 int text_token_label(const mgpt_model *model, int32_t token, size_t columns, char *out, size_t cap);
 
 /* How much of a name from a file an error line shows: at most TEXT_SHOW bytes, whole characters.

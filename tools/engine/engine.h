@@ -104,8 +104,8 @@ int engine_parse(struct engine *e, const struct cli_command *command, int argc, 
  * converted in memory. */
 int engine_open(struct engine *e);
 
-/* The same model once more, for an instruction set (NULL: the best). The caller closes it before
- * the engine. NULL with *err. */
+/* Opens the engine's model a second time, for an instruction set (NULL: the best). The caller closes it
+ * before the engine. NULL with *err. */
 mgpt_model *engine_reopen(const struct engine *e, const char *isa, mgpt_error *err);
 
 /* The bytes of the model's GGUF file, until the engine is closed. The caller closes *file. A
@@ -182,7 +182,7 @@ size_t engine_front(const struct engine *e, int32_t bos, int32_t front[ENGINE_FR
 int engine_encode(const struct engine *e, const char *what, const char *text, size_t n_bytes,
                   unsigned flags, int32_t bos, int32_t **tokens, size_t *n);
 
-/* The same without telling the user: a status. */
+/* Encodes as engine_encode, but prints nothing: a status. */
 int engine_try_encode(const struct engine *e, const char *text, size_t n_bytes, unsigned flags,
                       int32_t bos, int32_t **tokens, size_t *n, mgpt_error *err);
 

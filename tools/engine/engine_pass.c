@@ -21,7 +21,7 @@ static int32_t kv_type(const char *name)
     return type == 0 && name ? -1 : type;
 }
 
-/* Bytes of a position; a short convolution keeps floats whatever the type. */
+/* Bytes of a position; a short convolution keeps floats for every KV type. */
 static uint64_t kv_bytes_of(const struct engine *e, enum kv_type type)
 {
     const mgpt_info *i = &e->info;

@@ -1,7 +1,7 @@
 /* mgpt generate --chat: turns in, answers out. See chat.h.
  *
  * A session that has tokens (--session) is a conversation that goes on after its last answer. The
- * session then ends with an answer, whatever ends the run.
+ * session then ends with an answer, however the run ends.
  *
  * The whole conversation stays in the context; a turn that does not fit ends it. Answers go to
  * stdout, one after the other, each with a line end; what the user types is not repeated.

@@ -115,8 +115,8 @@ static int draw_group(struct prefix_tree *t, struct timeline *line, mgpt_error *
 
 /* ---- timelines ---- */
 
-/* Of the lines with more work than the next pass: the one whose shallowest waiting group has the
- * most samples, or NULL. */
+/* The timeline to take work from: among those with more work than the next pass, the one whose
+ * shallowest waiting group has the most samples. NULL: no timeline has more. */
 static struct timeline *busiest_line(const struct prefix_tree *t)
 {
     struct timeline *busiest = NULL;

@@ -156,7 +156,7 @@ static int draw_together(struct prefix_block *b, struct pool *pool, struct share
     return prefix_tree_divide(b->trees, s.g);
 }
 
-/* The same, and the children become shared groups. */
+/* Draws the samples of a group with draw_together and makes shared groups of its children. */
 static int draw_and_share(struct prefix_block *b, struct pool *pool, struct shared_group s)
 {
     struct timeline *line = &b->trees->lines[0];
@@ -315,7 +315,8 @@ static int run_after(struct samples *s, int n_trees, const mgpt_session *prompt)
     struct prefix_block b = {.ask = s, .n_trees = (size_t)n_trees};
     mgpt_error err;
     struct pool *pool = n_trees > 1 ? pool_new(n_trees, &err) : NULL;
-    int is_alone = n_trees > 1 && !pool && s->engine->n_threads == 0; /* nobody asked for threads */
+    int is_alone = n_trees > 1 && !pool &&
+                   s->engine->n_threads == 0; /* the number of threads is ours to choose */
     if (is_alone)
         b.n_trees = 1;
     int failed = (n_trees > 1 && !pool && !is_alone) || block_open(&b, prompt, &err) < 0;

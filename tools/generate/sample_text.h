@@ -19,7 +19,7 @@ void sample_text_close(struct sample_text *text);
 void sample_text_begin(struct sample_text *text);
 void sample_text_put(struct sample_text *text, int32_t token);
 
-/* The same from text that has been made: adds n bytes and, for --json, the tokens that they are. */
+/* Adds text that has been made: n bytes and, for --json, the tokens that they are. */
 void sample_text_add(struct sample_text *text, const char *bytes, size_t n, const int32_t *tokens,
                      size_t n_tokens);
 

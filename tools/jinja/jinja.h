@@ -2,7 +2,7 @@
  *
  * A template is untrusted. It can read the messages and the facts given to it and write text,
  * nothing else: there are no files, no imports and no attributes of anything but these values.
- * Steps, memory and nesting are bounded. Whatever is not in the subset is refused by its name;
+ * Steps, memory and nesting are bounded. What is not in the subset is refused by its name;
  * what is in it writes the characters that transformers' apply_chat_template writes (Jinja's
  * ImmutableSandboxedEnvironment with trim_blocks and lstrip_blocks).
  *

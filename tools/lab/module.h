@@ -85,9 +85,9 @@ int lab_patch(const int32_t *clean, size_t n_clean, const int32_t *corrupt, size
               const char *over, const char *mode, const char *metric);
 LAB_API(lab_patch_step) int lab_patch_step(size_t most_rows);
 
-/* Of the sweep that has begun: the heads of the point (0: it has none), the metric of each site,
- * [layers][heads, at least 1][positions], NaN where it is not known, and of both prompts (run 0: clean,
- * 1: corrupt). Lane 0 makes the change of a site from the next lab_run on. */
+/* The sweep that has begun: the number of heads of its point (0: the point has none); the metric of each
+ * site, [layers][heads, at least 1][positions], NaN where it is not known; the metric of a prompt (run 0:
+ * clean, 1: corrupt). lab_patch_apply: lane 0 makes the change of a site from the next lab_run on. */
 LAB_API(lab_patch_heads) int lab_patch_heads(void);
 LAB_API(lab_patch_values) const double *lab_patch_values(void);
 LAB_API(lab_patch_metric) double lab_patch_metric(int run);
@@ -126,7 +126,7 @@ LAB_API(lab_attend)
 int lab_attend(const float *x, size_t n, size_t d, const float *wq, const float *wk, size_t d_q,
                const float *wv, size_t d_v, double tau, int causal, size_t n_heads);
 
-/* Of the last lab_attend. Without a head: 'q', 'k', 'v', 'o' (the output). Of a head: 's' (scores),
+/* A matrix of the last lab_attend. Without a head: 'q', 'k', 'v', 'o' (the output). With a head: 's' (scores),
  * 't' (divided by tau), 'm' (masked), 'a' (weights), 'h' (its output). */
 LAB_API(lab_attended) const float *lab_attended(int what, size_t head);
 LAB_API(lab_tau) double lab_tau(void);

@@ -26,8 +26,8 @@ static int64_t count_tokens(const struct engine *e, const char *text, size_t n, 
     return status < 0 ? status : (int64_t)n_tokens;
 }
 
-/* The same, with escapes; one token if it has exactly these bytes, whatever the tokenizer makes of
- * them. */
+/* count_tokens for a text with escapes. A text that is exactly the bytes of one token counts as this
+ * token, even if the tokenizer would encode it otherwise. */
 static int64_t find_token(const struct engine *e, const char *text, size_t n, int32_t *token)
 {
     char bytes[METRIC_MOST];

@@ -77,7 +77,7 @@ int sweep_keep(struct engine *e, const int32_t *tokens, size_t n, struct run_val
  * After Ctrl-C it returns MGPT_OK, and the values that are not known are NaN. */
 int patch_sweep_run(struct patch_sweep *s, struct sweep_grid *grids, size_t n, mgpt_error *err);
 
-/* The same in steps: after begin, a step runs some sites, of about most_rows tokens together, until
+/* Runs a sweep in steps: after begin, a step runs some sites, of about most_rows tokens together, until
  * none is left. end frees what begin made; the values stay, and step's bits depend on no size. */
 int patch_sweep_begin(struct patch_sweep *s, struct sweep_grid *grids, size_t n, mgpt_error *err);
 size_t patch_sweep_left(const struct patch_sweep *s);

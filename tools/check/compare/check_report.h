@@ -33,7 +33,8 @@ int check_table_row(const mgpt_model *model, const struct check_place *place,
 int check_table_verdict(const struct compare_total *total, const struct compare_bounds *bounds,
                         unsigned broken);
 
-/* The same as a record per position, and one for the whole. What is not finite is null. */
+/* Print the comparison as JSON: a record for each position, and one for the verdict. Numbers that are
+ * not finite are null. */
 int check_json_row(const struct check_place *place, const struct compare_row *row);
 int check_json_verdict(const struct compare_total *total, const struct compare_bounds *bounds,
                        unsigned broken);

@@ -40,8 +40,8 @@ int locate_run(struct locate *locate, const mgpt_model *model, const struct answ
                double bound, mgpt_error *err);
 void locate_free(struct locate *locate);
 
-/* The same for a pass of somebody else: rows in any order, then what they say. Without attention to
- * stages that are wrong by themselves. */
+/* Locates the first bad hook in a pass that the caller runs: rows in any order, then locate_judge. It
+ * does not test whether a stage is wrong by itself. */
 int locate_open(struct locate *locate, const struct answer *answer, double bound, mgpt_error *err);
 void locate_row(struct locate *locate, size_t hook, size_t pos, size_t head, const double *theirs,
                 const float *ours, size_t n);

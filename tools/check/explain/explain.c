@@ -53,7 +53,7 @@ static double position_error(const struct locate_at *at)
     return at->square == 0 ? 0 : at->square / fmax(at->ref_square, 1e-300);
 }
 
-/* Of the logits. */
+/* The first position whose logits are bad. */
 static size_t first_bad_position(const struct locate *l)
 {
     const struct locate_hook *logits = &l->hooks[l->n_hooks];

@@ -16,7 +16,8 @@
 
 enum { POSITIONS_WANTED = 24, LEAST = 4, NAME = 96 };
 
-/* Of a column's squares, what float32 and the reference's inputs may leave. */
+/* The share of a column's squared sum that rounding in float32 and in the reference's inputs may
+ * leave. */
 static const double close_enough = 1e-8;
 
 struct ranked {
@@ -152,7 +153,7 @@ static int say_simple(const uint32_t *from, size_t n, const char *what, const ch
     return 1;
 }
 
-/* The same of whole heads of d rows: 0 when they are not moved as such. */
+/* Says in words how whole heads of d rows moved; 0 if rows did not move in whole heads. */
 static int say_heads(const struct column_match *c, size_t d, const char *what, char *text,
                      size_t cap)
 {
@@ -221,7 +222,7 @@ static int open_columns(struct search *s, struct column_match *c, const struct s
     return MGPT_OK;
 }
 
-/* The same moves, of the rows of a matrix instead of the columns they are shown in. */
+/* Makes moves of a matrix's rows of the moves of the columns that these rows appear in. */
 static int as_rows(struct search *s, struct column_match *c, const struct stage_product *p)
 {
     const struct column_match shown = *c;

@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum { STEPS = 16, STEPS_MANY = 60, DAMPED = 8, HALVED = 8, MOST_POSITIONS = 64, FEW = 8 };
-/* Of the squares of one tensor, what one and two steps and then each one must leave at most. */
+/* The share of one tensor's squared differences that may be left after one step, after two, and after
+ * each further step. */
 static const double enough[4] = {1, 0.5, 0.25, 0.7};
 static const size_t most_values = (size_t)1 << 24;
 

@@ -77,7 +77,8 @@ size_t search_positions(const struct search *s, size_t n);
 int search_score(struct search *s, const struct whatif_edit *edit, int layer, size_t hook, int feed,
                  double *nmse);
 
-/* The same without an edit at the target. It keeps what passes with an edit in one layer begin with. */
+/* search_score without an edit, at the target. It keeps what passes with an edit in one layer begin
+ * with. */
 int search_as_is(struct search *s, double *nmse);
 
 /* What a pass shows at a hook and at its input. At the scores of attention a row holds all
@@ -112,8 +113,8 @@ struct proof {
 };
 int search_prove(struct search *s, const struct whatif_edit *edit, int layer, struct proof *proof);
 
-/* The same of a trial that restores agreement at the target, in all layers or, where that does not
- * do and only one stage of its kind is wrong, in the layer that was looked at. */
+/* Proves a trial that restores agreement at the target: in all layers; if that fails and only one stage
+ * of its kind is wrong, in the layer that was looked at. */
 int search_prove_trial(struct search *s, struct explain_trial *trial);
 
 /* Sets trial->cause: the text of its suspect, and its layer if it has one. */

@@ -5,9 +5,11 @@
 #include <math.h>
 #include <stdio.h>
 
-/* Of a row's squares, what float32 may leave; of the sum of probabilities; most values that are
- * looked at to find the constants of all rows. */
-static const double close_enough = 1e-8, sum_enough = 1e-3;
+/* The share of a row's squared sum that rounding in float32 may leave. */
+static const double close_enough = 1e-8;
+/* How far a sum of probabilities may be from 1. */
+static const double sum_enough = 1e-3;
+/* The most values that are looked at to find the constants of all rows. */
 enum { VALUES_MOST = 1 << 25 };
 
 static int propose_row(struct search *s, struct whatif_columns columns, const char *cause)

@@ -14,8 +14,8 @@
  * another: so only the best ones of a kind. */
 enum { FIRSTS = 16, SOLVED = 2, OF_A_KIND = 2 };
 
-/* Of the logits' NMSE, what a first cause must leave at most. Where more positions agree, or a
- * later value is the first bad one, any. */
+/* The share of the logits' NMSE that a first cause may leave. If more positions agree with it, or the
+ * first bad value is a later one, it may leave more. */
 static const double nearer = 0.9;
 
 /* Whether the model with the first cause is nearer to the reference. */

@@ -16,8 +16,8 @@
 
 enum { POSITIONS_WANTED = 32, LEAST = 3, WIDEST = 4096 };
 
-/* Of the differences' squares, what a solution may leave before it is tried: the pass is the
- * judge. */
+/* The share of the squared differences that a solution may leave; then it is tried, and the pass
+ * decides. */
 static const double small = 1e-5;
 
 /* ---- the bias of a product ---------------------------------------------------------------------- */

@@ -13,7 +13,7 @@ struct suspect_list {
 
 void list_suspect(struct suspect_list *l, struct suspect s);
 
-/* The same of *s, whose cause it sets. */
+/* Adds suspect *s after setting its cause to the formatted text. */
 __attribute__((format(printf, 3, 4))) void list_named(struct suspect_list *l, struct suspect *s,
                                                       const char *cause, ...);
 

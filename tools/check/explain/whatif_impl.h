@@ -61,7 +61,7 @@ int whatif_moves_rows(const struct whatif *w);
 size_t whatif_matrix_row(const struct whatif *w, struct tensor_name p, size_t row, size_t n);
 size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_t row);
 
-/* The same for columns of attn_output, which are those of heads. */
+/* The file's column that column `column` of attn_output is read from; columns of a head are adjacent. */
 size_t whatif_head_column(const struct whatif *w, size_t column);
 
 /* The part of q, k and v (0, 1, 2) and its row that row `row` of part `*part` is read from when their

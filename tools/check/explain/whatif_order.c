@@ -52,7 +52,7 @@ static size_t reblocked(const struct whatif *w, size_t row, size_t b)
     return whatif_unpermuted(whatif_permuted(row, d, d), b, b);
 }
 
-/* The same for rows of q, k and v that were stored head by head. */
+/* The stored row of row `row` if q, k and v were stored head by head. */
 static size_t regrouped(const struct whatif *w, size_t row)
 {
     size_t d = w->spec.head_dim, n = w->spec.n_head * d, b = w->block;

@@ -69,7 +69,7 @@ struct ref_row {
     size_t masked;      /* values of -inf, which are left out: `ids` has the others, logits */
 };
 
-/* Of the row that was read last; valid until the next one. */
+/* What is known about the row that was read last; valid until the next one is read. */
 struct ref_row reference_about(const struct reference *ref);
 
 /* A sentence about what the reference holds or about its first field that is not read, or "". */

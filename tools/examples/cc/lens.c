@@ -15,7 +15,7 @@ struct residual {
     size_t width;
 };
 
-/* Of several rows the last one stays, and of several chunks that of the last. */
+/* Keeps the last row of a call; a later chunk overwrites it. */
 static int keep_residual(const mgpt_value *value, void *user)
 {
     const struct residual *s = user;

@@ -14,7 +14,7 @@ static v128_t add_with_care(v128_t p, v128_t c, v128_t s)
                            lab_sum_to_odd(parts[0][1], parts[1][1], parts[2][1]));
 }
 
-/* Of the low halves. */
+/* fma of the two low floats of a, b and c. */
 static inline v128_t fma_two(v128_t a, v128_t b, v128_t c)
 {
     const v128_t low = wasm_i64x2_const(0x1FFFFFFF, 0x1FFFFFFF);

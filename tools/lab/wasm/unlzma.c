@@ -64,7 +64,7 @@ static uint32_t take_tree(uint32_t first, uint32_t n)
     return take_bits(first, 1, 1U << n) - (1U << n);
 }
 
-/* The same with the lowest bit first. */
+/* Takes n bits of a tree, the lowest bit first. */
 static uint32_t take_reversed(uint32_t first, uint32_t n)
 {
     uint32_t m = take_tree(first, n), sum = 0;
