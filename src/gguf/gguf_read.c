@@ -43,7 +43,7 @@ static const char *subject(struct parse *p)
 
 static int truncated(struct parse *p)
 {
-    return err_set(p->err, MGPT_EFILE, p->c.where, "%s: the file ends at byte %zu inside it",
+    return err_set(p->err, MGPT_EFILE, p->c.where, "%s: truncated, the file ends at byte %zu",
                    subject(p), p->c.size);
 }
 

@@ -103,7 +103,8 @@ static inline int reads_apart(size_t streaming)
     return streamings[streaming].ahead == 0;
 }
 
-/* 1: weights of the type are read in another way than by those before. */
+/* Returns 1 if this streaming reads weights of the type differently from every streaming with a smaller
+ * index. */
 static inline int streaming_differs(enum weight_type type, size_t streaming)
 {
     const struct streaming *s = &streamings[streaming];

@@ -167,7 +167,7 @@ static void clear_panels(struct kv *kv, size_t pos, size_t n)
     }
 }
 
-/* A store of its own with the first pos tokens, in place of one that others read. */
+/* Replaces kv->own, which other sessions read, by a copy of its first pos tokens. */
 static int leave_shared(struct kv *kv, size_t pos, size_t n, mgpt_error *err)
 {
     const struct kv before = *kv;

@@ -28,12 +28,13 @@ struct tap {
 
 /* Row buffers of a pass, allocated once for n_chunk rows. */
 struct scratch {
-    float *x, *h, *a, *q, *k, *v, *o, *gate,
-        *up;   /* [n_chunk][E E E n_q n_kv_most n_kv_most n_q F F] */
-    float *m;  /* [n_chunk][E] the MLP's output, if it is not in h: in mixtures of experts */
-    float *x0; /* [n_chunk][E] x before the first layer, if the model mixes it in (ops.h) */
-    float
-        *values; /* [n_chunk][n_kv + n_head_kv] value embeddings and gates, if the model has them */
+    float *x, *h, *a; /* [n_chunk][E] residual stream, normed input, attention's output */
+    float *q, *o;     /* [n_chunk][n_q] */
+    float *k, *v;     /* [n_chunk][n_kv_most] */
+    float *gate, *up; /* [n_chunk][F] */
+    float *m;         /* [n_chunk][E] the MLP's output, if it is not in h: in mixtures of experts */
+    float *x0;        /* [n_chunk][E] x before the first layer, if the model mixes it in (ops.h) */
+    float *values;    /* [n_chunk][n_kv + n_head_kv] value embeddings and gates, or NULL */
     float *middle;    /* [n_chunk][E] x after layer n_layer / 2, if the model subtracts it */
     const float **cs; /* [n_chunk] each row's cos and sin of rope angles, in session.angles */
     uint8_t *qx;      /* [n_chunk][model's x_bytes] quantised input of integer products */
@@ -45,9 +46,10 @@ struct scratch {
     size_t score_rows, score_stride;
     float *logits; /* [rows][n_vocab], stb_ds array, for passes with several rows of logits */
     struct segment *segments; /* [n_chunk] */
-    uint8_t *screen_x;        /* with a screen: the head's quantised input, */
-    float *bounds;            /* [panels of the head] what no logit exceeds, */
-    size_t unscreened;        /* and tokens since the screen was last given up (screen.c) */
+    /* Only if the head has a screen (screen.c): */
+    uint8_t *screen_x; /* quantised input of the head */
+    float *bounds;     /* [panels of the head] upper bound of the logits of a panel */
+    size_t unscreened; /* tokens since the screen was last abandoned */
 };
 
 /* What a program wants to find again with a session's file: where its random numbers are. */

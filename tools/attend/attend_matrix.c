@@ -117,10 +117,10 @@ static int parse_npy(struct matrix *m, const uint8_t *bytes, size_t n, mgpt_erro
     if (status < 0)
         return status;
     if (npy.n_dims < 1 || npy.n_dims > 2 || npy.dims[0] == 0 || npy.dims[npy.n_dims - 1] == 0)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "%u dimensions or none of something, "
-                       "expected rows and columns",
-                       npy.n_dims);
+        return err_set(
+            err, MGPT_EFILE, MGPT_NO_OFFSET,
+            "an array of %u dimensions%s, expected rows and columns, at least one of each",
+            npy.n_dims, npy.n_dims > 0 && npy.n_dims <= 2 ? ", one of size 0" : "");
     if (npy.dims[0] > MATRIX_MAX || npy.dims[npy.n_dims - 1] > MATRIX_MAX)
         return too_large(err);
     if (!ck_add(npy.header, npy.n_bytes, &total) || total != n)

@@ -61,7 +61,7 @@ static const char makers[] =
     "SGLang's server:\n"
     "  curl $URL/generate -H 'Content-Type: application/json' -d '{\"input_ids\": [1, 2, 3],\n"
     "    \"return_logprob\": true, \"logprob_start_len\": 0, \"top_logprobs_num\": 5}' >ref.json\n"
-    "llama-server; OpenAI's chat with logprobs and top_logprobs, which also tells of the answer only:\n"
+    "llama-server; OpenAI's chat responses with logprobs and top_logprobs (they cover only the answer):\n"
     "  curl $URL/completion -d '{\"prompt\": [1, 2, 3], \"n_predict\": 8, \"n_probs\": 5}' >ref.json\n"
     "  mgpt check model.gguf ref.json --ids 1,2,3  # or -p: the tokens of the prompt\n"
     "llama.cpp (the first has the last position only):\n"

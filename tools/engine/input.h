@@ -21,7 +21,7 @@ struct input {
     {"-f, --file", "FILE", CLI_TEXT, &(in).file, 0, 0, "read it from a file; - is stdin"},         \
     {"--ids", "LIST", CLI_TEXT, &(in).ids, 0, 0, "or the tokens: '26,0,13'"},                      \
     {"--special", NULL, CLI_FLAG, &(in).special, 0, 0,                                             \
-     "control tokens such as <|endoftext|> in the text count"}
+     "read <|endoftext|> and other control tokens in the text as tokens"}
 /* clang-format on */
 
 /* How many of -p, -f and --ids were given. */

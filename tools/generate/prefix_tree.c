@@ -16,8 +16,9 @@
 #include <string.h>
 
 enum {
-    AHEAD = 16, /* results are printed in another order than they were stored in */
-    FEW = 4     /* one line of so many has work: a group of the block is taken */
+    AHEAD =
+        16, /* prefetch distance: results are stored in tree order and printed in sample order */
+    FEW = 4 /* when less than one timeline in FEW has work, a group of the block is taken */
 };
 
 static size_t n_seen(const struct prefix_tree *t)

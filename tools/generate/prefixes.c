@@ -214,7 +214,8 @@ static void print_tree(void *block, int worker, int n_workers)
     prefix_tree_print(((struct prefix_block *)block)->trees + worker);
 }
 
-/* What went wrong in any tree stops the first, which then prints as far as it can. */
+/* Copies the error of the first tree that failed to tree 0, which prints what is complete and then the
+ * error. */
 static void gather(struct prefix_block *b)
 {
     struct prefix_tree *first = b->trees;

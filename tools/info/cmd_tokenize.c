@@ -94,7 +94,7 @@ int cmd_tokenize(int argc, char **argv)
         {"--decode", NULL, CLI_FLAG, &t.decode, 0, 0, "ids, separated by spaces, back to text"},
         {"--pieces", NULL, CLI_FLAG, &t.pieces, 0, 0, "one token a line: id, tab, text in quotes"},
         {"--special", NULL, CLI_FLAG, &t.special, 0, 0,
-         "control tokens such as <|endoftext|> in the text count"},
+         "read <|endoftext|> and other control tokens in the text as tokens"},
         {"--no-bos", NULL, CLI_FLAG, &t.no_bos, 0, 0, "add neither BOS nor EOS"},
     };
     const struct cli_command command = CLI_COMMAND(

@@ -8,14 +8,15 @@
 #include "kernels/simd/lanes.h"
 
 enum {
-    ROWS_MOST = 6,                                            /* of a tile */
-    KEY_PANELS = VECTORS < 4 ? 4 / VECTORS : 1,               /* most adjacent ones of a tile */
-    VECTORS_MOST = LANES < 16 ? 8 : 4,                        /* of values in a tile */
-    TILE_BLOCKS = (VECTORS_MOST * LANES + BLOCK - 1) / BLOCK, /* the same in blocks of Q8_0 */
+    ROWS_MOST = 6,                              /* of a tile */
+    KEY_PANELS = VECTORS < 4 ? 4 / VECTORS : 1, /* most adjacent ones of a tile */
+    VECTORS_MOST = LANES < 16 ? 8 : 4,          /* of values in a tile */
+    TILE_BLOCKS =
+        (VECTORS_MOST * LANES + BLOCK - 1) / BLOCK, /* blocks of Q8_0 that hold these values */
 
-    /* Prefetch distances: in panels of keys, in tokens of values. VALUES_AHEAD are the tokens of
-     * attention.c's next call: each of the tiles that go over the same tokens then reads a part of
-     * memory, and not only the first tile all of it. */
+    /* Prefetch distances: panels of keys, tokens of values. VALUES_AHEAD equals MIX_KEYS, the tokens
+     * of attention.c's next call, so that the memory traffic of that call is spread over all tiles of
+     * this one. */
     PANELS_AHEAD = 4,
     VALUES_AHEAD = 128,
     VALUES_AHEAD_Q8_0 = 64

@@ -135,10 +135,10 @@ VEC_INLINE void load_panels(const struct matmul m, size_t p, size_t panels, size
     }
 }
 
-/* The panels in PANELS_APART parts, whose first panels are read in parallel, then whose second ones.
- * The lines of a block of all are loaded before they are multiplied: more of such loads than of
- * prefetches are in flight, and more than of loads with products in between, and the hardware
- * prefetches each part as one long stream. */
+/* Divides the panels into PANELS_APART parts. Reads the first panel of every part in parallel, then the
+ * second of every part, and so on. The lines of one block of all parts are loaded before any is
+ * multiplied: more such loads are in flight than prefetches would be, or loads with products in between.
+ * The hardware prefetches each part as one long stream. */
 VEC_INLINE void load_one(const struct matmul m, const struct layout *l)
 {
     size_t step = (m.p1 - m.p0) / PANELS_APART, rest = (m.p1 - m.p0) % PANELS_APART;

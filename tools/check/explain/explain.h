@@ -69,7 +69,7 @@ void explain_free(struct explain *e);
 /* The cause in words, a weight's tensor, or NULL: none is known. With e->with it is one of two. */
 const char *explain_cause(const struct explain *e);
 
-/* directory: of a Hugging Face model, for the line that runs it again; or NULL. */
+/* directory: path of the model in the "run again" line if it is a Hugging Face directory, else NULL. */
 int explain_print(const struct explain *e, const char *directory);
 int explain_print_json(const struct explain *e);
 

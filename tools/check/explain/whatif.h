@@ -21,28 +21,30 @@ enum whatif_change {
     LAYER_OTHER,        /* layer a is the file's b */
     TENSORS_COPIED,     /* `names` are the file's `other` */
     TENSORS_ZERO,
-    TENSORS_QUANTISED, /* matrices of layers (bit 0 of b), output (1), token_embd (2), others (3) in blocks
-                        * of type a; or (a below 0) in -a bits with a factor for each x values of a row,
-                        * 0: for a row */
-    TENSORS_SCALED,   /* times x */
-    TENSOR_OF_LAYER,  /* names: those of layer a are those of layer b */
-    LAYERS_SHARED,    /* all layers have the file's tensors `names` of layer a; -1: of the last */
-    ROWS_INTERLEAVED, /* one matrix has rows of gate and up in turn, the other one after the other:
-                           a 0 here, 1 in the reference */
-    QKV_GROUPED, /* heads of q, k and v are stored by group, read as all of q, of k, of v (a 0), or
-                       * the reverse */
+    /* b: which matrices, as bits: of layers 1, output 2, token_embd 4, others 8. a >= 0: element type.
+     * a < 0: -a bits, one scale for each x values of a row (x = 0: for each row). */
+    TENSORS_QUANTISED,
+    TENSORS_SCALED,  /* times x */
+    TENSOR_OF_LAYER, /* names: those of layer a are those of layer b */
+    LAYERS_SHARED,   /* all layers have the file's tensors `names` of layer a; -1: of the last */
+    /* Rows of gate and up alternate in one matrix, in the other all rows of gate come first. a = 0: they
+     * alternate here, 1: in the reference. */
+    ROWS_INTERLEAVED,
+    /* a = 0: heads of q, k and v are stored by group and read as all of q, of k, of v; 1: the inverse. */
+    QKV_GROUPED,
     EXPERTS_MOVED,    /* expert n is n + a, a 0: in reverse */
     EXPERTS_SWAPPED,  /* a and b */
     GAINS_SHIFTED,    /* x is added to the gains of norms */
     ORDER_TO_PAIRS,   /* row 2i is the file's i, 2i + 1 is i + n_rot / 2; a: number of heads */
-    ORDER_FROM_PAIRS, /* the reverse; with b, either is done once more */
-    ORDER_REBLOCKED,  /* rows of q and k were reordered (oracle_layer.stored) as of `a` heads, or in
-                         heads of `block` */
-    ORDER_UNBLOCKED,  /* in the reference they were, or the file's were put back so */
-    ORDER_REVERSED,   /* heads, last first */
-    ORDER_ROLLED,     /* head h is the file's h + a */
-    ORDER_BY_TWOS,    /* heads 0 and 1 exchanged, 2 and 3, ... */
-    ORDER_GROUPED,    /* heads counted by group first */
+    ORDER_FROM_PAIRS, /* inverse of ORDER_TO_PAIRS; b = 1: apply the permutation twice */
+    /* Rows of q and k were reordered (oracle_layer.stored) with a wrong number of heads, `a`, or a wrong
+     * width, `block`: when the file was made, or (UNBLOCKED) when the reference read it. */
+    ORDER_REBLOCKED,
+    ORDER_UNBLOCKED,
+    ORDER_REVERSED, /* heads, last first */
+    ORDER_ROLLED,   /* head h is the file's h + a */
+    ORDER_BY_TWOS,  /* heads 0 and 1 exchanged, 2 and 3, ... */
+    ORDER_GROUPED,  /* heads counted by group first */
     ORDER_UNGROUPED,
     ORDER_SWAPPED,    /* heads `a` and `b` exchanged */
     ORDER_COMPONENTS, /* component i of head h is the file's row i H + h */

@@ -48,9 +48,11 @@ static int find_tensor(struct torch_reference *t, const char **name, pickle_id i
     if (!ref_name_known(*name))
         return 1;
     if (!known || tensor.n_dims > NPY_MAX_DIMS || state_check_extent(&tensor, err) < 0)
-        return ckpt_refuse(err, "%.60s: %s with %u dimensions that its storage holds, expected %s",
-                           *name, state_type_name(tensor.type), tensor.n_dims,
-                           "F32 F16 BF16 F64 I32 I64 with 4 at most");
+        return ckpt_refuse(
+            err,
+            "%.60s: %s tensor of %u dimensions, expected F32, F16, BF16, F64, I32 or "
+            "I64 of at most 4 dimensions within its storage",
+            *name, state_type_name(tensor.type), tensor.n_dims);
     a->npy.n_dims = tensor.n_dims;
     for (uint32_t i = 0; i < tensor.n_dims; i++) {
         a->npy.dims[i] = tensor.shape[i];
