@@ -50,6 +50,9 @@ FAULTS = [
     ('  arch', 0, 'arch: expected 1 words, found 0'),
     ('  rope 10000 1 rope_theta', 0, 'rope: expected 1 or 2 or 4 words, found 3'),
     ('b like a\n\n# a comment\nc', 3, 'c has no arch, and no type is like it'),
+    ('b wraps c; skips vision.', 0, 'wraps c: there is no type of this name above'),
+    ('b wraps a; skip vision.', 0, 'expected NAMES wraps TYPE; [tied;] skips WORDS'),
+    ('b wraps a; tied; skips v. w. x. y. z.', 0, 'skips: expected at most 4 words, found 5'),
     ('b; arch llama\nc like a', 0, 'b has no "activation"'),
 ]
 # Types whose rows are another's, with other windows or defaults: no golden model, and no class of their own to draw from.
@@ -71,7 +74,7 @@ def faults(path):
     row = '"layers.N.q_proj", "blk.N.attn_q", \'Q\', \'E\', HF_ATTENTION_BIAS'
     for text, status, out, err in ((BASE, 0, row, ''), (BASE + 'b like c', 1, '', '%s:%d: b like c: there is no c above\n' % (path, LINE))):
         path.write_text(text, encoding='utf-8')
-        ran = subprocess.run([sys.executable, FAMILIES / 'models.py', path], capture_output=True, text=True)
+        ran = subprocess.run([sys.executable, FAMILIES / 'models.py', path, FAMILIES / 'hf_reads.txt'], capture_output=True, text=True)
         check('models.py ends with %d' % status, ran.returncode == status and out in ran.stdout and ran.stderr == err, ran)
     for text, line, sentence in FAULTS:
         path.write_text(BASE + text + '\n', encoding='utf-8')
@@ -101,8 +104,8 @@ def lists():
     """The other places that name model types."""
     claimed = models.claimed(models.parse(FAMILIES / 'models.txt'))
     types, archs = {t.name for t in claimed}, {t.values['arch'][0] for t in claimed}
-    reads = set(re.findall(r'^    \{"([\w-]+)", "\w+", [01],', (FAMILIES / 'hf_reads.inc').read_text(encoding='utf-8'), re.M))
-    check('hf_reads.inc has the types of models.txt', reads == types, sorted(reads ^ types))
+    reads = {line.split()[0] for line in models.reads(FAMILIES / 'hf_reads.txt')['types']}
+    check('hf_reads.txt has the types of models.txt', reads == types, sorted(reads ^ types))
     check('fresh.py draws them', drawn() == types - NOT_DRAWN, sorted(drawn() ^ (types - NOT_DRAWN)))
     golden = {json.loads(p.read_text(encoding='utf-8'))['model_type'] for p in ROOT.glob('tests/golden/*/config.json')}
     check('there are golden models of them', golden == types - NOT_GOLDEN, sorted(golden ^ (types - NOT_GOLDEN)))

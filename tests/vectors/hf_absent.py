@@ -11,8 +11,8 @@ import re
 import transformers
 
 GOLDEN = pathlib.Path(__file__).parents[1] / "golden"
-READS = (pathlib.Path(__file__).parents[2] / "tools/convert/families/hf_reads.inc").read_text()
-BASE = set(re.search(r"base_keys\[\] = \{(.*?)\};", READS, re.S).group(1).replace('"', " ").replace(",", " ").split())
+READS = (pathlib.Path(__file__).parents[2] / "tools/convert/families/hf_reads.txt").read_text()
+BASE = set(re.search(r"^base:.*\n((?:  .*\n)+)", READS, re.M).group(1).split())
 # Sizes of the tensors, without which no configuration of a class says anything, and what is not of the model.
 SIZES = {"hidden_size", "n_embd", "d_model", "vocab_size", "num_hidden_layers", "n_layer", "n_layers", "num_layers", "num_attention_heads",
          "n_head", "n_heads", "transformers_version", "torch_dtype", "use_cache", "_name_or_path", "problem_type", "return_dict"}

@@ -250,7 +250,7 @@ TEST(all_have_classes)
 {
     for (size_t i = 0; hf_family_at(i); i++) {
         struct hf_model m = {.family = hf_family_at(i)};
-        if (!*hf_class_name(&m) && !m.family->program)
-            fail_msg("%s has no class: make hf_reads.inc again", m.family->model_type);
+        if (!*m.family->class.name && !m.family->program)
+            fail_msg("%s has no class: make hf_reads.txt again", m.family->model_type);
     }
 }

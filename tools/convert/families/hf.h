@@ -80,6 +80,16 @@ struct hf_step {
 #define HF_TO_INT(member) HF_MEMBER(member, int)
 #define HF_TO_VARIANT SIZE_MAX
 
+/* The class of transformers that computes a family's logits: hf_reads.txt. */
+struct hf_class {
+    const char *name;
+    int in_library; /* 0: the program comes with the weights */
+    const char *
+        spellings; /* OTHER=KEY where both always mean the same, OTHER~KEY where the first counts only
+                            * without the other, between spaces */
+    const char *defaults; /* KEY=VALUE: the class's values for absent keys that a model must have */
+};
+
 struct hf_family {
     const char *model_type, *arch;
     const struct hf_keys *keys;
@@ -99,7 +109,8 @@ struct hf_family {
     const struct state_row *rows;
     size_t n_rows;
     unsigned biases; /* flags of HF_..._BIAS whose keys are true when absent */
-    int experts;     /* a mixture: the keys of experts are read (hf_experts.c) */
+    struct hf_class class;
+    int experts; /* a mixture: the keys of experts are read (hf_experts.c) */
     const struct hf_step *steps;
     size_t n_steps;
     struct {
@@ -193,8 +204,8 @@ void hf_weights_sharded(struct hf_model *m, struct span index);
 
 /* ---- hf_reads.c ------------------------------------------------------------------------------ */
 
-/* The class of transformers that computes the family's logits. */
-const char *hf_class_name(const struct hf_model *m);
+extern const char *const hf_base_keys[],
+    *const hf_read_keys[]; /* lines of words; NULL after the last */
 
 /* The first model_type of models.txt that such a class computes; NULL: none. */
 const char *hf_model_type_of(const char *class_name);

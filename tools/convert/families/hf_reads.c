@@ -1,4 +1,4 @@
-/* Keys of config.json as the classes of transformers read them: hf_reads.inc, which hf_reads.py makes.
+/* Keys of config.json as the classes of transformers read them: hf_reads.txt, which hf_reads.py makes.
  *
  * A class that config.json names and that does not read a key computes the same with it and without.
  * Files of other years spell keys otherwise, or leave out those that have the class's default.
@@ -10,35 +10,11 @@
 #include <string.h>
 #include <strings.h>
 
-/* Words between spaces; pairs of keys are KEY=OURS where both always mean the same, KEY~OURS where the
- * first counts only without the other. */
-struct hf_class {
-    const char *model_type, *name;
-    int in_library; /* 0: the program comes with the weights */
-    const char *spellings, *defaults;
-};
-
-#include "convert/families/hf_reads.inc"
-
-static const struct hf_class *class_of(const struct hf_family *f)
-{
-    static const struct hf_class none = {"", "", 0, "", ""}; /* hf_reads.py makes a row for all */
-    for (size_t i = 0; i < HF_COUNT(classes); i++)
-        if (strcmp(classes[i].model_type, f->model_type) == 0)
-            return &classes[i];
-    return &none;
-}
-
-const char *hf_class_name(const struct hf_model *m)
-{
-    return class_of(m->family)->name;
-}
-
 const char *hf_model_type_of(const char *class_name)
 {
     const struct hf_family *f;
     for (size_t i = 0; class_name && (f = hf_family_at(i)); i++)
-        if (strcmp(class_of(f)->name, class_name) == 0)
+        if (strcmp(f->class.name, class_name) == 0)
             return f->model_type;
     return NULL;
 }
@@ -68,16 +44,16 @@ static int is_among(const char *key, const char *const *lines)
 
 int hf_is_base_key(const char *key)
 {
-    return is_among(key, base_keys);
+    return is_among(key, hf_base_keys);
 }
 
 int hf_nobody_reads(const struct hf_model *m, const char *key)
 {
-    const struct hf_class *c = class_of(m->family);
+    const struct hf_class *c = &m->family->class;
     const char *named =
         json_string_value(json_array_get(hf_value(m->cfg.text, "architectures"), 0));
     int known = c->in_library && (!named || m->wrapper || is_class(c, named));
-    return known && !is_among(key, read_keys);
+    return known && !is_among(key, hf_read_keys);
 }
 
 /* ---- spellings and defaults ------------------------------------------------------------------ */
@@ -116,7 +92,7 @@ static void take_spelling(struct hf_model *m, const struct hf_pair *p)
 
 void hf_spellings(struct hf_model *m)
 {
-    const char *at = class_of(m->family)->spellings;
+    const char *at = m->family->class.spellings;
     struct hf_pair p;
     while (next_pair(&at, &p))
         take_spelling(m, &p);
@@ -129,27 +105,6 @@ static json_t *value_of(const char *text)
     return *end == 0 ? json_real(x) : json_string(text);
 }
 
-/* The keys that a model of the family must have, or that it has a number for when they are absent. */
-static int is_needed(const struct hf_family *f, const char *key)
-{
-    const struct hf_keys *k = f->keys;
-    const char *const needed[] = {"vocab_size",
-                                  k->n_embd,
-                                  k->n_layer,
-                                  k->n_head,
-                                  k->n_head_kv,
-                                  k->head_dim,
-                                  k->eps,
-                                  k->n_ff_absent ? NULL : k->n_ff,
-                                  f->experts ? "num_experts_per_tok" : NULL,
-                                  k->n_ctx_absent ? NULL : k->n_ctx,
-                                  k->activation_absent ? NULL : k->activation};
-    for (size_t i = 0; i < HF_COUNT(needed); i++)
-        if (needed[i] && strcmp(needed[i], key) == 0)
-            return 1;
-    return f->experts && strstr(key, "expert") != NULL;
-}
-
 /* One of two spellings of the number of experts is there. */
 static int has_experts(const struct hf_model *m, const char *key)
 {
@@ -160,20 +115,20 @@ static int has_experts(const struct hf_model *m, const char *key)
 
 void hf_defaults(struct hf_model *m)
 {
-    const char *at = class_of(m->family)->defaults;
+    const char *at = m->family->class.defaults;
     struct hf_pair p;
     char line[160] = "";
     int n = 0;
     while (next_pair(&at, &p)) {
-        if (json_object_get(m->cfg.text, p.a) || !is_needed(m->family, p.a) || has_experts(m, p.a))
+        if (json_object_get(m->cfg.text, p.a) || has_experts(m, p.a))
             continue;
         hf_set(m->c, &m->cfg, p.a, value_of(p.b));
         n += snprintf(line + n, sizeof line - (size_t)n, "%s%s %s", n ? ", " : "", p.a, p.b);
         if (n > 100) {
-            ckpt_note(m->c, "assumed, as %s does: %s", hf_class_name(m), line);
+            ckpt_note(m->c, "assumed, as %s does: %s", m->family->class.name, line);
             n = 0;
         }
     }
     if (n > 0)
-        ckpt_note(m->c, "assumed, as %s does: %s", hf_class_name(m), line);
+        ckpt_note(m->c, "assumed, as %s does: %s", m->family->class.name, line);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Makes hf_reads.inc: which keys of config.json the classes of Hugging Face's transformers read.
+"""Makes hf_reads.txt: which keys of config.json the classes of Hugging Face's transformers read.
 
-    python3 tools/convert/families/hf_reads.py > tools/convert/families/hf_reads.inc
+    python3 tools/convert/families/hf_reads.py > tools/convert/families/hf_reads.txt
 
 (with transformers 5.24.0; `hf_reads.py --check` compares and is a test of suite torch). The sources of transformers are
 read, not run: every `config.KEY` and `getattr(config, "KEY")` in the file of a causal language model, in files that it
@@ -149,22 +149,12 @@ def defaults(config, keys):
     return {k: v for k, v in sorted(values.items()) if isinstance(v, (int, float, str)) and not isinstance(v, bool)}
 
 
-def as_c(words, indent=4):
-    """A string of C of words, each between spaces, over lines of at most 110 columns."""
-    lines = textwrap.wrap(' '.join(words), 104 - indent, break_long_words=False, break_on_hyphens=False)
-    return '\n'.join('%s"%s%s "' % (' ' * indent, '' if i else ' ', line) for i, line in enumerate(lines or ['']))
-
-
-def word_list(name, words):
-    """Lines of words, each between spaces."""
-    lines = textwrap.wrap(' '.join(words), 100, break_long_words=False, break_on_hyphens=False)
-    return 'static const char *const %s[] = {\n%s\n    NULL};\n' % (name, '\n'.join('    " %s ",' % l for l in lines))
-
-
-def strings(words):
-    """The same as a member of a row."""
-    words = list(words)
-    return '\n' + as_c(words, 5) if words else ' ""'
+def needed(t, values):
+    """Of the class's values those of keys that a model must have, in the order of models.DEFAULTS; -: there is none."""
+    for field in models.DEFAULTS:
+        key = 'vocab_size' if field == 'n_vocab' else t.keys.get(field, '-')
+        yield str(values.get(key, '-'))  # KEY|VALUE is no key: models.txt has the value
+    yield from ('%s=%s' % (k, v) for k, v in values.items() if t.values.get('experts') and 'expert' in k)
 
 
 def table():
@@ -172,18 +162,19 @@ def table():
     types = models.parse(HERE / 'models.txt')
     claimed = sorted(models.claimed(types), key=lambda t: t.name)
     keys = sizes(claimed)
-    out = ['/* Made by hf_reads.py with transformers %s. Not edited by hand. */' % transformers.__version__,
-           '/* clang-format off */',
-           word_list('base_keys', sorted(base_keys())), word_list('read_keys', all_reads(types)),
-           'static const struct hf_class classes[] = {']
+    out = ['# Made by hf_reads.py with transformers %s, not edited by hand; models.py makes C of it.' % transformers.__version__]
+    for name, words in (('base: keys of any configuration', base_keys()), ('read: keys that a class reads', all_reads(types))):
+        out += [name, *textwrap.wrap(' '.join(sorted(words)), 108, initial_indent='  ', subsequent_indent='  ',
+                                     break_long_words=False, break_on_hyphens=False)]
+    out += ['types: TYPE CLASS [own], its values for absent keys (%s, KEY=VALUE); other spellings of keys' % ' '.join(models.DEFAULTS)]
     for t in claimed:
         own = t.values.get('own_class', [None])[0]
         config = CONFIG_MAPPING[t.name] if t.name in CONFIG_MAPPING_NAMES else None
+        values = needed(t, {} if own or not config else defaults(config, keys))
         pairs = ['%s%s%s' % p for p in spellings(t, config, keys)]
-        values = {} if own or not config else defaults(config, keys)
-        out.append('    {"%s", "%s", %d,%s%s},' % (t.name, own or class_of(t.name, types), not own,
-                                                   strings(pairs) + ',', strings('%s=%s' % p for p in values.items())))
-    return '\n'.join(out + ['};', '/* clang-format on */', ''])
+        out += [' '.join(['  ' + t.name, own or class_of(t.name, types), *(['own'] if own else []), *values])]
+        out[-1] += '; ' + ' '.join(pairs) if pairs else ''
+    return '\n'.join(out + [''])
 
 
 def main():
@@ -191,10 +182,10 @@ def main():
         print(table(), end='')
         return 0
     if transformers.__version__ != VERSION:
-        print('transformers %s is here: hf_reads.inc is of %s' % (transformers.__version__, VERSION))
+        print('transformers %s is here: hf_reads.txt is of %s' % (transformers.__version__, VERSION))
         return 77
-    same = table() == (HERE / 'hf_reads.inc').read_text(encoding='utf-8')
-    print('hf_reads.inc is what hf_reads.py makes' if same else 'not ok: hf_reads.inc differs: make it again')
+    same = table() == (HERE / 'hf_reads.txt').read_text(encoding='utf-8')
+    print('hf_reads.txt is what hf_reads.py makes' if same else 'not ok: hf_reads.txt differs: make it again')
     return not same
 
 

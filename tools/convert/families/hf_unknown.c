@@ -131,7 +131,7 @@ void hf_check_switches(struct hf_model *m)
     }
     if (n > 0)
         ckpt_note(m->c, "ignored: %s%s (%s does not read %s)", line, more ? ", ..." : "",
-                  hf_class_name(m), strchr(line, ',') ? "them" : "it");
+                  m->family->class.name, strchr(line, ',') ? "them" : "it");
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */

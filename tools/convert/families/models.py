@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Makes the C tables of Hugging Face's model types (struct hf_family) out of models.txt, while mgpt is built.
 
-    models.py models.txt > hf_models.inc
+    models.py models.txt hf_reads.txt > hf_models.inc
 
-models.txt says what its words mean. A fault in it ends the build with its file, its line and one sentence.
+models.txt says what its words mean; hf_reads.txt has the keys that classes of transformers read. A fault in models.txt ends the
+build with its file, its line and one sentence.
 """
 import re
 import sys
@@ -30,6 +31,7 @@ BIASES = {'attention_bias': 'HF_ATTENTION_BIAS', 'attention_out_bias': 'HF_OUT_B
 ORDERS = {'pairs': 'STATE_PAIRS', 'swap': 'STATE_SWAP', 'keep': None}
 NORMS = {'+1': 'STATE_PLUS_ONE', 'bias': 'STATE_BIAS', 'plain': None}
 KEYS = ('n_embd', 'n_layer', 'n_head', 'n_head_kv', 'head_dim', 'n_ff', 'n_ctx', 'eps', 'activation')
+DEFAULTS = (*KEYS, 'n_vocab')  # columns of hf_reads.txt
 SWITCHES = ('tied', 'untied', 'windowed', 'partial_rope', 'states_head_dim', 'experts')
 VALUES = ('arch', 'program', 'activation', 'head', 'layers', 'knows', 'full_every', 'window', 'order', 'put')
 OWN = ('ignores', 'class', 'own_class', 'spelled')  # not of types that are like it
@@ -319,7 +321,33 @@ def step_of(words):
     return '    {%s},' % ', '.join('.%s = %s' % m for m in {'kind': 'HF_' + kind.upper(), **members}.items() if m[1])
 
 
-def family_of(t, out):
+def reads(path):
+    """{section: lines of words} of hf_reads.txt."""
+    sections, lines = {}, []
+    with open(path, encoding='utf-8') as f:
+        for line in f:
+            if line.startswith(' '):
+                lines.append(line.strip())
+            elif not line.startswith('#'):
+                lines = sections.setdefault(line.split(':')[0], [])
+    return sections
+
+
+def class_of(t, rows):
+    """The member `class` of a type, out of its row of hf_reads.txt."""
+    row = rows.get(t.name)
+    if not row:
+        return '{"", 0, "", ""}'
+    values, _, spelled = row.partition('; ')
+    name, *words = values.split()
+    own = words[:1] == ['own']
+    columns = dict(zip(DEFAULTS, words[own:]))
+    found = {'vocab_size' if field == 'n_vocab' else t.keys[field]: v for field, v in columns.items() if v != '-'}
+    found.update(word.split('=') for word in words[own + len(DEFAULTS):])
+    return '{%s, %d, %s, %s}' % (text(name), not own, text(spelled), text(' '.join('%s=%s' % p for p in sorted(found.items()))))
+
+
+def family_of(t, rows, out):
     """The member of the list of families; appends the tables that it names to out."""
     word, absent, v = t.name.replace('-', '_'), set(), t.values
     out += ['static const struct state_row %s_rows[] = {' % word, *rows_of(t, absent), '};']
@@ -340,12 +368,16 @@ def family_of(t, out):
     members += ['.%s = %s' % (verb, text(v[verb][0])) for verb in ('program', 'knows', 'ignores') if verb in v]
     members += ['.biases = ' + ' | '.join(sorted(absent))] if absent else []
     members += ['.put = {%s, hf_put_%s}' % (text(v['put'][0]), v['put'][0])] if 'put' in v else []
+    members.append('.class = ' + class_of(t, rows))
     return '    {%s},' % ', '.join(members)
 
 
 def main():
-    out = ['/* Made of models.txt by models.py. */']
-    rows = [family_of(t, out) for t in made(parse(sys.argv[1]))]
+    out, sections = ['/* Made of models.txt and hf_reads.txt by models.py. */'], reads(sys.argv[2])
+    for name in ('base', 'read'):
+        out += ['const char *const hf_%s_keys[] = {' % name, *('    " %s ",' % line for line in sections[name]), '    NULL};']
+    classes = dict(line.split(' ', 1) for line in sections['types'])
+    rows = [family_of(t, classes, out) for t in made(parse(sys.argv[1]))]
     out += ['static const struct hf_family families[] = {', *rows, '};', 'static const struct hf_wrapper wrappers[] = {']
     out += ['    {%s, %s, %d, {%s}},' % (text(name), like, tied, ', '.join(map(text, words))) for name, like, tied, words in WRAPPERS]
     print(*out, '};', sep='\n')
