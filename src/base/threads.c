@@ -50,8 +50,8 @@ struct worker {
     struct pool *pool;
     pthread_t thread;
     int index;
-    uint64_t lost_job; /* the last job that the caller finished without it, */
-    int lost_slot;     /* and the slot of that job. Both belong to the caller */
+    uint64_t lost_job; /* the last job that the caller finished without it; the caller's */
+    int lost_slot;     /* the slot of lost_job; the caller's */
     _Alignas(LINE) atomic_uint_least64_t unit; /* what it computes, as `left`; 0: nothing shown */
     struct share shares[SLOTS];
 };

@@ -34,8 +34,8 @@ struct matmul_job {
     const mgpt_session *stops; /* its mgpt_stop leaves out what is left; NULL: one row */
     size_t n;                  /* rows of the input */
     const float *x;
-    uint8_t *qx;    /* quantised input, */
-    size_t x_bytes; /* bytes per row of it; 0: float input */
+    uint8_t *qx;    /* quantised input */
+    size_t x_bytes; /* bytes per row of qx; 0: float input */
 };
 
 /* A job of one token while workers may read it. */

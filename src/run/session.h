@@ -105,12 +105,12 @@ typedef struct pass {
     size_t n, n_out;
     size_t out;                            /* logits has rows [out, out + logits.n) of n_out */
     struct segment *segments;              /* in order of `begin` and of `from` */
-    size_t n_segments, n_all;              /* those that have begun; all of them */
+    size_t n_segments, n_all;              /* segments that have begun; all segments */
     mat x, h, q, k, v, o, a, f, m, logits; /* the page's matrices, in the scratch; see page.inc */
     size_t n_layer, il;                    /* il: the current layer */
     uint64_t points; /* tapped by any segment's session; 0 after a callback has asked to stop */
     int stopped;
-    const struct feed_call *call; /* that it is a part of; NULL in mgpt_unembed */
+    const struct feed_call *call; /* the call that the pass is a part of; NULL in mgpt_unembed */
     const mgpt_session *lead;     /* the call's first session */
     int far; /* 1: weights and cache, MEMORY_FROM bytes or more, do not stay in a CPU cache */
 } pass;

@@ -101,18 +101,18 @@ struct tok {
     size_t n_around[2];
     char *ignored; /* names the keys whose ids are no tokens; NULL: none */
     uint8_t adds_bos, adds_eos, nfc;
-    uint8_t adds_space;            /* SentencePiece: a space before a part of text, */
-    uint8_t space_missing;         /* but only if it does not begin with one, */
-    uint8_t space_first;           /* and only at the start of the whole text */
-    uint8_t space_alone;           /* no space merges with the space before it */
-    uint8_t collapses;             /* SentencePiece: remove_extra_whitespaces */
-    uint8_t user_pieces;           /* SentencePiece: the model finds user-defined tokens itself, */
-    uint8_t drops_unknown;         /* byte-level BPE: bytes that are not tokens vanish */
-    uint8_t whole_pieces;          /* byte-level BPE: RULE_WHOLE */
+    uint8_t adds_space;    /* SentencePiece: add a space before each part of a text */
+    uint8_t space_missing; /* adds_space only if the part does not begin with a space */
+    uint8_t space_first;   /* adds_space only at the start of the whole text */
+    uint8_t space_alone;   /* no space merges with the space before it */
+    uint8_t collapses;     /* SentencePiece: remove_extra_whitespaces */
+    uint8_t user_pieces;   /* SentencePiece: the model itself finds user-defined tokens, `users` */
+    uint8_t drops_unknown; /* byte-level BPE: bytes that are not tokens vanish */
+    uint8_t whole_pieces;  /* byte-level BPE: RULE_WHOLE */
     const struct split_rule *rule; /* NULL: tok_bpe.c refuses the file */
     struct tok_steps *steps;       /* NULL: the kind encodes texts as they are */
     struct special_set specials, normal_specials;
-    struct tok_match users;  /* which these are, with U+2581 for spaces; backward */
+    struct tok_match users;  /* user-defined tokens, with U+2581 for spaces; matched backward */
     char *special_texts;     /* normalized texts of special tokens, or those of `users` */
     struct char_map *word;   /* the characters of words; NULL: no token has SINGLE_WORD */
     struct tok_chars *chars; /* only the one of the kind in use is not NULL */

@@ -178,8 +178,8 @@ struct split_run {
     const char *p;
     size_t n;
     struct best_split *best; /* n + 1 */
-    size_t reset_at;         /* where the sum last became 0, */
-    double offset;           /* and what it was before */
+    size_t reset_at;         /* where the sum was last set to 0 */
+    double offset;           /* the sum before that */
 };
 
 static double add_score(const struct tok_unigram *u, double score, double sum)

@@ -23,7 +23,7 @@
 
 struct tok_words {
     struct tok_match rows;   /* all tokens */
-    struct tok_match inside; /* those that begin with the prefix, without it */
+    struct tok_match inside; /* tokens that begin with the prefix, without the prefix */
     uint64_t most;           /* characters of a word */
 };
 

@@ -75,7 +75,7 @@ struct limits {
     int n_threads;
     size_t bytes;      /* size of what `read` reads again and again: the model's */
     const char *level; /* where it stays */
-    struct series read, dram, fma, int8; /* dram: empty when that is what `read` is */
+    struct series read, dram, fma, int8; /* dram: empty if `read` is of DRAM */
     struct limit_job *job;
 };
 
@@ -103,7 +103,7 @@ struct test {
     struct limits *limits;
     mgpt_session **sessions; /* [n_sessions], the first works for all */
     size_t times;            /* repetitions in a sample, for what is too short for a clock */
-    double step_bytes;       /* that one step of the batch has to read; 0: not asked */
+    double step_bytes;       /* bytes that one step of the batch has to read; 0: not asked */
     double linear_ops, attention_ops; /* of all n tokens of all sessions */
     struct series rate;               /* tokens per second, all sessions together */
     struct series read_share, peak_share;
@@ -124,7 +124,7 @@ struct bench {
     int rounds;
     double open_seconds, first_seconds; /* model opened; first logits, from the start */
     uint64_t peak_bytes;                /* memory at that moment */
-    char threads_why[160];              /* where the number of threads comes from */
+    char threads_why[160];              /* why this number of threads */
 };
 
 /* Sessions for a test, holding `depth` tokens, and a first uncounted run. Return exit codes; after
@@ -146,7 +146,7 @@ struct vs_row {
     int32_t n, depth, n_threads, n_sessions;
     double rate;     /* tokens per second, median */
     double n_params; /* of the model, 0: not said */
-    char label[96];  /* what it was measured with */
+    char label[96];  /* the program and model of the measurement */
 };
 
 /* Rows of a file (an array, one object after another, or both) as a stb_ds array. Returns an exit

@@ -9,10 +9,10 @@
 struct check_inside {
     const struct engine *engine;
     struct reference *reference;
-    const char *path; /* the reference's */
+    const char *path; /* of the reference */
     const struct compare_bounds *bounds;
-    size_t sequence; /* which one to examine */
-    size_t limit;    /* positions; 0: all */
+    size_t sequence; /* the sequence to examine */
+    size_t limit;    /* the most positions to examine; 0: all */
     int explain, json;
 };
 
@@ -26,11 +26,11 @@ enum {
 };
 
 struct check_models {
-    struct engine *a; /* open, with a session: what b is compared with */
+    struct engine *a; /* the model that b is compared with; open, with a session */
     const char *path_b, *kv_b;
     const char *text; /* NULL: a fixed text */
     size_t n_text;
-    size_t limit; /* positions; 0: chosen */
+    size_t limit; /* the most positions to compare; 0: chosen */
     const struct compare_bounds *bounds;
     int json;
 };

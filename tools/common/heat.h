@@ -22,7 +22,10 @@ struct heat_axis {
     int unnumbered; /* 1: only the label is shown */
 };
 
-enum heat_cell { HEAT_LARGEST, HEAT_LARGEST_SIZE }; /* which number a cell of several shows */
+enum heat_cell {
+    HEAT_LARGEST,
+    HEAT_LARGEST_SIZE
+}; /* what a cell shows that stands for more than one number */
 
 struct heat {
     struct heat_axis rows, cols;

@@ -12,9 +12,9 @@
 #include <string.h>
 
 struct jtext {
-    char *text; /* without its last bracket, */
-    char close; /* which is this, or 0 for a value without brackets */
-    int failed; /* an allocation */
+    char *text; /* stb_ds array: the text without its last bracket */
+    char close; /* the last bracket; 0: the value has none */
+    int failed; /* 1: an allocation failed */
 };
 
 static void jtext_put(struct jtext *t, const char *p, size_t n)

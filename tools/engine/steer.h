@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 struct steer {
-    size_t n_layer, n_embd; /* of the model: fill these in */
+    size_t n_layer, n_embd; /* the caller sets them to the model's */
     float *rows;            /* [n_layer][n_embd], times the scale; NULL: nothing is added */
     uint8_t *has;           /* [n_layer] */
 };

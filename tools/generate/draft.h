@@ -23,7 +23,7 @@ struct draft_costs {
 
 struct draft {
     struct engine engine;                /* engine.path: option; NULL: no draft */
-    size_t base;                         /* where in the text its first token is */
+    size_t base;                         /* index in the text of its first token */
     struct odds odds[DRAFT_LEVELS], all; /* by how sure it is of a token; of any token */
     unsigned rest;                       /* proposals to pass over while none pays */
     struct draft_costs costs;

@@ -25,8 +25,8 @@ struct lookup {
     int32_t (*latest)[LOOKUP_BUCKETS];
     struct odds odds[LOOKUP_LONGEST + 1]; /* by the length of the repetition */
     double row_cost;                      /* of one more row in a pass, in passes of one row */
-    size_t length;                        /* of the repetition that the last proposal came from */
-    int broken;                           /* out of memory: the text is incomplete */
+    size_t length; /* length of the repetition that the last proposal came from */
+    int broken;    /* out of memory: the text is incomplete */
 };
 
 /* An empty text. Returns 0 when out of memory. */

@@ -13,7 +13,7 @@ struct about {
     const int32_t *tokens;
     size_t n_tokens;
     uint64_t hash;      /* XXH64 of the model's file */
-    const char *reason; /* why the page is not live; NULL: it is */
+    const char *reason; /* why the page is not live; NULL: the page is live */
 };
 
 /* An object with everything. */

@@ -11,7 +11,7 @@
 struct lab_change {
     struct edits edits;
     struct steer steer;     /* the vectors as they were read */
-    struct steer steering;  /* the same times the scale; rows NULL: nothing is added */
+    struct steer steering;  /* the vectors times the scale; rows NULL: nothing is added */
     struct sweep_site site; /* grid NULL: no site is patched */
     int is_new;             /* the change is not that of the last run */
 };

@@ -61,11 +61,11 @@ struct patch_sweep {
     const struct metric *metric;
     const int32_t *tokens; /* the prompt that is changed */
     size_t n_tokens;
-    struct run_values own,
-        other;                /* of this prompt, for SWEEP_MEAN and SWEEP_PATCH; of the other one */
+    struct run_values own;    /* values of this prompt, for SWEEP_MEAN and SWEEP_PATCH */
+    struct run_values other;  /* values of the other prompt */
     double base;              /* the metric without a change: set by patch_sweep_begin */
-    struct sweep_site *sites; /* stb_ds array: those that need a run */
-    size_t n_done;            /* of them */
+    struct sweep_site *sites; /* stb_ds array: the sites that need a run */
+    size_t n_done;            /* sites that have been run */
     struct sweep_batch *batch;
 };
 

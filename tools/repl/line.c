@@ -280,7 +280,7 @@ int line_open(struct line_reader *reader, const char *history, line_complete_fn 
         return MGPT_OK;
     int status = line_read_lines(history, err);
     reader->history =
-        status == MGPT_OK ? history : NULL; /* what is not a history file stays as it is */
+        status == MGPT_OK ? history : NULL; /* a file of another kind is not written over */
     return status;
 }
 

@@ -229,7 +229,7 @@ uint8_t *view_strongest(const struct view *v, const double *sizes, size_t n, con
         free(shown);
         return NULL;
     }
-    size_t ties = SCREEN_LINES - n_above; /* of those that are exactly as large, the first */
+    size_t ties = SCREEN_LINES - n_above; /* rows left for values equal to the threshold */
     for (size_t i = 0; i < n; i++) {
         double size = isnan(sizes[i]) ? INFINITY : fabs(sizes[i]);
         shown[i] = size > threshold || (size == threshold && ties > 0);

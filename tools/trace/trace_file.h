@@ -31,7 +31,7 @@ extern const struct trace_kind trace_kinds[TRACE_N_TYPES];
 
 struct trace_strand {
     uint64_t done; /* bytes written */
-    uint32_t crc;  /* of them */
+    uint32_t crc;  /* checksum of these bytes */
 };
 
 struct trace_array {

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { NOT_COMPARED = -2 }; /* layer of a hook that no point of the pass is */
+enum { NOT_COMPARED = -2 }; /* layer of a hook that is no point of the pass */
 
 struct source {
     struct reference *ref;

@@ -7,7 +7,7 @@
 #include "mgpt.h"
 
 struct check_report {
-    const mgpt_model *model; /* whose logits are `ours` */
+    const mgpt_model *model; /* the model that is checked */
     const struct compare_bounds *bounds;
     int json;
     struct compare_total total;

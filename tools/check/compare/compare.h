@@ -12,10 +12,10 @@
 
 /* What may differ. INFINITY: no bound. */
 struct compare_bounds {
-    const char *name; /* of a preset, or NULL */
-    double max_abs;   /* |reference - ours|, everywhere */
-    double max_rel;   /* the same as a share of the root mean square of the reference's row */
-    double max_nmse;  /* of all rows together */
+    const char *name; /* name of the preset, or NULL */
+    double max_abs;   /* |reference - ours| of every value */
+    double max_rel;   /* max_abs as a share of the root mean square of the reference's row */
+    double max_nmse;  /* NMSE of all rows together */
     double max_kl;    /* nats, the mean of all rows */
 };
 
@@ -26,20 +26,23 @@ enum compare_top { TOP_SAME, TOP_TIE, TOP_OTHER, TOP_UNKNOWN };
 
 /* One row. */
 struct compare_row {
-    size_t n;            /* values compared; 0: the reference has none here */
-    size_t masked;       /* tokens of -inf in the reference, which are left out */
-    int bad;             /* one is not finite: the numbers below are NaN */
-    double max_abs;      /* largest |reference - ours| */
-    double max_rel;      /* the same by the row's root mean square */
-    size_t at;           /* the token where max_abs is; the first that is not finite */
-    int logprobs;        /* whether these are log-probabilities, as the reference's are: */
-    double theirs, ours; /* there, if it breaks */
-    int breaks;          /* a bound, if it were that of a single row */
-    double nmse;         /* mean squared difference by the mean square of the reference */
-    double cosine;       /* of the angle between the two */
-    double kl; /* KL(softmax(reference) || softmax(ours)), nats; of the tokens given and the rest */
-    double reference_logprob,
-        logprob;            /* of the next token; NaN: there is none, or not in the reference */
+    size_t n;       /* values compared; 0: the reference has none here */
+    size_t masked;  /* tokens of -inf in the reference, which are left out */
+    int bad;        /* one is not finite: the numbers below are NaN */
+    double max_abs; /* largest |reference - ours| */
+    double max_rel; /* max_abs / root mean square of the reference's row */
+    size_t at;      /* the token of max_abs; the first one that is not finite */
+    int logprobs;   /* 1: theirs and ours are log-probabilities, because the reference has these */
+    double theirs, ours; /* the values at `at`; set if the row breaks a bound */
+    int breaks;          /* 1: it breaks a bound, taken as a bound of a single row */
+    double nmse;         /* mean squared difference / mean square of the reference */
+    double cosine;       /* cosine of the angle between the two rows */
+    /* KL(softmax(reference) || softmax(ours)), nats. If the reference has some tokens only, all others
+     * count as one. */
+    double kl;
+    /* Log-probability of the next token; NaN: there is no next token, or the reference lacks it. */
+    double reference_logprob;
+    double logprob;
     double ulp;             /* largest distance in floats; 0 for log-probabilities */
     size_t rank;            /* of the reference's top token here: 1 + how many are above it */
     unsigned top5, top5_of; /* how many of the reference's five likeliest are among ours */
@@ -68,13 +71,14 @@ struct compare_first {
 
 /* All rows that the reference has. */
 struct compare_total {
-    size_t n_rows, n_bad;                      /* n_bad: rows with a value that is not finite */
-    size_t n_masked;                           /* rows with tokens of -inf in the reference, */
-    size_t kept_least, kept_most, masked_most; /* others and these in a row */
-    size_t n_top;                              /* rows whose top token the reference tells, */
-    size_t n_same, n_tie;                      /* and of these */
-    size_t n_top5, top5_of;                    /* summed */
-    size_t n_next;                             /* rows whose next token both have */
+    size_t n_rows, n_bad;         /* n_bad: rows with a value that is not finite */
+    size_t n_masked;              /* rows with tokens of -inf in the reference */
+    size_t kept_least, kept_most; /* tokens of a masked row that are not -inf */
+    size_t masked_most;           /* tokens of a masked row that are -inf */
+    size_t n_top;                 /* rows whose top token the reference has */
+    size_t n_same, n_tie;         /* rows of n_top with TOP_SAME, TOP_TIE */
+    size_t n_top5, top5_of;       /* sums of compare_row's top5 and top5_of */
+    size_t n_next;                /* rows whose next token both have */
     struct compare_worst abs, rel, nmse, cosine, kl, logprob, ulp, rank; /* cosine: of 1 - cosine */
     double sum_kl, sum_logprob; /* sum_logprob: of |difference| at the next token */
     double reference_nll, nll;  /* of the next tokens, summed */

@@ -26,9 +26,10 @@ struct found {
 
 struct fits {
     struct search *s;
-    double work;               /* that is left */
-    int layer;                 /* the only one to look at, or -1 */
-    struct found found[FOUND]; /* vectors that do it, the one that changes least first */
+    double work; /* the budget that is left */
+    int layer;   /* the only one to look at, or -1 */
+    struct found
+        found[FOUND]; /* vectors that restore agreement; the one that changes least is first */
 };
 
 /* Whether `steps` with passes of T positions for n unknowns are still affordable. */

@@ -15,7 +15,7 @@ enum { TENSORS_MOST = 1000 };
 struct tensor_chain {
     struct search *s;
     const struct whatif_tensor *list; /* what was solved for, the last one first */
-    int matrices;                     /* or vectors */
+    int matrices;                     /* 1: matrices, 0: vectors */
 };
 
 static int is_matrix(const struct search *s, const struct whatif_tensor *given)

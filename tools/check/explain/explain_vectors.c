@@ -104,7 +104,7 @@ static int solve_bias(struct search *s, struct ref_hook hook)
 
 struct norm_stage {
     char gain[80], bias[80];
-    mgpt_point at;     /* where its output is */
+    mgpt_point at;     /* the point of its output */
     int layer, direct; /* the target is the norm itself, not a product of it */
     size_t D, n;
     double *G, *P, *N; /* W'W [D][D], W' times the differences [n][D], n [n][D] */

@@ -21,7 +21,7 @@ struct stage_product {
     char name[80]; /* "blk.0.attn_qkv.weight" */
     const char *stem;
     size_t first_row, n_in; /* the hook's rows begin at first_row */
-    mgpt_point input;       /* what it is multiplied with */
+    mgpt_point input;       /* the point of its input */
     mgpt_tensor tensor;
     const uint32_t *order; /* of the rows of each head (mgpt_model.qk_order), or NULL */
     size_t head_dim;

@@ -72,10 +72,10 @@ struct whatif_tensor {
 enum whatif_row {
     ROW_AS_IT_IS,
     ROW_PROBABILITIES,
-    ROW_LOGARITHMS, /* of probabilities, */
+    ROW_LOGARITHMS, /* natural logarithms of probabilities */
     ROW_LESS_LARGEST,
     ROW_LESS_MEAN,
-    ROW_LOGARITHMS_2, /* to base 2 */
+    ROW_LOGARITHMS_2, /* logarithms of probabilities to base 2 */
     ROW_PLUS,         /* added[position] */
     ROW_REPETITION    /* logits of the tokens so far: divided by x above 0, times x below */
 };
@@ -124,7 +124,7 @@ struct whatif {
     struct oracle_spec spec; /* spec.layers is `layers` */
     struct oracle_layer *layers;
     double *freq;                /* [n_layer][n_rot / 2], what the layers' freq point into */
-    struct oracle_source source; /* the file as it is */
+    struct oracle_source source; /* the unchanged file */
     struct whatif_edit edit;     /* of tensors */
     int layer;                   /* of the edit; -1: all */
     int begins;                  /* layers before this one are those of `base` */

@@ -234,12 +234,12 @@ struct oracle_spec {
     int shift;       /* added to every position, not below 0 */
     int qk_norm_late; /* after the rotation */
     /* What no model has, for --explain; 0 is as models are. */
-    int qk_norm_other;                 /* over all heads with the gains of one, or over each */
-    int no_norm_q, no_norm_k;          /* in spite of qk_norm */
-    int norm_moved_q, norm_moved_k;    /* that of q or k alone on the other side of the rotation */
-    int no_rope_q, no_rope_k;          /* only the other is rotated */
-    int rope_v;                        /* values are rotated as keys are */
-    int v_is_k;                        /* values are the rotated keys */
+    int qk_norm_other;              /* one norm over all heads in place of each, or the inverse */
+    int no_norm_q, no_norm_k;       /* q or k has no norm, in spite of qk_norm */
+    int norm_moved_q, norm_moved_k; /* the norm of q or k is on the other side of the rotation */
+    int no_rope_q, no_rope_k;       /* q or k is not rotated */
+    int rope_v;                     /* values are rotated as keys are */
+    int v_is_k;                     /* values are the rotated keys */
     const struct oracle_layer *turned; /* [n_layer]: the rotation of turned_of is theirs; or NULL */
     int turned_of;                     /* enum oracle_of: keys or queries */
     int shift_k;                       /* added to the positions of keys, not below 0 */
@@ -262,7 +262,7 @@ struct oracle_spec {
     unsigned turn_form;          /* bits in which the turn of a pair differs: oracle_attention.c */
     size_t turn_heads;           /* heads that are rotated; 0: all */
     int turn_by_head;            /* by the number of the head, not by the position */
-    double up_more;              /* added to what the gate is multiplied with */
+    double up_more;              /* added to `up` before it is multiplied with the gate */
     size_t n_stored;             /* n_rot of oracle_layer.stored; 0: the same */
     size_t rot_first, rot_apart; /* first component that is rotated; of a pair, 0: n_rot / 2 */
     enum oracle_type type;       /* results are rounded to it ... */

@@ -29,14 +29,16 @@ struct reference;
 struct ref_options {
     int32_t n_vocab; /* of the model: logits in a row */
     int32_t n_layer; /* of the model; 0: not known */
-    const int32_t
-        *ids;     /* tokens from outside, borrowed until reference_open returns, for files that */
-    size_t n_ids; /* have none; refused for the others. NULL: none given */
-    const mgpt_model *model; /* for tokens named by their text; NULL: these are refused */
-    int add_bos; /* 1: the model wants `bos`, which llama.cpp puts in the place of the first */
-    int32_t bos; /* token of a chunk */
-    uint64_t shape_rows,
-        shape_cols; /* rows > 0: the file is float32 and nothing else, in this shape */
+    /* Tokens that the caller gives for a file without tokens; NULL: none. A file that has tokens is
+     * refused with them. Borrowed until reference_open returns. */
+    const int32_t *ids;
+    size_t n_ids;
+    const mgpt_model *model; /* for tokens named by their text; NULL: such files are refused */
+    /* 1: the model wants `bos`. llama.cpp puts it in the place of the first token of a chunk. */
+    int add_bos;
+    int32_t bos;
+    /* shape_rows > 0: the file is float32 and nothing else, in this shape. */
+    uint64_t shape_rows, shape_cols;
 };
 
 /* One sequence: ids[0 .. n). */
@@ -61,12 +63,12 @@ int reference_row(struct reference *ref, size_t i, size_t row, double *out, mgpt
 /* What the values of a row are. */
 struct ref_row {
     size_t n;           /* how many; 0: the reference has none for this token */
-    const int32_t *ids; /* whose they are, n different ones; NULL: of all tokens in order */
-    int logprobs;       /* log-probabilities, not logits */
-    double slack;       /* they are stored so coarsely that each may be off by this */
-    int of_given;       /* of the token that follows only, which need not be the likeliest */
+    const int32_t *ids; /* their tokens, n different ones; NULL: all tokens in order */
+    int logprobs;       /* 1: log-probabilities, 0: logits */
+    double slack;       /* how far each value may be off because it is stored coarsely */
+    int of_given;       /* 1: the row has the token that follows only, likeliest or not */
     double floor;       /* below 0: values that are not above it mean "at most this" */
-    size_t masked;      /* values of -inf, which are left out: `ids` has the others, logits */
+    size_t masked;      /* logits of -inf, which are left out: `ids` has the other tokens */
 };
 
 /* What is known about the row that was read last; valid until the next one is read. */

@@ -14,13 +14,12 @@ enum {
 
 /* Numbers in the file, C order. */
 struct ref_array {
-    char *name;     /* malloc'ed; NULL where the format has none */
-    struct npy npy; /* kind also B: bfloat16, u: not negative */
-    uint64_t
-        offset;  /* of the first byte in the file, unless the data are an entry of an archive: */
-    int strided; /* 1: element [i, j, ...] is i * strides[0] + j * strides[1] + ... */
+    char *name;      /* malloc'ed; NULL where the format has none */
+    struct npy npy;  /* kind also B: bfloat16, u: not negative */
+    uint64_t offset; /* of the first byte in the file, if entry is -1 */
+    int strided;     /* 1: element [i, j, ...] is i * strides[0] + j * strides[1] + ... */
     uint64_t strides[NPY_MAX_DIMS];
-    int64_t entry;           /* -1: none */
+    int64_t entry;           /* of an archive: the entry that has the data; -1: none */
     int seekable;            /* the entry is stored */
     struct zip_file *stream; /* of libzip: the entry, open at byte `at` of its data */
     uint64_t at;
@@ -35,10 +34,10 @@ struct ref_item {
     int32_t *ids;            /* stb_ds array */
     size_t first_row;        /* of the logits: where its rows begin */
     size_t skipped;          /* tokens before the first row */
-    const struct jval *rows; /* JSON only: lists of logits, or */
-    const struct jval *
-        *entries; /* stb_ds array: log-probabilities of some tokens, for each token */
-    int partial;  /* these */
+    const struct jval *rows; /* JSON: lists of logits, unless `partial` */
+    /* JSON, if `partial`: stb_ds array, for each token the log-probabilities of some tokens. */
+    const struct jval **entries;
+    int partial;
     int digits_are_text, of_given;
 };
 

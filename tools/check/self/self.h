@@ -54,8 +54,8 @@ int self_bits(const struct self_request *request, struct self_bits *bits, mgpt_e
 struct self_stage {
     int fired;
     double nmse;           /* the worst layer's mean squared error over mean square */
-    int32_t layer;         /* which */
-    size_t pos, head, col; /* where the largest error of that layer is */
+    int32_t layer;         /* the worst layer */
+    size_t pos, head, col; /* place of the largest error in that layer */
     double expected, found;
 };
 

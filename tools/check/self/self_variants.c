@@ -19,13 +19,13 @@ enum { N_BATCH = 3, PIECE = 13 };
 
 struct self_subject {
     const mgpt_model *model;
-    const char *isa; /* that model's */
+    const char *isa; /* the model's */
     const int32_t *tokens;
     size_t n, n_vocab;
     int32_t kv_type;
     double work;   /* weights times tokens */
-    float *logits; /* [n][n_vocab] of the variant that runs */
-    float *first;  /* those of the first variant */
+    float *logits; /* [n][n_vocab] logits of the variant that runs */
+    float *first;  /* [n][n_vocab] logits of the first variant */
     mgpt_error *err;
 };
 
