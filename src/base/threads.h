@@ -1,5 +1,8 @@
 /* Worker threads of one session, or of opening a model.
  *
+ * A pool has workers, and runs one job at a time. A part is what one worker does of a job that is divided
+ * beforehand (pool_run); a unit is a piece of a job that is handed out while it runs (pool_deal).
+ *
  * pool_run calls fn(ctx, i, n) once for each i < n and returns when all are done. The caller is
  * worker 0. When its own part is done it also runs the parts that no worker has begun: a worker
  * that sleeps costs nothing but its help. Workers spin for a moment after a job,

@@ -1,7 +1,7 @@
 /* Element types of tensors: the rows of types.h that can be read.
  *
  * A type is a block of values in a number of bytes, with functions to and from float32. Decoding
- * matches ggml bit for bit. Types that exist in memory only, and integers, have a name but no row.
+ * (dequantizing) matches ggml bit for bit. Types that exist in memory only, and integers, have a name but no row.
  */
 #ifndef MGPT_DTYPE_H
 #define MGPT_DTYPE_H

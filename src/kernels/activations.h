@@ -1,7 +1,8 @@
 /* The activations of an MLP, X(ID, name). Files, options and messages have the name; act_NAME of
  * kernels/spec/float_tmpl.h computes it. Three programs compute it again, by themselves:
  * math_activate of tools/check/oracle, exact.js of the lab, tests/spec/arithmetic.h. xIELU is not in
- * the list: it has constants in each layer and a function of its own.
+ * the list: it has constants in each layer and a function of its own. With a gate, silu is SwiGLU and
+ * gelu GeGLU.
  */
 #ifndef MGPT_ACTIVATIONS_H
 #define MGPT_ACTIVATIONS_H

@@ -1,5 +1,18 @@
 /* The kernel table: all arithmetic on weights and activations.
  *
+ * Words of this folder:
+ *   ISA level  one set of kernels for an instruction set; the ladder (ladder.c) lists the levels
+ *   matmul     the product of a packed matrix and n rows of activations: GEMV for n = 1, else GEMM.
+ *              Functions are generated for each weight type: matmul_F32, matmul_F16, matmul_BF16,
+ *              matmul_Q8_0, matmul_Q4_K, ... (types.h); `dequantize` here means decoding to float, which
+ *              integer types are not: their dot products are of int8 (ivec_dot)
+ *   panel      16 adjacent rows of a packed matrix, or 16 tokens of the KV cache: see below
+ *   block      32 adjacent columns of quantised weights, activations, keys or values
+ *   chain      a sum that is computed term after term by fmaf, in the order that is stated
+ *   tile       the part of a result that is in registers at a time: some panels by some tokens
+ *   streaming  an order in which panels are read for one token; the fastest is measured at load (tune.c)
+ *   screen     a bound for each logit from int8 copies, which saves most of the head's product (screen.c)
+ *
  * A kernel knows nothing of threads or models. float_tmpl.h is the specification: short loops in
  * float32 with explicit fmaf and a written order of summation. Each ISA level of the ladder
  * (scalar, avx2, avx512, ...) must give the same bits for the same arguments.

@@ -1,5 +1,15 @@
 /* The model: tensors assigned to fields, every shape checked, weights packed.
  *
+ * Words of this folder:
+ *   architecture  a row of arch.c: the name in general.architecture and the forms that it has
+ *   slot          a place of struct model or struct layer for a tensor, with its names and shape (slots.c)
+ *   bind          to give every tensor of the file its slot; what has none is an error (bind.c)
+ *   linear        a weight matrix with an optional bias; its weights are packed into panels (kernels.h)
+ *   head          the matrix of logits (output.weight, or token_embd if the two are tied)
+ *   gated         an MLP down(act(gate x) * (up x)): SwiGLU, GeGLU, ReGLU by the activation
+ *   expert        one MLP of a mixture of experts; the router chooses n_expert_used for each token
+ *   rope          the rotary embedding of q and k
+ *
  * Absent parts do nothing: a norm of kind NORM_NONE, a bias or gain of NULL, a matrix without
  * weights is the identity where page.inc uses it.
  */

@@ -4,7 +4,7 @@
  *     a_ij = exp s_ij / sum_j exp s_ij     kernels->softmax
  *     o_i  = sum_j a_ij v_j                mix_rows()
  *
- * There is no mask. The loops over j end at the query's own position (and start at pos - window).
+ * There is no causal mask in memory. The loops over j end at the query's own position (and start at pos - window).
  * Work is split into blocks of up to BLOCK_ROWS rows; a row is one query of one head. A block's
  * rows share a KV head (Ainslie et al. 2023), so each key and value is read once per block. Only
  * the scores of the block, [rows][keys], are stored, never the full [T][T] matrix. A row's result

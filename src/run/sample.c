@@ -1,4 +1,4 @@
-/* Sampling: temperature, top-k, top-p, min-p, one draw; and the best candidates.
+/* Sampling: temperature, top-k, top-p (nucleus sampling), min-p, one draw; and the best candidates.
  *
  * Nothing is sorted or allocated. Weights are integers (sample_kernels.h), so their sums are exact.
  * They are computed for a chunk of tokens at a time, and again for the chunk that contains the

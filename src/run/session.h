@@ -1,7 +1,19 @@
 /* The private parts of a session, and one pass of the model over n rows (struct pass).
  *
- * A segment of a pass is tokens of one session in order. A pass has one segment (a chunk of a
- * prompt) or several, of one or more sessions. A session's state changes only when the whole call
+ * Words of this folder:
+ *   call     one use of the API that runs tokens: mgpt_step, mgpt_feed, mgpt_step_many, mgpt_feed_many
+ *   run      adjacent tokens of one session in a call (mgpt_run)
+ *   chunk    at most n_chunk tokens: what one pass takes of a run
+ *   pass     one forward pass of the model (page.inc) over n rows, a row for each token
+ *   segment  the rows of a pass that are of one run. Decode: one segment of one row; prefill: one of many
+ *            rows; a batch: one row for each session, or several runs
+ *   tap      the caller's function that sees the values at a point of the pass (mgpt.h)
+ *   fork     a session that begins with the tokens, keys and values of another one
+ *   fused    the page compiled for small models in one function (page/fused.h)
+ *   visible range  the keys that a query may attend to. The causal mask is this range: it ends at the
+ *            query's own position, and scores outside of it are never computed
+ *
+ * A session's state changes only when the whole call
  * has succeeded: tokens, keys and values are written after the session's own, logits go to the
  * spare buffer; feed.c commits them at the end.
  */

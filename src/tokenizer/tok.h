@@ -1,10 +1,21 @@
 /* Tokenizers: text to token ids and back, for the vocabularies in GGUF files.
  *
- *   char  every normal token is one UTF-8 character (microgpt, nanoGPT): a table look-up
- *   bpe   byte-level BPE (tokenizer.ggml.model = "gpt2"): split with PCRE2, merge by rank
- *   spm   SentencePiece BPE ("llama"): merge by score, bytes as <0xHH> tokens
- *   unigram  SentencePiece Unigram ("t5"): the split with the greatest sum of scores
- *   none  no vocabulary in the file: encoding is refused, pieces are empty
+ * Kinds, with the value of tokenizer.ggml.model (the table is in tok.c):
+ *   char       every normal token is one UTF-8 character (microgpt, nanoGPT): a table look-up
+ *   bpe        byte-level BPE ("gpt2"): split with PCRE2, merge by rank; "mgpt-bpe": by steps of the file
+ *   spm        SentencePiece BPE ("llama"): merge by score, bytes as <0xHH> tokens
+ *   unigram    SentencePiece Unigram ("t5", "mgpt-unigram"): the split with the greatest sum of scores
+ *   wordpiece  BERT's ("mgpt-wordpiece"): the longest token at the start of a word, then of the rest
+ *   wordlevel  every word is a token ("mgpt-wordlevel")
+ *   none       no vocabulary in the file: encoding is refused, pieces are empty
+ *
+ * Words of this folder:
+ *   piece      the bytes that a token stands for in a text
+ *   special    a token that the text names (<|endoftext|>) or the model needs (BOS), not made by merges
+ *   split rule the regular expression that cuts a text into parts, which are merged apart (pre-tokenizer)
+ *   part       what is between two cuts: no token crosses its ends
+ *   symbol     bytes or characters of a part that have been merged so far
+ *   step       a normalizer, pre-tokenizer or decoder of tokenizer.json, kept in the file (tok_steps.h)
  *
  * A vocabulary is immutable after tok_open and may be used by any number of threads.
  */
@@ -21,7 +32,7 @@ struct tok;
 struct tok *tok_open(const struct gguf *g, mgpt_error *err);
 void tok_free(struct tok *t);
 
-const char *tok_kind(const struct tok *t); /* "char" "bpe" "spm" "unigram" "none" */
+const char *tok_kind(const struct tok *t); /* a kind of the list above */
 size_t tok_count(const struct tok *t);
 int32_t tok_bos(const struct tok *t); /* -1: none */
 int32_t tok_eos(const struct tok *t);

@@ -1,4 +1,5 @@
-/* Proposals of a second, smaller model with the same vocabulary.
+/* Speculative decoding with a draft model: proposals of a second, smaller model with the same
+ * vocabulary.
  *
  * The draft follows the text and draws what may come next with the numbers that the sampler will
  * draw with: where the two models agree closely enough, the sampler then draws the same token.

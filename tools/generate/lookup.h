@@ -1,4 +1,4 @@
-/* Prompt look-up: what may follow a text, proposed from what followed in it before.
+/* Prompt look-up decoding (n-gram speculation): what may follow a text, proposed from what followed in it before.
  *
  * The text is the prompt and all that was drawn since. The longest recent repetition of its end
  * is found through hash chains of its last 8, 4 or 2 tokens, with a bounded number of

@@ -1,4 +1,13 @@
-/* A tree of prefixes: samples of a block, and the timelines that run them. Used by prefixes.c. */
+/* A tree of prefixes: samples of a block, and the timelines that run them. Used by prefixes.c.
+ *
+ *   sample    one continuation of the prompt, with random numbers of its own
+ *   block     samples that are drawn together
+ *   prefix    the tokens with which some samples of a block begin
+ *   group     the samples of a block with one prefix: one pass gives the logits that all of them draw from
+ *   timeline  a session that runs prefixes: its path is the prefix that it holds, and groups with longer
+ *             prefixes wait in its stack
+ *   tree      the timelines of one thread; results of samples are stored in it
+ */
 #ifndef MGPT_PREFIX_TREE_H
 #define MGPT_PREFIX_TREE_H
 

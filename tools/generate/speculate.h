@@ -1,4 +1,4 @@
-/* Exact speculation: mgpt_step that may have run ahead.
+/* Speculative decoding, exact: mgpt_step that may have run ahead.
  *
  * A pass feeds the token that was drawn and, after it, a proposal of what will be drawn next
  * (lookup.h, draft.h), and keeps the logits of all of them. As long as the caller then asks for the

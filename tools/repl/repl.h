@@ -1,4 +1,11 @@
-/* The repl: its state and its table of commands. A command is a row in commands.inc. */
+/* The repl: its state and its table of commands. A command is a row in commands.inc.
+ *
+ *   timeline, branch  a session with a name; /branch forks the current one
+ *   position          a token of the timeline, counted from 0; /back moves, and keeps what is ahead
+ *   edit              a head or MLP that is left out or scaled, in all timelines
+ *   view              a command that prints values of the pass: view_*.c
+ *   lens              the logits that the residual stream of a layer gives (logit lens)
+ */
 #ifndef MGPT_REPL_H
 #define MGPT_REPL_H
 

@@ -1,4 +1,12 @@
-/* Comparing logits with a reference, in float64. A NaN or an infinity on either side is a
+/* Comparing logits with a reference, in float64.
+ *
+ *   row     the logits of one position
+ *   NMSE    mean squared difference / mean square of the reference
+ *   bounds  the most that may differ: a preset by the type of the weights, or numbers
+ *   masked  tokens of -inf in the reference: a filter (top-k, suppressed tokens) left them out
+ *   top     the token of the largest logit; a tie if the bounds allow two tokens to change places
+ *
+ * A NaN or an infinity on either side is a
  * difference for all bounds: every test is written so that NaN fails it.
  *
  * A reference may hold log-probabilities instead of logits, of all tokens or of some, and may hold

@@ -1,5 +1,13 @@
 /* Inside explain: what its parts share.
  *
+ *   hook     a named value of the reference (inner value), at a point of the pass and a layer
+ *   suspect  one thing that may be wrong, as an edit of the oracle's description (suspects.h, whatif.h)
+ *   edit     a change of the float64 oracle: tensors, order of rows, norms, rope, ...
+ *   target   the hook whose first bad value is explained; the logits, if there are no inner values
+ *   trial    a suspect with the NMSE that is left at the target when it is applied
+ *   proof    a whole pass with the edit that agrees with everything in the reference
+ *   cause    a trial with a proof; without a proof it is a hint
+ *
  * A suspect is tried at the target, at its first positions and then at more. One that restores
  * agreement there is proved by a whole pass: only then it is a cause. Most suspects are listed
  * beforehand (suspects.h); the rest are solved for from the numbers and then tried like the others.

@@ -1,5 +1,12 @@
 /* The interface between the readers of checkpoint formats and the writer of GGUF files.
  *
+ *   container  a file of named tensors or values: safetensors, PyTorch zip, pickle, .npz, JSON (containers/)
+ *   family     a program that writes checkpoints, or a model type of Hugging Face (families/)
+ *   mapping    a function or a table that gives the tensors of one family their GGUF names (core/state.h)
+ *   fact       a number of the model that tensors do not show (heads, norm epsilon, activation)
+ *   question   a fact that the checkpoint does not state: an error that names the option, or --assume
+ *   note       a line for the user: what was inferred or assumed
+ *
  * A reader fills a struct checkpoint: the architecture's numbers, the vocabulary, and for each
  * tensor its GGUF name, its shape and where its values come from. It describes, it does not copy:
  * values stay in the input until the writer asks for them, a few thousand at a time, so a
