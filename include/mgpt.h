@@ -95,8 +95,9 @@ enum { MGPT_NO_NORM, MGPT_RMSNORM, MGPT_LAYERNORM }; /* kinds of norms */
 typedef struct mgpt_layer {
     int32_t window;        /* most keys that a query sees, its own included; 0: all */
     int32_t n_rot, n_conv; /* components that rope rotates; tokens of a short convolution; or 0 */
-    int32_t ln1, q_norm, k_norm, ln1_post, ln_mid, ln2, ln2_post,
-        ln_post; /* norms, as roles: kinds */
+    /* Kinds of the norms, which are named as roles are. */
+    int32_t ln1, q_norm, k_norm, ln1_post;
+    int32_t ln_mid, ln2, ln2_post, ln_post;
 } mgpt_layer;
 typedef struct mgpt_tensor {
     const char *name, *type; /* as in the file; "F32", "F16", "BF16", ... */

@@ -27,7 +27,9 @@ struct sample_kernels {
 };
 
 const struct sample_kernels *kernels_sample(void);
-extern const struct sample_kernels sample_kernels_scalar, sample_kernels_avx2,
-    sample_kernels_avx512, sample_kernels_neon;
+extern const struct sample_kernels sample_kernels_scalar;
+extern const struct sample_kernels sample_kernels_avx2;
+extern const struct sample_kernels sample_kernels_avx512;
+extern const struct sample_kernels sample_kernels_neon;
 
 #endif

@@ -106,14 +106,15 @@ struct mgpt_model {
     enum branches branches;
     double rope_base, rope_factor; /* positions are divided by the factor */
     int rope_short;                /* LongRoPE: 1: the factors for short texts */
-    const size_t *kv_rows; /* [n_layer] n_embd for a layer that is a short convolution, else 0; or
-                              NULL: all are attention (kv.h) */
+    /* [n_layer] n_embd for a layer that is a short convolution, else 0; NULL: all layers are attention
+     * (kv.h). */
+    const size_t *kv_rows;
     struct rope ropes[N_ROPES];
     int rope_first; /* q and k are rotated before their norms */
-    const uint32_t
-        *qk_order; /* [head_dim] taps show stored component qk_order[i] of q or k as component i
-                                  (arch.h); NULL: as stored */
-    size_t n_cs;   /* floats of a row of scratch.cs */
+    /* [head_dim] Taps show stored component qk_order[i] of q or k as component i (arch.h); NULL: as
+     * stored. */
+    const uint32_t *qk_order;
+    size_t n_cs;               /* floats of a row of scratch.cs */
     size_t window, full_every; /* sliding window, and which layers have none (arch.h) */
     struct linear smear_gate;  /* of the embedding of the token before; absent: not added */
     float smear_scale, value_gate_scale;

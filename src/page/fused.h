@@ -57,8 +57,7 @@ struct fused_model {
  * layer * n_head_kv + head, of type KV_F32, with room for this token. */
 struct fused_row {
     const float *token, *position; /* its embeddings; position may be NULL */
-    const float
-        *first_qkv; /* result of first_qkv, or NULL; if set, token and position are not read */
+    const float *first_qkv; /* result of first_qkv; then token and position are not read. Or NULL */
     size_t pos;
     unsigned char *const *k, *const *v;
     float *logits; /* output, room for whole panels; NULL: not computed */

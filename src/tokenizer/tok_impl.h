@@ -74,8 +74,9 @@ struct tok_kind {
                 const struct merge_symbol *right, struct merge_pair *pair);
 };
 
-extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm, tok_kind_text,
-    tok_kind_unigram, tok_kind_unigram_pieces, tok_kind_wordpiece, tok_kind_wordlevel;
+extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm, tok_kind_text;
+extern const struct tok_kind tok_kind_unigram, tok_kind_unigram_pieces;
+extern const struct tok_kind tok_kind_wordpiece, tok_kind_wordlevel;
 
 /* A token that is searched for in the text before anything else. */
 struct tok_special {

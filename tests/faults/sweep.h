@@ -14,8 +14,8 @@ enum sweep_rule {
 struct sweep {
     const char *name;
     sweep_fn *run;
-    const char *
-        line; /* arguments with spaces between; '@x' is x in the repository, '%x' a prepared file */
+    /* Arguments with spaces between; '@x' is x in the repository, '%x' a prepared file. */
+    const char *line;
     const char *input; /* stdin, NULL: empty */
     enum sweep_rule rule;
     int replaces; /* 1: what it writes is there before, as an old file */

@@ -19,8 +19,7 @@ struct samples {
     const struct sampling *sampling;
     const int32_t *prompt; /* n_prompt > 0 tokens */
     size_t n_prompt;
-    size_t
-        n_before; /* tokens at the start of the prompt that do not fit into the context; the model does not see them */
+    size_t n_before;   /* tokens at the prompt's start that do not fit into the context, not seen */
     int32_t n_predict; /* most tokens to draw for each; -1: until the end */
     int32_t n;         /* how many samples */
     uint64_t first;    /* number of the first */

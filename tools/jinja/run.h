@@ -31,8 +31,7 @@ struct jinja_token {
     int64_t i;
     const uint32_t *s;
     size_t n;
-    size_t
-        if_at; /* an expression begins here whose condition is after the token `if_at`; 0: none */
+    size_t if_at; /* the `if` of the conditional expression that begins here; 0: none begins */
 };
 
 struct jinja {

@@ -40,8 +40,8 @@ struct score_run {
     const char *file;
     int each, no_bos, no_end, json;
     int32_t top;
-    size_t n_bad,
-        first_bad; /* lines that cannot be scored; the number of the first and its reason */
+    size_t n_bad;     /* lines that cannot be scored */
+    size_t first_bad; /* the number of the first of them, and its reason: */
     char why_bad[sizeof(((mgpt_error *)0)->text)];
     size_t n_texts, n_tokens, n_cut, n_cut_left; /* n_cut_left: lines with a context that was cut */
     double nll;                                  /* nats */

@@ -12,11 +12,10 @@
 
 /* What a record needs besides its text. */
 struct score_line {
-    size_t number; /* of the line, from 1 */
-    const struct jval
-        *object;      /* the record, which keeps the strings; NULL if it is not an object */
-    mgpt_error wrong; /* status < 0: why it cannot be scored */
-    size_t first, n;  /* its texts: [first, first + n) of the window */
+    size_t number;             /* of the line, from 1 */
+    const struct jval *object; /* the record, which keeps the strings; NULL: it is not an object */
+    mgpt_error wrong;          /* status < 0: why it cannot be scored */
+    size_t first, n;           /* its texts: [first, first + n) of the window */
 };
 
 /* Reads a line; a field that is not known is refused. Returns the number of texts, or 0 with

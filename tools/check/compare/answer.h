@@ -19,8 +19,9 @@ struct answer {
     /* One row of hook i (at scores and pattern, row head * T + position of T values). */
     int (*row)(void *user, size_t i, size_t row, double *out, mgpt_error *err);
     int (*logits)(void *user, size_t row, double *out, mgpt_error *err);
-    size_t
-        other_heads; /* heads of the reference's attention where that is not n_head: it is not compared; 0 */
+    /* The number of heads of the reference's attention if it is not n_head: then attention is not
+     * compared. Otherwise 0. */
+    size_t other_heads;
     size_t n_rows; /* T: positions the hooks were recorded for, at least n */
     void *user;
 };

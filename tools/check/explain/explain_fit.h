@@ -6,9 +6,10 @@
 
 struct fit {
     struct search *s;
-    struct whatif_tensor
-        *given;            /* all values of this and the next are unknown, or n from `first` on */
-    size_t first, n, m, T; /* m values compared, of T positions */
+    /* The n unknowns: all values of this tensor and of the next, or those of it from `first` on. */
+    struct whatif_tensor *given;
+    size_t first, n;
+    size_t m, T; /* m values of T positions are compared */
     float *old;
     double *J, *A, *b, *r, *new_r; /* [n][m], [n][n], [n], [m], [m] */
     double square;

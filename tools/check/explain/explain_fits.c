@@ -28,8 +28,8 @@ struct fits {
     struct search *s;
     double work; /* the budget that is left */
     int layer;   /* the only one to look at, or -1 */
-    struct found
-        found[FOUND]; /* vectors that restore agreement; the one that changes least is first */
+    /* Vectors that restore agreement; the one that changes least is first. */
+    struct found found[FOUND];
 };
 
 /* Whether `steps` with passes of T positions for n unknowns are still affordable. */

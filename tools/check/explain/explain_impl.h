@@ -24,24 +24,23 @@ struct search {
     const mgpt_model *model;
     const struct answer *a;
     const struct locate *l;
-    struct suspect *suspects; /* stb_ds array: those that were solved for come last */
-    void **owned;             /* stb_ds array: what solved suspects point to */
-    struct whatif as_is;      /* the model without edits, for all tokens */
-    const struct whatif
-        *base; /* what suspects are tried on: as_is, or with what was found before */
-    size_t target,
-        n;         /* the hook (n_hooks: the logits) and the positions where passes are compared */
-    size_t good;   /* of the last pass: positions that agree before the first that does not */
-    int feed;      /* values before the target are replaced by the reference's */
-    int second;    /* looks for the second of two causes, of which no hint is kept */
-    size_t common; /* only common suspects from this one on; 0: all */
-    uint64_t points; /* where the cause may be */
-    int not_linear;  /* no head gives the reference's logits */
-    double *
-        residuals; /* of the base before each layer, [n_layer][n_kept][n_embd], where logits are the
-                        * target; or NULL */
+    struct suspect *suspects;  /* stb_ds array: those that were solved for come last */
+    void **owned;              /* stb_ds array: what solved suspects point to */
+    struct whatif as_is;       /* the model without edits, for all tokens */
+    const struct whatif *base; /* suspects are tried on this: as_is, or as_is with what was found */
+    size_t target;             /* the hook where passes are compared; n_hooks: the logits */
+    size_t n;                  /* positions that are compared */
+    size_t good;               /* positions of the last pass before the first that differs */
+    int feed;                  /* 1: values before the target are the reference's */
+    int second;                /* 1: the second of two causes is looked for, and no hint is kept */
+    size_t common;             /* only common suspects from this one on; 0: all */
+    uint64_t points;           /* where the cause may be */
+    int not_linear;            /* 1: no head gives the reference's logits */
+    /* If logits are the target: residual stream of the base before each layer,
+     * [n_layer][n_kept][n_embd]; else NULL. */
+    double *residuals;
     size_t n_kept;
-    double work;
+    double work; /* work spent so far */
     mgpt_error *err;
 };
 

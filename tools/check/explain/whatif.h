@@ -169,7 +169,7 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_spec, edit_layers,              /* member becomes x */
     flip_spec, flip_layers,              /* member is negated */
     choose_spec,                         /* member, an int, becomes a */
-    flip_qk_norm,                        /* the same, of a model with norms of q and k */
+    flip_qk_norm,                        /* member is negated, in a model with norms of q and k */
     edit_activation,                     /* names */
     edit_act_late, edit_rope_values,     /* of gated MLPs; where something rotates */
     edit_window,                         /* larger by a; a 0: none */
@@ -207,8 +207,8 @@ whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
     edit_shown_pairs,                 /* of what is shown, where files have another order */
     edit_rope_base, edit_rope_factor, /* x, layers */
     edit_rope_linear, edit_rope_ntk,  /* factor x instead of the scaling that there is, layers */
-    edit_rope_llama3,                 /* the same, original length b, high_freq_factor a (0: 4) */
-    edit_rope_yarn,                   /* the same, original length b; a: bounds are not rounded */
+    edit_rope_llama3,                 /* factor x, original length b, high_freq_factor a (0: 4) */
+    edit_rope_yarn,                   /* factor x, original length b; a: bounds are not rounded */
     edit_rope_unscaled,               /* layers */
     edit_rope_other,                  /* layers have the base of the other ones */
     edit_layers_alike,                /* layers are like the other ones */

@@ -128,8 +128,8 @@ struct oracle_layer {
     size_t window;      /* most keys a query sees; 0: all */
     size_t conv;        /* tokens that a short convolution adds up in place of attention; 0 */
     const char *activation; /* a name of math_activate: ACTIVATIONS, and what others have */
-    double xielu
-        [4]; /* p, n, beta, eps: x > 0: p x^2 + beta x; else n (e^min(x, eps) - 1 - x) + beta x */
+    /* p, n, beta, eps: p x^2 + beta x for x > 0, else n (e^min(x, eps) - 1 - x) + beta x. */
+    double xielu[4];
     double attn_scale;
     double keep, mix_in_x0;  /* x = keep x + mix_in_x0 x0 before the layer, x0: input of layer 0 */
     size_t value_gate;       /* columns of its matrix; 0: no value embeddings */
@@ -142,9 +142,9 @@ struct oracle_layer {
     enum oracle_kv kv;
     int kv_of;                /* enum oracle_of */
     int no_attention, no_mlp; /* adds nothing to the residual */
-    double attn_more,
-        mlp_more;       /* of the residual, what is added to the branch beyond it; -1: the branch
-                                 * takes the residual's place */
+    /* The branch is added to (1 + attn_more) times the residual; -1: it takes the residual's place. */
+    double attn_more;
+    double mlp_more;
     int again;          /* the layer runs twice */
     int act_both;       /* the activation of gate and of up */
     size_t lost_head;   /* head lost_head - 1 adds nothing; 0: none */

@@ -77,8 +77,8 @@ typedef int ref_open_fn(struct reference *ref, mgpt_error *err);
 /* As reference_row; about.n is n_vocab. */
 typedef int ref_row_fn(struct reference *ref, size_t i, size_t row, double *out, mgpt_error *err);
 
-ref_open_fn reference_json_open, reference_npz_open, reference_st_open, reference_kld_open,
-    reference_llmc_open, reference_raw_open, reference_npy_open, reference_torch_open;
+ref_open_fn reference_json_open, reference_kld_open, reference_llmc_open, reference_raw_open;
+ref_open_fn reference_npy_open, reference_npz_open, reference_st_open, reference_torch_open;
 ref_row_fn reference_json_row, reference_kld_row, reference_array_row;
 
 /* 1: the first bytes, which are loaded, are those of PyTorch or safetensors. */

@@ -14,8 +14,7 @@ struct hf_config {
     json_t *root;
     const json_t *text;     /* root, or its text_config: where the keys are looked up */
     const char *model_type; /* of the text model */
-    const char
-        *whole_type; /* of the model that the text model is a part of; NULL: it is the whole */
+    const char *whole_type; /* of the model around the text model; NULL: there is none */
 };
 
 /* Reads JSON that must be an object, and is there until the run ends; faults leave it (checkpoint.h). `file`

@@ -39,9 +39,8 @@ struct ckpt_input {
     const struct ckpt_options *options;
     ckpt_side_fn *side;
     void *user;
-    const char
-        *directory; /* name of the input's directory, for formats of fixed file names; or NULL */
-    const struct file *file; /* that has the bytes, or NULL; it may be several as one (file.h) */
+    const char *directory;   /* name of the input's directory, if the format has fixed file names */
+    const struct file *file; /* the file of these bytes, split or not (file.h); NULL: none */
 };
 
 /* ---- the table ------------------------------------------------------------------------------- */

@@ -84,9 +84,9 @@ struct hf_step {
 struct hf_class {
     const char *name;
     int in_library; /* 0: the program comes with the weights */
-    const char *
-        spellings; /* OTHER=KEY where both always mean the same, OTHER~KEY where the first counts only
-                            * without the other, between spaces */
+    /* Words between spaces: OTHER=KEY if both always mean the same, OTHER~KEY if the first counts only
+     * without the other. */
+    const char *spellings;
     const char *defaults; /* KEY=VALUE: the class's values for absent keys that a model must have */
 };
 
@@ -136,11 +136,11 @@ struct hf_model {
     const struct hf_family *family;
     struct hf_config cfg;
     struct hf_rope rope;
-    int variant; /* falcon: one norm for both branches; opt: norms after branches; bigcode: a KV
-                           head per head; cohere, phi, stablelm: norms of q and k */
+    /* falcon: one norm for both branches; opt: norms after branches; bigcode: a KV head per head; cohere,
+     * phi, stablelm: norms of q and k. */
+    int variant;
     const struct hf_wrapper *wrapper; /* what the text model is a part of; NULL: it is the whole */
-    uint32_t
-        projected; /* width of token embeddings that are projected to n_embd; 0: they are not */
+    uint32_t projected; /* width of embeddings that are projected to n_embd; 0: they are not */
     struct state state;
     const struct hf_parts *parts;
     int puts;         /* tensors are put: an error may name the program that they are of */
@@ -204,8 +204,8 @@ void hf_weights_sharded(struct hf_model *m, struct span index);
 
 /* ---- hf_reads.c ------------------------------------------------------------------------------ */
 
-extern const char *const hf_base_keys[],
-    *const hf_read_keys[]; /* lines of words; NULL after the last */
+extern const char *const hf_base_keys[];
+extern const char *const hf_read_keys[]; /* lines of words; NULL after the last */
 
 /* The first model_type of models.txt that such a class computes; NULL: none. */
 const char *hf_model_type_of(const char *class_name);

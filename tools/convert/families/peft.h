@@ -41,9 +41,8 @@ struct peft_target {
     uint32_t layer;
     int is_bias;
     char to[STATE_MAX_ROW_NAME];
-    const struct state_row
-        *stack;         /* the rows that are stacked with it: n of them, NULL for a head */
-    size_t n_stack, at; /* which of them it is */
+    const struct state_row *stack; /* [n_stack] the rows that are stacked with it; NULL: a head */
+    size_t n_stack, at;            /* at: its index in `stack` */
 };
 
 /* The next row from *i on that takes the tensor `name` and makes one that the checkpoint has, or a

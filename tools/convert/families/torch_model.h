@@ -31,9 +31,9 @@ struct torch_mapping {
     void (*map)(struct torch_model *m);
 };
 
-extern const struct torch_mapping nanogpt_mapping, mingpt_mapping, llama2c_pt_mapping,
-    scratch_mapping, nanochat_mapping, microgpt_state_mapping, gpt_mapping, bigram_mapping,
-    litgpt_mapping;
+extern const struct torch_mapping nanogpt_mapping, mingpt_mapping, llama2c_pt_mapping;
+extern const struct torch_mapping scratch_mapping, nanochat_mapping, microgpt_state_mapping;
+extern const struct torch_mapping gpt_mapping, bigram_mapping, litgpt_mapping;
 
 /* The i-th mapping of from_torch.c, NULL after the last. */
 const struct torch_mapping *torch_mapping_at(size_t i);
