@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One name, one thing, and nothing too long, in src, tools and tests: no function is defined in more than two
 files, no struct in two; no file has more than 450 lines, no function of src more than seven parameters; no product has
-more lines than its budget."""
+more lines than its budget; no declaration is cut over two lines."""
 import collections
 import os
 import pathlib
@@ -18,6 +18,20 @@ FUNCTION = re.compile(r'^(?!typedef |else |return )[a-zA-Z_][^;={}()#]*?'
 STRUCT = re.compile(r'\bstruct (\w+)\s*\{', re.M)
 PARAMETERS = re.compile(r'(?:\b(?!if|for|while|switch)(\w[\w#]*)|\(\*(\w+)(?:\[\w+\])?\))'
                         r'\(([^(){};]*(?:\([^()]*\)[^(){};]*)*)\)\s*(?=([{;]))')
+
+
+# A declaration of variables or members, without a value, of two lines; lists of functions (..._fn) may have more.
+CUT = re.compile(r'^ *(?!(?:return|typedef|goto|else|case)\b)(?:\w+[ \n*]+)+?(?<!_fn )\**\w+(?:\[\w*\])*(?:, *\n? *\**\w+(?:\[\w*\])*)*;', re.M)
+
+
+def cut_declarations(files):
+    """Declarations that clang-format would break: each name gets its own."""
+    for path, text in files.items():
+        blank = re.sub(r'/\*.*?\*/', lambda m: re.sub(r'[^\n]', ' ', m[0]), text, flags=re.S)
+        blank = re.sub(r' +$', '', blank, flags=re.M)
+        for m in CUT.finditer(blank):
+            if '\n' in m[0].strip() and not m[0].strip().startswith('#') and '_fn ' not in m[0]:
+                yield '%s:%d' % (path, blank.count('\n', 0, m.start()) + 1)
 
 
 # The most lines of each product: what begins with one of the folders and is in no row above. A number is raised only in a
@@ -84,6 +98,7 @@ def main():
          ['%s: %d' % (p, t.count('\n')) for p, t in files.items() if t.count('\n') > LINES_MOST]),
         ('functions of src have at most seven parameters',
          list(parameters({p: t for p, t in code.items() if p.startswith('src/')}))),
+        ('declarations are not cut over lines', list(cut_declarations(code))),
         ('products have at most the lines of their budget',
          ['%s: %d lines, the budget is %d' % (name, lines[name], most) for name, _, most in BUDGET if lines[name] > most]),
     ]

@@ -14,8 +14,8 @@ struct suspect {
 
 /* A row of the table: one cause, or one for each of its numbers or lists of tensors. */
 struct suspect_row {
-    const char
-        *text;       /* printf format of the number or the tensors; "A|B": B if the member is set */
+    /* printf format of the number or the tensors; "A|B": B if the member is set. */
+    const char *text;
     uint64_t points; /* 0: those of the tensors */
     int per_layer;
     struct whatif_edit edit;
