@@ -81,7 +81,7 @@ static int check_absent(const mgpt_model *m, const struct tensor_slot *slot, int
     return MGPT_OK;
 }
 
-/* Of two tensors that are only used together one is absent. */
+/* Refuses a file that has only one of two tensors that are used together. */
 static int check_pair(const mgpt_model *m, const struct tensor_slot *pair, int layer,
                       mgpt_error *err)
 {

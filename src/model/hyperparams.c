@@ -55,7 +55,7 @@ int hyper_real(const mgpt_model *m, const char *name, double min, double max, do
     return MGPT_OK;
 }
 
-/* The same for a limit; 0 means no limit. */
+/* Reads a number that is a limit, within [min, max]; 0 means no limit. */
 static int hyper_limit(const mgpt_model *m, const char *name, double min, double max, float *to,
                        mgpt_error *err)
 {

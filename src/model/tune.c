@@ -35,7 +35,7 @@ static double tune_now(void)
     return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
 }
 
-/* Of all layers `up`, then `gate`, which may be absent. */
+/* Matrix i of those that are measured: `up` of every layer, then `gate`, which may be absent. */
 static const struct linear *tuned_matrix(const mgpt_model *m, size_t i)
 {
     const struct layer *l = &m->layers[i % m->shape.n_layer];

@@ -55,8 +55,7 @@ TEST(not_a_code_point)
     }
 }
 
-/* Of all strings of n bytes exactly as many are one character as there are code points of that
- * length: together with the test above, no ill-formed string is accepted. */
+/* As many strings of n bytes are one character as there are code points of that length: together with the test above, no ill-formed string is accepted. */
 TEST(every_short_string)
 {
     const size_t expected[4] = {0, 128, 0x800 - 0x80, 0x10000 - 0x800 - 0x800};

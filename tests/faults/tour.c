@@ -19,7 +19,7 @@ struct tour {
     mgpt_error err;
 };
 
-/* Of all that a session shows of itself. */
+/* A hash of everything that sessions show. */
 static uint64_t seen(const struct tour *t)
 {
     uint64_t h = 1;

@@ -166,7 +166,7 @@ TEST(large_mixtures_have_equal_bits)
 
 /* ---- facts ---- */
 
-/* Of experts a token reads those that it chooses. */
+/* A token reads the experts that it chooses only. */
 TEST(bytes_of_a_token_are_of_the_chosen_experts)
 {
     uint64_t bytes[6];

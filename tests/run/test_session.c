@@ -33,7 +33,7 @@ static void close_deep(struct zoo_session *z)
     toy_free(z->m);
 }
 
-/* Of the running test. */
+/* The session and the error of the running test. */
 static struct zoo_session f;
 static mgpt_error err;
 

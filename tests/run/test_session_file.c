@@ -249,7 +249,7 @@ static void seal(struct saved_bytes b)
     memcpy(b.p + b.n - sizeof hash, &hash, sizeof hash);
 }
 
-/* Of a file of 40 tokens 4 bytes are changed, and the hashes made good again. */
+/* 4 bytes of a file of 40 tokens are changed, and its hashes are set again. */
 TEST_SAVED(heads_that_do_not_fit)
 {
     const struct {

@@ -65,10 +65,10 @@ struct toy_spec {
     double window_base;     /* rope.freq_base_swa */
     double rope_factor;     /* rope.scaling.type linear (or yarn), rope.scaling.factor */
     int yarn;               /* rope.scaling.original_context_length; 0: not YaRN */
-    int longrope;           /* the same of LongRoPE, rope_factors_short.weight and _long.weight */
-    double rope_attn;       /* rope.scaling.attn_factor */
-    int divisors;           /* rope_freqs.weight */
-    double alibi;           /* attention.max_alibi_bias */
+    int longrope; /* original_context_length of LongRoPE; with rope_factors_short.weight and _long.weight */
+    double rope_attn; /* rope.scaling.attn_factor */
+    int divisors;     /* rope_freqs.weight */
+    double alibi;     /* attention.max_alibi_bias */
     double attn_scale, clamp, attn_cap, softcap;
     double embd_scale, residual_scale, logit_scale;
     /* Mixtures; 0: none. Widths 0: n_ff, no shared expert. dense: layers that are not mixtures, a

@@ -12,12 +12,12 @@ enum { PLANTED_N = 14, PLANTED_MOST = 24 }; /* tokens */
 struct bug {
     const char *label;
     const struct toy_spec *spec;
-    const char *edits; /* of the file (toy_edit); NULL: the reference does otherwise */
-    const char *hook;  /* first bad one */
-    const char *cause; /* part of what --explain says; NULL: nothing may be claimed */
-    const char *told;  /* the same of the logits alone; NULL: as `cause` */
-    int logits;        /* the cause is found from the logits alone as well */
-    const char *bare;  /* first bad hook where norms are not recorded; NULL: the same */
+    const char *edits; /* edits of the file (toy_edit); NULL: the reference's program differs */
+    const char *hook;  /* the first bad hook */
+    const char *cause; /* part of what --explain says; NULL: it may name no cause */
+    const char *told;  /* part of what it says from the logits alone; NULL: as `cause` */
+    int logits;        /* 1: the cause is found from the logits alone, too */
+    const char *bare;  /* first bad hook if norms are not recorded; NULL: `hook` */
     oracle_patch *patch;
     toy_differs *differs;                      /* what the reference's program does otherwise */
     void (*rename)(int32_t *tokens, size_t n); /* what the reference calls its tokens */
@@ -36,7 +36,8 @@ struct told {
     size_t n_hooks, n_head, n;
 };
 
-/* Of all points but those in `without`. The trace is of n tokens and is told's from now on. */
+/* An answer with all points but those in `without`. The trace is of n tokens and belongs to `told` from
+ * now on. */
 struct answer told_answer(struct told *t, struct trace *trace, const struct toy *m,
                           const int32_t *tokens, size_t n, uint64_t without);
 void told_free(struct told *t);

@@ -144,7 +144,7 @@ static void edit_copy(struct toy *m, const char *name, const char *v)
     memcpy(t->values, edited(m, v)->values, t->n * sizeof *t->values);
 }
 
-/* Of a square matrix. */
+/* Transposes a square matrix. */
 static void edit_transpose(struct toy *m, const char *name, const char *v)
 {
     struct toy_tensor *t = edited(m, name);

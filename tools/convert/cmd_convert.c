@@ -30,7 +30,7 @@ static const char notes[] =
     "of GPT-2 under the names of other programs, or a directory that holds one; microgpt (JSON,\n"
     "pickles, .npy, .npz, microgpt-bin, microgpt-c, and with --raw bare numbers); llm.c .bin\n"
     "(with gpt2_tokenizer.bin); llama2.c .bin (versions 0, 1, 2, with tokenizer.bin); GGUF (to\n"
-    "change the element type). Whatever is inferred or assumed is printed. OUT is replaced as a\n"
+    "change the element type). What is inferred or assumed is printed. OUT is replaced as a\n"
     "whole or left as it was; the same input gives the same bytes.\n\n"
     "TYPE is f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q6_k or keep. Vectors and the\n"
     "position table stay f32; with q4_k, token_embd and output are q6_k. Where rows are not whole\n"

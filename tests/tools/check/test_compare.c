@@ -308,7 +308,7 @@ TEST(what_is_not_finite_is_shown_as_the_reference_has_it)
     assert_near(row.ours, 2 - log(exp(1) + exp(2) + exp(3)));
 }
 
-/* Of a reference with some tokens only, ours must be finite everywhere. */
+/* If a reference has some tokens only, all our logits must be finite. */
 TEST(not_finite_where_the_reference_has_nothing)
 {
     static const int32_t ids[] = {0};

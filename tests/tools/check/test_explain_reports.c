@@ -24,7 +24,7 @@ static const int32_t shared_by_2[PLANTED_MOST] = {0, 0, 1, 1, 2, 2, 3, 3, 4,  4,
 static struct oracle_layer other_way[2];
 static double other_freq[4];
 
-/* Of layer 0, before it is changed. */
+/* Frequencies of layer 0 before it is changed. */
 static const double *first_freq;
 
 /* A change of one member, in all layers or of the model. */

@@ -52,7 +52,7 @@ TEST(zoo)
     }
 }
 
-/* The same sums, last column first. Wide matrices only: the toy's have no others. */
+/* A matmul that adds the last column first. For wide matrices only: the toy has no others. */
 static void backwards(const struct matmul *m)
 {
     for (size_t i = 0; i < m->n; i++)

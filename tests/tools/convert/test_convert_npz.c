@@ -286,7 +286,7 @@ TEST_ON_FILE(fortran)
     drop(&wte);
 }
 
-/* Of parameters without names. */
+/* Options for parameters without names. */
 static const struct ckpt_options sizes = {.given = OPT_EMBD | OPT_LAYERS | OPT_CONTEXT | OPT_HEADS,
                                           .n_embd = 1,
                                           .n_layer = 0,

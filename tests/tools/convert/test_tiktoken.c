@@ -60,7 +60,7 @@ TEST(tiktoken)
     ckpt_free(&c);
 }
 
-/* Of all pairs in a token the one of lowest rank is merged first. */
+/* The pair of lowest rank in a token is merged first. */
 TEST(order_of_ranks)
 {
     static const char *const more[] = {"ab", "bc", "cd", "abc", "abcd", "abce"},

@@ -290,7 +290,7 @@ TEST(overrides)
 
 /* ---- files next to a checkpoint -------------------------------------------------------------- */
 
-/* The same text for every side file except the tokenizer. */
+/* Gives one text for every side file except the tokenizer. */
 static int find_text(void *user, enum ckpt_option option, const char *const *candidates, size_t n,
                      struct ckpt_side *side, mgpt_error *err)
 {

@@ -21,7 +21,7 @@ struct hf_config {
  * is for messages. */
 json_t *hf_json(struct checkpoint *c, struct span bytes, const char *file);
 
-/* The same for files that can be large: vocabularies and indices. `flags`: of jval.h. */
+/* Reads as hf_json a file that can be large: a vocabulary or an index. `flags` are those of jval.h. */
 const struct jval *hf_values(struct checkpoint *c, struct span bytes, const char *file, int flags);
 
 /* root: of config.json, which is changed. model_type stays NULL where neither the root nor its text part has

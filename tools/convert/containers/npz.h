@@ -9,7 +9,7 @@
 /* Opens an archive in memory, which must stay; NULL with *err. */
 zip_t *npz_archive(const void *data, size_t size, mgpt_error *err);
 
-/* The same for a file, which is read in pieces. */
+/* Opens an archive in a file, which is read in pieces; NULL with *err. */
 zip_t *npz_archive_file(const char *path, mgpt_error *err);
 
 /* Opens an entry and reads its header (any that npy_header accepts); the data follows. The

@@ -78,7 +78,7 @@ struct pickle {
  * Errors: MGPT_EFILE "pickle: global os.system is not allowed (byte 12)", ...; MGPT_ENOMEM. */
 int pickle_read(struct pickle *p, struct span bytes, mgpt_error *err);
 
-/* The same from byte `start` on; p->size and the bytes in messages count from the start of the
+/* Interprets the pickle at byte `start`; p->size and the bytes in messages count from the start of the
  * span. */
 int pickle_read_at(struct pickle *p, struct span bytes, size_t start, mgpt_error *err);
 void pickle_free(struct pickle *p);

@@ -57,7 +57,7 @@ int pickle_is_text(const struct pickle *p, pickle_id id, const char *text)
     return n->kind == PICKLE_TEXT && n->n == strlen(text) && memcmp(n->as.text, text, n->n) == 0;
 }
 
-/* Of equal keys the last counts, as in Python. */
+/* If a key occurs twice, the last one counts, as in Python. */
 static pickle_id dict_get(const struct pickle *p, pickle_id dict, const char *key)
 {
     pickle_id found = 0;

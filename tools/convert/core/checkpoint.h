@@ -45,7 +45,7 @@ struct span {
 /* MGPT_EFILE with an error that is at no byte of the file: for functions that return a status. */
 #define ckpt_refuse(err, ...) err_set((err), MGPT_EFILE, MGPT_NO_OFFSET, __VA_ARGS__)
 
-/* The same as "tensor NAME: why", with the name clipped. */
+/* MGPT_EFILE with "tensor NAME: why", with the name clipped. */
 __attribute__((format(printf, 3, 4))) int ckpt_refuse_tensor(mgpt_error *err, const char *name,
                                                              const char *fmt, ...);
 
@@ -60,7 +60,7 @@ struct ckpt_tensor;
  * compressed one) sets the checkpoint's `failed`; no other can fail. */
 typedef void ckpt_values_fn(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out);
 
-/* The same as blocks of t->type: first and n are whole blocks. */
+/* Stores values [first, first + n) as blocks of t->type; both numbers are whole blocks. */
 typedef void ckpt_blocks_fn(const struct ckpt_tensor *t, uint64_t first, size_t n, uint8_t *out);
 
 struct ckpt_tensor {

@@ -30,7 +30,7 @@ struct lora_adapter {
  * checkpoint is then of no use. */
 int lora_apply(struct checkpoint *c, const struct lora_adapter *adapter, mgpt_error *err);
 
-/* The same of one form; here and below, faults leave the run (checkpoint.h). */
+/* Apply an adapter of one form; here and below, faults leave the run (checkpoint.h). */
 void lora_apply_gguf(struct checkpoint *c, const struct lora_adapter *adapter);
 void lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter);
 

@@ -69,7 +69,7 @@ enum ckpt_option { CKPT_OPTIONS(CKPT_OPTION_BIT) OPT_NORMS = OPT_PRE_NORM | OPT_
      OPT_BOS | OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM | OPT_FINAL_NORM | OPT_CHARS |           \
      OPT_ROPE | OPT_POSITIONS | OPT_HEAD_LAST)
 
-/* Of all mappings (from_torch.c); each checks its own. */
+/* Options of all mappings (from_torch.c); each mapping checks its own. */
 #define TORCH_OPTIONS                                                                              \
     (MICROGPT_OPTIONS | OPT_TOKENIZER | OPT_NO_TOKENIZER | OPT_ROPE | OPT_SOFTCAP | OPT_QK_SCALE | \
      OPT_WINDOW | OPT_NORMS | OPT_NORM | OPT_CAUSAL | OPT_EMBEDDING_SCALE | OPT_ASSUME | OPT_QKV | \

@@ -29,7 +29,7 @@ typedef int ckpt_side_fn(void *user, enum ckpt_option option, const char *const 
 
 struct ckpt_input;
 
-/* The same of `in`, whose errors leave the run. */
+/* Finds a side file with in->side; errors leave the run. */
 int ckpt_side(struct checkpoint *c, const struct ckpt_input *in, enum ckpt_option option,
               const char *const *candidates, size_t n_candidates, struct ckpt_side *side);
 

@@ -37,8 +37,8 @@ int source_apply_lora(struct ckpt_source *s, mgpt_error *err);
 /* Opens a file that stays open until source_close. */
 int source_open_side(struct ckpt_source *s, const char *path, struct span *bytes, mgpt_error *err);
 
-/* Of a directory: the path of the model's file in it, malloc'ed; NULL when path is none. Errors: a
- * directory of a format that is not read, by its name; of several models; of none (directory.c). */
+/* The path of the model's file in a directory, malloc'ed; NULL if path is not a directory. Errors: a
+ * directory of a format that is not read, by its name; with more than one model; with none (directory.c). */
 int source_of_directory(const char *path, char **to, mgpt_error *err);
 
 #endif

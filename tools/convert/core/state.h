@@ -42,7 +42,7 @@ struct state_packed {
     /* Values [first, first + n) of a row. */
     void (*values)(const struct state_packed *p, uint64_t row, uint64_t first, size_t n,
                    float *out);
-    /* The same as blocks of `type`: first and n are whole blocks. NULL: type is F32. */
+    /* Values [first, first + n) of a row as blocks of `type`, both whole blocks. NULL: type is F32. */
     void (*blocks)(const struct state_packed *p, uint64_t row, uint64_t first, size_t n,
                    uint8_t *out);
 };

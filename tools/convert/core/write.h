@@ -30,7 +30,7 @@ void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct c
  * before or after rounding to the element type, are written as they are and counted in a note. */
 int ckpt_write(struct checkpoint *c, const char *path, const struct dtype *type, mgpt_error *err);
 
-/* The same file in malloc'ed memory, in one block of exactly its size. */
+/* Writes the file of ckpt_write into malloc'ed memory, one block of exactly its size. */
 struct ckpt_memory {
     void *bytes;
     size_t size;

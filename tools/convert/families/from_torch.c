@@ -107,9 +107,9 @@ static void run_mapping(struct torch_model *m, const struct torch_mapping *mappi
     mapping->map(m);
 }
 
-/* Of the mappings [first, end) the one that knows the names. A module that holds the model puts its
- * own word before all names: Lightning's "model.", "net.". Without a mapping the names are whole
- * again. */
+/* The mapping among [first, end) that knows the names, or NULL. A module that holds the model puts its own
+ * word before all names (Lightning's "model.", "net."): it is taken off, and put back if no mapping
+ * is found. */
 static const struct torch_mapping *known_mapping(struct torch_model *m, size_t first, size_t end)
 {
     size_t n = 0, all = 0;

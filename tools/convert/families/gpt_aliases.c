@@ -125,8 +125,8 @@ static void last_word(const char *name, char word[64])
     snprintf(word, 64, "%.*s", start ? (int)(end - start) : 0, start ? start : "");
 }
 
-/* Of two matrices that widen in the MLP, without a word that says so, one is the gate: Llama's w1
- * next to w3, or the user says which; the first by name until then. */
+/* Decides which of two matrices that widen in the MLP is the gate, if their names do not say it: Llama's
+ * w1 if there is w3; else the option --gate says it, and until then it is the first by name. */
 static void settle_gate(struct gpt *g, struct gpt_name *names)
 {
     const struct state *s = &g->m->state;

@@ -5,7 +5,7 @@
  *
  * Parts between dots are taken apart into words at underscores, digits and capitals: "W_query" is
  * "w query", "layerNorm1" is "layer norm 1". A role is known by words that public programs use,
- * whatever stands around them. A word that could mean two things ("proj") counts only inside
+ * whatever is around them. A word that could mean two things ("proj") counts only inside
  * attention or the MLP. A name with words of two roles means nothing here, and the file is refused
  * by it; so is query_key_value, whose rows GPT-NeoX mixes.
  */

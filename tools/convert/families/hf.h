@@ -196,10 +196,10 @@ void hf_weights(struct hf_model *m, struct span bytes);
 /* Adds the tensors of one file to s, which is sealed later. */
 int hf_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error *err);
 
-/* The same of safetensors or PyTorch, by content. */
+/* Adds the tensors of a file of safetensors or PyTorch, by content. */
 int hf_add_file(struct state *s, struct span bytes, mgpt_error *err);
 
-/* The same out of an index: model.safetensors.index.json. */
+/* Adds the tensors of all files that an index names: model.safetensors.index.json. */
 void hf_weights_sharded(struct hf_model *m, struct span index);
 
 /* ---- hf_reads.c ------------------------------------------------------------------------------ */
@@ -224,8 +224,8 @@ hf_step_fn hf_defaults;
 
 /* ---- hf_wrapper.c ---------------------------------------------------------------------------- */
 
-/* Of a model that also sees or hears, the text part: which one it is, by config.json's root; its
- * model_type where that does not say it. Errors: there is no model_type at all, with what to write. */
+/* Finds the text part of a model that also sees or hears, by the root of config.json, and its model_type if
+ * the part does not say it. Errors: there is no model_type at all, with what to write. */
 hf_step_fn hf_wrapper;
 
 /* Marks the tensors of the other parts. */
@@ -258,7 +258,7 @@ void hf_name_programs(const struct state *s, const struct hf_family *own, mgpt_e
 
 /* ---- hf_quant.c: GPTQ, AWQ, MLX -------------------------------------------------------------- */
 
-/* Of a quantised model: puts matrices in the place of the tensors that they are made of. Errors: a
+/* Puts the matrices of a quantised model in the place of the tensors that they are made of. Errors: a
  * scheme that is not read, by its name. */
 hf_step_fn hf_unpack;
 

@@ -11,8 +11,8 @@
 
 enum { COMPARED = 4096 }; /* values at a time */
 
-/* Of a model of several parts tie_word_embeddings may be at its root only, or true there of a file that
- * has no head. */
+/* Reads tie_word_embeddings. If the text model is a part of another one, the key may be at the root only,
+ * or true there because the file has no head. */
 static int read_tied(struct hf_model *m)
 {
     static const char key[] = "tie_word_embeddings";

@@ -105,7 +105,8 @@ static int has_values(struct span bytes, int nested)
     return 0;
 }
 
-/* Of keys near the outside; deeper ones are of modules that are quantised in a way of their own. */
+/* 1: keys near the outside name tensors. Deeper keys are those of modules with a quantisation of their
+ * own. */
 static int has_tensors(struct span bytes)
 {
     static const char *const names[] = {"wte*", "transformer.*", "tok_emb*", "token_emb*", NULL};

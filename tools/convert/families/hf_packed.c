@@ -46,7 +46,7 @@ static int zero_at(const struct hf_packed *m, uint64_t row, uint64_t group)
     return (int)(packed_number(words, 1, row, m->bits) + m->plus);
 }
 
-/* Of a row's group: a scale, or a bias of MLX. */
+/* A scale, or a bias of MLX, of a group of a row. */
 static float real_at(const struct hf_packed *m, const uint8_t *reals, uint64_t row, uint64_t group)
 {
     float v;

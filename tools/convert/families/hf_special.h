@@ -40,7 +40,7 @@ hf_step_fn hf_one_window;
  * (0: no exception). */
 void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first);
 
-/* The same where use_sliding_window is true: by layer_types, or from max_window_layers on. */
+/* Gives windows to layers if use_sliding_window is true: by layer_types, or from max_window_layers on. */
 hf_step_fn hf_used_windows;
 
 /* Whether layer_types[i] is `yes`; it must be one of both. */

@@ -81,7 +81,7 @@ void torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows);
  * open, and hp.n_head is 1. */
 void torch_heads_or_ask(struct torch_model *m, int64_t stated, uint32_t published, const char *why);
 
-/* The same, and an open question is an error. */
+/* Sets hp.n_head as torch_heads_or_ask; an open question is an error. */
 void torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why);
 
 /* The heads of GPT-2 as published, in any of its four sizes; 0 for any other size. */

@@ -122,7 +122,8 @@ int tree_names_matrices(struct tree dict);
  * *m->err. */
 int tree_take(struct mg_parts *m, const char *key, struct tree v);
 
-/* The same of all members of a dict but one. Members that state nothing are noted if `note`. */
+/* Takes what all members of a dict but one state, as tree_take. Members that state nothing are noted if
+ * `note`. */
 int tree_facts(struct mg_parts *m, struct tree dict, struct tree but, int note);
 
 /* The note about a member that is left out. */

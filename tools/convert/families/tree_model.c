@@ -224,8 +224,7 @@ int tree_read(struct mg_parts *m, struct tree root, const char *const formats[3]
     return status;
 }
 
-/* Of dicts those with a token embedding, but without fused projections, which are another
- * program's. */
+/* 1: a dict with a token embedding and without fused projections, which another program writes. */
 int tree_is_microgpt(struct tree root)
 {
     char key[TREE_MAX_NAME];

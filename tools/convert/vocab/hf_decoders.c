@@ -41,7 +41,7 @@ static void add_replace_decoder(struct steps_writer *w, const struct jval *part)
     add_decoder_text(w, part, from, steps_string(part, "content"));
 }
 
-/* Of the texts, only the space in front can be taken away: a text is decoded token by token. */
+/* Only a space at the start can be stripped, because a text is decoded token by token. */
 static void add_strip_decoder(struct steps_writer *w, const struct jval *part)
 {
     int64_t start = jval_whole(jval_get(part, "start"));
