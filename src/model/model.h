@@ -59,8 +59,10 @@ struct layer {
     const float *conv;                 /* [E][n_conv] a short convolution; NULL: attention */
     size_t window;                     /* most keys a query sees, its own included; 0: all */
     float x_scale, x0_scale;           /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
-    const struct gguf_tensor *value_embd; /* [V][n_kv] or NULL: added to the values of tokens, */
-    struct linear value_gate; /* times value_gate_scale sigmoid of this product, one per KV head */
+    /* [V][n_kv] or NULL. Added to the values of tokens, times value_gate_scale * sigmoid(value_gate x), one
+     * factor for each KV head. */
+    const struct gguf_tensor *value_embd;
+    struct linear value_gate;
 };
 
 /* Rotary frequencies: radians per position for each of n_rot / 2 pairs. A model has at most two. */

@@ -69,10 +69,10 @@ struct ckpt_tensor {
     uint64_t dims[4];         /* dims[0] is the row length; unused ones are 1 */
     uint64_t n_values;        /* their product */
     const struct dtype *type; /* element type of the source: what --type keep writes */
-    const uint8_t *bytes;     /* the values in file order, encoded as `type`, or NULL: */
-    ckpt_values_fn *values;   /* how to get at them, from */
-    ckpt_blocks_fn *blocks;   /* (as `type`, exactly; NULL: type->from_float) */
-    const void *source;
+    const uint8_t *bytes;     /* the values in file order, encoded as `type`; or NULL */
+    ckpt_values_fn *values;   /* if bytes is NULL: decodes values from `source` */
+    ckpt_blocks_fn *blocks;   /* if not NULL: gives values as blocks of `type` without rounding */
+    const void *source;       /* for values and blocks, with `at` */
     uint64_t at;
     int exact; /* --type keep keeps the type of a vector, too: the source is GGUF */
 };
@@ -136,7 +136,8 @@ struct ckpt_map {
  * they mean. Arrays are of stb_ds. */
 struct ckpt_vocab {
     const char *model, *pre; /* tokenizer.ggml.model; NULL: no vocabulary. pre may be NULL */
-    struct gguf_str *tokens; /* stb_ds arrays; all of one length: */
+    /* stb_ds arrays of one length: tokens, types, scores, doubles. */
+    struct gguf_str *tokens;
     int32_t *types;
     float *scores;                  /* NULL: none */
     double *doubles;                /* mgpt.tokenizer.scores; NULL: no key */
@@ -190,7 +191,7 @@ struct checkpoint {
     void (*progress)(void *user, uint64_t n_done, uint64_t n_values);
     void *progress_user;
     mgpt_error *err; /* of the ckpt_run that is under way */
-    void *out;       /* where it is left to */
+    void *out;       /* the jmp_buf that ckpt_leave jumps to */
     struct ckpt_owned *owned;
 };
 

@@ -17,9 +17,9 @@ enum ckpt_fact { /* bits of checkpoint.open */
                  FACT_QK_SCALE,  /* what the scores are divided by */
                  FACT_MASK,      /* whether attention is causal */
                  FACT_NORM,      /* LayerNorm without biases or RMSNorm */
-                 FACT_EPS,       /* of RMSNorm, which has no usual one */
-                 FACT_POSITIONS, /* of a model without a table, */
-                 FACT_ROPE,      /* the base of the rotation, when they rotate */
+                 FACT_EPS,       /* the epsilon of RMSNorm, which has no usual value */
+                 FACT_POSITIONS, /* the kind of positions of a model without a table of them */
+                 FACT_ROPE,      /* the base of the rotation, if positions rotate */
                  FACT_EMBEDDING, /* the factor of the token embedding */
                  FACT_QKV,       /* the order of rows in one matrix of q, k and v */
                  FACT_BARE,      /* the layout of matrices that are parameters without a module */

@@ -182,15 +182,17 @@ enum {
     STATE_SWAP = 1 << 4,       /* STATE_ROWS_SWAP in blocks of head_dim */
     STATE_PLUS_ONE = 1 << 5,
     STATE_FIRST_ROWS = 1 << 6, /* may have more rows than n_out: padding of the vocabulary */
-    STATE_Q = 1 << 7, /* rows of the queries, keys, values in a tensor of all of them (n_out P): */
-    STATE_K = 1 << 8, /* all q, all k, all v, or */
+    /* The rows of queries, keys or values in a tensor of all three (n_out P): all q, all k, all v; with
+     * STATE_GROUPED for each KV head its queries, its key, its value. */
+    STATE_Q = 1 << 7,
+    STATE_K = 1 << 8,
     STATE_V = 1 << 9,
-    STATE_GROUPED = 1 << 10,       /* of each KV head: its queries, its key, its value */
-    STATE_BIAS = 1 << 11,          /* there is a bias, too: n_out values, of a vector n_in; it */
-    STATE_BIAS_OPTIONAL = 1 << 12, /* may be absent, */
-    STATE_BIAS_ZEROS = 1 << 13,    /* or zeros are written when it is */
-    STATE_ATTENTION = 1 << 14,     /* only in layers that are attention by hp.kv_heads, */
-    STATE_CONVOLUTION = 1 << 15,   /* or short convolutions */
+    STATE_GROUPED = 1 << 10,
+    STATE_BIAS = 1 << 11,          /* there is a bias, too: n_out values, of a vector n_in */
+    STATE_BIAS_OPTIONAL = 1 << 12, /* the bias may be absent */
+    STATE_BIAS_ZEROS = 1 << 13,    /* zeros are written if the bias is absent */
+    STATE_ATTENTION = 1 << 14,     /* only in layers that are attention by hp.kv_heads */
+    STATE_CONVOLUTION = 1 << 15,   /* only in layers that are short convolutions by hp.kv_heads */
     STATE_HALVES = 1 << 16,        /* STATE_ROWS_HALVES in blocks of head_dim */
     STATE_OTHER_FLAGS = 1 << 17    /* from here on: free for families */
 };

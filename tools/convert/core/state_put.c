@@ -12,8 +12,8 @@
 #include <string.h>
 
 struct part {
-    const uint8_t *data;               /* NULL: zeros, or */
-    const struct state_packed *packed; /* what knows the values */
+    const uint8_t *data;               /* NULL: values are from `packed`, or zeros */
+    const struct state_packed *packed; /* NULL: none */
     enum state_type type;
     uint64_t start, n_rows;            /* rows of the result */
     uint64_t row, column;              /* strides in bytes */

@@ -283,10 +283,11 @@ static void put_metadata(struct gguf_writer *w, const struct checkpoint *c,
 
 struct stream {
     struct gguf_writer w;
-    float *values;          /* CHUNK of them, */
-    uint8_t *encoded;       /* encoded, */
-    float *decoded;         /* and read back */
-    uint64_t n_bad, n_lost; /* of this tensor: not finite in the source; only after rounding */
+    float *values;          /* CHUNK values of the source */
+    uint8_t *encoded;       /* these values in the type that is written */
+    float *decoded;         /* `encoded` as floats */
+    uint64_t n_bad;         /* values of this tensor that are not finite in the source */
+    uint64_t n_lost;        /* values of this tensor that are finite, but not after rounding */
     uint64_t n_done, n_all; /* values of the model */
 };
 

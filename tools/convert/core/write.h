@@ -7,8 +7,8 @@
 struct ckpt_written {
     uint64_t n_values, n_bytes; /* weights, and the bytes they take in the file */
     const char *type;           /* element type of most of them */
-    uint32_t file_type;         /* general.file_type for that */
-    int is_quantised;           /* some tensor is */
+    uint32_t file_type;         /* general.file_type for `type` */
+    int is_quantised;           /* 1: some tensor is quantised */
 };
 
 /* The element type that a tensor gets: `type`, or the source's when that is NULL. Vectors and the

@@ -20,17 +20,17 @@ struct gpt_rules {
 struct gpt {
     struct torch_model *m;
     const struct gpt_rules *r;
-    uint32_t n_part_heads;          /* heads that are matrices of their own; 0: none */
-    int is_conv1d;                  /* matrices of the layers are stored [n_in, n_out] */
-    int is_mha;                     /* attention is the framework's: it has its scale */
-    int has_mask;                   /* a causal mask is in the file */
-    int is_rotated;                 /* a buffer of the rotation is in the file */
-    int is_buffer;                  /* the positions are a buffer: sines and cosines */
-    int has_gate;                   /* of the MLP */
-    int has_bias;                   /* norms have biases: they are LayerNorm */
-    int has_qkv;                    /* one matrix of q, k, v whose rows are in an unknown order */
-    int has_two_ups;                /* one is the gate, and no word says which */
-    int has_bare;                   /* matrices in layers are parameters of their own */
+    uint32_t n_part_heads; /* heads that are matrices of their own; 0: none */
+    int is_conv1d;         /* matrices of the layers are stored [n_in, n_out] */
+    int is_mha;            /* attention is the framework's: it has its scale */
+    int has_mask;          /* a causal mask is in the file */
+    int is_rotated;        /* a buffer of the rotation is in the file */
+    int is_buffer;         /* the positions are a buffer: sines and cosines */
+    int has_gate;          /* of the MLP */
+    int has_bias;          /* norms have biases: they are LayerNorm */
+    int has_qkv;           /* one matrix of q, k, v whose rows are in an unknown order */
+    int has_two_ups; /* one of two first matrices of the MLP is the gate; no word says which */
+    int has_bare;    /* matrices in layers are parameters of their own */
     int is_grouped, is_in_out;      /* answers: --qkv heads, --bare in-out */
     int is_post, is_rms, is_scaled; /* answers: --post-norm, --norm rms, --embedding-scale root */
     enum gpt_positions positions;

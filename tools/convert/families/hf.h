@@ -99,7 +99,7 @@ struct hf_family {
     int tied;                    /* when tie_word_embeddings is absent */
     int windowed;                /* rope settings per kind of layer: full and windowed */
     uint32_t full_every;         /* each n-th layer has no window: needs no key in GGUF; 0: none */
-    const char *program; /* whose files are described so; NULL: config.json names the type */
+    const char *program; /* the program that writes such files; NULL: config.json names the type */
     const char *knows;   /* a key that means another forward pass in other families; NULL: none */
     const char *ignores; /* a key of published files that its class does not read; NULL: none */
     uint32_t window;     /* when sliding_window is absent; 0: none */
@@ -151,8 +151,8 @@ struct hf_model {
 struct hf_parts {
     struct span config, tensors, index;
     struct state *state;
-    const char *described; /* of a program's file: its family; or NULL */
-    json_t *facts;         /* and what would be in config.json */
+    const char *described; /* the family of a program's file, or NULL */
+    json_t *facts;         /* if `described`: what would be in config.json */
 };
 
 #define HF_COUNT(a) (sizeof(a) / sizeof *(a))

@@ -219,8 +219,8 @@ static void own_vocabulary(struct checkpoint *c, const struct ckpt_side *side, u
                          .pattern = {pattern, sizeof pattern - 1},
                          .eos = ckpt_copy(c, end.text.p, end.text.n)};
     tiktoken_read(c, &t, "the tokenizer", n_vocab);
-    c->vocab.bos = (int32_t)end.rank; /* as GPT-2 has it: nothing puts BOS in front, */
-    c->vocab.whole_pieces = -1;       /* and every token is merged */
+    c->vocab.bos = (int32_t)end.rank; /* as GPT-2 has it, which does not put BOS in front */
+    c->vocab.whole_pieces = -1;       /* every token is merged */
 }
 
 static void llmc_vocabulary(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_vocab)

@@ -26,7 +26,7 @@ struct torch_model {
 
 struct torch_mapping {
     const char *name; /* "nanoGPT" */
-    unsigned options; /* that apply */
+    unsigned options; /* the options that apply (OPT_...) */
     int (*match)(const struct torch_model *m);
     void (*map)(struct torch_model *m);
 };

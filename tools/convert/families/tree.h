@@ -34,8 +34,8 @@ struct tree {
     const struct tree_file *file; /* NULL: absent */
     uint64_t at;                  /* in the file */
     const struct jval *json;      /* of JSON */
-    double number;                /* a flag's: 0 or 1 */
-    int is_whole;                 /* the number is */
+    double number;                /* of a flag: 0 or 1 */
+    int is_whole;                 /* 1: the number is whole, `whole` */
     int64_t whole;
     struct gguf_str text;
     size_t n;         /* members of a list or dict */

@@ -19,10 +19,11 @@ struct hf_tok {
     } configs; /* tokenizer_config.json, generation_config.json, config.json; NULL: none */
     const struct jval *model_vocab; /* of tokenizer.json: {text: id} */
     struct vocab_slots slots;
-    int sentencepiece;        /* else byte-level BPE, or */
-    int steps;                /* a model with steps (hf_steps.h) */
-    int unigram;              /* and not BPE */
-    int words;                /* WordPiece or WordLevel, with steps; and not BPE */
+    /* The kind of model: byte-level BPE if none of these is set. */
+    int sentencepiece; /* 1: SentencePiece, BPE unless `unigram` */
+    int steps;         /* 1: a model with steps (hf_steps.h), BPE unless `unigram` or `words` */
+    int unigram;
+    int words;                /* 1: WordPiece or WordLevel; has steps */
     enum vocab_scores scores; /* what is written of slots' scores */
     int bytes;                /* a character that is not a token becomes tokens <0xHH> */
     const struct jval *post;  /* tokenizer.json, for its post-processor; NULL: there is none */

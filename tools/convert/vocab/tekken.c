@@ -19,7 +19,7 @@
 struct tekken {
     struct hf_tok *t;
     struct tiktoken_token *ranks, *specials;
-    size_t n_read, n_named; /* of them */
+    size_t n_read, n_named; /* entries of ranks, of specials */
     int64_t n_special, n_ranks;
 };
 

@@ -100,7 +100,7 @@ function unlzma(from) {
     }
     return out;
 }
-// The same, several times as fast while a page starts. The memory of the module has room for nothing else.
+// Unpacks with unlzma.wasm, several times as fast as unlzma. The memory of that module has room for nothing else.
 function unlzmaQuickly(from) {
     try {
         const { memory, unlzma: run } = new WebAssembly.Instance(new WebAssembly.Module(unlzmaModule)).exports;

@@ -101,7 +101,7 @@ const Engine = (() => {
         return n;
     }
 
-    // The same: wasm/command.c.
+    // The number that a text is, for strtod of wasm/command.c.
     const number = (text, n) => Number(new TextDecoder().decode(new Uint8Array(wasm.memory.buffer, text >>> 0, n)));
 
     // ---- opening ----

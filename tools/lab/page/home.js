@@ -188,7 +188,7 @@ const Home = (() => {
         choose([m.id, to[0], m.tri ? Math.min(to[0], to[1]) : to[1]]);
     }
 
-    // The same place in the part before or after.
+    // Chooses the place in the part before or after that corresponds to the chosen one.
     function part(by) {
         const all = [...scene.mats.values()].filter((m) => m.kind !== 'w' || Engine.live), at = chosen ? all.indexOf(chosen.m) : by > 0 ? -1 : 0, m = all[(at + by + all.length) % all.length];
         const r = Math.min(m.rows - 1, m.kind === 'w' ? 0 : state().query);

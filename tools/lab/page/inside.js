@@ -4,7 +4,7 @@
 const Half = (() => {
     // "0 mid" for "blocks.0.hook_resid_mid", as the REPL says it.
     const name = (hook) => hook.replace(/^blocks\.(\d+)\.hook_resid_/, '$1 ');
-    // The same in words.
+    // "as it begins" for "blocks.0.hook_resid_pre".
     const WORDS = { pre: 'as it begins', mid: 'after attention', post: 'after the MLP' };
     const words = (hook) => WORDS[hook.replace(/^.*_/, '')] || '';
     return { name, words };

@@ -132,7 +132,7 @@ const Numbers = (() => {
         return x < 0 && Number(s) !== 0 ? '−' + s : s;
     }
 
-    // The same for a cell of a table, which keeps all digits.
+    // A number with fixed digits for a cell of a table, which keeps all digits.
     const cell = (x, digits = 4, text = fixed(x, digits)) => ({ x, toString: () => text });
 
     const signed = (x, digits = 4) => (x >= 0 ? '+' : '') + fixed(x, digits);

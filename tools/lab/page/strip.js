@@ -187,7 +187,7 @@ const Strip = (() => {
         search.focus();
     }
 
-    // The same for a change of the text.
+    // Opens the picker for a change of the text; a recorded page cannot change it.
     function pickToken(title, done) {
         if (Engine.live) openPicker(title, done);
         else App.say(NO, true);

@@ -120,7 +120,7 @@ const Trials = (() => {
         return (await Work.run('write', state, ({ ids }) => show(ids))).ids;
     }
 
-    // The same for the text that is shown: as tokens come they are computed in lane 0 and in the run without changes, too,
+    // Writes on with the text that is shown: as tokens come they are computed in lane 0 and in the run without changes, too,
     // so that App.set has little left to do. Returns all ids.
     async function extend(ids, edits, most, sampling, show) {
         const all = (drawn) => Array.from(ids).concat(drawn);
