@@ -1,12 +1,12 @@
-#!/bin/sh
-# mgpt convert as a user types it: every layout, every option, every error line, exit codes, atomicity.
-# That the tensors are right to the bit is tested in tests/tools/convert/test_convert.c.
-# shellcheck source=tests/cli/lib.sh
-. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+#!/ bin / sh
+#mgpt convert as a user types it : every layout, every option, every error line, exit codes,       \
+    atomicity.
+#That the tensors are right to the bit is tested in tests / tools / convert / test_convert.c.
+#shellcheck source = tests / cli / lib.sh
+."$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 
-mkdir "$tmp/work" && cd "$tmp/work" || exit 1
-fixtures=$MGPT_SOURCE_ROOT/tests/fixtures/convert
-cp "$fixtures"/*.json "$fixtures"/*.bin . || exit 1
+    mkdir "$tmp/work" &&cd "$tmp/work" ||
+    exit 1 fixtures = $MGPT_SOURCE_ROOT / tests / fixtures / convert cp "$fixtures"/*.json "$fixtures"/*.bin . || exit 1
 cp flat.json silent.json # says nothing about heads
 for layout in flat state_dict shaped nested tied; do
     sed 's/^{/{"n_head":4,/' "$fixtures/$layout.json" >$layout.json
@@ -192,7 +192,7 @@ denies 2 'activation gelu: expected one of relu relu2' --activation gelu flat.js
 echo '{"wte": [[0.5, NaN]]}' >nan.json
 denies 3 'NaN or Infinity is not JSON (Python writes it)' nan.json no.gguf
 sed 's/"wpe"/"rms_x":[1,2,3,4],"wpe"/' flat.json >fork.json
-denies 3 'tensor rms_x: not part of a microgpt' fork.json no.gguf
+denies 3 'tensor rms_x: no microgpt has it' fork.json no.gguf
 sed 's/"layer1.mlp_fc2"/"layer1.mlp_gate"/' flat.json >fork.json
 denies 3 'tensor layer0.mlp_gate: missing (a later layer has one)' fork.json no.gguf
 sed 's/"wpe":\[\[/"wpe":[[0.25,/' flat.json >ragged.json

@@ -257,7 +257,7 @@ def refusals():
     peft("has nothing that it changes", names={r"layers\.1\.": "layers.2."})
     peft("has nothing that it changes", names={r"layers\.1\.": "layers.99999999999."})
     peft("its B is missing", names={r"q_proj\.lora_B": "q_proj.lora_C"})
-    peft("its A is missing", names={r"q_proj\.lora_A": "q_proj.lora_C"})
+    peft("no LoRA with both A and B has it", names={r"q_proj\.lora_A": "q_proj.lora_C"})
     peft("another base", change=swap_shape(r"q_proj\.lora_A"))
     peft("another base", change=swap_shape(r"q_proj\.lora_B"))
     peft("element type I32", change=lambda h: [e.update(dtype="I32") for k, e in h.items() if "q_proj.lora_B" in k] and None)

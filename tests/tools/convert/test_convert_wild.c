@@ -190,7 +190,7 @@ TEST(bad_contents)
     assert_changed("rotated.json", "layer1.rms_1", "layer1.rms_x", "rms_x: not part of");
     assert_changed("rotated.json", "rms_final", "rms_fiXXX", "rms_fiXXX: not part of");
     assert_changed("gains.json", "\"ln_f\":[1.0292", "\"ln_f\":[1,\"02\"", "ln_f: ");
-    assert_changed("gains.json", "\"wpe\"", "\"wpx\"", "wpx: not part of a microgpt");
+    assert_changed("gains.json", "\"wpe\"", "\"wpx\"", "wpx: no microgpt has it");
 }
 
 TEST(bad_options)

@@ -14,7 +14,7 @@ TEST(later_families)
     static const struct {
         const char *model, *key, *json, *expected;
     } cases[] = {
-        {"apertus", "hidden_act", "\"relu2\"", "mlp.act_fn.alpha_n: not part of a apertus"},
+        {"apertus", "hidden_act", "\"relu2\"", "mlp.act_fn.alpha_n: no apertus"},
         {"arcee", "hidden_act", "\"xielu\"", "hidden_act: xielu is not supported"},
         {"granite_4", "num_local_experts", "4", "num_local_experts: only 0 is supported"},
         {"granite_4", "position_embedding_type", "null", "position_embedding_type: only rope is"},
@@ -192,17 +192,17 @@ TEST(extra)
     } cases[] = {
         {"gpt2", "transformer.h.0.attn.bias", NULL},
         {"gpt2", "h.1.attn.masked_bias", NULL},
-        {"gpt2", "h.2.attn.c_attn.weight", "tensor h.2.attn.c_attn.weight: not part of a gpt2"},
+        {"gpt2", "h.2.attn.c_attn.weight", "tensor h.2.attn.c_attn.weight: no gpt2"},
         {"gpt2", "lm_head.weight", "tensor lm_head.weight: shape [0, 5], expected [33, 18]"},
         {"gpt2", "model.layers.11.self_attn.q_proj.weight",
-         "not part of a gpt2 of 2 layers; model.layers.11.self_attn.q_proj.weight is a name of "},
+         "no gpt2 of 2 layers has it; model.layers.11.self_attn.q_proj.weight is a name of "},
         {"gpt2", "trf_blocks.0.att.W_query.weight", "W_query.weight is a name of LLMs-from-"},
         {"llama", "model.layers.0.attention.wq.weight", "wq.weight is a name of Meta's Llama"},
         {"opt", "transformer.h.0.attn.qkv.weight", "attn.qkv.weight is a name of LitGPT"},
         {"llama", "blocks.0.attn.W_Q", "blocks.0.attn.W_Q is a name of TransformerLens"},
-        {"gpt2", "score.weight", "tensor score.weight: not part of a gpt2 of 2 layers"},
+        {"gpt2", "score.weight", "tensor score.weight: no gpt2 of 2 layers has it"},
         {"llama", "model.layers.0.self_attn.rotary_emb.inv_freq", NULL},
-        {"llama", "model.layers.0.self_attn.q_proj.bias", "q_proj.bias: not part of a llama"},
+        {"llama", "model.layers.0.self_attn.q_proj.bias", "q_proj.bias: no llama"},
         {"gpt_neox", "gpt_neox.layers.0.attention.bias", NULL},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {

@@ -51,7 +51,7 @@ TEST(bad_llama)
         {HEADS2 "}", "norm.weight 5", "norm.weight: shape [5], expected [4]"},
         {HEADS2 "}", "norm.weight 4 1 2", "norm.weight: shape [4, 1, 2], expected [4]"},
         {HEADS2 "}", "model.layers.0.self_attn.q_proj.weight 4 4",
-         "not part of a llama2.c or Meta's Llama; model.layers.0.self_attn.q_proj.weight is"},
+         "no llama2.c or Meta's Llama has it; model.layers.0.self_attn.q_proj.weight is"},
         {HEADS2 "}", "output.weight 5 4", NULL}, /* as the tokens: tied */
         {HEADS2 "}", "output.weight 6 4", "output.weight: shape [6, 4], expected [5, 4]"},
         {HEADS2 "}", "output.weight 5", "output.weight: shape [5], expected [5, 4]"},

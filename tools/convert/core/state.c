@@ -329,7 +329,7 @@ int state_check_used(const struct state *s, const char *what, mgpt_error *err)
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
         const struct state_tensor *t = &s->tensors[i];
         if (!t->used)
-            return ckpt_refuse_tensor(err, t->name, "not part of a %s", what);
+            return ckpt_refuse_tensor(err, t->name, "no %s has it", what);
     }
     return MGPT_OK;
 }

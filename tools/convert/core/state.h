@@ -131,7 +131,7 @@ int state_missing(const char *name, mgpt_error *err);
 /* Marks buffers (masks, tables of a forward pass) whose name ends so: they are not weights. */
 void state_skip_suffix(struct state *s, const char *suffix);
 
-/* MGPT_EFILE naming the first tensor that was not used: "tensor NAME: not part of a WHAT". */
+/* MGPT_EFILE naming the first tensor that was not used: "tensor NAME: no WHAT has it". */
 int state_check_used(const struct state *s, const char *what, mgpt_error *err);
 
 /* ---- putting --------------------------------------------------------------------------------- */

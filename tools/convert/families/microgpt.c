@@ -56,7 +56,7 @@ static int bind(struct mg_build *b)
         int role = mg_recognise(t->name, &layer);
         if (role < 0)
             return ckpt_refuse_tensor(b->err, t->name,
-                                      "not part of a microgpt (wte, wpe, lm_head, layerN.attn_wq "
+                                      "no microgpt has it (wte, wpe, lm_head, layerN.attn_wq "
                                       "wk wv wo, mlp_fc1 fc2)");
         const struct state_row *row = &mg_roles[role].row;
         if (set_dims(b, t, row->n_out == 0) < 0)

@@ -282,7 +282,7 @@ static void peft_apply_all(struct peft *p)
         t->used = 1;
         change_module(p, t);
     }
-    ckpt_must(p->c, state_check_used(p->state, "LoRA (its A is missing)", p->c->err));
+    ckpt_must(p->c, state_check_used(p->state, "LoRA with both A and B", p->c->err));
 }
 
 void lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter)

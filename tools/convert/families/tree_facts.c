@@ -115,7 +115,7 @@ static int facts_of(struct mg_parts *m, struct tree dict, struct tree but, int n
 {
     char key[TREE_MAX_NAME];
     if (nesting > TREE_MAX_NESTING)
-        return ckpt_refuse(m->err, "the facts are nested too deeply");
+        return ckpt_refuse(m->err, "metadata: more than %d levels of nesting", TREE_MAX_NESTING);
     for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
         if (tree_same(i.value, but))
             continue;

@@ -174,7 +174,7 @@ static int add_any(struct mg_parts *m, const char *name, struct tree t, int nest
     struct tree first = tree_first(t);
     enum tree_kind kind = t.kind, inner = first.kind;
     if (nesting > TREE_MAX_NESTING)
-        return ckpt_refuse_tensor(m->err, name, "nested too deeply");
+        return ckpt_refuse_tensor(m->err, name, "more than %d levels of nesting", TREE_MAX_NESTING);
     if (kind == TREE_ARRAY)
         return t.file->ops->array(&t, m, name);
     if (is_shaped(t))

@@ -247,7 +247,7 @@ static void add_metaspace(struct steps_writer *w, const struct jval *part)
 {
     const char *space = steps_string(part, "replacement"), *when = steps_scheme(part);
     if (!*space)
-        steps_refuse(w, part, "it has no replacement");
+        steps_refuse(w, part, "field 'replacement' is missing");
     steps_words(w, "replace", " ", space);
     if (when)
         steps_words(w, "lead", when, space);
