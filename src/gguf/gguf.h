@@ -137,7 +137,7 @@ struct gguf_writer {
     uint64_t n_written;     /* tensors whose data is complete */
     uint64_t in_tensor;     /* bytes of the current one written */
     mgpt_error failed;      /* sticky: first failure of any call */
-    int in_memory;          /* only out.offset is used of out */
+    int in_memory;          /* 1: the file is `memory`, and only `offset` of out is used */
     /* Called with the header, or NULL; what it refuses is not written. Tensors have no data. */
     int (*check)(void *user, struct gguf *header, mgpt_error *err);
     void *check_user;

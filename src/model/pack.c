@@ -70,9 +70,9 @@ int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size
 struct pack_buffers {
     uint8_t *source; /* a unit of the file */
     float *floats;   /* rows of a panel */
-    uint8_t *rows;   /* the same in another type */
-    uint8_t *panel;  /* before it is compressed */
-    char *packed;    /* when types are chosen */
+    uint8_t *rows;   /* these rows in another type */
+    uint8_t *panel;  /* a packed panel before it is compressed */
+    char *packed;    /* a compressed panel, while types are chosen */
 };
 
 struct packing {

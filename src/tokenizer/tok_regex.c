@@ -13,8 +13,8 @@
 #define PATTERN_MAX 16384       /* bytes */
 #define NESTING_MAX 50          /* of parentheses */
 #define FIRST_LIMIT 2000        /* steps of PCRE2 that every match may take */
-#define MORE_STEPS 1000000      /* further ones in one search: these and */
-#define STEPS_PER_BYTE 256      /* ... this many per byte of the text */
+#define MORE_STEPS 1000000      /* further steps of one search, to which are added */
+#define STEPS_PER_BYTE 256      /* steps for each byte of the text */
 #define HEAP_LIMIT (64 * 1024u) /* KiB */
 
 struct tok_regex {

@@ -293,7 +293,7 @@ int steps_normalize(const struct tok_steps *s, const char *p, size_t n, char **o
 
 /* ---- pieces ---------------------------------------------------------------------------------- */
 
-/* The pre-tokenizers over one part of text. */
+/* The state of the pre-tokenizers on one part of a text. */
 struct steps_run {
     struct tok_call *c;
     const struct step_list *list;

@@ -29,7 +29,7 @@ void sweep_prepare(sweep_fn *run, const char *line);
 void sweep_put(const char *name, const char *text);
 void sweep_link(const char *name, const char *target); /* target: in the repository */
 
-/* Where a prepared file is, for who makes it himself; good for a few more calls. */
+/* The path of a prepared file, for a test that makes the file itself. A few later calls reuse the string. */
 const char *sweep_path(const char *name);
 
 /* The whole sweep; prints one line. Returns how many runs went wrong. */

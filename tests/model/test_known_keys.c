@@ -28,7 +28,7 @@ static const struct toy_spec olmo3 = {.label = "olmo2 with windows and YaRN",
                                       .yarn = 10};
 
 static const struct {
-    const struct toy_spec *spec; /* or NULL: */
+    const struct toy_spec *spec; /* NULL: the model is number `zoo` of the zoo */
     size_t zoo;
     const char *unsaid, *same, *other;
 } rows[] = {

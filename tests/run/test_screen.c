@@ -213,7 +213,7 @@ static void check_bound(const struct kernels *k, const struct int8_screen *s, co
         if (!(fabsf(y[r] - z[r]) <= error))
             fail_msg("%s: row %zu: %g and %g, bound %g", k->isa, r, (double)y[r], (double)z[r],
                      (double)error);
-        if (share == 0) /* not far from the truth */
+        if (share == 0) /* the estimate is close */
             assert_true(fabsf(y[r] - z[r]) > 0.5f * s->rest[r] * bound.rest_by);
     }
     free(qx);

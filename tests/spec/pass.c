@@ -28,10 +28,10 @@ static const struct arch {
     int rope_first;     /* before the norms of q and k */
     int embd_norm_last; /* the norm before the head is called token_embd_norm */
     int expert_norm;    /* expert_weights_norm when absent */
-    double caps[2];     /* of scores, of logits, when absent */
-    int wide_layers;    /* with so many, attention.scale when absent is 1 / sqrt(E / H) */
-    int local_plain;    /* rope of layers with a window has no scaling */
-    int finetuned;      /* rope.scaling.finetuned = false: no rope */
+    double caps[2];     /* soft caps of scores and of logits, if the keys are absent */
+    int wide_layers; /* with this number of layers an absent attention.scale is 1 / sqrt(E / H) */
+    int local_plain; /* rope of layers with a window has no scaling */
+    int finetuned;   /* rope.scaling.finetuned = false: no rope */
 } archs[] = {
     {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
     {" llama ernie4_5 helium chatglm glm4 ", "silu", .pairs = 1, .expert_norm = 1},

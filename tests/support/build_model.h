@@ -115,7 +115,7 @@ struct toy_tensor {
     uint64_t dims[4]; /* unused ones are 1 */
     size_t n;         /* values held: the product of dims when the tensor was added */
     float *values;    /* representable in `type`; of a quantised type, what `blocks` decodes to */
-    uint8_t *blocks;  /* of a quantised type, NULL otherwise: what goes into the file */
+    uint8_t *blocks;  /* if the type is quantised: the blocks that go into the file; else NULL */
 };
 
 struct toy_kv {

@@ -28,7 +28,7 @@ static const char *const files[] = {"in/model",       "in/config", "in/sub/deep"
 
 enum sandbox_act { READ, WRITE, CREATE, REMOVE, RENAME, REPLACE, LIST };
 
-/* 0 or errno. */
+/* Tries to do something with a file. Returns 0 or errno. */
 static int attempt(enum sandbox_act act, const char *path)
 {
     struct outfile out;

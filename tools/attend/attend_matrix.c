@@ -164,7 +164,7 @@ int matrix_read(struct matrix *m, const char *path, mgpt_error *err)
 
 /* ---- by name ---- */
 
-/* dim:K */
+/* Makes the projection dim:K, which has only dimension K. */
 static int one_dimension(struct matrix *m, const char *text, size_t n, mgpt_error *err)
 {
     char *end;

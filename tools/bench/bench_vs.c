@@ -1,7 +1,7 @@
 /* Results side by side: --vs. See bench.h.
  *
- * Read is what `llama-bench -o json` (one array) or `-o jsonl` (an object a line) writes, what our
- * own --json writes, and any number of these one after another, so that `cat` joins files. An
+ * Reads what `llama-bench -o json` (one array) or `-o jsonl` (an object a line) writes, what our own
+ * --json writes, and any number of these one after another, so that `cat` joins files. An
  * object is a result when it has a speed (samples_ts, else avg_ts) and says what was run: n_prompt,
  * n_gen, and where they exist n_depth, n_threads and n_sessions. Others (our lines about the
  * machine, a prompt and its continuation timed as one) are passed over. ik_llama.cpp's "tg64@pp900"

@@ -165,7 +165,7 @@ static struct jinja_fact typed_fact(const char *name, const char *value)
     return f;
 }
 
-/* NAME=VALUE; the name is kept in chat->names. */
+/* Adds a variable of the template from NAME=VALUE; chat->names keeps the name. */
 static int add_variable(struct chat *c, const struct cli_command *command, const char *spec)
 {
     static const char *const own[] = {"messages", "tools", "documents", "add_generation_prompt"};

@@ -50,9 +50,9 @@ int chat_open(struct chat *chat, const struct engine *engine, const struct cli_c
               const struct chat_style *style);
 void chat_close(struct chat *chat);
 
-/* Makes the conversation one whose tokens, up to the end of an answer, the engine's session holds.
- * They stay as they are; later turns are written as the template writes them after one turn and an
- * answer. Returns an exit code. */
+/* Continues the conversation that the engine's session holds as tokens, up to the end of an answer.
+ * These tokens do not change; later turns are written as the template writes them after one turn and
+ * an answer. Returns an exit code. */
 int chat_resume(struct chat *chat);
 
 /* Adds a turn of the user: `tokens` are then the conversation up to the place where the answer

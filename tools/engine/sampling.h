@@ -16,7 +16,7 @@ struct sampling {
     double temperature, top_p, min_p; /* options */
     int32_t top_k;
     uint64_t seed, skip;
-    int seed_given; /* 0: it was SAMPLING_NO_SEED, and is 0 now */
+    int seed_given; /* 0: none was given (SAMPLING_NO_SEED), and seed is 0 */
     const char *rng;
     mgpt_sampler sampler;
     struct rng_python python;

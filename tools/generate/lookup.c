@@ -18,7 +18,8 @@ int lookup_open(struct lookup *l, double row_cost)
     if (!l->latest)
         return 0;
     for (size_t i = 0; i <= LOOKUP_LONGEST; i++)
-        l->odds[i] = (struct odds){.tried = 4, .right = 3}; /* hope, soon corrected */
+        l->odds[i] =
+            (struct odds){.tried = 4, .right = 3}; /* optimistic; the first proposals correct it */
     lookup_clear(l);
     return 1;
 }

@@ -22,7 +22,7 @@ enum { SPECULATE_DEFAULT = 16, SPECULATE_MAX = DRAFT_MOST };
 struct pass_times {
     double w, n, t, nn, nt;
     double one, row, usual; /* seconds of a pass of one row; of one more row, in such passes */
-    double draw;            /* seconds of a token of the draft */
+    double draw;            /* seconds that the draft needs for a token */
     size_t n_passes, n_drafts;
 };
 

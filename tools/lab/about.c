@@ -32,7 +32,7 @@ static void about_put_bytes(struct jtext *list, const char *bytes, size_t n)
     free(text);
 }
 
-/* As text_print_token shows it, without the quotes. */
+/* Appends a token as text_print_token shows it, without the quotes. */
 static void put_shown(struct jtext *list, const mgpt_model *model, int32_t token)
 {
     char *text = NULL;

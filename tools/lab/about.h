@@ -16,7 +16,7 @@ struct about {
     const char *reason; /* why the page is not live; NULL: the page is live */
 };
 
-/* An object with everything. */
+/* A JSON object with all that the page knows about its model. */
 struct jtext *about_json(const struct about *about);
 
 #endif

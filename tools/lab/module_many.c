@@ -61,7 +61,8 @@ static int many_end(struct group g, size_t n)
     return MGPT_OK;
 }
 
-/* The samples of a group draw; those that go on wait, the lowest on top. */
+/* Draws for the samples of a group. Groups that go on are pushed on the stack of waiting ones, the one with
+ * the lowest token on top. */
 static int many_draw(struct group g, const float *logits)
 {
     int status = MGPT_OK;

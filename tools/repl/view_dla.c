@@ -109,7 +109,7 @@ static void print_part(const struct dla *d, size_t layer, size_t column)
     printf("  %-6s %+8.4f", name, part_of(d, layer, column));
 }
 
-/* The strongest parts, for models with more of them than eyes take in. */
+/* Prints only the strongest parts, if a model has many. */
 static void print_strongest(const struct attribution *a)
 {
     enum { SHOWN = 12 };

@@ -23,7 +23,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Lines are scored in windows of so few lines or tokens that output does not wait long. Contexts may
+/* Lines are scored in windows of at most WINDOW lines or WINDOW_TOKENS tokens, so that output does not
+ * wait long. Contexts may
  * wait for others that begin alike; a token of a line without one counts TEXT_WEIGHT times. */
 enum { WINDOW = 4096, WINDOW_TOKENS = 1 << 17, TEXT_WEIGHT = 16 };
 

@@ -232,7 +232,7 @@ VEC_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t p,
     }
 }
 
-/* Calls of int_tile for n tokens (DEFINE_TILE; 8 = 6 + 2 are two calls as 4 + 4 are). */
+/* The number of calls of int_tile for n tokens (DEFINE_TILE). */
 VEC_INLINE size_t tiles_of(size_t n)
 {
     return n / TILE_TOKENS + (size_t)__builtin_popcountl(n % TILE_TOKENS);

@@ -77,7 +77,9 @@ TEST(good)
     assert_int_equal(b->dims[1], 3);
     assert_ptr_equal(b->data, s.data + s.size - 12);
     assert_int_equal(none->end - none->begin, 0);
-    assert_string_equal(none->name, "none"); /* in one place: by name */
+    assert_string_equal(
+        none->name,
+        "none"); /* tensors that begin at the same byte are in the order of their names */
     st_free(&st);
     destroy(s);
     assert_header("{}", 0, NULL);

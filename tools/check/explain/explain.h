@@ -15,7 +15,7 @@
 
 struct explain_trial {
     char cause[160];
-    double nmse;  /* the worst position's, where it was looked at; NaN: not finite */
+    double nmse;  /* NMSE of the worst position that was computed; NaN: not finite */
     size_t good;  /* positions that agree before the first that does not */
     size_t reach; /* the first bad hook of the whole pass; 0: there was none */
     size_t suspect;

@@ -14,10 +14,10 @@
 
 /* A part of the model (number b of the edit) and where it shows; a variant of it (number a). */
 struct suspect_part {
-    const char *text; /* printf format of the variant's */
+    const char *text; /* printf format for the text of the variant */
     uint64_t points;
     int b;
-    unsigned variants; /* bits of those that there are; 0: all */
+    unsigned variants; /* bits of the variants that exist; 0: all */
 };
 struct suspect_variant {
     int a;

@@ -41,7 +41,7 @@ int whatif_swaps_halves(const struct whatif *w, struct tensor_name p);
 /* Negates the member, an int. Returns 1. */
 int whatif_negate(void *base, const struct whatif_edit *e);
 
-/* Whether layer 0, or the model, has "NAME" and `kind`; the matrix of the first of these stems. */
+/* 1: layer 0 or the model has the tensor NAME.KIND. */
 int whatif_has(const struct whatif *w, const char *name, size_t n, const char *kind);
 
 /* Makes the values of a matrix's row those of TENSORS_QUANTISED. */

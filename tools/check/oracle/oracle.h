@@ -48,17 +48,14 @@ enum oracle_mask {
     ORACLE_LATER_KEYS
 };
 
-/* What is added to the sum of exp(s - largest s) of a row: nothing, 1, or exp(-largest s). Or the sum
- * is over all heads of a query and key, and those that are not seen have equal weights; or over all
- * keys, also those that are not seen, whose weights become 0 after it; or over the queries that see a
- * key. */
+/* The sum that weights of attention are divided by. m is the largest score s of the row. */
 enum oracle_softmax {
-    ORACLE_SUM,
-    ORACLE_SUM_FROM_1,
-    ORACLE_SUM_WITH_0,
-    ORACLE_OVER_HEADS,
-    ORACLE_OF_ALL_KEYS,
-    ORACLE_OVER_QUERIES
+    ORACLE_SUM,        /* of exp(s - m) over the keys that the query sees */
+    ORACLE_SUM_FROM_1, /* and 1 */
+    ORACLE_SUM_WITH_0, /* and exp(-m) */
+    ORACLE_OVER_HEADS, /* over all heads of a query and key; keys that are not seen get equal weights */
+    ORACLE_OF_ALL_KEYS, /* over all keys; weights of keys that are not seen become 0 after it */
+    ORACLE_OVER_QUERIES /* over the queries that see a key */
 };
 
 /* The soft cap of attention is taken of scaled scores, of those before, or after keys that are not seen

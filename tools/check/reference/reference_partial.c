@@ -200,8 +200,8 @@ static int add_object(struct reference *ref, const struct ref_item *item, const 
     return status;
 }
 
-/* The entry about token `at` into ref->some and, unless it is NULL, out. Nothing is left for
- * null. */
+/* Reads the entry about token `at` into ref->some and, unless it is NULL, into out. A null entry
+ * gives an empty ref->some. */
 static int reference_partial_read_entry(struct reference *ref, const struct ref_item *item,
                                         size_t at, double *out, mgpt_error *err)
 {

@@ -296,7 +296,8 @@ int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *
     return read_parts(c, in, (struct hf_parts){.config = in->bytes}, err);
 }
 
-/* Without model_type, as early files are: what transformers writes, and programs of people do not. */
+/* 1: a config.json without model_type that an early transformers wrote: it has keys that other programs do
+ * not write. */
 static int is_untyped(const struct hf_config *cfg)
 {
     return hf_value(cfg->text, "architectures") || hf_value(cfg->text, "transformers_version") ||

@@ -54,8 +54,9 @@ static const struct state_row rows[] = {
     {"lm_head", "output", 'V', 'E', STATE_FIRST_ROWS},
 };
 
-struct meta {                          /* the side file */
-    char pattern[CKPT_MAX_LAYERS + 1]; /* of windows */
+/* What the side file meta_*.json says. */
+struct meta {
+    char pattern[CKPT_MAX_LAYERS + 1]; /* window_pattern: a letter for each layer */
     const char *source;
     int is_found;
 };

@@ -75,7 +75,7 @@ static int read_side(struct named_file *r)
 
 /* ---- the file -------------------------------------------------------------------------------- */
 
-/* 1; 0: no mapping knows the names; negative */
+/* Reads by the mapping that knows the names. Returns 1, 0 if no mapping knows them, or negative. */
 static int read_named(struct named_file *r, mgpt_error *err)
 {
     int status = st_parse(&r->st, r->in->bytes, err);

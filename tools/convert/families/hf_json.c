@@ -1,7 +1,8 @@
 /* Which JSON files are config.json of Hugging Face, or the index of a model in several files. See hf.h.
  *
- * A microgpt in one JSON file can state a model_type, too, and config.json can have an object named
- * weights: of quantised models. What tells them apart are matrices, and names of tensors that are keys.
+ * A microgpt in one JSON file can state a model_type, too, and the config.json of a quantised model can
+ * have an object named weights. A microgpt has matrices, or keys that are names of tensors; config.json
+ * has neither.
  */
 #include "base/error.h"
 #include "convert/families/hf.h"

@@ -50,7 +50,8 @@ struct peft_target {
 int peft_next_target(const struct peft *p, const struct hf_family *f, const char *name, size_t *i,
                      struct peft_target *target);
 
-/* The name of the tensor that a tensor of the adapter changes: of its module, or its own. */
+/* The name of the tensor that a tensor of the adapter changes: the name of the module with .weight, or the
+ * tensor's own name. */
 void peft_target_name(char to[STATE_MAX_ROW_NAME], const struct state_tensor *t);
 
 /* Gives the adapter's tensors the names that state_find knows them by: without PEFT's words. */
