@@ -49,7 +49,8 @@ enum {
     KNOWS_ALIBI = 4,
     KNOWS_EXPERTS = 16,
     KNOWS_CONVOLUTIONS = 32,
-    KNOWS_VALUE_GATES = 64
+    KNOWS_VALUE_GATES = 64,
+    KNOWS_ALL = 128 /* a key that all architectures read */
 };
 enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
 

@@ -75,10 +75,10 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
     info->n_expert_used = (int32_t)s->n_expert_used;
     info->norm_eps = m->eps;
     info->rope_base = (float)m->rope_base;
-    info->attn_scale = m->attn_scale;
-    info->logit_softcap = m->logit_softcap;
-    info->logit_scale = m->logit_scale;
-    info->residual_scale = m->residual_scale;
+#define NUMBER_OF_(field)
+#define NUMBER_OF_INFO(field) info->field = m->field;
+#define NUMBER_TO_INFO(field, absent, kind, key, least, most, knows, info) NUMBER_OF_##info(field)
+    MODEL_NUMBERS(NUMBER_TO_INFO)
     info->gated = s->n_layer > 0 && (m->layers[0].gate.w != NULL || m->layers[0].experts);
     info->tied = m->tied;
     info->ln_embd = (int32_t)m->embd_norm.kind;

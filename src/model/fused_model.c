@@ -45,6 +45,16 @@ static size_t n_floats(const struct model_shape *d)
     return d->n_layer * layer + (3 * d->n_embd + PANEL + 1) * (d->n_vocab + d->n_ctx);
 }
 
+/* 1 if the numbers that the fused page does not compute have no effect. */
+static int numbers_are_plain(const mgpt_model *m)
+{
+#define NUMBER_IS_NEUTRAL(field, absent, kind, ...)                                                \
+    (offsetof(mgpt_model, field) == offsetof(mgpt_model, embd_scale) ||                            \
+     offsetof(mgpt_model, field) == offsetof(mgpt_model, attn_scale) ||                            \
+     m->field == NUMBER_NEUTRAL_##kind) &&
+    return MODEL_NUMBERS(NUMBER_IS_NEUTRAL) 1;
+}
+
 static int is_fusible(const mgpt_model *m)
 {
     const struct model_shape *d = &m->shape;
@@ -52,10 +62,8 @@ static int is_fusible(const mgpt_model *m)
                 d->n_embd <= NARROW && d->head_dim % 4 == 0 && d->n_vocab < FUSED_FLOATS &&
                 d->n_ctx < FUSED_FLOATS && d->n_layer < 256 && m->branches == BRANCHES_SEQUENTIAL &&
                 !m->mixes_x0 && !m->smear_gate.w && m->backout == 0 && !d->n_conv &&
-                m->qkv_clamp == 0 && m->attn_softcap == 0 && m->alibi == 0 &&
-                m->logit_softcap == 0 && m->residual_scale == 1 && m->logit_scale == 1 &&
-                m->head.w && m->head.type == WEIGHT_F32 && !m->head.bias && d->n_ff <= FUSED_FF &&
-                m->act != ACT_XIELU;
+                numbers_are_plain(m) && m->head.w && m->head.type == WEIGHT_F32 && !m->head.bias &&
+                d->n_ff <= FUSED_FF && m->act != ACT_XIELU;
     for (size_t i = 0; plain && i < d->n_layer; i++)
         plain = plain_layer(m, &m->layers[i]);
     return plain && n_floats(d) <= FUSED_FLOATS;

@@ -55,22 +55,6 @@ int hyper_real(const mgpt_model *m, const char *name, double min, double max, do
     return MGPT_OK;
 }
 
-/* Reads a number that is a limit, within [min, max]; 0 means no limit. */
-static int hyper_limit(const mgpt_model *m, const char *name, double min, double max, float *to,
-                       mgpt_error *err)
-{
-    struct key full;
-    const char *key = hyper_key(m, name, &full);
-    double v = (double)*to;
-    if (gguf_float(&m->gguf, key, &v, err) < 0)
-        return MGPT_EFILE;
-    if (v != 0 && !(v >= min && v <= max))
-        return err_set(err, MGPT_EFILE, hyper_offset(m, key), "key %s: %g, expected 0 or %g to %g",
-                       key, v, min, max);
-    *to = (float)v;
-    return MGPT_OK;
-}
-
 /* attention.head_count_kv as a list: one number for the layers that are attention, 0 for those that
  * are short convolutions. Returns 1, 0 if the key is absent or a number, or negative. */
 static int hyper_convolutions(mgpt_model *m, mgpt_error *err)
@@ -191,47 +175,75 @@ static int hyper_norm_eps(mgpt_model *m, mgpt_error *err)
     return status;
 }
 
-/* The first files of some architectures lack multipliers that their programs had as constants. */
-static int require_scales(const mgpt_model *m, mgpt_error *err)
+/* ---- the rows of numbers.h ---- */
+
+enum number_kind { NUMBER_FACTOR, NUMBER_LIMIT, NUMBER_CAP, NUMBER_OWN };
+
+/* The key and the range of a number. */
+struct number_row {
+    const char *key;
+    enum number_kind kind;
+    double least, most;
+    int is_scale; /* of KNOWS_SCALES */
+};
+
+/* A number of the row, which keeps *to if the key is absent. */
+static int hyper_number(const mgpt_model *m, const struct number_row *row, double *to,
+                        mgpt_error *err)
 {
-    static const char *const keys[] = {"embedding_scale", "residual_scale", "logit_scale"};
-    for (size_t i = 0; m->arch->knows & NEEDS_SCALES && i < sizeof keys / sizeof *keys; i++) {
-        struct key full;
-        if (!gguf_find(&m->gguf, hyper_key(m, keys[i], &full)))
-            return err_set(err, MGPT_EFILE, 0, "key %s: missing", full.text);
-    }
-    return MGPT_OK;
+    struct key full;
+    const char *key = hyper_key(m, row->key, &full);
+    int found = gguf_float(&m->gguf, key, to, err), may_be_0 = row->kind != NUMBER_FACTOR;
+    if (found < 0)
+        return found;
+    /* The first files of some architectures lack multipliers that their programs had as constants. */
+    if (!found && row->is_scale && m->arch->knows & NEEDS_SCALES)
+        return err_set(err, MGPT_EFILE, 0, "key %s: missing", key);
+    if (!found || (may_be_0 && *to == 0) || (*to >= row->least && *to <= row->most))
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, hyper_offset(m, key), "key %s: %g, expected %s%g to %g", key,
+                   *to, may_be_0 ? "0 or " : "", row->least, row->most);
 }
 
-/* Multipliers and limits. An absent key has no effect. */
-static int hyper_scales(mgpt_model *m, mgpt_error *err)
+/* 1 / sqrt(head_dim), the usual scale of scores; of n_embd / n_head in models of wide_scale. */
+static double root_of_width(const mgpt_model *m)
+{
+    const struct model_shape *s = &m->shape;
+    size_t wide = m->arch->wide_scale;
+    size_t width = wide && s->n_layer == wide ? s->n_embd / s->n_head : s->head_dim;
+    return width ? 1.0 / __builtin_sqrt((double)width) : 1.0;
+}
+
+/* Reads the multipliers and limits. */
+static int hyper_numbers(mgpt_model *m, mgpt_error *err)
 {
     const struct model_shape *s = &m->shape;
     const struct arch *a = m->arch;
-    size_t width =
-        a->wide_scale && s->n_layer == a->wide_scale ? s->n_embd / s->n_head : s->head_dim;
-    double attn = width ? 1.0 / __builtin_sqrt((double)width) : 1.0;
-    double embd = a->embd_root ? __builtin_sqrt((double)s->n_embd) : 1.0;
-    double residual = 1, logits = 1;
-    float alibi = (float)a->alibi;
-    m->attn_softcap = (float)a->score_cap;
-    m->logit_softcap = (float)a->logit_cap;
-    if (require_scales(m, err) < 0 || hyper_real(m, "embedding_scale", 1e-6, 1e6, &embd, err) < 0 ||
-        hyper_real(m, "residual_scale", 1e-6, 1e6, &residual, err) < 0 ||
-        hyper_real(m, "logit_scale", 1e-6, 1e6, &logits, err) < 0 ||
-        hyper_real(m, "attention.scale", 1e-6, 1e6, &attn, err) < 0 ||
-        hyper_limit(m, "attention.clamp_kqv", 1e-6, 1e6, &m->qkv_clamp, err) < 0 ||
-        hyper_limit(m, "attention.max_alibi_bias", 1e-3, 1e3, &alibi, err) < 0 ||
-        hyper_limit(m, "attn_logit_softcapping", 1e-6, 1e6, &m->attn_softcap, err) < 0 ||
-        hyper_limit(m, "final_logit_softcapping", 1e-6, 1e6, &m->logit_softcap, err) < 0)
-        return MGPT_EFILE;
-    m->attn_scale = (float)attn;
-    m->alibi = (double)alibi;
-    m->embd_scale = (float)embd;
-    m->residual_scale = (float)residual;
-    m->logit_scale = (float)(a->divides_logits ? 1 / logits : logits);
+#define NUMBER_RANGE(key, kind, least, most, knows, info)                                          \
+    {key, kind, least, most, (knows) == KNOWS_SCALES},
+#define NUMBER_ROW(field, absent, kind, key, ...) NUMBER_RANGE(key, NUMBER_##kind, __VA_ARGS__)
+#define NUMBER_ABSENT(field, absent, ...) .field = absent,
+    static const struct number_row rows[] = {MODEL_NUMBERS(NUMBER_ROW)};
+    union {
+        struct {
+            MODEL_NUMBERS(NUMBER_DOUBLE)
+        };
+        double all[sizeof rows / sizeof *rows];
+    } read = {{MODEL_NUMBERS(NUMBER_ABSENT)}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
+        if (rows[i].kind != NUMBER_OWN && hyper_number(m, &rows[i], &read.all[i], err) < 0)
+            return MGPT_EFILE;
+    if (a->divides_logits)
+        read.logit_scale = 1 / read.logit_scale;
+#define NUMBER_STORE(field, ...) m->field = (float)read.field;
+    MODEL_NUMBERS(NUMBER_STORE)
+    return MGPT_OK;
+}
+
+static int hyper_branches(mgpt_model *m, mgpt_error *err)
+{
     struct key full;
-    int parallel = a->branches == BRANCHES_PARALLEL;
+    int parallel = m->arch->branches == BRANCHES_PARALLEL;
     if (gguf_bool(&m->gguf, hyper_key(m, "use_parallel_residual", &full), &parallel, err) < 0)
         return MGPT_EFILE;
     m->branches = parallel ? BRANCHES_PARALLEL : BRANCHES_SEQUENTIAL;
@@ -255,5 +267,7 @@ int model_hyper(mgpt_model *m, mgpt_error *err)
         return MGPT_EFILE;
     if (hyper_dialect(m, err) < 0 || hyper_norm_eps(m, err) < 0)
         return MGPT_EFILE;
-    return hyper_scales(m, err) < 0 ? MGPT_EFILE : model_positions(m, err);
+    if (hyper_numbers(m, err) < 0 || hyper_branches(m, err) < 0)
+        return MGPT_EFILE;
+    return model_positions(m, err);
 }

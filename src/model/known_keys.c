@@ -20,6 +20,7 @@ enum rule {
 #define READ_KEY(key) {.name = (key), .rule = READ}
 #define UNUSED_KEY(key) {.name = (key), .rule = UNUSED}
 #define ONLY_KEY(key, number, bits) {.name = (key), .rule = ONLY, .neutral = (number), .knows = (bits)}
+#define NUMBER_KEY(field, absent, kind, key, least, most, knows, ...) ONLY_KEY(key, NUMBER_NEUTRAL_##kind, knows),
 /* clang-format on */
 
 static const struct known_key {
@@ -28,6 +29,9 @@ static const struct known_key {
     double neutral;
     unsigned knows; /* ONLY: architectures with one of these bits (arch.h) read the key */
 } arch_keys[] = {
+    /* clang-format off */
+    MODEL_NUMBERS(NUMBER_KEY)
+    /* clang-format on */
     READ_KEY("block_count"),
     READ_KEY("context_length"),
     READ_KEY("embedding_length"),
@@ -38,11 +42,6 @@ static const struct known_key {
     READ_KEY("use_parallel_residual"),
     UNUSED_KEY("pooling_type"),       /* of embedding models */
     UNUSED_KEY("tensor_data_layout"), /* where the weights came from */
-    ONLY_KEY("embedding_scale", 1, KNOWS_SCALES),
-    ONLY_KEY("residual_scale", 1, KNOWS_SCALES),
-    ONLY_KEY("logit_scale", 1, KNOWS_SCALES),
-    ONLY_KEY("attn_logit_softcapping", 0, KNOWS_SCORE_CAP),
-    READ_KEY("final_logit_softcapping"),
     ONLY_KEY("router_logit_softcapping", 0, 0),
     ONLY_KEY("nextn_predict_layers", 0, 0),
     ONLY_KEY("n_deepstack_layers", 0, 0),
@@ -56,12 +55,8 @@ static const struct known_key {
     READ_KEY("attention.layer_norm_epsilon"), /* of an architecture with the other norm: unused */
     READ_KEY("attention.layer_norm_rms_epsilon"),
     ONLY_KEY("attention.causal", 1, 0),
-    READ_KEY("attention.scale"),
-    READ_KEY("attention.clamp_kqv"),
-    ONLY_KEY("attention.max_alibi_bias", 0, KNOWS_ALIBI),
     READ_KEY("attention.sliding_window"),
     READ_KEY("attention.sliding_window_pattern"),
-    ONLY_KEY("attention.value_gate_scale", 0, KNOWS_VALUE_GATES),
     ONLY_KEY("attention.q_lora_rank", 0, 0),
     ONLY_KEY("attention.kv_lora_rank", 0, 0),
     ONLY_KEY("attention.shared_kv_layers", 0, 0),
@@ -188,7 +183,7 @@ static int check_key(const mgpt_model *m, const struct gguf_kv *kv, mgpt_error *
         row = key_row_of(own_keys, sizeof own_keys / sizeof *own_keys, name);
     if (!row)
         return refuse_key(kv, "architecture ", m->arch->name, err);
-    if (row->rule != ONLY || row->knows & m->arch->knows || is_only(kv, row->neutral))
+    if (row->rule != ONLY || row->knows & (m->arch->knows | KNOWS_ALL) || is_only(kv, row->neutral))
         return MGPT_OK;
     return refuse_value(kv, row, err);
 }

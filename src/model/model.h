@@ -21,6 +21,7 @@
 #include "kernels/kernels.h"
 #include "mgpt.h"
 #include "model/arch.h"
+#include "model/numbers.h"
 #include "tokenizer/tok.h"
 
 #include <stdatomic.h>
@@ -94,16 +95,12 @@ struct mgpt_model {
     char *name; /* general.name */
     char *chat_template;
     struct model_shape shape;
-    float eps, attn_scale;
-    float embd_scale, residual_scale, logit_scale; /* 1: none */
-    float qkv_clamp;                               /* 0: none */
-    float attn_softcap;                            /* 0: none */
-    int expert_norm;           /* 1: the weights of the chosen experts are divided by their sum */
-    int expert_sigmoid;        /* 1: weights are sigmoids of scores, not their softmax */
-    float expert_scale;        /* multiplies the weights of experts */
-    double alibi;              /* ALiBi: the slopes of heads are powers of 2^-alibi; 0: none */
-    const float *alibi_slopes; /* [n_head]; NULL without ALiBi */
-    float logit_softcap;       /* 0: none */
+    float eps;
+    MODEL_NUMBERS(NUMBER_FLOAT) /* attn_scale, residual_scale, ...: numbers.h */
+    int expert_norm;            /* 1: the weights of the chosen experts are divided by their sum */
+    int expert_sigmoid;         /* 1: weights are sigmoids of scores, not their softmax */
+    float expert_scale;         /* multiplies the weights of experts */
+    const float *alibi_slopes;  /* [n_head]; NULL without ALiBi */
     enum act act;
     enum branches branches;
     double rope_base, rope_factor; /* positions are divided by the factor */
@@ -119,7 +116,7 @@ struct mgpt_model {
     size_t n_cs;               /* floats of a row of scratch.cs */
     size_t window, full_every; /* sliding window, and which layers have none (arch.h) */
     struct linear smear_gate;  /* of the embedding of the token before; absent: not added */
-    float smear_scale, value_gate_scale;
+    float smear_scale;
     size_t n_value_embd; /* layers that have one */
     float backout;       /* of x after layer n_layer / 2, subtracted after the last; 0: none */
     int mixes_x0;        /* 1: layers have x_scale and x0_scale, so a session stores x0 */

@@ -198,7 +198,7 @@ static int make_alibi_slopes(mgpt_model *m, mgpt_error *err)
     if (!slopes)
         return err_memory(err, "ALiBi slopes", n * sizeof *slopes);
     for (size_t i = 0; i < n; i++)
-        slopes[i] = alibi_slope(m->alibi, n, i);
+        slopes[i] = alibi_slope((double)m->alibi, n, i);
     m->alibi_slopes = slopes;
     return MGPT_OK;
 }

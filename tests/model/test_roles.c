@@ -190,7 +190,7 @@ static void check_layer(struct role_check *c, int i)
     int qk = (spec->row->qk != QK_PLAIN || spec->head_gains || spec->qk_norms) && !l.n_conv;
     assert_int_equal(l.q_norm != MGPT_NO_NORM, qk);
     assert_int_equal(l.k_norm != MGPT_NO_NORM, qk);
-    if (spec->clamp == 0) {
+    if (spec->qkv_clamp == 0) {
         check_product(c, i, MGPT_W_Q, MGPT_ATTN_IN, MGPT_Q, 1, 1);
         check_product(c, i, MGPT_W_K, MGPT_ATTN_IN, MGPT_K, 1, 1);
         if (!spec->value_gate)

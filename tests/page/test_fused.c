@@ -306,8 +306,8 @@ TEST(what_does_not_qualify)
 #define SMALL TOY_SIZES(1, 16, 4, 64, 16, 27)
     const struct toy_spec others[] = {
         {.label = "window", .arch = "gpt2", SMALL, .window = 5},
-        {.label = "clamp", .arch = "microgpt", SMALL, .clamp = 0.5},
-        {.label = "soft cap", .arch = "microgpt", SMALL, .softcap = 1.5},
+        {.label = "clamp", .arch = "microgpt", SMALL, .qkv_clamp = 0.5},
+        {.label = "soft cap", .arch = "microgpt", SMALL, .logit_softcap = 1.5},
         {.label = "branches side by side", .arch = "gpt2", SMALL, .parallel = TOY_YES},
         {.label = "head bias", .arch = "gpt2", SMALL, .head_bias = 1},
         {.label = "heads of 2", .arch = "microgpt", TOY_SIZES(1, 16, 8, 64, 16, 27)},

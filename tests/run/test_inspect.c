@@ -95,7 +95,7 @@ TEST_ZOO(info)
     if (scale == 0)
         scale = 1 / sqrt((double)info.head_dim);
     assert_true(info.attn_scale == (float)scale);
-    assert_true(info.logit_softcap == (float)spec->softcap);
+    assert_true(info.logit_softcap == (float)spec->logit_softcap);
 }
 
 /* Layer, window and rotated components of models that have layers of two kinds. */

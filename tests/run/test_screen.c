@@ -267,7 +267,7 @@ TEST(heads_without_a_screen)
 {
     struct toy_spec capped = wide, biased = wide, untied = wide, narrow = wide, odd = wide,
                     integers = wide;
-    capped.softcap = 3;
+    capped.logit_softcap = 3;
     biased.head_bias = 1;
     untied.tied = 0;
     narrow.n_vocab = 100;

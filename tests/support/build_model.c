@@ -297,6 +297,8 @@ static void put_xielu_keys(struct toy *m)
     toy_put_f32(m, "xielu.eps", TOY_XIELU_EPS);
 }
 
+#define NUMBER_OF_SPEC(field, absent, kind, key, ...) {key, s->field},
+
 /* What most models do not say. */
 static void put_rarities(struct toy *m)
 {
@@ -308,16 +310,7 @@ static void put_rarities(struct toy *m)
     } numbers[] = {{"rope.freq_base_swa", s->window_base},
                    {"rope.scaling.factor", s->rope_factor},
                    {"rope.scaling.attn_factor", s->rope_attn},
-                   {"attention.max_alibi_bias", s->alibi},
-                   {"attention.scale", s->attn_scale},
-                   {"embedding_scale", s->embd_scale},
-                   {"residual_scale", s->residual_scale},
-                   {"logit_scale", s->logit_scale},
-                   {"attn_logit_softcapping", s->attn_cap},
-                   {"attention.clamp_kqv", s->clamp},
-                   {"attention.value_gate_scale", s->value_gate_scale},
-                   {"final_logit_softcapping", s->softcap},
-                   {"expert_weights_scale", s->expert_scale}};
+                   MODEL_NUMBERS(NUMBER_OF_SPEC){"expert_weights_scale", s->expert_scale}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].value != 0)
             put_arch_f32(m, numbers[i].key, numbers[i].value);

@@ -12,6 +12,7 @@
 #define TESTS_BUILD_MODEL_H
 
 #include "mgpt.h"
+#include "model/numbers.h"
 #include "support/toy_arch.h"
 
 #include <stddef.h>
@@ -66,11 +67,9 @@ struct toy_spec {
     double rope_factor;     /* rope.scaling.type linear (or yarn), rope.scaling.factor */
     int yarn;               /* rope.scaling.original_context_length; 0: not YaRN */
     int longrope; /* original_context_length of LongRoPE; with rope_factors_short.weight and _long.weight */
-    double rope_attn; /* rope.scaling.attn_factor */
-    int divisors;     /* rope_freqs.weight */
-    double alibi;     /* attention.max_alibi_bias */
-    double attn_scale, clamp, attn_cap, softcap;
-    double embd_scale, residual_scale, logit_scale;
+    double rope_attn;            /* rope.scaling.attn_factor */
+    int divisors;                /* rope_freqs.weight */
+    MODEL_NUMBERS(NUMBER_DOUBLE) /* attn_scale, residual_scale, ...: model/numbers.h */
     /* Mixtures; 0: none. Widths 0: n_ff, no shared expert. dense: layers that are not mixtures, a
      * bit each. */
     int n_expert, n_expert_used, n_ff_expert, n_ff_shared, dense;
@@ -79,7 +78,6 @@ struct toy_spec {
     int expert_sigmoid;
     int lambdas;                         /* resid_lambdas and x0_lambdas */
     int smear_gate, value_gate, backout; /* columns of the gates; 0: none. backout_lambda */
-    double value_gate_scale;
     const char *kinds; /* a letter a layer: 'c' is a short convolution of n_conv tokens, 'a' is
                         * attention; NULL: all are attention, the number of KV heads is no list */
     int n_conv;

@@ -222,10 +222,8 @@ static void read_numbers(struct toy_spec *s, const struct gguf *g)
     s->n_expert_used = number(g, s->arch, "expert_used_count", 0);
     s->n_ff_expert = number(g, s->arch, "expert_feed_forward_length", s->n_ff);
     s->n_ff_shared = number(g, s->arch, "expert_shared_feed_forward_length", 0);
-    s->attn_scale = real(g, s->arch, "attention.scale", 0);
-    s->clamp = real(g, s->arch, "attention.clamp_kqv", 0);
-    s->value_gate_scale = real(g, s->arch, "attention.value_gate_scale", 0);
-    s->softcap = real(g, s->arch, "final_logit_softcapping", 0);
+#define NUMBER_FROM_FILE(field, absent, kind, key, ...) s->field = real(g, s->arch, key, 0);
+    MODEL_NUMBERS(NUMBER_FROM_FILE)
     s->eps = real(g, s->arch,
                   s->row->layer_norm ? "attention.layer_norm_epsilon"
                                      : "attention.layer_norm_rms_epsilon",

@@ -212,45 +212,42 @@ static double or_else(double value, double absent)
 static struct oracle_spec describe(const struct toy *m, const struct oracle_layer *layers)
 {
     const struct toy_spec *s = &m->spec;
-    double logits = or_else(s->logit_scale, 1);
-    return (struct oracle_spec){
-        .source = {find, read_values, (void *)(uintptr_t)m, NULL},
-        .layers = layers,
-        .n_layer = (size_t)s->n_layer,
-        .n_embd = (size_t)s->n_embd,
-        .n_head = (size_t)s->n_head,
-        .n_head_kv = (size_t)s->n_head_kv,
-        .head_dim = (size_t)s->head_dim,
-        .n_ff = (size_t)s->n_ff,
-        .n_vocab = (size_t)s->n_vocab,
-        .n_rot = s->row->place <= PLACE_ALIBI ? 0 : (size_t)s->rope_dims,
-        .eps = (double)(float)s->eps,
-        .embd_scale = or_else(s->embd_scale, s->row->embd_root ? sqrt(s->n_embd) : 1),
-        .residual_scale = or_else(s->residual_scale, 1),
-        .logit_scale = s->row->divides_logits ? 1 / logits : logits,
-        .n_expert = (size_t)s->n_expert,
-        .n_expert_used = (size_t)s->n_expert_used,
-        .n_ff_expert = (size_t)s->n_ff_expert,
-        .n_ff_shared = (size_t)s->n_ff_shared,
-        .expert_norm = is_chosen(s->expert_norm, s->row->expert_norm),
-        .expert_sigmoid = s->expert_sigmoid,
-        .expert_scale = or_else(s->expert_scale, 1),
-        .attn_cap = (double)(float)s->attn_cap,
-        .alibi = or_else(s->alibi, s->row->alibi),
-        .clamp = (double)(float)s->clamp,
-        .value_gate_scale = (double)(float)s->value_gate_scale,
-        .smear_scale = number_of(m, "smear_lambda"),
-        .smear_gate = columns_of(m, -1, "smear_gate"),
-        .backout = number_of(m, "backout_lambda"),
-        .softcap = (double)(float)s->softcap,
-        .layer_norm = s->row->layer_norm,
-        .embd_norm = is_chosen(s->embedding_norm, s->row->embd_norm),
-        .final_norm = is_chosen(s->final_norm, s->row->final_norm),
-        .gated = s->row->gated,
-        .qk_norm = toy_qk_norm(s),
-        .qk_norm_other = s->head_gains, /* statistics of each head */
-        .qk_norm_late = s->row->rope_first || (s->row->qk == QK_BARE && s->yarn),
-        .int8_inputs = 1};
+#define NUMBER_OF_SPEC(field, absent, kind, ...) .field = or_else(s->field, NUMBER_NEUTRAL_##kind),
+    struct oracle_spec spec = {.source = {find, read_values, (void *)(uintptr_t)m, NULL},
+                               .layers = layers,
+                               .n_layer = (size_t)s->n_layer,
+                               .n_embd = (size_t)s->n_embd,
+                               .n_head = (size_t)s->n_head,
+                               .n_head_kv = (size_t)s->n_head_kv,
+                               .head_dim = (size_t)s->head_dim,
+                               .n_ff = (size_t)s->n_ff,
+                               .n_vocab = (size_t)s->n_vocab,
+                               .n_rot = s->row->place <= PLACE_ALIBI ? 0 : (size_t)s->rope_dims,
+                               .eps = (double)(float)s->eps,
+                               MODEL_NUMBERS(NUMBER_OF_SPEC).n_expert = (size_t)s->n_expert,
+                               .n_expert_used = (size_t)s->n_expert_used,
+                               .n_ff_expert = (size_t)s->n_ff_expert,
+                               .n_ff_shared = (size_t)s->n_ff_shared,
+                               .expert_norm = is_chosen(s->expert_norm, s->row->expert_norm),
+                               .expert_sigmoid = s->expert_sigmoid,
+                               .expert_scale = or_else(s->expert_scale, 1),
+                               .smear_scale = number_of(m, "smear_lambda"),
+                               .smear_gate = columns_of(m, -1, "smear_gate"),
+                               .backout = number_of(m, "backout_lambda"),
+                               .layer_norm = s->row->layer_norm,
+                               .embd_norm = is_chosen(s->embedding_norm, s->row->embd_norm),
+                               .final_norm = is_chosen(s->final_norm, s->row->final_norm),
+                               .gated = s->row->gated,
+                               .qk_norm = toy_qk_norm(s),
+                               .qk_norm_other = s->head_gains, /* statistics of each head */
+                               .qk_norm_late =
+                                   s->row->rope_first || (s->row->qk == QK_BARE && s->yarn),
+                               .int8_inputs = 1};
+    spec.embd_scale = or_else(s->embd_scale, s->row->embd_root ? sqrt(s->n_embd) : 1);
+    spec.alibi = or_else(s->alibi, s->row->alibi);
+    if (s->row->divides_logits)
+        spec.logit_scale = 1 / spec.logit_scale;
+    return spec;
 }
 
 struct trace *oracle_run(const struct toy *m, const int32_t *tokens, size_t n, oracle_patch *patch,

@@ -83,7 +83,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
     [ZOO_LLAMA_WINDOW] = {
      .label = "llama, window of 19, soft cap, head bias", .arch = "llama", .n_layer = 2,
      .n_embd = 24, .n_head = 3, .n_head_kv = 1, .n_ff = 40, .n_ctx = 80, .n_vocab = 65,
-     .window = 19, .softcap = 1.5, .tied = 1, .head_bias = 1},
+     .window = 19, .logit_softcap = 1.5, .tied = 1, .head_bias = 1},
     [ZOO_LLAMA_PATTERN] = {
      .label = "llama, window of 16 in two of three layers, one rope base", .arch = "llama",
      .n_layer = 4, .n_embd = 16, .n_head = 2, .n_ff = 20, .n_ctx = 80, .n_vocab = 27,
@@ -120,7 +120,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
     [ZOO_GEMMA3_FLAGS] = {
      .label = "gemma3, a flag a layer, window longer than the context, soft cap",
      .arch = "gemma3", .n_layer = 3, .n_embd = 12, .n_head = 2, .n_ff = 20, .n_ctx = 70,
-     .n_vocab = 27, .window = 100, .pattern = "wfw", .rope_base = 1e6, .softcap = 3, .tied = 1},
+     .n_vocab = 27, .window = 100, .pattern = "wfw", .rope_base = 1e6, .logit_softcap = 3, .tied = 1},
     [ZOO_GPTNEOX] = {
      .label = "gptneox, half of each head rotates", .arch = "gptneox", .n_layer = 2, .n_embd = 24,
      .n_head = 3, .rope_dims = 4, .n_ff = 96, .n_ctx = 80, .n_vocab = 65, .biases = 1},
@@ -139,7 +139,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      TOY_SIZES(2, 24, 3, 50, 80, 27), .rope_dims = 4, .biases = 1, .qk_norms = 1},
     [ZOO_OLMO] = {
      .label = "olmo, clamped q, k, v", .arch = "olmo", .n_layer = 2, .n_embd = 24, .n_head = 4,
-     .n_ff = 35, .n_ctx = 80, .n_vocab = 65, .clamp = 0.9, .tied = 1},
+     .n_ff = 35, .n_ctx = 80, .n_vocab = 65, .qkv_clamp = 0.9, .tied = 1},
     [ZOO_OLMO2] = {
      .label = "olmo2, GQA 4/2", .arch = "olmo2", .n_layer = 3, .n_embd = 20, .n_head = 4,
      .n_head_kv = 2, .head_dim = 8, .n_ff = 34, .n_ctx = 80, .n_vocab = 65, .rope_base = 500000,
@@ -164,7 +164,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
     [ZOO_GEMMA2] = {
      .label = "gemma2, caps, every other layer a window of 18", .arch = "gemma2", .n_layer = 3,
      .n_embd = 18, .n_head = 4, .n_head_kv = 2, .head_dim = 6, .n_ff = 26, .n_ctx = 80,
-     .n_vocab = 65, .window = 18, .attn_cap = 1.5, .softcap = 2, .tied = 1},
+     .n_vocab = 65, .window = 18, .attn_softcap = 1.5, .logit_softcap = 2, .tied = 1},
     [ZOO_PHI3] = {
      .label = "phi3, gate and up in one, 4 of 6 components rotate, short factors", .arch = "phi3",
      .n_layer = 2, .n_embd = 24, .n_head = 4, .n_head_kv = 2, .rope_dims = 4, .n_ff = 37,
@@ -195,7 +195,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
     [ZOO_MPT] = {
      .label = "mpt, ALiBi of 3 heads on 1, clamp, window", .arch = "mpt", .n_layer = 2,
      .n_embd = 24, .n_head = 3, .n_head_kv = 1, .n_ff = 50, .n_ctx = 80, .n_vocab = 27,
-     .alibi = 5, .clamp = 0.9, .window = 30},
+     .alibi = 5, .qkv_clamp = 0.9, .window = 30},
     [ZOO_COMMAND_R] = {
      .label = "command-r, logits times 0.3, gains of each head", .arch = "command-r", .n_layer = 2, .n_embd = 24,
      .n_head = 3, .n_head_kv = 1, .n_ff = 31, .n_ctx = 80, .n_vocab = 65, .logit_scale = 0.3,
@@ -262,7 +262,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
     [ZOO_VAULTGEMMA] = {
      .label = "vaultgemma, caps, every other layer a window of 18", .arch = "vaultgemma",
      .n_layer = 3, .n_embd = 18, .n_head = 4, .n_head_kv = 2, .head_dim = 6, .n_ff = 26,
-     .n_ctx = 80, .n_vocab = 65, .window = 18, .attn_cap = 1.5, .softcap = 2, .tied = 1},
+     .n_ctx = 80, .n_vocab = 65, .window = 18, .attn_softcap = 1.5, .logit_softcap = 2, .tied = 1},
     [ZOO_BIOGPT] = {.label = "biogpt, embeddings times the root of their width", .arch = "biogpt",
      TOY_SIZES(2, 20, 4, 41, 80, 65), .tied = 1, .biases = 1, .separate = 1},
     [ZOO_GPT1] = {.label = "gpt1", .arch = "gpt1", TOY_SIZES(3, 20, 4, 41, 80, 65), .tied = 1,
@@ -276,7 +276,7 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      TOY_SIZES(2, 20, 2, 70, 80, 27), .n_expert = 3, .n_expert_used = 1, .expert_norm = TOY_NO,
      .expert_sigmoid = 1, .expert_scale = 1.7, .type = TOY_BF16, .window = 20},
     [ZOO_OLMOE] = {.label = "olmoe, 8 of 16 experts, clamped q, k, v", .arch = "olmoe",
-     TOY_SIZES(2, 24, 4, 16, 80, 65), .n_expert = 16, .n_expert_used = 8, .clamp = 1.1},
+     TOY_SIZES(2, 24, 4, 16, 80, 65), .n_expert = 16, .n_expert_used = 8, .qkv_clamp = 1.1},
     [ZOO_QWEN2MOE] = {
      .label = "qwen2moe, 2 of 6 experts and a shared one, the second layer is not a mixture",
      .arch = "qwen2moe", TOY_SIZES(3, 24, 4, 50, 80, 65), .n_head_kv = 2, .n_expert = 6,
@@ -300,16 +300,16 @@ const struct toy_spec toy_zoo[ZOO_SIZE] = {
      .n_head_kv = 1, .kinds = "ca", .n_conv = 4, .type = TOY_Q8_0, .tied = 1},
     [ZOO_APERTUS] = {.label = "apertus", .arch = "apertus", TOY_SIZES(3, 24, 4, 50, 80, 65), .n_head_kv = 2, .divisors = 1},
     [ZOO_NANOCHAT_2025] = {.label = "nanochat of 2025", .arch = "nanochat",
-     TOY_SIZES(2, 24, 2, 96, 80, 65), .eps = 0x1p-23, .softcap = 15},
+     TOY_SIZES(2, 24, 2, 96, 80, 65), .eps = 0x1p-23, .logit_softcap = 15},
     [ZOO_NANOCHAT_2026] = {
      .label = "nanochat of 2026: windows, lambdas, q and k times 1.2", .arch = "nanochat",
      TOY_SIZES(4, 20, 2, 80, 80, 65), .n_head_kv = 1, .rope_base = 100000, .eps = 0x1p-23,
-     .softcap = 2, .attn_scale = 1.44 / 3.1622776601683795,
+     .logit_softcap = 2, .attn_scale = 1.44 / 3.1622776601683795,
      .windows = (const int32_t[]){6, 17, 32, 0}, .lambdas = 1},
     [ZOO_NANOCHAT_ONE_KEY] = {.label = "nanochat, a window of one key", .arch = "nanochat",
      TOY_SIZES(1, 12, 3, 15, 80, 27), .backout = 1, .windows = (const int32_t[]){1}},
     [ZOO_NANOCHAT_SMEAR] = {.label = "nanochat, smear, value embeddings, backout",
-     .arch = "nanochat", TOY_SIZES(5, 36, 6, 41, 80, 65), .n_head_kv = 2, .softcap = 15,
+     .arch = "nanochat", TOY_SIZES(5, 36, 6, 41, 80, 65), .n_head_kv = 2, .logit_softcap = 15,
      .windows = (const int32_t[]){9, 0, 9, 20, 0}, .lambdas = 1, .smear_gate = 24,
      .value_gate = 12, .value_gate_scale = 3, .backout = 1},
     [ZOO_NANOCHAT_VALUES] = {.label = "nanochat, value embeddings, backout, BF16", .arch = "nanochat",

@@ -77,7 +77,7 @@ PROGRAM(attention_twice, spec->attn_times = 2)
 PROGRAM(positions_by_some, spec->position_times = 0.6)
 PROGRAM(mlp_by_some, spec->mlp_times = 1.3)
 PROGRAM(normed_twice, spec->final_norm = 2)
-PROGRAM(no_caps, spec->attn_cap = 0)
+PROGRAM(no_caps, spec->attn_softcap = 0)
 PROGRAM(no_slopes, spec->alibi = 0)
 PROGRAM(slopes_scaled, spec->alibi_times = 0x1.6a09e667f3bcdp-2) /* d = 8 */
 PROGRAM(gate_of_sum, spec->shared_gate_late = 1)
@@ -185,7 +185,7 @@ static const struct toy_spec llama_8 = {
     .n_ff = 48, .n_ctx = 40, .n_vocab = 60, .seed = 36};
 static const struct toy_spec gemma2 = {
     .label = "gemma2", .arch = "gemma2", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
-    .n_ctx = 40, .n_vocab = 60, .window = 4, .attn_cap = 3, .softcap = 4, .seed = 37};
+    .n_ctx = 40, .n_vocab = 60, .window = 4, .attn_softcap = 3, .logit_softcap = 4, .seed = 37};
 static const struct toy_spec granite = {
     .label = "granite", .arch = "granite", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 48,
     .n_ctx = 40, .n_vocab = 60, .residual_scale = 0.4, .logit_scale = 3, .seed = 41};

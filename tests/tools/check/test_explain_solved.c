@@ -94,7 +94,7 @@ static const struct toy_spec llama = {
     .n_ff = 24, .n_ctx = 40, .n_vocab = 40, .seed = 21};
 static const struct toy_spec capped = {
     .label = "llama with a cap", .arch = "llama", .n_layer = 2, .n_embd = 16, .n_head = 4,
-    .n_ff = 24, .n_ctx = 40, .n_vocab = 40, .softcap = 2.3, .seed = 22};
+    .n_ff = 24, .n_ctx = 40, .n_vocab = 40, .logit_softcap = 2.3, .seed = 22};
 static const struct toy_spec gpt2 = {
     .label = "gpt2", .arch = "gpt2", .n_layer = 2, .n_embd = 16, .n_head = 4, .n_ff = 32,
     .n_ctx = 40, .n_vocab = 40, .biases = 1, .seed = 23};

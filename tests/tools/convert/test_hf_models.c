@@ -73,21 +73,14 @@ static void print_flags(FILE *to, unsigned of)
     assert_int_equal(of, 0); /* a flag without a name */
 }
 
+#define NUMBER_MEMBER(field, ...) {HF_TO_FLOAT(field), #field},
 static const struct {
     size_t at;
     const char *name;
 } members[] = {{HF_TO_VARIANT, "variant"},
                {HF_TO_INT(parallel), "parallel"},
                {HF_TO_SIZE(n_ff_shared), "n_ff_shared"},
-               {HF_TO_FLOAT(alibi), "alibi"},
-               {HF_TO_FLOAT(attn_scale), "attn_scale"},
-               {HF_TO_FLOAT(attn_softcap), "attn_softcap"},
-               {HF_TO_FLOAT(embd_scale), "embd_scale"},
-               {HF_TO_FLOAT(logit_scale), "logit_scale"},
-               {HF_TO_FLOAT(logit_softcap), "logit_softcap"},
-               {HF_TO_FLOAT(norm_eps), "norm_eps"},
-               {HF_TO_FLOAT(qkv_clamp), "qkv_clamp"},
-               {HF_TO_FLOAT(residual_scale), "residual_scale"}};
+               MODEL_NUMBERS(NUMBER_MEMBER){HF_TO_FLOAT(norm_eps), "norm_eps"}};
 
 static void print_step(FILE *to, const struct hf_step *s)
 {

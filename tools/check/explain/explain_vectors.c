@@ -142,7 +142,7 @@ static int find_norm(struct search *s, struct norm_stage *st, struct ref_hook ho
     stage_tensor(s->model, st->layer, stem, ".bias", st->bias, &t);
     int64_t recorded = answer_find(s->a, st->at, hook.layer);
     int fed = !st->direct && s->feed && recorded >= 0 && !s->l->hooks[recorded].elsewhere;
-    int capped = hook.point == MGPT_LOGITS && w->spec.softcap != 0;
+    int capped = hook.point == MGPT_LOGITS && w->spec.logit_softcap != 0;
     return has_norm(w, st) && !fed && !capped && st->D <= WIDEST;
 }
 

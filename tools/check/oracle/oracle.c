@@ -320,9 +320,9 @@ static void unembed(struct oracle *o)
     const float *bias = untied ? NULL : oracle_vector(o, -1, "output", ".bias", o->V, o->bias);
     for (size_t i = 0; i < o->T * o->V; i++) {
         double x = (o->logits[i] + (bias ? (double)bias[i % o->V] : 0)) * o->s->logit_scale;
-        o->logits[i] = math_cap(x, o->s->softcap);
-        if (o->s->cap_of_x && o->s->softcap > 0)
-            o->logits[i] *= x / o->s->softcap;
+        o->logits[i] = math_cap(x, o->s->logit_softcap);
+        if (o->s->cap_of_x && o->s->logit_softcap > 0)
+            o->logits[i] *= x / o->s->logit_softcap;
     }
     math_round(o->s, o->logits, o->T * o->V);
     for (size_t i = 0; i < o->T * o->V && o->s->rounded == ORACLE_LOGITS; i++)

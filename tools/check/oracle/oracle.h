@@ -13,6 +13,7 @@
 #define MGPT_ORACLE_H
 
 #include "mgpt.h"
+#include "model/numbers.h"
 
 /* Components of a head of q and k in the tensors. At the points they are as the programs that
  * models come from have them: of the first n_rot, those of pair i are i and i + n_rot / 2. */
@@ -211,15 +212,14 @@ struct oracle_spec {
     struct oracle_source source;
     const struct oracle_layer *layers;
     size_t n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_rot;
-    double eps, embd_scale, residual_scale, logit_scale; /* scales: 1: none */
-    double clamp, attn_cap, softcap;                     /* 0: none */
-    double value_gate_scale, smear_scale, backout;       /* of value embeddings; 0: none; 0: none */
-    size_t smear_gate;                                   /* columns of its matrix */
-    double alibi;                                        /* ALiBi's largest exponent; 0: none */
-    size_t alibi_heads; /* slopes are those of as many; 0: n_head */
-    int alibi_even;     /* slope h is 2^(-alibi (h + 1) / H) for every H */
-    int alibi_back;     /* the last head has the first one's */
-    double alibi_times; /* slopes; 0: 1 */
+    double eps;
+    MODEL_NUMBERS(NUMBER_DOUBLE) /* model/numbers.h; attn_scale is each layer's own */
+    double smear_scale, backout; /* 0: none */
+    size_t smear_gate;           /* columns of its matrix */
+    size_t alibi_heads;          /* slopes are those of as many; 0: n_head */
+    int alibi_even;              /* slope h is 2^(-alibi (h + 1) / H) for every H */
+    int alibi_back;              /* the last head has the first one's */
+    double alibi_times;          /* slopes; 0: 1 */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* mixtures; 0: none */
     int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */
     double expert_scale;

@@ -126,7 +126,7 @@ static void qk_norm(struct oracle *o, int layer, const char *stem, double *x, si
 
 static void clamp(const struct oracle *o, double *x, size_t cols)
 {
-    double limit = o->s->clamp;
+    double limit = o->s->qkv_clamp;
     for (size_t i = 0; i < o->T * cols && limit != 0; i++)
         x[i] = fmax(-limit, fmin(limit, x[i]));
 }
@@ -283,7 +283,7 @@ static double score_of(const struct oracle *o, int layer, size_t t, size_t h, si
 {
     const struct oracle_layer *l = &o->s->layers[layer];
     size_t d = o->d, g = kv_head(o, l, ORACLE_OF_KEYS, h), at = j - (l->kv_late && j > 0);
-    double cap = o->s->attn_cap, x = 0;
+    double cap = o->s->attn_softcap, x = 0;
     for (size_t i = 0; i < d; i++)
         x += o->q[(t * o->H + h) * d + i] * o->k[(at * o->G + g) * d + i];
     math_round(o->s, &x, 1);
@@ -328,7 +328,7 @@ static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
     const struct oracle_layer *l = &o->s->layers[layer];
     size_t d = o->d, g = kv_head(o, l, ORACLE_OF_VALUES, h), shown = t + 1, n = keys_at(o, t);
     double *row = o->scores, *out = o->z + (t * o->H + h) * d, *values = o->s->v_is_k ? o->k : o->v;
-    const double masks[] = {-INFINITY, -INFINITY, -o->s->attn_cap, 0, 0};
+    const double masks[] = {-INFINITY, -INFINITY, -o->s->attn_softcap, 0, 0};
     double unseen = masks[o->s->cap_at];
     int every = o->s->softmax == ORACLE_OVER_HEADS || o->s->cap_at >= ORACLE_CAP_MASKED;
     int adds = o->s->cap_at == ORACLE_MASK_ADDS, all = o->s->softmax == ORACLE_OF_ALL_KEYS || adds;

@@ -69,6 +69,8 @@ static void describe_qk_norm(const mgpt_model *m, struct oracle_spec *spec)
         norm->width == m->shape.head_dim && !norm->n_gains ? ORACLE_QK_PER_HEAD : ORACLE_QK_WHOLE;
 }
 
+#define NUMBER_OF_MODEL(field, ...) .field = (double)m->field,
+
 int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle_layer **layers,
                     mgpt_error *err)
 {
@@ -90,24 +92,16 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
         .n_vocab = s->n_vocab,
         .n_rot = m->arch->rope ? s->n_rot : 0,
         .eps = (double)m->eps,
-        .embd_scale = (double)m->embd_scale,
-        .residual_scale = (double)m->residual_scale,
-        .logit_scale = (double)m->logit_scale,
-        .n_expert = s->n_expert,
+        MODEL_NUMBERS(NUMBER_OF_MODEL).n_expert = s->n_expert,
         .n_expert_used = s->n_expert_used,
         .n_ff_expert = s->n_ff_expert,
         .n_ff_shared = s->n_ff_shared,
         .expert_norm = m->expert_norm,
         .expert_sigmoid = m->expert_sigmoid,
         .expert_scale = (double)m->expert_scale,
-        .clamp = (double)m->qkv_clamp,
-        .attn_cap = (double)m->attn_softcap,
-        .value_gate_scale = (double)m->value_gate_scale,
         .smear_scale = (double)m->smear_scale,
         .smear_gate = m->smear_gate.n_in,
         .backout = (double)m->backout,
-        .alibi = m->alibi,
-        .softcap = (double)m->logit_softcap,
         .layer_norm = m->arch->norm == NORM_LAYER,
         .embd_norm = m->embd_norm.kind != NORM_NONE,
         .final_norm = m->final_norm.kind != NORM_NONE,

@@ -25,6 +25,7 @@
 #include "dtype/dtype.h"
 #include "gguf/gguf.h"
 #include "mgpt.h"
+#include "model/numbers.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -91,14 +92,8 @@ struct ckpt_hparams {
     const char *rope_scaling; /* rope.scaling.type; NULL: linear where there is a factor */
     uint32_t rope_context;    /* yarn, longrope: original_context_length */
     float rope_attn_factor, rope_beta_fast, rope_beta_slow; /* yarn, longrope; 0: no key */
-    float norm_eps;   /* RMSNorm's, or LayerNorm's where the architecture has that; may be 0 */
-    float attn_scale; /* attention.scale: multiplies q.k; 0: 1/sqrt(head_dim), no key */
-    float embd_scale, residual_scale, logit_scale; /* embedding_scale, ...; 0: no key */
-    float alibi;                                   /* attention.max_alibi_bias; 0: none */
-    float attn_softcap;                            /* attn_logit_softcapping; 0: none */
-    float value_gate_scale;            /* attention.value_gate_scale (nanochat); 0: none */
-    float qkv_clamp;                   /* attention.clamp_kqv (olmo); 0: none */
-    float logit_softcap;               /* final_logit_softcapping; 0: none */
+    float norm_eps; /* RMSNorm's, or LayerNorm's where the architecture has that; may be 0 */
+    MODEL_NUMBERS(NUMBER_FLOAT) /* attn_scale, residual_scale, ...: model/numbers.h; 0: no key */
     uint32_t n_expert, n_expert_used;  /* expert_count, expert_used_count; 0: no mixture */
     uint32_t n_ff_expert, n_ff_shared; /* expert_(shared_)feed_forward_length; 0: no key */
     int expert_norm;                   /* expert_weights_norm: 1 true, -1 false, 0 no key */

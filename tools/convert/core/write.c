@@ -53,6 +53,16 @@ static void put_some_f32(struct gguf_writer *w, const char *key, float v)
         gguf_put_f32(w, key, v);
 }
 
+/* A number of model/numbers.h: hp->field, whose default of architecture `a` is `absent`. */
+#define PUT_NUMBER(field, absent, kind, name, ...)                                                 \
+    PUT_##kind(arch_key(key, hp, name), hp->field, absent);
+#define PUT_FACTOR(key, value, absent) put_some_f32(w, key, value)
+#define PUT_LIMIT(key, value, absent) put_some_f32(w, key, value)
+#define PUT_OWN(key, value, absent) put_some_f32(w, key, value)
+#define PUT_CAP(key, value, absent)                                                                \
+    if ((value) > 0 || (absent) > 0)                                                               \
+    gguf_put_f32(w, key, value)
+
 static void write_put_attention(struct gguf_writer *w, const struct ckpt_hparams *hp)
 {
     char key[128];
@@ -65,12 +75,9 @@ static void write_put_attention(struct gguf_writer *w, const struct ckpt_hparams
     put_some_u32(w, arch_key(key, hp, "attention.key_length"), hp->head_dim);
     put_some_u32(w, arch_key(key, hp, "attention.value_length"), hp->head_dim);
     put_some_u32(w, arch_key(key, hp, "attention.sliding_window"), hp->window);
-    put_some_f32(w, arch_key(key, hp, "attention.scale"), hp->attn_scale);
-    put_some_f32(w, arch_key(key, hp, "attention.clamp_kqv"), hp->qkv_clamp);
-    put_some_f32(w, arch_key(key, hp, "attention.value_gate_scale"), hp->value_gate_scale);
-    put_some_f32(w, arch_key(key, hp, "attention.max_alibi_bias"), hp->alibi);
-    const struct arch *arch = arch_find(hp->arch, strlen(hp->arch));
-    gguf_put_f32(w, arch_key(key, hp, arch->eps_key), hp->norm_eps);
+    const struct arch *a = arch_find(hp->arch, strlen(hp->arch));
+    ATTENTION_NUMBERS(PUT_NUMBER)
+    gguf_put_f32(w, arch_key(key, hp, a->eps_key), hp->norm_eps);
 }
 
 static void put_rope(struct gguf_writer *w, const struct ckpt_hparams *hp)
@@ -141,14 +148,8 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     write_put_attention(w, hp);
     put_rope(w, hp);
     write_put_xielu(w, hp);
-    put_some_f32(w, arch_key(key, hp, "embedding_scale"), hp->embd_scale);
-    put_some_f32(w, arch_key(key, hp, "residual_scale"), hp->residual_scale);
-    put_some_f32(w, arch_key(key, hp, "logit_scale"), hp->logit_scale);
-    const struct arch *arch = arch_find(hp->arch, strlen(hp->arch));
-    if (hp->attn_softcap > 0 || arch->score_cap > 0)
-        gguf_put_f32(w, arch_key(key, hp, "attn_logit_softcapping"), hp->attn_softcap);
-    if (hp->logit_softcap > 0 || arch->logit_cap > 0)
-        gguf_put_f32(w, arch_key(key, hp, "final_logit_softcapping"), hp->logit_softcap);
+    const struct arch *a = arch_find(hp->arch, strlen(hp->arch));
+    STREAM_NUMBERS(PUT_NUMBER)
     put_experts(w, hp);
     if ((is_arch(hp, "gptneox") || is_arch(hp, "stablelm")) && hp->parallel >= 0)
         gguf_put_bool(w, arch_key(key, hp, "use_parallel_residual"), hp->parallel);
