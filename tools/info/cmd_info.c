@@ -5,6 +5,7 @@
 #include "common/sandbox.h"
 #include "common/text.h"
 #include "engine/engine.h"
+#include "engine/info_json.h"
 #include "run/session.h"
 
 #include <inttypes.h>
@@ -132,22 +133,12 @@ static void info_print_tensor(const mgpt_tensor *t)
 
 static struct jtext *info_json(const struct engine *e)
 {
-    const mgpt_info *i = &e->info;
     char why[96];
     int n_threads = session_threads_why(e->model, why, sizeof why);
-    return jtext(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i,"
-        " s:i, s:i, s:i, s:b, s:b, s:b, s:f, s:f, s:I, s:I, s:I, s:I, s:i, s:s}",
-        "arch", i->arch, "name", i->name, "tokenizer", i->tokenizer, "isa", i->isa, "type", i->type,
-        "norm", i->norm, "activation", i->activation, "position", i->position, "n_vocab",
-        (int)i->n_vocab, "n_tokens", (int)i->n_tokens, "n_ctx", (int)i->n_ctx, "n_embd",
-        (int)i->n_embd, "n_layer", (int)i->n_layer, "n_head", (int)i->n_head, "n_head_kv",
-        (int)i->n_head_kv, "head_dim", (int)i->head_dim, "n_ff", (int)i->n_ff, "n_expert",
-        (int)i->n_expert, "n_expert_used", (int)i->n_expert_used, "bos", (int)i->bos, "eos",
-        (int)i->eos, "add_bos", i->add_bos, "gated", i->gated, "tied", i->tied, "norm_eps",
-        (double)i->norm_eps, "rope_base", (double)i->rope_base, "n_params", (int64_t)i->n_params,
-        "file_bytes", (int64_t)i->file_bytes, "bytes_per_token", (int64_t)i->bytes_per_token,
-        "kv_bytes", (int64_t)i->kv_bytes, "n_threads", n_threads, "threads_why", why);
+    struct jtext *info = jtext("{}");
+    info_put(info, &e->info, INFO_ALL, "f");
+    jtext_add(info, "s:i, s:s", "n_threads", n_threads, "threads_why", why);
+    return info;
 }
 
 static struct jtext *tensor_json(const mgpt_tensor *t)

@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "common/jtext.h"
 #include "common/text.h"
+#include "engine/info_json.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -78,20 +79,16 @@ static struct jtext *info_json(const struct about *a)
     char hash[24];
     snprintf(hash, sizeof hash, "0x%016" PRIx64, a->hash);
     struct jtext *info = jtext(
-        "{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:s, s:s, s:s, s:g}",
+        "{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:s, s:s, s:s, s:s, s:s,"
+        " s:i, s:o, s:I, s:I, s:s}",
         "name", i->name, "arch", i->arch, "layers", i->n_layer, "heads", i->n_head, "kv_heads",
         i->n_head_kv, "d_model", i->n_embd, "d_head", i->head_dim, "d_mlp", i->n_ff, "context",
         i->n_ctx, "vocab", i->n_vocab, "bos", i->bos, "eos", i->eos, "params", (int64_t)i->n_params,
-        "norm", i->norm, "activation", i->activation, "positions", i->position, "attn_scale",
-        (double)i->attn_scale);
-    jtext_add(
-        info, "s:s, s:s, s:i, s:b, s:o, s:b, s:b, s:b, s:g, s:g, s:g, s:g, s:g, s:I, s:I, s:s",
-        "tokenizer", i->tokenizer, "type", i->type, "choices", (int)engine_n_choices(a->engine),
-        "add_bos", i->add_bos, "front", front_json(a->engine), "nfc", i->nfc, "tied", i->tied,
-        "gated", i->gated, "norm_eps", (double)i->norm_eps, "rope_base", (double)i->rope_base,
-        "logit_softcap", (double)i->logit_softcap, "logit_scale", (double)i->logit_scale,
-        "residual_scale", (double)i->residual_scale, "file_bytes", (int64_t)i->file_bytes,
-        "kv_bytes", (int64_t)i->kv_bytes, "hash", hash);
+        "norm", i->norm, "activation", i->activation, "positions", i->position, "tokenizer",
+        i->tokenizer, "type", i->type, "choices", (int)engine_n_choices(a->engine), "front",
+        front_json(a->engine), "file_bytes", (int64_t)i->file_bytes, "kv_bytes",
+        (int64_t)i->kv_bytes, "hash", hash);
+    info_put(info, i, INFO_FLAGS | INFO_REALS, "g");
     return info;
 }
 

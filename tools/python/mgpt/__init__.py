@@ -10,12 +10,13 @@ Logits depend on the weights file and the tokens only: any number of threads, ch
 nothing give the same bits. Every pass releases the GIL.
 """
 
+from ._info import Info
 from ._lib import EARG, EFILE, EFULL, EIO, EMEM, ESTOP, ETEXT, ROLES, Error, lib
 from .cache import Cache
 from .check import CheckResult, check
 from .generate import Sampler
 from .hooks import Hook
-from .model import Decoder, Info, Model
+from .model import Decoder, Model
 from .patching import Grid, Patched
 from .score import Score
 from .session import Session, step_many

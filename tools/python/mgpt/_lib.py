@@ -11,6 +11,8 @@ import os
 from itertools import count
 from typing import Any
 
+from ._info import CInfo
+
 NO_OFFSET = 2**64 - 1
 OK, EARG, EFILE, EMEM, EIO, EFULL, ETEXT, ESTOP = 0, -1, -2, -3, -4, -5, -6, -7
 NO_SPECIAL_TOKENS, PARSE_SPECIAL = 1, 2
@@ -33,19 +35,6 @@ class CModelParams(c.Structure):
 
     _fields_ = [("isa", c.c_char_p), ("vocab_only", c.c_int), ("n_threads", c.c_int32), ("no_fused", c.c_int),
                 ("top_k", c.c_int32)]
-
-
-class CInfo(c.Structure):
-    """mgpt_info"""
-
-    _fields_ = [
-        *((n, c.c_char_p) for n in "arch name chat_template tokenizer isa type norm activation position ignored".split()),
-        *((n, c.c_int32) for n in ("n_vocab n_tokens n_ctx n_embd n_layer n_head n_head_kv head_dim n_ff n_expert "
-                                   "n_expert_used bos eos add_bos nfc steps gated tied ln_embd ln_final").split()),
-        *((n, c.c_float) for n in ("norm_eps rope_base attn_scale logit_softcap logit_scale "
-                                 "residual_scale").split()),
-        *((n, c.c_uint64) for n in "n_params file_bytes bytes_per_token kv_bytes".split()),
-    ]
 
 
 class CLayer(c.Structure):

@@ -6,7 +6,6 @@ import ctypes as c
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -15,7 +14,8 @@ import numpy.typing as npt
 
 from . import hooks as _hooks
 from ._handle import ModelHandle
-from ._lib import (EARG, NO_SPECIAL_TOKENS, PARSE_SPECIAL, ROLES, CInfo, CModelParams, CStream, CTensor, Error, call, lib)
+from ._info import info_of
+from ._lib import (EARG, NO_SPECIAL_TOKENS, PARSE_SPECIAL, ROLES, CModelParams, CStream, CTensor, Error, call, lib)
 from ._ranges import c_string, number, option, shown
 from .cache import Cache
 from .generate import Sampler, generate
@@ -29,63 +29,6 @@ if TYPE_CHECKING:
 
 Adapter = str | os.PathLike[str] | tuple[str | os.PathLike[str], float]
 Lora = Adapter | Sequence[Adapter]
-
-
-@dataclass(frozen=True)
-class Info:
-    """Facts of a model: the fields of mgpt_info in include/mgpt.h."""
-
-    arch: str
-    name: str
-    chat_template: str
-    tokenizer: str
-    isa: str
-    type: str
-    norm: str
-    activation: str
-    position: str
-    ignored: str
-    n_vocab: int
-    n_tokens: int
-    n_ctx: int
-    n_embd: int
-    n_layer: int
-    n_head: int
-    n_head_kv: int
-    head_dim: int
-    n_ff: int
-    n_expert: int
-    n_expert_used: int
-    bos: int
-    eos: int
-    add_bos: bool
-    nfc: bool
-    steps: bool
-    gated: bool
-    tied: bool
-    ln_embd: int
-    ln_final: int
-    norm_eps: float
-    rope_base: float
-    attn_scale: float
-    logit_softcap: float
-    logit_scale: float
-    residual_scale: float
-    n_params: int
-    file_bytes: int
-    bytes_per_token: int
-    kv_bytes: int
-
-
-def _info(model: int) -> Info:
-    found = CInfo()
-    values: dict[str, Any] = {}
-    call("mgpt_get_info", model, c.byref(found))
-    for field in fields(Info):
-        value = getattr(found, field.name)
-        value = value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-        values[field.name] = bool(value) if field.type == "bool" else value
-    return Info(**values)
 
 
 class Model:
@@ -117,7 +60,7 @@ class Model:
             file = os.path.join(kept.name, "model.gguf")
         pointer = call("mgpt_open", os.fsencode(file), c.byref(params), what=self.path)
         self._handle = ModelHandle(pointer, kept)
-        self.info = _info(pointer)
+        self.info = info_of(pointer)
 
     def _open(self) -> ModelHandle:
         if self._handle is None:
