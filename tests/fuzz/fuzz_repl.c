@@ -79,8 +79,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     static const struct cli_command none = {.name = "fuzz"};
     if (!engine.model)
         open_model(&engine);
-    struct repl r = {
-        .engine = engine, .sampling = {.top_p = 1}, .screen_mode = "plain", .width = 80};
+    struct repl r = {.engine = engine,
+                     .sampling = {SAMPLING_USUAL.seed = 0},
+                     .screen_mode = "plain",
+                     .width = 80};
     MUST(sampling_begin(&r.sampling, &none) == EXIT_OK);
     MUST(engine_session(&r.engine) == EXIT_OK && repl_begin(&r));
     quiet_begin(NULL);

@@ -26,10 +26,10 @@ void sampling_use_python(struct sampling *s, int python)
 
 void sampling_apply(struct sampling *s)
 {
-    s->sampler.temperature = (float)s->temperature;
-    s->sampler.top_k = s->top_k;
-    s->sampler.top_p = (float)s->top_p;
-    s->sampler.min_p = (float)s->min_p;
+#define SETTING_REAL(field) s->sampler.field = (float)s->field;
+#define SETTING_INT(field) s->sampler.field = s->field;
+#define APPLY_SETTING(field, kind, ...) SETTING_##kind(field)
+    SAMPLER_SETTINGS(APPLY_SETTING)
 }
 
 /* The number that SplitMix64 gives in state `state`. */

@@ -12,9 +12,27 @@
 /* The seed before options are read, where it matters whether one was given. */
 #define SAMPLING_NO_SEED UINT64_C(0xB5297A4D68E31DA4)
 
+/* clang-format off */
+/* The settings of mgpt_sampler that are numbers from 0 on, one row each. From it follow the field of
+ * struct sampling, the option of generate and repl, /set with its completion and messages, and the
+ * key in session files. 0 must be without effect in mgpt_sampler: lab pages set what they show.
+ * X(field, kind, name, key, argument, most, usual, help): `usual` where no option is given. */
+#define SAMPLER_SETTINGS(X)                                                                        \
+    X(temperature, REAL, "temp", "temp", "T", 1e30, 0,                                             \
+      "temperature; 0 always takes the likeliest token")                                           \
+    X(top_k, INT, "top-k", "top_k", "K", INT32_MAX, 0,                                             \
+      "choose among the K likeliest (default 0: all)")                                             \
+    X(top_p, REAL, "top-p", "top_p", "P", 1, 1,                                                    \
+      "choose among the likeliest that make up P (default 1: all)")                                \
+    X(min_p, REAL, "min-p", "min_p", "P", 1, 0,                                                    \
+      "drop tokens under P times the likeliest (default 0: none)")
+/* clang-format on */
+
+#define SAMPLER_TYPE_REAL double
+#define SAMPLER_TYPE_INT int32_t
+#define SAMPLER_FIELD(field, kind, ...) SAMPLER_TYPE_##kind field;
 struct sampling {
-    double temperature, top_p, min_p; /* options */
-    int32_t top_k;
+    SAMPLER_SETTINGS(SAMPLER_FIELD)
     uint64_t seed, skip;
     int seed_given; /* 0: none was given (SAMPLING_NO_SEED), and seed is 0 */
     const char *rng;
@@ -22,22 +40,21 @@ struct sampling {
     struct rng_python python;
 };
 
+/* Initial values of a struct sampling: those of its settings. */
+#define SAMPLER_USUAL(field, kind, name, key, argument, most, usual, help) .field = usual,
+#define SAMPLING_USUAL SAMPLER_SETTINGS(SAMPLER_USUAL)
+
 /* clang-format off */
-/* Rows of an option table; s is a struct sampling. */
-#define SAMPLING_OPTIONS(s)                                                                        \
-    {"-s, --seed", "N", CLI_U64, &(s).seed, 0, 0,                                                  \
+/* Rows of an option table, for a struct sampling *s. */
+#define SAMPLER_OPTION(field, kind, name, key, argument, most, usual, help)                        \
+    {"--" name, argument, CLI_##kind, &s->field, 0, most, help},
+#define SAMPLING_OPTIONS                                                                           \
+    {"-s, --seed", "N", CLI_U64, &s->seed, 0, 0,                                                   \
      "seed (default 0): the same seed gives the same bytes"},                                      \
-    {"--temp", "T", CLI_REAL, &(s).temperature, 0, 1e30,                                           \
-     "temperature; 0 always takes the likeliest token"},                                           \
-    {"--top-k", "K", CLI_INT, &(s).top_k, 0, INT32_MAX,                                            \
-     "choose among the K likeliest (default 0: all)"},                                             \
-    {"--top-p", "P", CLI_REAL, &(s).top_p, 0, 1,                                                   \
-     "choose among the likeliest that make up P (default 1: all)"},                                \
-    {"--min-p", "P", CLI_REAL, &(s).min_p, 0, 1,                                                   \
-     "drop tokens under P times the likeliest (default 0: none)"},                                 \
-    {"--rng", "NAME", CLI_TEXT, &(s).rng, 0, 0,                                                    \
+    SAMPLER_SETTINGS(SAMPLER_OPTION)                                                               \
+    {"--rng", "NAME", CLI_TEXT, &s->rng, 0, 0,                                                     \
      "random numbers: splitmix (default), python (CPython's random)"},                             \
-    {"--rng-skip", "N", CLI_U64, &(s).skip, 0, SAMPLING_MAX_SKIP,                                  \
+    {"--rng-skip", "N", CLI_U64, &s->skip, 0, SAMPLING_MAX_SKIP,                                   \
      "with --rng python: skip N 32-bit words after seeding"}
 /* clang-format on */
 
@@ -47,7 +64,7 @@ int sampling_begin(struct sampling *s, const struct cli_command *command);
 /* Draws from CPython's numbers, or from SplitMix64. */
 void sampling_use_python(struct sampling *s, int python);
 
-/* Takes over changed temperature, top_k, top_p and min_p. */
+/* Takes over changed settings. */
 void sampling_apply(struct sampling *s);
 
 /* The sampler of one sample of several: sample i draws what it would draw if it were alone. Sample

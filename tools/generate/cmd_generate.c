@@ -227,7 +227,9 @@ int cmd_generate(int argc, char **argv)
 {
     struct generate g = {.engine = {.only_draws = 1},
                          .samples = {.n_predict = -1, .n = 1},
-                         .sampling = {.temperature = 0.8, .top_p = 1, .seed = SAMPLING_NO_SEED}};
+                         .sampling = {SAMPLING_USUAL.seed = SAMPLING_NO_SEED}};
+    struct sampling *s = &g.sampling;
+    s->temperature = 0.8;
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(g.engine),
         INPUT_OPTIONS(g.input),
@@ -246,7 +248,7 @@ int cmd_generate(int argc, char **argv)
          "a small model of the same vocabulary proposes; the same result"},
         {"--session", "FILE", CLI_TEXT, &g.samples.resume.path, 0, 0,
          "keep the text's tokens and cache in FILE, begin with what it has"},
-        SAMPLING_OPTIONS(g.sampling),
+        SAMPLING_OPTIONS,
         ENGINE_OPT_CTX(g.engine),
         ENGINE_OPT_THREADS(g.engine),
         ENGINE_OPT_KV(g.engine),

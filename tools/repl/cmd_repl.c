@@ -79,11 +79,12 @@ static int loop(struct repl *r, const char *history)
 
 int cmd_repl(int argc, char **argv)
 {
-    struct repl r = {.sampling = {.top_p = 1}};
+    struct repl r = {.sampling = {SAMPLING_USUAL.seed = 0}};
+    struct sampling *s = &r.sampling;
     const char *history = NULL;
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(r.engine),
-        SAMPLING_OPTIONS(r.sampling),
+        SAMPLING_OPTIONS,
         ENGINE_OPT_CTX(r.engine),
         ENGINE_OPT_THREADS(r.engine),
         ENGINE_OPT_KV(r.engine),

@@ -70,16 +70,16 @@ const struct repl_command *repl_find(const char *name);
 /* One line of input, n bytes and a NUL, without its line end; may be changed. */
 void repl_line(struct repl *repl, char *line, size_t n);
 
-/* A setting of /set: its name, its name in session files, its place in struct sampling, its range
- * (from 0 to max; max 0: no limit), and how messages name that. */
-enum { REPL_SETTINGS = 5 };
+/* A setting of /set, from a row of SAMPLER_SETTINGS, or the seed: its name, its name in session
+ * files, its place in struct sampling, its range (from 0 to max; max 0: no limit). */
 struct repl_setting {
     const char *name, *key;
     enum cli_kind kind;
     size_t at;
     double max;
-    const char *expected;
 };
+#define REPL_COUNT_SETTING(...) +1
+enum { REPL_SETTINGS = SAMPLER_SETTINGS(REPL_COUNT_SETTING) + 1 };
 extern const struct repl_setting repl_settings[REPL_SETTINGS];
 void *repl_setting_of(const struct repl_setting *setting, struct sampling *sampling);
 

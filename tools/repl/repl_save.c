@@ -3,7 +3,7 @@
  *   {"format": "mgpt session", "version": 1,
  *    "model": {"xxh64": 16 hexadecimal digits over all bytes of the file, "bytes": its size},
  *    "kv": "f32" or "f16",
- *    "sampling": {"temp", "top_k", "top_p", "min_p": as in /set, "seed", "rng": decimal, as strings: 64 bits,
+ *    "sampling": {the settings of SAMPLER_SETTINGS, "seed", "rng": decimal, as strings: 64 bits,
  *                 "python": {"skip": decimal, "next", "state": [624 numbers]} with --rng python},
  *    "edits": [{"layer", "head" (none: the MLP), "kind": "zero", "mean" or "scale",
  *               "mean": [numbers], "factor"}],

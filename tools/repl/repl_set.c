@@ -5,13 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IN(field) offsetof(struct sampling, field)
+#define SETTING(field, kind, name, key, argument, most, ...)                                       \
+    {name, key, CLI_##kind, offsetof(struct sampling, field), most},
 const struct repl_setting repl_settings[REPL_SETTINGS] = {
-    {"temp", "temp", CLI_REAL, IN(temperature), 1e30, "a number from 0 on"},
-    {"top-k", "top_k", CLI_INT, IN(top_k), INT32_MAX, "a whole number from 0 on"},
-    {"top-p", "top_p", CLI_REAL, IN(top_p), 1, "a number from 0 to 1"},
-    {"min-p", "min_p", CLI_REAL, IN(min_p), 1, "a number from 0 to 1"},
-    {"seed", "seed", CLI_U64, IN(seed), 0, "a whole number from 0 on"},
+    SAMPLER_SETTINGS(SETTING){"seed", "seed", CLI_U64, offsetof(struct sampling, seed), 0},
 };
 
 void *repl_setting_of(const struct repl_setting *setting, struct sampling *s)
@@ -19,12 +16,23 @@ void *repl_setting_of(const struct repl_setting *setting, struct sampling *s)
     return (char *)s + setting->at;
 }
 
-static void print_settings(const struct repl *r)
+/* "temp 0.8, top-k 0, ...". */
+static void print_settings(struct sampling *s)
 {
-    const mgpt_sampler *s = &r->sampling.sampler;
-    printf("temp %g, top-k %d, top-p %g, min-p %g, seed %llu\n", (double)s->temperature,
-           (int)s->top_k, (double)s->top_p, (double)s->min_p, (unsigned long long)r->sampling.seed);
+    for (const struct repl_setting *t = repl_settings; t < repl_settings + REPL_SETTINGS; t++) {
+        const void *at = repl_setting_of(t, s);
+        printf("%s%s ", t > repl_settings ? ", " : "", t->name);
+        if (t->kind == CLI_REAL)
+            printf("%g", *(const double *)at);
+        else if (t->kind == CLI_INT)
+            printf("%d", (int)*(const int32_t *)at);
+        else
+            printf("%llu", (unsigned long long)*(const uint64_t *)at);
+    }
+    putchar('\n');
 }
+
+#define SETTING_NAME(field, kind, name, ...) name ", "
 
 /* Stores value in the setting called name; 0 after an error. */
 static int change(struct sampling *s, const char *name, const char *value)
@@ -36,10 +44,12 @@ static int change(struct sampling *s, const char *name, const char *value)
             continue;
         if (cli_set_number(&row, value))
             return 1;
-        repl_error("%s: expected %s, found '%s'", name, t->expected, value);
+        repl_error("%s: expected a %snumber from 0 %s, found '%s'", name,
+                   t->kind == CLI_REAL ? "" : "whole ", t->max == 1 ? "to 1" : "on", value);
         return 0;
     }
-    repl_error("unknown setting '%s': temp, top-k, top-p, min-p or seed", name);
+    repl_error("unknown setting '%s': expected one of " SAMPLER_SETTINGS(SETTING_NAME) "seed",
+               name);
     return 0;
 }
 
@@ -47,7 +57,7 @@ void repl_run_set(struct repl *r, struct repl_args *args)
 {
     const char *name = repl_word(args);
     if (!*name) {
-        print_settings(r);
+        print_settings(&r->sampling);
     } else if (change(&r->sampling, name, args->rest)) {
         sampling_apply(&r->sampling);
         if (strcmp(name, "seed") == 0)

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Any
 
 from ._info import CInfo
+from ._sampling import CSampler
 
 NO_OFFSET = 2**64 - 1
 OK, EARG, EFILE, EMEM, EIO, EFULL, ETEXT, ESTOP = 0, -1, -2, -3, -4, -5, -6, -7
@@ -68,13 +69,6 @@ class CRun(c.Structure):
 
     _fields_ = [("session", c.c_void_p), ("tokens", c.c_void_p), ("n", c.c_size_t), ("resid", c.c_void_p),
                 ("clean", c.c_void_p), ("layer", c.c_int32), ("untapped", c.c_int)]
-
-
-class CSampler(c.Structure):
-    """mgpt_sampler; `uniform` stays NULL"""
-
-    _fields_ = [("temperature", c.c_float), ("top_k", c.c_int32), ("top_p", c.c_float), ("min_p", c.c_float),
-                ("rng", c.c_uint64), ("uniform", c.c_void_p), ("uniform_user", c.c_void_p)]
 
 
 class CCandidate(c.Structure):

@@ -6,6 +6,8 @@ import numbers
 import reprlib
 from typing import Any
 
+from ._sampling import SEED, SETTINGS
+
 _short = reprlib.Repr()
 _short.maxstring = _short.maxother = 60
 _short.maxlong = 30
@@ -13,11 +15,7 @@ _short.maxlong = 30
 # Argument: option of `mgpt generate`, least, most, whole.
 RANGES: dict[str, tuple[str, float, float, bool]] = {
     "n": ("-n", -1, 2**31 - 1, True),
-    "temperature": ("--temp", 0, 1e30, False),
-    "top_k": ("--top-k", 0, 2**31 - 1, True),
-    "top_p": ("--top-p", 0, 1, False),
-    "min_p": ("--min-p", 0, 1, False),
-    "seed": ("--seed", 0, 2**64 - 1, True),
+    **{name: row[:4] for name, row in (SETTINGS | {"seed": SEED}).items()},
     "n_ctx": ("-c", 0, 2**31 - 1, True),
     "threads": ("-t", 0, 256, True),
 }

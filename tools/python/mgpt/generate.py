@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import ctypes as c
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ._lib import CSampler, lib
-from ._ranges import option
+from ._lib import lib
+from ._ranges import option, shown
+from ._sampling import SEED, SETTINGS, CSampler, Sampling
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
     from .hooks import HookRow
     from .session import Session
 
@@ -20,11 +23,14 @@ if TYPE_CHECKING:
 class Sampler:
     """How the next token is chosen, with its random numbers: mgpt_sampler in include/mgpt.h."""
 
-    def __init__(self, temperature: float = 0.8, top_k: int = 0, top_p: float = 1.0, min_p: float = 0.0,
-                 seed: int = 0) -> None:
-        """Temperature 0 takes the likeliest token; the same seed gives the same tokens."""
-        self._sampler = CSampler(option("temperature", temperature), option("top_k", top_k), option("top_p", top_p),
-                                 option("min_p", min_p), option("seed", seed))
+    def __init__(self, *values: float, **named: Unpack[Sampling]) -> None:
+        """Temperature (default 0.8; 0 takes the likeliest token), top_k (0: all), top_p (1: all), min_p (0: none), seed
+        (0): in this order or by name. The same seed gives the same tokens."""
+        rows = SETTINGS | {"seed": SEED}
+        given = dict(zip(rows, values)) | cast("dict[str, float]", named)
+        if len(values) > len(rows) or set(given) - set(rows):
+            raise TypeError(f"Sampler: expected {', '.join(rows)}, found {shown(values or sorted(set(given) - set(rows)))}")
+        self._sampler = CSampler(*(option(name, given.get(name, row.default)) for name, row in rows.items()))
 
     def __call__(self, logits: npt.NDArray[np.float32]) -> int:
         """Chooses one of the tokens whose logits are given."""

@@ -22,13 +22,13 @@ from lm_eval.models.utils import handle_stop_sequences, normalize_gen_kwargs, po
 from lm_eval.utils import get_rolling_token_windows, make_disjoint_window
 
 from . import _tool
+from ._sampling import SETTINGS
 from .generate import Sampler
 from .model import Decoder, Model
 from .score import add_in_order
 from .session import Session, step_many
 
 AT_ONCE = 16  # texts that are generated together, with one pass over the weights for a token of each
-SAMPLED = ("temperature", "top_k", "top_p", "min_p")
 
 
 @register_model("mgpt")
@@ -131,7 +131,7 @@ class _Text:
             raise ValueError(f"max_gen_toks: {self.left} leave no room for the text in {lm.max_length} positions")
         self.model, self.decoder, self.token, self.text = lm.model, Decoder(lm.model), -1, ""
         self.stops = handle_stop_sequences(options.get("until"), None)
-        given = {name: options[name] for name in SAMPLED if options.get(name)} if options.get("do_sample") else {}
+        given = {name: options[name] for name in SETTINGS if options.get(name)} if options.get("do_sample") else {}
         self.choose = Sampler(**{"temperature": float(bool(given)), **given})
         self.logits = session.sync(lm.tok_encode(context)[-room:])
         self.session = session.fork()

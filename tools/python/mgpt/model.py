@@ -25,6 +25,9 @@ from .session import Floats, Session, Tokens, ids
 from .steering import NOTHING, Added, Steering, Vectors
 
 if TYPE_CHECKING:
+    from typing_extensions import Unpack
+
+    from ._sampling import Sampling
     from .lab import Page
 
 Adapter = str | os.PathLike[str] | tuple[str | os.PathLike[str], float]
@@ -249,15 +252,15 @@ class Model:
         """
         return self._tapped(text, hooks, (), steer).store["logits"]
 
-    def generate(self, text: str | Tokens = "", n: int | None = None, *, temperature: float = 0.8, top_k: int = 0,
-                 top_p: float = 1.0, min_p: float = 0.0, seed: int = 0, n_ctx: int = 0, threads: int = 0,
-                 kv: str = "auto", hooks: Iterable[_hooks.HookRow] = (),
-                 steer: Steering | Vectors | None = None) -> Iterator[str]:
+    def generate(self, text: str | Tokens = "", n: int | None = None, *, n_ctx: int = 0, threads: int = 0,
+                 kv: str = "auto", hooks: Iterable[_hooks.HookRow] = (), steer: Steering | Vectors | None = None,
+                 **sampling: Unpack[Sampling]) -> Iterator[str]:
         """Continues a text: yields pieces until an end token, n tokens, or the end of the context.
 
-        The pieces are those that `mgpt generate --no-prompt` prints for the same options.
+        The pieces are those that `mgpt generate --no-prompt` prints for the same options. `sampling` are arguments of
+        Sampler: temperature, seed, top_k, ...
         """
-        tokens, sampler = self._tokens(text), Sampler(temperature, top_k, top_p, min_p, seed)
+        tokens, sampler = self._tokens(text), Sampler(**sampling)
         n = None if n is None else int(option("n", n))
         if not len(tokens):
             raise ValueError("text: nothing to begin with: the text is empty and the model has no BOS")
