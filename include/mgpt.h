@@ -74,10 +74,10 @@ MGPT_API const char *mgpt_isa(size_t i, int *runs_here);
 typedef struct mgpt_info {
     const char *arch, *name;   /* general.architecture: "microgpt", "llama"; general.name or "" */
     const char *chat_template; /* tokenizer.chat_template, "" when absent; never evaluated */
-    const char *tokenizer;  /* "char", "bpe", "spm", "unigram", "wordpiece", "wordlevel", "none" */
-    const char *isa, *type; /* instruction set; element type of most weights: "F32", "F16" */
-    const char *norm;       /* "rmsnorm" or "layernorm" */
-    const char *activation; /* of the MLPs, as files and options name it: "silu" */
+    const char *tokenizer;     /* its kind: "bpe", "spm"; "none" without a vocabulary */
+    const char *isa, *type;    /* instruction set; element type of most weights: "F32", "F16" */
+    const char *norm;          /* "rmsnorm" or "layernorm" */
+    const char *activation;    /* of the MLPs, as files and options name it: "silu" */
     const char *position, *ignored; /* "none", "learned", "alibi", "rope"; "KEY is ID, ..." or "" */
     int32_t n_vocab, n_tokens; /* length of a row of logits; ids of the tokenizer, or n_vocab */
     int32_t n_ctx;             /* positions the model was trained for */

@@ -1,9 +1,9 @@
 /* Tokenizers: opening, special tokens, and encoding of a whole text. See tok.h.
  *
  * A text is first searched for special tokens: leftmost, longest on equal starts, user-defined ones
- * always, control and unknown ones only if the caller allows it. The kind (tok_char.c, tok_bpe.c,
- * tok_spm.c, tok_unigram.c) encodes the text between them. BOS and EOS, or the tokens that the file
- * names, are put around it; those before it are not if the text itself begins with the first.
+ * always, control and unknown ones only if the caller allows it. The kind (tok_kinds.h) encodes the
+ * text between them. BOS and EOS, or the tokens that the file names, are put around it; those before
+ * it are not if the text itself begins with the first.
  */
 #include "base/error.h"
 #include "tokenizer/tok_impl.h"
@@ -36,18 +36,11 @@ static int choose_kind(struct tok *t, const struct gguf *g, mgpt_error *err)
     if (status == 0 && gguf_find(g, KEY("tokens")))
         return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
                        "key " KEY("model") ": missing, but there are " KEY("tokens"));
+#define KIND_ROW(id, name) {name, &tok_kind_##id},
     static const struct {
         const char *model;
         const struct tok_kind *kind;
-    } rows[] = {{"gpt2", &tok_kind_bpe},
-                {"llama", &tok_kind_spm},
-                {"t5", &tok_kind_unigram},
-                {"mgpt-bpe", &tok_kind_text},
-                {"mgpt-unigram", &tok_kind_unigram_pieces},
-                {"mgpt-wordpiece", &tok_kind_wordpiece},
-                {"mgpt-wordlevel", &tok_kind_wordlevel},
-                {"none", NULL},
-                {"no_vocab", NULL}};
+    } rows[] = {TOK_KINDS(KIND_ROW){"none", NULL}, {"no_vocab", NULL}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         if (model.n == strlen(rows[i].model) && memcmp(model.p, rows[i].model, model.n) == 0) {
             t->kind = rows[i].kind;

@@ -1,13 +1,5 @@
-/* Tokenizers: text to token ids and back, for the vocabularies in GGUF files.
- *
- * Kinds, with the value of tokenizer.ggml.model (the table is in tok.c):
- *   char       every normal token is one UTF-8 character (microgpt, nanoGPT): a table look-up
- *   bpe        byte-level BPE ("gpt2"): split with PCRE2, merge by rank; "mgpt-bpe": by steps of the file
- *   spm        SentencePiece BPE ("llama"): merge by score, bytes as <0xHH> tokens
- *   unigram    SentencePiece Unigram ("t5", "mgpt-unigram"): the split with the greatest sum of scores
- *   wordpiece  BERT's ("mgpt-wordpiece"): the longest token at the start of a word, then of the rest
- *   wordlevel  every word is a token ("mgpt-wordlevel")
- *   none       no vocabulary in the file: encoding is refused, pieces are empty
+/* Tokenizers: text to token ids and back, for the vocabularies in GGUF files. tok_kinds.h has their
+ * kinds. Without a vocabulary in the file, encoding is refused and pieces are empty.
  *
  * Words of this folder:
  *   piece      the bytes that a token stands for in a text
@@ -32,7 +24,7 @@ struct tok;
 struct tok *tok_open(const struct gguf *g, mgpt_error *err);
 void tok_free(struct tok *t);
 
-const char *tok_kind(const struct tok *t); /* a kind of the list above */
+const char *tok_kind(const struct tok *t); /* its name, or "none" */
 size_t tok_count(const struct tok *t);
 int32_t tok_bos(const struct tok *t); /* -1: none */
 int32_t tok_eos(const struct tok *t);

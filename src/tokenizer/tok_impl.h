@@ -13,6 +13,7 @@
 #include "base/utf8.h"
 #include "tokenizer/tok.h"
 #include "tokenizer/tok_chars.h"
+#include "tokenizer/tok_kinds.h"
 #include "tokenizer/tok_match.h"
 #include "tokenizer/tok_split.h"
 #include "tokenizer/tok_steps.h"
@@ -74,9 +75,9 @@ struct tok_kind {
                 const struct merge_symbol *right, struct merge_pair *pair);
 };
 
-extern const struct tok_kind tok_kind_char, tok_kind_bpe, tok_kind_spm, tok_kind_text;
-extern const struct tok_kind tok_kind_unigram, tok_kind_unigram_pieces;
-extern const struct tok_kind tok_kind_wordpiece, tok_kind_wordlevel;
+extern const struct tok_kind tok_kind_char;
+#define TOK_KIND_DECLARED(id, model) extern const struct tok_kind tok_kind_##id;
+TOK_KINDS(TOK_KIND_DECLARED)
 
 /* A token that is searched for in the text before anything else. */
 struct tok_special {
