@@ -46,10 +46,9 @@ static void print_usage(FILE *to)
         if (commands[i].run)
             fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
     fputs("\nmgpt help COMMAND explains a command; mgpt --version prints the version.\n"
-          "Example: mgpt generate weights/names.gguf --samples 5\n\n"
-          "exit codes: 0 ok, 1 check says different, 2 usage, 3 file refused,\n"
-          "            4 memory or context exhausted, 5 input/output, 130 interrupted\n",
+          "Example: mgpt generate weights/names.gguf --samples 5\n\n",
           to);
+    cli_print_exits(to, NULL);
 }
 
 /* With a standard stream closed, the next file opened would take its number, and what is meant for

@@ -37,10 +37,12 @@ static const char notes[] =
     "  mgpt attend identity\n"
     "  mgpt attend identity --causal --tau 0.1\n"
     "  mgpt attend identity --wq dim:1 --wk flip\n"
-    "  mgpt attend -x x.txt --wq wq.npy --heads 2 --json\n\n"
-    "exit codes: 0 ok, 2 usage or sizes that do not fit, 3 a file that is not a matrix, 4 out of "
-    "memory,\n"
-    "5 input/output\n";
+    "  mgpt attend -x x.txt --wq wq.npy --heads 2 --json\n";
+
+static const char *const exits[EXIT_N_CODES] = {
+    [EXIT_AT_USAGE] = "usage or sizes that do not fit",
+    [EXIT_AT_REFUSED] = "a file that is not a matrix",
+};
 
 /* ---- matrices ---- */
 
@@ -236,7 +238,7 @@ int cmd_attend(int argc, char **argv)
     };
     const struct cli_command command =
         CLI_COMMAND("attend", "[EXAMPLE]", "Attention on small matrices, stage by stage.", notes,
-                    options, 0, 1);
+                    exits, options, 0, 1);
     const char *operands[1] = {NULL};
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)

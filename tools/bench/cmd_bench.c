@@ -36,9 +36,11 @@ static const char notes[] =
     "  mgpt bench weights/shakespeare.gguf -t 1\n"
     "  mgpt bench model.gguf -p 128,512 -n 128 --depth 0,900 -t 1,2 --batch 1,8,64\n"
     "  llama-bench -m model.gguf -t 2 -o json | mgpt bench model.gguf -t 2 --vs -\n"
-    "  mgpt bench --kernels --isa avx2 Q8_0\n\n"
-    "exit codes: 0 ok, 2 usage, 3 model or results refused, 4 out of memory or context,\n"
-    "5 input/output, 130 interrupted\n";
+    "  mgpt bench --kernels --isa avx2 Q8_0\n";
+
+static const char *const exits[EXIT_N_CODES] = {
+    [EXIT_AT_REFUSED] = "model or results refused",
+};
 
 struct numbers {
     const char *text; /* as given; NULL: not */
@@ -381,8 +383,9 @@ int cmd_bench(int argc, char **argv)
         {"--from", "FILE", CLI_TEXT, &q.from, 0, 0,
          "with --vs: our results, from --json, instead of measuring"},
     };
-    const struct cli_command command = CLI_COMMAND(
-        "bench", "[MODEL|WORD]", "Measures speed as a share of the machine.", notes, options, 0, 1);
+    const struct cli_command command =
+        CLI_COMMAND("bench", "[MODEL|WORD]", "Measures speed as a share of the machine.", notes,
+                    exits, options, 0, 1);
     const char *operands[1];
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)

@@ -100,10 +100,15 @@ static const char notes[] =
     "  mgpt check --self weights/names.gguf\n"
     "  mgpt check --attested record.json weights/names.gguf\n"
     "  mgpt check f32.gguf q4_0.gguf --tol q4\n"
-    "  mgpt check model.gguf model.gguf --kv q8_0 -f text.txt --tol q8\n\n"
-    "exit codes: 0 same, 1 different, 2 usage, 3 model or reference refused or --check-finite,\n"
-    "4 longer than the context or out of memory, 5 input/output, 130 interrupted\n";
+    "  mgpt check model.gguf model.gguf --kv q8_0 -f text.txt --tol q8\n";
 /* clang-format on */
+
+static const char *const exits[EXIT_N_CODES] = {
+    [EXIT_AT_OK] = "same",
+    [EXIT_AT_DIFFERENT] = "different",
+    [EXIT_AT_REFUSED] = "model or reference refused or --check-finite",
+    [EXIT_AT_FULL] = "longer than the context or out of memory",
+};
 
 /* ---- one sequence ---- */
 
@@ -416,7 +421,8 @@ int cmd_check(int argc, char **argv)
                                         sizeof options / sizeof *options,
                                         1,
                                         2,
-                                        makers};
+                                        makers,
+                                        exits};
     const char *operands[2];
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)

@@ -9,16 +9,22 @@
 
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 
-enum {
-    EXIT_OK = 0,
-    EXIT_DIFFERENT = 1, /* check: the logits differ */
-    EXIT_USAGE = 2,     /* options, arguments, a prompt the vocabulary cannot express */
-    EXIT_REFUSED = 3,   /* a file is invalid or of the wrong kind */
-    EXIT_FULL = 4,      /* memory or context exhausted */
-    EXIT_IO = 5,
-    EXIT_INTERRUPTED = 130
-};
+/* The exit codes, X(ID, number, words of --help). A command may have words of its own. */
+#define EXIT_CODES(X)                                                                              \
+    X(OK, 0, "ok")                                                                                 \
+    X(DIFFERENT, 1, "check says different")                                                        \
+    X(USAGE, 2, "usage")          /* options, arguments, text that the vocabulary lacks */         \
+    X(REFUSED, 3, "file refused") /* invalid, or of the wrong kind */                              \
+    X(FULL, 4, "out of memory or context")                                                         \
+    X(IO, 5, "input/output")                                                                       \
+    X(INTERRUPTED, 130, "interrupted")
+
+#define EXIT_NUMBER(id, number, words) EXIT_##id = number,
+#define EXIT_PLACE(id, number, words) EXIT_AT_##id,
+enum { EXIT_CODES(EXIT_NUMBER) };
+enum { EXIT_CODES(EXIT_PLACE) EXIT_N_CODES };
 
 enum { CLI_CHOSEN = -1, CLI_MAX_THREADS = 256 /* of mgpt.h */ };
 
@@ -49,18 +55,19 @@ struct cli_command {
     const char *name;     /* "generate" */
     const char *operands; /* "[MODEL]", for the usage line */
     const char *summary;  /* one line */
-    const char *notes;    /* examples and exit codes, printed at the end of --help; may be NULL */
+    const char *notes;    /* examples, printed before the exit codes of --help; may be NULL */
     const struct cli_option *options;
     size_t n_options;
     int min_operands, max_operands;
-    const char *notes_first; /* printed before the notes; NULL: none */
+    const char *notes_first;  /* printed before the notes; NULL: none */
+    const char *const *exits; /* [EXIT_N_CODES] words for exit codes; NULL: those of the table */
 };
 
 /* A command whose options are the rows of an array. */
-#define CLI_COMMAND(name, operands, summary, notes, rows, min_operands, max_operands)              \
+#define CLI_COMMAND(name, operands, summary, notes, exits, rows, min_operands, max_operands)       \
     {                                                                                              \
         name, operands, summary, notes, rows, sizeof(rows) / sizeof *(rows), min_operands,         \
-            max_operands, NULL                                                                     \
+            max_operands, NULL, exits                                                              \
     }
 
 /* Parses argv[1..] (argv[0] is the command's name). Stores operands in operands[] and returns their
@@ -68,6 +75,9 @@ struct cli_command {
  * option as a suggestion); cli_parse_exit turns these into an exit code. "--" ends the options. */
 int cli_parse(const struct cli_command *command, int argc, char **argv, const char **operands);
 int cli_parse_exit(int parsed);
+
+/* Prints the paragraph "exit codes: ..."; exits: as in cli_command. */
+void cli_print_exits(FILE *to, const char *const *exits);
 
 /* Parses text strictly as the number that the row describes. Returns 1 and stores it, or 0 if it
  * is not a number or out of range. */

@@ -236,8 +236,42 @@ static int add_operand(const struct parser *p, const char **operands, int n, con
     return REFUSED;
 }
 
+/* Words, with a line end in place of a space where a line would be too long, but not after a number. */
+static void print_filled(FILE *to, const char *text)
+{
+    enum { COLUMNS = 96 };
+    for (int column = 0; *text;) {
+        size_t digits = strspn(text, "0123456789");
+        int n = (int)(digits + strcspn(text + digits, " "));
+        if (digits && text[n] == ' ')
+            n += 1 + (int)strcspn(text + n + 1, " ");
+        int breaks = column > 0 && column + 1 + n > COLUMNS;
+        fprintf(to, "%s%.*s", breaks ? "\n" : column ? " " : "", n, text);
+        column = breaks ? n : column + (column > 0) + n;
+        text += n + (text[n] == ' ');
+    }
+    fputc('\n', to);
+}
+
+void cli_print_exits(FILE *to, const char *const *exits)
+{
+#define EXIT_ROW(id, number, words) {number, words},
+    static const struct {
+        int code;
+        const char *words;
+    } rows[] = {EXIT_CODES(EXIT_ROW)};
+    char line[600] = "exit codes:";
+    size_t n = strlen(line);
+    for (int i = 0; i < EXIT_N_CODES && n < sizeof line; i++)
+        if (!exits || exits[i] || rows[i].code != EXIT_DIFFERENT)
+            n += (size_t)snprintf(line + n, sizeof line - n, "%s %d %s", i ? "," : "", rows[i].code,
+                                  exits && exits[i] ? exits[i] : rows[i].words);
+    print_filled(to, line);
+}
+
 static void print_help(const struct cli_command *command)
 {
+    static const char *const none[EXIT_N_CODES] = {NULL};
     printf("usage: mgpt %s [options]%s%s\n\n%s\n\noptions:\n", command->name,
            *command->operands ? " " : "", command->operands, command->summary);
     for (size_t i = 0; i < command->n_options; i++) {
@@ -253,6 +287,8 @@ static void print_help(const struct cli_command *command)
         printf("\n%s", command->notes_first);
     if (command->notes)
         printf("\n%s", command->notes);
+    putchar('\n');
+    cli_print_exits(stdout, command->exits ? command->exits : none);
 }
 
 static int parse_word(struct parser *p, int id, const char *word, const char **operands, int n)

@@ -42,8 +42,7 @@ static const char notes[] =
     "  mgpt convert stories15M.bin stories15M.gguf --tokenizer tokenizer.bin --type q8_0\n"
     "  mgpt convert SmolLM2-135M/ smollm2.gguf\n"
     "  mgpt convert SmolLM2-135M/ tuned.gguf --lora checkpoint-200/ --type q8_0\n"
-    "  mgpt convert params.json --dry-run --embd 32 --layers 2 --chars names.txt\n\n"
-    "exit codes: 0 ok, 2 usage, 3 input refused, 4 out of memory, 5 input/output\n";
+    "  mgpt convert params.json --dry-run --embd 32 --layers 2 --chars names.txt\n";
 
 struct request {
     struct ckpt_source source;
@@ -259,7 +258,8 @@ int cmd_convert(int argc, char **argv)
     const struct cli_command command = {
         "convert", "IN [OUT]", "Convert a checkpoint to a GGUF file.",
         notes,     options,    sizeof options / sizeof *options,
-        1,         2,          NULL};
+        1,         2,          NULL,
+        NULL};
     const char *operands[2] = {NULL, NULL};
     int n = cli_parse(&command, argc, argv, operands);
     if (n == -1) {

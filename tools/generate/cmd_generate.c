@@ -69,10 +69,14 @@ static const char notes[] =
     "  echo 'Once upon a time' | mgpt generate stories.gguf -n 100 --temp 0\n"
     "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
     "  mgpt generate stories.gguf --session tale -p 'Once' -n 50   (later, without -p, 50 more)\n"
-    "  mgpt generate names.gguf --rng python -s 42 --temp 0.5   (microgpt's own choices)\n\n"
-    "exit codes: 0 ok (also when the context is full), 2 usage or a character that the vocabulary\n"
-    "lacks, 3 model or session refused, or not finite, 4 prompt longer than the context, 5\n"
-    "input/output, 130 interrupted\n";
+    "  mgpt generate names.gguf --rng python -s 42 --temp 0.5   (microgpt's own choices)\n";
+
+static const char *const exits[EXIT_N_CODES] = {
+    [EXIT_AT_OK] = "ok (also when the context is full)",
+    [EXIT_AT_USAGE] = "usage or a character that the vocabulary lacks",
+    [EXIT_AT_REFUSED] = "model or session refused, or not finite",
+    [EXIT_AT_FULL] = "prompt longer than the context, or out of memory",
+};
 
 /* ---- the prompt ---- */
 
@@ -271,7 +275,7 @@ int cmd_generate(int argc, char **argv)
     };
     const struct cli_command command =
         CLI_COMMAND("generate", "[MODEL]", "Continue a text. The default temperature is 0.8.",
-                    notes, options, 0, 1);
+                    notes, exits, options, 0, 1);
     int code;
     if (engine_start(&g.engine, &g.sampling, &command, argc, argv, &code))
         code = generate(&g, &command);

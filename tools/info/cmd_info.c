@@ -12,11 +12,9 @@
 #include <stdio.h>
 #include <string.h>
 
-static const char notes[] =
-    "examples:\n"
-    "  mgpt info weights/names.gguf\n"
-    "  mgpt info weights/names.gguf --json --tensors\n\n"
-    "exit codes: 0 ok, 2 usage, 3 model refused, 4 out of memory, 5 input/output\n";
+static const char notes[] = "examples:\n"
+                            "  mgpt info weights/names.gguf\n"
+                            "  mgpt info weights/names.gguf --json --tensors\n";
 
 /* ---- for people ---- */
 
@@ -203,7 +201,7 @@ int cmd_info(int argc, char **argv)
         ENGINE_OPT_ISA(e),
     };
     const struct cli_command command =
-        CLI_COMMAND("info", "[MODEL]", "Say what is in a model file.", notes, options, 0, 1);
+        CLI_COMMAND("info", "[MODEL]", "Say what is in a model file.", notes, NULL, options, 0, 1);
     int code;
     if (!engine_parse(&e, &command, argc, argv, &code))
         return code;

@@ -22,9 +22,11 @@ static const char notes[] =
     "the space that SentencePiece puts in front of a text is dropped.\n\n"
     "examples:\n"
     "  mgpt tokenize model.gguf -p 'Hello world'\n"
-    "  mgpt tokenize model.gguf -f text.txt | mgpt tokenize model.gguf --decode\n\n"
-    "exit codes: 0 ok, 2 usage or text that the vocabulary lacks, 3 model refused, 5 "
-    "input/output\n";
+    "  mgpt tokenize model.gguf -f text.txt | mgpt tokenize model.gguf --decode\n";
+
+static const char *const exits[EXIT_N_CODES] = {
+    [EXIT_AT_USAGE] = "usage or text that the vocabulary lacks",
+};
 
 static int print_ids(const struct tokenize *t, const char *bytes, size_t n_bytes)
 {
@@ -97,8 +99,9 @@ int cmd_tokenize(int argc, char **argv)
          "read <|endoftext|> and other control tokens in the text as tokens"},
         {"--no-bos", NULL, CLI_FLAG, &t.no_bos, 0, 0, "add neither BOS nor EOS"},
     };
-    const struct cli_command command = CLI_COMMAND(
-        "tokenize", "[MODEL]", "Text to token ids, on one line, and back.", notes, options, 0, 1);
+    const struct cli_command command =
+        CLI_COMMAND("tokenize", "[MODEL]", "Text to token ids, on one line, and back.", notes,
+                    exits, options, 0, 1);
     int code;
     if (!engine_parse(&t.engine, &command, argc, argv, &code))
         return code;

@@ -62,11 +62,12 @@ static const char notes[] =
     "examples:\n"
     "  mgpt lab weights/names.gguf -p anna -o lab.html\n"
     "  mgpt lab gpt2.gguf -p 'The capital of France is' --static -o france.html\n"
-    "  mgpt lab weights/names.gguf -p anna --embed --at 'view=attention&head=2' -o frame.html\n\n"
-    "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model refused, 4 "
-    "longer\n"
-    "than the context, more than a page can carry, or out of memory, 5 input/output, 130 "
-    "interrupted\n";
+    "  mgpt lab weights/names.gguf -p anna --embed --at 'view=attention&head=2' -o frame.html\n";
+
+static const char *const exits[EXIT_N_CODES] = {
+    [EXIT_AT_USAGE] = "usage or a character that the vocabulary lacks",
+    [EXIT_AT_FULL] = "longer than the context, more than a page can carry, or out of memory",
+};
 
 /* ---- live or recorded ---- */
 
@@ -286,7 +287,7 @@ int cmd_lab(int argc, char **argv)
     };
     const struct cli_command command = CLI_COMMAND(
         "lab", "[MODEL] -o FILE", "A web page in which the model runs and shows everything inside.",
-        notes, options, 0, 1);
+        notes, exits, options, 0, 1);
     int code;
     if (!engine_parse(&lab.engine, &command, argc, argv, &code))
         return code;

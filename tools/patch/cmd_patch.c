@@ -57,12 +57,13 @@ static const char notes[] =
     "    --corrupt 'When Mary and John went to the store, Mary gave a drink to'\n"
     "    --metric ' Mary -  John' --over resid_pre,z\n"
     "  mgpt patch weights/names.gguf --clean olivia --metric logprob:n --over z --mode zero\n"
-    "  mgpt patch weights/names.gguf --clean olivia --metric logprob:n --why\n\n"
-    "exit codes: 0 ok, 2 usage, prompts of different lengths, a hook that the model lacks, 3 "
-    "model\n"
-    "refused, 4 longer than the context or out of memory, 5 input/output, 130 interrupted: what "
-    "is\n"
-    "known is printed\n";
+    "  mgpt patch weights/names.gguf --clean olivia --metric logprob:n --why\n";
+
+static const char *const exits[EXIT_N_CODES] = {
+    [EXIT_AT_USAGE] = "usage, prompts of different lengths, a hook that the model lacks",
+    [EXIT_AT_FULL] = "longer than the context or out of memory",
+    [EXIT_AT_INTERRUPTED] = "interrupted: what is known is printed",
+};
 
 /* ---- the prompts ---- */
 
@@ -247,7 +248,7 @@ int cmd_patch(int argc, char **argv)
     const struct cli_command command =
         CLI_COMMAND("patch", "[MODEL] --clean TEXT --corrupt TEXT --metric M",
                     "Which value inside a model makes the difference between two prompts.", notes,
-                    options, 0, 1);
+                    exits, options, 0, 1);
     int code;
     if (!engine_parse(&p.engine, &command, argc, argv, &code))
         return code;

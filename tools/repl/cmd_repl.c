@@ -23,10 +23,14 @@ static const char notes[] =
     "A text that begins with a slash is written with two. The default temperature is 0.\n\n"
     "examples:\n"
     "  mgpt repl weights/names.gguf\n"
-    "  printf 'ann\\n/top 3\\n\\n' | mgpt repl weights/names.gguf\n\n"
-    "exit codes: 0 end of input or /quit, 2 usage, 3 model or file refused, or not finite,\n"
-    "4 out of memory or context, 5 input/output, 130 interrupted; a script goes on after\n"
-    "a line that fails, and ends with the code of the first one\n";
+    "  printf 'ann\\n/top 3\\n\\n' | mgpt repl weights/names.gguf\n";
+
+static const char *const exits[EXIT_N_CODES] = {
+    [EXIT_AT_OK] = "end of input or /quit",
+    [EXIT_AT_REFUSED] = "model or file refused, or not finite",
+    [EXIT_AT_INTERRUPTED] = "interrupted; a script goes on after a line that fails, and ends with "
+                            "the code of the first one",
+};
 
 static void greet(const struct repl *r)
 {
@@ -98,8 +102,9 @@ int cmd_repl(int argc, char **argv)
         {"--history", "FILE", CLI_TEXT, &history, 0, 0,
          "in a terminal: keep the lines typed in a file, its own (default: none)"},
     };
-    const struct cli_command command = CLI_COMMAND(
-        "repl", "[MODEL]", "Step through a model: one Enter, one token.", notes, options, 0, 1);
+    const struct cli_command command =
+        CLI_COMMAND("repl", "[MODEL]", "Step through a model: one Enter, one token.", notes, exits,
+                    options, 0, 1);
     struct screen screen;
     int code;
     int ready = engine_start(&r.engine, &r.sampling, &command, argc, argv, &code);

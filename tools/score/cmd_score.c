@@ -67,9 +67,12 @@ static const char notes[] =
     "the left (\"truncated\"). Lines that share a context need not be neighbours: it runs once.\n\n"
     "examples:\n"
     "  mgpt score weights/names.gguf -f names.txt --each\n"
-    "  parallel --pipe -k mgpt score model.gguf --json -f - <texts.jsonl >scores.jsonl\n\n"
-    "exit codes: 0 ok, 2 usage or a character that the vocabulary lacks, 3 model or lines of JSON\n"
-    "refused, or logits not finite, 4 out of memory, 5 input/output, 130 interrupted\n";
+    "  parallel --pipe -k mgpt score model.gguf --json -f - <texts.jsonl >scores.jsonl\n";
+
+static const char *const exits[EXIT_N_CODES] = {
+    [EXIT_AT_USAGE] = "usage or a character that the vocabulary lacks",
+    [EXIT_AT_REFUSED] = "model or lines of JSON refused, or logits not finite",
+};
 
 /* The texts from number i on; NULL while the window has none. */
 static struct scored_text *texts_from(const struct score_run *s, size_t i)
@@ -334,9 +337,9 @@ int cmd_score(int argc, char **argv)
         ENGINE_OPT_STEER(s.engine),
         ENGINE_OPT_FINITE(s.engine),
     };
-    const struct cli_command command =
-        CLI_COMMAND("score", "[MODEL] -f FILE",
-                    "Log-probability and perplexity of texts, one a line.", notes, options, 0, 1);
+    const struct cli_command command = CLI_COMMAND(
+        "score", "[MODEL] -f FILE", "Log-probability and perplexity of texts, one a line.", notes,
+        exits, options, 0, 1);
     int code;
     if (!engine_parse(&s.engine, &command, argc, argv, &code))
         return code;

@@ -42,11 +42,15 @@ static const char notes[] =
     "  mgpt trace weights/names.gguf -p anna -o anna.npz\n"
     "  mgpt trace weights/names.gguf -p anna --hooks 'blocks.*.attn.hook_pattern,logits' "
     "-o anna.npz\n"
-    "  mgpt trace weights/names.gguf --list\n\n"
-    "exit codes: 0 ok, 2 usage, a hook that the model does not have or a character that the\n"
-    "vocabulary lacks, 3 model refused or --check-finite, 4 longer than the context or out of "
-    "memory,\n"
-    "5 input/output or no room on the disk, 130 interrupted\n";
+    "  mgpt trace weights/names.gguf --list\n";
+
+static const char *const exits[EXIT_N_CODES] = {
+    [EXIT_AT_USAGE] =
+        "usage, a hook that the model does not have or a character that the vocabulary lacks",
+    [EXIT_AT_REFUSED] = "model refused or --check-finite",
+    [EXIT_AT_FULL] = "longer than the context or out of memory",
+    [EXIT_AT_IO] = "input/output or no room on the disk",
+};
 
 /* ---- what to trace ---- */
 
@@ -182,9 +186,10 @@ int cmd_trace(int argc, char **argv)
         ENGINE_OPT_ISA(t.engine),
         ENGINE_OPT_FINITE(t.engine),
     };
-    const struct cli_command command = CLI_COMMAND(
-        "trace", "[MODEL] -p TEXT -o FILE",
-        "What happens inside a model, every value by name, to a file.", notes, options, 0, 1);
+    const struct cli_command command =
+        CLI_COMMAND("trace", "[MODEL] -p TEXT -o FILE",
+                    "What happens inside a model, every value by name, to a file.", notes, exits,
+                    options, 0, 1);
     int code;
     if (!engine_parse(&t.engine, &command, argc, argv, &code))
         return code;
