@@ -68,8 +68,8 @@ MGPT_API mgpt_model *mgpt_open_bytes(const void *data, size_t size, const mgpt_m
                                      mgpt_error *err);
 MGPT_API void mgpt_close(mgpt_model *model); /* NULL is allowed. Free its sessions first */
 
-/* Instruction set i of this build, slowest first: of "scalar", "avx2", "avx512", "avx512vnni",
- * "amx", "neon", "neon_dot". NULL past the end. *runs_here (or NULL): 1 if this machine has it. */
+/* Instruction set i of this build, slowest first: 0 is "scalar", others are as "avx2". NULL past the
+ * end. *runs_here (or NULL): 1 if this machine has it. */
 MGPT_API const char *mgpt_isa(size_t i, int *runs_here);
 typedef struct mgpt_info {
     const char *arch, *name;   /* general.architecture: "microgpt", "llama"; general.name or "" */

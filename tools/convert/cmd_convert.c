@@ -16,6 +16,7 @@
 #include "convert/core/source.h"
 #include "convert/core/write.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,11 +33,10 @@ static const char notes[] =
     "(with gpt2_tokenizer.bin); llama2.c .bin (versions 0, 1, 2, with tokenizer.bin); GGUF (to\n"
     "change the element type). What is inferred or assumed is printed. OUT is replaced as a\n"
     "whole or left as it was; the same input gives the same bytes.\n\n"
-    "TYPE is f32, f16, bf16, q8_0, q4_0, q4_1, q5_0, q5_1, q4_k, q6_k or keep. Vectors and the\n"
-    "position table stay f32; with q4_k, token_embd and output are q6_k. Where rows are not whole\n"
-    "blocks, q4_k (blocks of 256) becomes q5_0 and q6_k q8_0, and these (blocks of 32) f16.\n"
-    "Matrices that --lora changes are f32 unless --type says otherwise, of a quantised\n"
-    "base too.\n\n"
+    "TYPE is one of those listed at the end, or keep. Vectors and the position table stay f32;\n"
+    "with q4_k, token_embd and output are q6_k. Where rows are not whole blocks, q4_k (blocks of\n"
+    "256) becomes q5_0 and q6_k q8_0, and these (blocks of 32) f16. Matrices that --lora changes\n"
+    "are f32 unless --type says otherwise, of a quantised base too.\n\n"
     "examples:\n"
     "  mgpt convert microgpt-weights.json names.gguf\n"
     "  mgpt convert stories15M.bin stories15M.gguf --tokenizer tokenizer.bin --type q8_0\n"
@@ -55,7 +55,25 @@ struct request {
 
 /* ---- options ----------------------------------------------------------------------------------- */
 
-#define WRITABLE "f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q6_k or keep"
+/* "f32 f16 ...": the types that --type writes, by id. */
+struct type_names {
+    char text[200];
+};
+
+static struct type_names writable_types(void)
+{
+    struct type_names names = {""};
+    size_t n = 0;
+    for (uint32_t id = 0; id < DTYPE_N_IDS; id++) {
+        const struct dtype *type = dtype_find(id);
+        if (type && type->from_float && n < sizeof names.text)
+            n += (size_t)snprintf(names.text + n, sizeof names.text - n, "%s%s", n ? " " : "",
+                                  type->name);
+    }
+    for (char *p = names.text; *p; p++)
+        *p = (char)tolower((unsigned char)*p);
+    return names;
+}
 
 static int choose_type(const struct cli_command *command, struct request *r)
 {
@@ -66,8 +84,10 @@ static int choose_type(const struct cli_command *command, struct request *r)
         return EXIT_OK;
     for (uint32_t id = 0; id < DTYPE_N_IDS; id++)
         if (strcasecmp(dtype_name(id), r->type_name) == 0)
-            return cli_usage(command, "--type: %s cannot be written; " WRITABLE, dtype_name(id));
-    return cli_usage(command, "--type: expected " WRITABLE ", found '%s'", r->type_name);
+            return cli_usage(command, "--type: %s cannot be written; %s or keep", dtype_name(id),
+                             writable_types().text);
+    return cli_usage(command, "--type: expected %s or keep, found '%s'", writable_types().text,
+                     r->type_name);
 }
 
 /* --qk-scale: whose width the scores are divided by the root of, or a factor of q and k. */
@@ -263,6 +283,7 @@ int cmd_convert(int argc, char **argv)
     const char *operands[2] = {NULL, NULL};
     int n = cli_parse(&command, argc, argv, operands);
     if (n == -1) {
+        printf("\ntypes of --type:\n  %s\n", writable_types().text);
         ckpt_print_programs();
         ckpt_print_formats();
     }
