@@ -1,5 +1,7 @@
 /* What a file leaves unsaid because llama.cpp knows it: a key that is absent has the bits of the
  * value that the published program uses, and other bits than another value. */
+#include "model/arch.h"
+#include "model/numbers.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
@@ -52,7 +54,8 @@ static const struct {
 static uint64_t logits_hash(const struct toy_spec *spec, const char *edits)
 {
     struct toy *m = toy_build(spec);
-    toy_edit(m, edits);
+    if (edits)
+        toy_edit(m, edits);
     mgpt_model *model = toy_open(m, NULL);
     mgpt_session *session = subject_session(model, 0, 1);
     int32_t tokens[N_TOKENS];
@@ -82,5 +85,32 @@ TEST(unsaid_keys)
         print_message("%s: %s\n", spec.label, rows[i].unsaid);
         assert_int_equal(unsaid, logits_hash(&spec, rows[i].same));
         assert_int_not_equal(unsaid, logits_hash(&spec, rows[i].other));
+    }
+}
+
+/* A number of model/numbers.h changes the logits of a model that reads it; others refuse it. */
+TEST(numbers)
+{
+#define NUMBER_KEY(field, absent, kind, key, least, most, knows, ...) {key, knows},
+    static const struct expected_number {
+        const char *key;
+        unsigned knows;
+    } numbers[] = {MODEL_NUMBERS(NUMBER_KEY)};
+    for (const struct expected_number *n = numbers; n < numbers + COUNT(numbers); n++) {
+        int n_changed = 0, n_refused = 0;
+        for (const struct toy_spec *spec = toy_zoo; spec < toy_zoo + ZOO_SIZE; spec++) {
+            unsigned knows = arch_find(spec->arch, strlen(spec->arch))->knows | KNOWS_ALL;
+            char edit[120];
+            snprintf(edit, sizeof edit, "f32 %s.%s 0.37", spec->arch, n->key);
+            if (n->knows & knows && !n_changed && spec->n_layer && spec->n_ctx >= N_TOKENS)
+                n_changed = logits_hash(spec, edit) != logits_hash(spec, NULL);
+            if (n->knows & knows || n_refused++)
+                continue;
+            struct toy *m = toy_build(spec);
+            toy_edit(m, edit);
+            toy_check_refused(m, n->key, ": 0.37 is not supported, only ", NULL);
+            toy_free(m);
+        }
+        assert_true(n_changed && (n_refused || n->knows == KNOWS_ALL));
     }
 }
