@@ -74,7 +74,7 @@ static size_t largest_score(const float *s, const uint8_t *chosen, size_t n)
     return best;
 }
 
-/* Scores of a row to weights. */
+/* Turns the scores of a row into weights: 0 for experts that are not chosen. */
 static void weigh_row(const pass *p, float *w)
 {
     const mgpt_model *m = p->model;

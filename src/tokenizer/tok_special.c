@@ -187,7 +187,7 @@ int32_t tok_special_first(const struct special_set *set, const char *p, size_t n
 
 /* ---- user-defined pieces --------------------------------------------------------------------- */
 
-/* With U+2581 for each space, into t->special_texts, which has room. */
+/* Appends a text with U+2581 for each space to t->special_texts, which has room. */
 static struct gguf_str put_escaped(struct tok *t, struct gguf_str text)
 {
     size_t at = arr_len(t->special_texts);

@@ -38,7 +38,7 @@
 struct best_split {
     double sum;
     uint32_t from; /* where its last token begins; NO_SPLIT: none found yet */
-    int32_t id;    /* its last token; UNKNOWN_ID: a character that is none */
+    int32_t id;    /* its last token; UNKNOWN_ID: the last character is no token */
 };
 
 #define NO_SPLIT UINT32_MAX

@@ -15,7 +15,7 @@ static const struct toy_spec mixture = {.label = "mixture",
 /* ---- choosing ---- */
 
 struct weights {
-    float first[8]; /* of the first position */
+    float first[8]; /* weights of the first position */
     size_t n;
 };
 

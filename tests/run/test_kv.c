@@ -85,7 +85,7 @@ static void assert_holds(const struct kv *kv, size_t n)
     }
 }
 
-/* In pieces of `chunk` tokens, growing as it goes, then copied. */
+/* Fills a cache in pieces of `chunk` tokens, so that it grows, then copies it. */
 static void fill_and_copy(const struct kernels *kernels, enum kv_type type, size_t d, size_t chunk)
 {
     struct kv kv, other;

@@ -73,8 +73,8 @@ void work_of(struct work *w, const mgpt_model *model, const mgpt_info *info);
 /* What n_threads threads can do here: bytes per second, operations per second. */
 struct limits {
     int n_threads;
-    size_t bytes;      /* size of what `read` reads again and again: the model's */
-    const char *level; /* where it stays */
+    size_t bytes;      /* size of the model, and of the buffer that `read` reads again and again */
+    const char *level; /* the cache that holds these bytes, or "memory" */
     struct series read, dram, fma, int8; /* dram: empty if `read` is of DRAM */
     struct limit_job *job;
 };

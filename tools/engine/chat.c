@@ -228,7 +228,7 @@ int chat_render(const struct chat *c, const struct jinja_message *messages, size
     return jinja_render(c->template, &input, out, err);
 }
 
-/* What the template writes for the conversation so far. Returns an exit code. */
+/* Renders the template for the conversation so far. Returns an exit code. */
 static int render_all(const struct chat *c, struct jinja_output *out)
 {
     size_t n = arr_len(c->messages);

@@ -42,8 +42,8 @@ struct speculation {
     size_t n_proposed, n_right, n_passes, n_steps; /* what came of it */
 };
 
-/* For the engine's session, with look-up proposals of at most `lookup` tokens (0: none), and those
- * of an open draft, or NULL. MGPT_OK or MGPT_EMEM. */
+/* Begins speculation in the engine's session. Proposals are of look-up, at most `lookup` tokens (0:
+ * none), and of an open draft (NULL: none). MGPT_OK or MGPT_EMEM. */
 int speculate_open(struct speculation *s, struct engine *engine, size_t lookup, struct draft *draft,
                    mgpt_error *err);
 void speculate_close(struct speculation *s);

@@ -256,7 +256,7 @@ static void batch_close(struct sweep_batch *b)
     free(b->runs);
 }
 
-/* n tokens from `first` on, from a layer on. */
+/* Adds a run of n tokens from token `first` on, which begins in a layer. */
 static void add_run(struct sweep_batch *b, const struct patch_sweep *s, const struct slot *slot,
                     int32_t layer, size_t first, size_t n)
 {

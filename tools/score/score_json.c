@@ -144,8 +144,8 @@ static void put_top(struct json_out *out, const mgpt_model *model, const struct 
 
 enum list { LIST_TOKENS, LIST_LOGPROBS, LIST_TOP };
 
-/* Writes one list of "logprobs": an entry for each scored token. The first token of a text is not
- * scored and has an entry that says nothing. */
+/* Writes one list of "logprobs": an entry for each token of a text. Tokens that are not scored, as the
+ * first one, have null. */
 static void put_list(struct json_out *out, const mgpt_model *model, const struct scored_text *text,
                      enum list list)
 {

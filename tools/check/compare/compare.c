@@ -50,7 +50,7 @@ struct sides {
     const struct ref_row *about;
     const float *ours;
     size_t n_vocab;
-    double log_sum; /* of exp of ours, all of them */
+    double log_sum; /* log of the sum of exp of all our logits */
 };
 
 static size_t compare_token_at(const struct sides *s, size_t i)
@@ -150,7 +150,7 @@ static void compare_measure(struct compare_row *row, const struct sides *s)
     }
 }
 
-/* a / b where nothing by nothing is `nothing`. */
+/* a / b, or `nothing` if both are 0. */
 static double share(double a, double b, double nothing)
 {
     return a == 0 && b == 0 ? nothing : a / b;

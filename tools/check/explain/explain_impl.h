@@ -135,7 +135,7 @@ int given_is_gain(const char *name);
 /* Values used instead of a tensor: the file's or, where it has none, ones (gains) or zeros. */
 struct whatif_tensor *given_new(struct search *s, const char *name, size_t n);
 
-/* As an edit. */
+/* The edit that gives a tensor these values. */
 static inline struct whatif_edit given_edit(const struct whatif_tensor *given)
 {
     return (struct whatif_edit){.apply = edit_given, .given = given};
@@ -171,13 +171,15 @@ const char *say_number(double x, char text[NUMBER]);
 /* Single weights, before any suspect is tried. */
 int solve_weights(struct search *s, struct explain_weight *weight);
 
-/* Values `first` on, `count` of them, of a tensor of n that restore agreement at the target, in a copy
- * of the tensor; NULL: none do. */
+/* Solves for `count` values of a tensor of n values, from `first` on, that restore agreement at the target.
+ * *solved is a copy of the tensor with them; NULL: there are no such values. */
 int solve_values(struct search *s, const char *tensor, size_t first, size_t count, size_t n,
                  struct whatif_tensor **solved);
 
-int solve_embeddings(struct search *s); /* of the embeddings, at the first position that differs */
-int solve_columns(struct search *s);    /* exchanged, scaled, of the other sign */
+int solve_embeddings(
+    struct search *s); /* a row of the embeddings, at the first position that differs */
+int solve_columns(
+    struct search *s); /* columns that are exchanged, scaled, or have the other sign */
 int solve_logit_rows(struct search *s,
                      const struct search_view *logits); /* rows of logits as a whole */
 int solve_vectors(struct search *s);                    /* biases and gains of the stage */

@@ -46,7 +46,7 @@ int pickle_op_constant(struct pickle_machine *m, int arg)
     return pickle_push_new(m, (struct pickle_node){.kind = (uint8_t)arg, .as.integer = arg >> 8});
 }
 
-/* arg: bytes; negative: signed */
+/* Pushes an integer of arg bytes; arg below 0: a signed one of 4 bytes. */
 int pickle_op_int(struct pickle_machine *m, int arg)
 {
     int64_t v = arg < 0 ? cursor_i32(&m->in) : (int64_t)cursor_uint(&m->in, (unsigned)arg);

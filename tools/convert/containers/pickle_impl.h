@@ -25,7 +25,7 @@ struct pickle_machine {
     struct cursor in;
     pickle_id *stack, *memo; /* stb_ds arrays */
     uint32_t *marks;         /* heights of the stack */
-    size_t at;               /* of the opcode that is running */
+    size_t at;               /* offset of the opcode that is running */
     int stopped;
     mgpt_error *err;
 };

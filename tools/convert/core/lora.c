@@ -14,7 +14,7 @@ struct lora_tensor {
     struct ckpt_tensor base;
     struct lora_change change;
     struct row_cache {
-        uint64_t row; /* of the change, or UINT64_MAX */
+        uint64_t row; /* the row of the change that `factor` is of; UINT64_MAX: none */
         double factor;
     } * last; /* DoRA: a row is asked for in pieces */
 };

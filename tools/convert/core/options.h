@@ -108,7 +108,7 @@ extern const size_t ckpt_n_option_rows;
 #define CKPT_CLI_CHOICE CLI_TEXT
 #define CKPT_CLI_FLAG CLI_FLAG
 
-/* The row of an option, OPT_HEADS; of several, the first. */
+/* The row of an option such as OPT_HEADS; of a set of options, the row of the first one. */
 const struct ckpt_option_row *ckpt_option_row(unsigned option);
 
 /* "--heads" for OPT_HEADS. */

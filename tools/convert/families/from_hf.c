@@ -65,7 +65,8 @@ static void read_activation(struct hf_model *m)
     m->c->hp.activation = usual ? NULL : names[i].ours;
 }
 
-/* A size; `absent` below 0: the key must be there. Without a key, or where it is null: `absent`. */
+/* Reads a size in [min, max]. Gives `absent` if the family has no such key, or the key is absent or null;
+ * absent below 0: the key must be present. */
 static uint32_t read_size(struct hf_model *m, const char *key, int64_t absent, uint32_t min,
                           uint32_t max)
 {

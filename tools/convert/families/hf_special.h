@@ -36,8 +36,8 @@ int32_t *hf_windows(struct hf_model *m);
 /* All layers have the window that sliding_window states. */
 hf_step_fn hf_one_window;
 
-/* The layers that layer_types states; without it those from `first` on, except every `period`-th
- * (0: no exception). */
+/* Gives windows to the layers that layer_types names; without that key to the layers from `first` on, except
+ * every `period`-th (0: no exception). */
 void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first);
 
 /* Gives windows to layers if use_sliding_window is true: by layer_types, or from max_window_layers on. */
