@@ -38,7 +38,7 @@ double series_spread(const struct series *s);    /* interquartile range, as a pa
 int share_faults(const struct series *a, const struct series *b);
 
 /* Seconds of one call of fn(ctx, times), divided by times, which is doubled (and kept in
- * *times) until a call takes min_seconds. Stops early when interrupted. */
+ * *times) until a call takes min_seconds. */
 typedef void bench_fn(void *ctx, size_t times);
 double bench_time(bench_fn *fn, void *ctx, double min_seconds, size_t *times);
 

@@ -5,7 +5,6 @@
  * limits.
  */
 #include "bench/bench_cases.h"
-#include "common/interrupt.h"
 #include "common/text.h"
 
 #include <stdio.h>
@@ -40,8 +39,6 @@ static void call_often(void *ctx, size_t times)
 static int bench_kernels_measure(struct case_list *list, struct limits *l, int rounds)
 {
     for (int round = -1; round < rounds; round++) { /* the first is not counted */
-        if (interrupted())
-            return EXIT_INTERRUPTED;
         if (round == 0)
             l->read.n = l->dram.n = l->fma.n = l->int8.n = 0;
         limits_sample(l);
@@ -163,7 +160,6 @@ int bench_kernels(const char *isa, const char *word, int rounds, int json)
     }
     isa = isa ? k.isa : NULL; /* without :N */
     machine_look(&m);
-    interrupt_catch();
     if (!bank_open(&bank, &m)) {
         cli_note("out of memory: buffers for the kernels");
         code = EXIT_FULL;

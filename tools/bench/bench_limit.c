@@ -9,13 +9,11 @@
 #include "base/threads.h"
 #include "bench/bench.h"
 #include "bench/bench_peak.h"
-#include "common/interrupt.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 enum { MAX_WORKERS = 256 };
-enum { PIECE = 16 << 20 }; /* bytes that are written between looks for Ctrl-C */
 
 static const double sample_seconds = 0.01;
 static const size_t largest = (size_t)512 << 20; /* behaves as anything larger does */
@@ -47,7 +45,7 @@ static void worker(void *ctx, int index, int n_workers)
     else if (j->what == INT8)
         *sink += (uint64_t)j->arithmetic->int8(j->times);
     else
-        for (size_t i = 0; i < j->times && !interrupted(); i++)
+        for (size_t i = 0; i < j->times; i++)
             *sink += j->reading->read(j->data + first * PEAK_READ_UNIT,
                                       (last - first) * PEAK_READ_UNIT, j->way);
 }
@@ -65,7 +63,7 @@ static double measure_read(struct limit_job *j, size_t bytes, size_t *times)
     double best = 0;
     j->what = READ_ALL;
     j->bytes = bytes;
-    for (j->way = 0; j->way < PEAK_READ_WAYS && !interrupted(); j->way++) {
+    for (j->way = 0; j->way < PEAK_READ_WAYS; j->way++) {
         double rate = (double)bytes / bench_time(all_workers, j, sample_seconds / 2, times);
         best = rate > best ? rate : best;
     }
@@ -117,8 +115,7 @@ int limits_open(struct limits *l, const struct machine *m, const char *isa, int 
         limits_close(l);
         return 0;
     }
-    for (size_t at = 0; at < j->data_bytes && !interrupted(); at += (size_t)PIECE)
-        memset(j->data + at, 1, j->data_bytes - at < PIECE ? j->data_bytes - at : PIECE);
+    memset(j->data, 1, j->data_bytes);
     limits_sample(l);
     l->read.n = l->dram.n = l->fma.n = l->int8.n = 0;
     return 1;
@@ -130,8 +127,6 @@ void limits_sample(struct limits *l)
     series_add(&l->read, measure_read(j, l->bytes, &j->read_times));
     if (j->dram_bytes)
         series_add(&l->dram, measure_read(j, j->dram_bytes, &j->dram_times));
-    if (interrupted())
-        return;
     series_add(&l->fma, measure_ops(j, FMA, j->arithmetic->fma_ops, &j->op_times[0]));
     if (j->arithmetic->int8_ops)
         series_add(&l->int8, measure_ops(j, INT8, j->arithmetic->int8_ops, &j->op_times[1]));

@@ -2,18 +2,14 @@
  *
  * A stretch is what the test names: the session goes back to its depth and takes its tokens. A
  * sample is as many stretches as a clock needs. Tokens fed have no meaning; what is computed does
- * not depend on them. Ctrl-C is asked for at every step, and inside prompts of models whose passes
- * take a while.
+ * not depend on them.
  */
 #include "bench/bench.h"
-#include "common/interrupt.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 static const double sample_seconds = 0.02, first_seconds = 0.05;
-
-enum { CHECKED_PARAMS = 4000000 }; /* of models whose speed a look at the logits does not change */
 
 /* The state of one text that is being drawn. */
 struct drawing {
@@ -49,17 +45,6 @@ static int32_t bench_run_token_at(const mgpt_info *info, size_t i)
     return (int32_t)((i * 7 + 1) % (size_t)info->n_vocab);
 }
 
-static int bench_feed(struct bench *b, mgpt_session *session, const int32_t *tokens, size_t n,
-                      mgpt_error *err)
-{
-    if (b->engine.info.n_params >= CHECKED_PARAMS)
-        return engine_feed(&b->engine, session, tokens, n, NULL, err);
-    interrupt_stops(session);
-    int status = mgpt_feed(session, tokens, n, err);
-    interrupt_stops_end(session);
-    return status;
-}
-
 /* ---- stretches ---- */
 
 static int back(const struct test *t, mgpt_error *err)
@@ -74,12 +59,10 @@ static int back(const struct test *t, mgpt_error *err)
 static int bench_run_step(const struct test *t, const int32_t *tokens, mgpt_error *err)
 {
     int status = MGPT_OK;
-    interrupt_stops(t->sessions[0]);
     if (t->n_sessions > 1)
         status = mgpt_step_many(t->sessions, tokens, (size_t)t->n_sessions, err);
     else if (!mgpt_step(t->sessions[0], tokens[0], err))
         status = err->status;
-    interrupt_stops_end(t->sessions[0]);
     return status;
 }
 
@@ -99,9 +82,7 @@ static int prefill(struct running *r)
 {
     const struct test *t = r->test;
     int status = back(t, &r->err);
-    return status == MGPT_OK
-               ? bench_feed(r->bench, t->sessions[0], r->tokens, (size_t)t->n, &r->err)
-               : status;
+    return status == MGPT_OK ? mgpt_feed(t->sessions[0], r->tokens, (size_t)t->n, &r->err) : status;
 }
 
 /* Draws a token of one text, writes it, and begins a new text after an end. */
@@ -176,7 +157,7 @@ static int run_for(struct running *r, double min_seconds, double *seconds)
     *seconds = bench_time(stretches, r, min_seconds, &r->test->times);
     if (r->status < 0)
         return cli_fail(r->bench->engine.path, &r->err);
-    return interrupted() ? EXIT_INTERRUPTED : EXIT_OK;
+    return EXIT_OK;
 }
 
 static void running_end(struct running *r)
@@ -217,7 +198,7 @@ static int bench_session(struct bench *b, int n_threads, const int32_t *tokens, 
     e.n_threads = n_threads;
     int code = engine_session(&e);
     *session = e.session;
-    if (code == EXIT_OK && bench_feed(b, e.session, tokens, depth, &err) < 0)
+    if (code == EXIT_OK && mgpt_feed(e.session, tokens, depth, &err) < 0)
         code = cli_fail(e.path, &err);
     return code;
 }

@@ -1,12 +1,11 @@
 /* mgpt bench: how fast a model runs here, as a share of what the machine can do. bench.h has the
- * map.
+ * map. It writes no file and keeps nothing of a run that is cut short: signals end it at once.
  *
  * This file: the options, the plan (which tests on which sessions), the rounds.
  */
 #include "base/mem.h"
 #include "bench/bench.h"
 #include "common/commands.h"
-#include "common/interrupt.h"
 #include "run/session.h"
 
 #include <stdio.h>
@@ -249,15 +248,13 @@ static int open_limits(struct bench *b, const struct bench_request *q)
 {
     const mgpt_info *info = &b->engine.info;
     b->limits = calloc(q->threads.n, sizeof *b->limits);
-    for (size_t i = 0; b->limits && i < q->threads.n && !interrupted(); i++) {
+    for (size_t i = 0; b->limits && i < q->threads.n; i++) {
         bench_progress("measuring the machine, threads: %d", q->threads.v[i]);
         if (!limits_open(&b->limits[i], &b->machine, info->isa, q->threads.v[i],
                          (size_t)info->bytes_per_token))
             break;
         b->n_limits++;
     }
-    if (interrupted())
-        return EXIT_INTERRUPTED;
     if (b->n_limits == q->threads.n)
         return EXIT_OK;
     cli_note("out of memory or threads: measuring the machine");
@@ -280,8 +277,6 @@ static int rounds(struct bench *b)
                            test_name(&b->tests[i], name, sizeof name));
             code = test_sample(b, &b->tests[i]);
         }
-        if (interrupted())
-            code = EXIT_INTERRUPTED;
     }
     bench_progress("%s", "");
     return code;
@@ -310,7 +305,6 @@ static int bench_measure(struct bench *b, struct bench_request *q)
         work_of(&b->work, b->engine.model, &b->engine.info);
         b->kv_bytes = (double)engine_kv_bytes(&b->engine);
         choose_sizes(q, n_ctx);
-        interrupt_catch();
         code = open_limits(b, q);
     }
     if (code == EXIT_OK)

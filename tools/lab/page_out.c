@@ -4,11 +4,12 @@
 #include "base/error.h"
 #include "base/utf8.h"
 #include "common/files.h"
+#include "common/interrupt.h"
 #include "lab/parts.h"
 
 #include <string.h>
 
-enum { GZIP_WINDOW = 15 + 16, ZIP_LEVEL = 9, CHUNK = 1 << 14 };
+enum { GZIP_WINDOW = 15 + 16, ZIP_LEVEL = 9, CHUNK = 1 << 14, PIECE = 1 << 18 };
 
 static void page_put_text(struct page_out *page, const char *text)
 {
@@ -140,8 +141,8 @@ static void deflate_all(struct page_out *page, int flush)
 void page_add(struct page_out *page, const void *data, size_t n)
 {
     const unsigned char *from = data;
-    for (size_t each; n > 0; n -= each, from += each) {
-        each = n < (size_t)1 << 30 ? n : (size_t)1 << 30; /* zlib counts with 32 bits */
+    for (size_t each; n > 0 && !interrupted(); n -= each, from += each) {
+        each = n < PIECE ? n : PIECE;
         page->zip.next_in = (unsigned char *)(uintptr_t)from;
         page->zip.avail_in = (unsigned)each;
         deflate_all(page, Z_NO_FLUSH);
