@@ -1,5 +1,6 @@
 """Models, text, sessions, generation and scores give what the commands give."""
 import json
+import struct
 import subprocess
 import threading
 from pathlib import Path
@@ -154,6 +155,18 @@ def test_score_is_the_commands(names, shakespeare):
             assert score.logprobs.tolist() == record["logprobs"]["token_logprobs"][1:]
             assert score.sum_logprob == record["sum_logprob"] and score.truncated == record.get("truncated", False)
             assert score.perplexity == pytest.approx(record["perplexity"] or np.nan, rel=1e-14, nan_ok=True)
+
+
+def test_a_text_that_begins_with_bos(names, tmp_path):
+    """Where BOS is a letter, as in makemore's files, it is put in front of no text that has it."""
+    path, key = tmp_path / "letter.gguf", b"tokenizer.ggml.bos_token_id"
+    data = Path(names.path).read_bytes()
+    assert data.count(key + struct.pack("<II", 4, 26)) == 1
+    path.write_bytes(data.replace(key + struct.pack("<II", 4, 26), key + struct.pack("<II", 4, 0)))
+    with mgpt.Model(path) as model:
+        for score, text in zip(model.score(["anna", "nna"]), ["anna", "nna"], strict=True):
+            record = json.loads(command("score", path, "--json", input=json.dumps({"text": text}) + "\n"))
+            assert score.ids == record["ids"] == [0, 13, 13, 0, 26], (text, record["ids"])
 
 
 def test_score_in_windows(names):

@@ -136,6 +136,61 @@ static void check_caught(void (*spoil)(struct kernels *k))
     toy_free(o.m);
 }
 
+/* Rows that went through the first layer's q, with scalar kernels: its first panel is computed once
+ * for each. */
+static size_t n_rows_run;
+static void (*scalar_matmul)(const struct matmul *m);
+static const void *q_weights;
+
+static void counting(const struct matmul *m)
+{
+    if (m->w == q_weights && m->p0 == 0 && m->p1 > 0)
+        __atomic_fetch_add(&n_rows_run, m->n, __ATOMIC_RELAXED);
+    scalar_matmul(m);
+}
+
+static mgpt_model *open_counted(void *user, const char *isa, mgpt_error *err)
+{
+    mgpt_model *model = open_toy(user, isa, err);
+    if (model) {
+        q_weights = model->layers[0].q.w;
+        scalar_matmul = model->kernels.matmul[WEIGHT_F32];
+        model->kernels.matmul[WEIGHT_F32] = counting;
+    }
+    return model;
+}
+
+/* Each variant runs all that it is to compare: of 9 tokens, stepped, fed and tapped all; forked 5 more,
+ * which it goes back from; synced another text of 8, all of this one, then of each beginning what was
+ * taken back; three timelines of a batch, two of them ahead by 1 and 2, until one is full. */
+static void check_all_is_run(int32_t n_ctx, size_t batched)
+{
+    enum { N = 9, STEPPED = N, FED = N, FORKED = N + 5, SYNCED = N - 1 + N + 5 * 4 + 3 + 2 + 1 };
+    int32_t tokens[N];
+    struct toy_spec spec = wide;
+    spec.n_ctx = n_ctx;
+    struct opener o = {.m = toy_build(&spec)};
+    struct self_request q = request(&o, tokens, N);
+    struct self_bits bits;
+    mgpt_error err;
+    q.open = open_counted;
+    q.isa = "scalar";
+    n_rows_run = 0;
+    assert_int_equal(self_bits(&q, &bits, &err), MGPT_OK);
+    assert_int_equal(bits.differs, 0);
+    assert_int_equal(arr_len(bits.variants), 24);
+    /* for 1 and 2 threads; what does not step also with two sizes of chunks more */
+    assert_int_equal(n_rows_run, 2 * (STEPPED + FORKED + batched + 3 * (2 * FED + SYNCED)));
+    arr_free(bits.variants);
+    toy_free(o.m);
+}
+
+TEST(all_is_run)
+{
+    check_all_is_run(40, 3 * 9 + 1 + 2);
+    check_all_is_run(9, 3 * 7 + 2 + 1 + 2);
+}
+
 TEST(changed_order)
 {
     check_caught(spoil_order);

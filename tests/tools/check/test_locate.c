@@ -1,0 +1,213 @@
+/* Where check says that two passes part, and when it says that the reference ran in a shorter type. */
+#include "check/compare/locate.h"
+#include "check/explain/explain.h"
+#include "check/oracle/oracle_model.h"
+#include "support/build_model.h"
+#include "support/unit.h"
+
+#include <math.h>
+
+enum { N = 4, LAYERS = 3 };
+
+/* ---- positions ---------------------------------------------------------------------------------- */
+
+/* Locates one hook, and logits that agree, with these squares at N positions. */
+static struct locate judged(struct locate_hook hooks[2], struct locate_at at[2][N])
+{
+    struct locate l = {.hooks = hooks, .n_hooks = 1, .n = N, .bound = 1e-9};
+    l.first_bad = l.last_good = -1;
+    for (size_t i = 0; i < 2; i++) {
+        hooks[i] = (struct locate_hook){.own = at[i], .fired = 1};
+        hooks[i].hook =
+            (struct ref_hook){.point = i ? MGPT_LOGITS : MGPT_MLP_OUT, .layer = i ? -1 : 0};
+    }
+    locate_judge(&l);
+    return l;
+}
+
+/* What rounding leaves where a position is nearly zero is no difference: the hook's average counts. */
+TEST(a_position_that_is_nearly_zero)
+{
+    struct locate_hook hooks[2];
+    struct locate_at at[2][N] = {{{0, 1, 0, 0, 0, 0, 0},
+                                  {0, 1, 0, 0, 0, 0, 0},
+                                  {1e-14, 1e-9, 1e-7, 0, 0, 0, 0},
+                                  {0, 1, 0, 0, 0, 0, 0}}};
+    struct locate l = judged(hooks, at);
+    assert_int_equal(l.first_bad, -1);
+    assert_int_equal(l.last_good, 1);
+    at[0][2].square = 1e-12; /* 1e-12 of a ten-thousandth of 3/4 */
+    l = judged(hooks, at);
+    assert_int_equal(l.first_bad, 0);
+    assert_int_equal(hooks[0].pos, 2);
+    assert_true(fabs(hooks[0].nmse / (1e-12 / (1e-4 * 3.000000001 / 4)) - 1) < 1e-12);
+}
+
+TEST(the_first_bad_position_and_the_worst_error)
+{
+    struct locate_hook hooks[2];
+    struct locate_at at[2][N] = {{{1e-12, 1, 1e-6, 0, 0, 0, 0},
+                                  {1e-7, 1, 1e-3, 0, 0, 0, 0},
+                                  {1e-3, 1, 1e-1, 0, 0, 0, 0},
+                                  {1e-8, 1, 1e-4, 0, 0, 0, 0}}};
+    struct locate l = judged(hooks, at);
+    assert_int_equal(l.first_bad, 0);
+    assert_int_equal(hooks[0].pos, 1);
+    assert_true(hooks[0].nmse == 1e-3);
+}
+
+/* ---- layers ------------------------------------------------------------------------------------- */
+
+struct layers_case {
+    mgpt_point good, bad;
+    int good_layer, bad_layer; /* good_layer -2: nothing is good */
+    int from, to;
+};
+
+/* The layers after the last good value whose work the first bad one shows. */
+TEST(layers_that_may_be_wrong)
+{
+    static const struct layers_case cases[] = {
+        {MGPT_RESID_POST, MGPT_RESID_POST, 0, 1, 1, 1},
+        {MGPT_RESID_POST, MGPT_RESID_PRE, 0, 2, 1, 1},
+        {MGPT_RESID_PRE, MGPT_RESID_PRE, 0, 1, 0, 0},
+        {MGPT_RESID_PRE, MGPT_RESID_PRE, 0, 2, 0, 1},
+        {MGPT_Q, MGPT_HEADS, 1, 1, 1, 1},
+        {MGPT_EMBD, MGPT_RESID_PRE, -1, 0, 0, -1},
+        {MGPT_RESID_POST, MGPT_FINAL, 1, -1, 2, 2},
+        {MGPT_FINAL, MGPT_LOGITS, -1, -1, 3, 2},
+        {MGPT_EMBD, MGPT_EMBD, -2, -1, 0, -1},
+        {MGPT_EMBD, MGPT_LOGITS, -2, -1, 0, 2},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct layers_case *c = &cases[i];
+        struct locate_hook hooks[2] = {{.hook = {.point = c->good, .layer = c->good_layer}},
+                                       {.hook = {.point = c->bad, .layer = c->bad_layer}}};
+        struct locate l = {.hooks = hooks, .n_hooks = 2, .first_bad = 1};
+        l.last_good = c->good_layer == -2 ? -1 : 0;
+        struct locate_layers found = locate_layers(&l, LAYERS);
+        if (found.from != c->from || found.to != c->to)
+            fail_msg("case %zu: layers %d to %d, expected %d to %d", i, found.from, found.to,
+                     c->from, c->to);
+    }
+}
+
+/* ---- precision ---------------------------------------------------------------------------------- */
+
+static const struct toy_spec spec = {.label = "llama",
+                                     .arch = "llama",
+                                     .n_layer = 2,
+                                     .n_embd = 32,
+                                     .n_head = 4,
+                                     .n_head_kv = 2,
+                                     .n_ff = 48,
+                                     .n_ctx = 40,
+                                     .n_vocab = 60,
+                                     .seed = 11};
+
+enum { TOKENS = 14 };
+
+/* To 7 bits after the point, as bfloat16 has them. */
+static double to_bfloat16(double x)
+{
+    int e;
+    double m = frexp(x, &e);
+    return isfinite(x) ? ldexp(nearbyint(m * 256) / 256, e) : x;
+}
+
+static struct oracle_source exact;
+
+static int read_short(void *user, const char *name, size_t row, size_t n, float *out,
+                      mgpt_error *err)
+{
+    int status = exact.read(user, name, row, n, out, err);
+    for (size_t i = 0; i < n && status == MGPT_OK; i++)
+        out[i] = (float)to_bfloat16((double)out[i]);
+    return status;
+}
+
+/* What happens to a row at a point. */
+typedef double row_fn(mgpt_point point, double x);
+
+static double in_bfloat16(mgpt_point point, double x)
+{
+    return point == MGPT_LOGITS ? x : to_bfloat16(x);
+}
+
+static double bent(mgpt_point point, double x)
+{
+    return point == MGPT_MLP_OUT ? x + 0.02 * sin(7 * x) : x;
+}
+
+struct program {
+    row_fn *row;
+    double logits[TOKENS][60];
+};
+
+static int see(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
+               void *user)
+{
+    struct program *p = user;
+    (void)layer, (void)head;
+    for (size_t i = 0; i < n; i++)
+        row[i] = p->row(point, row[i]);
+    if (point == MGPT_LOGITS)
+        memcpy(p->logits[pos], row, n * sizeof *row);
+    return 0;
+}
+
+static int give(void *user, size_t row, double *out, mgpt_error *err)
+{
+    const struct program *p = user;
+    (void)err;
+    memcpy(out, p->logits[row], sizeof p->logits[row]);
+    return MGPT_OK;
+}
+
+/* What explain says of the logits of a program that does `row` everywhere. */
+static struct explain_precision precision_of(row_fn *row, int short_weights)
+{
+    int32_t tokens[TOKENS];
+    struct locate l;
+    struct explain e;
+    struct oracle_spec pass;
+    struct oracle_layer *layers;
+    mgpt_error err;
+    struct program program = {.row = row};
+    struct toy *toy = toy_build(&spec);
+    toy_tokens(toy, 3, tokens, TOKENS);
+    mgpt_model *model = toy_open(toy, NULL);
+    assert_int_equal(oracle_describe(model, &pass, &layers, &err), MGPT_OK);
+    exact = pass.source;
+    if (short_weights)
+        pass.source.read = read_short;
+    assert_int_equal(oracle_pass(&pass, tokens, TOKENS, see, &program, &err), MGPT_OK);
+    struct answer a = {.tokens = tokens,
+                       .n = TOKENS,
+                       .n_vocab = 60,
+                       .n_head = 4,
+                       .logits = give,
+                       .n_rows = TOKENS,
+                       .user = &program};
+    assert_int_equal(locate_run(&l, model, &a, 1e-9, &err), MGPT_OK);
+    assert_int_equal(l.first_bad, 0);
+    assert_int_equal(explain_run(&e, model, &a, &l, &err), MGPT_OK);
+    struct explain_precision found = e.precision;
+    explain_free(&e);
+    locate_free(&l);
+    free(layers);
+    mgpt_close(model);
+    toy_free(toy);
+    return found;
+}
+
+/* The median of its differences is that of a pass in bfloat16, but for what rounding the logits adds. */
+TEST(a_reference_in_bfloat16)
+{
+    struct explain_precision p = precision_of(in_bfloat16, 1);
+    assert_string_equal(p.type, "bfloat16");
+    assert_int_equal(p.fits, 1);
+    assert_true(fabs(p.error / p.noise - 1) < 0.1);
+    p = precision_of(bent, 0);
+    assert_int_equal(p.fits, 0);
+}
