@@ -139,15 +139,15 @@ static double bent(mgpt_point point, double x)
     return point == MGPT_MLP_OUT ? x + 0.02 * sin(7 * x) : x;
 }
 
-struct program {
+struct other_program {
     row_fn *row;
     double logits[TOKENS][60];
 };
 
-static int see(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
-               void *user)
+static int program_row(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
+                       void *user)
 {
-    struct program *p = user;
+    struct other_program *p = user;
     (void)layer, (void)head;
     for (size_t i = 0; i < n; i++)
         row[i] = p->row(point, row[i]);
@@ -158,7 +158,7 @@ static int see(mgpt_point point, int layer, size_t pos, size_t head, double *row
 
 static int give(void *user, size_t row, double *out, mgpt_error *err)
 {
-    const struct program *p = user;
+    const struct other_program *p = user;
     (void)err;
     memcpy(out, p->logits[row], sizeof p->logits[row]);
     return MGPT_OK;
@@ -173,7 +173,7 @@ static struct explain_precision precision_of(row_fn *row, int short_weights)
     struct oracle_spec pass;
     struct oracle_layer *layers;
     mgpt_error err;
-    struct program program = {.row = row};
+    struct other_program program = {.row = row};
     struct toy *toy = toy_build(&spec);
     toy_tokens(toy, 3, tokens, TOKENS);
     mgpt_model *model = toy_open(toy, NULL);
@@ -181,7 +181,7 @@ static struct explain_precision precision_of(row_fn *row, int short_weights)
     exact = pass.source;
     if (short_weights)
         pass.source.read = read_short;
-    assert_int_equal(oracle_pass(&pass, tokens, TOKENS, see, &program, &err), MGPT_OK);
+    assert_int_equal(oracle_pass(&pass, tokens, TOKENS, program_row, &program, &err), MGPT_OK);
     struct answer a = {.tokens = tokens,
                        .n = TOKENS,
                        .n_vocab = 60,
