@@ -81,6 +81,7 @@ tools/(bench/bench_limit|generate/prefixes|lab/wasm/system)\.c: base/threads\.h
 tools/(convert/core/checkpoint\.h|convert/vocab/pattern\.h|common/files\.c|engine/steer\.c): gguf/gguf\.h
 tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/engine_pass\.c): kernels/kernels\.h
 tools/(check/oracle/oracle|convert/core/checkpoint)\.h: model/numbers\.h
+tools/check/oracle/oracle_model\.c: model/slots\.h
 tools/lab/wasm/no_experts\.c: run/ops\.h
 tools/lab/wasm/(fma|isa_wasm)\.c: kernels/(simd/(lanes|vec)|spec/float_tmpl|tiles/attend_tile_tmpl)\.h
 tools/(bench/bench_streaming|convert/core/from_gguf|convert/core/write_check|check/oracle/oracle_model|lab/wasm/system)\.c: model/model\.h

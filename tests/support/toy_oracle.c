@@ -44,6 +44,70 @@ static int read_values(void *user, const char *name, size_t row, size_t n, float
     return MGPT_OK;
 }
 
+/* Tensors of roles, as published files of most architectures call them. */
+static const char *const stems[N_ORACLE_ROLES] = {[MGPT_W_E] = "token_embd",
+                                                  [MGPT_W_POS] = "position_embd",
+                                                  [MGPT_LN_EMBD] = "token_embd_norm",
+                                                  [MGPT_LN_FINAL] = "output_norm",
+                                                  [MGPT_W_U] = "output",
+                                                  [MGPT_SMEAR_GATE] = "smear_gate",
+                                                  [MGPT_LN1] = "attn_norm",
+                                                  [MGPT_W_Q] = "attn_q",
+                                                  [MGPT_W_K] = "attn_k",
+                                                  [MGPT_W_V] = "attn_v",
+                                                  [ORACLE_W_QKV] = "attn_qkv",
+                                                  [MGPT_Q_NORM] = "attn_q_norm",
+                                                  [MGPT_K_NORM] = "attn_k_norm",
+                                                  [MGPT_VALUE_EMBD] = "attn_value_embd",
+                                                  [MGPT_VALUE_GATE] = "attn_value_gate",
+                                                  [MGPT_CONV] = "shortconv.conv",
+                                                  [MGPT_W_O] = "attn_output",
+                                                  [MGPT_LN1_POST] = "post_attention_norm",
+                                                  [MGPT_LN_MID] = "attn_output_norm",
+                                                  [MGPT_LN2] = "ffn_norm",
+                                                  [MGPT_W_GATE] = "ffn_gate",
+                                                  [MGPT_W_UP] = "ffn_up",
+                                                  [MGPT_W_DOWN] = "ffn_down",
+                                                  [MGPT_W_ROUTER] = "ffn_gate_inp",
+                                                  [MGPT_EXPERTS_GATE] = "ffn_gate_exps",
+                                                  [MGPT_EXPERTS_UP] = "ffn_up_exps",
+                                                  [MGPT_EXPERTS_DOWN] = "ffn_down_exps",
+                                                  [ORACLE_SHARED_W_GATE] = "ffn_gate_shexp",
+                                                  [ORACLE_SHARED_W_UP] = "ffn_up_shexp",
+                                                  [ORACLE_SHARED_W_DOWN] = "ffn_down_shexp",
+                                                  [MGPT_SHARED_GATE] = "ffn_gate_inp_shexp",
+                                                  [MGPT_LN2_POST] = "post_ffw_norm",
+                                                  [MGPT_LN_POST] = "layer_output_norm"};
+
+/* Where an architecture's files call it otherwise. "": it has none, and the name is another's. */
+static const char *stem_in(const struct toy_spec *s, int layer, int role)
+{
+    const char *last = s->row->last_norm, *mlp = s->row->mlp_norm;
+    int conv = layer >= 0 && toy_convolves(s, layer);
+    if (role == MGPT_LN_FINAL && last)
+        return last;
+    if (role == MGPT_LN2 && mlp)
+        return mlp;
+    if ((role == MGPT_LN_EMBD && last && strcmp(last, stems[role]) == 0) ||
+        (role == MGPT_LN1_POST && mlp && strcmp(mlp, stems[role]) == 0))
+        return "";
+    if (s->two_norms && (role == MGPT_LN1 || role == MGPT_LN2))
+        return role == MGPT_LN1 ? "attn_norm_2" : "attn_norm";
+    if (conv && (role == ORACLE_W_QKV || role == MGPT_W_O))
+        return role == MGPT_W_O ? "shortconv.out_proj" : "shortconv.in_proj";
+    return stems[role];
+}
+
+static void name_of(void *user, int layer, int role, const char *kind, char name[ORACLE_NAME])
+{
+    const struct toy *m = user;
+    const char *stem = stem_in(&m->spec, layer, role);
+    if (role < MGPT_LN1)
+        snprintf(name, ORACLE_NAME, "%s%s", stem, kind);
+    else
+        snprintf(name, ORACLE_NAME, "blk.%d.%s%s", layer, stem, kind);
+}
+
 /* All heads of all points: patched, then stored. */
 static int keep(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
                 void *user)
@@ -66,10 +130,10 @@ static int has(const struct toy *m, int layer, const char *stem)
 }
 
 /* The columns of a matrix, or a tensor that is one number; 0: absent. */
-static size_t columns_of(const struct toy *m, int layer, const char *stem)
+static size_t columns_of(const struct toy *m, int layer, int role)
 {
     char name[ORACLE_NAME];
-    oracle_name(name, layer, stem, ".weight");
+    name_of((void *)(uintptr_t)m, layer, role, ".weight", name);
     const struct toy_tensor *t = toy_find(m, name);
     return t ? (size_t)t->dims[0] : 0;
 }
@@ -187,12 +251,12 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
         .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale : 1 / sqrt(s->head_dim),
         .keep = keep ? (double)keep->values[layer] : 1,
         .mix_in_x0 = mix ? (double)mix->values[layer] : 0,
-        .value_gate = columns_of(m, layer, "attn_value_gate"),
+        .value_gate = columns_of(m, layer, MGPT_VALUE_GATE),
         .halves = row->place == PLACE_HALVES,
         .stored = is_stored(row),
         .attn_norm = before,
         .mlp_norm = before,
-        .shared_norm = row->norms == NORMS_SHARED,
+        .shared_norm = row->norms == NORMS_SHARED && !s->two_norms,
         .parallel = is_chosen(s->parallel, row->parallel)};
 }
 
@@ -213,7 +277,7 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
 {
     const struct toy_spec *s = &m->spec;
 #define NUMBER_OF_SPEC(field, absent, kind, ...) .field = or_else(s->field, NUMBER_NEUTRAL_##kind),
-    struct oracle_spec spec = {.source = {find, read_values, (void *)(uintptr_t)m, NULL},
+    struct oracle_spec spec = {.source = {find, read_values, (void *)(uintptr_t)m, NULL, name_of},
                                .layers = layers,
                                .n_layer = (size_t)s->n_layer,
                                .n_embd = (size_t)s->n_embd,
@@ -232,7 +296,7 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
                                .expert_sigmoid = s->expert_sigmoid,
                                .expert_scale = or_else(s->expert_scale, 1),
                                .smear_scale = number_of(m, "smear_lambda"),
-                               .smear_gate = columns_of(m, -1, "smear_gate"),
+                               .smear_gate = columns_of(m, -1, MGPT_SMEAR_GATE),
                                .backout = number_of(m, "backout_lambda"),
                                .layer_norm = s->row->layer_norm,
                                .embd_norm = is_chosen(s->embedding_norm, s->row->embd_norm),

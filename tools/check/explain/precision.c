@@ -74,6 +74,13 @@ static int rounded_read(void *user, const char *name, size_t row, size_t n, floa
     return status;
 }
 
+static void rounded_name(void *user, int layer, int role, const char *kind,
+                         char name[ORACLE_NAME])
+{
+    const struct rounded *r = user;
+    r->source.name(r->source.user, layer, role, kind, name);
+}
+
 static int rounded_visit(mgpt_point point, int layer, size_t pos, size_t head, double *row,
                          size_t n, void *user)
 {
@@ -90,7 +97,7 @@ static int rounded_pass(struct search *s, size_t n, int bits, double *logits)
 {
     struct rounded r = {.source = s->as_is.source, .bits = bits, .logits = logits};
     struct oracle_spec spec = s->as_is.spec;
-    spec.source = (struct oracle_source){rounded_find, rounded_read, &r, NULL};
+    spec.source = (struct oracle_source){rounded_find, rounded_read, &r, NULL, rounded_name};
     return oracle_pass(&spec, s->as_is.tokens, n, rounded_visit, &r, s->err);
 }
 

@@ -348,6 +348,12 @@ static const float *whatif_rows(void *user, const char *called, size_t row, size
     return w->source.rows(w->source.user, name, row, n_rows, n);
 }
 
+static void whatif_name(void *user, int layer, int role, const char *kind, char name[ORACLE_NAME])
+{
+    const struct whatif *w = user;
+    oracle_model_name(w->model, layer, role, kind, name);
+}
+
 /* ---- life -------------------------------------------------------------------------------------- */
 
 /* Copies the frequencies of `layers`, which are w's from now on. */
@@ -364,7 +370,7 @@ static int take_layers(struct whatif *w, size_t n, mgpt_error *err)
             w->layers[i].freq = w->freq + i * half;
         }
     w->spec.layers = w->layers;
-    w->spec.source = (struct oracle_source){whatif_find, whatif_read, w, whatif_rows};
+    w->spec.source = (struct oracle_source){whatif_find, whatif_read, w, whatif_rows, whatif_name};
     return MGPT_OK;
 }
 

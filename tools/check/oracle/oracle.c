@@ -16,35 +16,16 @@
 
 /* ---- numbers ----------------------------------------------------------------------------------- */
 
-/* "blk.LAYER."; printf would take as long as the rest of a look-up. */
-static size_t put_block(char *name, int layer)
+static void name_of(const struct oracle *o, int layer, int role, const char *kind,
+                    char name[ORACLE_NAME])
 {
-    char digits[12];
-    size_t n = 4, k = 0;
-    memcpy(name, "blk.", n);
-    do
-        digits[k++] = (char)('0' + layer % 10);
-    while ((layer /= 10) > 0);
-    while (k > 0)
-        name[n++] = digits[--k];
-    name[n++] = '.';
-    return n;
+    o->s->source.name(o->s->source.user, layer, role, kind, name);
 }
 
-void oracle_name(char name[ORACLE_NAME], int layer, const char *stem, const char *kind)
-{
-    size_t n = layer < 0 ? 0 : put_block(name, layer);
-    for (const char *part = stem; part; part = part == stem ? kind : NULL) /* for every row */
-        for (const char *at = part; *at && n + 1 < ORACLE_NAME; at++)
-            name[n++] = *at;
-    name[n] = 0;
-}
-
-enum oracle_tensor oracle_find(const struct oracle *o, int layer, const char *stem,
-                               const char *kind)
+enum oracle_tensor oracle_find(const struct oracle *o, int layer, int role, const char *kind)
 {
     char name[ORACLE_NAME];
-    oracle_name(name, layer, stem, kind);
+    name_of(o, layer, role, kind, name);
     return o->s->source.find(o->s->source.user, name);
 }
 
@@ -57,20 +38,20 @@ static void read_named_row(struct oracle *o, const char *name, size_t row, size_
         out[i] = (float)math_rounded(o->s, (double)out[i]);
 }
 
-void oracle_read_row(struct oracle *o, int layer, const char *stem, const char *kind, size_t row,
-                     size_t n, float *out)
+void oracle_read_row(struct oracle *o, int layer, int role, const char *kind, size_t row, size_t n,
+                     float *out)
 {
     char name[ORACLE_NAME];
-    oracle_name(name, layer, stem, kind);
+    name_of(o, layer, role, kind, name);
     read_named_row(o, name, row, n, out);
 }
 
-const float *oracle_vector(struct oracle *o, int layer, const char *stem, const char *kind,
-                           size_t n, float *buf)
+const float *oracle_vector(struct oracle *o, int layer, int role, const char *kind, size_t n,
+                           float *buf)
 {
-    if (oracle_find(o, layer, stem, kind) == ORACLE_ABSENT)
+    if (oracle_find(o, layer, role, kind) == ORACLE_ABSENT)
         return NULL;
-    oracle_read_row(o, layer, stem, kind, 0, n, buf);
+    oracle_read_row(o, layer, role, kind, 0, n, buf);
     return o->status == MGPT_OK ? buf : NULL;
 }
 
@@ -171,13 +152,13 @@ static void multiply_rows(const struct oracle *o, const float *w, size_t n, cons
     }
 }
 
-void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
+void oracle_matmul(struct oracle *o, int layer, int role, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y)
 {
-    enum oracle_tensor kind = oracle_find(o, layer, stem, ".weight");
-    const float *bias = oracle_vector(o, layer, stem, ".bias", first + n_out, o->bias);
+    enum oracle_tensor kind = oracle_find(o, layer, role, ".weight");
+    const float *bias = oracle_vector(o, layer, role, ".bias", first + n_out, o->bias);
     char name[ORACLE_NAME];
-    oracle_name(name, layer, stem, ".weight");
+    name_of(o, layer, role, ".weight", name);
     block_input(o, x, n_in, kind == ORACLE_INTEGERS && o->s->int8_inputs);
     const float *kept = o->status == MGPT_OK ? kept_rows(o, name, first, n_out, n_in) : NULL;
     for (size_t r = 0, n; r < n_out && o->status == MGPT_OK; r += n) {
@@ -202,40 +183,36 @@ static void oracle_add(const struct oracle *o, int left_out, double more, const 
     math_round(o->s, o->x, o->T * o->E);
 }
 
-/* What attention adds to the residual, into a. Returns the norm of the sum, or NULL. */
-static const char *attention(struct oracle *o, int layer)
+/* What attention adds to the residual, into a. Returns the norm of the sum, or NO_NORM. */
+static int attention(struct oracle *o, int layer)
 {
-    int second = oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT;
     int conv = o->s->layers[layer].conv > 0;
-    int is_mlps = strcmp(oracle_mlp_norm(o, layer), "post_attention_norm") == 0;
     struct oracle_branch b =
-        oracle_branch_norms(o, layer, second ? "attn_norm_2" : "attn_norm",
-                            o->s->layers[layer].attn_norm, is_mlps ? "" : "post_attention_norm");
+        oracle_branch_norms(o, layer, MGPT_LN1, o->s->layers[layer].attn_norm, MGPT_LN1_POST);
     oracle_branch_input(o, layer, 1, b.before);
     oracle_fire_rows(o, MGPT_ATTN_IN, layer, o->h, o->E);
     if (conv)
         oracle_convolution(o, layer);
     else
         oracle_heads(o, layer);
-    oracle_matmul(o, layer, conv ? "shortconv.out_proj" : "attn_output", 0, o->z,
-                  conv ? o->E : o->qw, o->E, o->a);
+    oracle_matmul(o, layer, MGPT_W_O, 0, o->z, conv ? o->E : o->qw, o->E, o->a);
     oracle_branch_output(o, layer, b.after, o->s->attn_times, o->a);
     oracle_fire_rows(o, MGPT_ATTN_OUT, layer, o->a, o->E);
     return b.sum;
 }
 
 /* What the MLP adds, into h. The same. */
-static const char *mlp(struct oracle *o, int layer)
+static int mlp(struct oracle *o, int layer)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    int apart = oracle_find(o, layer, "ffn_gate", ".weight") != ORACLE_ABSENT;
+    int apart = oracle_find(o, layer, MGPT_W_GATE, ".weight") != ORACLE_ABSENT;
     const struct oracle_mlp plain = {
-        apart ? "ffn_gate" : "ffn_up", "ffn_up", "ffn_down", o->F, 0, 1};
+        apart ? MGPT_W_GATE : MGPT_W_UP, MGPT_W_UP, MGPT_W_DOWN, o->F, 0, 1};
     struct oracle_branch b =
-        oracle_branch_norms(o, layer, oracle_mlp_norm(o, layer), l->mlp_norm, "post_ffw_norm");
+        oracle_branch_norms(o, layer, oracle_mlp_norm(o, layer), l->mlp_norm, MGPT_LN2_POST);
     oracle_branch_input(o, layer, 2, b.before);
     oracle_fire_rows(o, MGPT_MLP_IN, layer, o->h, o->E);
-    if (oracle_find(o, layer, "ffn_gate_inp", ".weight") != ORACLE_ABSENT)
+    if (oracle_find(o, layer, MGPT_W_ROUTER, ".weight") != ORACLE_ABSENT)
         oracle_mixture(o, layer);
     else
         oracle_mlp(o, layer, &plain, o->h);
@@ -245,28 +222,28 @@ static const char *mlp(struct oracle *o, int layer)
 }
 
 /* Normalises the residual where norms are those of sums. */
-static void norm_of_sum(struct oracle *o, int layer, const char *stem)
+static void norm_of_sum(struct oracle *o, int layer, int role)
 {
-    if (stem)
-        oracle_norm(o, layer, stem, o->x, o->x);
+    if (role != NO_NORM)
+        oracle_norm(o, layer, role, o->x, o->x);
 }
 
 static void add_attention(struct oracle *o, int layer)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    const char *sum = attention(o, layer);
+    int sum = attention(o, layer);
     if (l->parallel)
         return;
     oracle_add(o, l->no_attention, l->attn_more, o->a);
     norm_of_sum(o, layer, sum);
-    oracle_residual_norm(o, layer, "attn_output_norm");
+    oracle_residual_norm(o, layer, MGPT_LN_MID);
     oracle_fire_rows(o, MGPT_RESID_MID, layer, o->x, o->E);
 }
 
 static void add_mlp(struct oracle *o, int layer)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    const char *sum = mlp(o, layer);
+    int sum = mlp(o, layer);
     if (l->mlp_from_start)
         memcpy(o->x, o->start, o->T * o->E * sizeof *o->x);
     oracle_add(o, l->no_mlp, l->mlp_more, o->h);
@@ -286,16 +263,16 @@ static void run_layer(struct oracle *o, int layer)
         (part == l->mlp_first ? add_attention : add_mlp)(o, layer);
     for (size_t i = 0; i < o->T * o->E && o->s->rounded == ORACLE_RESIDUAL; i++)
         o->x[i] = math_rounded(o->s, o->x[i]);
-    oracle_residual_norm(o, layer, "layer_output_norm");
+    oracle_residual_norm(o, layer, MGPT_LN_POST);
     oracle_back_out(o, layer);
     oracle_fire_rows(o, MGPT_RESID_POST, layer, o->x, o->E);
 }
 
 static void embed(struct oracle *o)
 {
-    int learned = oracle_find(o, -1, "position_embd", ".weight") != ORACLE_ABSENT;
+    int learned = oracle_find(o, -1, MGPT_W_POS, ".weight") != ORACLE_ABSENT;
     for (size_t t = 0; t < o->T; t++) {
-        oracle_read_row(o, -1, "token_embd", ".weight", (size_t)o->tokens[t], o->E, o->row);
+        oracle_read_row(o, -1, MGPT_W_E, ".weight", (size_t)o->tokens[t], o->E, o->row);
         for (size_t i = 0; i < o->E; i++)
             o->x[t * o->E + i] = o->s->embd_scale * (double)o->row[i];
     }
@@ -304,7 +281,7 @@ static void embed(struct oracle *o)
     if (!learned)
         return;
     for (size_t t = 0; t < o->T; t++) {
-        oracle_read_row(o, -1, "position_embd", ".weight", oracle_position(o, t), o->E, o->row);
+        oracle_read_row(o, -1, MGPT_W_POS, ".weight", oracle_position(o, t), o->E, o->row);
         for (size_t i = 0; i < o->E; i++)
             o->h[t * o->E + i] =
                 (double)o->row[i] * (o->s->position_times != 0 ? o->s->position_times : 1);
@@ -315,9 +292,9 @@ static void embed(struct oracle *o)
 
 static void unembed(struct oracle *o)
 {
-    int untied = oracle_find(o, -1, "output", ".weight") != ORACLE_ABSENT;
-    oracle_matmul(o, -1, untied ? "output" : "token_embd", 0, o->x, o->E, o->V, o->logits);
-    const float *bias = untied ? NULL : oracle_vector(o, -1, "output", ".bias", o->V, o->bias);
+    int untied = oracle_find(o, -1, MGPT_W_U, ".weight") != ORACLE_ABSENT;
+    oracle_matmul(o, -1, untied ? MGPT_W_U : MGPT_W_E, 0, o->x, o->E, o->V, o->logits);
+    const float *bias = untied ? NULL : oracle_vector(o, -1, MGPT_W_U, ".bias", o->V, o->bias);
     for (size_t i = 0; i < o->T * o->V; i++) {
         double x = (o->logits[i] + (bias ? (double)bias[i % o->V] : 0)) * o->s->logit_scale;
         o->logits[i] = math_cap(x, o->s->logit_softcap);
@@ -337,16 +314,15 @@ static void forward_pass(struct oracle *o)
     else
         embed(o);
     if (o->s->embd_norm && !o->s->residual) {
-        oracle_norm(o, -1, "token_embd_norm", o->x, o->x);
+        oracle_norm(o, -1, MGPT_LN_EMBD, o->x, o->x);
         oracle_smear(o);
         oracle_fire_rows(o, MGPT_EMBD_NORM, -1, o->x, o->E);
     }
     for (size_t layer = o->s->first_layer; layer < o->s->n_layer && o->status == MGPT_OK; layer++)
         for (int i = 0; i <= o->s->layers[layer].again; i++)
             run_layer(o, (int)layer);
-    int lfm2 = oracle_find(o, -1, "output_norm", ".weight") == ORACLE_ABSENT && !o->s->embd_norm;
     for (int i = 0; i < o->s->final_norm && o->status == MGPT_OK; i++)
-        oracle_norm(o, -1, lfm2 ? "token_embd_norm" : "output_norm", o->x, o->x);
+        oracle_norm(o, -1, MGPT_LN_FINAL, o->x, o->x);
     if ((o->s->final_norm || o->s->final_shown) && o->status == MGPT_OK)
         oracle_fire_rows(o, MGPT_FINAL, -1, o->x, o->E);
     if (o->status == MGPT_OK)

@@ -193,11 +193,19 @@ enum oracle_rounded {
 
 enum oracle_tensor { ORACLE_ABSENT, ORACLE_FLOATS, ORACLE_INTEGERS };
 
-/* "blk.LAYER.STEM" and `kind` (".weight"), or without a layer (-1) "STEM" and `kind`. */
-enum { ORACLE_NAME = 80 };
-void oracle_name(char name[ORACLE_NAME], int layer, const char *stem, const char *kind);
+/* What the oracle reads: roles (mgpt_role), each from a tensor of its own, and tensors that hold
+ * several. Gate and up in one tensor are W_UP. */
+enum {
+    ORACLE_W_QKV = MGPT_N_ROLES, /* q, k and v in one tensor; B, C and x of a short convolution */
+    ORACLE_SHARED_W_GATE,        /* of the shared expert of a mixture */
+    ORACLE_SHARED_W_UP,
+    ORACLE_SHARED_W_DOWN,
+    N_ORACLE_ROLES
+};
 
-/* Reads and looks up tensors by their GGUF names. */
+enum { ORACLE_NAME = 80 };
+
+/* Names, looks up and reads tensors. */
 struct oracle_source {
     enum oracle_tensor (*find)(void *user, const char *name);
     /* Row `row` of n values; a vector is row 0. Returns a status. */
@@ -206,6 +214,9 @@ struct oracle_source {
     /* n_rows rows from `row` on where they are kept, borrowed; NULL: they have to be read. The
      * function may be NULL. */
     const float *(*rows)(void *user, const char *name, size_t row, size_t n_rows, size_t n);
+    /* The name of a role's tensor in a layer, or outside (-1); `kind`: ".weight" or ".bias". It need
+     * not be there. */
+    void (*name)(void *user, int layer, int role, const char *kind, char name[ORACLE_NAME]);
 };
 
 struct oracle_spec {

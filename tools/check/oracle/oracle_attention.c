@@ -105,16 +105,16 @@ static void rope(const struct oracle *o, int layer, enum oracle_of of, double *x
 
 /* Norms of q or k. Gains are those of one head or of all; the statistics are of as many values,
  * unless qk_norm_other says otherwise. */
-static void qk_norm(struct oracle *o, int layer, const char *stem, double *x, size_t heads)
+static void qk_norm(struct oracle *o, int layer, int role, double *x, size_t heads)
 {
     const struct oracle_spec *s =
-        oracle_norm_spec(o, stem[5] == 'q' ? ORACLE_NORM_Q : ORACLE_NORM_K);
+        oracle_norm_spec(o, role == MGPT_Q_NORM ? ORACLE_NORM_Q : ORACLE_NORM_K);
     int all = o->s->qk_norm == ORACLE_QK_WHOLE, over_all = all != o->s->qk_norm_other;
     size_t d = o->d, w = all ? heads * d : d, rows = over_all ? 1 : heads;
     if (o->s->qk_norm == ORACLE_QK_PLAIN)
         return;
-    const float *gain = oracle_vector(o, layer, stem, ".weight", w, o->gain);
-    const float *bias = oracle_vector(o, layer, stem, ".bias", w, o->bias);
+    const float *gain = oracle_vector(o, layer, role, ".weight", w, o->gain);
+    const float *bias = oracle_vector(o, layer, role, ".bias", w, o->bias);
     for (size_t i = w; i < heads * d; i++) {
         o->gain[i] = o->gain[i - w];
         o->bias[i] = o->bias[i - w];
@@ -136,9 +136,9 @@ static void qk_norms(struct oracle *o, int layer, int late)
 {
     const struct oracle_spec *s = o->s;
     if (!s->no_norm_q && (s->qk_norm_late != s->norm_moved_q) == late)
-        qk_norm(o, layer, "attn_q_norm", o->q, o->H);
+        qk_norm(o, layer, MGPT_Q_NORM, o->q, o->H);
     if (!s->no_norm_k && (s->qk_norm_late != s->norm_moved_k) == late)
-        qk_norm(o, layer, "attn_k_norm", o->k, o->G);
+        qk_norm(o, layer, MGPT_K_NORM, o->k, o->G);
     if (s->qk_norm == ORACLE_QK_PLAIN || s->qk_norm_late != late)
         return;
     clamp(o, o->q, o->qw);
@@ -152,9 +152,9 @@ static void move_qk_biases(struct oracle *o, int layer, int fused, double times)
     size_t width[2] = {o->qw, o->kw}, first[2] = {0, fused ? o->qw : 0};
     for (size_t i = 0; i < 2 && o->s->qk_bias_late; i++) {
         const float *bias = oracle_vector(o, layer,
-                                          fused ? "attn_qkv"
-                                          : i   ? "attn_k"
-                                                : "attn_q",
+                                          fused ? ORACLE_W_QKV
+                                          : i   ? MGPT_W_K
+                                                : MGPT_W_Q,
                                           ".bias", first[i] + width[i], o->bias);
         for (size_t at = 0; bias && at < o->T * width[i]; at++)
             x[i][at] += times * (double)bias[first[i] + at % width[i]];
@@ -165,12 +165,12 @@ static void project(struct oracle *o, int layer)
 {
     size_t qw = o->qw, kw = o->kw;
     int raw = o->s->layers[layer].raw;
-    int fused = oracle_find(o, layer, "attn_qkv", ".weight") != ORACLE_ABSENT;
-    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_q", 0, raw & ORACLE_RAW_Q ? o->x : o->h,
+    int fused = oracle_find(o, layer, ORACLE_W_QKV, ".weight") != ORACLE_ABSENT;
+    oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_Q, 0, raw & ORACLE_RAW_Q ? o->x : o->h,
                   o->E, qw, o->q);
-    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_k", fused ? qw : 0,
+    oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_K, fused ? qw : 0,
                   raw & ORACLE_RAW_K ? o->x : o->h, o->E, kw, o->k);
-    oracle_matmul(o, layer, fused ? "attn_qkv" : "attn_v", fused ? qw + kw : 0,
+    oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_V, fused ? qw + kw : 0,
                   raw & ORACLE_RAW_V ? o->x : o->h, o->E, kw, o->v);
     move_qk_biases(o, layer, fused, -1);
     if (o->s->qk_norm == ORACLE_QK_PLAIN) {
@@ -408,7 +408,7 @@ void oracle_heads(struct oracle *o, int layer)
 
 void oracle_convolution(struct oracle *o, int layer)
 {
-    static const char *const in = "shortconv.in_proj";
+    const int in = ORACLE_W_QKV; /* of B, C, x */
     size_t E = o->E, L = o->s->layers[layer].conv;
     oracle_matmul(o, layer, in, 0, o->h, E, E, o->k);
     oracle_matmul(o, layer, in, E, o->h, E, E, o->q);
@@ -420,7 +420,7 @@ void oracle_convolution(struct oracle *o, int layer)
         o->v[i] *= o->k[i];
     math_round(o->s, o->v, o->T * E);
     for (size_t c = 0; c < E; c++) {
-        oracle_read_row(o, layer, "shortconv.conv", ".weight", c, L, o->row);
+        oracle_read_row(o, layer, MGPT_CONV, ".weight", c, L, o->row);
         for (size_t t = 0; t < o->T; t++) {
             double sum = 0;
             for (size_t back = 0; back < L && back <= t; back++)

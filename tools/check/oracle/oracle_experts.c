@@ -14,7 +14,7 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
     size_t F = mlp->F, first = mlp->number * F;
     int raw = o->s->layers[layer].raw;
     const double *x[2] = {raw & ORACLE_RAW_GATE ? o->x : o->h, raw & ORACLE_RAW_UP ? o->x : o->h};
-    int gated = o->s->gated, fused = gated && strcmp(mlp->gate, mlp->up) == 0;
+    int gated = o->s->gated, fused = gated && mlp->gate == mlp->up;
     oracle_matmul(o, layer, gated ? mlp->gate : mlp->up, first, x[!gated], o->E, F, o->f);
     if (mlp->points)
         oracle_fire_rows(o, MGPT_MLP_PRE, layer, o->f, F);
@@ -73,9 +73,9 @@ static int oracle_is_chosen(const struct oracle *o, size_t e)
 /* m = g m for the gate of the shared expert, which is in m. */
 static void oracle_shared_gate(struct oracle *o, int layer)
 {
-    if (oracle_find(o, layer, "ffn_gate_inp_shexp", ".weight") == ORACLE_ABSENT)
+    if (oracle_find(o, layer, MGPT_SHARED_GATE, ".weight") == ORACLE_ABSENT)
         return;
-    oracle_matmul(o, layer, "ffn_gate_inp_shexp", 0, o->h, o->E, 1, o->y);
+    oracle_matmul(o, layer, MGPT_SHARED_GATE, 0, o->h, o->E, 1, o->y);
     for (size_t i = 0; i < o->T * o->E; i++)
         o->m[i] *= 1 / (1 + exp(-o->y[i / o->E]));
 }
@@ -84,21 +84,26 @@ void oracle_mixture(struct oracle *o, int layer)
 {
     size_t X = o->s->n_expert, F = o->s->n_ff_expert, E = o->E;
     memset(o->m, 0, o->T * E * sizeof *o->m);
-    if (oracle_find(o, layer, "ffn_up_shexp", ".weight") != ORACLE_ABSENT) {
-        const struct oracle_mlp shared = {
-            "ffn_gate_shexp", "ffn_up_shexp", "ffn_down_shexp", o->s->n_ff_shared, 0, 1};
+    if (oracle_find(o, layer, ORACLE_SHARED_W_UP, ".weight") != ORACLE_ABSENT) {
+        const struct oracle_mlp shared = {ORACLE_SHARED_W_GATE,
+                                          ORACLE_SHARED_W_UP,
+                                          ORACLE_SHARED_W_DOWN,
+                                          o->s->n_ff_shared,
+                                          0,
+                                          1};
         oracle_mlp(o, layer, &shared, o->m);
         if (!o->s->shared_gate_late)
             oracle_shared_gate(o, layer);
     }
-    oracle_matmul(o, layer, "ffn_gate_inp", 0,
+    oracle_matmul(o, layer, MGPT_W_ROUTER, 0,
                   o->s->layers[layer].raw & ORACLE_RAW_ROUTER ? o->x : o->h, E, X, o->weights);
     oracle_fire_rows(o, MGPT_ROUTER_SCORES, layer, o->weights, X);
     for (size_t t = 0; t < o->T; t++)
         oracle_weigh(o, o->weights + t * X);
     oracle_fire_rows(o, MGPT_EXPERT_WEIGHTS, layer, o->weights, X);
     for (size_t e = 0; e < X && o->status == MGPT_OK; e++) {
-        const struct oracle_mlp expert = {"ffn_gate_exps", "ffn_up_exps", "ffn_down_exps", F, e, 0};
+        const struct oracle_mlp expert = {
+            MGPT_EXPERTS_GATE, MGPT_EXPERTS_UP, MGPT_EXPERTS_DOWN, F, e, 0};
         if (!oracle_is_chosen(o, e))
             continue;
         oracle_mlp(o, layer, &expert, o->y);

@@ -26,48 +26,48 @@ void oracle_fire(struct oracle *o, mgpt_point at, int layer, size_t pos, size_t 
 /* Fires a point for every position. */
 void oracle_fire_rows(struct oracle *o, mgpt_point at, int layer, double *x, size_t cols);
 
-enum oracle_tensor oracle_find(const struct oracle *o, int layer, const char *stem,
-                               const char *kind);
+enum oracle_tensor oracle_find(const struct oracle *o, int layer, int role, const char *kind);
 
 /* Row `row`, n values, of a tensor that must be there. */
-void oracle_read_row(struct oracle *o, int layer, const char *stem, const char *kind, size_t row,
-                     size_t n, float *out);
+void oracle_read_row(struct oracle *o, int layer, int role, const char *kind, size_t row, size_t n,
+                     float *out);
 
 /* A vector that may be absent: n floats in buf, or NULL. */
-const float *oracle_vector(struct oracle *o, int layer, const char *stem, const char *kind,
-                           size_t n, float *buf);
+const float *oracle_vector(struct oracle *o, int layer, int role, const char *kind, size_t n,
+                           float *buf);
 
 /* A norm of rows as wide as the residual, with the gain and bias that there are. y may be x. */
-void oracle_norm(struct oracle *o, int layer, const char *stem, double *y, const double *x);
+void oracle_norm(struct oracle *o, int layer, int role, double *y, const double *x);
 
 /* The norms of a branch, where they are. */
+enum { NO_NORM = -1 };
 struct oracle_branch {
-    const char *before, *after, *sum; /* stems; NULL: there is none */
+    int before, after, sum; /* roles, or NO_NORM */
 };
 /* The input of a branch, attention (1) or the MLP (2), into h. */
-void oracle_branch_input(struct oracle *o, int layer, int branch, const char *stem);
+void oracle_branch_input(struct oracle *o, int layer, int branch, int role);
 
 /* The output of a branch, n values, in place. */
-void oracle_branch_output(struct oracle *o, int layer, const char *stem, double times, double *y);
+void oracle_branch_output(struct oracle *o, int layer, int role, double times, double *y);
 
-struct oracle_branch oracle_branch_norms(const struct oracle *o, int layer, const char *stem,
-                                         int normed, const char *after);
+struct oracle_branch oracle_branch_norms(const struct oracle *o, int layer, int role, int normed,
+                                         int after);
 
-/* The norm before the MLP, whose tensor files of some architectures call post_attention_norm. */
-const char *oracle_mlp_norm(const struct oracle *o, int layer);
+/* The norm before the MLP: its own, or attention's. */
+int oracle_mlp_norm(const struct oracle *o, int layer);
 
 /* The spec that norms of that kind follow (enum oracle_norm_where). */
 const struct oracle_spec *oracle_norm_spec(const struct oracle *o, int where);
 
 /* y = rows [first, first + n_out) of a matrix times x, plus bias. */
-void oracle_matmul(struct oracle *o, int layer, const char *stem, size_t first, const double *x,
+void oracle_matmul(struct oracle *o, int layer, int role, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y);
 
 /* y = down (act(gate h) * up h), or down act(up h) without a gate, F wide. */
 struct oracle_mlp {
-    const char *gate, *up, *down; /* tensors; gate may be `up`: its first F rows */
-    size_t F, number;             /* number of an expert: its matrices are parts of the tensors */
-    int points;                   /* 1: fires the points of the MLP */
+    int gate, up, down; /* roles; gate may be `up`: its first F rows */
+    size_t F, number;   /* number of an expert: its matrices are parts of the tensors */
+    int points;         /* 1: fires the points of the MLP */
 };
 void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, double *y);
 
@@ -82,7 +82,7 @@ void oracle_mix_in_x0(struct oracle *o, int layer);
 void oracle_back_out(struct oracle *o, int layer);
 
 /* Normalises the residual, if there is such a norm. */
-void oracle_residual_norm(struct oracle *o, int layer, const char *stem);
+void oracle_residual_norm(struct oracle *o, int layer, int role);
 
 /* Where a tensor has component i of a head that is shown. */
 size_t oracle_stored(const struct oracle *o, int layer, size_t i);

@@ -77,6 +77,12 @@ static const float *memo_rows(void *user, const char *name, size_t row, size_t n
     return t && (row + n_rows) * n <= t->n ? t->values + row * n : NULL;
 }
 
+static void memo_name(void *user, int layer, int role, const char *kind, char name[ORACLE_NAME])
+{
+    const struct oracle_memo *m = user;
+    m->file.name(m->file.user, layer, role, kind, name);
+}
+
 void oracle_memo_free(struct oracle_memo *m)
 {
     for (size_t i = 0; m && i < arr_len(m->tensors); i++)
@@ -99,5 +105,5 @@ struct oracle_memo *oracle_memo_new(const mgpt_model *model, struct oracle_sourc
 
 struct oracle_source oracle_memo_source(struct oracle_memo *m)
 {
-    return (struct oracle_source){memo_has, memo_read, m, memo_rows};
+    return (struct oracle_source){memo_has, memo_read, m, memo_rows, memo_name};
 }

@@ -7,13 +7,13 @@
 #include <string.h>
 
 /* Sigmoids of the product of a gate's matrix with the first columns of each row of x, into y. */
-static void oracle_gates(struct oracle *o, int layer, const char *stem, const double *x,
-                         size_t columns, size_t n_out, double *y)
+static void oracle_gates(struct oracle *o, int layer, int role, const double *x, size_t columns,
+                         size_t n_out, double *y)
 {
     double *first = o->a; /* free until attention writes it */
     for (size_t t = 0; t < o->T; t++)
         memmove(first + t * columns, x + t * o->E, columns * sizeof *x);
-    oracle_matmul(o, layer, stem, 0, first, columns, n_out, y);
+    oracle_matmul(o, layer, role, 0, first, columns, n_out, y);
     for (size_t i = 0; i < o->T * n_out; i++)
         y[i] = 1 / (1 + exp(-y[i]));
 }
@@ -23,9 +23,9 @@ void oracle_smear(struct oracle *o)
 {
     if (o->s->smear_gate == 0)
         return;
-    oracle_gates(o, -1, "smear_gate", o->x, o->s->smear_gate, 1, o->h);
+    oracle_gates(o, -1, MGPT_SMEAR_GATE, o->x, o->s->smear_gate, 1, o->h);
     for (size_t t = 1; t < o->T; t++) {
-        oracle_read_row(o, -1, "token_embd", ".weight", (size_t)o->tokens[t - 1], o->E, o->row);
+        oracle_read_row(o, -1, MGPT_W_E, ".weight", (size_t)o->tokens[t - 1], o->E, o->row);
         for (size_t i = 0; i < o->E; i++)
             o->a[i] = o->s->embd_scale * (double)o->row[i];
         math_norm(o->s, o->a, o->a, 1, o->E, NULL, NULL);
@@ -39,10 +39,9 @@ void oracle_token_values(struct oracle *o, int layer)
     size_t columns = o->s->layers[layer].value_gate;
     if (columns == 0)
         return;
-    oracle_gates(o, layer, "attn_value_gate", o->h, columns, o->G, o->z);
+    oracle_gates(o, layer, MGPT_VALUE_GATE, o->h, columns, o->G, o->z);
     for (size_t t = 0; t < o->T; t++) {
-        oracle_read_row(o, layer, "attn_value_embd", ".weight", (size_t)o->tokens[t], o->kw,
-                        o->row);
+        oracle_read_row(o, layer, MGPT_VALUE_EMBD, ".weight", (size_t)o->tokens[t], o->kw, o->row);
         for (size_t i = 0; i < o->kw; i++)
             o->v[t * o->kw + i] +=
                 o->s->value_gate_scale * o->z[t * o->G + i / o->d] * (double)o->row[i];
@@ -67,8 +66,8 @@ void oracle_back_out(struct oracle *o, int layer)
         o->x[i] -= o->s->backout * o->middle[i];
 }
 
-void oracle_residual_norm(struct oracle *o, int layer, const char *stem)
+void oracle_residual_norm(struct oracle *o, int layer, int role)
 {
-    if (oracle_find(o, layer, stem, ".weight") != ORACLE_ABSENT)
-        oracle_norm(o, layer, stem, o->x, o->x);
+    if (oracle_find(o, layer, role, ".weight") != ORACLE_ABSENT)
+        oracle_norm(o, layer, role, o->x, o->x);
 }

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "common/interrupt.h"
 #include "model/model.h"
+#include "model/slots.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,160 @@ static enum oracle_tensor oracle_model_find(void *user, const char *name)
     if (!t)
         return ORACLE_ABSENT;
     return weight_is_integer(t->type->weight) ? ORACLE_INTEGERS : ORACLE_FLOATS;
+}
+
+/* "blk.LAYER."; printf would take as long as the rest of a look-up. */
+static size_t put_block(char *name, int layer)
+{
+    char digits[12];
+    size_t n = 4, k = 0;
+    memcpy(name, "blk.", n);
+    do
+        digits[k++] = (char)('0' + layer % 10);
+    while ((layer /= 10) > 0);
+    while (k > 0)
+        name[n++] = digits[--k];
+    name[n++] = '.';
+    return n;
+}
+
+void oracle_name(char name[ORACLE_NAME], int layer, const char *stem, const char *kind)
+{
+    size_t n = layer < 0 ? 0 : put_block(name, layer);
+    for (const char *part = stem; part; part = part == stem ? kind : NULL) /* for every row */
+        for (const char *at = part; *at && n + 1 < ORACLE_NAME; at++)
+            name[n++] = *at;
+    name[n] = 0;
+}
+
+/* Whether a slot names the tensor of a role of the oracle's. */
+static int is_slot_of(const struct tensor_slot *slot, int role)
+{
+    int shared = role >= ORACLE_SHARED_W_GATE, whole = role == ORACLE_W_QKV;
+    int base = shared ? MGPT_W_GATE + role - ORACLE_SHARED_W_GATE : role;
+    switch (slot->kind) {
+    case BIAS:
+    case QKV_BIAS:
+        return 0;
+    case QKV_MATRIX:
+    case BCX_MATRIX:
+        return whole;
+    case GATE_UP:
+        return base == MGPT_W_UP;
+    default:
+        return (int)slot->role == base && shared == ((slot->where & SHARED_EXPERT) != 0);
+    }
+}
+
+/* The slot of this architecture, else one of another: a tensor that the model cannot have has a name
+ * too. */
+static const struct tensor_slot *slot_of(const mgpt_model *m, int layer, int role)
+{
+    int in_layers = role_is_in_layers((mgpt_role)role);
+    const struct tensor_slot *slots = in_layers ? bind_layer_slots : bind_model_slots, *any = NULL;
+    size_t n = in_layers ? bind_n_layer_slots : bind_n_model_slots;
+    int conv = layer >= 0 && model_keeps_rows(m, (size_t)layer);
+    unsigned bit = conv ? ARCH_SHORTCONV : m->arch->bit;
+    for (size_t i = 0; i < n; i++)
+        if (is_slot_of(&slots[i], role)) {
+            any = any ? any : &slots[i];
+            if ((slots[i].required | slots[i].optional) & bit)
+                return &slots[i];
+        }
+    return any;
+}
+
+void oracle_model_name(const mgpt_model *m, int layer, int role, const char *kind,
+                       char name[ORACLE_NAME])
+{
+    const struct tensor_slot *slot = NULL;
+    if (m->arch->norm_2_first && (role == MGPT_LN1 || role == MGPT_LN2) &&
+        bind_find(m, layer, MGPT_LN2, MGPT_WEIGHT, &slot))
+        role = role == MGPT_LN1 ? MGPT_LN2 : MGPT_LN1;
+    slot = slot_of(m, layer, role);
+    size_t n = strlen(slot->name), all = n;
+    n -= n > 7 && memcmp(slot->name + n - 7, ".weight", 7) == 0 ? 7 : 0;
+    oracle_name(name, role_is_in_layers((mgpt_role)role) ? layer : -1, slot->name, "");
+    size_t end = strlen(name) - (all - n);
+    text_format(name + end, ORACLE_NAME - end, "%s", kind);
+}
+
+const char *oracle_stem(const mgpt_model *m, int layer, int role, const char *kind,
+                        char name[ORACLE_NAME])
+{
+    const char *stem;
+    oracle_model_name(m, layer, role, kind, name);
+    oracle_layer_of(name, &stem);
+    return stem;
+}
+
+/* ---- words and roles --------------------------------------------------------------------------- */
+
+static const char *const own_words[] = {"W_QKV", "shared_W_gate", "shared_W_up", "shared_W_down"};
+
+const char *oracle_word(int role)
+{
+    if (role >= ORACLE_W_QKV && role < N_ORACLE_ROLES)
+        return own_words[role - ORACLE_W_QKV];
+    return mgpt_role_name((mgpt_role)role);
+}
+
+int oracle_role_of_word(const char *word, size_t n)
+{
+    for (int role = 0; role < N_ORACLE_ROLES; role++)
+        if (strlen(oracle_word(role)) == n && memcmp(oracle_word(role), word, n) == 0)
+            return role;
+    return -1;
+}
+
+int oracle_layer_of(const char *name, const char **stem)
+{
+    int layer = 0;
+    *stem = name;
+    if (strncmp(name, "blk.", 4) != 0)
+        return -1;
+    for (*stem = name + 4; **stem >= '0' && **stem <= '9'; ++*stem)
+        layer = layer * 10 + (**stem - '0');
+    *stem += **stem == '.';
+    return layer;
+}
+
+/* Whether a slot's name is the stem and ".weight", or the stem alone. */
+static int is_called(const struct tensor_slot *slot, const char *stem, size_t n)
+{
+    const char *end = slot->name + n;
+    return strncmp(slot->name, stem, n) == 0 && (*end == 0 || strcmp(end, ".weight") == 0);
+}
+
+int oracle_role_of(const mgpt_model *m, int layer, const char *stem, size_t n)
+{
+    const struct tensor_slot *slots = layer >= 0 ? bind_layer_slots : bind_model_slots;
+    size_t n_slots = layer >= 0 ? bind_n_layer_slots : bind_n_model_slots;
+    const struct tensor_slot *found = NULL, *second;
+    for (size_t i = 0; i < n_slots; i++)
+        if (is_called(&slots[i], stem, n)) {
+            int here = ((slots[i].required | slots[i].optional) & m->arch->bit) != 0;
+            found = here || !found ? &slots[i] : found;
+        }
+    if (!found)
+        return -1;
+    if (found->kind == QKV_MATRIX)
+        return ORACLE_W_QKV;
+    if (found->kind == GATE_UP)
+        return MGPT_W_UP;
+    if (found->where & SHARED_EXPERT)
+        return (int)found->role - MGPT_W_GATE + ORACLE_SHARED_W_GATE;
+    if (m->arch->norm_2_first && (found->role == MGPT_LN1 || found->role == MGPT_LN2) &&
+        bind_find(m, layer, MGPT_LN2, MGPT_WEIGHT, &second))
+        return found->role == MGPT_LN1 ? MGPT_LN2 : MGPT_LN1;
+    return (int)found->role;
+}
+
+/* ---- the source -------------------------------------------------------------------------------- */
+
+static void name_in_model(void *user, int layer, int role, const char *kind, char name[ORACLE_NAME])
+{
+    oracle_model_name(user, layer, role, kind, name);
 }
 
 static int oracle_model_read_values(void *user, const char *name, size_t row, size_t n, float *out,
@@ -80,34 +235,35 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
         return err_memory(err, "a description of the layers", s->n_layer * sizeof **layers);
     for (size_t i = 0; i < s->n_layer; i++)
         (*layers)[i] = describe_layer(m, &m->layers[i]);
-    *spec = (struct oracle_spec){
-        .source = {oracle_model_find, oracle_model_read_values, (void *)(uintptr_t)m, NULL},
-        .layers = *layers,
-        .n_layer = s->n_layer,
-        .n_embd = s->n_embd,
-        .n_head = s->n_head,
-        .n_head_kv = s->n_head_kv,
-        .head_dim = s->head_dim,
-        .n_ff = s->n_ff,
-        .n_vocab = s->n_vocab,
-        .n_rot = m->arch->rope ? s->n_rot : 0,
-        .eps = (double)m->eps,
-        MODEL_NUMBERS(NUMBER_OF_MODEL).n_expert = s->n_expert,
-        .n_expert_used = s->n_expert_used,
-        .n_ff_expert = s->n_ff_expert,
-        .n_ff_shared = s->n_ff_shared,
-        .expert_norm = m->expert_norm,
-        .expert_sigmoid = m->expert_sigmoid,
-        .expert_scale = (double)m->expert_scale,
-        .smear_scale = (double)m->smear_scale,
-        .smear_gate = m->smear_gate.n_in,
-        .backout = (double)m->backout,
-        .layer_norm = m->arch->norm == NORM_LAYER,
-        .embd_norm = m->embd_norm.kind != NORM_NONE,
-        .final_norm = m->final_norm.kind != NORM_NONE,
-        .gated = s->n_layer > 0 && (m->layers[0].gate.w != NULL || m->layers[0].experts),
-        .qk_norm_late = m->rope_first,
-        .int8_inputs = 1};
+    *spec = (struct oracle_spec){.source = {oracle_model_find, oracle_model_read_values,
+                                            (void *)(uintptr_t)m, NULL, name_in_model},
+                                 .layers = *layers,
+                                 .n_layer = s->n_layer,
+                                 .n_embd = s->n_embd,
+                                 .n_head = s->n_head,
+                                 .n_head_kv = s->n_head_kv,
+                                 .head_dim = s->head_dim,
+                                 .n_ff = s->n_ff,
+                                 .n_vocab = s->n_vocab,
+                                 .n_rot = m->arch->rope ? s->n_rot : 0,
+                                 .eps = (double)m->eps,
+                                 MODEL_NUMBERS(NUMBER_OF_MODEL).n_expert = s->n_expert,
+                                 .n_expert_used = s->n_expert_used,
+                                 .n_ff_expert = s->n_ff_expert,
+                                 .n_ff_shared = s->n_ff_shared,
+                                 .expert_norm = m->expert_norm,
+                                 .expert_sigmoid = m->expert_sigmoid,
+                                 .expert_scale = (double)m->expert_scale,
+                                 .smear_scale = (double)m->smear_scale,
+                                 .smear_gate = m->smear_gate.n_in,
+                                 .backout = (double)m->backout,
+                                 .layer_norm = m->arch->norm == NORM_LAYER,
+                                 .embd_norm = m->embd_norm.kind != NORM_NONE,
+                                 .final_norm = m->final_norm.kind != NORM_NONE,
+                                 .gated = s->n_layer > 0 &&
+                                          (m->layers[0].gate.w != NULL || m->layers[0].experts),
+                                 .qk_norm_late = m->rope_first,
+                                 .int8_inputs = 1};
     describe_qk_norm(m, spec);
     return MGPT_OK;
 }

@@ -18,6 +18,27 @@ struct oracle_memo *oracle_memo_new(const mgpt_model *model, struct oracle_sourc
 struct oracle_source oracle_memo_source(struct oracle_memo *memo);
 void oracle_memo_free(struct oracle_memo *memo);
 
+/* The name in the file of a role's tensor (oracle.h), there or not; kind: ".weight", ".bias". */
+void oracle_model_name(const mgpt_model *model, int layer, int role, const char *kind,
+                       char name[ORACLE_NAME]);
+
+/* A role of the oracle's as a word, "W_Q"; NULL: there is none. And back; -1: it is no word. */
+const char *oracle_word(int role);
+int oracle_role_of_word(const char *word, size_t n);
+
+/* The layer of a tensor's name in the file, or -1; *stem is what follows the layer. */
+int oracle_layer_of(const char *name, const char **stem);
+
+/* The role of the tensor with the stem of n characters in a layer, or outside (-1); -1: none. */
+int oracle_role_of(const mgpt_model *model, int layer, const char *stem, size_t n);
+
+/* oracle_model_name without the layer. Returns a part of `name`. */
+const char *oracle_stem(const mgpt_model *model, int layer, int role, const char *kind,
+                        char name[ORACLE_NAME]);
+
+/* "blk.LAYER.STEM" and `kind`, or without a layer (-1) "STEM" and `kind`. */
+void oracle_name(char name[ORACLE_NAME], int layer, const char *stem, const char *kind);
+
 /* The i-th matrix or vector by name, or NULL: the tensor as the file has it. */
 int oracle_tensor_find(const mgpt_model *model, const char *name, mgpt_tensor *tensor);
 

@@ -10,68 +10,63 @@ const struct oracle_spec *oracle_norm_spec(const struct oracle *o, int where)
     return o->s->norm_where & where ? o->s : &o->plain;
 }
 
-static const struct oracle_spec *spec_of_norm(const struct oracle *o, const char *stem)
+static const struct oracle_spec *spec_of_norm(const struct oracle *o, int role)
 {
     static const struct {
-        const char *stem;
-        int where;
-    } norms[] = {{"output_norm", ORACLE_NORM_FINAL},
-                 {"token_embd_norm", ORACLE_NORM_EMBD},
-                 {"post_attention_norm", ORACLE_NORM_POST_ATTN},
-                 {"post_ffw_norm", ORACLE_NORM_POST_MLP},
-                 {"ffn_norm", ORACLE_NORM_MLP}};
+        int role, where;
+    } norms[] = {{MGPT_LN_FINAL, ORACLE_NORM_FINAL},
+                 {MGPT_LN_EMBD, ORACLE_NORM_EMBD},
+                 {MGPT_LN1_POST, ORACLE_NORM_POST_ATTN},
+                 {MGPT_LN2_POST, ORACLE_NORM_POST_MLP},
+                 {MGPT_LN2, ORACLE_NORM_MLP}};
     for (size_t i = 0; i < sizeof norms / sizeof *norms; i++)
-        if (strcmp(stem, norms[i].stem) == 0)
+        if (norms[i].role == role)
             return oracle_norm_spec(o, norms[i].where);
     return oracle_norm_spec(o, ORACLE_NORM_ATTN);
 }
 
-void oracle_norm(struct oracle *o, int layer, const char *stem, double *y, const double *x)
+void oracle_norm(struct oracle *o, int layer, int role, double *y, const double *x)
 {
-    const float *gain = oracle_vector(o, layer, stem, ".weight", o->E, o->gain);
-    const float *bias = oracle_vector(o, layer, stem, ".bias", o->E, o->bias);
-    math_norm(spec_of_norm(o, stem), y, x, o->T, o->E, gain, bias);
+    const float *gain = oracle_vector(o, layer, role, ".weight", o->E, o->gain);
+    const float *bias = oracle_vector(o, layer, role, ".bias", o->E, o->bias);
+    math_norm(spec_of_norm(o, role), y, x, o->T, o->E, gain, bias);
 }
 
-struct oracle_branch oracle_branch_norms(const struct oracle *o, int layer, const char *stem,
-                                         int normed, const char *after)
+struct oracle_branch oracle_branch_norms(const struct oracle *o, int layer, int role, int normed,
+                                         int after)
 {
     int has_after = oracle_find(o, layer, after, ".weight") != ORACLE_ABSENT;
-    struct oracle_branch b = {normed ? stem : NULL, has_after ? after : NULL, NULL};
+    struct oracle_branch b = {normed ? role : NO_NORM, has_after ? after : NO_NORM, NO_NORM};
     if (o->s->norm_order == ORACLE_NORMS_OF_BRANCHES && normed && !has_after)
-        b.after = stem, b.before = NULL;
+        b.after = role, b.before = NO_NORM;
     if (o->s->norm_order == ORACLE_NORMS_OF_SUMS && normed && !has_after)
-        b.sum = stem, b.before = NULL;
+        b.sum = role, b.before = NO_NORM;
     if (o->s->norm_order == ORACLE_NORMS_AFTER_SUMS && has_after)
-        b.sum = after, b.after = NULL;
+        b.sum = after, b.after = NO_NORM;
     if (o->s->norm_order == ORACLE_NORMS_FIRST && !normed && has_after)
-        b.before = after, b.after = NULL;
+        b.before = after, b.after = NO_NORM;
     return b;
 }
 
-const char *oracle_mlp_norm(const struct oracle *o, int layer)
+int oracle_mlp_norm(const struct oracle *o, int layer)
 {
-    const struct oracle_layer *l = &o->s->layers[layer];
-    if (l->shared_norm || oracle_find(o, layer, "attn_norm_2", ".weight") != ORACLE_ABSENT)
-        return "attn_norm";
-    int other = l->mlp_norm && oracle_find(o, layer, "ffn_norm", ".weight") == ORACLE_ABSENT;
-    return other ? "post_attention_norm" : "ffn_norm";
+    return o->s->layers[layer].shared_norm ? MGPT_LN1 : MGPT_LN2;
 }
 
-void oracle_branch_input(struct oracle *o, int layer, int branch, const char *stem)
+void oracle_branch_input(struct oracle *o, int layer, int branch, int role)
 {
-    if (stem)
-        oracle_norm(o, layer, stem, o->h, o->x);
+    if (role != NO_NORM)
+        oracle_norm(o, layer, role, o->h, o->x);
     else
         memcpy(o->h, o->x, o->T * o->E * sizeof *o->h);
     if (o->s->layers[layer].residual_normed & branch)
         memcpy(o->x, o->h, o->T * o->E * sizeof *o->h);
 }
 
-void oracle_branch_output(struct oracle *o, int layer, const char *stem, double times, double *y)
+void oracle_branch_output(struct oracle *o, int layer, int role, double times, double *y)
 {
-    if (stem)
-        oracle_norm(o, layer, stem, y, y);
+    if (role != NO_NORM)
+        oracle_norm(o, layer, role, y, y);
     for (size_t i = 0; i < o->T * o->E; i++)
         y[i] *= o->s->residual_scale * (times != 0 ? times : 1);
 }
