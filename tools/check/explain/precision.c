@@ -74,8 +74,7 @@ static int rounded_read(void *user, const char *name, size_t row, size_t n, floa
     return status;
 }
 
-static void rounded_name(void *user, int layer, int role, const char *kind,
-                         char name[ORACLE_NAME])
+static void rounded_name(void *user, int layer, int role, const char *kind, char name[ORACLE_NAME])
 {
     const struct rounded *r = user;
     r->source.name(r->source.user, layer, role, kind, name);
