@@ -98,7 +98,8 @@ static const char *stem_in(const struct toy_spec *s, int layer, int role)
     return stems[role];
 }
 
-static void name_of(void *user, int layer, int role, const char *kind, char name[ORACLE_NAME])
+static void toy_tensor_name(void *user, int layer, int role, const char *kind,
+                            char name[ORACLE_NAME])
 {
     const struct toy *m = user;
     const char *stem = stem_in(&m->spec, layer, role);
@@ -133,7 +134,7 @@ static int has(const struct toy *m, int layer, const char *stem)
 static size_t columns_of(const struct toy *m, int layer, int role)
 {
     char name[ORACLE_NAME];
-    name_of((void *)(uintptr_t)m, layer, role, ".weight", name);
+    toy_tensor_name((void *)(uintptr_t)m, layer, role, ".weight", name);
     const struct toy_tensor *t = toy_find(m, name);
     return t ? (size_t)t->dims[0] : 0;
 }
@@ -277,36 +278,36 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
 {
     const struct toy_spec *s = &m->spec;
 #define NUMBER_OF_SPEC(field, absent, kind, ...) .field = or_else(s->field, NUMBER_NEUTRAL_##kind),
-    struct oracle_spec spec = {.source = {find, read_values, (void *)(uintptr_t)m, NULL, name_of},
-                               .layers = layers,
-                               .n_layer = (size_t)s->n_layer,
-                               .n_embd = (size_t)s->n_embd,
-                               .n_head = (size_t)s->n_head,
-                               .n_head_kv = (size_t)s->n_head_kv,
-                               .head_dim = (size_t)s->head_dim,
-                               .n_ff = (size_t)s->n_ff,
-                               .n_vocab = (size_t)s->n_vocab,
-                               .n_rot = s->row->place <= PLACE_ALIBI ? 0 : (size_t)s->rope_dims,
-                               .eps = (double)(float)s->eps,
-                               MODEL_NUMBERS(NUMBER_OF_SPEC).n_expert = (size_t)s->n_expert,
-                               .n_expert_used = (size_t)s->n_expert_used,
-                               .n_ff_expert = (size_t)s->n_ff_expert,
-                               .n_ff_shared = (size_t)s->n_ff_shared,
-                               .expert_norm = is_chosen(s->expert_norm, s->row->expert_norm),
-                               .expert_sigmoid = s->expert_sigmoid,
-                               .expert_scale = or_else(s->expert_scale, 1),
-                               .smear_scale = number_of(m, "smear_lambda"),
-                               .smear_gate = columns_of(m, -1, MGPT_SMEAR_GATE),
-                               .backout = number_of(m, "backout_lambda"),
-                               .layer_norm = s->row->layer_norm,
-                               .embd_norm = is_chosen(s->embedding_norm, s->row->embd_norm),
-                               .final_norm = is_chosen(s->final_norm, s->row->final_norm),
-                               .gated = s->row->gated,
-                               .qk_norm = toy_qk_norm(s),
-                               .qk_norm_other = s->head_gains, /* statistics of each head */
-                               .qk_norm_late =
-                                   s->row->rope_first || (s->row->qk == QK_BARE && s->yarn),
-                               .int8_inputs = 1};
+    struct oracle_spec spec = {
+        .source = {find, read_values, (void *)(uintptr_t)m, NULL, toy_tensor_name},
+        .layers = layers,
+        .n_layer = (size_t)s->n_layer,
+        .n_embd = (size_t)s->n_embd,
+        .n_head = (size_t)s->n_head,
+        .n_head_kv = (size_t)s->n_head_kv,
+        .head_dim = (size_t)s->head_dim,
+        .n_ff = (size_t)s->n_ff,
+        .n_vocab = (size_t)s->n_vocab,
+        .n_rot = s->row->place <= PLACE_ALIBI ? 0 : (size_t)s->rope_dims,
+        .eps = (double)(float)s->eps,
+        MODEL_NUMBERS(NUMBER_OF_SPEC).n_expert = (size_t)s->n_expert,
+        .n_expert_used = (size_t)s->n_expert_used,
+        .n_ff_expert = (size_t)s->n_ff_expert,
+        .n_ff_shared = (size_t)s->n_ff_shared,
+        .expert_norm = is_chosen(s->expert_norm, s->row->expert_norm),
+        .expert_sigmoid = s->expert_sigmoid,
+        .expert_scale = or_else(s->expert_scale, 1),
+        .smear_scale = number_of(m, "smear_lambda"),
+        .smear_gate = columns_of(m, -1, MGPT_SMEAR_GATE),
+        .backout = number_of(m, "backout_lambda"),
+        .layer_norm = s->row->layer_norm,
+        .embd_norm = is_chosen(s->embedding_norm, s->row->embd_norm),
+        .final_norm = is_chosen(s->final_norm, s->row->final_norm),
+        .gated = s->row->gated,
+        .qk_norm = toy_qk_norm(s),
+        .qk_norm_other = s->head_gains, /* statistics of each head */
+        .qk_norm_late = s->row->rope_first || (s->row->qk == QK_BARE && s->yarn),
+        .int8_inputs = 1};
     spec.embd_scale = or_else(s->embd_scale, s->row->embd_root ? sqrt(s->n_embd) : 1);
     spec.alibi = or_else(s->alibi, s->row->alibi);
     if (s->row->divides_logits)

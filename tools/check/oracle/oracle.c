@@ -16,8 +16,8 @@
 
 /* ---- numbers ----------------------------------------------------------------------------------- */
 
-static void name_of(const struct oracle *o, int layer, int role, const char *kind,
-                    char name[ORACLE_NAME])
+static void tensor_name_of(const struct oracle *o, int layer, int role, const char *kind,
+                           char name[ORACLE_NAME])
 {
     o->s->source.name(o->s->source.user, layer, role, kind, name);
 }
@@ -25,7 +25,7 @@ static void name_of(const struct oracle *o, int layer, int role, const char *kin
 enum oracle_tensor oracle_find(const struct oracle *o, int layer, int role, const char *kind)
 {
     char name[ORACLE_NAME];
-    name_of(o, layer, role, kind, name);
+    tensor_name_of(o, layer, role, kind, name);
     return o->s->source.find(o->s->source.user, name);
 }
 
@@ -42,7 +42,7 @@ void oracle_read_row(struct oracle *o, int layer, int role, const char *kind, si
                      float *out)
 {
     char name[ORACLE_NAME];
-    name_of(o, layer, role, kind, name);
+    tensor_name_of(o, layer, role, kind, name);
     read_named_row(o, name, row, n, out);
 }
 
@@ -158,7 +158,7 @@ void oracle_matmul(struct oracle *o, int layer, int role, size_t first, const do
     enum oracle_tensor kind = oracle_find(o, layer, role, ".weight");
     const float *bias = oracle_vector(o, layer, role, ".bias", first + n_out, o->bias);
     char name[ORACLE_NAME];
-    name_of(o, layer, role, ".weight", name);
+    tensor_name_of(o, layer, role, ".weight", name);
     block_input(o, x, n_in, kind == ORACLE_INTEGERS && o->s->int8_inputs);
     const float *kept = o->status == MGPT_OK ? kept_rows(o, name, first, n_out, n_in) : NULL;
     for (size_t r = 0, n; r < n_out && o->status == MGPT_OK; r += n) {
