@@ -142,6 +142,14 @@ int reference_partial_item(struct reference *ref, struct ref_item *item, const s
                            int has_ids, mgpt_error *err);
 ref_row_fn reference_partial_row;
 
+/* ---- reference_torch.c ---- */
+
+struct state_tensor;
+
+/* A tensor of the file (convert/core/state.h) as an array without a name, which is for errors. */
+int ref_array_of(const struct reference *ref, const char *name, const struct state_tensor *t,
+                 struct ref_array *a, mgpt_error *err);
+
 /* ---- reference_array.c: reading arrays ---- */
 
 static inline int ref_array_is_real(const struct ref_array *a)

@@ -20,16 +20,29 @@ struct torch_reference {
     struct ref_named named;
 };
 
-/* The element type, in terms of struct ref_array; 0 for the others. */
-static int element_of(enum state_type type, struct ref_array *a)
+int ref_array_of(const struct reference *ref, const char *name, const struct state_tensor *t,
+                 struct ref_array *a, mgpt_error *err)
 {
     static const char kinds[STATE_N_TYPES] = {
         [STATE_F32] = 'f', [STATE_F16] = 'f', [STATE_BF16] = 'B',
         [STATE_F64] = 'f', [STATE_I64] = 'i', [STATE_I32] = 'i',
         [STATE_I16] = 'i', [STATE_I8] = 'i',  [STATE_U8] = 'u'};
-    a->npy.kind = kinds[type];
-    a->npy.width = (unsigned)state_type_bytes(type);
-    return a->npy.kind != 0;
+    *a = (struct ref_array){.entry = -1, .strided = 1};
+    a->npy.kind = kinds[t->type];
+    a->npy.width = (unsigned)state_type_bytes(t->type);
+    if (!a->npy.kind || t->n_dims > NPY_MAX_DIMS || state_check_extent(t, err) < 0)
+        return ckpt_refuse(
+            err,
+            "%.60s: %s tensor of %u dimensions, expected F32, F16, BF16, F64, I32 or "
+            "I64 of at most 4 dimensions within its storage",
+            name, state_type_name(t->type), t->n_dims);
+    a->npy.n_dims = t->n_dims;
+    for (uint32_t i = 0; i < t->n_dims; i++) {
+        a->npy.dims[i] = t->shape[i];
+        a->strides[i] = t->strides[i];
+    }
+    a->offset = t->bytes.data ? (uint64_t)(t->bytes.data - ref->file.data) : 0;
+    return MGPT_OK;
 }
 
 /* Describes the tensor at a node; 0: there is none. *name NULL: an integer tensor is the tokens,
@@ -38,28 +51,15 @@ static int find_tensor(struct torch_reference *t, const char **name, pickle_id i
                        struct ref_array *a, mgpt_error *err)
 {
     struct state_tensor tensor;
-    *a = (struct ref_array){.entry = -1, .strided = 1};
     int found = torch_tensor(&t->file, id, &tensor, err);
     if (found <= 0)
         return found;
-    int known = element_of(tensor.type, a);
     if (!*name)
-        *name = a->npy.kind == 'i' ? "tokens" : "logits";
+        *name = tensor.type >= STATE_I64 && tensor.type <= STATE_I8 ? "tokens" : "logits";
     if (!ref_name_known(*name))
         return 1;
-    if (!known || tensor.n_dims > NPY_MAX_DIMS || state_check_extent(&tensor, err) < 0)
-        return ckpt_refuse(
-            err,
-            "%.60s: %s tensor of %u dimensions, expected F32, F16, BF16, F64, I32 or "
-            "I64 of at most 4 dimensions within its storage",
-            *name, state_type_name(tensor.type), tensor.n_dims);
-    a->npy.n_dims = tensor.n_dims;
-    for (uint32_t i = 0; i < tensor.n_dims; i++) {
-        a->npy.dims[i] = tensor.shape[i];
-        a->strides[i] = tensor.strides[i];
-    }
-    a->offset = tensor.bytes.data ? (uint64_t)(tensor.bytes.data - t->ref->file.data) : 0;
-    return 1;
+    int status = ref_array_of(t->ref, *name, &tensor, a, err);
+    return status < 0 ? status : 1;
 }
 
 /* Adds the tensor under a name; 0 when the node is none. */

@@ -39,6 +39,15 @@ struct state_tensor npy_tensor(const struct npy *npy, struct span data)
 
 /* ---- archives -------------------------------------------------------------------------------- */
 
+/* The name of the first member follows its header. */
+int npz_begins(struct span bytes)
+{
+    if (bytes.size < 34 || memcmp(bytes.data, "PK\3\4", 4) != 0)
+        return 0;
+    size_t n = bytes.data[26] | (size_t)bytes.data[27] << 8;
+    return n >= 4 && n <= bytes.size - 30 && memcmp(bytes.data + 30 + n - 4, ".npy", 4) == 0;
+}
+
 static int by_place(const void *a, const void *b)
 {
     const struct zip_member *x = a, *y = b;

@@ -18,6 +18,9 @@ enum state_type npy_type(const struct npy *npy);
 /* The array as a tensor without a name. */
 struct state_tensor npy_tensor(const struct npy *npy, struct span data);
 
+/* Whether a file begins like an archive of arrays. */
+int npz_begins(struct span bytes);
+
 /* The arrays of an archive in the order of the file, an stb_ds array that the caller frees. Names and
  * inflated data live as long as the checkpoint. Members that are no arrays become notes. Errors:
  * MGPT_EFILE for an archive that is damaged, or an array whose size is not its header's. */

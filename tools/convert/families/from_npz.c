@@ -4,7 +4,7 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
-#include "convert/containers/npy_state.h"
+#include "convert/containers/state_open.h"
 #include "convert/families/hf.h"
 #include "convert/families/torch_model.h"
 #include "convert/families/tree.h"
@@ -26,15 +26,9 @@ static int are_modules(const struct npz_member *arrays)
     return arr_len(arrays) > 0;
 }
 
-static int add_modules(struct state *s, const struct npz_member *arrays, mgpt_error *err)
+enum ckpt_match npz_sniff(struct span bytes)
 {
-    int status = MGPT_OK;
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(arrays); i++) {
-        const char *name = arrays[i].name;
-        struct state_tensor t = npy_tensor(&arrays[i].npy, arrays[i].data);
-        status = state_add(s, name, strlen(name), t, err);
-    }
-    return status == MGPT_OK ? state_seal(s, err) : status;
+    return npz_begins(bytes) ? MATCH_YES : MATCH_NO;
 }
 
 /* A model of Hugging Face by its config.json; without one, the names of a training program: 1, or
@@ -47,7 +41,9 @@ static int read_modules(struct mg_parts *m, const struct npz_member *arrays, int
                        : MGPT_OK;
     state_init(&s, m->c);
     if (status == MGPT_OK)
-        status = add_modules(&s, arrays, m->err);
+        status = state_add_arrays(&s, arrays, m->err);
+    if (status == MGPT_OK)
+        status = state_seal(&s, m->err);
     if (status == MGPT_OK && is_hf) {
         status = hf_read_state(m->c, m->in, &s, m->err);
         status = status < 0 ? status : 1;

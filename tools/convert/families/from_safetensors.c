@@ -6,7 +6,7 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
-#include "convert/containers/safetensors.h"
+#include "convert/containers/state_open.h"
 #include "convert/families/hf.h"
 #include "convert/families/torch_model.h"
 #include "convert/families/tree.h"
@@ -80,7 +80,7 @@ static int read_named(struct named_file *r, mgpt_error *err)
 {
     int status = st_parse(&r->st, r->in->bytes, err);
     if (status == MGPT_OK)
-        status = hf_add_safetensors(&r->state, &r->st, err);
+        status = state_add_safetensors(&r->state, &r->st, err);
     if (status == MGPT_OK)
         status = state_seal(&r->state, err);
     if (status == MGPT_OK)

@@ -193,12 +193,6 @@ int hf_read_described(struct checkpoint *c, const struct ckpt_input *in, const c
  * file(s) next to config.json. */
 void hf_weights(struct hf_model *m, struct span bytes);
 
-/* Adds the tensors of one file to s, which is sealed later. */
-int hf_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error *err);
-
-/* Adds the tensors of a file of safetensors or PyTorch, by content. */
-int hf_add_file(struct state *s, struct span bytes, mgpt_error *err);
-
 /* Adds the tensors of all files that an index names: model.safetensors.index.json. */
 void hf_weights_sharded(struct hf_model *m, struct span index);
 

@@ -7,75 +7,13 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
-#include "convert/containers/safetensors.h"
-#include "convert/containers/torch.h"
+#include "convert/containers/state_open.h"
 #include "convert/families/hf.h"
 
 #include <stdio.h>
 #include <string.h>
 
 enum { MAX_SHARDS = 512, MAX_FILE_NAME = 128 };
-
-/* ---- one file -------------------------------------------------------------------------------- */
-
-/* Element types that can be read; the others may occur in buffers. */
-static enum state_type type_of(const char *dtype)
-{
-    for (int type = 0; type < STATE_OTHER; type++)
-        if (strcmp(state_type_name((enum state_type)type), dtype) == 0)
-            return (enum state_type)type;
-    return STATE_OTHER;
-}
-
-static int hf_weights_add_tensor(struct state *s, const struct st_tensor *from, mgpt_error *err)
-{
-    struct state_tensor t = {.type = type_of(from->dtype),
-                             .n_dims = from->n_dims,
-                             .bytes = {from->data, (size_t)(from->end - from->begin)}};
-    memcpy(t.shape, from->dims, sizeof t.shape);
-    state_contiguous(&t);
-    return state_add(s, from->name, strlen(from->name), t, err);
-}
-
-int hf_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error *err)
-{
-    int status = MGPT_OK;
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(st->tensors); i++)
-        status = hf_weights_add_tensor(s, &st->tensors[i], err);
-    return status;
-}
-
-static int read_safetensors(struct state *s, struct span bytes, mgpt_error *err)
-{
-    struct safetensors st;
-    int status = st_parse(&st, bytes, err);
-    if (status == MGPT_OK)
-        status = hf_add_safetensors(s, &st, err);
-    st_free(&st);
-    return status;
-}
-
-static int read_torch(struct state *s, struct span bytes, mgpt_error *err)
-{
-    struct torch_file f;
-    int status = torch_open(&f, bytes, err);
-    if (status < 0)
-        return status;
-    status = torch_state(&f, f.pickle.root, s, err);
-    torch_close(&f);
-    return status;
-}
-
-int hf_add_file(struct state *s, struct span bytes, mgpt_error *err)
-{
-    static const char pointer[] = "version https://git-lfs";
-    if (bytes.size >= sizeof pointer && memcmp(bytes.data, pointer, sizeof pointer - 1) == 0)
-        return err_set(err, MGPT_EFILE, 0,
-                       "a pointer of Git LFS, not the file itself: git lfs pull brings it");
-    if (!st_sniff(bytes) && torch_sniff(bytes))
-        return read_torch(s, bytes, err);
-    return read_safetensors(s, bytes, err);
-}
 
 /* ---- several files --------------------------------------------------------------------------- */
 
@@ -103,7 +41,7 @@ static void open_shard(struct hf_model *m, const struct jval *map, const char *n
     mgpt_error why = {0};
     if (!ckpt_side(m->c, m->in, 0, &name, 1, &side))
         ckpt_stop(m->c, "side file %.60s, which the index names: there is no such file", name);
-    if (hf_add_file(s, side.bytes, &why) < 0)
+    if (state_open(s, side.bytes, &why) < 0)
         leave_file(m, name, &why);
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
         const struct state_tensor *t = &s->tensors[i];
@@ -160,13 +98,13 @@ void hf_weights(struct hf_model *m, struct span bytes)
     struct ckpt_side side;
     mgpt_error why = {0};
     if (bytes.data) {
-        ckpt_must(m->c, hf_add_file(&m->state, bytes, m->c->err));
+        ckpt_must(m->c, state_open(&m->state, bytes, m->c->err));
         return;
     }
     if (!ckpt_side(m->c, m->in, 0, names, HF_COUNT(names), &side))
         ckpt_stop(m->c, "no weights: looked for %s, %s and their .index.json", names[0], names[2]);
     if (strstr(side.name, "index"))
         hf_weights_sharded(m, side.bytes);
-    else if (hf_add_file(&m->state, side.bytes, &why) < 0)
+    else if (state_open(&m->state, side.bytes, &why) < 0)
         leave_file(m, side.name, &why);
 }

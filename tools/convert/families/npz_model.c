@@ -162,17 +162,6 @@ static int npz_tree_array(const struct tree *value, struct mg_parts *m, const ch
 
 /* ---- the archive ----------------------------------------------------------------------------- */
 
-/* The name of the first entry follows the first header. */
-enum ckpt_match npz_sniff(struct span bytes)
-{
-    if (bytes.size < 34 || memcmp(bytes.data, "PK\3\4", 4) != 0)
-        return MATCH_NO;
-    size_t n = bytes.data[26] | (size_t)bytes.data[27] << 8;
-    if (n < 4 || n > bytes.size - 30 || memcmp(bytes.data + 30 + n - 4, ".npy", 4) != 0)
-        return MATCH_NO;
-    return MATCH_YES;
-}
-
 static int read_entries(struct npz *z, const struct npz_member *arrays, struct mg_parts *m)
 {
     static const struct tree_ops ops = {npz_tree_next, npz_tree_array};

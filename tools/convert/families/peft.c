@@ -8,6 +8,7 @@
  * (modules_to_save, biases) take the place of the base's.
  */
 #include "convert/families/peft.h"
+#include "convert/containers/state_open.h"
 
 #include "base/mem.h"
 
@@ -289,7 +290,7 @@ void lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter)
 {
     struct peft p = {.c = c, .adapter = adapter, .hp = c->hp, .state = state_new(c)};
     peft_config_read(c, &p.cfg, adapter->config);
-    ckpt_must(c, hf_add_file(p.state, adapter->weights, c->err));
+    ckpt_must(c, state_open(p.state, adapter->weights, c->err));
     peft_add_aliases(&p);
     if (c->metadata)
         sizes_of_gguf(&p);
