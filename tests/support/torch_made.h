@@ -64,11 +64,11 @@ static inline void make(struct made *f, const char *const *shapes, const char *i
                      MGPT_OK);
     f->m.root = f->m.file.pickle.root;
     state_init(&f->m.state, &f->c);
-    mg_parts_init(&f->m.parts, &f->c, &f->in, NULL);
+    mg_parts_init(&f->m.parts, &f->c, &f->in);
     for (size_t i = 0; shapes[i]; i++)
         add_tensor(f, instead && same_name(instead, shapes[i]) ? instead : shapes[i]);
     assert_int_equal(state_seal(&f->m.state, &err), MGPT_OK);
-    assert_int_equal(torch_facts(&f->m), MGPT_OK);
+    torch_facts(&f->m);
 }
 
 static inline void unmake(struct made *f)

@@ -16,6 +16,8 @@ static int reference_st_add_tensor(struct reference *ref, struct ref_named *name
     struct ref_array a;
     if (!ref_name_known(t->name))
         return MGPT_OK;
+    if (tensor.type == STATE_OTHER)
+        return ckpt_refuse(err, "%.60s: %s, expected F32 F16 BF16 F64 I32 I64", t->name, t->dtype);
     int status = ref_array_of(ref, t->name, &tensor, &a, err);
     if (status < 0)
         return status;

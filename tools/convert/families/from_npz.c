@@ -2,7 +2,6 @@
  * "....bias") it holds such a model, as mx.savez of MLX and np.savez write it; with such names alone a
  * training program's (from_torch.c); else a microgpt (npz_model.c).
  */
-#include "base/error.h"
 #include "base/mem.h"
 #include "convert/containers/state_open.h"
 #include "convert/families/hf.h"
@@ -35,41 +34,34 @@ enum ckpt_match npz_sniff(struct span bytes)
  * 0 when none has them. */
 static int read_modules(struct mg_parts *m, const struct npz_member *arrays, int is_hf)
 {
-    struct state s;
-    int status = is_hf ? ckpt_check_options("Hugging Face .npz", OPT_TOKENIZER | OPT_NO_TOKENIZER,
-                                            m->in->options, m->err)
-                       : MGPT_OK;
-    state_init(&s, m->c);
-    if (status == MGPT_OK)
-        status = state_add_arrays(&s, arrays, m->err);
-    if (status == MGPT_OK)
-        status = state_seal(&s, m->err);
-    if (status == MGPT_OK && is_hf) {
-        status = hf_read_state(m->c, m->in, &s, m->err);
-        status = status < 0 ? status : 1;
-    } else if (status == MGPT_OK) {
-        status = torch_map_state(&s, m, ".npz", m->err);
-    }
-    state_free(&s);
-    return status;
+    struct checkpoint *c = m->c;
+    struct state *s = state_new(c);
+    if (is_hf)
+        ckpt_must(c, ckpt_check_options("Hugging Face .npz", OPT_TOKENIZER | OPT_NO_TOKENIZER,
+                                        m->in->options, c->err));
+    ckpt_must(c, state_add_arrays(s, arrays, c->err));
+    ckpt_must(c, state_seal(s, c->err));
+    int status = is_hf ? hf_read_state(c, m->in, s, c->err) : torch_map_state(s, m, ".npz", c->err);
+    ckpt_must(c, status);
+    return is_hf || status;
+}
+
+static void free_arrays(void *arrays)
+{
+    arr_free(*(struct npz_member **)arrays);
 }
 
 int npz_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
-    struct npz_member *arrays = NULL;
-    struct mg_parts m;
-    int is_hf = hf_is_beside(c, in, err), status = is_hf < 0 ? is_hf : 0;
-    mg_parts_init(&m, c, in, err);
-    if (status == 0)
-        status = npz_arrays(c, in->bytes, &arrays, err);
-    if (status == 0 && are_modules(arrays))
-        status = read_modules(&m, arrays, is_hf);
-    if (status == 0) {
-        status = ckpt_check_options("microgpt .npz", MICROGPT_OPTIONS, in->options, err);
-        status = status < 0 ? status : microgpt_npz(&m, arrays);
-    } else {
-        mg_parts_free(&m);
-    }
-    arr_free(arrays);
-    return status < 0 ? status : MGPT_OK;
+    struct mg_parts *m = mg_parts_new(c, in);
+    struct npz_member **arrays = ckpt_new(c, 1, sizeof *arrays);
+    int is_hf = hf_is_beside(c, in, err);
+    ckpt_must(c, is_hf);
+    ckpt_own(c, arrays, free_arrays);
+    ckpt_must(c, npz_arrays(c, in->bytes, arrays, c->err));
+    if (are_modules(*arrays) && read_modules(m, *arrays, is_hf))
+        return MGPT_OK;
+    ckpt_must(c, ckpt_check_options("microgpt .npz", MICROGPT_OPTIONS, in->options, c->err));
+    microgpt_npz(m, *arrays);
+    return MGPT_OK;
 }

@@ -144,7 +144,7 @@ static void from_torch_read_model(void *arg)
         no_weights(m);
     if (found) {
         ckpt_must(m->c, torch_state(&m->file, m->weights, &m->state, m->c->err));
-        ckpt_must(m->c, torch_facts(m));
+        torch_facts(m);
         /* pytorch_model.bin: its names mean what config.json next to it says. A training checkpoint
          * wraps the weights; a file of Hugging Face is the weights. */
         int is_hf = m->weights == m->root ? hf_is_beside(m->c, m->in, m->c->err) : 0;
@@ -163,7 +163,7 @@ int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_er
     if (status < 0)
         return status;
     state_init(&m.state, c);
-    mg_parts_init(&m.parts, c, in, err);
+    mg_parts_init(&m.parts, c, in);
     status = ckpt_run(c, from_torch_read_model, &m, err);
     mg_parts_free(&m.parts);
     state_free(&m.state);

@@ -54,25 +54,22 @@ static enum state_type base64_type(struct gguf_str name)
     return STATE_OTHER;
 }
 
-int base64_add(struct mg_parts *m, const char *name, struct gguf_str data, struct gguf_str dtype,
-               uint64_t rows, uint64_t cols)
+void base64_add(struct mg_parts *m, const char *name, struct gguf_str data, struct gguf_str dtype,
+                uint64_t rows, uint64_t cols)
 {
     enum state_type type = base64_type(dtype);
     size_t width = state_type_bytes(type);
     uint64_t n, expected, found;
     if (!width)
-        return ckpt_refuse_tensor(m->err, name,
-                                  "base64 needs a dtype of f32, f64 or f16 (little-endian)");
+        ckpt_stop_tensor(m->c, name, "base64 needs a dtype of f32, f64 or f16 (little-endian)");
     found = decoded_size(data.p, data.n);
     if (found == UINT64_MAX)
-        return ckpt_refuse_tensor(m->err, name, "data: not base64");
+        ckpt_stop_tensor(m->c, name, "data: not base64");
     if (!ck_mul(rows ? rows : 1, cols, &n) || !ck_mul(n, width, &expected) || found != expected)
-        return ckpt_refuse_tensor(
-            m->err, name, "shape is [%llu, %llu], data has %llu bytes of %zu each",
-            (unsigned long long)rows, (unsigned long long)cols, (unsigned long long)found, width);
-    uint8_t *bytes = ckpt_alloc(m->c, (size_t)found, 1);
-    if (!bytes)
-        return err_memory(m->err, "a matrix", (size_t)found);
+        ckpt_stop_tensor(m->c, name, "shape is [%llu, %llu], data has %llu bytes of %zu each",
+                         (unsigned long long)rows, (unsigned long long)cols,
+                         (unsigned long long)found, width);
+    uint8_t *bytes = ckpt_new(m->c, (size_t)found, 1);
     decode(data.p, found, bytes);
-    return mg_add(m, name, mg_flat(bytes, rows, cols, type));
+    mg_add(m, name, mg_flat(bytes, rows, cols, type));
 }

@@ -68,23 +68,21 @@ static int is_other(const struct mg_parts *m)
     return 0;
 }
 
-static int map_other(struct mg_parts *m)
+static void map_other(struct mg_parts *m)
 {
     m->first_wins = 1;
-    int status = state_seal(&m->state, m->err);
-    if (status == MGPT_OK)
-        status = torch_map_state(&m->state, m, "JSON", m->err);
-    if (status == 0)
-        status = ckpt_refuse_tensor(m->err, m->state.tensors[0].name,
-                                    "JSON of a model that mgpt does not know");
-    return status < 0 ? status : MGPT_OK;
+    ckpt_must(m->c, state_seal(&m->state, m->c->err));
+    int found = torch_map_state(&m->state, m, "JSON", m->c->err);
+    ckpt_must(m->c, found);
+    if (!found)
+        ckpt_stop_tensor(m->c, m->state.tensors[0].name, "JSON of a model that mgpt does not know");
 }
 
 /* ---- the reader ------------------------------------------------------------------------------ */
 
-static void json_microgpt_release(void *source)
+static void close_json(void *root)
 {
-    jval_free(source);
+    jval_free(root);
 }
 
 int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
@@ -93,25 +91,21 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
                                           "microgpt JSON, parameter list"};
     struct span text = without_bom(in->bytes);
     struct jval_error e;
+    struct tree_file file;
+    uint64_t left;
     if (text.size > MAX_BYTES)
         return ckpt_refuse(err, "JSON of %zu bytes, the limit is %zu", text.size, MAX_BYTES);
     const struct jval *root = jval_read(text.data, text.size, JVAL_ALLOW_NUL, NULL, &e);
     if (!root)
         return syntax_error(text, in->bytes.size - text.size, &e, err);
-    c->source = (void *)(uintptr_t)root;
-    c->release = json_microgpt_release;
-    struct mg_parts m;
-    mg_parts_init(&m, c, in, err);
-    struct tree_file file;
-    uint64_t left;
-    int status = tree_read(&m, tree_of_json(&file, &left, root, text.size), formats);
-    if (status == MGPT_OK && is_other(&m)) {
-        status = map_other(&m);
-        mg_parts_free(&m);
+    ckpt_own(c, (void *)(uintptr_t)root, close_json);
+    struct mg_parts *m = mg_parts_new(c, in);
+    tree_read(m, tree_of_json(&file, &left, root, text.size), formats);
+    if (is_other(m)) {
+        map_other(m);
     } else {
-        if (status == MGPT_OK)
-            status = ckpt_check_options("microgpt JSON", MICROGPT_OPTIONS, in->options, err);
-        status = mg_parts_build(&m, status);
+        ckpt_must(c, ckpt_check_options("microgpt JSON", MICROGPT_OPTIONS, in->options, c->err));
+        mg_parts_build(m);
     }
-    return status;
+    return MGPT_OK;
 }

@@ -27,26 +27,25 @@ const struct state_tensor *mg_at(const struct mg_build *b, enum mg_role role, ui
 }
 
 /* A gain may also be a number or [1, E]. */
-static int set_dims(struct mg_build *b, struct state_tensor *t, int is_vector)
+static void set_dims(struct mg_build *b, struct state_tensor *t, int is_vector)
 {
     if (t->n_dims > 2)
-        return ckpt_refuse_tensor(b->err, t->name, "%u dimensions, expected 1 or 2", t->n_dims);
+        ckpt_stop_tensor(b->c, t->name, "%u dimensions, expected 1 or 2", t->n_dims);
     uint64_t last = t->n_dims ? t->shape[t->n_dims - 1] : 1;
     if (last == 0 || (t->n_dims && t->shape[0] == 0))
-        return ckpt_refuse_tensor(b->err, t->name, "it has no values");
+        ckpt_stop_tensor(b->c, t->name, "it has no values");
     if (!is_vector && t->n_dims < 2)
-        return ckpt_refuse_tensor(b->err, t->name, "a list of %llu numbers, expected a matrix",
-                                  (unsigned long long)last);
+        ckpt_stop_tensor(b->c, t->name, "a list of %llu numbers, expected a matrix",
+                         (unsigned long long)last);
     if (is_vector && (t->n_dims == 0 || (t->n_dims == 2 && t->shape[0] == 1))) {
         t->strides[0] = t->n_dims ? t->strides[1] : 1;
         t->shape[0] = last;
         t->n_dims = 1;
     }
-    return MGPT_OK;
 }
 
 /* Gives the tensors GGUF's names. */
-static int bind(struct mg_build *b)
+static void bind(struct mg_build *b)
 {
     struct state *s = b->state;
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
@@ -55,64 +54,60 @@ static int bind(struct mg_build *b)
         uint32_t layer, *n_layer = &b->c->hp.n_layer;
         int role = mg_recognise(t->name, &layer);
         if (role < 0)
-            return ckpt_refuse_tensor(b->err, t->name,
-                                      "no microgpt has it (wte, wpe, lm_head, layerN.attn_wq "
-                                      "wk wv wo, mlp_fc1 fc2)");
+            ckpt_stop_tensor(b->c, t->name,
+                             "no microgpt has it (wte, wpe, lm_head, layerN.attn_wq "
+                             "wk wv wo, mlp_fc1 fc2)");
         const struct state_row *row = &mg_roles[role].row;
-        if (set_dims(b, t, row->n_out == 0) < 0)
-            return MGPT_EFILE;
+        set_dims(b, t, row->n_out == 0);
         state_row_name(alias, row->from, row, layer, 0);
-        t->alias = ckpt_text(b->c, alias, strlen(alias));
-        if (!t->alias)
-            return err_memory(b->err, "a name", sizeof alias);
+        t->alias = ckpt_copy(b->c, alias, strlen(alias));
         if (mg_of_layer(role) && layer >= *n_layer)
             *n_layer = layer + 1;
     }
-    return state_seal(s, b->err);
+    ckpt_must(b->c, state_seal(s, b->c->err));
 }
 
-static int missing(struct mg_build *b, enum mg_role role, uint32_t layer, const char *why)
+_Noreturn static void missing(struct mg_build *b, enum mg_role role, uint32_t layer,
+                              const char *why)
 {
     char name[32];
     mg_role_name(role, layer, name);
-    return ckpt_refuse(b->err, "tensor %s: missing%s", name, why);
+    ckpt_stop(b->c, "tensor %s: missing%s", name, why);
 }
 
 /* A layer has all its matrices; the optional ones are there in every layer or in none. */
-static int check_layer(struct mg_build *b, uint32_t layer)
+static void check_layer(struct mg_build *b, uint32_t layer)
 {
     for (enum mg_role r = MG_ATTN_NORM; mg_of_layer(r); r++) {
-        int here = mg_at(b, r, layer) != NULL, first = mg_at(b, r, 0) != NULL;
+        int here = mg_at(b, r, layer) != NULL, first = mg_has(b, r);
         if (!here && !(mg_roles[r].row.flags & STATE_OPTIONAL))
-            return missing(b, r, layer, "");
+            missing(b, r, layer, "");
         if (!here && first)
-            return missing(b, r, layer, " (layer 0 has one)");
+            missing(b, r, layer, " (layer 0 has one)");
         if (here && !first)
-            return missing(b, r, 0, " (a later layer has one)");
+            missing(b, r, 0, " (a later layer has one)");
     }
-    return MGPT_OK;
 }
 
-static int check_complete(struct mg_build *b)
+static void check_complete(struct mg_build *b)
 {
     if (!mg_has(b, MG_WTE))
-        return missing(b, MG_WTE, 0, "");
+        missing(b, MG_WTE, 0, "");
     for (uint32_t i = 0; i < b->c->hp.n_layer; i++)
-        if (check_layer(b, i) < 0)
-            return MGPT_EFILE;
+        check_layer(b, i);
     if (!mg_has(b, MG_LM_HEAD))
         ckpt_note(b->c, "inferred: no lm_head, so the head is wte (tied)");
-    return MGPT_OK;
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
-static int check_shape(struct mg_build *b, enum mg_role role, uint32_t layer)
+static void check_shape(struct mg_build *b, enum mg_role role, uint32_t layer)
 {
     const struct state_tensor *t = mg_at(b, role, layer);
     const struct state_row *row = &mg_roles[role].row;
     uint64_t n_out = row->n_out == 'K' ? b->K : row->n_out ? state_size(&b->c->hp, row->n_out) : 0;
-    return t ? state_check_shape(t, n_out, state_size(&b->c->hp, row->n_in), b->err) : MGPT_OK;
+    if (t)
+        ckpt_must(b->c, state_check_shape(t, n_out, state_size(&b->c->hp, row->n_in), b->c->err));
 }
 
 static uint64_t find_context(struct mg_build *b)
@@ -127,7 +122,7 @@ static uint64_t find_context(struct mg_build *b)
     return DEFAULT_CONTEXT;
 }
 
-static int check_shapes(struct mg_build *b)
+static void check_shapes(struct mg_build *b)
 {
     struct ckpt_hparams *hp = &b->c->hp;
     const struct state_tensor *wte = mg_at(b, MG_WTE, 0);
@@ -138,13 +133,10 @@ static int check_shapes(struct mg_build *b)
         {&hp->n_ctx, "block_size", find_context(b)},
         {&hp->n_embd, "n_embd", E},
         {&hp->n_ff, "the hidden width", hp->n_layer ? mg_at(b, MG_FC1, 0)->shape[0] : 4 * E}};
-    if (ckpt_sizes(sizes, 4, b->err) < 0)
-        return MGPT_EFILE;
+    ckpt_must(b->c, ckpt_sizes(sizes, 4, b->c->err));
     for (enum mg_role r = 0; r < MG_N_ROLES; r++)
         for (uint32_t i = 0; i < (mg_of_layer(r) ? hp->n_layer : 1); i++)
-            if (check_shape(b, r, i) < 0)
-                return MGPT_EFILE;
-    return MGPT_OK;
+            check_shape(b, r, i);
 }
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -184,7 +176,7 @@ int64_t mg_stated(const struct mg_facts *facts, const struct ckpt_options *o, en
 }
 
 /* What is said about a size must be what the shapes say. */
-static int check_stated(struct mg_build *b)
+static void check_stated(struct mg_build *b)
 {
     const struct ckpt_hparams *hp = &b->c->hp;
     const uint64_t found[] = {[MG_VOCAB] = hp->n_vocab,
@@ -194,11 +186,9 @@ static int check_stated(struct mg_build *b)
     for (enum mg_size i = MG_VOCAB; i <= MG_CONTEXT; i++) {
         int64_t stated = mg_stated(b->facts, b->in->options, i);
         if (stated >= 0 && (uint64_t)stated != found[i])
-            return ckpt_refuse(b->err, "%s is stated as %llu, the matrices say %llu",
-                               mg_size_name(i), (unsigned long long)stated,
-                               (unsigned long long)found[i]);
+            ckpt_stop(b->c, "%s is stated as %llu, the matrices say %llu", mg_size_name(i),
+                      (unsigned long long)stated, (unsigned long long)found[i]);
     }
-    return MGPT_OK;
 }
 
 /* The published program: its sizes, its shapes, no gains and no gate. */
@@ -226,31 +216,28 @@ static uint64_t stated_head_dim(const struct mg_build *b)
 }
 
 /* n_head, or what follows from the width of a head; -1: neither is stated. */
-static int find_heads(struct mg_build *b, int64_t *heads)
+static int64_t find_heads(struct mg_build *b)
 {
-    uint64_t dim = stated_head_dim(b);
-    *heads = mg_stated(b->facts, b->in->options, MG_HEADS);
-    if (*heads < 0 && (dim || b->facts->sizes[MG_HEAD_DIM] == 0)) {
-        if (dim == 0 || b->c->hp.n_embd % dim)
-            return ckpt_refuse(b->err, "head_dim is %llu, it must divide n_embd = %llu",
-                               (unsigned long long)dim, (unsigned long long)b->c->hp.n_embd);
-        *heads = (int64_t)(b->c->hp.n_embd / dim);
-        ckpt_note(b->c, "inferred: n_head = %lld (head_dim is %llu)", (long long)*heads,
+    uint64_t dim = stated_head_dim(b), E = b->c->hp.n_embd;
+    int64_t heads = mg_stated(b->facts, b->in->options, MG_HEADS);
+    if (heads < 0 && (dim || b->facts->sizes[MG_HEAD_DIM] == 0)) {
+        if (dim == 0 || E % dim)
+            ckpt_stop(b->c, "head_dim is %llu, it must divide n_embd = %llu",
+                      (unsigned long long)dim, (unsigned long long)E);
+        heads = (int64_t)(E / dim);
+        ckpt_note(b->c, "inferred: n_head = %lld (head_dim is %llu)", (long long)heads,
                   (unsigned long long)dim);
-    } else if (*heads >= 0 && b->facts->sizes[MG_HEAD_DIM] >= 0 &&
-               !(b->in->options->given & OPT_HEADS) && (uint64_t)*heads * dim != b->c->hp.n_embd) {
-        return ckpt_refuse(b->err, "n_head %llu times head_dim %llu is not n_embd = %llu",
-                           (unsigned long long)*heads, (unsigned long long)dim,
-                           (unsigned long long)b->c->hp.n_embd);
+    } else if (heads >= 0 && b->facts->sizes[MG_HEAD_DIM] >= 0 &&
+               !(b->in->options->given & OPT_HEADS) && (uint64_t)heads * dim != E) {
+        ckpt_stop(b->c, "n_head %llu times head_dim %llu is not n_embd = %llu",
+                  (unsigned long long)heads, (unsigned long long)dim, (unsigned long long)E);
     }
-    return MGPT_OK;
+    return heads;
 }
 
-static int microgpt_settle_heads(struct mg_build *b)
+static void microgpt_settle_heads(struct mg_build *b)
 {
-    int64_t heads;
-    if (find_heads(b, &heads) < 0)
-        return MGPT_EFILE;
+    int64_t heads = find_heads(b);
     if (heads < 0 && mg_is_published(b)) {
         heads = PUBLISHED_HEADS;
         ckpt_note(b->c, "inferred: n_head = %d (the published program's; set it with --heads)",
@@ -260,12 +247,12 @@ static int microgpt_settle_heads(struct mg_build *b)
         heads = 1;
     if (heads < 0) {
         mg_want(b, "--heads N");
-        return MGPT_OK;
+        return;
     }
     if (heads < 1 || b->c->hp.n_embd % (uint64_t)heads)
-        return ckpt_refuse(b->err, "n_head is %llu, it must divide n_embd = %llu",
-                           (unsigned long long)heads, (unsigned long long)b->c->hp.n_embd);
-    return ckpt_size(&b->c->hp.n_head, "n_head", (uint64_t)heads, b->err);
+        ckpt_stop(b->c, "n_head is %llu, it must divide n_embd = %u", (unsigned long long)heads,
+                  b->c->hp.n_embd);
+    ckpt_must(b->c, ckpt_size(&b->c->hp.n_head, "n_head", (uint64_t)heads, b->c->err));
 }
 
 void mg_want(struct mg_build *b, const char *option)
@@ -275,64 +262,53 @@ void mg_want(struct mg_build *b, const char *option)
 }
 
 /* A guess that changes the logits is not made. */
-static int check_wanted(struct mg_build *b)
+static void check_wanted(struct mg_build *b)
 {
-    if (!*b->wanted)
-        return MGPT_OK;
-    return ckpt_refuse(b->err, "not in the file, and the logits depend on it: set %s", b->wanted);
+    if (*b->wanted)
+        ckpt_stop(b->c, "not in the file, and the logits depend on it: set %s", b->wanted);
 }
 
 /* Fewer rows in wk and wv than in wq are fewer heads of the same width, each for a group of
  * queries. */
-static int settle_kv_heads(struct mg_build *b)
+static void settle_kv_heads(struct mg_build *b)
 {
-    uint64_t heads = b->c->hp.n_head;
-    if (heads == 0) /* wanted */
-        return MGPT_OK;
-    uint64_t head_dim = b->c->hp.n_embd / heads, kv = b->K / head_dim;
+    struct ckpt_hparams *hp = &b->c->hp;
+    if (hp->n_head == 0) /* wanted */
+        return;
+    uint64_t head_dim = hp->n_embd / hp->n_head, kv = b->K / head_dim;
     int64_t stated = b->facts->sizes[MG_KV_HEADS];
-    if (stated >= 0 && (uint64_t)stated * head_dim != b->K && b->c->hp.n_layer > 0)
-        return ckpt_refuse(
-            b->err, "%lld KV heads are stated, attn_wk has %llu rows for heads of %llu",
-            (long long)stated, (unsigned long long)b->K, (unsigned long long)head_dim);
-    if (b->K == b->c->hp.n_embd)
-        return MGPT_OK;
-    if (b->K % head_dim || heads % kv)
-        return ckpt_refuse(b->err, "attn_wk has %llu rows, which %llu heads of %llu cannot share",
-                           (unsigned long long)b->K, (unsigned long long)heads,
-                           (unsigned long long)head_dim);
-    return ckpt_size(&b->c->hp.n_head_kv, "the number of KV heads", kv, b->err);
-}
-
-static int settle_numbers(struct mg_build *b)
-{
-    return microgpt_settle_heads(b) < 0 ? MGPT_EFILE : settle_kv_heads(b);
+    if (stated >= 0 && (uint64_t)stated * head_dim != b->K && hp->n_layer > 0)
+        ckpt_stop(b->c, "%lld KV heads are stated, attn_wk has %llu rows for heads of %llu",
+                  (long long)stated, (unsigned long long)b->K, (unsigned long long)head_dim);
+    if (b->K == hp->n_embd)
+        return;
+    if (b->K % head_dim || hp->n_head % kv)
+        ckpt_stop(b->c, "attn_wk has %llu rows, which %u heads of %llu cannot share",
+                  (unsigned long long)b->K, hp->n_head, (unsigned long long)head_dim);
+    ckpt_must(b->c, ckpt_size(&hp->n_head_kv, "the number of KV heads", kv, b->c->err));
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 /* Adds a gain of ones for the layers' norms that have none: architecture "llama" needs one. */
-static int add_ones(struct mg_build *b)
+static void add_ones(struct mg_build *b)
 {
-    struct state_tensor one = {.type = STATE_F32, .n_dims = 1, .shape = {b->c->hp.n_embd}};
-    float *values = ckpt_alloc(b->c, b->c->hp.n_embd, sizeof *values);
-    if (!values)
-        return err_memory(b->err, "a gain", b->c->hp.n_embd * sizeof *values);
-    for (uint32_t i = 0; i < b->c->hp.n_embd; i++)
+    uint32_t n = b->c->hp.n_embd;
+    float *values = ckpt_new(b->c, n, sizeof *values);
+    struct state_tensor one = mg_flat((const uint8_t *)values, 0, n, STATE_F32);
+    for (uint32_t i = 0; i < n; i++)
         values[i] = 1;
-    one.bytes = (struct span){(const uint8_t *)values, b->c->hp.n_embd * sizeof *values};
-    state_contiguous(&one);
     for (enum mg_role r = MG_ATTN_NORM; mg_of_layer(r); r++)
         for (uint32_t i = 0; mg_roles[r].row.n_out == 0 && i < b->c->hp.n_layer; i++) {
             char name[STATE_MAX_ROW_NAME];
             state_row_name(name, mg_roles[r].row.from, &mg_roles[r].row, i, 0);
-            if (!mg_at(b, r, i) && state_add(b->state, name, strlen(name), one, b->err) < 0)
-                return b->err->status;
+            if (!mg_at(b, r, i))
+                ckpt_must(b->c, state_add(b->state, name, strlen(name), one, b->c->err));
         }
-    return state_seal(b->state, b->err);
+    ckpt_must(b->c, state_seal(b->state, b->c->err));
 }
 
-static int add_tensors(struct mg_build *b)
+static void add_tensors(struct mg_build *b)
 {
     const struct ckpt_hparams *hp = &b->c->hp;
     struct state_row rows[MG_N_ROLES];
@@ -340,25 +316,29 @@ static int add_tensors(struct mg_build *b)
         rows[r] = mg_roles[r].row;
     if (b->positions == MG_POS_HALF) {
         if (hp->n_layer && hp->n_embd / hp->n_head % 2)
-            return ckpt_refuse(b->err, "heads of %u values cannot be rotated in pairs",
-                               hp->n_embd / hp->n_head);
+            ckpt_stop(b->c, "heads of %u values cannot be rotated in pairs",
+                      hp->n_embd / hp->n_head);
         rows[MG_WQ].flags = rows[MG_WK].flags = STATE_PAIRS;
     }
-    int rotates = b->positions == MG_POS_HALF || b->positions == MG_POS_ADJACENT;
-    int status = rotates ? add_ones(b) : MGPT_OK;
-    return status < 0 ? status : state_map(b->state, rows, MG_N_ROLES, b->err);
+    if (b->positions == MG_POS_HALF || b->positions == MG_POS_ADJACENT)
+        add_ones(b);
+    ckpt_must(b->c, state_map(b->state, rows, MG_N_ROLES, b->c->err));
 }
 
-int microgpt_build(struct mg_parts *m, struct state *s)
+void microgpt_build(struct mg_parts *m, struct state *s)
 {
-    static int (*const steps[])(struct mg_build *) = {
-        bind,           check_complete,       mg_settle_positions, check_shapes, check_stated,
-        settle_numbers, mg_settle_vocabulary, mg_settle_dialect,   check_wanted, add_tensors};
-    struct mg_build b = {.c = m->c, .state = s, .facts = &m->facts, .in = m->in, .err = m->err};
-    int status = MGPT_OK;
+    struct mg_build b = {.c = m->c, .state = s, .facts = &m->facts, .in = m->in};
     m->facts.entries = m->entries;
     m->facts.n_entries = arr_len(m->entries);
-    for (size_t i = 0; status == MGPT_OK && i < sizeof steps / sizeof *steps; i++)
-        status = steps[i](&b);
-    return status;
+    bind(&b);
+    check_complete(&b);
+    mg_settle_positions(&b);
+    check_shapes(&b);
+    check_stated(&b);
+    microgpt_settle_heads(&b);
+    settle_kv_heads(&b);
+    mg_settle_vocabulary(&b);
+    mg_settle_dialect(&b);
+    check_wanted(&b);
+    add_tensors(&b);
 }

@@ -76,29 +76,30 @@ struct mg_parts {
     struct mg_facts facts;
     uint64_t room;  /* values that lists and arrays of the file may still have */
     int first_wins; /* a fact that is stated twice, differently, is not an error: the first counts */
-    mgpt_error *err;
 };
 
-void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in,
-                   mgpt_error *err);
+/* Empty; freed when the run ends (checkpoint.h). */
+struct mg_parts *mg_parts_new(struct checkpoint *c, const struct ckpt_input *in);
 
-/* Describes the model that the tensors of s are, which get aliases. Errors: MGPT_EFILE, MGPT_EARG. */
-int microgpt_build(struct mg_parts *m, struct state *s);
-
-/* microgpt_build with what was collected, unless `status` is an error already; frees it. */
-int mg_parts_build(struct mg_parts *m, int status);
-
+/* The same in memory of the caller, who frees it. */
+void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in);
 void mg_parts_free(struct mg_parts *m);
 
+/* Describes the model that the tensors of s are, which get aliases. */
+void microgpt_build(struct mg_parts *m, struct state *s);
+
+/* microgpt_build with what was collected. */
+void mg_parts_build(struct mg_parts *m);
+
 /* Adds a tensor of up to two dimensions under a name, which is copied; its bytes must live as long as
- * the checkpoint. Errors: MGPT_EFILE for its shape. */
-int mg_add(struct mg_parts *m, const char *name, struct state_tensor t);
+ * the checkpoint. */
+void mg_add(struct mg_parts *m, const char *name, struct state_tensor t);
 
 /* Contiguous values in memory as a matrix, with rows 0 as a vector of n. */
 struct state_tensor mg_flat(const uint8_t *data, uint64_t rows, uint64_t n, enum state_type type);
 
 /* Takes n values from m->room: shared objects can make a file look larger than it is. */
-int mg_use_room(struct mg_parts *m, const char *name, uint64_t n);
+void mg_use_room(struct mg_parts *m, const char *name, uint64_t n);
 
 /* A scalar next to a key, in any container. Text may hold a number. */
 struct mg_value {
@@ -108,14 +109,14 @@ struct mg_value {
 };
 
 /* Stores what the key states: 1; 0 when the key states nothing (nothing known, or not by such a
- * value); negative with *err. */
+ * value). */
 int mg_take(struct mg_parts *m, const char *key, struct mg_value v);
 
 /* ---- parameter lists (microgpt_params.c) ----------------------------------------------------- */
 
 /* microgpt's `params`, which has no names and, when it is one list of numbers, no shapes: cuts the
  * vector into matrices. Facts and options give the sizes, which must need all its numbers. */
-int mg_add_params(struct mg_parts *m, const struct state_tensor *all);
+void mg_add_params(struct mg_parts *m, const struct state_tensor *all);
 
 /* 1 when the facts, the options and the usual sizes need exactly n numbers; says nothing. */
 int mg_params_fit(const struct mg_parts *m, uint64_t n);
@@ -127,15 +128,18 @@ void mg_name_in_order(const struct mg_parts *m, size_t i, size_t n, char buf[32]
 
 /* n matrices in order: is it a number of matrices that a microgpt has? Says so, or that it is
  * not. */
-int mg_check_order(struct mg_parts *m, size_t n);
+void mg_check_order(struct mg_parts *m, size_t n);
 
 enum { MG_N_GLOBAL = 3, MG_N_PER_LAYER = 6 };
 
 /* ---- pickles (pickle_model.c) ---------------------------------------------------------------- */
 
+/* Reads a pickle, which is freed when the run ends. */
+struct pickle *pickle_owned(struct checkpoint *c, struct span bytes);
+
 /* A microgpt in a pickle: see tree_model.c. What is described does not need the pickle any more,
  * only the bytes it was read from, of which there are in->bytes.size. */
-int microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root,
-                    const struct ckpt_input *in, mgpt_error *err);
+void microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root,
+                     const struct ckpt_input *in);
 
 #endif

@@ -14,28 +14,26 @@
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
 
-static int set_entries(struct mg_build *b, const struct gguf_str *entries, size_t n, int64_t bos)
+static void set_entries(struct mg_build *b, const struct gguf_str *entries, size_t n, int64_t bos)
 {
-    return vocab_chars_set(b->c, entries, n, bos, b->c->hp.n_vocab, b->err);
+    ckpt_must(b->c, vocab_chars_set(b->c, entries, n, bos, b->c->hp.n_vocab, b->c->err));
 }
 
-static int vocab_from_option(struct mg_build *b, int64_t bos)
+static void vocab_from_option(struct mg_build *b, int64_t bos)
 {
     struct ckpt_side side;
     struct gguf_str *entries = NULL;
-    int status = b->in->side(b->in->user, OPT_CHARS, NULL, 0, &side, b->err);
-    if (status == 0)
-        return ckpt_refuse(b->err, "--chars: no such file");
-    if (status > 0)
-        status =
-            vocab_chars_from_text(b->c, &entries, side.bytes, side.name, b->c->hp.n_vocab, b->err);
+    uint64_t V = b->c->hp.n_vocab;
+    if (!ckpt_side(b->c, b->in, OPT_CHARS, NULL, 0, &side))
+        ckpt_stop(b->c, "--chars: no such file");
+    int status = vocab_chars_from_text(b->c, &entries, side.bytes, side.name, V, b->c->err);
     if (status == MGPT_OK)
-        status = set_entries(b, entries, arr_len(entries), bos);
+        status = vocab_chars_set(b->c, entries, arr_len(entries), bos, V, b->c->err);
     arr_free(entries);
-    return status;
+    ckpt_must(b->c, status);
 }
 
-static int vocab_a_to_z(struct mg_build *b, int64_t bos)
+static void vocab_a_to_z(struct mg_build *b, int64_t bos)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
     struct gguf_str entries[26];
@@ -43,7 +41,7 @@ static int vocab_a_to_z(struct mg_build *b, int64_t bos)
         entries[i] = (struct gguf_str){letters + i, 1};
     ckpt_note(b->c,
               "inferred: vocabulary = a to z (none in the file, 27 tokens; set it with --chars)");
-    return set_entries(b, entries, 26, bos);
+    set_entries(b, entries, 26, bos);
 }
 
 /* --bos, the id that is stated, or the entry whose text is; -1: not stated. */
@@ -59,19 +57,18 @@ static int64_t stated_bos(const struct mg_build *b)
     return f->bos;
 }
 
-int mg_settle_vocabulary(struct mg_build *b)
+void mg_settle_vocabulary(struct mg_build *b)
 {
-    const struct ckpt_options *o = b->in->options;
     int64_t bos = stated_bos(b);
-    if (o->given & OPT_CHARS)
-        return vocab_from_option(b, bos);
-    if (b->facts->entries)
-        return set_entries(b, b->facts->entries, b->facts->n_entries, bos);
-    if (b->c->hp.n_vocab == 27)
-        return vocab_a_to_z(b, bos);
-    ckpt_note(b->c, "no vocabulary in the file: the model will run on token ids only (give it the "
-                    "training text or the characters with --chars)");
-    return MGPT_OK;
+    if (b->in->options->given & OPT_CHARS)
+        vocab_from_option(b, bos);
+    else if (b->facts->entries)
+        set_entries(b, b->facts->entries, b->facts->n_entries, bos);
+    else if (b->c->hp.n_vocab == 27)
+        vocab_a_to_z(b, bos);
+    else
+        ckpt_note(b->c, "no vocabulary in the file: the model will run on token ids only (give it "
+                        "the training text or the characters with --chars)");
 }
 
 /* ---- activation ------------------------------------------------------------------------------ */
@@ -88,7 +85,7 @@ static const char *usual_activation(const struct mg_build *b, const char **why)
     return bos_first ? "relu2" : "relu";
 }
 
-static int settle_activation(struct mg_build *b)
+static void settle_activation(struct mg_build *b)
 {
     const struct ckpt_options *o = b->in->options;
     struct ckpt_hparams *hp = &b->c->hp;
@@ -97,14 +94,14 @@ static int settle_activation(struct mg_build *b)
     int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the names */
     hp->activation = said ? mg_activation(said) : usual;
     if (said && (!hp->activation || (is_option && strcmp(said, hp->activation) != 0)))
-        return err_set(b->err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
-                       "activation %.*s: expected one of" ACTIVATION_NAMES,
-                       CKPT_CLIP(said, strlen(said)));
+        ckpt_leave(b->c, err_set(b->c->err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
+                                 "activation %.*s: expected one of" ACTIVATION_NAMES,
+                                 CKPT_CLIP(said, strlen(said))));
     if (!hp->activation && hp->n_layer > 0)
         mg_want(b, mg_has(b, MG_GATE) ? "--activation NAME (Llama: silu)"
                                       : "--activation NAME (relu, relu2, ...)");
     if (!hp->activation)
-        return MGPT_OK;
+        return;
     if (!said)
         ckpt_note(b->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
     if (said && strlen(said) >= 4 && strcasecmp(said + strlen(said) - 4, "gelu") == 0)
@@ -112,14 +109,13 @@ static int settle_activation(struct mg_build *b)
                   CKPT_CLIP(said, strlen(said)));
     if (strcmp(hp->arch, "llama") == 0 && strcmp(hp->activation, "silu") == 0)
         hp->activation = NULL; /* that is what llama has */
-    return MGPT_OK;
 }
 
 /* ---- norms ----------------------------------------------------------------------------------- */
 
 /* "eps" alone is a norm's, unless the file also holds settings of an optimizer, which has one,
  * too. */
-static int settle_eps(struct mg_build *b)
+static void settle_eps(struct mg_build *b)
 {
     const struct ckpt_options *o = b->in->options;
     const struct mg_facts *f = b->facts;
@@ -134,23 +130,21 @@ static int settle_eps(struct mg_build *b)
     else if (eps < 0)
         ckpt_note(b->c, "inferred: eps = %g (the program's; set it with --eps)", DEFAULT_EPS);
     b->c->hp.norm_eps = (float)(eps >= 0 ? eps : DEFAULT_EPS);
-    return MGPT_OK;
 }
 
 /* "rms", "RMSNorm", "rms_norm". Another norm, and a cap on the logits, would be another model. */
-static int check_others(struct mg_build *b)
+static void check_others(struct mg_build *b)
 {
     const struct mg_facts *f = b->facts;
     if (f->norm && !strstr(f->norm, "rms") && !strstr(f->norm, "RMS") && !strstr(f->norm, "Rms"))
-        return ckpt_refuse(b->err, "the norm is stated as %.*s: a microgpt's is RMSNorm",
-                           CKPT_CLIP(f->norm, strlen(f->norm)));
+        ckpt_stop(b->c, "the norm is stated as %.*s: a microgpt's is RMSNorm",
+                  CKPT_CLIP(f->norm, strlen(f->norm)));
     if (f->softcap > 0)
-        return ckpt_refuse(b->err, "softcap is stated: the logits of a microgpt have no limit");
-    return MGPT_OK;
+        ckpt_stop(b->c, "softcap is stated: the logits of a microgpt have no limit");
 }
 
 /* Where the other norms have gains, no gain for the embedding norm means that there is none. */
-static int settle_norms(struct mg_build *b)
+static void settle_norms(struct mg_build *b)
 {
     const struct ckpt_options *o = b->in->options;
     struct ckpt_hparams *hp = &b->c->hp;
@@ -159,7 +153,7 @@ static int settle_norms(struct mg_build *b)
     hp->final_norm =
         mg_has(b, MG_FINAL_NORM) || (o->given & OPT_FINAL_NORM) != 0 || b->facts->final_norm > 0;
     if (mg_has(b, MG_FINAL_NORM) && b->facts->final_norm == 0)
-        return ckpt_refuse(b->err, "final_norm is stated as false, the file has a gain for it");
+        ckpt_stop(b->c, "final_norm is stated as false, the file has a gain for it");
     if (o->given & (OPT_EMBEDDING_NORM | OPT_NO_EMBEDDING_NORM))
         hp->embedding_norm = (o->given & OPT_EMBEDDING_NORM) != 0;
     else if (b->facts->embedding_norm >= 0)
@@ -171,30 +165,28 @@ static int settle_norms(struct mg_build *b)
         ckpt_note(b->c, "inferred: embedding_norm = true (default; --no-embedding-norm)");
     if (!hp->final_norm && b->facts->final_norm < 0)
         ckpt_note(b->c, "inferred: final_norm = false (default; --final-norm)");
-    return MGPT_OK;
 }
 
 /* Architecture "llama" has no norm after the embedding. */
-static int settle_llama(struct mg_build *b)
+static void settle_llama(struct mg_build *b)
 {
     struct ckpt_hparams *hp = &b->c->hp;
     hp->n_rot = hp->n_head ? hp->n_embd / hp->n_head : 0;
     hp->final_norm = 1;
     if (b->facts->embedding_norm > 0)
-        return ckpt_refuse(b->err,
-                           "embedding_norm is stated as true: not with rotated q and k (rope)");
+        ckpt_stop(b->c, "embedding_norm is stated as true: not with rotated q and k (rope)");
     if (b->in->options->given & OPT_EMBEDDING_NORM)
-        return err_set(b->err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "--embedding-norm: not with rotated q and k (rope)");
-    return MGPT_OK;
+        ckpt_leave(b->c, err_set(b->c->err, MGPT_EARG, MGPT_NO_OFFSET,
+                                 "--embedding-norm: not with rotated q and k (rope)"));
 }
 
-int mg_settle_dialect(struct mg_build *b)
+void mg_settle_dialect(struct mg_build *b)
 {
-    int status = check_others(b);
-    if (status == MGPT_OK)
-        status = settle_activation(b);
-    if (status == MGPT_OK)
-        status = strcmp(b->c->hp.arch, "llama") == 0 ? settle_llama(b) : settle_norms(b);
-    return status == MGPT_OK ? settle_eps(b) : status;
+    check_others(b);
+    settle_activation(b);
+    if (strcmp(b->c->hp.arch, "llama") == 0)
+        settle_llama(b);
+    else
+        settle_norms(b);
+    settle_eps(b);
 }

@@ -143,66 +143,63 @@ const char *mg_activation(const char *name)
 
 /* ---- stating --------------------------------------------------------------------------------- */
 
-static int state_real(struct mg_parts *m, const char *key, double number, double *to)
+static void state_real(struct mg_parts *m, const char *key, double number, double *to)
 {
     if (!(number >= 0 && number < 1e9))
-        return ckpt_refuse(m->err, "%.*s: out of range", CKPT_CLIP(key, strlen(key)));
-    if (*to >= 0 && (*to < number || *to > number))
-        return m->first_wins ? MGPT_OK
-                             : ckpt_refuse(m->err, "%.*s is stated twice, differently",
-                                           CKPT_CLIP(key, strlen(key)));
+        ckpt_stop(m->c, "%.*s: out of range", CKPT_CLIP(key, strlen(key)));
+    if (*to >= 0 && (*to < number || *to > number)) {
+        if (!m->first_wins)
+            ckpt_stop(m->c, "%.*s is stated twice, differently", CKPT_CLIP(key, strlen(key)));
+        return;
+    }
     *to = number;
-    return MGPT_OK;
 }
 
-static int state_whole(struct mg_parts *m, const char *key, double number, int64_t *to)
+static void state_whole(struct mg_parts *m, const char *key, double number, int64_t *to)
 {
     if (m->first_wins && number < 0 && number >= -1) /* as Meta says that it is not stated */
-        return MGPT_OK;
+        return;
     if (!(number >= 0 && number <= INT32_MAX) || number != (double)(int64_t)number)
-        return ckpt_refuse(m->err, "%.*s: expected a whole number from 0 to %d",
-                           CKPT_CLIP(key, strlen(key)), INT32_MAX);
+        ckpt_stop(m->c, "%.*s: expected a whole number from 0 to %d", CKPT_CLIP(key, strlen(key)),
+                  INT32_MAX);
     if (*to >= 0 && m->first_wins)
-        return MGPT_OK;
+        return;
     if (*to >= 0 && *to != (int64_t)number)
-        return ckpt_refuse(m->err, "%.*s is %llu here and %llu elsewhere",
-                           CKPT_CLIP(key, strlen(key)), (unsigned long long)number,
-                           (unsigned long long)*to);
+        ckpt_stop(m->c, "%.*s is %llu here and %llu elsewhere", CKPT_CLIP(key, strlen(key)),
+                  (unsigned long long)number, (unsigned long long)*to);
     *to = (int64_t)number;
-    return MGPT_OK;
 }
 
-/* ---- taking ---------------------------------------------------------------------------------- */
+/* ---- taking: 1, or 0 when nothing is stated -------------------------------------------------- */
 
 static int take_number(struct mg_parts *m, const char *key, double v, const struct mg_key *k)
 {
     void *to = (char *)&m->facts + k->at;
+    int is_flag = k->type == FLAG && (v == 0 || v == 1);
     if (k->kind == MG_TRAINING)
         m->facts.trains = 1;
     if (k->kind == MG_VOCABULARY && strstr(key, "oken")) /* "tokens" may count anything */
-        return 1;
+        return 0;
     if (k->type == WHOLE)
-        return state_whole(m, key, v, to);
+        state_whole(m, key, v, to);
     if (k->type == REAL)
-        return state_real(m, key, v, to);
-    if (k->type != FLAG || (v != 0 && v != 1))
-        return k->kind == MG_TRAINING ? MGPT_OK : 1;
-    *(int *)to = (int)v;
-    return MGPT_OK;
+        state_real(m, key, v, to);
+    if (is_flag)
+        *(int *)to = (int)v;
+    return is_flag || k->type == WHOLE || k->type == REAL || k->kind == MG_TRAINING;
 }
 
 static int take_text(struct mg_parts *m, const char *key, const char *text, const struct mg_key *k)
 {
     const char **to = (const char **)(void *)((char *)&m->facts + k->text_at);
     if (!k->text_at)
-        return 1;
+        return 0;
     if (*to && strcmp(*to, text) != 0 && !m->first_wins)
-        return ckpt_refuse(m->err, "%.*s is %.*s here and %.*s elsewhere",
-                           CKPT_CLIP(key, strlen(key)), CKPT_CLIP(text, strlen(text)),
-                           CKPT_CLIP(*to, strlen(*to)));
-    if (!*to && !(*to = ckpt_text(m->c, text, strlen(text))))
-        return err_memory(m->err, "a name", strlen(text));
-    return MGPT_OK;
+        ckpt_stop(m->c, "%.*s is %.*s here and %.*s elsewhere", CKPT_CLIP(key, strlen(key)),
+                  CKPT_CLIP(text, strlen(text)), CKPT_CLIP(*to, strlen(*to)));
+    if (!*to)
+        *to = ckpt_copy(m->c, text, strlen(text));
+    return 1;
 }
 
 /* "4", " 1e-5", "true": text that is a number or a flag, as in the metadata of safetensors. */
@@ -223,15 +220,12 @@ int mg_take(struct mg_parts *m, const char *key, struct mg_value v)
 {
     const struct mg_key *k = key_of(key);
     double number = v.number;
-    int status = 1;
     if (!k)
         return 0;
     int is_number = v.kind == MG_NUMBER || (v.kind == MG_FLAG && k->type == FLAG);
     if (v.kind == MG_TEXT && k->kind == MG_FACT)
         is_number = text_number(v.text, &number);
     if (is_number)
-        status = take_number(m, key, number, k);
-    else if (v.kind == MG_TEXT)
-        status = take_text(m, key, v.text, k);
-    return status == MGPT_OK ? 1 : status < 0 ? status : 0;
+        return take_number(m, key, number, k);
+    return v.kind == MG_TEXT ? take_text(m, key, v.text, k) : 0;
 }

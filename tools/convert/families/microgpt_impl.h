@@ -51,7 +51,6 @@ struct mg_build {
     const struct mg_facts *facts;
     const struct ckpt_input *in;
     char wanted[160]; /* options without which the logits would be a guess */
-    mgpt_error *err;
 };
 
 /* The tensor of a role; NULL: there is none. */
@@ -71,10 +70,10 @@ int mg_is_fork(const struct mg_build *b);
 void mg_want(struct mg_build *b, const char *option);
 
 /* microgpt_dialect.c: vocabulary, activation, norms, eps. Sizes and positions are settled. */
-int mg_settle_vocabulary(struct mg_build *b);
-int mg_settle_dialect(struct mg_build *b);
+void mg_settle_vocabulary(struct mg_build *b);
+void mg_settle_dialect(struct mg_build *b);
 
 /* microgpt_rope.c: positions, and the architecture that follows from them. */
-int mg_settle_positions(struct mg_build *b);
+void mg_settle_positions(struct mg_build *b);
 
 #endif

@@ -55,18 +55,16 @@ void mg_name_in_order(const struct mg_parts *m, size_t i, size_t n, char buf[32]
         snprintf(buf, 32, "layer%zu.%s", layer, kinds[kind]);
 }
 
-int mg_check_order(struct mg_parts *m, size_t n)
+void mg_check_order(struct mg_parts *m, size_t n)
 {
     if (n < MG_N_GLOBAL || (n - MG_N_GLOBAL) % MG_N_PER_LAYER ||
         (n - MG_N_GLOBAL) / MG_N_PER_LAYER > CKPT_MAX_LAYERS)
-        return ckpt_refuse(m->err, "parameter list: %zu matrices, expected 3 and 6 for each layer",
-                           n);
+        ckpt_stop(m->c, "parameter list: %zu matrices, expected 3 and 6 for each layer", n);
     int last = (m->in->options->given & OPT_HEAD_LAST) != 0;
     ckpt_note(m->c,
               "inferred: the matrices are wte, wpe,%s then wq wk wv wo fc1 fc2 of each layer%s "
               "(the order of the list)",
               last ? "" : " lm_head,", last ? ", then lm_head" : "");
-    return MGPT_OK;
 }
 
 /* ---- sizes ----------------------------------------------------------------------------------- */
@@ -139,8 +137,8 @@ static void say(struct mg_parts *m, uint64_t n, const struct param_sizes *s)
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
-static int microgpt_params_cut(struct mg_parts *m, const struct param_sizes *s,
-                               const struct state_tensor *all)
+static void microgpt_params_cut(struct mg_parts *m, const struct param_sizes *s,
+                                const struct state_tensor *all)
 {
     uint64_t v = (uint64_t)s->v, t = (uint64_t)s->t, e = (uint64_t)s->e, at = 0;
     const uint64_t rows[N_KINDS] = {v, t, v, e, e, e, e, 4 * e, e};
@@ -150,25 +148,20 @@ static int microgpt_params_cut(struct mg_parts *m, const struct param_sizes *s,
         char name[32];
         size_t layer, k = kind_at(m, i, n, &layer);
         mg_name_in_order(m, i, n, name);
-        int status =
-            mg_add(m, name, mg_flat(all->bytes.data + at * each, rows[k], cols[k], all->type));
-        if (status < 0)
-            return status;
+        mg_add(m, name, mg_flat(all->bytes.data + at * each, rows[k], cols[k], all->type));
         at += rows[k] * cols[k];
     }
-    return MGPT_OK;
 }
 
-int mg_add_params(struct mg_parts *m, const struct state_tensor *all)
+void mg_add_params(struct mg_parts *m, const struct state_tensor *all)
 {
     uint64_t n = all->n_dims ? all->shape[0] : 1;
     struct param_sizes s = stated(m);
     if (!solve(n, &s))
-        return ckpt_refuse(
-            m->err,
-            "parameter list: %llu numbers do not fit n_embd %llu, n_layer %llu; give "
-            "--embd --layers --vocab-size --context",
-            (unsigned long long)n, (unsigned long long)s.e, (unsigned long long)s.l);
+        ckpt_stop(m->c,
+                  "parameter list: %llu numbers do not fit n_embd %llu, n_layer %llu; give "
+                  "--embd --layers --vocab-size --context",
+                  (unsigned long long)n, (unsigned long long)s.e, (unsigned long long)s.l);
     say(m, n, &s);
-    return microgpt_params_cut(m, &s, all);
+    microgpt_params_cut(m, &s, all);
 }

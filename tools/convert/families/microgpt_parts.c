@@ -1,27 +1,14 @@
 /* Collecting the tensors and the facts of a microgpt file. See microgpt.h. */
-#include "base/error.h"
 #include "base/mem.h"
 #include "convert/families/microgpt.h"
 
 #include <string.h>
 
-void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in,
-                   mgpt_error *err)
+void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in)
 {
-    *m = (struct mg_parts){.c = c, .in = in, .err = err, .room = in->bytes.size};
+    *m = (struct mg_parts){.c = c, .in = in, .room = in->bytes.size};
     state_init(&m->state, c);
     mg_facts_init(&m->facts);
-}
-
-int mg_parts_build(struct mg_parts *m, int status)
-{
-    if (status == MGPT_OK && !m->state.tensors)
-        status =
-            ckpt_refuse(m->err, "not a microgpt: it holds no matrices (wte, wpe, lm_head, ...)");
-    if (status == MGPT_OK)
-        status = microgpt_build(m, &m->state);
-    mg_parts_free(m);
-    return status;
 }
 
 void mg_parts_free(struct mg_parts *m)
@@ -30,12 +17,31 @@ void mg_parts_free(struct mg_parts *m)
     arr_free(m->entries);
 }
 
-int mg_use_room(struct mg_parts *m, const char *name, uint64_t n)
+static void close_parts(void *m)
+{
+    mg_parts_free(m);
+}
+
+struct mg_parts *mg_parts_new(struct checkpoint *c, const struct ckpt_input *in)
+{
+    struct mg_parts *m = ckpt_new(c, 1, sizeof *m);
+    mg_parts_init(m, c, in);
+    ckpt_own(c, m, close_parts);
+    return m;
+}
+
+void mg_parts_build(struct mg_parts *m)
+{
+    if (!m->state.tensors)
+        ckpt_stop(m->c, "not a microgpt: it holds no matrices (wte, wpe, lm_head, ...)");
+    microgpt_build(m, &m->state);
+}
+
+void mg_use_room(struct mg_parts *m, const char *name, uint64_t n)
 {
     if (n > m->room)
-        return ckpt_refuse_tensor(m->err, name, "more values than the file can hold");
+        ckpt_stop_tensor(m->c, name, "more values than the file can hold");
     m->room -= n;
-    return MGPT_OK;
 }
 
 struct state_tensor mg_flat(const uint8_t *data, uint64_t rows, uint64_t n, enum state_type type)
@@ -46,7 +52,7 @@ struct state_tensor mg_flat(const uint8_t *data, uint64_t rows, uint64_t n, enum
     return t;
 }
 
-int mg_add(struct mg_parts *m, const char *name, struct state_tensor t)
+void mg_add(struct mg_parts *m, const char *name, struct state_tensor t)
 {
-    return state_add(&m->state, name, strlen(name), t, m->err);
+    ckpt_must(m->c, state_add(&m->state, name, strlen(name), t, m->c->err));
 }

@@ -32,55 +32,49 @@ static int find_positions(const char *said, enum mg_positions *to)
 }
 
 /* What rotates comes out as "llama", which has a gate and a final norm. */
-static int check_llama(struct mg_build *b)
+static void check_llama(struct mg_build *b)
 {
     if (b->c->hp.n_layer > 0 && !mg_has(b, MG_GATE))
-        return ckpt_refuse(
-            b->err, "tensor layer0.mlp_gate: missing (a microgpt that rotates q and k needs a "
-                    "gate; --positions none?)");
+        ckpt_stop(b->c, "tensor layer0.mlp_gate: missing (a microgpt that rotates q and k needs a "
+                        "gate; --positions none?)");
     if (!mg_has(b, MG_FINAL_NORM))
-        return ckpt_refuse(
-            b->err, "tensor rms_final: missing (a microgpt that rotates q and k needs a final "
-                    "norm; --positions none?)");
-    return MGPT_OK;
+        ckpt_stop(b->c, "tensor rms_final: missing (a microgpt that rotates q and k needs a final "
+                        "norm; --positions none?)");
 }
 
-static int settle_rotation(struct mg_build *b)
+static void settle_rotation(struct mg_build *b)
 {
     const struct ckpt_options *o = b->in->options;
     struct ckpt_hparams *hp = &b->c->hp;
     if (o->given & OPT_POSITIONS && !find_positions(o->positions, &b->positions))
-        return err_set(b->err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "--positions: expected half, adjacent or none, found '%.*s'",
-                       CKPT_CLIP(o->positions, strlen(o->positions)));
+        ckpt_leave(b->c, err_set(b->c->err, MGPT_EARG, MGPT_NO_OFFSET,
+                                 "--positions: expected half, adjacent or none, found '%.*s'",
+                                 CKPT_CLIP(o->positions, strlen(o->positions))));
     if (!(o->given & OPT_POSITIONS) && !find_positions(b->facts->positions, &b->positions)) {
         if (!mg_has(b, MG_ATTN_NORM) && !mg_has(b, MG_FINAL_NORM) && !mg_has(b, MG_GATE))
-            return ckpt_refuse(b->err,
-                               "tensor wpe: missing (say --positions half, adjacent or none if the "
-                               "model has no such table)");
+            ckpt_stop(b->c, "tensor wpe: missing (say --positions half, adjacent or none if the "
+                            "model has no such table)");
         b->positions = MG_POS_HALF;
         mg_want(b, "--positions half, adjacent or none (no wpe)");
     }
     if (b->positions == MG_POS_NONE)
-        return MGPT_OK;
+        return;
     hp->arch = "llama";
     hp->rope_base = (float)(o->given & OPT_ROPE ? o->rope_base : b->facts->rope_base);
     if (!(hp->rope_base > 0)) {
         hp->rope_base = 0;
         mg_want(b, "--rope BASE");
     }
-    return check_llama(b);
+    check_llama(b);
 }
 
-int mg_settle_positions(struct mg_build *b)
+void mg_settle_positions(struct mg_build *b)
 {
-    const struct ckpt_options *o = b->in->options;
     b->c->hp.arch = "microgpt";
     b->positions = MG_POS_LEARNED;
     if (!mg_has(b, MG_WPE))
-        return settle_rotation(b);
-    if (o->given & (OPT_POSITIONS | OPT_ROPE))
-        return err_set(b->err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "--positions, --rope: the model has a table of positions (wpe)");
-    return MGPT_OK;
+        settle_rotation(b);
+    else if (b->in->options->given & (OPT_POSITIONS | OPT_ROPE))
+        ckpt_leave(b->c, err_set(b->c->err, MGPT_EARG, MGPT_NO_OFFSET,
+                                 "--positions, --rope: the model has a table of positions (wpe)"));
 }

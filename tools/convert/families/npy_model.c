@@ -24,43 +24,35 @@ pickle_id npy_objects(const struct pickle *p)
 
 /* ---- the two kinds --------------------------------------------------------------------------- */
 
-static int read_objects(struct checkpoint *c, struct span data, const struct ckpt_input *in,
-                        mgpt_error *err)
+static void read_objects(struct checkpoint *c, struct span data, const struct ckpt_input *in)
 {
-    struct pickle p;
-    int status = pickle_read(&p, data, err);
-    if (status < 0)
-        return status;
-    pickle_id root = npy_objects(&p);
+    const struct pickle *p = pickle_owned(c, data);
+    pickle_id root = npy_objects(p);
     c->format = "microgpt .npy, pickled";
-    if (root)
-        status = microgpt_pickle(c, &p, root, in, err);
-    else
-        status = ckpt_refuse(err, "npy: an array of objects without them");
-    pickle_free(&p);
-    return status;
+    if (!root)
+        ckpt_stop(c, "npy: an array of objects without them");
+    microgpt_pickle(c, p, root, in);
 }
 
-static int read_flat(struct checkpoint *c, const struct npy *npy, struct span data,
-                     const struct ckpt_input *in, mgpt_error *err)
+static void read_flat(struct checkpoint *c, const struct npy *npy, struct span data,
+                      const struct ckpt_input *in)
 {
     struct state_tensor all = npy_tensor(npy, data);
-    struct mg_parts m;
+    struct mg_parts *m = mg_parts_new(c, in);
     if (npy->kind != 'f' || all.type == STATE_OTHER)
-        return ckpt_refuse(err, "npy: element type '%s', expected <f4, <f8 or <f2", npy->descr);
+        ckpt_stop(c, "npy: element type '%s', expected <f4, <f8 or <f2", npy->descr);
     if (npy->n_bytes != data.size)
-        return err_set(err, MGPT_EFILE, npy->header,
-                       "npy: the header says %llu bytes of data, %zu are there",
-                       (unsigned long long)npy->n_bytes, data.size);
+        ckpt_leave(c, err_set(c->err, MGPT_EFILE, npy->header,
+                              "npy: the header says %llu bytes of data, %zu are there",
+                              (unsigned long long)npy->n_bytes, data.size));
     if (npy->n_dims != 1)
-        return ckpt_refuse(
-            err,
-            "npy: one array of %u dimensions; a microgpt is a dict of matrices, or one "
-            "list of all its parameters",
-            npy->n_dims);
+        ckpt_stop(c,
+                  "npy: one array of %u dimensions; a microgpt is a dict of matrices, or one "
+                  "list of all its parameters",
+                  npy->n_dims);
     c->format = "microgpt .npy, flat";
-    mg_parts_init(&m, c, in, err);
-    return mg_parts_build(&m, mg_add_params(&m, &all));
+    mg_add_params(m, &all);
+    mg_parts_build(m);
 }
 
 enum ckpt_match npy_sniff(struct span bytes)
@@ -76,6 +68,8 @@ int npy_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
         return status;
     struct span data = {in->bytes.data + npy.header, in->bytes.size - npy.header};
     if (npy.kind == 'O')
-        return read_objects(c, data, in, err);
-    return read_flat(c, &npy, data, in, err);
+        read_objects(c, data, in);
+    else
+        read_flat(c, &npy, data, in);
+    return MGPT_OK;
 }

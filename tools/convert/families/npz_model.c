@@ -3,7 +3,6 @@
  * The archive is a tree (tree.h): a dict of its arrays, or a list when they are arr_0, arr_1, ...
  */
 #include "base/check.h"
-#include "base/error.h"
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "convert/containers/npy_state.h"
@@ -16,9 +15,8 @@
 struct npz_entry {
     const struct npz_member *array;
     char what[32];          /* for messages */
-    struct gguf_str *texts; /* of type U: stb_ds array */
-    struct pickle pickle;   /* of type O, and its tree */
-    struct tree_file file;
+    struct gguf_str *texts; /* of type U */
+    struct tree_file file;  /* of type O: a pickle's */
     struct tree value;
 };
 
@@ -46,28 +44,25 @@ static size_t to_utf8(const uint8_t *p, size_t n, char *out)
 }
 
 /* An array of texts, or a single one. */
-static int npz_load_texts(struct npz_entry *e, struct mg_parts *m)
+static void npz_load_texts(struct npz_entry *e, struct checkpoint *c)
 {
     struct span data = e->array->data;
-    size_t each = e->array->npy.width;
+    size_t each = e->array->npy.width, n = each < 4 ? 0 : data.size / each;
     if (each < 4)
-        return MGPT_OK;
-    char *text = ckpt_alloc(m->c, data.size + 1, 1);
-    if (!text || !arr_reserve(e->texts, data.size / each + 1))
-        return err_memory(m->err, "the texts", data.size);
-    for (size_t at = 0; at + each <= data.size; at += each) {
-        struct gguf_str s = {text, to_utf8(data.data + at, each / 4, text)};
-        text += s.n;
-        arr_put(e->texts, s);
+        return;
+    char *text = ckpt_new(c, data.size + 1, 1);
+    e->texts = ckpt_new(c, n + 1, sizeof *e->texts);
+    for (size_t i = 0; i < n; i++) {
+        e->texts[i] = (struct gguf_str){text, to_utf8(data.data + i * each, each / 4, text)};
+        text += e->texts[i].n;
     }
     e->value.kind = e->array->npy.n_dims ? TREE_LIST : TREE_TEXT;
-    e->value.text = arr_len(e->texts) ? e->texts[0] : e->value.text;
-    e->value.n = arr_len(e->texts);
-    return MGPT_OK;
+    e->value.text = n ? e->texts[0] : e->value.text;
+    e->value.n = n;
 }
 
 /* An array of one number. */
-static int load_number(struct npz_entry *e, mgpt_error *err)
+static void load_number(struct npz_entry *e, struct checkpoint *c)
 {
     const struct npy *npy = &e->array->npy;
     uint64_t bits = 0;
@@ -78,26 +73,21 @@ static int load_number(struct npz_entry *e, mgpt_error *err)
     e->value.is_whole = npy->kind == 'i' || npy->kind == 'u';
     e->value.whole = negative ? -1 : (int64_t)bits; /* no fact is negative */
     e->value.number = (double)e->value.whole;
-    if (npy->kind != 'f')
-        return MGPT_OK;
-    if (npy_type(npy) == STATE_OTHER)
-        return ckpt_refuse(err, "npz: element type '%s'", npy->descr);
-    e->value.number = npy_real(npy, e->array->data.data, 0);
-    return MGPT_OK;
+    if (npy->kind == 'f' && npy_type(npy) == STATE_OTHER)
+        ckpt_stop(c, "npz: element type '%s'", npy->descr);
+    if (npy->kind == 'f')
+        e->value.number = npy_real(npy, e->array->data.data, 0);
 }
 
-static int load_objects(struct npz *z, struct npz_entry *e, struct mg_parts *m)
+static void load_objects(struct npz *z, struct npz_entry *e, struct mg_parts *m)
 {
     struct span data = e->array->data;
+    const struct pickle *p = pickle_owned(m->c, data);
     uint64_t left;
-    int status = pickle_read(&e->pickle, data, m->err);
-    if (status < 0)
-        return status;
-    e->value = tree_of_pickle(&e->file, &left, &e->pickle, npy_objects(&e->pickle), data.size);
+    e->value = tree_of_pickle(&e->file, &left, p, npy_objects(p), data.size);
     e->file.left = &z->left;
     z->left += left;
     m->room += data.size;
-    return MGPT_OK;
 }
 
 /* One element that is a fact: "norm" is a gain or the kind of the norms, and the value tells. */
@@ -114,7 +104,7 @@ static int is_fact(const struct npz *z, const struct npz_member *a)
            strchr("fiub", a->npy.kind) != NULL;
 }
 
-static int load_entry(struct npz *z, const struct npz_member *a, struct mg_parts *m)
+static void load_entry(struct npz *z, const struct npz_member *a, struct mg_parts *m)
 {
     struct npz_entry *e = &z->entries[z->n_entries++];
     e->array = a;
@@ -124,10 +114,11 @@ static int load_entry(struct npz *z, const struct npz_member *a, struct mg_parts
                              .at = z->n_entries,
                              .what = e->what};
     if (a->npy.kind == 'O')
-        return load_objects(z, e, m);
-    if (a->npy.kind == 'U' && (!a->npy.n_dims || mg_kind_of(a->name) == MG_VOCABULARY))
-        return npz_load_texts(e, m);
-    return is_fact(z, a) ? load_number(e, m->err) : MGPT_OK;
+        load_objects(z, e, m);
+    else if (a->npy.kind == 'U' && (!a->npy.n_dims || mg_kind_of(a->name) == MG_VOCABULARY))
+        npz_load_texts(e, m->c);
+    else if (is_fact(z, a))
+        load_number(e, m->c);
 }
 
 /* ---- the tree -------------------------------------------------------------------------------- */
@@ -149,45 +140,31 @@ static int npz_tree_next(struct tree_iter *i)
     return 1;
 }
 
-static int npz_tree_array(const struct tree *value, struct mg_parts *m, const char *name)
+static void npz_tree_array(const struct tree *value, struct mg_parts *m, const char *name)
 {
     const struct npz *z = value->file->data;
     const struct npz_member *a = z->entries[value->at - 1].array;
     struct state_tensor t = npy_tensor(&a->npy, a->data);
     if (a->npy.kind != 'f' || t.type == STATE_OTHER)
-        return ckpt_refuse_tensor(m->err, name, "element type '%s', expected <f4, <f8 or <f2",
-                                  a->npy.descr);
-    return mg_add(m, name, t);
+        ckpt_stop_tensor(m->c, name, "element type '%s', expected <f4, <f8 or <f2", a->npy.descr);
+    mg_add(m, name, t);
 }
 
 /* ---- the archive ----------------------------------------------------------------------------- */
 
-static int read_entries(struct npz *z, const struct npz_member *arrays, struct mg_parts *m)
+void microgpt_npz(struct mg_parts *m, const struct npz_member *arrays)
 {
     static const struct tree_ops ops = {npz_tree_next, npz_tree_array};
-    int status = MGPT_OK;
-    z->in_order = arr_len(arrays) && strcmp(arrays[0].name, "arr_0") == 0;
-    z->file = (struct tree_file){&ops, z, &z->left};
-    z->left = UINT64_MAX / 2;
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(arrays); i++)
-        status = load_entry(z, &arrays[i], m);
-    struct tree root = {.kind = z->in_order ? TREE_LIST : TREE_DICT,
-                        .file = &z->file,
-                        .n = z->n_entries,
-                        .what = "an archive"};
-    return status < 0 ? status : tree_read(m, root, NULL);
-}
-
-int microgpt_npz(struct mg_parts *m, const struct npz_member *arrays)
-{
-    struct npz z = {.entries = ckpt_alloc(m->c, arr_len(arrays) + 1, sizeof *z.entries)};
-    if (!z.entries)
-        return err_memory(m->err, "the entries", arr_len(arrays) * sizeof *z.entries);
+    size_t n = arr_len(arrays);
+    struct npz z = {.in_order = n && strcmp(arrays[0].name, "arr_0") == 0,
+                    .file = {&ops, &z, &z.left},
+                    .left = UINT64_MAX / 2};
+    z.entries = ckpt_new(m->c, n + 1, sizeof *z.entries);
     m->c->format = "microgpt .npz";
-    int status = mg_parts_build(m, read_entries(&z, arrays, m));
-    for (size_t i = 0; i < z.n_entries; i++) {
-        arr_free(z.entries[i].texts);
-        pickle_free(&z.entries[i].pickle);
-    }
-    return status;
+    for (size_t i = 0; i < n; i++)
+        load_entry(&z, &arrays[i], m);
+    struct tree root = {
+        .kind = z.in_order ? TREE_LIST : TREE_DICT, .file = &z.file, .n = n, .what = "an archive"};
+    tree_read(m, root, NULL);
+    mg_parts_build(m);
 }

@@ -12,15 +12,14 @@
 #include "convert/containers/torch.h"
 #include "convert/families/tree.h"
 
-int microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root,
-                    const struct ckpt_input *in, mgpt_error *err)
+void microgpt_pickle(struct checkpoint *c, const struct pickle *p, pickle_id root,
+                     const struct ckpt_input *in)
 {
-    struct mg_parts m;
+    struct mg_parts *m = mg_parts_new(c, in);
     struct tree_file file;
     uint64_t left;
-    struct tree tree = tree_of_pickle(&file, &left, p, root, in->bytes.size);
-    mg_parts_init(&m, c, in, err);
-    return mg_parts_build(&m, tree_read(&m, tree, NULL));
+    tree_read(m, tree_of_pickle(&file, &left, p, root, in->bytes.size), NULL);
+    mg_parts_build(m);
 }
 
 enum ckpt_match microgpt_pickle_sniff(struct span bytes)
@@ -28,22 +27,30 @@ enum ckpt_match microgpt_pickle_sniff(struct span bytes)
     return pickle_sniff(bytes) && !torch_legacy_sniff(bytes) ? MATCH_YES : MATCH_NO;
 }
 
+static void close_pickle(void *p)
+{
+    pickle_free(p);
+}
+
+struct pickle *pickle_owned(struct checkpoint *c, struct span bytes)
+{
+    struct pickle *p = ckpt_new(c, 1, sizeof *p);
+    ckpt_must(c, pickle_read(p, bytes, c->err));
+    ckpt_own(c, p, close_pickle);
+    return p;
+}
+
 /* Other programs' state dicts are known by the reader of PyTorch's files. */
 int microgpt_pickle_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
-    struct pickle p;
+    struct pickle *p = pickle_owned(c, in->bytes);
     struct tree_file file;
     uint64_t left;
-    int status = pickle_read(&p, in->bytes, err);
-    if (status < 0)
-        return status;
-    int ours = tree_is_microgpt(tree_of_pickle(&file, &left, &p, p.root, in->bytes.size));
-    if (ours) {
-        c->format = "microgpt pickle";
-        if (p.size < in->bytes.size)
-            ckpt_note(c, "ignored: %zu bytes after the first pickle", in->bytes.size - p.size);
-        status = microgpt_pickle(c, &p, p.root, in, err);
-    }
-    pickle_free(&p);
-    return ours ? status : torch_reader_read(c, in, err);
+    if (!tree_is_microgpt(tree_of_pickle(&file, &left, p, p->root, in->bytes.size)))
+        return torch_reader_read(c, in, err);
+    c->format = "microgpt pickle";
+    if (p->size < in->bytes.size)
+        ckpt_note(c, "ignored: %zu bytes after the first pickle", in->bytes.size - p->size);
+    microgpt_pickle(c, p, p->root, in);
+    return MGPT_OK;
 }

@@ -35,7 +35,6 @@ int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
         const char *name;
         enum state_type type;
     } types[] = {{"f32", STATE_F32}, {"f64", STATE_F64}, {"f16", STATE_F16}};
-    struct mg_parts m;
     enum state_type type = STATE_OTHER;
     for (size_t i = 0; i < sizeof types / sizeof *types; i++)
         if (strcmp(in->options->raw, types[i].name) == 0)
@@ -50,8 +49,10 @@ int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
     c->format = "microgpt numbers without a header";
     struct state_tensor all =
         mg_flat(in->bytes.data, 0, in->bytes.size / state_type_bytes(type), type);
-    mg_parts_init(&m, c, in, err);
-    return mg_parts_build(&m, mg_add_params(&m, &all));
+    struct mg_parts *m = mg_parts_new(c, in);
+    mg_add_params(m, &all);
+    mg_parts_build(m);
+    return MGPT_OK;
 }
 
 /* ---- microgpt-bin ---------------------------------------------------------------------------- */
@@ -61,10 +62,9 @@ enum ckpt_match mgpt_bin_sniff(struct span bytes)
     return bytes.size >= 8 && memcmp(bytes.data, "MGPT\1\0\0\0", 8) == 0 ? MATCH_YES : MATCH_NO;
 }
 
-static int add_characters(struct mg_parts *m, const uint8_t *p, size_t n)
+static void add_characters(struct mg_parts *m, const uint8_t *p, size_t n)
 {
-    if (!arr_reserve(m->entries, n + 1))
-        return err_memory(m->err, "the vocabulary", n);
+    ckpt_pushed(m->c, arr_reserve(m->entries, n + 1), n * sizeof *m->entries);
     for (size_t i = 0; i < n;) {
         uint32_t code;
         struct gguf_str s = {(const char *)p + i, 0};
@@ -72,38 +72,39 @@ static int add_characters(struct mg_parts *m, const uint8_t *p, size_t n)
         arr_put(m->entries, s);
         i += s.n;
     }
-    return MGPT_OK;
 }
 
-static int read_mgpt_bin(struct mg_parts *m, struct span bytes)
+static void read_mgpt_bin(struct mg_parts *m, struct span bytes)
 {
     static const enum mg_size sizes[] = {MG_LAYERS, MG_EMBD, MG_CONTEXT, MG_HEADS, MG_VOCAB};
     struct cursor in = cursor_over(bytes.data, bytes.size);
     cursor_take(&in, 8);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++)
-        if (mg_take(m, mg_size_name(sizes[i]),
-                    (struct mg_value){.kind = MG_NUMBER, .number = cursor_u32(&in)}) < 0)
-            return MGPT_EFILE;
+        mg_take(m, mg_size_name(sizes[i]),
+                (struct mg_value){.kind = MG_NUMBER, .number = cursor_u32(&in)});
     uint32_t n_chars = cursor_u32(&in);
     const uint8_t *chars = cursor_take(&in, n_chars);
     cursor_take(&in, (8 - in.pos % 8) % 8);
     if (in.failed)
-        return err_set(m->err, MGPT_EFILE, in.where, "microgpt-bin: the file ends in its header");
+        ckpt_leave(m->c, err_set(m->c->err, MGPT_EFILE, in.where,
+                                 "microgpt-bin: the file ends in its header"));
     if (cursor_left(&in) % 8)
-        return err_set(m->err, MGPT_EFILE, in.pos,
-                       "microgpt-bin: %zu bytes of data are not a whole number of f64",
-                       cursor_left(&in));
+        ckpt_leave(m->c, err_set(m->c->err, MGPT_EFILE, in.pos,
+                                 "microgpt-bin: %zu bytes of data are not a whole number of f64",
+                                 cursor_left(&in)));
     struct state_tensor all = mg_flat(bytes.data + in.pos, 0, cursor_left(&in) / 8, STATE_F64);
-    int status = add_characters(m, chars, n_chars);
-    return status < 0 ? status : mg_add_params(m, &all);
+    add_characters(m, chars, n_chars);
+    mg_add_params(m, &all);
 }
 
 int mgpt_bin_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
-    struct mg_parts m;
+    struct mg_parts *m = mg_parts_new(c, in);
+    (void)err;
     c->format = "microgpt-bin version 1";
-    mg_parts_init(&m, c, in, err);
-    return mg_parts_build(&m, read_mgpt_bin(&m, in->bytes));
+    read_mgpt_bin(m, in->bytes);
+    mg_parts_build(m);
+    return MGPT_OK;
 }
 
 /* ---- microgpt-c ------------------------------------------------------------------------------ */
@@ -132,50 +133,37 @@ enum ckpt_match microgpt_c_sniff(struct span bytes)
 }
 
 /* float64 unless the numbers fit only as float32 (its MICROGPT_USE_FLOAT). */
-static int choose_type(struct mg_parts *m, const uint8_t *data, size_t n_bytes,
-                       struct state_tensor *all)
+static struct state_tensor choose_type(struct mg_parts *m, const uint8_t *data, size_t n_bytes)
 {
     static const enum state_type types[] = {STATE_F64, STATE_F32};
     for (size_t i = 0; i < 2; i++) {
         size_t each = state_type_bytes(types[i]);
         if (n_bytes % each || !mg_params_fit(m, n_bytes / each))
             continue;
-        *all = mg_flat(data, 0, n_bytes / each, types[i]);
         ckpt_note(m->c, "inferred: the numbers are %s", i ? "float32" : "float64");
-        return MGPT_OK;
+        return mg_flat(data, 0, n_bytes / each, types[i]);
     }
-    return ckpt_refuse(m->err,
-                       "microgpt-c: %zu bytes of numbers for %lld tokens: give --embd --layers "
-                       "--context (they are not in the file)",
-                       n_bytes, (long long)m->facts.sizes[MG_VOCAB]);
-}
-
-static int read_microgpt_c(struct mg_parts *m, struct span bytes)
-{
-    const struct ckpt_options *o = m->in->options;
-    uint64_t vocab;
-    size_t header = microgpt_c_header(bytes, &vocab), n_bytes = bytes.size - header;
-    struct state_tensor all;
-    m->facts.sizes[MG_VOCAB] = (int64_t)vocab;
-    if (!(o->given & (OPT_CONTEXT | OPT_EMBD | OPT_LAYERS)))
-        m->facts.sizes[MG_CONTEXT] = 16; /* as published, or not at all */
-    if (header == 12) {
-        if (n_bytes % 3)
-            return ckpt_refuse(
-                m->err, "microgpt-c: %zu bytes are not weights and two states of Adam", n_bytes);
-        n_bytes /= 3;
-    }
-    if (choose_type(m, bytes.data + header, n_bytes, &all) < 0)
-        return MGPT_EFILE;
-    return mg_add_params(m, &all);
+    ckpt_stop(m->c,
+              "microgpt-c: %zu bytes of numbers for %lld tokens: give --embd --layers "
+              "--context (they are not in the file)",
+              n_bytes, (long long)m->facts.sizes[MG_VOCAB]);
 }
 
 int microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
 {
-    struct mg_parts m;
+    struct mg_parts *m = mg_parts_new(c, in);
     uint64_t vocab;
-    c->format =
-        microgpt_c_header(in->bytes, &vocab) == 8 ? "microgpt-c model" : "microgpt-c checkpoint";
-    mg_parts_init(&m, c, in, err);
-    return mg_parts_build(&m, read_microgpt_c(&m, in->bytes));
+    size_t header = microgpt_c_header(in->bytes, &vocab), n_bytes = in->bytes.size - header;
+    (void)err;
+    c->format = header == 8 ? "microgpt-c model" : "microgpt-c checkpoint";
+    m->facts.sizes[MG_VOCAB] = (int64_t)vocab;
+    if (!(in->options->given & (OPT_CONTEXT | OPT_EMBD | OPT_LAYERS)))
+        m->facts.sizes[MG_CONTEXT] = 16; /* as published, or not at all */
+    if (header == 12 && n_bytes % 3)
+        ckpt_stop(c, "microgpt-c: %zu bytes are not weights and two states of Adam", n_bytes);
+    struct state_tensor all =
+        choose_type(m, in->bytes.data + header, header == 12 ? n_bytes / 3 : n_bytes);
+    mg_add_params(m, &all);
+    mg_parts_build(m);
+    return MGPT_OK;
 }

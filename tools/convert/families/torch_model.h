@@ -44,7 +44,7 @@ const struct torch_mapping *torch_mapping_at(size_t i);
 pickle_id torch_member(const struct torch_model *m, const char *name);
 
 /* Fills m->parts. Of what is said twice the most special counts: model_args before config. */
-int torch_facts(struct torch_model *m);
+void torch_facts(struct torch_model *m);
 
 /* Whether the names are those of transformers' Llama and its relatives. */
 int torch_is_hugging_face(const struct state *s);

@@ -55,7 +55,7 @@ struct tree_iter {
 
 struct tree_ops {
     int (*next)(struct tree_iter *i); /* sets value, key and id, as tree_next */
-    int (*array)(const struct tree *t, struct mg_parts *m, const char *name); /* adds its matrix */
+    void (*array)(const struct tree *t, struct mg_parts *m, const char *name); /* adds its matrix */
 };
 
 enum {
@@ -98,44 +98,43 @@ void tree_key(const struct tree_iter *i, char buf[TREE_MAX_NAME]);
 /* tree_matrix.c. Adds all matrices of a value under the name: an array, rows of numbers, a list of
  * numbers (a gain), a dict with a shape and data, a dict of matrices ("NAME.KEY"), a list of dicts
  * ("NAME.i") or of matrices ("NAME_i", one per layer). */
-int tree_add_matrices(struct mg_parts *m, const char *name, struct tree t);
+void tree_add_matrices(struct mg_parts *m, const char *name, struct tree t);
 
 /* The matrices of a parameter list, in microgpt's order: all numbers in one list or array, or a
  * list of matrices. Needs the facts of the file. */
-int tree_add_params(struct mg_parts *m, struct tree list);
+void tree_add_params(struct mg_parts *m, struct tree list);
 
 /* json_base64.c. Adds the little-endian values that are encoded as base64; rows 0: a vector. */
-int base64_add(struct mg_parts *m, const char *name, struct gguf_str data, struct gguf_str dtype,
-               uint64_t rows, uint64_t cols);
+void base64_add(struct mg_parts *m, const char *name, struct gguf_str data, struct gguf_str dtype,
+                uint64_t rows, uint64_t cols);
 
 /* npy_model.c. What an array of objects was made of: the object of a 0-d array, the list of others.
  * `p` is the pickle after the header; 0 when it is no such array. */
 pickle_id npy_objects(const struct pickle *p);
 
-/* npz_model.c. The model of an .npz archive; frees m. */
-int microgpt_npz(struct mg_parts *m, const struct npz_member *arrays);
+/* npz_model.c. The model of an .npz archive. */
+void microgpt_npz(struct mg_parts *m, const struct npz_member *arrays);
 
 /* tree_facts.c. A dict with the token embedding in it, under any of its names. */
 int tree_names_matrices(struct tree dict);
 
-/* Takes what a member states, and all that the dicts in it state: 1; 0: nothing; negative with
- * *m->err. */
+/* Takes what a member states, and all that the dicts in it state: 1; 0: nothing. */
 int tree_take(struct mg_parts *m, const char *key, struct tree v);
 
 /* Takes what all members of a dict but one state, as tree_take. Members that state nothing are noted if
  * `note`. */
-int tree_facts(struct mg_parts *m, struct tree dict, struct tree but, int note);
+void tree_facts(struct mg_parts *m, struct tree dict, struct tree but, int note);
 
 /* The note about a member that is left out. */
 void tree_ignore(struct mg_parts *m, const char *key, struct tree v);
 
 /* Sets m->entries, unless they are set, from a list of texts, one text, {"character": id} or {"id":
  * "character"}. */
-int tree_vocabulary(struct mg_parts *m, const char *key, struct tree v);
+void tree_vocabulary(struct mg_parts *m, const char *key, struct tree v);
 
 /* tree_model.c. Finds the weights in a file, and takes them and the facts around them. `formats`,
  * or NULL: names for m->c->format of flat, wrapped, list. */
-int tree_read(struct mg_parts *m, struct tree root, const char *const formats[3]);
+void tree_read(struct mg_parts *m, struct tree root, const char *const formats[3]);
 
 /* Whether the file is a microgpt and not another program's state dict. */
 int tree_is_microgpt(struct tree root);

@@ -9,23 +9,22 @@
 
 /* ---- vocabulary ------------------------------------------------------------------------------ */
 
-static int bad_entry(struct mg_parts *m, const char *key, const char *what, struct tree found)
+_Noreturn static void bad_entry(struct mg_parts *m, const char *key, const char *what,
+                                struct tree found)
 {
-    return ckpt_refuse(m->err, "%.*s: expected %s, found %s", CKPT_CLIP(key, strlen(key)), what,
-                       found.what);
+    ckpt_stop(m->c, "%.*s: expected %s, found %s", CKPT_CLIP(key, strlen(key)), what, found.what);
 }
 
-static int entries_of_list(struct mg_parts *m, const char *key, struct tree list)
+static void entries_of_list(struct mg_parts *m, const char *key, struct tree list)
 {
     for (struct tree_iter i = tree_items(list); tree_next(&i);) {
         if (i.value.kind != TREE_TEXT)
-            return bad_entry(m, key, "a list of characters", i.value);
+            bad_entry(m, key, "a list of characters", i.value);
         arr_put(m->entries, i.value.text);
     }
-    return MGPT_OK;
 }
 
-static int entries_of_text(struct mg_parts *m, const char *key, struct tree text)
+static void entries_of_text(struct mg_parts *m, const char *key, struct tree text)
 {
     struct gguf_str all = text.text;
     for (size_t i = 0; i < all.n;) {
@@ -33,15 +32,14 @@ static int entries_of_text(struct mg_parts *m, const char *key, struct tree text
         struct gguf_str s = {all.p + i, 0};
         s.n = utf8_next(s.p, all.n - i, &code);
         if (code == UTF8_BAD)
-            return bad_entry(m, key, "characters in UTF-8", text);
+            bad_entry(m, key, "characters in UTF-8", text);
         arr_put(m->entries, s);
         i += s.n;
     }
-    return MGPT_OK;
 }
 
 /* {"a": 0, ...}, {"0": "a", ...} or {0: "a", ...}; the ids must be 0 to n - 1, each once. */
-static int entries_of_dict(struct mg_parts *m, const char *key, struct tree dict, size_t n)
+static void entries_of_dict(struct mg_parts *m, const char *key, struct tree dict, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         arr_put(m->entries, ((struct gguf_str){NULL, 0}));
@@ -50,29 +48,28 @@ static int entries_of_dict(struct mg_parts *m, const char *key, struct tree dict
         struct gguf_str text = by_id ? i.value.text : i.key;
         int64_t id = by_id ? i.id : i.value.whole;
         if (!text.p || (!by_id && !i.value.is_whole))
-            return bad_entry(m, key, "characters and ids", i.value);
+            bad_entry(m, key, "characters and ids", i.value);
         if (id < 0 || (uint64_t)id >= n || m->entries[id].p)
-            return ckpt_refuse(m->err,
-                               "%.*s: '%.*s': its id is not one of 0 to %zu or occurs twice",
-                               CKPT_CLIP(key, strlen(key)), CKPT_CLIP(text.p, text.n), n - 1);
+            ckpt_stop(m->c, "%.*s: '%.*s': its id is not one of 0 to %zu or occurs twice",
+                      CKPT_CLIP(key, strlen(key)), CKPT_CLIP(text.p, text.n), n - 1);
         m->entries[id] = text;
     }
-    return MGPT_OK;
 }
 
-int tree_vocabulary(struct mg_parts *m, const char *key, struct tree v)
+void tree_vocabulary(struct mg_parts *m, const char *key, struct tree v)
 {
-    enum tree_kind kind = v.kind;
-    size_t n = kind == TREE_TEXT ? v.text.n : v.n;
+    size_t n = v.kind == TREE_TEXT ? v.text.n : v.n;
     if (m->entries)
-        return MGPT_OK;
-    if (kind != TREE_TEXT && kind != TREE_LIST && kind != TREE_DICT)
-        return bad_entry(m, key, "the characters as a list, a string or an object", v);
-    if (!arr_reserve(m->entries, n + 1))
-        return err_memory(m->err, "the vocabulary", n * sizeof *m->entries);
-    if (kind == TREE_TEXT)
-        return entries_of_text(m, key, v);
-    return kind == TREE_LIST ? entries_of_list(m, key, v) : entries_of_dict(m, key, v, n);
+        return;
+    if (v.kind != TREE_TEXT && v.kind != TREE_LIST && v.kind != TREE_DICT)
+        bad_entry(m, key, "the characters as a list, a string or an object", v);
+    ckpt_pushed(m->c, arr_reserve(m->entries, n + 1), n * sizeof *m->entries);
+    if (v.kind == TREE_TEXT)
+        entries_of_text(m, key, v);
+    else if (v.kind == TREE_LIST)
+        entries_of_list(m, key, v);
+    else
+        entries_of_dict(m, key, v, n);
 }
 
 /* ---- facts ----------------------------------------------------------------------------------- */
@@ -111,22 +108,18 @@ static int holds_facts(struct tree dict)
     return has_fact && !only_ids;
 }
 
-static int facts_of(struct mg_parts *m, struct tree dict, struct tree but, int note, int nesting)
+static void facts_of(struct mg_parts *m, struct tree dict, struct tree but, int note, int nesting)
 {
     char key[TREE_MAX_NAME];
     if (nesting > TREE_MAX_NESTING)
-        return ckpt_refuse(m->err, "metadata: more than %d levels of nesting", TREE_MAX_NESTING);
+        ckpt_stop(m->c, "metadata: more than %d levels of nesting", TREE_MAX_NESTING);
     for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
         if (tree_same(i.value, but))
             continue;
         tree_key(&i, key);
-        int status = take_fact(m, key, i.value, note, nesting);
-        if (status < 0)
-            return status;
-        if (status == 0 && note)
+        if (!take_fact(m, key, i.value, note, nesting) && note)
             tree_ignore(m, key, i.value);
     }
-    return MGPT_OK;
 }
 
 static int take_scalar(struct mg_parts *m, const char *key, struct tree v, enum mg_kind kind)
@@ -136,9 +129,7 @@ static int take_scalar(struct mg_parts *m, const char *key, struct tree v, enum 
         value.kind = v.kind == TREE_FLAG ? MG_FLAG : MG_NUMBER;
         value.number = v.number;
     } else if (v.kind == TREE_TEXT && kind != MG_OTHER && kind != MG_VOCABULARY) {
-        value = (struct mg_value){.kind = MG_TEXT, .text = ckpt_text(m->c, v.text.p, v.text.n)};
-        if (!value.text)
-            return err_memory(m->err, "a text", v.text.n);
+        value = (struct mg_value){.kind = MG_TEXT, .text = ckpt_copy(m->c, v.text.p, v.text.n)};
     }
     return mg_take(m, key, value);
 }
@@ -149,17 +140,16 @@ static int take_fact(struct mg_parts *m, const char *key, struct tree v, int not
     enum mg_kind kind = mg_kind_of(key);
     enum tree_kind is = v.kind;
     const struct tree none = {0};
-    int status = take_scalar(m, key, v, kind);
-    if (status != 0)
-        return status;
+    if (take_scalar(m, key, v, kind))
+        return 1;
     int is_vocabulary = kind == MG_VOCABULARY && is != TREE_NUMBER && is != TREE_NONE;
     if (is_vocabulary && !(is == TREE_DICT && holds_facts(v)))
-        status = tree_vocabulary(m, key, v);
+        tree_vocabulary(m, key, v);
     else if (is == TREE_DICT && kind != MG_OPTIMIZER && (is_vocabulary || !tree_names_matrices(v)))
-        status = facts_of(m, v, none, note, nesting + 1);
+        facts_of(m, v, none, note, nesting + 1);
     else
         return 0;
-    return status < 0 ? status : 1;
+    return 1;
 }
 
 int tree_take(struct mg_parts *m, const char *key, struct tree v)
@@ -167,7 +157,7 @@ int tree_take(struct mg_parts *m, const char *key, struct tree v)
     return take_fact(m, key, v, 1, 0);
 }
 
-int tree_facts(struct mg_parts *m, struct tree dict, struct tree but, int note)
+void tree_facts(struct mg_parts *m, struct tree dict, struct tree but, int note)
 {
-    return facts_of(m, dict, but, note, 0);
+    facts_of(m, dict, but, note, 0);
 }

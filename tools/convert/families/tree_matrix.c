@@ -15,22 +15,18 @@
 
 /* ---- lists of numbers ------------------------------------------------------------------------ */
 
-/* Memory for values that lives as long as the checkpoint; NULL with *m->err. */
+/* Memory for values that lives as long as the checkpoint. */
 static float *reserve(struct mg_parts *m, const char *name, uint64_t rows, uint64_t cols)
 {
     uint64_t n;
     if (!ck_mul(rows, cols, &n))
         n = UINT64_MAX;
-    if (mg_use_room(m, name, n) < 0)
-        return NULL;
-    float *values = ckpt_alloc(m->c, (size_t)n, sizeof *values);
-    if (!values)
-        err_memory(m->err, "a matrix", (size_t)n * sizeof *values);
-    return values;
+    mg_use_room(m, name, n);
+    return ckpt_new(m->c, (size_t)n, sizeof(float));
 }
 
 /* The numbers of a list; row: its number in the matrix, -1: it is not a row. */
-static int gather(struct mg_parts *m, const char *name, struct tree list, int64_t row, float *out)
+static void gather(struct mg_parts *m, const char *name, struct tree list, int64_t row, float *out)
 {
     struct tree_iter i = tree_items(list);
     for (; tree_next(&i); *out++ = (float)i.value.number) {
@@ -38,56 +34,50 @@ static int gather(struct mg_parts *m, const char *name, struct tree list, int64_
         if (i.value.kind == TREE_NUMBER)
             continue;
         if (row < 0)
-            return ckpt_refuse_tensor(m->err, name, "number %zu: expected a number, found %s",
-                                      i.n - 1, found);
-        return ckpt_refuse_tensor(m->err, name, "row %llu, column %zu: expected a number, found %s",
-                                  (unsigned long long)row, i.n - 1, found);
+            ckpt_stop_tensor(m->c, name, "number %zu: expected a number, found %s", i.n - 1, found);
+        ckpt_stop_tensor(m->c, name, "row %llu, column %zu: expected a number, found %s",
+                         (unsigned long long)row, i.n - 1, found);
     }
-    return MGPT_OK;
 }
 
-static int add_values(struct mg_parts *m, const char *name, uint64_t rows, uint64_t cols,
-                      const float *values)
+static void add_values(struct mg_parts *m, const char *name, uint64_t rows, uint64_t cols,
+                       const float *values)
 {
-    return mg_add(m, name, mg_flat((const uint8_t *)values, rows, cols, STATE_F32));
+    mg_add(m, name, mg_flat((const uint8_t *)values, rows, cols, STATE_F32));
 }
 
 /* A list of n numbers as a matrix of rows x cols, or with rows 0 as a vector. */
-static int add_list(struct mg_parts *m, const char *name, struct tree list, uint64_t rows,
-                    uint64_t cols)
+static void add_list(struct mg_parts *m, const char *name, struct tree list, uint64_t rows,
+                     uint64_t cols)
 {
     float *values = reserve(m, name, 1, list.n);
-    if (!values || gather(m, name, list, -1, values) < 0)
-        return m->err->status;
-    return add_values(m, name, rows, cols, values);
+    gather(m, name, list, -1, values);
+    add_values(m, name, rows, cols, values);
 }
 
-static int check_cells(struct mg_parts *m, const char *name, size_t i, struct tree row, size_t cols)
+static void check_cells(struct mg_parts *m, const char *name, size_t i, struct tree row,
+                        size_t cols)
 {
     if (row.kind != TREE_LIST)
-        return ckpt_refuse_tensor(m->err, name, "row %zu: expected a list of numbers, found %s", i,
-                                  row.what);
+        ckpt_stop_tensor(m->c, name, "row %zu: expected a list of numbers, found %s", i, row.what);
     if (row.n == 0)
-        return ckpt_refuse_tensor(m->err, name, "row %zu is empty", i);
+        ckpt_stop_tensor(m->c, name, "row %zu is empty", i);
     if (row.n != cols)
-        return ckpt_refuse_tensor(m->err, name, "row %zu has %zu numbers, row 0 has %zu", i, row.n,
-                                  cols);
-    return MGPT_OK;
+        ckpt_stop_tensor(m->c, name, "row %zu has %zu numbers, row 0 has %zu", i, row.n, cols);
 }
 
-static int add_rows(struct mg_parts *m, const char *name, struct tree list)
+static void add_rows(struct mg_parts *m, const char *name, struct tree list)
 {
     size_t rows = list.n, cols = tree_first(list).n;
     if (rows == 0)
-        return ckpt_refuse_tensor(m->err, name, "it has no rows");
+        ckpt_stop_tensor(m->c, name, "it has no rows");
     float *values = NULL;
     for (struct tree_iter i = tree_items(list); tree_next(&i);) {
-        if (check_cells(m, name, i.n - 1, i.value, cols) < 0 ||
-            (!values && !(values = reserve(m, name, rows, cols))) ||
-            gather(m, name, i.value, (int64_t)i.n - 1, values + (i.n - 1) * cols) < 0)
-            return m->err->status;
+        check_cells(m, name, i.n - 1, i.value, cols);
+        values = values ? values : reserve(m, name, rows, cols);
+        gather(m, name, i.value, (int64_t)i.n - 1, values + (i.n - 1) * cols);
     }
-    return add_values(m, name, rows, cols, values);
+    add_values(m, name, rows, cols, values);
 }
 
 /* ---- a shape and data ------------------------------------------------------------------------ */
@@ -99,8 +89,8 @@ static uint64_t size_at(struct tree t)
 
 /* The shape of {"shape": [rows, cols]}, {"shape": [cols]} or {"nout": rows, "nin": cols}; rows is 0
  * for a vector. */
-static int shape_of(struct mg_parts *m, const char *name, struct tree t, uint64_t *rows,
-                    uint64_t *cols)
+static void shape_of(struct mg_parts *m, const char *name, struct tree t, uint64_t *rows,
+                     uint64_t *cols)
 {
     struct tree shape = tree_get(t, "shape");
     uint64_t sizes[2] = {size_at(tree_get(t, "nout")), size_at(tree_get(t, "nin"))};
@@ -108,39 +98,39 @@ static int shape_of(struct mg_parts *m, const char *name, struct tree t, uint64_
     for (struct tree_iter i = tree_items(shape); n >= 1 && n <= 2 && tree_next(&i);)
         sizes[i.n - 1] = size_at(i.value);
     if (n < 1 || n > 2 || sizes[0] < 1 || sizes[n - 1] < 1)
-        return ckpt_refuse_tensor(m->err, name, "shape: expected two numbers above 0");
+        ckpt_stop_tensor(m->c, name, "shape: expected two numbers above 0");
     *rows = n == 2 ? sizes[0] : 0;
     *cols = sizes[n - 1];
-    return MGPT_OK;
-}
-
-static int wrong_shape(struct mg_parts *m, const char *name, uint64_t rows, uint64_t cols,
-                       const char *found)
-{
-    return ckpt_refuse_tensor(m->err, name, "shape is [%llu, %llu], data has %s",
-                              (unsigned long long)rows, (unsigned long long)cols, found);
 }
 
 /* A dict with a shape and data: numbers, in one list or in rows, or base64. */
-static int add_shaped(struct mg_parts *m, const char *name, struct tree t)
+static void add_shaped(struct mg_parts *m, const char *name, struct tree t)
 {
     struct tree data = tree_get(t, "data"), row = tree_first(data);
     uint64_t rows = 0, cols = 1, n = data.n;
     char found[64];
-    if (shape_of(m, name, t, &rows, &cols) < 0)
-        return MGPT_EFILE;
-    if (data.kind == TREE_TEXT)
-        return base64_add(m, name, data.text, tree_get(t, "dtype").text, rows, cols);
+    shape_of(m, name, t, &rows, &cols);
+    if (data.kind == TREE_TEXT) {
+        base64_add(m, name, data.text, tree_get(t, "dtype").text, rows, cols);
+        return;
+    }
     if (data.kind != TREE_LIST)
-        return ckpt_refuse_tensor(
-            m->err, name, "data: expected a list of numbers or base64, found %s", data.what);
-    snprintf(found, sizeof found, "%llu numbers", (unsigned long long)n);
-    if (row.kind != TREE_LIST)
-        return n % cols || n / cols != (rows ? rows : 1) ? wrong_shape(m, name, rows, cols, found)
-                                                         : add_list(m, name, data, rows, cols);
-    snprintf(found, sizeof found, "%llu rows of %zu numbers", (unsigned long long)n, row.n);
-    return n != rows || row.n != cols ? wrong_shape(m, name, rows, cols, found)
-                                      : add_rows(m, name, data);
+        ckpt_stop_tensor(m->c, name, "data: expected a list of numbers or base64, found %s",
+                         data.what);
+    int in_rows = row.kind == TREE_LIST;
+    int fits =
+        in_rows ? n == rows && row.n == cols : n % cols == 0 && n / cols == (rows ? rows : 1);
+    if (in_rows)
+        snprintf(found, sizeof found, "%llu rows of %zu numbers", (unsigned long long)n, row.n);
+    else
+        snprintf(found, sizeof found, "%llu numbers", (unsigned long long)n);
+    if (!fits)
+        ckpt_stop_tensor(m->c, name, "shape is [%llu, %llu], data has %s", (unsigned long long)rows,
+                         (unsigned long long)cols, found);
+    if (in_rows)
+        add_rows(m, name, data);
+    else
+        add_list(m, name, data, rows, cols);
 }
 
 static int is_shaped(struct tree t)
@@ -151,79 +141,82 @@ static int is_shaped(struct tree t)
 
 /* ---- collections ----------------------------------------------------------------------------- */
 
-static int add_any(struct mg_parts *m, const char *name, struct tree t, int nesting);
+static void add_any(struct mg_parts *m, const char *name, struct tree t, int nesting);
 
 /* Each member under the name, `join`, and its key or number. */
-static int add_members(struct mg_parts *m, const char *name, char join, struct tree t, int nesting)
+static void add_members(struct mg_parts *m, const char *name, char join, struct tree t, int nesting)
 {
     char key[TREE_MAX_NAME], path[2 * TREE_MAX_NAME];
-    int status = MGPT_OK;
-    for (struct tree_iter i = tree_items(t); status == MGPT_OK && tree_next(&i);) {
+    for (struct tree_iter i = tree_items(t); tree_next(&i);) {
         if (t.kind == TREE_DICT)
             tree_key(&i, key);
         else
             snprintf(key, sizeof key, "%zu", i.n - 1);
         snprintf(path, sizeof path, "%.*s%c%s", TREE_MAX_NAME - 2, name, join, key);
-        status = add_any(m, path, i.value, nesting + 1);
+        add_any(m, path, i.value, nesting + 1);
     }
-    return status;
 }
 
-static int add_any(struct mg_parts *m, const char *name, struct tree t, int nesting)
+static void add_any(struct mg_parts *m, const char *name, struct tree t, int nesting)
 {
     struct tree first = tree_first(t);
     enum tree_kind kind = t.kind, inner = first.kind;
     if (nesting > TREE_MAX_NESTING)
-        return ckpt_refuse_tensor(m->err, name, "more than %d levels of nesting", TREE_MAX_NESTING);
+        ckpt_stop_tensor(m->c, name, "more than %d levels of nesting", TREE_MAX_NESTING);
     if (kind == TREE_ARRAY)
-        return t.file->ops->array(&t, m, name);
-    if (is_shaped(t))
-        return add_shaped(m, name, t);
-    if (kind == TREE_DICT || inner == TREE_DICT)
-        return add_members(m, name, '.', t, nesting);
-    if (inner == TREE_ARRAY || tree_first(first).kind == TREE_LIST)
-        return add_members(m, name, '_', t, nesting);
-    if (inner == TREE_NUMBER) /* a gain */
-        return add_list(m, name, t, 0, t.n);
-    if (kind == TREE_LIST)
-        return add_rows(m, name, t);
-    return ckpt_refuse_tensor(m->err, name, "expected rows of numbers, found %s", t.what);
+        t.file->ops->array(&t, m, name);
+    else if (is_shaped(t))
+        add_shaped(m, name, t);
+    else if (kind == TREE_DICT || inner == TREE_DICT)
+        add_members(m, name, '.', t, nesting);
+    else if (inner == TREE_ARRAY || tree_first(first).kind == TREE_LIST)
+        add_members(m, name, '_', t, nesting);
+    else if (inner == TREE_NUMBER) /* a gain */
+        add_list(m, name, t, 0, t.n);
+    else if (kind == TREE_LIST)
+        add_rows(m, name, t);
+    else
+        ckpt_stop_tensor(m->c, name, "expected rows of numbers, found %s", t.what);
 }
 
-int tree_add_matrices(struct mg_parts *m, const char *name, struct tree t)
+void tree_add_matrices(struct mg_parts *m, const char *name, struct tree t)
 {
-    return add_any(m, name, t, 0);
+    add_any(m, name, t, 0);
 }
 
 /* ---- parameter lists ------------------------------------------------------------------------- */
 
-static int add_in_order(struct mg_parts *m, struct tree list)
+static void add_in_order(struct mg_parts *m, struct tree list)
 {
     char name[32];
     size_t n = list.n;
-    int status = mg_check_order(m, n);
-    for (struct tree_iter i = tree_items(list); status == MGPT_OK && tree_next(&i);) {
+    mg_check_order(m, n);
+    for (struct tree_iter i = tree_items(list); tree_next(&i);) {
         mg_name_in_order(m, i.n - 1, n, name);
-        status = tree_add_matrices(m, name, i.value);
+        tree_add_matrices(m, name, i.value);
     }
-    return status;
 }
 
-int tree_add_params(struct mg_parts *m, struct tree list)
+/* All numbers in one list. */
+static void add_flat(struct mg_parts *m, struct tree list)
 {
-    struct tree first = tree_first(list);
-    if (first.kind == TREE_ARRAY && list.n == 1)
-        return tree_add_params(m, first);
-    if (list.kind == TREE_LIST && list.n == 0)
-        return ckpt_refuse(m->err, "parameter list: it is empty");
-    if (list.kind == TREE_LIST && first.kind != TREE_NUMBER)
-        return add_in_order(m, list);
-    int status = tree_add_matrices(m, "params", list);
-    if (status < 0)
-        return status;
+    tree_add_matrices(m, "params", list);
     struct state_tensor *tensors = m->state.tensors, all = tensors[arr_len(tensors) - 1];
     arr_set_len(tensors, arr_len(tensors) - 1);
     if (all.n_dims == 2)
-        return ckpt_refuse(m->err, "parameter list: a matrix, expected all numbers in one list");
-    return mg_add_params(m, &all);
+        ckpt_stop(m->c, "parameter list: a matrix, expected all numbers in one list");
+    mg_add_params(m, &all);
+}
+
+void tree_add_params(struct mg_parts *m, struct tree list)
+{
+    struct tree first = tree_first(list);
+    if (list.kind == TREE_LIST && list.n == 0)
+        ckpt_stop(m->c, "parameter list: it is empty");
+    if (first.kind == TREE_ARRAY && list.n == 1)
+        tree_add_params(m, first);
+    else if (list.kind == TREE_LIST && first.kind != TREE_NUMBER)
+        add_in_order(m, list);
+    else
+        add_flat(m, list);
 }

@@ -62,27 +62,30 @@ static int is_mask(const char *key, struct tree v)
     return end && !end[strlen(".attn.bias")] && tree_get(v, "shape").n == 4;
 }
 
-static int read_weight(struct mg_parts *m, const char *key, struct tree v)
+/* What states nothing is noted. */
+static void take_or_ignore(struct mg_parts *m, const char *key, struct tree v)
 {
-    if (is_spoilt(key, v))
-        return ckpt_refuse_tensor(m->err, key, "%s, expected a matrix", v.what);
-    if (tree_is_container(v) && mg_kind_of(key) != MG_OPTIMIZER && !is_fact(key, v))
-        return is_mask(key, v) ? MGPT_OK : tree_add_matrices(m, key, v);
-    int status = tree_take(m, key, v);
-    if (status == 0)
+    if (!tree_take(m, key, v))
         tree_ignore(m, key, v);
-    return status < 0 ? status : MGPT_OK;
 }
 
-static int read_weights(struct mg_parts *m, struct tree dict)
+static void read_weight(struct mg_parts *m, const char *key, struct tree v)
+{
+    if (is_spoilt(key, v))
+        ckpt_stop_tensor(m->c, key, "%s, expected a matrix", v.what);
+    if (!tree_is_container(v) || mg_kind_of(key) == MG_OPTIMIZER || is_fact(key, v))
+        take_or_ignore(m, key, v);
+    else if (!is_mask(key, v))
+        tree_add_matrices(m, key, v);
+}
+
+static void read_weights(struct mg_parts *m, struct tree dict)
 {
     char key[TREE_MAX_NAME];
-    int status = MGPT_OK;
-    for (struct tree_iter i = tree_items(dict); status == MGPT_OK && tree_next(&i);) {
+    for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
         tree_key(&i, key);
-        status = read_weight(m, key, i.value);
+        read_weight(m, key, i.value);
     }
-    return status;
 }
 
 /* ---- finding them ---------------------------------------------------------------------------- */
@@ -146,7 +149,7 @@ static int is_inside(struct tree v, struct tree weights, int nesting)
 }
 
 /* The facts around the weights, which a parameter list needs first. */
-static int read_around(struct mg_parts *m, struct tree dict, struct tree weights, int nesting)
+static void read_around(struct mg_parts *m, struct tree dict, struct tree weights, int nesting)
 {
     char key[TREE_MAX_NAME];
     for (struct tree_iter i = tree_items(dict); nesting <= TREE_MAX_NESTING && tree_next(&i);) {
@@ -154,30 +157,27 @@ static int read_around(struct mg_parts *m, struct tree dict, struct tree weights
         tree_key(&i, key);
         if (tree_same(i.value, weights))
             continue;
-        int status =
-            is_around ? read_around(m, i.value, weights, nesting + 1) : tree_take(m, key, i.value);
-        if (status < 0)
-            return status;
-        if (status == 0 && !is_around)
-            tree_ignore(m, key, i.value);
+        if (is_around)
+            read_around(m, i.value, weights, nesting + 1);
+        else
+            take_or_ignore(m, key, i.value);
     }
-    return MGPT_OK;
 }
 
 /* ---- layouts --------------------------------------------------------------------------------- */
 
-static int read_dict(struct mg_parts *m, struct tree root, const char *const formats[3])
+static void read_dict(struct mg_parts *m, struct tree root, const char *const formats[3])
 {
     struct tree weights = find_weights(root);
     int is_flat = tree_same(weights, root);
     if (formats)
         m->c->format = formats[is_flat ? 0 : 1];
-    if (is_flat)
-        return read_weights(m, root);
-    int status = read_around(m, root, weights, 0);
-    if (status < 0)
-        return status;
-    return weights.kind == TREE_DICT ? read_weights(m, weights) : tree_add_params(m, weights);
+    if (!is_flat)
+        read_around(m, root, weights, 0);
+    if (is_flat || weights.kind == TREE_DICT)
+        read_weights(m, weights);
+    else
+        tree_add_params(m, weights);
 }
 
 /* A tuple of the weights and other objects, not a list of matrices with their shapes. */
@@ -189,39 +189,33 @@ static int holds_dicts(struct tree list)
     return 0;
 }
 
-static int read_tuple(struct mg_parts *m, struct tree list)
+static void read_tuple(struct mg_parts *m, struct tree list)
 {
-    int status = MGPT_OK;
-    for (struct tree_iter i = tree_items(list); status == MGPT_OK && tree_next(&i);) {
+    for (struct tree_iter i = tree_items(list); tree_next(&i);) {
         enum tree_kind kind = i.value.kind, first = tree_first(i.value).kind;
         if (kind == TREE_DICT)
-            status = read_dict(m, i.value, NULL);
+            read_dict(m, i.value, NULL);
         else if (kind == TREE_TEXT || first == TREE_TEXT)
-            status = tree_vocabulary(m, "vocabulary", i.value);
+            tree_vocabulary(m, "vocabulary", i.value);
         else
             ckpt_note(m->c, "ignored: %s next to the weights", i.value.what);
     }
-    return status;
 }
 
-static int read_layout(struct mg_parts *m, struct tree root, const char *const formats[3])
+void tree_read(struct mg_parts *m, struct tree root, const char *const formats[3])
 {
-    if (root.kind == TREE_DICT)
-        return read_dict(m, root, formats);
-    if (root.kind != TREE_LIST)
-        return ckpt_refuse(m->err, "a pickle of %s: not a microgpt", root.what);
-    if (formats)
+    if (root.kind != TREE_LIST && root.kind != TREE_DICT)
+        ckpt_stop(m->c, "a pickle of %s: not a microgpt", root.what);
+    if (formats && root.kind == TREE_LIST)
         m->c->format = formats[2];
-    return holds_dicts(root) ? read_tuple(m, root) : tree_add_params(m, root);
-}
-
-int tree_read(struct mg_parts *m, struct tree root, const char *const formats[3])
-{
-    int status = read_layout(m, root, formats);
-    if (status == MGPT_OK && *root.file->left == 0)
-        return ckpt_refuse(m->err,
-                           "its containers hold each other: more members than the file can hold");
-    return status;
+    if (root.kind == TREE_DICT)
+        read_dict(m, root, formats);
+    else if (holds_dicts(root))
+        read_tuple(m, root);
+    else
+        tree_add_params(m, root);
+    if (*root.file->left == 0)
+        ckpt_stop(m->c, "its containers hold each other: more members than the file can hold");
 }
 
 /* 1: a dict with a token embedding and without fused projections, which another program writes. */

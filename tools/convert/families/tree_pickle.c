@@ -77,17 +77,16 @@ static int pickle_tree_next(struct tree_iter *i)
 
 /* An array may be in several places (a tied head), but not in so many that a small file gives a
  * large model. */
-static int pickle_tree_array(const struct tree *t, struct mg_parts *m, const char *name)
+static void pickle_tree_array(const struct tree *t, struct mg_parts *m, const char *name)
 {
     struct state_tensor tensor;
-    int is = pickle_ndarray(t->file->data, (pickle_id)t->at, m->c, &tensor, m->err);
-    if (is < 0)
-        return is;
+    int is = pickle_ndarray(t->file->data, (pickle_id)t->at, m->c, &tensor, m->c->err);
+    ckpt_must(m->c, is);
     if (!is)
-        return ckpt_refuse_tensor(m->err, name, "expected rows of numbers, found %s", t->what);
+        ckpt_stop_tensor(m->c, name, "expected rows of numbers, found %s", t->what);
     size_t each = state_type_bytes(tensor.type);
-    uint64_t n = each ? tensor.bytes.size / each : 0;
-    return mg_use_room(m, name, n) < 0 ? MGPT_EFILE : mg_add(m, name, tensor);
+    mg_use_room(m, name, each ? tensor.bytes.size / each : 0);
+    mg_add(m, name, tensor);
 }
 
 struct tree tree_of_pickle(struct tree_file *file, uint64_t *left, const struct pickle *p,
