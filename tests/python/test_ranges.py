@@ -51,6 +51,13 @@ def test_values_out_of_range(names, call):
     assert len(str(refused.value)) < 200
 
 
+@pytest.mark.parametrize("name, value, text", [("n", np.int32(-5), "-5"), ("temperature", np.float64(-1), "-1.0"), ("top_k", np.int64(-3), "-3"),
+                                               ("seed", np.float32(1.5), "1.5")])
+def test_numbers_of_numpy_are_shown_as_numbers(names, name, value, text):
+    with pytest.raises((TypeError, ValueError), match=f"^{name}: .*, found {text}$"):
+        names.generate("a", **{name: value})
+
+
 @pytest.mark.parametrize("call", [
     lambda m: m.generate("a", temperature="x" * 10**6), lambda m: m.session(n_ctx="y" * 10**6),
     lambda m: m.run_with_hooks("a", [("hook_embed", list(range(10**5)))]), lambda m: mgpt.Model(b"x" * 10**6),

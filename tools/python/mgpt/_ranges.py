@@ -22,8 +22,9 @@ RANGES: dict[str, tuple[str, float, float, bool]] = {
 
 
 def shown(value: object) -> str:
-    """A value in a message: its beginning and its end."""
-    return _short.repr(value)
+    """A value in a message: its beginning and its end. A number of NumPy as Python has it, -5 for np.int32(-5)."""
+    item = getattr(value, "item", None)
+    return _short.repr(item() if isinstance(value, numbers.Number) and item else value)
 
 
 def number(name: str, value: Any, least: float, most: float, whole: bool = True) -> Any:
