@@ -167,6 +167,8 @@ rm -f lab.html
 refuses "no output" 2 "-o lab.html" lab "$names"
 cp "$names" own.gguf
 refuses "the model itself as output" 2 "own.gguf is the model" lab own.gguf -p a -o ./own.gguf
+echo "my notes" >notes.html
+refuses "a file of the user's as output" 3 "notes.html: exists and is not a page" lab "$names" -p a -o notes.html
 check "the model is whole" cmp -s own.gguf "$names"
 refuses "no model" 2 "which model?" lab -o lab.html
 refuses "no such file" 5 "cannot open" lab none.gguf -o lab.html

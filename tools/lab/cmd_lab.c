@@ -223,7 +223,7 @@ static int write_page(struct lab *lab)
     if (status == MGPT_OK)
         status = page_commit(&lab->page, &n_bytes, &err);
     if (status < 0)
-        return cli_fail(err.status == MGPT_EIO ? lab->path : NULL, &err);
+        return cli_fail(err.status == MGPT_EMEM ? NULL : lab->path, &err);
     if (!lab->reason[0])
         cli_note("%s: live, %.1f kB (weights %.1f kB, engine %.1f kB packed)", lab->path,
                  (double)n_bytes / 1e3, (double)weights / 1e3, (double)lab_module.n / 1e3);
