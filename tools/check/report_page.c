@@ -243,13 +243,15 @@ static int write_page(const struct report_page *page, const struct engine *e, in
 
 /* ---- the end ---- */
 
-static void print_held(FILE *held)
+/* 0: it cannot be read again. */
+static int print_held(FILE *held)
 {
     char part[4096];
     size_t n;
     rewind(held);
     while ((n = fread(part, 1, sizeof part, held)) > 0)
         fwrite(part, 1, n, stdout);
+    return !ferror(held);
 }
 
 int report_page_end(struct report_page *page, const struct engine *e, int argc, char **argv,
@@ -261,7 +263,8 @@ int report_page_end(struct report_page *page, const struct engine *e, int argc, 
     fflush(stdout);
     dup2(page->out, STDOUT_FILENO);
     close(page->out);
-    print_held(page->held);
+    if (!print_held(page->held))
+        code = fail_io("the temporary file cannot be read");
     if (code == EXIT_OK || code == EXIT_DIFFERENT || code == EXIT_INTERRUPTED)
         if (write_page(page, e, argc, argv, code, &err) < 0)
             code = cli_fail(page->path, &err);
