@@ -187,7 +187,7 @@ static int add_variable(struct chat *c, const struct cli_command *command, const
     return add_fact(c, typed_fact(name, spec + n + 1));
 }
 
-const char *const chat_think_names[CHAT_THINK_NAMES] = {"enable_thinking", "thinking"};
+const char *const chat_think_names[] = {"enable_thinking", "thinking"};
 
 static int add_think(struct chat *c, const struct cli_command *command, const char *think)
 {

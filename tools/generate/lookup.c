@@ -8,7 +8,8 @@
 
 /* Tokens hashed, longest first; places compared per order; the proposals of a length that did
  * badly are tried again once in so many times. */
-static const size_t orders[LOOKUP_ORDERS] = {8, 4, 2};
+static const size_t orders[] = {8, 4, 2};
+_Static_assert(sizeof orders / sizeof *orders == LOOKUP_ORDERS, "a row each");
 enum { MOST_PLACES = 16, TRY_AGAIN = 16 };
 
 int lookup_open(struct lookup *l, double row_cost)

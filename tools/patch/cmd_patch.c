@@ -69,7 +69,8 @@ static const char *const exits[EXIT_N_CODES] = {
 
 static int read_prompts(struct patch_run *p, const struct cli_command *command)
 {
-    static const char *const options[N_RUNS] = {"--clean", "--corrupt"};
+    static const char *const options[] = {"--clean", "--corrupt"};
+    _Static_assert(sizeof options / sizeof *options == N_RUNS, "a row each");
     int code = EXIT_OK;
     for (int i = 0; i < N_RUNS && code == EXIT_OK; i++) {
         struct input *in = &p->inputs[i];

@@ -10,7 +10,7 @@
 
 enum { STRONGEST = 8 };
 
-const char *const report_runs[N_RUNS] = {"clean", "corrupt"};
+const char *const report_runs[] = {"clean", "corrupt"};
 
 /* A grid of the report; `best`: of a head only the strongest position is shown. */
 struct shown {

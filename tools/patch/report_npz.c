@@ -48,7 +48,8 @@ static size_t list_grid(const struct sweep_grid *g, struct report_array *to)
 
 static size_t list_arrays(const struct report *r, struct report_array *to)
 {
-    static const char *const tokens[N_RUNS] = {"clean_tokens", "corrupt_tokens"};
+    static const char *const tokens[] = {"clean_tokens", "corrupt_tokens"};
+    _Static_assert(sizeof tokens / sizeof *tokens == N_RUNS, "a row each");
     const struct report_run *into = &r->runs[r->into];
     size_t n = 0;
     to[n++] = npz_vector("tokens", into->tokens, NULL, into->n_tokens);

@@ -7,7 +7,7 @@
 
 #define SETTING(field, kind, name, key, argument, most, ...)                                       \
     {name, key, CLI_##kind, offsetof(struct sampling, field), most},
-const struct repl_setting repl_settings[REPL_SETTINGS] = {
+const struct repl_setting repl_settings[] = {
     SAMPLER_SETTINGS(SETTING){"seed", "seed", CLI_U64, offsetof(struct sampling, seed), 0},
 };
 

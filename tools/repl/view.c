@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-const mgpt_point view_residuals[VIEW_HALVES] = {MGPT_RESID_PRE, MGPT_RESID_MID, MGPT_RESID_POST};
+const mgpt_point view_residuals[] = {MGPT_RESID_PRE, MGPT_RESID_MID, MGPT_RESID_POST};
 
 struct view view_of(struct repl *r, const struct repl_args *args)
 {

@@ -201,8 +201,9 @@ static void print_vectors(const struct query *p)
 
 static void print_mix(struct query *p, const uint8_t *shown)
 {
-    static const struct view_column columns[MIX_FIXED] = {
+    static const struct view_column columns[] = {
         {"weight", 9, 4}, {"|v|", 9, 4}, {"|w v|", 9, 4}, {"of z %", 9, 2}};
+    _Static_assert(sizeof columns / sizeof *columns == MIX_FIXED, "a row each");
     char label[HEAT_LABEL + 32], token[HEAT_LABEL];
     double row[MIX_FIXED];
     if (!view_table_open(&p->view, "key", columns, MIX_FIXED))

@@ -9,7 +9,8 @@
 
 enum { TOPS_MAX = 8, FIXED = 24, EACH = 15, TOKEN = EACH - 7 };
 
-static const char *const names[VIEW_HALVES] = {"pre", "mid", "post"};
+static const char *const names[] = {"pre", "mid", "post"};
+_Static_assert(sizeof names / sizeof *names == VIEW_HALVES, "a row each");
 
 struct lens {
     struct view view;

@@ -7,8 +7,8 @@
 
 enum { SHOWN = 16, COLUMNS = 3 };
 
-static const struct view_column columns[COLUMNS] = {
-    {"post", 11, 4}, {"pre", 11, 4}, {"linear", 11, 4}};
+static const struct view_column columns[] = {{"post", 11, 4}, {"pre", 11, 4}, {"linear", 11, 4}};
+_Static_assert(sizeof columns / sizeof *columns == COLUMNS, "a row each");
 
 struct mlp {
     struct view view;
@@ -20,7 +20,8 @@ struct mlp {
 
 static int view_mlp_gather(struct mlp *m)
 {
-    static const mgpt_point points[COLUMNS] = {MGPT_MLP_POST, MGPT_MLP_PRE, MGPT_MLP_PRE_LINEAR};
+    static const mgpt_point points[] = {MGPT_MLP_POST, MGPT_MLP_PRE, MGPT_MLP_PRE_LINEAR};
+    _Static_assert(sizeof points / sizeof *points == COLUMNS, "a row each");
     struct view_want wants[COLUMNS];
     struct view_wants all = {wants, m->gated ? 3 : 2};
     m->values[0] = view_new(COLUMNS * m->n_ff, sizeof(float));

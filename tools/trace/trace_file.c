@@ -19,7 +19,7 @@
 
 enum { BUFFER_VALUES = 1 << 15 };
 
-const struct trace_kind trace_kinds[TRACE_N_TYPES] = {
+const struct trace_kind trace_kinds[] = {
     [TRACE_I64] = {"<i8", "I64", 8},
     [TRACE_F32] = {"<f4", "F32", 4},
     [TRACE_F16] = {"<f2", "F16", 2},

@@ -209,13 +209,13 @@ static void list_widths(struct suspect_list *l, const struct suspect_row *row, c
 /* Every order of a fused matrix that can be taken for another. */
 static void list_axes(struct suspect_list *l, const struct suspect_row *row)
 {
-    static const char *const orders[N_QKV_AXES] = {
-        [QKV_PARTS] = "all of q, all of k, all of v",
-        "q, k, v of head 0, of head 1, ...",
-        "components of q, k, v of head 0 in turn, of head 1, ...",
-        "component 0 of all heads of q, 1, ..., of k, of v",
-        "component 0 of q, k, v of all heads, 1, ...",
-        "component 0 of all heads of q, k, v, 1, ..."};
+    static const char *const orders[] = {[QKV_PARTS] = "all of q, all of k, all of v",
+                                         "q, k, v of head 0, of head 1, ...",
+                                         "components of q, k, v of head 0 in turn, of head 1, ...",
+                                         "component 0 of all heads of q, 1, ..., of k, of v",
+                                         "component 0 of q, k, v of all heads, 1, ...",
+                                         "component 0 of all heads of q, k, v, 1, ..."};
+    _Static_assert(sizeof orders / sizeof *orders == N_QKV_AXES, "a row each");
     struct suspect s = suspect_unnamed(row, NULL);
     for (int i = 0; i < N_QKV_AXES * N_QKV_AXES; i++) {
         s.edit.a = i / N_QKV_AXES;

@@ -149,9 +149,9 @@ static double activation(enum math_act act, const double c[4], double x)
 
 void math_activate(const struct oracle_layer *l, double *x, size_t n)
 {
-    static const char *const names[N_ACTS] = {"xielu", "relu",       "relu2",    "sigmoid",
-                                              "silu",  "gelu_quick", "gelu_erf", "gelu_tanh",
-                                              "tanh",  "none"};
+    static const char *const names[] = {"xielu",      "relu",     "relu2",     "sigmoid", "silu",
+                                        "gelu_quick", "gelu_erf", "gelu_tanh", "tanh",    "none"};
+    _Static_assert(sizeof names / sizeof *names == N_ACTS, "a row each");
     int act = 0;
     while (act < N_ACTS && strcmp(names[act], l->activation) != 0)
         act++;

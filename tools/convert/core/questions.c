@@ -17,7 +17,7 @@
 #define ACTIVATION_OPTION(id, name) "--activation " #name,
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-const struct ckpt_question ckpt_questions[CKPT_N_FACTS] = {
+const struct ckpt_question ckpt_questions[] = {
     [FACT_HEADS] = {OPT_HEADS, "the number of attention heads",
                     "n_head, num_heads or n_embd / head_size", "--heads N", NULL, NULL, 0},
     [FACT_ACTIVATION] =

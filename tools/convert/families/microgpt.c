@@ -143,8 +143,9 @@ static void check_shapes(struct mg_build *b)
 
 const char *mg_size_name(enum mg_size size)
 {
-    static const char *const names[MG_N_SIZES] = {
-        "vocab_size", "n_embd", "n_layer", "block_size", "n_head", "head_dim", "n_kv_head"};
+    static const char *const names[] = {"vocab_size", "n_embd",   "n_layer",  "block_size",
+                                        "n_head",     "head_dim", "n_kv_head"};
+    _Static_assert(sizeof names / sizeof *names == MG_N_SIZES, "a row each");
     return names[size];
 }
 

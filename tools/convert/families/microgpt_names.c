@@ -12,7 +12,7 @@
 
 #define OWN(name) name, name
 #define OF_LAYER(name) "blk.N." name, "blk.N." name
-const struct mg_role_row mg_roles[MG_N_ROLES] = {
+const struct mg_role_row mg_roles[] = {
     [MG_WTE] = {"wte",
                 " wte tok_emb token_emb token_embd token_embedding ",
                 {OWN("token_embd"), 'V', 'E', 0}},

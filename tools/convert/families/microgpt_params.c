@@ -27,8 +27,9 @@ struct param_sizes {
 
 enum { HEAD = 2, N_KINDS = MG_N_GLOBAL + MG_N_PER_LAYER };
 
-static const char *const kinds[N_KINDS] = {"wte",     "wpe",     "lm_head", "attn_wq", "attn_wk",
-                                           "attn_wv", "attn_wo", "mlp_fc1", "mlp_fc2"};
+static const char *const kinds[] = {"wte",     "wpe",     "lm_head", "attn_wq", "attn_wk",
+                                    "attn_wv", "attn_wo", "mlp_fc1", "mlp_fc2"};
+_Static_assert(sizeof kinds / sizeof *kinds == N_KINDS, "a row each");
 
 /* The kind of the i-th of n matrices, and its layer. */
 static size_t kind_at(const struct mg_parts *m, size_t i, size_t n, size_t *layer)
