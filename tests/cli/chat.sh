@@ -52,6 +52,11 @@ refuses "control tokens that a user types are text" 2 "'<' (U+003C)" \
 run generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -p 'hi there' --session "$tmp/talk"
 prints "--session: the conversation goes on" "$second" \
     generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -p 'why?' --session "$tmp/talk"
+# Two turns of one run are those of two: the numbers that draw go on.
+run generate "$tmp/chat.gguf" --chat -s 7 -n 6 -f "$tmp/turns"
+tail -n +2 "$tmp/out" >"$tmp/want"
+run generate "$tmp/chat.gguf" --chat -s 7 -n 6 -p 'hi there' --session "$tmp/drawn"
+equals "... and its random numbers" generate "$tmp/chat.gguf" --chat -n 6 -p 'why?' --session "$tmp/drawn"
 refuses "... and has its system text" 2 "--system: the conversation in $tmp/talk has begun" \
     generate "$tmp/chat.gguf" --chat --system 'be kind' -p 'why?' --session "$tmp/talk"
 

@@ -31,6 +31,8 @@ fi
 
 # ---- the same bytes ----
 
+want generate "$names" -s 5
+equals "the least of --samples, the most of -n" generate "$names" -s 5 --samples 1 -n 2147483647
 run generate "$names" --samples 50
 cp "$tmp/out" "$tmp/first"
 run generate "$names" --samples 50 -s 0 -t 2 --isa scalar

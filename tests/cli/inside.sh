@@ -9,6 +9,7 @@ check "--self: exit code 0" eval '[ $code -eq 0 ]'
 check "--self: one hash in every line of the table" \
     eval '[ "$(grep -E "stepped|fed|tapped|synced|batch|forked" "$tmp/out" | awk "{ print \$NF }" | sort -u | wc -l)" -eq 1 ]'
 check "--self: the verdict has it, too" eval 'tail -1 "$tmp/out" | grep -q "one hash; numbers: hold"'
+says "--self of the whole context" 092da0f84bfcf144 check --self "$names"
 run check --self "$names" --tokens 6 --json
 check "--self --json: the verdict" eval 'tail -1 "$tmp/out" | grep -q "\"verdict\":\"same\""'
 run check --self "$names" -p mary
@@ -29,6 +30,8 @@ check "... the record has the hash" grep -qF "\"logits\":\"$hash\"" "$record"
 run check --attested "$record" "$names"
 check "--attested: the same on every instruction set" \
     eval '[ $code -eq 0 ] && tail -1 "$tmp/out" | grep -q "^$hash  attested by mgpt .*: the same"'
+sed 's/"mgpt":"[^"]*"/"mgpt":"\\u001b~"/; s/"mgpt": "[^"]*"/"mgpt": "\\u001b~"/' "$record" >"$tmp/named.json"
+says "a name with what no terminal should get" "attested by mgpt ?~" check --attested "$tmp/named.json" "$names" --isa scalar
 check "... with the tokens of the record" eval 'tail -2 "$tmp/out" | head -1 | grep -q " 5 tokens"'
 sed "s/$hash/0123456789abcdef/" "$record" >"$tmp/other.json"
 run check --attested "$tmp/other.json" "$names" --isa scalar --json

@@ -6,6 +6,7 @@ import pty
 import select
 import shutil
 import signal
+import subprocess
 import sys
 import tempfile
 import termios
@@ -54,6 +55,20 @@ def check(name, seen, expected):
     print("ok" if ok else "not ok", len(results), name)
     if not ok:
         print(f"#   expected {expected!r} in {seen!r}")
+
+
+def on_terminal(*arguments):
+    """The exit code and what is printed."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(MGPT, [MGPT, *arguments])
+    seen = b""
+    while select.select([fd], [], [], 10)[0]:
+        try:
+            seen += os.read(fd, 4096)
+        except OSError:  # it has ended
+            break
+    return os.waitpid(pid, 0)[1], seen
 
 
 with tempfile.TemporaryDirectory() as directory:
@@ -108,18 +123,14 @@ with tempfile.TemporaryDirectory() as directory:
         check("no file for a number", t.keys("mgpt generate --first ta\t.", "."), "--first ta\a.")
         t.keys("\x15exit\r", "exit")
         os.waitpid(t.pid, 0)
-    pid, fd = pty.fork()
-    if pid == 0:
-        os.execv(MGPT, [MGPT, "convert", os.path.join(ROOT, "weights/names.gguf"), os.path.join(directory, "x.gguf")])
-    seen = b""
-    while select.select([fd], [], [], 10)[0]:
-        try:
-            seen += os.read(fd, 4096)
-        except OSError:  # it has ended
-            break
-    check("a conversion on a terminal", str(os.waitpid(pid, 0)[1]), "0")
+    names = os.path.join(ROOT, "weights/names.gguf")
+    code, seen = on_terminal("convert", names, os.path.join(directory, "x.gguf"))
+    check("a conversion on a terminal", str(code), "0")
     check("... says what it wrote", seen.decode(), "x.gguf: 4192 weights")
     check("... and has no progress where it is short", str(b"%" in seen), "False")
+    samples = "generate", names, "--samples", "30", "-s", "3"
+    piped = subprocess.run([MGPT, *samples], stdout=subprocess.PIPE, text=True, check=True).stdout
+    check("samples that grow on a terminal", on_terminal(*samples)[1].decode().replace("\r\n", "\n"), piped)
     # Facts that are not in the file are asked for, one after the other; a number or a name answers.
     pid, fd = pty.fork()
     if pid == 0:

@@ -118,6 +118,8 @@ check "no colour through a pipe" eval '! grep -q "$tab_escape" "$tmp/out"'
 script 'anna\n/a 0 0\n/h 0\n' "$names" --screen truecolor
 says "--screen truecolor" "${tab_escape}[48;2;"
 says "half blocks" "▀"
+script 'annabellannab\n/a 0 0\n' "$names" --screen truecolor
+says "... of two rows each, and both names" '2 "n"/"n"      '
 check "each line ends in the terminal's own colours" eval \
     '! grep "$tab_escape" "$tmp/out" | grep -v "$tab_escape\[0m[^$tab_escape]*$" | grep -q .'
 script 'anna\n/a 0 0\n' "$names" --screen 256
