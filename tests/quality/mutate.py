@@ -12,6 +12,7 @@ runs its tests (MGPT_PYTHON has pytest and NumPy).
     tests/quality/mutate.py --folder 20 src/run tools/repl    20 mutants of each of these folders
     tests/quality/mutate.py --matrix FILE ...    runs all tests, not until one fails; FILE gets which functions kill what
     tests/quality/mutate.py --slice 140          stops after 140 s; the next run goes on where this one stopped
+    tests/quality/mutate.py --most 2             quick tests only: --again then tries the survivors with all
     tests/quality/mutate.py --again              tries the survivors of earlier runs again
     tests/quality/mutate.py --report             the figures so far, and the survivors
 
@@ -27,6 +28,7 @@ import hashlib
 import json
 import os
 import re
+import resource
 import shlex
 import shutil
 import subprocess
@@ -142,8 +144,8 @@ THREADS = ('-O1', '-fsanitize=thread')  # of what knows of threads
 
 
 class Runner:
-    def __init__(self, build, work, all_tests=False, plain=False):
-        self.build, self.work, self.all_tests, self.plain = build, work, all_tests, plain
+    def __init__(self, build, work, args):
+        self.build, self.work, self.all_tests, self.plain, self.most = build, work, args.matrix, args.plain, args.most
         self.kills = collections.Counter()
         self.tree = os.path.join(work, 'tree')
         for folder in ('src', 'tools'):
@@ -174,18 +176,19 @@ class Runner:
         return run_test(test, program, self.work, cpu, wall, first)
 
     def control(self, test):
-        """Seconds that a test takes without a mutant, which it must pass."""
+        """Seconds of the processor that a test takes without a mutant, which it must pass."""
         program = os.path.join(self.build.dir, program_of(test))
         if program not in self.digests:
             with open(program, 'rb') as f:
                 self.digests[program] = hashlib.sha256(f.read()).hexdigest()
         if self.controls.get(test, [None])[0] != self.digests[program]:
-            start = time.monotonic()
+            before = resource.getrusage(resource.RUSAGE_CHILDREN)
             result, did = run_test(test, program, self.work, 600, 600)
+            after = resource.getrusage(resource.RUSAGE_CHILDREN)
             if result:
                 print('%s fails without a mutant: %s' % (test, kill_matrix.failed(test, did)), file=sys.stderr)
                 sys.exit(3)
-            self.controls[test] = [self.digests[program], time.monotonic() - start, list(did)]
+            self.controls[test] = [self.digests[program], sum(after[:2]) - sum(before[:2]), list(did)]
             with open(self.controls_path, 'w') as f:
                 json.dump(self.controls, f)
         return self.controls[test][1]
@@ -200,7 +203,9 @@ class Runner:
         results, killers = [], []
         for test in self.in_turn(tests):
             base = self.control(test)
-            result, did = self.run(test, objects, int(times * (4 + 4 * base)), times * (20 + 10 * base), sanitize,
+            if base > self.most:
+                continue
+            result, did = self.run(test, objects, int(times * (2 + 4 * base)), times * (20 + 20 * base), sanitize,
                                    not self.all_tests)
             if result == 'not linked':
                 return result, []
@@ -229,7 +234,7 @@ class Runner:
     def judge(self, m, text, group):
         """What became of a mutant, and which functions of tests found it."""
         tests, targets = group[1], self.build.objects(m.file)
-        times = 5 if m.file.startswith(('src/kernels', 'src/page')) else 1  # what is not optimised there is slow
+        times = 3 if m.file.startswith(('src/kernels', 'src/page')) else 1  # what is not optimised there is slow
         try:
             if m.file.endswith('.py'):
                 for test in tests:
@@ -308,6 +313,7 @@ def arguments():
     p.add_argument('--folder', type=int, metavar='N', help='N mutants of each folder, of all its files, in place of -n')
     p.add_argument('--seed', default='1')
     p.add_argument('--plain', action='store_true', help='no tests under the sanitizers: quicker, and more survive')
+    p.add_argument('--most', type=float, default=1e9, metavar='S', help='no test that takes longer; --again tries what lives')
     p.add_argument('--matrix', metavar='FILE', help='run all tests; FILE keeps results and killers')
     p.add_argument('--slice', type=float, default=1e9, help='seconds after which to stop')
     p.add_argument('--again', action='store_true', help='survivors once more')
@@ -350,7 +356,7 @@ def judge_all(args, work_list, results, known, journal):
     work = tempfile.mkdtemp(prefix='mut-')
     try:
         start = time.monotonic()
-        runner = Runner(Build(args.build, work), work, args.matrix is not None, args.plain)
+        runner = Runner(Build(args.build, work), work, args)
         for r in results.values():
             runner.kills.update({k.split(': ')[0] for k in r['killers']})
         # One of each file alternately, so that an unfinished run has figures for all.
