@@ -139,8 +139,10 @@ cat >"$tmp/bad" <<'END'
 {"id": 8, "context": "a", "continuation": "b", "continuations": ["a"]}
 {"id": 9, "context": "a", "text": "b"}
 {"id": 10, "context": "a", "continuation": "b", "x": 1}
-{"id": 11, "context": "A", "continuation": "b"}
-{"id": 12, "context": "a", "continuation": "b"}
+{"id": 11, "context": "a", "continuation": []}
+{"id": 12, "context": "a", "continuation": ["b", "c"]}
+{"id": 13, "context": "A", "continuation": "b"}
+{"id": 14, "context": "a", "continuation": "b"}
 END
 run score "$names" --json -f "$tmp/bad"
 sed 's/^{"id":[0-9]*,"error":"\(.*\)"}$/\1/' "$tmp/out" >"$tmp/list"
@@ -155,12 +157,14 @@ expected a string called context with the continuation
 expected one of continuation and continuations with the context
 a record has a text or a context with continuations, not both
 unknown field \"x\": the fields of a record are id, text, context, continuation and continuations
+continuation: expected a string; an array is called continuations
+continuation: expected a string; an array is called continuations
 END
-check "bad records: one line each" eval 'head -n 10 "$tmp/list" | cmp -s - "$tmp/want"'
-check "... a character that the vocabulary lacks" eval 'sed -n 11p "$tmp/out" | grep -q "character .A."'
+check "bad records: one line each" eval 'head -n 12 "$tmp/list" | cmp -s - "$tmp/want"'
+check "... a character that the vocabulary lacks" eval 'sed -n 13p "$tmp/out" | grep -q "character .A."'
 sed 's/"id": [0-9]*, //' "$tmp/bad" | "$MGPT" score "$names" --json -f - >"$tmp/nameless"
 check "... whose line is named where it has no id" eval 'sed -n 5p "$tmp/nameless" | grep -q "\"line\":5}"'
-check "... exit 3, and the good one is scored" eval '[ $code -eq 3 ] && sed -n 12p "$tmp/out" | grep -q is_greedy'
+check "... exit 3, and the good one is scored" eval '[ $code -eq 3 ] && sed -n 14p "$tmp/out" | grep -q is_greedy'
 
 # ---- spaces at the end of a context: those of Python's str.isspace ----
 

@@ -17,7 +17,7 @@
 #       build-afl/tests/fuzz/fuzz_gguf
 set -eu
 program=$1 name=$2 seeds=$3
-here=$(dirname "$0")
+here=$(cd "$(dirname "$0")" && pwd) # a target may end in another folder
 found=$here/found/$name
 if ! "$program" -help=1 </dev/null 2>&1 | grep -q libFuzzer; then
     set -- "$seeds/$name"

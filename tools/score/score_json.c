@@ -57,6 +57,8 @@ static const struct jval *score_json_asked(struct score_line *line)
         score_refuse(line, "expected a string called context with the continuation");
     else if (!one == !list)
         score_refuse(line, "expected one of continuation and continuations with the context");
+    else if (jval_is(one, JVAL_ARRAY))
+        score_refuse(line, "continuation: expected a string; an array is called continuations");
     else if (list && jval_size(list) == 0)
         score_refuse(line, "continuations: expected an array of strings, one at least");
     else
