@@ -254,7 +254,7 @@ TEST(which_thread)
     }
 }
 
-/* Threads that nobody asked for are done without; those that were asked for are missed. */
+/* Threads that cannot be started are left out if mgpt chose their number, and an error if the caller did. */
 TEST(threads_refused)
 {
     char path[1024];

@@ -262,7 +262,7 @@ foreign()
     denies 3 "this is $1" foreign no.gguf
 }
 
-# unknown BYTES: they are nobody's.
+# unknown BYTES: no program writes them.
 unknown()
 {
     { printf "$1" && head -c 300 /dev/zero; } >foreign

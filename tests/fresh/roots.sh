@@ -1,5 +1,5 @@
 #!/bin/sh
-# Both commands of README.md on machines that nobody has prepared: makes a root of each Debian, clones the repository
+# Both commands of README.md on fresh machines: makes a root of each Debian, clones the repository
 # into it and does what README says there. Needs root, debootstrap, a registry of Debian's packages and of Python's.
 #
 # shellcheck disable=SC2016,SC2046,SC2181,SC2317  # the root's variables; words; codes of subshells; functions that step calls

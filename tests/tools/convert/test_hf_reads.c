@@ -119,7 +119,7 @@ TEST(spellings)
         dir_free(&d);
     }
     struct dir d = golden("gpt2");
-    set_key(&d, "n_ctx", "7"); /* which nobody reads beside n_positions */
+    set_key(&d, "n_ctx", "7"); /* no class reads it next to n_positions */
     assert_read(&d, "config.json", "n_ctx", NULL);
     set_key(&d, "hidden_size", "18");
     assert_read(&d, "config.json", "the same value", NULL);

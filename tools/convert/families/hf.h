@@ -208,7 +208,7 @@ const char *hf_model_type_of(const char *class_name);
 int hf_is_base_key(const char *key);
 
 /* 1: the class that config.json names is known, and no class of the library reads this key. */
-int hf_nobody_reads(const struct hf_model *m, const char *key);
+int hf_key_is_unread(const struct hf_model *m, const char *key);
 
 /* Other spellings of the family's keys become its own. */
 hf_step_fn hf_spellings;

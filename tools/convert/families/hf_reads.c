@@ -47,7 +47,7 @@ int hf_is_base_key(const char *key)
     return is_among(key, hf_base_keys);
 }
 
-int hf_nobody_reads(const struct hf_model *m, const char *key)
+int hf_key_is_unread(const struct hf_model *m, const char *key)
 {
     const struct hf_class *c = &m->family->class;
     const char *named =

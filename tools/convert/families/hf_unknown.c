@@ -95,7 +95,7 @@ static int is_ignored(const struct hf_model *m, const char *key, const json_t *v
 {
     if (m->family->ignores && strcmp(m->family->ignores, key) == 0)
         return 1;
-    return json_is(v, JSON_TRUE) && !ckpt_is_one_of(key, rotations) && hf_nobody_reads(m, key);
+    return json_is(v, JSON_TRUE) && !ckpt_is_one_of(key, rotations) && hf_key_is_unread(m, key);
 }
 
 _Noreturn static void refuse_key(struct hf_model *m, const char *key, const json_t *v)
