@@ -1,12 +1,12 @@
-#!/ bin / sh
-#mgpt convert as a user types it : every layout, every option, every error line, exit codes,       \
-    atomicity.
-#That the tensors are right to the bit is tested in tests / tools / convert / test_convert.c.
-#shellcheck source = tests / cli / lib.sh
-."$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+#!/bin/sh
+# mgpt convert as a user types it: every layout, every option, every error line, exit codes, atomicity.
+# That the tensors are right to the bit is tested in tests/tools/convert/test_convert.c.
+# shellcheck source=tests/cli/lib.sh
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 
-    mkdir "$tmp/work" &&cd "$tmp/work" ||
-    exit 1 fixtures = $MGPT_SOURCE_ROOT / tests / fixtures / convert cp "$fixtures"/*.json "$fixtures"/*.bin . || exit 1
+mkdir "$tmp/work" && cd "$tmp/work" || exit 1
+fixtures=$MGPT_SOURCE_ROOT/tests/fixtures/convert
+cp "$fixtures"/*.json "$fixtures"/*.bin . || exit 1
 cp flat.json silent.json # says nothing about heads
 for layout in flat state_dict shaped nested tied; do
     sed 's/^{/{"n_head":4,/' "$fixtures/$layout.json" >$layout.json
