@@ -261,29 +261,26 @@ void ckpt_note(struct checkpoint *c, const char *fmt, ...)
         c->lost_notes = 1;
 }
 
-int ckpt_add(struct checkpoint *c, const char *name, uint64_t n_in, uint64_t n_out,
-             struct ckpt_tensor from, mgpt_error *err)
+void ckpt_add(struct checkpoint *c, const char *name, uint64_t n_in, uint64_t n_out,
+              struct ckpt_tensor from)
 {
     const uint64_t dims[4] = {n_in, n_out ? n_out : 1, 1, 1};
     size_t n = strlen(name);
     if (n > CKPT_MAX_NAME || !ck_mul(dims[0], dims[1], &from.n_values))
-        return ckpt_refuse(err, "tensor %.*s: name or shape too large", CKPT_CLIP(name, n));
+        ckpt_stop(c, "tensor %.*s: name or shape too large", CKPT_CLIP(name, n));
     memcpy(from.name, name, n + 1);
     memcpy(from.dims, dims, sizeof dims);
     from.n_dims = n_out ? 2 : 1;
     if (!from.type)
         from.type = dtype_find(DTYPE_F32);
-    if (!arr_push(c->tensors, from))
-        return err_memory(err, "the list of tensors", sizeof from);
-    return MGPT_OK;
+    ckpt_push(c, c->tensors, from);
 }
 
-int ckpt_token(struct checkpoint *c, const char *p, size_t n, int32_t type, mgpt_error *err)
+void ckpt_token(struct checkpoint *c, const char *p, size_t n, int32_t type)
 {
-    struct gguf_str text = {ckpt_text(c, p, n), n};
-    if (!text.p || !arr_push(c->vocab.tokens, text) || !arr_push(c->vocab.types, type))
-        return err_memory(err, "the vocabulary", n);
-    return MGPT_OK;
+    struct gguf_str text = ckpt_str(c, p, n);
+    ckpt_push(c, c->vocab.tokens, text);
+    ckpt_push(c, c->vocab.types, type);
 }
 
 void ckpt_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
@@ -294,19 +291,15 @@ void ckpt_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *o
         t->values(t, first, n, out);
 }
 
-int ckpt_size(uint32_t *to, const char *what, uint64_t v, mgpt_error *err)
+void ckpt_size(struct checkpoint *c, uint32_t *to, const char *what, uint64_t v)
 {
     if (v < 1 || v > INT32_MAX)
-        return ckpt_refuse(err, "%s is %llu, expected 1 to %d", what, (unsigned long long)v,
-                           INT32_MAX);
+        ckpt_stop(c, "%s is %llu, expected 1 to %d", what, (unsigned long long)v, INT32_MAX);
     *to = (uint32_t)v;
-    return MGPT_OK;
 }
 
-int ckpt_sizes(const struct ckpt_wanted *sizes, size_t n, mgpt_error *err)
+void ckpt_sizes(struct checkpoint *c, const struct ckpt_wanted *sizes, size_t n)
 {
     for (size_t i = 0; i < n; i++)
-        if (ckpt_size(sizes[i].to, sizes[i].what, sizes[i].v, err) < 0)
-            return MGPT_EFILE;
-    return MGPT_OK;
+        ckpt_size(c, sizes[i].to, sizes[i].what, sizes[i].v);
 }

@@ -242,23 +242,23 @@ __attribute__((format(printf, 2, 3))) void ckpt_note(struct checkpoint *c, const
 /* Appends a tensor of {n_in} values, or {n_in, n_out} when n_out is not 0; `from` says where the
  * values come from (type, bytes, values, source, at; type NULL: F32), its other members are set
  * here. */
-int ckpt_add(struct checkpoint *c, const char *name, uint64_t n_in, uint64_t n_out,
-             struct ckpt_tensor from, mgpt_error *err);
+void ckpt_add(struct checkpoint *c, const char *name, uint64_t n_in, uint64_t n_out,
+              struct ckpt_tensor from);
 
 /* Appends a token; its text is copied. */
-int ckpt_token(struct checkpoint *c, const char *p, size_t n, int32_t type, mgpt_error *err);
+void ckpt_token(struct checkpoint *c, const char *p, size_t n, int32_t type);
 
 /* Values [first, first + n) of a tensor from wherever they are; first and n are whole blocks. */
 void ckpt_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out);
 
 /* Stores v as a u32 quantity of the model: 1 to INT32_MAX, or an error that names it. */
-int ckpt_size(uint32_t *to, const char *what, uint64_t v, mgpt_error *err);
+void ckpt_size(struct checkpoint *c, uint32_t *to, const char *what, uint64_t v);
 
 struct ckpt_wanted {
     uint32_t *to;
     const char *what;
     uint64_t v;
 };
-int ckpt_sizes(const struct ckpt_wanted *sizes, size_t n, mgpt_error *err);
+void ckpt_sizes(struct checkpoint *c, const struct ckpt_wanted *sizes, size_t n);
 
 #endif

@@ -290,27 +290,27 @@ uint32_t state_count_layers(const struct state *s, const char *pattern)
     }
 }
 
-int state_check_shape(const struct state_tensor *t, uint64_t n_out, uint64_t n_in, mgpt_error *err)
+void state_check_shape(struct checkpoint *c, const struct state_tensor *t, uint64_t n_out,
+                       uint64_t n_in)
 {
     uint64_t rows = n_out ? n_out : n_in;
     uint32_t n_dims = n_out ? 2 : 1;
     char found[64] = "";
     size_t at = 0;
     if (t->n_dims == n_dims && t->shape[0] == rows && (!n_out || t->shape[1] == n_in))
-        return MGPT_OK;
+        return;
     for (uint32_t i = 0; i < t->n_dims && at < sizeof found; i++)
         at += (size_t)snprintf(found + at, sizeof found - at, "%s%llu", i ? ", " : "",
                                (unsigned long long)t->shape[i]);
     if (n_out)
-        return ckpt_refuse_tensor(err, t->name, "shape [%s], expected [%llu, %llu]", found,
-                                  (unsigned long long)n_out, (unsigned long long)n_in);
-    return ckpt_refuse_tensor(err, t->name, "shape [%s], expected [%llu]", found,
-                              (unsigned long long)n_in);
+        ckpt_stop_tensor(c, t->name, "shape [%s], expected [%llu, %llu]", found,
+                         (unsigned long long)n_out, (unsigned long long)n_in);
+    ckpt_stop_tensor(c, t->name, "shape [%s], expected [%llu]", found, (unsigned long long)n_in);
 }
 
-int state_missing(const char *name, mgpt_error *err)
+_Noreturn void state_missing(struct checkpoint *c, const char *name)
 {
-    return ckpt_refuse(err, "tensor %s: missing", name);
+    ckpt_stop(c, "tensor %s: missing", name);
 }
 
 void state_skip_suffix(struct state *s, const char *suffix)
@@ -324,12 +324,17 @@ void state_skip_suffix(struct state *s, const char *suffix)
     }
 }
 
-int state_check_used(const struct state *s, const char *what, mgpt_error *err)
+const struct state_tensor *state_unused(const struct state *s)
 {
-    for (size_t i = 0; i < arr_len(s->tensors); i++) {
-        const struct state_tensor *t = &s->tensors[i];
-        if (!t->used)
-            return ckpt_refuse_tensor(err, t->name, "no %s has it", what);
-    }
-    return MGPT_OK;
+    for (size_t i = 0; i < arr_len(s->tensors); i++)
+        if (!s->tensors[i].used)
+            return &s->tensors[i];
+    return NULL;
+}
+
+void state_check_used(const struct state *s, const char *what)
+{
+    const struct state_tensor *t = state_unused(s);
+    if (t)
+        ckpt_stop_tensor(s->c, t->name, "no %s has it", what);
 }

@@ -6,6 +6,8 @@
  * and puts them into the checkpoint under GGUF's names, stacked, transposed or with rows in another
  * order (state_put). What no mapping took is refused by name at the end (state_check_used).
  *
+ * What takes and puts leaves the run with its errors (checkpoint.h).
+ *
  * After state_put the checkpoint refers to the bytes of the file, no more to the struct state.
  */
 #ifndef MGPT_CONVERT_STATE_H
@@ -123,16 +125,18 @@ int state_is_pattern(const char *name);
 void state_layer_name(char *buf, size_t cap, const char *pattern, uint32_t layer);
 
 /* "tensor NAME: shape [2, 3], expected [4, 5]"; n_out 0 means a vector [n_in]. */
-int state_check_shape(const struct state_tensor *t, uint64_t n_out, uint64_t n_in, mgpt_error *err);
+void state_check_shape(struct checkpoint *c, const struct state_tensor *t, uint64_t n_out,
+                       uint64_t n_in);
 
 /* "tensor NAME: missing". */
-int state_missing(const char *name, mgpt_error *err);
+_Noreturn void state_missing(struct checkpoint *c, const char *name);
 
 /* Marks buffers (masks, tables of a forward pass) whose name ends so: they are not weights. */
 void state_skip_suffix(struct state *s, const char *suffix);
 
-/* MGPT_EFILE naming the first tensor that was not used: "tensor NAME: no WHAT has it". */
-int state_check_used(const struct state *s, const char *what, mgpt_error *err);
+/* The first tensor that was not used; NULL: none. "tensor NAME: no WHAT has it" if there is one. */
+const struct state_tensor *state_unused(const struct state *s);
+void state_check_used(const struct state *s, const char *what);
 
 /* ---- putting --------------------------------------------------------------------------------- */
 
@@ -161,16 +165,15 @@ struct state_part {
  * 0 for vectors. The element type is the source's where all parts agree and GGUF has it, otherwise
  * F32. A single part that is contiguous and in order is referenced in place. Errors: MGPT_EFILE
  * naming the tensor. */
-int state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
-              const struct state_part *parts, size_t n_parts, float plus, mgpt_error *err);
+void state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
+               const struct state_part *parts, size_t n_parts, float plus);
 
 /* GGUF's type of a tensor's values; NULL: it has none. */
 const struct dtype *state_dtype(enum state_type type);
 
 /* Where the values of a whole tensor of up to two dimensions come from: type, bytes or values and
  * source. For vectors `at` may be set. Errors: MGPT_EFILE naming the tensor. */
-int state_source(struct checkpoint *c, const struct state_tensor *t, struct ckpt_tensor *from,
-                 mgpt_error *err);
+void state_source(struct checkpoint *c, const struct state_tensor *t, struct ckpt_tensor *from);
 
 /* ---- mapping by a table ---------------------------------------------------------------------- */
 
@@ -222,6 +225,6 @@ void state_row_part(const struct state_row *row, const struct ckpt_hparams *hp,
 
 /* Puts the rows without N in the order of the table, and at the place of the first row with an N
  * all rows of layer 0, then of layer 1, ... */
-int state_map(struct state *s, const struct state_row *rows, size_t n_rows, mgpt_error *err);
+void state_map(struct state *s, const struct state_row *rows, size_t n_rows);
 
 #endif

@@ -2,7 +2,6 @@
 #include "base/error.h"
 #include "convert/core/state.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 uint64_t state_size(const struct ckpt_hparams *hp, char letter)
@@ -40,14 +39,17 @@ uint64_t state_size(const struct ckpt_hparams *hp, char letter)
     }
 }
 
-static int check_part(const struct state_tensor *t, const struct state_row *row, uint64_t n_out,
-                      uint64_t n_in, mgpt_error *err)
+static void check_part(struct checkpoint *c, const struct state_tensor *t,
+                       const struct state_row *row, uint64_t n_out, uint64_t n_in)
 {
     if (row->flags & STATE_FIRST_ROWS && t->n_dims == 2 && t->shape[0] > n_out)
         n_out = t->shape[0];
     if (n_out && row->flags & STATE_TRANSPOSED && !t->packed) /* packed: as [n_out, n_in] */
-        return state_check_shape(t, n_in, n_out, err);
-    return state_check_shape(t, n_out, n_in, err);
+    {
+        state_check_shape(c, t, n_in, n_out);
+        return;
+    }
+    state_check_shape(c, t, n_out, n_in);
 }
 
 /* The rows of q, of k or of v in a tensor of all three. */
@@ -89,9 +91,9 @@ void state_row_part(const struct state_row *row, const struct ckpt_hparams *hp,
     }
 }
 
-/* What a row, or its bias, says: 1; 0: it is absent and may be; negative. */
+/* Whether a row, or its bias, is there; it must be, where it may not be absent. */
 static int part_of(struct state *s, const struct state_row *row, uint32_t layer, int is_bias,
-                   struct state_part *part, mgpt_error *err)
+                   struct state_part *part)
 {
     const struct ckpt_hparams *hp = &s->c->hp;
     uint64_t n_out = row->n_out ? state_size(hp, row->n_out) : 0, n_in = state_size(hp, row->n_in);
@@ -103,41 +105,34 @@ static int part_of(struct state *s, const struct state_row *row, uint32_t layer,
     if (!part->tensor && row->flags & (is_bias ? STATE_BIAS_OPTIONAL : STATE_OPTIONAL))
         return 0;
     if (!part->tensor && !(is_bias && row->flags & STATE_BIAS_ZEROS))
-        return state_missing(from, err);
-    if (part->tensor && check_part(part->tensor, row, n_out, n_in, err) < 0)
-        return MGPT_EFILE;
+        state_missing(s->c, from);
+    if (part->tensor)
+        check_part(s->c, part->tensor, row, n_out, n_in);
     part->transposed = n_out && row->flags & STATE_TRANSPOSED && !part->tensor->packed;
     state_row_part(row, hp, part);
     return 1;
 }
 
 /* n rows of one tensor, stacked, or their biases. */
-static int map_tensor(struct state *s, const struct state_row *rows, size_t n, uint32_t layer,
-                      int is_bias, mgpt_error *err)
+static void map_tensor(struct state *s, const struct state_row *rows, size_t n, uint32_t layer,
+                       int is_bias)
 {
-    int status = 1;
     char to[STATE_MAX_ROW_NAME];
-    struct state_part *parts = calloc(n, sizeof *parts);
-    if (!parts)
-        return err_memory(err, "the parts of a tensor", n * sizeof *parts);
-    for (size_t i = 0; status > 0 && i < n; i++)
-        status = part_of(s, &rows[i], layer, is_bias, &parts[i], err);
+    struct state_part *parts = ckpt_temp(s->c, n, sizeof *parts);
+    for (size_t i = 0; i < n; i++)
+        if (!part_of(s, &rows[i], layer, is_bias, &parts[i]))
+            return;
     state_row_name(to, rows->to, rows, layer, is_bias);
     float plus = rows->flags & STATE_PLUS_ONE && !is_bias ? 1.0f : 0.0f;
     uint64_t n_in = rows->n_out && !is_bias ? state_size(&s->c->hp, rows->n_in) : 0;
-    if (status > 0)
-        status = state_put(s->c, to, n_in, parts, n, plus, err);
-    free(parts);
-    return status;
+    state_put(s->c, to, n_in, parts, n, plus);
 }
 
-static int map_rows(struct state *s, const struct state_row *rows, size_t n, uint32_t layer,
-                    mgpt_error *err)
+static void map_rows(struct state *s, const struct state_row *rows, size_t n, uint32_t layer)
 {
-    int status = map_tensor(s, rows, n, layer, 0, err);
-    if (status == MGPT_OK && rows->flags & (STATE_BIAS | STATE_BIAS_OPTIONAL | STATE_BIAS_ZEROS))
-        status = map_tensor(s, rows, n, layer, 1, err);
-    return status;
+    map_tensor(s, rows, n, layer, 0);
+    if (rows->flags & (STATE_BIAS | STATE_BIAS_OPTIONAL | STATE_BIAS_ZEROS))
+        map_tensor(s, rows, n, layer, 1);
 }
 
 /* The number of rows from the first on that make one tensor. */
@@ -156,29 +151,26 @@ static int is_of_layer(const struct state_row *row, const struct ckpt_hparams *h
     return state_is_pattern(row->from) && !(row->flags & other);
 }
 
-static int map_layers(struct state *s, const struct state_row *rows, size_t n_rows, mgpt_error *err)
+static void map_layers(struct state *s, const struct state_row *rows, size_t n_rows)
 {
-    int status = MGPT_OK;
     for (uint32_t layer = 0; layer < s->c->hp.n_layer; layer++)
-        for (size_t i = 0, n; status == MGPT_OK && i < n_rows; i += n) {
+        for (size_t i = 0, n; i < n_rows; i += n) {
             n = same_tensor(&rows[i], n_rows - i);
             if (is_of_layer(&rows[i], &s->c->hp, layer))
-                status = map_rows(s, &rows[i], n, layer, err);
+                map_rows(s, &rows[i], n, layer);
         }
-    return status;
 }
 
-int state_map(struct state *s, const struct state_row *rows, size_t n_rows, mgpt_error *err)
+void state_map(struct state *s, const struct state_row *rows, size_t n_rows)
 {
-    int status = MGPT_OK, layers_done = 0;
-    for (size_t i = 0, n; status == MGPT_OK && i < n_rows; i += n) {
+    int layers_done = 0;
+    for (size_t i = 0, n; i < n_rows; i += n) {
         n = same_tensor(&rows[i], n_rows - i);
         if (!state_is_pattern(rows[i].from)) {
-            status = map_rows(s, &rows[i], n, 0, err);
+            map_rows(s, &rows[i], n, 0);
         } else if (!layers_done) {
-            status = map_layers(s, rows, n_rows, err);
+            map_layers(s, rows, n_rows);
             layers_done = 1;
         }
     }
-    return status;
 }

@@ -121,10 +121,11 @@ static void stack_blocks(const struct ckpt_tensor *t, uint64_t first, size_t n, 
 
 /* ---- checking -------------------------------------------------------------------------------- */
 
-static int does_not_fit(const struct state_part *part, const char *gguf_name, mgpt_error *err)
+_Noreturn static void does_not_fit(struct checkpoint *c, const struct state_part *part,
+                                   const char *gguf_name)
 {
     const char *name = part->tensor ? part->tensor->name : gguf_name;
-    return ckpt_refuse_tensor(err, name, "its shape does not give %s", gguf_name);
+    ckpt_stop_tensor(c, name, "its shape does not give %s", gguf_name);
 }
 
 /* Every row that the part names exists, and has the width. n_rows is at least 1. */
@@ -146,8 +147,8 @@ static int rows_exist(const struct state_part *part, const struct part *p, uint6
            ck_add(last, p->n_rows - blocks * p->block, &last) && last <= t->shape[rows_at];
 }
 
-static int set_part(struct part *p, const struct state_part *part, const char *gguf_name,
-                    uint64_t n_in, uint64_t start, mgpt_error *err)
+static void set_part(struct checkpoint *c, struct part *p, const struct state_part *part,
+                     const char *gguf_name, uint64_t n_in, uint64_t start)
 {
     const struct state_tensor *t = part->tensor;
     int rows_at = part->transposed ? 1 : 0, is_vector = n_in == 0;
@@ -159,21 +160,20 @@ static int set_part(struct part *p, const struct state_part *part, const char *g
     p->head = part->head ? part->head : p->block;
     p->order = part->order;
     if (!p->n_rows || (t && !rows_exist(part, p, n_in, is_vector)))
-        return does_not_fit(part, gguf_name, err);
+        does_not_fit(c, part, gguf_name);
     if (!t)
-        return MGPT_OK;
+        return;
     p->packed = t->packed;
     if (p->packed)
-        return MGPT_OK;
+        return;
     if (t->type > STATE_F64)
-        return ckpt_refuse_tensor(err, t->name, "element type %s, expected F32, F16, BF16 or F64",
-                                  state_type_name(t->type));
+        ckpt_stop_tensor(c, t->name, "element type %s, expected F32, F16, BF16 or F64",
+                         state_type_name(t->type));
     p->data = t->bytes.data;
     p->type = t->type;
     p->row = t->strides[rows_at] * state_type_bytes(t->type);
     p->column =
         is_vector ? state_type_bytes(t->type) : t->strides[1 - rows_at] * state_type_bytes(t->type);
-    return MGPT_OK;
 }
 
 /* ---- putting --------------------------------------------------------------------------------- */
@@ -203,24 +203,19 @@ static const struct dtype *common_type(const struct stack *s)
 }
 
 /* The parts with their places, in c's memory. */
-static int stack_parts(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
-                       const struct state_part *parts, size_t n_parts, struct stack **to,
-                       mgpt_error *err)
+static struct stack *stack_parts(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
+                                 const struct state_part *parts, size_t n_parts)
 {
     size_t bytes = sizeof(struct stack) + n_parts * sizeof(struct part);
-    struct stack *s = *to = ckpt_alloc(c, bytes, 1);
-    if (!s)
-        return err_memory(err, "the list of tensors", bytes);
+    struct stack *s = ckpt_new(c, bytes, 1);
     s->width = n_in ? n_in : 1;
     s->n_parts = n_parts;
     for (size_t i = 0; i < n_parts; i++) {
-        int status = set_part(&s->parts[i], &parts[i], gguf_name, n_in, s->n_rows, err);
-        if (status < 0)
-            return status;
+        set_part(c, &s->parts[i], &parts[i], gguf_name, n_in, s->n_rows);
         if (!ck_add(s->n_rows, s->parts[i].n_rows, &s->n_rows))
-            return does_not_fit(&parts[i], gguf_name, err);
+            does_not_fit(c, &parts[i], gguf_name);
     }
-    return MGPT_OK;
+    return s;
 }
 
 /* Bytes where a single part has them in order, else the stack. */
@@ -238,32 +233,25 @@ static struct ckpt_tensor source_of(struct stack *s, float plus)
                                 .source = s};
 }
 
-int state_source(struct checkpoint *c, const struct state_tensor *t, struct ckpt_tensor *from,
-                 mgpt_error *err)
+void state_source(struct checkpoint *c, const struct state_tensor *t, struct ckpt_tensor *from)
 {
     struct state_tensor whole = *t;
-    struct stack *s;
     if (t->n_dims == 0) {
         whole.n_dims = 1;
         whole.shape[0] = whole.strides[0] = 1;
     }
     struct state_part part = {.tensor = &whole, .n_rows = whole.shape[0]};
-    int status = state_check_extent(t, err);
-    if (status == MGPT_OK)
-        status = stack_parts(c, t->name, t->n_dims == 2 ? t->shape[1] : 0, &part, 1, &s, err);
-    if (status == MGPT_OK)
-        *from = source_of(s, 0);
-    return status;
+    ckpt_must(c, state_check_extent(t, c->err));
+    *from = source_of(stack_parts(c, t->name, t->n_dims == 2 ? t->shape[1] : 0, &part, 1), 0);
 }
 
-int state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
-              const struct state_part *parts, size_t n_parts, float plus, mgpt_error *err)
+void state_put(struct checkpoint *c, const char *gguf_name, uint64_t n_in,
+               const struct state_part *parts, size_t n_parts, float plus)
 {
-    struct stack *s;
-    int status = stack_parts(c, gguf_name, n_in, parts, n_parts, &s, err);
-    if (status < 0)
-        return status;
+    struct stack *s = stack_parts(c, gguf_name, n_in, parts, n_parts);
     struct ckpt_tensor from = source_of(s, plus);
-    return n_in ? ckpt_add(c, gguf_name, n_in, s->n_rows, from, err)
-                : ckpt_add(c, gguf_name, s->n_rows, 0, from, err);
+    if (n_in)
+        ckpt_add(c, gguf_name, n_in, s->n_rows, from);
+    else
+        ckpt_add(c, gguf_name, s->n_rows, 0, from);
 }

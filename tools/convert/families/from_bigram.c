@@ -49,7 +49,7 @@ static void from_bigram_sizes(struct torch_model *m)
                                          {&hp->n_embd, "n_embd", E},
                                          {&hp->n_ctx, "block_size", T},
                                          {&hp->n_ff, "the hidden width", 4 * E}};
-    ckpt_must(m->c, ckpt_sizes(wanted, 4, m->c->err));
+    ckpt_sizes(m->c, wanted, 4);
 }
 
 static void from_bigram_put_head(struct torch_model *m)
@@ -58,9 +58,9 @@ static void from_bigram_put_head(struct torch_model *m)
     if (state_has(&m->state, "lm_head.weight"))
         return;
     if (hp->n_embd != hp->n_vocab)
-        ckpt_leave(m->c, state_missing("lm_head.weight", m->c->err));
-    ckpt_must(m->c, ckpt_add(m->c, "output.weight", hp->n_embd, hp->n_vocab,
-                             (struct ckpt_tensor){.values = identity}, m->c->err));
+        state_missing(m->c, "lm_head.weight");
+    ckpt_add(m->c, "output.weight", hp->n_embd, hp->n_vocab,
+             (struct ckpt_tensor){.values = identity});
 }
 
 static int from_bigram_match(const struct torch_model *m)
@@ -77,7 +77,7 @@ static int from_bigram_match(const struct torch_model *m)
 static void from_bigram_map(struct torch_model *m)
 {
     from_bigram_sizes(m);
-    ckpt_must(m->c, state_map(&m->state, rows, sizeof rows / sizeof *rows, m->c->err));
+    state_map(&m->state, rows, sizeof rows / sizeof *rows);
     from_bigram_put_head(m);
     torch_vocab(m, NULL);
 }

@@ -108,12 +108,13 @@ void gpt_sizes(struct gpt *g)
                                         {&hp->n_embd, "n_embd", E},
                                         {&hp->n_ctx, "block_size", T},
                                         {&hp->n_ff, "the hidden width", hp->n_layer ? F : 4 * E}};
-    ckpt_must(m->c, ckpt_sizes(sizes, COUNT(sizes), m->c->err));
+    ckpt_sizes(m->c, sizes, COUNT(sizes));
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 struct gpt_rows {
+    const struct gpt *g;
     struct state_row *rows;
     size_t n;
     unsigned matrices; /* flags of the matrices in layers */
@@ -259,13 +260,6 @@ static void sinusoids(const struct ckpt_tensor *t, uint64_t first, size_t n, flo
     }
 }
 
-static void add_computed(const struct gpt *g, const char *name, uint64_t n_in, uint64_t n_out,
-                         ckpt_values_fn *values)
-{
-    ckpt_must(g->m->c, ckpt_add(g->m->c, name, n_in, n_out, (struct ckpt_tensor){.values = values},
-                                g->m->c->err));
-}
-
 /* Heads that are put side by side without a projection: it is the identity. */
 static void put_no_projection(const struct gpt *g)
 {
@@ -277,10 +271,10 @@ static void put_no_projection(const struct gpt *g)
     ckpt_note(g->m->c, "inferred: attention has no projection (none in the file): the identity");
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         snprintf(name, sizeof name, "blk.%u.attn_output.weight", i);
-        add_computed(g, name, hp->n_embd, hp->n_embd, identity);
+        ckpt_add(g->m->c, name, hp->n_embd, hp->n_embd, (struct ckpt_tensor){.values = identity});
         snprintf(name, sizeof name, "blk.%u.attn_output.bias", i);
         if (is_gpt2)
-            add_computed(g, name, hp->n_embd, 0, zeros);
+            ckpt_add(g->m->c, name, hp->n_embd, 0, (struct ckpt_tensor){.values = zeros});
     }
 }
 
@@ -289,8 +283,9 @@ static void put_positions(const struct gpt *g)
     const struct ckpt_hparams *hp = &g->m->c->hp;
     if (g->positions != GPT_TABLE && !hp->n_rot &&
         !(g->positions == GPT_NO_POSITIONS && strcmp(hp->arch, "microgpt") == 0))
-        add_computed(g, "position_embd.weight", hp->n_embd, hp->n_ctx,
-                     g->positions == GPT_SINUSOIDAL ? sinusoids : zeros);
+        ckpt_add(
+            g->m->c, "position_embd.weight", hp->n_embd, hp->n_ctx,
+            (struct ckpt_tensor){.values = g->positions == GPT_SINUSOIDAL ? sinusoids : zeros});
 }
 
 struct scaled {
@@ -319,7 +314,7 @@ static void scale_embedding(const struct gpt *g)
     for (size_t i = 0; i < arr_len(c->tensors); i++)
         is_tied &= strcmp(c->tensors[i].name, "output.weight") != 0;
     if (is_tied)
-        ckpt_must(c, ckpt_add(c, "output.weight", c->hp.n_embd, c->hp.n_vocab, s->of, c->err));
+        ckpt_add(c, "output.weight", c->hp.n_embd, c->hp.n_vocab, s->of);
     c->tensors[0].type = dtype_find(DTYPE_F32);
     c->tensors[0].bytes = NULL;
     c->tensors[0].blocks = NULL;
@@ -340,14 +335,20 @@ static void settle_kv_heads(const struct gpt *g)
     hp->n_head_kv = (uint32_t)(rows / hd);
 }
 
+static void map_tensors(void *arg)
+{
+    struct gpt_rows *all = arg;
+    state_map(&all->g->m->state, all->rows, all->n);
+}
+
 void gpt_tensors(const struct gpt *g, const char *what)
 {
     struct checkpoint *c = g->m->c;
     size_t most = 3 * (size_t)(g->n_part_heads + 1) + 12; /* q, k, v of each head, and the others */
-    struct gpt_rows all = {.rows = ckpt_temp(c, most, sizeof *all.rows)};
+    struct gpt_rows all = {.g = g, .rows = ckpt_temp(c, most, sizeof *all.rows)};
     settle_kv_heads(g);
     list_rows(g, &all);
-    if (state_map(&g->m->state, all.rows, all.n, c->err) < 0)
+    if (ckpt_run(c, map_tensors, &all, c->err) < 0)
         leave_map(g);
     hf_check_used(&g->m->state, what);
     put_no_projection(g);

@@ -188,7 +188,7 @@ static void put_rows(struct hf_model *m)
         rows[n++].flags |= row_bias(m, flags);
     }
     n += (size_t)hf_head_row(m, &rows[n]);
-    ckpt_must(m->c, state_map(&m->state, rows, n, m->c->err));
+    state_map(&m->state, rows, n);
 }
 
 /* Marks tensors that are no weights of the model. */
@@ -212,7 +212,7 @@ static void put_tensors(struct hf_model *m)
     if (m->family->put.call)
         m->family->put.call(m);
     skip_others(m);
-    ckpt_must(m->c, state_check_used(&m->state, what, m->c->err));
+    state_check_used(&m->state, what);
     m->puts = 0;
 }
 

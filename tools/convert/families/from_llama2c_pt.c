@@ -79,7 +79,7 @@ static void from_llama2c_pt_sizes(struct torch_model *m)
     torch_shape(m, "layers.0.attention.wk.weight", &k_rows, &E2);
     const struct ckpt_wanted wanted[] = {
         {&hp->n_vocab, "vocab_size", V}, {&hp->n_embd, "dim", E}, {&hp->n_ff, "hidden_dim", F}};
-    ckpt_must(m->c, ckpt_sizes(wanted, 3, m->c->err));
+    ckpt_sizes(m->c, wanted, 3);
     torch_check_sizes(m, MG_LAYERS);
     settle_context(m);
     torch_heads(m, 0, 0, "");
@@ -101,9 +101,9 @@ static void from_llama2c_pt_tensors(struct torch_model *m)
 {
     int tied = !state_has(&m->state, "output.weight") ||
                torch_same(m, "output.weight", "tok_embeddings.weight");
-    ckpt_must(m->c, state_map(&m->state, rows, sizeof rows / sizeof *rows, m->c->err));
+    state_map(&m->state, rows, sizeof rows / sizeof *rows);
     if (!tied)
-        ckpt_must(m->c, state_map(&m->state, head, 1, m->c->err));
+        state_map(&m->state, head, 1);
     if (tied) {
         state_find(&m->state, "output.weight");
         ckpt_note(m->c, "inferred: the head is the token embedding (tied)");

@@ -148,7 +148,7 @@ static void settle_vocab_size(struct torch_model *m, uint64_t rows_of_wte)
     if (V < rows_of_wte)
         ckpt_note(m->c, "the last %llu rows of the embedding are padding, left out",
                   (unsigned long long)(rows_of_wte - V));
-    ckpt_must(m->c, ckpt_size(&m->c->hp.n_vocab, "vocab_size", V, m->c->err));
+    ckpt_size(m->c, &m->c->hp.n_vocab, "vocab_size", V);
 }
 
 static void from_nanochat_sizes(struct torch_model *m, const struct meta *s)
@@ -171,7 +171,7 @@ static void from_nanochat_sizes(struct torch_model *m, const struct meta *s)
     const struct ckpt_wanted wanted[] = {{&hp->n_embd, "n_embd", E},
                                          {&hp->n_ctx, "sequence_len", (uint64_t)context},
                                          {&hp->n_ff, "the hidden width", F}};
-    ckpt_must(m->c, ckpt_sizes(wanted, 3, m->c->err));
+    ckpt_sizes(m->c, wanted, 3);
     settle_vocab_size(m, V);
     torch_check_sizes(m, MG_LAYERS);
     from_nanochat_settle_heads(m, s, k_rows);
@@ -263,11 +263,11 @@ static const struct generation *find_generation(const struct torch_model *m)
     int lambdas = state_has(s, "resid_lambdas"), smear = state_has(s, parts[0]);
     for (size_t i = 0; i < sizeof parts / sizeof *parts; i++)
         if (state_has(s, parts[i]) != smear)
-            ckpt_leave(m->c, state_missing(parts[smear ? i : 0], m->c->err));
+            state_missing(m->c, parts[smear ? i : 0]);
     if (smear && !gate)
-        ckpt_leave(m->c, state_missing(name, m->c->err));
+        state_missing(m->c, name);
     if (gate && !lambdas)
-        ckpt_leave(m->c, state_missing("resid_lambdas", m->c->err));
+        state_missing(m->c, "resid_lambdas");
     uint64_t columns = gate && gate->n_dims == 2 ? gate->shape[1] : 0;
     if (gate && columns != 12 && (smear || columns != 32))
         ckpt_stop_tensor(m->c, name, "%llu columns, nanochat's have 12%s",
@@ -282,9 +282,9 @@ static void put_own(struct torch_model *m, const char *from, const char *to, uin
     uint64_t n_in = t && t->n_dims == 2 ? t->shape[1] : 1;
     if (!t)
         return;
-    ckpt_must(m->c, state_check_shape(t, n_out, n_in, m->c->err));
+    state_check_shape(m->c, t, n_out, n_in);
     const struct state_part part = {.tensor = t, .n_rows = n_out ? n_out : 1};
-    ckpt_must(m->c, state_put(m->c, to, n_out ? n_in : 0, &part, 1, 0, m->c->err));
+    state_put(m->c, to, n_out ? n_in : 0, &part, 1, 0);
 }
 
 /* The gates and the numbers of smear and backout. */
@@ -300,7 +300,7 @@ static void put_gates(struct torch_model *m)
         put_own(m, from, to, m->c->hp.n_head_kv);
         state_layer_name(to, sizeof to, "value_embeds.N.weight", i);
         if (state_has(&m->state, from) != state_has(&m->state, to))
-            ckpt_leave(m->c, state_missing(state_has(&m->state, from) ? to : from, m->c->err));
+            state_missing(m->c, state_has(&m->state, from) ? to : from);
     }
 }
 
@@ -365,7 +365,7 @@ static void from_nanochat_map(struct torch_model *m)
     check_known(m, &s);
     from_nanochat_sizes(m, &s);
     settle_constants(m, &s);
-    ckpt_must(m->c, state_map(&m->state, rows, sizeof rows / sizeof *rows, m->c->err));
+    state_map(&m->state, rows, sizeof rows / sizeof *rows);
     put_gates(m);
     state_skip_suffix(&m->state, ".cos");
     state_skip_suffix(&m->state, ".sin");

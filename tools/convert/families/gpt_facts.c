@@ -128,7 +128,7 @@ static void gpt_settle_context(const struct gpt *g)
     else if (torch_size(m, MG_CONTEXT, 0) == 0)
         ckpt_note(m->c, "inferred: context = %d (nothing limits it; set it with --context)",
                   CONTEXT);
-    ckpt_must(m->c, ckpt_size(&m->c->hp.n_ctx, "block_size", n, m->c->err));
+    ckpt_size(m->c, &m->c->hp.n_ctx, "block_size", n);
 }
 
 /* The buffers of a rotation have a column for each value of a head, or for each pair. */

@@ -40,7 +40,7 @@ static void read_projection(struct hf_model *m, const char *name, int is_out, st
     const struct state_tensor *t = hf_shaped(m, hf_tensor(m, "%s", name), rows, columns);
     float *row = ckpt_new(m->c, (size_t)columns, sizeof *row);
     struct ckpt_tensor from;
-    ckpt_must(m->c, state_source(m->c, t, &from, m->c->err));
+    state_source(m->c, t, &from);
     p->by = ckpt_new(m->c, (size_t)(rows * columns), sizeof *p->by);
     p->row = ckpt_new(m->c, (size_t)p->width, sizeof *p->row);
     p->sums = ckpt_new(m->c, (size_t)p->n_embd, sizeof *p->sums);
@@ -58,10 +58,10 @@ static void put_projected(struct hf_model *m, const char *to, const char *name, 
         hf_shaped(m, hf_tensor(m, "embed_tokens.weight"), hp->n_vocab, m->projected);
     struct projected *p = ckpt_new(m->c, 1, sizeof *p);
     *p = (struct projected){.width = m->projected, .n_embd = hp->n_embd};
-    ckpt_must(m->c, state_source(m->c, table, &p->table, m->c->err));
+    state_source(m->c, table, &p->table);
     read_projection(m, name, is_out, p);
     const struct ckpt_tensor from = {.values = projected_values, .source = p};
-    ckpt_must(m->c, ckpt_add(m->c, to, hp->n_embd, hp->n_vocab, from, m->c->err));
+    ckpt_add(m->c, to, hp->n_embd, hp->n_vocab, from);
 }
 
 void hf_put_projected(struct hf_model *m)

@@ -179,12 +179,12 @@ static const uint8_t *find_part(struct state *s, const char *base, const char *n
     snprintf(full, sizeof full, "%s.%s", base, name);
     const struct state_tensor *t = state_find(s, full);
     if (!t)
-        ckpt_leave(s->c, state_missing(full, s->c->err));
+        state_missing(s->c, full);
     if (!has_type(t) || !is_matrix(t))
         ckpt_stop_tensor(s->c, full,
                          "element type %s and %u dimensions, not those of a quantised matrix",
                          state_type_name(t->type), t->n_dims);
-    ckpt_must(s->c, state_check_shape(t, rows, columns, s->c->err));
+    state_check_shape(s->c, t, rows, columns);
     return t->bytes.data;
 }
 
@@ -206,7 +206,7 @@ static void read_g_idx(struct state *s, const char *base, struct hf_packed *p)
         return;
     if (t->type != STATE_I32 || t->strides[0] != 1)
         ckpt_stop_tensor(s->c, full, "element type %s, expected I32", state_type_name(t->type));
-    ckpt_must(s->c, state_check_shape(t, 0, p->n_in, s->c->err));
+    state_check_shape(s->c, t, 0, p->n_in);
     for (uint64_t i = 0; i < p->n_in; i++) {
         uint32_t group = hf_packed_word(t->bytes.data, i);
         if (group >= p->n_groups)

@@ -17,14 +17,14 @@ const struct state_tensor *hf_tensor(struct hf_model *m, const char *fmt, ...)
     va_end(args);
     const struct state_tensor *t = state_find(&m->state, name);
     if (!t)
-        ckpt_must(m->c, state_missing(name, m->c->err));
+        state_missing(m->c, name);
     return t;
 }
 
 const struct state_tensor *hf_shaped(struct hf_model *m, const struct state_tensor *t,
                                      uint64_t n_out, uint64_t n_in)
 {
-    ckpt_must(m->c, state_check_shape(t, n_out, n_in, m->c->err));
+    state_check_shape(m->c, t, n_out, n_in);
     return t;
 }
 
@@ -36,7 +36,7 @@ struct ckpt_tensor *hf_add(struct hf_model *m, int64_t layer, const char *stem, 
         snprintf(name, sizeof name, "%s", stem);
     else
         snprintf(name, sizeof name, "blk.%d.%s.weight", (int)layer, stem);
-    ckpt_must(m->c, state_put(m->c, name, n_in, parts, n_parts, 0, m->c->err));
+    state_put(m->c, name, n_in, parts, n_parts, 0);
     return &m->c->tensors[arr_len(m->c->tensors) - 1];
 }
 
@@ -90,8 +90,7 @@ void hf_put_xielu_weights(struct hf_model *m)
             const struct state_tensor *t =
                 hf_tensor(m, "layers.%u.mlp.act_fn.%s", i, weights[k].name);
             struct ckpt_tensor from = {0};
-            ckpt_must(m->c,
-                      state_source(m->c, t->n_dims ? hf_shaped(m, t, 0, 1) : t, &from, m->c->err));
+            state_source(m->c, t->n_dims ? hf_shaped(m, t, 0, 1) : t, &from);
             ckpt_values(&from, 0, 1, &values[i]);
             if (!(values[i] >= weights[k].min && values[i] <= weights[k].max))
                 ckpt_must(m->c, ckpt_refuse_tensor(m->c->err, t->name, "%g, expected %g to %g",
@@ -146,7 +145,7 @@ void hf_put_sinusoids(struct hf_model *m)
             "max_position_embeddings: a table of positions that large or narrow is not supported");
     *width = hp->n_embd;
     struct ckpt_tensor from = {.values = sinusoid_values, .source = width};
-    ckpt_must(m->c, ckpt_add(m->c, "position_embd.weight", hp->n_embd, hp->n_ctx, from, m->c->err));
+    ckpt_add(m->c, "position_embd.weight", hp->n_embd, hp->n_ctx, from);
 }
 
 /* q, v and k of a fourth of the heads, then of the next: "attn.qkv_proj". */

@@ -211,8 +211,10 @@ void hf_name_programs(const struct state *s, const struct hf_family *own, mgpt_e
 
 void hf_check_used(const struct state *s, const char *what)
 {
-    int status = state_check_used(s, what, s->c->err);
-    if (status == MGPT_EFILE)
-        hf_name_programs(s, NULL, s->c->err);
-    ckpt_must(s->c, status);
+    const struct state_tensor *t = state_unused(s);
+    if (!t)
+        return;
+    ckpt_refuse_tensor(s->c->err, t->name, "no %s has it", what);
+    hf_name_programs(s, NULL, s->c->err);
+    ckpt_leave(s->c, MGPT_EFILE);
 }

@@ -246,7 +246,7 @@ static void llama2c_add(struct checkpoint *c, const struct llama2c *m, enum kind
         snprintf(name, sizeof name, "blk.%d.%s", layer, kinds[kind].name);
     else
         snprintf(name, sizeof name, "%s", kinds[kind].name);
-    ckpt_must(c, ckpt_add(c, name, a->n_in, a->n_out, from, c->err));
+    ckpt_add(c, name, a->n_in, a->n_out, from);
 }
 
 static void add_tensors(struct checkpoint *c, const struct llama2c *m)

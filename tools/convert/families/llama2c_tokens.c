@@ -66,7 +66,7 @@ static void add_special(struct checkpoint *c, uint64_t id, const struct llama2c_
     if ((t->n != strlen(text) || memcmp(t->p, text, t->n) != 0) &&
         (t->n != strlen(other) || memcmp(t->p, other, t->n) != 0))
         ckpt_note(c, "inferred: token %d is %s (the tokenizer calls it otherwise)", (int)id, text);
-    ckpt_must(c, ckpt_token(c, text, strlen(text), special[id].type, c->err));
+    ckpt_token(c, text, strlen(text), special[id].type);
 }
 
 /* A normal token, with every space as U+2581. */
@@ -81,7 +81,7 @@ static void llama2c_tokens_add_text(struct checkpoint *c, const struct llama2c_t
         memcpy(room + n, VOCAB_SPACE, 3);
         n += 3;
     }
-    ckpt_must(c, ckpt_token(c, room, n, TOKEN_NORMAL, c->err));
+    ckpt_token(c, room, n, TOKEN_NORMAL);
 }
 
 static void add_tokens(struct checkpoint *c, struct span bytes, char *room)
@@ -94,7 +94,7 @@ static void add_tokens(struct checkpoint *c, struct span bytes, char *room)
         if (id < N_SPECIAL)
             add_special(c, id, &t);
         else if (vocab_is_byte((struct gguf_str){t.p, t.n}))
-            ckpt_must(c, ckpt_token(c, t.p, t.n, TOKEN_BYTE, c->err));
+            ckpt_token(c, t.p, t.n, TOKEN_BYTE);
         else
             llama2c_tokens_add_text(c, &t, room);
         ckpt_push(c, c->vocab.scores, t.score);

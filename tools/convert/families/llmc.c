@@ -154,7 +154,7 @@ static void add_array(struct checkpoint *c, const struct llmc *m, size_t kind, u
         snprintf(name, sizeof name, "%s", kinds[kind].name);
     struct ckpt_tensor from = {.type = a->type,
                                .bytes = m->bytes.data + a->start + layer * a->each};
-    ckpt_must(c, ckpt_add(c, name, a->n_in, kind ? a->n_out : (uint64_t)m->n_vocab, from, c->err));
+    ckpt_add(c, name, a->n_in, kind ? a->n_out : (uint64_t)m->n_vocab, from);
 }
 
 static void add_arrays(struct checkpoint *c, const struct llmc *m)

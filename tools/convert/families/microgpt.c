@@ -107,7 +107,7 @@ static void check_shape(struct mg_build *b, enum mg_role role, uint32_t layer)
     const struct state_row *row = &mg_roles[role].row;
     uint64_t n_out = row->n_out == 'K' ? b->K : row->n_out ? state_size(&b->c->hp, row->n_out) : 0;
     if (t)
-        ckpt_must(b->c, state_check_shape(t, n_out, state_size(&b->c->hp, row->n_in), b->c->err));
+        state_check_shape(b->c, t, n_out, state_size(&b->c->hp, row->n_in));
 }
 
 static uint64_t find_context(struct mg_build *b)
@@ -133,7 +133,7 @@ static void check_shapes(struct mg_build *b)
         {&hp->n_ctx, "block_size", find_context(b)},
         {&hp->n_embd, "n_embd", E},
         {&hp->n_ff, "the hidden width", hp->n_layer ? mg_at(b, MG_FC1, 0)->shape[0] : 4 * E}};
-    ckpt_must(b->c, ckpt_sizes(sizes, 4, b->c->err));
+    ckpt_sizes(b->c, sizes, 4);
     for (enum mg_role r = 0; r < MG_N_ROLES; r++)
         for (uint32_t i = 0; i < (mg_of_layer(r) ? hp->n_layer : 1); i++)
             check_shape(b, r, i);
@@ -253,7 +253,7 @@ static void microgpt_settle_heads(struct mg_build *b)
     if (heads < 1 || b->c->hp.n_embd % (uint64_t)heads)
         ckpt_stop(b->c, "n_head is %llu, it must divide n_embd = %u", (unsigned long long)heads,
                   b->c->hp.n_embd);
-    ckpt_must(b->c, ckpt_size(&b->c->hp.n_head, "n_head", (uint64_t)heads, b->c->err));
+    ckpt_size(b->c, &b->c->hp.n_head, "n_head", (uint64_t)heads);
 }
 
 void mg_want(struct mg_build *b, const char *option)
@@ -286,7 +286,7 @@ static void settle_kv_heads(struct mg_build *b)
     if (b->K % head_dim || hp->n_head % kv)
         ckpt_stop(b->c, "attn_wk has %llu rows, which %u heads of %llu cannot share",
                   (unsigned long long)b->K, hp->n_head, (unsigned long long)head_dim);
-    ckpt_must(b->c, ckpt_size(&hp->n_head_kv, "the number of KV heads", kv, b->c->err));
+    ckpt_size(b->c, &hp->n_head_kv, "the number of KV heads", kv);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
@@ -323,7 +323,7 @@ static void add_tensors(struct mg_build *b)
     }
     if (b->positions == MG_POS_HALF || b->positions == MG_POS_ADJACENT)
         add_ones(b);
-    ckpt_must(b->c, state_map(b->state, rows, MG_N_ROLES, b->c->err));
+    state_map(b->state, rows, MG_N_ROLES);
 }
 
 void microgpt_build(struct mg_parts *m, struct state *s)

@@ -16,21 +16,18 @@
 
 static void set_entries(struct mg_build *b, const struct gguf_str *entries, size_t n, int64_t bos)
 {
-    ckpt_must(b->c, vocab_chars_set(b->c, entries, n, bos, b->c->hp.n_vocab, b->c->err));
+    vocab_chars_set(b->c, entries, n, bos, b->c->hp.n_vocab);
 }
 
 static void vocab_from_option(struct mg_build *b, int64_t bos)
 {
     struct ckpt_side side;
-    struct gguf_str *entries = NULL;
-    uint64_t V = b->c->hp.n_vocab;
+    size_t n;
     if (!ckpt_side(b->c, b->in, OPT_CHARS, NULL, 0, &side))
         ckpt_stop(b->c, "--chars: no such file");
-    int status = vocab_chars_from_text(b->c, &entries, side.bytes, side.name, V, b->c->err);
-    if (status == MGPT_OK)
-        status = vocab_chars_set(b->c, entries, arr_len(entries), bos, V, b->c->err);
-    arr_free(entries);
-    ckpt_must(b->c, status);
+    const struct gguf_str *entries =
+        vocab_chars_from_text(b->c, side.bytes, side.name, b->c->hp.n_vocab, &n);
+    set_entries(b, entries, n, bos);
 }
 
 static void vocab_a_to_z(struct mg_build *b, int64_t bos)

@@ -59,8 +59,7 @@ static void sizes_of_gguf(struct peft *p)
 static void take_stacked(struct peft *p, const char *to, const struct peft_stack *stacked,
                          struct ckpt_tensor *t)
 {
-    ckpt_must(p->c, state_put(p->c, to, stacked->n_in, stacked->parts, stacked->n, stacked->plus,
-                              p->c->err));
+    state_put(p->c, to, stacked->n_in, stacked->parts, stacked->n, stacked->plus);
     size_t last = arr_len(p->c->tensors) - 1;
     *t = p->c->tensors[last];
     arr_set_len(p->c->tensors, last);
@@ -128,7 +127,7 @@ static void read_factors(struct peft *p, const struct peft_target *target,
     struct ckpt_tensor from;
     change->b = take_floats(p, target, change->rank,
                             (struct state_part){.tensor = rows, .transposed = m->is_embedding});
-    ckpt_must(p->c, state_source(p->c, columns, &from, p->c->err));
+    state_source(p->c, columns, &from);
     if (m->magnitude)
         change->magnitude = take_floats(p, target, 0, (struct state_part){.tensor = m->magnitude});
     from.n_dims = 2;
@@ -283,7 +282,7 @@ static void peft_apply_all(struct peft *p)
         t->used = 1;
         change_module(p, t);
     }
-    ckpt_must(p->c, state_check_used(p->state, "LoRA with both A and B", p->c->err));
+    state_check_used(p->state, "LoRA with both A and B");
 }
 
 void lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter)

@@ -23,7 +23,7 @@ void torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, 
 {
     const struct state_tensor *t = state_peek(&m->state, name);
     if (!t)
-        ckpt_leave(m->c, state_missing(name, m->c->err));
+        state_missing(m->c, name);
     if (t->n_dims != 2)
         ckpt_stop_tensor(m->c, t->name, "%u dimensions, expected 2", t->n_dims);
     *rows = t->shape[0];
@@ -99,7 +99,7 @@ void torch_heads_or_ask(struct torch_model *m, int64_t stated, uint32_t publishe
     }
     if (heads > hp->n_embd || hp->n_embd % (uint64_t)heads)
         ckpt_stop(m->c, "n_head is %lld, it must divide n_embd = %u", (long long)heads, hp->n_embd);
-    ckpt_must(m->c, ckpt_size(&hp->n_head, "n_head", (uint64_t)heads, m->c->err));
+    ckpt_size(m->c, &hp->n_head, "n_head", (uint64_t)heads);
 }
 
 void torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why)

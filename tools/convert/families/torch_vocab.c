@@ -72,8 +72,7 @@ static void set_chars(struct torch_model *m, const struct gguf_str *entries, siz
                       int64_t stated)
 {
     const struct ckpt_options *o = m->in->options;
-    ckpt_must(m->c, vocab_chars_set(m->c, entries, n, o->given & OPT_BOS ? o->bos : stated,
-                                    m->c->hp.n_vocab, m->c->err));
+    vocab_chars_set(m->c, entries, n, o->given & OPT_BOS ? o->bos : stated, m->c->hp.n_vocab);
 }
 
 static void chars_of_meta(struct torch_model *m, const struct pickle *p, const char *name)
@@ -168,23 +167,16 @@ static int find_meta(struct torch_model *m, const char *dataset, struct ckpt_sid
     return 1;
 }
 
-static void free_entries(void *at)
-{
-    struct gguf_str **entries = at;
-    arr_free(*entries);
-}
-
 /* --chars: the training text, or its characters in order. */
 static void vocab_of_text(struct torch_model *m)
 {
     struct ckpt_side side;
-    struct gguf_str **entries = ckpt_new(m->c, 1, sizeof *entries);
+    size_t n;
     if (!ckpt_side(m->c, m->in, OPT_CHARS, NULL, 0, &side))
         ckpt_stop(m->c, "--chars: no such file");
-    ckpt_own(m->c, (void *)entries, free_entries);
-    ckpt_must(m->c, vocab_chars_from_text(m->c, entries, side.bytes, side.name, m->c->hp.n_vocab,
-                                          m->c->err));
-    set_chars(m, *entries, arr_len(*entries), -1);
+    const struct gguf_str *entries =
+        vocab_chars_from_text(m->c, side.bytes, side.name, m->c->hp.n_vocab, &n);
+    set_chars(m, entries, n, -1);
 }
 
 /* The characters in the checkpoint. Words of a tokenizer of the user's are no reason to refuse the

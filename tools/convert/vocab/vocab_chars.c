@@ -136,19 +136,7 @@ static int compare_prefixes(const void *a, const void *b)
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
-static int add_prefixes(struct prefix **all, struct gguf_str s, mgpt_error *err)
-{
-    struct prefix p = {(uint32_t)(uint8_t)s.p[0] << 24, 1};
-    while (p.n < s.n) {
-        p.bytes |= (uint32_t)(uint8_t)s.p[p.n] << (24 - 8 * p.n);
-        p.n++;
-        if (!arr_push(*all, p))
-            return err_memory(err, "the merges", sizeof p);
-    }
-    return MGPT_OK;
-}
-
-static int vocab_chars_add_merge(struct checkpoint *c, struct prefix p, mgpt_error *err)
+static void vocab_chars_add_merge(struct checkpoint *c, struct prefix p)
 {
     char bytes[4], text[16];
     for (uint32_t i = 0; i < 4; i++)
@@ -156,39 +144,39 @@ static int vocab_chars_add_merge(struct checkpoint *c, struct prefix p, mgpt_err
     size_t n = vocab_put_bytes(bytes, p.n - 1, text);
     text[n++] = ' ';
     n += put_byte((uint8_t)bytes[p.n - 1], text + n);
-    struct gguf_str merge = {ckpt_text(c, text, n), n};
-    if (!merge.p || !arr_push(c->vocab.merges, merge))
-        return err_memory(err, "the merges", n);
-    return MGPT_OK;
+    struct gguf_str merge = ckpt_str(c, text, n);
+    ckpt_push(c, c->vocab.merges, merge);
 }
 
-static int add_merges(struct checkpoint *c, const struct gguf_str *entries, size_t n,
-                      mgpt_error *err)
+static void add_merges(struct checkpoint *c, const struct gguf_str *entries, size_t n)
 {
-    struct prefix *all = NULL;
-    int status = MGPT_OK;
-    for (size_t i = 0; status == MGPT_OK && i < n; i++)
-        if (character(entries[i]) != UTF8_BAD)
-            status = add_prefixes(&all, entries[i], err);
-    size_t n_all = arr_len(all);
-    if (n_all)
-        qsort(all, n_all, sizeof *all, compare_prefixes);
-    for (size_t i = 0; status == MGPT_OK && i < n_all; i++)
+    struct prefix *all = ckpt_temp(c, 3 * n, sizeof *all); /* a character has up to 4 bytes */
+    size_t n_all = 0;
+    for (size_t i = 0; i < n; i++) {
+        struct prefix p = {(uint32_t)(uint8_t)(entries[i].n ? *entries[i].p : 0) << 24, 1};
+        while (character(entries[i]) != UTF8_BAD && p.n < entries[i].n) {
+            p.bytes |= (uint32_t)(uint8_t)entries[i].p[p.n] << (24 - 8 * p.n);
+            p.n++;
+            all[n_all++] = p;
+        }
+    }
+    qsort(all, n_all, sizeof *all, compare_prefixes);
+    for (size_t i = 0; i < n_all; i++)
         if (i == 0 || compare_prefixes(&all[i - 1], &all[i]) != 0)
-            status = vocab_chars_add_merge(c, all[i], err);
-    arr_free(all);
-    return status;
+            vocab_chars_add_merge(c, all[i]);
 }
 
 /* ---- the vocabulary -------------------------------------------------------------------------- */
 
-static int vocab_chars_add_entry(struct checkpoint *c, struct gguf_str s, mgpt_error *err)
+static void vocab_chars_add_entry(struct checkpoint *c, struct gguf_str s)
 {
     char text[8];
-    if (character(s) == UTF8_BAD)
-        return ckpt_token(c, s.p, s.n, TOKEN_CONTROL, err);
+    if (character(s) == UTF8_BAD) {
+        ckpt_token(c, s.p, s.n, TOKEN_CONTROL);
+        return;
+    }
     size_t n = vocab_put_bytes(s.p, s.n, text);
-    return ckpt_token(c, text, n, TOKEN_NORMAL, err);
+    ckpt_token(c, text, n, TOKEN_NORMAL);
 }
 
 static int64_t find_bos(const struct gguf_str *entries, size_t n)
@@ -200,47 +188,41 @@ static int64_t find_bos(const struct gguf_str *entries, size_t n)
 }
 
 /* The number of tokens must be the model's, and BOS one of them. Settles *bos. */
-static int place_bos(struct checkpoint *c, const struct gguf_str *entries, size_t n, int64_t *bos,
-                     uint64_t n_vocab, mgpt_error *err)
+static void place_bos(struct checkpoint *c, const struct gguf_str *entries, size_t n, int64_t *bos,
+                      uint64_t n_vocab)
 {
     int64_t listed = find_bos(entries, n);
     if (n != n_vocab && (n + 1 != n_vocab || listed >= 0))
-        return ckpt_refuse(err, "vocabulary of %zu entries%s, the model has %llu tokens", n,
-                           listed >= 0 ? " (BOS among them)" : "", (unsigned long long)n_vocab);
+        ckpt_stop(c, "vocabulary of %zu entries%s, the model has %llu tokens", n,
+                  listed >= 0 ? " (BOS among them)" : "", (unsigned long long)n_vocab);
     if (*bos >= 0 && (uint64_t)*bos >= n_vocab)
-        return ckpt_refuse(err, "BOS id is %llu, the model has %llu tokens",
-                           (unsigned long long)*bos, (unsigned long long)n_vocab);
+        ckpt_stop(c, "BOS id is %llu, the model has %llu tokens", (unsigned long long)*bos,
+                  (unsigned long long)n_vocab);
     if (*bos >= 0)
-        return MGPT_OK;
+        return;
     *bos = listed >= 0 || n == n_vocab ? listed : (int64_t)n;
     if (*bos >= 0)
         ckpt_note(c, "inferred: BOS = %lld (%s; set it with --bos)", (long long)*bos,
                   listed >= 0 ? "the vocabulary's own entry" : "the id after the characters");
     else
         ckpt_note(c, "no BOS: all tokens are characters (set one with --bos)");
-    return MGPT_OK;
 }
 
-int vocab_chars_set(struct checkpoint *c, const struct gguf_str *entries, size_t n, int64_t bos,
-                    uint64_t n_vocab, mgpt_error *err)
+void vocab_chars_set(struct checkpoint *c, const struct gguf_str *entries, size_t n, int64_t bos,
+                     uint64_t n_vocab)
 {
-    int status = vocab_chars_check(entries, n, err);
-    if (status == MGPT_OK)
-        status = place_bos(c, entries, n, &bos, n_vocab, err);
-    for (size_t i = 0, id = 0; status == MGPT_OK && id < n_vocab; id++) {
+    ckpt_must(c, vocab_chars_check(entries, n, c->err));
+    place_bos(c, entries, n, &bos, n_vocab);
+    for (size_t i = 0, id = 0; id < n_vocab; id++) {
         if (n < n_vocab && (int64_t)id == bos)
-            status = ckpt_token(c, BOS_TEXT, strlen(BOS_TEXT), TOKEN_CONTROL, err);
+            ckpt_token(c, BOS_TEXT, strlen(BOS_TEXT), TOKEN_CONTROL);
         else
-            status = vocab_chars_add_entry(c, entries[i++], err);
+            vocab_chars_add_entry(c, entries[i++]);
     }
-    if (status == MGPT_OK)
-        status = add_merges(c, entries, n, err);
-    if (status < 0)
-        return status;
+    add_merges(c, entries, n);
     c->vocab.model = "gpt2";
     c->vocab.pre = "gpt-2";
     c->vocab.bos = c->vocab.eos = (int32_t)bos;
     c->vocab.add_bos = bos >= 0;
     c->vocab.add_eos = 0;
-    return MGPT_OK;
 }

@@ -16,17 +16,17 @@ int vocab_chars_check(const struct gguf_str *entries, size_t n, mgpt_error *err)
 /* Fills c->vocab from the entries as the checkpoint lists them, one character each, or the name of
  * a special token such as "<BOS>". `bos` is its id when the checkpoint says, else -1; then it is
  * the special entry, or, when there is one entry less than n_vocab, the missing id: the last.
- * Errors: MGPT_EFILE, naming the entry. */
-int vocab_chars_set(struct checkpoint *c, const struct gguf_str *entries, size_t n, int64_t bos,
-                    uint64_t n_vocab, mgpt_error *err);
+ * Leaves the run (checkpoint.h) with an error that names the entry. */
+void vocab_chars_set(struct checkpoint *c, const struct gguf_str *entries, size_t n, int64_t bos,
+                     uint64_t n_vocab);
 
 /* Entries for a model of n_vocab tokens out of a text (vocab_text.c): its characters in order when
  * none repeats (a newline at the end does not count); otherwise the sorted set of the characters of
  * its lines, which is how microgpt makes its vocabulary, or, when the number fits only then, of the
- * whole text with its newlines, as nanoGPT does. *entries is an stb_ds array, the caller's to free.
+ * whole text with its newlines, as nanoGPT does. They are there until the run ends; *n: their number.
  * `name` is the text's, for messages. */
-int vocab_chars_from_text(struct checkpoint *c, struct gguf_str **entries, struct span text,
-                          const char *name, uint64_t n_vocab, mgpt_error *err);
+struct gguf_str *vocab_chars_from_text(struct checkpoint *c, struct span text, const char *name,
+                                       uint64_t n_vocab, size_t *n);
 
 /* n bytes in GPT-2's byte alphabet: at most 2 n bytes of UTF-8 at out; returns how many. */
 size_t vocab_put_bytes(const char *p, size_t n, char *out);

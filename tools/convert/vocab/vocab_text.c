@@ -4,12 +4,9 @@
  * Checkpoints often come without their vocabulary, but next to the text they were trained on. The
  * set of characters is a bitmap over all code points, so a text of any size takes little memory.
  */
-#include "base/error.h"
-#include "base/mem.h"
 #include "base/utf8.h"
 #include "convert/vocab/vocab_chars.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #define N_CODES 0x110000u
@@ -52,12 +49,6 @@ static void add_lines(struct charset *set, const char *p, size_t n)
     }
 }
 
-static int check_utf8(struct span text, const char *name, mgpt_error *err)
-{
-    size_t good = utf8_well_formed((const char *)text.data, text.size);
-    return good == text.size ? MGPT_OK : ckpt_refuse(err, "%s: byte %zu is not UTF-8", name, good);
-}
-
 static struct span without_last_newline(struct span text)
 {
     if (text.size && text.data[text.size - 1] == '\n')
@@ -67,37 +58,10 @@ static struct span without_last_newline(struct span text)
     return text;
 }
 
-static int vocab_text_add_entry(struct checkpoint *c, struct gguf_str **entries, uint32_t code,
-                                mgpt_error *err)
+static struct gguf_str text_entry(struct checkpoint *c, uint32_t code)
 {
     char text[4];
-    size_t n = utf8_put(code, text);
-    struct gguf_str entry = {ckpt_text(c, text, n), n};
-    if (!entry.p || !arr_push(*entries, entry))
-        return err_memory(err, "the vocabulary", sizeof entry);
-    return MGPT_OK;
-}
-
-static int in_order(struct checkpoint *c, struct gguf_str **entries, struct span text,
-                    mgpt_error *err)
-{
-    int status = MGPT_OK;
-    for (size_t i = 0; status == MGPT_OK && i < text.size;) {
-        uint32_t code;
-        i += utf8_next((const char *)text.data + i, text.size - i, &code);
-        status = vocab_text_add_entry(c, entries, code, err);
-    }
-    return status;
-}
-
-static int sorted(struct checkpoint *c, struct gguf_str **entries, const struct charset *set,
-                  mgpt_error *err)
-{
-    int status = MGPT_OK;
-    for (uint32_t code = 0; status == MGPT_OK && code < N_CODES; code++)
-        if (set->bits[code / 8] >> code % 8 & 1)
-            status = vocab_text_add_entry(c, entries, code, err);
-    return status;
+    return ckpt_str(c, text, utf8_put(code, text));
 }
 
 /* All tokens are characters, or all but BOS. */
@@ -106,15 +70,25 @@ static int fits(size_t n, uint64_t n_vocab)
     return n > 0 && (n == n_vocab || n + 1 == n_vocab);
 }
 
-/* Tries the three readings of the text on an empty set. */
-static int vocab_text_choose(struct checkpoint *c, struct gguf_str **entries, struct charset *set,
-                             struct span text, const char *name, uint64_t n_vocab, mgpt_error *err)
+struct gguf_str *vocab_chars_from_text(struct checkpoint *c, struct span text, const char *name,
+                                       uint64_t n_vocab, size_t *n)
 {
+    size_t good = utf8_well_formed((const char *)text.data, text.size);
+    if (good != text.size)
+        ckpt_stop(c, "%s: byte %zu is not UTF-8", name, good);
+    struct charset *set = ckpt_temp(c, 1, sizeof *set);
     struct span list = without_last_newline(text);
+    struct gguf_str *entries = ckpt_temp(c, (size_t)n_vocab, sizeof *entries);
+    *n = 0;
     vocab_text_add_text(set, (const char *)list.data, list.size);
     if (set->n == set->n_added && fits(set->n, n_vocab)) {
         ckpt_note(c, "vocabulary: the %zu characters of %s, in order", set->n, name);
-        return in_order(c, entries, list, err);
+        for (size_t i = 0; i < list.size;) {
+            uint32_t code;
+            i += utf8_next((const char *)list.data + i, list.size - i, &code);
+            entries[(*n)++] = text_entry(c, code);
+        }
+        return entries;
     }
     memset(set, 0, sizeof *set);
     add_lines(set, (const char *)text.data, text.size);
@@ -125,25 +99,11 @@ static int vocab_text_choose(struct checkpoint *c, struct gguf_str **entries, st
         vocab_text_add_text(set, (const char *)text.data, text.size);
     }
     if (!fits(set->n, n_vocab))
-        return ckpt_refuse(err, "%s: %zu different characters, the model has %llu tokens", name,
-                           n_lines, (unsigned long long)n_vocab);
+        ckpt_stop(c, "%s: %zu different characters, the model has %llu tokens", name, n_lines,
+                  (unsigned long long)n_vocab);
     ckpt_note(c, "vocabulary: the %zu characters %s %s, sorted", set->n, of, name);
-    return sorted(c, entries, set, err);
-}
-
-int vocab_chars_from_text(struct checkpoint *c, struct gguf_str **entries, struct span text,
-                          const char *name, uint64_t n_vocab, mgpt_error *err)
-{
-    *entries = NULL;
-    int status = check_utf8(text, name, err);
-    if (status < 0)
-        return status;
-    struct charset *set = calloc(1, sizeof *set);
-    if (!set)
-        return err_memory(err, "a set of characters", sizeof *set);
-    status = vocab_text_choose(c, entries, set, text, name, n_vocab, err);
-    free(set);
-    if (status < 0)
-        arr_free(*entries);
-    return status;
+    for (uint32_t code = 0; code < N_CODES; code++)
+        if (set->bits[code / 8] >> code % 8 & 1)
+            entries[(*n)++] = text_entry(c, code);
+    return entries;
 }
