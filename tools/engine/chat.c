@@ -188,6 +188,8 @@ static int add_variable(struct chat *c, const struct cli_command *command, const
 }
 
 const char *const chat_think_names[] = {"enable_thinking", "thinking"};
+_Static_assert(sizeof chat_think_names / sizeof *chat_think_names == CHAT_THINK_NAMES,
+               "a row each");
 
 static int add_think(struct chat *c, const struct cli_command *command, const char *think)
 {

@@ -74,7 +74,7 @@ int chat_is_end(const struct chat *chat, int32_t token);
 
 /* The names under which templates ask whether the model is to think. */
 enum { CHAT_THINK_NAMES = 2 };
-extern const char *const chat_think_names[CHAT_THINK_NAMES];
+extern const char *const chat_think_names[]; /* [CHAT_THINK_NAMES] */
 
 /* Runs the template. A status. */
 int chat_render(const struct chat *chat, const struct jinja_message *messages, size_t n, int prompt,

@@ -11,6 +11,7 @@
 enum { STRONGEST = 8 };
 
 const char *const report_runs[] = {"clean", "corrupt"};
+_Static_assert(sizeof report_runs / sizeof *report_runs == N_RUNS, "a row each");
 
 /* A grid of the report; `best`: of a head only the strongest position is shown. */
 struct shown {

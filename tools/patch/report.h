@@ -7,7 +7,7 @@
 #include "patch/why.h"
 
 enum { RUN_CLEAN, RUN_CORRUPT, N_RUNS };
-extern const char *const report_runs[N_RUNS]; /* "clean", "corrupt" */
+extern const char *const report_runs[]; /* [N_RUNS], "clean", "corrupt" */
 
 /* A prompt and the metric after it. */
 struct report_run {

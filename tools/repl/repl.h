@@ -80,7 +80,7 @@ struct repl_setting {
 };
 #define REPL_COUNT_SETTING(...) +1
 enum { REPL_SETTINGS = SAMPLER_SETTINGS(REPL_COUNT_SETTING) + 1 };
-extern const struct repl_setting repl_settings[REPL_SETTINGS];
+extern const struct repl_setting repl_settings[]; /* [REPL_SETTINGS] */
 void *repl_setting_of(const struct repl_setting *setting, struct sampling *sampling);
 
 /* ---- messages: repl_message.c ---- */

@@ -10,6 +10,7 @@
 const struct repl_setting repl_settings[] = {
     SAMPLER_SETTINGS(SETTING){"seed", "seed", CLI_U64, offsetof(struct sampling, seed), 0},
 };
+_Static_assert(sizeof repl_settings / sizeof *repl_settings == REPL_SETTINGS, "a row each");
 
 void *repl_setting_of(const struct repl_setting *setting, struct sampling *s)
 {

@@ -11,6 +11,7 @@
 #include <string.h>
 
 const mgpt_point view_residuals[] = {MGPT_RESID_PRE, MGPT_RESID_MID, MGPT_RESID_POST};
+_Static_assert(sizeof view_residuals / sizeof *view_residuals == VIEW_HALVES, "a row each");
 
 struct view view_of(struct repl *r, const struct repl_args *args)
 {

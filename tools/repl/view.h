@@ -106,7 +106,7 @@ uint64_t view_points(const struct view_wants *wants);
 
 /* The residual before, within and after a layer. */
 enum { VIEW_HALVES = 3 };
-extern const mgpt_point view_residuals[VIEW_HALVES];
+extern const mgpt_point view_residuals[]; /* [VIEW_HALVES] */
 
 /* Memory, or NULL after telling the user. */
 void *view_new(size_t n, size_t each);

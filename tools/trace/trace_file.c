@@ -25,6 +25,7 @@ const struct trace_kind trace_kinds[] = {
     [TRACE_F16] = {"<f2", "F16", 2},
     [TRACE_F64] = {"<f8", "F64", 8},
 };
+_Static_assert(sizeof trace_kinds / sizeof *trace_kinds == TRACE_N_TYPES, "a row each");
 
 void trace_file_new(struct trace_file *f, enum trace_format format)
 {

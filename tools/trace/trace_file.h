@@ -27,7 +27,7 @@ struct trace_kind {
     const char *numpy, *safetensors;
     unsigned width;
 };
-extern const struct trace_kind trace_kinds[TRACE_N_TYPES];
+extern const struct trace_kind trace_kinds[]; /* [TRACE_N_TYPES] */
 
 struct trace_strand {
     uint64_t done; /* bytes written */

@@ -77,6 +77,7 @@ const struct ckpt_question ckpt_questions[] = {
                    "--gate first or second", LIST("first", "second"),
                    LIST("--gate first", "--gate second"), 2},
 };
+_Static_assert(sizeof ckpt_questions / sizeof *ckpt_questions == CKPT_N_FACTS, "a row each");
 
 /* ---- programs -------------------------------------------------------------------------------- */
 

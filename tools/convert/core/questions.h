@@ -37,7 +37,7 @@ struct ckpt_question {
     const char *const *values, *const *as; /* the answers, and the words to type for each; */
     size_t n_values;                       /* 0: a number */
 };
-extern const struct ckpt_question ckpt_questions[CKPT_N_FACTS];
+extern const struct ckpt_question ckpt_questions[]; /* [CKPT_N_FACTS] */
 
 /* What the user's options say; NULL: nothing. */
 const char *ckpt_given(const struct ckpt_options *o, enum ckpt_fact fact);

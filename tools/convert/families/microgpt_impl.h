@@ -32,7 +32,7 @@ struct mg_role_row {
     const char *words; /* its spellings, between spaces */
     struct state_row row;
 };
-extern const struct mg_role_row mg_roles[MG_N_ROLES];
+extern const struct mg_role_row mg_roles[]; /* [MG_N_ROLES] */
 
 /* The role of a name and its layer (0 for the model's own), or -1. */
 int mg_recognise(const char *name, uint32_t *layer);

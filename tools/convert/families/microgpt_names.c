@@ -43,6 +43,7 @@ const struct mg_role_row mg_roles[] = {
                        {OWN("output_norm"), 0, 'E', STATE_OPTIONAL}},
     [MG_LM_HEAD] = {"lm_head", " lm_head output ", {OWN("output"), 'V', 'E', STATE_OPTIONAL}},
 };
+_Static_assert(sizeof mg_roles / sizeof *mg_roles == MG_N_ROLES, "a row each");
 
 enum { MAX_WORD = 63 };
 
