@@ -23,7 +23,7 @@ int resume_load(struct resume *r, struct engine *e);
  * seed was given. */
 int resume_numbers(const struct resume *r, const struct engine *e, struct sampling *s);
 
-/* Notes the random numbers for the file: those of `sampler`; NULL: none (of several samples). */
+/* Notes the state of `sampler` for the file; NULL: none, if there is more than one sample. */
 void resume_note(struct engine *e, const struct sampling *s, const mgpt_sampler *sampler);
 
 /* 1 when there is a file that may be written. */

@@ -294,7 +294,7 @@ static void set_paste(const char *how)
     }
 }
 
-/* Adds a line to the history, which has one line each: a text of several as /feed with \n. */
+/* Adds an entry to the history. Entries are one line: a text of more lines is kept as /feed with \n. */
 static void line_keep(const char *line)
 {
     const char *before = strchr(line, '\n') ? "/feed " : "";

@@ -168,7 +168,7 @@ static size_t n_held(const struct scorer *s, const struct scored_text *text)
     return n_common(mgpt_tokens(base), mgpt_pos(base), text->tokens, text->n_context - 1);
 }
 
-/* What follows the contexts of groups of several texts. */
+/* Scores what follows the context in groups of more than one text. */
 static int score_rests(struct scorer *s, struct scored_text **texts, size_t n)
 {
     int code = EXIT_OK;

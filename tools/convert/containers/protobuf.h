@@ -32,7 +32,8 @@ struct proto_wanted {
     struct span *bytes;
 };
 
-/* Takes the wanted fields of a message, of several the last: 0, or -1 when the bytes are not one. */
+/* Takes the wanted fields of a message; of a repeated field the last one. Returns 0, or -1 if the bytes are
+ * not a message. */
 int proto_take(struct cursor *c, const struct proto_wanted *wanted, size_t n);
 
 #endif

@@ -1,4 +1,5 @@
-/* Tensors that are no rows of models.txt: "put NAME". Made of several, or computed. See hf_special.h. */
+/* Tensors that are no rows of models.txt ("put NAME"): they are made of more than one tensor, or computed. See
+ * hf_special.h. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "convert/families/hf_special.h"
