@@ -191,4 +191,9 @@ head -c 4000 tiny/model.safetensors >bad/model.safetensors
 check "a short file" converts 3 'the file has' bad/model.safetensors no.gguf
 check "nothing was written" [ ! -e no.gguf ]
 
+mkdir large
+{ printf '{"model_type": "llama", "x": "'; head -c 1100000 /dev/zero | tr '\0' y; printf '"}'; } >large/config.json
+cp tiny/model.safetensors large/
+check "a config.json of more than 1 MiB" converts 3 'config.json of Hugging Face of 1100032 bytes' large no.gguf
+
 finish

@@ -127,6 +127,11 @@ int hf_is_index(struct span bytes)
     return json_has_key(bytes, "weight_map", 1);
 }
 
+int hf_is_large_config(struct span bytes)
+{
+    return is_object(bytes) && bytes.size >= MAX_CONFIG && json_has_key(bytes, "model_type", 1);
+}
+
 enum ckpt_match hf_json_sniff(struct span bytes)
 {
     if (!is_object(bytes))
