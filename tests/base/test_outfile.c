@@ -296,11 +296,15 @@ TEST_IN_PLACE(replaces_or_aborts)
     outfile_discard(&out); /* a zeroed one: must not close descriptor 0 */
     put_file(place.path, "old");
     chmod(place.path, 0604);
+    int lowest = dup(1);
+    close(lowest);
     assert_int_equal(outfile_open(&out, place.path, NULL), MGPT_OK);
     outfile_write(&out, "new content", 11);
     assert_file(place.path, "old");
     outfile_discard(&out);
     outfile_discard(&out);
+    assert_int_equal(dup(1), lowest); /* it is closed */
+    close(lowest);
     assert_only_file("old");
     assert_int_equal(replace_file(place.path, "new", NULL), MGPT_OK);
     assert_file(place.path, "new");

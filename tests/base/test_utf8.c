@@ -170,7 +170,7 @@ TEST(hidden)
 {
     static const uint32_t hidden[] = {0x200B,  0x2060,  0xFEFF,  0xFDD0,  0xFFFE,
                                       0x1FFFF, 0xE0001, 0xE0041, 0xE007F, 0xE01EF};
-    static const uint32_t joining[] = {0xAD, 0x200C, 0x200D, 0xFE0F, 0x3164, 0x180E};
+    static const uint32_t joining[] = {0xAD, 0x115F, 0x200C, 0x200D, 0xFE0F, 0x3164, 0x180E};
     static const uint32_t shown[] = {'a', 0xE9, 0x200A, 0x2070, 0xFDF0, 0xFF00, 0x1F600, 0xE1000};
     for (size_t i = 0; i < COUNT(hidden); i++)
         assert_true(utf8_hidden(hidden[i]) && utf8_invisible(hidden[i]));
