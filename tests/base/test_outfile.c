@@ -22,8 +22,7 @@
 
 static size_t temporary_has_name; /* 0 where a file in progress can do without */
 
-/* Such a system is made one that cannot: open refuses O_TMPFILE for the rest of this process. 0:
- * not possible here. */
+/* Makes it such a system: from here on open refuses O_TMPFILE. 0: that is not possible. */
 static int forbid_unnamed(void)
 {
 #if defined __linux__ && defined O_TMPFILE
@@ -249,8 +248,7 @@ TEST_IN_PLACE(without_the_right)
     assert_only_file("first");
 }
 
-/* A write that a signal interrupts is tried again, one that is cut short goes on, and a close that
- * is interrupted has closed. */
+/* An interrupted write is tried again, a short one goes on, an interrupted close has closed. */
 TEST_IN_PLACE(interrupted)
 {
     mgpt_error err;
@@ -296,15 +294,13 @@ TEST_IN_PLACE(replaces_or_aborts)
     outfile_discard(&out); /* a zeroed one: must not close descriptor 0 */
     put_file(place.path, "old");
     chmod(place.path, 0604);
-    int lowest = dup(1);
-    close(lowest);
     assert_int_equal(outfile_open(&out, place.path, NULL), MGPT_OK);
     outfile_write(&out, "new content", 11);
+    int fd = out.fd;
     assert_file(place.path, "old");
     outfile_discard(&out);
     outfile_discard(&out);
-    assert_int_equal(dup(1), lowest); /* it is closed */
-    close(lowest);
+    assert_int_equal(close(fd), -1); /* it is closed */
     assert_only_file("old");
     assert_int_equal(replace_file(place.path, "new", NULL), MGPT_OK);
     assert_file(place.path, "new");
