@@ -194,6 +194,7 @@ check "nothing was written" [ ! -e no.gguf ]
 mkdir large
 { printf '{"model_type": "llama", "x": "'; head -c 1100000 /dev/zero | tr '\0' y; printf '"}'; } >large/config.json
 cp tiny/model.safetensors large/
-check "a config.json of more than 1 MiB" converts 3 'config.json of Hugging Face of 1100032 bytes' large no.gguf
+run convert large no.gguf
+check "a config.json of more than 1 MiB" eval '[ $code -eq 3 ] && grep -q "config.json of Hugging Face of 1100032 bytes" "$tmp/err"'
 
 finish
