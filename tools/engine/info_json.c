@@ -19,8 +19,12 @@ struct info_of_table {
                             __typeof__(&((mgpt_info *)0)->field) : 1, default : 0),                \
                    "INFO_FIELDS: " #field " has another type in mgpt.h");
 INFO_FIELDS(AT_PLACE, AT_PLACE, AT_PLACE, AT_PLACE, AT_PLACE, AT_PLACE)
-_Static_assert(sizeof(struct info_of_table) == sizeof(mgpt_info),
-               "INFO_FIELDS: a field of mgpt.h is missing");
+/* Padding could hide a missing field of 4 bytes, so that there must be none. */
+#define PLUS_BYTES(field) +sizeof(((mgpt_info *)0)->field)
+#define TABLE_BYTES                                                                                \
+    INFO_FIELDS(PLUS_BYTES, PLUS_BYTES, PLUS_BYTES, PLUS_BYTES, PLUS_BYTES, PLUS_BYTES)
+_Static_assert(0 TABLE_BYTES == sizeof(mgpt_info),
+               "INFO_FIELDS: a field of mgpt.h is missing, or mgpt_info has padding");
 
 /* ---- JSON ---- */
 
