@@ -38,7 +38,7 @@ def cut_declarations(files):
 # commit that says why, and lowered when a product has shrunk.
 BUDGET = (
     ('src', ('src/', 'include/'), 28000),
-    ('convert', ('tools/convert/',), 27500),
+    ('convert', ('tools/convert/',), 26000),
     ('check', ('tools/check/',), 16500),
     ('lab', ('tools/lab/',), 12500),
     ('repl', ('tools/repl/',), 6500),
