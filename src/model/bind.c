@@ -156,8 +156,9 @@ static int check_final_norm(const mgpt_model *m, mgpt_error *err)
         return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
                        "tensor output_norm.weight: missing (architecture %s needs it)",
                        m->arch->name);
+    const struct tensor_slot *slot;
     if (norm->kind == NORM_NONE && norm->gain)
-        return err_set(err, MGPT_EFILE, gguf_tensor(&m->gguf, "output_norm.weight")->offset,
+        return err_set(err, MGPT_EFILE, bind_find(m, -1, MGPT_LN_FINAL, MGPT_WEIGHT, &slot)->offset,
                        "tensor output_norm.weight: present, but mgpt.final_norm is false");
     return MGPT_OK;
 }

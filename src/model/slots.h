@@ -63,7 +63,7 @@ enum {
 };
 
 struct tensor_slot {
-    const char *name; /* without "blk.N." */
+    const char *name; /* without its layer */
     enum slot_kind kind;
     mgpt_role role; /* the first one, if rows of several roles are in one tensor */
     enum dim in, out;

@@ -265,10 +265,14 @@ static int try_columns(struct search *s, const struct search_view *view, const f
         text_format(move->tensor, sizeof move->tensor, "%s", p->name);
         move->first = p->first_row;
     }
-    const char *what = stage_is_normed(s->model, hook) ? stage_norm(hook.point) : NULL;
-    what = what ? what : locate_stage(hook.point);
+    const char *what = locate_stage(hook.point);
+    char named[ORACLE_NAME];
+    if (stage_is_normed(s->model, hook))
+        what = oracle_stem(s->model, hook.layer, stage_norm(hook.point), "", named);
+    if (p && p->role == MGPT_W_E)
+        text_format(named, sizeof named, "the head (%.60s)", p->name);
     if (p)
-        what = strcmp(p->name, "token_embd.weight") == 0 ? "the head (token_embd.weight)" : p->name;
+        what = p->role == MGPT_W_E ? named : p->name;
     say_places(&c, heads ? s->as_is.spec.head_dim : 0, what, cause, sizeof cause);
     return propose_columns(s, move, cause);
 }

@@ -74,11 +74,8 @@ static int fit_vector(struct fits *f, const char *name, size_t n)
 
 static int in_layer(const struct fits *f, const char *name)
 {
-    char prefix[24];
-    if (f->layer < 0)
-        return 1;
-    text_format(prefix, sizeof prefix, "blk.%d.", f->layer);
-    return strncmp(name, prefix, strlen(prefix)) == 0;
+    const char *stem;
+    return f->layer < 0 || oracle_layer_of(name, &stem) == f->layer;
 }
 
 /* Whether all values are the same. */
@@ -119,10 +116,10 @@ static int fit_missing(struct fits *f)
         mgpt_tensor t, other;
         char name[80];
         status = mgpt_get_tensor(f->s->model, i, &t, f->s->err);
-        const char *stem =
-            status == MGPT_OK && strncmp(t.name, "blk.", 4) == 0 ? strchr(t.name + 4, '.') : NULL;
-        for (int l = 0; stem && t.n_dims == 1 && l < n_layer && status == MGPT_OK; l++) {
-            text_format(name, sizeof name, "blk.%d%s", l, stem);
+        const char *stem = "";
+        int in_a_layer = status == MGPT_OK && oracle_layer_of(t.name, &stem) >= 0;
+        for (int l = 0; in_a_layer && t.n_dims == 1 && l < n_layer && status == MGPT_OK; l++) {
+            oracle_name(name, l, stem, "");
             if (in_layer(f, name) && !oracle_tensor_find(f->s->model, name, &other))
                 status = fit_vector(f, name, (size_t)t.dims[0]);
         }
@@ -162,7 +159,9 @@ static int fit_lost_set(struct fits *f, const char *names)
     for (const char *at = names; *at; at += strcspn(at, " "), at += *at == ' ')
         for (int l = 0; l < f->s->as_is.info.n_layer; l++) {
             char name[80];
-            text_format(name, sizeof name, "blk.%d.%.*s", l, (int)strcspn(at, " "), at);
+            const char *kind = at + strcspn(at, ".");
+            oracle_model_name(f->s->model, l, oracle_role_of_word(at, (size_t)(kind - at)),
+                              *kind == '.' && kind[1] == 'b' ? ".bias" : ".weight", name);
             struct whatif_tensor *given = lost_vector(f, name, list);
             if (!given)
                 return f->s->err->status == MGPT_EMEM ? MGPT_EMEM : MGPT_OK;
@@ -179,19 +178,19 @@ static int fit_lost_set(struct fits *f, const char *names)
  * positions as solve for them must be left to prove them. */
 static int fit_lost(struct fits *f)
 {
-    static const char *const sets[] = {"attn_q.bias",
-                                       "attn_k.bias",
-                                       "attn_v.bias",
-                                       "attn_output.bias",
-                                       "ffn_down.bias",
-                                       "ffn_up.bias",
-                                       "ffn_gate.bias",
-                                       "attn_qkv.bias",
-                                       "attn_q_norm.weight",
-                                       "attn_k_norm.weight",
-                                       "attn_norm.weight",
-                                       "ffn_norm.weight",
-                                       "attn_q.bias attn_k.bias attn_v.bias"};
+    static const char *const sets[] = {"W_Q.bias",
+                                       "W_K.bias",
+                                       "W_V.bias",
+                                       "W_O.bias",
+                                       "W_down.bias",
+                                       "W_up.bias",
+                                       "W_gate.bias",
+                                       "W_QKV.bias",
+                                       "q_norm.weight",
+                                       "k_norm.weight",
+                                       "ln1.weight",
+                                       "ln2.weight",
+                                       "W_Q.bias W_K.bias W_V.bias"};
     int status = MGPT_OK;
     if (f->s->a->n < 2 * f->s->n)
         return MGPT_OK;

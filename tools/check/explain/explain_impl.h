@@ -155,7 +155,7 @@ int given_how(struct search *s, const struct whatif_tensor *given, int sure, cha
  * sure: each of them is the reference's, not only what they do together. */
 int given_propose(struct search *s, const struct whatif_tensor *given, int sure);
 
-/* Proposes tensors of many layers as one cause: "attn_q.bias differs in the reference, in 3 layers". */
+/* Proposes tensors of many layers as one cause: "NAME.bias differs in the reference, in 3 layers". */
 int given_propose_list(struct search *s, const struct whatif_tensor *list, int matrices);
 
 /* Values that differ from the file's. */

@@ -22,8 +22,9 @@ static const size_t most_values = (size_t)1 << 25;
 static int head_is_embedding(struct search *s, const char **how)
 {
     mgpt_tensor head, embd;
+    char name[ORACLE_NAME];
     *how = "output.weight is not there";
-    if (!oracle_tensor_find(s->model, "token_embd.weight", &embd))
+    if (!stage_tensor(s->model, -1, MGPT_W_E, ".weight", name, &embd))
         return 0;
     if (!oracle_tensor_find(s->model, "output.weight", &head))
         return 1;
@@ -33,8 +34,7 @@ static int head_is_embedding(struct search *s, const char **how)
     float *rows = mem_new(2 * n, sizeof *rows);
     for (uint64_t r = 0; rows && same && r < head.dims[1]; r++)
         same = mgpt_read_tensor(s->model, "output.weight", r * n, n, rows, s->err) == MGPT_OK &&
-               mgpt_read_tensor(s->model, "token_embd.weight", r * n, n, rows + n, s->err) ==
-                   MGPT_OK &&
+               mgpt_read_tensor(s->model, name, r * n, n, rows + n, s->err) == MGPT_OK &&
                memcmp(rows, rows + n, n * sizeof *rows) == 0;
     free(rows);
     return rows && same;

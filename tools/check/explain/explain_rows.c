@@ -6,9 +6,11 @@ static const double most_work = 4e10;
 enum { ROWS_MOST = 512 };
 static const uint64_t most_values = (uint64_t)1 << 24;
 
-static int solve_row(struct search *s, const char *name, size_t row)
+static int solve_row(struct search *s, int role, size_t row)
 {
     mgpt_tensor t;
+    char name[ORACLE_NAME];
+    oracle_model_name(s->model, -1, role, ".weight", name);
     struct whatif_tensor *given;
     int there = oracle_tensor_find(s->model, name, &t) && row < t.dims[1];
     double work = there ? 4 * (double)t.dims[0] * (double)s->as_is.info.n_params : 0;
@@ -27,11 +29,8 @@ static int find_row(struct search *s, int token)
 {
     int n = s->as_is.info.n_vocab, status = MGPT_OK;
     for (int i = 0; i < n && n <= ROWS_MOST && status == MGPT_OK && !s->e->proved; i++) {
-        struct whatif_edit edit = {.apply = edit_tensors,
-                                   .change = ORDER_ROW_OTHER,
-                                   .names = "token_embd",
-                                   .a = token,
-                                   .b = i};
+        struct whatif_edit edit = {
+            .apply = edit_tensors, .change = ORDER_ROW_OTHER, .names = "W_E", .a = token, .b = i};
         if (i != token)
             status = search_propose(s, edit, "the embedding of token %d is that of token %d here",
                                     token, i);
@@ -46,8 +45,8 @@ int solve_embeddings(struct search *s)
         return MGPT_OK;
     int status = find_row(s, (int)s->a->tokens[pos]);
     if (status == MGPT_OK && !s->e->proved)
-        status = solve_row(s, "position_embd.weight", pos);
+        status = solve_row(s, MGPT_W_POS, pos);
     if (status == MGPT_OK && !s->e->proved)
-        status = solve_row(s, "token_embd.weight", (size_t)s->a->tokens[pos]);
+        status = solve_row(s, MGPT_W_E, (size_t)s->a->tokens[pos]);
     return status;
 }

@@ -94,7 +94,7 @@ static int solve_bias(struct search *s, struct ref_hook hook)
     struct whatif_tensor *given = given_new(s, name, (size_t)p.tensor.dims[1]);
     if (!given)
         return s->err->status;
-    int fused = strcmp(p.stem, "attn_qkv") == 0;
+    int fused = p.role == ORACLE_W_QKV;
     int status =
         fused ? add_parts(s, hook.layer, given) : explain_vectors_add_part(s, s->target, given);
     return status == MGPT_OK ? given_propose(s, given, 1) : status;
@@ -128,18 +128,18 @@ static int find_norm(struct search *s, struct norm_stage *st, struct ref_hook ho
     const struct whatif *w = &s->as_is;
     struct stage_product p;
     mgpt_tensor t;
-    st->direct = stage_norm(hook.point) != NULL;
+    st->direct = stage_norm(hook.point) >= 0;
     if (!st->direct && !stage_product(&p, s->model, hook))
         return 0;
     st->at = st->direct ? hook.point : p.input;
     st->layer = hook.layer;
     st->D = w->spec.n_embd;
     int shared = st->at == MGPT_MLP_IN && w->layers[hook.layer].shared_norm;
-    const char *stem = shared ? "attn_norm" : stage_norm(st->at);
-    if (!stem)
+    int role = shared ? MGPT_LN1 : stage_norm(st->at);
+    if (role < 0)
         return 0;
-    stage_tensor(s->model, st->layer, stem, ".weight", st->gain, &t);
-    stage_tensor(s->model, st->layer, stem, ".bias", st->bias, &t);
+    stage_tensor(s->model, st->layer, role, ".weight", st->gain, &t);
+    stage_tensor(s->model, st->layer, role, ".bias", st->bias, &t);
     int64_t recorded = answer_find(s->a, st->at, hook.layer);
     int fed = !st->direct && s->feed && recorded >= 0 && !s->l->hooks[recorded].elsewhere;
     int capped = hook.point == MGPT_LOGITS && w->spec.logit_softcap != 0;

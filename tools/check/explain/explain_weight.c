@@ -130,11 +130,11 @@ static int find_weight(struct search *s, struct explain_weight *w, const struct 
         return MGPT_OK;
     size_t row = stage_product_row(p, (size_t)column);
     if (left_over(v, (size_t)column, NULL, &by) < enough &&
-        stage_tensor(s->model, layer, p->stem, ".bias", w->tensor, &t)) {
+        stage_tensor(s->model, layer, p->role, ".bias", w->tensor, &t)) {
         w->found = 1, w->col = (int64_t)row;
         return read_values(s, w, &t, 0, by);
     }
-    if (!stage_tensor(s->model, layer, p->stem, ".weight", w->tensor, &t))
+    if (!stage_tensor(s->model, layer, p->role, ".weight", w->tensor, &t))
         return MGPT_OK;
     w->found = 1, w->row = (int64_t)row;
     w->col = explaining_input(v, (size_t)column, &by);

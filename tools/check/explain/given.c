@@ -87,14 +87,14 @@ int given_propose(struct search *s, const struct whatif_tensor *given, int sure)
                                 given->name, how, given->next ? ", and its bias" : "");
 }
 
-/* "attn_q.bias" of "blk.3.attn_q.bias". */
+/* The name without its layer. */
 static const char *stem_of(const char *name)
 {
-    const char *dot = strncmp(name, "blk.", 4) == 0 ? strchr(name + 4, '.') : NULL;
-    return dot ? dot + 1 : name;
+    oracle_layer_of(name, &name);
+    return name;
 }
 
-/* "attn_q.bias, attn_k.bias" in the order in which they were found. Returns their number. */
+/* The names without their layers, in the order in which they were found. Returns their number. */
 static size_t given_stems(const struct whatif_tensor *list, char *text, size_t cap)
 {
     const char *stems[STEMS_MOST];

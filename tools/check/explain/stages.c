@@ -4,46 +4,48 @@
 #include <string.h>
 
 #define NO_INPUT MGPT_N_POINTS
+enum { NO_ROLE = -1 };
 
 static const struct {
-    const char *stem, *fused;
+    int role, fused;
     mgpt_point point, input; /* NO_INPUT: not a matrix that is multiplied with something */
 } stages[] = {
-    {"token_embd", NULL, MGPT_EMBD, NO_INPUT},
-    {"position_embd", NULL, MGPT_POS_EMBD, NO_INPUT},
-    {"position_embd", NULL, MGPT_RESID_PRE, NO_INPUT},
-    {"attn_norm", NULL, MGPT_ATTN_IN, NO_INPUT},
-    {"attn_q", "attn_qkv", MGPT_Q, MGPT_ATTN_IN},
-    {"attn_k", "attn_qkv", MGPT_K, MGPT_ATTN_IN},
-    {"attn_v", "attn_qkv", MGPT_V, MGPT_ATTN_IN},
-    {"attn_q_norm", NULL, MGPT_ROT_Q, NO_INPUT},
-    {"attn_k_norm", NULL, MGPT_ROT_K, NO_INPUT},
-    {"attn_output", NULL, MGPT_ATTN_OUT, MGPT_HEADS},
-    {"post_attention_norm", NULL, MGPT_ATTN_OUT, NO_INPUT},
-    {"ffn_norm", NULL, MGPT_MLP_IN, NO_INPUT},
-    {"ffn_gate", NULL, MGPT_MLP_PRE, MGPT_MLP_IN},
-    {"ffn_up", NULL, MGPT_MLP_PRE, MGPT_MLP_IN}, /* without a gate */
-    {"ffn_up", NULL, MGPT_MLP_PRE_LINEAR, MGPT_MLP_IN},
-    {"ffn_down", NULL, MGPT_MLP_OUT, MGPT_MLP_POST},
-    {"post_ffw_norm", NULL, MGPT_MLP_OUT, NO_INPUT},
-    {"output_norm", NULL, MGPT_FINAL, NO_INPUT},
-    {"output", NULL, MGPT_LOGITS, MGPT_FINAL},
-    {"token_embd", NULL, MGPT_LOGITS, MGPT_FINAL}, /* a tied head */
+    {MGPT_W_E, NO_ROLE, MGPT_EMBD, NO_INPUT},
+    {MGPT_W_POS, NO_ROLE, MGPT_POS_EMBD, NO_INPUT},
+    {MGPT_W_POS, NO_ROLE, MGPT_RESID_PRE, NO_INPUT},
+    {MGPT_LN1, NO_ROLE, MGPT_ATTN_IN, NO_INPUT},
+    {MGPT_W_Q, ORACLE_W_QKV, MGPT_Q, MGPT_ATTN_IN},
+    {MGPT_W_K, ORACLE_W_QKV, MGPT_K, MGPT_ATTN_IN},
+    {MGPT_W_V, ORACLE_W_QKV, MGPT_V, MGPT_ATTN_IN},
+    {MGPT_Q_NORM, NO_ROLE, MGPT_ROT_Q, NO_INPUT},
+    {MGPT_K_NORM, NO_ROLE, MGPT_ROT_K, NO_INPUT},
+    {MGPT_W_O, NO_ROLE, MGPT_ATTN_OUT, MGPT_HEADS},
+    {MGPT_LN1_POST, NO_ROLE, MGPT_ATTN_OUT, NO_INPUT},
+    {MGPT_LN2, NO_ROLE, MGPT_MLP_IN, NO_INPUT},
+    {MGPT_W_GATE, NO_ROLE, MGPT_MLP_PRE, MGPT_MLP_IN},
+    {MGPT_W_UP, NO_ROLE, MGPT_MLP_PRE, MGPT_MLP_IN}, /* without a gate */
+    {MGPT_W_UP, NO_ROLE, MGPT_MLP_PRE_LINEAR, MGPT_MLP_IN},
+    {MGPT_W_DOWN, NO_ROLE, MGPT_MLP_OUT, MGPT_MLP_POST},
+    {MGPT_LN2_POST, NO_ROLE, MGPT_MLP_OUT, NO_INPUT},
+    {MGPT_LN_FINAL, NO_ROLE, MGPT_FINAL, NO_INPUT},
+    {MGPT_W_U, NO_ROLE, MGPT_LOGITS, MGPT_FINAL},
+    {MGPT_W_E, NO_ROLE, MGPT_LOGITS, MGPT_FINAL}, /* a tied head */
 };
 enum { N_STAGES = sizeof stages / sizeof *stages };
 
-static int is_word(const char *word, size_t n, const char *stem)
+static int is_norm(int role)
 {
-    return stem && strlen(stem) == n && memcmp(word, stem, n) == 0;
+    const char *word = oracle_word(role);
+    return strncmp(word, "ln", 2) == 0 || strstr(word, "_norm") != NULL;
 }
 
 uint64_t stage_points(const char *tensors)
 {
     uint64_t points = 0;
     for (const char *at = tensors; at && *at && *at != '=';) {
-        size_t n = strcspn(at, " =.");
+        int role = oracle_role_of_word(at, strcspn(at, " =."));
         for (size_t i = 0; i < N_STAGES; i++)
-            if (is_word(at, n, stages[i].stem) || is_word(at, n, stages[i].fused))
+            if (role >= 0 && (role == stages[i].role || role == stages[i].fused))
                 points |= MGPT_POINT_BIT(stages[i].point);
         at += strcspn(at, " =");
         at += *at == ' ';
@@ -51,18 +53,18 @@ uint64_t stage_points(const char *tensors)
     return points;
 }
 
-const char *stage_norm(mgpt_point point)
+int stage_norm(mgpt_point point)
 {
     for (size_t i = 0; i < N_STAGES && point != MGPT_ROT_Q && point != MGPT_ROT_K; i++)
-        if (stages[i].point == point && strstr(stages[i].stem, "_norm"))
-            return stages[i].stem;
-    return NULL;
+        if (stages[i].point == point && is_norm(stages[i].role))
+            return stages[i].role;
+    return NO_ROLE;
 }
 
-int stage_tensor(const mgpt_model *m, int layer, const char *stem, const char *kind, char name[80],
+int stage_tensor(const mgpt_model *m, int layer, int role, const char *kind, char name[80],
                  mgpt_tensor *t)
 {
-    oracle_name(name, layer, stem, kind);
+    oracle_model_name(m, layer, role, kind, name);
     return oracle_tensor_find(m, name, t);
 }
 
@@ -78,12 +80,12 @@ static size_t first_row(const mgpt_model *m, mgpt_point point)
 
 int stage_is_normed(const mgpt_model *m, struct ref_hook hook)
 {
-    const char *stem = stage_norm(hook.point);
+    int role = stage_norm(hook.point);
     char name[80];
     mgpt_tensor t;
     if (hook.point != MGPT_ATTN_OUT && hook.point != MGPT_MLP_OUT)
-        return stem != NULL;
-    return stem && stage_tensor(m, hook.layer, stem, ".weight", name, &t);
+        return role >= 0;
+    return role >= 0 && stage_tensor(m, hook.layer, role, ".weight", name, &t);
 }
 
 int stage_product(struct stage_product *p, const mgpt_model *m, struct ref_hook hook)
@@ -91,12 +93,12 @@ int stage_product(struct stage_product *p, const mgpt_model *m, struct ref_hook 
     for (size_t i = 0; i < N_STAGES && !stage_is_normed(m, hook); i++) {
         if (stages[i].point != hook.point || stages[i].input == NO_INPUT)
             continue;
-        *p = (struct stage_product){.stem = stages[i].stem, .input = stages[i].input};
-        int there = stage_tensor(m, hook.layer, p->stem, ".weight", p->name, &p->tensor);
-        if (!there && stages[i].fused) {
-            p->stem = stages[i].fused;
+        *p = (struct stage_product){.role = stages[i].role, .input = stages[i].input};
+        int there = stage_tensor(m, hook.layer, p->role, ".weight", p->name, &p->tensor);
+        if (!there && stages[i].fused >= 0) {
+            p->role = stages[i].fused;
             p->first_row = first_row(m, hook.point);
-            there = stage_tensor(m, hook.layer, p->stem, ".weight", p->name, &p->tensor);
+            there = stage_tensor(m, hook.layer, p->role, ".weight", p->name, &p->tensor);
         }
         if (hook.point == MGPT_Q || hook.point == MGPT_K)
             p->order = oracle_qk_order(m, &p->head_dim);

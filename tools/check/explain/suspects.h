@@ -20,7 +20,7 @@ struct suspect_row {
     int per_layer;
     struct whatif_edit edit;
     const double *numbers;      /* n of them, one suspect each */
-    const char *const *tensors; /* n of them, one suspect each: "attn_q attn_k=q and k" */
+    const char *const *tensors; /* n of them, one suspect each: "W_Q W_K=q and k" */
     size_t n;
     size_t size;      /* the number is edit.x times this member of oracle_spec ... */
     double power;     /* ... to this power */

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/explain/stages.h"
+#include "check/explain/whatif_impl.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -42,6 +43,23 @@ struct suspect suspect_unnamed(const struct suspect_row *row, const char *tensor
     return s;
 }
 
+/* What the file calls the tensors of roles: "W_Q W_K.bias". Other words, of activations, stay. */
+static void file_names(const struct whatif *w, const char *words, char *text, size_t cap)
+{
+    size_t at = 0, n;
+    text[0] = 0;
+    for (; *words; words += n + (words[n] == ' ')) {
+        char name[ORACLE_NAME], kind[ORACLE_NAME];
+        n = strcspn(words, " ");
+        size_t n_word = strcspn(words, " .");
+        int role = oracle_role_of_word(words, n_word);
+        text_format(kind, sizeof kind, "%.*s", (int)(n - n_word), words + n_word);
+        text_format(name, sizeof name, "%.*s", (int)n, words);
+        at += text_format(text + at, cap - at, "%s%s", at ? " " : "",
+                          role < 0 ? name : oracle_stem(w->model, 0, role, kind, name));
+    }
+}
+
 struct suspect suspect_of(const struct suspect_row *row, const struct whatif *w, double x,
                           const char *tensors)
 {
@@ -50,8 +68,11 @@ struct suspect suspect_of(const struct suspect_row *row, const struct whatif *w,
     char text[sizeof s.cause];
     choose_text(row, w, text, sizeof text);
     s.edit.x = x;
+    char names[sizeof s.cause];
+    if (tensors && !shown)
+        file_names(w, tensors, names, sizeof names);
     if (tensors)
-        snprintf(s.cause, sizeof s.cause, text, shown ? shown + 1 : tensors);
+        snprintf(s.cause, sizeof s.cause, text, shown ? shown + 1 : names);
     else
         snprintf(s.cause, sizeof s.cause, text, x, (double)w->info.rope_base);
     return s;
@@ -96,12 +117,11 @@ static size_t heads_text(char *text, size_t cap, size_t n, size_t n_kv, size_t w
 /* What a converter with the wrong number of heads does to rows of q and k. */
 static enum whatif_change head_order(const struct whatif *w)
 {
-    mgpt_tensor t;
     if (w->spec.n_rot == 0)
         return TENSORS_AS_THEY_ARE;
     if (w->layers[0].stored != ORACLE_AS_SHOWN)
         return ORDER_REBLOCKED;
-    int fused = oracle_tensor_find(w->model, "blk.0.attn_qkv.weight", &t);
+    int fused = whatif_has_matrix(w, "W_QKV");
     return fused && w->spec.n_head == w->spec.n_head_kv ? ORDER_REGROUPED : TENSORS_AS_THEY_ARE;
 }
 
@@ -112,7 +132,7 @@ static void list_head_widths(struct suspect_list *l, const struct suspect_row *r
     size_t was = o->head_dim, n_q = o->n_head * was, n_kv = o->n_head_kv * was;
     enum whatif_change order = head_order(l->w);
     struct suspect s = {.points = row->points, .edit = row->edit};
-    s.edit.names = "attn_q attn_k";
+    s.edit.names = "W_Q W_K";
     if (order)
         s.points |= AT_QKV;
     for (size_t d = n_kv; d > 0; d--) {
@@ -169,9 +189,8 @@ static void list_head_rolls(struct suspect_list *l, const struct suspect_row *ro
 /* Adds the suspect, and where there are biases also without them. */
 static void list_with_biases(struct suspect_list *l, struct suspect s)
 {
-    mgpt_tensor t;
     list_suspect(l, s);
-    if (!oracle_tensor_find(l->w->model, "blk.0.attn_q.bias", &t))
+    if (!whatif_has(l->w, "W_Q", 3, ".bias"))
         return;
     s.edit.kind = ".weight";
     size_t n = strlen(s.cause);
@@ -188,7 +207,7 @@ static void list_widths(struct suspect_list *l, const struct suspect_row *row, c
     const size_t heads[7] = {o->n_head,     o->n_head_kv,    1, 2 * o->n_head, 2 * o->n_head_kv,
                              o->n_head / 2, o->n_head_kv / 2};
     int stored = row->edit.change == ORDER_REBLOCKED || row->edit.change == ORDER_UNBLOCKED;
-    int both = whatif_lists(tensors, "attn_q", 6) && whatif_lists(tensors, "attn_k", 6);
+    int both = whatif_lists(tensors, "W_Q", 3) && whatif_lists(tensors, "W_K", 3);
     if (o->n_layer == 0 || (stored && l->w->layers[0].stored != ORACLE_PAIRS))
         return;
     for (size_t i = 0; i < 7; i++) {
@@ -217,10 +236,12 @@ static void list_axes(struct suspect_list *l, const struct suspect_row *row)
                                          "component 0 of all heads of q, k, v, 1, ..."};
     _Static_assert(sizeof orders / sizeof *orders == N_QKV_AXES, "a row each");
     struct suspect s = suspect_unnamed(row, NULL);
+    char name[ORACLE_NAME];
+    const char *qkv = oracle_stem(l->w->model, 0, ORACLE_W_QKV, "", name);
     for (int i = 0; i < N_QKV_AXES * N_QKV_AXES; i++) {
         s.edit.a = i / N_QKV_AXES;
         s.edit.b = i % N_QKV_AXES;
-        snprintf(s.cause, sizeof s.cause, row->text, orders[s.edit.a], orders[s.edit.b]);
+        snprintf(s.cause, sizeof s.cause, row->text, qkv, orders[s.edit.a], orders[s.edit.b]);
         if (s.edit.a != s.edit.b)
             list_suspect(l, s);
     }

@@ -331,15 +331,27 @@ enum {
     EIGHTS = 1 << ORACLE_F8_E4M3 | 1 << ORACLE_F8_E5M2
 };
 
-/* Matrices, as bits of the edit. */
-static const struct {
+/* Matrices, as bits of the edit, in words or by roles. */
+static const struct quantised {
     int b;
     const char *text;
-} quantised[] = {{1, "the layers' matrices"},
-                 {15, "all matrices"},
-                 {2, "output"},
-                 {4, "token_embd"},
-                 {6, "token_embd and output"}};
+    int role, other; /* other: or 0 */
+} quantised[] = {{1, "the layers' matrices", 0, 0},
+                 {15, "all matrices", 0, 0},
+                 {2, NULL, MGPT_W_U, 0},
+                 {4, NULL, MGPT_W_E, 0},
+                 {6, NULL, MGPT_W_E, MGPT_W_U}};
+
+static const char *matrices_text(const mgpt_model *m, const struct quantised *q, char text[64])
+{
+    char name[ORACLE_NAME];
+    if (q->text)
+        return q->text;
+    size_t n = text_format(text, 64, "%s", oracle_stem(m, -1, q->role, "", name));
+    if (q->other)
+        text_format(text + n, 64 - n, " and %s", oracle_stem(m, -1, q->other, "", name));
+    return text;
+}
 
 static void list_quantised(struct suspect_list *l, const struct suspect_row *row)
 {
@@ -350,8 +362,9 @@ static void list_quantised(struct suspect_list *l, const struct suspect_row *row
     for (size_t i = 0; i < N_OF(types); i++)
         for (size_t k = 0; k < (i < 7 ? 2 : N_OF(quantised)); k++) {
             s.edit.a = (int)dtype_named(types[i])->id;
+            char text[64];
             s.edit.b = quantised[k].b;
-            list_named(l, &s, row->text, quantised[k].text, types[i]);
+            list_named(l, &s, row->text, matrices_text(l->w->model, &quantised[k], text), types[i]);
         }
     for (size_t i = 0; i < 16; i++) {
         int group = groups[i / 4], bits = i / 2 % 2 ? 4 : 8;

@@ -41,7 +41,7 @@
     .edit = {.apply = edit_tensors,                                                                \
              .change = TENSORS_SWAPPED,                                                            \
              .names = one,                                                                         \
-             .other = "attn_v",                                                                    \
+             .other = "W_V",                                                                       \
              .kind = of,                                                                           \
              .b = 1}
 #define CHOOSE_LAYERS(name, value)                                                                 \
@@ -64,12 +64,10 @@
              .other = from,                                                                        \
              .kind = ".bias"}
 #define OF_NORMS                                                                                   \
-    EACH_OF("output_norm=the final norm", "attn_q_norm attn_k_norm=norms of q and k",              \
-            "attn_norm ffn_norm=the norms before branches", "attn_norm=the norm before attention", \
-            "ffn_norm=the norm before the MLP",                                                    \
-            "post_attention_norm post_ffw_norm=the norms after branches",                          \
-            "post_attention_norm=the norm after attention",                                        \
-            "post_ffw_norm=the norm after the MLP")
+    EACH_OF("ln_final=the final norm", "q_norm k_norm=norms of q and k",                           \
+            "ln1 ln2=the norms before branches", "ln1=the norm before attention",                  \
+            "ln2=the norm before the MLP", "ln1_post ln2_post=the norms after branches",           \
+            "ln1_post=the norm after attention", "ln2_post=the norm after the MLP")
 
 /* Arguments. */
 #define COUNT(type, ...) (sizeof((const type[]){__VA_ARGS__}) / sizeof(type))
@@ -77,29 +75,23 @@
 #define EACH_OF(...)                                                                               \
     .tensors = (const char *const[]){__VA_ARGS__}, .n = COUNT(char *const, __VA_ARGS__)
 #define TIMES(name, to_power) .size = offsetof(struct oracle_spec, name), .power = to_power
-#define MATRICES                                                                                   \
-    EACH_OF("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up",         \
-            "ffn_down")
+#define MATRICES EACH_OF("W_Q", "W_K", "W_V", "W_QKV", "W_O", "W_gate", "W_up", "W_down")
 #define PARTS                                                                                      \
-    EACH_OF("attn_q", "attn_k", "attn_v", "attn_qkv", "attn_output", "ffn_gate", "ffn_up",         \
-            "ffn_down", "attn_norm", "ffn_norm", "attn_q_norm", "attn_k_norm",                     \
-            "post_attention_norm", "post_ffw_norm")
+    EACH_OF("W_Q", "W_K", "W_V", "W_QKV", "W_O", "W_gate", "W_up", "W_down", "ln1", "ln2",         \
+            "q_norm", "k_norm", "ln1_post", "ln2_post")
 #define SCALABLE                                                                                   \
-    EACH_OF("attn_v", "attn_output", "ffn_up", "ffn_gate", "ffn_down", "attn_norm", "ffn_norm",    \
-            "attn_norm ffn_norm=both norms", "attn_q_norm", "attn_k_norm", "token_embd")
+    EACH_OF("W_V", "W_O", "W_up", "W_gate", "W_down", "ln1", "ln2", "ln1 ln2=both norms",          \
+            "q_norm", "k_norm", "W_E")
 #define SCALABLE_BIASES                                                                            \
-    EACH_OF("attn_q attn_k attn_v=q, k and v", "attn_qkv", "attn_q", "attn_k", "attn_v",           \
-            "attn_output", "ffn_up", "ffn_gate", "ffn_down", "attn_norm ffn_norm=both norms",      \
-            "output_norm")
+    EACH_OF("W_Q W_K W_V=q, k and v", "W_QKV", "W_Q", "W_K", "W_V", "W_O", "W_up", "W_gate",       \
+            "W_down", "ln1 ln2=both norms", "ln_final")
 #define SHAREABLE                                                                                  \
-    EACH_OF("attn_norm", "ffn_norm", "attn_norm ffn_norm=both norms", "attn_q_norm",               \
-            "attn_k_norm", "attn_q_norm attn_k_norm=norms of q and k",                             \
-            "attn_norm attn_qkv attn_q attn_k attn_v attn_output=attention", "attn_q", "attn_k",   \
-            "attn_v", "attn_output", "ffn_norm ffn_gate ffn_up ffn_down=the MLP", "ffn_gate",      \
-            "ffn_up", "ffn_down")
+    EACH_OF("ln1", "ln2", "ln1 ln2=both norms", "q_norm", "k_norm",                                \
+            "q_norm k_norm=norms of q and k", "ln1 W_QKV W_Q W_K W_V W_O=attention", "W_Q", "W_K", \
+            "W_V", "W_O", "ln2 W_gate W_up W_down=the MLP", "W_gate", "W_up", "W_down")
 #define OF_HEADS                                                                                   \
-    EACH_OF("attn_q attn_k attn_v=q, k and v", "attn_q=q", "attn_k attn_v=k and v", "attn_k=k",    \
-            "attn_v=v", "attn_output=attention's output")
-#define QK_ROWS EACH_OF("attn_q attn_k=q and k", "attn_q=q", "attn_k=k")
+    EACH_OF("W_Q W_K W_V=q, k and v", "W_Q=q", "W_K W_V=k and v", "W_K=k", "W_V=v",                \
+            "W_O=attention's output")
+#define QK_ROWS EACH_OF("W_Q W_K=q and k", "W_Q=q", "W_K=k")
 
 #endif

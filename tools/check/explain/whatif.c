@@ -9,18 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-static struct tensor_name split_name(const char *name)
+static struct tensor_name split_name(const struct whatif *w, const char *name)
 {
-    struct tensor_name p = {-1, name, "", 0};
-    if (strncmp(name, "blk.", 4) == 0) {
-        p.layer = 0;
-        for (p.stem = name + 4; *p.stem >= '0' && *p.stem <= '9'; p.stem++)
-            p.layer = p.layer * 10 + (*p.stem - '0');
-        p.stem += *p.stem == '.';
-    }
+    struct tensor_name p = {.stem = name};
+    p.layer = oracle_layer_of(name, &p.stem);
     const char *dot = strchr(p.stem, '.');
     p.n_stem = dot ? (size_t)(dot - p.stem) : strlen(p.stem);
     p.kind = p.stem + p.n_stem;
+    p.role = oracle_role_of(w->model, p.layer, p.stem, p.n_stem);
     return p;
 }
 
@@ -73,28 +69,39 @@ static size_t interleaved_row(const struct whatif *w, int up, size_t row, size_t
     return w->edit.a ? at % 2 * n + at / 2 : row * 2 + (size_t)up;
 }
 
+/* The name of the tensor of another role, of experts where p is; `word` may be a list. */
+static void role_name(const struct whatif *w, struct tensor_name p, int layer, const char *word,
+                      char out[ORACLE_NAME])
+{
+    int role = oracle_role_of_word(word, strcspn(word, " ="));
+    if (whatif_is_of_experts(p))
+        role += MGPT_EXPERTS_GATE - MGPT_W_GATE;
+    oracle_model_name(w->model, layer, role, p.kind, out);
+}
+
 /* The file's name of the tensor that the pass calls `name`. */
 static void file_name(const struct whatif *w, const char *name, char out[ORACLE_NAME])
 {
     const struct whatif_edit *e = &w->edit;
-    struct tensor_name p = split_name(name);
+    struct tensor_name p = split_name(w, name);
     int named = e->names && whatif_is_listed(e->names, p), layer = file_layer(w, p.layer);
     int swapped = whatif_changes(w, p, TENSORS_SWAPPED) && !whatif_swaps_halves(w, p);
     const char *as = NULL;
-    char stem[ORACLE_NAME];
     if (named && (swapped || whatif_changes(w, p, TENSORS_COPIED)))
         as = e->other;
     else if (swapped && whatif_is_listed(e->other, p))
         as = e->names;
-    if (as)
-        oracle_name(stem, -1, as, whatif_is_of_experts(p) ? "_exps" : "");
     if (e->change == LAYERS_SHARED && named)
         layer = e->a < 0 ? (int)w->spec.n_layer - 1 : e->a;
     if (e->change == LAYERS_MOVED && e->names && !named)
         layer = p.layer;
     if (e->change == TENSOR_OF_LAYER && p.layer == e->a && named)
         layer = e->b;
-    oracle_name(out, p.layer < 0 ? -1 : layer, as ? stem : p.stem, as ? p.kind : "");
+    layer = p.layer < 0 ? -1 : layer;
+    if (as)
+        role_name(w, p, layer, as, out);
+    else
+        oracle_name(out, layer, p.stem, "");
 }
 
 static const struct whatif_tensor *given_tensor(const struct whatif *w, const char *name)
@@ -108,13 +115,14 @@ static const struct whatif_tensor *given_tensor(const struct whatif *w, const ch
 static enum oracle_tensor whatif_find(void *user, const char *name)
 {
     const struct whatif *w = user;
-    struct tensor_name p = split_name(name);
-    char other[80];
+    struct tensor_name p = split_name(w, name);
+    char other[ORACLE_NAME], word[ORACLE_NAME];
     file_name(w, name, other);
+    text_format(word, sizeof word, "%s%s", p.role < 0 ? "" : oracle_word(p.role), p.kind);
     if (given_tensor(w, name))
         return ORACLE_FLOATS;
     if (whatif_changes(w, p, TENSOR_HIDDEN) &&
-        (!*w->edit.names || whatif_lists(w->edit.names, p.stem, strlen(p.stem))))
+        (!*w->edit.names || whatif_lists(w->edit.names, word, strlen(word))))
         return ORACLE_ABSENT;
     return w->source.find(w->source.user, other);
 }
@@ -197,7 +205,7 @@ static int read_row_as(struct whatif *w, const char *name, struct tensor_name p,
     size_t at = t.n_dims == 1 ? 0 : whatif_matrix_row(w, p, row, (size_t)(t.dims[1] * t.dims[2]));
     int status = w->source.read(w->source.user, name, at, n, out, err);
     if (status == MGPT_OK && whatif_moves_rows(w) && whatif_changes(w, p, w->edit.change) &&
-        is_weight(p) && whatif_is_listed("attn_output", p) && whatif_is_listed(w->edit.names, p) &&
+        is_weight(p) && whatif_is_listed("W_O", p) && whatif_is_listed(w->edit.names, p) &&
         w->edit.change != TENSORS_SWAPPED)
         order_columns(w, n, out);
     return status;
@@ -206,7 +214,7 @@ static int read_row_as(struct whatif *w, const char *name, struct tensor_name p,
 /* q, k or v of a fused bias is zero where it is hidden. */
 static void hide_parts(const struct whatif *w, size_t n, float *out)
 {
-    static const char *const biases[3] = {"attn_q.bias", "attn_k.bias", "attn_v.bias"};
+    static const char *const biases[3] = {"W_Q.bias", "W_K.bias", "W_V.bias"};
     size_t first[4];
     whatif_qkv_parts(w, first);
     for (size_t part = 0; part < 3; part++)
@@ -219,24 +227,22 @@ static void hide_parts(const struct whatif *w, size_t n, float *out)
 static int mixed_row(const struct whatif *w, struct tensor_name p, size_t *row,
                      char name[ORACLE_NAME])
 {
-    static const char *const qkv[3] = {"attn_q", "attn_k", "attn_v"};
+    static const char *const qkv[3] = {"W_Q", "W_K", "W_V"};
     if (!is_weight(p))
         return 0;
     if (whatif_changes(w, p, ROWS_INTERLEAVED) && !whatif_mlp_is_fused(w) &&
-        whatif_is_listed("ffn_gate ffn_up", p)) {
+        whatif_is_listed("W_gate W_up", p)) {
         int of = whatif_is_of_experts(p);
         size_t n = of ? w->spec.n_ff_expert : w->spec.n_ff;
-        size_t at = interleaved_row(w, p.stem[4] == 'u', *row % n, n);
-        static const char *const stems[2][2] = {{"ffn_gate", "ffn_up"},
-                                                {"ffn_gate_exps", "ffn_up_exps"}};
-        oracle_name(name, p.layer, stems[of][at >= n], p.kind);
+        size_t at = interleaved_row(w, p.role == (of ? MGPT_EXPERTS_UP : MGPT_W_UP), *row % n, n);
+        role_name(w, p, p.layer, at >= n ? "W_up" : "W_gate", name);
         *row += at % n - *row % n;
         return 1;
     }
     for (size_t part = 0; part < 3 && whatif_changes(w, p, QKV_GROUPED); part++)
         if (whatif_is_listed(qkv[part], p)) {
             *row = whatif_grouped_row(w, &part, *row);
-            oracle_name(name, p.layer, qkv[part], p.kind);
+            role_name(w, p, p.layer, qkv[part], name);
             return 1;
         }
     return 0;
@@ -255,10 +261,7 @@ static double tensor_times(const struct whatif *w, struct tensor_name p)
 /* The bit of TENSORS_QUANTISED that a matrix has. */
 static int quantised_bit(struct tensor_name p)
 {
-    return p.layer >= 0                        ? 0
-           : whatif_is_listed("output", p)     ? 1
-           : whatif_is_listed("token_embd", p) ? 2
-                                               : 3;
+    return p.layer >= 0 ? 0 : whatif_is_listed("W_U", p) ? 1 : whatif_is_listed("W_E", p) ? 2 : 3;
 }
 
 static int whatif_read(void *user, const char *called, size_t row, size_t n, float *out,
@@ -267,7 +270,7 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     struct whatif *w = user;
     const struct whatif_tensor *given = given_tensor(w, called);
     const struct whatif_columns *c = w->edit.columns;
-    struct tensor_name p = split_name(called);
+    struct tensor_name p = split_name(w, called);
     int shifted = w->edit.change == GAINS_SHIFTED && is_gain(p) &&
                   (!w->edit.names || whatif_is_listed(w->edit.names, p));
     double times = tensor_times(w, p), more = shifted ? w->edit.x : 0;
@@ -295,8 +298,8 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
     if (status == MGPT_OK && whatif_changes(w, p, TENSORS_QUANTISED) && is_weight(p) &&
         !is_gain(p) && w->edit.b >> quantised_bit(p) & 1)
         whatif_quantise(&w->edit, out, n);
-    if (status == MGPT_OK && whatif_changes(w, p, TENSOR_HIDDEN) &&
-        strcmp(p.stem, "attn_qkv.bias") == 0)
+    if (status == MGPT_OK && whatif_changes(w, p, TENSOR_HIDDEN) && p.role == ORACLE_W_QKV &&
+        strcmp(p.kind, ".bias") == 0)
         hide_parts(w, n, out);
     return status;
 }
@@ -305,9 +308,8 @@ static int whatif_read(void *user, const char *called, size_t row, size_t n, flo
 static int has_its_rows(const struct whatif *w, struct tensor_name p)
 {
     enum whatif_change change = w->edit.change;
-    const char *unnamed = change == QKV_GROUPED
-                              ? "attn_qkv attn_q attn_k attn_v"
-                              : "attn_qkv ffn_gate_exps ffn_up_exps ffn_down_exps";
+    const char *unnamed =
+        change == QKV_GROUPED ? "W_QKV W_Q W_K W_V" : "W_QKV experts_gate experts_up experts_down";
     switch (change) {
     case TENSORS_AS_THEY_ARE:
     case TENSOR_HIDDEN:
@@ -335,7 +337,7 @@ static const float *whatif_rows(void *user, const char *called, size_t row, size
 {
     const struct whatif *w = user;
     const struct whatif_columns *c = w->edit.columns;
-    struct tensor_name p = split_name(called);
+    struct tensor_name p = split_name(w, called);
     char name[ORACLE_NAME];
     mgpt_tensor t;
     if (!w->source.rows || given_tensor(w, called) || (c && strcmp(c->tensor, called) == 0) ||

@@ -14,7 +14,7 @@
 enum whatif_change {
     TENSORS_AS_THEY_ARE,
     TENSORS_SWAPPED,    /* `names` and `other` have each other's name */
-    TENSOR_HIDDEN,      /* names: "attn_q.bias attn_k.bias"; none: all of the kind */
+    TENSOR_HIDDEN,      /* names: "W_Q.bias W_K.bias"; none: all of the kind */
     TENSORS_TRANSPOSED, /* b: before the rows were permuted */
     LAYERS_MOVED,       /* layer n is the file's n + a; a 0: in reverse. names: only of these */
     LAYERS_SWAPPED,     /* layers a and b */
@@ -108,7 +108,7 @@ typedef int whatif_fn(struct whatif *w, const struct whatif_edit *e, int layer);
 struct whatif_edit {
     whatif_fn *apply;
     enum whatif_change change;
-    const char *names, *other; /* stems, separated by spaces: "attn_q attn_k" */
+    const char *names, *other; /* roles, separated by spaces: "W_Q W_K" */
     const char *kind;          /* ".bias": only these; NULL: all tensors of the names */
     double x;
     int a, b;
@@ -216,7 +216,7 @@ whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
     edit_layers_kinds,    /* layers n with n % a = b (a 0: n >= b) are of one kind, `layers`,
                                        * the others of the other */
     edit_rope_everywhere, /* layers without RoPE have that of the others */
-    edit_rope_factors,    /* divisors are those of tensor `names` */
+    edit_rope_factors,    /* divisors are those of the role `names` */
     edit_rotated,         /* a components of a head, otherwise as the bits of b say */
     edit_no_rope, edit_positions, /* shifted by a + x */
     edit_turn_one, /* of a (enum oracle_of) alone: b 0: other pairs, 1: edit_rope_factor */

@@ -10,20 +10,20 @@
 
 /* ---- members ----------------------------------------------------------------------------------- */
 
-int whatif_has(const struct whatif *w, const char *name, size_t n, const char *kind)
+int whatif_has(const struct whatif *w, const char *word, size_t n, const char *kind)
 {
     mgpt_tensor t;
-    char full[80];
-    text_format(full, sizeof full, "blk.0.%.*s%s", (int)n, name, kind);
-    if (oracle_tensor_find(w->model, full + 6, &t) || oracle_tensor_find(w->model, full, &t))
-        return 1;
-    text_format(full, sizeof full, "blk.0.%.*s_exps%s", (int)n, name, kind);
-    return w->spec.n_expert > 0 && oracle_tensor_find(w->model, full, &t);
-}
-
-int whatif_has_matrix(const struct whatif *w, const char *stem)
-{
-    return whatif_has(w, stem, strcspn(stem, " ="), ".weight");
+    char name[ORACLE_NAME], ending[16];
+    size_t n_word = strcspn(word, ".") < n ? strcspn(word, ".") : n;
+    int role = oracle_role_of_word(word, n_word);
+    int experts = role >= MGPT_W_GATE && role <= MGPT_W_DOWN && w->spec.n_expert > 0;
+    text_format(ending, sizeof ending, "%.*s%s", (int)(n - n_word), word + n_word, kind);
+    for (int i = 0; role >= 0 && i <= experts; i++, role += MGPT_EXPERTS_GATE - MGPT_W_GATE) {
+        oracle_model_name(w->model, 0, role, ending, name);
+        if (oracle_tensor_find(w->model, name, &t))
+            return 1;
+    }
+    return 0;
 }
 
 static int set_number(void *base, const struct whatif_edit *e)
@@ -196,18 +196,18 @@ int edit_kv_heads(struct whatif *w, const struct whatif_edit *e, int layer)
 
 /* ---- tensors ----------------------------------------------------------------------------------- */
 
-static int part_of_qkv(const char *stem)
+static int part_of_qkv(const char *word)
 {
-    return whatif_lists("attn_q attn_k attn_v", stem, strlen(stem));
+    return whatif_lists("W_Q W_K W_V", word, strlen(word));
 }
 
 /* Whether the hidden tensors are all there; of a fused bias, its parts are. */
 static int is_hidden(const struct whatif *w, const char *names)
 {
-    int fused = whatif_has(w, "attn_qkv.bias", 13, "");
+    int fused = whatif_has(w, "W_QKV.bias", 10, "");
     for (const char *at = names; *at && *at != '='; at += strcspn(at, " ="), at += *at == ' ') {
         size_t n = strcspn(at, " =");
-        int part = n == 11 && whatif_lists("attn_q.bias attn_k.bias attn_v.bias", at, n);
+        int part = n == 8 && whatif_lists("W_Q.bias W_K.bias W_V.bias", at, n);
         if (!whatif_has(w, at, n, "") && !(fused && part))
             return 0;
     }
@@ -217,7 +217,7 @@ static int is_hidden(const struct whatif *w, const char *names)
 static int applies_to_fused(const struct whatif *w, const struct whatif_edit *e)
 {
     if (e->change == TENSORS_SWAPPED && part_of_qkv(e->names) && part_of_qkv(e->other))
-        return w->spec.n_head == w->spec.n_head_kv || strcmp(e->names, "attn_q") != 0;
+        return w->spec.n_head == w->spec.n_head_kv || strcmp(e->names, "W_Q") != 0;
     return 0;
 }
 
@@ -229,9 +229,9 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     case TENSORS_SWAPPED:
         if (e->b && !(w->spec.n_layer && w->layers[0].stored == ORACLE_PAIRS))
             return 0;
-        if (whatif_has(w, "attn_qkv", 8, kind) && applies_to_fused(w, e))
+        if (whatif_has(w, "W_QKV", 5, kind) && applies_to_fused(w, e))
             return 1;
-        if (!e->kind && strcmp(e->names, "ffn_gate") == 0 && whatif_mlp_is_fused(w))
+        if (!e->kind && strcmp(e->names, "W_gate") == 0 && whatif_mlp_is_fused(w))
             return 1;
         return whatif_has(w, e->names, strcspn(e->names, " ="), kind) &&
                whatif_has(w, e->other, strlen(e->other), kind);
@@ -241,7 +241,7 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
         return w->spec.n_layer > 1 && whatif_has_matrix(w, e->names);
     case ROWS_INTERLEAVED:
         return whatif_mlp_is_fused(w) ||
-               (whatif_has_matrix(w, "ffn_gate") && whatif_has_matrix(w, "ffn_up") &&
+               (whatif_has_matrix(w, "W_gate") && whatif_has_matrix(w, "W_up") &&
                 (w->spec.n_ff > 1 || w->spec.n_ff_expert > 1));
     case TENSORS_QUANTISED:
         return w->spec.n_layer > 0;
@@ -256,8 +256,8 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     case TENSOR_OF_LAYER:
         return whatif_has_matrix(w, e->names);
     case QKV_GROUPED:
-        return whatif_has_matrix(w, "attn_q") ||
-               (whatif_has_matrix(w, "attn_qkv") && w->spec.n_head != w->spec.n_head_kv);
+        return whatif_has_matrix(w, "W_Q") ||
+               (whatif_has_matrix(w, "W_QKV") && w->spec.n_head != w->spec.n_head_kv);
     case EXPERTS_MOVED:
     case EXPERTS_SWAPPED:
         return w->spec.n_expert > 1;
@@ -265,12 +265,12 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
     case LAYER_OTHER:
         return 1;
     case ORDER_BY_TWOS: /* of two, the reverse is the same */
-        return (whatif_lists(e->names, "attn_q", 6) || whatif_lists(e->names, "attn_output", 11)
+        return (whatif_lists(e->names, "W_Q", 3) || whatif_lists(e->names, "W_O", 3)
                     ? w->spec.n_head
                     : w->spec.n_head_kv) > 2;
     case GAINS_SHIFTED:
         return e->names ? whatif_has_matrix(w, e->names)
-                        : whatif_has_matrix(w, "attn_norm") || whatif_has_matrix(w, "output_norm");
+                        : whatif_has_matrix(w, "ln1") || whatif_has_matrix(w, "ln_final");
     case TENSORS_TRANSPOSED:
         return whatif_has_matrix(w, e->names) &&
                (!e->b || (w->spec.n_layer > 0 && w->layers[0].stored == ORACLE_PAIRS));
@@ -282,14 +282,14 @@ static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
         return whatif_has_matrix(w, e->names);
     case ORDER_QKV_AXES:
     case ORDER_QKV_ROLLED:
-        return whatif_has_matrix(w, "attn_qkv") && w->spec.n_head == w->spec.n_head_kv;
+        return whatif_has_matrix(w, "W_QKV") && w->spec.n_head == w->spec.n_head_kv;
     case ORDER_TO_PAIRS:
     case ORDER_FROM_PAIRS:
     case ORDER_REBLOCKED:
     case ORDER_UNBLOCKED:
         return w->spec.n_layer > 0 && w->spec.n_rot > 2 &&
                (!e->kind || whatif_has(w, e->names, strcspn(e->names, " ="), e->kind) ||
-                whatif_has(w, "attn_qkv", 8, e->kind));
+                whatif_has(w, "W_QKV", 5, e->kind));
     default:
         return w->spec.n_layer > 0 && w->spec.n_head > 1;
     }
@@ -343,7 +343,7 @@ int edit_head_width(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     struct oracle_spec *o = &w->spec;
     size_t d = (size_t)e->a;
-    int per_head = o->qk_norm == ORACLE_QK_PER_HEAD && whatif_has_matrix(w, "attn_q_norm");
+    int per_head = o->qk_norm == ORACLE_QK_PER_HEAD && whatif_has_matrix(w, "q_norm");
     (void)layer;
     if (o->n_layer == 0 || per_head || !widen_rope(w, d))
         return 0;

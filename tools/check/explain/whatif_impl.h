@@ -6,11 +6,12 @@
 
 #include <string.h>
 
-/* "blk.3.attn_q.weight": layer 3, stem "attn_q", kind ".weight". */
+/* A tensor's name: its layer or -1, what follows the layer, ".weight" or ".bias", and its role. */
 struct tensor_name {
     int layer;
     const char *stem, *kind;
     size_t n_stem;
+    int role; /* of oracle.h, or -1 */
 };
 
 /* Whether this change is made to tensors of that layer and kind. */
@@ -19,14 +20,17 @@ int whatif_changes(const struct whatif *w, struct tensor_name p, enum whatif_cha
 /* Whether it holds matrices of all experts. */
 static inline int whatif_is_of_experts(struct tensor_name p)
 {
-    return p.n_stem > 5 && memcmp(p.stem + p.n_stem - 5, "_exps", 5) == 0;
+    return p.role >= MGPT_EXPERTS_GATE && p.role <= MGPT_EXPERTS_DOWN;
 }
 
-/* Whether the stem, of experts without its ending, is one of the words of `list`. */
+/* Whether the role is one of the words of `list`; that of experts also as gate, up or down. */
 static inline int whatif_is_listed(const char *list, struct tensor_name p)
 {
-    return whatif_lists(list, p.stem, p.n_stem) ||
-           (whatif_is_of_experts(p) && whatif_lists(list, p.stem, p.n_stem - 5));
+    const char *word = oracle_word(p.role);
+    const char *plain =
+        whatif_is_of_experts(p) ? oracle_word(p.role - MGPT_EXPERTS_GATE + MGPT_W_GATE) : NULL;
+    return (word && whatif_lists(list, word, strlen(word))) ||
+           (plain && whatif_lists(list, plain, strlen(plain)));
 }
 
 /* The layers of an edit. */
@@ -41,15 +45,15 @@ int whatif_swaps_halves(const struct whatif *w, struct tensor_name p);
 /* Negates the member, an int. Returns 1. */
 int whatif_negate(void *base, const struct whatif_edit *e);
 
-/* 1: layer 0 or the model has the tensor NAME.KIND. */
-int whatif_has(const struct whatif *w, const char *name, size_t n, const char *kind);
+/* 1: layer 0 or the model has the role, "W_Q" or "W_Q.bias", of a kind. */
+int whatif_has(const struct whatif *w, const char *word, size_t n, const char *kind);
 
 /* Makes the values of a matrix's row those of TENSORS_QUANTISED. */
 void whatif_quantise(const struct whatif_edit *e, float *row, size_t n);
 
 /* Whether gate and up are the halves of one matrix. */
 int whatif_mlp_is_fused(const struct whatif *w);
-int whatif_has_matrix(const struct whatif *w, const char *stem);
+int whatif_has_matrix(const struct whatif *w, const char *words);
 
 /* ---- orders (whatif_order.c) ---- */
 

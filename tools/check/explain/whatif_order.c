@@ -99,7 +99,7 @@ size_t whatif_head_column(const struct whatif *w, size_t column)
 
 /* ---- q, k and v in one matrix ------------------------------------------------------------------- */
 
-static const char *const qkv[3] = {"attn_q", "attn_k", "attn_v"};
+static const char *const qkv[3] = {"W_Q", "W_K", "W_V"};
 
 /* The part of attn_qkv that is exchanged with part `part`, or `part` itself. */
 static size_t swapped_part(const struct whatif *w, size_t part)
@@ -221,8 +221,8 @@ static size_t early_row(const struct whatif *w, struct tensor_name p, size_t row
     size_t d = w->spec.head_dim, n = w->spec.n_rot;
     if (!whatif_is_listed(w->edit.names, p) && !whatif_is_listed(w->edit.other, p))
         return row;
-    return whatif_is_listed("attn_q attn_k", p) ? whatif_permuted(row, d, n)
-                                                : whatif_unpermuted(row, d, n);
+    return whatif_is_listed("W_Q W_K", p) ? whatif_permuted(row, d, n)
+                                          : whatif_unpermuted(row, d, n);
 }
 
 size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_t row)
@@ -230,26 +230,31 @@ size_t whatif_projection_row(const struct whatif *w, struct tensor_name p, size_
     enum whatif_change change = w->edit.change;
     if (!whatif_moves_rows(w) || !whatif_changes(w, p, change) || p.layer < 0)
         return row;
-    if (whatif_is_listed("attn_qkv", p))
+    if (whatif_is_listed("W_QKV", p))
         return fused_row(w, row);
     if (change == TENSORS_SWAPPED && w->edit.b)
         return early_row(w, p, row);
     if (change == TENSORS_SWAPPED || change == QKV_GROUPED || change >= ORDER_QKV_AXES ||
-        !whatif_is_listed(w->edit.names, p) || whatif_is_listed("attn_output", p))
+        !whatif_is_listed(w->edit.names, p) || whatif_is_listed("W_O", p))
         return row;
-    int query = whatif_is_listed("attn_q", p);
+    int query = whatif_is_listed("W_Q", p);
     return order_row(w, row, query ? w->spec.n_head : w->spec.n_head_kv);
+}
+
+int whatif_has_matrix(const struct whatif *w, const char *words)
+{
+    return whatif_has(w, words, strcspn(words, " ="), ".weight");
 }
 
 int whatif_mlp_is_fused(const struct whatif *w)
 {
-    return w->spec.gated && whatif_has_matrix(w, "ffn_up") && !whatif_has_matrix(w, "ffn_gate");
+    return w->spec.gated && whatif_has_matrix(w, "W_up") && !whatif_has_matrix(w, "W_gate");
 }
 
 int whatif_swaps_halves(const struct whatif *w, struct tensor_name p)
 {
-    return whatif_changes(w, p, TENSORS_SWAPPED) && strcmp(w->edit.names, "ffn_gate") == 0 &&
-           whatif_is_listed("ffn_gate ffn_up", p) && whatif_mlp_is_fused(w);
+    return whatif_changes(w, p, TENSORS_SWAPPED) && strcmp(w->edit.names, "W_gate") == 0 &&
+           whatif_is_listed("W_gate W_up", p) && whatif_mlp_is_fused(w);
 }
 
 /* Row `row` of a matrix of n rows, whose order is changed. */

@@ -109,8 +109,10 @@ int edit_given(struct whatif *w, const struct whatif_edit *e, int layer)
     w->edit = *e;
     w->begins = e->columns || !w->spec.n_layer ? 0 : (int)w->spec.n_layer - 1;
     for (const struct whatif_tensor *t = e->given; t; t = t->next) {
-        int first = strncmp(t->name, "blk.", 4) == 0 ? atoi(t->name + 4) : 0;
-        int after = strncmp(t->name, "output", 6) == 0; /* the layers */
+        const char *stem;
+        int layer_of = oracle_layer_of(t->name, &stem), first = layer_of < 0 ? 0 : layer_of;
+        int role = oracle_role_of(w->model, layer_of, stem, strcspn(stem, "."));
+        int after = role == MGPT_W_U || role == MGPT_LN_FINAL; /* the layers */
         w->begins = after || first > w->begins ? w->begins : first;
     }
     return 1;
@@ -175,14 +177,14 @@ static int has_norms(const struct whatif *w, int where)
 {
     static const struct {
         int where;
-        const char *stem;
-    } norms[] = {{ORACLE_NORM_POST_ATTN, "post_attention_norm"},
-                 {ORACLE_NORM_POST_MLP, "post_ffw_norm"},
-                 {ORACLE_NORM_EMBD, "token_embd_norm"}};
+        const char *word;
+    } norms[] = {{ORACLE_NORM_POST_ATTN, "ln1_post"},
+                 {ORACLE_NORM_POST_MLP, "ln2_post"},
+                 {ORACLE_NORM_EMBD, "ln_embd"}};
     const struct oracle_layer *l = w->spec.n_layer ? w->layers : NULL;
     int qk = where & (ORACLE_NORM_Q | ORACLE_NORM_K) && w->spec.qk_norm != ORACLE_QK_PLAIN;
     for (size_t i = 0; i < 3; i++)
-        qk |= where & norms[i].where && whatif_has_matrix(w, norms[i].stem);
+        qk |= where & norms[i].where && whatif_has_matrix(w, norms[i].word);
     return qk || (where & ORACLE_NORM_FINAL && w->spec.final_norm) ||
            (where & ORACLE_NORM_ATTN && l && l->attn_norm) ||
            (where & ORACLE_NORM_MLP && l && l->mlp_norm);
@@ -243,7 +245,7 @@ int flip_qk_bias(struct whatif *w, const struct whatif_edit *e, int layer)
     (void)e, (void)layer;
     w->spec.qk_bias_late = 1;
     return w->spec.n_rot > 0 &&
-           (whatif_has(w, "attn_q", 6, ".bias") || whatif_has(w, "attn_qkv", 8, ".bias"));
+           (whatif_has(w, "W_Q", 3, ".bias") || whatif_has(w, "W_QKV", 5, ".bias"));
 }
 
 /* ---- kinds of layers --------------------------------------------------------------------------- */

@@ -301,8 +301,11 @@ int edit_rope_factors(struct whatif *w, const struct whatif_edit *e, int layer)
     size_t half = w->spec.n_rot / 2;
     float *factors = mem_new(half, sizeof *factors);
     int changed = 0;
-    if (factors && oracle_tensor_find(w->model, e->names, &t) &&
-        w->source.read(w->source.user, e->names, 0, half, factors, NULL) == MGPT_OK) {
+    char name[ORACLE_NAME];
+    oracle_model_name(w->model, -1, oracle_role_of_word(e->names, strlen(e->names)), ".weight",
+                      name);
+    if (factors && oracle_tensor_find(w->model, name, &t) &&
+        w->source.read(w->source.user, name, 0, half, factors, NULL) == MGPT_OK) {
         edit_freq(w, e, layer, 2 * half, freq_plain);
         EACH_LAYER(w, l, -1)
         for (size_t i = 0; l->freq && i < half; i++) {
@@ -400,10 +403,17 @@ static int32_t token_place(const struct whatif_edit *e, int32_t t)
     }
 }
 
+static int find_positions(const struct whatif *w, mgpt_tensor *t)
+{
+    char name[ORACLE_NAME];
+    oracle_model_name(w->model, -1, MGPT_W_POS, ".weight", name);
+    return oracle_tensor_find(w->model, name, t);
+}
+
 int edit_places(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     mgpt_tensor t;
-    int learned = oracle_tensor_find(w->model, "position_embd.weight", &t);
+    int learned = find_positions(w, &t);
     (void)layer;
     free(w->places);
     w->places = mem_new(w->n + w->n_more + PADDING_MOST, sizeof *w->places);
@@ -423,7 +433,7 @@ int edit_positions(struct whatif *w, const struct whatif_edit *e, int layer)
     mgpt_tensor t;
     (void)layer;
     w->spec.shift = e->a + (int)e->x;
-    if (!oracle_tensor_find(w->model, "position_embd.weight", &t))
+    if (!find_positions(w, &t))
         return w->spec.shift <
                0; /* RoPE sees distances only: all but the positions that stay at 0 */
     return w->spec.shift < 0 || w->n + (size_t)w->spec.shift <= t.dims[1];

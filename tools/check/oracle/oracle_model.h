@@ -36,7 +36,7 @@ int oracle_role_of(const mgpt_model *model, int layer, const char *stem, size_t 
 const char *oracle_stem(const mgpt_model *model, int layer, int role, const char *kind,
                         char name[ORACLE_NAME]);
 
-/* "blk.LAYER.STEM" and `kind`, or without a layer (-1) "STEM" and `kind`. */
+/* The name in a file of a layer, or outside (-1): prefix, stem and `kind`. */
 void oracle_name(char name[ORACLE_NAME], int layer, const char *stem, const char *kind);
 
 /* The i-th matrix or vector by name, or NULL: the tensor as the file has it. */
