@@ -62,7 +62,8 @@ static uint64_t hash_of_ids(const mgpt_model *model, int nfc, struct gguf_str te
     return h;
 }
 
-static int n_dropping; /* vocabularies whose file says that it lacks bytes, which vanish */
+/* Vocabularies whose file says that it lacks bytes, which vanish; those that steps of mgpt's own read. */
+static int n_dropping, n_steps;
 
 /* The number of texts whose ids are not those of the original; `hash` is a line of hashes. */
 static size_t n_wrong_ids(const char *name, const char *json, size_t n_json, char *hash,
@@ -76,6 +77,7 @@ static size_t n_wrong_ids(const char *name, const char *json, size_t n_json, cha
     if (read_directory(&c, &d, 1000, &err) < 0)
         fail_msg("%s: %s", name, err.text);
     n_dropping += c.vocab.drops_unknown;
+    n_steps += c.vocab.has_steps;
     mgpt_model *model = open_vocab(&c);
     assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
     size_t n_wrong = 0;
@@ -135,6 +137,7 @@ TEST(families)
     assert_int_equal(check_families("tok_wordpiece.txt", &texts, &words), 5);
     assert_int_equal(check_families("tok_unigram_steps.txt", &texts, &unigram), 3);
     assert_int_equal(n_dropping, 0);
+    assert_int_equal(n_steps, 8 + 5 + 3); /* not those of tok_split.txt */
     arr_free(texts);
     free(split);
     free(steps);
