@@ -62,8 +62,19 @@ static int is_slot_of(const struct tensor_slot *slot, int role)
     }
 }
 
+/* 1: a tensor of this architecture has the slot's name, in another role (Seed-OSS: post_attention_norm). */
+static int is_taken(const struct tensor_slot *slots, size_t n, unsigned bit,
+                    const struct tensor_slot *slot)
+{
+    for (size_t i = 0; i < n; i++)
+        if (((slots[i].required | slots[i].optional) & bit) &&
+            strcmp(slots[i].name, slot->name) == 0)
+            return 1;
+    return 0;
+}
+
 /* The slot of this architecture, else one of another: a tensor that the model cannot have has a name
- * too. */
+ * too, unless the model has another tensor of that name: NULL. */
 static const struct tensor_slot *slot_of(const mgpt_model *m, int layer, int role)
 {
     int in_layers = role_is_in_layers((mgpt_role)role);
@@ -73,7 +84,8 @@ static const struct tensor_slot *slot_of(const mgpt_model *m, int layer, int rol
     unsigned bit = conv ? ARCH_SHORTCONV : m->arch->bit;
     for (size_t i = 0; i < n; i++)
         if (is_slot_of(&slots[i], role)) {
-            any = any ? any : &slots[i];
+            if (!any && !is_taken(slots, n, bit, &slots[i]))
+                any = &slots[i];
             if ((slots[i].required | slots[i].optional) & bit)
                 return &slots[i];
         }
@@ -88,6 +100,10 @@ void oracle_model_name(const mgpt_model *m, int layer, int role, const char *kin
         bind_find(m, layer, MGPT_LN2, MGPT_WEIGHT, &slot))
         role = role == MGPT_LN1 ? MGPT_LN2 : MGPT_LN1;
     slot = slot_of(m, layer, role);
+    if (!slot) {
+        oracle_name(name, layer, oracle_word(role), kind);
+        return;
+    }
     size_t n = strlen(slot->name), all = n;
     n -= n > 7 && memcmp(slot->name + n - 7, ".weight", 7) == 0 ? 7 : 0;
     oracle_name(name, role_is_in_layers((mgpt_role)role) ? layer : -1, slot->name, "");
