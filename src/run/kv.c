@@ -87,23 +87,21 @@ static size_t value_bytes(const struct kv *kv, size_t i, size_t n)
     return kv->type == KV_Q8_0 ? panels_of(n) * kv->panel : kv->panel / PANEL * n;
 }
 
-/* The next multiple of 64; NULL stays NULL. */
-static uint8_t *kv_align(uint8_t *p)
+/* Moves the first `used` bytes from *at to a new array with room for n. From 2 MiB on they begin at a
+ * huge page: reading keys from small ones misses the TLB for every 4 KiB of a head. */
+static int kv_grow(uint8_t **array, uint8_t **at, size_t used, size_t n)
 {
-    return (uint8_t *)(((uintptr_t)p + ALIGN - 1) & ~(uintptr_t)(ALIGN - 1));
-}
-
-/* Makes room for n bytes from *at, an aligned address in the array; moves the content when its
- * distance from the array's start changes. The array's length is set to all of its room, because
- * stb_ds copies only that when it grows; kv_put and the fused step do not set it. */
-static int kv_grow(uint8_t **array, uint8_t **at, size_t n)
-{
-    size_t before = (size_t)(*at - *array), used = arr_len(*array) - before;
-    if (!arr_reserve(*array, n + ALIGN))
+    uintptr_t align = n < MEM_HUGE_PAGE ? ALIGN : MEM_HUGE_PAGE;
+    uint8_t *to = NULL;
+    if (!arr_reserve(to, n + align))
         return 0;
-    *at = kv_align(*array);
-    memmove(*at, *array + before, used);
-    arr_set_len(*array, (size_t)(*at - *array) + n);
+    uint8_t *first = to + (align - (uintptr_t)to % align) % align;
+    mem_hint_huge(first, n);
+    if (used)
+        memcpy(first, *at, used);
+    arr_free(*array);
+    *array = to;
+    *at = first;
     return 1;
 }
 
@@ -111,11 +109,12 @@ static int store_reserve(const struct kv *kv, struct kv_store *s, size_t n, mgpt
 {
     if (n <= s->cap)
         return MGPT_OK;
-    size_t want = n > 2 * s->cap ? n : 2 * s->cap;
+    int is_large = panels_of(s->cap) * kv->panel >= MEM_HUGE_PAGE / 2; /* little of a page unused */
+    size_t more = s->cap + (is_large ? s->cap / 8 : s->cap), want = n > more ? n : more;
     for (size_t i = 0, heads = heads_of(kv); i < heads; i++) {
         size_t n_k = key_bytes(kv, i, want), n_v = value_bytes(kv, i, want);
-        if (!kv_grow(&s->arrays[i], &s->k[i], n_k) ||
-            !kv_grow(&s->arrays[heads + i], &s->v[i], n_v))
+        if (!kv_grow(&s->arrays[i], &s->k[i], key_bytes(kv, i, s->cap), n_k) ||
+            !kv_grow(&s->arrays[heads + i], &s->v[i], value_bytes(kv, i, s->cap), n_v))
             return err_memory(err, "the KV cache", n_k + n_v);
     }
     s->cap = want;

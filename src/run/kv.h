@@ -1,8 +1,8 @@
 /* The KV cache of one session.
  *
- * For every layer and KV head two stb_ds arrays, which grow by doubling as tokens arrive.
- * Elements are floats, IEEE halves, or int8 in blocks of 32 (kv_q8.c); one type for the whole
- * cache. Floats and halves:
+ * For every layer and KV head two stb_ds arrays. As tokens arrive they grow by doubling, from 1 MiB
+ * on by an eighth. Elements are floats, IEEE halves, or int8 in blocks of 32 (kv_q8.c); one type for
+ * the whole cache. Floats and halves:
  *
  *     keys    panels of 16 tokens, element-major inside (kernels.h)
  *             key element j of token t: k[(t / 16) * d * 16 + j * 16 + t % 16]
@@ -13,8 +13,8 @@
  * A layer that is a short convolution keeps no keys but a row of floats per token, for any type of
  * cache, as the values of its head 0: element j of token t: v[t * rows + j]. Its other heads are empty.
  *
- * Both begin at a multiple of 64, the first in their array, so a line of a panel
- * never crosses a cache line.
+ * Both begin at a multiple of 64, the first in their array, so a line of a panel never crosses a
+ * cache line; from 2 MiB on at a multiple of that, a huge page.
  *
  * A fork shares the whole panels of its origin and copies the rest: its first n_prefix tokens are
  * in a store that several sessions read and none writes. A session that is rewound and then writes
@@ -56,7 +56,7 @@ int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, en
             const size_t *rows, mgpt_error *err);
 void kv_free(struct kv *kv);
 
-/* Prepares writing tokens [pos, pos + n): makes room, which at least doubles when it grows, and
+/* Prepares writing tokens [pos, pos + n): makes room, by an eighth at least when it grows, and
  * leaves what other sessions read. MGPT_OK or MGPT_EMEM; on failure the content is unchanged. */
 int kv_reserve(struct kv *kv, size_t pos, size_t n, mgpt_error *err);
 

@@ -125,6 +125,38 @@ TEST(put_and_get)
                 fill_and_copy(&kernels, (enum kv_type)type, widths[w], chunks[c]);
 }
 
+/* From 1 MiB on, which 512 tokens of this width fill, keys and values grow by an eighth, and from
+ * 2 MiB on they begin at a huge page; what was there stays. */
+TEST(large)
+{
+    enum { WIDTH = 512, FILLS = 512, N = 1200 };
+    struct kernels kernels;
+    struct kv kv;
+    mgpt_error err;
+    float key[WIDTH], value[WIDTH], k[WIDTH], v[WIDTH];
+    assert_true(kernels_init(&kernels, "scalar"));
+    assert_int_equal(kv_init(&kv, 1, 1, WIDTH, KV_F32, NULL, &err), MGPT_OK);
+    for (size_t t = 0; t < N; t++) {
+        size_t before = kv.own->cap;
+        assert_int_equal(kv_reserve(&kv, t, 1, &err), MGPT_OK);
+        if (t >= FILLS && t == before)
+            assert_int_equal(kv.own->cap, before + before / 8);
+        for (size_t j = 0; j < WIDTH; j++) {
+            key[j] = (float)(t * WIDTH + j);
+            value[j] = -key[j];
+        }
+        kv_put(&kv, &kernels, (struct kv_part){0, 0, t, 1}, key, value);
+    }
+    for (size_t t = 0; t < N; t++) {
+        kv_get(&kv, (struct kv_part){0, 0, t, 1}, NULL, k, v);
+        for (size_t j = 0; j < WIDTH; j++)
+            assert_true(k[j] == (float)(t * WIDTH + j) && v[j] == -k[j]);
+    }
+    assert_int_equal((uintptr_t)kv.own->k[0] % MEM_HUGE_PAGE, 0);
+    assert_int_equal((uintptr_t)kv.own->v[0] % MEM_HUGE_PAGE, 0);
+    kv_free(&kv);
+}
+
 /* Room for a panel's first token after a rewind clears the panel: no lane of the old content
  * remains. */
 TEST(a_panel_is_cleared)
