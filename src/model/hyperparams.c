@@ -177,14 +177,13 @@ static int hyper_norm_eps(mgpt_model *m, mgpt_error *err)
 
 /* ---- the rows of numbers.h ---- */
 
-enum number_kind { NUMBER_FACTOR, NUMBER_LIMIT, NUMBER_CAP, NUMBER_OWN };
+enum number_kind { NUMBER_FACTOR, NUMBER_SCALE, NUMBER_LIMIT, NUMBER_CAP, NUMBER_OWN };
 
 /* The key and the range of a number. */
 struct number_row {
     const char *key;
     enum number_kind kind;
     double least, most;
-    int is_scale; /* of KNOWS_SCALES */
 };
 
 /* A number of the row, which keeps *to if the key is absent. */
@@ -193,11 +192,11 @@ static int hyper_number(const mgpt_model *m, const struct number_row *row, doubl
 {
     struct key full;
     const char *key = hyper_key(m, row->key, &full);
-    int found = gguf_float(&m->gguf, key, to, err), may_be_0 = row->kind != NUMBER_FACTOR;
+    int found = gguf_float(&m->gguf, key, to, err), may_be_0 = row->kind > NUMBER_SCALE;
     if (found < 0)
         return found;
     /* The first files of some architectures lack multipliers that their programs had as constants. */
-    if (!found && row->is_scale && m->arch->knows & NEEDS_SCALES)
+    if (!found && row->kind == NUMBER_SCALE && m->arch->knows & NEEDS_SCALES)
         return err_set(err, MGPT_EFILE, 0, "key %s: missing", key);
     if (!found || (may_be_0 && *to == 0) || (*to >= row->least && *to <= row->most))
         return MGPT_OK;
@@ -219,9 +218,7 @@ static int hyper_numbers(mgpt_model *m, mgpt_error *err)
 {
     const struct model_shape *s = &m->shape;
     const struct arch *a = m->arch;
-#define NUMBER_RANGE(key, kind, least, most, knows, info)                                          \
-    {key, kind, least, most, (knows) == KNOWS_SCALES},
-#define NUMBER_ROW(field, absent, kind, key, ...) NUMBER_RANGE(key, NUMBER_##kind, __VA_ARGS__)
+#define NUMBER_ROW(field, absent, kind, key, least, most, ...) {key, NUMBER_##kind, least, most},
 #define NUMBER_ABSENT(field, absent, ...) .field = absent,
     static const struct number_row rows[] = {MODEL_NUMBERS(NUMBER_ROW)};
     union {

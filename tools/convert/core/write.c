@@ -57,6 +57,7 @@ static void put_some_f32(struct gguf_writer *w, const char *key, float v)
 #define PUT_NUMBER(field, absent, kind, name, ...)                                                 \
     PUT_##kind(arch_key(key, hp, name), hp->field, absent);
 #define PUT_FACTOR(key, value, absent) put_some_f32(w, key, value)
+#define PUT_SCALE(key, value, absent) put_some_f32(w, key, value)
 #define PUT_LIMIT(key, value, absent) put_some_f32(w, key, value)
 #define PUT_OWN(key, value, absent) put_some_f32(w, key, value)
 #define PUT_CAP(key, value, absent)                                                                \
