@@ -1,7 +1,9 @@
 /* Tests of locate and --explain: bugs planted in toys, one at a time, whose references the float64
  * oracle computes from the unbroken toy. For each the first bad hook and the cause are stated here;
  * both with inner values and, where `logits` says so, from the logits alone. */
+#include "base/mem.h"
 #include "check/compare/locate.h"
+#include "check/explain/suspects.h"
 #include "support/planted.h"
 #include "support/sanitized.h"
 #include "support/toy_zoo.h"
@@ -23,6 +25,9 @@ static const struct toy_spec gpt2 = {
 static const struct toy_spec micro = {
     .label = "microgpt", .arch = "microgpt", .n_layer = 2, .n_embd = 16, .n_head = 4, .n_ff = 64,
     .n_ctx = 40, .n_vocab = 27, .seed = 14};
+static const struct toy_spec lfm2 = {
+    .label = "lfm2", .arch = "lfm2", .n_layer = 3, .n_embd = 32, .n_head = 4, .n_head_kv = 4, .n_ff = 48,
+    .n_ctx = 40, .n_vocab = 60, .kinds = "caa", .n_conv = 3, .seed = 46};
 
 #define HEADS_OF(arch, n, kv) \
     "u32 " arch ".attention.head_count " #n "; u32 " arch ".attention.head_count_kv " #kv
@@ -71,6 +76,11 @@ static const struct bug bugs[] = {
      BY_LOGITS},
     {"transposed", &llama, "transpose blk.*.attn_output.weight", "blocks.0.hook_attn_out",
      "transposed: attn_output", BY_LOGITS},
+    {"transposed after a convolution", &lfm2,
+     "transpose blk.1.attn_output.weight; transpose blk.2.attn_output.weight", "blocks.1.hook_attn_out",
+     "transposed: attn_output", BY_LOGITS},
+    {"biases of the output halved", &gpt2, "times blk.*.attn_output.bias all 0.5", "blocks.0.hook_attn_out",
+     "biases of attn_output times 2", BY_LOGITS},
     {"untied", &llama_tied, "add output.weight 32 60", "logits", "tied head", BY_LOGITS},
     {"final norm missing", &llama_tied, "bool mgpt.final_norm 0; drop output_norm.weight", "logits",
      "a final norm", BY_HOOKS},
@@ -130,6 +140,30 @@ TEST(planted)
     for (size_t i = 0; i < COUNT(bugs); i += SANITIZED ? 3 : 1)
         missed += planted_missed(&bugs[i], 0);
     assert_int_equal(missed, 0);
+}
+
+/* A cause says what the file calls its tensors, not the words for roles that suspects are written in. */
+TEST(causes_name_tensors_of_the_file)
+{
+    static const struct toy_spec *const specs[] = {&llama, &gpt2, &micro, &lfm2};
+    (void)state;
+    for (size_t i = 0; i < COUNT(specs); i++) {
+        struct toy *toy = toy_build(specs[i]);
+        mgpt_model *model = toy_open(toy, NULL);
+        struct whatif w;
+        int32_t tokens[PLANTED_N];
+        toy_tokens(toy, 5, tokens, PLANTED_N);
+        assert_int_equal(whatif_open(&w, model, tokens, PLANTED_N, NULL), MGPT_OK);
+        struct suspect *list = suspects_list(&w, 0, NULL);
+        assert_true(arr_len(list) > 100);
+        for (size_t k = 0; k < arr_len(list); k++)
+            if (strstr(list[k].cause, "W_") || strstr(list[k].cause, "ln1"))
+                fail_msg("%s: %s", specs[i]->label, list[k].cause);
+        arr_free(list);
+        whatif_close(&w);
+        mgpt_close(model);
+        toy_free(toy);
+    }
 }
 
 /* ---- transformers' hidden states ---------------------------------------------------------------- */

@@ -4,10 +4,12 @@
 
 #include "check/explain/whatif.h"
 
+enum { SUSPECT_TEXT = 160 };
+
 struct suspect {
-    char cause[160]; /* "rope base 10000, not 500000": what the reference does */
-    uint64_t points; /* where its effect shows first, bits of mgpt_point */
-    int per_layer;   /* may be wrong in one layer only */
+    char cause[SUSPECT_TEXT]; /* "rope base 10000, not 500000": what the reference does */
+    uint64_t points;          /* where its effect shows first, bits of mgpt_point */
+    int per_layer;            /* may be wrong in one layer only */
     struct whatif_edit edit;
     int common; /* two of these are tried together */
 };

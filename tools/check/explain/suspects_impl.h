@@ -20,6 +20,10 @@ __attribute__((format(printf, 3, 4))) void list_named(struct suspect_list *l, st
 /* A row's suspect without its cause in words, x and a, b. */
 struct suspect suspect_unnamed(const struct suspect_row *row, const char *tensors);
 
+/* Tensors in words: what follows '=', or what the file calls those of the roles "W_Q W_K.bias". Other
+ * words, of activations, stay. */
+const char *suspect_shown(const struct whatif *w, const char *tensors, char text[SUSPECT_TEXT]);
+
 /* The function that lists the suspects of rows with an operation. */
 struct lister {
     whatif_fn *apply;

@@ -43,36 +43,35 @@ struct suspect suspect_unnamed(const struct suspect_row *row, const char *tensor
     return s;
 }
 
-/* What the file calls the tensors of roles: "W_Q W_K.bias". Other words, of activations, stay. */
-static void file_names(const struct whatif *w, const char *words, char *text, size_t cap)
+const char *suspect_shown(const struct whatif *w, const char *tensors, char text[SUSPECT_TEXT])
 {
+    const char *words = tensors, *shown = strchr(tensors, '=');
     size_t at = 0, n;
+    if (shown)
+        return shown + 1;
     text[0] = 0;
     for (; *words; words += n + (words[n] == ' ')) {
         char name[ORACLE_NAME], kind[ORACLE_NAME];
         n = strcspn(words, " ");
         size_t n_word = strcspn(words, " .");
-        int role = oracle_role_of_word(words, n_word);
+        int role = oracle_role_of_word(words, n_word), layer = whatif_attention_layer(w);
         text_format(kind, sizeof kind, "%.*s", (int)(n - n_word), words + n_word);
         text_format(name, sizeof name, "%.*s", (int)n, words);
-        at += text_format(text + at, cap - at, "%s%s", at ? " " : "",
-                          role < 0 ? name : oracle_stem(w->model, 0, role, kind, name));
+        at += text_format(text + at, SUSPECT_TEXT - at, "%s%s", at ? " " : "",
+                          role < 0 ? name : oracle_stem(w->model, layer, role, kind, name));
     }
+    return text;
 }
 
 struct suspect suspect_of(const struct suspect_row *row, const struct whatif *w, double x,
                           const char *tensors)
 {
     struct suspect s = suspect_unnamed(row, tensors);
-    const char *shown = tensors ? strchr(tensors, '=') : NULL;
-    char text[sizeof s.cause];
+    char text[SUSPECT_TEXT], names[SUSPECT_TEXT];
     choose_text(row, w, text, sizeof text);
     s.edit.x = x;
-    char names[sizeof s.cause];
-    if (tensors && !shown)
-        file_names(w, tensors, names, sizeof names);
     if (tensors)
-        snprintf(s.cause, sizeof s.cause, text, shown ? shown + 1 : names);
+        snprintf(s.cause, sizeof s.cause, text, suspect_shown(w, tensors, names));
     else
         snprintf(s.cause, sizeof s.cause, text, x, (double)w->info.rope_base);
     return s;

@@ -241,6 +241,7 @@ static void list_kinds(struct suspect_list *l, const struct suspect_row *row)
 static void list_of_layer(struct suspect_list *l, const struct suspect_row *row)
 {
     int n = (int)l->w->spec.n_layer;
+    char text[SUSPECT_TEXT];
     for (size_t i = 0; i < row->n; i++)
         for (int a = 0; a < n; a++)
             for (int b = 0; b < n; b++) {
@@ -248,7 +249,7 @@ static void list_of_layer(struct suspect_list *l, const struct suspect_row *row)
                 int near = a - b == 1 || b - a == 1;
                 s.edit.a = a, s.edit.b = b;
                 if (a != b && (near || n <= 8))
-                    list_named(l, &s, row->text, row->tensors[i], a, b);
+                    list_named(l, &s, row->text, suspect_shown(l->w, row->tensors[i], text), a, b);
             }
 }
 
@@ -257,10 +258,10 @@ static void list_scaled_tensors(struct suspect_list *l, const struct suspect_row
     static const double times[] = {2, 0.5, -1};
     for (size_t i = 0; i < row->n; i++)
         for (size_t k = 0; k < 3; k++) {
-            const char *shown = strchr(row->tensors[i], '=');
             struct suspect s = suspect_unnamed(row, row->tensors[i]);
+            char text[SUSPECT_TEXT];
             s.edit.x = times[k];
-            list_named(l, &s, row->text, shown ? shown + 1 : row->tensors[i], times[k]);
+            list_named(l, &s, row->text, suspect_shown(l->w, row->tensors[i], text), times[k]);
         }
 }
 

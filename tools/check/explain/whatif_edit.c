@@ -19,7 +19,7 @@ int whatif_has(const struct whatif *w, const char *word, size_t n, const char *k
     int experts = role >= MGPT_W_GATE && role <= MGPT_W_DOWN && w->spec.n_expert > 0;
     text_format(ending, sizeof ending, "%.*s%s", (int)(n - n_word), word + n_word, kind);
     for (int i = 0; role >= 0 && i <= experts; i++, role += MGPT_EXPERTS_GATE - MGPT_W_GATE) {
-        oracle_model_name(w->model, 0, role, ending, name);
+        oracle_model_name(w->model, whatif_attention_layer(w), role, ending, name);
         if (oracle_tensor_find(w->model, name, &t))
             return 1;
     }

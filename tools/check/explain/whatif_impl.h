@@ -45,7 +45,17 @@ int whatif_swaps_halves(const struct whatif *w, struct tensor_name p);
 /* Negates the member, an int. Returns 1. */
 int whatif_negate(void *base, const struct whatif_edit *e);
 
-/* 1: layer 0 or the model has the role, "W_Q" or "W_Q.bias", of a kind. */
+/* The first layer that has attention, not a short convolution: its tensors say what layers have. 0:
+ * none has it. */
+static inline int whatif_attention_layer(const struct whatif *w)
+{
+    size_t layer = 0;
+    while (layer < w->spec.n_layer && w->layers[layer].conv)
+        layer++;
+    return layer < w->spec.n_layer ? (int)layer : 0;
+}
+
+/* 1: that layer or the model has the role, "W_Q" or "W_Q.bias", of a kind. */
 int whatif_has(const struct whatif *w, const char *word, size_t n, const char *kind);
 
 /* Makes the values of a matrix's row those of TENSORS_QUANTISED. */
