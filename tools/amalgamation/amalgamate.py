@@ -20,7 +20,7 @@ import tempfile
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 SRC = ROOT / 'src'
-TEMPLATES = re.compile(r'.*_tmpl\.h|.*\.inc|kernels/simd/.*')
+TEMPLATES = re.compile(r'.*_tmpl\.h|.*\.inc|kernels/simd/.*|kernels/isa/.*\.h')
 INCLUDE = re.compile(r'^ *# *include +(?:"(.*?)"|<(.*?)>|(VEC_FILE_OF\(ISA\))).*\n', re.M)
 DEFINE = re.compile(r'^ *# *define +(\w+)', re.M)
 X86, ARM = 'defined(__x86_64__)', 'defined(__aarch64__)'
