@@ -78,7 +78,7 @@ _Noreturn static void missing(struct mg_build *b, enum mg_role role, uint32_t la
 /* A layer has all its matrices; the optional ones are there in every layer or in none. */
 static void check_layer(struct mg_build *b, uint32_t layer)
 {
-    for (enum mg_role r = MG_ATTN_NORM; mg_of_layer(r); r++) {
+    for (enum mg_role r = MG_ATTN_NORM; mg_of_layer((int)r); r++) {
         int here = mg_at(b, r, layer) != NULL, first = mg_has(b, r);
         if (!here && !(mg_roles[r].row.flags & STATE_OPTIONAL))
             missing(b, r, layer, "");
@@ -135,7 +135,7 @@ static void check_shapes(struct mg_build *b)
         {&hp->n_ff, "the hidden width", hp->n_layer ? mg_at(b, MG_FC1, 0)->shape[0] : 4 * E}};
     ckpt_sizes(b->c, sizes, 4);
     for (enum mg_role r = 0; r < MG_N_ROLES; r++)
-        for (uint32_t i = 0; i < (mg_of_layer(r) ? hp->n_layer : 1); i++)
+        for (uint32_t i = 0; i < (mg_of_layer((int)r) ? hp->n_layer : 1); i++)
             check_shape(b, r, i);
 }
 
@@ -299,7 +299,7 @@ static void add_ones(struct mg_build *b)
     struct state_tensor one = mg_flat((const uint8_t *)values, 0, n, STATE_F32);
     for (uint32_t i = 0; i < n; i++)
         values[i] = 1;
-    for (enum mg_role r = MG_ATTN_NORM; mg_of_layer(r); r++)
+    for (enum mg_role r = MG_ATTN_NORM; mg_of_layer((int)r); r++)
         for (uint32_t i = 0; mg_roles[r].row.n_out == 0 && i < b->c->hp.n_layer; i++) {
             char name[STATE_MAX_ROW_NAME];
             state_row_name(name, mg_roles[r].row.from, &mg_roles[r].row, i, 0);

@@ -135,7 +135,7 @@ int mg_recognise(const char *name, uint32_t *layer)
 
 void mg_role_name(enum mg_role role, uint32_t layer, char buf[32])
 {
-    if (mg_of_layer(role))
+    if (mg_of_layer((int)role))
         snprintf(buf, 32, "layer%u.%s", layer, mg_roles[role].name);
     else
         snprintf(buf, 32, "%s", mg_roles[role].name);
