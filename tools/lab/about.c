@@ -41,7 +41,8 @@ static void put_shown(struct jtext *list, const mgpt_model *model, int32_t token
     FILE *to = open_memstream(&text, &n);
     if (to)
         text_print_token(to, model, token);
-    int failed = !to || fclose(to) != 0, quoted = !failed && n >= 2 && text[0] == '"';
+    int failed = !to || fclose(to) != 0 || !text; /* glibc may close well without memory */
+    int quoted = !failed && n >= 2 && text[0] == '"';
     if (failed)
         jtext_fail(list);
     else

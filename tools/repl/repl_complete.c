@@ -149,7 +149,7 @@ static void fill_tokens(const struct completion *c)
             putc('\n', to); /* escaped in the token itself */
         }
     }
-    if (fclose(to) == 0)
+    if (fclose(to) == 0 && text) /* glibc may close well without memory */
         for (const char *p = text, *end; p < text + n; p = end + 1) {
             end = memchr(p, '\n', (size_t)(text + n - p));
             if (!end || !offer_token(c, p, (size_t)(end - p)))
