@@ -311,18 +311,20 @@ static size_t list_specials(struct checkpoint *c, const struct known *k,
                             struct tiktoken_token **list)
 {
     static const char reserved[] = "<|reserved_special_token_";
-    int n = 0;
+    size_t n = 0;
     while (n < 15 && k->specials[n])
         n++;
-    *list = ckpt_temp(c, (size_t)(n + k->n_reserved), sizeof **list);
-    for (int i = 0; i < n + k->n_reserved; i++) {
+    const size_t all = n + (size_t)k->n_reserved;
+    *list = ckpt_temp(c, all, sizeof **list);
+    for (size_t i = 0; i < all; i++) {
         char text[48];
         const char *p = i < n ? k->specials[i] : text;
         if (i >= n)
-            text_format(text, sizeof text, "%s%d|>", reserved, 3 + i - n);
-        (*list)[i] = (struct tiktoken_token){ckpt_str(c, p, strlen(p)), (int64_t)k->n_ranks + i};
+            text_format(text, sizeof text, "%s%d|>", reserved, (int)(3 + i - n));
+        (*list)[i] =
+            (struct tiktoken_token){ckpt_str(c, p, strlen(p)), (int64_t)k->n_ranks + (int64_t)i};
     }
-    return (size_t)(n + k->n_reserved);
+    return all;
 }
 
 /* The ranks of a file, whose text is decoded in place: their number. */
