@@ -145,17 +145,4 @@ done
 head -c 200 /dev/zero >"$tmp/bad"
 refuses "--vs bytes" 3 "$tmp/bad: " bench "$names" --vs "$tmp/bad"
 
-# ---- Ctrl-C ----
-
-# A background job of a shell without job control ignores Ctrl-C until the program asks for it, so
-# the signal is repeated until it arrives.
-"$MGPT" bench "$names" -r 99 -n 1,2,3,4,5,6,7,8 -b 1,2,3,4,5,6,7,8 >"$tmp/out" 2>"$tmp/err" &
-job=$!
-while kill -INT $job 2>/dev/null; do
-    sleep 0.1
-done
-code=0
-wait $job || code=$?
-check "Ctrl-C: exit 130, no half a table" eval '[ $code -eq 130 ] && [ ! -s "$tmp/out" ]'
-
 finish
