@@ -7,7 +7,6 @@
  *                                    object per step, under names of their own
  *
  * Infinities must be the same ones. For tests/cli/trace.sh. */
-#include "base/file.h"
 #include "convert/containers/npz.h"
 
 #include <jansson.h>
@@ -15,11 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct npz_archive {
-    struct file file;
-    zip_t *zip;
-};
 
 struct npz_array {
     struct npy npy;
@@ -33,22 +27,13 @@ static void die(const char *what, const mgpt_error *err)
     exit(2);
 }
 
-static struct npz_archive open_archive(const char *path)
+static zip_t *open_archive(const char *path)
 {
-    struct npz_archive a;
     mgpt_error err;
-    if (file_open(&a.file, path, &err) < 0)
+    zip_t *zip = npz_archive_file(path, &err);
+    if (!zip)
         die(path, &err);
-    a.zip = npz_archive(a.file.data, a.file.size, &err);
-    if (!a.zip)
-        die(path, &err);
-    return a;
-}
-
-static void close_archive(struct npz_archive *a)
-{
-    zip_discard(a->zip);
-    file_close(&a->file);
+    return zip;
 }
 
 static struct npz_array read_array(zip_t *zip, zip_uint64_t index)
@@ -106,17 +91,16 @@ static void print_distance(const struct distance *d, const char *name)
     printf("%.3g %.3g %s\n", d->error == 0 ? 0.0 : d->error / d->power, d->largest, name);
 }
 
-static int compare_archives(const struct npz_archive *ref, const struct npz_archive *ours)
+static int compare_archives(zip_t *ref, zip_t *ours)
 {
     size_t n_common = 0;
-    for (zip_uint64_t i = 0; i < (zip_uint64_t)zip_get_num_entries(ref->zip, 0); i++) {
-        const char *name = zip_get_name(ref->zip, i, 0);
-        zip_int64_t other = zip_name_locate(ours->zip, name, 0);
+    for (zip_uint64_t i = 0; i < (zip_uint64_t)zip_get_num_entries(ref, 0); i++) {
+        const char *name = zip_get_name(ref, i, 0);
+        zip_int64_t other = zip_name_locate(ours, name, 0);
         struct distance d = {0};
         if (other < 0)
             continue;
-        struct npz_array a = read_array(ref->zip, i),
-                         b = read_array(ours->zip, (zip_uint64_t)other);
+        struct npz_array a = read_array(ref, i), b = read_array(ours, (zip_uint64_t)other);
         if (!same_shape(&a, &b))
             die(name, &(mgpt_error){.text = "the shapes differ"});
         for (size_t j = 0; j < a.n; j++)
@@ -185,15 +169,15 @@ static void compare_step(struct distance *d, const json_t *value, size_t t, size
     }
 }
 
-static int compare_captures(const char *path, const struct npz_archive *ours)
+static int compare_captures(const char *path, zip_t *ours)
 {
     json_t *root = json_load_file(path, 0, NULL), *steps = json_object_get(root, "steps");
     for (size_t i = 0; i < sizeof captures / sizeof *captures; i++) {
         const struct capture *c = &captures[i];
-        struct npz_array a = read_npz_name(ours->zip, c->hook), plus = {.n = 0};
+        struct npz_array a = read_npz_name(ours, c->hook), plus = {.n = 0};
         struct distance d = {0};
         if (c->plus)
-            plus = read_npz_name(ours->zip, c->plus);
+            plus = read_npz_name(ours, c->plus);
         int attention = !strncmp(c->name, "attention", strlen("attention"));
         for (size_t t = 0; t < json_array_size(steps); t++) {
             json_t *step = json_array_get(steps, t);
@@ -215,17 +199,17 @@ int main(int argc, char **argv)
 {
     if (argc != 2 && argc != 3)
         return fprintf(stderr, "usage: npz_compare REF [OURS]\n"), 2;
-    struct npz_archive ours = open_archive(argv[argc - 1]);
+    zip_t *ours = open_archive(argv[argc - 1]);
     int failed = 0;
     if (argc == 2) {
-        print_tokens(ours.zip);
+        print_tokens(ours);
     } else if (strstr(argv[1], ".json")) {
-        failed = compare_captures(argv[1], &ours);
+        failed = compare_captures(argv[1], ours);
     } else {
-        struct npz_archive ref = open_archive(argv[1]);
-        failed = compare_archives(&ref, &ours);
-        close_archive(&ref);
+        zip_t *ref = open_archive(argv[1]);
+        failed = compare_archives(ref, ours);
+        zip_discard(ref);
     }
-    close_archive(&ours);
+    zip_discard(ours);
     return failed;
 }

@@ -305,10 +305,11 @@ TEST_ON_FILE(sums_are_compared)
     drop(&file);
 }
 
-TEST(archives_that_are_none)
+TEST_ON_FILE(archives_that_are_none)
 {
     mgpt_error err = {0};
-    assert_null(npz_archive("PK\3\4nothing", 11, &err));
+    write_file(*state, "PK\3\4nothing", 11);
+    assert_null(npz_archive_file(*state, &err));
     assert_int_equal(err.status, MGPT_EFILE);
     assert_non_null(strstr(err.text, "npz: "));
     assert_null(npz_archive_file("/nonexistent/x.npz", &err));

@@ -98,10 +98,8 @@ static void check_npz(void)
     static const char *const names[] = {"heads.npy", "rows.npy", "ids.npy"};
     static void (*const checks[])(const struct npy *, const uint8_t *) = {check_heads, check_rows,
                                                                           check_ids};
-    struct file file;
     uint8_t data[1000];
-    assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
-    zip_t *zip = npz_archive(file.data, file.size, NULL);
+    zip_t *zip = npz_archive_file(path, NULL);
     assert_non_null(zip);
     assert_int_equal(zip_get_num_entries(zip, 0), 3);
     for (zip_uint64_t i = 0; i < 3; i++) {
@@ -116,7 +114,6 @@ static void check_npz(void)
         zip_fclose(stream);
     }
     zip_discard(zip);
-    file_close(&file);
     unlink(path);
 }
 
@@ -152,7 +149,6 @@ TEST(many_entries)
 {
     enum { N = 65540 };
     struct trace_file f;
-    struct file file;
     struct npy npy;
     char name[16];
     const uint64_t one = 1;
@@ -167,8 +163,7 @@ TEST(many_entries)
         trace_file_put_ids(&f, (size_t)i, &i, 1);
     assert_int_equal(trace_file_commit(&f, NULL), MGPT_OK);
     trace_file_discard(&f);
-    assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
-    zip_t *zip = npz_archive(file.data, file.size, NULL);
+    zip_t *zip = npz_archive_file(path, NULL);
     assert_non_null(zip);
     assert_int_equal(zip_get_num_entries(zip, 0), N);
     zip_file_t *stream = npz_open(zip, N - 1, &npy, NULL);
@@ -178,7 +173,6 @@ TEST(many_entries)
     assert_true(npy_integer(&npy, data, 0) == N - 1);
     zip_fclose(stream);
     zip_discard(zip);
-    file_close(&file);
     unlink(path);
 }
 

@@ -34,29 +34,18 @@ static int set_failed(mgpt_error *err, const char *name, zip_error_t *failed)
                    why);
 }
 
-static zip_t *open_source(zip_source_t *source, zip_error_t *failed, mgpt_error *err)
-{
-    zip_t *zip = source ? zip_open_from_source(source, ZIP_RDONLY, failed) : NULL;
-    if (!zip) {
-        set_failed(err, "", failed);
-        zip_source_free(source);
-    }
-    zip_error_fini(failed);
-    return zip;
-}
-
-zip_t *npz_archive(const void *data, size_t size, mgpt_error *err)
-{
-    zip_error_t failed;
-    zip_error_init(&failed);
-    return open_source(zip_source_buffer_create(data, size, 0, &failed), &failed, err);
-}
-
 zip_t *npz_archive_file(const char *path, mgpt_error *err)
 {
     zip_error_t failed;
     zip_error_init(&failed);
-    return open_source(zip_source_file_create(path, 0, -1, &failed), &failed, err);
+    zip_source_t *source = zip_source_file_create(path, 0, -1, &failed);
+    zip_t *zip = source ? zip_open_from_source(source, ZIP_RDONLY, &failed) : NULL;
+    if (!zip) {
+        set_failed(err, "", &failed);
+        zip_source_free(source);
+    }
+    zip_error_fini(&failed);
+    return zip;
 }
 
 int npz_take(zip_file_t *stream, void *to, size_t n, const char *name, mgpt_error *err)

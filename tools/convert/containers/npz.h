@@ -6,9 +6,6 @@
 
 #include <zip.h>
 
-/* Opens an archive in memory, which must stay; NULL with *err. */
-zip_t *npz_archive(const void *data, size_t size, mgpt_error *err);
-
 /* Opens an archive in a file, which is read in pieces; NULL with *err. */
 zip_t *npz_archive_file(const char *path, mgpt_error *err);
 
