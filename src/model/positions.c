@@ -259,7 +259,8 @@ static int layer_ropes(mgpt_model *m, mgpt_error *err)
     uint64_t skip = m->arch->no_rope_every;
     if (gguf_uint(&m->gguf, "mgpt.attention.no_rope_every", MAX_LAYERS, &skip, err) < 0)
         return MGPT_EFILE;
-    for (size_t i = 0; m->ropes[ROPE_GLOBAL].freq && i < m->shape.n_layer; i++) {
+    int rotates = m->ropes[ROPE_GLOBAL].freq && m->shape.n_rot > 0;
+    for (size_t i = 0; rotates && i < m->shape.n_layer; i++) {
         struct layer *l = &m->layers[i];
         int local = m->ropes[ROPE_LOCAL].freq && l->window;
         int none = l->conv || (skip && (i + 1) % skip == 0) ||

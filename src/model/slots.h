@@ -71,7 +71,7 @@ struct tensor_slot {
     unsigned where;
 };
 
-/* What a role's field is. */
+/* The type of the field that a role's tensor is bound to. */
 enum role_type { PLAIN, NORM, LINEAR };
 
 struct role {

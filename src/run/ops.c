@@ -179,7 +179,7 @@ static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t la
     float *q = r->s->q + first * d->n_q, *k = r->s->k + first * d->n_kv;
     if (!r->model->rope_first)
         norm_qk(r, l, q, k, last - first);
-    for (size_t i = 0; l->rope && r->model->n_cs && i < last - first; i++) {
+    for (size_t i = 0; l->rope && i < last - first; i++) {
         const float *cs = r->s->cs[first + i] + l->rope->row;
         r->kernels->rope(q + i * d->n_q, cs, d->n_head, d->head_dim, d->n_rot, arch->pairs);
         r->kernels->rope(k + i * d->n_kv, cs, d->n_head_kv, d->head_dim, d->n_rot, arch->pairs);
