@@ -11,7 +11,7 @@ cd "$(dirname "$0")/../.."
 root=$PWD
 commit=${1:-$(git describe --tags --abbrev=0 2>/dev/null || echo c11a25a)}
 where=$(realpath -m "${WHERE:-build-release}")
-types=${TYPES:-f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q5_k q6_k}
+types=${TYPES:-f32 f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 q4_k q6_k}
 old=$(git rev-parse --short "$commit^{commit}")
 mkdir -p "$where/models"
 
@@ -41,7 +41,7 @@ echo "type     threads  mode       ratio     low    high  rounds"
 code=0
 for type in $types; do
     model=$where/models/$type.gguf
-    [ -f "$model" ] || "$mgpt" convert "$where/models/f16.gguf" "$model" --type "$type" >/dev/null 2>&1
+    [ -f "$model" ] || "$mgpt" convert "$where/models/f16.gguf" "$model" --type "$type" >/dev/null
     "$where/compare_release" "$type" "$model" "$where/$old.so" "$where/now.so" "${SECONDS_EACH:-4}" \
         "${THREADS:-1,2}" "${MODES:-decode,batch8,batch16,prompt}" || { [ $? -eq 1 ] && code=1 || exit 1; }
 done
