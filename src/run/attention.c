@@ -28,7 +28,7 @@ enum {
 };
 
 struct attend_job {
-    pass *r;
+    pass *p;
     size_t layer;
     size_t window;               /* of this layer; 0: none */
     size_t group, block_queries; /* query heads per KV head; queries per block */
@@ -105,7 +105,7 @@ static struct range visible_to_all(const struct attend_job *job, const struct qu
 static void rows_of(const struct attend_job *job, const struct query_block *b, float *base,
                     size_t j, float **rows)
 {
-    const struct model_shape *d = &job->r->model->shape;
+    const struct model_shape *d = &job->p->model->shape;
     float *at = base + (b->seg->row + b->i) * d->n_q + b->head * d->head_dim + j;
     for (size_t i = 0; i < b->n_queries; i++)
         for (size_t h = 0; h < b->n_heads; h++)
@@ -116,40 +116,40 @@ static void rows_of(const struct attend_job *job, const struct query_block *b, f
 static void score_queries(const struct attend_job *job, const struct query_block *b, size_t query,
                           size_t n, size_t p0, size_t p1)
 {
-    const pass *r = job->r;
+    const pass *p = job->p;
     const struct kv *kv = &segment_of(b, query)->session->kv;
     size_t row = query * b->n_heads;
     float *q[BLOCK_ROWS];
-    rows_of(job, b, r->s->q, 0, q);
-    for (size_t p = p0, next; p < p1; p = next) {
-        struct kv_run run = kv_run_at(kv, job->layer, b->kv_head, p * PANEL);
+    rows_of(job, b, p->s->q, 0, q);
+    for (size_t panel = p0, next; panel < p1; panel = next) {
+        struct kv_run run = kv_run_at(kv, job->layer, b->kv_head, panel * PANEL);
         next = min_size(p1, run.end / PANEL);
-        r->kernels->scores[kv->type](
-            &(struct scores){.s = b->scores + row * r->s->score_stride + run.first,
-                             .lds = r->s->score_stride,
+        p->kernels->scores[kv->type](
+            &(struct scores){.s = b->scores + row * p->s->score_stride + run.first,
+                             .lds = p->s->score_stride,
                              .keys = run.keys,
                              .q = (const float *const *)q + row,
                              .n = n * b->n_heads,
                              .d = kv->head_dim,
-                             .by = r->model->attn_scale,
-                             .p0 = p - run.first / PANEL,
+                             .by = p->model->attn_scale,
+                             .p0 = panel - run.first / PANEL,
                              .p1 = next - run.first / PANEL,
-                             .kernels = r->kernels,
+                             .kernels = p->kernels,
                              .work = b->work,
-                             .far = r->far});
+                             .far = p->far});
     }
 }
 
 /* Scores of key panels [p0, p1) with ALiBi and with a soft cap in models that have one. */
 static void adjust(const struct attend_job *job, const struct query_block *b, size_t p0, size_t p1)
 {
-    const pass *r = job->r;
-    int has = r->model->attn_softcap > 0 || r->model->alibi_slopes;
+    const pass *p = job->p;
+    int has = p->model->attn_softcap > 0 || p->model->alibi_slopes;
     for (size_t row = 0; has && row < b->n_queries * b->n_heads; row++) {
         struct range s = visible_to(job, b, row / b->n_heads);
         size_t first = max_size(s.first, p0 * PANEL), end = min_size(s.end, p1 * PANEL);
         if (first < end)
-            adjust_row(r, b->scores + row * r->s->score_stride + first, end - first,
+            adjust_row(p, b->scores + row * p->s->score_stride + first, end - first,
                        b->head + row % b->n_heads, s.end - 1 - first);
     }
 }
@@ -169,13 +169,13 @@ static void score(const struct attend_job *job, const struct query_block *b, siz
 static void mix_keys(const struct attend_job *job, const struct query_block *b, float *const *o,
                      size_t row, size_t n, struct range keys, struct range columns)
 {
-    const pass *r = job->r;
+    const pass *p = job->p;
     const struct kv *kv = &segment_of(b, row / b->n_heads)->session->kv;
-    size_t lda = r->s->score_stride;
+    size_t lda = p->s->score_stride;
     for (size_t t = keys.first, next; t < keys.end; t = next) {
         struct kv_run run = kv_run_at(kv, job->layer, b->kv_head, t);
         next = min_size(keys.end, run.end);
-        r->kernels->mix[kv->type](&(struct mix){.o = o + row,
+        p->kernels->mix[kv->type](&(struct mix){.o = o + row,
                                                 .a = b->scores + row * lda + t,
                                                 .lda = lda,
                                                 .values = run.values,
@@ -185,7 +185,7 @@ static void mix_keys(const struct attend_job *job, const struct query_block *b, 
                                                 .d = columns.end - columns.first,
                                                 .t0 = t - run.first,
                                                 .j0 = columns.first,
-                                                .far = r->far});
+                                                .far = p->far});
     }
 }
 
@@ -219,7 +219,7 @@ static void mix_rows(const struct attend_job *job, const struct query_block *b,
     float *o[BLOCK_ROWS];
     size_t rows = b->n_queries * b->n_heads, queries = max_size(MIX_ROWS / b->n_heads, 1);
     struct range any = visible_to_any(job, b, 0, b->n_queries);
-    rows_of(job, b, job->r->s->o, columns.first, o);
+    rows_of(job, b, job->p->s->o, columns.first, o);
     for (size_t i = 0; i < rows; i++)
         memset(o[i], 0, (columns.end - columns.first) * sizeof **o);
     for (size_t t = any.first; t < any.end; t += MIX_KEYS)
@@ -232,16 +232,16 @@ static void mix_rows(const struct attend_job *job, const struct query_block *b,
 
 static void attend_block(const struct attend_job *job, struct query_block *b)
 {
-    const pass *r = job->r;
+    const pass *p = job->p;
     struct range any = visible_to_any(job, b, 0, b->n_queries);
     score(job, b, any.first / PANEL, panels_of(any.end));
     for (size_t i = 0; i < b->n_queries; i++) {
         struct range s = visible_to(job, b, i);
         for (size_t h = 0; h < b->n_heads; h++)
-            r->kernels->softmax(b->scores + (i * b->n_heads + h) * r->s->score_stride + s.first,
+            p->kernels->softmax(b->scores + (i * b->n_heads + h) * p->s->score_stride + s.first,
                                 s.end - s.first);
     }
-    mix_rows(job, b, (struct range){0, r->model->shape.head_dim});
+    mix_rows(job, b, (struct range){0, p->model->shape.head_dim});
 }
 
 /* A group with more heads than BLOCK_ROWS is split into several blocks. */
@@ -257,9 +257,9 @@ static void attend_heads(const struct attend_job *job, struct query_block b)
 /* How many segments from s on go into one block: forks with a common prefix, one query each. */
 static size_t segments_together(const struct attend_job *job, size_t s)
 {
-    const struct segment *seg = &job->r->segments[s];
+    const struct segment *seg = &job->p->segments[s];
     const struct kv *kv = &seg->session->kv;
-    size_t n = 1, most = min_size(job->block_queries, job->r->n_segments - s);
+    size_t n = 1, most = min_size(job->block_queries, job->p->n_segments - s);
     while (kv->prefix && seg->n == 1 && n < most && seg[n].n == 1 &&
            seg[n].session->kv.prefix == kv->prefix && seg[n].session->kv.n_prefix == kv->n_prefix)
         n++;
@@ -270,19 +270,19 @@ static size_t segments_together(const struct attend_job *job, size_t s)
 static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
 {
     const struct attend_job *job = ctx;
-    const pass *r = job->r;
-    size_t n_head_kv = r->model->shape.n_head_kv, number = 0;
+    const pass *p = job->p;
+    size_t n_head_kv = p->model->shape.n_head_kv, number = 0;
     struct query_block b = {0};
-    b.scores = r->s->scores + (size_t)worker * BLOCK_ROWS * r->s->score_stride;
-    b.work = r->s->work + (size_t)worker * r->s->work_bytes;
-    for (size_t s = 0, together; s < r->n_segments; s += together) {
+    b.scores = p->s->scores + (size_t)worker * BLOCK_ROWS * p->s->score_stride;
+    b.work = p->s->work + (size_t)worker * p->s->work_bytes;
+    for (size_t s = 0, together; s < p->n_segments; s += together) {
         together = segments_together(job, s);
-        b.seg = &r->segments[s];
+        b.seg = &p->segments[s];
         b.is_of_several = together > 1;
         size_t n = b.is_of_several ? together : b.seg->n;
         for (b.kv_head = 0; b.kv_head < n_head_kv; b.kv_head++)
             for (b.i = 0; b.i < n; b.i += job->block_queries, number++)
-                if (number >= first && number < last && !session_stop_asked(r->lead)) {
+                if (number >= first && number < last && !session_stop_asked(p->lead)) {
                     b.n_queries = min_size(job->block_queries, n - b.i);
                     attend_heads(job, b);
                 }
@@ -296,7 +296,7 @@ static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
  * of several heads or several queries of one head. */
 static struct query_block block_of(const struct attend_job *job, size_t head)
 {
-    const struct scratch *s = job->r->s;
+    const struct scratch *s = job->p->s;
     size_t end = (head / job->group + 1) * job->group;
     return (struct query_block){.seg = job->seg,
                                 .kv_head = head / job->group,
@@ -315,7 +315,7 @@ typedef void step_fn(const struct attend_job *job, const struct query_block *b, 
 static void spread(const struct attend_job *job, size_t each, int worker, int n_workers,
                    step_fn *fn)
 {
-    const struct model_shape *d = &job->r->model->shape;
+    const struct model_shape *d = &job->p->model->shape;
     size_t first, last;
     pool_split(d->n_head_kv * each, worker, n_workers, &first, &last);
     for (size_t u = first, next; u < last; u = next) {
@@ -323,7 +323,7 @@ static void spread(const struct attend_job *job, size_t each, int worker, int n_
         next = min_size((g + 1) * each, last);
         for (size_t head = g * job->group; head < (g + 1) * job->group;) {
             struct query_block b = block_of(job, head);
-            b.work = job->r->s->work + (size_t)worker * job->r->s->work_bytes;
+            b.work = job->p->s->work + (size_t)worker * job->p->s->work_bytes;
             fn(job, &b, u - g * each, next - g * each);
             head += b.n_heads;
         }
@@ -348,51 +348,51 @@ static void score_part(void *ctx, int worker, int n_workers)
 static void softmax_part(void *ctx, int worker, int n_workers)
 {
     const struct attend_job *job = ctx;
-    const pass *r = job->r;
+    const pass *p = job->p;
     size_t row, end;
-    pool_split(r->model->shape.n_head * job->n_queries, worker, n_workers, &row, &end);
+    pool_split(p->model->shape.n_head * job->n_queries, worker, n_workers, &row, &end);
     for (; row < end; row++) {
         struct range s = visible_of(job, job->seg, job->i + row % job->n_queries);
-        r->kernels->softmax(r->s->scores + row * r->s->score_stride + s.first, s.end - s.first);
+        p->kernels->softmax(p->s->scores + row * p->s->score_stride + s.first, s.end - s.first);
     }
 }
 
 static void mix_columns(const struct attend_job *job, const struct query_block *b, size_t from,
                         size_t to)
 {
-    size_t end = min_size(to * PANEL, job->r->model->shape.head_dim);
+    size_t end = min_size(to * PANEL, job->p->model->shape.head_dim);
     mix_rows(job, b, (struct range){from * PANEL, end});
 }
 
 static void mix_part(void *ctx, int worker, int n_workers)
 {
     const struct attend_job *job = ctx;
-    spread(job, panels_of(job->r->model->shape.head_dim), worker, n_workers, mix_columns);
+    spread(job, panels_of(job->p->model->shape.head_dim), worker, n_workers, mix_columns);
 }
 
 /* Fires the point for one query at a time. Keys before the visible range show as `hidden`. */
 static void show_heads(const struct attend_job *job, mgpt_point point, float hidden)
 {
-    pass *r = job->r;
-    size_t stride = r->s->score_stride, apart = job->n_queries * stride;
-    for (size_t i = 0; i < job->n_queries && TAPPED(r, point); i++) {
-        float *rows = r->s->scores + i * stride;
+    pass *p = job->p;
+    size_t stride = p->s->score_stride, apart = job->n_queries * stride;
+    for (size_t i = 0; i < job->n_queries && TAPPED(p, point); i++) {
+        float *rows = p->s->scores + i * stride;
         size_t first = visible_of(job, job->seg, job->i + i).first;
-        for (size_t h = 0; h < r->model->shape.n_head; h++)
+        for (size_t h = 0; h < p->model->shape.n_head; h++)
             for (size_t t = 0; t < first; t++)
                 rows[h * apart + t] = hidden;
-        tap_heads(r, job->seg, point, job->layer, job->seg->pos + job->i + i, rows, apart);
+        tap_heads(p, job->seg, point, job->layer, job->seg->pos + job->i + i, rows, apart);
     }
 }
 
 /* Takes up to BLOCK_ROWS queries at a time; the score rows of the scratch are another limit. */
 static void attend_in_steps(struct attend_job *job, struct pool *pool)
 {
-    const pass *r = job->r;
-    size_t room = max_size(r->s->score_rows / r->model->shape.n_head, 1);
-    for (size_t s = 0; s < r->n_segments; s++) {
-        job->seg = &r->segments[s];
-        for (job->i = 0; job->i < job->seg->n && !session_stop_asked(r->lead);
+    const pass *p = job->p;
+    size_t room = max_size(p->s->score_rows / p->model->shape.n_head, 1);
+    for (size_t s = 0; s < p->n_segments; s++) {
+        job->seg = &p->segments[s];
+        for (job->i = 0; job->i < job->seg->n && !session_stop_asked(p->lead);
              job->i += job->n_queries) {
             job->n_queries = min_size(min_size(room, BLOCK_ROWS), job->seg->n - job->i);
             pool_run(pool, score_part, job);
@@ -409,34 +409,34 @@ static void attend_in_steps(struct attend_job *job, struct pool *pool)
 /* Returns the multiply-adds of a pass (upper bound) and sets *n_blocks. */
 static size_t count_work(const struct attend_job *job, size_t *n_blocks)
 {
-    const pass *r = job->r;
-    const struct model_shape *d = &r->model->shape;
+    const pass *p = job->p;
+    const struct model_shape *d = &p->model->shape;
     size_t work = 0;
     *n_blocks = 0;
-    for (size_t s = 0; s < r->n_segments; s++) {
-        const struct segment *seg = &r->segments[s];
+    for (size_t s = 0; s < p->n_segments; s++) {
+        const struct segment *seg = &p->segments[s];
         work += d->n_q * seg->n * (seg->pos + seg->n) * 2;
     }
-    for (size_t s = 0; s < r->n_segments; s += segments_together(job, s))
+    for (size_t s = 0; s < p->n_segments; s += segments_together(job, s))
         *n_blocks +=
-            d->n_head_kv * ((r->segments[s].n + job->block_queries - 1) / job->block_queries);
+            d->n_head_kv * ((p->segments[s].n + job->block_queries - 1) / job->block_queries);
     return work;
 }
 
-void attend(pass *r)
+void attend(pass *p)
 {
-    const struct model_shape *d = &r->model->shape;
-    struct attend_job job = {.r = r, .layer = r->il, .window = r->model->layers[r->il].window};
+    const struct model_shape *d = &p->model->shape;
+    struct attend_job job = {.p = p, .layer = p->il, .window = p->model->layers[p->il].window};
     size_t n_blocks;
-    if (r->model->layers[r->il].conv) {
-        convolve(r);
+    if (p->model->layers[p->il].conv) {
+        convolve(p);
         return;
     }
     job.group = d->n_head / d->n_head_kv;
     job.block_queries = max_size(BLOCK_ROWS / job.group, 1);
-    struct pool *pool = count_work(&job, &n_blocks) >= WORK_WORTH_SPLITTING ? r->pool : NULL;
+    struct pool *pool = count_work(&job, &n_blocks) >= WORK_WORTH_SPLITTING ? p->pool : NULL;
     size_t workers = (size_t)pool_size(pool);
-    int watched = (r->points & ATTENTION_POINTS) != 0;
+    int watched = (p->points & ATTENTION_POINTS) != 0;
     if (watched || (n_blocks % workers != 0 && n_blocks < UNITS_ENOUGH * workers))
         attend_in_steps(&job, pool);
     else

@@ -235,7 +235,7 @@ static size_t place_products(const struct matmul_job *job)
     return bytes;
 }
 
-static void run_matmul_job(pass *r, struct matmul_job *job)
+static void run_matmul_job(pass *p, struct matmul_job *job)
 {
     size_t bytes = place_products(job), panels = 0;
     if (job->n == 0)
@@ -243,14 +243,14 @@ static void run_matmul_job(pass *r, struct matmul_job *job)
     for (size_t i = 0; i < job->count; i += job->per)
         panels += panels_of(job->p[i].l->n_out);
     int own = job->one && bytes >= SLOT_BYTES;
-    job->slot = own ? pool_free_slot(r->pool) : 0;
-    struct pool *pool = own && job->slot == 0 ? NULL : r->pool;
-    job->model = r->model;
-    job->s = r->s;
-    job->stops = job->n > 1 ? r->lead : NULL;
-    job->qx = r->s->qx;
+    job->slot = own ? pool_free_slot(p->pool) : 0;
+    struct pool *pool = own && job->slot == 0 ? NULL : p->pool;
+    job->model = p->model;
+    job->s = p->s;
+    job->stops = job->n > 1 ? p->lead : NULL;
+    job->qx = p->s->qx;
     if (job->slot)
-        job = put_in_slot(&r->s->slots->at[job->slot], *job);
+        job = put_in_slot(&p->s->slots->at[job->slot], *job);
     quantize_input(pool, job);
     pool_deal(pool, &(struct pool_units){.slot = job->slot,
                                          .bytes = bytes,

@@ -10,7 +10,7 @@
 
 /* One operation over n units (rows or elements). fn does units [first, last). */
 struct row_split {
-    pass *r;
+    pass *p;
     size_t n;
     void (*fn)(const struct row_split *s, size_t first, size_t last);
     const struct norm *norm;
@@ -31,7 +31,7 @@ static void split_part(void *ctx, int worker, int n_workers)
 
 static void split_rows(struct row_split *s, size_t bytes_each)
 {
-    pool_run_sized(s->n > 1 ? s->r->pool : NULL, s->n * bytes_each, split_part, s);
+    pool_run_sized(s->n > 1 ? s->p->pool : NULL, s->n * bytes_each, split_part, s);
 }
 
 /* ---- embedding ---- */
@@ -52,25 +52,25 @@ static void rope_angles(const mgpt_model *m, size_t pos, float *row)
 }
 
 /* Sets the rows' pointers to their angles. A session computes the angles of each position once. */
-static void find_rope_angles(pass *r)
+static void find_rope_angles(pass *p)
 {
-    const mgpt_model *m = r->model;
-    for (size_t i = 0; m->n_cs && i < r->n_segments; i++) {
-        const struct segment *seg = &r->segments[i];
+    const mgpt_model *m = p->model;
+    for (size_t i = 0; m->n_cs && i < p->n_segments; i++) {
+        const struct segment *seg = &p->segments[i];
         mgpt_session *s = seg->session;
         for (size_t pos = arr_len(s->angles) / m->n_cs; pos < seg->pos + seg->n; pos++) {
             rope_angles(m, pos, s->angles + pos * m->n_cs);
             arr_set_len(s->angles, (pos + 1) * m->n_cs);
         }
         for (size_t j = 0; j < seg->n; j++)
-            r->s->cs[seg->row + j] = s->angles + (seg->pos + j) * m->n_cs;
+            p->s->cs[seg->row + j] = s->angles + (seg->pos + j) * m->n_cs;
     }
 }
 
 static void token_part(const struct row_split *s, size_t first, size_t last)
 {
-    const mgpt_model *m = s->r->model;
-    const struct segment *seg = s->r->segments;
+    const mgpt_model *m = s->p->model;
+    const struct segment *seg = s->p->segments;
     size_t E = m->shape.n_embd;
     for (size_t i = first; i < last; i++) {
         while (i >= seg->row + seg->n)
@@ -79,14 +79,14 @@ static void token_part(const struct row_split *s, size_t first, size_t last)
         model_table_row(m, m->token_embd, token, s->to + i * E);
     }
     if (m->embd_scale != 1)
-        s->r->kernels->scale(s->to + first * E, m->embd_scale, (last - first) * E);
+        s->p->kernels->scale(s->to + first * E, m->embd_scale, (last - first) * E);
 }
 
 void token_rows(pass *p, mat x)
 {
     if (p->model->packed_bytes * p->n >= POOL_WORTH_WAKING)
         pool_wake(p->pool);
-    split_rows(&(struct row_split){.r = p, .n = x.n, .fn = token_part, .to = x.at},
+    split_rows(&(struct row_split){.p = p, .n = x.n, .fn = token_part, .to = x.at},
                x.cols * sizeof(float));
 }
 
@@ -111,22 +111,22 @@ static const float *gain_of_row(const struct norm *norm, size_t i)
     return norm->n_gains ? norm->gain + i % norm->n_gains * norm->width : norm->gain;
 }
 
-static void norm_rows(const pass *r, const struct norm *norm, float *y, const float *x, size_t n)
+static void norm_rows(const pass *p, const struct norm *norm, float *y, const float *x, size_t n)
 {
     size_t w = norm->width;
-    float eps = r->model->eps;
+    float eps = p->model->eps;
     if (norm->kind == NORM_NONE && y != x)
         memcpy(y, x, n * w * sizeof *y);
     for (size_t i = 0; norm->kind == NORM_RMS && i < n; i++)
-        r->kernels->rmsnorm(y + i * w, x + i * w, gain_of_row(norm, i), norm->bias, w, eps);
+        p->kernels->rmsnorm(y + i * w, x + i * w, gain_of_row(norm, i), norm->bias, w, eps);
     for (size_t i = 0; norm->kind == NORM_LAYER && i < n; i++)
-        r->kernels->layernorm(y + i * w, x + i * w, gain_of_row(norm, i), norm->bias, w, eps);
+        p->kernels->layernorm(y + i * w, x + i * w, gain_of_row(norm, i), norm->bias, w, eps);
 }
 
 static void normalize_part(const struct row_split *s, size_t first, size_t last)
 {
     size_t w = s->norm->width;
-    norm_rows(s->r, s->norm, s->to + first * w, s->from + first * w, last - first);
+    norm_rows(s->p, s->norm, s->to + first * w, s->from + first * w, last - first);
 }
 
 mat norm(pass *p, mat y, const struct norm *norm, mat x)
@@ -135,21 +135,21 @@ mat norm(pass *p, mat y, const struct norm *norm, mat x)
     if (norm->kind != NORM_NONE || y.at != x.at)
         split_rows(
             &(struct row_split){
-                .r = p, .n = x.n, .fn = normalize_part, .norm = norm, .to = y.at, .from = x.at},
+                .p = p, .n = x.n, .fn = normalize_part, .norm = norm, .to = y.at, .from = x.at},
             2 * norm->width * sizeof(float));
     return y;
 }
 
 static void scale_part(const struct row_split *s, size_t first, size_t last)
 {
-    s->r->kernels->scale(s->to + first, s->by, last - first);
+    s->p->kernels->scale(s->to + first, s->by, last - first);
 }
 
 static void scale(pass *p, mat y, float by)
 {
     if (by != 1)
         split_rows(
-            &(struct row_split){.r = p, .n = y.n * y.cols, .fn = scale_part, .to = y.at, .by = by},
+            &(struct row_split){.p = p, .n = y.n * y.cols, .fn = scale_part, .to = y.at, .by = by},
             2 * sizeof(float));
 }
 
@@ -159,54 +159,54 @@ void post_norm(pass *p, const struct norm *n, mat y)
     scale(p, y, p->model->residual_scale);
 }
 
-static void norm_qk(const pass *r, const struct layer *l, float *q, float *k, size_t n)
+static void norm_qk(const pass *p, const struct layer *l, float *q, float *k, size_t n)
 {
-    const struct model_shape *d = &r->model->shape;
-    norm_rows(r, &l->q_norm, q, q, n * d->n_q / l->q_norm.width);
-    norm_rows(r, &l->k_norm, k, k, n * d->n_kv / l->k_norm.width);
-    if (l->q_norm.kind != NORM_NONE && r->model->qkv_clamp != 0) {
-        r->kernels->clamp(q, r->model->qkv_clamp, n * d->n_q);
-        r->kernels->clamp(k, r->model->qkv_clamp, n * d->n_kv);
+    const struct model_shape *d = &p->model->shape;
+    norm_rows(p, &l->q_norm, q, q, n * d->n_q / l->q_norm.width);
+    norm_rows(p, &l->k_norm, k, k, n * d->n_kv / l->k_norm.width);
+    if (l->q_norm.kind != NORM_NONE && p->model->qkv_clamp != 0) {
+        p->kernels->clamp(q, p->model->qkv_clamp, n * d->n_q);
+        p->kernels->clamp(k, p->model->qkv_clamp, n * d->n_kv);
     }
 }
 
 static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t last)
 {
-    const pass *r = s->r;
-    const struct model_shape *d = &r->model->shape;
+    const pass *p = s->p;
+    const struct model_shape *d = &p->model->shape;
     const struct layer *l = s->layer;
-    const struct arch *arch = r->model->arch;
-    float *q = r->s->q + first * d->n_q, *k = r->s->k + first * d->n_kv;
-    if (!r->model->rope_first)
-        norm_qk(r, l, q, k, last - first);
+    const struct arch *arch = p->model->arch;
+    float *q = p->s->q + first * d->n_q, *k = p->s->k + first * d->n_kv;
+    if (!p->model->rope_first)
+        norm_qk(p, l, q, k, last - first);
     for (size_t i = 0; l->rope && i < last - first; i++) {
-        const float *cs = r->s->cs[first + i] + l->rope->row;
-        r->kernels->rope(q + i * d->n_q, cs, d->n_head, d->head_dim, d->n_rot, arch->pairs);
-        r->kernels->rope(k + i * d->n_kv, cs, d->n_head_kv, d->head_dim, d->n_rot, arch->pairs);
+        const float *cs = p->s->cs[first + i] + l->rope->row;
+        p->kernels->rope(q + i * d->n_q, cs, d->n_head, d->head_dim, d->n_rot, arch->pairs);
+        p->kernels->rope(k + i * d->n_kv, cs, d->n_head_kv, d->head_dim, d->n_rot, arch->pairs);
     }
-    if (r->model->rope_first)
-        norm_qk(r, l, q, k, last - first);
+    if (p->model->rope_first)
+        norm_qk(p, l, q, k, last - first);
 }
 
-void qk_norm_rope(pass *r, const struct layer *l)
+void qk_norm_rope(pass *p, const struct layer *l)
 {
-    const struct model_shape *d = &r->model->shape;
+    const struct model_shape *d = &p->model->shape;
     if (l->rope || l->q_norm.kind != NORM_NONE || l->k_norm.kind != NORM_NONE)
-        split_rows(&(struct row_split){.r = r, .n = r->n, .fn = qk_norm_rope_part, .layer = l},
+        split_rows(&(struct row_split){.p = p, .n = p->n, .fn = qk_norm_rope_part, .layer = l},
                    2 * (d->n_q + d->n_kv) * sizeof(float));
 }
 
 /* Heads go to threads in the order of attention.c, so a thread's newest keys are in its cache. */
 static void kv_append_part(void *ctx, int worker, int n_workers)
 {
-    const pass *r = ctx;
-    size_t n_kv = r->model->shape.n_kv, turn = 0;
-    for (size_t i = 0; i < r->n_segments; i++) {
-        const struct segment *seg = &r->segments[i];
-        for (size_t h = 0; h < r->model->shape.n_head_kv; h++)
+    const pass *p = ctx;
+    size_t n_kv = p->model->shape.n_kv, turn = 0;
+    for (size_t i = 0; i < p->n_segments; i++) {
+        const struct segment *seg = &p->segments[i];
+        for (size_t h = 0; h < p->model->shape.n_head_kv; h++)
             if (turn++ % (size_t)n_workers == (size_t)worker)
-                kv_put(&seg->session->kv, r->kernels, (struct kv_part){r->il, h, seg->pos, seg->n},
-                       r->s->k + seg->row * n_kv, r->s->v + seg->row * n_kv);
+                kv_put(&seg->session->kv, p->kernels, (struct kv_part){p->il, h, seg->pos, seg->n},
+                       p->s->k + seg->row * n_kv, p->s->v + seg->row * n_kv);
     }
 }
 
@@ -221,43 +221,43 @@ void kv_append(pass *p)
         pool_run(worth ? p->pool : NULL, kv_append_part, p);
 }
 
-mat logit_rows(pass *r)
+mat logit_rows(pass *p)
 {
-    size_t E = r->model->shape.n_embd;
-    for (size_t i = 0; i < r->n_segments; i++) {
-        const struct segment *seg = &r->segments[i];
-        const struct out_rows out = out_rows(r, seg);
+    size_t E = p->model->shape.n_embd;
+    for (size_t i = 0; i < p->n_segments; i++) {
+        const struct segment *seg = &p->segments[i];
+        const struct out_rows out = out_rows(p, seg);
         if (out.n > 0)
-            memcpy(r->h.at + out.at * E, r->s->x + (seg->row + seg->n - out.n - out.after) * E,
-                   out.n * E * sizeof *r->s->x);
+            memcpy(p->h.at + out.at * E, p->s->x + (seg->row + seg->n - out.n - out.after) * E,
+                   out.n * E * sizeof *p->s->x);
     }
-    return (mat){r->h.at, r->logits.n, E};
+    return (mat){p->h.at, p->logits.n, E};
 }
 
 /* ---- elements ---- */
 
 static void mix_in_x0_part(const struct row_split *s, size_t first, size_t last)
 {
-    s->r->kernels->axpby(s->to + first, s->layer->x_scale, s->layer->x0_scale, s->from + first,
+    s->p->kernels->axpby(s->to + first, s->layer->x_scale, s->layer->x0_scale, s->from + first,
                          last - first);
 }
 
-void mix_in_x0(pass *r, const struct layer *l)
+void mix_in_x0(pass *p, const struct layer *l)
 {
-    size_t n = r->n * r->model->shape.n_embd;
-    if (!r->model->mixes_x0)
+    size_t n = p->n * p->model->shape.n_embd;
+    if (!p->model->mixes_x0)
         return;
-    if (l == r->model->layers)
-        memcpy(r->s->x0, r->s->x, n * sizeof *r->s->x0);
+    if (l == p->model->layers)
+        memcpy(p->s->x0, p->s->x, n * sizeof *p->s->x0);
     split_rows(
         &(struct row_split){
-            .r = r, .n = n, .fn = mix_in_x0_part, .layer = l, .to = r->s->x, .from = r->s->x0},
+            .p = p, .n = n, .fn = mix_in_x0_part, .layer = l, .to = p->s->x, .from = p->s->x0},
         2 * sizeof(float));
 }
 
 static void add_rows_part(const struct row_split *s, size_t first, size_t last)
 {
-    s->r->kernels->add(s->to + first, s->from + first, last - first);
+    s->p->kernels->add(s->to + first, s->from + first, last - first);
 }
 
 void add_rows(pass *p, mat x, mat y)
@@ -265,13 +265,13 @@ void add_rows(pass *p, mat x, mat y)
     if (y.at)
         split_rows(
             &(struct row_split){
-                .r = p, .n = x.n * x.cols, .fn = add_rows_part, .to = x.at, .from = y.at},
+                .p = p, .n = x.n * x.cols, .fn = add_rows_part, .to = x.at, .from = y.at},
             2 * sizeof(float));
 }
 
 static void softcap_part(const struct row_split *s, size_t first, size_t last)
 {
-    s->r->kernels->softcap(s->to + first, s->r->model->logit_softcap, last - first);
+    s->p->kernels->softcap(s->to + first, s->p->model->logit_softcap, last - first);
 }
 
 void scale_and_cap(pass *p)
@@ -279,6 +279,6 @@ void scale_and_cap(pass *p)
     mat y = p->logits;
     scale(p, y, p->model->logit_scale);
     if (p->model->logit_softcap > 0)
-        split_rows(&(struct row_split){.r = p, .n = y.n * y.cols, .fn = softcap_part, .to = y.at},
+        split_rows(&(struct row_split){.p = p, .n = y.n * y.cols, .fn = softcap_part, .to = y.at},
                    2 * sizeof(float));
 }

@@ -354,11 +354,11 @@ int mgpt_unembed(mgpt_session *s, const float *residual, float *logits, mgpt_err
     if (session_ready(s, err) < 0)
         return MGPT_EMEM;
     const mgpt_model *m = s->model;
-    pass r = {.model = m, .kernels = &m->kernels, .pool = s->pool, .s = &s->scratch};
+    pass p = {.model = m, .kernels = &m->kernels, .pool = s->pool, .s = &s->scratch};
     mat h = {s->scratch.h, 1, m->shape.n_embd};
     memcpy(h.at, residual, h.cols * sizeof *h.at);
-    r.logits = (mat){logits, 1, m->shape.n_vocab};
-    matmul(&r, r.logits, &m->head, norm(&r, h, &m->final_norm, h));
-    scale_and_cap(&r);
+    p.logits = (mat){logits, 1, m->shape.n_vocab};
+    matmul(&p, p.logits, &m->head, norm(&p, h, &m->final_norm, h));
+    scale_and_cap(&p);
     return MGPT_OK;
 }

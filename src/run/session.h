@@ -223,13 +223,13 @@ void fused_many(mgpt_session *const *sessions, const int32_t *tokens, size_t n);
 void tap_rows(pass *p, mgpt_point point, mat y);
 
 /* Calls the tap of a point for one query: one row per head, `stride` floats apart. */
-void tap_heads(pass *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
+void tap_heads(pass *p, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
                float *data, size_t stride);
 
 /* Points that attention.c fires for one query at a time. */
 #define ATTENTION_POINTS (MGPT_POINT_BIT(MGPT_SCORES) | MGPT_POINT_BIT(MGPT_WEIGHTS))
 
-#define TAPPED(r, point) ((r)->points & MGPT_POINT_BIT(point))
+#define TAPPED(p, point) ((p)->points & MGPT_POINT_BIT(point))
 #define SEE(point, y)                                                                              \
     do {                                                                                           \
         if (TAPPED(p, MGPT_##point))                                                               \

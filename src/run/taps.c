@@ -54,21 +54,21 @@ static void reorder(const mgpt_model *m, const mgpt_value *value, int back, floa
     }
 }
 
-static void fire(pass *r, const struct segment *seg, mgpt_value value)
+static void fire(pass *p, const struct segment *seg, mgpt_value value)
 {
     const struct tap *tap = &seg->session->tap;
-    if (!(seg->points & MGPT_POINT_BIT(value.point)) || r->stopped || pass_stop_asked(r) ||
+    if (!(seg->points & MGPT_POINT_BIT(value.point)) || p->stopped || pass_stop_asked(p) ||
         (value.layer >= 0 && seg->begin > (size_t)value.layer + 1))
         return;
-    int ordered = is_qk(value.point) && r->model->qk_order;
+    int ordered = is_qk(value.point) && p->model->qk_order;
     if (ordered)
-        reorder(r->model, &value, 0, r->s->o); /* o is written after the last of these points */
+        reorder(p->model, &value, 0, p->s->o); /* o is written after the last of these points */
     if (tap->fn(&value, tap->user) != 0) {
-        r->stopped = 1;
-        r->points = 0;
+        p->stopped = 1;
+        p->points = 0;
     }
     if (ordered)
-        reorder(r->model, &value, 1, r->s->o);
+        reorder(p->model, &value, 1, p->s->o);
 }
 
 static int has_point(const pass *p, mgpt_point point)
@@ -115,14 +115,14 @@ void tap_rows(pass *p, mgpt_point point, mat y)
     }
 }
 
-void tap_heads(pass *r, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
+void tap_heads(pass *p, const struct segment *seg, mgpt_point point, size_t layer, size_t pos,
                float *data, size_t stride)
 {
-    fire(r, seg,
+    fire(p, seg,
          (mgpt_value){.point = point,
                       .layer = (int32_t)layer,
                       .pos = (int32_t)pos,
-                      .rows = (int32_t)r->model->shape.n_head,
+                      .rows = (int32_t)p->model->shape.n_head,
                       .cols = (int32_t)pos + 1,
                       .stride = stride,
                       .data = data});
