@@ -1,7 +1,7 @@
 /* Checked arithmetic for quantities that come from a file or are derived from one. Each function
  * returns 1 and stores the result, or returns 0; the stored value must then not be used. */
-#ifndef MGPT_CK_H
-#define MGPT_CK_H
+#ifndef MGPT_CHECK_H
+#define MGPT_CHECK_H
 
 #include <stddef.h>
 #include <stdint.h>

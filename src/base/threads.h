@@ -9,8 +9,8 @@
  * then sleep. One job at a time; a pool belongs to one thread, as its session does. Results must
  * not depend on n, nor on which thread computes a part.
  */
-#ifndef MGPT_POOL_H
-#define MGPT_POOL_H
+#ifndef MGPT_THREADS_H
+#define MGPT_THREADS_H
 
 #include "mgpt.h"
 

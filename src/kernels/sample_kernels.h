@@ -1,6 +1,6 @@
 /* Sampling kernels: the arithmetic per logit. See sample_tmpl.h. */
-#ifndef MGPT_KERNELS_SAMPLE_H
-#define MGPT_KERNELS_SAMPLE_H
+#ifndef MGPT_SAMPLE_KERNELS_H
+#define MGPT_SAMPLE_KERNELS_H
 
 #include <stddef.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /* Readers of one hyper-parameter, shared by hyperparams.c, positions.c and mixture.c. */
-#ifndef MGPT_HYPER_H
-#define MGPT_HYPER_H
+#ifndef MGPT_HYPERPARAMS_H
+#define MGPT_HYPERPARAMS_H
 
 #include "model/model.h"
 

@@ -1,8 +1,8 @@
 /* The fused path: the page (page.inc) compiled for small models, one call per forward pass. This
  * file has the arguments of a call; fused_tmpl.h is compiled once per ISA level.
  */
-#ifndef MGPT_KERNELS_STEP_H
-#define MGPT_KERNELS_STEP_H
+#ifndef MGPT_FUSED_H
+#define MGPT_FUSED_H
 
 #include <stddef.h>
 

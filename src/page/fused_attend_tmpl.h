@@ -5,8 +5,8 @@
  * one row and a register is one key. Maximum and sum then need no shuffles, and the number of
  * exponentials is that of the longest row. Sums keep the order of kernels.h, where lane t is key t.
  */
-#ifndef MGPT_KERNELS_STEP_ATTEND_H
-#define MGPT_KERNELS_STEP_ATTEND_H
+#ifndef MGPT_FUSED_ATTEND_TMPL_H
+#define MGPT_FUSED_ATTEND_TMPL_H
 
 #include "page/fused_matmul_tmpl.h"
 

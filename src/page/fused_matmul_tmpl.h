@@ -2,8 +2,8 @@
  * rows. Several rows share each loaded tile of weights, their chains of fmaf hide each other's
  * latency, and four norms share their shuffles. A row's result does not depend on their number.
  */
-#ifndef MGPT_KERNELS_STEP_LINEAR_H
-#define MGPT_KERNELS_STEP_LINEAR_H
+#ifndef MGPT_FUSED_MATMUL_TMPL_H
+#define MGPT_FUSED_MATMUL_TMPL_H
 
 #include "kernels/kernels.h"
 #include "kernels/simd/lanes.h"

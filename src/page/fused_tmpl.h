@@ -7,8 +7,8 @@
  * (fused_matmul_tmpl.h, fused_attend_tmpl.h). step_of is compiled three times: with the widths of
  * the canonical microgpt as constants, for one row and for several, and for all other widths.
  */
-#ifndef MGPT_KERNELS_STEP_TMPL_H
-#define MGPT_KERNELS_STEP_TMPL_H
+#ifndef MGPT_FUSED_TMPL_H
+#define MGPT_FUSED_TMPL_H
 
 #include "page/fused_attend_tmpl.h"
 #include "page/fused_matmul_tmpl.h"

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """One name, one thing, and nothing too long, in src, tools and tests: no function is defined in more than two
 files, no struct in two; no file has more than 450 lines, no function of src more than seven parameters; no product has
-more lines than its budget; no declaration is cut over two lines."""
+more lines than its budget; no declaration is cut over two lines; a header's guard ends with the header's name."""
 import collections
 import os
 import pathlib
@@ -87,6 +87,15 @@ def parameters(files):
                 yield '%s: %s' % (path, name)
 
 
+def misnamed_guards(files):
+    """Headers whose guard is not MGPT_..._NAME_H."""
+    for path, text in files.items():
+        guard = re.search(r'^#ifndef (\w+)\n#define \1$', text, re.M)
+        name = pathlib.Path(path).stem.upper().replace('-', '_') + '_H'
+        if path.endswith('.h') and guard and not ('_' + guard[1]).endswith('_' + name):
+            yield '%s: %s' % (path, guard[1])
+
+
 def main():
     files, lines = sources(), lines_of_products()
     code = {p: t for p, t in files.items() if p.endswith(('.c', '.h', '.inc'))}
@@ -99,6 +108,7 @@ def main():
         ('functions of src have at most seven parameters',
          list(parameters({p: t for p, t in code.items() if p.startswith('src/')}))),
         ('declarations are not cut over lines', list(cut_declarations(code))),
+        ("guards end with their header's name", list(misnamed_guards(code))),
         ('products have at most the lines of their budget',
          ['%s: %d lines, the budget is %d' % (name, lines[name], most) for name, _, most in BUDGET if lines[name] > most]),
     ]

@@ -3,8 +3,8 @@
  * What the toy is comes from its specification and from toy_arch.h, its weights are the toy's own:
  * of src/ nothing is asked.
  */
-#ifndef TESTS_ORACLE_H
-#define TESTS_ORACLE_H
+#ifndef TESTS_TOY_ORACLE_H
+#define TESTS_TOY_ORACLE_H
 
 #include "support/build_model.h"
 #include "support/trace.h"

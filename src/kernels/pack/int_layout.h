@@ -24,8 +24,8 @@
  * Q2_K 19, Q3_K 6, TQ2_0 16, TQ1_0 41, MXFP4 6 %), and an odd number of blocks leaves half a line
  * unused.
  */
-#ifndef MGPT_KERNELS_QUANT_H
-#define MGPT_KERNELS_QUANT_H
+#ifndef MGPT_KERNELS_INT_LAYOUT_H
+#define MGPT_KERNELS_INT_LAYOUT_H
 
 #include "base/float_bits.h"
 #include "kernels/kernels.h"
