@@ -2,6 +2,13 @@
  *
  * A type is a block of values in a number of bytes, with functions to and from float32. Decoding
  * (dequantizing) matches ggml bit for bit. Types that exist in memory only, and integers, have a name but no row.
+ *
+ * Words of this folder:
+ *   block         the fewest values of a type that can stand alone: 32 of Q8_0, 256 of Q4_K, 1 of F16
+ *   scale, min    a value is scale * number - min; most types have no min
+ *   super-block   a block of 256 whose parts of 16 or 32 have scales of their own, which are numbers too
+ *   grid          a table of the groups of values that a number of a type of less than 4 bits stands for
+ *   search        trying scales for the least squared error (dtype_ksearch.c)
  */
 #ifndef MGPT_DTYPE_H
 #define MGPT_DTYPE_H

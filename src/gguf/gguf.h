@@ -5,6 +5,12 @@
  *     n_kv      x { string key, u32 type, value }
  *     n_tensors x { string name, u32 n_dims, u64 dims[], u32 type, u64 offset }
  *     zeros up to `alignment`, then the data section: tensors in order, each padded to `alignment`
+ *
+ * Words of this folder:
+ *   key           the name of a value in the first list: "llama.block_count"
+ *   kv            a key with its value; an array is a value with a type and a number of elements
+ *   tensor        a named array of up to 4 dimensions of one element type (dtype.h); dims[0] varies fastest
+ *   offset        of a tensor: from the start of the data section; of an error: from the start of the file
  */
 #ifndef MGPT_GGUF_H
 #define MGPT_GGUF_H

@@ -6,6 +6,13 @@
  * failure, those that return a pointer NULL; lab_error() then says why. Pointers that are returned
  * are the module's own and stay until the next call. Nothing here imports anything but page.matches
  * (wasm/split.c) and page.number (wasm/command.c).
+ *
+ * Words of this folder:
+ *   page     the HTML file that `mgpt lab` writes: page/ around the module, the model and a record
+ *   record   one run computed beforehand, for pages whose model is too large to take with them (record.h)
+ *   module   this file's functions as WebAssembly; lane: one of its two sessions
+ *   edit     a head or an MLP that is switched off, scaled or replaced by its mean
+ *   draft    a copy of a run that goes on by itself and is thrown away
  */
 #ifndef MGPT_LAB_MODULE_H
 #define MGPT_LAB_MODULE_H
