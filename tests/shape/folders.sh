@@ -37,7 +37,7 @@ check_folders() {
     for folder in "$root/$1"/*/; do
         folder=$(basename "$folder")
         # shellcheck disable=SC2086
-        [ "$(place "$folder" $folders)" != none ] || [ "$folder" = python ] || [ "$folder" = examples ] || echo "$1/$folder is not in $1/meson.build"
+        [ "$(place "$folder" $folders)" != none ] || [ "$folder" = python ] || [ "$folder" = examples ] || [ "$folder" = suite ] || echo "$1/$folder is not in $1/meson.build"
     done
 }
 

@@ -42,6 +42,7 @@ BUDGET = (
     ('check', ('tools/check/',), 16500),
     ('lab', ('tools/lab/',), 12500),
     ('repl', ('tools/repl/',), 6500),
+    ('suite', ('tools/suite/',), 2500),
     ('rest of tools', ('tools/',), 26000),
     ('tests', ('tests/',), 67500),
 )

@@ -1,0 +1,83 @@
+"""What `suite write` makes without any library: numbers from a hash, safetensors, NumPy's files, a vocabulary.
+
+The weights of a model follow from its name. Stream(MODEL) is SHAKE-128 of "MODEL", 1,024 bytes b; tensor number t (from 0, in
+the order of models.jsonl) is made of rows of n values,
+    row r, column c:  bfloat16(centre + (2 b[start + c] - 255) * 2^power)
+where centre and power belong to the tensor, and start is (r * step + first) mod (1025 - n), with first and step from SHAKE-128
+of "MODEL/t": two numbers of 32 bits, little endian, step made prime to the modulus by adding 1 until it is. Rows of a matrix
+thus differ, and are found again by the compression of zip. bfloat16() rounds to nearest, ties to even, from float32.
+"""
+import hashlib
+import json
+import math
+import struct
+
+STREAM = 1024
+
+
+def stream(text, n):
+    return hashlib.shake_128(text.encode()).digest(n)
+
+
+def token_ids(name, n, n_vocab):
+    """The text of a case: n ids below n_vocab, 2 bytes each; the last and the first id are in it."""
+    data = stream(name + '/ids', 2 * n)
+    ids = [int.from_bytes(data[2 * i:2 * i + 2], 'little') % n_vocab for i in range(n)]
+    ids[1:3] = [n_vocab - 1, 0]
+    return ids
+
+
+def bf16(value):
+    """The two bytes of a float as bfloat16."""
+    bits = struct.unpack('<I', struct.pack('<f', value))[0]
+    return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF).to_bytes(2, 'little')
+
+
+def row_starts(name, number, rows, places):
+    """Where each row begins in the stream."""
+    first, step = struct.unpack('<II', stream('%s/%d' % (name, number), 8))
+    while math.gcd(step, places) != 1:
+        step += 1
+    return [(r * step + first) % places for r in range(rows)]
+
+
+def tensor_bytes(name, number, shape, centre, power):
+    """A tensor in bfloat16."""
+    columns = shape[-1]
+    values = [bf16(centre + (2 * b - 255) * 2.0**power) for b in range(256)]
+    line = b''.join(values[b] for b in stream(name, STREAM))
+    starts = row_starts(name, number, math.prod(shape[:-1]), STREAM + 1 - columns)
+    return b''.join(line[2 * s:2 * (s + columns)] for s in starts)
+
+
+def model_tensors(model):
+    """{name: (shape, bytes)} of a line of models.jsonl."""
+    return {name: (shape, tensor_bytes(model['id'], number, shape, centre, power))
+            for number, (name, shape, centre, power) in enumerate(model['tensors'])}
+
+
+def safetensors(tensors):
+    """A safetensors file in bfloat16."""
+    header, at = {'__metadata__': {'format': 'pt'}}, 0
+    for name, (shape, data) in tensors.items():
+        header[name] = {'dtype': 'BF16', 'shape': shape, 'data_offsets': [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header, separators=(',', ':')).encode()
+    text += b' ' * (-len(text) % 8)
+    return struct.pack('<Q', len(text)) + text + b''.join(data for _, data in tensors.values())
+
+
+def vocabulary(n_vocab):
+    """The pieces of every model: three special ones, the 256 bytes if there is room for them, and w3, w4, ..."""
+    pieces = ['<unk>', '<s>', '</s>'] + (['<0x%02X>' % b for b in range(256)] if n_vocab >= 259 else [])
+    return pieces + ['w%d' % i for i in range(len(pieces), n_vocab)]
+
+
+def sentencepiece(n_vocab):
+    """The same as tokenizer.model: messages of (1: piece, 2: score, 3: type), and the kind, BPE."""
+    out = b''
+    for i, piece in enumerate(vocabulary(n_vocab)):
+        text, kind = piece.encode(), 2 if i == 0 else 3 if i < 3 else 6 if piece.startswith('<0x') else 1
+        line = b'\x0a' + bytes([len(text)]) + text + b'\x15' + struct.pack('<f', -float(i)) + b'\x18' + bytes([kind])
+        out += b'\x0a' + bytes([len(line)]) + line
+    return out + b'\x12\x02\x18\x02'
