@@ -251,7 +251,7 @@ static int check_tensors(struct gguf *g, uint64_t n_tensors, mgpt_error *err)
 static int split_read_all(struct gguf_split *p)
 {
     struct gguf *g = p->g;
-    uint64_t n_tensors = 0;
+    uint64_t n_tensors;
     const struct gguf_kv *count = gguf_find(g, "split.count");
     if (p->n > GGUF_MAX_PARTS)
         return err_set(p->err, MGPT_EFILE, count->offset,

@@ -7,8 +7,8 @@
 
 enum { N_PARTS = 3 };
 
-/* A part with one tensor of two values, i and i + 0.5. */
-static void put_split(struct gguf_image *b, uint32_t i, const char *name)
+/* A part of n with one tensor of two values, i and i + 0.5. */
+static void put_split(struct gguf_image *b, uint32_t n, uint32_t i, const char *name)
 {
     const uint64_t dims[] = {2};
     float values[] = {(float)i, (float)i + 0.5F};
@@ -16,22 +16,22 @@ static void put_split(struct gguf_image *b, uint32_t i, const char *name)
     if (i == 0)
         put_kv_u32(b, "k", 7);
     put_kv_u32(b, "split.no", i);
-    put_kv_u32(b, "split.count", N_PARTS);
-    put_kv_u32(b, "split.tensors.count", N_PARTS);
+    put_kv_u32(b, "split.count", n);
+    put_kv_u32(b, "split.tensors.count", n);
     put_info(b, name, 1, dims, 0, 0);
     b->n += (0 - b->n) % 32;
     put_raw(b, values, sizeof values);
 }
 
-/* The image of all parts; *n: its size. */
-static uint8_t *put_splits(size_t *n)
+/* The image of n_parts; *n: its size. */
+static uint8_t *put_splits(uint32_t n_parts, size_t *n)
 {
     static const char *const names[] = {"b", "a", "c"};
     struct gguf_image b;
     *n = 0;
-    uint8_t *bytes = calloc(N_PARTS, FILE_PART_ALIGN);
-    for (uint32_t i = 0; i < N_PARTS; i++) {
-        put_split(&b, i, names[i]);
+    uint8_t *bytes = calloc(n_parts, FILE_PART_ALIGN);
+    for (uint32_t i = 0; i < n_parts; i++) {
+        put_split(&b, n_parts, i, names[i]);
         memcpy(bytes + i * FILE_PART_ALIGN, b.p, b.n);
         *n = i * FILE_PART_ALIGN + b.n;
     }
@@ -42,7 +42,7 @@ TEST(parts_in_memory)
 {
     size_t n;
     struct gguf g;
-    uint8_t *bytes = put_splits(&n);
+    uint8_t *bytes = put_splits(N_PARTS, &n);
     assert_int_equal(gguf_parse(&g, bytes, n, NULL), MGPT_OK);
     assert_int_equal(g.n_parts, N_PARTS);
     assert_int_equal(arr_len(g.tensors), 3);
@@ -63,11 +63,23 @@ TEST(parts_in_memory)
     free(bytes);
 }
 
+/* Two is the least number of parts. */
+TEST(two_parts_in_memory)
+{
+    size_t n;
+    struct gguf g;
+    uint8_t *bytes = put_splits(2, &n);
+    assert_int_equal(gguf_parse(&g, bytes, n, NULL), MGPT_OK);
+    assert_int_equal(arr_len(g.tensors), 2);
+    gguf_free(&g);
+    free(bytes);
+}
+
 /* Every cut is refused, and reads nothing past it. */
 TEST(parts_cut)
 {
     size_t n;
-    uint8_t *bytes = put_splits(&n);
+    uint8_t *bytes = put_splits(N_PARTS, &n);
     for (size_t size = 0; size<n; size += size % FILE_PART_ALIGN> 400 ? 4001 : 1) {
         struct gguf g;
         uint8_t *exact = malloc(size ? size : 1);
@@ -82,7 +94,7 @@ TEST(parts_cut)
 TEST(parts_damaged)
 {
     size_t n, n_opened = 0;
-    uint8_t *bytes = put_splits(&n);
+    uint8_t *bytes = put_splits(N_PARTS, &n);
     for (size_t i = 0; i < n; i += i % FILE_PART_ALIGN == 400 ? FILE_PART_ALIGN - 400 : 1)
         for (unsigned bit = 0; bit < 8; bit++) {
             struct gguf g;
