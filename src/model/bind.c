@@ -42,7 +42,7 @@ static int check_dims(const mgpt_model *m, const struct tensor_slot *slot,
 {
     const struct model_shape *s = &m->shape;
     uint64_t in = slot->in == D_COLUMNS ? t->dims[0] : bind_dim(s, slot->in);
-    uint64_t dims[3] = {in, bind_dim(s, slot->out), s->n_expert};
+    uint64_t dims[] = {in, bind_dim(s, slot->out), s->n_expert};
     uint32_t n_dims = slot->kind == EXPERTS ? 3 : slot->out == D_NONE ? 1 : 2;
     int same = 1;
     for (uint32_t i = 0; i < 4; i++)

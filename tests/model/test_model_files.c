@@ -98,6 +98,48 @@ TEST(models)
     assert_true(unit_rows("tests/model/models.txt", take_line, &spec) > 200);
 }
 
+/* ---- tensors that a model may have ---- */
+
+/* Tensors that the model lacks and that its architecture knows, each by itself: of the names in `all`. */
+static void list_more(const struct toy_spec *spec, const char *all, char *more)
+{
+    struct toy *m = toy_build(spec);
+    char name[80];
+    for (const char *at = all; sscanf(at, "%79s", name) == 1;
+         at = strstr(at, name) + strlen(name)) {
+        mgpt_error err = {0};
+        if (toy_find(m, name))
+            continue;
+        toy_add(m, name, TOY_F32, 1, 0, 0, 1);
+        toy_encode(m);
+        mgpt_close(mgpt_open_bytes(m->file, m->size, NULL, &err));
+        toy_drop_tensor(m, name);
+        if (!strstr(err.text, "unknown to architecture"))
+            more += sprintf(more, " %s", name);
+    }
+    toy_free(m);
+}
+
+static void take_tensors(char *line, void *user)
+{
+    char *all = user, *names = strchr(line, ':'), more[4096] = "";
+    assert_non_null(names);
+    *names++ = 0;
+    if (strcmp(line, "all") == 0) {
+        snprintf(all, sizeof more, "%s", names);
+        return;
+    }
+    list_more(spec_named(line), all, more);
+    if (strcmp(more, names) != 0)
+        fail_msg("%s may have%s, expected%s", line, more, names);
+}
+
+TEST(more_tensors)
+{
+    char all[4096] = "";
+    assert_true(unit_rows("tests/model/tensors.txt", take_tensors, all) > 40);
+}
+
 /* ---- every tensor ---- */
 
 /* Biases are optional, but for those of q, k and v in qwen2. */
