@@ -100,8 +100,30 @@ assert {\"shapley.npy\", \"coalitions.npy\", \"heads.npy\", \"keys.positions.npy
 run patch "$names" --clean ab --metric 'a - b' --over z,resid_pre --mode 'zero' --html z.html
 check "--html: a page that needs nothing" eval '[ $code -eq 0 ] && [ ! -s out ] && head -c 15 z.html | grep -qx "<!DOCTYPE html>" &&
     ! grep -qE "https?:|src=|<script" z.html && grep -q "&#60;BOS&#62;" z.html && [ "$(grep -o "<td" z.html | wc -l)" -eq 15 ]'
-run patch "$names" --clean ab --metric kl --why --html z.html
-check "... in place of one" eval '[ $code -eq 0 ] && grep -q "Shapley values" z.html'
+cat >want <<'END'
+<h2>resid_pre</h2><p>change of the metric, mode zero
+<table><tr><th>layer<th>0 &#60;BOS&#62;<th>1 &#34;a&#34;<th>2 &#34;b&#34;
+<tr><th>0<td style="background:rgba(30,110,220,0.30)">3.776<td style="background:rgba(220,40,40,0.08)">-1.027<td style="background:rgba(30,110,220,0.80)">10.141</table>
+END
+check "... whose cells are those of the tables" eval 'tail -n 3 z.html | cmp -s - want'
+run patch "$names" --clean ab --metric kl --why --over tokens,segments,heads --html z.html
+cat >want <<'END'
+<h2>tokens</h2><p>metric less that without
+<table><tr><th>0 &#60;BOS&#62;<td>-1.4664
+<tr><th>1 &#34;a&#34;<td>-2.1528
+<tr><th>2 &#34;b&#34;<td>-0.8032
+</table><h2>segments</h2><p>Shapley values
+<table><tr><th>&#34;a&#34;<td>-1.2579
+<tr><th>&#34;b&#34;<td>0.0918
+</table>
+<h2>heads</h2><p>metric less that without
+<table><tr><th>head<th>all positions
+<tr><th>0.0<td style="background:rgba(220,40,40,0.29)">-0.203
+<tr><th>0.1<td style="background:rgba(220,40,40,0.14)">-0.096
+<tr><th>0.2<td style="background:rgba(220,40,40,0.80)">-0.566
+<tr><th>0.3<td style="background:rgba(220,40,40,0.45)">-0.319</table>
+END
+check "... --why in place of one" eval '[ $code -eq 0 ] && sed -n "/<h2>tokens/,\$p" z.html | cmp -s - want'
 echo mine >other
 refuses "a file of another kind" 3 'not a page of mgpt patch' patch "$names" --clean a --metric kl --mode zero --html other
 refuses "... and for --npz" 3 'not a trace in .npz' patch "$names" --clean a --metric kl --mode zero --npz other

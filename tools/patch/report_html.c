@@ -84,19 +84,20 @@ static void html_columns(struct outfile *f, const struct report *r, const struct
 static void html_grid(struct outfile *f, const struct report *r, const struct sweep_grid *g)
 {
     size_t n_pos = arr_len(g->positions), n_head = arr_len(g->heads);
-    double base = r->runs[r->into].value, sign = r->why ? -1 : 1, largest = 0;
+    double base = r->runs[r->into].value, largest = 0;
     for (size_t i = 0; i < sweep_size(g); i++)
         largest = fmax(largest, fabs(g->values[i] - base));
-    html_put(f, "<h2>%s</h2><p>%s\n<table>", g->name,
+    html_put(f, "<h2>%s</h2><p>%s", g->name,
              r->why ? "metric less that without" : "change of the metric, mode ");
     html_text(f, r->why ? "" : report_mode(r, g));
+    html_put(f, "\n<table>");
     html_columns(f, r, g);
     for (size_t i = 0; i < sweep_size(g); i++) {
         if (i % n_pos == 0)
             html_put(f, "\n<tr><th>%d", (int)g->layers[i / n_pos / n_head]);
         if (i % n_pos == 0 && g->has_heads)
             html_put(f, ".%d", (int)g->heads[i / n_pos % n_head]);
-        html_cell(f, sign * (g->values[i] - base), largest);
+        html_cell(f, r->why ? base - g->values[i] : g->values[i] - base, largest);
     }
     html_put(f, "</table>\n");
 }
