@@ -1,8 +1,8 @@
 /* The forward pass of mgpt in plain C, from the specification (README.md in this folder).
  *
- *     pass MODEL.gguf ID...
+ *     pass [-o FILE] MODEL.gguf ID...
  *
- * prints the hash of all logits. It shares no code with the library, has neither vectors nor
+ * prints the hash of all logits, and writes them to a file as float32. It shares no code with the library, has neither vectors nor
  * threads, trusts its input, and is slow. Build it without contraction. */
 #include "gguf.h"
 
@@ -401,6 +401,8 @@ static void open_model(const char *path)
 int main(int argc, char **argv)
 {
     uint64_t hash = UINT64_C(0xCBF29CE484222325);
+    FILE *out = argc > 2 && strcmp(argv[1], "-o") == 0 ? fopen(argv[2], "wb") : NULL;
+    argv += out ? 2 : 0, argc -= out ? 2 : 0;
     open_model(argc > 1 ? argv[1] : "");
     size_t n_layer = (size_t)real("block_count", 0), room = (size_t)argc * (G * D > E ? G * D : E);
     float *k = floats(n_layer * room), *v = floats(n_layer * room), *logits = floats(V);
@@ -411,6 +413,8 @@ int main(int argc, char **argv)
             run_layer((int)l, x, k + l * room, v + l * room, pos);
         unembed(logits, x);
         hash = hash_floats(hash, logits, V);
+        if (out && fwrite(logits, sizeof *logits, V, out) != V)
+            exit(5);
     }
     printf("%016llx\n", (unsigned long long)hash);
 }

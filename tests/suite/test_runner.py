@@ -122,7 +122,7 @@ def write_suite(folder, names):
         if name == "integer":
             case["integer"] = True
         if name.endswith("_step"):
-            case.update(kind="behaviour", how="--step 1")
+            case.update(kind="behaviour", how="--step 1", like=name[:-5])
             case["ids"] = case["ids"].replace("_step", "")
         if name.startswith("tokens"):
             (folder / f"{name}.txt").write_text('"a"\n"b"\n')

@@ -8,7 +8,8 @@ MARKS = {"right": "right", "near": "near", "wrong": "WRONG", "crash": "CRASH", "
 LEGEND = {
     "right": f"every logit within {RIGHT_D:g} of float64, as a share of its row's root mean square: float32 throughout",
     "near": f"within {NEAR['float'][0]:g} and NMSE {NEAR['float'][1]:g}: half precision somewhere "
-            f"({NEAR['integer'][0]:g} and {NEAR['integer'][1]:g} where activations are integers by definition)",
+            f"({NEAR['bfloat16'][0]:g} and {NEAR['bfloat16'][1]:g} where weights are BF16, {NEAR['integer'][0]:g} and "
+            f"{NEAR['integer'][1]:g} where they are quantised: engines round activations then)",
     "wrong": "another model than the file's, without an error",
     "crash": "ended by a signal, without an answer in time, or not by the protocol",
     "refused": "said that it does not run this: honourable",

@@ -65,6 +65,8 @@ class Run:
             return {"verdict": "absent", "format": name, "reason": "the command has no {how}"}
         out = engine.out_file(self.folder, case)
         kind, reason = asked.ask(case["files"][name], case["input"], out, how)
+        for path in (out, case["files"][name], case["input"]):
+            reason = reason.replace(str(path), path.name)
         found = {"verdict": kind, "reason": reason} if kind != "ok" else judge(case, out)
         if found["verdict"] == "wrong" and "D" in found and self.mgpt:
             found["cause"] = causes.cause_of(self.mgpt, case, out, found, self.args.timeout)
@@ -75,12 +77,10 @@ class Run:
         return {"format": name, **found}
 
     def compare_bits(self, cases, found):
-        """Says of each behaviour whether its bits are those of the plain case, which has the same reference and ids."""
-        plain = {(c["refs"][0][0], c["input"]): c["id"] for c in cases if c["kind"] == "logits"}
+        """Says of each behaviour whether its bits are those of the plain case."""
         for case, result in zip(cases, found):
-            other = plain.get((case["refs"][0][0], case["input"]))
-            if case["kind"] == "behaviour" and case["id"] in self.bits and other in self.bits:
-                result["bits"] = "equal" if self.bits[case["id"]] == self.bits[other] else "differ"
+            if case["kind"] == "behaviour" and case["id"] in self.bits and case.get("like") in self.bits:
+                result["bits"] = "equal" if self.bits[case["id"]] == self.bits[case["like"]] else "differ"
 
     def all(self, cases):
         with concurrent.futures.ThreadPoolExecutor(self.args.jobs) as threads:

@@ -1,0 +1,19 @@
+"""transformers on PyTorch, in float32: pip install torch transformers. suite.py run DIR --serve 'python3 transformers_torch.py' --format hf"""
+import torch
+import transformers
+from adapter import main
+
+
+def logits(model, ids, how):
+    found = transformers.AutoModelForCausalLM.from_pretrained(model, dtype=torch.float32).eval()
+    text, cache, rows = torch.tensor([ids]), None, []
+    size = {"": len(ids), "--step": 1, "--chunk": int((how + ["1", "1"])[1])}[how[0] if how else ""]
+    with torch.no_grad():
+        for at in range(0, len(ids), size):
+            out = found(text[:, at:at + size], past_key_values=cache, use_cache=bool(how))
+            cache = out.past_key_values
+            rows.append(out.logits[0])
+    return torch.cat(rows).float().numpy()
+
+
+main(logits)
