@@ -39,6 +39,24 @@ drew 6, end of the text (7 of 16)'
 script 'a\n/g 3\n' gives "/g N stops after N" 'fed 2: <BOS> "a" (2 of 16)
 lex
 drew 3 (5 of 16)'
+script '/until x\n' gives "/until a text keeps the token that completes it" 'alex
+drew 4 (5 of 16)'
+script 'x\n/until ex\n' gives "... which must be drawn" 'fed 2: <BOS> "x" (2 of 16)
+aniel
+drew 5, end of the text (7 of 16)'
+script '/until "\\u{6C}e"\n' gives "... in quotes, with escapes" 'ale
+drew 3 (4 of 16)'
+script '/until token x\n' gives "/until a token" 'alex
+drew 4 (5 of 16)'
+script '/until p < 0.2\n/top 1\n'
+check "/until p: the likeliest token's at the stop, not before" eval \
+    '[ "$(sed -n 2p "$tmp/out")" = "drew 1, p 0.1448 (2 of 16)" ] && grep -q "0.1448" "$tmp/out"'
+script '/until p > 0.9\n' says "/until p above" "drew"
+script '/until entropy>2.6\n/top 1\n' says "/until entropy" "drew 1, entropy 2.7442"
+check "... is that of /top" eval '[ "$(sed -n "s/.*entropy \([0-9.]*\).*/\1/p" "$tmp/out" | uniq | wc -l)" -eq 1 ]'
+script '/until entropy > 9\n' says "... that never comes" "end of the text"
+script '/set temp 0\n/until entropy < x\n' tells "/until a bound that is no number" "entropy <: expected a number"
+script '/until\n' tells "/until nothing" "until what?"
 script 'a\n\n\n/s 2\n'
 sed '1d; s/p 0\.[0-9]*/p/' "$tmp/out" >"$tmp/short"
 printf '%4d: %6d  p  rank 1    "%s"\n' 2 11 l 3 4 e 4 23 x 5 8 i >"$tmp/want"

@@ -146,6 +146,24 @@ def test_generate_is_the_commands(names, shakespeare, options):
         assert "".join(model.generate(text, n, **options)) + "\n" == want
 
 
+@pytest.mark.parametrize("stop", ["the", ["\n\n"], [".", ",\n"], ["e", "ed", "hed,"], ["none of it"]])
+def test_stop_is_the_commands(shakespeare, stop):
+    texts = [stop] if isinstance(stop, str) else stop
+    flags = [word for text in texts for word in ("--stop", text.replace("\n", "\\n"))]
+    want = command("generate", shakespeare.path, "-p", "the ", "-n", "90", "-s", "4", "--no-prompt", *flags)
+    pieces = list(shakespeare.generate("the ", 90, seed=4, stop=stop))
+    assert "".join(pieces) + "\n" == want
+    assert not any(text in "".join(pieces) for text in texts)
+
+
+def test_stop_and_ignore_end(names):
+    assert "".join(names.generate("", temperature=0, ignore_end=True, n=8)) + "\n" == command(
+        "generate", names.path, "--temp", "0", "--ignore-end", "-n", "8")
+    for wrong in ("", ["a", ""], [5]):
+        with pytest.raises(ValueError, match="stop: expected a text with characters"):
+            names.generate("", stop=wrong)
+
+
 def test_score_is_the_commands(names, shakespeare):
     for model, texts in ((names, ["anna", "olivia", "", "a" * 40]), (shakespeare, ["ROMEO:", "What, ho!"])):
         lines = "".join(json.dumps({"text": t}) + "\n" for t in texts)

@@ -182,10 +182,12 @@ static int make_room(struct text_out *out, size_t n)
     return 0;
 }
 
-/* Writes the buffer: always to a terminal, else when it is large enough or `all` is set. */
+/* Writes the buffer: always to a terminal, else when it is large enough or `all` is set. Only with `all` what may
+ * begin a stop text is written. */
 static void write_buffer(struct text_out *out, int all)
 {
-    size_t n = arr_len(out->buffer);
+    size_t length = arr_len(out->buffer), held = all ? 0 : text_out_held(out, length);
+    size_t n = length - held;
     if (!out->to || n == 0)
         return;
     if (out->terminal) {
@@ -196,7 +198,33 @@ static void write_buffer(struct text_out *out, int all)
     } else {
         return;
     }
-    arr_set_len(out->buffer, 0);
+    memmove(out->buffer, out->buffer + n, held);
+    arr_set_len(out->buffer, held);
+    out->from = out->from > n ? out->from - n : 0;
+}
+
+void text_out_drawn(struct text_out *out, const struct stops *stops)
+{
+    out->stops = stops && stops->n > 0 ? stops : NULL;
+    out->from = arr_len(out->buffer);
+    out->stopped = NULL;
+}
+
+size_t text_out_held(const struct text_out *out, size_t length)
+{
+    return out->stops && !out->stopped ? stops_held(out->stops, out->buffer, out->from, length) : 0;
+}
+
+/* Ends the text before a stop text that ends after byte `before` of the buffer. */
+static void find_stop(struct text_out *out, size_t before)
+{
+    size_t at;
+    out->stopped =
+        stops_find(out->stops, out->buffer, out->from, before, arr_len(out->buffer), &at);
+    if (!out->stopped)
+        return;
+    arr_set_len(out->buffer, at);
+    out->stream = (mgpt_stream){0};
 }
 
 void text_out_bytes(struct text_out *out, const char *bytes, size_t n)
@@ -225,6 +253,7 @@ void text_out_back(struct text_out *out, struct text_mark mark)
 {
     out->n_ids = mark.n_ids;
     out->stream = mark.stream;
+    out->stopped = NULL;
     if (out->buffer)
         arr_set_len(out->buffer, mark.length);
 }
@@ -249,6 +278,8 @@ void text_out_token(struct text_out *out, int32_t token, int quietly)
     if (quietly || n == 0)
         return;
     arr_set_len(out->buffer, length + n);
+    if (out->stops && !out->stopped)
+        find_stop(out, length);
     if (out->to)
         write_buffer(out, 0);
 }

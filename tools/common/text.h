@@ -8,6 +8,7 @@
 
 #include "common/cli.h"
 #include "common/jtext.h"
+#include "common/stops.h"
 #include "common/unescape.h"
 #include "mgpt.h"
 
@@ -59,7 +60,10 @@ struct text_out {
     size_t n_ids; /* ids so far */
     int terminal; /* 1: `to` is a terminal: escape, and flush after each token */
     mgpt_stream stream;
-    char *buffer; /* stb_ds array: not yet written */
+    char *buffer;              /* stb_ds array: not yet written */
+    const struct stops *stops; /* NULL: none */
+    size_t from; /* in the buffer: text before it was not drawn, stop texts begin later */
+    const struct stop *stopped; /* the stop text that the text ended before */
     mgpt_error failed;
 };
 
@@ -67,6 +71,13 @@ void text_out_open(struct text_out *out, const mgpt_model *model, FILE *to);
 
 /* Adds a token; quietly != 0: advances the stream but shows nothing (a hidden prompt). */
 void text_out_token(struct text_out *out, int32_t token, int quietly);
+
+/* From here on the text is drawn: it ends before the first of the stop texts, and what may be the beginning of one
+ * is not written until that is known. */
+void text_out_drawn(struct text_out *out, const struct stops *stops);
+
+/* How many of the last bytes up to `length` in the buffer may be the beginning of a stop text. */
+size_t text_out_held(const struct text_out *out, size_t length);
 
 /* Adds n bytes of text. */
 void text_out_bytes(struct text_out *out, const char *bytes, size_t n);

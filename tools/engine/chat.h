@@ -109,7 +109,8 @@ int32_t chat_control_token(const mgpt_model *model, const char *text, size_t n, 
 struct chat_request {
     const char *text, *file; /* the user's turns: one; or one a line; both NULL: stdin */
     const struct chat_style *style;
-    int32_t n_predict; /* most tokens of an answer; -1: until the end */
+    int32_t n_predict;         /* most tokens of an answer; -1: until the end */
+    const struct stops *stops; /* end an answer, too */
 };
 
 /* Prints the answers, each with a line end. Returns an exit code. */

@@ -31,7 +31,8 @@ static int chat_run_draw(struct run *r)
     const float *logits = mgpt_logits(session);
     int code = EXIT_OK;
     mgpt_error err;
-    for (int32_t n = 0; n != r->request->n_predict && code == EXIT_OK; n++) {
+    text_out_drawn(&r->out, r->request->stops);
+    for (int32_t n = 0; n != r->request->n_predict && code == EXIT_OK && !r->out.stopped; n++) {
         if (interrupted())
             return EXIT_INTERRUPTED;
         if (ferror(stdout))

@@ -25,6 +25,8 @@ struct generate {
     struct samples samples;
     struct draft draft;
     struct input input;
+    struct cli_many stop;
+    struct stops stops;
     int chat;
     struct chat_style style;
 };
@@ -41,6 +43,11 @@ static const char notes[] =
     "texts faster, --draft every text for which a much smaller model often draws the same; both\n"
     "can be given. Neither changes what is drawn; several samples then come one after the other,\n"
     "as they do with --rng python.\n\n"
+    "--stop compares bytes, wherever tokens begin and end; in the prompt it does not count. What "
+    "may\n"
+    "begin a stop text is printed when it is known not to; the stop text itself never is. --json "
+    "has\n"
+    "it as stop_text, and in tokens all that were drawn; --session keeps them.\n\n"
     "--slide does what nanoGPT does when the context is full: for each further token the last "
     "n_ctx\n"
     "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
@@ -140,6 +147,7 @@ static int generate_run(struct generate *g)
     if (code != EXIT_OK)
         return code;
     s->engine = &g->engine;
+    s->stops = &g->stops;
     s->sampling = &g->sampling;
     s->prompt = g->input.tokens;
     s->n_prompt = n_prompt;
@@ -156,13 +164,16 @@ static void generate_release(struct generate *g)
     speculate_close(&g->samples.speculation);
     free(g->samples.resume.stored);
     free(g->input.tokens);
+    stops_close(&g->stops);
     draft_close(&g->draft);
     engine_close(&g->engine);
 }
 
-static int open_session(struct generate *g)
+static int open_session(struct generate *g, const struct cli_command *command)
 {
     int code = engine_session(&g->engine);
+    if (code == EXIT_OK)
+        code = stops_open(&g->stops, command, "--stop", &g->stop, g->engine.model);
     if (code == EXIT_OK && g->samples.draft)
         code = draft_open(&g->draft, &g->engine);
     return code == EXIT_OK && g->samples.resume.path ? resume_load(&g->samples.resume, &g->engine)
@@ -174,14 +185,16 @@ static int open_session(struct generate *g)
 static int converse(struct generate *g, const struct cli_command *command)
 {
     const struct samples *s = &g->samples;
-    const struct chat_request request = {g->input.text, g->input.file, &g->style, s->n_predict};
+    const struct chat_request request = {g->input.text, g->input.file, &g->style, s->n_predict,
+                                         &g->stops};
     if (s->json || s->n != 1 || s->first || s->batch || samples_speculate(s) || s->slide ||
-        g->input.special || g->input.ids || s->no_prompt)
+        g->input.special || g->input.ids || s->no_prompt || s->ignore_end)
         return cli_usage(command, "--chat goes with none of --samples, --first, --batch, --lookup, "
-                                  "--draft, --slide, --special, --ids, --no-prompt, --json");
+                                  "--draft, --slide, --special, --ids, --no-prompt, --json, "
+                                  "--ignore-end");
     if (g->input.text && g->input.file)
         return cli_usage(command, "-p and -f: give one of them");
-    int code = open_session(g);
+    int code = open_session(g, command);
     if (code != EXIT_OK)
         return code;
     if (g->style.system && s->resume.n_stored > 0)
@@ -221,7 +234,7 @@ static int generate(struct generate *g, const struct cli_command *command)
         return cli_usage(command, "--slide and --session: only one of them");
     if (s->first && sampling_is_shared(&g->sampling))
         return cli_usage(command, "--first needs a stream for each sample: not with --rng python");
-    int code = open_session(g);
+    int code = open_session(g, command);
     if (code == EXIT_OK)
         code = read_prompt(g, command);
     return code == EXIT_OK ? generate_run(g) : code;
@@ -239,6 +252,10 @@ int cmd_generate(int argc, char **argv)
         INPUT_OPTIONS(g.input),
         {"-n, --tokens", "N", CLI_INT, &g.samples.n_predict, -1, INT32_MAX,
          "most tokens to draw (default -1: until the end)"},
+        {"--stop", "TEXT", CLI_MANY, &g.stop, 0, 0,
+         "end before TEXT (\\n, \\u{3002}, ...); may be repeated"},
+        {"--ignore-end", NULL, CLI_FLAG, &g.samples.ignore_end, 0, 0,
+         "go on after end tokens, until -n or the end of the context"},
         {"--samples", "N", CLI_INT, &g.samples.n, 1, INT32_MAX, "how many texts (default 1)"},
         {"--first", "N", CLI_U64, &g.samples.first, 0, 1e15,
          "number of the first (default 0): sample N of a seed is always the same"},

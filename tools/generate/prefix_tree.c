@@ -46,7 +46,9 @@ static uint32_t add_result(struct prefix_tree *t, struct timeline *line, size_t 
     struct text_out *text = &line->text;
     text_out_end(text);
     size_t before = line->marks[0].length, at = arr_len(t->results);
-    struct ended e = {(uint32_t)(arr_len(text->buffer) - before), 0, ending};
+    struct ended e = {.n_text = (uint32_t)(arr_len(text->buffer) - before), .ending = ending};
+    if (ending == END_TEXT)
+        e.stop = (uint32_t)(text->stopped - text->stops->list);
     if (t->ask->json)
         e.n_tokens = (uint32_t)n_tokens;
     size_t n_tokens_bytes = e.n_tokens * sizeof *line->path;
@@ -78,19 +80,27 @@ static const uint32_t *numbers_of(const struct prefix_tree *t, struct group g)
     return t->block->samples.order[g.depth % 2].number + g.from;
 }
 
+/* Whether a child of the line's group ends its samples. Then the line goes to their text. */
+static enum ending child_ending(const struct prefix_tree *t, struct timeline *line,
+                                struct group child)
+{
+    enum ending ending = samples_ending(t->ask, child.token, child.depth);
+    if (ending == END_TOKEN)
+        text_out_back(&line->text, line->marks[child.depth - 1]);
+    else if (ending != GOES_ON || line->text.stops)
+        line_goes_to(line, child.depth, child.token);
+    return ending != END_TOKEN && line->text.stopped ? END_TEXT : ending;
+}
+
 /* A child of the line's group lets its samples wait, or ends them. 0: out of memory. */
 static int add_child(struct prefix_tree *t, struct timeline *line, struct group child)
 {
-    enum ending ending = samples_ending(t->ask, child.token, child.depth);
+    enum ending ending = child_ending(t, line, child);
     const uint32_t *number = numbers_of(t, child);
-    t->n_drawn += ending == END_STOP ? 0 : child.n;
+    t->n_drawn += ending == END_TOKEN ? 0 : child.n;
     if (ending == GOES_ON)
         return arr_push(line->waiting, child);
-    if (ending == END_STOP)
-        text_out_back(&line->text, line->marks[--child.depth]);
-    else
-        line_goes_to(line, child.depth, child.token);
-    uint32_t result = add_result(t, line, child.depth, ending);
+    uint32_t result = add_result(t, line, child.depth - (ending == END_TOKEN), ending);
     for (uint32_t i = 0; i < child.n; i++)
         t->block->result[number[i]] = result;
     return result > 0;
@@ -224,13 +234,14 @@ static void begin_text(struct prefix_tree *t)
 }
 
 /* Shows what is new of the next sample to print if it is in the line's group. It is the first: groups
- * keep the order of samples. */
-static void show_group(struct prefix_tree *t, struct timeline *line, struct group g)
+ * keep the order of samples. What may begin a stop text is shown if the sample has been `cut`. */
+static void show_group(struct prefix_tree *t, struct timeline *line, struct group g, int cut)
 {
     if (g.n == 0 || numbers_of(t, g)[0] != t->n_printed || g.depth == 0)
         return;
     line_goes_to(line, g.depth, g.token);
-    size_t at = line->marks[0].length + t->n_shown, n = line->marks[g.depth].length - at;
+    size_t at = line->marks[0].length + t->n_shown, end = line->marks[g.depth].length;
+    size_t n = end - at - (cut ? 0 : text_out_held(&line->text, end));
     sample_text_add(&t->text, line->text.buffer + at, n, line->path, g.depth);
     t->n_shown += n;
 }
@@ -239,7 +250,7 @@ static void show_group(struct prefix_tree *t, struct timeline *line, struct grou
 static void show_live(struct prefix_tree *t)
 {
     for (size_t i = 0; i < t->n_lines && t->n_printed < t->end && t->text.out.terminal; i++)
-        show_group(t, &t->lines[i], t->lines[i].at);
+        show_group(t, &t->lines[i], t->lines[i].at, 0);
 }
 
 static int print_ended(struct prefix_tree *t)
@@ -256,6 +267,7 @@ static int print_ended(struct prefix_tree *t)
         const int32_t *tokens = (const int32_t *)(const void *)at;
         const char *bytes = (const char *)(tokens + e.n_tokens);
         sample_text_add(&t->text, bytes + t->n_shown, e.n_text - t->n_shown, tokens, e.n_tokens);
+        t->text.out.stopped = e.ending == END_TEXT ? &t->ask->stops->list[e.stop] : NULL;
         code = sample_text_end(&t->text, b->first + t->n_printed, e.ending);
         if (code == EXIT_OK && ++t->n_printed < t->end)
             begin_text(t);
@@ -270,14 +282,14 @@ static int print_rest(struct prefix_tree *t, int code)
     struct timeline *own = &t->lines[0];
     for (size_t i = 0; i < b->n_trees * t->n_lines; i++) {
         struct timeline *line = &b->trees[i / t->n_lines].lines[i % t->n_lines];
-        show_group(t, line, line->at);
+        show_group(t, line, line->at, 1);
         for (size_t j = arr_len(line->waiting); j > 0 && j--;)
-            show_group(t, line, line->waiting[j]);
+            show_group(t, line, line->waiting[j], 1);
     }
     for (size_t i = b->n_taken; i < arr_len(b->shared); i++) {
         for (uint32_t depth = 1; depth < b->shared[i].g.depth; depth++)
             line_goes_to(own, depth, b->shared[i].path[depth - 1]);
-        show_group(t, own, b->shared[i].g);
+        show_group(t, own, b->shared[i].g, 1);
     }
     return sample_text_break(&t->text, b->first + t->n_printed, code);
 }

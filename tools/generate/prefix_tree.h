@@ -29,6 +29,7 @@ struct timeline {
 struct ended {
     uint32_t n_text, n_tokens; /* bytes; tokens, for --json only */
     enum ending ending;
+    uint32_t stop; /* END_TEXT: index of the stop text */
 };
 
 /* A group that waits for a tree, with its prefix. */

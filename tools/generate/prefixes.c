@@ -70,6 +70,7 @@ static int open_line(struct prefix_tree *t, struct timeline *line, const mgpt_se
     text_out_open(&line->text, engine->model, NULL);
     for (size_t i = 0; i < t->ask->n_prompt; i++)
         text_out_token(&line->text, t->ask->prompt[i], t->ask->no_prompt);
+    text_out_drawn(&line->text, t->ask->stops);
     line->marks[0] = text_out_mark(&line->text);
     line->session = engine_fork(engine, prompt, err);
     return line->session ? MGPT_OK : err->status;

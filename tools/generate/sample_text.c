@@ -45,6 +45,7 @@ void sample_text_begin(struct sample_text *text)
         if (!ask->no_prompt)
             sample_list(text, ask->prompt[i]);
     }
+    text_out_drawn(&text->out, ask->stops);
 }
 
 void sample_text_put(struct sample_text *text, int32_t token)
@@ -64,15 +65,19 @@ void sample_text_add(struct sample_text *text, const char *bytes, size_t n, cons
 /* One line of JSON with OpenAI's names; an interrupted sample has no reason to have finished. */
 static int sample_print_json(struct sample_text *text, uint64_t number, enum ending ending)
 {
-    static const char *const reasons[] = {[END_STOP] = "stop",
+    static const char *const reasons[] = {[END_TOKEN] = "stop",
+                                          [END_TEXT] = "stop",
                                           [END_LENGTH] = "length",
                                           [END_FULL] = "length",
                                           [END_INTERRUPTED] = NULL};
     size_t n_text = text->out.ids ? 0 : arr_len(text->out.buffer);
-    int code = text_json_line(jtext("{s:I, s:s%, s:o, s:s}", "index", (int64_t)number, "text",
-                                    n_text ? text->out.buffer : "", n_text, "tokens",
-                                    jtext_ids(text->shown, arr_len(text->shown)), "finish_reason",
-                                    reasons[ending]));
+    struct jtext *record =
+        jtext("{s:I, s:s%, s:o, s:s}", "index", (int64_t)number, "text",
+              n_text ? text->out.buffer : "", n_text, "tokens",
+              jtext_ids(text->shown, arr_len(text->shown)), "finish_reason", reasons[ending]);
+    if (ending == END_TEXT)
+        jtext_add(record, "s:s%", "stop_text", text->out.stopped->bytes, text->out.stopped->n);
+    int code = text_json_line(record);
     text_out_clear(&text->out);
     if (text->shown)
         arr_set_len(text->shown, 0);

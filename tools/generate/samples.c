@@ -23,8 +23,8 @@ size_t samples_seen(const struct samples *s)
 
 enum ending samples_ending(const struct samples *s, int32_t token, size_t n_drawn)
 {
-    if (mgpt_is_end(s->engine->model, token))
-        return END_STOP;
+    if (!s->ignore_end && mgpt_is_end(s->engine->model, token))
+        return END_TOKEN;
     if (s->n_predict >= 0 && n_drawn == (size_t)s->n_predict)
         return END_LENGTH;
     int is_full = samples_seen(s) + n_drawn > mgpt_n_ctx(s->engine->session);
@@ -48,12 +48,12 @@ static enum ending single_draw(struct single *t, struct sample_text *text, int32
         return END_LENGTH;
     *token = mgpt_sample(&t->sampler, t->logits, t->n_choices);
     enum ending ending = samples_ending(ask, *token, (size_t)t->n_drawn + 1);
-    if (ending == END_STOP)
-        return END_STOP;
+    if (ending == END_TOKEN)
+        return END_TOKEN;
     sample_text_put(text, *token);
     ask->n_drawn++;
     t->n_drawn++;
-    return ending;
+    return text->out.stopped ? END_TEXT : ending;
 }
 
 static int single_advance(struct single *t, int32_t token)
@@ -117,7 +117,7 @@ static int sample_run(struct single *t, struct sample_text *text, uint64_t numbe
             return sample_text_break(text, number, code);
     }
     code = sample_text_end(text, number, ending);
-    if (code == EXIT_OK && ending == END_LENGTH)
+    if (code == EXIT_OK && (ending == END_LENGTH || ending == END_TEXT))
         code = run_last(t, token);
     return code == EXIT_OK ? samples_stopped() : code;
 }

@@ -25,9 +25,11 @@ struct samples {
     uint64_t first;    /* number of the first */
     int32_t batch;     /* most timelines; 0: chosen */
     int32_t lookup;    /* most tokens that a look-up proposes; 0: none */
-    int slide;         /* beyond the context with a window of its last tokens (engine_slide) */
-    int no_prompt;     /* the continuation only */
-    int json;          /* a JSON object for each, not a line */
+    int ignore_end;    /* end tokens are drawn as others are */
+    const struct stops *stops;
+    int slide;     /* beyond the context with a window of its last tokens (engine_slide) */
+    int no_prompt; /* the continuation only */
+    int json;      /* a JSON object for each, not a line */
     /* --session: has the prompt and, of a single sample, what was drawn. */
     struct resume resume;
     struct draft *draft; /* open; NULL: none */
@@ -48,8 +50,8 @@ int samples_speculate(const struct samples *s);
 /* Tokens of the prompt that the model sees. */
 size_t samples_seen(const struct samples *s);
 
-/* What a sample does after its n_drawn-th token. */
-enum ending { GOES_ON, END_STOP, END_LENGTH, END_FULL, END_INTERRUPTED };
+/* What a sample does after its n_drawn-th token. END_TEXT: a stop text, which samples_ending does not see. */
+enum ending { GOES_ON, END_TOKEN, END_TEXT, END_LENGTH, END_FULL, END_INTERRUPTED };
 enum ending samples_ending(const struct samples *s, int32_t token, size_t n_drawn);
 
 /* EXIT_OK, EXIT_INTERRUPTED after Ctrl-C, EXIT_IO after a failed write. */

@@ -180,6 +180,15 @@ size_t repl_n_logits(const struct repl *repl);
 /* 1 for the likeliest token; among equals the lowest id comes first. */
 size_t repl_rank(const float *logits, size_t n, int32_t token);
 
+/* Of the distribution, in nats; values that cannot occur (-inf) add nothing. `top`: its likeliest. */
+double repl_entropy(const float *logits, size_t n, const mgpt_candidate *top);
+
+/* Draws a token. -1: there is nothing to draw from, or no room for it (the user knows). */
+int32_t repl_run_draw(struct repl *repl, const float **logits);
+
+/* Appends it. 0: after an error. */
+int repl_run_keep(struct repl *repl, int32_t token);
+
 /* Writes the trace that is on, if any, and ends it. */
 void repl_trace_end(struct repl *repl);
 

@@ -18,8 +18,7 @@ size_t repl_rank(const float *logits, size_t n, int32_t token)
     return rank;
 }
 
-/* In nats; values that cannot occur (-inf) add nothing. */
-static double entropy(const float *logits, size_t n, const mgpt_candidate *top)
+double repl_entropy(const float *logits, size_t n, const mgpt_candidate *top)
 {
     double z = (double)top->logit - top->logprob, h = 0;
     for (size_t i = 0; i < n; i++) {
@@ -54,7 +53,7 @@ void repl_run_top(struct repl *r, struct repl_args *args)
     for (size_t i = 0; i < n_top; i++)
         print_candidate(r, i + 1, top[i].token, top[i].logprob, top[i].logit);
     if (n_top > 0) {
-        double h = entropy(logits, repl_n_logits(r), top);
+        double h = repl_entropy(logits, repl_n_logits(r), top);
         printf("entropy %.4f nats, %.4f bits\n", h, h / log(2.0));
     }
     free(top);

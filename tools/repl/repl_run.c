@@ -100,8 +100,7 @@ static void print_choice(const struct repl *r, const float *logits, int32_t toke
     text_print_token(stdout, r->engine.model, token);
 }
 
-/* Draws a token. -1: there is nothing to draw from, or no room for it (the user knows). */
-static int32_t repl_run_draw(struct repl *r, const float **logits)
+int32_t repl_run_draw(struct repl *r, const float **logits)
 {
     mgpt_session *session = r->engine.session;
     *logits = repl_logits(r);
@@ -116,7 +115,7 @@ static int32_t repl_run_draw(struct repl *r, const float **logits)
     return mgpt_sample(&r->sampling.sampler, *logits, engine_n_choices(&r->engine));
 }
 
-static int repl_run_keep(struct repl *r, int32_t token)
+int repl_run_keep(struct repl *r, int32_t token)
 {
     mgpt_error err;
     if (repl_append(r, &token, 1, &err) == MGPT_OK)
@@ -149,42 +148,6 @@ void repl_run_steps(struct repl *r, struct repl_args *args)
     for (int32_t i = 0; i < count && !interrupted() && !ferror(stdout); i++)
         if (!repl_run_step(r))
             return;
-}
-
-/* Text continues where it stopped: the stream gets the tokens held, without printing them. */
-static void resume_text(const struct repl *r, struct text_out *out)
-{
-    text_out_open(out, r->engine.model, stdout);
-    out->terminal = 1; /* a script's output is read by people too: always escaped */
-    const int32_t *tokens = mgpt_tokens(r->engine.session);
-    for (size_t i = 0; i < mgpt_pos(r->engine.session); i++)
-        text_out_token(out, tokens[i], 1);
-}
-
-void repl_run_generate(struct repl *r, struct repl_args *args)
-{
-    struct text_out out;
-    const float *logits;
-    int32_t limit = args->count ? args->count : INT32_MAX, token, drawn = 0, end = 0;
-    if (!repl_logits(r))
-        return;
-    resume_text(r, &out);
-    while (drawn < limit && !end && !interrupted() && !ferror(stdout)) {
-        if (mgpt_pos(r->engine.session) == mgpt_n_ctx(r->engine.session))
-            break;
-        token = repl_run_draw(r, &logits);
-        end = token < 0 || mgpt_is_end(r->engine.model, token);
-        if (end || !repl_run_keep(r, token))
-            break;
-        text_out_token(&out, token, 0);
-        drawn++;
-    }
-    text_out_end(&out);
-    text_out_close(&out);
-    if (out.failed.status < 0)
-        repl_failed(&out.failed);
-    printf("\ndrew %d%s (%zu of %zu)\n", (int)drawn, end ? ", end of the text" : "",
-           mgpt_pos(r->engine.session), mgpt_n_ctx(r->engine.session));
 }
 
 static void go_to_position(struct repl *r, size_t pos)

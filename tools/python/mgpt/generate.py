@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -40,8 +40,39 @@ class Sampler:
         return int(lib.mgpt_sample(c.byref(self._sampler), row.ctypes.data, row.size))
 
 
+class Stops:
+    """A text that is drawn in pieces ends before the first stop text that is complete: `mgpt generate --stop`."""
+
+    def __init__(self, stop: str | Iterable[str]) -> None:
+        """One text or several; all must have characters."""
+        texts = [stop] if isinstance(stop, str) else list(stop)
+        for text in texts:
+            if not isinstance(text, str) or not text:
+                raise ValueError(f"stop: expected a text with characters, found {shown(text)}")
+        self._texts = sorted(texts, key=len, reverse=True)
+        self._held, self.found = "", False
+
+    def put(self, piece: str) -> str:
+        """What is known not to be of a stop text; nothing is once one has been found."""
+        before, text = len(self._held), self._held + piece
+        for end in range(before + 1, len(text) + 1):
+            for stop in self._texts:
+                if text.endswith(stop, 0, end):
+                    self._held, self.found = "", True
+                    return text[:end - len(stop)]
+        held = next((k for k in range(min(len(text), len(self._texts[0]) - 1 if self._texts else 0), 0, -1)
+                     if any(len(stop) > k and text.endswith(stop[:k]) for stop in self._texts)), 0)
+        self._held = text[len(text) - held:]
+        return text[:len(text) - held]
+
+    def end(self) -> str:
+        """What has been held."""
+        held, self._held = self._held, ""
+        return held
+
+
 def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sampler: Sampler,
-             hooks: list[HookRow]) -> Iterator[str]:
+             hooks: list[HookRow], stops: Stops, ignore_end: bool) -> Iterator[str]:
     """Pieces of text after `tokens`. The last token drawn needs no pass of its own."""
     from .model import Decoder
 
@@ -52,11 +83,12 @@ def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sam
     drawn = 0
     while n is None or n < 0 or drawn < n:
         token = sampler(logits[:n_choices])
-        if model.is_end(token):
+        if not ignore_end and model.is_end(token):
             break
-        yield text.put(token)
+        yield stops.put(text.put(token))
         drawn += 1
-        if drawn == n or len(session) == session.n_ctx:
+        if stops.found or drawn == n or len(session) == session.n_ctx:
             break
         logits = session.step(token, hooks)
-    yield text.end()
+    if not stops.found:
+        yield stops.put(text.end()) + stops.end()

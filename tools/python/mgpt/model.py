@@ -18,7 +18,7 @@ from ._info import info_of
 from ._lib import (EARG, NO_SPECIAL_TOKENS, PARSE_SPECIAL, ROLES, CModelParams, CStream, CTensor, Error, call, lib)
 from ._ranges import c_string, number, option, shown
 from .cache import Cache
-from .generate import Sampler, generate
+from .generate import Sampler, Stops, generate
 from .patching import Metric, Patched, run_hooks, run_program
 from .score import Score, all_logits, score
 from .session import Floats, Session, Tokens, ids
@@ -254,18 +254,19 @@ class Model:
 
     def generate(self, text: str | Tokens = "", n: int | None = None, *, n_ctx: int = 0, threads: int = 0,
                  kv: str = "auto", hooks: Iterable[_hooks.HookRow] = (), steer: Steering | Vectors | None = None,
-                 **sampling: Unpack[Sampling]) -> Iterator[str]:
-        """Continues a text: yields pieces until an end token, n tokens, or the end of the context.
+                 stop: str | Iterable[str] = (), ignore_end: bool = False, **sampling: Unpack[Sampling]) -> Iterator[str]:
+        """Continues a text: yields pieces until a stop text, an end token, n tokens, or the end of the context.
 
-        The pieces are those that `mgpt generate --no-prompt` prints for the same options. `sampling` are arguments of
-        Sampler: temperature, seed, top_k, ...
+        The pieces are those that `mgpt generate --no-prompt` prints for the same options. `stop` is one text or
+        several: what is drawn ends before the first of them. `ignore_end`: end tokens are drawn as others are.
+        `sampling` are arguments of Sampler: temperature, seed, top_k, ...
         """
-        tokens, sampler = self._tokens(text), Sampler(**sampling)
+        tokens, sampler, stops = self._tokens(text), Sampler(**sampling), Stops(stop)
         n = None if n is None else int(option("n", n))
         if not len(tokens):
             raise ValueError("text: nothing to begin with: the text is empty and the model has no BOS")
         session = self.session(n_ctx=n_ctx, threads=threads, kv=kv, steer=steer)
-        return generate(session, tokens, n, sampler, list(hooks))
+        return generate(session, tokens, n, sampler, list(hooks), stops, ignore_end)
 
     def logits(self, text: str | Tokens, *, threads: int = 0, kv: str = "auto",
                steer: Steering | Vectors | None = None) -> Floats:
