@@ -18,6 +18,9 @@ run tokenize "$names" --decode -p "26 0, 13,13 0
 check "--decode" eval '[ "$(cat "$tmp/out")" = anna ]'
 refuses "--decode: an id out of range" 2 "token 27" tokenize "$names" --decode -p "27"
 refuses "--decode: not a number" 2 "byte 0" tokenize "$names" --decode -p "x"
+refuses "one model" 2 "unexpected argument 'x'" tokenize "$names" x -p a
+LC_ALL=C sed 's/microgpt/macrogpt/g' "$names" >"$tmp/unknown.gguf"
+prints "the vocabulary of a model that cannot run" "26 0" tokenize "$tmp/unknown.gguf" -p a
 printf 'To be,\n\nor not\n' >"$tmp/text"
 run tokenize "$lines" -f "$tmp/text"
 "$MGPT" tokenize "$lines" --decode <"$tmp/out" >"$tmp/back" 2>"$tmp/err"
@@ -77,9 +80,59 @@ refuses "no texts" 2 "-f FILE" score "$names"
 
 # ---- info ----
 
-says "info: the architecture" "microgpt" info "$names"
-says "info: the parameters" "4,192"
-says "info --tensors" "blk.0.ffn_up.weight" info "$names" --tensors
+# informs NAME OMITTED ARGS...: mgpt info prints the lines of stdin, and those of this machine or that begin with OMITTED.
+informs()
+{
+    informs_name=$1 omitted=$2
+    shift 2
+    run info "$@"
+    grep -v "^kernels \\|^threads \\|^$omitted" "$tmp/out" >"$tmp/lines"
+    check "$informs_name" cmp -s "$tmp/lines" -
+}
+
+informs "info" - "$names" --tensors <<'END'
+architecture     microgpt
+name             "names"
+parameters       4,192
+weights          F32
+shape            layers 1, width 16, heads 4 of 4, mlp 64
+dialect          rmsnorm eps 1e-05, relu, own head, learned positions
+context          16 positions
+vocabulary       char, 27 tokens, logits 27, adds BOS
+BOS              26 <BOS>
+EOS              26 <BOS>
+file             18,624 bytes
+read per token   14,464 bytes of weights
+KV cache         128 bytes per position
+
+token_embd.weight                F32    [16, 27] 1728 bytes at 1856
+position_embd.weight             F32    [16, 16] 1024 bytes at 3584
+blk.0.attn_q.weight              F32    [16, 16] 1024 bytes at 4608
+blk.0.attn_k.weight              F32    [16, 16] 1024 bytes at 5632
+blk.0.attn_v.weight              F32    [16, 16] 1024 bytes at 6656
+blk.0.attn_output.weight         F32    [16, 16] 1024 bytes at 7680
+blk.0.ffn_up.weight              F32    [16, 64] 4096 bytes at 8704
+blk.0.ffn_down.weight            F32    [64, 16] 4096 bytes at 12800
+output.weight                    F32    [16, 27] 1728 bytes at 16896
+END
+informs "info of a mixture" "file " "$MGPT_SOURCE_ROOT/tests/golden/mixtral" <<'END'
+architecture     llama
+name             "mixtral"
+parameters       14,820
+weights          F32
+shape            layers 2, width 20, heads 2 of 10 (1 for keys and values), mlp 18, experts 2 of 5
+dialect          rmsnorm eps 1e-05, gated silu, own head, rope base 1e+06
+context          64 positions
+vocabulary       none, 33 tokens, logits 33
+BOS              none
+EOS              none
+read per token   51,536 bytes of weights
+KV cache         160 bytes per position
+END
+says "info --tensors: three dimensions" "[20, 18, 5] 7200 bytes at " info "$MGPT_SOURCE_ROOT/tests/golden/mixtral" --tensors
+refuses "info: one model" 2 "unexpected argument 'x'" info "$names" x
+run info "$names"
+check "info: the kernels and the threads" eval 'grep -q "^kernels  *[a-z]" "$tmp/out" && grep -q "^threads  *[1-9]" "$tmp/out"'
 run info "$names" --json --tensors
 check "info --json is one line" eval '[ "$(wc -l <"$tmp/out")" -eq 1 ]'
 says "info --json: numbers" '"n_params":4192'

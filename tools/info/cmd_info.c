@@ -49,7 +49,7 @@ static void token_line(const struct engine *e, const char *label, int32_t token)
     putchar('\n');
 }
 
-/* Ids that end generation, but for EOS; 32 of them. The next one after `id`, or -1. */
+/* The next id after `id` that ends generation, but for EOS. Returns -1 if there is none. */
 static int32_t next_end(const struct engine *e, int32_t id)
 {
     for (id++; id < e->info.n_tokens; id++)
@@ -60,8 +60,7 @@ static int32_t next_end(const struct engine *e, int32_t id)
 
 static void print_ends(const struct engine *e)
 {
-    int n = 0;
-    for (int32_t id = next_end(e, -1); id >= 0 && n < 32; id = next_end(e, id), n++)
+    for (int32_t id = next_end(e, -1); id >= 0; id = next_end(e, id))
         token_line(e, "ends, too", id);
 }
 
