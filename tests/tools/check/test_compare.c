@@ -67,6 +67,8 @@ TEST(differences_are_measured)
     assert_near(row.cosine, 12 / (4 * sqrt(9.25)));
     compare_add(&total, &row, 5, 7);
     assert_true(total.abs.sequence == 5 && total.abs.position == 7 && total.abs.at == 2);
+    assert_near(total.nmse.value, row.nmse);
+    assert_near(total.cosine.value, 1 - row.cosine);
     assert_near(compare_nmse(&total), 1.25 / 16);
     assert_true(within(&total, 1));
     assert_false(within(&total, 0.999));
@@ -126,6 +128,10 @@ TEST(the_next_token)
     assert_true(total.n_rows == 4 && total.n_next == 2);
     assert_near(total.reference_nll, 2 * log(1 + exp(1)) - 1);
     assert_near(total.nll, 2 * log(1 + exp(2)) - 2);
+    static const double far[] = {0, 800}; /* exp(800) is infinite */
+    static const float ours_far[] = {0, 800};
+    struct compare_row row = compare_row(far, &about, ours_far, 2, 1, &bounds);
+    assert_true(row.reference_logprob == 0 && row.logprob == 0);
 }
 
 /* ---- log-probabilities ---- */
@@ -215,15 +221,22 @@ TEST(log_probabilities_of_some)
 
 TEST(presets)
 {
-    static const char *const names[] = {"f32", "f16", "q8", "q4"};
+    static const struct compare_bounds presets[] = {
+        {"f32", (double)INFINITY, 1e-4, 1e-10, 1e-8},
+        {"f16", (double)INFINITY, 3e-2, 1e-5, 1e-4},
+        {"q8", (double)INFINITY, (double)INFINITY, 1e-3, 1e-2},
+        {"q4", (double)INFINITY, (double)INFINITY, 1e-1, 2.5e-1}};
     static const double reference[] = {1, -1, 1, -1};
     struct compare_bounds bounds, narrower = {0};
     (void)state;
     assert_false(compare_preset(&bounds, "f8"));
     assert_false(compare_preset(&bounds, ""));
     for (size_t i = 0; i < 4; i++) {
-        assert_true(compare_preset(&bounds, names[i]));
-        assert_string_equal(bounds.name, names[i]);
+        const struct compare_bounds *want = &presets[i];
+        assert_true(compare_preset(&bounds, want->name));
+        assert_string_equal(bounds.name, want->name);
+        assert_true(bounds.max_abs == want->max_abs && bounds.max_rel == want->max_rel &&
+                    bounds.max_nmse == want->max_nmse && bounds.max_kl == want->max_kl);
         assert_true(bounds.max_nmse > narrower.max_nmse && bounds.max_kl > narrower.max_kl &&
                     bounds.max_rel >= narrower.max_rel);
         /* An error of the same share everywhere, just inside and just outside of NMSE. */
