@@ -11,6 +11,12 @@ fields()
         END { exit bad || !found }' "$1"
 }
 
+# shares FILE: there are shares of the machine's limits, and all are below 50: one that was divided wrongly is not.
+shares()
+{
+    grep -o '"share_of_[a-z]*":[^,}]*' "$1" | awk -F: '$2 <= 0 || $2 >= 50 { bad = 1 } END { exit bad || !NR }'
+}
+
 # ---- the table ----
 
 run bench "$names" -r 1 -t 1,2 -b 1,3 -g 20
@@ -52,6 +58,7 @@ for kind in model limit prefill decode generate; do
     check "json: $kind" grep -q "^{\"kind\":\"$kind\"" "$tmp/ours"
 done
 check "json: llama-bench's names" grep -q '"n_prompt":0,"n_gen":8,"n_depth":8,"n_threads":1' "$tmp/ours"
+check "json: shares of the limits" shares "$tmp/ours"
 check "json: two samples" grep -q '"samples_ts":\[[0-9.e+]*,[0-9.e+]*\]' "$tmp/ours"
 
 # ---- side by side ----
@@ -114,6 +121,10 @@ check "--kernels: one entry an ISA level" eval '[ "$(grep -c " silu " "$tmp/out"
 run bench --kernels 'scores F' -r 1 --json --isa scalar
 check "--kernels --json" eval '[ $code -eq 0 ] && [ "$(grep -c \
     "^{\"kind\":\"kernel\",\"isa\":\"scalar\",.*\"share_of_peak\":.*}\$" "$tmp/out")" -eq 4 ]'
+check "--kernels: bytes are read for one query" eval '[ "$(grep -c "1 query,.*\"gb_per_s\":.*\"share_of_read\":" "$tmp/out")" -eq 2 ]'
+check "--kernels: shares of the limits" shares "$tmp/out"
+run bench --kernels 'pack F16' -r 1 --isa scalar
+check "--kernels: only what has the word" eval '[ "$(grep -c "^scalar " "$tmp/out")" -eq 1 ]'
 
 # ---- refusals ----
 

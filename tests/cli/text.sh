@@ -96,7 +96,7 @@ name             "names"
 parameters       4,192
 weights          F32
 shape            layers 1, width 16, heads 4 of 4, mlp 64
-dialect          rmsnorm eps 1e-05, relu, own head, learned positions
+dialect          rmsnorm eps 1e-05, relu, own head, positions learned
 context          16 positions
 vocabulary       char, 27 tokens, logits 27, adds BOS
 BOS              26 <BOS>

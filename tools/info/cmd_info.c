@@ -71,7 +71,7 @@ static void print_dialect(const mgpt_info *i)
     if (strcmp(i->position, "rope") == 0)
         printf(", rope base %g\n", (double)i->rope_base);
     else
-        printf(", %s positions\n", strcmp(i->position, "none") == 0 ? "no" : i->position);
+        printf(", positions %s\n", i->position);
 }
 
 static const char *bos_words(const mgpt_info *i)
