@@ -21,6 +21,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -32,7 +33,8 @@ int mgpt_main(int argc, char **argv); /* main.c */
 /* ---- what the command may not do ------------------------------------------------------------- */
 
 static int running;
-static unsigned n_passes, n_threads, n_looks;
+static atomic_uint n_passes; /* generate runs passes in several threads */
+static unsigned n_threads, n_looks;
 
 static int refuses_open(const char *path, int flags)
 {
@@ -94,7 +96,7 @@ int __wrap_pthread_create(pthread_t *t, const pthread_attr_t *a, void *(*fn)(voi
 }
 
 /* Opening the model is a third of a command's time, and what is open stays the same: it is kept open
- * for most commands. Every 16th opens and closes its own. */
+ * for most commands. Every 64th opens and closes its own. */
 static mgpt_model *kept[2][2];
 static unsigned n_commands;
 
@@ -103,7 +105,7 @@ mgpt_model *__wrap_mgpt_open(const char *path, const mgpt_model_params *p, mgpt_
 mgpt_model *__wrap_mgpt_open(const char *path, const mgpt_model_params *p, mgpt_error *err)
 {
     int is_plain = p && !p->isa && p->top_k == 0 && strcmp(path, "m.gguf") == 0;
-    if (!is_plain || n_commands % 16 == 0)
+    if (!is_plain || n_commands % 64 == 0)
         return __real_mgpt_open(path, p, err);
     mgpt_model **model = &kept[p->vocab_only != 0][p->no_fused != 0];
     if (!*model)
@@ -223,7 +225,7 @@ static void add_word(const char *text, size_t n)
 
 static void put_input(const uint8_t *data, size_t size)
 {
-    MUST(ftruncate(in_fd, 0) == 0 && pwrite(in_fd, data, size, 0) == (ssize_t)size);
+    MUST(pwrite(in_fd, data, size, 0) == (ssize_t)size && ftruncate(in_fd, (off_t)size) == 0);
     rewind(stdin);
     MUST(lseek(STDIN_FILENO, 0, SEEK_SET) == 0);
 }
