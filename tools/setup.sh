@@ -3,7 +3,7 @@
 
 cd "$(dirname "$0")/.." || exit 1
 
-packages="gcc libc6-dev meson ninja-build pkg-config libcmocka-dev libstb-dev libjansson-dev libzip-dev libpcre2-dev libedit-dev libutf8proc-dev"
+packages="gcc libc6-dev meson ninja-build pkg-config libcmocka-dev libstb-dev libjansson-dev libpcre2-dev libedit-dev libutf8proc-dev zlib1g-dev"
 # They compile the engine of mgpt lab's pages (tools/lab/wasm/make_module.py), from Debian 12 on.
 wasm_packages="clang lld wasi-libc libclang-rt-dev-wasm32"
 
@@ -14,7 +14,7 @@ other_packages() {
         sed -n "s/.*\`\($manager [^\`]*\)\`.*/\1/p" tests/README.md
         return 0
     done
-    echo 'install gcc, meson, ninja, pkg-config, cmocka, stb, jansson, libzip, pcre2, libedit, utf8proc and zlib with their headers'
+    echo 'install gcc, meson, ninja, pkg-config, cmocka, stb, jansson, pcre2, libedit, utf8proc and zlib with their headers'
 }
 
 # Without a right to install, without network, and on other systems: one line that says what to do.

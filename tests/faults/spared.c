@@ -34,7 +34,6 @@ static const struct {
     {FAULT_RENAME, DIRECTLY, "link_is_forbidden", 0,
      "a system that forbids linkat: the file has a name from the beginning"},
     {FAULT_RENAME, DIRECTLY, "create_temporary", 0, "the same, inlined"},
-    {FAULT_MEMORY, DIRECTLY, "libzip.so", 0, "libzip reads the same bytes without"},
     {FAULT_MEMORY, BELOW, "lookup_add", 0,
      "nothing is proposed from here on: slower, the same text"},
     {FAULT_MEMORY, BELOW, "draft_propose", 0, "nothing is proposed: slower, the same text"},

@@ -45,19 +45,6 @@ static int exhaustive;
 static size_t part = 1, n_parts = 1; /* of the k that are chosen */
 struct sweep_total total;
 
-/* What libzip itself leaks when it cannot open an entry for want of memory. */
-const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void)
-{
-    return "leak:libzip.so\n";
-}
-
-const char *__lsan_default_options(void);
-const char *__lsan_default_options(void)
-{
-    return "print_suppressions=0";
-}
-
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void die(const char *what)

@@ -55,7 +55,7 @@ def ready_environment(folder):
 
 
 def main(build, version, *rest):
-    build, binaries, pytest = pathlib.Path(build).resolve(), rest[:3], rest[3:]
+    build, binaries, pytest = pathlib.Path(build).resolve(), rest[:2], rest[2:]
     named = os.environ.get("MGPT_PYTHON")
     with tempfile.TemporaryDirectory() as folder:
         wheel = backend.write_wheel(folder, version, *binaries)

@@ -12,19 +12,6 @@
 
 #include <cmocka.h>
 
-void add(struct bytes *b, const void *data, size_t n)
-{
-    assert_true(arr_reserve(b->data, arr_len(b->data) + n));
-    if (n > 0) /* data may be NULL then */
-        memcpy(stbds_arraddnptr(b->data, n), data, n);
-}
-
-void drop(struct bytes *b)
-{
-    arr_free(b->data);
-    b->data = NULL;
-}
-
 /* The header as NumPy writes it, around any dictionary. */
 struct bytes header_of(const char *dictionary)
 {
@@ -75,12 +62,11 @@ void write_file(const char *path, const void *data, size_t n)
     assert_int_equal(fclose(f), 0);
 }
 
-void add_entry(zip_t *zip, const char *name, const struct bytes *b, int deflated)
+void write_archive(const char *path, struct zip_made *z)
 {
-    zip_source_t *source = zip_source_buffer(zip, b->data, arr_len(b->data), 0);
-    zip_int64_t at = zip_file_add(zip, name, source, 0);
-    assert_true(at >= 0);
-    zip_set_file_compression(zip, (zip_uint64_t)at, deflated ? ZIP_CM_DEFLATE : ZIP_CM_STORE, 0);
+    end_archive(z);
+    write_file(path, z->file.data, arr_len(z->file.data));
+    drop(&z->file);
 }
 
 struct bytes read_file(const char *path)

@@ -1,19 +1,10 @@
-/* Tests: bytes of any length, .npy headers, zip archives and files of one's own, for tests of
- * readers. */
+/* Tests: .npy headers, zip archives (zip_made.h) and files of one's own, for tests of readers. */
 #ifndef TESTS_REF_FILE_H
 #define TESTS_REF_FILE_H
 
 #include "check/reference/reference.h"
 #include "support/unit.h"
-
-#include <zip.h>
-
-struct bytes {
-    uint8_t *data; /* stb_ds array */
-};
-
-void add(struct bytes *b, const void *data, size_t n);
-void drop(struct bytes *b);
+#include "support/zip_made.h"
 
 /* A .npy header as NumPy writes it: around any dictionary, or for an element type and a shape. */
 struct bytes header_of(const char *dictionary);
@@ -27,8 +18,8 @@ int remove_path(void **state);
 void write_file(const char *path, const void *data, size_t n);
 struct bytes read_file(const char *path);
 
-/* Adds an entry; b stays until the archive is closed. */
-void add_entry(zip_t *zip, const char *name, const struct bytes *b, int deflated);
+/* Ends the archive and writes it. */
+void write_archive(const char *path, struct zip_made *z);
 
 /* Reads all rows and inner values of a reference; 1 when that worked. At most 64 values a row. */
 int reads_whole(const char *path, const struct ref_options *options);

@@ -7,7 +7,9 @@
  *                                    object per step, under names of their own
  *
  * Infinities must be the same ones. For tests/cli/trace.sh. */
-#include "convert/containers/npz.h"
+#include "base/file.h"
+#include "base/mem.h"
+#include "convert/containers/npy_state.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -15,57 +17,55 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct npz_array {
-    struct npy npy;
-    size_t n;
-    uint8_t *data;
-};
-
 static void die(const char *what, const mgpt_error *err)
 {
     fprintf(stderr, "npz_compare: %s: %s\n", what, err ? err->text : "");
     exit(2);
 }
 
-static zip_t *open_archive(const char *path)
+/* Arrays by name; what they are in lives until the program ends. */
+static struct npz_member *open_archive(const char *path)
 {
+    struct npz_member *arrays = NULL;
+    struct checkpoint *c = calloc(1, sizeof *c); /* it has what is inflated */
+    struct file file;
     mgpt_error err;
-    zip_t *zip = npz_archive_file(path, &err);
-    if (!zip)
+    if (!c || file_open(&file, path, &err) < 0)
         die(path, &err);
-    return zip;
+    ckpt_init(c);
+    if (npz_arrays(c, (struct span){file.data, file.size}, &arrays, &err) < 0)
+        die(path, &err);
+    for (size_t i = 0; i < arr_len(arrays); i++)
+        if (npy_plain(&arrays[i].npy, &err) < 0)
+            die(arrays[i].name, &err);
+    return arrays;
 }
 
-static struct npz_array read_array(zip_t *zip, zip_uint64_t index)
+static size_t n_values(const struct npz_member *a)
 {
-    struct npz_array a = {.n = 0};
-    const char *name = zip_get_name(zip, index, 0);
-    mgpt_error err;
-    zip_file_t *stream = npz_open(zip, index, &a.npy, &err);
-    if (!stream || npy_plain(&a.npy, &err) < 0)
-        die(name, &err);
-    a.n = (size_t)a.npy.n_bytes / a.npy.width;
-    a.data = malloc((size_t)a.npy.n_bytes + 1);
-    if (!a.data || npz_take(stream, a.data, (size_t)a.npy.n_bytes, name, &err) < 0 ||
-        npz_end(stream, name, &err) < 0)
-        die(name, &err);
-    zip_fclose(stream);
-    return a;
+    return (size_t)a->npy.n_bytes / a->npy.width;
 }
 
-static void print_tokens(zip_t *zip)
+/* NULL: there is none. */
+static const struct npz_member *find_array(const struct npz_member *arrays, const char *name)
 {
-    zip_int64_t index = zip_name_locate(zip, "tokens.npy", 0);
-    if (index < 0)
+    for (size_t i = 0; i < arr_len(arrays); i++)
+        if (strcmp(arrays[i].name, name) == 0)
+            return &arrays[i];
+    return NULL;
+}
+
+static void print_tokens(const struct npz_member *arrays)
+{
+    const struct npz_member *a = find_array(arrays, "tokens");
+    if (!a)
         die("no tokens", NULL);
-    struct npz_array a = read_array(zip, (zip_uint64_t)index);
-    for (size_t i = 0; i < a.n; i++)
-        printf("%s%lld", i > 0 ? "," : "", (long long)npy_integer(&a.npy, a.data, i));
+    for (size_t i = 0; i < n_values(a); i++)
+        printf("%s%lld", i > 0 ? "," : "", (long long)npy_integer(&a->npy, a->data.data, i));
     putchar('\n');
-    free(a.data);
 }
 
-static int same_shape(const struct npz_array *a, const struct npz_array *b)
+static int same_shape(const struct npz_member *a, const struct npz_member *b)
 {
     return a->npy.n_dims == b->npy.n_dims &&
            memcmp(a->npy.dims, b->npy.dims, a->npy.n_dims * sizeof *a->npy.dims) == 0;
@@ -91,23 +91,22 @@ static void print_distance(const struct distance *d, const char *name)
     printf("%.3g %.3g %s\n", d->error == 0 ? 0.0 : d->error / d->power, d->largest, name);
 }
 
-static int compare_archives(zip_t *ref, zip_t *ours)
+static int compare_archives(const struct npz_member *ref, const struct npz_member *ours)
 {
     size_t n_common = 0;
-    for (zip_uint64_t i = 0; i < (zip_uint64_t)zip_get_num_entries(ref, 0); i++) {
-        const char *name = zip_get_name(ref, i, 0);
-        zip_int64_t other = zip_name_locate(ours, name, 0);
+    for (const struct npz_member *a = ref; a < ref + arr_len(ref); a++) {
+        const struct npz_member *b = find_array(ours, a->name);
         struct distance d = {0};
-        if (other < 0)
+        char name[256];
+        if (!b)
             continue;
-        struct npz_array a = read_array(ref, i), b = read_array(ours, (zip_uint64_t)other);
-        if (!same_shape(&a, &b))
-            die(name, &(mgpt_error){.text = "the shapes differ"});
-        for (size_t j = 0; j < a.n; j++)
-            add_npz_name(&d, npy_real(&a.npy, a.data, j), npy_real(&b.npy, b.data, j));
+        if (!same_shape(a, b))
+            die(a->name, &(mgpt_error){.text = "the shapes differ"});
+        for (size_t j = 0; j < n_values(a); j++)
+            add_npz_name(&d, npy_real(&a->npy, a->data.data, j),
+                         npy_real(&b->npy, b->data.data, j));
+        snprintf(name, sizeof name, "%s.npy", a->name);
         print_distance(&d, name);
-        free(a.data);
-        free(b.data);
         n_common++;
     }
     return n_common == 0;
@@ -140,55 +139,50 @@ static const struct capture captures[] = {
     {"logits", 0, "logits", NULL},
 };
 
-static struct npz_array read_npz_name(zip_t *zip, const char *hook)
+static const struct npz_member *read_npz_name(const struct npz_member *ours, const char *hook)
 {
-    char name[80];
-    snprintf(name, sizeof name, "%s.npy", hook);
-    zip_int64_t index = zip_name_locate(zip, name, 0);
-    if (index < 0)
-        die(name, NULL);
-    return read_array(zip, (zip_uint64_t)index);
+    const struct npz_member *a = find_array(ours, hook);
+    if (!a)
+        die(hook, NULL);
+    return a;
 }
 
 /* A capture of step t: a row, the heads' parts of a row, or [heads][t + 1] of attention. */
 static void compare_step(struct distance *d, const json_t *value, size_t t, size_t n_steps,
-                         int attention, const struct npz_array *a, const struct npz_array *plus)
+                         int attention, const struct npz_member *a, const struct npz_member *plus)
 {
     int nested = json_is_array(json_array_get(value, 0));
     size_t n_rows = nested ? json_array_size(value) : 1;
     for (size_t r = 0; r < n_rows; r++) {
         const json_t *row = nested ? json_array_get(value, r) : value;
         size_t n = json_array_size(row);
-        size_t at = attention ? (r * n_steps + t) * n_steps : t * (a->n / n_steps) + r * n;
-        if (n == 0 || at + n > a->n)
+        size_t at = attention ? (r * n_steps + t) * n_steps : t * (n_values(a) / n_steps) + r * n;
+        if (n == 0 || at + n > n_values(a))
             die("a capture of another size", NULL);
         for (size_t i = 0; i < n; i++)
             add_npz_name(d, json_number_value(json_array_get(row, i)),
-                         npy_real(&a->npy, a->data, at + i) +
-                             (plus->data ? npy_real(&plus->npy, plus->data, at + i) : 0));
+                         npy_real(&a->npy, a->data.data, at + i) +
+                             (plus ? npy_real(&plus->npy, plus->data.data, at + i) : 0));
     }
 }
 
-static int compare_captures(const char *path, zip_t *ours)
+static int compare_captures(const char *path, const struct npz_member *ours)
 {
     json_t *root = json_load_file(path, 0, NULL), *steps = json_object_get(root, "steps");
     for (size_t i = 0; i < sizeof captures / sizeof *captures; i++) {
         const struct capture *c = &captures[i];
-        struct npz_array a = read_npz_name(ours, c->hook), plus = {.n = 0};
+        const struct npz_member *a = read_npz_name(ours, c->hook);
+        const struct npz_member *plus = c->plus ? read_npz_name(ours, c->plus) : NULL;
         struct distance d = {0};
-        if (c->plus)
-            plus = read_npz_name(ours, c->plus);
         int attention = !strncmp(c->name, "attention", strlen("attention"));
         for (size_t t = 0; t < json_array_size(steps); t++) {
             json_t *step = json_array_get(steps, t);
             if (c->inside)
                 step = json_array_get(json_object_get(step, "layers"), 0);
             compare_step(&d, json_object_get(step, c->name), t, json_array_size(steps), attention,
-                         &a, &plus);
+                         a, plus);
         }
         print_distance(&d, c->name);
-        free(a.data);
-        free(plus.data);
     }
     int empty = json_array_size(steps) == 0;
     json_decref(root);
@@ -199,17 +193,14 @@ int main(int argc, char **argv)
 {
     if (argc != 2 && argc != 3)
         return fprintf(stderr, "usage: npz_compare REF [OURS]\n"), 2;
-    zip_t *ours = open_archive(argv[argc - 1]);
+    struct npz_member *ours = open_archive(argv[argc - 1]);
     int failed = 0;
     if (argc == 2) {
         print_tokens(ours);
     } else if (strstr(argv[1], ".json")) {
         failed = compare_captures(argv[1], ours);
     } else {
-        zip_t *ref = open_archive(argv[1]);
-        failed = compare_archives(ref, ours);
-        zip_discard(ref);
+        failed = compare_archives(open_archive(argv[1]), ours);
     }
-    zip_discard(ours);
     return failed;
 }

@@ -1,10 +1,8 @@
-/* NumPy's arrays and archives of them at the level of bytes: every version of the header, its
- * limits to the byte, elements of every type, and what is wrong with the place where it is wrong.
- */
+/* NumPy's arrays at the level of bytes: every version of the header, its limits to the byte, elements
+ * of every type, and what is wrong with the place where it is wrong. */
 #include "base/error.h"
 #include "base/mem.h"
 #include "common/npy.h"
-#include "convert/containers/npz.h"
 #include "support/ref_file.h"
 #include "support/unit.h"
 
@@ -185,136 +183,6 @@ TEST(other_types_have_a_width)
         assert_non_null(strstr(err.text, cases[i].descr));
         drop(&b);
     }
-}
-
-/* ---- archives ---- */
-
-/* An archive at `path` with one stored entry. */
-static void make_archive(const char *path, const struct bytes *entry)
-{
-    int failed;
-    zip_t *zip = zip_open(path, ZIP_CREATE | ZIP_TRUNCATE, &failed);
-    assert_non_null(zip);
-    add_entry(zip, "a.npy", entry, 0);
-    assert_int_equal(zip_close(zip), 0);
-}
-
-/* Opens the entry and reads all of it; the status of the first that fails, and the array's
- * bytes. */
-static int read_entry(const char *path, struct npy *npy, uint8_t *data, mgpt_error *err)
-{
-    zip_t *zip = npz_archive_file(path, err);
-    assert_non_null(zip);
-    zip_file_t *stream = npz_open(zip, 0, npy, err);
-    int status =
-        stream ? npz_take(stream, data, (size_t)npy->n_bytes, "a.npy", err) : npz_status(err);
-    if (status == MGPT_OK)
-        status = npz_end(stream, "a.npy", err);
-    if (stream)
-        zip_fclose(stream);
-    zip_discard(zip);
-    return status;
-}
-
-/* Every version of the header, and the longest that is read: 4096 bytes with what is in front of
- * it. */
-TEST_ON_FILE(headers_in_archives)
-{
-    static const uint8_t six[24] = {6, 5, 4, 3, 2, 1};
-    for (int version = 1; version <= 3; version++) {
-        size_t most = version == 1 ? NPY_MAX_HEADER - 10 : NPY_MAX_HEADER - 12;
-        for (size_t more = 0; more < 2; more++) {
-            struct npy npy;
-            mgpt_error err = {0};
-            uint8_t data[24] = {0};
-            struct bytes b = versioned(version, F4, most + more);
-            add(&b, six, sizeof six);
-            make_archive(*state, &b);
-            assert_int_equal(read_entry(*state, &npy, data, &err), more ? MGPT_EFILE : MGPT_OK);
-            assert_string_equal(err.text, more ? "npz entry a.npy: not a .npy array with a header "
-                                                 "under 4096 bytes"
-                                               : "");
-            assert_true(more ||
-                        (npy.header == NPY_MAX_HEADER && memcmp(data, six, sizeof six) == 0));
-            drop(&b);
-        }
-    }
-}
-
-/* The six letters at the beginning and the four bytes of a length count one by one. */
-TEST_ON_FILE(long_headers_are_refused)
-{
-    for (size_t k = 0; k < 9; k++) {
-        struct npy npy;
-        mgpt_error err = {0};
-        struct bytes b = versioned(2, F4, 80);
-        b.data[k < 6 ? k : 3 + k] = 0x20;
-        make_archive(*state, &b);
-        assert_int_equal(read_entry(*state, &npy, NULL, &err), MGPT_EFILE);
-        assert_string_equal(err.text,
-                            "npz entry a.npy: not a .npy array with a header under 4096 bytes");
-        drop(&b);
-    }
-}
-
-TEST_ON_FILE(entries_that_end_early)
-{
-    static const struct {
-        size_t n;
-        const char *text;
-    } cases[] = {
-        {0, "npz entry a.npy: ends 10 bytes before its size"},
-        {9, "npz entry a.npy: ends 1 bytes before its size"},
-        {11, "npz entry a.npy: ends 1 bytes before its size"},
-        {12, "npz entry a.npy: ends 80 bytes before its size"},
-        {91, "npz entry a.npy: ends 1 bytes before its size"},
-        {92, "npz entry a.npy: 92 bytes, its header says 92 and 24 of data"},
-        {115, "npz entry a.npy: 115 bytes, its header says 92 and 24 of data"},
-        {117, "npz entry a.npy: 117 bytes, its header says 92 and 24 of data"},
-    };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        static const uint8_t zeros[25];
-        struct npy npy;
-        mgpt_error err = {0};
-        struct bytes b = versioned(2, F4, 80), part = {0};
-        add(&b, zeros, sizeof zeros);
-        add(&part, b.data, cases[i].n);
-        make_archive(*state, &part);
-        assert_int_equal(read_entry(*state, &npy, NULL, &err), MGPT_EFILE);
-        assert_string_equal(err.text, cases[i].text);
-        drop(&b);
-        drop(&part);
-    }
-}
-
-TEST_ON_FILE(sums_are_compared)
-{
-    struct npy npy;
-    mgpt_error err = {0};
-    uint8_t data[24];
-    struct bytes b = versioned(1, F4, 80);
-    for (uint8_t i = 0; i < 24; i++)
-        add(&b, &i, 1);
-    make_archive(*state, &b);
-    struct bytes file = read_file(*state);
-    file.data[30 + 5 + arr_len(b.data) - 1] ^= 1; /* after the local header: the last of the data */
-    write_file(*state, file.data, arr_len(file.data));
-    assert_int_equal(read_entry(*state, &npy, data, &err), MGPT_EFILE);
-    assert_string_equal(err.text, "npz entry a.npy: bad checksum or end");
-    drop(&b);
-    drop(&file);
-}
-
-TEST_ON_FILE(archives_that_are_none)
-{
-    mgpt_error err = {0};
-    write_file(*state, "PK\3\4nothing", 11);
-    assert_null(npz_archive_file(*state, &err));
-    assert_int_equal(err.status, MGPT_EFILE);
-    assert_non_null(strstr(err.text, "npz: "));
-    assert_null(npz_archive_file("/nonexistent/x.npz", &err));
-    assert_int_equal(err.status, MGPT_EIO);
-    assert_int_equal(npz_status(NULL), MGPT_EFILE);
 }
 
 /* What follows a header is not read as a part of it. */

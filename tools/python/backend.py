@@ -36,12 +36,11 @@ ENTRY_POINTS = "[console_scripts]\nmgpt = mgpt._tool:main\n"
 # ---- the wheel ----
 
 
-def bundled(program, crypto):
+def bundled(program):
     """{name: path} of the shared libraries of a program that glibc does not bring."""
     lines = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     found = dict(re.findall(r"^\s*(\S+) => (\S+)", lines, re.M))
-    return {name: crypto if name.startswith("libcrypto.") else path
-            for name, path in found.items() if not GLIBC.match(name)}
+    return {name: path for name, path in found.items() if not GLIBC.match(name)}
 
 
 def tag(files):
@@ -71,9 +70,9 @@ def described(version):
             "entry_points.txt": ENTRY_POINTS.encode()}
 
 
-def write_wheel(folder, version, library, program, crypto):
+def write_wheel(folder, version, library, program):
     """Writes the wheel and returns its path. Equal content gives equal bytes."""
-    binaries = {"libmgpt.so": library, "mgpt": program, **bundled(program, crypto)}
+    binaries = {"libmgpt.so": library, "mgpt": program, **bundled(program)}
     files = {f"mgpt/{name}": Path(path).read_bytes() for name, path in binaries.items()}
     files["mgpt/mgpt"] = without_unwinding(program)
     files |= {f"mgpt/{p.name}": p.read_bytes() for p in sorted((HERE / "mgpt").iterdir()) if p.suffix in (".py", ".typed")}

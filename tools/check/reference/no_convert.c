@@ -46,21 +46,12 @@ int reference_torch_open(struct reference *ref, mgpt_error *err)
     return refuse_reference(err);
 }
 
-int reference_entry_bytes(struct reference *ref, struct ref_array *a, uint64_t at, size_t n,
-                          void *to, mgpt_error *err)
+int reference_entry_bytes(struct ref_array *a, uint64_t at, size_t n, void *to, mgpt_error *err)
 {
-    (void)ref;
     (void)a;
     (void)at;
     (void)n;
     (void)to;
-    return refuse_reference(err);
-}
-
-int ref_array_check(struct reference *ref, struct ref_array *a, mgpt_error *err)
-{
-    (void)ref;
-    (void)a;
     return refuse_reference(err);
 }
 

@@ -108,7 +108,7 @@ int reference_add_generated(struct reference *ref, struct ref_array *tokens, siz
 int reference_add_texts(struct reference *ref, size_t n, size_t n_ids, uint64_t offset, size_t rows,
                         mgpt_error *err)
 {
-    struct ref_array ids = {.entry = -1, .offset = offset};
+    struct ref_array ids = {.offset = offset};
     ids.npy = (struct npy){.kind = 'i', .width = 4, .n_dims = 1, .dims = {n_ids}};
     int status = MGPT_OK;
     for (size_t i = 0; i < n && status == MGPT_OK; i++, ids.offset += 4 * (uint64_t)n_ids) {
@@ -153,7 +153,6 @@ int reference_npy_open(struct reference *ref, mgpt_error *err)
 {
     struct ref_array *a = &ref->logits;
     size_t head = ref->file.size < NPY_MAX_HEADER ? ref->file.size : NPY_MAX_HEADER, rows;
-    a->entry = -1;
     int status = npy_header(&a->npy, ref->file.data, head, err);
     if (status == MGPT_OK)
         status = reference_npy_type(&a->npy, err);
@@ -249,7 +248,6 @@ struct reference *reference_open(const char *path, const struct ref_options *opt
     }
     ref->n_vocab = (size_t)options->n_vocab;
     ref->options = *options;
-    ref->path = path;
     if (files_open_partly(&ref->file, path, NPY_MAX_HEADER, err) < 0 ||
         open_by_content(ref, err) < 0) {
         reference_close(ref);

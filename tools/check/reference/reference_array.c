@@ -42,8 +42,8 @@ int reference_npy_type(struct npy *npy, mgpt_error *err)
 static int array_bytes(struct reference *ref, struct ref_array *a, uint64_t at, size_t n, void *to,
                        mgpt_error *err)
 {
-    return a->entry < 0 ? reference_bytes(ref, a->offset + at, n, to, err)
-                        : reference_entry_bytes(ref, a, at, n, to, err);
+    return !a->member ? reference_bytes(ref, a->offset + at, n, to, err)
+                      : reference_entry_bytes(a, at, n, to, err);
 }
 
 static int64_t integer(const struct ref_array *a, const uint8_t *bytes, size_t i)
@@ -149,7 +149,7 @@ enum { CACHE = 64 << 20 };
 static const uint8_t *cached(struct reference *ref, size_t i)
 {
     struct ref_array *a = &ref->hooks[i];
-    if (a->entry < 0 || a->seekable || a->npy.n_bytes > CACHE)
+    if (!a->deflated || a->npy.n_bytes > CACHE)
         return NULL;
     if (ref->cache && ref->cached == i)
         return ref->cache;
@@ -157,7 +157,7 @@ static const uint8_t *cached(struct reference *ref, size_t i)
     ref->cached = i;
     ref->cache = malloc((size_t)a->npy.n_bytes + 1);
     if (ref->cache &&
-        reference_entry_bytes(ref, a, 0, (size_t)a->npy.n_bytes, ref->cache, NULL) == MGPT_OK)
+        reference_entry_bytes(a, 0, (size_t)a->npy.n_bytes, ref->cache, NULL) == MGPT_OK)
         return ref->cache;
     free(ref->cache); /* reading without the cache returns the error */
     ref->cache = NULL;

@@ -15,7 +15,6 @@ enum { HEAD = 1024 };
 /* The logits are `rows` times n_vocab floats at `offset`. Stores their end. */
 static int place(struct reference *ref, uint64_t offset, uint64_t rows, uint64_t *end)
 {
-    ref->logits.entry = -1;
     ref->logits.offset = offset;
     ref->logits.npy.kind = 'f';
     ref->logits.npy.width = 4;

@@ -16,13 +16,12 @@ enum {
 struct ref_array {
     char *name;      /* malloc'ed; NULL where the format has none */
     struct npy npy;  /* kind also B: bfloat16, u: not negative */
-    uint64_t offset; /* of the first byte in the file, if entry is -1 */
+    uint64_t offset; /* of the first byte in the file, if there is no member */
     int strided;     /* 1: element [i, j, ...] is i * strides[0] + j * strides[1] + ... */
     uint64_t strides[NPY_MAX_DIMS];
-    int64_t entry;           /* of an archive: the entry that has the data; -1: none */
-    int seekable;            /* the entry is stored */
-    struct zip_file *stream; /* of libzip: the entry, open at byte `at` of its data */
-    uint64_t at;
+    struct zip_member *member; /* of an archive: the entry that has the data; NULL: none */
+    struct zip_stream *stream; /* its bytes; NULL: not read yet */
+    int deflated;
     struct ref_array *parts; /* stb_ds array: its rows, each an array of its own, or NULL */
     mgpt_point point;        /* of an inner value */
     int32_t layer;
@@ -49,7 +48,6 @@ struct ref_piece {
 
 struct reference {
     struct file file;
-    const char *path; /* borrowed: valid while the file is opened */
     struct ref_options options;
     size_t n_vocab;
     struct ref_item *items;      /* stb_ds array */
@@ -63,7 +61,7 @@ struct reference {
     struct ref_array logits;    /* all but JSON; llama.cpp: the rows begin at its offset */
     struct ref_row about;       /* the row read last */
     struct ref_array *hooks;    /* stb_ds array */
-    struct zip *zip;            /* of libzip: .npz only */
+    struct zip_dir *zip;        /* .npz only */
     uint8_t *cache;             /* all data of hook `cached`, a deflated entry */
     size_t cached;
     const struct ref_format *format;
@@ -168,15 +166,10 @@ void ref_array_close(struct ref_array *a);
 
 /* ---- reference_npz.c: entries of archives ---- */
 
-/* Reads n bytes at `at` of an array's entry, which has them. */
-int reference_entry_bytes(struct reference *ref, struct ref_array *a, uint64_t at, size_t n,
-                          void *to, mgpt_error *err);
+/* Reads n bytes at `at` of the data of an array's entry, which has them. */
+int reference_entry_bytes(struct ref_array *a, uint64_t at, size_t n, void *to, mgpt_error *err);
 void reference_entry_close(struct ref_array *a);
 void reference_npz_close(struct reference *ref);
-
-/* Reads an entry of an archive to its end, where the checksum is: before anything is said about
- * what is in it. Rows that are read alone never get there. */
-int ref_array_check(struct reference *ref, struct ref_array *a, mgpt_error *err);
 
 /* ---- reference_names.c: arrays that have names ---- */
 

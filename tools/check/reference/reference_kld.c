@@ -95,8 +95,7 @@ int reference_kld_row(struct reference *ref, size_t i, size_t row, double *out, 
      * steps. */
     ref->about.slack = 0.51 * (double)step + 0x1p-22 * (16 + fabs((double)least));
     ref->about.floor = (double)least;
-    struct ref_array steps = {
-        .entry = -1, .offset = at + ROW_HEAD, .npy = {.kind = 'u', .width = 2}};
+    struct ref_array steps = {.offset = at + ROW_HEAD, .npy = {.kind = 'u', .width = 2}};
     status = ref_array_reals(ref, &steps, 0, ref->n_vocab, out, err);
     for (size_t k = 0; k < ref->n_vocab && status == MGPT_OK; k++)
         out[k] = (double)step * out[k] + (double)least;

@@ -27,7 +27,7 @@ int ref_array_of(const struct reference *ref, const char *name, const struct sta
         [STATE_F32] = 'f', [STATE_F16] = 'f', [STATE_BF16] = 'B',
         [STATE_F64] = 'f', [STATE_I64] = 'i', [STATE_I32] = 'i',
         [STATE_I16] = 'i', [STATE_I8] = 'i',  [STATE_U8] = 'u'};
-    *a = (struct ref_array){.entry = -1, .strided = 1};
+    *a = (struct ref_array){.strided = 1};
     a->npy.kind = kinds[t->type];
     a->npy.width = (unsigned)state_type_bytes(t->type);
     if (!a->npy.kind || t->n_dims > NPY_MAX_DIMS || state_check_extent(t, err) < 0)
@@ -78,7 +78,7 @@ static int add_tensor(struct torch_reference *t, const char *name, pickle_id id,
 static int add_row_tensors(struct torch_reference *t, const char *name, pickle_id id,
                            mgpt_error *err)
 {
-    struct ref_array rows = {.entry = -1}, row;
+    struct ref_array rows = {0}, row;
     int status = 1;
     for (struct pickle_iter i = pickle_items(&t->file.pickle, id); pickle_next(&i) && status > 0;) {
         status = find_tensor(t, &name, i.value, &row, err);

@@ -276,9 +276,8 @@ struct zip_member *zip_dir_find(const struct zip_dir *z, struct gguf_str prefix,
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-static int check_sum(const struct zip_member *m, struct span bytes, mgpt_error *err)
+static int compare_sums(const struct zip_member *m, uint32_t found, mgpt_error *err)
 {
-    uint32_t found = (uint32_t)crc32_z(0, bytes.data, bytes.size);
     if (found == m->crc)
         return MGPT_OK;
     return err_set(err, MGPT_EFILE, m->offset,
@@ -293,32 +292,111 @@ int zip_dir_check(struct zip_member *m, mgpt_error *err)
             err, MGPT_EFILE, m->offset,
             "zip: %.*s is compressed or encrypted: unpack it and pack it again with zip -0",
             CKPT_CLIP(m->name, m->n_name));
-    if (m->crc && check_sum(m, m->bytes, err) < 0)
+    if (m->crc && compare_sums(m, (uint32_t)crc32_z(0, m->bytes.data, m->bytes.size), err) < 0)
         return MGPT_EFILE;
     m->crc = 0;
     return MGPT_OK;
 }
 
-/* m->size bytes to `out`; no more than a size_t holds. 1, 0: they are not there, or negative. */
-static int inflate_all(const struct zip_member *m, uint8_t *out, mgpt_error *err)
+static int zip_dir_bad_size(const struct zip_member *m, mgpt_error *err)
 {
-    z_stream z = {.next_in = (Bytef *)(uintptr_t)m->bytes.data};
-    uint64_t in = m->bytes.size, left = m->size;
-    int state = inflateInit2(&z, -MAX_WBITS);
-    z.next_out = out;
-    while (state == Z_OK) {
-        z.avail_in = in < UINT_MAX ? (uInt)in : UINT_MAX;
-        z.avail_out = left < UINT_MAX ? (uInt)left : UINT_MAX;
-        in -= z.avail_in;
-        left -= z.avail_out;
-        state = inflate(&z, Z_NO_FLUSH);
-        in += z.avail_in;
-        left += z.avail_out;
+    return err_set(err, MGPT_EFILE, m->offset,
+                   "zip: %.*s: its data do not inflate to %llu bytes: the file is damaged",
+                   CKPT_CLIP(m->name, m->n_name), (unsigned long long)m->size);
+}
+
+/* ---- streams --------------------------------------------------------------------------------- */
+
+struct zip_stream {
+    struct zip_member *member;
+    z_stream z;   /* of a deflated member */
+    uint64_t at;  /* bytes that have been inflated */
+    uint32_t sum; /* their checksum */
+};
+
+struct zip_stream *zip_stream_open(struct zip_member *m, mgpt_error *err)
+{
+    struct zip_stream *s = calloc(1, sizeof *s);
+    if (!s || (m->packed == ZIP_DEFLATED && inflateInit2(&s->z, -MAX_WBITS) != Z_OK)) {
+        err_memory(err, "the state of zlib", 32768);
+        free(s);
+        return NULL;
     }
-    inflateEnd(&z);
+    s->member = m;
+    s->z.next_in = (Bytef *)(uintptr_t)m->bytes.data;
+    return s;
+}
+
+void zip_stream_close(struct zip_stream *s)
+{
+    if (s && s->member->packed == ZIP_DEFLATED)
+        inflateEnd(&s->z);
+    free(s);
+}
+
+/* Inflates up to n bytes; returns their number. *state is what zlib says. */
+static size_t inflate_next(struct zip_stream *s, uint8_t *out, size_t n, int *state)
+{
+    const struct span packed = s->member->bytes;
+    size_t left = n;
+    s->z.next_out = out;
+    for (*state = Z_OK; *state == Z_OK && left > 0;) {
+        size_t in = packed.size - (size_t)(s->z.next_in - packed.data);
+        uInt room = left < UINT_MAX ? (uInt)left : UINT_MAX;
+        s->z.avail_in = in < UINT_MAX ? (uInt)in : UINT_MAX;
+        s->z.avail_out = room;
+        *state = inflate(&s->z, Z_NO_FLUSH);
+        left -= room - s->z.avail_out;
+    }
+    return n - left;
+}
+
+/* The next n bytes. After the last one there is nothing more, and the checksum is that of all. */
+static int inflate_piece(struct zip_stream *s, uint8_t *out, size_t n, mgpt_error *err)
+{
+    const struct zip_member *m = s->member;
+    uint8_t more;
+    int state;
+    size_t got = inflate_next(s, out, n, &state);
+    s->sum = (uint32_t)crc32_z(s->sum, out, got);
+    s->at += got;
+    if (got == n && s->at == m->size) {
+        size_t n_more = inflate_next(s, &more, 1, &state);
+        if (n_more == 0 && state == Z_STREAM_END)
+            return compare_sums(m, s->sum, err);
+    }
     if (state == Z_MEM_ERROR)
         return err_memory(err, "the state of zlib", 32768);
-    return state == Z_STREAM_END && left == 0;
+    if (got == n && s->at < m->size)
+        return MGPT_OK;
+    return zip_dir_bad_size(m, err);
+}
+
+static void zip_stream_rewind(struct zip_stream *s)
+{
+    inflateReset(&s->z);
+    s->z.next_in = (Bytef *)(uintptr_t)s->member->bytes.data;
+    s->at = s->sum = 0;
+}
+
+int zip_stream_read(struct zip_stream *s, uint64_t at, size_t n, void *to, mgpt_error *err)
+{
+    uint8_t skipped[4096];
+    int status = MGPT_OK;
+    if (s->member->packed != ZIP_DEFLATED) {
+        status = zip_dir_check(s->member, err);
+        if (status == MGPT_OK && n > 0)
+            memcpy(to, s->member->bytes.data + at, n);
+        return status;
+    }
+    if (at < s->at)
+        zip_stream_rewind(s);
+    while (s->at < at && status == MGPT_OK) {
+        uint64_t left = at - s->at;
+        status =
+            inflate_piece(s, skipped, left < sizeof skipped ? (size_t)left : sizeof skipped, err);
+    }
+    return status == MGPT_OK ? inflate_piece(s, to, n, err) : status;
 }
 
 int zip_dir_read(struct zip_member *m, struct checkpoint *c, struct span *bytes, mgpt_error *err)
@@ -326,17 +404,14 @@ int zip_dir_read(struct zip_member *m, struct checkpoint *c, struct span *bytes,
     *bytes = m->bytes;
     if (m->packed != ZIP_DEFLATED)
         return zip_dir_check(m, err);
-    int is_possible = m->size / MAX_RATIO <= m->bytes.size;
-    uint8_t *out = is_possible ? ckpt_alloc(c, (size_t)m->size, 1) : NULL;
-    if (is_possible && !out)
+    if (m->size / MAX_RATIO > m->bytes.size)
+        return zip_dir_bad_size(m, err);
+    uint8_t *out = ckpt_alloc(c, (size_t)m->size, 1);
+    if (!out)
         return err_memory(err, "an inflated member", (size_t)m->size);
-    int is_whole = out ? inflate_all(m, out, err) : 0;
-    if (is_whole < 0)
-        return is_whole;
-    if (!is_whole)
-        return err_set(err, MGPT_EFILE, m->offset,
-                       "zip: %.*s: its data do not inflate to %llu bytes: the file is damaged",
-                       CKPT_CLIP(m->name, m->n_name), (unsigned long long)m->size);
+    struct zip_stream *s = zip_stream_open(m, err);
+    int status = s ? zip_stream_read(s, 0, (size_t)m->size, out, err) : MGPT_EMEM;
+    zip_stream_close(s);
     *bytes = (struct span){out, (size_t)m->size};
-    return check_sum(m, *bytes, err);
+    return status;
 }

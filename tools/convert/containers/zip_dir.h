@@ -1,8 +1,5 @@
 /* The directory of a zip archive in memory: PyTorch checkpoints, .npz files. A stored member is a span
- * of the archive: nothing is copied. A deflated one is inflated into memory.
- *
- * libzip (npz.h) does not say where the bytes of a member are, so it would copy every tensor;
- * it also accepts members that overlap and names that occur twice.
+ * of the archive: nothing is copied. A deflated one is inflated into memory, or piece by piece.
  *
  * Sizes and offsets come from the central directory (PyTorch's local headers hold zeros), zip64 or
  * not. Every range is checked against the archive, members may not overlap, names are unique.
@@ -44,5 +41,17 @@ int zip_dir_check(struct zip_member *m, mgpt_error *err);
 /* As zip_dir_check, for stored and deflated members; *bytes are what was packed, in c's memory where they
  * had to be inflated. */
 int zip_dir_read(struct zip_member *m, struct checkpoint *c, struct span *bytes, mgpt_error *err);
+
+/* Reads the bytes that are packed in a member, in any order. To skip bytes of a deflated member is to inflate
+ * them, to go back is to inflate from its start: no more is in memory than what zlib needs. */
+struct zip_stream;
+
+/* NULL with *err: no memory. */
+struct zip_stream *zip_stream_open(struct zip_member *m, mgpt_error *err);
+void zip_stream_close(struct zip_stream *s); /* NULL is allowed */
+
+/* n bytes at `at`, both inside m->size. The checksum is compared before anything is read of a stored
+ * member, and with the last byte of a deflated one. Errors: MGPT_EFILE, MGPT_EMEM. */
+int zip_stream_read(struct zip_stream *s, uint64_t at, size_t n, void *to, mgpt_error *err);
 
 #endif
