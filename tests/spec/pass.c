@@ -384,6 +384,11 @@ static void open_model(const char *path)
     if (!f || fread(file, 1, sizeof file, f) == sizeof file)
         exit(3);
     read_items();
+    for (const struct item *t = items; t->name; t++)
+        if (t->cols && (t->type >= N_TYPES || blocks[t->type].bytes == 0)) {
+            fprintf(stderr, "weights of type %u are not specified\n", (unsigned)t->type);
+            exit(3);
+        }
     char word[sizeof arch_name + 2];
     text_of(find("general.architecture"), "", arch_name, sizeof arch_name);
     snprintf(word, sizeof word, " %s ", arch_name);

@@ -6,8 +6,9 @@
 #include <fstream>
 #include <string>
 #include <vector>
-static void refuse(const char *why) { fprintf(stderr, "\n%s\n", why); exit(3); }
-static void errors(ggml_log_level level, const char *text, void *) { if (level == GGML_LOG_LEVEL_ERROR) fputs(text, stderr); }
+static std::string first; // of llama.cpp's error lines
+static void refuse(const char *why) { fprintf(stderr, "\n%s %s\n", why, first.c_str()); exit(3); }
+static void errors(ggml_log_level level, const char *text, void *) { if (level == GGML_LOG_LEVEL_ERROR && first.empty()) first = text; }
 int main(int argc, char **argv) {
     std::string how = argc > 4 ? argv[4] : "--chunk"; // --chunk without a number: all at once
     int id, k = argc > 5 ? atoi(argv[5]) : how == "--step" ? 1 : 1 << 30, n_seq = how == "--batch" ? k : how == "--fork" ? 2 : 1;

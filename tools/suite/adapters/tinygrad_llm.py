@@ -1,9 +1,18 @@
-"""tinygrad's llm: pip install tinygrad. suite.py run DIR --serve 'CPU=1 python3 tinygrad_llm.py' --format gguf"""
+"""tinygrad's llm: pip install tinygrad. suite.py run DIR --serve 'env DEV=CPU python3 tinygrad_llm.py' --format gguf"""
+import importlib.util
 import pathlib
+import sys
+import types
 
 from adapter import main, refuse_ways
-from tinygrad import Tensor
-from tinygrad.llm.model import Transformer
+from tinygrad import Tensor, nn
+
+if not importlib.util.find_spec("tinygrad.llm.kernels"):  # the wheel of 0.14.0 lacks the kernels for AMD's GPUs
+    amd = types.SimpleNamespace(Linear=nn.Linear, gated_delta_prefill=None, flash_attention=None,
+                                amd_custom_kernels_supported=lambda device: False)
+    sys.modules["tinygrad.llm.kernels"] = sys.modules["tinygrad.llm.kernels.amd"] = amd
+
+from tinygrad.llm.model import Transformer  # noqa: E402
 
 
 def logits(model, ids, how):
