@@ -1,12 +1,10 @@
 #!/bin/sh
 # mgpt trace as a user types it: what is in the file, against PyTorch and against other options;
 # what is refused. $1 is npz_compare.
-# shellcheck disable=SC2016,SC2034,SC2154
+# shellcheck disable=SC2016,SC2034
 case $1 in /*) compare=$1 ;; *) compare=$PWD/$1 ;; esac
 # shellcheck source=tests/cli/lib.sh
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
-# shellcheck source=tests/cli/golden_models.sh
-. "$MGPT_SOURCE_ROOT/tests/cli/golden_models.sh"
 cd "$tmp" || exit 1
 
 # ---- what is in the file ----
@@ -55,20 +53,24 @@ prints "--list of some" 'blocks.0.attn.hook_q             [T, 4, 4]' trace "$nam
 
 # ---- against PyTorch ----
 
-# agrees DIRECTORY: every tensor that the reference has. float32 against float64: differences of 1e-6 of a
-# number give an NMSE of 1e-12; two more orders for what several layers add.
+# agrees DIRECTORY: every tensor that the reference has, in mgpt check and in a trace. float32 against float64: differences
+# of 1e-6 of a number give an NMSE of 1e-12; two more orders for what several layers add.
 agrees()
 {
-    golden_convert "$1" model.gguf || return 1
+    # shellcheck disable=SC2046
+    run convert "$1" model.gguf $(cat "$1/options" 2>err || echo --no-tokenizer)
+    [ "$code" -eq 0 ] || return 1
+    run check model.gguf "$1/ref.npz" --tol f32 --max-nmse 1e-10
+    [ "$code" -eq 0 ] && grep -q '^[0-9]* hooks agree' out || return 1
     run trace model.gguf --ids "$("$compare" "$1/ref.npz")" -o golden.npz
     [ "$code" -eq 0 ] && "$compare" "$1/ref.npz" golden.npz >out 2>err || return 1
     sed "s|^|${1##*/} |" out >>table
     [ "$(wc -l <out)" -ge 3 ] && awk '!($1 <= 1e-10) { exit 1 }' out
 }
 
-for directory in "$golden"/*/; do
+for directory in "$MGPT_SOURCE_ROOT"/tests/golden/*/; do
     directory=${directory%/}
-    [ -f "$directory/ref.npz" ] && check "golden ${directory##*/}" agrees "$directory"
+    check "golden ${directory##*/}" agrees "$directory"
 done
 check "attention was among them" [ "$(grep -c hook_pattern table)" -ge 5 ]
 sort -g -k2 table | sed -n '$s/^/# largest NMSE: /p'

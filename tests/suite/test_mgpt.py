@@ -1,0 +1,61 @@
+#!/usr/bin/env python3
+"""mgpt's front ends over the conformance suite, in every format: all cases are right, near only where activations are
+integers. test_mgpt.py MGPT SPEC_PASS [all]: all includes the module of lab pages, in Node."""
+import json
+import os
+import pathlib
+import shutil
+import sys
+import tempfile
+
+sys.dont_write_bytecode = True
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools/suite"))
+import suite  # noqa: E402
+
+ADAPTERS = ROOT / "tools/suite/adapters"
+CLI = ["--serve", f"'{sys.executable}' '{ADAPTERS}/mgpt_cli.py'"]
+SPEC = ["--engine", f"sh '{ADAPTERS}/mgpt_spec.sh' {{model}} {{ids}} {{out}} {{how}}"]
+LAB = ["--serve", f"node '{ADAPTERS}/mgpt_lab.js'"]
+# (name, engine, formats, what a refusal may say, the least number of answers)
+ENGINES = [("command line", CLI, "gguf", "no such way", 70), ("command line", CLI, "hf,pt,bin", "no such way", 70),
+           ("command line", CLI, "hf4", "no such way", 0), ("specification", SPEC, "gguf", "", 70),
+           ("lab page", LAB, "gguf", "the lab cannot draw", 50)]
+
+
+def unlike(name, formats, cases, engine, told, least):
+    """Lines on the cases that are not as they must be."""
+    lines, answered = [], 0
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "result")
+        suite.main(["run", str(cases), *engine, "--format", formats, "--name", name, "--jobs", "2", "--json", str(file)])
+        found = json.loads(file.read_text())["cases"]
+    wide = {c["id"] for c in suite.read_suite(cases)[1] if c.get("integer")}
+    for c in found:
+        answered += c["verdict"] in ("right", "near")
+        near = c["verdict"] == "near" and c["id"] in wide
+        refused = c["verdict"] == "refused" and (told in c["reason"] or "NotImplementedError" in c["reason"])
+        if not (c["verdict"] in ("right", "absent") or near or refused):
+            lines.append(suite.results.line_of(c))
+    return lines if answered >= least else lines + [f"only {answered} cases were answered"]
+
+
+def main(mgpt, spec, *rest):
+    os.environ.update(MGPT=os.path.abspath(mgpt), SPEC_PASS=os.path.abspath(spec))
+    number = failed = 0
+    with tempfile.TemporaryDirectory() as work:
+        cases = pathlib.Path(work, "suite")
+        if suite.main(["write", str(cases), "--mgpt", os.environ["MGPT"]]):
+            return 1
+        for name, engine, formats, told, least in ENGINES:
+            if engine is LAB and ("all" not in rest or not shutil.which("node")):
+                continue
+            lines = unlike(name, formats, cases, engine, told, least)
+            number, failed = number + 1, failed + bool(lines)
+            print(f"{'not ok' if lines else 'ok'} {number} {name}, {formats}", *lines, sep="\n#   ", flush=True)
+    print(f"1..{number}")
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
