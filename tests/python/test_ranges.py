@@ -1,6 +1,7 @@
 """Arguments are refused where the commands refuse their options, in one short line; objects show and copy themselves."""
 import copy
 import pickle
+import re
 import subprocess
 from pathlib import Path
 
@@ -113,3 +114,37 @@ def test_shown(names):
     assert len(lines) == 7 and lines[2].endswith("\u2588    ") and lines[0].startswith("blocks.0.attn.hook_pattern: 0 to 1")
     big = Heatmap("big", [np.ones((300, 300), np.float32)], [str(i) for i in range(300)], None, [""])
     assert len(repr(big).splitlines()) <= 65
+
+
+def test_heatmaps_have_the_numbers():
+    """A cell has its place, its number and a colour by its distance from 0, or from the smallest number."""
+    heat = Heatmap("x", [np.array([[-1, 0.5], [2, np.nan]])], ["a<", "b"], ["c", "d"], ["head 3"])
+    cell, text = '<rect x="{}" y="{}" width="14" height="14" fill="rgb({})"><title>{}</title></rect>', 'font-size="10">{}</text>'
+    assert heat._repr_html_() == (
+        '<div style="font:12px sans-serif"><div>x: -1 to 2</div><figure style="display:inline-block;margin:4px">'
+        '<svg xmlns="http://www.w3.org/2000/svg" width="88" height="88">'
+        + cell.format(60, 60, "255,128,128", "a&lt; \u2192 c: -1") + cell.format(74, 60, "191,191,255", "a&lt; \u2192 d: 0.5")
+        + cell.format(60, 74, "0,0,255", "b \u2192 c: 2")
+        + '<text x="56" y="71.2" text-anchor="end" ' + text.format("a&lt;") + '<text x="56" y="85.2" text-anchor="end" '
+        + text.format("b") + '<text transform="translate(71.2,56) rotate(-90)" text-anchor="start" ' + text.format("c")
+        + '<text transform="translate(85.2,56) rotate(-90)" text-anchor="start" ' + text.format("d")
+        + "</svg><figcaption>head 3</figcaption></figure></div>")
+    assert repr(heat) == "x: -1 to 2\nhead 3\n       a< \u2592\u2591\n        b \u2588 "
+    above = Heatmap("y", [np.array([[2.0, 3, 4]])], ["a"], None, [""])
+    assert re.findall(r"rgb\((.*?)\)\"><title>(.*?)</title>", above._repr_html_()) == [
+        ("255,255,255", "a \u2192 0: 2"), ("128,128,255", "a \u2192 1: 3"), ("0,0,255", "a \u2192 2: 4")]
+    assert repr(above) == "y: 2 to 4\n        a  \u2592\u2588"
+
+
+def test_large_heatmaps_have_means():
+    """Squares of cells have the mean of what is finite in them; the last rows are there, the last columns are not."""
+    values = np.arange(65 * 300).reshape(65, 300) % 300 / 1.0
+    values[0, 0] = values[2:4, 2:4] = -np.inf
+    heat = Heatmap("x", [values], [f"r{i}" for i in range(65)], None, [""])
+    titles = re.findall("<title>(.*?)</title>", heat._repr_html_())
+    assert len(titles) == 33 * 124 - 1 and titles[:2] == ["r0 \u2192 0: 0.6667", "r0 \u2192 2: 2.5"]
+    assert titles[124:126] == ["r2 \u2192 0: 0.5", "r2 \u2192 4: 4.5"] and titles[-1] == "r64 \u2192 246: 246.5"
+    lines = repr(heat).splitlines()
+    assert len(lines) == 14 and {len(line) for line in lines[1:]} == {10 + 60} and lines[13].startswith("      r60")
+    wide = Heatmap("x", [np.ones((1, 5000))], ["a"], None, [""])
+    assert wide._repr_html_().count("<rect") == 4096

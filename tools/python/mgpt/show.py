@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from html import escape
 from typing import Any
 
@@ -78,14 +79,18 @@ class Heatmap:
 
 def _smaller(values: npt.NDArray[Any]) -> tuple[npt.NDArray[Any], int]:
     """Means of step x step cells, so that at most MOST_CELLS are left; columns are cut off instead of rows."""
-    step = 1
-    while -(-values.shape[0] // step) ** 2 > MOST_CELLS:
-        step += 1
-    cut = values[: len(values) // step * step, : max(MOST_CELLS // max(len(values) // step, 1), 1) * step]
-    cut = cut[:, : max(cut.shape[1] // step, 1) * step]
-    if step == 1:
-        return cut, 1
-    return cut.reshape(len(cut) // step, step, -1, step).mean((1, 3)), step
+    step = -(-len(values) // math.isqrt(MOST_CELLS))
+    most = MOST_CELLS // -(-len(values) // step)
+    return (_means(values[:, : most * step], step), step) if step > 1 else (values[:, :most], 1)
+
+
+def _means(values: npt.NDArray[Any], step: int) -> npt.NDArray[np.float64]:
+    """Means of the finite numbers of step x step cells, fewer at the edges; NaN where there are none."""
+    finite = np.isfinite(values)
+    sums, counts = (np.add.reduceat(np.add.reduceat(cells, range(0, len(cells), step), 0), range(0, cells.shape[1], step), 1)
+                    for cells in (np.where(finite, values, 0).astype(np.float64), finite.astype(np.float64)))
+    with np.errstate(invalid="ignore"):
+        return np.asarray(sums / counts)
 
 
 def _blocks(values: npt.NDArray[Any], labels: list[str], low: float, high: float) -> list[str]:
@@ -94,17 +99,11 @@ def _blocks(values: npt.NDArray[Any], labels: list[str], low: float, high: float
     base = max(low, 0.0)
     reach = max(high - base, base - low, 1e-30)
     lines = []
-    for i in range(0, len(values), step):
-        label = labels[i].encode("unicode_escape").decode()[:9]
-        cells = [_mean(values[i : i + step, j : j + step]) for j in range(0, values.shape[1], step)]
-        lines.append(f"{label:>9} " + "".join([" " if v is None else " \u2591\u2592\u2593\u2588"[
-            min(int(abs(v - base) / reach * 5), 4)] for v in cells]))
+    for i, row in enumerate(_means(values, step)):
+        label = labels[i * step].encode("unicode_escape").decode()[:9]
+        lines.append(f"{label:>9} " + "".join([" " if np.isnan(v) else " \u2591\u2592\u2593\u2588"[
+            min(int(abs(v - base) / reach * 5), 4)] for v in row]))
     return lines
-
-
-def _mean(cells: npt.NDArray[Any]) -> float | None:
-    finite = cells[np.isfinite(cells)]
-    return float(finite.mean()) if finite.size else None
 
 
 def _text(x: float, y: float, text: str, anchor: str, transform: str = "") -> str:
@@ -114,7 +113,7 @@ def _text(x: float, y: float, text: str, anchor: str, transform: str = "") -> st
 
 def _colour(value: float, low: float, high: float) -> str:
     """White to blue above 0 (or above the smallest value), white to red below."""
-    base = max(low, 0.0) if low >= 0 else 0.0
+    base = max(low, 0.0)
     reach = max(high - base, base - low, 1e-30)
     share = min(abs(value - base) / reach, 1.0)
     fade = round(255 * (1 - share))
