@@ -5,6 +5,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "base/xxh64.h"
 #include "convert/containers/npy_state.h"
 #include "convert/containers/safetensors.h"
 
@@ -165,6 +166,24 @@ TEST(zip64)
         if (limit % 300 == 0)
             check_with_python(3);
         check_npz();
+    }
+}
+
+/* Every byte, also those that readers do not look at. NumPy and Python's zipfile read these three. */
+TEST(bytes_of_npz)
+{
+    static const struct {
+        uint64_t limit, hash;
+    } rows[] = {{UINT32_MAX - 1, 0xcf4b4f9d58b9b3a0},
+                {700, 0xbad5284bfc2d4472},
+                {SMALL, 0xd46fa84871e32a22}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct file file;
+        write_three(TRACE_NPZ, rows[i].limit);
+        assert_int_equal(file_open(&file, path, NULL), MGPT_OK);
+        assert_true(xxh64(file.data, file.size) == rows[i].hash);
+        file_close(&file);
+        unlink(path);
     }
 }
 
