@@ -56,6 +56,48 @@ TEST(the_first_bad_position_and_the_worst_error)
     assert_true(hooks[0].nmse == 1e-3);
 }
 
+/* ---- other places ------------------------------------------------------------------------------- */
+
+struct place_case {
+    mgpt_point point[3]; /* the first one differs, the next ones agree */
+    int layer[3], n, elsewhere;
+};
+
+/* A norm's value or the embedding that differs, while the value that is computed from it agrees, was
+ * recorded at another place. */
+TEST(values_that_were_recorded_elsewhere)
+{
+    static const struct place_case cases[] = {
+        {{MGPT_EMBD, MGPT_RESID_PRE}, {-1, 0}, 2, 1},
+        {{MGPT_EMBD, MGPT_RESID_PRE}, {-1, 1}, 2, 0},
+        {{MGPT_EMBD, MGPT_Q}, {-1, 0}, 2, 0},
+        {{MGPT_EMBD, MGPT_POS_EMBD, MGPT_RESID_PRE}, {-1, -1, 0}, 3, 1},
+        {{MGPT_EMBD_NORM, MGPT_RESID_PRE}, {-1, 0}, 2, 1},
+        {{MGPT_ATTN_IN, MGPT_Q}, {1, 1}, 2, 1},
+        {{MGPT_ATTN_IN, MGPT_RESID_POST}, {1, 2}, 2, 0},
+        {{MGPT_MLP_IN, MGPT_MLP_OUT}, {0, 0}, 2, 1},
+        {{MGPT_FINAL, MGPT_LOGITS}, {-1, -1}, 2, 1},
+        {{MGPT_RESID_POST, MGPT_RESID_PRE}, {0, 0}, 2, 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const struct place_case *c = &cases[i];
+        struct locate_at at[4][1] = {{{.square = 1, .ref_square = 1}}};
+        struct locate_hook hooks[4];
+        struct locate l = {.hooks = hooks, .n_hooks = (size_t)c->n, .n = 1, .bound = 1e-9};
+        l.first_bad = l.last_good = -1;
+        for (int k = 0; k <= c->n; k++) {
+            at[k][0].ref_square = 1;
+            hooks[k] = (struct locate_hook){.own = at[k], .fired = 1};
+            hooks[k].hook = (struct ref_hook){.point = k < c->n ? c->point[k] : MGPT_LOGITS,
+                                              .layer = k < c->n ? c->layer[k] : -1};
+        }
+        locate_judge(&l);
+        if (hooks[0].elsewhere != c->elsewhere || (l.first_bad == 0) != !c->elsewhere)
+            fail_msg("case %zu: elsewhere %d, the first bad value is %d", i, hooks[0].elsewhere,
+                     (int)l.first_bad);
+    }
+}
+
 /* ---- layers ------------------------------------------------------------------------------------- */
 
 struct layers_case {
