@@ -39,7 +39,7 @@ static void add_value(struct bytes *b, const char *type, double value)
         add(b, &f, 4);
     else if (strcmp(type, "BF16") == 0)
         add(b, &top, 2);
-    else if (strcmp(type, "I64") == 0)
+    else if (strcmp(type + 1, "64") == 0)
         add(b, &l, 8);
     else
         add(b, &i, 4);
@@ -211,6 +211,15 @@ TEST_ON_FILE(element_types_of_safetensors)
         assert_true(row[0] == 9 && row[3] == 12);
         reference_close(ref);
     }
+    const struct array other[] = {{"logits", "F32", "3, 4", 0},
+                                  {"input_ids", "I32", "3", 0},
+                                  {"hook_embed", "U64", "3, 2", 0},
+                                  {NULL, NULL, NULL, 0}};
+    mgpt_error err = {0};
+    write_st(*state, other);
+    assert_null(open_hooks(*state, N_LAYER, &err));
+    assert_string_equal(err.text, "hook_embed: U64, expected F32 F16 BF16 F64 I32 I64");
+    assert_int_equal(err.status, MGPT_EFILE);
 }
 
 TEST_ON_FILE(names_of_transformers)

@@ -128,23 +128,27 @@ TEST_ON_FILE(llama_cpp_is_refused)
 {
     static const struct {
         int32_t n_ctx, n_vocab, n_chunk;
+        uint64_t offset;
         const char *error;
     } bad[] = {
-        {N_CTX, V + 1, N_CHUNK, "6 log-probabilities a row, the model has 5"},
-        {N_CTX, -V, N_CHUNK, "-5 log-probabilities"},
-        {N_CTX + 1, V, N_CHUNK, "need another number"},
-        {N_CTX, V, N_CHUNK + 1, "need another number"},
-        {N_CTX, V, INT32_MAX, "need another number"},
-        {1 << 22, V, INT32_MAX, "need another number"},
-        {INT32_MAX, V, INT32_MAX, "chunks of 2147483647 tokens"},
-        {2, V, N_CHUNK, "expected 1 or more of 3 or more"},
-        {-N_CTX, V, -N_CHUNK, "expected 1 or more"},
-        {N_CTX, V, 0, "expected 1 or more"},
+        {N_CTX, V + 1, N_CHUNK, 12, "6 log-probabilities a row, the model has 5"},
+        {N_CTX, -V, N_CHUNK, 12, "-5 log-probabilities"},
+        {N_CTX + 1, V, N_CHUNK, 20, "need another number"},
+        {N_CTX, V, N_CHUNK + 1, 20, "need another number"},
+        {N_CTX, V, INT32_MAX, 20, "need another number"},
+        {1 << 22, V, INT32_MAX, 20, "need another number"},
+        {INT32_MAX, V, INT32_MAX, 8, "chunks of 2147483647 tokens"},
+        {2, V, N_CHUNK, 8, "expected 1 or more of 3 or more"},
+        {-N_CTX, V, -N_CHUNK, 8, "expected 1 or more"},
+        {N_CTX, V, 0, 8, "expected 1 or more"},
     };
     const struct ref_options options = plain();
     for (size_t i = 0; i < COUNT(bad); i++) {
         struct bytes b = kld_file(bad[i].n_ctx, bad[i].n_vocab, bad[i].n_chunk);
+        mgpt_error err = {0};
         assert_bad(*state, b.data, arr_len(b.data), &options, MGPT_EFILE, bad[i].error);
+        assert_null(reference_open(*state, &options, &err));
+        assert_int_equal(err.offset, bad[i].offset);
         drop(&b);
     }
 }
