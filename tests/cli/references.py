@@ -188,6 +188,7 @@ def bad_input(ids, rows):
     refused("a hook of another text.pt", torch(dict(both, **{"blocks.0.hook_resid_pre": Tensor("f4", [2, v], packed("f4", values[:2 * v]))})),
             "blocks.0.hook_resid_pre: shape [2, 27], expected [T, ...] with T = %d" % n)
     refused("a layer too many.pt", torch(dict(both, **{"hidden_states": (hook, hook, hook)})), "layers")
+    refused("a hook of no layer.pt", torch(dict(both, **{"blocks.1.hook_resid_pre": hook})), "layers")
     refused("a stride past the end.pt", torch(dict(both, logits=logits._replace(strides=[v + 1, 1]))), "logits")
     refused("complex.safetensors", safetensors({"logits": {"dtype": "C64", "shape": [1, v], "data_offsets": [0, 8 * v]}}, bytes(8 * v)), "C64")
     refused("object.npz", npz([("tokens.npy", npy("|O", [n], b"")), npy_rows]), "type '|O'")
