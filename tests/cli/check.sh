@@ -15,6 +15,7 @@ runs "JSON: same" check "$names" "$json" --tol 1e-5
 says "the verdict is said" "verdict     same"
 says "... and the bounds" "bounds      max|diff| 1e-05"
 check "a line per position" eval '[ "$(grep -c "^ *[0-9]* *[0-9]* .* same  " "$tmp/out")" -eq 52 ]'
+check "the tokens that follow: all but the first of each sequence" grep -q "^perplexity .* (46 tokens)$" "$tmp/out"
 runs "npz: same" check "$lines" "$npz"
 says "--tokens limits the positions" "positions   5" check -m "$lines" "$npz" --isa scalar -t 2 --tokens 5
 

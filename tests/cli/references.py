@@ -224,6 +224,8 @@ def two_positions(ids):
     expect("the first of two wrong positions", "layer 0, position 2, token" in output and "first bad " in output, output)
     code, output = check("zero.safetensors", spoilt({3: lambda v: v * (1 + 1e-6)}), None)
     expect("a rounding is no difference", code == 0 and "18 hooks agree" in output, output)
+    code, output = check("nan.safetensors", spoilt({3: lambda v: math.nan}), None)
+    expect("an inner value that is not a number", code == 1 and "an inner value is not a number: different" in output, output)
     code, output = check("head.safetensors", spoilt({3: lambda v: v + 1}, "blocks.0.attn.hook_z", range(8, 12)), None)
     expect("the head that differs", "position 3, token" in output and ", head 2, index" in output, output)
 
