@@ -39,6 +39,7 @@ says_about()
 says_about "the model" '"arch":"microgpt"'
 says_about "its sizes" '"layers":1,"heads":4,"kv_heads":4,"d_model":16'
 says_about "the prompt" '"tokens":[26,0,13,13,0]'
+says_about "every tensor" '"tensors":{"token_embd.weight":["F32",16,27],"position_embd.weight":["F32",16,16],'
 says_about "every hook" '"name":"blocks.0.attn.hook_pattern","point":11,"layer":0,"dims":[4,0,0]'
 block mgpt-model lab.html >model
 check "the weights are the file's bytes" cmp -s model "$names"
@@ -119,6 +120,24 @@ hex()
 }
 check "its values are the trace's" eval '[ "$(wc -c <logits)" -eq 540 ] &&
     case $(hex logits.npz) in *"$(hex logits)"*) ;; *) false ;; esac'
+# After each token: the lens of three residuals, whose last is the logits; the parts of the first choice, and of what came.
+check "so are what it says of them" python3 -c '
+import json, math, struct
+about, numbers = json.load(open("about")), struct.unpack("<135f", open("logits", "rb").read())
+tokens = about["tokens"]
+assert len(about["lens"]) == len(about["dla"]) == len(tokens)
+for pos, (lens, parts) in enumerate(zip(about["lens"], about["dla"])):
+    logits = numbers[27 * pos : 27 * pos + 27]
+    ids = sorted(range(27), key=lambda i: -logits[i])
+    assert len(lens) == 3 and lens[2]["ids"] == ids
+    assert all(math.isclose(v, logits[i], rel_tol=1e-8) for v, i in zip(lens[2]["values"], ids))
+    for row in lens:
+        assert math.isclose(row["logsum"], math.log(sum(math.exp(v) for v in row["values"])), rel_tol=1e-6)
+    said = ids[:1] + [t for t in tokens[pos + 1 : pos + 2] if t != ids[0]]
+    assert [p["token"] for p in parts] == said
+    for p in parts:
+        assert len(p["parts"]) == 10 and abs(p["parts"][0] - sum(p["parts"][1:])) < 1e-6
+        assert abs(p["parts"][0] - logits[p["token"]]) < 1e-5'
 run lab "$lines" -p "ROMEO:" --max 2 -o big.html
 check "above --max: recorded" eval '[ $code -eq 0 ] && grep -q "recorded, " err'
 tells "the sizes are told" "the model has 2.2 MB, a live page takes up to 2 (--max)"

@@ -1,93 +1,17 @@
-/* The lab page's module as it is compiled for this machine: its fmaf against the C library's, runs
- * with edits against the engine's own, and what it refuses. What browsers run is compared in
+/* The lab page's module as it is compiled for this machine: its values, runs with
+ * edits against the engine's own, and what it refuses. What browsers run is compared in
  * tests/lab. */
+#include "base/mem.h"
+#include "base/xxh64.h"
 #include "engine/sampling.h"
 #include "lab/module_impl.h"
-#include "lab/wasm/fma.h"
+#include "repl/dla.h"
 #include "support/unit.h"
-#undef fmaf
 
+#include "support/ref_file.h"
 #include "support/toy_zoo.h"
 
 #include <math.h>
-
-/* ---- fmaf ---- */
-
-static float float_of(uint32_t bits)
-{
-    float f;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
-static uint32_t bits_of(float f)
-{
-    uint32_t bits;
-    memcpy(&bits, &f, sizeof bits);
-    return bits;
-}
-
-static void check_fmaf(float a, float b, float c)
-{
-    float want = fmaf(a, b, c), got = lab_fmaf(a, b, c);
-    if (bits_of(want) != bits_of(got) && !(isnan(want) && isnan(got)))
-        fail_msg("fmaf(%a, %a, %a) is %a, not %a", (double)a, (double)b, (double)c, (double)want,
-                 (double)got);
-}
-
-/* All combinations of what is special: zeros, subnormals, the largest, infinities, NaN. */
-TEST(fmaf_special)
-{
-    static const float values[] = {
-        0.0f,      1.0f,     1.5f,          0x1p-149f,       0x1.fffffcp-127f,
-        0x1p-126f, 0x1p-75f, 0x1p-74f,      0x1.fffffep127f, 0x1p64f,
-        INFINITY,  NAN,      0x1.000002p0f, 0x1.fffffep-1f};
-    enum { N = COUNT(values) };
-    for (size_t i = 0; i < 8 * N * N * N; i++) {
-        size_t k = i / 8;
-        check_fmaf(i & 1 ? -values[k % N] : values[k % N],
-                   i & 2 ? -values[k / N % N] : values[k / N % N],
-                   i & 4 ? -values[k / N / N] : values[k / N / N]);
-    }
-}
-
-/* Where two roundings to nearest go wrong: the sum of c and the first bits of the product is
- * halfway between two floats, and the product has a little more or less. */
-TEST(fmaf_midpoints)
-{
-    uint64_t rng = 1;
-    size_t n_wrong = 0;
-    for (int i = 0; i < 200000; i++) {
-        uint64_t r = toy_random(&rng);
-        float c = float_of(0x3F800000u + (uint32_t)(r & 0xFFFFF)); /* 1 .. 1.125 */
-        int tail = (int)(r >> 20 & 15) + 28; /* the product is 2^-24 (1 + or - 2^-tail) */
-        float a = 1.0f + ldexpf(1.0f, -(tail / 2)), b = 1.0f - ldexpf(1.0f, -(tail / 2));
-        a = r >> 24 & 1 ? 1.0f + ldexpf(1.0f, -23) : a;
-        float by = ldexpf(r >> 25 & 1 ? -1.0f : 1.0f, -24);
-        int shift = (int)(r >> 32 & 127) - 90; /* down to subnormal sums */
-        check_fmaf(a * by, ldexpf(b, shift), ldexpf(c, shift));
-        check_fmaf(a, ldexpf(b * by, shift), ldexpf(c, shift));
-        double twice = (double)(a * by) * (double)ldexpf(b, shift) + (double)ldexpf(c, shift);
-        n_wrong += (float)twice != fmaf(a * by, ldexpf(b, shift), ldexpf(c, shift));
-    }
-    assert_true(n_wrong > 1000); /* else these are not hard cases */
-}
-
-TEST(fmaf_random)
-{
-    uint64_t rng = 2;
-    for (int i = 0; i < 300000; i++) {
-        uint64_t r = toy_random(&rng), s = toy_random(&rng);
-        float a = float_of((uint32_t)r), b = float_of((uint32_t)(r >> 32));
-        check_fmaf(a, b, float_of((uint32_t)s));
-        /* A third number near the product, and of numbers with few bits, whose sums are often
-         * exact. */
-        check_fmaf(a, b, -(a * b) * (1 + ldexpf((float)(s >> 32 & 255), -23)));
-        a = (float)(int)(r & 4095) - 2048;
-        b = ldexpf((float)(r >> 12 & 4095), -(int)(r >> 24 & 63));
-        check_fmaf(a, b, ldexpf((float)(int)(s & 0xFFFFFF), -(int)(s >> 24 & 63)));
-    }
-}
 
 /* ---- runs ---- */
 
@@ -129,6 +53,60 @@ static void check_lab_logits(const struct opened_page *o, int lane, size_t n)
     mgpt_session_free(session);
 }
 
+/* A tap of a session of the caller's: the module has kept these rows. */
+static int same_rows(const mgpt_value *value, void *n_seen)
+{
+    const float *rows =
+        lab_value(LAB_SHOWN, (int)value->point, value->layer < 0 ? 0 : value->layer);
+    size_t pos = (size_t)value->pos, cols = (size_t)value->cols, at = pos * cols;
+    assert_non_null(rows);
+    if (value->point == MGPT_SCORES || value->point == MGPT_WEIGHTS)
+        at = (size_t)value->rows * (pos * (pos + 1) / 2);
+    for (size_t i = 0; i < (size_t)value->rows; i++)
+        assert_memory_equal(rows + at + i * cols, value->data + i * value->stride,
+                            cols * sizeof *rows);
+    ++*(size_t *)n_seen;
+    return 0;
+}
+
+static void check_lab_values(const struct opened_page *o)
+{
+    size_t n_seen = 0;
+    mgpt_session *session = subject_session(o->model, 0, 1);
+    assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(MGPT_N_POINTS) - 1, same_rows, &n_seen, NULL),
+                     MGPT_OK);
+    assert_int_equal(mgpt_feed(session, o->tokens, N, NULL), MGPT_OK);
+    assert_in_range(n_seen, 10 * (uintmax_t)o->info.n_layer, SIZE_MAX);
+    mgpt_session_free(session);
+}
+
+/* The parts of a logit are those that the REPL prints, and sum to it. */
+static void check_lab_dla(const struct opened_page *o, size_t pos, int32_t token)
+{
+    struct dla d;
+    double sum = 0;
+    size_t n_head = (size_t)o->info.n_head, n = 5 + (size_t)o->info.n_layer * (n_head + 1);
+    const double *parts = lab_dla(LAB_SHOWN, pos, token);
+    mgpt_session *session = subject_session(o->model, 0, 1);
+    assert_non_null(parts);
+    assert_int_equal(dla_new(&d, &o->info, pos, NULL), MGPT_OK);
+    assert_int_equal(mgpt_tap(session, dla_points(), dla_tap, &d, NULL), MGPT_OK);
+    assert_int_equal(mgpt_feed(session, o->tokens, N, NULL), MGPT_OK);
+    assert_int_equal(dla_run(&d, o->model, token, DLA_NONE, 0, NULL), MGPT_OK);
+    const double first[] = {d.total, d.token_part, d.position_part, d.biases, d.rest};
+    assert_memory_equal(parts, first, sizeof first);
+    for (size_t i = 0; i < (size_t)o->info.n_layer; i++) {
+        assert_memory_equal(parts + 5 + i * (n_head + 1), d.heads + i * n_head,
+                            n_head * sizeof *parts);
+        assert_memory_equal(parts + 5 + i * (n_head + 1) + n_head, d.mlps + i, sizeof *parts);
+    }
+    for (size_t i = 1; i < n; i++)
+        sum += parts[i];
+    assert_true(fabs(sum - parts[0]) <= 1e-9 * (1 + fabs(sum))); /* float64, a few hundred terms */
+    mgpt_session_free(session);
+    dla_free(&d);
+}
+
 TEST(every_model)
 {
     for (int zoo = 0; zoo < ZOO_SIZE; zoo++) {
@@ -136,17 +114,13 @@ TEST(every_model)
         for (size_t n = 1; n <= N; n += 4)
             assert_int_equal(lab_run(LAB_SHOWN, o.tokens, n), MGPT_OK);
         check_lab_logits(&o, LAB_SHOWN, N);
+        check_lab_values(&o);
+        if (strcmp(toy_zoo[zoo].arch, "gpt1") != 0)
+            check_lab_dla(&o, 2, 1);
+        else
+            assert_null(lab_dla(LAB_SHOWN, 2, 1)); /* norms of the residual: not attributed */
         assert_int_equal(lab_run(LAB_SHOWN, o.tokens, 3), MGPT_OK); /* back */
         check_lab_logits(&o, LAB_SHOWN, 3);
-        const double *parts = lab_dla(LAB_SHOWN, 2, 1);
-        int residual = strcmp(toy_zoo[zoo].arch, "gpt1") == 0; /* norms of it: not attributed */
-        assert_int_equal(parts != NULL, !residual);
-        double sum = 0;
-        for (size_t i = 1;
-             !residual && i < 5 + (size_t)o.info.n_layer * ((size_t)o.info.n_head + 1); i++)
-            sum += parts[i];
-        if (!residual) /* float64, a few hundred terms */
-            assert_true(fabs(sum - parts[0]) <= 1e-9 * (1 + fabs(sum)));
         close_lab(&o);
     }
 }
@@ -201,6 +175,112 @@ TEST(edits)
     assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
     check_lab_logits(&o, LAB_SHOWN, N);
     close_lab(&o);
+}
+
+/* weights/names.gguf, whose texts end with BOS. */
+static void lab_open_names(void)
+{
+    FILE *from = fopen(unit_path("weights/names.gguf"), "rb");
+    assert_non_null(from);
+    assert_int_equal(fseek(from, 0, SEEK_END), 0);
+    size_t n = (size_t)ftell(from);
+    uint8_t *bytes = lab_room(n);
+    rewind(from);
+    assert_int_equal(fread(bytes, 1, n, from), n);
+    assert_int_equal(fclose(from), 0);
+    assert_int_equal(lab_open(bytes, n), MGPT_OK);
+}
+
+/* ---- steering, drafts ---- */
+
+struct added_row {
+    int32_t layer;
+    const float *row;
+};
+
+static int add_row(const mgpt_value *value, void *user)
+{
+    const struct added_row *a = user;
+    for (size_t i = 0; value->layer == a->layer && i < (size_t)value->rows; i++)
+        for (size_t k = 0; k < (size_t)value->cols; k++)
+            value->data[i * value->stride + k] += a->row[k];
+    return 0;
+}
+
+/* The shown lane and a draft of it have the logits of a session to which a row is added. */
+static void check_steered(const struct opened_page *o, const struct added_row *added)
+{
+    size_t row_bytes = (size_t)o->info.n_vocab * sizeof(float);
+    mgpt_session *session = subject_session(o->model, 0, 1);
+    assert_int_equal(
+        mgpt_tap(session, MGPT_POINT_BIT(MGPT_RESID_POST), add_row, (void *)(uintptr_t)added, NULL),
+        MGPT_OK);
+    assert_int_equal(mgpt_feed(session, o->tokens, N, NULL), MGPT_OK);
+    assert_int_equal(lab_run(LAB_SHOWN, o->tokens, N), MGPT_OK);
+    const float *rows = lab_value(LAB_SHOWN, MGPT_LOGITS, 0);
+    assert_memory_equal(rows + (N - 1) * row_bytes / sizeof *rows, mgpt_logits(session), row_bytes);
+    assert_int_equal(lab_draft(LAB_SHOWN, N - 1), MGPT_OK);
+    assert_memory_equal(lab_draft_step(LAB_SHOWN, o->tokens[N - 1]), mgpt_logits(session),
+                        row_bytes);
+    assert_int_equal(lab_n_tokens(LAB_SHOWN), N);
+    mgpt_session_free(session);
+}
+
+TEST(steering)
+{
+    struct opened_page o = open_lab(ZOO_GPT2);
+    size_t E = (size_t)o.info.n_embd;
+    char shape[32];
+    snprintf(shape, sizeof shape, "(%zu,)", E);
+    struct bytes file = npy_of("<f4", shape);
+    float *row = toy_alloc(E, sizeof *row);
+    for (size_t i = 0; i < E; i++)
+        row[i] = (float)(i + 1);
+    add(&file, row, E * sizeof *row);
+    for (size_t i = 0; i < E; i++)
+        row[i] /= 4;
+    assert_int_equal(lab_steer(1), MGPT_EARG); /* there is nothing to add */
+    assert_int_equal(lab_steer_read(file.data, arr_len(file.data), o.info.n_layer), MGPT_EARG);
+    assert_int_equal(lab_steer_read(file.data, arr_len(file.data) - 1, 1), MGPT_EFILE);
+    assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
+    for (int32_t layer = 0; layer < 2; layer++) {
+        assert_int_equal(lab_steer_read(file.data, arr_len(file.data), layer), MGPT_OK);
+        assert_int_equal(lab_steer(0.25f), MGPT_OK);
+        check_steered(&o, &(struct added_row){layer, row});
+    }
+    lab_edits_clear();
+    assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
+    check_lab_logits(&o, LAB_SHOWN, N);
+    assert_int_equal(lab_steer(0.25f), MGPT_OK); /* the last file's */
+    check_steered(&o, &(struct added_row){1, row});
+    drop(&file);
+    free(row);
+    close_lab(&o);
+}
+
+/* What a residual says, the hash of all logits, the draw of a counter, and tokens. */
+TEST(looks)
+{
+    struct opened_page o = open_lab(ZOO_GPT2);
+    size_t n_vocab = (size_t)o.info.n_vocab;
+    assert_int_equal(lab_run(LAB_SHOWN, o.tokens, N), MGPT_OK);
+    const float *rows = lab_value(LAB_SHOWN, MGPT_LOGITS, 0);
+    assert_true(lab_hash(LAB_SHOWN) == xxh64(rows, N * n_vocab * sizeof *rows));
+    for (size_t pos = 0; pos < N; pos++)
+        assert_memory_equal(lab_lens(LAB_SHOWN, MGPT_RESID_POST, o.info.n_layer - 1, pos),
+                            rows + pos * n_vocab, n_vocab * sizeof *rows);
+    const struct sampling s = {.sampler = {.temperature = 1.5f, .top_k = 5, .top_p = 1, .rng = 7},
+                               .seed = 7};
+    mgpt_sampler sampler = s.sampler;
+    for (uint32_t i = 0; i < 50; i++)
+        assert_int_equal(lab_sample(rows, n_vocab, 1.5f, 5, 1, 0, s.seed, i),
+                         mgpt_sample(&sampler, rows, n_vocab));
+    close_lab(&o);
+    lab_open_names();
+    assert_int_equal(lab_encode("anna", 4), 4);
+    assert_memory_equal(lab_tokens(), ((const int32_t[]){0, 13, 13, 0}), 4 * sizeof(int32_t));
+    assert_int_equal(lab_n_ctx(), 16);
+    lab_close();
 }
 
 TEST(refusals)
@@ -259,20 +339,6 @@ struct many_text {
     size_t n;
 };
 
-/* weights/names.gguf, whose texts end with BOS. */
-static void lab_open_names(void)
-{
-    FILE *from = fopen(unit_path("weights/names.gguf"), "rb");
-    assert_non_null(from);
-    assert_int_equal(fseek(from, 0, SEEK_END), 0);
-    size_t n = (size_t)ftell(from);
-    uint8_t *bytes = lab_room(n);
-    rewind(from);
-    assert_int_equal(fread(bytes, 1, n, from), n);
-    assert_int_equal(fclose(from), 0);
-    assert_int_equal(lab_open(bytes, n), MGPT_OK);
-}
-
 /* Sample i of a seed, drawn by itself. */
 static struct many_text lone_text(const mgpt_model *model, const struct sampling *s, uint64_t i)
 {
@@ -319,7 +385,7 @@ TEST(many_texts)
     lab_close();
 }
 
-/* ---- a neuron, a sweep, matrices of one's own ---- */
+/* ---- a neuron, a sweep ---- */
 
 TEST(neuron)
 {
@@ -371,23 +437,4 @@ TEST(patch)
     size_t n_vocab = (size_t)o.info.n_vocab;
     assert_true(mgpt_logprob(rows + (N - 1) * n_vocab, n_vocab, 1) == clean);
     close_lab(&o);
-}
-
-/* Two tokens, two heads of one dimension: each matrix has its own place. */
-TEST(attend)
-{
-    static const float x[] = {1, 0, 0, 2}, q[] = {1, 2, 3, 4}, k[] = {5, 6, 7, 8},
-                       v[] = {1, 3, 5, 7};
-    static const float want_q[] = {1, 2, 6, 8}, want_k[] = {5, 6, 14, 16},
-                       want_v[] = {1, 3, 10, 14};
-    assert_int_equal(lab_attend(x, 2, 2, q, k, 2, v, 2, 2, 1, 2), MGPT_OK);
-    assert_memory_equal(lab_attended('q', 0), want_q, sizeof want_q);
-    assert_memory_equal(lab_attended('k', 0), want_k, sizeof want_k);
-    assert_memory_equal(lab_attended('v', 0), want_v, sizeof want_v);
-    const float s[] = {2 * 6, 2 * 16, 8 * 6, 8 * 16}, *scaled = lab_attended('t', 1);
-    assert_memory_equal(lab_attended('s', 1), s, sizeof s);
-    assert_true(lab_tau() == 2 && scaled[3] == s[3] / 2);
-    assert_true(lab_attended('a', 1)[1] == 0 && lab_attended('h', 1)[0] == want_v[1]);
-    assert_true(lab_attended('o', 0)[1] == want_v[1]);
-    lab_attend_free();
 }
