@@ -26,6 +26,11 @@ static void sink_bytes(struct text_sink *s, const char *p, size_t n)
 {
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t code;
+        if (p[i] >= ' ' && p[i] <= '~') {
+            sink_char(s, p[i]);
+            length = 1;
+            continue;
+        }
         length = utf8_next(p + i, n - i, &code);
         int is_shown = !utf8_dangerous(code) && !utf8_hidden(code);
         if (!is_shown)
