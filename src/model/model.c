@@ -5,6 +5,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/threads.h"
 #include "base/xxh64.h"
 #include "model/fused_model.h"
 
@@ -120,6 +121,8 @@ static int build_model(mgpt_model *m, const mgpt_model_params *params, mgpt_erro
         status = model_pack(m, params->n_threads, err);
     if (status == MGPT_OK)
         status = model_screen(m, params->top_k, err);
+    if (status == MGPT_OK)
+        m->n_cores = model_is_small(m) ? 1 : pool_cores(NULL, 0);
     if (status == MGPT_OK)
         model_tune(m, params->n_threads);
     if (status == MGPT_OK && !params->no_fused)

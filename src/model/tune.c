@@ -140,7 +140,7 @@ void model_tune(mgpt_model *m, int n_threads)
     size_t all = panels_of(l->n_out);
     t.panels = t.panels > all ? all : t.panels;
     t.n_slices = t.panels ? all / t.panels : 0;
-    t.pool = pool_new(n_threads > 0 ? n_threads : pool_cores(NULL, 0), NULL); /* NULL: one thread */
+    t.pool = pool_new(n_threads > 0 ? n_threads : m->n_cores, NULL); /* NULL: one thread */
     t.x = mem_new(weight_is_integer(l->type) ? m->x_bytes : l->n_in * sizeof(float), 1);
     t.y = mem_new(l->n_out, (size_t)pool_size(t.pool) * sizeof *t.y);
     if (t.x && t.y)

@@ -16,8 +16,7 @@ enum {
     CHUNK_STEP = 12,     /* rows of a kernel's tile; default chunks are multiples of it */
     THREADS_MAX = 256,
 };
-static const size_t SCRATCH_BYTES = (size_t)16 << 20;       /* limit for the default chunk */
-static const uint64_t ONE_THREAD_BELOW = (uint64_t)1 << 20; /* weight bytes: they fit in L2 */
+static const size_t SCRATCH_BYTES = (size_t)16 << 20; /* limit for the default chunk */
 
 /* The buffers of struct scratch: a row for each, from which their sizes, their allocation and their
  * release follow. */
@@ -86,14 +85,9 @@ static size_t default_chunk(const mgpt_model *m)
     return fits < best ? fits - fits % CHUNK_STEP : best;
 }
 
-static int default_threads(const mgpt_model *m)
-{
-    return m->packed_bytes < ONE_THREAD_BELOW ? 1 : pool_cores(NULL, 0);
-}
-
 int session_threads_why(const mgpt_model *m, char *why, size_t cap)
 {
-    if (m->packed_bytes < ONE_THREAD_BELOW) {
+    if (model_is_small(m)) {
         text_format(why, cap, "a token is too little work to share");
         return 1;
     }
@@ -164,7 +158,7 @@ static int session_settings(mgpt_session *s, const mgpt_session_params *p, mgpt_
     s->kv_type = p->kv_type ? (enum kv_type)(p->kv_type - MGPT_KV_F32) : model_kv_type(m);
     s->n_ctx = p->n_ctx ? (size_t)p->n_ctx : m->shape.n_ctx;
     s->threads_asked = p->n_threads > 0;
-    s->n_threads = p->n_threads ? p->n_threads : default_threads(m);
+    s->n_threads = p->n_threads ? p->n_threads : m->n_cores;
     s->n_chunk = p->n_chunk ? (size_t)p->n_chunk : default_chunk(m);
     return MGPT_OK;
 }
