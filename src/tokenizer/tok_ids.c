@@ -38,14 +38,23 @@ static int load_id(struct tok *t, const struct gguf *g, const char *key, int32_t
     return status < 0 ? status : MGPT_OK;
 }
 
-int tok_next_id(const struct tok *t, const struct gguf_kv *kv, struct cursor *c, uint64_t i,
-                int32_t *id, mgpt_error *err)
+int tok_id_list(const struct tok *t, const struct gguf *g, const char *key,
+                const struct gguf_kv **kv, mgpt_error *err)
 {
-    *id = cursor_i32(c);
-    if (*id >= 0 && (size_t)*id < t->n)
-        return MGPT_OK;
-    return err_set(err, MGPT_EFILE, kv->offset, "%.*s[%llu]: %d, the vocabulary has %zu",
-                   (int)kv->key.n, kv->key.p, (unsigned long long)i, *id, t->n);
+    int there = gguf_array(g, key, GGUF_I32, kv, err);
+    for (uint64_t i = 0; there > 0 && i < (*kv)->n; i++) {
+        int32_t id = tok_list_id(*kv, i);
+        if (id < 0 || (size_t)id >= t->n)
+            return err_set(err, MGPT_EFILE, (*kv)->offset, "%s[%llu]: %d, the vocabulary has %zu",
+                           key, (unsigned long long)i, id, t->n);
+    }
+    return there;
+}
+
+int32_t tok_list_id(const struct gguf_kv *kv, uint64_t i)
+{
+    struct cursor c = cursor_over(kv->value + 4 * i, 4);
+    return cursor_i32(&c);
 }
 
 static int load_flag(const struct gguf *g, const char *key, uint8_t *flag, mgpt_error *err)
@@ -166,7 +175,7 @@ static int load_around(struct tok *t, const struct gguf *g, int side, mgpt_error
 {
     const char *key = side ? OUR_KEY("after") : OUR_KEY("before");
     const struct gguf_kv *kv;
-    int there = gguf_array(g, key, GGUF_I32, &kv, err);
+    int there = tok_id_list(t, g, key, &kv, err);
     int32_t usual = side ? t->eos : t->bos;
     if (there < 0)
         return there;
@@ -177,13 +186,8 @@ static int load_around(struct tok *t, const struct gguf *g, int side, mgpt_error
     if (kv->n > AROUND_MAX)
         return err_set(err, MGPT_EFILE, kv->offset, "%s: %llu tokens, at most %d", key,
                        (unsigned long long)kv->n, AROUND_MAX);
-    struct cursor c = cursor_over(kv->value, kv->value_bytes);
-    for (uint64_t i = 0; i < kv->n; i++) {
-        int32_t id;
-        if (tok_next_id(t, kv, &c, i, &id, err) < 0)
-            return MGPT_EFILE;
-        t->around[side][t->n_around[side]++] = id;
-    }
+    for (uint64_t i = 0; i < kv->n; i++)
+        t->around[side][t->n_around[side]++] = tok_list_id(kv, i);
     return MGPT_OK;
 }
 

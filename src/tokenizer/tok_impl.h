@@ -188,9 +188,10 @@ void merge_undo(struct tok_call *c, uint32_t i);
 int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err);
 void tok_specials_free(struct tok *t);
 
-/* The next id of the list kv, whose i-th it is. MGPT_OK, or MGPT_EFILE when no token has it. */
-int tok_next_id(const struct tok *t, const struct gguf_kv *kv, struct cursor *c, uint64_t i,
-                int32_t *id, mgpt_error *err);
+/* Finds the list of ids `key`: 1, 0 if the file has none, MGPT_EFILE if no token has one of them. */
+int tok_id_list(const struct tok *t, const struct gguf *g, const char *key,
+                const struct gguf_kv **kv, mgpt_error *err);
+int32_t tok_list_id(const struct gguf_kv *kv, uint64_t i);
 
 /* Sets the mark of the tokens whose ids are in the array `key`, which may be absent. */
 int tok_marks_load(struct tok *t, const struct gguf *g, const char *key, unsigned mark,

@@ -225,17 +225,10 @@ int tok_marks_load(struct tok *t, const struct gguf *g, const char *key, unsigne
                    mgpt_error *err)
 {
     const struct gguf_kv *kv;
-    int there = gguf_array(g, key, GGUF_I32, &kv, err);
-    if (there <= 0)
-        return there;
-    struct cursor c = cursor_over(kv->value, kv->value_bytes);
-    for (uint64_t i = 0; i < kv->n; i++) {
-        int32_t id;
-        if (tok_next_id(t, kv, &c, i, &id, err) < 0)
-            return MGPT_EFILE;
-        t->entries[id].marks |= (uint8_t)mark;
-    }
-    return MGPT_OK;
+    int there = tok_id_list(t, g, key, &kv, err);
+    for (uint64_t i = 0; there > 0 && i < kv->n; i++)
+        t->entries[tok_list_id(kv, i)].marks |= (uint8_t)mark;
+    return there < 0 ? there : MGPT_OK;
 }
 
 static int text_equals(struct gguf_str text, const char *p)
