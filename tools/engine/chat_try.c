@@ -43,8 +43,30 @@ static size_t looks_like_token(const char **at, size_t n)
     return length > 1 && p + length < last && p[length] == '>' ? length + 1 : 0;
 }
 
+/* Takes what follows the answer for the token that ends one. is_last: no message follows; then a text
+ * that looks like a token, but is not one, is of another vocabulary. */
+static int find_end_after_answer(struct chat *c, const struct jinja_output *out, int is_last)
+{
+    mgpt_error err = {0};
+    size_t from = chat_after_answer(out), all = arr_len(out->text);
+    if (!from)
+        return EXIT_OK;
+    const char *at = out->text + from;
+    size_t length = looks_like_token(&at, all - from);
+    c->end = length ? chat_control_token(c->engine->model, at, length, &err)
+                    : end_token(c, at, all - (size_t)(at - out->text), &err);
+    if (err.status == MGPT_EMEM)
+        return chat_refuse(c, &err);
+    if (length == 0 || c->end >= 0 || !is_last)
+        return EXIT_OK;
+    cli_note("the chat template ends an answer with %.*s: the vocabulary has no such token, the "
+             "template is of another one",
+             (int)length, at);
+    return EXIT_USAGE;
+}
+
 /* Finds the token that ends an answer, in the text after one that is the last message, or that is
- * followed by a turn. A text that looks like a token, but is not one, is of another vocabulary. */
+ * followed by a turn. */
 int chat_find_end(struct chat *c)
 {
     static const struct jinja_message messages[] = {MESSAGE("user", CHAT_QUESTION),
@@ -55,27 +77,12 @@ int chat_find_end(struct chat *c)
     c->end = -1;
     for (size_t n = 2; n <= 3 && c->end < 0 && code == EXIT_OK; n++) {
         struct jinja_output out;
-        if (chat_render(c, messages, n, n == 3, &out, &err) < 0) {
-            if (err.status == MGPT_EMEM)
-                return chat_refuse(c, &err);
-            continue;
+        if (chat_render(c, messages, n, n == 3, &out, &err) == MGPT_OK) {
+            code = find_end_after_answer(c, &out, n == 2);
+            jinja_output_free(&out);
+        } else if (err.status == MGPT_EMEM) {
+            code = chat_refuse(c, &err);
         }
-        size_t from = chat_after_answer(&out), all = arr_len(out.text);
-        if (from) {
-            const char *at = out.text + from;
-            size_t length = looks_like_token(&at, all - from);
-            c->end = length ? chat_control_token(c->engine->model, at, length, &err)
-                            : end_token(c, at, all - (size_t)(at - out.text), &err);
-            if (err.status == MGPT_EMEM) {
-                code = chat_refuse(c, &err);
-            } else if (length && c->end < 0 && n == 2) {
-                cli_note("the chat template ends an answer with %.*s: the vocabulary has no such "
-                         "token, the template is of another one",
-                         (int)length, at);
-                code = EXIT_USAGE;
-            }
-        }
-        jinja_output_free(&out);
     }
     return code;
 }
