@@ -51,6 +51,13 @@ size_t text_cut_line(const char **at, const char *end, const char **line)
     return n > 0 && (*line)[n - 1] == '\r' ? n - 1 : n;
 }
 
+int text_is_space(uint32_t c)
+{
+    return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
+           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
+           c == 0x202F || c == 0x205F || c == 0x3000;
+}
+
 int text_next_id(const char **at, int32_t *id)
 {
     char *end;

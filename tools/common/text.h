@@ -27,6 +27,9 @@ int text_prompt_limited(const struct cli_command *command, const char *text, con
  * moves *at to the next one. */
 size_t text_cut_line(const char **at, const char *end, const char **line);
 
+/* Python's str.isspace. */
+int text_is_space(uint32_t code);
+
 /* The next id of a list of numbers separated by spaces or commas; *at moves past it. Returns 1,
  * 0 at the end, -1 if it is not a number (*at points to it). */
 int text_next_id(const char **at, int32_t *id);

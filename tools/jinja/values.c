@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "common/text.h"
 #include "jinja/run.h"
 
 #include <stdlib.h>
@@ -241,10 +242,7 @@ int jinja_row_of(struct jinja_value name, const void *rows, size_t n, size_t siz
 
 int jinja_space(uint32_t c)
 {
-    c = JINJA_CODE(c);
-    return (c >= 9 && c <= 13) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
-           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202F || c == 0x205F || c == 0x3000;
+    return text_is_space(JINJA_CODE(c));
 }
 
 int jinja_truth(struct jinja_value v)

@@ -3,17 +3,10 @@
 
 #include "base/error.h"
 #include "base/utf8.h"
+#include "common/text.h"
 
 #include <stdlib.h>
 #include <string.h>
-
-/* Python's str.isspace, which the harness strips by. */
-static int is_space(uint32_t c)
-{
-    return (c >= 0x09 && c <= 0x0D) || (c >= 0x1C && c <= 0x20) || c == 0x85 || c == 0xA0 ||
-           c == 0x1680 || (c >= 0x2000 && c <= 0x200A) || c == 0x2028 || c == 0x2029 ||
-           c == 0x202F || c == 0x205F || c == 0x3000;
-}
 
 /* Bytes of the text without the spaces at its end. */
 static size_t strip_spaces(const char *text, size_t n)
@@ -24,7 +17,7 @@ static size_t strip_spaces(const char *text, size_t n)
         while (at > 0 && ((unsigned char)text[at] & 0xC0) == 0x80)
             at--;
         utf8_next(text + at, n - at, &c);
-        if (!is_space(c))
+        if (!text_is_space(c))
             break;
         n = at;
     }
