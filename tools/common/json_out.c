@@ -1,8 +1,6 @@
 /* JSON written piece by piece. See json_out.h. */
 #include "common/json_out.h"
 
-#include "base/utf8.h"
-
 #include <math.h>
 #include <string.h>
 
@@ -26,7 +24,7 @@ void json_out_string(struct json_out *out, const char *p, size_t n)
     for (size_t i = 0, length; i < n; i += length) {
         uint32_t code;
         length = utf8_next(p + i, n - i, &code);
-        if (code < 32 || code == '"' || code == '\\' || (code > 127 && out->ascii))
+        if (json_is_escaped(code) || (code > 127 && out->ascii))
             fwrite(escape, 1, json_escape(escape, code), out->to);
         else
             fwrite(p + i, 1, length, out->to);

@@ -1,8 +1,9 @@
-/* JSON written piece by piece, with the bytes that jansson's JSON_COMPACT has: a record of a long text
- * has many numbers. Allocates nothing. jtext.h builds values in memory. */
+/* JSON written piece by piece, with the bytes that jansson's JSON_COMPACT has, but for characters that
+ * a terminal hides or obeys, which are escaped: a record of a long text has many numbers. Allocates nothing. jtext.h builds values in memory. */
 #ifndef MGPT_JSON_OUT_H
 #define MGPT_JSON_OUT_H
 
+#include "base/utf8.h"
 #include "common/jval.h"
 
 #include <stddef.h>
@@ -19,7 +20,15 @@ enum { JSON_ESCAPE = 13, JSON_NUMBER = 40 }; /* room for json_escape and json_nu
 /* 1: the byte is in a string as it is. */
 static inline int json_is_plain(unsigned char c)
 {
-    return c >= 32 && c < 128 && c != '"' && c != '\\';
+    return c >= 32 && c < 127 && c != '"' && c != '\\';
+}
+
+/* 1: the character is escaped in every output. Bytes that are not UTF-8 become U+FFFD, which is shown. */
+static inline int json_is_escaped(uint32_t code)
+{
+    if (code < 128)
+        return !json_is_plain((unsigned char)code);
+    return code != UTF8_BAD && (utf8_dangerous(code) || utf8_hidden(code));
 }
 
 /* The escape of a character, NUL-terminated; returns its length. */

@@ -43,7 +43,7 @@ static void jtext_put_string(struct jtext *t, const char *p, size_t n)
         length = i < n ? utf8_next(p + i, n - i, &code) : 0;
         if (length == 0)
             break;
-        if (code < 128)
+        if (json_is_escaped(code))
             jtext_put(t, escape, json_escape(escape, code));
         else
             jtext_put(t, escape, utf8_put(code, escape));
