@@ -241,9 +241,6 @@ void hf_skip_buffers(struct state *s);
 /* 1 for the index of a model in several files. */
 int hf_is_index(struct span bytes);
 
-/* 1 for JSON with model_type that is too long for a config.json and taken for a microgpt. */
-int hf_is_large_config(struct span bytes);
-
 /* ---- hf_unknown.c ---------------------------------------------------------------------------- */
 
 /* Refuses a switch of config.json that is true and not known, or that means another forward pass. */

@@ -10,7 +10,7 @@
 #include <string.h>
 
 enum {
-    MAX_CONFIG = 1 << 20, /* bytes: larger ones hold weights, so they are somebody else's JSON */
+    MAX_CONFIG = 1 << 20, /* bytes: in longer JSON, matrices are looked for as well */
     LOOKED_AT = 65536,
     LONG_TEXT = 512 /* bytes of a string that is values in base64 */
 };
@@ -86,11 +86,9 @@ static int is_values(struct span bytes, size_t i, size_t end)
     return whole > first && whole < end && strchr(".eE", bytes.data[whole]);
 }
 
-/* Whether there are such lists, inside of lists where `nested`, or values in base64. */
-static int has_values(struct span bytes, int nested)
+/* Whether there are such lists, inside of lists where `nested`. */
+static int has_lists(struct span bytes, int nested)
 {
-    struct json_walk w = {.in = bytes};
-    struct span text;
     size_t end = bytes.size < LOOKED_AT ? bytes.size : LOOKED_AT;
     uint8_t before = 0;
     for (size_t i = 0; i < end; i++) {
@@ -99,6 +97,16 @@ static int has_values(struct span bytes, int nested)
             return 1;
         before = is_blank(bytes.data[i]) ? before : bytes.data[i];
     }
+    return 0;
+}
+
+/* Whether there are such lists, or values in base64. */
+static int has_values(struct span bytes, int nested)
+{
+    struct json_walk w = {.in = bytes};
+    struct span text;
+    if (has_lists(bytes, nested))
+        return 1;
     while (next_string(&w, &text))
         if (text.size > LONG_TEXT && !memchr(text.data, ' ', text.size) &&
             !memchr(text.data, '{', text.size))
@@ -127,17 +135,12 @@ int hf_is_index(struct span bytes)
     return json_has_key(bytes, "weight_map", 1);
 }
 
-int hf_is_large_config(struct span bytes)
-{
-    return is_object(bytes) && bytes.size >= MAX_CONFIG && json_has_key(bytes, "model_type", 1);
-}
-
 enum ckpt_match hf_json_sniff(struct span bytes)
 {
     if (!is_object(bytes))
         return MATCH_NO;
-    int is_config =
-        bytes.size < MAX_CONFIG && json_has_key(bytes, "model_type", 1) && !has_tensors(bytes);
+    int is_config = json_has_key(bytes, "model_type", 1) && !has_tensors(bytes) &&
+                    (bytes.size < MAX_CONFIG || !has_lists(bytes, 1));
     return is_config || hf_is_index(bytes) ? MATCH_YES : MATCH_NO;
 }
 

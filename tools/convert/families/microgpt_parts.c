@@ -1,6 +1,5 @@
 /* Collecting the tensors and the facts of a microgpt file. See microgpt.h. */
 #include "base/mem.h"
-#include "convert/families/hf.h"
 #include "convert/families/microgpt.h"
 
 #include <string.h>
@@ -33,12 +32,6 @@ struct mg_parts *mg_parts_new(struct checkpoint *c, const struct ckpt_input *in)
 
 void mg_parts_build(struct mg_parts *m)
 {
-    if (!m->state.tensors && hf_is_large_config(m->in->bytes))
-        ckpt_stop(
-            m->c,
-            "model_type without matrices: a config.json of Hugging Face of %zu bytes, expected "
-            "less than 1 MiB",
-            m->in->bytes.size);
     if (!m->state.tensors)
         ckpt_stop(m->c, "not a microgpt: it holds no matrices (wte, wpe, lm_head, ...)");
     microgpt_build(m, &m->state);
