@@ -23,13 +23,18 @@ ENGINES = [("command line", CLI, "gguf", "no such way", 70), ("command line", CL
            ("lab page", LAB, "gguf", "the lab cannot draw", 50)]
 
 
+def result(cases, engine, formats, name, *more):
+    """The cases of a run's result."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder, "result")
+        suite.main(["run", str(cases), *engine, "--format", formats, "--name", name, "--jobs", "2", "--json", str(file), *more])
+        return json.loads(file.read_text())["cases"]
+
+
 def unlike(name, formats, cases, engine, told, least):
     """Lines on the cases that are not as they must be."""
     lines, answered = [], 0
-    with tempfile.TemporaryDirectory() as folder:
-        file = pathlib.Path(folder, "result")
-        suite.main(["run", str(cases), *engine, "--format", formats, "--name", name, "--jobs", "2", "--json", str(file)])
-        found = json.loads(file.read_text())["cases"]
+    found = result(cases, engine, formats, name)
     wide = {c["id"] for c in suite.read_suite(cases)[1] if c.get("integer")}
     for c in found:
         answered += c["verdict"] in ("right", "near")
@@ -38,6 +43,17 @@ def unlike(name, formats, cases, engine, told, least):
         if not (c["verdict"] in ("right", "absent") or near or refused):
             lines.append(suite.results.line_of(c))
     return lines if answered >= least else lines + [f"only {answered} cases were answered"]
+
+
+def toy(cases):
+    """An engine that is no adapter here: what it runs is right, what it refuses refused; what it forgot gets its cause."""
+    found = result(cases, ["--engine", f"'{sys.executable}' '{ROOT}/tests/suite/toy_llama.py' {{model}} {{ids}} {{out}}"], "hf", "toy",
+                   "--case", "^(llama|llama3_rope|qwen3|smollm2_bf16)$")
+    said = {c["id"]: (c["verdict"], c.get("cause", c.get("reason"))) for c in found}
+    want = {"llama": ("right", None), "llama3_rope": ("wrong", "rope frequencies without scaling or divisors"),
+            "qwen3": ("refused", "model_type qwen3: this is an engine for llama"),
+            "smollm2_bf16": ("refused", "model.embed_tokens.weight: BF16, expected F32")}
+    return [] if said == want else [str(said)]
 
 
 def main(mgpt, spec, *rest):
@@ -53,6 +69,9 @@ def main(mgpt, spec, *rest):
             lines = unlike(name, formats, cases, engine, told, least)
             number, failed = number + 1, failed + bool(lines)
             print(f"{'not ok' if lines else 'ok'} {number} {name}, {formats}", *lines, sep="\n#   ", flush=True)
+        lines = toy(cases)
+        number, failed = number + 1, failed + bool(lines)
+        print(f"{'not ok' if lines else 'ok'} {number} a toy of a hundred lines", *lines, sep="\n#   ")
     print(f"1..{number}")
     return 1 if failed else 0
 

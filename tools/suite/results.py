@@ -4,6 +4,8 @@ import json
 from cases import SuiteError
 from judge import VERDICTS
 
+SHOWN = 6  # reasons for refusals that are printed
+
 
 def count(found):
     return {verdict: sum(r["verdict"] == verdict for r in found) for verdict in VERDICTS}
@@ -38,8 +40,10 @@ def print_result(result, verbose):
     for r in result["cases"]:
         if r["verdict"] == "refused" and not verbose:
             refused.setdefault(r["reason"], []).append(r["id"])
-    for reason, ids in refused.items():
+    for reason, ids in sorted(refused.items(), key=lambda item: -len(item[1]))[:SHOWN]:
         print(f"refused {', '.join(ids[:4])}{f' and {len(ids) - 4} more' if len(ids) > 4 else ''}: {reason}")
+    if len(refused) > SHOWN:
+        print(f"refused for {len(refused) - SHOWN} more reasons: --verbose prints them, --json and --html write them")
     print(f"\n{'':22}" + "".join(f"{v:>9}" for v in VERDICTS))
     for group, found in list(groups_of(result["cases"]).items()) + [("all", result["cases"])]:
         print(f"{group:22}" + "".join(f"{n or '-':>9}" for n in count(found).values()))

@@ -1,5 +1,5 @@
 """onnxruntime-genai in float32: pip install onnxruntime-genai onnx onnx-ir transformers torch. suite.py run DIR
---serve 'python3 onnxruntime_genai.py' --format hf. Its model builder makes the graph, onnxruntime runs it."""
+--serve 'python3 onnxruntime_builder.py' --format hf. Its model builder makes the graph, onnxruntime runs it."""
 import tempfile
 
 import numpy
