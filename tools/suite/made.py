@@ -1,18 +1,17 @@
 """What `suite write` makes without any library: numbers from a hash, safetensors, NumPy's files, a vocabulary.
 
-The weights of a model follow from its name. Stream(MODEL) is SHAKE-128 of "MODEL", 1,024 bytes b; tensor number t (from 0, in
-the order of models.jsonl) is made of rows of n values,
+The weights of a model follow from its name. b is the output of SHAKE-128 for the text "MODEL", in bytes; tensor number t
+(from 0, in the order of models.jsonl) has rows of n values,
     row r, column c:  bfloat16(centre + (2 b[start + c] - 255) * 2^power)
-where centre and power belong to the tensor, and start is (r * step + first) mod (1025 - n), with first and step from SHAKE-128
-of "MODEL/t": two numbers of 32 bits, little endian, step made prime to the modulus by adding 1 until it is. Rows of a matrix
-thus differ, and are found again by the compression of zip. bfloat16() rounds to nearest, ties to even, from float32.
+where centre and power belong to the tensor, and start is (r * step + first) mod (number of rows, but at least 64), with first and step from
+SHAKE-128 of "MODEL/t": two numbers of 32 bits, little endian, step made prime to the modulus by adding 1 until it is. Rows of
+a tensor thus differ, and the compression of the archive finds them again. A vector has bytes of its own: those of "MODEL/t" after the
+first 8. bfloat16() rounds to nearest, ties to even, from float32.
 """
 import hashlib
 import json
 import math
 import struct
-
-STREAM = 1024
 
 
 def stream(text, n):
@@ -33,8 +32,14 @@ def bf16(value):
     return ((bits + 0x7FFF + (bits >> 16 & 1)) >> 16 & 0xFFFF).to_bytes(2, 'little')
 
 
-def row_starts(name, number, rows, places):
+def places_of(rows):
+    """The number of places where rows begin."""
+    return max(rows, 64)
+
+
+def row_starts(name, number, rows):
     """Where each row begins in the stream."""
+    places = places_of(rows)
     first, step = struct.unpack('<II', stream('%s/%d' % (name, number), 8))
     while math.gcd(step, places) != 1:
         step += 1
@@ -43,11 +48,12 @@ def row_starts(name, number, rows, places):
 
 def tensor_bytes(name, number, shape, centre, power):
     """A tensor in bfloat16."""
-    columns = shape[-1]
+    columns, rows = shape[-1] if shape else 1, math.prod(shape[:-1])
     values = [bf16(centre + (2 * b - 255) * 2.0**power) for b in range(256)]
-    line = b''.join(values[b] for b in stream(name, STREAM))
-    starts = row_starts(name, number, math.prod(shape[:-1]), STREAM + 1 - columns)
-    return b''.join(line[2 * s:2 * (s + columns)] for s in starts)
+    if rows == 1:
+        return b''.join(values[b] for b in stream('%s/%d' % (name, number), 8 + columns)[8:])
+    line = b''.join(values[b] for b in stream(name, columns + places_of(rows) - 1))
+    return b''.join(line[2 * s:2 * (s + columns)] for s in row_starts(name, number, rows))
 
 
 def model_tensors(model):
@@ -65,6 +71,15 @@ def safetensors(tensors):
     text = json.dumps(header, separators=(',', ':')).encode()
     text += b' ' * (-len(text) % 8)
     return struct.pack('<Q', len(text)) + text + b''.join(data for _, data in tensors.values())
+
+
+def stored(path):
+    """{name: (shape, bytes)} of a safetensors file, by name."""
+    data = path.read_bytes()
+    start = 8 + int.from_bytes(data[:8], 'little')
+    header = json.loads(data[8:start])
+    header.pop('__metadata__', None)
+    return {name: (header[name]['shape'], data[start:][slice(*header[name]['data_offsets'])]) for name in sorted(header)}
 
 
 def vocabulary(n_vocab):

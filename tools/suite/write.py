@@ -1,31 +1,38 @@
 #!/usr/bin/env python3
 """suite write DIR: writes the conformance suite from what is in the repository and `mgpt convert`.
 
-usage: write.py DIR [--formats LIST] [--groups LIST] [--zip FILE] [--mgpt PATH]
+usage: write.py DIR [--formats LIST] [--groups LIST] [--archive FILE] [--mgpt PATH]
 
 DIR gets cases.jsonl, suite.json, SHA256SUMS and the files of the cases (README.md describes them). It must not exist yet, or
-be empty. Two runs give the same bytes, of the zip as well. Exit codes: 0 ok, 2 usage, 3 a file is refused, 5 input/output.
+be empty. Two runs give the same bytes, of the archive as well. Exit codes: 0 ok, 2 usage, 3 a file is refused, 5 input/output.
 """
 import argparse
+import functools
 import hashlib
 import json
+import math
 import os
 import pathlib
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 import tempfile
 import zipfile
 
+import dialect
+import gguf_file
 import made
+import other_formats
+import tokenizer_cases
 
 VERSION = '2026.12'
 HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parents[1] / 'tests/golden'
 DATA = HERE / 'data'
-FORMATS = ('hf', 'hf4', 'gguf', 'pt', 'bin')
-GROUPS = ('architectures',)
+FORMATS = ('hf', 'hf4', 'gguf', 'pt', 'bin', 'llmc')
+GROUPS = ('architectures', 'shapes', 'types', 'positions', 'precision', 'behaviours', 'tokenizers')
 
 
 class Refused(Exception):
@@ -52,25 +59,49 @@ class Suite:
     def put_ids(self, name, ids):
         return self.put('ids/%s.txt' % name, ' '.join(map(str, ids)) + '\n')
 
-    def convert(self, source, name):
+    def convert(self, source, name, options=()):
         """The GGUF that mgpt makes of a directory of the suite."""
         out = self.directory / 'gguf' / (name + '.gguf')
         out.parent.mkdir(exist_ok=True)
-        done = subprocess.run([self.mgpt, 'convert', str(source), str(out)], capture_output=True, text=True, check=False)
+        done = subprocess.run([self.mgpt, 'convert', str(source), str(out), *options], capture_output=True, text=True, check=False)
         if done.returncode:
             raise Refused('%s: mgpt convert exits %d: %s' % (name, done.returncode, done.stderr.strip().split('\n')[-1]))
         return 'gguf/%s.gguf' % name
 
-    def model_files(self, name, source, n_vocab):
+    def model_files(self, name, source, options=()):
         """{format: path} of a model whose directory is `source` here, which other formats are made of."""
         files = {}
-        vocabulary = source / 'tokenizer.model'
-        vocabulary.write_bytes(made.sentencepiece(n_vocab))
         if 'hf' in self.formats:
             files['hf'] = 'hf/' + name
             shutil.copytree(source, self.directory / files['hf'])
         if 'gguf' in self.formats:
-            files['gguf'] = self.convert(source, name)
+            files['gguf'] = self.convert(source, name, options)
+        return files
+
+    def hf4_files(self, name, config, weights):
+        """{hf4: path} of the same model with the configuration of transformers 4."""
+        config = dialect.config_of_4(config)
+        if config is None or 'hf4' not in self.formats:
+            return {}
+        self.put('hf4/%s/config.json' % name, json.dumps(config, indent=2) + '\n')
+        self.put('hf4/%s/model.safetensors' % name, weights)
+        self.put('hf4/%s/tokenizer.model' % name, made.sentencepiece(config['vocab_size']))
+        return {'hf4': 'hf4/' + name}
+
+    def other_files(self, name, config, weights):
+        """{format: path} in files of other programs; weights: the safetensors file."""
+        makers = {'bin': other_formats.llama2c} if other_formats.is_llama2c(config) else {}
+        if config['model_type'] == 'gpt2':
+            makers = {'pt': other_formats.nanogpt} if config['activation_function'] == 'gelu' else {'llmc': other_formats.llm_c}
+        files = {}
+        for kind in [kind for kind in makers if kind in self.formats]:
+            tensors = {key: data if len(data) == 4 * math.prod(shape) else other_formats.widened(data)
+                       for key, (shape, data) in made.stored(weights).items()}
+            if kind == 'bin':
+                n_vocab = config['vocab_size']
+                self.put('bin/tok%d.bin' % n_vocab, other_formats.llama2c_tokenizer(made.vocabulary(n_vocab)))
+            ends = {'pt': '.pt', 'bin': '.bin', 'llmc': '.bin'}
+            files[kind] = self.put('%s/%s%s' % (kind, name, ends[kind]), makers[kind](config, tensors))
         return files
 
     def add(self, case):
@@ -108,16 +139,90 @@ def write_golden(suite):
             copy = pathlib.Path(place) / name
             shutil.copytree(source, copy, ignore=shutil.ignore_patterns('ref.npz', 'plain'))
             config = json.loads((source / 'config.json').read_text())
+            (copy / 'tokenizer.model').write_bytes(made.sentencepiece(config['vocab_size']))
             case = {'id': name, 'group': 'architectures', 'what': notes[name],
-                    'files': suite.model_files(name, copy, config['vocab_size']),
+                    'files': suite.model_files(name, copy),
                     'ids': suite.put_ids(name, npy_ids(npz_member(source / 'ref.npz', 'tokens'))),
                     'ref': suite.put('ref/%s.npy' % name, npz_member(source / 'ref.npz', 'logits'))}
+            case['files'].update(suite.other_files(name, config, source / 'model.safetensors'))
         if 'quantization' in config or 'quantization_config' in config:
             case['integer'] = True
         suite.add(case)
 
 
-WRITERS = {'architectures': write_golden}
+def lines_of(name):
+    """The objects of a file of JSON Lines in data/."""
+    return [json.loads(line) for line in (DATA / name).read_text().splitlines()]
+
+
+def write_made(suite, group):
+    """A group of models whose weights are made from a hash, in bfloat16."""
+    models = {model['id']: model for model in lines_of('models.jsonl')}
+    for line in lines_of('cases.jsonl'):
+        if line['group'] == group:
+            write_made_case(suite, line, models[line['id']])
+
+
+def write_made_case(suite, line, model):
+    name, config, weights = line['id'], model['config'], made.safetensors(made.model_tensors(model))
+    with tempfile.TemporaryDirectory() as place:
+        source = pathlib.Path(place) / name
+        source.mkdir()
+        (source / 'config.json').write_text(json.dumps(config, indent=2) + '\n')
+        (source / 'model.safetensors').write_bytes(weights)
+        (source / 'tokenizer.model').write_bytes(made.sentencepiece(config['vocab_size']))
+        files = suite.model_files(name, source, line.pop('convert', ()))
+        files.update(suite.other_files(name, config, source / 'model.safetensors'))
+    if line['group'] == 'shapes':
+        files.update(suite.hf4_files(name, config, weights))
+    refs = [suite.put('ref/' + path.name, path.read_bytes())
+            for path in [DATA / 'ref' / (name + end + '.npy') for end in
+                         ['', *('.%d' % (i + 1) for i in range(len(line.get('also', ()))))]]]
+    ids = made.token_ids(name, line.pop('n'), config['vocab_size'])
+    case = {**line, 'files': files, 'ids': suite.put_ids(name, ids), 'ref': refs[0]}
+    if 'also' in line:
+        case['also'] = [{'ref': ref, 'why': why} for ref, why in zip(refs[1:], line['also'])]
+    suite.add(case)
+
+
+def write_types(suite):
+    """Group types: every matrix of a Llama in one element type, whose reference is NumPy's (reference_types.py)."""
+    for line in lines_of('types.jsonl'):
+        name, files = line['id'], {}
+        if 'gguf' in suite.formats:
+            files['gguf'] = suite.put('gguf/%s.gguf' % name, gguf_file.type_model(name, line['type'], line['power']))
+        case = {'id': name, 'group': 'types', 'what': 'every matrix is ' + line['type'], 'files': files,
+                'ids': suite.put_ids(name, made.token_ids(name, line['n'], gguf_file.VOCAB)),
+                'ref': suite.put('ref/%s.npy' % name, (DATA / 'ref' / (name + '.npy')).read_bytes())}
+        if line['type'] not in ('F32', 'F16', 'BF16'):
+            case['integer'] = True
+        suite.add(case)
+
+
+# Models whose behaviours are cases: full layers, windows, learned positions, ALiBi, experts, short convolutions.
+BEHAVING = ('llama_64', 'gpt2_64', 'gemma3_64', 'cohere2_64', 'qwen2_window_64', 'olmo2_64', 'gpt_neox_64', 'falcon_64',
+            'mixtral_64', 'bloom_64', 'nanochat_64', 'lfm2_64')
+HOW = {'--step': 'token by token', '--chunk 5': 'five tokens at a time', '--batch 3': 'next to two other texts',
+       '--rewind': 'after a wrong half that is taken back', '--fork': 'the second half in a copy of the session'}
+FAR_BEHAVING = {'far_window': '--chunk 64', 'far_gemma3': '--chunk 64', 'far_lfm2': '--chunk 64', 'far_longrope': '--chunk 64'}
+
+
+def write_behaviours(suite):
+    """Group behaviours: the same logits by another way."""
+    plain = {case['id']: case for case in suite.cases}
+    for name, how in [*((name, how) for name in BEHAVING for how in HOW), *FAR_BEHAVING.items()]:
+        if name not in plain:
+            raise Refused('--groups: behaviours has models of shapes and positions: name these groups, too', 2)
+        case = {**plain[name], 'id': '%s%s' % (name, how.replace('--', '.').replace(' ', '_')), 'group': 'behaviours',
+                'kind': 'behaviour', 'how': how, 'like': name}
+        case['what'] = '%s: %s' % (HOW.get(how, '64 tokens at a time'), plain[name]['what'])
+        case['files'] = {kind: path for kind, path in case['files'].items() if kind in ('hf', 'gguf')}
+        suite.add(case)
+
+
+WRITERS = {'architectures': write_golden, 'types': write_types, 'behaviours': write_behaviours,
+           'tokenizers': lambda suite: tokenizer_cases.write_tokenizers(suite, DATA / 'tok'),
+           **{group: functools.partial(write_made, group=group) for group in ('shapes', 'positions', 'precision')}}
 
 
 def finish(suite):
@@ -132,13 +237,18 @@ def finish(suite):
     suite.put('SHA256SUMS', ''.join(sums))
 
 
-def write_zip(directory, out):
-    """A zip without dates, in order of names: gpt-suite-VERSION/..."""
-    with zipfile.ZipFile(out, 'w', zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
-        for path in sorted(p for p in directory.rglob('*') if p.is_file()):
-            info = zipfile.ZipInfo('gpt-suite-%s/%s' % (VERSION, path.relative_to(directory)))
-            info.external_attr, info.create_system = 0o644 << 16, 3
-            archive.writestr(info, path.read_bytes(), zipfile.ZIP_DEFLATED, 9)
+def write_archive(directory, out):
+    """gpt-suite-VERSION/... as .tar.xz, without dates and owners. Files of a model are together: xz finds what they share."""
+    def entry(info):
+        info.mtime, info.uid, info.gid, info.uname, info.gname, info.mode = 0, 0, 0, '', '', 0o644
+        return info
+
+    def place(path):
+        return path.relative_to(directory).parts[1:2], str(path)
+
+    with tarfile.open(out, 'w:xz', format=tarfile.USTAR_FORMAT, preset=6) as archive:
+        for path in sorted((p for p in directory.rglob('*') if p.is_file()), key=place):
+            archive.add(path, 'gpt-suite-%s/%s' % (VERSION, path.relative_to(directory)), filter=entry)
 
 
 def chosen(text, known, what):
@@ -161,11 +271,11 @@ def write(directory, formats, groups, mgpt, archive=None):
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=directory.name + '.') as place:
         suite = Suite(pathlib.Path(place) / 'suite', formats, mgpt)
         suite.directory.mkdir()
-        for group in groups:
+        for group in sorted(groups, key=GROUPS.index):
             WRITERS[group](suite)
         finish(suite)
         if archive:
-            write_zip(suite.directory, archive)
+            write_archive(suite.directory, archive)
         if directory.exists():
             directory.rmdir()
         suite.directory.rename(directory)
@@ -177,12 +287,12 @@ def main(argv=None):
     parser.add_argument('directory', metavar='DIR')
     parser.add_argument('--formats', metavar='LIST', help='of %s; default: all' % ', '.join(FORMATS))
     parser.add_argument('--groups', metavar='LIST', help='of %s; default: all' % ', '.join(GROUPS))
-    parser.add_argument('--zip', metavar='FILE', help='also the archive that is released')
+    parser.add_argument('--archive', metavar='FILE', help='also the .tar.xz that is released')
     parser.add_argument('--mgpt', default=os.environ.get('MGPT', str(HERE.parents[1] / 'build/tools/mgpt')), metavar='PATH')
     args = parser.parse_args(argv)
     try:
         formats, groups = chosen(args.formats, FORMATS, '--formats'), chosen(args.groups, GROUPS, '--groups')
-        cases = write(args.directory, formats, groups, args.mgpt, args.zip)
+        cases = write(args.directory, formats, groups, args.mgpt, args.archive)
     except Refused as why:
         print('suite write: %s' % why, file=sys.stderr)
         return why.code
