@@ -13,6 +13,7 @@ import numpy as np
 import torch
 import transformers
 
+import judge
 import made
 import shapes
 import write
@@ -21,7 +22,6 @@ sys.path.insert(0, str(shapes.GOLDEN))
 from make_hf import Float64, models  # noqa: E402
 from renamed import as_exaone, as_minicpm  # noqa: E402
 
-NEAR = 0.03 # what half precision may differ by (judge.py)
 RENAMED = {'exaone': as_exaone, 'minicpm': as_minicpm}
 
 
@@ -91,7 +91,7 @@ def make(plan):
         if plan['bug']:
             far = distance(files[plan['id']], changed_logits(top, plan, plan['bug'], weights, ids))
             print('%-26s D %.2g with the bug %s' % (plan['id'], far, plan['bug']))
-            assert far > NEAR, plan['id'] + ': its bug is not seen'
+            assert far > judge.NEAR['bfloat16'][0], plan['id'] + ': its bug is not seen'
         if plan['base'] in RENAMED:
             before = made.stored(top / 'model.safetensors')
             RENAMED[plan['base']](top)

@@ -147,6 +147,8 @@ def write_golden(suite):
             case['files'].update(suite.other_files(name, config, source / 'model.safetensors'))
         if 'quantization' in config or 'quantization_config' in config:
             case['integer'] = True
+        if config.get('dtype') == 'bfloat16':
+            case['bfloat16'] = True
         suite.add(case)
 
 
@@ -179,7 +181,7 @@ def write_made_case(suite, line, model):
             for path in [DATA / 'ref' / (name + end + '.npy') for end in
                          ['', *('.%d' % (i + 1) for i in range(len(line.get('also', ()))))]]]
     ids = made.token_ids(name, line.pop('n'), config['vocab_size'])
-    case = {**line, 'files': files, 'ids': suite.put_ids(name, ids), 'ref': refs[0]}
+    case = {**line, 'files': files, 'ids': suite.put_ids(name, ids), 'ref': refs[0], 'bfloat16': True}
     if 'also' in line:
         case['also'] = [{'ref': ref, 'why': why} for ref, why in zip(refs[1:], line['also'])]
     suite.add(case)
@@ -196,6 +198,8 @@ def write_types(suite):
                 'ref': suite.put('ref/%s.npy' % name, (DATA / 'ref' / (name + '.npy')).read_bytes())}
         if line['type'] not in ('F32', 'F16', 'BF16'):
             case['integer'] = True
+        if line['type'] == 'BF16':
+            case['bfloat16'] = True
         suite.add(case)
 
 
