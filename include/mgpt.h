@@ -277,12 +277,16 @@ typedef struct mgpt_candidate {
 /* sample chooses one of n tokens; NaN counts as minus infinity. sample_many draws n_draws tokens
  * from the same logits, token i as sample does with rng[i] for sampler->rng. Both return MGPT_EARG
  * for NULL or n = 0, sample_many also for `uniform`. top writes the k likeliest, best first, lowest
- * id first on ties; returns min(k, n). logprob is log softmax(logits)[token] in float64, or NaN. */
+ * id first on ties; returns min(k, n). logprob is log softmax(logits)[token] in float64, or NaN.
+ * draw_prob is the probability with which sample chooses a token: of the integer weights that it
+ * draws from, after temperature and filters; NaN for wrong arguments. */
 MGPT_API int32_t mgpt_sample(mgpt_sampler *sampler, const float *logits, size_t n);
 MGPT_API int mgpt_sample_many(const mgpt_sampler *sampler, uint64_t *rng, size_t n_draws,
                               const float *logits, size_t n, int32_t *tokens);
 MGPT_API size_t mgpt_top(const float *logits, size_t n, mgpt_candidate *top, size_t k);
 MGPT_API double mgpt_logprob(const float *logits, size_t n, int32_t token);
+MGPT_API double mgpt_draw_prob(const mgpt_sampler *sampler, const float *logits, size_t n,
+                               int32_t token);
 
 /* ---- looking inside ---- */
 /* Points of the forward pass in order, with shapes and TransformerLens' names (mgpt_point_name),

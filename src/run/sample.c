@@ -325,6 +325,30 @@ int mgpt_sample_many(const mgpt_sampler *s, uint64_t *rng, size_t n_draws, const
     return MGPT_OK;
 }
 
+/* The weight of a token; place by place as draw_in_spans. */
+static uint64_t weight_of(const struct draws *p, size_t token)
+{
+    uint64_t w[CHUNK];
+    size_t place = token / p->span, ties_seen = p->places[place].ties_seen;
+    for (size_t from = place * p->span;; from += CHUNK) {
+        weigh(&p->d, w, from, chunk_at(&p->d, from), &ties_seen);
+        if (token < from + CHUNK)
+            return w[token - from];
+    }
+}
+
+double mgpt_draw_prob(const mgpt_sampler *s, const float *logits, size_t n, int32_t token)
+{
+    if (!s || !logits || n > INT32_MAX || token < 0 || (size_t)token >= n)
+        return NAN;
+    const struct sample_kernels *kernels = kernels_sample();
+    if (!(s->temperature > 0))
+        return (size_t)token == argmax(logits, n, kernels->biggest(logits, n));
+    struct draws p;
+    begin_draws(&p, s, logits, n);
+    return p.total ? (double)weight_of(&p, (size_t)token) / (double)p.total : token == 0;
+}
+
 /* log of the sum of exp(logits), in float64. */
 static double log_sum(const float *logits, size_t n)
 {

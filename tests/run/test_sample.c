@@ -71,6 +71,19 @@ static void distribution(const mgpt_sampler *s, const float *logits, int n, doub
     }
 }
 
+/* mgpt_draw_prob gives the distribution. Weights are whole numbers up to 2^40, and (logit - max) / temperature to 24,
+ * where it is up to 10.5: 1e-5 of a probability is wide. */
+static void check_probabilities(const mgpt_sampler *sampler, const double *p)
+{
+    double sum = 0;
+    for (int i = 0; i < V; i++) {
+        double found = mgpt_draw_prob(sampler, logits12, V, i);
+        assert_true(fabs(found - p[i]) <= 1e-5 * p[i]);
+        sum += found;
+    }
+    assert_true(fabs(sum - 1) < 1e-15 * V);
+}
+
 /* Pearson's chi-square must lie below the quantile that a correct sampler exceeds once in a million
  * seeds (z = 4.75; Wilson & Hilferty 1931). Impossible tokens must never be drawn. */
 static void check_distribution(mgpt_sampler sampler)
@@ -80,6 +93,7 @@ static void check_distribution(mgpt_sampler sampler)
     float logits[V];
     distribution(&sampler, logits12, V, p);
     memcpy(logits, logits12, sizeof logits);
+    check_probabilities(&sampler, p);
     for (int i = 0; i < N_DRAWS; i++) {
         int32_t token = mgpt_sample(&sampler, logits, V);
         assert_in_range(token, 0, V - 1);
@@ -386,6 +400,10 @@ TEST(wrong_arguments)
     assert_int_equal(mgpt_sample(NULL, logits12, V), MGPT_EARG);
     assert_int_equal(mgpt_sample(&sampler, NULL, V), MGPT_EARG);
     assert_int_equal(mgpt_sample(&sampler, logits12, 0), MGPT_EARG);
+    assert_true(isnan(mgpt_draw_prob(NULL, logits12, V, 0)));
+    assert_true(isnan(mgpt_draw_prob(&sampler, NULL, V, 0)));
+    assert_true(isnan(mgpt_draw_prob(&sampler, logits12, V, V)));
+    assert_true(isnan(mgpt_draw_prob(&sampler, logits12, V, -1)));
 }
 
 /* A vocabulary of real size, every filter, against the same distribution computed here. */
@@ -406,6 +424,17 @@ TEST(large_vocabulary)
             found |= top[j].token == token;
         assert_true(found);
     }
+    double sum = 0, all = 0;
+    for (int j = 0; j < 40; j++)
+        sum += exp(((double)top[j].logit - (double)top[0].logit) / (double)sampler.temperature);
+    for (int j = 0; j < 40; j++) {
+        double p = exp(((double)top[j].logit - (double)top[0].logit) / (double)sampler.temperature);
+        double found = mgpt_draw_prob(&sampler, logits, LARGE, top[j].token);
+        assert_true(fabs(found - p / sum) <= 1e-5 * found);
+        all += found;
+    }
+    assert_true(fabs(all - 1) < 1e-14);
+    assert_true(mgpt_draw_prob(&sampler, logits, LARGE, 17) == 0);
     free(logits);
 }
 

@@ -90,3 +90,14 @@ TEST(wrong_arguments)
     assert_true(isnan(mgpt_logprob(logits12, V, -1)));
     assert_true(isnan(mgpt_logprob(logits12, 0, 0)));
 }
+
+TEST(greedy_probabilities)
+{
+    const mgpt_sampler greedy = {0}, one = {.temperature = 1.0f};
+    const float logits[] = {1.0f, 2.0f, 2.0f, -3.0f};
+    const float none[] = {NAN, -INFINITY, NAN};
+    for (int i = 0; i < 4; i++)
+        assert_true(mgpt_draw_prob(&greedy, logits, 4, i) == (i == 1));
+    for (int i = 0; i < 3; i++) /* as mgpt_sample */
+        assert_true(mgpt_draw_prob(&one, none, 3, i) == (i == 0));
+}

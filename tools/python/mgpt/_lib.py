@@ -124,6 +124,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "mgpt_sample": (_i32, [c.POINTER(CSampler), _p, _size]),
     "mgpt_top": (_size, [_p, _size, c.POINTER(CCandidate), _size]),
     "mgpt_logprob": (c.c_double, [_p, _size, _i32]),
+    "mgpt_draw_prob": (c.c_double, [c.POINTER(CSampler), _p, _size, _i32]),
     "mgpt_tap": (c.c_int, [_p, c.c_uint64, TapFn, _p, _err]),
     "mgpt_point_name": (_size, [c.c_int, _i32, c.c_char_p, _size]),
     "mgpt_read_kv": (c.c_int, [_p, _i32, _i32, _size, _size, _p, _p, _err]),
