@@ -78,6 +78,18 @@ says "json: the end of the context" '"text":"alexi","tokens":[26,0,11,4,23,8],"f
 run generate "$names" --json --samples 3
 check "json: a line per sample" eval '[ "$(wc -l <"$tmp/out")" -eq 3 ]'
 
+run generate "$names" --json --samples 20 -s 2 --top-k 5
+cp "$tmp/out" "$tmp/want"
+run generate "$names" --json --samples 20 -s 2 --top-k 5 --top 2
+sed 's/,"logprobs":.*/}/' "$tmp/out" >"$tmp/cut"
+check "json --top: the same texts" cmp -s "$tmp/cut" "$tmp/want"
+says "... with the likeliest of each place" '"top_logprobs":[[{"id":0,"token":"a","logprob":-1.98160980311255' \
+    generate "$names" --json --top 1 -n 1
+says "json --top 0: without them" '"draw_probs":[1.0,1.0]}}' generate "$names" --json --top 0 -n 2 --temp 0
+says "... of no token" '"logprobs":{"ids":[],"tokens":[],"token_logprobs":[],"draw_probs":[]}}' \
+    generate "$names" --json --top 3 -n 0
+refuses "--top without --json" 2 "--top goes with --json" generate "$names" --top 3
+
 # ---- failures ----
 
 refuses "a character outside the vocabulary" 2 "'A'" generate "$names" -p annA

@@ -81,7 +81,7 @@ printf '%s\n' '{"text": "anna"}' '{"text": "anna", "prompt": "b", "id": 5}' >"$t
 run score "$names" -f "$tmp/field.jsonl" --json
 check "a field that is not read: exit 3" [ "$code" -eq 3 ]
 tells "... with the line and the fields there are" \
-    'line 2: unknown field "prompt": the fields of a record are id, text, context, continuation and continuations'
+    'line 2: unknown field "prompt": the fields of a record are id, text, ids, context, continuation and continuations'
 says "... in its place" '{"id":5,"error":"unknown field'
 
 # ---- half a character, and control tokens ----
@@ -89,6 +89,18 @@ says "... in its place" '{"id":5,"error":"unknown field'
 printf '{"text": "\\u00e9"}\n' >"$tmp/accent.jsonl"
 golden=$MGPT_SOURCE_ROOT/tests/fixtures/torch/nanogpt
 "$MGPT" convert "$golden/ckpt.pt" "$tmp/tiny.gguf" --assume nanogpt >"$tmp/out" 2>"$tmp/err"
+printf '%s\n' '{"ids":[26,0,13,13,0,26]}' '{"text":"anna"}' '{"ids":[1,2,3]}' '{"ids":[]}' >"$tmp/ids.jsonl"
+run score "$names" -f "$tmp/ids.jsonl" --json
+check "ids are scored as the text that has them" eval '[ $code -eq 0 ] && [ "$(sed -n 1p "$tmp/out")" = "$(sed -n 2p "$tmp/out")" ]'
+check "... without BOS and end" eval 'sed -n 3p "$tmp/out" | grep -q "\"n_tokens\":2,.*\"ids\":\[1,2,3\].*null,-"'
+check "... none" eval 'sed -n 4p "$tmp/out" | grep -q "\"n_tokens\":0"'
+for bad in '[27]' '[0,-1]' '[1.5]' '["a"]'; do
+    printf '{"ids":%s}\n' "$bad" >"$tmp/ids.jsonl"
+    says "ids $bad are refused in their place" "expected whole numbers from 0 to 26" score "$names" -f "$tmp/ids.jsonl" --json
+done
+printf '{"ids":[1],"text":"a"}\n' >"$tmp/ids.jsonl"
+says "ids and a text" "one of text, ids" score "$names" -f "$tmp/ids.jsonl" --json
+
 run score "$tmp/tiny.gguf" -f "$tmp/accent.jsonl" --json
 check "a text of one token: nothing to score, no numbers made up" eval '[ $code -eq 0 ] &&
     grep -qF "\"n_tokens\":0,\"sum_logprob\":0.0,\"perplexity\":null" "$tmp/out"'

@@ -16,7 +16,7 @@ BEYOND = {name: [least - 1, most + 1 if whole else most * 2 + 1] + ([] if whole 
 
 
 def command(root, option, value):
-    done = subprocess.run([PROGRAM, "generate", root / "weights/names.gguf", "-p", "a", "-n", "1", option, str(value)],
+    done = subprocess.run([PROGRAM, "generate", root / "weights/names.gguf", "-p", "a", "-n", "1", "--json", option, str(value)],
                           capture_output=True, text=True, timeout=60)
     return done.returncode, done.stderr
 

@@ -156,6 +156,29 @@ def test_stop_is_the_commands(shakespeare, stop):
     assert not any(text in "".join(pieces) for text in texts)
 
 
+@pytest.mark.parametrize("options", [{"temperature": 0.7, "seed": 5}, {"temperature": 0}, {"top_k": 3, "min_p": 0.1}, {"top_p": 0.6}])
+def test_numbers_are_the_commands_and_scores(shakespeare, options):
+    words = {"temperature": "--temp", "seed": "-s", "top_k": "--top-k", "top_p": "--top-p", "min_p": "--min-p"}
+    flags = [word for key, value in options.items() for word in (words[key], value)]
+    record = json.loads(command("generate", shakespeare.path, "-p", "KING", "-n", "20", "--json", "--top", "3", *flags))
+    want = record["logprobs"]
+    pieces = [p for p in shakespeare.generate("KING", 20, logprobs=3, **options) if p.token is not None]
+    assert [p.token for p in pieces] == want["ids"] and [p.logprob for p in pieces] == want["token_logprobs"]
+    assert [p.prob for p in pieces] == want["draw_probs"] and [str(p) for p in pieces] == want["tokens"]
+    assert [p.top for p in pieces] == [[(t["id"], t["logprob"]) for t in top] for top in want["top_logprobs"]]
+    score = json.loads(command("score", shakespeare.path, "--json", "--top", "3", input=json.dumps({"ids": record["tokens"]})))
+    assert score["logprobs"]["token_logprobs"][-20:] == want["token_logprobs"]
+    assert score["logprobs"]["top_logprobs"][-20:] == want["top_logprobs"]
+    # The probability of the draw, from the logits.
+    logits = shakespeare.logits(record["tokens"])[-21:-1].astype(np.float64)
+    if options.get("temperature") == 0.7:
+        p = np.exp((logits - logits.max(1, keepdims=True)) / np.float32(0.7))
+        p = (p / p.sum(1, keepdims=True))[np.arange(20), want["ids"]]
+        assert np.allclose(want["draw_probs"], p, rtol=1e-5)
+    elif options.get("temperature") == 0:
+        assert want["draw_probs"] == [1] * 20
+
+
 def test_stop_and_ignore_end(names):
     assert "".join(names.generate("", temperature=0, ignore_end=True, n=8)) + "\n" == command(
         "generate", names.path, "--temp", "0", "--ignore-end", "-n", "8")

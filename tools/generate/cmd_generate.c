@@ -48,6 +48,9 @@ static const char notes[] =
     "begin a stop text is printed when it is known not to; the stop text itself never is. --json "
     "has\n"
     "it as stop_text, and in tokens all that were drawn; --session keeps them.\n\n"
+    "--json --top N adds logprobs: of each drawn token ids, tokens, token_logprobs (of the model, "
+    "before\n"
+    "temperature and filters), draw_probs (with which it was drawn) and top_logprobs.\n\n"
     "--slide does what nanoGPT does when the context is full: for each further token the last "
     "n_ctx\n"
     "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
@@ -232,6 +235,8 @@ static int generate(struct generate *g, const struct cli_command *command)
                          s->lookup ? "--lookup" : "--draft");
     if (s->slide && s->resume.path)
         return cli_usage(command, "--slide and --session: only one of them");
+    if (s->top >= 0 && !s->json)
+        return cli_usage(command, "--top goes with --json");
     if (s->first && sampling_is_shared(&g->sampling))
         return cli_usage(command, "--first needs a stream for each sample: not with --rng python");
     int code = open_session(g, command);
@@ -243,7 +248,7 @@ static int generate(struct generate *g, const struct cli_command *command)
 int cmd_generate(int argc, char **argv)
 {
     struct generate g = {.engine = {.only_draws = 1},
-                         .samples = {.n_predict = -1, .n = 1},
+                         .samples = {.n_predict = -1, .n = 1, .top = -1},
                          .sampling = {SAMPLING_USUAL.seed = SAMPLING_NO_SEED}};
     struct sampling *s = &g.sampling;
     s->temperature = 0.8;
@@ -278,6 +283,8 @@ int cmd_generate(int argc, char **argv)
         ENGINE_OPT_FINITE(g.engine),
         {"--no-prompt", NULL, CLI_FLAG, &g.samples.no_prompt, 0, 0, "print the continuation only"},
         {"--json", NULL, CLI_FLAG, &g.samples.json, 0, 0, "one JSON object per sample"},
+        {"--top", "N", CLI_INT, &g.samples.top, 0, 1000,
+         "with --json: probabilities of drawn tokens, and the N likeliest in their places"},
         {"--chat", NULL, CLI_FLAG, &g.chat, 0, 0, "answer turns of a conversation"},
         {"--chat-format", "NAME", CLI_TEXT, &g.style.format, 0, 0,
          "how turns are written (default: as the model's template says)"},

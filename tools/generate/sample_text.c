@@ -3,12 +3,15 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "engine/token_json.h"
 
+#include <inttypes.h>
 #include <stdio.h>
+#include <unistd.h>
 
 void sample_text_open(struct sample_text *text, struct samples *ask)
 {
-    *text = (struct sample_text){.ask = ask};
+    *text = (struct sample_text){.ask = ask, .drawn.n_top = (size_t)(ask->top > 0 ? ask->top : 0)};
     text_out_open(&text->out, ask->engine->model, ask->json ? NULL : stdout);
 }
 
@@ -16,6 +19,7 @@ void sample_text_close(struct sample_text *text)
 {
     text_out_close(&text->out);
     arr_free(text->shown);
+    drawn_free(&text->drawn);
 }
 
 void sample_text_hold(struct sample_text *text)
@@ -54,6 +58,15 @@ void sample_text_put(struct sample_text *text, int32_t token)
     sample_list(text, token);
 }
 
+void sample_text_note(struct sample_text *text, int32_t token, const mgpt_sampler *sampler,
+                      const float *logits)
+{
+    const struct engine *engine = text->ask->engine;
+    if (text->ask->top >= 0 && !drawn_add(&text->drawn, token, sampler, logits,
+                                          (size_t)engine->info.n_vocab, engine_n_choices(engine)))
+        err_memory(&text->out.failed, "the numbers of a sample", arr_len(text->drawn.tokens));
+}
+
 void sample_text_add(struct sample_text *text, const char *bytes, size_t n, const int32_t *tokens,
                      size_t n_tokens)
 {
@@ -63,25 +76,31 @@ void sample_text_add(struct sample_text *text, const char *bytes, size_t n, cons
 }
 
 /* One line of JSON with OpenAI's names; an interrupted sample has no reason to have finished. */
-static int sample_print_json(struct sample_text *text, uint64_t number, enum ending ending)
+static void sample_print_json(struct sample_text *text, uint64_t number, enum ending ending)
 {
-    static const char *const reasons[] = {[END_TOKEN] = "stop",
-                                          [END_TEXT] = "stop",
-                                          [END_LENGTH] = "length",
-                                          [END_FULL] = "length",
-                                          [END_INTERRUPTED] = NULL};
+    static const char *const reasons[] = {[END_TOKEN] = "\"stop\"",
+                                          [END_TEXT] = "\"stop\"",
+                                          [END_LENGTH] = "\"length\"",
+                                          [END_FULL] = "\"length\"",
+                                          [END_INTERRUPTED] = "null"};
     size_t n_text = text->out.ids ? 0 : arr_len(text->out.buffer);
-    struct jtext *record =
-        jtext("{s:I, s:s%, s:o, s:s}", "index", (int64_t)number, "text",
-              n_text ? text->out.buffer : "", n_text, "tokens",
-              jtext_ids(text->shown, arr_len(text->shown)), "finish_reason", reasons[ending]);
-    if (ending == END_TEXT)
-        jtext_add(record, "s:s%", "stop_text", text->out.stopped->bytes, text->out.stopped->n);
-    int code = text_json_line(record);
+    struct json_out out = {stdout, isatty(STDOUT_FILENO)};
+    printf("{\"index\":%" PRIu64 ",\"text\":", number);
+    json_out_string(&out, n_text ? text->out.buffer : "", n_text);
+    fputs(",\"tokens\":", stdout);
+    token_json_ids(&out, text->shown, arr_len(text->shown));
+    printf(",\"finish_reason\":%s", reasons[ending]);
+    if (ending == END_TEXT) {
+        fputs(",\"stop_text\":", stdout);
+        json_out_string(&out, text->out.stopped->bytes, text->out.stopped->n);
+    }
+    if (text->ask->top >= 0)
+        drawn_print(&text->drawn, &out, text->ask->engine->model);
+    puts("}");
     text_out_clear(&text->out);
+    drawn_clear(&text->drawn);
     if (text->shown)
         arr_set_len(text->shown, 0);
-    return code;
 }
 
 static void sample_end_line(struct sample_text *text)
@@ -99,8 +118,9 @@ int sample_text_end(struct sample_text *text, uint64_t number, enum ending endin
     if (text->out.failed.status < 0)
         return cli_fail(NULL, &text->out.failed);
     if (text->ask->json)
-        return sample_print_json(text, number, ending);
-    sample_end_line(text);
+        sample_print_json(text, number, ending);
+    else
+        sample_end_line(text);
     return EXIT_OK;
 }
 

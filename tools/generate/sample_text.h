@@ -3,13 +3,15 @@
 #define MGPT_SAMPLE_TEXT_H
 
 #include "common/text.h"
+#include "generate/drawn.h"
 #include "generate/samples.h"
 
 struct sample_text {
     struct samples *ask;
     struct text_out out;
-    int32_t *shown; /* stb_ds array: the tokens of the text, for --json */
-    size_t n_full;  /* samples that ended with the context */
+    int32_t *shown;     /* stb_ds array: the tokens of the text, for --json */
+    struct drawn drawn; /* for --top */
+    size_t n_full;      /* samples that ended with the context */
 };
 
 void sample_text_open(struct sample_text *text, struct samples *ask);
@@ -18,6 +20,10 @@ void sample_text_close(struct sample_text *text);
 /* Begins with the prompt, shown or not as asked for. */
 void sample_text_begin(struct sample_text *text);
 void sample_text_put(struct sample_text *text, int32_t token);
+
+/* Notes the numbers of the token that was put last, if asked for. */
+void sample_text_note(struct sample_text *text, int32_t token, const mgpt_sampler *sampler,
+                      const float *logits);
 
 /* Adds text that has been made: n bytes and, for --json, the tokens that they are. */
 void sample_text_add(struct sample_text *text, const char *bytes, size_t n, const int32_t *tokens,

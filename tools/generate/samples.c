@@ -53,6 +53,7 @@ static enum ending single_draw(struct single *t, struct sample_text *text, int32
     sample_text_put(text, *token);
     ask->n_drawn++;
     t->n_drawn++;
+    sample_text_note(text, *token, &t->sampler, t->logits);
     return text->out.stopped ? END_TEXT : ending;
 }
 
@@ -178,7 +179,7 @@ int samples_run(struct samples *s)
         return cli_fail(NULL, &err);
     }
     memcpy(s->first_logits, mgpt_logits(s->engine->session), n * sizeof *s->first_logits);
-    int alone = s->n == 1 || s->n_predict == 0 || sampling_is_shared(s->sampling);
+    int alone = s->n == 1 || s->n_predict == 0 || s->top >= 0 || sampling_is_shared(s->sampling);
     code = alone || s->slide || samples_speculate(s) ? run_in_order(s) : prefixes_run(s);
     free(s->first_logits);
     return samples_keep(s, code);

@@ -30,6 +30,7 @@ struct samples {
     int slide;     /* beyond the context with a window of its last tokens (engine_slide) */
     int no_prompt; /* the continuation only */
     int json;      /* a JSON object for each, not a line */
+    int32_t top;   /* with so many likeliest tokens for each that was drawn; -1: without numbers */
     /* --session: has the prompt and, of a single sample, what was drawn. */
     struct resume resume;
     struct draft *draft; /* open; NULL: none */

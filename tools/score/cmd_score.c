@@ -51,7 +51,9 @@ struct score_run {
 static const char notes[] =
     "Empty lines are skipped. Prints the number of texts and tokens, the negative log-likelihood\n"
     "per token in nats and in bits, and the perplexity.\n\n"
-    "With --json each line is {\"text\": \"...\"}, or a context with one or more continuations:\n"
+    "With --json each line is {\"text\": \"...\"}, or {\"ids\": [...]} with tokens as they are "
+    "(the first\n"
+    "is only seen), or a context with one or more continuations:\n"
     "{\"context\": \"...\", \"continuation\": \"...\"} or {\"context\": \"...\",\n"
     "\"continuations\": [\"...\", ...]}, with an \"id\" of any kind if you like and no other\n"
     "field. It becomes a record in the same place. Of a text: id, n_tokens, sum_logprob,\n"
@@ -156,11 +158,11 @@ static int score_window(struct score_run *s)
     return code == EXIT_OK && ferror(stdout) ? EXIT_IO : code;
 }
 
-/* The tokens of a text, from BOS to the end token, as far as the context goes. */
+/* The tokens of a text, from BOS to the end token. */
 static int score_read_tokens(const struct score_run *s, struct scored_text *t, mgpt_error *err)
 {
     const mgpt_info *info = &s->engine.info;
-    size_t n, n_ctx = mgpt_n_ctx(s->engine.session);
+    size_t n;
     int status = engine_try_encode(&s->engine, t->text, t->n_bytes, MGPT_NO_SPECIAL_TOKENS,
                                    s->no_bos ? -1 : info->bos, &t->tokens, &n, err);
     if (status < 0)
@@ -169,10 +171,16 @@ static int score_read_tokens(const struct score_run *s, struct scored_text *t, m
         t->tokens[n++] = info->eos;
     t->n_context = 1;
     t->n_scored = n > 0 ? n - 1 : 0;
+    return MGPT_OK;
+}
+
+/* What is beyond the context is not scored. */
+static void cut_text(const struct score_run *s, struct scored_text *t)
+{
+    size_t n_ctx = mgpt_n_ctx(s->engine.session);
     t->cut = t->n_scored > n_ctx;
     if (t->cut)
         t->n_scored = n_ctx;
-    return MGPT_OK;
 }
 
 /* Appends a text of the window's last line. */
@@ -180,8 +188,13 @@ static int add_text(struct score_run *s, struct scored_text t, const struct scor
                     mgpt_error *err)
 {
     size_t n_vocab = (size_t)s->engine.info.n_vocab, n_top = (size_t)s->top;
-    int status = t.text ? score_read_tokens(s, &t, err)
-                        : score_pair_encode(&s->engine, pair, s->no_bos, &t, err);
+    int status = MGPT_OK;
+    if (!t.text)
+        status = score_pair_encode(&s->engine, pair, s->no_bos, &t, err);
+    else if (!t.tokens)
+        status = score_read_tokens(s, &t, err);
+    if (t.text)
+        cut_text(s, &t);
     t.is_greedy = !t.text;
     if (status == MGPT_OK && s->json && (t.text || n_top > 0) &&
         !score_json_room(&t, n_top < n_vocab ? n_top : n_vocab))
@@ -227,8 +240,10 @@ static int add_texts(struct score_run *s, struct score_line *line)
     for (size_t i = 0; i < line->n && line->wrong.status == MGPT_OK && code == EXIT_OK; i++) {
         struct scored_text t = {0};
         struct score_pair pair;
-        if (score_json_text(line, i, &t, &pair))
+        if (score_json_text(line, i, s->engine.info.n_vocab, &t, &pair))
             add_text(s, t, &pair, &line->wrong);
+        else
+            free_tokens(&t);
         if (s->n_waiting >= WINDOW_TOKENS)
             code = score_waiting(s);
     }

@@ -8,6 +8,7 @@
 #include "base/utf8.h"
 #include "common/json_out.h"
 #include "common/text.h"
+#include "engine/token_json.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -24,35 +25,41 @@ static int score_refuse(struct score_line *line, const char *why)
 /* A field that is not read would be a request that is not met. */
 static int check_fields(struct score_line *line)
 {
-    static const char *const known[] = {"id", "text", "context", "continuation", "continuations"};
+    static const char *const known[] = {"id",      "text",         "ids",
+                                        "context", "continuation", "continuations"};
     for (struct jval_iter k = jval_begin(line->object); jval_next(&k);) {
         size_t i = 0, n = sizeof known / sizeof *known;
         while (i < n && strcmp(k.key, known[i]) != 0)
             i++;
         if (i == n)
-            return err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "unknown field \"%.*s\": the fields of a record are id, text, context, "
-                           "continuation and continuations",
-                           TEXT_CLIP(k.key, strlen(k.key)));
+            return err_set(
+                &line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
+                "unknown field \"%.*s\": the fields of a record are id, text, ids, context, "
+                "continuation and continuations",
+                TEXT_CLIP(k.key, strlen(k.key)));
     }
     return MGPT_OK;
 }
 
-/* Which of text, continuation and continuations the record has; NULL unless it is one of them, with
+/* Which of text, ids, continuation and continuations the record has; NULL unless it is one of them, with
  * the type and the context that it needs. */
 static const struct jval *score_json_asked(struct score_line *line)
 {
     const struct jval *object = line->object, *text = jval_get(object, "text");
+    const struct jval *ids = jval_get(object, "ids");
     const struct jval *context = jval_get(object, "context");
     const struct jval *one = jval_get(object, "continuation");
     const struct jval *list = jval_get(object, "continuations");
-    if (!context && !one && !list && jval_is(text, JVAL_STRING))
+    if (!context && !one && !list && !ids && jval_is(text, JVAL_STRING))
         return text;
-    if (!context && !one && !list)
-        score_refuse(line, "expected an object with a string called text, or context with "
-                           "continuation or continuations");
-    else if (text)
-        score_refuse(line, "a record has a text or a context with continuations, not both");
+    if (!context && !one && !list && !text && jval_is(ids, JVAL_ARRAY))
+        return ids;
+    if (!context && !one && !list && !(text && ids))
+        score_refuse(
+            line, "expected an object with a string called text, an array called ids, or context "
+                  "with continuation or continuations");
+    else if (text || ids)
+        score_refuse(line, "a record has one of text, ids, and context with continuations");
     else if (!jval_is(context, JVAL_STRING))
         score_refuse(line, "expected a string called context with the continuation");
     else if (!one == !list)
@@ -75,16 +82,43 @@ size_t score_json_read(struct score_line *line, const char *text, size_t n)
     if (!line->object)
         return 0;
     const struct jval *asked = score_json_asked(line);
+    line->ids = asked && asked == jval_get(line->object, "ids");
     if (!asked || check_fields(line) < 0)
         return 0;
-    return jval_is(asked, JVAL_ARRAY) ? jval_size(asked) : 1;
+    return jval_is(asked, JVAL_ARRAY) && !line->ids ? jval_size(asked) : 1;
 }
 
-int score_json_text(struct score_line *line, size_t i, struct scored_text *text,
+/* The tokens of "ids", as they are. */
+static int score_read_ids(struct score_line *line, const struct jval *ids, int32_t n_vocab,
+                          struct scored_text *text)
+{
+    size_t n = jval_size(ids);
+    text->tokens = mem_new(n + 1, sizeof *text->tokens);
+    if (!text->tokens)
+        return err_memory(&line->wrong, "the ids", n * sizeof *text->tokens);
+    for (size_t i = 0; i < n; i++) {
+        const struct jval *id = jval_at(ids, i);
+        int64_t value = jval_is(id, JVAL_INTEGER) ? jval_whole(id) : -1;
+        if (value < 0 || value >= n_vocab)
+            return err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "ids: expected whole numbers from 0 to %d, found another as number %zu",
+                           (int)n_vocab - 1, i + 1);
+        text->tokens[i] = (int32_t)value;
+    }
+    text->n_context = 1;
+    text->n_scored = n > 0 ? n - 1 : 0;
+    return MGPT_OK;
+}
+
+int score_json_text(struct score_line *line, size_t i, int32_t n_vocab, struct scored_text *text,
                     struct score_pair *pair)
 {
     const struct jval *asked = score_json_asked(line), *context = jval_get(line->object, "context");
     const struct jval *string = jval_is(asked, JVAL_ARRAY) ? jval_at(asked, i) : asked;
+    if (line->ids) {
+        text->text = "";
+        return score_read_ids(line, asked, n_vocab, text) == MGPT_OK;
+    }
     const char *bytes = jval_text(string);
     size_t n_bytes = jval_text_size(string);
     if (!context) {
@@ -111,39 +145,6 @@ int score_json_room(struct scored_text *text, size_t n_top)
 
 /* ---- records ---- */
 
-/* Its bytes, or its name when it has none. Half a character is spelt bytes:\xE2\x82, as OpenAI
- * does. */
-static void put_token(struct json_out *out, const mgpt_model *model, int32_t token)
-{
-    size_t n;
-    const char *bytes = mgpt_piece(model, token, &n);
-    if (n == 0)
-        bytes = mgpt_token_text(model, token, &n);
-    if (utf8_well_formed(bytes, n) == n) {
-        json_out_string(out, bytes, n);
-        return;
-    }
-    fputs("\"bytes:", out->to);
-    for (size_t i = 0; i < n; i++)
-        fprintf(out->to, "\\\\x%02x", (unsigned)(unsigned char)bytes[i]);
-    putc('"', out->to);
-}
-
-/* The likeliest tokens in the place of token i + 1. */
-static void put_top(struct json_out *out, const mgpt_model *model, const struct scored_text *text,
-                    size_t i)
-{
-    for (size_t k = 0; k < text->n_top; k++) {
-        const mgpt_candidate *c = &text->top[i * text->n_top + k];
-        fprintf(out->to, "%s{\"id\":%d,\"token\":", k ? "," : "[", (int)c->token);
-        put_token(out, model, c->token);
-        fputs(",\"logprob\":", out->to);
-        json_out_real(out, c->logprob);
-        putc('}', out->to);
-    }
-    fputs(text->n_top ? "]" : "[]", out->to);
-}
-
 enum list { LIST_TOKENS, LIST_LOGPROBS, LIST_TOP };
 
 /* Writes one list of "logprobs": an entry for each token of a text. Tokens that are not scored, as the
@@ -158,13 +159,13 @@ static void put_list(struct json_out *out, const mgpt_model *model, const struct
         if (i > 0)
             putc(',', out->to);
         if (list == LIST_TOKENS)
-            put_token(out, model, ids[i]);
+            token_json_text(out, model, ids[i]);
         else if (i < unscored)
             fputs("null", out->to);
         else if (list == LIST_LOGPROBS)
             json_out_real(out, text->logprobs[i - unscored]);
         else
-            put_top(out, model, text, i - unscored);
+            token_json_top(out, model, text->top + (i - unscored) * text->n_top, text->n_top);
     }
     putc(']', out->to);
 }
@@ -189,10 +190,8 @@ static void put_text_numbers(struct json_out *out, const struct scored_text *tex
     double mean = text->nll / (double)text->n_scored; /* NaN, hence null, when there is nothing */
     fputs(",\"perplexity\":", out->to);
     json_out_real(out, exp(mean));
-    fputs(",\"ids\":[", out->to);
-    for (size_t i = 0; text->n_scored > 0 && i < text->n_scored + 1; i++)
-        fprintf(out->to, i ? ",%d" : "%d", (int)text->tokens[i]);
-    putc(']', out->to);
+    fputs(",\"ids\":", out->to);
+    token_json_ids(out, text->tokens, text->n_scored > 0 ? text->n_scored + 1 : 0);
 }
 
 /* The members of a record, without its braces. */

@@ -14,7 +14,7 @@ from ._info import Info
 from ._lib import EARG, EFILE, EFULL, EIO, EMEM, ESTOP, ETEXT, ROLES, Error, lib
 from .cache import Cache
 from .check import CheckResult, check
-from .generate import Sampler
+from .generate import Piece, Sampler
 from .hooks import Hook
 from .model import Decoder, Model
 from .patching import Grid, Patched
@@ -24,5 +24,5 @@ from .steering import Steering
 
 __version__: str = lib.mgpt_version().decode()
 __all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "ROLES", "Cache", "CheckResult", "Decoder", "Error",
-           "Grid", "Hook", "Info", "Model", "Patched", "Sampler", "Score", "Session", "Steering",
+           "Grid", "Hook", "Info", "Model", "Patched", "Piece", "Sampler", "Score", "Session", "Steering",
            "check", "step_many"]

@@ -16,6 +16,7 @@ _short.maxlong = 30
 RANGES: dict[str, tuple[str, float, float, bool]] = {
     "n": ("-n", -1, 2**31 - 1, True),
     **{name: row[:4] for name, row in (SETTINGS | {"seed": SEED}).items()},
+    "logprobs": ("--top", 0, 1000, True),
     "n_ctx": ("-c", 0, 2**31 - 1, True),
     "threads": ("-t", 0, 256, True),
 }

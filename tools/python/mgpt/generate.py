@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import numpy.typing as npt
 
-from ._lib import lib
+from ._lib import CCandidate, lib
 from ._ranges import option, shown
 from ._sampling import SEED, SETTINGS, CSampler, Sampling
 
@@ -38,6 +38,35 @@ class Sampler:
         if row.ndim != 1 or not row.size:
             raise ValueError(f"logits: expected one row, found shape {row.shape}")
         return int(lib.mgpt_sample(c.byref(self._sampler), row.ctypes.data, row.size))
+
+    def probability(self, logits: npt.NDArray[np.float32], token: int) -> float:
+        """The probability with which it chooses a token, after temperature and filters."""
+        row = np.ascontiguousarray(logits, np.float32)
+        return float(lib.mgpt_draw_prob(c.byref(self._sampler), row.ctypes.data, row.size, token))
+
+
+class Piece(str):
+    """A piece of text and the token that was drawn for it: what `mgpt generate --json --top N` writes.
+
+    `token` is its id; `logprob` the model's log-probability, before temperature and filters; `prob` that with which it
+    was drawn; `top` the N likeliest in its place, (id, logprob). The last piece of a text may have no token: None.
+    """
+
+    token: int | None = None
+    logprob: float = float("nan")
+    prob: float = float("nan")
+    top: list[tuple[int, float]] = []
+
+    @classmethod
+    def of(cls, text: str, token: int, sampler: Sampler, logits: npt.NDArray[np.float32], n_choices: int, n: int) -> Piece:
+        """The numbers of a token that has been drawn from the first n_choices logits."""
+        piece, top = cls(text), (CCandidate * n)()
+        row = np.ascontiguousarray(logits, np.float32)
+        piece.token, piece.prob = token, sampler.probability(row[:n_choices], token)
+        piece.logprob = float(lib.mgpt_logprob(row.ctypes.data, row.size, token))
+        n = lib.mgpt_top(row.ctypes.data, row.size, top, n) if n else 0
+        piece.top = [(top[i].token, top[i].logprob) for i in range(n)]
+        return piece
 
 
 class Stops:
@@ -72,8 +101,8 @@ class Stops:
 
 
 def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sampler: Sampler,
-             hooks: list[HookRow], stops: Stops, ignore_end: bool) -> Iterator[str]:
-    """Pieces of text after `tokens`. The last token drawn needs no pass of its own."""
+             hooks: list[HookRow], stops: Stops, ignore_end: bool, logprobs: int | None) -> Iterator[str]:
+    """Pieces of text after `tokens`, with numbers if logprobs says of how many. The last token drawn needs no pass of its own."""
     from .model import Decoder
 
     model, n_choices = session.model, session.model.info.n_tokens
@@ -85,10 +114,11 @@ def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sam
         token = sampler(logits[:n_choices])
         if not ignore_end and model.is_end(token):
             break
-        yield stops.put(text.put(token))
+        piece = stops.put(text.put(token))
+        yield piece if logprobs is None else Piece.of(piece, token, sampler, logits, n_choices, logprobs)
         drawn += 1
         if stops.found or drawn == n or len(session) == session.n_ctx:
             break
         logits = session.step(token, hooks)
     if not stops.found:
-        yield stops.put(text.end()) + stops.end()
+        yield Piece(stops.put(text.end()) + stops.end())

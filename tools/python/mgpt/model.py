@@ -254,19 +254,22 @@ class Model:
 
     def generate(self, text: str | Tokens = "", n: int | None = None, *, n_ctx: int = 0, threads: int = 0,
                  kv: str = "auto", hooks: Iterable[_hooks.HookRow] = (), steer: Steering | Vectors | None = None,
-                 stop: str | Iterable[str] = (), ignore_end: bool = False, **sampling: Unpack[Sampling]) -> Iterator[str]:
+                 stop: str | Iterable[str] = (), ignore_end: bool = False, logprobs: int | None = None,
+                 **sampling: Unpack[Sampling]) -> Iterator[str]:
         """Continues a text: yields pieces until a stop text, an end token, n tokens, or the end of the context.
 
         The pieces are those that `mgpt generate --no-prompt` prints for the same options. `stop` is one text or
         several: what is drawn ends before the first of them. `ignore_end`: end tokens are drawn as others are.
+        `logprobs=N`: the pieces are mgpt.Piece, each with its token, its probabilities and the N likeliest.
         `sampling` are arguments of Sampler: temperature, seed, top_k, ...
         """
         tokens, sampler, stops = self._tokens(text), Sampler(**sampling), Stops(stop)
         n = None if n is None else int(option("n", n))
+        logprobs = None if logprobs is None else int(option("logprobs", logprobs))
         if not len(tokens):
             raise ValueError("text: nothing to begin with: the text is empty and the model has no BOS")
         session = self.session(n_ctx=n_ctx, threads=threads, kv=kv, steer=steer)
-        return generate(session, tokens, n, sampler, list(hooks), stops, ignore_end)
+        return generate(session, tokens, n, sampler, list(hooks), stops, ignore_end, logprobs)
 
     def logits(self, text: str | Tokens, *, threads: int = 0, kv: str = "auto",
                steer: Steering | Vectors | None = None) -> Floats:
