@@ -301,6 +301,8 @@ SINGLE = [
      r"(?i)(\bv\b|value|v_proj|attn_v).*bias|bias.*(\bv\b|value|v_proj|attn_v)"),
     ("bias: gate and up exchanged", "llama-bias", "file", swap("gate_proj.bias", "up_proj.bias"),
      r"(?i)bias.*(gate|up)|(gate|up).*bias"),
+    ("bias: the MLP's lost, gated", "llama-bias", "file", zero("gate_proj.bias", "up_proj.bias", "down_proj.bias"),
+     r"ffn_gate.bias, ffn_up.bias, ffn_down.bias"),
     ("bias: attention's output in one layer lost", "neox", "file", zero("attention.dense.bias", only=[1]),
      r"(?i)bias"),
     ("heads: of v rolled", "qwen3", "file", rows(heads(roll(1), "num_key_value_heads"), "v_proj.weight"),

@@ -98,6 +98,9 @@ static const struct toy_spec capped = {
 static const struct toy_spec gpt2 = {
     .label = "gpt2", .arch = "gpt2", .n_layer = 2, .n_embd = 16, .n_head = 4, .n_ff = 32,
     .n_ctx = 40, .n_vocab = 40, .biases = 1, .seed = 23};
+static const struct toy_spec gpt2_small = {
+    .label = "gpt2, one layer", .arch = "gpt2", .n_layer = 1, .n_embd = 16, .n_head = 4, .n_ff = 24,
+    .n_ctx = 40, .n_vocab = 40, .biases = 1, .seed = 27};
 static const struct toy_spec qwen3 = {
     .label = "qwen3", .arch = "qwen3", .n_layer = 2, .n_embd = 16, .n_head = 4, .n_head_kv = 2,
     .n_ff = 24, .n_ctx = 40, .n_vocab = 40, .seed = 26};
@@ -122,6 +125,14 @@ static const struct bug cases[] = {
     {"two biases zero in all layers", &gpt2,
      "value blk.*.attn_qkv.bias all 0; value blk.*.ffn_down.bias all 0", "blocks.0.attn.hook_q",
      "attn_qkv.bias, ffn_down.bias differ in the reference, 4 tensors (here all zeros)", BY_HOOKS},
+    {"the MLP's biases in all layers", &gpt2, "value blk.*.ffn_up.bias all 0; value blk.*.ffn_down.bias all 0",
+     "blocks.0.mlp.hook_pre", "ffn_up.bias, ffn_down.bias differ in the reference, 4 tensors (here all zeros)",
+     BY_LOGITS, .n = PLANTED_MOST},
+    {"all biases but those of norms", &gpt2_small,
+     "value blk.*.attn_qkv.bias all 0; value blk.*.attn_output.bias all 0; value blk.*.ffn_up.bias all 0; "
+     "value blk.*.ffn_down.bias all 0", "blocks.0.attn.hook_q",
+     "attn_output.bias, ffn_up.bias, ffn_down.bias and others differ in the reference, 4 tensors (here all zeros)",
+     BY_LOGITS, .n = PLANTED_MOST},
     {"gains of q in all layers", &qwen3, "value blk.*.attn_q_norm.weight all 1", "blocks.0.attn.hook_rot_q",
      "attn_q_norm.weight differs in the reference, in 2 layers (here all ones)", BY_LOGITS, .n = PLANTED_MOST},
     {"a bias and a matrix", &gpt2, "value output_norm.bias all 0; transpose blk.*.attn_output.weight",

@@ -12,6 +12,8 @@ enum { STEPS = 16, STEPS_MANY = 60, DAMPED = 8, HALVED = 8, MOST_POSITIONS = 64,
 /* The share of one tensor's squared differences that may be left after one step, after two, and after
  * each further step. */
 static const double enough[4] = {1, 0.5, 0.25, 0.7};
+/* The squares of derivatives that are rounding, as a share of the largest. */
+static const double no_effect = 1e-12;
 static const size_t most_values = (size_t)1 << 24;
 
 static float *unknown_value(const struct fit *f, size_t k)
@@ -54,16 +56,21 @@ static int derivatives(struct fit *f)
     return status;
 }
 
-/* The normal equations, their diagonal larger by a part `damping`; the step is left in b. */
+/* The normal equations, their diagonal larger by a part `damping`; the step is left in b. Of many
+ * tensors some change nothing, as a bias of k without RoPE: rounding must not move these. */
 static void solve_step(struct fit *f, double damping)
 {
+    double largest = 0;
     for (size_t k = 0; k < f->n; k++) {
         const double *x = f->J + k * f->m;
         f->b[k] = -solve_dot(x, f->r, f->m);
         for (size_t l = 0; l <= k; l++)
             f->A[k * f->n + l] = solve_dot(x, f->J + l * f->m, f->m);
+        largest = fmax(largest, f->A[k * f->n + k]);
         f->A[k * f->n + k] *= 1 + damping;
     }
+    for (size_t k = 0; k < f->n && f->given->next; k++)
+        f->A[k * f->n + k] += no_effect * largest;
     solve_factor(f->A, f->n);
     solve_with(f->A, f->n, f->b);
 }
