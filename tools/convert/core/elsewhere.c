@@ -1,22 +1,20 @@
-/* What another program makes of the file: llama.cpp ignores keys that it does not know, and would
- * run the model wrongly without an error. See write.h.
+/* What another program makes of the file: llama.cpp ignores keys that it does not know, or reads for other
+ * architectures only, and would run the model wrongly without an error. See write.h.
  *
- * Architectures that llama.cpp does not know (names of ours) it refuses by itself. It reads
- * attention.scale for Granite only; for Gemma 3 of 62 layers and Gemma 2 of 46 it computes the same
- * number. A
- * tokenizer that normalises (mgpt.tokenizer.nfc) it never reproduces, in files of its own either:
- * no note.
+ * Architectures that llama.cpp does not know it refuses by itself. A tokenizer that normalises
+ * (mgpt.tokenizer.nfc) it never reproduces, in files of its own either: no note.
  */
 #include "base/mem.h"
 #include "convert/core/write.h"
 #include "model/arch.h"
 
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 struct names {
-    char text[120];
+    char text[240];
     size_t n;
 };
 
@@ -30,30 +28,73 @@ static void names_add(struct names *to, const char *key, size_t n)
 
 static int is_known(const char *arch)
 {
-    return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj gpt1 biogpt ");
+    return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj gpt1 biogpt helium vaultgemma ");
 }
 
-/* OLMo 3's pattern, which llama.cpp knows. */
-static int is_olmo3(const struct ckpt_hparams *hp)
+/* llama.cpp's period of layers with a window, the last one without, where it is its own and no key; 0:
+ * there is none. */
+static uint32_t own_period(const struct ckpt_hparams *hp)
 {
-    int same = strcmp(hp->arch, "olmo2") == 0 && hp->window > 0;
+    if (strcmp(hp->arch, "exaone4") == 0)
+        return hp->n_layer == 64 ? 4 : 0;
+    return strcmp(hp->arch, "olmo2") == 0 && hp->window > 0 ? 4 : 0;
+}
+
+static int has_own_windows(const struct ckpt_hparams *hp)
+{
+    const uint32_t period = own_period(hp);
+    int same = period > 0;
     for (uint32_t i = 0; same && hp->windows && i < hp->n_layer; i++)
-        same = hp->windows[i] == ((i + 1) % 4 ? (int32_t)hp->window : 0);
+        same = hp->windows[i] == ((i + 1) % period ? (int32_t)hp->window : 0);
     return same;
+}
+
+/* What llama.cpp computes for Gemma 3 of 62 layers and Gemma 2 of 46 without a key; 0: what it does
+ * for all. */
+static float own_scale(const struct ckpt_hparams *hp, const struct arch *a)
+{
+    if (hp->n_layer == 0 || hp->n_head == 0 || hp->n_layer != a->wide_scale)
+        return 0;
+    return (float)(1 / sqrt((double)(hp->n_embd / hp->n_head)));
+}
+
+/* A row for each key that changes logits and that llama.cpp reads for some of its architectures only, tried
+ * with its release b11739: those; whether the file has the key, with a value that has an effect. */
+static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
+{
+    const struct arch *a = arch_find(hp->arch, strlen(hp->arch));
+    const int norm = a && a->expert_norm;
+    const struct {
+        const char *key, *read_for;
+        int written;
+    } facts[] = {
+        {"mgpt.attention.windows", "", hp->windows && !has_own_windows(hp)},
+        {"attention.sliding_window", " cohere2 gemma2 gemma3 lfm2 olmo2 ",
+         hp->window && !hp->windows && !has_own_windows(hp)},
+        {"attention.scale", " granite granitemoe ",
+         hp->attn_scale > 0 && a && hp->attn_scale != own_scale(hp, a)},
+        {"attention.clamp_kqv", " mpt olmo ", hp->qkv_clamp > 0},
+        {"attention.max_alibi_bias", " mpt ", hp->alibi > 0 && a && hp->alibi != (float)a->alibi},
+        {"attn_logit_softcapping", " gemma2 ", hp->attn_softcap > 0},
+        {"final_logit_softcapping", " gemma2 gemma3 ", hp->logit_softcap > 0},
+        {"embedding_scale", " granite granitemoe minicpm ", hp->embd_scale > 0},
+        {"residual_scale", " granite granitemoe minicpm ", hp->residual_scale > 0},
+        {"logit_scale", " cohere2 command-r granite granitemoe minicpm ", hp->logit_scale > 0},
+        {"rope.freq_base_swa", " gemma2 gemma3 ",
+         hp->rope_base_local > 0 &&
+             !(a && a->local_unscaled && hp->rope_base_local == hp->rope_base)},
+        {"rope.scaling.yarn_beta_fast", "", hp->rope_beta_fast > 0 && hp->rope_beta_fast != 32},
+        {"rope.scaling.yarn_beta_slow", "", hp->rope_beta_slow > 0 && hp->rope_beta_slow != 1},
+        {"expert_weights_norm", "", hp->expert_norm != 0 && (hp->expert_norm > 0) != norm},
+    };
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
+        if (facts[i].written && !ckpt_is_one_of(hp->arch, facts[i].read_for))
+            names_add(to, facts[i].key, strlen(facts[i].key));
 }
 
 static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
                            const struct ckpt_vocab *v)
 {
-    const struct arch *arch = arch_find(hp->arch, strlen(hp->arch));
-    float wide = hp->n_layer && hp->n_layer == arch->wide_scale
-                     ? (float)(1 / sqrt((double)(hp->n_embd / hp->n_head)))
-                     : 0;
-    int computes_scale = strncmp(hp->arch, "granite", 7) == 0 || hp->attn_scale == wide;
-    int has_window = strncmp(hp->arch, "gemma", 5) == 0 || strcmp(hp->arch, "cohere2") == 0;
-    int has_local = strcmp(hp->arch, "gemma3") == 0 ||
-                    (arch->local_unscaled && hp->rope_base_local == hp->rope_base);
-    int has_cap = strcmp(hp->arch, "gemma2") == 0;
     const struct {
         const char *key;
         int written;
@@ -61,12 +102,6 @@ static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
         {"mgpt.activation", hp->activation != NULL},
         {"mgpt.final_norm", hp->no_final_norm},
         {"mgpt.attention.no_rope_every", hp->no_rope_every > 0},
-        {"mgpt.attention.windows", hp->windows && !is_olmo3(hp)},
-        {"attention.sliding_window", hp->window && !hp->windows && !has_window},
-        {"attn_logit_softcapping", hp->attn_softcap > 0 && !has_cap},
-        {"rope.freq_base_swa", hp->rope_base_local > 0 && !has_local},
-        {"attention.scale", hp->attn_scale > 0 && !computes_scale},
-        {"expert_weights_norm", hp->expert_norm != 0},
         {"mgpt.tokenizer.whole_pieces", v->whole_pieces >= 0},
         {"mgpt.tokenizer.ranked", v->ranked},
         {"mgpt.tokenizer.space_missing", v->space_missing},
@@ -83,18 +118,83 @@ static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
         {"mgpt.tokenizer.rstrip", v->rstrip != NULL},
         {"mgpt.tokenizer.literal", v->literal != NULL},
     };
+    names_of_facts(to, hp);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (keys[i].written)
             names_add(to, keys[i].key, strlen(keys[i].key));
 }
 
-static void names_of_copy(struct names *to, const struct gguf *g)
+/* ---- a GGUF file that is copied ------------------------------------------------------------------ */
+
+/* A number of the file; 0: the key is not there, or is no number that a float can be near. */
+static double copied(const struct gguf *g, const char *arch, const char *name)
 {
-    static const char own[] = "mgpt.", harmless[] = "mgpt.tokenizer.nfc";
+    char key[128];
+    double v;
+    snprintf(key, sizeof key, "%s.%s", arch, name);
+    const struct gguf_kv *kv = gguf_find(g, key);
+    return kv && gguf_number(kv, 0, &v) > 0 && fabs(v) <= (double)FLT_MAX ? v : 0;
+}
+
+static uint32_t copied_count(const struct gguf *g, const char *arch, const char *name)
+{
+    const double v = copied(g, arch, name), most = 1e9;
+    return v >= 0 && v <= most ? (uint32_t)v : 0;
+}
+
+/* mgpt.attention.windows, where it is a list of numbers for all layers. NULL: it is not, or there is no
+ * memory. */
+static const int32_t *copied_windows(struct checkpoint *c, const struct gguf *g, uint32_t n_layer)
+{
+    const struct gguf_kv *kv = gguf_find(g, "mgpt.attention.windows");
+    int32_t *windows = kv && kv->n == n_layer ? ckpt_alloc(c, n_layer, sizeof *windows) : NULL;
+    for (uint32_t i = 0; windows && i < n_layer; i++) {
+        double v;
+        if (!gguf_number(kv, i, &v) || !(fabs(v) <= INT32_MAX))
+            return NULL;
+        windows[i] = (int32_t)v;
+    }
+    return windows;
+}
+
+/* What names_of_facts looks at. */
+static struct ckpt_hparams copied_hparams(struct checkpoint *c, const struct gguf *g)
+{
+#define COPY_NUMBER(field, absent, kind, key, ...) .field = (float)copied(g, arch, key),
+    const char *arch = c->hp.arch;
+    const struct gguf_kv *norm;
+    char key[128];
+    struct ckpt_hparams hp = {
+        .arch = arch,
+        .n_layer = copied_count(g, arch, "block_count"),
+        .n_embd = copied_count(g, arch, "embedding_length"),
+        .n_head = copied_count(g, arch, "attention.head_count"),
+        .window = copied_count(g, arch, "attention.sliding_window"),
+        .rope_base = (float)copied(g, arch, "rope.freq_base"),
+        .rope_base_local = (float)copied(g, arch, "rope.freq_base_swa"),
+        .rope_beta_fast = (float)copied(g, arch, "rope.scaling.yarn_beta_fast"),
+        .rope_beta_slow = (float)copied(g, arch, "rope.scaling.yarn_beta_slow"),
+        MODEL_NUMBERS(COPY_NUMBER)};
+    snprintf(key, sizeof key, "%s.expert_weights_norm", arch);
+    norm = gguf_find(g, key);
+    if (norm)
+        hp.expert_norm = copied(g, arch, "expert_weights_norm") > 0 ? 1 : -1;
+    hp.windows = copied_windows(c, g, hp.n_layer);
+    return hp;
+}
+
+static void names_of_copy(struct names *to, struct checkpoint *c, const struct gguf *g)
+{
+    static const char own[] = "mgpt.";
+    const struct ckpt_hparams hp = copied_hparams(c, g);
+    names_of_facts(to, &hp);
     for (size_t i = 0; i < arr_len(g->kv); i++) {
         const struct gguf_str *key = &g->kv[i].key;
-        if (key->n >= sizeof own && memcmp(key->p, own, sizeof own - 1) == 0 &&
-            !(key->n == sizeof harmless - 1 && memcmp(key->p, harmless, key->n) == 0))
+        char name[64];
+        snprintf(name, sizeof name, "%.*s", (int)(key->n < 60 ? key->n : 60), key->p);
+        int known = ckpt_is_one_of(name, hp.windows ? " mgpt.tokenizer.nfc mgpt.attention.windows "
+                                                    : " mgpt.tokenizer.nfc ");
+        if (strncmp(name, own, sizeof own - 1) == 0 && !known)
             names_add(to, key->p, key->n);
     }
 }
@@ -115,7 +215,7 @@ void ckpt_note_elsewhere(struct checkpoint *c)
     if (!is_known(c->hp.arch) || has_own_tokenizer(c))
         return;
     if (c->metadata)
-        names_of_copy(&names, c->metadata);
+        names_of_copy(&names, c, c->metadata);
     else
         names_of_model(&names, &c->hp, &c->vocab);
     if (names.n)

@@ -1,0 +1,64 @@
+#!/bin/sh
+# The line of mgpt convert about keys that llama.cpp ignores: for every golden model, and for a copy of its
+# GGUF file. With llama.cpp b11739 each of these models gave other logits, or was refused for its shape; the
+# others that it reads gave the same.
+# shellcheck disable=SC2016,SC2154
+# shellcheck source=tests/cli/lib.sh
+. "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
+# shellcheck source=tests/cli/golden_models.sh
+. "$MGPT_SOURCE_ROOT/tests/cli/golden_models.sh"
+
+# ignored DIRECTORY: the keys.
+ignored()
+{
+    case $1 in
+    cwm | exaone4 | qwen2_window) echo mgpt.attention.windows ;;
+    mistral_yarn | phi3_longrope | starcoder2) echo attention.sliding_window ;;
+    gemma2 | gemma3 | mpt) echo attention.scale ;;
+    gpt_neo) echo mgpt.attention.windows, attention.scale ;;
+    olmo3) echo rope.freq_base_swa ;;
+    olmoe) echo attention.clamp_kqv ;;
+    opt) echo mgpt.activation ;;
+    esac
+}
+
+# told: the keys of the note that was printed.
+told()
+{
+    sed -n 's/^mgpt: llama.cpp ignores \(.*\) and would run this file wrongly without an error$/\1/p' "$tmp/err"
+}
+
+# tells DIRECTORY: whether a conversion and a copy say so.
+tells()
+{
+    golden_convert "$1" "$tmp/model.gguf" || return 1
+    want=$(ignored "${1##*/}")
+    [ "$(told)" = "$want" ] || return 1
+    run convert "$tmp/model.gguf" "$tmp/copy.gguf" --dry-run
+    [ "$code" -eq 0 ] && [ "$(told)" = "$want" ]
+}
+
+for directory in "$golden"/*/; do
+    [ -f "$directory/ref.npz" ] || continue
+    check "keys that llama.cpp ignores: $(basename "$directory")" tells "${directory%/}"
+done
+
+# What depends on a value or on the number of layers. set_config NAME PYTHON: a copy of a golden model in $tmp/NAME
+# with a changed configuration; nothing is compared, so weights need not fit: only the plan is printed.
+set_config()
+{
+    rm -rf "$tmp/changed" && cp -r "$golden/$1" "$tmp/changed"
+    python3 -c 'import json, sys
+path = sys.argv[1] + "/config.json"
+c = json.load(open(path))
+exec(sys.argv[2])
+json.dump(c, open(path, "w"))' "$tmp/changed" "$2"
+    run convert "$tmp/changed" "$tmp/changed.gguf" --no-tokenizer --dry-run
+    [ "$code" -eq 0 ]
+}
+yarn='c["rope_parameters"]["beta_fast"] = 16; c["sliding_window"] = None'
+check "bounds of YaRN that are not 32 and 1" eval 'set_config mistral_yarn "$yarn" && [ "$(told)" = rope.scaling.yarn_beta_fast ]'
+check "no window" eval 'set_config mistral_yarn "c[\"sliding_window\"] = None" && [ "$(told)" = "" ]'
+check "no clamp" eval 'set_config olmoe "c[\"clip_qkv\"] = None" && [ "$(told)" = "" ]'
+check "Gemma 2 with the usual scale" eval 'set_config gemma2 "c[\"query_pre_attn_scalar\"] = c[\"head_dim\"]" && [ "$(told)" = "" ]'
+finish
