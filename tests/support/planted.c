@@ -95,7 +95,7 @@ static const char not_found[] = "not found";
 
 static const char *cause_of(const struct explain *e)
 {
-    static char text[400];
+    static char text[500];
     const struct explain_weight *w = &e->weight;
     if (w->proved) {
         snprintf(text, sizeof text, "%s row %d column %d", w->tensor, (int)w->row, (int)w->col);
@@ -106,7 +106,7 @@ static const char *cause_of(const struct explain *e)
         return text;
     }
     if (e->proved && e->with[0]) {
-        snprintf(text, sizeof text, "%s; %s", explain_cause(e), e->with);
+        snprintf(text, sizeof text, "%s; %s; %s", explain_cause(e), e->with, e->third);
         return text;
     }
     return e->proved ? explain_cause(e) : e->head[0] ? e->head : not_found;
@@ -120,7 +120,7 @@ int planted_found(const struct bug *bug, const mgpt_model *model, const struct a
     struct explain e;
     mgpt_error err;
     char name[64];
-    if (locate_run(&l, model, a, 1e-9, &err) != MGPT_OK)
+    if (locate_run(&l, model, a, bug->bound > 0 ? bug->bound : 1e-9, &err) != MGPT_OK)
         fail_msg("%s: %s", bug->label, err.text);
     if (l.first_bad < 0)
         fail_msg("%s: nothing differs", bug->label);

@@ -2,6 +2,7 @@
  * holds, planted in toys or in the reference's pass, one at a time; with all inner values, without
  * those of norms (most programs record none), and from the logits alone. What cannot be told must
  * not be claimed. */
+#include "check/oracle/oracle.h"
 #include "support/planted.h"
 #include "support/sanitized.h"
 #include "support/toy_zoo.h"
@@ -78,6 +79,40 @@ static void ref_logits_bent(mgpt_point point, int layer, double *row, size_t n, 
         row[i] += 0.1 * row[i] * row[i];
 }
 
+/* ---- in the reference's description -------------------------------------------------------------- */
+
+/* s (x + f(x)) for x + s f(x). */
+static void sums_scaled(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    for (size_t i = 0; i < spec->n_layer; i++)
+        layers[i].attn_more = layers[i].mlp_more = spec->residual_scale - 1;
+}
+
+static void three_switches(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    spec->logit_scale = spec->residual_scale = 1;
+    for (size_t i = 0; i < spec->n_layer; i++)
+        layers[i].activation = "gelu_tanh";
+}
+
+static void no_multipliers(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    spec->logit_scale = spec->residual_scale = spec->embd_scale = 1;
+    for (size_t i = 0; i < spec->n_layer; i++)
+        layers[i].attn_scale = 1 / sqrt((double)spec->head_dim);
+}
+
+/* About what the base 1000 gives, which no base gives. */
+static void odd_frequencies(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    static double freq[4];
+    static const double times[4] = {1, 1.006, 0.994, 1};
+    for (size_t i = 0; i < 4; i++)
+        freq[i] = pow(1e3, -(double)i / 4) * times[i];
+    for (size_t i = 0; i < spec->n_layer; i++)
+        layers[i].freq = freq;
+}
+
 /* The tokens' names, one place too far. */
 static void rolled(int32_t *tokens, size_t n)
 {
@@ -101,6 +136,16 @@ static const struct toy_spec gpt2 = {
 static const struct toy_spec gpt2_small = {
     .label = "gpt2, one layer", .arch = "gpt2", .n_layer = 1, .n_embd = 16, .n_head = 4, .n_ff = 24,
     .n_ctx = 40, .n_vocab = 40, .biases = 1, .seed = 27};
+static const struct toy_spec granite = {
+    .label = "granite", .arch = "granite", .n_layer = 2, .n_embd = 16, .n_head = 4, .n_ff = 24,
+    .n_ctx = 40, .n_vocab = 40, .embd_scale = 5, .attn_scale = 0.1, .residual_scale = 0.4,
+    .logit_scale = 3, .seed = 41};
+static const struct toy_spec turning = {
+    .label = "llama, heads of 8", .arch = "llama", .n_layer = 1, .n_embd = 16, .n_head = 2, .n_ff = 16,
+    .n_ctx = 40, .n_vocab = 24, .seed = 43};
+static const struct toy_spec based = {
+    .label = "llama, another base", .arch = "llama", .n_layer = 1, .n_embd = 16, .n_head = 2, .n_ff = 16,
+    .n_ctx = 40, .n_vocab = 40, .rope_base = 7.3e6, .seed = 43};
 static const struct toy_spec qwen3 = {
     .label = "qwen3", .arch = "qwen3", .n_layer = 2, .n_embd = 16, .n_head = 4, .n_head_kv = 2,
     .n_ff = 24, .n_ctx = 40, .n_vocab = 40, .seed = 26};
@@ -191,6 +236,17 @@ static const struct bug cases[] = {
      .bare = "blocks.0.attn.hook_q"},
     {"rope base", &llama, "f32 llama.rope.freq_base 12345", "blocks.0.attn.hook_rot_q",
      "rope base 10000", BY_LOGITS},
+    {"rope base of no list", &based, "f32 llama.rope.freq_base 500000", "blocks.0.attn.hook_rot_q",
+     "rope base 7.3e+06, not 500000", BY_LOGITS, .bound = 1e-4},
+    {"nearly a base", &turning, NULL, "blocks.0.attn.hook_rot_q", NULL, BY_LOGITS,
+     .differs = odd_frequencies, .n = 8, .bound = 1e-4},
+    {"sums scaled", &granite, NULL, "blocks.0.hook_resid_mid", "s (x + f(x)), not of the branch", BY_LOGITS,
+     .differs = sums_scaled},
+    {"three switches", &granite, NULL, "blocks.0.hook_attn_out",
+     "activation gelu_tanh; logits not multiplied by their scale; branches times 1", BY_LOGITS,
+     .differs = three_switches},
+    {"no multipliers", &granite, NULL, "hook_embed", "no multiplier of embeddings", BY_LOGITS,
+     .differs = no_multipliers},
     {"one weight", &llama, "value blk.0.ffn_down.weight 100 -5", "blocks.0.hook_mlp_out",
      "blk.0.ffn_down.weight", BY_LOGITS},
     {"one weight of k in one", &gpt2, "plus blk.0.attn_qkv.weight 309 0.5", "blocks.0.attn.hook_k",

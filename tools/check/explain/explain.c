@@ -252,6 +252,7 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
     *s.err = (mgpt_error){.status = MGPT_OK};
     if (l->first_bad < 0)
         return MGPT_OK;
+    s.noise = search_noise(l);
     search_begin(&s);
     s.base = &s.as_is;
     int status = whatif_open(&s.as_is, model, a->tokens, a->n, s.err);

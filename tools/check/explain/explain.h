@@ -19,9 +19,10 @@ struct explain_trial {
     size_t good;  /* positions that agree before the first that does not */
     size_t reach; /* the first bad hook of the whole pass; 0: there was none */
     size_t suspect;
-    int layer;     /* -1: all */
-    int proved;    /* a whole pass with it agrees everywhere that is compared */
-    double logits; /* NMSE of that pass; NaN: there was none */
+    int layer;       /* -1: all */
+    int approximate; /* within the bound, but 10^6 times worse than the noise of the best position */
+    int proved;      /* a whole pass with it agrees everywhere that is compared */
+    double logits;   /* NMSE of that pass; NaN: there was none */
 };
 
 /* A weight (or a few) that differs, found by its effect on the numbers that follow. */
@@ -52,8 +53,8 @@ struct explain {
     size_t n_tried;
     int proved; /* the cause is known: a whole pass with it agrees everywhere that is compared. It is
                  * the weight, the kernels, `first` and `with` together, or the first trial */
-    char first[160], with[160]; /* two causes at once, or "" */
-    double logits;              /* NMSE of the logits of a whole pass with the cause */
+    char first[160], with[160], third[160]; /* two or three causes at once, or "" */
+    double logits;                          /* NMSE of the logits of a whole pass with the cause */
     struct explain_weight weight;
     char head[160]; /* where nothing restores agreement: what the file shows of a tied head */
     struct explain_precision precision;

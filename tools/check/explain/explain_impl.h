@@ -34,13 +34,15 @@ struct search {
     int feed;                  /* 1: values before the target are the reference's */
     int second;                /* 1: the second of two causes is looked for, and no hint is kept */
     size_t common;             /* only common suspects from this one on; 0: all */
-    uint64_t points;           /* where the cause may be */
-    int not_linear;            /* 1: no head gives the reference's logits */
+    int switches;    /* how many more switches of a configuration are looked for; 0: any suspect */
+    uint64_t points; /* where the cause may be */
+    int not_linear;  /* 1: no head gives the reference's logits */
     /* If logits are the target: residual stream of the base before each layer,
      * [n_layer][n_kept][n_embd]; else NULL. */
     double *residuals;
     size_t n_kept;
-    double work; /* work spent so far */
+    double noise; /* search_noise of the model without edits */
+    double work;  /* work spent so far */
     mgpt_error *err;
 };
 
@@ -115,10 +117,14 @@ int search_locate(struct search *s, const struct whatif_edit *edit, int layer, s
  * the edit is a cause. */
 struct proof {
     int proved;
-    double logits; /* NMSE of the logits */
-    size_t reach;  /* the first bad hook; beyond the logits: there is none */
+    int approximate; /* it agrees within the bound, but far worse than noise: no cause */
+    double logits;   /* NMSE of the logits */
+    size_t reach;    /* the first bad hook; beyond the logits: there is none */
 };
 int search_prove(struct search *s, const struct whatif_edit *edit, int layer, struct proof *proof);
+
+/* NMSE of the logits at the position where they differ least. */
+double search_noise(const struct locate *l);
 
 /* Proves a trial that restores agreement at the target: in all layers; if that fails and only one stage
  * of its kind is wrong, in the layer that was looked at. */

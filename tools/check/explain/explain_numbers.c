@@ -11,8 +11,12 @@
 #include "base/mem.h"
 
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 
-enum { STEPS = 14, HALVINGS = 5 };
+enum { STEPS = 14, HALVINGS = 5, DIGITS = 6, AS_LITTLE = 2 };
+/* Of the bound: what is left of exact numbers. */
+static const double least_left = 1e-9;
 
 /* A number that a row of suspects.c can have. */
 struct number {
@@ -73,7 +77,26 @@ static int step_number(struct search *s, struct number *number, int *moved)
 
 static int is_solved(double square, const struct search *s)
 {
-    return square <= 1e-4 * s->e->bound; /* per value this is far below what counts */
+    return square <= 1e-4 * fmin(s->e->bound, 1e-9); /* per value this is far below what counts */
+}
+
+/* The shortest number next to the solution with which as little is left: a configuration has 7.3e6, not
+ * 7.2998e6. */
+static int shorten(struct search *s, struct number *number)
+{
+    const double x = exp(number->log), left = number->here.square;
+    int status = MGPT_OK, found = 0;
+    for (int digits = 1; digits < DIGITS && status == MGPT_OK && !found; digits++) {
+        struct search_view there;
+        char text[NUMBER];
+        snprintf(text, sizeof text, "%.*e", digits - 1, x);
+        const double shorter = strtod(text, NULL);
+        status = look_with(s, number, log(shorter), &there);
+        found = there.square <= fmax(AS_LITTLE * left, least_left * s->e->bound);
+        view_free(&there);
+        number->log = found ? log(shorter) : number->log;
+    }
+    return status;
 }
 
 static int fit_number(struct search *s, const struct suspect_row *row, double start)
@@ -87,8 +110,11 @@ static int fit_number(struct search *s, const struct suspect_row *row, double st
         status = step_number(s, &number, &moved);
     }
     double left = number.here.square;
+    int solved = status == MGPT_OK && (left < 1e-2 * first || is_solved(left, s));
+    if (solved)
+        status = shorten(s, &number);
     view_free(&number.here);
-    if (status != MGPT_OK || !(left < 1e-2 * first || is_solved(left, s)))
+    if (status != MGPT_OK || !solved)
         return status;
     struct suspect suspect = suspect_of(row, &s->as_is, exp(number.log), NULL);
     return search_propose(s, suspect.edit, "%s", suspect.cause);

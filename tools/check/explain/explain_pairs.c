@@ -1,5 +1,5 @@
-/* Two causes at once: one that comes nearer, and what is left with it is looked for again. See
- * explain_impl.h. */
+/* Two causes at once: one that comes nearer, and what is left with it is looked for again; and three
+ * switches of a configuration. See explain_impl.h. */
 #include "check/explain/explain_impl.h"
 
 #include "base/error.h"
@@ -39,7 +39,24 @@ static int search_common(struct search *s)
     return status;
 }
 
-/* The second one. */
+/* The causes are t, and what `second` found with it. */
+static void take_causes(struct explain *e, const struct explain_trial *t,
+                        const struct explain *second)
+{
+    const struct explain_trial *best = second->trials;
+    const int two = second->with[0] != 0;
+    if (!two && !best[0].proved)
+        return;
+    e->proved = 1;
+    e->logits = two ? second->logits : best[0].logits;
+    text_format(e->first, sizeof e->first, "%s", t->cause);
+    text_format(e->with, sizeof e->with, "%s", two ? second->first : best[0].cause);
+    text_format(e->third, sizeof e->third, "%s", two ? second->with : "");
+}
+
+static int search_with_each(struct search *s, int switches);
+
+/* The second one, or the second and the third. */
 static int search_second(struct search *s, const struct whatif *base, const struct explain_trial *t,
                          int solve)
 {
@@ -53,7 +70,9 @@ static int search_second(struct search *s, const struct whatif *base, const stru
         return status;
     more.e = &second;
     more.l = &l;
-    if (l.first_bad >= 0 && more.common)
+    if (l.first_bad >= 0 && more.common && more.switches > 1)
+        status = search_with_each(&more, more.switches - 1);
+    else if (l.first_bad >= 0 && more.common)
         status = search_common(&more);
     else if (l.first_bad >= 0 && is_nearer(&l, s->l))
         status = search_all(&more, solve);
@@ -61,12 +80,8 @@ static int search_second(struct search *s, const struct whatif *base, const stru
     s->owned = more.owned;
     s->work = more.work;
     s->e->n_tried += second.n_tried;
-    if (second.proved && second.trials[0].proved) {
-        s->e->proved = 1;
-        s->e->logits = second.trials[0].logits;
-        text_format(s->e->with, sizeof s->e->with, "%s", second.trials[0].cause);
-        text_format(s->e->first, sizeof s->e->first, "%s", t->cause);
-    }
+    if (second.proved)
+        take_causes(s->e, t, &second);
     explain_free(&second);
     locate_free(&l);
     return status;
@@ -140,19 +155,25 @@ static int list_firsts(const struct search *s, struct explain_trial firsts[FIRST
     return MGPT_OK;
 }
 
-/* Every two of the common suspects: neither need come nearer alone. */
-static int search_common_pairs(struct search *s)
+/* Each common suspect from s->common on with each later one: none need come nearer alone. switches > 0: each
+ * switch of a configuration with as many later ones. */
+static int search_with_each(struct search *s, int switches)
 {
+    const size_t from = s->common;
+    const int of = s->switches;
     int status = MGPT_OK;
-    for (size_t i = 0; i < arr_len(s->suspects) && status == MGPT_OK && !s->e->proved; i++) {
+    s->switches = switches;
+    for (size_t i = from; i < arr_len(s->suspects) && status == MGPT_OK && !s->e->proved; i++) {
         struct explain_trial t = {.suspect = i, .layer = -1};
-        if (!s->suspects[i].common || search_spent(s))
+        int is_one = switches ? s->suspects[i].is_switch : s->suspects[i].common;
+        if (!is_one || search_spent(s))
             continue;
         search_name_trial(s, &t);
         s->common = i + 1;
         status = search_pair(s, &t, 0);
     }
-    s->common = 0;
+    s->common = from;
+    s->switches = of;
     return status;
 }
 
@@ -166,7 +187,9 @@ int search_pairs(struct search *s)
 {
     struct explain_trial firsts[FIRSTS];
     size_t n = 0;
-    int status = search_common_pairs(s);
+    int status = search_with_each(s, 0);
+    if (status == MGPT_OK && !s->e->proved)
+        status = search_with_each(s, 2);
     if (status == MGPT_OK && !s->e->proved)
         status = list_firsts(s, firsts, &n);
     for (size_t i = 0; i < n && status == MGPT_OK; i++)

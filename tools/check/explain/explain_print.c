@@ -52,11 +52,18 @@ static void print_trials(const struct explain *e)
     for (size_t i = 0; i < arr_len(e->trials) && i < SHOWN; i++) {
         const struct explain_trial *t = &e->trials[i];
         int agrees = t->nmse <= e->bound;
-        const char *what = agrees || leaves_rounding(e) ? called(t->proved) : "nearest";
+        const char *what = t->approximate                 ? "approximate"
+                           : agrees || leaves_rounding(e) ? called(t->proved)
+                                                          : "nearest";
         printf("%-32s %s  NMSE %.3g\n", i == 0 ? what : "next", t->cause, t->nmse);
         if (i == 0 && agrees)
             print_pass("it", t->logits);
-        if (i == 0 && agrees && !t->proved)
+        if (i == 0 && t->approximate)
+            printf("                                 it leaves 10^6 times what the best position "
+                   "has: it "
+                   "is near, but not the cause,\n                                 or not the only "
+                   "one\n");
+        else if (i == 0 && agrees && !t->proved)
             printf(
                 "                                 it agrees there, but not everywhere: it is not "
                 "the cause, or not the only one\n");
@@ -117,9 +124,11 @@ static void print_search(const struct explain *e)
 
 static void print_both(const struct explain *e)
 {
-    printf("causes, two at once              %s\n                                 %s\n", e->first,
-           e->with);
-    print_pass("both", e->logits);
+    printf("causes, %-24s %s\n%33s%s\n", e->third[0] ? "three at once" : "two at once", e->first,
+           "", e->with);
+    if (e->third[0])
+        printf("%33s%s\n", "", e->third);
+    print_pass(e->third[0] ? "all three" : "both", e->logits);
 }
 
 int explain_print(const struct explain *e, const char *directory)
@@ -154,8 +163,9 @@ static struct jtext *trials_json(const struct explain *e)
 {
     struct jtext *list = jtext("[]");
     for (size_t i = 0; i < arr_len(e->trials) && i < SHOWN; i++)
-        jtext_add(list, "{s:s, s:f, s:b}", "cause", e->trials[i].cause, "nmse", e->trials[i].nmse,
-                  "proved", e->trials[i].proved);
+        jtext_add(list, "{s:s, s:f, s:b, s:b}", "cause", e->trials[i].cause, "nmse",
+                  e->trials[i].nmse, "proved", e->trials[i].proved, "approximate",
+                  e->trials[i].approximate);
     return list;
 }
 
@@ -191,10 +201,11 @@ static struct jtext *precision_json(const struct explain_precision *p)
 
 int explain_print_json(const struct explain *e)
 {
-    return text_json_line(
-        jtext("{s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:o, s:I, s:f, s:f, s:b}", "cause",
-              explain_cause(e), "with", e->with[0] ? e->with : NULL, "restored", e->proved, "hint",
-              hint_of(e), "precision", precision_json(&e->precision), "shape", e->shape, "weight",
-              weight_json(&e->weight), "trials", trials_json(e), "tried", (int64_t)e->n_tried,
-              "as_is", e->as_is, "logits", e->logits, "interrupted", e->interrupted));
+    return text_json_line(jtext("{s:s, s:s, s:s, s:b, s:s, s:o, s:s, s:o, s:o, s:I, s:f, s:f, s:b}",
+                                "cause", explain_cause(e), "with", e->with[0] ? e->with : NULL,
+                                "third", e->third[0] ? e->third : NULL, "restored", e->proved,
+                                "hint", hint_of(e), "precision", precision_json(&e->precision),
+                                "shape", e->shape, "weight", weight_json(&e->weight), "trials",
+                                trials_json(e), "tried", (int64_t)e->n_tried, "as_is", e->as_is,
+                                "logits", e->logits, "interrupted", e->interrupted));
 }

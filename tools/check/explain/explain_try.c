@@ -146,7 +146,7 @@ static int enough(const struct search *s)
 static int is_tried(const struct search *s, const struct suspect *suspect, uint64_t points,
                     uint64_t before, int layer)
 {
-    if (s->common && !suspect->common)
+    if (s->common && !(s->switches ? suspect->is_switch : suspect->common))
         return 0;
     if (s->second && suspect->edit.change == TENSORS_QUANTISED)
         return 0; /* rounded row by row: too slow for each first cause */

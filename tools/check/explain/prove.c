@@ -16,6 +16,9 @@ static const double left_over = 1e-2;
 /* How much more a broken tie leaves at one position than rounding makes at most: measured, up to 6.5. */
 static const double as_rounded = 20;
 
+/* NMSE that float32 leaves at least, and how much more than at the best position a cause leaves at most. */
+static const double least_noise = 1e-14, as_noise = 1e6;
+
 /* Positions that agree before the first tie is broken otherwise. */
 enum { TIES_FIRST = 4 };
 
@@ -119,6 +122,27 @@ static double share_left(const struct locate_at *at)
     return at->square == 0 ? 0 : at->square / fmax(at->ref_square, 1e-300);
 }
 
+double search_noise(const struct locate *l)
+{
+    const struct locate_at *own = l->hooks[l->n_hooks].own;
+    double noise = INFINITY;
+    for (size_t t = 0; t < l->n; t++)
+        noise = own[t].ref_square > 0 ? fmin(noise, share_left(&own[t])) : noise;
+    return noise;
+}
+
+/* Whether the logits of a position differ 10^6 times as much as those of the best one, with the edit or
+ * without: programs that compute the same differ by about as much everywhere. Only wide bounds, as of
+ * --tol f16, allow that. */
+static int is_approximate(const struct search *s, const struct locate *l)
+{
+    const struct locate_at *own = l->hooks[l->n_hooks].own;
+    double most = 0;
+    for (size_t t = 0; t < l->n; t++)
+        most = own[t].ref_square > 0 ? fmax(most, share_left(&own[t])) : most;
+    return most > as_noise * fmax(least_noise, fmin(s->noise, search_noise(l)));
+}
+
 /* One hook, or the logits: the first positions agree, most have little left, and none has more than
  * rounding makes at most positions. */
 static int hook_agrees_but_for_ties(const struct locate_hook *was, const struct locate_hook *is,
@@ -160,6 +184,8 @@ int search_prove(struct search *s, const struct whatif_edit *edit, int layer, st
         proof->logits = l.hooks[l.n_hooks].nmse;
         proof->reach = l.first_bad < 0 ? l.n_hooks + 1 : (size_t)l.first_bad;
         proof->proved = is_proof(s, &l);
+        proof->approximate = proof->proved && edit && is_approximate(s, &l);
+        proof->proved &= !proof->approximate;
         if (!proof->proved && edit && edit->apply == edit_rounded)
             proof->proved = agrees_but_for_ties(s, &l);
         locate_free(&l);
@@ -210,6 +236,7 @@ int search_prove_trial(struct search *s, struct explain_trial *trial)
     trial->logits = all.logits;
     trial->reach = all.reach;
     trial->proved = all.proved;
+    trial->approximate = all.approximate;
     s->e->proved |= trial->proved;
     return status;
 }

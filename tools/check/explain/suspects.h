@@ -11,7 +11,8 @@ struct suspect {
     uint64_t points;          /* where its effect shows first, bits of mgpt_point */
     int per_layer;            /* may be wrong in one layer only */
     struct whatif_edit edit;
-    int common; /* two of these are tried together */
+    int common;    /* two of these are tried together */
+    int is_switch; /* a configuration has it: three of these are tried together */
 };
 
 /* A row of the table: one cause, or one for each of its numbers or lists of tensors. */
@@ -27,7 +28,8 @@ struct suspect_row {
     size_t size;      /* the number is edit.x times this member of oracle_spec ... */
     double power;     /* ... to this power */
     double starts[4]; /* the number is also solved for, from these; 0 ends them */
-    size_t common;    /* how many of its suspects, the first ones, are common */
+    size_t common;    /* how many of its suspects, the first ones, are common ... */
+    size_t switches;  /* ... and switches of a configuration */
 };
 
 /* The table, for what solves for numbers. */

@@ -353,6 +353,7 @@ static void list_rotated(struct suspect_list *l, const struct suspect_row *row)
             continue;
         s.edit.a = (int)n;
         s.edit.b = part | freq;
+        s.common = s.is_switch = n == d && !s.edit.b; /* partial_rotary_factor */
         rotated_text(&s, o);
         list_suspect(l, s);
     }
@@ -431,10 +432,13 @@ struct suspect *suspects_list(const struct whatif *w, size_t first_bad, mgpt_err
 {
     struct suspect_list l = {.w = w, .first_bad = first_bad};
     for (size_t i = 0; i < n_suspect_rows; i++) {
-        size_t first = arr_len(l.rows), end = first + suspect_rows[i].common;
-        list_row(&l, &suspect_rows[i]);
-        for (size_t k = first; k < end && k < arr_len(l.rows); k++)
-            l.rows[k].common = 1;
+        const struct suspect_row *row = &suspect_rows[i];
+        size_t first = arr_len(l.rows);
+        list_row(&l, row);
+        for (size_t k = first; k < arr_len(l.rows); k++) {
+            l.rows[k].common |= k < first + row->common;
+            l.rows[k].is_switch |= k < first + row->switches;
+        }
     }
     if (!l.failed)
         return l.rows;

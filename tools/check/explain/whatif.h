@@ -201,7 +201,9 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_layer_again,                    /* layer a */
     choose_layers,                       /* member, an int, becomes a */
     flip_qk_bias,                        /* biases of q and k follow the rotation */
-    edit_raw;                            /* products of the bits a */
+    edit_no_multipliers,                 /* of embeddings, branches, scores, logits */
+    edit_residual_sum, /* s (x + f(x)) for x + s f(x), with s = x; 0: the model's */
+    edit_raw;          /* products of the bits a */
 
 whatif_fn edit_pairs, edit_as_stored, /* order of rotated components */
     edit_shown_pairs,                 /* of what is shown, where files have another order */

@@ -227,6 +227,33 @@ int edit_layer_again(struct whatif *w, const struct whatif_edit *e, int layer)
     return 1;
 }
 
+int edit_no_multipliers(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    const struct oracle_spec was = w->spec;
+    const double usual = 1 / sqrt((double)was.head_dim);
+    int n = (was.embd_scale != 1) + (was.residual_scale != 1) + (was.logit_scale != 1);
+    (void)e;
+    w->spec.embd_scale = w->spec.residual_scale = w->spec.logit_scale = 1;
+    EACH_LAYER(w, l, layer)
+    {
+        n += l == w->layers && fabs(l->attn_scale - usual) > 1e-6 * usual;
+        l->attn_scale = usual;
+    }
+    return layer < 0 && n > 1;
+}
+
+int edit_residual_sum(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    const double s = e->x > 0 ? e->x : w->spec.residual_scale;
+    w->spec.residual_scale = s;
+    EACH_LAYER(w, l, layer)
+    {
+        l->mlp_more = s - 1;
+        l->attn_more = l->parallel ? 0 : s - 1; /* one sum */
+    }
+    return layer < 0 && fabs(s - 1) > 1e-6;
+}
+
 int edit_raw(struct whatif *w, const struct whatif_edit *e, int layer)
 {
     int mixture = e->a & ORACLE_RAW_ROUTER, gate = e->a & ORACLE_RAW_GATE;
