@@ -94,6 +94,16 @@ same a.gguf b.gguf ". gives the file that its name gives"
 run info -m a.gguf
 check "the name of the directory is the name of the model" grep -q '^name *"tiny"' "$tmp/out"
 
+# Keys of our own are named where llama.cpp would read the file without them, not where it refuses the tokenizer.
+cat >digits.json <<'END'
+{"pre_tokenizer": {"type": "Digits", "individual_digits": true},
+ "model": {"type": "BPE", "vocab": {"a": 0, "aa": 1, "x": 2}, "merges": ["a a"]}}
+END
+run convert "$golden/llama" a.gguf --tokenizer digits.json
+check "a tokenizer with steps of its own: nothing about llama.cpp" eval '[ $code -eq 0 ] && ! grep -q llama.cpp "$tmp/err"'
+run convert a.gguf b.gguf
+check "... of a copy, too" eval '[ $code -eq 0 ] && ! grep -q llama.cpp "$tmp/err"'
+
 copy olmo3 olmo
 check "OLMo 3" converts 0 'wrote a.gguf' olmo a.gguf
 check "llama.cpp's view of its rope bases" grep -q 'llama.cpp ignores rope.freq_base_swa and' "$tmp/err"
