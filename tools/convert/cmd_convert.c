@@ -4,6 +4,7 @@
  * and its side files. This file reads the options, prints what was inferred, and writes. All messages
  * go to stderr; only the plan of --dry-run, which is a result, goes to stdout.
  */
+#include "base/error.h"
 #include "base/mem.h"
 #include "common/cli.h"
 #include "common/commands.h"
@@ -66,9 +67,9 @@ static struct type_names writable_types(void)
     size_t n = 0;
     for (uint32_t id = 0; id < DTYPE_N_IDS; id++) {
         const struct dtype *type = dtype_find(id);
-        if (type && type->from_float && n < sizeof names.text)
-            n += (size_t)snprintf(names.text + n, sizeof names.text - n, "%s%s", n ? " " : "",
-                                  type->name);
+        if (type && type->from_float)
+            n += text_format(names.text + n, sizeof names.text - n, "%s%s", n ? " " : "",
+                             type->name);
     }
     for (char *p = names.text; *p; p++)
         *p = (char)tolower((unsigned char)*p);
