@@ -28,4 +28,9 @@ def in_a_session(model, ids, how):
     return numpy.concatenate(rows)
 
 
-main(logits)
+def tokens(model, texts):
+    with mgpt.Model(model, vocab_only=True) as found:
+        return [found.encode(text, bos=False) for text in texts]
+
+
+main(logits, tokens)

@@ -16,4 +16,9 @@ def logits(model, ids, how):
     return torch.cat(rows).float().numpy()
 
 
-main(logits)
+def tokens(model, texts):
+    found = transformers.AutoTokenizer.from_pretrained(model)
+    return [found(text, add_special_tokens=False)["input_ids"] for text in texts]
+
+
+main(logits, tokens)
