@@ -20,6 +20,9 @@ def logits(model, ids, how):
     refuse_ways(how)
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "out.npz")
+        if model.endswith(".pt"):  # what such a checkpoint does not say is as in nanoGPT
+            run("convert", model, folder + "/model.gguf", "--assume", "nanogpt")
+            model = folder + "/model.gguf"
         run("trace", model, "--ids", ",".join(map(str, ids)), "--kv", "f32", "--hooks", "logits", "-o", file)
         with zipfile.ZipFile(file) as archive:
             npy = archive.read("logits.npy")
