@@ -101,6 +101,24 @@ check "/edit gives the logits of the edited text" cmp -s "$tmp/direct" "$tmp/edi
 says "/edit says what has become of what" 'position 2: "n" is now "m"'
 check "... and how the next token has changed" grep -q '^KL(before || after) 0\.[0-9]* nats$' "$tmp/out"
 says "... or that it has not" "the next token's logits are the same, to the bit"
+script 'amna\n/insert 2 ol\n/top 3\n'
+tail -n 4 "$tmp/out" >"$tmp/edited"
+says "/insert says what is new" 'position 2: "o" "l" are new'
+script 'aolmna\n/top 3\n'
+tail -n 4 "$tmp/out" >"$tmp/direct"
+check "/insert gives the logits of the text with it" cmp -s "$tmp/direct" "$tmp/edited"
+script 'axaolmna\n/delete 1 2\n/top 3\n'
+says "/delete says what is gone" 'position 1: "a" "x" are gone'
+tail -n 4 "$tmp/out" >"$tmp/edited"
+check "/delete gives the logits of the text without it" cmp -s "$tmp/direct" "$tmp/edited"
+script 'ab\n/delete 2\n/tokens\n' says "/delete the last token" '2 of 16'
+script 'ab\n/delete 0 3\n/tokens\n' tells "/delete of all tokens is refused" "no token would be left"
+says "... and nothing has changed" "3 of 16"
+script 'ab\n/delete 1 3\n' tells "/delete beyond the end" "3 tokens from position 1 on, but 3 are held"
+script 'abcdefghijklm\n/insert 3 xyz\n/tokens\n' tells "/insert beyond the context" "3 tokens more, but 2 of 16 positions are free"
+says "... and nothing has changed" "14 of 16"
+script 'ab\n/insert 1\n' tells "/insert without a text" "which text? /insert 1 TEXT"
+script 'ab\n/insert 9 a\n' tells "/insert at a position that is not there" "expected 0 to 2"
 script 'ann\n/branch x\n/b\nm\n/sw main\n/diff x\n/diff main\n/branches\n'
 says "/diff tells where" 'first difference at position 3: main "n", x "m"'
 says "/diff of equal timelines" 'the same 4 tokens'

@@ -10,45 +10,113 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { SHOWN_TOKENS = 24 }; /* of those that are changed */
+
 /* ---- tokens ---- */
 
-/* The session's tokens from pos on, the first of them replaced: malloc'ed. */
-static int32_t *replaced(const mgpt_session *session, size_t pos, int32_t token)
+/* In place of `n` tokens of the timeline from `pos` on, n_new others; the rest is as it was. */
+struct splice {
+    size_t pos, n, n_new;
+    const int32_t *tokens;
+};
+
+/* The tokens as they will be, from *first on: at least one, which gives logits. malloc'ed. */
+static int32_t *spliced(const mgpt_session *session, const struct splice *s, size_t *first,
+                        size_t *n)
 {
-    size_t n = mgpt_pos(session) - pos;
-    int32_t *rest = mem_new(n, sizeof *rest);
-    if (!rest)
+    const int32_t *held = mgpt_tokens(session), *rest = held + s->pos + s->n;
+    size_t n_rest = mgpt_pos(session) - s->pos - s->n, again = s->n_new + n_rest == 0;
+    *first = s->pos - again;
+    *n = again + s->n_new + n_rest;
+    int32_t *tokens = mem_new(*n, sizeof *tokens);
+    if (!tokens) {
+        repl_no_memory();
         return NULL;
-    memcpy(rest, mgpt_tokens(session) + pos, n * sizeof *rest);
-    rest[0] = token;
-    return rest;
+    }
+    for (size_t i = 0; i < *n; i++)
+        tokens[i] = again ? held[*first] : i < s->n_new ? s->tokens[i] : rest[i - s->n_new];
+    return tokens;
 }
 
-static void replace_token(struct repl *r, size_t pos, int32_t token)
+static void print_spliced(const struct repl *r, const int32_t *tokens, size_t n)
+{
+    for (size_t i = 0; i < n && i < SHOWN_TOKENS; i++) {
+        putchar(' ');
+        text_print_token(stdout, r->engine.model, tokens[i]);
+    }
+    fputs(n > SHOWN_TOKENS ? " ..." : "", stdout);
+}
+
+static void print_splice(const struct repl *r, const struct splice *s)
+{
+    const int32_t *was = mgpt_tokens(r->engine.session) + s->pos;
+    printf("position %zu:", s->pos);
+    print_spliced(r, was, s->n);
+    if (s->n > 0)
+        fputs(s->n_new > 0 ? " is now" : s->n > 1 ? " are gone" : " is gone", stdout);
+    print_spliced(r, s->tokens, s->n_new);
+    if (s->n == 0)
+        fputs(s->n_new > 1 ? " are new" : " is new", stdout);
+    putchar('\n');
+}
+
+static void change_tokens(struct repl *r, const struct splice *s)
 {
     mgpt_session *old = r->engine.session, *changed;
-    int32_t *rest = replaced(old, pos, token), was = mgpt_tokens(old)[pos];
-    if (!rest) {
-        repl_no_memory();
+    size_t first, n, n_ctx = mgpt_n_ctx(old);
+    if (!repl_compute_logits(r))
+        return;
+    if (mgpt_pos(old) - s->n + s->n_new > n_ctx) {
+        repl_note_code(EXIT_FULL);
+        repl_error("%zu tokens more, but %zu of %zu positions are free", s->n_new - s->n,
+                   n_ctx - mgpt_pos(old), n_ctx);
         return;
     }
-    changed = repl_variant(r, pos, rest, mgpt_pos(old) - pos);
+    int32_t *rest = spliced(old, s, &first, &n);
+    if (!rest)
+        return;
+    changed = repl_variant(r, first, rest, n);
     free(rest);
     if (!changed)
         return;
-    printf("position %zu: ", pos);
-    text_print_token(stdout, r->engine.model, was);
-    fputs(" is now ", stdout);
-    text_print_token(stdout, r->engine.model, token);
-    putchar('\n');
+    print_splice(r, s);
     repl_print_effect(r, "before", mgpt_logits(old), "after", mgpt_logits(changed));
     repl_take_session(r, changed);
 }
 
 void repl_run_edit(struct repl *r, struct repl_args *args)
 {
-    if (repl_compute_logits(r))
-        replace_token(r, args->pos, args->token);
+    change_tokens(r, &(struct splice){args->pos, 1, 1, &args->token});
+}
+
+void repl_run_insert(struct repl *r, struct repl_args *args)
+{
+    int32_t *tokens = NULL;
+    size_t n;
+    int64_t length = text_unescape(args->rest, (size_t)(args->end - args->rest));
+    if (length < 0) {
+        repl_bad_escape();
+        return;
+    }
+    int code = engine_encode(&r->engine, "text", args->rest, (size_t)length, MGPT_NO_SPECIAL_TOKENS,
+                             -1, &tokens, &n);
+    repl_note_code(code);
+    if (code == EXIT_OK && n == 0)
+        repl_error("which text? /insert %zu TEXT", args->pos);
+    else if (code == EXIT_OK)
+        change_tokens(r, &(struct splice){args->pos, 0, n, tokens});
+    free(tokens);
+}
+
+void repl_run_delete(struct repl *r, struct repl_args *args)
+{
+    size_t n = args->count ? (size_t)args->count : 1, held = mgpt_pos(r->engine.session);
+    if (n > held - args->pos)
+        repl_error("%zu tokens from position %zu on, but %zu are held", n, args->pos, held);
+    else if (n == held)
+        repl_error("no token would be left: /reset begins anew");
+    else
+        change_tokens(r, &(struct splice){args->pos, n, 0, NULL});
 }
 
 /* ---- parts of the model ---- */
