@@ -3,9 +3,8 @@
 #define TESTS_TOK_DIRECTORY_H
 
 #include "base/mem.h"
-#include "convert/core/checkpoint.h"
-#include "convert/vocab/hf_tokenizer.h"
 #include "mgpt.h"
+#include "support/run.h"
 #include "support/unit.h"
 
 struct member {
@@ -49,7 +48,7 @@ static inline int read_directory(struct checkpoint *c, struct directory *d, uint
     static const struct ckpt_options options;
     struct ckpt_input in = {.name = "x", .options = &options, .side = find_member, .user = d};
     ckpt_init(c);
-    return hf_tokenizer_read(c, &in, n_rows, err);
+    return run_tokenizer(c, &in, n_rows, err);
 }
 
 /* Reads what must be read; the caller frees. */

@@ -3,6 +3,7 @@
 #define TESTS_TORCH_ARCHIVE_H
 
 #include "convert/containers/torch.h"
+#include "support/run.h"
 #include "support/torch_input.h"
 
 /* ---- a zip archive --------------------------------------------------------------------------- */
@@ -96,7 +97,7 @@ static inline int read_archive(struct span bytes, mgpt_error *err)
         return status;
     ckpt_init(&c);
     state_init(&s, &c);
-    status = torch_state(&f, f.pickle.root, &s, err);
+    status = run_torch_state(&f, &s, err);
     state_free(&s);
     ckpt_free(&c);
     torch_close(&f);

@@ -5,6 +5,7 @@
 
 #include "convert/families/torch_model.h"
 #include "support/convert.h"
+#include "support/run.h"
 #include "support/tok_directory.h"
 
 struct made {
@@ -12,6 +13,9 @@ struct made {
     struct directory d;
     struct ckpt_options o;
     struct ckpt_input in;
+    struct torch_file file;
+    struct state state;
+    struct mg_parts parts;
     struct torch_model m;
     struct span saved; /* a pickle of what was saved next to the weights; NULL: an empty dict */
 };
@@ -42,7 +46,7 @@ static inline void add_tensor(struct made *f, const char *shape)
                              .bytes = {zeros, sizeof zeros}};
     state_contiguous(&t);
     if (n > 1)
-        assert_int_equal(state_add(&f->m.state, name, strlen(name), t, &err), MGPT_OK);
+        assert_int_equal(run_add(&f->state, name, t, &err), MGPT_OK);
 }
 
 static inline int same_name(const char *a, const char *b)
@@ -56,25 +60,29 @@ static inline void make(struct made *f, const char *const *shapes, const char *i
 {
     mgpt_error err;
     ckpt_init(&f->c);
-    f->m = (struct torch_model){.c = &f->c, .in = &f->in};
+    f->m = (struct torch_model){
+        .c = &f->c, .in = &f->in, .file = &f->file, .state = &f->state, .parts = &f->parts};
     f->in = (struct ckpt_input){
         .bytes = f->saved, .name = "ckpt", .options = &f->o, .side = find_member, .user = &f->d};
     static const struct span nothing = {(const uint8_t *)"\x80\2}.", 4};
-    assert_int_equal(pickle_read(&f->m.file.pickle, f->saved.data ? f->saved : nothing, &err),
+    assert_int_equal(pickle_read(&f->file.pickle, f->saved.data ? f->saved : nothing, &err),
                      MGPT_OK);
-    f->m.root = f->m.file.pickle.root;
-    state_init(&f->m.state, &f->c);
-    mg_parts_init(&f->m.parts, &f->c, &f->in);
+    f->file.container = "pickle";
+    f->m.root = f->file.pickle.root;
+    state_init(&f->state, &f->c);
+    f->parts = (struct mg_parts){.c = &f->c, .in = &f->in, .room = f->in.bytes.size};
+    mg_facts_init(&f->parts.facts);
     for (size_t i = 0; shapes[i]; i++)
         add_tensor(f, instead && same_name(instead, shapes[i]) ? instead : shapes[i]);
-    assert_int_equal(state_seal(&f->m.state, &err), MGPT_OK);
+    assert_int_equal(run_seal(&f->state, &err), MGPT_OK);
     torch_facts(&f->m);
 }
 
 static inline void unmake(struct made *f)
 {
-    state_free(&f->m.state);
-    pickle_free(&f->m.file.pickle);
+    state_free(&f->state);
+    arr_free(f->parts.entries);
+    pickle_free(&f->file.pickle);
     ckpt_free(&f->c);
 }
 

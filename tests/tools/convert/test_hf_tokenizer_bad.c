@@ -291,7 +291,7 @@ TEST(no_tokenizer)
     mgpt_error err = {0};
     add_file(&d, "tokenizer.json", "{");
     ckpt_init(&c);
-    assert_int_equal(hf_tokenizer_read(&c, &in, 100, &err), MGPT_OK); /* the file is not read */
+    assert_int_equal(run_tokenizer(&c, &in, 100, &err), MGPT_OK); /* the file is not read */
     assert_null(c.vocab.model);
     assert_string_equal(c.notes[0], "no vocabulary: the model will run on token ids only");
     ckpt_free(&c);

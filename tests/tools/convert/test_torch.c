@@ -1,4 +1,5 @@
 /* PyTorch's containers, tensors as views of storages, and named tensors put into a checkpoint. */
+#include "support/run.h"
 #include "support/torch_input.h"
 #include "support/unit.h"
 
@@ -27,7 +28,7 @@ static void fill(struct opened *o)
 {
     mgpt_error err;
     state_init(&o->state, &o->c);
-    if (torch_state(&o->torch, o->torch.pickle.root, &o->state, &err) < 0)
+    if (run_torch_state(&o->torch, &o->state, &err) < 0)
         fail_msg("%s", err.text);
 }
 
@@ -258,7 +259,7 @@ static int add_named(struct state *s, const char *name, mgpt_error *err)
     struct state_tensor t = {.n_dims = 1, .shape = {4}};
     t.bytes = (struct span){(const uint8_t *)values, sizeof values};
     state_contiguous(&t);
-    return state_add(s, name, strlen(name), t, err);
+    return run_add(s, name, t, err);
 }
 
 TEST(names)
@@ -273,10 +274,10 @@ TEST(names)
     assert_int_equal(add_named(&s, "_orig_mod.h.1.w", &err), MGPT_OK);
     assert_int_equal(add_named(&s, "h.10.w", &err), MGPT_OK);
     assert_int_equal(add_named(&s, "modules.x", &err), MGPT_OK);
-    assert_int_equal(state_seal(&s, &err), MGPT_OK);
+    assert_int_equal(run_seal(&s, &err), MGPT_OK);
     assert_true(state_has(&s, "h.0.w") && state_has(&s, "modules.x") && !state_has(&s, "h.2.w"));
     assert_int_equal(state_count_layers(&s, "h.N.w"), 2);
-    assert_ptr_equal(state_find_layer(&s, "h.N.w", 10), &s.tensors[2]);
+    assert_ptr_equal(state_find(&s, "h.10.w"), &s.tensors[2]);
     assert_string_equal(state_unused(&s)->name, "h.0.w");
     state_skip_suffix(&s, ".w");
     state_skip_suffix(&s, ".x");
@@ -289,7 +290,7 @@ TEST(names)
     state_init(&s, &c);
     assert_int_equal(add_named(&s, "w", &err), MGPT_OK);
     assert_int_equal(add_named(&s, "module.w", &err), MGPT_OK);
-    assert_int_equal(state_seal(&s, &err), MGPT_EFILE);
+    assert_int_equal(run_seal(&s, &err), MGPT_EFILE);
     assert_non_null(strstr(err.text, "tensor w: the name occurs twice"));
     assert_int_equal(add_named(&s, "", &err), MGPT_EFILE);
     state_free(&s);
@@ -331,7 +332,7 @@ TEST(extents)
         memcpy(t.shape, all[i].shape, sizeof all[i].shape);
         memcpy(t.strides, all[i].strides, sizeof all[i].strides);
         t.bytes = (struct span){(const uint8_t *)values, sizeof values};
-        if ((state_add(&s, "w", 1, t, &err) == MGPT_OK) != all[i].fits)
+        if ((run_add(&s, "w", t, &err) == MGPT_OK) != all[i].fits)
             fail_msg("extent %zu", i);
     }
     state_free(&s);

@@ -289,9 +289,9 @@ TEST(modded_nanogpt)
         if (kind == 1)
             add_file(&f.d, "config.json", "{}");
         if (kind == 2)
-            for (size_t i = 0; i < arr_len(f.m.state.tensors); i++)
-                if (strcmp(f.m.state.tensors[i].name, "lm_head.weight") == 0)
-                    f.m.state.tensors[i].bytes.data = other;
+            for (size_t i = 0; i < arr_len(f.m.state->tensors); i++)
+                if (strcmp(f.m.state->tensors[i].name, "lm_head.weight") == 0)
+                    f.m.state->tensors[i].bytes.data = other;
         map(&f, &nanochat_mapping, NULL);
         assert_int_equal(f.c.hp.no_embedding_norm, kind == 0);
         assert_int_equal(has_note(&f.c, "modded-nanogpt of October 2024"), kind == 0);
@@ -374,10 +374,10 @@ TEST(too_many_layers)
         for (uint32_t layer = 1; layer <= CKPT_MAX_LAYERS; layer++) {
             struct state_tensor t = {.type = STATE_F32, .n_dims = 1, .shape = {0}};
             char name[64];
-            int n = snprintf(name, sizeof name, rows[i].layer, layer);
-            assert_int_equal(state_add(&f.m.state, name, (size_t)n, t, &err), MGPT_OK);
+            snprintf(name, sizeof name, rows[i].layer, layer);
+            assert_int_equal(run_add(f.m.state, name, t, &err), MGPT_OK);
         }
-        assert_int_equal(state_seal(&f.m.state, &err), MGPT_OK);
+        assert_int_equal(run_seal(f.m.state, &err), MGPT_OK);
         map(&f, rows[i].mapping, "1025 layers, expected up to 1024");
         unmake(&f);
     }

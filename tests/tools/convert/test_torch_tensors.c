@@ -201,7 +201,7 @@ TEST(many_notes)
     ckpt_init(&c);
     state_init(&s, &c);
     for (int i = 0; i < 150; i++)
-        assert_int_equal(torch_state(&f, p.root, &s, &err), MGPT_OK);
+        assert_int_equal(run_torch_state(&f, &s, &err), MGPT_OK);
     assert_int_equal(arr_len(c.notes), 200);
     assert_string_equal(c.notes[0], "ignored: none (None)");
     assert_string_equal(c.notes[199], "further notes are left out");

@@ -43,11 +43,6 @@ json_t *hf_json(struct checkpoint *c, struct span bytes, const char *file)
     return root;
 }
 
-static void free_values(void *root)
-{
-    jval_free(root);
-}
-
 const struct jval *hf_values(struct checkpoint *c, struct span bytes, const char *file, int flags)
 {
     struct jval_error e;
@@ -58,7 +53,7 @@ const struct jval *hf_values(struct checkpoint *c, struct span bytes, const char
                 e.column, e.text);
     if (!root)
         ckpt_leave(c, c->err->status);
-    ckpt_own(c, (void *)(uintptr_t)root, free_values);
+    ckpt_own_json(c, root);
     if (!jval_is(root, JVAL_OBJECT))
         not_object(c, file);
     return root;

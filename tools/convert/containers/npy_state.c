@@ -54,53 +54,51 @@ static int by_place(const void *a, const void *b)
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* Objects are a pickle of any length. */
-static int check_member_size(const struct npz_member *a, mgpt_error *err)
+/* The arrays of one archive. */
+struct npz_reading {
+    struct checkpoint *c;
+    struct zip_dir zip;
+    struct npz_member *arrays;
+};
+
+static void close_archive(void *arg)
 {
-    if (a->npy.kind == 'O' || a->npy.n_bytes == a->data.size)
-        return MGPT_OK;
-    return ckpt_refuse(err, "%.*s: the header says %llu bytes of data, %zu are there",
-                       CKPT_CLIP(a->name, strlen(a->name)), (unsigned long long)a->npy.n_bytes,
-                       a->data.size);
+    struct npz_reading *r = arg;
+    zip_dir_close(&r->zip);
+    arr_free(r->arrays);
 }
 
-static int npz_add_member(struct checkpoint *c, struct zip_member *m, struct npz_member **arrays,
-                          mgpt_error *err)
+/* Objects are a pickle of any length. */
+static void npz_add_member(struct npz_reading *r, struct zip_member *m)
 {
     struct npz_member a;
     size_t n = m->n_name, suffix = strlen(".npy");
-    mgpt_error why = {0};
     if (n <= suffix || n - suffix >= MAX_NAME || memchr(m->name, 0, n) ||
         memcmp(m->name + n - suffix, ".npy", suffix) != 0) {
-        ckpt_note(c, "ignored: %.*s (not a .npy array)", CKPT_CLIP(m->name, n));
-        return MGPT_OK;
+        ckpt_note(r->c, "ignored: %.*s (not a .npy array)", CKPT_CLIP(m->name, n));
+        return;
     }
-    int status = zip_dir_read(m, c, &a.data, err);
-    if (status < 0)
-        return status;
-    a.name = ckpt_text(c, m->name, n - suffix);
-    if (!a.name)
-        return err_memory(err, "a name", n);
-    status = npy_header(&a.npy, a.data.data, a.data.size, &why);
-    if (status < 0)
-        return err_set(err, status, MGPT_NO_OFFSET, "%.*s: %s", CKPT_CLIP(m->name, n), why.text);
+    ckpt_must(r->c, zip_dir_read(m, r->c, &a.data, r->c->err));
+    a.name = ckpt_copy(r->c, m->name, n - suffix);
+    ckpt_within(r->c, a.name);
+    ckpt_must(r->c, npy_header(&a.npy, a.data.data, a.data.size, r->c->err));
     a.data.data += a.npy.header;
     a.data.size -= a.npy.header;
-    status = check_member_size(&a, err);
-    if (status == MGPT_OK && !arr_push(*arrays, a))
-        return err_memory(err, "the arrays", sizeof a);
-    return status;
+    if (a.npy.kind != 'O' && a.npy.n_bytes != a.data.size)
+        ckpt_stop(r->c, "the header says %llu bytes of data, %zu are there",
+                  (unsigned long long)a.npy.n_bytes, a.data.size);
+    ckpt_within(r->c, NULL);
+    ckpt_push(r->c, r->arrays, a);
 }
 
-int npz_arrays(struct checkpoint *c, struct span bytes, struct npz_member **arrays, mgpt_error *err)
+const struct npz_member *npz_arrays(struct checkpoint *c, struct span bytes)
 {
-    struct zip_dir z;
-    int status = zip_dir_open(&z, bytes, err);
-    if (status < 0)
-        return status;
-    qsort(z.members, arr_len(z.members), sizeof *z.members, by_place);
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(z.members); i++)
-        status = npz_add_member(c, &z.members[i], arrays, err);
-    zip_dir_close(&z);
-    return status;
+    struct npz_reading *r = ckpt_new(c, 1, sizeof *r);
+    r->c = c;
+    ckpt_own(c, r, close_archive);
+    ckpt_must(c, zip_dir_open(&r->zip, bytes, c->err));
+    qsort(r->zip.members, arr_len(r->zip.members), sizeof *r->zip.members, by_place);
+    for (size_t i = 0; i < arr_len(r->zip.members); i++)
+        npz_add_member(r, &r->zip.members[i]);
+    return r->arrays;
 }

@@ -21,10 +21,9 @@ struct state_tensor npy_tensor(const struct npy *npy, struct span data);
 /* Whether a file begins like an archive of arrays. */
 int npz_begins(struct span bytes);
 
-/* The arrays of an archive in the order of the file, an stb_ds array that the caller frees. Names and
- * inflated data live as long as the checkpoint. Members that are no arrays become notes. Errors:
- * MGPT_EFILE for an archive that is damaged, or an array whose size is not its header's. */
-int npz_arrays(struct checkpoint *c, struct span bytes, struct npz_member **arrays,
-               mgpt_error *err);
+/* The arrays of an archive in the order of the file, an stb_ds array that is there until the run ends.
+ * Names and inflated data live as long as the checkpoint. Members that are no arrays become notes. Errors
+ * leave the run: an archive that is damaged, an array whose size is not its header's. */
+const struct npz_member *npz_arrays(struct checkpoint *c, struct span bytes);
 
 #endif

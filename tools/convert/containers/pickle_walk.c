@@ -10,7 +10,8 @@
 
 const struct pickle_node *pickle_at(const struct pickle *p, pickle_id id)
 {
-    return &p->nodes[id < arr_len(p->nodes) ? id : 0];
+    static const struct pickle_node none = {.kind = PICKLE_NONE};
+    return id < arr_len(p->nodes) ? &p->nodes[id] : &none;
 }
 
 struct pickle_iter pickle_items(const struct pickle *p, pickle_id id)

@@ -19,67 +19,41 @@ struct state_tensor state_of_safetensors(const struct st_tensor *from)
     return t;
 }
 
-int state_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error *err)
+static void close_safetensors(void *st)
 {
-    int status = MGPT_OK;
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(st->tensors); i++) {
+    st_free(st);
+}
+
+const struct safetensors *state_add_safetensors(struct state *s, struct span bytes)
+{
+    struct safetensors *st = ckpt_new(s->c, 1, sizeof *st);
+    ckpt_must(s->c, st_parse(st, bytes, s->c->err));
+    ckpt_own(s->c, st, close_safetensors);
+    for (size_t i = 0; i < arr_len(st->tensors); i++) {
         const struct st_tensor *from = &st->tensors[i];
-        status = state_add(s, from->name, strlen(from->name), state_of_safetensors(from), err);
+        state_add(s, from->name, strlen(from->name), state_of_safetensors(from));
     }
-    return status;
+    return st;
 }
 
-int state_add_arrays(struct state *s, const struct npz_member *arrays, mgpt_error *err)
+void state_add_arrays(struct state *s, const struct npz_member *arrays)
 {
-    int status = MGPT_OK;
-    for (size_t i = 0; status == MGPT_OK && i < arr_len(arrays); i++) {
-        const char *name = arrays[i].name;
-        struct state_tensor t = npy_tensor(&arrays[i].npy, arrays[i].data);
-        status = state_add(s, name, strlen(name), t, err);
-    }
-    return status;
+    for (size_t i = 0; i < arr_len(arrays); i++)
+        state_add(s, arrays[i].name, strlen(arrays[i].name),
+                  npy_tensor(&arrays[i].npy, arrays[i].data));
 }
 
-static int open_safetensors(struct state *s, struct span bytes, mgpt_error *err)
-{
-    struct safetensors st;
-    int status = st_parse(&st, bytes, err);
-    if (status == MGPT_OK)
-        status = state_add_safetensors(s, &st, err);
-    st_free(&st);
-    return status;
-}
-
-static int open_torch(struct state *s, struct span bytes, mgpt_error *err)
-{
-    struct torch_file f;
-    int status = torch_open(&f, bytes, err);
-    if (status < 0)
-        return status;
-    status = torch_state(&f, f.pickle.root, s, err);
-    torch_close(&f);
-    return status;
-}
-
-static int open_npz(struct state *s, struct span bytes, mgpt_error *err)
-{
-    struct npz_member *arrays = NULL;
-    int status = npz_arrays(s->c, bytes, &arrays, err);
-    if (status == MGPT_OK)
-        status = state_add_arrays(s, arrays, err);
-    arr_free(arrays);
-    return status;
-}
-
-int state_open(struct state *s, struct span bytes, mgpt_error *err)
+void state_open(struct state *s, struct span bytes)
 {
     static const char pointer[] = "version https://git-lfs";
     if (bytes.size >= sizeof pointer && memcmp(bytes.data, pointer, sizeof pointer - 1) == 0)
-        return err_set(err, MGPT_EFILE, 0,
-                       "a pointer of Git LFS, not the file itself: git lfs pull brings it");
-    if (npz_begins(bytes))
-        return open_npz(s, bytes, err);
-    if (!st_sniff(bytes) && torch_sniff(bytes))
-        return open_torch(s, bytes, err);
-    return open_safetensors(s, bytes, err);
+        ckpt_stop_at(s->c, 0, "a pointer of Git LFS, not the file itself: git lfs pull brings it");
+    if (npz_begins(bytes)) {
+        state_add_arrays(s, npz_arrays(s->c, bytes));
+    } else if (!st_sniff(bytes) && torch_sniff(bytes)) {
+        const struct torch_file *f = torch_owned(s->c, bytes);
+        torch_state(f, f->pickle.root, s);
+    } else {
+        state_add_safetensors(s, bytes);
+    }
 }

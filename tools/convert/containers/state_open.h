@@ -6,12 +6,13 @@
 #include "convert/containers/safetensors.h"
 
 /* Adds the tensors of a file to s: safetensors, a dict that torch.save wrote, or .npz. The caller seals s.
- * Errors: MGPT_EFILE for any other file, and for a damaged one. */
-int state_open(struct state *s, struct span bytes, mgpt_error *err);
+ * Errors leave the run (checkpoint.h): any other file, and a damaged one. */
+void state_open(struct state *s, struct span bytes);
 
-/* What state_open adds of a safetensors file and of the arrays of an archive. */
-int state_add_safetensors(struct state *s, const struct safetensors *st, mgpt_error *err);
-int state_add_arrays(struct state *s, const struct npz_member *arrays, mgpt_error *err);
+/* What state_open adds of a safetensors file, which is there until the run ends, and of the arrays of an
+ * archive. */
+const struct safetensors *state_add_safetensors(struct state *s, struct span bytes);
+void state_add_arrays(struct state *s, const struct npz_member *arrays);
 
 /* A tensor of a safetensors file, without its name. An element type that has no number here is
  * STATE_OTHER. */

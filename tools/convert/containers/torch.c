@@ -186,30 +186,25 @@ static int is_list(const struct pickle_node *n)
     return n->kind == PICKLE_LIST || n->kind == PICKLE_TUPLE;
 }
 
-int torch_state(const struct torch_file *f, pickle_id dict, struct state *s, mgpt_error *err)
+void torch_state(const struct torch_file *f, pickle_id dict, struct state *s)
 {
+    struct checkpoint *c = s->c;
     for (struct pickle_iter i = pickle_items(&f->pickle, dict); pickle_next(&i);) {
         const struct pickle_node *key = pickle_at(&f->pickle, i.key);
         struct state_tensor t;
-        int found = torch_tensor(f, i.value, &t, err);
+        int found = torch_tensor(f, i.value, &t, c->err);
         if (found == 0)
-            found = pickle_ndarray(&f->pickle, i.value, s->c, &t, err);
-        if (found < 0)
-            return found;
+            found = pickle_ndarray(&f->pickle, i.value, c, &t, c->err);
+        ckpt_must(c, found);
         if (key->kind != PICKLE_TEXT)
-            return torch_bad(key, "its name is not text", err);
-        if (found == 0 && is_list(pickle_at(&f->pickle, i.value)))
-            continue; /* microgpt's matrices may be lists */
-        if (found == 0) {
-            ckpt_note(s->c, "ignored: %.*s (%s)", CKPT_CLIP(key->as.text, key->n),
+            ckpt_leave(c, torch_bad(key, "its name is not text", c->err));
+        if (found)
+            state_add(s, key->as.text, key->n, t);
+        else if (!is_list(pickle_at(&f->pickle, i.value))) /* microgpt's matrices may be lists */
+            ckpt_note(c, "ignored: %.*s (%s)", CKPT_CLIP(key->as.text, key->n),
                       pickle_kind_name(&f->pickle, i.value));
-            continue;
-        }
-        int status = state_add(s, key->as.text, key->n, t, err);
-        if (status < 0)
-            return status;
     }
-    return state_seal(s, err);
+    state_seal(s);
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
@@ -227,6 +222,19 @@ int torch_open(struct torch_file *f, struct span bytes, mgpt_error *err)
         return torch_legacy_open(f, bytes, err);
     *f = (struct torch_file){.container = "pickle"};
     return pickle_read(&f->pickle, bytes, err);
+}
+
+static void close_file(void *f)
+{
+    torch_close(f);
+}
+
+struct torch_file *torch_owned(struct checkpoint *c, struct span bytes)
+{
+    struct torch_file *f = ckpt_new(c, 1, sizeof *f);
+    ckpt_must(c, torch_open(f, bytes, c->err));
+    ckpt_own(c, f, close_file);
+    return f;
 }
 
 void torch_close(struct torch_file *f)

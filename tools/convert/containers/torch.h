@@ -31,6 +31,9 @@ int torch_sniff(struct span bytes);
 int torch_open(struct torch_file *f, struct span bytes, mgpt_error *err);
 void torch_close(struct torch_file *f);
 
+/* Opens a file until the run ends, and leaves the run with errors (checkpoint.h). */
+struct torch_file *torch_owned(struct checkpoint *c, struct span bytes);
+
 /* Describes the tensor that the node is; the name is not set. Returns 1, 0 when it is none,
  * negative with *err: ranges are checked against the storage, the storage against the file. */
 int torch_tensor(const struct torch_file *f, pickle_id id, struct state_tensor *t, mgpt_error *err);
@@ -41,8 +44,9 @@ int torch_is_tensor(const struct torch_file *f, pickle_id id);
 /* The element type of a storage class ("FloatStorage") or of a dtype ("float32"). */
 enum state_type torch_type(const struct pickle *p, pickle_id global);
 
-/* Adds all tensors and numpy arrays of a dict to s and seals it; other values become notes. */
-int torch_state(const struct torch_file *f, pickle_id dict, struct state *s, mgpt_error *err);
+/* Adds all tensors and numpy arrays of a dict to s and seals it; other values become notes. Errors leave the
+ * run. */
+void torch_state(const struct torch_file *f, pickle_id dict, struct state *s);
 
 /* ---- torch_zip.c, torch_legacy.c ------------------------------------------------------------- */
 

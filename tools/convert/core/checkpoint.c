@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/utf8.h"
+#include "common/jval.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -153,10 +154,12 @@ int ckpt_run(struct checkpoint *c, void (*step)(void *arg), void *arg, mgpt_erro
     jmp_buf out;
     mgpt_error local, *const err_before = c->err;
     void *const out_before = c->out;
+    const char *const within_before = c->within;
     const struct ckpt_owned *const owned_before = c->owned;
     int status = MGPT_OK;
     c->err = err ? err : &local;
     c->out = &out;
+    c->within = NULL;
     if (setjmp(out))
         status = c->err->status;
     else
@@ -165,12 +168,16 @@ int ckpt_run(struct checkpoint *c, void (*step)(void *arg), void *arg, mgpt_erro
         c->owned->release(c->owned->p);
     c->err = err_before;
     c->out = out_before;
+    c->within = within_before;
     return status;
 }
 
 void ckpt_leave(struct checkpoint *c, int status)
 {
+    const mgpt_error was = *c->err;
     (void)status;
+    if (c->within)
+        err_set(c->err, was.status, was.offset, "%.60s: %s", c->within, was.text);
     longjmp(*(jmp_buf *)c->out, 1);
 }
 
@@ -178,6 +185,11 @@ void ckpt_must(struct checkpoint *c, int status)
 {
     if (status < 0)
         ckpt_leave(c, status);
+}
+
+void ckpt_within(struct checkpoint *c, const char *what)
+{
+    c->within = what;
 }
 
 void ckpt_stop(struct checkpoint *c, const char *fmt, ...)
@@ -208,6 +220,16 @@ void ckpt_own(struct checkpoint *c, void *p, void (*release)(void *p))
     ckpt_pushed(c, o != NULL, sizeof *o);
     *o = (struct ckpt_owned){c->owned, p, release};
     c->owned = o;
+}
+
+static void free_json(void *root)
+{
+    jval_free(root);
+}
+
+void ckpt_own_json(struct checkpoint *c, const struct jval *root)
+{
+    ckpt_own(c, (void *)(uintptr_t)root, free_json);
 }
 
 void *ckpt_new(struct checkpoint *c, size_t n, size_t each)

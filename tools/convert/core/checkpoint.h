@@ -185,8 +185,9 @@ struct checkpoint {
     /* NULL, or called while the file is written: values done, and all of them */
     void (*progress)(void *user, uint64_t n_done, uint64_t n_values);
     void *progress_user;
-    mgpt_error *err; /* of the ckpt_run that is under way */
-    void *out;       /* the jmp_buf that ckpt_leave jumps to */
+    mgpt_error *err;    /* of the ckpt_run that is under way */
+    const char *within; /* what its errors begin with, before ": "; NULL: nothing */
+    void *out;          /* the jmp_buf that ckpt_leave jumps to */
     struct ckpt_owned *owned;
 };
 
@@ -215,13 +216,22 @@ _Noreturn __attribute__((format(printf, 3, 4))) void ckpt_stop_tensor(struct che
                                                                       const char *name,
                                                                       const char *fmt, ...);
 
+/* Leaves it with MGPT_EFILE at a byte of the file. */
+#define ckpt_stop_at(c, at, ...) ckpt_leave((c), err_set((c)->err, MGPT_EFILE, (at), __VA_ARGS__))
+
 /* Leaves it with the error that is in *c->err, where the status is that of what was called:
  * ckpt_leave(c, err_memory(c->err, ...)). ckpt_must: if it is below 0. */
 _Noreturn void ckpt_leave(struct checkpoint *c, int status);
 void ckpt_must(struct checkpoint *c, int status);
 
+/* Errors of the run begin with the text and ": " from here on; NULL: no longer. */
+void ckpt_within(struct checkpoint *c, const char *what);
+
 /* release(p) at the end of the run, however that ends; last first. */
 void ckpt_own(struct checkpoint *c, void *p, void (*release)(void *p));
+
+struct jval;
+void ckpt_own_json(struct checkpoint *c, const struct jval *root); /* jval.h */
 
 /* As ckpt_alloc and ckpt_text, but leave when out of memory; ckpt_temp: zeroed, until the run ends. */
 void *ckpt_new(struct checkpoint *c, size_t n, size_t each);

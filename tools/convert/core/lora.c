@@ -6,6 +6,7 @@
 #include "convert/core/readers.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { LORA_TILE = 256 }; /* values: whole blocks of every element type */
@@ -165,21 +166,20 @@ struct lora_run {
 static void lora_read(void *arg)
 {
     const struct lora_run *run = arg;
+    char who[60];
+    snprintf(who, sizeof who, "adapter %.40s", lora_name(run->adapter));
+    ckpt_within(run->c, ckpt_copy(run->c, who, strlen(who)));
     if (run->adapter->config.data)
         lora_apply_peft(run->c, run->adapter);
     else if (gguf_sniff(run->adapter->weights) == MATCH_YES)
         lora_apply_gguf(run->c, run->adapter);
     else
-        ckpt_leave(run->c, err_set(run->c->err, MGPT_EFILE, 0,
-                                   "not an adapter: expected a directory with "
-                                   "adapter_config.json, or GGUF"));
+        ckpt_stop_at(run->c, 0,
+                     "not an adapter: expected a directory with adapter_config.json, or GGUF");
 }
 
 int lora_apply(struct checkpoint *c, const struct lora_adapter *adapter, mgpt_error *err)
 {
     struct lora_run run = {c, adapter};
-    mgpt_error why = {0};
-    if (ckpt_run(c, lora_read, &run, &why) == MGPT_OK)
-        return MGPT_OK;
-    return err_set(err, why.status, why.offset, "adapter %.40s: %s", lora_name(adapter), why.text);
+    return ckpt_run(c, lora_read, &run, err);
 }

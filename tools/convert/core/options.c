@@ -1,8 +1,6 @@
 /* The options of mgpt convert. See options.h. */
 #include "convert/core/options.h"
 
-#include "base/error.h"
-
 #define INITIAL_INT(field, least) .field = (least) > 0 ? 0 : -1,
 #define INITIAL_REAL(field, least) .field = (least) > 0 ? 0 : -1,
 #define INITIAL_TEXT(field, least)
@@ -55,14 +53,4 @@ void ckpt_mark_given(struct ckpt_options *o)
     for (size_t i = 0; i < ckpt_n_option_rows; i++)
         if (is_given(&ckpt_option_rows[i], o))
             o->given |= ckpt_option_rows[i].option;
-}
-
-int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
-                       mgpt_error *err)
-{
-    const struct ckpt_option_row *row = ckpt_option_row(o->given & ~apply);
-    if (row)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "%s does not apply to %s", row->name,
-                       format);
-    return MGPT_OK;
 }

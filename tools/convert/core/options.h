@@ -120,9 +120,4 @@ void *ckpt_option_field(const struct ckpt_option_row *row, struct ckpt_options *
 /* Sets the bits of the options whose fields were set. */
 void ckpt_mark_given(struct ckpt_options *o);
 
-/* An option that changes nothing would be a silent mistake: MGPT_EARG for one that is not in
- * `apply`. */
-int ckpt_check_options(const char *format, unsigned apply, const struct ckpt_options *o,
-                       mgpt_error *err);
-
 #endif

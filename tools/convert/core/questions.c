@@ -142,13 +142,13 @@ static void list_programs(char *to, size_t cap)
         n += (size_t)snprintf(to + n, cap - n, "%s%s", i ? ", " : "", programs[i].name);
 }
 
-int ckpt_check_assume(const struct ckpt_options *o, mgpt_error *err)
+void ckpt_check_assume(struct checkpoint *c, const struct ckpt_options *o)
 {
     char names[300];
     if (!(o->given & OPT_ASSUME) || find_program(o->assume))
-        return MGPT_OK;
+        return;
     list_programs(names, sizeof names);
-    return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "--assume: expected %s", names);
+    ckpt_stop_option(c, "--assume: expected %s", names);
 }
 
 void ckpt_print_programs(void)
@@ -242,7 +242,8 @@ static int option_name_bytes(const struct ckpt_question *q)
     return (int)(q->option == OPT_NORMS ? strlen(q->typed) : strcspn(q->typed, " "));
 }
 
-int ckpt_questions_error(const struct checkpoint *c, mgpt_error *err)
+/* MGPT_EFILE naming the options of all open facts; MGPT_OK when none is open. */
+static int questions_error(const struct checkpoint *c, mgpt_error *err)
 {
     char list[300];
     size_t n = 0;
@@ -257,10 +258,15 @@ int ckpt_questions_error(const struct checkpoint *c, mgpt_error *err)
     return n ? ckpt_refuse(err, "not in the file: set %s (--ask asks)", list) : MGPT_OK;
 }
 
+void ckpt_answered(struct checkpoint *c)
+{
+    ckpt_must(c, questions_error(c, c->err));
+}
+
 int ckpt_is_asking(const struct checkpoint *c, const mgpt_error *err)
 {
     mgpt_error e;
-    return c->open && ckpt_questions_error(c, &e) < 0 && strcmp(e.text, err->text) == 0;
+    return c->open && questions_error(c, &e) < 0 && strcmp(e.text, err->text) == 0;
 }
 
 /* "--qk-scale embd (ng-video-lecture-2022)": an answer, and up to three programs that have it. */

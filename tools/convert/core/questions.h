@@ -3,7 +3,7 @@
  *
  * A mapping settles each fact in this order: the user's option; what the file states; --assume
  * PROGRAM; the program that the names certainly belong to. A fact that is left is open (ckpt_ask),
- * and one error lists all that are open (ckpt_questions_error).
+ * and one error lists all that are open (ckpt_answered).
  */
 #ifndef MGPT_CONVERT_QUESTIONS_H
 #define MGPT_CONVERT_QUESTIONS_H
@@ -49,8 +49,8 @@ int ckpt_give(struct ckpt_options *o, enum ckpt_fact fact, const char *text);
 /* What the program does; NULL: it is not in the table, or does not settle this. */
 const char *ckpt_program_has(const char *program, enum ckpt_fact fact);
 
-/* MGPT_EARG when --assume names no program of the table. */
-int ckpt_check_assume(const struct ckpt_options *o, mgpt_error *err);
+/* Leaves the run with MGPT_EARG when --assume names no program of the table. */
+void ckpt_check_assume(struct checkpoint *c, const struct ckpt_options *o);
 
 /* The answer of --assume, with a note; NULL: there is none. */
 const char *ckpt_assumed(struct checkpoint *c, const struct ckpt_options *o, enum ckpt_fact fact);
@@ -58,8 +58,8 @@ const char *ckpt_assumed(struct checkpoint *c, const struct ckpt_options *o, enu
 /* The fact is open. */
 void ckpt_ask(struct checkpoint *c, enum ckpt_fact fact);
 
-/* MGPT_EFILE naming the options of all open facts; MGPT_OK when none is open. */
-int ckpt_questions_error(const struct checkpoint *c, mgpt_error *err);
+/* Leaves the run with MGPT_EFILE naming the options of all open facts, if there are any. */
+void ckpt_answered(struct checkpoint *c);
 
 /* Whether this is that error. */
 int ckpt_is_asking(const struct checkpoint *c, const mgpt_error *err);

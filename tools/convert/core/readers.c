@@ -46,16 +46,24 @@ void ckpt_note_tokenizer(struct checkpoint *c, const struct ckpt_input *in, cons
         ckpt_note(c, "inferred: the tokenizer is %s (next to the input; --tokenizer)", name);
 }
 
-static int readers_unknown(struct span bytes, mgpt_error *err)
+void ckpt_check_options(struct checkpoint *c, const struct ckpt_input *in, const char *format,
+                        unsigned apply)
+{
+    const struct ckpt_option_row *row = ckpt_option_row(in->options->given & ~apply);
+    if (row)
+        ckpt_stop_option(c, "%s does not apply to %s", row->name, format);
+}
+
+_Noreturn static void readers_unknown(struct checkpoint *c, struct span bytes)
 {
     char first[40] = "";
     size_t n = 0;
     for (size_t i = 0; i < bytes.size && i < 8; i++)
         n += (size_t)snprintf(first + n, sizeof first - n, " %02x", bytes.data[i]);
     if (bytes.size == 0)
-        return err_set(err, MGPT_EFILE, 0, "the file is empty");
-    return err_set(
-        err, MGPT_EFILE, 0,
+        ckpt_stop_at(c, 0, "the file is empty");
+    ckpt_stop_at(
+        c, 0,
         "not a checkpoint that mgpt reads (first bytes%s): GGUF, safetensors, PyTorch, pickle, "
         ".npy, .npz, JSON, llama2.c, or --raw",
         first);
@@ -91,13 +99,13 @@ static void read_input(void *arg)
     const struct ckpt_reader *best = readers_choose(in);
     const char *foreign = in->options->given & OPT_RAW ? NULL : ckpt_foreign(in->bytes);
     if (foreign)
-        ckpt_leave(c, err_set(c->err, MGPT_EFILE, 0, "this is %s", foreign));
+        ckpt_stop_at(c, 0, "this is %s", foreign);
     if (!best)
-        ckpt_leave(c, readers_unknown(in->bytes, c->err));
+        readers_unknown(c, in->bytes);
     c->format = best->name;
     c->name = in->name;
-    ckpt_must(c, ckpt_check_options(best->name, best->options, in->options, c->err));
-    ckpt_must(c, best->read(c, in, c->err));
+    ckpt_check_options(c, in, best->name, best->options);
+    best->read(c, in);
     if (c->lost_notes) /* what was inferred must be told */
         ckpt_leave(c, err_memory(c->err, "the notes", arr_len(c->notes) * sizeof *c->notes));
 }

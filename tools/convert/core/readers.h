@@ -51,15 +51,25 @@ enum ckpt_match {
     MATCH_YES
 };
 
+typedef enum ckpt_match ckpt_sniff_fn(struct span bytes);
+
+/* Fills the checkpoint; faults leave the run. */
+typedef void ckpt_read_fn(struct checkpoint *c, const struct ckpt_input *in);
+
 struct ckpt_reader {
     const char *name;
     unsigned options; /* the options that apply */
-    enum ckpt_match (*sniff)(struct span bytes);
-    int (*read)(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+    ckpt_sniff_fn *sniff;
+    ckpt_read_fn *read;
 };
 
 extern const struct ckpt_reader ckpt_readers[];
 extern const size_t ckpt_n_readers;
+
+/* An option that changes nothing would be a silent mistake: leaves the run with MGPT_EARG for one that
+ * is not in `apply`. */
+void ckpt_check_options(struct checkpoint *c, const struct ckpt_input *in, const char *format,
+                        unsigned apply);
 
 /* Notes that a tokenizer was found next to the input; nothing when --tokenizer names it. */
 void ckpt_note_tokenizer(struct checkpoint *c, const struct ckpt_input *in, const char *name);
@@ -85,46 +95,12 @@ const char *ckpt_foreign(struct span bytes);
  * that does not apply. */
 int ckpt_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
 
-enum ckpt_match microgpt_json_sniff(struct span bytes);
-int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-enum ckpt_match llama2c_sniff(struct span bytes);
-int llama2c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-enum ckpt_match hf_safetensors_sniff(struct span bytes);
-int hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-int safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-enum ckpt_match hf_json_sniff(struct span bytes);
-int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-enum ckpt_match hf_untyped_sniff(struct span bytes); /* config.json without model_type */
-int hf_untyped_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-enum ckpt_match torch_reader_sniff(struct span bytes);
-int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-enum ckpt_match microgpt_pickle_sniff(struct span bytes);
-int microgpt_pickle_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-enum ckpt_match npy_sniff(struct span bytes);
-int npy_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-enum ckpt_match npz_sniff(struct span bytes);
-int npz_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-/* raw_floats.c */
-enum ckpt_match mgpt_bin_sniff(struct span bytes);
-int mgpt_bin_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-enum ckpt_match microgpt_c_sniff(struct span bytes);
-int microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-enum ckpt_match raw_sniff(struct span bytes);
-int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-/* llmc.c */
-enum ckpt_match llmc_sniff(struct span bytes);
-int llmc_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
-
-enum ckpt_match gguf_sniff(struct span bytes);
-int gguf_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+/* core/from_gguf.c and families/ */
+ckpt_sniff_fn gguf_sniff, hf_json_sniff, hf_safetensors_sniff, hf_untyped_sniff, llama2c_sniff,
+    llmc_sniff, mgpt_bin_sniff, microgpt_c_sniff, microgpt_json_sniff, microgpt_pickle_sniff,
+    npy_sniff, npz_sniff, raw_sniff, torch_reader_sniff;
+ckpt_read_fn gguf_read, hf_json_read, hf_safetensors_read, hf_untyped_read, llama2c_read, llmc_read,
+    mgpt_bin_read, microgpt_c_read, microgpt_json_read, microgpt_pickle_read, npy_read,
+    npz_reader_read, raw_read, safetensors_read, torch_reader_read;
 
 #endif

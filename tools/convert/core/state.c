@@ -103,11 +103,6 @@ static size_t strip_wrappers(char *name, size_t n)
     return kept;
 }
 
-static int state_bad(const struct state_tensor *t, const char *what, mgpt_error *err)
-{
-    return ckpt_refuse_tensor(err, t->name, "%s", what);
-}
-
 /* The stride of a dimension of one means nothing, and files hold anything there: make it the one of
  * a contiguous tensor, so that such a tensor is not taken for a strided one. */
 static void set_idle_strides(struct state_tensor *t)
@@ -133,7 +128,7 @@ int state_check_extent(const struct state_tensor *t, mgpt_error *err)
         uint64_t step;
         if (!ck_mul(n, t->shape[i], &n) || !ck_mul(t->shape[i] - 1, t->strides[i], &step) ||
             !ck_add(last, step, &last))
-            return state_bad(t, "its shape is too large", err);
+            return ckpt_refuse_tensor(err, t->name, "its shape is too large");
     }
     if (t->type == STATE_OTHER)
         return MGPT_OK;
@@ -143,31 +138,25 @@ int state_check_extent(const struct state_tensor *t, mgpt_error *err)
                                   "its last element is number %llu, its storage holds %llu",
                                   (unsigned long long)last, (unsigned long long)held);
     if (n > held && n > SMALL)
-        return state_bad(t, "more values than its storage holds", err);
+        return ckpt_refuse_tensor(err, t->name, "more values than its storage holds");
     return MGPT_OK;
 }
 
-int state_add(struct state *s, const char *name, size_t n, struct state_tensor t, mgpt_error *err)
+void state_add(struct state *s, const char *name, size_t n, struct state_tensor t)
 {
-    char *copy = ckpt_text(s->c, name, n);
+    char *copy = ckpt_copy(s->c, name, n);
     t.used = 0;
     t.name = copy;
-    if (!copy)
-        return err_memory(err, "the names of tensors", n);
     n = strip_wrappers(copy, n);
     if (n == 0 || n > MAX_NAME || memchr(copy, 0, n))
-        return state_bad(&t, "a name of 1 to 255 bytes without NUL is expected", err);
+        ckpt_stop_tensor(s->c, copy, "a name of 1 to 255 bytes without NUL is expected");
     if (t.n_dims > STATE_MAX_DIMS || t.type >= STATE_N_TYPES)
-        return state_bad(&t, "more than 8 dimensions", err);
-    int status = state_check_extent(&t, err);
-    if (status < 0)
-        return status;
+        ckpt_stop_tensor(s->c, copy, "more than 8 dimensions");
+    ckpt_must(s->c, state_check_extent(&t, s->c->err));
     set_idle_strides(&t);
     if (arr_len(s->tensors) >= MAX_TENSORS)
-        return state_bad(&t, "more than a million tensors", err);
-    if (!arr_push(s->tensors, t))
-        return err_memory(err, "the list of tensors", sizeof t);
-    return MGPT_OK;
+        ckpt_stop_tensor(s->c, copy, "more than a million tensors");
+    ckpt_push(s->c, s->tensors, t);
 }
 
 static int compare_names(const void *a, const void *b)
@@ -194,21 +183,21 @@ void state_cut(struct state *s, ptrdiff_t n)
         s->order[i].name += n;
 }
 
-static int refuse_twice(const struct state_tensor *a, const struct state_tensor *b, mgpt_error *err)
+_Noreturn static void refuse_twice(const struct state *s, const struct state_tensor *a,
+                                   const struct state_tensor *b)
 {
     if (!b->alias)
-        return state_bad(b, "the name occurs twice", err);
-    return ckpt_refuse_tensor(err, b->name, "%.*s has a name of the same meaning",
-                              CKPT_CLIP(a->name, strlen(a->name)));
+        ckpt_stop_tensor(s->c, b->name, "the name occurs twice");
+    ckpt_stop_tensor(s->c, b->name, "%.*s has a name of the same meaning",
+                     CKPT_CLIP(a->name, strlen(a->name)));
 }
 
-int state_seal(struct state *s, mgpt_error *err)
+void state_seal(struct state *s)
 {
     size_t n = arr_len(s->tensors);
     if (s->order)
         arr_set_len(s->order, 0);
-    if (!arr_reserve(s->order, n))
-        return err_memory(err, "the list of tensors", n * sizeof *s->order);
+    ckpt_pushed(s->c, arr_reserve(s->order, n), n * sizeof *s->order);
     for (uint32_t i = 0; i < n; i++) {
         const char *alias = s->tensors[i].alias;
         struct state_name entry = {alias ? alias : s->tensors[i].name, i};
@@ -218,8 +207,7 @@ int state_seal(struct state *s, mgpt_error *err)
         qsort(s->order, n, sizeof *s->order, compare_names);
     for (size_t i = 1; i < n; i++)
         if (compare_names(&s->order[i - 1], &s->order[i]) == 0)
-            return refuse_twice(&s->tensors[s->order[i - 1].at], &s->tensors[s->order[i].at], err);
-    return MGPT_OK;
+            refuse_twice(s, &s->tensors[s->order[i - 1].at], &s->tensors[s->order[i].at]);
 }
 
 /* ---- taking ---------------------------------------------------------------------------------- */
@@ -271,13 +259,6 @@ void state_layer_name(char *buf, size_t cap, const char *pattern, uint32_t layer
         snprintf(buf, cap, "%.*s%u%s", (int)(n - pattern), pattern, layer, n + 1);
     else
         snprintf(buf, cap, "%s", pattern);
-}
-
-const struct state_tensor *state_find_layer(struct state *s, const char *pattern, uint32_t layer)
-{
-    char name[MAX_NAME + 1];
-    state_layer_name(name, sizeof name, pattern, layer);
-    return state_find(s, name);
 }
 
 uint32_t state_count_layers(const struct state *s, const char *pattern)

@@ -6,7 +6,7 @@
  * and puts them into the checkpoint under GGUF's names, stacked, transposed or with rows in another
  * order (state_put). What no mapping took is refused by name at the end (state_check_used).
  *
- * What takes and puts leaves the run with its errors (checkpoint.h).
+ * Errors leave the run (checkpoint.h).
  *
  * After state_put the checkpoint refers to the bytes of the file, no more to the struct state.
  */
@@ -83,18 +83,18 @@ struct state *state_new(struct checkpoint *c);
 /* Strides of a contiguous tensor. */
 void state_contiguous(struct state_tensor *t);
 
-/* Shape and strides against the bytes: everything that reads values relies on it. Errors:
- * MGPT_EFILE. */
+/* Shape and strides against the bytes: everything that reads values relies on it. Returns MGPT_EFILE with
+ * *err. */
 int state_check_extent(const struct state_tensor *t, mgpt_error *err);
 
 /* Appends t under the name of n bytes, less the words of modules that trainers wrap around others:
  * "_orig_mod." (torch.compile), "_fsdp_wrapped_module." and the like, and "module." at the front
  * (data parallel). Checks that name and shape are sane and that bytes.size covers the last element.
- * Tensors without elements are allowed. Errors: MGPT_EFILE. */
-int state_add(struct state *s, const char *name, size_t n, struct state_tensor t, mgpt_error *err);
+ * Tensors without elements are allowed. */
+void state_add(struct state *s, const char *name, size_t n, struct state_tensor t);
 
 /* After the last state_add, or another change of names: sorts, refuses names that occur twice. */
-int state_seal(struct state *s, mgpt_error *err);
+void state_seal(struct state *s);
 
 /* Bytes of the first word and its dot when all names begin with it and go on; else 0. */
 size_t state_first_word(const struct state *s);
@@ -107,10 +107,6 @@ void state_cut(struct state *s, ptrdiff_t n);
 /* The tensor of this name, marked as used; NULL when there is none. O(log n). */
 const struct state_tensor *state_find(struct state *s, const char *name);
 
-/* As state_find, with the first "N" between dots (or at an end) replaced by the layer:
- * "transformer.h.N.ln_1.weight". */
-const struct state_tensor *state_find_layer(struct state *s, const char *pattern, uint32_t layer);
-
 /* A look, and whether there is something to see; neither marks it. */
 const struct state_tensor *state_peek(const struct state *s, const char *name);
 int state_has(const struct state *s, const char *name);
@@ -118,10 +114,10 @@ int state_has(const struct state *s, const char *name);
 /* How many layers there are: the number of N from 0 on for which the pattern exists. */
 uint32_t state_count_layers(const struct state *s, const char *pattern);
 
-/* Whether the name has such an N. */
+/* Whether the name has an N between dots or at an end: "transformer.h.N.ln_1.weight". */
 int state_is_pattern(const char *name);
 
-/* The pattern with its N replaced; buf is always NUL-terminated. */
+/* The pattern with its first such N replaced; buf is always NUL-terminated. */
 void state_layer_name(char *buf, size_t cap, const char *pattern, uint32_t layer);
 
 /* "tensor NAME: shape [2, 3], expected [4, 5]"; n_out 0 means a vector [n_in]. */

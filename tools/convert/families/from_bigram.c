@@ -32,7 +32,7 @@ static void from_bigram_sizes(struct torch_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const struct ckpt_options *o = m->in->options;
-    int has_positions = state_has(&m->state, POSITIONS);
+    int has_positions = state_has(m->state, POSITIONS);
     uint64_t V, E, E2, T = (uint64_t)torch_size(m, MG_CONTEXT, CONTEXT);
     torch_shape(m, TOKENS, &V, &E);
     if (has_positions)
@@ -55,7 +55,7 @@ static void from_bigram_sizes(struct torch_model *m)
 static void from_bigram_put_head(struct torch_model *m)
 {
     const struct ckpt_hparams *hp = &m->c->hp;
-    if (state_has(&m->state, "lm_head.weight"))
+    if (state_has(m->state, "lm_head.weight"))
         return;
     if (hp->n_embd != hp->n_vocab)
         state_missing(m->c, "lm_head.weight");
@@ -65,10 +65,10 @@ static void from_bigram_put_head(struct torch_model *m)
 
 static int from_bigram_match(const struct torch_model *m)
 {
-    if (!state_has(&m->state, TOKENS))
+    if (!state_has(m->state, TOKENS))
         return 0;
-    for (size_t i = 0; i < arr_len(m->state.tensors); i++)
-        if (!ckpt_is_one_of(m->state.tensors[i].name,
+    for (size_t i = 0; i < arr_len(m->state->tensors); i++)
+        if (!ckpt_is_one_of(m->state->tensors[i].name,
                             " " TOKENS " " POSITIONS " lm_head.weight lm_head.bias "))
             return 0;
     return 1;
@@ -77,7 +77,7 @@ static int from_bigram_match(const struct torch_model *m)
 static void from_bigram_map(struct torch_model *m)
 {
     from_bigram_sizes(m);
-    state_map(&m->state, rows, sizeof rows / sizeof *rows);
+    state_map(m->state, rows, sizeof rows / sizeof *rows);
     from_bigram_put_head(m);
     torch_vocab(m, NULL);
 }

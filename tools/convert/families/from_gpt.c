@@ -51,7 +51,7 @@ _Noreturn static void stop_missing(const struct gpt *g, const char *alias)
         sscanf(alias, "blk.%u", &layer) == 1 ? strchr(alias + strlen("blk."), '.') : NULL;
     if (rest)
         snprintf(of_0, sizeof of_0, "blk.0%s", rest);
-    const struct state_tensor *t = rest ? state_peek(&g->m->state, of_0) : NULL;
+    const struct state_tensor *t = rest ? state_peek(g->m->state, of_0) : NULL;
     if (t)
         ckpt_stop(g->m->c, "layer %u has no tensor like %.*s of layer 0", layer,
                   CKPT_CLIP(t->name, strlen(t->name)));
@@ -76,7 +76,7 @@ _Noreturn static void leave_map(const struct gpt *g)
 
 static void gpt_shape(const struct gpt *g, const char *alias, uint64_t *rows, uint64_t *columns)
 {
-    if (!state_has(&g->m->state, alias))
+    if (!state_has(g->m->state, alias))
         stop_missing(g, alias);
     torch_shape(g->m, alias, rows, columns);
 }
@@ -96,12 +96,12 @@ void gpt_sizes(struct gpt *g)
     gpt_set_aliases(g);
     torch_layers(m, "blk.N.attn_norm.weight");
     gpt_shape(g, "token_embd.weight", &V, &E);
-    if (state_has(&m->state, "position_embd.weight"))
+    if (state_has(m->state, "position_embd.weight"))
         gpt_shape(g, "position_embd.weight", &T, &E2);
     if (hp->n_layer)
         gpt_shape(g, "blk.0.ffn_up.weight", &F, &E2);
     g->is_conv1d = hp->n_layer && F == E && E2 != E;
-    g->n_part_heads = count_heads(&m->state);
+    g->n_part_heads = count_heads(m->state);
     if (g->is_conv1d)
         F = E2;
     const struct ckpt_wanted sizes[] = {{&hp->n_vocab, "vocab_size", V},
@@ -128,7 +128,7 @@ static int is_bare(const struct gpt *g, const struct state_row *row)
     char name[STATE_MAX_ROW_NAME];
     struct gpt_name parts;
     state_row_name(name, row->from, row, 0, 0);
-    const struct state_tensor *t = state_peek(&g->m->state, name);
+    const struct state_tensor *t = state_peek(g->m->state, name);
     return t && gpt_name_read(t, &parts) && parts.is_bare;
 }
 
@@ -148,7 +148,7 @@ static void add_one(const struct gpt *g, struct gpt_rows *to, char letter, int i
 {
     static const char letters[] = "qkv";
     static const unsigned parts[] = {STATE_Q, STATE_K, STATE_V};
-    const struct state *s = &g->m->state;
+    const struct state *s = g->m->state;
     size_t i = (size_t)(strchr(letters, letter) - letters);
     uint32_t n = g->n_part_heads ? g->n_part_heads : 1;
     char name[64], part[16] = "";
@@ -177,21 +177,21 @@ static void add_attention(const struct gpt *g, struct gpt_rows *to)
     static const char *const fuse[] = {"gpt2", "gpt1"};
     const struct ckpt_hparams *hp = &g->m->c->hp;
     int is_fused = strcmp(hp->arch, fuse[0]) == 0 || strcmp(hp->arch, fuse[1]) == 0;
-    if (is_fused && state_has(&g->m->state, "blk.0.attn_qkv.weight") && !g->is_grouped) {
+    if (is_fused && state_has(g->m->state, "blk.0.attn_qkv.weight") && !g->is_grouped) {
         add_gpt_row(g, to, fused, 0);
     } else {
         add_one(g, to, 'q', is_fused);
         add_one(g, to, 'k', is_fused);
         add_one(g, to, 'v', is_fused);
     }
-    if (state_has(&g->m->state, "blk.0.attn_output.weight"))
+    if (state_has(g->m->state, "blk.0.attn_output.weight"))
         add_gpt_row(g, to, output, 0);
 }
 
 static void add_head(const struct gpt *g, struct gpt_rows *to)
 {
     static const char weight[] = "output.weight";
-    struct state *s = &g->m->state;
+    struct state *s = g->m->state;
     int tied = !state_has(s, "output.bias") &&
                (!state_has(s, weight) || torch_same(g->m, weight, "token_embd.weight"));
     if (!tied) {
@@ -206,7 +206,7 @@ static unsigned flags_of_norms(const struct gpt *g, int is_gpt2)
 {
     if (!is_gpt2)
         return g->has_bias ? STATE_BIAS_OPTIONAL : 0;
-    return state_has(&g->m->state, "output_norm.bias") ? STATE_BIAS : STATE_BIAS_ZEROS;
+    return state_has(g->m->state, "output_norm.bias") ? STATE_BIAS : STATE_BIAS_ZEROS;
 }
 
 static void list_rows(const struct gpt *g, struct gpt_rows *all)
@@ -218,7 +218,7 @@ static void list_rows(const struct gpt *g, struct gpt_rows *all)
     all->norms = flags_of_norms(g, is_gpt2);
     all->turned = g->turns;
     add_gpt_row(g, all, tokens, 0);
-    if (state_has(&g->m->state, "position_embd.weight"))
+    if (state_has(g->m->state, "position_embd.weight"))
         add_gpt_row(g, all, positions, 0);
     if (!g->is_post)
         add_gpt_row(g, all, norm_1, 0);
@@ -266,7 +266,7 @@ static void put_no_projection(const struct gpt *g)
     const struct ckpt_hparams *hp = &g->m->c->hp;
     int is_gpt2 = strncmp(hp->arch, "gpt", 3) == 0;
     char name[64];
-    if (!hp->n_layer || state_has(&g->m->state, "blk.0.attn_output.weight"))
+    if (!hp->n_layer || state_has(g->m->state, "blk.0.attn_output.weight"))
         return;
     ckpt_note(g->m->c, "inferred: attention has no projection (none in the file): the identity");
     for (uint32_t i = 0; i < hp->n_layer; i++) {
@@ -326,7 +326,7 @@ static void scale_embedding(const struct gpt *g)
 static void settle_kv_heads(const struct gpt *g)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
-    uint64_t rows = key_rows(&g->m->state), hd = hp->n_embd / hp->n_head;
+    uint64_t rows = key_rows(g->m->state), hd = hp->n_embd / hp->n_head;
     if (g->n_part_heads || !rows || rows == hp->n_embd)
         return;
     if (strncmp(hp->arch, "gpt", 3) == 0 || rows % hd || hp->n_head % (rows / hd))
@@ -338,7 +338,7 @@ static void settle_kv_heads(const struct gpt *g)
 static void map_tensors(void *arg)
 {
     struct gpt_rows *all = arg;
-    state_map(&all->g->m->state, all->rows, all->n);
+    state_map(all->g->m->state, all->rows, all->n);
 }
 
 void gpt_tensors(const struct gpt *g, const char *what)
@@ -350,7 +350,7 @@ void gpt_tensors(const struct gpt *g, const char *what)
     list_rows(g, &all);
     if (ckpt_run(c, map_tensors, &all, c->err) < 0)
         leave_map(g);
-    hf_check_used(&g->m->state, what);
+    hf_check_used(g->m->state, what);
     put_no_projection(g);
     put_positions(g);
     scale_embedding(g);

@@ -205,7 +205,7 @@ static void put_tensors(struct hf_model *m)
     snprintf(what, sizeof what, "%s of %u layers", m->family->model_type, m->c->hp.n_layer);
     m->puts = 1;
     strip_prefixes(m);
-    ckpt_must(m->c, state_seal(&m->state, m->c->err));
+    state_seal(&m->state);
     hf_name_tied(m);
     put_rows(m);
     hf_put_rope(m);
@@ -256,26 +256,21 @@ static void read_model(void *arg)
     hf_unpack(m);
     put_tensors(m);
     if (!parts->described && !(m->in->options->given & OPT_NO_TOKENIZER))
-        ckpt_must(m->c, hf_tokenizer_read(m->c, m->in, m->c->hp.n_vocab, m->c->err));
+        hf_tokenizer_read(m->c, m->in, m->c->hp.n_vocab);
 }
 
-static int read_parts(struct checkpoint *c, const struct ckpt_input *in, struct hf_parts parts,
-                      mgpt_error *err)
+static void read_parts(struct checkpoint *c, const struct ckpt_input *in, struct hf_parts parts)
 {
     struct hf_model m = {.c = c, .in = in, .parts = &parts};
-    state_init(&m.state, c);
-    if (parts.state)
-        m.state = *parts.state;
-    int status = ckpt_run(c, read_model, &m, err);
+    struct state *own = parts.state ? parts.state : state_new(c);
+    m.state = *own;
+    int status = ckpt_run(c, read_model, &m, c->err);
+    *own = m.state;
     if (status == MGPT_EFILE && m.puts) { /* the tensors are not those of the model */
         skip_others(&m);
-        hf_name_programs(&m.state, m.family, err);
+        hf_name_programs(&m.state, m.family, c->err);
     }
-    if (parts.state)
-        *parts.state = m.state;
-    else
-        state_free(&m.state);
-    return status;
+    ckpt_must(c, status);
 }
 
 /* ---- the input ------------------------------------------------------------------------------- */
@@ -285,16 +280,17 @@ enum ckpt_match hf_safetensors_sniff(struct span bytes)
     return st_sniff(bytes) ? MATCH_YES : MATCH_NO;
 }
 
-int hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in)
 {
-    return read_parts(c, in, (struct hf_parts){.tensors = in->bytes}, err);
+    read_parts(c, in, (struct hf_parts){.tensors = in->bytes});
 }
 
-int hf_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void hf_json_read(struct checkpoint *c, const struct ckpt_input *in)
 {
-    if (hf_is_index(in->bytes))
-        return read_parts(c, in, (struct hf_parts){.index = in->bytes}, err);
-    return read_parts(c, in, (struct hf_parts){.config = in->bytes}, err);
+    int is_index = hf_is_index(in->bytes);
+    read_parts(c, in,
+               is_index ? (struct hf_parts){.index = in->bytes}
+                        : (struct hf_parts){.config = in->bytes});
 }
 
 /* 1: a config.json without model_type that an early transformers wrote: it has keys that other programs do
@@ -319,30 +315,31 @@ static void look_beside(void *arg)
     r->is_ours = cfg.model_type || cfg.whole_type || is_untyped(&cfg);
 }
 
-int hf_is_beside(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+int hf_is_beside(struct checkpoint *c, const struct ckpt_input *in)
 {
     static const char *const name = "config.json";
     struct ckpt_side side;
-    mgpt_error local = {0};
-    int found = in->side(in->user, 0, &name, 1, &side, err);
+    mgpt_error local;
+    if (!ckpt_side(c, in, 0, &name, 1, &side))
+        return 0;
     struct beside_run run = {.c = c, .bytes = side.bytes};
-    if (found <= 0)
-        return found;
-    if (ckpt_run(c, look_beside, &run, &local) != MGPT_EMEM)
-        return run.is_ours;
-    *err = local;
-    return MGPT_EMEM;
+    if (ckpt_run(c, look_beside, &run, &local) ==
+        MGPT_EMEM) { /* it must not be taken for another */
+        *c->err = local;
+        ckpt_leave(c, MGPT_EMEM);
+    }
+    return run.is_ours;
 }
 
-int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,
-                  mgpt_error *err)
+void hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s)
 {
-    return read_parts(c, in, (struct hf_parts){.state = s}, err);
+    read_parts(c, in, (struct hf_parts){.state = s});
 }
 
-int hf_read_described(struct checkpoint *c, const struct ckpt_input *in, const char *family,
-                      json_t *facts, struct state *s, mgpt_error *err)
+void hf_read_described(struct checkpoint *c, const struct ckpt_input *in, const char *family,
+                       const char *source, json_t *facts, struct state *s)
 {
-    const struct hf_parts parts = {.facts = facts, .state = s, .described = family};
-    return read_parts(c, in, parts, err);
+    read_parts(
+        c, in,
+        (struct hf_parts){.facts = facts, .state = s, .described = family, .source = source});
 }

@@ -102,7 +102,7 @@ static void add_sizes(struct torch_model *m, json_t *config, const char *up)
     json_t *sizes = json_pack("{s:I, s:I, s:I, s:i, s:b}", "vocab_size", (json_int_t)V,
                               "hidden_size", (json_int_t)E, "intermediate_size", (json_int_t)F,
                               "num_hidden_layers", (int)m->c->hp.n_layer, "tie_word_embeddings",
-                              !state_has(&m->state, "lm_head.weight"));
+                              !state_has(m->state, "lm_head.weight"));
     json_t *usual = json_pack("{s:f, s:f}", "norm_eps", 1e-5, "rotary_percentage", 0.25);
     int good = sizes && usual && json_object_update(config, sizes) == 0 &&
                json_object_update_missing(config, usual) == 0;
@@ -135,10 +135,10 @@ void hf_litgpt(struct hf_model *m)
 
 static int from_litgpt_match(const struct torch_model *m)
 {
-    return state_has(&m->state, "transformer.wte.weight") &&
-           state_has(&m->state, "transformer.h.0.norm_1.weight") &&
-           (state_has(&m->state, "transformer.h.0.attn.qkv.weight") ||
-            state_has(&m->state, "transformer.h.0.attn.attn.weight"));
+    return state_has(m->state, "transformer.wte.weight") &&
+           state_has(m->state, "transformer.h.0.norm_1.weight") &&
+           (state_has(m->state, "transformer.h.0.attn.qkv.weight") ||
+            state_has(m->state, "transformer.h.0.attn.attn.weight"));
 }
 
 static void free_config(void *config)
@@ -148,7 +148,7 @@ static void free_config(void *config)
 
 static void from_litgpt_map(struct torch_model *m)
 {
-    static const char *const name = YAML, json[] = "config.json: ";
+    static const char *const name = YAML;
     struct ckpt_side side;
     if (!ckpt_side(m->c, m->in, 0, &name, 1, &side))
         ckpt_stop(m->c, "side file " YAML ": not next to the input; it has the model's numbers");
@@ -159,11 +159,7 @@ static void from_litgpt_map(struct torch_model *m)
     add_sizes(m, config,
               strcmp(family, "litgpt_llama") == 0 ? "transformer.h.0.mlp.fc_1.weight"
                                                   : "transformer.h.0.mlp.fc.weight");
-    int status = hf_read_described(m->c, m->in, family, config, &m->state, m->c->err);
-    const mgpt_error was = *m->c->err;
-    if (status == MGPT_EFILE && strncmp(was.text, json, strlen(json)) == 0)
-        ckpt_stop(m->c, "side file " YAML ": %.180s", was.text + strlen(json));
-    ckpt_must(m->c, status);
+    hf_read_described(m->c, m->in, family, "side file " YAML, config, m->state);
     torch_vocab(m, NULL);
 }
 

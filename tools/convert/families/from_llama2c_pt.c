@@ -7,13 +7,11 @@
  *
  * Rotary pairs are adjacent already, so no row moves. Meta's files do not say the context.
  */
-#include "base/cursor.h"
 #include "base/error.h"
 #include "convert/families/llama2c.h"
 #include "convert/families/torch_model.h"
 #include "convert/vocab/hf_tokenizer.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define EPS 1e-5
@@ -89,7 +87,7 @@ static void from_llama2c_pt_sizes(struct torch_model *m)
 static void settle_rope(struct torch_model *m)
 {
     const struct ckpt_options *o = m->in->options;
-    double stated = o->given & OPT_ROPE ? o->rope_base : m->parts.facts.rope_base;
+    double stated = o->given & OPT_ROPE ? o->rope_base : m->parts->facts.rope_base;
     if (stated <= 0)
         ckpt_note(m->c, "inferred: rope base = %g (the program's; set it with --rope)", ROPE_BASE);
     m->c->hp.rope_base = (float)(stated > 0 ? stated : ROPE_BASE);
@@ -99,31 +97,28 @@ static void settle_rope(struct torch_model *m)
 
 static void from_llama2c_pt_tensors(struct torch_model *m)
 {
-    int tied = !state_has(&m->state, "output.weight") ||
+    int tied = !state_has(m->state, "output.weight") ||
                torch_same(m, "output.weight", "tok_embeddings.weight");
-    state_map(&m->state, rows, sizeof rows / sizeof *rows);
+    state_map(m->state, rows, sizeof rows / sizeof *rows);
     if (!tied)
-        state_map(&m->state, head, 1);
+        state_map(m->state, head, 1);
     if (tied) {
-        state_find(&m->state, "output.weight");
+        state_find(m->state, "output.weight");
         ckpt_note(m->c, "inferred: the head is the token embedding (tied)");
     }
-    state_skip_suffix(&m->state, "rope.freqs");
-    state_skip_suffix(&m->state, "freqs_cos");
-    state_skip_suffix(&m->state, "freqs_sin");
-    hf_check_used(&m->state, "llama2.c or Meta's Llama");
+    state_skip_suffix(m->state, "rope.freqs");
+    state_skip_suffix(m->state, "freqs_cos");
+    state_skip_suffix(m->state, "freqs_sin");
+    hf_check_used(m->state, "llama2.c or Meta's Llama");
 }
 
 /* llama2.c's tokenizer.bin begins with the length of its longest token and has no magic number;
  * anything else, also given with --tokenizer, is for the readers of Hugging Face's files. */
 static void from_llama2c_pt_vocabulary(struct torch_model *m)
 {
-    char own[32];
-    snprintf(own, sizeof own, "tok%u.bin", m->c->hp.n_vocab);
-    const char *const candidates[] = {own, "tokenizer.bin"};
     struct ckpt_side side;
-    int found = !(m->in->options->given & OPT_NO_TOKENIZER) &&
-                ckpt_side(m->c, m->in, OPT_TOKENIZER, candidates, 2, &side);
+    int found =
+        !(m->in->options->given & OPT_NO_TOKENIZER) && llama2c_find_tokens(m->c, m->in, &side);
     const char *dot = found ? strrchr(side.name, '.') : NULL;
     if (!dot || strcmp(dot, ".bin") != 0) {
         torch_vocab(m, NULL);
@@ -135,8 +130,8 @@ static void from_llama2c_pt_vocabulary(struct torch_model *m)
 
 static int from_llama2c_pt_match(const struct torch_model *m)
 {
-    return state_has(&m->state, "tok_embeddings.weight") &&
-           state_has(&m->state, "layers.0.attention.wq.weight");
+    return state_has(m->state, "tok_embeddings.weight") &&
+           state_has(m->state, "layers.0.attention.wq.weight");
 }
 
 static void from_llama2c_pt_map(struct torch_model *m)

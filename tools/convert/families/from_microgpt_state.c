@@ -15,10 +15,10 @@
 static int from_microgpt_state_match(const struct torch_model *m)
 {
     uint32_t layer;
-    int has_wte = pickle_get(&m->file.pickle, m->weights, "wte") != 0;
-    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
-        has_wte |= mg_recognise(m->state.tensors[i].name, &layer) == MG_WTE;
-        if (strstr(m->state.tensors[i].name, "c_attn"))
+    int has_wte = pickle_get(&m->file->pickle, m->weights, "wte") != 0;
+    for (size_t i = 0; i < arr_len(m->state->tensors); i++) {
+        has_wte |= mg_recognise(m->state->tensors[i].name, &layer) == MG_WTE;
+        if (strstr(m->state->tensors[i].name, "c_attn"))
             return 0;
     }
     return has_wte;
@@ -26,10 +26,10 @@ static int from_microgpt_state_match(const struct torch_model *m)
 
 static void from_microgpt_state_map(struct torch_model *m)
 {
-    if (arr_len(m->state.tensors))
-        microgpt_build(&m->parts, &m->state);
+    if (arr_len(m->state->tensors))
+        microgpt_build(m->parts, m->state);
     else
-        microgpt_pickle(m->c, &m->file.pickle, m->root, m->in);
+        microgpt_pickle(m->c, &m->file->pickle, m->root, m->in);
 }
 
 const struct torch_mapping microgpt_state_mapping = {

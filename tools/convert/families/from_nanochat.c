@@ -95,15 +95,15 @@ static void find_meta(struct torch_model *m, struct meta *s)
  * marks are its side file and its lambdas. */
 static int is_nanochat(const struct torch_model *m, const struct meta *s)
 {
-    return s->is_found || state_has(&m->state, "resid_lambdas");
+    return s->is_found || state_has(m->state, "resid_lambdas");
 }
 
 /* modded-nanogpt's records of October 2024: the head is the embedding, which they do not normalise.
  * From November 2024 on it is normalised as in nanochat, and the head is a matrix of its own. */
 static int is_modded_tied(const struct torch_model *m, const struct meta *s)
 {
-    const struct state_tensor *wte = state_peek(&m->state, "transformer.wte.weight");
-    const struct state_tensor *head = state_peek(&m->state, "lm_head.weight");
+    const struct state_tensor *wte = state_peek(m->state, "transformer.wte.weight");
+    const struct state_tensor *head = state_peek(m->state, "lm_head.weight");
     return !is_nanochat(m, s) && wte && head && wte->type == head->type &&
            wte->bytes.size == head->bytes.size &&
            memcmp(wte->bytes.data, head->bytes.data, wte->bytes.size) == 0;
@@ -121,9 +121,9 @@ static void from_nanochat_refuse(const struct torch_model *m)
         {"bigram_", "bigram embeddings"},
         {"ve_projs.", "projected value embeddings"},
     };
-    for (size_t i = 0; i < arr_len(m->state.tensors); i++)
+    for (size_t i = 0; i < arr_len(m->state->tensors); i++)
         for (size_t k = 0; k < sizeof features / sizeof *features; k++) {
-            const char *name = m->state.tensors[i].name;
+            const char *name = m->state->tensors[i].name;
             if (strstr(name, features[k].part))
                 ckpt_stop_tensor(m->c, name, "nanochat %s are not supported", features[k].what);
         }
@@ -202,7 +202,7 @@ static double from_nanochat_choose(struct torch_model *m, const struct constant 
  * user. */
 static void check_known(const struct torch_model *m, const struct meta *s)
 {
-    const struct mg_facts *f = &m->parts.facts;
+    const struct mg_facts *f = &m->parts->facts;
     unsigned given = m->in->options->given;
     int heads = (given & OPT_HEADS) || torch_size(m, MG_HEADS, 0) > 0;
     int base = (given & OPT_ROPE) || f->rope_base >= 0;
@@ -255,7 +255,7 @@ static void settle_windows(struct torch_model *m, const struct meta *s, uint32_t
 static const struct generation *find_generation(const struct torch_model *m)
 {
     static const char *const parts[] = {"smear_gate.weight", "smear_lambda", "backout_lambda"};
-    const struct state *s = &m->state;
+    const struct state *s = m->state;
     char name[64];
     uint32_t layer = m->c->hp.n_layer - 1; /* the last one has value embeddings if any has */
     state_layer_name(name, sizeof name, "transformer.h.N.attn.ve_gate.weight", layer);
@@ -278,7 +278,7 @@ static const struct generation *find_generation(const struct torch_model *m)
 /* A matrix of n_out rows, or a number of its own (n_out 0). */
 static void put_own(struct torch_model *m, const char *from, const char *to, uint64_t n_out)
 {
-    const struct state_tensor *t = state_find(&m->state, from);
+    const struct state_tensor *t = state_find(m->state, from);
     uint64_t n_in = t && t->n_dims == 2 ? t->shape[1] : 1;
     if (!t)
         return;
@@ -299,8 +299,8 @@ static void put_gates(struct torch_model *m)
         state_layer_name(to, sizeof to, "blk.N.attn_value_gate.weight", i);
         put_own(m, from, to, m->c->hp.n_head_kv);
         state_layer_name(to, sizeof to, "value_embeds.N.weight", i);
-        if (state_has(&m->state, from) != state_has(&m->state, to))
-            state_missing(m->c, state_has(&m->state, from) ? to : from);
+        if (state_has(m->state, from) != state_has(m->state, to))
+            state_missing(m->c, state_has(m->state, from) ? to : from);
     }
 }
 
@@ -309,7 +309,7 @@ static void settle_constants(struct torch_model *m, const struct meta *s)
     const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
     const struct generation *g = find_generation(m);
-    const struct mg_facts *f = &m->parts.facts;
+    const struct mg_facts *f = &m->parts->facts;
     const struct constant base = {OPT_ROPE, o->rope_base, f->rope_base, "rope base", g->rope_base};
     const struct constant cap = {OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP};
     if (o->scale_of)
@@ -353,8 +353,8 @@ static void from_nanochat_vocabulary(struct torch_model *m)
 
 static int from_nanochat_match(const struct torch_model *m)
 {
-    return state_has(&m->state, "transformer.h.0.attn.c_q.weight") &&
-           state_has(&m->state, "transformer.wte.weight");
+    return state_has(m->state, "transformer.h.0.attn.c_q.weight") &&
+           state_has(m->state, "transformer.wte.weight");
 }
 
 static void from_nanochat_map(struct torch_model *m)
@@ -365,11 +365,11 @@ static void from_nanochat_map(struct torch_model *m)
     check_known(m, &s);
     from_nanochat_sizes(m, &s);
     settle_constants(m, &s);
-    state_map(&m->state, rows, sizeof rows / sizeof *rows);
+    state_map(m->state, rows, sizeof rows / sizeof *rows);
     put_gates(m);
-    state_skip_suffix(&m->state, ".cos");
-    state_skip_suffix(&m->state, ".sin");
-    hf_check_used(&m->state, "nanochat that can be run");
+    state_skip_suffix(m->state, ".cos");
+    state_skip_suffix(m->state, ".sin");
+    hf_check_used(m->state, "nanochat that can be run");
     from_nanochat_vocabulary(m);
 }
 

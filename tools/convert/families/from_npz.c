@@ -37,31 +37,21 @@ static int read_modules(struct mg_parts *m, const struct npz_member *arrays, int
     struct checkpoint *c = m->c;
     struct state *s = state_new(c);
     if (is_hf)
-        ckpt_must(c, ckpt_check_options("Hugging Face .npz", OPT_TOKENIZER | OPT_NO_TOKENIZER,
-                                        m->in->options, c->err));
-    ckpt_must(c, state_add_arrays(s, arrays, c->err));
-    ckpt_must(c, state_seal(s, c->err));
-    int status = is_hf ? hf_read_state(c, m->in, s, c->err) : torch_map_state(s, m, ".npz", c->err);
-    ckpt_must(c, status);
-    return is_hf || status;
+        ckpt_check_options(c, m->in, "Hugging Face .npz", OPT_TOKENIZER | OPT_NO_TOKENIZER);
+    state_add_arrays(s, arrays);
+    state_seal(s);
+    if (is_hf)
+        hf_read_state(c, m->in, s);
+    return is_hf || torch_map_state(s, m, ".npz");
 }
 
-static void free_arrays(void *arrays)
-{
-    arr_free(*(struct npz_member **)arrays);
-}
-
-int npz_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void npz_reader_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     struct mg_parts *m = mg_parts_new(c, in);
-    struct npz_member **arrays = ckpt_new(c, 1, sizeof *arrays);
-    int is_hf = hf_is_beside(c, in, err);
-    ckpt_must(c, is_hf);
-    ckpt_own(c, arrays, free_arrays);
-    ckpt_must(c, npz_arrays(c, in->bytes, arrays, c->err));
-    if (are_modules(*arrays) && read_modules(m, *arrays, is_hf))
-        return MGPT_OK;
-    ckpt_must(c, ckpt_check_options("microgpt .npz", MICROGPT_OPTIONS, in->options, c->err));
-    microgpt_npz(m, *arrays);
-    return MGPT_OK;
+    int is_hf = hf_is_beside(c, in);
+    const struct npz_member *arrays = npz_arrays(c, in->bytes);
+    if (are_modules(arrays) && read_modules(m, arrays, is_hf))
+        return;
+    ckpt_check_options(c, in, "microgpt .npz", MICROGPT_OPTIONS);
+    microgpt_npz(m, arrays);
 }

@@ -15,11 +15,6 @@
 
 /* ---- facts ----------------------------------------------------------------------------------- */
 
-static void close_json(void *root)
-{
-    jval_free(root);
-}
-
 /* A member of __metadata__, or what is in it if that is JSON. */
 static void take_member(struct mg_parts *m, const char *key, const struct jval *v)
 {
@@ -30,7 +25,7 @@ static void take_member(struct mg_parts *m, const char *key, const struct jval *
     if (text && (*text == '{' || *text == '[')) {
         const struct jval *inside = jval_read(text, jval_text_size(v), 0, NULL, &e);
         if (inside)
-            ckpt_own(m->c, (void *)(uintptr_t)inside, close_json);
+            ckpt_own_json(m->c, inside);
         else if (jval_no_memory(&e, jval_text_size(v), m->c->err))
             ckpt_leave(m->c, MGPT_EMEM);
         v = inside ? inside : v;
@@ -47,50 +42,33 @@ static void read_side(struct mg_parts *m)
     struct tree_file file;
     uint64_t left;
     const char *name;
-    const struct jval *root;
-    ckpt_must(m->c, torch_json(&model, names, 1, &root, &name, m->c->err));
-    if (!root)
-        return;
-    ckpt_own(m->c, (void *)(uintptr_t)root, close_json);
-    tree_facts(m, tree_of_json(&file, &left, root, m->in->bytes.size), (struct tree){0}, 1);
+    const struct jval *root = torch_json(&model, names, 1, &name);
+    if (root)
+        tree_facts(m, tree_of_json(&file, &left, root, m->in->bytes.size), (struct tree){0}, 1);
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
-
-static void close_safetensors(void *st)
-{
-    st_free(st);
-}
 
 /* Reads by the mapping that knows the names. Returns 1, or 0 if no mapping knows them. */
 static int read_named(struct checkpoint *c, const struct ckpt_input *in)
 {
     struct mg_parts *m = mg_parts_new(c, in);
-    struct safetensors *st = ckpt_new(c, 1, sizeof *st);
     struct state *s = state_new(c);
-    ckpt_must(c, st_parse(st, in->bytes, c->err));
-    ckpt_own(c, st, close_safetensors);
-    ckpt_must(c, state_add_safetensors(s, st, c->err));
-    ckpt_must(c, state_seal(s, c->err));
-    int knows = torch_knows(s, c->err);
-    ckpt_must(c, knows);
-    if (!knows)
+    const struct safetensors *st = state_add_safetensors(s, in->bytes);
+    state_seal(s);
+    if (!torch_knows(s))
         return 0;
     m->first_wins = 1;
     for (struct jval_iter i = jval_begin(jval_get(st->header, "__metadata__")); jval_next(&i);)
         take_member(m, i.key, i.value);
     read_side(m);
-    ckpt_must(c, torch_map_state(s, m, "safetensors", c->err));
-    return 1;
+    return torch_map_state(s, m, "safetensors");
 }
 
-int safetensors_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void safetensors_read(struct checkpoint *c, const struct ckpt_input *in)
 {
-    int is_hf = hf_is_beside(c, in, err);
-    ckpt_must(c, is_hf);
-    if (!is_hf && read_named(c, in))
-        return MGPT_OK;
-    ckpt_must(c, ckpt_check_options("Hugging Face safetensors", OPT_TOKENIZER | OPT_NO_TOKENIZER,
-                                    in->options, c->err));
-    return hf_safetensors_read(c, in, err);
+    if (!hf_is_beside(c, in) && read_named(c, in))
+        return;
+    ckpt_check_options(c, in, "Hugging Face safetensors", OPT_TOKENIZER | OPT_NO_TOKENIZER);
+    hf_safetensors_read(c, in);
 }

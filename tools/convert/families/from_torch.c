@@ -14,7 +14,7 @@
 
 static void hf_map(struct torch_model *m)
 {
-    ckpt_must(m->c, hf_read_state(m->c, m->in, &m->state, m->c->err));
+    hf_read_state(m->c, m->in, m->state);
 }
 
 /* No names of its own tell it: read_model does. */
@@ -45,12 +45,11 @@ enum ckpt_match torch_reader_sniff(struct span bytes)
 /* A dict that holds a tensor or an array. */
 static int is_weights(const struct torch_model *m, pickle_id id)
 {
-    const struct pickle *p = &m->file.pickle;
+    const struct pickle *p = &m->file->pickle;
     if (pickle_at(p, id)->kind != PICKLE_DICT)
         return 0;
     for (struct pickle_iter i = pickle_items(p, id); pickle_next(&i);)
-        if (torch_is_tensor(&m->file, i.value) ||
-            pickle_is_call(p, i.value, NULL, "_reconstruct") ||
+        if (torch_is_tensor(m->file, i.value) || pickle_is_call(p, i.value, NULL, "_reconstruct") ||
             pickle_is_call(p, i.value, NULL, "_frombuffer"))
             return 1;
     return 0;
@@ -61,16 +60,16 @@ static int from_torch_find_weights(struct torch_model *m)
 {
     static const char *const names[] = {"model",  "model_state_dict", "state_dict", "model_state",
                                         "module", "weights",          "params",     "parameters"};
-    m->root = m->file.pickle.root;
+    m->root = m->file->pickle.root;
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         m->weights = torch_member(m, names[i]);
         if (is_weights(m, m->weights))
             return 1;
     }
     m->weights = m->root;
-    if (is_weights(m, m->weights) || pickle_at(&m->file.pickle, m->root)->kind != PICKLE_DICT)
+    if (is_weights(m, m->weights) || pickle_at(&m->file->pickle, m->root)->kind != PICKLE_DICT)
         return is_weights(m, m->weights);
-    for (struct pickle_iter i = pickle_items(&m->file.pickle, m->root); pickle_next(&i);)
+    for (struct pickle_iter i = pickle_items(&m->file->pickle, m->root); pickle_next(&i);)
         if (is_weights(m, i.value)) { /* under a name of the user's */
             m->weights = i.value;
             return 1;
@@ -80,17 +79,17 @@ static int from_torch_find_weights(struct torch_model *m)
 
 _Noreturn static void no_weights(const struct torch_model *m)
 {
-    const struct pickle *p = &m->file.pickle;
+    const struct pickle *p = &m->file->pickle;
     int is_object = pickle_at(p, m->root)->kind == PICKLE_OBJECT;
-    ckpt_stop(m->c, "%s: no state dict in it: it holds %s%s", m->file.container,
+    ckpt_stop(m->c, "%s: no state dict in it: it holds %s%s", m->file->container,
               pickle_kind_name(p, m->root),
               is_object ? "; save model.state_dict(), not the model" : "");
 }
 
 _Noreturn static void from_torch_unknown(const struct torch_model *m)
 {
-    const char *first = arr_len(m->state.tensors) ? m->state.tensors[0].name : "";
-    if (torch_is_hugging_face(&m->state))
+    const char *first = arr_len(m->state->tensors) ? m->state->tensors[0].name : "";
+    if (torch_is_hugging_face(m->state))
         ckpt_stop(m->c, "Llama's names in transformers, which many models have: config.json of "
                         "this one, with model_type, must be next to the file");
     ckpt_stop_tensor(m->c, first,
@@ -101,9 +100,9 @@ _Noreturn static void from_torch_unknown(const struct torch_model *m)
 static void run_mapping(struct torch_model *m, const struct torch_mapping *mapping)
 {
     char format[80];
-    int n = snprintf(format, sizeof format, "%s (%s)", mapping->name, m->file.container);
+    int n = snprintf(format, sizeof format, "%s (%s)", mapping->name, m->file->container);
     m->c->format = ckpt_copy(m->c, format, (size_t)n);
-    ckpt_must(m->c, ckpt_check_options(mapping->name, mapping->options, m->in->options, m->c->err));
+    ckpt_check_options(m->c, m->in, mapping->name, mapping->options);
     mapping->map(m);
 }
 
@@ -117,11 +116,11 @@ static const struct torch_mapping *known_mapping(struct torch_model *m, size_t f
         for (size_t i = first; i < end; i++)
             if (mappings[i]->match && mappings[i]->match(m))
                 return mappings[i];
-        n = state_first_word(&m->state);
-        state_cut(&m->state, (ptrdiff_t)n);
+        n = state_first_word(m->state);
+        state_cut(m->state, (ptrdiff_t)n);
         all += n;
     } while (n > 0);
-    state_cut(&m->state, -(ptrdiff_t)all);
+    state_cut(m->state, -(ptrdiff_t)all);
     return NULL;
 }
 
@@ -135,77 +134,42 @@ static const struct torch_mapping *find_mapping(struct torch_model *m)
     return mapping ? mapping : known_mapping(m, by_words, N_MAPPINGS);
 }
 
-static void from_torch_read_model(void *arg)
+void torch_reader_read(struct checkpoint *c, const struct ckpt_input *in)
 {
-    struct torch_model *m = arg;
+    struct torch_model m = {.c = c, .in = in, .file = torch_owned(c, in->bytes)};
     const struct torch_mapping *mapping = &microgpt_state_mapping;
-    int found = from_torch_find_weights(m);
-    if (!found && strcmp(m->file.container, "pickle") != 0)
-        no_weights(m);
+    m.state = state_new(c);
+    m.parts = mg_parts_new(c, in);
+    int found = from_torch_find_weights(&m);
+    if (!found && strcmp(m.file->container, "pickle") != 0)
+        no_weights(&m);
     if (found) {
-        ckpt_must(m->c, torch_state(&m->file, m->weights, &m->state, m->c->err));
-        torch_facts(m);
+        torch_state(m.file, m.weights, m.state);
+        torch_facts(&m);
         /* pytorch_model.bin: its names mean what config.json next to it says. A training checkpoint
          * wraps the weights; a file of Hugging Face is the weights. */
-        int is_hf = m->weights == m->root ? hf_is_beside(m->c, m->in, m->c->err) : 0;
-        ckpt_must(m->c, is_hf);
-        mapping = is_hf ? &hf_mapping : find_mapping(m);
+        int is_hf = m.weights == m.root && hf_is_beside(c, in);
+        mapping = is_hf ? &hf_mapping : find_mapping(&m);
     }
     if (!mapping)
-        from_torch_unknown(m);
-    run_mapping(m, mapping);
+        from_torch_unknown(&m);
+    run_mapping(&m, mapping);
 }
 
-int torch_reader_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+int torch_knows(struct state *s)
 {
-    struct torch_model m = {.c = c, .in = in};
-    int status = torch_open(&m.file, in->bytes, err);
-    if (status < 0)
-        return status;
-    state_init(&m.state, c);
-    mg_parts_init(&m.parts, c, in);
-    status = ckpt_run(c, from_torch_read_model, &m, err);
-    mg_parts_free(&m.parts);
-    state_free(&m.state);
-    torch_close(&m.file);
-    return status;
+    const struct torch_file none = {.container = ""};
+    struct torch_model m = {.c = s->c, .file = &none, .state = s};
+    return find_mapping(&m) != NULL;
 }
 
-/* For containers without a pickle: one node, which every id means. */
-static int no_pickle(struct torch_model *m)
+int torch_map_state(struct state *s, struct mg_parts *parts, const char *container)
 {
-    static const struct pickle_node none;
-    return arr_push(m->file.pickle.nodes, none);
-}
-
-int torch_knows(const struct state *s, mgpt_error *err)
-{
-    struct torch_model m = {.c = s->c, .state = *s};
-    if (!no_pickle(&m))
-        return err_memory(err, "a node", sizeof *m.file.pickle.nodes);
-    int knows = find_mapping(&m) != NULL;
-    pickle_free(&m.file.pickle);
-    return knows;
-}
-
-static void map_named(void *arg)
-{
-    struct torch_model *m = arg;
-    const struct torch_mapping *mapping = find_mapping(m);
-    m->weights = mapping != NULL;
+    const struct torch_file none = {.container = container};
+    struct torch_model m = {
+        .c = parts->c, .in = parts->in, .file = &none, .state = s, .parts = parts};
+    const struct torch_mapping *mapping = find_mapping(&m);
     if (mapping)
-        run_mapping(m, mapping);
-}
-
-int torch_map_state(struct state *s, struct mg_parts *parts, const char *container, mgpt_error *err)
-{
-    struct torch_model m = {.c = parts->c, .in = parts->in, .state = *s, .parts = *parts};
-    m.file.container = container;
-    if (!no_pickle(&m))
-        return err_memory(err, "a node", sizeof *m.file.pickle.nodes);
-    int status = ckpt_run(m.c, map_named, &m, err);
-    pickle_free(&m.file.pickle);
-    *parts = m.parts;
-    *s = m.state; /* may be parts->state */
-    return status < 0 ? status : (int)m.weights;
+        run_mapping(&m, mapping);
+    return mapping != NULL;
 }

@@ -129,7 +129,7 @@ static void last_word(const char *name, char word[64])
  * w1 if there is w3; else the option --gate says it, and until then it is the first by name. */
 static void settle_gate(struct gpt *g, struct gpt_name *names)
 {
-    const struct state *s = &g->m->state;
+    const struct state *s = g->m->state;
     const struct ckpt_options *o = g->m->in->options;
     char words[3][64];
     size_t n = 0;
@@ -156,20 +156,20 @@ static void settle_gate(struct gpt *g, struct gpt_name *names)
 void gpt_set_aliases(struct gpt *g)
 {
     struct torch_model *m = g->m;
-    uint64_t width = gpt_width(&m->state);
-    struct gpt_name *names = ckpt_new(m->c, arr_len(m->state.tensors) + 1, sizeof *names);
-    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
-        const struct state_tensor *t = &m->state.tensors[i];
+    uint64_t width = gpt_width(m->state);
+    struct gpt_name *names = ckpt_new(m->c, arr_len(m->state->tensors) + 1, sizeof *names);
+    for (size_t i = 0; i < arr_len(m->state->tensors); i++) {
+        const struct state_tensor *t = &m->state->tensors[i];
         if (is_buffer(t) || !gpt_name_read(t, &names[i])) {
             names[i].role = GPT_NONE;
             continue;
         }
         if (names[i].by_shape)
-            names[i].role = role_by_shape(&m->state, t, width, &names[i]);
+            names[i].role = role_by_shape(m->state, t, width, &names[i]);
     }
     settle_gate(g, names);
-    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
-        struct state_tensor *t = &m->state.tensors[i];
+    for (size_t i = 0; i < arr_len(m->state->tensors); i++) {
+        struct state_tensor *t = &m->state->tensors[i];
         char alias[64];
         t->used = is_buffer(t);
         g->is_rotated |= gpt_name_is_rotation(t->name);
@@ -182,7 +182,7 @@ void gpt_set_aliases(struct gpt *g)
         if (names[i].role == GPT_POSITIONS)
             squeeze(t);
     }
-    ckpt_must(m->c, state_seal(&m->state, m->c->err));
-    refuse_mixed_layers(&m->state);
-    refuse_unknown_names(&m->state);
+    state_seal(m->state);
+    refuse_mixed_layers(m->state);
+    refuse_unknown_names(m->state);
 }

@@ -64,9 +64,9 @@ static void settle_activation(const struct gpt *g)
     struct torch_model *m = g->m;
     const struct ckpt_options *o = m->in->options;
     const char *usual = NULL;
-    if (!m->c->hp.n_layer && !(o->given & OPT_ACTIVATION) && !m->parts.facts.activation)
+    if (!m->c->hp.n_layer && !(o->given & OPT_ACTIVATION) && !m->parts->facts.activation)
         return;
-    if (!(o->given & OPT_ACTIVATION) && !m->parts.facts.activation) {
+    if (!(o->given & OPT_ACTIVATION) && !m->parts->facts.activation) {
         const char *assumed = ckpt_assumed(m->c, o, FACT_ACTIVATION);
         if (assumed) {
             m->c->hp.activation = assumed;
@@ -99,7 +99,7 @@ static void settle_norms(struct gpt *g)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
     const struct ckpt_options *o = g->m->in->options;
-    const struct mg_facts *f = &g->m->parts.facts;
+    const struct mg_facts *f = &g->m->parts->facts;
     const char *norm = "layer";
     if (hp->n_layer)
         g->is_post = is_answer(settle(g, FACT_NORMS), "post");
@@ -147,13 +147,13 @@ static void settle_rotation(const struct gpt *g)
 {
     struct ckpt_hparams *hp = &g->m->c->hp;
     const struct ckpt_options *o = g->m->in->options;
-    double base = o->given & OPT_ROPE ? o->rope_base : g->m->parts.facts.rope_base;
+    double base = o->given & OPT_ROPE ? o->rope_base : g->m->parts->facts.rope_base;
     const char *text = base > 0 ? NULL : settle(g, FACT_ROPE);
     hp->rope_base = (float)(text ? strtod(text, NULL) : base);
     hp->n_rot = hp->n_embd / hp->n_head;
     if (hp->n_rot % 2)
         ckpt_stop(g->m->c, "heads of %u values cannot be rotated", hp->n_rot);
-    check_rotation(&g->m->state, hp->n_rot);
+    check_rotation(g->m->state, hp->n_rot);
 }
 
 static void settle_positions(struct gpt *g)
@@ -161,7 +161,7 @@ static void settle_positions(struct gpt *g)
     static const char *const names[] = {"half", "adjacent", "sinusoidal", "none"};
     const struct ckpt_options *o = g->m->in->options;
     g->positions = GPT_TABLE;
-    if (state_has(&g->m->state, "position_embd.weight")) {
+    if (state_has(g->m->state, "position_embd.weight")) {
         if (o->given & OPT_POSITIONS)
             ckpt_stop_option(g->m->c, "--positions: the model has a table of positions");
         if (g->is_rotated)
@@ -169,7 +169,7 @@ static void settle_positions(struct gpt *g)
     } else {
         const char *answer = settle(g, FACT_POSITIONS);
         if (!answer) { /* what follows from it is asked for in the same error */
-            if (!(o->given & OPT_ROPE) && !(g->m->parts.facts.rope_base > 0))
+            if (!(o->given & OPT_ROPE) && !(g->m->parts->facts.rope_base > 0))
                 settle(g, FACT_ROPE);
             settle(g, FACT_EMBEDDING);
         }
@@ -234,7 +234,7 @@ static void gpt_choose_arch(struct gpt *g)
     g->turns = g->positions == GPT_HALVES && arch->pairs == ROPE_ADJACENT     ? STATE_PAIRS
                : g->positions == GPT_ADJACENT && arch->pairs != ROPE_ADJACENT ? STATE_HALVES
                                                                               : 0U;
-    hp->final_norm = state_has(&g->m->state, "output_norm.weight");
+    hp->final_norm = state_has(g->m->state, "output_norm.weight");
     hp->no_final_norm = !hp->final_norm && arch->final_norm;
     if (hp->n_layer && !hp->final_norm)
         ckpt_note(g->m->c, "inferred: no norm before the head (none in the file)");
@@ -244,7 +244,7 @@ void gpt_facts(struct gpt *g)
 {
     struct checkpoint *c = g->m->c;
     c->likely = g->r->likely;
-    ckpt_must(c, ckpt_check_assume(g->m->in->options, c->err));
+    ckpt_check_assume(c, g->m->in->options);
     settle_heads(g);
     settle_activation(g);
     settle_norms(g);
@@ -253,6 +253,6 @@ void gpt_facts(struct gpt *g)
     settle_layout(g);
     if (g->is_mha && !g->has_mask)
         settle(g, FACT_MASK);
-    ckpt_must(c, ckpt_questions_error(c, c->err));
+    ckpt_answered(c);
     gpt_choose_arch(g);
 }

@@ -29,7 +29,7 @@
 static void put_gpt(void *arg)
 {
     struct gpt *g = arg;
-    struct state *s = &g->m->state;
+    struct state *s = g->m->state;
     gpt_sizes(g);
     torch_check_sizes(g->m, state_has(s, "position_embd.weight") ? MG_CONTEXT : MG_LAYERS);
     gpt_facts(g);
@@ -60,14 +60,14 @@ static void map_gpt(struct torch_model *m, const struct gpt_rules *r)
  * transposed. */
 static int has_names(const struct torch_model *m)
 {
-    const struct state_tensor *up = state_peek(&m->state, "transformer.h.0.mlp.c_fc.weight");
-    return state_has(&m->state, WTE) && state_has(&m->state, WPE) &&
+    const struct state_tensor *up = state_peek(m->state, "transformer.h.0.mlp.c_fc.weight");
+    return state_has(m->state, WTE) && state_has(m->state, WPE) &&
            (!up || up->n_dims != 2 || up->shape[0] >= up->shape[1]);
 }
 
 static int is_tied(const struct torch_model *m)
 {
-    return !state_has(&m->state, LM_HEAD) || torch_same(m, LM_HEAD, WTE);
+    return !state_has(m->state, LM_HEAD) || torch_same(m, LM_HEAD, WTE);
 }
 
 /* nanoGPT and build-nanogpt tie the head; model_args is nanoGPT's own word for the facts. */
@@ -80,7 +80,7 @@ static int match_nanogpt(const struct torch_model *m)
 static const char *dataset(struct torch_model *m)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
-    const struct pickle *p = &m->file.pickle;
+    const struct pickle *p = &m->file->pickle;
     const struct pickle_node *n = pickle_at(p, pickle_get(p, torch_member(m, "config"), "dataset"));
     if (n->kind != PICKLE_TEXT || n->n == 0 || n->n > 64 || n->as.text[0] == '.')
         return NULL;
@@ -117,7 +117,7 @@ static const struct {
 
 static int match_mingpt(const struct torch_model *m)
 {
-    return has_names(m) && state_has(&m->state, LM_HEAD);
+    return has_names(m) && state_has(m->state, LM_HEAD);
 }
 
 /* {"model": {"n_head": 6, "model_type": "gpt-mini", ...}}, or these keys at the top; 0: neither. */
@@ -146,13 +146,11 @@ static void map_mingpt(struct torch_model *m)
     const char *name;
     const struct jval *root = NULL;
     if (!torch_size(m, MG_HEADS, 0))
-        ckpt_must(m->c, torch_json(m, candidates, 1, &root, &name, m->c->err));
+        root = torch_json(m, candidates, 1, &name);
     r.n_head = heads_of_json(root);
     /* its trainer writes "model" into config.json; llm-viz writes JSON */
-    if (!jval_is(jval_get(root, "model"), JVAL_OBJECT) &&
-        (!m->file.container || strcmp(m->file.container, "JSON") != 0))
+    if (!jval_is(jval_get(root, "model"), JVAL_OBJECT) && (strcmp(m->file->container, "JSON") != 0))
         r.asks = 1U << FACT_ACTIVATION | 1U << FACT_NORM;
-    jval_free(root);
     if (r.n_head)
         ckpt_note(m->c, "inferred: n_head = %lld (from %s)", (long long)r.n_head, name);
     map_gpt(m, &r);
@@ -164,8 +162,8 @@ const struct torch_mapping mingpt_mapping = {"minGPT", OPTIONS, match_mingpt, ma
 
 static int match_scratch(const struct torch_model *m)
 {
-    return state_has(&m->state, "tok_emb.weight") && state_has(&m->state, "pos_emb.weight") &&
-           state_has(&m->state, "final_norm.scale") && state_has(&m->state, "final_norm.shift");
+    return state_has(m->state, "tok_emb.weight") && state_has(m->state, "pos_emb.weight") &&
+           state_has(m->state, "final_norm.scale") && state_has(m->state, "final_norm.shift");
 }
 
 static void map_scratch(struct torch_model *m)
@@ -198,7 +196,7 @@ static const struct {
 static int has_all(const struct torch_model *m, const char *const has[5])
 {
     for (size_t i = 0; i < 5; i++)
-        if (!state_has(&m->state, has[i]) && !torch_member(m, has[i]))
+        if (!state_has(m->state, has[i]) && !torch_member(m, has[i]))
             return 0;
     return 1;
 }
@@ -214,9 +212,9 @@ static int match_gpt(const struct torch_model *m)
 {
     enum { TOKENS = 1, ATTENTION = 2, NORM = 4, UP = 8, ALL = 15 };
     int seen = 0;
-    for (size_t i = 0; i < arr_len(m->state.tensors); i++) {
+    for (size_t i = 0; i < arr_len(m->state->tensors); i++) {
         struct gpt_name n;
-        if (!gpt_name_read(&m->state.tensors[i], &n))
+        if (!gpt_name_read(&m->state->tensors[i], &n))
             continue;
         seen |= n.role == GPT_TOKENS ? TOKENS : 0;
         seen |= n.role == GPT_QKV || n.role == GPT_Q ? ATTENTION : 0;
@@ -224,7 +222,7 @@ static int match_gpt(const struct torch_model *m)
         seen |= n.role == GPT_NORM_1 ? NORM : 0;
     }
     /* With one of attention and MLP known, the other's tensors are refused by their names. */
-    return (seen | UP) == ALL || (seen | ATTENTION) == ALL ? !torch_is_hugging_face(&m->state) : 0;
+    return (seen | UP) == ALL || (seen | ATTENTION) == ALL ? !torch_is_hugging_face(m->state) : 0;
 }
 
 static void map_others(struct torch_model *m)

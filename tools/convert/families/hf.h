@@ -152,6 +152,7 @@ struct hf_parts {
     struct span config, tensors, index;
     struct state *state;
     const char *described; /* the family of a program's file, or NULL */
+    const char *source;    /* if `described`: what its numbers are from, for messages */
     json_t *facts;         /* if `described`: what would be in config.json */
 };
 
@@ -173,19 +174,17 @@ hf_step_fn hf_put_projected;
 
 /* ---- for other containers of tensors --------------------------------------------------------- */
 
-/* 1 when config.json of a Hugging Face model is next to the input, 0 when not; negative when that
- * cannot be seen: a model must not be taken for another for want of memory. */
-int hf_is_beside(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err);
+/* Whether config.json of a Hugging Face model is next to the input. */
+int hf_is_beside(struct checkpoint *c, const struct ckpt_input *in);
 
 /* The model that these tensors are, which come from the input, with the files next to it. Takes the
  * prefixes off their names. */
-int hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s,
-                  mgpt_error *err);
+void hf_read_state(struct checkpoint *c, const struct ckpt_input *in, struct state *s);
 
 /* The model of a program's file, which `family` of models.txt describes: its tensors, and what would be
- * in config.json, an object that is changed. Neither the format's name is set, nor a tokenizer read. */
-int hf_read_described(struct checkpoint *c, const struct ckpt_input *in, const char *family,
-                      json_t *facts, struct state *s, mgpt_error *err);
+ * in config.json, an object that is changed, from `source`, which errors name. Neither the format's name is set, nor a tokenizer read. */
+void hf_read_described(struct checkpoint *c, const struct ckpt_input *in, const char *family,
+                       const char *source, json_t *facts, struct state *s);
 
 /* ---- hf_weights.c ---------------------------------------------------------------------------- */
 

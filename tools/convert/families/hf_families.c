@@ -30,7 +30,7 @@ void hf_stop(struct hf_model *m, const char *fmt, ...)
     va_start(args, fmt);
     vsnprintf(text, sizeof text, fmt, args);
     va_end(args);
-    ckpt_stop(m->c, "config.json: %s", text);
+    ckpt_stop(m->c, "%s: %s", m->parts->described ? m->parts->source : "config.json", text);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */

@@ -158,21 +158,22 @@ enum ckpt_match hf_untyped_sniff(struct span bytes)
 }
 
 /* The weights beside it say by their names what they are; a GPT of Hugging Face says what to write. */
-int hf_untyped_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void hf_untyped_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     static const char *const names[] = {"model.safetensors", "pytorch_model.bin",
                                         "model.safetensors.index.json",
                                         "pytorch_model.bin.index.json"};
     struct ckpt_side side;
     struct ckpt_input beside = *in;
-    int found = in->side(in->user, 0, names, HF_COUNT(names), &side, err);
-    if (found < 0)
-        return found;
-    if (!found)
-        return microgpt_json_read(c, in, err);
+    if (!ckpt_side(c, in, 0, names, HF_COUNT(names), &side)) {
+        microgpt_json_read(c, in);
+        return;
+    }
     beside.bytes = side.bytes;
     if (hf_is_index(side.bytes))
-        return hf_json_read(c, &beside, err);
-    return strcmp(side.name, names[0]) == 0 ? safetensors_read(c, &beside, err)
-                                            : torch_reader_read(c, &beside, err);
+        hf_json_read(c, &beside);
+    else if (strcmp(side.name, names[0]) == 0)
+        safetensors_read(c, &beside);
+    else
+        torch_reader_read(c, &beside);
 }

@@ -27,30 +27,23 @@ static int is_plain(const char *name)
     return n > 0 && n < MAX_FILE_NAME && name[0] != '.' && !strstr(name, "..");
 }
 
-/* Leaves with the error of a file, and its name. */
-_Noreturn static void leave_file(struct hf_model *m, const char *name, const mgpt_error *why)
-{
-    ckpt_leave(m->c, err_set(m->c->err, why->status, why->offset, "%.40s: %s", name, why->text));
-}
-
 /* Adds the tensors of one file, whose names the map lists, to the model's. */
 static void open_shard(struct hf_model *m, const struct jval *map, const char *name)
 {
     struct ckpt_side side;
     struct state *s = state_new(m->c);
-    mgpt_error why = {0};
     if (!ckpt_side(m->c, m->in, 0, &name, 1, &side))
         ckpt_stop(m->c, "side file %.60s, which the index names: there is no such file", name);
-    if (state_open(s, side.bytes, &why) < 0)
-        leave_file(m, name, &why);
+    ckpt_within(m->c, name);
+    state_open(s, side.bytes);
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
         const struct state_tensor *t = &s->tensors[i];
         const char *listed = jval_text(jval_get(map, t->name));
         if (!listed || strcmp(listed, name) != 0)
-            ckpt_refuse_tensor(&why, t->name, "in the file, but not by the index");
-        if (why.status < 0 || state_add(&m->state, t->name, strlen(t->name), *t, &why) < 0)
-            leave_file(m, name, &why);
+            ckpt_stop_tensor(m->c, t->name, "in the file, but not by the index");
+        state_add(&m->state, t->name, strlen(t->name), *t);
     }
+    ckpt_within(m->c, NULL);
 }
 
 /* Every tensor of the map was in its file. */
@@ -58,7 +51,7 @@ static void check_complete(struct hf_model *m, const struct jval *map)
 {
     if (arr_len(m->state.tensors) == jval_members(map))
         return;
-    ckpt_must(m->c, state_seal(&m->state, m->c->err));
+    state_seal(&m->state);
     for (struct jval_iter i = jval_begin(map); jval_next(&i);)
         if (!state_has(&m->state, i.key))
             ckpt_stop_tensor(m->c, i.key, "missing from %.40s", jval_text(i.value));
@@ -96,15 +89,17 @@ void hf_weights(struct hf_model *m, struct span bytes)
     static const char *const names[] = {"model.safetensors", "model.safetensors.index.json",
                                         "pytorch_model.bin", "pytorch_model.bin.index.json"};
     struct ckpt_side side;
-    mgpt_error why = {0};
     if (bytes.data) {
-        ckpt_must(m->c, state_open(&m->state, bytes, m->c->err));
+        state_open(&m->state, bytes);
         return;
     }
     if (!ckpt_side(m->c, m->in, 0, names, HF_COUNT(names), &side))
         ckpt_stop(m->c, "no weights: looked for %s, %s and their .index.json", names[0], names[2]);
-    if (strstr(side.name, "index"))
+    if (strstr(side.name, "index")) {
         hf_weights_sharded(m, side.bytes);
-    else if (state_open(&m->state, side.bytes, &why) < 0)
-        leave_file(m, side.name, &why);
+        return;
+    }
+    ckpt_within(m->c, side.name);
+    state_open(&m->state, side.bytes);
+    ckpt_within(m->c, NULL);
 }

@@ -35,18 +35,18 @@ static int is_not_finite(struct span s, size_t at)
 }
 
 /* `base`: where s begins in the file. */
-static int syntax_error(struct span s, size_t base, const struct jval_error *e, mgpt_error *err)
+_Noreturn static void syntax_error(struct checkpoint *c, struct span s, size_t base,
+                                   const struct jval_error *e)
 {
     size_t at = e->offset;
-    if (jval_no_memory(e, s.size, err))
-        return MGPT_EMEM;
+    if (jval_no_memory(e, s.size, c->err))
+        ckpt_leave(c, MGPT_EMEM);
     if (is_not_finite(s, at))
-        return err_set(err, MGPT_EFILE, base + at,
-                       "line %d column %d: NaN or Infinity is not JSON (Python writes it); the "
-                       "weights are not finite",
-                       e->line, e->column);
-    return err_set(err, MGPT_EFILE, base + at, "JSON: line %d column %d: %s", e->line, e->column,
-                   e->text);
+        ckpt_stop_at(c, base + at,
+                     "line %d column %d: NaN or Infinity is not JSON (Python writes it); the "
+                     "weights are not finite",
+                     e->line, e->column);
+    ckpt_stop_at(c, base + at, "JSON: line %d column %d: %s", e->line, e->column, e->text);
 }
 
 enum ckpt_match microgpt_json_sniff(struct span bytes)
@@ -71,21 +71,14 @@ static int is_other(const struct mg_parts *m)
 static void map_other(struct mg_parts *m)
 {
     m->first_wins = 1;
-    ckpt_must(m->c, state_seal(&m->state, m->c->err));
-    int found = torch_map_state(&m->state, m, "JSON", m->c->err);
-    ckpt_must(m->c, found);
-    if (!found)
+    state_seal(&m->state);
+    if (!torch_map_state(&m->state, m, "JSON"))
         ckpt_stop_tensor(m->c, m->state.tensors[0].name, "JSON of a model that mgpt does not know");
 }
 
 /* ---- the reader ------------------------------------------------------------------------------ */
 
-static void close_json(void *root)
-{
-    jval_free(root);
-}
-
-int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     static const char *const formats[] = {"microgpt JSON, flat", "microgpt JSON, wrapped",
                                           "microgpt JSON, parameter list"};
@@ -94,18 +87,17 @@ int microgpt_json_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_e
     struct tree_file file;
     uint64_t left;
     if (text.size > MAX_BYTES)
-        return ckpt_refuse(err, "JSON of %zu bytes, the limit is %zu", text.size, MAX_BYTES);
+        ckpt_stop(c, "JSON of %zu bytes, the limit is %zu", text.size, MAX_BYTES);
     const struct jval *root = jval_read(text.data, text.size, JVAL_ALLOW_NUL, NULL, &e);
     if (!root)
-        return syntax_error(text, in->bytes.size - text.size, &e, err);
-    ckpt_own(c, (void *)(uintptr_t)root, close_json);
+        syntax_error(c, text, in->bytes.size - text.size, &e);
+    ckpt_own_json(c, root);
     struct mg_parts *m = mg_parts_new(c, in);
     tree_read(m, tree_of_json(&file, &left, root, text.size), formats);
     if (is_other(m)) {
         map_other(m);
     } else {
-        ckpt_must(c, ckpt_check_options("microgpt JSON", MICROGPT_OPTIONS, in->options, c->err));
+        ckpt_check_options(c, in, "microgpt JSON", MICROGPT_OPTIONS);
         mg_parts_build(m);
     }
-    return MGPT_OK;
 }

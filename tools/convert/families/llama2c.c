@@ -13,9 +13,8 @@
 #include "convert/families/llama2c.h"
 #include "base/cursor.h"
 #include "base/error.h"
-#include "convert/core/readers.h"
+#include "convert/families/written.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #define MAGIC 0x616b3432u /* "24ka" in the file */
@@ -24,76 +23,50 @@
 #define MAX_DIM (1 << 24)
 #define EPS 1e-5f
 #define ROPE_BASE 10000.0f
-
-enum kind {
-    EMBD,
-    ATTN_NORM,
-    WQ,
-    WK,
-    WV,
-    WO,
-    FFN_NORM,
-    W1,
-    W2,
-    W3,
-    NORM,
-    ROPE_TABLES,
-    HEAD,
-    N_KINDS
-};
-
-static const struct {
-    const char *name; /* GGUF's; NULL: not kept */
-    char per_layer;
-    char n_in, n_out; /* D dim, K kv_dim, H hidden_dim, V vocabulary, R rope table; 0: a vector */
-} kinds[N_KINDS] = {
-    [EMBD] = {"token_embd.weight", 0, 'D', 'V'}, [ATTN_NORM] = {"attn_norm.weight", 1, 'D', 0},
-    [WQ] = {"attn_q.weight", 1, 'D', 'D'},       [WK] = {"attn_k.weight", 1, 'D', 'K'},
-    [WV] = {"attn_v.weight", 1, 'D', 'K'},       [WO] = {"attn_output.weight", 1, 'D', 'D'},
-    [FFN_NORM] = {"ffn_norm.weight", 1, 'D', 0}, [W1] = {"ffn_gate.weight", 1, 'D', 'H'},
-    [W2] = {"ffn_down.weight", 1, 'H', 'D'},     [W3] = {"ffn_up.weight", 1, 'D', 'H'},
-    [NORM] = {"output_norm.weight", 0, 'D', 0},  [ROPE_TABLES] = {NULL, 0, 'R', 0},
-    [HEAD] = {"output.weight", 0, 'D', 'V'},
-};
-
-/* Orders of the arrays in the file. */
-static const enum kind order_v0[] = {EMBD, ATTN_NORM, WQ, WK,   WV,          WO,  FFN_NORM,
-                                     W1,   W2,        W3, NORM, ROPE_TABLES, HEAD};
-static const enum kind order_v1[] = {ATTN_NORM, FFN_NORM, NORM, EMBD, WQ, WK,
-                                     WV,        WO,       W1,   W2,   W3, HEAD};
-
-/* Order of the tensors of a layer in GGUF files. */
-static const enum kind layer_order[] = {ATTN_NORM, WQ, WK, WV, WO, FFN_NORM, W1, W2, W3};
-
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
-struct llama2c_array {
-    uint64_t n_in, n_out, n_values; /* of one tensor */
-    uint64_t start, each;           /* bytes in the file */
-    int quantised;
+static const struct written_row rows[] = {
+    {"token_embd.weight", 'V', 'E', 0},     {"blk.N.attn_norm.weight", 0, 'E', 0},
+    {"blk.N.attn_q.weight", 'E', 'E', 0},   {"blk.N.attn_k.weight", 'K', 'E', 0},
+    {"blk.N.attn_v.weight", 'K', 'E', 0},   {"blk.N.attn_output.weight", 'E', 'E', 0},
+    {"blk.N.ffn_norm.weight", 0, 'E', 0},   {"blk.N.ffn_gate.weight", 'F', 'E', 0},
+    {"blk.N.ffn_down.weight", 'E', 'F', 0}, {"blk.N.ffn_up.weight", 'F', 'E', 0},
+    {"output_norm.weight", 0, 'E', 0},      {NULL, 'T', 'H', 0}, /* version 0: rope tables */
+    {"output.weight", 'V', 'E', 0},
+};
+
+/* Order of the arrays of versions 1 and 2; version 0 has that of the rows. The head is last, so that it
+ * can be left out. */
+static const uint8_t order_v1[] = {1, 6, 10, 0, 2, 3, 4, 5, 7, 8, 9, 12};
+
+/* The numbers of the header, in its order. */
+enum { DIM, HIDDEN, LAYERS, HEADS, KV_HEADS, VOCAB, CONTEXT, N_NUMBERS };
+static const struct {
+    const char *name;
+    int32_t min, max;
+} numbers[N_NUMBERS] = {
+    {"dim", 1, MAX_DIM},     {"hidden_dim", 1, MAX_DIM}, {"n_layers", 0, CKPT_MAX_LAYERS},
+    {"n_heads", 1, MAX_DIM}, {"n_kv_heads", 1, MAX_DIM}, {"vocab_size", 1, MAX_DIM},
+    {"seq_len", 1, MAX_DIM},
 };
 
 struct llama2c {
     struct span bytes;
     int version; /* -1: a magic number with a version that is none */
-    int32_t dim, hidden, n_layers, n_heads, n_kv, n_vocab, n_ctx;
+    int32_t numbers[N_NUMBERS];
     int shared;
     int32_t group;
-    struct llama2c_array arrays[N_KINDS];
+    struct ckpt_hparams hp;
+    struct written arrays;
     uint64_t size; /* that the file must have */
 };
 
 /* ---- the header ------------------------------------------------------------------------------ */
 
-static void read_sizes(struct llama2c *m, struct cursor *c)
+static void read_header_numbers(struct llama2c *m, struct cursor *c)
 {
-    m->dim = cursor_i32(c);
-    m->hidden = cursor_i32(c);
-    m->n_layers = cursor_i32(c);
-    m->n_heads = cursor_i32(c);
-    m->n_kv = cursor_i32(c);
-    m->n_vocab = cursor_i32(c);
-    m->n_ctx = cursor_i32(c);
+    for (size_t i = 0; i < N_NUMBERS; i++)
+        m->numbers[i] = cursor_i32(c);
 }
 
 /* Returns 0 when the file is too short for its header. */
@@ -105,179 +78,98 @@ static int llama2c_read_header(struct llama2c *m, struct span bytes)
         m->version = cursor_i32(&c);
         if (m->version != 1 && m->version != 2)
             m->version = -1;
-        read_sizes(m, &c);
+        read_header_numbers(m, &c);
         m->shared = cursor_u8(&c) != 0;
         m->group = m->version == 2 ? cursor_i32(&c) : 0;
         return !c.failed && bytes.size >= V1_HEADER;
     }
     c = cursor_over(bytes.data, bytes.size);
-    read_sizes(m, &c);
-    m->shared = m->n_vocab > 0;
-    if (m->n_vocab < 0 && m->n_vocab >= -MAX_DIM)
-        m->n_vocab = -m->n_vocab;
+    read_header_numbers(m, &c);
+    int32_t *n_vocab = &m->numbers[VOCAB];
+    m->shared = *n_vocab > 0;
+    if (*n_vocab < 0 && *n_vocab >= -MAX_DIM)
+        *n_vocab = -*n_vocab;
     return !c.failed;
 }
 
-/* The header's quantities, with what each may be. */
-static int check_sizes(const struct llama2c *m, mgpt_error *err)
+static int check_numbers(const int32_t v[N_NUMBERS], mgpt_error *err)
 {
-    const struct {
-        const char *name;
-        int32_t value, min, max;
-    } sizes[] = {
-        {"dim", m->dim, 1, MAX_DIM},
-        {"hidden_dim", m->hidden, 1, MAX_DIM},
-        {"n_heads", m->n_heads, 1, MAX_DIM},
-        {"n_kv_heads", m->n_kv, 1, MAX_DIM},
-        {"vocab_size", m->n_vocab, 1, MAX_DIM},
-        {"seq_len", m->n_ctx, 1, MAX_DIM},
-        {"n_layers", m->n_layers, 0, CKPT_MAX_LAYERS},
-    };
-    for (size_t i = 0; i < COUNT(sizes); i++)
-        if (sizes[i].value < sizes[i].min || sizes[i].value > sizes[i].max)
-            return ckpt_refuse(err, "llama2.c header: %s is %d, expected %d to %d", sizes[i].name,
-                               sizes[i].value, sizes[i].min, sizes[i].max);
-    if (m->dim % m->n_heads || m->dim / m->n_heads % 2)
+    for (size_t i = 0; i < N_NUMBERS; i++)
+        if (v[i] < numbers[i].min || v[i] > numbers[i].max)
+            return ckpt_refuse(err, "llama2.c header: %s is %d, expected %d to %d", numbers[i].name,
+                               v[i], numbers[i].min, numbers[i].max);
+    if (v[DIM] % v[HEADS] || v[DIM] / v[HEADS] % 2)
         return ckpt_refuse(err, "llama2.c header: dim %d does not give %d heads of an even width",
-                           m->dim, m->n_heads);
-    if (m->n_heads % m->n_kv)
+                           v[DIM], v[HEADS]);
+    if (v[HEADS] % v[KV_HEADS])
         return ckpt_refuse(err, "llama2.c header: n_kv_heads %d does not divide n_heads %d",
-                           m->n_kv, m->n_heads);
+                           v[KV_HEADS], v[HEADS]);
     return MGPT_OK;
 }
 
-/* ---- the arrays ------------------------------------------------------------------------------ */
-
-static uint64_t llama2c_size_of(const struct llama2c *m, char letter)
+static int check_groups(const struct llama2c *m, mgpt_error *err)
 {
-    int64_t head = m->dim / m->n_heads;
-    switch (letter) {
-    case 'D':
-        return (uint64_t)m->dim;
-    case 'K':
-        return (uint64_t)(head * m->n_kv);
-    case 'H':
-        return (uint64_t)m->hidden;
-    case 'V':
-        return (uint64_t)m->n_vocab;
-    case 'R': /* cosines and sines, half a head each */
-        return (uint64_t)(head * m->n_ctx);
-    default:
-        return 0;
+    for (size_t i = 0; m->version == 2 && i < m->arrays.n_rows; i++) {
+        uint64_t n = rows[i].n_out && rows[i].name ? written_values(&m->hp, &rows[i]) : 0;
+        if (m->group < 1 || n % (uint64_t)m->group)
+            return err_set(err, MGPT_EFILE, 37,
+                           "llama2.c header: group size %d does not divide the %llu values of %s",
+                           m->group, (unsigned long long)n, rows[i].name);
     }
-}
-
-/* Shape and bytes of one kind; sizes are below 2^24, so a product of two cannot overflow. */
-static int llama2c_measure(const struct llama2c *m, enum kind kind, struct llama2c_array *a,
-                           mgpt_error *err)
-{
-    a->n_in = llama2c_size_of(m, kinds[kind].n_in);
-    a->n_out = llama2c_size_of(m, kinds[kind].n_out);
-    a->n_values = a->n_in * (a->n_out ? a->n_out : 1);
-    a->quantised = m->version == 2 && a->n_out;
-    a->each = 4 * a->n_values;
-    if (!a->quantised)
-        return MGPT_OK;
-    if (m->group < 1 || a->n_values % (uint64_t)m->group)
-        return err_set(err, MGPT_EFILE, 37,
-                       "llama2.c header: group size %d does not divide the %llu values of %s",
-                       m->group, (unsigned long long)a->n_values, kinds[kind].name);
-    a->each = a->n_values + 4 * (a->n_values / (uint64_t)m->group);
     return MGPT_OK;
 }
 
-/* Places all arrays; m->size becomes the size of the file they need. An array is below 2^51 bytes,
- * so seven per layer in 1024 layers stay below 2^64. */
+/* Places all arrays. An array is below 2^51 bytes, so seven per layer in 1024 layers stay below 2^64. */
 static int lay_out(struct llama2c *m, mgpt_error *err)
 {
-    const enum kind *order = m->version ? order_v1 : order_v0;
-    size_t n = m->version ? COUNT(order_v1) : COUNT(order_v0);
-    m->size = m->version ? V1_HEADER : V0_HEADER;
-    for (size_t i = 0; i < n; i++) {
-        struct llama2c_array *a = &m->arrays[order[i]];
-        if (order[i] == HEAD && m->shared)
-            continue;
-        if (llama2c_measure(m, order[i], a, err) < 0)
-            return MGPT_EFILE;
-        a->start = m->size;
-        m->size += a->each * (kinds[order[i]].per_layer ? (uint64_t)m->n_layers : 1);
-    }
+    const int32_t *v = m->numbers;
+    size_t head = m->shared ? 1 : 0;
+    if (check_numbers(v, err) < 0)
+        return MGPT_EFILE;
+    m->hp = (struct ckpt_hparams){.arch = "llama",
+                                  .n_ctx = (uint32_t)v[CONTEXT],
+                                  .n_embd = (uint32_t)v[DIM],
+                                  .n_layer = (uint32_t)v[LAYERS],
+                                  .n_ff = (uint32_t)v[HIDDEN],
+                                  .n_head = (uint32_t)v[HEADS],
+                                  .n_head_kv = (uint32_t)v[KV_HEADS],
+                                  .n_vocab = (uint32_t)v[VOCAB],
+                                  .n_rot = (uint32_t)(v[DIM] / v[HEADS]),
+                                  .rope_base = ROPE_BASE,
+                                  .norm_eps = EPS};
+    const struct dtype *f32 = dtype_find(DTYPE_F32);
+    m->arrays = (struct written){.rows = rows,
+                                 .n_rows = COUNT(rows) - head,
+                                 .order = m->version ? order_v1 : NULL,
+                                 .n_order = (m->version ? COUNT(order_v1) : COUNT(rows)) - head,
+                                 .type = f32,
+                                 .norm_type = f32,
+                                 .group = (uint64_t)m->group};
+    if (check_groups(m, err) < 0)
+        return MGPT_EFILE;
+    m->size = written_place(&m->arrays, &m->hp, m->version ? V1_HEADER : V0_HEADER);
     return MGPT_OK;
-}
-
-static int check_file_size(const struct llama2c *m, mgpt_error *err)
-{
-    if (m->size == m->bytes.size)
-        return MGPT_OK;
-    return ckpt_refuse(
-        err,
-        "llama2.c version %d, dim %d, hidden %d, layers %d, heads %d/%d, vocab %d, seq "
-        "%d: expected %llu bytes, found %zu",
-        m->version, m->dim, m->hidden, m->n_layers, m->n_heads, m->n_kv, m->n_vocab, m->n_ctx,
-        (unsigned long long)m->size, m->bytes.size);
-}
-
-/* ---- values ---------------------------------------------------------------------------------- */
-
-/* source: the int8 values, then the scales; at: values in a group. Groups may span rows. */
-static void group_values(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
-{
-    const uint8_t *q = t->source, *scales = q + t->n_values;
-    for (size_t i = 0; i < n; i++) {
-        uint64_t at = first + i;
-        float scale;
-        int8_t value;
-        memcpy(&scale, scales + at / t->at * sizeof scale, sizeof scale);
-        memcpy(&value, q + at, 1);
-        out[i] = (float)value * scale;
-    }
-}
-
-static void llama2c_add(struct checkpoint *c, const struct llama2c *m, enum kind kind,
-                        int32_t layer)
-{
-    const struct llama2c_array *a = &m->arrays[kind];
-    const uint8_t *p = m->bytes.data + a->start + a->each * (uint64_t)layer;
-    struct ckpt_tensor from = {.bytes = p};
-    char name[CKPT_MAX_NAME + 1];
-    if (a->quantised)
-        from = (struct ckpt_tensor){.values = group_values, .source = p, .at = (uint64_t)m->group};
-    if (kinds[kind].per_layer)
-        snprintf(name, sizeof name, "blk.%d.%s", layer, kinds[kind].name);
-    else
-        snprintf(name, sizeof name, "%s", kinds[kind].name);
-    ckpt_add(c, name, a->n_in, a->n_out, from);
-}
-
-static void add_tensors(struct checkpoint *c, const struct llama2c *m)
-{
-    llama2c_add(c, m, EMBD, 0);
-    for (int32_t il = 0; il < m->n_layers; il++)
-        for (size_t i = 0; i < COUNT(layer_order); i++)
-            llama2c_add(c, m, layer_order[i], il);
-    llama2c_add(c, m, NORM, 0);
-    if (!m->shared)
-        llama2c_add(c, m, HEAD, 0);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
 
-static void set_hparams(struct checkpoint *c, const struct llama2c *m)
+static void check_file_size(struct checkpoint *c, const struct llama2c *m)
+{
+    const int32_t *v = m->numbers;
+    if (m->size != m->bytes.size)
+        ckpt_stop(c,
+                  "llama2.c version %d, dim %d, hidden %d, layers %d, heads %d/%d, vocab %d, seq "
+                  "%d: expected %llu bytes, found %zu",
+                  m->version, v[DIM], v[HIDDEN], v[LAYERS], v[HEADS], v[KV_HEADS], v[VOCAB],
+                  v[CONTEXT], (unsigned long long)m->size, m->bytes.size);
+}
+
+static void llama2c_describe(struct checkpoint *c, const struct llama2c *m)
 {
     static const char *const formats[] = {"llama2.c .bin version 0", "llama2.c .bin version 1",
                                           "llama2.c .bin version 2 (int8)"};
     c->format = formats[m->version];
-    c->hp = (struct ckpt_hparams){.arch = "llama",
-                                  .n_ctx = (uint32_t)m->n_ctx,
-                                  .n_embd = (uint32_t)m->dim,
-                                  .n_layer = (uint32_t)m->n_layers,
-                                  .n_ff = (uint32_t)m->hidden,
-                                  .n_head = (uint32_t)m->n_heads,
-                                  .n_head_kv = (uint32_t)m->n_kv,
-                                  .n_vocab = (uint32_t)m->n_vocab,
-                                  .n_rot = (uint32_t)(m->dim / m->n_heads),
-                                  .rope_base = ROPE_BASE,
-                                  .norm_eps = EPS};
+    c->hp = m->hp;
     ckpt_note(c, "inferred: eps = 1e-05, rope base = 10000 (llama2.c's, not in the file)");
     if (m->shared)
         ckpt_note(c, "inferred: the head is the token embedding (shared classifier)");
@@ -285,24 +177,20 @@ static void set_hparams(struct checkpoint *c, const struct llama2c *m)
         ckpt_note(c, "int8 weights in groups of %d become floats", m->group);
 }
 
-static void set_vocabulary(struct checkpoint *c, const struct llama2c *m,
-                           const struct ckpt_input *in)
+static void set_vocabulary(struct checkpoint *c, const struct ckpt_input *in)
 {
-    char own[32];
-    snprintf(own, sizeof own, "tok%d.bin", m->n_vocab);
-    const char *const candidates[] = {own, "tokenizer.bin"};
     struct ckpt_side side;
     if (in->options->given & OPT_NO_TOKENIZER) {
         ckpt_note(c, "no vocabulary: the model will run on token ids only");
         return;
     }
-    if (!ckpt_side(c, in, OPT_TOKENIZER, candidates, COUNT(candidates), &side))
+    if (!llama2c_find_tokens(c, in, &side))
         ckpt_stop(c,
-                  "no tokenizer: neither %s nor tokenizer.bin is next to it; give one with "
+                  "no tokenizer: neither tok%u.bin nor tokenizer.bin is next to it; give one with "
                   "--tokenizer FILE",
-                  own);
+                  c->hp.n_vocab);
     ckpt_note_tokenizer(c, in, side.name);
-    llama2c_vocabulary(c, side.bytes, side.name, (uint64_t)m->n_vocab);
+    llama2c_vocabulary(c, side.bytes, side.name, c->hp.n_vocab);
 }
 
 enum ckpt_match llama2c_sniff(struct span bytes)
@@ -310,25 +198,23 @@ enum ckpt_match llama2c_sniff(struct span bytes)
     struct llama2c m;
     if (bytes.size >= 4 && memcmp(bytes.data, "24ka", 4) == 0)
         return MATCH_YES;
-    if (!llama2c_read_header(&m, bytes) || check_sizes(&m, NULL) < 0 || lay_out(&m, NULL) < 0)
+    if (!llama2c_read_header(&m, bytes) || lay_out(&m, NULL) < 0)
         return MATCH_NO;
     return m.size == bytes.size ? MATCH_YES : MATCH_MAYBE;
 }
 
-int llama2c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void llama2c_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     struct llama2c m;
     int whole = llama2c_read_header(&m, in->bytes);
     if (whole && m.version < 0)
-        return err_set(err, MGPT_EFILE, 4, "llama2.c: expected version 1 or 2");
+        ckpt_stop_at(c, 4, "llama2.c: expected version 1 or 2");
     if (!whole)
-        return err_set(err, MGPT_EFILE, in->bytes.size,
-                       "llama2.c: the file ends at byte %zu inside its header", in->bytes.size);
-    ckpt_must(c, check_sizes(&m, err));
-    ckpt_must(c, lay_out(&m, err));
-    ckpt_must(c, check_file_size(&m, err));
-    set_hparams(c, &m);
-    add_tensors(c, &m);
-    set_vocabulary(c, &m, in);
-    return MGPT_OK;
+        ckpt_stop_at(c, in->bytes.size, "llama2.c: the file ends at byte %zu inside its header",
+                     in->bytes.size);
+    ckpt_must(c, lay_out(&m, c->err));
+    check_file_size(c, &m);
+    llama2c_describe(c, &m);
+    written_add(c, &m.arrays, in->bytes);
+    set_vocabulary(c, in);
 }

@@ -2,7 +2,11 @@
 #ifndef MGPT_CONVERT_LLAMA2C_H
 #define MGPT_CONVERT_LLAMA2C_H
 
-#include "convert/core/checkpoint.h"
+#include "convert/core/readers.h"
+
+/* The file with the tokens of a model of hp.n_vocab: --tokenizer, tokN.bin or tokenizer.bin. 0: there is
+ * none. */
+int llama2c_find_tokens(struct checkpoint *c, const struct ckpt_input *in, struct ckpt_side *side);
 
 /* Fills c->vocab from a tokenizer.bin that must hold exactly n_vocab tokens and nothing more.
  * `name` is the file's, for messages. */

@@ -13,6 +13,7 @@
 #include "convert/vocab/vocab_slots.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { UNKNOWN_ID, BOS_ID, EOS_ID, N_SPECIAL };
@@ -99,6 +100,14 @@ static void add_tokens(struct checkpoint *c, struct span bytes, char *room)
             llama2c_tokens_add_text(c, &t, room);
         ckpt_push(c, c->vocab.scores, t.score);
     }
+}
+
+int llama2c_find_tokens(struct checkpoint *c, const struct ckpt_input *in, struct ckpt_side *side)
+{
+    char own[32];
+    int n = snprintf(own, sizeof own, "tok%u.bin", c->hp.n_vocab);
+    const char *const candidates[] = {ckpt_copy(c, own, (size_t)n), "tokenizer.bin"};
+    return ckpt_side(c, in, OPT_TOKENIZER, candidates, 2, side);
 }
 
 void llama2c_vocabulary(struct checkpoint *c, struct span bytes, const char *name, uint64_t n_vocab)

@@ -1,7 +1,7 @@
 /* Reader: llm.c's GPT-2 (gpt2_124M.bin and what its trainer saves), versions 1 to 5.
  *
  *     256 x i32:  magic 20240326, version, context, vocabulary, layers, heads, width, padded vocabulary
- *     arrays in the order of a table below, each of all layers
+ *     arrays in the order of the rows below, each of all layers
  *     version     1 F32, 2 BF16 with norms in F32; 3 and 4 the same with a padded vocabulary;
  *                 5 all BF16, padded
  *
@@ -9,11 +9,11 @@
  * the tokens in order of rank, from which the merges follow:
  *     256 x i32:  magic 20240328, version, tokens, [end of text]; then u8 length and bytes of each
  */
-#include "base/check.h"
 #include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
 #include "convert/core/readers.h"
+#include "convert/families/written.h"
 #include "convert/vocab/hf_tokenizer.h"
 #include "convert/vocab/tiktoken.h"
 
@@ -24,45 +24,27 @@
 #define TOKENS_MAGIC 20240328u
 #define EPS 1e-5f
 
-enum { HEADER = 1024, MAX_DIM = 1 << 24, BEFORE_LAYERS = 2, N_LAYER_KINDS = 12 };
+enum { HEADER = 1024, MAX_DIM = 1 << 24 };
 
-static const struct {
-    const char *name; /* GGUF's */
-    char n_out, n_in; /* C width, V padded vocabulary, T context, Q 3 C, F 4 C; n_out 0: a vector */
-    int is_norm;
-} kinds[] = {
-    {"token_embd.weight", 'V', 'C', 0},  {"position_embd.weight", 'T', 'C', 0},
-    {"attn_norm.weight", 0, 'C', 1},     {"attn_norm.bias", 0, 'C', 1},
-    {"attn_qkv.weight", 'Q', 'C', 0},    {"attn_qkv.bias", 0, 'Q', 0},
-    {"attn_output.weight", 'C', 'C', 0}, {"attn_output.bias", 0, 'C', 0},
-    {"ffn_norm.weight", 0, 'C', 1},      {"ffn_norm.bias", 0, 'C', 1},
-    {"ffn_up.weight", 'F', 'C', 0},      {"ffn_up.bias", 0, 'F', 0},
-    {"ffn_down.weight", 'C', 'F', 0},    {"ffn_down.bias", 0, 'C', 0},
-    {"output_norm.weight", 0, 'C', 1},   {"output_norm.bias", 0, 'C', 1},
+static const struct written_row rows[] = {
+    {"token_embd.weight", 'V', 'E', 0},        {"position_embd.weight", 'T', 'E', 0},
+    {"blk.N.attn_norm.weight", 0, 'E', 1},     {"blk.N.attn_norm.bias", 0, 'E', 1},
+    {"blk.N.attn_qkv.weight", 'P', 'E', 0},    {"blk.N.attn_qkv.bias", 0, 'P', 0},
+    {"blk.N.attn_output.weight", 'E', 'E', 0}, {"blk.N.attn_output.bias", 0, 'E', 0},
+    {"blk.N.ffn_norm.weight", 0, 'E', 1},      {"blk.N.ffn_norm.bias", 0, 'E', 1},
+    {"blk.N.ffn_up.weight", 'F', 'E', 0},      {"blk.N.ffn_up.bias", 0, 'F', 0},
+    {"blk.N.ffn_down.weight", 'E', 'F', 0},    {"blk.N.ffn_down.bias", 0, 'E', 0},
+    {"output_norm.weight", 0, 'E', 1},         {"output_norm.bias", 0, 'E', 1},
 };
 
-enum { N_KINDS = sizeof kinds / sizeof *kinds };
-
-struct llmc_array {
-    const struct dtype *type;
-    uint64_t n_in, n_out, start, each; /* each: bytes of one layer's */
-};
+enum { TOKENS, N_ROWS = sizeof rows / sizeof *rows };
 
 struct llmc {
     struct span bytes;
     int32_t version, n_ctx, n_vocab, n_layer, n_head, n_embd, n_padded;
-    struct llmc_array arrays[N_KINDS];
 };
 
-/* Leaves with an error at a byte of the file. */
-#define stop_at(c, at, ...) ckpt_leave((c), err_set((c)->err, MGPT_EFILE, (at), __VA_ARGS__))
-
 /* ---- the header ------------------------------------------------------------------------------ */
-
-static int is_in_layer(size_t kind)
-{
-    return kind >= BEFORE_LAYERS && kind < BEFORE_LAYERS + N_LAYER_KINDS;
-}
 
 enum ckpt_match llmc_sniff(struct span bytes)
 {
@@ -85,87 +67,23 @@ static void llmc_read_header(struct checkpoint *c, struct llmc *m, struct span b
                  {"channels", &m->n_embd, MAX_DIM},
                  {"padded_vocab_size", &m->n_padded, MAX_DIM}};
     if (bytes.size < HEADER)
-        stop_at(c, bytes.size, "llm.c: the header needs %d bytes", HEADER);
+        ckpt_stop_at(c, bytes.size, "llm.c: the header needs %d bytes", HEADER);
     if (m->version < 1 || m->version > 5)
-        stop_at(c, 4, "llm.c: version is %d, expected 1 to 5", m->version);
+        ckpt_stop_at(c, 4, "llm.c: version is %d, expected 1 to 5", m->version);
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         *sizes[i].to = cursor_i32(&cur);
         if (sizes[i].to == &m->n_padded && m->version < 3)
             m->n_padded = m->n_vocab;
         if (*sizes[i].to < 1 || *sizes[i].to > sizes[i].max)
-            stop_at(c, 8 + 4 * i, "llm.c: %s is %d, expected 1 to %d", sizes[i].name, *sizes[i].to,
-                    sizes[i].max);
+            ckpt_stop_at(c, 8 + 4 * i, "llm.c: %s is %d, expected 1 to %d", sizes[i].name,
+                         *sizes[i].to, sizes[i].max);
     }
     if (m->n_embd % m->n_head)
-        stop_at(c, 20, "llm.c: num_heads is %d, it must divide channels = %d", m->n_head,
-                m->n_embd);
+        ckpt_stop_at(c, 20, "llm.c: num_heads is %d, it must divide channels = %d", m->n_head,
+                     m->n_embd);
     if (m->n_padded < m->n_vocab)
-        stop_at(c, 28, "llm.c: padded_vocab_size is %d, vocab_size is %d", m->n_padded, m->n_vocab);
-}
-
-/* ---- the arrays ------------------------------------------------------------------------------ */
-
-static uint64_t length(const struct llmc *m, char letter)
-{
-    uint64_t C = (uint64_t)m->n_embd;
-    switch (letter) {
-    case 'V':
-        return (uint64_t)m->n_padded;
-    case 'T':
-        return (uint64_t)m->n_ctx;
-    case 'Q':
-        return 3 * C;
-    case 'F':
-        return 4 * C;
-    default:
-        return C;
-    }
-}
-
-/* Where each array is. No sum overflows: the largest, 12 C^2 values of 4 bytes in each layer, is 3
- * * 2^62. */
-static void find_arrays(struct checkpoint *c, struct llmc *m)
-{
-    int is_float = m->version == 1 || m->version == 3,
-        is_mixed = m->version == 2 || m->version == 4;
-    uint64_t at = HEADER;
-    for (size_t i = 0; i < N_KINDS; i++) {
-        struct llmc_array *a = &m->arrays[i];
-        int wide = is_float || (is_mixed && kinds[i].is_norm);
-        a->type = dtype_find(wide ? DTYPE_F32 : DTYPE_BF16);
-        a->n_in = length(m, kinds[i].n_in);
-        a->n_out = kinds[i].n_out ? length(m, kinds[i].n_out) : 0;
-        a->start = at;
-        a->each = a->n_in * (a->n_out ? a->n_out : 1) * a->type->block_bytes;
-        at += a->each * (is_in_layer(i) ? (uint64_t)m->n_layer : 1);
-    }
-    if (at != m->bytes.size)
-        stop_at(c, m->bytes.size, "llm.c: the file has %zu bytes, its header implies %llu",
-                m->bytes.size, (unsigned long long)at);
-}
-
-static void add_array(struct checkpoint *c, const struct llmc *m, size_t kind, uint32_t layer)
-{
-    const struct llmc_array *a = &m->arrays[kind];
-    char name[CKPT_MAX_NAME + 1];
-    if (is_in_layer(kind))
-        snprintf(name, sizeof name, "blk.%u.%s", layer, kinds[kind].name);
-    else
-        snprintf(name, sizeof name, "%s", kinds[kind].name);
-    struct ckpt_tensor from = {.type = a->type,
-                               .bytes = m->bytes.data + a->start + layer * a->each};
-    ckpt_add(c, name, a->n_in, kind ? a->n_out : (uint64_t)m->n_vocab, from);
-}
-
-static void add_arrays(struct checkpoint *c, const struct llmc *m)
-{
-    for (size_t i = 0; i < BEFORE_LAYERS; i++)
-        add_array(c, m, i, 0);
-    for (uint32_t layer = 0; layer < (uint32_t)m->n_layer; layer++)
-        for (size_t i = BEFORE_LAYERS; is_in_layer(i); i++)
-            add_array(c, m, i, layer);
-    for (size_t i = BEFORE_LAYERS + N_LAYER_KINDS; i < N_KINDS; i++)
-        add_array(c, m, i, 0);
+        ckpt_stop_at(c, 28, "llm.c: padded_vocab_size is %d, vocab_size is %d", m->n_padded,
+                     m->n_vocab);
 }
 
 /* ---- the vocabulary -------------------------------------------------------------------------- */
@@ -232,7 +150,7 @@ static void llmc_vocabulary(struct checkpoint *c, const struct ckpt_input *in, u
     if (found && (is_tokens(side.bytes) || !(in->options->given & OPT_TOKENIZER)))
         own_vocabulary(c, &side, n_vocab);
     else
-        ckpt_must(c, hf_tokenizer_read(c, in, n_vocab, c->err));
+        hf_tokenizer_read(c, in, n_vocab);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */
@@ -255,14 +173,28 @@ static void llmc_describe(struct checkpoint *c, const struct llmc *m)
                   m->n_padded - m->n_vocab);
 }
 
-int llmc_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+/* No sum of sizes overflows: the largest, 12 n_embd^2 values of 4 bytes in each layer, is 3 * 2^62. */
+static void add_arrays(struct checkpoint *c, const struct llmc *m)
+{
+    int is_float = m->version == 1 || m->version == 3, is_bf16 = m->version == 5;
+    struct written w = {.rows = rows, .n_rows = N_ROWS, .n_order = N_ROWS};
+    struct ckpt_hparams padded = c->hp;
+    padded.n_vocab = (uint32_t)m->n_padded;
+    w.type = dtype_find(is_float ? DTYPE_F32 : DTYPE_BF16);
+    w.norm_type = dtype_find(is_bf16 ? DTYPE_BF16 : DTYPE_F32);
+    uint64_t end = written_place(&w, &padded, HEADER);
+    if (end != m->bytes.size)
+        ckpt_stop_at(c, m->bytes.size, "llm.c: the file has %zu bytes, its header implies %llu",
+                     m->bytes.size, (unsigned long long)end);
+    w.arrays[TOKENS].n_out = c->hp.n_vocab;
+    written_add(c, &w, m->bytes);
+}
+
+void llmc_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     struct llmc m;
-    (void)err;
     llmc_read_header(c, &m, in->bytes);
-    find_arrays(c, &m);
     llmc_describe(c, &m);
     add_arrays(c, &m);
     llmc_vocabulary(c, in, c->hp.n_vocab);
-    return MGPT_OK;
 }

@@ -64,7 +64,7 @@ static void bind(struct mg_build *b)
         if (mg_of_layer(role) && layer >= *n_layer)
             *n_layer = layer + 1;
     }
-    ckpt_must(b->c, state_seal(s, b->c->err));
+    state_seal(s);
 }
 
 _Noreturn static void missing(struct mg_build *b, enum mg_role role, uint32_t layer,
@@ -304,9 +304,9 @@ static void add_ones(struct mg_build *b)
             char name[STATE_MAX_ROW_NAME];
             state_row_name(name, mg_roles[r].row.from, &mg_roles[r].row, i, 0);
             if (!mg_at(b, r, i))
-                ckpt_must(b->c, state_add(b->state, name, strlen(name), one, b->c->err));
+                state_add(b->state, name, strlen(name), one);
         }
-    ckpt_must(b->c, state_seal(b->state, b->c->err));
+    state_seal(b->state);
 }
 
 static void add_tensors(struct mg_build *b)

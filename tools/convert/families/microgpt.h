@@ -81,10 +81,6 @@ struct mg_parts {
 /* Empty; freed when the run ends (checkpoint.h). */
 struct mg_parts *mg_parts_new(struct checkpoint *c, const struct ckpt_input *in);
 
-/* Makes empty parts in memory of the caller, who frees them. */
-void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in);
-void mg_parts_free(struct mg_parts *m);
-
 /* Describes the model that the tensors of s are, which get aliases. */
 void microgpt_build(struct mg_parts *m, struct state *s);
 

@@ -4,28 +4,19 @@
 
 #include <string.h>
 
-void mg_parts_init(struct mg_parts *m, struct checkpoint *c, const struct ckpt_input *in)
+static void close_parts(void *parts)
 {
-    *m = (struct mg_parts){.c = c, .in = in, .room = in->bytes.size};
-    state_init(&m->state, c);
-    mg_facts_init(&m->facts);
-}
-
-void mg_parts_free(struct mg_parts *m)
-{
+    struct mg_parts *m = parts;
     state_free(&m->state);
     arr_free(m->entries);
-}
-
-static void close_parts(void *m)
-{
-    mg_parts_free(m);
 }
 
 struct mg_parts *mg_parts_new(struct checkpoint *c, const struct ckpt_input *in)
 {
     struct mg_parts *m = ckpt_new(c, 1, sizeof *m);
-    mg_parts_init(m, c, in);
+    *m = (struct mg_parts){.c = c, .in = in, .room = in->bytes.size};
+    state_init(&m->state, c);
+    mg_facts_init(&m->facts);
     ckpt_own(c, m, close_parts);
     return m;
 }
@@ -54,5 +45,5 @@ struct state_tensor mg_flat(const uint8_t *data, uint64_t rows, uint64_t n, enum
 
 void mg_add(struct mg_parts *m, const char *name, struct state_tensor t)
 {
-    ckpt_must(m->c, state_add(&m->state, name, strlen(name), t, m->c->err));
+    state_add(&m->state, name, strlen(name), t);
 }

@@ -42,9 +42,8 @@ static void read_flat(struct checkpoint *c, const struct npy *npy, struct span d
     if (npy->kind != 'f' || all.type == STATE_OTHER)
         ckpt_stop(c, "npy: element type '%s', expected <f4, <f8 or <f2", npy->descr);
     if (npy->n_bytes != data.size)
-        ckpt_leave(c, err_set(c->err, MGPT_EFILE, npy->header,
-                              "npy: the header says %llu bytes of data, %zu are there",
-                              (unsigned long long)npy->n_bytes, data.size));
+        ckpt_stop_at(c, npy->header, "npy: the header says %llu bytes of data, %zu are there",
+                     (unsigned long long)npy->n_bytes, data.size);
     if (npy->n_dims != 1)
         ckpt_stop(c,
                   "npy: one array of %u dimensions; a microgpt is a dict of matrices, or one "
@@ -60,16 +59,13 @@ enum ckpt_match npy_sniff(struct span bytes)
     return bytes.size >= 6 && memcmp(bytes.data, "\x93NUMPY", 6) == 0 ? MATCH_YES : MATCH_NO;
 }
 
-int npy_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void npy_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     struct npy npy;
-    int status = npy_header(&npy, in->bytes.data, in->bytes.size, err);
-    if (status < 0)
-        return status;
+    ckpt_must(c, npy_header(&npy, in->bytes.data, in->bytes.size, c->err));
     struct span data = {in->bytes.data + npy.header, in->bytes.size - npy.header};
     if (npy.kind == 'O')
         read_objects(c, data, in);
     else
         read_flat(c, &npy, data, in);
-    return MGPT_OK;
 }

@@ -289,7 +289,7 @@ void lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter)
 {
     struct peft p = {.c = c, .adapter = adapter, .hp = c->hp, .state = state_new(c)};
     peft_config_read(c, &p.cfg, adapter->config);
-    ckpt_must(c, state_open(p.state, adapter->weights, c->err));
+    state_open(p.state, adapter->weights);
     peft_add_aliases(&p);
     if (c->metadata)
         sizes_of_gguf(&p);

@@ -41,16 +41,17 @@ struct pickle *pickle_owned(struct checkpoint *c, struct span bytes)
 }
 
 /* Other programs' state dicts are known by the reader of PyTorch's files. */
-int microgpt_pickle_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void microgpt_pickle_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     struct pickle *p = pickle_owned(c, in->bytes);
     struct tree_file file;
     uint64_t left;
-    if (!tree_is_microgpt(tree_of_pickle(&file, &left, p, p->root, in->bytes.size)))
-        return torch_reader_read(c, in, err);
+    if (!tree_is_microgpt(tree_of_pickle(&file, &left, p, p->root, in->bytes.size))) {
+        torch_reader_read(c, in);
+        return;
+    }
     c->format = "microgpt pickle";
     if (p->size < in->bytes.size)
         ckpt_note(c, "ignored: %zu bytes after the first pickle", in->bytes.size - p->size);
     microgpt_pickle(c, p, p->root, in);
-    return MGPT_OK;
 }

@@ -29,7 +29,7 @@ enum ckpt_match raw_sniff(struct span bytes)
     return MATCH_NO; /* --raw chooses it */
 }
 
-int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void raw_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     static const struct {
         const char *name;
@@ -40,19 +40,16 @@ int raw_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
         if (strcmp(in->options->raw, types[i].name) == 0)
             type = types[i].type;
     if (type == STATE_OTHER)
-        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                       "--raw: expected f32, f64 or f16, found '%.*s'",
-                       CKPT_CLIP(in->options->raw, strlen(in->options->raw)));
+        ckpt_stop_option(c, "--raw: expected f32, f64 or f16, found '%.*s'",
+                         CKPT_CLIP(in->options->raw, strlen(in->options->raw)));
     if (in->bytes.size % state_type_bytes(type))
-        return ckpt_refuse(err, "%zu bytes are not a whole number of %s", in->bytes.size,
-                           in->options->raw);
+        ckpt_stop(c, "%zu bytes are not a whole number of %s", in->bytes.size, in->options->raw);
     c->format = "microgpt numbers without a header";
     struct state_tensor all =
         mg_flat(in->bytes.data, 0, in->bytes.size / state_type_bytes(type), type);
     struct mg_parts *m = mg_parts_new(c, in);
     mg_add_params(m, &all);
     mg_parts_build(m);
-    return MGPT_OK;
 }
 
 /* ---- microgpt-bin ---------------------------------------------------------------------------- */
@@ -86,25 +83,21 @@ static void read_mgpt_bin(struct mg_parts *m, struct span bytes)
     const uint8_t *chars = cursor_take(&in, n_chars);
     cursor_take(&in, (8 - in.pos % 8) % 8);
     if (in.failed)
-        ckpt_leave(m->c, err_set(m->c->err, MGPT_EFILE, in.where,
-                                 "microgpt-bin: the file ends in its header"));
+        ckpt_stop_at(m->c, in.where, "microgpt-bin: the file ends in its header");
     if (cursor_left(&in) % 8)
-        ckpt_leave(m->c, err_set(m->c->err, MGPT_EFILE, in.pos,
-                                 "microgpt-bin: %zu bytes of data are not a whole number of f64",
-                                 cursor_left(&in)));
+        ckpt_stop_at(m->c, in.pos, "microgpt-bin: %zu bytes of data are not a whole number of f64",
+                     cursor_left(&in));
     struct state_tensor all = mg_flat(bytes.data + in.pos, 0, cursor_left(&in) / 8, STATE_F64);
     add_characters(m, chars, n_chars);
     mg_add_params(m, &all);
 }
 
-int mgpt_bin_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void mgpt_bin_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     struct mg_parts *m = mg_parts_new(c, in);
-    (void)err;
     c->format = "microgpt-bin version 1";
     read_mgpt_bin(m, in->bytes);
     mg_parts_build(m);
-    return MGPT_OK;
 }
 
 /* ---- microgpt-c ------------------------------------------------------------------------------ */
@@ -149,12 +142,11 @@ static struct state_tensor choose_type(struct mg_parts *m, const uint8_t *data, 
               n_bytes, (long long)m->facts.sizes[MG_VOCAB]);
 }
 
-int microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_error *err)
+void microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     struct mg_parts *m = mg_parts_new(c, in);
     uint64_t vocab;
     size_t header = microgpt_c_header(in->bytes, &vocab), n_bytes = in->bytes.size - header;
-    (void)err;
     c->format = header == 8 ? "microgpt-c model" : "microgpt-c checkpoint";
     m->facts.sizes[MG_VOCAB] = (int64_t)vocab;
     if (!(in->options->given & (OPT_CONTEXT | OPT_EMBD | OPT_LAYERS)))
@@ -165,5 +157,4 @@ int microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in, mgpt_erro
         choose_type(m, in->bytes.data + header, header == 12 ? n_bytes / 3 : n_bytes);
     mg_add_params(m, &all);
     mg_parts_build(m);
-    return MGPT_OK;
 }

@@ -14,14 +14,14 @@
 
 pickle_id torch_member(const struct torch_model *m, const char *name)
 {
-    return pickle_get(&m->file.pickle, m->root, name);
+    return pickle_get(&m->file->pickle, m->root, name);
 }
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
 void torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, uint64_t *columns)
 {
-    const struct state_tensor *t = state_peek(&m->state, name);
+    const struct state_tensor *t = state_peek(m->state, name);
     if (!t)
         state_missing(m->c, name);
     if (t->n_dims != 2)
@@ -33,7 +33,7 @@ void torch_shape(const struct torch_model *m, const char *name, uint64_t *rows, 
 /* By address, or, where a container cannot share storage, by content. */
 int torch_same(const struct torch_model *m, const char *a, const char *b)
 {
-    const struct state_tensor *x = state_peek(&m->state, a), *y = state_peek(&m->state, b);
+    const struct state_tensor *x = state_peek(m->state, a), *y = state_peek(m->state, b);
     if (!x || !y || x->type != y->type || x->n_dims != y->n_dims ||
         memcmp(x->shape, y->shape, x->n_dims * sizeof *x->shape) != 0 ||
         memcmp(x->strides, y->strides, x->n_dims * sizeof *x->strides) != 0)
@@ -46,7 +46,7 @@ int torch_same(const struct torch_model *m, const char *a, const char *b)
 void torch_layers(struct torch_model *m, const char *pattern)
 {
     struct ckpt_hparams *hp = &m->c->hp;
-    hp->n_layer = state_count_layers(&m->state, pattern);
+    hp->n_layer = state_count_layers(m->state, pattern);
     if (hp->n_layer > CKPT_MAX_LAYERS)
         ckpt_stop(m->c, "%u layers, expected up to %d", hp->n_layer, CKPT_MAX_LAYERS);
 }
@@ -105,7 +105,7 @@ void torch_heads_or_ask(struct torch_model *m, int64_t stated, uint32_t publishe
 void torch_heads(struct torch_model *m, int64_t stated, uint32_t published, const char *why)
 {
     torch_heads_or_ask(m, stated, published, why);
-    ckpt_must(m->c, ckpt_questions_error(m->c, m->c->err));
+    ckpt_answered(m->c);
 }
 
 uint32_t torch_gpt2_heads(const struct torch_model *m)
@@ -123,7 +123,7 @@ uint32_t torch_gpt2_heads(const struct torch_model *m)
 void torch_activation(struct torch_model *m, const char *usual, const char *why)
 {
     const struct ckpt_options *o = m->in->options;
-    const char *said = o->given & OPT_ACTIVATION ? o->activation : m->parts.facts.activation;
+    const char *said = o->given & OPT_ACTIVATION ? o->activation : m->parts->facts.activation;
     const char *name = said ? mg_activation(said) : usual;
     int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the names */
     m->c->hp.activation = name;
@@ -141,7 +141,7 @@ void torch_activation(struct torch_model *m, const char *usual, const char *why)
 float torch_eps(struct torch_model *m, double usual)
 {
     const struct ckpt_options *o = m->in->options;
-    const struct mg_facts *f = &m->parts.facts;
+    const struct mg_facts *f = &m->parts->facts;
     if (o->given & OPT_EPS)
         return (float)o->eps;
     if (f->eps >= 0 || (f->some_eps >= 0 && !f->trains))
@@ -157,17 +157,17 @@ void torch_facts(struct torch_model *m)
     static const char *const first[] = {"model_args", "model_config", "gpt_config"};
     struct tree_file file;
     uint64_t left;
-    struct tree root = tree_of_pickle(&file, &left, &m->file.pickle, m->root, m->in->bytes.size);
-    m->parts.first_wins = 1;
+    struct tree root = tree_of_pickle(&file, &left, &m->file->pickle, m->root, m->in->bytes.size);
+    m->parts->first_wins = 1;
     for (size_t i = 0; i < sizeof first / sizeof *first; i++)
-        tree_facts(&m->parts, tree_get(root, first[i]), (struct tree){0}, 0);
+        tree_facts(m->parts, tree_get(root, first[i]), (struct tree){0}, 0);
     if (m->weights != m->root)
-        tree_facts(&m->parts, root, (struct tree){.file = &file, .at = m->weights}, 0);
+        tree_facts(m->parts, root, (struct tree){.file = &file, .at = m->weights}, 0);
 }
 
 int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absent)
 {
-    int64_t v = m->parts.facts.sizes[size];
+    int64_t v = m->parts->facts.sizes[size];
     return v > 0 ? v : absent;
 }
 
@@ -187,31 +187,21 @@ void torch_check_sizes(const struct torch_model *m, enum mg_size last)
 
 /* ---- side files ------------------------------------------------------------------------------ */
 
-int torch_json(const struct torch_model *m, const char *const *candidates, size_t n,
-               const struct jval **root, const char **name, mgpt_error *err)
+const struct jval *torch_json(const struct torch_model *m, const char *const *candidates, size_t n,
+                              const char **name)
 {
     struct ckpt_side side;
     struct jval_error e;
-    *root = NULL;
-    int found = m->in->side(m->in->user, 0, candidates, n, &side, err);
-    if (found <= 0)
-        return found;
-    *name = ckpt_text(m->c, side.name, strlen(side.name)); /* the candidates may be gone by then */
-    if (!*name)
-        return err_memory(err, "a file name", strlen(side.name));
-    *root = jval_read(side.bytes.data, side.bytes.size, 0, NULL, &e);
-    if (jval_is(*root, JVAL_OBJECT))
-        return 1;
-    if (!*root && jval_no_memory(&e, side.bytes.size, err))
-        return MGPT_EMEM;
-    jval_free(*root);
-    *root = NULL;
-    return ckpt_refuse(err, "side file %s: not a JSON object", side.name);
-}
-
-static void close_side(void *root)
-{
-    jval_free(root);
+    if (!ckpt_side(m->c, m->in, 0, candidates, n, &side))
+        return NULL;
+    *name = ckpt_copy(m->c, side.name, strlen(side.name)); /* the candidates may be gone by then */
+    const struct jval *root = jval_read(side.bytes.data, side.bytes.size, 0, NULL, &e);
+    if (!root && jval_no_memory(&e, side.bytes.size, m->c->err))
+        ckpt_leave(m->c, MGPT_EMEM);
+    ckpt_own_json(m->c, root);
+    if (!jval_is(root, JVAL_OBJECT))
+        ckpt_stop(m->c, "side file %s: not a JSON object", side.name);
+    return root;
 }
 
 const struct jval *torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
@@ -219,16 +209,14 @@ const struct jval *torch_side_facts(struct torch_model *m, const char *const *ca
 {
     struct tree_file file;
     uint64_t left;
-    const struct jval *root;
-    ckpt_must(m->c, torch_json(m, candidates, n, &root, name, m->c->err));
+    const struct jval *root = torch_json(m, candidates, n, name);
     if (!root)
         return NULL;
-    ckpt_own(m->c, (void *)(uintptr_t)root, close_side);
     const struct jval *inner = member ? jval_get(root, member) : NULL;
-    m->parts.first_wins = 1;
+    m->parts->first_wins = 1;
     m->side = *name;
     struct tree facts =
         tree_of_json(&file, &left, jval_is(inner, JVAL_OBJECT) ? inner : root, m->in->bytes.size);
-    tree_facts(&m->parts, facts, (struct tree){0}, 0);
+    tree_facts(m->parts, facts, (struct tree){0}, 0);
     return root;
 }

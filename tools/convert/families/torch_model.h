@@ -16,12 +16,12 @@
 struct torch_model {
     struct checkpoint *c;
     const struct ckpt_input *in;
-    struct torch_file file;
-    pickle_id root;    /* what was saved */
-    pickle_id weights; /* the dict of tensors in it, or the root itself */
-    struct state state;
-    struct mg_parts parts; /* what the objects next to the weights, or a side file, say */
-    const char *side;      /* the side file that was read for facts; NULL: none */
+    const struct torch_file *file; /* without a pickle if the container is not PyTorch's */
+    pickle_id root;                /* what was saved */
+    pickle_id weights;             /* the dict of tensors in it, or the root itself */
+    struct state *state;
+    struct mg_parts *parts; /* what the objects next to the weights, or a side file, say */
+    const char *side;       /* the side file that was read for facts; NULL: none */
 };
 
 struct torch_mapping {
@@ -50,12 +50,11 @@ void torch_facts(struct torch_model *m);
 int torch_is_hugging_face(const struct state *s);
 
 /* The mapping of named tensors out of a container that is not PyTorch's, with what `parts` says: 1;
- * 0 when no mapping knows the names; negative with *err. */
-int torch_map_state(struct state *s, struct mg_parts *parts, const char *container,
-                    mgpt_error *err);
+ * 0 when no mapping knows the names. */
+int torch_map_state(struct state *s, struct mg_parts *parts, const char *container);
 
-/* Whether a mapping knows these names: 1 or 0; negative when out of memory. */
-int torch_knows(const struct state *s, mgpt_error *err);
+/* Whether a mapping knows these names. */
+int torch_knows(struct state *s);
 
 /* state_check_used whose error says, too, what other program has the name (hf_unknown.c). */
 void hf_check_used(const struct state *s, const char *what);
@@ -97,12 +96,11 @@ float torch_eps(struct torch_model *m, double usual);
 /* Whether both names stand for the same bytes: a tied head. */
 int torch_same(const struct torch_model *m, const char *a, const char *b);
 
-/* A JSON file next to the input, or NULL: absent. Negative: it cannot be read, or is not an object. */
-int torch_json(const struct torch_model *m, const char *const *candidates, size_t n,
-               const struct jval **root, const char **name, mgpt_error *err);
+/* A JSON file next to the input, an object that is there until the run ends; NULL: absent. */
+const struct jval *torch_json(const struct torch_model *m, const char *const *candidates, size_t n,
+                              const char **name);
 
-/* Takes the facts of such a file, or of its member, where the model's own file has none. The object is there
- * until the run ends; NULL: absent. */
+/* Takes the facts of such a file, or of its member, where the model's own file has none. */
 const struct jval *torch_side_facts(struct torch_model *m, const char *const *candidates, size_t n,
                                     const char *member, const char **name);
 

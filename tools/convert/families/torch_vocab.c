@@ -131,20 +131,13 @@ static void tiktoken_of(struct checkpoint *c, const struct pickle *p, const char
 
 /* ---- finding it ------------------------------------------------------------------------------ */
 
-static void close_pickle(void *p)
-{
-    pickle_free(p);
-}
-
 void torch_vocab_pickle(struct torch_model *m, const struct ckpt_side *side)
 {
-    struct pickle *p = ckpt_new(m->c, 1, sizeof *p);
-    mgpt_error why;
-    int status = pickle_read(p, side->bytes, &why);
-    if (status < 0)
-        ckpt_leave(m->c, err_set(m->c->err, status, MGPT_NO_OFFSET, "side file %s: %s", side->name,
-                                 why.text));
-    ckpt_own(m->c, p, close_pickle);
+    char who[80];
+    snprintf(who, sizeof who, "side file %.60s", side->name);
+    ckpt_within(m->c, who);
+    const struct pickle *p = pickle_owned(m->c, side->bytes);
+    ckpt_within(m->c, NULL);
     if (pickle_at(p, p->root)->kind == PICKLE_OBJECT)
         tiktoken_of(m->c, p, side->name, m->c->hp.n_vocab);
     else
@@ -183,16 +176,16 @@ static void vocab_of_text(struct torch_model *m)
  * model. */
 static void vocab_of_file(struct torch_model *m)
 {
-    size_t n = arr_len(m->parts.entries);
+    size_t n = arr_len(m->parts->entries);
     mgpt_error why;
-    int status = vocab_chars_check(m->parts.entries, n, &why);
+    int status = vocab_chars_check(m->parts->entries, n, &why);
     if (status == MGPT_EFILE) {
         ckpt_note(m->c, "no vocabulary: the file's is left out (%s): token ids only", why.text);
         return;
     }
     if (status < 0)
         ckpt_leave(m->c, err_set(m->c->err, status, MGPT_NO_OFFSET, "%s", why.text));
-    set_chars(m, m->parts.entries, n, m->parts.facts.bos);
+    set_chars(m, m->parts->entries, n, m->parts->facts.bos);
 }
 
 void torch_vocab(struct torch_model *m, const char *dataset)
@@ -205,14 +198,14 @@ void torch_vocab(struct torch_model *m, const char *dataset)
         vocab_of_text(m);
         return;
     }
-    if (!is_left_out && arr_len(m->parts.entries) && !(o->given & OPT_TOKENIZER)) {
+    if (!is_left_out && arr_len(m->parts->entries) && !(o->given & OPT_TOKENIZER)) {
         vocab_of_file(m);
         return;
     }
     if (!is_left_out && find_meta(m, dataset, &side))
         torch_vocab_pickle(m, &side);
     else
-        ckpt_must(m->c, hf_tokenizer_read(m->c, m->in, n_vocab, m->c->err));
+        hf_tokenizer_read(m->c, m->in, n_vocab);
     if (is_left_out)
         return;
     if (!m->c->vocab.model)

@@ -162,13 +162,12 @@ static int first_byte(struct span bytes)
     return i < bytes.size ? bytes.data[i] : -1;
 }
 
-static void read_tokenizer(void *arg)
+static void read_tokenizer(struct hf_tok *t)
 {
     static const char *const names[] = {
         "tokenizer.json",       "vocab.json",     "encoder.json",   "tokenizer.model",
         "tekken.json",          "qwen.tiktoken",  "tiktoken.model", "tokenizer.tiktoken",
         "cl100k_base.tiktoken", "vocab.tiktoken", "spiece.model"};
-    struct hf_tok *t = arg;
     struct ckpt_side side;
     if (!ckpt_side(t->c, t->in, OPT_TOKENIZER, names, sizeof names / sizeof *names, &side)) {
         ckpt_note(t->c,
@@ -196,12 +195,11 @@ static void read_tokenizer(void *arg)
     finish(t);
 }
 
-int hf_tokenizer_read(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_rows,
-                      mgpt_error *err)
+void hf_tokenizer_read(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_rows)
 {
     struct hf_tok t = {.c = c, .in = in, .n_rows = n_rows};
-    if (!(in->options->given & OPT_NO_TOKENIZER))
-        return ckpt_run(c, read_tokenizer, &t, err);
-    ckpt_note(c, "no vocabulary: the model will run on token ids only");
-    return MGPT_OK;
+    if (in->options->given & OPT_NO_TOKENIZER)
+        ckpt_note(c, "no vocabulary: the model will run on token ids only");
+    else
+        read_tokenizer(&t);
 }

@@ -13,9 +13,8 @@
  * the embedding's: a vocabulary may be smaller (padding rows), a larger one is refused with both
  * numbers. Also reads, if present: config.json and generation_config.json (bos, eos),
  * tokenizer_config.json (bos, eos, add_bos_token, chat_template), chat_template.jinja.
- * --no-tokenizer leaves all of it out. Errors: MGPT_EFILE naming file and component, MGPT_EMEM,
- * MGPT_EIO. */
-int hf_tokenizer_read(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_rows,
-                      mgpt_error *err);
+ * --no-tokenizer leaves all of it out. Errors leave the run (checkpoint.h): MGPT_EFILE naming file and
+ * component, MGPT_EMEM, MGPT_EIO. */
+void hf_tokenizer_read(struct checkpoint *c, const struct ckpt_input *in, uint64_t n_rows);
 
 #endif
