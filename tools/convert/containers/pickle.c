@@ -14,46 +14,56 @@
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-int pickle_bad(const struct pickle_machine *m, const char *what)
+void pickle_leave(struct pickle_machine *m, int status)
 {
-    return err_set(m->err, MGPT_EFILE, m->at, "pickle: %s (byte %zu)", what, m->at);
+    if (m->in.failed) /* what follows is of zeros */
+        status = err_set(m->err, MGPT_EFILE, m->in.where,
+                         "pickle: the data ends at byte %zu, inside it", m->in.size);
+    m->status = status;
+    longjmp(m->out, 1);
 }
 
-static int truncated(const struct pickle_machine *m)
+void pickle_bad(struct pickle_machine *m, const char *what)
 {
-    return err_set(m->err, MGPT_EFILE, m->in.where, "pickle: the data ends at byte %zu, inside it",
-                   m->in.size);
+    pickle_leave(m, err_set(m->err, MGPT_EFILE, m->at, "pickle: %s (byte %zu)", what, m->at));
+}
+
+void pickle_must(struct pickle_machine *m, int ok, const char *what, size_t n)
+{
+    if (!ok)
+        pickle_leave(m, err_memory(m->err, what, n));
+}
+
+static void check_truncated(struct pickle_machine *m)
+{
+    if (m->in.failed)
+        pickle_leave(m, MGPT_EFILE);
 }
 
 /* ---- nodes, stack ---------------------------------------------------------------------------- */
 
-int pickle_new(struct pickle_machine *m, struct pickle_node value, pickle_id *id)
+pickle_id pickle_new(struct pickle_machine *m, struct pickle_node value)
 {
     size_t n = arr_len(m->p->nodes);
     if (n > PICKLE_MAX_NODES)
-        return err_set(m->err, MGPT_EFILE, m->at, "pickle: more than %d values", PICKLE_MAX_NODES);
+        pickle_leave(
+            m, err_set(m->err, MGPT_EFILE, m->at, "pickle: more than %d values", PICKLE_MAX_NODES));
     if (n > PICKLE_SOME_NODES && n - PICKLE_SOME_NODES > m->in.size / PICKLE_BYTES_A_NODE)
-        return err_set(m->err, MGPT_EFILE, m->at, "pickle: %zu values are too many for %zu bytes",
-                       n, m->in.size);
+        pickle_leave(m, err_set(m->err, MGPT_EFILE, m->at,
+                                "pickle: %zu values are too many for %zu bytes", n, m->in.size));
     value.at = (uint32_t)m->at;
-    if (!arr_push(m->p->nodes, value))
-        return err_memory(m->err, "the values of a pickle", n * sizeof value);
-    *id = (pickle_id)n;
-    return MGPT_OK;
+    pickle_must(m, arr_push(m->p->nodes, value), "the values of a pickle", n * sizeof value);
+    return (pickle_id)n;
 }
 
-int pickle_push(struct pickle_machine *m, pickle_id id)
+void pickle_push(struct pickle_machine *m, pickle_id id)
 {
-    if (!arr_push(m->stack, id))
-        return err_memory(m->err, "the stack of a pickle", sizeof id);
-    return MGPT_OK;
+    pickle_must(m, arr_push(m->stack, id), "the stack of a pickle", sizeof id);
 }
 
-int pickle_push_new(struct pickle_machine *m, struct pickle_node value)
+void pickle_push_new(struct pickle_machine *m, struct pickle_node value)
 {
-    pickle_id id = 0;
-    int status = pickle_new(m, value, &id);
-    return status == MGPT_OK ? pickle_push(m, id) : status;
+    pickle_push(m, pickle_new(m, value));
 }
 
 /* The number of values above the last mark: only those may be popped. */
@@ -70,20 +80,20 @@ pickle_id pickle_pop(struct pickle_machine *m)
     return id;
 }
 
-int pickle_need(const struct pickle_machine *m, size_t n)
+void pickle_need(struct pickle_machine *m, size_t n)
 {
-    return height(m) >= n ? MGPT_OK : pickle_bad(m, "the stack is empty");
+    if (height(m) < n)
+        pickle_bad(m, "the stack is empty");
 }
 
 /* Appends to a list, tuple or dict; the cell is new, so no container shares it. */
-int pickle_append(struct pickle_machine *m, pickle_id container, pickle_id item)
+void pickle_append(struct pickle_machine *m, pickle_id container, pickle_id item)
 {
     size_t n = arr_len(m->p->cells);
     struct pickle_cell cell = {item, 0};
     if (n > 2 * (size_t)PICKLE_MAX_NODES)
-        return err_set(m->err, MGPT_EFILE, m->at, "pickle: too many items in containers");
-    if (!arr_push(m->p->cells, cell))
-        return err_memory(m->err, "the items of a pickle", n * sizeof cell);
+        pickle_leave(m, err_set(m->err, MGPT_EFILE, m->at, "pickle: too many items in containers"));
+    pickle_must(m, arr_push(m->p->cells, cell), "the items of a pickle", n * sizeof cell);
     struct pickle_node *c = pickle_node_of(m, container);
     if (c->n)
         m->p->cells[c->as.items.last].next = (uint32_t)n;
@@ -91,37 +101,33 @@ int pickle_append(struct pickle_machine *m, pickle_id container, pickle_id item)
         c->as.items.first = (uint32_t)n;
     c->as.items.last = (uint32_t)n;
     c->n++;
-    return MGPT_OK;
 }
 
 /* ---- framing --------------------------------------------------------------------------------- */
 
-static int op_protocol(struct pickle_machine *m, int arg)
+static void op_protocol(struct pickle_machine *m, int arg)
 {
     uint8_t version = cursor_u8(&m->in);
     (void)arg;
     if (!m->in.failed && (version < 2 || version > 5))
-        return err_set(m->err, MGPT_EFILE, m->at, "pickle: protocol %u, expected 2 to 5 (byte %zu)",
-                       version, m->at);
-    return MGPT_OK;
+        pickle_leave(m, err_set(m->err, MGPT_EFILE, m->at,
+                                "pickle: protocol %u, expected 2 to 5 (byte %zu)", version, m->at));
 }
 
 /* A frame gives the number of bytes to buffer: nothing to do. */
-static int op_frame(struct pickle_machine *m, int arg)
+static void op_frame(struct pickle_machine *m, int arg)
 {
     (void)arg;
     cursor_u64(&m->in);
-    return MGPT_OK;
 }
 
-static int op_stop(struct pickle_machine *m, int arg)
+static void op_stop(struct pickle_machine *m, int arg)
 {
     (void)arg;
     if (arr_len(m->stack) != 1 || arr_len(m->marks))
-        return pickle_bad(m, "it does not end with exactly one value");
+        pickle_bad(m, "it does not end with exactly one value");
     m->p->root = m->stack[0];
     m->stopped = 1;
-    return MGPT_OK;
 }
 
 /* ---- the table ------------------------------------------------------------------------------- */
@@ -130,7 +136,7 @@ static int op_stop(struct pickle_machine *m, int arg)
 
 static const struct {
     const char *name;
-    int (*run)(struct pickle_machine *m, int arg); /* NULL: known, refused */
+    void (*run)(struct pickle_machine *m, int arg); /* NULL: known, refused */
     int arg;
     size_t n_needed; /* values above the last mark */
 } ops[256] = {
@@ -205,30 +211,40 @@ static const struct {
     [0x98] = {.name = "READONLY_BUFFER"},
 };
 
-static int pickle_step(struct pickle_machine *m)
+static void pickle_step(struct pickle_machine *m)
 {
     m->at = m->in.pos;
     if (m->at >= UINT32_MAX)
-        return pickle_bad(m, "it is longer than 4 GB");
+        pickle_bad(m, "it is longer than 4 GB");
     uint8_t op = cursor_u8(&m->in);
-    if (m->in.failed)
-        return truncated(m);
+    check_truncated(m);
     if (!ops[op].run)
-        return err_set(m->err, MGPT_EFILE, m->at,
-                       "pickle: opcode %s (0x%x) is not supported (byte %zu)",
-                       ops[op].name ? ops[op].name : "?", op, m->at);
-    int status = pickle_need(m, ops[op].n_needed);
-    if (status == MGPT_OK)
-        status = ops[op].run(m, ops[op].arg);
-    if (m->in.failed)
-        return truncated(m);
-    return status;
+        pickle_leave(m, err_set(m->err, MGPT_EFILE, m->at,
+                                "pickle: opcode %s (0x%x) is not supported (byte %zu)",
+                                ops[op].name ? ops[op].name : "?", op, m->at));
+    pickle_need(m, ops[op].n_needed);
+    ops[op].run(m, ops[op].arg);
+    check_truncated(m);
 }
 
 int pickle_sniff(struct span bytes)
 {
     return bytes.size >= 3 && bytes.data[0] == 0x80 && bytes.data[1] >= 2 && bytes.data[1] <= 5 &&
            ops[bytes.data[2]].run;
+}
+
+/* MGPT_OK, or the status that an opcode left with. */
+static int run(struct pickle_machine *m)
+{
+    const struct pickle_node none = {.kind = PICKLE_NONE};
+    const struct pickle_cell end = {0, 0};
+    if (setjmp(m->out))
+        return m->status;
+    pickle_must(m, arr_push(m->p->nodes, none) && arr_push(m->p->cells, end), "a pickle",
+                sizeof none);
+    while (!m->stopped)
+        pickle_step(m);
+    return MGPT_OK;
 }
 
 int pickle_read(struct pickle *p, struct span bytes, mgpt_error *err)
@@ -239,15 +255,9 @@ int pickle_read(struct pickle *p, struct span bytes, mgpt_error *err)
 int pickle_read_at(struct pickle *p, struct span bytes, size_t start, mgpt_error *err)
 {
     struct pickle_machine m = {.p = p, .in = cursor_over(bytes.data, bytes.size), .err = err};
-    struct pickle_node none = {.kind = PICKLE_NONE};
-    struct pickle_cell end = {0, 0};
-    int status = MGPT_OK;
     m.in.pos = start < bytes.size ? start : bytes.size;
     *p = (struct pickle){0};
-    if (!arr_push(p->nodes, none) || !arr_push(p->cells, end))
-        status = err_memory(err, "a pickle", sizeof none);
-    while (status == MGPT_OK && !m.stopped)
-        status = pickle_step(&m);
+    int status = run(&m);
     p->size = m.in.pos;
     arr_free(m.stack);
     arr_free(m.memo);

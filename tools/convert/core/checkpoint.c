@@ -25,35 +25,28 @@ struct ckpt_block {
     char bytes[];
 };
 
+#define INITIAL(kind, type, field, none, ...) .field = none,
+
 void ckpt_init(struct checkpoint *c)
 {
     *c = (struct checkpoint){.name = ""};
-    c->vocab = (struct ckpt_vocab){.bos = -1,
-                                   .eos = -1,
-                                   .eot = -1,
-                                   .unknown = -1,
-                                   .add_bos = -1,
-                                   .add_eos = -1,
-                                   .add_space_prefix = -1,
-                                   .collapses = -1,
-                                   .nfc = -1,
-                                   .whole_pieces = -1,
-                                   .word_chars = -1};
+    c->vocab = (struct ckpt_vocab){VOCAB_FIELDS(INITIAL).maps = NULL};
 }
 
-static void free_steps(struct ckpt_vocab *v)
+static void free_list(void *list)
 {
-    for (size_t i = 0; i < arr_len(v->maps); i++)
-        arr_free(v->maps[i].words);
-    arr_free(v->maps);
-    arr_free(v->normalizers);
-    arr_free(v->pre_tokenizers);
-    arr_free(v->decoders);
-    arr_free(v->merge_ids);
-    arr_free(v->added);
-    arr_free(v->single_word);
-    arr_free(v->normalized);
+    arr_free(*(void **)list);
 }
+
+static void free_nothing(void *value)
+{
+    (void)value;
+}
+
+#define FREE(kind, type, field, ...)                                                               \
+    _Generic(c->vocab.field, int32_t * : free_list, double * : free_list, struct gguf_str *        \
+             : free_list, default                                                                  \
+             : free_nothing)(&c->vocab.field);
 
 void ckpt_free(struct checkpoint *c)
 {
@@ -67,15 +60,11 @@ void ckpt_free(struct checkpoint *c)
     arr_free(c->vocab.tokens);
     arr_free(c->vocab.types);
     arr_free(c->vocab.scores);
-    arr_free(c->vocab.doubles);
     arr_free(c->vocab.merges);
-    arr_free(c->vocab.before);
-    arr_free(c->vocab.after);
-    arr_free(c->vocab.ends);
-    arr_free(c->vocab.lstrip);
-    arr_free(c->vocab.rstrip);
-    arr_free(c->vocab.literal);
-    free_steps(&c->vocab);
+    VOCAB_FIELDS(FREE)
+    for (size_t i = 0; i < arr_len(c->vocab.maps); i++)
+        arr_free(c->vocab.maps[i].words);
+    arr_free(c->vocab.maps);
     arr_free(c->tensors);
     arr_free(c->notes);
     ckpt_init(c);

@@ -22,6 +22,7 @@
 
 #include "base/error.h"
 #include "common/text.h"
+#include "convert/core/vocab_keys.h"
 #include "dtype/dtype.h"
 #include "gguf/gguf.h"
 #include "mgpt.h"
@@ -127,40 +128,16 @@ struct ckpt_map {
     uint32_t *words; /* stb_ds array */
 };
 
-/* Steps and flags of mgpt's own: src/tokenizer/tok_steps.h, tok_text.c and tok_decode.c say what
- * they mean. Arrays are of stb_ds. */
 struct ckpt_vocab {
     const char *model, *pre; /* tokenizer.ggml.model; NULL: no vocabulary. pre may be NULL */
     /* stb_ds arrays of one length: tokens, types, scores, doubles. */
     struct gguf_str *tokens;
     int32_t *types;
-    float *scores;                  /* NULL: none */
-    double *doubles;                /* mgpt.tokenizer.scores; NULL: no key */
-    struct gguf_str *merges;        /* written for model "gpt2", empty or not */
-    int32_t bos, eos, eot, unknown; /* -1: none */
-    int32_t *before, *after; /* mgpt.tokenizer.before, after: several tokens around texts, instead
-                              * of BOS and EOS; stb_ds arrays or NULL */
-    int32_t *ends; /* mgpt.tokenizer.end_token_ids: ends beside eos and eot; stb_ds array or NULL */
-    int add_bos, add_eos, add_space_prefix; /* -1: no key */
-    int nfc;          /* mgpt.tokenizer.nfc: texts are to be normalised; -1: no key */
-    int whole_pieces; /* mgpt.tokenizer.whole_pieces: -1: as the rule says, no key */
-    int ranked;       /* model "llama": merges, not scores, decide (mgpt.tokenizer.ranked) */
-    int user_pieces;  /* model "llama": mgpt.tokenizer.user_pieces; 0: no key */
-    int space_missing, space_first, space_alone; /* mgpt.tokenizer.space_*: 0: no key */
-    int collapses;            /* tokenizer.ggml.remove_extra_whitespaces; -1: no key */
-    int graphemes;            /* mgpt.tokenizer.graphemes; 0: no key */
-    struct gguf_str charsmap; /* tokenizer.ggml.precompiled_charsmap; n 0: no key */
-    int32_t *lstrip, *rstrip; /* mgpt.tokenizer.lstrip, rstrip: ids; stb_ds arrays; NULL: no key */
-    int32_t *literal;         /* mgpt.tokenizer.literal: ids; stb_ds array; NULL: no key */
-    struct gguf_str chat_template; /* tokenizer.chat_template; n 0: no key */
-    int has_steps;                 /* the lists are written, empty or not */
-    struct gguf_str *normalizers, *pre_tokenizers, *decoders;
-    struct ckpt_map *maps;
-    int32_t *merge_ids, *added, *single_word, *normalized;
-    struct gguf_str prefix, suffix; /* n 0: no key */
-    int word_chars;                 /* model "mgpt-wordpiece"; -1: no key */
-    int byte_fallback, fuse_unknown, drops_space;
-    int drops_unknown; /* model "gpt2": bytes that are not tokens vanish */
+    float *scores;            /* NULL: none */
+    struct gguf_str *merges;  /* written for model "gpt2", empty or not */
+    VOCAB_FIELDS(VOCAB_FIELD) /* bos, eos, ...: vocab_keys.h */
+    int has_steps;            /* the lists of steps are written, empty or not */
+    struct ckpt_map *maps;    /* stb_ds array */
 };
 
 /* ---- the whole ------------------------------------------------------------------------------- */

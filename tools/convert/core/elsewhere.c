@@ -92,32 +92,25 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
             names_add(to, facts[i].key, strlen(facts[i].key));
 }
 
+/* Rows of vocab_keys.h that are IGNORED. */
+#define IGNORED_KEY(kind, type, field, none, key, note) IGNORED_ROW_##note(kind, field, key)
+#define IGNORED_ROW_(kind, field, key)
+#define IGNORED_ROW_IGNORED(kind, field, key) {key, IGNORED_##kind(v->field)},
+#define IGNORED_CHOICE(v) (v) >= 0
+#define IGNORED_SWITCH(v) (v)
+#define IGNORED_IDS(v) (v) != NULL
+#define IGNORED_DOUBLES(v) (v) != NULL
+
 static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
                            const struct ckpt_vocab *v)
 {
     const struct {
         const char *key;
         int written;
-    } keys[] = {
-        {"mgpt.activation", hp->activation != NULL},
-        {"mgpt.final_norm", hp->no_final_norm},
-        {"mgpt.attention.no_rope_every", hp->no_rope_every > 0},
-        {"mgpt.tokenizer.whole_pieces", v->whole_pieces >= 0},
-        {"mgpt.tokenizer.ranked", v->ranked},
-        {"mgpt.tokenizer.space_missing", v->space_missing},
-        {"mgpt.tokenizer.space_first", v->space_first},
-        {"mgpt.tokenizer.space_alone", v->space_alone},
-        {"mgpt.tokenizer.user_pieces", v->user_pieces},
-        {"mgpt.tokenizer.drops_unknown", v->drops_unknown},
-        {"mgpt.tokenizer.scores", v->doubles != NULL},
-        {"mgpt.tokenizer.graphemes", v->graphemes},
-        {"mgpt.tokenizer.before", v->before != NULL},
-        {"mgpt.tokenizer.after", v->after != NULL},
-        {"mgpt.tokenizer.end_token_ids", v->ends != NULL},
-        {"mgpt.tokenizer.lstrip", v->lstrip != NULL},
-        {"mgpt.tokenizer.rstrip", v->rstrip != NULL},
-        {"mgpt.tokenizer.literal", v->literal != NULL},
-    };
+    } keys[] = {{"mgpt.activation", hp->activation != NULL},
+                {"mgpt.final_norm", hp->no_final_norm},
+                {"mgpt.attention.no_rope_every", hp->no_rope_every > 0},
+                VOCAB_KEYS(IGNORED_KEY)};
     names_of_facts(to, hp);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         if (keys[i].written)

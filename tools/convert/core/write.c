@@ -158,45 +158,63 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     put_dialect(w, hp);
 }
 
-static void put_id(struct gguf_writer *w, const char *key, int32_t id)
+/* ---- the vocabulary: vocab_keys.h ------------------------------------------------------------ */
+
+#define PUT_KEY(kind, type, field, none, key, note) PUT_##kind(key, v->field)
+#define PUT_ID(key, v)                                                                             \
+    if ((v) >= 0)                                                                                  \
+        gguf_put_u32(w, key, (uint32_t)(v));
+#define PUT_CHOICE(key, v)                                                                         \
+    if ((v) >= 0)                                                                                  \
+        gguf_put_bool(w, key, v);
+#define PUT_SWITCH(key, v)                                                                         \
+    if (v)                                                                                         \
+        gguf_put_bool(w, key, 1);
+#define PUT_FLAG(key, v) gguf_put_bool(w, key, v);
+#define PUT_TEXT(key, v)                                                                           \
+    if ((v).n > 0)                                                                                 \
+        gguf_put_string(w, key, (v).p, (v).n);
+#define PUT_BYTES(key, v)                                                                          \
+    if ((v).n > 0)                                                                                 \
+        gguf_put_bytes(w, key, (v).p, (v).n);
+#define PUT_TEXTS(key, v) gguf_put_strings(w, key, v, arr_len(v));
+#define PUT_IDS(key, v)                                                                            \
+    if (v)                                                                                         \
+        gguf_put_i32s(w, key, v, arr_len(v));
+#define PUT_DOUBLES(key, v)                                                                        \
+    if (v)                                                                                         \
+        gguf_put_f64s(w, key, v, arr_len(v));
+
+/* A table of characters. */
+static void put_map(struct gguf_writer *w, const struct ckpt_map *map)
 {
-    if (id >= 0)
-        gguf_put_u32(w, key, (uint32_t)id);
+    char key[64];
+    size_t n = arr_len(map->words);
+    uint8_t *bytes = mem_new(n, 4);
+    if (!bytes) {
+        err_memory(&w->failed, "a table of characters", 4 * n);
+        return;
+    }
+    for (size_t i = 0; i < n; i++)
+        for (size_t b = 0; b < 4; b++)
+            bytes[4 * i + b] = (uint8_t)(map->words[i] >> (8 * b));
+    text_format(key, sizeof key, "mgpt.tokenizer.map.%s", map->name);
+    const struct gguf_kv kv = {.key = {key, strlen(key)},
+                               .type = GGUF_ARRAY,
+                               .element = GGUF_U32,
+                               .n = n,
+                               .value = bytes,
+                               .value_bytes = 4 * n};
+    gguf_put_kv(w, &kv);
+    free(bytes);
 }
 
-static void put_ids(struct gguf_writer *w, const char *key, const int32_t *ids)
+static void put_steps(struct gguf_writer *w, const struct ckpt_vocab *v)
 {
-    if (ids)
-        gguf_put_i32s(w, key, ids, arr_len(ids));
-}
-
-static void put_choice(struct gguf_writer *w, const char *key, int choice)
-{
-    if (choice >= 0)
-        gguf_put_bool(w, key, choice);
-}
-
-/* What GGUF's own keys cannot say about a tokenizer. */
-static void put_tokenizer_dialect(struct gguf_writer *w, const struct ckpt_vocab *v)
-{
-    put_choice(w, "mgpt.tokenizer.nfc", v->nfc);
-    put_choice(w, "mgpt.tokenizer.whole_pieces", v->whole_pieces);
-    put_choice(w, "mgpt.tokenizer.ranked", v->ranked ? 1 : -1);
-    put_choice(w, "mgpt.tokenizer.user_pieces", v->user_pieces ? 1 : -1);
-    put_choice(w, "mgpt.tokenizer.space_missing", v->space_missing ? 1 : -1);
-    put_choice(w, "mgpt.tokenizer.space_first", v->space_first ? 1 : -1);
-    put_choice(w, "mgpt.tokenizer.space_alone", v->space_alone ? 1 : -1);
-    put_choice(w, "mgpt.tokenizer.graphemes", v->graphemes ? 1 : -1);
-    if (v->doubles)
-        gguf_put_f64s(w, "mgpt.tokenizer.scores", v->doubles, arr_len(v->doubles));
-    put_ids(w, "mgpt.tokenizer.end_token_ids", v->ends);
-    put_ids(w, "mgpt.tokenizer.before", v->before);
-    put_ids(w, "mgpt.tokenizer.after", v->after);
-    put_ids(w, "mgpt.tokenizer.lstrip", v->lstrip);
-    put_ids(w, "mgpt.tokenizer.rstrip", v->rstrip);
-    put_ids(w, "mgpt.tokenizer.literal", v->literal);
-    put_choice(w, "mgpt.tokenizer.drops_unknown", v->drops_unknown ? 1 : -1);
-    write_put_steps(w, v);
+    VOCAB_STEP_LISTS(PUT_KEY)
+    for (size_t i = 0; i < arr_len(v->maps); i++)
+        put_map(w, &v->maps[i]);
+    VOCAB_STEP_KEYS(PUT_KEY)
 }
 
 static void put_vocab(struct gguf_writer *w, const struct ckpt_vocab *v)
@@ -214,19 +232,9 @@ static void put_vocab(struct gguf_writer *w, const struct ckpt_vocab *v)
     if (v->ranked ||
         strcmp(v->model, "gpt2") == 0) /* llama.cpp asks for the key even when nothing merges */
         gguf_put_strings(w, "tokenizer.ggml.merges", v->merges, arr_len(v->merges));
-    put_id(w, "tokenizer.ggml.bos_token_id", v->bos);
-    put_id(w, "tokenizer.ggml.eos_token_id", v->eos);
-    put_id(w, "tokenizer.ggml.eot_token_id", v->eot);
-    put_id(w, "tokenizer.ggml.unknown_token_id", v->unknown);
-    put_choice(w, "tokenizer.ggml.add_bos_token", v->add_bos);
-    put_choice(w, "tokenizer.ggml.add_eos_token", v->add_eos);
-    put_choice(w, "tokenizer.ggml.add_space_prefix", v->add_space_prefix);
-    put_choice(w, "tokenizer.ggml.remove_extra_whitespaces", v->collapses);
-    if (v->charsmap.n > 0)
-        gguf_put_bytes(w, "tokenizer.ggml.precompiled_charsmap", v->charsmap.p, v->charsmap.n);
-    if (v->chat_template.n > 0)
-        gguf_put_string(w, "tokenizer.chat_template", v->chat_template.p, v->chat_template.n);
-    put_tokenizer_dialect(w, v);
+    VOCAB_KEYS(PUT_KEY)
+    if (v->has_steps)
+        put_steps(w, v);
 }
 
 static int is_key(const struct gguf_str *key, const char *name)

@@ -38,11 +38,6 @@ struct ckpt_memory {
 int ckpt_write_memory(struct checkpoint *c, const struct dtype *type, struct ckpt_memory *memory,
                       mgpt_error *err);
 
-struct gguf_writer;
-
-/* The keys of a tokenizer's steps, if it has any (write_steps.c). */
-void write_put_steps(struct gguf_writer *w, const struct ckpt_vocab *v);
-
 /* Prints what would be written to stdout (plan.c). */
 void ckpt_print_plan(const struct checkpoint *c, const struct dtype *type);
 

@@ -19,17 +19,6 @@ static void set_entries(struct mg_build *b, const struct gguf_str *entries, size
     vocab_chars_set(b->c, entries, n, bos, b->c->hp.n_vocab);
 }
 
-static void vocab_from_option(struct mg_build *b, int64_t bos)
-{
-    struct ckpt_side side;
-    size_t n;
-    if (!ckpt_side(b->c, b->in, OPT_CHARS, NULL, 0, &side))
-        ckpt_stop(b->c, "--chars: no such file");
-    const struct gguf_str *entries =
-        vocab_chars_from_text(b->c, side.bytes, side.name, b->c->hp.n_vocab, &n);
-    set_entries(b, entries, n, bos);
-}
-
 static void vocab_a_to_z(struct mg_build *b, int64_t bos)
 {
     static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
@@ -58,7 +47,7 @@ void mg_settle_vocabulary(struct mg_build *b)
 {
     int64_t bos = stated_bos(b);
     if (b->in->options->given & OPT_CHARS)
-        vocab_from_option(b, bos);
+        vocab_chars_from_option(b->c, b->in, bos);
     else if (b->facts->entries)
         set_entries(b, b->facts->entries, b->facts->n_entries, bos);
     else if (b->c->hp.n_vocab == 27)

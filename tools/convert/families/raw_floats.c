@@ -13,9 +13,7 @@
  */
 #include "base/cursor.h"
 #include "base/error.h"
-#include "base/mem.h"
-#include "base/utf8.h"
-#include "convert/families/microgpt.h"
+#include "convert/families/tree.h"
 
 #include <string.h>
 
@@ -59,18 +57,6 @@ enum ckpt_match mgpt_bin_sniff(struct span bytes)
     return bytes.size >= 8 && memcmp(bytes.data, "MGPT\1\0\0\0", 8) == 0 ? MATCH_YES : MATCH_NO;
 }
 
-static void add_characters(struct mg_parts *m, const uint8_t *p, size_t n)
-{
-    ckpt_pushed(m->c, arr_reserve(m->entries, n + 1), n * sizeof *m->entries);
-    for (size_t i = 0; i < n;) {
-        uint32_t code;
-        struct gguf_str s = {(const char *)p + i, 0};
-        s.n = utf8_next(s.p, n - i, &code);
-        arr_put(m->entries, s);
-        i += s.n;
-    }
-}
-
 static void read_mgpt_bin(struct mg_parts *m, struct span bytes)
 {
     static const enum mg_size sizes[] = {MG_LAYERS, MG_EMBD, MG_CONTEXT, MG_HEADS, MG_VOCAB};
@@ -88,7 +74,9 @@ static void read_mgpt_bin(struct mg_parts *m, struct span bytes)
         ckpt_stop_at(m->c, in.pos, "microgpt-bin: %zu bytes of data are not a whole number of f64",
                      cursor_left(&in));
     struct state_tensor all = mg_flat(bytes.data + in.pos, 0, cursor_left(&in) / 8, STATE_F64);
-    add_characters(m, chars, n_chars);
+    const struct tree text = {
+        .kind = TREE_TEXT, .text = {(const char *)chars, n_chars}, .what = "other bytes"};
+    tree_vocabulary(m, "microgpt-bin: the vocabulary", text);
     mg_add_params(m, &all);
 }
 

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "convert/families/torch_model.h"
+#include "convert/families/tree.h"
 #include "convert/vocab/hf_tokenizer.h"
 #include "convert/vocab/tiktoken.h"
 #include "convert/vocab/vocab_chars.h"
@@ -16,56 +17,6 @@
 #include <string.h>
 
 /* ---- characters ------------------------------------------------------------------------------ */
-
-_Noreturn static void bad_entry(struct checkpoint *c, const char *name, size_t n)
-{
-    ckpt_stop(c, "%s: expected the ids 0 to %zu, each with a character", name, n - 1);
-}
-
-static void from_list(struct checkpoint *c, const struct pickle *p, pickle_id list,
-                      struct gguf_str *entries, const char *name)
-{
-    size_t n = 0;
-    for (struct pickle_iter i = pickle_items(p, list); pickle_next(&i); n++) {
-        const struct pickle_node *text = pickle_at(p, i.value);
-        if (text->kind != PICKLE_TEXT)
-            bad_entry(c, name, pickle_at(p, list)->n);
-        entries[n] = (struct gguf_str){text->as.text, text->n};
-    }
-}
-
-/* {character: id} or {id: character} */
-static void from_dict(struct checkpoint *c, const struct pickle *p, pickle_id dict,
-                      struct gguf_str *entries, size_t n, const char *name)
-{
-    for (struct pickle_iter i = pickle_items(p, dict); pickle_next(&i);) {
-        int by_id = pickle_at(p, i.value)->kind == PICKLE_TEXT;
-        const struct pickle_node *text = pickle_at(p, by_id ? i.value : i.key);
-        int64_t id;
-        if (text->kind != PICKLE_TEXT || !pickle_int(p, by_id ? i.key : i.value, &id) || id < 0 ||
-            (uint64_t)id >= n || entries[id].p)
-            bad_entry(c, name, n);
-        entries[id] = (struct gguf_str){text->as.text, text->n};
-    }
-}
-
-/* The characters of a list, of {character: id} or of {id: character}: their number. They point into the
- * pickle's bytes. */
-static size_t entries_of(struct checkpoint *c, const struct pickle *p, pickle_id id,
-                         struct gguf_str **entries, const char *name)
-{
-    const struct pickle_node *node = pickle_at(p, id);
-    size_t n = node->kind == PICKLE_DICT ? node->n / 2 : node->n;
-    if ((node->kind != PICKLE_DICT && node->kind != PICKLE_LIST && node->kind != PICKLE_TUPLE) ||
-        !n)
-        ckpt_stop(c, "%s: expected characters, found %s", name, pickle_kind_name(p, id));
-    *entries = ckpt_temp(c, n, sizeof **entries);
-    if (node->kind == PICKLE_DICT)
-        from_dict(c, p, id, *entries, n, name);
-    else
-        from_list(c, p, id, *entries, name);
-    return n;
-}
 
 /* The id of BOS: --bos, or `stated`. */
 static void set_chars(struct torch_model *m, const struct gguf_str *entries, size_t n,
@@ -77,11 +28,13 @@ static void set_chars(struct torch_model *m, const struct gguf_str *entries, siz
 
 static void chars_of_meta(struct torch_model *m, const struct pickle *p, const char *name)
 {
-    pickle_id itos = pickle_get(p, p->root, "itos");
-    pickle_id from = itos ? itos : pickle_get(p, p->root, "stoi");
-    struct gguf_str *entries;
-    size_t n = entries_of(m->c, p, from, &entries, name);
-    set_chars(m, entries, n, -1);
+    struct mg_parts *meta = mg_parts_new(m->c, m->in);
+    struct tree_file file;
+    uint64_t left;
+    struct tree root = tree_of_pickle(&file, &left, p, p->root, p->size);
+    struct tree itos = tree_get(root, "itos");
+    tree_vocabulary(meta, name, itos.file ? itos : tree_get(root, "stoi"));
+    set_chars(m, meta->entries, arr_len(meta->entries), -1);
 }
 
 /* ---- tiktoken -------------------------------------------------------------------------------- */
@@ -160,18 +113,6 @@ static int find_meta(struct torch_model *m, const char *dataset, struct ckpt_sid
     return 1;
 }
 
-/* --chars: the training text, or its characters in order. */
-static void vocab_of_text(struct torch_model *m)
-{
-    struct ckpt_side side;
-    size_t n;
-    if (!ckpt_side(m->c, m->in, OPT_CHARS, NULL, 0, &side))
-        ckpt_stop(m->c, "--chars: no such file");
-    const struct gguf_str *entries =
-        vocab_chars_from_text(m->c, side.bytes, side.name, m->c->hp.n_vocab, &n);
-    set_chars(m, entries, n, -1);
-}
-
 /* The characters in the checkpoint. Words of a tokenizer of the user's are no reason to refuse the
  * model. */
 static void vocab_of_file(struct torch_model *m)
@@ -195,7 +136,7 @@ void torch_vocab(struct torch_model *m, const char *dataset)
     struct ckpt_side side;
     int is_left_out = (o->given & OPT_NO_TOKENIZER) != 0;
     if (!is_left_out && o->given & OPT_CHARS) {
-        vocab_of_text(m);
+        vocab_chars_from_option(m->c, m->in, o->given & OPT_BOS ? o->bos : -1);
         return;
     }
     if (!is_left_out && arr_len(m->parts->entries) && !(o->given & OPT_TOKENIZER)) {

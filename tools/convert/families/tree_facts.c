@@ -12,7 +12,8 @@
 _Noreturn static void bad_entry(struct mg_parts *m, const char *key, const char *what,
                                 struct tree found)
 {
-    ckpt_stop(m->c, "%.*s: expected %s, found %s", CKPT_CLIP(key, strlen(key)), what, found.what);
+    ckpt_stop(m->c, "%.*s: expected %s, found %s", CKPT_CLIP(key, strlen(key)), what,
+              found.what ? found.what : "none");
 }
 
 static void entries_of_list(struct mg_parts *m, const char *key, struct tree list)

@@ -7,7 +7,7 @@
 #ifndef MGPT_VOCAB_CHARS_H
 #define MGPT_VOCAB_CHARS_H
 
-#include "convert/core/checkpoint.h"
+#include "convert/core/readers.h"
 
 /* Every entry is one character, each once, or the name of a special token: MGPT_OK, or MGPT_EFILE
  * naming the one that is not. */
@@ -20,13 +20,11 @@ int vocab_chars_check(const struct gguf_str *entries, size_t n, mgpt_error *err)
 void vocab_chars_set(struct checkpoint *c, const struct gguf_str *entries, size_t n, int64_t bos,
                      uint64_t n_vocab);
 
-/* Entries for a model of n_vocab tokens out of a text (vocab_text.c): its characters in order when
- * none repeats (a newline at the end does not count); otherwise the sorted set of the characters of
- * its lines, which is how microgpt makes its vocabulary, or, when the number fits only then, of the
- * whole text with its newlines, as nanoGPT does. They are there until the run ends; *n: their number.
- * `name` is the text's, for messages. */
-struct gguf_str *vocab_chars_from_text(struct checkpoint *c, struct span text, const char *name,
-                                       uint64_t n_vocab, size_t *n);
+/* As vocab_chars_set, for a model of hp.n_vocab tokens, out of the text that --chars names (vocab_text.c):
+ * its characters in order when none repeats (a newline at the end does not count); otherwise the sorted set
+ * of the characters of its lines, which is how microgpt makes its vocabulary, or, when the number fits only
+ * then, of the whole text with its newlines, as nanoGPT does. */
+void vocab_chars_from_option(struct checkpoint *c, const struct ckpt_input *in, int64_t bos);
 
 /* n bytes in GPT-2's byte alphabet: at most 2 n bytes of UTF-8 at out; returns how many. */
 size_t vocab_put_bytes(const char *p, size_t n, char *out);

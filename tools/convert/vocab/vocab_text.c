@@ -70,8 +70,9 @@ static int fits(size_t n, uint64_t n_vocab)
     return n > 0 && (n == n_vocab || n + 1 == n_vocab);
 }
 
-struct gguf_str *vocab_chars_from_text(struct checkpoint *c, struct span text, const char *name,
-                                       uint64_t n_vocab, size_t *n)
+/* The entries, which are there until the run ends; *n: their number. `name` is the text's. */
+static struct gguf_str *from_text(struct checkpoint *c, struct span text, const char *name,
+                                  uint64_t n_vocab, size_t *n)
 {
     size_t good = utf8_well_formed((const char *)text.data, text.size);
     if (good != text.size)
@@ -106,4 +107,14 @@ struct gguf_str *vocab_chars_from_text(struct checkpoint *c, struct span text, c
         if (set->bits[code / 8] >> code % 8 & 1)
             entries[(*n)++] = text_entry(c, code);
     return entries;
+}
+
+void vocab_chars_from_option(struct checkpoint *c, const struct ckpt_input *in, int64_t bos)
+{
+    struct ckpt_side side;
+    size_t n;
+    if (!ckpt_side(c, in, OPT_CHARS, NULL, 0, &side))
+        ckpt_stop(c, "--chars: no such file");
+    const struct gguf_str *entries = from_text(c, side.bytes, side.name, c->hp.n_vocab, &n);
+    vocab_chars_set(c, entries, n, bos, c->hp.n_vocab);
 }
