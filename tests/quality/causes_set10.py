@@ -14,7 +14,7 @@ from causes_fresh import padded
 from causes_planted import (FAMILIES, attention, axes, build, code, config, embedded, everything_in, freq,
                             gemma_ropes, head_norm, heads, in_turn, kv_heads, layers_exchanged, logits_as, make_hf,
                             mlp_act, noise, norms, positions, residual_normed, roll, ropes, rotate_adjacent, rotation,
-                            rows, shape, skip, swap, whole_rotary, zero)
+                            rows, shape, skip, swap, weights_in, whole_rotary, zero)
 
 # ---- four more families ----
 
@@ -348,6 +348,7 @@ SINGLE = [
      rows(axes((1, 0, 2)), "query_key_value.weight", "query_key_value.bias"),
      r"(?i)qkv|fused|thirds|interleav|query_key_value|q, k"),
     ("precision: everything in bf16", "llama-mha", "ref", everything_in(torch.bfloat16), r"(?i)bf16|bfloat16"),
+    ("precision: the file's weights in bf16", "llama-mha", "file", weights_in(torch.bfloat16), r"(?i)bf16|bfloat16"),
     ("precision: logits alone in bf16", "llama-tied", "ref", logits_as(lambda x: x.bfloat16().to(x.dtype)),
      r"(?i)bf16|bfloat16"),
     ("precision: KV cache in fp8", "llama3", "ref", cache_in(torch.float8_e4m3fn),

@@ -46,7 +46,7 @@ def cause_of(mgpt, case, numbers, found, seconds):
 
 def told_by(line):
     if line["cause"]:
-        return line["cause"] + (f", with {line['with']}" if line["with"] else "")
+        return ", with ".join(line[name] for name in ("cause", "with", "third") if line.get(name))
     tried = f"none of {line['tried']} suspects"
     if line["hint"]:
         return f"{tried}; a hint: {line['hint']}"

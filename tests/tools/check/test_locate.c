@@ -1,6 +1,7 @@
 /* Where check says that two passes part, and when it says that the reference ran in a shorter type. */
+#include "base/mem.h"
 #include "check/compare/locate.h"
-#include "check/explain/explain.h"
+#include "check/explain/explain_impl.h"
 #include "check/oracle/oracle_model.h"
 #include "support/build_model.h"
 #include "support/unit.h"
@@ -54,48 +55,6 @@ TEST(the_first_bad_position_and_the_worst_error)
     assert_int_equal(l.first_bad, 0);
     assert_int_equal(hooks[0].pos, 1);
     assert_true(hooks[0].nmse == 1e-3);
-}
-
-/* ---- other places ------------------------------------------------------------------------------- */
-
-struct place_case {
-    mgpt_point point[3]; /* the first one differs, the next ones agree */
-    int layer[3], n, elsewhere;
-};
-
-/* A norm's value or the embedding that differs, while the value that is computed from it agrees, was
- * recorded at another place. */
-TEST(values_that_were_recorded_elsewhere)
-{
-    static const struct place_case cases[] = {
-        {{MGPT_EMBD, MGPT_RESID_PRE}, {-1, 0}, 2, 1},
-        {{MGPT_EMBD, MGPT_RESID_PRE}, {-1, 1}, 2, 0},
-        {{MGPT_EMBD, MGPT_Q}, {-1, 0}, 2, 0},
-        {{MGPT_EMBD, MGPT_POS_EMBD, MGPT_RESID_PRE}, {-1, -1, 0}, 3, 1},
-        {{MGPT_EMBD_NORM, MGPT_RESID_PRE}, {-1, 0}, 2, 1},
-        {{MGPT_ATTN_IN, MGPT_Q}, {1, 1}, 2, 1},
-        {{MGPT_ATTN_IN, MGPT_RESID_POST}, {1, 2}, 2, 0},
-        {{MGPT_MLP_IN, MGPT_MLP_OUT}, {0, 0}, 2, 1},
-        {{MGPT_FINAL, MGPT_LOGITS}, {-1, -1}, 2, 1},
-        {{MGPT_RESID_POST, MGPT_RESID_PRE}, {0, 0}, 2, 0},
-    };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        const struct place_case *c = &cases[i];
-        struct locate_at at[4][1] = {{{.square = 1, .ref_square = 1}}};
-        struct locate_hook hooks[4];
-        struct locate l = {.hooks = hooks, .n_hooks = (size_t)c->n, .n = 1, .bound = 1e-9};
-        l.first_bad = l.last_good = -1;
-        for (int k = 0; k <= c->n; k++) {
-            at[k][0].ref_square = 1;
-            hooks[k] = (struct locate_hook){.own = at[k], .fired = 1};
-            hooks[k].hook = (struct ref_hook){.point = k < c->n ? c->point[k] : MGPT_LOGITS,
-                                              .layer = k < c->n ? c->layer[k] : -1};
-        }
-        locate_judge(&l);
-        if (hooks[0].elsewhere != c->elsewhere || (l.first_bad == 0) != !c->elsewhere)
-            fail_msg("case %zu: elsewhere %d, the first bad value is %d", i, hooks[0].elsewhere,
-                     (int)l.first_bad);
-    }
 }
 
 /* ---- layers ------------------------------------------------------------------------------------- */
@@ -168,6 +127,12 @@ static int read_short(void *user, const char *name, size_t row, size_t n, float 
     return status;
 }
 
+static double as_it_is(mgpt_point point, double x)
+{
+    (void)point;
+    return x;
+}
+
 /* What happens to a row at a point. */
 typedef double row_fn(mgpt_point point, double x);
 
@@ -206,20 +171,22 @@ static int give(void *user, size_t row, double *out, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* What explain says of the logits of a program that does `row` everywhere. */
-static struct explain_precision precision_of(row_fn *row, int short_weights)
+/* What explain says of a file and of the logits of a program that does `row` everywhere, with the weights of
+ * `of`, which short_weights rounds. */
+static struct explain_precision precision_of(row_fn *row, const struct toy_spec *of,
+                                             int short_weights, const struct toy_spec *of_file)
 {
     int32_t tokens[TOKENS];
     struct locate l;
-    struct explain e;
+    struct explain e = {.bound = 1e-9};
     struct oracle_spec pass;
     struct oracle_layer *layers;
     mgpt_error err;
     struct other_program program = {.row = row};
-    struct toy *toy = toy_build(&spec);
+    struct toy *toy = toy_build(of), *file = toy_build(of_file);
     toy_tokens(toy, 3, tokens, TOKENS);
-    mgpt_model *model = toy_open(toy, NULL);
-    assert_int_equal(oracle_describe(model, &pass, &layers, &err), MGPT_OK);
+    mgpt_model *told = toy_open(toy, NULL), *model = toy_open(file, NULL);
+    assert_int_equal(oracle_describe(told, &pass, &layers, &err), MGPT_OK);
     exact = pass.source;
     if (short_weights)
         pass.source.read = read_short;
@@ -233,23 +200,42 @@ static struct explain_precision precision_of(row_fn *row, int short_weights)
                        .user = &program};
     assert_int_equal(locate_run(&l, model, &a, 1e-9, &err), MGPT_OK);
     assert_int_equal(l.first_bad, 0);
-    assert_int_equal(explain_run(&e, model, &a, &l, &err), MGPT_OK);
-    struct explain_precision found = e.precision;
-    explain_free(&e);
+    struct search s = {.e = &e, .model = model, .a = &a, .l = &l, .base = &s.as_is, .err = &err};
+    assert_int_equal(whatif_open(&s.as_is, model, tokens, TOKENS, &err), MGPT_OK);
+    assert_int_equal(solve_precision(&s), MGPT_OK);
+    whatif_close(&s.as_is);
+    for (size_t i = 0; i < arr_len(s.owned); i++)
+        free(s.owned[i]);
+    arr_free(s.owned);
     locate_free(&l);
     free(layers);
+    mgpt_close(told);
     mgpt_close(model);
     toy_free(toy);
-    return found;
+    toy_free(file);
+    return e.precision;
 }
 
 /* The median of its differences is that of a pass in bfloat16, but for what rounding the logits adds. */
 TEST(a_reference_in_bfloat16)
 {
-    struct explain_precision p = precision_of(in_bfloat16, 1);
+    struct explain_precision p = precision_of(in_bfloat16, &spec, 1, &spec);
     assert_string_equal(p.type, "bfloat16");
     assert_int_equal(p.fits, 1);
     assert_true(fabs(p.error / p.noise - 1) < 0.1);
-    p = precision_of(bent, 0);
+    p = precision_of(bent, &spec, 0, &spec);
     assert_int_equal(p.fits, 0);
+    assert_null(p.file);
+}
+
+/* The reference has the weights before they were rounded. */
+TEST(a_file_in_bfloat16)
+{
+    struct toy_spec in_short = spec;
+    in_short.type = TOY_BF16;
+    struct explain_precision p = precision_of(as_it_is, &spec, 0, &in_short);
+    assert_string_equal(p.file, "bfloat16");
+    assert_true(fabs(log(p.error / p.file_noise)) < log(2));
+    p = precision_of(bent, &in_short, 0, &in_short);
+    assert_null(p.file);
 }

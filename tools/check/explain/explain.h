@@ -39,9 +39,11 @@ struct explain_precision {
     const char *type;    /* the nearest; NULL: it was not looked at */
     double noise, error; /* of a pass in that type, of the reference: NMSE, the median position's */
     int stored;          /* the reference's logits are numbers of that type */
-    int as_large; /* it would fit by its size, but a pass in that type has other differences */
-    int fits;     /* the difference is no larger, and has no structure */
-    int inside;   /* the first bad inner value agrees with weights rounded to that type */
+    int as_large;      /* it would fit by its size, but a pass in that type has other differences */
+    int fits;          /* the difference is no larger, and has no structure */
+    const char *file;  /* type of the file's weights, where the reference's may be others */
+    double file_noise; /* NMSE of weights that are moved by what rounding to it moves */
+    int inside;        /* the first bad inner value agrees with weights rounded to that type */
 };
 
 struct explain {

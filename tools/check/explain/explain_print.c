@@ -83,18 +83,31 @@ static void print_rerun(const char *directory)
     }
 }
 
+/* What rounding weights leaves, and what rounding values leaves, cannot be told apart by their size. */
+static void print_file_type(const struct explain_precision *p)
+{
+    if (!p->file)
+        return;
+    printf("%-32s the file's weights are %s numbers, the reference's may not be%s:\n",
+           p->fits ? "or" : "precision", p->file, p->as_large ? ", or it ran in that type" : "");
+    printf("%33sNMSE %.3g, and weights moved by such rounding have %.3g\n", "", p->error,
+           p->file_noise);
+}
+
 static void print_precision(const struct explain *e, const char *directory)
 {
     const struct explain_precision *p = &e->precision;
-    if (p->as_large)
+    if (p->as_large && !p->file)
         printf(
             "precision                        not that of the reference: NMSE %.3g is as large as "
             "what %s leaves,\n                                 but a pass rounded to it differs "
             "elsewhere; the file's weights may have been rounded\n",
             p->error, p->type);
     const char *numbers = p->stored ? " (its logits are such numbers)" : "";
-    if (!p->fits && !p->stored && !p->inside)
+    if (!p->fits && !p->stored && !p->inside) {
+        print_file_type(p);
         return;
+    }
     printf("precision                        your reference %s have run in %s%s:\n"
            "                                 ",
            p->stored || p->inside ? "seems to" : "may", p->type, numbers);
@@ -107,6 +120,7 @@ static void print_precision(const struct explain *e, const char *directory)
     else
         printf("NMSE %.3g, but a pass rounded to it has %.3g; no cause can be proved with it\n",
                p->error, p->noise);
+    print_file_type(p);
     print_rerun(directory);
 }
 
@@ -193,10 +207,11 @@ static const char *hint_of(const struct explain *e)
 
 static struct jtext *precision_json(const struct explain_precision *p)
 {
-    if (!p->type || !(p->fits || p->stored || p->inside))
+    if (!p->type || !(p->fits || p->stored || p->inside || p->file))
         return jtext_null();
-    return jtext("{s:s, s:b, s:b, s:f, s:f}", "type", p->type, "stored", p->stored, "fits", p->fits,
-                 "nmse", p->error, "noise", p->noise);
+    return jtext("{s:s, s:b, s:b, s:s, s:f, s:f}", "type", p->file && !p->fits ? p->file : p->type,
+                 "stored", p->stored, "fits", p->fits, "file", p->file, "nmse", p->error, "noise",
+                 p->file && !p->fits ? p->file_noise : p->noise);
 }
 
 int explain_print_json(const struct explain *e)
