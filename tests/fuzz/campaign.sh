@@ -31,8 +31,10 @@ args="$args -fsanitize-trap=undefined,float-cast-overflow"
 args="$args -fsanitize-coverage-ignorelist=$(realpath "$directory")/not-counted"
 [ -f "$directory/build.ninja" ] || CC=${CC:-clang} /usr/bin/meson setup "$directory" -Db_sanitize=$sanitize -Db_lundef=false \
     -Dbuildtype=debugoptimized -Ddefault_library=static "-Dc_args=$args" >&2
-# ASan: a small quarantine stays in the cache; a replay in any other build of ASan gives whole stacks.
-export ASAN_OPTIONS="quarantine_size_mb=8:malloc_context_size=2:max_malloc_fill_size=64${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
+# ASan: a small quarantine stays in the cache, and freed pages stay with the process; a replay in any other build of
+# ASan gives whole stacks.
+asan="quarantine_size_mb=2:thread_local_quarantine_size_kb=64:allocator_release_to_os_interval_ms=-1"
+export ASAN_OPTIONS="$asan:malloc_context_size=2:max_malloc_fill_size=64${ASAN_OPTIONS:+:$ASAN_OPTIONS}"
 ninja -C "$directory" tests/fuzz/seeds >&2
 [ $# -gt 0 ] || set -- $(cd "$directory/tests/fuzz" && ls -d fuzz_* | grep -v '\.p$' | sed 's/^fuzz_//')
 [ -f "$table" ] || echo "# target build executions seconds findings corpus commit (campaign.sh)" >"$table"

@@ -26,7 +26,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { WORDS_MOST = 24, PASSES_MOST = 60, THREADS_MOST = 8 };
+enum { WORDS_MOST = 24, PASSES_MOST = 60, THREADS_MOST = 8, SMALL_CHUNK = 12 };
 
 int mgpt_main(int argc, char **argv); /* main.c */
 
@@ -121,6 +121,20 @@ void __wrap_mgpt_close(mgpt_model *m)
         if (m == kept[i / 2][i % 2])
             return;
     __real_mgpt_close(m);
+}
+
+/* Texts are short here, and the scratch of a chunk of 192 tokens is half of a command's page faults. */
+mgpt_session *__real_mgpt_session_new(const mgpt_model *m, const mgpt_session_params *p,
+                                      mgpt_error *err);
+mgpt_session *__wrap_mgpt_session_new(const mgpt_model *m, const mgpt_session_params *p,
+                                      mgpt_error *err);
+mgpt_session *__wrap_mgpt_session_new(const mgpt_model *m, const mgpt_session_params *p,
+                                      mgpt_error *err)
+{
+    mgpt_session_params small = p ? *p : (mgpt_session_params){0};
+    if (small.n_chunk == 0)
+        small.n_chunk = SMALL_CHUNK;
+    return __real_mgpt_session_new(m, running ? &small : p, err);
 }
 
 double __wrap_cli_seconds(void);
