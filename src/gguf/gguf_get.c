@@ -10,7 +10,7 @@
 
 #include <stdlib.h>
 
-const struct gguf_type_info gguf_types[GGUF_N_TYPES] = {
+const struct gguf_type_info gguf_types[] = {
     [GGUF_U8] = {1, 'u', "a u8", "u8"},
     [GGUF_I8] = {1, 'i', "an i8", "i8"},
     [GGUF_U16] = {2, 'u', "a u16", "u16"},
@@ -25,6 +25,7 @@ const struct gguf_type_info gguf_types[GGUF_N_TYPES] = {
     [GGUF_I64] = {8, 'i', "an i64", "i64"},
     [GGUF_F64] = {8, 'f', "an f64", "f64"},
 };
+_Static_assert(sizeof gguf_types / sizeof *gguf_types == GGUF_N_TYPES, "a row for each type");
 
 /* ---- order of names -------------------------------------------------------------------------- */
 

@@ -121,6 +121,7 @@ size_t arch_stored_component(const struct arch *arch, size_t n_rot, size_t i)
 }
 
 static const char *const act_names[] = {ACTIVATIONS(ACTIVATION_NAME) "xielu"};
+_Static_assert(sizeof act_names / sizeof *act_names == ACT_XIELU + 1, "a name for each activation");
 
 const char *act_name(enum act act)
 {

@@ -28,6 +28,7 @@ uint64_t bind_dim(const struct model_shape *s, enum dim d)
                               [D_CONV] = s->n_conv,
                               [D_ONE] = 1,
                               [D_COLUMNS] = 0};
+    _Static_assert(sizeof sizes / sizeof *sizes == N_DIMS, "a size for each dimension");
     return sizes[d];
 }
 

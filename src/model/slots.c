@@ -35,7 +35,7 @@ _Static_assert((QK_NORMS & ~ATTENTION) == 0, "norms of q and k in a layer withou
 #define OF_MODEL(type, field) type, offsetof(struct mgpt_model, field)
 #define OF_LAYER(type, field) type, offsetof(struct layer, field)
 
-const struct role bind_roles[MGPT_N_ROLES] = {
+const struct role bind_roles[] = {
     [MGPT_W_E] = {"W_E", OF_MODEL(PLAIN, token_embd)},
     [MGPT_W_POS] = {"W_pos", OF_MODEL(PLAIN, position_embd)},
     [MGPT_LN_EMBD] = {"ln_embd", OF_MODEL(NORM, embd_norm)},
@@ -73,6 +73,7 @@ const struct role bind_roles[MGPT_N_ROLES] = {
     [MGPT_LN2_POST] = {"ln2_post", OF_LAYER(NORM, post_ffn_norm)},
     [MGPT_LN_POST] = {"ln_post", OF_LAYER(NORM, end_norm)},
 };
+_Static_assert(sizeof bind_roles / sizeof *bind_roles == MGPT_N_ROLES, "a row for each role");
 
 /* clang-format off */
 const struct tensor_slot bind_model_slots[] = {

@@ -34,7 +34,8 @@ enum dim {
     D_L,
     D_CONV,
     D_ONE,
-    D_COLUMNS /* as many as the tensor has, up to E: a gate reads the first values of its row */
+    D_COLUMNS, /* as many as the tensor has, up to E: a gate reads the first values of its row */
+    N_DIMS
 };
 
 enum slot_kind {

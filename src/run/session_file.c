@@ -219,6 +219,7 @@ static int check_model(mgpt_session *s, const struct session_head *h, mgpt_error
 static int check_head(mgpt_session *s, const struct session_head *h, mgpt_error *err)
 {
     static const char *const types[] = {"of an unknown type", "F32", "F16", "Q8_0"};
+    _Static_assert(sizeof types / sizeof *types == MGPT_KV_Q8_0 + 1, "a name for each type");
     uint64_t n_bytes;
     if (h->spec != SPEC_VERSION)
         return refuse(err, 12,

@@ -35,6 +35,8 @@ static const struct decoder_row {
     const char *name;
     unsigned n_texts;
 } decoder_rows[] = {{"replace", 2}, {"bytes", 0}, {"lead", 1}, {"unprefix", 1}, {"cleanup", 0}};
+enum { N_DECODER_ROWS = sizeof decoder_rows / sizeof *decoder_rows };
+_Static_assert(N_DECODER_ROWS == DECODE_CLEANUP + 1, "a row for each operation");
 
 static int refuse_decoder(const struct gguf_kv *kv, struct gguf_str s, mgpt_error *err)
 {
@@ -49,10 +51,10 @@ static int read_decoder(struct decoder *d, struct cursor *c, uint64_t *left,
 {
     struct gguf_str name = gguf_next_string(c), *texts[] = {&d->a, &d->b};
     size_t op = 0;
-    while (op < 5 && (name.n != strlen(decoder_rows[op].name) ||
-                      memcmp(name.p, decoder_rows[op].name, name.n) != 0))
+    while (op < N_DECODER_ROWS && (name.n != strlen(decoder_rows[op].name) ||
+                                   memcmp(name.p, decoder_rows[op].name, name.n) != 0))
         op++;
-    if (op == 5 || *left < 1 + decoder_rows[op].n_texts)
+    if (op == N_DECODER_ROWS || *left < 1 + decoder_rows[op].n_texts)
         return refuse_decoder(kv, name, err);
     d->op = (enum decoder_op)op;
     *left -= 1 + decoder_rows[op].n_texts;

@@ -149,6 +149,7 @@ static int read_step_list(struct step_list *list, const struct gguf *g, const ch
     static const char *const ops[] = {"map",      "decompose", "compose", "replace",
                                       "surround", "prepend",   "lead",    "strip",
                                       "bytes",    "split",     "charsmap"};
+    _Static_assert(sizeof ops / sizeof *ops == N_STEP_OPS, "a name for each step");
     struct steps_reader r = {.g = g, .key = key, .err = err};
     int status = gguf_array(g, key, GGUF_STRING, &r.kv, err);
     if (status <= 0)

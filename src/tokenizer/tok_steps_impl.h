@@ -20,7 +20,8 @@ enum step_op {
     STEP_STRIP,
     STEP_BYTES,
     STEP_SPLIT,
-    STEP_CHARSMAP
+    STEP_CHARSMAP,
+    N_STEP_OPS
 };
 
 struct step {
