@@ -26,11 +26,11 @@ def expect(what, right, output):
     print("%s %s%s" % ("ok" if right else "not ok", what, "" if right else ": " + output[-600:]))
 
 
-def check(name, data, ids, *more):
+def check(name, data, ids, *more, model=NAMES):
     with open(name, "wb") as f:
         f.write(data)
     given = ["--ids", ",".join(map(str, ids))] if ids else []
-    done = subprocess.run([MGPT, "check", NAMES, name, *given, *more], capture_output=True, text=True)
+    done = subprocess.run([MGPT, "check", model, name, *given, *more], capture_output=True, text=True)
     return done.returncode, done.stdout + done.stderr
 
 
@@ -230,6 +230,39 @@ def two_positions(ids):
     expect("the head that differs", "position 3, token" in output and ", head 2, index" in output, output)
 
 
+def wide_rows():
+    """Rows that are longer than what is read at a time: of a part of an array (logits[:, :-1]), and one alone."""
+    n, v, e, wide = 3, 5000, 4, "wide.gguf"
+    layer = "model.layers.0."
+    shapes = {"model.embed_tokens.weight": [v, e], "model.norm.weight": [e], layer + "input_layernorm.weight": [e],
+              layer + "post_attention_layernorm.weight": [e],
+              **{layer + "self_attn.%s_proj.weight" % x: [e, e] for x in "qkvo"},
+              **{layer + "mlp.%s_proj.weight" % x: [e, e] for x in ("gate", "up", "down")}}
+    head, data = {}, b""
+    for name, shape in shapes.items():
+        values = packed("f4", [math.sin(i) for i in range(math.prod(shape))])
+        head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(data), len(data) + len(values)]}
+        data += values
+    os.mkdir("wide")
+    with open("wide/model.safetensors", "wb") as f:
+        f.write(safetensors(head, data))
+    with open("wide/config.json", "w") as f:
+        json.dump({"model_type": "llama", "vocab_size": v, "hidden_size": e, "num_hidden_layers": 1, "num_attention_heads": 1,
+                   "intermediate_size": e, "max_position_embeddings": 8, "rms_norm_eps": 1e-5, "hidden_act": "silu",
+                   "tie_word_embeddings": True}, f)
+    subprocess.run([MGPT, "convert", "wide", wide, "--no-tokenizer"], check=True, capture_output=True)
+    subprocess.run([MGPT, "trace", wide, "--ids", "7,8,9", "--hooks", "logits", "-o", "wide.npz"], check=True, capture_output=True)
+    with zipfile.ZipFile("wide.npz") as z:
+        rows = struct.unpack("<%df" % (n * v), z.read("logits.npy")[-4 * n * v:])
+    more = [x for t in range(n) for x in (*rows[v * t:v * (t + 1)], 99)]
+    logits = Tensor("f4", [n, v], packed("f4", more))._replace(strides=[v + 1, 1])
+    code, output = check("part.pt", torch({"tokens": Tensor("i8", [n], packed("i8", [7, 8, 9])), "logits": logits}), None, model=wide)
+    expect("a part of wide rows", code == 0 and "positions   3\n" in output, output)
+    logits = Tensor("f4", [v], packed("f4", rows[:v]))
+    code, output = check("one.pt", torch({"tokens": Tensor("i8", [1], packed("i8", [7])), "logits": logits}), None, model=wide)
+    expect("a wide row", code == 0 and "positions   1\n" in output, output)
+
+
 def main():
     with open(os.path.join(ROOT, "weights/names.ref.json")) as f:
         record = max(json.load(f), key=lambda r: len(r["input"]))
@@ -243,6 +276,7 @@ def main():
         processed(ids, rows)
         bad_input(ids, rows)
         two_positions(ids)
+        wide_rows()
         os.chdir(ROOT)
     sys.exit(bad > 0)
 
