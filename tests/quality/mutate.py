@@ -99,7 +99,7 @@ class Build:
             elif line.strip():
                 path = os.path.relpath(os.path.join(directory, line.strip()), ROOT)
                 self.includers.setdefault(path, set()).add(target)
-        self.commands = {}
+        self.commands, self.members = {}, {}
 
     def ninja(self, tool, *args):
         return subprocess.run(['ninja', '-C', self.dir, '-t', tool, *args], check=True, text=True,
@@ -129,12 +129,19 @@ class Build:
         kept += ['-w', '-DQUICK_TO_COMPILE', '-o', out, *flags]
         return subprocess.run(kept, cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL).returncode == 0
 
+    def is_in(self, archive, target):
+        """Whether an object is in an archive, or in one that it was made of."""
+        if archive not in self.members:
+            self.members[archive] = set(self.ninja('inputs', archive).split())
+        return target in self.members[archive]
+
     def link(self, target, objects, out, sanitize=()):
         """Links a program with [(target, object)]: what is named before the archives is not taken from them."""
         words = self.command(target)
         at = words.index('-o')
         words[at + 1] = out
-        words[at + 2:at + 2] = [o for t, o in objects if t.startswith('src/') or t.split('.p/')[0] in words]
+        archives = [w for w in words if w.endswith('.a')]
+        words[at + 2:at + 2] = [o for t, o in objects if t.startswith('src/') or any(self.is_in(a, t) for a in archives)]
         done = subprocess.run(words + list(sanitize), cwd=self.dir, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE)
         return done.returncode == 0
 
