@@ -147,6 +147,7 @@ class Build:
 
 
 SANITIZERS = [('-O1', '-fsanitize=address,undefined', '-fno-sanitize-recover=all')]
+SANDBOX = ('tools/common/sandbox.c', 'tools/common/sandbox_calls.c')
 THREADS = ('-O1', '-fsanitize=thread')  # of what knows of threads
 
 
@@ -264,7 +265,7 @@ class Runner:
             # CI runs all tests under the sanitizers as well: they see what is read past an end, what is not
             # freed, and who does not wait for whom.
             self.put(m, m.text(text))
-            targets = sorted({*targets, *self.build.objects('tools/common/sandbox.c')})  # else it stops LeakSanitizer
+            targets = sorted({*targets, *(o for f in SANDBOX for o in self.build.objects(f))})  # else LeakSanitizer is stopped
             for flags in SANITIZERS + ([THREADS] if m.file == 'src/base/threads.c' else []):
                 result, killers = self.run_tests(tests, self.compile_all(targets, flags), 5, flags)
                 if result.startswith('killed'):
