@@ -48,6 +48,10 @@ check "reading: a small model does not measure" grep -qx 'reading  \*0, not meas
 run bench "$tmp/q8.gguf" -r 1 -t 1 -p 0 -g 0 -n 1 -d 0 --isa scalar:1 --json
 check "reading: --isa NAME:N" grep -q '"streaming":{"number":1,"fixed":true,"measured":\[\]}' "$tmp/out"
 
+cp -r "$MGPT_SOURCE_ROOT/tests/golden/llama" "$tmp/short" && sed -i 's/"max_position_embeddings": [0-9]*/"max_position_embeddings": 1/' "$tmp/short/config.json"
+run bench "$tmp/short" -r 1 -t 1 -g 0
+check "table: a context of one position" eval '[ $code -eq 0 ] && grep -q "^tg1  *1 " "$tmp/out" && ! grep -q " @ d" "$tmp/out"'
+
 # ---- JSON ----
 
 run bench "$names" -r 2 -t 1 -b 1,2 --json
@@ -123,6 +127,8 @@ check "--kernels --json" eval '[ $code -eq 0 ] && [ "$(grep -c \
     "^{\"kind\":\"kernel\",\"isa\":\"scalar\",.*\"share_of_peak\":.*}\$" "$tmp/out")" -eq 4 ]'
 check "--kernels: bytes are read for one query" eval '[ "$(grep -c "1 query,.*\"gb_per_s\":.*\"share_of_read\":" "$tmp/out")" -eq 2 ]'
 check "--kernels: shares of the limits" shares "$tmp/out"
+run bench --kernels 'mix F16' -r 1 --isa scalar
+check "--kernels: values, of one query and of several" eval '[ $code -eq 0 ] && [ "$(grep -c "^scalar .*quer" "$tmp/out")" -eq 2 ]'
 run bench --kernels 'pack F16' -r 1 --isa scalar
 check "--kernels: only what has the word" eval '[ "$(grep -c "^scalar " "$tmp/out")" -eq 1 ]'
 
