@@ -70,8 +70,8 @@ BUGS = [
     ("logits are multiplied, not divided (Granite)", PASS, "a->divides ? 1 / by : by", "by"),
     ("no soft cap of logits", PASS, "logits[i] = cap > 0 ? cap * tanh_f32(logits[i] / cap) : logits[i];", ""),
     # the MLP
-    ("GELU by tanh where it is by erf", PASS, '{" gptneox falcon ", "gelu_erf"', '{" gptneox falcon ", "gelu_tanh"'),
-    ("GELU by erf where it is by tanh", PASS, '{" gpt2 starcoder ", "gelu_tanh"', '{" gpt2 starcoder ", "gelu_erf"'),
+    ("GELU by tanh where it is by erf", MATH, "return gelu_erf(x);", 'return activation("gelu_tanh", x, c);'),
+    ("GELU by erf where it is by tanh", MATH, "return x / (1.0f + exp_f32(-2.0f * (0x1.988454p-1f * fmaf(0.044715f * x * x, x, x))));", "return gelu_erf(x);"),
     ("gate and up exchanged", PASS, "activation(act, f[i], c) * (gated ? g[i] : 1)", "gated ? activation(act, g[i], c) * f[i] : activation(act, f[i], c)"),
     ("ReLU is not squared (Nemotron)", PASS, '{" nemotron jais2 ", "relu2"', '{" nemotron jais2 ", "relu"'),
     ("xIELU's beta is not added (Apertus)", PASS, "(float)(beta + softplus(alpha))", "(float)softplus(alpha)"),
