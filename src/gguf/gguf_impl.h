@@ -28,7 +28,7 @@ struct gguf_type_info {
     const char *one, *many;
 };
 
-extern const struct gguf_type_info gguf_types[GGUF_N_TYPES];
+extern const struct gguf_type_info gguf_types[]; /* [GGUF_N_TYPES] */
 
 /* Fill g->kv_sorted, g->tensors_sorted; 0 when out of memory. *twice: the index of an entry that
  * repeats an earlier name, or the number of entries. */

@@ -88,7 +88,7 @@ struct slot_part {
     enum dim rows;
 };
 
-extern const struct role bind_roles[MGPT_N_ROLES];
+extern const struct role bind_roles[]; /* [MGPT_N_ROLES] */
 extern const struct tensor_slot bind_model_slots[], bind_layer_slots[];
 extern const size_t bind_n_model_slots, bind_n_layer_slots;
 
