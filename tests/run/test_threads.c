@@ -2,6 +2,7 @@
  * thread gives, while other threads open and close the same file and encode texts. In a build with
  * -Db_sanitize=thread this is also where data races show.
  */
+#include "base/threads.h"
 #include "mgpt.h"
 #include "support/unit.h"
 
@@ -204,6 +205,20 @@ TEST(forks_on_threads_of_their_own)
     }
     mgpt_session_free(origin);
     mgpt_close(model);
+}
+
+/* A session that asks for no number has a thread for each core, or one where a pass is little work. */
+TEST(threads_that_are_chosen)
+{
+    static const char *const files[] = {"weights/names.gguf", "weights/shakespeare.gguf"};
+    for (int i = 0; i < 2; i++) {
+        mgpt_model *model = mgpt_open(unit_path(files[i]), NULL, NULL);
+        mgpt_session *s = mgpt_session_new(model, NULL, NULL);
+        assert_non_null(s);
+        assert_int_equal(mgpt_n_threads(s), i == 0 ? 1 : pool_cores(NULL, 0));
+        mgpt_session_free(s);
+        mgpt_close(model);
+    }
 }
 
 TEST(small_model)
