@@ -1,7 +1,6 @@
 #!/bin/sh
-# mgpt convert --type with quantised types: which tensors get which, what the file says of itself, and
-# that the model computes with exactly the values that the file holds.
-# That the bytes are right is tested in tests/dtype/test_dtype.c.
+# mgpt convert --type with quantised types: which tensors get which, what the file says of itself.
+# That the bytes are right is tested in tests/dtype/test_dtype.c; what is computed with them by group types of tools/suite.
 # shellcheck disable=SC2016  # conditions are evaluated by check
 # shellcheck source=tests/cli/lib.sh
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
@@ -35,16 +34,6 @@ planned()
     check "$2 is $1" grep -q "^$2 *$1 " "$tmp/out"
 }
 
-# near_logits QUANTISED PLAIN REF: as far from REF, by mean KL, as the decoded weights are. Integer weights
-# meet activations of 8 bits, which adds about 1e-4; wrong nibbles or scales would be a KL above 1.
-near_logits()
-{
-    for file in "$1" "$2"; do
-        "$MGPT" check --tol 1e9 "$file" "$3" | awk '/^mean KL/ { print $3 }'
-    done | awk '{ kl[NR] = $1 }
-        END { d = kl[1] - kl[2]; exit !(NR == 2 && d * d <= (5e-4 + 0.1 * kl[2]) ^ 2) }'
-}
-
 # ---- rows of 128 and 352: shakespeare.gguf and its float64 logits ----
 
 # tries TYPE FILE_TYPE BYTES KL: converts, and compares. BYTES is what the weights must take; the header
@@ -64,8 +53,6 @@ tries()
         awk -v x="$kl" -v most="$most" 'BEGIN { exit !(x > 0 && x <= most) }'
     run generate -m "$quantised" -p 'ROMEO:' -n 40 --temp 0
     check "$1: generates" eval '[ $code -eq 0 ] && [ "$(wc -c <"$tmp/out")" -ge 40 ]'
-    check "$1 to f32" converts --type f32 "$quantised" plain.gguf
-    check "$1: the logits are near those of the decoded weights" near_logits "$quantised" plain.gguf "$npz"
 }
 
 # 1,114,240 values in matrices, of which the embedding has 65 rows of 128; 13 vectors of 128 in F32
@@ -111,10 +98,6 @@ awk 'BEGIN { s = 1; printf "["
     print "]" }' >wide.json
 check "a wide model" \
     converts wide.json wide.gguf --chars chars.txt --heads 4 --embd 256 --layers 1 --context 8
-zeros=$(awk 'BEGIN { for (i = 0; i < 9; i++) printf "%s0", i ? "," : "" }')
-printf '{"input": [8, 0, 1, 2], "logits": [[%s], [%s], [%s], [%s]]}' "$zeros" "$zeros" "$zeros" \
-    "$zeros" >zeros.json
-
 run convert --dry-run --type q4_k wide.gguf
 planned Q6_K token_embd.weight
 planned F32 position_embd.weight
@@ -126,9 +109,6 @@ for type in q4_k:14 q6_k:18; do
     check "wide: --type $name" converts --type "$name" wide.gguf "wide-$name.gguf"
     check "wide: nothing is replaced" eval '! grep -q "do not fit" "$tmp/err"'
     check "wide: file type ${type#*:}, quantisation version 2" states "wide-$name.gguf" "${type#*:}"
-    check "wide: $name to f32" converts --type f32 "wide-$name.gguf" plain.gguf
-    check "wide: the logits of $name are near those of the decoded weights" \
-        near_logits "wide-$name.gguf" plain.gguf zeros.json
     runs "wide: $name generates" generate -m "wide-$name.gguf" -n 6 --temp 0
 done
 

@@ -21,9 +21,10 @@ PROTOCOL = """\
    --step: token by token; --chunk N: N at a time; --batch N: next to N - 1 other texts; --rewind: half, then something
    else, taken back, then the other half; --fork: half, then the other half in a copy of the session.
 8. --tokenize: {ids} holds texts, a JSON string on each line. Write one line of ids to {out} for each, without BOS.
-9. An answer takes at most 60 s (--timeout S). Numbers may be near (half precision), but none missing and none NaN.
+9. An answer takes at most 60 s (--timeout S; the first after a start five times that). Numbers may be near (half precision), but none missing and none NaN.
 10. A refusal is honourable, a silent wrong answer is not: refuse what the engine does not implement.
 """
+FIRST = 5          # the first answer of a process may take this many times as long: libraries are loaded
 LINE_MOST = 65536  # of an answer, in bytes
 TAIL = 4096        # of what was printed on stderr, in bytes
 
@@ -104,17 +105,17 @@ class Server:
     def __init__(self, words, seconds):
         self.words, self.seconds = words, seconds
         self.process = self.errors = None
-        self.rest = b""
+        self.rest, self.limit = b"", seconds
 
     def start(self):
         errors = tempfile.TemporaryFile()
         self.process = subprocess.Popen(self.words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors,
                                         start_new_session=True)
-        self.errors, self.rest = errors, b""
+        self.errors, self.rest, self.limit = errors, b"", FIRST * self.seconds
 
     def read_line(self):
         """A line, or why there is none: "time-out" or "end"."""
-        end, out = time.monotonic() + self.seconds, self.process.stdout.fileno()
+        end, out = time.monotonic() + self.limit, self.process.stdout.fileno()
         while b"\n" not in self.rest and len(self.rest) < LINE_MOST:
             left = end - time.monotonic()
             if left <= 0 or not select.select([out], [], [], left)[0]:
@@ -156,7 +157,8 @@ class Server:
             return self.ended()
         if why:
             self.stop()
-            return "crash", f"time-out: no answer in {self.seconds:g} s"
+            return "crash", f"time-out: no answer in {self.limit:g} s"
+        self.limit = self.seconds
         answer, _, reason = line.partition(" ")
         if answer == "refused":
             return "refused", reason.strip()[:300] or "no reason given"
