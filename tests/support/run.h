@@ -2,6 +2,8 @@
 #ifndef TESTS_RUN_H
 #define TESTS_RUN_H
 
+#include "base/mem.h"
+#include "convert/containers/npy_state.h"
 #include "convert/containers/torch.h"
 #include "convert/vocab/hf_tokenizer.h"
 
@@ -51,6 +53,30 @@ static inline int run_torch_state(const struct torch_file *file, struct state *s
 static inline int run_add(struct state *s, const char *name, struct state_tensor t, mgpt_error *err)
 {
     return ckpt_run(s->c, run_step, &(struct run_call){.s = s, .name = name, .t = &t}, err);
+}
+
+/* The arrays of an archive, which the caller frees; names and data live as long as c. */
+struct run_npz {
+    struct checkpoint *c;
+    struct span bytes;
+    struct npz_member *arrays;
+};
+
+static inline void npz_step(void *arg)
+{
+    struct run_npz *r = arg;
+    const struct npz_member *arrays = npz_arrays(r->c, r->bytes);
+    for (size_t i = 0; i < arr_len(arrays); i++)
+        ckpt_push(r->c, r->arrays, arrays[i]);
+}
+
+static inline int run_npz(struct checkpoint *c, struct span bytes, struct npz_member **arrays,
+                          mgpt_error *err)
+{
+    struct run_npz r = {.c = c, .bytes = bytes};
+    int status = ckpt_run(c, npz_step, &r, err);
+    *arrays = r.arrays;
+    return status;
 }
 
 static inline int run_seal(struct state *s, mgpt_error *err)

@@ -9,7 +9,7 @@
  * Infinities must be the same ones. For tests/cli/trace.sh. */
 #include "base/file.h"
 #include "base/mem.h"
-#include "convert/containers/npy_state.h"
+#include "support/run.h"
 
 #include <jansson.h>
 #include <math.h>
@@ -33,7 +33,7 @@ static struct npz_member *open_archive(const char *path)
     if (!c || file_open(&file, path, &err) < 0)
         die(path, &err);
     ckpt_init(c);
-    if (npz_arrays(c, (struct span){file.data, file.size}, &arrays, &err) < 0)
+    if (run_npz(c, (struct span){file.data, file.size}, &arrays, &err) < 0)
         die(path, &err);
     for (size_t i = 0; i < arr_len(arrays); i++)
         if (npy_plain(&arrays[i].npy, &err) < 0)

@@ -1,5 +1,6 @@
 /* Tests of tools/trace/trace_file.h: archives written out of order are what others read: Python's
  * zipfile tests the .npz, our own parsers read these and the safetensors files. */
+#include "support/run.h"
 #include "support/unit.h"
 #include "trace/trace_file.h"
 
@@ -99,7 +100,7 @@ static struct npz_member *open_npz(struct checkpoint *c, struct file *file)
     struct npz_member *arrays = NULL;
     ckpt_init(c);
     assert_int_equal(file_open(file, path, NULL), MGPT_OK);
-    assert_int_equal(npz_arrays(c, (struct span){file->data, file->size}, &arrays, NULL), MGPT_OK);
+    assert_int_equal(run_npz(c, (struct span){file->data, file->size}, &arrays, NULL), MGPT_OK);
     return arrays;
 }
 
