@@ -184,7 +184,7 @@ denies 3 'empty: the file is empty' empty no.gguf
 echo 'hello, world' >hello
 denies 3 'not a checkpoint that mgpt reads (first bytes 68 65 6c 6c 6f 2c 20 77): ' hello no.gguf
 denies 3 'flat.json: n_head is 3, it must divide n_embd = 4' --heads 3 flat.json no.gguf
-denies 3 'n_embd is stated as 5, the matrices say 4' --embd 5 flat.json no.gguf
+denies 3 'n_embd is stated as 5, the tensors say 4' --embd 5 flat.json no.gguf
 denies 3 'chars.txt: 4 different characters, the model has 27 tokens' --chars chars.txt names.json no.gguf
 denies 5 'side file none.txt: cannot open' --chars none.txt flat.json no.gguf
 denies 3 'BOS id is 9, the model has 5 tokens' --bos 9 flat.json no.gguf

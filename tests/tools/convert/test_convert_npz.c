@@ -144,7 +144,7 @@ TEST_ON_FILE(texts)
         {{"chars.npy", "<U1", "(3,)", LITERAL("A\0\0\0B\0\0\0C\0\0\0")},
          "vocabulary of 3 entries, the model has 5"},
         {{"chars.npy", "<i4", "()", LITERAL("\6\0\0\0")},
-         "vocab_size is stated as 6, the matrices say 5"},
+         "vocab_size is stated as 6, the tensors say 5"},
     };
     struct checkpoint c;
     for (size_t i = 0; i < COUNT(good); i++) {

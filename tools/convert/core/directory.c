@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
@@ -19,30 +18,38 @@
 enum { MAX_NAMES = 65536, MAX_NAME = 255 };
 
 struct listing {
+    DIR *folder;
     char (*names)[MAX_NAME + 1]; /* stb_ds array */
 };
 
-static int listing_read(struct listing *l, const char *path, mgpt_error *err)
+static void close_listing(void *arg)
 {
-    DIR *d = opendir(path);
-    if (!d && errno == ENOMEM)
-        return err_memory(err, "a list of files", sizeof *l->names);
-    if (!d)
-        return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "cannot be listed");
-    int status = MGPT_OK;
-    for (struct dirent *e = readdir(d); e && status == MGPT_OK; e = readdir(d)) {
+    struct listing *l = arg;
+    arr_free(l->names);
+    if (l->folder)
+        closedir(l->folder);
+}
+
+/* The names are there until the run ends. */
+static struct listing *listing_read(struct checkpoint *c, const char *path)
+{
+    struct listing *l = ckpt_new(c, 1, sizeof *l);
+    ckpt_own(c, l, close_listing);
+    l->folder = opendir(path);
+    ckpt_pushed(c, l->folder || errno != ENOMEM, sizeof *l->names);
+    if (!l->folder)
+        ckpt_leave(c, err_set(c->err, MGPT_EIO, MGPT_NO_OFFSET, "cannot be listed"));
+    for (struct dirent *e; (e = readdir(l->folder));) {
         size_t n = strlen(e->d_name);
         if (n > MAX_NAME || arr_len(l->names) == MAX_NAMES)
             continue;
-        if (!arr_reserve(l->names, arr_len(l->names) + 1)) {
-            status = err_memory(err, "a list of files", sizeof *l->names);
-            break;
-        }
+        ckpt_pushed(c, arr_reserve(l->names, arr_len(l->names) + 1), sizeof *l->names);
         arr_set_len(l->names, arr_len(l->names) + 1);
         memcpy(l->names[arr_len(l->names) - 1], e->d_name, n + 1);
     }
-    closedir(d);
-    return status;
+    closedir(l->folder);
+    l->folder = NULL;
+    return l;
 }
 
 /* Whether there is a file of this name; "*.index": of any that ends so. */
@@ -142,60 +149,44 @@ static void first_two(const struct listing *l, int rank, const char *two[2])
     }
 }
 
-static int only_weights(const struct listing *l, const char **file, mgpt_error *err)
+static const char *only_weights(struct checkpoint *c, const struct listing *l)
 {
     const char *two[2];
     first_two(l, 1, two);
     if (!two[0])
         first_two(l, 2, two);
-    *file = two[0];
     if (two[1])
-        return ckpt_refuse(err, "is a directory of several models (%.40s, %.40s): name one", two[0],
-                           two[1]);
+        ckpt_stop(c, "is a directory of several models (%.40s, %.40s): name one", two[0], two[1]);
     if (!two[0])
-        return err_set(err, MGPT_EIO, MGPT_NO_OFFSET,
-                       "is a directory without config.json: name the file that has the weights");
-    return MGPT_OK;
+        ckpt_leave(c, err_set(c->err, MGPT_EIO, MGPT_NO_OFFSET,
+                              "is a directory without config.json: name the file that has the "
+                              "weights"));
+    return two[0];
 }
 
-static int directory_choose(const struct listing *l, const char **file, mgpt_error *err)
+static const char *directory_choose(struct checkpoint *c, const struct listing *l)
 {
+    static const char config[] = "config.json";
     static const char *const known[] = {"lit_model.pth", "consolidated.00.pth", "weights.npz"};
-    const char *what;
-    *file = "config.json";
-    if (listing_has(l, *file) && has_hf_weights(l))
-        return MGPT_OK;
-    what = refusal(l);
+    if (listing_has(l, config) && has_hf_weights(l))
+        return config;
+    const char *what = refusal(l);
     if (what)
-        return ckpt_refuse(err, "is %s", what);
-    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
-        *file = known[i];
-        if (listing_has(l, *file))
-            return MGPT_OK;
-    }
-    *file = "config.json";
-    return listing_has(l, *file) ? MGPT_OK : only_weights(l, file, err);
+        ckpt_stop(c, "is %s", what);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (listing_has(l, known[i]))
+            return known[i];
+    return listing_has(l, config) ? config : only_weights(c, l);
 }
 
-int source_of_directory(const char *path, char **to, mgpt_error *err)
+const char *source_of_directory(struct checkpoint *c, const char *path)
 {
-    struct listing l = {NULL};
-    const char *file = NULL;
     struct stat st;
-    *to = NULL;
     if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
-        return MGPT_OK;
-    int status = listing_read(&l, path, err);
-    if (status == MGPT_OK)
-        status = directory_choose(&l, &file, err);
-    if (status == MGPT_OK) {
-        size_t n = strlen(path) + strlen(file) + 2;
-        *to = malloc(n);
-        if (*to)
-            snprintf(*to, n, "%s/%s", path, file);
-        else
-            status = err_memory(err, "a file name", n);
-    }
-    arr_free(l.names);
-    return status;
+        return NULL;
+    const char *file = directory_choose(c, listing_read(c, path));
+    size_t n = strlen(path) + strlen(file) + 2;
+    char *to = ckpt_new(c, n, 1);
+    snprintf(to, n, "%s/%s", path, file);
+    return to;
 }

@@ -15,19 +15,6 @@
 
 /* ---- side files ------------------------------------------------------------------------------ */
 
-/* `name` in the directory of the input; malloc'ed. */
-static char *beside(const char *input, const char *name)
-{
-    const char *slash = strrchr(input, '/');
-    size_t n_dir = slash ? (size_t)(slash - input) + 1 : 0, n = strlen(name);
-    char *path = malloc(n_dir + n + 1);
-    if (path) {
-        memcpy(path, input, n_dir);
-        memcpy(path + n_dir, name, n + 1);
-    }
-    return path;
-}
-
 /* err gets the file's name, since the caller names the input. */
 int source_open_side(struct ckpt_source *s, const char *path, struct span *bytes, mgpt_error *err)
 {
@@ -43,6 +30,19 @@ int source_open_side(struct ckpt_source *s, const char *path, struct span *bytes
     return 1;
 }
 
+int source_find_in(struct ckpt_source *s, const char *path, size_t n, const char *name,
+                   struct span *bytes, mgpt_error *err)
+{
+    struct stat st;
+    char *file = malloc(n + strlen(name) + 2);
+    if (!file)
+        return err_memory(err, "a file name", n);
+    sprintf(file, "%.*s%s%s", (int)n, path, n && path[n - 1] != '/' ? "/" : "", name);
+    int found = stat(file, &st) == 0 ? source_open_side(s, file, bytes, err) : 0;
+    free(file);
+    return found;
+}
+
 static int find_side(void *user, enum ckpt_option option, const char *const *candidates,
                      size_t n_candidates, struct ckpt_side *side, mgpt_error *err)
 {
@@ -54,18 +54,14 @@ static int find_side(void *user, enum ckpt_option option, const char *const *can
         side->name = given;
         return source_open_side(s, given, &side->bytes, err);
     }
-    for (size_t i = 0; i < n_candidates; i++) {
-        struct stat st;
-        char *path = beside(s->in, candidates[i]);
-        if (!path)
-            return err_memory(err, "a file name", strlen(s->in));
+    const char *slash = strrchr(s->in, '/');
+    size_t n_folder = slash ? (size_t)(slash - s->in) + 1 : 0;
+    int found = 0;
+    for (size_t i = 0; !found && i < n_candidates; i++) {
         side->name = candidates[i];
-        int found = stat(path, &st) == 0 ? source_open_side(s, path, &side->bytes, err) : 0;
-        free(path);
-        if (found)
-            return found;
+        found = source_find_in(s, s->in, n_folder, side->name, &side->bytes, err);
     }
-    return 0;
+    return found;
 }
 
 /* ---- names ----------------------------------------------------------------------------------- */
@@ -83,22 +79,20 @@ static void make_printable(char *text)
     }
 }
 
-/* The name of the input without directory and extension; malloc'ed, NULL when out of memory. */
-static char *stem(const char *path)
+/* The name of the input without directory and extension. */
+static char *stem(struct checkpoint *c, const char *path)
 {
     const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
     if (strcmp(path, "-") == 0)
         name = "stdin";
     const char *dot = strrchr(name, '.');
-    char *text = strndup(name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
-    if (text)
-        make_printable(text);
+    char *text = ckpt_copy(c, name, dot && dot > name ? (size_t)(dot - name) : strlen(name));
+    make_printable(text);
     return text;
 }
 
-/* The name of the directory that the input is in; malloc'ed, "" when it has none that says
- * something, NULL when out of memory. */
-static char *directory_name(const char *path)
+/* The name of the directory that the input is in, "" when it has none that says something. */
+static const char *directory_name(struct checkpoint *c, const char *path)
 {
     char cwd[4096];
     const char *end = strrchr(path, '/'), *start;
@@ -106,54 +100,55 @@ static char *directory_name(const char *path)
         end--;
     if (!end || (end - path == 1 && path[0] == '.')) {
         if (!getcwd(cwd, sizeof cwd))
-            return strdup("");
+            return "";
         path = cwd;
         end = cwd + strlen(cwd);
     }
     for (start = end; start > path && start[-1] != '/';)
         start--;
     if (start == end || *start == '.')
-        return strdup("");
-    char *text = strndup(start, (size_t)(end - start));
-    if (text)
-        make_printable(text);
+        return "";
+    char *text = ckpt_copy(c, start, (size_t)(end - start));
+    make_printable(text);
     return text;
 }
 
 /* ---- the input ------------------------------------------------------------------------------- */
 
-static int open_file(struct ckpt_source *s, struct span *bytes, mgpt_error *err)
+static struct span open_file(struct ckpt_source *s)
 {
-    size_t n;
-    if (strcmp(s->in, "-") == 0) {
-        s->text = cli_read("-", &n, err);
-        *bytes = (struct span){(const uint8_t *)s->text, s->text ? n : 0};
-        return s->text ? MGPT_OK : err->status;
+    struct checkpoint *c = &s->checkpoint;
+    size_t n = 0;
+    if (strcmp(s->in, "-") != 0) {
+        ckpt_must(c, files_open_model(&s->file, s->in, c->err));
+        return (struct span){s->file.data, s->file.size};
     }
-    int status = files_open_model(&s->file, s->in, err);
-    *bytes = (struct span){s->file.data, s->file.size};
-    return status;
+    s->text = cli_read("-", &n, c->err);
+    if (!s->text)
+        ckpt_leave(c, c->err->status);
+    return (struct span){(const uint8_t *)s->text, n};
+}
+
+static void read_source(void *arg)
+{
+    struct ckpt_source *s = arg;
+    struct checkpoint *c = &s->checkpoint;
+    s->inside = source_of_directory(c, s->path);
+    s->in = s->inside ? s->inside : s->path;
+    struct ckpt_input in = {
+        .bytes = open_file(s), .options = &s->options, .side = find_side, .user = s};
+    in.file = s->file.data ? &s->file : NULL;
+    in.name = s->name = stem(c, s->in);
+    in.directory = s->directory = directory_name(c, s->in);
+    ckpt_must(c, ckpt_read(c, &in, c->err));
+    source_apply_lora(s);
 }
 
 int source_read(struct ckpt_source *s, mgpt_error *err)
 {
-    struct ckpt_input in = {.options = &s->options, .side = find_side, .user = s};
     ckpt_init(&s->checkpoint);
     s->in = s->path;
-    int status = source_of_directory(s->path, &s->inside, err);
-    if (status == MGPT_OK && s->inside)
-        s->in = s->inside;
-    if (status == MGPT_OK)
-        status = open_file(s, &in.bytes, err);
-    if (status < 0)
-        return status;
-    in.file = s->file.data ? &s->file : NULL;
-    in.name = s->name = stem(s->in);
-    in.directory = s->directory = directory_name(s->in);
-    if (!s->name || !s->directory)
-        return err_memory(err, "the name of the model", strlen(s->in));
-    status = ckpt_read(&s->checkpoint, &in, err);
-    return status == MGPT_OK ? source_apply_lora(s, err) : status;
+    return ckpt_run(&s->checkpoint, read_source, s, err);
 }
 
 void source_close(struct ckpt_source *s)
@@ -163,8 +158,5 @@ void source_close(struct ckpt_source *s)
         file_close(&s->side[i]);
     arr_free(s->side);
     file_close(&s->file);
-    free(s->name);
-    free(s->directory);
     free(s->text);
-    free(s->inside);
 }

@@ -19,9 +19,10 @@ struct ckpt_source {
     struct ckpt_options options;  /* without --tokenizer or --chars: files next to the input */
     struct checkpoint checkpoint; /* valid after source_read returned MGPT_OK */
 
-    const char *in;         /* the file that is read: path, or config.json inside it */
-    char *inside, *text;    /* malloc'ed: `in` of a directory; stdin */
-    char *name, *directory; /* malloc'ed: the model's name, its directory's */
+    const char *in;               /* the file that is read: path, or `inside` */
+    const char *inside;           /* the model's file in a directory; NULL: path is a file */
+    const char *name, *directory; /* the model's name, its directory's */
+    char *text;                   /* stdin, malloc'ed */
     struct file file;
     struct file *side; /* stb_ds array: open until the end */
 };
@@ -31,14 +32,17 @@ struct ckpt_source {
 int source_read(struct ckpt_source *s, mgpt_error *err);
 void source_close(struct ckpt_source *s);
 
-/* Applies the adapters to the checkpoint, which has been read (source_lora.c). */
-int source_apply_lora(struct ckpt_source *s, mgpt_error *err);
+/* Applies the adapters to the checkpoint, which has been read (source_lora.c). Errors leave its run. */
+void source_apply_lora(struct ckpt_source *s);
 
-/* Opens a file that stays open until source_close. */
+/* Opens a file that stays open until source_close: 1, or negative. source_find_in: `name` in the folder that
+ * n bytes of `path` are; 0 if there is none. */
 int source_open_side(struct ckpt_source *s, const char *path, struct span *bytes, mgpt_error *err);
+int source_find_in(struct ckpt_source *s, const char *path, size_t n, const char *name,
+                   struct span *bytes, mgpt_error *err);
 
-/* The path of the model's file in a directory, malloc'ed; NULL if path is not a directory. Errors: a
+/* The path of the model's file in a directory; NULL if path is not a directory. Errors leave the run: a
  * directory of a format that is not read, by its name; with more than one model; with none (directory.c). */
-int source_of_directory(const char *path, char **to, mgpt_error *err);
+const char *source_of_directory(struct checkpoint *c, const char *path);
 
 #endif

@@ -22,26 +22,15 @@ static const struct state_row rows[] = {
     {"lm_head", "output", 'V', 'E', STATE_OPTIONAL | STATE_BIAS_OPTIONAL},
 };
 
-static void identity(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = (first + i) % (t->dims[0] + 1) == 0 ? 1.0f : 0.0f;
-}
-
 static void from_bigram_sizes(struct torch_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
-    const struct ckpt_options *o = m->in->options;
-    int has_positions = state_has(m->state, POSITIONS);
-    uint64_t V, E, E2, T = (uint64_t)torch_size(m, MG_CONTEXT, CONTEXT);
+    uint64_t V, E, E2, T;
     torch_shape(m, TOKENS, &V, &E);
-    if (has_positions)
+    if (state_has(m->state, POSITIONS))
         torch_shape(m, POSITIONS, &T, &E2);
-    if (!has_positions && o->given & OPT_CONTEXT)
-        T = (uint64_t)o->n_ctx;
-    else if (!has_positions)
-        ckpt_note(m->c, "inferred: context = %llu (nothing limits it; set it with --context)",
-                  (unsigned long long)T);
+    else
+        T = torch_context(m, CONTEXT, "nothing limits it");
     hp->arch = "microgpt";
     hp->n_head = 1;
     hp->norm_eps = 1e-5F; /* of no norm: the file must state one */
@@ -60,7 +49,7 @@ static void from_bigram_put_head(struct torch_model *m)
     if (hp->n_embd != hp->n_vocab)
         state_missing(m->c, "lm_head.weight");
     ckpt_add(m->c, "output.weight", hp->n_embd, hp->n_vocab,
-             (struct ckpt_tensor){.values = identity});
+             (struct ckpt_tensor){.values = torch_identity});
 }
 
 static int from_bigram_match(const struct torch_model *m)

@@ -190,16 +190,9 @@ static void add_attention(const struct gpt *g, struct gpt_rows *to)
 
 static void add_head(const struct gpt *g, struct gpt_rows *to)
 {
-    static const char weight[] = "output.weight";
-    struct state *s = g->m->state;
-    int tied = !state_has(s, "output.bias") &&
-               (!state_has(s, weight) || torch_same(g->m, weight, "token_embd.weight"));
-    if (!tied) {
+    if (state_has(g->m->state, "output.bias") ||
+        !torch_tied(g->m, "output.weight", "token_embd.weight"))
         add_gpt_row(g, to, head, 0);
-        return;
-    }
-    state_find(s, weight);
-    ckpt_note(g->m->c, "inferred: the head is the token embedding (tied)");
 }
 
 static unsigned flags_of_norms(const struct gpt *g, int is_gpt2)
@@ -237,12 +230,6 @@ static void list_rows(const struct gpt *g, struct gpt_rows *all)
 
 /* ---- what no tensor holds -------------------------------------------------------------------- */
 
-static void identity(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
-{
-    for (size_t i = 0; i < n; i++)
-        out[i] = (first + i) % (t->dims[0] + 1) == 0 ? 1.0f : 0.0f;
-}
-
 static void zeros(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
 {
     (void)t;
@@ -271,7 +258,8 @@ static void put_no_projection(const struct gpt *g)
     ckpt_note(g->m->c, "inferred: attention has no projection (none in the file): the identity");
     for (uint32_t i = 0; i < hp->n_layer; i++) {
         snprintf(name, sizeof name, "blk.%u.attn_output.weight", i);
-        ckpt_add(g->m->c, name, hp->n_embd, hp->n_embd, (struct ckpt_tensor){.values = identity});
+        ckpt_add(g->m->c, name, hp->n_embd, hp->n_embd,
+                 (struct ckpt_tensor){.values = torch_identity});
         snprintf(name, sizeof name, "blk.%u.attn_output.bias", i);
         if (is_gpt2)
             ckpt_add(g->m->c, name, hp->n_embd, 0, (struct ckpt_tensor){.values = zeros});

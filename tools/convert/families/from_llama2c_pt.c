@@ -54,18 +54,6 @@ static void find_facts(struct torch_model *m)
                   name);
 }
 
-static void settle_context(struct torch_model *m)
-{
-    struct ckpt_hparams *hp = &m->c->hp;
-    const struct ckpt_options *o = m->in->options;
-    int64_t stated = o->given & OPT_CONTEXT ? o->n_ctx : torch_size(m, MG_CONTEXT, 0);
-    hp->n_ctx = (uint32_t)stated;
-    if (stated > 0)
-        return;
-    hp->n_ctx = hp->n_vocab == LLAMA3_VOCAB ? LLAMA3_CONTEXT : META_CONTEXT;
-    ckpt_note(m->c, "inferred: context = %u (not in the file; set it with --context)", hp->n_ctx);
-}
-
 static void from_llama2c_pt_sizes(struct torch_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
@@ -79,33 +67,19 @@ static void from_llama2c_pt_sizes(struct torch_model *m)
         {&hp->n_vocab, "vocab_size", V}, {&hp->n_embd, "dim", E}, {&hp->n_ff, "hidden_dim", F}};
     ckpt_sizes(m->c, wanted, 3);
     torch_check_sizes(m, MG_LAYERS);
-    settle_context(m);
+    hp->n_ctx = (uint32_t)torch_context(m, V == LLAMA3_VOCAB ? LLAMA3_CONTEXT : META_CONTEXT,
+                                        "not in the file");
     torch_heads(m, 0, 0, "");
     torch_kv_heads(m, "wk", k_rows);
-}
-
-static void settle_rope(struct torch_model *m)
-{
-    const struct ckpt_options *o = m->in->options;
-    double stated = o->given & OPT_ROPE ? o->rope_base : m->parts->facts.rope_base;
-    if (stated <= 0)
-        ckpt_note(m->c, "inferred: rope base = %g (the program's; set it with --rope)", ROPE_BASE);
-    m->c->hp.rope_base = (float)(stated > 0 ? stated : ROPE_BASE);
 }
 
 /* ---- tensors and tokens ---------------------------------------------------------------------- */
 
 static void from_llama2c_pt_tensors(struct torch_model *m)
 {
-    int tied = !state_has(m->state, "output.weight") ||
-               torch_same(m, "output.weight", "tok_embeddings.weight");
     state_map(m->state, rows, sizeof rows / sizeof *rows);
-    if (!tied)
+    if (!torch_tied(m, "output.weight", "tok_embeddings.weight"))
         state_map(m->state, head, 1);
-    if (tied) {
-        state_find(m->state, "output.weight");
-        ckpt_note(m->c, "inferred: the head is the token embedding (tied)");
-    }
     state_skip_suffix(m->state, "rope.freqs");
     state_skip_suffix(m->state, "freqs_cos");
     state_skip_suffix(m->state, "freqs_sin");
@@ -138,7 +112,10 @@ static void from_llama2c_pt_map(struct torch_model *m)
 {
     find_facts(m);
     from_llama2c_pt_sizes(m);
-    settle_rope(m);
+    double base = m->parts->facts.rope_base;
+    m->c->hp.rope_base =
+        (float)torch_number(m, OPT_ROPE, m->in->options->rope_base, base > 0 ? base : -1,
+                            "rope base", ROPE_BASE, "the program's");
     m->c->hp.norm_eps = torch_eps(m, EPS);
     from_llama2c_pt_tensors(m);
     from_llama2c_pt_vocabulary(m);

@@ -25,7 +25,8 @@
 #include <string.h>
 
 #define EPS 1.1920929e-7 /* of float32: what PyTorch's rms_norm takes when none is given */
-#define SOFTCAP 15.0     /* of all generations but the first week of March 2026, which had 20 */
+#define OWN "nanochat's"
+#define SOFTCAP 15.0 /* of all generations but the first week of March 2026, which had 20 */
 
 struct generation {
     const char *when;
@@ -102,11 +103,7 @@ static int is_nanochat(const struct torch_model *m, const struct meta *s)
  * From November 2024 on it is normalised as in nanochat, and the head is a matrix of its own. */
 static int is_modded_tied(const struct torch_model *m, const struct meta *s)
 {
-    const struct state_tensor *wte = state_peek(m->state, "transformer.wte.weight");
-    const struct state_tensor *head = state_peek(m->state, "lm_head.weight");
-    return !is_nanochat(m, s) && wte && head && wte->type == head->type &&
-           wte->bytes.size == head->bytes.size &&
-           memcmp(wte->bytes.data, head->bytes.data, wte->bytes.size) == 0;
+    return !is_nanochat(m, s) && torch_same(m, "transformer.wte.weight", "lm_head.weight");
 }
 
 /* ---- what cannot be run ---------------------------------------------------------------------- */
@@ -153,23 +150,15 @@ static void settle_vocab_size(struct torch_model *m, uint64_t rows_of_wte)
 
 static void from_nanochat_sizes(struct torch_model *m, const struct meta *s)
 {
-    const struct ckpt_options *o = m->in->options;
     struct ckpt_hparams *hp = &m->c->hp;
     uint64_t V, E, F, E2, k_rows;
-    int64_t context = torch_size(m, MG_CONTEXT, 0);
-    if (o->given & OPT_CONTEXT)
-        context = o->n_ctx;
     hp->arch = "nanochat";
     torch_layers(m, "transformer.h.N.attn.c_q.weight");
     torch_shape(m, "transformer.wte.weight", &V, &E);
     torch_shape(m, "transformer.h.0.mlp.c_fc.weight", &F, &E2);
     torch_shape(m, "transformer.h.0.attn.c_k.weight", &k_rows, &E2);
-    if (context <= 0) {
-        context = 2048;
-        ckpt_note(m->c, "inferred: context = 2048 (nanochat's; set it with --context)");
-    }
     const struct ckpt_wanted wanted[] = {{&hp->n_embd, "n_embd", E},
-                                         {&hp->n_ctx, "sequence_len", (uint64_t)context},
+                                         {&hp->n_ctx, "sequence_len", torch_context(m, 2048, OWN)},
                                          {&hp->n_ff, "the hidden width", F}};
     ckpt_sizes(m->c, wanted, 3);
     settle_vocab_size(m, V);
@@ -178,25 +167,6 @@ static void from_nanochat_sizes(struct torch_model *m, const struct meta *s)
 }
 
 /* ---- the constants of a generation ----------------------------------------------------------- */
-
-struct constant {
-    enum ckpt_option option;
-    double given, fact; /* fact: -1 when not stated */
-    const char *what;
-    double usual;
-};
-
-/* An option, a fact, or nanochat's value with a note. */
-static double from_nanochat_choose(struct torch_model *m, const struct constant *k)
-{
-    if (m->in->options->given & k->option)
-        return k->given;
-    if (k->fact >= 0)
-        return k->fact;
-    ckpt_note(m->c, "inferred: %s = %g (nanochat's; set it with %s)", k->what, k->usual,
-              ckpt_option_name(k->option));
-    return k->usual;
-}
 
 /* What nanochat fixes, other programs with these names have otherwise: they must say it, or the
  * user. */
@@ -310,12 +280,8 @@ static void settle_constants(struct torch_model *m, const struct meta *s)
     struct ckpt_hparams *hp = &m->c->hp;
     const struct generation *g = find_generation(m);
     const struct mg_facts *f = &m->parts->facts;
-    const struct constant base = {OPT_ROPE, o->rope_base, f->rope_base, "rope base", g->rope_base};
-    const struct constant cap = {OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP};
     if (o->scale_of)
         ckpt_stop_option(m->c, "--qk-scale: expected a number, nanochat's factor of q and k");
-    const struct constant factor = {OPT_QK_SCALE, o->qk_scale, -1, "factor of q and k",
-                                    g->qk_scale};
     hp->no_embedding_norm = is_modded_tied(m, s);
     if (hp->no_embedding_norm)
         ckpt_note(m->c,
@@ -325,9 +291,12 @@ static void settle_constants(struct torch_model *m, const struct meta *s)
         ckpt_note(m->c, "inferred: nanochat of %s", g->when);
     hp->value_gate_scale = (float)g->gate_scale;
     hp->norm_eps = torch_eps(m, EPS);
-    hp->rope_base = (float)from_nanochat_choose(m, &base);
-    hp->logit_softcap = (float)from_nanochat_choose(m, &cap);
-    double qk = from_nanochat_choose(m, &factor);
+    hp->rope_base = (float)torch_number(m, OPT_ROPE, o->rope_base, f->rope_base, "rope base",
+                                        g->rope_base, OWN);
+    hp->logit_softcap =
+        (float)torch_number(m, OPT_SOFTCAP, o->softcap, f->softcap, "softcap", SOFTCAP, OWN);
+    double qk =
+        torch_number(m, OPT_QK_SCALE, o->qk_scale, -1, "factor of q and k", g->qk_scale, OWN);
     if (qk < 1 || qk > 1)
         hp->attn_scale = (float)(qk * qk / sqrt((double)hp->n_rot));
     settle_windows(m, s, g->windows);

@@ -118,19 +118,6 @@ static void settle_norms(struct gpt *g)
     hp->norm_eps = eps ? (float)strtod(eps, NULL) : 1e-5F;
 }
 
-static void gpt_settle_context(const struct gpt *g)
-{
-    struct torch_model *m = g->m;
-    const struct ckpt_options *o = m->in->options;
-    uint64_t n = (uint64_t)torch_size(m, MG_CONTEXT, CONTEXT);
-    if (o->given & OPT_CONTEXT)
-        n = (uint64_t)o->n_ctx;
-    else if (torch_size(m, MG_CONTEXT, 0) == 0)
-        ckpt_note(m->c, "inferred: context = %d (nothing limits it; set it with --context)",
-                  CONTEXT);
-    ckpt_size(m->c, &m->c->hp.n_ctx, "block_size", n);
-}
-
 /* The buffers of a rotation have a column for each value of a head, or for each pair. */
 static void check_rotation(const struct state *s, uint64_t head)
 {
@@ -181,7 +168,8 @@ static void settle_positions(struct gpt *g)
         if (answer && g->is_rotated && g->positions != GPT_HALVES && g->positions != GPT_ADJACENT)
             ckpt_stop_option(g->m->c, "--positions %s: the file has the frequencies of a rotation",
                              answer);
-        gpt_settle_context(g);
+        ckpt_size(g->m->c, &g->m->c->hp.n_ctx, "block_size",
+                  torch_context(g->m, CONTEXT, "nothing limits it"));
         if ((g->positions == GPT_HALVES || g->positions == GPT_ADJACENT) &&
             !(g->m->c->open >> FACT_HEADS & 1))
             settle_rotation(g);

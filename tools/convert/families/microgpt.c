@@ -176,20 +176,22 @@ int64_t mg_stated(const struct mg_facts *facts, const struct ckpt_options *o, en
     return o->given & options[size].bit ? options[size].value : facts->sizes[size];
 }
 
-/* What is said about a size must be what the shapes say. */
-static void check_stated(struct mg_build *b)
+void mg_check_size(struct checkpoint *c, const char *side, enum mg_size size, int64_t stated,
+                   uint64_t found)
 {
-    const struct ckpt_hparams *hp = &b->c->hp;
+    if (stated >= 0 && (uint64_t)stated != found)
+        ckpt_stop(c, "%s%s%s is stated as %lld, the tensors say %llu", side ? side : "",
+                  side ? ": " : "", mg_size_name(size), (long long)stated,
+                  (unsigned long long)found);
+}
+
+uint64_t mg_size_of(const struct ckpt_hparams *hp, enum mg_size size)
+{
     const uint64_t found[] = {[MG_VOCAB] = hp->n_vocab,
                               [MG_EMBD] = hp->n_embd,
                               [MG_LAYERS] = hp->n_layer,
                               [MG_CONTEXT] = hp->n_ctx};
-    for (enum mg_size i = MG_VOCAB; i <= MG_CONTEXT; i++) {
-        int64_t stated = mg_stated(b->facts, b->in->options, i);
-        if (stated >= 0 && (uint64_t)stated != found[i])
-            ckpt_stop(b->c, "%s is stated as %llu, the matrices say %llu", mg_size_name(i),
-                      (unsigned long long)stated, (unsigned long long)found[i]);
-    }
+    return found[size];
 }
 
 /* The published program: its sizes, its shapes, no gains and no gate. */
@@ -335,7 +337,9 @@ void microgpt_build(struct mg_parts *m, struct state *s)
     check_complete(&b);
     mg_settle_positions(&b);
     check_shapes(&b);
-    check_stated(&b);
+    for (enum mg_size i = MG_VOCAB; i <= MG_CONTEXT; i++)
+        mg_check_size(m->c, NULL, i, mg_stated(&m->facts, m->in->options, i),
+                      mg_size_of(&m->c->hp, i));
     microgpt_settle_heads(&b);
     settle_kv_heads(&b);
     mg_settle_vocabulary(&b);

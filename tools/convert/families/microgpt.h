@@ -47,6 +47,18 @@ void mg_facts_init(struct mg_facts *facts);
 /* The sizes that options and file give, options first; -1 where neither does. */
 int64_t mg_stated(const struct mg_facts *facts, const struct ckpt_options *o, enum mg_size size);
 
+/* What is said about a size, if it is not below 0, must be what the tensors say. `side`: the file that says
+ * it, or NULL. */
+void mg_check_size(struct checkpoint *c, const char *side, enum mg_size size, int64_t stated,
+                   uint64_t found);
+
+/* Of the sizes up to MG_CONTEXT: what the model has. */
+uint64_t mg_size_of(const struct ckpt_hparams *hp, enum mg_size size);
+
+/* The activation that --activation or the facts state, whose text is *said; NULL: neither does. */
+const char *mg_stated_activation(struct checkpoint *c, const struct ckpt_input *in,
+                                 const struct mg_facts *facts, const char **said);
+
 /* ---- what a key of a file is (microgpt_facts.c) ---------------------------------------------- */
 
 enum mg_kind {

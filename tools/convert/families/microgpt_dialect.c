@@ -71,18 +71,25 @@ static const char *usual_activation(const struct mg_build *b, const char **why)
     return bos_first ? "relu2" : "relu";
 }
 
+const char *mg_stated_activation(struct checkpoint *c, const struct ckpt_input *in,
+                                 const struct mg_facts *facts, const char **said)
+{
+    int is_option = (in->options->given & OPT_ACTIVATION) != 0; /* exactly one of the names */
+    *said = is_option ? in->options->activation : facts->activation;
+    const char *name = *said ? mg_activation(*said) : NULL;
+    if (*said && (!name || (is_option && strcmp(*said, name) != 0)))
+        ckpt_leave(c, err_set(c->err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
+                              "activation %.*s: expected one of" ACTIVATION_NAMES,
+                              CKPT_CLIP(*said, strlen(*said))));
+    return name;
+}
+
 static void settle_activation(struct mg_build *b)
 {
-    const struct ckpt_options *o = b->in->options;
     struct ckpt_hparams *hp = &b->c->hp;
-    const char *said = o->given & OPT_ACTIVATION ? o->activation : b->facts->activation, *why;
-    const char *usual = usual_activation(b, &why);
-    int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the names */
-    hp->activation = said ? mg_activation(said) : usual;
-    if (said && (!hp->activation || (is_option && strcmp(said, hp->activation) != 0)))
-        ckpt_leave(b->c, err_set(b->c->err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
-                                 "activation %.*s: expected one of" ACTIVATION_NAMES,
-                                 CKPT_CLIP(said, strlen(said))));
+    const char *said, *why, *usual = usual_activation(b, &why);
+    const char *stated = mg_stated_activation(b->c, b->in, b->facts, &said);
+    hp->activation = stated ? stated : usual;
     if (!hp->activation && hp->n_layer > 0)
         mg_want(b, mg_has(b, MG_GATE) ? "--activation NAME (Llama: silu)"
                                       : "--activation NAME (relu, relu2, ...)");

@@ -43,21 +43,27 @@ int torch_same(const struct torch_model *m, const char *a, const char *b)
             memcmp(x->bytes.data, y->bytes.data, x->bytes.size) == 0);
 }
 
+int torch_tied(struct torch_model *m, const char *head, const char *table)
+{
+    if (state_has(m->state, head) && !torch_same(m, head, table))
+        return 0;
+    state_find(m->state, head);
+    ckpt_note(m->c, "inferred: the head is the token embedding (tied)");
+    return 1;
+}
+
+void torch_identity(const struct ckpt_tensor *t, uint64_t first, size_t n, float *out)
+{
+    for (size_t i = 0; i < n; i++)
+        out[i] = (first + i) % (t->dims[0] + 1) == 0 ? 1.0f : 0.0f;
+}
+
 void torch_layers(struct torch_model *m, const char *pattern)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     hp->n_layer = state_count_layers(m->state, pattern);
     if (hp->n_layer > CKPT_MAX_LAYERS)
         ckpt_stop(m->c, "%u layers, expected up to %d", hp->n_layer, CKPT_MAX_LAYERS);
-}
-
-/* "params.json: n_embd is stated as 5, ..." */
-_Noreturn static void stated_otherwise(const struct torch_model *m, enum mg_size size,
-                                       int64_t stated, uint64_t found)
-{
-    ckpt_stop(m->c, "%s%s%s is stated as %lld, the tensors say %llu", m->side ? m->side : "",
-              m->side ? ": " : "", mg_size_name(size), (long long)stated,
-              (unsigned long long)found);
 }
 
 void torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows)
@@ -69,9 +75,7 @@ void torch_kv_heads(struct torch_model *m, const char *name, uint64_t k_rows)
                   "%s: %llu rows do not form KV heads of width %llu; their number must "
                   "divide %u query heads",
                   name, (unsigned long long)k_rows, (unsigned long long)hd, hp->n_head);
-    int64_t stated = torch_size(m, MG_KV_HEADS, -1);
-    if (stated >= 0 && (uint64_t)stated != k_rows / hd)
-        stated_otherwise(m, MG_KV_HEADS, stated, k_rows / hd);
+    mg_check_size(m->c, m->side, MG_KV_HEADS, torch_size(m, MG_KV_HEADS, -1), k_rows / hd);
     hp->n_head_kv = (uint32_t)(k_rows / hd);
     hp->n_rot = (uint32_t)hd;
 }
@@ -122,32 +126,43 @@ uint32_t torch_gpt2_heads(const struct torch_model *m)
 
 void torch_activation(struct torch_model *m, const char *usual, const char *why)
 {
-    const struct ckpt_options *o = m->in->options;
-    const char *said = o->given & OPT_ACTIVATION ? o->activation : m->parts->facts.activation;
-    const char *name = said ? mg_activation(said) : usual;
-    int is_option = (o->given & OPT_ACTIVATION) != 0; /* exactly one of the names */
-    m->c->hp.activation = name;
-    if (said && (!name || (is_option && strcmp(said, name) != 0)))
-        ckpt_leave(m->c, err_set(m->c->err, is_option ? MGPT_EARG : MGPT_EFILE, MGPT_NO_OFFSET,
-                                 "activation %.*s: expected one of" ACTIVATION_NAMES,
-                                 CKPT_CLIP(said, strlen(said))));
-    if (!name)
+    const char *said, *stated = mg_stated_activation(m->c, m->in, &m->parts->facts, &said);
+    m->c->hp.activation = stated ? stated : usual;
+    if (!m->c->hp.activation)
         ckpt_ask(m->c, FACT_ACTIVATION);
-    else if (!said)
+    else if (!stated)
         ckpt_note(m->c, "inferred: activation = %s (%s; set it with --activation)", usual, why);
+}
+
+double torch_number(struct torch_model *m, enum ckpt_option option, double given, double fact,
+                    const char *what, double usual, const char *whose)
+{
+    if (m->in->options->given & option)
+        return given;
+    if (fact >= 0)
+        return fact;
+    ckpt_note(m->c, "inferred: %s = %g (%s; set it with %s)", what, usual, whose,
+              ckpt_option_name(option));
+    return usual;
 }
 
 /* "eps" alone can be the optimizer's. */
 float torch_eps(struct torch_model *m, double usual)
 {
-    const struct ckpt_options *o = m->in->options;
     const struct mg_facts *f = &m->parts->facts;
-    if (o->given & OPT_EPS)
-        return (float)o->eps;
-    if (f->eps >= 0 || (f->some_eps >= 0 && !f->trains))
-        return (float)(f->eps >= 0 ? f->eps : f->some_eps);
-    ckpt_note(m->c, "inferred: eps = %g (the program's; set it with --eps)", usual);
-    return (float)usual;
+    double fact = f->eps >= 0 || f->trains ? f->eps : f->some_eps;
+    return (float)torch_number(m, OPT_EPS, m->in->options->eps, fact, "eps", usual,
+                               "the program's");
+}
+
+uint64_t torch_context(struct torch_model *m, uint32_t usual, const char *why)
+{
+    const struct ckpt_options *o = m->in->options;
+    int64_t stated = o->given & OPT_CONTEXT ? o->n_ctx : torch_size(m, MG_CONTEXT, 0);
+    if (stated > 0)
+        return (uint64_t)stated;
+    ckpt_note(m->c, "inferred: context = %u (%s; set it with --context)", usual, why);
+    return usual;
 }
 
 /* ---- facts ----------------------------------------------------------------------------------- */
@@ -173,16 +188,8 @@ int64_t torch_size(const struct torch_model *m, enum mg_size size, int64_t absen
 
 void torch_check_sizes(const struct torch_model *m, enum mg_size last)
 {
-    const struct ckpt_hparams *hp = &m->c->hp;
-    const uint64_t found[] = {[MG_VOCAB] = hp->n_vocab,
-                              [MG_EMBD] = hp->n_embd,
-                              [MG_LAYERS] = hp->n_layer,
-                              [MG_CONTEXT] = hp->n_ctx};
-    for (enum mg_size i = MG_VOCAB; i <= last; i++) {
-        int64_t stated = torch_size(m, i, -1);
-        if (stated >= 0 && (uint64_t)stated != found[i])
-            stated_otherwise(m, i, stated, found[i]);
-    }
+    for (enum mg_size i = MG_VOCAB; i <= last; i++)
+        mg_check_size(m->c, m->side, i, torch_size(m, i, -1), mg_size_of(&m->c->hp, i));
 }
 
 /* ---- side files ------------------------------------------------------------------------------ */

@@ -90,11 +90,26 @@ uint32_t torch_gpt2_heads(const struct torch_model *m);
  * NULL: the question is open. */
 void torch_activation(struct torch_model *m, const char *usual, const char *why);
 
-/* --eps, the facts, or the usual value with a note. */
+/* `given` if there is the option, the fact (below 0: not stated), or the usual value with a note: "inferred:
+ * WHAT = USUAL (WHOSE; set it with --option)". */
+double torch_number(struct torch_model *m, enum ckpt_option option, double given, double fact,
+                    const char *what, double usual, const char *whose);
+
+/* torch_number of the norms' epsilon: --eps, the facts. */
 float torch_eps(struct torch_model *m, double usual);
+
+/* The context of a model that no table limits: --context, the facts, or the usual one with a note that says
+ * why. */
+uint64_t torch_context(struct torch_model *m, uint32_t usual, const char *why);
 
 /* Whether both names stand for the same bytes: a tied head. */
 int torch_same(const struct torch_model *m, const char *a, const char *b);
+
+/* Whether the head is the token table, because it is absent or the same; marks it, with a note. */
+int torch_tied(struct torch_model *m, const char *head, const char *table);
+
+/* Values of a square matrix: ones where row and column are the same. */
+ckpt_values_fn torch_identity;
 
 /* A JSON file next to the input, an object that is there until the run ends; NULL: absent. */
 const struct jval *torch_json(const struct torch_model *m, const char *const *candidates, size_t n,
