@@ -132,6 +132,8 @@ int solve_matrix(struct search *s)
     struct whatif_tensor *given = given_new(s, p.name, rows * p.n_in);
     if (!given)
         return s->err->status;
+    if (hook.point == MGPT_LOGITS) /* a tied head becomes a matrix of its own */
+        oracle_model_name(s->model, -1, MGPT_W_U, ".weight", given->name);
     int status = search_look(s, s->target, p.input, p.n_in, n, NULL, &view);
     if (status != MGPT_OK)
         return status;
@@ -143,5 +145,6 @@ int solve_matrix(struct search *s)
         return MGPT_OK;
     int tied = hook.point == MGPT_LOGITS && head_is_embedding(s, &how);
     return search_propose(s, given_edit(given), "%s is a different matrix in the reference%s%s%s",
-                          p.name, tied ? " (tied head: " : "", tied ? how : "", tied ? ")" : "");
+                          given->name, tied ? " (tied head: " : "", tied ? how : "",
+                          tied ? ")" : "");
 }
