@@ -196,7 +196,9 @@ static struct fused_model fused_facts(const mgpt_model *m, struct fused_layer *l
 {
     const struct model_shape *d = &m->shape;
     struct fused_widths widths = fused_widths_of(m);
-    return (struct fused_model){.kernels = fused_kernels(m->kernels.vectors),
+    const struct fused_kernels *kernels = fused_kernels(m->kernels.vectors);
+    return (struct fused_model){.kernels = kernels,
+                                .interleaved = fused_interleaves(kernels->interleaves, widths),
                                 .widths = widths,
                                 .is_canonical = is_canonical(widths),
                                 .n_head_panels = panels_of(d->n_vocab),

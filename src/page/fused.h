@@ -33,6 +33,12 @@ struct fused_widths {
     int gated, relu, one_chain_up;
 };
 
+/* 1 if caches of these widths are interleaved (kv.h), where the ISA level does that. */
+static inline int fused_interleaves(int level_does, struct fused_widths w)
+{
+    return level_does && w.H == w.G && w.H % 4 == 0;
+}
+
 /* The widths of microgpt, which are constants in a compilation of their own. */
 static const struct fused_widths fused_canonical = {16, 4, 4, 4, 64, 0, 1, 0};
 
@@ -51,6 +57,7 @@ struct fused_model {
     struct fused_norm embd_norm, final_norm;
     struct fused_linear head;
     struct fused_layer *layers;
+    int interleaved; /* 1: its KV caches are interleaved (kv.h) */
 };
 
 /* One token to run. k and v are the KV cache of its session (kv.h), indexed by
@@ -74,6 +81,7 @@ struct fused_kernels {
      * the stride is a multiple of 16. work: kernels_work_bytes(1) bytes, 64-aligned. */
     void (*step)(const struct fused_model *m, const struct fused_row *rows, size_t n, float *scores,
                  size_t score_stride, void *work);
+    int interleaves; /* see fused_interleaves */
 };
 
 /* The compilation for the named ISA level; NULL if there is none (-DMGPT_NO_FUSED). */

@@ -1,9 +1,10 @@
 /* Attention of the fused step (fused_tmpl.h): scores, softmax and weighted sum of values.
  *
  * One row with at most 16 keys: the softmax of four heads runs in four registers, one key per lane.
- * Several such rows: 16 heads at a time, with the scores transposed, so that a lane is one head of
- * one row and a register is one key. Maximum and sum then need no shuffles, and the number of
- * exponentials is that of the longest row. Sums keep the order of kernels.h, where lane t is key t.
+ * Interleaved caches: a lane is one of four keys of one of four heads. Maximum and sum then hardly need
+ * shuffles, and the number of exponentials is that of the keys. Other caches, several rows of at most
+ * 16 keys: 16 heads at a time, with the scores transposed, so that a lane is one head of one row and
+ * a register is one key. Sums keep the order of kernels.h, where lane t is key t.
  */
 #ifndef MGPT_FUSED_ATTEND_TMPL_H
 #define MGPT_FUSED_ATTEND_TMPL_H
@@ -161,6 +162,135 @@ VEC_INLINE void step_attend(float *o, const float *q, const struct step_keys key
     }
     step_mixes(o, w, keys, heads);
 }
+
+/* ---- one row, interleaved caches (kv.h): four heads at a time, and four keys ---- */
+
+#if defined(LANES_QUADS)
+enum { INTERLEAVES = 1 };
+
+/* Four floats of each of four heads, whose rows of d floats begin at p. */
+VEC_INLINE lanes step_quads(const float *p, size_t d)
+{
+    float quads[PANEL];
+    for (size_t h = 0; h < 4 && d != 4; h++)
+        quad_store(quads + 4 * h, quad_load(p + h * d));
+    return lanes_load(d == 4 ? p : quads);
+}
+
+VEC_INLINE void step_put_quads(float *p, size_t d, lanes a)
+{
+    float quads[PANEL];
+    lanes_store(d == 4 ? p : quads, a);
+    for (size_t h = 0; h < 4 && d != 4; h++)
+        quad_store(p + h * d, quad_load(quads + 4 * h));
+}
+
+/* Quad number i of the values of four heads. */
+VEC_INLINE float *step_value(const struct step_keys keys, size_t i)
+{
+    return step_cache(keys.v[i % 4]) + i / 4 * PANEL;
+}
+
+/* Appends the last token of `keys`. */
+VEC_INLINE void step_append_four(const struct step_keys keys, const float *k, const float *v,
+                                 size_t d)
+{
+    size_t pos = keys.n - 1;
+    float *key = step_cache(keys.k[pos % PANEL / 4]) + pos / PANEL * PANEL * d;
+    for (size_t j = 0; j < d; j += 4) {
+        lanes new = step_quads(k + j, d);
+        UNROLLED(c, 4) {
+            float *at = key + (j + c) * PANEL;
+            lanes_store(at, lanes_firsts(pos % 4, lanes_load(at), lanes_quads(new, c)));
+        }
+        lanes_store(step_value(keys, (pos * d + j) / 4), step_quads(v + j, d));
+    }
+}
+
+/* Group g of the scores or weights, at w, or in registers if w is NULL. */
+VEC_INLINE lanes step_get(const lanes *s, const float *w, size_t g)
+{
+    return w ? lanes_load(w + g * PANEL) : s[g];
+}
+
+VEC_INLINE void step_put(lanes *s, float *w, size_t g, lanes a)
+{
+    if (w)
+        lanes_store(w + g * PANEL, a);
+    else
+        s[g] = a;
+}
+
+/* Attends to n groups of four keys: lane c of each quad is key 4 g + c of a head. n is a constant
+ * of at most 4, or there is room for n groups at w. Sums have the order of lanes_reduce. */
+VEC_INLINE void step_attend_four(float *o, const float *q, const struct step_keys keys, float *w,
+                                 const struct step_heads heads, size_t n)
+{
+    size_t d = heads.d, last = (keys.n - 1) % 4 + 1; /* keys of the last group */
+    lanes each[NARROW / 4], s[4], zero = lanes_of(0), most = lanes_of(-INFINITY);
+    lanes sum[4] = {zero, zero, zero, zero};
+    for (size_t j = 0; j < d; j += 4)
+        UNROLLED(c, 4)
+            each[j + c] = lanes_quads(step_quads(q + j, d), c);
+    for (size_t g = 0; g < n; g++) {
+        const float *key = step_cache(keys.k[g % 4]) + g / 4 * PANEL * d;
+        lanes a = zero;
+        for (size_t j = 0; j < d; j++)
+            a = lanes_fma(lanes_load(key + j * PANEL), each[j], a);
+        a = lanes_mul(a, lanes_of(heads.scale));
+        step_put(s, w, g, a);
+        most = lanes_max(most, g + 1 < n ? a : lanes_firsts(last, a, most));
+    }
+    most = lanes_max(most, lanes_quads(most, QUAD_2301));
+    most = lanes_max(most, lanes_quads(most, QUAD_1032));
+    for (size_t g = 0; g < n; g++) {
+        lanes e = lanes_sub(step_get(s, w, g), most);
+        e = lanes_exp(g + 1 < n ? e : lanes_firsts(last, e, zero));
+        e = g + 1 < n ? e : lanes_firsts(last, e, zero);
+        step_put(s, w, g, e);
+        sum[g % 4] = g < 4 ? e : lanes_add(sum[g % 4], e);
+    }
+    lanes all = n > 2 ? lanes_add(sum[0], sum[2]) : sum[0];
+    if (n > 1)
+        all = lanes_add(all, n > 3 ? lanes_add(sum[1], sum[3]) : sum[1]);
+    all = lanes_add(all, lanes_quads(all, QUAD_2301));
+    all = lanes_div(lanes_of(1), lanes_add(all, lanes_quads(all, QUAD_1032)));
+    for (size_t j = 0; j < d; j += 4) {
+        lanes mix = zero;
+        for (size_t g = 0; g < n; g++) {
+            lanes weights = lanes_mul(step_get(s, w, g), all);
+            UNROLLED(c, 4)
+                if (g + 1 < n || c < last)
+                    mix = lanes_fma(lanes_load(step_value(keys, ((4 * g + c) * d + j) / 4)),
+                                    lanes_quads(weights, c), mix);
+        }
+        step_put_quads(o + j, d, mix);
+    }
+}
+
+VEC_INLINE void step_attend_fours(float *o, const float *q, struct step_keys keys, float *w,
+                                  const struct step_heads heads)
+{
+    size_t n = (keys.n + 3) / 4;
+    for (size_t i = 0; i < heads.n * heads.d; i += 4 * heads.d, keys.k += 4, keys.v += 4) {
+        if (n == 1)
+            step_attend_four(o + i, q + i, keys, NULL, heads, 1);
+        else if (n == 2)
+            step_attend_four(o + i, q + i, keys, NULL, heads, 2);
+        else if (n == 3)
+            step_attend_four(o + i, q + i, keys, NULL, heads, 3);
+        else if (n == 4)
+            step_attend_four(o + i, q + i, keys, NULL, heads, 4);
+        else
+            step_attend_four(o + i, q + i, keys, w, heads, n);
+    }
+}
+
+#else
+enum { INTERLEAVES = 0 };
+#define step_append_four(...) (void)0
+#define step_attend_fours(...) (void)0
+#endif
 
 /* ---- several rows of no more than sixteen keys ---- */
 

@@ -5,5 +5,7 @@
 
 /* The table is named after its level. Declared here and by FUSED_LEVELS in fused.c. */
 extern const struct fused_kernels ISA_NAME(fused_);
-const struct fused_kernels ISA_NAME(fused_) = {
-    .vectors = ISA_STRING(ISA), .first_qkv = fused_first_qkv, .step = fused_step};
+const struct fused_kernels ISA_NAME(fused_) = {.vectors = ISA_STRING(ISA),
+                                               .first_qkv = fused_first_qkv,
+                                               .step = fused_step,
+                                               .interleaves = INTERLEAVES};

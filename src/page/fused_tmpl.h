@@ -51,7 +51,7 @@ typedef struct {
     struct step_buffers *b;
     struct fused_widths w;
     size_t n_layer, il;
-    int short_rows;
+    int short_rows, interleaved;
     struct step_weights scores;
     mat x, h, qkv, o, a, f, m, logits;
 } pass;
@@ -149,7 +149,10 @@ VEC_INLINE void kv_append(pass *p)
         unsigned char *const *keys = p->rows[r].k + p->il * w.G, *const *values =
                                                                      p->rows[r].v + p->il * w.G;
         size_t pos = p->rows[r].pos;
-        for (size_t g = 0; g < w.G; g++)
+        for (size_t g = 0; g < w.G && p->interleaved; g += 4)
+            step_append_four((struct step_keys){keys + g, values + g, pos + 1}, k + g * w.d,
+                             v + g * w.d, w.d);
+        for (size_t g = 0; g < w.G && !p->interleaved; g++)
             step_kv_append(step_cache(keys[g]), step_cache(values[g]), k + g * w.d, v + g * w.d,
                            pos, w.d, p->x.n == 1);
     }
@@ -161,7 +164,10 @@ VEC_INLINE void attend(pass *p)
     const struct step_heads heads = {w.H, w.d, w.H / w.G, p->model->attn_scale};
     const struct fused_row *rows = p->rows;
     size_t n = p->x.n, cache = p->il * w.G, group = step_group(w.H);
-    for (size_t r = 0; r < n && !p->short_rows; r++)
+    for (size_t r = 0; r < n && p->interleaved; r++)
+        step_attend_fours(p->o.at + r * p->o.cols, p->b->q[r], step_keys(&rows[r], cache),
+                          p->scores.at, heads);
+    for (size_t r = 0; r < n && !p->interleaved && !p->short_rows; r++)
         step_attend(p->o.at + r * p->o.cols, p->b->q[r], step_keys(&rows[r], cache), p->scores,
                     heads);
     for (size_t r = 0; r < n && p->short_rows; r += group)
@@ -278,7 +284,8 @@ VEC_INLINE void step_of(const struct fused_model *m, const struct fused_row *row
     step_buffers_at(&b, room, E);
     pass p = step_pass(m, rows, n, &b, b.x, b.qkv, w);
     p.scores = scores;
-    p.short_rows = n > 1 && w.H <= PANEL;
+    p.interleaved = fused_interleaves(INTERLEAVES, w);
+    p.short_rows = n > 1 && w.H <= PANEL && !p.interleaved;
     for (size_t r = 0; r < n; r++)
         p.short_rows = p.short_rows && rows[r].pos < PANEL;
     if (p.short_rows)

@@ -7,6 +7,7 @@
  */
 #include "base/error.h"
 #include "base/mem.h"
+#include "page/fused.h"
 #include "run/session.h"
 
 #include <string.h>
@@ -243,8 +244,10 @@ static struct segment next_segment(const mgpt_run *run, const struct feed_progre
         seg.from = s->model->backout != 0 ? 0 : seg.begin;
         seg.resid = run->resid + at->done * s->model->shape.n_embd;
     }
-    if (run->layer > 0)
+    if (run->layer > 0) {
+        kv_interleave(&s->kv, at->pos, 0);
         kv_copy(&s->kv, &run->clean->kv, (size_t)run->layer, at->pos, n);
+    }
     return seg;
 }
 
@@ -319,6 +322,9 @@ static int run_pass(const struct feed_call *f, size_t n_segments)
     }
     if (pass_stop_asked(&r))
         return 0;
+    for (size_t i = 0; i < n_segments; i++)
+        kv_interleave(&segments[i].session->kv, segments[i].pos,
+                      fused && lead->model->fused->interleaved);
     r.far = bytes >= MEMORY_FROM;
     r.logits = (mat){r.n_out > 1 ? sc->logits : spare, r.n_out, lead->model->shape.n_vocab};
     if (fused)

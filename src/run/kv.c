@@ -56,7 +56,7 @@ int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, en
             const size_t *rows, mgpt_error *err)
 {
     size_t panel = kernels_kv_bytes(type, head_dim);
-    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, rows, NULL, 0, NULL};
+    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, rows, NULL, 0, NULL, 0};
     kv->own = store_new(kv, err);
     return kv->own ? MGPT_OK : MGPT_EMEM;
 }
@@ -87,6 +87,12 @@ static size_t value_bytes(const struct kv *kv, size_t i, size_t n)
     return kv->type == KV_Q8_0 ? panels_of(n) * kv->panel : kv->panel / PANEL * n;
 }
 
+/* The same of whole panels, which interleaved values fill. */
+static size_t value_room(const struct kv *kv, size_t i, size_t n)
+{
+    return value_bytes(kv, i, panels_of(n) * PANEL);
+}
+
 /* Moves the first `used` bytes from *at to a new array with room for n. From 2 MiB on they begin at a
  * huge page: reading keys from small ones misses the TLB for every 4 KiB of a head. */
 static int kv_grow(uint8_t **array, uint8_t **at, size_t used, size_t n)
@@ -112,9 +118,9 @@ static int store_reserve(const struct kv *kv, struct kv_store *s, size_t n, mgpt
     int is_large = panels_of(s->cap) * kv->panel >= MEM_HUGE_PAGE / 2; /* little of a page unused */
     size_t more = s->cap + (is_large ? s->cap / 8 : s->cap), want = n > more ? n : more;
     for (size_t i = 0, heads = heads_of(kv); i < heads; i++) {
-        size_t n_k = key_bytes(kv, i, want), n_v = value_bytes(kv, i, want);
+        size_t n_k = key_bytes(kv, i, want), n_v = value_room(kv, i, want);
         if (!kv_grow(&s->arrays[i], &s->k[i], key_bytes(kv, i, s->cap), n_k) ||
-            !kv_grow(&s->arrays[heads + i], &s->v[i], value_bytes(kv, i, s->cap), n_v))
+            !kv_grow(&s->arrays[heads + i], &s->v[i], value_room(kv, i, s->cap), n_v))
             return err_memory(err, "the KV cache", n_k + n_v);
     }
     s->cap = want;
@@ -133,7 +139,7 @@ static void copy_tokens(struct kv *to, const struct kv *from, size_t first, size
             memcpy(to->own->k[i] + key_bytes(to, i, at), run.keys + key_bytes(to, i, of),
                    key_bytes(to, i, next - t));
             memcpy(to->own->v[i] + value_bytes(to, i, at), run.values + value_bytes(to, i, of),
-                   value_bytes(to, i, next - t));
+                   value_room(to, i, next - t));
         }
 }
 
@@ -209,8 +215,29 @@ int kv_fork(struct kv *to, const struct kv *from, size_t n, int shares, mgpt_err
     }
     if (store_reserve(to, to->own, n - to->n_prefix, err) < 0)
         return MGPT_EMEM;
+    to->interleaved = from->interleaved;
     copy_tokens(to, from, to->n_prefix, n);
     return MGPT_OK;
+}
+
+/* Exchanges four floats. */
+static void swap_quads(uint8_t *a, uint8_t *b)
+{
+    uint8_t was[16];
+    memcpy(was, a, sizeof was);
+    memcpy(a, b, sizeof was);
+    memcpy(b, was, sizeof was);
+}
+
+void kv_interleave(struct kv *kv, size_t n, int interleaved)
+{
+    size_t bytes = interleaved == kv->interleaved ? 0 : panels_of(n) * kv->panel;
+    for (uint8_t **four = kv->own->k; bytes > 0 && four < kv->own->arrays; four += 4)
+        for (size_t line = 0; line < bytes; line += PANEL * sizeof(float))
+            for (size_t h = 0; h < 4; h++)
+                for (size_t q = 0; q < h; q++)
+                    swap_quads(four[h] + line + 16 * q, four[q] + line + 16 * h);
+    kv->interleaved = interleaved;
 }
 
 /* Writes one token's key to its lane of a panel. */
@@ -287,24 +314,17 @@ static void copy_lane(const struct kv *kv, struct kv_run to, struct kv_run from,
     memcpy(to.values + lane * value, from.values + lane * value, value);
 }
 
-void kv_copy(struct kv *to, const struct kv *from, size_t n_layers, size_t t, size_t n)
-{
-    for (size_t i = 0; i < n_layers * to->n_head_kv; i++)
-        for (size_t end = t + n, at = t; at < end; at++) {
-            size_t layer = i / to->n_head_kv, head = i % to->n_head_kv;
-            if (row_floats(to, i))
-                memcpy(kv_row(to, layer, at), kv_row(from, layer, at), value_bytes(to, i, 1));
-            else
-                copy_lane(to, panels_at(to, layer, head, at), panels_at(from, layer, head, at),
-                          at % PANEL);
-        }
-}
-
-/* Element j of the key or value of token t, in an array of keys or values. */
-static float kv_stored_element(const struct kv *kv, const uint8_t *p, size_t t, int is_key,
-                               size_t j)
+/* Element j of the key or value of token t of a head of all layers, in a store's keys or values. */
+static float kv_stored_element(const struct kv *kv, uint8_t *const *heads, size_t head, size_t t,
+                               int is_key, size_t j)
 {
     size_t d = kv->head_dim, i = is_key ? (t / PANEL * d + j) * PANEL + t % PANEL : t * d + j;
+    size_t quad = i % PANEL / 4;
+    if (kv->interleaved) {
+        i = i - 4 * quad + 4 * (head % 4);
+        head = head - head % 4 + quad;
+    }
+    const uint8_t *p = heads[head];
     if (kv->type == KV_Q8_0)
         return kv_q8_get(p + t / PANEL * kv->panel, t % PANEL, is_key, j, d);
     return kv->type == KV_F16 ? f16_to_f32(((const uint16_t *)(const void *)p)[i])
@@ -315,16 +335,44 @@ void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, flo
 {
     size_t d = kv->head_dim;
     for (size_t i = 0; i < part.n; i++) {
-        struct kv_run run = kv_run_at(kv, part.layer, part.head, part.t + i);
-        size_t t = part.t + i - run.first;
+        int shared = part.t + i < kv->n_prefix;
+        const struct kv_store *s = shared ? kv->prefix : kv->own;
+        size_t head = part.layer * kv->n_head_kv + part.head;
+        size_t t = part.t + i - (shared ? 0 : kv->n_prefix);
         for (size_t j = 0; j < d; j++) {
             size_t from = order ? order[j] : j;
             if (k)
-                k[i * d + j] = kv_stored_element(kv, run.keys, t, 1, from);
+                k[i * d + j] = kv_stored_element(kv, s->k, head, t, 1, from);
             if (v)
-                v[i * d + j] = kv_stored_element(kv, run.values, t, 0, j);
+                v[i * d + j] = kv_stored_element(kv, s->v, head, t, 0, j);
         }
     }
+}
+
+/* Copies a token of a head that is interleaved in `from`. */
+static void copy_interleaved(const struct kv *kv, struct kv_run to, const struct kv *from,
+                             struct kv_part part)
+{
+    float k[NARROW / 4], v[NARROW / 4];
+    kv_get(from, part, NULL, k, v);
+    put_key(kv, NULL, to.keys, part.t % PANEL, k);
+    put_value(kv, NULL, to.values, part.t % PANEL, v);
+}
+
+void kv_copy(struct kv *to, const struct kv *from, size_t n_layers, size_t t, size_t n)
+{
+    for (size_t i = 0; i < n_layers * to->n_head_kv; i++)
+        for (size_t end = t + n, at = t; at < end; at++) {
+            size_t layer = i / to->n_head_kv, head = i % to->n_head_kv;
+            if (row_floats(to, i))
+                memcpy(kv_row(to, layer, at), kv_row(from, layer, at), value_bytes(to, i, 1));
+            else if (from->interleaved)
+                copy_interleaved(to, panels_at(to, layer, head, at), from,
+                                 (struct kv_part){layer, head, at, 1});
+            else
+                copy_lane(to, panels_at(to, layer, head, at), panels_at(from, layer, head, at),
+                          at % PANEL);
+        }
 }
 
 size_t kv_n_blocks(const struct kv *kv)

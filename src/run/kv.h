@@ -13,6 +13,11 @@
  * A layer that is a short convolution keeps no keys but a row of floats per token, for any type of
  * cache, as the values of its head 0: element j of token t: v[t * rows + j]. Its other heads are empty.
  *
+ * Interleaved, for the fused path (fused_attend_tmpl.h), if a multiple of four heads has floats: in
+ * every 16 floats of the arrays of four heads, quad (four floats) q of head h is exchanged with quad
+ * h of head q. So 16 floats are an element of four keys of four heads, or four elements of a value of
+ * four heads.
+ *
  * Both begin at a multiple of 64, the first in their array, so a line of a panel never crosses a
  * cache line; from 2 MiB on at a multiple of that, a huge page.
  *
@@ -49,6 +54,7 @@ struct kv {
     struct kv_store *prefix; /* of tokens [0, n_prefix), whole panels; NULL: 0 */
     size_t n_prefix;
     struct kv_store *own; /* of the tokens after them */
+    int interleaved;
 };
 
 /* `rows` must outlive it. MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
@@ -70,7 +76,12 @@ struct kv_part {
 void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, const float *k,
             const float *v);
 
-/* Writes tokens [t, t + n) of layers [0, n_layers), which `from`, of the same shape and type, has. */
+/* Interleaves the first n tokens, or ends that; nothing if it is done already. There is no prefix.
+ * Only kv_get, kv_copy, kv_fork and kv_reserve know interleaved caches, as `from` or as the cache. */
+void kv_interleave(struct kv *kv, size_t n, int interleaved);
+
+/* Writes tokens [t, t + n) of layers [0, n_layers), which `from`, of the same shape and type, has.
+ * `to` is not interleaved. */
 void kv_copy(struct kv *to, const struct kv *from, size_t n_layers, size_t t, size_t n);
 
 /* Copies a part as float32, [n][head_dim]; k or v may be NULL. Component i of a key is stored

@@ -92,6 +92,7 @@ static void write_parts(struct writing *w, mgpt_session *s, const struct session
     xxh64_begin(&w->hash);
     write_part(w, head, sizeof *head);
     write_part(w, s->tokens, n * sizeof *s->tokens);
+    kv_interleave(&s->kv, n, 0);
     kv_clear_lanes(&s->kv, n);
     for (size_t i = 0; i < kv_n_blocks(&s->kv); i++)
         for (size_t t = 0; t < n;) {

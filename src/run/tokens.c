@@ -2,6 +2,7 @@
  * here are the calls and the direct way of small models into the fused path. */
 #include "base/error.h"
 #include "base/mem.h"
+#include "page/fused.h"
 #include "run/session.h"
 
 #include <string.h>
@@ -12,7 +13,8 @@ static int is_ready(const mgpt_session *s, const int32_t *tokens, size_t n)
 {
     size_t pos = arr_len(s->tokens), end = pos + n;
     if (s->tap.points != 0 || session_stop_asked(s) || !takes_fused_path(s, 0) || s->in_use ||
-        n > s->n_ctx - pos || end > s->kv.own->cap || end > arr_cap(s->tokens))
+        s->kv.interleaved != s->model->fused->interleaved || n > s->n_ctx - pos ||
+        end > s->kv.own->cap || end > arr_cap(s->tokens))
         return 0;
     size_t valid = 0;
     while (valid < n && tokens[valid] >= 0 && (size_t)tokens[valid] < s->model->shape.n_vocab)

@@ -8,7 +8,7 @@
 #include "model/model.h"
 #include "page/fused.h"
 #include "support/build_model.h"
-#include "support/unit.h"
+#include "support/place.h"
 
 enum { N_TOKENS = 40 };
 
@@ -40,6 +40,23 @@ static const struct toy_spec narrow[] = {
      .activation = "relu2",
      .final_norm = TOY_YES,
      .embedding_norm = TOY_NO},
+    {.label = "32 wide, eight heads of 4",
+     .arch = "gpt2",
+     .n_layer = 2,
+     .n_embd = 32,
+     .n_head = 8,
+     .n_ff = 128,
+     .n_ctx = 80,
+     .n_vocab = 65},
+    {.label = "eight heads of 4, four of keys",
+     .arch = "microgpt",
+     .n_layer = 1,
+     .n_embd = 32,
+     .n_head = 8,
+     .n_head_kv = 4,
+     .n_ff = 128,
+     .n_ctx = 80,
+     .n_vocab = 33},
     {.label = "48 wide, head of 16",
      .arch = "microgpt",
      .n_layer = 2,
@@ -214,6 +231,77 @@ static void by_forks(const struct fused_subject *s)
     }
 }
 
+/* One session changes between the paths, with rewinds between, and is saved and loaded. */
+static void by_turns(const struct fused_subject *s, const mgpt_session *page)
+{
+    static const size_t rewinds[] = {0, 1, 3, 4, 5, 8, 15, 16, 17, 20, 32};
+    mgpt_session *a = fused_session(s->model, 0, s->kv_type);
+    mgpt_session *b = fused_session(s->model, 0, s->kv_type);
+    for (size_t turn = 0; turn < 2 * COUNT(rewinds); turn++) {
+        size_t to = rewinds[turn / 2];
+        assert_int_equal(mgpt_rewind(a, to < mgpt_pos(a) ? to : mgpt_pos(a), NULL), MGPT_OK);
+        for (size_t pos; (pos = mgpt_pos(a)) < s->n; check_logits(s, pos, a, "turns")) {
+            uint64_t tapped = (pos / 3 + turn) % 2 ? MGPT_POINT_BIT(MGPT_EMBD) : 0;
+            assert_int_equal(mgpt_tap(a, tapped, tapped ? look : NULL, NULL, NULL), MGPT_OK);
+            assert_non_null(mgpt_step(a, s->tokens[pos], NULL));
+        }
+        if (turn % 5 > 0)
+            continue;
+        assert_int_equal(mgpt_rewind(a, s->n - 1 - turn / 5, NULL), MGPT_OK);
+        assert_int_equal(mgpt_save_session(a, place.path, NULL), MGPT_OK);
+        assert_int_equal(mgpt_load_session(b, place.path, NULL), MGPT_OK);
+        for (size_t pos; (pos = mgpt_pos(b)) < s->n; check_logits(s, pos, b, "loaded"))
+            assert_non_null(mgpt_step(b, s->tokens[pos], NULL));
+        check_cache(s, page, b);
+    }
+    mgpt_session_free(a);
+    mgpt_session_free(b);
+}
+
+struct last_input {
+    float *x; /* [n][n_embd]: the input of the last layer */
+    int32_t layer;
+};
+
+static int keep_last_input(const mgpt_value *value, void *user)
+{
+    const struct last_input *last = user;
+    if (value->layer == last->layer)
+        memcpy(last->x + value->pos * value->cols, value->data,
+               (size_t)(value->rows * value->cols) * sizeof *last->x);
+    return 0;
+}
+
+/* A run that begins in the last layer: the keys and values before it are those of a session that
+ * took the fused path. */
+static void by_clean_run(const struct fused_subject *s)
+{
+    size_t E = s->model->shape.n_embd;
+    mgpt_session *clean = fused_session(s->model, 0, s->kv_type);
+    mgpt_session *to = fused_session(s->model, 0, s->kv_type);
+    struct last_input last = {toy_alloc(s->n * E, sizeof(float)),
+                              (int32_t)s->model->shape.n_layer - 1};
+    assert_int_equal(mgpt_tap(clean, MGPT_POINT_BIT(MGPT_RESID_PRE), keep_last_input, &last, NULL),
+                     MGPT_OK);
+    assert_int_equal(mgpt_feed(clean, s->tokens, s->n, NULL), MGPT_OK);
+    assert_int_equal(mgpt_tap(clean, 0, NULL, NULL, NULL), MGPT_OK);
+    assert_int_equal(mgpt_rewind(clean, s->n - 1, NULL), MGPT_OK);
+    assert_non_null(mgpt_step(clean, s->tokens[s->n - 1], NULL));
+    assert_int_equal(mgpt_feed(to, s->tokens, 3, NULL), MGPT_OK);
+    const mgpt_run run = {.session = to,
+                          .tokens = s->tokens + 3,
+                          .n = s->n - 3,
+                          .resid = last.x + 3 * E,
+                          .clean = clean,
+                          .layer = last.layer};
+    assert_int_equal(mgpt_feed_many(&run, 1, NULL), MGPT_OK);
+    check_logits(s, s->n - 1, to, "clean run");
+    check_cache(s, clean, to);
+    free(last.x);
+    mgpt_session_free(to);
+    mgpt_session_free(clean);
+}
+
 /* The reference: every token has a tap, so it runs in forward.c. */
 static struct fused_subject by_the_page(const mgpt_model *model, const int32_t *tokens, size_t n,
                                         size_t n_vocab, int32_t kv_type, mgpt_session **page)
@@ -221,7 +309,7 @@ static struct fused_subject by_the_page(const mgpt_model *model, const int32_t *
     struct fused_subject s = {model, tokens, n, n_vocab, kv_type, NULL};
     s.logits = toy_alloc(n * n_vocab, sizeof *s.logits);
     *page = fused_session(model, 1, kv_type);
-    assert_int_equal(mgpt_tap(*page, MGPT_POINT_BIT(MGPT_LOGITS), look, NULL, NULL), MGPT_OK);
+    assert_int_equal(mgpt_tap(*page, MGPT_POINT_BIT(MGPT_EMBD), look, NULL, NULL), MGPT_OK);
     for (size_t i = 0; i < n; i++) {
         const float *logits = mgpt_step(*page, tokens[i], NULL);
         assert_non_null(logits);
@@ -249,6 +337,10 @@ static void compare_paths(const struct toy_spec *spec, const char *isa)
         by_batches(&s[i], 0);
         by_batches(&s[i], 1);
         by_forks(&s[i]);
+        if (i == 0)
+            by_turns(&s[i], page);
+        if (i == 0 && spec->n_layer > 0)
+            by_clean_run(&s[i]);
         mgpt_session_free(page);
     }
     by_mixed_batch(&s[0], &s[1], 0);
@@ -261,7 +353,7 @@ static void compare_paths(const struct toy_spec *spec, const char *isa)
     toy_free(m);
 }
 
-TEST(bits_of_the_page)
+TEST_IN_PLACE(bits_of_the_page)
 {
     int runs;
     const char *isa;

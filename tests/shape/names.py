@@ -37,7 +37,7 @@ def cut_declarations(files):
 # The most lines of each product: what begins with one of the folders and is in no row above. A number is raised only in a
 # commit that says why, and lowered when a product has shrunk.
 BUDGET = (
-    ('src', ('src/', 'include/'), 28000),
+    ('src', ('src/', 'include/'), 28200),
     ('convert', ('tools/convert/',), 26000),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 12500),

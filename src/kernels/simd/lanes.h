@@ -144,6 +144,24 @@ VEC_INLINE lanes lanes_put(lanes a, size_t i, float x)
     return a;
 }
 
+#if defined(LANES_QUADS)
+
+VEC_INLINE lanes lanes_quads(lanes a, enum quad_lanes from)
+{
+    EACH_VEC(i)
+        a.v[i] = vec_quads(a.v[i], from);
+    return a;
+}
+
+VEC_INLINE lanes lanes_firsts(size_t n, lanes a, lanes b)
+{
+    EACH_VEC(i)
+        a.v[i] = vec_firsts(n, a.v[i], b.v[i]);
+    return a;
+}
+
+#endif
+
 /* p 2^whole, rounded once; p in [1/2, 2). `shifted` is whole + 1.5 * 2^23. */
 VEC_INLINE lanes lanes_scale2(lanes p, lanes shifted, lanes whole)
 {

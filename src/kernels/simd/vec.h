@@ -38,6 +38,11 @@
  *   vec_load_i8(p)               LANES bytes, not aligned
  *   vec_prefetch(address)         a number, because it may be past the end of an array
  *
+ * A file may define LANES_QUADS, and with it
+ *
+ *   vec_quads(a, from)            permutes the lanes of every quad
+ *   vec_firsts(n, a, b)           of every quad the first n lanes of a, the others of b; n <= 4
+ *
  * A file may define LANES_FOURS or LANES_FIXED, and with it its own versions of some functions of
  * lanes.h and fixed.h.
  */
@@ -82,6 +87,9 @@
 #else
 #define UNROLL_TWICE _Pragma("GCC unroll 2")
 #endif
+
+/* The lanes that the lanes of a quad become: one in all four, or all in another order. */
+enum quad_lanes { QUAD_0, QUAD_1, QUAD_2, QUAD_3, QUAD_2301, QUAD_1032 };
 
 #define VEC_FILE(isa) <kernels/simd/vec_##isa.h>
 #define VEC_FILE_OF(isa) VEC_FILE(isa)

@@ -61,6 +61,19 @@ VEC_INLINE vec vec_put(vec a, ptrdiff_t i, float x)
     return _mm256_blendv_ps(a, vec_of(x), _mm256_castsi256_ps(here));
 }
 
+#define LANES_QUADS
+
+VEC_INLINE vec vec_quads(vec a, enum quad_lanes from)
+{
+    return X86_QUADS(_mm256_permute_ps, a, from);
+}
+
+VEC_INLINE vec vec_firsts(size_t n, vec a, vec b)
+{
+    __m256 first = _mm256_castsi256_ps(avx2_mask((ptrdiff_t)n));
+    return _mm256_blendv_ps(b, a, _mm256_permute2f128_ps(first, first, 0x00));
+}
+
 VEC_INLINE vec vec_load_f16(const uint16_t *p)
 {
     return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)p));

@@ -137,6 +137,18 @@ VEC_INLINE float vec_biggest(vec a)
     return x86_biggest(_mm256_max_ps(avx512_low(a), avx512_high(a)));
 }
 
+#define LANES_QUADS
+
+VEC_INLINE vec vec_quads(vec a, enum quad_lanes from)
+{
+    return X86_QUADS(_mm512_permute_ps, a, from);
+}
+
+VEC_INLINE vec vec_firsts(size_t n, vec a, vec b)
+{
+    return _mm512_mask_blend_ps((__mmask16)(0x1111u * ((1u << n) - 1)), b, a);
+}
+
 /* ---- four at a time, with shared shuffles ---- */
 
 #define LANES_FOURS

@@ -40,6 +40,23 @@ VEC_INLINE vec vec_first(ptrdiff_t n, vec a, vec b)
     return vbslq_f32(vcltq_s32(neon_count(), vdupq_n_s32((int32_t)n)), a, b);
 }
 
+#define LANES_QUADS
+
+VEC_INLINE vec vec_quads(vec a, enum quad_lanes from)
+{
+    return from == QUAD_0      ? vdupq_laneq_f32(a, 0)
+           : from == QUAD_1    ? vdupq_laneq_f32(a, 1)
+           : from == QUAD_2    ? vdupq_laneq_f32(a, 2)
+           : from == QUAD_3    ? vdupq_laneq_f32(a, 3)
+           : from == QUAD_2301 ? vextq_f32(a, a, 2)
+                               : vrev64q_f32(a);
+}
+
+VEC_INLINE vec vec_firsts(size_t n, vec a, vec b)
+{
+    return vec_first((ptrdiff_t)n, a, b);
+}
+
 VEC_INLINE vec vec_load_part(const float *p, ptrdiff_t n, float rest)
 {
     float part[LANES] = {rest, rest, rest, rest};

@@ -27,6 +27,15 @@ VEC_INLINE quad quad_fma(quad a, quad b, quad c)
     return _mm_fmadd_ps(a, b, c);
 }
 
+/* vec_quads: permute needs a constant. */
+#define X86_QUADS(permute, a, from)                                                                \
+    ((from) == QUAD_0      ? permute(a, 0x00)                                                      \
+     : (from) == QUAD_1    ? permute(a, 0x55)                                                      \
+     : (from) == QUAD_2    ? permute(a, 0xAA)                                                      \
+     : (from) == QUAD_3    ? permute(a, 0xFF)                                                      \
+     : (from) == QUAD_2301 ? permute(a, 0x4E)                                                      \
+                           : permute(a, 0xB1))
+
 VEC_INLINE float x86_reduce(__m256 a)
 {
     __m128 p4 = _mm_add_ps(_mm256_castps256_ps128(a), _mm256_extractf128_ps(a, 1));
