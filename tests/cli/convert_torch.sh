@@ -279,7 +279,9 @@ foreign 'a pointer of Git LFS' 'version https://git-lfs.github.com/spec/v1'
 foreign 'gzip' '\037\213\010'
 foreign "llm.c's tokenizer" '\310\327\064\001'
 unknown '\010\021\022\007pytorch\032\003' # ONNX of version 17
-unknown '\010\007\022\007pyt\001rch\032\003'
+foreign 'ONNX' '\010\007\022\007py ~rch\032\003'
+unknown '\010\007\022\007pyt\037rch\032\003' # no text
+unknown '\010\007\022\007pyt\177rch\032\003'
 unknown '\010\007\022\007pytorch\031\003'
 unknown '\010\002\022\377\001\012'
 unknown '\201\246par\001ms\201'
