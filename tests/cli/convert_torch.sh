@@ -248,6 +248,10 @@ directory two a.pt b.pth
 denies 3 'two: is a directory of several models (a.pt, b.pth): name one' two no.gguf
 directory many e.pt d.pt c.pt b.pt a.pt g.pt f.pt
 denies 3 'many: is a directory of several models (a.pt, b.pt): name one' many no.gguf
+for pair in 'a b' 'c d' 'e f' 'g h' 'i j' 'k l' 'm n' 'o p'; do # in whatever order the file system names them
+    directory "pair${pair% *}" "${pair% *}.pt" "${pair#* }.pt"
+    denies 3 "is a directory of several models (${pair% *}.pt, ${pair#* }.pt): name one" "pair${pair% *}" no.gguf
+done
 mkdir rows && cp microgpt/lists.pkl rows/model.pkl && : >rows/checkpoint && : >rows/.metadata
 runs "a directory of one pickle, with files of trainers" convert rows x.gguf
 directory none tokenizer.json
