@@ -118,6 +118,14 @@ plans '2 layers, 4 wide, 2 heads of 2 (1 for keys and values), mlp 6' v1.bin
 plans 'output.weight' v1-own-head.bin
 plans 'llama2.c .bin version 2 (int8)' v2.bin
 check "a dry run writes nothing" eval 'convert 0 --dry-run flat.json never.gguf && [ ! -e never.gguf ]'
+convert 0 flat.json x.gguf
+grep -v ': wrote ' "$tmp/err" >said
+convert 0 --dry-run flat.json
+check "... and says what was inferred" eval '[ -s said ] && cmp -s said "$tmp/err"'
+
+run convert --help
+check "--help: which formats an option applies to, in a column" awk '
+    /^formats that/ { n = 1; next } n { n++; bad += substr($0, 24, 2) !~ /^ [^ ]$/ } END { exit bad || n < 30 }' "$tmp/out"
 
 # ---- llama2.c ----
 
@@ -170,7 +178,7 @@ denies 2 'flat.gguf and ./flat.gguf are the same file' flat.gguf ./flat.gguf
 ln -s flat.gguf link.gguf
 denies 2 'are the same file' flat.gguf link.gguf
 same copy.gguf flat.gguf "and the file is as it was"
-denies 5 'cannot create' flat.json nowhere/no.gguf
+denies 5 'mgpt: nowhere/no.gguf: cannot create' flat.json nowhere/no.gguf
 denies 5 'is a directory' flat.json away
 check "no temporary files are left" [ -z "$(find . -name '*.tmp')" ]
 check "OUT may be /dev/null" convert 0 flat.json /dev/null

@@ -94,6 +94,13 @@ same a.gguf b.gguf ". gives the file that its name gives"
 run info -m a.gguf
 check "the name of the directory is the name of the model" grep -q '^name *"tiny"' "$tmp/out"
 
+# A text whose tree takes more memory than it may have: refused where it does, after the 24 bytes of the first line.
+mkdir many
+awk 'BEGIN { printf "{\"model_type\": \"llama\",\n\"a\": ["; for (i = 0; i < 900000; i++) printf "[],"; print "[]]}" }' >many/config.json
+run convert many no.gguf
+check "a config.json of too many values: where" eval '[ $code -eq 3 ] && [ "$(sed -n \
+    "s/.*: line 2 column \([0-9]*\): too many values for a text of this size (byte \([0-9]*\))$/\2 - \1/p" "$tmp/err" | xargs expr)" = 24 ]'
+
 # Keys of our own are named where llama.cpp would read the file without them, not where it refuses the tokenizer.
 cat >digits.json <<'END'
 {"pre_tokenizer": {"type": "Digits", "individual_digits": true},

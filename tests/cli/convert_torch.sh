@@ -74,6 +74,12 @@ said "ng-video-lecture: what was assumed" \
 equal ng-video-lecture-2022 model.pth --assume ng-video-lecture-2022
 equal ng-video-lecture-2022 model.pth --activation relu --pre-norm --qk-scale embd
 equal ng-video-lecture-2022 model.pth --assume ng-video-lecture --qk-scale 0.759835686
+for factor in 0.002 1000; do
+    runs "a factor of q and k of $factor" convert ng-video-lecture-2022/model.pth x.gguf --assume ng-video-lecture --qk-scale $factor
+done
+for factor in 0.0009 1001 x; do
+    denies 2 '--qk-scale: expected head, embd or a number from 0.001 to 1000' --qk-scale $factor ng-video-lecture-2022/model.pth no.gguf
+done
 said "and what llama.cpp would do" 'ignores mgpt.activation, attention.scale and would'
 
 # ---- facts that are not in the file ----
@@ -151,6 +157,16 @@ check "--text: exit 3, nothing is written" eval '[ $code -eq 3 ] && [ ! -e no.gg
 check "--text: the losses, lowest first" awk 'NR > 1 && $1 ~ /^[0-9.]+$/ { if ($1 + 0 < last) exit 1; last = $1; n++ } END { exit n < 8 }' "$tmp/out"
 check "--text: the order of norms that the text is drawn with" eval 'sed -n 2p "$tmp/out" | grep -q -- --post-norm'
 check "--text: says that nothing is chosen" grep -q 'nothing is chosen or written' "$tmp/err"
+printf abcdefghijkl >chars.txt
+printf abcabdab >own.txt
+losses=
+for heads in 1 2 3; do # 4 heads would have 3 values each
+    run convert mlx/weights.npz own.gguf --assume ng-video-lecture --chars chars.txt --heads $heads
+    loss=$("$MGPT" score own.gguf -f own.txt 2>/dev/null | awk '/^nll/ { printf "%10.4f", $2 }')
+    losses="$losses$loss  --heads $heads,"
+done
+run convert mlx/weights.npz no.gguf --assume ng-video-lecture --chars chars.txt --text own.txt
+check "--text: all numbers of heads, and the losses of mgpt score" [ "$(sed 1d "$tmp/out" | sort -k 3 | tr '\n' ,)" = "$losses" ]
 denies 2 'nothing is open' nanogpt/ckpt.pt no.gguf --assume nanogpt --text own.txt
 denies 3 '--text: the tokens are not known' no-projection/model.pt no.gguf --text own.txt
 

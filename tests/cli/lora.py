@@ -159,6 +159,8 @@ def values():
 
 def commands():
     hf, adapter, out = GOLDEN / "llama", LORA / "llama", TMP / "merged.gguf"
+    done = run("convert", hf, out, "--no-tokenizer", "--lora", shutil.copytree(adapter, TMP / "a"))
+    check("a name of one letter", " adapter a: 14 matrices changed" in done.stderr, done.stderr)
     done = run("convert", hf, out, "--no-tokenizer", "--lora", adapter)
     check("convert says what was changed", "adapter llama: 14 matrices changed, in F32" in done.stderr, done.stderr)
     for words in (("check", "--self", "--tokens", "3"), ("generate", "--ids", "1,2", "-n", "5", "--temp", "0"),

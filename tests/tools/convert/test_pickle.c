@@ -26,6 +26,20 @@ static double real_of(const struct pickle *p, pickle_id id)
 
 /* ---- opcodes --------------------------------------------------------------------------------- */
 
+/* Protocols 2 to 5 begin with their number, and an opcode follows. */
+TEST(beginnings)
+{
+    static const struct {
+        const char *bytes;
+        int is_pickle;
+    } rows[] = {{"\x80\1}", 0}, {"\x80\2}", 1}, {"\x80\5}", 1},
+                {"\x80\6}", 0}, {"\x81\2}", 0}, {"\x80\2\1", 0}};
+    for (size_t i = 0; i < COUNT(rows); i++)
+        for (size_t n = 2; n < 4; n++)
+            assert_int_equal(pickle_sniff((struct span){(const uint8_t *)rows[i].bytes, n}),
+                             n == 3 && rows[i].is_pickle);
+}
+
 TEST(numbers)
 {
     const struct {

@@ -221,6 +221,9 @@ TEST(tiling)
     assert_header(
         "{" F32("b", 0, 4) ",\"none\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}}", 4,
         NULL);
+    assert_header(
+        "{\"none\":{\"dtype\":\"F32\",\"shape\":[0],\"data_offsets\":[0,0]}," F32("b", 0, 4) "}", 4,
+        NULL);
     assert_header("{" F32("a", 0, 4) "," F32("b", 0, 4) "}", 4, "expected 4 (an overlap)");
     assert_header("{" F32("a", 0, 4) "," F32("b", 2, 6) "}", 6, "tensor b: begins at byte 2");
     assert_header("{" F32("a", 0, 4) "," F32("b", 8, 12) "}", 12, "expected 4 (a gap)");
