@@ -75,6 +75,22 @@ check "GPTQ, activation order: some matrices have no blocks" exact gptq_order "2
 check "GPTQ, version 2, 3 bits, a group per row" exact gptq_v2 "7 Q4_0"
 check "GPTQ, 8 bits" exact gptq_8bit "7 Q8_0"
 check "AWQ" exact awq "7 Q5_0"
+# Zeros of 4: values reach 11, which 4 bits around 0 do not.
+cp -R "$golden/gptq_sym" low
+python3 - low/model.safetensors <<'END'
+import json, struct, sys
+d = bytearray(open(sys.argv[1], "rb").read())
+n, = struct.unpack_from("<Q", d)
+for name, t in json.loads(d[8:8 + n]).items():
+    if name.endswith("qzeros"):
+        a, b = t["data_offsets"]
+        d[8 + n + a:8 + n + b] = b"\x33" * (b - a)
+open(sys.argv[1], "wb").write(d)
+END
+check "GPTQ, zeros below the middle" converts 0 'matrices have the exact values as 7 Q5_0' low kept.gguf
+run convert low floats.gguf --no-tokenizer --type f32
+run convert kept.gguf kept32.gguf --type f32
+check "... which have the values of floats" [ "$(bits kept32.gguf)" = "$(bits floats.gguf)" ]
 check "MLX, 2 to 8 bits" exact mlx "2 F32, 6 Q4_1, 1 Q5_1"
 rm -rf a b *.gguf
 
@@ -160,6 +176,9 @@ for input in torch torch/config.json torch/pytorch_model.bin; do
 done
 run convert --dry-run --no-tokenizer torch/pytorch_model.bin
 check "the format of pytorch_model.bin" grep -q '^format *Hugging Face gpt2' "$tmp/out"
+copy gpt2 unnamed && rm unnamed/model.safetensors
+python3 -c 'import pickle; pickle.dump({5: [1.0]}, open("unnamed/pytorch_model.bin", "wb"), protocol=2)'
+check "a state that cannot be read" converts 3 'its name is not text' unnamed no.gguf
 sed -i 's/"n_head": 3/"n_head": 5/' torch/config.json
 check "config.json counts" converts 3 'n_head 5 does not divide n_embd 18' torch/pytorch_model.bin no.gguf
 head -c 20000 torch/pytorch_model.bin >cut && mv cut torch/pytorch_model.bin
