@@ -74,13 +74,7 @@ said "ng-video-lecture: what was assumed" \
 equal ng-video-lecture-2022 model.pth --assume ng-video-lecture-2022
 equal ng-video-lecture-2022 model.pth --activation relu --pre-norm --qk-scale embd
 equal ng-video-lecture-2022 model.pth --assume ng-video-lecture --qk-scale 0.759835686
-for factor in 0.002 1000; do
-    runs "a factor of q and k of $factor" convert ng-video-lecture-2022/model.pth x.gguf --assume ng-video-lecture --qk-scale $factor
-done
-for factor in 0.0009 1001 x; do
-    denies 2 '--qk-scale: expected head, embd or a number from 0.001 to 1000' --qk-scale $factor ng-video-lecture-2022/model.pth no.gguf
-done
-said "and what llama.cpp would do" 'ignores mgpt.activation, attention.scale and would'
+said "and what llama.cpp would do" 'ignores attention.scale, mgpt.activation and would'
 
 # ---- facts that are not in the file ----
 
@@ -148,6 +142,13 @@ denies 2 '--positions: the model has a table' --positions none --assume freecode
 denies 2 'expected a number, nanochat' --qk-scale head nanochat-2025/model_000010.pt no.gguf
 run generate freecodecamp/model.pth
 check "every command asks" eval '[ $code -eq 3 ] && grep -qF "mgpt convert freecodecamp/model.pth model.gguf --assume PROGRAM" "$tmp/err"'
+
+for factor in 0.002 1000; do
+    runs "a factor of q and k of $factor" convert ng-video-lecture-2022/model.pth x.gguf --assume ng-video-lecture --qk-scale $factor
+done
+for factor in 0.0009 1001 x; do
+    denies 2 '--qk-scale: expected head, embd or a number from 0.001 to 1000' --qk-scale $factor ng-video-lecture-2022/model.pth no.gguf
+done
 
 # --text: the reading with the lower loss is proposed, none is chosen. The text is the model's own.
 run convert freecodecamp/model.pth own.gguf --assume freecodecamp
