@@ -109,7 +109,7 @@ def write_suite(folder, names):
     other = list(LOGITS)
     other[9] += 2
     for name, data in {"ref.npy": npy(LOGITS, T), "other.npy": npy(other, T, "f"), "part.npy": npy(LOGITS[V:], T - 1),
-                       "texts": b'"a"\n"b"\n', "ids": b"[97]\n[98]\n", "wrong.ids": b"[1, 2]\n[3, 4]\n"}.items():
+                       "texts": b'"a"\n"b"\n', "ids": b"[97]\n[98]\n", "one": b"[1]\n", "wrong.ids": b"[1, 2]\n[3, 4]\n"}.items():
         (folder / name).write_bytes(data)
     cases = []
     for name in names:
@@ -251,6 +251,8 @@ class Runner(unittest.TestCase):
                 (run + ["--engine", "sh {model}"] + self.common, "{ids} {out} is missing"),
                 (run + self.command + ["--format", "onnx"], "--format onnx: expected some of gguf"),
                 (run + self.command + self.common + ["--case", "zzz"], "no case has this name"),
+                (run + self.command + self.common + ["--jobs", "0"], "expected a number above 0"),
+                (run + self.command + self.common + ["--timeout", "nan"], "expected a number above 0"),
                 (run + self.command + self.common + ["--case", "("], "--case (: "), (run + self.command, "required: --format")):
             self.assertIn(told, self.run_suite(*words, status=2))
         self.assertIn("No such file", self.run_suite(*run, *self.command, *self.common, "--expect", "/nonexistent/x", status=5))
@@ -266,7 +268,12 @@ class Runner(unittest.TestCase):
                 *((without(key), f'expected "{key}"') for key in ("id", "group", "ref", "ids", "files")),
                 (json.dumps({**case, "kind": "x"}), "kind x: expected one of"), (json.dumps({**case, "files": {"hf": 3}}), 'expected "files"'),
                 (json.dumps({**case, "kind": "behaviour"}), 'expected "how"'), (json.dumps({**case, "ref": "absent"}), "absent: expected a matrix"),
-                (json.dumps({**case, "ref": "part.npy"}), "2 rows, expected one for each of 3 ids"),
+                (json.dumps({**case, "ref": "part.npy"}), "2 rows, expected 3 of the 3 positions"),
+                (json.dumps({**case, "ref": "part.npy", "rows": [1, 3]}), "2 rows, expected 2 of the 3 positions"),
+                (json.dumps({**case, "rows": [-1]}), 'expected "rows"'), (json.dumps({**case, "also": [{"ref": "x"}]}), 'expected "also"'),
+                (json.dumps({**case, "kind": "tokenizer", "texts": "texts", "ref": "right.txt"}), "right.txt: not JSON Lines"),
+                (json.dumps({**case, "kind": "tokenizer", "texts": "texts", "ref": "texts"}), "texts: expected a list on each line"),
+                (json.dumps({**case, "kind": "tokenizer", "texts": "texts", "ref": "one"}), "one: 1 lines, expected one for each of 2 texts"),
                 (json.dumps({**case, "ids": "texts"}), "texts: invalid literal")):
             (self.dir / "cases.jsonl").write_text(line)
             self.assertIn(told, self.run_suite("run", self.dir, *self.command, *self.common, status=3))

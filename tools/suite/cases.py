@@ -18,7 +18,7 @@ def read_suite(folder):
     """(suite.json, cases) of the directory; paths in the cases are absolute afterwards."""
     folder = pathlib.Path(folder).resolve()
     about, cases, seen = read_about(folder / "suite.json"), [], set()
-    for number, line in enumerate(read_text(folder / "cases.jsonl").splitlines(), 1):
+    for number, line in enumerate(read_text(folder / "cases.jsonl").split("\n"), 1):
         place = f"{folder / 'cases.jsonl'}:{number}"
         if line.strip():
             case = read_case(line, place, folder)
@@ -67,9 +67,15 @@ def read_case(line, place, folder):
     files = case.get("files")
     if not isinstance(files, dict) or not files or not all(isinstance(f, str) for f in files.values()):
         raise SuiteError(f'{place}: expected "files", an object of paths')
+    also, rows = case["also"], case.get("rows", [])
+    if not isinstance(also, list) or not all(isinstance(a, dict) and isinstance(a.get("ref"), str)
+                                             and isinstance(a.get("why"), str) for a in also):
+        raise SuiteError(f'{place}: expected "also", a list of {{"ref": path, "why": line}}')
+    if not isinstance(rows, list) or not all(type(row) is int and row >= 0 for row in rows):
+        raise SuiteError(f'{place}: expected "rows", a list of positions')
     case["files"] = {name: folder / path for name, path in files.items()}
     case["input"] = folder / case["texts" if case["kind"] == "tokenizer" else "ids"]
-    case["refs"] = [(folder / case["ref"], None)] + [(folder / also["ref"], also["why"]) for also in case["also"]]
+    case["refs"] = [(folder / case["ref"], None)] + [(folder / a["ref"], a["why"]) for a in also]
     return case
 
 
@@ -79,6 +85,17 @@ def read_ids(path):
         return [int(word) for word in read_text(path).split()]
     except ValueError as failed:
         raise SuiteError(f"{path}: {failed}") from None
+
+
+def read_lines(path, kind):
+    """The objects of a file of JSON Lines, all of one type."""
+    try:
+        lines = [json.loads(line) for line in read_text(path).rstrip("\n").split("\n")]
+    except ValueError as failed:
+        raise SuiteError(f"{path}: not JSON Lines: {failed}") from None
+    if not lines or not all(isinstance(line, kind) for line in lines):
+        raise SuiteError(f"{path}: expected a {kind.__name__} on each line")
+    return lines
 
 
 def read_npy(path):

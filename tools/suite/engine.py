@@ -67,7 +67,7 @@ class Command:
     """An engine that is started for each case."""
 
     def __init__(self, words, seconds):
-        self.words, self.seconds = words, seconds
+        self.words, self.seconds, self.process = words, seconds, None
         self.has_how = "{how}" in words
 
     def ask(self, model, ids, out, how):
@@ -82,8 +82,8 @@ class Command:
             words.append(word)
         with tempfile.TemporaryFile() as errors:
             try:
-                process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=errors,
-                                           start_new_session=True)
+                process = self.process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                                          stderr=errors, start_new_session=True)
             except OSError as failed:
                 return "crash", f"{words[0]} cannot be started: {failed.strerror}"
             try:
@@ -95,7 +95,9 @@ class Command:
             return verdict_of(status, last_line(errors))
 
     def close(self):
-        pass
+        """Ends a case that an interrupt has left."""
+        if self.process is not None and self.process.poll() is None:
+            kill_group(self.process)
 
 
 class Server:

@@ -9,11 +9,10 @@ differences divided by the sum of squares. The bounds were measured in November 
 - faults: D 0.06 to 8. Only a wrong epsilon was below, D 4e-4; cases with weights that amplify it are for that.
 """
 import array
-import json
 import math
 import sys
 
-from cases import SuiteError, read_ids, read_npy, read_text
+from cases import SuiteError, read_ids, read_lines, read_npy
 
 RIGHT_D = 3e-5
 NEAR = {"float": (0.03, 1e-4), "bfloat16": (0.1, 1e-3), "integer": (0.3, 1e-2)}  # the largest D and NMSE
@@ -25,13 +24,13 @@ def band_of(case):
     return NEAR["integer" if case.get("integer") else "bfloat16" if case.get("bfloat16") else "float"]
 
 
-def distance(values, reference, columns, most_d, rows=None):
-    """{"D", "nmse", "row"}: row is the first one whose D is above most_d, or None. rows: of values, for each row of the
-    reference. Returns a text instead where a value is not finite."""
+def distance(values, reference, columns, most_d, positions):
+    """{"D", "nmse", "row"}: row is the first one whose D is above most_d, or None. positions: the row of values for each
+    row of the reference. Returns a text instead where a value is not finite."""
     squares = errors = worst = 0.0
     first = None
     for n in range(len(reference) // columns):
-        row = n if rows is None else rows[n]
+        row = positions[n]
         want = reference[n * columns:(n + 1) * columns]
         differences = [a - b for a, b in zip(values[row * columns:(row + 1) * columns], want)]
         error, square = math.fsum(d * d for d in differences), math.fsum(w * w for w in want)
@@ -79,10 +78,11 @@ def judge_logits(case, path):
     n_tokens, best, most = len(read_ids(case["input"])), None, band_of(case)
     for ref, why in case["refs"]:
         reference, rows, columns = read_npy(ref)
-        if rows != len(case.get("rows", range(n_tokens))):
-            raise SuiteError(f"{ref}: {rows} rows, expected one for each of {n_tokens} ids")
+        positions = case.get("rows", range(n_tokens))
+        if rows != len(positions) or max(positions, default=0) >= n_tokens:
+            raise SuiteError(f"{ref}: {rows} rows, expected {len(positions)} of the {n_tokens} positions")
         values, broken = read_floats(path, n_tokens * columns)
-        found = broken or distance(values, reference, columns, most[0], case.get("rows"))
+        found = broken or distance(values, reference, columns, most[0], positions)
         if isinstance(found, str):
             return {"verdict": "wrong", "reason": found}
         found["verdict"] = verdict_of(found, *most)
@@ -97,7 +97,9 @@ def judge_logits(case, path):
 
 def judge_tokens(case, path):
     """Ids of texts: one line of ids for each text. All must be equal."""
-    want = [json.loads(line) for line in read_text(case["refs"][0][0]).splitlines()]
+    want, texts = read_lines(case["refs"][0][0], list), read_lines(case["input"], str)
+    if len(want) != len(texts):
+        raise SuiteError(f"{case['refs'][0][0]}: {len(want)} lines, expected one for each of {len(texts)} texts")
     try:
         with open(path, encoding="utf-8") as file:
             got = [[int(word) for word in line.replace(",", " ").strip("[] \n").split()] for line in file]
@@ -111,9 +113,8 @@ def judge_tokens(case, path):
     differ = [n for n, (a, b) in enumerate(zip(got, want)) if a != b]
     if not differ:
         return {"verdict": "right"}
-    text = json.loads(read_text(case["input"]).splitlines()[differ[0]])
     return {"verdict": "wrong", "reason": f"{len(differ)} of {len(want)} texts differ, the first is text "
-            f"{differ[0] + 1}: {text[:40]!a}"}
+            f"{differ[0] + 1}: {texts[differ[0]][:40]!a}"}
 
 
 def judge(case, path):

@@ -118,6 +118,8 @@ def command_run(args):
         return usage(f"--engine: {' '.join(missing)} is missing: suite.py protocol prints what they are")
     if set(formats) - set(FORMATS):
         return usage(f"--format {args.format}: expected some of {','.join(FORMATS)}")
+    if args.jobs < 1 or not args.timeout > 0:
+        return usage("--jobs and --timeout: expected a number above 0")
     about, cases = read_suite(args.dir)
     cases = chosen(cases, args)
     if not cases:
@@ -210,7 +212,7 @@ def main(words):
     except re.error as failed:
         return usage(f"--case {args.case}: {failed}")
     except OSError as failed:
-        print(f"suite: {failed.filename}: {failed.strerror}", file=sys.stderr)
+        print(f"suite: {failed.filename or 'output'}: {failed.strerror}", file=sys.stderr)
         return IO
     except KeyboardInterrupt:
         return 130
