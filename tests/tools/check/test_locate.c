@@ -239,3 +239,47 @@ TEST(a_file_in_bfloat16)
     p = precision_of(bent, &in_short, 0, &in_short);
     assert_null(p.file);
 }
+
+/* ---- mixed rotations ---------------------------------------------------------------------------- */
+
+enum { HEADS = 4, HEAD_DIM = 8, AT = 3 };
+
+struct rotated {
+    double q[HEADS * HEAD_DIM], rot[HEADS * HEAD_DIM];
+};
+
+static int take_rotated(mgpt_point point, int layer, size_t pos, size_t head, double *row, size_t n,
+                        void *user)
+{
+    struct rotated *r = user;
+    (void)head;
+    if (layer == 0 && pos == AT && (point == MGPT_Q || point == MGPT_ROT_Q))
+        memcpy(point == MGPT_Q ? r->q : r->rot, row, n * sizeof *row);
+    return 0;
+}
+
+/* The cosine and the sine of a component of halves are those of adjacent pairs: component i of a pair (i, i + half)
+ * turns by frequency i / 2, the other one by (i + half) / 2. */
+TEST(halves_that_turn_as_pairs)
+{
+    int32_t tokens[TOKENS];
+    struct oracle_spec pass;
+    struct oracle_layer *layers;
+    struct rotated r = {.q = {0}, .rot = {0}};
+    mgpt_error err;
+    struct toy *toy = toy_build(&spec);
+    toy_tokens(toy, 3, tokens, TOKENS);
+    mgpt_model *model = toy_open(toy, NULL);
+    assert_int_equal(oracle_describe(model, &pass, &layers, &err), MGPT_OK);
+    pass.rot_mixed = 1;
+    assert_int_equal(oracle_pass(&pass, tokens, TOKENS, take_rotated, &r, &err), MGPT_OK);
+    for (size_t at = 0; at < HEADS * HEAD_DIM; at++) {
+        size_t i = at % HEAD_DIM, half = HEAD_DIM / 2, other = i < half ? at + half : at - half;
+        double angle = AT * layers[0].freq[i / 2];
+        double sine = i < half ? -sin(angle) : sin(angle);
+        assert_true(fabs(r.rot[at] - (r.q[at] * cos(angle) + r.q[other] * sine)) < 1e-12);
+    }
+    free(layers);
+    mgpt_close(model);
+    toy_free(toy);
+}
