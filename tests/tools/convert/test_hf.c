@@ -291,6 +291,7 @@ static const struct config_case {
     {"gpt2", "tie_word_embeddings", "null", NULL},
     {"gpt_neo", "attention_types", "[[[\"global\",\"local\"],2]]", "attention_types: expected"},
     {"gpt_neo", "attention_types", "[[[\"global\"],1]]", "attention_types: 1 kinds for 2 layers"},
+    {"gpt_neo", "attention_types", "[[[\"global\"],1],[[\"local\"],1]]", NULL},
     {"gpt_neo", "attention_types", "[[[\"global\",\"other\"],1]]", "attention_types: expected"},
     {"gpt_neo", "attention_types", "[[[],9999999999]]", "attention_types: expected"},
     {"gpt_neo", "window_size", "0", "window_size is 0, expected 1 or more"},
