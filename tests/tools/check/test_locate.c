@@ -2,6 +2,7 @@
 #include "base/mem.h"
 #include "check/compare/locate.h"
 #include "check/explain/explain_impl.h"
+#include "check/oracle/oracle_math.h"
 #include "check/oracle/oracle_model.h"
 #include "support/build_model.h"
 #include "support/unit.h"
@@ -282,4 +283,22 @@ TEST(halves_that_turn_as_pairs)
     free(layers);
     mgpt_close(model);
     toy_free(toy);
+}
+
+/* ---- a rounded variance ------------------------------------------------------------------------- */
+
+/* What a norm divides by is rounded where the variance is said to be, and not where something else is. */
+TEST(variances_in_bfloat16)
+{
+    static const enum oracle_rounded rounded[] = {ORACLE_VARIANCE, ORACLE_TURNS};
+    static const double x[4] = {1, 1.1, 0.9, -1.3};
+    double y[4], square = (1 + 1.21 + 0.81 + 1.69) / 4;
+    for (size_t k = 0; k < COUNT(rounded); k++) {
+        struct oracle_spec s = {.type = ORACLE_BF16, .rounded = rounded[k]};
+        math_norm(&s, y, x, 1, 4, NULL, NULL);
+        double by = sqrt(k == 0 ? to_bfloat16(square) : square);
+        for (size_t i = 0; i < 4; i++)
+            assert_true(fabs(y[i] - x[i] / by) < 1e-12);
+    }
+    assert_true(fabs(to_bfloat16(square) / square - 1) > 1e-3);
 }
