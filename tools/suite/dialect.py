@@ -32,7 +32,7 @@ def config_of_4(config):
         config['rotary_pct'], config['rotary_emb_base'] = full.get('partial_rotary_factor', 0.25), full['rope_theta']
     scaling = {key: value for key, value in full.items() if key not in ('rope_theta', 'partial_rotary_factor')}
     if scaling['rope_type'] == 'longrope':
-        scaling['type'] = 'longrope'
+        scaling['type'] = scaling.pop('rope_type')
         config['original_max_position_embeddings'] = scaling.pop('original_max_position_embeddings')
-    config['rope_scaling'] = None if scaling['rope_type'] == 'default' else scaling
+    config['rope_scaling'] = None if scaling.get('rope_type') == 'default' else scaling
     return config

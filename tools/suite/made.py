@@ -62,15 +62,23 @@ def model_tensors(model):
             for number, (name, shape, centre, power) in enumerate(model['tensors'])}
 
 
-def safetensors(tensors):
-    """A safetensors file in bfloat16."""
-    header, at = {'__metadata__': {'format': 'pt'}}, 0
+def widened(data):
+    """float32 of bfloat16."""
+    out = bytearray(2 * len(data))
+    out[2::4], out[3::4] = data[0::2], data[1::2]
+    return bytes(out)
+
+
+def safetensors(tensors, dtype):
+    """A safetensors file; dtype: bfloat16 or float32."""
+    header, at, body = {'__metadata__': {'format': 'pt'}}, 0, []
     for name, (shape, data) in tensors.items():
-        header[name] = {'dtype': 'BF16', 'shape': shape, 'data_offsets': [at, at + len(data)]}
-        at += len(data)
+        body.append(data if dtype == 'bfloat16' else widened(data))
+        header[name] = {'dtype': 'BF16' if dtype == 'bfloat16' else 'F32', 'shape': shape, 'data_offsets': [at, at + len(body[-1])]}
+        at += len(body[-1])
     text = json.dumps(header, separators=(',', ':')).encode()
     text += b' ' * (-len(text) % 8)
-    return struct.pack('<Q', len(text)) + text + b''.join(data for _, data in tensors.values())
+    return struct.pack('<Q', len(text)) + text + b''.join(body)
 
 
 def stored(path):

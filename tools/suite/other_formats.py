@@ -5,13 +5,6 @@ import struct
 import zipfile
 
 
-def widened(data):
-    """float32 of bfloat16."""
-    out = bytearray(2 * len(data))
-    out[2::4], out[3::4] = data[0::2], data[1::2]
-    return bytes(out)
-
-
 def transposed(data, rows, columns):
     """A matrix of float32 [rows, columns] as [columns, rows]."""
     values = array.array('I', data)

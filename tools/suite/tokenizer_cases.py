@@ -38,7 +38,7 @@ def write_tokenizers(suite, data):
             source = pathlib.Path(place) / name
             source.mkdir()
             (source / 'config.json').write_text(json.dumps(config_of(vocabulary), indent=2) + '\n')
-            (source / 'model.safetensors').write_bytes(made.safetensors(llama(name, len(vocabulary))))
+            (source / 'model.safetensors').write_bytes(made.safetensors(llama(name, len(vocabulary)), 'bfloat16'))
             (source / 'tokenizer.json').write_text(tokenizer)
             (source / 'tokenizer_config.json').write_text('{"tokenizer_class": "PreTrainedTokenizerFast"}\n')
             files = suite.model_files(name, source)

@@ -21,11 +21,13 @@ import tarfile
 import tempfile
 import zipfile
 
-import dialect
-import gguf_file
-import made
-import other_formats
-import tokenizer_cases
+sys.dont_write_bytecode = True
+
+import dialect  # noqa: E402
+import gguf_file  # noqa: E402
+import made  # noqa: E402
+import other_formats  # noqa: E402
+import tokenizer_cases  # noqa: E402
 
 VERSION = '2026.12'
 HERE = pathlib.Path(__file__).resolve().parent
@@ -95,7 +97,7 @@ class Suite:
             makers = {'pt': other_formats.nanogpt} if config['activation_function'] == 'gelu' else {'llmc': other_formats.llm_c}
         files = {}
         for kind in [kind for kind in makers if kind in self.formats]:
-            tensors = {key: data if len(data) == 4 * math.prod(shape) else other_formats.widened(data)
+            tensors = {key: data if len(data) == 4 * math.prod(shape) else made.widened(data)
                        for key, (shape, data) in made.stored(weights).items()}
             if kind == 'bin':
                 n_vocab = config['vocab_size']
@@ -166,7 +168,7 @@ def write_made(suite, group):
 
 
 def write_made_case(suite, line, model):
-    name, config, weights = line['id'], model['config'], made.safetensors(made.model_tensors(model))
+    name, config, weights = line['id'], model['config'], made.safetensors(made.model_tensors(model), model['config']['dtype'])
     with tempfile.TemporaryDirectory() as place:
         source = pathlib.Path(place) / name
         source.mkdir()
@@ -181,7 +183,9 @@ def write_made_case(suite, line, model):
             for path in [DATA / 'ref' / (name + end + '.npy') for end in
                          ['', *('.%d' % (i + 1) for i in range(len(line.get('also', ()))))]]]
     ids = made.token_ids(name, line.pop('n'), config['vocab_size'])
-    case = {**line, 'files': files, 'ids': suite.put_ids(name, ids), 'ref': refs[0], 'bfloat16': True}
+    case = {**line, 'files': files, 'ids': suite.put_ids(name, ids), 'ref': refs[0]}
+    if config['dtype'] == 'bfloat16':
+        case['bfloat16'] = True
     if 'also' in line:
         case['also'] = [{'ref': ref, 'why': why} for ref, why in zip(refs[1:], line['also'])]
     suite.add(case)
