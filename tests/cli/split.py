@@ -97,6 +97,8 @@ def refusals():
     refused('missing part, named', [a, b, None], 'm-00003-of-00003.gguf: cannot open: No such', 5)
     refused('wrong order', [a, c, b], 'part 2 of 3: key split.no: 2, expected 1')
     refused('first part last', [b, c, a], 'key split.no: 1, expected 0')
+    refused('a part twice', [a, b, number(c, b'split.no', 'H', 1)], 'part 3 of 3: key split.no: 1, expected 2')
+    refused('of 2 parts', [a, b, number(c, b'split.count', 'H', 2)], 'part 3 of 3: key split.count: 2, expected 3')
     refused('of 4 parts', [a, split_gguf.split(data, 4)[1], c],
             'part 2 of 3: key split.count: 4, expected 3')
     refused('names say more', [a, b, c, c], "key split.count: 3, the file's name says 4 parts")

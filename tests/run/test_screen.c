@@ -173,6 +173,52 @@ TEST(hard_heads)
     }
 }
 
+/* ---- rows behind the vocabulary ---- */
+
+/* The embedding has more rows than there are tokens, with the largest logits. */
+static struct toy *toy_with_padding(int n_tokens, size_t n_rows)
+{
+    struct toy_spec spec = wide;
+    spec.n_vocab = n_tokens;
+    spec.characters = 1;
+    struct toy *m = toy_build(&spec);
+    struct toy_tensor *head = toy_find(m, "token_embd.weight");
+    float *values = toy_alloc(n_rows * E, sizeof *values);
+    for (size_t i = 0; i < n_rows * E; i++)
+        values[i] = i < (size_t)n_tokens * E ? head->values[i] : 40 * head->values[i % (64 * E)];
+    free(head->values);
+    head->values = values;
+    head->dims[1] = n_rows;
+    head->n = n_rows * E;
+    toy_put_u32(m, "llama.vocab_size", (uint32_t)n_rows);
+    return m;
+}
+
+TEST(padding_is_not_looked_for)
+{
+    enum { TOKENS = 1900, ROWS = TOKENS + 90, K = 9 };
+    struct toy *m = toy_with_padding(TOKENS, ROWS);
+    size_t n_estimates = 0;
+    toy_encode(m);
+    mgpt_model *whole = screen_open(m, NULL);
+    mgpt_model *model = screen_open(m, &(mgpt_model_params){.top_k = K});
+    assert_non_null(model->screen.w);
+    mgpt_session *a = subject_session(whole, 0, 1), *b = subject_session(model, 0, 1);
+    for (int32_t i = 0; i < STEPS; i++) {
+        const float *all = mgpt_step(a, i * 241 % TOKENS, NULL);
+        const float *some = mgpt_step(b, i * 241 % TOKENS, NULL);
+        mgpt_candidate top;
+        assert_true(mgpt_top(all, ROWS, &top, 1) == 1 && top.token >= TOKENS);
+        n_estimates += check_row(all, some, TOKENS, K, "padding");
+    }
+    assert_true(n_estimates > 0);
+    mgpt_session_free(a);
+    mgpt_session_free(b);
+    mgpt_close(whole);
+    mgpt_close(model);
+    toy_free(m);
+}
+
 /* ---- the bound ---- */
 
 /* The copy of a row, from products with unit vectors, which quantize keeps. */
