@@ -38,7 +38,7 @@ def cut_declarations(files):
 # commit that says why, and lowered when a product has shrunk.
 BUDGET = (
     ('src', ('src/', 'include/'), 28200),
-    ('convert', ('tools/convert/',), 26000),
+    ('convert', ('tools/convert/',), 25100),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 12500),
     ('repl', ('tools/repl/',), 6500),

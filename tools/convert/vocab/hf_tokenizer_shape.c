@@ -5,10 +5,10 @@
  * skipped normalizer or a pattern that is nearly right the model would run on another text.
  */
 #include "base/mem.h"
-#include "base/utf8.h"
-#include "convert/vocab/hf_steps.h"
+#include "convert/vocab/hf_steps_impl.h"
 #include "convert/vocab/hf_tokenizer_impl.h"
 #include "convert/vocab/pattern.h"
+#include "convert/vocab/vocab_chars.h"
 #include "tokenizer/tok_split.h"
 
 #include "base/error.h"
@@ -20,15 +20,9 @@ enum { MAX_WORD = 640 };
 
 /* ---- the JSON -------------------------------------------------------------------------------- */
 
-static const char *shape_text(const struct jval *object, const char *key)
-{
-    const char *text = jval_text(jval_get(object, key));
-    return text ? text : "";
-}
-
 static int is(const struct jval *object, const char *type)
 {
-    return strcmp(shape_text(object, "type"), type) == 0;
+    return strcmp(steps_string(object, "type"), type) == 0;
 }
 
 int hf_tok_flag(const struct jval *object, const char *key, int absent)
@@ -40,7 +34,7 @@ int hf_tok_flag(const struct jval *object, const char *key, int absent)
 _Noreturn static void refuse_type(const struct hf_tok *t, const char *what, const struct jval *part)
 {
     char name[64];
-    snprintf(name, sizeof name, "%s %.40s", what, shape_text(part, "type"));
+    snprintf(name, sizeof name, "%s %.40s", what, steps_string(part, "type"));
     hf_tok_refuse(t, name, "not supported here");
 }
 
@@ -71,7 +65,7 @@ static const struct shape_row {
 static void shape_describe(const struct jval *part, char word[MAX_WORD])
 {
     const struct jval *pattern = jval_get(part, "pattern");
-    const char *regex = shape_text(pattern, "Regex");
+    const char *regex = steps_string(pattern, "Regex");
     if (is(part, "ByteLevel"))
         snprintf(word, MAX_WORD, "ByteLevel%s%s",
                  hf_tok_flag(part, "add_prefix_space", 1) ? " add_prefix_space" : "",
@@ -80,11 +74,11 @@ static void shape_describe(const struct jval *part, char word[MAX_WORD])
         snprintf(word, MAX_WORD, "Digits%s",
                  hf_tok_flag(part, "individual_digits", 0) ? " individual" : "");
     else if (is(part, "Punctuation"))
-        snprintf(word, MAX_WORD, "Punctuation %s", shape_text(part, "behavior"));
+        snprintf(word, MAX_WORD, "Punctuation %s", steps_string(part, "behavior"));
     else if (is(part, "Split") && *regex && !hf_tok_flag(part, "invert", 0))
-        snprintf(word, MAX_WORD, "Split %s %s", regex, shape_text(part, "behavior"));
+        snprintf(word, MAX_WORD, "Split %s %s", regex, steps_string(part, "behavior"));
     else
-        snprintf(word, MAX_WORD, "%s", shape_text(part, "type"));
+        snprintf(word, MAX_WORD, "%s", steps_string(part, "type"));
 }
 
 static int fits(const struct shape_row *s, char words[][MAX_WORD], int n)
@@ -100,8 +94,8 @@ static int fits(const struct shape_row *s, char words[][MAX_WORD], int n)
 /* The rule of an isolating Split, by its pattern. shape_describe has no pattern of an inverted one. */
 static const char *rule_of_split(const struct jval *part)
 {
-    const char *regex = shape_text(jval_get(part, "pattern"), "Regex");
-    if (strcmp(shape_text(part, "behavior"), "Isolated") != 0)
+    const char *regex = steps_string(jval_get(part, "pattern"), "Regex");
+    if (strcmp(steps_string(part, "behavior"), "Isolated") != 0)
         return NULL;
     return pattern_rule((struct gguf_str){regex, strlen(regex)}, 1);
 }
@@ -155,16 +149,6 @@ static void byte_level(struct hf_tok *t, const struct jval *root,
     set_whole(&t->c->vocab, hf_tok_flag(jval_get(root, "model"), "ignore_merges", 0));
 }
 
-/* The character of GPT-2's alphabet for a byte. */
-static uint32_t byte_code(unsigned byte)
-{
-    if (byte < 33)
-        return 0x100u + byte;
-    if (byte >= 127 && byte <= 160)
-        return 0x121u + byte - 127u;
-    return byte == 173 ? 0x143u : byte;
-}
-
 /* ---- SentencePiece --------------------------------------------------------------------------- */
 
 /* Prepend U+2581 and replace spaces by it; the order in the file does not matter. */
@@ -175,12 +159,12 @@ static void read_spaces(struct hf_tok *t, const struct jval *root, int *escapes)
     t->c->vocab.add_space_prefix = 0;
     for (int i = 0; i < n; i++) {
         const struct jval *pattern = jval_get(parts[i], "pattern");
-        if (is(parts[i], "Prepend") && strcmp(shape_text(parts[i], "prepend"), VOCAB_SPACE) == 0)
+        if (is(parts[i], "Prepend") && strcmp(steps_string(parts[i], "prepend"), VOCAB_SPACE) == 0)
             t->c->vocab.add_space_prefix = 1;
         else if (is(parts[i], "Precompiled") && t->unigram && i == 0)
             hf_tok_charsmap(t, parts[i]);
-        else if (is(parts[i], "Replace") && strcmp(shape_text(pattern, "String"), " ") == 0 &&
-                 strcmp(shape_text(parts[i], "content"), VOCAB_SPACE) == 0)
+        else if (is(parts[i], "Replace") && strcmp(steps_string(pattern, "String"), " ") == 0 &&
+                 strcmp(steps_string(parts[i], "content"), VOCAB_SPACE) == 0)
             *escapes = 1;
         else
             refuse_type(t, "normalizer", parts[i]);
@@ -191,10 +175,10 @@ static void read_spaces(struct hf_tok *t, const struct jval *root, int *escapes)
 static void read_metaspace(struct hf_tok *t, const struct jval *part)
 {
     struct ckpt_vocab *v = &t->c->vocab;
-    const char *scheme = shape_text(part, "prepend_scheme");
+    const char *scheme = steps_string(part, "prepend_scheme");
     if (!*scheme)
         scheme = hf_tok_flag(part, "add_prefix_space", 1) ? "always" : "never";
-    if (strcmp(shape_text(part, "replacement"), VOCAB_SPACE) != 0)
+    if (strcmp(steps_string(part, "replacement"), VOCAB_SPACE) != 0)
         hf_tok_refuse(t, "pre_tokenizer Metaspace", "its replacement is not U+2581");
     if (strcmp(scheme, "never") != 0) {
         v->add_space_prefix = 1;
@@ -207,7 +191,7 @@ static void read_metaspace(struct hf_tok *t, const struct jval *part)
 static void check_split(const struct hf_tok *t, const struct jval *part, int escapes)
 {
     /* once the spaces are gone, splitting at them does nothing */
-    const char *at = shape_text(jval_get(part, "pattern"), "String");
+    const char *at = steps_string(jval_get(part, "pattern"), "String");
     if (is(part, "Split") && strcmp(at, " ") == 0 && escapes)
         return;
     refuse_type(t, "pre_tokenizer", part);
@@ -243,7 +227,7 @@ static void sentencepiece(struct hf_tok *t, const struct jval *root,
 
 static void check_model(struct hf_tok *t, const struct jval *model)
 {
-    const char *type = shape_text(model, "type");
+    const char *type = steps_string(model, "type");
     /* old files name no type */
     t->unigram =
         strcmp(type, "Unigram") == 0 || (!*type && jval_is(jval_get(model, "vocab"), JVAL_ARRAY));
@@ -266,11 +250,11 @@ static void check_model(struct hf_tok *t, const struct jval *model)
 static int lacks_bytes(const struct jval *vocab, int sentencepiece)
 {
     for (unsigned byte = 0; byte < 256; byte++) {
-        char text[8];
+        char text[8], one = (char)(uint8_t)byte;
         if (sentencepiece)
             snprintf(text, sizeof text, "<0x%02X>", byte);
         else
-            text[utf8_put(byte_code(byte), text)] = 0;
+            text[vocab_put_bytes(&one, 1, text)] = 0;
         if (!jval_get(vocab, text))
             return 1;
     }
@@ -319,7 +303,7 @@ static void read_known(void *arg)
         return;
     }
     for (size_t i = 0; i < 2; i++)
-        if (*shape_text(model, affixes[i]))
+        if (*steps_string(model, affixes[i]))
             hf_tok_refuse(t, "model", affixes[i]);
     if (lacks_bytes(jval_get(model, "vocab"), !bytes)) {
         if (bytes ? hf_tok_value(model, "unk_token") != NULL : hf_tok_flag(model, "fuse_unk", 0))
@@ -335,7 +319,7 @@ static void read_known(void *arg)
 static void set_affix(struct hf_tok *t, const struct jval *model, const char *key,
                       struct gguf_str *to)
 {
-    const char *text = shape_text(model, key);
+    const char *text = steps_string(model, key);
     if (strlen(text) > 60)
         hf_tok_refuse(t, "model", "a prefix or suffix of more than 60 bytes");
     *to = ckpt_str(t->c, text, strlen(text));
