@@ -1,7 +1,7 @@
 /* The part of a trace file that both formats share: arrays, strands, numbers to bytes. See
  * trace_file.h.
  *
- * Neither libzip nor another library that we have writes an archive in any other order than entry
+ * No library that we have writes an archive in any other order than entry
  * after entry from complete sources. A trace comes a few rows of every entry at a time, so the
  * frame of an archive, which is a few fixed records, is written here (trace_npz.c); checksums are
  * joined from those of strands, without reading the file again.

@@ -6,9 +6,8 @@
  *
  * All of it but the checksums is known beforehand. Sizes and places that do not fit into 32 bits
  * are in zip64 records, as does the number of entries above 16 bits. The date is always the first
- * that a zip archive can have, so that the same trace has the same bytes. libzip cannot write this
- * way: it takes each entry whole and in order, and here all arrays grow token by token. See
- * trace_file.h.
+ * that a zip archive can have, so that the same trace has the same bytes. Libraries take each
+ * entry whole and in order; here all arrays grow token by token. See trace_file.h.
  */
 #include "trace/trace_file.h"
 
