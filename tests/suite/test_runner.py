@@ -42,6 +42,7 @@ def answer(ids, out, how):
     elif name == "rows": a[0] += 5
     elif name == "differs" and how: a[0] += 1e-7
     elif name == "segv": os.kill(os.getpid(), signal.SIGSEGV)
+    elif name == "term": os.kill(os.getpid(), signal.SIGTERM)
     elif name == "shell": os._exit(134)
     elif name == "hang": time.sleep(100)
     elif name == "child":
@@ -87,7 +88,7 @@ WANT = {
     "few": ("wrong", "wrong", "too few numbers: 23, expected 24"), "many": ("wrong", "wrong", "too many numbers: 25, expected 24"),
     "empty": ("wrong", "wrong", "too few numbers: 0"), "text": ("wrong", "wrong", "text, not float32: 'logits: 1.0 2.0'"),
     "nofile": ("wrong", "wrong", "no numbers: the file was not written"), "segv": ("crash", "crash", "SIGSEGV"),
-    "shell": ("crash", "crash", "SIGABRT"), "hang": ("crash", "crash", "time-out: no answer in 1"),
+    "term": ("crash", "crash", "SIGTERM"), "shell": ("crash", "crash", "SIGABRT"), "hang": ("crash", "crash", "time-out: no answer in 1"),
     "child": ("crash", "crash", "time-out"), "says": ("right", "crash", ""), "half": ("crash", "crash", "time-out"),
     "dies": ("refused", "crash", "exit status 7"), "twice": ("right", "crash", ""), "flood": ("right", "crash", ""),
     "refused": ("refused", "refused", "no such model"), "silent": ("refused", "refused", ""), "absent": ("absent", "absent", "no file in"),
