@@ -155,8 +155,8 @@ expected one of continuation and continuations with the context
 expected a string called context with the continuation
 expected a string called context with the continuation
 expected one of continuation and continuations with the context
-a record has a text or a context with continuations, not both
-unknown field \"x\": the fields of a record are id, text, context, continuation and continuations
+a record has one of text, ids, and context with continuations
+unknown field \"x\": the fields of a record are id, text, ids, context, continuation and continuations
 continuation: expected a string; an array is called continuations
 continuation: expected a string; an array is called continuations
 END

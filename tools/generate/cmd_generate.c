@@ -284,7 +284,7 @@ int cmd_generate(int argc, char **argv)
         {"--no-prompt", NULL, CLI_FLAG, &g.samples.no_prompt, 0, 0, "print the continuation only"},
         {"--json", NULL, CLI_FLAG, &g.samples.json, 0, 0, "one JSON object per sample"},
         {"--top", "N", CLI_INT, &g.samples.top, 0, 1000,
-         "with --json: probabilities of drawn tokens, and the N likeliest in their places"},
+         "with --json: drawn tokens' probabilities, the N likeliest in their places"},
         {"--chat", NULL, CLI_FLAG, &g.chat, 0, 0, "answer turns of a conversation"},
         {"--chat-format", "NAME", CLI_TEXT, &g.style.format, 0, 0,
          "how turns are written (default: as the model's template says)"},

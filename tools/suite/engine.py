@@ -165,6 +165,8 @@ class Server:
         if answer == "refused":
             return "refused", reason.strip()[:300] or "no reason given"
         if line == "ok" and not self.rest:
+            if not out.exists():
+                self.stop()  # an answer too many, perhaps: the next case must not be judged by what comes now
             return "ok", ""
         self.stop()
         return "crash", f"text instead of ok or refused: {(line + ' ' + self.rest.decode('utf-8', 'replace')).strip()[:80]!r}"
