@@ -143,6 +143,11 @@ check "from stdin" eval '[ $code -eq 0 ] && stage X | grep -q "^1.0000 2.0000 -1
 } >x.npy
 agrees "an .npy file" -x x.npy
 shows "its numbers" X '1.000000000 2.000000000 3.000000000 4.000000000'
+for shape in '4, 1' '1, 4'; do
+    sed "s/(2, 2)/($shape)/" x.npy >flat.npy
+    agrees "an .npy file of shape ($shape)" -x flat.npy
+    check "... has its rows" eval '[ "$(awk "/^X/ { on = 1; next } on && NF == 0 { exit } on" out | wc -l)" -eq "${shape%%,*}" ]'
+done
 
 # ---- averages, copies, the bigram table ----
 

@@ -101,3 +101,17 @@ TEST(greedy_probabilities)
     for (int i = 0; i < 3; i++) /* as mgpt_sample */
         assert_true(mgpt_draw_prob(&one, none, 3, i) == (i == 0));
 }
+
+/* Of equal logits the first ids are kept, also those far behind the beginning. */
+TEST(probabilities_of_ties)
+{
+    enum { MANY = 1 << 18 };
+    const mgpt_sampler sampler = {.temperature = 1.0f, .top_k = 3};
+    float *logits = toy_alloc(MANY, sizeof *logits);
+    logits[7] = logits[4000] = logits[MANY - 9] = logits[MANY - 2] = 5;
+    assert_true(mgpt_draw_prob(&sampler, logits, MANY, 7) == 1.0 / 3);
+    assert_true(mgpt_draw_prob(&sampler, logits, MANY, MANY - 9) == 1.0 / 3);
+    assert_true(mgpt_draw_prob(&sampler, logits, MANY, MANY - 2) == 0);
+    assert_true(mgpt_draw_prob(&sampler, logits, MANY, 0) == 0);
+    free(logits);
+}
