@@ -201,7 +201,8 @@ VEC_INLINE void step_append_four(const struct step_keys keys, const float *k, co
         lanes new = step_quads(k + j, d);
         UNROLLED(c, 4) {
             float *at = key + (j + c) * PANEL;
-            lanes_store(at, lanes_firsts(pos % 4, lanes_load(at), lanes_quads(new, c)));
+            lanes_store(
+                at, lanes_firsts(pos % 4, lanes_load(at), lanes_quads(new, (enum quad_lanes)c)));
         }
         lanes_store(step_value(keys, (pos * d + j) / 4), step_quads(v + j, d));
     }
@@ -231,7 +232,7 @@ VEC_INLINE void step_attend_four(float *o, const float *q, const struct step_key
     lanes sum[4] = {zero, zero, zero, zero};
     for (size_t j = 0; j < d; j += 4)
         UNROLLED(c, 4)
-            each[j + c] = lanes_quads(step_quads(q + j, d), c);
+            each[j + c] = lanes_quads(step_quads(q + j, d), (enum quad_lanes)c);
     for (size_t g = 0; g < n; g++) {
         const float *key = step_cache(keys.k[g % 4]) + g / 4 * PANEL * d;
         lanes a = zero;
@@ -262,7 +263,7 @@ VEC_INLINE void step_attend_four(float *o, const float *q, const struct step_key
             UNROLLED(c, 4)
                 if (g + 1 < n || c < last)
                     mix = lanes_fma(lanes_load(step_value(keys, ((4 * g + c) * d + j) / 4)),
-                                    lanes_quads(weights, c), mix);
+                                    lanes_quads(weights, (enum quad_lanes)c), mix);
         }
         step_put_quads(o + j, d, mix);
     }

@@ -194,8 +194,8 @@ static int fit_lost(struct fits *f)
                                        "W_up.bias W_down.bias",
                                        "W_gate.bias W_up.bias W_down.bias",
                                        "W_QKV.bias W_O.bias W_up.bias W_down.bias",
-                                       "W_Q.bias W_K.bias W_V.bias W_O.bias W_gate.bias W_up.bias "
-                                       "W_down.bias"};
+                                       ("W_Q.bias W_K.bias W_V.bias W_O.bias W_gate.bias W_up.bias "
+                                        "W_down.bias")};
     int status = MGPT_OK;
     if (f->s->a->n < 2 * f->s->n)
         return MGPT_OK;

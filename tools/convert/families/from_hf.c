@@ -287,10 +287,10 @@ void hf_safetensors_read(struct checkpoint *c, const struct ckpt_input *in)
 
 void hf_json_read(struct checkpoint *c, const struct ckpt_input *in)
 {
-    int is_index = hf_is_index(in->bytes);
-    read_parts(c, in,
-               is_index ? (struct hf_parts){.index = in->bytes}
-                        : (struct hf_parts){.config = in->bytes});
+    struct hf_parts parts = {.config = in->bytes};
+    if (hf_is_index(in->bytes))
+        parts = (struct hf_parts){.index = in->bytes};
+    read_parts(c, in, parts);
 }
 
 /* 1: a config.json without model_type that an early transformers wrote: it has keys that other programs do
