@@ -5,6 +5,7 @@ pages in Node."""
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 import tempfile
@@ -20,10 +21,10 @@ SPEC = ["--engine", f"sh '{ADAPTERS}/mgpt_spec.sh' {{model}} {{ids}} {{out}} {{h
 LAB = ["--serve", f"node '{ADAPTERS}/mgpt_lab.js'"]
 FEW, SOME = ["architectures", "types"], ["architectures", "types", "shapes", "precision"]
 MOST = [*SOME, "positions", "behaviours"]
-# (name, engine, formats, groups or all, what a refusal may say, the least number of answers)
+# (name, engine, formats, groups or all, what a refusal may say (a pattern), the least number of answers)
 ENGINES = [("command line", CLI, "gguf", MOST, "no such way", 210), ("command line", CLI, "hf", SOME, "", 155),
            ("command line", CLI, "hf4,pt,bin,llmc", MOST, "", 60), ("specification", SPEC, "gguf", FEW, "are not specified", 85)]
-SLOW = [("command line", CLI, "gguf", ["tokenizers"], "", 9), ("specification", SPEC, "gguf", SOME, "are not specified", 170), ("lab page", LAB, "gguf", SOME, "the lab cannot draw", 130)]
+SLOW = [("command line", CLI, "gguf", ["tokenizers"], "", 9), ("specification", SPEC, "gguf", SOME, "are not specified", 170), ("lab page", LAB, "gguf", SOME, "the lab cannot draw|pages cannot read", 130)]
 
 
 def result(cases, engine, formats, name, *more):
@@ -42,7 +43,7 @@ def unlike(name, formats, cases, engine, groups, told, least):
     for c in found:
         answered += c["verdict"] in ("right", "near")
         near = c["verdict"] == "near" and c["id"] in wide
-        refused = c["verdict"] == "refused" and told in c["reason"]
+        refused = c["verdict"] == "refused" and re.search(told, c["reason"])
         if not (c["verdict"] in ("right", "absent") or near or refused):
             lines.append(suite.results.line_of(c))
     return lines if answered >= least else lines + [f"only {answered} cases were answered"]
