@@ -34,8 +34,8 @@ void drop(struct bytes *b)
 /* A little-endian number. */
 static void put_number(struct bytes *b, size_t n_bytes, uint64_t value)
 {
-    for (size_t i = 0; i < n_bytes; i++)
-        add(b, &(uint8_t){(uint8_t)(value >> (8 * i))}, 1);
+    for (size_t i = 0; i < n_bytes; i++) /* beyond 8 bytes zeros */
+        add(b, &(uint8_t){i < sizeof value ? (uint8_t)(value >> (8 * i)) : 0}, 1);
 }
 
 static struct bytes packed(const struct bytes *b, unsigned how)
