@@ -12,17 +12,25 @@
 /* A number of the next token's distribution. */
 typedef double measure_fn(const float *logits, size_t n);
 
-/* What ends the drawing before the text ends. */
+/* What ends the drawing before the text ends. UNTIL_NEVER: nothing does. */
 struct until {
-    int never;          /* nothing does */
-    struct stops stops; /* a text */
-    int32_t token;      /* a token, if has_token */
-    int has_token;
+    struct stops stops;  /* a text */
+    int32_t token;       /* a token; -1: none */
     measure_fn *measure; /* a number of the next token's distribution above or below a bound */
     const char *name;
     double bound, value;
     int above;
 };
+
+#define UNTIL_NEVER                                                                                \
+    {                                                                                              \
+        .token = -1                                                                                \
+    }
+
+static int is_never(const struct until *u)
+{
+    return u->stops.n == 0 && u->token < 0 && !u->measure;
+}
 
 static double entropy_of(const float *logits, size_t n)
 {
@@ -50,10 +58,8 @@ static void resume_text(const struct repl *r, struct text_out *out, FILE *to)
 static int has_happened(struct repl *r, struct until *u, int32_t token,
                         const struct text_out *drawn)
 {
-    if (u->has_token && token == u->token)
-        return 1;
     if (!u->measure)
-        return drawn->stopped != NULL;
+        return token == u->token || drawn->stopped;
     const float *logits = repl_logits(r);
     u->value = logits ? u->measure(logits, repl_n_logits(r)) : 0;
     return logits && (u->above ? u->value > u->bound : u->value < u->bound);
@@ -65,7 +71,7 @@ static void print_end(const struct repl *r, const struct until *u, int32_t drawn
     printf("\ndrew %d", (int)drawn);
     if (ends)
         fputs(", end of the text", stdout);
-    else if (!happens && !u->never)
+    else if (!happens && !is_never(u))
         fputs(", it has not happened", stdout);
     else if (u->measure)
         printf(", %s %.4f", u->name, u->value);
@@ -106,7 +112,7 @@ static void generate_until(struct repl *r, int32_t limit, struct until *u)
 
 void repl_run_generate(struct repl *r, struct repl_args *args)
 {
-    struct until never = {.never = 1};
+    struct until never = UNTIL_NEVER;
     generate_until(r, args->count ? args->count : INT32_MAX, &never);
 }
 
@@ -123,8 +129,10 @@ static int read_measure(struct repl_args *args, struct until *u)
     const struct cli_option number = {.kind = CLI_REAL, .to = &u->bound, .min = 0, .max = 1e30};
     for (size_t i = 0; i < sizeof measures / sizeof *measures; i++) {
         size_t n = strlen(measures[i].name);
+        if (strncmp(args->rest, measures[i].name, n) != 0)
+            continue;
         const char *at = args->rest + n + strspn(args->rest + n, " ");
-        if (strncmp(args->rest, measures[i].name, n) != 0 || (*at != '<' && *at != '>'))
+        if (*at != '<' && *at != '>')
             continue;
         u->above = *at++ == '>';
         at += strspn(at, " ");
@@ -163,11 +171,10 @@ static int read_stop_text(struct repl *r, struct repl_args *args, struct until *
 void repl_run_until(struct repl *r, struct repl_args *args)
 {
     static const char word[] = "token ";
-    struct until until = {.never = 0};
+    struct until until = UNTIL_NEVER;
     int found = read_measure(args, &until);
     if (found == 0 && strncmp(args->rest, word, strlen(word)) == 0) {
         args->rest += strlen(word);
-        until.has_token = 1;
         found = repl_read_token(r, args->rest, (size_t)(args->end - args->rest), &until.token);
     } else if (found == 0) {
         found = read_stop_text(r, args, &until);
