@@ -7,7 +7,7 @@
  *   block         the fewest values of a type that can stand alone: 32 of Q8_0, 256 of Q4_K, 1 of F16
  *   scale, min    a value is scale * number - min; most types have no min
  *   super-block   a block of 256 whose parts of 16 or 32 have scales of their own, which are numbers too
- *   grid          a table of the groups of values that a number of a type of less than 4 bits stands for
+ *   grid          a table of groups of values: types below 4 bits store the number of a group
  *   search        trying scales for the least squared error (dtype_ksearch.c)
  */
 #ifndef MGPT_DTYPE_H

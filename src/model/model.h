@@ -127,9 +127,9 @@ struct mgpt_model {
     void **owned;          /* stb_ds array: the blocks of model_own */
     struct plan *plans;    /* stb_ds array: matrices to pack; NULL when the model is open */
     uint64_t packed_bytes; /* bytes of all panels */
+    uint64_t packed_end;   /* the same, each matrix aligned */
+    size_t x_bytes;        /* bytes of the widest row of quantised input; 0: no integer types */
     int n_cores; /* threads for a session that asks for none: 1 if a pass is too little work */
-    uint64_t packed_end; /* the same, each matrix aligned */
-    size_t x_bytes;      /* bytes of the widest row of quantised input; 0: no integer types */
     double streaming_rate[N_STREAMINGS]; /* bytes per second measured at open; 0: not measured */
     int tied; /* 1: the head is the token embedding, whose rows are read from its panels */
     struct int8_screen screen;       /* of the head; w is NULL: none */

@@ -87,7 +87,7 @@ static size_t value_bytes(const struct kv *kv, size_t i, size_t n)
     return kv->type == KV_Q8_0 ? panels_of(n) * kv->panel : kv->panel / PANEL * n;
 }
 
-/* The same of whole panels, which interleaved values fill. */
+/* Bytes of the values of n tokens and of the rest of their last panel: interleaved values fill it. */
 static size_t value_room(const struct kv *kv, size_t i, size_t n)
 {
     return value_bytes(kv, i, panels_of(n) * PANEL);

@@ -173,7 +173,7 @@ TEST(hard_heads)
     }
 }
 
-/* ---- rows behind the vocabulary ---- */
+/* ---- an embedding with more rows than tokens ---- */
 
 /* The embedding has more rows than there are tokens, with the largest logits. */
 static struct toy *toy_with_padding(int n_tokens, size_t n_rows)

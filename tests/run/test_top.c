@@ -102,7 +102,7 @@ TEST(greedy_probabilities)
         assert_true(mgpt_draw_prob(&one, none, 3, i) == (i == 0));
 }
 
-/* Of equal logits the first ids are kept, also those far behind the beginning. */
+/* Among equal logits top_k keeps the lowest ids, however large they are. */
 TEST(probabilities_of_ties)
 {
     enum { MANY = 1 << 18 };

@@ -60,7 +60,7 @@ static struct bytes packed(const struct bytes *b, unsigned how)
     return out;
 }
 
-/* What a local header and a directory entry have in common, from the flags on. */
+/* Writes the fields that a local header and a directory entry share, from the flags on. */
 static void put_about(struct bytes *to, unsigned how, const uint64_t sum_and_sizes[3],
                       const char *name, size_t n_extra)
 {

@@ -1,5 +1,6 @@
-/* JSON written piece by piece, with the bytes that jansson's JSON_COMPACT has, but for characters that
- * a terminal hides or obeys, which are escaped: a record of a long text has many numbers. Allocates nothing. jtext.h builds values in memory. */
+/* JSON written piece by piece: a record of a long text has many numbers. The bytes are those of jansson's
+ * JSON_COMPACT, but characters that a terminal hides or obeys are escaped. Allocates nothing. jtext.h builds
+ * values in memory. */
 #ifndef MGPT_JSON_OUT_H
 #define MGPT_JSON_OUT_H
 

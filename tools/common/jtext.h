@@ -1,5 +1,6 @@
 /* JSON to be printed: a value is built as its text, compact, with the bytes that jansson's JSON_COMPACT
- * has, but for characters that a terminal hides or obeys, which are escaped. jval.h reads; json_out.h writes records of any length without memory.
+ * has, but characters that a terminal hides or obeys are escaped. jval.h reads; json_out.h writes records of any
+ * length without memory.
  *
  *     struct jtext *line = jtext("{s:s, s:[i, i]}", "name", name, "shape", rows, columns);
  *     jtext_add(line, "s:f", "nmse", nmse);

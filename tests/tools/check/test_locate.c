@@ -287,7 +287,7 @@ TEST(halves_that_turn_as_pairs)
 
 /* ---- a rounded variance ------------------------------------------------------------------------- */
 
-/* What a norm divides by is rounded where the variance is said to be, and not where something else is. */
+/* The number that a norm divides by is rounded where the variance is said to be, and only there. */
 TEST(variances_in_bfloat16)
 {
     static const enum oracle_rounded rounded[] = {ORACLE_VARIANCE, ORACLE_TURNS};

@@ -225,7 +225,7 @@ TEST_ON_FILE(sums_are_compared)
     drop(&b);
 }
 
-/* Of the size that the directory says, and so of the array's header, a deflated entry has more, or less. */
+/* A deflated entry has more bytes, or fewer, than the directory and the header of the array say. */
 TEST_ON_FILE(deflated_entries_of_another_size)
 {
     static const char *const shapes[] = {"(1, 3)", "(3, 3)"};
