@@ -87,7 +87,8 @@ def stored(path):
     start = 8 + int.from_bytes(data[:8], 'little')
     header = json.loads(data[8:start])
     header.pop('__metadata__', None)
-    return {name: (header[name]['shape'], data[start:][slice(*header[name]['data_offsets'])]) for name in sorted(header)}
+    body = memoryview(data)[start:]
+    return {name: (header[name]['shape'], bytes(body[slice(*header[name]['data_offsets'])])) for name in sorted(header)}
 
 
 def vocabulary(n_vocab):
