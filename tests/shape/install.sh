@@ -35,6 +35,26 @@ for static in '' --static; do
         $(pkg-config --cflags --libs $static mgpt)
 done
 
+# ---- a program with names that the insides of the library have ----
+cat >"$dir/names.c" <<'C'
+#include <mgpt.h>
+float norm(float x) { return x; }
+int matmul = 7;
+int gguf_free = 7;
+void stbds_arrgrowf(void) {} /* an stb_ds of another version */
+int main(int argc, char **argv)
+{
+    mgpt_error err;
+    mgpt_model *model = mgpt_open(argv[argc - 1], NULL, &err);
+    mgpt_session *session = model ? mgpt_session_new(model, NULL, &err) : NULL;
+    return !session || !mgpt_step(session, 0, &err) || matmul != 7 || norm(1) != 1;
+}
+C
+# shellcheck disable=SC2086,SC2046
+check "a program with its own norm, matmul and stb_ds links the static library" ${CC:-cc} "$dir/names.c" -o "$dir/names" \
+    $MGPT_CFLAGS $(pkg-config --cflags mgpt) "$(find "$dir/root" -name libmgpt.a)" -lpcre2-8 -lm -pthread
+check "and runs" "$dir/names" "$MGPT_SOURCE_ROOT/weights/names.gguf"
+
 # ---- packages that are missing: every program the scripts call is a stub or a link ----
 stub() { # NAME TEXT: a program
     printf '#!/bin/sh\n%s\n' "$2" >"$dir/bin/$1"
