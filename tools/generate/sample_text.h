@@ -3,7 +3,7 @@
 #define MGPT_SAMPLE_TEXT_H
 
 #include "common/text.h"
-#include "generate/drawn.h"
+#include "engine/drawn.h"
 #include "generate/samples.h"
 
 struct sample_text {

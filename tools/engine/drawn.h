@@ -1,4 +1,4 @@
-/* The numbers of a sample's drawn tokens: generate --json --top N. */
+/* The numbers of drawn tokens, for generate --json --top N, and of those that a repl holds. */
 #ifndef MGPT_DRAWN_H
 #define MGPT_DRAWN_H
 

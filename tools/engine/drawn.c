@@ -1,5 +1,5 @@
 /* The numbers of drawn tokens. See drawn.h. */
-#include "generate/drawn.h"
+#include "engine/drawn.h"
 
 #include "base/mem.h"
 #include "engine/token_json.h"
