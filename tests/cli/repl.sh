@@ -78,11 +78,12 @@ says "... and nothing changed" "3 of 16"
 script 'anna\n/b 3\n/tokens\n/goto 4\n/goto 6\n/b 2\nx\n/goto 5\n'
 gives_out "/b and /goto keep the tokens ahead until others are fed" 'fed 5: <BOS> "a" "n" "n" "a" (5 of 16)
 2 of 16, 3 ahead
-   0:     26  <BOS>
-   1:      0  "a"
-   2:     13  "n"  ahead
-   3:     13  "n"  ahead
-   4:      0  "a"  ahead
+ pos     id    logprob     drawn  rank  token
+   0:     26                              <BOS>
+   1:      0    -1.9816  1.000000     1  "a"
+   2:     13                              "n"  ahead
+   3:     13                              "n"  ahead
+   4:      0                              "a"  ahead
 2 of 16, 3 ahead
 4 of 16, 1 ahead
 2 of 16, 3 ahead
@@ -243,9 +244,10 @@ script 'ann\n/p <BOS>\n' says "/p takes a control token" "<BOS>"
 script 'ann\n/p an\n/p 99\n' tells "/p refuses two tokens" "this is 2 tokens"
 tells "/p refuses an id out of range" "token 99: expected 0 to 26"
 script 'ab\n/tokens\n' gives "/tokens" 'fed 3: <BOS> "a" "b" (3 of 16)
-   0:     26  <BOS>
-   1:      0  "a"
-   2:      1  "b"
+ pos     id    logprob     drawn  rank  token
+   0:     26                              <BOS>
+   1:      0    -1.9816  1.000000     1  "a"
+   2:      1    -3.2115  0.000000     8  "b"
 3 of 16'
 
 # ---- settings ----

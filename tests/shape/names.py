@@ -41,7 +41,7 @@ BUDGET = (
     ('convert', ('tools/convert/',), 25100),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 12500),
-    ('repl', ('tools/repl/',), 6500),
+    ('repl', ('tools/repl/',), 7100),
     ('suite', ('tools/suite/',), 3200),
     ('rest of tools', ('tools/',), 26500),
     ('tests', ('tests/',), 69800),

@@ -24,6 +24,9 @@ int steer_parse(struct steer *steer, int32_t layer, const uint8_t *data, size_t 
 /* All rows times a scale to `to`, which may be steer->rows. */
 void steer_scale(const struct steer *steer, float scale, float *to);
 
+/* steer_parse of a file, times a scale. A status, and as with steer_parse steer_free in any case. */
+int steer_open(struct steer *steer, const char *path, double scale, int32_t layer, mgpt_error *err);
+
 /* Reads "FILE", "FILE:SCALE" or "FILE:SCALE:LAYER". An exit code; the user has been told. */
 int steer_read(struct steer *steer, const char *spec);
 

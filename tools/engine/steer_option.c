@@ -53,15 +53,15 @@ char *steer_path(const char *text)
     return spec.path;
 }
 
-static int read_vectors(struct steer *s, const struct steer_spec *spec, mgpt_error *err)
+int steer_open(struct steer *s, const char *path, double scale, int32_t layer, mgpt_error *err)
 {
     struct file file;
-    int status = files_open(&file, spec->path, err);
+    int status = files_open(&file, path, err);
     if (status < 0)
         return status;
-    status = steer_parse(s, spec->layer, file.data, file.size, err);
+    status = steer_parse(s, layer, file.data, file.size, err);
     if (status == MGPT_OK)
-        steer_scale(s, (float)spec->scale, s->rows);
+        steer_scale(s, (float)scale, s->rows);
     file_close(&file);
     return status;
 }
@@ -72,7 +72,7 @@ int steer_read(struct steer *s, const char *text)
     mgpt_error err;
     int status = read_spec(text, (int32_t)s->n_layer, &spec, &err);
     if (status == MGPT_OK)
-        status = read_vectors(s, &spec, &err);
+        status = steer_open(s, spec.path, spec.scale, spec.layer, &err);
     free(spec.path);
     return status == MGPT_OK ? EXIT_OK : cli_fail(text, &err);
 }

@@ -25,6 +25,15 @@ struct repl_branch {
     size_t resume;         /* how many of them are fed when the branch is used next */
 };
 
+/* A value that /watch shows: of the last position, at a point of a layer. In scores and weights the row is
+ * a head, and a column below 0 a key counted from the end. */
+struct repl_watched {
+    char name[128]; /* as it is shown: hook and place */
+    mgpt_point point;
+    int32_t layer, row, col;
+    float value; /* NaN: there is none; of MGPT_LOGITS the session keeps it */
+};
+
 struct repl {
     struct engine engine; /* engine.session is the current branch's */
     struct sampling sampling;
@@ -35,7 +44,16 @@ struct repl {
     int model_hashed;
     struct hook *hooks;             /* listed at first use */
     char *trace_globs, *trace_path; /* malloc'ed while a trace is on */
-    const char *screen_mode;        /* options, see screen_look */
+    /* /watch: what is shown, how passes note it, and the session that the values are of; NULL: they
+     * have been shown. */
+    struct repl_watched *watches; /* stb_ds array */
+    struct watcher watching;
+    const mgpt_session *watched_in;
+    char *steer_text; /* malloc'ed: what /steer has put in force; NULL: nothing yet */
+    /* /with: a second model on the same tokens, malloc'ed, and its path; NULL: none. */
+    struct engine *with;
+    char *with_path;
+    const char *screen_mode; /* options, see screen_look */
     int32_t width;
     int quit;
 };
@@ -147,14 +165,18 @@ int repl_compute_logits(struct repl *repl);
 int repl_open_branch(struct repl *repl, size_t branch);
 
 /* A session of its own with the current tokens up to `keep`, then n others; as the edits want it.
- * NULL: after printing an error. The caller frees it, or hands it to repl_take_session, as the
- * current branch's. */
-mgpt_session *repl_variant(struct repl *repl, size_t keep, const int32_t *tokens, size_t n);
+ * `look`, which may be NULL, watches the others. NULL: after printing an error. The caller frees it,
+ * or hands it to repl_take_session, as the current branch's. */
+mgpt_session *repl_variant(struct repl *repl, size_t keep, const int32_t *tokens, size_t n,
+                           struct watcher *look);
 void repl_take_session(struct repl *repl, mgpt_session *session);
 
 /* Puts `next` in force in place of the edits, in all branches, and prints what that changes. 0:
  * said so, and the edits are those of before. Owns `next` in either case. */
 int repl_set_edits(struct repl *repl, struct edits next);
+
+/* The same with steering vectors. */
+int repl_set_steer(struct repl *repl, struct steer next);
 
 /* ---- what is printed in several places ---- */
 
@@ -172,6 +194,16 @@ void repl_print_place(const struct repl *repl);
 void repl_print_effect(const struct repl *repl, const char *name_before, const float *before,
                        const char *name_after, const float *after);
 
+/* ---- the second model: repl_with.c ---- */
+
+/* /top with both models: the n likeliest of the first, then those of the second. */
+void repl_with_top(struct repl *repl, const float *logits, const mgpt_candidate *top, size_t n);
+
+/* /diff of both models on the current tokens, or of another timeline in the second model. */
+void repl_with_diff(struct repl *repl);
+void repl_with_diff_branch(struct repl *repl, const struct repl_branch *branch);
+void repl_with_end(struct repl *repl);
+
 /* The logits to choose from, NULL when there are none (the user knows). An empty session of a model
  * with BOS gets it now. */
 const float *repl_logits(struct repl *repl);
@@ -188,6 +220,15 @@ int32_t repl_run_draw(struct repl *repl, const float **logits);
 
 /* Appends it. 0: after an error. */
 int repl_run_keep(struct repl *repl, int32_t token);
+
+/* What the model says of each token held, and the n_top likeliest; 0 after telling the user. */
+struct tokens_held;
+int repl_held(struct repl *repl, size_t n_top, struct tokens_held *held);
+
+/* A chain for passes in `session` that notes what /watch shows, then goes on with `next`; NULL: nothing to
+ * do. repl_watch_print shows the values if the last such pass was in the current session. */
+struct watcher *repl_watching(struct repl *repl, const mgpt_session *session, struct watcher *next);
+void repl_watch_print(struct repl *repl);
 
 /* Writes the trace that is on, if any, and ends it. */
 void repl_trace_end(struct repl *repl);

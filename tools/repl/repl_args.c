@@ -268,6 +268,14 @@ static int read_branch(struct repl_args *a, const struct arg_type *type)
     return repl_choose_branch(a->repl, rest_of_line(a), field_of(a, type));
 }
 
+/* None is SIZE_MAX: the second model, if there is one. */
+static int read_optional_branch(struct repl_args *a, const struct arg_type *type)
+{
+    size_t *branch = field_of(a, type);
+    *branch = SIZE_MAX;
+    return (!*a->rest && a->repl->with) || read_branch(a, type);
+}
+
 /* A branch, and more after it. */
 static int read_timeline(struct repl_args *a, const struct arg_type *type)
 {
@@ -287,10 +295,13 @@ static int read_path(struct repl_args *a, const struct arg_type *type)
     }
     if (!at)
         return 1;
-    *at = 0;
+    char *end = at;
     at += 2;
     at += strspn(at, " \t");
     a->path = at;
+    while (end > a->rest && (end[-1] == ' ' || end[-1] == '\t'))
+        end--;
+    *end = 0;
     if (!*at)
         repl_error("%s: -o, but no file name after it", a->command->names[0]);
     return *at != 0;
@@ -317,6 +328,7 @@ static const struct arg_type types[] = {
     {"[token]", "token", read_optional_token, TO(token), 0},
     {"[other]", "token", read_optional_token, TO(other), 0},
     {"branch", "timeline", read_branch, TO(branch), 0},
+    {"[branch]", "timeline", read_optional_branch, TO(branch), 0},
     {"timeline", "timeline", read_timeline, TO(branch), 0},
     {"points", "points", read_word, TO(name), 0},
 };

@@ -184,6 +184,10 @@ static int compute_other_logits(struct repl *r, size_t branch)
 
 void repl_run_diff(struct repl *r, struct repl_args *args)
 {
+    if (args->branch == SIZE_MAX) {
+        repl_with_diff(r);
+        return;
+    }
     const struct repl_branch *here = &r->branches[r->current], *there = &r->branches[args->branch];
     if (!repl_compute_logits(r) || !compute_other_logits(r, args->branch))
         return;
@@ -191,4 +195,6 @@ void repl_run_diff(struct repl *r, struct repl_args *args)
     print_parting(r, here, there);
     if (a && b)
         repl_print_effect(r, here->name, a, there->name, b);
+    if (r->with)
+        repl_with_diff_branch(r, there);
 }

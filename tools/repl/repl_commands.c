@@ -188,7 +188,7 @@ static void command_line(struct repl *r, char *line, size_t n)
 static const struct cli_synonym plain[] = {
     {"quit", "/quit"}, {"exit", "/quit"}, {"help", "/help"}, {"?", "/help"}};
 
-void repl_line(struct repl *r, char *line, size_t n)
+static void any_line(struct repl *r, char *line, size_t n)
 {
     const char *meant = cli_synonym(line, plain, sizeof plain / sizeof *plain);
     if (n == 0)
@@ -201,4 +201,10 @@ void repl_line(struct repl *r, char *line, size_t n)
         repl_feed(r, line + 1, n - 1);
     else
         repl_feed(r, line, n);
+}
+
+void repl_line(struct repl *r, char *line, size_t n)
+{
+    any_line(r, line, n);
+    repl_watch_print(r);
 }

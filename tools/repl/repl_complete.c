@@ -169,7 +169,7 @@ static const struct {
     {"[other]", fill_tokens},   {"branch", fill_branches},   {"setting", fill_settings},
     {"part", fill_parts},       {"[part]", fill_parts},      {"kind", fill_kinds},
     {"hooks", fill_hooks},      {"file", fill_files},        {"tensor", fill_tensors},
-    {"command", fill_commands}, {"timeline", fill_branches},
+    {"command", fill_commands}, {"timeline", fill_branches}, {"[branch]", fill_branches},
 };
 
 /* Words in front of the one to complete; *last is the last of them, of *length bytes. */

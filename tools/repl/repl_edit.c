@@ -3,6 +3,7 @@
  * Ctrl-C leaves all as it was. */
 #include "base/mem.h"
 #include "common/text.h"
+#include "repl/held.h"
 #include "repl/repl.h"
 #include "repl/repl_args.h"
 
@@ -20,22 +21,54 @@ struct splice {
     const int32_t *tokens;
 };
 
-/* The tokens as they will be, from *first on: at least one, which gives logits. malloc'ed. */
-static int32_t *spliced(const mgpt_session *session, const struct splice *s, size_t *first,
-                        size_t *n)
+/* Where the tokens are run again: from the one before the change on, whose logits say what is likely
+ * there. */
+static size_t splice_first(const struct splice *s)
+{
+    return s->pos > 0 ? s->pos - 1 : 0;
+}
+
+/* The *n tokens as they will be, from splice_first on. malloc'ed. */
+static int32_t *spliced(const mgpt_session *session, const struct splice *s, size_t *n)
 {
     const int32_t *held = mgpt_tokens(session), *rest = held + s->pos + s->n;
-    size_t n_rest = mgpt_pos(session) - s->pos - s->n, again = s->n_new + n_rest == 0;
-    *first = s->pos - again;
-    *n = again + s->n_new + n_rest;
+    size_t n_rest = mgpt_pos(session) - s->pos - s->n, before = s->pos > 0;
+    *n = before + s->n_new + n_rest;
     int32_t *tokens = mem_new(*n, sizeof *tokens);
     if (!tokens) {
         repl_no_memory();
         return NULL;
     }
-    for (size_t i = 0; i < *n; i++)
-        tokens[i] = again ? held[*first] : i < s->n_new ? s->tokens[i] : rest[i - s->n_new];
+    size_t k = 0;
+    if (before)
+        tokens[k++] = held[splice_first(s)];
+    for (size_t i = 0; i < s->n_new; i++)
+        tokens[k++] = s->tokens[i];
+    for (size_t i = 0; i < n_rest; i++)
+        tokens[k++] = rest[i];
     return tokens;
+}
+
+/* Runs tokens from splice_first on, in a session of their own, and keeps what the model says of them. */
+static mgpt_session *run_spliced(struct repl *r, const struct splice *s, const int32_t *tokens,
+                                 size_t n, struct tokens_held *held)
+{
+    struct watcher look = {MGPT_POINT_BIT(MGPT_LOGITS), held_see, held, NULL};
+    *held = held_new(&r->engine, &r->sampling.sampler, tokens, n, 0);
+    held->first = splice_first(s);
+    return repl_variant(r, held->first, tokens, n, &look);
+}
+
+/* What the change does to the tokens after it. The first token of a text has no probability. */
+static void print_rest(const struct splice *s, const struct tokens_held *was,
+                       const struct tokens_held *now)
+{
+    size_t at = s->pos > 0, none = s->pos == 0 && (s->n == 0 || s->n_new == 0);
+    if (was->n <= at + s->n + none)
+        return;
+    size_t n = was->n - at - s->n - none;
+    printf("the %zu token%s after it: log-probability %.4f, now %.4f\n", n, n > 1 ? "s" : "",
+           held_sum(was, at + s->n + none), held_sum(now, at + s->n_new + none));
 }
 
 static void print_spliced(const struct repl *r, const int32_t *tokens, size_t n)
@@ -60,10 +93,30 @@ static void print_splice(const struct repl *r, const struct splice *s)
     putchar('\n');
 }
 
+/* Runs the tokens before and after the change; takes the latter if all goes well. */
+static void change_run(struct repl *r, const struct splice *s, const int32_t *tokens, size_t n)
+{
+    mgpt_session *old = r->engine.session, *again, *changed = NULL;
+    struct tokens_held was, now;
+    size_t first = splice_first(s);
+    again = run_spliced(r, s, mgpt_tokens(old) + first, mgpt_pos(old) - first, &was);
+    changed = again ? run_spliced(r, s, tokens, n, &now) : NULL;
+    if (changed) {
+        print_splice(r, s);
+        print_rest(s, &was, &now);
+        repl_print_effect(r, "before", mgpt_logits(old), "after", mgpt_logits(changed));
+        repl_take_session(r, changed);
+    }
+    if (again)
+        held_free(&now);
+    held_free(&was);
+    mgpt_session_free(again);
+}
+
 static void change_tokens(struct repl *r, const struct splice *s)
 {
-    mgpt_session *old = r->engine.session, *changed;
-    size_t first, n, n_ctx = mgpt_n_ctx(old);
+    const mgpt_session *old = r->engine.session;
+    size_t n, n_ctx = mgpt_n_ctx(old);
     if (!repl_compute_logits(r))
         return;
     if (mgpt_pos(old) - s->n + s->n_new > n_ctx) {
@@ -72,16 +125,10 @@ static void change_tokens(struct repl *r, const struct splice *s)
                    n_ctx - mgpt_pos(old), n_ctx);
         return;
     }
-    int32_t *rest = spliced(old, s, &first, &n);
-    if (!rest)
-        return;
-    changed = repl_variant(r, first, rest, n);
-    free(rest);
-    if (!changed)
-        return;
-    print_splice(r, s);
-    repl_print_effect(r, "before", mgpt_logits(old), "after", mgpt_logits(changed));
-    repl_take_session(r, changed);
+    int32_t *tokens = spliced(old, s, &n);
+    if (tokens)
+        change_run(r, s, tokens, n);
+    free(tokens);
 }
 
 void repl_run_edit(struct repl *r, struct repl_args *args)

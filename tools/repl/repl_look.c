@@ -1,4 +1,4 @@
-/* Repl commands that look at the next token and at those held. They change nothing, except that
+/* Repl commands that look at the next token. They change nothing, except that
  * asking an empty session for its next token feeds it BOS first. */
 #include "base/mem.h"
 #include "common/text.h"
@@ -49,6 +49,11 @@ void repl_run_top(struct repl *r, struct repl_args *args)
         return;
     }
     size_t n_top = mgpt_top(logits, repl_n_logits(r), top, cap);
+    if (r->with) {
+        repl_with_top(r, logits, top, n_top);
+        free(top);
+        return;
+    }
     puts(" rank      id  probability      logit   token");
     for (size_t i = 0; i < n_top; i++)
         print_candidate(r, i + 1, top[i].token, top[i].logprob, top[i].logit);
@@ -68,23 +73,4 @@ void repl_run_p(struct repl *r, struct repl_args *args)
     puts(" rank      id  probability      logit   token");
     print_candidate(r, repl_rank(logits, n, args->token), args->token,
                     mgpt_logprob(logits, n, args->token), logits[args->token]);
-}
-
-void repl_run_tokens_held(struct repl *r, struct repl_args *args)
-{
-    const int32_t *tokens = mgpt_tokens(r->engine.session);
-    size_t pos = mgpt_pos(r->engine.session);
-    (void)args;
-    for (size_t i = 0; i < pos; i++) {
-        printf("%4zu: %6d  ", i, (int)tokens[i]);
-        text_print_token(stdout, r->engine.model, tokens[i]);
-        putchar('\n');
-    }
-    const int32_t *ahead = r->branches[r->current].ahead;
-    for (size_t i = 0; i < arr_len(ahead); i++) {
-        printf("%4zu: %6d  ", pos + i, (int)ahead[i]);
-        text_print_token(stdout, r->engine.model, ahead[i]);
-        puts("  ahead");
-    }
-    repl_print_place(r);
 }

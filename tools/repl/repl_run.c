@@ -134,7 +134,10 @@ static int repl_run_step(struct repl *r)
     print_choice(r, logits, token);
     int end = mgpt_is_end(r->engine.model, token);
     puts(end ? "  the end, not kept" : "");
-    return !end && repl_run_keep(r, token);
+    int kept = !end && repl_run_keep(r, token);
+    if (kept)
+        repl_watch_print(r);
+    return kept;
 }
 
 void repl_step(struct repl *r)

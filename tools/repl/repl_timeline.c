@@ -32,7 +32,8 @@ int repl_run_tokens(struct repl *r, mgpt_session *session, const int32_t *tokens
 int repl_append(struct repl *r, const int32_t *tokens, size_t n, mgpt_error *err)
 {
     struct repl_branch *b = &r->branches[r->current];
-    int status = repl_run_tokens(r, r->engine.session, tokens, n, NULL, err);
+    mgpt_session *session = r->engine.session;
+    int status = repl_run_tokens(r, session, tokens, n, repl_watching(r, session, NULL), err);
     if (status == MGPT_OK && b->ahead)
         arr_set_len(b->ahead, 0);
     return status;
@@ -43,7 +44,9 @@ static int forward(struct repl *r, struct repl_branch *b, size_t n, mgpt_error *
 {
     if (n == 0)
         return MGPT_OK;
-    int status = repl_run_tokens(r, b->session, b->ahead, n, NULL, err);
+    struct watcher *look =
+        b->session == r->engine.session ? repl_watching(r, b->session, NULL) : NULL;
+    int status = repl_run_tokens(r, b->session, b->ahead, n, look, err);
     if (status == MGPT_OK)
         stbds_arrdeln(b->ahead, 0, n);
     return status;
@@ -132,7 +135,8 @@ static void close_branch(struct repl_branch *b)
     b->session = NULL;
 }
 
-mgpt_session *repl_variant(struct repl *r, size_t keep, const int32_t *tokens, size_t n)
+mgpt_session *repl_variant(struct repl *r, size_t keep, const int32_t *tokens, size_t n,
+                           struct watcher *look)
 {
     mgpt_error err;
     mgpt_session *session;
@@ -144,7 +148,7 @@ mgpt_session *repl_variant(struct repl *r, size_t keep, const int32_t *tokens, s
         session = mgpt_fork(r->engine.session, &err);
     }
     if (session && mgpt_rewind(session, keep, &err) == MGPT_OK &&
-        repl_run_tokens(r, session, tokens, n, NULL, &err) == MGPT_OK)
+        repl_run_tokens(r, session, tokens, n, repl_watching(r, session, look), &err) == MGPT_OK)
         return session;
     repl_failed(&err);
     mgpt_session_free(session);
@@ -179,7 +183,7 @@ static int replay_current(struct repl *r)
     mgpt_session *old = r->engine.session, *session;
     if (mgpt_pos(old) == 0)
         return 1;
-    session = repl_variant(r, 0, mgpt_tokens(old), mgpt_pos(old));
+    session = repl_variant(r, 0, mgpt_tokens(old), mgpt_pos(old), NULL);
     if (!session)
         return 0;
     repl_print_effect(r, "before", mgpt_logits(old), "after", mgpt_logits(session));
@@ -187,24 +191,42 @@ static int replay_current(struct repl *r)
     return 1;
 }
 
-int repl_set_edits(struct repl *r, struct edits next)
+/* Runs the current timeline after a change of what passes do; the others are run when they are used
+ * again. 0: after an error, and nothing has changed. */
+static int rerun_all(struct repl *r)
 {
-    struct edits old = r->edits;
-    if (!repl_compute_logits(r) || !prepare_others(r)) {
-        edits_clear(&next);
+    if (!replay_current(r))
         return 0;
-    }
-    r->edits = next;
-    if (!replay_current(r)) {
-        edits_clear(&r->edits);
-        r->edits = old;
-        return 0;
-    }
     for (size_t i = 0; i < arr_len(r->branches); i++)
         if (i != r->current && r->branches[i].session)
             close_branch(&r->branches[i]);
-    edits_clear(&old);
     return 1;
+}
+
+int repl_set_edits(struct repl *r, struct edits next)
+{
+    struct edits old = r->edits;
+    int done = repl_compute_logits(r) && prepare_others(r);
+    if (done) {
+        r->edits = next;
+        done = rerun_all(r);
+        r->edits = done ? next : old;
+    }
+    edits_clear(done ? &old : &next);
+    return done;
+}
+
+int repl_set_steer(struct repl *r, struct steer next)
+{
+    struct steer old = r->engine.steer;
+    int done = repl_compute_logits(r) && prepare_others(r);
+    if (done) {
+        r->engine.steer = next;
+        done = rerun_all(r);
+        r->engine.steer = done ? next : old;
+    }
+    steer_free(done ? &old : &next);
+    return done;
 }
 
 /* ---- begin and end ---- */
@@ -237,5 +259,9 @@ void repl_end(struct repl *r)
     free(r->trace_path);
     arr_free(r->hooks);
     r->hooks = NULL;
+    repl_with_end(r);
+    free(r->steer_text);
+    arr_free(r->watches);
+    r->watches = NULL;
     edits_clear(&r->edits);
 }

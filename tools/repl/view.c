@@ -53,6 +53,17 @@ void view_token_label(const void *user, size_t i, size_t columns, char *out)
     view_token(v->repl, mgpt_tokens(v->repl->engine.session)[i], columns, out);
 }
 
+void view_print_tops(const struct repl *r, const mgpt_candidate *top, size_t n)
+{
+    char token[HEAT_LABEL];
+    for (size_t k = 0; k < n; k++) {
+        view_token(r, top[k].token, VIEW_TOP, token);
+        printf(" %5.3f %s%*s", exp(top[k].logprob), token,
+               k + 1 < n ? (int)(VIEW_TOP - screen_columns(token)) : 0, "");
+    }
+    putchar('\n');
+}
+
 /* ---- files ----------------------------------------------------------------------------------- */
 
 static void view_put(struct view *v, const char *fmt, va_list ap)

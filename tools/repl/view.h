@@ -34,6 +34,10 @@ heat_label_fn view_token_label;
 /* An id's text, escaped, at most `columns` wide. */
 void view_token(const struct repl *repl, int32_t token, size_t columns, char *out);
 
+/* The rest of a line: probabilities and tokens of the likeliest, VIEW_TOP columns of each. */
+enum { VIEW_TOP = 8 };
+void view_print_tops(const struct repl *repl, const mgpt_candidate *top, size_t n);
+
 /* ---- numbers into a file ---- */
 
 /* Opens the file of -o and writes the line of titles (after "# "); 0 after telling the user. */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TOPS_MAX = 8, FIXED = 24, EACH = 15, TOKEN = EACH - 7 };
+enum { TOPS_MAX = 8, FIXED = 24, EACH = VIEW_TOP + 7 };
 
 static const char *const names[] = {"pre", "mid", "post"};
 _Static_assert(sizeof names / sizeof *names == VIEW_HALVES, "a row each");
@@ -70,14 +70,7 @@ static int unembed_row(const struct lens *l, size_t i)
 static void print_tops(const struct lens *l)
 {
     mgpt_candidate top[TOPS_MAX];
-    char token[HEAT_LABEL];
-    size_t n = mgpt_top(l->logits, l->n_vocab, top, l->n_tops);
-    for (size_t k = 0; k < n; k++) {
-        view_token(l->view.repl, top[k].token, TOKEN, token);
-        printf(" %5.3f %s%*s", exp(top[k].logprob), token,
-               k + 1 < n ? (int)(TOKEN - screen_columns(token)) : 0, "");
-    }
-    putchar('\n');
+    view_print_tops(l->view.repl, top, mgpt_top(l->logits, l->n_vocab, top, l->n_tops));
 }
 
 static void view_lens_put_row(struct lens *l, size_t i)

@@ -1,0 +1,46 @@
+/* See held.h. */
+#include "repl/held.h"
+
+#include "base/mem.h"
+#include "repl/repl.h"
+
+struct tokens_held held_new(const struct engine *e, const mgpt_sampler *sampler,
+                            const int32_t *tokens, size_t n, size_t n_top)
+{
+    return (struct tokens_held){.drawn = {.n_top = n_top},
+                                .tokens = tokens,
+                                .n = n,
+                                .n_vocab = (size_t)e->info.n_vocab,
+                                .n_choices = engine_n_choices(e),
+                                .sampler = sampler};
+}
+
+int held_see(const mgpt_value *value, void *user)
+{
+    struct tokens_held *h = user;
+    for (size_t i = 0; i < (size_t)value->rows && !h->is_full; i++) {
+        size_t next = (size_t)value->pos - h->first + i + 1;
+        const float *logits = value->data + i * value->stride;
+        if (next >= h->n)
+            break;
+        h->is_full =
+            !drawn_add(&h->drawn, h->tokens[next], h->sampler, logits, h->n_vocab, h->n_choices) ||
+            !arr_push(h->ranks, repl_rank(logits, h->n_vocab, h->tokens[next]));
+    }
+    return h->is_full;
+}
+
+double held_sum(const struct tokens_held *h, size_t from)
+{
+    double sum = 0;
+    for (size_t i = from > 0 ? from - 1 : 0; i + 1 < h->n; i++)
+        sum += h->drawn.logprobs[i];
+    return sum;
+}
+
+void held_free(struct tokens_held *h)
+{
+    drawn_free(&h->drawn);
+    arr_free(h->ranks);
+    h->ranks = NULL;
+}
