@@ -20,9 +20,9 @@ CLI = ["--serve", f"'{sys.executable}' '{ADAPTERS}/mgpt_cli.py'"]
 SPEC = ["--engine", f"sh '{ADAPTERS}/mgpt_spec.sh' {{model}} {{ids}} {{out}} {{how}}"]
 LAB = ["--serve", f"node '{ADAPTERS}/mgpt_lab.js'"]
 FEW, SOME = ["architectures", "types"], ["architectures", "types", "shapes", "precision"]
-MOST = [*SOME, "positions", "behaviours"]
+MOST = [*SOME, "positions", "behaviours", "hooks"]
 # (name, engine, formats, groups or all, what a refusal may say (a pattern), the least number of answers)
-ENGINES = [("command line", CLI, "gguf", MOST, "no such way", 210), ("command line", CLI, "hf", SOME, "", 155),
+ENGINES = [("command line", CLI, "gguf", MOST, "no such way", 336), ("command line", CLI, "hf", SOME, "", 155),
            ("command line", CLI, "hf4,pt,bin,llmc", MOST, "", 60), ("specification", SPEC, "gguf", FEW, "are not specified", 85)]
 SLOW = [("command line", CLI, "gguf", ["tokenizers"], "", 9), ("specification", SPEC, "gguf", SOME, "are not specified", 170), ("lab page", LAB, "gguf", SOME, "the lab cannot draw|pages cannot read", 130)]
 

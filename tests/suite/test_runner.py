@@ -13,6 +13,7 @@ import struct
 import sys
 import tempfile
 import unittest
+import zipfile
 
 ROOT = pathlib.Path(os.environ.get("MGPT_SOURCE_ROOT") or pathlib.Path(__file__).parents[2])
 sys.dont_write_bytecode = True
@@ -61,6 +62,14 @@ def answer(ids, out, how):
         open(out, "w").write("".join("%%s\n" %% (" ".join(str(ord(c)) for c in x)) for x in lines)); return
     elif name == "tokenswrong": open(out, "w").write("1 2\n[3, 5]\n"); return
     elif name == "tokensfew": open(out, "w").write("1 2\n"); return
+    elif name.startswith("hooks"):
+        assert how == ["--hooks", "q,pattern"] or how == ["--hooks q,pattern"], how
+        if name == "hooksrefused": raise ValueError("no such way")
+        if name == "hooksfirst": a[9] += 1
+        a.extend(a[:4])
+        if name in ("hookspattern", "hooksfirst"): a[-1] += 9
+        if name == "hooksfew": del a[-1]
+        if name == "hooksnan": a[-1] = float("nan")
     elif name == "tokenstext": open(out, "w").write("one two\n"); return
     if name == "nofile": return
     open(out, "wb").write(b"logits: 1.0 2.0\n" if name == "text" else a.tobytes())
@@ -95,12 +104,15 @@ WANT = {
     "right_last": ("right", "right", ""),
     "right_step": ("right", "right", ""), "differs": ("right", "right", ""), "differs_step": ("right", "right", ""),
     "tokens": ("right", "right", ""), "tokenswrong": ("wrong", "wrong", "1 of 2 texts differ, the first is text 2: 'b'"),
+    "hooks": ("right", "right", "q"), "hookspattern": ("wrong", "wrong", "pattern"), "hooksfirst": ("wrong", "wrong", "q"),
+    "hooksfew": ("wrong", "wrong", "too few numbers: 27, expected 28"), "hooksnan": ("wrong", "wrong", "pattern: NaN or infinity in row 1"),
+    "hooksrefused": ("absent", "absent", "no such way"),
     "tokensfew": ("wrong", "wrong", "too few lines: 1, expected 2"), "tokenstext": ("wrong", "wrong", "text, not ids"),
 }
 
 
-def npy(values, rows, kind="d"):
-    header = "{'descr': '<f%d', 'fortran_order': False, 'shape': (%d, %d), }" % (8 if kind == "d" else 4, rows, len(values) // rows)
+def npy(values, *shape, kind="d"):
+    header = "{'descr': '<f%d', 'fortran_order': False, 'shape': %s, }" % (8 if kind == "d" else 4, shape)
     header = header.ljust(117) + "\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + array.array(kind, values).tobytes()
 
@@ -109,9 +121,12 @@ def write_suite(folder, names):
     folder = pathlib.Path(folder)
     other = list(LOGITS)
     other[9] += 2
-    for name, data in {"ref.npy": npy(LOGITS, T), "other.npy": npy(other, T, "f"), "part.npy": npy(LOGITS[V:], T - 1),
+    for name, data in {"ref.npy": npy(LOGITS, T, V), "other.npy": npy(other, T, V, kind="f"), "part.npy": npy(LOGITS[V:], T - 1, V),
                        "texts": b'"a"\n"b"\n', "ids": b"[97]\n[98]\n", "one": b"[1]\n", "wrong.ids": b"[1, 2]\n[3, 4]\n"}.items():
         (folder / name).write_bytes(data)
+    with zipfile.ZipFile(folder / "inner.npz", "w") as archive:
+        archive.writestr("q.npy", npy(LOGITS, T, 2, 4))
+        archive.writestr("pattern.npy", npy(LOGITS[:4], 2, 1, 2))
     cases = []
     for name in names:
         (folder / f"{name}.txt").write_text("1 2\n3")
@@ -125,6 +140,8 @@ def write_suite(folder, names):
         if name.endswith("_step"):
             case.update(kind="behaviour", how="--step 1", like=name[:-5])
             case["ids"] = case["ids"].replace("_step", "")
+        if name.startswith("hooks"):
+            case.update(kind="hooks", names=["q", "pattern"], ref="inner.npz")
         if name.startswith("tokens"):
             (folder / f"{name}.txt").write_text('"a"\n"b"\n')
             case.update(kind="tokenizer", texts=case.pop("ids"), ref="ids" if name == "tokens" else "wrong.ids")
@@ -184,8 +201,8 @@ class Runner(unittest.TestCase):
         self.assertIn("'loading...", cases["says"]["reason"])
 
     def test_a_command_without_how(self):
-        found = self.results(self.command[0], self.command[1].replace(" {how}", ""), *self.common, "--case", "_step|^tokens$", status=0)
-        self.assertEqual([c["verdict"] for c in found["cases"]], ["absent"] * 3)
+        found = self.results(self.command[0], self.command[1].replace(" {how}", ""), *self.common, "--case", "_step|^(tokens|hooks)$", status=0)
+        self.assertEqual([c["verdict"] for c in found["cases"]], ["absent"] * 4)
 
     def test_engines_that_cannot_be_started(self):
         script = self.dir / "script"
@@ -257,7 +274,7 @@ class Runner(unittest.TestCase):
                 (run + self.command + self.common + ["--case", "("], "--case (: "), (run + self.command, "required: --format")):
             self.assertIn(told, self.run_suite(*words, status=2))
         self.assertIn("No such file", self.run_suite(*run, *self.command, *self.common, "--expect", "/nonexistent/x", status=5))
-        self.assertEqual(self.run_suite("protocol", status=0).count("\n"), 12)
+        self.assertEqual(self.run_suite("protocol", status=0).count("\n"), 14)
 
     def test_bad_suites(self):
         good, refs = (self.dir / "cases.jsonl").read_text().splitlines()[0], (self.dir / "ref.npy").read_bytes()
@@ -271,6 +288,9 @@ class Runner(unittest.TestCase):
                 (json.dumps({**case, "kind": "behaviour"}), 'expected "how"'), (json.dumps({**case, "ref": "absent"}), "absent: expected a matrix"),
                 (json.dumps({**case, "ref": "part.npy"}), "2 rows, expected 3 of the 3 positions"),
                 (json.dumps({**case, "ref": "part.npy", "rows": [1, 3]}), "2 rows, expected 2 of the 3 positions"),
+                (json.dumps({**case, "kind": "hooks"}), 'expected "names"'),
+                (json.dumps({**case, "kind": "hooks", "names": ["q"]}), "ref.npy: expected arrays"),
+                (json.dumps({**case, "kind": "hooks", "names": ["k"], "ref": "inner.npz"}), "inner.npz: expected arrays"),
                 (json.dumps({**case, "rows": [-1]}), 'expected "rows"'), (json.dumps({**case, "also": [{"ref": "x"}]}), 'expected "also"'),
                 (json.dumps({**case, "kind": "tokenizer", "texts": "texts", "ref": "right.txt"}), "right.txt: not JSON Lines"),
                 (json.dumps({**case, "kind": "tokenizer", "texts": "texts", "ref": "texts"}), "texts: expected a list on each line"),

@@ -2,12 +2,14 @@
 import array
 import ast
 import json
+import math
 import pathlib
 import struct
 import sys
+import zipfile
 
 FORMATS = ("gguf", "hf", "hf4", "pt", "bin", "llmc")
-KINDS = ("logits", "behaviour", "tokenizer")
+KINDS = ("logits", "behaviour", "tokenizer", "hooks")
 
 
 class SuiteError(Exception):
@@ -64,6 +66,9 @@ def read_case(line, place, folder):
             raise SuiteError(f'{place}: expected "{key}", a string')
     if case["kind"] not in KINDS:
         raise SuiteError(f"{place}: kind {case['kind']}: expected one of {' '.join(KINDS)}")
+    names = case.get("names")
+    if case["kind"] == "hooks" and not (isinstance(names, list) and names and all(isinstance(name, str) for name in names)):
+        raise SuiteError(f'{place}: expected "names", a list of strings')
     files = case.get("files")
     if not isinstance(files, dict) or not files or not all(isinstance(f, str) for f in files.values()):
         raise SuiteError(f'{place}: expected "files", an object of paths')
@@ -98,20 +103,37 @@ def read_lines(path, kind):
     return lines
 
 
+def array_of(data):
+    """(array, shape) of a .npy file of float32 or float64."""
+    size = struct.unpack_from("<H" if data[6] == 1 else "<I", data, 8)[0]
+    start = (10 if data[6] == 1 else 12) + size
+    header = ast.literal_eval(data[start - size:start].decode("latin-1").strip())
+    values = array.array({"<f4": "f", "<f8": "d"}[header["descr"]])
+    values.frombytes(data[start:])
+    if data[:6] != b"\x93NUMPY" or header["fortran_order"] or len(values) != math.prod(header["shape"]):
+        raise ValueError(f"shape {header['shape']}, {len(values)} values")
+    if sys.byteorder == "big":
+        values.byteswap()
+    return values, header["shape"]
+
+
+BROKEN = (OSError, ValueError, KeyError, IndexError, TypeError, SyntaxError, struct.error, zipfile.BadZipFile)
+
+
 def read_npy(path):
     """(array, rows, columns) of a matrix of float32 or float64."""
     try:
-        data = path.read_bytes()
-        size = struct.unpack_from("<H" if data[6] == 1 else "<I", data, 8)[0]
-        start = (10 if data[6] == 1 else 12) + size
-        header = ast.literal_eval(data[start - size:start].decode("latin-1").strip())
-        rows, columns = header["shape"]
-        values = array.array({"<f4": "f", "<f8": "d"}[header["descr"]])
-        values.frombytes(data[start:])
-    except (OSError, ValueError, KeyError, IndexError, TypeError, SyntaxError, struct.error) as failed:
-        raise SuiteError(f"{path}: expected a matrix of float32 or float64 in .npy: {failed}") from None
-    if data[:6] != b"\x93NUMPY" or header["fortran_order"] or len(values) != rows * columns:
-        raise SuiteError(f"{path}: expected .npy, {rows} x {columns} values, row by row")
-    if sys.byteorder == "big":
-        values.byteswap()
+        values, (rows, columns) = array_of(path.read_bytes())
+    except BROKEN as failed:
+        raise SuiteError(f"{path}: expected a matrix of float32 or float64 in .npy, row by row: {failed}") from None
     return values, rows, columns
+
+
+def read_npz(path, names):
+    """[(array, rows, columns)] of arrays in a .npz file; a row is what the first index chooses."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            found = [array_of(archive.read(name + ".npy")) for name in names]
+    except BROKEN as failed:
+        raise SuiteError(f"{path}: expected arrays of float32 or float64 in .npz: {failed}") from None
+    return [(values, shape[0], math.prod(shape[1:])) for values, shape in found]

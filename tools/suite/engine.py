@@ -21,8 +21,10 @@ PROTOCOL = """\
    --step: token by token; --chunk N: N at a time; --batch N: next to N - 1 other texts; --rewind: half, then something
    else, taken back, then the other half; --fork: half, then the other half in a copy of the session.
 8. --tokenize: {ids} holds texts, a JSON string on each line. Write one line of ids to {out} for each, without BOS.
-9. An answer takes at most 60 s (--timeout S; the first after a start five times that). Numbers may be near (half precision), but none missing and none NaN.
-10. A refusal is honourable, a silent wrong answer is not: refuse what the engine does not implement.
+9. --hooks NAME,NAME: inner values by TransformerLens' names, one after another, each in its shape there without the batch:
+   [T, width], queries and keys [T, heads, d], patterns [heads, T, T]. A refusal is not counted.
+10. An answer takes at most 60 s (--timeout S; the first five times that). Numbers may be near (half precision), none missing, none NaN.
+    A refusal is honourable, a silent wrong answer is not: refuse what the engine does not implement.
 """
 FIRST = 5          # the first answer of a process may take this many times as long: libraries are loaded
 LINE_MOST = 65536  # of an answer, in bytes

@@ -37,7 +37,7 @@ class Run:
     def __init__(self, args, formats, folder):
         self.args, self.formats, self.folder = args, formats, folder
         self.mgpt = causes.find_mgpt(args.mgpt)
-        self.local, self.opened, self.bits = threading.local(), [], {}
+        self.local, self.opened, self.bits, self.causes = threading.local(), [], {}, {}
 
     def engine(self):
         """The engine of this thread."""
@@ -57,7 +57,8 @@ class Run:
 
     def answer(self, case):
         name = next((f for f in self.formats if f in case["files"]), None)
-        how = {"behaviour": case.get("how"), "tokenizer": "--tokenize"}.get(case["kind"], "")
+        hooks = "--hooks " + ",".join(case.get("names", ()))
+        how = {"behaviour": case.get("how"), "tokenizer": "--tokenize", "hooks": hooks}.get(case["kind"], "")
         if name is None:
             return {"verdict": "absent", "reason": "no file in " + " or ".join(self.formats)}
         asked = self.engine()
@@ -67,11 +68,16 @@ class Run:
         kind, reason = asked.ask(case["files"][name], case["input"], out, how)
         for path in (out, case["files"][name], case["input"]):
             reason = reason.replace(str(path), path.name)
+        if kind == "refused" and case["kind"] == "hooks":
+            kind = "absent"  # nobody must show inner values
         found = {"verdict": kind, "reason": reason} if kind != "ok" else judge(case, out)
-        if found["verdict"] == "wrong" and "D" in found and self.mgpt:
-            found["cause"] = causes.cause_of(self.mgpt, case, out, found, self.args.timeout)
-        if "D" in found and case["kind"] != "tokenizer":
-            self.bits[case["id"]] = hashlib.sha256(out.read_bytes()).digest()
+        if "D" in found and case["kind"] != "hooks":
+            bits = self.bits[case["id"]] = hashlib.sha256(out.read_bytes()).digest()
+            if found["verdict"] == "wrong" and self.mgpt:
+                same = case.get("like", case["id"]), bits
+                if same not in self.causes:  # behaviours often have the plain answer
+                    self.causes[same] = causes.cause_of(self.mgpt, case, out, found, self.args.timeout)
+                found["cause"] = self.causes[same]
         if not self.args.keep:
             out.unlink(missing_ok=True)
         return {"format": name, **found}

@@ -9,6 +9,7 @@ be empty. Two runs give the same bytes, of the archive as well. Exit codes: 0 ok
 import argparse
 import functools
 import hashlib
+import io
 import json
 import math
 import os
@@ -34,7 +35,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 GOLDEN = HERE.parents[1] / 'tests/golden'
 DATA = HERE / 'data'
 FORMATS = ('hf', 'hf4', 'gguf', 'pt', 'bin', 'llmc')
-GROUPS = ('architectures', 'shapes', 'types', 'positions', 'precision', 'behaviours', 'tokenizers')
+GROUPS = ('architectures', 'shapes', 'types', 'positions', 'precision', 'behaviours', 'tokenizers', 'hooks')
 
 
 class Refused(Exception):
@@ -123,6 +124,15 @@ def npz_member(path, name):
     """The .npy file in a NumPy archive."""
     with zipfile.ZipFile(path) as archive:
         return archive.read(name + '.npy')
+
+
+def npz(members):
+    """An archive of .npy files, without dates."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, 'w') as archive:
+        for name, data in members.items():
+            archive.writestr(zipfile.ZipInfo(name + '.npy'), data)
+    return out.getvalue()
 
 
 def npy_ids(data):
@@ -228,7 +238,29 @@ def write_behaviours(suite):
         suite.add(case)
 
 
-WRITERS = {'architectures': write_golden, 'types': write_types, 'behaviours': write_behaviours,
+# Inner values that the golden references hold: the end of a case's name, the ends of their names.
+INNER = {'stream': ('.hook_resid_pre', '.hook_resid_post', '.hook_out'), 'pattern': ('.hook_pattern',),
+         'qk': ('.hook_q', '.hook_k', '.hook_rot_q', '.hook_rot_k')}
+
+
+def write_hooks(suite):
+    """Group hooks: inner values of the golden models. Their references call the output of the last norm, with its gain,
+    ln_final.hook_normalized; in TransformerLens that name has no gain."""
+    golden = [case for case in suite.cases if case['group'] == 'architectures']
+    if not golden:
+        raise Refused('--groups: hooks has models of architectures: name this group, too', 2)
+    for plain in golden:
+        with zipfile.ZipFile(GOLDEN / plain['id'] / 'ref.npz') as archive:
+            arrays = {entry[:-4].replace('normalized', 'out'): archive.read(entry) for entry in archive.namelist()}
+        for end, kinds in INNER.items():
+            names = sorted((name for name in arrays if name.endswith(kinds)), key=lambda name: name.startswith('ln_final'))
+            if names:
+                name, files = '%s.%s' % (plain['id'], end), {kind: path for kind, path in plain['files'].items() if kind in ('hf', 'gguf')}
+                suite.add({**plain, 'id': name, 'group': 'hooks', 'kind': 'hooks', 'files': files, 'names': names,
+                           'ref': suite.put('ref/%s.npz' % name, npz({name: arrays[name] for name in names}))})
+
+
+WRITERS = {'hooks': write_hooks, 'architectures': write_golden, 'types': write_types, 'behaviours': write_behaviours,
            'tokenizers': lambda suite: tokenizer_cases.write_tokenizers(suite, DATA / 'tok'),
            **{group: functools.partial(write_made, group=group) for group in ('shapes', 'positions', 'precision')}}
 

@@ -48,7 +48,7 @@ class Whole(unittest.TestCase):
     def test_files_of_cases(self):
         self.assertEqual(self.code, (0, ''))
         self.assertEqual(len({case['id'] for case in self.cases}), len(self.cases))
-        self.assertGreaterEqual(len(self.cases), 280 if not self.options else 37)
+        self.assertGreaterEqual(len(self.cases), 409 if not self.options else 37)
         for case in self.cases:
             paths = [*case['files'].values(), case['ref'], *(a['ref'] for a in case.get('also', ()))]
             paths.append(case['texts' if case.get('kind') == 'tokenizer' else 'ids'])
@@ -112,7 +112,7 @@ class Refused(unittest.TestCase):
             self.assertEqual(run(top / 'a', '--groups', 'archs')[0], 2)
             self.assertEqual(run(top / 'a', '--formats', 'onnx'), (2, 'suite write: --formats: "onnx" is not one of hf, hf4, gguf, pt, bin, llmc\n'))
             self.assertEqual(run(top / 'full/a/b')[0], 5)
-            self.assertEqual(run(top / 'a', '--groups', 'behaviours')[0], 2)
+            self.assertEqual([run(top / 'a', '--groups', group)[0] for group in ('behaviours', 'hooks')], [2, 2])
             self.assertEqual(run(top / 'a', mgpt=top / 'none')[0], 2)
             self.assertEqual(os.listdir(top), ['full'])
 

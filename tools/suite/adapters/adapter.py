@@ -52,6 +52,13 @@ def main(logits, tokens=None):
         print(said, file=answers, flush=True)
 
 
+def chunk_of(how, n):
+    """How many tokens are to be fed at a time, of n."""
+    if how[:1] not in ([], ["--step"], ["--chunk"]):
+        refuse_ways(how)
+    return int((how + ["1"])[1]) if how else n
+
+
 def refuse_ways(how):
     """For adapters that have only one way of computing logits."""
     if how:

@@ -17,16 +17,20 @@ def run(*words, text=None):
 
 
 def logits(model, ids, how):
-    refuse_ways(how)
+    names = ["logits"]
+    if how[:1] == ["--hooks"]:  # its trace shows the last norm with its gain
+        names = how[1].replace("ln_final.hook_out", "ln_final.hook_normalized").split(",")
+    else:
+        refuse_ways(how)
     with tempfile.TemporaryDirectory() as folder:
         file = os.path.join(folder, "out.npz")
         if model.endswith(".pt"):  # what such a checkpoint does not say is as in nanoGPT
             run("convert", model, folder + "/model.gguf", "--assume", "nanogpt")
             model = folder + "/model.gguf"
-        run("trace", model, "--ids", ",".join(map(str, ids)), "--kv", "f32", "--hooks", "logits", "-o", file)
+        run("trace", model, "--ids", ",".join(map(str, ids)), "--kv", "f32", "--hooks", ",".join(names), "-o", file)
         with zipfile.ZipFile(file) as archive:
-            npy = archive.read("logits.npy")
-    return npy[10 + int.from_bytes(npy[8:10], "little"):]
+            arrays = [archive.read(name + ".npy") for name in names]
+    return b"".join(npy[10 + int.from_bytes(npy[8:10], "little"):] for npy in arrays)
 
 
 def tokens(model, texts):

@@ -3,7 +3,7 @@ import pathlib
 
 import mlx.core as mx
 import numpy
-from adapter import main
+from adapter import chunk_of, main
 from mlx_lm.models.cache import make_prompt_cache
 from mlx_lm.utils import load_model
 
@@ -11,7 +11,7 @@ from mlx_lm.utils import load_model
 def logits(model, ids, how):
     found, _ = load_model(pathlib.Path(model))
     found.set_dtype(mx.float32)
-    size = {"": len(ids), "--step": 1, "--chunk": int((how + ["1", "1"])[1])}[how[0] if how else ""]
+    size = chunk_of(how, len(ids))
     cache = make_prompt_cache(found) if how else None
     rows = [found(mx.array([ids[at:at + size]]), cache=cache).astype(mx.float32) for at in range(0, len(ids), size)]
     return numpy.concatenate([numpy.array(row[0]) for row in rows])
