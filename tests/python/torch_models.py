@@ -1,4 +1,4 @@
-"""run_with_cache next to transformers and TransformerLens on random checkpoints: names, shapes, values.
+"""run_with_cache next to TransformerLens on random checkpoints: names, shapes, values (transformers: test_suite.py).
 
 And what else a release is checked for. Not collected by default: it wants torch, transformers and transformer_lens (suite "torch" of meson test).
 """
@@ -57,18 +57,6 @@ def near(ours, theirs, what):
     assert ours.shape == theirs.shape, (what, ours.shape, theirs.shape)
     both = np.isfinite(ours) & np.isfinite(theirs) if "scores" in what else np.ones(ours.shape, bool)
     assert np.abs(ours - theirs)[both].max() <= 1e-5 * max(1, np.abs(theirs[both]).max()), what
-
-
-def test_transformers(pair):
-    _, _, model, ours = pair
-    with torch.no_grad():
-        want = model(torch.tensor(IDS[None]), output_hidden_states=True, output_attentions=True)
-    logits, cache = ours.run_with_cache(IDS)
-    near(logits, want.logits, "logits")
-    for layer, (hidden, pattern) in enumerate(zip(want.hidden_states, want.attentions)):
-        near(cache["resid_pre", layer], hidden, f"resid_pre {layer}")
-        near(cache["pattern", layer], pattern, f"pattern {layer}")
-    near(cache["ln_final.hook_out"], want.hidden_states[-1], "ln_final")
 
 
 def halve(value, hook):
