@@ -1,6 +1,6 @@
 """Installs the wheel into a folder of its own and runs pytest on this folder.
 
-run.py BUILD VERSION LIBRARY PROGRAM CRYPTO [pytest's arguments]. The interpreter is that of a virtual environment below
+run.py BUILD VERSION LIBRARY PROGRAM ROWS [pytest's arguments]. The interpreter is that of a virtual environment below
 the build folder, which gets numpy and pytest from PyPI once.
 Without them the test is skipped with the reason, or fails where CI has promised a network (MGPT_CI). MGPT_PYTHON names
 an interpreter that has them, and what else the tests of suite "torch" want.
@@ -55,10 +55,10 @@ def ready_environment(folder):
 
 
 def main(build, version, *rest):
-    build, binaries, pytest = pathlib.Path(build).resolve(), rest[:2], rest[2:]
+    build, made, pytest = pathlib.Path(build).resolve(), rest[:3], rest[3:]
     named = os.environ.get("MGPT_PYTHON")
     with tempfile.TemporaryDirectory() as folder:
-        wheel = backend.write_wheel(folder, version, *binaries)
+        wheel = backend.write_wheel(folder, version, *made)
         python, why = (named, "") if named else environment(build / "python-venv")
         if why:
             return missing(why)

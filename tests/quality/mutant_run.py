@@ -8,7 +8,8 @@ import time
 import kill_matrix
 
 ROOT = os.path.abspath(os.path.join(os.path.dirname(__file__), '../..'))
-LIBRARY, PACKAGE, COMPARE = 'tools/python/libmgpt.so', 'tree/tools/python', 'tests/npz_compare'  # cli/trace wants it
+LIBRARY, ROWS, PACKAGE = 'tools/python/libmgpt.so', 'tools/python/_rows.py', 'tree/tools/python'
+COMPARE = 'tests/npz_compare'  # cli/trace wants it
 
 
 def program_of(test):

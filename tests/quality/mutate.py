@@ -37,7 +37,7 @@ import tempfile
 import time
 
 import kill_matrix
-from mutant_run import COMPARE, LIBRARY, PACKAGE, ROOT, program_of, run_test
+from mutant_run import COMPARE, LIBRARY, PACKAGE, ROOT, ROWS, program_of, run_test
 from mutations import in_order, mutants_of
 
 
@@ -89,7 +89,7 @@ class Build:
         self.dir, self.work = directory, work
         if not os.path.exists(os.path.join(directory, 'build.ninja')):
             subprocess.run(['meson', 'setup', directory, ROOT], check=True, stdout=subprocess.DEVNULL)
-        programs = {program_of(test) for _, tests, _ in GROUPS for test in tests} | {'tools/mgpt', LIBRARY, COMPARE}
+        programs = {program_of(test) for _, tests, _ in GROUPS for test in tests} | {'tools/mgpt', LIBRARY, ROWS, COMPARE}
         subprocess.run(['ninja', '-C', directory, *sorted(programs)], check=True, stdout=subprocess.DEVNULL)
         self.includers = {}
         target = None
@@ -158,7 +158,7 @@ class Runner:
         self.tree = os.path.join(work, 'tree')
         for folder in ('src', 'tools'):
             shutil.copytree(os.path.join(ROOT, folder), os.path.join(self.tree, folder))
-        for binary in (LIBRARY, 'tools/mgpt'):
+        for binary in (LIBRARY, ROWS, 'tools/mgpt'):
             shutil.copy(os.path.join(build.dir, binary), os.path.join(work, PACKAGE, 'mgpt'))
         shutil.copy(os.path.join(build.dir, COMPARE), work)
         self.controls_path = os.path.join(build.dir, 'controls.json')

@@ -1,6 +1,6 @@
 """Makes the wheel: pip's way in (PEP 517), and what `ninja wheel` runs.
 
-The wheel holds the package, libmgpt.so with PCRE2 inside, the program mgpt, and the shared libraries that the program
+The wheel holds the package with the tables that rows.c prints, libmgpt.so with PCRE2 inside, the program mgpt, and the shared libraries that the program
 needs from outside glibc. Its tag is the newest glibc version that one of these asks for.
 """
 
@@ -70,12 +70,13 @@ def described(version):
             "entry_points.txt": ENTRY_POINTS.encode()}
 
 
-def write_wheel(folder, version, library, program):
+def write_wheel(folder, version, library, program, rows):
     """Writes the wheel and returns its path. Equal content gives equal bytes."""
     binaries = {"libmgpt.so": library, "mgpt": program, **bundled(program)}
     files = {f"mgpt/{name}": Path(path).read_bytes() for name, path in binaries.items()}
     files["mgpt/mgpt"] = without_unwinding(program)
-    files |= {f"mgpt/{p.name}": p.read_bytes() for p in sorted((HERE / "mgpt").iterdir()) if p.suffix in (".py", ".typed")}
+    package = sorted([*(HERE / "mgpt").iterdir(), Path(rows)], key=lambda p: p.name)
+    files |= {f"mgpt/{p.name}": p.read_bytes() for p in package if p.suffix in (".py", ".typed")}
     platform_tag, info = tag(binaries.values()), f"mgpt-{version}.dist-info"
     files |= {f"{info}/{name}": data for name, data in described(version).items()}
     files[f"{info}/WHEEL"] = WHEEL.format(tag=platform_tag).encode()

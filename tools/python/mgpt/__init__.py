@@ -10,8 +10,8 @@ Logits depend on the weights file and the tokens only: any number of threads, ch
 nothing give the same bits. Every pass releases the GIL.
 """
 
-from ._info import Info
 from ._lib import EARG, EFILE, EFULL, EIO, EMEM, ESTOP, ETEXT, ROLES, Error, lib
+from ._rows import Info
 from .cache import Cache
 from .check import CheckResult, check
 from .generate import Piece, Sampler

@@ -11,7 +11,8 @@ import numpy.typing as npt
 
 from ._lib import CCandidate, lib
 from ._ranges import option, shown
-from ._sampling import SEED, SETTINGS, CSampler, Sampling
+from ._rows import Sampling
+from ._sampling import SEED, SETTINGS, CSampler
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -24,8 +25,7 @@ class Sampler:
     """How the next token is chosen, with its random numbers: mgpt_sampler in include/mgpt.h."""
 
     def __init__(self, *values: float, **named: Unpack[Sampling]) -> None:
-        """Temperature (default 0.8; 0 takes the likeliest token), top_k (0: all), top_p (1: all), min_p (0: none), seed
-        (0): in this order or by name. The same seed gives the same tokens."""
+        """The arguments of Sampling, in its order or by name; without one the temperature is 0.8."""
         rows = SETTINGS | {"seed": SEED}
         given = dict(zip(rows, values)) | cast("dict[str, float]", named)
         if len(values) > len(rows) or set(given) - set(rows):

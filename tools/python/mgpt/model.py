@@ -27,7 +27,7 @@ from .steering import NOTHING, Added, Steering, Vectors
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-    from ._sampling import Sampling
+    from ._rows import Sampling
     from .lab import Page
 
 Adapter = str | os.PathLike[str] | tuple[str | os.PathLike[str], float]
