@@ -1,5 +1,7 @@
 /* The page: the engine against the float64 oracle at every point, for every model of the zoo
  * and for the models of weights/. Tolerances: agree.h. */
+#include "model/arch.h"
+#include "model/numbers.h"
 #include "support/agree.h"
 #include "support/toy_oracle.h"
 #include "support/toy_zoo.h"
@@ -30,6 +32,61 @@ static void check_agrees(const struct toy *m, mgpt_model *model, const int32_t *
 TEST_ZOO(zoo_at_every_point)
 {
     check_agrees(s->m, s->model, s->tokens, s->n);
+}
+
+/* A model of the zoo with one number changed agrees with the oracle. 0 if the number has no effect
+ * in this model: its logits are the same. */
+static int number_agrees(const struct toy_spec *zoo, size_t at, double value)
+{
+    struct toy_spec spec = *zoo;
+    memcpy((char *)&spec + at, &value, sizeof value);
+    struct subject usual = subject_new(zoo, 700), s = subject_new(&spec, 700);
+    int differs = memcmp(usual.logits, s.logits, s.n * s.n_vocab * sizeof *s.logits) != 0;
+    if (differs)
+        check_agrees(s.m, s.model, s.tokens, s.n);
+    subject_free(&usual);
+    subject_free(&s);
+    return differs;
+}
+
+/* Every row of model/numbers.h, in the first model where it has an effect. */
+TEST(every_number_at_every_point)
+{
+#define NUMBER_OF_TOY(field, absent, kind, key, least, most, knows, ...)                           \
+    {key, offsetof(struct toy_spec, field), fmin(fmax(0.37, least), most), knows},
+    const struct {
+        const char *key;
+        size_t at;
+        double value;
+        unsigned knows;
+    } numbers[] = {MODEL_NUMBERS(NUMBER_OF_TOY)};
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        size_t zoo = 0;
+        while (zoo < ZOO_SIZE) {
+            const char *arch = toy_zoo[zoo].arch;
+            unsigned knows = arch_find(arch, strlen(arch))->knows | KNOWS_ALL;
+            if (knows & numbers[i].knows &&
+                number_agrees(&toy_zoo[zoo], numbers[i].at, numbers[i].value))
+                break;
+            zoo++;
+        }
+        if (zoo == ZOO_SIZE)
+            fail_msg("%s: no model of the zoo computes with it", numbers[i].key);
+    }
+}
+
+/* Every activation, gated and not. */
+TEST(every_activation_at_every_point)
+{
+    static const char *const names[] = {ACTIVATIONS(ACTIVATION_NAME)};
+    const size_t zoo[] = {ZOO_LLAMA_DIALECT, ZOO_GPT2};
+    for (size_t i = 0; i < COUNT(names) * COUNT(zoo); i++) {
+        struct toy_spec spec = toy_zoo[zoo[i % COUNT(zoo)]];
+        spec.activation = names[i / COUNT(zoo)];
+        struct subject s = subject_new(&spec, 800 + i);
+        check_agrees(s.m, s.model, s.tokens, s.n);
+        subject_free(&s);
+    }
 }
 
 /* Keys that a query of this layer may see, its own included: as the spec states it, without the
