@@ -13,10 +13,11 @@ The reference is float64 throughout: transformers' own code runs with every requ
 (norms, softmax, rope tables) turned into float64, on the stored weights. Weights are drawn so that
 mistakes show: gains and biases far from 1 and 0, peaked attention, logits of a few units.
 
-    make_hf.py [--out DIR] [NAME …]      prints a table; no NAME: all
+    make_hf.py [--out DIR] [NAME …]      no NAME: all. Prints facts of each and puts its row into DIR/table.md
 """
 
 import argparse
+import json
 import pathlib
 import sys
 
@@ -25,10 +26,9 @@ import torch
 import transformers
 from torch.overrides import TorchFunctionMode
 
-from renamed import as_exaone, as_minicpm
+from hf_configs import models, rope, shape  # noqa: F401: quality/ takes rope and shape from here
 
 T = 24  # positions of a reference
-NUMBERS = dict(n_layer=2, n_positions=32, vocab_size=33, bos_token_id=0, eos_token_id=0)  # of GPT-J's kind
 
 
 class Float64(TorchFunctionMode):
@@ -180,9 +180,9 @@ def focus(seen):
 
 
 def make(directory, config, seed, dtype=torch.float32, shard="5GB", n_tokens=T, patterns=(1,),
-         qk=(), rewrite=None):
+         qk=(), rewrite=None, what=""):
     """Writes a model and its reference (`patterns`: layers whose attention is kept, to save space; `qk`:
-    those whose queries and keys are); returns a line of facts about them."""
+    those whose queries and keys are); returns its row of table.md and a line of facts."""
     directory.mkdir(parents=True, exist_ok=True)
     for old in directory.iterdir():
         old.unlink()
@@ -207,227 +207,25 @@ def make(directory, config, seed, dtype=torch.float32, shard="5GB", n_tokens=T, 
     size = sum(f.stat().st_size for f in directory.iterdir())
     if rewrite:
         rewrite(directory)
-    return (f"{directory.name:20} {size:7} bytes  logits std {logits.std():.2f} max "
-            f"{abs(logits).max():5.2f}  attention entropy {focus(seen):.2f}  "
-            f"float32 differs by {abs(plain - logits).max():.1e}")
+    largest, difference = f"{abs(logits).max():.2f}", f"{abs(plain - logits).max():.1e}"
+    model_type = json.loads((directory / "config.json").read_text())["model_type"]
+    return (f"| `{directory.name}` | `{model_type}` | {what} | {largest} | {focus(seen):.2f} | {difference} |",
+            f"{directory.name:20} {size:7} bytes  logits std {logits.std():.2f} max {largest:>5}  "
+            f"float32 differs by {difference}")
 
 
-# ---- the models ----
+TABLE = """Written by make_hf.py: what the models are for, and, as [README.md](README.md) explains, their numbers.
 
-LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "low_freq_factor": 1.0,
-          "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
-
-
-def rope(theta, **more):
-    return {"rope_type": "default", "rope_theta": theta, **more}
+| directory | model type | what it exercises | largest logit | attention | float32 differs by |
+| --- | --- | --- | --- | --- | --- |
+"""
 
 
-def shape(embd, head, kv, ff, layers=2, vocab=33, context=64, **more):
-    """The keys that the llama family shares."""
-    return dict(hidden_size=embd, num_attention_heads=head, num_key_value_heads=kv,
-                intermediate_size=ff, num_hidden_layers=layers, vocab_size=vocab,
-                max_position_embeddings=context, bos_token_id=0, eos_token_id=1,
-                pad_token_id=None, **more)
-
-
-def models():
-    """name: (seed, config, keyword arguments of make). Shapes differ from each other on purpose."""
-    hf = transformers
-    return {
-        "gpt2": (0, hf.GPT2Config(
-            n_embd=18, n_head=3, n_layer=2, n_positions=32, vocab_size=33, bos_token_id=0, eos_token_id=0), {}),
-        "gpt_neo": (1, hf.GPTNeoConfig(
-            hidden_size=18, num_heads=3, num_layers=2, attention_types=[[["global", "local"], 1]],
-            window_size=7, max_position_embeddings=32, vocab_size=33, bos_token_id=0, eos_token_id=0), {}),
-        "llama": (2, hf.LlamaConfig(
-            **shape(24, 4, 2, 28), rms_norm_eps=1e-5, tie_word_embeddings=False,
-            rope_parameters=rope(10000.0)), dict(qk=(1,))),
-        "llama3_rope": (3, hf.LlamaConfig(
-            **shape(24, 2, 1, 30, context=128), rms_norm_eps=1e-5, tie_word_embeddings=True,
-            rope_parameters=LLAMA3), dict(patterns=(), qk=(0,))),
-        "smollm2_bf16": (4, hf.LlamaConfig(
-            **shape(30, 3, 1, 44, vocab=37), rms_norm_eps=1e-5, tie_word_embeddings=True,
-            rope_parameters=rope(100000.0)), dict(dtype=torch.bfloat16, patterns=())),
-        "qwen2_sharded": (5, hf.Qwen2Config(
-            **shape(24, 4, 2, 26), rms_norm_eps=1e-6, tie_word_embeddings=True,
-            rope_parameters=rope(1e6)), dict(shard="20KB", patterns=())),
-        "qwen3": (6, hf.Qwen3Config(
-            **shape(24, 3, 1, 26), head_dim=10, rms_norm_eps=1e-6, tie_word_embeddings=True,
-            rope_parameters=rope(1e6)), dict(qk=(1,))),
-        "gemma3": (7, hf.Gemma3TextConfig(
-            **shape(14, 2, 1, 14, layers=6, vocab=35), head_dim=8, rms_norm_eps=1e-6,
-            query_pre_attn_scalar=11, sliding_window=9, tie_word_embeddings=True,
-            rope_parameters={"full_attention": rope(1e6), "sliding_attention": rope(10000.0)}), dict(patterns=(0, 5))),
-        "mixtral": (8, hf.MixtralConfig(
-            **shape(20, 2, 1, 18), num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5,
-            tie_word_embeddings=False, rope_parameters=rope(1e6)), dict(patterns=(), qk=(1,))),
-        "olmoe": (9, hf.OlmoeConfig(
-            **shape(20, 2, 2, 11), num_experts=8, num_experts_per_tok=3, norm_topk_prob=False, clip_qkv=1.1, rms_norm_eps=1e-5, tie_word_embeddings=False, rope_parameters=rope(10000.0)), dict(patterns=())),
-        "qwen2_moe": (10, hf.Qwen2MoeConfig(
-            **shape(20, 2, 1, 22, layers=3), num_experts=4, num_experts_per_tok=2, moe_intermediate_size=9, shared_expert_intermediate_size=14, mlp_only_layers=[1],
-            norm_topk_prob=False, rms_norm_eps=1e-6, tie_word_embeddings=False, rope_parameters=rope(1e6)), dict(patterns=())),
-        "qwen3_moe": (11, hf.Qwen3MoeConfig(
-            **shape(20, 2, 1, 30), num_experts=6, num_experts_per_tok=2, moe_intermediate_size=11,
-            norm_topk_prob=True, head_dim=12, rms_norm_eps=1e-6, tie_word_embeddings=False, rope_parameters=rope(1e6)), dict(dtype=torch.bfloat16, patterns=())),
-        "granitemoe": (12, hf.GraniteMoeConfig(
-            **shape(20, 2, 1, 18), num_local_experts=4, num_experts_per_tok=2, rms_norm_eps=1e-6,
-            tie_word_embeddings=True, rope_parameters=rope(10000.0), embedding_multiplier=3.0,
-            residual_multiplier=0.4, attention_multiplier=0.25, logits_scaling=0.7), dict(patterns=())),
-        "granitemoeshared": (13, hf.GraniteMoeSharedConfig(
-            **shape(20, 2, 1, 12), num_local_experts=4, num_experts_per_tok=3, shared_intermediate_size=17, rms_norm_eps=1e-6, tie_word_embeddings=True,
-            rope_parameters=rope(10000.0), embedding_multiplier=2.0, residual_multiplier=0.5,
-            attention_multiplier=0.3, logits_scaling=0.6), dict(patterns=())),
-        "gpt_neox": (8, neox(True, 24, 0.34), {}),
-        "gpt_neox_serial": (9, neox(False, 20, 0.4), dict(patterns=())),
-        "phi": (10, hf.PhiConfig(**shape(24, 2, 2, 30), layer_norm_eps=1e-5, tie_word_embeddings=False,
-                             rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
-        "olmo": (11, hf.OlmoConfig(**shape(24, 3, 3, 26), tie_word_embeddings=True, rope_parameters=rope(10000.0)),
-                 dict(patterns=(), qk=(1,))),
-        "olmo2": (12, hf.Olmo2Config(
-            **shape(24, 3, 3, 24), rms_norm_eps=1e-6, tie_word_embeddings=False, rope_parameters=rope(500000.0)), {}),
-        "olmo3": (13, hf.Olmo3Config(
-            **shape(24, 3, 1, 24, layers=5), rms_norm_eps=1e-6, tie_word_embeddings=False, sliding_window=7,
-            rope_parameters={"full_attention": rope(500000.0), "sliding_attention": rope(10000.0)}),
-            dict(patterns=(0, 3))),
-        "smollm3": (13, hf.SmolLM3Config(
-            **shape(16, 2, 1, 24, layers=4), rms_norm_eps=1e-6, tie_word_embeddings=True,
-            no_rope_layer_interval=4, rope_parameters=rope(5e6)), dict(patterns=(3,), qk=(2, 3))),
-        "nanochat": (14, hf.NanoChatConfig(
-            **shape(24, 2, 1, 48), rms_norm_eps=1e-6, final_logit_softcapping=15.0,
-            tie_word_embeddings=False, rope_parameters=rope(10000.0)), dict(qk=(1,))),
-        "mistral_yarn": (16, hf.MistralConfig(
-            **shape(24, 3, 1, 28), rms_norm_eps=1e-5, tie_word_embeddings=True, sliding_window=9,
-            rope_parameters={"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0,
-                             "original_max_position_embeddings": 16}), dict(patterns=(), qk=(1,))),
-        "qwen2_window": (17, hf.Qwen2Config(
-            **shape(16, 2, 1, 20, layers=3), rms_norm_eps=1e-6, tie_word_embeddings=True,
-            use_sliding_window=True, sliding_window=5, max_window_layers=1,
-            rope_parameters=rope(1e6)), dict(patterns=(2,))),
-        "starcoder2": (18, hf.Starcoder2Config(
-            **shape(24, 3, 1, 30), norm_epsilon=1e-5, tie_word_embeddings=True, sliding_window=9,
-            rope_parameters=rope(10000.0)), {}),
-        "granite": (19, hf.GraniteConfig(
-            **shape(24, 3, 1, 26), rms_norm_eps=1e-5, tie_word_embeddings=True,
-            embedding_multiplier=3.5, residual_multiplier=0.4, attention_multiplier=0.3,
-            logits_scaling=0.7, rope_parameters=rope(10000.0)), dict(qk=(1,))),
-        "gemma": (20, hf.GemmaConfig(
-            **shape(18, 2, 1, 22), head_dim=10, rms_norm_eps=1e-6, rope_parameters=rope(10000.0)), {}),
-        "gemma2": (21, hf.Gemma2Config(
-            **shape(18, 2, 1, 20, layers=3), head_dim=8, rms_norm_eps=1e-6, sliding_window=7,
-            query_pre_attn_scalar=11, attn_logit_softcapping=2.0, final_logit_softcapping=4.0,
-            rope_parameters=rope(10000.0)), dict(patterns=(0, 1))),
-        "phi3_longrope": (22, hf.Phi3Config(
-            **shape(24, 3, 1, 26), rms_norm_eps=1e-5, tie_word_embeddings=False,
-            original_max_position_embeddings=32, sliding_window=20,
-            rope_parameters=rope(10000.0, partial_rotary_factor=0.75) | {
-                "rope_type": "longrope", "original_max_position_embeddings": 32,
-                "short_factor": [1.0, 1.25, 1.5], "long_factor": [1.0, 3.0, 6.0]}), {}),
-        "stablelm": (23, hf.StableLmConfig(
-            **shape(24, 3, 1, 26), layer_norm_eps=1e-5, tie_word_embeddings=False, use_qkv_bias=True,
-            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
-        "stablelm_parallel": (30, hf.StableLmConfig(
-            **shape(20, 2, 2, 24), layer_norm_eps=1e-5, tie_word_embeddings=False, use_parallel_residual=True,
-            qk_layernorm=True, rope_parameters=rope(10000.0, partial_rotary_factor=0.4)), dict(patterns=())),
-        "opt": (25, hf.OPTConfig(
-            hidden_size=18, num_attention_heads=3, num_hidden_layers=2, ffn_dim=26, vocab_size=33, bos_token_id=0,
-            max_position_embeddings=32, eos_token_id=1), {}),
-        "opt_350m": (32, hf.OPTConfig(
-            hidden_size=18, num_attention_heads=3, num_hidden_layers=2, ffn_dim=26, vocab_size=33, bos_token_id=0,
-            word_embed_proj_dim=10, do_layer_norm_before=False, max_position_embeddings=32, eos_token_id=1), {}),
-        "gpt1": (33, hf.OpenAIGPTConfig(n_embd=20, n_head=2, n_layer=2, n_positions=32, vocab_size=33), dict(patterns=())),
-        "gptj": (26, hf.GPTJConfig(n_embd=20, n_head=2, rotary_dim=4, **NUMBERS), {}),
-        "codegen": (27, hf.CodeGenConfig(n_embd=24, n_head=4, rotary_dim=4, **NUMBERS), dict(patterns=())),
-        "gpt_bigcode": (28, hf.GPTBigCodeConfig(n_embd=18, n_head=3, **NUMBERS), {}),
-        "bigcode_heads": (34, hf.GPTBigCodeConfig(n_embd=18, n_head=3, multi_query=False, **NUMBERS), dict(patterns=())),
-        "cohere": (38, hf.CohereConfig(
-            **shape(24, 3, 1, 26), layer_norm_eps=1e-5, logit_scale=0.6, use_qk_norm=True,
-            rope_parameters=rope(10000.0)), {}),
-        "cohere2": (30, hf.Cohere2Config(
-            **shape(16, 2, 1, 20, layers=4), layer_norm_eps=1e-5, logit_scale=0.6, sliding_window=7,
-            rope_parameters=rope(10000.0)), dict(patterns=(0, 3))),
-        "falcon": (31, hf.FalconConfig(
-            hidden_size=24, num_attention_heads=3, num_hidden_layers=2, vocab_size=33,
-            max_position_embeddings=64, bos_token_id=0, eos_token_id=0, rope_parameters=rope(10000.0)), {}),
-        "falcon_new": (32, hf.FalconConfig(
-            hidden_size=24, num_attention_heads=4, num_kv_heads=2, num_hidden_layers=2, vocab_size=33,
-            max_position_embeddings=64, new_decoder_architecture=True, bias=True, bos_token_id=0,
-            eos_token_id=0, rope_parameters=rope(10000.0)), dict(patterns=())),
-        "bloom": (33, hf.BloomConfig(
-            hidden_size=18, n_head=3, n_layer=2, vocab_size=33, seq_length=48, bos_token_id=0, eos_token_id=0), {}),
-        "mpt": (34, hf.MptConfig(
-            d_model=24, n_heads=6, n_layers=2, max_seq_len=48, vocab_size=33, bos_token_id=0,
-            eos_token_id=0, attn_config=dict(clip_qkv=1.5, softmax_scale=0.6)), {}),
-        "arcee": (35, hf.ArceeConfig(**shape(24, 3, 1, 34), rms_norm_eps=1e-5, rope_parameters=rope(10000.0)), dict(qk=(1,))),
-        "nemotron": (36, hf.NemotronConfig(
-            **shape(20, 2, 1, 34), head_dim=12, norm_eps=1e-5,
-            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(patterns=())),
-        "jais2": (37, hf.Jais2Config(
-            **shape(24, 3, 3, 30), layer_norm_eps=1e-5, rope_parameters=rope(500000.0)), dict(patterns=())),
-        "ernie4_5": (38, hf.Ernie4_5Config(
-            **shape(20, 2, 1, 28), head_dim=12, rms_norm_eps=1e-5, tie_word_embeddings=True,
-            rope_parameters=rope(500000.0)), dict(qk=(1,))),
-        "helium": (39, hf.HeliumConfig(
-            **shape(24, 3, 1, 26), head_dim=8, rms_norm_eps=1e-8, rope_parameters=rope(100000.0)), dict(patterns=())),
-        "seed_oss": (40, hf.SeedOssConfig(
-            **shape(20, 2, 1, 26), head_dim=12, rms_norm_eps=1e-6, attention_out_bias=True,
-            rope_parameters=rope(10000.0)), dict(patterns=())),
-        "glm": (41, hf.GlmConfig(
-            **shape(24, 3, 1, 26), head_dim=8, rms_norm_eps=1.5625e-7,
-            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(patterns=())),
-        "glm4": (42, hf.Glm4Config(
-            **shape(20, 2, 1, 28), head_dim=12, rms_norm_eps=1e-5,
-            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), {}),
-        "hunyuan": (43, hf.HunYuanDenseV1Config(
-            **shape(20, 2, 1, 28), head_dim=12, rms_norm_eps=1e-5, tie_word_embeddings=True,
-            rope_parameters={"rope_type": "dynamic", "rope_theta": 10000.0, "alpha": 50.0, "factor": 1.0}),
-            dict(qk=(1,))),
-        "exaone": (44, hf.LlamaConfig(
-            **shape(24, 3, 1, 28), rms_norm_eps=1e-5, rope_parameters=rope(500000.0) | LLAMA3),
-            dict(rewrite=as_exaone, patterns=())),
-        "exaone4": (45, hf.Exaone4Config(
-            **shape(18, 3, 1, 22, layers=2), rms_norm_eps=1e-5, sliding_window=7,
-            layer_types=["sliding_attention", "full_attention"], rope_parameters=rope(1e6)), dict(patterns=(0, 1))),
-        "exaone4_full": (46, hf.Exaone4Config(
-            **shape(18, 3, 1, 20), rms_norm_eps=1e-5, tie_word_embeddings=True, sliding_window=None,
-            layer_types=["full_attention"] * 2, rope_parameters=rope(1e6)), dict(patterns=())),
-        "minicpm": (47, hf.GraniteConfig(
-            **shape(24, 3, 1, 28), rms_norm_eps=1e-5, tie_word_embeddings=True, embedding_multiplier=3.0,
-            residual_multiplier=1.4 / 2**0.5, attention_multiplier=8**-0.5, logits_scaling=1.5,
-            rope_parameters=rope(10000.0)), dict(rewrite=as_minicpm, patterns=())),
-        "vaultgemma": (48, hf.VaultGemmaConfig(
-            **shape(18, 2, 1, 20), head_dim=8, rms_norm_eps=1e-6, sliding_window=7, query_pre_attn_scalar=11,
-            attn_logit_softcapping=2.0, final_logit_softcapping=4.0, rope_parameters=rope(10000.0)),
-            dict(patterns=(0,))),
-        "cwm": (49, hf.CwmConfig(
-            **shape(24, 3, 1, 26, layers=3), head_dim=8, rms_norm_eps=1e-5, sliding_window=7,
-            layer_types=["full_attention", "sliding_attention", "sliding_attention"], rope_parameters=LLAMA3),
-            dict(patterns=(0, 1))),
-        "biogpt": (50, hf.BioGptConfig(
-            hidden_size=18, num_attention_heads=3, num_hidden_layers=2, intermediate_size=26, vocab_size=33,
-            max_position_embeddings=32, bos_token_id=0, eos_token_id=1), dict(patterns=())),
-        "xglm": (51, hf.XGLMConfig(
-            d_model=18, attention_heads=3, num_layers=2, ffn_dim=26, vocab_size=33, max_position_embeddings=32,
-            bos_token_id=0, eos_token_id=1), dict(patterns=())),
-        "lfm2": (58, hf.Lfm2Config(
-            **shape(20, 2, 1, 33, layers=4), norm_eps=1e-5, conv_L_cache=3, block_multiple_of=6,
-            layer_types=["conv", "full_attention", "conv", "conv"], rope_parameters=rope(1e6)), {}),
-        "apertus": (62, hf.ApertusConfig(**shape(20, 2, 1, 33), rms_norm_eps=1e-5, rope_parameters=rope(12e6) | LLAMA3), {}),
-        "granite_4": (63, hf.GraniteMoeHybridConfig(
-            **shape(24, 3, 1, 28), rms_norm_eps=1e-5, tie_word_embeddings=True, embedding_multiplier=3.0,
-            residual_multiplier=0.7, attention_multiplier=0.3, logits_scaling=1.5, num_local_experts=0,
-            shared_intermediate_size=33, layer_types=["attention"] * 2, position_embedding_type="rope",
-            mamba_n_heads=2, mamba_d_head="auto", rope_parameters=rope(10000.0)), dict(qk=(1,))),
-        "phi_norms": (64, hf.PhiConfig(**shape(24, 3, 1, 30), layer_norm_eps=1e-5, tie_word_embeddings=False, qk_layernorm=True,
-                                   rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(patterns=())),
-    }
-
-
-def neox(parallel, embd, rotated):
-    return transformers.GPTNeoXConfig(
-        hidden_size=embd, num_attention_heads=2, intermediate_size=34, num_hidden_layers=2,
-        vocab_size=33, max_position_embeddings=64, layer_norm_eps=1e-5, hidden_act="gelu",
-        use_parallel_residual=parallel, tie_word_embeddings=False, bos_token_id=0, eos_token_id=0,
-        rope_parameters=rope(10000.0, partial_rotary_factor=rotated))
+def put_row(path, row):
+    """Puts a row into the table, in the order of models()."""
+    rows = {line.split("`")[1]: line for line in path.read_text().splitlines() if line.startswith("| `")} if path.exists() else {}
+    rows[row.split("`")[1]] = row
+    path.write_text(TABLE + "".join(rows[name] + "\n" for name in models() if name in rows))
 
 
 def main():
@@ -441,7 +239,9 @@ def main():
           f"{transformers.__version__}, numpy {np.__version__}")
     for name, (seed, config, how) in models().items():
         if not args.names or name in args.names:
-            print(make(args.out / name, config, seed, **how), flush=True)
+            row, line = make(args.out / name, config, seed, **how)
+            put_row(args.out / "table.md", row)
+            print(line, flush=True)
 
 
 if __name__ == "__main__":

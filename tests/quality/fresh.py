@@ -19,13 +19,17 @@ import subprocess
 import sys
 import tempfile
 
-sys.path.insert(0, str(pathlib.Path(__file__).parent.parent / 'golden'))
+ROOT = pathlib.Path(__file__).parents[2]
+FAMILIES = ROOT / 'tools/convert/families'
+sys.path[:0] = [str(ROOT / 'tests/golden'), str(FAMILIES)]
 import make_hf  # noqa: E402
+import models  # noqa: E402
 import numpy as np  # noqa: E402
 import renamed  # noqa: E402
 import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 from fresh_draw import Draw, some_rotated  # noqa: E402
+from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES  # noqa: E402
 
 LIMIT = 1e-9
 
@@ -218,7 +222,7 @@ def exaone4(d):
 # Programs that transformers does not have, as others' models under their names.
 REWRITE = {'exaone': renamed.as_exaone, 'minicpm': renamed.as_minicpm}
 
-# Those that mgpt claims, and after them some that it does not.
+# What configurations of each type have; types of models.txt without a row here have Llama's keys.
 TYPES = {
     'llama': plain(hf.LlamaConfig, wide=True, more=lambda d: d.bias('attention_bias', 'mlp_bias')),
     'mistral': plain(hf.MistralConfig, wide=True, more=lambda d: dict(sliding_window=d.of([None, 5, 23]))),
@@ -226,7 +230,6 @@ TYPES = {
         sliding_window=d.of([5, 23]), layer_types=d.of([None, d.layer_types()]))),
     'cwm': plain(hf.CwmConfig, wide=True, more=lambda d: dict(
         sliding_window=9, layer_types=d.of([None, d.layer_types()]))),
-    'iquestcoder': plain(hf.IQuestCoderConfig, wide=True),
     'vaultgemma': lambda d: gemma2(d, hf.VaultGemmaConfig),
     'qwen2': plain(hf.Qwen2Config, more=lambda d: d.windows()),
     'qwen3': plain(hf.Qwen3Config, wide=True, more=lambda d: dict(d.windows(), **d.bias('attention_bias'))),
@@ -291,6 +294,9 @@ TYPES = {
         granite(d), num_local_experts=0, shared_intermediate_size=d.r.randint(5, 70), position_embedding_type='rope',
         mamba_n_heads=2, mamba_d_head='auto', layer_types=['attention'] * d.layers)),
 }
+for claimed in models.claimed(models.parse(FAMILIES / 'models.txt')):
+    if claimed.name not in TYPES and claimed.name in MODEL_FOR_CAUSAL_LM_MAPPING_NAMES:
+        TYPES[claimed.name] = plain(hf.CONFIG_MAPPING[claimed.name])
 
 
 def save(directory, config, d):

@@ -113,9 +113,10 @@ class Suite:
 
 
 def golden_notes():
-    """{directory: what it exercises} of the first table of tests/golden/README.md."""
+    """{directory: what it exercises} of tests/golden: table.md, and README.md for quantised models."""
     notes = {}
-    for names, _, what in re.findall(r'^\| (`.*?`) \| ([^|]+) \| ([^|]+) \|$', (GOLDEN / 'README.md').read_text(), re.M):
+    tables = (GOLDEN / 'table.md').read_text() + (GOLDEN / 'README.md').read_text()
+    for names, _, what in re.findall(r'^\| (`.*?`) \| (`[^|]+) \| ([^|]+) \|', tables, re.M):
         notes.update((name, re.sub('`', '', what)) for name in re.findall(r'`(\w+)`', names))
     return notes
 
