@@ -76,6 +76,16 @@ struct cli_command {
 int cli_parse(const struct cli_command *command, int argc, char **argv, const char **operands);
 int cli_parse_exit(int parsed);
 
+/* A list in lines of at most 97 columns, which end between two items. */
+struct cli_list {
+    FILE *to;
+    const char *between; /* two items, besides a space or the end of a line */
+    size_t indent;       /* of the lines after the first */
+    size_t column;       /* of the next item: at first, what the caller has printed of this line */
+    size_t n_items;
+};
+void cli_print_item(struct cli_list *l, const char *item);
+
 /* Prints the paragraph "exit codes: ..."; exits: as in cli_command. */
 void cli_print_exits(FILE *to, const char *const *exits);
 

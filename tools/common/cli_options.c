@@ -236,21 +236,20 @@ static int add_operand(const struct parser *p, const char **operands, int n, con
     return REFUSED;
 }
 
-/* Words, with a line end in place of a space where a line would be too long, but not after a number. */
-static void print_filled(FILE *to, const char *text)
+void cli_print_item(struct cli_list *l, const char *item)
 {
-    enum { COLUMNS = 96 };
-    for (int column = 0; *text;) {
-        size_t digits = strspn(text, "0123456789");
-        int n = (int)(digits + strcspn(text + digits, " "));
-        if (digits && text[n] == ' ')
-            n += 1 + (int)strcspn(text + n + 1, " ");
-        int breaks = column > 0 && column + 1 + n > COLUMNS;
-        fprintf(to, "%s%.*s", breaks ? "\n" : column ? " " : "", n, text);
-        column = breaks ? n : column + (column > 0) + n;
-        text += n + (text[n] == ' ');
+    enum { COLUMNS = 97 };
+    size_t n = strlen(item), between = strlen(l->between);
+    if (l->n_items && l->column + 2 * between + 1 + n > COLUMNS) {
+        fprintf(l->to, "%s\n%*s", l->between, (int)l->indent, "");
+        l->column = l->indent;
+    } else if (l->n_items) {
+        fprintf(l->to, "%s ", l->between);
+        l->column += between + 1;
     }
-    fputc('\n', to);
+    fputs(item, l->to);
+    l->column += n;
+    l->n_items++;
 }
 
 void cli_print_exits(FILE *to, const char *const *exits)
@@ -260,13 +259,16 @@ void cli_print_exits(FILE *to, const char *const *exits)
         int code;
         const char *words;
     } rows[] = {EXIT_CODES(EXIT_ROW)};
-    char line[600] = "exit codes:";
-    size_t n = strlen(line);
-    for (int i = 0; i < EXIT_N_CODES && n < sizeof line; i++)
+    struct cli_list list = {.to = to, .between = ",", .column = strlen("exit codes: ")};
+    fputs("exit codes: ", to);
+    for (int i = 0; i < EXIT_N_CODES; i++) {
+        char item[160];
+        snprintf(item, sizeof item, "%d %s", rows[i].code,
+                 exits && exits[i] ? exits[i] : rows[i].words);
         if (!exits || exits[i] || rows[i].code != EXIT_DIFFERENT)
-            n += (size_t)snprintf(line + n, sizeof line - n, "%s %d %s", i ? "," : "", rows[i].code,
-                                  exits && exits[i] ? exits[i] : rows[i].words);
-    print_filled(to, line);
+            cli_print_item(&list, item);
+    }
+    fputc('\n', to);
 }
 
 static void print_help(const struct cli_command *command)

@@ -4,13 +4,14 @@
  * so that they always agree with them. A container whose tensors' names decide (PyTorch, safetensors)
  * is not listed: its mappings are.
  */
+#include "common/cli.h"
 #include "convert/families/hf.h"
 #include "convert/families/torch_model.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { INDENT = 24, MOST_COLUMNS = 98 };
+enum { INDENT = 24 };
 
 static int is_container(const struct ckpt_reader *r)
 {
@@ -34,27 +35,6 @@ static int is_said(const struct ckpt_reader *r, unsigned option)
     return 0;
 }
 
-/* A list that goes on in the next line where one is full. */
-struct printed_list {
-    int indent;
-    const char *between;
-    size_t column; /* 0: the first name comes now, behind `indent` columns */
-};
-
-static void print_name(struct printed_list *l, const char *name)
-{
-    size_t n = strlen(name) + strlen(l->between) + 1;
-    int is_first = l->column == 0, is_full = !is_first && l->column + n > MOST_COLUMNS;
-    if (is_full)
-        printf("%s\n%*s", l->between, l->indent, "");
-    if (is_first || is_full)
-        l->column = (size_t)l->indent;
-    else
-        printf("%s ", l->between);
-    fputs(name, stdout);
-    l->column += n;
-}
-
 static const char *family_name(size_t i)
 {
     const struct hf_family *f = hf_family_at(i); /* programs are last */
@@ -70,10 +50,10 @@ static const char *wrapper_name(size_t i)
 static void print_words(const char *title, const char *(*name_at)(size_t i))
 {
     const char *name;
-    struct printed_list list = {.indent = 2, .between = ""};
-    printf("\n%s:\n%*s", title, list.indent, "");
+    struct cli_list list = {.to = stdout, .between = "", .indent = 2, .column = 2};
+    printf("\n%s:\n  ", title);
     for (size_t i = 0; (name = name_at(i)); i++)
-        print_name(&list, name);
+        cli_print_item(&list, name);
     putchar('\n');
 }
 
@@ -85,15 +65,15 @@ void ckpt_print_formats(void)
     for (size_t i = 0; i < ckpt_n_option_rows; i++) {
         const struct torch_mapping *m;
         const unsigned option = ckpt_option_rows[i].option;
-        struct printed_list list = {.indent = INDENT, .between = ","};
+        struct cli_list list = {.to = stdout, .between = ",", .indent = INDENT, .column = INDENT};
         printf("  %-*s", INDENT - 2, ckpt_option_rows[i].name);
         for (size_t k = 0; (m = torch_mapping_at(k)); k++)
             if (m->options & option)
-                print_name(&list, m->name);
+                cli_print_item(&list, m->name);
         for (size_t k = 0; k < ckpt_n_readers; k++)
             if (ckpt_readers[k].options & option && !is_container(&ckpt_readers[k]) &&
                 !is_said(&ckpt_readers[k], option))
-                print_name(&list, ckpt_readers[k].name);
+                cli_print_item(&list, ckpt_readers[k].name);
         putchar('\n');
     }
 }
