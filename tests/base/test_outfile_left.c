@@ -1,4 +1,4 @@
-/* Temporary files that a killed process has left, and a system that forbids linking. */
+/* Temporary files that a killed process has left, names that are taken, and a system that forbids linking. */
 #define _GNU_SOURCE /* flock */
 #include "base/outfile.h"
 #include "support/place.h"
@@ -39,6 +39,36 @@ static int save(void)
         return err.status;
     outfile_write(&out, "saved", 5);
     return outfile_commit(&out, &err);
+}
+
+static int n_taken; /* so many names that a file would be linked to are other writers' */
+
+int __real_linkat(int from, const char *a, int to, const char *b, int flags),
+    __wrap_linkat(int from, const char *a, int to, const char *b, int flags);
+
+int __wrap_linkat(int from, const char *a, int to, const char *b, int flags)
+{
+    if (!*a || n_taken == 0)
+        return __real_linkat(from, a, to, b, flags);
+    n_taken--;
+    errno = EEXIST;
+    return -1;
+}
+
+/* Another name is tried, 100 times. A system without unnamed files does not link. */
+TEST_IN_PLACE(names_are_taken)
+{
+    put_file(place.path, "old");
+    n_taken = 150;
+    int status = save(), links = n_taken < 150;
+    assert_int_equal(n_taken, links ? 50 : 150);
+    assert_int_equal(status, links ? MGPT_EIO : MGPT_OK);
+    assert_file(place.path, links ? "old" : "saved");
+    n_taken = 3;
+    assert_int_equal(save(), MGPT_OK);
+    assert_int_equal(n_taken, links ? 0 : 3);
+    assert_file(place.path, "saved");
+    n_taken = 0;
 }
 
 TEST_IN_PLACE(left_files)

@@ -95,7 +95,9 @@ check "raw floats with -p" eval '[ $code -eq 1 ] && grep -q "positions   3" "$tm
 run check "$names" "$tmp/zeros" --shape 3,27 --ids 26,0,13
 check "raw floats with --ids" eval '[ $code -eq 1 ] && grep -q "positions   3" "$tmp/out"'
 refuses "the shape must fit" 3 "324 bytes" check "$names" "$tmp/zeros" --shape 4,27 -p ann
-refuses "a shape is two numbers" 2 "two numbers" check "$names" "$tmp/zeros" --shape 81 -p an
+for shape in 81 3,27,1 3,27,x 3,0 0,27; do
+    refuses "a shape is two numbers, not $shape" 2 "two numbers" check "$names" "$tmp/zeros" --shape $shape -p an
+done
 refuses "ids that are none" 2 "byte 3" check "$names" "$tmp/zeros" --shape 3,27 --ids 26,x
 
 # ---- JSON Lines ----

@@ -73,6 +73,18 @@ run check "$names" "$names" -p mary --kv q8_0 --tol q8
 check "... and are the same for the bounds of q8" eval '[ $code -eq 0 ]'
 run check "$names" "$MGPT_SOURCE_ROOT/weights/shakespeare.gguf"
 check "two vocabularies are refused" eval '[ $code -eq 3 ]'
+# The same model, whose file says that it adds no BOS.
+python3 - "$names" "$tmp/no_bos.gguf" <<'END'
+import sys
+bytes = open(sys.argv[1], 'rb').read()
+key = b'tokenizer.ggml.add_bos_token\x07\0\0\0'
+assert bytes.count(key + b'\1') == 1
+open(sys.argv[2], 'wb').write(bytes.replace(key + b'\1', key + b'\0'))
+END
+run check "$tmp/no_bos.gguf" "$tmp/no_bos.gguf" -p mary
+check "two models that add no BOS: the text alone" eval '[ $code -eq 0 ] && grep -q "^positions *4$" "$tmp/out"'
+run check --self "$tmp/no_bos.gguf" -p mary
+check "--self, too" eval '[ $code -eq 0 ] && tail -1 "$tmp/out" | grep -q " 4 tokens"'
 
 # The activation is ReLU; a file that says otherwise.
 ref=$MGPT_SOURCE_ROOT/weights/names.ref.json

@@ -137,13 +137,16 @@ TEST(each_has_its_tap)
 struct row_edit {
     mgpt_point point;
     int32_t layer, pos;
-    size_t n; /* how often it was done */
+    int32_t begin; /* the layer in which the run begins */
+    size_t n;      /* how often it was done */
+    size_t early;  /* calls with a layer before `begin` */
 };
 
 static int do_edit(const mgpt_value *value, void *user)
 {
     struct row_edit *e = user;
     int32_t row = e->pos - value->pos, attention = trace_is_attention(value->point);
+    e->early += value->layer < e->begin;
     if (value->layer != e->layer || row < 0 || (attention ? row > 0 : row >= value->rows))
         return 0;
     float *x = value->data + (attention ? 0 : (size_t)row * value->stride);
@@ -208,6 +211,7 @@ static void begin_edit(const struct clean_run *c, struct row_edit *e, mgpt_run *
     int32_t after = e->layer + (!others && e->layer + 1 < c->s->m->spec.n_layer);
     assert_int_equal(mgpt_rewind(fork, pos, NULL), MGPT_OK);
     mgpt_tap(fork, MGPT_POINT_BIT(e->point), do_edit, e, NULL);
+    e->begin = e->layer;
     runs[0] = run_from(c, fork, e->layer, pos, 1);
     runs[1] = run_from(c, fork, after, pos + 1, c->stream.n - pos - 1);
     runs[1].untapped = 1;
@@ -219,11 +223,13 @@ static void check_edit(const struct clean_run *c, int32_t kv_type, const struct 
 {
     char what[80], name[48];
     struct row_edit e = *done;
+    e.begin = 0;
     mgpt_session *alone = session_with(c->s, kv_type, 4, 1);
     mgpt_tap(fork, 0, NULL, NULL, NULL);
     mgpt_tap(alone, MGPT_POINT_BIT(e.point), do_edit, &e, NULL);
     subject_feed(alone, c->s->tokens, c->stream.n);
     mgpt_tap(alone, 0, NULL, NULL, NULL);
+    assert_int_equal(done->early, 0);
     assert_int_equal(e.n - done->n, done->n); /* once, or never where the model lacks the point */
     mgpt_point_name(e.point, e.layer, name, sizeof name);
     snprintf(what, sizeof what, "%s at position %d", name, e.pos);
@@ -245,7 +251,10 @@ static void check_edits(const struct subject *s, int32_t kv_type, const int32_t 
     for (size_t i = 0; i < most; i++) {
         struct row_edit e = {(mgpt_point)(MGPT_RESID_PRE + i % POINTS),
                              (int32_t)(i / POINTS / n_positions),
-                             positions[i / POINTS % n_positions], 0};
+                             positions[i / POINTS % n_positions],
+                             0,
+                             0,
+                             0};
         if ((size_t)e.pos >= n)
             continue;
         edits[count] = e;

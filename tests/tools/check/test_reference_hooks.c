@@ -57,14 +57,14 @@ static void add_values(struct bytes *b, const struct array *a)
 static void write_npz(const char *path, const struct array *arrays, unsigned how)
 {
     static const char *const types[][2] = {
-        {"F64", "<f8"}, {"F32", "<f4"}, {"I64", "<i8"}, {"I32", "<i4"}};
+        {"F64", "<f8"}, {"F32", "<f4"}, {"I64", "<i8"}, {"I32", "<i4"}, {"U64", "<u8"}};
     struct bytes parts[16] = {{0}};
     struct zip_made zip = {0};
     size_t n = 0;
     for (; arrays[n].name; n++) {
         char name[80], shape[64];
         const char *type = "";
-        for (size_t k = 0; k < 4; k++)
+        for (size_t k = 0; k < COUNT(types); k++)
             if (strcmp(types[k][0], arrays[n].type) == 0)
                 type = types[k][1];
         snprintf(name, sizeof name, "%s.npy", arrays[n].name);
@@ -110,7 +110,7 @@ static struct reference *open_hooks(const char *path, int32_t n_layer, mgpt_erro
 
 /* ---- what is found ---- */
 
-/* In the order of the file, which is not that of the pass. */
+/* In the order of the file, which is not that of the pass. What is not known may be of any type. */
 static const struct array good[] = {
     {"logits", "F64", "1, 3, 4", 0},
     {"ln_final.hook_out", "F32", "3, 2", 900},
@@ -119,7 +119,7 @@ static const struct array good[] = {
     {"blocks.0.attn.hook_q", "F32", "1, 3, 2, 5", 300},
     {"blocks.0.attn.hook_attn_scores", "F32", "2, 3, 3", 350},
     {"hook_embed", "F32", "1, 3, 2", 100},
-    {"something.else", "F32", "7", 0},
+    {"something.else", "U64", "7", 0},
     {"tokens", "I64", "1, 3", 0},
     {NULL, NULL, NULL, 0},
 };

@@ -85,9 +85,7 @@ static int is_constant(struct fits *f, const mgpt_tensor *t, int *is)
     float *x = mem_new(n, sizeof *x);
     int status = x ? mgpt_read_tensor(f->s->model, t->name, 0, n, x, f->s->err)
                    : err_memory(f->s->err, t->name, n * sizeof *x);
-    *is = 1;
-    for (size_t i = 1; i < n && status == MGPT_OK; i++)
-        *is = *is && memcmp(&x[i], &x[0], sizeof *x) == 0;
+    *is = status == MGPT_OK && memcmp(x, x + 1, (n - 1) * sizeof *x) == 0;
     free(x);
     return status;
 }
