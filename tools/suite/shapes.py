@@ -12,14 +12,22 @@ GOLDEN = pathlib.Path(__file__).resolve().parents[2] / 'tests/golden'
 WIDTHS = {'hidden_size': 128, 'n_embd': 128, 'd_model': 128, 'intermediate_size': 128, 'ffn_dim': 128,
           'moe_intermediate_size': 64, 'shared_expert_intermediate_size': 96, 'shared_intermediate_size': 96,
           'head_dim': 64, 'rotary_dim': 32, 'word_embed_proj_dim': 128, 'vocab_size': 272, 'window_size': 48,
-          'sliding_window': 48, 'query_pre_attn_scalar': 100, 'num_hidden_layers': 2, 'n_layer': 2, 'n_layers': 2,
+          'sliding_window': 48, 'query_pre_attn_scalar': 64, 'num_hidden_layers': 2, 'n_layer': 2, 'n_layers': 2,
           'num_layers': 2, 'num_attention_heads': 2, 'n_head': 2, 'n_heads': 2, 'num_heads': 2, 'attention_heads': 2,
           'max_position_embeddings': 256, 'n_positions': 256, 'max_seq_len': 256, 'seq_length': 256}
 EXPERTS = ('mixtral', 'olmoe', 'granitemoe', 'granitemoeshared') # whose intermediate_size is an expert's
 DROPPED = ('architectures', 'ffn_hidden_size', 'attention_layers', 'no_rope_layers', 'mlp_only_layers', 'time_step_limit',
            'mamba_d_head')
+
+
+def every(n):
+    """n layers of which the last is full: what the published models have, and some engines take for granted."""
+    return {'num_hidden_layers': n, 'layer_types': ['sliding_attention'] * (n - 1) + ['full_attention']}
+
+
 # What a golden model's configuration needs at this shape.
 OF_MODEL = {
+    'cohere2': every(4), 'gemma3': every(6),
     'bloom': {'hidden_size': 192, 'n_head': 3},
     'codegen': {'n_embd': 256, 'n_head': 4, 'n_inner': 512},
     'cwm': {'layer_types': ['full_attention', 'sliding_attention']},
@@ -27,11 +35,11 @@ OF_MODEL = {
     'granitemoe': {'attention_multiplier': 0.08}, 'granitemoeshared': {'attention_multiplier': 0.1},
     'minicpm': {'attention_multiplier': 0.125},
     'mpt': {'attn_config': {'clip_qkv': 1.5, 'softmax_scale': 0.2}},
-    'olmo3': {'rope_parameters': {'rope_type': 'default', 'rope_theta': 500000.0}},
+    'olmo3': {**every(4), 'rope_parameters': {'rope_type': 'default', 'rope_theta': 500000.0}},
     'opt_350m': {'word_embed_proj_dim': 64},
     'phi3_longrope': {'original_max_position_embeddings': 128},
     'qwen2_moe': {'mlp_only_layers': [1]},
-    'smollm3': {'no_rope_layer_interval': 2},
+    'smollm3': {'num_hidden_layers': 4, 'layer_types': ['full_attention'] * 4},
     'qwen2_window': {'max_window_layers': 1},
 }
 
@@ -164,7 +172,7 @@ FAR = (
     ('starcoder2', 'starcoder2', {'sliding_window': 256}, 'LayerNorm, biases, a window of 256', (WIDER,), NO_WINDOW),
     ('gemma2', 'gemma2', {'sliding_window': 256}, 'caps of scores, a window of 256 in the first layer', (), NO_WINDOW),
     ('gemma3', 'gemma3', {'sliding_window': 256}, 'a window of 256 with a rope base of its own, and a full layer', (), NO_WINDOW),
-    ('cohere2', 'cohere2', {'sliding_window': 256}, 'a window of 256 with rope, a full layer without', (), NO_WINDOW),
+    ('cohere2', 'cohere2', {**every(2), 'sliding_window': 256}, 'a window of 256 with rope, every second layer full and without', (), NO_WINDOW),
     ('olmo3', 'olmo3', {'sliding_window': 256}, 'a window of 256 and a full layer', (), NO_WINDOW),
     ('exaone4', 'exaone4', {'sliding_window': 256}, 'a window of 256 with rope, a full layer without', (), NO_WINDOW),
     ('gpt_neo', 'gpt_neo', {'window_size': 256}, 'learned positions, a window of 256 in the second layer', (), {'window_size': 1536}),
@@ -177,12 +185,13 @@ FAR = (
     ('gpt_neox', 'gpt_neox', {}, 'a quarter of each head rotated', (), rope('default', 10000.0, partial_rotary_factor=0.5)),
     ('glm', 'glm', {}, 'half of each head in adjacent pairs', (), rope('default', 10000.0, partial_rotary_factor=1.0)),
     ('hunyuan', 'hunyuan', {}, 'a rope base that alpha stretches', (), rope('default', 10000.0)),
-    ('smollm3', 'smollm3', {}, 'the second layer without rope', (), {'no_rope_layer_interval': 3}),
+    ('smollm3', 'smollm3', {'num_hidden_layers': 2, 'layer_types': ['full_attention'] * 2, 'no_rope_layer_interval': 2}, 'every second layer without rope', (), {'no_rope_layer_interval': 3}),
     ('nanochat', 'nanochat', {}, 'the negative angle', (), None),
     ('lfm2', 'lfm2', {}, 'a short convolution and attention', (), None),
 )
 # Scores less sharp where float32's angles would show, sharper where a window would not.
-FAR_WEIGHTS = {'rope': (('[qk]_proj', 0.0, 0.036),), 'longrope': (('qkv_proj', 0.0, 0.07),), 'window': (('[qk]_proj', 0.0, 0.14),)}
+FAR_WEIGHTS = {'rope': (('[qk]_proj', 0.0, 0.036),), 'longrope': (('qkv_proj', 0.0, 0.07),), 'window': (('[qk]_proj', 0.0, 0.14),),
+               'olmo3': (('[qk]_norm', 1.0, 0.29),)}
 CONTEXT_KEYS = ('max_position_embeddings', 'n_positions', 'max_seq_len', 'seq_length')
 
 
@@ -239,7 +248,7 @@ PRECISE = (
     ('gelu_gpt_neox', 'gpt_neox', BELOW, {},
      'erf GELU below 0',
      {'hidden_act': 'gelu_new'}),
-    ('gelu_starcoder2', 'starcoder2', FAR_BELOW, {},
+    ('gelu_starcoder2', 'starcoder2', FAR_BELOW, {'sliding_window': None},
      'tanh GELU far below 0',
      {'hidden_act': 'gelu'}),
     ('gelu_bloom', 'bloom', FAR_BELOW, {},
