@@ -151,7 +151,7 @@ static int strip_prefix(struct gguf_str *key, const char *prefix)
     return 1;
 }
 
-/* A table of characters, or a word of tokenizer_keys. */
+/* 1 for map.NAME, a table of characters, and for a word of tokenizer_keys. */
 static int is_tokenizer_key(struct gguf_str name)
 {
     if (strip_prefix(&name, "map"))

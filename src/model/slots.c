@@ -25,7 +25,8 @@ enum {
     ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT1 | ARCH_GPT2 | ARCH_BLOOM)
 };
 
-/* A tensor that two sets of rows name has one meaning in each architecture; a bias has its gain. */
+/* No architecture is in two sets that give one tensor different meanings, or in the set of a bias
+ * without being in that of its gain. */
 _Static_assert((GATED & GATED_UP) == 0, "gate and up: two tensors, or one");
 _Static_assert((NORM_BIAS & ~PRE_NORM) == 0, "a bias of a norm before branches without its gain");
 _Static_assert((ONE_NORM & ~PRE_NORM) == 0, "one norm for both branches where there is none");

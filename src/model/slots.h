@@ -112,8 +112,9 @@ const struct gguf_tensor *bind_slot_tensor(const mgpt_model *m, const struct ten
 unsigned bind_layer_is(const mgpt_model *m, int layer);
 
 /* The tensor in the file that gives a role its weight or bias, and its slot; NULL: absent. layer is
- * -1 outside the layers. The tables are searched, so it works before and after binding. The other
- * one takes only slots of layers that are MIXTURE or NOT_MIXTURE, as `where` says. roles.c. */
+ * -1 outside the layers. The tables are searched, so it works before and after binding.
+ * bind_find_where takes only slots for layers that are MIXTURE or NOT_MIXTURE, as `where` says. Both
+ * are in roles.c. */
 const struct gguf_tensor *bind_find(const mgpt_model *m, int layer, mgpt_role role, mgpt_part part,
                                     const struct tensor_slot **slot);
 const struct gguf_tensor *bind_find_where(const mgpt_model *m, int layer, mgpt_role role,

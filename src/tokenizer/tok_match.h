@@ -57,7 +57,8 @@ enum { MATCH_BLOCK = 1024 };
 struct match_scan {
     const struct tok_match *m;
     const char *text;
-    size_t n, from, to; /* places that have been read */
+    size_t n;        /* bytes of the text */
+    size_t from, to; /* `longest` holds the places from..to - 1 */
     uint32_t longest[MATCH_BLOCK];
 };
 

@@ -55,7 +55,7 @@ TEST_IN_PLACE(file_loads_partly)
     char bytes[4];
     put_file(place.path, "0123456789");
     assert_int_equal(file_open_partly(&file, place.path, 5, NULL), MGPT_OK);
-    assert_false(file.partly); /* the rest is not worth a second look */
+    assert_false(file.partly); /* a file of twice the bytes is loaded whole */
     file_close(&file);
     assert_int_equal(file_open_partly(&file, place.path, 3, NULL), MGPT_OK);
     assert_true(file.partly);

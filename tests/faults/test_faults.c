@@ -159,7 +159,7 @@ static const char tokenizer[] =
     "32},"
     " \"merges\": [\"a n\", \"n a\", \"t h\", \"\\u0120 a\", \"th e\"]}}";
 
-/* Tokenizers with steps of all kinds; the map of characters is one of no character. */
+/* Tokenizers with steps of all kinds. The character map of the step Precompiled is empty. */
 #define STEPS                                                                                      \
     "{\"added_tokens\": [{\"id\": 0, \"content\": \"<s>\", \"special\": true},"                    \
     " {\"id\": 4, \"content\": \"xa\", \"single_word\": true, \"normalized\": true}],"             \

@@ -342,7 +342,8 @@ TEST(long_texts)
     tok_file_free(&f);
 }
 
-/* Sums beyond 100,000 begin again: number, sum and hash of the ids of sentencepiece 0.2.3. */
+/* The scores of a long text sum to more than 100,000, where the sum is started anew. The number, the
+ * sum and the hash of the ids are those that sentencepiece 0.2.3 gives. */
 TEST(long_sums)
 {
     enum { LENGTH = 40000 };

@@ -1,4 +1,5 @@
-/* What of a lab page's module needs no model: its fmaf against the C library's, attention on matrices. */
+/* The parts of a lab page's module that need no model: its fmaf against the C library's, attention on
+ * matrices. */
 #include "lab/module.h"
 #include "lab/wasm/fma.h"
 #include "support/unit.h"

@@ -18,14 +18,14 @@ enum files_kind {
     FILES_GGUF,
     FILES_NPZ,         /* traces and results of patch */
     FILES_SAFETENSORS, /* traces */
-    FILES_PAGE,        /* of mgpt lab */
+    FILES_PAGE,        /* a page of mgpt lab */
     FILES_PATCH,       /* a page of mgpt patch */
     FILES_TABLE,       /* numbers that the repl's views write with -o */
-    FILES_SESSION,     /* of the repl */
-    FILES_STATE,       /* of generate --session */
-    FILES_ATTEST,      /* of check --attest */
-    FILES_REPORT,      /* of check --report */
-    FILES_HISTORY      /* of the repl */
+    FILES_SESSION,     /* a session of the repl */
+    FILES_STATE,       /* a session of generate --session */
+    FILES_ATTEST,      /* the record of check --attest */
+    FILES_REPORT,      /* the page of check --report */
+    FILES_HISTORY      /* lines typed in the repl */
 };
 
 /* Marks that mgpt's files carry, so that no other program's file is taken for one of them: the

@@ -28,8 +28,7 @@ int screen_look(struct screen *screen, const char *name, int32_t width);
 /* A character of the ramp from ' ' (0) to '@' (1). */
 char screen_ramp(double value);
 
-/* One character cell that shows two numbers, one above the other. Either may be NaN: nothing
- * there. */
+/* Prints one character cell that shows two numbers, one above the other. NaN leaves its half empty. */
 void screen_halves(const struct screen *screen, FILE *to, double upper, double lower);
 
 /* Sets the background to the colour of a number, and letters that can be read on it. Nothing when

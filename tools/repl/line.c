@@ -41,7 +41,7 @@ int line_add(struct line_words *words, const char *word)
     return copy != NULL;
 }
 
-/* What all words begin with. */
+/* The longest common prefix of all words. The caller frees it. */
 static char *common(const struct line_words *words)
 {
     size_t same = strlen(words->list[0]);

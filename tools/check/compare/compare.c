@@ -189,7 +189,7 @@ static double divergence(const struct sides *s)
     return kl < 0 ? 0 : kl; /* rounding can leave a hair below zero; NaN stays */
 }
 
-/* The log-probabilities of the token that follows. */
+/* Stores the log-probabilities that both sides give to the token that follows in the text. */
 static void measure_next(struct compare_row *row, const struct sides *s, int32_t next)
 {
     double sum = 0, top = s->values[0];

@@ -65,7 +65,8 @@ static int match_factors(struct column_match *c)
     return one || each;
 }
 
-/* The first of ours in order of squares that has at least `square`. */
+/* Binary search in c->ranked, our columns in order of their sum of squares: returns the first whose
+ * sum is at least `square`. */
 static size_t lower(const struct column_match *c, double square)
 {
     size_t low = 0, high = c->n;

@@ -39,7 +39,8 @@ static int same_everywhere(const struct search_view *view, double *mean)
     return view->n >= LEAST && left <= small * all;
 }
 
-/* The product whose bias a point holds, also when it was added to the residual. */
+/* Finds the matrix product whose bias is part of a point's values. After a branch was added to the
+ * residual it is the branch's last product. Returns 0 if there is none. */
 static int product_of(const struct search *s, struct ref_hook hook, struct stage_product *p)
 {
     if (hook.point == MGPT_RESID_MID)

@@ -17,7 +17,7 @@ void list_suspect(struct suspect_list *l, struct suspect s);
 __attribute__((format(printf, 3, 4))) void list_named(struct suspect_list *l, struct suspect *s,
                                                       const char *cause, ...);
 
-/* A row's suspect without its cause in words, x and a, b. */
+/* The suspect of a row. The caller sets what depends on the model: its cause in words, x, a and b. */
 struct suspect suspect_unnamed(const struct suspect_row *row, const char *tensors);
 
 /* Tensors in words: what follows '=', or what the file calls those of the roles "W_Q W_K.bias". Other

@@ -32,7 +32,8 @@ enum oracle_kv {
     ORACLE_KV_BY_NUMBER
 };
 
-/* What follows layer.kv, or spec.turned; of the other, models' rule holds. */
+/* What layer.kv applies to (layer.kv_of: keys, values or both), and what spec.turned applies to
+ * (spec.turned_of: keys or queries). The rest is as in models. */
 enum oracle_of { ORACLE_OF_BOTH, ORACLE_OF_KEYS, ORACLE_OF_VALUES, ORACLE_OF_QUERIES };
 
 /* The keys that a query sees: those up to its own; also the next one; all; those but its own, or but
@@ -252,11 +253,12 @@ struct oracle_spec {
     int turned_of;                     /* enum oracle_of: keys or queries */
     int shift_k;                       /* added to the positions of keys, not below 0 */
     int qk_bias_late;                  /* biases of q and k follow the rotation */
-    double attn_times, mlp_times, position_times; /* of branches, position embeddings; 0: 1 */
-    int rope_again_q, rope_again_k;               /* rotated twice */
+    double attn_times, mlp_times,
+        position_times;             /* factors of branches and position embeddings; 0 means 1 */
+    int rope_again_q, rope_again_k; /* rotated twice */
     int cap_of_x;         /* the soft cap c on logits gives x tanh(x / c), not c tanh(x / c) */
     int expert_raw;       /* weights of experts are their scores */
-    double heads_times;   /* the outputs of heads are multiplied by it; 0: 1 */
+    double heads_times;   /* the outputs of heads are multiplied by it; 0 means 1 */
     int shared_gate_late; /* the shared expert's gate is of the sum with the others */
     int heads_first;      /* attention's output [H][T][d] is taken for [T][H d] */
     int mask, softmax;    /* enum oracle_mask, oracle_softmax */

@@ -234,7 +234,7 @@ static int worth_it(const struct self_subject *s, const struct self_request *q, 
     return s->work <= scalar_slow || (s->work <= scalar_out && v < 2 && chunk == 0);
 }
 
-/* Every variant on one instruction set. */
+/* Runs every variant on one instruction set. */
 static int try_isa(struct self_subject *s, const struct self_request *q, struct self_bits *bits)
 {
     int status = MGPT_OK;

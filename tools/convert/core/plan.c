@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Text that may come from a file: nothing that moves a cursor. */
+/* Prints a line. Control characters, which a text from a file may have, are shown as '?'. */
 static void line(const char *label, const char *text)
 {
     printf("%-14s ", label);

@@ -56,7 +56,7 @@ struct state_tensor {
     uint64_t shape[STATE_MAX_DIMS];   /* slowest first, as PyTorch prints it */
     uint64_t strides[STATE_MAX_DIMS]; /* in elements */
     struct span bytes; /* element [0, ..., 0] is at its start; holds the last one, too */
-    int used;          /* by a mapping */
+    int used;          /* 1: a mapping has taken it */
     const char *alias; /* what state_find knows it by; NULL: its name */
     const struct state_packed *packed; /* NULL: values are at `bytes`; else type is STATE_OTHER */
 };

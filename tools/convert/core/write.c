@@ -109,7 +109,7 @@ static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
         gguf_put_bool(w, "mgpt.embedding_norm", 0);
     if (hp->no_final_norm)
         gguf_put_bool(w, "mgpt.final_norm", 0);
-    if (is_arch(hp, "gpt1") && hp->final_norm) /* which its row does not have */
+    if (is_arch(hp, "gpt1") && hp->final_norm) /* gpt1's row of arch.c has none */
         gguf_put_bool(w, "mgpt.final_norm", 1);
     if (!is_arch(hp, "microgpt"))
         return;

@@ -46,7 +46,7 @@ static const char *wrapper_name(size_t i)
     return hf_wrapper_at(i) ? hf_wrapper_at(i)->model_type : NULL;
 }
 
-/* The names that name_at returns, until NULL. */
+/* Prints a title, and below it the names that name_at returns until NULL. */
 static void print_words(const char *title, const char *(*name_at)(size_t i))
 {
     const char *name;

@@ -26,7 +26,7 @@ struct gpt {
     int has_mask;          /* a causal mask is in the file */
     int is_rotated;        /* a buffer of the rotation is in the file */
     int is_buffer;         /* the positions are a buffer: sines and cosines */
-    int has_gate;          /* of the MLP */
+    int has_gate;          /* the MLP has a gate */
     int has_bias;          /* norms have biases: they are LayerNorm */
     int has_qkv;           /* one matrix of q, k, v whose rows are in an unknown order */
     int has_two_ups; /* one of two first matrices of the MLP is the gate; no word says which */
