@@ -299,7 +299,7 @@ static void put_xielu_keys(struct toy *m)
 
 #define NUMBER_OF_SPEC(field, absent, kind, key, ...) {key, s->field},
 
-/* What most models do not say. */
+/* Writes the keys that most models do not have. */
 static void put_rarities(struct toy *m)
 {
     const struct toy_spec *s = &m->spec;

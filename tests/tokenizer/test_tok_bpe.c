@@ -131,7 +131,7 @@ TEST(odd_merges)
     tok_file_free(&f);
 }
 
-/* Right as long as tokens are bytes. */
+/* A vocabulary of single bytes needs no merges. */
 TEST(missing_merges)
 {
     struct tok_file f;

@@ -160,7 +160,7 @@ TEST(suggestions)
     arr_free(hooks);
 }
 
-/* A shape from a hook of any size: an overflow is told. */
+/* hook_shape returns 0 if the number of values overflows. */
 TEST(overflow)
 {
     struct hook hook = {.n_dims = 3, .dims = {32, 0, 0}};

@@ -81,7 +81,7 @@ int trace_file_open(struct trace_file *f, const char *path, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* The buffer's first n bytes to the end of a strand. */
+/* Appends the buffer's first n bytes to a strand. */
 static void trace_file_append(struct trace_file *f, const struct trace_array *a, size_t strand,
                               size_t n)
 {

@@ -96,7 +96,7 @@ static double log_sum_ours(const struct sides *s)
     return top + log(sum);
 }
 
-/* Both values at row->at. */
+/* Stores both sides' values at row->at. */
 static void note_values(struct compare_row *row, const struct sides *s)
 {
     row->theirs = (double)NAN; /* where the reference does not have this token */
@@ -318,7 +318,7 @@ double compare_db(double nmse)
     return 10 * log10(nmse);
 }
 
-/* Keeps the larger, and the first that is not a number for good. */
+/* Keeps the larger value and its place. A NaN is kept whatever follows. */
 static void compare_keep(struct compare_worst *worst, int first, double value,
                          const struct compare_worst *where)
 {

@@ -159,7 +159,7 @@ static int read_transposed(struct whatif *w, const char *name, size_t row, size_
     return MGPT_OK;
 }
 
-/* The first n values of a vector, each from where its row is. */
+/* Reads the first n values of a vector. Each comes from the row that the edit moves to its place. */
 static int read_vector(struct whatif *w, const char *name, struct tensor_name p, size_t n_all,
                        size_t n, float *out, mgpt_error *err)
 {

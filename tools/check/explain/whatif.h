@@ -180,11 +180,11 @@ whatif_fn edit_tensors,                  /* change, names, other, kind, x, a, b 
     edit_experts_used,                   /* a more; a 0: all */
     flip_experts,                        /* flip_spec, of mixtures */
     edit_layer_skipped,                  /* layer a; its MLP (x 1) or attention (x -1) */
-    edit_layers_cut,                     /* layers from a on */
+    edit_layers_cut,                     /* layers from a on are left out */
     edit_head_width,                     /* width a, rows in order `change` */
     edit_rounded,                        /* to type a, where b */
     edit_bos_added, edit_first_dropped,  /* tokens */
-    edit_padded,                         /* a tokens of id b in front */
+    edit_padded,                         /* a tokens of id b come first */
     edit_first_token,                    /* is b */
     edit_tokens_moved,                   /* by a; b: BOS comes first */
     edit_ids_shifted, edit_rows_shifted, /* by a */

@@ -55,16 +55,16 @@ void ckpt_check_assume(struct checkpoint *c, const struct ckpt_options *o);
 /* The answer of --assume, with a note; NULL: there is none. */
 const char *ckpt_assumed(struct checkpoint *c, const struct ckpt_options *o, enum ckpt_fact fact);
 
-/* The fact is open. */
+/* Marks the fact as open. */
 void ckpt_ask(struct checkpoint *c, enum ckpt_fact fact);
 
 /* Leaves the run with MGPT_EFILE naming the options of all open facts, if there are any. */
 void ckpt_answered(struct checkpoint *c);
 
-/* Whether this is that error. */
+/* 1 if err is the error of ckpt_answered. */
 int ckpt_is_asking(const struct checkpoint *c, const mgpt_error *err);
 
-/* For people, after that error: each open question, its answers and who uses them. */
+/* Prints, after that error, each open question with its answers and the programs that use them. */
 void ckpt_print_questions(const struct checkpoint *c);
 
 /* For mgpt convert --help. */

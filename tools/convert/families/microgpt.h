@@ -52,7 +52,7 @@ int64_t mg_stated(const struct mg_facts *facts, const struct ckpt_options *o, en
 void mg_check_size(struct checkpoint *c, const char *side, enum mg_size size, int64_t stated,
                    uint64_t found);
 
-/* Of the sizes up to MG_CONTEXT: what the model has. */
+/* The model's value of a size up to MG_CONTEXT. */
 uint64_t mg_size_of(const struct ckpt_hparams *hp, enum mg_size size);
 
 /* The activation that --activation or the facts state, whose text is *said; NULL: neither does. */
@@ -116,8 +116,8 @@ struct mg_value {
     const char *text; /* NUL-terminated; copied */
 };
 
-/* Stores what the key states: 1; 0 when the key states nothing (nothing known, or not by such a
- * value). */
+/* Stores what the key states and returns 1. Returns 0 for an unknown key and for a value that the key
+ * cannot have. */
 int mg_take(struct mg_parts *m, const char *key, struct mg_value v);
 
 /* ---- parameter lists (microgpt_params.c) ----------------------------------------------------- */

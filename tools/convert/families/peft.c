@@ -210,7 +210,7 @@ static void put_replaced(struct peft *p, const struct ckpt_tensor *t, const char
     p->n_replaced++;
 }
 
-/* The source of one row of a stack: the adapter must have all of them. */
+/* Sets the source of one row of a stack. The adapter must have all rows. */
 static void replaced_part(struct peft *p, const struct peft_target *target,
                           const struct state_row *row, const struct state_tensor *from,
                           struct state_part *part)

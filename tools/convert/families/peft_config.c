@@ -20,7 +20,7 @@ static int is_off(const json_t *v)
            (json_is(v, JSON_OBJECT) && json_object_size(v) == 0);
 }
 
-/* What is more than W + s B A. */
+/* Refuses adapters whose weights are not W + s B A. */
 static void refuse_variants(struct checkpoint *c, const json_t *root)
 {
     static const char *const keys[] = {

@@ -62,7 +62,7 @@ static int is_mask(const char *key, struct tree v)
     return end && !end[strlen(".attn.bias")] && tree_get(v, "shape").n == 4;
 }
 
-/* What states nothing is noted. */
+/* Takes a fact of the model. A value that states none is ignored, with a note. */
 static void take_or_ignore(struct mg_parts *m, const char *key, struct tree v)
 {
     if (!tree_take(m, key, v))
