@@ -253,9 +253,9 @@ struct oracle_spec {
     int turned_of;                     /* enum oracle_of: keys or queries */
     int shift_k;                       /* added to the positions of keys, not below 0 */
     int qk_bias_late;                  /* biases of q and k follow the rotation */
-    double attn_times, mlp_times,
-        position_times;             /* factors of branches and position embeddings; 0 means 1 */
-    int rope_again_q, rope_again_k; /* rotated twice */
+    double attn_times, mlp_times;      /* factors of the branches; 0 means 1 */
+    double position_times;             /* factor of the position embeddings; 0 means 1 */
+    int rope_again_q, rope_again_k;    /* rotated twice */
     int cap_of_x;         /* the soft cap c on logits gives x tanh(x / c), not c tanh(x / c) */
     int expert_raw;       /* weights of experts are their scores */
     double heads_times;   /* the outputs of heads are multiplied by it; 0 means 1 */
