@@ -188,6 +188,37 @@ def test_stop_from_another_thread(shakespeare):
     assert session.step(1).any()
 
 
+@pytest.mark.parametrize("moment", ["begin", "end", "end twice"])
+def test_an_interrupt_while_signals_are_redirected(shakespeare, monkeypatch, moment):
+    """The wakeup fd is the one before, and later signals do not end later calls."""
+    monkeypatch.setattr(_interrupt, "LONG", 1)
+    session, calls = shakespeare.session(), []
+    hooks = [("hook_embed", lambda v, hook: None)]
+    def interrupted(function, times):
+        def call(*arguments):
+            calls.append(1)
+            if len(calls) <= times:
+                raise Interrupted
+            return function(*arguments)
+        return call
+    with monkeypatch.context() as patch:
+        if moment == "begin":
+            patch.setattr(_interrupt._thread, "start_new_thread", interrupted(_interrupt._thread.start_new_thread, 1))
+        else:
+            patch.setattr(_interrupt._Waker, "end", interrupted(_interrupt._Waker.end, len(moment.split())))
+        with pytest.raises(Interrupted):
+            session.feed(TOKENS, hooks)
+    assert calls and signal.set_wakeup_fd(-1) == -1
+    signal.signal(signal.SIGALRM, lambda number, frame: None)
+    signal.raise_signal(signal.SIGALRM)
+    time.sleep(0.01)
+    session.rewind(0)
+    for token in TOKENS[:20]:
+        session.step(token)
+        signal.raise_signal(signal.SIGALRM)
+    assert session.tokens == TOKENS[:20]
+
+
 def test_handlers_that_return_stop_nothing(shakespeare, place):
     came = []
     signal.signal(signal.SIGALRM, lambda number, frame: came.append(number))

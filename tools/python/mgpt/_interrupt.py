@@ -23,6 +23,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from ._lib import ESTOP, CError, fail, lib
@@ -69,9 +70,14 @@ class _Waker:
 
     def __init__(self, handles: Sequence[SessionHandle]) -> None:
         self.woken, self._over, self._handles = False, False, handles
+        self._before: list[int] = []
         self._lock, (self._read, self._written) = threading.Lock(), socket.socketpair()
         self._written.setblocking(False)
-        self._before = signal.set_wakeup_fd(self._written.fileno(), warn_on_full_buffer=False)
+
+    def begin(self) -> None:
+        """Not a part of the constructor: a handler that raises in here leaves something to end."""
+        tell = partial(signal.set_wakeup_fd, warn_on_full_buffer=False)
+        self._before.extend(map(tell, [self._written.fileno()]))  # no handler can run before the old one is kept
         _thread.start_new_thread(self._watch, ())
 
     def _watch(self) -> None:
@@ -82,13 +88,14 @@ class _Waker:
                         self.woken = True
                         for handle in self._handles:
                             lib.mgpt_stop(handle.pointer)
-                if self._before >= 0:
+                if self._before[0] >= 0:
                     with suppress(OSError):  # full, or closed meanwhile
-                        os.write(self._before, signals)
+                        os.write(self._before[0], signals)
 
     def end(self) -> None:
-        """Nothing is stopped from now on."""
-        signal.set_wakeup_fd(self._before)
+        """Nothing is stopped from now on. It may be called again."""
+        for before in self._before:
+            signal.set_wakeup_fd(before)
         with self._lock:
             self._over = True
         self._written.close()  # which ends the thread
@@ -113,12 +120,18 @@ def run(handles: Sequence[SessionHandle], name: str, *arguments: Any, work: int 
                                lambda: [lib.mgpt_stop(handle.pointer) for handle in handles])
         else:
             waker = _Waker(handles) if work >= LONG else None
+            if waker is not None:
+                waker.begin()
             status = _guarded(handles, lambda: function(*arguments, c.byref(err)))
             if waker is not None:
                 waker.end()
     except BaseException:
-        if waker is not None:
-            waker.end()
+        while waker is not None:
+            try:
+                waker.end()
+                break
+            except BaseException:  # Ctrl-C again
+                continue
         for handle, n in zip(handles, before, strict=True):
             held = lib.mgpt_pos(handle.pointer)
             lib.mgpt_rewind(handle.pointer, min(n, held) if restore else held, None)  # also withdraws mgpt_stop
