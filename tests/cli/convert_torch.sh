@@ -138,16 +138,20 @@ denies 3 'no engine part for RMSNorm with post norms' --norm rms --eps 1e-5 --as
 denies 2 '--positions none: the file has the frequencies of a rotation' --positions none --assume llama \
     rotated/model.pt no.gguf
 denies 3 'inv_freq: rotates other widths than heads of 12' --heads 2 --assume llama rotated/model.pt no.gguf
-denies 2 '--positions: the model has a table' --positions none --assume freecodecamp freecodecamp/model.pth no.gguf
+for idle in '--positions none' '--rope 1e4' '--context 3'; do
+    # shellcheck disable=SC2086
+    denies 2 "${idle%% *}: the model has a table of positions" $idle --assume freecodecamp freecodecamp/model.pth no.gguf
+done
+denies 2 '--rope: expected a number from 1 to 1e+12' --rope 0.5 --assume llama rotated/model.pt no.gguf
 denies 2 'expected a number, nanochat' --qk-scale head nanochat-2025/model_000010.pt no.gguf
 run generate freecodecamp/model.pth
 check "every command asks" eval '[ $code -eq 3 ] && grep -qF "mgpt convert freecodecamp/model.pth model.gguf --assume PROGRAM" "$tmp/err"'
 
-for factor in 0.002 1000; do
+for factor in 0.02 1000; do
     runs "a factor of q and k of $factor" convert ng-video-lecture-2022/model.pth x.gguf --assume ng-video-lecture --qk-scale $factor
 done
-for factor in 0.0009 1001 x; do
-    denies 2 '--qk-scale: expected head, embd or a number from 0.001 to 1000' --qk-scale $factor ng-video-lecture-2022/model.pth no.gguf
+for factor in 0.019 1001 x; do
+    denies 2 '--qk-scale: expected head, embd or a number from 0.02 to 1000' --qk-scale $factor ng-video-lecture-2022/model.pth no.gguf
 done
 
 # --text: the reading with the lower loss is proposed, none is chosen. The text is the model's own.

@@ -91,15 +91,16 @@ static int choose_type(const struct cli_command *command, struct request *r)
                      r->type_name);
 }
 
-/* --qk-scale: whose width the scores are divided by the root of, or a factor of q and k. */
+/* --qk-scale: whose width the scores are divided by the root of, or a factor of q and k. attention.scale is
+ * its square over the root of the heads' width: with 0.02 in the range of that key (numbers.h) for any width. */
 static int read_qk_scale(const struct cli_command *command, struct ckpt_options *o)
 {
-    const struct cli_option number = {"--qk-scale", "X", CLI_REAL, &o->qk_scale, 1e-3, 1e3, ""};
+    const struct cli_option number = {"--qk-scale", "X", CLI_REAL, &o->qk_scale, 0.02, 1e3, ""};
     const char *typed = o->scale_of;
     o->scale_of = NULL;
     if (!typed || ckpt_give(o, FACT_QK_SCALE, typed) || cli_set_number(&number, typed))
         return EXIT_OK;
-    return cli_usage(command, "--qk-scale: expected head, embd or a number from 0.001 to 1000");
+    return cli_usage(command, "--qk-scale: expected head, embd or a number from 0.02 to 1000");
 }
 
 /* An option that is one of the answers of a question. */

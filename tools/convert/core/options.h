@@ -25,7 +25,7 @@
     X(7, BOS, INT, bos, "--bos", "ID", 0, INT32_MAX, "id of BOS")                                  \
     X(5, ACTIVATION, TEXT, activation, "--activation", "NAME", 0, 0, "one of" ACTIVATION_NAMES)    \
     X(6, EPS, REAL, eps, "--eps", "X", 0, 1, "epsilon of the norms")                               \
-    X(13, ROPE, REAL, rope_base, "--rope", "BASE", 1e-3, 1e12, "base of the rotation")             \
+    X(13, ROPE, REAL, rope_base, "--rope", "BASE", 1, 1e12, "base of the rotation")             \
     X(14, SOFTCAP, REAL, softcap, "--softcap", "X", 0, 1e6, "soft limit of the logits; 0: none")   \
     X(15, QK_SCALE, TEXT, scale_of, "--qk-scale", "HOW", 0, 0,                                     \
       "scores by head or embd, or a factor of q and k")                                            \

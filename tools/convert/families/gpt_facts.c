@@ -149,8 +149,10 @@ static void settle_positions(struct gpt *g)
     const struct ckpt_options *o = g->m->in->options;
     g->positions = GPT_TABLE;
     if (state_has(g->m->state, "position_embd.weight")) {
-        if (o->given & OPT_POSITIONS)
-            ckpt_stop_option(g->m->c, "--positions: the model has a table of positions");
+        unsigned idle = o->given & (OPT_POSITIONS | OPT_ROPE | OPT_CONTEXT);
+        if (idle)
+            ckpt_stop_option(g->m->c, "%s: the model has a table of positions",
+                             ckpt_option_row(idle & (~idle + 1))->name);
         if (g->is_rotated)
             ckpt_stop(g->m->c, "a table of positions and a rotation: no engine part for both");
     } else {
