@@ -340,31 +340,36 @@ TEST(one_stops_all)
     subject_free(&s);
 }
 
+struct refused_run {
+    mgpt_run second, third; /* third.session NULL: two runs */
+    int status;
+    const char *says;
+};
+
+/* Each call fails as a whole: neither `good` nor session `b` has moved. */
+static void feed_many_refused(const mgpt_run *good, mgpt_session *b,
+                              const struct refused_run *cases, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        const mgpt_run runs[] = {*good, cases[i].second, cases[i].third};
+        mgpt_error err = {0};
+        assert_int_equal(mgpt_feed_many(runs, cases[i].third.session ? 3 : 2, &err),
+                         cases[i].status);
+        if (!strstr(err.text, cases[i].says))
+            fail_msg("case %zu: %s", i, err.text);
+        assert_int_equal(mgpt_pos(good->session), 0);
+        assert_int_equal(mgpt_pos(b), 0);
+    }
+}
+
 TEST(refusals)
 {
     struct subject s = subject_zoo(ZOO_LLAMA_DEEP), g = subject_zoo(ZOO_GPT2);
-    struct clean_run c = clean_run(&s, MGPT_KV_F32, 20);
-    mgpt_session *a = session_with(&s, MGPT_KV_F32, 0, 1),
-                 *f16 = session_with(&s, MGPT_KV_F16, 0, 1);
-    mgpt_session *b = session_with(&s, 0, 0, 1), *other = session_with(&g, 0, 0, 1);
+    mgpt_session *a = session_with(&s, MGPT_KV_F32, 0, 1), *b = session_with(&s, 0, 0, 1),
+                 *other = session_with(&g, 0, 0, 1);
     int32_t bad[] = {1, 2, -3}, *many = toy_alloc(s.n + 1, sizeof *many);
     const mgpt_run good = {.session = a, .tokens = s.tokens, .n = 3};
-    mgpt_run from = run_from(&c, b, 1, 0, 3), range = from, negative = from, no_resid = from,
-             no_clean = from, short_clean = from, tokens = from;
-    range.layer = s.m->spec.n_layer;
-    negative.layer = -1;
-    no_resid.resid = NULL;
-    no_clean.clean = NULL;
-    short_clean.n = 21;
-    tokens.tokens = s.tokens + 1;
-    subject_feed(f16, s.tokens, 3);
-    mgpt_run kv_type = from;
-    kv_type.clean = f16;
-    const struct {
-        mgpt_run second, third;
-        int status;
-        const char *says;
-    } cases[] = {
+    const struct refused_run cases[] = {
         {{.session = b, .tokens = s.tokens, .n = 1}, good, MGPT_EARG, "session 2 is NULL"},
         {{.session = NULL, .tokens = s.tokens, .n = 1}, {0}, MGPT_EARG, "session 1 is NULL"},
         {{.session = other, .tokens = s.tokens, .n = 1}, {0}, MGPT_EARG, "another model"},
@@ -375,6 +380,40 @@ TEST(refusals)
          {.session = b, .tokens = s.tokens, .n = 81 - s.n},
          MGPT_EFULL,
          "context full"},
+    };
+    feed_many_refused(&good, b, cases, COUNT(cases));
+    const mgpt_run runs[] = {good, {.session = b, .tokens = s.tokens, .n = 3}};
+    feed_many(runs, 2);
+    subject_check(&s, 2, 1, mgpt_logits(a), "after refusals", 0);
+    subject_check(&s, 2, 1, mgpt_logits(b), "after refusals", 1);
+    assert_int_equal(mgpt_feed_many(NULL, 0, NULL), MGPT_OK);
+    assert_int_equal(mgpt_feed_many(NULL, 1, NULL), MGPT_EARG);
+    free(many);
+    mgpt_session *all[] = {a, b, other};
+    for (size_t i = 0; i < COUNT(all); i++)
+        mgpt_session_free(all[i]);
+    subject_free(&s);
+    subject_free(&g);
+}
+
+TEST(refusals_from_a_layer)
+{
+    struct subject s = subject_zoo(ZOO_LLAMA_DEEP);
+    struct clean_run c = clean_run(&s, MGPT_KV_F32, 20);
+    mgpt_session *a = session_with(&s, MGPT_KV_F32, 0, 1), *b = session_with(&s, 0, 0, 1),
+                 *f16 = session_with(&s, MGPT_KV_F16, 0, 1);
+    const mgpt_run good = {.session = a, .tokens = s.tokens, .n = 3};
+    mgpt_run from = run_from(&c, b, 1, 0, 3), range = from, negative = from, no_resid = from,
+             no_clean = from, kv_type = from, short_clean = from, tokens = from;
+    range.layer = s.m->spec.n_layer;
+    negative.layer = -1;
+    no_resid.resid = NULL;
+    no_clean.clean = NULL;
+    kv_type.clean = f16;
+    short_clean.n = 21;
+    tokens.tokens = s.tokens + 1;
+    subject_feed(f16, s.tokens, 3);
+    const struct refused_run cases[] = {
         {range, {0}, MGPT_EARG, "run 1: the model has no such layer"},
         {negative, {0}, MGPT_EARG, "run 1: the model has no such layer"},
         {no_resid, {0}, MGPT_EARG, "run 1: a layer, but resid is NULL"},
@@ -383,27 +422,13 @@ TEST(refusals)
         {short_clean, {0}, MGPT_EARG, "does not hold its tokens"},
         {tokens, {0}, MGPT_EARG, "does not hold its tokens"},
     };
-    for (size_t i = 0; i < COUNT(cases); i++) {
-        const mgpt_run runs[] = {good, cases[i].second, cases[i].third};
-        mgpt_error err = {0};
-        assert_int_equal(mgpt_feed_many(runs, cases[i].third.session ? 3 : 2, &err),
-                         cases[i].status);
-        if (!strstr(err.text, cases[i].says))
-            fail_msg("case %zu: %s", i, err.text);
-        assert_int_equal(mgpt_pos(a), 0);
-        assert_int_equal(mgpt_pos(b), 0);
-    }
+    feed_many_refused(&good, b, cases, COUNT(cases));
     const mgpt_run runs[] = {good, from};
     feed_many(runs, 2);
-    subject_check(&s, 2, 1, mgpt_logits(a), "after refusals", 0);
     subject_check(&s, 2, 1, mgpt_logits(b), "after refusals", 1);
-    assert_int_equal(mgpt_feed_many(NULL, 0, NULL), MGPT_OK);
-    assert_int_equal(mgpt_feed_many(NULL, 1, NULL), MGPT_EARG);
-    free(many);
     free(c.stream.x);
-    mgpt_session *all[] = {a, b, f16, other, c.session};
+    mgpt_session *all[] = {a, b, f16, c.session};
     for (size_t i = 0; i < COUNT(all); i++)
         mgpt_session_free(all[i]);
     subject_free(&s);
-    subject_free(&g);
 }

@@ -342,14 +342,6 @@ static int check_two(struct check *c, const struct cli_command *command)
     return code;
 }
 
-static int check_reference(struct check *c, const struct cli_command *command)
-{
-    if (c->file)
-        return cli_usage(command, "-f is the text of --self and of two models");
-    int code = prepare(c, command);
-    return code == EXIT_OK ? check_run(c) : code;
-}
-
 /* In the sandbox: the model by itself, with another model, or with a reference. */
 static int check_by_kind(struct check *c, const struct cli_command *command)
 {
@@ -365,18 +357,40 @@ static int check_by_kind(struct check *c, const struct cli_command *command)
     int is_model = check_is_model(c->path, &err);
     if (is_model < 0)
         return cli_fail(c->path, &err);
-    return is_model ? check_two(c, command) : check_reference(c, command);
+    if (is_model)
+        return check_two(c, command);
+    if (c->file)
+        return cli_usage(command, "-f is the text of --self and of two models");
+    code = prepare(c, command);
+    return code == EXIT_OK ? check_run(c) : code;
 }
 
 static int check_combination(const struct check *c, const struct cli_command *command)
 {
     if (c->attest && !c->self)
         return cli_usage(command, "--attest is for --self");
-    if (c->attest && c->report_to)
-        return cli_usage(command, "--attest and --report: only one of them");
-    if (c->json && c->report_to)
-        return cli_usage(command, "--json and --report: only one of them");
+    if (c->report_to && (c->attest || c->json))
+        return cli_usage(command, "%s and --report: only one of them",
+                         c->attest ? "--attest" : "--json");
     return EXIT_OK;
+}
+
+/* What the options ask for. Returns the exit code. */
+static int check_parsed(struct check *c, const struct cli_command *command, const char **operands,
+                        int n, int argc, char **argv)
+{
+    struct report_page page = {0};
+    c->self |= c->attested != NULL;
+    if (!c->self && !c->engine.kv)
+        c->engine.kv = "f32"; /* as references are */
+    int code = check_combination(c, command);
+    if (code == EXIT_OK)
+        code = engine_choose(&c->engine, command, operands, n, &c->path, !c->self);
+    if (code == EXIT_OK)
+        code = report_page_begin(&page, c->report_to);
+    if (code == EXIT_OK)
+        code = check_by_kind(c, command);
+    return report_page_end(&page, &c->engine, argc, argv, code);
 }
 
 int cmd_check(int argc, char **argv)
@@ -427,18 +441,7 @@ int cmd_check(int argc, char **argv)
     int n = cli_parse(&command, argc, argv, operands);
     if (n < 0)
         return cli_parse_exit(n);
-    c.self |= c.attested != NULL;
-    if (!c.self && !c.engine.kv)
-        c.engine.kv = "f32"; /* as references are */
-    struct report_page page = {0};
-    int code = check_combination(&c, &command);
-    if (code == EXIT_OK)
-        code = engine_choose(&c.engine, &command, operands, n, &c.path, !c.self);
-    if (code == EXIT_OK)
-        code = report_page_begin(&page, c.report_to);
-    if (code == EXIT_OK)
-        code = check_by_kind(&c, &command);
-    code = report_page_end(&page, &c.engine, argc, argv, code);
+    int code = check_parsed(&c, &command, operands, n, argc, argv);
     free(c.row);
     free(c.given);
     reference_close(c.reference);

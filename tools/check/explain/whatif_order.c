@@ -1,7 +1,9 @@
-/* Orders of rows that a model may be read in. See whatif_impl.h. */
+/* Tensors and orders of rows that a model may be read in. See whatif_impl.h. */
 #include "check/explain/whatif_impl.h"
 
 #include <string.h>
+
+/* ---- rows -------------------------------------------------------------------------------------- */
 
 size_t whatif_permuted(size_t row, size_t b, size_t n)
 {
@@ -286,4 +288,131 @@ size_t whatif_matrix_row(const struct whatif *w, struct tensor_name p, size_t ro
             return row - at + moved;
     }
     return whatif_projection_row(w, p, row);
+}
+
+/* ---- edits ------------------------------------------------------------------------------------- */
+
+static int part_of_qkv(const char *word)
+{
+    return whatif_lists("W_Q W_K W_V", word, strlen(word));
+}
+
+/* Whether the hidden tensors are all there; of a fused bias, its parts are. */
+static int is_hidden(const struct whatif *w, const char *names)
+{
+    int fused = whatif_has(w, "W_QKV.bias", 10, "");
+    for (const char *at = names; *at && *at != '='; at += strcspn(at, " ="), at += *at == ' ') {
+        size_t n = strcspn(at, " =");
+        int part = n == 8 && whatif_lists("W_Q.bias W_K.bias W_V.bias", at, n);
+        if (!whatif_has(w, at, n, "") && !(fused && part))
+            return 0;
+    }
+    return 1;
+}
+
+static int has_first(const struct whatif *w, const struct whatif_edit *e, const char *kind)
+{
+    return whatif_has(w, e->names, strcspn(e->names, " ="), kind);
+}
+
+static int has_both(const struct whatif *w, const struct whatif_edit *e, const char *kind)
+{
+    return has_first(w, e, kind) && whatif_has(w, e->other, strlen(e->other), kind);
+}
+
+/* Whether `names` and `other` are tensors, or parts of one matrix. */
+static int swap_applies(const struct whatif *w, const struct whatif_edit *e, const char *kind)
+{
+    int equal = w->spec.n_head == w->spec.n_head_kv || strcmp(e->names, "W_Q") != 0;
+    if (e->b && !(w->spec.n_layer && w->layers[0].stored == ORACLE_PAIRS))
+        return 0;
+    if (equal && whatif_has(w, "W_QKV", 5, kind) && part_of_qkv(e->names) && part_of_qkv(e->other))
+        return 1;
+    if (!e->kind && strcmp(e->names, "W_gate") == 0 && whatif_mlp_is_fused(w))
+        return 1;
+    return has_both(w, e, kind);
+}
+
+/* Whether an ORDER_ edit has rows or heads to reorder. */
+static int order_applies(const struct whatif *w, const struct whatif_edit *e)
+{
+    switch (e->change) {
+    case ORDER_BY_TWOS: /* of two, the reverse is the same */
+        return (whatif_lists(e->names, "W_Q", 3) || whatif_lists(e->names, "W_O", 3)
+                    ? w->spec.n_head
+                    : w->spec.n_head_kv) > 2;
+    case ORDER_ROW_NEXT:
+    case ORDER_ROW_PREVIOUS:
+    case ORDER_HALVES:
+    case ORDER_BACKWARDS:
+    case ORDER_ROW_OTHER:
+        return whatif_has_matrix(w, e->names);
+    case ORDER_QKV_AXES:
+    case ORDER_QKV_ROLLED:
+        return whatif_has_matrix(w, "W_QKV") && w->spec.n_head == w->spec.n_head_kv;
+    case ORDER_TO_PAIRS:
+    case ORDER_FROM_PAIRS:
+    case ORDER_REBLOCKED:
+    case ORDER_UNBLOCKED:
+        return w->spec.n_layer > 0 && w->spec.n_rot > 2 &&
+               (!e->kind || has_first(w, e, e->kind) || whatif_has(w, "W_QKV", 5, e->kind));
+    default:
+        return w->spec.n_layer > 0 && w->spec.n_head > 1;
+    }
+}
+
+/* Whether the tensors of the edit exist. */
+static int edit_applies(const struct whatif *w, const struct whatif_edit *e)
+{
+    const char *kind = e->kind ? e->kind : ".weight";
+    switch (e->change) {
+    case TENSORS_SWAPPED:
+        return swap_applies(w, e, kind);
+    case TENSOR_HIDDEN:
+        return is_hidden(w, e->names);
+    case LAYERS_SHARED:
+        return w->spec.n_layer > 1 && whatif_has_matrix(w, e->names);
+    case ROWS_INTERLEAVED:
+        return whatif_mlp_is_fused(w) ||
+               (whatif_has_matrix(w, "W_gate") && whatif_has_matrix(w, "W_up") &&
+                (w->spec.n_ff > 1 || w->spec.n_ff_expert > 1));
+    case TENSORS_QUANTISED:
+        return w->spec.n_layer > 0;
+    case LAYERS_MOVED:
+        return w->spec.n_layer > 1 && (!e->names || whatif_has_matrix(w, e->names));
+    case TENSORS_COPIED:
+        return has_both(w, e, kind);
+    case TENSORS_ZERO:
+    case TENSORS_SCALED:
+        return !*e->names || has_first(w, e, kind);
+    case TENSOR_OF_LAYER:
+        return whatif_has_matrix(w, e->names);
+    case QKV_GROUPED:
+        return whatif_has_matrix(w, "W_Q") ||
+               (whatif_has_matrix(w, "W_QKV") && w->spec.n_head != w->spec.n_head_kv);
+    case EXPERTS_MOVED:
+    case EXPERTS_SWAPPED:
+        return w->spec.n_expert > 1;
+    case LAYERS_SWAPPED:
+    case LAYER_OTHER:
+        return 1;
+    case GAINS_SHIFTED:
+        return e->names ? whatif_has_matrix(w, e->names)
+                        : whatif_has_matrix(w, "ln1") || whatif_has_matrix(w, "ln_final");
+    case TENSORS_TRANSPOSED:
+        return whatif_has_matrix(w, e->names) &&
+               (!e->b || (w->spec.n_layer > 0 && w->layers[0].stored == ORACLE_PAIRS));
+    default:
+        return order_applies(w, e);
+    }
+}
+
+int edit_tensors(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    int from_a = e->change == TENSOR_OF_LAYER || e->change == LAYER_OTHER;
+    w->begins = from_a ? e->a : 0;
+    w->edit = *e;
+    w->layer = layer;
+    w->heads = e->change >= ORDER_TO_PAIRS && e->change <= ORDER_UNBLOCKED ? (size_t)e->a : 0;
+    return edit_applies(w, e);
 }
