@@ -8,6 +8,7 @@
 #include "common/commands.h"
 #include "common/files.h"
 #include "common/interrupt.h"
+#include "completions.h"
 
 #include <fcntl.h>
 #include <signal.h>
@@ -15,10 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
-struct command {
-    const char *name, *summary;
-    int (*run)(int argc, char **argv);
-};
+static int cmd_completions(int argc, char **argv);
 
 static const struct command commands[] = {
     {"generate", "continue a text, one token at a time", cmd_generate},
@@ -33,8 +31,14 @@ static const struct command commands[] = {
     {"info", "what is in a model file", cmd_info},
     {"convert", "a checkpoint of another program to GGUF", cmd_convert},
     {"bench", "speed, as a share of the machine", cmd_bench},
+    {"completions", "what Tab completes in bash, zsh and fish", cmd_completions},
 };
 enum { N_COMMANDS = sizeof commands / sizeof *commands };
+
+static int cmd_completions(int argc, char **argv)
+{
+    return completions(commands, N_COMMANDS, argc, argv);
+}
 
 static void print_usage(FILE *to)
 {
@@ -44,7 +48,7 @@ static void print_usage(FILE *to)
           to);
     for (size_t i = 0; i < N_COMMANDS; i++)
         if (commands[i].run)
-            fprintf(to, "  %-10s %s\n", commands[i].name, commands[i].summary);
+            fprintf(to, "  %-12s %s\n", commands[i].name, commands[i].summary);
     fputs("\nmgpt help COMMAND explains a command; mgpt --version prints the version.\n"
           "Example: mgpt generate weights/names.gguf --samples 5\n\n",
           to);

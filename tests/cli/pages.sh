@@ -1,11 +1,10 @@
 #!/bin/sh
 # Man pages and completions are what --help says, in the forms that mandoc, bash, zsh and fish take. The argument is the
-# folder man1; the completions are next to it. cli/terminal.py uses those of bash.
+# folder man1. cli/terminal.py uses the completions.
 # shellcheck disable=SC2016  # conditions are evaluated by check
 # shellcheck source=tests/cli/lib.sh
 . "$MGPT_SOURCE_ROOT/tests/cli/lib.sh"
 pages=${1:?folder man1}
-folder=$(dirname "$pages")
 
 # lint PROGRAM ARGS...: the program, if it is installed (as tools/test.sh does), says nothing.
 lint()
@@ -21,28 +20,28 @@ check "a page for each command" eval '[ -s "$pages/mgpt.1" ] &&
 for page in "$pages"/*.1; do
     check "mandoc: $(basename "$page")" lint mandoc -T lint "$page"
 done
-# known COMMAND: bash, zsh and fish know each of its options.
-known()
+# completes WORD...: the candidates for the last one are the lines of want.
+completes()
 {
-    "$MGPT" "$1" --help | sed -nE 's/^  (-.,|   ) (--[a-z-]+).*/\2/p' >"$tmp/want"
-    sed -n "/^$1)/,/;;/p" "$folder/_mgpt" >"$tmp/zsh"
-    grep "^    $1) options" "$folder/mgpt" >"$tmp/bash"
-    grep "seen_subcommand_from $1\"" "$folder/mgpt.fish" >"$tmp/fish"
-    [ -s "$tmp/want" ] && while read -r option; do
-        grep -qe "$option[ ']" "$tmp/bash" && grep -qe "$option\[" "$tmp/zsh" && grep -qe "-l ${option#--} " "$tmp/fish" ||
-            { echo "$option" >"$tmp/out"; return 1; }
-    done <"$tmp/want"
+    "$MGPT" completions -- "$@" | cut -f 1 | LC_ALL=C sort >"$tmp/out"
+    diff "$tmp/want" "$tmp/out"
 }
-
 for name in $commands; do
-    check "bash, zsh and fish know the options of $name" known "$name"
+    "$MGPT" "$name" --help | sed -nE 'h; s/^  (-.,|   ) (--[a-z-]+).*/\2/p; g; s/.*; also (--[a-z-]+)$/\1/p' | LC_ALL=C sort >"$tmp/want"
+    check "its options complete: $name" completes "$name" --
 done
+# Values come from the tables that the program reads them by.
+run generate --isa list "$MGPT_SOURCE_ROOT/weights/names.gguf"
+sed 's/.*which has //' "$tmp/err" | tr ' ' '\n' | LC_ALL=C sort >"$tmp/want"
+check "instruction sets" completes generate --isa ""
 # --ascii: what is pasted from a page into a shell is what --help has.
 if command -v man >/dev/null; then
     MANWIDTH=200 man --ascii -l "$pages/mgpt-generate.1" >"$tmp/out" 2>"$tmp/err"
     check "a line of the page is a line of --help" grep -qF "generate names.gguf --rng python -s 42 --temp 0.5" "$tmp/out"
 fi
-check "bash takes its completions" lint bash -n "$folder/mgpt"
-check "zsh takes its completions" lint zsh -n "$folder/_mgpt"
-check "fish takes its completions" lint fish --no-execute "$folder/mgpt.fish"
+for shell in bash zsh fish; do
+    "$MGPT" completions $shell >"$tmp/script"
+    check "$shell takes its completions" lint $shell -n "$tmp/script"
+done
+refuses "another shell" 2 "expected bash, zsh or fish, found 'tcsh'" completions tcsh
 finish

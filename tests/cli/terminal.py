@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""mgpt repl in a terminal: what Tab completes, and the prompt after Ctrl-Z and fg. And what bash completes after `mgpt`;
-the argument is the file of its completions, if the build has them."""
+"""mgpt repl in a terminal: what Tab completes, and the prompt after Ctrl-Z and fg. And what bash, zsh and fish complete
+after `mgpt`, those of them that are here."""
 import os
 import pty
 import select
@@ -13,7 +13,7 @@ import termios
 import time
 
 MGPT, ROOT = os.environ["MGPT"], os.environ["MGPT_SOURCE_ROOT"]
-COMPLETIONS = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else None
+os.environ["PATH"] = os.path.dirname(MGPT) + os.pathsep + os.environ["PATH"]
 results = []
 
 
@@ -111,18 +111,30 @@ with tempfile.TemporaryDirectory() as directory:
     check("... each of them", seen, '"  ahead')
     t.keys("/quit\r", "quit")
     os.waitpid(t.pid, 0)
-    if COMPLETIONS and shutil.which("bash"):
-        t = Terminal(directory, "sh> ", "bash", "--norc", "--noprofile", "-i")
-        t.keys(f"source {COMPLETIONS}\r", "sh> ")
+    shells = {"bash": ("bash", "--norc", "--noprofile", "-i"), "zsh": ("zsh", "-f", "-i")}
+    for shell in filter(shutil.which, shells):
+        t = Terminal(directory, "sh> ", *shells[shell])
+        if shell == "zsh":
+            t.keys("autoload -U compinit; compinit -u -D; setopt no_list_beep\r", "sh> ")
+        t.keys(f"source <(mgpt completions {shell}); echo do''ne\r", "done")
+        t.read("sh> ")
         for typed, completed in [("mgpt gene", "mgpt generate "), ("mgpt help tok", "mgpt help tokenize "),
                                  ("mgpt generate --samp", "mgpt generate --samples "),
                                  ("mgpt generate --rng py", "mgpt generate --rng python "),
                                  ("mgpt generate --kv=q", "mgpt generate --kv=q8_0 "),
-                                 ("mgpt info fol", "mgpt info folder/"), ("mgpt score -f ta", "mgpt score -f table.txt ")]:
+                                 ("mgpt trace --hooks logits,ln_f", "mgpt trace --hooks logits,ln_final.hook_normalized "),
+                                 ("mgpt info fol", "mgpt info folder"), ("mgpt score -f ta", "mgpt score -f table.txt ")]:
             t.complete(typed, completed, "\x15\r")
-        check("no file for a number", t.keys("mgpt generate --first ta\t.", "."), "--first ta\a.")
+        check(f"{shell}: no file for a number", t.keys("mgpt generate --first ta\t.", "."), "--first ta\a.")
         t.keys("\x15exit\r", "exit")
         os.waitpid(t.pid, 0)
+    if shutil.which("fish"):
+        for typed, completed in [("gene", "generate"), ("generate --samp", "--samples"), ("generate --kv ", "q8_0"),
+                                 ("generate --kv=q", "--kv=q8_0"), ("info fol", "folder/"), ("generate --first ta", "")]:
+            ask = f"mgpt completions fish | source; complete -C 'mgpt {typed}' | cut -f 1"
+            seen = subprocess.run(["fish", "--no-config", "-c", ask], cwd=directory, stdout=subprocess.PIPE, text=True).stdout
+            check(f"fish: {typed}", f"\n{seen}", f"\n{completed}\n" if completed else "\n")
+            check("... and no file where none fits", str("table.txt" in seen), "False")
     names = os.path.join(ROOT, "weights/names.gguf")
     code, seen = on_terminal("convert", names, os.path.join(directory, "x.gguf"))
     check("a conversion on a terminal", str(code), "0")

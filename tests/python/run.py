@@ -55,10 +55,11 @@ def ready_environment(folder):
 
 
 def main(build, version, *rest):
-    build, made, pytest = pathlib.Path(build).resolve(), rest[:3], rest[3:]
+    build, end = pathlib.Path(build).resolve(), rest.index("--")
+    parts, pytest = rest[:end], rest[end + 1:]
     named = os.environ.get("MGPT_PYTHON")
     with tempfile.TemporaryDirectory() as folder:
-        wheel = backend.write_wheel(folder, version, *made)
+        wheel = backend.write_wheel(folder, version, *parts)
         python, why = (named, "") if named else environment(build / "python-venv")
         if why:
             return missing(why)

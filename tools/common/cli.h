@@ -86,6 +86,31 @@ struct cli_list {
 };
 void cli_print_item(struct cli_list *l, const char *item);
 
+/* "tokens" of "-n, --tokens"; NULL for an option that has only a letter. */
+const char *cli_long_name(const struct cli_option *option);
+
+/* The other name of an option, or NULL. */
+const char *cli_alias(const struct cli_option *option);
+
+/* ---- completion (tools/completions.h) ---- */
+
+/* Where the cursor is. */
+struct cli_typed {
+    const char *option; /* the word before it, or "" */
+    const char *word;   /* what is typed of the word */
+    const char *before; /* what is printed before each candidate: "--kv=" */
+};
+
+/* A command that is called with this word and the three texts of a struct cli_typed prints its candidates. */
+#define CLI_COMPLETE "--complete"
+#define CLI_FILES ":files" /* a line of its own: names of files, too */
+
+/* Prints "word TAB about" if the word begins as typed. */
+void cli_candidate(const struct cli_typed *typed, const char *word, const char *about);
+
+/* Prints the candidates of a command: values of the option before, from the list in its help; names of options. */
+void cli_complete(const struct cli_command *command, const struct cli_typed *typed);
+
 /* Prints the paragraph "exit codes: ..."; exits: as in cli_command. */
 void cli_print_exits(FILE *to, const char *const *exits);
 

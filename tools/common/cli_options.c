@@ -55,8 +55,7 @@ static char short_name(const struct cli_option *o)
     return o->name[1] != '-' ? o->name[1] : (char)0;
 }
 
-/* "tokens" of "-n, --tokens"; NULL for an option that has only a letter. */
-static const char *long_name(const struct cli_option *o)
+const char *cli_long_name(const struct cli_option *o)
 {
     const char *at = strstr(o->name, "--");
     return at ? at + 2 : NULL;
@@ -69,11 +68,11 @@ static int has_value(const struct cli_option *o)
     return o->arg[0] == '[' ? optional_argument : required_argument;
 }
 
-/* The alias of an option, or NULL. */
-static const char *alias_of(const struct cli_option *o)
+const char *cli_alias(const struct cli_option *o)
 {
-    return long_name(o) ? cli_synonym(long_name(o), aliases, sizeof aliases / sizeof *aliases)
-                        : NULL;
+    return cli_long_name(o)
+               ? cli_synonym(cli_long_name(o), aliases, sizeof aliases / sizeof *aliases)
+               : NULL;
 }
 
 static void build_tables(struct parser *p, const struct cli_command *command)
@@ -92,10 +91,11 @@ static void build_tables(struct parser *p, const struct cli_command *command)
             *s++ = short_name(o);
         if (short_name(o) && has_arg == required_argument)
             *s++ = ':';
-        if (long_name(o))
-            p->longs[n_longs++] = (struct option){long_name(o), has_arg, NULL, LONG_ID + (int)i};
-        if (alias_of(o))
-            p->longs[n_longs++] = (struct option){alias_of(o), has_arg, NULL, LONG_ID + (int)i};
+        if (cli_long_name(o))
+            p->longs[n_longs++] =
+                (struct option){cli_long_name(o), has_arg, NULL, LONG_ID + (int)i};
+        if (cli_alias(o))
+            p->longs[n_longs++] = (struct option){cli_alias(o), has_arg, NULL, LONG_ID + (int)i};
     }
     p->longs[n_longs++] = (struct option){"help", no_argument, NULL, 'h'};
     p->longs[n_longs] = (struct option){0};
@@ -281,8 +281,8 @@ static void print_help(const struct cli_command *command)
         char left[64];
         snprintf(left, sizeof left, "%s%s%s%s", short_name(o) ? "" : "    ", o->name,
                  o->arg ? " " : "", o->arg ? o->arg : "");
-        printf("  %-24s %s%s%s\n", left, o->help, alias_of(o) ? "; also --" : "",
-               alias_of(o) ? alias_of(o) : "");
+        printf("  %-24s %s%s%s\n", left, o->help, cli_alias(o) ? "; also --" : "",
+               cli_alias(o) ? cli_alias(o) : "");
     }
     printf("  %-24s %s\n", "-h, --help", "print this");
     if (command->notes_first)
@@ -326,6 +326,10 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, const ch
 {
     struct parser p;
     int n = 0;
+    if (argc == 5 && strcmp(argv[1], CLI_COMPLETE) == 0) {
+        cli_complete(command, &(struct cli_typed){argv[2], argv[3], argv[4]});
+        return REFUSED; /* whoever asked does not read the exit code */
+    }
     build_tables(&p, command);
     opterr = 0;
     optind = 0; /* restart getopt */

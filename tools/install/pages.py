@@ -1,10 +1,9 @@
-"""Writes man pages and completions for bash, zsh and fish from what `mgpt --help` and `mgpt COMMAND --help` print.
+"""Writes man pages from what `mgpt --help` and `mgpt COMMAND --help` print.
 
 usage: pages.py MGPT CHANGELOG.md OUTPUT_FOLDER
 
-OUTPUT_FOLDER gets man1/mgpt.1, man1/mgpt-COMMAND.1, mgpt (bash), _mgpt (zsh) and mgpt.fish. A line of help that has
-another form than cli_options.c and main.c print ends the program. The version and the date of the pages are those of
-the first heading of CHANGELOG.md.
+OUTPUT_FOLDER gets man1/mgpt.1 and man1/mgpt-COMMAND.1. A line of help that has another form than cli_options.c and
+main.c print ends the program. The version and the date of the pages are those of the first heading of CHANGELOG.md.
 """
 import collections
 import itertools
@@ -18,9 +17,6 @@ import textwrap
 Option = collections.namedtuple('Option', 'names arg help')
 Command = collections.namedtuple('Command', 'name about usage summary options notes')
 ROW = re.compile(r'  (?:(-\w)(?:, (--[\w-]+))?|    (--[\w-]+))(?: ([A-Z[]\S*))? +(\S.*)')
-# A list of words in an option's help: "random numbers: splitmix (default), python (CPython's random)".
-WORD = r'[a-z0-9_]+(?: \([^)]*\))?'
-LIST = re.compile(r'(?:^|: | in )(%s(?:(?:,| or) %s)+)(?=$|,|;| \()' % (WORD, WORD))
 
 
 def fail(text):
@@ -49,16 +45,6 @@ def read_commands(mgpt):
     text = help_of(mgpt, '--help')
     rows = re.findall(r'^  (\w+) +(.*)', text.partition('commands:\n')[2].partition('\n\n')[0], re.M)
     return text, [parse_command(name, about, help_of(mgpt, name, '--help')) for name, about in rows]
-
-
-def choices(option):
-    """The words that the value is one of; empty if the help has no list."""
-    m = option.arg not in ('', 'FILE') and LIST.search(option.help)
-    return re.split(', | or ', re.sub(r' \([^)]*\)', '', m[1])) if m else []
-
-
-def is_file(option):
-    return 'FILE' in option.arg
 
 
 # ---- man pages ----
@@ -118,101 +104,15 @@ def main_page(text, commands):
     return page('mgpt', summary.partition(':')[0], usage, sections, pages)
 
 
-# ---- completions: a value is one of the words of the option's row, else a file if the row says FILE ----
-
-BASH = r'''# bash completion of mgpt
-_mgpt() {
-    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} options='' values=-
-    [[ $word == '=' ]] && word=''
-    [[ $before == '=' ]] && before=${COMP_WORDS[COMP_CWORD-2]}
-    COMPREPLY=()
-    if [[ $COMP_CWORD -eq 1 || ($COMP_CWORD -eq 2 && $before == help) ]]; then
-        mapfile -t COMPREPLY < <(compgen -W '@COMMANDS@ help --help --version' -- "$word")
-        return
-    fi
-    case ${COMP_WORDS[1]} in
-@OPTIONS@
-    esac
-    case "${COMP_WORDS[1]} $before" in
-@VALUES@
-    esac
-    if [[ $values != - ]]; then
-        [[ -n $values ]] || compopt +o default
-        mapfile -t COMPREPLY < <(compgen -W "$values" -- "$word")
-    elif [[ $word == -* ]]; then
-        mapfile -t COMPREPLY < <(compgen -W "$options" -- "$word")
-    fi
-}
-complete -o default -F _mgpt mgpt
-'''
-
-
-def bash(commands):
-    options = ['    %s) options=%s ;;' % (c.name, quoted(' '.join(n for o in c.options for n in o.names)))
-               for c in commands]
-    values = ['    %s) values=%s ;;' % ('|'.join("'%s %s'" % (c.name, n) for n in o.names), quoted(' '.join(choices(o))))
-              for c in commands for o in c.options if o.arg and o.arg[0] != '[' and not is_file(o)]
-    text = BASH.replace('@COMMANDS@', ' '.join(c.name for c in commands))
-    return text.replace('@OPTIONS@', '\n'.join(options)).replace('@VALUES@', '\n'.join(values))
-
-
-def quoted(text):
-    return "'%s'" % text.replace("'", "'\\''")
-
-
-def zsh_option(o):
-    value = ':%s:%s' % (re.sub(r'([][:\\])', r'\\\1', o.arg),
-                        '_files' if is_file(o) else '(%s)' % ' '.join(choices(o)) if choices(o) else ' ')
-    # ':: :' is a value that may be missing.
-    value = (':' + value if o.arg.startswith('[') else value) if o.arg else ''
-    text = re.sub(r'([][:\\])', r'\\\1', o.help)
-    return ' '.join(quoted('(%s)%s[%s]%s' % (' '.join(o.names), n, text, value)) for n in o.names)
-
-
-def zsh(commands):
-    out = ['#compdef mgpt', 'local -a commands=(']
-    out += ['    ' + quoted('%s:%s' % (c.name, c.about)) for c in commands]
-    out += ['    ' + quoted('help:explain a command'), ')']
-    out += ['if (( CURRENT == 2 )) || [[ CURRENT -eq 3 && $words[2] == help ]]; then',
-            '    _describe command commands', '    return', 'fi', 'local command=$words[2]', 'shift words',
-            '(( CURRENT-- ))', 'case $command in']
-    for c in commands:
-        out += [c.name + ')', '    _arguments -s \\']
-        out += ['        %s \\' % zsh_option(o) for o in c.options]
-        out += ["        '*:file:_files' ;;"]
-    return '\n'.join(out + ['esac', ''])
-
-
-def fish(commands):
-    out = ['complete -c mgpt -n __fish_use_subcommand -f',
-           'complete -c mgpt -n __fish_use_subcommand -a help -d "explain a command"',
-           'complete -c mgpt -n "__fish_seen_subcommand_from help" -f -a "%s"' % ' '.join(c.name for c in commands)]
-    for c in commands:
-        out.append('complete -c mgpt -n __fish_use_subcommand -a %s -d %s' % (c.name, fish_quoted(c.about)))
-        for o in c.options:
-            names = ' '.join('-l ' + n[2:] if n.startswith('--') else '-s ' + n[1:] for n in o.names)
-            value = '' if not o.arg or o.arg.startswith('[') else ' -r -F' if is_file(o) else ' -x'
-            words = ' -a "%s"' % ' '.join(choices(o)) if choices(o) else ''
-            out.append('complete -c mgpt -n "__fish_seen_subcommand_from %s" %s%s%s -d %s' %
-                       (c.name, names, value, words, fish_quoted(o.help)))
-    return '\n'.join(out + [''])
-
-
-def fish_quoted(text):
-    return "'%s'" % text.replace('\\', '\\\\').replace("'", "\\'")
-
-
 def main():
     mgpt, changes, folder = sys.argv[1:]
     text, commands = read_commands(os.path.abspath(mgpt))
     version, date = re.search(r'^## (\S+) \((\S+)\)', pathlib.Path(changes).read_text(encoding='utf-8'), re.M).groups()
     pages = {'mgpt': main_page(text, commands), **{'mgpt-' + c.name: command_page(c) for c in commands}}
-    files = {'man1/%s.1' % n: '.TH %s 1 %s "mgpt %s"\n%s' % (roff(n.upper()), date, version, t) for n, t in pages.items()}
-    files |= {'mgpt': bash(commands), '_mgpt': zsh(commands), 'mgpt.fish': fish(commands)}
-    for name, content in files.items():
-        path = pathlib.Path(folder, name)
-        path.parent.mkdir(exist_ok=True)
-        path.write_text(content, encoding='utf-8')
+    os.makedirs(os.path.join(folder, 'man1'), exist_ok=True)
+    for name, content in pages.items():
+        head = '.TH %s 1 %s "mgpt %s"\n' % (roff(name.upper()), date, version)
+        pathlib.Path(folder, 'man1', name + '.1').write_text(head + content, encoding='utf-8')
 
 
 if __name__ == '__main__':

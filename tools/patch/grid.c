@@ -32,6 +32,11 @@ static const struct grid_point points[] = {
 };
 enum { N_GRID_POINTS = sizeof points / sizeof *points };
 
+const char *grid_point_name(size_t i)
+{
+    return i < N_GRID_POINTS ? points[i].name : NULL;
+}
+
 static int grid_no_memory(void)
 {
     cli_note("out of memory: the sites of a sweep");

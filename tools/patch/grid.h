@@ -12,6 +12,9 @@ struct grid_request {
     int why, tokens, segments; /* the last two are set when --over names them */
 };
 
+/* The i-th name that `over` may have; NULL at the end. */
+const char *grid_point_name(size_t i);
+
 /* Numbers and ranges from 0 to n - 1 ("0-3,7,-1": negative ones count from the end) as an stb_ds
  * array. `option` names it in messages. An exit code; the user has been told. */
 int grid_read_set(const char *option, const char *text, size_t n, int32_t **set);

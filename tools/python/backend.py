@@ -26,6 +26,12 @@ Summary: A small GPT engine with everything inside visible
 License: MIT
 Requires-Python: >=3.10
 Requires-Dist: numpy
+Keywords: gpt,transformer,inference,interpretability
+Classifier: License :: OSI Approved :: MIT License
+Classifier: Operating System :: POSIX :: Linux
+Classifier: Programming Language :: C
+Classifier: Programming Language :: Python :: 3
+Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
 Description-Content-Type: text/markdown
 
 """
@@ -64,14 +70,26 @@ def without_unwinding(program):
         return less.read_bytes()
 
 
+def licences(names):
+    """{file of licenses/: bytes} for the libraries that are inside: what Debian's packages say. Elsewhere there are none."""
+    files = {}
+    for name in names if shutil.which("dpkg-query") else ():
+        owner = subprocess.run(["dpkg-query", "-S", f"*/lib{name}.a"], capture_output=True, text=True)
+        package = owner.stdout.partition(":")[0]
+        if package:
+            files[f"{package}.txt"] = (Path("/usr/share/doc") / package / "copyright").read_bytes()
+    return files
+
+
 def described(version):
     """What does not depend on the build: {file of the folder .dist-info: bytes}."""
     return {"METADATA": METADATA.format(version=version).encode() + (HERE / "README.md").read_bytes(),
             "entry_points.txt": ENTRY_POINTS.encode()}
 
 
-def write_wheel(folder, version, library, program, rows):
-    """Writes the wheel and returns its path. Equal content gives equal bytes."""
+def write_wheel(folder, version, library, program, rows, pages, *names):
+    """Writes the wheel and returns its path. Equal content gives equal bytes. rows: _rows.py; pages: the folder man1; names: libraries
+    inside, "z" for libz.a."""
     binaries = {"libmgpt.so": library, "mgpt": program, **bundled(program)}
     files = {f"mgpt/{name}": Path(path).read_bytes() for name, path in binaries.items()}
     files["mgpt/mgpt"] = without_unwinding(program)
@@ -81,6 +99,8 @@ def write_wheel(folder, version, library, program, rows):
     files |= {f"{info}/{name}": data for name, data in described(version).items()}
     files[f"{info}/WHEEL"] = WHEEL.format(tag=platform_tag).encode()
     files[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    files |= {f"{info}/licenses/{name}": data for name, data in licences(names).items()}
+    files |= {f"mgpt-{version}.data/data/share/man/man1/{p.name}": p.read_bytes() for p in sorted(Path(pages).iterdir())}
     record = "".join(record_line(*file) for file in files.items()) + f"{info}/RECORD,,\n"
     files[f"{info}/RECORD"] = record.encode()
     path = Path(folder) / f"mgpt-{version}-{platform_tag}.whl"

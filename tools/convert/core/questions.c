@@ -127,6 +127,11 @@ static const struct program *find_program(const char *name)
     return NULL;
 }
 
+const char *ckpt_program_name(size_t i)
+{
+    return i < COUNT(programs) ? programs[i].name : NULL;
+}
+
 const char *ckpt_program_has(const char *program, enum ckpt_fact fact)
 {
     const struct program *p = find_program(program);

@@ -49,6 +49,9 @@ int ckpt_give(struct ckpt_options *o, enum ckpt_fact fact, const char *text);
 /* What the program does; NULL: it is not in the table, or does not settle this. */
 const char *ckpt_program_has(const char *program, enum ckpt_fact fact);
 
+/* The i-th program of --assume; NULL at the end. */
+const char *ckpt_program_name(size_t i);
+
 /* Leaves the run with MGPT_EARG when --assume names no program of the table. */
 void ckpt_check_assume(struct checkpoint *c, const struct ckpt_options *o);
 
