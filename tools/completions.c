@@ -186,7 +186,7 @@ struct tab_place {
 
 /* The option and the word at the cursor. bash gives "--kv=q" as three words; zsh and fish as one, of which a candidate
  * then has the beginning, too. */
-static void read_place(struct tab_place *c, char **words, int n)
+static void read_cursor(struct tab_place *c, char **words, int n)
 {
     const char *word = words[n - 1], *option = n > 1 ? words[n - 2] : "",
                *equals = strchr(word, '=');
@@ -219,7 +219,7 @@ static void complete(const struct command *commands, size_t n_commands, char **w
 {
     struct tab_place c;
     char ask[] = CLI_COMPLETE;
-    read_place(&c, words, n);
+    read_cursor(&c, words, n);
     if (n == 1 || (n == 2 && strcmp(words[0], "help") == 0)) {
         put_commands(commands, n_commands, &c.typed);
         return;
