@@ -70,12 +70,12 @@ says "... saying why: a character" "character '3' (U+0033) at byte 3"
 says "... saying why: JSON" '"error":"bad JSON'
 says "... saying why: no text" "expected an object with a string called text"
 tells "... counted, the first with its reason" "8 of 11 lines could not be scored; line 2: character '3'"
-says "a text that is cut says so" '"truncated":true'
-says "any id comes back" '{"id":null,"n_tokens":16'
+says "a text of several windows says so" '"windows":2'
+says "any id comes back" '{"id":null,"n_tokens":27'
 says "one that just fits does not" '{"n_tokens":16,"sum_logprob"' score "$names" --json -f - <<END
 {"text": "abcdefghijklmno"}
 END
-check "... nor is it counted" eval '[ ! -s "$tmp/err" ] && ! grep -q truncated "$tmp/out"'
+check "... nor is it counted" eval '[ ! -s "$tmp/err" ] && ! grep -q windows "$tmp/out"'
 
 printf '%s\n' '{"text": "anna"}' '{"text": "anna", "prompt": "b", "id": 5}' >"$tmp/field.jsonl"
 run score "$names" -f "$tmp/field.jsonl" --json

@@ -68,8 +68,8 @@ sed '/^texts /,$d' "$tmp/out" >"$tmp/together"
 check "short and long texts together" cmp -s "$tmp/alone" "$tmp/together"
 
 echo abcdefghijklmnopqrstuvwxyz >"$tmp/long"
-says "a long text is cut to the context" "tokens      16" score "$names" -f "$tmp/long"
-tells "... and that is said" "1 of 1 texts are longer than the context of 16"
+says "a text longer than the context is scored whole (rolling.py)" "tokens      27" score "$names" -f "$tmp/long"
+says "... and that is said" "windows     2 of 16 tokens, stride 16"
 printf 'anna\nann3\n' >"$tmp/bad"
 run score "$names" -f "$tmp/bad"
 check "a character outside the vocabulary: exit 2" [ "$code" -eq 2 ]

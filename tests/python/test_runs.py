@@ -194,7 +194,7 @@ def test_score_is_the_commands(names, shakespeare):
         for score, record in zip(model.score(texts), want):
             assert score.ids == record["ids"] and score.n_tokens == record["n_tokens"]
             assert score.logprobs.tolist() == record["logprobs"]["token_logprobs"][1:]
-            assert score.sum_logprob == record["sum_logprob"] and score.truncated == record.get("truncated", False)
+            assert score.sum_logprob == record["sum_logprob"] and max(score.windows, 1) == record.get("windows", 1)
             assert score.perplexity == pytest.approx(record["perplexity"] or np.nan, rel=1e-14, nan_ok=True)
 
 
@@ -210,7 +210,23 @@ def test_a_text_that_begins_with_bos(names, tmp_path):
             assert score.ids == record["ids"] == [0, 13, 13, 0, 26], (text, record["ids"])
 
 
-def test_score_in_windows(names):
+@pytest.mark.parametrize("options", [{}, {"window": 7}, {"window": 9, "stride": 2}, {"stride": 16}, {"window": 1, "stride": 1}])
+def test_score_rolls(names, options):
+    """A text of any length, in windows: the numbers of the command (cli/rolling.py says which these are)."""
+    texts = ["anna" * n for n in (1, 3, 4, 5, 30)] * 9
+    words = [x for name, value in options.items() for x in ("--" + name, value)]
+    lines = "".join(json.dumps({"text": t}) + "\n" for t in texts)
+    want = [json.loads(line) for line in command("score", names.path, "--json", *words, input=lines).splitlines()]
+    for text, score, record in zip(texts, names.score(texts, **options), want, strict=True):
+        assert score.ids == record["ids"] and len(score.ids) == len(text) + 2
+        assert score.logprobs.tolist() == record["logprobs"]["token_logprobs"][1:]
+        assert score.windows == record.get("windows", 1) and score.sum_logprob == record["sum_logprob"]
+    for wrong in ({"window": 17}, {"window": 0}, {"window": 4, "stride": 5}, {"stride": 17}):
+        with pytest.raises(ValueError, match="expected a number from 1 to"):
+            names.score(["anna"], **wrong)
+
+
+def test_score_in_groups(names):
     """Texts share passes; each has the numbers that it has alone, in any order."""
     texts = ["anna", "olivia", "x", "mia"] * 50
     together = names.score(texts)

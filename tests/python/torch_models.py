@@ -116,3 +116,28 @@ def test_pip_builds_it(root, tmp_path):
     done = subprocess.run([sys.executable, "-c", code], cwd=root, env={**os.environ, "PYTHONPATH": str(tmp_path)},
                           capture_output=True, text=True, check=True)
     assert done.stdout == "[26, 0, 13, 13, 0]\n"
+
+
+def rolling_windows(tokens, prefix, window, seen):
+    """lm-evaluation-harness' get_rolling_token_windows and make_disjoint_window from their descriptions: (context, scored);
+    a window after the first scores all but `seen` - 1 of its tokens."""
+    yield [prefix], tokens[:window]
+    at = window
+    while at < len(tokens):
+        end = min(at + window - seen + 1, len(tokens))
+        yield ([prefix] + tokens)[max(end - window, 0): at + 1], tokens[at:end]
+        at = end
+
+
+@pytest.mark.parametrize("window, stride", [(64, 64), (33, 5)])
+def test_rolling_score(pair, window, stride):
+    _, _, theirs, ours = pair
+    tokens = np.random.default_rng(1).integers(0, 97, 301).tolist()
+    want = []
+    for context, scored in rolling_windows(tokens[1:], tokens[0], window, window - stride + 1):
+        with torch.no_grad():
+            rows = theirs(torch.tensor([context + scored[:-1]])).logits[0, len(context) - 1:].double().log_softmax(-1)
+        want += [rows[i, token].item() for i, token in enumerate(scored)]
+    found = ours.score([tokens], window=window, stride=stride)[0]
+    assert found.n_tokens == 300 == len(want)
+    assert -found.sum_logprob / 300 == pytest.approx(-sum(want) / 300, rel=1e-6)

@@ -2,7 +2,7 @@
  *
  * A text is a line. It is read as a document: BOS in front when the model has one, the end token
  * after it when the model has one; every token but the first is scored. A text longer than the
- * context is scored as far as the context goes, as microgpt does.
+ * context is scored in windows (score_windows.h). With --window the file is one text (score_document.h).
  *
  * With --json a line is an object and becomes one (score_json.h), also when it cannot be scored: a
  * file can be cut into shards anywhere between lines, and their results put together. It may have
@@ -12,13 +12,13 @@
 #include "base/mem.h"
 #include "common/commands.h"
 #include "common/interrupt.h"
+#include "common/progress.h"
 #include "common/text.h"
 #include "engine/engine.h"
 #include "engine/input.h"
+#include "score/score_document.h"
 #include "score/score_json.h"
-#include "score/score_texts.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,9 +28,7 @@
  * wait for others that begin alike; a token of a line without one counts TEXT_WEIGHT times. */
 enum { WINDOW = 4096, WINDOW_TOKENS = 1 << 17, TEXT_WEIGHT = 16 };
 
-enum {
-    MOST_LINE = 64 << 20
-}; /* bytes; a longer text is cut at the context, but somewhere it ends */
+enum { MOST_LINE = 256 << 20 }; /* bytes; /dev/zero is one line */
 
 struct score_run {
     struct engine engine;
@@ -40,17 +38,30 @@ struct score_run {
     size_t n_done, n_waiting;  /* texts that have been scored; the others' tokens */
     const char *file;
     int each, no_bos, no_end, json;
-    int32_t top;
-    size_t n_bad;     /* lines that cannot be scored */
-    size_t first_bad; /* the number of the first of them, and its reason: */
+    int32_t top, window, stride; /* options */
+    size_t n_bad;                /* lines that cannot be scored */
+    size_t first_bad;            /* the number of the first of them, and its reason: */
     char why_bad[sizeof(((mgpt_error *)0)->text)];
-    size_t n_texts, n_tokens, n_cut, n_cut_left; /* n_cut_left: lines with a context that was cut */
-    double nll;                                  /* nats */
+    size_t n_cut; /* lines with a context that was cut */
+    struct score_totals totals;
 };
 
 static const char notes[] =
     "Empty lines are skipped. Prints the number of texts and tokens, the negative log-likelihood\n"
-    "per token in nats and in bits, and the perplexity.\n\n"
+    "per token, byte and word in nats and in bits, and the perplexity. Words are what white space "
+    "parts.\n"
+    "Ctrl-C prints the numbers of what is done.\n\n"
+    "A text with more tokens than the context is scored in windows, as loglikelihood_rolling of\n"
+    "lm-evaluation-harness does it: the first window has BOS and as many tokens as fit, each "
+    "further "
+    "one\n"
+    "scores --stride tokens after those before them that fit; BOS is in the first only. --window "
+    "N (or\n"
+    "without N: the context) makes the whole file one text, line ends included, of BOS (or else "
+    "EOS)\n"
+    "and its tokens, without an end token. It is read piece by piece. With --json the windows are "
+    "those\n"
+    "of each text.\n\n"
     "With --json each line is {\"text\": \"...\"}, or {\"ids\": [...]} with tokens as they are "
     "(the first\n"
     "is only seen), or a context with one or more continuations:\n"
@@ -58,7 +69,8 @@ static const char notes[] =
     "\"continuations\": [\"...\", ...]}, with an \"id\" of any kind if you like and no other\n"
     "field. It becomes a record in the same place. Of a text: id, n_tokens, sum_logprob,\n"
     "perplexity, ids, and logprobs with OpenAI's names (tokens, token_logprobs; --top N adds\n"
-    "top_logprobs, and makes the output a reference for mgpt check). Of a continuation: n_tokens,\n"
+    "top_logprobs, and makes the output a reference for mgpt check); of a text of several windows\n"
+    "their number, windows. Of a continuation: n_tokens,\n"
     "sum_logprob, is_greedy, with --top also logprobs; of several, an array of these. A line that\n"
     "cannot be scored becomes a record with error and its id, or without one its line, and the\n"
     "exit code is 3 when all is done.\n\n"
@@ -69,6 +81,7 @@ static const char notes[] =
     "the left (\"truncated\"). Lines that share a context need not be neighbours: it runs once.\n\n"
     "examples:\n"
     "  mgpt score weights/names.gguf -f names.txt --each\n"
+    "  mgpt score gpt2.gguf -f wiki.test.raw --window --stride 512\n"
     "  parallel --pipe -k mgpt score model.gguf --json -f - <texts.jsonl >scores.jsonl\n";
 
 static const char *const exits[EXIT_N_CODES] = {
@@ -126,29 +139,45 @@ static int score_waiting(struct score_run *s)
     return code;
 }
 
-static void count_line(struct score_run *s, const struct score_line *line)
+/* 1: all texts of the line have their numbers. */
+static int is_line_done(const struct score_run *s, const struct score_line *line)
 {
-    int cut = 0;
-    for (size_t i = line->first; i < line->first + line->n; i++) {
-        s->n_tokens += s->texts[i].n_scored;
-        s->nll += s->texts[i].nll;
-        cut |= s->texts[i].cut;
-    }
-    s->n_texts++;
-    if (cut && s->texts[line->first].text)
-        s->n_cut++;
-    else
-        s->n_cut_left += (size_t)cut;
+    size_t n = 0;
+    while (n < line->n && s->texts[line->first + n].is_done)
+        n++;
+    return n == line->n;
 }
 
-/* Scores the window, counts and prints its lines in their order. */
+static void count_line(struct score_run *s, const struct score_line *line)
+{
+    struct score_totals *sum = &s->totals;
+    int cut = 0;
+    for (size_t i = line->first; i < line->first + line->n; i++) {
+        const struct scored_text *t = &s->texts[i];
+        sum->n_tokens += t->n_scored;
+        sum->nll += t->nll;
+        cut |= t->cut;
+        if (!t->text)
+            continue;
+        sum->n_windows += t->n_windows;
+        sum->n_rolled += t->n_windows > 1;
+        totals_add_bytes(sum, t->text, t->n_bytes, 1);
+    }
+    sum->n_texts++;
+    s->n_cut += (size_t)cut;
+}
+
+/* Scores the window, counts and prints its lines in their order; of an interrupted one what is done. */
 static int score_window(struct score_run *s)
 {
-    int code = score_waiting(s);
+    int code = score_waiting(s), prints = 1;
     for (size_t i = 0; i < arr_len(s->lines); i++) {
-        if (code == EXIT_OK) {
+        int is_done = code == EXIT_OK || is_line_done(s, &s->lines[i]);
+        prints = prints && is_done;
+        if (is_done && (code == EXIT_OK || code == EXIT_INTERRUPTED)) {
             count_line(s, &s->lines[i]);
-            code = print_line(s, &s->lines[i]);
+            int printed = prints ? print_line(s, &s->lines[i]) : EXIT_OK;
+            code = printed == EXIT_OK ? code : printed;
         }
         jval_free(s->lines[i].object);
     }
@@ -174,15 +203,6 @@ static int score_read_tokens(const struct score_run *s, struct scored_text *t, m
     return MGPT_OK;
 }
 
-/* What is beyond the context is not scored. */
-static void cut_text(const struct score_run *s, struct scored_text *t)
-{
-    size_t n_ctx = mgpt_n_ctx(s->engine.session);
-    t->cut = t->n_scored > n_ctx;
-    if (t->cut)
-        t->n_scored = n_ctx;
-}
-
 /* Appends a text of the window's last line. */
 static int add_text(struct score_run *s, struct scored_text t, const struct score_pair *pair,
                     mgpt_error *err)
@@ -193,10 +213,9 @@ static int add_text(struct score_run *s, struct scored_text t, const struct scor
         status = score_pair_encode(&s->engine, pair, s->no_bos, &t, err);
     else if (!t.tokens)
         status = score_read_tokens(s, &t, err);
-    if (t.text)
-        cut_text(s, &t);
     t.is_greedy = !t.text;
-    if (status == MGPT_OK && s->json && (t.text || n_top > 0) &&
+    int lists = s->json && (t.text || n_top > 0);
+    if (status == MGPT_OK && (lists || score_rolls(&s->scorer, &t)) &&
         !score_json_room(&t, n_top < n_vocab ? n_top : n_vocab))
         status = err_memory(err, "the log-probabilities", t.n_scored);
     if (status == MGPT_OK && !arr_push(s->texts, t))
@@ -276,46 +295,57 @@ static int score_lines(struct score_run *s, const char *bytes, size_t n_bytes)
 {
     int code = EXIT_OK;
     const char *text, *end = bytes + n_bytes;
+    struct progress progress;
+    progress_begin(&progress);
+    progress.terminal &= !s->json && !s->each;
     for (size_t line = 1; bytes < end && code == EXIT_OK; line++) {
         size_t n = text_cut_line(&bytes, end, &text);
         if (n > 0)
             code = s->json ? add_json(s, line, text, n) : score_add_text(s, line, text, n);
+        progress_show(&progress, n_bytes - (size_t)(end - bytes), n_bytes);
     }
     /* Also those before a line that cannot be scored, if there is memory. */
     int rest = code == EXIT_FULL ? code : score_window(s);
+    progress_end(&progress);
     arr_free(s->lines);
     arr_free(s->texts);
     return code == EXIT_OK ? rest : code;
 }
 
-static int score_report(const struct score_run *s)
+/* code: how the scoring has ended. Returns the exit code. */
+static int score_report(const struct score_run *s, int code)
 {
+    const struct score_totals *sum = &s->totals;
     if (s->n_cut > 0)
-        cli_note("%zu of %zu texts are longer than the context of %zu and were cut", s->n_cut,
-                 s->n_texts, mgpt_n_ctx(s->engine.session));
-    if (s->n_cut_left > 0)
         cli_note("%zu of %zu contexts do not fit the model's %zu positions with their "
                  "continuations; their beginnings were cut",
-                 s->n_cut_left, s->n_texts, mgpt_n_ctx(s->engine.session));
+                 s->n_cut, sum->n_texts, mgpt_n_ctx(s->engine.session));
     if (s->n_bad > 0)
         cli_note("%s: %zu of %zu lines could not be scored; line %zu: %s", s->file, s->n_bad,
-                 s->n_texts, s->first_bad, s->why_bad);
-    if (s->json)
+                 sum->n_texts, s->first_bad, s->why_bad);
+    if (s->json && code == EXIT_OK)
         return s->n_bad > 0 ? EXIT_REFUSED : EXIT_OK;
-    if (s->n_tokens == 0) {
+    if (code == EXIT_INTERRUPTED && sum->n_tokens > 0)
+        cli_note("interrupted: what follows is of %zu tokens", sum->n_tokens);
+    if (s->json || (code == EXIT_INTERRUPTED && sum->n_tokens == 0))
+        return code;
+    if (sum->n_tokens == 0) {
         cli_note("%s: nothing to score", s->file);
         return EXIT_USAGE;
     }
-    double mean = s->nll / (double)s->n_tokens;
-    printf("texts       %zu\n", s->n_texts);
-    printf("tokens      %zu\n", s->n_tokens);
-    printf("nll/token   %.12f nats\n", mean);
-    printf("bits/token  %.12f\n", mean / log(2.0));
-    printf("perplexity  %.12f\n", exp(mean));
-    return EXIT_OK;
+    totals_print(sum, &s->scorer.windows, s->window && !s->json);
+    return code;
 }
 
-static int score_run(struct score_run *s)
+static int score_whole(struct score_run *s)
+{
+    struct score_document d = {.scorer = &s->scorer, .file = s->file, .no_bos = s->no_bos};
+    int code = score_document(&d);
+    s->totals = d.totals;
+    return code;
+}
+
+static int score_read_lines(struct score_run *s)
 {
     mgpt_error err;
     size_t n;
@@ -323,12 +353,36 @@ static int score_run(struct score_run *s)
     char *bytes = cli_read_limited(s->file, limits, &n, &err);
     if (!bytes)
         return cli_fail(strcmp(s->file, "-") == 0 ? "stdin" : s->file, &err);
-    s->scorer.engine = &s->engine;
-    interrupt_catch();
     int code = score_lines(s, bytes, n);
     free(bytes);
-    if (code == EXIT_OK)
-        code = score_report(s);
+    return code;
+}
+
+/* Windows as the options say. An exit code. */
+static int choose_windows(struct score_run *s, const struct cli_command *command)
+{
+    size_t n_ctx = mgpt_n_ctx(s->engine.session);
+    size_t window = s->window > 0 ? (size_t)s->window : n_ctx;
+    size_t stride = s->stride > 0 ? (size_t)s->stride : window;
+    if (window > n_ctx)
+        return cli_usage(command, "--window %zu: the context holds %zu tokens", window, n_ctx);
+    if (stride > window)
+        return cli_usage(command, "--stride %zu: more than the window of %zu tokens", stride,
+                         window);
+    s->scorer.windows = (struct score_windows){window, stride};
+    return EXIT_OK;
+}
+
+static int score_run(struct score_run *s, const struct cli_command *command)
+{
+    s->scorer.engine = &s->engine;
+    int code = choose_windows(s, command);
+    if (code != EXIT_OK)
+        return code;
+    interrupt_catch();
+    code = s->window && !s->json ? score_whole(s) : score_read_lines(s);
+    if (code == EXIT_OK || code == EXIT_INTERRUPTED)
+        code = score_report(s, code);
     return cli_finish(code);
 }
 
@@ -342,6 +396,10 @@ int cmd_score(int argc, char **argv)
         {"--each", NULL, CLI_FLAG, &s.each, 0, 0,
          "also one line per text: nll in nats, tokens, text, with tabs between"},
         {"--json", NULL, CLI_FLAG, &s.json, 0, 0, "JSON Lines in and out, a record per line"},
+        {"--window", "[N]", CLI_INT, &s.window, 1, INT32_MAX,
+         "the file is one text, in windows of N tokens (default: the context)"},
+        {"--stride", "N", CLI_INT, &s.stride, 1, INT32_MAX,
+         "tokens that a further window scores (default: the window)"},
         {"--top", "N", CLI_INT, &s.top, 1, 1000, "with --json: also the N likeliest tokens"},
         {"--no-bos", NULL, CLI_FLAG, &s.no_bos, 0, 0, "do not put BOS in front"},
         {"--no-end", NULL, CLI_FLAG, &s.no_end, 0, 0, "do not score the end token after it"},
@@ -365,11 +423,14 @@ int cmd_score(int argc, char **argv)
     if ((s.top && !s.json) || (s.each && s.json))
         return cli_usage(&command,
                          s.each ? "--each and --json: only one of them" : "--top is for --json");
+    if (s.window && (s.each || s.no_end) && !s.json)
+        return cli_usage(&command, "--window makes the file one text without an end token: not "
+                                   "with --each, --no-end");
     code = engine_open(&s.engine);
     if (code == EXIT_OK)
         code = engine_session(&s.engine);
     if (code == EXIT_OK)
-        code = score_run(&s);
+        code = score_run(&s, &command);
     score_close(&s.scorer);
     engine_close(&s.engine);
     return code;

@@ -206,6 +206,8 @@ static void put_scores(struct json_out *out, const mgpt_model *model,
         fprintf(out->to, ",\"is_greedy\":%s", text->is_greedy ? "true" : "false");
     if (text->text || text->n_top > 0)
         put_logprobs(out, model, text);
+    if (text->n_windows > 1)
+        fprintf(out->to, ",\"windows\":%zu", text->n_windows);
     if (text->cut)
         fputs(",\"truncated\":true", out->to);
 }

@@ -202,30 +202,91 @@ static int score_batch(struct scorer *s, struct scored_text **texts, size_t n, s
     return code == EXIT_OK ? score_rests(s, texts, n) : code;
 }
 
+/* ---- windows ---- */
+
+int score_rolls(const struct scorer *s, const struct scored_text *text)
+{
+    return text->text && text->n_scored > s->windows.window;
+}
+
+/* Stores the windows of a text. Returns their number. */
+static size_t cut_windows(const struct scorer *s, const struct scored_text *t,
+                          struct scored_text *parts)
+{
+    size_t n = 0;
+    for (size_t done = 0; done < t->n_scored; n++) {
+        struct score_window w = windows_next(&s->windows, done, t->n_scored - done);
+        parts[n] = (struct scored_text){.tokens = t->tokens + w.first,
+                                        .n_context = w.n_seen,
+                                        .n_scored = w.n_scored,
+                                        .logprobs = t->logprobs + done,
+                                        .top = t->top ? t->top + done * t->n_top : NULL,
+                                        .n_top = t->n_top};
+        done += w.n_scored;
+    }
+    return n;
+}
+
+/* Adds up the numbers of a text whose n windows have theirs. */
+static void join_windows(struct scored_text *t, const struct scored_text *parts, size_t n)
+{
+    t->is_done = 1;
+    for (size_t i = 0; i < n; i++)
+        t->is_done &= parts[i].is_done;
+    for (size_t i = 0; i < t->n_scored && t->is_done; i++)
+        t->nll -= t->logprobs[i];
+}
+
 /* ---- all of them ---- */
+
+/* Runs texts and windows, which it sorts. */
+static int score_sorted(struct scorer *s, struct scored_text **order, size_t n)
+{
+    int code = EXIT_OK;
+    qsort(order, n, sizeof *order, compare_contexts);
+    for (size_t i = 0, some, prefix; i < n && code == EXIT_OK; i += some) {
+        some = batch_size(order + i, n - i, &prefix);
+        code = score_batch(s, order + i, some, prefix);
+        for (size_t k = i; k < i + some && code == EXIT_OK; k++)
+            order[k]->is_done = 1;
+    }
+    return code;
+}
 
 int score_texts(struct scorer *s, struct scored_text *texts, size_t n)
 {
-    size_t n_order = 0;
+    size_t n_order = 0, n_parts = 0;
     mgpt_error err;
-    if (n == 0)
-        return EXIT_OK;
-    struct scored_text **order = mem_new(n, sizeof *order);
-    if (!order) {
-        err_memory(&err, "the texts", n * sizeof *order);
-        return cli_fail(NULL, &err);
-    }
     for (size_t i = 0; i < n; i++) {
         texts[i].nll = 0;
-        if (texts[i].n_scored > 0)
+        texts[i].is_done = texts[i].n_scored == 0;
+        texts[i].n_windows = texts[i].n_scored > 0;
+        if (score_rolls(s, &texts[i]))
+            texts[i].n_windows = windows_count(&s->windows, texts[i].n_scored);
+        n_parts += texts[i].n_windows;
+    }
+    struct scored_text **order = mem_new(n + n_parts + 1, sizeof *order);
+    struct scored_text *parts = mem_new(n_parts + 1, sizeof *parts);
+    int code = order && parts ? EXIT_OK : EXIT_FULL;
+    if (code == EXIT_FULL) {
+        err_memory(&err, "the texts", (n + n_parts + 1) * sizeof *order);
+        cli_fail(NULL, &err);
+    }
+    for (size_t i = 0, k = 0; i < n && code == EXIT_OK; i++) {
+        size_t end = k + (score_rolls(s, &texts[i]) ? cut_windows(s, &texts[i], parts + k) : 0);
+        if (end == k && texts[i].n_scored > 0)
             order[n_order++] = &texts[i];
+        while (k < end)
+            order[n_order++] = &parts[k++];
     }
-    int code = EXIT_OK;
-    qsort(order, n_order, sizeof *order, compare_contexts);
-    for (size_t i = 0, some, prefix; i < n_order && code == EXIT_OK; i += some) {
-        some = batch_size(order + i, n_order - i, &prefix);
-        code = score_batch(s, order + i, some, prefix);
-    }
+    if (code == EXIT_OK)
+        code = score_sorted(s, order, n_order);
+    for (size_t i = 0, k = 0; i < n && order && parts; i++)
+        if (score_rolls(s, &texts[i])) {
+            join_windows(&texts[i], parts + k, texts[i].n_windows);
+            k += texts[i].n_windows;
+        }
+    free(parts);
     free(order);
     return code;
 }

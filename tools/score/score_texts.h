@@ -9,6 +9,7 @@
 #define MGPT_SCORE_TEXTS_H
 
 #include "engine/engine.h"
+#include "score/score_windows.h"
 
 struct scored_text {
     const char *text; /* borrowed; NULL for a context with a continuation */
@@ -16,7 +17,9 @@ struct scored_text {
     int32_t *tokens;  /* malloc'ed: [n_context + n_scored] or more */
     size_t n_context; /* tokens that are only seen, at least 1; those of a text are its first */
     size_t n_scored;  /* tokens after them */
-    int cut;          /* 1: it is longer than the context of the model, and this is what fits */
+    int cut;          /* 1: a context that does not fit the model, and this is what fits */
+    int is_done;      /* it has its numbers */
+    size_t n_windows; /* that it was scored in */
     double nll;       /* in nats: the sum of -log p */
     int is_greedy;    /* 1 in: say whether each token is the likeliest. 1 out: they are */
     /* Arrays of the caller's, or NULL: the log-probability of token n_context + i, and the n_top
@@ -37,7 +40,8 @@ struct score_job {
 };
 
 struct scorer {
-    struct engine *engine; /* with a session, which holds what contexts share */
+    struct engine *engine;        /* with a session, which holds what contexts share */
+    struct score_windows windows; /* of texts with more tokens than a window has */
     mgpt_session *contexts[SCORE_SLOTS], *slots[SCORE_SLOTS]; /* NULL until they are needed */
     struct score_job jobs[SCORE_SLOTS];
     mgpt_run runs[1 + 2 * SCORE_SLOTS]; /* the first one lends its scratch and has no tokens */
@@ -45,8 +49,11 @@ struct scorer {
     mgpt_error refused;                 /* logits that are not finite */
 };
 
+/* 1: the text has several windows. Then it needs logprobs. */
+int score_rolls(const struct scorer *scorer, const struct scored_text *text);
+
 /* Fills in nll, is_greedy, logprobs and top for n texts; one with nothing to score needs no tokens.
- * Returns an exit code. */
+ * After a failure some texts may be done. Returns an exit code. */
 int score_texts(struct scorer *scorer, struct scored_text *texts, size_t n);
 void score_close(struct scorer *scorer);
 

@@ -279,11 +279,13 @@ class Model:
         """
         return all_logits(self.session(threads=threads, kv=kv, steer=steer), self._tokens(text))
 
-    def score(self, texts: Iterable[str | Tokens], *, threads: int = 0,
-              steer: Steering | Vectors | None = None) -> list[Score]:
+    def score(self, texts: Iterable[str | Tokens], *, threads: int = 0, steer: Steering | Vectors | None = None,
+              window: int | None = None, stride: int | None = None) -> list[Score]:
         """Log-probabilities of texts, with the numbers of `mgpt score --json`. A str is a document: BOS in front and
-        the end token after it where the model has them. Tokens are taken as they are."""
-        return score(self.session(threads=threads, steer=steer), texts)
+        the end token after it where the model has them. Tokens are taken as they are. A text with more tokens than
+        `window` (default: the context) is scored in windows, each after the first of `stride` tokens more (default: the
+        window), as loglikelihood_rolling of lm-evaluation-harness does it."""
+        return score(self.session(threads=threads, steer=steer), texts, window, stride)
 
     def patch(self, clean: str | Tokens, corrupt: str | Tokens | None = None, metric: Metric = "kl",
               over: str | Sequence[str] = "resid_pre", *, mode: str | None = None, into: str | None = None,

@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from ._interrupt import run
 from ._lib import POINT, CRun, TapFn, lib
+from ._ranges import number
 from .hooks import view
 
 if TYPE_CHECKING:
@@ -29,11 +30,12 @@ def add_in_order(values: npt.NDArray[np.float64]) -> float:
 
 @dataclass(frozen=True)
 class Score:
-    """A text's tokens, and the natural logarithms of the probabilities of all but the first."""
+    """A text's tokens, the natural logarithms of the probabilities of all but the first, and in how many windows they
+    were scored."""
 
     ids: list[int]
     logprobs: npt.NDArray[np.float64]
-    truncated: bool
+    windows: int
 
     @property
     def sum_logprob(self) -> float:
@@ -72,35 +74,53 @@ def all_logits(session: Session, tokens: Ints) -> Floats:
     return out
 
 
-def score(session: Session, texts: Iterable[str | Tokens]) -> list[Score]:
+def score(session: Session, texts: Iterable[str | Tokens], window: int | None, stride: int | None) -> list[Score]:
     """See Model.score. Texts that follow each other share passes over the weights, in forks of the session."""
     if isinstance(texts, str):
         raise TypeError("texts: expected several, found one str; give [text]")
-    model, sessions, rows = session.model, [session], []
-    for window in _windows(_document(model, text) if isinstance(text, str) else model._tokens(text) for text in texts):
-        while len(sessions) < len(window):
-            sessions.append(sessions[0].fork())
-        for tokens in window:
-            if len(tokens) and tokens.max() >= model.info.n_vocab:
-                raise ValueError(f"tokens: expected ids below {model.info.n_vocab}, found {tokens.max()}")
-        counts = [min(max(len(tokens) - 1, 0), model.info.n_ctx) for tokens in window]
-        logprobs = [np.empty(n) for n in counts]
-        _run(sessions, window, logprobs)
-        rows += [Score(tokens[: n + 1].tolist() if n else [], out, len(tokens) - 1 > n)
-                 for tokens, n, out in zip(window, counts, logprobs, strict=True)]
+    model, sessions, n_ctx = session.model, [session], session.n_ctx
+    most = n_ctx if window is None else number("window", window, 1, n_ctx)
+    step = most if stride is None else number("stride", stride, 1, most)
+    rows: list[Score] = []
+    for group in _groups(_part(model, text, most, step) for text in texts):
+        parts = [part for _, _, row in group for part in row]
+        for first in range(0, len(parts), WINDOW_TEXTS):
+            some = parts[first : first + WINDOW_TEXTS]
+            while len(sessions) < len(some):
+                sessions.append(sessions[0].fork())
+            _run(sessions, some)
+        rows += [Score(tokens.tolist() if len(out) else [], out, len(row)) for tokens, out, row in group]
     return rows
 
 
-def _windows(texts: Iterable[Ints]) -> Iterator[list[Ints]]:
+_Part = tuple["Ints", "npt.NDArray[np.float64]"]  # tokens that are run and the last, which is not; numbers of the last of them
+_Text = tuple["Ints", "npt.NDArray[np.float64]", list[_Part]]
+
+
+def _part(model: Model, text: str | Tokens, window: int, stride: int) -> _Text:
+    """A text's tokens, room for their numbers, and its windows, as score_windows.h has them."""
+    tokens = _document(model, text) if isinstance(text, str) else model._tokens(text)
+    if len(tokens) and tokens.max() >= model.info.n_vocab:
+        raise ValueError(f"tokens: expected ids below {model.info.n_vocab}, found {tokens.max()}")
+    out: npt.NDArray[np.float64] = np.empty(max(len(tokens) - 1, 0))
+    parts, done = [], 0
+    while done < len(out):
+        end = min(done + (stride if done else window), len(out))
+        parts.append((tokens[max(end - window, 0) : end + 1], out[done:end]))
+        done = end
+    return tokens, out, parts
+
+
+def _groups(texts: Iterable[_Text]) -> Iterator[list[_Text]]:
     """Texts in groups of at most WINDOW_TEXTS and about WINDOW_TOKENS."""
-    window: list[Ints] = []
-    for tokens in texts:
-        window.append(tokens)
-        if len(window) == WINDOW_TEXTS or sum(map(len, window)) >= WINDOW_TOKENS:
-            yield window
-            window = []
-    if window:
-        yield window
+    group: list[_Text] = []
+    for text in texts:
+        group.append(text)
+        if len(group) == WINDOW_TEXTS or sum(len(tokens) for tokens, _, _ in group) >= WINDOW_TOKENS:
+            yield group
+            group = []
+    if group:
+        yield group
 
 
 def _document(model: Model, text: str) -> Ints:
@@ -110,29 +130,31 @@ def _document(model: Model, text: str) -> Ints:
     return model._tokens([*tokens, info.eos] if info.eos >= 0 else tokens)
 
 
-def _run(sessions: list[Session], window: list[Ints], logprobs: list[npt.NDArray[np.float64]]) -> None:
-    """Feeds all but the last token of each text; the log-probability of each next one goes to logprobs."""
-    runs = (CRun * len(window))()
-    handles = [session._open() for session in sessions[: len(window)]]
-    for part, session, handle, tokens, out in zip(runs, sessions, handles, window, logprobs, strict=False):
+def _run(sessions: list[Session], parts: list[_Part]) -> None:
+    """Feeds all but the last token of each part; the log-probabilities of its last ones go to its array."""
+    runs = (CRun * len(parts))()
+    handles = [session._open() for session in sessions[: len(parts)]]
+    for run_of, session, handle, (tokens, _) in zip(runs, sessions, handles, parts, strict=False):
         session.rewind(0)
-        part.session, part.tokens, part.n = handle.pointer, tokens.ctypes.data, len(out)
+        run_of.session, run_of.tokens, run_of.n = handle.pointer, tokens.ctypes.data, len(tokens) - 1
     try:
-        for handle, tokens, out in zip(handles, window, logprobs, strict=True):
+        for handle, (tokens, out) in zip(handles, parts, strict=True):
             handle.watch(1 << POINT["LOGITS"] | handle.steering.points, TapFn(_tap(tokens, out, handle.steering)))
-        run(handles, "mgpt_feed_many", runs, len(runs), work=sessions[0]._work(sum(map(len, window))))
+        run(handles, "mgpt_feed_many", runs, len(runs), work=sessions[0]._work(sum(len(tokens) for tokens, _ in parts)))
     finally:
         for handle in handles:
             handle.watch()
 
 
 def _tap(tokens: Ints, out: npt.NDArray[np.float64], steering: Added) -> Callable[[Any, object], int]:
+    seen = len(tokens) - 1 - len(out)  # positions before the first whose logits count
+
     def see(value: Any, user: object) -> int:
         v = value[0]
         if v.point != POINT["LOGITS"]:
             return steering.add(v)
-        for i in range(v.rows):
-            out[v.pos + i] = lib.mgpt_logprob(v.data + i * v.stride * 4, v.cols, int(tokens[v.pos + i + 1]))
+        for i in range(max(seen - v.pos, 0), v.rows):
+            out[v.pos + i - seen] = lib.mgpt_logprob(v.data + i * v.stride * 4, v.cols, int(tokens[v.pos + i + 1]))
         return 0
 
     return see
