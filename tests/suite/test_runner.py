@@ -239,6 +239,11 @@ class Runner(unittest.TestCase):
         self.run_suite("run", self.dir, *few, "--expect", file, status=0)  # not all cases were run
         write_suite(self.dir, ["right", "near", "wrong", "refused"])
         self.assertIn("changed: gone: right -> not in the suite", self.run_suite("run", self.dir, *few[:-2], "--expect", file))
+        file.write_text("# patterns\n* right\n[nw]* wrong\nn??r near\nrefused refused\n")
+        self.run_suite("run", self.dir, *few[:-2], "--expect", file, status=0)
+        self.run_suite("run", self.dir, *few[:-2], "--format", "pt", "--expect", file)  # refused has no file
+        file.write_text("* right\nw* wrong\nrefused refused\n")
+        self.assertIn("changed: near: right -> near", self.run_suite("run", self.dir, *few[:-2], "--expect", file))
         for bad in ("right good\n", "right\n", "right right\nright right\n"):
             file.write_text(bad)
             self.assertIn("expect:", self.run_suite("run", self.dir, *few, "--expect", file, status=3))

@@ -179,17 +179,17 @@ def write_made(suite, group):
 
 
 def write_made_case(suite, line, model):
-    name, config, weights = line['id'], model['config'], made.safetensors(made.model_tensors(model), model['config']['dtype'])
+    name, config, options = line['id'], model['config'], line.pop('convert', ())
+    weights = made.safetensors(made.model_tensors(model), model['config']['dtype'])
     with tempfile.TemporaryDirectory() as place:
         source = pathlib.Path(place) / name
         source.mkdir()
         (source / 'config.json').write_text(json.dumps(config, indent=2) + '\n')
         (source / 'model.safetensors').write_bytes(weights)
         (source / 'tokenizer.model').write_bytes(made.sentencepiece(config['vocab_size']))
-        files = suite.model_files(name, source, line.pop('convert', ()))
+        files = suite.model_files(name, source, options)
         files.update(suite.other_files(name, config, source / 'model.safetensors'))
-    if line['group'] == 'shapes':
-        files.update(suite.hf4_files(name, config, weights))
+    files.update({} if options else suite.hf4_files(name, config, weights))
     refs = [suite.put('ref/' + path.name, path.read_bytes())
             for path in [DATA / 'ref' / (name + end + '.npy') for end in
                          ['', *('.%d' % (i + 1) for i in range(len(line.get('also', ()))))]]]

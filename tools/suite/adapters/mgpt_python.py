@@ -7,8 +7,9 @@ from adapter import main, refuse_ways
 def logits(model, ids, how):
     with mgpt.Model(model) as found:
         if how[:1] == ["--hooks"]:
-            _, values = found.run_with_cache(ids, how[1].split(","))
-            return numpy.concatenate([values[name].ravel() for name in how[1].split(",")])
+            names = [n if n in found.hook_names else n.replace("hook_out", "hook_normalized") for n in how[1].split(",")]
+            values = found.run_with_cache(ids, names)[1]  # a norm without gain has no hook_out
+            return numpy.concatenate([values[name].ravel() for name in names])
         return in_a_session(found, ids, how) if how else found.logits(ids, kv="f32")
 
 

@@ -1,5 +1,6 @@
 """onnxruntime-genai in float32: pip install onnxruntime-genai onnx onnx-ir transformers torch. suite.py run DIR
 --serve 'python3 onnxruntime_builder.py' --format hf. Its model builder makes the graph, onnxruntime runs it."""
+import json
 import tempfile
 
 import numpy
@@ -11,24 +12,27 @@ from onnxruntime_genai.models.builders.base import Model
 Model.save_processing = Model.make_genai_config = lambda *words, **options: None  # there is no tokenizer
 
 
-def feed(wanted, ids):
-    """The value of an input: ids, mask, positions, and a cache without positions."""
+def feed(wanted, ids, width):
+    """The value of an input: ids, mask, positions, and a cache without positions, whose heads have this width."""
     if wanted.name.startswith("past"):
-        shape = [size if isinstance(size, int) else 1 if "batch" in str(size) else 0 for size in wanted.shape]
-        return numpy.zeros(shape, numpy.float32)
+        sizes = {"batch_size": 1, "kv_cache_dim": width}
+        return numpy.zeros([size if isinstance(size, int) else sizes.get(size, 0) for size in wanted.shape], numpy.float32)
     return {"input_ids": numpy.array([ids]), "attention_mask": numpy.ones((1, len(ids)), numpy.int64),
             "position_ids": numpy.arange(len(ids))[None]}[wanted.name]
 
 
 def logits(model, ids, how):
     refuse_ways(how)
+    with open(model + "/config.json", encoding="utf-8") as file:
+        c = json.load(file)
+    width = c.get("head_dim") or c.get("hidden_size", c.get("n_embd")) // c.get("num_attention_heads", c.get("n_head"))
     with tempfile.TemporaryDirectory() as folder:
         builder.create_model(None, model, folder, "fp32", "cpu", folder + "/cache", **builder.parse_extra_options(
             None, model, folder, "fp32", "cpu", folder + "/cache", []))
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads, options.log_severity_level = 1, 3
         session = onnxruntime.InferenceSession(folder + "/model.onnx", options)
-        return session.run(["logits"], {wanted.name: feed(wanted, ids) for wanted in session.get_inputs()})[0][0]
+        return session.run(["logits"], {wanted.name: feed(wanted, ids, width) for wanted in session.get_inputs()})[0][0]
 
 
 main(logits)
