@@ -23,8 +23,9 @@ struct release_side {
 
 static const struct {
     const char *name;
-    int n_sessions, n; /* n tokens of a prompt, or 0: chosen by the time of a step */
-} modes[] = {{"decode", 1, 0}, {"batch8", 8, 0}, {"batch16", 16, 0}, {"prompt", 0, 128}};
+    int n_sessions, n; /* as in side_run; n 0: chosen by the time of a step */
+} modes[] = {
+    {"decode", 1, 0}, {"batch8", 8, 0}, {"batch16", 16, 0}, {"prompt", 0, 128}, {"open", -1, 1}};
 enum { N_MODES = sizeof modes / sizeof *modes };
 
 static double release_now(void)

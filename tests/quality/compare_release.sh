@@ -2,9 +2,9 @@
 # Speed next to a former release: compare_release.sh [COMMIT] builds the library of COMMIT (default: the newest tag, or
 # 0.2.0's commit where there is no tag) and that of the working tree, and runs both in turn on random models of each element
 # type. Of each cell {type} x {threads} x {mode} it prints old time / new time with the bounds of its median. Exit code 1:
-# a cell's upper bound is below 0.97. 10 minutes on two idle cores; on a busy machine the bounds are wide.
+# a cell's upper bound is below 0.97. "open" opens the model, runs a token and closes it. 12 minutes on two idle cores; on a busy machine the bounds are wide.
 #
-#     TYPES="f32 q8_0" THREADS=1,2 MODES=decode,batch8,batch16,prompt SECONDS_EACH=4     a part, or another time for a cell
+#     TYPES="f32 q8_0" THREADS=1,2 MODES=decode,batch8,batch16,prompt,open SECONDS_EACH=4     a part, or another time for a cell
 #     WHERE=DIRECTORY   builds and models, which the next run uses again (default: build-release)
 set -eu
 cd "$(dirname "$0")/../.."
@@ -43,6 +43,6 @@ for type in $types; do
     model=$where/models/$type.gguf
     [ -f "$model" ] || "$mgpt" convert "$where/models/f16.gguf" "$model" --type "$type" >/dev/null
     "$where/compare_release" "$type" "$model" "$where/$old.so" "$where/now.so" "${SECONDS_EACH:-4}" \
-        "${THREADS:-1,2}" "${MODES:-decode,batch8,batch16,prompt}" || { [ $? -eq 1 ] && code=1 || exit 1; }
+        "${THREADS:-1,2}" "${MODES:-decode,batch8,batch16,prompt,open}" || { [ $? -eq 1 ] && code=1 || exit 1; }
 done
 exit $code
