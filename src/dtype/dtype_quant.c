@@ -192,7 +192,7 @@ static void put_nibbles(uint8_t *dst, const uint8_t q[QK])
         dst[j] = (uint8_t)((q[j] & 15) | q[j + HALF] << 4);
 }
 
-/* As get_numbers reads them. */
+/* The inverse of get_numbers. */
 static void put_numbers(uint8_t *dst, unsigned bits, const uint8_t q[QK])
 {
     uint32_t high = 0;

@@ -86,7 +86,7 @@ struct tok_special {
     uint8_t type;
 };
 
-/* Those of the text as it is, or those of the normalized text. */
+/* The special tokens that are looked for in the text as it is, or in the normalized text. */
 struct special_set {
     struct tok_special *rows;
     size_t n;

@@ -99,7 +99,7 @@ static int answer_file(struct run *r)
     return code;
 }
 
-/* As they are typed. In a terminal Ctrl-C stops an answer, and the conversation goes on. */
+/* Answers turns as they are typed. In a terminal Ctrl-C stops an answer, and the conversation goes on. */
 static int answer_typed(struct run *r)
 {
     struct line_reader reader;

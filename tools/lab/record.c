@@ -74,7 +74,8 @@ static struct jtext *tops_json(const float *logits, size_t n)
                  isfinite(logsum) ? logsum : 0);
 }
 
-/* As engine.js counts them: what the first layer begins with, then what each half layer leaves. */
+/* 1 for the states that engine.js counts: the input of the first layer, and the residual stream after
+ * each half of a layer. */
 static int is_residual(const struct hook *hook)
 {
     return hook->point == MGPT_RESID_MID || hook->point == MGPT_RESID_POST ||

@@ -175,7 +175,7 @@ void repl_take_session(struct repl *repl, mgpt_session *session);
  * said so, and the edits are those of before. Owns `next` in either case. */
 int repl_set_edits(struct repl *repl, struct edits next);
 
-/* The same with steering vectors. */
+/* Puts steering vectors in force in the same way. */
 int repl_set_steer(struct repl *repl, struct steer next);
 
 /* ---- what is printed in several places ---- */
@@ -212,7 +212,8 @@ size_t repl_n_logits(const struct repl *repl);
 /* 1 for the likeliest token; among equals the lowest id comes first. */
 size_t repl_rank(const float *logits, size_t n, int32_t token);
 
-/* Of the distribution, in nats; values that cannot occur (-inf) add nothing. `top`: its likeliest. */
+/* The entropy of the distribution, in nats. Values that cannot occur (-inf) add nothing. `top`: the
+ * likeliest token. */
 double repl_entropy(const float *logits, size_t n, const mgpt_candidate *top);
 
 /* Draws a token. -1: there is nothing to draw from, or no room for it (the user knows). */

@@ -44,7 +44,7 @@ VEC_INLINE ivec ivec_of_four(const int8_t *p)
     return ivec_of(x);
 }
 
-/* Of 32-bit lanes. */
+/* Arithmetic on lanes of 32 bits. */
 VEC_INLINE ivec ivec_add(ivec a, ivec b)
 {
     return (ivec)((ivec_32)a + (ivec_32)b);

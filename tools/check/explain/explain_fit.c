@@ -106,7 +106,8 @@ static int step_fit(struct fit *f, double *damping, int *moved)
     return MGPT_OK;
 }
 
-/* Those of many layers need more positions; the other half of the text proves them. */
+/* The number of positions that a fit uses. Unknown tensors of many layers need more: half of the text,
+ * so that the other half can prove what was found. */
 size_t fit_positions(const struct search *s, const struct whatif_tensor *given)
 {
     size_t half = s->a->n / 2 < MOST_POSITIONS ? s->a->n / 2 : MOST_POSITIONS;

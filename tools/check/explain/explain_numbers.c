@@ -15,7 +15,7 @@
 #include <stdlib.h>
 
 enum { STEPS = 14, HALVINGS = 5, DIGITS = 6, AS_LITTLE = 2 };
-/* Of the bound: what is left of exact numbers. */
+/* Where numbers are exact, this share of the bound is left. */
 static const double least_left = 1e-9;
 
 /* A number that a row of suspects.c can have. */

@@ -226,7 +226,7 @@ static int widen_rope(struct whatif *w, size_t d)
     return 1;
 }
 
-/* As many heads of width a as the rows of q and k make. With a change, the rows of q and k, which a
+/* Heads of width a, as many as the rows of q and k make. With a change, the rows of q and k, which a
  * converter reordered for heads of the width that the file states, are read as if it had known. */
 int edit_head_width(struct whatif *w, const struct whatif_edit *e, int layer)
 {
