@@ -61,7 +61,37 @@ test('top-k, then top-p of what is left', () => {
     assert.deepStrictEqual(cut(2, 1), [2, '', '', 'top-k', 'top-k']);
     assert.deepStrictEqual(cut(0, 0.65), [2, '', '', 'top-p', 'top-p']);
     assert.deepStrictEqual(cut(3, 0.4), [1, '', 'top-p', 'top-p', 'top-k']); // 0.4 of 0.9 is the first alone
+    assert.deepStrictEqual(cut(3, 0.75), [2, '', '', 'top-p', 'top-k']); // 0.7 of 0.9, but not of 1
     assert.deepStrictEqual(cut(9, 0.01), [1, '', 'top-p', 'top-p', 'top-p']);
+});
+
+// A part of the page with others in place of what it needs.
+const stubbed = (name, result, others) => new Function(...Object.keys(others), `${source(name)};return ${result};`)(...Object.values(others));
+
+test('tokens are replaced, inserted after the chosen one, appended and removed', () => {
+    const state = { ids: Int32Array.of(5, 6, 7), query: 1 }, seen = [];
+    const App = { state, edit: (ids) => seen.push(ids), set: (s) => seen.push(s.query) };
+    const { edits } = stubbed('strip', 'Strip', { Dom: {}, App });
+    for (const name of ['replace', 'insert', 'append', 'remove']) edits[name](9);
+    assert.deepStrictEqual(seen, [[5, 9, 7], 1, [5, 6, 9, 7], 2, [5, 6, 7, 9], 3, [5, 7], 0]);
+    state.query = 2;
+    edits.remove();
+    assert.deepStrictEqual(seen.slice(-2), [[5, 6], 1]);
+});
+
+test('the text around a token, without BOS and itself', () => {
+    const Engine = { info: { add_bos: 1 }, piece: (id) => ({ text: ['<BOS>', 'ab', 'c', '\\n', 'd', 'efg'][id] }) };
+    const { around } = stubbed('running', 'Running', { Dom: {}, Engine });
+    const ids = Int32Array.of(0, 1, 2, 3, 4, 5);
+    assert.deepStrictEqual([0, 2, 5].map((i) => around(ids, i, 2)), [['', 'ab'], ['ab', ' d'], [' d', '']]);
+    assert.deepStrictEqual(around(ids, 2, 3, 4), ['ab', ' ']);
+    assert.deepStrictEqual(around(ids, 1, 9), ['', 'c defg']);
+});
+
+test('the extent of a stage leaves out what is hidden', () => {
+    const rows = [[3, -90], [-4, 0]], value = (i, j) => rows[i][j], masked = (i, j) => j > i;
+    assert.deepStrictEqual(Block.extent({ cols: 2, value, masked }, { step: 2 }), { low: -4, high: 3, rms: Math.sqrt(25 / 3) });
+    assert.deepStrictEqual(Block.extent({ cols: 1, value }, { step: 2 }), { low: -4, high: 3, rms: Math.sqrt(12.5) });
 });
 
 test('losses of a text', () => {

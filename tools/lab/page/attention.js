@@ -187,9 +187,9 @@ const Attention = (() => {
 
     // A token between what is before and after it.
     function around(pos) {
-        const { ids } = App.state, text = (a, b) => Running.ofTokens(Array.from(ids.slice(a, b))).replace(/\s/g, ' ');
+        const { ids } = App.state, [before, after] = Running.around(ids, pos, AROUND);
         if (Token.of(ids[pos]).control) return h('span.around', null, h('mark', null, HomeText.label(ids[pos])));
-        return h('span.around', null, text(Math.max(Engine.info.add_bos, pos - AROUND), pos).slice(-AROUND), h('mark', null, HomeText.label(ids[pos])), text(pos + 1, pos + AROUND).slice(0, AROUND));
+        return h('span.around', null, before, h('mark', null, HomeText.label(ids[pos])), after);
     }
 
     const row = (query, key, weight, high, text, on) => button([text, bar(weight / high), h('span.value', null, Numbers.fixed(weight, 3))], () => App.set({ query, key }),

@@ -146,5 +146,5 @@ const Block = (() => {
         showDetail(state, items[chosen].stage);
     }
 
-    return { id: 'block', title: 'One block', mount, update, STAGES };
+    return { id: 'block', title: 'One block', mount, update, extent, STAGES };
 })();

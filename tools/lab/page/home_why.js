@@ -28,8 +28,8 @@ const HomeWhy = (() => {
 
     // The text around a token that is crossed out.
     function without(s, j) {
-        const text = (a, b) => Running.ofTokens(Array.from(s.ids.slice(a, b))).replace(/\s/g, ' ');
-        return h('span.lost', null, text(Math.max(Engine.info.add_bos, j - AROUND), j).slice(-AROUND), h('s', null, HomeText.label(s.ids[j])), text(j + 1, Math.min(s.query + 1, j + 1 + AROUND)).slice(0, AROUND));
+        const [before, after] = Running.around(s.ids, j, AROUND, s.query + 1);
+        return h('span.lost', null, before, h('s', null, HomeText.label(s.ids[j])), after);
     }
 
     // ---- runs ----

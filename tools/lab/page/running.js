@@ -11,6 +11,12 @@ const Running = (() => {
 
     const ofTokens = (ids) => Array.from(ids, (id) => textOf(id)).join('');
 
+    // The text before and after token pos in one line, n characters each at most; `end`: no token from there on.
+    function around(ids, pos, n, end = ids.length) {
+        const text = (a, b) => ofTokens(ids.slice(a, b)).replace(/\s/g, ' ');
+        return [text(Math.max(Engine.info.add_bos, pos - n), pos).slice(-n), text(pos + 1, Math.min(end, pos + 1 + n)).slice(0, n)];
+    }
+
     // Shares of 0 to 1; 62 % of the colours, so that letters stay readable.
     const shade = (share, dark) => HomeBake.shareColour(0.62 * Math.max(0, Math.min(1, share)), dark);
 
@@ -34,5 +40,5 @@ const Running = (() => {
             title: `${Token.name(ids[i])}: surprisal ${Numbers.fixed(losses[i - 1].nll, 2)} nats` } : {});
     }
 
-    return { show, surprisals, shade, textOf, ofTokens };
+    return { show, surprisals, shade, textOf, ofTokens, around };
 })();

@@ -147,7 +147,13 @@ const Strip = (() => {
         App.set({ query: Math.min(query, ids.length - 1) });
     }
 
-    const removeChosen = () => change(replaced(App.state.query, [], 1), Math.max(0, App.state.query - 1));
+    // What the buttons do with the chosen token, and which token is chosen then.
+    const edits = {
+        replace: (id) => change(replaced(App.state.query, [id], 1), App.state.query),
+        insert: (id) => change(replaced(App.state.query + 1, [id], 0), App.state.query + 1),
+        append: (id) => change(replaced(App.state.ids.length, [id], 0), App.state.ids.length),
+        remove: () => change(replaced(App.state.query, [], 1), Math.max(0, App.state.query - 1)),
+    };
 
     function matches(text) {
         const found = [], want = text.replace(/ /g, '␣').toLowerCase();
@@ -195,18 +201,15 @@ const Strip = (() => {
 
     const pickers = {
         any: openPicker,
-        replace: () => pickToken(`Another token at position ${App.state.query}`, (id) =>
-            change(replaced(App.state.query, [id], 1), App.state.query)),
-        insert: () => pickToken(`A token after position ${App.state.query}`, (id) =>
-            change(replaced(App.state.query + 1, [id], 0), App.state.query + 1)),
-        append: () => pickToken('A token at the end', (id) =>
-            change(replaced(App.state.ids.length, [id], 0), App.state.ids.length)),
+        replace: () => pickToken(`Another token at position ${App.state.query}`, edits.replace),
+        insert: () => pickToken(`A token after position ${App.state.query}`, edits.insert),
+        append: () => pickToken('A token at the end', edits.append),
     };
 
     function onKey(e) {
         const to = { ArrowLeft: -1, ArrowRight: 1, Home: -1e9, End: 1e9 }[e.key];
         if (to !== undefined) select(Math.max(0, Math.min(App.state.ids.length - 1, App.state.query + to)));
-        else if (e.key === 'Delete' || e.key === 'Backspace') removeChosen();
+        else if (e.key === 'Delete' || e.key === 'Backspace') edits.remove();
         else return;
         e.preventDefault();
         e.stopPropagation();
@@ -252,7 +255,7 @@ const Strip = (() => {
         lossText = h('span#loss');
         const edits = h('div.row.live', null, form, button('Replace', pickers.replace, { id: 'replace' }),
             button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
-            button('Delete', removeChosen, { id: 'delete' }), undoButton, Share.row(into));
+            button('Delete', edits.remove, { id: 'delete' }), undoButton, Share.row(into));
         into.append(edits, chips, running, h('div.row.steps', null, as.el, paint.el,
             button('|◀', () => App.set({ step: 1 }), { 'aria-label': 'first step' }),
             button('◀', () => step(-1), { 'aria-label': 'step back', id: 'back' }), slider.el,
@@ -263,5 +266,5 @@ const Strip = (() => {
         new ResizeObserver(() => { if (arcs.isConnected) showArcs(App.state, look(App.state)); }).observe(into);
     }
 
-    return { NO, mount, update, step, type, pickers, focusText: () => input.focus() };
+    return { NO, mount, update, step, type, edits, pickers, focusText: () => input.focus() };
 })();
