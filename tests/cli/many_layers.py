@@ -1,6 +1,7 @@
-"""A default that only deep models show: Qwen2's max_window_layers is 28 where config.json lacks it.
+"""Defaults that only models with more layers than the golden ones show, where config.json lacks the key.
 
-many_layers.py MGPT GOLDEN. The golden qwen2_window with 30 layers: the last two have its window.
+many_layers.py MGPT GOLDEN. Qwen2's max_window_layers is 28: of 30 layers the last two have its window. EXAONE 4's
+sliding_window_pattern is 4: every fourth layer has none. llama.cpp knows that of 64 layers only.
 """
 import json
 import os
@@ -10,16 +11,15 @@ import sys
 import tempfile
 
 MGPT, GOLDEN = sys.argv[1:3]
-LAYERS = 30
 
 
-def deep(data):
+def deep(data, layers):
     """The safetensors file with layer 0 repeated."""
     n = struct.unpack('<Q', data[:8])[0]
     header, values, out = json.loads(data[8:8 + n]), data[8 + n:], {}
     for name, entry in header.items():
         if '.layers.0.' in name:
-            out.update((name.replace('.0.', '.%d.' % i, 1), entry) for i in range(LAYERS))
+            out.update((name.replace('.0.', '.%d.' % i, 1), entry) for i in range(layers))
         elif '.layers.' not in name and name != '__metadata__':
             out[name] = entry
     body = b''
@@ -33,39 +33,44 @@ def deep(data):
 
 
 def windows(config, model):
-    """What the converted file says of each layer."""
+    """What the converted file says of each layer, and whether a note says that llama.cpp does not read it."""
     with tempfile.TemporaryDirectory() as folder:
         with open(folder + '/config.json', 'w') as f:
             json.dump(config, f)
         with open(folder + '/model.safetensors', 'wb') as f:
             f.write(model)
-        subprocess.run([MGPT, 'convert', folder, folder + '/out.gguf'], check=True, capture_output=True)
+        done = subprocess.run([MGPT, 'convert', folder, folder + '/out.gguf'], check=True, capture_output=True)
         with open(folder + '/out.gguf', 'rb') as f:
             data = f.read()
     key = b'mgpt.attention.windows'
     at = data.index(key) + len(key)
     kind, element, n = struct.unpack_from('<IIQ', data, at)
     assert kind == 9 and element == 5, (kind, element)
-    return list(struct.unpack_from('<%di' % n, data, at + 16))
+    told = b'llama.cpp ignores mgpt.attention.windows' in done.stderr
+    return list(struct.unpack_from('<%di' % n, data, at + 16)), told
+
+
+# Golden model, layers, changes of config.json (None: the key is not there), the window of each layer.
+CASES = [
+    ('qwen2_window', 30, {'use_sliding_window': True, 'max_window_layers': None}, [0] * 28 + [5] * 2),
+    ('qwen2_window', 30, {'use_sliding_window': True, 'max_window_layers': 29}, [0] * 29 + [5]),
+    ('exaone4', 9, {'sliding_window_pattern': None}, [7, 7, 7, 0, 7, 7, 7, 0, 7]),
+    ('exaone4', 9, {'sliding_window_pattern': 3}, [7, 7, 0] * 3),
+    ('exaone4', 64, {}, [7, 7, 7, 0] * 16),
+]
 
 
 def main():
-    folder = os.path.join(GOLDEN, 'qwen2_window')
-    with open(folder + '/config.json') as f:
-        config = json.load(f)
-    with open(folder + '/model.safetensors', 'rb') as f:
-        model = deep(f.read())
-    config.update(num_hidden_layers=LAYERS, use_sliding_window=True)
-    del config['layer_types']
     bad = 0
-    for first, given in ((28, {}), (29, {'max_window_layers': 29})):
-        del config['max_window_layers']
-        config.update(given)
-        found = windows(config, model)
-        right = found == [0] * first + [config['sliding_window']] * (LAYERS - first)
-        print('ok' if right else 'not ok', given or 'without max_window_layers', found)
+    for name, layers, changes, want in CASES:
+        folder = os.path.join(GOLDEN, name)
+        with open(folder + '/config.json') as f:
+            config = json.load(f) | {'num_hidden_layers': layers, 'layer_types': None} | changes
+        with open(folder + '/model.safetensors', 'rb') as f:
+            found, told = windows({k: v for k, v in config.items() if v is not None}, deep(f.read(), layers))
+        right = found == want and told == (layers != 64)
+        print('ok' if right else 'not ok', name, changes, found, told)
         bad += not right
-        config['max_window_layers'] = first
     return bad != 0
 
 

@@ -22,6 +22,19 @@ static void assert_json(const char *json, const struct ckpt_options *options, co
 
 #define ROWS5 "[[1,2],[3,4],[5,6],[7,8],[9,10]]"
 
+/* A character that BOS's text begins with is not BOS. */
+TEST(bos_by_its_text)
+{
+    struct checkpoint c;
+    mgpt_error err = {.text = ""};
+    const char *json = "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"lm_head\":" ROWS5
+                       ",\"vocab\":[\"<\",\"a\",\"b\",\"<BOS>\",\"B\"],\"bos\":\"<BOS>\"}";
+    read_bytes(&c, text(json), &(struct ckpt_options){0}, &(struct convert_sides){0}, &err);
+    assert_string_equal(err.text, "");
+    assert_int_equal(c.vocab.bos, 3);
+    ckpt_free(&c);
+}
+
 /* ---- what must be refused ---------------------------------------------------------------------- */
 
 /* Facts by other names, in other places, and of kinds that do not count. */
@@ -167,6 +180,13 @@ TEST(bad_json)
     static struct json_rows rows;
     assert_true(unit_rows("tests/tools/convert/microgpt_json.txt", take_row, &rows) > 115);
     assert_json("\xEF\xBB\xBF{}", NULL, "not a microgpt");
+    struct checkpoint c;
+    mgpt_error err;
+    assert_int_equal(read_bytes(&c, text("\xEF\xBB\xBF{]"), &(struct ckpt_options){0},
+                                &(struct convert_sides){0}, &err),
+                     MGPT_EFILE);
+    assert_int_equal(err.offset, 4); /* in the file */
+    ckpt_free(&c);
     assert_json("\t {\"extra\":[[1]],\"weights\":{\"wte\":" ROWS5 ",\"wpe\":[[1,2]]}}", NULL, NULL);
 }
 

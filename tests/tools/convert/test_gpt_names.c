@@ -1,4 +1,5 @@
 /* Names of tensors in public programs: what the words of each say. */
+#include "support/torch_made.h"
 #include "support/unit.h"
 
 #include "convert/families/gpt_names.h"
@@ -104,4 +105,37 @@ TEST(long_names)
     assert_false(gpt_name_read(&t, &name));
     text[0] = 0;
     gpt_name_read(&t, &name);
+}
+
+/* ---- attention of nn.MultiheadAttention ---- */
+
+static const char *const encoder[] = {"token_embedding.weight 5 4",
+                                      "position_embedding.weight 8 4",
+                                      "layers.0.self_attn.in_proj_weight 12 4",
+                                      "layers.0.self_attn.in_proj_bias 12",
+                                      "layers.0.self_attn.out_proj.weight 4 4",
+                                      "layers.0.self_attn.out_proj.bias 4",
+                                      "layers.0.self_attn.mask 8 8",
+                                      "layers.0.linear1.weight 16 4",
+                                      "layers.0.linear1.bias 16",
+                                      "layers.0.linear2.weight 4 16",
+                                      "layers.0.linear2.bias 4",
+                                      "layers.0.norm1.weight 4",
+                                      "layers.0.norm1.bias 4",
+                                      "layers.0.norm2.weight 4",
+                                      "layers.0.norm2.bias 4",
+                                      "lm_head.weight 5 4",
+                                      NULL};
+
+/* The file has the mask, or it is asked for; a number with its name is none. */
+TEST(masks)
+{
+    static const char *const asked[] = {"--activation", "--causal"};
+    for (int scalar = 0; scalar < 2; scalar++) {
+        struct made f = {.d = {.n = 0}};
+        make(&f, encoder, NULL);
+        f.m.state->tensors[6].n_dims = scalar ? 0 : 2;
+        map(&f, &gpt_mapping, asked[scalar]);
+        unmake(&f);
+    }
 }

@@ -378,6 +378,10 @@ TEST(lfm2_first_files)
     for (uint32_t i = 0; i < c.hp.n_layer; i++)
         assert_int_equal(c.hp.kv_heads[i], i == 1 ? 1 : 0);
     ckpt_free(&c);
+    set_key(&d, "full_attn_idxs", "[1,3]");
+    assert_int_equal(read_dir(&c, &d, "config.json", &err), MGPT_EFILE);
+    assert_non_null(strstr(err.text, "layers.3.self_attn.q_proj.weight: missing"));
+    ckpt_free(&c);
     dir_free(&d);
 }
 

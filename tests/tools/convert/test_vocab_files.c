@@ -274,7 +274,7 @@ TEST(bad_sentencepiece)
     add_file(&d, "tokenizer.model", "hello");
     refuses(&d, 100, "tokenizer.model: not a SentencePiece model (no protobuf field near byte 0)");
     /* after a whole model: a field of number 0; one whose number has more than 32 bits */
-    static const char *const fields[] = {"\2\1a", "\x82\x80\x80\x80\x80\x04\1a"};
+    static const char *const fields[] = {"\2\1a", "\xCA\x80\x80\x80\x80\x01\1a"};
     for (size_t i = 0; i < 2; i++) {
         struct directory more = {.n = 0};
         m = model_of(2, 0, NULL, 0);

@@ -48,7 +48,7 @@ static int is_quantifier(const char *p, size_t n)
         return p[n - 1] == '+' || p[n - 1] == '*' || p[n - 1] == '?';
     for (n--; n > 0 && ((p[n - 1] >= '0' && p[n - 1] <= '9') || p[n - 1] == ',');)
         n--;
-    return n > 1 && p[n - 1] == '{' && p[n - 2] != 'p';
+    return n > 1 && p[n - 1] == '{'; /* {L} of \p{L} has a letter */
 }
 
 /* Leaves out the '+' that makes a quantifier possessive; 0 when the regex is too long. In Ruby's
