@@ -3,7 +3,45 @@
 #include "support/place.h"
 #include "support/unit.h"
 
+#include <errno.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
+/* Calls pass through here (see meson.build): with `halves` every other read is interrupted, the others give half. */
+static int halves;
+#define WRAP_PREAD(NAME)                                                                           \
+    ssize_t __real_##NAME(int fd, void *p, size_t n, off_t at);                                    \
+    ssize_t __wrap_##NAME(int fd, void *p, size_t n, off_t at);                                    \
+    ssize_t __wrap_##NAME(int fd, void *p, size_t n, off_t at)                                     \
+    {                                                                                              \
+        int fails = halves > 0 && halves++ % 2;                                                    \
+        errno = fails ? EINTR : errno;                                                             \
+        return fails ? -1 : __real_##NAME(fd, p, halves ? (n + 1) / 2 : n, at);                    \
+    }
+#if defined(__GLIBC__) && defined(_FILE_OFFSET_BITS) && _FILE_OFFSET_BITS == 64
+WRAP_PREAD(pread64)
+#else
+WRAP_PREAD(pread)
+#endif
+
+/* A short read goes on after what it gave, an interrupted one is tried again. */
+TEST_IN_PLACE(short_reads)
+{
+    struct file file;
+    char bytes[9];
+    put_file(place.path, "0123456789abcdef");
+    halves = 1;
+    assert_int_equal(file_open(&file, place.path, NULL), MGPT_OK);
+    assert_memory_equal(file.data, "0123456789abcdef", 16);
+    file_close(&file);
+    assert_int_equal(file_open_partly(&file, place.path, 5, NULL), MGPT_OK);
+    assert_memory_equal(file.data, "01234\0", 6);
+    assert_int_equal(file_read(&file, 3, 9, bytes, NULL), MGPT_OK);
+    assert_memory_equal(bytes, "3456789ab", 9);
+    assert_true(halves > 10);
+    halves = 0;
+    file_close(&file);
+}
 
 TEST_IN_PLACE(file_reads)
 {
@@ -187,6 +225,13 @@ TEST_IN_PLACE(file_parts_mapped)
     assert_memory_equal(file.data + 2 * second, "third", 6);
     assert_int_equal(file_read(&file, 2 * second - 1, 4, bytes, NULL), MGPT_OK);
     assert_memory_equal(bytes, "\0thi", 4);
+    file_close(&file);
+    char *name = nth_path(place.path, 1); /* an empty part cannot be mapped */
+    assert_int_equal(truncate(name, 0), 0);
+    free(name);
+    assert_int_equal(file_open_parts(&file, nth_path, place.path, 3, 1, NULL), MGPT_OK);
+    assert_true(file.mapped);
+    assert_memory_equal(file.data + second, "third", 6);
     file_close(&file);
     unlink_parts(place.path);
 }

@@ -113,3 +113,43 @@ TEST(numbers)
         assert_true(n_changed && (n_refused || n->knows == KNOWS_ALL));
     }
 }
+
+/* Keys of what llama.cpp computes and mgpt does not: only the value that changes nothing is read. */
+TEST(only_one_value)
+{
+    static const struct {
+        const char *key, *only;
+    } keys[] = {
+        {"embedding_length_out", "0"},
+        {"embedding_length_per_layer_input", "0"},
+        {"router_logit_softcapping", "0"},
+        {"nextn_predict_layers", "0"},
+        {"n_deepstack_layers", "0"},
+        {"swin_norm", "0"},
+        {"rescale_every_n_layers", "0"},
+        {"attention.causal", "1"},
+        {"attention.q_lora_rank", "0"},
+        {"attention.kv_lora_rank", "0"},
+        {"attention.shared_kv_layers", "0"},
+        {"attention.temperature_length", "0"},
+        {"attention.temperature_scale", "0"},
+        {"shortconv.l_cache", "0"},
+        {"rope.dimension_sections", "0"},
+        {"rope.scaling.yarn_log_multiplier", "0"},
+        {"rope.scaling.yarn_attn_factor", "1"},
+        {"rope.scaling.alpha", "0"},
+        {"swiglu_clamp_exp", "0"},
+        {"swiglu_clamp_shexp", "0"},
+    };
+    for (size_t i = 0; i < COUNT(keys); i++) {
+        char edit[96], text[64];
+        struct toy *m = toy_build(&toy_zoo[ZOO_LLAMA_DEEP]);
+        snprintf(edit, sizeof edit, "f32 llama.%s %s", keys[i].key, keys[i].only);
+        toy_edit(m, edit);
+        mgpt_close(toy_open(m, NULL));
+        snprintf(edit, sizeof edit, "f32 llama.%s 3", keys[i].key);
+        snprintf(text, sizeof text, "%s: 3 is not supported, only %s", keys[i].key, keys[i].only);
+        toy_edit(m, edit);
+        toy_check_refused(m, keys[i].key, text, NULL);
+    }
+}

@@ -190,6 +190,8 @@ static void check_tensor(const mgpt_model *model, const struct toy *m, size_t i)
     assert_memory_equal(values, t->values + last, block * sizeof *values);
     if (block > 1)
         assert_int_equal(mgpt_read_tensor(model, t->name, last, 1, values, NULL), MGPT_EARG);
+    if (block > 1 && last > 0)
+        assert_int_equal(mgpt_read_tensor(model, t->name, 1, block, values, NULL), MGPT_EARG);
     free(values);
 }
 

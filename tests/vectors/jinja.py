@@ -23,6 +23,7 @@ LANGUAGE = [
     '  {# note #}\n x {#- y -#}  z{# a\nb #}\n!', '\n\n{{ "x" }}\n\n', '{{ "x" }}\r\n{{ "y" }}\r\n', 'x\n', 'x\n\n', 'x {{- " y " -}} z',
     ' {% if true %}a{% endif %} {% if true %}b{% endif %}\n', 'a{% if true +%}\nb{% endif %}', '{#- a -#}\n x', '{# a +#}\nb',
     '\t{% set x = 1 %}\t\n\t{{ x }}', 'x{% if true %} {% endif %} {% if true %}y{% endif %}', '', '{{ "{{" }} {% if "%}" %}y{% endif %}',
+    '{{ True and not False }} {{ None }} {{ None == none }} {{ "x" if None else "y" }} {{ True is true }}',
     # strings
     r"""{{ 'a\n\t\\\'\"' ~ "b\x41\u00e9\d" }}""", '{{ "a" "b" \'c\' }}', '{{ "a\\\nb" }}', '{{ "\u4e2d"[0] ~ "abc"[-1] }}',
     '{{ "abcdef"[1:3] ~ "abc"[:-1] ~ "abc"[::-1] ~ "abc"[5:] ~ "abcdef"[::2] ~ "abcdef"[4:1:-1] }}', '{{ "abc"[7] is defined }}',
