@@ -28,6 +28,13 @@ gives_out()
     check "$1" eval '[ $code -eq 2 ] && cmp -s "$tmp/out" "$tmp/want" && [ -s "$tmp/err" ]'
 }
 
+# tells NAME TEXT: the last script said this on stderr, and its exit code is not 0.
+tells()
+{
+    tells_text=$2
+    check "$1" eval '[ $code -ne 0 ] && grep -qF -- "$tells_text" "$tmp/err"'
+}
+
 # ---- feeding and stepping ----
 
 script 'ann\n' gives "text is fed, BOS first" 'fed 4: <BOS> "a" "n" "n" (4 of 16)'
@@ -299,6 +306,7 @@ ends 3 "ann\\n/a 0 0 -o $tmp/mine\\n/b 99\\n"
 ends 5 "ann\\n/trace on * /none/there.npz\\nie\\n"
 ends 2 '/nothing\n'
 ends 2 'ann\n/edit 0 "Z"\n/top 3\n'
+ends 2 'ann\n/branch b\nx\n/patch main zz\n'
 ends 4 'abcdefghijklmnopqr\n'
 
 # ---- numbers of a session file ----

@@ -77,7 +77,8 @@ def test_long_text():
     prompt = 'ROMEO:\nBut soft, the king. the'
     at = [LINES, '-p', prompt, '-n', '220', '--temp', '0.7', '-s', '5']
     plain = records(*at)
-    for stops in (['the'], ['\n\n'], ['.', ',\n'], ['not in there'], ['ROMEO', '\nK']):
+    begun = plain[0]['text'][len(prompt) - 2:len(prompt) + 1]  # it begins in the prompt
+    for stops in (['the'], ['\n\n'], ['.', ',\n'], ['not in there'], ['ROMEO', '\nK'], [begun, begun[1:]]):
         expected = expected_of(plain, stops, len(prompt))
         for how in ([], ['--lookup'], ['--draft', LINES], ['--slide'], ['-t', '1']):
             check('text %s %s' % (stops, how), [ends(r) for r in records(*at, *given(stops), *how)], expected)

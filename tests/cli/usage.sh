@@ -46,7 +46,45 @@ refuses "a file is not a command" 2 "is a file, expected a command: mgpt generat
 refuses "another program's word for an option" 2 "did you mean --temp?" generate "$names" --temperature 1
 refuses "... as llama.cpp says it" 2 "did you mean --session?" generate "$names" --prompt-cache x
 refuses "... which the command does not have" 2 "unknown option --temperature (see" info "$names" --temperature 1
+while read -r theirs ours command; do
+    # shellcheck disable=SC2086
+    refuses "... --$theirs" 2 "unknown option --$theirs, did you mean --$ours?" $command --$theirs 1
+done <<'END'
+prompt-cache session generate
+n-predict tokens generate
+max-tokens tokens generate
+max-new-tokens tokens generate
+num-samples samples generate
+n tokens generate
+context ctx-size generate
+context-size ctx-size generate
+n-ctx ctx-size generate
+input file score
+num-threads threads generate
+cache-type-k kv generate
+out output trace
+tolerance tol check
+atol tol check
+n-head heads convert
+n-heads heads convert
+text prompt generate
+dtype type convert
+outtype type convert
+block-size context convert
+END
 refuses "an underscore" 2 "did you mean --top-k?" generate "$names" --top_k 1
+
+# No terminal gets what an argument hides.
+hidden=$(printf '\033[31m')
+unseen()
+{
+    ! grep -q "$(printf '\033')" "$tmp/err" && grep -qF '?[31m' "$tmp/err"
+}
+for arguments in "$hidden" "generate --temp $hidden" "generate --$hidden" "generate $hidden" "info names $hidden"; do
+    # shellcheck disable=SC2086
+    run $arguments
+    check "escapes are not printed: $(printf '%s' "$arguments" | tr -d '\033')" eval '[ $code -ne 0 ] && one_line && unseen'
+done
 
 # ---- help as a word, aliases ----
 
