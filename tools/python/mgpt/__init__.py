@@ -12,6 +12,7 @@ nothing give the same bits. Every pass releases the GIL.
 
 from ._lib import EARG, EFILE, EFULL, EIO, EMEM, ESTOP, ETEXT, ROLES, Error, lib
 from ._rows import Info
+from .analysis import Attribution, HeadScores, Lens, MaxText
 from .cache import Cache
 from .check import CheckResult, check
 from .generate import Piece, Sampler
@@ -23,6 +24,6 @@ from .session import Session, step_many
 from .steering import Steering
 
 __version__: str = lib.mgpt_version().decode()
-__all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "ROLES", "Cache", "CheckResult", "Decoder", "Error",
-           "Grid", "Hook", "Info", "Model", "Patched", "Piece", "Sampler", "Score", "Session", "Steering",
+__all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "ROLES", "Attribution", "Cache", "CheckResult", "Decoder",
+           "Error", "Grid", "HeadScores", "Hook", "Info", "Lens", "MaxText", "Model", "Patched", "Piece", "Sampler", "Score", "Session", "Steering",
            "check", "step_many"]

@@ -15,13 +15,13 @@ from ._lib import EFILE, Error
 PROGRAM = os.path.join(os.path.dirname(__file__), "mgpt")
 
 
-def run(*words: str | os.PathLike[str], ok: Sequence[int] = (0,)) -> subprocess.CompletedProcess[str]:
-    """Runs `mgpt WORDS`; raises Error with what it printed unless its exit code is in `ok`."""
-    program = subprocess.Popen([PROGRAM, *words], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+def run(*words: str | os.PathLike[str], ok: Sequence[int] = (0,), typed: str = "") -> subprocess.CompletedProcess[str]:
+    """Runs `mgpt WORDS` with `typed` as its input; raises Error with what it printed unless its exit code is in `ok`."""
+    program = subprocess.Popen([PROGRAM, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                text=True, errors="replace")
     try:
         is_main = threading.current_thread() is threading.main_thread()
-        output = elsewhere(program.communicate, program.kill) if is_main else program.communicate()
+        output = elsewhere(lambda: program.communicate(typed), program.kill) if is_main else program.communicate(typed)
     except BaseException:
         program.kill()
         raise

@@ -12,11 +12,13 @@ from weakref import ref
 import numpy as np
 import numpy.typing as npt
 
+from . import analysis
 from . import hooks as _hooks
 from ._handle import ModelHandle
 from ._info import info_of
 from ._lib import (EARG, NO_SPECIAL_TOKENS, PARSE_SPECIAL, ROLES, CModelParams, CStream, CTensor, Error, call, lib)
 from ._ranges import c_string, number, option, shown
+from .analysis import Attribution, HeadScores, Lens, MaxText
 from .cache import Cache
 from .generate import Sampler, Stops, generate
 from .patching import Metric, Patched, run_hooks, run_program
@@ -306,6 +308,27 @@ class Model:
             return run_hooks(self, clean, corrupt, metric, points)
         texts = [t if t is None or isinstance(t, str) else self._words(t) for t in (clean, corrupt)]
         return run_program(self, str(texts[0]), texts[1], {"metric": metric, "over": ",".join(points), **options})
+
+    def lens(self, text: str | Tokens, *, steer: Steering | Vectors | None = None) -> Lens:
+        """The logit lens: after every half layer and token, what the final norm and the head would say there: the
+        likeliest token, and rank and log-probability of what the model says in the end."""
+        return analysis.lens(self, text, steer)
+
+    def attribution(self, text: str | Tokens, token: int | str | None = None, other: int | str | None = None, *,
+                    position: int = -1) -> Attribution:
+        """The logit of `token` (default: the likeliest) after a position, less that of `other` (default: the mean of all
+        logits), as a sum over heads, MLPs, embeddings and biases, with each norm's scale as it was: the repl's /dla."""
+        return analysis.attribution(self, text, token, other, position)
+
+    def head_scores(self, n: int = 50, *, texts: int = 4, seed: int = 0) -> HeadScores:
+        """Induction, previous token and duplicate token scores of all heads: mean attention weights of the second half of
+        n random tokens that are repeated (fewer where the context is short), BOS in front, over some texts."""
+        return analysis.head_scores(self, n, texts, seed)
+
+    def max_texts(self, neuron: str | tuple[int, int], file: str | os.PathLike[str], k: int = 10) -> list[MaxText]:
+        """The k lines of a file at which a neuron is largest, the largest first: (layer, i) of an MLP, or column i of any
+        hook, "blocks.3.hook_resid_post[17]". Lines above the context come in parts. Many lines share a pass."""
+        return analysis.max_texts(self, neuron, file, k)
 
     def _words(self, tokens: Tokens) -> str:
         """Tokens for a command, which takes ids of a model without vocabulary only."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ._interrupt import run
-from ._lib import POINT, CRun, TapFn, lib
+from ._lib import POINT, CRun, CValue, TapFn, lib
 from ._ranges import number
 from .hooks import view
 
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .session import Ints, Session, Tokens
     from .steering import Added
 
+T = TypeVar("T")
 WINDOW_TEXTS, WINDOW_TOKENS = 64, 2048
 
 
@@ -82,7 +83,7 @@ def score(session: Session, texts: Iterable[str | Tokens], window: int | None, s
     most = n_ctx if window is None else number("window", window, 1, n_ctx)
     step = most if stride is None else number("stride", stride, 1, most)
     rows: list[Score] = []
-    for group in _groups(_part(model, text, most, step) for text in texts):
+    for group in groups((_part(model, text, most, step) for text in texts), lambda text: len(text[0])):
         parts = [part for _, _, row in group for part in row]
         for first in range(0, len(parts), WINDOW_TEXTS):
             some = parts[first : first + WINDOW_TEXTS]
@@ -111,12 +112,12 @@ def _part(model: Model, text: str | Tokens, window: int, stride: int) -> _Text:
     return tokens, out, parts
 
 
-def _groups(texts: Iterable[_Text]) -> Iterator[list[_Text]]:
+def groups(texts: Iterable[T], length: Callable[[T], int]) -> Iterator[list[T]]:
     """Texts in groups of at most WINDOW_TEXTS and about WINDOW_TOKENS."""
-    group: list[_Text] = []
+    group: list[T] = []
     for text in texts:
         group.append(text)
-        if len(group) == WINDOW_TEXTS or sum(len(tokens) for tokens, _, _ in group) >= WINDOW_TOKENS:
+        if len(group) == WINDOW_TEXTS or sum(map(length, group)) >= WINDOW_TOKENS:
             yield group
             group = []
     if group:
@@ -132,29 +133,40 @@ def _document(model: Model, text: str) -> Ints:
 
 def _run(sessions: list[Session], parts: list[_Part]) -> None:
     """Feeds all but the last token of each part; the log-probabilities of its last ones go to its array."""
-    runs = (CRun * len(parts))()
-    handles = [session._open() for session in sessions[: len(parts)]]
-    for run_of, session, handle, (tokens, _) in zip(runs, sessions, handles, parts, strict=False):
+    run_texts(sessions, [tokens[:-1] for tokens, _ in parts], POINT["LOGITS"], [_tap(*part) for part in parts])
+
+
+def run_texts(sessions: list[Session], texts: list[Ints], point: int, taps: list[Callable[[CValue], None]]) -> None:
+    """Feeds texts, a session each, in common passes; taps[i] gets the values of texts[i] at a point."""
+    runs = (CRun * len(texts))()
+    handles = [session._open() for session in sessions[: len(texts)]]
+    for run_of, session, handle, tokens in zip(runs, sessions, handles, texts, strict=False):
         session.rewind(0)
-        run_of.session, run_of.tokens, run_of.n = handle.pointer, tokens.ctypes.data, len(tokens) - 1
+        run_of.session, run_of.tokens, run_of.n = handle.pointer, tokens.ctypes.data, len(tokens)
     try:
-        for handle, (tokens, out) in zip(handles, parts, strict=True):
-            handle.watch(1 << POINT["LOGITS"] | handle.steering.points, TapFn(_tap(tokens, out, handle.steering)))
-        run(handles, "mgpt_feed_many", runs, len(runs), work=sessions[0]._work(sum(len(tokens) for tokens, _ in parts)))
+        for handle, tap in zip(handles, taps, strict=True):
+            handle.watch(1 << point | handle.steering.points, TapFn(_steered(tap, point, handle.steering)))
+        run(handles, "mgpt_feed_many", runs, len(runs), work=sessions[0]._work(sum(map(len, texts))))
     finally:
         for handle in handles:
             handle.watch()
 
 
-def _tap(tokens: Ints, out: npt.NDArray[np.float64], steering: Added) -> Callable[[Any, object], int]:
+def _steered(tap: Callable[[CValue], None], point: int, steering: Added) -> Callable[[Any, object], int]:
+    def see(value: Any, user: object) -> int:
+        stop = steering.add(value[0])
+        if value[0].point == point:
+            tap(value[0])
+        return stop
+
+    return see
+
+
+def _tap(tokens: Ints, out: npt.NDArray[np.float64]) -> Callable[[CValue], None]:
     seen = len(tokens) - 1 - len(out)  # positions before the first whose logits count
 
-    def see(value: Any, user: object) -> int:
-        v = value[0]
-        if v.point != POINT["LOGITS"]:
-            return steering.add(v)
+    def see(v: CValue) -> None:
         for i in range(max(seen - v.pos, 0), v.rows):
             out[v.pos + i - seen] = lib.mgpt_logprob(v.data + i * v.stride * 4, v.cols, int(tokens[v.pos + i + 1]))
-        return 0
 
     return see
