@@ -10,6 +10,7 @@
 #include "common/text.h"
 #include "engine/input.h"
 #include "patch/experiment.h"
+#include "patch/pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct patch_run {
     struct engine engine;
     struct input inputs[N_RUNS];
     struct experiment experiment;
+    struct pairs pairs; /* of files, if they were given */
     const char *into, *screen_name, *npz, *html;
     int32_t width;
     int json;
@@ -52,6 +54,16 @@ static const char notes[] =
     "--npz has an array of each point (z: [layers, heads, positions], float64, NaN where it is "
     "not\n"
     "known), its axes (z.layers, ...), tokens, clean and corrupt.\n\n"
+    "--clean-file and --corrupt-file: every pair is an experiment, and each number is a mean over "
+    "them,\n"
+    "with the standard error of its change and p of a permutation test: how often the changes "
+    "with\n"
+    "signs at random sum up to at least as much (all signs of up to 12 pairs, else 4,096). Prompts "
+    "of\n"
+    "different lengths need --positions that all have, such as -1. --json: stderr, p, pairs; "
+    "--npz: "
+    "z.stderr,\n"
+    "z.p, and clean and corrupt of each pair.\n\n"
     "examples:\n"
     "  mgpt patch gpt2.gguf --clean 'When Mary and John went to the store, John gave a drink to'\n"
     "    --corrupt 'When Mary and John went to the store, Mary gave a drink to'\n"
@@ -67,39 +79,39 @@ static const char *const exits[EXIT_N_CODES] = {
 
 /* ---- the prompts ---- */
 
-static int read_prompts(struct patch_run *p, const struct cli_command *command)
+static const char *const run_options[] = {"--clean", "--corrupt"};
+_Static_assert(sizeof run_options / sizeof *run_options == N_RUNS, "a row each");
+
+/* The texts of `inputs` become the prompts of an experiment. */
+static int read_prompts(struct patch_run *p, struct input *inputs, struct experiment *x,
+                        const struct cli_command *command)
 {
-    static const char *const options[] = {"--clean", "--corrupt"};
-    _Static_assert(sizeof options / sizeof *options == N_RUNS, "a row each");
     int code = EXIT_OK;
     for (int i = 0; i < N_RUNS && code == EXIT_OK; i++) {
-        struct input *in = &p->inputs[i];
+        struct input *in = &inputs[i];
         if (!in->text)
             continue;
-        in->what = options[i];
         if (text_is_none(p->engine.model)) {
             in->ids = in->text;
             in->text = NULL;
         }
         code = input_read(in, &p->engine, command);
         if (code == EXIT_OK && in->n_tokens == 0)
-            return cli_usage(command, "%s is empty and the model has no BOS", options[i]);
+            return cli_usage(command, "%s is empty and the model has no BOS", in->what);
         if (code == EXIT_OK)
-            code = engine_fits(&p->engine, options[i], in->n_tokens);
-        p->experiment.report.runs[i] =
-            (struct report_run){.tokens = in->tokens, .n_tokens = in->n_tokens};
+            code = engine_fits(&p->engine, in->what, in->n_tokens);
+        x->report.runs[i] = (struct report_run){.tokens = in->tokens, .n_tokens = in->n_tokens};
     }
     return code;
 }
 
-static int same_length(const struct patch_run *p)
+static int same_length(const struct input *inputs)
 {
-    const struct report_run *clean = &p->experiment.report.runs[RUN_CLEAN],
-                            *corrupt = &p->experiment.report.runs[RUN_CORRUPT];
+    const struct input *clean = &inputs[RUN_CLEAN], *corrupt = &inputs[RUN_CORRUPT];
     if (!clean->tokens || !corrupt->tokens || clean->n_tokens == corrupt->n_tokens)
         return EXIT_OK;
-    cli_note("--clean has %zu tokens and --corrupt %zu: expected the same number", clean->n_tokens,
-             corrupt->n_tokens);
+    cli_note("%s has %zu tokens and %s %zu: expected the same number", clean->what, clean->n_tokens,
+             corrupt->what, corrupt->n_tokens);
     return EXIT_USAGE;
 }
 
@@ -131,28 +143,94 @@ static int report(struct patch_run *p)
 
 /* ---- the command ---- */
 
-static int run_patch(struct patch_run *p, const struct cli_command *command)
+/* From texts to an experiment whose sites are known. */
+static int run_experiment(struct patch_run *p, struct input *inputs, struct experiment *x,
+                          const struct cli_command *command)
 {
     mgpt_error err;
+    x->engine = &p->engine;
+    x->report.path = p->engine.path;
+    int code = read_prompts(p, inputs, x, command);
+    if (code == EXIT_OK)
+        code = same_length(inputs);
+    if (code == EXIT_OK)
+        code = metric_read(&x->metric, &p->engine);
+    if (code == EXIT_OK)
+        code = experiment_prepare(x);
+    if (code != EXIT_OK || experiment_run(x, &err) == MGPT_OK)
+        return code;
+    return interrupted() ? EXIT_INTERRUPTED : cli_fail(NULL, &err);
+}
+
+/* Of a pair: its lines in place of the options. */
+static int run_pair(struct patch_run *p, size_t line, struct input *inputs, struct experiment *x,
+                    const struct cli_command *command)
+{
+    char what[PAIRS_TEXTS][64];
+    mgpt_error err;
+    for (size_t i = 0; i < PAIRS_TEXTS; i++)
+        snprintf(what[i], sizeof what[i], "%.40s, line %zu",
+                 p->pairs.files[i] ? p->pairs.files[i] : "", line + 1);
+    for (int i = 0; i < N_RUNS; i++) {
+        inputs[i].what = what[i];
+        inputs[i].text = p->pairs.files[i] ? p->pairs.lines[i][line] : NULL;
+    }
+    if (p->pairs.files[N_RUNS]) {
+        x->metric.text = p->pairs.lines[N_RUNS][line];
+        x->metric.what = what[N_RUNS];
+    }
+    int code = run_experiment(p, inputs, x, command);
+    x->metric.what = NULL;
+    const double runs[] = {x->report.runs[RUN_CLEAN].value, x->report.runs[RUN_CORRUPT].value};
+    if (code != EXIT_OK || interrupted())
+        return code == EXIT_OK ? EXIT_INTERRUPTED : code;
+    return pairs_add(&p->pairs, x->grids, runs, line + 1, &err) < 0 ? cli_fail(NULL, &err)
+                                                                    : EXIT_OK;
+}
+
+/* The experiment of the first pair gets the means. After Ctrl-C: of the pairs that are known. */
+static int run_pairs(struct patch_run *p, const struct cli_command *command)
+{
+    const struct experiment none = p->experiment;
+    struct report *r = &p->experiment.report;
+    mgpt_error err;
+    int code = EXIT_OK;
+    for (size_t i = 0; i < pairs_lines(&p->pairs) && code == EXIT_OK; i++) {
+        struct experiment other = none;
+        struct input inputs[N_RUNS] = {{.text = NULL}};
+        code = i == 0 ? run_pair(p, i, p->inputs, &p->experiment, command)
+                      : run_pair(p, i, inputs, &other, command);
+        if (i > 0)
+            experiment_close(&other);
+        for (int k = 0; k < N_RUNS; k++)
+            free(inputs[k].tokens);
+    }
+    if ((code != EXIT_OK && code != EXIT_INTERRUPTED) || pairs_known(&p->pairs) == 0)
+        return code;
+    double runs[N_RUNS];
+    if (pairs_end(&p->pairs, p->experiment.grids, runs, r->into, &err) < 0)
+        return cli_fail(NULL, &err);
+    for (int i = 0; i < N_RUNS; i++)
+        r->runs[i].value = runs[i];
+    if (p->pairs.files[N_RUNS])
+        p->experiment.metric.text = p->pairs.files[N_RUNS];
+    r->pairs = &p->pairs;
+    return EXIT_OK;
+}
+
+static int run_patch(struct patch_run *p, const struct cli_command *command)
+{
     int code = engine_open(&p->engine);
-    p->experiment.engine = &p->engine;
-    p->experiment.report.path = p->engine.path;
     if (code == EXIT_OK)
         code = engine_session(&p->engine);
-    if (code == EXIT_OK)
-        code = read_prompts(p, command);
-    if (code == EXIT_OK)
-        code = same_length(p);
-    if (code == EXIT_OK)
-        code = metric_read(&p->experiment.metric, &p->engine);
-    if (code == EXIT_OK)
-        code = experiment_prepare(&p->experiment);
     if (code != EXIT_OK)
         return code;
     interrupt_catch();
-    if (experiment_run(&p->experiment, &err) < 0)
-        return interrupted() ? EXIT_INTERRUPTED : cli_fail(NULL, &err);
-    return report(p);
+    for (int i = 0; i < N_RUNS; i++)
+        p->inputs[i].what = run_options[i];
+    code = p->pairs.files[RUN_CLEAN] ? run_pairs(p, command)
+                                     : run_experiment(p, p->inputs, &p->experiment, command);
+    return code == EXIT_OK ? report(p) : code;
 }
 
 /* Reading the model and, with --steer, its file is all that is left. */
@@ -165,6 +243,27 @@ static int drop_rights(const struct patch_run *p)
                                                .adapters = &p->engine.lora});
     free(steer);
     return code;
+}
+
+static int check_prompts(struct patch_run *p, int is_patch, const struct cli_command *command)
+{
+    const char *const *files = p->pairs.files;
+    int any = files[RUN_CLEAN] || files[RUN_CORRUPT] || files[N_RUNS];
+    if (any && (p->inputs[RUN_CLEAN].text || p->inputs[RUN_CORRUPT].text))
+        return cli_usage(command, "prompts are given as texts or as files, not as both");
+    if (any && p->experiment.request.why)
+        return cli_usage(command, "--why goes with --clean, not with files of prompts");
+    if (any ? !files[RUN_CLEAN] : !p->inputs[RUN_CLEAN].text)
+        return cli_usage(command, "which prompt? Give --clean%s", any ? "-file FILE" : " TEXT");
+    if ((any ? !files[RUN_CORRUPT] : !p->inputs[RUN_CORRUPT].text) &&
+        (is_patch || p->experiment.report.into == RUN_CORRUPT))
+        return cli_usage(command, "which prompt is it compared with? Give --corrupt%s",
+                         any ? "-file FILE" : " TEXT");
+    if (p->experiment.metric.text && files[N_RUNS])
+        return cli_usage(command, "--metric and --metric-file: only one of them");
+    if (!p->experiment.metric.text && !files[N_RUNS])
+        return cli_usage(command, "what is measured? Give --metric 'A - B', logprob:TOKEN or kl");
+    return EXIT_OK;
 }
 
 static int check_patch_options(struct patch_run *p, const struct cli_command *command)
@@ -190,18 +289,13 @@ static int check_patch_options(struct patch_run *p, const struct cli_command *co
                          p->screen_name);
     if ((p->json != 0) + (p->npz != NULL) + (p->html != NULL) > 1)
         return cli_usage(command, "--json, --npz and --html: only one of them");
-    if (!p->inputs[RUN_CLEAN].text)
-        return cli_usage(command, "which prompt? Give --clean TEXT");
-    if (!p->inputs[RUN_CORRUPT].text && (is_patch || p->experiment.report.into == RUN_CORRUPT))
-        return cli_usage(command, "which prompt is it compared with? Give --corrupt TEXT");
-    if (!p->experiment.metric.text)
-        return cli_usage(command, "what is measured? Give --metric 'A - B', logprob:TOKEN or kl");
-    return EXIT_OK;
+    return check_prompts(p, is_patch, command);
 }
 
 static void patch_close(struct patch_run *p)
 {
     experiment_close(&p->experiment);
+    pairs_free(&p->pairs);
     for (int i = 0; i < N_RUNS; i++)
         free(p->inputs[i].tokens);
     engine_close(&p->engine);
@@ -215,6 +309,12 @@ int cmd_patch(int argc, char **argv)
         {"--clean", "TEXT", CLI_TEXT, &p.inputs[RUN_CLEAN].text, 0, 0, "the prompt"},
         {"--corrupt", "TEXT", CLI_TEXT, &p.inputs[RUN_CORRUPT].text, 0, 0,
          "one of the same length that differs in what matters"},
+        {"--clean-file", "FILE", CLI_TEXT, &p.pairs.files[RUN_CLEAN], 0, 0,
+         "many prompts, one a line: means over all pairs"},
+        {"--corrupt-file", "FILE", CLI_TEXT, &p.pairs.files[RUN_CORRUPT], 0, 0,
+         "the other prompt of each, in the same order"},
+        {"--metric-file", "FILE", CLI_TEXT, &p.pairs.files[N_RUNS], 0, 0,
+         "a metric for each pair, in place of --metric"},
         {"--metric", "M", CLI_TEXT, &p.experiment.metric.text, 0, 0,
          "'A - B', logprob:TOKEN or kl"},
         {"--over", "POINTS", CLI_TEXT, &p.experiment.request.over, 0, 0,
@@ -254,6 +354,8 @@ int cmd_patch(int argc, char **argv)
     if (!engine_parse(&p.engine, &command, argc, argv, &code))
         return code;
     code = check_patch_options(&p, &command);
+    if (code == EXIT_OK)
+        code = pairs_read(&p.pairs);
     if (code == EXIT_OK)
         code = drop_rights(&p);
     if (code == EXIT_OK)

@@ -45,16 +45,23 @@ static int64_t find_token(const struct engine *e, const char *text, size_t n, in
     return *token >= 0 ? 1 : count_tokens(e, bytes, (size_t)length, token);
 }
 
-static int metric_token(const struct engine *e, const char *text, size_t n, int32_t *token)
+static const char *metric_name(const struct metric *m)
+{
+    return m->what ? m->what : "--metric";
+}
+
+static int metric_token(const struct metric *m, const struct engine *e, const char *text, size_t n,
+                        int32_t *token)
 {
     int64_t found = find_token(e, text, n, token);
     int most = n < METRIC_MOST / 4 ? (int)n : METRIC_MOST / 4;
     if (found == 1)
         return EXIT_OK;
     if (found < 0)
-        cli_note("--metric: '%.*s' is not a token of the model", most, text);
+        cli_note("%s: '%.*s' is not a token of the model", metric_name(m), most, text);
     else
-        cli_note("--metric: '%.*s' is %lld tokens, expected one", most, text, (long long)found);
+        cli_note("%s: '%.*s' is %lld tokens, expected one", metric_name(m), most, text,
+                 (long long)found);
     return EXIT_USAGE;
 }
 
@@ -80,12 +87,13 @@ static int metric_read_difference(struct metric *m, const struct engine *e)
 {
     const char *at = find_separator(m, e);
     if (!at) {
-        cli_note("--metric: expected 'A - B', logprob:TOKEN or kl, found '%.64s'", m->text);
+        cli_note("%s: expected 'A - B', logprob:TOKEN or kl, found '%.64s'", metric_name(m),
+                 m->text);
         return EXIT_USAGE;
     }
     const char *b = at + strlen(separator);
-    int code = metric_token(e, m->text, (size_t)(at - m->text), &m->a);
-    return code == EXIT_OK ? metric_token(e, b, strlen(b), &m->b) : code;
+    int code = metric_token(m, e, m->text, (size_t)(at - m->text), &m->a);
+    return code == EXIT_OK ? metric_token(m, e, b, strlen(b), &m->b) : code;
 }
 
 int metric_read(struct metric *m, const struct engine *e)
@@ -98,7 +106,7 @@ int metric_read(struct metric *m, const struct engine *e)
         return EXIT_OK;
     m->kind = METRIC_LOGPROB;
     if (strncmp(m->text, prefix, n) == 0)
-        return metric_token(e, m->text + n, strlen(m->text + n), &m->a);
+        return metric_token(m, e, m->text + n, strlen(m->text + n), &m->a);
     m->kind = METRIC_DIFFERENCE;
     return metric_read_difference(m, e);
 }

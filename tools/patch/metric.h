@@ -12,6 +12,7 @@ enum metric_kind {
 
 struct metric {
     const char *text; /* as the user wrote it */
+    const char *what; /* it in messages; NULL: "--metric" */
     enum metric_kind kind;
     int32_t a, b;
     size_t n_vocab;

@@ -18,6 +18,7 @@ struct shown {
     const struct report *report;
     const struct sweep_grid *grid;
     int best;
+    const struct pairs_grid *pairs; /* NULL: there is one pair */
 };
 
 static double change_at(const struct shown *s, size_t row, size_t pos)
@@ -136,7 +137,10 @@ static void print_site(const struct shown *s, size_t index)
         printf(".%d", (int)s->grid->heads[row % n_head]);
     if (s->grid->positions[pos] != SWEEP_EVERYWHERE)
         printf(" at %d %s", (int)s->grid->positions[pos], token_label(s, pos));
-    printf("  %+.4f\n", change_at(s, row, pos));
+    printf("  %+.4f", change_at(s, row, pos));
+    if (s->pairs)
+        printf(" +- %.4f, p %.4f", s->pairs->stderrs[index], s->pairs->p[index]);
+    putchar('\n');
 }
 
 /* The largest change that is not taken; n: there is none. */
@@ -219,6 +223,8 @@ int report_show(const struct report *r, const struct screen *screen)
     text_print_quoted(stdout, r->metric->text, strlen(r->metric->text));
     putchar('\n');
     int done = 1;
+    if (r->pairs)
+        printf("means over %zu pairs; the tokens are the first pair's\n", pairs_known(r->pairs));
     for (int i = 0; i < N_RUNS; i++)
         if (r->runs[i].tokens)
             print_run(r, i);
@@ -229,8 +235,8 @@ int report_show(const struct report *r, const struct screen *screen)
     for (size_t i = 0; i < arr_len(r->grids) && done; i++) {
         const struct sweep_grid *g = &r->grids[i];
         int many = arr_len(g->layers) * arr_len(g->heads) > SCREEN_LINES;
-        const struct shown s = {r, g,
-                                g->has_heads && (many || g->positions[0] == SWEEP_EVERYWHERE)};
+        const struct shown s = {r, g, g->has_heads && (many || g->positions[0] == SWEEP_EVERYWHERE),
+                                r->pairs ? &r->pairs->grids[i] : NULL};
         print_title(&s);
         done = print_picture(&s, screen) && print_strongest_sites(&s);
     }

@@ -3,6 +3,7 @@
 #define MGPT_PATCH_REPORT_H
 
 #include "common/heat.h"
+#include "patch/pairs.h"
 #include "patch/sweep.h"
 #include "patch/why.h"
 
@@ -25,6 +26,7 @@ struct report {
     struct report_run runs[N_RUNS];
     int into;                       /* the run that is changed */
     const struct sweep_grid *grids; /* stb_ds array */
+    const struct pairs *pairs;      /* NULL: one pair; else values are means */
     const struct why *why;          /* NULL: the tables show changes, not what a part contributes */
 };
 

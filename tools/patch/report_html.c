@@ -43,6 +43,8 @@ static void html_runs(struct outfile *f, const struct report *r)
 {
     html_put(f, "<p>metric: ");
     html_text(f, r->metric->text);
+    if (r->pairs)
+        html_put(f, ", means over %zu pairs", pairs_known(r->pairs));
     html_put(f, ", model: ");
     html_text(f, r->path);
     for (int which = 0; which < N_RUNS; which++) {
@@ -61,10 +63,10 @@ static void html_runs(struct outfile *f, const struct report *r)
 static void html_cell(struct outfile *f, double x, double largest)
 {
     if (isfinite(x))
-        html_put(f, "<td style=\"background:rgba(%s,%.2f)\">%.3f",
-                 x < 0 ? "220,40,40" : "30,110,220", largest > 0 ? fabs(x) / largest * 0.8 : 0, x);
+        html_put(f, " style=\"background:rgba(%s,%.2f)\">%.3f", x < 0 ? "220,40,40" : "30,110,220",
+                 largest > 0 ? fabs(x) / largest * 0.8 : 0, x);
     else
-        html_put(f, "<td>?");
+        html_put(f, ">?");
 }
 
 /* The header: the columns are positions. */
@@ -81,8 +83,9 @@ static void html_columns(struct outfile *f, const struct report *r, const struct
     }
 }
 
-static void html_grid(struct outfile *f, const struct report *r, const struct sweep_grid *g)
+static void html_grid(struct outfile *f, const struct report *r, size_t at)
 {
+    const struct sweep_grid *g = &r->grids[at];
     size_t n_pos = arr_len(g->positions), n_head = arr_len(g->heads);
     double base = r->runs[r->into].value, largest = 0;
     for (size_t i = 0; i < sweep_size(g); i++)
@@ -97,6 +100,10 @@ static void html_grid(struct outfile *f, const struct report *r, const struct sw
             html_put(f, "\n<tr><th>%d", (int)g->layers[i / n_pos / n_head]);
         if (i % n_pos == 0 && g->has_heads)
             html_put(f, ".%d", (int)g->heads[i / n_pos % n_head]);
+        html_put(f, "<td");
+        if (r->pairs)
+            html_put(f, " title=\"standard error %.3g, p %.3g\"", r->pairs->grids[at].stderrs[i],
+                     r->pairs->grids[at].p[i]);
         html_cell(f, r->why ? base - g->values[i] : g->values[i] - base, largest);
     }
     html_put(f, "</table>\n");
@@ -134,6 +141,6 @@ int report_html(const struct report *r, const char *path, mgpt_error *err)
     if (r->why)
         html_why(&f, r);
     for (size_t i = 0; i < arr_len(r->grids); i++)
-        html_grid(&f, r, &r->grids[i]);
+        html_grid(&f, r, i);
     return outfile_commit(&f, err);
 }

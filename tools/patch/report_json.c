@@ -12,27 +12,28 @@ static struct jtext *json_metrics(const double *values, size_t n)
     return list;
 }
 
-/* The values of a head, by position. */
-static struct jtext *head_values(const struct sweep_grid *g, size_t layer, size_t head)
+/* Values of a head, by position. */
+static struct jtext *head_values(const struct sweep_grid *g, const double *values, size_t layer,
+                                 size_t head)
 {
     size_t n = arr_len(g->positions);
-    return json_metrics(g->values + (layer * arr_len(g->heads) + head) * n, n);
+    return json_metrics(values + (layer * arr_len(g->heads) + head) * n, n);
 }
 
 /* [layer][position], or [layer][head][position]. */
-static struct jtext *grid_values(const struct sweep_grid *g)
+static struct jtext *grid_values(const struct sweep_grid *g, const double *values)
 {
     struct jtext *all = jtext("[]");
     for (size_t layer = 0; layer < arr_len(g->layers); layer++) {
-        struct jtext *heads = g->has_heads ? jtext("[]") : head_values(g, layer, 0);
+        struct jtext *heads = g->has_heads ? jtext("[]") : head_values(g, values, layer, 0);
         for (size_t head = 0; g->has_heads && head < arr_len(g->heads); head++)
-            jtext_add(heads, "o", head_values(g, layer, head));
+            jtext_add(heads, "o", head_values(g, values, layer, head));
         jtext_add(all, "o", heads);
     }
     return all;
 }
 
-static struct jtext *grid_object(const struct sweep_grid *g)
+static struct jtext *grid_object(const struct sweep_grid *g, const struct pairs_grid *pairs)
 {
     struct jtext *o =
         jtext("{s:s, s:o}", "over", g->name, "layers", jtext_ids(g->layers, arr_len(g->layers)));
@@ -40,7 +41,10 @@ static struct jtext *grid_object(const struct sweep_grid *g)
         jtext_add(o, "s:o", "heads", jtext_ids(g->heads, arr_len(g->heads)));
     if (g->positions[0] != SWEEP_EVERYWHERE)
         jtext_add(o, "s:o", "positions", jtext_ids(g->positions, arr_len(g->positions)));
-    jtext_add(o, "s:o", "values", grid_values(g));
+    jtext_add(o, "s:o", "values", grid_values(g, g->values));
+    if (pairs)
+        jtext_add(o, "s:o, s:o", "stderr", grid_values(g, pairs->stderrs), "p",
+                  grid_values(g, pairs->p));
     return o;
 }
 
@@ -64,6 +68,8 @@ int report_json(const struct report *r)
     struct jtext *grids = jtext("[]");
     struct jtext *root = jtext("{s:s, s:s, s:s, s:s}", "model", r->path, "metric", r->metric->text,
                                "mode", r->mode, "into", report_runs[r->into]);
+    if (r->pairs)
+        jtext_add(root, "s:I", "pairs", (int64_t)pairs_known(r->pairs));
     for (int i = 0; i < N_RUNS; i++)
         if (r->runs[i].tokens)
             jtext_add(root, "s:{s:o, s:f}", report_runs[i], "tokens",
@@ -71,7 +77,7 @@ int report_json(const struct report *r)
     if (r->why)
         set_why(root, r->why);
     for (size_t i = 0; i < arr_len(r->grids); i++)
-        jtext_add(grids, "o", grid_object(&r->grids[i]));
+        jtext_add(grids, "o", grid_object(&r->grids[i], r->pairs ? &r->pairs->grids[i] : NULL));
     jtext_add(root, "s:o", "grids", grids);
     return text_json_line(root);
 }

@@ -17,7 +17,7 @@ struct report_array {
     uint64_t dims[3];
 };
 
-enum { FIXED_ARRAYS = 8, GRID_ARRAYS = 4 };
+enum { FIXED_ARRAYS = 8, GRID_ARRAYS = 6 };
 
 static struct report_array npz_vector(const char *name, const int32_t *ids, const double *numbers,
                                       size_t n)
@@ -27,8 +27,9 @@ static struct report_array npz_vector(const char *name, const int32_t *ids, cons
     return a;
 }
 
-/* z, z.layers, z.heads, z.positions. */
-static size_t list_grid(const struct sweep_grid *g, struct report_array *to)
+/* z, z.layers, z.heads, z.positions; of pairs also z.stderr and z.p. */
+static size_t list_grid(const struct sweep_grid *g, const struct pairs_grid *pairs,
+                        struct report_array *to)
 {
     static const char *const axes[] = {"layers", "heads", "positions"};
     int32_t *const sets[] = {g->layers, g->heads, g->positions};
@@ -43,6 +44,11 @@ static size_t list_grid(const struct sweep_grid *g, struct report_array *to)
             to[n++] = npz_vector(name, sets[i], NULL, arr_len(sets[i]));
             to[0].dims[to[0].n_dims++] = arr_len(sets[i]);
         }
+    for (size_t i = 0; i < 2 && pairs; i++) {
+        to[n] = to[0];
+        to[n].numbers = i == 0 ? pairs->stderrs : pairs->p;
+        snprintf(to[n++].name, sizeof to->name, "%s.%s", g->name, i == 0 ? "stderr" : "p");
+    }
     return n;
 }
 
@@ -56,7 +62,9 @@ static size_t list_arrays(const struct report *r, struct report_array *to)
     for (int i = 0; i < N_RUNS; i++)
         if (r->runs[i].tokens) {
             to[n++] = npz_vector(tokens[i], r->runs[i].tokens, NULL, r->runs[i].n_tokens);
-            to[n++] = npz_vector(report_runs[i], NULL, &r->runs[i].value, 1);
+            to[n++] =
+                npz_vector(report_runs[i], NULL, r->pairs ? r->pairs->runs[i] : &r->runs[i].value,
+                           r->pairs ? pairs_known(r->pairs) : 1);
         }
     if (r->why && r->why->tokens)
         to[n++] = npz_vector("without_token", NULL, r->why->tokens, r->why->n_prompt);
@@ -66,7 +74,7 @@ static size_t list_arrays(const struct report *r, struct report_array *to)
         to[n++] = npz_vector("shapley", NULL, r->why->shapley, r->why->n_segments);
     }
     for (size_t i = 0; i < arr_len(r->grids); i++)
-        n += list_grid(&r->grids[i], to + n);
+        n += list_grid(&r->grids[i], r->pairs ? &r->pairs->grids[i] : NULL, to + n);
     return n;
 }
 
