@@ -24,7 +24,8 @@ body{font:15px/1.45 system-ui,sans-serif;color:var(--text);background:var(--page
 table{border-collapse:collapse;margin:.6em 0}
 th,td{border:1px solid var(--line);padding:2px 8px;text-align:center;font-variant-numeric:tabular-nums}
 th:first-child,td:first-child{text-align:left}th small,.faint{font-weight:normal;color:var(--faint)}
-.wide{overflow-x:auto}summary{cursor:pointer;margin:.4em 0}h2{margin:1.4em 0 .3em}
+.wide{overflow-x:auto}.wide td:first-child,.wide th:first-child{position:sticky;left:0;background:var(--page);background-clip:padding-box}
+li{overflow-wrap:anywhere}summary{cursor:pointer;margin:.4em 0}h2{margin:1.4em 0 .3em}
 td a{color:inherit;text-decoration:none;display:block}td a:hover{text-decoration:underline}
 .bar{display:flex;height:6px;min-width:6em;margin-top:2px}.bar i{display:block}
 """ + "".join(f".{v}{{background:var(--{v})}}" for v in VERDICTS)
@@ -115,7 +116,7 @@ def write_page(path, found):
     body = [
         f"<h1>GPT conformance suite {text(', '.join(suites))}</h1>",
         "<p>Small models with random weights, and the logits that their definition gives in float64. Each engine read the "
-        "same files and computed the logits of the same tokens. Hover over a cell for the reason; a link leads to the cause, "
+        "same files and computed the logits of the same tokens (hooks: inner values). Hover over a cell for the reason; a link leads to the cause, "
         "which <code>mgpt check --explain</code> found by trying it.",
         f"<table>{legend}</table><h2>Groups: right or near, of those tried</h2>", table_of_groups(found, groups),
         "<h2>Cases</h2>", *[table_of_cases(found, group, ids) for group, ids in groups.items()],

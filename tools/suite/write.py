@@ -235,7 +235,7 @@ def write_behaviours(suite):
         case = {**plain[name], 'id': '%s%s' % (name, how.replace('--', '.').replace(' ', '_')), 'group': 'behaviours',
                 'kind': 'behaviour', 'how': how, 'like': name}
         case['what'] = '%s: %s' % (HOW.get(how, '64 tokens at a time'), plain[name]['what'])
-        case['files'] = {kind: path for kind, path in case['files'].items() if kind in ('hf', 'gguf')}
+        case['files'] = {kind: path for kind, path in case['files'].items() if kind in ('hf', 'hf4', 'gguf')}
         suite.add(case)
 
 

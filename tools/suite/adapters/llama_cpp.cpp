@@ -11,7 +11,7 @@ int main(int argc, char **argv) {
     std::string how = argc > 4 ? argv[4] : "--chunk"; // --chunk without a number: all at once
     int id, k = argc > 5 ? atoi(argv[5]) : how == "--step" ? 1 : 1 << 30, n_seq = how == "--batch" ? k : how == "--fork" ? 2 : 1;
     std::vector<int> ids; std::ifstream in(argv[2]); while (in >> id) ids.push_back(id); const int n = ids.size(), half = n / 2;
-    llama_log_set(errors, nullptr); llama_backend_init();
+    setenv("GGML_NO_BACKTRACE", "1", 1); llama_log_set(errors, nullptr); llama_backend_init(); if (how == "--hooks") refuse("no such way: --hooks");
     llama_model_params m = llama_model_default_params(); m.vocab_only = how == "--tokenize";
     llama_model *model = llama_model_load_from_file(argv[1], m); if (!model) refuse("llama_model_load_from_file refused the file");
     auto vocab = llama_model_get_vocab(model); const size_t V = llama_vocab_n_tokens(vocab); std::vector<float> out(n * V);
