@@ -131,7 +131,7 @@ static int scores(const struct stage_job *job, size_t head, const float *keys, f
     return MGPT_OK;
 }
 
-/* The keys that query i sees: the first of them. */
+/* The number of keys that query i sees: the first ones with a causal mask, else all. */
 static size_t is_seen(const struct stage_job *job, size_t i)
 {
     return job->in->causal ? i + 1 : job->in->x->rows;

@@ -153,7 +153,7 @@ struct vs_row {
  * code; after a failure the user has been told. */
 int vs_read(const char *path, struct vs_row **rows);
 
-/* Rows of what was measured here, likewise. */
+/* As vs_read, but the rows of what was measured here. */
 int vs_ours(const struct bench *b, struct vs_row **rows);
 
 /* Every row of ours with all rows of theirs for the same test. */

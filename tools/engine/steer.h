@@ -21,7 +21,7 @@ struct steer {
  * steer_free frees them in any case. */
 int steer_parse(struct steer *steer, int32_t layer, const uint8_t *data, size_t n, mgpt_error *err);
 
-/* All rows times a scale to `to`, which may be steer->rows. */
+/* Writes all rows times a scale to `to`, which may be steer->rows. */
 void steer_scale(const struct steer *steer, float scale, float *to);
 
 /* steer_parse of a file, times a scale. A status, and as with steer_parse steer_free in any case. */

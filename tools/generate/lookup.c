@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Tokens hashed, longest first; places compared per order; the proposals of a length that did
- * badly are tried again once in so many times. */
+/* orders: lengths of the runs of tokens that are hashed, longest first. MOST_PLACES: places of a run
+ * that are compared. TRY_AGAIN: a length whose proposals were wrong is tried once in that many times. */
 static const size_t orders[] = {8, 4, 2};
 _Static_assert(sizeof orders / sizeof *orders == LOOKUP_ORDERS, "a row each");
 enum { MOST_PLACES = 16, TRY_AGAIN = 16 };

@@ -113,7 +113,7 @@ int metric_read(struct metric *m, const struct engine *e)
 
 /* ---- values ---- */
 
-/* Less this, logits are log-probabilities. */
+/* Returns the logarithm of the sum of exp(logits). A logit minus it is a log-probability. */
 static double log_sum(const struct metric *m, const float *logits)
 {
     return (double)logits[0] - mgpt_logprob(logits, m->n_vocab, 0);

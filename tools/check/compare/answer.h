@@ -43,7 +43,7 @@ int answer_read(const struct answer *a, size_t i, size_t pos, size_t head, doubl
                 mgpt_error *err);
 size_t answer_widest(const struct answer *a);
 
-/* Hook i, or the logits. */
+/* Hook i; for i = n_hooks the logits. */
 struct ref_hook answer_hook(const struct answer *a, size_t i);
 
 /* Index of the hook at a point, n_hooks for the logits, -1 when it was not recorded. */

@@ -54,7 +54,7 @@ struct locate_layers {
 };
 struct locate_layers locate_layers(const struct locate *locate, int n_layer);
 
-/* What the stage before a point does, with its tensors, for messages. */
+/* Words for messages: what the stage before a point does, and its tensors. */
 const char *locate_stage(mgpt_point point);
 
 /* Prints the finding. Exit codes. */

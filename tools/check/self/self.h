@@ -86,7 +86,7 @@ struct self_options {
     const char *attested; /* NULL, or the record that has tokens, kv and the hash to be found */
 };
 
-/* An exit code; the user has been told. */
+/* Checks and prints the results. Returns an exit code. */
 int self_check(const struct self_options *options);
 
 #endif

@@ -34,7 +34,7 @@ int lora_apply(struct checkpoint *c, const struct lora_adapter *adapter, mgpt_er
 void lora_apply_gguf(struct checkpoint *c, const struct lora_adapter *adapter);
 void lora_apply_peft(struct checkpoint *c, const struct lora_adapter *adapter);
 
-/* The last part of its path, for messages. */
+/* The file name of the adapter without its folders, for messages. */
 const char *lora_name(const struct lora_adapter *adapter);
 
 /* What changes n_rows rows of a tensor, from row `first` on. */

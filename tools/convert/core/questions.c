@@ -186,7 +186,7 @@ const char *ckpt_given(const struct ckpt_options *o, enum ckpt_fact fact)
     return at ? *at : "";
 }
 
-/* The value itself, which lives for ever; NULL: it is none of them. */
+/* The value of the question's list that equals the text, a constant; NULL: none does. */
 static const char *listed_value(const struct ckpt_question *q, const char *text)
 {
     for (size_t i = 0; i < q->n_values; i++)

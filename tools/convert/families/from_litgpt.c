@@ -76,7 +76,7 @@ static int has_word(const json_t *config, const char *key, const char *word)
     return text && strcmp(text, word) == 0;
 }
 
-/* The family of models.txt. */
+/* The entry of models.txt for the configuration. */
 static const char *choose_family(struct checkpoint *c, const json_t *config)
 {
     const char *mlp = json_string_value(json_object_get(config, "mlp_class_name"));

@@ -157,7 +157,8 @@ enum ckpt_match hf_untyped_sniff(struct span bytes)
                : MATCH_NO;
 }
 
-/* The weights beside it say by their names what they are; a GPT of Hugging Face says what to write. */
+/* A config.json without model_type. If weights are next to it, their names say what they are. If those are
+ * of a GPT of Hugging Face, the error says which model_type to write. */
 void hf_untyped_read(struct checkpoint *c, const struct ckpt_input *in)
 {
     static const char *const names[] = {"model.safetensors", "pytorch_model.bin",

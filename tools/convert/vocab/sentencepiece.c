@@ -116,7 +116,7 @@ static void read_trainer(struct hf_tok *t, struct span bytes)
     v->eos = piece_id(t, eos, TOKEN_CONTROL);
     t->unigram = model == 1;
     v->model = t->unigram ? "t5" : "llama";
-    v->user_pieces &= !t->unigram; /* Unigram's are found so without saying */
+    v->user_pieces &= !t->unigram; /* Unigram finds them without this key */
     drop_unfound(t);
     if (model != 1 && model != 2 && !(model == 4 && is_characters(t)))
         hf_tok_refuse(t, "model_type", "only unigram, BPE and char are supported");
