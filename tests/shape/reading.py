@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""Numbers of lines that the documents state are true to within 5 %: the blocks of README.md's map, and the lists of
-files to read in tests/README.md."""
+"""Numbers of lines that the documents state are true to within 5 %: the blocks of README.md's map, which has every folder
+of tools, and the lists of files to read in tests/README.md."""
 import os
 import pathlib
 import re
@@ -52,6 +52,10 @@ def main():
         wrong = not files or abs(number - found) > 0.05 * found
         bad += wrong
         print('%s %s: %s lines%s' % ('not ok' if wrong else 'ok', what, stated, ', found %d' % found if wrong else ''))
+    named = {p for _, _, files in blocks() for p in files}
+    missing = [p.name for p in sorted((ROOT / 'tools').iterdir()) if p.is_dir() and p not in named and p.name[0] not in '._']
+    bad += bool(missing)
+    print(*['not ok README.md: the map has not', *missing] if missing else ["ok README.md: the map has all folders of tools"])
     if len(rows) != 8:
         print('not ok: %d numbers, expected 3 blocks and 5 lists' % len(rows))
     return bad > 0 or len(rows) != 8
