@@ -10,6 +10,7 @@
  */
 #include "base/error.h"
 #include "kernels/kernels.h"
+#include "run/session.h"
 
 #include <float.h>
 #include <math.h>
@@ -349,8 +350,7 @@ double mgpt_draw_prob(const mgpt_sampler *s, const float *logits, size_t n, int3
     return p.total ? (double)weight_of(&p, (size_t)token) / (double)p.total : token == 0;
 }
 
-/* log of the sum of exp(logits), in float64. */
-static double log_sum(const float *logits, size_t n)
+double logits_log_sum(const float *logits, size_t n)
 {
     const struct sample_kernels *kernels = kernels_sample();
     double max = (double)kernels->biggest(logits, n);
@@ -361,7 +361,7 @@ double mgpt_logprob(const float *logits, size_t n, int32_t token)
 {
     if (!logits || token < 0 || (size_t)token >= n)
         return NAN;
-    return (double)logits[token] - log_sum(logits, n);
+    return (double)logits[token] - logits_log_sum(logits, n);
 }
 
 /* ---- best candidates ---- */
@@ -395,7 +395,7 @@ size_t mgpt_top(const float *logits, size_t n, mgpt_candidate *top, size_t k)
     if (!logits || !top || n == 0 || n > INT32_MAX)
         return 0;
     k = k < n ? k : n;
-    double sum = log_sum(logits, n);
+    double sum = logits_log_sum(logits, n);
     for (size_t i = 0; i < n && k > 0; i++) {
         mgpt_candidate c = {(int32_t)i, logits[i], (double)logits[i] - sum};
         if (i < k)

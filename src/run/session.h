@@ -236,4 +236,7 @@ void tap_heads(pass *p, const struct segment *seg, mgpt_point point, size_t laye
             tap_rows(p, MGPT_##point, y);                                                          \
     } while (0)
 
+/* The logarithm of the sum of exp(logits), in float64: what mgpt_logprob takes from a logit (sample.c). */
+double logits_log_sum(const float *logits, size_t n);
+
 #endif

@@ -59,6 +59,17 @@ check "each of many texts has the number that it has alone" cmp -s "$tmp/alone" 
 cp "$tmp/out" "$tmp/plain"
 run score "$names" -f "$tmp/many" --each -t 2 --isa scalar
 check "... whatever threads and kernels" cmp -s "$tmp/out" "$tmp/plain"
+# Texts that begin as others do, are others' beginnings or the same, dealt to threads; tokens of texts beyond a key of the sort.
+awk 'NR <= 40 { for (n = 1; n <= length($0); n++) print substr($0, 1, n); print $0 "abcdefghijklmnop"; print $0 "abcdefghijklmnoq" }' \
+    "$tmp/many" >"$tmp/begin"
+while IFS= read -r line; do
+    printf '%s\n' "$line" | "$MGPT" score "$names" -f - --each -t 1 | head -n 1
+done <"$tmp/begin" >"$tmp/alone"
+for threads in 1 2 7; do
+    run score "$names" -f "$tmp/begin" --each -t $threads
+    sed '/^texts /,$d' "$tmp/out" >"$tmp/together"
+    check "texts that share beginnings, $threads threads" cmp -s "$tmp/alone" "$tmp/together"
+done
 "$MGPT" generate "$lines" -p A --samples 12 -n 240 | sed 's/^.\{20\}$/&\n/' | grep . >"$tmp/mixed"
 while IFS= read -r line; do
     printf '%s\n' "$line" | "$MGPT" score "$lines" -f - --each 2>/dev/null | head -n 1
@@ -66,6 +77,9 @@ done <"$tmp/mixed" >"$tmp/alone"
 run score "$lines" -f "$tmp/mixed" --each
 sed '/^texts /,$d' "$tmp/out" >"$tmp/together"
 check "short and long texts together" cmp -s "$tmp/alone" "$tmp/together"
+run score "$lines" -f "$tmp/mixed" --each -t 3
+sed '/^texts /,$d' "$tmp/out" >"$tmp/together"
+check "... dealt to three threads" cmp -s "$tmp/alone" "$tmp/together"
 
 echo abcdefghijklmnopqrstuvwxyz >"$tmp/long"
 says "a text longer than the context is scored whole (rolling.py)" "tokens      27" score "$names" -f "$tmp/long"

@@ -77,7 +77,7 @@ cat >"$list" <<'END'
 tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|utf8|xxh64)\.h
 tools/[^:]*: dtype/dtype\.h
 tools/convert/[^:]*: kernels/activations\.h
-tools/(bench/bench_limit|generate/prefixes|lab/wasm/system)\.c: base/threads\.h
+tools/(bench/bench_limit|generate/prefixes|lab/wasm/system|score/score_(team|walk))\.c: base/threads\.h
 tools/(convert/core/checkpoint\.h|convert/vocab/pattern\.h|common/files\.c|engine/steer\.c): gguf/gguf\.h
 tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/engine_pass\.c): kernels/kernels\.h
 tools/(check/oracle/oracle|convert/core/checkpoint)\.h: model/numbers\.h
@@ -85,7 +85,7 @@ tools/check/oracle/oracle_model\.c: model/slots\.h
 tools/lab/wasm/no_experts\.c: run/ops\.h
 tools/lab/wasm/(fma|isa_wasm)\.c: kernels/(simd/(lanes|vec)|spec/float_tmpl|tiles/attend_tile_tmpl)\.h
 tools/(bench/bench_streaming|convert/core/from_gguf|convert/core/write_check|check/oracle/oracle_model|lab/wasm/system)\.c: model/model\.h
-tools/(bench/cmd_bench|generate/resume|info/cmd_info)\.c: run/session\.h
+tools/(bench/cmd_bench|generate/resume|info/cmd_info|score/score_walk)\.c: run/session\.h
 tools/convert/(core/elsewhere|core/write|families/from_hf|families/hf_special)\.c: model/arch\.h
 tools/convert/families/gpt_facts\.c: model/arch\.h
 tools/(amalgamation/no_split|convert/vocab/.*|lab/wasm/split)\.c: tokenizer/tok_split\.h

@@ -18,24 +18,29 @@
 #include "engine/input.h"
 #include "score/score_document.h"
 #include "score/score_json.h"
+#include "score/score_walk.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* Lines are scored in windows of at most WINDOW lines or WINDOW_TOKENS tokens, so that output does not
- * wait long. Contexts may
- * wait for others that begin alike; a token of a line without one counts TEXT_WEIGHT times. */
-enum { WINDOW = 4096, WINDOW_TOKENS = 1 << 17, TEXT_WEIGHT = 16 };
+/* Lines are scored together: at most n_lines with n_tokens, so that output does not wait long, more of a small model,
+ * whose texts share more the more there are. Contexts may wait for others that begin alike; a token of a line
+ * without one counts TEXT_WEIGHT times. */
+static const struct at_once {
+    size_t n_lines, n_tokens;
+} usual = {4096, 1 << 17}, of_small_models = {1 << 15, 1 << 23};
+enum { TEXT_WEIGHT = 16 };
 
 enum { MOST_LINE = 256 << 20 }; /* bytes; /dev/zero is one line */
 
 struct score_run {
     struct engine engine;
-    struct scorer scorer;
+    struct score_team team;
     struct score_line *lines;  /* stb_ds array: the window */
     struct scored_text *texts; /* stb_ds array: of these lines */
     size_t n_done, n_waiting;  /* texts that have been scored; the others' tokens */
+    struct at_once most;
     const char *file;
     int each, no_bos, no_end, json;
     int32_t top, window, stride; /* options */
@@ -131,7 +136,7 @@ static void drop_texts(struct score_run *s, size_t n)
 /* Scores the texts in hand, also those of a line that has more. */
 static int score_waiting(struct score_run *s)
 {
-    int code = score_texts(&s->scorer, texts_from(s, s->n_done), arr_len(s->texts) - s->n_done);
+    int code = score_texts(&s->team, texts_from(s, s->n_done), arr_len(s->texts) - s->n_done);
     for (; s->n_done < arr_len(s->texts); s->n_done++)
         if (!s->texts[s->n_done].text && !s->top) /* its record has sums only */
             free_tokens(&s->texts[s->n_done]);
@@ -215,7 +220,7 @@ static int add_text(struct score_run *s, struct scored_text t, const struct scor
         status = score_read_tokens(s, &t, err);
     t.is_greedy = !t.text;
     int lists = s->json && (t.text || n_top > 0);
-    if (status == MGPT_OK && (lists || score_rolls(&s->scorer, &t)) &&
+    if (status == MGPT_OK && (lists || score_rolls(&s->team, &t)) &&
         !score_json_room(&t, n_top < n_vocab ? n_top : n_vocab))
         status = err_memory(err, "the log-probabilities", t.n_scored);
     if (status == MGPT_OK && !arr_push(s->texts, t))
@@ -236,7 +241,9 @@ static int keep_line(struct score_run *s, struct score_line line)
         err_memory(&err, "the lines", (arr_len(s->lines) + 1) * sizeof line);
         return cli_fail(s->file, &err);
     }
-    return arr_len(s->lines) == WINDOW || s->n_waiting >= WINDOW_TOKENS ? score_window(s) : EXIT_OK;
+    return arr_len(s->lines) == s->most.n_lines || s->n_waiting >= s->most.n_tokens
+               ? score_window(s)
+               : EXIT_OK;
 }
 
 static int score_add_text(struct score_run *s, size_t number, const char *text, size_t n_bytes)
@@ -263,7 +270,7 @@ static int add_texts(struct score_run *s, struct score_line *line)
             add_text(s, t, &pair, &line->wrong);
         else
             free_tokens(&t);
-        if (s->n_waiting >= WINDOW_TOKENS)
+        if (s->n_waiting >= s->most.n_tokens)
             code = score_waiting(s);
     }
     return code;
@@ -333,13 +340,13 @@ static int score_report(const struct score_run *s, int code)
         cli_note("%s: nothing to score", s->file);
         return EXIT_USAGE;
     }
-    totals_print(sum, &s->scorer.windows, s->window && !s->json);
+    totals_print(sum, &s->team.windows, s->window && !s->json);
     return code;
 }
 
 static int score_whole(struct score_run *s)
 {
-    struct score_document d = {.scorer = &s->scorer, .file = s->file, .no_bos = s->no_bos};
+    struct score_document d = {.team = &s->team, .file = s->file, .no_bos = s->no_bos};
     int code = score_document(&d);
     s->totals = d.totals;
     return code;
@@ -369,13 +376,14 @@ static int choose_windows(struct score_run *s, const struct cli_command *command
     if (stride > window)
         return cli_usage(command, "--stride %zu: more than the window of %zu tokens", stride,
                          window);
-    s->scorer.windows = (struct score_windows){window, stride};
+    s->team.windows = (struct score_windows){window, stride};
     return EXIT_OK;
 }
 
 static int score_run(struct score_run *s, const struct cli_command *command)
 {
-    s->scorer.engine = &s->engine;
+    s->team.engine = &s->engine;
+    s->most = walk_fits(&s->engine) ? of_small_models : usual;
     int code = choose_windows(s, command);
     if (code != EXIT_OK)
         return code;
@@ -431,7 +439,7 @@ int cmd_score(int argc, char **argv)
         code = engine_session(&s.engine);
     if (code == EXIT_OK)
         code = score_run(&s, &command);
-    score_close(&s.scorer);
+    score_close(&s.team);
     engine_close(&s.engine);
     return code;
 }

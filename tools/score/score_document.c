@@ -41,7 +41,7 @@ struct rolling {
 static int encode_part(const struct rolling *r, const char *text, size_t n, int32_t **tokens,
                        size_t *n_tokens, mgpt_error *err)
 {
-    return engine_try_encode(r->d->scorer->engine, text, n, MGPT_NO_SPECIAL_TOKENS, -1, tokens,
+    return engine_try_encode(r->d->team->engine, text, n, MGPT_NO_SPECIAL_TOKENS, -1, tokens,
                              n_tokens, err);
 }
 
@@ -133,7 +133,7 @@ static int read_piece(struct rolling *r)
 static size_t windows_ready(const struct rolling *r, struct scored_text *texts, size_t most,
                             size_t *n_tokens)
 {
-    const struct score_windows *w = &r->d->scorer->windows;
+    const struct score_windows *w = &r->d->team->windows;
     size_t done = r->d->totals.n_tokens, known = r->n_before + arr_len(r->tokens), n = 0;
     for (*n_tokens = 0; n < most && done + 1 < known; n++) {
         struct score_window next = windows_next(w, done, known - 1 - done);
@@ -151,7 +151,7 @@ static size_t windows_ready(const struct rolling *r, struct scored_text *texts, 
 /* Drops the tokens that no further window sees. */
 static void drop_seen(struct rolling *r)
 {
-    size_t done = r->d->totals.n_tokens, window = r->d->scorer->windows.window;
+    size_t done = r->d->totals.n_tokens, window = r->d->team->windows.window;
     size_t first = done > window ? done - window : 0, n = first - r->n_before;
     if (n == 0 || n < arr_len(r->tokens) / 2)
         return;
@@ -169,7 +169,7 @@ static int score_ready(struct rolling *r, struct scored_text *texts, double *log
     *n = windows_ready(r, texts, most, &n_tokens);
     for (size_t i = 0; i < *n; at += texts[i].n_scored, i++)
         texts[i].logprobs = logprobs + at;
-    int code = score_texts(r->d->scorer, texts, *n);
+    int code = score_texts(r->d->team, texts, *n);
     for (size_t i = 0; i < *n && texts[i].is_done; i++) {
         for (size_t k = 0; k < texts[i].n_scored; k++)
             t->nll -= texts[i].logprobs[k];
@@ -181,7 +181,7 @@ static int score_ready(struct rolling *r, struct scored_text *texts, double *log
 }
 
 /* The number of windows that are run together. */
-static size_t windows_at_once(const struct scorer *s)
+static size_t windows_at_once(const struct score_team *s)
 {
     double rows = WORK / (double)(s->engine->info.bytes_per_token + 1);
     rows = rows < LEAST_ROWS ? LEAST_ROWS : rows > MOST_ROWS ? MOST_ROWS : rows;
@@ -209,8 +209,8 @@ static void show_done(const struct rolling *r, struct progress *progress)
 
 static int score_pieces(struct rolling *r)
 {
-    const struct score_windows *w = &r->d->scorer->windows;
-    size_t most = windows_at_once(r->d->scorer), n = 0;
+    const struct score_windows *w = &r->d->team->windows;
+    size_t most = windows_at_once(r->d->team), n = 0;
     struct scored_text *texts = mem_new(most, sizeof *texts);
     double *logprobs = mem_new(most * w->window, sizeof *logprobs);
     struct progress progress;
@@ -232,7 +232,7 @@ static int score_pieces(struct rolling *r)
 
 int score_document(struct score_document *d)
 {
-    const mgpt_info *info = &d->scorer->engine->info;
+    const mgpt_info *info = &d->team->engine->info;
     int32_t first = info->bos >= 0 ? info->bos : info->eos;
     struct rolling r = {.d = d};
     if (reader_open(&r.reader, d->file, &r.err) < 0)

@@ -10,7 +10,7 @@
 #include "score/score_totals.h"
 
 struct score_document {
-    struct scorer *scorer;
+    struct score_team *team;
     const char *file;
     int no_bos;
     struct score_totals totals; /* of what has been scored so far, also after a failure */

@@ -12,19 +12,24 @@
  * saves this number of rows. */
 enum { BATCH_ROWS = 768, SHARED = 16 };
 
+void score_note_choice(struct scored_text *text, size_t i, const float *logits, size_t n_vocab)
+{
+    int32_t token = text->tokens[text->n_context + i];
+    if (text->is_greedy)
+        text->is_greedy = mgpt_sample(&(mgpt_sampler){0}, logits, n_vocab) == token;
+    if (text->top)
+        mgpt_top(logits, n_vocab, text->top + i * text->n_top, text->n_top);
+}
+
 /* These logits are what the model expects in the place of scored token i. */
 static void score_texts_note(struct scored_text *text, size_t i, const float *logits,
                              size_t n_vocab)
 {
-    int32_t token = text->tokens[text->n_context + i];
-    double logprob = mgpt_logprob(logits, n_vocab, token);
+    double logprob = mgpt_logprob(logits, n_vocab, text->tokens[text->n_context + i]);
     text->nll -= logprob;
-    if (text->is_greedy)
-        text->is_greedy = mgpt_sample(&(mgpt_sampler){0}, logits, n_vocab) == token;
     if (text->logprobs)
         text->logprobs[i] = logprob;
-    if (text->top)
-        mgpt_top(logits, n_vocab, text->top + i * text->n_top, text->n_top);
+    score_note_choice(text, i, logits, n_vocab);
 }
 
 /* The number of tokens that the model runs: nothing is expected after the last. */
@@ -50,16 +55,17 @@ static int score_logits(const mgpt_value *value, void *user)
     return 0;
 }
 
-/* Runs the jobs in common passes, with scratch and threads of the engine's session. */
+/* Runs the jobs in common passes, with scratch and threads of the base. A status. */
 static int run_jobs(struct scorer *s)
 {
-    mgpt_error err;
-    s->runs[0] = (mgpt_run){.session = s->engine->session};
-    int status = s->n_jobs ? engine_feed_many(s->engine, s->runs, s->n_runs + 1, &err) : MGPT_OK;
-    if (status == MGPT_ESTOP && s->refused.status < 0)
-        err = s->refused;
+    s->runs[0] = (mgpt_run){.session = s->base};
+    int status = s->n_jobs ? engine_feed_many(s->engine, s->runs, s->n_runs + 1, &s->err) : MGPT_OK;
+    if (status == MGPT_ESTOP && s->refused.status < 0) {
+        s->err = s->refused;
+        status = s->err.status;
+    }
     s->n_jobs = s->n_runs = s->n_rows = 0;
-    return status < 0 ? cli_fail(NULL, &err) : EXIT_OK;
+    return status;
 }
 
 static void add_score_run(struct scorer *s, mgpt_session *session, const int32_t *tokens, size_t n)
@@ -81,29 +87,28 @@ static int add_job(struct scorer *s, mgpt_session **session, const mgpt_session 
 {
     const int32_t *tokens = texts[0]->tokens;
     struct score_job *job = &s->jobs[s->n_jobs++];
-    mgpt_error err;
     if (!holds(*session, tokens, n_held)) {
         mgpt_session_free(*session);
-        *session = engine_fork(s->engine, from, &err);
+        *session = engine_fork(s->engine, from, &s->err);
     }
     *job = (struct score_job){.scorer = s, .texts = texts, .n = n};
     job->watcher = (struct watcher){MGPT_POINT_BIT(MGPT_LOGITS), score_logits, job, NULL};
-    if (!*session || mgpt_rewind(*session, n_held, &err) < 0 ||
-        engine_watch(s->engine, *session, &job->watcher, &job->steering, &err) < 0)
-        return cli_fail(NULL, &err);
+    if (!*session || mgpt_rewind(*session, n_held, &s->err) < 0 ||
+        engine_watch(s->engine, *session, &job->watcher, &job->steering, &s->err) < 0)
+        return s->err.status;
     size_t looked = texts[0]->n_context - 1 > n_held ? texts[0]->n_context - 1 : n_held;
     if (looked > n_held) {
         add_score_run(s, *session, tokens + n_held, looked - n_held);
         s->runs[s->n_runs].untapped = !engine_watches(s->engine);
     }
     add_score_run(s, *session, tokens + looked, end - looked);
-    return EXIT_OK;
+    return MGPT_OK;
 }
 
 /* ---- batches ---- */
 
 /* By the tokens of their contexts, so that neighbours also share what theirs begin with. */
-static int compare_contexts(const void *left, const void *right)
+int score_compare(const void *left, const void *right)
 {
     const struct scored_text *a = *(struct scored_text *const *)left;
     const struct scored_text *b = *(struct scored_text *const *)right;
@@ -131,7 +136,7 @@ static size_t n_shared(const struct scored_text *a, const struct scored_text *b)
 static size_t group_size(struct scored_text **texts, size_t n)
 {
     size_t n_group = 1;
-    while (n_group < n && compare_contexts(&texts[0], &texts[n_group]) == 0)
+    while (n_group < n && score_compare(&texts[0], &texts[n_group]) == 0)
         n_group++;
     return n_group;
 }
@@ -144,7 +149,7 @@ static size_t first_end(struct scored_text *const *group, size_t n)
 
 /* The number of texts whose contexts are run together: groups that share about the same number of
  * tokens, *prefix. A single one has its passes alone up to what it shares with the next. */
-static size_t batch_size(struct scored_text **texts, size_t n, size_t *prefix)
+size_t score_batch_size(struct scored_text **texts, size_t n, size_t *prefix)
 {
     size_t end = group_size(texts, n), rows = first_end(texts, end), n_groups = 1;
     *prefix = end < n ? n_shared(texts[0], texts[end]) : 0;
@@ -157,143 +162,60 @@ static size_t batch_size(struct scored_text **texts, size_t n, size_t *prefix)
             break;
     }
     if (n_groups == 1 && texts[0]->n_context > *prefix + BATCH_ROWS)
-        *prefix = texts[0]->n_context - 1; /* passes of engine_sync can be interrupted everywhere */
+        *prefix = texts[0]->n_context - 1; /* passes of engine_feed can be interrupted everywhere */
     return end;
 }
 
 /* The number of a context's tokens that the engine's session holds, without its last. */
 static size_t n_held(const struct scorer *s, const struct scored_text *text)
 {
-    const mgpt_session *base = s->engine->session;
+    const mgpt_session *base = s->base;
     return n_common(mgpt_tokens(base), mgpt_pos(base), text->tokens, text->n_context - 1);
 }
 
 /* Scores what follows the context in groups of more than one text. */
 static int score_rests(struct scorer *s, struct scored_text **texts, size_t n)
 {
-    int code = EXIT_OK;
-    for (size_t i = 0, n_group, k = 0; i < n && code == EXIT_OK; i += n_group, k++) {
+    int status = MGPT_OK;
+    for (size_t i = 0, n_group, k = 0; i < n && status == MGPT_OK; i += n_group, k++) {
         n_group = group_size(texts + i, n - i);
         size_t held = texts[i]->n_context;
-        for (size_t t = i; n_group > 1 && t < i + n_group && code == EXIT_OK; t++) {
+        for (size_t t = i; n_group > 1 && t < i + n_group && status == MGPT_OK; t++) {
             if (score_n_run(texts[t]) > held)
-                code = add_job(s, &s->slots[s->n_jobs], s->contexts[k], texts + t, 1, held,
-                               score_n_run(texts[t]));
-            if (code == EXIT_OK && (s->n_jobs == SCORE_SLOTS || s->n_rows >= BATCH_ROWS))
-                code = run_jobs(s);
+                status = add_job(s, &s->slots[s->n_jobs], s->contexts[k], texts + t, 1, held,
+                                 score_n_run(texts[t]));
+            if (status == MGPT_OK && (s->n_jobs == SCORE_SLOTS || s->n_rows >= BATCH_ROWS))
+                status = run_jobs(s);
         }
     }
-    return code == EXIT_OK ? run_jobs(s) : code;
+    return status == MGPT_OK ? run_jobs(s) : status;
 }
 
-static int score_batch(struct scorer *s, struct scored_text **texts, size_t n, size_t prefix)
+int score_batch(struct scorer *s, struct scored_text **texts, size_t n, size_t prefix)
 {
-    struct engine *e = s->engine;
-    int code = EXIT_OK;
-    if (prefix >= n_held(s, texts[0]) + SHARED)
-        code = engine_sync(e, e->session, texts[0]->tokens, prefix);
-    for (size_t i = 0, n_group; i < n && code == EXIT_OK; i += n_group) {
+    size_t held = n_held(s, texts[0]);
+    int status = MGPT_OK;
+    if (prefix >= held + SHARED)
+        status = mgpt_rewind(s->base, held, &s->err) < 0
+                     ? s->err.status
+                     : engine_feed(s->engine, s->base, texts[0]->tokens + held, prefix - held, NULL,
+                                   &s->err);
+    for (size_t i = 0, n_group; i < n && status == MGPT_OK; i += n_group) {
         n_group = group_size(texts + i, n - i);
-        code = add_job(s, &s->contexts[s->n_jobs], e->session, texts + i, n_group,
-                       n_held(s, texts[i]), first_end(texts + i, n_group));
+        status = add_job(s, &s->contexts[s->n_jobs], s->base, texts + i, n_group,
+                         n_held(s, texts[i]), first_end(texts + i, n_group));
     }
-    if (code == EXIT_OK)
-        code = run_jobs(s);
-    return code == EXIT_OK ? score_rests(s, texts, n) : code;
+    if (status == MGPT_OK)
+        status = run_jobs(s);
+    if (status == MGPT_OK)
+        status = score_rests(s, texts, n);
+    for (size_t i = 0; i < n && status == MGPT_OK; i++)
+        texts[i]->is_done = 1;
+    return status;
 }
 
-/* ---- windows ---- */
-
-int score_rolls(const struct scorer *s, const struct scored_text *text)
-{
-    return text->text && text->n_scored > s->windows.window;
-}
-
-/* Stores the windows of a text. Returns their number. */
-static size_t cut_windows(const struct scorer *s, const struct scored_text *t,
-                          struct scored_text *parts)
-{
-    size_t n = 0;
-    for (size_t done = 0; done < t->n_scored; n++) {
-        struct score_window w = windows_next(&s->windows, done, t->n_scored - done);
-        parts[n] = (struct scored_text){.tokens = t->tokens + w.first,
-                                        .n_context = w.n_seen,
-                                        .n_scored = w.n_scored,
-                                        .logprobs = t->logprobs + done,
-                                        .top = t->top ? t->top + done * t->n_top : NULL,
-                                        .n_top = t->n_top};
-        done += w.n_scored;
-    }
-    return n;
-}
-
-/* Adds up the numbers of a text whose n windows have theirs. */
-static void join_windows(struct scored_text *t, const struct scored_text *parts, size_t n)
-{
-    t->is_done = 1;
-    for (size_t i = 0; i < n; i++)
-        t->is_done &= parts[i].is_done;
-    for (size_t i = 0; i < t->n_scored && t->is_done; i++)
-        t->nll -= t->logprobs[i];
-}
-
-/* ---- all of them ---- */
-
-/* Runs texts and windows, which it sorts. */
-static int score_sorted(struct scorer *s, struct scored_text **order, size_t n)
-{
-    int code = EXIT_OK;
-    qsort(order, n, sizeof *order, compare_contexts);
-    for (size_t i = 0, some, prefix; i < n && code == EXIT_OK; i += some) {
-        some = batch_size(order + i, n - i, &prefix);
-        code = score_batch(s, order + i, some, prefix);
-        for (size_t k = i; k < i + some && code == EXIT_OK; k++)
-            order[k]->is_done = 1;
-    }
-    return code;
-}
-
-int score_texts(struct scorer *s, struct scored_text *texts, size_t n)
-{
-    size_t n_order = 0, n_parts = 0;
-    mgpt_error err;
-    for (size_t i = 0; i < n; i++) {
-        texts[i].nll = 0;
-        texts[i].is_done = texts[i].n_scored == 0;
-        texts[i].n_windows = texts[i].n_scored > 0;
-        if (score_rolls(s, &texts[i]))
-            texts[i].n_windows = windows_count(&s->windows, texts[i].n_scored);
-        n_parts += texts[i].n_windows;
-    }
-    struct scored_text **order = mem_new(n + n_parts + 1, sizeof *order);
-    struct scored_text *parts = mem_new(n_parts + 1, sizeof *parts);
-    int code = order && parts ? EXIT_OK : EXIT_FULL;
-    if (code == EXIT_FULL) {
-        err_memory(&err, "the texts", (n + n_parts + 1) * sizeof *order);
-        cli_fail(NULL, &err);
-    }
-    for (size_t i = 0, k = 0; i < n && code == EXIT_OK; i++) {
-        size_t end = k + (score_rolls(s, &texts[i]) ? cut_windows(s, &texts[i], parts + k) : 0);
-        if (end == k && texts[i].n_scored > 0)
-            order[n_order++] = &texts[i];
-        while (k < end)
-            order[n_order++] = &parts[k++];
-    }
-    if (code == EXIT_OK)
-        code = score_sorted(s, order, n_order);
-    for (size_t i = 0, k = 0; i < n && order && parts; i++)
-        if (score_rolls(s, &texts[i])) {
-            join_windows(&texts[i], parts + k, texts[i].n_windows);
-            k += texts[i].n_windows;
-        }
-    free(parts);
-    free(order);
-    return code;
-}
-
-void score_close(struct scorer *s)
+void scorer_close(struct scorer *s)
 {
     for (size_t i = 0; i < SCORE_SLOTS; i++)
         mgpt_session_free(s->slots[i]), mgpt_session_free(s->contexts[i]);
-    *s = (struct scorer){0};
 }

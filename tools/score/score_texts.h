@@ -39,9 +39,11 @@ struct score_job {
     struct watcher watcher, steering;
 };
 
+/* What scores one batch after the other. */
 struct scorer {
-    struct engine *engine;        /* with a session, which holds what contexts share */
-    struct score_windows windows; /* of texts with more tokens than a window has */
+    struct engine *engine;
+    mgpt_session *base;                                       /* holds what contexts share */
+    mgpt_error err;                                           /* what failed */
     mgpt_session *contexts[SCORE_SLOTS], *slots[SCORE_SLOTS]; /* NULL until they are needed */
     struct score_job jobs[SCORE_SLOTS];
     mgpt_run runs[1 + 2 * SCORE_SLOTS]; /* the first one lends its scratch and has no tokens */
@@ -49,12 +51,33 @@ struct scorer {
     mgpt_error refused;                 /* logits that are not finite */
 };
 
+/* The texts of a run: they are dealt to threads where passes are too small for these (score_team.c). */
+struct score_team {
+    struct engine *engine;        /* with a session */
+    struct score_windows windows; /* of texts with more tokens than a window has */
+    size_t n;                     /* threads; 0: not chosen yet */
+    struct pool *pool;            /* NULL: one thread, whose passes may have several */
+    struct scorer *scorers;       /* [n] */
+    struct score_walk **walks;    /* [n]; NULL: not for this model */
+};
+
 /* 1: the text has several windows. Then it needs logprobs. */
-int score_rolls(const struct scorer *scorer, const struct scored_text *text);
+int score_rolls(const struct score_team *team, const struct scored_text *text);
 
 /* Fills in nll, is_greedy, logprobs and top for n texts; one with nothing to score needs no tokens.
  * After a failure some texts may be done. Returns an exit code. */
-int score_texts(struct scorer *scorer, struct scored_text *texts, size_t n);
-void score_close(struct scorer *scorer);
+int score_texts(struct score_team *team, struct scored_text *texts, size_t n);
+void score_close(struct score_team *team);
+
+/* How many of n texts and windows, sorted by score_compare, a scorer takes next; *prefix for score_batch. */
+int score_compare(const void *left, const void *right);
+size_t score_batch_size(struct scored_text **texts, size_t n, size_t *prefix);
+
+/* Runs them. A status, with s->err. */
+int score_batch(struct scorer *s, struct scored_text **texts, size_t n, size_t prefix);
+void scorer_close(struct scorer *s);
+
+/* These logits are what the model expects in the place of scored token i: for is_greedy and top. */
+void score_note_choice(struct scored_text *text, size_t i, const float *logits, size_t n_vocab);
 
 #endif
