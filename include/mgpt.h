@@ -257,7 +257,12 @@ MGPT_API int mgpt_n_threads(const mgpt_session *session);
 MGPT_API const mgpt_model *mgpt_session_model(const mgpt_session *session);
 
 /* ---- choosing ---- */
-/* The caller owns it; all zero is greedy. Order: temperature, top-k, top-p, min-p, each on the
+/* Changes n logits, a copy of the session's, before a draw: repetition penalties, biases, bans. Of
+ * the text that tokens[0 .. n_tokens) are, it chooses what follows. No side effects: it may run twice. */
+typedef void mgpt_edit_fn(float *logits, size_t n, const int32_t *tokens, size_t n_tokens,
+                          void *user);
+
+/* The caller owns it; all zero is greedy. Order: edit, temperature, top-k, top-p, min-p, each on the
  * distribution that the previous one left; then one draw in order of token id. */
 typedef struct mgpt_sampler {
     float temperature; /* <= 0: the largest logit, lowest id on ties */
@@ -267,6 +272,11 @@ typedef struct mgpt_sampler {
     uint64_t rng;      /* seed, and afterwards the state (SplitMix64) */
     double (*uniform)(void *); /* NULL, or numbers in [0, 1) instead of rng's */
     void *uniform_user;
+    mgpt_edit_fn *edit; /* NULL: the logits as they are; then the fields below are not read */
+    void *edit_user;
+    float *copy;           /* the caller's, as many floats as there are logits: what edit gets */
+    const int32_t *tokens; /* [n_tokens] the text so far, for edit */
+    size_t n_tokens;
 } mgpt_sampler;
 typedef struct mgpt_candidate {
     int32_t token;
@@ -276,10 +286,10 @@ typedef struct mgpt_candidate {
 
 /* sample chooses one of n tokens; NaN counts as minus infinity. sample_many draws n_draws tokens
  * from the same logits, token i as sample does with rng[i] for sampler->rng. Both return MGPT_EARG
- * for NULL or n = 0, sample_many also for `uniform`. top writes the k likeliest, best first, lowest
+ * for NULL, n = 0 or edit without copy, sample_many also for `uniform`. top writes the k likeliest, best first, lowest
  * id first on ties; returns min(k, n). logprob is log softmax(logits)[token] in float64, or NaN.
  * draw_prob is the probability with which sample chooses a token: of the integer weights that it
- * draws from, after temperature and filters; NaN for wrong arguments. */
+ * draws from, after edit, temperature and filters; NaN for wrong arguments. */
 MGPT_API int32_t mgpt_sample(mgpt_sampler *sampler, const float *logits, size_t n);
 MGPT_API int mgpt_sample_many(const mgpt_sampler *sampler, uint64_t *rng, size_t n_draws,
                               const float *logits, size_t n, int32_t *tokens);

@@ -1,4 +1,4 @@
-/* Sampling: temperature, top-k, top-p (nucleus sampling), min-p, one draw; and the best candidates.
+/* Sampling: the caller's edit, temperature, top-k, top-p (nucleus sampling), min-p, one draw; and the best candidates.
  *
  * Nothing is sorted or allocated. Weights are integers (sample_kernels.h), so their sums are exact.
  * They are computed for a chunk of tokens at a time, and again for the chunk that contains the
@@ -290,11 +290,28 @@ static void begin_draws(struct draws *p, const mgpt_sampler *s, const float *log
     prepare_draws(p);
 }
 
+/* 1 if s and logits can be drawn from. */
+static int can_draw(const mgpt_sampler *s, const float *logits, size_t n)
+{
+    return s && logits && n > 0 && n <= INT32_MAX && (!s->edit || s->copy);
+}
+
+/* The logits to draw from: those of the model, or s->copy with the changes of s->edit. */
+static const float *edited_logits(const mgpt_sampler *s, const float *logits, size_t n)
+{
+    if (!s->edit)
+        return logits;
+    memcpy(s->copy, logits, n * sizeof *logits);
+    s->edit(s->copy, n, s->tokens, s->n_tokens, s->edit_user);
+    return s->copy;
+}
+
 int32_t mgpt_sample(mgpt_sampler *s, const float *logits, size_t n)
 {
-    if (!s || !logits || n == 0 || n > INT32_MAX)
+    if (!can_draw(s, logits, n))
         return MGPT_EARG;
     const struct sample_kernels *kernels = kernels_sample();
+    logits = edited_logits(s, logits, n);
     if (!(s->temperature > 0))
         return (int32_t)argmax(logits, n, kernels->biggest(logits, n));
     double u = next_uniform(s);
@@ -308,9 +325,12 @@ int32_t mgpt_sample(mgpt_sampler *s, const float *logits, size_t n)
 int mgpt_sample_many(const mgpt_sampler *s, uint64_t *rng, size_t n_draws, const float *logits,
                      size_t n, int32_t *tokens)
 {
-    if (!s || s->uniform || !rng || !logits || !tokens || n == 0 || n > INT32_MAX)
+    if (!can_draw(s, logits, n) || s->uniform || !rng || !tokens)
         return MGPT_EARG;
     mgpt_sampler one = *s;
+    if (n_draws > 0)
+        logits = edited_logits(s, logits, n);
+    one.edit = NULL;
     struct draws p;
     int shares = n_draws > 1 && s->temperature > 0;
     if (shares)
@@ -340,9 +360,10 @@ static uint64_t weight_of(const struct draws *p, size_t token)
 
 double mgpt_draw_prob(const mgpt_sampler *s, const float *logits, size_t n, int32_t token)
 {
-    if (!s || !logits || n > INT32_MAX || token < 0 || (size_t)token >= n)
+    if (!can_draw(s, logits, n) || token < 0 || (size_t)token >= n)
         return NAN;
     const struct sample_kernels *kernels = kernels_sample();
+    logits = edited_logits(s, logits, n);
     if (!(s->temperature > 0))
         return (size_t)token == argmax(logits, n, kernels->biggest(logits, n));
     struct draws p;

@@ -64,10 +64,14 @@ struct scratch {
     size_t unscreened; /* tokens since the screen was last abandoned */
 };
 
-/* What a program wants to find again with a session's file: where its random numbers are. */
+/* What a program wants to find again with a session's file: where its random numbers are, where the
+ * text that it draws begins, Mirostat's mu. */
 struct session_note {
     uint64_t kind, seed, state; /* the program's own; kind 0: no note */
+    uint64_t begin;             /* tokens before it */
+    double mu;
 };
+_Static_assert(sizeof(struct session_note) == 40, "the note has no padding");
 
 struct mgpt_session {
     const mgpt_model *model;

@@ -26,13 +26,14 @@
 
 enum {
     FORMAT_VERSION = 1,
-    FORMAT_WITH_NOTE = 2,
-    PIECE_BYTES = 1 << 18 /* read, then hashed in the cache */
+    FORMAT_WITH_NOTE = 2,   /* the first three fields of struct session_note */
+    FORMAT_WITH_CHOICE = 3, /* all of it */
+    PIECE_BYTES = 1 << 18   /* read, then hashed in the cache */
 };
 
 struct session_head {
     char magic[8];
-    uint32_t version, spec;           /* FORMAT_VERSION or FORMAT_WITH_NOTE, SPEC_VERSION */
+    uint32_t version, spec;           /* one of FORMAT_*, SPEC_VERSION */
     uint64_t model_bytes, model_hash; /* of the model's file */
     uint64_t n_tokens;
     uint32_t kv_type, n_logits; /* as MGPT_KV_F32, ...; n_vocab or 0 */
@@ -51,6 +52,20 @@ static uint64_t head_hash(const struct session_head *head)
 static uint32_t kv_number(const mgpt_session *s)
 {
     return MGPT_KV_F32 + (uint32_t)s->kv.type;
+}
+
+static uint32_t format_of(const struct session_note *note)
+{
+    if (note->begin || note->mu != 0)
+        return FORMAT_WITH_CHOICE;
+    return note->kind ? FORMAT_WITH_NOTE : FORMAT_VERSION;
+}
+
+static size_t note_bytes(uint32_t version)
+{
+    if (version == FORMAT_WITH_CHOICE)
+        return sizeof(struct session_note);
+    return version == FORMAT_WITH_NOTE ? offsetof(struct session_note, begin) : 0;
 }
 
 static int find_model_hash(mgpt_session *s, mgpt_error *err)
@@ -101,8 +116,7 @@ static void write_parts(struct writing *w, mgpt_session *s, const struct session
             t = block.end;
         }
     write_part(w, s->logits, head->n_logits * sizeof *s->logits);
-    if (head->version == FORMAT_WITH_NOTE)
-        write_part(w, &s->note, sizeof s->note);
+    write_part(w, &s->note, note_bytes(head->version));
     uint64_t hash = xxh64_end(&w->hash);
     outfile_write(&w->out, &hash, sizeof hash);
 }
@@ -141,7 +155,7 @@ int mgpt_save_session(mgpt_session *s, const char *path, mgpt_error *err)
     if (status < 0)
         return status;
     struct session_head head = {
-        .version = s->note.kind ? FORMAT_WITH_NOTE : FORMAT_VERSION,
+        .version = format_of(&s->note),
         .spec = SPEC_VERSION,
         .model_bytes = s->model->gguf.size,
         .model_hash = s->model_hash,
@@ -150,7 +164,7 @@ int mgpt_save_session(mgpt_session *s, const char *path, mgpt_error *err)
         .n_logits = s->has_logits && !s->model->screen.w ? (uint32_t)s->model->shape.n_vocab : 0};
     memcpy(head.magic, magic, sizeof magic);
     session_file_bytes(s, head.n_tokens, head.n_logits, &head.n_bytes);
-    head.n_bytes += s->note.kind ? sizeof s->note : 0;
+    head.n_bytes += note_bytes(head.version);
     head.hash = head_hash(&head);
     write_parts(&w, s, &head);
     return outfile_commit(&w.out, err);
@@ -194,9 +208,9 @@ static int read_head(struct reading *r, mgpt_error *err)
     if (memcmp(h->magic, magic, sizeof magic) != 0)
         return refuse(err, 0, "is not a session: it does not begin with '%.*s'", (int)sizeof magic,
                       magic);
-    if (h->version != FORMAT_VERSION && h->version != FORMAT_WITH_NOTE)
-        return refuse(err, 8, "is a session of format %u, this program reads formats %d and %d",
-                      h->version, FORMAT_VERSION, FORMAT_WITH_NOTE);
+    if (h->version < FORMAT_VERSION || h->version > FORMAT_WITH_CHOICE)
+        return refuse(err, 8, "is a session of format %u, this program reads formats %d to %d",
+                      h->version, FORMAT_VERSION, FORMAT_WITH_CHOICE);
     if (h->hash != head_hash(h))
         return refuse(err, 56, "is a damaged session: the hash of its head is wrong");
     if (h->n_bytes != r->file.size)
@@ -237,7 +251,7 @@ static int check_head(mgpt_session *s, const struct session_head *h, mgpt_error 
                        (unsigned long long)h->n_tokens, s->n_ctx);
     if ((h->n_logits != 0 && (h->n_logits != s->model->shape.n_vocab || h->n_tokens == 0)) ||
         !session_file_bytes(s, h->n_tokens, h->n_logits, &n_bytes) ||
-        n_bytes + (h->version == FORMAT_WITH_NOTE ? sizeof s->note : 0) != h->n_bytes)
+        n_bytes + note_bytes(h->version) != h->n_bytes)
         return refuse(err, 32, "is a damaged session: %llu tokens do not take %llu bytes",
                       (unsigned long long)h->n_tokens, (unsigned long long)h->n_bytes);
     return MGPT_OK;
@@ -276,8 +290,8 @@ static int read_parts(struct reading *r, mgpt_session *s, mgpt_error *err)
     }
     if (status == MGPT_OK)
         status = read_part(r, s->spare, r->head.n_logits * sizeof *s->spare, err);
-    if (status == MGPT_OK && r->head.version == FORMAT_WITH_NOTE)
-        status = read_part(r, &r->note, sizeof r->note, err);
+    if (status == MGPT_OK)
+        status = read_part(r, &r->note, note_bytes(r->head.version), err);
     if (status == MGPT_OK)
         status = file_read(&r->file, r->at, sizeof hash, &hash, err);
     if (status == MGPT_OK && hash != xxh64_end(&r->hash))

@@ -127,8 +127,8 @@ put()
     printf "$2" | dd of=bad bs=1 seek="$1" conv=notrunc 2>/dev/null
 }
 
-put 8 '\003'
-keeps "newer" 3 "bad: is a session of format 3, this program reads formats 1 and 2 (byte 8)" "$lines" -p a
+put 8 '\004'
+keeps "newer" 3 "bad: is a session of format 4, this program reads formats 1 to 3 (byte 8)" "$lines" -p a
 put 33 '\001'
 keeps "a damaged head" 3 "is a damaged session" "$lines" -p a
 put 5000 '\001\002\003\004'

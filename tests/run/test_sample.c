@@ -384,8 +384,11 @@ TEST(every_corner)
         for (int i = 0; i < V; i++)
             logits[i] = kinds[kind][i % 4];
         for (size_t i = 0; i < 8 * 7 * 8 * 8; i++, seed++) {
-            mgpt_sampler s = {
-                temperatures[i % 8], ks[i / 8 % 7], ps[i / 56 % 8], ps[i / 448], seed, NULL, NULL};
+            mgpt_sampler s = {.temperature = temperatures[i % 8],
+                              .top_k = ks[i / 8 % 7],
+                              .top_p = ps[i / 56 % 8],
+                              .min_p = ps[i / 448],
+                              .rng = seed};
             int32_t token = mgpt_sample(&s, logits, V);
             assert_in_range(token, 0, V - 1);
             if (kind < 6) /* the last kind has no probability at all */

@@ -259,7 +259,7 @@ TEST_SAVED(heads_that_do_not_fit)
         const char *part;
     } changes[] = {
         {0, 0x46554747, MGPT_EFILE, "does not begin with 'mgptsess'"},
-        {AT_VERSION, 3, MGPT_EFILE, "format 3, this program reads formats 1 and 2"},
+        {AT_VERSION, 4, MGPT_EFILE, "format 4, this program reads formats 1 to 3"},
         {AT_VERSION, 2, MGPT_EFILE, "do not take"},
         {AT_VERSION, 0, MGPT_EFILE, "format 0"},
         {AT_SPEC, 3, MGPT_EFILE, "version 3 of the specification, this program has 2"},

@@ -104,12 +104,12 @@ else
 fi
 
 # The public header is read in one sitting.
-if [ "$(wc -l <"$root/include/mgpt.h")" -gt 349 ] ||
+if [ "$(wc -l <"$root/include/mgpt.h")" -gt 359 ] ||
     [ "$(grep -v '^ \*' "$root/include/mgpt.h" | grep -oE '\bmgpt_[a-z_]+\(' | sort -u | wc -l)" -gt 50 ]; then
-    echo "not ok: mgpt.h has more than 349 lines or 50 functions"
+    echo "not ok: mgpt.h has more than 359 lines or 50 functions"
     bad=1
 else
-    echo "ok mgpt.h has at most 349 lines and 50 functions"
+    echo "ok mgpt.h has at most 359 lines and 50 functions"
 fi
 
 # Architectures are rows of a table: after binding nothing asks which one it is.

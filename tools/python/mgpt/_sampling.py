@@ -20,4 +20,5 @@ class CSampler(c.Structure):
     """mgpt_sampler; `uniform` stays NULL"""
 
     _fields_ = [*((name, c.c_int32 if row.whole else c.c_float) for name, row in SETTINGS.items()),
-                ("rng", c.c_uint64), ("uniform", c.c_void_p), ("uniform_user", c.c_void_p)]
+                ("rng", c.c_uint64), ("uniform", c.c_void_p), ("uniform_user", c.c_void_p), ("edit", c.c_void_p),
+                ("edit_user", c.c_void_p), ("copy", c.c_void_p), ("tokens", c.c_void_p), ("n_tokens", c.c_size_t)]
