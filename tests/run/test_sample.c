@@ -384,11 +384,9 @@ TEST(every_corner)
         for (int i = 0; i < V; i++)
             logits[i] = kinds[kind][i % 4];
         for (size_t i = 0; i < 8 * 7 * 8 * 8; i++, seed++) {
-            mgpt_sampler s = {.temperature = temperatures[i % 8],
-                              .top_k = ks[i / 8 % 7],
-                              .top_p = ps[i / 56 % 8],
-                              .min_p = ps[i / 448],
-                              .rng = seed};
+            mgpt_sampler s = {.top_k = ks[i / 8 % 7], .min_p = ps[i / 448], .rng = seed};
+            s.temperature = temperatures[i % 8];
+            s.top_p = ps[i / 56 % 8];
             int32_t token = mgpt_sample(&s, logits, V);
             assert_in_range(token, 0, V - 1);
             if (kind < 6) /* the last kind has no probability at all */

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 40, LONG_ID = 256, OPERAND_ID = 1, MAX_NAME = 32 };
+enum { MAX_OPTIONS = 64, LONG_ID = 256, OPERAND_ID = 1, MAX_NAME = 32 };
 enum { HELP = -1, REFUSED = -2 }; /* results of cli_parse */
 
 /* ---- the table for getopt -------------------------------------------------------------------- */

@@ -114,7 +114,7 @@ struct chat_request {
 };
 
 /* Prints the answers, each with a line end. Returns an exit code. */
-int chat_run(struct engine *engine, mgpt_sampler *sampler, const struct chat_request *request,
+int chat_run(struct engine *engine, struct sampling *sampling, const struct chat_request *request,
              const struct cli_command *command);
 
 #endif

@@ -50,16 +50,20 @@ void drawn_print(const struct drawn *d, struct json_out *out, const mgpt_model *
     fputs(n > 0 && d->n_top > 0 ? "]}" : "}", out->to);
 }
 
+void drawn_cut(struct drawn *d, size_t n)
+{
+    if (arr_len(d->tokens) <= n)
+        return;
+    arr_set_len(d->tokens, n);
+    arr_set_len(d->logprobs, n);
+    arr_set_len(d->probs, n);
+    if (d->top)
+        arr_set_len(d->top, n * d->n_top);
+}
+
 void drawn_clear(struct drawn *d)
 {
-    if (d->tokens)
-        arr_set_len(d->tokens, 0);
-    if (d->logprobs)
-        arr_set_len(d->logprobs, 0);
-    if (d->probs)
-        arr_set_len(d->probs, 0);
-    if (d->top)
-        arr_set_len(d->top, 0);
+    drawn_cut(d, 0);
 }
 
 void drawn_free(struct drawn *d)

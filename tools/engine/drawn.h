@@ -23,6 +23,8 @@ int drawn_add(struct drawn *drawn, int32_t token, const mgpt_sampler *sampler, c
 /* Writes ,"logprobs":{...} with the names that score has, and draw_probs. */
 void drawn_print(const struct drawn *drawn, struct json_out *out, const mgpt_model *model);
 
+/* Forgets all but the first n tokens. */
+void drawn_cut(struct drawn *drawn, size_t n);
 void drawn_clear(struct drawn *drawn);
 void drawn_free(struct drawn *drawn);
 

@@ -112,10 +112,12 @@ int engine_start(struct engine *e, struct sampling *sampling, const struct cli_c
     if (!engine_parse(e, command, argc, argv, code))
         return 0;
     *code = sampling_begin(sampling, command);
-    if (e->only_draws)
+    if (e->only_draws && !sampling_edits_given(sampling)) /* edits see all logits */
         e->top_k = sampling->sampler.temperature > 0 ? sampling->sampler.top_k : 1;
     if (*code == EXIT_OK)
         *code = engine_open(e);
+    if (*code == EXIT_OK)
+        *code = sampling_begin_edits(sampling, e->model, command);
     return *code == EXIT_OK;
 }
 

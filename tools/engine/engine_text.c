@@ -86,13 +86,7 @@ int engine_encode(const struct engine *e, const char *what, const char *text, si
 
 int32_t engine_token_of(const struct engine *e, const char *bytes, size_t n)
 {
-    for (int32_t i = 0; i < e->info.n_tokens && n > 0; i++) {
-        size_t length;
-        const char *piece = mgpt_piece(e->model, i, &length);
-        if (length == n && memcmp(piece, bytes, n) == 0)
-            return i;
-    }
-    return -1;
+    return edit_token_of(e->model, bytes, n);
 }
 
 int engine_fits(const struct engine *e, const char *what, size_t n)

@@ -2,6 +2,7 @@
 #ifndef MGPT_SAMPLING_H
 #define MGPT_SAMPLING_H
 
+#include "choose/chooser.h"
 #include "common/cli.h"
 #include "engine/rng_python.h"
 #include "mgpt.h"
@@ -28,6 +29,14 @@
       "drop tokens under P times the likeliest (default 0: none)")
 /* clang-format on */
 
+#define EDIT_GIVEN_NUMBERS const char *
+#define EDIT_GIVEN_TEXTS struct cli_many
+#define EDIT_GIVEN(id, kind, ...) EDIT_GIVEN_##kind id;
+/* What the options of EDIT_SETTINGS were given. */
+struct edits_given {
+    EDIT_SETTINGS(EDIT_GIVEN)
+};
+
 #define SAMPLER_TYPE_REAL double
 #define SAMPLER_TYPE_INT int32_t
 #define SAMPLER_FIELD(field, kind, ...) SAMPLER_TYPE_##kind field;
@@ -36,7 +45,10 @@ struct sampling {
     uint64_t seed, skip;
     int seed_given; /* 0: none was given (SAMPLING_NO_SEED), and seed is 0 */
     const char *rng;
+    struct edits_given edits;
     mgpt_sampler sampler;
+    struct edit_rules rules;
+    struct chooser chooser; /* of one text; samples side by side have theirs */
     struct rng_python python;
 };
 
@@ -48,10 +60,15 @@ struct sampling {
 /* Rows of an option table, for a struct sampling *s. */
 #define SAMPLER_OPTION(field, kind, name, key, argument, most, usual, help)                        \
     {"--" name, argument, CLI_##kind, &s->field, 0, most, help},
+#define EDIT_CLI_NUMBERS CLI_TEXT
+#define EDIT_CLI_TEXTS CLI_MANY
+#define EDIT_OPTION(id, kind, name, argument, help, ...)                                           \
+    {"--" name, argument, EDIT_CLI_##kind, &s->edits.id, 0, 0, help},
 #define SAMPLING_OPTIONS                                                                           \
     {"-s, --seed", "N", CLI_U64, &s->seed, 0, 0,                                                   \
      "seed (default 0): the same seed gives the same bytes"},                                      \
     SAMPLER_SETTINGS(SAMPLER_OPTION)                                                               \
+    EDIT_SETTINGS(EDIT_OPTION)                                                                     \
     {"--rng", "NAME", CLI_TEXT, &s->rng, 0, 0,                                                     \
      "random numbers: splitmix (default), python (CPython's random)"},                             \
     {"--rng-skip", "N", CLI_U64, &s->skip, 0, SAMPLING_MAX_SKIP,                                   \
@@ -60,6 +77,17 @@ struct sampling {
 
 /* Fills the sampler from the options. Returns an exit code. The struct must not move afterwards. */
 int sampling_begin(struct sampling *s, const struct cli_command *command);
+
+/* Sets the edits from the options, for a model that must stay. Returns an exit code. */
+int sampling_begin_edits(struct sampling *s, const mgpt_model *model,
+                         const struct cli_command *command);
+void sampling_end(struct sampling *s);
+
+/* It has been copied to another place, and is what counts from now on. */
+void sampling_moved(struct sampling *s);
+
+/* 1 if an option of an edit was given. */
+int sampling_edits_given(const struct sampling *s);
 
 /* Draws from CPython's numbers, or from SplitMix64. */
 void sampling_use_python(struct sampling *s, int python);

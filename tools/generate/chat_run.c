@@ -6,6 +6,7 @@
  * The whole conversation stays in the context; a turn that does not fit ends it. Answers go to
  * stdout, one after the other, each with a line end; what the user types is not repeated.
  */
+#include "base/error.h"
 #include "base/mem.h"
 #include "common/interrupt.h"
 #include "common/text.h"
@@ -18,40 +19,83 @@
 
 struct run {
     struct engine *engine;
-    mgpt_sampler *sampler;
+    struct sampling *sampling;
     const struct chat_request *request;
     struct chat chat;
     struct text_out out;
 };
 
+static int put_token(struct run *r, size_t *n_put, int32_t token)
+{
+    text_out_token(&r->out, token, 0);
+    ++*n_put;
+    return chat_answer(&r->chat, token);
+}
+
+/* Adds the session's tokens before `end` that are not in the answer yet, from *n_put on. */
+static int put_until(struct run *r, size_t *n_put, size_t end)
+{
+    int code = EXIT_OK;
+    while (*n_put < end && code == EXIT_OK && !r->out.stopped)
+        code = put_token(r, n_put, mgpt_tokens(r->engine->session)[*n_put]);
+    return code;
+}
+
+/* Runs a token that was drawn, which may complete a banned text. NULL: failed. */
+static const float *keep(struct run *r, int32_t token, mgpt_error *err)
+{
+    mgpt_session *session = r->engine->session;
+    const float *logits = engine_step(r->engine, token, err);
+    size_t n = mgpt_pos(session);
+    int64_t to = logits ? chooser_back(&r->sampling->chooser, mgpt_tokens(session), n, NULL) : 0;
+    if (to < 0)
+        err_memory(err, "the answer", n);
+    if (!logits || to < 0 || (size_t)to == n)
+        return to < 0 ? NULL : logits;
+    int32_t last = mgpt_tokens(session)[to - 1];
+    mgpt_rewind(session, (size_t)to - 1, NULL);
+    return engine_step(r->engine, last, err);
+}
+
 /* Draws one answer. The context may be full at its end: then the next turn will say so. */
 static int chat_run_draw(struct run *r)
 {
     mgpt_session *session = r->engine->session;
+    struct chooser *chooser = &r->sampling->chooser;
     const float *logits = mgpt_logits(session);
-    int code = EXIT_OK;
+    size_t begin = mgpt_pos(session), n_put = begin, most = (size_t)r->request->n_predict;
+    int code = EXIT_OK, bans = edit_rules_is_on(&r->sampling->rules, EDIT_BAN);
     mgpt_error err;
     text_out_drawn(&r->out, r->request->stops);
-    for (int32_t n = 0; n != r->request->n_predict && code == EXIT_OK && !r->out.stopped; n++) {
+    chooser_begin(chooser, begin, 0);
+    while (mgpt_pos(session) - begin < most && code == EXIT_OK && !r->out.stopped) {
         if (interrupted())
             return EXIT_INTERRUPTED;
         if (ferror(stdout))
             return EXIT_IO;
-        int32_t token = mgpt_sample(r->sampler, logits, engine_n_choices(r->engine));
+        int32_t token =
+            chooser_draw(chooser, &r->sampling->sampler, logits, engine_n_choices(r->engine),
+                         mgpt_tokens(session), mgpt_pos(session), &err);
+        if (token < 0)
+            return cli_fail(NULL, &err);
         if (chat_is_end(&r->chat, token))
-            return EXIT_OK;
-        text_out_token(&r->out, token, 0);
-        code = chat_answer(&r->chat, token);
+            break;
         if (mgpt_pos(session) == mgpt_n_ctx(session)) {
             cli_note("the context is full (%zu positions): the answer ends there",
                      mgpt_n_ctx(session));
-            return code;
+            code = put_until(r, &n_put, mgpt_pos(session));
+            return code == EXIT_OK ? put_token(r, &n_put, token) : code;
         }
-        logits = engine_step(r->engine, token, &err);
+        if (!bans) /* shown before its pass */
+            code = put_token(r, &n_put, token);
+        logits = code == EXIT_OK ? keep(r, token, &err) : NULL;
         if (!logits)
-            return cli_fail(NULL, &err);
+            return code == EXIT_OK ? cli_fail(NULL, &err) : code;
+        if (bans)
+            code = put_until(r, &n_put,
+                             chooser_final(chooser, mgpt_tokens(session), mgpt_pos(session)));
     }
-    return code;
+    return code == EXIT_OK ? put_until(r, &n_put, mgpt_pos(session)) : code;
 }
 
 static int answer(struct run *r, const char *text, size_t n_bytes)
@@ -122,10 +166,10 @@ static int answer_typed(struct run *r)
     return code;
 }
 
-int chat_run(struct engine *engine, mgpt_sampler *sampler, const struct chat_request *request,
+int chat_run(struct engine *engine, struct sampling *sampling, const struct chat_request *request,
              const struct cli_command *command)
 {
-    struct run r = {.engine = engine, .sampler = sampler, .request = request};
+    struct run r = {.engine = engine, .sampling = sampling, .request = request};
     int code = chat_open(&r.chat, engine, command, request->style);
     if (code == EXIT_OK && mgpt_pos(engine->session) > 0)
         code = chat_resume(&r.chat);

@@ -51,6 +51,17 @@ static const char notes[] =
     "--json --top N adds logprobs: of each drawn token ids, tokens, token_logprobs (of the model, "
     "before\n"
     "temperature and filters), draw_probs (with which it was drawn) and top_logprobs.\n\n"
+    "Settings apply in this order, llama.cpp's for the names that it has: bias, ban, penalties, "
+    "dry,\n"
+    "top-nsigma, typical, xtc, mirostat; then, as ever here, temp, top-k, top-p, min-p. "
+    "Penalties\n"
+    "see prompt and text. A repetition for --dry ends at tokens with a line end or one of : \" *. "
+    "--ban\n"
+    "prints a text when it is known to stay; a token that began a banned one is not drawn at that "
+    "place\n"
+    "again. --mirostat 2 measures surprise at the temperature. With --ban, --xtc and --mirostat "
+    "samples\n"
+    "are drawn one after the other.\n\n"
     "--slide does what nanoGPT does when the context is full: for each further token the last "
     "n_ctx\n"
     "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
@@ -110,6 +121,7 @@ static int read_prompt(struct generate *g, const struct cli_command *command)
     const struct resume *r = &g->samples.resume;
     if (r->n_stored > 0 && input_count(&g->input) == 0) {
         int kept = resume_numbers(r, &g->engine, &g->sampling);
+        resume_edits(r, &g->engine, &g->samples.begin, &g->samples.mu);
         return kept == EXIT_OK ? take_stored(g) : kept;
     }
     int code = input_read(&g->input, &g->engine, command);
@@ -169,6 +181,7 @@ static void generate_release(struct generate *g)
     free(g->input.tokens);
     stops_close(&g->stops);
     draft_close(&g->draft);
+    sampling_end(&g->sampling);
     engine_close(&g->engine);
 }
 
@@ -205,7 +218,7 @@ static int converse(struct generate *g, const struct cli_command *command)
     code = resume_numbers(&s->resume, &g->engine, &g->sampling);
     if (code != EXIT_OK)
         return code;
-    code = chat_run(&g->engine, &g->sampling.sampler, &request, command);
+    code = chat_run(&g->engine, &g->sampling, &request, command);
     resume_note(&g->engine, &g->sampling, &g->sampling.sampler);
     int kept = resume_writes(&s->resume) ? resume_save(&s->resume, &g->engine) : EXIT_OK;
     return code == EXIT_OK ? kept : code;
@@ -233,6 +246,8 @@ static int generate(struct generate *g, const struct cli_command *command)
     if (s->slide && samples_speculate(s))
         return cli_usage(command, "--slide and %s: only one of them",
                          s->lookup ? "--lookup" : "--draft");
+    if (s->slide && g->sampling.edits.BAN.n)
+        return cli_usage(command, "--slide and --ban: only one of them");
     if (s->slide && s->resume.path)
         return cli_usage(command, "--slide and --session: only one of them");
     if (s->top >= 0 && !s->json)

@@ -1,9 +1,11 @@
 /* Proposals of a draft. See draft.h. */
 #include "generate/draft.h"
 
+#include "base/mem.h"
 #include "common/interrupt.h"
 
 #include <math.h>
+#include <string.h>
 
 /* Tokens that it reads after a rest; proposals that the first and the longest rest passes over. */
 enum { WINDOW = 64, SHORT_REST = 16, LONG_REST = 1024 };
@@ -27,6 +29,8 @@ int draft_open(struct draft *d, const struct engine *target)
 
 void draft_close(struct draft *d)
 {
+    arr_free(d->history);
+    d->history = NULL;
     engine_close(&d->engine);
 }
 
@@ -64,7 +68,11 @@ static int draft_draw(struct draft *d, const float *logits, mgpt_sampler *sample
                       int32_t *token)
 {
     size_t n_choices = engine_n_choices(&d->engine);
+    sampler->tokens = d->history;
+    sampler->n_tokens = arr_len(d->history);
     *token = mgpt_sample(sampler, logits, n_choices);
+    if (sampler->edit)
+        arr_put(d->history, *token);
     d->chain.cost += d->costs.draw;
     if (mgpt_is_end(d->engine.model, *token))
         return 0;
@@ -95,6 +103,17 @@ static int draft_tries(struct draft *d)
     return 1;
 }
 
+/* Edits see the text and what is proposed after it. 0: out of memory. */
+static int begin_draft_history(struct draft *d, const int32_t *text, size_t n)
+{
+    _Static_assert((int)DRAFT_MOST <= (int)CHOOSER_AHEAD, "edits have room for it");
+    if (!arr_reserve(d->history, n + DRAFT_MOST))
+        return 0;
+    arr_set_len(d->history, n);
+    memcpy(d->history, text, n * sizeof *text);
+    return 1;
+}
+
 size_t draft_propose(struct draft *d, const int32_t *text, size_t n, const mgpt_sampler *sampler,
                      int32_t *proposal, size_t cap)
 {
@@ -109,6 +128,8 @@ size_t draft_propose(struct draft *d, const int32_t *text, size_t n, const mgpt_
         python = *(const struct rng_python *)own.uniform_user;
         own.uniform_user = &python;
     }
+    if (own.edit && !begin_draft_history(d, text, n))
+        own.edit = NULL;
     const float *logits = draft_follow(d, text, n, tries);
     while (logits && draft_draw(d, logits, &own, tries, &proposal[d->n]) && d->n < cap &&
            draft_pays(d)) {

@@ -30,6 +30,7 @@ struct draft {
     struct draft_costs costs;
     /* The last proposal. */
     struct chain chain;
+    int32_t *history;                /* stb_ds array: the text and the proposal, for edits */
     size_t n, n_run;                 /* tokens proposed, and tokens that the draft ran */
     unsigned char level[DRAFT_MOST]; /* how sure it was of each token proposed */
 };

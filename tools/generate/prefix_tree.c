@@ -115,13 +115,25 @@ static int add_children(struct prefix_tree *t, struct timeline *line, size_t n, 
     return MGPT_OK;
 }
 
+int prefix_tree_sampler(struct prefix_tree *t, const struct timeline *line, uint32_t depth,
+                        mgpt_sampler *sampler)
+{
+    size_t before = (size_t)(line->path - line->history);
+    *sampler = t->ask->sampling->sampler;
+    return chooser_prepare(&t->chooser, sampler, line->history, before + depth, &t->err);
+}
+
 /* Each sample of the line's group draws. */
 static int draw_group(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
 {
     struct group g = line->at;
     const float *logits = g.depth ? mgpt_logits(line->session) : t->ask->first_logits;
-    size_t n_children = groups_draw(&t->draw, g, &t->ask->sampling->sampler, logits);
-    return add_children(t, line, n_children, err);
+    mgpt_sampler sampler;
+    if (prefix_tree_sampler(t, line, g.depth, &sampler) < 0)
+        return t->err.status;
+    size_t n_children = groups_draw(&t->draw, g, &sampler, logits);
+    int status = chooser_check(&t->chooser, t->ask->n_prompt + g.depth, err);
+    return status == MGPT_OK ? add_children(t, line, n_children, err) : status;
 }
 
 /* ---- timelines ---- */
@@ -319,6 +331,8 @@ void prefix_tree_begin(struct prefix_tree *t, size_t from, size_t to)
 int prefix_tree_divide(struct prefix_tree *t, struct group g)
 {
     size_t n_children = groups_divide(&t->draw, g);
+    if (chooser_check(&t->chooser, t->ask->n_prompt + g.depth, &t->err) < 0)
+        return t->err.status;
     t->err.status = add_children(t, &t->lines[0], n_children, &t->err);
     return t->err.status;
 }

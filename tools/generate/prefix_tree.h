@@ -20,7 +20,8 @@ struct timeline {
     mgpt_session *session;
     struct group *waiting;   /* stb_ds array, used as a stack; parents are on the path to `at` */
     struct group at;         /* n = 0: no work */
-    int32_t *path;           /* [longest] tokens drawn */
+    int32_t *history;        /* the prompt, if draws depend on it, and path */
+    int32_t *path;           /* [longest] tokens drawn, in history */
     struct text_out text;    /* of the prompt and the path */
     struct text_mark *marks; /* [longest + 1] of the text, by depth */
 };
@@ -60,6 +61,7 @@ struct prefix_tree {
     size_t n_lines, longest; /* longest: most tokens of a sample */
     size_t n_busy;           /* lines in the last pass */
     struct draw_groups draw;
+    struct chooser chooser;
     char *results; /* stb_ds array: struct ended, tokens, text; index 0 is not used */
     size_t n_drawn;
 
@@ -75,6 +77,10 @@ struct prefix_tree {
 /* Begins a block, of whose samples it is to print [from, to). The only tree prints while it runs;
  * of several all but the first hold what they print until their end. */
 void prefix_tree_begin(struct prefix_tree *t, size_t from, size_t to);
+
+/* The sampler for a group of this depth at a line, which another tree may have. A status, in t->err. */
+int prefix_tree_sampler(struct prefix_tree *t, const struct timeline *line, uint32_t depth,
+                        mgpt_sampler *sampler);
 
 /* Divides a group, which has drawn, into children: those that go on wait at line 0. A status. */
 int prefix_tree_divide(struct prefix_tree *t, struct group g);

@@ -12,6 +12,7 @@
 #include "generate/prefix_tree.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum {
     TIMELINES = 48,
@@ -63,10 +64,13 @@ static int open_line(struct prefix_tree *t, struct timeline *line, const mgpt_se
                      mgpt_error *err)
 {
     struct engine *engine = t->ask->engine;
-    line->path = mem_new(t->longest, sizeof *line->path);
+    size_t before = t->chooser.is_on ? t->ask->n_prompt : 0;
+    line->history = mem_new(before + t->longest, sizeof *line->history);
     line->marks = mem_new(t->longest + 1, sizeof *line->marks);
-    if (!line->path || !line->marks)
+    if (!line->history || !line->marks)
         return err_memory(err, "the samples", (t->longest + 1) * sizeof *line->marks);
+    memcpy(line->history, t->ask->prompt, before * sizeof *line->history);
+    line->path = line->history + before;
     text_out_open(&line->text, engine->model, NULL);
     for (size_t i = 0; i < t->ask->n_prompt; i++)
         text_out_token(&line->text, t->ask->prompt[i], t->ask->no_prompt);
@@ -84,6 +88,9 @@ static int tree_open(struct prefix_tree *t, const mgpt_session *prompt, mgpt_err
     if (!t->lines || !t->stepped || !t->step || !arr_reserve(t->results, BLOCK_BYTES >> 10))
         return err_memory(err, "the samples", t->n_lines * sizeof *t->lines);
     int status = groups_open(&t->draw, &t->block->samples, engine_n_choices(t->ask->engine), err);
+    if (status == MGPT_OK)
+        status = chooser_open(&t->chooser, &t->ask->sampling->rules, err);
+    chooser_begin(&t->chooser, t->ask->n_prompt, 0);
     for (size_t i = 0; status == MGPT_OK && i < t->n_lines; i++)
         status = open_line(t, &t->lines[i], prompt, err);
     return status;
@@ -95,12 +102,13 @@ static void tree_free(struct prefix_tree *t)
         struct timeline *line = &t->lines[i];
         text_out_close(&line->text);
         arr_free(line->waiting);
-        free(line->path);
+        free(line->history);
         free(line->marks);
         mgpt_session_free(line->session);
     }
     sample_text_close(&t->text);
     groups_free(&t->draw);
+    chooser_close(&t->chooser);
     arr_free(t->results);
     free(t->lines);
     free(t->stepped);
@@ -143,8 +151,10 @@ static void draw_part(void *ctx, int worker, int n_workers)
     size_t from, to;
     pool_split(d->g.n, worker, n_workers, &from, &to);
     struct group part = {d->g.token, d->g.depth, d->g.from + (uint32_t)from, (uint32_t)(to - from)};
-    groups_draw_part(&d->block->trees[worker].draw, part, &d->block->ask->sampling->sampler,
-                     d->logits);
+    struct prefix_tree *t = &d->block->trees[worker];
+    mgpt_sampler sampler;
+    if (prefix_tree_sampler(t, &d->block->trees[0].lines[0], d->g.depth, &sampler) == MGPT_OK)
+        groups_draw_part(&t->draw, part, &sampler, d->logits);
 }
 
 /* All threads draw for a group, whose children wait at the first line. A status. */
@@ -154,6 +164,9 @@ static int draw_together(struct prefix_block *b, struct pool *pool, struct share
     if (!draw.logits)
         return b->trees->err.status;
     pool_run(pool, draw_part, &draw);
+    for (size_t i = 0; i < b->n_trees; i++)
+        if (b->trees[i].err.status < 0)
+            return b->trees[i].err.status;
     return prefix_tree_divide(b->trees, s.g);
 }
 

@@ -6,6 +6,7 @@
 #include "run/session.h"
 
 #include <errno.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,9 +85,24 @@ void resume_note(struct engine *e, const struct sampling *s, const mgpt_sampler 
     struct session_note *note = &e->session->note;
     *note = (struct session_note){0};
     if (sampler && sampling_is_shared(s))
-        *note = (struct session_note){NOTE_PYTHON, s->seed, s->python.n_words};
+        *note =
+            (struct session_note){.kind = NOTE_PYTHON, .seed = s->seed, .state = s->python.n_words};
     else if (sampler)
-        *note = (struct session_note){NOTE_SPLITMIX, s->seed, sampler->rng};
+        *note =
+            (struct session_note){.kind = NOTE_SPLITMIX, .seed = s->seed, .state = sampler->rng};
+}
+
+void resume_note_edits(struct engine *e, size_t begin, double mu)
+{
+    e->session->note.begin = begin;
+    e->session->note.mu = mu;
+}
+
+void resume_edits(const struct resume *r, const struct engine *e, size_t *begin, double *mu)
+{
+    const struct session_note *note = &e->session->note;
+    *begin = note->begin < r->n_stored ? (size_t)note->begin : 0;
+    *mu = isfinite(note->mu) ? note->mu : 0;
 }
 
 int resume_writes(const struct resume *r)

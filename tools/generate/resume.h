@@ -26,6 +26,12 @@ int resume_numbers(const struct resume *r, const struct engine *e, struct sampli
 /* Notes the state of `sampler` for the file; NULL: none, if there is more than one sample. */
 void resume_note(struct engine *e, const struct sampling *s, const mgpt_sampler *sampler);
 
+/* Where the text that goes on was begun to be drawn, and its mu; 0: the file does not say. */
+void resume_edits(const struct resume *r, const struct engine *e, size_t *begin, double *mu);
+
+/* Notes what the edits of its draws go on with: where the drawn text begins, Mirostat's mu or 0. */
+void resume_note_edits(struct engine *e, size_t begin, double mu);
+
 /* 1 when there is a file that may be written. */
 int resume_writes(const struct resume *r);
 

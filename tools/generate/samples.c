@@ -35,25 +35,110 @@ struct single {
     struct samples *ask;
     mgpt_session *session;
     mgpt_sampler sampler;
+    struct chooser chooser;
+    int32_t *history; /* stb_ds array: the prompt and what was drawn, if the chooser is on */
+    size_t n_put;     /* of them: those in the text. Others may be taken back */
     const float *logits;
     size_t n_choices;
     int32_t n_drawn;
+    int code;
 };
 
-/* Draws a token. It needs a pass of its own only if the sample goes on. */
-static enum ending single_draw(struct single *t, struct sample_text *text, int32_t *token)
+/* Puts the next tokens of the history into the text. */
+static void put_until(struct single *t, struct sample_text *text, size_t end)
+{
+    for (; t->n_put < end && !text->out.stopped; t->n_put++)
+        sample_text_put(text, t->history[t->n_put]);
+}
+
+static int single_advance(struct single *t, int32_t token);
+
+/* Takes back all tokens from position `to` on. The session then holds those before to - 1. */
+static void take_back(struct single *t, struct sample_text *text, size_t to)
 {
     struct samples *ask = t->ask;
-    if (t->n_drawn == ask->n_predict)
-        return END_LENGTH;
-    *token = mgpt_sample(&t->sampler, t->logits, t->n_choices);
+    size_t n = arr_len(t->history) - to;
+    t->n_drawn -= (int32_t)n;
+    ask->n_drawn -= n;
+    arr_set_len(t->history, to);
+    drawn_cut(&text->drawn, (size_t)t->n_drawn);
+    if (mgpt_pos(t->session) >= to)
+        mgpt_rewind(t->session, to - 1, NULL);
+    if (samples_speculate(ask))
+        speculate_begin(&ask->speculation);
+}
+
+/* A token has been drawn: it is kept, or with a banned text the text goes back. */
+static void single_keep(struct single *t, struct sample_text *text, int32_t token)
+{
+    mgpt_error err;
+    size_t n = arr_len(t->history) + 1;
+    int64_t to =
+        arr_push(t->history, token) ? chooser_back(&t->chooser, t->history, n, NULL) : MGPT_EMEM;
+    if (to < 0) {
+        err_memory(&err, "the text", n * sizeof token);
+        t->code = cli_fail(NULL, &err);
+    } else if ((size_t)to == n) {
+        put_until(t, text, chooser_final(&t->chooser, t->history, n));
+    } else if ((size_t)to + 1 == n) { /* the same logits again */
+        arr_set_len(t->history, n - 1);
+        t->n_drawn--;
+        t->ask->n_drawn--;
+        drawn_cut(&text->drawn, (size_t)t->n_drawn);
+    } else {
+        take_back(t, text, (size_t)to);
+        t->code = single_advance(t, t->history[to - 1]);
+    }
+}
+
+/* Draws a token. It needs a pass of its own only if the sample goes on. */
+static enum ending draw_once(struct single *t, struct sample_text *text, int32_t *token)
+{
+    struct samples *ask = t->ask;
+    mgpt_error err;
+    *token = chooser_draw(&t->chooser, &t->sampler, t->logits, t->n_choices, t->history,
+                          arr_len(t->history), &err);
+    if (*token < 0) {
+        t->code = cli_fail(NULL, &err);
+        return GOES_ON;
+    }
     enum ending ending = samples_ending(ask, *token, (size_t)t->n_drawn + 1);
     if (ending == END_TOKEN)
         return END_TOKEN;
-    sample_text_put(text, *token);
     ask->n_drawn++;
     t->n_drawn++;
     sample_text_note(text, *token, &t->sampler, t->logits);
+    if (t->chooser.is_on)
+        single_keep(t, text, *token);
+    else
+        sample_text_put(text, *token);
+    return text->out.stopped ? END_TEXT : ending;
+}
+
+/* Draws tokens until one is kept, or there is an end. */
+static enum ending single_draw(struct single *t, struct sample_text *text, int32_t *token)
+{
+    enum ending ending = GOES_ON;
+    int32_t before;
+    do {
+        before = t->n_drawn;
+        if (t->n_drawn == t->ask->n_predict)
+            return END_LENGTH;
+        ending = draw_once(t, text, token);
+    } while (t->code == EXIT_OK && ending != END_TOKEN && t->n_drawn <= before);
+    return t->code == EXIT_OK ? ending : GOES_ON;
+}
+
+/* The text has ended: what could have been taken back is put, and may have a stop text. */
+static enum ending single_end(struct single *t, struct sample_text *text, enum ending ending,
+                              int32_t *token)
+{
+    size_t n = arr_len(t->history);
+    put_until(t, text, n);
+    if (text->out.stopped && t->n_put < n) {
+        take_back(t, text, t->n_put);
+        *token = t->history[t->n_put - 1];
+    }
     return text->out.stopped ? END_TEXT : ending;
 }
 
@@ -98,6 +183,25 @@ static int run_last(struct single *t, int32_t token)
     return keeps && n <= mgpt_n_ctx(t->session) ? single_advance(t, token) : EXIT_OK;
 }
 
+/* The history begins with the prompt. Returns 0 after telling the user that memory is short. */
+static int begin_history(struct single *t)
+{
+    const struct samples *ask = t->ask;
+    mgpt_error err;
+    chooser_begin(&t->chooser, ask->begin ? ask->begin : ask->n_prompt, ask->mu);
+    t->n_put = ask->n_prompt;
+    t->code = EXIT_OK;
+    if (!t->chooser.is_on)
+        return 1;
+    if (!arr_reserve(t->history, ask->n_prompt + 1)) {
+        err_memory(&err, "the text", ask->n_prompt * sizeof *t->history);
+        return cli_fail(NULL, &err) == EXIT_OK;
+    }
+    arr_set_len(t->history, ask->n_prompt);
+    memcpy(t->history, ask->prompt, ask->n_prompt * sizeof *t->history);
+    return 1;
+}
+
 static int sample_run(struct single *t, struct sample_text *text, uint64_t number)
 {
     enum ending ending;
@@ -108,15 +212,18 @@ static int sample_run(struct single *t, struct sample_text *text, uint64_t numbe
     t->sampler = sampling_of_sample(t->ask->sampling, number);
     t->logits = t->ask->first_logits;
     t->n_drawn = 0;
+    if (!begin_history(t))
+        return EXIT_FULL;
     if (samples_speculate(t->ask))
         speculate_begin(&t->ask->speculation);
     sample_text_begin(text);
     while ((ending = single_draw(t, text, &token)) == GOES_ON) {
-        code = single_advance(t, token);
+        code = t->code == EXIT_OK ? single_advance(t, token) : t->code;
         code = code == EXIT_OK ? samples_stopped() : code;
         if (code != EXIT_OK)
             return sample_text_break(text, number, code);
     }
+    ending = single_end(t, text, ending, &token);
     code = sample_text_end(text, number, ending);
     if (code == EXIT_OK && (ending == END_LENGTH || ending == END_TEXT))
         code = run_last(t, token);
@@ -139,13 +246,17 @@ static int run_in_order(struct samples *s)
     if (samples_speculate(s) &&
         speculate_open(&s->speculation, s->engine, (size_t)s->lookup, s->draft, &err) < 0)
         return cli_fail(NULL, &err);
-    int code = EXIT_OK;
+    int code =
+        chooser_open(&t.chooser, &s->sampling->rules, &err) < 0 ? cli_fail(NULL, &err) : EXIT_OK;
     sample_text_open(&text, s);
     for (uint64_t i = 0; code == EXIT_OK && i < (uint64_t)s->n; i++)
         code = sample_run(&t, &text, s->first + i);
     s->n_full += text.n_full;
     s->after = t.sampler;
+    s->after_mu = edit_rules_is_on(&s->sampling->rules, EDIT_MIROSTAT) ? t.chooser.mu : 0;
     sample_text_close(&text);
+    chooser_close(&t.chooser);
+    arr_free(t.history);
     return code;
 }
 
@@ -162,6 +273,8 @@ static int samples_keep(const struct samples *s, int code)
         n = speculate_pos(&s->speculation);
     mgpt_rewind(session, n, NULL);
     resume_note(s->engine, s->sampling, s->n > 1 ? NULL : &s->after);
+    if (s->n == 1 && edit_rules_any(&s->sampling->rules))
+        resume_note_edits(s->engine, s->begin ? s->begin : s->n_prompt, s->after_mu);
     int kept = resume_save(&s->resume, s->engine);
     return code == EXIT_OK ? kept : code;
 }
@@ -179,7 +292,8 @@ int samples_run(struct samples *s)
         return cli_fail(NULL, &err);
     }
     memcpy(s->first_logits, mgpt_logits(s->engine->session), n * sizeof *s->first_logits);
-    int alone = s->n == 1 || s->n_predict == 0 || s->top >= 0 || sampling_is_shared(s->sampling);
+    int alone = s->n == 1 || s->n_predict == 0 || s->top >= 0 || sampling_is_shared(s->sampling) ||
+                edit_rules_is_own(&s->sampling->rules);
     code = alone || s->slide || samples_speculate(s) ? run_in_order(s) : prefixes_run(s);
     free(s->first_logits);
     return samples_keep(s, code);

@@ -25,7 +25,9 @@ struct samples {
     uint64_t first;    /* number of the first */
     int32_t batch;     /* most timelines; 0: chosen */
     int32_t lookup;    /* most tokens that a look-up proposes; 0: none */
-    int ignore_end;    /* end tokens are drawn as others are */
+    size_t begin;   /* of n_prompt tokens those before the text that is drawn goes on (--session) */
+    double mu;      /* Mirostat's, of a text that goes on; 0: none */
+    int ignore_end; /* end tokens are drawn as others are */
     const struct stops *stops;
     int slide;     /* beyond the context with a window of its last tokens (engine_slide) */
     int no_prompt; /* the continuation only */
@@ -36,6 +38,7 @@ struct samples {
     struct draft *draft; /* open; NULL: none */
 
     mgpt_sampler after;             /* of a single sample: at its end */
+    double after_mu;                /* the same, Mirostat's; 0: none */
     float *first_logits;            /* after the prompt, while samples_run runs */
     size_t n_drawn, n_full;         /* tokens; samples printed that ended with the context */
     struct speculation speculation; /* its counts, when there was one */

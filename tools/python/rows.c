@@ -17,6 +17,31 @@
     puts("    " #field ": " help);
 #define SETTING_TYPE(field, kind, ...) puts("    " #field ": " TYPE_##kind);
 
+#define EDIT_IS_NUMBERS "False"
+#define EDIT_IS_TEXTS "True"
+#define EDIT_TYPE_NUMBERS "float | str | tuple[float, ...]"
+#define EDIT_TYPE_TEXTS "str | Iterable[str] | Mapping[str | int, float]"
+#define EDIT_PYTHON(id, kind, name, argument, help, ...)                                           \
+    printf("    \"%s\": Edit(\"--%s\", \"%s\", %s),\n", python_name(name), name, argument,         \
+           EDIT_IS_##kind);
+#define EDIT_HELP(id, kind, name, argument, help, ...)                                             \
+    printf("    %s: %s %s\n", python_name(name), argument, help);
+#define EDIT_TYPE(id, kind, name, ...) printf("    %s: %s\n", python_name(name), EDIT_TYPE_##kind);
+
+/* "repeat_penalty": good until the next call. */
+static const char *python_name(const char *name)
+{
+    static char text[32];
+    size_t i = 0;
+    for (; name[i] && i + 1 < sizeof text; i++)
+        text[i] = name[i];
+    text[i] = 0;
+    for (i = 0; text[i]; i++)
+        if (text[i] == '-')
+            text[i] = '_';
+    return text;
+}
+
 #define TEXT_FIELD(field) puts("    " #field ": str");
 #define INT_FIELD(field) puts("    " #field ": int");
 #define FLAG_FIELD(field) puts("    " #field ": bool");
@@ -27,6 +52,7 @@ int main(void)
 {
     puts("\"\"\"Tables of the program, which tools/python/rows.c printed for this build.\"\"\"\n\n"
          "from __future__ import annotations\n\n"
+         "from collections.abc import Iterable, Mapping\n"
          "from dataclasses import dataclass\n"
          "from typing import NamedTuple, TypedDict\n\n"
          "Count = int  # uint64_t\n\n\n"
@@ -37,12 +63,19 @@ int main(void)
          "float\n\n\n"
          "# In the order of mgpt_sampler.\nSETTINGS = {");
     SAMPLER_SETTINGS(SETTING_ROW)
+    puts("}\n\n\nclass Edit(NamedTuple):\n"
+         "    \"\"\"An edit of logits: its option, what that takes, whether it is a list of "
+         "texts.\"\"\"\n\n"
+         "    option: str\n    argument: str\n    texts: bool\n\n\nEDITS = {");
+    EDIT_SETTINGS(EDIT_PYTHON)
     puts("}\n\n\nclass Sampling(TypedDict, total=False):\n"
          "    \"\"\"The arguments of Sampler and Model.generate, and what the options of `mgpt "
          "generate` say:\n");
     SAMPLER_SETTINGS(SETTING_HELP)
+    EDIT_SETTINGS(EDIT_HELP)
     puts("    seed: the same seed gives the same tokens\n    \"\"\"\n");
     SAMPLER_SETTINGS(SETTING_TYPE)
+    EDIT_SETTINGS(EDIT_TYPE)
     puts("    seed: int\n\n\n@dataclass(frozen=True)\nclass Info:\n"
          "    \"\"\"Facts of a model: the fields of mgpt_info in include/mgpt.h.\"\"\"\n");
     INFO_FIELDS(TEXT_FIELD, TEXT_FIELD, INT_FIELD, FLAG_FIELD, REAL_FIELD, COUNT_FIELD)

@@ -116,6 +116,7 @@ int cmd_repl(int argc, char **argv)
     if (r.engine.session)
         code = cli_finish(repl_begin(&r) ? loop(&r, history) : EXIT_FULL);
     repl_end(&r);
+    sampling_end(&r.sampling);
     engine_close(&r.engine);
     return code;
 }

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "repl/repl.h"
 
-struct tokens_held held_new(const struct engine *e, const mgpt_sampler *sampler,
+struct tokens_held held_new(const struct engine *e, struct sampling *sampling,
                             const int32_t *tokens, size_t n, size_t n_top)
 {
     return (struct tokens_held){.drawn = {.n_top = n_top},
@@ -12,7 +12,7 @@ struct tokens_held held_new(const struct engine *e, const mgpt_sampler *sampler,
                                 .n = n,
                                 .n_vocab = (size_t)e->info.n_vocab,
                                 .n_choices = engine_n_choices(e),
-                                .sampler = sampler};
+                                .sampling = sampling};
 }
 
 int held_see(const mgpt_value *value, void *user)
@@ -21,10 +21,12 @@ int held_see(const mgpt_value *value, void *user)
     for (size_t i = 0; i < (size_t)value->rows && !h->is_full; i++) {
         size_t next = (size_t)value->pos - h->first + i + 1;
         const float *logits = value->data + i * value->stride;
+        mgpt_sampler sampler = h->sampling->sampler;
         if (next >= h->n)
             break;
         h->is_full =
-            !drawn_add(&h->drawn, h->tokens[next], h->sampler, logits, h->n_vocab, h->n_choices) ||
+            chooser_prepare(&h->sampling->chooser, &sampler, h->tokens, next, NULL) < 0 ||
+            !drawn_add(&h->drawn, h->tokens[next], &sampler, logits, h->n_vocab, h->n_choices) ||
             !arr_push(h->ranks, repl_rank(logits, h->n_vocab, h->tokens[next]));
     }
     return h->is_full;

@@ -14,12 +14,12 @@ struct tokens_held {
     const int32_t *tokens; /* [n] */
     size_t first;          /* the position of tokens[0] */
     size_t n, n_vocab, n_choices;
-    const mgpt_sampler *sampler; /* the settings that `drawn` asks */
-    int is_full;                 /* there was no memory for all */
+    struct sampling *sampling; /* the settings that `drawn` asks */
+    int is_full;               /* there was no memory for all */
 };
 
 /* Prepares for a run of n tokens from position `first` (0) on, with the n_top likeliest of each. */
-struct tokens_held held_new(const struct engine *engine, const mgpt_sampler *sampler,
+struct tokens_held held_new(const struct engine *engine, struct sampling *sampling,
                             const int32_t *tokens, size_t n, size_t n_top);
 
 /* A mgpt_tap_fn for MGPT_LOGITS; user: the struct tokens_held. */

@@ -55,6 +55,9 @@ struct repl {
     char *with_path;
     const char *screen_mode; /* options, see screen_look */
     int32_t width;
+    /* The text that is being drawn: a draw goes on with it if the last one ended here. */
+    const mgpt_session *drawn_session;
+    size_t drawn_end;
     int quit;
 };
 
@@ -88,7 +91,7 @@ const struct repl_command *repl_find(const char *name);
 /* One line of input, n bytes and a NUL, without its line end; may be changed. */
 void repl_line(struct repl *repl, char *line, size_t n);
 
-/* A setting of /set, from a row of SAMPLER_SETTINGS, or the seed: its name, its name in session
+/* A number of /set, from a row of SAMPLER_SETTINGS, or the seed; the edits (EDIT_SETTINGS) come after them: its name, its name in session
  * files, its place in struct sampling, its range (from 0 to max; max 0: no limit). */
 struct repl_setting {
     const char *name, *key;
@@ -219,8 +222,10 @@ double repl_entropy(const float *logits, size_t n, const mgpt_candidate *top);
 /* Draws a token. -1: there is nothing to draw from, or no room for it (the user knows). */
 int32_t repl_run_draw(struct repl *repl, const float **logits);
 
-/* Appends it. 0: after an error. */
-int repl_run_keep(struct repl *repl, int32_t token);
+/* Appends it. A banned text that it completes takes the branch back to where that began: *banned is then that
+ * text, which repl_run_say_back prints, else NULL. 0: after an error. */
+int repl_run_keep(struct repl *repl, int32_t token, const struct edit_text **banned);
+void repl_run_say_back(const struct repl *repl, const struct edit_text *banned);
 
 /* What the model says of each token held, and the n_top likeliest; 0 after telling the user. */
 struct tokens_held;

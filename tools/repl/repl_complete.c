@@ -44,6 +44,8 @@ static void fill_settings(const struct completion *c)
 {
     for (size_t i = 0; i < REPL_SETTINGS; i++)
         offer(c, repl_settings[i].name);
+    for (size_t i = 0; i < EDIT_N; i++)
+        offer(c, edit_settings[i].name);
 }
 
 static void fill_parts(const struct completion *c)

@@ -54,7 +54,7 @@ static mgpt_session *run_spliced(struct repl *r, const struct splice *s, const i
                                  size_t n, struct tokens_held *held)
 {
     struct watcher look = {MGPT_POINT_BIT(MGPT_LOGITS), held_see, held, NULL};
-    *held = held_new(&r->engine, &r->sampling.sampler, tokens, n, 0);
+    *held = held_new(&r->engine, &r->sampling, tokens, n, 0);
     held->first = splice_first(s);
     return repl_variant(r, held->first, tokens, n, &look);
 }

@@ -146,6 +146,27 @@ static int read_setting(const struct jval *part, const struct repl_setting *sett
     return status;
 }
 
+static int read_logit_edits(const struct jval *part, struct sampling *s, mgpt_error *err)
+{
+    mgpt_error refused;
+    for (struct jval_iter i = jval_begin(jval_get(part, "edits")); jval_next(&i);) {
+        enum edit_id id = edit_setting_named(i.key);
+        if (id == EDIT_N)
+            return bad(err, "edits has an unknown setting '%.40s'", i.key);
+        for (size_t k = 0; k < jval_size(i.value); k++) {
+            const char *text = jval_text(jval_at(i.value, k));
+            if (!text)
+                return bad(err, "%s is not a list of strings", edit_settings[id].name);
+            int status = edit_rules_set(&s->rules, id, text, &refused);
+            if (status == MGPT_EARG)
+                return bad(err, "%s: %.120s", edit_settings[id].name, refused.text);
+            if (status < 0)
+                return err_memory(err, "the edits", 1);
+        }
+    }
+    return chooser_open(&s->chooser, &s->rules, err);
+}
+
 static int read_sampling(struct load *l, mgpt_error *err)
 {
     const struct jval *part = jval_get(l->tree, "sampling");
@@ -155,6 +176,8 @@ static int read_sampling(struct load *l, mgpt_error *err)
         if (read_setting(part, t, s, err) < 0)
             return err->status;
     if (read_u64(part, "rng", 10, &s->sampler.rng, err) < 0)
+        return err->status;
+    if (read_logit_edits(part, s, err) < 0)
         return err->status;
     sampling_apply(s);
     sampling_use_python(s, python != NULL);
@@ -320,6 +343,7 @@ static void repl_load_release(struct load *l)
 {
     jval_free(l->tree);
     edits_clear(&l->edits);
+    sampling_end(&l->sampling);
     repl_free_branches(l->branches, NULL);
 }
 
@@ -333,7 +357,7 @@ static void exchange(struct load *l)
     r->branches = l->branches;
     r->current = l->current;
     r->sampling = l->sampling;
-    sampling_use_python(&r->sampling, sampling_is_shared(&r->sampling)); /* it has moved */
+    sampling_moved(&r->sampling);
     l->edits = old.edits;
     l->branches = old.branches;
     l->current = old.current;
@@ -345,6 +369,8 @@ void repl_run_load(struct repl *r, struct repl_args *args)
     const char *path = args->rest;
     struct load l = {.repl = r, .sampling = r->sampling};
     mgpt_error err;
+    l.sampling.chooser = (struct chooser){.is_on = 0};
+    edit_rules_begin(&l.sampling.rules, r->engine.model);
     if (!*path) {
         repl_error("from which file? /load FILE");
         return;

@@ -112,14 +112,50 @@ int32_t repl_run_draw(struct repl *r, const float **logits)
                    mgpt_n_ctx(session));
         return -1;
     }
-    return mgpt_sample(&r->sampling.sampler, *logits, engine_n_choices(&r->engine));
+    size_t pos = mgpt_pos(session);
+    mgpt_error err;
+    if (r->drawn_session != session || r->drawn_end != pos)
+        chooser_begin(&r->sampling.chooser, pos, 0);
+    r->drawn_session = session;
+    r->drawn_end = pos;
+    int32_t token = chooser_draw(&r->sampling.chooser, &r->sampling.sampler, *logits,
+                                 engine_n_choices(&r->engine), mgpt_tokens(session), pos, &err);
+    if (token < 0)
+        repl_failed(&err);
+    return token < 0 ? -1 : token;
 }
 
-int repl_run_keep(struct repl *r, int32_t token)
+void repl_run_say_back(const struct repl *r, const struct edit_text *banned)
+{
+    repl_say("  back to %zu: ban %s", mgpt_pos(r->engine.session), banned->given);
+}
+
+/* Goes back if the token drawn last has completed a banned text. 0: after an error. */
+static int leave_banned(struct repl *r, const struct edit_text **banned)
+{
+    mgpt_session *session = r->engine.session;
+    mgpt_error err;
+    int64_t to =
+        chooser_back(&r->sampling.chooser, mgpt_tokens(session), mgpt_pos(session), banned);
+    if (to < 0)
+        repl_no_memory();
+    if (!*banned || to < 0)
+        return to >= 0;
+    int status = repl_go(r, (size_t)to, &err);
+    if (status < 0)
+        repl_failed(&err);
+    r->drawn_end = (size_t)to;
+    return status == MGPT_OK;
+}
+
+int repl_run_keep(struct repl *r, int32_t token, const struct edit_text **banned)
 {
     mgpt_error err;
-    if (repl_append(r, &token, 1, &err) == MGPT_OK)
-        return 1;
+    *banned = NULL;
+    if (repl_append(r, &token, 1, &err) == MGPT_OK) {
+        r->drawn_end = mgpt_pos(r->engine.session);
+        return leave_banned(r, banned);
+    }
     repl_failed(&err);
     return 0;
 }
@@ -134,7 +170,10 @@ static int repl_run_step(struct repl *r)
     print_choice(r, logits, token);
     int end = mgpt_is_end(r->engine.model, token);
     puts(end ? "  the end, not kept" : "");
-    int kept = !end && repl_run_keep(r, token);
+    const struct edit_text *banned = NULL;
+    int kept = !end && repl_run_keep(r, token, &banned);
+    if (banned)
+        repl_run_say_back(r, banned);
     if (kept)
         repl_watch_print(r);
     return kept;

@@ -80,12 +80,34 @@ static struct jtext *setting_part(const struct repl_setting *setting, struct sam
                                     : jtext("i", (int)*(const int32_t *)at);
 }
 
+/* {"ban": ["x", "y"], "dry": ["0.8"]}: what is on, as /set reads it. */
+static struct jtext *edits_of_sampling(const struct edit_rules *rules)
+{
+    struct jtext *part = jtext("{}");
+    char text[1024];
+    for (int id = 0; id < EDIT_N; id++) {
+        size_t n = edit_rules_count(rules, (enum edit_id)id);
+        struct jtext *list = n > 0 ? jtext("[]") : NULL;
+        for (size_t i = 0; i < n; i++) {
+            if (edit_rules_print(rules, (enum edit_id)id, i, text, sizeof text) < (int)sizeof text)
+                jtext_add(list, "s", text);
+            else
+                jtext_fail(list);
+        }
+        if (n > 0)
+            jtext_add(part, "s:o", edit_settings[id].name, list);
+    }
+    return part;
+}
+
 static struct jtext *sampling_part(struct sampling *s)
 {
     struct jtext *part = jtext("{}");
     for (const struct repl_setting *t = repl_settings; t < repl_settings + REPL_SETTINGS; t++)
         jtext_add(part, "s:o", t->key, setting_part(t, s));
     jtext_add(part, "s:o", "rng", decimal64(s->sampler.rng));
+    if (edit_rules_any(&s->rules))
+        jtext_add(part, "s:o", "edits", edits_of_sampling(&s->rules));
     if (sampling_is_shared(s))
         jtext_add(part, "s:o", "python", python_part(s));
     return part;

@@ -1,4 +1,5 @@
 /* How the repl chooses tokens: /set, and the table of settings that session files hold as well. */
+#include "base/error.h"
 #include "repl/repl.h"
 #include "repl/repl_args.h"
 
@@ -17,6 +18,18 @@ void *repl_setting_of(const struct repl_setting *setting, struct sampling *s)
     return (char *)s + setting->at;
 }
 
+/* The settings of edits that are on: ", dry 0.8, ban x, ban y". */
+static void print_edits(const struct edit_rules *rules)
+{
+    char text[256], clean[256];
+    for (int id = 0; id < EDIT_N; id++)
+        for (size_t i = 0; i < edit_rules_count(rules, (enum edit_id)id); i++) {
+            edit_rules_print(rules, (enum edit_id)id, i, text, sizeof text);
+            text_format(clean, sizeof clean, "%s", text);
+            printf(", %s %s", edit_settings[id].name, clean);
+        }
+}
+
 /* "temp 0.8, top-k 0, ...". */
 static void print_settings(struct sampling *s)
 {
@@ -30,10 +43,27 @@ static void print_settings(struct sampling *s)
         else
             printf("%llu", (unsigned long long)*(const uint64_t *)at);
     }
+    print_edits(&s->rules);
     putchar('\n');
 }
 
 #define SETTING_NAME(field, kind, name, ...) name ", "
+#define EDIT_NAME(id, kind, name, ...) name ", "
+
+/* Sets an edit, or with "off" takes it away. 0 after an error. */
+static int change_edit(struct sampling *s, enum edit_id id, const char *value)
+{
+    mgpt_error err;
+    int off = strcmp(value, "off") == 0;
+    if (off)
+        edit_rules_clear(&s->rules, id);
+    int status = off ? MGPT_OK : edit_rules_set(&s->rules, id, value, &err);
+    if (status == MGPT_EARG)
+        repl_error("%s: %s", edit_settings[id].name, err.text);
+    else if (status < 0 || (status = chooser_open(&s->chooser, &s->rules, &err)) < 0)
+        repl_failed(&err);
+    return status == MGPT_OK;
+}
 
 /* Stores value in the setting called name; 0 after an error. */
 static int change(struct sampling *s, const char *name, const char *value)
@@ -49,7 +79,11 @@ static int change(struct sampling *s, const char *name, const char *value)
                    t->kind == CLI_REAL ? "" : "whole ", t->max == 1 ? "to 1" : "on", value);
         return 0;
     }
-    repl_error("unknown setting '%s': expected one of " SAMPLER_SETTINGS(SETTING_NAME) "seed",
+    enum edit_id edit = edit_setting_named(name);
+    if (edit < EDIT_N)
+        return change_edit(s, edit, value);
+    repl_error("unknown setting '%s': expected one of " SAMPLER_SETTINGS(SETTING_NAME)
+                   EDIT_SETTINGS(EDIT_NAME) "seed",
                name);
     return 0;
 }

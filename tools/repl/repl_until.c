@@ -78,6 +78,20 @@ static void print_end(const struct repl *r, const struct until *u, int32_t drawn
     printf(" (%zu of %zu)\n", mgpt_pos(r->engine.session), mgpt_n_ctx(r->engine.session));
 }
 
+/* The text has gone back: both go on from there. */
+static void start_again(const struct repl *r, const struct until *u, const struct edit_text *banned,
+                        struct text_out *out, struct text_out *text)
+{
+    text_out_end(out);
+    putchar('\n');
+    repl_run_say_back(r, banned);
+    text_out_close(out);
+    text_out_close(text);
+    resume_text(r, out, stdout);
+    resume_text(r, text, NULL);
+    text_out_drawn(text, &u->stops);
+}
+
 /* Draws and keeps at most `limit` tokens. */
 static void generate_until(struct repl *r, int32_t limit, struct until *u)
 {
@@ -85,6 +99,7 @@ static void generate_until(struct repl *r, int32_t limit, struct until *u)
     const float *logits;
     int32_t drawn = 0;
     int ends = 0, happens = 0;
+    const struct edit_text *banned;
     if (!repl_logits(r))
         return;
     resume_text(r, &out, stdout);
@@ -95,9 +110,13 @@ static void generate_until(struct repl *r, int32_t limit, struct until *u)
             break;
         int32_t token = repl_run_draw(r, &logits);
         ends = token < 0 || mgpt_is_end(r->engine.model, token);
-        if (ends || !repl_run_keep(r, token))
+        if (ends || !repl_run_keep(r, token, &banned))
             break;
         text_out_token(&out, token, 0);
+        if (banned) {
+            start_again(r, u, banned, &out, &text);
+            continue;
+        }
         text_out_token(&text, token, 0);
         drawn++;
         happens = has_happened(r, u, token, &text);

@@ -155,7 +155,7 @@ static int with_held(struct repl *r, struct tokens_held *h)
     const mgpt_session *s = r->engine.session;
     struct watcher look = {MGPT_POINT_BIT(MGPT_LOGITS), held_see, h, NULL};
     mgpt_error err;
-    *h = held_new(r->with, &r->sampling.sampler, mgpt_tokens(s), mgpt_pos(s), 0);
+    *h = held_new(r->with, &r->sampling, mgpt_tokens(s), mgpt_pos(s), 0);
     mgpt_session *copy = mgpt_fork(r->with->session, &err);
     int done = copy && mgpt_rewind(copy, 0, &err) == MGPT_OK &&
                engine_feed(r->with, copy, h->tokens, h->n, &look, &err) == MGPT_OK;

@@ -73,7 +73,7 @@ static void view_tokens_put(struct view *v, const struct tokens_held *h)
 int repl_held(struct repl *r, size_t n_top, struct tokens_held *h)
 {
     const mgpt_session *s = r->engine.session;
-    *h = held_new(&r->engine, &r->sampling.sampler, mgpt_tokens(s), mgpt_pos(s), n_top);
+    *h = held_new(&r->engine, &r->sampling, mgpt_tokens(s), mgpt_pos(s), n_top);
     if (h->n < 2)
         return 1;
     int done = repl_replay(r, MGPT_POINT_BIT(MGPT_LOGITS), held_see, h);

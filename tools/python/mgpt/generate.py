@@ -9,35 +9,57 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 import numpy.typing as npt
 
+from ._choose import Edits
 from ._lib import CCandidate, lib
 from ._ranges import option, shown
-from ._rows import Sampling
+from ._rows import EDITS, Sampling
 from ._sampling import SEED, SETTINGS, CSampler
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from .hooks import HookRow
+    from .model import Model
     from .session import Session
+
+Ids = npt.NDArray[np.int32]
 
 
 class Sampler:
     """How the next token is chosen, with its random numbers: mgpt_sampler in include/mgpt.h."""
 
-    def __init__(self, *values: float, **named: Unpack[Sampling]) -> None:
-        """The arguments of Sampling, in its order or by name; without one the temperature is 0.8."""
+    def __init__(self, *values: float, model: Model | None = None, **named: Unpack[Sampling]) -> None:
+        """The arguments of Sampling, in its order or by name; without one the temperature is 0.8. Edits of logits
+        (repeat_penalty, ban, ...) need the model: several numbers are a tuple, biases a dict, texts a list."""
         rows = SETTINGS | {"seed": SEED}
         given = dict(zip(rows, values)) | cast("dict[str, float]", named)
+        edits = {name: given.pop(name) for name in [*given] if name in EDITS and name not in rows}
         if len(values) > len(rows) or set(given) - set(rows):
-            raise TypeError(f"Sampler: expected {', '.join(rows)}, found {shown(values or sorted(set(given) - set(rows)))}")
+            raise TypeError(f"Sampler: expected {', '.join([*rows, *EDITS])}, found {shown(values or sorted(set(given) - set(rows)))}")
+        if edits and model is None:
+            raise TypeError(f"{next(iter(edits))}: expected a model as well: Sampler(model=..., {next(iter(edits))}=...)")
+        self._edits = Edits(model, edits) if edits and model else None
         self._sampler = CSampler(*(option(name, given.get(name, row.default)) for name, row in rows.items()))
 
-    def __call__(self, logits: npt.NDArray[np.float32]) -> int:
-        """Chooses one of the tokens whose logits are given."""
+    def __call__(self, logits: npt.NDArray[np.float32], tokens: Ids | None = None) -> int:
+        """Chooses one of the tokens whose logits are given. `tokens` are the text so far, for edits."""
         row = np.ascontiguousarray(logits, np.float32)
         if row.ndim != 1 or not row.size:
             raise ValueError(f"logits: expected one row, found shape {row.shape}")
+        if self._edits:
+            self._edits.prepare(self._sampler, np.empty(0, np.int32) if tokens is None else tokens)
+            return self._edits.draw(self._sampler, row)
         return int(lib.mgpt_sample(c.byref(self._sampler), row.ctypes.data, row.size))
+
+    def edited(self, logits: npt.NDArray[np.float32], tokens: Ids) -> npt.NDArray[np.float32]:
+        """What the edits make of logits after these tokens, without XTC, which a draw decides on."""
+        row = np.array(logits, np.float32)
+        if self._edits:
+            self._edits.prepare(self._sampler, tokens)
+            if self._sampler.edit:
+                edit = c.CFUNCTYPE(None, c.c_void_p, c.c_size_t, c.c_void_p, c.c_size_t, c.c_void_p)(self._sampler.edit)
+                edit(row.ctypes.data, row.size, self._sampler.tokens, self._sampler.n_tokens, self._sampler.edit_user)
+        return row
 
     def probability(self, logits: npt.NDArray[np.float32], token: int) -> float:
         """The probability with which it chooses a token, after temperature and filters."""
@@ -56,6 +78,12 @@ class Piece(str):
     logprob: float = float("nan")
     prob: float = float("nan")
     top: list[tuple[int, float]] = []
+
+    def with_text(self, text: str) -> Piece:
+        """The numbers of this piece with another text."""
+        piece = Piece(text)
+        piece.token, piece.logprob, piece.prob, piece.top = self.token, self.logprob, self.prob, self.top
+        return piece
 
     @classmethod
     def of(cls, text: str, token: int, sampler: Sampler, logits: npt.NDArray[np.float32], n_choices: int, n: int) -> Piece:
@@ -105,20 +133,45 @@ def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sam
     """Pieces of text after `tokens`, with numbers if logprobs says of how many. The last token drawn needs no pass of its own."""
     from .model import Decoder
 
-    model, n_choices = session.model, session.model.info.n_tokens
-    logits, text = session.feed(tokens, hooks), Decoder(model)
+    model, n_choices, edits = session.model, session.model.info.n_tokens, sampler._edits
+    logits, text, history = session.feed(tokens, hooks), Decoder(model), np.array(tokens, np.int32)
+    begin = put = n_text = len(tokens)  # of the history: tokens that were given; tokens in the text; all
+    numbers: list[Piece] = []
     for token in tokens:
         text.put(int(token))
-    drawn = 0
-    while n is None or n < 0 or drawn < n:
-        token = sampler(logits[:n_choices])
+    if edits:
+        edits.begin(begin)
+
+    def pieces(end: int) -> Iterator[str]:
+        nonlocal put
+        for put in range(put + 1, end + 1):
+            piece = stops.put(text.put(int(history[put - 1])))
+            yield piece if logprobs is None else numbers[put - 1 - begin].with_text(piece)
+            if stops.found:
+                return
+
+    while n is None or n < 0 or n_text - begin < n:
+        token = sampler(logits[:n_choices], history[:n_text])
         if not ignore_end and model.is_end(token):
             break
-        piece = stops.put(text.put(token))
-        yield piece if logprobs is None else Piece.of(piece, token, sampler, logits, n_choices, logprobs)
-        drawn += 1
-        if stops.found or drawn == n or len(session) == session.n_ctx:
+        if n_text == len(history):
+            history = np.append(history, np.zeros(n_text + 16, np.int32))
+        history[n_text] = token
+        n_text += 1
+        if logprobs is not None:
+            numbers[n_text - 1 - begin:] = [Piece.of("", token, sampler, logits, n_choices, logprobs)]
+        kept = edits.back(history[:n_text]) if edits else n_text
+        if kept < n_text:
+            if kept < n_text - 1:
+                session.rewind(kept - 1)
+                logits = session.step(int(history[kept - 1]), hooks)
+            n_text = kept
+            continue
+        yield from pieces(edits.final(history[:n_text]) if edits else n_text)
+        if stops.found or n_text - begin == n or len(session) == session.n_ctx:
             break
         logits = session.step(token, hooks)
+    if not stops.found:
+        yield from pieces(n_text)
     if not stops.found:
         yield Piece(stops.put(text.end()) + stops.end())

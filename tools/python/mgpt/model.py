@@ -263,9 +263,9 @@ class Model:
         The pieces are those that `mgpt generate --no-prompt` prints for the same options. `stop` is one text or
         several: what is drawn ends before the first of them. `ignore_end`: end tokens are drawn as others are.
         `logprobs=N`: the pieces are mgpt.Piece, each with its token, its probabilities and the N likeliest.
-        `sampling` are arguments of Sampler: temperature, seed, top_k, ...
+        `sampling` are arguments of Sampler: temperature, seed, top_k, repeat_penalty, ban=["..."], dry=(0.8, 1.75, 2), ...
         """
-        tokens, sampler, stops = self._tokens(text), Sampler(**sampling), Stops(stop)
+        tokens, sampler, stops = self._tokens(text), Sampler(model=self, **sampling), Stops(stop)
         n = None if n is None else int(option("n", n))
         logprobs = None if logprobs is None else int(option("logprobs", logprobs))
         if not len(tokens):

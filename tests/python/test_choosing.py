@@ -1,0 +1,62 @@
+"""Edits of logits in Python: what `mgpt generate` draws with the same options, in the ranges of those."""
+import subprocess
+from pathlib import Path
+
+import mgpt
+import numpy as np
+import pytest
+from mgpt._rows import EDITS
+
+PROGRAM = Path(mgpt.__file__).with_name("mgpt")
+CASES = [({"repeat_penalty": 1.3, "repeat_last": 4}, ["--repeat-penalty", "1.3", "--repeat-last", "4"]),
+         ({"presence": 0.5, "frequency": np.float32(0.25)}, ["--presence", "0.5", "--frequency", "0.25"]),
+         ({"dry": (3, 1.5, 1)}, ["--dry", "3:1.5:1"]), ({"dry": "9:2:1:3"}, ["--dry", "9:2:1:3"]),
+         ({"bias": {"e": -2.5, 13: float("-inf")}}, ["--bias", "e-2.5", "--bias", "13-inf"]), ({"bias": ["a+1"]}, ["--bias", "a+1"]),
+         ({"top_nsigma": 1}, ["--top-nsigma", "1"]), ({"typical": 0.5}, ["--typical", "0.5"]), ({"xtc": (0.6, 0.05)}, ["--xtc", "0.6:0.05"]),
+         ({"mirostat": (2, 2.5)}, ["--mirostat", "2:2.5"]), ({"ban": ["el", "an", "e\\x6e"]}, ["--ban", "el", "--ban", "an", "--ban", "en"]),
+         ({"ban": "a", "stop": "n"}, ["--ban", "a", "--stop", "n"])]
+
+
+@pytest.mark.parametrize("named, options", CASES)
+def test_as_generate(root, names, named, options):
+    plain = list("".join(names.generate("", seed=s)) for s in range(20))
+    texts = ["".join(names.generate("", seed=s, **named)) for s in range(20)]
+    for s in range(20):
+        done = subprocess.run([PROGRAM, "generate", root / "weights/names.gguf", "--no-prompt", "-s", str(s), *options],
+                              capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
+        assert done.stdout == texts[s] + "\n"
+    assert texts != plain
+
+
+def test_numbers_of_what_stays(names):
+    pieces = list(names.generate("b", seed=3, ban=["e", "an"], logprobs=2))
+    assert [p.token for p in pieces[:-1]] == [ord(p) - 97 for p in pieces[:-1]] and all(0 < p.prob <= 1 and len(p.top) == 2 for p in pieces[:-1])
+    assert "e" not in "".join(pieces)
+
+
+def test_edited(names):
+    tokens, logits = np.array([26, 0, 13, 0], np.int32), np.linspace(-3, 3, 27, dtype=np.float32)
+    edited = mgpt.Sampler(model=names, repeat_penalty=2, presence=0.5, bias={"z": 1}).edited(logits, tokens)
+    expected = logits.copy()
+    expected[25] += 1
+    for token in (0, 13, 26):
+        expected[token] = (expected[token] * 2 if expected[token] < 0 else expected[token] / 2) - 0.5
+    assert np.array_equal(edited, expected) and logits[26] == 3
+    assert np.array_equal(mgpt.Sampler().edited(logits, tokens), logits)
+
+
+@pytest.mark.parametrize("named, failure, text", [
+    ({"typical": 2}, ValueError, "^typical: expected a number from 0 to 1, found '2'$"), ({"dry": (1, 0.5)}, ValueError, "as number 2 of"),
+    ({"bias": {"zz": 1}}, ValueError, "the text of one token"), ({"ban": [""]}, ValueError, "expected a text"),
+    ({"repeat_penalty": "x" * 10**6}, TypeError, "expected a number"), ({"mirostat": True}, TypeError, "expected a number"),
+    ({"bias": {1.5: "x"}}, TypeError, "expected a token's id or text"), ({"bias": {1: "x"}}, TypeError, "expected a number"), ({"ban": ["a\0b"]}, ValueError, "without NUL"), ({"typica": 1}, TypeError, "typical")])
+def test_refused(names, named, failure, text):
+    with pytest.raises(failure, match=text) as refused:
+        names.generate("a", **named)
+    assert len(str(refused.value)) < 400
+
+
+def test_needs_a_model():
+    for name in EDITS:
+        with pytest.raises(TypeError, match=f"^{name}: expected a model"):
+            mgpt.Sampler(**{name: "x"})

@@ -1,0 +1,72 @@
+/* Edits for the Python package: a chooser with its rules, behind one pointer. See choose/chooser.h. */
+#include "base/error.h"
+#include "choose/chooser.h"
+
+#include <stdlib.h>
+
+struct py_chooser {
+    struct edit_rules rules;
+    struct chooser chooser;
+};
+
+/* For ctypes (_choose.py). */
+struct py_chooser *choose_new(const mgpt_model *model, mgpt_error *err);
+void choose_free(struct py_chooser *c);
+int choose_set(struct py_chooser *c, const char *name, const char *text, mgpt_error *err);
+void choose_begin(struct py_chooser *c, size_t begin);
+int choose_prepare(struct py_chooser *c, mgpt_sampler *s, const int32_t *tokens, size_t n_tokens,
+                   mgpt_error *err);
+int32_t choose_draw(struct py_chooser *c, mgpt_sampler *s, const float *logits, size_t n,
+                    mgpt_error *err);
+int64_t choose_back(struct py_chooser *c, const int32_t *tokens, size_t n_tokens);
+size_t choose_final(const struct py_chooser *c, const int32_t *tokens, size_t n_tokens);
+
+struct py_chooser *choose_new(const mgpt_model *model, mgpt_error *err)
+{
+    struct py_chooser *c = calloc(1, sizeof *c);
+    if (!c)
+        err_memory(err, "the edits", sizeof *c);
+    else
+        edit_rules_begin(&c->rules, model);
+    return c;
+}
+
+void choose_free(struct py_chooser *c)
+{
+    chooser_close(&c->chooser);
+    edit_rules_free(&c->rules);
+    free(c);
+}
+
+int choose_set(struct py_chooser *c, const char *name, const char *text, mgpt_error *err)
+{
+    int status = edit_rules_set(&c->rules, edit_setting_named(name), text, err);
+    return status < 0 ? status : chooser_open(&c->chooser, &c->rules, err);
+}
+
+void choose_begin(struct py_chooser *c, size_t begin)
+{
+    chooser_begin(&c->chooser, begin, 0);
+}
+
+int choose_prepare(struct py_chooser *c, mgpt_sampler *s, const int32_t *tokens, size_t n_tokens,
+                   mgpt_error *err)
+{
+    return chooser_prepare(&c->chooser, s, tokens, n_tokens, err);
+}
+
+int32_t choose_draw(struct py_chooser *c, mgpt_sampler *s, const float *logits, size_t n,
+                    mgpt_error *err)
+{
+    return chooser_draw(&c->chooser, s, logits, n, s->tokens, s->n_tokens, err);
+}
+
+int64_t choose_back(struct py_chooser *c, const int32_t *tokens, size_t n_tokens)
+{
+    return chooser_back(&c->chooser, tokens, n_tokens, NULL);
+}
+
+size_t choose_final(const struct py_chooser *c, const int32_t *tokens, size_t n_tokens)
+{
+    return chooser_final(&c->chooser, tokens, n_tokens);
+}

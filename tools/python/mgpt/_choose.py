@@ -1,0 +1,106 @@
+"""Edits of logits before a draw, by the C functions of tools/python/choose.c. _rows.EDITS has a row for each."""
+
+from __future__ import annotations
+
+import ctypes as c
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ._lib import CError, Error, fail, lib
+from ._ranges import c_string, shown
+from ._rows import EDITS
+from ._sampling import CSampler
+
+if TYPE_CHECKING:
+    from .model import Model
+
+_p, _size, _err, _sampler = c.c_void_p, c.c_size_t, c.POINTER(CError), c.POINTER(CSampler)
+FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "choose_new": (_p, [_p, _err]),
+    "choose_free": (None, [_p]),
+    "choose_set": (c.c_int, [_p, c.c_char_p, c.c_char_p, _err]),
+    "choose_begin": (None, [_p, _size]),
+    "choose_prepare": (c.c_int, [_p, _sampler, _p, _size, _err]),
+    "choose_draw": (c.c_int32, [_p, _sampler, _p, _size, _err]),
+    "choose_back": (c.c_int64, [_p, _p, _size]),
+    "choose_final": (_size, [_p, _p, _size]),
+}
+for _name, (_result, _arguments) in FUNCTIONS.items():
+    getattr(lib, _name).restype, getattr(lib, _name).argtypes = _result, _arguments
+
+
+def _number(name: str, value: Any) -> str:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        raise TypeError(f"{name}: expected a number, found {shown(value)}")
+    return repr(value.item() if isinstance(value, np.generic) else value)
+
+
+def _bias(name: str, token: Any, add: Any) -> str:
+    if isinstance(token, str):
+        text = token.replace("\\", "\\\\").replace("\n", "\\n")
+        return f'"{text}"{float(_number(name, add)):+.12f}'
+    if not isinstance(token, (int, np.integer)):
+        raise TypeError(f"{name}: expected a token's id or text, found {shown(token)}")
+    return f"{int(token)}{float(_number(name, add)):+.12f}"
+
+
+def texts_of(name: str, value: Any) -> list[str]:
+    """A setting's value as the command line has it: numbers with colons, or several texts."""
+    if EDITS[name].texts and isinstance(value, Mapping):
+        return [_bias(name, token, add) for token, add in value.items()]
+    if EDITS[name].texts and not isinstance(value, str):
+        return [text for item in value for text in texts_of(name, item)]
+    if isinstance(value, tuple):
+        return [":".join(_number(name, item) for item in value)]
+    return [value if isinstance(value, str) and (EDITS[name].texts or ":" in value) else _number(name, value)]
+
+
+class Edits:
+    """A chooser for the tokens of a model, with the settings in `given`."""
+
+    def __init__(self, model: Model, given: Mapping[str, Any]) -> None:
+        self._model, err = model._open(), CError()  # the model lives as long
+        self._pointer = lib.choose_new(self._model.pointer, c.byref(err))
+        if not self._pointer:
+            raise fail(err)
+        self._held = np.empty(0, np.int32)
+        for name, value in given.items():
+            for text in texts_of(name, value):
+                if lib.choose_set(self._pointer, name.encode(), c_string(name, text), c.byref(err)) < 0:
+                    raise ValueError(f"{name}: {fail(err)}")
+
+    def __del__(self) -> None:
+        if getattr(self, "_pointer", None):
+            lib.choose_free(self._pointer)
+
+    def begin(self, n: int) -> None:
+        """A text of which n tokens are not drawn."""
+        lib.choose_begin(self._pointer, n)
+
+    def prepare(self, sampler: CSampler, tokens: npt.NDArray[np.int32]) -> None:
+        """The sampler's next draw is after these tokens."""
+        self._held, err = np.ascontiguousarray(tokens, np.int32), CError()
+        if lib.choose_prepare(self._pointer, c.byref(sampler), self._held.ctypes.data, self._held.size, c.byref(err)) < 0:
+            raise fail(err)
+
+    def draw(self, sampler: CSampler, row: npt.NDArray[np.float32]) -> int:
+        """A token, after prepare."""
+        err = CError()
+        token = lib.choose_draw(self._pointer, c.byref(sampler), row.ctypes.data, row.size, c.byref(err))
+        if token < 0:
+            raise fail(err)
+        return int(token)
+
+    def back(self, tokens: npt.NDArray[np.int32]) -> int:
+        """How many tokens stay, after the last of them was drawn: fewer if a banned text is complete."""
+        kept = lib.choose_back(self._pointer, tokens.ctypes.data, tokens.size)
+        if kept < 0:
+            raise Error("out of memory: the edits", int(kept))
+        return int(kept)
+
+    def final(self, tokens: npt.NDArray[np.int32]) -> int:
+        """How many tokens no banned text can take back."""
+        return int(lib.choose_final(self._pointer, tokens.ctypes.data, tokens.size))
