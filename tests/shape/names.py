@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """One name, one thing, and nothing too long, in src, tools and tests: no function is defined in more than two
 files, no struct in two; no file has more than 450 lines, no function of src more than seven parameters; no product has
-more lines than its budget; no declaration is cut over two lines; a header's guard ends with the header's name."""
+more lines than its budget; no declaration is cut over two lines; a header's guard ends with the header's name; few files
+have names of GGUF's tensors."""
 import collections
 import os
 import pathlib
@@ -69,6 +70,22 @@ def lines_of_products():
     return lines
 
 
+# Tools ask for roles (mgpt_find_role); names of tensors are the binder's, the importer's, and of few files besides.
+TENSOR = re.compile(r'["\'`](?:blk\.|token_embd|output_norm|output\.weight|attn_(?:norm|q|k|v|qkv|output)\b|'
+                    r'ffn_(?:norm|gate|up|down)\b|post_attention_norm|post_ffw_norm)')
+NAMES_TENSORS = ('src/gguf/', 'src/model/', 'tools/convert/')
+
+
+def with_tensor_names():
+    """Files that have names of GGUF's tensors."""
+    for top in ('src', 'tools'):
+        for p in sorted((ROOT / top).rglob('*')):
+            path = str(p.relative_to(ROOT))
+            if p.suffix in ('.c', '.h', '.inc', '.js', '.py') and not path.startswith(NAMES_TENSORS) \
+                    and TENSOR.search(p.read_text(encoding='utf-8')):
+                yield path
+
+
 def sources():
     """{path below the root: text} of every file of code."""
     paths = [p for part in ('src', 'tools', 'tests') for p in sorted((ROOT / part).rglob('*'))
@@ -107,7 +124,7 @@ def misnamed_guards(files):
 
 
 def main():
-    files, lines = sources(), lines_of_products()
+    files, lines, named = sources(), lines_of_products(), list(with_tensor_names())
     code = {p: t for p, t in files.items() if p.endswith(('.c', '.h', '.inc'))}
     unlike = {p: t for p, t in code.items() if not p.startswith(SAME)}
     checks = [
@@ -119,6 +136,7 @@ def main():
          list(parameters({p: t for p, t in code.items() if p.startswith('src/')}))),
         ('declarations are not cut over lines', list(cut_declarations(code))),
         ("guards end with their header's name", list(misnamed_guards(code))),
+        ('names of tensors are in at most six files besides convert and the binder', named if len(named) > 6 else []),
         ('products have at most the lines of their budget',
          ['%s: %d lines, the budget is %d' % (name, lines[name], most) for name, _, most in BUDGET if lines[name] > most]),
     ]
