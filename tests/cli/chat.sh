@@ -78,6 +78,12 @@ refuses "... beyond the subset" 2 "the chat template: line 2: the tag 'include',
 printf '{%% for m in messages %%}{{ m.content }}<|eot|>{%% endfor %%}' >"$tmp/bad.jinja"
 refuses "... of another vocabulary" 2 "ends an answer with <|eot|>: the vocabulary has no such token" \
     generate "$tmp/chat.gguf" --chat --chat-template "$tmp/bad.jinja" -p hi
+for end in '<eot' '<eot and more>' '< eot>' '<>' '<a<b>'; do # like no token
+    printf '{%% for m in messages %%}<|im_end|>{{ m.content }}{%% if m.role == "assistant" %%}%s{%% endif %%}{%% endfor %%}' \
+        "$end" >"$tmp/own.jinja"
+    runs "an answer that ends with $end" \
+        generate "$tmp/chat.gguf" --chat --chat-template "$tmp/own.jinja" --temp 0 -n 2 -p hi
+done
 printf '{%% for m in messages %%}{%% if m.role == "user" %%}{{ m.content }}{%% endif %%}{%% endfor %%}' >"$tmp/bad.jinja"
 refuses "a system text that is not written" 2 "--system: the chat template does not write a system text" \
     generate "$tmp/chat.gguf" --chat --chat-template "$tmp/bad.jinja" --system 'be kind' -p hi

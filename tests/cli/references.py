@@ -16,7 +16,7 @@ sys.path.insert(0, os.path.join(ROOT, "tests/fuzz"))
 from formats import npy, npz, safetensors  # noqa: E402
 from references import PROMPT, Tensor, flat, log_softmax, packed, references, torch  # noqa: E402
 
-NAMES = os.path.join(ROOT, "weights/names.gguf")
+NAMES, LINES = os.path.join(ROOT, "weights/names.gguf"), os.path.join(ROOT, "weights/shakespeare.gguf")
 bad = 0
 
 
@@ -92,6 +92,35 @@ def texts(ids, rows):
     data = json.dumps({"choices": [{"text": "", "logprobs": echo}]}).encode()
     passes("completions by text, with --ids", data, ids, len(ids) - 1)
     refused("completions by text, without", data, "token 0: its text is not a token of the model")
+
+
+def digits():
+    """Where tokens are named by texts, "3" is a text, with the prompt's ids as well; where all are ids, it is an id."""
+    with open("text.jsonl", "w") as f:
+        f.write('{"text": "Be 3 3a"}')
+    done = subprocess.run([MGPT, "score", LINES, "-f", "text.jsonl", "--json", "--top", "9"], check=True, capture_output=True, text=True)
+    score = json.loads(done.stdout)
+    ids, logprobs = score["ids"], score["logprobs"]
+    for by_id in (0, 1):
+        tops = [top and {str(t["id"]) if by_id else t["token"]: t["logprob"] for t in top} for top in logprobs["top_logprobs"]]
+        names = [str(i) for i in ids] if by_id else logprobs["tokens"]
+        for name, top, own in zip(names[1:], tops[1:], logprobs["token_logprobs"][1:]):
+            top[name] = own
+        data = {"prompt_token_ids": ids, "logprobs": {"tokens": names, "top_logprobs": tops}}
+        code, output = check("digits.json", json.dumps(data).encode(), None, model=LINES)
+        expect("digits that are %s" % ("ids" if by_id else "texts"), code == 0 and "positions   %d\n" % (len(ids) - 1) in output, output)
+
+
+def long_header(ids, rows):
+    """safetensors: a header longer than what is read at first, of a file that is much longer."""
+    metadata = {"about": "x" * 9000}
+    size, head = len(ids) * len(rows[0]) * 4, {"__metadata__": metadata}
+    head["logits"] = {"dtype": "F32", "shape": [len(ids), len(rows[0])], "data_offsets": [0, size]}
+    head["tokens"] = {"dtype": "I32", "shape": [len(ids)], "data_offsets": [size, size + 4 * len(ids)]}
+    head["else"] = {"dtype": "U8", "shape": [30000], "data_offsets": [size + 4 * len(ids), size + 4 * len(ids) + 30000]}
+    text = json.dumps(head).encode()
+    data = b"".join(struct.pack("<%df" % len(row), *row) for row in rows) + struct.pack("<%di" % len(ids), *ids) + bytes(30000)
+    passes("safetensors with a long header", struct.pack("<Q", len(text)) + text + data, None, len(ids))
 
 
 def generated(ids, rows):
@@ -272,6 +301,8 @@ def main():
         good_files(ids, rows)
         half_types(ids, rows)
         texts(ids, rows)
+        digits()
+        long_header(ids, rows)
         generated(ids, rows)
         processed(ids, rows)
         bad_input(ids, rows)

@@ -100,6 +100,15 @@ score "$names" --no-end --top 1 <<'END'
 {"text": "anna"}
 END
 check "an empty context is BOS: the continuation has the numbers of the text" [ "$(sum)" = "$empty" ]
+# A BOS that is token 0, and not EOS: of "a" the model gives other numbers than of <BOS>.
+python3 - "$names" "$tmp/bos0.gguf" <<'END'
+import struct, sys
+bytes, key = open(sys.argv[1], 'rb').read(), b'tokenizer.ggml.bos_token_id' + struct.pack('<I', 4)
+assert bytes.count(key + struct.pack('<I', 26)) == 1
+open(sys.argv[2], 'wb').write(bytes.replace(key + struct.pack('<I', 26), key + struct.pack('<I', 0)))
+END
+{ pair '' nna; pair a nna; } | "$MGPT" score "$tmp/bos0.gguf" --no-bos --json -f - >"$tmp/out" 2>"$tmp/err"
+check "... also where BOS is token 0" eval '[ "$(wc -l <"$tmp/out")" -eq 2 ] && [ "$(sort -u "$tmp/out" | wc -l)" -eq 1 ]'
 same "what does not fit is cut from the left" abcdefghijklmnop qrst defghijklmnop qrst --no-bos
 check "... with truncated" eval 'sed -n 1p "$tmp/out" | grep -q truncated && sed -n 2p "$tmp/out" | grep -qv truncated'
 tells "... and counted" "1 of 2 contexts do not fit the model's 16 positions with their continuations"

@@ -13,7 +13,6 @@ import termios
 import time
 
 MGPT, ROOT = os.environ["MGPT"], os.environ["MGPT_SOURCE_ROOT"]
-os.environ["PATH"] = os.path.dirname(MGPT) + os.pathsep + os.environ["PATH"]
 results = []
 
 
@@ -72,12 +71,16 @@ def on_terminal(*arguments):
 
 
 with tempfile.TemporaryDirectory() as directory:
-    os.mkdir(os.path.join(directory, "folder"))
-    for file in ["folder/one.session", "table.txt", "with space"]:
+    for folder in "folder", "bin":
+        os.mkdir(os.path.join(directory, folder))
+    os.symlink(os.path.abspath(MGPT), os.path.join(directory, "bin/mgpt"))
+    os.environ["PATH"] = os.path.join(directory, "bin") + os.pathsep + os.environ["PATH"]
+    for file in ["folder/one.session", "folder/.hidden", "table.txt", "with space"]:
         open(os.path.join(directory, file), "w").close()
     t = Terminal(directory, "0> ", MGPT, "repl", os.path.join(ROOT, "weights/names.gguf"))
     for typed, completed in [("/atte", "/attention "), ("/loa", "/load "), ("/load fo", "/load folder/"),
-                             ("/load folder/o", "/load folder/one.session "), ("/save ta", "/save table.txt "),
+                             ("/load folder/o", "/load folder/one.session "), ("/load folder/.h", "/load folder/.hidden "),
+                             ("/save ta", "/save table.txt "),
                              ("/a 0 0 -o ta", "/a 0 0 -o table.txt "), ("/w tok", "/w token_embd.weight "),
                              ("/weight tok", "/weight token_embd.weight "), ("/set te", "/set temp ")]:
         t.complete(typed, completed)

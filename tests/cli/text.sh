@@ -150,6 +150,13 @@ check "info: the kernels and the threads" eval 'grep -q "^kernels  *[a-z]" "$tmp
 run info "$names" --json --tensors
 check "info --json is one line" eval '[ "$(wc -l <"$tmp/out")" -eq 1 ]'
 says "info --json: numbers" '"n_params":4192'
+python3 - "$names" "$tmp/name.gguf" <<'END'
+import sys
+bytes, key = open(sys.argv[1], 'rb').read(), b'general.name\x08\0\0\0\x05\0\0\0\0\0\0\0'
+assert bytes.count(key + b'names') == 1
+open(sys.argv[2], 'wb').write(bytes.replace(key + b'names', key + b'n\xffmes'))
+END
+refuses "info --json: a name that is not UTF-8" 3 "cannot be written as JSON" info "$tmp/name.gguf" --json
 sizes='"n_vocab":33,"n_tokens":33,"n_ctx":64,"n_embd":24,"n_layer":2,"n_head":4,"n_head_kv":2,"head_dim":6,"n_ff":28'
 says "info --json: sizes" "$sizes,\"n_expert\":0" info --json "$MGPT_SOURCE_ROOT/tests/golden/llama"
 says "info --json: experts" '"n_expert":5,"n_expert_used":2' info --json "$MGPT_SOURCE_ROOT/tests/golden/mixtral"

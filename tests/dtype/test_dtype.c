@@ -371,6 +371,20 @@ TEST(k_corners)
     }
 }
 
+/* Q4_K takes the best of its rounds, not the last: the squared error of 64 blocks. */
+TEST(q4_k_best_round)
+{
+    uint64_t rng = seeded(6);
+    double error = 0;
+    for (size_t k = 0; k < 64; k++) {
+        float x[MAX_BLOCK];
+        for (size_t i = 0; i < MAX_BLOCK; i++)
+            x[i] = gauss(&rng) * (float)(1 + i / 32 * k % 5);
+        error += error_of(dtype_find(DTYPE_Q4_K), x, MAX_BLOCK);
+    }
+    assert_true(error > 684 && error < 684.3); /* the last rounds have 685.8 */
+}
+
 /* ---- any input ---- */
 
 /* Nothing crashes (UBSan sees conversions that are undefined), and what is next to a bad block is

@@ -5,6 +5,7 @@ and added tokens that GGUF has no names for. Results are as in tok_split.txt, fo
 """
 import json
 import sys
+import unicodedata
 
 import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers as N, pre_tokenizers as P, trainers
@@ -17,6 +18,16 @@ MORE = [
     "a<tool>b  <tool>  c <sep> d<sep>", "Ab ab AB cAb aba", "3.14, 42! 1a2b 12\u0663\u2163", "camelCaseHTTPServer x_1 don't -- ...", "\u200b\u00ad\ufffd\x00\x01 \u2028x\u1680",
     "\u4e2d\u6587abc\u65e5\u672c \U00020000", "_a _ b __c", "a,b , c,,", "\u2581\u2581a \u2581", "\u0904\u093c\u0940 \u0e01\u0e33", "\u1e9e\u01c5 \u2126\u03c9 \u10a0",
 ]
+
+
+def ends_of(kind):
+    """A text of the first and last characters of each run of a category, and their neighbours."""
+    codes = [c for c in range(0x20000) if unicodedata.category(chr(c)).startswith(kind)]
+    near = {c + d for c in codes for d in (-1, 0, 1) if {c - 1, c + 1} - set(codes)}
+    return "a".join(chr(c) for c in sorted(near) if c >= 0 and not 0xD800 <= c < 0xE000)
+
+
+MORE += ["1\u00c9 2\u00c0b 3A 4\u1eb2\u1eb2"] + [ends_of(kind) for kind in ("Cf", "Cc", "Mn", "P")]
 
 
 def with_bytes(data):
@@ -50,7 +61,7 @@ FAMILIES = {
                            options={"continuing_subword_prefix": "##", "fuse_unk": True}),
     "forms": lambda: made([P.Metaspace(prepend_scheme="first")], [N.Nmt(), N.NFKD(), N.StripAccents(), N.Replace(Regex(r" +"), " "), N.Strip()],
                           decoders.Metaspace()),
-    "composed": lambda: made([P.Split(Regex(r"(?=[A-Z])|\b\d"), "isolated"), P.Split(" ", "merged_with_next")], [N.NFC()]),
+    "composed": lambda: made([P.Split(Regex("(?=[A-Z\u0080-\uffff])|\\b\\d"), "isolated"), P.Split(" ", "merged_with_next")], [N.NFC()]),
     "fallback": lambda: made([P.Metaspace("_"), P.CharDelimiterSplit(",")], [N.NFD()], decoders.Metaspace("_"),
                              options={"ignore_merges": True, "fuse_unk": True}, edit=with_bytes),
     "added": lambda: made([P.ByteLevel(add_prefix_space=True)], [N.Lowercase()], decoders.ByteLevel(), size=250, added=[

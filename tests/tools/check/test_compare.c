@@ -72,6 +72,15 @@ TEST(differences_are_measured)
     assert_near(compare_nmse(&total), 1.25 / 16);
     assert_true(within(&total, 1));
     assert_false(within(&total, 0.999));
+    assert_true(total.first.found); /* 0.1 */
+    for (int i = 0; i < 8; i++) {   /* each bound alone, met and just broken */
+        double found[] = {row.max_abs, row.max_rel, row.nmse, row.kl},
+               most[] = {none, none, none, none};
+        most[i / 2] = found[i / 2] * (i % 2 ? 0.999 : 1);
+        const struct compare_bounds bounds = {NULL, most[0], most[1], most[2], most[3]};
+        const struct ref_row about = {.n = 3};
+        assert_int_equal(compare_row(reference, &about, ours, 3, -1, &bounds).breaks, i % 2);
+    }
 }
 
 TEST(distances_in_floats)
