@@ -9,9 +9,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/fs.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -150,6 +155,14 @@ static long call_by_number(long number)
     X(program, execve("in/model", (char *[]){NULL}, (char *[]){NULL}))                             \
     X(signal_other, kill(getppid(), 0))                                                            \
     X(new_namespace, call_by_number(SYS_unshare))                                                  \
+    X(namespace_of_child, syscall(SYS_clone, CLONE_NEWUSER | SIGCHLD, 0, 0, 0, 0))                 \
+    X(network_of_child, syscall(SYS_clone, CLONE_NEWNET | SIGCHLD, 0, 0, 0, 0))                    \
+    X(typed_for_user, ioctl(open("in/model", O_RDONLY), TIOCSTI, "x"))                             \
+    X(flags_of_file, ioctl(open("in/model", O_RDONLY), FS_IOC_SETFLAGS, &(int){0}))                \
+    X(more_of_file, ioctl(open("in/model", O_RDONLY), FS_IOC_FSSETXATTR, &(struct fsxattr){0}))    \
+    X(attribute_at, call_by_number(463))                                                           \
+    X(shared_memory, shmget(IPC_PRIVATE, 4096, IPC_CREAT | 0600))                                  \
+    X(queue, call_by_number(SYS_mq_open))                                                          \
     X(memory_of_other, call_by_number(SYS_process_vm_readv))                                       \
     X(trace_other, SANDBOX_LOOKS_FOR_LEAKS ? call_by_number(SYS_bpf) : call_by_number(SYS_ptrace))
 
@@ -186,6 +199,35 @@ TEST(refused_calls)
     for (size_t i = 0; has_filters && i < COUNT(calls); i++)
         if (!is_refused(calls[i].make))
             fail_msg("%s is not refused", calls[i].name);
+}
+
+static void *store_one(void *to)
+{
+    *(int *)to = 1;
+    return NULL;
+}
+
+/* Threads and processes that are not in new namespaces begin as before, and terminals answer. */
+TEST(allowed_calls)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        pthread_t thread;
+        int ran = 0, size[2], grandchild;
+        sandbox_enter(&(struct sandbox){.checkpoints = {"in/model"}});
+        if (pthread_create(&thread, NULL, store_one, &ran) != 0 || pthread_join(thread, NULL) != 0)
+            _exit(1);
+        if ((grandchild = fork()) == 0)
+            _exit(7);
+        if (waitpid(grandchild, &status, 0) != grandchild || WEXITSTATUS(status) != 7)
+            _exit(2);
+        int is_no_terminal =
+            ioctl(open("in/model", O_RDONLY), TIOCGWINSZ, size) < 0 && errno == ENOTTY;
+        _exit(ran && is_no_terminal ? 0 : 3);
+    }
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_int_equal(WEXITSTATUS(status), 0);
 }
 
 /* A signal to the process itself still works: abort, and mgpt after SIGTERM. */

@@ -1,8 +1,10 @@
 /* System calls that no reader needs, refused by a seccomp filter (seccomp(2)): what Landlock does
  * not cover, on any version of it. Each refused call returns EPERM, so that libc's fallbacks work.
  *
- * Signals may be sent to this process only (raise, abort). A call of another instruction set's ABI
- * (i386, x32) is refused as well, since its numbers mean other calls.
+ * Signals may be sent to this process only (raise, abort). Threads are clone() without namespaces;
+ * clone3() has its flags in memory, where a filter cannot see them: it "does not exist", and libc
+ * takes clone(). A call of another instruction set's ABI (i386, x32) is refused as well, since its
+ * numbers mean other calls.
  */
 #define _GNU_SOURCE /* syscall numbers */
 #include "common/sandbox.h"
@@ -11,8 +13,11 @@
 #include <errno.h>
 #include <linux/audit.h>
 #include <linux/filter.h>
+#include <linux/fs.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <stddef.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -23,7 +28,15 @@
 #define THIS_ABI AUDIT_ARCH_AARCH64
 #endif
 
-enum { X32 = 0x40000000, FCHMODAT2 = 452 }; /* first number of x32; newer than some headers */
+/* The first number of x32; numbers that are newer than some headers. */
+enum {
+    X32 = 0x40000000,
+    CLONE3 = 435,
+    FCHMODAT2 = 452,
+    SETXATTRAT = 463,
+    REMOVEXATTRAT = 466,
+    FILE_SETATTR = 469
+};
 
 /* aarch64 has the *at variants only. */
 static const unsigned refused[] = {
@@ -50,6 +63,9 @@ static const unsigned refused[] = {
     SYS_removexattr,
     SYS_lremovexattr,
     SYS_fremovexattr,
+    SETXATTRAT,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
 #ifdef SYS_chmod
     SYS_chmod,
     SYS_chown,
@@ -68,6 +84,11 @@ static const unsigned refused[] = {
     SYS_rt_sigqueueinfo,
     SYS_rt_tgsigqueueinfo,
     SYS_tkill,
+    SYS_shmget,
+    SYS_shmat,
+    SYS_semget,
+    SYS_msgget,
+    SYS_mq_open,
     /* the system */
     SYS_unshare,
     SYS_setns,
@@ -87,37 +108,61 @@ static const unsigned refused[] = {
 /* Sending a signal: the first argument must be this process. */
 static const unsigned own_only[] = {SYS_kill, SYS_tgkill};
 
+/* clone(): the first argument has none of these flags. */
+#define NAMESPACES                                                                                 \
+    (CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID |  \
+     CLONE_NEWNET)
+
+/* ioctl(): the second argument is none of these: typing for the user, attributes of files. */
+static const unsigned refused_ioctl[] = {TIOCSTI, TIOCLINUX, FS_IOC_SETFLAGS, FS_IOC_FSSETXATTR};
+
 enum {
     N_REFUSED = sizeof refused / sizeof *refused,
     N_OWN = sizeof own_only / sizeof *own_only,
-    MOST = 8 + N_REFUSED + 2 * N_OWN
+    N_IOCTL = sizeof refused_ioctl / sizeof *refused_ioctl,
+    MOST = 22 + N_REFUSED + N_OWN + N_IOCTL
 };
 
 #define STATEMENT(code, k) ((struct sock_filter)BPF_STMT((code), (k)))
-#define JUMP(code, k, t, f) ((struct sock_filter)BPF_JUMP((code), (k), (t), (f)))
+#define JUMP(code, k, t, f) ((struct sock_filter)BPF_JUMP((code), (k), (uint8_t)(t), (uint8_t)(f)))
+#define IF_EQUAL(k, t, f) JUMP(BPF_JMP | BPF_JEQ | BPF_K, (k), (t), (f))
 #define LOAD(member) STATEMENT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
-#define REFUSE STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM)
-#define ALLOW STATEMENT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+#define RETURN(what) STATEMENT(BPF_RET | BPF_K, (what))
+#define FAIL(error) RETURN(SECCOMP_RET_ERRNO | (error))
 
-/* Layout: load; equal numbers jump to REFUSE or OWN, which are the last five statements:
- *     ALLOW, OWN: load pid, equal? -> ALLOW, REFUSE */
+/* The low half of an argument is loaded: little-endian, and all that are looked at have 32 bits.
+ * Jumps count from the next statement. */
 static unsigned short write_filter(struct sock_filter *f, unsigned pid)
 {
-    enum { N_CHECKS = N_REFUSED + N_OWN, FIRST = 4, ALLOWS = FIRST + N_CHECKS };
     unsigned short n = 0;
     f[n++] = LOAD(arch);
-    f[n++] = JUMP(BPF_JMP | BPF_JEQ | BPF_K, THIS_ABI, 0, ALLOWS + 4 - 2);
+    f[n++] = IF_EQUAL(THIS_ABI, 1, 0);
+    f[n++] = FAIL(EPERM);
     f[n++] = LOAD(nr);
-    f[n++] = JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, ALLOWS + 4 - 4, 0);
-    for (unsigned i = 0; i < N_REFUSED; i++, n++)
-        f[n] = JUMP(BPF_JMP | BPF_JEQ | BPF_K, refused[i], (uint8_t)(ALLOWS + 4 - n - 1), 0);
-    for (unsigned i = 0; i < N_OWN; i++, n++)
-        f[n] = JUMP(BPF_JMP | BPF_JEQ | BPF_K, own_only[i], (uint8_t)(ALLOWS + 1 - n - 1), 0);
-    f[n++] = ALLOW;
-    f[n++] = LOAD(args[0]); /* the low half: a process number has 32 bits; little-endian */
-    f[n++] = JUMP(BPF_JMP | BPF_JEQ | BPF_K, pid, 0, 1);
-    f[n++] = ALLOW;
-    f[n++] = REFUSE;
+    f[n++] = JUMP(BPF_JMP | BPF_JGE | BPF_K, X32, N_REFUSED, 0);
+    for (unsigned i = 0; i < N_REFUSED; i++)
+        f[n++] = IF_EQUAL(refused[i], N_REFUSED - 1 - i, i + 1 == N_REFUSED);
+    f[n++] = FAIL(EPERM);
+    f[n++] = IF_EQUAL(CLONE3, 0, 1);
+    f[n++] = FAIL(ENOSYS);
+    f[n++] = IF_EQUAL(SYS_clone, 0, 4);
+    f[n++] = LOAD(args[0]);
+    f[n++] = JUMP(BPF_JMP | BPF_JSET | BPF_K, NAMESPACES, 0, 1);
+    f[n++] = FAIL(EPERM);
+    f[n++] = RETURN(SECCOMP_RET_ALLOW);
+    f[n++] = IF_EQUAL(SYS_ioctl, 0, N_IOCTL + 3);
+    f[n++] = LOAD(args[1]);
+    for (unsigned i = 0; i < N_IOCTL; i++)
+        f[n++] = IF_EQUAL(refused_ioctl[i], N_IOCTL - 1 - i, i + 1 == N_IOCTL);
+    f[n++] = FAIL(EPERM);
+    f[n++] = RETURN(SECCOMP_RET_ALLOW);
+    for (unsigned i = 0; i < N_OWN; i++)
+        f[n++] = IF_EQUAL(own_only[i], N_OWN - i, 0);
+    f[n++] = RETURN(SECCOMP_RET_ALLOW);
+    f[n++] = LOAD(args[0]);
+    f[n++] = IF_EQUAL(pid, 0, 1);
+    f[n++] = RETURN(SECCOMP_RET_ALLOW);
+    f[n++] = FAIL(EPERM);
     return n;
 }
 
