@@ -11,7 +11,7 @@
 int arr_reserve_bytes(void **array, size_t element, size_t n)
 {
     void *old = *array;
-    size_t cap = arr_cap(old), len = arr_len(old);
+    size_t cap = arr_cap(old);
     if (n <= cap)
         return 1;
     size_t want = cap > SIZE_MAX / 2 ? n : cap * 2;
@@ -22,15 +22,13 @@ int arr_reserve_bytes(void **array, size_t element, size_t n)
     size_t bytes;
     if (!ck_bytes(want, element, &bytes) || bytes > SIZE_MAX - sizeof(stbds_array_header))
         return 0;
-    stbds_array_header *h = malloc(sizeof *h + bytes);
+    stbds_array_header *h = old ? realloc(stbds_header(old), sizeof *h + bytes) /* no second copy */
+                                : malloc(sizeof *h + bytes);
     if (!h)
         return 0;
-    memset(h, 0, sizeof *h);
-    h->length = len;
+    if (!old)
+        memset(h, 0, sizeof *h);
     h->capacity = want;
-    if (len)
-        memcpy(h + 1, old, len * element);
-    arr_free(old);
     *array = h + 1;
     return 1;
 }

@@ -14,10 +14,12 @@
 #include <pthread.h>
 
 void *__real_malloc(size_t n);
+void *__real_realloc(void *p, size_t n);
 void *__real_aligned_alloc(size_t alignment, size_t n);
 int __real_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
                           void *arg);
 void *__wrap_malloc(size_t n);
+void *__wrap_realloc(void *p, size_t n);
 void *__wrap_aligned_alloc(size_t alignment, size_t n);
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*fn)(void *),
                           void *arg);
@@ -39,6 +41,11 @@ static int fails_now(void)
 void *__wrap_malloc(size_t n)
 {
     return fails_now() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return fails_now() ? NULL : __real_realloc(p, n);
 }
 
 void *__wrap_aligned_alloc(size_t alignment, size_t n)

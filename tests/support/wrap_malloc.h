@@ -1,4 +1,4 @@
-/* malloc of a test that is linked with -Wl,--wrap=malloc: counts bytes and can fail. */
+/* malloc and realloc of a test that is linked with --wrap of both: counts bytes and can fail. */
 #ifndef TESTS_WRAP_MALLOC_H
 #define TESTS_WRAP_MALLOC_H
 
@@ -9,14 +9,25 @@ static int fail_after = -1; /* allocations that still succeed before one fails; 
 static size_t allocated;    /* bytes, all together */
 
 void *__real_malloc(size_t n), *__wrap_malloc(size_t n);
+void *__real_realloc(void *p, size_t n), *__wrap_realloc(void *p, size_t n);
 
-void *__wrap_malloc(size_t n)
+static inline int is_to_fail(size_t n)
 {
     allocated += n;
     if (fail_after < 0 || fail_after-- > 0)
-        return __real_malloc(n);
+        return 0;
     errno = ENOMEM;
-    return NULL;
+    return 1;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return is_to_fail(n) ? NULL : __real_malloc(n);
+}
+
+void *__wrap_realloc(void *p, size_t n)
+{
+    return is_to_fail(n) ? NULL : __real_realloc(p, n);
 }
 
 #endif
