@@ -68,11 +68,6 @@ const struct match_row *match_found(const struct tok_match *m, uint32_t state)
     return state ? row_of(m, m->states[state].longest) : NULL;
 }
 
-const struct match_row *match_shorter(const struct tok_match *m, const struct match_row *row)
-{
-    return row_of(m, row->next);
-}
-
 const struct match_row *match_whole(const struct tok_match *m, const char *p, size_t n)
 {
     uint32_t state = n > 0 ? m->root[(uint8_t)p[0]] : 0;

@@ -43,9 +43,8 @@ int match_is_empty(const struct tok_match *m);
 /* The state after one more byte; a text begins with state 0. n bytes take at most 2 n steps. */
 uint32_t match_step(const struct tok_match *m, uint32_t state, uint8_t byte);
 
-/* The longest token that ends where the state was reached, and the next shorter one. NULL: none. */
+/* The longest token that ends where the state was reached. NULL: none. */
 const struct match_row *match_found(const struct tok_match *m, uint32_t state);
-const struct match_row *match_shorter(const struct tok_match *m, const struct match_row *row);
 
 /* The token that is exactly this text, NULL: none. Forward only. */
 const struct match_row *match_whole(const struct tok_match *m, const char *p, size_t n);

@@ -83,8 +83,7 @@ enum oracle_norm_how {
     ORACLE_NORM_GAIN_ONLY,
     ORACLE_NORM_TWICE,
     ORACLE_NORM_LEFT_OUT,
-    ORACLE_NORM_EPS,
-    N_ORACLE_NORM_HOW
+    ORACLE_NORM_EPS
 };
 
 /* Which norms, as bits. */

@@ -27,8 +27,6 @@ enum ckpt_fact { /* bits of checkpoint.open */
                  CKPT_N_FACTS
 };
 
-enum { CKPT_MAX_ANSWERS = 6 };
-
 struct ckpt_question {
     enum ckpt_option option;
     const char *what;                      /* "the activation of the MLP" */
