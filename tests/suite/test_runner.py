@@ -101,7 +101,7 @@ WANT = {
     "child": ("crash", "crash", "time-out"), "says": ("right", "crash", ""), "half": ("crash", "crash", "time-out"),
     "dies": ("refused", "crash", "exit status 7"), "twice": ("right", "crash", ""), "flood": ("right", "crash", ""),
     "refused": ("refused", "refused", "no such model"), "silent": ("refused", "refused", ""), "absent": ("absent", "absent", "no file in"),
-    "right_last": ("right", "right", ""),
+    "right_last": ("right", "right", ""), "wrong_last": ("wrong", "wrong", ""), "wrong_step": ("wrong", "wrong", ""),
     "right_step": ("right", "right", ""), "differs": ("right", "right", ""), "differs_step": ("right", "right", ""),
     "tokens": ("right", "right", ""), "tokenswrong": ("wrong", "wrong", "1 of 2 texts differ, the first is text 2: 'b'"),
     "hooks": ("right", "right", "q"), "hookspattern": ("wrong", "wrong", "pattern"), "hooksfirst": ("wrong", "wrong", "q"),
@@ -202,7 +202,7 @@ class Runner(unittest.TestCase):
 
     def test_a_command_without_how(self):
         found = self.results(self.command[0], self.command[1].replace(" {how}", ""), *self.common, "--case", "_step|^(tokens|hooks)$", status=0)
-        self.assertEqual([c["verdict"] for c in found["cases"]], ["absent"] * 4)
+        self.assertEqual([c["verdict"] for c in found["cases"]], ["absent"] * 5)
 
     def test_engines_that_cannot_be_started(self):
         script = self.dir / "script"
@@ -212,6 +212,14 @@ class Runner(unittest.TestCase):
             found = self.results(*words, *self.common, "--case", "^right")
             self.assertEqual(found["counts"]["crash"], 2 if "{" in str(words[1]) else 3)
             self.assertIn("cannot be started", found["cases"][0]["reason"])
+
+    def test_causes(self):
+        """mgpt is asked once for equal answers of a model, and for each model."""
+        (self.dir / "mgpt").write_text(f"#!/bin/sh\necho >>{self.dir}/calls\necho '{{\"cause\":\"'${{2##*/}}'\"}}'\n")
+        (self.dir / "mgpt").chmod(0o755)
+        found = self.results(*self.command, *self.common, "--case", "^wrong", "--mgpt", self.dir / "mgpt")
+        self.assertEqual([c["cause"] for c in found["cases"]], ["wrong", "wrong_last", "wrong"])
+        self.assertEqual((self.dir / "calls").read_text(), "\n\n")
 
     def test_equal_runs(self):
         """Two runs give the same but for times, with any number of jobs."""
@@ -260,7 +268,7 @@ class Runner(unittest.TestCase):
         self.assertNotIn("<a>", both)
         for word in ("http:", "https:", "src=", "@import"):
             self.assertNotIn(word, both)  # nothing is fetched
-        for word in ("prefers-color-scheme", "SIGSEGV", 'id="1-wrong"', 'href="#1-wrong"', "no such model", "6 of 9"):
+        for word in ("prefers-color-scheme", "SIGSEGV", 'id="1-wrong"', 'href="#1-wrong"', "no such model", "6 of 11"):
             self.assertIn(word, both)
         self.assertIn("NMSE", pages[0])
         (self.dir / "0.json").write_text("{}")
