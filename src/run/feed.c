@@ -259,13 +259,25 @@ static void insert_segment(struct segment *segments, size_t n, struct segment se
     segments[n] = seg;
 }
 
-/* Makes the segments of the next pass, of up to `room` rows. Returns their number. */
+/* 1 if the run takes the fused path when no other run hinders it. */
+static int run_fuses(const mgpt_run *run)
+{
+    return !run->resid && takes_fused_path(run->session, run_points(run));
+}
+
+/* Makes the segments of the next pass, of up to `room` rows. Returns their number. All of them or none
+ * take the fused path: a tapped session of a small model would hold up the others, and their caches would
+ * be converted there and back. */
 static size_t next_pass(const struct feed_call *f, struct feed_progress *at,
                         struct segment *segments, size_t room)
 {
     size_t count = 0;
+    int fuses = 0;
     while (at->i < f->n && room > 0) {
         const mgpt_run run = run_at(f, at->i);
+        if (count > 0 && run.n > 0 && run_fuses(&run) != fuses)
+            break;
+        fuses = run.n > 0 ? run_fuses(&run) : fuses;
         size_t left = run.n - at->done, n = left < room ? left : room;
         if (at->done == 0 && is_first(f, at->i)) {
             at->pos = arr_len(run.session->tokens);

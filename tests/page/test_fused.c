@@ -7,6 +7,7 @@
 #include "mgpt.h"
 #include "model/model.h"
 #include "page/fused.h"
+#include "run/session.h"
 #include "support/build_model.h"
 #include "support/place.h"
 
@@ -388,6 +389,32 @@ TEST(no_fused)
     struct toy *m = toy_build(&narrow[0]);
     mgpt_model *model = toy_open(m, &(mgpt_model_params){.no_fused = 1});
     assert_null(model->fused);
+    mgpt_close(model);
+    toy_free(m);
+}
+
+static int see_nothing(const mgpt_value *value, void *user)
+{
+    return value == NULL && user == NULL; /* 0: go on */
+}
+
+/* A tapped session leaves the others of a batch on the fused path: their caches keep their layout. */
+TEST(tap_leaves_others_fused)
+{
+    enum { N = 3, TAPPED = 1 };
+    struct toy *m = toy_build(&narrow[0]);
+    mgpt_model *model = toy_open(m, NULL);
+    mgpt_session *s[N];
+    for (int i = 0; i < N; i++)
+        s[i] = mgpt_session_new(model, NULL, NULL);
+    mgpt_tap(s[TAPPED], MGPT_POINT_BIT(MGPT_RESID_POST), see_nothing, NULL, NULL);
+    for (int step = 0; step < 2; step++) {
+        assert_int_equal(mgpt_step_many(s, (const int32_t[N]){step, step, step}, N, NULL), MGPT_OK);
+        for (int i = 0; i < N; i++)
+            assert_int_equal(s[i]->kv.interleaved, i != TAPPED && model->fused->interleaved);
+    }
+    for (int i = 0; i < N; i++)
+        mgpt_session_free(s[i]);
     mgpt_close(model);
     toy_free(m);
 }
