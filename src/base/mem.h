@@ -52,4 +52,7 @@ void *mem_large(size_t n, size_t each);
 /* Asks the system for huge pages inside [p, p + n): fewer page faults and fewer TLB misses. */
 void mem_hint_huge(const void *p, size_t n);
 
+/* Gives the whole pages inside [p, p + n) back to the system; what is there is undefined afterwards. */
+void mem_drop(void *p, size_t n);
+
 #endif

@@ -36,9 +36,6 @@ enum { SLOTS = POOL_SLOTS };
 /* Pauses that a worker has for its last unit: some, and one for each 128 bytes of the unit. */
 enum { PATIENCE_LEAST = 200, PATIENCE_MOST = 3000, PATIENCE_BYTES = 128 };
 
-/* Stack of a worker. The system's default may be 128 KiB (musl) or the limit of ulimit -s. */
-enum { STACK_BYTES = 512 << 10 };
-
 /* Units [left % 2^32, left / 2^32) are left of a worker's share. */
 struct share {
     _Alignas(LINE) atomic_uint_least64_t left;
@@ -170,7 +167,7 @@ static int start(struct pool *p)
     int ok = pthread_attr_init(&attr) == 0;
     if (!ok)
         return 0;
-    ok = pthread_attr_setstacksize(&attr, STACK_BYTES) == 0;
+    ok = pthread_attr_setstacksize(&attr, POOL_STACK_BYTES) == 0;
     for (int i = 1; ok && i < p->n; i++) {
         p->workers[i].pool = p;
         p->workers[i].index = i;

@@ -16,6 +16,9 @@
 
 struct pool;
 
+/* Stack of a thread. The system's default may be 128 KiB (musl) or the limit of ulimit -s. */
+enum { POOL_STACK_BYTES = 512 << 10 };
+
 typedef void pool_fn(void *ctx, int worker, int n_workers);
 
 /* Least size of a job, in bytes that it reads or writes, that is worth handing to an awake

@@ -95,7 +95,7 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
     info->kv_bytes =
         kv_bytes_per_position(m, model_kv_type(m) == KV_F16 ? sizeof(uint16_t) : sizeof(float));
     uint64_t row = m->token_embd->size / s->n_vocab;
-    info->bytes_per_token = model_token_bytes(m) + row * (m->position_embd ? 2 : 1);
+    info->bytes_per_token = m->token_bytes + row * (m->position_embd ? 2 : 1);
 }
 
 int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)

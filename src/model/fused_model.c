@@ -55,7 +55,7 @@ static int numbers_are_plain(const mgpt_model *m)
     return MODEL_NUMBERS(NUMBER_IS_NEUTRAL) 1;
 }
 
-static int is_fusible(const mgpt_model *m)
+int fused_fits(const mgpt_model *m)
 {
     const struct model_shape *d = &m->shape;
     int plain = fused_kernels(m->kernels.vectors) && d->n_embd % PANEL == 0 &&
@@ -230,8 +230,6 @@ static int fused_first_qkv(mgpt_model *m, struct fused_model *to, mgpt_error *er
 int fused_init(mgpt_model *m, mgpt_error *err)
 {
     size_t n_layer = m->shape.n_layer;
-    if (!is_fusible(m))
-        return MGPT_OK;
     struct fused_model *to = model_own(m, mem_new(1, sizeof *to));
     struct fused_layer *layers = model_own(m, mem_new(n_layer, sizeof *layers));
     if (!to || !layers)

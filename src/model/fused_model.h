@@ -4,8 +4,10 @@
 
 #include "model/model.h"
 
-/* Sets m->fused if the bound model can take the fused path, else leaves it NULL. MGPT_OK or
- * MGPT_EMEM. */
+/* 1 if the bound model can take the fused path. */
+int fused_fits(const mgpt_model *m);
+
+/* Sets m->fused of a packed model that fits. MGPT_OK or MGPT_EMEM. */
 int fused_init(mgpt_model *m, mgpt_error *err);
 
 #endif

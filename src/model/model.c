@@ -118,16 +118,14 @@ static int build_model(mgpt_model *m, const mgpt_model_params *params, mgpt_erro
     if (status == MGPT_OK)
         status = bind_model(m, err);
     if (status == MGPT_OK)
-        status = model_pack(m, params->n_threads, err);
+        status = model_place(m, params->n_threads, err);
     if (status == MGPT_OK)
         status = model_screen(m, params->top_k, err);
-    if (status == MGPT_OK)
-        m->n_cores = model_is_small(m) ? 1 : pool_cores(NULL, 0);
-    if (status == MGPT_OK)
-        model_tune(m, params->n_threads);
-    if (status == MGPT_OK && !params->no_fused)
-        status = fused_init(m, err);
-    return status;
+    if (status < 0)
+        return status;
+    int fuses = !params->no_fused && fused_fits(m);
+    status = model_pack(m, params->pack_later && !fuses, err);
+    return status == MGPT_OK && fuses ? fused_init(m, err) : status;
 }
 
 /* Loads the bytes [from, to) of each part of a file that has them. */
@@ -276,10 +274,10 @@ void mgpt_close(mgpt_model *m)
 {
     if (!m)
         return;
+    pack_end(m);
     for (size_t i = 0; i < arr_len(m->owned); i++)
         free(m->owned[i]);
     arr_free(m->owned);
-    arr_free(m->plans);
     free(m->name);
     free(m->chat_template);
     tok_free(m->tok);

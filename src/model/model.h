@@ -8,6 +8,8 @@
  *   head          the matrix of logits (output.weight, or token_embd if the two are tied)
  *   gated         an MLP down(act(gate x) * (up x)): SwiGLU, GeGLU, ReGLU by the activation
  *   expert        one MLP of a mixture of experts; the router chooses n_expert_used for each token
+ *   stage         what a pass needs at a time: 0 its beginning, l + 1 layer l; the head is of the last one,
+ *                 or of 0 if it is the token embedding
  *   rope          the rotary embedding of q and k
  *
  * Absent parts do nothing: a norm of kind NORM_NONE, a bias or gain of NULL, a matrix without
@@ -124,12 +126,16 @@ struct mgpt_model {
     struct norm embd_norm, final_norm;
     struct linear head;
     struct layer *layers;
-    void **owned;          /* stb_ds array: the blocks of model_own */
-    struct plan *plans;    /* stb_ds array: matrices to pack; NULL when the model is open */
-    uint64_t packed_bytes; /* bytes of all panels */
-    uint64_t packed_end;   /* the same, each matrix aligned */
-    size_t x_bytes;        /* bytes of the widest row of quantised input; 0: no integer types */
-    int n_cores; /* threads for a session that asks for none: 1 if a pass is too little work */
+    void **owned;       /* stb_ds array: the blocks of model_own */
+    struct plan *plans; /* stb_ds array: matrices to pack */
+    size_t plan_stage;  /* of the matrices that are being planned */
+    struct packing *packing;
+    atomic_size_t n_packed;             /* stages that are packed */
+    atomic_uint_least64_t packed_bytes; /* bytes of all panels */
+    atomic_uint_least64_t token_bytes;  /* model_token_bytes */
+    uint64_t packed_end;                /* the same, each matrix aligned */
+    size_t x_bytes; /* bytes of the widest row of quantised input; 0: no integer types */
+    int n_cores;    /* threads for a session that asks for none: 1 if a pass is too little work */
     double streaming_rate[N_STREAMINGS]; /* bytes per second measured at open; 0: not measured */
     int tied; /* 1: the head is the token embedding, whose rows are read from its panels */
     struct int8_screen screen;       /* of the head; w is NULL: none */
@@ -180,8 +186,25 @@ uint64_t bind_end_of_list(const struct gguf *g);
 int pack_plan(mgpt_model *m, struct linear *l, const struct gguf_tensor *t, size_t row,
               size_t n_out, mgpt_error *err);
 
-/* Packs all planned matrices on n_threads threads; 0: chosen. MGPT_OK, MGPT_EMEM or MGPT_EIO. */
-int model_pack(mgpt_model *m, int n_threads, mgpt_error *err);
+/* Chooses the types and places of all planned matrices; on n_threads threads, 0: chosen. MGPT_OK,
+ * MGPT_EMEM or MGPT_EIO. packing.c. */
+int model_place(mgpt_model *m, int n_threads, mgpt_error *err);
+
+/* Packs them, then calls model_tune. `later`: a thread of the model does so; until it is done the stages
+ * < n_packed can be used. pack_end ends it and frees the weights. MGPT_OK, MGPT_EMEM or MGPT_EIO.
+ * packing.c. */
+int model_pack(mgpt_model *m, int later, mgpt_error *err);
+void pack_end(mgpt_model *m);
+
+static inline int model_has_stage(const mgpt_model *m, size_t stage)
+{
+    return atomic_load_explicit(&m->n_packed, memory_order_acquire) > stage;
+}
+
+/* The error that has ended packing; or MGPT_OK. model_await returns the same after it has waited for a
+ * stage, 10 ms at most. packing.c. */
+int model_pack_failed(const mgpt_model *m, mgpt_error *err);
+int model_await(const mgpt_model *m, size_t stage, mgpt_error *err);
 
 /* Row `row` of token_embd or position_embd as floats, after model_pack. pack.c. */
 void model_table_row(const mgpt_model *m, const struct gguf_tensor *table, size_t row, float *to);
@@ -193,6 +216,12 @@ enum { MEMORY_FROM = 8 << 20 }; /* bytes that are assumed not to stay in a cache
  * TUNE_LEAST bytes of weights, or no memory. tune.c. */
 enum { TUNE_LEAST = 32 << 20 }; /* less may stay in a cache */
 void model_tune(mgpt_model *m, int n_threads);
+
+/* kernels.streaming, which passes read while model_pack measures. */
+static inline size_t model_streaming(const mgpt_model *m)
+{
+    return __atomic_load_n(&m->kernels.streaming, __ATOMIC_RELAXED);
+}
 
 /* Allocates the screen of the head if top_k is not 0 and the head is fit for one. MGPT_OK or
  * MGPT_EMEM. head_screen.c. */

@@ -145,7 +145,7 @@ void model_tune(mgpt_model *m, int n_threads)
     t.y = mem_new(l->n_out, (size_t)pool_size(t.pool) * sizeof *t.y);
     if (t.x && t.y)
         measure_streamings(&t, n * t.n_slices, m->streaming_rate);
-    m->kernels.streaming = choose_streaming(m->streaming_rate);
+    __atomic_store_n(&m->kernels.streaming, choose_streaming(m->streaming_rate), __ATOMIC_RELAXED);
     pool_free(t.pool);
     free(t.x);
     free(t.y);

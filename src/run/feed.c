@@ -360,8 +360,10 @@ static int run_passes(const struct feed_call *f, size_t chunk, mgpt_error *err)
     mgpt_session *lead = run_at(f, 0).session;
     struct feed_progress at = {0};
     for (size_t n; (n = next_pass(f, &at, lead->scratch.segments, chunk)) > 0;)
-        if (!run_pass(f, n))
-            return end_stopped(f, err);
+        if (!run_pass(f, n)) {
+            int status = model_pack_failed(lead->model, err);
+            return status < 0 ? status : end_stopped(f, err);
+        }
     return MGPT_OK;
 }
 

@@ -4,11 +4,27 @@
 
 #include <string.h>
 
+/* Waits until the weights of a stage are packed. 0, and the pass is stopped, if they never will be or a
+ * session is to stop. */
+static int has_stage(pass *p, size_t stage)
+{
+    while (!p->stopped && !model_has_stage(p->model, stage))
+        p->stopped = pass_stop_asked(p) || model_await(p->model, stage, NULL) < 0;
+    return !p->stopped;
+}
+
+/* 1 if the pass is to end before layer il, or before more logits after the last one. */
+static int is_stopped(pass *p)
+{
+    p->stopped = p->stopped || pass_stop_asked(p);
+    return !has_stage(p, min_size(p->il + 1, p->n_layer));
+}
+
 typedef struct layer layer;
 #define PAGE static
 #define add add_rows
 #define recall(p) 0
-#define stopped(p) ((p)->stopped || pass_stop_asked(p))
+#define stopped is_stopped
 #define norm_residual(p, n) norm(p, (p)->x, n, (p)->x)
 #define parallel(p) ((p)->model->branches == BRANCHES_PARALLEL)
 #include "page/page.inc"
@@ -92,6 +108,8 @@ void panel_forward(pass *p)
     p->n_layer = p->model->shape.n_layer;
     set_rows(p, p->n);
     set_logit_rows(p, 0);
+    if (!has_stage(p, 0))
+        return;
     forward(p);
     keep_logits(p);
     for (size_t next = LOGIT_ROWS; next < p->n_out && !stopped(p); next += LOGIT_ROWS) {

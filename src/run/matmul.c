@@ -137,7 +137,7 @@ static void matmul_panels(const struct matmul_job *job, const struct matmul_prod
         .p0 = p0,
         .p1 = p1,
         .work = p->n > 1 ? job->s->work + (size_t)worker * job->s->work_bytes : NULL,
-        .streaming = kernels->streaming});
+        .streaming = model_streaming(job->model)});
     size_t r0 = p0 * PANEL, r1 = p1 * PANEL < l->n_out ? p1 * PANEL : l->n_out;
     for (size_t i = 0; l->bias && i < p->n; i++)
         kernels->add(y + i * l->n_out + r0, l->bias + r0, r1 - r0);

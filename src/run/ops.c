@@ -231,7 +231,7 @@ mat logit_rows(pass *p)
             memcpy(p->h.at + out.at * E, p->s->x + (seg->row + seg->n - out.n - out.after) * E,
                    out.n * E * sizeof *p->s->x);
     }
-    return (mat){p->h.at, p->logits.n, E};
+    return (mat){p->h.at, p->stopped ? 0 : p->logits.n, E};
 }
 
 /* ---- elements ---- */

@@ -111,7 +111,8 @@ void sigmoid_row(const struct kernels *kernels, float *x, size_t n);
 /* x += y, unless y is {NULL}. */
 void add_rows(pass *p, mat x, mat y);
 
-/* Copies the rows of x whose logits p->logits has to consecutive rows of p->h. Returns them. */
+/* Copies the rows of x whose logits p->logits has to consecutive rows of p->h. Returns them; none if the
+ * pass is stopped. */
 mat logit_rows(pass *p);
 
 /* logits = logit_scale logits, then cap tanh(logits / cap) if the model has a cap. */

@@ -36,7 +36,7 @@ static void screen_multiply(const struct screening *s, const struct matmul *of, 
     m.n = 1;
     m.n_in = s->l->n_in;
     m.work = scratch->work + (size_t)worker * scratch->work_bytes;
-    m.streaming = s->p->kernels->streaming;
+    m.streaming = model_streaming(s->p->model);
     s->p->kernels->matmul[type](&m);
 }
 

@@ -348,6 +348,11 @@ int mgpt_unembed(mgpt_session *s, const float *residual, float *logits, mgpt_err
     if (session_ready(s, err) < 0)
         return MGPT_EMEM;
     const mgpt_model *m = s->model;
+    for (size_t last = m->shape.n_layer; !model_has_stage(m, last);) {
+        int status = model_await(m, last, err);
+        if (status < 0)
+            return status;
+    }
     pass p = {.model = m, .kernels = &m->kernels, .pool = s->pool, .s = &s->scratch};
     mat h = {s->scratch.h, 1, m->shape.n_embd};
     memcpy(h.at, residual, h.cols * sizeof *h.at);

@@ -38,7 +38,7 @@ def cut_declarations(files):
 # The most lines of each product: what begins with one of the folders and is in no row above. A number is raised only in a
 # commit that says why, and lowered when a product has shrunk. What is above the plan of the folders
 # (src 26,000, convert 20,500, check 14,500, lab 12,000, repl 5,500) is there for:
-#   src            AMX and tiles of prompts, the screen of large heads, caches of four heads
+#   src            AMX and tiles of prompts, the screen of large heads, caches of four heads, packing while sessions run
 #   convert        no format was given up: prototypes of its parts, extended to the whole, came to 21,000 lines
 #   check          causes in pairs and in threes, approximate causes, the precision of a reference
 #   lab            records of runs, patching in pages
@@ -47,14 +47,14 @@ def cut_declarations(files):
 #   rest of tools  Jinja, patch, bench and Python were not in the plan's 14,000; long texts, stop texts, completions, edits of logits, the sandbox's filter
 #   tests          planted bugs, the suite's sabotage, mutants' tests; the plan had 52,000
 BUDGET = (
-    ('src', ('src/', 'include/'), 28200),
+    ('src', ('src/', 'include/'), 28600),
     ('convert', ('tools/convert/',), 25100),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 12500),
     ('repl', ('tools/repl/',), 7260),
     ('suite', ('tools/suite/',), 3200),
     ('rest of tools', ('tools/',), 30050),
-    ('tests', ('tests/',), 72300),
+    ('tests', ('tests/',), 72500),
 )
 
 

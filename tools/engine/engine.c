@@ -57,8 +57,11 @@ static int needs_conversion(const char *path, mgpt_error *err)
 
 int engine_open(struct engine *e)
 {
-    mgpt_model_params params = {
-        .isa = e->isa, .vocab_only = e->vocab_only, .no_fused = e->no_fused, .top_k = e->top_k};
+    mgpt_model_params params = {.isa = e->isa,
+                                .vocab_only = e->vocab_only,
+                                .no_fused = e->no_fused,
+                                .top_k = e->top_k,
+                                .pack_later = e->pack_later};
     mgpt_error err;
     int code = EXIT_OK, applies = needs_conversion(e->path, &err);
     if (applies < 0)

@@ -24,6 +24,7 @@ struct engine {
     size_t n_converted;
     int needs_finite; /* logits that are not finite are refused */
     int only_draws;   /* logits are only drawn from (engine_start) */
+    int pack_later;   /* mgpt_model_params.pack_later */
     int32_t top_k;    /* mgpt_model_params.top_k */
     mgpt_model *model;
     mgpt_session *session;

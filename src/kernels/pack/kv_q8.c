@@ -128,17 +128,18 @@ void kernels_scores_q8_0(const struct scores *s)
         end = s->p1 - p < step ? s->p1 : p + step;
         if (fetches && end < s->p1)
             fetch_keys(s, end, step);
-        s->kernels->matmul[WEIGHT_Q8_0](&(struct matmul){.y = s->s,
-                                                         .ldy = s->lds,
-                                                         .w = s->keys,
-                                                         .x = s->work,
-                                                         .x_stride = stride,
-                                                         .n = s->n,
-                                                         .n_in = kv_padded(s->d),
-                                                         .n_out = end * PANEL,
-                                                         .p0 = p,
-                                                         .p1 = end,
-                                                         .work = (char *)s->work + s->n * stride,
-                                                         .streaming = s->kernels->streaming});
+        s->kernels->matmul[WEIGHT_Q8_0](&(struct matmul){
+            .y = s->s,
+            .ldy = s->lds,
+            .w = s->keys,
+            .x = s->work,
+            .x_stride = stride,
+            .n = s->n,
+            .n_in = kv_padded(s->d),
+            .n_out = end * PANEL,
+            .p0 = p,
+            .p1 = end,
+            .work = (char *)s->work + s->n * stride,
+            .streaming = __atomic_load_n(&s->kernels->streaming, __ATOMIC_RELAXED)});
     }
 }

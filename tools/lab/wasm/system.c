@@ -1,7 +1,8 @@
 /* What a web page has not: threads, files, advice to a system about its memory, a clock. In place of
- * threads.c, file.c, mem_pages.c and tune.c of the library. A model is opened from memory
+ * background.c, threads.c, file.c, mem_pages.c and tune.c of the library. A model is opened from memory
  * (mgpt_open_bytes).
  */
+#include "base/background.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/mem.h"
@@ -120,6 +121,44 @@ void mem_hint_huge(const void *p, size_t n)
 {
     (void)p;
     (void)n;
+}
+
+void mem_drop(void *p, size_t n)
+{
+    (void)p;
+    (void)n;
+}
+
+/* ---- no background ---- */
+
+struct background *background_new(void)
+{
+    return NULL;
+}
+
+int background_start(struct background *background, background_fn *fn, void *ctx)
+{
+    (void)background;
+    (void)fn;
+    (void)ctx;
+    return 0;
+}
+
+void background_free(struct background *background)
+{
+    (void)background;
+}
+
+void background_wait(struct background *background, const atomic_size_t *done, size_t at)
+{
+    (void)background;
+    (void)done;
+    (void)at;
+}
+
+void background_tell(struct background *background)
+{
+    (void)background;
 }
 
 /* ---- no clock ---- */

@@ -35,7 +35,7 @@ class CModelParams(c.Structure):
     """mgpt_model_params"""
 
     _fields_ = [("isa", c.c_char_p), ("vocab_only", c.c_int), ("n_threads", c.c_int32), ("no_fused", c.c_int),
-                ("top_k", c.c_int32)]
+                ("top_k", c.c_int32), ("pack_later", c.c_int)]
 
 
 class CLayer(c.Structure):
