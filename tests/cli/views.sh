@@ -126,7 +126,7 @@ script 'anna\n/a 0 0\n' "$names" --screen 256
 says "--screen 256" "${tab_escape}[48;5;"
 script 'anna\n/a 0 0\n' "$names" --screen plain
 check "--screen plain" eval '! grep -q "$tab_escape" "$tmp/out"'
-refuses "another screen" 2 "expected truecolor, 256 or plain, found 'vga'" repl "$names" --screen vga
+refuses "another screen" 2 "expected truecolor, 256, plain or full, found 'vga'" repl "$names" --screen vga
 
 # ---- hostile tokens ----
 

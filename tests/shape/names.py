@@ -51,7 +51,7 @@ BUDGET = (
     ('convert', ('tools/convert/',), 25100),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 12500),
-    ('repl', ('tools/repl/',), 7260),
+    ('repl', ('tools/repl/',), 7840),
     ('suite', ('tools/suite/',), 3200),
     ('rest of tools', ('tools/',), 30050),
     ('tests', ('tests/',), 72500),

@@ -9,6 +9,7 @@
 #include "common/commands.h"
 #include "common/interrupt.h"
 #include "common/screen.h"
+#include "repl/full.h"
 #include "repl/line.h"
 #include "repl/repl.h"
 
@@ -20,7 +21,10 @@ static const char notes[] =
     "Lines: text is fed to the model, an empty line draws one token, /help lists the commands, "
     "quit\n"
     "ends the session.\n"
-    "A text that begins with a slash is written with two. The default temperature is 0.\n\n"
+    "A text that begins with a slash is written with two. The default temperature is 0.\n"
+    "--screen full shows text, next token, attention and cache at once: space draws a token, "
+    "enter\n"
+    "takes the chosen one, u undoes, a colon begins a line as above, q ends.\n\n"
     "examples:\n"
     "  mgpt repl weights/names.gguf\n"
     "  printf 'ann\\n/top 3\\n\\n' | mgpt repl weights/names.gguf\n";
@@ -96,7 +100,7 @@ int cmd_repl(int argc, char **argv)
         ENGINE_OPT_STEER(r.engine),
         ENGINE_OPT_FINITE(r.engine),
         {"--screen", "KIND", CLI_TEXT, &r.screen_mode, 0, 0,
-         "pictures in truecolor, 256 or plain (default: what the terminal can)"},
+         "truecolor, 256, plain (default: what there is), or full: all at once"},
         {"--width", "N", CLI_INT, &r.width, 20, 1000,
          "columns of pictures (default: the terminal's)"},
         {"--history", "FILE", CLI_TEXT, &history, 0, 0,
@@ -108,13 +112,16 @@ int cmd_repl(int argc, char **argv)
     struct screen screen;
     int code;
     int ready = engine_start(&r.engine, &r.sampling, &command, argc, argv, &code);
-    if (ready && !screen_look(&screen, r.screen_mode, r.width))
-        code = cli_usage(&command, "--screen: expected truecolor, 256 or plain, found '%s'",
+    int full = ready && r.screen_mode && strcmp(r.screen_mode, "full") == 0;
+    if (full && !(isatty(STDIN_FILENO) && isatty(STDOUT_FILENO)))
+        code = cli_usage(&command, "--screen full needs a terminal");
+    else if (ready && !full && !screen_look(&screen, r.screen_mode, r.width))
+        code = cli_usage(&command, "--screen: expected truecolor, 256, plain or full, found '%s'",
                          r.screen_mode);
     else if (ready)
         code = engine_session(&r.engine);
     if (r.engine.session)
-        code = cli_finish(repl_begin(&r) ? loop(&r, history) : EXIT_FULL);
+        code = cli_finish(!repl_begin(&r) ? EXIT_FULL : full ? full_run(&r) : loop(&r, history));
     repl_end(&r);
     sampling_end(&r.sampling);
     engine_close(&r.engine);
