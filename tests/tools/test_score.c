@@ -54,28 +54,39 @@ static int count_rows(const mgpt_value *v, void *n_rows)
     return 0;
 }
 
-/* Scores the set twice and frees it; returns the number of tokens that ran. */
-static size_t score_set(const struct subject *s, struct scored_set *set)
+/* Scores the set twice, in the sessions of score_walk.h or in passes over many rows; returns the number of tokens that
+ * ran. */
+static size_t score_by(const struct subject *s, struct scored_set *set, int walks)
 {
-    struct engine e = {.model = s->model, .check_finite = 1};
+    struct engine e = {.model = s->model, .check_finite = 1, .n_threads = 1};
     size_t n_rows = 0;
     assert_int_equal(mgpt_get_info(s->model, &e.info, NULL), MGPT_OK);
     assert_int_equal(engine_session(&e), EXIT_OK);
+    e.info.bytes_per_token = walks ? 1 : UINT64_MAX;
     e.always = (struct watcher){MGPT_POINT_BIT(MGPT_EMBD), count_rows, &n_rows, NULL};
-    struct scorer scorer = {.engine = &e};
+    struct score_team team = {.engine = &e};
     for (size_t round = 0; round < 2; round++) {
         for (size_t i = 0; i < set->n; i++)
             set->texts[i].is_greedy = 1;
-        assert_int_equal(score_texts(&scorer, set->texts, set->n), EXIT_OK);
+        assert_int_equal(score_texts(&team, set->texts, set->n), EXIT_OK);
+        assert_int_equal(team.walks[0] != NULL, walks);
         for (size_t i = 0; i < set->n; i++)
             check_text(s, &set->texts[i]);
     }
+    score_close(&team);
+    mgpt_session_free(e.session);
+    return n_rows;
+}
+
+/* Scores the set both ways and frees it; returns the number of tokens that ran in passes. */
+static size_t score_set(const struct subject *s, struct scored_set *set)
+{
+    score_by(s, set, 1);
+    size_t n_rows = score_by(s, set, 0);
     for (size_t i = 0; i < set->n; i++) {
         free(set->texts[i].tokens);
         free(set->texts[i].logprobs);
     }
-    score_close(&scorer);
-    mgpt_session_free(e.session);
     return n_rows;
 }
 
@@ -101,19 +112,19 @@ static void score_parting(const struct subject *s, size_t first, size_t n, doubl
     struct scored_set set = {.n = 0};
     assert_int_equal(mgpt_get_info(s->model, &e.info, NULL), MGPT_OK);
     assert_int_equal(engine_session(&e), EXIT_OK);
-    struct scorer scorer = {.engine = &e};
+    struct score_team team = {.engine = &e};
     for (size_t i = 0; i < n; i++) {
         add_scored(&set, s, 40, 4, -1);
         int32_t *token = &set.texts[i].tokens[18 + 3 * (first + i)];
         *token = (*token + 1) % (int32_t)s->n_vocab;
     }
-    assert_int_equal(score_texts(&scorer, set.texts, n), EXIT_OK);
+    assert_int_equal(score_texts(&team, set.texts, n), EXIT_OK);
     for (size_t i = 0; i < n; i++) {
         nll[i] = set.texts[i].nll;
         free(set.texts[i].tokens);
         free(set.texts[i].logprobs);
     }
-    score_close(&scorer);
+    score_close(&team);
     mgpt_session_free(e.session);
 }
 
