@@ -187,6 +187,23 @@ def test_stop_and_ignore_end(names):
             names.generate("", stop=wrong)
 
 
+def test_generate_many(names):
+    """Texts, tokens and records, with arguments as their defaults (cli/records.py compares each with its prompt alone)."""
+    prompts = ["an", [26, 12], {"id": 5, "prompt": "b", "seed": 3, "stop": "n"}, {"prompt": "Q"}, ""]
+    records = [{"prompt": "an"}, {"ids": [26, 12]}, *prompts[2:4], {"prompt": ""}]
+    done = subprocess.run([PROGRAM, "generate", names.path, "--records", "-", "-n", "7", "--temp", "0.7", "--top-k", "9", "-s", "4", "--top", "2"],
+                          input="".join(json.dumps(r) + "\n" for r in records), capture_output=True, text=True)
+    assert done.returncode == 3
+    found = names.generate_many(prompts, 7, temperature=0.7, top_k=9, seed=4, logprobs=2, batch=2)
+    assert found == [json.loads(line) for line in done.stdout.splitlines()] and "error" in found[3]
+    assert names.generate_many([]) == []
+    assert [r["text"] for r in names.generate_many(["an"], no_prompt=True)] == ["".join(names.generate("an"))]
+    with pytest.raises(TypeError, match="prompts: expected several"):
+        names.generate_many("an")
+    with pytest.raises(TypeError, match="unexpected argument 'tmp'"):
+        names.generate_many(["an"], tmp=1)
+
+
 def test_score_is_the_commands(names, shakespeare):
     for model, texts in ((names, ["anna", "olivia", "", "a" * 40]), (shakespeare, ["ROMEO:", "What, ho!"])):
         lines = "".join(json.dumps({"text": t}) + "\n" for t in texts)

@@ -1,6 +1,7 @@
 /* JSON written piece by piece. See json_out.h. */
 #include "common/json_out.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <string.h>
 
@@ -107,4 +108,26 @@ void json_out_value(struct json_out *out, const struct jval *v)
         fputs("null", out->to);
         break;
     }
+}
+
+void json_out_refused(struct json_out *out, const struct jval *id, size_t line,
+                      const mgpt_error *wrong)
+{
+    const char *why = wrong->text;
+    size_t n = strlen(why);
+    if (utf8_well_formed(why, n) < n) /* it quotes a piece of the line that is cut in a character */
+        why = "the line is not UTF-8 or not JSON";
+    putc('{', out->to);
+    if (id) {
+        fputs("\"id\":", out->to);
+        json_out_value(out, id);
+        putc(',', out->to);
+    }
+    fputs("\"error\":", out->to);
+    json_out_string(out, why, strlen(why));
+    if (!id)
+        fprintf(out->to, ",\"line\":%zu", line);
+    if (wrong->offset != MGPT_NO_OFFSET)
+        fprintf(out->to, ",\"offset\":%" PRIu64, wrong->offset);
+    fputs("}\n", out->to);
 }

@@ -44,6 +44,11 @@ void json_out_string(struct json_out *out, const char *p, size_t n);
 /* Writes a number with 17 digits, or null. */
 void json_out_real(struct json_out *out, double v);
 
+/* Writes a record, and a line end, of a line that is refused: its error, its id (NULL: none; then the line's
+ * number, which depends on what is given with it) and the offset. */
+void json_out_refused(struct json_out *out, const struct jval *id, size_t line,
+                      const mgpt_error *wrong);
+
 /* Writes a value, with what is in it. */
 void json_out_value(struct json_out *out, const struct jval *v);
 

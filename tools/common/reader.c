@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -70,6 +71,14 @@ int reader_hold(struct text_reader *r, size_t want, mgpt_error *err)
         r->is_end = got == 0;
     }
     return MGPT_OK;
+}
+
+int reader_ready(const struct text_reader *r)
+{
+    struct pollfd in = {.fd = r->fd, .events = POLLIN};
+    size_t n;
+    const char *at = reader_bytes(r, &n);
+    return r->is_end || memchr(at, '\n', n) || poll(&in, 1, 0) != 0;
 }
 
 const char *reader_bytes(const struct text_reader *r, size_t *n)

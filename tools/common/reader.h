@@ -23,6 +23,9 @@ void reader_close(struct text_reader *r);
 /* Holds at least `want` bytes that are not used, or all that are left. MGPT_ESTOP after Ctrl-C. A status. */
 int reader_hold(struct text_reader *r, size_t want, mgpt_error *err);
 
+/* 1: a line, or the end, can be had without waiting for whoever writes a pipe. */
+int reader_ready(const struct text_reader *r);
+
 /* The bytes that are not used yet, and their number. */
 const char *reader_bytes(const struct text_reader *r, size_t *n);
 

@@ -48,6 +48,17 @@ int stops_open(struct stops *stops, const struct cli_command *command, const cha
     return code;
 }
 
+int stops_add(struct stops *stops, const char *bytes, size_t n)
+{
+    struct stop stop = {malloc(n), n};
+    if (!stop.bytes)
+        return 0;
+    memcpy(stop.bytes, bytes, n);
+    stops->list[stops->n++] = stop;
+    qsort(stops->list, stops->n, sizeof *stops->list, longest_first);
+    return 1;
+}
+
 void stops_close(struct stops *stops)
 {
     while (stops->n > 0)

@@ -25,6 +25,9 @@ struct stops {
  * empty, has a bad escape, is not UTF-8, or the model has no texts. Returns an exit code. */
 int stops_open(struct stops *stops, const struct cli_command *command, const char *option,
                const struct cli_many *texts, const mgpt_model *model);
+
+/* Adds n > 0 bytes to fewer than CLI_MAX_MANY texts. 0: out of memory. */
+int stops_add(struct stops *stops, const char *bytes, size_t n);
 void stops_close(struct stops *stops);
 
 /* The stop text that ends first among the bytes [before, n) and begins at `from` or later; NULL: none.

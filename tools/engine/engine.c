@@ -108,19 +108,23 @@ int engine_parse(struct engine *e, const struct cli_command *command, int argc, 
     return n >= 0 && *code == EXIT_OK;
 }
 
+int engine_begin(struct engine *e, struct sampling *sampling, const struct cli_command *command)
+{
+    e->needs_finite = 1;
+    int code = sampling_begin(sampling, command);
+    if (e->only_draws && !sampling_edits_given(sampling)) /* edits see all logits */
+        e->top_k = sampling->sampler.temperature > 0 ? sampling->sampler.top_k : 1;
+    if (code == EXIT_OK)
+        code = engine_open(e);
+    return code == EXIT_OK ? sampling_begin_edits(sampling, e->model, command) : code;
+}
+
 int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
                  int argc, char **argv, int *code)
 {
-    e->needs_finite = 1;
     if (!engine_parse(e, command, argc, argv, code))
         return 0;
-    *code = sampling_begin(sampling, command);
-    if (e->only_draws && !sampling_edits_given(sampling)) /* edits see all logits */
-        e->top_k = sampling->sampler.temperature > 0 ? sampling->sampler.top_k : 1;
-    if (*code == EXIT_OK)
-        *code = engine_open(e);
-    if (*code == EXIT_OK)
-        *code = sampling_begin_edits(sampling, e->model, command);
+    *code = engine_begin(e, sampling, command);
     return *code == EXIT_OK;
 }
 

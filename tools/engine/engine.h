@@ -23,7 +23,7 @@ struct engine {
     void *converted;
     size_t n_converted;
     int needs_finite; /* logits that are not finite are refused */
-    int only_draws;   /* logits are only drawn from (engine_start) */
+    int only_draws;   /* logits are only drawn from (engine_begin) */
     int pack_later;   /* mgpt_model_params.pack_later */
     int32_t top_k;    /* mgpt_model_params.top_k */
     mgpt_model *model;
@@ -120,7 +120,10 @@ int engine_same_tokens(const struct engine *a, const struct engine *b);
 /* XXH64 of those bytes, and their number. A status. */
 int engine_hash(const struct engine *e, uint64_t *hash, uint64_t *n_bytes, mgpt_error *err);
 
-/* engine_parse, and then an open model and a sampler. */
+/* After engine_parse: opens the model and makes a sampler. Returns an exit code. */
+int engine_begin(struct engine *e, struct sampling *sampling, const struct cli_command *command);
+
+/* Both. 1 to go on; 0 with *code. */
 int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
                  int argc, char **argv, int *code);
 

@@ -12,6 +12,7 @@
 #include "engine/engine.h"
 #include "engine/input.h"
 #include "engine/sampling.h"
+#include "generate/records.h"
 #include "generate/samples.h"
 
 #include <stdio.h>
@@ -28,6 +29,7 @@ struct generate {
     struct cli_many stop;
     struct stops stops;
     int chat;
+    const char *records;
     struct chat_style style;
 };
 
@@ -62,6 +64,14 @@ static const char notes[] =
     "again. --mirostat 2 measures surprise at the temperature. With --ban, --xtc and --mirostat "
     "samples\n"
     "are drawn one after the other.\n\n"
+    "--records FILE has a prompt a line as JSON: {\"prompt\": \"...\"} or {\"ids\": [...]}, with "
+    "an\n"
+    "\"id\" of any kind and, if not the options' values, n, seed, stop (one or several),\n"
+    "ignore_end, temperature, top_k, top_p, min_p. Each becomes a line of JSON in the same place:\n"
+    "the text that its prompt has alone. A line that cannot be drawn becomes one with error and "
+    "its\n"
+    "id, or its line, and the exit code is 3 when all is done. --json -f FILE.jsonl is the "
+    "same.\n\n"
     "--slide does what nanoGPT does when the context is full: for each further token the last "
     "n_ctx\n"
     "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
@@ -88,6 +98,7 @@ static const char notes[] =
     "  mgpt generate code.gguf -f main.c -n 200 --temp 0 --lookup\n"
     "  mgpt generate big.gguf -p 'ROMEO:' --draft weights/shakespeare.gguf\n"
     "  echo 'Once upon a time' | mgpt generate stories.gguf -n 100 --temp 0\n"
+    "  mgpt generate names.gguf --records prompts.jsonl -n 20 >texts.jsonl\n"
     "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
     "  mgpt generate stories.gguf --session tale -p 'Once' -n 50   (later, without -p, 50 more)\n"
     "  mgpt generate names.gguf --rng python -s 42 --temp 0.5   (microgpt's own choices)\n";
@@ -95,7 +106,7 @@ static const char notes[] =
 static const char *const exits[EXIT_N_CODES] = {
     [EXIT_AT_OK] = "ok (also when the context is full)",
     [EXIT_AT_USAGE] = "usage or a character that the vocabulary lacks",
-    [EXIT_AT_REFUSED] = "model or session refused, or not finite",
+    [EXIT_AT_REFUSED] = "model, session or a record refused, or not finite",
     [EXIT_AT_FULL] = "prompt longer than the context, or out of memory",
 };
 
@@ -224,6 +235,29 @@ static int converse(struct generate *g, const struct cli_command *command)
     return code == EXIT_OK ? kept : code;
 }
 
+/* ---- records ---- */
+
+static int draw_records(struct generate *g, const struct cli_command *command)
+{
+    struct samples *s = &g->samples;
+    if (g->chat || s->n != 1 || s->first || samples_speculate(s) || s->slide || s->resume.path ||
+        g->input.text || g->input.ids || g->input.file || sampling_is_shared(&g->sampling) ||
+        g->sampling.edits.BAN.n)
+        return cli_usage(command,
+                         "--records goes with none of -p, -f, --ids, --samples, --first, "
+                         "--lookup, --draft, --slide, --session, --chat, --rng python, --ban");
+    int code = open_session(g, command);
+    if (code != EXIT_OK)
+        return code;
+    s->engine = &g->engine;
+    s->stops = &g->stops;
+    s->sampling = &g->sampling;
+    s->json = 1;
+    const struct records_ask ask = {g->records, s, g->input.special};
+    interrupt_catch();
+    return cli_finish(records_run(&ask));
+}
+
 static int generate(struct generate *g, const struct cli_command *command)
 {
     struct samples *s = &g->samples;
@@ -232,6 +266,8 @@ static int generate(struct generate *g, const struct cli_command *command)
         s->lookup = SPECULATE_DEFAULT;
     if (s->resume.path && g->engine.steer_spec)
         return cli_usage(command, "--steer and --session: only one of them");
+    if (g->records)
+        return draw_records(g, command);
     if (g->chat)
         return converse(g, command);
     const struct chat_style *style = &g->style;
@@ -262,8 +298,7 @@ static int generate(struct generate *g, const struct cli_command *command)
 
 int cmd_generate(int argc, char **argv)
 {
-    struct generate g = {.engine = {.only_draws = 1},
-                         .samples = {.n_predict = -1, .n = 1, .top = -1},
+    struct generate g = {.samples = {.n_predict = -1, .n = 1, .top = -1},
                          .sampling = {SAMPLING_USUAL.seed = SAMPLING_NO_SEED}};
     struct sampling *s = &g.sampling;
     s->temperature = 0.8;
@@ -298,6 +333,8 @@ int cmd_generate(int argc, char **argv)
         ENGINE_OPT_FINITE(g.engine),
         {"--no-prompt", NULL, CLI_FLAG, &g.samples.no_prompt, 0, 0, "print the continuation only"},
         {"--json", NULL, CLI_FLAG, &g.samples.json, 0, 0, "one JSON object per sample"},
+        {"--records", "FILE", CLI_TEXT, &g.records, 0, 0,
+         "prompts as JSON Lines, a record a line; - is stdin; JSON Lines out"},
         {"--top", "N", CLI_INT, &g.samples.top, 0, 1000,
          "with --json: drawn tokens' probabilities, the N likeliest in their places"},
         {"--chat", NULL, CLI_FLAG, &g.chat, 0, 0, "answer turns of a conversation"},
@@ -316,8 +353,15 @@ int cmd_generate(int argc, char **argv)
         CLI_COMMAND("generate", "[MODEL]", "Continue a text. The default temperature is 0.8.",
                     notes, exits, options, 0, 1);
     int code;
-    if (engine_start(&g.engine, &g.sampling, &command, argc, argv, &code))
-        code = generate(&g, &command);
+    if (engine_parse(&g.engine, &command, argc, argv, &code)) {
+        if (!g.records && g.samples.json && !g.chat && records_named(g.input.file)) {
+            g.records = g.input.file;
+            g.input.file = NULL;
+        }
+        g.engine.only_draws = !g.records; /* a record may draw otherwise than the options say */
+        code = engine_begin(&g.engine, &g.sampling, &command);
+        code = code == EXIT_OK ? generate(&g, &command) : code;
+    }
     generate_release(&g);
     return code;
 }

@@ -85,7 +85,14 @@ static void sample_print_json(struct sample_text *text, uint64_t number, enum en
                                           [END_INTERRUPTED] = "null"};
     size_t n_text = text->out.ids ? 0 : arr_len(text->out.buffer);
     struct json_out out = {stdout, isatty(STDOUT_FILENO)};
-    printf("{\"index\":%" PRIu64 ",\"text\":", number);
+    if (!text->ask->is_record)
+        printf("{\"index\":%" PRIu64 ",\"text\":", number);
+    else if (text->ask->id) {
+        fputs("{\"id\":", stdout);
+        json_out_value(&out, text->ask->id);
+        fputs(",\"text\":", stdout);
+    } else
+        fputs("{\"text\":", stdout);
     json_out_string(&out, n_text ? text->out.buffer : "", n_text);
     fputs(",\"tokens\":", stdout);
     token_json_ids(&out, text->shown, arr_len(text->shown));

@@ -8,6 +8,7 @@
 #ifndef MGPT_SAMPLES_H
 #define MGPT_SAMPLES_H
 
+#include "common/jval.h"
 #include "engine/engine.h"
 #include "engine/sampling.h"
 #include "generate/resume.h"
@@ -32,7 +33,9 @@ struct samples {
     int slide;     /* beyond the context with a window of its last tokens (engine_slide) */
     int no_prompt; /* the continuation only */
     int json;      /* a JSON object for each, not a line */
-    int32_t top;   /* with so many likeliest tokens for each that was drawn; -1: without numbers */
+    int is_record; /* of --records: its JSON has the id, not the number */
+    const struct jval *id;
+    int32_t top; /* with so many likeliest tokens for each that was drawn; -1: without numbers */
     /* --session: has the prompt and, of a single sample, what was drawn. */
     struct resume resume;
     struct draft *draft; /* open; NULL: none */

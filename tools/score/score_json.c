@@ -5,12 +5,10 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
-#include "base/utf8.h"
 #include "common/json_out.h"
 #include "common/text.h"
 #include "engine/token_json.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -228,38 +226,23 @@ static void put_scored(struct json_out *out, const mgpt_model *model, const stru
     putc(']', out->to);
 }
 
-/* The members of a record of what cannot be scored. The number of the line depends on what is scored
- * with it: a record with an id is known by that. */
-static void put_error(struct json_out *out, const struct score_line *line)
-{
-    const char *why = line->wrong.text;
-    size_t n = strlen(why);
-    if (utf8_well_formed(why, n) < n) /* it quotes a piece of the line that is cut in a character */
-        why = "the line is not UTF-8 or not JSON";
-    fputs("\"error\":", out->to);
-    json_out_string(out, why, strlen(why));
-    if (!jval_get(line->object, "id"))
-        fprintf(out->to, ",\"line\":%zu", line->number);
-    if (line->wrong.offset != MGPT_NO_OFFSET)
-        fprintf(out->to, ",\"offset\":%" PRIu64, line->wrong.offset);
-}
-
 /* A record is as long as its text, and with --top many times that: it is written as it is made. */
 int score_json_print(const mgpt_model *model, const struct score_line *line,
                      const struct scored_text *texts)
 {
     const struct jval *id = jval_get(line->object, "id");
     struct json_out out = {stdout, isatty(STDOUT_FILENO)};
+    if (line->wrong.status < 0) {
+        json_out_refused(&out, id, line->number, &line->wrong);
+        return EXIT_OK;
+    }
     putchar('{');
     if (id) {
         fputs("\"id\":", stdout);
         json_out_value(&out, id);
         putchar(',');
     }
-    if (line->wrong.status < 0)
-        put_error(&out, line);
-    else
-        put_scored(&out, model, line, texts);
+    put_scored(&out, model, line, texts);
     puts("}");
     return EXIT_OK;
 }

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, cast
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from ._choose import Edits
-from ._lib import CCandidate, lib
+from ._lib import EFILE, CCandidate, Error, lib
 from ._ranges import option, shown
 from ._rows import EDITS, Sampling
 from ._sampling import SEED, SETTINGS, CSampler
@@ -175,3 +176,37 @@ def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sam
         yield from pieces(n_text)
     if not stops.found:
         yield Piece(stops.put(text.end()) + stops.end())
+
+
+# Options of `mgpt generate` by argument; a setting of the sampler has its own.
+_OPTIONS = {"n": "-n", "batch": "--batch", "n_ctx": "-c", "threads": "-t", "logprobs": "--top", "seed": "-s",
+            "ignore_end": "--ignore-end", "no_prompt": "--no-prompt"}
+
+
+def generate_many(model: str, prompts: Iterable[Any], options: dict[str, Any]) -> list[dict[str, Any]]:
+    """See Model.generate_many."""
+    from . import _tool
+    from ._choose import texts_of
+
+    if isinstance(prompts, (str, dict)):
+        raise TypeError("prompts: expected several, found one; give [prompt]")
+    words: list[str] = []
+    for name, value in options.items():
+        row = SETTINGS.get(name)
+        if name in EDITS:
+            words += [f"{EDITS[name].option}={text}" for text in texts_of(name, value)]
+            continue
+        if row is None and name not in _OPTIONS:
+            raise TypeError(f"generate_many: unexpected argument {name!r}")
+        if isinstance(value, bool):
+            words += [_OPTIONS[name]] * value
+        elif value is not None and not (name in ("batch", "n_ctx", "threads") and value == 0):
+            words += [row.option if row else _OPTIONS[name], str(option(name, value) if row else value)]
+    records = [{"prompt": p} if isinstance(p, str) else dict(p) if isinstance(p, Mapping)
+               else {"ids": [int(token) for token in p]} for p in prompts]
+    typed = "".join(json.dumps(record) + "\n" for record in records)
+    done = _tool.run("generate", "-m", model, "--records", "-", *words, ok=(0, 3), typed=typed)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    if len(rows) != len(records):
+        raise Error(done.stderr.strip().removeprefix("mgpt: "), EFILE)
+    return rows

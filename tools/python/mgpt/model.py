@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes as c
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from weakref import ref
 
@@ -272,6 +272,22 @@ class Model:
             raise ValueError("text: nothing to begin with: the text is empty and the model has no BOS")
         session = self.session(n_ctx=n_ctx, threads=threads, kv=kv, steer=steer)
         return generate(session, tokens, n, sampler, list(hooks), stops, ignore_end, logprobs)
+
+    def generate_many(self, prompts: Iterable[str | Tokens | Mapping[str, Any]], n: int | None = None, *, batch: int = 0,
+                      n_ctx: int = 0, threads: int = 0, logprobs: int | None = None,
+                      ignore_end: bool = False, no_prompt: bool = False,
+                      **sampling: Unpack[Sampling]) -> list[dict[str, Any]]:
+        """Continues many prompts in common passes: what `mgpt generate --records` writes of each, in their order.
+
+        A prompt is a text, tokens, or a record: {"prompt" or "ids", "id", "n", "seed", "stop", "temperature", ...}; the
+        arguments are what a record does not say. Each has the text that it has alone, as "text", with "tokens" and
+        "finish_reason"; one that cannot be drawn has "error".
+        """
+        from .generate import generate_many
+
+        options = {"n": n, "batch": batch, "n_ctx": n_ctx, "threads": threads, "logprobs": logprobs,
+                   "ignore_end": ignore_end, "no_prompt": no_prompt, **sampling}
+        return generate_many(self._run_on(), prompts, options)
 
     def logits(self, text: str | Tokens, *, threads: int = 0, kv: str = "auto",
                steer: Steering | Vectors | None = None) -> Floats:
