@@ -1,8 +1,10 @@
 """Signal handlers that raise while the library runs: nothing is swallowed, no number is wrong, the session is as it was."""
 import signal
 import socket
+import sys
 import threading
 import time
+import types
 
 import mgpt
 import numpy as np
@@ -217,6 +219,13 @@ def test_an_interrupt_while_signals_are_redirected(shakespeare, monkeypatch, mom
         session.step(token)
         signal.raise_signal(signal.SIGALRM)
     assert session.tokens == TOKENS[:20]
+
+
+def test_nothing_is_freed_by_python_code():
+    """An exception of a handler that runs in a __del__ of Python is printed and ignored."""
+    for module in [m for name, m in sys.modules.items() if name.split(".")[0] == "mgpt"]:
+        for name, kind in vars(module).items():
+            assert not isinstance(vars(kind).get("__del__") if isinstance(kind, type) else None, types.FunctionType), name
 
 
 def test_handlers_that_return_stop_nothing(shakespeare, place):

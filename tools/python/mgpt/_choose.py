@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ._handle import freed_by
 from ._lib import CError, Error, fail, lib
 from ._ranges import c_string, shown
 from ._rows import EDITS
@@ -58,23 +59,28 @@ def texts_of(name: str, value: Any) -> list[str]:
     return [value if isinstance(value, str) and (EDITS[name].texts or ":" in value) else _number(name, value)]
 
 
+class ChooserPointer(int):
+    """The address of a chooser."""
+
+    __slots__ = ()
+    __del__ = freed_by(lib.choose_free)
+
+
 class Edits:
     """A chooser for the tokens of a model, with the settings in `given`."""
 
     def __init__(self, model: Model, given: Mapping[str, Any]) -> None:
-        self._model, err = model._open(), CError()  # the model lives as long
-        self._pointer = lib.choose_new(self._model.pointer, c.byref(err))
-        if not self._pointer:
+        handle, err = model._open(), CError()
+        pointer = lib.choose_new(handle.pointer, c.byref(err))
+        if not pointer:
             raise fail(err)
+        self._pointer = ChooserPointer(pointer)
+        self._model = handle  # it lives longer: attributes are dropped in this order
         self._held = np.empty(0, np.int32)
         for name, value in given.items():
             for text in texts_of(name, value):
                 if lib.choose_set(self._pointer, name.encode(), c_string(name, text), c.byref(err)) < 0:
                     raise ValueError(f"{name}: {fail(err)}")
-
-    def __del__(self) -> None:
-        if getattr(self, "_pointer", None):
-            lib.choose_free(self._pointer)
 
     def begin(self, n: int) -> None:
         """A text of which n tokens are not drawn."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from .steering import Added
 
 
-def _freed_by(function: Any) -> Any:
+def freed_by(function: Any) -> Any:
     """A __del__ that calls a function of the library with the pointer. All of it is C: a signal handler that raised in
     a __del__ of Python would be ignored."""
     return property(partial(partial, function))
@@ -29,14 +29,14 @@ class ModelPointer(int):
     it cannot close one that a session refers to."""
 
     __slots__ = ()
-    __del__ = _freed_by(lib.mgpt_close)
+    __del__ = freed_by(lib.mgpt_close)
 
 
 class SessionPointer(int):
     """The address of an mgpt_session."""
 
     __slots__ = ()
-    __del__ = _freed_by(lib.mgpt_session_free)
+    __del__ = freed_by(lib.mgpt_session_free)
 
 
 class ModelHandle:
