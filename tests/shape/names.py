@@ -52,7 +52,7 @@ BUDGET = (
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 12500),
     ('repl', ('tools/repl/',), 7840),
-    ('suite', ('tools/suite/',), 3200),
+    ('suite', ('tools/suite/',), 3010),
     ('rest of tools', ('tools/',), 30730),
     ('tests', ('tests/',), 72710),
 )
