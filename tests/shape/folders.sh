@@ -77,7 +77,8 @@ cat >"$list" <<'END'
 tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|utf8|xxh64)\.h
 tools/[^:]*: dtype/dtype\.h
 tools/convert/[^:]*: kernels/activations\.h
-tools/(bench/bench_limit|generate/prefixes|lab/wasm/system|score/score_(team|walk))\.c: base/threads\.h
+tools/(bench/bench_limit|generate/prefixes|score/score_(team|walk))\.c: base/threads\.h
+tools/lab/wasm/system\.c: base/(background|threads)\.h
 tools/(convert/core/checkpoint\.h|convert/vocab/pattern\.h|common/files\.c|engine/steer\.c): gguf/gguf\.h
 tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/engine_pass\.c): kernels/kernels\.h
 tools/(check/oracle/oracle|convert/core/checkpoint)\.h: model/numbers\.h
@@ -104,12 +105,12 @@ else
 fi
 
 # The public header is read in one sitting.
-if [ "$(wc -l <"$root/include/mgpt.h")" -gt 359 ] ||
+if [ "$(wc -l <"$root/include/mgpt.h")" -gt 365 ] ||
     [ "$(grep -v '^ \*' "$root/include/mgpt.h" | grep -oE '\bmgpt_[a-z_]+\(' | sort -u | wc -l)" -gt 50 ]; then
-    echo "not ok: mgpt.h has more than 359 lines or 50 functions"
+    echo "not ok: mgpt.h has more than 365 lines or 50 functions"
     bad=1
 else
-    echo "ok mgpt.h has at most 359 lines and 50 functions"
+    echo "ok mgpt.h has at most 365 lines and 50 functions"
 fi
 
 # Architectures are rows of a table: after binding nothing asks which one it is.
