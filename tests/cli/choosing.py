@@ -8,6 +8,7 @@ import functools
 import json
 import math
 import os
+import re
 import struct
 import subprocess
 import sys
@@ -136,6 +137,8 @@ CASES = [
     (['--xtc', '0.4:0.08'], joint, steps((0.4, alone(edits.xtc, 0.08)))),
     (['--mirostat', '2:3:0.7'], lambda step: joint(step, 3, 0.7), steps(lambda x, h, mu: edits.mirostat(x, mu, T))),
     (['--ban', 'el', '--ban', 'la', '--ban', 'i'], joint_with_bans, {'el', 'la', 'i'}),
+    (['--regex', '[a-m][n-z]'], joint,
+     steps(lambda x, h, mu: [v if (i < 13 if len(h) == len(START) else 13 <= i < 26) else -math.inf for i, v in enumerate(x)])),
     (['--repeat-penalty', '1.2', '--dry', '0.5', '--top-nsigma', '1.6', '--typical', '0.9', '--xtc', '0.5:0.2'], joint,
      steps(with_history(edits.penalties, 1.2), with_history(edits.dry, (), 0.5), alone(edits.nsigma, 1.6),
            alone(edits.typical, 0.9), (0.5, alone(edits.xtc, 0.2)))),
@@ -167,7 +170,7 @@ def test_distributions():
 
 # ---- the same bytes ----
 
-ALL = [case[0] for case in CASES] + [['--ban', 'th', '--ban', 'you', '--ban', 'e\\x20s']]
+ALL = [case[0] for case in CASES] + [['--regex', '[A-Za-z]+(, [a-z]+)*'], ['--ban', 'th', '--ban', 'you', '--ban', 'e\\x20s']]
 
 
 def test_same_bytes():
@@ -210,6 +213,28 @@ def test_banned():
                           *[x for i in list(range(8, 24)) for x in ('--bias', '%d-inf' % i)], '--bias', 'a-1', code=2).returncode, 2)
 
 
+PATTERNS = ['an+[a-z]{2}', '[a-z]{3}', '(anna|bob|[0-9]x)', 'm.*e', '(ab|ba)+', '[^aeiou]?[aeiou][^aeiou]*', 'z|y+x', 'a?b?c?d']
+LINE_PATTERNS = [r' [A-Z][a-z]+, [a-z]{3,8}\.', r'\n?[A-Z]+:(\n[A-Z][a-z ,]+[.!?]){1,2}', '[^e]{5,9}!', r'\w+( \w+)*\.']
+
+
+def test_regex():
+    """All that is drawn matches, ended by the model or by a match that cannot go on, unless its length was reached."""
+    n = 10000 if DRAWS > 20000 else 200
+    for file, prompt, pattern in [(NAMES, [], p) for p in PATTERNS] + [(LINES, ['-p', 'ROMEO:'], p) for p in LINE_PATTERNS]:
+        done = run('generate', file, *prompt, '--no-prompt', '--regex', pattern, '--samples', str(n if file == NAMES else n // 5), '--temp', '1', '--json',
+                   *(['-n', '60'] if prompt else []))
+        records = [json.loads(line) for line in done.stdout.splitlines()]
+        check('%s: samples' % pattern, len(records), n if file == NAMES else n // 5)
+        ended = [r for r in records if r['finish_reason'] == 'stop']
+        check('%s: matches' % pattern, [r['text'] for r in ended if not re.fullmatch(pattern, r['text'])], [])
+        check('%s: ends' % pattern, len(ended) > (0 if prompt else len(records) / 2), True)
+        if not prompt:
+            check('%s: several' % pattern, len({r['text'] for r in ended}) > 1, True)
+    one = json.loads(run('generate', NAMES, '--regex', 'anna', '--json', '--temp', '0').stdout)
+    check('ends by itself', (one['text'], one['finish_reason'], one['tokens']), ('anna', 'stop', [26, 0, 13, 13, 0]))
+    check('empty prompt and --chat', run('repl', NAMES, stdin=b'/set regex [xyz]{3}\n/set temp 1\n/g\n').stdout.decode().splitlines()[0][0] in 'xyz', True)
+
+
 def test_repl():
     script = '/set temp 0.8\n/set seed 3\n/set repeat-penalty 1.3\n/set bias e-inf\n/set\n/g\n/set bias off\n/set repeat-penalty off\n/set\n'
     found = run('repl', NAMES, stdin=script.encode()).stdout.decode().splitlines()
@@ -234,6 +259,7 @@ def test_refused():
     for options, words in ((['--typical', '1.5'], '--typical: expected a number from 0 to 1'), (['--mirostat', '1'], '--mirostat'),
                            (['--bias', 'zz+1'], 'the text of one token'), (['--ban', ''], '--ban: expected a text'),
                            (['--dry', '1:0.5'], 'as number 2 of X[:BASE'), (['--slide', '--ban', 'x'], '--slide and --ban'),
+                           (['--regex', 'a(b'], 'a ( without its ) at byte 1'), (['--regex', '(|[0-9])'], 'matches the empty text only'), (['--regex', '[0-9]+'], "no text of this model's vocabulary"),
                            (['--repeat-penalty', '0'], 'from 0.001'), (['--typicl', '1'], 'did you mean --typical')):
         check('refused %s' % options, words in run('generate', NAMES, *options, code=2).stderr.decode(), True)
     found = run('repl', NAMES, stdin=b'/set typical 2\n/set typica 1\n', code=2).stderr.decode()
@@ -241,7 +267,7 @@ def test_refused():
 
 
 for name, test in list(globals().items()):
-    if name.startswith('test_') and (DRAWS <= 20000 or name == 'test_distributions'):
+    if name.startswith('test_') and (DRAWS <= 20000 or name in ('test_distributions', 'test_regex')):
         test()
 print('%d failed' % len(failed))
 sys.exit(bool(failed))

@@ -14,7 +14,7 @@ CASES = [({"repeat_penalty": 1.3, "repeat_last": 4}, ["--repeat-penalty", "1.3",
          ({"bias": {"e": -2.5, 13: float("-inf")}}, ["--bias", "e-2.5", "--bias", "13-inf"]), ({"bias": ["a+1"]}, ["--bias", "a+1"]),
          ({"top_nsigma": 1}, ["--top-nsigma", "1"]), ({"typical": 0.5}, ["--typical", "0.5"]), ({"xtc": (0.6, 0.05)}, ["--xtc", "0.6:0.05"]),
          ({"mirostat": (2, 2.5)}, ["--mirostat", "2:2.5"]), ({"ban": ["el", "an", "e\\x6e"]}, ["--ban", "el", "--ban", "an", "--ban", "en"]),
-         ({"ban": "a", "stop": "n"}, ["--ban", "a", "--stop", "n"])]
+         ({"regex": "[a-f]n+[a-z]{2}"}, ["--regex", "[a-f]n+[a-z]{2}"]), ({"ban": "a", "stop": "n"}, ["--ban", "a", "--stop", "n"])]
 
 
 @pytest.mark.parametrize("named, options", CASES)
@@ -47,7 +47,7 @@ def test_edited(names):
 
 @pytest.mark.parametrize("named, failure, text", [
     ({"typical": 2}, ValueError, "^typical: expected a number from 0 to 1, found '2'$"), ({"dry": (1, 0.5)}, ValueError, "as number 2 of"),
-    ({"bias": {"zz": 1}}, ValueError, "the text of one token"), ({"ban": [""]}, ValueError, "expected a text"),
+    ({"bias": {"zz": 1}}, ValueError, "the text of one token"), ({"ban": [""]}, ValueError, "expected a text"), ({"regex": "[0-9]"}, ValueError, "no text of this model"),
     ({"repeat_penalty": "x" * 10**6}, TypeError, "expected a number"), ({"mirostat": True}, TypeError, "expected a number"),
     ({"bias": {1.5: "x"}}, TypeError, "expected a token's id or text"), ({"bias": {1: "x"}}, TypeError, "expected a number"), ({"ban": ["a\0b"]}, ValueError, "without NUL"), ({"typica": 1}, TypeError, "typical")])
 def test_refused(names, named, failure, text):

@@ -229,3 +229,100 @@ TEST(settings_are_read_and_printed)
     assert_int_equal(edit_setting_named("tempo"), EDIT_N);
     close_test(&t);
 }
+
+/* ---- regular expressions ---- */
+
+static size_t from_hex(const char *hex, char *to)
+{
+    size_t n = 0;
+    for (unsigned byte; *hex != '-' && sscanf(hex, "%2x", &byte) == 1; hex += 2)
+        to[n++] = (char)byte;
+    return n;
+}
+
+/* Whether a text matches is what Python says; what begins a text that matches is not dead. */
+static void check_match(char *line, void *user)
+{
+    char pattern_hex[256], text_hex[256], pattern[128], text[128];
+    int matches, begins;
+    struct pattern p;
+    struct automaton a = {.pass = 0};
+    mgpt_error err;
+    assert_int_equal(sscanf(line, "%255s %255s %d %d", pattern_hex, text_hex, &matches, &begins),
+                     4);
+    size_t n_pattern = from_hex(pattern_hex, pattern), n = from_hex(text_hex, text);
+    if (pattern_parse(&p, pattern, n_pattern, &err) < 0)
+        fail_msg("%.*s: %s", (int)n_pattern, pattern, err.text);
+    assert_int_equal(automaton_open(&a, &p, &err), MGPT_OK);
+    int32_t state = 0;
+    for (size_t i = 0; i < n && state >= 0; i++)
+        state = automaton_byte(&a, state, (unsigned char)text[i]);
+    int found = state >= 0 && a.states[state].accepts;
+    if (found != matches || (begins && state < 0))
+        fail_msg("'%.*s' and '%.*s': %d, expected %d", (int)n_pattern, pattern, (int)n, text, found,
+                 matches);
+    ++*(size_t *)user;
+    automaton_close(&a);
+    pattern_free(&p);
+}
+
+TEST(patterns_match_as_in_python)
+{
+    size_t n = 0;
+    unit_rows("tests/vectors/patterns.txt", check_match, &n);
+    assert_true(n > 1000);
+}
+
+TEST(patterns_that_are_refused)
+{
+    static const struct {
+        const char *text, *part;
+    } rows[] = {{"a(b", "a ( without its ) at byte 1"},
+                {"a)", "a ) without its ( at byte 1"},
+                {"[ab", "a [ without its ] at byte 0"},
+                {"*a", "a repetition of nothing at byte 0"},
+                {"a**", "a repetition of nothing at byte 2"},
+                {"(?=a)", "a group (? that is not (?: is not supported, at byte 0"},
+                {"a\\b", "an escape that is not supported at byte 2"},
+                {"(a)\\1", "an escape that is not supported"},
+                {"a$b", "^ or $ inside"},
+                {"[b-a]", "a range whose end is before its beginning"},
+                {"a{2,1}", "expected {m}, {m,} or {m,n}"},
+                {"a{x}", "expected {m}"},
+                {"a++", "possessive"},
+                {"\xff", "a byte that is not UTF-8"},
+                {"\\xZ1", "expected \\xHH"},
+                {"((((a{99}){99}){99}){99})", "a repetition that is too large"},
+                {"[^\\x00-\\u{10FFFF}]", "a class without characters"}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct pattern p;
+        mgpt_error err = {.text = ""};
+        assert_int_equal(pattern_parse(&p, rows[i].text, strlen(rows[i].text), &err), MGPT_EARG);
+        if (!strstr(err.text, rows[i].part))
+            fail_msg("%s: '%s'", rows[i].text, err.text);
+    }
+}
+
+/* Bytes that no token has lead nowhere: a branch of the expression that needs them is not begun. */
+TEST(regex_and_a_vocabulary)
+{
+    struct choose_test t;
+    float logits[MOST] = {0};
+    const int32_t text[] = {26, 0, 13};
+    mgpt_sampler sampler = {.temperature = 0};
+    mgpt_error err;
+    open_test(&t);
+    set(&t, "regex", "a[0-9]|[b-d]0|an");
+    assert_int_equal(chooser_open(&t.chooser, &t.rules, NULL), MGPT_OK);
+    chooser_begin(&t.chooser, 1, 0);
+    logits[1] = logits[26] = 5;
+    assert_int_equal(chooser_draw(&t.chooser, &sampler, logits, 27, text, 1, &err), 0);
+    assert_int_equal(chooser_draw(&t.chooser, &sampler, logits, 27, text, 2, &err), 13);
+    assert_false(chooser_is_complete(&t.chooser, text, 2));
+    assert_true(chooser_is_complete(&t.chooser, text, 3));
+    assert_int_equal(chooser_draw(&t.chooser, &sampler, logits, 27, text, 3, &err), 26);
+    assert_int_equal(edit_rules_set(&t.rules, EDIT_REGEX, "[0-9]", &err), MGPT_EARG);
+    assert_string_equal(err.text, "no text of this model's vocabulary matches the expression");
+    assert_int_equal(edit_rules_count(&t.rules, EDIT_REGEX), 1); /* the one before */
+    close_test(&t);
+}

@@ -8,6 +8,32 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void close_regex(struct chooser *c)
+{
+    if (c->regex)
+        constraint_close(c->regex);
+    free(c->regex);
+    c->regex = NULL;
+    if (c->known)
+        arr_set_len(c->known, 0);
+}
+
+/* The automaton of the rules' pattern, if that is another one than before. */
+static int open_regex(struct chooser *c, mgpt_error *err)
+{
+    const struct edit_rules *r = c->rules;
+    int is_same = c->regex && c->pattern == r->pattern.states && c->regex->order == &r->order;
+    if (is_same && edit_rules_is_on(r, EDIT_REGEX))
+        return MGPT_OK;
+    close_regex(c);
+    if (!edit_rules_is_on(r, EDIT_REGEX))
+        return MGPT_OK;
+    c->regex = mem_new(1, sizeof *c->regex);
+    c->pattern = r->pattern.states;
+    return c->regex ? constraint_open(c->regex, &r->pattern, &r->order, r->model, err)
+                    : err_memory(err, "the expression", sizeof *c->regex);
+}
+
 int chooser_open(struct chooser *c, const struct edit_rules *rules, mgpt_error *err)
 {
     size_t n = rules->n_logits;
@@ -21,17 +47,22 @@ int chooser_open(struct chooser *c, const struct edit_rules *rules, mgpt_error *
         c->count = mem_new(n, sizeof *c->count);
     if (!c->ranked && edit_rules_is_on(rules, EDIT_TYPICAL))
         c->ranked = mem_new(n, sizeof *c->ranked);
+    int status = open_regex(c, err);
+    if (status < 0)
+        return status;
     c->is_on = c->copy && c->count && (c->ranked || !edit_rules_is_on(rules, EDIT_TYPICAL));
     return c->is_on ? MGPT_OK : err_memory(err, "the edits", n * sizeof *c->ranked);
 }
 
 void chooser_close(struct chooser *c)
 {
+    close_regex(c);
     free(c->copy);
     free(c->count);
     free(c->ranked);
     arr_free(c->repeats);
     arr_free(c->mus);
+    arr_free(c->known);
     arr_free(c->banned);
     *c = (struct chooser){.is_on = 0};
 }
@@ -40,6 +71,9 @@ void chooser_begin(struct chooser *c, size_t begin, double mu)
 {
     c->begin = begin;
     c->mu = mu != 0 || !c->rules ? mu : 2 * c->rules->value[EDIT_MIROSTAT][1];
+    c->starts = -1;
+    if (c->known)
+        arr_set_len(c->known, 0);
     if (c->mus)
         arr_set_len(c->mus, 0);
     if (c->banned)
@@ -63,6 +97,51 @@ static void edit_banned(const struct chooser *c, float *logits, size_t n, size_t
             logits[c->banned[i - 1].token] = -INFINITY;
 }
 
+/* 1 if no text is before the drawn one. */
+static int text_starts(const struct chooser *c, const int32_t *tokens)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < c->begin && n == 0; i++)
+        mgpt_piece(c->rules->model, tokens[i], &n);
+    return n == 0;
+}
+
+/* The state of the text drawn so far; *starts: it has no bytes yet, and none are before it. The state of the
+ * last text that was drawn for is kept, which is mostly where this text begins. */
+static int32_t regex_state_of(struct chooser *c, const int32_t *tokens, size_t n_tokens,
+                              int *starts, int keeps)
+{
+    size_t begin = c->begin < n_tokens ? c->begin : n_tokens, n = n_tokens - begin;
+    size_t known = arr_len(c->known);
+    int32_t state = c->known_state;
+    if (c->starts < 0)
+        c->starts = text_starts(c, tokens);
+    if (known > n || (known > 0 && memcmp(c->known, tokens + begin, known * sizeof *tokens) != 0))
+        known = 0;
+    if (known == 0)
+        state = 0;
+    *starts = c->starts;
+    for (size_t i = known; i < n && state >= 0; i++)
+        state = constraint_step(c->regex, state, tokens[begin + i], *starts && i == 0);
+    *starts = *starts && n == 0;
+    if (keeps && arr_reserve(c->known, n + 1)) {
+        if (n > 0)
+            memcpy(c->known, tokens + begin, n * sizeof *tokens);
+        arr_set_len(c->known, n);
+        c->known_state = state;
+    }
+    return state;
+}
+
+int chooser_is_complete(struct chooser *c, const int32_t *tokens, size_t n_tokens)
+{
+    int starts;
+    if (!c->is_on || !c->regex)
+        return 0;
+    int32_t state = regex_state_of(c, tokens, n_tokens, &starts, 0);
+    return constraint_is_complete(c->regex, state, starts);
+}
+
 /* 1 if no token can be drawn. */
 static int none_left(const float *logits, size_t n)
 {
@@ -80,6 +159,11 @@ void chooser_edit(float *logits, size_t n, const int32_t *tokens, size_t n_token
         n = r->n_tokens;
     edit_bias(c, logits, n);
     edit_banned(c, logits, n, n_tokens);
+    if (c->regex) {
+        int starts;
+        int32_t state = regex_state_of(c, tokens, n_tokens, &starts, 1);
+        constraint_edit(c->regex, state, starts, logits, n);
+    }
     c->is_dead = none_left(logits, n);
     edit_penalties(c, logits, n, tokens, n_tokens);
     if (edit_rules_is_on(r, EDIT_DRY) && n_tokens > 0)
@@ -113,8 +197,11 @@ int chooser_check(const struct chooser *c, size_t position, mgpt_error *err)
 {
     if (!c->is_on || !c->is_dead)
         return MGPT_OK;
-    return err_set(err, MGPT_ETEXT, MGPT_NO_OFFSET,
-                   "no token is left to draw at position %zu: all are banned", position);
+    return err_set(err, MGPT_ETEXT, MGPT_NO_OFFSET, "no token is left to draw at position %zu: %s",
+                   position,
+                   !c->regex          ? "all are banned"
+                   : c->regex->failed ? "the regex needs too many states"
+                                      : "the regex and the bans leave none");
 }
 
 /* A number in [0, 1), as mgpt_sample takes it. */

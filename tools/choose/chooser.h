@@ -26,14 +26,19 @@ struct banned {
 
 struct chooser {
     const struct edit_rules *rules;
-    int is_on;                   /* a rule is in force */
-    double temperature;          /* of the draw */
-    float *copy;                 /* [n_tokens] */
-    uint32_t *count;             /* [n_tokens] 0 between uses */
-    struct ranked_token *ranked; /* [n_tokens] for TYPICAL, or NULL */
-    uint32_t *repeats;           /* stb_ds array: for DRY */
-    int drops;                   /* XTC drops tokens in this draw */
-    int is_dead;                 /* no token was left to draw */
+    int is_on;                           /* a rule is in force */
+    double temperature;                  /* of the draw */
+    float *copy;                         /* [n_tokens] */
+    uint32_t *count;                     /* [n_tokens] 0 between uses */
+    struct ranked_token *ranked;         /* [n_tokens] for TYPICAL, or NULL */
+    uint32_t *repeats;                   /* stb_ds array: for DRY */
+    struct regex *regex;                 /* for REGEX, or NULL */
+    const struct pattern_state *pattern; /* that it was made for */
+    int32_t *known;                      /* stb_ds array: drawn tokens whose state is known_state */
+    int32_t known_state;
+    int starts;  /* no text is before the drawn one; -1: not known yet */
+    int drops;   /* XTC drops tokens in this draw */
+    int is_dead; /* no token was left to draw */
     size_t begin;
     double mu;             /* Mirostat's, before the next draw */
     double *mus;           /* stb_ds array: before the draw at begin, begin + 1, ... */
@@ -64,6 +69,9 @@ int32_t chooser_draw(struct chooser *c, mgpt_sampler *sampler, const float *logi
  * NULL): which. MGPT_EMEM is a negative number. */
 int64_t chooser_back(struct chooser *c, const int32_t *tokens, size_t n_tokens,
                      const struct edit_text **text);
+
+/* 1 if the drawn text of this history matches REGEX and cannot go on. */
+int chooser_is_complete(struct chooser *c, const int32_t *tokens, size_t n_tokens);
 
 /* Tokens that no banned text can still take back. */
 size_t chooser_final(const struct chooser *c, const int32_t *tokens, size_t n_tokens);

@@ -49,6 +49,8 @@ void edit_rules_clear(struct edit_rules *r, enum edit_id id)
     }
     arr_free(r->texts[id]);
     r->texts[id] = NULL;
+    if (id == EDIT_REGEX)
+        pattern_free(&r->pattern);
 }
 
 void edit_rules_free(struct edit_rules *r)
@@ -57,6 +59,7 @@ void edit_rules_free(struct edit_rules *r)
         edit_rules_clear(r, (enum edit_id)id);
     free(r->breaks);
     r->breaks = NULL;
+    token_order_free(&r->order);
 }
 
 /* ---- numbers ---- */
@@ -190,12 +193,42 @@ static int read_ban(const struct edit_rules *r, struct edit_text *t, mgpt_error 
                          "expected a text with escapes as \\n, \\xHH, found '%.60s'", t->given);
 }
 
+/* The expression takes the place of the one before. */
+static int read_regex(struct edit_rules *r, const struct edit_text *t, mgpt_error *err)
+{
+    struct pattern pattern;
+    struct regex probe = {.failed = 0};
+    if (text_is_none(r->model))
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "the model has no vocabulary, so its text is ids");
+    int status = r->order.tokens ? MGPT_OK : token_order_open(&r->order, r->model, err);
+    if (status == MGPT_OK)
+        status = pattern_parse(&pattern, t->bytes, strlen(t->bytes), err);
+    if (status < 0)
+        return status;
+    status = constraint_open(&probe, &pattern, &r->order, r->model, err);
+    if (status == MGPT_OK && constraint_is_complete(&probe, 0, 0))
+        status =
+            err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                    "the expression matches the empty text only, as far as this model can write");
+    constraint_close(&probe);
+    if (status < 0) {
+        pattern_free(&pattern);
+        return status;
+    }
+    edit_rules_clear(r, EDIT_REGEX);
+    r->pattern = pattern;
+    return MGPT_OK;
+}
+
 static int add_edit_text(struct edit_rules *r, enum edit_id id, const char *text, mgpt_error *err)
 {
     struct edit_text t = {.given = strdup(text), .bytes = strdup(text), .token = -1};
     int status = t.given && t.bytes ? MGPT_OK : err_memory(err, "a setting", strlen(text));
     if (status == MGPT_OK)
-        status = id == EDIT_BAN ? read_ban(r, &t, err) : read_bias(r, &t, err);
+        status = id == EDIT_BAN     ? read_ban(r, &t, err)
+                 : id == EDIT_REGEX ? read_regex(r, &t, err)
+                                    : read_bias(r, &t, err);
     if (status == MGPT_OK && !arr_push(r->texts[id], t))
         status = err_memory(err, "a setting", sizeof t);
     if (status < 0) {

@@ -1,12 +1,13 @@
 /* Edits of the logits before a draw: penalties, biases, filters. One row each; what they are set to.
  *
  * The order of the rows is that in which they apply, and llama.cpp's for the names that it has too:
- * bias, banned texts, repetition penalties, DRY, top-n-sigma, typical, XTC; Mirostat last. Then come
+ * bias, banned texts, the regular expression, repetition penalties, DRY, top-n-sigma, typical, XTC; Mirostat last. Then come
  * temperature, top-k, top-p and min-p (mgpt_sampler).
  */
 #ifndef MGPT_EDIT_RULES_H
 #define MGPT_EDIT_RULES_H
 
+#include "choose/regex.h"
 #include "mgpt.h"
 
 #include <stddef.h>
@@ -22,6 +23,8 @@
       "add X to a token's logit (TOKEN-inf: never); may be repeated", {0, 0, 0, 0})      \
     X(BAN, TEXTS, "ban", "TEXT",                                                                   \
       "never write TEXT: go back to where it began; may be repeated", {0, 0, 0, 0})                         \
+    X(REGEX, TEXTS, "regex", "R",                                                                  \
+      "draw only what makes all of the drawn text match R", {0, 0, 0, 0})  \
     X(REPEAT, NUMBERS, "repeat-penalty", "X",                                                      \
       "divide logits of tokens in the text by X, multiply negative ones (1: off)",        \
       {1e-3, 1e3, 1, 0})                                                                           \
@@ -78,6 +81,8 @@ struct edit_rules {
     size_t n_logits, n_tokens;        /* ids that can be drawn */
     double value[EDIT_N][EDIT_PARTS]; /* of NUMBERS */
     struct edit_text *texts[EDIT_N];  /* of TEXTS: stb_ds arrays */
+    struct pattern pattern;           /* of REGEX */
+    struct token_order order;         /* for REGEX; made once */
     uint8_t *breaks; /* [n_tokens] 1: no repetition goes through it, for DRY; or NULL */
 };
 

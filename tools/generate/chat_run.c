@@ -91,6 +91,8 @@ static int chat_run_draw(struct run *r)
         logits = code == EXIT_OK ? keep(r, token, &err) : NULL;
         if (!logits)
             return code == EXIT_OK ? cli_fail(NULL, &err) : code;
+        if (chooser_is_complete(chooser, mgpt_tokens(session), mgpt_pos(session)))
+            break;
         if (bans)
             code = put_until(r, &n_put,
                              chooser_final(chooser, mgpt_tokens(session), mgpt_pos(session)));

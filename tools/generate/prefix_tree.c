@@ -81,14 +81,20 @@ static const uint32_t *numbers_of(const struct prefix_tree *t, struct group g)
 }
 
 /* Whether a child of the line's group ends its samples. Then the line goes to their text. */
-static enum ending child_ending(const struct prefix_tree *t, struct timeline *line,
-                                struct group child)
+static enum ending child_ending(struct prefix_tree *t, struct timeline *line, struct group child)
 {
     enum ending ending = samples_ending(t->ask, child.token, child.depth);
     if (ending == END_TOKEN)
         text_out_back(&line->text, line->marks[child.depth - 1]);
     else if (ending != GOES_ON || line->text.stops)
         line_goes_to(line, child.depth, child.token);
+    size_t before = (size_t)(line->path - line->history);
+    line->path[child.depth - 1] = child.token;
+    if (ending == GOES_ON &&
+        chooser_is_complete(&t->chooser, line->history, before + child.depth)) {
+        line_goes_to(line, child.depth, child.token);
+        return END_MATCH;
+    }
     return ending != END_TOKEN && line->text.stopped ? END_TEXT : ending;
 }
 

@@ -78,11 +78,9 @@ void sample_text_add(struct sample_text *text, const char *bytes, size_t n, cons
 /* One line of JSON with OpenAI's names; an interrupted sample has no reason to have finished. */
 static void sample_print_json(struct sample_text *text, uint64_t number, enum ending ending)
 {
-    static const char *const reasons[] = {[END_TOKEN] = "\"stop\"",
-                                          [END_TEXT] = "\"stop\"",
-                                          [END_LENGTH] = "\"length\"",
-                                          [END_FULL] = "\"length\"",
-                                          [END_INTERRUPTED] = "null"};
+    static const char *const reasons[] = {
+        [END_TOKEN] = "\"stop\"",    [END_TEXT] = "\"stop\"",   [END_MATCH] = "\"stop\"",
+        [END_LENGTH] = "\"length\"", [END_FULL] = "\"length\"", [END_INTERRUPTED] = "null"};
     size_t n_text = text->out.ids ? 0 : arr_len(text->out.buffer);
     struct json_out out = {stdout, isatty(STDOUT_FILENO)};
     if (!text->ask->is_record)

@@ -112,6 +112,9 @@ static enum ending draw_once(struct single *t, struct sample_text *text, int32_t
         single_keep(t, text, *token);
     else
         sample_text_put(text, *token);
+    if (ending == GOES_ON && t->code == EXIT_OK &&
+        chooser_is_complete(&t->chooser, t->history, arr_len(t->history)))
+        ending = END_MATCH;
     return text->out.stopped ? END_TEXT : ending;
 }
 
@@ -124,6 +127,8 @@ static enum ending single_draw(struct single *t, struct sample_text *text, int32
         before = t->n_drawn;
         if (t->n_drawn == t->ask->n_predict)
             return END_LENGTH;
+        if (t->n_drawn == 0 && chooser_is_complete(&t->chooser, t->history, arr_len(t->history)))
+            return END_MATCH; /* of --session: there is nothing to go on with */
         ending = draw_once(t, text, token);
     } while (t->code == EXIT_OK && ending != END_TOKEN && t->n_drawn <= before);
     return t->code == EXIT_OK ? ending : GOES_ON;
@@ -225,7 +230,7 @@ static int sample_run(struct single *t, struct sample_text *text, uint64_t numbe
     }
     ending = single_end(t, text, ending, &token);
     code = sample_text_end(text, number, ending);
-    if (code == EXIT_OK && (ending == END_LENGTH || ending == END_TEXT))
+    if (code == EXIT_OK && (ending == END_LENGTH || ending == END_TEXT || ending == END_MATCH))
         code = run_last(t, token);
     return code == EXIT_OK ? samples_stopped() : code;
 }

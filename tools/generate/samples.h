@@ -57,8 +57,9 @@ int samples_speculate(const struct samples *s);
 /* Tokens of the prompt that the model sees. */
 size_t samples_seen(const struct samples *s);
 
-/* What a sample does after its n_drawn-th token. END_TEXT: a stop text, which samples_ending does not see. */
-enum ending { GOES_ON, END_TOKEN, END_TEXT, END_LENGTH, END_FULL, END_INTERRUPTED };
+/* What a sample does after its n_drawn-th token. END_TEXT, END_MATCH: a stop text or the end of a match of
+ * --regex, which samples_ending does not see. */
+enum ending { GOES_ON, END_TOKEN, END_TEXT, END_MATCH, END_LENGTH, END_FULL, END_INTERRUPTED };
 enum ending samples_ending(const struct samples *s, int32_t token, size_t n_drawn);
 
 /* EXIT_OK, EXIT_INTERRUPTED after Ctrl-C, EXIT_IO after a failed write. */

@@ -10,6 +10,7 @@ struct py_chooser {
 };
 
 /* For ctypes (_choose.py). */
+int choose_complete(struct py_chooser *c, const int32_t *tokens, size_t n_tokens);
 struct py_chooser *choose_new(const mgpt_model *model, mgpt_error *err);
 void choose_free(struct py_chooser *c);
 int choose_set(struct py_chooser *c, const char *name, const char *text, mgpt_error *err);
@@ -64,6 +65,11 @@ int32_t choose_draw(struct py_chooser *c, mgpt_sampler *s, const float *logits, 
 int64_t choose_back(struct py_chooser *c, const int32_t *tokens, size_t n_tokens)
 {
     return chooser_back(&c->chooser, tokens, n_tokens, NULL);
+}
+
+int choose_complete(struct py_chooser *c, const int32_t *tokens, size_t n_tokens)
+{
+    return chooser_is_complete(&c->chooser, tokens, n_tokens);
 }
 
 size_t choose_final(const struct py_chooser *c, const int32_t *tokens, size_t n_tokens)

@@ -105,7 +105,7 @@ static void generate_until(struct repl *r, int32_t limit, struct until *u)
     resume_text(r, &out, stdout);
     resume_text(r, &text, NULL);
     text_out_drawn(&text, &u->stops);
-    while (drawn < limit && !happens && !interrupted() && !ferror(stdout)) {
+    while (drawn < limit && !happens && !ends && !interrupted() && !ferror(stdout)) {
         if (mgpt_pos(r->engine.session) == mgpt_n_ctx(r->engine.session))
             break;
         int32_t token = repl_run_draw(r, &logits);
@@ -119,6 +119,8 @@ static void generate_until(struct repl *r, int32_t limit, struct until *u)
         }
         text_out_token(&text, token, 0);
         drawn++;
+        ends = chooser_is_complete(&r->sampling.chooser, mgpt_tokens(r->engine.session),
+                                   mgpt_pos(r->engine.session));
         happens = has_happened(r, u, token, &text);
     }
     text_out_end(&out);

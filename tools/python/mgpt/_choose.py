@@ -27,6 +27,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "choose_prepare": (c.c_int, [_p, _sampler, _p, _size, _err]),
     "choose_draw": (c.c_int32, [_p, _sampler, _p, _size, _err]),
     "choose_back": (c.c_int64, [_p, _p, _size]),
+    "choose_complete": (c.c_int, [_p, _p, _size]),
     "choose_final": (_size, [_p, _p, _size]),
 }
 for _name, (_result, _arguments) in FUNCTIONS.items():
@@ -106,6 +107,10 @@ class Edits:
         if kept < 0:
             raise Error("out of memory: the edits", int(kept))
         return int(kept)
+
+    def complete(self, tokens: npt.NDArray[np.int32]) -> bool:
+        """Whether the text matches the regular expression and cannot go on."""
+        return bool(lib.choose_complete(self._pointer, tokens.ctypes.data, tokens.size))
 
     def final(self, tokens: npt.NDArray[np.int32]) -> int:
         """How many tokens no banned text can take back."""

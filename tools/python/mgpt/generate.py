@@ -169,7 +169,8 @@ def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sam
             n_text = kept
             continue
         yield from pieces(edits.final(history[:n_text]) if edits else n_text)
-        if stops.found or n_text - begin == n or len(session) == session.n_ctx:
+        whole = edits is not None and edits.complete(history[:n_text])
+        if stops.found or whole or n_text - begin == n or len(session) == session.n_ctx:
             break
         logits = session.step(token, hooks)
     if not stops.found:
