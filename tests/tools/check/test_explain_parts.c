@@ -92,3 +92,45 @@ TEST(products_of_the_residual)
 {
     assert_int_equal(parts_missed(products, COUNT(products), reads_residual), 0);
 }
+
+static void in_bfloat16(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->type = ORACLE_BF16;
+    spec->rounded = ORACLE_ALL;
+}
+
+static void round_weights(struct toy *m)
+{
+    for (size_t i = 0; i < m->n_tensors; i++)
+        for (size_t k = 0; k < m->tensors[i].n; k++) {
+            uint32_t bits;
+            memcpy(&bits, &m->tensors[i].values[k], sizeof bits);
+            bits = (bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000;
+            memcpy(&m->tensors[i].values[k], &bits, sizeof bits);
+        }
+}
+
+/* A whole pass in bfloat16 rounds all weights: embeddings, gains and biases, too. */
+TEST(a_pass_in_bfloat16)
+{
+    int32_t tokens[PLANTED_N];
+    struct toy *m = toy_build(&bloom);
+    struct trace *t[3];
+    toy_tokens(m, 1, tokens, PLANTED_N);
+    for (int i = 0; i < 3; i++) { /* exact; in bfloat16; the same with such weights */
+        m->differs = i ? in_bfloat16 : NULL;
+        if (i == 2)
+            round_weights(m);
+        t[i] = oracle_run(m, tokens, PLANTED_N, NULL, NULL);
+    }
+    const struct trace_value *exact = trace_at(t[0], MGPT_LOGITS, -1),
+                             *all = trace_at(t[1], MGPT_LOGITS, -1),
+                             *rounded = trace_at(t[2], MGPT_LOGITS, -1);
+    size_t size = PLANTED_N * all->cols * sizeof *all->data;
+    assert_memory_equal(all->data, rounded->data, size);
+    assert_int_not_equal(memcmp(all->data, exact->data, size), 0);
+    for (int i = 0; i < 3; i++)
+        trace_free(t[i]);
+    toy_free(m);
+}
