@@ -230,6 +230,11 @@ def test_regex():
         check('%s: ends' % pattern, len(ended) > (0 if prompt else len(records) / 2), True)
         if not prompt:
             check('%s: several' % pattern, len({r['text'] for r in ended}) > 1, True)
+    with tempfile.NamedTemporaryFile('w', suffix='.jsonl') as file:
+        print('{"prompt": ""}', file=file, flush=True)
+        many = json.loads(run('generate', NAMES, '--records', file.name, '--regex', 'an+[a-z]{2}', '--temp', '1').stdout)
+        alone = json.loads(run('generate', NAMES, '--regex', 'an+[a-z]{2}', '--temp', '1', '--json').stdout)
+        check('--records', (many['text'], many['finish_reason']), (alone['text'], 'stop'))
     one = json.loads(run('generate', NAMES, '--regex', 'anna', '--json', '--temp', '0').stdout)
     check('ends by itself', (one['text'], one['finish_reason'], one['tokens']), ('anna', 'stop', [26, 0, 13, 13, 0]))
     check('empty prompt and --chat', run('repl', NAMES, stdin=b'/set regex [xyz]{3}\n/set temp 1\n/g\n').stdout.decode().splitlines()[0][0] in 'xyz', True)

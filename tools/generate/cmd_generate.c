@@ -33,7 +33,7 @@ struct generate {
     struct chat_style style;
 };
 
-static const char notes[] =
+static const char notes_first[] =
     "Without -p, -f and --ids the prompt is what stdin has, when that is a pipe or a file. Without "
     "a\n"
     "prompt the text begins with the model's BOS token. One line end at the end of a file or of "
@@ -52,7 +52,9 @@ static const char notes[] =
     "it as stop_text, and in tokens all that were drawn; --session keeps them.\n\n"
     "--json --top N adds logprobs: of each drawn token ids, tokens, token_logprobs (of the model, "
     "before\n"
-    "temperature and filters), draw_probs (with which it was drawn) and top_logprobs.\n\n"
+    "temperature and filters), draw_probs (with which it was drawn) and top_logprobs.\n\n";
+
+static const char notes[] =
     "Settings apply in this order, llama.cpp's for the names that it has: bias, ban, regex, "
     "penalties,\n"
     "dry, top-nsigma, typical, xtc, mirostat; then, as here before, temp, top-k, top-p, min-p.\n"
@@ -355,9 +357,10 @@ int cmd_generate(int argc, char **argv)
         {"--think", "on|off", CLI_TEXT, &g.style.think, 0, 0,
          "with --chat: ask for thinking, or for none, where the template has both"},
     };
-    const struct cli_command command =
+    struct cli_command command =
         CLI_COMMAND("generate", "[MODEL]", "Continue a text. The default temperature is 0.8.",
                     notes, exits, options, 0, 1);
+    command.notes_first = notes_first;
     int code;
     if (engine_parse(&g.engine, &command, argc, argv, &code)) {
         if (!g.records && g.samples.json && !g.chat && records_named(g.input.file)) {

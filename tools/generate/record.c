@@ -181,6 +181,8 @@ static enum ending draw_token(struct record *r, const float *logits)
 {
     if (r->ask.n_predict == 0)
         return END_LENGTH;
+    if (chooser_is_complete(&r->chooser, mgpt_tokens(r->session), mgpt_pos(r->session)))
+        return END_MATCH;
     r->token = chooser_draw(&r->chooser, &r->sampler, logits, engine_n_choices(r->ask.engine),
                             mgpt_tokens(r->session), mgpt_pos(r->session), &r->wrong);
     if (r->token < 0)
