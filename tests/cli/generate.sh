@@ -201,4 +201,14 @@ says "info shows the tokens in front" "adds several tokens in front"
 run info "$tmp/ends.gguf" --json
 says "info --json: ends" "\"ends\":["
 
+# ---- escapes ----
+
+want generate "$lines" -p "To
+be" -n 9
+equals "-e: a line end in a prompt" generate "$lines" -e -p 'To\nbe' -n 9
+equals "--escapes, as a code point" generate "$lines" --escapes -p 'To\u{A}\x62e' -n 9
+refuses "-e: an unknown escape" 2 "a backslash begins" generate "$lines" -e -p 'To\be'
+refuses "-e without -p" 2 "-e goes with -p" generate "$lines" -e --ids 1,2
+refuses "without -e a backslash is a character" 2 "U+005C" generate "$lines" -p 'To\nbe'
+
 finish

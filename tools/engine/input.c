@@ -66,6 +66,13 @@ static int input_read_text(struct input *in, const struct engine *engine,
     int code = text_prompt_limited(command, in->text, in->file, limits, &bytes, &n);
     if (code != EXIT_OK)
         return code;
+    int64_t n_read = in->escapes && in->text ? text_unescape(bytes, n) : (int64_t)n;
+    if (n_read < 0) {
+        free(bytes);
+        return cli_usage(command,
+                         "-p: a backslash begins \\n, \\t, \\r, \\\", \\\\, \\xHH or \\u{HHHH}");
+    }
+    n = (size_t)n_read;
     if (in->file && n > 0 && bytes[n - 1] == '\n')
         n--;
     code = engine_encode(engine, in->what ? in->what : "prompt", bytes, n,
@@ -77,6 +84,8 @@ static int input_read_text(struct input *in, const struct engine *engine,
 
 int input_read(struct input *in, const struct engine *engine, const struct cli_command *command)
 {
+    if (in->escapes && !in->text)
+        return cli_usage(command, "-e goes with -p");
     if (in->ids && input_count(in) > 1)
         return cli_usage(command, "give one of -p, -f, --ids");
     return in->ids ? input_read_ids(in, engine->info.n_vocab)

@@ -8,7 +8,7 @@
 struct input {
     const char *text, *file, *ids; /* options */
     const char *what;              /* it in messages; NULL: "prompt", and "--ids" */
-    int special;
+    int special, escapes;
     int32_t *tokens; /* malloc'ed; the caller's to free */
     size_t n_tokens;
 };
@@ -19,6 +19,8 @@ struct input {
     {"-p, --prompt", "TEXT", CLI_TEXT, &(in).text, 0, 0,                                           \
      "the text; the model's BOS is put in front where it wants that"},                             \
     {"-f, --file", "FILE", CLI_TEXT, &(in).file, 0, 0, "read it from a file; - is stdin"},         \
+    {"-e, --escapes", NULL, CLI_FLAG, &(in).escapes, 0, 0,                                         \
+     "-p has escapes: \\n, \\t, \\xHH, \\u{HHHH}, \\\\"},                                           \
     {"--ids", "LIST", CLI_TEXT, &(in).ids, 0, 0, "or the tokens: '26,0,13'"},                      \
     {"--special", NULL, CLI_FLAG, &(in).special, 0, 0,                                             \
      "read <|endoftext|> and other control tokens in the text as tokens"}

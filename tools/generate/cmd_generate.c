@@ -72,14 +72,11 @@ static const char notes[] =
     "What tokens a state allows is found once, 2 to 10 ms for 128,000 tokens; then a draw costs a "
     "pass\n"
     "over the logits. A branch that the vocabulary cannot write to its end is not begun.\n\n"
-    "--records FILE has a prompt a line as JSON: {\"prompt\": \"...\"} or {\"ids\": [...]}, with "
-    "an\n"
-    "\"id\" of any kind and, if not the options' values, n, seed, stop (one or several),\n"
-    "ignore_end, temperature, top_k, top_p, min_p. Each becomes a line of JSON in the same place:\n"
-    "the text that its prompt has alone. A line that cannot be drawn becomes one with error and "
-    "its\n"
-    "id, or its line, and the exit code is 3 when all is done. --json -f FILE.jsonl is the "
-    "same.\n\n"
+    "--records FILE: a line is {\"prompt\": \"...\"} or {\"ids\": [...]}, perhaps with id, n, "
+    "seed, stop,\n"
+    "ignore_end, temperature, top_k, top_p, min_p. It becomes a line of JSON (a bad one: its "
+    "error;\n"
+    "exit code 3 at the end). --json -f FILE.jsonl is the same.\n\n"
     "--slide does what nanoGPT does when the context is full: for each further token the last "
     "n_ctx\n"
     "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
@@ -104,7 +101,6 @@ static const char notes[] =
     "examples:\n"
     "  mgpt generate weights/names.gguf --samples 20 --temp 0.5\n"
     "  mgpt generate code.gguf -f main.c -n 200 --temp 0 --lookup\n"
-    "  mgpt generate big.gguf -p 'ROMEO:' --draft weights/shakespeare.gguf\n"
     "  echo 'Once upon a time' | mgpt generate stories.gguf -n 100 --temp 0\n"
     "  mgpt generate names.gguf --records prompts.jsonl -n 20 >texts.jsonl\n"
     "  mgpt generate qwen2.5-0.5b-instruct.gguf --chat -p 'What is a token?' --temp 0\n"
@@ -223,9 +219,9 @@ static int converse(struct generate *g, const struct cli_command *command)
     const struct chat_request request = {g->input.text, g->input.file, &g->style, s->n_predict,
                                          &g->stops};
     if (s->json || s->n != 1 || s->first || s->batch || samples_speculate(s) || s->slide ||
-        g->input.special || g->input.ids || s->no_prompt || s->ignore_end)
+        g->input.special || g->input.escapes || g->input.ids || s->no_prompt || s->ignore_end)
         return cli_usage(command, "--chat goes with none of --samples, --first, --batch, --lookup, "
-                                  "--draft, --slide, --special, --ids, --no-prompt, --json, "
+                                  "--draft, --slide, --special, -e, --ids, --no-prompt, --json, "
                                   "--ignore-end");
     if (g->input.text && g->input.file)
         return cli_usage(command, "-p and -f: give one of them");
