@@ -55,7 +55,7 @@ typedef struct mgpt_model_params {
     int32_t n_threads; /* threads that pack the weights at open, up to 256; 0: chosen */
     int no_fused;      /* 1: no fused path for small models. Slower, with the same bits */
     int32_t top_k;  /* 1 to 64: only the top_k largest logits (of ids < n_tokens) have to be exact;
-                        * others may be smaller estimates. Sessions are saved without. 0: all */
+                     * others may be smaller estimates. Sessions are saved without. 0: all */
     int pack_later; /* 1: mgpt_open returns when the file is checked; threads of the model pack its
                      * weights meanwhile. Calls that run tokens, and mgpt_unembed, wait for what they
                      * need, and fail with MGPT_EIO or MGPT_EMEM if packing does */
