@@ -19,10 +19,10 @@ CASES = [({"repeat_penalty": 1.3, "repeat_last": 4}, ["--repeat-penalty", "1.3",
 
 @pytest.mark.parametrize("named, options", CASES)
 def test_as_generate(root, names, named, options):
-    plain = list("".join(names.generate("", seed=s)) for s in range(20))
-    texts = ["".join(names.generate("", seed=s, **named)) for s in range(20)]
+    plain = list("".join(names.generate("anan", seed=s)) for s in range(20))
+    texts = ["".join(names.generate("anan", seed=s, **named)) for s in range(20)]
     for s in range(20):
-        done = subprocess.run([PROGRAM, "generate", root / "weights/names.gguf", "--no-prompt", "-s", str(s), *options],
+        done = subprocess.run([PROGRAM, "generate", root / "weights/names.gguf", "-p", "anan", "--no-prompt", "-s", str(s), *options],
                               capture_output=True, text=True, timeout=60, stdin=subprocess.DEVNULL)
         assert done.stdout == texts[s] + "\n"
     assert texts != plain
