@@ -125,26 +125,6 @@ static int find_breaks(struct edit_rules *r, mgpt_error *err)
 
 /* ---- texts ---- */
 
-typedef const char *text_fn(const mgpt_model *, int32_t, size_t *);
-
-static int32_t token_with(const mgpt_model *model, text_fn *text_of, const char *bytes, size_t n)
-{
-    mgpt_info info = {.n_tokens = 0};
-    mgpt_get_info(model, &info, NULL);
-    for (int32_t i = 0; i < info.n_tokens && n > 0; i++) {
-        size_t length;
-        const char *text = text_of(model, i, &length);
-        if (length == n && memcmp(text, bytes, n) == 0)
-            return i;
-    }
-    return -1;
-}
-
-int32_t edit_token_of(const mgpt_model *model, const char *bytes, size_t n)
-{
-    return token_with(model, mgpt_piece, bytes, n);
-}
-
 /* "TOKEN+1.5", "17-inf": the last sign is the one before the number. */
 static int read_bias(const struct edit_rules *r, struct edit_text *t, mgpt_error *err)
 {
@@ -171,7 +151,7 @@ static int read_bias(const struct edit_rules *r, struct edit_text *t, mgpt_error
         int64_t length = text_unescape(name, n);
         t->token = length < 0 ? -1 : edit_token_of(r->model, name, (size_t)length);
         if (t->token < 0 && length > 0) /* "<|endoftext|>" has no bytes */
-            t->token = token_with(r->model, mgpt_token_text, name, (size_t)length);
+            t->token = edit_token_with(r->model, mgpt_token_text, name, (size_t)length);
     }
     return t->token >= 0
                ? MGPT_OK

@@ -115,7 +115,12 @@ int edit_rules_is_own(const struct edit_rules *rules);
 /* The setting with this name, written with - or _; EDIT_N: none. */
 enum edit_id edit_setting_named(const char *name);
 
-/* The first token of exactly these bytes, or -1. */
+/* The first token that text_of (mgpt_piece, mgpt_token_text) gives exactly these bytes, or -1. */
+typedef const char *edit_text_fn(const mgpt_model *model, int32_t token, size_t *n);
+int32_t edit_token_with(const mgpt_model *model, edit_text_fn *text_of, const char *bytes,
+                        size_t n);
+
+/* The same for the bytes that a token adds to a text. */
 int32_t edit_token_of(const mgpt_model *model, const char *bytes, size_t n);
 
 #endif
