@@ -167,7 +167,7 @@ printf abcabdab >own.txt
 losses=
 for heads in 1 2 3; do # 4 heads would have 3 values each
     run convert mlx/weights.npz own.gguf --assume ng-video-lecture --chars chars.txt --heads $heads
-    loss=$("$MGPT" score own.gguf -f own.txt 2>/dev/null | awk '/^nll/ { printf "%10.4f", $2 }')
+    loss=$("$MGPT" score own.gguf -f own.txt 2>/dev/null | awk '/^nll\/token/ { printf "%10.4f", $2 }')
     losses="$losses$loss  --heads $heads,"
 done
 run convert mlx/weights.npz no.gguf --assume ng-video-lecture --chars chars.txt --text own.txt

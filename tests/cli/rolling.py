@@ -211,14 +211,14 @@ def test_interrupt(folder):
                                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     os.close(terminal)
     said, until = b'', time.monotonic() + 60
-    while b' 1 %' not in said and time.monotonic() < until:
+    while b' %' not in said and time.monotonic() < until:
         if select.select([master], [], [], 1)[0]:
             said += os.read(master, 4096)
     process.send_signal(signal.SIGINT)
     out = process.communicate(timeout=60)[0]
     said += os.read(master, 4096)
     os.close(master)
-    check('progress is shown', b'mgpt:   1 %' in said, True)
+    check('progress is shown', bool(re.search(rb'mgpt: +\d+ %', said)), True)
     check('interrupted: exit code', process.returncode, 130)
     found = report(out)
     check('interrupted: that is said', 'of %s tokens' % found.get('tokens') in said.decode(), True)

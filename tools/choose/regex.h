@@ -1,8 +1,8 @@
 /* --regex: tokens that a text may go on with, so that all of it can still match.
  *
  * The bytes of tokens walk an automaton. Which tokens a state allows is found once, through the vocabulary in order of
- * bytes (common beginnings are walked once, and what no text matches is passed over), and kept: 2 to 10 ms and a bit
- * for each token of a vocabulary of 128,000. A state from which no tokens lead to a whole match is not entered.
+ * bytes (common beginnings are walked once, and what no text matches is passed over), and kept: a bit for each token of
+ * the vocabulary. A state from which no tokens lead to a whole match is not entered.
  */
 #ifndef MGPT_REGEX_H
 #define MGPT_REGEX_H

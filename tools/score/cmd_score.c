@@ -32,7 +32,7 @@ static const struct at_once {
 } usual = {4096, 1 << 17}, of_small_models = {1 << 15, 1 << 23};
 enum { TEXT_WEIGHT = 16 };
 
-enum { MOST_LINE = 256 << 20 }; /* bytes; /dev/zero is one line */
+enum { MOST_LINE = 64 << 20 }; /* bytes; /dev/zero is one line */
 
 struct score_run {
     struct engine engine;

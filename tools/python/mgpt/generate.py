@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ctypes as c
-import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -203,6 +202,8 @@ def generate_many(model: str, prompts: Iterable[Any], options: dict[str, Any]) -
             words += [_OPTIONS[name]] * value
         elif value is not None and not (name in ("batch", "n_ctx", "threads") and value == 0):
             words += [row.option if row else _OPTIONS[name], str(option(name, value) if row else value)]
+    import json
+
     records = [{"prompt": p} if isinstance(p, str) else dict(p) if isinstance(p, Mapping)
                else {"ids": [int(token) for token in p]} for p in prompts]
     typed = "".join(json.dumps(record) + "\n" for record in records)
