@@ -139,7 +139,8 @@ static int sort_texts(struct score_walk *w, struct scored_text **texts, size_t n
     for (size_t i = 0; i < n; i++)
         w->keys[i] = (struct sort_key){key_of(texts[i], bits), texts[i],
                                        text_length(texts[i]) < KEY_BITS / bits};
-    qsort(w->keys, n, sizeof *w->keys, compare_keys);
+    if (n > 0) /* a thread may have no texts, and then there are no keys */
+        qsort(w->keys, n, sizeof *w->keys, compare_keys);
     for (size_t i = 0; i < n; i++)
         texts[i] = w->keys[i].text;
     return 1;
