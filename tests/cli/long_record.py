@@ -47,7 +47,8 @@ with tempfile.TemporaryDirectory() as folder:
     code = subprocess.run([MGPT, 'convert', folder + '/floats.pkl', folder + '/x.gguf'], stderr=subprocess.PIPE).returncode
     used = peak()
     print('%d kB for a pickle of %d kB' % (used, size))
-    pickle_ok = code == 0 and used < 4 * size + (24 << 10)
+    copies = os.environ.get('MGPT_SANITIZED') == '1'  # its realloc never grows in place
+    pickle_ok = code == 0 and (copies or used < 4 * size + (24 << 10))
     model, text = folder + '/bigram.gguf', folder + '/text'
     with open(model, 'wb') as f:
         f.write(bigram())

@@ -47,7 +47,10 @@ int main(int argc, char **argv)
     mgpt_error err;
     mgpt_model *model = mgpt_open(argv[argc - 1], NULL, &err);
     mgpt_session *session = model ? mgpt_session_new(model, NULL, &err) : NULL;
-    return !session || !mgpt_step(session, 0, &err) || matmul != 7 || norm(1) != 1;
+    int failed = !session || !mgpt_step(session, 0, &err) || matmul != 7 || norm(1) != 1;
+    mgpt_session_free(session);
+    mgpt_close(model);
+    return failed;
 }
 C
 # shellcheck disable=SC2086,SC2046
