@@ -23,14 +23,16 @@ static void die(const char *what, const mgpt_error *err)
     exit(2);
 }
 
-/* Arrays by name; they live until the program ends, held where a leak checker sees them. */
+/* What is opened (REF, OURS) lives until the program ends; here a leak checker sees it. */
+struct npz_held {
+    struct checkpoint *c;
+    struct npz_member *arrays;
+} npz_held[2];
+static size_t n_held;
+
+/* Arrays by name. */
 static struct npz_member *open_archive(const char *path)
 {
-    static struct npz_held {
-        struct checkpoint *c;
-        struct npz_member *arrays;
-    } held[2]; /* REF, OURS */
-    static size_t n_held;
     struct npz_member *arrays = NULL;
     struct checkpoint *c = calloc(1, sizeof *c); /* it has what is inflated */
     struct file file;
@@ -43,7 +45,7 @@ static struct npz_member *open_archive(const char *path)
     for (size_t i = 0; i < arr_len(arrays); i++)
         if (npy_plain(&arrays[i].npy, &err) < 0)
             die(arrays[i].name, &err);
-    held[n_held++] = (struct npz_held){c, arrays};
+    npz_held[n_held++] = (struct npz_held){c, arrays};
     return arrays;
 }
 
