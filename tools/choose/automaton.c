@@ -1,5 +1,6 @@
 /* The deterministic automaton of a pattern, made as it is walked (subset construction). See pattern.h. */
 #include "base/error.h"
+#include "base/fnv.h"
 #include "base/mem.h"
 #include "choose/pattern.h"
 
@@ -46,11 +47,9 @@ static int32_t add_reachable(struct automaton *w, int32_t from, int32_t n)
 /* The state that is this set of n, which is sorted here. */
 static int32_t state_of_set(struct automaton *w, int32_t n)
 {
-    uint32_t hash = 2166136261u;
     if (n > 1)
         qsort(w->set, (size_t)n, sizeof *w->set, compare_states);
-    for (int32_t i = 0; i < n; i++)
-        hash = (hash ^ (uint32_t)w->set[i]) * 16777619u;
+    uint64_t hash = fnv1a(FNV_START, w->set, (size_t)n * sizeof *w->set);
     int32_t *bucket = &w->buckets[hash % AUTOMATON_BUCKETS];
     for (int32_t i = *bucket; i >= 0; i = w->states[i].next)
         if (w->states[i].n == n &&
