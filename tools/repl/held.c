@@ -29,7 +29,7 @@ int held_see(const mgpt_value *value, void *user)
             !drawn_add(&h->drawn, h->tokens[next], &sampler, logits, h->n_vocab, h->n_choices) ||
             !arr_push(h->ranks, repl_rank(logits, h->n_vocab, h->tokens[next]));
     }
-    return h->is_full;
+    return 0; /* a stop would be taken for Ctrl-C */
 }
 
 double held_sum(const struct tokens_held *h, size_t from)

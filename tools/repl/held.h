@@ -22,7 +22,7 @@ struct tokens_held {
 struct tokens_held held_new(const struct engine *engine, struct sampling *sampling,
                             const int32_t *tokens, size_t n, size_t n_top);
 
-/* A mgpt_tap_fn for MGPT_LOGITS; user: the struct tokens_held. */
+/* A mgpt_tap_fn for MGPT_LOGITS; user: the struct tokens_held, whose is_full is to be asked after the run. */
 int held_see(const mgpt_value *value, void *user);
 
 /* The sum of the log-probabilities of tokens[from] and those after it. */

@@ -56,7 +56,12 @@ static mgpt_session *run_spliced(struct repl *r, const struct splice *s, const i
     struct watcher look = {MGPT_POINT_BIT(MGPT_LOGITS), held_see, held, NULL};
     *held = held_new(&r->engine, &r->sampling, tokens, n, 0);
     held->first = splice_first(s);
-    return repl_variant(r, held->first, tokens, n, &look);
+    mgpt_session *session = repl_variant(r, held->first, tokens, n, &look);
+    if (!session || !held->is_full)
+        return session;
+    mgpt_session_free(session);
+    repl_no_memory();
+    return NULL;
 }
 
 /* What the change does to the tokens after it. The first token of a text has no probability. */

@@ -21,9 +21,9 @@ static void spell_hook(const char *name, char *out, size_t cap, int *head)
 {
     int layer, end = 0;
     *head = -1;
-    if (sscanf(name, "mlp.%d%n", &layer, &end) == 1 && name[end] == 0)
+    if (sscanf(name, "mlp.%9d%n", &layer, &end) == 1 && name[end] == 0)
         snprintf(out, cap, "blocks.%d.mlp.hook_post", layer);
-    else if (sscanf(name, "%d.%d%n", &layer, head, &end) == 2 && name[end] == 0)
+    else if (sscanf(name, "%9d.%9d%n", &layer, head, &end) == 2 && name[end] == 0)
         snprintf(out, cap, "blocks.%d.attn.hook_pattern", layer);
     else
         snprintf(out, cap, "%s", name);

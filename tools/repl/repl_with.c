@@ -159,12 +159,14 @@ static int with_held(struct repl *r, struct tokens_held *h)
     mgpt_session *copy = mgpt_fork(r->with->session, &err);
     int done = copy && mgpt_rewind(copy, 0, &err) == MGPT_OK &&
                engine_feed(r->with, copy, h->tokens, h->n, &look, &err) == MGPT_OK;
-    if (!done) {
+    if (!done)
         repl_failed(&err);
+    else if (h->is_full)
+        repl_no_memory();
+    if (!done || h->is_full)
         held_free(h);
-    }
     mgpt_session_free(copy);
-    return done;
+    return done && !h->is_full;
 }
 
 static void print_furthest(const struct repl *r, const struct tokens_held *a,

@@ -77,11 +77,11 @@ int repl_held(struct repl *r, size_t n_top, struct tokens_held *h)
     if (h->n < 2)
         return 1;
     int done = repl_replay(r, MGPT_POINT_BIT(MGPT_LOGITS), held_see, h);
-    if (!done && h->is_full)
+    if (done && h->is_full)
         repl_no_memory();
-    if (!done)
+    if (!done || h->is_full)
         held_free(h);
-    return done;
+    return done && !h->is_full;
 }
 
 void view_tokens(struct repl *r, struct repl_args *args)

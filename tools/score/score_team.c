@@ -69,10 +69,12 @@ static int open_scorer(struct score_team *s, size_t i, mgpt_error *err)
     mgpt_session *base = s->engine->session;
     own->engine = s->engine;
     own->base = base;
-    if (s->n > 1 && engine_new_session(s->engine, 1, &base) != EXIT_OK)
-        return err_memory(err, "a session", 0);
-    if (s->n > 1)
-        own->base = engine_fork(s->engine, base, err);
+    if (s->n > 1) {
+        mgpt_session_params params = {.n_ctx = s->engine->n_ctx, .n_threads = 1};
+        engine_read_kv(s->engine, &params.kv_type);
+        base = mgpt_session_new(s->engine->model, &params, err);
+        own->base = base ? engine_fork(s->engine, base, err) : NULL;
+    }
     if (base != s->engine->session)
         mgpt_session_free(base);
     if (!own->base)
