@@ -41,6 +41,8 @@ static const struct {
     {FAULT_READ, BELOW, "pool_cores", 0, "the same"},
     {FAULT_MEMORY, BELOW, "pool_new", 0, "threads that nobody asked for: one does the work"},
     {FAULT_THREAD, BELOW, "pool_new", 0, "the same"},
+    {FAULT_MEMORY, BELOW, "background_", 0, "weights are packed at once, not in the background"},
+    {FAULT_THREAD, BELOW, "background_", 0, "the same"},
     {FAULT_MEMORY, BELOW, "torch_zip_sniff", 0,
      "may be PyTorch's, says the sniffer; its reader asks again and needs the memory"},
 };
