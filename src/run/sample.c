@@ -9,6 +9,7 @@
  * without top-k and top-p one kernel does everything.
  */
 #include "base/error.h"
+#include "base/splitmix.h"
 #include "kernels/kernels.h"
 #include "run/session.h"
 
@@ -169,15 +170,10 @@ static void filter(const mgpt_sampler *s, struct dist *d)
 
 /* ---- the draw ---- */
 
-/* SplitMix64 (Steele, Lea & Flood 2014): any seed is valid. Returns the top 53 bits as [0, 1). */
+/* A number in [0, 1). */
 static double next_uniform(mgpt_sampler *s)
 {
-    if (s->uniform)
-        return s->uniform(s->uniform_user);
-    uint64_t z = s->rng += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    return s->uniform ? s->uniform(s->uniform_user) : splitmix_real(&s->rng);
 }
 
 /* u * total, clamped to [0, total - 1] for any u. total > 0. */

@@ -74,7 +74,7 @@ done
 
 # The headers of src/ that tools include, most of them in the files named here only.
 cat >"$list" <<'END'
-tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|utf8|xxh64)\.h
+tools/[^:]*: base/(check|cursor|error|file|fnv|mem|outfile|splitmix|utf8|xxh64)\.h
 tools/[^:]*: dtype/dtype\.h
 tools/convert/[^:]*: kernels/activations\.h
 tools/(bench/bench_limit|generate/prefixes|score/score_(team|walk))\.c: base/threads\.h

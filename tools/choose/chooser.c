@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/splitmix.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -207,12 +208,7 @@ int chooser_check(const struct chooser *c, size_t position, mgpt_error *err)
 /* A number in [0, 1), as mgpt_sample takes it. */
 static double next_number(mgpt_sampler *s)
 {
-    if (s->uniform)
-        return s->uniform(s->uniform_user);
-    uint64_t z = s->rng += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return (double)((z ^ (z >> 31)) >> 11) * 0x1p-53;
+    return s->uniform ? s->uniform(s->uniform_user) : splitmix_real(&s->rng);
 }
 
 /* The difference between the surprise of what was drawn, in bits, and TAU moves mu. */

@@ -1,6 +1,8 @@
 /* From options to a sampler. See sampling.h. */
 #include "engine/sampling.h"
 
+#include "base/splitmix.h"
+
 #include <string.h>
 
 int sampling_begin(struct sampling *s, const struct cli_command *command)
@@ -97,21 +99,12 @@ void sampling_apply(struct sampling *s)
     SAMPLER_SETTINGS(APPLY_SETTING)
 }
 
-/* The number that SplitMix64 gives in state `state`. */
-static uint64_t splitmix(uint64_t state)
-{
-    uint64_t z = state;
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
 mgpt_sampler sampling_of_sample(const struct sampling *s, uint64_t sample)
 {
-    const uint64_t step = UINT64_C(0x9E3779B97F4A7C15);
     mgpt_sampler sampler = s->sampler;
     if (sample > 0)
-        sampler.rng = splitmix(splitmix(s->seed + step) + sample * step);
+        sampler.rng =
+            splitmix_number(splitmix_number(s->seed + SPLITMIX_STEP) + sample * SPLITMIX_STEP);
     return sampler;
 }
 

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/splitmix.h"
 #include "engine/sampling.h"
 #include "generate/draw_groups.h"
 
@@ -20,7 +21,7 @@ int lab_sample(const float *logits, size_t n, float temperature, int top_k, floa
                             .top_k = top_k,
                             .top_p = top_p,
                             .min_p = min_p,
-                            .rng = seed + counter * UINT64_C(0x9E3779B97F4A7C15)};
+                            .rng = seed + counter * SPLITMIX_STEP};
     int32_t token = mgpt_sample(&sampler, logits, n);
     return token < 0 ? lab_refuse("no logits to draw from") : token;
 }

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/splitmix.h"
 #include "common/cli.h"
 
 #include <math.h>
@@ -96,21 +97,13 @@ int pairs_add(struct pairs *p, const struct sweep_grid *grids, const double *run
 
 /* ---- statistics ---- */
 
-static uint64_t next_signs(uint64_t *state) /* SplitMix64 */
-{
-    uint64_t z = *state += UINT64_C(0x9E3779B97F4A7C15);
-    z = (z ^ (z >> 30)) * UINT64_C(0xBF58476D1CE4E5B9);
-    z = (z ^ (z >> 27)) * UINT64_C(0x94D049BB133111EB);
-    return z ^ (z >> 31);
-}
-
 /* The sum with the signs of a number, or at random: a bit each, from the lowest on. */
 static double flipped(const double *d, size_t n, uint64_t flip, uint64_t *rng)
 {
     double sum = 0;
     for (size_t i = 0; i < n; i++) {
         if (n > PAIRS_EXACT && i % 64 == 0)
-            flip = next_signs(rng);
+            flip = splitmix_next(rng);
         sum += flip >> i % 64 & 1 ? -d[i] : d[i];
     }
     return sum;
