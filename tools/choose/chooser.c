@@ -229,16 +229,16 @@ int32_t chooser_draw(struct chooser *c, mgpt_sampler *sampler, const float *logi
         return mgpt_sample(sampler, logits, n);
     int steers = edit_rules_is_on(c->rules, EDIT_MIROSTAT);
     size_t place = n_tokens > c->begin ? n_tokens - c->begin : 0;
-    if (steers && (!arr_reserve(c->mus, place + 1)))
+    if (steers && !arr_reserve(c->mus, place + 1))
         return err_memory(err, "the edits", (place + 1) * sizeof *c->mus);
     if (edit_rules_is_on(c->rules, EDIT_XTC))
         c->drops = next_number(sampler) < c->rules->value[EDIT_XTC][0];
-    if (steers && place < arr_len(c->mus)) /* the text went back */
-        c->mu = c->mus[place];
-    if (steers)
+    if (steers) {
+        if (place < arr_len(c->mus)) /* the text went back */
+            c->mu = c->mus[place];
         arr_set_len(c->mus, place + 1);
-    if (steers)
         c->mus[place] = c->mu;
+    }
     int32_t token = mgpt_sample(sampler, logits, n);
     if (chooser_check(c, n_tokens, err) < 0)
         return err->status;
