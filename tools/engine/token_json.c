@@ -1,6 +1,8 @@
 /* Tokens in JSON. See token_json.h. */
 #include "engine/token_json.h"
 
+#include "base/error.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 
 #include <stdio.h>
@@ -41,4 +43,23 @@ void token_json_ids(struct json_out *out, const int32_t *ids, size_t n)
     for (size_t i = 0; i < n; i++)
         fprintf(out->to, i ? ",%d" : "%d", (int)ids[i]);
     putc(']', out->to);
+}
+
+int token_json_read_ids(const struct jval *ids, int32_t n_vocab, int32_t **tokens, size_t *n,
+                        mgpt_error *err)
+{
+    *n = jval_size(ids);
+    *tokens = mem_new(*n + 1, sizeof **tokens);
+    if (!*tokens)
+        return err_memory(err, "the ids", *n * sizeof **tokens);
+    for (size_t i = 0; i < *n; i++) {
+        const struct jval *id = jval_at(ids, i);
+        int64_t value = jval_is(id, JVAL_INTEGER) ? jval_whole(id) : -1;
+        if (value < 0 || value >= n_vocab)
+            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
+                           "ids: expected whole numbers from 0 to %d, found another as number %zu",
+                           (int)n_vocab - 1, i + 1);
+        (*tokens)[i] = (int32_t)value;
+    }
+    return MGPT_OK;
 }

@@ -15,4 +15,9 @@ void token_json_top(struct json_out *out, const mgpt_model *model, const mgpt_ca
 /* An array of ids. */
 void token_json_ids(struct json_out *out, const int32_t *ids, size_t n);
 
+/* Reads such an array: *tokens is new, [*n]. MGPT_OK, MGPT_EFILE for what is no id below n_vocab, MGPT_EMEM. *tokens is
+ * the caller's then, too. */
+int token_json_read_ids(const struct jval *ids, int32_t n_vocab, int32_t **tokens, size_t *n,
+                        mgpt_error *err);
+
 #endif

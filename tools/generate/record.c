@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "common/text.h"
+#include "engine/token_json.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -97,24 +98,6 @@ static int read_stops(struct record *r, const struct samples *usual)
 
 /* ---- the prompt ---- */
 
-static int read_record_ids(struct record *r, const struct jval *ids, int32_t n_vocab)
-{
-    size_t n = jval_size(ids);
-    r->prompt = mem_new(n + 1, sizeof *r->prompt);
-    if (!r->prompt)
-        return err_memory(&r->wrong, "the ids", n * sizeof *r->prompt);
-    for (size_t i = 0; i < n; i++) {
-        const struct jval *id = jval_at(ids, i);
-        int64_t value = jval_is(id, JVAL_INTEGER) ? jval_whole(id) : -1;
-        if (value < 0 || value >= n_vocab)
-            return WRONG(r, "ids: expected whole numbers from 0 to %d, found another as number %zu",
-                         (int)n_vocab - 1, i + 1);
-        r->prompt[i] = (int32_t)value;
-    }
-    r->ask.n_prompt = n;
-    return MGPT_OK;
-}
-
 static int read_prompt_text(struct record *r, const struct jval *text, int special)
 {
     const struct engine *e = r->ask.engine;
@@ -132,7 +115,8 @@ static int read_record_prompt(struct record *r, int special)
         !(text ? jval_is(text, JVAL_STRING) : jval_is(ids, JVAL_ARRAY)))
         return WRONG(r, "expected an object with a string called prompt, or an array called ids");
     int status = text ? read_prompt_text(r, text, special)
-                      : read_record_ids(r, ids, r->ask.engine->info.n_vocab);
+                      : token_json_read_ids(ids, r->ask.engine->info.n_vocab, &r->prompt,
+                                            &r->ask.n_prompt, &r->wrong);
     if (status == MGPT_OK && r->ask.n_prompt == 0)
         return WRONG(r, ids ? "ids: expected at least one"
                             : "the prompt is empty, and the model has no BOS to begin with");

@@ -90,19 +90,10 @@ size_t score_json_read(struct score_line *line, const char *text, size_t n)
 static int score_read_ids(struct score_line *line, const struct jval *ids, int32_t n_vocab,
                           struct scored_text *text)
 {
-    size_t n = jval_size(ids);
-    text->tokens = mem_new(n + 1, sizeof *text->tokens);
-    if (!text->tokens)
-        return err_memory(&line->wrong, "the ids", n * sizeof *text->tokens);
-    for (size_t i = 0; i < n; i++) {
-        const struct jval *id = jval_at(ids, i);
-        int64_t value = jval_is(id, JVAL_INTEGER) ? jval_whole(id) : -1;
-        if (value < 0 || value >= n_vocab)
-            return err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "ids: expected whole numbers from 0 to %d, found another as number %zu",
-                           (int)n_vocab - 1, i + 1);
-        text->tokens[i] = (int32_t)value;
-    }
+    size_t n;
+    int status = token_json_read_ids(ids, n_vocab, &text->tokens, &n, &line->wrong);
+    if (status < 0)
+        return status;
     text->n_context = 1;
     text->n_scored = n > 0 ? n - 1 : 0;
     return MGPT_OK;
