@@ -15,6 +15,8 @@ import sys
 import tempfile
 import zipfile
 
+from checks import check, failed, run_program
+
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../vectors'))
 import edits  # noqa: E402
 
@@ -23,22 +25,11 @@ DRAWS = int(sys.argv[3]) if len(sys.argv) > 3 else 20000
 NAMES, LINES = WEIGHTS + '/names.gguf', WEIGHTS + '/shakespeare.gguf'
 PROMPT = 'anana'
 T = 0.8
-failed = []
 
 
 def run(*words, code=0, stdin=None):
     given = {'stdin': subprocess.DEVNULL} if stdin is None else {'input': stdin}
-    done = subprocess.run([MGPT, *words], capture_output=True, timeout=300, **given)
-    if done.returncode != code:
-        failed.append(words)
-        print('FAILED: %s: exit code %d, expected %d: %s' % (words, done.returncode, code, done.stderr.decode()))
-    return done
-
-
-def check(what, found, expected):
-    if found != expected:
-        failed.append(what)
-        print('FAILED: %s\n  found    %r\n  expected %r' % (what, found, expected))
+    return run_program(MGPT, *words, code=code, timeout=300, **given)
 
 
 # ---- distributions ----

@@ -8,24 +8,15 @@ import random
 import subprocess
 import sys
 
+from checks import check, failed, run_program
+
 MGPT, WEIGHTS = sys.argv[1:3]
 NAMES, LINES = WEIGHTS + '/names.gguf', WEIGHTS + '/shakespeare.gguf'
 OPTIONS = {'n': '-n', 'seed': '-s', 'temperature': '--temp', 'top_k': '--top-k', 'top_p': '--top-p', 'min_p': '--min-p'}
-failed = []
-
-
-def check(what, found, expected):
-    if found != expected:
-        failed.append(what)
-        print('FAILED: %s\n  found    %r\n  expected %r' % (what, found, expected))
 
 
 def run(*arguments, text=b'', code=0):
-    done = subprocess.run([MGPT, 'generate', *arguments], input=text, capture_output=True, timeout=200)
-    if done.returncode != code:
-        failed.append(arguments)
-        print('FAILED: %s: exit code %d, expected %d: %s' % (arguments, done.returncode, code, done.stderr.decode()))
-    return done
+    return run_program(MGPT, 'generate', *arguments, code=code, timeout=200, input=text)
 
 
 def lines_of(objects):

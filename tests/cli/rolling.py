@@ -18,26 +18,16 @@ import sys
 import tempfile
 import time
 
+from checks import check, failed, run_program
+
 MGPT, SOURCE = sys.argv[1:3]
 NAMES, LINES = SOURCE + '/weights/names.gguf', SOURCE + '/weights/shakespeare.gguf'
 sys.path.insert(0, SOURCE + '/tests/fuzz')
 import tiny_models  # noqa: E402
 
-failed = []
-
-
-def check(what, found, expected):
-    if found != expected:
-        failed.append(what)
-        print('FAILED: %s\n  found    %r\n  expected %r' % (what, found, expected))
-
 
 def score(model, *arguments, text=None, code=0, **more):
-    done = subprocess.run([MGPT, 'score', model, *arguments], input=text, capture_output=True, timeout=300, **more)
-    if done.returncode != code:
-        failed.append(arguments)
-        print('FAILED: %s: exit code %d, expected %d: %s' % (arguments, done.returncode, code, done.stderr.decode()))
-    return done
+    return run_program(MGPT, 'score', model, *arguments, code=code, timeout=300, input=text, **more)
 
 
 def report(out):

@@ -9,23 +9,14 @@ import subprocess
 import sys
 import tempfile
 
+from checks import check, failed, run_program
+
 MGPT, WEIGHTS = sys.argv[1:3]
 NAMES, LINES = WEIGHTS + '/names.gguf', WEIGHTS + '/shakespeare.gguf'
-failed = []
 
 
 def run(*arguments, code=0):
-    done = subprocess.run([MGPT, 'generate', *arguments], capture_output=True, timeout=120, stdin=subprocess.DEVNULL)
-    if done.returncode != code:
-        failed.append(arguments)
-        print('FAILED: %s: exit code %d, expected %d: %s' % (arguments, done.returncode, code, done.stderr.decode()))
-    return done
-
-
-def check(what, found, expected):
-    if found != expected:
-        failed.append(what)
-        print('FAILED: %s\n  found    %r\n  expected %r' % (what, found, expected))
+    return run_program(MGPT, 'generate', *arguments, code=code, timeout=120, stdin=subprocess.DEVNULL)
 
 
 def cut(text, stops, start=0):
