@@ -166,7 +166,7 @@ static int run_experiment(struct patch_run *p, struct input *inputs, struct expe
 static int run_pair(struct patch_run *p, size_t line, struct input *inputs, struct experiment *x,
                     const struct cli_command *command)
 {
-    char what[PAIRS_TEXTS][64];
+    char what[PAIRS_TEXTS][80];
     mgpt_error err;
     for (size_t i = 0; i < PAIRS_TEXTS; i++)
         snprintf(what[i], sizeof what[i], "%.40s, line %zu",
