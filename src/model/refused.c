@@ -7,7 +7,7 @@
 #define DELTA_NETS "most of its layers are gated delta nets"
 #define BIASED "its experts are chosen with a bias"
 
-/* Names between spaces. */
+/* Architectures that are refused by name. `names` has spaces around each name. */
 static const struct {
     const char *names, *why;
 } refused[] = {

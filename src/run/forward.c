@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-/* Waits until the weights of a stage are packed. 0, and the pass is stopped, if they never will be or a
- * session is to stop. */
+/* Waits until the weights of a stage are packed. Returns 0 and stops the pass if packing failed or
+ * a session is to stop. */
 static int has_stage(pass *p, size_t stage)
 {
     while (!p->stopped && !model_has_stage(p->model, stage))

@@ -155,7 +155,7 @@ static inline size_t expert_rows(const struct model_shape *d, size_t n_chunk)
  * fork that only runs as a follower in mgpt_step_many needs neither. MGPT_OK or MGPT_EMEM. */
 int session_ready(mgpt_session *s, mgpt_error *err);
 
-/* MGPT_OK, or MGPT_EARG when the session is running, that is a tap calls `what`. session.c. */
+/* Returns MGPT_OK, or MGPT_EARG if the session is running (a tap called `what`). See session.c. */
 int session_free_for(const mgpt_session *s, const char *what, mgpt_error *err);
 
 /* What a call runs: n runs, or `runs` is NULL and it is a token of each of n sessions. */

@@ -88,7 +88,8 @@ static int write_bytes(const char *p, size_t n, char **out)
 
 /* ---- patterns -------------------------------------------------------------------------------- */
 
-/* Hugging Face gives what replaces a match the place of the match's last character. */
+/* A replacement gets the offset of the last character of its match, as in Hugging Face's
+ * tokenizers. */
 static void note_start(const struct span_part *first, const struct step *step, const char *p,
                        size_t n, int *at_start)
 {

@@ -199,8 +199,8 @@ static void reset_sum(const struct tok_unigram *u, struct split_run *run, size_t
     run->best[at].sum = 0;
 }
 
-/* The best split whose last token ends at `end` and is one of row number i and the shorter ones. A
- * token that begins inside a character is none: no split ends there. *shortest: bytes of the shortest
+/* Returns the best split whose last token ends at `end` and is in row i or in a row of shorter
+ * tokens. Tokens that begin inside a character do not count. *shortest: bytes of the shortest one
  * that counts. */
 static struct best_split best_of_rows(const struct tok_unigram *u, uint32_t i,
                                       const struct split_run *run, size_t end, int hides,

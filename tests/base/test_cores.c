@@ -1,4 +1,5 @@
-/* How many threads are chosen, from made-up machines: files as Linux writes them, in a folder. */
+/* The number of threads that is chosen on made-up machines. A machine is a folder of files as Linux
+ * writes them. */
 #include "base/cores.h"
 
 #include "support/unit.h"

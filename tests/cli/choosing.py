@@ -52,7 +52,7 @@ def model():
 
 
 def steps(*functions):
-    """A step of a draw: [(weight, logits)] by what changes them in order; a pair is (weight of it, function)."""
+    """A step of a draw: applies the functions in order and returns [(probability, logits)]. (p, function) is applied with probability p."""
     def step(logits, history, mu):
         branches = [(1.0, logits)]
         for f in functions:

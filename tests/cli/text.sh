@@ -48,7 +48,7 @@ check "Windows line ends and empty lines change nothing" cmp -s "$tmp/out" "$tmp
 "$MGPT" score "$names" -f - --each <"$tmp/words" >"$tmp/out" 2>"$tmp/err"
 check "from stdin" cmp -s "$tmp/out" "$tmp/plain"
 
-# Many short texts are stepped side by side, long ones and single ones are fed: the same numbers.
+# Many short texts run in one batch, long and single ones alone: the numbers are the same.
 "$MGPT" generate "$names" --samples 300 | grep . >"$tmp/many"
 while IFS= read -r line; do
     printf '%s\n' "$line" | "$MGPT" score "$names" -f - --each | head -n 1

@@ -248,8 +248,8 @@ static void put_input(const uint8_t *data, size_t size)
 static void check_code(int code)
 {
     int may_differ = words.argc > 1 && strcmp(words.argv[1], "check") == 0;
-    int is_repl =
-        words.argc > 1 && strcmp(words.argv[1], "repl") == 0; /* keeps the first failure */
+    /* The repl's exit code is that of its first failure, however many follow. */
+    int is_repl = words.argc > 1 && strcmp(words.argv[1], "repl") == 0;
     MUST((code >= EXIT_OK && code <= EXIT_IO) || code == EXIT_INTERRUPTED);
     MUST(code != EXIT_DIFFERENT || may_differ);
     MUST(code < EXIT_USAGE || code == EXIT_INTERRUPTED || quiet_told() > 0 || is_repl);

@@ -34,7 +34,7 @@ static mgpt_model *open_vectors(void)
     return mgpt_open_bytes(file.bytes, file.g.size, &params, NULL);
 }
 
-/* Bytes, a few merges, and a special token. */
+/* Opens a model whose vocabulary is all bytes, a few merges and a special token. */
 static mgpt_model *open_rule(const char *rule)
 {
     static struct tok_file files[KINDS];

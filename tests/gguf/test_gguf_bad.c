@@ -174,7 +174,7 @@ static struct gguf_writer *begin_target(void)
     return &writer;
 }
 
-/* The commit fails with this line, and the file that was there still is. */
+/* The commit fails with this line and leaves the old file as it was. */
 static void target_fails(const char *text)
 {
     mgpt_error err = {0};

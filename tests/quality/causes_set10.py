@@ -118,7 +118,7 @@ def no_rotation(*layers):
 
 
 def no_smooth_band(table):
-    """Llama 3's scaling: the wave lengths between the two limits are divided by the factor as the long ones."""
+    """Llama 3's scaling of rope, but frequencies between the two limits are divided by the whole factor, as the low ones are."""
     plain = 500000.0 ** -(torch.arange(len(table)) / len(table))
     length = 2 * math.pi / plain
     return torch.where((length > 64 / 4.0) & (length < 64 / 1.0), plain / 32, table)

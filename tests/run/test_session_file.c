@@ -240,7 +240,7 @@ static void put_u32(struct saved_bytes b, size_t at, uint32_t v)
     memcpy(b.p + at, &v, sizeof v);
 }
 
-/* Makes both hashes those of the bytes. */
+/* Computes both hashes of the bytes again and stores them. */
 static void seal(struct saved_bytes b)
 {
     uint64_t hash = xxh64(b.p, AT_HASH);

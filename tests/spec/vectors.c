@@ -95,7 +95,7 @@ static void mix_value(const struct spec_case *c, size_t t, float weight, float *
     }
 }
 
-/* Scores of all keys, weights, the mix. */
+/* Attention of one query: scores of all keys, their softmax, the weighted sum of the values. */
 static size_t run_attend(const struct spec_case *c, float *y)
 {
     size_t n = c->n_out;

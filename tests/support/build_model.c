@@ -281,7 +281,7 @@ static void put_windows(struct toy *m)
     toy_put_array(m, name, KV_BOOL, (uint64_t)s->n_layer, windowed, (size_t)s->n_layer);
 }
 
-/* Two lists and two numbers for all layers. */
+/* The keys of xIELU: alpha_p and alpha_n for each layer, beta and eps for all. */
 static void put_xielu_keys(struct toy *m)
 {
     static const char *const keys[] = {"xielu.alpha_p", "xielu.alpha_n"};

@@ -130,7 +130,8 @@ static int has(const struct toy *m, int layer, const char *stem)
     return toy_find(m, name) != NULL;
 }
 
-/* The columns of a matrix, or a tensor that is one number; 0: absent. */
+/* Returns the columns of a matrix (1 of a tensor with one number), or 0 if there is no such
+ * tensor. */
 static size_t columns_of(const struct toy *m, int layer, int role)
 {
     char name[ORACLE_NAME];

@@ -284,8 +284,8 @@ static int engine_call(struct engine *e, mgpt_session *other, int call, mgpt_err
     }
 }
 
-/* Each call of the engine ends by mgpt_stop, with the sessions as they were; a signal that comes
- * later than its end stops no later call. */
+/* Ctrl-C ends each call of the engine through mgpt_stop and leaves its sessions as they were. A
+ * signal after the end of a call does not stop the next one. */
 TEST(ctrl_c_ends_every_call)
 {
     struct engine e;

@@ -152,7 +152,8 @@ static int check_operands(const struct cli_command *command, struct request *r)
 
 /* ---- conversion -------------------------------------------------------------------------------- */
 
-/* What was inferred and left out. Of an input that is refused the error is all there is to say. */
+/* Prints what was inferred and what was left out. If the input is refused, only the error is
+ * printed. */
 static void print_notes(const struct checkpoint *c)
 {
     for (size_t i = 0; i < arr_len(c->notes); i++)

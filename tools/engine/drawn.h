@@ -20,7 +20,7 @@ struct drawn {
 int drawn_add(struct drawn *drawn, int32_t token, const mgpt_sampler *sampler, const float *logits,
               size_t n, size_t n_choices);
 
-/* Writes ,"logprobs":{...} with the names that score has, and draw_probs. */
+/* Writes ,"logprobs":{...}. Its members have the names of score --json; draw_probs comes last. */
 void drawn_print(const struct drawn *drawn, struct json_out *out, const mgpt_model *model);
 
 /* Forgets all but the first n tokens. */

@@ -53,7 +53,8 @@ static int input_read_ids(struct input *in, int32_t n_vocab)
     return EXIT_USAGE;
 }
 
-/* The tokens that mgpt generate would begin with. */
+/* Reads --prompt or --file into the tokens that mgpt generate would begin with. Returns an exit
+ * code. */
 static int input_read_text(struct input *in, const struct engine *engine,
                            const struct cli_command *command)
 {

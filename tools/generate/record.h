@@ -27,7 +27,7 @@ struct record {
 /* Reads a line. NULL: out of memory. A record that is wrong is done. */
 struct record *record_read(const struct records_ask *ask, size_t line, const char *text, size_t n);
 
-/* After a pass of to_run: draws a token, which is to be run, or is done. */
+/* Draws a token after the pass of to_run. The token becomes to_run, or the record is done. */
 void record_draw(struct record *record);
 
 /* Prints a record that is done. Returns an exit code. */

@@ -26,8 +26,8 @@ int line_add(struct line_words *words, const char *word);
 typedef void line_complete_fn(const char *before, const char *begin, struct line_words *words,
                               void *user);
 
-/* With a history file its lines are there to go back to, and a file that is not there yet is none.
- * A negative status with *err when it cannot be read: the reader works all the same. */
+/* Opens a reader. `history`: a file of earlier lines, which need not exist yet, or NULL. Returns a
+ * negative status with *err if the file cannot be read; the reader works without it. */
 int line_open(struct line_reader *reader, const char *history, line_complete_fn *complete,
               void *user, mgpt_error *err);
 

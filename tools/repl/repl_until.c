@@ -168,7 +168,7 @@ static int read_measure(struct repl_args *args, struct until *u)
     return 0;
 }
 
-/* The rest of the line as a text, which may stand in quotes, with escapes. */
+/* Reads the rest of the line as a text, which may be in quotes, with escapes. */
 static int read_stop_text(struct repl *r, struct repl_args *args, struct until *u)
 {
     char *text = args->rest;

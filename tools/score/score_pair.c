@@ -41,7 +41,8 @@ static int encode_part(const struct engine *e, const char *text, size_t n_bytes,
     return engine_try_encode(e, text, n_bytes, flags, -1, tokens, n, err);
 }
 
-/* The tokens of the context, *n_context of them, and after these the others of the whole. */
+/* Encodes both texts as one: the tokens of the context (text->n_context of them), then the
+ * others. */
 static int encode_both(const struct engine *e, const char *both, size_t n_bytes, size_t n_stripped,
                        int no_bos, struct scored_text *text, size_t *n, mgpt_error *err)
 {

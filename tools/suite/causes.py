@@ -23,7 +23,7 @@ def find_mgpt(told):
 
 
 def cause_of(mgpt, case, numbers, found, seconds):
-    """One line on wrong numbers, whose distance is known. The first rows are enough."""
+    """One line that says why numbers are wrong. mgpt gets the rows up to the first wrong one and a few more."""
     ids = read_ids(case["input"])
     rows = min(len(ids), (found["row"] or 0) + ROWS_AFTER)
     columns = numbers.stat().st_size // 4 // len(ids)

@@ -33,7 +33,8 @@ VEC_INLINE void lanes_store(float *p, lanes a)
         vec_store(p + i * LANES, a.v[i]);
 }
 
-/* What the vector from lane `from` on has of the first n lanes. It may be negative. */
+/* Returns n - from: how many of the first n lanes a vector that begins at lane `from` has. It may
+ * be negative. */
 VEC_INLINE ptrdiff_t lanes_left(size_t n, size_t from)
 {
     return (ptrdiff_t)n - (ptrdiff_t)from;

@@ -48,7 +48,7 @@ VEC_INLINE ivec first_sum(const struct x_block *x, size_t s, const struct layout
     return ivec_of(x->minus[(size_t)(has - 3) + s] >> (has - log)); /* exact: of multiples */
 }
 
-/* Quantised activations, from a block on: row i is at `at` + i * stride bytes. */
+/* Rows of quantised activations, from one block on. Row i begins at `at` + i * stride bytes. */
 struct x_rows {
     const char *at;
     size_t stride;

@@ -60,7 +60,7 @@ static void read_bigram(struct checkpoint *c, const char *path, struct entry hea
 static const struct entry nothing = {NULL, NULL, NULL, NULL, 0};
 static const struct entry one_head = {"n_head.npy", "|u1", "()", LITERAL("\1")};
 
-/* n_head as NumPy writes numbers. */
+/* n_head in each of NumPy's types and shapes of one number. */
 TEST_ON_FILE(numbers)
 {
     static const struct {

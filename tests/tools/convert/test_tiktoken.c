@@ -105,7 +105,7 @@ static char *ranks_file(size_t n, size_t *size)
     return text;
 }
 
-/* The number of ranks tells whose they are. */
+/* The number of ranks says which published vocabulary a file is. */
 TEST(known_ranks)
 {
     static const struct {

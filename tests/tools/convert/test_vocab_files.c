@@ -49,7 +49,7 @@ static void put_piece(struct message *m, const char *text, float score, unsigned
 {
     struct message piece = {.n = 0};
     put_bytes(&piece, 1, text, strlen(text));
-    if (score < 0) { /* a score of 0 goes without saying */
+    if (score < 0) { /* protobuf leaves out 0, the default */
         put_byte(&piece, 2 << 3 | 5);
         memcpy(piece.bytes + piece.n, &score, 4);
         piece.n += 4;

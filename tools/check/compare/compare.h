@@ -87,9 +87,10 @@ struct compare_total {
     size_t n_same, n_tie;         /* rows of n_top with TOP_SAME, TOP_TIE */
     size_t n_top5, top5_of;       /* sums of compare_row's top5 and top5_of */
     size_t n_next;                /* rows whose next token both have */
-    struct compare_worst abs, rel, nmse, cosine, kl, logprob, ulp, rank; /* cosine: of 1 - cosine */
-    double sum_kl, sum_logprob; /* sum_logprob: of |difference| at the next token */
-    double reference_nll, nll;  /* of the next tokens, summed */
+    struct compare_worst abs, rel, nmse, kl, logprob, ulp, rank;
+    struct compare_worst cosine; /* the largest 1 - cosine */
+    double sum_kl, sum_logprob;  /* sum_logprob: of |difference| at the next token */
+    double reference_nll, nll;   /* of the next tokens, summed */
     double dot, reference_squares, squares, difference_squares;
     struct compare_first first;
 };

@@ -34,11 +34,12 @@ struct explain_weight {
     int not_finite; /* ours is NaN or infinite */
 };
 
-/* How the difference compares with what a shorter type leaves. */
+/* How the difference compares with the rounding error of a shorter type. */
 struct explain_precision {
-    const char *type;    /* the nearest; NULL: it was not looked at */
-    double noise, error; /* of a pass in that type, of the reference: NMSE, the median position's */
-    int stored;          /* the reference's logits are numbers of that type */
+    const char *type;  /* the nearest; NULL: it was not looked at */
+    double noise;      /* NMSE of the median position of a pass in that type */
+    double error;      /* the same of the reference */
+    int stored;        /* the reference's logits are numbers of that type */
     int as_large;      /* it would fit by its size, but a pass in that type has other differences */
     int fits;          /* the difference is no larger, and has no structure */
     const char *file;  /* type of the file's weights, where the reference's may be others */

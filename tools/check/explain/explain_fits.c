@@ -28,7 +28,7 @@ struct fits {
     struct search *s;
     double work; /* the budget that is left */
     int layer;   /* the only one to look at, or -1 */
-    /* Vectors that restore agreement; the one that changes least is first. */
+    /* vectors that restore agreement, the one that changes least first */
     struct found found[FOUND];
 };
 

@@ -164,7 +164,7 @@ int given_propose(struct search *s, const struct whatif_tensor *given, int sure)
 /* Proposes tensors of many layers as one cause: "NAME.bias differs in the reference, in 3 layers". */
 int given_propose_list(struct search *s, const struct whatif_tensor *list, int matrices);
 
-/* Values that differ from the file's. */
+/* Counts the values of `given` that differ from those in the file, in *differ. */
 int given_differ(struct search *s, const struct whatif_tensor *given, size_t *differ);
 
 /* A number as %.6g prints it, in `text`, which is returned. */

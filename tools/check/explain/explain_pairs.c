@@ -100,8 +100,8 @@ static int search_pair(struct search *s, const struct explain_trial *t, int solv
     return status == MGPT_EARG ? MGPT_OK : status;
 }
 
-/* The trials in the order in which they may be the first of two: by the hooks that agree, then by the
- * positions, then by what is left. */
+/* Sorts the trials that may be the first cause of a pair: most hooks that agree first, then most
+ * positions, then the smallest remaining error. */
 static int comes_before(const struct explain_trial *a, const struct explain_trial *b)
 {
     if (a->reach != b->reach)

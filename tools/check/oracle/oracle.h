@@ -36,18 +36,16 @@ enum oracle_kv {
  * (spec.turned_of: keys or queries). The rest is as in models. */
 enum oracle_of { ORACLE_OF_BOTH, ORACLE_OF_KEYS, ORACLE_OF_VALUES, ORACLE_OF_QUERIES };
 
-/* The keys that a query sees: those up to its own; also the next one; all; those but its own, or but
- * the first, where others are left; where there are windows, those of its own chunk of that length, or
- * as many after it as before; those from its own on. */
+/* The keys that a query sees. A window, where there is one, limits them further. */
 enum oracle_mask {
-    ORACLE_CAUSAL,
-    ORACLE_NEXT_KEY,
-    ORACLE_ALL_KEYS,
-    ORACLE_NOT_OWN_KEY,
-    ORACLE_NOT_FIRST_KEY,
-    ORACLE_CHUNKS,
-    ORACLE_BOTH_SIDES,
-    ORACLE_LATER_KEYS
+    ORACLE_CAUSAL,        /* up to its own position: the causal mask */
+    ORACLE_NEXT_KEY,      /* and the next one */
+    ORACLE_ALL_KEYS,      /* all of the text */
+    ORACLE_NOT_OWN_KEY,   /* causal without its own key, unless no other is left */
+    ORACLE_NOT_FIRST_KEY, /* causal without the first key, unless no other is left */
+    ORACLE_CHUNKS,        /* with windows: causal, within its own chunk of the window's length */
+    ORACLE_BOTH_SIDES,    /* with windows: as many keys after its position as before */
+    ORACLE_LATER_KEYS     /* from its own position on */
 };
 
 /* The sum that weights of attention are divided by. m is the largest score s of the row. */

@@ -51,7 +51,7 @@ static int check_entry(struct ref_array *a, mgpt_error *err)
 
 /* ---- the archive ---- */
 
-/* The name without .npy, malloc'ed; NULL when out of memory. *known: it means something to us. */
+/* The name without .npy, malloc'ed; NULL when out of memory. *known: check compares an array of this name. */
 static char *array_name(const struct zip_member *m, int *known)
 {
     size_t n = m->n_name;

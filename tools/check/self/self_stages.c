@@ -40,7 +40,7 @@ struct side_by_side {
     size_t n_values;
     struct stage_value *values; /* [n_layer + 1][N_POINTS] */
     mgpt_error *err;
-    int compare_only; /* of a whole pass: the oracle keeps its own values */
+    int compare_only; /* 1: only logits are compared, and the oracle goes on from its own values */
 };
 
 static struct stage_value *value_at(const struct side_by_side *b, mgpt_point point, int layer)

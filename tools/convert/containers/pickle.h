@@ -24,8 +24,8 @@ enum {
 enum pickle_kind {
     PICKLE_NONE,
     PICKLE_BOOL,
-    PICKLE_INT,  /* fits 64 bits */
-    PICKLE_LONG, /* does not; .text holds the bytes of the number */
+    PICKLE_INT,  /* an integer that fits 64 bits */
+    PICKLE_LONG, /* a longer integer; .text holds its bytes */
     PICKLE_REAL,
     PICKLE_TEXT, /* str, UTF-8 (not checked); Python 2's str, any bytes */
     PICKLE_BYTES,

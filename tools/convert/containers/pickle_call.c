@@ -11,7 +11,7 @@
 #include <string.h>
 
 #define MAX_LINE 1000     /* bytes of a module's or class's name */
-#define MODULE_BEGIN 4096 /* bytes in which a module's first attributes are */
+#define MODULE_BEGIN 4096 /* a module's first attributes are in the first bytes of a file */
 
 _Noreturn static void not_allowed(struct pickle_machine *m, pickle_id global, const char *advice)
 {

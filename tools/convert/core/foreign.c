@@ -88,7 +88,7 @@ static int is_msgpack(struct span b)
            is_text(b.data + 2, b.data[1] & 31U);
 }
 
-/* The index of a TensorFlow checkpoint is a table of LevelDB, which ends so. */
+/* The index of a TensorFlow checkpoint is a LevelDB table, which ends in this magic number. */
 static int is_sorted_table(struct span b)
 {
     static const uint8_t end[] = {0x57, 0xfb, 0x80, 0x8b, 0x24, 0x75, 0x47, 0xdb};

@@ -12,8 +12,8 @@
 enum {
     MAX_NAME = 255,
     MAX_TENSORS = 1 << 20, /* a name in a hostile file costs less than what is kept of it */
-    SMALL =
-        65536 /* values that a tensor may have beyond those of its storage (a repeated scalar) */
+    /* Values that a tensor may have beyond those of its storage (a repeated scalar). */
+    SMALL = 65536
 };
 
 /* ---- element types --------------------------------------------------------------------------- */

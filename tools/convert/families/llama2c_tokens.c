@@ -70,7 +70,7 @@ static void add_special(struct checkpoint *c, uint64_t id, const struct llama2c_
     ckpt_token(c, text, strlen(text), special[id].type);
 }
 
-/* A normal token, with every space as U+2581. */
+/* Adds a normal token. Every space becomes U+2581. */
 static void llama2c_tokens_add_text(struct checkpoint *c, const struct llama2c_token *t, char *room)
 {
     size_t n = 0;

@@ -225,7 +225,8 @@ static void replaced_part(struct peft *p, const struct peft_target *target,
     state_row_part(row, &p->hp, part);
 }
 
-/* modules_to_save and trained biases. */
+/* Puts a tensor of the adapter in the place of the base model's: modules_to_save and trained
+ * biases. */
 static void replace(struct peft *p, const struct state_tensor *from)
 {
     struct peft_target target;

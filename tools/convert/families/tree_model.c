@@ -46,7 +46,7 @@ static int holds_numbers(struct tree v, int nesting)
     return 0;
 }
 
-/* A container among the matrices that is not one of them. */
+/* Whether a container is a fact (a vocabulary, a configuration), not a group of matrices. */
 static int is_fact(const char *key, struct tree v)
 {
     enum mg_kind kind = mg_kind_of(key);

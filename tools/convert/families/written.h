@@ -33,8 +33,8 @@ struct written {
 /* The values of a row's tensor. */
 uint64_t written_values(const struct ckpt_hparams *hp, const struct written_row *row);
 
-/* Places the arrays from byte `at` on: the byte after the last. The caller has bounded the sizes, so that no
- * sum overflows. */
+/* Places the arrays from byte `at` on. Returns the byte after the last. The caller has bounded the
+ * sizes, so that no sum overflows. */
 uint64_t written_place(struct written *w, const struct ckpt_hparams *hp, uint64_t at);
 
 /* Adds the tensors to the checkpoint, whose bytes these are. */

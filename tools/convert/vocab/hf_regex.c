@@ -78,7 +78,7 @@ const char *regex_class_members(char c, int in_class)
     }
 }
 
-/* A number of hexadecimal digits as \x{...}; 0 if there is none. */
+/* Writes a number of hexadecimal digits as \x{...}. Refuses the pattern if there are none. */
 static void read_hex(struct regex_reader *r, size_t most, int braces)
 {
     char hex[9] = "", text[16];

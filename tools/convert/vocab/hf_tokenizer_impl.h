@@ -94,7 +94,7 @@ struct hf_frame {
     size_t n[2];
 };
 
-/* Reads them once the vocabulary is there. */
+/* Reads the frame's ids. The vocabulary must be complete. */
 void hf_tok_frame(const struct hf_tok *t, struct hf_frame *frame);
 
 /* ---- Unigram (hf_tokenizer_unigram.c) -------------------------------------------------------- */

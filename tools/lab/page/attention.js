@@ -185,7 +185,7 @@ const Attention = (() => {
             h('tbody', null, found.kinds.map((k) => row(k.name, `${k.words}: mean over ${k.n} queries`, k.share, k.chance, k.n)), row('diffuse', 'entropy as a share of the largest', found.even, null, 1)));
     }
 
-    // A token between what is before and after it.
+    // Shows the token at pos, marked, with a few tokens before and after it.
     function around(pos) {
         const { ids } = App.state, [before, after] = Running.around(ids, pos, AROUND);
         if (Token.of(ids[pos]).control) return h('span.around', null, h('mark', null, HomeText.label(ids[pos])));

@@ -172,7 +172,7 @@ const Engine = (() => {
             lane.ids = Int32Array.from(about.tokens);
     }
 
-    // tell(share): how far it is, if it takes a while.
+    // Starts the engine. Calls tell(share done) if that takes a while.
     async function start(tell) {
         const bytes = await carried('mgpt-about');
         if (!bytes)
