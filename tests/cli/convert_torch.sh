@@ -42,6 +42,7 @@ equal mingpt model.pt
 said "minGPT: heads of config.json" 'inferred: n_head = 4 (from config.json)'
 equal scratch model.pth --heads 2 --assume llms-from-scratch
 equal scratch-bias model.pth --heads 2 --assume llms-from-scratch
+cp "$MGPT_SOURCE_ROOT/tests/golden/llama/config.json" llama2c # of another model: the weights are wrapped
 equal llama2c ckpt.pt
 equal meta-llama consolidated.00.pth
 said "Meta: the context is not in the file" 'inferred: context = 2048'

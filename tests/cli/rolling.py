@@ -191,6 +191,16 @@ def test_pieces(folder):
             score(model, '-f', '-', '--window', text=text.encode()[:1000] + b'!\n', code=0)
 
 
+def test_half_characters(folder):
+    """A token that is half a character is printed as its bytes, any other as its text."""
+    halves = dict(BYTE_PAIRS, **{'tokenizer.ggml.tokens': ('a', 'b', 'ab', '\u00c3', '\u0120', '<|x|>', '\u00a9', '\u00c3\u00a9')})
+    with open(folder + '/record', 'w') as f:
+        f.write('{"ids": [0, 1]}\n')
+    record = json.loads(score(tiny(folder, 'halves', halves), '-f', folder + '/record', '--json', '--top', '8').stdout)
+    check('half characters', {c['id']: c['token'] for c in record['logprobs']['top_logprobs'][1]},
+          dict(enumerate(['a', 'b', 'ab', 'bytes:\\xc3', ' ', '<|x|>', 'bytes:\\xa9', '\u00e9'])))
+
+
 def test_interrupt(folder):
     """Ctrl-C: the numbers of what is done, exit code 130; progress on a terminal."""
     path = folder + '/long'
@@ -237,6 +247,7 @@ def main():
         test_file(folder)
         test_records()
         test_pieces(folder)
+        test_half_characters(folder)
         test_interrupt(folder)
         test_refused(folder)
     print(len(failed), 'failed')

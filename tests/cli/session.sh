@@ -76,6 +76,10 @@ cp drawn2 drawn
 cp drawn2 drawn
 "$MGPT" generate "$lines" -n 20 --session drawn >goes_on
 check "-s begins anew" eval 'cmp -s restart restart2 && ! cmp -s restart goes_on'
+rm -f stopped
+want generate "$lines" -f prompt -n 26 --temp 0
+run generate "$lines" -f prompt -n 40 --temp 0 --stop th --session stopped
+equals "a stop text ends a run, the next goes on after it" generate "$lines" -n 20 --temp 0 --session stopped
 rm -f one
 want generate "$lines" -f prompt -n 3 --temp 0
 for run in first second; do

@@ -79,3 +79,25 @@ TEST(caches)
         assert_int_equal(m.l3, kib << 10);
     assert_true(m.l2 > 0 && m.l3 > 0 && m.n_cpus > 0);
 }
+
+static double best_rate(int n_threads)
+{
+    const struct machine no_caches = {0};
+    struct limits l;
+    double best = 0;
+    assert_true(limits_open(&l, &no_caches, "scalar", n_threads, 1));
+    for (int i = 0; i < 3; i++) {
+        limits_sample(&l);
+        best = l.fma.v[i] > best ? l.fma.v[i] : best;
+    }
+    limits_close(&l);
+    return best;
+}
+
+/* The limit of n threads is what all of them compute: more threads than CPUs compute as much as the CPUs. */
+TEST(operations_of_all_threads)
+{
+    struct machine m;
+    machine_look(&m);
+    assert_true(best_rate(m.n_cpus < 8 ? 4 * m.n_cpus : 32) > best_rate(1) / 2);
+}

@@ -134,3 +134,25 @@ TEST(a_pass_in_bfloat16)
         trace_free(t[i]);
     toy_free(m);
 }
+
+static const struct toy_spec three_heads = {.label = "3 heads",
+                                            .arch = "llama",
+                                            .n_layer = 2,
+                                            .n_embd = 12,
+                                            .n_head = 3,
+                                            .n_ff = 16,
+                                            .n_ctx = 40,
+                                            .n_vocab = 40,
+                                            .seed = 47};
+
+/* Heads and components in the wrong order: one is not the other where their numbers differ. */
+TEST(rows_of_heads)
+{
+    static const struct bug bugs[] = {
+        {"components", &three_heads, "rows blk.*.attn_v.weight 1 0 4 8 1 5 9 2 6 10 3 7 11",
+         "blocks.0.attn.hook_v", "stored component by component", BY_LOGITS},
+        {"heads", &three_heads, "rows blk.*.attn_v.weight 1 0 3 6 9 1 4 7 10 2 5 8 11",
+         "blocks.0.attn.hook_v", "stored head by head", BY_LOGITS}};
+    for (size_t i = 0; i < COUNT(bugs); i++)
+        assert_int_equal(planted_missed(&bugs[i], 0), 0);
+}

@@ -90,9 +90,10 @@ TEST(data_classes)
     static const struct {
         const char *name;
         enum pickle_use use;
-    } names[] = {{"TrainConfig", USE_NEW}, {"CharTokenizer", USE_NEW},      {"ModelArgs", USE_NEW},
-                 {"Value", USE_NEW},       {"os.MyConfig", USE_NONE},       {"Configure", USE_NONE},
-                 {"MyGPT", USE_NONE},      {"system.Tokenizer()", USE_NONE}};
+    } names[] = {
+        {"TrainConfig", USE_NEW}, {"CharTokenizer", USE_NEW},       {"ModelArgs", USE_NEW},
+        {"Value", USE_NEW},       {"os.MyConfig", USE_NONE},        {"Configure", USE_NONE},
+        {"MyGPT", USE_NONE},      {"system.Tokenizer()", USE_NONE}, {"Config", USE_NEW}};
     for (size_t i = 0; i < COUNT(names); i++)
         assert_int_equal(pickle_use_of((struct gguf_str){"tokenizer", 9},
                                        (struct gguf_str){names[i].name, strlen(names[i].name)}),
