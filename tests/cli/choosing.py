@@ -19,6 +19,7 @@ from checks import check, failed, run_program
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), '../vectors'))
 import edits  # noqa: E402
+import large_vocab  # noqa: E402
 
 MGPT, WEIGHTS = sys.argv[1:3]
 DRAWS = int(sys.argv[3]) if len(sys.argv) > 3 else 20000
@@ -231,6 +232,51 @@ def test_regex():
     check('empty prompt and --chat', run('repl', NAMES, stdin=b'/set regex [xyz]{3}\n/set temp 1\n/g\n').stdout.decode().splitlines()[0][0] in 'xyz', True)
 
 
+LARGE_PATTERNS = [r'[A-Z][a-z]{3,9}, [0-9]{1,4}', r'("[^"\\\\]{0,9}",){1,3}"[^"]"', r'[^\x00-\x7f]{1,12}', r'(yes|no|[\u4e00-\u9fff]{2,5}|\d+)',
+                  r'\w{1,6}( \w{1,6}){2,4}\.', r'[^aeiou]{12}', r'(.|\n){9}', r'.{0,3}é.{0,3}']
+MGPT_PATTERN = {r'(yes|no|[\u4e00-\u9fff]{2,5}|\d+)': r'(yes|no|[\u{4e00}-\u{9fff}]{2,5}|\d+)'}
+
+
+def bytes_of(pieces, token):
+    """What a token of the made vocabulary writes."""
+    piece = pieces[token]
+    if token < 3:
+        return b''
+    return bytes([token - 3]) if token < 259 else piece.replace('\u2581', ' ').encode()
+
+
+def test_large_vocabularies():
+    """Outputs match by Python's re, and each token that may begin one is drawn."""
+    long = DRAWS > 20000
+    n_pieces, n = (128256, 10000) if long else (3000, 60)
+    with tempfile.TemporaryDirectory() as folder:
+        files = [(folder + '/llama.gguf', large_vocab.llama_vocab(n_pieces))]
+        if long and large_vocab.has_gpt2():
+            files.append((folder + '/gpt2.gguf', large_vocab.gpt2_vocab()))
+        for path, vocab in files:
+            large_vocab.write(vocab, path)
+            for pattern in LARGE_PATTERNS:
+                found = run('generate', path, '--no-prompt', '--regex', MGPT_PATTERN.get(pattern, pattern), '--samples', str(n), '--temp', '1',
+                            '--json', '-n', '200').stdout
+                records = [json.loads(line) for line in found.splitlines()]
+                ended = [r['text'] for r in records if r['finish_reason'] == 'stop']
+                check('%s %s: matches' % (path, pattern), [t for t in ended if not re.fullmatch(pattern, t, re.ASCII)], [])
+                check('%s %s: ends' % (path, pattern), (len(records), len(ended) > n * 0.9), (n, True))
+        path, vocab = files[0]
+        pieces = vocab['tokenizer.ggml.tokens']
+        done = run('generate', path, '--no-prompt', '--regex', '[0-9é]{1,2}', '--samples', '20000', '--temp', '3', '--json', '-n', '1').stdout
+        drawn = {json.loads(line)['tokens'][-1] for line in done.splitlines()}
+        begins = {b''.join(p) for p in [(x,) for x in DIGITS_E] + [(x, y) for x in DIGITS_E for y in DIGITS_E]}
+        begins |= {text[:-1] for text in begins if text[-1] == 0xa9} - {b''}
+        expected = {i for i in range(n_pieces) if re.sub(b'^ ', b'' if i >= 259 else b' ', bytes_of(pieces, i)) in begins}
+        expected.add(pieces.index('\u2581'))  # dropped as a whole
+        check('%s: no other begins a text' % path, drawn - expected, set())
+        check('%s: all that may begin one do' % path, (expected - drawn, len(expected) > 20), (set(), True))
+
+
+DIGITS_E = [b'%d' % i for i in range(10)] + ['é'.encode()]
+
+
 def test_repl():
     script = '/set temp 0.8\n/set seed 3\n/set repeat-penalty 1.3\n/set bias e-inf\n/set\n/g\n/set bias off\n/set repeat-penalty off\n/set\n'
     found = run('repl', NAMES, stdin=script.encode()).stdout.decode().splitlines()
@@ -245,6 +291,10 @@ def test_repl():
         run('repl', NAMES, stdin=('/set dry 0.8:1.5\n/set ban x\n/set ban \\x79\n/save %s\n' % file).encode())
         found = run('repl', NAMES, stdin=('/set xtc 0.5\n/load %s\n/set\n' % file).encode()).stdout.decode().splitlines()
         check('/load', found[-1].endswith('seed 0, ban x, ban \\x79, dry 0.8:1.5'), True)
+        other = folder + '/regex.session'
+        run('repl', NAMES, stdin=('/set regex [xyz]{3}\n/save %s\n' % other).encode())
+        found = run('repl', NAMES, stdin=('/load %s\n/set temp 1\n/g\n' % other).encode()).stdout.decode().splitlines()
+        check('/load and --regex', bool(re.fullmatch('[xyz]{3}', found[1])), True)
         text = open(file).read()
         for old, new, words in (('"dry"', '"wet"', 'unknown setting'), ('0.8:1.5', '0.8:x', 'as number 2 of')):
             open(file, 'w').write(text.replace(old, new))
@@ -263,7 +313,7 @@ def test_refused():
 
 
 for name, test in list(globals().items()):
-    if name.startswith('test_') and (DRAWS <= 20000 or name in ('test_distributions', 'test_regex')):
+    if name.startswith('test_') and (DRAWS <= 20000 or name in ('test_distributions', 'test_regex', 'test_large_vocabularies')):
         test()
 print('%d failed' % len(failed))
 sys.exit(bool(failed))

@@ -7,12 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    AUTOMATON_BUCKETS = 1 << 12,
-    AUTOMATON_DEAD = -1,
-    AUTOMATON_UNKNOWN = -2,
-    AUTOMATON_FAILED = -3
-};
+enum { AUTOMATON_BUCKETS = 1 << 12 };
 
 static int compare_states(const void *a, const void *b)
 {
@@ -29,7 +24,7 @@ static int32_t add_reachable(struct automaton *w, int32_t from, int32_t n)
     w->mark[from] = w->pass;
     while (n_stack > 0) {
         int32_t at = w->stack[--n_stack];
-        const struct pattern_state *s = &w->pattern->states[at];
+        const struct pattern_state *s = &w->pattern.states[at];
         if (s->low != PATTERN_FORK) {
             w->set[n++] = at;
             continue;
@@ -62,7 +57,7 @@ static int32_t state_of_set(struct automaton *w, int32_t n)
         return AUTOMATON_FAILED;
     for (int32_t i = 0; i < n; i++) {
         arr_put(w->members, w->set[i]);
-        w->states[at].accepts |= w->pattern->states[w->set[i]].low == PATTERN_END;
+        w->states[at].accepts |= w->pattern.states[w->set[i]].low == PATTERN_END;
     }
     for (int i = 0; i < 256; i++)
         w->states[at].to[i] = AUTOMATON_UNKNOWN;
@@ -73,7 +68,7 @@ static int32_t state_of_set(struct automaton *w, int32_t n)
 int automaton_open(struct automaton *w, const struct pattern *pattern, mgpt_error *err)
 {
     size_t n = arr_len(pattern->states);
-    w->pattern = pattern;
+    w->pattern = *pattern;
     w->mark = mem_new(n, sizeof *w->mark);
     w->set = mem_new(n, sizeof *w->set);
     w->stack = mem_new(n, sizeof *w->stack);
@@ -104,11 +99,11 @@ int32_t automaton_byte(struct automaton *w, int32_t state, unsigned char byte)
     if (to != AUTOMATON_UNKNOWN)
         return to;
     if (++w->pass == 0) {
-        memset(w->mark, 0, arr_len(w->pattern->states) * sizeof *w->mark);
+        memset(w->mark, 0, arr_len(w->pattern.states) * sizeof *w->mark);
         w->pass = 1;
     }
     for (int32_t i = 0; i < w->states[state].n; i++) {
-        const struct pattern_state *s = &w->pattern->states[w->members[w->states[state].first + i]];
+        const struct pattern_state *s = &w->pattern.states[w->members[w->states[state].first + i]];
         if (s->low >= 0 && byte >= s->low && byte <= s->high && w->mark[s->a] != w->pass)
             n = add_reachable(w, s->a, n);
     }

@@ -9,21 +9,29 @@
 #include <stdlib.h>
 #include <string.h>
 
+static void forget_states(struct chooser *c)
+{
+    for (size_t i = 0; i < CHOOSER_TEXTS; i++)
+        if (c->known[i])
+            arr_set_len(c->known[i], 0);
+}
+
 static void close_regex(struct chooser *c)
 {
-    if (c->regex)
+    if (c->regex && !c->is_lent)
         constraint_close(c->regex);
-    free(c->regex);
+    if (!c->is_lent)
+        free(c->regex);
     c->regex = NULL;
-    if (c->known)
-        arr_set_len(c->known, 0);
+    c->is_lent = 0;
+    forget_states(c);
 }
 
 /* The automaton of the rules' pattern, if that is another one than before. */
 static int open_regex(struct chooser *c, mgpt_error *err)
 {
     const struct edit_rules *r = c->rules;
-    int is_same = c->regex && c->pattern == r->pattern.states && c->regex->order == &r->order;
+    int is_same = c->regex && c->pattern == r->pattern.states && c->regex->trie == r->trie;
     if (is_same && edit_rules_is_on(r, EDIT_REGEX))
         return MGPT_OK;
     close_regex(c);
@@ -31,7 +39,7 @@ static int open_regex(struct chooser *c, mgpt_error *err)
         return MGPT_OK;
     c->regex = mem_new(1, sizeof *c->regex);
     c->pattern = r->pattern.states;
-    return c->regex ? constraint_open(c->regex, &r->pattern, &r->order, r->model, err)
+    return c->regex ? constraint_open(c->regex, &r->pattern, r->trie, r->model, err)
                     : err_memory(err, "the expression", sizeof *c->regex);
 }
 
@@ -40,19 +48,28 @@ int chooser_open(struct chooser *c, const struct edit_rules *rules, mgpt_error *
     size_t n = rules->n_logits;
     c->rules = rules;
     c->is_on = 0;
+    for (int id = 0; id < EDIT_N; id++)
+        c->on[id] = (uint8_t)edit_rules_is_on(rules, (enum edit_id)id);
     if (!edit_rules_any(rules))
         return MGPT_OK;
     if (!c->copy)
         c->copy = mem_new(n, sizeof *c->copy);
     if (!c->count)
         c->count = mem_new(n, sizeof *c->count);
-    if (!c->ranked && edit_rules_is_on(rules, EDIT_TYPICAL))
+    if (!c->ranked && c->on[EDIT_TYPICAL])
         c->ranked = mem_new(n, sizeof *c->ranked);
     int status = open_regex(c, err);
     if (status < 0)
         return status;
-    c->is_on = c->copy && c->count && (c->ranked || !edit_rules_is_on(rules, EDIT_TYPICAL));
+    c->is_on = c->copy && c->count && (c->ranked || !c->on[EDIT_TYPICAL]);
     return c->is_on ? MGPT_OK : err_memory(err, "the edits", n * sizeof *c->ranked);
+}
+
+void chooser_share(struct chooser *c, const struct chooser *from)
+{
+    c->regex = from->regex;
+    c->pattern = from->pattern;
+    c->is_lent = 1;
 }
 
 void chooser_close(struct chooser *c)
@@ -63,7 +80,8 @@ void chooser_close(struct chooser *c)
     free(c->ranked);
     arr_free(c->repeats);
     arr_free(c->mus);
-    arr_free(c->known);
+    for (size_t i = 0; i < CHOOSER_TEXTS; i++)
+        arr_free(c->known[i]);
     arr_free(c->banned);
     *c = (struct chooser){.is_on = 0};
 }
@@ -73,8 +91,7 @@ void chooser_begin(struct chooser *c, size_t begin, double mu)
     c->begin = begin;
     c->mu = mu != 0 || !c->rules ? mu : 2 * c->rules->value[EDIT_MIROSTAT][1];
     c->starts = -1;
-    if (c->known)
-        arr_set_len(c->known, 0);
+    forget_states(c);
     if (c->mus)
         arr_set_len(c->mus, 0);
     if (c->banned)
@@ -107,30 +124,29 @@ static int text_starts(const struct chooser *c, const int32_t *tokens)
     return n == 0;
 }
 
-/* The state of the text drawn so far; *starts: it has no bytes yet, and none are before it. The state of the
- * last text that was drawn for is kept, which is mostly where this text begins. */
+/* The state of the text drawn so far; *starts: it has no bytes yet, and none are before it. The states of the
+ * text before in this history are kept: most texts begin with it, or with a part of it. */
 static int32_t regex_state_of(struct chooser *c, const int32_t *tokens, size_t n_tokens,
-                              int *starts, int keeps)
+                              int *starts)
 {
-    size_t begin = c->begin < n_tokens ? c->begin : n_tokens, n = n_tokens - begin;
-    size_t known = arr_len(c->known);
-    int32_t state = c->known_state;
+    size_t begin = c->begin < n_tokens ? c->begin : n_tokens, n = n_tokens - begin, same = 0;
+    struct known_state **known = &c->known[(uintptr_t)tokens / 64 % CHOOSER_TEXTS];
+    size_t n_known = arr_len(*known) < n ? arr_len(*known) : n;
     if (c->starts < 0)
         c->starts = text_starts(c, tokens);
-    if (known > n || (known > 0 && memcmp(c->known, tokens + begin, known * sizeof *tokens) != 0))
-        known = 0;
-    if (known == 0)
-        state = 0;
-    *starts = c->starts;
-    for (size_t i = known; i < n && state >= 0; i++)
-        state = constraint_step(c->regex, state, tokens[begin + i], *starts && i == 0);
-    *starts = *starts && n == 0;
-    if (keeps && arr_reserve(c->known, n + 1)) {
-        if (n > 0)
-            memcpy(c->known, tokens + begin, n * sizeof *tokens);
-        arr_set_len(c->known, n);
-        c->known_state = state;
+    while (same < n_known && (*known)[same].token == tokens[begin + same])
+        same++;
+    int32_t state = same > 0 ? (*known)[same - 1].state : 0;
+    int keeps = n == 0 || arr_reserve(*known, n);
+    for (size_t i = same; i < n; i++) {
+        int32_t token = tokens[begin + i];
+        state = state < 0 ? state : constraint_step(c->regex, state, token, c->starts && i == 0);
+        if (keeps)
+            (*known)[i] = (struct known_state){token, state};
     }
+    if (keeps && *known)
+        arr_set_len(*known, n);
+    *starts = c->starts && n == 0;
     return state;
 }
 
@@ -139,7 +155,7 @@ int chooser_is_complete(struct chooser *c, const int32_t *tokens, size_t n_token
     int starts;
     if (!c->is_on || !c->regex)
         return 0;
-    int32_t state = regex_state_of(c, tokens, n_tokens, &starts, 0);
+    int32_t state = regex_state_of(c, tokens, n_tokens, &starts);
     return constraint_is_complete(c->regex, state, starts);
 }
 
@@ -162,18 +178,20 @@ void chooser_edit(float *logits, size_t n, const int32_t *tokens, size_t n_token
     edit_banned(c, logits, n, n_tokens);
     if (c->regex) {
         int starts;
-        int32_t state = regex_state_of(c, tokens, n_tokens, &starts, 1);
+        int32_t state = regex_state_of(c, tokens, n_tokens, &starts);
         constraint_edit(c->regex, state, starts, logits, n);
     }
     c->is_dead = none_left(logits, n);
     edit_penalties(c, logits, n, tokens, n_tokens);
-    if (edit_rules_is_on(r, EDIT_DRY) && n_tokens > 0)
+    if (c->on[EDIT_DRY] && n_tokens > 0)
         edit_dry(c, logits, n, tokens, n_tokens);
-    edit_nsigma(c, logits, n);
-    edit_typical(c, logits, n);
-    if (edit_rules_is_on(r, EDIT_XTC))
+    if (c->on[EDIT_NSIGMA])
+        edit_nsigma(c, logits, n);
+    if (c->on[EDIT_TYPICAL])
+        edit_typical(c, logits, n);
+    if (c->on[EDIT_XTC])
         edit_xtc(c, logits, n);
-    if (edit_rules_is_on(r, EDIT_MIROSTAT))
+    if (c->on[EDIT_MIROSTAT])
         edit_mirostat(c, logits, n);
 }
 
@@ -183,7 +201,7 @@ int chooser_prepare(struct chooser *c, mgpt_sampler *sampler, const int32_t *tok
     sampler->edit = NULL;
     if (!c->is_on)
         return MGPT_OK;
-    if (edit_rules_is_on(c->rules, EDIT_DRY) && !arr_reserve(c->repeats, n_tokens + CHOOSER_AHEAD))
+    if (c->on[EDIT_DRY] && !arr_reserve(c->repeats, n_tokens + CHOOSER_AHEAD))
         return err_memory(err, "the edits", n_tokens * sizeof *c->repeats);
     sampler->edit = chooser_edit;
     sampler->edit_user = c;
@@ -227,11 +245,11 @@ int32_t chooser_draw(struct chooser *c, mgpt_sampler *sampler, const float *logi
         return MGPT_EMEM;
     if (!c->is_on)
         return mgpt_sample(sampler, logits, n);
-    int steers = edit_rules_is_on(c->rules, EDIT_MIROSTAT);
+    int steers = c->on[EDIT_MIROSTAT];
     size_t place = n_tokens > c->begin ? n_tokens - c->begin : 0;
     if (steers && !arr_reserve(c->mus, place + 1))
         return err_memory(err, "the edits", (place + 1) * sizeof *c->mus);
-    if (edit_rules_is_on(c->rules, EDIT_XTC))
+    if (c->on[EDIT_XTC])
         c->drops = next_number(sampler) < c->rules->value[EDIT_XTC][0];
     if (steers) {
         if (place < arr_len(c->mus)) /* the text went back */

@@ -11,7 +11,10 @@
 
 #include "choose/edit_rules.h"
 
-enum { CHOOSER_AHEAD = 64 }; /* a draft may propose that many tokens after the history */
+enum {
+    CHOOSER_AHEAD = 64, /* a draft may propose that many tokens after the history */
+    CHOOSER_TEXTS = 16  /* texts whose states are known, by the address of their history */
+};
 
 struct ranked_token {
     double key;
@@ -24,18 +27,24 @@ struct banned {
     int32_t token;
 };
 
+/* A drawn token, and the regex's state after it. */
+struct known_state {
+    int32_t token, state;
+};
+
 struct chooser {
     const struct edit_rules *rules;
-    int is_on;                           /* a rule is in force */
-    double temperature;                  /* of the draw */
-    float *copy;                         /* [n_tokens] */
-    uint32_t *count;                     /* [n_tokens] 0 between uses */
-    struct ranked_token *ranked;         /* [n_tokens] for TYPICAL, or NULL */
-    uint32_t *repeats;                   /* stb_ds array: for DRY */
-    struct regex *regex;                 /* for REGEX, or NULL */
-    const struct pattern_state *pattern; /* that it was made for */
-    int32_t *known;                      /* stb_ds array: drawn tokens whose state is known_state */
-    int32_t known_state;
+    int is_on;                                /* a rule is in force */
+    uint8_t on[EDIT_N];                       /* which */
+    double temperature;                       /* of the draw */
+    float *copy;                              /* [n_tokens] */
+    uint32_t *count;                          /* [n_tokens] 0 between uses */
+    struct ranked_token *ranked;              /* [n_tokens] for TYPICAL, or NULL */
+    uint32_t *repeats;                        /* stb_ds array: for DRY */
+    struct regex *regex;                      /* for REGEX, or NULL */
+    const struct pattern_state *pattern;      /* that it was made for */
+    int is_lent;                              /* the regex is another chooser's */
+    struct known_state *known[CHOOSER_TEXTS]; /* stb_ds arrays: texts that were last asked for */
     int starts;  /* no text is before the drawn one; -1: not known yet */
     int drops;   /* XTC drops tokens in this draw */
     int is_dead; /* no token was left to draw */
@@ -48,6 +57,10 @@ struct chooser {
 /* Takes rules; may be called again when they have changed. MGPT_OK or MGPT_EMEM. Zero it before. */
 int chooser_open(struct chooser *c, const struct edit_rules *rules, mgpt_error *err);
 void chooser_close(struct chooser *c);
+
+/* Before chooser_open with the same rules in the same thread: what is known of the REGEX is that of `from`, which
+ * stays. */
+void chooser_share(struct chooser *c, const struct chooser *from);
 
 /* A text whose drawn part begins at position `begin`. mu: Mirostat's, of a text that goes on; 0: as at its begin. */
 void chooser_begin(struct chooser *c, size_t begin, double mu);

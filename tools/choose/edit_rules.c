@@ -59,7 +59,10 @@ void edit_rules_free(struct edit_rules *r)
         edit_rules_clear(r, (enum edit_id)id);
     free(r->breaks);
     r->breaks = NULL;
-    token_order_free(&r->order);
+    if (r->trie)
+        token_trie_free(r->trie);
+    free(r->trie);
+    r->trie = NULL;
 }
 
 /* ---- numbers ---- */
@@ -173,6 +176,23 @@ static int read_ban(const struct edit_rules *r, struct edit_text *t, mgpt_error 
                          "expected a text with escapes as \\n, \\xHH, found '%.60s'", t->given);
 }
 
+static int open_trie(struct edit_rules *r, mgpt_error *err)
+{
+    struct token_trie trie = {.longest = 0};
+    if (r->trie)
+        return MGPT_OK;
+    int status = token_trie_open(&trie, r->model, err);
+    if (status < 0)
+        return status;
+    r->trie = mem_new(1, sizeof *r->trie);
+    if (!r->trie) {
+        token_trie_free(&trie);
+        return err_memory(err, "the vocabulary", sizeof trie);
+    }
+    *r->trie = trie;
+    return MGPT_OK;
+}
+
 /* The expression takes the place of the one before. */
 static int read_regex(struct edit_rules *r, const struct edit_text *t, mgpt_error *err)
 {
@@ -181,12 +201,12 @@ static int read_regex(struct edit_rules *r, const struct edit_text *t, mgpt_erro
     if (text_is_none(r->model))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "the model has no vocabulary, so its text is ids");
-    int status = r->order.tokens ? MGPT_OK : token_order_open(&r->order, r->model, err);
+    int status = open_trie(r, err);
     if (status == MGPT_OK)
         status = pattern_parse(&pattern, t->bytes, strlen(t->bytes), err);
     if (status < 0)
         return status;
-    status = constraint_open(&probe, &pattern, &r->order, r->model, err);
+    status = constraint_open(&probe, &pattern, r->trie, r->model, err);
     if (status == MGPT_OK && constraint_is_complete(&probe, 0, 0))
         status =
             err_set(err, MGPT_EARG, MGPT_NO_OFFSET,

@@ -82,7 +82,7 @@ struct edit_rules {
     double value[EDIT_N][EDIT_PARTS]; /* of NUMBERS */
     struct edit_text *texts[EDIT_N];  /* of TEXTS: stb_ds arrays */
     struct pattern pattern;           /* of REGEX */
-    struct token_order order;         /* for REGEX; made once */
+    struct token_trie *trie;          /* for REGEX; NULL: not made yet */
     uint8_t *breaks; /* [n_tokens] 1: no repetition goes through it, for DRY; or NULL */
 };
 

@@ -17,6 +17,7 @@
 
 enum { PATTERN_END = -1, PATTERN_FORK = -2 }; /* in place of `low` */
 enum { PATTERN_STATES = 200000, AUTOMATON_STATES = 50000 };
+enum { AUTOMATON_DEAD = -1, AUTOMATON_UNKNOWN = -2, AUTOMATON_FAILED = -3 };
 
 struct pattern_state {
     int16_t low, high; /* reads a byte low .. high and goes to a; or one of PATTERN_* */
@@ -47,11 +48,11 @@ struct automaton_state {
     int32_t first, n; /* the pattern's states, in automaton.members */
     int32_t next;     /* with the same hash; -1: none */
     int accepts;
-    int32_t to[256]; /* -1: dead; -2: not known yet */
+    int32_t to[256]; /* or AUTOMATON_DEAD, AUTOMATON_UNKNOWN */
 };
 
 struct automaton {
-    const struct pattern *pattern;
+    struct pattern pattern;         /* a copy: its states must stay */
     struct automaton_state *states; /* stb_ds array */
     int32_t *members;               /* stb_ds array */
     int32_t *buckets;               /* [AUTOMATON_BUCKETS] */
@@ -64,7 +65,15 @@ struct automaton {
 int automaton_open(struct automaton *w, const struct pattern *pattern, mgpt_error *err);
 void automaton_close(struct automaton *w);
 
-/* The state after a byte: -1 when no text matches that goes on so; -3 out of memory or of AUTOMATON_STATES. */
+/* The state after a byte: AUTOMATON_DEAD when no text matches that goes on so; AUTOMATON_FAILED out of memory or of
+ * AUTOMATON_STATES. */
 int32_t automaton_byte(struct automaton *w, int32_t state, unsigned char byte);
+
+/* The same, where it is known without a call. */
+static inline int32_t automaton_next(struct automaton *w, int32_t state, unsigned char byte)
+{
+    int32_t to = w->states[state].to[byte];
+    return to >= AUTOMATON_DEAD ? to : automaton_byte(w, state, byte);
+}
 
 #endif

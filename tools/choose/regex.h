@@ -1,46 +1,61 @@
 /* --regex: tokens that a text may go on with, so that all of it can still match.
  *
- * The bytes of tokens walk an automaton. Which tokens a state allows is found once, through the vocabulary in order of
- * bytes (common beginnings are walked once, and what no text matches is passed over), and kept: a bit for each token of
- * the vocabulary. A state from which no tokens lead to a whole match is not entered.
+ * The bytes of tokens walk an automaton. Which tokens a state allows is found once, by a walk over the trie of the
+ * vocabulary (common beginnings are walked once, and what no text matches is passed over), and kept: a bit for each token
+ * of the vocabulary. A state from which no tokens lead to a whole match is not entered.
  */
 #ifndef MGPT_REGEX_H
 #define MGPT_REGEX_H
 
 #include "choose/pattern.h"
 
-/* The tokens with bytes in order of these, and the end tokens. */
-struct token_order {
-    int32_t *tokens;  /* stb_ds array */
-    uint32_t *common; /* stb_ds array: first bytes that are those of the token before */
-    int32_t *ends;    /* stb_ds array */
+/* A node of the trie, in order of bytes: what its byte leads to comes next, up to node `skip`. The tokens that end at
+ * it are tokens[first] up to the first of the next node. */
+struct token_node {
+    uint32_t first, skip, depth;
+    unsigned char byte;
+};
+
+struct token_piece {
+    const char *bytes; /* the model's */
+    size_t n;
+};
+
+/* The tokens with bytes, and the end tokens. The last node only ends the tokens of the one before. */
+struct token_trie {
+    struct token_node *nodes;   /* stb_ds array */
+    int32_t *tokens;            /* stb_ds array, in order of bytes */
+    int32_t *ends;              /* stb_ds array */
+    struct token_piece *pieces; /* by token */
     size_t longest;
 };
 
 /* MGPT_OK or MGPT_EMEM. Zero it before. */
-int token_order_open(struct token_order *o, const mgpt_model *model, mgpt_error *err);
-void token_order_free(struct token_order *o);
+int token_trie_open(struct token_trie *o, const mgpt_model *model, mgpt_error *err);
+void token_trie_free(struct token_trie *o);
 
-/* What is known of a state: bits of the tokens that it allows, and their number; NULL: not known. */
+/* What a state allows: a bit for each token, end tokens too where the text matches; NULL: not known. */
 struct allowed {
     uint64_t *bits;
-    size_t n;
+    size_t n; /* without end tokens */
 };
 
 struct regex {
     const mgpt_model *model;
-    const struct token_order *order;
+    const struct token_trie *trie;
     size_t n_tokens;
     struct automaton automaton;
     struct allowed *allowed; /* stb_ds array, by state */
     struct allowed first;    /* where the text begins: some vocabularies drop a space there */
+    struct allowed only_end; /* after a text that does not match */
+    size_t n_kept;           /* of `allowed` that are known */
     uint8_t *live;           /* stb_ds array, by state: tokens lead to a match; NULL: from all */
     int32_t *path;           /* [longest + 1] scratch */
     int failed;              /* out of memory or of states */
 };
 
 /* MGPT_OK, MGPT_EMEM, or MGPT_EARG: no text of the vocabulary matches, or the automaton is too large. Zero it before. */
-int constraint_open(struct regex *x, const struct pattern *pattern, const struct token_order *order,
+int constraint_open(struct regex *x, const struct pattern *pattern, const struct token_trie *trie,
                     const mgpt_model *model, mgpt_error *err);
 void constraint_close(struct regex *x);
 

@@ -147,6 +147,7 @@ struct record *record_read(const struct records_ask *ask, size_t line, const cha
         status = read_stops(r, ask->usual);
     if (status == MGPT_OK)
         status = read_record_prompt(r, ask->special);
+    chooser_share(&r->chooser, &ask->usual->sampling->chooser);
     if (status == MGPT_OK)
         status = chooser_open(&r->chooser, &ask->usual->sampling->rules, &r->wrong);
     chooser_begin(&r->chooser, r->ask.n_prompt, 0);
