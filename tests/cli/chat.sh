@@ -65,6 +65,16 @@ run generate "$tmp/chat.gguf" --chat --temp 0 -n 4 -f "$tmp/turns"
 check "a turn beyond the context ends it" eval '[ $code -eq 4 ] && [ "$(wc -l <"$tmp/out")" -ge 1 ]'
 tells "and says so" 'the conversation: '
 
+# --choices: what the model says of each after the template's text, with which the second turn goes on
+chosen()
+{
+    "$MGPT" generate "$tmp/chat.gguf" --special --no-prompt --temp 0 -p "$1" --choices 'yes,no,no.'
+}
+yes=$(chosen "$turn")
+no=$(chosen "$turn$yes<|im_end|>${nl}<|im_start|>user${nl}why?<|im_end|>${nl}<|im_start|>assistant${nl}")
+printf 'hi there\nwhy?\n' >"$tmp/turns"
+prints "--choices" "$yes$nl$no" generate "$tmp/chat.gguf" --chat --temp 0 --choices 'yes,no,no.' -f "$tmp/turns"
+
 # the template's variables, and another template
 prints "--chat-var" "$(continues "${turn}be ")" generate "$tmp/chat.gguf" --chat --chat-var 'why=be ' --temp 0 -n 6 -p 'hi there'
 prints "--think off" "$(continues "${turn}no")" generate "$tmp/chat.gguf" --chat --think off --temp 0 -n 6 -p 'hi there'

@@ -1,4 +1,5 @@
 """Edits of logits in Python: what `mgpt generate` draws with the same options, in the ranges of those."""
+import json
 import subprocess
 from pathlib import Path
 
@@ -54,6 +55,31 @@ def test_refused(names, named, failure, text):
     with pytest.raises(failure, match=text) as refused:
         names.generate("a", **named)
     assert len(str(refused.value)) < 400
+
+
+def test_choose(root, names, shakespeare):
+    for model, file, text, choices in ((names, "names", "ann", ["a", "ie", "i", "abel"]), (shakespeare, "shakespeare", "To be", [" or", "\n", ", a"])):
+        for seed, more, options in ((0, {}, []), (3, {"temperature": 1.5}, ["--temp", "1.5"]), (0, {"temperature": 0}, ["--temp", "0"])):
+            listed = ",".join(t.replace(",", "\\,").replace("\n", "\\n") for t in choices)
+            done = subprocess.run([PROGRAM, "generate", root / f"weights/{file}.gguf", "-p", text, "--choices", listed, "-s", str(seed), *options, "--json"],
+                                  capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+            record, found = json.loads(done.stdout), model.choose(text, choices, seed=seed, **more)
+            assert (found.index, text + found.text) == (record["choice"], record["text"])
+            assert [{"text": t, "tokens": i, "logprob": x} for t, i, x in zip(choices, found.tokens, found.logprobs)] == \
+                [{k: v for k, v in c.items() if k != "prob"} for c in record["choices"]]
+            assert np.allclose(found.probs, [c["prob"] for c in record["choices"]], rtol=1e-12)
+        session = model.session()
+        session.feed(model.encode(text))
+        held = session.tokens
+        assert model.choose(session, choices, seed=3) == model.choose(held, choices, seed=3) == model.choose(text, choices, seed=3) and session.tokens == held
+
+
+@pytest.mark.parametrize("choices, failure, text", [
+    ("ab", TypeError, "expected several texts"), ([], TypeError, "several texts"), (["a", ""], ValueError, "texts with characters"), ([1], ValueError, "found 1"),
+    (["a", "b", "a"], ValueError, "'a' is 'a' again"), (["a", "?"], mgpt.Error, "not in the vocabulary"), (["a" * 20], mgpt.Error, "context")])
+def test_choices_refused(names, choices, failure, text):
+    with pytest.raises(failure, match=text):
+        names.choose("a", choices)
 
 
 def test_needs_a_model():

@@ -27,7 +27,7 @@ static size_t hex_number(const char *p, size_t n, size_t max, uint32_t *value)
  * and stores their number. Returns the bytes of p used, 0 if it is not an escape. */
 static size_t read_escape(const char *p, size_t n, char *out, size_t *n_out)
 {
-    static const char names[] = "ntr\"\\", to[] = "\n\t\r\"\\";
+    static const char names[] = "ntr\"\\,", to[] = "\n\t\r\"\\,";
     const char *at = n && *p ? strchr(names, *p) : NULL;
     uint32_t code;
     *n_out = 1;

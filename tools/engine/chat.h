@@ -111,6 +111,7 @@ struct chat_request {
     const struct chat_style *style;
     int32_t n_predict;         /* most tokens of an answer; -1: until the end */
     const struct stops *stops; /* end an answer, too */
+    struct choices *choices;   /* an answer is one of them; NULL: it is drawn */
 };
 
 /* Prints the answers, each with a line end. Returns an exit code. */

@@ -11,6 +11,7 @@
 #include "common/interrupt.h"
 #include "common/text.h"
 #include "engine/chat.h"
+#include "generate/choices.h"
 #include "repl/line.h"
 
 #include <stdio.h>
@@ -55,6 +56,25 @@ static const float *keep(struct run *r, int32_t token, mgpt_error *err)
     int32_t last = mgpt_tokens(session)[to - 1];
     mgpt_rewind(session, (size_t)to - 1, NULL);
     return engine_step(r->engine, last, err);
+}
+
+/* The answer is one of the choices. */
+static int choose_answer(struct run *r)
+{
+    struct choices *c = r->request->choices;
+    mgpt_session *session = r->engine->session;
+    mgpt_error err;
+    int taken = choices_score(c, r->engine, session, 1, &err);
+    if (taken == MGPT_OK)
+        taken = choices_draw(c, &r->sampling->sampler, &err);
+    if (taken < 0)
+        return cli_fail(NULL, &err);
+    const struct choice *k = &c->list[taken];
+    text_out_bytes(&r->out, k->text, k->n);
+    int code = engine_sync(r->engine, session, k->tokens, k->n_tokens);
+    for (size_t i = c->n_common; i < k->n_tokens && code == EXIT_OK; i++)
+        code = chat_answer(&r->chat, k->tokens[i]);
+    return code;
 }
 
 /* Draws one answer. The context may be full at its end: then the next turn will say so. */
@@ -109,7 +129,7 @@ static int answer(struct run *r, const char *text, size_t n_bytes)
         code = engine_sync(r->engine, r->engine->session, r->chat.tokens, arr_len(r->chat.tokens));
     if (code != EXIT_OK)
         return code;
-    code = chat_run_draw(r);
+    code = r->request->choices ? choose_answer(r) : chat_run_draw(r);
     text_out_end(&r->out);
     if (r->out.failed.status < 0)
         return code == EXIT_OK ? cli_fail(NULL, &r->out.failed) : code; /* one line is enough */

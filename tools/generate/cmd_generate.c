@@ -27,6 +27,8 @@ struct generate {
     struct draft draft;
     struct input input;
     struct cli_many stop;
+    const char *choices_given;
+    struct choices choices;
     struct stops stops;
     int chat;
     const char *records;
@@ -75,9 +77,19 @@ static const char notes[] =
     "begun.\n\n"
     "--records FILE: a line is {\"prompt\": \"...\"} or {\"ids\": [...]}, perhaps with id, n, "
     "seed, stop,\n"
-    "ignore_end, temperature, top_k, top_p, min_p. It becomes a line of JSON (a bad one: its "
-    "error;\n"
-    "exit code 3 at the end). --json -f FILE.jsonl is the same.\n\n"
+    "ignore_end, choices, temperature, top_k, top_p, min_p. It becomes a line of JSON (a bad one: "
+    "its\n"
+    "error; exit code 3 at the end). --json -f FILE.jsonl is the same.\n\n"
+    "--choices: a text has the tokens that prompt and choice have together. Its log-probability "
+    "is\n"
+    "their sum, as mgpt score has it, after the tokens that the prompt shares with all: where a\n"
+    "choice changes the prompt's last tokens, these count for all choices. With --chat, and after\n"
+    "ids that are not the tokens of their own text, a choice has the tokens that it has alone. No\n"
+    "end counts: a choice that begins another one is at least as likely. Empty choices and equal\n"
+    "ones are refused. --temp 0 takes the likeliest; else one is drawn by probability at the\n"
+    "temperature. --json adds choice (its number from 0 on) and choices: of each the text, "
+    "tokens,\n"
+    "logprob, and prob among them.\n\n"
     "--slide does what nanoGPT does when the context is full: for each further token the last "
     "n_ctx\n"
     "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
@@ -196,14 +208,34 @@ static void generate_release(struct generate *g)
     free(g->samples.resume.stored);
     free(g->input.tokens);
     stops_close(&g->stops);
+    choices_close(&g->choices);
     draft_close(&g->draft);
     sampling_end(&g->sampling);
     engine_close(&g->engine);
 }
 
+static int read_choice_list(struct generate *g, const struct cli_command *command)
+{
+    const struct samples *s = &g->samples;
+    mgpt_error err;
+    if (s->n_predict >= 0 || s->ignore_end || s->slide || s->top >= 0 || g->stop.n > 0 ||
+        sampling_edits_given(&g->sampling))
+        return cli_usage(command, "--choices goes with none of -n, --stop, --ignore-end, --slide, "
+                                  "--top and the settings that edit logits (--bias to --mirostat)");
+    if (text_is_none(g->engine.model))
+        return cli_usage(command, "--choices: the model has no vocabulary, so its text is ids");
+    int status = choices_read(&g->choices, g->choices_given, &err);
+    if (status == MGPT_EARG)
+        return cli_usage(command, "--choices: %s", err.text);
+    g->samples.choices = &g->choices;
+    return status < 0 ? cli_fail(NULL, &err) : EXIT_OK;
+}
+
 static int open_session(struct generate *g, const struct cli_command *command)
 {
-    int code = engine_session(&g->engine);
+    int code = g->choices_given ? read_choice_list(g, command) : EXIT_OK;
+    if (code == EXIT_OK)
+        code = engine_session(&g->engine);
     if (code == EXIT_OK)
         code = stops_open(&g->stops, command, "--stop", &g->stop, g->engine.model);
     if (code == EXIT_OK && g->samples.draft)
@@ -217,8 +249,14 @@ static int open_session(struct generate *g, const struct cli_command *command)
 static int converse(struct generate *g, const struct cli_command *command)
 {
     const struct samples *s = &g->samples;
-    const struct chat_request request = {g->input.text, g->input.file, &g->style, s->n_predict,
-                                         &g->stops};
+    const struct chat_request request = {
+        .text = g->input.text,
+        .file = g->input.file,
+        .style = &g->style,
+        .n_predict = s->n_predict,
+        .stops = &g->stops,
+        .choices = g->choices_given ? &g->choices : NULL,
+    };
     if (s->json || s->n != 1 || s->first || s->batch || samples_speculate(s) || s->slide ||
         g->input.special || g->input.escapes || g->input.ids || s->no_prompt || s->ignore_end)
         return cli_usage(command, "--chat goes with none of --samples, --first, --batch, --lookup, "
@@ -314,6 +352,8 @@ int cmd_generate(int argc, char **argv)
          "most tokens to draw (default -1: until the end)"},
         {"--stop", "TEXT", CLI_MANY, &g.stop, 0, 0,
          "end before TEXT (\\n, \\u{3002}, ...); may be repeated"},
+        {"--choices", "LIST", CLI_TEXT, &g.choices_given, 0, 0,
+         "go on with one of these, by their probabilities: yes,no (\\, is a comma)"},
         {"--ignore-end", NULL, CLI_FLAG, &g.samples.ignore_end, 0, 0,
          "go on after end tokens, until -n or the end of the context"},
         {"--samples", "N", CLI_INT, &g.samples.n, 1, INT32_MAX, "how many texts (default 1)"},
@@ -364,7 +404,8 @@ int cmd_generate(int argc, char **argv)
             g.records = g.input.file;
             g.input.file = NULL;
         }
-        g.engine.only_draws = !g.records; /* a record may draw otherwise than the options say */
+        g.engine.only_draws =
+            !g.records && !g.choices_given; /* a record may draw otherwise than the options say */
         code = engine_begin(&g.engine, &g.sampling, &command);
         code = code == EXIT_OK ? generate(&g, &command) : code;
     }

@@ -14,8 +14,9 @@
 #define WRONG(r, ...) err_set(&(r)->wrong, MGPT_EFILE, MGPT_NO_OFFSET, __VA_ARGS__)
 
 #define SETTING_NAME(field, ...) #field,
-static const char *const fields[] = {
-    "id", "prompt", "ids", "n", "seed", "stop", "ignore_end", SAMPLER_SETTINGS(SETTING_NAME)};
+static const char *const fields[] = {"id",         "prompt",  "ids",
+                                     "n",          "seed",    "stop",
+                                     "ignore_end", "choices", SAMPLER_SETTINGS(SETTING_NAME)};
 
 static int check_names(struct record *r)
 {
@@ -26,7 +27,7 @@ static int check_names(struct record *r)
         if (i == n)
             return WRONG(r,
                          "unknown field \"%.*s\": the fields of a record are id, prompt, ids, n, "
-                         "seed, stop, ignore_end and the sampler's (--help)",
+                         "seed, stop, ignore_end, choices and the sampler's (--help)",
                          TEXT_CLIP(k.key, strlen(k.key)));
     }
     return MGPT_OK;
@@ -96,6 +97,32 @@ static int read_stops(struct record *r, const struct samples *usual)
     return MGPT_OK;
 }
 
+/* An array of strings, in place of the command's. */
+static int read_choices(struct record *r, const struct samples *usual)
+{
+    const struct jval *given = jval_get(r->object, "choices");
+    int status = MGPT_OK;
+    if (given && (!jval_is(given, JVAL_ARRAY) || jval_size(given) == 0))
+        return WRONG(r, "choices: expected an array of strings, one at least");
+    if ((given || usual->choices) && (jval_get(r->object, "n") || jval_get(r->object, "stop") ||
+                                      jval_get(r->object, "ignore_end")))
+        return WRONG(r, "n, stop and ignore_end do not go with choices");
+    if (given && text_is_none(usual->engine->model))
+        return WRONG(r, "choices: the model has no vocabulary, so its text is ids");
+    for (size_t i = 0; given && status == MGPT_OK && i < jval_size(given); i++) {
+        const struct jval *text = jval_at(given, i);
+        if (!jval_is(text, JVAL_STRING))
+            return WRONG(r, "choices: expected an array of strings, one at least");
+        status = choices_add(&r->choices, jval_text(text), jval_text_size(text), &r->wrong);
+    }
+    size_t n = given || !usual->choices ? 0 : arr_len(usual->choices->list);
+    for (size_t i = 0; status == MGPT_OK && i < n; i++)
+        status = choices_add(&r->choices, usual->choices->list[i].text, usual->choices->list[i].n,
+                             &r->wrong);
+    r->ask.choices = r->choices.list ? &r->choices : NULL;
+    return status;
+}
+
 /* ---- the prompt ---- */
 
 static int read_prompt_text(struct record *r, const struct jval *text, int special)
@@ -146,6 +173,8 @@ struct record *record_read(const struct records_ask *ask, size_t line, const cha
     if (status == MGPT_OK)
         status = read_stops(r, ask->usual);
     if (status == MGPT_OK)
+        status = read_choices(r, ask->usual);
+    if (status == MGPT_OK)
         status = read_record_prompt(r, ask->special);
     chooser_share(&r->chooser, &ask->usual->sampling->chooser);
     if (status == MGPT_OK)
@@ -155,12 +184,23 @@ struct record *record_read(const struct records_ask *ask, size_t line, const cha
     r->is_done = status < 0;
     r->ask.prompt = r->to_run = r->prompt;
     r->n_to_run = r->ask.n_prompt;
-    if (!r->is_done)
+    if (!r->is_done && !r->ask.choices)
         sample_text_begin(&r->text);
     return r;
 }
 
 /* ---- drawing ---- */
+
+static enum ending take_choice(struct record *r)
+{
+    int taken = choices_score(&r->choices, r->ask.engine, r->session, 0, &r->wrong);
+    if (taken == MGPT_OK)
+        taken = choices_draw(&r->choices, &r->sampler, &r->wrong);
+    if (taken < 0)
+        return END_INTERRUPTED;
+    sample_text_choice(&r->text, taken);
+    return END_MATCH;
+}
 
 static enum ending draw_token(struct record *r, const float *logits)
 {
@@ -188,7 +228,7 @@ void record_draw(struct record *r)
         r->is_done = 1;
         return;
     }
-    r->ending = draw_token(r, logits);
+    r->ending = r->ask.choices ? take_choice(r) : draw_token(r, logits);
     r->to_run = &r->token;
     r->n_to_run = 1;
     r->is_done = r->ending != GOES_ON;
@@ -207,6 +247,7 @@ void record_free(struct record *r)
 {
     sample_text_close(&r->text);
     stops_close(&r->stops);
+    choices_close(&r->choices);
     chooser_close(&r->chooser);
     free(r->prompt);
     jval_free(r->object);

@@ -15,7 +15,8 @@ struct record {
     mgpt_sampler sampler;
     struct chooser chooser;
     struct stops stops;
-    int32_t *prompt; /* malloc'ed */
+    struct choices choices; /* empty: tokens are drawn */
+    int32_t *prompt;        /* malloc'ed */
     struct sample_text text;
     mgpt_session *session; /* of a record in work */
     const int32_t *to_run; /* [n_to_run] of the next pass */

@@ -75,6 +75,17 @@ void sample_text_add(struct sample_text *text, const char *bytes, size_t n, cons
         sample_list(text, tokens[i]);
 }
 
+void sample_text_choice(struct sample_text *text, int taken)
+{
+    const struct choices *c = text->ask->choices;
+    const struct choice *k = &c->list[taken];
+    sample_text_begin(text);
+    if (arr_len(text->shown) > c->n_common)
+        arr_set_len(text->shown, c->n_common);
+    sample_text_add(text, k->text, k->n, k->tokens + c->n_common, k->n_tokens - c->n_common);
+    text->taken = taken;
+}
+
 /* One line of JSON with OpenAI's names; an interrupted sample has no reason to have finished. */
 static void sample_print_json(struct sample_text *text, uint64_t number, enum ending ending)
 {
@@ -99,6 +110,8 @@ static void sample_print_json(struct sample_text *text, uint64_t number, enum en
         fputs(",\"stop_text\":", stdout);
         json_out_string(&out, text->out.stopped->bytes, text->out.stopped->n);
     }
+    if (text->ask->choices)
+        choices_print(text->ask->choices, text->taken, &out);
     if (text->ask->top >= 0)
         drawn_print(&text->drawn, &out, text->ask->engine->model);
     puts("}");

@@ -11,6 +11,7 @@ struct sample_text {
     struct text_out out;
     int32_t *shown;     /* stb_ds array: the tokens of the text, for --json */
     struct drawn drawn; /* for --top */
+    int taken;          /* of ask->choices */
     size_t n_full;      /* samples that ended with the context */
 };
 
@@ -28,6 +29,9 @@ void sample_text_note(struct sample_text *text, int32_t token, const mgpt_sample
 /* Adds text that has been made: n bytes and, for --json, the tokens that they are. */
 void sample_text_add(struct sample_text *text, const char *bytes, size_t n, const int32_t *tokens,
                      size_t n_tokens);
+
+/* Begins with the prompt, and goes on with a choice of ask->choices. */
+void sample_text_choice(struct sample_text *text, int taken);
 
 /* Prints what is left of the text of sample `number`. Returns an exit code. */
 int sample_text_end(struct sample_text *text, uint64_t number, enum ending ending);

@@ -265,6 +265,33 @@ static int run_in_order(struct samples *s)
     return code;
 }
 
+/* Each sample is the prompt and one of the choices. */
+static int run_chosen(struct samples *s)
+{
+    struct sample_text text;
+    mgpt_error err;
+    int code = choices_score(s->choices, s->engine, s->engine->session, 0, &err) < 0
+                   ? cli_fail(NULL, &err)
+                   : EXIT_OK;
+    sample_text_open(&text, s);
+    for (uint64_t i = 0; code == EXIT_OK && i < (uint64_t)s->n; i++) {
+        s->after = sampling_of_sample(s->sampling, s->first + i);
+        int taken = choices_draw(s->choices, &s->after, &err);
+        if (taken < 0) {
+            code = cli_fail(NULL, &err);
+            break;
+        }
+        sample_text_choice(&text, taken);
+        code = sample_text_end(&text, s->first + i, END_MATCH);
+        const struct choice *k = &s->choices->list[taken];
+        if (code == EXIT_OK && s->n == 1 && resume_writes(&s->resume))
+            code = engine_sync(s->engine, s->engine->session, k->tokens, k->n_tokens);
+        code = code == EXIT_OK ? samples_stopped() : code;
+    }
+    sample_text_close(&text);
+    return code;
+}
+
 /* Also after Ctrl-C: what was printed is kept. */
 static int samples_keep(const struct samples *s, int code)
 {
@@ -291,6 +318,8 @@ int samples_run(struct samples *s)
     int code = hear_prompt(s);
     if (code != EXIT_OK)
         return code;
+    if (s->choices)
+        return samples_keep(s, run_chosen(s));
     s->first_logits = mem_new(n, sizeof *s->first_logits);
     if (!s->first_logits) {
         err_memory(&err, "the samples", n * sizeof *s->first_logits);

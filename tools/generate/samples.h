@@ -11,6 +11,7 @@
 #include "common/jval.h"
 #include "engine/engine.h"
 #include "engine/sampling.h"
+#include "generate/choices.h"
 #include "generate/resume.h"
 #include "generate/speculate.h"
 
@@ -30,6 +31,7 @@ struct samples {
     double mu;      /* Mirostat's, of a text that goes on; 0: none */
     int ignore_end; /* end tokens are drawn as others are */
     const struct stops *stops;
+    struct choices *choices; /* one of them goes on; NULL: tokens are drawn */
     int slide;     /* beyond the context with a window of its last tokens (engine_slide) */
     int no_prompt; /* the continuation only */
     int json;      /* a JSON object for each, not a line */

@@ -15,6 +15,7 @@ from ._rows import Info
 from .analysis import Attribution, HeadScores, Lens, MaxText
 from .cache import Cache
 from .check import CheckResult, check
+from .choice import Choice
 from .generate import Piece, Sampler
 from .hooks import Hook
 from .model import Decoder, Model
@@ -24,6 +25,6 @@ from .session import Session, step_many
 from .steering import Steering
 
 __version__: str = lib.mgpt_version().decode()
-__all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "ROLES", "Attribution", "Cache", "CheckResult", "Decoder",
+__all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "ROLES", "Attribution", "Cache", "CheckResult", "Choice", "Decoder",
            "Error", "Grid", "HeadScores", "Hook", "Info", "Lens", "MaxText", "Model", "Patched", "Piece", "Sampler", "Score", "Session", "Steering",
            "check", "step_many"]

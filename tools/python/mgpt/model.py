@@ -20,6 +20,7 @@ from ._lib import (EARG, NO_SPECIAL_TOKENS, PARSE_SPECIAL, ROLES, CModelParams, 
 from ._ranges import c_string, number, option, shown
 from .analysis import Attribution, HeadScores, Lens, MaxText
 from .cache import Cache
+from .choice import Choice, choose
 from .generate import Sampler, Stops, generate
 from .patching import Metric, Patched, run_hooks, run_program
 from .score import Score, all_logits, score
@@ -272,6 +273,17 @@ class Model:
             raise ValueError("text: nothing to begin with: the text is empty and the model has no BOS")
         session = self.session(n_ctx=n_ctx, threads=threads, kv=kv, steer=steer)
         return generate(session, tokens, n, sampler, list(hooks), stops, ignore_end, logprobs)
+
+    def choose(self, text: str | Tokens | Session, choices: Iterable[str], *, n_ctx: int = 0, threads: int = 0,
+               kv: str = "auto", steer: Steering | Vectors | None = None, **sampling: Unpack[Sampling]) -> Choice:
+        """Which of several texts goes on after a text, tokens, or those of a session (which stays as it is).
+
+        What `mgpt generate --choices` takes for the same settings of the sampler (temperature 0: the likeliest), with
+        the log-probabilities of all: of the tokens that text and choice have together, as `generate --help` says.
+        """
+        sampler = Sampler(**sampling)
+        session = text.fork() if isinstance(text, Session) else self.session(n_ctx=n_ctx, threads=threads, kv=kv, steer=steer)
+        return choose(self, session, text.tokens if isinstance(text, Session) else text, choices, sampler)
 
     def generate_many(self, prompts: Iterable[str | Tokens | Mapping[str, Any]], n: int | None = None, *, batch: int = 0,
                       n_ctx: int = 0, threads: int = 0, logprobs: int | None = None,

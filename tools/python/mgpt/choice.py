@@ -1,0 +1,64 @@
+"""One of several texts that goes on after another."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from os.path import commonprefix
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ._lib import lib
+from ._ranges import shown
+from .generate import Sampler
+from .score import add_in_order
+from .session import Floats, Session, Tokens, ids
+
+if TYPE_CHECKING:
+    from .model import Model
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The text that was taken, its index, and of each choice the tokens that are scored, their log-probability, and its
+    probability among the choices, before temperature: the fields of `mgpt generate --choices --json`."""
+
+    text: str
+    index: int
+    tokens: list[list[int]]
+    logprobs: list[float]
+    probs: list[float]
+
+
+def choose(model: Model, session: Session, text: str | Tokens, choices: Iterable[str], sampler: Sampler) -> Choice:
+    """See Model.choose. The session is a fork, and may hold the text."""
+    texts = [choices] if isinstance(choices, str) else list(choices)
+    if isinstance(choices, str) or not texts:
+        raise TypeError(f"choices: expected several texts, found {shown(choices)}")
+    for word in texts:
+        if not isinstance(word, str) or not word:
+            raise ValueError(f"choices: expected texts with characters, found {shown(word)}")
+    tokens = model._tokens(text).tolist()
+    words = text if isinstance(text, str) else model.decode(tokens)
+    is_own = model._tokens(words).tolist() == tokens
+    wholes = [model._tokens(words + word).tolist() if is_own else tokens + model.encode(word, bos=False) for word in texts]
+    common = len(commonprefix([tokens, *wholes]))
+    for i, whole in enumerate(wholes):
+        if whole in wholes[:i]:
+            raise ValueError(f"choices: {shown(texts[i])} is {shown(texts[wholes.index(whole)])} again: their tokens are the same")
+        if not 0 < common < len(whole):
+            raise ValueError(f"choices: {shown(texts[i])} has no token of its own after the text" if common else
+                             f"choices: {shown(texts[i])} changes the first token, before which nothing is")
+    rows: dict[tuple[int, ...], Floats] = {}
+    logprobs = [0.0] * len(wholes)
+    for i in sorted(range(len(wholes)), key=wholes.__getitem__):
+        of_tokens = []
+        for at in range(common, len(wholes[i])):
+            held = tuple(wholes[i][:at])
+            row = rows[held] = rows[held] if held in rows else session.sync(ids(held))
+            of_tokens.append(lib.mgpt_logprob(row.ctypes.data, row.size, wholes[i][at]))
+        logprobs[i] = add_in_order(np.array(of_tokens))
+    relative = np.array(logprobs) - max(logprobs)
+    taken, probs = sampler(relative.astype(np.float32)), np.exp(relative) / np.exp(relative).sum()
+    return Choice(texts[taken], taken, [whole[common:] for whole in wholes], logprobs, probs.tolist())
