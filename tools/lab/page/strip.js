@@ -253,10 +253,10 @@ const Strip = (() => {
         undoButton = button('Undo', App.back, { id: 'undo' });
         where = h('span#where');
         lossText = h('span#loss');
-        const edits = h('div.row.live', null, form, button('Replace', pickers.replace, { id: 'replace' }),
+        const buttons = h('div.row.live', null, form, button('Replace', pickers.replace, { id: 'replace' }),
             button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
             button('Delete', edits.remove, { id: 'delete' }), undoButton, Share.row(into));
-        into.append(edits, chips, running, h('div.row.steps', null, as.el, paint.el,
+        into.append(buttons, chips, running, h('div.row.steps', null, as.el, paint.el,
             button('|◀', () => App.set({ step: 1 }), { 'aria-label': 'first step' }),
             button('◀', () => step(-1), { 'aria-label': 'step back', id: 'back' }), slider.el,
             button('▶', () => step(1), { 'aria-label': 'step forward', id: 'forward' }),
