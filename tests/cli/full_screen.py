@@ -8,27 +8,15 @@ import re
 import select
 import signal
 import struct
-import subprocess
-import sys
 import termios
 import time
 import unicodedata
 
+from checks import finish, holds, run_text
+
 ROOT, MGPT = os.environ["MGPT_SOURCE_ROOT"], os.environ["MGPT"]
 NAMES, LINES = ROOT + "/weights/names.gguf", ROOT + "/weights/shakespeare.gguf"
 SEQUENCE = re.compile(rb"\x1b\[(\??[\d;]*)([A-Za-z])")
-count = bad = 0
-
-
-def check(what, good, seen=""):
-    global bad, count
-    count += 1
-    bad += not good
-    print("%s %d %s" % ("ok" if good else "not ok", count, what))
-    if not good and seen:
-        print("# " + str(seen).replace("\n", "\n# "))
-
-
 class Screen:
     """Cells of a terminal: characters, reversed or not, background; which buffer is shown, whether the cursor is."""
 
@@ -175,9 +163,7 @@ class View:
 
 
 def piped(*typed, model=NAMES, width=80):
-    p = subprocess.run([MGPT, "repl", model, "--width", str(width)], input="".join(t + "\n" for t in typed), capture_output=True, text=True,
-                       check=False)
-    return p.stdout.splitlines()
+    return run_text(MGPT, "repl", model, "--width", width, text="".join(t + "\n" for t in typed)).stdout.splitlines()
 
 
 def column(lines, first, last, rows):
@@ -193,100 +179,99 @@ def pane(lines, rows, cols, head=0):
 def main():
     v = View(term="xterm")
     lines = v.screen.lines()
-    check("the title", lines[0] == "names.gguf main: 1 of 16 tokens, layer 0, head 0, temp 0", lines[0])
-    check("the other buffer, without a cursor", v.screen.other and not v.screen.cursor)
-    check("the text", lines[1] == "<BOS>" and lines[2:5] == [""] * 3, lines[1:5])
+    holds("the title", lines[0] == "names.gguf main: 1 of 16 tokens, layer 0, head 0, temp 0", lines[0])
+    holds("the other buffer, without a cursor", v.screen.other and not v.screen.cursor)
+    holds("the text", lines[1] == "<BOS>" and lines[2:5] == [""] * 3, lines[1:5])
     want = piped("/top 7")
-    check("the next token is /top", column(lines, 0, 48, slice(5, 14)) == [w[:48].rstrip() for w in want], "\n".join(lines))
-    check("... with a chosen one", v.screen.reversed[6][0] and not v.screen.reversed[7][0])
-    check("keys", lines[23].startswith("space draw, enter take, u undo"), lines[23])
+    holds("the next token is /top", column(lines, 0, 48, slice(5, 14)) == [w[:48].rstrip() for w in want], "\n".join(lines))
+    holds("... with a chosen one", v.screen.reversed[6][0] and not v.screen.reversed[7][0])
+    holds("keys", lines[23].startswith("space draw, enter take, u undo"), lines[23])
     lines = v.keys(":anna\r")
-    check("a typed line is text", lines[1] == "<BOS>anna" and "5 of 16" in lines[0], "\n".join(lines))
-    check("... and says what it did", lines[23].startswith('fed 4: "a" "n" "n" "a"'), lines[23])
-    check("the next token follows", column(lines, 0, 48, slice(5, 14)) == [w[:48].rstrip() for w in piped("anna", "/top 7")[1:]])
-    check("attention is /a", column(lines, 48, 80, slice(5, 14)) == pane(piped("anna", "/a 0 0", width=32)[1:], 9, 32, 3), "\n".join(lines))
+    holds("a typed line is text", lines[1] == "<BOS>anna" and "5 of 16" in lines[0], "\n".join(lines))
+    holds("... and says what it did", lines[23].startswith('fed 4: "a" "n" "n" "a"'), lines[23])
+    holds("the next token follows", column(lines, 0, 48, slice(5, 14)) == [w[:48].rstrip() for w in piped("anna", "/top 7")[1:]])
+    holds("attention is /a", column(lines, 48, 80, slice(5, 14)) == pane(piped("anna", "/a 0 0", width=32)[1:], 9, 32, 3), "\n".join(lines))
     cache = piped("anna", "/kv 0 0", width=39)[1:]
     split = [i for i, line in enumerate(cache) if line.endswith(": values")][0]
-    check("the cache is /kv: keys", column(lines, 0, 39, slice(14, 23)) == pane(cache[:split], 9, 39, 4), "\n".join(lines + cache))
-    check("... and values", column(lines, 40, 79, slice(14, 23))[:len(cache) - split] == pane(cache[split:], 9, 39, 2), "\n".join(cache))
+    holds("the cache is /kv: keys", column(lines, 0, 39, slice(14, 23)) == pane(cache[:split], 9, 39, 4), "\n".join(lines + cache))
+    holds("... and values", column(lines, 40, 79, slice(14, 23))[:len(cache) - split] == pane(cache[split:], 9, 39, 2), "\n".join(cache))
     lines = v.keys("\x1b[C\x1b[C")
-    check("right: the head after", "head 2" in lines[0] and column(lines, 48, 80, slice(5, 14)) == pane(
+    holds("right: the head after", "head 2" in lines[0] and column(lines, 48, 80, slice(5, 14)) == pane(
         piped("anna", "/a 0 2", width=32)[1:], 9, 32, 3), "\n".join(lines))
     lines = v.keys("\x1b[D")
-    check("left: the one before; [ and ] are layers", "head 1" in lines[0] and "layer 0" in v.keys("]")[0])
+    holds("left: the one before; [ and ] are layers", "head 1" in lines[0] and "layer 0" in v.keys("]")[0])
     before = v.screen.lines()
     lines = v.keys(" ")
-    check("space draws", lines[1] == "<BOS>annal" and "6 of 16" in lines[0] and "rank 1" in lines[23], "\n".join(lines))
+    holds("space draws", lines[1] == "<BOS>annal" and "6 of 16" in lines[0] and "rank 1" in lines[23], "\n".join(lines))
     lines = v.keys("u")
-    check("u undoes: all but the message is as before", lines[1:23] == before[1:23] and "5 of 16, 1 ahead" in lines[23], "\n".join(lines))
-    check("r takes it again", v.keys("r")[1] == "<BOS>annal")
+    holds("u undoes: all but the message is as before", lines[1:23] == before[1:23] and "5 of 16, 1 ahead" in lines[23], "\n".join(lines))
+    holds("r takes it again", v.keys("r")[1] == "<BOS>annal")
     v.keys("u")
     lines = v.keys("\x1b[B\x1b[B\x1b[A\x1b[B")
-    check("down and up choose", v.screen.reversed[8][0] and not v.screen.reversed[6][0])
+    holds("down and up choose", v.screen.reversed[8][0] and not v.screen.reversed[6][0])
     third = lines[8][:48].split()[-1].strip('"')
-    check("enter takes the chosen", v.keys("\r")[1] == "<BOS>anna" + third and v.screen.reversed[6][0])
+    holds("enter takes the chosen", v.keys("\r")[1] == "<BOS>anna" + third and v.screen.reversed[6][0])
     lines = v.keys(":/tokens\r")
     want = piped("anna" + third, "/tokens")[1:]
-    check("a command's lines are shown", [line.rstrip() for line in lines[14:14 + len(want)]] == [w.rstrip() for w in want], "\n".join(lines))
-    check("an error is a line", "did you mean /top?" in v.keys(":/tpo\r")[23])
+    holds("a command's lines are shown", [line.rstrip() for line in lines[14:14 + len(want)]] == [w.rstrip() for w in want], "\n".join(lines))
+    holds("an error is a line", "did you mean /top?" in v.keys(":/tpo\r")[23])
     lines = v.keys(":xyz\x7f\x7f\x1b")
-    check("escape drops a line", lines[1] == "<BOS>anna" + third)
-    check("... backspace a character", v.keys(":xyz\x7f\x7f\r")[1].endswith(third + "x"))
+    holds("escape drops a line", lines[1] == "<BOS>anna" + third)
+    holds("... backspace a character", v.keys(":xyz\x7f\x7f\r")[1].endswith(third + "x"))
     v.size(30, 100)
     v.screen.resize(30, 100)
     lines = v.settle(1)
-    check("a larger terminal", "7 of 16" in lines[0] and lines[29].startswith("fed 1") and column(lines, 0, 48, slice(5, 17))[:12] == [
+    holds("a larger terminal", "7 of 16" in lines[0] and lines[29].startswith("fed 1") and column(lines, 0, 48, slice(5, 17))[:12] == [
         w[:48].rstrip() for w in piped("anna" + third + "x", "/top 10")[2 - 1:]], "\n".join(lines))
     v.size(20, 60)
     v.screen.resize(20, 60)
     lines = v.settle(1)
-    check("a smaller one: a line", lines == ["80 x 24 are needed, here are 60 x 20; q ends"] + [""] * 19, "\n".join(lines))
+    holds("a smaller one: a line", lines == ["80 x 24 are needed, here are 60 x 20; q ends"] + [""] * 19, "\n".join(lines))
     v.size(24, 80)
     v.screen.resize(24, 80)
-    check("... and back", "7 of 16" in v.settle(1)[0])
+    holds("... and back", "7 of 16" in v.settle(1)[0])
     os.write(v.fd, b"q")
-    check("q ends it, the terminal as before", v.end() == (0, True))
+    holds("q ends it, the terminal as before", v.end() == (0, True))
 
     v = View(model=LINES)
     v.keys(":First Citizen: Before we proceed any further, hear me speak.\r")
     shown = [float(line.split()[2]) for line in piped("First Citizen: Before we proceed any further, hear me speak.", "/tokens", model=LINES)[3:-1]]
     grounds = v.screen.grounds[1][1:len(shown) + 1]
     sorted_by = [g for _, g in sorted(zip(shown, grounds))]
-    check("the text is coloured by surprisal: colours are in its order", len(shown) == 59 and len(list(itertools.groupby(sorted_by))) == len(
+    holds("the text is coloured by surprisal: colours are in its order", len(shown) == 59 and len(list(itertools.groupby(sorted_by))) == len(
         set(sorted_by)) > 5 and sorted_by[0] != sorted_by[-1] and v.screen.grounds[1][0] is None, list(zip(shown, grounds)))
     lines = v.keys(":/feed " + "\\n" * 150 + "All: Speak.\r")
-    check("a long text: its end", lines[4].endswith("\\nAll: Speak.") and all(len(line) == 80 and "First" not in line for line in lines[1:4]), "\n".join(lines))
+    holds("a long text: its end", lines[4].endswith("\\nAll: Speak.") and all(len(line) == 80 and "First" not in line for line in lines[1:4]), "\n".join(lines))
     lines = v.keys("]")
-    check("another layer", "layer 1" in lines[0])
+    holds("another layer", "layer 1" in lines[0])
     os.write(v.fd, b"\x03")
     status, restored = v.end()
-    check("Ctrl-C ends it with 130, the terminal as before", os.waitstatus_to_exitcode(status) == 130 and restored)
+    holds("Ctrl-C ends it with 130, the terminal as before", os.waitstatus_to_exitcode(status) == 130 and restored)
 
     v = View()
     v.keys(":ann\r")
     os.write(v.fd, b"\x1a")
     stopped = v.number()
     v.settle(0)
-    check("Ctrl-Z stops it, the terminal as before", os.WIFSTOPPED(stopped) and not v.screen.other and v.screen.cursor and
+    holds("Ctrl-Z stops it, the terminal as before", os.WIFSTOPPED(stopped) and not v.screen.other and v.screen.cursor and
           termios.tcgetattr(v.fd) == v.before)
     os.kill(v.pid, signal.SIGCONT)
     lines = v.settle(1)
-    check("... and fg draws it again", v.screen.other and lines[1] == "<BOS>ann" and not termios.tcgetattr(v.fd)[3] & termios.ICANON)
-    check("... keys too", v.keys(" ")[1] == "<BOS>anna")
+    holds("... and fg draws it again", v.screen.other and lines[1] == "<BOS>ann" and not termios.tcgetattr(v.fd)[3] & termios.ICANON)
+    holds("... keys too", v.keys(" ")[1] == "<BOS>anna")
     os.kill(v.pid, signal.SIGSEGV)
     status, restored = v.end()
-    check("a crash leaves the terminal as before", os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV and restored)
+    holds("a crash leaves the terminal as before", os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGSEGV and restored)
     v = View()
     os.kill(v.pid, signal.SIGTERM)
     status, restored = v.end()
-    check("SIGTERM too", os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM and restored)
+    holds("SIGTERM too", os.WIFSIGNALED(status) and os.WTERMSIG(status) == signal.SIGTERM and restored)
     v = View()
     v.keys(":/quit\r")
-    check("/quit ends it", v.end() == (0, True))
-    p = subprocess.run([MGPT, "repl", NAMES, "--screen", "full"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
-    check("without a terminal it is refused", p.returncode == 2 and "needs a terminal" in p.stderr and not p.stdout)
-    print("1..%d" % count)
-    sys.exit(bad > 0)
+    holds("/quit ends it", v.end() == (0, True))
+    p = run_text(MGPT, "repl", NAMES, "--screen", "full", text="")
+    holds("without a terminal it is refused", p.returncode == 2 and "needs a terminal" in p.stderr and not p.stdout)
+    finish()
 
 
 main()

@@ -11,9 +11,10 @@ import sys
 import tempfile
 
 ROOT, MGPT = pathlib.Path(os.environ["MGPT_SOURCE_ROOT"]), os.path.abspath(os.environ["MGPT"])
-sys.path.insert(0, str(ROOT / "tests/cli"))
 sys.path.insert(0, str(ROOT / "tests/fuzz"))
 sys.dont_write_bytecode = True
+import checks  # noqa: E402
+from checks import finish, holds, run_text  # noqa: E402
 from formats import safetensors  # noqa: E402
 from malformed_gguf import Gguf  # noqa: E402
 from split_gguf import parse  # noqa: E402
@@ -22,30 +23,20 @@ LORA, GOLDEN = ROOT / "tests/fixtures/lora", ROOT / "tests/golden"
 BASES = {"gpt2": "gpt2", "gpt2_dora": "gpt2", "llama": "llama", "llama_pattern": "llama", "llama_tables": "llama",
          "llama_dora": "llama", "qwen2": "qwen2_sharded", "qwen2_plain": "qwen2_sharded", "qwen2_saved": "qwen2_sharded",
          "phi3": "phi3_longrope", "gpt_neox": "gpt_neox", "falcon_new": "falcon_new", "smollm2_bf16": "smollm2_bf16"}
-bad = count = 0
-
-
-def check(what, good, seen=""):
-    global bad, count
-    count += 1
-    bad += not good
-    print("%s %d %s%s" % ("ok" if good else "not ok", count, what, "" if good else "\n# " + str(seen)[-400:]))
-
-
 def run(*words, text=None):
-    return subprocess.run([MGPT, *map(str, words)], input=text, capture_output=True, text=True, errors="replace")
+    return run_text(MGPT, *words, text=text)
 
 
 def same(what, base, ref, *lora):
     words = [word for one in lora for word in ("--lora", one)]
     done = run("check", base, ref, "--tol", "2e-5", *words)
-    check(what, done.returncode == 0 and "changed" in done.stderr, done.stdout + done.stderr)
+    holds(what, done.returncode == 0 and "changed" in done.stderr, done.stdout + done.stderr)
 
 
 def refused(what, code, expected, *words):
     done = run(*words)
     lines = done.stderr.splitlines()
-    check("%s: %s" % (what, expected), done.returncode == code and not done.stdout and len(lines) == 1 and
+    holds("%s: %s" % (what, expected), done.returncode == code and not done.stdout and len(lines) == 1 and
           expected in lines[0] and len(lines[0]) < 200 + len(str(ROOT)), done.stdout + done.stderr)
 
 
@@ -81,17 +72,17 @@ def eleven_layers():
     weights.write_bytes(repeated(*head_of(weights), lambda name: [name.replace("layers.1.", "layers.10.")]))
     out = TMP / "eleven.gguf"
     done = run("convert", base, out, "--no-tokenizer", "--lora", folder)
-    check("layer 10 of eleven", "14 matrices changed" in done.stderr, done.stderr)
+    holds("layer 10 of eleven", "14 matrices changed" in done.stderr, done.stderr)
     plain = TMP / "plain.gguf"
     run("convert", base, plain, "--no-tokenizer")
     tensors = [{name: data for name, _, _, data in parse(path.read_bytes())[2]} for path in (plain, out)]
     changed = {name.split(b".")[1] for name, data in tensors[0].items() if data != tensors[1][name]}
-    check("... and no other than it and layer 0", changed == {b"0", b"10"}, changed)
+    holds("... and no other than it and layer 0", changed == {b"0", b"10"}, changed)
 
 
 def edited(name, config=None, names=None, change=None):
     """A copy of an adapter: keys of its config, names of tensors (regular expressions), entries by a function."""
-    folder = TMP / ("%s-%d" % (name, count))
+    folder = TMP / ("%s-%d" % (name, checks.count))
     shutil.copytree(LORA / name, folder)
     path = folder / "adapter_config.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **(config or {})}))
@@ -106,7 +97,7 @@ def edited(name, config=None, names=None, change=None):
 
 
 def edited_gguf(name, change):
-    path = TMP / ("%s-%d.gguf" % (name, count))
+    path = TMP / ("%s-%d.gguf" % (name, checks.count))
     g = Gguf((LORA / name / "lora.gguf").read_bytes())
     change(g)
     path.write_bytes(g.bytes())
@@ -151,7 +142,7 @@ def values():
         run("convert", GOLDEN / "llama", out, "--no-tokenizer", "--lora",
             edited_gguf("llama", lambda g: set_key(g, "lora.alpha", struct.pack("<f", alpha))))
         made.append(out.read_bytes())
-    check("alpha 0 is the rank", made[0] == made[1] != made[2])
+    holds("alpha 0 is the rank", made[0] == made[1] != made[2])
     same("two adapters, in order", GOLDEN / "llama", LORA / "llama_pattern/after.npz", LORA / "llama", LORA / "llama_pattern")
     same("an adapter by its weights", GOLDEN / "llama", LORA / "llama/ref.npz", LORA / "llama/adapter_model.safetensors")
     same("an adapter by its config", GOLDEN / "llama", LORA / "llama/ref.npz", LORA / "llama/adapter_config.json")
@@ -160,9 +151,9 @@ def values():
 def commands():
     hf, adapter, out = GOLDEN / "llama", LORA / "llama", TMP / "merged.gguf"
     done = run("convert", hf, out, "--no-tokenizer", "--lora", shutil.copytree(adapter, TMP / "a"))
-    check("a name of one letter", " adapter a: 14 matrices changed" in done.stderr, done.stderr)
+    holds("a name of one letter", " adapter a: 14 matrices changed" in done.stderr, done.stderr)
     done = run("convert", hf, out, "--no-tokenizer", "--lora", adapter)
-    check("convert says what was changed", "adapter llama: 14 matrices changed, in F32" in done.stderr, done.stderr)
+    holds("convert says what was changed", "adapter llama: 14 matrices changed, in F32" in done.stderr, done.stderr)
     for words in (("check", "--self", "--tokens", "3"), ("generate", "--ids", "1,2", "-n", "5", "--temp", "0"),
                   ("trace", "--ids", "1,2", "-o", TMP / "t.npz"), ("lab", "--static", "--ids", "1,2", "-o", TMP / "l.html")):
         seen = []
@@ -172,21 +163,21 @@ def commands():
             done = run(*words, *model)
             seen.append((done.returncode, done.stdout.replace("llama-merged", "merged"),
                          [p.read_bytes().replace(b"golden/llama", b"") for p in (TMP / "t.npz",) if p.exists()]))
-        check("%s, with --lora and merged" % words[0], seen[0] == seen[1] and done.returncode == 0, str(seen)[:300] + done.stderr)
+        holds("%s, with --lora and merged" % words[0], seen[0] == seen[1] and done.returncode == 0, str(seen)[:300] + done.stderr)
     done = run("repl", hf, "--lora", adapter, text="/ids 0 1\n/top\n")
     other = run("repl", out, text="/ids 0 1\n/top\n")
-    check("repl, with --lora and merged", done.returncode == 0 and done.stdout == other.stdout, done.stderr)
+    holds("repl, with --lora and merged", done.returncode == 0 and done.stdout == other.stdout, done.stderr)
     line = re.search(r"mgpt convert \S+ (\S+) --lora (\S+) keeps the result", run("info", hf, "--lora", adapter).stderr)
-    check("the command that keeps the result", line and line[1] == "llama-merged.gguf" and line[2] == str(adapter))
+    holds("the command that keeps the result", line and line[1] == "llama-merged.gguf" and line[2] == str(adapter))
     quantised = TMP / "q8.gguf"
     run("convert", hf, TMP / "base.gguf", "--no-tokenizer")
     run("convert", TMP / "base.gguf", quantised, "--type", "f16")
     types = run("info", "--tensors", quantised, "--lora", LORA / "llama_dora").stdout
-    check("changed matrices are F32, the others as they were",
+    holds("changed matrices are F32, the others as they were",
           re.search(r"blk\.0\.attn_q\.weight +F32", types) and re.search(r"blk\.0\.attn_v\.weight +F16", types), types)
     run("convert", quantised, TMP / "both.gguf", "--lora", LORA / "llama_dora", "--type", "f16")
     types = run("info", "--tensors", TMP / "both.gguf").stdout
-    check("--type is the type of all", re.search(r"blk\.0\.attn_q\.weight +F16", types), types)
+    holds("--type is the type of all", re.search(r"blk\.0\.attn_q\.weight +F16", types), types)
 
 
 def texts():
@@ -204,10 +195,10 @@ def texts():
         (TMP / "texts").write_text("anna\nbert\n")
         one, two, plain = run(*words, names, "--lora", path), run(*words, merged), run(*words, names)
         same_name = two.stdout.replace(str(merged), str(names)).replace("names-merged", "names")
-        check("%s, with --lora and merged" % words[0], one.returncode == 0 and one.stdout == same_name and
+        holds("%s, with --lora and merged" % words[0], one.returncode == 0 and one.stdout == same_name and
               (one.stdout != plain.stdout or words[0] == "tokenize"), one.stderr + two.stderr)
-    check("bench", run("bench", names, "--lora", path, "-r", "1").returncode == 0)
-    check("check of two models: the adapter is the first one's",
+    holds("bench", run("bench", names, "--lora", path, "-r", "1").returncode == 0)
+    holds("check of two models: the adapter is the first one's",
           run("check", names, merged, "--lora", path).returncode == 0 and run("check", names, merged).returncode == 1)
 
 
@@ -294,5 +285,4 @@ with tempfile.TemporaryDirectory() as tmp:
     commands()
     texts()
     refusals()
-print("1..%d" % count)
-sys.exit(bad > 0)
+finish()

@@ -8,27 +8,17 @@ import os
 import pathlib
 import shutil
 import struct
-import subprocess
-import sys
 import tempfile
 import zipfile
+
+from checks import finish, holds, run_text
 
 ROOT, MGPT = pathlib.Path(os.environ["MGPT_SOURCE_ROOT"]), os.environ["MGPT"]
 NAMES = ROOT / "weights/names.gguf"
 CLEAN = ["olivia", "elivia", "amelia", "anabel", "arabel"]
 CORRUPT = ["elivia", "olivia", "emelia", "enabel", "orabel"]
-count = bad = 0
-
-
-def check(what, good):
-    global bad, count
-    count += 1
-    bad += not good
-    print("%s %d %s" % ("ok" if good else "not ok", count, what))
-
-
 def patch(*args):
-    return subprocess.run([MGPT, "patch", NAMES, *map(str, args)], capture_output=True, text=True, check=False)
+    return run_text(MGPT, "patch", NAMES, *args)
 
 
 def flat(values):
@@ -96,13 +86,13 @@ def main():
     alone, base, grids = expected(CLEAN, CORRUPT, ["n - a"] * 5, options)
     p = patch(*files, "--metric", "n - a", "--json", *options)
     r = json.loads(p.stdout)
-    check("--json: pairs and runs", r["pairs"] == 5 and close([r["corrupt"]["value"], r["clean"]["value"]], [
+    holds("--json: pairs and runs", r["pairs"] == 5 and close([r["corrupt"]["value"], r["clean"]["value"]], [
         base, sum(a["clean"]["value"] for a in alone) / 5]) and r["clean"]["tokens"] == alone[0]["clean"]["tokens"] and not p.stderr)
     for g, want in zip(r["grids"], grids):
-        check("... %s: means" % g["over"], close(flat(g["values"]), [base + w[0] for w in want]))
-        check("... standard errors", close(flat(g["stderr"]), [w[1] for w in want]))
-        check("... p of all signs", close(flat(g["p"]), [w[2] for w in want]) and len(set(flat(g["p"]))) > 1)
-    check("... the shape of one pair", [len(x) for x in r["grids"][1]["values"][0]] == [3] * 4)
+        holds("... %s: means" % g["over"], close(flat(g["values"]), [base + w[0] for w in want]))
+        holds("... standard errors", close(flat(g["stderr"]), [w[1] for w in want]))
+        holds("... p of all signs", close(flat(g["p"]), [w[2] for w in want]) and len(set(flat(g["p"]))) > 1)
+    holds("... the shape of one pair", [len(x) for x in r["grids"][1]["values"][0]] == [3] * 4)
     # More pairs: some signs. A metric of each, one prompt only.
     texts = [chr(97 + i % 26) + "n" + "nre"[i // 26] + "a" for i in range(70)]
     metrics = ["%s - a" % "nlre"[i % 4] for i in range(70)]
@@ -111,9 +101,9 @@ def main():
     _, base, grids = expected(texts, [None] * 70, metrics, ["--mode", "zero", "--over", "z", "--heads", "0,2,3"], "clean")
     r = json.loads(patch("--clean-file", "many", "--metric-file", "metrics", "--mode", "zero", "--over", "z", "--heads", "0,2,3", "--json").stdout)
     g = r["grids"][0]
-    check("70 pairs, a metric each: means, standard errors", close(flat(g["values"]), [base + w[0] for w in grids[0]]) and close(
+    holds("70 pairs, a metric each: means, standard errors", close(flat(g["values"]), [base + w[0] for w in grids[0]]) and close(
         flat(g["stderr"]), [w[1] for w in grids[0]]) and r["metric"] == "metrics")
-    check("... p of 4,096 signs", close(flat(g["p"]), [w[2] for w in grids[0]]) and 0.001 < min(flat(g["p"])) < 0.9)
+    holds("... p of 4,096 signs", close(flat(g["p"]), [w[2] for w in grids[0]]) and 0.001 < min(flat(g["p"])) < 0.9)
     # Other forms.
     p = patch(*files, "--metric", "n - a", "--npz", "x.npz", *options)
     with zipfile.ZipFile("x.npz") as z:
@@ -122,20 +112,20 @@ def main():
 
     def doubles(name):
         return array.array("d", data[name + ".npy"][10 + struct.unpack_from("<H", data[name + ".npy"], 8)[0]:]).tolist()
-    check("--npz", p.returncode == 0 and all(doubles(g["over"] + key) == flat(g[name]) for g in r["grids"] for key, name in (
+    holds("--npz", p.returncode == 0 and all(doubles(g["over"] + key) == flat(g[name]) for g in r["grids"] for key, name in (
         ("", "values"), (".stderr", "stderr"), (".p", "p"))) and doubles("clean") == [a["clean"]["value"] for a in alone])
     p = patch(*files, "--metric", "n - a", "--html", "x.html", *options)
     html = (tmp / "x.html").read_text()
-    check("--html", p.returncode == 0 and "means over 5 pairs" in html and html.count("<td title=\"standard error ") == 3 + 12 and
+    holds("--html", p.returncode == 0 and "means over 5 pairs" in html and html.count("<td title=\"standard error ") == 3 + 12 and
           'standard error %.3g, p %.3g"' % (r["grids"][1]["stderr"][0][2][1], r["grids"][1]["p"][0][2][1]) in html)
     out = patch(*files, "--metric", "n - a", "--over", "resid_pre").stdout
     full = json.loads(patch(*files, "--metric", "n - a", "--json").stdout)["grids"][0]
-    check("tables", "means over 5 pairs" in out and "+- %.4f, p %.4f\n" % (full["stderr"][0][1], full["p"][0][1]) in out)
-    check("one pair has no standard error", json.loads(patch("--clean-file", "one", "--metric", "logprob:n", "--mode", "zero", "--json").stdout)
+    holds("tables", "means over 5 pairs" in out and "+- %.4f, p %.4f\n" % (full["stderr"][0][1], full["p"][0][1]) in out)
+    holds("one pair has no standard error", json.loads(patch("--clean-file", "one", "--metric", "logprob:n", "--mode", "zero", "--json").stdout)
           ["grids"][0]["stderr"][0][0] is None if not write("one", ["anna"]) else False)
     write("longer", ["ann", "annab"])
     p = patch("--clean-file", "longer", "--metric", "logprob:n", "--mode", "zero", "--positions", "-1,-2", "--json")
-    check("prompts of two lengths, from the end", p.returncode == 0 and json.loads(p.stdout)["pairs"] == 2)
+    holds("prompts of two lengths, from the end", p.returncode == 0 and json.loads(p.stdout)["pairs"] == 2)
     # What is refused.
     write("three", ["ann", "anna", "anno"])
     write("bad", ["ann", "anN"])
@@ -157,10 +147,9 @@ def main():
                              ([*files, "--metric", "kl", "--metric-file", "metrics"], "only one of them", 2), (files, "what is measured?", 2)]:
         write("one2", ["ann", "ann"])
         p = patch(*args)
-        check("refused: " + text, text in p.stderr and p.stderr.strip().count("\n") == 0 and p.returncode == (code or p.returncode) != 0 and not p.stdout)
+        holds("refused: " + text, text in p.stderr and p.stderr.strip().count("\n") == 0 and p.returncode == (code or p.returncode) != 0 and not p.stdout)
     shutil.rmtree(tmp)
-    print("1..%d" % count)
-    sys.exit(bad > 0)
+    finish()
 
 
 main()

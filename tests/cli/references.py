@@ -13,17 +13,11 @@ import zipfile
 sys.dont_write_bytecode = True
 ROOT, MGPT = os.environ["MGPT_SOURCE_ROOT"], os.path.abspath(os.environ["MGPT"])
 sys.path.insert(0, os.path.join(ROOT, "tests/fuzz"))
+from checks import finish, holds  # noqa: E402
 from formats import npy, npz, safetensors  # noqa: E402
 from references import PROMPT, Tensor, flat, log_softmax, packed, references, torch  # noqa: E402
 
 NAMES, LINES = os.path.join(ROOT, "weights/names.gguf"), os.path.join(ROOT, "weights/shakespeare.gguf")
-bad = 0
-
-
-def expect(what, right, output):
-    global bad
-    bad += not right
-    print("%s %s%s" % ("ok" if right else "not ok", what, "" if right else ": " + output[-600:]))
 
 
 def check(name, data, ids, *more, model=NAMES):
@@ -36,13 +30,13 @@ def check(name, data, ids, *more, model=NAMES):
 
 def passes(what, data, ids, positions):
     code, output = check(what, data, ids)
-    expect(what, code == 0 and "positions   %d\n" % positions in output, output)
+    holds(what, code == 0 and "positions   %d\n" % positions in output, output)
 
 
 def refused(what, data, field, ids=None, code=3):
     got, output = check(what, data, ids)
     lines = output.splitlines()
-    expect("refused: " + what, got == code and len(lines) == 1 and field in lines[0], output)
+    holds("refused: " + what, got == code and len(lines) == 1 and field in lines[0], output)
 
 
 def good_files(ids, rows):
@@ -57,9 +51,9 @@ def good_files(ids, rows):
         given = {"": None, "all": ids, "prompt": ids[:PROMPT]}[needs]
         passes(name, data, given, n)
         code, output = check(name, other, given)
-        expect(name + ", one value wrong", code == 1 and "DIFFERENT" in output, output)
+        holds(name + ", one value wrong", code == 1 and "DIFFERENT" in output, output)
         code, output = check(name, third, given)
-        expect(name + ", NaN", code == 1 and "not finite" in output or code == 3 and "JSON" in output, output)
+        holds(name + ", NaN", code == 1 and "not finite" in output or code == 3 and "JSON" in output, output)
 
 
 def half_types(ids, rows):
@@ -73,9 +67,9 @@ def half_types(ids, rows):
                   (kind + ".pt", torch({"ids": Tensor("i4", [n], tokens), "logits": Tensor(kind, [n, v], packed(kind, values))}))]
     for name, data in files:
         code, output = check(name, data, None, "--tol", "q8")
-        expect(name, code == 0 and "positions   %d\n" % n in output, output)
+        holds(name, code == 0 and "positions   %d\n" % n in output, output)
         code, output = check(name, data, None)
-        expect(name + ", as if it were float32", code == 1, output)
+        holds(name + ", as if it were float32", code == 1, output)
 
 
 def texts(ids, rows):
@@ -108,7 +102,7 @@ def digits():
             top[name] = own
         data = {"prompt_token_ids": ids, "logprobs": {"tokens": names, "top_logprobs": tops}}
         code, output = check("digits.json", json.dumps(data).encode(), None, model=LINES)
-        expect("digits that are %s" % ("ids" if by_id else "texts"), code == 0 and "positions   %d\n" % (len(ids) - 1) in output, output)
+        holds("digits that are %s" % ("ids" if by_id else "texts"), code == 0 and "positions   %d\n" % (len(ids) - 1) in output, output)
 
 
 def long_header(ids, rows):
@@ -136,24 +130,24 @@ def generated(ids, rows):
     wrong = [row[:] for row in tail]
     wrong[2][3] += 0.01
     code, output = check("wrong.pt", torch({"sequences": sequences, "logits": parts(wrong)}), None)
-    expect("generate.pt, one value wrong", code == 1 and "position %d, logit of id 3" % (n - 3) in output, output)
+    holds("generate.pt, one value wrong", code == 1 and "position %d, logit of id 3" % (n - 3) in output, output)
     both = {"sequences": sequences, "scores": parts(wrong), "logits": parts(tail)}
     code, output = check("both.pt", torch(both), None)
-    expect("logits are better than scores", code == 0 and "these are scores" not in output, output)
+    holds("logits are better than scores", code == 0 and "these are scores" not in output, output)
     top = [[x if x >= sorted(row)[-5] else -math.inf for x in row] for row in tail]
     code, output = check("scores.pt", torch({"sequences": sequences, "scores": parts(top)}), None)
-    expect("scores after top-k", code == 0 and "these are scores" in output
+    holds("scores after top-k", code == 0 and "these are scores" in output
            and "-inf at all but 5 ids: scores after top-k or another filter (4 positions)" in output, output)
     top[1][top[1].index(max(top[1]))] += 0.01
     code, output = check("scores.pt", torch({"sequences": sequences, "scores": parts(top)}), None)
-    expect("scores after top-k, one value wrong", code == 1 and "not finite" not in output, output)
+    holds("scores after top-k, one value wrong", code == 1 and "not finite" not in output, output)
     suppressed = [row[:3] + [-math.inf] + row[4:] for row in rows]
     code, output = check("suppressed.pt", torch({"tokens": sequences, "logits": Tensor("f4", [n, v], packed("f4", flat(suppressed)))}), None)
-    expect("a suppressed token", code == 0 and "-inf at 1 id at most: suppressed tokens" in output, output)
+    holds("a suppressed token", code == 0 and "-inf at 1 id at most: suppressed tokens" in output, output)
     nothing = [row[:] for row in rows]
     nothing[2] = [-math.inf] * v
     code, output = check("nothing.pt", torch({"tokens": sequences, "logits": Tensor("f4", [n, v], packed("f4", flat(nothing)))}), None)
-    expect("a row of -inf alone is not finite", code == 1 and "not finite" in output, output)
+    holds("a row of -inf alone is not finite", code == 1 and "not finite" in output, output)
     refused("two texts at once.pt", torch({"sequences": sequences, "logits": parts([row + row for row in tail], [2, v])}), "of one text")
     refused("more rows than tokens.pt", torch({"sequences": sequences, "logits": parts([rows[0]] * (n + 1))}), "%d tokens in sequences, but %d rows" % (n, n + 1))
     passes("a pass over sequences.pt", torch({"sequences": sequences, "logits": Tensor("f4", [1, n, v], packed("f4", flat(rows)))}), None, n)
@@ -180,7 +174,7 @@ def processed(ids, rows):
         m = len(changed)
         data = torch({"tokens": Tensor("i8", [m], packed("i8", ids[:m])), "logits": Tensor("f4", [m, v], packed("f4", flat(changed)))})
         code, output = check(name + ".pt", data, None, "--explain")
-        expect(name, code == 1 and any(line.startswith("cause ") and cause in line for line in output.splitlines()), output)
+        holds(name, code == 1 and any(line.startswith("cause ") and cause in line for line in output.splitlines()), output)
 
     changed, m = cases[-1][1], n - 2
     some = [[x if x >= sorted(row)[-8] else -math.inf for x in row] for row in changed[m - 5:m - 1]]
@@ -191,7 +185,7 @@ def processed(ids, rows):
                        ("the last row alone", {"tokens": Tensor("i8", [m], packed("i8", ids[:m])), "logits": last})):
         code, output = check(name + ".pt", torch(data), None, "--explain")
         lines = output.splitlines()
-        expect(name + ", explained", code == 1 and any(line.startswith("cause ") and cases[-1][2] in line for line in lines), output)
+        holds(name + ", explained", code == 1 and any(line.startswith("cause ") and cases[-1][2] in line for line in lines), output)
 
 
 def bad_input(ids, rows):
@@ -250,13 +244,13 @@ def two_positions(ids):
         return bytes(out)
 
     code, output = check("two.safetensors", spoilt({2: lambda v: v + 1, 4: lambda v: v + 2}), None)
-    expect("the first of two wrong positions", "layer 0, position 2, token" in output and "first bad " in output, output)
+    holds("the first of two wrong positions", "layer 0, position 2, token" in output and "first bad " in output, output)
     code, output = check("zero.safetensors", spoilt({3: lambda v: v * (1 + 1e-6)}), None)
-    expect("a rounding is no difference", code == 0 and "18 hooks agree" in output, output)
+    holds("a rounding is no difference", code == 0 and "18 hooks agree" in output, output)
     code, output = check("nan.safetensors", spoilt({3: lambda v: math.nan}), None)
-    expect("an inner value that is not a number", code == 1 and "an inner value is not a number: different" in output, output)
+    holds("an inner value that is not a number", code == 1 and "an inner value is not a number: different" in output, output)
     code, output = check("head.safetensors", spoilt({3: lambda v: v + 1}, "blocks.0.attn.hook_z", range(8, 12)), None)
-    expect("the head that differs", "position 3, token" in output and ", head 2, index" in output, output)
+    holds("the head that differs", "position 3, token" in output and ", head 2, index" in output, output)
 
 
 def wide_rows():
@@ -286,10 +280,10 @@ def wide_rows():
     more = [x for t in range(n) for x in (*rows[v * t:v * (t + 1)], 99)]
     logits = Tensor("f4", [n, v], packed("f4", more))._replace(strides=[v + 1, 1])
     code, output = check("part.pt", torch({"tokens": Tensor("i8", [n], packed("i8", [7, 8, 9])), "logits": logits}), None, model=wide)
-    expect("a part of wide rows", code == 0 and "positions   3\n" in output, output)
+    holds("a part of wide rows", code == 0 and "positions   3\n" in output, output)
     logits = Tensor("f4", [v], packed("f4", rows[:v]))
     code, output = check("one.pt", torch({"tokens": Tensor("i8", [1], packed("i8", [7])), "logits": logits}), None, model=wide)
-    expect("a wide row", code == 0 and "positions   1\n" in output, output)
+    holds("a wide row", code == 0 and "positions   1\n" in output, output)
 
 
 def main():
@@ -309,7 +303,7 @@ def main():
         two_positions(ids)
         wide_rows()
         os.chdir(ROOT)
-    sys.exit(bad > 0)
+    finish()
 
 
 main()

@@ -9,20 +9,14 @@ import sys
 import tempfile
 
 import split_gguf
+from checks import finish, holds
 
 MGPT, WEIGHTS = sys.argv[1:3]
-failed = []
 
 
 def run(*arguments):
     done = subprocess.run([MGPT, *arguments], capture_output=True, timeout=60)
     return done.returncode, done.stdout, done.stderr.decode()
-
-
-def check(what, ok, found=''):
-    if not ok:
-        failed.append(what)
-        print('FAILED: %s: %s' % (what, found))
 
 
 def read(path):
@@ -53,24 +47,24 @@ def same(model, count, first_empty):
         expected = trace(whole)
         for i in range(count):
             found = trace(split_gguf.name(folder + '/m', i, count))
-            check('%s from part %d of %d' % (model, i + 1, count), found == expected, found[:200])
+            holds('%s from part %d of %d' % (model, i + 1, count), found == expected, found[:200])
         merged = folder + '/merged.gguf'
         code, _, err = run('convert', split_gguf.name(folder + '/m', count - 1, count), merged)
         run('convert', whole, folder + '/whole.gguf')
-        check('%s merged' % model, code == 0 and read(merged) == read(folder + '/whole.gguf'), err)
+        holds('%s merged' % model, code == 0 and read(merged) == read(folder + '/whole.gguf'), err)
         os.unlink(folder + '/whole.gguf')
         os.unlink(merged)
-        check('%s, a directory of parts' % model, run('info', folder)[0] == 0, run('info', folder))
+        holds('%s, a directory of parts' % model, run('info', folder)[0] == 0, run('info', folder))
         part = split_gguf.name(folder + '/m', 1, count)
         code, _, err = run('convert', split_gguf.name(folder + '/m', 0, count), part)
-        check('%s, a part is not replaced' % model, code == 2 and 'input' in err, (code, err))
+        holds('%s, a part is not replaced' % model, code == 2 and 'input' in err, (code, err))
 
 
 def refused(what, parts, line, code=3):
     with tempfile.TemporaryDirectory() as folder:
         path = write(folder, parts)
         found = run('info', path)
-        check(what, found[0] == code and line in found[2] and found[2].count('\n') == 1, found)
+        holds(what, found[0] == code and line in found[2] and found[2].count('\n') == 1, found)
 
 
 def alone(what, data, line):
@@ -79,7 +73,7 @@ def alone(what, data, line):
         with open(path, 'wb') as f:
             f.write(data)
         found = run('info', path)
-        check(what, found[0] == 3 and line in found[2], found)
+        holds(what, found[0] == 3 and line in found[2], found)
 
 
 def number(data, name, form, value):
@@ -130,21 +124,21 @@ def refusals():
         first = split_gguf.part(n_kv + 1, metadata + note, tensors[:total // 3], align, 0, 3, total)
         with tempfile.TemporaryDirectory() as folder:
             path = write(folder, [first, b, c])
-            check('split.count at byte %d' % first.index(b'split.count'), run('info', path)[0] == 0, run('info', path))
+            holds('split.count at byte %d' % first.index(b'split.count'), run('info', path)[0] == 0, run('info', path))
     with tempfile.TemporaryDirectory() as folder:
         for count, line in ((1024, 'm-00002-of-01024.gguf: '), (1025, '1025 parts, the limit is 1024')):
             path = split_gguf.name(folder + '/m', 0, count)
             with open(path, 'wb') as f:
                 f.write(a)
-            check('%d parts' % count, line in run('info', path)[2], run('info', path))
+            holds('%d parts' % count, line in run('info', path)[2], run('info', path))
     # A whole file may have a part's name.
     with tempfile.TemporaryDirectory() as folder:
         path = write(folder, [data, None])
-        check('whole file with such a name', run('info', path)[0] == 0, run('info', path))
+        holds('whole file with such a name', run('info', path)[0] == 0, run('info', path))
 
 
 same('names', 3, False)
 same('names', 4, True)
 same('shakespeare', 2, False)
 refusals()
-sys.exit(1 if failed else 0)
+finish()

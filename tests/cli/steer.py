@@ -6,22 +6,12 @@ import os
 import pathlib
 import shutil
 import struct
-import subprocess
-import sys
 import tempfile
+
+from checks import finish, holds, run_text
 
 ROOT, MGPT = pathlib.Path(os.environ["MGPT_SOURCE_ROOT"]), os.environ["MGPT"]
 GPT2, LAYERS, WIDTH = ROOT / "tests/golden/gpt2", 2, 18
-bad = count = 0
-
-
-def check(what, good):
-    global bad, count
-    count += 1
-    bad += not good
-    print("%s %d %s" % ("ok" if good else "not ok", count, what))
-
-
 def npy(path, shape, values):
     head = ("{'descr': '<f4', 'fortran_order': False, 'shape': %s, }" % (shape,)).encode()
     head += b" " * (-(len(head) + 11) % 64) + b"\n"
@@ -60,8 +50,8 @@ def biased(folder, rows):
     path.write_bytes(data)
 
 
-def mgpt(*args):
-    return subprocess.run([MGPT, *map(str, args)], capture_output=True, check=False)
+def mgpt(*args, text=None):
+    return run_text(MGPT, *args, text=text)
 
 
 def logits(model, *options):
@@ -79,8 +69,8 @@ def sweep(model, *options):
 
 def refused(what, text, *options, code=3):
     p = mgpt("generate", GPT2, "--ids", "1,2", "-n", "1", *options)
-    err = p.stderr.decode()  # the model is converted, it has no vocabulary, and the error
-    check(what, p.returncode == code and text in err.split("\n")[2] and err.count("\n") == 3 and not p.stdout)
+    # the model is converted, it has no vocabulary, and the error
+    holds(what, p.returncode == code and text in p.stderr.split("\n")[2] and p.stderr.count("\n") == 3 and not p.stdout)
 
 
 def main():
@@ -93,29 +83,28 @@ def main():
     biased(tmp / "both", rows)
     biased(tmp / "twice", twice)
     plain = logits(GPT2)
-    check("[layers, width] is a bias of the MLP",
+    holds("[layers, width] is a bias of the MLP",
           abs(logits(GPT2, "--steer", tmp / "all.npy") - logits(tmp / "both")) < 1e-5)
     want = logits(GPT2, "--steer", "%s:2:1" % (tmp / "one.npy"))
-    check("[width] with scale and layer", abs(want - logits(tmp / "twice")) < 1e-5 and abs(want - plain) > 0.1)
-    check("a control vector is the same to the bit", logits(GPT2, "--steer", "%s:2" % (tmp / "c.gguf")) == want)
-    check("nothing with scale 0", logits(GPT2, "--steer", "%s:0" % (tmp / "c.gguf")) == plain)
-    check("the same without the fused path and with more threads", all(
+    holds("[width] with scale and layer", abs(want - logits(tmp / "twice")) < 1e-5 and abs(want - plain) > 0.1)
+    holds("a control vector is the same to the bit", logits(GPT2, "--steer", "%s:2" % (tmp / "c.gguf")) == want)
+    holds("nothing with scale 0", logits(GPT2, "--steer", "%s:0" % (tmp / "c.gguf")) == plain)
+    holds("the same without the fused path and with more threads", all(
         logits(GPT2, "--steer", "%s:2" % (tmp / "c.gguf"), *o) == want for o in (["--no-fused"], ["-t", "2"])))
 
     pairs = zip(sweep(GPT2, "--steer", tmp / "all.npy"), sweep(tmp / "both"))
-    check("a sweep is that of the biased model", all(abs(a - b) < 1e-5 for a, b in pairs))
+    holds("a sweep is that of the biased model", all(abs(a - b) < 1e-5 for a, b in pairs))
 
     draw = ["generate", "--ids", "3,17", "-n", "12", "--temp", "0"]
     steered = ["--steer", "%s:2" % (tmp / "c.gguf")]
     text = mgpt(*draw, GPT2, *steered).stdout
-    check("generate draws what the biased model does",
+    holds("generate draws what the biased model does",
           text == mgpt(*draw, tmp / "twice").stdout != mgpt(*draw, GPT2).stdout)
-    check("... also side by side", mgpt(*draw, GPT2, *steered, "--samples", "3").stdout == 3 * text)
-    check("... and with --lookup", mgpt(*draw, GPT2, *steered, "--lookup").stdout == text)
-    script = b"/ids 3 17\n/top 1\n/branch b\n/ids 8\n/top 1\n"
-    repl = [subprocess.run([MGPT, "repl", *map(str, a)], input=script, capture_output=True, check=False).stdout
-            for a in ([GPT2, *steered], [tmp / "twice"], [GPT2])]
-    check("the repl, its branches too", repl[0] == repl[1] != repl[2])
+    holds("... also side by side", mgpt(*draw, GPT2, *steered, "--samples", "3").stdout == 3 * text)
+    holds("... and with --lookup", mgpt(*draw, GPT2, *steered, "--lookup").stdout == text)
+    script = "/ids 3 17\n/top 1\n/branch b\n/ids 8\n/top 1\n"
+    repl = [mgpt("repl", *a, text=script).stdout for a in ([GPT2, *steered], [tmp / "twice"], [GPT2])]
+    holds("the repl, its branches too", repl[0] == repl[1] != repl[2])
 
     refused("no file", "missing.npy: ", "--steer", tmp / "missing.npy", code=5)
     refused("one row without a layer", "give its layer", "--steer", tmp / "one.npy", code=2)
@@ -134,8 +123,7 @@ def main():
     refused("another file", "x: ", "--steer", tmp / "x")
     refused("--session", "only one of them", *steered, "--session", tmp / "s", code=2)
     shutil.rmtree(tmp)
-    print("1..%d" % count)
-    sys.exit(bad > 0)
+    finish()
 
 
 main()

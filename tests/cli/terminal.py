@@ -7,13 +7,13 @@ import select
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 import termios
 import time
 
+from checks import finish, holds
+
 MGPT, ROOT = os.environ["MGPT"], os.environ["MGPT_SOURCE_ROOT"]
-results = []
 
 
 class Terminal:
@@ -49,11 +49,7 @@ class Terminal:
 
 
 def check(name, seen, expected):
-    ok = expected in seen
-    results.append(ok)
-    print("ok" if ok else "not ok", len(results), name)
-    if not ok:
-        print(f"#   expected {expected!r} in {seen!r}")
+    holds(name, expected in seen, f"expected {expected!r} in {seen!r}")
 
 
 def on_terminal(*arguments):
@@ -162,5 +158,4 @@ with tempfile.TemporaryDirectory() as directory:
     ref = os.path.join(ROOT, "tests/fixtures/torch/freecodecamp/ref.npz")
     check("... and computes what the program computes",
           str(os.spawnv(os.P_WAIT, MGPT, [MGPT, "check", os.path.join(directory, "asked.gguf"), ref])), "0")
-print(f"1..{len(results)}")
-sys.exit(not all(results))
+finish()
