@@ -5,7 +5,7 @@ import torch
 
 from causes_fresh import attend, cached, ids, masked, softmax_as
 from causes_planted import *  # noqa: F403
-from causes_set4 import at_positions, layer_does
+from causes_set4 import at_positions, layer_does, lost_slots
 
 f = torch.nn.functional
 LLAMA = "llama"
@@ -174,14 +174,6 @@ def olmo2_before(l):
     return fn
 
 
-def kv_missing(first, last):
-    def to(m, x):
-        x = x.clone()
-        x[:, :, first:last] = 0
-        return x
-    return cached(to)
-
-
 def head_is_embedding(e):
     e.model.lm_head.weight = torch.nn.Parameter(e.model.get_input_embeddings().weight.data.clone())
 
@@ -290,7 +282,7 @@ SET7 = [
     ("decode steps one position further", "qwen2", "ref", at_positions(lambda p: p + (p >= 32).long()),
      "(?i)position"),
     # tenstorrent/tt-metal 54413
-    ("zeros in the cache", LLAMA, "ref", kv_missing(20, 24), "(?i)(key|value|cache|position|KV).*2[0-4]|zero"),
+    ("zeros in the cache", LLAMA, "ref", lost_slots(20, 24), "(?i)(key|value|cache|position|KV).*2[0-4]|zero"),
     # deepspeedai/DeepSpeed 4088
     ("head tied though untied", LLAMA, "ref", head_is_embedding, "(?i)tied|embedding"),
     # onnxruntime/mobius 548 and others: a scale of YaRN's length on scores, too

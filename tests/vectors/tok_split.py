@@ -175,28 +175,34 @@ def fnv(ids):
     return h
 
 
-def main(out_dir):
-    os.makedirs(out_dir + "/tok", exist_ok=True)
-    cases = list(texts())
-    with open(out_dir + "/tok_split.txt", "w") as out:
-        print("# made by tok_split.py with tokenizers", tokenizers.__version__, "; texts are in hex", file=out)
-        for text in cases:
+def families():
+    """(name, tokenizer.json) of each."""
+    for name in list(BYTES) + list(SPACES):
+        tok = train_bytes(name) if name in BYTES else train_spaces(name)
+        for added in ADDED:
+            (tok.add_special_tokens if added.special else tok.add_tokens)([added])
+        data = json.loads(tok.to_str())
+        if name in ("gpt2", "llama2"):  # as files before tokenizers 0.20 have them
+            data["model"]["merges"] = [" ".join(m) for m in data["model"]["merges"]]
+        if name == "olmo2":
+            del data["model"]["ignore_merges"]
+        yield name, data
+
+
+def write(folder, script, made, cases, own=()):
+    """FOLDER/SCRIPT.txt: the texts that are its own, the hashes of all cases by each tokenizer; tok/NAME.json of (NAME, data)."""
+    os.makedirs(folder + "/tok", exist_ok=True)
+    with open("%s/%s.txt" % (folder, script), "w") as out:
+        print("# made by %s.py with tokenizers" % script, tokenizers.__version__, *["; texts are in hex"] * bool(own), file=out)
+        for text in own:
             print("text", text.encode().hex(), file=out)
-        for name in list(BYTES) + list(SPACES):
-            tok = train_bytes(name) if name in BYTES else train_spaces(name)
-            for added in ADDED:
-                (tok.add_special_tokens if added.special else tok.add_tokens)([added])
-            data = json.loads(tok.to_str())
-            if name in ("gpt2", "llama2"):  # as files before tokenizers 0.20 have them
-                data["model"]["merges"] = [" ".join(m) for m in data["model"]["merges"]]
-            if name == "olmo2":
-                del data["model"]["ignore_merges"]
-            with open("%s/tok/%s.json" % (out_dir, name), "w") as f:
+        for name, data in made:
+            with open("%s/tok/%s.json" % (folder, name), "w") as f:
                 json.dump(data, f, separators=(",", ":"), ensure_ascii=False)
                 f.write("\n")
-            hashes = ["%016x" % fnv(tok.encode(text, add_special_tokens=False).ids) for text in cases]
-            print("family", name, *hashes, file=out)
+            tok = Tokenizer.from_str(json.dumps(data))
+            print("family", name, *["%016x" % fnv(tok.encode(text, add_special_tokens=False).ids) for text in cases], file=out)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    write(sys.argv[1], "tok_split", families(), list(texts()), list(texts()))

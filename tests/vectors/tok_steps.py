@@ -7,10 +7,9 @@ import json
 import sys
 import unicodedata
 
-import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers as N, pre_tokenizers as P, trainers
 
-from tok_split import LINES, fnv, texts
+from tok_split import LINES, texts, write
 
 MORE = [
     "Caf\u00e9 CAFE\u0301 \u1eb2\u1eb2 \u0130\u03a3\u03c3 \u00df \ufb01 \u2460 \u00bd \u3231 \uff21\uff42", "q\u0323\u0307 q\u0307\u0323 a\u0334\u0301\u0327\u0345 \u0301\u0334",
@@ -70,20 +69,5 @@ FAMILIES = {
 }
 
 
-def main(out_dir):
-    cases = list(texts()) + MORE
-    with open(out_dir + "/tok_steps.txt", "w") as out:
-        print("# made by tok_steps.py with tokenizers", tokenizers.__version__, "; texts are in hex", file=out)
-        for text in MORE:
-            print("text", text.encode().hex(), file=out)
-        for name, make in FAMILIES.items():
-            data = json.loads(make().to_str())
-            with open("%s/tok/steps-%s.json" % (out_dir, name), "w") as f:
-                json.dump(data, f, separators=(",", ":"), ensure_ascii=False)
-                f.write("\n")
-            tok = Tokenizer.from_str(json.dumps(data))
-            print("family", "steps-" + name, *["%016x" % fnv(tok.encode(text, add_special_tokens=False).ids) for text in cases], file=out)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    write(sys.argv[1], "tok_steps", (("steps-" + name, json.loads(make().to_str())) for name, make in FAMILIES.items()), list(texts()) + MORE, MORE)

@@ -6,10 +6,9 @@ parts are not SentencePiece's. Results are as in tok_split.txt, for its texts an
 import json
 import sys
 
-import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers as N, pre_tokenizers as P, trainers
 
-from tok_split import LINES, fnv, texts
+from tok_split import LINES, texts, write
 from tok_steps import MORE
 
 
@@ -40,17 +39,5 @@ def families(folder):
     yield "unigram-bytes", made([P.Punctuation("merged_with_previous")], [N.NFD()], byte_fallback=True)
 
 
-def main(folder):
-    cases = list(texts()) + MORE
-    with open(folder + "/tok_unigram_steps.txt", "w") as out:
-        print("# made by tok_unigram_steps.py with tokenizers", tokenizers.__version__, file=out)
-        for name, data in families(folder):
-            with open("%s/tok/%s.json" % (folder, name), "w") as f:
-                json.dump(data, f, separators=(",", ":"), ensure_ascii=False)
-                f.write("\n")
-            tok = Tokenizer.from_str(json.dumps(data))
-            print("family", name, *["%016x" % fnv(tok.encode(text, add_special_tokens=False).ids) for text in cases], file=out)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    write(sys.argv[1], "tok_unigram_steps", families(sys.argv[1]), list(texts()) + MORE)

@@ -6,10 +6,9 @@ WordPiece and WordLevel. Results are as in tok_split.txt, for its texts and thos
 import json
 import sys
 
-import tokenizers
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers as N, pre_tokenizers as P, trainers
 
-from tok_split import LINES, fnv, texts
+from tok_split import LINES, texts, write
 from tok_steps import MORE
 
 
@@ -40,18 +39,5 @@ FAMILIES = {
 }
 
 
-def main(out_dir):
-    cases = list(texts()) + MORE
-    with open(out_dir + "/tok_wordpiece.txt", "w") as out:
-        print("# made by tok_wordpiece.py with tokenizers", tokenizers.__version__, file=out)
-        for name, make in FAMILIES.items():
-            data = json.loads(make().to_str())
-            with open("%s/tok/%s.json" % (out_dir, name), "w") as f:
-                json.dump(data, f, separators=(",", ":"), ensure_ascii=False)
-                f.write("\n")
-            tok = Tokenizer.from_str(json.dumps(data))
-            print("family", name, *["%016x" % fnv(tok.encode(text, add_special_tokens=False).ids) for text in cases], file=out)
-
-
 if __name__ == "__main__":
-    main(sys.argv[1])
+    write(sys.argv[1], "tok_wordpiece", ((name, json.loads(make().to_str())) for name, make in FAMILIES.items()), list(texts()) + MORE)
