@@ -320,6 +320,11 @@ class Runner(unittest.TestCase):
             self.assertIn("suite.json: ", self.run_suite("run", self.dir, *self.command, *self.common, status=3))
         self.assertIn("No such file", self.run_suite("run", self.dir / "no", *self.command, *self.common, status=3))
 
+    def test_adapters_are_short(self):
+        for path in (ROOT / "tools/suite/adapters").iterdir():
+            if path.is_file() and path.name not in ("adapter.py", "texts.h"):  # what those in Python or C++ share
+                self.assertLessEqual(len(path.read_text().splitlines()), 40, path.name)
+
     def test_answers_are_kept(self):
         self.run_suite("run", self.dir, *self.command, *self.common, "--case", "^right$", "--keep", self.dir / "kept", status=0)
         self.assertEqual((self.dir / "kept/right.out").read_bytes(), array.array("f", LOGITS).tobytes())
