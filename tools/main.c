@@ -65,7 +65,7 @@ static void hold_standard_streams(void)
             (void)!open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
 }
 
-/* What the commands are called elsewhere. */
+/* Words that other programs have for a command: the error line for one names the command here. */
 static const struct cli_synonym synonyms[] = {
     {"run", "generate"},    {"complete", "generate"},
     {"sample", "generate"}, {"chat", "generate --chat"},

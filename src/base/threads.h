@@ -1,4 +1,4 @@
-/* Worker threads of one session, or of opening a model.
+/* A thread pool: the worker threads of one session, or of opening a model.
  *
  * A pool has workers, and runs one job at a time. A part is what one worker does of a job that is divided
  * beforehand (pool_run); a unit is a piece of a job that is handed out while it runs (pool_deal).

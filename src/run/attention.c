@@ -6,7 +6,7 @@
  *
  * There is no causal mask in memory. The loops over j end at the query's own position (and start at pos - window).
  * Work is split into blocks of up to BLOCK_ROWS rows; a row is one query of one head. A block's
- * rows share a KV head (Ainslie et al. 2023), so each key and value is read once per block. Only
+ * rows share a KV head (grouped-query attention, Ainslie et al. 2023), so each key and value is read once per block. Only
  * the scores of the block, [rows][keys], are stored, never the full [T][T] matrix. A row's result
  * does not depend on its block. In a batch of forks a block has a query of each of several
  * sessions, and the keys and values of their common prefix (kv.h) are read once for all.

@@ -121,8 +121,8 @@ static void write_parts(struct writing *w, mgpt_session *s, const struct session
     outfile_write(&w->out, &hash, sizeof hash);
 }
 
-/* MGPT_OK if path may be written: there is no file, or an empty or a special one, or a session.
- * Everything else was made by somebody else: a model, a text. */
+/* Returns MGPT_OK if path may be written: there is no file, or it is empty, special or a session. A
+ * model or a text is never overwritten. */
 static int check_target(const char *path, mgpt_error *err)
 {
     struct stat st;

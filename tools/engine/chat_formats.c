@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-/* Turns that all begin and end alike, and the prompt of an answer. */
+/* A template whose turns are all written the same way; `prompt` begins an answer. */
 #define TURNS(turn, prompt)                                                                        \
     "{{ bos_token }}{% for m in messages %}{{ " turn " }}{% endfor %}"                             \
     "{% if add_generation_prompt %}{{ '" prompt "' }}{% endif %}"

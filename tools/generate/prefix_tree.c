@@ -129,7 +129,7 @@ int prefix_tree_sampler(struct prefix_tree *t, const struct timeline *line, uint
     return chooser_prepare(&t->chooser, sampler, line->history, before + depth, &t->err);
 }
 
-/* Each sample of the line's group draws. */
+/* Draws a token for each sample of the line's group. */
 static int draw_group(struct prefix_tree *t, struct timeline *line, mgpt_error *err)
 {
     struct group g = line->at;

@@ -27,9 +27,9 @@ struct samples {
     uint64_t first;    /* number of the first */
     int32_t batch;     /* most timelines; 0: chosen */
     int32_t lookup;    /* most tokens that a look-up proposes; 0: none */
-    size_t begin;   /* of n_prompt tokens those before the text that is drawn goes on (--session) */
-    double mu;      /* Mirostat's, of a text that goes on; 0: none */
-    int ignore_end; /* end tokens are drawn as others are */
+    size_t begin;      /* of n_prompt: tokens before the text that goes on (--session) */
+    double mu;         /* Mirostat's, of a text that goes on; 0: none */
+    int ignore_end;    /* end tokens are drawn as others are */
     const struct stops *stops;
     struct choices *choices; /* one of them goes on; NULL: tokens are drawn */
     int slide;     /* beyond the context with a window of its last tokens (engine_slide) */

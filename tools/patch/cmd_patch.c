@@ -1,4 +1,4 @@
-/* mgpt patch: which value inside a model makes the difference between two prompts.
+/* mgpt patch, activation patching: which value inside a model makes the difference between two prompts.
  *
  * The prompts have the same number of tokens. One of them is run again and again, each time with
  * one value of the other one's run in the place of its own (Meng et al. 2022, Wang et al. 2022), or

@@ -48,7 +48,7 @@ static struct jtext *grid_object(const struct sweep_grid *g, const struct pairs_
     return o;
 }
 
-/* Values are the metric without a token, and of a coalition: bit i of its place is segment i. */
+/* Writes the metric without each token, and of each coalition. Bit i of a coalition's index is segment i. */
 static void set_why(struct jtext *root, const struct why *w)
 {
     if (w->tokens)

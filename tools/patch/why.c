@@ -77,7 +77,7 @@ static int cannot_cut(size_t n, size_t bos, const char *text)
     return EXIT_USAGE;
 }
 
-/* At a list of positions, ascending from the first after BOS. */
+/* Cuts the prompt into segments that begin at the listed positions. The first is the one after BOS. */
 static int cut_at(struct why *w, size_t bos, size_t most, const char *text)
 {
     int32_t *set = NULL;

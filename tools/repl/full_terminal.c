@@ -130,7 +130,7 @@ void full_size(size_t *rows, size_t *cols)
     *cols = known ? size.ws_col : 80;
 }
 
-/* A byte of the terminal within some milliseconds, or -1. */
+/* Returns the next byte that was typed, or -1 if none comes within wait_ms. */
 static int next_byte(int wait_ms)
 {
     struct pollfd input = {.fd = STDIN_FILENO, .events = POLLIN};

@@ -47,7 +47,7 @@ static int with_open(const struct engine *a, const char *path, struct engine *e)
     return code == EXIT_OK ? engine_session(e) : code;
 }
 
-/* In place of another one, if all goes well. */
+/* Opens a second model and replaces the one before, which stays if this fails. */
 static void with_model(struct repl *r, const char *name)
 {
     char *path = strdup(name);

@@ -79,7 +79,7 @@ static int is_large(const struct trace_file *f, const struct trace_array *a)
     return a->n_bytes > f->zip32_max - NPY_BYTES;
 }
 
-/* Bytes in front of the entry's own. */
+/* Bytes of an array's local header in the zip, before its .npy. */
 static size_t local_bytes(const struct trace_file *f, const struct trace_array *a)
 {
     return LOCAL_BYTES + strlen(a->name) + strlen(".npy") +

@@ -155,11 +155,11 @@ static int says_other_norm(const struct model_case *c, const char *cause)
     return exchanged && of_norms && strstr(cause, "_norm.weight") != NULL;
 }
 
-/* Whether what is named is what was planted. */
+/* Compares the cause that is named with the bugs that were planted. */
 static enum outcome judge(const struct model_case *c, const struct explain *e)
 {
     const char *cause = explain_cause(e), *with = e->with[0] ? e->with : NULL;
-    size_t n_right = 0; /* one tensor's description may say both bugs */
+    size_t n_right = 0; /* bugs that are named; one line may name both */
     if (!cause)
         return arr_len(e->trials) && e->trials[0].nmse <= e->bound ? HINT : NOTHING;
     for (size_t i = 0; i < c->n_bugs; i++)

@@ -7,7 +7,7 @@
 
 #include "convert/core/readers.h"
 
-/* Side files come out of a directory of the fixtures. */
+/* Files next to the checkpoint, read from its directory in tests/fixtures. */
 struct torch_sides {
     const char *directory;
     struct file files[8];

@@ -118,7 +118,8 @@ static int open_fit(struct fit *f)
 {
     struct ref_hook hook = answer_hook(f->s->a, f->s->target);
     size_t heads = answer_is_attention(hook.point) ? f->s->a->n_head : 0, few = FEW;
-    f->T = fit_positions(f->s, f->given); /* or a few, if they differ and are enough */
+    /* A few positions are enough if they differ and have twice as many numbers as unknowns. */
+    f->T = fit_positions(f->s, f->given);
     if (few < f->T && !f->given->next && f->s->l->hooks[f->s->target].pos < few / 2 &&
         few * (heads ? heads * few : hook.cols) >= 2 * f->n)
         f->T = few;

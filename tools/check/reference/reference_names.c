@@ -226,7 +226,7 @@ static void find_last_hidden(const struct reference *ref, struct ref_array *hook
         }
 }
 
-/* In the order of the pass: what comes before the layers, the layers, what follows them. */
+/* Compares two arrays by their place in the pass: what comes before the layers, the layers, what follows them. */
 static int by_pass(const void *a, const void *b)
 {
     const struct ref_array *x = a, *y = b;

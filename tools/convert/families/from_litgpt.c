@@ -21,7 +21,7 @@ enum { MAX_LINE = 128 };
 
 /* ---- model_config.yaml ----------------------------------------------------------------------- */
 
-/* A value without quotes. A key with a block below it has none: it is true. */
+/* Reads a value without quotes. A key with an indented block has no value and reads as true. */
 static json_t *yaml_value(const char *text)
 {
     char *end;

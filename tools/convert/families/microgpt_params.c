@@ -31,7 +31,7 @@ static const char *const kinds[] = {"wte",     "wpe",     "lm_head", "attn_wq", 
                                     "attn_wv", "attn_wo", "mlp_fc1", "mlp_fc2"};
 _Static_assert(sizeof kinds / sizeof *kinds == N_KINDS, "a row each");
 
-/* The kind of the i-th of n matrices, and its layer. */
+/* Returns the kind of the i-th of n matrices, in the order of microgpt's parameters, and its layer. */
 static size_t kind_at(const struct mg_parts *m, size_t i, size_t n, size_t *layer)
 {
     *layer = 0;

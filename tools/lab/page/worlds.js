@@ -16,7 +16,7 @@ const Worlds = (() => {
         return { lane, text, loss, next, more: [], el: h('div.world', null, h('h4', null, NAMES[lane]), text, loss, next) };
     }
 
-    // The shown text of a lane with what it goes on with.
+    // Shows the text of a lane, and after it what the model would write.
     function showText(c, state) {
         const ids = Array.from(state.ids.slice(0, state.step)), looks = Running.surprisals(ids, c.lane, state.dark);
         Running.show(c.text, ids.concat(c.more), (i) => (i < ids.length ? looks(i) : { later: true, title: 'written by the model' }));
