@@ -39,7 +39,8 @@ def cut_declarations(files):
 # commit that says why, and lowered when a product has shrunk. What is above the plan of the folders
 # (src 26,000, convert 20,500, check 14,500, lab 12,000, repl 5,500) is there for:
 #   src            AMX and tiles of prompts, the screen of large heads, caches of four heads, packing while sessions run
-#   convert        no format was given up: prototypes of its parts, extended to the whole, came to 21,000 lines
+#   convert        no format was given up: prototypes of its parts, extended to the whole, came to 21,000 lines;
+#                  pickles in a tenth of the memory
 #   check          causes in pairs and in threes, approximate causes, the precision of a reference
 #   lab            records of runs, patching in pages
 #   repl           numbers of held tokens, /until, /insert, /delete, /watch, /with, /steer
@@ -48,7 +49,7 @@ def cut_declarations(files):
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas; the plan had 52,000
 BUDGET = (
     ('src', ('src/', 'include/'), 28600),
-    ('convert', ('tools/convert/',), 25100),
+    ('convert', ('tools/convert/',), 25400),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 12500),
     ('repl', ('tools/repl/',), 7840),

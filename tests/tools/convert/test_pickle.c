@@ -67,12 +67,12 @@ TEST(numbers)
     assert_true(real_of(&p, p.root) == -3.141592653589793);
     pickle_free(&p);
     p = good(P2("\x8a\x09\x00\x00\x00\x00\x00\x00\x00\x00\x01.")); /* 2^64 */
-    assert_int_equal(pickle_at(&p, p.root)->kind, PICKLE_LONG);
+    assert_int_equal(pickle_at(&p, p.root).kind, PICKLE_LONG);
     int64_t v;
     assert_false(pickle_int(&p, p.root, &v));
     pickle_free(&p);
     p = good(P2("N."));
-    assert_int_equal(pickle_at(&p, p.root)->kind, PICKLE_NONE);
+    assert_int_equal(pickle_at(&p, p.root).kind, PICKLE_NONE);
     pickle_free(&p);
 }
 
@@ -94,10 +94,10 @@ TEST(texts)
     };
     for (size_t i = 0; i < COUNT(texts); i++) {
         struct pickle p = good(texts[i].bytes);
-        const struct pickle_node *n = pickle_at(&p, p.root);
-        assert_int_equal(n->kind, texts[i].kind);
-        assert_int_equal(n->n, 3);
-        assert_memory_equal(n->as.text, "abc", 3);
+        struct pickle_node n = pickle_at(&p, p.root);
+        assert_int_equal(n.kind, texts[i].kind);
+        assert_int_equal(n.n, 3);
+        assert_memory_equal(n.as.text, "abc", 3);
         assert_int_equal(pickle_is_text(&p, p.root, "abc"), texts[i].kind == PICKLE_TEXT);
         assert_false(pickle_is_text(&p, p.root, "ab"));
         pickle_free(&p);
@@ -123,16 +123,78 @@ TEST(containers)
     const struct span empty[] = {P2(")."), P2("]."), P2("}."), P2("(t.")};
     for (size_t i = 0; i < COUNT(empty); i++) {
         struct pickle p = good(empty[i]);
-        assert_int_equal(pickle_at(&p, p.root)->n, 0);
+        assert_int_equal(pickle_at(&p, p.root).n, 0);
         pickle_free(&p);
     }
     /* {"a": 1, "b": None, "a": 2}: the last one counts, as in Python */
     struct pickle p = good(P2("}(U\001aK\x01U\001bNuU\001aK\x02s."));
-    assert_int_equal(pickle_at(&p, p.root)->n, 6);
+    assert_int_equal(pickle_at(&p, p.root).n, 6);
     assert_true(int_of(&p, pickle_get(&p, p.root, "a")) == 2);
-    assert_int_equal(pickle_at(&p, pickle_get(&p, p.root, "b"))->kind, PICKLE_NONE);
+    assert_int_equal(pickle_at(&p, pickle_get(&p, p.root, "b")).kind, PICKLE_NONE);
     assert_int_equal(pickle_get(&p, p.root, "c"), 0);
     pickle_free(&p);
+}
+
+/* A file of random opcodes that fill one container with numbers, and the numbers. */
+struct filled {
+    uint8_t bytes[4000];
+    int64_t want[1000];
+    size_t size, n;
+};
+
+static void filled_add(struct filled *f, const char *bytes, size_t n)
+{
+    memcpy(f->bytes + f->size, bytes, n);
+    f->size += n;
+}
+
+/* A number of its own, the memo's, or one that is repeated; then nothing, a put, a frame. */
+static void add_number(struct filled *f, uint32_t *random)
+{
+    uint32_t kind = next_random(random) % 16, v = next_random(random) % 128;
+    const char own[] = {'K', (char)v}, wide[] = {'J', (char)v, 0, 0, 0};
+    if (kind == 0)
+        filled_add(f, "h\0", 2);
+    else if (kind < 4)
+        filled_add(f, wide, 5);
+    else
+        filled_add(f, own, 2);
+    f->want[f->n++] = kind ? (int64_t)v : 200;
+    if (kind == 4)
+        filled_add(f, "q\1", 2);
+    if (kind == 5)
+        filled_add(f, "\x95\0\0\0\0\0\0\0", 9);
+}
+
+/* Ids, ranges of the input, and runs of both come out as they went in. */
+TEST(runs)
+{
+    uint32_t random = 3;
+    for (int round = 0; round < 300; round++) {
+        struct filled f = {.size = 0};
+        int is_dict = round % 3 == 0, is_tuple = round % 3 == 1, is_long;
+        filled_add(&f, "\x80\4K\xc8q\0", 6);
+        filled_add(&f, is_dict ? "}" : is_tuple ? "(" : "]", 1);
+        for (size_t k = next_random(&random) % 6; k > 0; k--) {
+            size_t n = (is_long = next_random(&random) % 2) ? next_random(&random) % 30 : 1;
+            filled_add(&f, "(", !is_tuple && is_long);
+            for (n <<= is_dict; n > 0; n--)
+                add_number(&f, &random);
+            filled_add(&f, is_long ? is_dict ? "u" : "e" : is_dict ? "s" : "a", !is_tuple);
+        }
+        filled_add(&f, is_tuple ? "t\x86." : "\x86.", is_tuple ? 3 : 2);
+        struct pickle p = good((struct span){f.bytes, f.size});
+        pickle_id id = pickle_item(&p, p.root, 1);
+        size_t n = 0;
+        assert_int_equal(pickle_at(&p, id).n, f.n);
+        for (struct pickle_iter i = pickle_items(&p, id); pickle_next(&i);) {
+            if (is_dict)
+                assert_true(int_of(&p, i.key) == f.want[n++]);
+            assert_true(int_of(&p, i.value) == f.want[n++]);
+        }
+        assert_int_equal(n, f.n);
+        pickle_free(&p);
+    }
 }
 
 TEST(memo)
@@ -169,7 +231,7 @@ TEST(objects)
     };
     for (size_t i = 0; i < COUNT(values); i++) {
         struct pickle p = good(values[i]);
-        assert_int_equal(pickle_at(&p, p.root)->kind, PICKLE_OBJECT);
+        assert_int_equal(pickle_at(&p, p.root).kind, PICKLE_OBJECT);
         assert_true(int_of(&p, pickle_get(&p, p.root, "data")) == 5);
         assert_int_equal(pickle_get(&p, p.root, "grad"), 0);
         pickle_free(&p);
@@ -185,11 +247,11 @@ TEST(objects)
     assert_int_equal(pickle_arg(&p, p.root, 1), 0);
     pickle_free(&p);
     p = good(P2("cbuiltins\nset\nK\x05\x85R."));
-    assert_int_equal(pickle_at(&p, p.root)->kind, PICKLE_LIST); /* of what is none: empty */
+    assert_int_equal(pickle_at(&p, p.root).kind, PICKLE_LIST); /* of what is none: empty */
     assert_int_equal(pickle_item(&p, p.root, 0), 0);
     pickle_free(&p);
     p = good(P2("K\x09Q."));
-    assert_int_equal(pickle_at(&p, p.root)->kind, PICKLE_PERSISTENT);
+    assert_int_equal(pickle_at(&p, p.root).kind, PICKLE_PERSISTENT);
     assert_true(int_of(&p, pickle_item(&p, p.root, 0)) == 9);
     pickle_free(&p);
 }
@@ -206,17 +268,17 @@ TEST(dict_calls)
     };
     for (size_t i = 0; i < COUNT(dicts); i++) {
         struct pickle p = good(dicts[i]);
-        assert_int_equal(pickle_at(&p, p.root)->kind, PICKLE_DICT);
+        assert_int_equal(pickle_at(&p, p.root).kind, PICKLE_DICT);
         assert_true(int_of(&p, pickle_get(&p, p.root, "a")) == 1);
         pickle_free(&p);
     }
     refused(P2("ccollections\nOrderedDict\n]Na\x85R."), "pair without two items");
     refused(P2("ccollections\nOrderedDict\n]K\x01\205a\x85R."), "pair without two items");
     struct pickle p = good(P2("]U\001bK\x02\206accollections\nOrderedDict\n)R\206."));
-    assert_int_equal(pickle_at(&p, pickle_item(&p, p.root, 1))->n, 0); /* not the list's pair */
+    assert_int_equal(pickle_at(&p, pickle_item(&p, p.root, 1)).n, 0); /* not the list's pair */
     pickle_free(&p);
     p = good(P2("c__builtin__\nset\n]K\001a\x85R."));
-    assert_int_equal(pickle_at(&p, p.root)->kind, PICKLE_LIST);
+    assert_int_equal(pickle_at(&p, p.root).kind, PICKLE_LIST);
     assert_true(int_of(&p, pickle_item(&p, p.root, 0)) == 1);
     pickle_free(&p);
 }

@@ -240,6 +240,67 @@ TEST(limits)
     free(bytes);
 }
 
+/* A pickle of at most n bytes: the beginning, one part again and again, the end. */
+static struct span repeated(uint8_t *to, size_t n, struct span begin, struct span part,
+                            const char *end)
+{
+    size_t at = begin.size, n_end = strlen(end);
+    memcpy(to, begin.data, begin.size);
+    for (; at + part.size + n_end <= n; at += part.size)
+        memcpy(to + at, part.data, part.size);
+    memcpy(to + at, end, n_end);
+    return (struct span){to, at + n_end};
+}
+
+/* Numbers and texts that follow each other take next to nothing, others a word each; a list of one number
+ * takes four and its own. A file that is too dense is refused. */
+TEST(memory)
+{
+    enum { SIZE = 4 << 20, DENSE = 0 };
+    const struct {
+        struct span begin, part;
+        const char *end;
+        size_t most; /* words of the tree */
+    } rows[] = {
+        {P2("]("), BYTES("G\x3f\xe0\0\0\0\0\0\0"), "e.", 10},
+        {P2("]("), BYTES("K\5q\1"), "e.", 10},
+        {P4("("), BYTES("\x8c\003abc\x94"), "t.", 10},
+        {P4("}("), BYTES("\x8c\003abc\x94K\5"), "u.", 10},
+        {P2("Nq\0]("), BYTES("K\1h\0"), "e\x86.", SIZE / 2 + 10},
+        {P2("]("), BYTES("]G\x3f\xe0\0\0\0\0\0\0a"), "e.", SIZE / 11 * 6 + 10},
+        {P2("("), BYTES("](G\x3f\xe0\0\0\0\0\0\0K\1K\2K\3K\4e"), "t.", SIZE / 20 * 6 + 10},
+        {P2("("), BYTES("N"), "t.", 10},
+        {P2("("), BYTES("]"), "t.", DENSE},
+        {P4("("), BYTES("}\x94"), "t.", DENSE},
+        {P4("("), BYTES("N\x85"), "t.", DENSE},
+    };
+    uint8_t *bytes = malloc(SIZE);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct span file = repeated(bytes, SIZE, rows[i].begin, rows[i].part, rows[i].end);
+        if (rows[i].most == DENSE) {
+            refused(file, "its values take more than 20971");
+            continue;
+        }
+        struct pickle p = good(file);
+        assert_in_range(arr_len(p.words), 1, rows[i].most);
+        pickle_free(&p);
+    }
+    free(bytes);
+}
+
+/* One text, encoded by many calls, would be as many arrays. */
+TEST(encoded_once)
+{
+    struct pickle p = good(P2("c_codecs\nencode\nq\0X\x05\0\0\0helloU\6latin1\x86R."));
+    pickle_free(&p);
+    uint8_t bytes[600];
+    struct span begin = P2("c_codecs\nencode\nq\0X\x20\0\0\0"
+                           "0123456789abcdef0123456789abcdefq\1(");
+    refused(repeated(bytes, sizeof bytes, begin, BYTES("h\0h\1\x85R"), "t."),
+            "texts that are encoded more than once");
+}
+
 /* Ten times the same list in a list, nine deep: small to read, a billion values to walk. */
 TEST(shared)
 {
@@ -259,8 +320,8 @@ TEST(shared)
     bytes[n++] = 't';
     bytes[n++] = '.';
     struct pickle p = good((struct span){(const uint8_t *)bytes, n});
-    assert_int_equal(pickle_at(&p, pickle_item(&p, p.root, 9))->n, 10);
-    assert_true(arr_len(p.nodes) == 12 && arr_len(p.cells) == 101);
+    assert_int_equal(pickle_at(&p, pickle_item(&p, p.root, 9)).n, 10);
+    assert_int_equal(arr_len(p.words), 10 * 2 + 9 * (2 + 10) + 1 + 10); /* lists, runs, the tuple */
     pickle_free(&p);
 }
 

@@ -215,6 +215,40 @@ TEST(directories_that_lie)
     refuses_archive(s, "the directory does not fit");
 }
 
+/* Any number of references to one storage are one entry of the list, in a legacy file. */
+TEST(references)
+{
+    enum { N = 3000 };
+    static const char reference[] = "(U\7storagectorch\nFloatStorage\nU\1aU\3cpuK\2NtQ";
+    static const char other[] = "(U\7storagectorch\nHalfStorage\nU\1aU\3cpuK\2NtQ";
+    const struct span head = BYTES("\x80\2\x8a\x0a\x6c\xfc\x9c\x46\xf9\x20\x6a\xa8\x50\x19."
+                                   "\x80\2M\xe9\3.\x80\2}.\x80\2(");
+    const struct span tail = BYTES("t.\x80\2]U\1aa.\2\0\0\0\0\0\0\0abcdefgh");
+    uint8_t *bytes = malloc(head.size + N * sizeof reference + tail.size);
+    assert_non_null(bytes);
+    for (int two = 0; two < 2; two++) {
+        struct torch_file f;
+        mgpt_error err;
+        size_t n = head.size, each = sizeof reference - 1;
+        memcpy(bytes, head.data, n);
+        for (int i = 0; i < N; i++, n += each) {
+            each = two && i == N / 2 ? sizeof other - 1 : sizeof reference - 1;
+            memcpy(bytes + n, two && i == N / 2 ? other : reference, each);
+        }
+        memcpy(bytes + n, tail.data, tail.size);
+        int status = torch_open(&f, (struct span){bytes, n + tail.size}, &err);
+        if (two) {
+            assert_file_refused(status, &err, "a storage with two element types");
+            continue;
+        }
+        assert_int_equal(status, MGPT_OK);
+        assert_int_equal(arr_len(f.storages), 1);
+        assert_in_range(arr_cap(f.storages), 1, 8);
+        torch_close(&f);
+    }
+    free(bytes);
+}
+
 /* ---- damage ---------------------------------------------------------------------------------- */
 
 TEST(truncated)

@@ -100,7 +100,7 @@ static int add_numbered(struct torch_reference *t, const char *name, pickle_id i
 {
     char numbered[MAX_NAME];
     int n = 0, status = 1;
-    if (pickle_at(&t->file.pickle, id)->kind == PICKLE_DICT)
+    if (pickle_at(&t->file.pickle, id).kind == PICKLE_DICT)
         return 1;
     for (struct pickle_iter i = pickle_items(&t->file.pickle, id); pickle_next(&i) && status > 0;) {
         text_format(numbered, sizeof numbered, "%s.%d", name, n++);
@@ -115,11 +115,10 @@ static int add_dict(struct torch_reference *t, pickle_id dict, mgpt_error *err)
     char name[MAX_NAME];
     int status = MGPT_OK;
     for (struct pickle_iter i = pickle_items(p, dict); pickle_next(&i) && status >= 0;) {
-        const struct pickle_node *key = pickle_at(p, i.key);
-        if (key->kind != PICKLE_TEXT || key->n >= sizeof name - 12 ||
-            memchr(key->as.text, 0, key->n))
+        struct pickle_node key = pickle_at(p, i.key);
+        if (key.kind != PICKLE_TEXT || key.n >= sizeof name - 12 || memchr(key.as.text, 0, key.n))
             continue;
-        text_format(name, sizeof name, "%.*s", (int)key->n, key->as.text);
+        text_format(name, sizeof name, "%.*s", (int)key.n, key.as.text);
         status = add_tensor(t, name, i.value, err);
         if (status == 0 && (strcmp(name, "logits") == 0 || strcmp(name, "scores") == 0))
             status = add_row_tensors(t, name, i.value, err);
@@ -132,17 +131,17 @@ static int add_dict(struct torch_reference *t, pickle_id dict, mgpt_error *err)
 /* A value that is not a tensor: a dict, or an object whose state is one. */
 static int add_fields(struct torch_reference *t, pickle_id id, mgpt_error *err)
 {
-    const struct pickle_node *n = pickle_at(&t->file.pickle, id);
-    int has_state = n->kind == PICKLE_CALL || n->kind == PICKLE_OBJECT;
-    return add_dict(t, has_state ? n->state : id, err);
+    struct pickle_node n = pickle_at(&t->file.pickle, id);
+    int has_state = n.kind == PICKLE_CALL || n.kind == PICKLE_OBJECT;
+    return add_dict(t, has_state ? n.state : id, err);
 }
 
 static int add_root(struct torch_reference *t, mgpt_error *err)
 {
     const struct pickle *p = &t->file.pickle;
-    const struct pickle_node *root = pickle_at(p, p->root);
+    struct pickle_node root = pickle_at(p, p->root);
     int status = add_tensor(t, NULL, p->root, err);
-    if (status == 0 && root->kind != PICKLE_TUPLE && root->kind != PICKLE_LIST)
+    if (status == 0 && root.kind != PICKLE_TUPLE && root.kind != PICKLE_LIST)
         return add_fields(t, p->root, err);
     for (struct pickle_iter i = pickle_items(p, p->root); status >= 0 && pickle_next(&i);) {
         status = add_tensor(t, NULL, i.value, err);

@@ -1,10 +1,8 @@
 /* The pickle machine. See pickle.h.
  *
- * One table has a row for each opcode. Opcodes without a function are refused by name. The stack
- * holds ids of nodes. Items of containers are linked cells, so that appending takes constant time
- * and no container has memory of its own. Each opcode makes a bounded number of nodes, and each
- * node costs at least one byte of input, so memory is bounded by the input as well as by
- * PICKLE_MAX_NODES.
+ * One table has a row for each opcode. Opcodes without a function are refused by name. The stack and
+ * the memo hold ids of nodes. Each opcode takes at least one byte of input, and all memory together is
+ * bounded by the input.
  */
 #include "base/error.h"
 #include "base/mem.h"
@@ -28,42 +26,38 @@ void pickle_bad(struct pickle_machine *m, const char *what)
     pickle_leave(m, err_set(m->err, MGPT_EFILE, m->at, "pickle: %s (byte %zu)", what, m->at));
 }
 
-void pickle_must(struct pickle_machine *m, int ok, const char *what, size_t n)
-{
-    if (!ok)
-        pickle_leave(m, err_memory(m->err, what, n));
-}
-
 static void check_truncated(struct pickle_machine *m)
 {
     if (m->in.failed)
         pickle_leave(m, MGPT_EFILE);
 }
 
-/* ---- nodes, stack ---------------------------------------------------------------------------- */
+/* ---- memory, stack --------------------------------------------------------------------------- */
 
-pickle_id pickle_new(struct pickle_machine *m, struct pickle_node value)
+/* More than this no file needs: a value of 1 byte takes a word where it is used. */
+static void check_memory(struct pickle_machine *m)
 {
-    size_t n = arr_len(m->p->nodes);
-    if (n > PICKLE_MAX_NODES)
+    uint64_t most = PICKLE_SOME_BYTES + (uint64_t)PICKLE_TIMES * m->in.size;
+    uint64_t n = (uint64_t)arr_len(m->p->words) + arr_len(m->stack) + arr_len(m->memo);
+    if (n >= PICKLE_MAX_WORDS || n * sizeof(uint32_t) >= most)
         pickle_leave(
-            m, err_set(m->err, MGPT_EFILE, m->at, "pickle: more than %d values", PICKLE_MAX_NODES));
-    if (n > PICKLE_SOME_NODES && n - PICKLE_SOME_NODES > m->in.size / PICKLE_BYTES_A_NODE)
-        pickle_leave(m, err_set(m->err, MGPT_EFILE, m->at,
-                                "pickle: %zu values are too many for %zu bytes", n, m->in.size));
-    value.at = (uint32_t)m->at;
-    pickle_must(m, arr_push(m->p->nodes, value), "the values of a pickle", n * sizeof value);
-    return (pickle_id)n;
+            m, err_set(m->err, MGPT_EFILE, m->at,
+                       "pickle: its values take more than %llu bytes of memory, the most for %zu "
+                       "bytes (byte %zu)",
+                       (unsigned long long)most, m->in.size, m->at));
+}
+
+void pickle_put(struct pickle_machine *m, uint32_t **words, uint32_t word)
+{
+    check_memory(m);
+    if (!arr_push(*words, word))
+        pickle_leave(m, err_memory(m->err, "a pickle", arr_len(*words) * sizeof word));
 }
 
 void pickle_push(struct pickle_machine *m, pickle_id id)
 {
-    pickle_must(m, arr_push(m->stack, id), "the stack of a pickle", sizeof id);
-}
-
-void pickle_push_new(struct pickle_machine *m, struct pickle_node value)
-{
-    pickle_push(m, pickle_new(m, value));
+    pickle_put(m, &m->stack, id);
+    m->n_pushed++;
 }
 
 /* The number of values above the last mark: only those may be popped. */
@@ -84,23 +78,6 @@ void pickle_need(struct pickle_machine *m, size_t n)
 {
     if (height(m) < n)
         pickle_bad(m, "the stack is empty");
-}
-
-/* Appends to a list, tuple or dict; the cell is new, so no container shares it. */
-void pickle_append(struct pickle_machine *m, pickle_id container, pickle_id item)
-{
-    size_t n = arr_len(m->p->cells);
-    struct pickle_cell cell = {item, 0};
-    if (n > 2 * (size_t)PICKLE_MAX_NODES)
-        pickle_leave(m, err_set(m->err, MGPT_EFILE, m->at, "pickle: too many items in containers"));
-    pickle_must(m, arr_push(m->p->cells, cell), "the items of a pickle", n * sizeof cell);
-    struct pickle_node *c = pickle_node_of(m, container);
-    if (c->n)
-        m->p->cells[c->as.items.last].next = (uint32_t)n;
-    else
-        c->as.items.first = (uint32_t)n;
-    c->as.items.last = (uint32_t)n;
-    c->n++;
 }
 
 /* ---- framing --------------------------------------------------------------------------------- */
@@ -138,30 +115,31 @@ static const struct {
     const char *name;
     void (*run)(struct pickle_machine *m, int arg); /* NULL: known, refused */
     int arg;
-    size_t n_needed; /* values above the last mark */
+    size_t n_needed;                                         /* values above the last mark */
+    struct pickle_node (*value)(struct cursor *in, int arg); /* of a plain value */
 } ops[256] = {
     [0x80] = {"PROTO", op_protocol, 0, 0},
     [0x95] = {"FRAME", op_frame, 0, 0},
     ['.'] = {"STOP", op_stop, 0, 0},
     ['('] = {"MARK", pickle_op_mark, 0, 0},
-    ['N'] = {"NONE", pickle_op_constant, PICKLE_NONE, 0},
-    [0x88] = {"NEWTRUE", pickle_op_constant, PICKLE_BOOL | 1 << 8, 0},
-    [0x89] = {"NEWFALSE", pickle_op_constant, PICKLE_BOOL, 0},
-    ['K'] = {"BININT1", pickle_op_int, 1, 0},
-    ['M'] = {"BININT2", pickle_op_int, 2, 0},
-    ['J'] = {"BININT", pickle_op_int, -4, 0},
-    [0x8a] = {"LONG1", pickle_op_long, 1, 0},
-    ['G'] = {"BINFLOAT", pickle_op_real, 0, 0},
-    ['X'] = {"BINUNICODE", pickle_op_text, TEXT_OF(PICKLE_TEXT, 4), 0},
-    [0x8c] = {"SHORT_BINUNICODE", pickle_op_text, TEXT_OF(PICKLE_TEXT, 1), 0},
-    [0x8d] = {"BINUNICODE8", pickle_op_text, TEXT_OF(PICKLE_TEXT, 8), 0},
-    ['U'] = {"SHORT_BINSTRING", pickle_op_text, TEXT_OF(PICKLE_TEXT, 1), 0},
-    ['T'] = {"BINSTRING", pickle_op_text, TEXT_OF(PICKLE_TEXT, 4), 0},
-    ['C'] = {"SHORT_BINBYTES", pickle_op_text, TEXT_OF(PICKLE_BYTES, 1), 0},
-    ['B'] = {"BINBYTES", pickle_op_text, TEXT_OF(PICKLE_BYTES, 4), 0},
-    [0x8e] = {"BINBYTES8", pickle_op_text, TEXT_OF(PICKLE_BYTES, 8), 0},
-    [0x96] = {"BYTEARRAY8", pickle_op_text, TEXT_OF(PICKLE_BYTES, 8), 0},
-    [')'] = {"EMPTY_TUPLE", pickle_op_empty, PICKLE_TUPLE, 0},
+    ['N'] = {"NONE", pickle_op_value, PICKLE_NONE, 0, pickle_read_constant},
+    [0x88] = {"NEWTRUE", pickle_op_value, PICKLE_BOOL | 1 << 8, 0, pickle_read_constant},
+    [0x89] = {"NEWFALSE", pickle_op_value, PICKLE_BOOL, 0, pickle_read_constant},
+    ['K'] = {"BININT1", pickle_op_value, 1, 0, pickle_read_int},
+    ['M'] = {"BININT2", pickle_op_value, 2, 0, pickle_read_int},
+    ['J'] = {"BININT", pickle_op_value, -4, 0, pickle_read_int},
+    [0x8a] = {"LONG1", pickle_op_value, 1, 0, pickle_read_long},
+    ['G'] = {"BINFLOAT", pickle_op_value, 0, 0, pickle_read_real},
+    ['X'] = {"BINUNICODE", pickle_op_value, TEXT_OF(PICKLE_TEXT, 4), 0, pickle_read_text},
+    [0x8c] = {"SHORT_BINUNICODE", pickle_op_value, TEXT_OF(PICKLE_TEXT, 1), 0, pickle_read_text},
+    [0x8d] = {"BINUNICODE8", pickle_op_value, TEXT_OF(PICKLE_TEXT, 8), 0, pickle_read_text},
+    ['U'] = {"SHORT_BINSTRING", pickle_op_value, TEXT_OF(PICKLE_TEXT, 1), 0, pickle_read_text},
+    ['T'] = {"BINSTRING", pickle_op_value, TEXT_OF(PICKLE_TEXT, 4), 0, pickle_read_text},
+    ['C'] = {"SHORT_BINBYTES", pickle_op_value, TEXT_OF(PICKLE_BYTES, 1), 0, pickle_read_text},
+    ['B'] = {"BINBYTES", pickle_op_value, TEXT_OF(PICKLE_BYTES, 4), 0, pickle_read_text},
+    [0x8e] = {"BINBYTES8", pickle_op_value, TEXT_OF(PICKLE_BYTES, 8), 0, pickle_read_text},
+    [0x96] = {"BYTEARRAY8", pickle_op_value, TEXT_OF(PICKLE_BYTES, 8), 0, pickle_read_text},
+    [')'] = {"EMPTY_TUPLE", pickle_op_value, PICKLE_TUPLE, 0, pickle_read_constant},
     ['t'] = {"TUPLE", pickle_op_tuple, 0, 0},
     [0x85] = {"TUPLE1", pickle_op_tuple, 1, 1},
     [0x86] = {"TUPLE2", pickle_op_tuple, 2, 2},
@@ -214,7 +192,7 @@ static const struct {
 static void pickle_step(struct pickle_machine *m)
 {
     m->at = m->in.pos;
-    if (m->at >= UINT32_MAX)
+    if (m->at >= PICKLE_FIRST - 1)
         pickle_bad(m, "it is longer than 4 GB");
     uint8_t op = cursor_u8(&m->in);
     check_truncated(m);
@@ -233,15 +211,62 @@ int pickle_sniff(struct span bytes)
            ops[bytes.data[2]].run;
 }
 
+/* ---- plain values ---------------------------------------------------------------------------- */
+
+struct pickle_node pickle_value(struct cursor *in)
+{
+    size_t at = in->pos;
+    uint8_t op = cursor_u8(in);
+    struct pickle_node node = {.kind = PICKLE_NONE};
+    if (!in->failed && ops[op].value)
+        node = ops[op].value(in, ops[op].arg);
+    if (in->failed)
+        node = (struct pickle_node){.kind = PICKLE_NONE};
+    node.at = (uint32_t)at;
+    return node;
+}
+
+/* What it says was read once: the input has it, and its id fits. */
+void pickle_op_value(struct pickle_machine *m, int arg)
+{
+    (void)arg;
+    m->in.pos = m->at;
+    pickle_value(&m->in);
+    check_truncated(m);
+    pickle_push(m, (pickle_id)m->at + 1);
+}
+
+/* Moves to the next opcode that is none of the memo and no frame. */
+static uint8_t skip_memo(struct cursor *in)
+{
+    for (;;) {
+        size_t at = in->pos;
+        uint8_t op = cursor_u8(in);
+        if (in->failed || (ops[op].run != pickle_op_put && ops[op].run != op_frame)) {
+            in->pos = at;
+            return in->failed ? 0 : op;
+        }
+        cursor_take(in, ops[op].run == op_frame ? 8 : (uint64_t)ops[op].arg);
+    }
+}
+
+pickle_id pickle_after(const struct pickle *p, pickle_id id)
+{
+    struct cursor in = cursor_over(p->bytes.data, p->bytes.size);
+    if (id == 0 || id > p->bytes.size)
+        return 0;
+    in.pos = id - 1;
+    pickle_value(&in);
+    return ops[skip_memo(&in)].value ? (pickle_id)in.pos + 1 : 0;
+}
+
+/* ---- files ----------------------------------------------------------------------------------- */
+
 /* MGPT_OK, or the status that an opcode left with. */
 static int run(struct pickle_machine *m)
 {
-    const struct pickle_node none = {.kind = PICKLE_NONE};
-    const struct pickle_cell end = {0, 0};
     if (setjmp(m->out))
         return m->status;
-    pickle_must(m, arr_push(m->p->nodes, none) && arr_push(m->p->cells, end), "a pickle",
-                sizeof none);
     while (!m->stopped)
         pickle_step(m);
     return MGPT_OK;
@@ -256,7 +281,7 @@ int pickle_read_at(struct pickle *p, struct span bytes, size_t start, mgpt_error
 {
     struct pickle_machine m = {.p = p, .in = cursor_over(bytes.data, bytes.size), .err = err};
     m.in.pos = start < bytes.size ? start : bytes.size;
-    *p = (struct pickle){0};
+    *p = (struct pickle){.bytes = bytes};
     int status = run(&m);
     p->size = m.in.pos;
     arr_free(m.stack);
@@ -269,7 +294,6 @@ int pickle_read_at(struct pickle *p, struct span bytes, size_t start, mgpt_error
 
 void pickle_free(struct pickle *p)
 {
-    arr_free(p->nodes);
-    arr_free(p->cells);
+    arr_free(p->words);
     *p = (struct pickle){0};
 }

@@ -4,10 +4,12 @@
  * protocol 2 to 5 contain, and a fixed list of globals (pickle_globals.c) that it never imports: a
  * global is two texts, a call is a node with the callee's name and the arguments. Any other opcode
  * or global is an error that names it. There is no recursion. Time and memory are linear in the
- * bytes read; the number of nodes has a limit, and so has their number per byte.
+ * bytes read.
  *
- * Texts and bytes point into the input. The result is a graph: nodes may be shared, and hostile
- * files may contain cycles, so readers of the tree descend to fixed depths only.
+ * Numbers and texts have no memory of their own: their id is their place in the input, which must
+ * outlive the tree. Containers and calls are words of 32 bits (pickle_words.h). All of it has at most
+ * PICKLE_TIMES the bytes of the input and PICKLE_SOME_BYTES. The result is a graph: nodes may be
+ * shared, and hostile files may contain cycles, so readers of the tree descend to fixed depths only.
  */
 #ifndef MGPT_CONVERT_PICKLE_H
 #define MGPT_CONVERT_PICKLE_H
@@ -15,10 +17,10 @@
 #include "convert/core/state.h"
 
 enum {
-    PICKLE_MAX_NODES = 10000000,
-    PICKLE_SOME_NODES = 500000, /* beyond these, one node for PICKLE_BYTES_A_NODE bytes */
-    PICKLE_BYTES_A_NODE = 4,    /* a float takes 9 bytes, None 1 */
-    PICKLE_MAX_MARKS = 10000    /* nesting of containers that are being filled */
+    PICKLE_SOME_BYTES = 8 << 20, /* of memory, for pickles of any size */
+    PICKLE_TIMES = 3,            /* and for each byte of a pickle: a value takes 1 to 10 */
+    PICKLE_MAX_WORDS = 1 << 27,  /* 512 MB */
+    PICKLE_MAX_MARKS = 10000     /* nesting of containers that are being filled */
 };
 
 enum pickle_kind {
@@ -38,40 +40,34 @@ enum pickle_kind {
     PICKLE_PERSISTENT /* a reference into the container: one item, its id */
 };
 
-typedef uint32_t pickle_id; /* index of a node; 0 is none */
+typedef uint32_t pickle_id; /* of a node; 0 is none */
 
+/* A node as it is looked at. */
 struct pickle_node {
-    uint8_t kind;
-    uint8_t use;     /* of globals, inside */
+    enum pickle_kind kind;
+    int use;         /* of globals, inside */
     uint32_t n;      /* bytes of a text; items of a container */
-    uint32_t at;     /* byte where it was made, for messages */
+    uint32_t at;     /* byte where it was made, for messages; 0 for containers and objects */
     pickle_id state; /* of calls and objects; 0: none */
     union {
         int64_t integer; /* and bool */
         double real;
-        const char *text;
+        const char *text; /* and bytes: in the input, or decoded from it */
         struct {
-            uint32_t first, last; /* cells */
-        } items;
-        struct {
-            pickle_id callee, args; /* a global, a tuple */
+            pickle_id callee, args; /* a global; of calls, a tuple */
         } call;
         struct {
-            pickle_id module, name; /* texts */
+            struct gguf_str module, name;
         } global;
     } as;
 };
 
-struct pickle_cell {
-    pickle_id node;
-    uint32_t next; /* 0: the last */
-};
-
 struct pickle {
-    struct pickle_node *nodes; /* stb_ds arrays; element 0 is not used */
-    struct pickle_cell *cells;
+    struct span bytes; /* the input */
+    uint32_t *words;   /* stb_ds array: see pickle_words.h */
     pickle_id root;
-    size_t size; /* bytes up to and with STOP: another pickle, or data, may follow */
+    pickle_id persistent; /* the last reference into the container: see pickle_reference_before */
+    size_t size;          /* bytes up to and with STOP: another pickle, or data, may follow */
 };
 
 /* Interprets the pickle at the start of the bytes. On failure nothing is left to free.
@@ -89,18 +85,22 @@ int pickle_sniff(struct span bytes);
 /* ---- walking --------------------------------------------------------------------------------- */
 
 /* The node of an id; id 0 gives a None. */
-const struct pickle_node *pickle_at(const struct pickle *p, pickle_id id);
+struct pickle_node pickle_at(const struct pickle *p, pickle_id id);
 
 /* for (struct pickle_iter i = pickle_items(p, id); pickle_next(&i);) ... i.value
  * Items of a list, a tuple, or the pairs of a dict (i.key is set). Other kinds have none. */
 struct pickle_iter {
     const struct pickle *p;
-    uint32_t cell;
-    int pairs;
+    uint32_t left, at;   /* items of this run, and where the next one is */
+    int is_range, pairs; /* the items follow each other in the input, at byte `at` */
+    uint32_t run, last;  /* runs of the container; 0: it has none */
     pickle_id key, value;
 };
 struct pickle_iter pickle_items(const struct pickle *p, pickle_id id);
 int pickle_next(struct pickle_iter *i);
+
+/* The reference into the container that was made before this one; 0: it is the first. */
+pickle_id pickle_reference_before(const struct pickle *p, pickle_id persistent);
 
 /* The i-th item of a tuple or list, 0 when there is none. O(i). */
 pickle_id pickle_item(const struct pickle *p, pickle_id id, size_t i);

@@ -15,58 +15,60 @@
 
 _Noreturn static void not_allowed(struct pickle_machine *m, pickle_id global, const char *advice)
 {
-    const struct pickle_node *g = pickle_at(m->p, global);
-    const struct pickle_node *module = pickle_at(m->p, g->as.global.module);
-    const struct pickle_node *name = pickle_at(m->p, g->as.global.name);
+    struct pickle_node g = pickle_at(m->p, global);
+    struct gguf_str module = g.as.global.module, name = g.as.global.name;
     pickle_leave(m, err_set(m->err, MGPT_EFILE, m->at, "pickle: global %.*s.%.*s is not allowed%s",
-                            CKPT_CLIP(module->as.text, module->n),
-                            CKPT_CLIP(name->as.text, name->n), advice));
+                            CKPT_CLIP(module.p, module.n), CKPT_CLIP(name.p, name.n), advice));
 }
 
 /* A whole torch.nn.Module: its class is of torch.nn, or its attributes begin with these. */
-static int is_module(const struct pickle_machine *m, pickle_id module_name)
+static int is_module(const struct pickle_machine *m, struct gguf_str module)
 {
-    const struct pickle_node *module = pickle_at(m->p, module_name);
     size_t n = m->in.size < MODULE_BEGIN ? m->in.size : MODULE_BEGIN;
-    return (module->n >= 8 && memcmp(module->as.text, "torch.nn", 8) == 0) ||
+    return (module.n >= 8 && memcmp(module.p, "torch.nn", 8) == 0) ||
            (memmem(m->in.data, n, "_parameters", 11) && memmem(m->in.data, n, "_buffers", 8));
 }
 
 /* ---- globals, calls, objects ----------------------------------------------------------------- */
 
+/* Pushes a global; its texts, or 0 for the lines after the opcode. */
 static void push_global(struct pickle_machine *m, pickle_id module, pickle_id name)
 {
-    const struct pickle_node *a = pickle_node_of(m, module), *b = pickle_node_of(m, name);
-    enum pickle_use use =
-        pickle_use_of((struct gguf_str){a->as.text, a->n}, (struct gguf_str){b->as.text, b->n});
-    pickle_id id = pickle_new(m, (struct pickle_node){.kind = PICKLE_GLOBAL, .use = (uint8_t)use});
-    pickle_node_of(m, id)->as.global.module = module;
-    pickle_node_of(m, id)->as.global.name = name;
+    const uint32_t words[] = {(uint32_t)m->at, module, name};
+    pickle_id id = pickle_new(m, PICKLE_GLOBAL, USE_NONE, words, 3);
+    struct pickle_node g = pickle_at(m->p, id);
+    enum pickle_use use = pickle_use_of(g.as.global.module, g.as.global.name);
     if (use == USE_NONE)
-        not_allowed(m, id, is_module(m, module) ? "; save model.state_dict(), not the model" : "");
+        not_allowed(m, id,
+                    is_module(m, g.as.global.module) ? "; save model.state_dict(), not the model"
+                                                     : "");
+    *pickle_words_of(m->p, id) = PICKLE_GLOBAL + PICKLE_NUMBER * (uint32_t)use;
     pickle_push(m, id);
 }
 
-/* A text up to the end of the line, without it. */
-static pickle_id read_line(struct pickle_machine *m)
+struct gguf_str pickle_line(struct cursor *in)
 {
-    size_t left = cursor_left(&m->in);
-    const uint8_t *p = m->in.data + m->in.pos;
+    size_t left = cursor_left(in);
+    const uint8_t *p = in->data + in->pos;
     const uint8_t *end = left ? memchr(p, '\n', left < MAX_LINE ? left : MAX_LINE) : NULL;
-    if (!end && left >= MAX_LINE)
-        pickle_bad(m, "a name of more than 1000 bytes");
     size_t n = end ? (size_t)(end - p) : left;
-    if (!cursor_take(&m->in, n + 1))
-        pickle_leave(m, MGPT_EFILE);
-    return pickle_new(
-        m, (struct pickle_node){.kind = PICKLE_TEXT, .n = (uint32_t)n, .as.text = (const char *)p});
+    if ((!end && left >= MAX_LINE) || !cursor_take(in, n + 1))
+        return (struct gguf_str){NULL, 0};
+    return (struct gguf_str){(const char *)p, n};
+}
+
+static void check_line(struct pickle_machine *m)
+{
+    if (!pickle_line(&m->in).p)
+        pickle_bad(m, "a name of more than 1000 bytes"); /* or the data end */
 }
 
 void pickle_op_global(struct pickle_machine *m, int arg)
 {
     (void)arg;
-    pickle_id module = read_line(m);
-    push_global(m, module, read_line(m));
+    check_line(m);
+    check_line(m);
+    push_global(m, 0, 0);
 }
 
 /* INST names a class and calls it in one step. The error for the class comes first. */
@@ -80,8 +82,7 @@ void pickle_op_stack_global(struct pickle_machine *m, int arg)
 {
     (void)arg;
     pickle_id name = pickle_pop(m), module = pickle_pop(m);
-    if (pickle_node_of(m, name)->kind != PICKLE_TEXT ||
-        pickle_node_of(m, module)->kind != PICKLE_TEXT)
+    if (pickle_kind_of(m, name) != PICKLE_TEXT || pickle_kind_of(m, module) != PICKLE_TEXT)
         pickle_bad(m, "STACK_GLOBAL of what is not text");
     push_global(m, module, name);
 }
@@ -90,16 +91,14 @@ void pickle_op_stack_global(struct pickle_machine *m, int arg)
 static pickle_id call_dict(struct pickle_machine *m, pickle_id args)
 {
     pickle_id first = pickle_item(m->p, args, 0);
-    if (pickle_node_of(m, args)->n && pickle_node_of(m, first)->kind == PICKLE_DICT)
+    if (first && pickle_kind_of(m, first) == PICKLE_DICT)
         return first;
-    pickle_id id = pickle_new(m, (struct pickle_node){.kind = PICKLE_DICT});
-    struct pickle_iter i = pickle_items(m->p, pickle_node_of(m, args)->n ? first : 0);
-    while (!i.pairs && pickle_next(&i)) {
-        pickle_id key = pickle_item(m->p, i.value, 0), value = pickle_item(m->p, i.value, 1);
-        if (!key || !value)
+    pickle_id id = pickle_new_container(m, PICKLE_DICT);
+    for (struct pickle_iter i = pickle_items(m->p, first); pickle_next(&i);) {
+        const pickle_id pair[] = {pickle_item(m->p, i.value, 0), pickle_item(m->p, i.value, 1)};
+        if (!pair[0] || !pair[1])
             pickle_bad(m, "a pair without two items");
-        pickle_append(m, id, key);
-        pickle_append(m, id, value);
+        pickle_append(m, id, pair, 2);
     }
     return id;
 }
@@ -107,23 +106,33 @@ static pickle_id call_dict(struct pickle_machine *m, pickle_id args)
 static pickle_id call_list(struct pickle_machine *m, pickle_id args)
 {
     pickle_id first = pickle_item(m->p, args, 0);
-    int is_list = first && (pickle_node_of(m, first)->kind == PICKLE_LIST ||
-                            pickle_node_of(m, first)->kind == PICKLE_TUPLE);
-    return is_list ? first : pickle_new(m, (struct pickle_node){.kind = PICKLE_LIST});
+    int is_list = first && (pickle_kind_of(m, first) == PICKLE_LIST ||
+                            pickle_kind_of(m, first) == PICKLE_TUPLE);
+    return is_list ? first : pickle_new_container(m, PICKLE_LIST);
+}
+
+/* A text is encoded once, to bytes that are made when they are read: more than the input has would
+ * be the same text many times. */
+static void push_call(struct pickle_machine *m, pickle_id callee, pickle_id args)
+{
+    const uint32_t words[] = {(uint32_t)m->at, callee, args, 0};
+    if (pickle_is_global(m->p, callee, "_codecs", "encode"))
+        m->n_encoded += pickle_at(m->p, pickle_item(m->p, args, 0)).n;
+    if (m->n_encoded > m->in.size)
+        pickle_bad(m, "texts that are encoded more than once");
+    pickle_push(m, pickle_new(m, PICKLE_CALL, 0, words, 4));
 }
 
 void pickle_op_reduce(struct pickle_machine *m, int arg)
 {
     (void)arg;
     pickle_id args = pickle_pop(m), callee = pickle_pop(m);
-    if (pickle_node_of(m, callee)->kind != PICKLE_GLOBAL ||
-        pickle_node_of(m, args)->kind != PICKLE_TUPLE)
+    struct pickle_node global = pickle_at(m->p, callee);
+    if (global.kind != PICKLE_GLOBAL || pickle_kind_of(m, args) != PICKLE_TUPLE)
         pickle_bad(m, "a call of what is not a global, or without a tuple");
-    switch (pickle_node_of(m, callee)->use) {
+    switch (global.use) {
     case USE_CALL:
-        pickle_push_new(m, (struct pickle_node){.kind = PICKLE_CALL,
-                                                .as.call.callee = callee,
-                                                .as.call.args = args});
+        push_call(m, callee, args);
         return;
     case USE_DICT:
         pickle_push(m, call_dict(m, args));
@@ -140,13 +149,12 @@ void pickle_op_new_object(struct pickle_machine *m, int arg)
 {
     (void)arg;
     pickle_id args = pickle_pop(m), class = pickle_pop(m);
-    if (pickle_node_of(m, class)->kind != PICKLE_GLOBAL ||
-        pickle_node_of(m, args)->kind != PICKLE_TUPLE)
+    if (pickle_kind_of(m, class) != PICKLE_GLOBAL || pickle_kind_of(m, args) != PICKLE_TUPLE)
         pickle_bad(m, "an object without a class, or without a tuple");
-    if (pickle_node_of(m, class)->use != USE_NEW)
+    if (pickle_at(m->p, class).use != USE_NEW)
         not_allowed(m, class, " as a class");
-    pickle_push_new(m, (struct pickle_node){
-                           .kind = PICKLE_OBJECT, .as.call.callee = class, .as.call.args = args});
+    const uint32_t words[] = {class, 0};
+    pickle_push(m, pickle_new(m, PICKLE_OBJECT, 0, words, 2));
 }
 
 /* The state of a dict (PyTorch's _metadata) says nothing about weights. */
@@ -154,20 +162,21 @@ void pickle_op_build(struct pickle_machine *m, int arg)
 {
     (void)arg;
     pickle_id state = pickle_pop(m);
-    struct pickle_node *to = pickle_node_of(m, m->stack[arr_len(m->stack) - 1]);
-    if (to->kind == PICKLE_DICT)
+    pickle_id to = m->stack[arr_len(m->stack) - 1];
+    struct pickle_node node = pickle_at(m->p, to);
+    if (node.kind == PICKLE_DICT)
         return;
-    if (to->kind != PICKLE_CALL && to->kind != PICKLE_OBJECT)
+    if (node.kind != PICKLE_CALL && node.kind != PICKLE_OBJECT)
         pickle_bad(m, "a state for what is not an object");
-    if (to->state)
+    if (node.state)
         pickle_bad(m, "a second state for an object");
-    to->state = state;
+    pickle_words_of(m->p, to)[node.kind == PICKLE_CALL ? 4 : 2] = state;
 }
 
 void pickle_op_persistent(struct pickle_machine *m, int arg)
 {
     (void)arg;
-    pickle_id id = pickle_new(m, (struct pickle_node){.kind = PICKLE_PERSISTENT});
-    pickle_append(m, id, pickle_pop(m));
-    pickle_push(m, id);
+    const uint32_t words[] = {(uint32_t)m->at, m->p->persistent, pickle_pop(m)};
+    m->p->persistent = pickle_new(m, PICKLE_PERSISTENT, 1, words, 3);
+    pickle_push(m, m->p->persistent);
 }

@@ -5,15 +5,6 @@
 
 #include <string.h>
 
-/* Moves the values from stack[from] on into the container. */
-static void append_above(struct pickle_machine *m, pickle_id container, size_t from)
-{
-    for (size_t i = from; i < arr_len(m->stack); i++)
-        pickle_append(m, container, m->stack[i]);
-    if (m->stack) /* NULL: nothing was ever pushed */
-        arr_set_len(m->stack, from);
-}
-
 /* ---- marks ----------------------------------------------------------------------------------- */
 
 void pickle_op_mark(struct pickle_machine *m, int arg)
@@ -21,8 +12,7 @@ void pickle_op_mark(struct pickle_machine *m, int arg)
     (void)arg;
     if (arr_len(m->marks) >= PICKLE_MAX_MARKS)
         pickle_bad(m, "too many marks");
-    uint32_t h = (uint32_t)arr_len(m->stack);
-    pickle_must(m, arr_push(m->marks, h), "the marks of a pickle", sizeof h);
+    pickle_put(m, &m->marks, (uint32_t)arr_len(m->stack));
 }
 
 /* The height of the stack at the last mark. */
@@ -38,75 +28,74 @@ static size_t pop_mark(struct pickle_machine *m)
 /* ---- plain values ---------------------------------------------------------------------------- */
 
 /* arg: the kind; as.integer of a bool in bit 8 */
-void pickle_op_constant(struct pickle_machine *m, int arg)
+struct pickle_node pickle_read_constant(struct cursor *in, int arg)
 {
-    pickle_push_new(m, (struct pickle_node){.kind = (uint8_t)arg, .as.integer = arg >> 8});
+    (void)in;
+    return (struct pickle_node){.kind = (enum pickle_kind)(arg & 255), .as.integer = arg >> 8};
 }
 
-/* Pushes an integer of arg bytes; arg below 0: a signed one of 4 bytes. */
-void pickle_op_int(struct pickle_machine *m, int arg)
+/* An integer of arg bytes; arg below 0: a signed one of 4 bytes. */
+struct pickle_node pickle_read_int(struct cursor *in, int arg)
 {
-    int64_t v = arg < 0 ? cursor_i32(&m->in) : (int64_t)cursor_uint(&m->in, (unsigned)arg);
-    pickle_push_new(m, (struct pickle_node){.kind = PICKLE_INT, .as.integer = v});
+    int64_t v = arg < 0 ? cursor_i32(in) : (int64_t)cursor_uint(in, (unsigned)arg);
+    return (struct pickle_node){.kind = PICKLE_INT, .as.integer = v};
 }
 
 /* Two's complement of any length, little-endian. */
-void pickle_op_long(struct pickle_machine *m, int arg)
+struct pickle_node pickle_read_long(struct cursor *in, int arg)
 {
-    uint32_t n = (uint32_t)cursor_uint(&m->in, (unsigned)arg);
-    const uint8_t *p = cursor_take(&m->in, n);
+    uint32_t n = (uint32_t)cursor_uint(in, (unsigned)arg);
+    const uint8_t *p = cursor_take(in, n);
     uint64_t v = 0;
     struct pickle_node node = {.kind = PICKLE_LONG, .n = n, .as.text = (const char *)p};
-    if (!p)
-        pickle_leave(m, MGPT_EFILE);
-    for (uint32_t i = 0; n <= 8 && i < n; i++)
+    for (uint32_t i = 0; p && n <= 8 && i < n; i++)
         v |= (uint64_t)p[i] << (8 * i);
-    if (n > 0 && n < 8 && p[n - 1] & 0x80)
+    if (p && n > 0 && n < 8 && p[n - 1] & 0x80)
         v |= ~(uint64_t)0 << (8 * n);
     if (n <= 8) {
         node = (struct pickle_node){.kind = PICKLE_INT};
         memcpy(&node.as.integer, &v, sizeof v);
     }
-    pickle_push_new(m, node);
+    return node;
 }
 
 /* Big-endian, the only such number in the format. */
-void pickle_op_real(struct pickle_machine *m, int arg)
+struct pickle_node pickle_read_real(struct cursor *in, int arg)
 {
-    const uint8_t *p = cursor_take(&m->in, 8);
+    const uint8_t *p = cursor_take(in, 8);
     uint64_t bits = 0;
-    double v;
+    struct pickle_node node = {.kind = PICKLE_REAL};
     (void)arg;
     for (int i = 0; p && i < 8; i++)
         bits = bits << 8 | p[i];
-    memcpy(&v, &bits, sizeof v);
-    pickle_push_new(m, (struct pickle_node){.kind = PICKLE_REAL, .as.real = v});
+    memcpy(&node.as.real, &bits, sizeof bits);
+    return node;
 }
 
-/* arg: the kind, and the bytes of the length in bits 8 up */
-void pickle_op_text(struct pickle_machine *m, int arg)
+/* arg: the kind, and the bytes of the length in bits 8 up. What follows a text of 4 GB is too far away. */
+struct pickle_node pickle_read_text(struct cursor *in, int arg)
 {
-    uint64_t n = cursor_uint(&m->in, (unsigned)arg >> 8);
-    const uint8_t *p = cursor_take(&m->in, n);
-    if (!p || n > UINT32_MAX)
-        pickle_bad(m, "a text of more than 4 GB");
-    pickle_push_new(m, (struct pickle_node){
-                           .kind = (uint8_t)arg, .n = (uint32_t)n, .as.text = (const char *)p});
+    uint64_t n = cursor_uint(in, (unsigned)arg >> 8);
+    const uint8_t *p = cursor_take(in, n);
+    return (struct pickle_node){
+        .kind = (enum pickle_kind)(arg & 255), .n = (uint32_t)n, .as.text = (const char *)p};
 }
 
 /* ---- containers ------------------------------------------------------------------------------ */
 
 void pickle_op_empty(struct pickle_machine *m, int arg)
 {
-    pickle_push_new(m, (struct pickle_node){.kind = (uint8_t)arg});
+    pickle_push(m, pickle_new_container(m, (enum pickle_kind)arg));
 }
 
 /* arg: how many, or 0 for all above the mark */
 void pickle_op_tuple(struct pickle_machine *m, int arg)
 {
     size_t from = arg ? arr_len(m->stack) - (size_t)arg : pop_mark(m);
-    pickle_id id = pickle_new(m, (struct pickle_node){.kind = PICKLE_TUPLE});
-    append_above(m, id, from);
+    size_t n = arr_len(m->stack) - from;
+    pickle_id id = pickle_new_tuple(m, n ? m->stack + from : NULL, n);
+    if (n)
+        arr_set_len(m->stack, from);
     pickle_push(m, id);
 }
 
@@ -116,12 +105,13 @@ static void pickle_data_fill(struct pickle_machine *m, int kind, size_t from)
     if (arr_len(m->stack) < from || from == 0)
         pickle_bad(m, "the stack is empty");
     pickle_id id = m->stack[from - 1];
-    if (pickle_node_of(m, id)->kind != kind)
+    if ((int)pickle_kind_of(m, id) != kind)
         pickle_bad(m, kind == PICKLE_DICT ? "items for what is not a dict"
                                           : "items for what is not a list");
     if (kind == PICKLE_DICT && (arr_len(m->stack) - from) % 2)
         pickle_bad(m, "a key without a value");
-    append_above(m, id, from);
+    pickle_append(m, id, m->stack + from, arr_len(m->stack) - from);
+    arr_set_len(m->stack, from);
 }
 
 /* One item, or one key and value, on the stack. */
@@ -148,11 +138,10 @@ void pickle_op_put(struct pickle_machine *m, int arg)
 {
     uint64_t i = arg ? cursor_uint(&m->in, (unsigned)arg) : arr_len(m->memo);
     pickle_need(m, 1);
-    if (i > arr_len(m->p->nodes))
+    if (i > m->n_pushed)
         pickle_bad(m, "a memo index without order");
-    pickle_must(m, arr_reserve(m->memo, (size_t)i + 1), "the memo of a pickle", (size_t)i);
     while (arr_len(m->memo) <= i)
-        arr_put(m->memo, 0);
+        pickle_put(m, &m->memo, 0);
     m->memo[i] = m->stack[arr_len(m->stack) - 1];
 }
 

@@ -2,8 +2,7 @@
 #ifndef MGPT_CONVERT_PICKLE_IMPL_H
 #define MGPT_CONVERT_PICKLE_IMPL_H
 
-#include "base/cursor.h"
-#include "convert/containers/pickle.h"
+#include "convert/containers/pickle_words.h"
 
 #include <setjmp.h>
 
@@ -28,44 +27,51 @@ struct pickle_machine {
     pickle_id *stack, *memo; /* stb_ds arrays */
     uint32_t *marks;         /* heights of the stack */
     size_t at;               /* offset of the opcode that is running */
+    size_t n_pushed;         /* values so far */
+    size_t n_encoded;        /* bytes of the texts that are to be decoded */
     int stopped;
     mgpt_error *err;
     jmp_buf out; /* where an opcode leaves to, with *err and its status */
     int status;
 };
 
-static inline struct pickle_node *pickle_node_of(const struct pickle_machine *m, pickle_id id)
+static inline enum pickle_kind pickle_kind_of(const struct pickle_machine *m, pickle_id id)
 {
-    return &m->p->nodes[id];
+    return pickle_at(m->p, id).kind;
 }
 
-/* Leaves the machine; pickle_bad: with "pickle: WHAT (byte N)"; pickle_must: if there was no memory. */
+/* Leaves the machine; pickle_bad: with "pickle: WHAT (byte N)". */
 _Noreturn void pickle_leave(struct pickle_machine *m, int status);
 _Noreturn void pickle_bad(struct pickle_machine *m, const char *what);
-void pickle_must(struct pickle_machine *m, int ok, const char *what, size_t n);
 
-pickle_id pickle_new(struct pickle_machine *m, struct pickle_node value);
+/* Appends a word to m->p->words, m->stack, m->memo or m->marks, or leaves the machine. */
+void pickle_put(struct pickle_machine *m, uint32_t **words, uint32_t word);
+
 void pickle_push(struct pickle_machine *m, pickle_id id);
-void pickle_push_new(struct pickle_machine *m, struct pickle_node value);
 
 /* At least n values must be above the last mark: only those may be popped. */
 void pickle_need(struct pickle_machine *m, size_t n);
 pickle_id pickle_pop(struct pickle_machine *m);
 
-/* Appends to a list, tuple or dict. */
-void pickle_append(struct pickle_machine *m, pickle_id container, pickle_id item);
+/* ---- what is made (pickle_words.c) ----------------------------------------------------------- */
+
+/* A node of these n words after the head. `number`: see pickle_words.h. */
+pickle_id pickle_new(struct pickle_machine *m, enum pickle_kind kind, size_t number,
+                     const uint32_t *words, size_t n);
+
+pickle_id pickle_new_container(struct pickle_machine *m, enum pickle_kind kind); /* list, dict */
+pickle_id pickle_new_tuple(struct pickle_machine *m, const pickle_id *items, size_t n);
+
+/* Appends to a list or dict. */
+void pickle_append(struct pickle_machine *m, pickle_id container, const pickle_id *items, size_t n);
 
 /* ---- opcodes: arg is that of the table ------------------------------------------------------- */
 
 /* pickle_data.c */
 void pickle_op_mark(struct pickle_machine *m, int arg);
-void pickle_op_constant(struct pickle_machine *m, int arg); /* kind, value in bit 8 */
-void pickle_op_int(struct pickle_machine *m, int arg);      /* bytes; negative: signed */
-void pickle_op_long(struct pickle_machine *m, int arg);     /* bytes of the length */
-void pickle_op_real(struct pickle_machine *m, int arg);
-void pickle_op_text(struct pickle_machine *m, int arg);  /* kind, bytes of the length in bit 8 up */
-void pickle_op_empty(struct pickle_machine *m, int arg); /* kind */
-void pickle_op_tuple(struct pickle_machine *m, int arg); /* how many; 0: all above the mark */
+void pickle_op_value(struct pickle_machine *m, int arg);    /* that of the value */
+void pickle_op_empty(struct pickle_machine *m, int arg);    /* kind */
+void pickle_op_tuple(struct pickle_machine *m, int arg);    /* how many; 0: all above the mark */
 void pickle_op_fill_one(struct pickle_machine *m, int arg); /* kind */
 void pickle_op_fill(struct pickle_machine *m, int arg);     /* kind */
 void pickle_op_put(struct pickle_machine *m, int arg); /* bytes of the index; 0: the next one */
@@ -79,5 +85,14 @@ void pickle_op_reduce(struct pickle_machine *m, int arg);
 void pickle_op_new_object(struct pickle_machine *m, int arg);
 void pickle_op_build(struct pickle_machine *m, int arg);
 void pickle_op_persistent(struct pickle_machine *m, int arg);
+
+/* ---- values: what follows their opcode ------------------------------------------------------- */
+
+struct pickle_node pickle_read_constant(struct cursor *in, int arg); /* kind, value in bit 8 */
+struct pickle_node pickle_read_int(struct cursor *in, int arg);      /* bytes; negative: signed */
+struct pickle_node pickle_read_long(struct cursor *in, int arg);     /* bytes of the length */
+struct pickle_node pickle_read_real(struct cursor *in, int arg);
+struct pickle_node pickle_read_text(struct cursor *in,
+                                    int arg); /* kind, bytes of the length in bit 8 up */
 
 #endif

@@ -11,7 +11,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "base/utf8.h"
-#include "convert/containers/pickle.h"
+#include "convert/containers/pickle_words.h"
 
 #include <string.h>
 
@@ -44,32 +44,31 @@ static int element_type(const struct pickle *p, pickle_id id, enum state_type *t
 {
     if (!pickle_is_call(p, id, "numpy", "dtype"))
         return 0;
-    const struct pickle_node *name = pickle_at(p, pickle_arg(p, id, 0));
-    if (pickle_is_text(p, pickle_item(p, pickle_at(p, id)->state, 1), ">"))
+    struct pickle_node name = pickle_at(p, pickle_arg(p, id, 0));
+    if (pickle_is_text(p, pickle_item(p, pickle_at(p, id).state, 1), ">"))
         return 0;
-    return name->kind == PICKLE_TEXT && pickle_dtype(name->as.text, name->n, type);
+    return name.kind == PICKLE_TEXT && pickle_dtype(name.as.text, name.n, type);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
-/* Replaces the text by its bytes, so that a node with several users is decoded once. */
-static int latin1(struct pickle_node *text, struct checkpoint *c, mgpt_error *err)
+/* Decodes the text of a call, which becomes its bytes: a call with several users is decoded once. */
+static int latin1(const struct pickle *p, pickle_id call, struct pickle_node text,
+                  struct checkpoint *c, mgpt_error *err)
 {
-    char *out = ckpt_text(c, text->as.text, text->n);
+    char *out = ckpt_text(c, text.as.text, text.n);
     size_t n = 0, length;
     if (!out)
-        return err_memory(err, "an array", text->n);
-    for (size_t i = 0; i < text->n; i += length) {
+        return err_memory(err, "an array", text.n);
+    for (size_t i = 0; i < text.n; i += length) {
         uint32_t code;
-        length = utf8_next(text->as.text + i, text->n - i, &code);
+        length = utf8_next(text.as.text + i, text.n - i, &code);
         if (code > 255)
-            return err_set(err, MGPT_EFILE, text->at, "pickle: bytes that are not latin1 (byte %u)",
-                           text->at);
+            return err_set(err, MGPT_EFILE, text.at, "pickle: bytes that are not latin1 (byte %u)",
+                           text.at);
         out[n++] = (char)(uint8_t)code;
     }
-    text->kind = PICKLE_BYTES;
-    text->as.text = out;
-    text->n = (uint32_t)n;
+    pickle_become_bytes(p, call, out, (uint32_t)n);
     return MGPT_OK;
 }
 
@@ -77,21 +76,18 @@ static int latin1(struct pickle_node *text, struct checkpoint *c, mgpt_error *er
 static int bytes_of(const struct pickle *p, pickle_id id, struct checkpoint *c, struct span *bytes,
                     mgpt_error *err)
 {
-    const struct pickle_node *n = pickle_at(p, id);
     if (pickle_is_call(p, id, "_codecs", "encode")) {
-        pickle_id text = pickle_arg(p, id, 0);
-        n = pickle_at(p, text);
-        int status = n->kind == PICKLE_TEXT && c ? latin1(&p->nodes[text], c, err) : MGPT_OK;
+        struct pickle_node text = pickle_at(p, pickle_arg(p, id, 0));
+        int status = text.kind == PICKLE_TEXT && c ? latin1(p, id, text, c, err) : 0;
         if (status < 0)
             return status;
-        if (n->kind != PICKLE_BYTES)
-            return 0;
     }
+    struct pickle_node n = pickle_at(p, id);
     if (pickle_is_call(p, id, "builtins", "bytearray"))
         n = pickle_at(p, pickle_arg(p, id, 0));
-    if (n->kind != PICKLE_BYTES && n->kind != PICKLE_TEXT)
+    if (n.kind != PICKLE_BYTES && n.kind != PICKLE_TEXT)
         return 0;
-    *bytes = (struct span){(const uint8_t *)n->as.text, n->n};
+    *bytes = (struct span){(const uint8_t *)n.as.text, n.n};
     return 1;
 }
 
@@ -102,11 +98,11 @@ static size_t scalar_bytes(const struct pickle *p, pickle_id id, uint8_t out[8])
 {
     struct span bytes;
     size_t n = 0, length;
-    const struct pickle_node *text = pickle_at(p, pickle_arg(p, id, 0));
-    if (pickle_is_call(p, id, "_codecs", "encode") && text->kind == PICKLE_TEXT) {
-        for (size_t i = 0; i < text->n; i += length) {
+    struct pickle_node text = pickle_at(p, pickle_arg(p, id, 0));
+    if (pickle_is_call(p, id, "_codecs", "encode") && text.kind == PICKLE_TEXT) {
+        for (size_t i = 0; i < text.n; i += length) {
             uint32_t code;
-            length = utf8_next(text->as.text + i, text->n - i, &code);
+            length = utf8_next(text.as.text + i, text.n - i, &code);
             if (code > 255 || n == 8)
                 return 0;
             out[n++] = (uint8_t)code;
@@ -135,11 +131,11 @@ static int pickle_numpy_scalar(const struct pickle *p, pickle_id id, enum state_
 
 int pickle_int(const struct pickle *p, pickle_id id, int64_t *v)
 {
-    const struct pickle_node *n = pickle_at(p, id);
+    struct pickle_node n = pickle_at(p, id);
     enum state_type type;
     uint64_t bits;
-    if (n->kind == PICKLE_INT || n->kind == PICKLE_BOOL) {
-        *v = n->as.integer;
+    if (n.kind == PICKLE_INT || n.kind == PICKLE_BOOL) {
+        *v = n.as.integer;
         return 1;
     }
     if (!pickle_numpy_scalar(p, id, &type, &bits) || type < STATE_I64)
@@ -154,12 +150,12 @@ int pickle_int(const struct pickle *p, pickle_id id, int64_t *v)
 
 int pickle_real(const struct pickle *p, pickle_id id, double *v)
 {
-    const struct pickle_node *n = pickle_at(p, id);
+    struct pickle_node n = pickle_at(p, id);
     enum state_type type;
     uint64_t bits;
     int64_t integer;
-    if (n->kind == PICKLE_REAL) {
-        *v = n->as.real;
+    if (n.kind == PICKLE_REAL) {
+        *v = n.as.real;
         return 1;
     }
     if (pickle_numpy_scalar(p, id, &type, &bits) && (type == STATE_F32 || type == STATE_F64)) {
@@ -181,7 +177,7 @@ int pickle_real(const struct pickle *p, pickle_id id, double *v)
 
 static int array_shape(const struct pickle *p, pickle_id shape, struct state_tensor *t)
 {
-    if (pickle_at(p, shape)->kind != PICKLE_TUPLE)
+    if (pickle_at(p, shape).kind != PICKLE_TUPLE)
         return 0;
     for (struct pickle_iter i = pickle_items(p, shape); pickle_next(&i);) {
         int64_t v;
@@ -206,14 +202,14 @@ static void fortran(struct state_tensor *t)
 int pickle_ndarray(const struct pickle *p, pickle_id id, struct checkpoint *c,
                    struct state_tensor *t, mgpt_error *err)
 {
-    const struct pickle_node *n = pickle_at(p, id);
+    struct pickle_node n = pickle_at(p, id);
     pickle_id shape, type, bytes;
     int64_t columns = 0;
     if (pickle_is_call(p, id, NULL, "_reconstruct")) {
-        shape = pickle_item(p, n->state, 1);
-        type = pickle_item(p, n->state, 2);
-        pickle_int(p, pickle_item(p, n->state, 3), &columns);
-        bytes = pickle_item(p, n->state, 4);
+        shape = pickle_item(p, n.state, 1);
+        type = pickle_item(p, n.state, 2);
+        pickle_int(p, pickle_item(p, n.state, 3), &columns);
+        bytes = pickle_item(p, n.state, 4);
     } else if (pickle_is_call(p, id, NULL, "_frombuffer")) {
         bytes = pickle_arg(p, id, 0);
         type = pickle_arg(p, id, 1);
@@ -224,13 +220,13 @@ int pickle_ndarray(const struct pickle *p, pickle_id id, struct checkpoint *c,
     }
     *t = (struct state_tensor){.name = ""};
     if (!array_shape(p, shape, t) || !element_type(p, type, &t->type))
-        return err_set(err, MGPT_EFILE, n->at,
+        return err_set(err, MGPT_EFILE, n.at,
                        "pickle: a numpy array of a shape or type that is not supported (byte %u)",
-                       n->at);
+                       n.at);
     int status = bytes_of(p, bytes, c, &t->bytes, err);
     if (status == 0)
-        return err_set(err, MGPT_EFILE, n->at, "pickle: a numpy array without bytes (byte %u)",
-                       n->at);
+        return err_set(err, MGPT_EFILE, n.at, "pickle: a numpy array without bytes (byte %u)",
+                       n.at);
     if (columns)
         fortran(t);
     else

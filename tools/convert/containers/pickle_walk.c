@@ -8,39 +8,6 @@
 
 #include <string.h>
 
-const struct pickle_node *pickle_at(const struct pickle *p, pickle_id id)
-{
-    static const struct pickle_node none = {.kind = PICKLE_NONE};
-    return id < arr_len(p->nodes) ? &p->nodes[id] : &none;
-}
-
-struct pickle_iter pickle_items(const struct pickle *p, pickle_id id)
-{
-    const struct pickle_node *n = pickle_at(p, id);
-    struct pickle_iter i = {.p = p, .pairs = n->kind == PICKLE_DICT};
-    int has_items = n->kind == PICKLE_TUPLE || n->kind == PICKLE_LIST || n->kind == PICKLE_DICT ||
-                    n->kind == PICKLE_PERSISTENT;
-    if (has_items && n->n)
-        i.cell = n->as.items.first;
-    return i;
-}
-
-static pickle_id pickle_walk_take(struct pickle_iter *i)
-{
-    struct pickle_cell cell = i->p->cells[i->cell];
-    i->cell = cell.next;
-    return cell.node;
-}
-
-int pickle_next(struct pickle_iter *i)
-{
-    if (!i->cell)
-        return 0;
-    i->key = i->pairs ? pickle_walk_take(i) : 0;
-    i->value = pickle_walk_take(i);
-    return 1;
-}
-
 pickle_id pickle_item(const struct pickle *p, pickle_id id, size_t i)
 {
     struct pickle_iter it = pickle_items(p, id);
@@ -52,17 +19,22 @@ pickle_id pickle_item(const struct pickle *p, pickle_id id, size_t i)
     return 0;
 }
 
+static int is_text_of(struct gguf_str s, const char *text)
+{
+    return s.n == strlen(text) && memcmp(s.p, text, s.n) == 0;
+}
+
 int pickle_is_text(const struct pickle *p, pickle_id id, const char *text)
 {
-    const struct pickle_node *n = pickle_at(p, id);
-    return n->kind == PICKLE_TEXT && n->n == strlen(text) && memcmp(n->as.text, text, n->n) == 0;
+    struct pickle_node n = pickle_at(p, id);
+    return n.kind == PICKLE_TEXT && is_text_of((struct gguf_str){n.as.text, n.n}, text);
 }
 
 /* If a key occurs twice, the last one counts, as in Python. */
 static pickle_id dict_get(const struct pickle *p, pickle_id dict, const char *key)
 {
     pickle_id found = 0;
-    if (pickle_at(p, dict)->kind != PICKLE_DICT)
+    if (pickle_at(p, dict).kind != PICKLE_DICT)
         return 0;
     for (struct pickle_iter i = pickle_items(p, dict); pickle_next(&i);)
         if (pickle_is_text(p, i.key, key))
@@ -72,34 +44,34 @@ static pickle_id dict_get(const struct pickle *p, pickle_id dict, const char *ke
 
 pickle_id pickle_get(const struct pickle *p, pickle_id id, const char *key)
 {
-    const struct pickle_node *n = pickle_at(p, id);
-    if (n->kind == PICKLE_DICT)
+    struct pickle_node n = pickle_at(p, id);
+    if (n.kind == PICKLE_DICT)
         return dict_get(p, id, key);
-    if (n->kind != PICKLE_OBJECT)
+    if (n.kind != PICKLE_OBJECT)
         return 0;
-    pickle_id found = dict_get(p, n->state, key);
+    pickle_id found = dict_get(p, n.state, key);
     for (size_t k = 0; !found && k < 2; k++)
-        found = dict_get(p, pickle_item(p, n->state, k), key);
+        found = dict_get(p, pickle_item(p, n.state, k), key);
     return found;
 }
 
 int pickle_is_global(const struct pickle *p, pickle_id id, const char *module, const char *name)
 {
-    const struct pickle_node *n = pickle_at(p, id);
-    return n->kind == PICKLE_GLOBAL && pickle_is_text(p, n->as.global.name, name) &&
-           (!module || pickle_is_text(p, n->as.global.module, module));
+    struct pickle_node n = pickle_at(p, id);
+    return n.kind == PICKLE_GLOBAL && is_text_of(n.as.global.name, name) &&
+           (!module || is_text_of(n.as.global.module, module));
 }
 
 int pickle_is_call(const struct pickle *p, pickle_id id, const char *module, const char *name)
 {
-    const struct pickle_node *n = pickle_at(p, id);
-    return n->kind == PICKLE_CALL && pickle_is_global(p, n->as.call.callee, module, name);
+    struct pickle_node n = pickle_at(p, id);
+    return n.kind == PICKLE_CALL && pickle_is_global(p, n.as.call.callee, module, name);
 }
 
 pickle_id pickle_arg(const struct pickle *p, pickle_id id, size_t i)
 {
-    const struct pickle_node *n = pickle_at(p, id);
-    return n->kind == PICKLE_CALL ? pickle_item(p, n->as.call.args, i) : 0;
+    struct pickle_node n = pickle_at(p, id);
+    return n.kind == PICKLE_CALL ? pickle_item(p, n.as.call.args, i) : 0;
 }
 
 const char *pickle_kind_name(const struct pickle *p, pickle_id id)
@@ -113,5 +85,5 @@ const char *pickle_kind_name(const struct pickle *p, pickle_id id)
         [PICKLE_GLOBAL] = "a global",  [PICKLE_CALL] = "an object",
         [PICKLE_OBJECT] = "an object", [PICKLE_PERSISTENT] = "a storage",
     };
-    return names[pickle_at(p, id)->kind];
+    return names[pickle_at(p, id).kind];
 }

@@ -20,27 +20,25 @@ enum { MAX_WRAPPERS = 4 }; /* parameters of tensors of a type */
 
 enum state_type torch_type(const struct pickle *p, pickle_id global)
 {
-    const struct pickle_node *n = pickle_at(p, global);
+    struct pickle_node n = pickle_at(p, global);
     enum state_type type = STATE_OTHER;
-    if (n->kind != PICKLE_GLOBAL)
+    if (n.kind != PICKLE_GLOBAL)
         return STATE_OTHER;
     if (pickle_is_global(p, global, NULL, "UntypedStorage"))
         return STATE_U8;
-    const struct pickle_node *name = pickle_at(p, n->as.global.name);
-    pickle_torch_value((struct gguf_str){name->as.text, name->n}, &type);
+    pickle_torch_value(n.as.global.name, &type);
     return type;
 }
 
 /* ---- storages -------------------------------------------------------------------------------- */
 
-static int torch_bad(const struct pickle_node *n, const char *what, mgpt_error *err)
+static int torch_bad(uint32_t at, const char *what, mgpt_error *err)
 {
-    return err_set(err, MGPT_EFILE, n->at, "PyTorch tensor at byte %u of the pickle: %s", n->at,
-                   what);
+    return err_set(err, MGPT_EFILE, at, "PyTorch tensor at byte %u of the pickle: %s", at, what);
 }
 
 /* The bytes of the storage of this key; 1, 0 when there is none, negative. */
-static int find_bytes(const struct torch_file *f, const struct pickle_node *key, struct span *bytes,
+static int find_bytes(const struct torch_file *f, struct gguf_str key, struct span *bytes,
                       mgpt_error *err)
 {
     const struct torch_storage *s = torch_legacy_storage(f, key);
@@ -49,11 +47,10 @@ static int find_bytes(const struct torch_file *f, const struct pickle_node *key,
     if (s || !f->zip.members)
         return s != NULL;
     char name[32] = "/";
-    if (key->n >= sizeof name - 1)
+    if (key.n >= sizeof name - 1)
         return 0;
-    memcpy(name + 1, key->as.text, key->n);
-    struct zip_member *m =
-        zip_dir_find(&f->zip, f->data, (struct gguf_str){name, (size_t)key->n + 1});
+    memcpy(name + 1, key.p, key.n);
+    struct zip_member *m = zip_dir_find(&f->zip, f->data, (struct gguf_str){name, key.n + 1});
     if (!m)
         return 0;
     int status = zip_dir_check(m, err);
@@ -66,29 +63,29 @@ static int storage(const struct torch_file *f, pickle_id persistent, struct stat
                    mgpt_error *err)
 {
     const struct pickle *p = &f->pickle;
-    const struct pickle_node *n = pickle_at(p, persistent);
-    pickle_id id = n->kind == PICKLE_PERSISTENT ? pickle_item(p, persistent, 0) : 0;
-    const struct pickle_node *key = pickle_at(p, pickle_item(p, id, 2));
+    struct pickle_node n = pickle_at(p, persistent);
+    pickle_id id = n.kind == PICKLE_PERSISTENT ? pickle_item(p, persistent, 0) : 0;
+    struct pickle_node key = pickle_at(p, pickle_item(p, id, 2));
     int64_t count = -1;
     size_t size = 0;
-    if (!pickle_is_text(p, pickle_item(p, id, 0), "storage") || key->kind != PICKLE_TEXT ||
+    if (!pickle_is_text(p, pickle_item(p, id, 0), "storage") || key.kind != PICKLE_TEXT ||
         !pickle_int(p, pickle_item(p, id, 4), &count) || count < 0)
-        return torch_bad(n, "it has no storage", err);
+        return torch_bad(n.at, "it has no storage", err);
     t->type = torch_type(p, pickle_item(p, id, 1));
     if (count == 0) { /* its data may be left out */
         t->bytes = (struct span){0};
         return MGPT_OK;
     }
-    int found = find_bytes(f, key, &t->bytes, err);
+    int found = find_bytes(f, (struct gguf_str){key.as.text, key.n}, &t->bytes, err);
     if (found < 0)
         return found;
     if (!found)
-        return err_set(err, MGPT_EFILE, n->at, "PyTorch storage %.*s is not in the file",
-                       CKPT_CLIP(key->as.text, key->n));
+        return err_set(err, MGPT_EFILE, n.at, "PyTorch storage %.*s is not in the file",
+                       CKPT_CLIP(key.as.text, key.n));
     if (!ck_bytes((uint64_t)count, state_type_bytes(t->type), &size) || size > t->bytes.size)
-        return err_set(err, MGPT_EFILE, n->at,
+        return err_set(err, MGPT_EFILE, n.at,
                        "PyTorch storage %.*s: %lld elements of %s, the file holds %zu bytes",
-                       CKPT_CLIP(key->as.text, key->n), (long long)count, state_type_name(t->type),
+                       CKPT_CLIP(key.as.text, key.n), (long long)count, state_type_name(t->type),
                        t->bytes.size);
     if (t->type != STATE_OTHER)
         t->bytes.size = size;
@@ -103,7 +100,7 @@ static int quantities(const struct pickle *p, pickle_id tuple, uint64_t v[STATE_
     *n = 0;
     if (pickle_is_call(p, tuple, "torch", "Size"))
         tuple = pickle_arg(p, tuple, 0);
-    if (pickle_at(p, tuple)->kind != PICKLE_TUPLE)
+    if (pickle_at(p, tuple).kind != PICKLE_TUPLE)
         return 0;
     for (struct pickle_iter i = pickle_items(p, tuple); pickle_next(&i);) {
         int64_t value;
@@ -125,11 +122,11 @@ static int is_rebuild(const struct pickle *p, pickle_id function)
 static int unwrap(const struct pickle *p, pickle_id id, pickle_id *function, pickle_id *args)
 {
     for (int depth = 0; depth < MAX_WRAPPERS; depth++) {
-        const struct pickle_node *n = pickle_at(p, id);
-        if (n->kind != PICKLE_CALL)
+        struct pickle_node n = pickle_at(p, id);
+        if (n.kind != PICKLE_CALL)
             return 0;
-        *function = n->as.call.callee;
-        *args = n->as.call.args;
+        *function = n.as.call.callee;
+        *args = n.as.call.args;
         if (is_rebuild(p, *function))
             return 1;
         if (pickle_is_global(p, *function, "torch._tensor", "_rebuild_from_type_v2")) {
@@ -154,7 +151,7 @@ int torch_is_tensor(const struct torch_file *f, pickle_id id)
 int torch_tensor(const struct torch_file *f, pickle_id id, struct state_tensor *t, mgpt_error *err)
 {
     const struct pickle *p = &f->pickle;
-    const struct pickle_node *n = pickle_at(p, id);
+    struct pickle_node n = pickle_at(p, id);
     pickle_id function, args;
     uint32_t n_strides;
     int64_t offset;
@@ -169,10 +166,10 @@ int torch_tensor(const struct torch_file *f, pickle_id id, struct state_tensor *
         t->type = torch_type(p, pickle_item(p, args, 6));
     if (!quantities(p, pickle_item(p, args, 2), t->shape, &t->n_dims) ||
         !quantities(p, pickle_item(p, args, 3), t->strides, &n_strides) || n_strides != t->n_dims)
-        return torch_bad(n, "its size and stride are not two tuples of up to 8 numbers", err);
+        return torch_bad(n.at, "its size and stride are not two tuples of up to 8 numbers", err);
     if (!pickle_int(p, pickle_item(p, args, 1), &offset) || offset < 0 ||
         !ck_mul((uint64_t)offset, state_type_bytes(t->type), &skip) || skip > t->bytes.size)
-        return torch_bad(n, "its offset is not inside its storage", err);
+        return torch_bad(n.at, "its offset is not inside its storage", err);
     if (t->bytes.data)
         t->bytes.data += skip;
     t->bytes.size -= (size_t)skip;
@@ -181,27 +178,28 @@ int torch_tensor(const struct torch_file *f, pickle_id id, struct state_tensor *
 
 /* ---- state dicts ----------------------------------------------------------------------------- */
 
-static int is_list(const struct pickle_node *n)
+static int is_list(struct pickle_node n)
 {
-    return n->kind == PICKLE_LIST || n->kind == PICKLE_TUPLE;
+    return n.kind == PICKLE_LIST || n.kind == PICKLE_TUPLE;
 }
 
 void torch_state(const struct torch_file *f, pickle_id dict, struct state *s)
 {
     struct checkpoint *c = s->c;
     for (struct pickle_iter i = pickle_items(&f->pickle, dict); pickle_next(&i);) {
-        const struct pickle_node *key = pickle_at(&f->pickle, i.key);
+        struct pickle_node key = pickle_at(&f->pickle, i.key),
+                           value = pickle_at(&f->pickle, i.value);
         struct state_tensor t;
         int found = torch_tensor(f, i.value, &t, c->err);
         if (found == 0)
             found = pickle_ndarray(&f->pickle, i.value, c, &t, c->err);
         ckpt_must(c, found);
-        if (key->kind != PICKLE_TEXT)
-            ckpt_leave(c, torch_bad(key, "its name is not text", c->err));
+        if (key.kind != PICKLE_TEXT)
+            ckpt_leave(c, torch_bad(key.at ? key.at : value.at, "its name is not text", c->err));
         if (found)
-            state_add(s, key->as.text, key->n, t);
-        else if (!is_list(pickle_at(&f->pickle, i.value))) /* microgpt's matrices may be lists */
-            ckpt_note(c, "ignored: %.*s (%s)", CKPT_CLIP(key->as.text, key->n),
+            state_add(s, key.as.text, key.n, t);
+        else if (!is_list(value)) /* microgpt's matrices may be lists */
+            ckpt_note(c, "ignored: %.*s (%s)", CKPT_CLIP(key.as.text, key.n),
                       pickle_kind_name(&f->pickle, i.value));
     }
     state_seal(s);

@@ -56,8 +56,7 @@ int torch_zip_open(struct torch_file *f, struct span bytes, mgpt_error *err);
 int torch_legacy_sniff(struct span bytes);
 int torch_legacy_open(struct torch_file *f, struct span bytes, mgpt_error *err);
 
-/* The storage of this key, a text; NULL when there is none, or the file is not a legacy one. */
-struct torch_storage *torch_legacy_storage(const struct torch_file *f,
-                                           const struct pickle_node *key);
+/* The storage of this key; NULL when there is none, or the file is not a legacy one. */
+struct torch_storage *torch_legacy_storage(const struct torch_file *f, struct gguf_str key);
 
 #endif

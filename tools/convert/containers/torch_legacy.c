@@ -29,10 +29,9 @@ static int compare_keys(const void *a, const void *b)
     return order ? order : (x->key.n > y->key.n) - (x->key.n < y->key.n);
 }
 
-struct torch_storage *torch_legacy_storage(const struct torch_file *f,
-                                           const struct pickle_node *key)
+struct torch_storage *torch_legacy_storage(const struct torch_file *f, struct gguf_str key)
 {
-    const struct torch_storage wanted = {.key = {key->as.text, key->n}};
+    const struct torch_storage wanted = {.key = key};
     size_t n = arr_len(f->storages);
     return n ? bsearch(&wanted, f->storages, n, sizeof wanted, compare_keys) : NULL;
 }
@@ -49,57 +48,65 @@ static int torch_legacy_describe(const struct pickle *p, pickle_id persistent,
                                  struct torch_storage *s, mgpt_error *err)
 {
     pickle_id id = pickle_item(p, persistent, 0);
-    const struct pickle_node *key = pickle_at(p, pickle_item(p, id, 2));
-    if (!pickle_is_text(p, pickle_item(p, id, 0), "storage") || key->kind != PICKLE_TEXT)
+    struct pickle_node key = pickle_at(p, pickle_item(p, id, 2));
+    if (!pickle_is_text(p, pickle_item(p, id, 0), "storage") || key.kind != PICKLE_TEXT)
         return torch_legacy_bad("a reference that is not to a storage", err);
-    if (pickle_at(p, pickle_item(p, id, 5))->kind != PICKLE_NONE)
+    if (pickle_at(p, pickle_item(p, id, 5)).kind != PICKLE_NONE)
         return torch_legacy_bad("a view of a storage, which is not supported", err);
-    *s = (struct torch_storage){.key = {key->as.text, key->n},
+    *s = (struct torch_storage){.key = {key.as.text, key.n},
                                 .type = torch_type(p, pickle_item(p, id, 1))};
     return MGPT_OK;
 }
 
-/* One entry for each key; a key with two types is refused. */
-static int collect(struct torch_file *f, mgpt_error *err)
+/* Sorts the list, and leaves one entry for each key; a key with two types is refused. */
+static int sort_storages(struct torch_storage *all, mgpt_error *err)
 {
     size_t n = 0;
-    for (pickle_id id = 1; id < arr_len(f->pickle.nodes); id++) {
-        struct torch_storage s;
-        if (f->pickle.nodes[id].kind != PICKLE_PERSISTENT)
-            continue;
-        int status = torch_legacy_describe(&f->pickle, id, &s, err);
-        if (status < 0)
-            return status;
-        if (!arr_push(f->storages, s))
-            return err_memory(err, "the list of storages", sizeof s);
+    qsort(all, arr_len(all), sizeof *all, compare_keys);
+    for (size_t i = 0; i < arr_len(all); i++) {
+        int is_known = n && compare_keys(&all[n - 1], &all[i]) == 0;
+        if (is_known && all[n - 1].type != all[i].type)
+            return torch_legacy_bad("a storage with two element types", err);
+        if (!is_known)
+            all[n++] = all[i];
     }
-    if (!f->storages)
-        return MGPT_OK;
-    qsort(f->storages, arr_len(f->storages), sizeof *f->storages, compare_keys);
-    for (size_t i = 0; i < arr_len(f->storages); i++) {
-        if (n && compare_keys(&f->storages[n - 1], &f->storages[i]) == 0) {
-            if (f->storages[n - 1].type != f->storages[i].type)
-                return torch_legacy_bad("a storage with two element types", err);
-            continue;
-        }
-        f->storages[n++] = f->storages[i];
-    }
-    arr_set_len(f->storages, n);
+    arr_set_len(all, n);
     return MGPT_OK;
+}
+
+/* The list of the storages that the object refers to. A file may refer to one of them any number of times:
+ * the list is sorted before it would grow, and grows if half of it is left. */
+static int collect(struct torch_file *f, mgpt_error *err)
+{
+    pickle_id id = f->pickle.persistent;
+    int status = MGPT_OK;
+    for (; status == MGPT_OK && id; id = pickle_reference_before(&f->pickle, id)) {
+        struct torch_storage s;
+        size_t cap = arr_cap(f->storages);
+        status = torch_legacy_describe(&f->pickle, id, &s, err);
+        if (status == MGPT_OK && cap && arr_len(f->storages) == cap)
+            status = sort_storages(f->storages, err);
+        size_t room = arr_len(f->storages) > cap / 2 ? arr_len(f->storages) + 1 : cap;
+        if (status == MGPT_OK && (!arr_reserve(f->storages, room ? room : 1)))
+            status = err_memory(err, "the list of storages", sizeof s);
+        if (status == MGPT_OK)
+            arr_put(f->storages, s);
+    }
+    return status == MGPT_OK && f->storages ? sort_storages(f->storages, err) : status;
 }
 
 /* ---- the data -------------------------------------------------------------------------------- */
 
-static int take_storage(struct torch_file *f, struct cursor *c, const struct pickle_node *key,
+static int take_storage(struct torch_file *f, struct cursor *c, struct pickle_node key,
                         mgpt_error *err)
 {
     size_t bytes, at = c->pos;
-    if (key->kind != PICKLE_TEXT)
+    if (key.kind != PICKLE_TEXT)
         return torch_legacy_bad("a key of a storage that is not text", err);
-    struct torch_storage *s = torch_legacy_storage(f, key);
+    struct torch_storage *s = torch_legacy_storage(f, (struct gguf_str){key.as.text, key.n});
     if (!s || s->bytes.data)
         return err_set(err, MGPT_EFILE, at, "PyTorch legacy file: storage %.*s is listed %s",
-                       CKPT_CLIP(key->as.text, key->n), s ? "twice" : "but not used");
+                       CKPT_CLIP(key.as.text, key.n), s ? "twice" : "but not used");
     uint64_t n = cursor_u64(c);
     if (!ck_bytes(n, state_type_bytes(s->type), &bytes))
         bytes = SIZE_MAX;
@@ -111,7 +118,7 @@ static int take_storage(struct torch_file *f, struct cursor *c, const struct pic
             err, MGPT_EFILE, at,
             "PyTorch legacy file: storage %.*s of %llu elements at byte %zu does not fit "
             "into the file's %zu bytes",
-            CKPT_CLIP(key->as.text, key->n), (unsigned long long)n, at, c->size);
+            CKPT_CLIP(key.as.text, key.n), (unsigned long long)n, at, c->size);
     return MGPT_OK;
 }
 

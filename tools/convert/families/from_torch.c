@@ -46,7 +46,7 @@ enum ckpt_match torch_reader_sniff(struct span bytes)
 static int is_weights(const struct torch_model *m, pickle_id id)
 {
     const struct pickle *p = &m->file->pickle;
-    if (pickle_at(p, id)->kind != PICKLE_DICT)
+    if (pickle_at(p, id).kind != PICKLE_DICT)
         return 0;
     for (struct pickle_iter i = pickle_items(p, id); pickle_next(&i);)
         if (torch_is_tensor(m->file, i.value) || pickle_is_call(p, i.value, NULL, "_reconstruct") ||
@@ -67,7 +67,7 @@ static int from_torch_find_weights(struct torch_model *m)
             return 1;
     }
     m->weights = m->root;
-    if (is_weights(m, m->weights) || pickle_at(&m->file->pickle, m->root)->kind != PICKLE_DICT)
+    if (is_weights(m, m->weights) || pickle_at(&m->file->pickle, m->root).kind != PICKLE_DICT)
         return is_weights(m, m->weights);
     for (struct pickle_iter i = pickle_items(&m->file->pickle, m->root); pickle_next(&i);)
         if (is_weights(m, i.value)) { /* under a name of the user's */
@@ -80,7 +80,7 @@ static int from_torch_find_weights(struct torch_model *m)
 _Noreturn static void no_weights(const struct torch_model *m)
 {
     const struct pickle *p = &m->file->pickle;
-    int is_object = pickle_at(p, m->root)->kind == PICKLE_OBJECT;
+    int is_object = pickle_at(p, m->root).kind == PICKLE_OBJECT;
     ckpt_stop(m->c, "%s: no state dict in it: it holds %s%s", m->file->container,
               pickle_kind_name(p, m->root),
               is_object ? "; save model.state_dict(), not the model" : "");

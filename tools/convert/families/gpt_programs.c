@@ -81,11 +81,11 @@ static const char *dataset(struct torch_model *m)
 {
     static const char plain[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
     const struct pickle *p = &m->file->pickle;
-    const struct pickle_node *n = pickle_at(p, pickle_get(p, torch_member(m, "config"), "dataset"));
-    if (n->kind != PICKLE_TEXT || n->n == 0 || n->n > 64 || n->as.text[0] == '.')
+    struct pickle_node n = pickle_at(p, pickle_get(p, torch_member(m, "config"), "dataset"));
+    if (n.kind != PICKLE_TEXT || n.n == 0 || n.n > 64 || n.as.text[0] == '.')
         return NULL;
-    char *name = ckpt_text(m->c, n->as.text, n->n);
-    return name && strspn(name, plain) == n->n ? name : NULL;
+    char *name = ckpt_text(m->c, n.as.text, n.n);
+    return name && strspn(name, plain) == n.n ? name : NULL;
 }
 
 /* Nothing in the file tells the activation: nanoGPT had the tanh form of GELU until May 2023, and

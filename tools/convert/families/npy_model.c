@@ -13,12 +13,11 @@
 
 pickle_id npy_objects(const struct pickle *p)
 {
-    const struct pickle_node *array = pickle_at(p, p->root);
-    pickle_id shape = pickle_item(p, array->state, 1), list = pickle_item(p, array->state, 4);
-    if (!pickle_is_call(p, p->root, NULL, "_reconstruct") ||
-        pickle_at(p, list)->kind != PICKLE_LIST)
+    struct pickle_node array = pickle_at(p, p->root);
+    pickle_id shape = pickle_item(p, array.state, 1), list = pickle_item(p, array.state, 4);
+    if (!pickle_is_call(p, p->root, NULL, "_reconstruct") || pickle_at(p, list).kind != PICKLE_LIST)
         return 0;
-    int is_one = pickle_at(p, shape)->kind == PICKLE_TUPLE && pickle_at(p, shape)->n == 0;
+    int is_one = pickle_at(p, shape).kind == PICKLE_TUPLE && pickle_at(p, shape).n == 0;
     return is_one ? pickle_item(p, list, 0) : list;
 }
 

@@ -44,11 +44,11 @@ static size_t ranks_of(struct checkpoint *c, const struct pickle *p, pickle_id d
                        struct tiktoken_token **tokens, const char *name)
 {
     size_t n = 0;
-    *tokens = ckpt_temp(c, pickle_at(p, dict)->n / 2 + 1, sizeof **tokens);
+    *tokens = ckpt_temp(c, pickle_at(p, dict).n / 2 + 1, sizeof **tokens);
     for (struct pickle_iter i = pickle_items(p, dict); pickle_next(&i); n++) {
-        const struct pickle_node *key = pickle_at(p, i.key);
-        (*tokens)[n].text = (struct gguf_str){key->as.text, key->n};
-        if ((key->kind != PICKLE_BYTES && key->kind != PICKLE_TEXT) ||
+        struct pickle_node key = pickle_at(p, i.key);
+        (*tokens)[n].text = (struct gguf_str){key.as.text, key.n};
+        if ((key.kind != PICKLE_BYTES && key.kind != PICKLE_TEXT) ||
             !pickle_int(p, i.value, &(*tokens)[n].rank))
             ckpt_stop(c, "tokenizer %s: a token that is not bytes with a rank", name);
     }
@@ -69,10 +69,10 @@ static void tiktoken_of(struct checkpoint *c, const struct pickle *p, const char
                         uint64_t n_vocab)
 {
     struct tiktoken_token *ranks, *specials;
-    const struct pickle_node *pattern = pickle_at(p, pickle_get(p, p->root, "pat_str"));
-    if (pattern->kind != PICKLE_TEXT)
+    struct pickle_node pattern = pickle_at(p, pickle_get(p, p->root, "pat_str"));
+    if (pattern.kind != PICKLE_TEXT)
         ckpt_stop(c, "tokenizer %s: not a tiktoken Encoding that holds its own tables", name);
-    struct tiktoken t = {.pattern = {pattern->as.text, pattern->n}};
+    struct tiktoken t = {.pattern = {pattern.as.text, pattern.n}};
     t.n_ranks = ranks_of(c, p, pickle_get(p, p->root, "mergeable_ranks"), &ranks, name);
     t.n_specials = ranks_of(c, p, pickle_get(p, p->root, "special_tokens"), &specials, name);
     t.ranks = ranks;
@@ -91,7 +91,7 @@ void torch_vocab_pickle(struct torch_model *m, const struct ckpt_side *side)
     ckpt_within(m->c, who);
     const struct pickle *p = pickle_owned(m->c, side->bytes);
     ckpt_within(m->c, NULL);
-    if (pickle_at(p, p->root)->kind == PICKLE_OBJECT)
+    if (pickle_at(p, p->root).kind == PICKLE_OBJECT)
         tiktoken_of(m->c, p, side->name, m->c->hp.n_vocab);
     else
         chars_of_meta(m, p, side->name);

@@ -39,17 +39,28 @@ static void entries_of_text(struct mg_parts *m, const char *key, struct tree tex
     }
 }
 
-/* {"a": 0, ...}, {"0": "a", ...} or {0: "a", ...}; the ids must be 0 to n - 1, each once. */
+/* {"a": 0, ...}, {"0": "a", ...} or {0: "a", ...}: the text and the id of a member, or the run ends. */
+static struct gguf_str entry_of(struct mg_parts *m, const char *key, const struct tree_iter *i,
+                                int64_t *id)
+{
+    int by_id = i->value.kind == TREE_TEXT;
+    struct gguf_str text = by_id ? i->value.text : i->key;
+    *id = by_id ? i->id : i->value.whole;
+    if (!text.p || (!by_id && !i->value.is_whole))
+        bad_entry(m, key, "characters and ids", i->value);
+    return text;
+}
+
+/* The ids must be 0 to n - 1, each once. A dict of something else takes no memory. */
 static void entries_of_dict(struct mg_parts *m, const char *key, struct tree dict, size_t n)
 {
+    int64_t id;
+    for (struct tree_iter i = tree_items(dict); tree_next(&i);)
+        entry_of(m, key, &i, &id);
     for (size_t i = 0; i < n; i++)
         arr_put(m->entries, ((struct gguf_str){NULL, 0}));
     for (struct tree_iter i = tree_items(dict); tree_next(&i);) {
-        int by_id = i.value.kind == TREE_TEXT;
-        struct gguf_str text = by_id ? i.value.text : i.key;
-        int64_t id = by_id ? i.id : i.value.whole;
-        if (!text.p || (!by_id && !i.value.is_whole))
-            bad_entry(m, key, "characters and ids", i.value);
+        struct gguf_str text = entry_of(m, key, &i, &id);
         if (id < 0 || (uint64_t)id >= n || m->entries[id].p)
             ckpt_stop(m->c, "%.*s: '%.*s': its id is not one of 0 to %zu or occurs twice",
                       CKPT_CLIP(key, strlen(key)), CKPT_CLIP(text.p, text.n), n - 1);

@@ -5,16 +5,16 @@
 /* The dict itself, or that of the attributes of an object, which is its state or in it; 0: none. */
 static pickle_id dict_of(const struct pickle *p, pickle_id id)
 {
-    const struct pickle_node *n = pickle_at(p, id);
-    if (n->kind == PICKLE_DICT)
+    struct pickle_node n = pickle_at(p, id);
+    if (n.kind == PICKLE_DICT)
         return id;
-    if (n->kind != PICKLE_OBJECT && n->kind != PICKLE_CALL)
+    if (n.kind != PICKLE_OBJECT && n.kind != PICKLE_CALL)
         return 0;
-    if (pickle_at(p, n->state)->kind == PICKLE_DICT)
-        return n->state;
+    if (pickle_at(p, n.state).kind == PICKLE_DICT)
+        return n.state;
     for (size_t i = 0; i < 2; i++)
-        if (pickle_at(p, pickle_item(p, n->state, i))->kind == PICKLE_DICT)
-            return pickle_item(p, n->state, i);
+        if (pickle_at(p, pickle_item(p, n.state, i)).kind == PICKLE_DICT)
+            return pickle_item(p, n.state, i);
     return 0;
 }
 
@@ -39,11 +39,11 @@ static struct tree pickle_load(const struct tree_file *file, pickle_id id)
         [PICKLE_GLOBAL] = TREE_OPAQUE, [PICKLE_CALL] = TREE_OBJECT,
         [PICKLE_OBJECT] = TREE_OBJECT, [PICKLE_PERSISTENT] = TREE_OPAQUE};
     const struct pickle *p = file->data;
-    const struct pickle_node *n = pickle_at(p, id);
+    struct pickle_node n = pickle_at(p, id);
     struct tree t = {
-        .kind = kinds[n->kind], .file = file, .at = id, .n = n->n, .what = pickle_kind_name(p, id)};
-    if (n->kind == PICKLE_REAL) {
-        t.number = n->as.real;
+        .kind = kinds[n.kind], .file = file, .at = id, .n = n.n, .what = pickle_kind_name(p, id)};
+    if (n.kind == PICKLE_REAL) {
+        t.number = n.as.real;
         return t;
     }
     if (t.kind == TREE_OBJECT)
@@ -52,9 +52,9 @@ static struct tree pickle_load(const struct tree_file *file, pickle_id id)
         pickle_real(p, id, &t.number);
     t.is_whole = t.kind == TREE_NUMBER && pickle_int(p, id, &t.whole);
     if (t.kind == TREE_TEXT)
-        t.text = (struct gguf_str){n->as.text, n->n};
+        t.text = (struct gguf_str){n.as.text, n.n};
     if (t.kind == TREE_DICT)
-        t.n = pickle_at(p, dict_of(p, id))->n / 2;
+        t.n = pickle_at(p, dict_of(p, id)).n / 2;
     return t;
 }
 
