@@ -88,7 +88,7 @@
 /* DTYPE_F32, F32_BLOCK, F32_BYTES and so on: the columns id, block and bytes. */
 #define TYPE_CONSTANTS(NAME, ID, ACCESS, BLOCK, BYTES, ...)                                        \
     DTYPE_##NAME = ID, NAME##_BLOCK = BLOCK, NAME##_BYTES = BYTES,
-enum { READABLE_TYPES(TYPE_CONSTANTS) DTYPE_N_IDS = 64 /* more than any id */ };
+enum { READABLE_TYPES(TYPE_CONSTANTS) DTYPE_N_IDS = 256 /* more than any id */ };
 #undef TYPE_CONSTANTS
 
 /* WEIGHT_F32 and so on: the types that matmul multiplies. They index the tables of kernels. */

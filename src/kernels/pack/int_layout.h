@@ -80,13 +80,12 @@ struct layout {
                        .table = TABLE},
 static const struct layout layouts[WEIGHT_N_TYPES] = {INT_TYPES(LAYOUT)};
 
-/* What the sums of activations (x_block.minus) and the layout have room for. A type whose block has
- * one scale needs the sum of all 32 values times its offset: 32 and 64 have none. */
+/* What the sums of activations (x_block.minus) and the layout have room for. */
 #define CHECK_LAYOUT(NAME, ID, ACCESS, VALUES, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM,   \
                      SUBS, ...)                                                                    \
     _Static_assert(SUBS == 1 || SUBS == 2, #NAME ": scales per block");                            \
     _Static_assert((OFFSET & (OFFSET - 1)) == 0, #NAME ": the offset is a power of two, or 0");    \
-    _Static_assert(SUBS == 2 ? OFFSET <= 32 : OFFSET <= 16 || OFFSET == 128,                       \
+    _Static_assert(OFFSET <= (SUBS == 2 ? 32 : 128),                                               \
                    #NAME ": x_block.minus has no sum for this offset");                            \
     _Static_assert((VALUES == 256 || VALUES == BLOCK) && !(VALUES == BLOCK && SUBS == 2),          \
                    #NAME ": only K types have two scales per block");                              \

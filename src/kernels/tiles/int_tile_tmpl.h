@@ -44,7 +44,9 @@ VEC_INLINE ivec first_sum(const struct x_block *x, size_t s, const struct layout
 {
     if (l->offset == 0 || (l->bits == 8 && SIGNED_8))
         return ivec_of(0);
-    int log = __builtin_ctz(l->offset), has = l->sub_blocks == 2 ? 5 : log < 3 ? 3 : log;
+    /* The sum that is stored for this offset, or for the next larger one. */
+    int log = __builtin_ctz(l->offset);
+    int has = l->sub_blocks == 2 ? 5 : log <= 3 ? 3 : log == 4 ? 4 : 7;
     return ivec_of(x->minus[(size_t)(has - 3) + s] >> (has - log)); /* exact: of multiples */
 }
 
