@@ -25,9 +25,6 @@ static const struct dtype *const *quantised(size_t *n)
 
 TEST(table)
 {
-    size_t n;
-    quantised(&n);
-    assert_int_equal(n, 25);
     static const struct {
         const char *name;
         uint32_t id, block, bytes;
@@ -44,6 +41,9 @@ TEST(table)
         {"IQ1_M", 29, 256, 56, 0},   {"NVFP4", 40, 64, 36, 0},   {"Q1_0", 41, 128, 18, 0},
         {"Q2_0", 42, 64, 18, 0},
     };
+    size_t n;
+    quantised(&n);
+    assert_int_equal(n, COUNT(want) - 3); /* three types have no blocks */
     for (size_t i = 0; i < COUNT(want); i++) {
         const struct dtype *d = dtype_find(want[i].id);
         assert_non_null(d);

@@ -1,5 +1,6 @@
 /* mgpt.h's contract for looking inside: infos, tensors, the cache, the logit lens. Taps have
  * test_taps. */
+#include "dtype/dtype.h"
 #include "support/toy_zoo.h"
 #include "support/trace.h"
 #include "support/unit.h"
@@ -43,25 +44,12 @@ static void check_sizes(const struct toy *m, const mgpt_info *info)
 /* The type that most weights have. */
 static const char *main_type(const struct toy *m)
 {
-    static const struct {
-        enum toy_type type;
-        const char *name;
-    } types[] = {{TOY_F32, "F32"},       {TOY_F16, "F16"},    {TOY_BF16, "BF16"},
-                 {TOY_Q8_0, "Q8_0"},     {TOY_Q4_0, "Q4_0"},  {TOY_Q4_1, "Q4_1"},
-                 {TOY_Q5_0, "Q5_0"},     {TOY_Q5_1, "Q5_1"},  {TOY_Q4_K, "Q4_K"},
-                 {TOY_Q5_K, "Q5_K"},     {TOY_Q6_K, "Q6_K"},  {TOY_Q2_K, "Q2_K"},
-                 {TOY_IQ4_XS, "IQ4_XS"}, {TOY_NVFP4, "NVFP4"}};
-    size_t most = 0;
-    const char *name = "";
-    for (size_t i = 0; i < COUNT(types); i++) {
-        size_t n = 0;
-        for (size_t j = 0; j < m->n_tensors; j++)
-            n += m->tensors[j].type == types[i].type ? m->tensors[j].n : 0;
-        if (n > most)
-            name = types[i].name;
-        most = n > most ? n : most;
-    }
-    return name;
+    size_t n[DTYPE_N_IDS] = {0}, most = 0;
+    for (size_t i = 0; i < m->n_tensors; i++)
+        n[m->tensors[i].type] += m->tensors[i].n;
+    for (size_t id = 1; id < DTYPE_N_IDS; id++)
+        most = n[id] > n[most] ? id : most;
+    return dtype_name((uint32_t)most);
 }
 
 static void check_words(const struct toy *m, const mgpt_info *info)

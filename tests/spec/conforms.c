@@ -13,21 +13,6 @@
 
 /* ---- the operations with the library's kernels: each returns the number of results in y ---- */
 
-static enum weight_type weight_of(enum spec_op op)
-{
-    static const enum weight_type types[] = {
-        [SPEC_matmul_F32] = WEIGHT_F32,       [SPEC_matmul_F16] = WEIGHT_F16,
-        [SPEC_matmul_BF16] = WEIGHT_BF16,     [SPEC_matmul_Q8_0] = WEIGHT_Q8_0,
-        [SPEC_matmul_Q4_0] = WEIGHT_Q4_0,     [SPEC_matmul_Q4_1] = WEIGHT_Q4_1,
-        [SPEC_matmul_Q5_0] = WEIGHT_Q5_0,     [SPEC_matmul_Q5_1] = WEIGHT_Q5_1,
-        [SPEC_matmul_Q4_K] = WEIGHT_Q4_K,     [SPEC_matmul_Q5_K] = WEIGHT_Q5_K,
-        [SPEC_matmul_Q6_K] = WEIGHT_Q6_K,     [SPEC_matmul_Q2_K] = WEIGHT_Q2_K,
-        [SPEC_matmul_Q3_K] = WEIGHT_Q3_K,     [SPEC_matmul_IQ4_NL] = WEIGHT_IQ4_NL,
-        [SPEC_matmul_IQ4_XS] = WEIGHT_IQ4_XS, [SPEC_matmul_MXFP4] = WEIGHT_MXFP4,
-        [SPEC_matmul_TQ1_0] = WEIGHT_TQ1_0,   [SPEC_matmul_TQ2_0] = WEIGHT_TQ2_0};
-    return types[op];
-}
-
 /* 64-aligned and as large as any case needs. */
 struct spec_room {
     _Alignas(64) uint8_t packed[SPEC_IN * SPEC_OUT * 8];
@@ -37,7 +22,7 @@ struct spec_room {
 static size_t conforms_matmul(const struct kernels *k, const struct spec_case *c,
                               struct spec_room *room, float *y)
 {
-    enum weight_type type = weight_of(c->op);
+    enum weight_type type = dtype_find((uint32_t)spec_ops[c->op].type)->weight;
     const void *x = c->x;
     k->pack[type](room->packed, c->w, c->n_in, c->n_out, 0, panels_of(c->n_out));
     if (weight_is_integer(type)) {
