@@ -3,80 +3,60 @@
 
 #include "base/error.h"
 #include "common/cli.h"
+#include "common/text.h"
 #include "kernels/activations.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define LIST(...)                                                                                  \
-    (const char *const[])                                                                          \
-    {                                                                                              \
-        __VA_ARGS__                                                                                \
-    }
-#define ACTIVATION_OPTION(id, name) "--activation " #name,
 #define COUNT(a) (sizeof(a) / sizeof *(a))
 
+/* The answers of a question: the list and its length. */
+#define ANSWERS(...) (const char *const[]){__VA_ARGS__}, COUNT(((const char *const[]){__VA_ARGS__}))
+#define A_NUMBER NULL, 0
+
+/* clang-format off */
 const struct ckpt_question ckpt_questions[] = {
     [FACT_HEADS] = {OPT_HEADS, "the number of attention heads",
-                    "n_head, num_heads or n_embd / head_size", "--heads N", NULL, NULL, 0},
-    [FACT_ACTIVATION] =
-        {OPT_ACTIVATION, "the activation of the MLP",
-         "nn.ReLU() is relu, nn.GELU() and F.gelu(x) gelu_erf, GELU with approximate='tanh' "
-         "gelu_tanh, nn.SiLU() silu",
-         "--activation NAME", LIST(ACTIVATIONS(ACTIVATION_NAME)),
-         LIST(ACTIVATIONS(ACTIVATION_OPTION)), ACT_N_KINDS},
+        "n_head, num_heads or n_embd / head_size", A_NUMBER},
+    [FACT_ACTIVATION] = {OPT_ACTIVATION, "the activation of the MLP",
+        "nn.ReLU() is relu, nn.GELU() and F.gelu(x) gelu_erf, GELU with approximate='tanh' gelu_tanh, nn.SiLU() silu",
+        ANSWERS(ACTIVATIONS(ACTIVATION_NAME))},
     [FACT_NORMS] = {OPT_NORMS, "the order of the norms",
-                    "x = x + attn(ln1(x)) is --pre-norm, x = ln1(x + attn(x)) is --post-norm, as "
-                    "nn.TransformerEncoderLayer has it by default; other orders do not run",
-                    "--pre-norm or --post-norm", LIST("pre", "post"),
-                    LIST("--pre-norm", "--post-norm"), 2},
+        "x = x + attn(ln1(x)) is --pre-norm, x = ln1(x + attn(x)) is --post-norm, as "
+        "nn.TransformerEncoderLayer has it by default; other orders do not run",
+        ANSWERS("pre", "post")},
     [FACT_QK_SCALE] = {OPT_QK_SCALE, "what the scores of attention are divided by",
-                       "k.shape[-1]**-0.5 and head_size**-0.5 are head, C**-0.5 with B, T, C = "
-                       "x.shape is embd: the root of n_embd",
-                       "--qk-scale head or embd", LIST("head", "embd"),
-                       LIST("--qk-scale head", "--qk-scale embd"), 2},
+        "k.shape[-1]**-0.5 and head_size**-0.5 are head, C**-0.5 with B, T, C = x.shape is embd: the root of n_embd",
+        ANSWERS("head", "embd")},
     [FACT_MASK] = {OPT_CAUSAL, "whether attention is causal",
-                   "nn.MultiheadAttention and nn.TransformerEncoderLayer mask only what attn_mask "
-                   "or mask says; a model that was trained without it is no GPT",
-                   "--causal", LIST("causal"), LIST("--causal"), 1},
+        "nn.MultiheadAttention and nn.TransformerEncoderLayer mask only what attn_mask or mask says; a model that was "
+        "trained without it is no GPT",
+        ANSWERS("causal")},
     [FACT_NORM] = {OPT_NORM, "the kind of the norms, which have no biases",
-                   "nn.LayerNorm(n, bias=False) is layer; nn.RMSNorm, or a class without a mean, "
-                   "is rms",
-                   "--norm layer or rms", LIST("layer", "rms"), LIST("--norm layer", "--norm rms"),
-                   2},
+        "nn.LayerNorm(n, bias=False) is layer; nn.RMSNorm, or a class without a mean, is rms",
+        ANSWERS("layer", "rms")},
     [FACT_EPS] = {OPT_EPS, "the epsilon of RMSNorm",
-                  "nn.RMSNorm(n) has 1.1920929e-07, Llama's class 1e-5 or 1e-6", "--eps X", NULL,
-                  NULL, 0},
-    [FACT_POSITIONS] =
-        {OPT_POSITIONS, "the positions, of which the file has no table",
-         "half rotates q and k as rotate_half, adjacent as complex numbers; sinusoidal adds sines "
-         "and cosines in turn; none adds nothing",
-         "--positions half, adjacent, sinusoidal or none",
-         LIST("half", "adjacent", "sinusoidal", "none"),
-         LIST("--positions half", "--positions adjacent", "--positions sinusoidal",
-              "--positions none"),
-         4},
-    [FACT_ROPE] = {OPT_ROPE, "the base of the rotation of half and adjacent", "mostly 10000",
-                   "--rope BASE", NULL, NULL, 0},
+        "nn.RMSNorm(n) has 1.1920929e-07, Llama's class 1e-5 or 1e-6", A_NUMBER},
+    [FACT_POSITIONS] = {OPT_POSITIONS, "the positions, of which the file has no table",
+        "half rotates q and k as rotate_half, adjacent as complex numbers; sinusoidal adds sines and cosines in turn; "
+        "none adds nothing",
+        ANSWERS("half", "adjacent", "sinusoidal", "none")},
+    [FACT_ROPE] = {OPT_ROPE, "the base of the rotation of half and adjacent", "mostly 10000", A_NUMBER},
     [FACT_EMBEDDING] = {OPT_EMBEDDING_SCALE, "the factor of the token embedding",
-                        "with sinusoidal positions: embedding(x) * math.sqrt(d_model) is root, "
-                        "embedding(x) alone is none",
-                        "--embedding-scale none or root", LIST("none", "root"),
-                        LIST("--embedding-scale none", "--embedding-scale root"), 2},
+        "with sinusoidal positions: embedding(x) * math.sqrt(d_model) is root, embedding(x) alone is none",
+        ANSWERS("none", "root")},
     [FACT_QKV] = {OPT_QKV, "the order of the rows in the matrix of q, k and v",
-                  "split or chunk(3) before heads are made is blocks; view(B, T, n_head, 3 * "
-                  "head_dim) and chunk after it is heads; other orders do not run",
-                  "--qkv blocks or heads", LIST("blocks", "heads"),
-                  LIST("--qkv blocks", "--qkv heads"), 2},
+        "split or chunk(3) before heads are made is blocks; view(B, T, n_head, 3 * head_dim) and chunk after it is heads; "
+        "other orders do not run",
+        ANSWERS("blocks", "heads")},
     [FACT_BARE] = {OPT_BARE, "the layout of matrices that are an nn.Parameter",
-                   "x @ self.W is in-out, F.linear(x, self.W) out-in", "--bare out-in or in-out",
-                   LIST("out-in", "in-out"), LIST("--bare out-in", "--bare in-out"), 2},
+        "x @ self.W is in-out, F.linear(x, self.W) out-in", ANSWERS("out-in", "in-out")},
     [FACT_GATE] = {OPT_GATE, "which of the two first matrices of the MLP is its gate",
-                   "in the order of their names: silu(w1(x)) * w2(x) is first",
-                   "--gate first or second", LIST("first", "second"),
-                   LIST("--gate first", "--gate second"), 2},
+        "in the order of their names: silu(w1(x)) * w2(x) is first", ANSWERS("first", "second")},
 };
+/* clang-format on */
 _Static_assert(sizeof ckpt_questions / sizeof *ckpt_questions == CKPT_N_FACTS, "a row each");
 
 /* ---- programs -------------------------------------------------------------------------------- */
@@ -241,12 +221,6 @@ void ckpt_ask(struct checkpoint *c, enum ckpt_fact fact)
     c->open |= 1U << fact;
 }
 
-/* Bytes of the option's name in `typed`: "--eps" of "--eps X". The two of the norms are whole. */
-static int option_name_bytes(const struct ckpt_question *q)
-{
-    return (int)(q->option == OPT_NORMS ? strlen(q->typed) : strcspn(q->typed, " "));
-}
-
 /* MGPT_EFILE naming the options of all open facts; MGPT_OK when none is open. */
 static int questions_error(const struct checkpoint *c, mgpt_error *err)
 {
@@ -258,8 +232,9 @@ static int questions_error(const struct checkpoint *c, mgpt_error *err)
             c->hp.n_embd);
     for (int i = 0; i < CKPT_N_FACTS; i++)
         if (c->open >> i & 1)
-            n += (size_t)snprintf(list + n, sizeof list - n, "%s%.*s", n ? ", " : "",
-                                  option_name_bytes(&ckpt_questions[i]), ckpt_questions[i].typed);
+            n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", n ? ", " : "",
+                                  i == FACT_NORMS ? "--pre-norm or --post-norm"
+                                                  : ckpt_option_name(ckpt_questions[i].option));
     return n ? ckpt_refuse(err, "not in the file: set %s (--ask asks)", list) : MGPT_OK;
 }
 
@@ -274,11 +249,25 @@ int ckpt_is_asking(const struct checkpoint *c, const mgpt_error *err)
     return c->open && questions_error(c, &e) < 0 && strcmp(e.text, err->text) == 0;
 }
 
+const char *ckpt_answer_option(enum ckpt_fact fact, const char *answer, char text[CKPT_ANSWER])
+{
+    const struct ckpt_option_row *row = ckpt_option_row(ckpt_questions[fact].option);
+    if (fact == FACT_NORMS)
+        text_format(text, CKPT_ANSWER, "--%s-norm", answer);
+    else if (row->kind == CKPT_FLAG)
+        text_format(text, CKPT_ANSWER, "%s", row->name);
+    else
+        text_format(text, CKPT_ANSWER, "%s %s", row->name, answer);
+    return text;
+}
+
 /* "--qk-scale embd (ng-video-lecture-2022)": an answer, and up to three programs that have it. */
 static size_t put_answer(char *to, size_t cap, enum ckpt_fact fact, size_t i)
 {
     const struct ckpt_question *q = &ckpt_questions[fact];
-    size_t n = (size_t)snprintf(to, cap, "%s%s", i ? ", " : "", q->as[i]), users = 0;
+    char option[CKPT_ANSWER];
+    size_t users = 0, n = (size_t)snprintf(to, cap, "%s%s", i ? ", " : "",
+                                           ckpt_answer_option(fact, q->values[i], option));
     for (size_t k = 0; k < COUNT(programs) && users < 3 && n < cap; k++) {
         const char *has = programs[k].has[fact];
         if (has && strcmp(has, q->values[i]) == 0)
@@ -301,14 +290,15 @@ void ckpt_print_questions(const struct checkpoint *c)
         size_t n = 0;
         if (!(c->open >> i & 1))
             continue;
+        if (!q->n_values)
+            ckpt_answer_option((enum ckpt_fact)i, ckpt_option_row(q->option)->argument, text);
         for (size_t k = 0; k < q->n_values && n < sizeof text; k++)
             n += put_answer(text + n, sizeof text - n, (enum ckpt_fact)i, k);
         if (i == FACT_HEADS)
             cli_note("  %s: --heads N, which divides %u. In the model's code: %s", q->what,
                      c->hp.n_embd, q->how);
         else
-            cli_note("  %s: %s. In the model's code: %s", q->what, q->n_values ? text : q->typed,
-                     q->how);
+            cli_note("  %s: %s. In the model's code: %s", q->what, text, q->how);
     }
     if (c->open & ~(1U << FACT_HEADS)) {
         list_programs(text, sizeof text);

@@ -29,13 +29,16 @@ enum ckpt_fact { /* bits of checkpoint.open */
 
 struct ckpt_question {
     enum ckpt_option option;
-    const char *what;                      /* "the activation of the MLP" */
-    const char *how;                       /* where the model's code tells it */
-    const char *typed;                     /* "--activation NAME", in the error */
-    const char *const *values, *const *as; /* the answers, and the words to type for each; */
-    size_t n_values;                       /* 0: a number */
+    const char *what;          /* "the activation of the MLP" */
+    const char *how;           /* where the model's code tells it */
+    const char *const *values; /* the answers; */
+    size_t n_values;           /* 0: a number */
 };
 extern const struct ckpt_question ckpt_questions[]; /* [CKPT_N_FACTS] */
+
+/* Writes the option that gives this answer: "--norm rms", "--pre-norm". Returns text. */
+enum { CKPT_ANSWER = 48 };
+const char *ckpt_answer_option(enum ckpt_fact fact, const char *answer, char text[CKPT_ANSWER]);
 
 /* What the user's options say; NULL: nothing. */
 const char *ckpt_given(const struct ckpt_options *o, enum ckpt_fact fact);

@@ -177,18 +177,11 @@ static int readings_by_loss(const void *a, const void *b)
 
 static void readings_print(const struct readings *r, const struct text_reading *one)
 {
+    char option[CKPT_ANSWER];
     printf("%10.4f ", one->loss);
-    for (int i = 0; i < CKPT_N_FACTS; i++) {
-        const struct ckpt_question *q = &ckpt_questions[i];
-        const char *text = r->of[i].n ? r->of[i].texts[one->answers[i]] : "";
-        size_t k = 0;
-        while (k < q->n_values && strcmp(q->values[k], text) != 0)
-            k++;
-        if (r->of[i].n && k < q->n_values)
-            printf(" %s", q->as[k]);
-        else if (r->of[i].n)
-            printf(" %.*s %s", (int)strcspn(q->typed, " "), q->typed, text);
-    }
+    for (enum ckpt_fact i = 0; i < CKPT_N_FACTS; i++)
+        if (r->of[i].n)
+            printf(" %s", ckpt_answer_option(i, r->of[i].texts[one->answers[i]], option));
     putchar('\n');
 }
 
