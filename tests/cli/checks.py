@@ -1,4 +1,5 @@
 """What some tests of commands have in common: a difference is printed and noted, and the rest runs on."""
+import struct
 import subprocess
 import sys
 
@@ -26,6 +27,23 @@ def finish():
     """Ends a test that prints TAP."""
     print('1..%d' % count)
     sys.exit(bool(failed))
+
+
+def gguf_with_keys(source, to, keys):
+    """Writes a GGUF file with more keys: floats (F32), ints (I32), strings."""
+    def text(s):
+        return struct.pack('<Q', len(s.encode())) + s.encode()
+
+    def entry(key, v):
+        value = text(v) if isinstance(v, str) else struct.pack('<f' if isinstance(v, float) else '<i', v)
+        return text(key) + struct.pack('<I', {float: 6, int: 5, str: 8}[type(v)]) + value
+    with open(source, 'rb') as file:
+        data = file.read()
+    more = b''.join(entry(key, v) for key, v in keys.items())
+    more += entry('test.pad', ' ' * (-len(more + entry('test.pad', '')) % 32))  # the data stays aligned
+    n, = struct.unpack_from('<Q', data, 16)
+    with open(to, 'wb') as file:
+        file.write(data[:16] + struct.pack('<Q', n + len(keys) + 1) + more + data[24:])
 
 
 def run_program(*words, code=0, timeout, **how):

@@ -124,7 +124,7 @@ for value in x nan inf -0.1 1e31 0x1p1 '1 '; do
     refuses "--temp '$value'" 2 "expected a number from 0 to 1e+30" \
         generate "$names" --temp "$value"
 done
-for value in -1 18446744073709551616 1e3; do
+for value in -2 18446744073709551616 1e3; do
     refuses "-s '$value'" 2 "whole number" generate "$names" -s "$value"
 done
 refuses "a range is said" 2 "from 1 to 256, found '0'" generate "$names" -t 0

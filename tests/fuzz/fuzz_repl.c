@@ -80,7 +80,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!engine.model)
         open_model(&engine);
     struct repl r = {.engine = engine,
-                     .sampling = {SAMPLING_USUAL.seed = 0},
+                     .sampling = {SAMPLING_INITIAL.seed = 0},
                      .screen_mode = "plain",
                      .width = 80};
     MUST(sampling_begin(&r.sampling, &none) == EXIT_OK);

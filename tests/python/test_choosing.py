@@ -1,6 +1,7 @@
 """Edits of logits in Python: what `mgpt generate` draws with the same options, in the ranges of those."""
 import json
 import subprocess
+import sys
 from pathlib import Path
 
 import mgpt
@@ -86,3 +87,32 @@ def test_needs_a_model():
     for name in EDITS:
         with pytest.raises(TypeError, match=f"^{name}: expected a model"):
             mgpt.Sampler(**{name: "x"})
+
+
+def test_author(root, names, tmp_path, capfd):
+    sys.path.insert(0, str(root / "tests/cli"))
+    from checks import gguf_with_keys
+
+    keys = {"temp": 0.6, "top_k": 4, "xtc_probability": 0.5, "xtc_threshold": 0.05}
+    gguf_with_keys(root / "weights/names.gguf", tmp_path / "a.gguf", {"general.sampling." + key: value for key, value in keys.items()})
+    m, settings = mgpt.Model(tmp_path / "a.gguf"), {"temperature": 0.6, "top_k": 4, "xtc": (0.5, 0.05)}
+    assert m.author_settings == settings and names.author_settings == {}
+    for seed in range(20):
+        assert "".join(m.generate("an", seed=seed)) == "".join(names.generate("an", seed=seed, **settings))
+        assert "".join(m.generate("an", seed=seed, top_k=2)) == "".join(names.generate("an", seed=seed, **settings | {"top_k": 2}))
+        assert "".join(m.generate("an", seed=seed, ignore_author=True)) == "".join(names.generate("an", seed=seed))
+    assert m.generate_many(["an", "el"], seed=5) == names.generate_many(["an", "el"], seed=5, **settings)
+    assert m.generate_many(["an", "el"], seed=5, ignore_author=True) == names.generate_many(["an", "el"], seed=5)
+    assert m.score(["anna"])[0].sum_logprob == names.score(["anna"])[0].sum_logprob
+    gguf_with_keys(root / "weights/names.gguf", tmp_path / "b.gguf", {"general.sampling.temp": "hot"})
+    with pytest.raises(mgpt.Error, match="b.gguf: key general.sampling.temp: expected a number"):
+        mgpt.Model(tmp_path / "b.gguf").generate("an")
+    assert capfd.readouterr().err == ""
+
+
+def test_drawn_seed(names, capfd):
+    sampler = mgpt.Sampler(seed=-1)
+    assert capfd.readouterr().err == f"mgpt: seed {sampler.seed}\n" and 0 <= sampler.seed < 2**32
+    text = "".join(names.generate("an", seed=-1))
+    seed = int(capfd.readouterr().err.removeprefix("mgpt: seed "))
+    assert "".join(names.generate("an", seed=seed)) == text

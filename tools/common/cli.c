@@ -40,6 +40,29 @@ void cli_note(const char *fmt, ...)
     fputc('\n', stderr);
 }
 
+static int is_quiet; /* of the process, as stderr is */
+
+void cli_set_quiet(void)
+{
+    is_quiet = 1;
+}
+
+int cli_is_quiet(void)
+{
+    return is_quiet;
+}
+
+void cli_info(const char *fmt, ...)
+{
+    va_list ap;
+    if (is_quiet)
+        return;
+    va_start(ap, fmt);
+    print_message("", fmt, ap);
+    va_end(ap);
+    fputc('\n', stderr);
+}
+
 int cli_usage(const struct cli_command *command, const char *fmt, ...)
 {
     va_list ap;

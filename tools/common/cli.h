@@ -132,8 +132,13 @@ int cli_fail(const char *file, const mgpt_error *err);
 #define CLI_COMPILER "gcc " __VERSION__
 #endif
 
-/* Prints "mgpt: text": information for the user; the command continues. No option silences it. */
+/* Prints "mgpt: text": what is wrong, or information for the user; --quiet silences cli_info only. */
 __attribute__((format(printf, 1, 2))) void cli_note(const char *fmt, ...);
+__attribute__((format(printf, 1, 2))) void cli_info(const char *fmt, ...);
+
+/* --quiet was given: no information on stderr, no progress. */
+void cli_set_quiet(void);
+int cli_is_quiet(void);
 
 /* Flushes stdout. Returns code, or prints an error and returns EXIT_IO if this or an earlier
  * write failed. */

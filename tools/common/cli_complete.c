@@ -91,5 +91,6 @@ void cli_complete(const struct cli_command *command, const struct cli_typed *typ
         if (cli_alias(&o[i]))
             put_name(typed, cli_alias(&o[i]), o[i].help);
     }
+    put_name(typed, "quiet", "nothing on stderr but errors");
     put_name(typed, "help", "print this");
 }

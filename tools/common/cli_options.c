@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 64, LONG_ID = 256, OPERAND_ID = 1, MAX_NAME = 32 };
+enum { MAX_OPTIONS = 64, LONG_ID = 256, QUIET_ID = 2, OPERAND_ID = 1, MAX_NAME = 32 };
 enum { HELP = -1, REFUSED = -2 }; /* results of cli_parse */
 
 /* ---- the table for getopt -------------------------------------------------------------------- */
@@ -45,7 +45,7 @@ static const struct cli_synonym strange[] = {{"temperature", "temp"},
 
 struct parser {
     const struct cli_command *command;
-    struct option longs[MAX_OPTIONS + sizeof aliases / sizeof *aliases + 2];
+    struct option longs[MAX_OPTIONS + sizeof aliases / sizeof *aliases + 3];
     char shorts[2 * MAX_OPTIONS + 4];
     size_t n_options;
 };
@@ -97,6 +97,7 @@ static void build_tables(struct parser *p, const struct cli_command *command)
         if (cli_alias(o))
             p->longs[n_longs++] = (struct option){cli_alias(o), has_arg, NULL, LONG_ID + (int)i};
     }
+    p->longs[n_longs++] = (struct option){"quiet", no_argument, NULL, QUIET_ID};
     p->longs[n_longs++] = (struct option){"help", no_argument, NULL, 'h'};
     p->longs[n_longs] = (struct option){0};
     *s = 0;
@@ -284,6 +285,7 @@ static void print_help(const struct cli_command *command)
         printf("  %-24s %s%s%s\n", left, o->help, cli_alias(o) ? "; also --" : "",
                cli_alias(o) ? cli_alias(o) : "");
     }
+    printf("  %-24s %s\n", "    --quiet", "nothing on stderr but errors");
     printf("  %-24s %s\n", "-h, --help", "print this");
     if (command->notes_first)
         printf("\n%s", command->notes_first);
@@ -305,6 +307,10 @@ static int parse_word(struct parser *p, int id, const char *word, const char **o
     if (id == 'h') {
         print_help(p->command);
         return HELP;
+    }
+    if (id == QUIET_ID) {
+        cli_set_quiet();
+        return n;
     }
     o = find_option(p, id);
     if (!o)

@@ -8,7 +8,8 @@
 
 void progress_begin(struct progress *p)
 {
-    *p = (struct progress){.terminal = isatty(STDERR_FILENO), .start = cli_seconds()};
+    *p = (struct progress){.terminal = isatty(STDERR_FILENO) && !cli_is_quiet(),
+                           .start = cli_seconds()};
 }
 
 void progress_show(void *user, uint64_t n_done, uint64_t n_all)

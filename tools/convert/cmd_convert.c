@@ -157,7 +157,7 @@ static int check_operands(const struct cli_command *command, struct request *r)
 static void print_notes(const struct checkpoint *c)
 {
     for (size_t i = 0; i < arr_len(c->notes); i++)
-        cli_note("%s", c->notes[i]);
+        cli_info("%s", c->notes[i]);
 }
 
 static void print_size(char buf[32], uint64_t n)
@@ -178,7 +178,7 @@ static void convert_report(const struct request *r, const struct checkpoint *c)
     ckpt_measure(c, r->type, &w);
     int known = stat(r->out, &st) == 0 && S_ISREG(st.st_mode);
     print_size(size, known ? (uint64_t)st.st_size : w.n_bytes);
-    cli_note("wrote %s: %llu weights, %s, %s", r->out, (unsigned long long)w.n_values, w.type,
+    cli_info("wrote %s: %llu weights, %s, %s", r->out, (unsigned long long)w.n_values, w.type,
              size);
 }
 

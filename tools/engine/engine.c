@@ -74,7 +74,7 @@ int engine_open(struct engine *e)
     if (!e->model || mgpt_get_info(e->model, &e->info, &err) < 0)
         return cli_fail(err.status == MGPT_EARG ? "--isa" : e->path, &err);
     if (*e->info.ignored)
-        cli_note("%s: ignored: %s: no such token", e->path, e->info.ignored);
+        cli_info("%s: ignored: %s: no such token", e->path, e->info.ignored);
     e->steer.n_layer = (size_t)e->info.n_layer;
     e->steer.n_embd = (size_t)e->info.n_embd;
     return e->steer_spec ? steer_read(&e->steer, e->steer_spec) : EXIT_OK;
@@ -116,7 +116,11 @@ int engine_begin(struct engine *e, struct sampling *sampling, const struct cli_c
         e->top_k = sampling->sampler.temperature > 0 ? sampling->sampler.top_k : 1;
     if (code == EXIT_OK)
         code = engine_open(e);
-    return code == EXIT_OK ? sampling_begin_edits(sampling, e->model, command) : code;
+    if (code == EXIT_OK)
+        code = sampling_begin_edits(sampling, e->model, e->path, command);
+    if (code == EXIT_OK && edit_rules_any(&sampling->rules)) /* the author's, perhaps */
+        author_needs_all(e->model);
+    return code;
 }
 
 int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,

@@ -2,6 +2,7 @@
 #ifndef MGPT_SAMPLING_H
 #define MGPT_SAMPLING_H
 
+#include "choose/author.h"
 #include "choose/chooser.h"
 #include "common/cli.h"
 #include "engine/rng_python.h"
@@ -10,14 +11,12 @@
 /* Far more than a training script draws, and skipped in a fraction of a second. */
 #define SAMPLING_MAX_SKIP 1e8
 
-/* The seed before options are read, where it matters whether one was given. */
-#define SAMPLING_NO_SEED UINT64_C(0xB5297A4D68E31DA4)
-
 /* clang-format off */
 /* The settings of mgpt_sampler that are numbers from 0 on, one row each. From it follow the field of
  * struct sampling, the option of generate and repl, /set with its completion and messages, and the
  * key in session files. 0 must be without effect in mgpt_sampler: lab pages set what they show.
- * X(field, kind, name, key, argument, most, usual, help): `usual` where no option is given. */
+ * X(field, kind, name, key, argument, most, usual, help): `usual` where neither an option nor the model's author
+ * (choose/author.h) says anything. */
 #define SAMPLER_SETTINGS(X)                                                                        \
     X(temperature, REAL, "temp", "temp", "T", 1e30, 0,                                             \
       "temperature; 0 always takes the likeliest token")                                           \
@@ -42,9 +41,12 @@ struct edits_given {
 #define SAMPLER_FIELD(field, kind, ...) SAMPLER_TYPE_##kind field;
 struct sampling {
     SAMPLER_SETTINGS(SAMPLER_FIELD)
+    double usual_temperature; /* of the command */
+    const char *typed_seed;   /* NULL: none was given, and seed is 0 */
     uint64_t seed, skip;
-    int seed_given; /* 0: none was given (SAMPLING_NO_SEED), and seed is 0 */
     const char *rng;
+    int ignores_author;
+    unsigned given; /* bit i: row i of SAMPLER_SETTINGS was given */
     struct edits_given edits;
     mgpt_sampler sampler;
     struct edit_rules rules;
@@ -52,9 +54,9 @@ struct sampling {
     struct rng_python python;
 };
 
-/* Initial values of a struct sampling: those of its settings. */
-#define SAMPLER_USUAL(field, kind, name, key, argument, most, usual, help) .field = usual,
-#define SAMPLING_USUAL SAMPLER_SETTINGS(SAMPLER_USUAL)
+/* Initial values of a struct sampling: no setting is given. */
+#define SAMPLER_NOT_GIVEN(field, ...) .field = -1,
+#define SAMPLING_INITIAL SAMPLER_SETTINGS(SAMPLER_NOT_GIVEN)
 
 /* clang-format off */
 /* Rows of an option table, for a struct sampling *s. */
@@ -65,10 +67,12 @@ struct sampling {
 #define EDIT_OPTION(id, kind, name, argument, help, ...)                                           \
     {"--" name, argument, EDIT_CLI_##kind, &s->edits.id, 0, 0, help},
 #define SAMPLING_OPTIONS                                                                           \
-    {"-s, --seed", "N", CLI_U64, &s->seed, 0, 0,                                                   \
-     "seed (default 0): the same seed gives the same bytes"},                                      \
+    {"-s, --seed", "N", CLI_TEXT, &s->typed_seed, 0, 0,                                            \
+     "seed (default 0); the same gives the same bytes; -1: draw and print one"},          \
     SAMPLER_SETTINGS(SAMPLER_OPTION)                                                               \
     EDIT_SETTINGS(EDIT_OPTION)                                                                     \
+    {"--ignore-author", NULL, CLI_FLAG, &s->ignores_author, 0, 0,                                  \
+     "without the settings that the model's author gives in its file"},                            \
     {"--rng", "NAME", CLI_TEXT, &s->rng, 0, 0,                                                     \
      "random numbers: splitmix (default), python (CPython's random)"},                             \
     {"--rng-skip", "N", CLI_U64, &s->skip, 0, SAMPLING_MAX_SKIP,                                   \
@@ -78,8 +82,9 @@ struct sampling {
 /* Fills the sampler from the options. Returns an exit code. The struct must not move afterwards. */
 int sampling_begin(struct sampling *s, const struct cli_command *command);
 
-/* Sets the edits from the options, for a model that must stay. Returns an exit code. */
-int sampling_begin_edits(struct sampling *s, const mgpt_model *model,
+/* Sets the edits from the options, for a model that must stay, and what its author gives and no option does; says so, with
+ * `path` as the model's name. Returns an exit code. */
+int sampling_begin_edits(struct sampling *s, const mgpt_model *model, const char *path,
                          const struct cli_command *command);
 void sampling_end(struct sampling *s);
 
@@ -107,5 +112,8 @@ int sampling_is_shared(const struct sampling *s);
 
 /* Starts the random numbers anew. */
 void sampling_seed(struct sampling *s, uint64_t seed);
+
+/* Reads a seed; "-1": draws one and prints it. 0: it is not a number. */
+int sampling_read_seed(const char *text, uint64_t *seed);
 
 #endif

@@ -101,7 +101,7 @@ static int chat_run_draw(struct run *r)
         if (chat_is_end(&r->chat, token))
             break;
         if (mgpt_pos(session) == mgpt_n_ctx(session)) {
-            cli_note("the context is full (%zu positions): the answer ends there",
+            cli_info("the context is full (%zu positions): the answer ends there",
                      mgpt_n_ctx(session));
             code = put_until(r, &n_put, mgpt_pos(session));
             return code == EXIT_OK ? put_token(r, &n_put, token) : code;
@@ -197,7 +197,7 @@ int chat_run(struct engine *engine, struct sampling *sampling, const struct chat
         code = chat_resume(&r.chat);
     text_out_open(&r.out, engine->model, stdout);
     if (code == EXIT_OK && r.chat.name && !request->style->format)
-        cli_note("chat format: %s, by the names of the model's tokens", r.chat.name);
+        cli_info("chat format: %s, by the names of the model's tokens", r.chat.name);
     if (request->text || request->file)
         interrupt_catch();
     if (code == EXIT_OK && request->text)

@@ -67,6 +67,9 @@ static const char notes[] =
     "at that place again. --mirostat 2 measures surprise at the temperature. With --ban, --xtc "
     "and\n"
     "--mirostat samples are drawn one after the other.\n\n"
+    "A model whose file says how its author draws (general.sampling.*; of a checkpoint\n"
+    "generation_config.json) is drawn so, which a line on stderr says. Each option wins over its\n"
+    "setting; --ignore-author leaves all out. score, check, bench and suite never read them.\n\n"
     "--regex is for all of the drawn text: . [a-z] [^a] \\d \\w \\s (ASCII) \\n \\xHH \\u{HHHH} ( "
     ") (?: ) |\n"
     "* + ? {m} {m,} {m,n}; no look-around, \\b or back references. End tokens come only after a "
@@ -167,18 +170,18 @@ static void generate_report(const struct samples *s, double elapsed)
     const struct speculation *ahead = &s->speculation;
     size_t n_ctx = mgpt_n_ctx(s->engine->session);
     if (s->n_full > 0 && s->n == 1)
-        cli_note("the context is full (%zu positions): the text ends there", n_ctx);
+        cli_info("the context is full (%zu positions): the text ends there", n_ctx);
     else if (s->n_full > 0)
-        cli_note("the context is full (%zu positions): %zu of %d samples end there", n_ctx,
+        cli_info("the context is full (%zu positions): %zu of %d samples end there", n_ctx,
                  s->n_full, (int)s->n);
     if (samples_speculate(s))
-        cli_note("accepted %zu of %zu proposed tokens, %zu passes for %zu tokens", ahead->n_right,
+        cli_info("accepted %zu of %zu proposed tokens, %zu passes for %zu tokens", ahead->n_right,
                  ahead->n_proposed, ahead->n_passes, ahead->n_steps);
     if (isatty(STDERR_FILENO) && s->resume.n_stored > 0)
-        cli_note("%s has %zu of the %zu tokens of the prompt", s->resume.path,
+        cli_info("%s has %zu of the %zu tokens of the prompt", s->resume.path,
                  resume_shared(&s->resume, s->prompt, s->n_prompt), s->n_prompt);
     if (isatty(STDERR_FILENO) && s->n_drawn > 0 && elapsed > 0)
-        cli_note("%zu tokens, %.0f tokens/s", s->n_drawn, (double)s->n_drawn / elapsed);
+        cli_info("%zu tokens, %.0f tokens/s", s->n_drawn, (double)s->n_drawn / elapsed);
 }
 
 static int generate_run(struct generate *g)
@@ -342,9 +345,8 @@ static int generate(struct generate *g, const struct cli_command *command)
 int cmd_generate(int argc, char **argv)
 {
     struct generate g = {.samples = {.n_predict = -1, .n = 1, .top = -1},
-                         .sampling = {SAMPLING_USUAL.seed = SAMPLING_NO_SEED}};
+                         .sampling = {SAMPLING_INITIAL.usual_temperature = 0.8}};
     struct sampling *s = &g.sampling;
-    s->temperature = 0.8;
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(g.engine),
         INPUT_OPTIONS(g.input),

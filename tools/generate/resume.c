@@ -66,7 +66,7 @@ int resume_numbers(const struct resume *r, const struct engine *e, struct sampli
     const struct session_note *note = &e->session->note;
     uint64_t kind = sampling_is_shared(s) ? NOTE_PYTHON : NOTE_SPLITMIX;
     mgpt_error err;
-    if (r->n_stored == 0 || note->kind != kind || s->seed_given)
+    if (r->n_stored == 0 || note->kind != kind || s->typed_seed)
         return EXIT_OK;
     if (kind == NOTE_PYTHON && note->state > (uint64_t)SAMPLING_MAX_SKIP) {
         err_set(&err, MGPT_EFILE, MGPT_NO_OFFSET, "is after more than %llu random numbers: give -s",

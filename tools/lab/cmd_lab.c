@@ -225,10 +225,10 @@ static int write_page(struct lab *lab)
     if (status < 0)
         return cli_fail(err.status == MGPT_EMEM ? NULL : lab->path, &err);
     if (!lab->reason[0])
-        cli_note("%s: live, %.1f kB (weights %.1f kB, engine %.1f kB packed)", lab->path,
+        cli_info("%s: live, %.1f kB (weights %.1f kB, engine %.1f kB packed)", lab->path,
                  (double)n_bytes / 1e3, (double)weights / 1e3, (double)lab_module.n / 1e3);
     else
-        cli_note("%s: recorded, %.1f kB, %zu tokens: %s", lab->path, (double)n_bytes / 1e3,
+        cli_info("%s: recorded, %.1f kB, %zu tokens: %s", lab->path, (double)n_bytes / 1e3,
                  lab->input.n_tokens, lab->reason);
     return EXIT_OK;
 }

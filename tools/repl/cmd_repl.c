@@ -87,7 +87,7 @@ static int loop(struct repl *r, const char *history)
 
 int cmd_repl(int argc, char **argv)
 {
-    struct repl r = {.engine.pack_later = 1, .sampling = {SAMPLING_USUAL.seed = 0}};
+    struct repl r = {.engine.pack_later = 1, .sampling = {SAMPLING_INITIAL.seed = 0}};
     struct sampling *s = &r.sampling;
     const char *history = NULL;
     const struct cli_option options[] = {

@@ -73,7 +73,7 @@ static int change(struct sampling *s, const char *name, const char *value)
             .kind = t->kind, .to = repl_setting_of(t, s), .min = 0, .max = t->max};
         if (strcmp(t->name, name) != 0)
             continue;
-        if (cli_set_number(&row, value))
+        if (t->kind == CLI_U64 ? sampling_read_seed(value, row.to) : cli_set_number(&row, value))
             return 1;
         repl_error("%s: expected a %snumber from 0 %s, found '%s'", name,
                    t->kind == CLI_REAL ? "" : "whole ", t->max == 1 ? "to 1" : "on", value);

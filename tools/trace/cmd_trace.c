@@ -112,7 +112,7 @@ static int write_trace(struct trace_run *t)
     if (trace_values_plan(&t->values, t->hooks, t->engine.info.n_layer, t->input.n_tokens,
                           t->format, t->type, &err) < 0)
         return cli_fail(NULL, &err);
-    cli_note("%s: %zu tokens, %zu hooks, %llu bytes", t->path, t->input.n_tokens, arr_len(t->hooks),
+    cli_info("%s: %zu tokens, %zu hooks, %llu bytes", t->path, t->input.n_tokens, arr_len(t->hooks),
              (unsigned long long)t->values.out.size);
     interrupt_catch();
     if (trace_values_open(&t->values, t->path, t->input.tokens, &err) < 0)

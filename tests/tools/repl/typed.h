@@ -21,7 +21,7 @@ static inline void open_repl(struct repl_fixture *f, const char *rng)
     const struct cli_command none = {.name = "test"};
     memset(f, 0, sizeof *f);
     snprintf(f->path, sizeof f->path, "%s/weights/names.gguf", getenv("MGPT_SOURCE_ROOT"));
-    f->repl = (struct repl){.engine = {.path = f->path}, .sampling = {SAMPLING_USUAL.rng = rng}};
+    f->repl = (struct repl){.engine = {.path = f->path}, .sampling = {SAMPLING_INITIAL.rng = rng}};
     assert_int_equal(sampling_begin(&f->repl.sampling, &none), EXIT_OK);
     assert_int_equal(engine_open(&f->repl.engine), EXIT_OK);
     assert_int_equal(engine_session(&f->repl.engine), EXIT_OK);

@@ -107,9 +107,9 @@ static void in_memory_report(const struct ckpt_source *s)
     const struct checkpoint *c = &s->checkpoint;
     struct line_text command;
     put_command(&command, s);
-    cli_note("%s: %s, converted in memory (%s keeps the result)", s->path, c->format, command.text);
+    cli_info("%s: %s, converted in memory (%s keeps the result)", s->path, c->format, command.text);
     for (size_t i = 0; i < arr_len(c->notes); i++)
-        cli_note("%s", c->notes[i]);
+        cli_info("%s", c->notes[i]);
 }
 
 static int convert(struct ckpt_source *s, int vocab_only, struct ckpt_memory *memory,

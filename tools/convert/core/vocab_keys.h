@@ -3,7 +3,7 @@
  * (write.c), whether a note says that llama.cpp ignores it (elsewhere.c), and that it is freed.
  *
  * X(kind, type, field, none, key, note)
- *   kind   how it is written. ID, CHOICE: below 0 is no key. SWITCH: 0 is no key. FLAG: always. TEXT, BYTES:
+ *   kind   how it is written. ID, REAL, CHOICE: below 0 is no key. SWITCH: 0 is no key. FLAG: always. TEXT, BYTES:
  *          n 0 is no key. TEXTS: a list, always. IDS, DOUBLES: a list; NULL is no key. Lists are stb_ds arrays
  *   none   before anything is read
  *   note   IGNORED: llama.cpp runs the file wrongly without it, and says nothing; empty: it knows the key, or
@@ -24,6 +24,12 @@
     X(CHOICE, int, collapses, -1, "tokenizer.ggml.remove_extra_whitespaces", )                     \
     X(BYTES, struct gguf_str, charsmap, {0}, "tokenizer.ggml.precompiled_charsmap", )              \
     X(TEXT, struct gguf_str, chat_template, {0}, "tokenizer.chat_template", )                      \
+    /* how the author draws (choose/author.h) */                                                   \
+    X(REAL, float, temp, -1, "general.sampling.temp", )                                            \
+    X(ID, int32_t, top_k, -1, "general.sampling.top_k", )                                          \
+    X(REAL, float, top_p, -1, "general.sampling.top_p", )                                          \
+    X(REAL, float, min_p, -1, "general.sampling.min_p", )                                          \
+    X(REAL, float, penalty_repeat, -1, "general.sampling.penalty_repeat", )                        \
     /* texts are to be normalised */                                                               \
     X(CHOICE, int, nfc, -1, "mgpt.tokenizer.nfc", )                                                \
     /* a piece that is a token is taken whole; -1: as the rule `pre` says */                       \

@@ -164,6 +164,9 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
 #define PUT_ID(key, v)                                                                             \
     if ((v) >= 0)                                                                                  \
         gguf_put_u32(w, key, (uint32_t)(v));
+#define PUT_REAL(key, v)                                                                           \
+    if ((v) >= 0)                                                                                  \
+        gguf_put_f32(w, key, v);
 #define PUT_CHOICE(key, v)                                                                         \
     if ((v) >= 0)                                                                                  \
         gguf_put_bool(w, key, v);

@@ -10,6 +10,7 @@
 #include "convert/vocab/hf_tokenizer_impl.h"
 #include "convert/vocab/tiktoken.h"
 
+#include <math.h>
 #include <string.h>
 
 enum { GLM4_MASK = 151331, GLM4_SOP = 151333 }; /* [gMASK], <sop> */
@@ -63,6 +64,36 @@ static void read_template(struct hf_tok *t)
         t->c->vocab.chat_template = ckpt_str(t->c, text.p, text.n);
 }
 
+/* ---- how the author draws -------------------------------------------------------------------- */
+
+/* A number of generation_config.json from least to most; -1: there is none. What is no such number is left out. */
+static double author_number(const struct hf_tok *t, const char *key, double least, double most)
+{
+    const struct jval *v = hf_tok_value(t->configs.generation, key);
+    double x = jval_is_numeric(v) ? jval_number(v) : NAN;
+    if (!v || (x >= least && x <= most && (most != INT32_MAX || x == floor(x))))
+        return v ? x : -1;
+    ckpt_note(t->c, "generation_config.json: %s: expected a number from %g to %g: left out", key,
+              least, most);
+    return -1;
+}
+
+/* With do_sample false transformers takes the likeliest token, whatever the other numbers are. */
+static void read_author(struct hf_tok *t)
+{
+    struct ckpt_vocab *v = &t->c->vocab;
+    double penalty = author_number(t, "repetition_penalty", 1e-3, 1e3);
+    v->penalty_repeat = penalty == 1 ? -1 : (float)penalty;
+    if (jval_is(jval_get(t->configs.generation, "do_sample"), JVAL_FALSE)) {
+        v->temp = 0;
+        return;
+    }
+    v->temp = (float)author_number(t, "temperature", 0, 1e30);
+    v->top_k = (int32_t)author_number(t, "top_k", -1, INT32_MAX);
+    v->top_p = (float)author_number(t, "top_p", 0, 1);
+    v->min_p = (float)author_number(t, "min_p", 0, 1);
+}
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
 static void note_vocabulary(const struct hf_tok *t)
@@ -93,6 +124,7 @@ static void finish(struct hf_tok *t)
     hf_ids_read(t);
     hf_ids_read_frame(t);
     read_template(t);
+    read_author(t);
     hf_tok_write_spaces(t);
     vocab_slots_finish(&t->slots, t->scores);
     note_vocabulary(t);
@@ -112,6 +144,7 @@ static void finish_ranks(struct hf_tok *t)
                 hf_ids_keep_end(t->c, (int32_t)id);
         }
     read_template(t);
+    read_author(t);
     if (class && strcmp(class, "ChatGLM4Tokenizer") == 0 && arr_len(v->tokens) > GLM4_SOP) {
         ckpt_push(t->c, v->before, GLM4_MASK);
         ckpt_push(t->c, v->before, GLM4_SOP);

@@ -13,13 +13,23 @@ from ._handle import freed_by
 from ._lib import CError, Error, fail, lib
 from ._ranges import c_string, shown
 from ._rows import EDITS
-from ._sampling import CSampler
+from ._sampling import SETTINGS, CSampler
 
 if TYPE_CHECKING:
     from .model import Model
 
 _p, _size, _err, _sampler = c.c_void_p, c.c_size_t, c.POINTER(CError), c.POINTER(CSampler)
+
+
+class CAuthorSetting(c.Structure):
+    """author_setting of tools/choose/author.h."""
+
+    _fields_ = [("name", c.c_char_p), ("text", c.c_char * 100)]
+
+
+AUTHOR_MOST = 8
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
+    "author_read": (c.c_int, [_p, c.POINTER(CAuthorSetting), _err]),
     "choose_new": (_p, [_p, _err]),
     "choose_free": (None, [_p]),
     "choose_set": (c.c_int, [_p, c.c_char_p, c.c_char_p, _err]),
@@ -58,6 +68,18 @@ def texts_of(name: str, value: Any) -> list[str]:
     if isinstance(value, tuple):
         return [":".join(_number(name, item) for item in value)]
     return [value if isinstance(value, str) and (EDITS[name].texts or ":" in value) else _number(name, value)]
+
+
+def author_settings(model: Model) -> dict[str, Any]:
+    """Settings by argument."""
+    handle, found, err = model._open(), (CAuthorSetting * AUTHOR_MOST)(), CError()
+    n = lib.author_read(handle.pointer, found, c.byref(err))
+    if n < 0:
+        raise fail(err, model.path)
+    named = {row.option.encode(): name for name, row in (EDITS | SETTINGS).items()}
+    rows = [(named[b"--" + s.name], s.text.decode().split(":")) for s in found[:n]]
+    return {name: tuple(float(x) for x in texts) if len(texts) > 1 else int(texts[0]) if texts[0].isdigit() else float(texts[0])
+            for name, texts in rows}
 
 
 class ChooserPointer(int):

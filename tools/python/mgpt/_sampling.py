@@ -13,7 +13,7 @@ from ._rows import Setting
 
 # By argument of Sampler and Model.generate. Rows have the repl's temperature, 0; here it is that of `mgpt generate`.
 SETTINGS = _rows.SETTINGS | {"temperature": _rows.SETTINGS["temperature"]._replace(default=0.8)}
-SEED = Setting("--seed", 0, 2**64 - 1, True, 0)
+SEED = Setting("--seed", -1, 2**64 - 1, True, 0)
 
 
 class CSampler(c.Structure):

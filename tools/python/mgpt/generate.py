@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ctypes as c
+import secrets
+import sys
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, cast
 
@@ -30,7 +32,8 @@ class Sampler:
 
     def __init__(self, *values: float, model: Model | None = None, **named: Unpack[Sampling]) -> None:
         """The arguments of Sampling, in its order or by name; without one the temperature is 0.8. Edits of logits
-        (repeat_penalty, ban, ...) need the model: several numbers are a tuple, biases a dict, texts a list."""
+        (repeat_penalty, ban, ...) need the model: several numbers are a tuple, biases a dict, texts a list. The seed -1
+        draws one and prints it; it is in `seed`."""
         rows = SETTINGS | {"seed": SEED}
         given = dict(zip(rows, values)) | cast("dict[str, float]", named)
         edits = {name: given.pop(name) for name in [*given] if name in EDITS and name not in rows}
@@ -39,7 +42,12 @@ class Sampler:
         if edits and model is None:
             raise TypeError(f"{next(iter(edits))}: expected a model as well: Sampler(model=..., {next(iter(edits))}=...)")
         self._edits = Edits(model, edits) if edits and model else None
-        self._sampler = CSampler(*(option(name, given.get(name, row.default)) for name, row in rows.items()))
+        values = [option(name, given.get(name, row.default)) for name, row in rows.items()]
+        if values[-1] == -1:  # the seed
+            values[-1] = secrets.randbits(32)
+            print(f"mgpt: seed {values[-1]}", file=sys.stderr)
+        self.seed = values[-1]
+        self._sampler = CSampler(*values)
 
     def __call__(self, logits: npt.NDArray[np.float32], tokens: Ids | None = None) -> int:
         """Chooses one of the tokens whose logits are given. `tokens` are the text so far, for edits."""
@@ -180,7 +188,7 @@ def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sam
 
 # Options of `mgpt generate` by argument; a setting of the sampler has its own.
 _OPTIONS = {"n": "-n", "batch": "--batch", "n_ctx": "-c", "threads": "-t", "logprobs": "--top", "seed": "-s",
-            "ignore_end": "--ignore-end", "no_prompt": "--no-prompt"}
+            "ignore_author": "--ignore-author", "ignore_end": "--ignore-end", "no_prompt": "--no-prompt"}
 
 
 def generate_many(model: str, prompts: Iterable[Any], options: dict[str, Any]) -> list[dict[str, Any]]:

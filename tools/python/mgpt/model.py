@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from . import analysis
 from . import hooks as _hooks
+from ._choose import author_settings
 from ._handle import ModelHandle
 from ._info import info_of
 from ._lib import (EARG, NO_SPECIAL_TOKENS, PARSE_SPECIAL, ROLES, CModelParams, CStream, CTensor, Error, call, lib)
@@ -207,6 +208,12 @@ class Model:
         return Added((steer if isinstance(steer, Steering) else Steering(steer)).rows(self))
 
     @property
+    def author_settings(self) -> dict[str, Any]:
+        """How the model's author draws, by arguments of Sampler: {"temperature": 0.6, "top_p": 0.95}; from general.sampling.*
+        of the file, or generation_config.json of a checkpoint. `generate` uses them, what scores does not."""
+        return author_settings(self)
+
+    @property
     def hook_names(self) -> list[str]:
         """The names of all values inside this model, in the order of the pass."""
         return list(self._all_hooks())
@@ -258,15 +265,17 @@ class Model:
     def generate(self, text: str | Tokens = "", n: int | None = None, *, n_ctx: int = 0, threads: int = 0,
                  kv: str = "auto", hooks: Iterable[_hooks.HookRow] = (), steer: Steering | Vectors | None = None,
                  stop: str | Iterable[str] = (), ignore_end: bool = False, logprobs: int | None = None,
-                 **sampling: Unpack[Sampling]) -> Iterator[str]:
+                 ignore_author: bool = False, **sampling: Unpack[Sampling]) -> Iterator[str]:
         """Continues a text: yields pieces until a stop text, an end token, n tokens, or the end of the context.
 
         The pieces are those that `mgpt generate --no-prompt` prints for the same options. `stop` is one text or
         several: what is drawn ends before the first of them. `ignore_end`: end tokens are drawn as others are.
         `logprobs=N`: the pieces are mgpt.Piece, each with its token, its probabilities and the N likeliest.
         `sampling` are arguments of Sampler: temperature, seed, top_k, repeat_penalty, ban=["..."], dry=(0.8, 1.75, 2), ...
+        What it does not say, author_settings do, unless `ignore_author` is true.
         """
-        tokens, sampler, stops = self._tokens(text), Sampler(model=self, **sampling), Stops(stop)
+        named: Any = sampling if ignore_author else self.author_settings | sampling
+        tokens, sampler, stops = self._tokens(text), Sampler(model=self, **named), Stops(stop)
         n = None if n is None else int(option("n", n))
         logprobs = None if logprobs is None else int(option("logprobs", logprobs))
         if not len(tokens):
@@ -287,7 +296,7 @@ class Model:
 
     def generate_many(self, prompts: Iterable[str | Tokens | Mapping[str, Any]], n: int | None = None, *, batch: int = 0,
                       n_ctx: int = 0, threads: int = 0, logprobs: int | None = None,
-                      ignore_end: bool = False, no_prompt: bool = False,
+                      ignore_end: bool = False, no_prompt: bool = False, ignore_author: bool = False,
                       **sampling: Unpack[Sampling]) -> list[dict[str, Any]]:
         """Continues many prompts in common passes: what `mgpt generate --records` writes of each, in their order.
 
@@ -298,7 +307,7 @@ class Model:
         from .generate import generate_many
 
         options = {"n": n, "batch": batch, "n_ctx": n_ctx, "threads": threads, "logprobs": logprobs,
-                   "ignore_end": ignore_end, "no_prompt": no_prompt, **sampling}
+                   "ignore_end": ignore_end, "no_prompt": no_prompt, "ignore_author": ignore_author, **sampling}
         return generate_many(self._run_on(), prompts, options)
 
     def logits(self, text: str | Tokens, *, threads: int = 0, kv: str = "auto",
