@@ -220,5 +220,5 @@ def test_page(subject):
 
 
 def model_has_no_picture(model):
-    names = model.tensors()
+    names = model.tensors
     return model.info.n_expert > 0 or any("shortconv" in n or "attn_output_norm" in n for n in names)

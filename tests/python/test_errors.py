@@ -115,7 +115,7 @@ def test_closed(model):
     model.close()
     for call in (lambda: fork.step(1), fork.fork, lambda: fork.tokens, lambda: fork.logits, lambda: len(fork),
                  model.session, lambda: model.encode("a"), lambda: model.decode([1]), lambda: model.run_with_cache("a"),
-                 lambda: mgpt.step_many([fork], [1]), lambda: list(model.generate("a")), lambda: model.tensors()):
+                 lambda: mgpt.step_many([fork], [1]), lambda: list(model.generate("a")), lambda: model.tensors):
         with pytest.raises(ValueError, match="the model is closed"):
             call()
     assert "closed" in repr(fork) and np.isfinite(view).all()

@@ -85,3 +85,22 @@ def test_engine(root, corpus, tmp_path, engine):
 
     again()
     check_resumed(again, tmp_path / "out", whole)
+
+
+def test_completion(root, names, monkeypatch):
+    """Chunks make the text of Model.generate, with a reason at their end."""
+    monkeypatch.syspath_prepend(str(root / "tools/python/examples"))
+    from completion import create_completion
+
+    for options, reason in (({"max_tokens": 3}, "length"), ({"max_tokens": 99}, "stop"), ({"max_tokens": 99, "stop": ["a"], "seed": 4}, "stop"),
+                            ({"max_tokens": 0}, "length"), ({"max_tokens": 2, "echo": True, "top_k": 5}, "length")):
+        chunks = list(create_completion(names, "mar", stream=True, **options))
+        given = {name: value for name, value in options.items() if name not in ("max_tokens", "echo")}
+        want = ("mar" if "echo" in options else "") + "".join(names.generate("mar", options["max_tokens"], **given))
+        assert "".join(c["choices"][0]["text"] for c in chunks) == want
+        assert [c["choices"][0]["finish_reason"] for c in chunks] == [None] * (len(chunks) - 1) + [reason]
+        whole = create_completion(names, "mar", **options)
+        assert whole["choices"][0]["text"] == want and whole["choices"][0]["finish_reason"] == reason
+        assert whole["usage"]["prompt_tokens"] == 4 and whole["usage"]["completion_tokens"] <= options["max_tokens"]
+    text = run(root, sys.executable, "completion.py", root / "weights/names.gguf", "mar").decode()
+    assert text == "".join(names.generate("mar", 100)) + "\n"

@@ -35,7 +35,7 @@ def test_text(names, shakespeare):
 
 
 def test_tensors(names):
-    kind, shape = names.tensors()["token_embd.weight"]
+    kind, shape = names.tensors["token_embd.weight"]
     assert (kind, shape, names.tensor("token_embd.weight").shape) == ("F32", (27, 16), (27, 16))
 
 

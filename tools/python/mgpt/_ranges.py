@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import reprlib
+from collections.abc import Iterable
 from typing import Any
 
 from ._sampling import SEED, SETTINGS
@@ -26,6 +27,23 @@ def shown(value: object) -> str:
     """A value in a message: its beginning and its end. A number of NumPy as Python has it, -5 for np.int32(-5)."""
     item = getattr(value, "item", None)
     return _short.repr(item() if isinstance(value, numbers.Number) and item else value)
+
+
+def near(word: object, known: Iterable[str]) -> str:
+    """", did you mean 'hook_z'?" if one of the known names is near or begins so, else nothing."""
+    from difflib import get_close_matches
+
+    names = {name.lower(): name for name in known}
+    begun = [name for name in names if len(str(word)) > 1 and name.startswith(str(word).lower())]
+    found = begun or get_close_matches(str(word).lower(), names, 1, 0.75)
+    return f", did you mean {names[found[0]]!r}?" if found else ""
+
+
+def one_of(name: str, value: Any, other: str, other_value: Any) -> Any:
+    """The value of an argument that has two names."""
+    if value is not None and other_value is not None:
+        raise TypeError(f"{other}: another name of {name}, which is given as well")
+    return other_value if value is None else value
 
 
 def number(name: str, value: Any, least: float, most: float, whole: bool = True) -> Any:

@@ -8,9 +8,13 @@ import sys
 import tempfile
 import threading
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ._interrupt import elsewhere
 from ._lib import EFILE, Error
+
+if TYPE_CHECKING:
+    from .model import Lora
 
 PROGRAM = os.path.join(os.path.dirname(__file__), "mgpt")
 
@@ -38,6 +42,19 @@ def converted(path: str, options: Sequence[str], notes: list[str]) -> tempfile.T
     lines = run("convert", *options, "--", path, os.path.join(folder.name, "model.gguf")).stderr.splitlines()
     notes += [line.removeprefix("mgpt: ") for line in lines if folder.name not in line]
     return folder
+
+
+def lora_options(lora: Lora) -> list[str]:
+    """The options of mgpt convert for adapters."""
+    words: list[str] = []
+    for adapter in [lora] if isinstance(lora, (str, os.PathLike)) or _is_scaled(lora) else lora:
+        path, scale = adapter if isinstance(adapter, tuple) else (adapter, 1.0)
+        words += ["--lora", f"{os.fspath(path)}:{float(scale)!r}" if scale != 1 else os.fspath(path)]
+    return words
+
+
+def _is_scaled(lora: object) -> bool:
+    return isinstance(lora, tuple) and len(lora) == 2 and isinstance(lora[1], (int, float))
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from ._choose import Edits
 from ._lib import EFILE, CCandidate, Error, lib
-from ._ranges import option, shown
+from ._ranges import near, option, shown
 from ._rows import EDITS, Sampling
 from ._sampling import SEED, SETTINGS, CSampler
 
@@ -37,8 +37,10 @@ class Sampler:
         rows = SETTINGS | {"seed": SEED}
         given = dict(zip(rows, values)) | cast("dict[str, float]", named)
         edits = {name: given.pop(name) for name in [*given] if name in EDITS and name not in rows}
-        if len(values) > len(rows) or set(given) - set(rows):
-            raise TypeError(f"Sampler: expected {', '.join([*rows, *EDITS])}, found {shown(values or sorted(set(given) - set(rows)))}")
+        strange = sorted(set(given) - set(rows))
+        if len(values) > len(rows) or strange:
+            raise TypeError(f"Sampler: expected {', '.join([*rows, *EDITS])}, found {shown(values or strange)}"
+                            + (near(strange[0], [*rows, *EDITS]) if strange else ""))
         if edits and model is None:
             raise TypeError(f"{next(iter(edits))}: expected a model as well: Sampler(model=..., {next(iter(edits))}=...)")
         self._edits = Edits(model, edits) if edits and model else None
@@ -205,7 +207,7 @@ def generate_many(model: str, prompts: Iterable[Any], options: dict[str, Any]) -
             words += [f"{EDITS[name].option}={text}" for text in texts_of(name, value)]
             continue
         if row is None and name not in _OPTIONS:
-            raise TypeError(f"generate_many: unexpected argument {name!r}")
+            raise TypeError(f"generate_many: unexpected argument {name!r}{near(name, [*_OPTIONS, *SETTINGS, *EDITS])}")
         if isinstance(value, bool):
             words += [_OPTIONS[name]] * value
         elif value is not None and not (name in ("batch", "n_ctx", "threads") and value == 0):

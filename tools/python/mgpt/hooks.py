@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from ._interrupt import run
 from ._lib import ESTOP, POINT, CValue, Error, TapFn, lib
-from ._ranges import shown
+from ._ranges import near, shown
 from .norms import INPUTS, Norm, load_norm, norm_role
 
 if TYPE_CHECKING:
@@ -106,16 +106,9 @@ def choose(model: Model, names: Names) -> list[Hook]:
     for pattern in [names] if isinstance(names, str) else names:
         matches = {n: h for n, h in hooks.items() if fnmatchcase(n, pattern)}
         if not matches:
-            raise ValueError(_no_hook(hooks, pattern))
+            raise ValueError(f"no hook is called {shown(pattern)}{near(pattern, hooks) or ' (Model.hook_names)'}")
         chosen |= matches
     return [hook for name, hook in hooks.items() if name in chosen]
-
-
-def _no_hook(hooks: Mapping[str, Hook], pattern: str) -> str:
-    from difflib import get_close_matches
-
-    near = get_close_matches(pattern, hooks, 1)
-    return f"no hook is called {shown(pattern)}" + (f", did you mean {near[0]!r}?" if near else " (Model.hook_names)")
 
 
 # ---- the tap ----
@@ -137,7 +130,6 @@ class Tap:
         self._norms = {key[:2]: load_norm(model, norm_role(model, *key[:2]) or "", key[1])
                        for key in (*self._hooks, *self._keep) if key[2]}
         self.store: dict[str, Floats] = {hook.name: np.empty(0, np.float32) for hook in self._keep.values()}
-        self.labels: list[str] = []
         self._chunk, self._n_chunk = 0, 0  # the position where it begins; its tokens
         # What hooks made of a value of a chunk, for when the tokens run again; None: they left it as it was.
         self._done: dict[tuple[Key, int], Floats | None] = {}
@@ -231,7 +223,7 @@ class Tap:
             if (key, self._chunk) in self._done or self._again:
                 continue
             before = _square(self._seen.pop(key), n_queries, UNSEEN[key[0]])
-            done = self._done[key, self._chunk] = self._ask(key, before)
+            done = self._done[key, self._chunk] = self.meet(key, before)
             self._again = done is not None
 
     def _see_norm(self, place: tuple[int, int], norm: Norm, pos: int, data: Floats) -> None:
@@ -254,7 +246,7 @@ class Tap:
         if key in self._hooks and (key, self._chunk) not in self._done:
             self._groups.setdefault(key, []).append(before.copy())
             if first + n == self._n_chunk:
-                self._done[key, self._chunk] = self._ask(key, np.concatenate(self._groups.pop(key), 1))
+                self._done[key, self._chunk] = self.meet(key, np.concatenate(self._groups.pop(key), 1))
                 # The engine has gone on with the groups before this one: it has to run again.
                 self._again = first > 0 and self._done[key, self._chunk] is not None
         done = self._done.get((key, self._chunk))
@@ -264,7 +256,11 @@ class Tap:
             array[0, pos : pos + n] = after[0]
         return after
 
-    def _ask(self, key: Key, before: Floats) -> Floats | None:
+    def meet(self, key: Key, before: Floats) -> Floats | None:
+        """As ask. A row of a batch waits for the others here (batch.py)."""
+        return self.ask(key, before)
+
+    def ask(self, key: Key, before: Floats) -> Floats | None:
         """What the hooks make of a value, which they get as a copy; None if that is what it was."""
         array = before.copy()
         for fn, hook in self._hooks[key]:

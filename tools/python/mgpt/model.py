@@ -6,7 +6,7 @@ import ctypes as c
 import os
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from weakref import ref
 
 import numpy as np
@@ -18,10 +18,12 @@ from ._choose import author_settings
 from ._handle import ModelHandle
 from ._info import info_of
 from ._lib import (EARG, NO_SPECIAL_TOKENS, PARSE_SPECIAL, ROLES, CModelParams, CStream, CTensor, Error, call, lib)
-from ._ranges import c_string, number, option, shown
+from ._ranges import c_string, near, number, one_of, option, shown
 from .analysis import Attribution, HeadScores, Lens, MaxText
+from .batch import run_rows
 from .cache import Cache
 from .choice import Choice, choose
+from .conventions import Conventions, Prompts, is_batch
 from .generate import Sampler, Stops, generate
 from .patching import Metric, Patched, run_hooks, run_program
 from .score import Score, all_logits, score
@@ -38,7 +40,7 @@ Adapter = str | os.PathLike[str] | tuple[str | os.PathLike[str], float]
 Lora = Adapter | Sequence[Adapter]
 
 
-class Model:
+class Model(Conventions):
     """The weights of a GGUF file, or of a checkpoint that `mgpt convert` reads (a file or a directory).
 
     A model is immutable; threads may share it. Close it, or use it in a `with` statement, to free the memory at a
@@ -61,9 +63,9 @@ class Model:
         params = CModelParams(c_string("isa", isa) if isa else None, vocab_only, option("threads", threads), 0)
         file, kept = self.path, None
         if lora or not is_gguf(self.path):
-            from ._tool import converted
+            from ._tool import converted, lora_options
 
-            kept = converted(self.path, [*convert, *_lora_options(lora)], self.notes)
+            kept = converted(self.path, [*convert, *lora_options(lora)], self.notes)
             file = os.path.join(kept.name, "model.gguf")
         pointer = call("mgpt_open", os.fsencode(file), c.byref(params), what=self.path)
         self._handle = ModelHandle(pointer, kept)
@@ -141,11 +143,19 @@ class Model:
         array = np.asarray(text)
         return ids(array[0] if array.ndim == 2 and len(array) == 1 else array)
 
+    def _rows(self, text: Prompts) -> list[npt.NDArray[np.int32]]:
+        """The rows of a batch, of equal length; one for a text or tokens."""
+        rows = list(self._padded(text)) if is_batch(text) else [self._tokens(cast("str | Tokens", text))]
+        if not rows or not len(rows[0]):
+            raise ValueError("text: nothing to run: the text is empty and the model has no BOS")
+        return rows
+
     def _labels(self, tokens: npt.NDArray[np.int32]) -> list[str]:
         return [self.decode([t]) or self.token_text(t) for t in tokens]
 
     # ---- weights ----
 
+    @property
     def tensors(self) -> dict[str, tuple[str, tuple[int, ...]]]:
         """Name, element type and shape (rows first) of every tensor in the file."""
         handle, found = self._open(), CTensor()
@@ -158,14 +168,17 @@ class Model:
     def tensor(self, name: str) -> Floats:
         """A tensor as float32, shape [rows, columns] as in PyTorch. Reads a GGUF file again."""
         handle, found = self._open(), CTensor()
-        call("mgpt_find_tensor", handle.pointer, c_string("name", name), c.byref(found))
+        try:
+            call("mgpt_find_tensor", handle.pointer, c_string("name", name), c.byref(found))
+        except Error as failed:
+            raise Error(f"{failed}{near(name, self.tensors)}", failed.status) from None
         out = np.empty(tuple(found.dims[: found.n_dims][::-1]), np.float32)
         call("mgpt_read_tensor", handle.pointer, name.encode(), 0, out.size, out.ctypes.data, what=self.path)
         return out
 
     def _find(self, role: str, layer: int, bias: bool) -> CTensor:
         if role not in ROLES:
-            raise ValueError(f"role: expected one of {', '.join(ROLES)}, found {shown(role)}")
+            raise ValueError(f"role: expected one of {', '.join(ROLES)}, found {shown(role)}{near(role, ROLES)}")
         found = CTensor()
         call("mgpt_find_role", self._open().pointer, ROLES[role], layer, bias, c.byref(found))
         return found
@@ -223,58 +236,51 @@ class Model:
             self._hook_table = _hooks.list_hooks(self)
         return self._hook_table
 
-    def _tapped(self, text: str | Tokens, rows: Iterable[_hooks.HookRow], names: _hooks.Names,
-                steer: Steering | Vectors | None) -> _hooks.Tap:
-        tokens = self._tokens(text)
-        if not len(tokens):
-            raise ValueError("text: nothing to run: the text is empty and the model has no BOS")
-        logits = self._all_hooks()["logits"]
-        tap = _hooks.Tap(self, rows, [*_hooks.choose(self, names), logits], len(tokens))
-        session = self.session(kv="f32", chunk=min(len(tokens), 4096), steer=steer)
-        handle = session._open()
-        with handle:
-            tap.run(handle, tokens)
-        tap.labels = self._labels(tokens)
-        return tap
-
-    def run_with_cache(self, text: str | Tokens, names: _hooks.Names = None, *, hooks: Iterable[_hooks.HookRow] = (),
-                       remove_batch_dim: bool = False,
+    def run_with_cache(self, text: Prompts, names: _hooks.Names = None, *, names_filter: _hooks.Names = None,
+                       hooks: Iterable[_hooks.HookRow] = (), remove_batch_dim: bool = False,
                        steer: Steering | Vectors | None = None) -> tuple[Floats, Cache]:
         """Runs a text or tokens; returns logits [1, T, n_vocab] and the values inside, as TransformerLens does.
 
         `names` chooses: None (all), a name or pattern ("blocks.*.attn.hook_pattern"), several, or a function of the
-        name. `hooks` change values first, as in run_with_hooks. Keys and values are kept in float32. `steer` is as in
-        `session`; hooks get what it has changed.
+        name; `names_filter` is its name in TransformerLens. `hooks` change values first, as in run_with_hooks. A list of
+        texts, or rows of tokens, is a batch: every first axis is that of the texts, and what follows the tokens of a
+        shorter text is padding (to_tokens). Keys and values are kept in float32. `steer` is as in `session`; hooks get
+        what it has changed.
         """
-        tap = self._tapped(text, hooks, names, steer)
-        values = {n: v[0] if remove_batch_dim else v for n, v in tap.store.items()}
-        logits = tap.store["logits"]
+        found = run_rows(self, self._rows(text), hooks, names_filter if names is None else names, steer)
+        if remove_batch_dim and len(found.store["logits"]) != 1:
+            raise ValueError(f"remove_batch_dim: expected one text, found {len(found.store['logits'])}")
+        values = {n: v[0] if remove_batch_dim else v for n, v in found.store.items()}
         del values["logits"]
-        return logits, Cache(values, tap.labels, self.info.n_layer)
+        return found.store["logits"], Cache(values, found.labels, self)
 
-    def run_with_hooks(self, text: str | Tokens, hooks: Iterable[_hooks.HookRow],
-                       steer: Steering | Vectors | None = None) -> Floats:
+    def run_with_hooks(self, text: Prompts, hooks: Iterable[_hooks.HookRow] = (),
+                       steer: Steering | Vectors | None = None, *, fwd_hooks: Iterable[_hooks.HookRow] = ()) -> Floats:
         """Runs a text or tokens with hooks; returns logits [1, T, n_vocab].
 
         Each hook is (name, function), the name as in run_with_cache. function(value, hook=...) gets a copy of the
         value, [1, T, ...] as in TransformerLens, and changes it in place or returns a new one of its shape. Texts above
-        4096 tokens come in chunks. An exception in a hook ends the run and comes through.
+        4096 tokens come in chunks. Of a batch (a list of texts, or rows of tokens) hooks get all rows as one value. An
+        exception in a hook ends the run and comes through. `fwd_hooks` is the name of `hooks` in TransformerLens.
         """
-        return self._tapped(text, hooks, (), steer).store["logits"]
+        return run_rows(self, self._rows(text), [*hooks, *fwd_hooks], (), steer).store["logits"]
 
     def generate(self, text: str | Tokens = "", n: int | None = None, *, n_ctx: int = 0, threads: int = 0,
                  kv: str = "auto", hooks: Iterable[_hooks.HookRow] = (), steer: Steering | Vectors | None = None,
                  stop: str | Iterable[str] = (), ignore_end: bool = False, logprobs: int | None = None,
-                 ignore_author: bool = False, **sampling: Unpack[Sampling]) -> Iterator[str]:
+                 ignore_author: bool = False, max_new_tokens: int | None = None, do_sample: bool = True,
+                 **sampling: Unpack[Sampling]) -> Iterator[str]:
         """Continues a text: yields pieces until a stop text, an end token, n tokens, or the end of the context.
 
         The pieces are those that `mgpt generate --no-prompt` prints for the same options. `stop` is one text or
         several: what is drawn ends before the first of them. `ignore_end`: end tokens are drawn as others are.
         `logprobs=N`: the pieces are mgpt.Piece, each with its token, its probabilities and the N likeliest.
         `sampling` are arguments of Sampler: temperature, seed, top_k, repeat_penalty, ban=["..."], dry=(0.8, 1.75, 2), ...
-        What it does not say, author_settings do, unless `ignore_author` is true.
+        What it does not say, author_settings do, unless `ignore_author` is true. `max_new_tokens` is n; `do_sample=False` takes
+        the likeliest token: the names of transformers.
         """
-        named: Any = sampling if ignore_author else self.author_settings | sampling
+        n = one_of("n", n, "max_new_tokens", max_new_tokens)
+        named: Any = (sampling if ignore_author else self.author_settings | sampling) | ({} if do_sample else {"temperature": 0})
         tokens, sampler, stops = self._tokens(text), Sampler(model=self, **named), Stops(stop)
         n = None if n is None else int(option("n", n))
         logprobs = None if logprobs is None else int(option("logprobs", logprobs))
@@ -375,7 +381,7 @@ class Model:
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled as its path and options: the file is opened again."""
-        return _reopen, (os.path.abspath(self.path), self._options)
+        return _reopen, (type(self), os.path.abspath(self.path), self._options)
 
     def __copy__(self) -> Model:
         return self  # it is immutable
@@ -421,21 +427,8 @@ class Decoder:
         return self._buffer.raw[:n].decode()
 
 
-def _reopen(path: str, options: dict[str, Any]) -> Model:
-    return Model(path, **options)
-
-
-def _lora_options(lora: Lora) -> list[str]:
-    """The options of mgpt convert for adapters."""
-    words: list[str] = []
-    for adapter in [lora] if isinstance(lora, (str, os.PathLike)) or _is_scaled(lora) else lora:
-        path, scale = adapter if isinstance(adapter, tuple) else (adapter, 1.0)
-        words += ["--lora", f"{os.fspath(path)}:{float(scale)!r}" if scale != 1 else os.fspath(path)]
-    return words
-
-
-def _is_scaled(lora: object) -> bool:
-    return isinstance(lora, tuple) and len(lora) == 2 and isinstance(lora[1], (int, float))
+def _reopen(kind: type[Model], path: str, options: dict[str, Any]) -> Model:
+    return kind(path, **options)
 
 
 def is_gguf(path: str) -> bool:

@@ -6,13 +6,14 @@ gain and the bias: hook_scale [1, T, 1], and hook_normalized [1, T, n_embd].
 
 from __future__ import annotations
 
+import ctypes as c
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
-from ._lib import POINT
+from ._lib import POINT, CLayer, call
 
 if TYPE_CHECKING:
     from .model import Model
@@ -54,3 +55,15 @@ def load_norm(model: Model, role: str, layer: int) -> Norm:
     gain = model.tensor_of(role, layer)
     bias = model.tensor_of(role, layer, bias=True) if model.has(role, layer, bias=True) else np.zeros_like(gain)
     return Norm(model.info.norm == "layernorm", model.info.norm_eps, gain, bias)
+
+
+def norm_before(model: Model, role: str, layer: int) -> Norm | None:
+    """The norm "ln1" or "ln2" of a layer, or "ln_final"; one without gain has 1. None: the model has no such norm."""
+    facts = CLayer()
+    if layer >= 0:
+        call("mgpt_get_layer", model._open().pointer, layer, c.byref(facts))
+    if not (model.info.ln_final if layer < 0 else getattr(facts, role)):
+        return None
+    if model.has(role, layer):
+        return load_norm(model, role, layer)
+    return Norm(model.info.norm == "layernorm", model.info.norm_eps, np.ones(1, np.float32), np.zeros(1, np.float32))

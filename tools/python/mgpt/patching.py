@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from ._ranges import near
+
 if TYPE_CHECKING:
     from .hooks import Floats
     from .model import Model
@@ -40,7 +42,7 @@ class Grid:
     def sel(self, **coords: int) -> npt.NDArray[np.float64]:
         """Values at coordinates: g.sel(layer=3, head=0) is an array of positions."""
         for name in set(coords) - set(self.coords):
-            raise KeyError(f"{name}: expected some of {', '.join(self.coords)}")
+            raise KeyError(f"{name}: expected some of {', '.join(self.coords)}{near(name, self.coords)}")
         index = tuple(self.coords[n].index(coords[n]) if n in coords else slice(None) for n in self.coords)
         part: npt.NDArray[np.float64] = self.values[index]
         return part
@@ -69,6 +71,8 @@ class Patched(Mapping[str, Grid]):
     grids: dict[str, Grid]
 
     def __getitem__(self, over: str) -> Grid:
+        if over not in self.grids:
+            raise KeyError(f"{over}: expected one of {', '.join(self.grids)}{near(over, self.grids)}")
         return self.grids[over]
 
     def __iter__(self) -> Iterator[str]:

@@ -14,7 +14,7 @@ from . import hooks as _hooks
 from ._handle import SessionHandle
 from ._interrupt import run
 from ._lib import KV_TYPES, CSessionParams, call, lib
-from ._ranges import number, option, shown
+from ._ranges import near, number, option, shown
 
 if TYPE_CHECKING:
     from .model import Model
@@ -63,7 +63,7 @@ class Session:
     @classmethod
     def _new(cls, model: Model, n_ctx: int, threads: int, chunk: int, kv: str, steering: Added) -> Session:
         if kv not in KV_TYPES:
-            raise ValueError(f"kv: expected one of {', '.join(KV_TYPES)}, found {shown(kv)}")
+            raise ValueError(f"kv: expected one of {', '.join(KV_TYPES)}, found {shown(kv)}{near(kv, KV_TYPES)}")
         owner = model._open()
         numbers = option("n_ctx", n_ctx), option("threads", threads), _count("chunk", chunk)
         params = CSessionParams(*numbers, KV_TYPES[kv])

@@ -84,7 +84,7 @@ def _read(path: str, n_layer: int) -> npt.NDArray[Any] | dict[int, Row]:
             raise Error(f"{path}: {failed}", EFILE) from None
         return array
     with Model(path, vocab_only=True) as file:
-        return {_direction(path, name, n_layer): file.tensor(name) for name in file.tensors()}
+        return {_direction(path, name, n_layer): file.tensor(name) for name in file.tensors}
 
 
 def _direction(path: str, name: str, n_layer: int) -> int:

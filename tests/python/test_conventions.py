@@ -1,0 +1,162 @@
+"""Names of other libraries: what they give by ours, batches with hooks, and names that are near."""
+import pickle
+import threading
+
+import mgpt
+import numpy as np
+import pytest
+
+GOLDEN = ("gpt2", "llama", "gemma3", "granite", "cohere", "olmo2", "gpt_neox", "qwen3", "phi")
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+def test_stacks_add_up(root, name):
+    """The parts of the residual stream are all of it, and those of a logit difference are all of that."""
+    model = mgpt.Model.from_pretrained(root / f"tests/golden/{name}")
+    logits, cache = model.run_with_cache([[1, 2, 3, 4], [4, 3, 2, 1]])
+    stack, labels = cache.decompose_resid(return_labels=True)
+    assert len(labels) == len(stack) == 2 * model.cfg.n_layers + (2 if "hook_pos_embed" in cache else 1)
+    whole = cache["resid_post", -1]
+    assert np.allclose(stack.sum(0), whole, atol=1e-5 * np.abs(whole).max())
+    heads, names = cache.stack_head_results(return_labels=True, incl_remainder=True)
+    assert names[:2] == ["L0H0", "L0H1"] and names[-1] == "remainder"
+    assert np.allclose(heads.sum(0), whole, atol=1e-5 * np.abs(whole).max())
+    parts = cache.logit_attrs(stack, 5, 6).sum(0)
+    cap, shift = model.info.logit_softcap, 0.0
+    if model.has("ln_final", bias=True):
+        shift = model.tensor_of("ln_final", bias=True) @ (model.W_U[:, 5] - model.W_U[:, 6]) * model.info.logit_scale
+    assert not cap
+    shift = shift + model.b_U[5] - model.b_U[6]
+    assert np.allclose(parts + shift, logits[..., 5] - logits[..., 6], atol=2e-5 * np.abs(logits).max())
+
+
+def test_stack_of_heads_is_attention(root):
+    """Without a norm after it attention is the sum of its heads and a bias."""
+    model = mgpt.Model(root / "tests/golden/gpt2")
+    _, cache = model.run_with_cache([1, 2, 3])
+    found = cache.stack_head_results(layer=1).sum(0) + model.b_O[0]
+    assert np.allclose(found, cache["attn_out", 0], atol=1e-5)
+    lens, labels = cache.accumulated_resid(apply_ln=True, return_labels=True)
+    assert labels == [f"{i}_pre" for i in range(model.info.n_layer)] + ["final_post"]
+    assert np.allclose(lens[-1], cache["ln_final.hook_out"], atol=1e-5)
+    assert np.allclose(cache.accumulated_resid(pos_slice=-1, incl_mid=True)[1], cache["resid_mid", 0][:, -1])
+
+
+def test_queries_have_the_order_of_hooks(root):
+    """GGUF reorders the rows of q and k of Llama."""
+    for name in ("llama", "gpt2"):
+        model = mgpt.Model(root / f"tests/golden/{name}")
+        _, cache = model.run_with_cache([1, 2, 3])
+        for role, part in (("Q", "q"), ("K", "k"), ("V", "v")):
+            weight, bias = getattr(model, f"W_{role}")[1], getattr(model, f"b_{role}")[1]
+            found = np.einsum("bte,hed->bthd", cache["blocks.1.ln1.hook_out"], weight) + bias
+            assert np.allclose(found, cache["blocks.1.attn.hook_" + part], atol=1e-5), (name, role)
+
+
+def test_text(names):
+    assert names.to_tokens("anna").tolist() == [[26, 0, 13, 13, 0]]
+    assert names.to_tokens("anna", prepend_bos=False).tolist() == [[0, 13, 13, 0]]
+    assert names.to_tokens(["anna", "bo"]).tolist() == [[26, 0, 13, 13, 0], [26, 1, 14, 26, 26]]
+    assert names.to_str_tokens("an") == ["<BOS>", "a", "n"] and names.to_str_tokens(["a", "bo"])[1] == ["<BOS>", "b", "o"]
+    assert names.to_string([26, 0, 13]) == "<BOS>an" and names.to_string([[0], [1]]) == ["a", "b"] and names.to_string(1) == "b"
+    assert names.to_single_token("b") == 1 and names.to_single_str_token(26) == "<BOS>"
+    with pytest.raises(ValueError, match="'bo' is 2 tokens, expected one"):
+        names.to_single_token("bo")
+    with pytest.raises(ValueError, match="padding_side: expected 'right', found 'left'"):
+        names.to_tokens(["a", "bo"], padding_side="left")
+    with pytest.raises(mgpt.Error, match="'<'"):
+        names.to_tokens("<BOS>")
+
+
+def test_calls(names):
+    """Rows have the bits that they have alone; padding is in no loss."""
+    texts = ["annabel", "bo", "c"]
+    found, loss = names(texts, "both")
+    for row, text in zip(found, texts, strict=True):
+        alone = names.logits(text)
+        assert row[: len(alone)].tobytes() == alone.tobytes()
+    assert found.tobytes() == names(names.to_tokens(texts)).tobytes() == names.run_with_cache(texts, ())[0].tobytes()
+    scores = [s.logprobs[:-1] for s in names.score(texts)]  # a document ends with the end token
+    assert loss == pytest.approx(-np.concatenate(scores).mean(), rel=1e-6) and isinstance(loss, np.float32)
+    each = names(texts[0], "loss", loss_per_token=True)
+    assert each.shape == (1, 7) and np.allclose(-each[0], scores[0], rtol=1e-5)
+    assert names("a", None) is None and np.isnan(names([0], "loss"))
+    assert names.loss_fn(names(texts[0]), names.to_tokens(texts[0])) == pytest.approx(each.mean(), rel=1e-6)
+    with pytest.raises(ValueError, match="return_type: expected .*, found 'los', did you mean 'loss'"):
+        names("a", "los")
+    with pytest.raises(ValueError, match="nothing to run"):
+        names([])
+
+
+def test_batch_hooks(names):
+    """A hook sees all rows once, in this thread; what it mixes between rows arrives."""
+    tokens, seen = names.to_tokens(["anna", "bobo", "carl"]), []
+
+    def mean(value, hook):
+        seen.append((hook.name, value.shape, threading.current_thread() is threading.main_thread()))
+        value[:] = value.mean(0, keepdims=True)
+
+    found = names.run_with_hooks(tokens, fwd_hooks=[("blocks.0.attn.hook_pattern", mean), ("blocks.0.hook_mlp_out", mean)])
+    assert seen == [("blocks.0.attn.hook_pattern", (3, 4, 5, 5), True), ("blocks.0.hook_mlp_out", (3, 5, 16), True)]
+    pattern = names.run_with_cache(tokens)[1]["pattern", 0].mean(0, keepdims=True)
+    first = [("blocks.0.attn.hook_pattern", lambda value, hook: np.broadcast_to(pattern, value.shape))]
+    mlp = names.run_with_cache(tokens, hooks=first)[1]["mlp_out", 0].mean(0, keepdims=True)
+    for row, want in zip(tokens, found, strict=True):
+        alone = names.run_with_hooks(row, [*first, ("blocks.0.hook_mlp_out", lambda value, hook: mlp)])
+        assert alone[0].tobytes() == want.tobytes()
+    silent = names.run_with_hooks(tokens, [("*", lambda value, hook: None)])
+    assert silent.tobytes() == names(tokens).tobytes()
+
+
+@pytest.mark.parametrize("bad", [0, 2])
+def test_batch_failures(names, bad):
+    """An exception of a hook or a row comes through, and no thread is left."""
+    before, tokens = threading.active_count(), names.to_tokens(["anna", "bobo", "carl"])
+
+    def fail(value, hook):
+        raise LookupError("mine")
+
+    for hook in (fail, lambda value, hook: value[:1]):
+        with pytest.raises((LookupError, ValueError), match="mine|expected a value of shape"):
+            names.run_with_hooks(tokens, [("*hook_z", hook)])
+    tokens[bad, 3] = 99
+    with pytest.raises(mgpt.Error, match="99"):
+        names.run_with_hooks(tokens, [("*hook_z", lambda value, hook: value)])
+    assert threading.active_count() == before
+    with pytest.raises(ValueError, match="remove_batch_dim: expected one text, found 2"):
+        names.run_with_cache(["a", "b"], remove_batch_dim=True)
+
+
+def test_generate(names):
+    ours = [p for p in names.generate("a", 5, temperature=0)]
+    assert ours == list(names.generate("a", max_new_tokens=5, do_sample=False))
+    assert "".join(names.generate("a", max_new_tokens=5, do_sample=True, seed=3)) == "".join(names.generate("a", 5, seed=3))
+    with pytest.raises(TypeError, match="max_new_tokens: another name of n"):
+        names.generate("a", 5, max_new_tokens=5)
+
+
+def test_from_pretrained(root):
+    with pytest.raises(mgpt.Error, match="gpt2-medium: no such file or directory; mgpt downloads no models: hf download gpt2-medium"):
+        mgpt.Model.from_pretrained("gpt2-medium")
+    model = mgpt.Model.from_pretrained(root / "weights/names.gguf", threads=1)
+    assert pickle.loads(pickle.dumps(model)).cfg == model.cfg and (model.cfg.d_model, model.cfg.normalization_type) == (16, "RMS")
+
+
+def test_near_names(names):
+    _, cache = names.run_with_cache("anna")
+    for call, text in ((lambda: cache["patern", 0], r"\('patern', 0\): not in this cache, did you mean 'pattern'\?"),
+                       (lambda: cache["blocks.0.hook_resid_pots"], "did you mean 'blocks.0.hook_resid_post'"),
+                       (lambda: cache["zebra"], "zebra: not in this cache'?\"?$"),
+                       (lambda: names.tensor("token_embd.wieght"), "did you mean 'token_embd.weight'"),
+                       (lambda: names.tensor_of("W_q"), "did you mean 'W_Q'"),
+                       (lambda: names.session(kv="q8"), "did you mean 'q8_0'"),
+                       (lambda: names.generate("a", temprature=1), "did you mean 'temperature'"),
+                       (lambda: names.generate_many(["a"], top_kk=1), "did you mean 'top_k'"),
+                       (lambda: names.run_with_cache("a", "blocks.0.attn.hook_zz"), "did you mean 'blocks.0.attn.hook_z'"),
+                       (lambda: names.run_with_cache("a", "nothing like it"), r"\(Model.hook_names\)"),
+                       (lambda: names.patch("anna", "anne", "kl", "z")["zz"], "did you mean 'z'|expected one of z"),
+                       (lambda: cache.decompose_resid(mode="atn"), "did you mean 'attn'")):
+        with pytest.raises((KeyError, ValueError, TypeError, mgpt.Error), match=text):
+            call()
+    assert "embed" not in cache and cache["embed"] is cache["hook_embed"]
+    assert names.tensors["token_embd.weight"] == ("F32", (27, 16))

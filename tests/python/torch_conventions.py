@@ -1,0 +1,221 @@
+"""Names of TransformerLens next to TransformerLens: tokens, weights, stacks, batches, and its main demo as a notebook.
+
+Not collected by default: it wants torch, transformers and transformer_lens (suite "torch" of meson test).
+"""
+import contextlib
+import io
+import json
+import time
+
+import mgpt
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch")
+transformers = pytest.importorskip("transformers")
+tokenizers = pytest.importorskip("tokenizers")
+bridges = pytest.importorskip("transformer_lens.model_bridge")
+lens = pytest.importorskip("mgpt.transformer_lens")
+
+END = "<|endoftext|>"
+SIZES = {"vocab_size": 600, "hidden_size": 32, "intermediate_size": 80, "num_hidden_layers": 3, "num_attention_heads": 4,
+         "max_position_embeddings": 128}
+CONFIGS = {"gpt2": ("GPT2Config", {"vocab_size": 600, "n_positions": 128, "n_embd": 32, "n_layer": 3, "n_head": 4}),
+           "llama": ("LlamaConfig", {**SIZES, "num_key_value_heads": 2}),
+           "gemma2": ("Gemma2Config", {**SIZES, "num_key_value_heads": 2, "head_dim": 8, "query_pre_attn_scalar": 8}),
+           "qwen3": ("Qwen3Config", {**SIZES, "num_key_value_heads": 2, "head_dim": 16})}
+TEXTS = ["After John and Mary went to the store, Mary gave a bottle of milk to", "The cat sat on the mat.", "a"]
+
+
+@pytest.fixture(scope="module", params=CONFIGS)
+def pair(request, root, tmp_path_factory):
+    """(name, TransformerLens', ours in numpy, ours in tensors): a random checkpoint with a tokenizer of byte pairs."""
+    folder = tmp_path_factory.mktemp(request.param)
+    words = tokenizers.Tokenizer(tokenizers.models.BPE())
+    words.pre_tokenizer = tokenizers.pre_tokenizers.ByteLevel(add_prefix_space=False)
+    words.decoder = tokenizers.decoders.ByteLevel()
+    text = [(root / "README.md").read_text(), *[" John Mary Claire The cat store milk a b" for _ in range(99)]]
+    words.train_from_iterator(text, tokenizers.trainers.BpeTrainer(
+        vocab_size=600, special_tokens=[END], initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()))
+    marks = dict.fromkeys(["bos_token", "eos_token", "unk_token", "pad_token"], END)
+    transformers.PreTrainedTokenizerFast(tokenizer_object=words, **marks).save_pretrained(folder)
+    torch.manual_seed(7)
+    kind, options = CONFIGS[request.param]
+    config = getattr(transformers, kind)(**options, bos_token_id=0, eos_token_id=0, pad_token_id=0)
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.add_(torch.randn_like(p) * 0.1)
+    model.save_pretrained(folder)
+    theirs = bridges.TransformerBridge.boot_transformers(str(folder), hf_model=model)
+    torch.set_grad_enabled(False)
+    yield request.param, theirs, mgpt.Model.from_pretrained(folder), lens.HookedTransformer.from_pretrained(folder)
+    torch.set_grad_enabled(True)
+
+
+def near(ours, theirs, what):
+    ours, theirs = (torch.as_tensor(x).detach().double().numpy() for x in (ours, theirs))
+    assert ours.shape == theirs.shape, (what, ours.shape, theirs.shape)
+    assert np.abs(ours - theirs).max() <= 2e-5 * max(1, np.abs(theirs).max()), what
+
+
+def test_tokens(pair):
+    _, theirs, ours, tensors = pair
+    for bos in (None, False, True):
+        want = theirs.to_tokens(TEXTS, prepend_bos=bos, padding_side="right")
+        assert tensors.to_tokens(TEXTS, prepend_bos=bos).tolist() == want.tolist()
+        for text in TEXTS:
+            assert tensors.to_tokens(text, prepend_bos=bos).tolist() == theirs.to_tokens(text, prepend_bos=bos).tolist()
+            assert tensors.to_str_tokens(text, prepend_bos=bos) == theirs.to_str_tokens(text, prepend_bos=bos)
+    tokens = theirs.to_tokens(TEXTS[0])
+    assert tensors.to_string(tokens) == theirs.to_string(tokens) and tensors.to_string(tokens[0]) == theirs.to_string(tokens[0])
+    assert tensors.to_string(40) == theirs.to_string(40) and tensors.to_single_token(" Mary") == theirs.to_single_token(" Mary")
+    assert tensors.to_tokens(f"a{END}b").tolist() == theirs.to_tokens(f"a{END}b").tolist()
+    assert END not in ours.to_str_tokens(f"a{END}b", prepend_bos=False)  # text, unless it is asked for
+    for mode in ("first", "last"):
+        assert tensors.get_token_position(" Mary", TEXTS[0], mode) == theirs.get_token_position(" Mary", TEXTS[0], mode)
+
+
+def test_weights(pair):
+    """By role, in TransformerLens' shapes."""
+    name, theirs, ours, tensors = pair
+    for weight in ("W_E", "W_U", "W_Q", "W_K", "W_V", "W_O", "W_in", "W_out", "W_gate", "W_pos"):
+        if (weight == "W_pos") != (name == "gpt2") and weight in ("W_pos", "W_gate"):
+            with pytest.raises(mgpt.Error) if weight == "W_pos" else contextlib.nullcontext():
+                assert getattr(ours, weight) is None
+            continue
+        near(getattr(tensors, weight), getattr(theirs, weight), weight)
+        assert np.array_equal(getattr(ours, weight), getattr(tensors, weight).numpy()), weight
+    for bias in ("b_Q", "b_K", "b_V", "b_O", "b_in", "b_out"):
+        if name == "gpt2":
+            near(getattr(ours, bias), getattr(theirs, bias), bias)
+        else:
+            assert not getattr(ours, bias).any()
+    for size in ("n_layers", "d_model", "n_heads", "d_head", "d_mlp", "d_vocab", "n_ctx"):
+        assert getattr(ours.cfg, size) == getattr(theirs.cfg, size), size
+
+
+def test_runs(pair):
+    """Calls, losses and batches with padding; where a text has ended nothing is compared."""
+    name, theirs, ours, tensors = pair
+    near(tensors(TEXTS[0]), theirs(TEXTS[0]), "logits")
+    for per_token in (False, True):
+        near(tensors(TEXTS[0], "loss", loss_per_token=per_token), theirs(TEXTS[0], return_type="loss", loss_per_token=per_token), "loss")
+    want, found = theirs(TEXTS, padding_side="right"), tensors(TEXTS)
+    lengths = [tensors.to_tokens(text).shape[1] for text in TEXTS]
+    assert len(set(lengths)) == 3
+    for i, n in enumerate(lengths):
+        near(found[i, :n], want[i, :n], "batch")
+        assert torch.equal(found[i, :n], tensors(TEXTS[i])[0])
+    tokens = torch.randint(1, 600, (4, 20), generator=torch.Generator().manual_seed(1))
+    near(tensors(tokens), theirs(tokens), "tokens")
+    assert np.array_equal(ours(tokens.numpy()), tensors(tokens).numpy())
+    near(tensors.loss_fn(tensors(tokens), tokens, per_token=True), theirs.loss_fn(theirs(tokens), tokens, per_token=True), "loss_fn")
+    logits, cache = tensors.run_with_cache(tokens)
+    _, theirs_cache = theirs.run_with_cache(tokens)
+    for key in ("blocks.1.attn.hook_pattern", "blocks.2.hook_resid_post", "blocks.0.attn.hook_z"):
+        near(cache[key], theirs_cache[key], key)
+    half = tensors.run_with_cache(tokens, ["blocks.0.attn.hook_pattern"], stop_at_layer=1)
+    assert list(half[1]) == ["blocks.0.attn.hook_pattern"] and torch.equal(half[0], cache["resid_post", 0])
+
+
+def test_hooks_of_batches(pair):
+    """A hook gets all rows at once: here each row depends on the others."""
+    _, theirs, ours, tensors = pair
+    tokens = torch.randint(1, 600, (3, 12), generator=torch.Generator().manual_seed(2))
+
+    def mean(value, hook):
+        value[:, 1:] = value[:, 1:].mean(0, keepdim=True)
+        return value
+
+    def turn(value, hook):
+        return value.roll(1, 0)
+
+    for rows in ([("blocks.1.attn.hook_z", mean)], [("blocks.0.attn.hook_pattern", turn), ("blocks.2.hook_mlp_out", mean)]):
+        near(tensors.run_with_hooks(tokens, fwd_hooks=rows), theirs.run_with_hooks(tokens, fwd_hooks=rows), rows[0][0])
+    with tensors.hooks([("blocks.1.attn.hook_z", mean)]):
+        found = tensors(tokens)
+    near(found, theirs.run_with_hooks(tokens, fwd_hooks=[("blocks.1.attn.hook_z", mean)]), "hooks()")
+    tensors.add_hook("blocks.1.attn.hook_z", mean)
+    assert torch.equal(tensors(tokens), found)
+    tensors.reset_hooks()
+    assert not torch.equal(tensors(tokens), found)
+
+
+def test_stacks(pair):
+    name, theirs, ours, tensors = pair
+    _, want = theirs.run_with_cache(TEXTS[0])
+    _, found = tensors.run_with_cache(TEXTS[0])
+    _, arrays = ours.run_with_cache(tensors.to_tokens(TEXTS[0]).numpy())
+    for method, options in (("accumulated_resid", {}), ("accumulated_resid", {"incl_mid": True, "layer": 2, "mlp_input": True}),
+                            ("accumulated_resid", {"apply_ln": True}), ("accumulated_resid", {"apply_ln": True, "layer": 2, "pos_slice": -1}),
+                            ("decompose_resid", {}), ("decompose_resid", {"mode": "attn", "layer": 2, "mlp_input": True}),
+                            ("decompose_resid", {"apply_ln": True, "pos_slice": (1, 4)}), ("stack_head_results", {}),
+                            ("stack_head_results", {"incl_remainder": True, "layer": 2, "apply_ln": True, "pos_slice": -1})):
+        (a, labels), (b, their_labels) = (getattr(c, method)(return_labels=True, **options) for c in (found, want))
+        near(a, b, (method, options))
+        assert labels == their_labels
+        assert np.array_equal(getattr(arrays, method)(**options), a.numpy())
+    near(found.stack_activation("pattern"), want.stack_activation("pattern"), "stack_activation")
+    stack = arrays.decompose_resid()
+    near(stack.sum(0), want["resid_post", -1], "the sum is the residual stream")
+
+
+def test_logit_attrs(pair):
+    """The parts of a logit add up to it; those of GPT-2 are TransformerLens' with the norm folded into W_U."""
+    name, theirs, ours, tensors = pair
+    tokens = tensors.to_tokens(TEXTS[0])
+    logits, cache = tensors.run_with_cache(tokens)
+    stack = cache.decompose_resid()
+    parts = cache.logit_attrs(stack, " Mary", " John")
+    mary, john = (tensors.to_single_token(word) for word in (" Mary", " John"))
+    bias = 0
+    if ours.has("ln_final", bias=True):
+        bias = float(ours.tensor_of("ln_final", bias=True) @ (ours.W_U[:, mary] - ours.W_U[:, john]))
+    want = logits[0, :, mary] - logits[0, :, john]
+    if ours.info.logit_softcap:
+        cap = ours.info.logit_softcap
+        want = cap * (torch.atanh(logits[0, :, mary] / cap) - torch.atanh(logits[0, :, john] / cap))
+    assert torch.allclose(parts.sum(0)[0] + bias, want, atol=2e-4), (parts.sum(0)[0] + bias - want).abs().max()
+    at_end = cache.logit_attrs(cache.decompose_resid(pos_slice=-1), " Mary", " John", pos_slice=-1)
+    assert torch.allclose(at_end, parts[:, :, -1], atol=1e-5)
+    each = cache.logit_attrs(stack, tokens)  # [batch, position]
+    assert torch.allclose(each[:, 0, 3], cache.logit_attrs(stack, int(tokens[0, 3]))[:, 0, 3], atol=1e-5)
+
+
+IMPORT = "from mgpt.transformer_lens import HookedTransformer, utils\n"
+THEIRS = "import transformer_lens.utilities as utils\nfrom transformer_lens.model_bridge import TransformerBridge as HookedTransformer\n"
+
+
+def compare(name, ours, theirs):
+    """Of a cell's results: numbers are near, everything else is equal."""
+    if isinstance(theirs, torch.Tensor) and theirs.dtype.is_floating_point:
+        near(ours, theirs, name)
+    elif isinstance(theirs, torch.Tensor):
+        assert torch.equal(ours, theirs), name
+    elif isinstance(theirs, (str, int, float, tuple, list, dict)):
+        assert ours == theirs, name
+
+
+@pytest.mark.parametrize("pair", ["gpt2"], indirect=True)
+def test_demo(pair, root, monkeypatch):
+    """Each cell of the notebook with both libraries; the import is the only one that differs."""
+    ours = pair[2]
+    monkeypatch.setenv("GPT2", ours.path)
+    notebook = json.loads((root / "tools/python/examples/transformer_lens_demo.ipynb").read_text())
+    cells = ["".join(cell["source"]) + "\n" for cell in notebook["cells"] if cell["cell_type"] == "code"]
+    assert cells[0] == IMPORT and len(cells) == 21
+    spaces, times, unchanged = ({}, {}), [0.0, 0.0], 0
+    for i, cell in enumerate(cells):
+        before = set(spaces[1])
+        for side, code in enumerate((cell, THEIRS if cell == IMPORT else cell)):
+            start = time.perf_counter()
+            with contextlib.redirect_stdout(io.StringIO()):
+                exec(compile(code, f"cell {i}", "exec"), spaces[side])
+            times[side] += (time.perf_counter() - start) * (i > 1)  # without imports and opening
+        for name in set(spaces[1]) - before:
+            compare(f"cell {i}: {name}", spaces[0][name], spaces[1][name])
+        unchanged += code == cell
+    assert unchanged == len(cells) - 1
+    print(f"{unchanged} of {len(cells)} cells unchanged; mgpt {times[0]:.2f} s, TransformerLens {times[1]:.2f} s")
