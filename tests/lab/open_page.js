@@ -56,7 +56,7 @@ function readPage(file) {
     const unpack = new Function('document', `${carried}return {unlzma, unlzmaQuickly};`)(document);
     const scripts = packed[0] === 31 ? zlib.gunzipSync(packed).toString() : Buffer.from(unpack.unlzma(packed)).toString();
     const rooms = () => new Function('document', `${carried}${scripts.replace('if(Work.onPage)Main.start();', '')}return {Engine, App, HomeScene, HomeCell};`)(document);
-    return {html, blocks, Engine: new Function('document', carried + engineOf(scripts))(document), rooms, unpack};
+    return {html, blocks, scripts: carried + scripts, Engine: new Function('document', carried + engineOf(scripts))(document), rooms, unpack};
 }
 
 async function openPage(file) {

@@ -1,0 +1,157 @@
+/* A document without a browser: as much of one as the lab's page needs. Everything is as
+ * large as the window. The text of a canvas is what was last written into it. */
+'use strict';
+const { readPage } = require('./open_page.js');
+
+class FakeNode {
+    constructor(text) { this.parentNode = null; this.data = text; }
+    get textContent() { return this.data; }
+    get isConnected() { return this.parentNode !== null && this.parentNode.isConnected; }
+    remove() {
+        if (this.parentNode) this.parentNode.childNodes = this.parentNode.childNodes.filter((c) => c !== this);
+        this.parentNode = null;
+    }
+    put(nodes, by) {
+        const to = this.parentNode, made = nodes.map(asNode);
+        made.forEach((n) => { n.remove(); n.parentNode = to; });
+        to.childNodes.splice(to.childNodes.indexOf(this) + by, 0, ...made);
+    }
+    before(...nodes) { this.put(nodes, 0); }
+    after(...nodes) { this.put(nodes, 1); }
+    replaceWith(...nodes) { this.put(nodes, 0); this.remove(); }
+}
+
+const asNode = (c) => (c instanceof FakeNode ? c : new FakeNode(String(c)));
+
+// What a 2d context draws: texts are kept, in the order of drawing.
+function context(canvas) {
+    const kept = { canvas, measureText: (t) => ({ width: 6 * t.length, actualBoundingBoxAscent: 8, actualBoundingBoxDescent: 2 }) };
+    const image = (w, h) => ({ width: w, height: h, data: new Uint8ClampedArray(4 * w * h) });
+    Object.assign(kept, { fillText: (t) => canvas.write(t), createImageData: image, getImageData: (x, y, w, h) => image(w, h),
+        createLinearGradient: () => ({ addColorStop() {} }), createPattern: () => ({}) });
+    return new Proxy(kept, { get: (k, name) => (name in k ? k[name] : () => undefined) });
+}
+
+class FakeElement extends FakeNode {
+    constructor(tag) {
+        super('');
+        Object.assign(this, { tagName: tag.toUpperCase(), localName: tag, childNodes: [], attributes: new Map(), listeners: [], words: [], value: '', hidden: false, checked: false,
+            clientWidth: 1200, clientHeight: 800, offsetWidth: 1200, offsetHeight: 800, scrollWidth: 0, scrollHeight: 0, scrollLeft: 0, scrollTop: 0, offsetParent: null, tabIndex: -1 });
+        this.dataset = new Proxy({}, { set: (d, k, v) => { this.attributes.set(`data-${k}`, String(v)); return true; }, get: (d, k) => this.attributes.get(`data-${k}`),
+            deleteProperty: (d, k) => { this.attributes.delete(`data-${k}`); return true; } });
+        const style = { setProperty: (k, v) => { style[k] = v; }, removeProperty: (k) => { delete style[k]; } };
+        this.style = style;
+        const words = () => (this.className || '').split(' ').filter(Boolean), put = (w) => { this.className = [...new Set(w)].join(' '); };
+        this.classList = { add: (...c) => put([...words(), ...c]), remove: (...c) => put(words().filter((w) => !c.includes(w))), contains: (c) => words().includes(c),
+            toggle: (c, on = !words().includes(c)) => { put(on ? [...words(), c] : words().filter((w) => w !== c)); return on; } };
+    }
+    get isConnected() { return this.tagName === 'BODY' || super.isConnected; }
+    get children() { return this.childNodes.filter((c) => c instanceof FakeElement); }
+    get parentElement() { return this.parentNode; }
+    get firstChild() { return this.childNodes[0] || null; }
+    get lastChild() { return this.childNodes[this.childNodes.length - 1] || null; }
+    get rows() { return this.all().filter((e) => e.tagName === 'TR'); }
+    get cells() { return this.children.filter((e) => /^T[DH]$/.test(e.tagName)); }
+    get tBodies() { return this.children.filter((e) => e.tagName === 'TBODY'); }
+    get options() { return this.all().filter((e) => e.tagName === 'OPTION'); }
+    get textContent() { return this.childNodes.map((c) => c.textContent).join(''); }
+    set textContent(text) { this.replaceChildren(...(text === '' ? [] : [text])); }
+    appendChild(n) { this.append(n); return n; }
+    append(...nodes) { nodes.map(asNode).forEach((n) => { n.remove(); n.parentNode = this; this.childNodes.push(n); }); }
+    replaceChildren(...nodes) { [...this.childNodes].forEach((c) => c.remove()); this.append(...nodes); }
+    all() { return this.children.flatMap((c) => [c, ...c.all()]); }
+    contains(e) { return e === this || this.all().includes(e); }
+    setAttribute(k, v) {
+        this.attributes.set(k, String(v));
+        if (['id', 'value', 'type', 'name', 'min', 'max'].includes(k)) this[k] = String(v);
+        if (k === 'class') this.className = v;
+        if (['checked', 'hidden', 'disabled'].includes(k)) this[k] = true;
+        if (k === 'selected') for (let p = this.parentNode; p; p = p.parentNode) if (p.tagName === 'SELECT') p.value = this.value;
+        if (['width', 'height', 'tabindex'].includes(k)) this[k === 'tabindex' ? 'tabIndex' : k] = Number(v);
+    }
+    getAttribute(k) { return this.attributes.has(k) ? this.attributes.get(k) : null; }
+    removeAttribute(k) { this.attributes.delete(k); }
+    matchesOne(part) {
+        return (part.match(/:not\([^)]*\)|\[[^\]]*\]|[.#:]?[\w-]+/g) || []).every((p) => {
+            const at = /^\[([\w-]+)(?:="([^"]*)")?\]$/.exec(p);
+            if (at) return at[2] === undefined ? this.attributes.has(at[1]) || (at[1] === 'open' && this.open) : String(at[1] === 'tabindex' ? this.tabIndex : this.attributes.get(at[1])) === at[2];
+            if (p.startsWith(':not(')) return !this.matchesOne(p.slice(5, -1));
+            return p[0] === '.' ? this.classList.contains(p.slice(1)) : p[0] === '#' ? this.id === p.slice(1) : p[0] === ':' ? p === ':checked' && this.checked : this.localName === p;
+        });
+    }
+    matches(selector) {
+        return selector.split(',').some((s) => {
+            const parts = s.trim().split(/\s+/), last = parts.pop();
+            let e = this.parentNode;
+            for (; parts.length && e; e = e.parentNode) if (e.matchesOne && e.matchesOne(parts[parts.length - 1])) parts.pop();
+            return parts.length === 0 && this.matchesOne(last);
+        });
+    }
+    closest(selector) { return this.matches(selector) ? this : this.parentNode && this.parentNode.closest ? this.parentNode.closest(selector) : null; }
+    querySelectorAll(selector) { return this.all().filter((e) => e.matches(selector)); }
+    querySelector(selector) { return this.querySelectorAll(selector)[0] || null; }
+    addEventListener(type, fn) { this.listeners.push([type, fn]); }
+    removeEventListener(type, fn) { this.listeners = this.listeners.filter((l) => l[0] !== type || l[1] !== fn); }
+    // An event, which rises to the document.
+    send(type, more = {}) {
+        let on = true;
+        const event = { type, target: this, preventDefault() {}, stopPropagation() { on = false; }, clientX: 0, clientY: 0, ...more };
+        for (let e = this; e && on; e = e.parentNode) for (const [t, fn] of [...e.listeners]) if (t === type) fn({ ...event, currentTarget: e });
+    }
+    click() { this.send('click'); }
+    focus() { FakeElement.active = this; }
+    blur() { FakeElement.active = null; }
+    showModal() { this.open = true; }
+    close() { this.open = false; }
+    select() {}
+    scrollIntoView() {}
+    setPointerCapture() {}
+    // A picture: the texts of its last frame.
+    write(text) {
+        if (this.drawn !== FakeElement.frame) this.words = [];
+        this.drawn = FakeElement.frame;
+        this.words.push(text);
+    }
+    get width() { return 1200; }
+    set width(w) { this.words.length = 0; }
+    get height() { return 800; }
+    set height(h) { this.words.length = 0; }
+    getBoundingClientRect() { return { left: 0, top: 0, right: 1200, bottom: 800, width: 1200, height: 800, x: 0, y: 0 }; }
+    getClientRects() { return [this.getBoundingClientRect()]; }
+    getContext() { return this.drawing || (this.drawing = context(this)); }
+}
+
+/* The page of a file, opened: {document, App, Engine, tick, $}. tick(ms) lets time go on, by frames. */
+async function openFake(file, names) {
+    const body = new FakeElement('body'), html = new FakeElement('html'), head = new FakeElement('head');
+    const { blocks, scripts } = readPage(file);
+    let now = 0, frames = [];
+    const document = { body, head, documentElement: html, title: '', hidden: false, currentScript: null, listeners: [], createElement: (tag) => new FakeElement(tag), createElementNS: (ns, tag) => new FakeElement(tag),
+        getElementById: (id) => (blocks.has(id) ? { textContent: blocks.get(id) } : body.all().find((e) => e.id === id) || null),
+        querySelector: (s) => body.querySelector(s), querySelectorAll: (s) => body.querySelectorAll(s), addEventListener: (t, fn) => body.addEventListener(t, fn), get activeElement() { return FakeElement.active || body; } };
+    for (const [tag, id] of [['div', 'tabs'], ['p', 'model'], ['p', 'mode'], ['button', 'keys'], ['button', 'theme'], ['p', 'message'], ['section', 'strip'], ['p', 'edits'], ['div', 'rooms'], ['dialog', 'help']]) {
+        const e = new FakeElement(tag);
+        e.id = id;
+        body.append(e);
+    }
+    class Observer { observe() {} unobserve() {} disconnect() {} }
+    const window = { addEventListener() {}, devicePixelRatio: 1 };
+    const given = { document, window, parent: window, location: { hash: '', href: 'file:///page.html' }, history: { replaceState() {} }, navigator: {}, Node: FakeNode, ResizeObserver: Observer,
+        matchMedia: () => ({ matches: false, addEventListener() {} }), innerWidth: 1200, innerHeight: 800, devicePixelRatio: 1, scrollY: 0, getComputedStyle: () => ({ getPropertyValue: () => '#102030', fontSize: '14px' }),
+        addEventListener() {}, removeEventListener() {}, requestAnimationFrame: (fn) => frames.push(fn), cancelAnimationFrame() {}, performance: { now: () => now, mark() {} }, Worker: undefined, ImageData: class {} };
+    const run = new Function(...Object.keys(given), `${scripts};return {${names.join(',')}};`)(...Object.values(given));
+    const tick = (ms) => {
+        for (const end = now + ms; now < end;) {
+            const due = frames;
+            now += 100;
+            frames = [];
+            FakeElement.frame = now;
+            due.forEach((fn) => fn(now));
+        }
+    };
+    for (let i = 0; !html.dataset.ready && i < 1000; i++) await new Promise((done) => { setTimeout(done, 5); });
+    tick(100);
+    return { ...run, document, tick, $: (id) => document.getElementById(id) };
+}
+
+module.exports = { FakeElement, openFake };
