@@ -30,6 +30,17 @@ def test_as_generate(root, names, named, options):
     assert texts != plain
 
 
+def test_schema(names):
+    assert mgpt.schema_regex({"const": "an"}) == mgpt.schema_regex('{"const": "an"}') == '(?:"an")'
+    wide = {"properties": {str(i): {"type": "boolean"} for i in range(12)}}
+    assert len(mgpt.schema_regex(wide)) > 1000
+    with pytest.raises(ValueError, match="^schema: #/properties/a: multipleOf is not supported with type"):
+        mgpt.schema_regex({"properties": {"a": {"type": "integer", "multipleOf": 2}}})
+    with pytest.raises(ValueError, match="no text of this model"):
+        names.generate("a", regex=mgpt.schema_regex({"const": [1]}))
+    assert "".join(names.generate("a", regex=mgpt.schema_regex({"type": "null"}))) == "null"
+
+
 def test_numbers_of_what_stays(names):
     pieces = list(names.generate("b", seed=3, ban=["e", "an"], logprobs=2))
     assert [p.token for p in pieces[:-1]] == [ord(p) - 97 for p in pieces[:-1]] and all(0 < p.prob <= 1 and len(p.top) == 2 for p in pieces[:-1])

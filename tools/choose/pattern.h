@@ -4,8 +4,9 @@
  *   automaton  deterministic, made as it is walked: a state is a set of the pattern's
  *
  * The whole text must match. Syntax, on characters of UTF-8: . [a-z] [^a] \d \w \s \D \W \S (ASCII), \n \t \r \xHH
- * \u{HHHH}, ( ) (?: ) |, * + ? {m} {m,} {m,n}; ^ at the beginning and $ at the end may be there. Refused by name:
- * look-around, back references, \b.
+ * \uHHHH \u{HHHHH}, ( ) (?: ) |, * + ? {m} {m,} {m,n}; ^ at the beginning and $ at the end may be there. Refused by name:
+ * look-around, back references, \b. In (?j: ) a character is written as JSON strings have it: what needs an escape has
+ * one, control characters but \b \f \n \r \t cannot be written, and . and \s mean what is common to JavaScript and Python.
  */
 #ifndef MGPT_PATTERN_H
 #define MGPT_PATTERN_H
@@ -30,7 +31,7 @@ struct pattern {
 };
 
 /* Characters of a class. */
-enum { CODE_RANGES = 128 };
+enum { CODE_RANGES = 128, CODE_MOST = 0x10FFFF };
 struct code_ranges {
     uint32_t low[CODE_RANGES], high[CODE_RANGES];
     size_t n;
@@ -39,6 +40,16 @@ struct code_ranges {
 /* Adds characters; makes it all others. 0: more than CODE_RANGES. */
 int codes_add(struct code_ranges *c, uint32_t low, uint32_t high);
 int codes_invert(struct code_ranges *c);
+int codes_have(const struct code_ranges *c, uint32_t code);
+
+/* Adds what . means. 0: too many ranges. */
+int codes_any(struct code_ranges *c, int in_json);
+
+/* Adds \d, \w, \s or their opposites; `inverted`: to what is taken away. 1; 0: no such class; -1: too many ranges. */
+int codes_named(struct code_ranges *c, char letter, int in_json, int inverted);
+
+/* What needs no escape in a JSON string. 0: too many ranges. */
+int codes_without_escapes(const struct code_ranges *c, struct code_ranges *plain);
 
 /* MGPT_OK; MGPT_EARG with what is wrong, and where in the text, or MGPT_EMEM. */
 int pattern_parse(struct pattern *p, const char *text, size_t n, mgpt_error *err);

@@ -2,7 +2,10 @@
 #include "engine/sampling.h"
 
 #include "base/error.h"
+#include "base/mem.h"
 #include "base/splitmix.h"
+#include "choose/schema.h"
+#include "common/files.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -131,6 +134,28 @@ static int take_all_authors(struct sampling *s, const mgpt_model *model, const c
     return n < 0 ? cli_fail(path, &err) : EXIT_OK;
 }
 
+/* --json-schema: the expression of a schema is that of --regex. */
+static int set_schema(struct sampling *s, const struct cli_command *command)
+{
+    struct file file = {.size = 0};
+    char *pattern = NULL;
+    mgpt_error err;
+    if (!s->schema)
+        return EXIT_OK;
+    if (s->edits.REGEX.n > 0)
+        return cli_usage(command, "--regex and --json-schema: only one of them");
+    int status = files_open(&file, s->schema, &err);
+    if (status == MGPT_OK)
+        status = schema_pattern((const char *)file.data, file.size, &pattern, &err);
+    if (status == MGPT_OK)
+        status = edit_rules_set(&s->rules, EDIT_REGEX, pattern, &err);
+    if (status == MGPT_EARG) /* of this schema */
+        err.status = MGPT_EFILE;
+    file_close(&file);
+    arr_free(pattern);
+    return status < 0 ? cli_fail(s->schema, &err) : EXIT_OK;
+}
+
 int sampling_begin_edits(struct sampling *s, const mgpt_model *model, const char *path,
                          const struct cli_command *command)
 {
@@ -141,6 +166,8 @@ int sampling_begin_edits(struct sampling *s, const mgpt_model *model, const char
     if (code == EXIT_OK)                                                                           \
         code = set_##kind(s, EDIT_##id, &s->edits.id, command);
     EDIT_SETTINGS(EDIT_SET)
+    if (code == EXIT_OK)
+        code = set_schema(s, command);
     if (code == EXIT_OK && !s->ignores_author)
         code = take_all_authors(s, model, path);
     if (code == EXIT_OK && chooser_open(&s->chooser, &s->rules, &err) < 0)
@@ -164,7 +191,7 @@ void sampling_moved(struct sampling *s)
 #define EDIT_OR_GIVEN(id, kind, ...) || (EDIT_GIVEN_IN_##kind(id))
 int sampling_edits_given(const struct sampling *s)
 {
-    return 0 EDIT_SETTINGS(EDIT_OR_GIVEN);
+    return s->schema != NULL EDIT_SETTINGS(EDIT_OR_GIVEN);
 }
 
 /* ---- numbers ---- */

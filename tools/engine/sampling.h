@@ -44,7 +44,7 @@ struct sampling {
     double usual_temperature; /* of the command */
     const char *typed_seed;   /* NULL: none was given, and seed is 0 */
     uint64_t seed, skip;
-    const char *rng;
+    const char *rng, *schema; /* the file of --json-schema */
     int ignores_author;
     unsigned given; /* bit i: row i of SAMPLER_SETTINGS was given */
     struct edits_given edits;
@@ -71,6 +71,8 @@ struct sampling {
      "seed (default 0); the same gives the same bytes; -1: draw and print one"},          \
     SAMPLER_SETTINGS(SAMPLER_OPTION)                                                               \
     EDIT_SETTINGS(EDIT_OPTION)                                                                     \
+    {"--json-schema", "FILE", CLI_TEXT, &s->schema, 0, 0,                                          \
+     "draw a JSON document of this schema: a --regex made of it"},                                 \
     {"--ignore-author", NULL, CLI_FLAG, &s->ignores_author, 0, 0,                                  \
      "without the settings that the model's author gives in its file"},                            \
     {"--rng", "NAME", CLI_TEXT, &s->rng, 0, 0,                                                     \

@@ -54,7 +54,15 @@ static const char notes_first[] =
     "it as stop_text, and in tokens all that were drawn; --session keeps them.\n\n"
     "--json --top N adds logprobs: of each drawn token ids, tokens, token_logprobs (of the model, "
     "before\n"
-    "temperature and filters), draw_probs (with which it was drawn) and top_logprobs.\n\n";
+    "temperature and filters), draw_probs (with which it was drawn) and top_logprobs.\n\n"
+    "--json-schema makes a --regex: properties in the schema's order and no others, at most one "
+    "space\n"
+    "after : and , ; type, enum, const, anyOf, $ref (no recursion), required, items, prefixItems,\n"
+    "minItems, maxItems, minLength, maxLength, pattern, format (date, time, date-time, uuid, "
+    "ipv4),\n"
+    "bounds of integers (15 digits); nested 32 deep. Another keyword is refused by its name. A "
+    "text\n"
+    "that -n ends before the document does has finish_reason length.\n\n";
 
 static const char notes[] =
     "Settings apply in this order, llama.cpp's for the names that it has: bias, ban, regex, "

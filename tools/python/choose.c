@@ -1,8 +1,11 @@
 /* Edits for the Python package: a chooser with its rules, behind one pointer. See choose/chooser.h. */
 #include "base/error.h"
+#include "base/mem.h"
 #include "choose/chooser.h"
+#include "choose/schema.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 struct py_chooser {
     struct edit_rules rules;
@@ -21,6 +24,7 @@ int32_t choose_draw(struct py_chooser *c, mgpt_sampler *s, const float *logits, 
                     mgpt_error *err);
 int64_t choose_back(struct py_chooser *c, const int32_t *tokens, size_t n_tokens);
 size_t choose_final(const struct py_chooser *c, const int32_t *tokens, size_t n_tokens);
+int64_t choose_schema(const char *json, size_t n, char *to, size_t cap, mgpt_error *err);
 
 struct py_chooser *choose_new(const mgpt_model *model, mgpt_error *err)
 {
@@ -75,4 +79,18 @@ int choose_complete(struct py_chooser *c, const int32_t *tokens, size_t n_tokens
 size_t choose_final(const struct py_chooser *c, const int32_t *tokens, size_t n_tokens)
 {
     return chooser_final(&c->chooser, tokens, n_tokens);
+}
+
+/* Writes the expression of a JSON schema and a NUL. Returns its length, also where cap is too small; or a status. */
+int64_t choose_schema(const char *json, size_t n, char *to, size_t cap, mgpt_error *err)
+{
+    char *pattern;
+    int status = schema_pattern(json, n, &pattern, err);
+    if (status < 0)
+        return status;
+    size_t length = arr_len(pattern);
+    if (length <= cap)
+        memcpy(to, pattern, length);
+    arr_free(pattern);
+    return (int64_t)length - 1;
 }

@@ -10,6 +10,7 @@ Logits depend on the weights file and the tokens only: any number of threads, ch
 nothing give the same bits. Every pass releases the GIL.
 """
 
+from ._choose import schema_regex
 from ._lib import EARG, EFILE, EFULL, EIO, EMEM, ESTOP, ETEXT, ROLES, Error, lib
 from ._rows import Info
 from .analysis import Attribution, HeadScores, Lens, MaxText
@@ -27,4 +28,4 @@ from .steering import Steering
 __version__: str = lib.mgpt_version().decode()
 __all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "ROLES", "Attribution", "Cache", "CheckResult", "Choice", "Decoder",
            "Error", "Grid", "HeadScores", "Hook", "Info", "Lens", "MaxText", "Model", "Patched", "Piece", "Sampler", "Score", "Session", "Steering",
-           "check", "step_many"]
+           "check", "schema_regex", "step_many"]

@@ -39,6 +39,7 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "choose_back": (c.c_int64, [_p, _p, _size]),
     "choose_complete": (c.c_int, [_p, _p, _size]),
     "choose_final": (_size, [_p, _p, _size]),
+    "choose_schema": (c.c_int64, [c.c_char_p, _size, c.c_char_p, _size, _err]),
 }
 for _name, (_result, _arguments) in FUNCTIONS.items():
     getattr(lib, _name).restype, getattr(lib, _name).argtypes = _result, _arguments
@@ -137,3 +138,20 @@ class Edits:
     def final(self, tokens: npt.NDArray[np.int32]) -> int:
         """How many tokens no banned text can take back."""
         return int(lib.choose_final(self._pointer, tokens.ctypes.data, tokens.size))
+
+
+def schema_regex(schema: Mapping[str, Any] | str) -> str:
+    """The regular expression of a JSON schema (a dictionary or its text): generate(regex=...) draws documents of it.
+
+    Properties are in the order of the schema; what cannot be translated raises a ValueError that names it.
+    """
+    import json
+
+    text = (schema if isinstance(schema, str) else json.dumps(schema)).encode()
+    err, n = CError(), 0
+    for _ in range(2):
+        to = c.create_string_buffer(n + 1)
+        n = lib.choose_schema(text, len(text), to, n + 1, c.byref(err))
+        if n < 0:
+            raise ValueError(f"schema: {fail(err)}")
+    return to.value.decode()
