@@ -323,6 +323,10 @@ TEST(map_as_step)
                                              "u8s precompiled_charsmap " A_TO_B);
     tok_gives(t, "ab", PARSE, B, B, -1);
     tok_file_free(&f);
+    /* a user-defined token is found in the text as it is */
+    t = tok_file_make(&f, LETTERS "token abab 4; u8s precompiled_charsmap " A_TO_B);
+    tok_gives(t, "aabab", 0, B, C4, -1);
+    tok_file_free(&f);
 }
 
 /* ---- long texts ------------------------------------------------------------------------------ */
