@@ -148,6 +148,22 @@ int pickle_int(const struct pickle *p, pickle_id id, int64_t *v)
     return 1;
 }
 
+int pickle_sizes(const struct pickle *p, pickle_id tuple, uint64_t v[STATE_MAX_DIMS], uint32_t *n)
+{
+    *n = 0;
+    if (pickle_is_call(p, tuple, "torch", "Size"))
+        tuple = pickle_arg(p, tuple, 0);
+    if (pickle_at(p, tuple).kind != PICKLE_TUPLE)
+        return 0;
+    for (struct pickle_iter i = pickle_items(p, tuple); pickle_next(&i);) {
+        int64_t value;
+        if (*n == STATE_MAX_DIMS || !pickle_int(p, i.value, &value) || value < 0)
+            return 0;
+        v[(*n)++] = (uint64_t)value;
+    }
+    return 1;
+}
+
 int pickle_real(const struct pickle *p, pickle_id id, double *v)
 {
     struct pickle_node n = pickle_at(p, id);
@@ -174,19 +190,6 @@ int pickle_real(const struct pickle *p, pickle_id id, double *v)
 }
 
 /* ---- arrays ---------------------------------------------------------------------------------- */
-
-static int array_shape(const struct pickle *p, pickle_id shape, struct state_tensor *t)
-{
-    if (pickle_at(p, shape).kind != PICKLE_TUPLE)
-        return 0;
-    for (struct pickle_iter i = pickle_items(p, shape); pickle_next(&i);) {
-        int64_t v;
-        if (t->n_dims == STATE_MAX_DIMS || !pickle_int(p, i.value, &v) || v < 0)
-            return 0;
-        t->shape[t->n_dims++] = (uint64_t)v;
-    }
-    return 1;
-}
 
 /* Strides of an array whose first index is the fastest. */
 static void fortran(struct state_tensor *t)
@@ -219,7 +222,7 @@ int pickle_ndarray(const struct pickle *p, pickle_id id, struct checkpoint *c,
         return 0;
     }
     *t = (struct state_tensor){.name = ""};
-    if (!array_shape(p, shape, t) || !element_type(p, type, &t->type))
+    if (!pickle_sizes(p, shape, t->shape, &t->n_dims) || !element_type(p, type, &t->type))
         return err_set(err, MGPT_EFILE, n.at,
                        "pickle: a numpy array of a shape or type that is not supported (byte %u)",
                        n.at);

@@ -94,23 +94,6 @@ static int storage(const struct torch_file *f, pickle_id persistent, struct stat
 
 /* ---- tensors --------------------------------------------------------------------------------- */
 
-static int quantities(const struct pickle *p, pickle_id tuple, uint64_t v[STATE_MAX_DIMS],
-                      uint32_t *n)
-{
-    *n = 0;
-    if (pickle_is_call(p, tuple, "torch", "Size"))
-        tuple = pickle_arg(p, tuple, 0);
-    if (pickle_at(p, tuple).kind != PICKLE_TUPLE)
-        return 0;
-    for (struct pickle_iter i = pickle_items(p, tuple); pickle_next(&i);) {
-        int64_t value;
-        if (*n == STATE_MAX_DIMS || !pickle_int(p, i.value, &value) || value < 0)
-            return 0;
-        v[(*n)++] = (uint64_t)value;
-    }
-    return 1;
-}
-
 static int is_rebuild(const struct pickle *p, pickle_id function)
 {
     return pickle_is_global(p, function, "torch._utils", "_rebuild_tensor") ||
@@ -164,8 +147,8 @@ int torch_tensor(const struct torch_file *f, pickle_id id, struct state_tensor *
         return status;
     if (pickle_is_global(p, function, NULL, "_rebuild_tensor_v3"))
         t->type = torch_type(p, pickle_item(p, args, 6));
-    if (!quantities(p, pickle_item(p, args, 2), t->shape, &t->n_dims) ||
-        !quantities(p, pickle_item(p, args, 3), t->strides, &n_strides) || n_strides != t->n_dims)
+    if (!pickle_sizes(p, pickle_item(p, args, 2), t->shape, &t->n_dims) ||
+        !pickle_sizes(p, pickle_item(p, args, 3), t->strides, &n_strides) || n_strides != t->n_dims)
         return torch_bad(n.at, "its size and stride are not two tuples of up to 8 numbers", err);
     if (!pickle_int(p, pickle_item(p, args, 1), &offset) || offset < 0 ||
         !ck_mul((uint64_t)offset, state_type_bytes(t->type), &skip) || skip > t->bytes.size)

@@ -65,14 +65,23 @@ struct state *state_new(struct checkpoint *c)
     return s;
 }
 
-void state_contiguous(struct state_tensor *t)
+/* Gives dimensions the strides of a contiguous tensor: all, or only those of one (idle). The stride
+ * of these means nothing, files hold anything there, and the tensor is not to be taken for a strided one. */
+static void set_strides(struct state_tensor *t, int only_idle)
 {
     uint64_t stride = 1;
     for (uint32_t left = t->n_dims; left > 0; left--) {
-        t->strides[left - 1] = stride;
-        if (!ck_mul(stride, t->shape[left - 1], &stride))
+        uint64_t *own = &t->strides[left - 1];
+        if (!only_idle || t->shape[left - 1] == 1)
+            *own = stride;
+        if (!ck_mul(*own, t->shape[left - 1], &stride))
             stride = UINT64_MAX; /* state_add refuses it */
     }
+}
+
+void state_contiguous(struct state_tensor *t)
+{
+    set_strides(t, 0);
 }
 
 /* Whether the n bytes name a module that a trainer wraps around another: torch.compile, FSDP,
@@ -101,20 +110,6 @@ static size_t strip_wrappers(char *name, size_t n)
     }
     name[kept] = 0;
     return kept;
-}
-
-/* The stride of a dimension of one means nothing, and files hold anything there: make it the one of
- * a contiguous tensor, so that such a tensor is not taken for a strided one. */
-static void set_idle_strides(struct state_tensor *t)
-{
-    uint64_t stride = 1;
-    for (uint32_t left = t->n_dims; left > 0; left--) {
-        uint64_t *own = &t->strides[left - 1];
-        if (t->shape[left - 1] == 1)
-            *own = stride;
-        if (!ck_mul(*own, t->shape[left - 1], &stride))
-            stride = UINT64_MAX; /* state_add refuses it */
-    }
 }
 
 /* Shape and strides against the bytes there are. Everything later relies on this. */
@@ -153,7 +148,7 @@ void state_add(struct state *s, const char *name, size_t n, struct state_tensor 
     if (t.n_dims > STATE_MAX_DIMS || t.type >= STATE_N_TYPES)
         ckpt_stop_tensor(s->c, copy, "more than 8 dimensions");
     ckpt_must(s->c, state_check_extent(&t, s->c->err));
-    set_idle_strides(&t);
+    set_strides(&t, 1);
     if (arr_len(s->tensors) >= MAX_TENSORS)
         ckpt_stop_tensor(s->c, copy, "more than a million tensors");
     ckpt_push(s->c, s->tensors, t);
