@@ -165,32 +165,29 @@ static struct jinja_value negation(struct jinja_run *r)
     return n && r->live ? jinja_bool(jinja_truth(v) == (n % 2 == 0)) : v;
 }
 
-static struct jinja_value conjunction(struct jinja_run *r)
+/* Parts joined by `word`. A part whose truth is `decides` is the value, and the parts after it are only read. */
+static struct jinja_value junction(struct jinja_run *r, const char *word, int decides,
+                                   struct jinja_value (*part)(struct jinja_run *r))
 {
-    struct jinja_value v = negation(r);
+    struct jinja_value v = part(r);
     const int live = r->live;
-    while (jinja_take_word(r, "and")) {
-        int decided = r->live && !jinja_truth(v);
-        r->live = decided ? 0 : r->live;
-        struct jinja_value right = negation(r);
+    while (jinja_take_word(r, word)) {
+        r->live = r->live && jinja_truth(v) != decides;
+        struct jinja_value right = part(r);
         v = r->live ? right : v;
     }
     r->live = live;
     return v;
 }
 
+static struct jinja_value conjunction(struct jinja_run *r)
+{
+    return junction(r, "and", 0, negation);
+}
+
 struct jinja_value jinja_or(struct jinja_run *r)
 {
-    struct jinja_value v = conjunction(r);
-    const int live = r->live;
-    while (jinja_take_word(r, "or")) {
-        int decided = r->live && jinja_truth(v);
-        r->live = decided ? 0 : r->live;
-        struct jinja_value right = conjunction(r);
-        v = r->live ? right : v;
-    }
-    r->live = live;
-    return v;
+    return junction(r, "or", 1, conjunction);
 }
 
 /* "a if condition else b": `from` is the token of a, and "if" is at if_at. */

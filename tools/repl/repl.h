@@ -117,6 +117,9 @@ int repl_first_code(void);
 /* A line on stdout with a text of the user's in it: what would move a cursor is printed as '?'. */
 __attribute__((format(printf, 1, 2))) void repl_say(const char *fmt, ...);
 
+/* Prints the texts of the first tokens, each after a space. */
+void repl_print_tokens(const struct repl *repl, const int32_t *tokens, size_t n);
+
 /* A message about a failure of the library, with a file, and for a lack of memory of our own. */
 void repl_failed(const mgpt_error *err);
 void repl_file_failed(const char *file, const mgpt_error *err);

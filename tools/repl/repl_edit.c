@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_TOKENS = 24 }; /* of those that are changed */
-
 /* ---- tokens ---- */
 
 /* In place of `n` tokens of the timeline from `pos` on, n_new others; the rest is as it was. */
@@ -76,23 +74,14 @@ static void print_rest(const struct splice *s, const struct tokens_held *was,
            held_sum(was, at + s->n + none), held_sum(now, at + s->n_new + none));
 }
 
-static void print_spliced(const struct repl *r, const int32_t *tokens, size_t n)
-{
-    for (size_t i = 0; i < n && i < SHOWN_TOKENS; i++) {
-        putchar(' ');
-        text_print_token(stdout, r->engine.model, tokens[i]);
-    }
-    fputs(n > SHOWN_TOKENS ? " ..." : "", stdout);
-}
-
 static void print_splice(const struct repl *r, const struct splice *s)
 {
     const int32_t *was = mgpt_tokens(r->engine.session) + s->pos;
     printf("position %zu:", s->pos);
-    print_spliced(r, was, s->n);
+    repl_print_tokens(r, was, s->n);
     if (s->n > 0)
         fputs(s->n_new > 0 ? " is now" : s->n > 1 ? " are gone" : " is gone", stdout);
-    print_spliced(r, s->tokens, s->n_new);
+    repl_print_tokens(r, s->tokens, s->n_new);
     if (s->n == 0)
         fputs(s->n_new > 1 ? " are new" : " is new", stdout);
     putchar('\n');

@@ -66,3 +66,13 @@ void repl_bad_escape(void)
 {
     repl_error("a backslash begins one of \\n \\t \\r \\\\ \\\" \\xFF \\u{1F600}");
 }
+
+void repl_print_tokens(const struct repl *r, const int32_t *tokens, size_t n)
+{
+    enum { SHOWN = 24 };
+    for (size_t i = 0; i < n && i < SHOWN; i++) {
+        putchar(' ');
+        text_print_token(stdout, r->engine.model, tokens[i]);
+    }
+    fputs(n > SHOWN ? " ..." : "", stdout);
+}

@@ -11,8 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SHOWN_TOKENS = 24 }; /* of a text that was fed */
-
 /* ---- feeding ---- */
 
 void repl_print_place(const struct repl *r)
@@ -40,12 +38,8 @@ static void feed_tokens(struct repl *r, const int32_t *tokens, size_t n)
         return;
     }
     printf("fed %zu:", n);
-    for (size_t i = 0; i < n && i < SHOWN_TOKENS; i++) {
-        putchar(' ');
-        text_print_token(stdout, r->engine.model, tokens[i]);
-    }
-    printf("%s (%zu of %zu)\n", n > SHOWN_TOKENS ? " ..." : "", mgpt_pos(session),
-           mgpt_n_ctx(session));
+    repl_print_tokens(r, tokens, n);
+    printf(" (%zu of %zu)\n", mgpt_pos(session), mgpt_n_ctx(session));
 }
 
 void repl_feed(struct repl *r, const char *text, size_t n)
