@@ -45,6 +45,21 @@ static inline int read_bytes(struct checkpoint *c, struct span bytes,
     return ckpt_read(c, &in, err);
 }
 
+/* The bytes are refused with these words. options, sides: NULL: none. */
+static inline void assert_refused(struct span bytes, const struct ckpt_options *options,
+                                  const struct convert_sides *sides, const char *expected)
+{
+    static const struct ckpt_options no_options;
+    static const struct convert_sides no_sides;
+    struct checkpoint c;
+    mgpt_error err = {.text = ""};
+    int status =
+        read_bytes(&c, bytes, options ? options : &no_options, sides ? sides : &no_sides, &err);
+    if (status == MGPT_OK || !strstr(err.text, expected))
+        fail_msg("expected '%s', found '%s'", expected, err.text);
+    ckpt_free(&c);
+}
+
 static inline struct span text(const char *s)
 {
     return (struct span){(const uint8_t *)s, strlen(s)};

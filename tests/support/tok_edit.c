@@ -10,28 +10,20 @@ static const char *whole_key(const char *key)
     return whole;
 }
 
-static void add_i32s(struct tok_file *f, const char *key, const char *v)
+/* Decimal numbers as i32, hexadecimal ones as u32. */
+static void add_words_of(struct tok_file *f, const char *key, const char *v, int base)
 {
     int32_t list[32];
     size_t n = 0;
     for (char *end; n < COUNT(list); v = end, n++) {
-        list[n] = (int32_t)strtol(v, &end, 10);
+        list[n] = (int32_t)strtoll(v, &end, base);
         if (end == v)
             break;
     }
-    tok_file_i32s(f, key, list, n);
-}
-
-static void add_u32s(struct tok_file *f, const char *key, const char *v)
-{
-    uint32_t list[32];
-    size_t n = 0;
-    for (char *end; n < COUNT(list); v = end, n++) {
-        list[n] = (uint32_t)strtoul(v, &end, 16);
-        if (end == v)
-            break;
-    }
-    tok_file_u32s(f, key, list, n);
+    if (base == 10)
+        tok_file_i32s(f, key, list, n);
+    else
+        tok_file_u32s(f, key, (const uint32_t *)list, n);
 }
 
 static void cut_arrays(struct tok_file *f, const char *verb, const char *v)
@@ -59,11 +51,11 @@ static void set_key(struct tok_file *f, const char *verb, const char *key, const
     else if (strcmp(verb, "bool") == 0)
         tok_file_bool(f, whole_key(key), atoi(v));
     else if (strcmp(verb, "i32s") == 0)
-        add_i32s(f, whole_key(key), v);
+        add_words_of(f, whole_key(key), v, 10);
     else if (strcmp(verb, "u8s") == 0)
         tok_file_u8s(f, whole_key(key), v);
     else if (strcmp(verb, "u32s") == 0)
-        add_u32s(f, whole_key(key), v);
+        add_words_of(f, whole_key(key), v, 16);
     else if (strcmp(verb, "strings") == 0)
         tok_file_strings(f, whole_key(key), v);
     else

@@ -50,22 +50,24 @@ void tok_file_bool(struct tok_file *f, const char *key, int v)
     add_uint(&f->entries, (uint64_t)v, 1);
 }
 
-void tok_file_i32s(struct tok_file *f, const char *key, const int32_t *v, size_t n)
+static void add_words(struct tok_file *f, const char *key, uint32_t type, const uint32_t *v,
+                      size_t n)
 {
     add_key(f, key, GGUF_ARRAY);
-    add_uint(&f->entries, GGUF_I32, 4);
+    add_uint(&f->entries, type, 4);
     add_uint(&f->entries, n, 8);
     for (size_t i = 0; i < n; i++)
-        add_uint(&f->entries, (uint32_t)v[i], 4);
+        add_uint(&f->entries, v[i], 4);
+}
+
+void tok_file_i32s(struct tok_file *f, const char *key, const int32_t *v, size_t n)
+{
+    add_words(f, key, GGUF_I32, (const uint32_t *)v, n);
 }
 
 void tok_file_u32s(struct tok_file *f, const char *key, const uint32_t *v, size_t n)
 {
-    add_key(f, key, GGUF_ARRAY);
-    add_uint(&f->entries, GGUF_U32, 4);
-    add_uint(&f->entries, n, 8);
-    for (size_t i = 0; i < n; i++)
-        add_uint(&f->entries, v[i], 4);
+    add_words(f, key, GGUF_U32, v, n);
 }
 
 void tok_file_u8s(struct tok_file *f, const char *key, const char *hex)

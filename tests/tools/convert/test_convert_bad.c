@@ -194,13 +194,7 @@ TEST(bad_json)
 
 static void assert_bin(const struct span bytes, struct span tokenizer, const char *expected)
 {
-    static const struct ckpt_options none = {0};
-    struct convert_sides sides = {tokenizer, {NULL, 0}};
-    struct checkpoint c;
-    mgpt_error err = {.text = ""};
-    if (read_bytes(&c, bytes, &none, &sides, &err) == MGPT_OK || !strstr(err.text, expected))
-        fail_msg("expected '%s', found '%s'", expected, err.text);
-    ckpt_free(&c);
+    assert_refused(bytes, NULL, &(struct convert_sides){tokenizer, {NULL, 0}}, expected);
 }
 
 /* A copy of a fixture with one i32 changed. */
