@@ -8,7 +8,10 @@ const path = require('path');
 const { test, finish } = require('../lab/report.js');
 
 const [mgpt, root] = process.argv.slice(2);
-const source = (name) => fs.readFileSync(path.join(root, 'tools/lab/page', `${name}.js`), 'utf8');
+// As embed.py does it.
+const colours = ['LIGHT', 'DARK'].map((theme) => Object.fromEntries([...fs.readFileSync(path.join(root, 'tools/common/colours.h'), 'utf8')
+    .matchAll(new RegExp(`#define COLOURS_(\\w+)_${theme} (.*)`, 'g'))].map((m) => [m[1].toLowerCase(), m[2].match(/[0-9a-f]{6}/g)])));
+const source = (name) => fs.readFileSync(path.join(root, 'tools/lab/page', `${name}.js`), 'utf8').replace('= COLOURS;', `= ${JSON.stringify(colours)};`);
 const parts = (names, result) => new Function('Dom', `${names.map((n) => source(n).replace("'use strict';", '')).join('')};return ${result};`)({});
 const load = (name, result) => new Function('Dom', `${source(name)};return ${result};`)({});
 const Numbers = load('numbers', 'Numbers'), Colour = load('colour', 'Colour'), Link = load('state', 'Link');

@@ -100,18 +100,23 @@ assert {\"shapley.npy\", \"coalitions.npy\", \"heads.npy\", \"keys.positions.npy
 run patch "$names" --clean ab --corrupt ac --metric 'a - b' --over z,resid_pre --positions 1-2 --mode zero --html z.html
 check "--html: a page that needs nothing" eval '[ $code -eq 0 ] && [ ! -s out ] && head -c 15 z.html | grep -qx "<!DOCTYPE html>" &&
     ! grep -qE "https?:|src=|<script" z.html'
+check "... for phones, light and dark themes: below zero is blue, above is rust" eval 'grep -q "name=viewport" z.html &&
+    [ "$(grep -oE "\.c(0|16|32)\{background:#[0-9a-f]{6}" z.html | cut -d# -f2 | tr "\n" " ")" = "123f73 f3f1ec 6f2d06 b5dafb 22242b ffd2a6 " ] &&
+    grep -q "@media(prefers-color-scheme:dark)" z.html'
 cat >want <<'END'
 <pre>clean       -0.5848  &#60;BOS&#62; &#34;a&#34; &#34;b&#34;</pre>
 <pre>corrupt      3.8742  &#60;BOS&#62; &#34;a&#34; &#34;c&#34;</pre>
 <h2>z</h2><p>change of the metric, mode zero
+<table><tr><th>colours<td class=c0>-1.016<td class=c4>-0.762<td class=c8>-0.508<td class=c12>-0.254<td class=c16>0.000<td class=c20>0.254<td class=c24>0.508<td class=c28>0.762<td class=c32>1.016</table>
 <table><tr><th>head<th>1 &#34;a&#34;<th>2 &#34;b&#34;
-<tr><th>0.0<td style="background:rgba(30,110,220,0.00)">0.000<td style="background:rgba(30,110,220,0.07)">0.083
-<tr><th>0.1<td style="background:rgba(30,110,220,0.00)">0.000<td style="background:rgba(30,110,220,0.21)">0.262
-<tr><th>0.2<td style="background:rgba(30,110,220,0.00)">0.000<td style="background:rgba(30,110,220,0.80)">1.016
-<tr><th>0.3<td style="background:rgba(30,110,220,0.00)">0.000<td style="background:rgba(30,110,220,0.15)">0.185</table>
+<tr><th>0.0<td class=c16>0.000<td class=c17>0.083
+<tr><th>0.1<td class=c16>0.000<td class=c20>0.262
+<tr><th>0.2<td class=c16>0.000<td class=c32>1.016
+<tr><th>0.3<td class=c16>0.000<td class=c19>0.185</table>
 <h2>resid_pre</h2><p>change of the metric, mode zero
+<table><tr><th>colours<td class=c0>-10.141<td class=c4>-7.606<td class=c8>-5.070<td class=c12>-2.535<td class=c16>0.000<td class=c20>2.535<td class=c24>5.070<td class=c28>7.606<td class=c32>10.141</table>
 <table><tr><th>layer<th>1 &#34;a&#34;<th>2 &#34;b&#34;
-<tr><th>0<td style="background:rgba(220,40,40,0.08)">-1.027<td style="background:rgba(30,110,220,0.80)">10.141</table>
+<tr><th>0<td class=c14>-1.027<td class=c32>10.141</table>
 END
 check "... of the prompts and the numbers of the tables" eval 'sed -n "s/.*<pre>/<pre>/; /^<pre>/,\$p" z.html | cmp -s - want'
 run patch "$names" --clean ab --metric kl --why --over tokens,segments,heads --html z.html
@@ -125,11 +130,12 @@ cat >want <<'END'
 <tr><th>&#34;b&#34;<td>0.0918
 </table>
 <h2>heads</h2><p>metric less that without
+<table><tr><th>colours<td class=c0>-0.566<td class=c4>-0.424<td class=c8>-0.283<td class=c12>-0.141<td class=c16>0.000<td class=c20>0.141<td class=c24>0.283<td class=c28>0.424<td class=c32>0.566</table>
 <table><tr><th>head<th>all positions
-<tr><th>0.0<td style="background:rgba(220,40,40,0.29)">-0.203
-<tr><th>0.1<td style="background:rgba(220,40,40,0.14)">-0.096
-<tr><th>0.2<td style="background:rgba(220,40,40,0.80)">-0.566
-<tr><th>0.3<td style="background:rgba(220,40,40,0.45)">-0.319</table>
+<tr><th>0.0<td class=c10>-0.203
+<tr><th>0.1<td class=c13>-0.096
+<tr><th>0.2<td class=c0>-0.566
+<tr><th>0.3<td class=c7>-0.319</table>
 END
 check "... --why in place of one" eval '[ $code -eq 0 ] && sed -n "/<h2>tokens/,\$p" z.html | cmp -s - want'
 echo mine >other

@@ -123,8 +123,8 @@ def test_heatmaps_have_the_numbers():
     assert heat._repr_html_() == (
         '<div style="font:12px sans-serif"><div>x: -1 to 2</div><figure style="display:inline-block;margin:4px">'
         '<svg xmlns="http://www.w3.org/2000/svg" width="88" height="88">'
-        + cell.format(60, 60, "255,128,128", "a&lt; \u2192 c: -1") + cell.format(74, 60, "191,191,255", "a&lt; \u2192 d: 0.5")
-        + cell.format(60, 74, "0,0,255", "b \u2192 c: 2")
+        + cell.format(60, 60, "95,150,197", "a&lt; \u2192 c: -1") + cell.format(74, 60, "231,191,160", "a&lt; \u2192 d: 0.5")
+        + cell.format(60, 74, "111,45,6", "b \u2192 c: 2")
         + '<text x="56" y="71.2" text-anchor="end" ' + text.format("a&lt;") + '<text x="56" y="85.2" text-anchor="end" '
         + text.format("b") + '<text transform="translate(71.2,56) rotate(-90)" text-anchor="start" ' + text.format("c")
         + '<text transform="translate(85.2,56) rotate(-90)" text-anchor="start" ' + text.format("d")
@@ -132,7 +132,7 @@ def test_heatmaps_have_the_numbers():
     assert repr(heat) == "x: -1 to 2\nhead 3\n       a< \u2592\u2591\n        b \u2588 "
     above = Heatmap("y", [np.array([[2.0, 3, 4]])], ["a"], None, [""])
     assert re.findall(r"rgb\((.*?)\)\"><title>(.*?)</title>", above._repr_html_()) == [
-        ("255,255,255", "a \u2192 0: 2"), ("128,128,255", "a \u2192 1: 3"), ("0,0,255", "a \u2192 2: 4")]
+        ("246,244,251", "a \u2192 0: 2"), ("154,127,227", "a \u2192 1: 3"), ("53,24,127", "a \u2192 2: 4")]
     assert repr(above) == "y: 2 to 4\n        a  \u2592\u2588"
 
 

@@ -58,6 +58,7 @@ void heat_end(struct heat *h)
         h->high = any && h->high > v ? h->high : v;
         any = 1;
     }
+    h->is_signed |= h->low < 0 && !h->logarithmic;
 }
 
 void heat_close(struct heat *h)
@@ -74,7 +75,7 @@ static const struct heat_value *cell_at(const struct heat *h, size_t row, size_t
     return row < h->n_rows && col < h->n_cols ? &h->values[row * h->n_cols + col] : &nothing;
 }
 
-/* Where on the colour scale, 0 to 1; NaN: nothing to show. */
+/* Where from low to high, 0 to 1; NaN: nothing to show. */
 static double place(const struct heat *h, const struct heat_value *v)
 {
     double span = h->high - h->low, x = (double)v->value;
@@ -85,6 +86,19 @@ static double place(const struct heat *h, const struct heat_value *v)
     if (h->logarithmic)
         return x > 0 && h->high > 0 ? fmax(0, 1 + log10(x / h->high) / DECADES) : 0;
     return span > 0 ? (x - h->low) / span : 0.5;
+}
+
+static enum screen_scale scale_of(const struct heat *h)
+{
+    return h->is_signed ? SCREEN_SIGNS : SCREEN_SIZES;
+}
+
+/* Where on the scale of colours. */
+static double coloured(const struct heat *h, const struct heat_value *v)
+{
+    double most = fmax(fabs(h->low), fabs(h->high));
+    return h->is_signed && v->state == NUMBER ? 0.5 + (most > 0 ? (double)v->value / most / 2 : 0)
+                                              : place(h, v);
 }
 
 /* ---- cells without numbers ------------------------------------------------------------------- */
@@ -118,8 +132,8 @@ void heat_line(const struct heat *h, const struct screen *s, size_t line, FILE *
         return;
     }
     for (size_t j = 0; j < h->n_cols * zoom; j++)
-        screen_halves(s, to, place(h, cell_at(h, 2 * line / zoom, j / zoom)),
-                      place(h, cell_at(h, (2 * line + 1) / zoom, j / zoom)));
+        screen_halves(s, to, scale_of(h), coloured(h, cell_at(h, 2 * line / zoom, j / zoom)),
+                      coloured(h, cell_at(h, (2 * line + 1) / zoom, j / zoom)));
     screen_reset(s, to);
 }
 
@@ -260,7 +274,7 @@ static void print_number(const struct heat *h, const struct screen *s, const str
     if (v->state == NUMBER)
         format(h, (double)v->value, digits, text, sizeof text);
     fputc(' ', to);
-    screen_ground(s, to, place(h, v));
+    screen_ground(s, to, scale_of(h), coloured(h, v));
     print_padded(to, text, width, 1);
     screen_reset(s, to);
 }
@@ -298,15 +312,17 @@ static void print_numbers(const struct heat *h, const struct screen *s, int digi
 
 void heat_legend(const struct heat *h, const struct screen *s, FILE *to)
 {
-    double low = h->logarithmic ? h->high / pow(10, DECADES) : h->low;
+    int in_signs = h->is_signed && s->mode != SCREEN_PLAIN;
+    double high = in_signs ? fmax(fabs(h->low), fabs(h->high)) : h->high;
+    double low = h->logarithmic ? h->high / pow(10, DECADES) : in_signs ? -high : h->low;
     fprintf(to, h->logarithmic ? "log scale %.1e " : "scale %.4f ", low);
     for (int i = 0; i < LEGEND; i++) {
         double at = (double)i / (LEGEND - 1);
-        screen_ground(s, to, at);
+        screen_ground(s, to, scale_of(h), at);
         fputc(s->mode == SCREEN_PLAIN ? screen_ramp(at) : ' ', to);
     }
     screen_reset(s, to);
-    fprintf(to, h->logarithmic ? " %.1e" : " %.4f", h->high);
+    fprintf(to, h->logarithmic ? " %.1e" : " %.4f", high);
     if (h->per_row > 1 || h->per_col > 1)
         fprintf(to, "\na cell: largest%s of %zu x %zu; all %zu x %zu: -o FILE",
                 h->cell == HEAT_LARGEST ? "" : " in size", h->per_row, h->per_col, h->rows.n,

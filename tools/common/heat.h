@@ -30,10 +30,11 @@ enum heat_cell {
 struct heat {
     struct heat_axis rows, cols;
     enum heat_cell cell;
-    size_t zoom;               /* half blocks of a cell on each side; 0: one */
-    int logarithmic;           /* colours are spread by the logarithm, from high / 10^4 on */
-    size_t per_row, per_col;   /* numbers of a cell */
-    size_t n_rows, n_cols;     /* cells */
+    size_t zoom;             /* half blocks of a cell on each side; 0: one */
+    int logarithmic;         /* colours are spread by the logarithm, from high / 10^4 on */
+    int is_signed;           /* colours show signs; set by heat_end, too, if a number is below 0 */
+    size_t per_row, per_col; /* numbers of a cell */
+    size_t n_rows, n_cols;   /* cells */
     struct heat_value *values; /* [n_rows][n_cols] */
     double low, high;          /* of all that was put, once heat_end was called */
 };

@@ -3,6 +3,7 @@
 
 #include "base/utf8.h"
 #include "common/cli.h"
+#include "common/colours.h"
 #include "common/unicode.h"
 
 #include <math.h>
@@ -59,47 +60,34 @@ int screen_look(struct screen *s, const char *name, int32_t width)
 
 /* ---- colours --------------------------------------------------------------------------------- */
 
-struct rgb {
-    int r, g, b;
-};
-
-/* Colours in equal steps of lightness: violet, blue, teal, green, yellow. Values between two steps get
- * a mixed colour. */
-static const struct rgb scale[] = {
-    {48, 12, 78},   {58, 48, 124},  {46, 82, 140},  {34, 112, 142}, {30, 142, 136},
-    {56, 170, 116}, {112, 196, 86}, {184, 216, 56}, {252, 230, 40},
-};
-enum { LAST = sizeof scale / sizeof *scale - 1 };
-
-static struct rgb color_of(double value)
-{
-    double at = value > 0 ? value * LAST : 0;
-    int i = at < LAST ? (int)at : LAST - 1;
-    double f = at < LAST ? at - i : 1;
-    const struct rgb *a = &scale[i], *b = a + 1;
-    return (struct rgb){(int)lround(a->r + f * (b->r - a->r)),
-                        (int)lround(a->g + f * (b->g - a->g)),
-                        (int)lround(a->b + f * (b->b - a->b))};
-}
+/* Sizes in equal steps of lightness: violet, blue, teal, green, yellow. */
+static const unsigned sizes[] = {0x300c4e, 0x3a307c, 0x2e528c, 0x22708e, 0x1e8e88,
+                                 0x38aa74, 0x70c456, 0xb8d838, 0xfce628};
+static const unsigned signs[] = {COLOURS_SIGNS_DARK};
 
 /* The like of it in the colours that every terminal of 256 has. */
-static int index_of(double value)
+static int index_of(enum screen_scale scale, double value)
 {
-    static const int indexes[] = {53, 54, 55, 24, 25, 30, 36, 71, 77, 149, 190, 226};
-    enum { N = sizeof indexes / sizeof *indexes };
-    double at = value > 0 ? value * N : 0;
-    return indexes[at < N ? (int)at : N - 1];
+    static const int of_sizes[] = {53, 54, 55, 24, 25, 30, 36, 71, 77, 149, 190, 226};
+    static const int of_signs[] = {153, 74, 24, 235, 94, 173, 223};
+    int n = scale == SCREEN_SIGNS ? sizeof of_signs / sizeof *of_signs
+                                  : sizeof of_sizes / sizeof *of_sizes;
+    double at = value > 0 ? value * n : 0;
+    int i = at < n ? (int)at : n - 1;
+    return scale == SCREEN_SIGNS ? of_signs[i] : of_sizes[i];
 }
 
 /* which: 38 for letters, 48 for the ground under them. */
-static void set_color(const struct screen *s, FILE *to, int which, double value)
+static void set_color(const struct screen *s, FILE *to, int which, enum screen_scale scale,
+                      double value)
 {
     if (s->mode == SCREEN_256) {
-        fprintf(to, "\033[%d;5;%dm", which, index_of(value));
+        fprintf(to, "\033[%d;5;%dm", which, index_of(scale, value));
         return;
     }
-    struct rgb c = color_of(value);
-    fprintf(to, "\033[%d;2;%d;%d;%dm", which, c.r, c.g, c.b);
+    unsigned c = scale == SCREEN_SIGNS ? colours_at(signs, sizeof signs / sizeof *signs, value)
+                                       : colours_at(sizes, sizeof sizes / sizeof *sizes, value);
+    fprintf(to, "\033[%d;2;%u;%u;%um", which, c >> 16, c >> 8 & 255, c & 255);
 }
 
 char screen_ramp(double value)
@@ -109,25 +97,27 @@ char screen_ramp(double value)
     return ramp[at < 9 ? (int)at : 9];
 }
 
-void screen_halves(const struct screen *s, FILE *to, double upper, double lower)
+void screen_halves(const struct screen *s, FILE *to, enum screen_scale scale, double upper,
+                   double lower)
 {
     screen_reset(s, to);
     if (isnan(upper) && isnan(lower)) {
         fputs("·", to);
         return;
     }
-    set_color(s, to, 38, isnan(upper) ? lower : upper);
+    set_color(s, to, 38, scale, isnan(upper) ? lower : upper);
     if (!isnan(upper) && !isnan(lower))
-        set_color(s, to, 48, lower);
+        set_color(s, to, 48, scale, lower);
     fputs(isnan(upper) ? "▄" : "▀", to);
 }
 
-void screen_ground(const struct screen *s, FILE *to, double value)
+void screen_ground(const struct screen *s, FILE *to, enum screen_scale scale, double value)
 {
     if (s->mode == SCREEN_PLAIN)
         return;
-    set_color(s, to, 48, value);
-    fputs(value > 0.5 ? "\033[38;5;16m" : "\033[38;5;231m", to);
+    int is_light = scale == SCREEN_SIGNS ? fabs(value - 0.5) > 0.25 : value > 0.5;
+    set_color(s, to, 48, scale, value);
+    fputs(is_light ? "\033[38;5;16m" : "\033[38;5;231m", to);
 }
 
 void screen_reset(const struct screen *s, FILE *to)

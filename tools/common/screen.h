@@ -1,9 +1,9 @@
 /* What the output can show: colours and width.
  *
  * Colour is for a terminal that has it (COLORTERM, TERM), never for files and pipes, TERM=dumb or
- * NO_COLOR; --screen overrides all of that. Colours show numbers: 0 is
+ * NO_COLOR; --screen overrides all of that. Colours show numbers from 0 to 1. Of sizes 0 is
  * dark violet, 1 is yellow, light growing evenly in between, so that the order survives colour
- * blindness and black-and-white printing. */
+ * blindness and black-and-white printing. Of signs 0 is blue, 0.5 dark, 1 rust (colours.h). */
 #ifndef MGPT_SCREEN_H
 #define MGPT_SCREEN_H
 
@@ -28,12 +28,15 @@ int screen_look(struct screen *screen, const char *name, int32_t width);
 /* A character of the ramp from ' ' (0) to '@' (1). */
 char screen_ramp(double value);
 
+enum screen_scale { SCREEN_SIZES, SCREEN_SIGNS };
+
 /* Prints one character cell that shows two numbers, one above the other. NaN leaves its half empty. */
-void screen_halves(const struct screen *screen, FILE *to, double upper, double lower);
+void screen_halves(const struct screen *screen, FILE *to, enum screen_scale scale, double upper,
+                   double lower);
 
 /* Sets the background to the colour of a number, and letters that can be read on it. Nothing when
  * plain. */
-void screen_ground(const struct screen *screen, FILE *to, double value);
+void screen_ground(const struct screen *screen, FILE *to, enum screen_scale scale, double value);
 
 /* Back to the terminal's own colours. Nothing when plain. */
 void screen_reset(const struct screen *screen, FILE *to);

@@ -10,6 +10,8 @@ import base64
 import gzip
 import hashlib
 import html
+import json
+import pathlib
 import re
 import struct
 import sys
@@ -32,8 +34,17 @@ def joined(paths, ending, change=lambda text: text):
     return b'\n'.join(change(read(p).replace(b'\r\n', b'\n')) for p in paths if p.endswith(ending))
 
 
+def colours():
+    """common/colours.h for scripts: of light and of dark themes, {signs, shares} in hexadecimal digits."""
+    path = pathlib.Path(__file__).parent.parent / 'common/colours.h'
+    tables = {'LIGHT': {}, 'DARK': {}}
+    for name, theme, points in re.findall(r'^#define COLOURS_(\w+)_(LIGHT|DARK) (.*)', path.read_text(), re.M):
+        tables[theme][name.lower()] = re.findall('0x([0-9a-f]{6})', points)
+    return json.dumps(list(tables.values()))
+
+
 def minified(script):
-    return minify(script.decode()).encode()
+    return minify(script.decode().replace('= COLOURS;', f'= {colours()};')).encode()
 
 
 def hash_of(text):

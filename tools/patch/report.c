@@ -118,7 +118,8 @@ static int print_picture(const struct shown *s, const struct screen *screen)
     struct heat heat = {
         .rows = {n_layer * n_head, g->has_heads ? "head" : "layer", row_label, s, 1},
         .cols = {arr_len(g->positions), "token", position_label, s, 1},
-        .cell = HEAT_LARGEST_SIZE};
+        .cell = HEAT_LARGEST_SIZE,
+        .is_signed = 1};
     if (s->best) {
         heat.rows = (struct heat_axis){n_layer, "layer", row_label, s, 1};
         heat.cols = (struct heat_axis){n_head, "head", head_label, s, 1};

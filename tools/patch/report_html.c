@@ -1,7 +1,7 @@
-/* The page: one HTML file of plain tables, without scripts, that needs no network. A cell's colour
- * is blue above and red below zero, the stronger the further; its title says the site and the
- * number. */
+/* The page: one HTML file of plain tables, without scripts, that needs no network, for light and dark
+ * themes. A cell's colour is blue below and rust above zero, the stronger the further (colours.h). */
 #include "base/mem.h"
+#include "common/colours.h"
 #include "common/files.h"
 #include "patch/report.h"
 
@@ -12,11 +12,14 @@
 static const char head[] = FILES_PATCH_LINE
     "<meta charset=utf-8><meta http-equiv=Content-Security-Policy content=\"default-src 'none'; "
     "style-src 'unsafe-inline'\">\n"
+    "<meta name=viewport content=\"width=device-width,initial-scale=1\">\n"
     "<title>mgpt patch</title>\n"
-    "<style>body{font:14px sans-serif;margin:2em}table{border-collapse:collapse;margin:.5em 0}"
-    "td,th{border:1px solid #ccc;padding:2px 5px;font-weight:normal;text-align:right;"
-    "font-variant-numeric:tabular-nums}pre{white-space:pre-wrap}</style>\n"
-    "<h1>mgpt patch</h1>\n";
+    "<style>:root{color-scheme:light dark}body{font:14px sans-serif;margin:2em}"
+    "table{border-collapse:collapse;margin:.5em 0;display:block;overflow-x:auto}"
+    "td,th{border:1px solid #8886;padding:2px 5px;font-weight:normal;text-align:right;"
+    "font-variant-numeric:tabular-nums}pre{white-space:pre-wrap}";
+
+enum { STEPS = 16, LEGEND_STEP = 4 }; /* colours on each side of zero; between two of the legend */
 
 __attribute__((format(printf, 2, 3))) static void html_put(struct outfile *f, const char *fmt, ...)
 {
@@ -26,6 +29,35 @@ __attribute__((format(printf, 2, 3))) static void html_put(struct outfile *f, co
     int n = vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
     outfile_write(f, text, (size_t)n < sizeof text ? (size_t)n : sizeof text - 1);
+}
+
+/* Black or white, which is read better on a colour: by its relative luminance (WCAG 2). */
+static const char *html_ink(unsigned colour)
+{
+    static const double weights[] = {0.0722, 0.7152, 0.2126};
+    double sum = 0;
+    for (int i = 0; i < 3; i++)
+        sum += weights[i] * pow((colour >> 8 * i & 255) / 255.0, 2.2);
+    return sum > 0.179 ? "000" : "fff";
+}
+
+/* Classes c0 (the most below zero) to c32 of one theme. */
+static void html_theme(struct outfile *f, const unsigned *points, int n)
+{
+    for (int i = 0; i <= 2 * STEPS; i++) {
+        unsigned colour = colours_at(points, n, (double)i / (2 * STEPS));
+        html_put(f, ".c%d{background:#%06x;color:#%s}", i, colour, html_ink(colour));
+    }
+}
+
+static void html_begin(struct outfile *f)
+{
+    static const unsigned light[] = {COLOURS_SIGNS_LIGHT}, dark[] = {COLOURS_SIGNS_DARK};
+    outfile_write(f, head, strlen(head));
+    html_theme(f, light, sizeof light / sizeof *light);
+    html_put(f, "@media(prefers-color-scheme:dark){");
+    html_theme(f, dark, sizeof dark / sizeof *dark);
+    html_put(f, "}</style>\n<h1>mgpt patch</h1>\n");
 }
 
 /* Text of a model or a user. */
@@ -63,10 +95,21 @@ static void html_runs(struct outfile *f, const struct report *r)
 static void html_cell(struct outfile *f, double x, double largest)
 {
     if (isfinite(x))
-        html_put(f, " style=\"background:rgba(%s,%.2f)\">%.3f", x < 0 ? "220,40,40" : "30,110,220",
-                 largest > 0 ? fabs(x) / largest * 0.8 : 0, x);
+        html_put(f, " class=c%d>%.3f", STEPS + (int)lround(largest > 0 ? x / largest * STEPS : 0),
+                 x);
     else
         html_put(f, ">?");
+}
+
+/* What the colours of a table say. */
+static void html_legend(struct outfile *f, double largest)
+{
+    html_put(f, "<table><tr><th>colours");
+    for (int i = -STEPS; i <= STEPS && largest > 0; i += LEGEND_STEP) {
+        html_put(f, "<td");
+        html_cell(f, largest * i / STEPS, largest);
+    }
+    html_put(f, "</table>\n");
 }
 
 /* The header: the columns are positions. */
@@ -89,11 +132,14 @@ static void html_grid(struct outfile *f, const struct report *r, size_t at)
     size_t n_pos = arr_len(g->positions), n_head = arr_len(g->heads);
     double base = r->runs[r->into].value, largest = 0;
     for (size_t i = 0; i < sweep_size(g); i++)
-        largest = fmax(largest, fabs(g->values[i] - base));
+        if (isfinite(g->values[i] - base))
+            largest = fmax(largest, fabs(g->values[i] - base));
     html_put(f, "<h2>%s</h2><p>%s", g->name,
              r->why ? "metric less that without" : "change of the metric, mode ");
     html_text(f, r->why ? "" : report_mode(r, g));
-    html_put(f, "\n<table>");
+    html_put(f, "\n");
+    html_legend(f, largest);
+    html_put(f, "<table>");
     html_columns(f, r, g);
     for (size_t i = 0; i < sweep_size(g); i++) {
         if (i % n_pos == 0)
@@ -136,7 +182,7 @@ int report_html(const struct report *r, const char *path, mgpt_error *err)
     int status = files_create(&f, path, FILES_PATCH, err);
     if (status < 0)
         return status;
-    outfile_write(&f, head, strlen(head));
+    html_begin(&f);
     html_runs(&f, r);
     if (r->why)
         html_why(&f, r);

@@ -1,6 +1,7 @@
 /* Prints _rows.py, the part of the Python package that repeats tables of the program: settings of
  * mgpt_sampler (engine/sampling.h) and fields of mgpt_info (engine/info_json.h). A row added there
  * is a field, an argument and a type in Python, too. */
+#include "common/colours.h"
 #include "engine/info_json.h"
 #include "engine/sampling.h"
 
@@ -48,6 +49,14 @@ static const char *python_name(const char *name)
 #define REAL_FIELD(field) puts("    " #field ": float");
 #define COUNT_FIELD(field) puts("    " #field ": Count");
 
+static void put_colours(const char *name, const unsigned *points, int n)
+{
+    printf("%s = (", name);
+    for (int i = 0; i < n; i++)
+        printf("%s0x%06x", i ? ", " : "", points[i]);
+    puts(")");
+}
+
 int main(void)
 {
     puts("\"\"\"Tables of the program, which tools/python/rows.c printed for this build.\"\"\"\n\n"
@@ -63,7 +72,10 @@ int main(void)
          "float\n\n\n"
          "# In the order of mgpt_sampler.\nSETTINGS = {");
     SAMPLER_SETTINGS(SETTING_ROW)
-    puts("}\n\n\nclass Edit(NamedTuple):\n"
+    puts("}\n\n# Blue (minus) to rust (plus), and of sizes, for light pages (common/colours.h).");
+    put_colours("SIGNS", (const unsigned[]){COLOURS_SIGNS_LIGHT}, 7);
+    put_colours("SHARES", (const unsigned[]){COLOURS_SHARES_LIGHT}, 5);
+    puts("\n\nclass Edit(NamedTuple):\n"
          "    \"\"\"An edit of logits: its option, what that takes, whether it is a list of "
          "texts.\"\"\"\n\n"
          "    option: str\n    argument: str\n    texts: bool\n\n\nEDITS = {");

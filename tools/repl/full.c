@@ -177,7 +177,7 @@ static void full_put_text(struct full *f)
             if (draws && line >= first) {
                 go_to(f, 1 + line - first, col);
                 if (known && i > 0)
-                    screen_ground(&f->screen, f->shown,
+                    screen_ground(&f->screen, f->shown, SCREEN_SIZES,
                                   fmin(1, -h.drawn.logprobs[i - 1] / MOST_NATS));
                 put_cut(f, text, strlen(text), f->cols);
             }

@@ -322,7 +322,7 @@ static double luminance(enum screen_mode mode, double value)
     size_t n;
     int r, g, b, index;
     FILE *to = open_memstream(&text, &n);
-    screen_ground(&(struct screen){mode, 80}, to, value);
+    screen_ground(&(struct screen){mode, 80}, to, SCREEN_SIZES, value);
     fclose(to);
     if (mode == SCREEN_256) {
         assert_int_equal(sscanf(text, "\033[48;5;%dm", &index), 1);
@@ -337,6 +337,53 @@ static double luminance(enum screen_mode mode, double value)
     free(text);
     return 0.2126 * pow(r / 255.0, 2.2) + 0.7152 * pow(g / 255.0, 2.2) +
            0.0722 * pow(b / 255.0, 2.2);
+}
+
+/* The background of a value as it is written, for 24 bits. */
+static void ground(enum screen_scale scale, double value, int rgb[3])
+{
+    char *text = NULL;
+    size_t n;
+    FILE *to = open_memstream(&text, &n);
+    screen_ground(&(struct screen){SCREEN_TRUECOLOR, 80}, to, scale, value);
+    fclose(to);
+    assert_int_equal(sscanf(text, "\033[48;2;%d;%d;%dm", &rgb[0], &rgb[1], &rgb[2]), 3);
+    free(text);
+}
+
+/* Minus is blue and plus is rust, as in the lab, in notebooks and in patch --html. */
+TEST(signs_have_their_colours)
+{
+    int minus[3], none[3], plus[3];
+    ground(SCREEN_SIGNS, 1.0 / 6, minus);
+    ground(SCREEN_SIGNS, 0.5, none);
+    ground(SCREEN_SIGNS, 5.0 / 6, plus);
+    const int want[3][3] = {{0x5f, 0x9f, 0xdb}, {0x22, 0x24, 0x2b}, {0xdd, 0x86, 0x42}};
+    assert_memory_equal(minus, want[0], sizeof minus);
+    assert_memory_equal(none, want[1], sizeof none);
+    assert_memory_equal(plus, want[2], sizeof plus);
+}
+
+/* A picture with a number below zero has the colours of signs: zero is in the middle. */
+TEST(pictures_below_zero_have_signs)
+{
+    struct heat heat = {.rows = {1, "row", NULL, NULL, 0}, .cols = {3, "column", NULL, NULL, 0}};
+    const struct screen screen = {SCREEN_TRUECOLOR, 80};
+    char *text = NULL;
+    size_t n;
+    assert_true(heat_open(&heat, 1, 3));
+    heat_put(&heat, 0, 0, -1);
+    heat_put(&heat, 0, 1, 0);
+    heat_put(&heat, 0, 2, 3);
+    heat_end(&heat);
+    FILE *to = open_memstream(&text, &n);
+    heat_print(&heat, &screen, to);
+    fclose(to);
+    assert_non_null(strstr(text, "\033[48;2;34;36;43m"));    /* 0 */
+    assert_non_null(strstr(text, "\033[48;2;255;210;166m")); /* 3 */
+    assert_non_null(strstr(text, "scale -3.0000"));
+    free(text);
+    heat_close(&heat);
 }
 
 /* Larger is lighter, all along: who does not see the hues sees the order. */

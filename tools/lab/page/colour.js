@@ -2,8 +2,7 @@
 // The colours of numbers, which colour-blind people can tell apart: one hue from the paper to its darkest (in
 // dark themes: to its lightest) for sizes, blue to orange through the paper for signs.
 const Colour = (() => {
-    const LIGHT = { signs: ['123f73', '2f73b0', '8fb8da', 'f3f1ec', 'e3ae86', 'b9551a', '6f2d06'], shares: ['f6f4fb', 'cfc2f2', '9a7fe3', '6a3fd0', '35187f'] };
-    const DARK = { signs: ['b5dafb', '5f9fdb', '2c5580', '22242b', '7a4a26', 'dd8642', 'ffd2a6'], shares: ['1f1d2b', '43357a', '7256c9', 'a78cff', 'efe9ff'] };
+    const [LIGHT, DARK] = COLOURS; // of common/colours.h: embed.py
     const SIZE = 256;
 
     const parse = (hex) => [0, 2, 4].map((i) => parseInt(hex.slice(i, i + 2), 16));

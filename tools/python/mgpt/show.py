@@ -9,12 +9,15 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ._rows import SHARES, SIGNS
+
 MOST_CELLS = 4096  # of one map; a larger one is averaged over squares of cells
 CELL, MARGIN = 14, 60
 
 
 class Heatmap:
-    """One map for each caption, white at 0 (or at the smallest value, if that is above), blue above, red below.
+    """One map for each caption: blue below 0, white at 0, rust above; of sizes, which are not below 0, white to violet.
+    The colours are those of the lab, of the terminal and of `mgpt patch --html`.
 
     Hovering a cell shows its row, column and number.
     """
@@ -112,9 +115,13 @@ def _text(x: float, y: float, text: str, anchor: str, transform: str = "") -> st
 
 
 def _colour(value: float, low: float, high: float) -> str:
-    """White to blue above 0 (or above the smallest value), white to red below."""
-    base = max(low, 0.0)
-    reach = max(high - base, base - low, 1e-30)
-    share = min(abs(value - base) / reach, 1.0)
-    fade = round(255 * (1 - share))
-    return f"rgb({fade},{fade},255)" if value >= base else f"rgb(255,{fade},{fade})"
+    """Blue to rust if there are values below 0, else white to violet from the smallest on."""
+    points = SIGNS if low < 0 else SHARES
+    most = max(-low, high)
+    share = 0.5 + value / most / 2 if low < 0 else (value - low) / (high - low) if high > low else 0.0
+    i = min(int(share * (len(points) - 1)), len(points) - 2)
+    part, mixed = share * (len(points) - 1) - i, []
+    for shift in (16, 8, 0):
+        a, b = (point >> shift & 255 for point in points[i : i + 2])
+        mixed.append(round(a + part * (b - a)))
+    return f"rgb({mixed[0]},{mixed[1]},{mixed[2]})"
