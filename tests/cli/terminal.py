@@ -52,6 +52,20 @@ def check(name, seen, expected):
     holds(name, expected in seen, f"expected {expected!r} in {seen!r}")
 
 
+def shown_first(*arguments):
+    """What is printed up to the first "%" of a command, which is then ended."""
+    pid, fd = pty.fork()
+    if pid == 0:
+        os.execv(MGPT, [MGPT, *arguments])
+    t = Terminal.__new__(Terminal)
+    t.fd = fd
+    seen = t.read("%")
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+    os.close(fd)
+    return seen
+
+
 def on_terminal(*arguments):
     """The exit code and what is printed."""
     pid, fd = pty.fork()
@@ -139,6 +153,13 @@ with tempfile.TemporaryDirectory() as directory:
     check("a conversion on a terminal", str(code), "0")
     check("... says what it wrote", seen.decode(), "x.gguf: 4192 weights")
     check("... and has no progress where it is short", str(b"%" in seen), "False")
+    lines = "".join(chr(97 + i * j * j % 26) for i in range(1, 1001) for j in range(1, 61))
+    texts = os.path.join(directory, "texts.txt")
+    with open(texts, "w") as file:
+        file.writelines(lines[i:i + 60] + "\n" for i in range(0, len(lines), 60))
+    shakespeare = os.path.join(ROOT, "weights/shakespeare.gguf")
+    for words in (("score", shakespeare, "-f", texts), ("check", "--self", shakespeare)):
+        check(f"{words[0]} that takes long shows how far it is", shown_first(*words), " %")
     samples = "generate", names, "--samples", "30", "-s", "3"
     piped = subprocess.run([MGPT, *samples], stdout=subprocess.PIPE, text=True, check=True).stdout
     check("samples that grow on a terminal", on_terminal(*samples)[1].decode().replace("\r\n", "\n"), piped)

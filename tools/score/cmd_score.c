@@ -23,6 +23,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Lines are scored together: at most n_lines with n_tokens, so that output does not wait long, more of a small model,
  * whose texts share more the more there are. Contexts may wait for others that begin alike; a token of a line
@@ -187,6 +188,7 @@ static int score_window(struct score_run *s)
         jval_free(s->lines[i].object);
     }
     drop_texts(s, 0);
+    s->team.shown.from = s->team.shown.to;
     if (s->lines)
         arr_set_len(s->lines, 0);
     return code == EXIT_OK && ferror(stdout) ? EXIT_IO : code;
@@ -304,16 +306,18 @@ static int score_lines(struct score_run *s, const char *bytes, size_t n_bytes)
     const char *text, *end = bytes + n_bytes;
     struct progress progress;
     progress_begin(&progress);
-    progress.terminal &= !s->json && !s->each;
+    progress.terminal &= (!s->json && !s->each) || !isatty(STDOUT_FILENO);
+    s->team.shown = (struct score_shown){.line = &progress, .all = n_bytes};
     for (size_t line = 1; bytes < end && code == EXIT_OK; line++) {
         size_t n = text_cut_line(&bytes, end, &text);
+        s->team.shown.to = n_bytes - (size_t)(end - bytes);
         if (n > 0)
             code = s->json ? add_json(s, line, text, n) : score_add_text(s, line, text, n);
-        progress_show(&progress, n_bytes - (size_t)(end - bytes), n_bytes);
     }
     /* Also those before a line that cannot be scored, if there is memory. */
     int rest = code == EXIT_FULL ? code : score_window(s);
     progress_end(&progress);
+    s->team.shown.line = NULL;
     arr_free(s->lines);
     arr_free(s->texts);
     return code == EXIT_OK ? rest : code;

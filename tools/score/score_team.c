@@ -51,8 +51,6 @@ static void join_windows(struct scored_text *t, const struct scored_text *parts,
         t->nll -= t->logprobs[i];
 }
 
-/* ---- all of them ---- */
-
 /* ---- threads ---- */
 
 static size_t thread_count(const struct engine *e)
@@ -112,6 +110,12 @@ struct score_deal {
     atomic_int failed; /* a status; the others stop too */
 };
 
+void score_show(const struct score_shown *s, size_t n_done, size_t n_all)
+{
+    if (s->line && n_all > 0)
+        progress_show(s->line, s->from + (s->to - s->from) * n_done / n_all, s->all);
+}
+
 static void take_batches(void *deal, int worker, int n_workers)
 {
     struct score_deal *d = deal;
@@ -123,6 +127,8 @@ static void take_batches(void *deal, int worker, int n_workers)
         int status = score_batch(own, d->order + b->from, b->n, b->prefix);
         if (status < 0)
             atomic_store(&d->failed, status);
+        if (worker == 0)
+            score_show(&d->team->shown, i + 1, d->n_batches);
     }
 }
 
@@ -132,7 +138,7 @@ static void take_texts(void *deal, int worker, int n_workers)
     size_t from, to;
     pool_split(d->n, worker, n_workers, &from, &to);
     int status = walk_texts(d->team->walks[worker], d->order + from, to - from,
-                            &d->team->scorers[worker].err);
+                            worker == 0 ? &d->team->shown : NULL, &d->team->scorers[worker].err);
     if (status < 0)
         atomic_store(&d->failed, status);
 }

@@ -8,6 +8,7 @@
 #ifndef MGPT_SCORE_TEXTS_H
 #define MGPT_SCORE_TEXTS_H
 
+#include "common/progress.h"
 #include "engine/engine.h"
 #include "score/score_windows.h"
 
@@ -51,6 +52,15 @@ struct scorer {
     mgpt_error refused;                 /* logits that are not finite */
 };
 
+/* A part of a long work whose progress is shown: from `from` to `to` of `all`. */
+struct score_shown {
+    struct progress *line; /* NULL: nothing is shown */
+    uint64_t from, to, all;
+};
+
+/* n_done of the part's n_all are done. */
+void score_show(const struct score_shown *shown, size_t n_done, size_t n_all);
+
 /* The texts of a run: they are dealt to threads where passes are too small for these (score_team.c). */
 struct score_team {
     struct engine *engine;        /* with a session */
@@ -59,6 +69,7 @@ struct score_team {
     struct pool *pool;            /* NULL: one thread, whose passes may have several */
     struct scorer *scorers;       /* [n] */
     struct score_walk **walks;    /* [n]; NULL: not for this model */
+    struct score_shown shown;     /* by the first thread */
 };
 
 /* 1: the text has several windows. Then it needs logprobs. */

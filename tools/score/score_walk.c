@@ -217,7 +217,8 @@ static void lane_ran(const struct score_walk *w, struct walk_lane *lane)
     note_next(w, lane, lane->pos);
 }
 
-int walk_texts(struct score_walk *w, struct scored_text **texts, size_t n, mgpt_error *err)
+int walk_texts(struct score_walk *w, struct scored_text **texts, size_t n,
+               const struct score_shown *shown, mgpt_error *err)
 {
     mgpt_session *sessions[LANES];
     int32_t tokens[LANES];
@@ -245,6 +246,9 @@ int walk_texts(struct score_walk *w, struct scored_text **texts, size_t n, mgpt_
             }
         if (n_ran > 0)
             status = engine_step_many(w->engine, sessions, tokens, n_ran, err);
+        if (shown) /* the lanes have equal shares */
+            score_show(shown, (size_t)(w->lanes[0].text - texts),
+                       (size_t)(w->lanes[0].end - texts));
     } while (n_ran > 0 && status == MGPT_OK);
     return status;
 }

@@ -18,7 +18,8 @@ int walk_fits(const struct engine *e);
 struct score_walk *walk_open(struct engine *e, const mgpt_session *base, mgpt_error *err);
 void walk_close(struct score_walk *walk);
 
-/* Fills in the numbers of n texts and sorts them. A status. */
-int walk_texts(struct score_walk *walk, struct scored_text **texts, size_t n, mgpt_error *err);
+/* Fills in the numbers of n texts and sorts them. Shows how far it is unless `shown` is NULL. A status. */
+int walk_texts(struct score_walk *walk, struct scored_text **texts, size_t n,
+               const struct score_shown *shown, mgpt_error *err);
 
 #endif

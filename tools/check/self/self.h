@@ -8,6 +8,7 @@
 #define MGPT_SELF_H
 
 #include "common/cli.h"
+#include "common/progress.h"
 #include "mgpt.h"
 
 /* Opens the model with an instruction set (NULL: the best); MGPT_EARG in *err when this machine
@@ -22,6 +23,7 @@ struct self_request {
     const char *isa; /* only this instruction set; NULL: all that the machine has */
     int32_t kv_type; /* of the bits */
     int full;        /* also what takes long: all variants on the scalar kernels of a large model */
+    struct progress *progress; /* shows how far self_bits is; NULL: nothing does */
 };
 
 /* One variant of computing the logits. */

@@ -220,7 +220,12 @@ static int check_request(const struct self_options *o, const struct self_request
     mgpt_error err;
     struct self_bits bits;
     struct self_stages stages;
-    int code = EXIT_OK, status = self_bits(q, &bits, &err);
+    struct progress progress;
+    struct self_request shown = *q;
+    shown.progress = &progress;
+    progress_begin(&progress);
+    int code = EXIT_OK, status = self_bits(&shown, &bits, &err);
+    progress_end(&progress);
     if (status == MGPT_OK && o->json)
         code = print_bits_json(&bits);
     else if (status == MGPT_OK)

@@ -181,7 +181,7 @@ static const struct {
 enum { N_VARIANTS = sizeof variants / sizeof *variants };
 
 static const int32_t threads[] = {1, 2}, chunks[] = {0, 1, 5};
-enum { N_THREADS = 2, N_CHUNKS = 3 };
+enum { N_THREADS = 2, N_CHUNKS = 3, N_TRIED = N_VARIANTS * N_THREADS * N_CHUNKS };
 
 /* Weights times tokens above which the scalar kernels, some 10^9 of these a second, run only the
  * first two variants with one chunk size; above which they are left out; and above which no
@@ -234,11 +234,20 @@ static int worth_it(const struct self_subject *s, const struct self_request *q, 
     return s->work <= scalar_slow || (s->work <= scalar_out && v < 2 && chunk == 0);
 }
 
+/* Instruction sets that are tried; those that the machine lacks count, too. */
+static size_t isa_count(const struct self_request *q)
+{
+    size_t n = 0;
+    while (!q->isa && mgpt_isa(n, NULL))
+        n++;
+    return q->isa ? 1 : n;
+}
+
 /* Runs every variant on one instruction set. */
 static int try_isa(struct self_subject *s, const struct self_request *q, struct self_bits *bits)
 {
     int status = MGPT_OK;
-    for (size_t i = 0; i < N_VARIANTS * N_THREADS * N_CHUNKS && !bits->differs; i++) {
+    for (size_t i = 0; i < N_TRIED && !bits->differs; i++) {
         size_t v = i % N_VARIANTS, t = i / N_VARIANTS % N_THREADS, c = i / N_VARIANTS / N_THREADS;
         if (c > 0 && variants[v].steps)
             continue;
@@ -248,6 +257,8 @@ static int try_isa(struct self_subject *s, const struct self_request *q, struct 
             bits->n_skipped++;
         if (status != MGPT_OK)
             return status;
+        if (q->progress)
+            progress_show(q->progress, bits->n_isas * N_TRIED + i + 1, isa_count(q) * N_TRIED);
     }
     bits->n_isas++;
     return status;
