@@ -33,6 +33,11 @@ refuses "a command like no other" 2 "unknown command 'xyzzy'" xyzzy
 refuses "an unknown option: suggestion" 2 "unknown option --tmep, did you mean --temp?" \
     generate "$names" --tmep 1
 refuses "an option like no other" 2 "unknown option --frobnicate" generate "$names" --frobnicate
+refuses "two of three letters are another word" 2 "unknown option --abc (" generate "$names" --abc
+run generate --help
+check "generate --help: groups, the most used options first" eval '
+    [ "$(grep -E "^ [a-z]" "$tmp/out" | tr -d "\n")" = " most used: text: choosing tokens: speed and memory: looking:" ] &&
+    [ "$(sed -n "/^ most used:/,/^ text:/p" "$tmp/out" | grep -c -- --)" -eq 10 ]'
 refuses "a value does not hide it" 2 "unknown option --topk, did you mean --top-k?" \
     generate "$names" --topk=5
 refuses "an unknown letter" 2 "unknown option -z" generate "$names" -z

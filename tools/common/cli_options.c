@@ -5,6 +5,7 @@
  * a number must parse to its last character and be in range.
  */
 #include "common/cli.h"
+#include "common/cli_groups.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -272,19 +273,21 @@ void cli_print_exits(FILE *to, const char *const *exits)
     fputc('\n', to);
 }
 
+static void print_option(const struct cli_option *o)
+{
+    char left[64];
+    snprintf(left, sizeof left, "%s%s%s%s", short_name(o) ? "" : "    ", o->name, o->arg ? " " : "",
+             o->arg ? o->arg : "");
+    printf("  %-24s %s%s%s\n", left, o->help, cli_alias(o) ? "; also --" : "",
+           cli_alias(o) ? cli_alias(o) : "");
+}
+
 static void print_help(const struct cli_command *command)
 {
     static const char *const none[EXIT_N_CODES] = {NULL};
     printf("usage: mgpt %s [options]%s%s\n\n%s\n\noptions:\n", command->name,
            *command->operands ? " " : "", command->operands, command->summary);
-    for (size_t i = 0; i < command->n_options; i++) {
-        const struct cli_option *o = &command->options[i];
-        char left[64];
-        snprintf(left, sizeof left, "%s%s%s%s", short_name(o) ? "" : "    ", o->name,
-                 o->arg ? " " : "", o->arg ? o->arg : "");
-        printf("  %-24s %s%s%s\n", left, o->help, cli_alias(o) ? "; also --" : "",
-               cli_alias(o) ? cli_alias(o) : "");
-    }
+    cli_each_grouped(command, print_option);
     printf("  %-24s %s\n", "    --quiet", "nothing on stderr but errors");
     printf("  %-24s %s\n", "-h, --help", "print this");
     if (command->notes_first)

@@ -101,7 +101,7 @@ static size_t distance(const char *a, const char *b)
 const char *cli_nearest(const char *word, const char *const *names, size_t n_names)
 {
     const char *best = NULL;
-    size_t best_distance = strlen(word) / 3 + 2; /* further away is another word */
+    size_t best_distance = strlen(word) / 4 + 2; /* further away is another word */
     for (size_t i = 0; i < n_names; i++) {
         int begins = strlen(word) >= 2 && strncmp(names[i], word, strlen(word)) == 0;
         size_t d = begins ? 0 : distance(word, names[i]);

@@ -35,9 +35,15 @@ def parse_option(line):
     return Option([n for n in (m[1], m[2] or m[3], alias) if n], m[4] or '', text)
 
 
+def parse_options(text):
+    """Options, and the titles of their groups."""
+    for line in text.split('\n'):
+        yield line.strip(' :') if re.fullmatch(r' \w.*:', line) else parse_option(line)
+
+
 def parse_command(name, about, text):
     m = re.fullmatch(r'usage: (.*)\n\n(.*)\n\noptions:\n(.*?)\n(?:\n(.*))?', text, re.S) or fail(name + ' --help')
-    return Command(name, about, m[1], m[2], [parse_option(line) for line in m[3].split('\n')], m[4] or '')
+    return Command(name, about, m[1], m[2], list(parse_options(m[3])), m[4] or '')
 
 
 def read_commands(mgpt):
@@ -79,6 +85,9 @@ def body(notes):
 
 def option_rows(options):
     for o in options:
+        if isinstance(o, str):
+            yield '.SS %s' % roff(o[0].upper() + o[1:])
+            continue
         names = ', '.join(r'\fB%s\fR' % roff(n) for n in o.names)
         yield '.TP\n%s%s\n%s' % (names, r' \fI%s\fR' % roff(o.arg) if o.arg else '', filled(o.help))
 
