@@ -6,12 +6,12 @@ choices.py MGPT ROOT [with_convert].
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
 
 from checks import check, failed, run_program
+from small_vocabularies import pairs_model
 
 MGPT, ROOT = sys.argv[1:3]
 NAMES, LINES = ROOT + '/weights/names.gguf', ROOT + '/weights/shakespeare.gguf'
@@ -105,22 +105,10 @@ def test_refused():
         check('refusal of %s' % words, b'--choices goes with none of' in done.stderr, True)
 
 
-def pairs_model(folder):
-    """tests/golden/qwen3 with byte-level BPE of pairs: the 33 tokens have merges."""
-    shutil.copytree(ROOT + '/tests/golden/qwen3', folder + '/qwen')
-    pieces = ['<e>', '\u0120', '\u010a', *'abcdehlorsty', 'he', 'hel', 'lo', 'ld', 'or', '\u0120a', '\u0120b', '\u0120h', '\u0120hel', 'th', 'er', 'es', 'el', 'yes', 'ye', 'ys', 'st', '\u0120t']
-    merges = ['h e', 'l o', 'l d', 'o r', '\u0120 a', '\u0120 b', '\u0120 h', 'he l', '\u0120 hel', 't h', 'e r', 'e s', 'e l', 'y e', 'ye s', 'y s', 's t', '\u0120 t']
-    json.dump({'added_tokens': [{'id': 0, 'content': '<e>', 'special': True}], 'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': False},
-               'model': {'type': 'BPE', 'vocab': {p: i for i, p in enumerate(pieces)}, 'merges': merges}}, open(folder + '/qwen/tokenizer.json', 'w'))
-    json.dump({'eos_token': '<e>'}, open(folder + '/qwen/tokenizer_config.json', 'w'))
-    run('convert', folder + '/qwen', folder + '/pairs.gguf')
-    return folder + '/pairs.gguf'
-
-
 def test_borders():
     """Choices that change the prompt's last tokens: all are scored from where they and the prompt part."""
     with tempfile.TemporaryDirectory() as folder:
-        model = pairs_model(folder)
+        model = pairs_model(MGPT, ROOT, folder)
         record, = generate(model, '-p', 'a b he', '--choices', 'llo,r,l', '--temp', '0')
         tokens = {text: generate(model, '-p', text, '-n', '0')[0]['tokens'] for text in ('a b he', 'a b hello', 'a b her', 'a b hel')}
         common = len(os.path.commonprefix(list(tokens.values())))
@@ -128,7 +116,7 @@ def test_borders():
         check('tokens that are scored', [c['tokens'] for c in record['choices']], [tokens['a b he' + t][common:] for t in ('llo', 'r', 'l')])
         check('their logprobs', [c['logprob'] for c in record['choices']], scored(model, 'a b', [' hello', ' her', ' hel']))
         check('tokens of the text', record['tokens'], tokens[record['text']])
-        ids = [3, 1, 8, 7]  # "a", " ", "h", "e": not the tokens of "a he"
+        ids = [3, 2, 8, 7]  # "a", " ", "h", "e": not the tokens of "a he"
         own, = generate(model, '--ids', ','.join(map(str, ids)), '--choices', 'lo,ld', '--temp', '0')
         check('after tokens that are not those of their text', ([c['tokens'] for c in own['choices']], own['tokens'][:4]), ([[17], [18]], ids))
 

@@ -174,6 +174,8 @@ void chooser_edit(float *logits, size_t n, const int32_t *tokens, size_t n_token
     const struct edit_rules *r = c->rules;
     if (n > r->n_tokens)
         n = r->n_tokens;
+    if (r->heal)
+        heal_edit(r->heal, logits, n, tokens, n_tokens);
     edit_bias(c, logits, n);
     edit_banned(c, logits, n, n_tokens);
     if (c->regex) {

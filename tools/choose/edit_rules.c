@@ -293,6 +293,8 @@ size_t edit_rules_count(const struct edit_rules *r, enum edit_id id)
 
 int edit_rules_any(const struct edit_rules *r)
 {
+    if (r->heal)
+        return 1;
     for (int id = 0; id < EDIT_N; id++)
         if (edit_rules_is_on(r, (enum edit_id)id))
             return 1;

@@ -7,6 +7,7 @@
 #ifndef MGPT_EDIT_RULES_H
 #define MGPT_EDIT_RULES_H
 
+#include "choose/heal.h"
 #include "choose/regex.h"
 #include "mgpt.h"
 
@@ -82,6 +83,7 @@ struct edit_rules {
     double value[EDIT_N][EDIT_PARTS]; /* of NUMBERS */
     struct edit_text *texts[EDIT_N];  /* of TEXTS: stb_ds arrays */
     struct pattern pattern;           /* of REGEX */
+    const struct heal *heal;          /* of one prompt, the caller's; NULL: none */
     struct token_trie *trie;          /* for REGEX; NULL: not made yet */
     uint8_t *breaks; /* [n_tokens] 1: no repetition goes through it, for DRY; or NULL */
 };

@@ -253,12 +253,13 @@ static void put_id(struct text_out *out, int32_t token)
 
 struct text_mark text_out_mark(const struct text_out *out)
 {
-    return (struct text_mark){arr_len(out->buffer), out->n_ids, out->stream};
+    return (struct text_mark){arr_len(out->buffer), out->n_ids, out->n_again, out->stream};
 }
 
 void text_out_back(struct text_out *out, struct text_mark mark)
 {
     out->n_ids = mark.n_ids;
+    out->n_again = mark.n_again;
     out->stream = mark.stream;
     out->stopped = NULL;
     if (out->buffer)
@@ -282,6 +283,12 @@ void text_out_token(struct text_out *out, int32_t token, int quietly)
         at = out->buffer + length;
         n = mgpt_stream_put(&out->stream, out->model, token, at, n);
     }
+    out->n_streamed += n;
+    size_t again = n < out->n_again ? n : out->n_again;
+    if (again > 0)
+        memmove(at, at + again, n - again);
+    out->n_again -= again;
+    n -= again;
     if (quietly || n == 0)
         return;
     arr_set_len(out->buffer, length + n);
@@ -291,6 +298,16 @@ void text_out_token(struct text_out *out, int32_t token, int quietly)
         write_buffer(out, 0);
 }
 
+void text_out_before(struct text_out *out, const int32_t *tokens, size_t n, int quietly)
+{
+    mgpt_stream stream = out->stream;
+    out->n_streamed = 0;
+    for (size_t i = 0; i < n; i++)
+        text_out_token(out, tokens[i], quietly);
+    out->n_again = out->n_streamed;
+    out->stream = stream;
+}
+
 void text_out_end(struct text_out *out)
 {
     size_t length = arr_len(out->buffer);
@@ -298,7 +315,7 @@ void text_out_end(struct text_out *out)
         arr_set_len(out->buffer,
                     length + mgpt_stream_end(&out->stream, out->buffer + length, TEXT_AT_FIRST));
     out->stream = (mgpt_stream){0};
-    out->n_ids = 0;
+    out->n_ids = out->n_again = 0;
     write_buffer(out, 1);
 }
 

@@ -63,6 +63,8 @@ struct text_out {
     size_t n_ids; /* ids so far */
     int terminal; /* 1: `to` is a terminal: escape, and flush after each token */
     mgpt_stream stream;
+    size_t n_streamed;         /* bytes of tokens */
+    size_t n_again;            /* of the next tokens those that are in the text already */
     char *buffer;              /* stb_ds array: not yet written */
     const struct stops *stops; /* NULL: none */
     size_t from; /* in the buffer: text before it was not drawn, stop texts begin later */
@@ -74,6 +76,9 @@ void text_out_open(struct text_out *out, const mgpt_model *model, FILE *to);
 
 /* Adds a token; quietly != 0: advances the stream but shows nothing (a hidden prompt). */
 void text_out_token(struct text_out *out, int32_t token, int quietly);
+
+/* Adds n tokens whose bytes those of the next tokens begin with: these are then not added again. */
+void text_out_before(struct text_out *out, const int32_t *tokens, size_t n, int quietly);
 
 /* From here on the text is drawn: it ends before the first of the stop texts, and what may be the beginning of one
  * is not written until that is known. */
@@ -87,7 +92,7 @@ void text_out_bytes(struct text_out *out, const char *bytes, size_t n);
 
 /* Where a text that stays in the buffer has got to, and back to there. */
 struct text_mark {
-    size_t length, n_ids;
+    size_t length, n_ids, n_again;
     mgpt_stream stream;
 };
 struct text_mark text_out_mark(const struct text_out *out);

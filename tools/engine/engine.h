@@ -170,7 +170,9 @@ int engine_check(struct engine *e, const float *logits, size_t pos, mgpt_error *
  * failure the session may hold fewer tokens. */
 int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_error *err);
 
-/* mgpt_sync that Ctrl-C can stop. Prints why it failed. */
+/* mgpt_sync that Ctrl-C can stop: a status. engine_sync prints why it failed, and returns an exit code. */
+int engine_hold(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n,
+                mgpt_error *err);
 int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n);
 
 enum { ENGINE_FRONT = 32 };

@@ -162,10 +162,16 @@ int engine_feed(struct engine *e, mgpt_session *session, const int32_t *tokens, 
     return run_watched(e, mgpt_feed, session, tokens, n, own, err);
 }
 
+int engine_hold(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n,
+                mgpt_error *err)
+{
+    return run_watched(e, mgpt_sync, session, tokens, n, NULL, err);
+}
+
 int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n)
 {
     mgpt_error err;
-    int status = run_watched(e, mgpt_sync, session, tokens, n, NULL, &err);
+    int status = engine_hold(e, session, tokens, n, &err);
     return status == MGPT_OK ? EXIT_OK : cli_fail(NULL, &err);
 }
 

@@ -29,6 +29,7 @@ struct generate {
     struct cli_many stop;
     const char *choices_given;
     struct choices choices;
+    struct heal heal;
     struct stops stops;
     int chat;
     const char *records;
@@ -62,7 +63,24 @@ static const char notes_first[] =
     "ipv4),\n"
     "bounds of integers (15 digits); nested 32 deep. Another keyword is refused by its name. A "
     "text\n"
-    "that -n ends before the document does has finish_reason length.\n\n";
+    "that -n ends before the document does has finish_reason length.\n\n"
+    "--choices: a text has the tokens that prompt and choice have together. Its log-probability "
+    "is\n"
+    "their sum, as mgpt score has it, after the tokens that the prompt shares with all: where a\n"
+    "choice changes the prompt's last tokens, these count for all choices. With --chat, and after\n"
+    "ids that are not the tokens of their own text, a choice has the tokens that it has alone. No\n"
+    "end counts: a choice that begins another one is at least as likely. Empty choices and equal\n"
+    "ones are refused. --temp 0 takes the likeliest; else one is drawn by probability at the\n"
+    "temperature. --json adds choice (its number from 0 on) and choices: of each the text, "
+    "tokens,\n"
+    "logprob, and prob among them.\n\n"
+    "--heal: the prompt goes back to its last border that no token of the vocabulary can go over,\n"
+    "whatever follows (or by 64 bytes). What comes after it is drawn again, from the texts that "
+    "have\n"
+    "the same bytes there, with the model's probability over all ways to cut these into tokens "
+    "(but\n"
+    "1e-6 of it); then edited and filtered as other draws are. -n counts from the token on that\n"
+    "completes the prompt. The ways are run first: mostly some ten tokens.\n\n";
 
 static const char notes[] =
     "Settings apply in this order, llama.cpp's for the names that it has: bias, ban, regex, "
@@ -91,16 +109,6 @@ static const char notes[] =
     "ignore_end, choices, temperature, top_k, top_p, min_p. It becomes a line of JSON (a bad one: "
     "its\n"
     "error; exit code 3 at the end). --json -f FILE.jsonl is the same.\n\n"
-    "--choices: a text has the tokens that prompt and choice have together. Its log-probability "
-    "is\n"
-    "their sum, as mgpt score has it, after the tokens that the prompt shares with all: where a\n"
-    "choice changes the prompt's last tokens, these count for all choices. With --chat, and after\n"
-    "ids that are not the tokens of their own text, a choice has the tokens that it has alone. No\n"
-    "end counts: a choice that begins another one is at least as likely. Empty choices and equal\n"
-    "ones are refused. --temp 0 takes the likeliest; else one is drawn by probability at the\n"
-    "temperature. --json adds choice (its number from 0 on) and choices: of each the text, "
-    "tokens,\n"
-    "logprob, and prob among them.\n\n"
     "--slide does what nanoGPT does when the context is full: for each further token the last "
     "n_ctx\n"
     "tokens (-c) are run anew from position 0. A token then costs as much as a prompt of that "
@@ -161,6 +169,7 @@ static int read_prompt(struct generate *g, const struct cli_command *command)
     if (r->n_stored > 0 && input_count(&g->input) == 0) {
         int kept = resume_numbers(r, &g->engine, &g->sampling);
         resume_edits(r, &g->engine, &g->samples.begin, &g->samples.mu);
+        g->samples.heals &= resume_is_undrawn(r, &g->engine);
         return kept == EXIT_OK ? take_stored(g) : kept;
     }
     int code = input_read(&g->input, &g->engine, command);
@@ -207,7 +216,9 @@ static int generate_run(struct generate *g)
     s->n_prompt = n_prompt;
     s->n_before = n_prompt > n_ctx ? n_prompt - n_ctx : 0;
     interrupt_catch();
-    code = cli_finish(samples_run(s));
+    if (s->heals && s->n_predict != 0)
+        code = samples_heal_prompt(s, &g->heal, &g->sampling.rules);
+    code = cli_finish(code == EXIT_OK ? samples_run(s) : code);
     if (code == EXIT_OK || code == EXIT_INTERRUPTED)
         generate_report(s, cli_seconds() - start);
     return code;
@@ -220,6 +231,7 @@ static void generate_release(struct generate *g)
     free(g->input.tokens);
     stops_close(&g->stops);
     choices_close(&g->choices);
+    heal_close(&g->heal);
     draft_close(&g->draft);
     sampling_end(&g->sampling);
     engine_close(&g->engine);
@@ -316,6 +328,12 @@ static int generate(struct generate *g, const struct cli_command *command)
 {
     struct samples *s = &g->samples;
     s->draft = g->draft.engine.path ? &g->draft : NULL;
+    if (s->heals && (g->chat || s->slide || g->choices_given || g->sampling.edits.BAN.n ||
+                     g->sampling.edits.REGEX.n || g->sampling.schema))
+        return cli_usage(command, "--heal goes with none of --chat, --slide, --choices, --ban, "
+                                  "--regex, --json-schema");
+    if (s->heals && text_is_none(g->engine.model))
+        return cli_usage(command, "--heal: the model has no vocabulary, so its text is ids");
     if (s->lookup == CLI_CHOSEN)
         s->lookup = SPECULATE_DEFAULT;
     if (s->resume.path && g->engine.steer_spec)
@@ -364,6 +382,8 @@ int cmd_generate(int argc, char **argv)
          "end before TEXT (\\n, \\u{3002}, ...); may be repeated"},
         {"--choices", "LIST", CLI_TEXT, &g.choices_given, 0, 0,
          "go on with one of these, by their probabilities: yes,no (\\, is a comma)"},
+        {"--heal", NULL, CLI_FLAG, &g.samples.heals, 0, 0,
+         "draw the prompt's last bytes again: it may end inside a word"},
         {"--ignore-end", NULL, CLI_FLAG, &g.samples.ignore_end, 0, 0,
          "go on after end tokens, until -n or the end of the context"},
         {"--samples", "N", CLI_INT, &g.samples.n, 1, INT32_MAX, "how many texts (default 1)"},
@@ -415,7 +435,8 @@ int cmd_generate(int argc, char **argv)
             g.input.file = NULL;
         }
         g.engine.only_draws =
-            !g.records && !g.choices_given; /* a record may draw otherwise than the options say */
+            !g.records && !g.choices_given &&
+            !g.samples.heals; /* a record may draw otherwise than the options say */
         code = engine_begin(&g.engine, &g.sampling, &command);
         code = code == EXIT_OK ? generate(&g, &command) : code;
     }

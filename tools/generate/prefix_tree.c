@@ -83,7 +83,7 @@ static const uint32_t *numbers_of(const struct prefix_tree *t, struct group g)
 /* Whether a child of the line's group ends its samples. Then the line goes to their text. */
 static enum ending child_ending(struct prefix_tree *t, struct timeline *line, struct group child)
 {
-    enum ending ending = samples_ending(t->ask, child.token, child.depth);
+    enum ending ending = samples_ending(t->ask, line->path, child.depth - 1, child.token);
     if (ending == END_TOKEN)
         text_out_back(&line->text, line->marks[child.depth - 1]);
     else if (ending != GOES_ON || line->text.stops)

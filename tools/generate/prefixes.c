@@ -72,8 +72,7 @@ static int open_line(struct prefix_tree *t, struct timeline *line, const mgpt_se
     memcpy(line->history, t->ask->prompt, before * sizeof *line->history);
     line->path = line->history + before;
     text_out_open(&line->text, engine->model, NULL);
-    for (size_t i = 0; i < t->ask->n_prompt; i++)
-        text_out_token(&line->text, t->ask->prompt[i], t->ask->no_prompt);
+    samples_put_prompt(t->ask, &line->text);
     text_out_drawn(&line->text, t->ask->stops);
     line->marks[0] = text_out_mark(&line->text);
     line->session = engine_fork(engine, prompt, err);
@@ -311,7 +310,9 @@ static int block_open(struct prefix_block *b, const mgpt_session *prompt, mgpt_e
 {
     size_t room = mgpt_n_ctx(prompt) - samples_seen(b->ask) + 1;
     int32_t most = b->ask->n_predict;
-    size_t longest = most >= 0 && (size_t)most < room ? (size_t)most : room;
+    size_t again =
+        b->ask->heal ? b->ask->heal->n_bytes : 0; /* most tokens that -n does not count */
+    size_t longest = most >= 0 && (size_t)most + again < room ? (size_t)most + again : room;
     b->trees = mem_new(b->n_trees, sizeof *b->trees);
     if (!b->trees)
         return err_memory(err, "the samples", b->n_trees * sizeof *b->trees);

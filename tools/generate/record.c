@@ -152,6 +152,17 @@ static int read_record_prompt(struct record *r, int special)
     return status;
 }
 
+/* The prompt's last bytes are to be drawn again: only the tokens before them are run. A status. */
+static int open_heal(struct record *r)
+{
+    int status = heal_open(&r->heal, r->ask.engine->model, r->prompt, r->ask.n_prompt, &r->wrong);
+    if (status < 0 || r->heal.n_bytes == 0)
+        return status;
+    r->ask.n_prompt = r->heal.n_kept;
+    r->ask.heal = r->rules.heal = &r->heal;
+    return MGPT_OK;
+}
+
 struct record *record_read(const struct records_ask *ask, size_t line, const char *text, size_t n)
 {
     struct record *r = mem_new(1, sizeof *r);
@@ -176,9 +187,12 @@ struct record *record_read(const struct records_ask *ask, size_t line, const cha
         status = read_choices(r, ask->usual);
     if (status == MGPT_OK)
         status = read_record_prompt(r, ask->special);
+    r->rules = ask->usual->sampling->rules;
+    if (status == MGPT_OK && ask->usual->heals && r->ask.n_predict != 0 && !r->ask.choices)
+        status = open_heal(r);
     chooser_share(&r->chooser, &ask->usual->sampling->chooser);
     if (status == MGPT_OK)
-        status = chooser_open(&r->chooser, &ask->usual->sampling->rules, &r->wrong);
+        status = chooser_open(&r->chooser, &r->rules, &r->wrong);
     chooser_begin(&r->chooser, r->ask.n_prompt, 0);
     r->ask.id = jval_get(r->object, "id");
     r->is_done = status < 0;
@@ -206,13 +220,17 @@ static enum ending draw_token(struct record *r, const float *logits)
 {
     if (r->ask.n_predict == 0)
         return END_LENGTH;
+    if (r->ask.heal && r->n_drawn == 0 &&
+        samples_heal(&r->heal, r->ask.engine, r->session, r->prompt, &r->wrong) < 0)
+        return END_INTERRUPTED;
     if (chooser_is_complete(&r->chooser, mgpt_tokens(r->session), mgpt_pos(r->session)))
         return END_MATCH;
     r->token = chooser_draw(&r->chooser, &r->sampler, logits, engine_n_choices(r->ask.engine),
                             mgpt_tokens(r->session), mgpt_pos(r->session), &r->wrong);
     if (r->token < 0)
         return END_INTERRUPTED;
-    enum ending ending = samples_ending(&r->ask, r->token, r->n_drawn + 1);
+    enum ending ending =
+        samples_ending(&r->ask, mgpt_tokens(r->session) + r->ask.n_prompt, r->n_drawn, r->token);
     if (ending == END_TOKEN)
         return END_TOKEN;
     sample_text_put(&r->text, r->token);
@@ -249,6 +267,7 @@ void record_free(struct record *r)
     stops_close(&r->stops);
     choices_close(&r->choices);
     chooser_close(&r->chooser);
+    heal_close(&r->heal);
     free(r->prompt);
     jval_free(r->object);
     free(r);

@@ -13,6 +13,8 @@ struct record {
     int is_done;
     struct samples ask; /* the command's, with the record's settings */
     mgpt_sampler sampler;
+    struct heal heal;
+    struct edit_rules rules; /* the command's, with heal */
     struct chooser chooser;
     struct stops stops;
     struct choices choices; /* empty: tokens are drawn */

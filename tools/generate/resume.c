@@ -105,6 +105,11 @@ void resume_edits(const struct resume *r, const struct engine *e, size_t *begin,
     *mu = isfinite(note->mu) ? note->mu : 0;
 }
 
+int resume_is_undrawn(const struct resume *r, const struct engine *e)
+{
+    return e->session->note.begin == r->n_stored;
+}
+
 int resume_writes(const struct resume *r)
 {
     return r->path && !r->read_only;

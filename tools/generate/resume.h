@@ -29,6 +29,9 @@ void resume_note(struct engine *e, const struct sampling *s, const mgpt_sampler 
 /* Where the text that goes on was begun to be drawn, and its mu; 0: the file does not say. */
 void resume_edits(const struct resume *r, const struct engine *e, size_t *begin, double *mu);
 
+/* 1: the file has a prompt after which nothing was drawn, as --heal notes it. */
+int resume_is_undrawn(const struct resume *r, const struct engine *e);
+
 /* Notes what the edits of its draws go on with: where the drawn text begins, Mirostat's mu or 0. */
 void resume_note_edits(struct engine *e, size_t begin, double mu);
 

@@ -44,11 +44,9 @@ static void sample_list(struct sample_text *text, int32_t token)
 void sample_text_begin(struct sample_text *text)
 {
     const struct samples *ask = text->ask;
-    for (size_t i = 0; i < ask->n_prompt; i++) {
-        text_out_token(&text->out, ask->prompt[i], ask->no_prompt);
-        if (!ask->no_prompt)
-            sample_list(text, ask->prompt[i]);
-    }
+    samples_put_prompt(ask, &text->out);
+    for (size_t i = 0; i < ask->n_prompt && !ask->no_prompt; i++)
+        sample_list(text, ask->prompt[i]);
     text_out_drawn(&text->out, ask->stops);
 }
 

@@ -21,12 +21,29 @@ size_t samples_seen(const struct samples *s)
     return s->n_prompt - s->n_before;
 }
 
-enum ending samples_ending(const struct samples *s, int32_t token, size_t n_drawn)
+/* Of n_drawn tokens and one more, those that -n counts: not those that leave bytes of the prompt to be drawn. */
+static size_t count_drawn(const struct samples *s, const int32_t *drawn, size_t n_drawn,
+                          int32_t token)
+{
+    return n_drawn + 1 - (s->heal ? heal_repeats(s->heal, drawn, n_drawn, token) : 0);
+}
+
+void samples_put_prompt(const struct samples *s, struct text_out *out)
+{
+    for (size_t i = 0; i < s->n_prompt; i++)
+        text_out_token(out, s->prompt[i], s->no_prompt);
+    if (s->heal)
+        text_out_before(out, s->prompt + s->n_prompt, s->heal->n_given - s->n_prompt, s->no_prompt);
+}
+
+enum ending samples_ending(const struct samples *s, const int32_t *drawn, size_t n_drawn,
+                           int32_t token)
 {
     if (!s->ignore_end && mgpt_is_end(s->engine->model, token))
         return END_TOKEN;
-    if (s->n_predict >= 0 && n_drawn == (size_t)s->n_predict)
+    if (s->n_predict >= 0 && count_drawn(s, drawn, n_drawn, token) == (size_t)s->n_predict)
         return END_LENGTH;
+    n_drawn++;
     int is_full = samples_seen(s) + n_drawn > mgpt_n_ctx(s->engine->session);
     return is_full && !s->slide ? END_FULL : GOES_ON;
 }
@@ -102,7 +119,8 @@ static enum ending draw_once(struct single *t, struct sample_text *text, int32_t
         t->code = cli_fail(NULL, &err);
         return GOES_ON;
     }
-    enum ending ending = samples_ending(ask, *token, (size_t)t->n_drawn + 1);
+    const int32_t *drawn = t->history ? t->history + ask->n_prompt : NULL;
+    enum ending ending = samples_ending(ask, drawn, (size_t)t->n_drawn, *token);
     if (ending == END_TOKEN)
         return END_TOKEN;
     ask->n_drawn++;
@@ -125,7 +143,7 @@ static enum ending single_draw(struct single *t, struct sample_text *text, int32
     int32_t before;
     do {
         before = t->n_drawn;
-        if (t->n_drawn == t->ask->n_predict)
+        if (t->n_drawn == t->ask->n_predict && !t->ask->heal)
             return END_LENGTH;
         if (t->n_drawn == 0 && chooser_is_complete(&t->chooser, t->history, arr_len(t->history)))
             return END_MATCH; /* of --session: there is nothing to go on with */
@@ -299,13 +317,18 @@ static int samples_keep(const struct samples *s, int code)
     size_t n = mgpt_pos(session);
     if (!resume_writes(&s->resume) || (code != EXIT_OK && code != EXIT_INTERRUPTED))
         return code;
+    if (s->n > 1 && s->heal &&
+        engine_sync(s->engine, session, s->prompt, s->heal->n_given) != EXIT_OK)
+        return code;
     if (s->n > 1)
-        n = samples_seen(s);
+        n = s->heal ? s->heal->n_given : samples_seen(s);
     else if (samples_speculate(s))
         n = speculate_pos(&s->speculation);
     mgpt_rewind(session, n, NULL);
     resume_note(s->engine, s->sampling, s->n > 1 ? NULL : &s->after);
-    if (s->n == 1 && edit_rules_any(&s->sampling->rules))
+    if (s->heals && (s->n > 1 || s->n_predict == 0))
+        resume_note_edits(s->engine, n, 0);
+    else if (s->n == 1 && edit_rules_any(&s->sampling->rules))
         resume_note_edits(s->engine, s->begin ? s->begin : s->n_prompt, s->after_mu);
     int kept = resume_save(&s->resume, s->engine);
     return code == EXIT_OK ? kept : code;

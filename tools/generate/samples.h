@@ -9,6 +9,7 @@
 #define MGPT_SAMPLES_H
 
 #include "common/jval.h"
+#include "common/text.h"
 #include "engine/engine.h"
 #include "engine/sampling.h"
 #include "generate/choices.h"
@@ -32,6 +33,8 @@ struct samples {
     int ignore_end;    /* end tokens are drawn as others are */
     const struct stops *stops;
     struct choices *choices; /* one of them goes on; NULL: tokens are drawn */
+    int heals;               /* --heal */
+    const struct heal *heal; /* what comes after the n_prompt tokens is drawn again; or NULL */
     int slide;     /* beyond the context with a window of its last tokens (engine_slide) */
     int no_prompt; /* the continuation only */
     int json;      /* a JSON object for each, not a line */
@@ -59,10 +62,21 @@ int samples_speculate(const struct samples *s);
 /* Tokens of the prompt that the model sees. */
 size_t samples_seen(const struct samples *s);
 
-/* What a sample does after its n_drawn-th token. END_TEXT, END_MATCH: a stop text or the end of a match of
+/* What a sample does after `token`, which comes after `drawn` (not read without --heal). END_TEXT, END_MATCH: a stop text or the end of a match of
  * --regex, which samples_ending does not see. */
 enum ending { GOES_ON, END_TOKEN, END_TEXT, END_MATCH, END_LENGTH, END_FULL, END_INTERRUPTED };
-enum ending samples_ending(const struct samples *s, int32_t token, size_t n_drawn);
+enum ending samples_ending(const struct samples *s, const int32_t *drawn, size_t n_drawn,
+                           int32_t token);
+
+/* Runs what an open heal asks for after its prompt, in a fork of a session that holds a beginning of it. A status. */
+int samples_heal(struct heal *h, struct engine *e, const mgpt_session *from, const int32_t *prompt,
+                 mgpt_error *err);
+
+/* The same for the prompt of samples, which then goes on from its kept tokens. An exit code. */
+int samples_heal_prompt(struct samples *s, struct heal *h, struct edit_rules *rules);
+
+/* Adds the prompt to a text. */
+void samples_put_prompt(const struct samples *s, struct text_out *out);
 
 /* EXIT_OK, EXIT_INTERRUPTED after Ctrl-C, EXIT_IO after a failed write. */
 int samples_stopped(void);
