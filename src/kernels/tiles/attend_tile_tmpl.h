@@ -340,6 +340,8 @@ VEC_INLINE void mix_rows(const struct mix m, size_t nr, enum kv_type type)
         mix_tile(m, j, nr, nv, type);
     for (; nv > 4 && j + 4 * LANES <= m.d; j += 4 * LANES)
         mix_tile(m, j, nr, 4, type);
+    for (; nv > 2 && j + 2 * LANES <= m.d; j += 2 * LANES)
+        mix_tile(m, j, nr, 2, type);
     for (; j + LANES <= m.d; j += LANES)
         mix_tile(m, j, nr, 1, type);
     if (j < m.d)
@@ -377,33 +379,27 @@ static float tile_maximum(const float *x, size_t n)
     return lanes_biggest(most);
 }
 
-/* x[i] - max <= 0, the range of lanes_exp. */
-static void tile_exp_less(float *x, float max, size_t n)
+/* x[i] = e^(x[i] - max). Returns their sum. x[i] - max <= 0, the range of lanes_exp. */
+static float tile_exp_less(float *x, float max, size_t n)
 {
-    lanes all = lanes_of(max);
+    lanes all = lanes_of(max), sum = lanes_of(0), e;
     size_t i = 0;
-    for (; i + PANEL <= n; i += PANEL)
-        lanes_store(x + i, lanes_exp(lanes_sub(lanes_load(x + i), all)));
-    if (i < n)
-        lanes_store_some(x + i, n - i,
-                         lanes_exp(lanes_sub(lanes_load_some(x + i, n - i, max), all)));
-}
-
-static float tile_sum(const float *x, size_t n)
-{
-    lanes sum = lanes_of(0);
-    size_t i = 0;
-    for (; i + PANEL <= n; i += PANEL)
-        sum = lanes_add(sum, lanes_load(x + i));
-    if (i < n)
-        sum = lanes_add(sum, lanes_load_some(x + i, n - i, 0));
+    for (; i + PANEL <= n; i += PANEL) {
+        e = lanes_exp(lanes_sub(lanes_load(x + i), all));
+        lanes_store(x + i, e);
+        sum = lanes_add(sum, e);
+    }
+    if (i < n) {
+        e = lanes_exp(lanes_sub(lanes_load_some(x + i, n - i, max), all));
+        lanes_store_some(x + i, n - i, e);
+        sum = lanes_first(n - i, lanes_add(sum, e), sum);
+    }
     return lanes_reduce(sum);
 }
 
 static void tile_softmax(float *x, size_t n)
 {
-    tile_exp_less(x, tile_maximum(x, n), n);
-    scale(x, 1.0f / tile_sum(x, n), n);
+    scale(x, 1.0f / tile_exp_less(x, tile_maximum(x, n), n), n);
 }
 
 /* ---- entries --------------------------------------------------------------------------------- */
