@@ -19,7 +19,7 @@
 enum {
     MOST = 3,            /* products of a job without experts */
     LEAST_PANELS = 4,    /* panels a thread takes at a time: kernels read adjacent ones together */
-    STOP_PANELS = 32,    /* panels of a long prompt after which a thread looks for mgpt_stop */
+    STOP_WORK = 1 << 27, /* panels x columns x rows after which a thread looks for mgpt_stop */
     SLOT_BYTES = 1 << 18 /* of weights: for less, the slot costs more than a percent */
 };
 
@@ -188,8 +188,11 @@ static void matmul_part(void *ctx, int worker, size_t first, size_t last)
         matmul_range(job, worker, first, last);
         return;
     }
-    for (; first < last && !session_stop_asked(job->stops); first += STOP_PANELS)
-        matmul_range(job, worker, first, min_size(first + STOP_PANELS, last));
+    /* A kernel copies its input in each call, so few calls are fast. At 40 G multiply-adds a second
+     * those of gate and up take 0.1 s, the longest that Ctrl-C should wait. */
+    size_t some = (STOP_WORK / (job->n * job->p[0].l->n_in) / LEAST_PANELS + 1) * LEAST_PANELS;
+    for (; first < last && !session_stop_asked(job->stops); first += some)
+        matmul_range(job, worker, first, min_size(first + some, last));
 }
 
 /* ---- jobs ---- */
