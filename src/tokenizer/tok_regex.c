@@ -206,7 +206,8 @@ static size_t join_previous(struct span_part *p, size_t n)
     return kept;
 }
 
-/* From the end to the front; the parts are left at the end of the array and moved to its front. */
+/* Joins from the end to the front. The results are built at the end of the array, then moved to its
+ * front. */
 static size_t join_next(struct span_part *p, size_t n)
 {
     size_t first = n;

@@ -115,7 +115,7 @@ def refusals():
     alone('first part alone', a, 'key split.count: part 1 of 3, alone')
     alone('second part alone', b, 'key split.count: part 2 of 3, alone')
     alone('too many', number(a, b'split.count', 'H', 1025), '1025 parts, the limit is 1024')
-    # Wherever the key is in the file: it is looked for in pieces of 8192 bytes.
+    # The reader looks for the key in pieces of 8192 bytes: the key may be at any place of one, or in two.
     for at in (8191, 8192, 8195, 8203, 8204):
         note = split_gguf.string(b'general.note') + struct.pack('<IQ', 8, 0)
         first = split_gguf.part(n_kv + 1, metadata + note, tensors[:3], align, 0, 3, total)

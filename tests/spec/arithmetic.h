@@ -75,7 +75,7 @@ static float gelu_erf(float v)
     return v * (v < 0.0f ? tail : 1.0f - tail);
 }
 
-/* c: p, n, beta, -eps */
+/* xIELU of Apertus. c: alpha_p, alpha_n, beta, -eps. */
 static float xielu(float x, const float *c)
 {
     int n;

@@ -55,7 +55,7 @@ static int back(const struct test *t, mgpt_error *err)
     return status;
 }
 
-/* One token for each session. */
+/* Runs one token in each session of the test. */
 static int bench_run_step(const struct test *t, const int32_t *tokens, mgpt_error *err)
 {
     int status = MGPT_OK;

@@ -128,8 +128,9 @@ static void any_layer(const struct hook *hook, char out[64])
         memcpy(out, hook->name, 64);
 }
 
-/* What is nearest to a pattern that matches nothing: a name that holds it as a part (a user who
- * knows `hook_pattern` only), or else one that is spelt like it. Patterns get patterns. */
+/* Finds the name that is nearest to a pattern that matches nothing: one that contains it (a user
+ * who knows `hook_pattern` only), else one with a similar spelling. The answer to a pattern is a
+ * pattern. */
 static int hooks_nearest(const struct hook *hooks, const char *word, char out[64])
 {
     size_t n = arr_len(hooks);

@@ -103,7 +103,7 @@ static int read_index(const char *what, const char *word, size_t n, int32_t *ind
     return 0;
 }
 
-/* The next word, which must be there, as one of 0 .. n - 1. */
+/* Reads the next word as a number from 0 to n - 1; a missing word is an error. */
 static int next_index(struct repl_args *a, const char *what, size_t n, int32_t *index)
 {
     const char *word = repl_word(a);

@@ -174,7 +174,8 @@ static const struct {
     {"command", fill_commands}, {"timeline", fill_branches}, {"[branch]", fill_branches},
 };
 
-/* Words in front of the one to complete; *last is the last of them, of *length bytes. */
+/* Returns the number of words before the one to complete; *last is the last of them, of *length
+ * bytes. */
 static size_t count_words(const char *line, const char **last, size_t *length)
 {
     size_t n = 0;

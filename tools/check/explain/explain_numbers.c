@@ -37,7 +37,7 @@ static int look_with(struct search *s, const struct number *number, double x,
     return status == MGPT_EARG ? MGPT_OK : status;
 }
 
-/* Where Gauss-Newton would go. */
+/* Computes the Gauss-Newton step for the number. */
 static int direction(struct search *s, const struct number *number, double *step)
 {
     const double h = 1e-5;

@@ -155,7 +155,7 @@ static int read_entries(struct safetensors *st, mgpt_error *err)
     return MGPT_OK;
 }
 
-/* Every byte of the data belongs to one tensor. */
+/* Checks that tensors cover the data without gaps or overlaps. */
 static int tile(struct safetensors *st, struct span data, uint64_t start, mgpt_error *err)
 {
     uint64_t at = 0;

@@ -55,7 +55,7 @@ static int is_weights(const struct torch_model *m, pickle_id id)
     return 0;
 }
 
-/* 0: there is none; the model is in lists, or there is no model. */
+/* Returns 0 if there is no state dict: the model is in lists, or there is no model. */
 static int from_torch_find_weights(struct torch_model *m)
 {
     static const char *const names[] = {"model",  "model_state_dict", "state_dict", "model_state",

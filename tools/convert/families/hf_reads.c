@@ -58,7 +58,7 @@ int hf_key_is_unread(const struct hf_model *m, const char *key)
 
 /* ---- spellings and defaults ------------------------------------------------------------------ */
 
-/* A pair of words A=B or A~B in a list; *at goes behind it. 0 at the end. */
+/* A pair of words A=B or A~B in a list; next_pair moves *at past it and returns 0 at the end. */
 struct hf_pair {
     char a[64], b[64], sign;
 };

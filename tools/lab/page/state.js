@@ -85,7 +85,7 @@ const App = (() => {
 
     const clamp = (v, n) => Math.max(0, Math.min(n - 1, Number.isFinite(v) ? Math.floor(v) : 0));
 
-    // Indices stay inside what there is.
+    // // Moves indices that are out of range to the nearest valid ones.
     function settle() {
         const info = Engine.info, n = state.ids.length;
         state.layer = clamp(state.layer, Math.max(1, info.layers));

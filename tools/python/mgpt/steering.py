@@ -102,7 +102,7 @@ class Added:
     """Rows that a session's own tap adds after their layers."""
 
     def __init__(self, rows: Mapping[int, Row]) -> None:
-        """Without rows the session needs no tap: `points` is 0."""
+        """rows: what to add, by layer. Without rows `points` is 0, and the session runs without a tap."""
         self._rows = rows
         self.points = 1 << POINT["RESID_POST"] if rows else 0
         self.callback = TapFn(lambda value, user: self.add(value[0]))
