@@ -174,6 +174,9 @@ check "... a character that the vocabulary lacks" eval 'sed -n 13p "$tmp/out" | 
 sed 's/"id": [0-9]*, //' "$tmp/bad" | "$MGPT" score "$names" --json -f - >"$tmp/nameless"
 check "... whose line is named where it has no id" eval 'sed -n 5p "$tmp/nameless" | grep -q "\"line\":5}"'
 check "... exit 3, and the good one is scored" eval '[ $code -eq 3 ] && sed -n 14p "$tmp/out" | grep -q is_greedy'
+{ printf '{"context": "a", "continuations": ["b"'; yes ',"b"' | head -n 100000 | tr -d '\n'; echo ']}'; } >"$tmp/many"
+run score "$names" --json -f "$tmp/many"
+check "... of too many continuations" eval '[ $code -eq 3 ] && grep -q "continuations: 100001, at most 100000 in a" "$tmp/out"'
 
 # ---- spaces at the end of a context: those of Python's str.isspace ----
 

@@ -33,7 +33,10 @@ static const struct at_once {
 } usual = {4096, 1 << 17}, of_small_models = {1 << 15, 1 << 23};
 enum { TEXT_WEIGHT = 16 };
 
-enum { MOST_LINE = 64 << 20 }; /* bytes; /dev/zero is one line */
+enum {
+    MOST_LINE = 64 << 20,
+    USED = 1 << 20
+}; /* bytes: /dev/zero is one line; given back at once */
 
 struct score_run {
     struct engine engine;
@@ -48,7 +51,8 @@ struct score_run {
     size_t n_bad;                /* lines that cannot be scored */
     size_t first_bad;            /* the number of the first of them, and its reason: */
     char why_bad[sizeof(((mgpt_error *)0)->text)];
-    size_t n_cut; /* lines with a context that was cut */
+    size_t n_cut;     /* lines with a context that was cut */
+    const char *used; /* where the lines begin whose memory has not been given back */
     struct score_totals totals;
 };
 
@@ -72,7 +76,8 @@ static const char notes[] =
     "(the first\n"
     "is only seen), or a context with one or more continuations:\n"
     "{\"context\": \"...\", \"continuation\": \"...\"} or {\"context\": \"...\",\n"
-    "\"continuations\": [\"...\", ...]}, with an \"id\" of any kind if you like and no other\n"
+    "\"continuations\": [\"...\", ...]} (at most 100000), with an \"id\" of any kind if you like "
+    "and no other\n"
     "field. It becomes a record in the same place. Of a text: id, n_tokens, sum_logprob,\n"
     "perplexity, ids, and logprobs with OpenAI's names (tokens, token_logprobs; --top N adds\n"
     "top_logprobs, and makes the output a reference for mgpt check); of a text of several windows\n"
@@ -114,21 +119,11 @@ static int print_line(const struct score_run *s, const struct score_line *line)
     return EXIT_OK;
 }
 
-static void free_tokens(struct scored_text *t)
-{
-    free(t->tokens);
-    free(t->logprobs);
-    free(t->top);
-    t->tokens = NULL;
-    t->logprobs = NULL;
-    t->top = NULL;
-}
-
 /* Drops the texts from number n on. */
 static void drop_texts(struct score_run *s, size_t n)
 {
     for (size_t i = n; i < arr_len(s->texts); i++)
-        free_tokens(&s->texts[i]);
+        scored_text_free(&s->texts[i]);
     if (s->texts)
         arr_set_len(s->texts, n);
     s->n_done = s->n_done < n ? s->n_done : n;
@@ -140,7 +135,7 @@ static int score_waiting(struct score_run *s)
     int code = score_texts(&s->team, texts_from(s, s->n_done), arr_len(s->texts) - s->n_done);
     for (; s->n_done < arr_len(s->texts); s->n_done++)
         if (!s->texts[s->n_done].text && !s->top) /* its record has sums only */
-            free_tokens(&s->texts[s->n_done]);
+            scored_text_free(&s->texts[s->n_done]);
     s->n_waiting = 0;
     return code;
 }
@@ -228,7 +223,7 @@ static int add_text(struct score_run *s, struct scored_text t, const struct scor
     if (status == MGPT_OK && !arr_push(s->texts, t))
         status = err_memory(err, "the texts", arr_len(s->texts) * sizeof t);
     if (status < 0)
-        free_tokens(&t);
+        scored_text_free(&t);
     else
         s->n_waiting += t.text ? TEXT_WEIGHT * t.n_scored : t.n_context + t.n_scored;
     return status;
@@ -271,17 +266,22 @@ static int add_texts(struct score_run *s, struct score_line *line)
         if (score_json_text(line, i, s->engine.info.n_vocab, &t, &pair))
             add_text(s, t, &pair, &line->wrong);
         else
-            free_tokens(&t);
+            scored_text_free(&t);
         if (s->n_waiting >= s->most.n_tokens)
             code = score_waiting(s);
     }
     return code;
 }
 
+/* The memory of lines is given back in pieces: the objects have what is needed of them. */
 static int add_json(struct score_run *s, size_t number, const char *text, size_t n_bytes)
 {
     struct score_line line = {.number = number, .first = arr_len(s->texts)};
     line.n = score_json_read(&line, text, n_bytes);
+    if ((size_t)(text + n_bytes - s->used) >= USED) {
+        mem_drop((void *)(uintptr_t)s->used, (size_t)(text + n_bytes - s->used));
+        s->used = text + n_bytes;
+    }
     int code = add_texts(s, &line);
     if (line.wrong.status == MGPT_EMEM)
         code = cli_fail(s->file, &line.wrong);
@@ -305,6 +305,7 @@ static int score_lines(struct score_run *s, const char *bytes, size_t n_bytes)
     int code = EXIT_OK;
     const char *text, *end = bytes + n_bytes;
     struct progress progress;
+    s->used = bytes;
     progress_begin(&progress);
     progress.terminal &= (!s->json && !s->each) || !isatty(STDOUT_FILENO);
     s->team.shown = (struct score_shown){.line = &progress, .all = n_bytes};

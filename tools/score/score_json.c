@@ -15,6 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
+enum { MOST_CONTINUATIONS = 100000 }; /* of a record, whose numbers are held until all are there */
+
 static int score_refuse(struct score_line *line, const char *why)
 {
     return err_set(&line->wrong, MGPT_EFILE, MGPT_NO_OFFSET, "%s", why);
@@ -83,7 +85,14 @@ size_t score_json_read(struct score_line *line, const char *text, size_t n)
     line->ids = asked && asked == jval_get(line->object, "ids");
     if (!asked || check_fields(line) < 0)
         return 0;
-    return jval_is(asked, JVAL_ARRAY) && !line->ids ? jval_size(asked) : 1;
+    size_t n_texts = jval_is(asked, JVAL_ARRAY) && !line->ids ? jval_size(asked) : 1;
+    if (n_texts <= MOST_CONTINUATIONS)
+        return n_texts;
+    err_set(
+        &line->wrong, MGPT_EFILE, MGPT_NO_OFFSET,
+        "continuations: %zu, at most %d in a record; others go into a record with the same context",
+        n_texts, MOST_CONTINUATIONS);
+    return 0;
 }
 
 /* The tokens of "ids", as they are. */
@@ -130,6 +139,16 @@ int score_json_room(struct scored_text *text, size_t n_top)
     if (n_top > 0 && ck_mul(text->n_scored, n_top, &n))
         text->top = mem_new((size_t)n, sizeof *text->top);
     return text->logprobs && (n_top == 0 || text->top);
+}
+
+void scored_text_free(struct scored_text *t)
+{
+    free(t->tokens);
+    free(t->logprobs);
+    free(t->top);
+    t->tokens = NULL;
+    t->logprobs = NULL;
+    t->top = NULL;
 }
 
 /* ---- records ---- */

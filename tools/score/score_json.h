@@ -31,6 +31,7 @@ int score_json_text(struct score_line *line, size_t i, int32_t n_vocab, struct s
 /* Makes room for log-probabilities, and the n_top likeliest tokens, when the number to score is
  * known. 0 when out of memory. */
 int score_json_room(struct scored_text *text, size_t n_top);
+void scored_text_free(struct scored_text *text); /* its tokens, and that room */
 
 /* Prints the record of the line's texts. Returns an exit code. */
 int score_json_print(const mgpt_model *model, const struct score_line *line,

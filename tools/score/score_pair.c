@@ -41,6 +41,18 @@ static int encode_part(const struct engine *e, const char *text, size_t n_bytes,
     return engine_try_encode(e, text, n_bytes, flags, -1, tokens, n, err);
 }
 
+/* Keeps the last of n tokens, at most `most` of them, and gives the memory of the others back: of a long
+ * context the model sees only these. Returns how many are left. */
+static size_t keep_last(int32_t **tokens, size_t n, size_t most)
+{
+    size_t kept = n < most ? n : most;
+    if (kept < n)
+        memmove(*tokens, *tokens + n - kept, kept * sizeof **tokens);
+    int32_t *smaller = realloc(*tokens, (kept + 1) * sizeof **tokens);
+    *tokens = smaller ? smaller : *tokens;
+    return kept;
+}
+
 /* Encodes both texts as one: the tokens of the context (text->n_context of them), then the
  * others. */
 static int encode_both(const struct engine *e, const char *both, size_t n_bytes, size_t n_stripped,
@@ -55,10 +67,12 @@ static int encode_both(const struct engine *e, const char *both, size_t n_bytes,
         return engine_try_encode(e, both, n_bytes, MGPT_PARSE_SPECIAL | MGPT_NO_SPECIAL_TOKENS,
                                  prefix_token(e), &text->tokens, n, err);
     int status = encode_part(e, both, n_stripped, no_bos, &context, &text->n_context, err);
+    size_t kept =
+        status == MGPT_OK ? keep_last(&context, text->n_context, mgpt_n_ctx(e->session) + 1) : 0;
     if (status == MGPT_OK)
         status = encode_part(e, both, n_bytes, no_bos, &text->tokens, n, err);
-    if (status == MGPT_OK && *n > text->n_context)
-        memcpy(text->tokens, context, text->n_context * sizeof *context);
+    if (status == MGPT_OK && *n > text->n_context && kept > 0)
+        memcpy(text->tokens + text->n_context - kept, context, kept * sizeof *context);
     free(context);
     return status;
 }
@@ -80,10 +94,7 @@ static int cut_left(const struct engine *e, struct scored_text *text, size_t n, 
                        "the continuation has %zu tokens, the model's context holds %zu",
                        text->n_scored, n_ctx);
     text->cut = n > n_ctx + 1;
-    if (text->cut) {
-        memmove(text->tokens, text->tokens + n - (n_ctx + 1), (n_ctx + 1) * sizeof *text->tokens);
-        text->n_context = n_ctx + 1 - text->n_scored;
-    }
+    text->n_context = keep_last(&text->tokens, n, n_ctx + 1) - text->n_scored;
     return MGPT_OK;
 }
 

@@ -256,7 +256,7 @@ static struct span repeated(uint8_t *to, size_t n, struct span begin, struct spa
  * takes four and its own. A file that is too dense is refused. */
 TEST(memory)
 {
-    enum { SIZE = 4 << 20, DENSE = 0 };
+    enum { SIZE = 3 << 20, DENSE = 0 };
     const struct {
         struct span begin, part;
         const char *end;
@@ -279,7 +279,7 @@ TEST(memory)
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct span file = repeated(bytes, SIZE, rows[i].begin, rows[i].part, rows[i].end);
         if (rows[i].most == DENSE) {
-            refused(file, "its values take more than 20971");
+            refused(file, "its values take more than 1782");
             continue;
         }
         struct pickle p = good(file);

@@ -8,6 +8,7 @@
 #include "base/mem.h"
 #include "convert/containers/pickle_impl.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- errors ---------------------------------------------------------------------------------- */
@@ -236,6 +237,18 @@ void pickle_op_value(struct pickle_machine *m, int arg)
     pickle_push(m, (pickle_id)m->at + 1);
 }
 
+/* Moves after a value. Most of them have a size that the opcode says. */
+static void skip_value(struct cursor *in)
+{
+    uint8_t op = cursor_u8(in);
+    if (ops[op].value == pickle_read_int)
+        cursor_take(in, (uint64_t)abs(ops[op].arg));
+    else if (ops[op].value == pickle_read_real)
+        cursor_take(in, 8);
+    else if (ops[op].value)
+        ops[op].value(in, ops[op].arg);
+}
+
 /* Moves to the next opcode that is none of the memo and no frame. */
 static uint8_t skip_memo(struct cursor *in)
 {
@@ -256,7 +269,7 @@ pickle_id pickle_after(const struct pickle *p, pickle_id id)
     if (id == 0 || id > p->bytes.size)
         return 0;
     in.pos = id - 1;
-    pickle_value(&in);
+    skip_value(&in);
     return ops[skip_memo(&in)].value ? (pickle_id)in.pos + 1 : 0;
 }
 

@@ -128,7 +128,8 @@ int pickle_real(const struct pickle *p, pickle_id id, double *v);
 /* A tuple or torch.Size of at most STATE_MAX_DIMS numbers, 0 or more: 1, or 0 for anything else. */
 int pickle_sizes(const struct pickle *p, pickle_id tuple, uint64_t v[STATE_MAX_DIMS], uint32_t *n);
 
-/* "a dict", "a call of torch.device": for messages, in buf. */
+/* "a dict": for messages. */
+const char *pickle_kind_text(enum pickle_kind kind);
 const char *pickle_kind_name(const struct pickle *p, pickle_id id);
 
 /* ---- numpy (pickle_numpy.c) ------------------------------------------------------------------ */

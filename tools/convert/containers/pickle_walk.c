@@ -74,7 +74,7 @@ pickle_id pickle_arg(const struct pickle *p, pickle_id id, size_t i)
     return n.kind == PICKLE_CALL ? pickle_item(p, n.as.call.args, i) : 0;
 }
 
-const char *pickle_kind_name(const struct pickle *p, pickle_id id)
+const char *pickle_kind_text(enum pickle_kind kind)
 {
     static const char *const names[] = {
         [PICKLE_NONE] = "None",        [PICKLE_BOOL] = "a bool",
@@ -85,5 +85,10 @@ const char *pickle_kind_name(const struct pickle *p, pickle_id id)
         [PICKLE_GLOBAL] = "a global",  [PICKLE_CALL] = "an object",
         [PICKLE_OBJECT] = "an object", [PICKLE_PERSISTENT] = "a storage",
     };
-    return names[pickle_at(p, id).kind];
+    return names[kind];
+}
+
+const char *pickle_kind_name(const struct pickle *p, pickle_id id)
+{
+    return pickle_kind_text(pickle_at(p, id).kind);
 }

@@ -113,6 +113,8 @@ static struct tree find_member(struct tree dict, is_weights_fn *is, int nesting)
         return found;
     for (int called_so = 1; called_so >= 0; called_so--)
         for (struct tree_iter i = tree_items(dict); !found.file && tree_next(&i);) {
+            if (!tree_is_container(i.value))
+                continue;
             tree_key(&i, key);
             enum mg_kind kind = mg_kind_of(key);
             if ((kind == MG_WEIGHTS) != called_so || kind == MG_OPTIMIZER)

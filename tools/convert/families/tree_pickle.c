@@ -41,15 +41,21 @@ static struct tree pickle_load(const struct tree_file *file, pickle_id id)
     const struct pickle *p = file->data;
     struct pickle_node n = pickle_at(p, id);
     struct tree t = {
-        .kind = kinds[n.kind], .file = file, .at = id, .n = n.n, .what = pickle_kind_name(p, id)};
+        .kind = kinds[n.kind], .file = file, .at = id, .n = n.n, .what = pickle_kind_text(n.kind)};
     if (n.kind == PICKLE_REAL) {
         t.number = n.as.real;
         return t;
     }
+    if (n.kind == PICKLE_INT) {
+        t.number = (double)n.as.integer;
+        t.is_whole = 1;
+        t.whole = n.as.integer;
+        return t;
+    }
     if (t.kind == TREE_OBJECT)
         t.kind = kind_of_object(p, id, &t.number);
-    else if (t.kind == TREE_NUMBER || t.kind == TREE_FLAG)
-        pickle_real(p, id, &t.number);
+    else if (t.kind == TREE_FLAG)
+        t.number = (double)n.as.integer;
     t.is_whole = t.kind == TREE_NUMBER && pickle_int(p, id, &t.whole);
     if (t.kind == TREE_TEXT)
         t.text = (struct gguf_str){n.as.text, n.n};
