@@ -6,7 +6,7 @@ The sources are those that every machine compiles; the ISA levels are src/kernel
 a unit: its text with the headers in TEMPLATES, which depend on the unit, in place of their #include lines. All other
 headers come once, before the units. Names of file scope that two units define, as the preprocessor's output has
 them, get the name of the unit at their end; names that units share become mgpt_i_NAME. The units of an ISA level are
-inside pragmas for its instructions.
+inside pragmas for its instructions. Kernels take almost all of the time to compile: PARTS are so many compilations.
 """
 import collections
 import json
@@ -36,6 +36,9 @@ ONLY = {'immintrin.h': X86, 'cpuid.h': X86, 'arm_neon.h': ARM, 'wasm_simd128.h':
         'sys/auxv.h': 'defined(__linux__)', 'sys/sysctl.h': 'defined(__APPLE__)',
         'sys/syscall.h': 'defined(__linux__)', 'pcre2.h': 'defined(MGPT_PCRE2)'}
 FUSED = 'fused_isa.c'
+# The part that compiles a unit of an ISA level, where it is not the first: parts take about the same time.
+PARTS = {'avx2': 2, 'int_avx2': 2, 'neon': 2, 'avx512': 3, 'int_avx512': 3, 'int_neon': 3,
+         'fused_isa_avx2': 4, 'fused_isa_avx512': 4, 'fused_isa_neon': 4}
 SPLIT = {'tok_split.c': 'defined(MGPT_PCRE2)', 'no_split.c': '!defined(MGPT_PCRE2)',
          'tok_regex.c': 'defined(MGPT_PCRE2)', 'no_regex.c': '!defined(MGPT_PCRE2)'}
 
@@ -43,6 +46,11 @@ HEAD = '''\
 /* mgpt {version} in one file, made from its sources by tools/amalgamation/amalgamate.py.
  *
  *     cc -O2 -I. main.c mgpt.c -lm -lpthread
+ *
+ * or in four parts, which a machine compiles at the same time:
+ *
+ *     for part in 1 2 3 4; do cc -O2 -I. -DMGPT_PART=$part -c mgpt.c -o mgpt$part.o & done; wait
+ *     cc -O2 -I. main.c mgpt[1-4].o -lm -lpthread
  *
  * C11, gcc or clang (which is faster with -O3). mgpt.h is the manual. Models with a BPE vocabulary need PCRE2:
  * -DMGPT_PCRE2 and -lpcre2-8.
@@ -75,8 +83,13 @@ HEAD = '''\
 #else
 #define FUSED_LEVELS LEVEL(scalar)
 #endif
+#if !defined(MGPT_PART)
+#define MGPT_PART 0 /* everything */
+#endif
 #define STBDS_NO_SHORT_NAMES
+#if MGPT_PART <= 1
 #define STB_DS_IMPLEMENTATION
+#endif
 #define PCRE2_CODE_UNIT_WIDTH 8
 '''
 # Sums are not contracted to fused multiply-adds, and no code reads errno or the floating-point exception flags. At -O2
@@ -87,6 +100,9 @@ ARITHMETIC = '''
 #pragma clang diagnostic ignored "-Wunused-function"
 #else
 #pragma GCC optimize("O3", "fp-contract=off", "no-math-errno", "no-trapping-math")
+#endif
+#if MGPT_PART > 1 /* tables of other parts */
+#pragma GCC diagnostic ignored "-Wunused-const-variable"
 #endif
 '''
 TARGET = '''\
@@ -295,8 +311,10 @@ def write_unit(unit, names, twice, taken):
     text += lines('#undef {}', sorted(set(DEFINE.findall(text))))
     if unit.target:
         text = TARGET.format(unit.target) + text + TARGET_END
+    condition = '(MGPT_PART == 0 || MGPT_PART == %d)' % PARTS.get(stem(unit), 1)
     if unit.condition:
-        text = '#if %s\n%s#endif\n' % (unit.condition, text)
+        condition += ' && (%s)' % unit.condition
+    text = '#if %s\n%s#endif\n' % (condition, text)
     return '\n/* ======== %s ======== */\n%s' % (unit.path.relative_to(ROOT), text)
 
 
