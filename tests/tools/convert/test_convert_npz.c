@@ -301,6 +301,8 @@ TEST_ON_FILE(unnamed)
          "parameter list: a matrix, expected all numbers in one list"},
         {{{"arr_0.npy", "<i4", "(10,)", rows5, sizeof rows5}},
          "tensor params: element type '<i4', expected <f4, <f8 or <f2"},
+        {{{"arr_0.npy", "|V2", "(20,)", rows5, sizeof rows5}},
+         "tensor params: element type '|V2', expected <f4, <f8 or <f2"},
         {{{"arr_0.npy", "<f4", "(5, 2)", rows5, sizeof rows5},
           {"arr_1.npy", "<f4", "(1, 2)", row1, sizeof row1}},
          "parameter list: 2 matrices, expected 3 and 6 for each layer"},

@@ -125,6 +125,7 @@ static const char *const encoder[] = {"token_embedding.weight 5 4",
                                       "layers.0.norm2.weight 4",
                                       "layers.0.norm2.bias 4",
                                       "lm_head.weight 5 4",
+                                      "lm_head.bias",
                                       NULL};
 
 /* The file has the mask, or it is asked for; a number with its name is none. */
@@ -138,4 +139,19 @@ TEST(masks)
         map(&f, &gpt_mapping, asked[scalar]);
         unmake(&f);
     }
+}
+
+/* The head has the values of the table; its bias is its own. */
+TEST(bias_of_a_tied_head)
+{
+    struct made f = {
+        .d = {.n = 0},
+        .o = {.given = OPT_HEADS | OPT_ASSUME, .assume = "encoder-layer", .n_head = 2}};
+    size_t n_found = 0;
+    make(&f, encoder, "lm_head.bias 5");
+    map(&f, &gpt_mapping, NULL);
+    for (size_t i = 0; i < arr_len(f.c.tensors); i++)
+        n_found += strcmp(f.c.tensors[i].name, "output.bias") == 0;
+    assert_int_equal(n_found, 1);
+    unmake(&f);
 }

@@ -57,6 +57,10 @@ TEST(tensors_that_lie)
          "storage 0123456789012345678901234567890123456789 is not in the file"},
         {BYTES("\x80\x02}K\1" TENSOR_OF(STORAGE("\4"), "K\0", "K\1\x85", "K\1\x85") "s."),
          "its name is not text"},
+        {BYTES("\x80\x02}U\1wctorch._utils\n_rebuild_tensor_v3\n((U\7storagectorch.storage\n"
+               "UntypedStorage\nU\0010U\3cpuK\21tQK\0K\2K\2\x86K\2K\1\x86\x89}ctorch\n"
+               "float32\ntRs."),
+         "17 elements of U8, the file holds 16 bytes"},
     };
     for (size_t i = 0; i < COUNT(all); i++) {
         const struct zip_part m[] = {{"a/data.pkl", all[i].pickle, 0, 0, 0},
