@@ -5,7 +5,6 @@ each, and compares the ids of random Unicode texts, and what they decode to.
 
 Needs tokenizers, sentencepiece. Prints a line for each tokenizer; exits with 1 if any id differs.
 """
-import argparse
 import io
 import json
 import os
@@ -19,8 +18,8 @@ import sentencepiece
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors"))
-from tok_corpus import CORPUS, cases  # noqa: E402
-from tok_model import Library, random_text, write_model  # noqa: E402
+from tok_corpus import CORPUS  # noqa: E402
+from tok_model import compare_all, write_model  # noqa: E402
 
 PARSE_SPECIAL = 2
 LINES = [line for line in CORPUS.split("\n") if line] * 3
@@ -163,22 +162,6 @@ def compare(library, mgpt, name, texts):
     return wrong + n_decoded
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("mgpt")
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--texts", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    rng = random.Random(options.seed)
-    texts = cases(100) + [random_text(rng) for _ in range(options.texts)]
-    texts += ["".join(rng.choice(LINES) for _ in range(1500)), "\u00e9" * 9 + "a" * 9, "x     y    \u00e9     z"]  # the first has great sums
-    library = Library(options.mgpt)
-    names = [n for n in TOKENIZERS if not options.names or any(n.startswith(p) for p in options.names)]
-    bad = sum(compare(library, options.mgpt, name, texts) > 0 for name in names)
-    print("%d tokenizers, %d with differences" % (len(names), bad))
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare_all(TOKENIZERS, compare, more=lambda rng: [
+        "".join(rng.choice(LINES) for _ in range(1500)), "\u00e9" * 9 + "a" * 9, "x     y    \u00e9     z"]))  # the first has great sums

@@ -1,13 +1,15 @@
 """Random Unicode texts, a tiny model with a given tokenizer, and the library's encoder: what the comparisons of
 tokenizers share."""
+import argparse
 import ctypes
 import json
 import os
+import random
 import struct
 import sys
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors"))
-from tok_corpus import CORPUS  # noqa: E402
+from tok_corpus import CORPUS, cases  # noqa: E402
 
 # ---- texts ---------------------------------------------------------------------------------------
 
@@ -103,3 +105,21 @@ def write_model(path, n_vocab, tokenizer):
             json.dump({"add_bos_token": False, "add_eos_token": False}, f)
     else:
         tokenizer.save(path + "/tokenizer.json")
+
+
+def compare_all(tokenizers, compare, text=random_text, more=lambda rng: []):
+    """The command line of a comparison: compare(library, mgpt, name, texts) is not 0 where a tokenizer differs. Returns an
+    exit code."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("mgpt")
+    parser.add_argument("names", nargs="*")
+    parser.add_argument("--texts", type=int, default=1000)
+    parser.add_argument("--seed", type=int, default=1)
+    options = parser.parse_args()
+    rng = random.Random(options.seed)
+    texts = cases(100) + [text(rng) for _ in range(options.texts)] + more(rng)
+    library = Library(options.mgpt)
+    names = [n for n in tokenizers if not options.names or any(n.startswith(p) for p in options.names)]
+    bad = sum(compare(library, options.mgpt, name, texts) != 0 for name in names)
+    print("%d tokenizers, %d with differences" % (len(names), bad))
+    return 1 if bad else 0

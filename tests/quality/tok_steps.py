@@ -6,10 +6,8 @@ tokens, converts a tiny model with each, and compares the ids of random Unicode 
 Needs tokenizers. Prints a line for each tokenizer; exits with 1 if any id differs. Texts have no characters that are
 newer than Unicode 14, which PCRE2 may not know.
 """
-import argparse
 import json
 import os
-import random
 import shutil
 import subprocess
 import sys
@@ -19,8 +17,8 @@ import unicodedata
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
 sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "vectors"))
-from tok_corpus import CORPUS, cases  # noqa: E402
-from tok_model import Library, random_text, write_model  # noqa: E402
+from tok_corpus import CORPUS  # noqa: E402
+from tok_model import compare_all, random_text, write_model  # noqa: E402
 
 N, P, D = normalizers, pre_tokenizers, decoders
 PARSE_SPECIAL = 2
@@ -251,21 +249,5 @@ def compare(library, mgpt, name, texts, tokenizer=None):
     return wrong
 
 
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("mgpt")
-    parser.add_argument("names", nargs="*")
-    parser.add_argument("--texts", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=1)
-    options = parser.parse_args()
-    rng = random.Random(options.seed)
-    texts = cases(100) + [known(random_text(rng)) for _ in range(options.texts)]
-    library = Library(options.mgpt)
-    names = [n for n in TOKENIZERS if not options.names or any(n.startswith(p) for p in options.names)]
-    bad = sum(compare(library, options.mgpt, name, texts) != 0 for name in names)
-    print("%d tokenizers, %d with differences" % (len(names), bad))
-    return 1 if bad else 0
-
-
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(compare_all(TOKENIZERS, compare, lambda rng: known(random_text(rng))))
