@@ -158,17 +158,7 @@ check "stdout closed: exit 5" [ "$code" -eq 5 ]
 check "a reader that goes ends it quietly" \
     eval '[ "$(cat "$tmp/code")" -eq 5 ] && [ ! -s "$tmp/err" ]'
 
-# A background job of a shell without job control ignores Ctrl-C until the program asks for it, which it has
-# done when it writes.
-: >"$tmp/out"
-"$MGPT" generate "$names" --samples 2000000000 >"$tmp/out" 2>"$tmp/err" &
-job=$!
-while kill -0 $job && [ ! -s "$tmp/out" ]; do
-    sleep 0.1
-done
-kill -INT $job
-code=0
-wait $job || code=$?
+interrupted '[ -s "$tmp/out" ]' generate "$names" --samples 2000000000
 check "Ctrl-C: exit 130" [ "$code" -eq 130 ]
 check "Ctrl-C: the last line is whole" eval '[ -z "$(tail -c 1 "$tmp/out")" ]'
 

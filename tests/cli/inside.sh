@@ -144,15 +144,7 @@ check "a healthy model: nothing is named" eval '[ $code -eq 0 ] && ! grep -q "^c
 # Ctrl-C: with weights in 8 bits nothing is found, which takes a minute. The signal is sent once the verdict is
 # there: causes are tried from then on.
 "$MGPT" convert "$lines" "$tmp/q8.gguf" --type Q8_0 >/dev/null 2>&1
-: >"$tmp/out"
-"$MGPT" check "$tmp/q8.gguf" "$MGPT_SOURCE_ROOT/weights/shakespeare.ref.npz" --explain >"$tmp/out" 2>"$tmp/err" &
-job=$!
-while kill -0 $job && ! grep -q "^verdict" "$tmp/out"; do
-    sleep 0.1
-done
-kill -INT $job
-code=0
-wait $job || code=$?
+interrupted 'grep -q "^verdict" "$tmp/out"' check "$tmp/q8.gguf" "$MGPT_SOURCE_ROOT/weights/shakespeare.ref.npz" --explain
 check "Ctrl-C: exit 130" [ "$code" -eq 130 ]
 check "... and what is known so far" \
     eval 'grep -q "^cause  *interrupted: so far none of [0-9]* suspects" "$tmp/out" && grep -q "^verdict  *DIFFERENT" "$tmp/out"'

@@ -39,6 +39,22 @@ run()
     "$MGPT" "$@" >"$tmp/out" 2>"$tmp/err" || code=$?
 }
 
+# interrupted WHEN ARGS...: the same for a run that gets Ctrl-C as soon as WHEN holds. A background job of a shell without job
+# control ignores Ctrl-C until the program asks for it, which it has done when it writes.
+interrupted()
+{
+    when=$1 code=0
+    shift
+    : >"$tmp/out"
+    "$MGPT" "$@" >"$tmp/out" 2>"$tmp/err" &
+    job=$!
+    while kill -0 $job && ! eval "$when"; do
+        sleep 0.1
+    done
+    kill -INT $job
+    wait $job || code=$?
+}
+
 # check NAME COMMAND...: the command must succeed.
 check()
 {
