@@ -1,7 +1,6 @@
 /* Edits of logits: against golden vectors (vectors/edits.py), and what a text that goes back does. */
 #include "base/mem.h"
 #include "choose/chooser.h"
-#include "choose/schema.h"
 #include "support/unit.h"
 
 #include <math.h>
@@ -274,6 +273,51 @@ TEST(patterns_match_as_in_python)
     assert_true(n > 1000);
 }
 
+/* A state has each place of the expression once, and a set of places is one state. */
+TEST(states_are_sets)
+{
+    static const struct {
+        const char *pattern, *text;
+        size_t n_states, n_members; /* read letter by letter */
+    } rows[] = {{"(a|a|a)*b", "aaaab", 2, 5},
+                {"(a|b)*a(a|b){2}", "abbbaaababb", 8, 44},
+                {"a{3}", "aaa", 4, 4},
+                {"(ab)*", "ababab", 2, 3}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct pattern p;
+        struct automaton a = {.pass = UINT32_MAX};
+        int32_t at_state = 0;
+        assert_int_equal(pattern_parse(&p, rows[i].pattern, strlen(rows[i].pattern), NULL),
+                         MGPT_OK);
+        assert_int_equal(automaton_open(&a, &p, NULL), MGPT_OK);
+        for (const char *at = rows[i].text; *at; at++)
+            at_state = automaton_byte(&a, at_state, (unsigned char)*at);
+        assert_true(at_state >= 0);
+        if (arr_len(a.states) != rows[i].n_states || arr_len(a.members) != rows[i].n_members)
+            fail_msg("%s: %zu states of %zu places", rows[i].pattern, arr_len(a.states),
+                     arr_len(a.members));
+        automaton_close(&a);
+        pattern_free(&p);
+    }
+}
+
+/* The numbers of passes begin anew, and the marks with them. */
+TEST(passes_wrap)
+{
+    struct pattern p;
+    struct automaton a = {.pass = 0};
+    assert_int_equal(pattern_parse(&p, "(ab|ac)*d", 9, NULL), MGPT_OK);
+    assert_int_equal(automaton_open(&a, &p, NULL), MGPT_OK);
+    int32_t after = automaton_byte(&a, 0, 'a');
+    a.pass = UINT32_MAX;
+    int32_t again = automaton_byte(&a, after, 'b');
+    assert_int_equal(again, 0);
+    assert_true(automaton_byte(&a, again, 'd') > 0);
+    assert_int_equal(automaton_byte(&a, again, 'b'), AUTOMATON_DEAD);
+    automaton_close(&a);
+    pattern_free(&p);
+}
+
 TEST(patterns_that_are_refused)
 {
     static const struct {
@@ -326,86 +370,4 @@ TEST(regex_and_a_vocabulary)
     assert_string_equal(err.text, "no text of this model's vocabulary matches the expression");
     assert_int_equal(edit_rules_count(&t.rules, EDIT_REGEX), 1); /* the one before */
     close_test(&t);
-}
-
-/* ---- JSON schemas ---- */
-
-static int matches(const char *pattern, const char *text)
-{
-    struct pattern p;
-    struct automaton a = {.pass = 0};
-    mgpt_error err;
-    int32_t state = 0;
-    if (pattern_parse(&p, pattern, strlen(pattern), &err) < 0)
-        fail_msg("%s: %s", pattern, err.text);
-    assert_int_equal(automaton_open(&a, &p, &err), MGPT_OK);
-    for (; *text && state >= 0; text++)
-        state = automaton_byte(&a, state, (unsigned char)*text);
-    int found = state >= 0 && a.states[state].accepts;
-    automaton_close(&a);
-    pattern_free(&p);
-    return found;
-}
-
-/* Documents after the schema: those that can be drawn, then those that cannot. */
-TEST(documents_of_schemas)
-{
-    static const struct {
-        const char *schema, *drawn[5], *other[6];
-    } rows[] = {
-        {"{\"type\":\"string\",\"minLength\":1,\"maxLength\":2}",
-         {"\"a\"", "\"\\\"\xc3\xa9\"", "\"\\\\\\n\""},
-         {"\"\"", "\"abc\"", "\"\"\"", "\"\n\"", "\"\\a\"", "\"\\\""}},
-        {"{\"type\":\"string\",\"pattern\":\"[\\\"b]$\"}",
-         {"\"\\\"\"", "\"b\"", "\"b\\tb\""},
-         {"\"\"", "\"\"\"", "\"ba\"", "b"}},
-        {"{\"type\":\"string\",\"pattern\":\"^[^\\\\s]\\\\.\"}",
-         {"\"a.\"", "\"..x\""},
-         {"\"\xc2\xa0.\"", "\" .\"", "\"ab\"", "\"xa.\""}},
-        {"{\"type\":\"integer\",\"minimum\":-12,\"exclusiveMaximum\":105}",
-         {"-12", "0", "-9", "104", "99"},
-         {"-13", "105", "-0", "00", "1.0", "110"}},
-        {"{\"type\":\"integer\",\"minimum\":0.5,\"maximum\":3007}",
-         {"1", "3007", "999", "2999", "1000"},
-         {"0", "3008", "3010", "4000", "-1", "10000"}},
-        {"{\"type\":\"integer\"}", {"-999999999999999", "0", "12"}, {"1000000000000000", "", "-"}},
-        {"{\"type\":[\"number\",\"null\"]}",
-         {"0.50", "-1e-9", "null", "10"},
-         {"01", ".5", "1.", "e5"}},
-        {"{\"type\":\"array\",\"items\":{\"const\":1},\"minItems\":1,\"maxItems\":3}",
-         {"[1]", "[1,1, 1]"},
-         {"[]", "[1,1,1,1]", "[1 ,1]", "[1,]", "[,1]"}},
-        {"{\"type\":\"array\",\"items\":{\"const\":1}}", {"[]", "[1,1,1,1]"}, {"[2]"}},
-        {"{\"prefixItems\":[{\"const\":1},{\"type\":\"boolean\"}]}",
-         {"[1,true]"},
-         {"[1]", "[1,true,2]"}},
-        {"{\"properties\":{\"a\":{\"const\":1},\"b\":{\"const\":2},\"c\":{\"const\":3}},"
-         "\"required\":[\"b\"]}",
-         {"{\"b\":2}", "{\"a\": 1, \"b\": 2}", "{\"b\":2,\"c\":3}", "{\"a\":1,\"b\":2,\"c\":3}"},
-         {"{}", "{\"a\":1}", "{\"b\":2,\"a\":1}", "{,\"b\":2}", "{\"b\":2,}", "{\"b\":3}"}},
-        {"{\"properties\":{\"a\":{\"const\":1},\"b\":{\"const\":2}}}",
-         {"{}", "{\"a\":1}", "{\"b\":2}", "{\"a\":1,\"b\":2}"},
-         {"{\"b\":2,\"a\":1}", "{\"c\":1}"}},
-        {"{\"type\":\"object\"}", {"{}"}, {"{\"a\":1}"}},
-        {"{\"enum\":[1.5,\"x.\",{\"k\":[true,null]},\"\\u0001\"],\"type\":[\"string\",\"object\"]}",
-         {"\"x.\"", "{\"k\": [true,null]}", "\"\\u0001\""},
-         {"1.5", "\"xy\"", "1x5"}},
-        {"{\"anyOf\":[{\"$ref\":\"#/$defs/a~1b\"},{\"type\":\"null\"}],\"$defs\":{\"a/"
-         "b\":{\"format\":\"date\",\"type\":\"string\"}}}",
-         {"\"2024-02-28\"", "null", "\"1999-12-31\""},
-         {"\"2024-02-30\"", "\"2024-13-01\"", "\"2024-04-31\"", "\"2024-1-01\""}},
-    };
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        char *pattern;
-        mgpt_error err;
-        if (schema_pattern(rows[i].schema, strlen(rows[i].schema), &pattern, &err) < 0)
-            fail_msg("%s: %s", rows[i].schema, err.text);
-        for (size_t k = 0; k < COUNT(rows[i].drawn) && rows[i].drawn[k]; k++)
-            if (!matches(pattern, rows[i].drawn[k]))
-                fail_msg("%s: '%s' cannot be drawn", rows[i].schema, rows[i].drawn[k]);
-        for (size_t k = 0; k < COUNT(rows[i].other) && rows[i].other[k]; k++)
-            if (matches(pattern, rows[i].other[k]))
-                fail_msg("%s: '%s' can be drawn", rows[i].schema, rows[i].other[k]);
-        arr_free(pattern);
-    }
 }

@@ -1,19 +1,13 @@
 /* The deterministic automaton of a pattern, made as it is walked (subset construction). See pattern.h. */
 #include "base/error.h"
-#include "base/fnv.h"
 #include "base/mem.h"
+#include "base/splitmix.h"
 #include "choose/pattern.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { AUTOMATON_BUCKETS = 1 << 12 };
-
-static int compare_states(const void *a, const void *b)
-{
-    int32_t x = *(const int32_t *)a, y = *(const int32_t *)b;
-    return (x > y) - (x < y);
-}
+enum { AUTOMATON_BUCKETS = 1 << 12, MEMBERS_MOST = 1 << 25 };
 
 /* Adds what can be reached from a state without a byte: those that read one, or end. Returns how many are in
  * the set then. */
@@ -24,6 +18,7 @@ static int32_t add_reachable(struct automaton *w, int32_t from, int32_t n)
     w->mark[from] = w->pass;
     while (n_stack > 0) {
         int32_t at = w->stack[--n_stack];
+        w->work++;
         const struct pattern_state *s = &w->pattern.states[at];
         if (s->low != PATTERN_FORK) {
             w->set[n++] = at;
@@ -39,21 +34,29 @@ static int32_t add_reachable(struct automaton *w, int32_t from, int32_t n)
     return n;
 }
 
-/* The state that is this set of n, which is sorted here. */
+/* 1 if the state's members are those of the set, which are marked. */
+static int has_set(const struct automaton *w, const struct automaton_state *s, int32_t n)
+{
+    int32_t i = 0;
+    while (s->n == n && i < n && w->mark[w->members[s->first + i]] == w->pass)
+        i++;
+    return i == n;
+}
+
+/* The state that is this set of n, in any order. */
 static int32_t state_of_set(struct automaton *w, int32_t n)
 {
-    if (n > 1)
-        qsort(w->set, (size_t)n, sizeof *w->set, compare_states);
-    uint64_t hash = fnv1a(FNV_START, w->set, (size_t)n * sizeof *w->set);
+    uint64_t hash = 0;
+    for (int32_t i = 0; i < n; i++)
+        hash ^= splitmix_number((uint64_t)w->set[i]);
     int32_t *bucket = &w->buckets[hash % AUTOMATON_BUCKETS];
     for (int32_t i = *bucket; i >= 0; i = w->states[i].next)
-        if (w->states[i].n == n &&
-            memcmp(w->members + w->states[i].first, w->set, (size_t)n * sizeof *w->set) == 0)
+        if (has_set(w, &w->states[i], n))
             return i;
     size_t first = arr_len(w->members), at = arr_len(w->states);
     struct automaton_state s = {.first = (int32_t)first, .n = n, .next = *bucket};
-    if (at == AUTOMATON_STATES || !arr_reserve(w->members, first + (size_t)n) ||
-        first > INT32_MAX / 2 || !arr_push(w->states, s))
+    if (at == AUTOMATON_STATES || first + (size_t)n > MEMBERS_MOST ||
+        !arr_reserve(w->members, first + (size_t)n) || !arr_push(w->states, s))
         return AUTOMATON_FAILED;
     for (int32_t i = 0; i < n; i++) {
         arr_put(w->members, w->set[i]);
@@ -102,6 +105,7 @@ int32_t automaton_byte(struct automaton *w, int32_t state, unsigned char byte)
         memset(w->mark, 0, arr_len(w->pattern.states) * sizeof *w->mark);
         w->pass = 1;
     }
+    w->work += (uint64_t)w->states[state].n;
     for (int32_t i = 0; i < w->states[state].n; i++) {
         const struct pattern_state *s = &w->pattern.states[w->members[w->states[state].first + i]];
         if (s->low >= 0 && byte >= s->low && byte <= s->high && w->mark[s->a] != w->pass)

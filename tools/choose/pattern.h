@@ -70,6 +70,7 @@ struct automaton {
     uint32_t *mark;                 /* [pattern states] the pass that has seen it */
     int32_t *set, *stack;           /* [pattern states] scratch */
     uint32_t pass;
+    uint64_t work; /* the pattern's states that were looked at */
 };
 
 /* State 0 is that of an empty text. MGPT_OK or MGPT_EMEM. Zero it before. */

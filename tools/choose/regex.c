@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { EXPLORED_STATES = 4000, KEPT_BYTES = 256 << 20 };
+enum { EXPLORED_STATES = 4000, KEPT_BYTES = 256 << 20, LIVE_WORK = 300000000 };
 
 /* ---- the vocabulary in order ---- */
 
@@ -281,6 +281,7 @@ static void find_steps(struct regex *x, struct live_search *s)
          i++) {
         s->from = s->reached[i];
         walk_trie(x, s->from, note_step, s);
+        x->failed |= x->automaton.work > LIVE_WORK;
     }
 }
 
@@ -312,7 +313,8 @@ static int find_live(struct regex *x, mgpt_error *err)
         return err_memory(err, "the expression", AUTOMATON_STATES * sizeof *s.last);
     return fits ? MGPT_OK
                 : err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
-                          "the expression has more than %d states for this vocabulary",
+                          "the expression is too large for a vocabulary that lacks some of its "
+                          "characters: %d states",
                           EXPLORED_STATES);
 }
 
