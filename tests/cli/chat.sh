@@ -111,6 +111,62 @@ refuses "a model without a format" 2 "the model says nothing about a chat format
 refuses "--json" 2 "--chat goes with none of" generate "$tmp/chat.gguf" --chat --json -p hi
 refuses "--system without --chat" 2 "--system goes with --chat" generate "$tmp/chat.gguf" --system x -p hi
 
+# ---- a full context, and conversations in files ----
+
+# says_to TEXT: a turn of the user, up to where the answer begins.
+says_to() { printf '<|im_start|>user\n%s<|im_end|>\n<|im_start|>assistant\n.' "$1"; }
+why=$(says_to 'why?') who=$(says_to 'who?')
+why=${why%.} who=${who%.} end="<|im_end|>$nl"
+printf 'hi there\nwhy?\nwho?\n' >"$tmp/three"
+run generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/three"
+check "a third turn does not fit" eval '[ $code -eq 4 ] && one_line'
+tells "... and the line says what does" "the conversation (--keep-turns N forgets old turns): 89 tokens, but the context holds 64"
+prints "--keep-turns 1: the turn alone" "$first$nl$second$nl$(continues "$who")" \
+    generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/three" --keep-turns 1 --quiet
+run generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/three" --keep-turns 1
+tells "... which is said" "mgpt: the context is full (64 positions): 2 of the oldest turns are forgotten"
+prints "--keep-turns 2: and the one before" "$first$nl$second$nl$(continues "$why$second$end$who")" \
+    generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/three" --keep-turns 2 --quiet
+prints "... and the system text" "$system$nl$(continues "<|im_start|>system${nl}be kind$end$why")" \
+    generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/turns" --keep-turns 1 --system 'be kind' --quiet
+prints "room for -n tokens counts" "$first$nl$(continues "$why")" \
+    generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -c 61 -f "$tmp/turns" --keep-turns 1 --quiet
+run generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -f "$tmp/three" --keep-turns 3
+check "too few turns to forget" eval '[ $code -eq 4 ] && one_line'
+tells "... is said" "the conversation: 89 tokens, but the context holds 64"
+
+cat >"$tmp/talk.json" <<END
+[{"role": "user", "content": "hi there"}, {"role": "assistant", "content": [{"type": "text", "text": "${first%??????}"},
+ {"type": "text", "text": "${first#"${first%??????}"}"}]}, {"content": "why?", "role": "user"}]
+END
+prints "--chat-file: its last turn is answered" "$second" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 --chat-file "$tmp/talk.json"
+printf '{"model": "x", "messages": [{"role": "user", "content": "hi there"}, {"role": "assistant", "content": "%s"}]}' "$first" >"$tmp/answered.json"
+prints "... and others follow" "$second" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 --chat-file "$tmp/answered.json" -p 'why?'
+printf '/g 6\n' >"$tmp/in"
+"$MGPT" repl "$tmp/chat.gguf" --chat-file "$tmp/talk.json" <"$tmp/in" >"$tmp/out" 2>"$tmp/err"
+says "the repl begins with it" 'fed 58: <|im_start|> "u" "s" "e" "r"'
+check "... and goes on with the answer" grep -qF "$second" "$tmp/out"
+refuses "a turn too many" 2 "ends with a turn of the user, which is answered: leave out -p and -f" \
+    generate "$tmp/chat.gguf" --chat --chat-file "$tmp/talk.json" -p hi
+refuses "a session has no roles" 2 "--chat-file and --session: only one of them" \
+    generate "$tmp/chat.gguf" --chat --chat-file "$tmp/talk.json" --session "$tmp/new"
+refuses "... nor turns" 2 "--keep-turns and --session: only one of them" \
+    generate "$tmp/chat.gguf" --chat --keep-turns 2 -p hi --session "$tmp/new"
+refuses "--chat-file without --chat" 2 "--chat-file goes with --chat" generate "$tmp/chat.gguf" --chat-file "$tmp/talk.json"
+refuses "--keep-turns without --chat" 2 "--keep-turns goes with --chat" generate "$tmp/chat.gguf" --keep-turns 3 -p hi
+while read -r wrong line; do
+    printf '%s' "$wrong" >"$tmp/wrong.json"
+    refuses "a file of $wrong" 3 "wrong.json: $line" generate "$tmp/chat.gguf" --chat --chat-file "$tmp/wrong.json"
+done <<'END'
+{} expected a list of messages
+[] expected a list of messages
+[3] message 1: role: expected system, user or assistant, found none
+[{"role":"tool","content":"x"}] message 1: role: expected system, user or assistant, found tool
+[{"role":"user","content":"x"},{"role":"user"}] message 2: content: expected a string
+[{"role":"user","content":[{"text":1}]}] message 1: content: expected a string
+[ bad JSON
+END
+
 # without a template the tokens tell
 sed 's/"chat_template"/"other"/' "$tmp/qwen/tokenizer_config.json" >"$tmp/config" && mv "$tmp/config" "$tmp/qwen/tokenizer_config.json"
 run convert "$tmp/qwen" "$tmp/plain.gguf"

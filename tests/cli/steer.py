@@ -106,6 +106,27 @@ def main():
     repl = [mgpt("repl", *a, text=script).stdout for a in ([GPT2, *steered], [tmp / "twice"], [GPT2])]
     holds("the repl, its branches too", repl[0] == repl[1] != repl[2])
 
+    after = "/top 1\n/ids 8\n/top 1\n"
+    made = mgpt("repl", GPT2, *steered, text="/ids 3 17\n/save %s\n%s" % (tmp / "saved", after)).stdout
+    for options in (), ("--steer", tmp / "one.npy:5:0"):
+        found = mgpt("repl", GPT2, *options, text="/load %s\n%s" % (tmp / "saved", after)).stdout
+        holds("a session file has the vectors", found.split("saved 1")[-1].split("\n", 2)[2] == made.split("saved 1")[-1].split("\n", 1)[1], found + made)
+    holds("... and what they are", "steering: %s" % steered[1] in found, found)
+    (tmp / "plain").write_text("")
+    mgpt("repl", GPT2, text="/ids 3 17\n/save %s\n" % (tmp / "plain"))
+    plain = mgpt("repl", GPT2, text="/ids 3 17\n" + after).stdout
+    holds("one without them takes them away",
+          mgpt("repl", GPT2, *steered, text="/load %s\n%s" % (tmp / "plain", after)).stdout.split("\n", 1)[1] == plain.split("\n", 1)[1])
+    good = json.loads((tmp / "saved").read_text())
+    for name, change, line in (("layer", lambda s: s["layers"][0].update(layer=LAYERS), "layer is 2, expected 0 to 1"),
+                               ("row", lambda s: s["layers"][0]["row"].pop(), "row has 17 numbers, expected 18"),
+                               ("text", lambda s: s.pop("text"), "steer: expected text and layers")):
+        bad = json.loads(json.dumps(good))
+        change(bad["steer"])
+        (tmp / "bad").write_text(json.dumps(bad))
+        p = mgpt("repl", GPT2, "--quiet", text="/load %s\n" % (tmp / "bad"))
+        holds("a bad " + name, p.returncode == 3 and p.stderr == "mgpt: %s: %s\n" % (tmp / "bad", line), p.stderr)
+
     refused("no file", "missing.npy: ", "--steer", tmp / "missing.npy", code=5)
     refused("one row without a layer", "give its layer", "--steer", tmp / "one.npy", code=2)
     refused("a layer that is not there", "layer 2: expected 0 to 1", "--steer", "%s:1:2" % (tmp / "one.npy"), code=2)

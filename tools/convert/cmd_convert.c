@@ -38,6 +38,10 @@ static const char notes[] =
     "with q4_k, token_embd and output are q6_k. Where rows are not whole blocks, q4_k (blocks of\n"
     "256) becomes q5_0 and q6_k q8_0, and these (blocks of 32) f16. Matrices that --lora changes\n"
     "are f32 unless --type says otherwise, of a quantised base too.\n\n"
+    "--json prints {\"in\", \"out\" (null: --dry-run), \"format\", \"architecture\", \"weights\", "
+    "\"type\",\n"
+    "\"bytes\", \"notes\": [lines], \"tensors\": [{\"name\", \"type\", \"shape\"}]}; the notes are "
+    "then not on stderr.\n\n"
     "examples:\n"
     "  mgpt convert microgpt-weights.json names.gguf\n"
     "  mgpt convert stories15M.bin stories15M.gguf --tokenizer tokenizer.bin --type q8_0\n"
@@ -51,7 +55,7 @@ struct request {
     const char *type_name;
     const struct dtype *type; /* NULL: keep */
     const char *text;         /* --text: proposes readings by their loss on it; NULL: not */
-    int dry_run, ask;
+    int dry_run, ask, json;
 };
 
 /* ---- options ----------------------------------------------------------------------------------- */
@@ -154,8 +158,11 @@ static int check_operands(const struct cli_command *command, struct request *r)
 
 /* Prints what was inferred and what was left out. If the input is refused, only the error is
  * printed. */
-static void print_notes(const struct checkpoint *c)
+static void print_notes(const struct request *r)
 {
+    const struct checkpoint *c = &r->source.checkpoint;
+    if (r->json)
+        return;
     for (size_t i = 0; i < arr_len(c->notes); i++)
         cli_info("%s", c->notes[i]);
 }
@@ -170,16 +177,36 @@ static void print_size(char buf[32], uint64_t n)
         snprintf(buf, 32, "%.1f MB", (double)n / 1e6);
 }
 
-static void convert_report(const struct request *r, const struct checkpoint *c)
+static int report_json(const struct request *r, const struct checkpoint *c,
+                       const struct ckpt_written *w, uint64_t n_bytes)
+{
+    struct jtext *lines = jtext("[]"), *tensors = jtext("[]");
+    for (size_t i = 0; i < arr_len(c->notes); i++)
+        jtext_add(lines, "s", c->notes[i]);
+    for (size_t i = 0; i < arr_len(c->tensors); i++)
+        jtext_add(tensors, "{s:s, s:s, s:o}", "name", c->tensors[i].name, "type",
+                  ckpt_type_of(&c->tensors[i], r->type)->name, "shape",
+                  jtext_shape(c->tensors[i].dims, c->tensors[i].n_dims));
+    return cli_finish(text_json_line(
+        jtext("{s:s, s:s, s:s, s:s, s:I, s:s, s:I, s:o, s:o}", "in", r->source.path, "out", r->out,
+              "format", c->format, "architecture", c->hp.arch, "weights", (int64_t)w->n_values,
+              "type", w->type, "bytes", (int64_t)n_bytes, "notes", lines, "tensors", tensors)));
+}
+
+static int convert_report(const struct request *r, const struct checkpoint *c)
 {
     struct ckpt_written w;
     struct stat st;
     char size[32];
     ckpt_measure(c, r->type, &w);
-    int known = stat(r->out, &st) == 0 && S_ISREG(st.st_mode);
-    print_size(size, known ? (uint64_t)st.st_size : w.n_bytes);
+    int known = r->out && stat(r->out, &st) == 0 && S_ISREG(st.st_mode);
+    uint64_t n_bytes = known ? (uint64_t)st.st_size : w.n_bytes;
+    print_size(size, n_bytes);
+    if (r->json)
+        return report_json(r, c, &w, n_bytes);
     cli_info("wrote %s: %llu weights, %s, %s", r->out, (unsigned long long)w.n_values, w.type,
              size);
+    return EXIT_OK;
 }
 
 static int write_out(struct request *r, mgpt_error *err)
@@ -248,16 +275,17 @@ static int convert_run(struct request *r)
     if (code != EXIT_OK)
         return code;
     ckpt_note_elsewhere(c);
+    if (r->dry_run && r->json)
+        return convert_report(r, c);
     if (r->dry_run) {
-        print_notes(c);
+        print_notes(r);
         ckpt_print_plan(c, r->type);
         return cli_finish(EXIT_OK);
     }
     if (write_out(r, &err) < 0)
         return cli_fail(c->failed.status < 0 ? s->in : r->out, &err);
-    print_notes(c);
-    convert_report(r, c);
-    return EXIT_OK;
+    print_notes(r);
+    return convert_report(r, c);
 }
 
 #define COMMAND_ROW(bit, id, kind, field, name, argument, least, most, help)                       \
@@ -273,6 +301,7 @@ int cmd_convert(int argc, char **argv)
         {"--lora", "FILE[:SCALE]", CLI_MANY, &r.source.lora, 0, 0,
          "merge an adapter: PEFT directory or GGUF; may be repeated"},
         {"--dry-run", NULL, CLI_FLAG, &r.dry_run, 0, 0, "print the plan, write nothing"},
+        {"--json", NULL, CLI_FLAG, &r.json, 0, 0, "say what was written as a JSON object"},
         CKPT_OPTIONS(COMMAND_ROW){"--ask", NULL, CLI_FLAG, &r.ask, 0, 0,
                                   "ask on the terminal for what the file does not say"},
         {"--text", "FILE", CLI_TEXT, &r.text, 0, 0,

@@ -211,7 +211,7 @@ static int add_think(struct chat *c, const struct cli_command *command, const ch
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static int add_message(struct chat *c, const char *role, const char *text, size_t n)
+int chat_add_message(struct chat *c, const char *role, const char *text, size_t n)
 {
     struct chat_message m = {role, malloc(n + 1), n};
     if (!m.text || !arr_push(c->messages, m)) {
@@ -260,10 +260,14 @@ size_t chat_after_answer(const struct jinja_output *out)
 
 int chat_user(struct chat *c, const char *text, size_t n)
 {
+    int code = chat_add_message(c, "user", text, n);
+    return code == EXIT_OK ? chat_write(c) : code;
+}
+
+int chat_write(struct chat *c)
+{
     struct jinja_output out;
-    int code = add_message(c, "user", text, n);
-    if (code == EXIT_OK)
-        code = render_all(c, &out);
+    int code = render_all(c, &out);
     if (code != EXIT_OK)
         return code;
     size_t from = c->n_kept ? chat_after_answer(&out) : 0;
@@ -285,7 +289,7 @@ int chat_answered(struct chat *c)
     text_out_end(&c->answer);
     if (c->answer.failed.status < 0)
         return cli_fail(NULL, &c->answer.failed);
-    int code = add_message(c, "assistant", c->answer.buffer, arr_len(c->answer.buffer));
+    int code = chat_add_message(c, "assistant", c->answer.buffer, arr_len(c->answer.buffer));
     text_out_clear(&c->answer);
     return code;
 }
@@ -294,9 +298,9 @@ int chat_resume(struct chat *c)
 {
     const mgpt_session *session = c->engine->session;
     struct jinja_output out;
-    int code = add_message(c, "user", CHAT_QUESTION, sizeof CHAT_QUESTION - 1);
+    int code = chat_add_message(c, "user", CHAT_QUESTION, sizeof CHAT_QUESTION - 1);
     if (code == EXIT_OK)
-        code = add_message(c, "assistant", CHAT_ANSWER, sizeof CHAT_ANSWER - 1);
+        code = chat_add_message(c, "assistant", CHAT_ANSWER, sizeof CHAT_ANSWER - 1);
     if (code == EXIT_OK)
         code = render_all(c, &out);
     if (code != EXIT_OK)
@@ -340,7 +344,7 @@ int chat_open(struct chat *c, const struct engine *engine, const struct cli_comm
     if (code == EXIT_OK)
         code = chat_find_controls(c);
     if (code == EXIT_OK && style->system)
-        code = add_message(c, "system", style->system, strlen(style->system));
+        code = chat_add_message(c, "system", style->system, strlen(style->system));
     return code;
 }
 

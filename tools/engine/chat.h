@@ -59,6 +59,15 @@ int chat_resume(struct chat *chat);
  * begins. Returns an exit code. */
 int chat_user(struct chat *chat, const char *text, size_t n_bytes);
 
+/* Adds the messages of a file, [{"role": "user", "content": "..."}, ...] or {"messages": ...}, as OpenAI has them. Returns an
+ * exit code. chat_asks: 1 if the last one is a turn of the user, which chat_write makes tokens of as chat_user does. */
+int chat_read(struct chat *chat, const char *path);
+int chat_asks(const struct chat *chat);
+int chat_write(struct chat *chat);
+
+/* Forgets the oldest turns, but the last `keep` and the system text. Returns how many; then chat_write. */
+size_t chat_forget(struct chat *chat, size_t keep);
+
 /* Appends a token of the answer; ends the answer. Return exit codes. */
 int chat_answer(struct chat *chat, int32_t token);
 int chat_answered(struct chat *chat);
@@ -75,6 +84,9 @@ int chat_is_end(const struct chat *chat, int32_t token);
 /* The names under which templates ask whether the model is to think. */
 enum { CHAT_THINK_NAMES = 2 };
 extern const char *const chat_think_names[]; /* [CHAT_THINK_NAMES] */
+
+/* Adds a message; role: a literal. Returns an exit code. */
+int chat_add_message(struct chat *chat, const char *role, const char *text, size_t n);
 
 /* Runs the template. A status. */
 int chat_render(const struct chat *chat, const struct jinja_message *messages, size_t n, int prompt,
@@ -111,6 +123,8 @@ struct chat_request {
     const struct chat_style *style;
     int32_t n_predict;         /* most tokens of an answer; -1: until the end */
     const struct stops *stops; /* end an answer, too */
+    const char *chat_file;     /* messages that the conversation begins with; NULL: none */
+    int32_t keep_turns;        /* turns that stay when the context is full; 0: all */
     struct choices *choices;   /* an answer is one of them; NULL: it is drawn */
 };
 

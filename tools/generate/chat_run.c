@@ -3,7 +3,8 @@
  * A session that has tokens (--session) is a conversation that goes on after its last answer. The
  * session then ends with an answer, however the run ends.
  *
- * The whole conversation stays in the context; a turn that does not fit ends it. Answers go to
+ * The whole conversation stays in the context. When a turn does not fit, --keep-turns forgets the oldest ones; without it the
+ * turn ends the conversation. Answers go to
  * stdout, one after the other, each with a line end; what the user types is not repeated.
  */
 #include "base/error.h"
@@ -120,11 +121,32 @@ static int chat_run_draw(struct run *r)
     return code == EXIT_OK ? put_until(r, &n_put, mgpt_pos(session)) : code;
 }
 
-static int answer(struct run *r, const char *text, size_t n_bytes)
+/* Forgets old turns if the conversation does not fit, or not with an answer of -n tokens. */
+static int make_room(struct run *r)
 {
-    int code = chat_user(&r->chat, text, n_bytes);
+    const struct chat_request *ask = r->request;
+    size_t n_ctx = mgpt_n_ctx(r->engine->session),
+           answer = ask->n_predict > 0 ? (size_t)ask->n_predict : 0;
+    size_t n = arr_len(r->chat.tokens);
+    if (n + (ask->keep_turns ? answer : 0) <= n_ctx)
+        return EXIT_OK;
+    size_t n_forgotten = ask->keep_turns ? chat_forget(&r->chat, (size_t)ask->keep_turns) : 0;
+    if (n_forgotten > 0)
+        cli_info("the context is full (%zu positions): %zu of the oldest turns are forgotten",
+                 n_ctx, n_forgotten);
+    return n_forgotten > 0 ? chat_write(&r->chat) : EXIT_OK;
+}
+
+/* Answers the turn that the conversation ends with. */
+static int answer_last(struct run *r)
+{
+    int code = make_room(r);
     if (code == EXIT_OK)
-        code = engine_fits(r->engine, "the conversation", arr_len(r->chat.tokens));
+        code = engine_fits(r->engine,
+                           r->request->keep_turns
+                               ? "the conversation"
+                               : "the conversation (--keep-turns N forgets old turns)",
+                           arr_len(r->chat.tokens));
     if (code == EXIT_OK)
         code = engine_sync(r->engine, r->engine->session, r->chat.tokens, arr_len(r->chat.tokens));
     if (code != EXIT_OK)
@@ -136,6 +158,12 @@ static int answer(struct run *r, const char *text, size_t n_bytes)
     putchar('\n');
     fflush(stdout);
     return code == EXIT_OK ? chat_answered(&r->chat) : code;
+}
+
+static int answer(struct run *r, const char *text, size_t n_bytes)
+{
+    int code = chat_user(&r->chat, text, n_bytes);
+    return code == EXIT_OK ? answer_last(r) : code;
 }
 
 /* ---- where turns come from ------------------------------------------------------------------- */
@@ -195,12 +223,23 @@ int chat_run(struct engine *engine, struct sampling *sampling, const struct chat
     int code = chat_open(&r.chat, engine, command, request->style);
     if (code == EXIT_OK && mgpt_pos(engine->session) > 0)
         code = chat_resume(&r.chat);
+    if (code == EXIT_OK && request->chat_file)
+        code = chat_read(&r.chat, request->chat_file);
+    int asks = code == EXIT_OK && request->chat_file && chat_asks(&r.chat);
+    if (asks && (request->text || request->file))
+        code = cli_usage(command,
+                         "%s ends with a turn of the user, which is answered: leave out -p and -f",
+                         request->chat_file);
     text_out_open(&r.out, engine->model, stdout);
     if (code == EXIT_OK && r.chat.name && !request->style->format)
         cli_info("chat format: %s, by the names of the model's tokens", r.chat.name);
-    if (request->text || request->file)
+    if (request->text || request->file || asks)
         interrupt_catch();
-    if (code == EXIT_OK && request->text)
+    if (code == EXIT_OK && asks)
+        code = chat_write(&r.chat);
+    if (code == EXIT_OK && asks)
+        code = answer_last(&r);
+    else if (code == EXIT_OK && request->text)
         code = answer(&r, request->text, strlen(request->text));
     else if (code == EXIT_OK && request->file && strcmp(request->file, "-") != 0)
         code = answer_file(&r);

@@ -32,7 +32,8 @@ struct generate {
     struct heal heal;
     struct stops stops;
     int chat;
-    const char *records;
+    const char *records, *chat_file;
+    int32_t keep_turns;
     struct chat_style style;
 };
 
@@ -56,6 +57,9 @@ static const char notes_first[] =
     "--json --top N adds logprobs: of each drawn token ids, tokens, token_logprobs (of the model, "
     "before\n"
     "temperature and filters), draw_probs (with which it was drawn) and top_logprobs.\n\n"
+    "A model whose file says how its author draws (general.sampling.*; of a checkpoint\n"
+    "generation_config.json) is drawn so, which a line on stderr says. Each option wins over its\n"
+    "setting; --ignore-author leaves all out. score, check, bench and suite never read them.\n\n"
     "--json-schema makes a --regex: properties in the schema's order and no others, at most one "
     "space\n"
     "after : and , ; type, enum, const, anyOf, $ref (no recursion), required, items, prefixItems,\n"
@@ -93,9 +97,6 @@ static const char notes[] =
     "at that place again. --mirostat 2 measures surprise at the temperature. With --ban, --xtc "
     "and\n"
     "--mirostat samples are drawn one after the other.\n\n"
-    "A model whose file says how its author draws (general.sampling.*; of a checkpoint\n"
-    "generation_config.json) is drawn so, which a line on stderr says. Each option wins over its\n"
-    "setting; --ignore-author leaves all out. score, check, bench and suite never read them.\n\n"
     "--regex is for all of the drawn text: . [a-z] [^a] \\d \\w \\s (ASCII) \\n \\xHH \\u{HHHH} ( "
     ") (?: ) |\n"
     "* + ? {m} {m,} {m,n}; no look-around, \\b or back references. End tokens come only after a "
@@ -130,6 +131,13 @@ static const char notes[] =
     "has one, counts. --chat-format chooses a format for a model without a template: chatml, "
     "llama3,\n"
     "gemma, phi-3, zephyr, llama2, nanochat. What users type is never more than text.\n\n"
+    "--chat-file FILE has [{\"role\": \"user\", \"content\": \"...\"}, ...], with the roles "
+    "system, user and\n"
+    "assistant. If it ends with the user's turn, that is answered; else turns follow as above. "
+    "With\n"
+    "--keep-turns N a conversation that does not fit, with -n tokens of an answer, keeps its "
+    "system\n"
+    "text and its last N turns.\n\n"
     "examples:\n"
     "  mgpt generate weights/names.gguf --samples 20 --temp 0.5\n"
     "  mgpt generate code.gguf -f main.c -n 200 --temp 0 --lookup\n"
@@ -279,6 +287,8 @@ static int converse(struct generate *g, const struct cli_command *command)
         .n_predict = s->n_predict,
         .stops = &g->stops,
         .choices = g->choices_given ? &g->choices : NULL,
+        .chat_file = g->chat_file,
+        .keep_turns = g->keep_turns,
     };
     if (s->json || s->n != 1 || s->first || s->batch || samples_speculate(s) || s->slide ||
         g->input.special || g->input.escapes || g->input.ids || s->no_prompt || s->ignore_end)
@@ -287,6 +297,9 @@ static int converse(struct generate *g, const struct cli_command *command)
                                   "--ignore-end");
     if (g->input.text && g->input.file)
         return cli_usage(command, "-p and -f: give one of them");
+    if (s->resume.path && (g->chat_file || g->keep_turns))
+        return cli_usage(command, "%s and --session: only one of them: a session has no roles",
+                         g->chat_file ? "--chat-file" : "--keep-turns");
     int code = open_session(g, command);
     if (code != EXIT_OK)
         return code;
@@ -343,7 +356,9 @@ static int generate(struct generate *g, const struct cli_command *command)
     if (g->chat)
         return converse(g, command);
     const struct chat_style *style = &g->style;
-    const char *alone = style->system          ? "--system"
+    const char *alone = g->chat_file           ? "--chat-file"
+                        : g->keep_turns        ? "--keep-turns"
+                        : style->system        ? "--system"
                         : style->think         ? "--think"
                         : style->template_file ? "--chat-template"
                         : style->vars.n        ? "--chat-var"
@@ -419,6 +434,10 @@ int cmd_generate(int argc, char **argv)
          "a Jinja template in place of the model's"},
         {"--chat-var", "NAME=VALUE", CLI_MANY, &g.style.vars, 0, 0,
          "set a variable of the template (date_string=...); may be repeated"},
+        {"--chat-file", "FILE", CLI_TEXT, &g.chat_file, 0, 0,
+         "with --chat: begin with its messages: JSON, roles as OpenAI's"},
+        {"--keep-turns", "N", CLI_INT, &g.keep_turns, 1, INT32_MAX,
+         "with --chat: when the context is full, forget all but the last N turns"},
         {"--system", "TEXT", CLI_TEXT, &g.style.system, 0, 0,
          "with --chat: what the model is told first"},
         {"--think", "on|off", CLI_TEXT, &g.style.think, 0, 0,

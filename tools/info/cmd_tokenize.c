@@ -3,23 +3,28 @@
  * The text is taken byte for byte, from -p as from -f: no line end is dropped, so that a text and
  * its ids can be compared with other programs. Only the vocabulary of the model file is read.
  */
+#include "base/mem.h"
 #include "common/commands.h"
 #include "common/text.h"
 #include "engine/engine.h"
+#include "engine/token_json.h"
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 struct tokenize {
     struct engine engine;
     const char *text, *file;
-    int decode, pieces, special, no_bos;
+    int decode, pieces, special, no_bos, json;
 };
 
 static const char notes[] =
     "The text comes from -p, -f or, with neither, from stdin; every byte of it counts, line ends\n"
     "too. --decode prints valid UTF-8: a byte that belongs to no character becomes U+FFFD, and\n"
-    "the space that SentencePiece puts in front of a text is dropped.\n\n"
+    "the space that SentencePiece puts in front of a text is dropped. --json prints {\"ids\": "
+    "[...],\n"
+    "\"tokens\": [texts]}, with --decode {\"text\": ...}.\n\n"
     "examples:\n"
     "  mgpt tokenize model.gguf -p 'Hello world'\n"
     "  mgpt tokenize model.gguf -f text.txt | mgpt tokenize model.gguf --decode\n";
@@ -28,6 +33,19 @@ static const char *const exits[EXIT_N_CODES] = {
     [EXIT_AT_USAGE] = "usage or text that the vocabulary lacks",
 };
 
+static void print_json_ids(const struct tokenize *t, const int32_t *tokens, size_t n)
+{
+    struct json_out out = {stdout, isatty(STDOUT_FILENO)};
+    fputs("{\"ids\":", stdout);
+    token_json_ids(&out, tokens, n);
+    fputs(",\"tokens\":", stdout);
+    for (size_t i = 0; i < n; i++) {
+        putchar(i ? ',' : '[');
+        token_json_text(&out, t->engine.model, tokens[i]);
+    }
+    puts(n ? "]}" : "[]}");
+}
+
 static int print_ids(const struct tokenize *t, const char *bytes, size_t n_bytes)
 {
     int32_t *tokens;
@@ -35,7 +53,9 @@ static int print_ids(const struct tokenize *t, const char *bytes, size_t n_bytes
     unsigned flags =
         (t->no_bos ? MGPT_NO_SPECIAL_TOKENS : 0u) | (t->special ? MGPT_PARSE_SPECIAL : 0u);
     int code = engine_encode(&t->engine, "text", bytes, n_bytes, flags, -1, &tokens, &n);
-    for (size_t i = 0; i < n && code == EXIT_OK; i++) {
+    if (code == EXIT_OK && t->json)
+        print_json_ids(t, tokens, n);
+    for (size_t i = 0; i < n && code == EXIT_OK && !t->json; i++) {
         printf(i > 0 && !t->pieces ? " %d" : "%d", (int)tokens[i]);
         if (t->pieces) {
             putchar('\t');
@@ -43,7 +63,7 @@ static int print_ids(const struct tokenize *t, const char *bytes, size_t n_bytes
             putchar('\n');
         }
     }
-    if (code == EXIT_OK && !t->pieces)
+    if (code == EXIT_OK && !t->pieces && !t->json)
         putchar('\n');
     free(tokens);
     return code;
@@ -55,15 +75,17 @@ static int print_text(const struct tokenize *t, const char *ids)
     int32_t id = 0;
     int got;
     const char *at = ids;
-    text_out_open(&out, t->engine.model, stdout);
+    text_out_open(&out, t->engine.model, t->json ? NULL : stdout);
     while ((got = text_next_id(&at, &id)) == 1 && id >= 0 && id < t->engine.info.n_tokens)
         text_out_token(&out, id, 0);
     text_out_end(&out);
+    int code = out.failed.status < 0 ? cli_fail(NULL, &out.failed) : EXIT_OK;
+    if (code == EXIT_OK && got == 0 && t->json)
+        code = text_json_line(
+            jtext("{s:s%}", "text", out.buffer ? out.buffer : "", arr_len(out.buffer)));
     text_out_close(&out);
-    if (out.failed.status < 0)
-        return cli_fail(NULL, &out.failed);
-    if (got == 0)
-        return EXIT_OK;
+    if (code != EXIT_OK || got == 0)
+        return code;
     if (got < 0)
         cli_note("ids: expected a number at byte %zu", (size_t)(at - ids));
     else
@@ -95,6 +117,7 @@ int cmd_tokenize(int argc, char **argv)
         {"-f, --file", "FILE", CLI_TEXT, &t.file, 0, 0, "read it from a file; - is stdin"},
         {"--decode", NULL, CLI_FLAG, &t.decode, 0, 0, "ids, separated by spaces, back to text"},
         {"--pieces", NULL, CLI_FLAG, &t.pieces, 0, 0, "one token a line: id, tab, text in quotes"},
+        {"--json", NULL, CLI_FLAG, &t.json, 0, 0, "ids and texts of the tokens as a JSON object"},
         {"--special", NULL, CLI_FLAG, &t.special, 0, 0,
          "read <|endoftext|> and other control tokens in the text as tokens"},
         {"--no-bos", NULL, CLI_FLAG, &t.no_bos, 0, 0, "add neither BOS nor EOS"},

@@ -10,6 +10,7 @@
 #include "common/interrupt.h"
 #include "common/jtext.h"
 #include "common/sandbox.h"
+#include "common/text.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
 #include "engine/input.h"
@@ -34,6 +35,7 @@ struct lab {
     double max; /* MB */
     int recorded;
     int embed;
+    int json;
     const char *at; /* what follows # in the address that the page opens with; NULL: none */
     struct file file;
     const uint8_t *bytes; /* of the model's GGUF file, in `file` or in the engine */
@@ -59,6 +61,9 @@ static const char notes[] =
     "it:\n"
     "  <iframe src=\"lab.html\" sandbox=\"allow-scripts allow-downloads\"></iframe>\n"
     "  addEventListener('message', (e) => { frame.height = e.data.mgptLab.height; });\n\n"
+    "--json prints {\"file\", \"page\": \"live\" or \"recorded\", \"bytes\", \"tokens\": their "
+    "number,\n"
+    "\"reason\": why it is recorded, or null}.\n\n"
     "examples:\n"
     "  mgpt lab weights/names.gguf -p anna -o lab.html\n"
     "  mgpt lab gpt2.gguf -p 'The capital of France is' --static -o france.html\n"
@@ -224,6 +229,11 @@ static int write_page(struct lab *lab)
         status = page_commit(&lab->page, &n_bytes, &err);
     if (status < 0)
         return cli_fail(err.status == MGPT_EMEM ? NULL : lab->path, &err);
+    if (lab->json)
+        return cli_finish(text_json_line(
+            jtext("{s:s, s:s, s:I, s:I, s:s}", "file", lab->path, "page",
+                  lab->reason[0] ? "recorded" : "live", "bytes", (int64_t)n_bytes, "tokens",
+                  (int64_t)lab->input.n_tokens, "reason", lab->reason[0] ? lab->reason : NULL)));
     if (!lab->reason[0])
         cli_info("%s: live, %.1f kB (weights %.1f kB, engine %.1f kB packed)", lab->path,
                  (double)n_bytes / 1e3, (double)weights / 1e3, (double)lab_module.n / 1e3);
@@ -283,6 +293,7 @@ int cmd_lab(int argc, char **argv)
         {"--embed", NULL, CLI_FLAG, &lab.embed, 0, 0, "for a frame in a page or notebook"},
         {"--at", "LINK", CLI_TEXT, &lab.at, 0, 0,
          "where the page opens: its address after #, view=attention"},
+        {"--json", NULL, CLI_FLAG, &lab.json, 0, 0, "say what was written as a JSON object"},
         {"--static", NULL, CLI_FLAG, &lab.recorded, 0, 0, "record one run, without the weights"},
     };
     const struct cli_command command = CLI_COMMAND(

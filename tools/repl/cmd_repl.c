@@ -9,6 +9,7 @@
 #include "common/commands.h"
 #include "common/interrupt.h"
 #include "common/screen.h"
+#include "engine/chat.h"
 #include "repl/full.h"
 #include "repl/line.h"
 #include "repl/repl.h"
@@ -85,11 +86,40 @@ static int loop(struct repl *r, const char *history)
     return code == EXIT_OK && !isatty(STDIN_FILENO) ? repl_first_code() : code;
 }
 
+/* Feeds the conversation of a file, up to where the next answer begins. */
+static int feed_chat(struct repl *r, const char *path, const struct cli_command *command)
+{
+    struct chat chat;
+    const struct chat_style style = {.format = NULL};
+    int code = chat_open(&chat, &r->engine, command, &style);
+    if (code == EXIT_OK)
+        code = chat_read(&chat, path);
+    if (code == EXIT_OK)
+        code = chat_write(&chat);
+    if (code == EXIT_OK)
+        code = engine_fits(&r->engine, path, arr_len(chat.tokens));
+    if (code == EXIT_OK)
+        repl_feed_tokens(r, chat.tokens, arr_len(chat.tokens));
+    chat_close(&chat);
+    return code;
+}
+
+static int run_all(struct repl *r, const char *chat_file, const char *history, int full,
+                   const struct cli_command *command)
+{
+    int code = repl_begin(r) ? EXIT_OK : EXIT_FULL;
+    if (code == EXIT_OK && chat_file)
+        code = feed_chat(r, chat_file, command);
+    if (code != EXIT_OK)
+        return code;
+    return full ? full_run(r) : loop(r, history);
+}
+
 int cmd_repl(int argc, char **argv)
 {
     struct repl r = {.engine.pack_later = 1, .sampling = {SAMPLING_INITIAL.seed = 0}};
     struct sampling *s = &r.sampling;
-    const char *history = NULL;
+    const char *history = NULL, *chat_file = NULL;
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(r.engine),
         SAMPLING_OPTIONS,
@@ -103,6 +133,8 @@ int cmd_repl(int argc, char **argv)
          "truecolor, 256, plain (default: what there is), or full: all at once"},
         {"--width", "N", CLI_INT, &r.width, 20, 1000,
          "columns of pictures (default: the terminal's)"},
+        {"--chat-file", "FILE", CLI_TEXT, &chat_file, 0, 0,
+         "begin with a conversation: JSON messages, by the model's template"},
         {"--history", "FILE", CLI_TEXT, &history, 0, 0,
          "in a terminal: keep the lines typed in a file, its own (default: none)"},
     };
@@ -121,7 +153,7 @@ int cmd_repl(int argc, char **argv)
     else if (ready)
         code = engine_session(&r.engine);
     if (r.engine.session)
-        code = cli_finish(!repl_begin(&r) ? EXIT_FULL : full ? full_run(&r) : loop(&r, history));
+        code = cli_finish(run_all(&r, chat_file, history, full, &command));
     repl_end(&r);
     sampling_end(&r.sampling);
     engine_close(&r.engine);

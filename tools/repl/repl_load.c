@@ -24,6 +24,8 @@ struct load {
     const struct jval *tree;
     struct sampling sampling;
     struct edits edits;
+    struct steer steer;
+    char *steer_text;             /* malloc'ed; NULL: no steering */
     struct repl_branch *branches; /* stb_ds array; without sessions */
     size_t current;
 };
@@ -103,7 +105,7 @@ static int check_format(struct load *l, mgpt_error *err)
     int64_t version;
     if (!format || strcmp(format, REPL_SESSION_FORMAT) != 0)
         return bad(err, "is not a session file: format is not '%s'", REPL_SESSION_FORMAT);
-    return read_integer(l->tree, "version", REPL_SESSION_VERSION, REPL_SESSION_VERSION, &version,
+    return read_integer(l->tree, "version", REPL_SESSION_VERSION, REPL_SESSION_STEERED, &version,
                         err);
 }
 
@@ -186,20 +188,54 @@ static int read_sampling(struct load *l, mgpt_error *err)
 
 /* ---- edits ---- */
 
+/* The n floats of a list; `name` in messages. */
+static int read_floats(const struct jval *list, const char *name, size_t n, float *to,
+                       mgpt_error *err)
+{
+    if (jval_size(list) != n)
+        return bad(err, "%s has %zu numbers, expected %zu", name, jval_size(list), n);
+    for (size_t i = 0; i < n; i++) {
+        double value = 0;
+        if (read_real(jval_at(list, i), name, -FLT_MAX, FLT_MAX, &value, err) < 0)
+            return err->status;
+        to[i] = (float)value;
+    }
+    return MGPT_OK;
+}
+
 static int read_mean(struct load *l, const struct jval *part, struct edit *e, mgpt_error *err)
 {
-    const struct jval *list = jval_get(part, "mean");
     size_t n = edit_width(&l->edits, e);
-    if (jval_size(list) != n)
-        return bad(err, "mean has %zu numbers, expected %zu", jval_size(list), n);
     e->mean = mem_new(n, sizeof *e->mean);
     if (!e->mean)
         return err_memory(err, "a mean", n * sizeof *e->mean);
-    for (size_t i = 0; i < n; i++) {
-        double value = 0;
-        if (read_real(jval_at(list, i), "a number of mean", -FLT_MAX, FLT_MAX, &value, err) < 0)
+    return read_floats(jval_get(part, "mean"), "mean", n, e->mean, err);
+}
+
+static int read_steer(struct load *l, mgpt_error *err)
+{
+    const struct jval *part = jval_get(l->tree, "steer"), *layers = jval_get(part, "layers");
+    const char *text = jval_text(jval_get(part, "text"));
+    struct steer *s = &l->steer;
+    *s = (struct steer){.n_layer = l->repl->engine.steer.n_layer,
+                        .n_embd = l->repl->engine.steer.n_embd};
+    if (!part)
+        return MGPT_OK;
+    if (!text || !jval_is(layers, JVAL_ARRAY))
+        return bad(err, "steer: expected text and layers");
+    l->steer_text = strdup(text);
+    s->rows = mem_new(s->n_layer, s->n_embd * sizeof *s->rows);
+    s->has = mem_new(s->n_layer, 1);
+    if (!l->steer_text || !s->rows || !s->has)
+        return err_memory(err, "steering vectors", s->n_layer * s->n_embd * sizeof *s->rows);
+    for (size_t i = 0; i < jval_size(layers); i++) {
+        const struct jval *row = jval_at(layers, i);
+        int64_t layer = 0;
+        if (read_integer(row, "layer", 0, (int32_t)s->n_layer - 1, &layer, err) < 0 ||
+            read_floats(jval_get(row, "row"), "row", s->n_embd, s->rows + (size_t)layer * s->n_embd,
+                        err) < 0)
             return err->status;
-        e->mean[i] = (float)value;
+        s->has[layer] = 1;
     }
     return MGPT_OK;
 }
@@ -334,7 +370,7 @@ static int read_tree(struct load *l, const char *path, mgpt_error *err)
 static int repl_load_read_all(struct load *l, const char *path, mgpt_error *err)
 {
     if (read_tree(l, path, err) < 0 || check_format(l, err) < 0 || check_same_model(l, err) < 0 ||
-        read_sampling(l, err) < 0 || read_edits(l, err) < 0)
+        read_sampling(l, err) < 0 || read_edits(l, err) < 0 || read_steer(l, err) < 0)
         return err->status;
     return read_branches(l, err);
 }
@@ -343,6 +379,8 @@ static void repl_load_release(struct load *l)
 {
     jval_free(l->tree);
     edits_clear(&l->edits);
+    steer_free(&l->steer);
+    free(l->steer_text);
     sampling_end(&l->sampling);
     repl_free_branches(l->branches, NULL);
 }
@@ -351,8 +389,16 @@ static void repl_load_release(struct load *l)
 static void exchange(struct load *l)
 {
     struct repl *r = l->repl;
-    struct load old = {
-        .sampling = r->sampling, .edits = r->edits, .branches = r->branches, .current = r->current};
+    struct load old = {.sampling = r->sampling,
+                       .edits = r->edits,
+                       .branches = r->branches,
+                       .current = r->current,
+                       .steer = r->engine.steer,
+                       .steer_text = r->steer_text};
+    r->engine.steer = l->steer;
+    r->steer_text = l->steer_text;
+    l->steer = old.steer;
+    l->steer_text = old.steer_text;
     r->edits = l->edits;
     r->branches = l->branches;
     r->current = l->current;
@@ -386,6 +432,8 @@ void repl_run_load(struct repl *r, struct repl_args *args)
         r->engine.session = r->branches[r->current].session;
         printf("on %s: ", r->branches[r->current].name);
         repl_print_place(r);
+        if (r->steer_text)
+            repl_say("steering: %s", r->steer_text);
     } else {
         exchange(&l);
     }

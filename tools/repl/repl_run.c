@@ -22,7 +22,7 @@ void repl_print_place(const struct repl *r)
     putchar('\n');
 }
 
-static void feed_tokens(struct repl *r, const int32_t *tokens, size_t n)
+void repl_feed_tokens(struct repl *r, const int32_t *tokens, size_t n)
 {
     const mgpt_session *session = r->engine.session;
     size_t free_positions = mgpt_n_ctx(session) - mgpt_pos(session);
@@ -51,7 +51,7 @@ void repl_feed(struct repl *r, const char *text, size_t n)
     int code =
         engine_encode(&r->engine, "text", text, n, MGPT_NO_SPECIAL_TOKENS, bos, &tokens, &n_tokens);
     if (code == EXIT_OK)
-        feed_tokens(r, tokens, n_tokens);
+        repl_feed_tokens(r, tokens, n_tokens);
     else
         repl_note_code(code);
     free(tokens);
@@ -80,7 +80,7 @@ void repl_run_ids(struct repl *r, struct repl_args *args)
     if (good && arr_len(ids) == 0)
         repl_error("which tokens? For example: /ids 1 2 3");
     else if (good)
-        feed_tokens(r, ids, arr_len(ids));
+        repl_feed_tokens(r, ids, arr_len(ids));
     arr_free(ids);
 }
 

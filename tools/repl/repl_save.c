@@ -8,7 +8,8 @@
  *    "edits": [{"layer", "head" (none: the MLP), "kind": "zero", "mean" or "scale",
  *               "mean": [numbers], "factor"}],
  *    "branches": [{"name", "position": tokens held, "tokens": [those, and those ahead]}],
- *    "current": name}
+ *    "current": name,
+ *    "steer": {"text": what it was made from, "layers": [{"layer", "row": [numbers]}]}: in version 2}
  *
  * Numbers have 17 digits, so that floats come back to the bit.
  */
@@ -136,6 +137,18 @@ static struct jtext *branch_part(const struct repl_branch *b)
     return jtext("{s:s, s:I, s:o}", "name", b->name, "position", (int64_t)n, "tokens", tokens);
 }
 
+static struct jtext *steer_part(const struct repl *r)
+{
+    const struct steer *s = &r->engine.steer;
+    struct jtext *layers = jtext("[]");
+    for (size_t i = 0; i < s->n_layer; i++)
+        if (s->has[i])
+            jtext_add(layers, "{s:I, s:o}", "layer", (int64_t)i, "row",
+                      list_of_floats(s->rows + i * s->n_embd, s->n_embd));
+    return jtext("{s:s, s:o}", "text", r->steer_text ? r->steer_text : r->engine.steer_spec,
+                 "layers", layers);
+}
+
 static struct jtext *session_object(struct repl *r, uint64_t hash)
 {
     struct jtext *edits = jtext("[]"), *branches = jtext("[]");
@@ -143,11 +156,16 @@ static struct jtext *session_object(struct repl *r, uint64_t hash)
         jtext_add(edits, "o", edit_part(&r->edits, &r->edits.list[i]));
     for (size_t i = 0; i < arr_len(r->branches); i++)
         jtext_add(branches, "o", branch_part(&r->branches[i]));
-    return jtext("{s:s, s:i, s:{s:o, s:I}, s:s, s:o, s:o, s:o, s:s}", "format", REPL_SESSION_FORMAT,
-                 "version", REPL_SESSION_VERSION, "model", "xxh64", hex64(hash), "bytes",
-                 (int64_t)r->engine.info.file_bytes, "kv", engine_kv_type(&r->engine), "sampling",
-                 sampling_part(&r->sampling), "edits", edits, "branches", branches, "current",
-                 r->branches[r->current].name);
+    int steers = r->engine.steer.rows != NULL;
+    struct jtext *session =
+        jtext("{s:s, s:i, s:{s:o, s:I}, s:s, s:o, s:o, s:o, s:s}", "format", REPL_SESSION_FORMAT,
+              "version", steers ? REPL_SESSION_STEERED : REPL_SESSION_VERSION, "model", "xxh64",
+              hex64(hash), "bytes", (int64_t)r->engine.info.file_bytes, "kv",
+              engine_kv_type(&r->engine), "sampling", sampling_part(&r->sampling), "edits", edits,
+              "branches", branches, "current", r->branches[r->current].name);
+    if (steers)
+        jtext_add(session, "s:o", "steer", steer_part(r));
+    return session;
 }
 
 /* ---- the file ---- */

@@ -6,6 +6,7 @@
 
 #define REPL_SESSION_FORMAT "mgpt session"
 #define REPL_SESSION_VERSION 1
+#define REPL_SESSION_STEERED 2 /* with steering, which programs before it would leave out */
 
 /* The hash of the model's file, computed when it is asked for the first time. */
 int repl_model_hash(struct repl *repl, uint64_t *hash, mgpt_error *err);

@@ -8,6 +8,7 @@
 #include "common/commands.h"
 #include "common/interrupt.h"
 #include "common/sandbox.h"
+#include "common/text.h"
 #include "engine/engine.h"
 #include "engine/hooks.h"
 #include "engine/input.h"
@@ -20,7 +21,7 @@
 struct trace_run {
     struct engine engine;
     const char *path, *globs, *type_name;
-    int list;
+    int list, json;
     enum trace_format format;
     enum trace_type type;
     struct hook *hooks; /* the chosen ones, stb_ds array */
@@ -37,7 +38,10 @@ static const char notes[] =
     "* and ?; several are separated by commas. In Python:\n"
     "  numpy.load('out.npz')['blocks.0.attn.hook_pattern']\n"
     "  ActivationCache({k: torch.from_numpy(v) for k, v in numpy.load('out.npz').items()}, model,\n"
-    "                  has_batch_dim=False)\n\n"
+    "                  has_batch_dim=False)\n"
+    "--json prints {\"file\", \"bytes\", \"tokens\": [ids], \"hooks\": {name: shape}}, with --list "
+    "the hooks\n"
+    "alone; there T tokens are null.\n\n"
     "examples:\n"
     "  mgpt trace weights/names.gguf -p anna -o anna.npz\n"
     "  mgpt trace weights/names.gguf -p anna --hooks 'blocks.*.attn.hook_pattern,logits' "
@@ -77,8 +81,28 @@ static int choose_hooks(struct trace_run *t)
 
 /* ---- the list ---- */
 
+/* {name: [4, null, 16]}; n_tokens: what stands for T, 0: null. */
+static struct jtext *hooks_as_json(const struct trace_run *t, size_t n_tokens)
+{
+    struct jtext *hooks = jtext("{}");
+    for (size_t i = 0; i < arr_len(t->hooks); i++) {
+        struct jtext *shape = jtext("[]");
+        for (unsigned j = 0; j < t->hooks[i].n_dims; j++) {
+            uint64_t n = t->hooks[i].dims[j] ? t->hooks[i].dims[j] : n_tokens;
+            if (n)
+                jtext_add(shape, "I", (int64_t)n);
+            else
+                jtext_add(shape, "o", jtext_null());
+        }
+        jtext_add(hooks, "s:o", t->hooks[i].name, shape);
+    }
+    return hooks;
+}
+
 static int print_list(const struct trace_run *t)
 {
+    if (t->json)
+        return text_json_line(jtext("{s:o}", "hooks", hooks_as_json(t, 0)));
     for (size_t i = 0; i < arr_len(t->hooks); i++) {
         const struct hook *hook = &t->hooks[i];
         printf("%-32s [", hook->name);
@@ -112,8 +136,9 @@ static int write_trace(struct trace_run *t)
     if (trace_values_plan(&t->values, t->hooks, t->engine.info.n_layer, t->input.n_tokens,
                           t->format, t->type, &err) < 0)
         return cli_fail(NULL, &err);
-    cli_info("%s: %zu tokens, %zu hooks, %llu bytes", t->path, t->input.n_tokens, arr_len(t->hooks),
-             (unsigned long long)t->values.out.size);
+    if (!t->json)
+        cli_info("%s: %zu tokens, %zu hooks, %llu bytes", t->path, t->input.n_tokens,
+                 arr_len(t->hooks), (unsigned long long)t->values.out.size);
     interrupt_catch();
     if (trace_values_open(&t->values, t->path, t->input.tokens, &err) < 0)
         return cli_fail(t->path, &err);
@@ -121,7 +146,14 @@ static int write_trace(struct trace_run *t)
         return cli_fail(NULL, &err);
     if (interrupted())
         return EXIT_INTERRUPTED;
-    return trace_values_commit(&t->values, &err) < 0 ? cli_fail(t->path, &err) : EXIT_OK;
+    if (trace_values_commit(&t->values, &err) < 0)
+        return cli_fail(t->path, &err);
+    if (!t->json)
+        return EXIT_OK;
+    return cli_finish(text_json_line(jtext("{s:s, s:I, s:o, s:o}", "file", t->path, "bytes",
+                                           (int64_t)t->values.out.size, "tokens",
+                                           jtext_ids(t->input.tokens, t->input.n_tokens), "hooks",
+                                           hooks_as_json(t, t->input.n_tokens))));
 }
 
 static int trace_run(struct trace_run *t, const struct cli_command *command)
@@ -180,6 +212,7 @@ int cmd_trace(int argc, char **argv)
          "which hooks: 'blocks.*.attn.hook_pattern,logits' (default: all)"},
         {"--type", "TYPE", CLI_TEXT, &t.type_name, 0, 0, "numbers as f32 (default) or f16"},
         {"--list", NULL, CLI_FLAG, &t.list, 0, 0, "print the hooks and their shapes, T tokens"},
+        {"--json", NULL, CLI_FLAG, &t.json, 0, 0, "say what was written as a JSON object"},
         ENGINE_OPT_CTX(t.engine),
         ENGINE_OPT_THREADS(t.engine),
         ENGINE_OPT_KV(t.engine),
