@@ -63,7 +63,7 @@ refuses "... and has its system text" 2 "--system: the conversation in $tmp/talk
 printf 'aaaaaaaaaaaaaaaaaaaaaaaa\nbbbbbbbbbbbbbbbbbbbbbbbbbbbbbbb\n' >"$tmp/turns"
 run generate "$tmp/chat.gguf" --chat --temp 0 -n 4 -f "$tmp/turns"
 check "a turn beyond the context ends it" eval '[ $code -eq 4 ] && [ "$(wc -l <"$tmp/out")" -ge 1 ]'
-tells "and says so" 'the conversation: '
+tells "and says so" 'the conversation (--keep-turns N forgets old turns): '
 
 # --choices: what the model says of each after the template's text, with which the second turn goes on
 chosen()

@@ -122,7 +122,7 @@ static int chat_run_draw(struct run *r)
 }
 
 /* Forgets old turns if the conversation does not fit, or not with an answer of -n tokens. */
-static int make_room(struct run *r)
+static int forget_turns(struct run *r)
 {
     const struct chat_request *ask = r->request;
     size_t n_ctx = mgpt_n_ctx(r->engine->session),
@@ -140,7 +140,7 @@ static int make_room(struct run *r)
 /* Answers the turn that the conversation ends with. */
 static int answer_last(struct run *r)
 {
-    int code = make_room(r);
+    int code = forget_turns(r);
     if (code == EXIT_OK)
         code = engine_fits(r->engine,
                            r->request->keep_turns
