@@ -2,6 +2,7 @@
 import json
 import subprocess
 import sys
+import sys
 from pathlib import Path
 
 import mgpt
@@ -84,6 +85,24 @@ def test_choose(root, names, shakespeare):
         session.feed(model.encode(text))
         held = session.tokens
         assert model.choose(session, choices, seed=3) == model.choose(held, choices, seed=3) == model.choose(text, choices, seed=3) and session.tokens == held
+
+
+def test_heal(root, names, tmp_path):
+    sys.path.insert(0, str(root / "tests/cli"))
+    from small_vocabularies import pairs_model, unigram_model
+
+    for make, prompt in (pairs_model, "a b hel"), (unigram_model, "a hel"):
+        path = make(str(PROGRAM), str(root), str(tmp_path))
+        model = mgpt.Model(path)
+        for seed in range(12):
+            for n, named, options in (7, {}, []), (1, {"temperature": 1.5}, ["--temp", "1.5"]), (4, {"stop": "l", "repeat_penalty": 1.2}, ["--stop", "l", "--repeat-penalty", "1.2"]):
+                done = subprocess.run([PROGRAM, "generate", path, "-p", prompt, "--no-prompt", "--heal", "-n", str(n), "-s", str(seed), *options],
+                                      capture_output=True, timeout=60, stdin=subprocess.DEVNULL)
+                assert ("".join(model.generate(prompt, n, seed=seed, heal=True, **named)) + "\n").encode() == done.stdout
+        assert model.generate_many([prompt], 7, heal=True)[0]["text"] == prompt + "".join(model.generate(prompt, 7, heal=True))
+    assert list(names.generate("ann", heal=True)) == list(names.generate("ann"))
+    with pytest.raises(ValueError, match="not with ban"):
+        names.generate("a", heal=True, ban="a")
 
 
 @pytest.mark.parametrize("choices, failure, text", [

@@ -10,6 +10,7 @@
 struct py_chooser {
     struct edit_rules rules;
     struct chooser chooser;
+    struct heal heal;
 };
 
 /* For ctypes (_choose.py). */
@@ -25,6 +26,10 @@ int32_t choose_draw(struct py_chooser *c, mgpt_sampler *s, const float *logits, 
 int64_t choose_back(struct py_chooser *c, const int32_t *tokens, size_t n_tokens);
 size_t choose_final(const struct py_chooser *c, const int32_t *tokens, size_t n_tokens);
 int64_t choose_schema(const char *json, size_t n, char *to, size_t cap, mgpt_error *err);
+int64_t choose_heal(struct py_chooser *c, const int32_t *tokens, size_t n, mgpt_error *err);
+int32_t choose_heal_next(struct py_chooser *c, int32_t *path);
+int choose_heal_learn(struct py_chooser *c, const float *logits, size_t n, mgpt_error *err);
+size_t choose_heal_repeats(const struct py_chooser *c, const int32_t *drawn, size_t n);
 
 struct py_chooser *choose_new(const mgpt_model *model, mgpt_error *err)
 {
@@ -40,6 +45,7 @@ void choose_free(struct py_chooser *c)
 {
     chooser_close(&c->chooser);
     edit_rules_free(&c->rules);
+    heal_close(&c->heal);
     free(c);
 }
 
@@ -93,4 +99,33 @@ int64_t choose_schema(const char *json, size_t n, char *to, size_t cap, mgpt_err
         memcpy(to, pattern, length);
     arr_free(pattern);
     return (int64_t)length - 1;
+}
+
+/* Returns how many tokens are kept: all, if there is nothing to draw again. */
+int64_t choose_heal(struct py_chooser *c, const int32_t *tokens, size_t n, mgpt_error *err)
+{
+    int status = heal_open(&c->heal, c->rules.model, tokens, n, err);
+    c->rules.heal = status == MGPT_OK && c->heal.n_bytes > 0 ? &c->heal : NULL;
+    if (status == MGPT_OK)
+        status = chooser_open(&c->chooser, &c->rules, err);
+    return status < 0 ? status : (int64_t)c->heal.n_kept;
+}
+
+/* path: [HEAL_BYTES] */
+int32_t choose_heal_next(struct py_chooser *c, int32_t *path)
+{
+    int32_t n = heal_next(&c->heal);
+    if (n > 0)
+        memcpy(path, c->heal.path, (size_t)n * sizeof *path);
+    return n;
+}
+
+int choose_heal_learn(struct py_chooser *c, const float *logits, size_t n, mgpt_error *err)
+{
+    return heal_learn(&c->heal, logits, n, err);
+}
+
+size_t choose_heal_repeats(const struct py_chooser *c, const int32_t *drawn, size_t n)
+{
+    return n > 0 && c->rules.heal ? heal_repeats(&c->heal, drawn, n - 1, drawn[n - 1]) : 0;
 }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes as c
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -39,6 +39,10 @@ FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "choose_back": (c.c_int64, [_p, _p, _size]),
     "choose_complete": (c.c_int, [_p, _p, _size]),
     "choose_final": (_size, [_p, _p, _size]),
+    "choose_heal": (c.c_int64, [_p, _p, _size, _err]),
+    "choose_heal_next": (c.c_int32, [_p, _p]),
+    "choose_heal_learn": (c.c_int, [_p, _p, _size, _err]),
+    "choose_heal_repeats": (_size, [_p, _p, _size]),
     "choose_schema": (c.c_int64, [c.c_char_p, _size, c.c_char_p, _size, _err]),
 }
 for _name, (_result, _arguments) in FUNCTIONS.items():
@@ -105,6 +109,26 @@ class Edits:
             for text in texts_of(name, value):
                 if lib.choose_set(self._pointer, name.encode(), c_string(name, text), c.byref(err)) < 0:
                     raise ValueError(f"{name}: {fail(err)}")
+
+    def heal(self, tokens: npt.NDArray[np.int32]) -> int:
+        """How many tokens of a prompt are kept; heal_with then learns what may follow them."""
+        err = CError()
+        kept = int(lib.choose_heal(self._pointer, tokens.ctypes.data, tokens.size, c.byref(err)))
+        if kept < 0:
+            raise fail(err)
+        return kept
+
+    def heal_with(self, logits_after: Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]) -> None:
+        """Runs what is asked for after the kept tokens."""
+        path, err = np.empty(64, np.int32), CError()
+        while (n := lib.choose_heal_next(self._pointer, path.ctypes.data)) >= 0:
+            row = np.ascontiguousarray(logits_after(path[:n]))
+            if lib.choose_heal_learn(self._pointer, row.ctypes.data, row.size, c.byref(err)) < 0:
+                raise fail(err)
+
+    def repeats(self, drawn: npt.NDArray[np.int32]) -> int:
+        """How many of these tokens only repeat a part of the healed prompt."""
+        return int(lib.choose_heal_repeats(self._pointer, drawn.ctypes.data, drawn.size))
 
     def begin(self, n: int) -> None:
         """A text of which n tokens are not drawn."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from os.path import commonprefix
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ._lib import lib
 from ._ranges import shown
+from ._sampling import SETTINGS
 from .generate import Sampler
 from .score import add_in_order
 from .session import Floats, Session, Tokens, ids
@@ -31,7 +32,8 @@ class Choice:
     probs: list[float]
 
 
-def choose(model: Model, session: Session, text: str | Tokens, choices: Iterable[str], sampler: Sampler) -> Choice:
+def choose(model: Model, session: Session, text: str | Tokens, choices: Iterable[str], author: Mapping[str, Any],
+           sampling: Mapping[str, Any]) -> Choice:
     """See Model.choose. The session is a fork, and may hold the text."""
     texts = [choices] if isinstance(choices, str) else list(choices)
     if isinstance(choices, str) or not texts:
@@ -39,6 +41,7 @@ def choose(model: Model, session: Session, text: str | Tokens, choices: Iterable
     for word in texts:
         if not isinstance(word, str) or not word:
             raise ValueError(f"choices: expected texts with characters, found {shown(word)}")
+    sampler = Sampler(**{name: value for name, value in author.items() if name in SETTINGS} | dict(sampling))
     tokens = model._tokens(text).tolist()
     words = text if isinstance(text, str) else model.decode(tokens)
     is_own = model._tokens(words).tolist() == tokens

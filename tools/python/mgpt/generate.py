@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ._choose import Edits
-from ._lib import EFILE, CCandidate, Error, lib
+from ._lib import EFILE, CCandidate, CStream, Error, lib
 from ._ranges import near, option, shown
 from ._rows import EDITS, Sampling
 from ._sampling import SEED, SETTINGS, CSampler
@@ -139,28 +139,38 @@ class Stops:
 
 
 def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sampler: Sampler,
-             hooks: list[HookRow], stops: Stops, ignore_end: bool, logprobs: int | None) -> Iterator[str]:
+             hooks: list[HookRow], stops: Stops, ignore_end: bool, logprobs: int | None, heal: bool = False) -> Iterator[str]:
     """Pieces of text after `tokens`, with numbers if logprobs says of how many. The last token drawn needs no pass of its own."""
     from .model import Decoder
 
     model, n_choices, edits = session.model, session.model.info.n_tokens, sampler._edits
-    logits, text, history = session.feed(tokens, hooks), Decoder(model), np.array(tokens, np.int32)
-    begin = put = n_text = len(tokens)  # of the history: tokens that were given; tokens in the text; all
+    if heal and n != 0:
+        edits = sampler._edits = edits or Edits(model, {})
+    n_kept = edits.heal(tokens) if heal and n != 0 and edits else len(tokens)
+    logits, text, history = session.feed(tokens[:n_kept], hooks), Decoder(model), np.array(tokens[:n_kept], np.int32)
+    if edits and n_kept < len(tokens):
+        edits.heal_with(lambda path: (session.fork().feed(path, hooks) if len(path) else logits)[:n_choices])
+    begin = put = n_text = n_kept  # of the history: tokens that were given; tokens in the text; all
+    repeats = 0  # drawn tokens that n does not count
     numbers: list[Piece] = []
-    for token in tokens:
+    for token in tokens[:n_kept]:
         text.put(int(token))
+    stream = CStream.from_buffer_copy(text._stream)
+    again = sum(len(text.put(int(token))) for token in tokens[n_kept:])  # characters that were given and are drawn again
+    text._stream = stream
     if edits:
         edits.begin(begin)
 
     def pieces(end: int) -> Iterator[str]:
-        nonlocal put
+        nonlocal put, again
         for put in range(put + 1, end + 1):
-            piece = stops.put(text.put(int(history[put - 1])))
+            piece = text.put(int(history[put - 1]))
+            piece, again = stops.put(piece[again:]), max(0, again - len(piece))
             yield piece if logprobs is None else numbers[put - 1 - begin].with_text(piece)
             if stops.found:
                 return
 
-    while n is None or n < 0 or n_text - begin < n:
+    while n is None or n < 0 or n_text - begin - repeats < n:
         token = sampler(logits[:n_choices], history[:n_text])
         if not ignore_end and model.is_end(token):
             break
@@ -168,6 +178,7 @@ def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sam
             history = np.append(history, np.zeros(n_text + 16, np.int32))
         history[n_text] = token
         n_text += 1
+        repeats = edits.repeats(history[begin:n_text]) if edits else 0
         if logprobs is not None:
             numbers[n_text - 1 - begin:] = [Piece.of("", token, sampler, logits, n_choices, logprobs)]
         kept = edits.back(history[:n_text]) if edits else n_text
@@ -179,7 +190,7 @@ def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sam
             continue
         yield from pieces(edits.final(history[:n_text]) if edits else n_text)
         whole = edits is not None and edits.complete(history[:n_text])
-        if stops.found or whole or n_text - begin == n or len(session) == session.n_ctx:
+        if stops.found or whole or n_text - begin - repeats == n or len(session) == session.n_ctx:
             break
         logits = session.step(token, hooks)
     if not stops.found:
@@ -190,7 +201,7 @@ def generate(session: Session, tokens: npt.NDArray[np.int32], n: int | None, sam
 
 # Options of `mgpt generate` by argument; a setting of the sampler has its own.
 _OPTIONS = {"n": "-n", "batch": "--batch", "n_ctx": "-c", "threads": "-t", "logprobs": "--top", "seed": "-s",
-            "ignore_author": "--ignore-author", "ignore_end": "--ignore-end", "no_prompt": "--no-prompt"}
+            "heal": "--heal", "ignore_author": "--ignore-author", "ignore_end": "--ignore-end", "no_prompt": "--no-prompt"}
 
 
 def generate_many(model: str, prompts: Iterable[Any], options: dict[str, Any]) -> list[dict[str, Any]]:

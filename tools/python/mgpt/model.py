@@ -268,13 +268,14 @@ class Model(Conventions):
     def generate(self, text: str | Tokens = "", n: int | None = None, *, n_ctx: int = 0, threads: int = 0,
                  kv: str = "auto", hooks: Iterable[_hooks.HookRow] = (), steer: Steering | Vectors | None = None,
                  stop: str | Iterable[str] = (), ignore_end: bool = False, logprobs: int | None = None,
-                 ignore_author: bool = False, max_new_tokens: int | None = None, do_sample: bool = True,
+                 heal: bool = False, ignore_author: bool = False, max_new_tokens: int | None = None, do_sample: bool = True,
                  **sampling: Unpack[Sampling]) -> Iterator[str]:
         """Continues a text: yields pieces until a stop text, an end token, n tokens, or the end of the context.
 
         The pieces are those that `mgpt generate --no-prompt` prints for the same options. `stop` is one text or
         several: what is drawn ends before the first of them. `ignore_end`: end tokens are drawn as others are.
         `logprobs=N`: the pieces are mgpt.Piece, each with its token, its probabilities and the N likeliest.
+        `heal`: the text may end inside a word: its last bytes are drawn again, as `mgpt generate --heal` does.
         `sampling` are arguments of Sampler: temperature, seed, top_k, repeat_penalty, ban=["..."], dry=(0.8, 1.75, 2), ...
         What it does not say, author_settings do, unless `ignore_author` is true. `max_new_tokens` is n; `do_sample=False` takes
         the likeliest token: the names of transformers.
@@ -284,10 +285,12 @@ class Model(Conventions):
         tokens, sampler, stops = self._tokens(text), Sampler(model=self, **named), Stops(stop)
         n = None if n is None else int(option("n", n))
         logprobs = None if logprobs is None else int(option("logprobs", logprobs))
+        if heal and (self.info.tokenizer == "none" or {"ban", "regex"} & set(named)):
+            raise ValueError("heal: not with ban, regex, or a model without vocabulary")
         if not len(tokens):
             raise ValueError("text: nothing to begin with: the text is empty and the model has no BOS")
         session = self.session(n_ctx=n_ctx, threads=threads, kv=kv, steer=steer)
-        return generate(session, tokens, n, sampler, list(hooks), stops, ignore_end, logprobs)
+        return generate(session, tokens, n, sampler, list(hooks), stops, ignore_end, logprobs, heal)
 
     def choose(self, text: str | Tokens | Session, choices: Iterable[str], *, n_ctx: int = 0, threads: int = 0,
                kv: str = "auto", steer: Steering | Vectors | None = None, **sampling: Unpack[Sampling]) -> Choice:
@@ -296,13 +299,12 @@ class Model(Conventions):
         What `mgpt generate --choices` takes for the same settings of the sampler (temperature 0: the likeliest), with
         the log-probabilities of all: of the tokens that text and choice have together, as `generate --help` says.
         """
-        sampler = Sampler(**sampling)
         session = text.fork() if isinstance(text, Session) else self.session(n_ctx=n_ctx, threads=threads, kv=kv, steer=steer)
-        return choose(self, session, text.tokens if isinstance(text, Session) else text, choices, sampler)
+        return choose(self, session, text.tokens if isinstance(text, Session) else text, choices, self.author_settings, sampling)
 
     def generate_many(self, prompts: Iterable[str | Tokens | Mapping[str, Any]], n: int | None = None, *, batch: int = 0,
                       n_ctx: int = 0, threads: int = 0, logprobs: int | None = None,
-                      ignore_end: bool = False, no_prompt: bool = False, ignore_author: bool = False,
+                      ignore_end: bool = False, heal: bool = False, no_prompt: bool = False, ignore_author: bool = False,
                       **sampling: Unpack[Sampling]) -> list[dict[str, Any]]:
         """Continues many prompts in common passes: what `mgpt generate --records` writes of each, in their order.
 
@@ -313,7 +315,7 @@ class Model(Conventions):
         from .generate import generate_many
 
         options = {"n": n, "batch": batch, "n_ctx": n_ctx, "threads": threads, "logprobs": logprobs,
-                   "ignore_end": ignore_end, "no_prompt": no_prompt, "ignore_author": ignore_author, **sampling}
+                   "ignore_end": ignore_end, "heal": heal, "no_prompt": no_prompt, "ignore_author": ignore_author, **sampling}
         return generate_many(self._run_on(), prompts, options)
 
     def logits(self, text: str | Tokens, *, threads: int = 0, kv: str = "auto",
