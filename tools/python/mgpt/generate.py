@@ -44,12 +44,12 @@ class Sampler:
         if edits and model is None:
             raise TypeError(f"{next(iter(edits))}: expected a model as well: Sampler(model=..., {next(iter(edits))}=...)")
         self._edits = Edits(model, edits) if edits and model else None
-        values = [option(name, given.get(name, row.default)) for name, row in rows.items()]
-        if values[-1] == -1:  # the seed
-            values[-1] = secrets.randbits(32)
-            print(f"mgpt: seed {values[-1]}", file=sys.stderr)
-        self.seed = values[-1]
-        self._sampler = CSampler(*values)
+        numbers = [option(name, given.get(name, row.default)) for name, row in rows.items()]
+        if numbers[-1] == -1:  # the seed
+            numbers[-1] = secrets.randbits(32)
+            print(f"mgpt: seed {numbers[-1]}", file=sys.stderr)
+        self.seed = numbers[-1]
+        self._sampler = CSampler(*numbers)
 
     def __call__(self, logits: npt.NDArray[np.float32], tokens: Ids | None = None) -> int:
         """Chooses one of the tokens whose logits are given. `tokens` are the text so far, for edits."""

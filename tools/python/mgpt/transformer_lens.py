@@ -140,7 +140,7 @@ class HookedTransformer(_model.Model):
         if len(tokens) != 1:
             raise ValueError("generate: expected one text (Model.generate_many continues several)")
         given = {"top_k": top_k, "top_p": top_p, **options}
-        pieces = super().generate(tokens[0], max_new_tokens, do_sample=do_sample, temperature=temperature, ignore_end=not stop_at_eos,
+        pieces = super().generate(tokens[0], max_new_tokens, do_sample=do_sample, temperature=temperature, ignore_end=not stop_at_eos, ignore_author=True,
                                   **{name: value for name, value in given.items() if value is not None})
         return (text if isinstance(text, str) else self.to_string(tokens[0])) + "".join(pieces)
 
