@@ -131,6 +131,9 @@ run bench --kernels 'mix F16' -r 1 --isa scalar
 check "--kernels: values, of one query and of several" eval '[ $code -eq 0 ] && [ "$(grep -c "^scalar .*quer" "$tmp/out")" -eq 2 ]'
 run bench --kernels 'pack F16' -r 1 --isa scalar
 check "--kernels: only what has the word" eval '[ "$(grep -c "^scalar " "$tmp/out")" -eq 1 ]'
+run bench --kernels 'pack Q8_0' -r 1 --isa scalar --json
+check "--kernels: packing reads the file's bytes, 34 for 32 values" awk -F'"seconds":|,"spread"|"gb_per_s":|}' \
+    '{ n = $2 * $4 * 1e9 / (1024 * 1024); exit n < 1.062 || n > 1.063 }' "$tmp/out"
 
 # ---- refusals ----
 
