@@ -12,6 +12,12 @@ check "--self: the verdict has it, too" eval 'tail -1 "$tmp/out" | grep -q "one 
 says "--self of the whole context" 092da0f84bfcf144 check --self "$names"
 run check --self "$names" --tokens 6 --json
 check "--self --json: the verdict" eval 'tail -1 "$tmp/out" | grep -q "\"verdict\":\"same\""'
+{ head -c 5000 "$names" && printf '\377\377\377\177' && tail -c +5005 "$names"; } >"$tmp/nan.gguf"
+for json in "" --json; do
+    # shellcheck disable=SC2086
+    run check --self "$tmp/nan.gguf" --tokens 2 $json
+    check "--self of a weight that is NaN: exit 1 $json" eval '[ $code -eq 1 ] && tail -1 "$tmp/out" | grep -qi different'
+done
 run check --self "$names" -p mary
 check "--self -p: the text's tokens" eval '[ $code -eq 0 ] && tail -1 "$tmp/out" | grep -q " 5 tokens"'
 run check --self "$names" more.npz
