@@ -1,4 +1,4 @@
-"""Ctrl-C ends every long command and leaves no file and no half a table behind.
+"""Ctrl-C ends every long command and leaves no file and no half a table behind, but the session that was asked for.
 
 interrupts.py MGPT SOURCE [SECONDS]. Runs each command on a model of 44 million weights and interrupts it after some
 processor time. The exit is 130, or death by the signal where nothing is to be saved. Prints the most processor time that a
@@ -75,7 +75,13 @@ def main():
                 if code not in (130, -signal.SIGINT) or seconds > LIMIT or not running or half:
                     bad += 1
                     print('not ok', *(word[:20] for word in arguments), 'at %g s: exit %d, %.0f ms after it' % (at, code, 1e3 * seconds))
-        left = [name for name in os.listdir() if name not in ('model.gguf', 'noise.json', 'printed')]
+        # What was drawn is kept for the next run.
+        code, _, running = after_interrupt(('generate', 'model.gguf', '--ids', '1,2,3', '-n', '400', '--session', 'kept'), TIMES[1])
+        n += 1
+        if code != 130 or not running or not os.path.exists('kept'):
+            bad += 1
+            print('not ok generate --session: exit %d, kept: %s' % (code, os.path.exists('kept')))
+        left = [name for name in os.listdir() if name not in ('model.gguf', 'noise.json', 'printed', 'kept')]
     print(n, 'interrupts', bad, 'bad, at most %.0f ms' % (1e3 * most), 'left:' if left else '', *left)
     return bool(bad or left)
 
