@@ -135,6 +135,21 @@ def check_same(model, prompt):
             check('split after %d' % first, done, whole)
 
 
+def test_repl():
+    """/heal draws what generate draws, and leaves the text after it."""
+    with tempfile.TemporaryDirectory() as folder:
+        model = pairs_model(MGPT, ROOT, folder)
+        for seed in range(6):
+            record, = generate(model, '-p', 'a b hel', '--heal', '-n', '1', '-s', str(seed))
+            typed = b'a b hel\n/set temp 0.8\n/set seed %d\n/heal\n/tokens\n/s 1\n' % seed
+            shown = run('repl', model, text=typed).stdout.decode()
+            rows = shown.split('logprob', 1)[1].splitlines()[1:1 + len(record['tokens'])]
+            check('tokens after /heal', [int(row.split()[1]) for row in rows], record['tokens'])
+        bad = run('repl', model, text=b'a b\n/set ban x\n/heal\n', code=2)
+        check('refused', b'/heal does not go with ban' in bad.stderr, True)
+    check('nothing', b'nothing to heal' in run('repl', NAMES, text=b'ann\n/heal\n').stdout, True)
+
+
 def test_nothing_to_heal():
     """Single characters: no token goes over a border."""
     for model, prompt in (NAMES, 'ann'), (LINES, 'To be'):

@@ -43,7 +43,7 @@ def cut_declarations(files):
 #                  pickles in a tenth of the memory
 #   check          causes in pairs and in threes, approximate causes, the precision of a reference
 #   lab            records of runs, patching in pages
-#   repl           numbers of held tokens, /until, /insert, /delete, /watch, /with, /steer, steering in session files
+#   repl           numbers of held tokens, /until, /heal, /insert, /delete, /watch, /with, /steer, steering in session files
 #   suite          a product of its own: cases for any engine
 #   rest of tools  Jinja, patch, bench and Python were not in the plan's 14,000; long texts, stop texts, completions, edits of logits, choices, healing, tries of vocabularies, JSON schemas, the sandbox's filter, names of TransformerLens in Python
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names; the plan had 52,000
@@ -52,7 +52,7 @@ BUDGET = (
     ('convert', ('tools/convert/',), 25500),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 12500),
-    ('repl', ('tools/repl/',), 7990),
+    ('repl', ('tools/repl/',), 8020),
     ('suite', ('tools/suite/',), 3010),
     ('rest of tools', ('tools/',), 35800),
     ('tests', ('tests/',), 75300),

@@ -186,6 +186,75 @@ void repl_run_steps(struct repl *r, struct repl_args *args)
             return;
 }
 
+/* Runs what healing asks for after the kept tokens, in copies. 0: after an error. */
+static int learn_to_heal(struct repl *r, struct heal *h)
+{
+    int32_t run[1 + HEAL_BYTES], n;
+    mgpt_error err;
+    run[0] = mgpt_tokens(r->engine.session)[h->n_kept - 1];
+    while ((n = heal_next(h)) >= 0) {
+        memcpy(run + 1, h->path, (size_t)n * sizeof *run);
+        mgpt_session *copy = repl_variant(r, h->n_kept - 1, run, 1 + (size_t)n, NULL);
+        int status = MGPT_OK;
+        if (copy)
+            status = heal_learn(h, mgpt_logits(copy), engine_n_choices(&r->engine), &err);
+        mgpt_session_free(copy);
+        if (status < 0)
+            repl_failed(&err);
+        if (!copy || status < 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* 1 when the bytes have been drawn. */
+static int is_healed(const struct repl *r, const struct heal *h)
+{
+    const int32_t *drawn = mgpt_tokens(r->engine.session) + h->n_kept;
+    size_t n = mgpt_pos(r->engine.session) - h->n_kept;
+    return n > 0 && heal_repeats(h, drawn, n - 1, drawn[n - 1]) < n;
+}
+
+static void draw_healed(struct repl *r, struct heal *h)
+{
+    struct sampling *s = &r->sampling;
+    mgpt_error err;
+    int status = repl_go(r, h->n_kept, &err);
+    s->rules.heal = h;
+    r->drawn_session = NULL;
+    if (status == MGPT_OK)
+        status = chooser_open(&s->chooser, &s->rules, &err);
+    if (status < 0)
+        repl_failed(&err);
+    while (status == MGPT_OK && !is_healed(r, h) && !interrupted() && repl_run_step(r))
+        ;
+    s->rules.heal = NULL;
+    chooser_open(&s->chooser, &s->rules, &err); /* what it has suffices */
+}
+
+void repl_run_heal(struct repl *r, struct repl_args *args)
+{
+    const mgpt_session *session = r->engine.session;
+    const struct edit_rules *rules = &r->sampling.rules;
+    struct heal h;
+    mgpt_error err;
+    (void)args;
+    if (edit_rules_is_on(rules, EDIT_BAN) || edit_rules_is_on(rules, EDIT_REGEX)) {
+        repl_error("/heal does not go with ban and regex: /set ban off");
+    } else if (text_is_none(r->engine.model)) {
+        repl_error("the model has no vocabulary, so its text is ids");
+    } else if (heal_open(&h, r->engine.model, mgpt_tokens(session), mgpt_pos(session), &err) < 0) {
+        repl_failed(&err);
+    } else if (h.n_bytes == 0) {
+        puts("nothing to heal: no token can go over the end of the text");
+        heal_close(&h);
+    } else {
+        if (learn_to_heal(r, &h))
+            draw_healed(r, &h);
+        heal_close(&h);
+    }
+}
+
 static void go_to_position(struct repl *r, size_t pos)
 {
     mgpt_error err;
