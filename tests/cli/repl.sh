@@ -256,6 +256,8 @@ script 'ab\n/tokens\n' gives "/tokens" 'fed 3: <BOS> "a" "b" (3 of 16)
    1:      0    -1.9816  1.000000     1  "a"
    2:      1    -3.2115  0.000000     8  "b"
 3 of 16'
+script 'ab\n/tokens 2\n' says "/tokens K: the likeliest in its place" '"a"          0.138 "a"      0.093 "k"'
+says "... and in the place of the last" '"b"          0.145 "l"      0.136 "n"'
 
 # ---- settings ----
 
