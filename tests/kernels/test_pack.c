@@ -221,6 +221,9 @@ TEST(rows_of_a_tied_table)
             model_table_row(model, model->token_embd, r, row);
             assert_memory_equal(row, values + 256 * r, sizeof row);
         }
+        if (types[i] == TOY_BF16) /* a file's BF16 is compressed, too */
+            assert_int_equal(model->layers[0].up.type,
+                             model->kernels.compresses ? WEIGHT_BF16_COMPRESSED : WEIGHT_BF16);
         mgpt_close(model);
         toy_free(m);
     }
