@@ -139,9 +139,9 @@ def test_repl():
     """/heal draws what generate draws, and leaves the text after it."""
     with tempfile.TemporaryDirectory() as folder:
         model = pairs_model(MGPT, ROOT, folder)
-        for seed in range(6):
-            record, = generate(model, '-p', 'a b hel', '--heal', '-n', '1', '-s', str(seed))
-            typed = b'a b hel\n/set temp 0.8\n/set seed %d\n/heal\n/tokens\n/s 1\n' % seed
+        for seed in range(12):
+            record, = generate(model, '-p', 'a b he', '--heal', '-n', '1', '-s', str(seed), '--temp', '1.5')
+            typed = b'a b he\n/set temp 1.5\n/set seed %d\n/heal\n/tokens\n/s 1\n' % seed
             shown = run('repl', model, text=typed).stdout.decode()
             rows = shown.split('logprob', 1)[1].splitlines()[1:1 + len(record['tokens'])]
             check('tokens after /heal', [int(row.split()[1]) for row in rows], record['tokens'])
