@@ -72,6 +72,9 @@ def test_tokens(pair):
     assert tensors.to_string(tokens) == theirs.to_string(tokens) and tensors.to_string(tokens[0]) == theirs.to_string(tokens[0])
     assert tensors.to_string(40) == theirs.to_string(40) and tensors.to_single_token(" Mary") == theirs.to_single_token(" Mary")
     assert tensors.to_tokens(f"a{END}b").tolist() == theirs.to_tokens(f"a{END}b").tolist()
+    assert lens.HookedTransformer.boot_transformers(ours.path, device=torch.device("cpu")).cfg.device == "cpu"
+    with pytest.raises(ValueError, match="device: expected 'cpu', found cuda"):
+        lens.HookedTransformer(ours.path, device="cuda")
     assert END not in ours.to_str_tokens(f"a{END}b", prepend_bos=False)  # text, unless it is asked for
     for mode in ("first", "last"):
         assert tensors.get_token_position(" Mary", TEXTS[0], mode) == theirs.get_token_position(" Mary", TEXTS[0], mode)

@@ -43,8 +43,11 @@ class HookedTransformer(_model.Model):
 
     _special = True
 
-    def __init__(self, path: str | os.PathLike[str], *, default_prepend_bos: bool | None = None, **options: Any) -> None:
-        """`options` are those of Model."""
+    def __init__(self, path: str | os.PathLike[str], *, default_prepend_bos: bool | None = None, device: Any = "cpu",
+                 **options: Any) -> None:
+        """`options` are those of Model. The engine runs on the CPU: another device is refused."""
+        if str(device) != "cpu":
+            raise ValueError(f"device: expected 'cpu', found {device}")
         super().__init__(path, **options)
         self._options["default_prepend_bos"] = default_prepend_bos
         self._bos = self.info.arch not in _NO_BOS if default_prepend_bos is None else default_prepend_bos
