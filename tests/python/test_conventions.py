@@ -104,6 +104,10 @@ def test_batch_hooks(names):
     for row, want in zip(tokens, found, strict=True):
         alone = names.run_with_hooks(row, [*first, ("blocks.0.hook_mlp_out", lambda value, hook: mlp)])
         assert alone[0].tobytes() == want.tobytes()
+    z = names.run_with_cache(tokens)[1]["z", 0]
+    turned = names.run_with_hooks(tokens, [("*hook_z", lambda value, hook: np.roll(value, 1, 0))])
+    for i, row in enumerate(tokens):
+        assert names.run_with_hooks(row, [("*hook_z", lambda value, hook: z[i - 1 : i or None])])[0].tobytes() == turned[i].tobytes()
     silent = names.run_with_hooks(tokens, [("*", lambda value, hook: None)])
     assert silent.tobytes() == names(tokens).tobytes()
 
