@@ -140,12 +140,37 @@ def peft_configs(source, parts):
             yield "says-%s-%d" % (key, i), parts(files + [("adapter_config.json", says)])
 
 
+def choosing():
+    """Settings, expressions and schemas for fuzz_choose.c; records for generate."""
+    numbers = b"\0" + bytes(range(1, 120)) * 3
+    for i, text in enumerate(("(an|[b-d]x?)+e*", "a{2,3}.*", "[^a-y]|m?", "\\w+\\x61", "(?:a|(b|c)*d)", "^a|$", "(?j:[\\x00-z]{2})", "[0-9]")):
+        yield "choose", "regex-%d" % i, b"r" + text.encode() + numbers
+    lines = ("bias a+1\nbias 3-inf", "ban an\nban \\x65l", "dry 1:1.5:1\nrepeat-penalty 1.2", "typical 0.5\nxtc 0.5:0.1", "mirostat 2:3\ntop-nsigma 1",
+             "regex [a-m]+\nban ab\npresence 1\nfrequency 0.5\nrepeat-last 3")
+    for i, text in enumerate(lines):
+        yield "choose", "settings-%d" % i, text.encode() + numbers
+    schemas = ({"properties": {"a": {"type": "string", "maxLength": 2}, "b": {"type": ["integer", "null"], "minimum": -7}}, "required": ["b"]},
+               {"type": "array", "items": {"enum": [1, "x", {"k": [0.5]}]}, "maxItems": 2}, {"type": "string", "pattern": "^[a\"]+.$"}, {"prefixItems": [{"const": None}]},
+               {"anyOf": [{"$ref": "#/$defs/d"}], "$defs": {"d": {"type": "string", "format": "date"}}}, {"type": "number"}, {"type": "integer", "maximum": 305})
+    for i, schema in enumerate(schemas):
+        yield "choose", "schema-%d" % i, b"s" + json.dumps(schema).encode()
+        yield "command", "json-schema-%d" % i, ("generate\nm.gguf\n-n\n3\n--json-schema\nin\n\n" + json.dumps(schema)).encode()
+    record = {"id": 1, "prompt": "an", "n": 3, "seed": 5, "stop": ["e"], "ignore_end": True, "temperature": 1, "top_k": 3, "top_p": 0.9, "min_p": 0.1}
+    odd = ([record, {"ids": [26, 0]}, {"prompt": ""}, {"prompt": 1}, {"ids": [27]}, {"n": 3}, {"prompt": "a", "n": -2}] +
+           [dict(record, **{key: value}) for key in record for value in (None, "x", -1, [2], {}, 1e300)])
+    for i in range(0, len(odd), 6):
+        lines = "\n".join(map(json.dumps, odd[i:i + 6]))
+        yield "command", "records-%d" % i, ("generate\nm.gguf\n-n\n2\n--records\nin\n\n" + lines + "\n{\n").encode()
+
+
 def put_all(put, parts, mgpt, root, folder):
     for name, data in command_lines(mgpt):
         put("command", name, data)
     for target, made in (("score", records()), ("attest", attested(mgpt, root + "/weights/names.gguf", folder + "/made.json"))):
         for name, text in made:
             put(target, name, text.encode("latin-1"))
+    for target, name, data in choosing():
+        put(target, name, data)
     for name, data in steering():
         put("steer", name, data)
     with open(root + "/tools/convert/families/peft_config.c", encoding="utf-8") as f:

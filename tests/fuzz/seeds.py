@@ -401,7 +401,7 @@ def dictionaries():
                "torch": ["from_*", "gpt_names", "pickle*"], "microgpt_json": ["microgpt*", "json*"],
                "lora": ["peft*", "lora*"], "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
                "sentencepiece": ["sentencepiece"], "repl": ["repl*", "view*"], "session": ["repl_load"],
-               "score": ["score_json"], "steer": ["steer", "npy"], "attest": ["attest"]}
+               "score": ["score_json"], "steer": ["steer", "npy"], "choose": ["edit_rules", "schema", "schema_write"], "attest": ["attest"]}
     same = {"model": "gguf", "gguf_copy": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):
         words = set()

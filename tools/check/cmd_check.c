@@ -432,7 +432,7 @@ int cmd_check(int argc, char **argv)
                                         "model, or itself.",
                                         notes,
                                         options,
-                                        sizeof options / sizeof *options,
+                                        CLI_N_OPTIONS(options),
                                         1,
                                         2,
                                         makers,

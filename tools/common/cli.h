@@ -63,11 +63,19 @@ struct cli_command {
     const char *const *exits; /* [EXIT_N_CODES] words for exit codes; NULL: those of the table */
 };
 
-/* A command whose options are the rows of an array. */
+/* A command whose options are the rows of an array, at most CLI_MAX_OPTIONS. */
+enum { CLI_MAX_OPTIONS = 80 };
+#define CLI_ROWS(rows) (sizeof(rows) / sizeof *(rows))
+#define CLI_N_OPTIONS(rows)                                                                        \
+    (CLI_ROWS(rows) + 0 * sizeof(struct {                                                          \
+                          _Static_assert(CLI_ROWS(rows) <= CLI_MAX_OPTIONS,                        \
+                                         "more options than CLI_MAX_OPTIONS");                     \
+                          int unused;                                                              \
+                      }))
 #define CLI_COMMAND(name, operands, summary, notes, exits, rows, min_operands, max_operands)       \
     {                                                                                              \
-        name, operands, summary, notes, rows, sizeof(rows) / sizeof *(rows), min_operands,         \
-            max_operands, NULL, exits                                                              \
+        name, operands, summary, notes, rows, CLI_N_OPTIONS(rows), min_operands, max_operands,     \
+            NULL, exits                                                                            \
     }
 
 /* Parses argv[1..] (argv[0] is the command's name). Stores operands in operands[] and returns their

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_OPTIONS = 64, LONG_ID = 256, QUIET_ID = 2, OPERAND_ID = 1, MAX_NAME = 32 };
+enum { LONG_ID = 256, QUIET_ID = 2, OPERAND_ID = 1, MAX_NAME = 32 };
 enum { HELP = -1, REFUSED = -2 }; /* results of cli_parse */
 
 /* ---- the table for getopt -------------------------------------------------------------------- */
@@ -46,8 +46,8 @@ static const struct cli_synonym strange[] = {{"temperature", "temp"},
 
 struct parser {
     const struct cli_command *command;
-    struct option longs[MAX_OPTIONS + sizeof aliases / sizeof *aliases + 3];
-    char shorts[2 * MAX_OPTIONS + 4];
+    struct option longs[CLI_MAX_OPTIONS + sizeof aliases / sizeof *aliases + 3];
+    char shorts[2 * CLI_MAX_OPTIONS + 4];
     size_t n_options;
 };
 
@@ -84,7 +84,7 @@ static void build_tables(struct parser *p, const struct cli_command *command)
     *s++ = ':'; /* getopt reports a missing value as ':', an unknown option as '?' */
     *s++ = 'h';
     p->command = command;
-    p->n_options = command->n_options < MAX_OPTIONS ? command->n_options : MAX_OPTIONS;
+    p->n_options = command->n_options; /* at most CLI_MAX_OPTIONS: CLI_COMMAND */
     for (size_t i = 0; i < p->n_options; i++) {
         const struct cli_option *o = &command->options[i];
         int has_arg = has_value(o);

@@ -309,7 +309,7 @@ int cmd_convert(int argc, char **argv)
     };
     const struct cli_command command = {
         "convert", "IN [OUT]", "Convert a checkpoint to a GGUF file.",
-        notes,     options,    sizeof options / sizeof *options,
+        notes,     options,    CLI_N_OPTIONS(options),
         1,         2,          NULL,
         NULL};
     const char *operands[2] = {NULL, NULL};
