@@ -274,6 +274,7 @@ VEC_INLINE void step_buffers_at(struct step_buffers *b, float *room, size_t E)
     b->o = room + ROWS * 5 * E;
     b->ff = room + ROWS * 6 * E;
     b->q[0] = NULL; /* recall or qkv_matmul set it; compilers do not see that */
+    lanes_store(b->n_keys, lanes_of(1)); /* nor that step_count_keys sets what is read */
 }
 
 VEC_INLINE void step_of(const struct fused_model *m, const struct fused_row *rows, size_t n,

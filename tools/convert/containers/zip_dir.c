@@ -348,6 +348,7 @@ static size_t inflate_next(struct zip_stream *s, uint8_t *out, size_t n, int *st
         *state = inflate(&s->z, Z_NO_FLUSH);
         left -= room - s->z.avail_out;
     }
+    s->z.next_out = NULL; /* out may end before s */
     return n - left;
 }
 
