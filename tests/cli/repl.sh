@@ -172,6 +172,11 @@ script '/load '"$tmp"'/none\n/load\n/save\n/save '"$tmp"'/none/s\n/load '"$names
 check "six failures, six lines" [ "$(wc -l <"$tmp/err")" -eq 6 ]
 feed "/load $tmp/s\n" repl "$names" --kv f16
 tells "another type of cache" "start with --kv f32"
+feed "anna\n/save $tmp/q8\n/top 3\n" repl "$names" --kv q8_0
+grep -A3 '^ *1 ' "$tmp/out" >"$tmp/direct"
+feed "/load $tmp/q8\n/top 3\n" repl "$names" --kv q8_0
+grep -A3 '^ *1 ' "$tmp/out" >"$tmp/loaded"
+check "a session of a q8_0 cache" eval '[ -s "$tmp/direct" ] && cmp -s "$tmp/direct" "$tmp/loaded"'
 
 # ---- traces ----
 

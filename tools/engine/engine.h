@@ -133,7 +133,10 @@ int engine_session(struct engine *e);
 void engine_adopt(struct engine *e, mgpt_session *session); /* that one is the engine's */
 int engine_new_session(struct engine *e, int n_threads, mgpt_session **session);
 
-/* --kv as the kv_type of mgpt_session_params. EXIT_USAGE after a message for an unknown type. */
+/* What --kv says (NULL: nothing) as the kv_type of mgpt_session_params, -1 for something else. */
+int32_t engine_find_kv(const char *name);
+
+/* The same of the option. EXIT_USAGE after a message for an unknown type. */
 int engine_read_kv(const struct engine *e, int32_t *type);
 
 /* What sessions keep keys and values as, "f32", "f16" or "q8_0", and the bytes of a position. */

@@ -12,8 +12,7 @@
 static const char *const kv_names[] = {NULL, "f32", "f16", "q8_0"}; /* by kv_type */
 _Static_assert(sizeof kv_names / sizeof *kv_names == KV_N_TYPES + 1, "types of keys and values");
 
-/* What --kv says as a kv_type, -1 for something else. */
-static int32_t kv_type(const char *name)
+int32_t engine_find_kv(const char *name)
 {
     int32_t type = name ? (int32_t)(sizeof kv_names / sizeof *kv_names) - 1 : 0;
     while (type > 0 && strcmp(name, kv_names[type]) != 0)
@@ -43,12 +42,12 @@ const char *engine_kv_type(const struct engine *e)
 
 uint64_t engine_kv_bytes(const struct engine *e)
 {
-    return kv_bytes_of(e, (enum kv_type)(kv_type(engine_kv_type(e)) - MGPT_KV_F32));
+    return kv_bytes_of(e, (enum kv_type)(engine_find_kv(engine_kv_type(e)) - MGPT_KV_F32));
 }
 
 int engine_read_kv(const struct engine *e, int32_t *type)
 {
-    *type = kv_type(e->kv);
+    *type = engine_find_kv(e->kv);
     if (*type < 0)
         cli_note("--kv: expected f32, f16 or q8_0, found '%s'", e->kv);
     return *type < 0 ? EXIT_USAGE : EXIT_OK;

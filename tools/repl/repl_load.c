@@ -91,8 +91,8 @@ static int check_same_model(struct load *l, mgpt_error *err)
         return err->status;
     if (theirs != ours)
         return other_model(theirs, ours, err);
-    if (!kv || (strcmp(kv, "f32") != 0 && strcmp(kv, "f16") != 0))
-        return bad(err, "kv is neither f32 nor f16");
+    if (!kv || engine_find_kv(kv) < 0)
+        return bad(err, "kv is none of f32, f16, q8_0");
     if (strcmp(kv, engine_kv_type(&l->repl->engine)) != 0)
         return bad(err, "keys and values were in %s, here they are in %s: start with --kv %s", kv,
                    engine_kv_type(&l->repl->engine), kv);

@@ -2,7 +2,7 @@
  *
  *   {"format": "mgpt session", "version": 1,
  *    "model": {"xxh64": 16 hexadecimal digits over all bytes of the file, "bytes": its size},
- *    "kv": "f32" or "f16",
+ *    "kv": "f32", "f16" or "q8_0",
  *    "sampling": {the settings of SAMPLER_SETTINGS, "seed", "rng": decimal, as strings: 64 bits,
  *                 "python": {"skip": decimal, "next", "state": [624 numbers]} with --rng python},
  *    "edits": [{"layer", "head" (none: the MLP), "kind": "zero", "mean" or "scale",

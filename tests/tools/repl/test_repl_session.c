@@ -114,12 +114,12 @@ TEST(bad_sessions)
         const char *from, *to, *says;
     } cases[] = {
         {"mgpt session", "other", "is not a session file"},
-        {"\"version\":1", "\"version\":2", "version is 2, expected 1 to 1"},
+        {"\"version\":1", "\"version\":3", "version is 3, expected 1 to 2"},
         {"\"version\":1", "\"version\":true", "no whole number called version"},
         {"\"xxh64\":\"03", "\"xxh64\":\"00", "made with the model of hash 00"},
         {"\"xxh64\":\"", "\"xxh64\":\"+", "no number in quotes called xxh64"},
         {"\"kv\":\"f32\"", "\"kv\":\"f16\"", "start with --kv f16"},
-        {"\"kv\":\"f32\"", "\"kv\":7", "kv is neither f32 nor f16"},
+        {"\"kv\":\"f32\"", "\"kv\":7", "kv is none of f32, f16, q8_0"},
         {"\"top_k\":0", "\"top_k\":-1", "top_k is -1, expected 0 to 2147483647"},
         {"\"top_p\":1.0", "\"top_p\":1.5", "top_p is out of range"},
         {"\"temp\":0.0", "\"temp\":\"x\"", "no number called temp"},
