@@ -84,7 +84,7 @@ struct fit_sums { /* over a sub-block; those of q are exact */
 /* The sums for the same integers. */
 static struct fit_sums measure_fit(const struct grid *g, const float *x, float scale, float min)
 {
-    float q[QK] = {0}, qq[QK], qx[QK]; /* 0: gcc warns in one file of all */
+    float q[QK] = {0}, qq[QK] = {0}, qx[QK]; /* 0: gcc warns in one file of all */
     get_levels(g, x, scale, min, q);
     for (size_t j = 0; j < g->n; j++) {
         qq[j] = q[j] * q[j];

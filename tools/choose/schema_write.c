@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_VALUE_DEPTH = 32, WHOLE_DIGITS = 15 };
@@ -45,13 +46,17 @@ int schema_put_literal(struct schema *s, const char *text, size_t n)
 static int schema_value_number(struct schema *s, const struct jval *v)
 {
     char text[40];
-    int digits = 15;
-    if (!isfinite(jval_number(v)))
+    double number = jval_number(v);
+    if (!isfinite(number))
         return schema_refuse(s, "a number is too large");
-    if (jval_is(v, JVAL_INTEGER))
+    if (jval_is(v, JVAL_INTEGER)) {
         snprintf(text, sizeof text, "%lld", (long long)jval_whole(v));
-    for (; !jval_is(v, JVAL_INTEGER) && digits <= 17; digits++)
-        snprintf(text, sizeof text, "%.*g", digits, jval_number(v));
+        return schema_plain(s, text, strlen(text));
+    }
+    int digits = 15; /* as many as the number needs */
+    do
+        snprintf(text, sizeof text, "%.*g", digits, number);
+    while (digits++ < 17 && strtod(text, NULL) != number);
     return schema_plain(s, text, strlen(text));
 }
 
@@ -157,8 +162,8 @@ int schema_put_format(struct schema *s, const struct jval *format)
 static int schema_any_digits(struct schema *s, int n)
 {
     char text[24];
-    snprintf(text, sizeof text, n > 0 ? "[0-9]{%d}" : "", n);
-    return schema_put(s, text);
+    snprintf(text, sizeof text, "[0-9]{%d}", n);
+    return n <= 0 || schema_put(s, text);
 }
 
 static int schema_digit(struct schema *s, char low, char high)
