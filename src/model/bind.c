@@ -115,7 +115,7 @@ static int bind_slots(mgpt_model *m, int layer, uint8_t *used, mgpt_error *err)
 {
     const struct tensor_slot *slots = layer >= 0 ? bind_layer_slots : bind_model_slots;
     size_t n = layer >= 0 ? bind_n_layer_slots : bind_n_model_slots;
-    m->plan_stage = (size_t)(layer + 1); /* layer -1: 0 */
+    m->plan_stage = layer < 0 ? 0 : (size_t)layer + 1;
     unsigned other = (MIXTURE | NOT_MIXTURE) & ~bind_layer_is(m, layer);
     mgpt_error local;
     int status = MGPT_OK;

@@ -45,6 +45,9 @@ static const struct {
     {FAULT_THREAD, BELOW, "background_", 0, "the same"},
     {FAULT_MEMORY, BELOW, "torch_zip_sniff", 0,
      "may be PyTorch's, says the sniffer; its reader asks again and needs the memory"},
+    {FAULT_MEMORY, DIRECTLY, "keep_last", 0,
+     "tokens of a long context are not given back until the text is scored"},
+    {FAULT_MEMORY, DIRECTLY, "score_pair_encode", 0, "the same, inlined"},
 };
 
 /* The functions of faults.c in a call path, and those of the sanitizer. */

@@ -143,7 +143,7 @@ int heal_learn(struct heal *h, const float *logits, size_t n, mgpt_error *err)
     double sum = 0;
     for (size_t i = 0; i < n; i++)
         sum += isnan(logits[i]) ? 0 : exp((double)logits[i] - most);
-    all = most + log(sum);
+    all = sum > 0 ? most + log(sum) : most;
     k.is_run = 1;
     k.covers = -INFINITY;
     for (size_t i = 0; i < n; i++) {

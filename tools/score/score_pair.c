@@ -49,7 +49,8 @@ static size_t keep_last(int32_t **tokens, size_t n, size_t most)
     if (kept < n)
         memmove(*tokens, *tokens + n - kept, kept * sizeof **tokens);
     int32_t *smaller = realloc(*tokens, (kept + 1) * sizeof **tokens);
-    *tokens = smaller ? smaller : *tokens;
+    if (smaller)
+        *tokens = smaller;
     return kept;
 }
 
