@@ -58,15 +58,14 @@ def run(command):
 
 
 def make(clang, sources, folder):
-    """Compiles and links both; returns their paths. Kernels are built for speed, the rest to be small."""
-    cache = [shutil.which('ccache')] if shutil.which('ccache') else []
-
+    """Compiles and links both; returns their paths. Kernels are built for speed, the rest to be small. ccache is not asked:
+    it has given an older object once."""
     def compile_one(source):
         name = os.path.basename(source)
         to = f'{folder}/{name}.o'
         fast = source.startswith(('src/kernels/isa/', 'src/kernels/spec/', 'src/page/')) or name in ('fma.c', 'isa_wasm.c')
         small = [] if name == 'fused_isa.c' else ['-DISA_SMALL']
-        run([*cache, clang, *COMPILE, '-O2' if fast else '-Oz', *small, '-o', to, source])
+        run([clang, *COMPILE, '-O2' if fast else '-Oz', *small, '-o', to, source])
         return to
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
