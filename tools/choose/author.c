@@ -2,6 +2,7 @@
 #include "choose/author.h"
 
 #include "base/error.h"
+#include "choose/shortest.h"
 #include "model/model.h"
 
 #include <float.h>
@@ -28,19 +29,11 @@ static const struct {
 
 /* The fewest digits that read as the number, or as the float that it is: 0.6 for a float's 0.60000002384; a whole number
  * has all. As snprintf. */
-static int print_shortest(char *to, size_t cap, double x)
+static int print_setting(char *to, size_t cap, double x)
 {
-    const float single = fabs(x) <= (double)FLT_MAX ? (float)x : 0;
-    const int is_single = (double)single == x;
-    char text[40];
-    int digits = 6, same;
     if (fabs(x) < 1e15 && x == floor(x))
         return snprintf(to, cap, "%.0f", x);
-    do {
-        snprintf(text, sizeof text, "%.*g", digits, x);
-        same = is_single ? strtof(text, NULL) == single : strtod(text, NULL) == x;
-    } while (!same && digits++ < 17);
-    return snprintf(to, cap, "%s", text);
+    return shortest_number(to, cap, x, 6, fabs(x) <= (double)FLT_MAX && (double)(float)x == x);
 }
 
 /* Appends a number of the file, after a colon if it is not the first. 1; 0: there is none; or MGPT_EFILE. */
@@ -57,7 +50,7 @@ static int add_number(const mgpt_model *model, const char *key, struct author_se
     if (strcmp(key, PREFIX "top_k") == 0 && x < 0)
         x = 0; /* both are all */
     n += (size_t)snprintf(s->text + n, sizeof s->text - n, "%s", n ? ":" : "");
-    print_shortest(s->text + n, sizeof s->text - n, x);
+    print_setting(s->text + n, sizeof s->text - n, x);
     return 1;
 }
 

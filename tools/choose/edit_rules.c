@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "choose/shortest.h"
 #include "common/unescape.h"
 
 #include <math.h>
@@ -248,17 +249,6 @@ int edit_rules_set(struct edit_rules *r, enum edit_id id, const char *text, mgpt
 
 /* ---- what they are ---- */
 
-/* The fewest digits that read as the same number. As snprintf. */
-static int print_number(char *to, size_t cap, double x)
-{
-    char text[40];
-    int digits = 6;
-    do
-        snprintf(text, sizeof text, "%.*g", digits, x);
-    while (strtod(text, NULL) != x && digits++ < 17);
-    return snprintf(to, cap, "%s", text);
-}
-
 int edit_rules_print(const struct edit_rules *r, enum edit_id id, size_t i, char *to, size_t cap)
 {
     const struct edit_setting *s = &edit_settings[id];
@@ -272,7 +262,7 @@ int edit_rules_print(const struct edit_rules *r, enum edit_id id, size_t i, char
         size_t left = (size_t)n < cap ? cap - (size_t)n : 0;
         n += snprintf(left ? to + n : NULL, left, "%s", k ? ":" : "");
         left = (size_t)n < cap ? cap - (size_t)n : 0;
-        n += print_number(left ? to + n : NULL, left, v[k]);
+        n += shortest_number(left ? to + n : NULL, left, v[k], 6, 0);
     }
     return n;
 }

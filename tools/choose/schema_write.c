@@ -2,10 +2,10 @@
  * numbers. See schema_impl.h. */
 #include "choose/pattern.h"
 #include "choose/schema_impl.h"
+#include "choose/shortest.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { MOST_VALUE_DEPTH = 32, WHOLE_DIGITS = 15 };
@@ -53,10 +53,7 @@ static int schema_value_number(struct schema *s, const struct jval *v)
         snprintf(text, sizeof text, "%lld", (long long)jval_whole(v));
         return schema_plain(s, text, strlen(text));
     }
-    int digits = 15; /* as many as the number needs */
-    do
-        snprintf(text, sizeof text, "%.*g", digits, number);
-    while (digits++ < 17 && strtod(text, NULL) != number);
+    shortest_number(text, sizeof text, number, 15, 0);
     return schema_plain(s, text, strlen(text));
 }
 
