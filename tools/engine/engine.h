@@ -178,6 +178,9 @@ int engine_hold(struct engine *e, mgpt_session *session, const int32_t *tokens, 
                 mgpt_error *err);
 int engine_sync(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n);
 
+/* The number of tokens that two texts begin with in common. */
+size_t engine_n_common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b);
+
 enum { ENGINE_FRONT = 32 };
 
 /* What goes before a text that is to begin with `bos` (-1: nothing): bos, or all tokens that the

@@ -155,6 +155,14 @@ static int run_watched(struct engine *e, pass_fn *pass, mgpt_session *session,
     return finite_told(&e->finite, status, err);
 }
 
+size_t engine_n_common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
+{
+    size_t n = 0;
+    while (n < n_a && n < n_b && a[n] == b[n])
+        n++;
+    return n;
+}
+
 int engine_feed(struct engine *e, mgpt_session *session, const int32_t *tokens, size_t n,
                 struct watcher *own, mgpt_error *err)
 {

@@ -76,14 +76,6 @@ void choices_close(struct choices *c)
 
 /* ---- tokens ---- */
 
-static size_t common_tokens(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
-{
-    size_t n = 0;
-    while (n < n_a && n < n_b && a[n] == b[n])
-        n++;
-    return n;
-}
-
 /* The text of a context, and how it is read. */
 struct context {
     const struct engine *engine;
@@ -133,7 +125,7 @@ static int read_context(struct context *x, int *is_own, mgpt_error *err)
     int32_t front[ENGINE_FRONT], *again = NULL;
     size_t n_front = engine_front(e, e->info.bos, front), n_again;
     mgpt_stream stream = {.started = 0};
-    if (common_tokens(front, n_front, x->tokens, x->n_tokens) != n_front)
+    if (engine_n_common(front, n_front, x->tokens, x->n_tokens) != n_front)
         n_front = 0;
     x->bos = n_front > 0 ? e->info.bos : -1;
     for (size_t i = n_front; i < x->n_tokens; i++)
@@ -141,7 +133,7 @@ static int read_context(struct context *x, int *is_own, mgpt_error *err)
             return err_memory(err, "the context", x->n_tokens);
     int status = encode_after(x, 1, "", 0, &again, &n_again, err);
     *is_own = status == MGPT_OK && n_again == x->n_tokens &&
-              common_tokens(again, n_again, x->tokens, x->n_tokens) == n_again;
+              engine_n_common(again, n_again, x->tokens, x->n_tokens) == n_again;
     free(again);
     return status == MGPT_EMEM ? status : MGPT_OK;
 }
@@ -186,10 +178,10 @@ static int encode_choices(struct choices *c, struct context *x, int is_fixed, mg
                            "choice %zu: %zu tokens with the text before it, but the context holds "
                            "%zu",
                            i + 1, k->n_tokens, n_ctx);
-        c->n_common = common_tokens(k->tokens, k->n_tokens, x->tokens, c->n_common);
+        c->n_common = engine_n_common(k->tokens, k->n_tokens, x->tokens, c->n_common);
         for (size_t j = 0; j < i; j++)
             if (c->list[j].n_tokens == k->n_tokens &&
-                common_tokens(c->list[j].tokens, k->n_tokens, k->tokens, k->n_tokens) ==
+                engine_n_common(c->list[j].tokens, k->n_tokens, k->tokens, k->n_tokens) ==
                     k->n_tokens)
                 return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                                "choice %zu is choice %zu again: their tokens are the same", i + 1,
@@ -208,7 +200,7 @@ static int encode_choices(struct choices *c, struct context *x, int is_fixed, mg
 static int compare_choices(const void *a, const void *b)
 {
     const struct choice *x = *(struct choice *const *)a, *y = *(struct choice *const *)b;
-    size_t n = common_tokens(x->tokens, x->n_tokens, y->tokens, y->n_tokens);
+    size_t n = engine_n_common(x->tokens, x->n_tokens, y->tokens, y->n_tokens);
     if (n == x->n_tokens || n == y->n_tokens)
         return (x->n_tokens > y->n_tokens) - (x->n_tokens < y->n_tokens);
     return x->tokens[n] < y->tokens[n] ? -1 : 1;
@@ -223,8 +215,8 @@ static int run_choices(const struct choices *c, struct choice *const *sorted, st
         const struct choice *k = sorted[i];
         size_t at = c->n_common;
         if (i > 0) /* the last token of a choice has not been run */
-            at = common_tokens(sorted[i - 1]->tokens, sorted[i - 1]->n_tokens - 1, k->tokens,
-                               k->n_tokens) +
+            at = engine_n_common(sorted[i - 1]->tokens, sorted[i - 1]->n_tokens - 1, k->tokens,
+                                 k->n_tokens) +
                  1;
         for (; at < k->n_tokens; at++) {
             int is_there = mgpt_pos(fork) == at && mgpt_logits(fork), status = MGPT_OK;
@@ -235,8 +227,8 @@ static int run_choices(const struct choices *c, struct choice *const *sorted, st
             if (status < 0)
                 return status;
             const float *logits = mgpt_logits(fork);
-            for (size_t j = i; j < n && common_tokens(sorted[j]->tokens, sorted[j]->n_tokens,
-                                                      k->tokens, at) == at;
+            for (size_t j = i; j < n && engine_n_common(sorted[j]->tokens, sorted[j]->n_tokens,
+                                                        k->tokens, at) == at;
                  j++)
                 if (sorted[j]->n_tokens > at)
                     sorted[j]->logprob +=

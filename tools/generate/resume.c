@@ -51,10 +51,7 @@ int resume_load(struct resume *r, struct engine *e)
 
 size_t resume_shared(const struct resume *r, const int32_t *tokens, size_t n)
 {
-    size_t same = 0;
-    while (same < n && same < r->n_stored && tokens[same] == r->stored[same])
-        same++;
-    return same;
+    return engine_n_common(tokens, n, r->stored, r->n_stored);
 }
 
 /* ---- random numbers ---- */

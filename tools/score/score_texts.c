@@ -118,18 +118,9 @@ int score_compare(const void *left, const void *right)
     return (a->n_context > b->n_context) - (a->n_context < b->n_context);
 }
 
-/* The number of tokens that two arrays begin with in common. */
-static size_t n_common(const int32_t *a, size_t n_a, const int32_t *b, size_t n_b)
-{
-    size_t n = 0;
-    while (n < n_a && n < n_b && a[n] == b[n])
-        n++;
-    return n;
-}
-
 static size_t n_shared(const struct scored_text *a, const struct scored_text *b)
 {
-    return n_common(a->tokens, a->n_context, b->tokens, b->n_context);
+    return engine_n_common(a->tokens, a->n_context, b->tokens, b->n_context);
 }
 
 /* The number of texts that have the context of the first one. */
@@ -170,7 +161,7 @@ size_t score_batch_size(struct scored_text **texts, size_t n, size_t *prefix)
 static size_t n_held(const struct scorer *s, const struct scored_text *text)
 {
     const mgpt_session *base = s->base;
-    return n_common(mgpt_tokens(base), mgpt_pos(base), text->tokens, text->n_context - 1);
+    return engine_n_common(mgpt_tokens(base), mgpt_pos(base), text->tokens, text->n_context - 1);
 }
 
 /* Scores what follows the context in groups of more than one text. */
