@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "run/session.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -16,7 +17,7 @@ static double add_logs(double a, double b)
 
 /* ---- the last border ---- */
 
-/* 1 if a token goes over byte `at` of n bytes, whatever follows these. */
+/* Returns 1 if a token can begin before byte `at` of n bytes and end after it, whatever follows these bytes. */
 static int goes_over(const char *piece, size_t n_piece, const char *bytes, size_t at, size_t n)
 {
     for (size_t before = 1; before < n_piece && before <= at; before++) {
@@ -127,23 +128,16 @@ int32_t heal_next(struct heal *h)
     }
     for (at = h->next; at > 0; at = h->nodes[at].parent)
         n++;
+    int32_t place = n;
     for (at = h->next; at > 0; at = h->nodes[at].parent)
-        h->path[--n] = h->nodes[at].token;
-    for (at = h->next; at > 0; at = h->nodes[at].parent)
-        n++;
+        h->path[--place] = h->nodes[at].token;
     return n;
 }
 
 int heal_learn(struct heal *h, const float *logits, size_t n, mgpt_error *err)
 {
     struct heal_node k = h->nodes[h->next];
-    double all = -INFINITY, most = -INFINITY;
-    for (size_t i = 0; i < n; i++)
-        most = fmax(most, (double)logits[i]);
-    double sum = 0;
-    for (size_t i = 0; i < n; i++)
-        sum += isnan(logits[i]) ? 0 : exp((double)logits[i] - most);
-    all = sum > 0 ? most + log(sum) : most;
+    double all = logits_log_sum(logits, n);
     k.is_run = 1;
     k.covers = -INFINITY;
     for (size_t i = 0; i < n; i++) {
