@@ -8,7 +8,6 @@ import math
 import os
 import random
 import struct
-import subprocess
 import sys
 import tempfile
 
@@ -26,8 +25,7 @@ SAID = ("mgpt: author's settings: temp 0.6, top-k 5, top-p 0.95, min-p 0.01, rep
 
 
 def run(*words, code=0, stdin=None):
-    given = {'stdin': subprocess.DEVNULL} if stdin is None else {'input': stdin.encode()}
-    done = run_program(MGPT, *words, code=code, timeout=100, **given)
+    done = run_program(MGPT, *words, code=code, timeout=100, text=None if stdin is None else stdin.encode())
     return done.stdout.decode(), done.stderr.decode()
 
 

@@ -46,9 +46,10 @@ def gguf_with_keys(source, to, keys):
         file.write(data[:16] + struct.pack('<Q', n + len(keys) + 1) + more + data[24:])
 
 
-def run_program(*words, code=0, timeout, **how):
-    """What subprocess.run gives for a program that has to end with this code."""
-    done = subprocess.run(words, capture_output=True, timeout=timeout, **how)
+def run_program(*words, code=0, timeout, text=None):
+    """What subprocess.run gives for a program that has to end with this code. text: bytes for stdin; without, it is empty."""
+    given = {'stdin': subprocess.DEVNULL} if text is None else {'input': text}
+    done = subprocess.run(words, capture_output=True, timeout=timeout, **given)
     if done.returncode != code:
         failed.append(words)
         print('FAILED: %s: exit code %d, expected %d: %s' % (words[1:], done.returncode, code, done.stderr.decode()))

@@ -6,7 +6,6 @@ choices.py MGPT ROOT [with_convert].
 import json
 import math
 import os
-import subprocess
 import sys
 import tempfile
 
@@ -18,8 +17,7 @@ NAMES, LINES = ROOT + '/weights/names.gguf', ROOT + '/weights/shakespeare.gguf'
 
 
 def run(*words, code=0, text=None):
-    given = {'stdin': subprocess.DEVNULL} if text is None else {'input': text}
-    return run_program(MGPT, *words, code=code, timeout=120, **given)
+    return run_program(MGPT, *words, code=code, timeout=120, text=text)
 
 
 def generate(model, *words):

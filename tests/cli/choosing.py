@@ -11,7 +11,6 @@ import math
 import os
 import re
 import struct
-import subprocess
 import sys
 import tempfile
 import zipfile
@@ -30,8 +29,7 @@ T = 0.8
 
 
 def run(*words, code=0, stdin=None):
-    given = {'stdin': subprocess.DEVNULL} if stdin is None else {'input': stdin}
-    return run_program(MGPT, *words, code=code, timeout=900, **given)
+    return run_program(MGPT, *words, code=code, timeout=900, text=stdin)
 
 
 # ---- distributions ----

@@ -5,7 +5,6 @@ healing.py MGPT ROOT.
 """
 import json
 import math
-import subprocess
 import sys
 import tempfile
 
@@ -17,8 +16,7 @@ NAMES, LINES = ROOT + '/weights/names.gguf', ROOT + '/weights/shakespeare.gguf'
 
 
 def run(*words, code=0, text=None):
-    given = {'stdin': subprocess.DEVNULL} if text is None else {'input': text}
-    return run_program(MGPT, *words, code=code, timeout=120, **given)
+    return run_program(MGPT, *words, code=code, timeout=120, text=text)
 
 
 def generate(model, *words):
@@ -54,7 +52,7 @@ def sums(model, kept, all_ways):
 
 
 def border(pieces, data):
-    """The last place of the bytes that no token goes over, whatever follows."""
+    """The last place in the bytes where no token can begin before it and end after it, whatever follows."""
     for at in range(len(data), -1, -1):
         if not any(data[:at].endswith(p[:i]) and (p[i:].startswith(data[at:]) or data[at:].startswith(p[i:])) for p in pieces.values() for i in range(1, len(p))):
             return at

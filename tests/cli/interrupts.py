@@ -1,4 +1,4 @@
-"""Ctrl-C ends every long command and leaves no file and no half a table behind, but the session that was asked for.
+"""Ctrl-C ends every long command. It leaves no file and no unfinished table behind, but keeps the session that was asked for.
 
 interrupts.py MGPT SOURCE [SECONDS]. Runs each command on a model of 44 million weights and interrupts it after some
 processor time. The exit is 130, or death by the signal where nothing is to be saved. Prints the most processor time that a

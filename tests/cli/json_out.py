@@ -14,7 +14,7 @@ NAMES = WEIGHTS + '/names.gguf'
 
 
 def run(*words, code=0):
-    done = run_program(MGPT, *words, code=code, timeout=100, input=b'')
+    done = run_program(MGPT, *words, code=code, timeout=100)
     return done.stdout.decode(), done.stderr.decode()
 
 

@@ -16,7 +16,7 @@ OPTIONS = {'n': '-n', 'seed': '-s', 'temperature': '--temp', 'top_k': '--top-k',
 
 
 def run(*arguments, text=b'', code=0):
-    return run_program(MGPT, 'generate', *arguments, code=code, timeout=200, input=text)
+    return run_program(MGPT, 'generate', *arguments, code=code, timeout=200, text=text)
 
 
 def lines_of(objects):

@@ -9,7 +9,6 @@ import os
 import pty
 import random
 import re
-import resource
 import select
 import signal
 import struct
@@ -26,8 +25,8 @@ sys.path.insert(0, SOURCE + '/tests/fuzz')
 import tiny_models  # noqa: E402
 
 
-def score(model, *arguments, text=None, code=0, **more):
-    return run_program(MGPT, 'score', model, *arguments, code=code, timeout=300, input=text, **more)
+def score(model, *arguments, text=None, code=0):
+    return run_program(MGPT, 'score', model, *arguments, code=code, timeout=300, text=text)
 
 
 def report(out):

@@ -7,7 +7,6 @@ import math
 import os
 import random
 import re
-import subprocess
 import sys
 import tempfile
 
@@ -144,7 +143,7 @@ def draw(model, schema, folder, n, seed, temperature='1.5'):
     with open(folder + '/s.json', 'w', encoding='utf-8') as file:
         json.dump(schema, file, ensure_ascii=seed % 2 == 0)
     done = run_program(MGPT, 'generate', model, '--json-schema', folder + '/s.json', '--samples', str(n), '--temp', temperature, '-s', str(seed), '--json',
-                       '--no-prompt', '-n', '400', timeout=600, stdin=subprocess.DEVNULL)
+                       '--no-prompt', '-n', '400', timeout=600)
     records = [json.loads(line) for line in done.stdout.splitlines()]
     return [r['text'] for r in records if r['finish_reason'] == 'stop'], len(records)
 
@@ -197,7 +196,7 @@ def test_refused(model, folder):
     for schema, words in REFUSED:
         with open(folder + '/s.json', 'w') as file:
             json.dump(schema, file)
-        found = run_program(MGPT, 'generate', model, '--json-schema', folder + '/s.json', code=3, timeout=60, stdin=subprocess.DEVNULL).stderr.decode()
+        found = run_program(MGPT, 'generate', model, '--json-schema', folder + '/s.json', code=3, timeout=60).stderr.decode()
         check('refused %s' % json.dumps(schema), words in found and '/s.json' in found, True)
         if words not in found:
             print(found)
@@ -206,16 +205,16 @@ def test_refused(model, folder):
         deep = {'type': 'array', 'items': deep}
     with open(folder + '/s.json', 'w') as file:
         json.dump(deep, file)
-    found = run_program(MGPT, 'generate', model, '--json-schema', folder + '/s.json', code=3, timeout=60, stdin=subprocess.DEVNULL).stderr.decode()
+    found = run_program(MGPT, 'generate', model, '--json-schema', folder + '/s.json', code=3, timeout=60).stderr.decode()
     check('too deep', 'more than 32 deep' in found or 'more than 4194304 bytes' in found, True)
-    run_program(MGPT, 'generate', model, '--json-schema', folder + '/none.json', code=5, timeout=60, stdin=subprocess.DEVNULL)
-    run_program(MGPT, 'generate', model, '--json-schema', folder + '/s.json', '--regex', 'a', code=2, timeout=60, stdin=subprocess.DEVNULL)
+    run_program(MGPT, 'generate', model, '--json-schema', folder + '/none.json', code=5, timeout=60)
+    run_program(MGPT, 'generate', model, '--json-schema', folder + '/s.json', '--regex', 'a', code=2, timeout=60)
 
 
 def test_repl(model, folder):
     with open(folder + '/s.json', 'w') as file:
         json.dump({'properties': {'a': {'enum': ['x', 'y']}}, 'required': ['a']}, file)
-    found = run_program(MGPT, 'repl', model, '--json-schema', folder + '/s.json', '--temp', '1', timeout=60, input=b'/g\n').stdout.decode()
+    found = run_program(MGPT, 'repl', model, '--json-schema', folder + '/s.json', '--temp', '1', timeout=60, text=b'/g\n').stdout.decode()
     check('repl', found.splitlines()[0] in ['{"a":%s"%s"}' % (space, x) for space in ('', ' ') for x in 'xy'], True)
 
 

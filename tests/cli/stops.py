@@ -16,7 +16,7 @@ NAMES, LINES = WEIGHTS + '/names.gguf', WEIGHTS + '/shakespeare.gguf'
 
 
 def run(*arguments, code=0):
-    return run_program(MGPT, 'generate', *arguments, code=code, timeout=120, stdin=subprocess.DEVNULL)
+    return run_program(MGPT, 'generate', *arguments, code=code, timeout=120)
 
 
 def cut(text, stops, start=0):
