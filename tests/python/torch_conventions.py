@@ -10,6 +10,7 @@ import time
 import mgpt
 import numpy as np
 import pytest
+from random_models import random_model
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -39,14 +40,8 @@ def pair(request, root, tmp_path_factory):
         vocab_size=600, special_tokens=[END], initial_alphabet=tokenizers.pre_tokenizers.ByteLevel.alphabet()))
     marks = dict.fromkeys(["bos_token", "eos_token", "unk_token", "pad_token"], END)
     transformers.PreTrainedTokenizerFast(tokenizer_object=words, **marks).save_pretrained(folder)
-    torch.manual_seed(7)
     kind, options = CONFIGS[request.param]
-    config = getattr(transformers, kind)(**options, bos_token_id=0, eos_token_id=0, pad_token_id=0)
-    config._attn_implementation = "eager"
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
-    with torch.no_grad():
-        for p in model.parameters():
-            p.add_(torch.randn_like(p) * 0.1)
+    model = random_model(kind, {**options, "bos_token_id": 0, "eos_token_id": 0, "pad_token_id": 0}, seed=7)
     model.save_pretrained(folder)
     theirs = bridges.TransformerBridge.boot_transformers(str(folder), hf_model=model)
     torch.set_grad_enabled(False)

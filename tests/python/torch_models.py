@@ -10,6 +10,7 @@ import sys
 import mgpt
 import numpy as np
 import pytest
+from random_models import random_model
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
@@ -37,14 +38,7 @@ IDS = np.random.default_rng(0).integers(0, 97, 30)
 def pair(request, tmp_path_factory):
     """(name, folder, transformers' model, ours) of a fresh checkpoint."""
     folder = tmp_path_factory.mktemp(request.param)
-    torch.manual_seed(5)
-    kind, options = CONFIGS[request.param]
-    config = getattr(transformers, kind)(**options)
-    config._attn_implementation = "eager"
-    model = transformers.AutoModelForCausalLM.from_config(config).eval()
-    with torch.no_grad():
-        for p in model.parameters():
-            p.add_(torch.randn_like(p) * 0.1)
+    model = random_model(*CONFIGS[request.param], seed=5)
     model.save_pretrained(folder)
     words = tokenizers.Tokenizer(tokenizers.models.WordLevel({str(i): i for i in range(97)}, unk_token="0"))
     marks = dict.fromkeys(["unk_token", "bos_token", "eos_token", "pad_token"], "0")
