@@ -6,7 +6,8 @@ The sources are those that every machine compiles; the ISA levels are src/kernel
 a unit: its text with the headers in TEMPLATES, which depend on the unit, in place of their #include lines. All other
 headers come once, before the units. Names of file scope that two units define, as the preprocessor's output has
 them, get the name of the unit at their end; names that units share become mgpt_i_NAME. The units of an ISA level are
-inside pragmas for its instructions. Kernels take almost all of the time to compile: PARTS are so many compilations.
+inside pragmas for its instructions. Kernels take almost all of the time to compile: PARTS lets several compilers
+share them.
 """
 import collections
 import json

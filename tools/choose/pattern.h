@@ -48,7 +48,7 @@ int codes_any(struct code_ranges *c, int in_json);
 /* Adds \d, \w, \s or their opposites; `inverted`: to what is taken away. 1; 0: no such class; -1: too many ranges. */
 int codes_named(struct code_ranges *c, char letter, int in_json, int inverted);
 
-/* What needs no escape in a JSON string. 0: too many ranges. */
+/* Adds the characters that need no escape in a JSON string. 0: too many ranges. */
 int codes_without_escapes(const struct code_ranges *c, struct code_ranges *plain);
 
 /* MGPT_OK; MGPT_EARG with what is wrong, and where in the text, or MGPT_EMEM. */
@@ -81,7 +81,7 @@ void automaton_close(struct automaton *w);
  * AUTOMATON_STATES. */
 int32_t automaton_byte(struct automaton *w, int32_t state, unsigned char byte);
 
-/* The same, where it is known without a call. */
+/* Returns what automaton_byte does, and calls it only where the next state is not known yet. */
 static inline int32_t automaton_next(struct automaton *w, int32_t state, unsigned char byte)
 {
     int32_t to = w->states[state].to[byte];

@@ -208,7 +208,8 @@ static const struct allowed *allowed_at(struct regex *x, int32_t state)
     return &x->allowed[state];
 }
 
-/* What is allowed where a text begins: as after it, but for tokens whose space is dropped there. */
+/* Returns the tokens that are allowed where a text begins. They are those of state 0, but for tokens whose space is dropped
+ * there. NULL when out of memory. */
 static const struct allowed *allowed_first(struct regex *x)
 {
     const struct allowed *later = x->first.bits ? NULL : allowed_at(x, 0);
@@ -353,7 +354,7 @@ void constraint_close(struct regex *x)
 
 /* ---- use ---- */
 
-/* What may be drawn after a text; NULL when out of memory. */
+/* Returns the tokens that may be drawn after a text; NULL when out of memory. */
 static const struct allowed *allowed_after(struct regex *x, int32_t state, int starts)
 {
     if (state >= 0)

@@ -34,7 +34,7 @@ struct token_trie {
 int token_trie_open(struct token_trie *o, const mgpt_model *model, mgpt_error *err);
 void token_trie_free(struct token_trie *o);
 
-/* What a state allows: a bit for each token, end tokens too where the text matches; NULL: not known. */
+/* The tokens that a state allows: a bit for each, end tokens too where the text matches. NULL: not known yet. */
 struct allowed {
     uint64_t *bits;
     size_t n; /* without end tokens */

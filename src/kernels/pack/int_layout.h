@@ -80,7 +80,7 @@ struct layout {
                        .table = TABLE},
 static const struct layout layouts[WEIGHT_N_TYPES] = {INT_TYPES(LAYOUT)};
 
-/* What the sums of activations (x_block.minus) and the layout have room for. */
+/* The offsets and scales for which the sums of activations (x_block.minus) and the layout have room. */
 #define CHECK_LAYOUT(NAME, ID, ACCESS, VALUES, BYTES, FILE_TYPE, INSTEAD, BITS, OFFSET, MINIMUM,   \
                      SUBS, ...)                                                                    \
     _Static_assert(SUBS == 1 || SUBS == 2, #NAME ": scales per block");                            \

@@ -28,7 +28,8 @@ enum {
     PICKLE_RANGE = 16,
     PICKLE_NUMBER = 32, /* what the number in a head is multiplied by */
     PICKLE_MAX_ITEMS = PICKLE_MAX_WORDS - 1,
-    PICKLE_FEW = 4 /* so many values take less as ids than as a run of their own */
+    PICKLE_FEW =
+        4 /* up to this number, values take less memory as ids than as a run of their own */
 };
 
 static inline int pickle_is_word(pickle_id id)
