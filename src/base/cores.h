@@ -16,9 +16,13 @@ struct cores {
     int n;          /* threads: what is least, 1 to CORES_MOST */
 };
 
+/* Counts what this machine has: cores_posix.c, cores_windows.c. */
 void cores_look(struct cores *cores);
 
-/* Does what cores_look does with the files below `root`; "" is this machine. allowed[i] != 0: CPU i may
+/* Sets n from the other counts. */
+void cores_choose(struct cores *cores);
+
+/* Does what cores_look does on Linux with the files below `root`; "" is this machine. allowed[i] != 0: CPU i may
  * be used. */
 void cores_read(struct cores *cores, const char *root, const unsigned char allowed[CORES_CPUS]);
 

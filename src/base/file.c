@@ -1,25 +1,21 @@
 /* Read-only files. See file.h. */
-#define _DEFAULT_SOURCE /* MAP_ANONYMOUS */
 #include "base/file.h"
 
 #include "base/check.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/system.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 /* Reads n bytes of fd at `offset`. A file that has become shorter is an error, not a short read. */
 static int read_at(int fd, uint64_t offset, uint8_t *buf, size_t n, mgpt_error *err)
 {
     size_t done = 0;
     while (done < n) {
-        ssize_t got = pread(fd, buf + done, n - done, (off_t)(offset + done));
+        int64_t got = sys_read_at(fd, buf + done, n - done, offset + done);
         if (got < 0 && errno == EINTR)
             continue;
         if (got < 0)
@@ -45,8 +41,8 @@ static int read_whole(struct file *file, int fd, mgpt_error *err)
 /* Anonymous pages read as zeros and take no memory until they are written. */
 static int read_start(struct file *file, int fd, size_t n, mgpt_error *err)
 {
-    void *p = mmap(NULL, file->size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
+    void *p = sys_pages(file->size, 1);
+    if (!p)
         return err_memory(err, "the file", file->size);
     file->data = p;
     return read_at(fd, 0, p, n, err);
@@ -54,8 +50,8 @@ static int read_start(struct file *file, int fd, size_t n, mgpt_error *err)
 
 static int map_whole(struct file *file, int fd, mgpt_error *err)
 {
-    void *p = mmap(NULL, file->size, PROT_READ, MAP_PRIVATE, fd, 0);
-    if (p == MAP_FAILED)
+    void *p = sys_map(fd, file->size);
+    if (!p)
         return err_system(err, "map", MGPT_NO_OFFSET);
     file->data = p;
     file->mapped = 1;
@@ -65,14 +61,15 @@ static int map_whole(struct file *file, int fd, mgpt_error *err)
 /* The size of a regular file. */
 static int get_size(struct file *file, int fd, mgpt_error *err)
 {
-    struct stat st;
-    if (fstat(fd, &st) < 0)
+    enum sys_kind kind;
+    uint64_t size;
+    if (sys_look(fd, &kind, &size) < 0)
         return err_system(err, "stat", MGPT_NO_OFFSET);
-    if (S_ISDIR(st.st_mode))
+    if (kind == SYS_FOLDER)
         return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "is a directory, expected a file");
-    if (!S_ISREG(st.st_mode))
+    if (kind != SYS_FILE)
         return err_set(err, MGPT_EIO, MGPT_NO_OFFSET, "is not a regular file");
-    if (!ck_size((uint64_t)st.st_size, &file->size))
+    if (!ck_size(size, &file->size))
         return err_set(err, MGPT_EMEM, MGPT_NO_OFFSET, "file too large for this machine");
     return MGPT_OK;
 }
@@ -91,12 +88,12 @@ static int get_contents(struct file *file, int fd, size_t n, mgpt_error *err)
 static int open_sized(struct file *file, const char *path, int *fd, mgpt_error *err)
 {
     *file = (struct file){0};
-    *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    *fd = sys_open(path);
     if (*fd < 0)
         return err_system(err, "open", MGPT_NO_OFFSET);
     int status = get_size(file, *fd, err);
     if (status < 0)
-        close(*fd);
+        sys_close(*fd);
     return status;
 }
 
@@ -107,7 +104,7 @@ int file_open_partly(struct file *file, const char *path, size_t n, mgpt_error *
         return status;
     status = get_contents(file, fd, n, err);
     if (!file->partly)
-        close(fd);
+        sys_close(fd);
     if (status < 0)
         file_close(file);
     return status;
@@ -154,10 +151,9 @@ static int open_parts(struct file *file, file_part_path *path, void *user, mgpt_
  * zeros. */
 static int get_parts(struct file *file, size_t n, mgpt_error *err)
 {
-    file->mapped = file->size > FILE_MAP_ABOVE;
-    void *p = mmap(NULL, file->size ? file->size : 1, PROT_READ | (file->mapped ? 0 : PROT_WRITE),
-                   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED)
+    file->mapped = SYS_MAPS_PARTS && file->size > FILE_MAP_ABOVE;
+    void *p = sys_pages(file->size ? file->size : 1, !file->mapped);
+    if (!p)
         return err_memory(err, "the file", file->size);
     file->data = p;
     int status = MGPT_OK;
@@ -166,8 +162,7 @@ static int get_parts(struct file *file, size_t n, mgpt_error *err)
         uint8_t *to = (uint8_t *)p + part->offset;
         if (!file->mapped)
             status = read_at(part->fd, 0, to, n < part->size ? n : part->size, err);
-        else if (part->size && mmap(to, part->size, PROT_READ, MAP_PRIVATE | MAP_FIXED, part->fd,
-                                    0) == MAP_FAILED)
+        else if (part->size && sys_map_part(to, part->fd, part->size) < 0)
             status = err_system(err, "map", MGPT_NO_OFFSET);
     }
     return status;
@@ -177,7 +172,7 @@ static void close_parts(struct file *file)
 {
     for (size_t i = 0; i < file->n_parts; i++) {
         if (file->parts[i].fd >= 0)
-            close(file->parts[i].fd);
+            sys_close(file->parts[i].fd);
         file->parts[i].fd = -1;
     }
 }
@@ -243,13 +238,14 @@ int file_open(struct file *file, const char *path, mgpt_error *err)
 void file_close(struct file *file)
 {
     if (file->data && (file->mapped || file->partly || file->parts))
-        munmap((void *)(uintptr_t)file->data, file->size ? file->size : 1);
+        sys_unmap((void *)(uintptr_t)file->data, file->size ? file->size : 1,
+                  file->mapped && !file->parts);
     else
         free((void *)(uintptr_t)file->data);
     if (file->parts)
         close_parts(file);
     else if (file->partly)
-        close(file->fd);
+        sys_close(file->fd);
     free(file->parts);
     *file = (struct file){0};
 }

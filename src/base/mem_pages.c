@@ -1,25 +1,20 @@
-/* madvise calls. See mem.h. */
-#define _DEFAULT_SOURCE /* madvise */
+/* Advice about pages. See mem.h. */
 #include "base/mem.h"
+#include "base/system.h"
 
-#include <sys/mman.h>
-
-/* Advises the system about the pages of `size` bytes inside [p, p + n). Failure is ignored. */
-static inline void advise(const void *p, size_t n, size_t size, int advice)
+/* Calls advise(the whole pages of `size` bytes inside [p, p + n)). Failure is ignored. */
+static inline void advise_pages(const void *p, size_t n, size_t size,
+                                void (*advise)(void *, size_t))
 {
     const uintptr_t rest = size - 1;
     uintptr_t from = ((uintptr_t)p + rest) & ~rest, to = ((uintptr_t)p + n) & ~rest;
     if (from < to)
-        madvise((void *)from, to - from, advice);
+        advise((void *)from, to - from);
 }
 
 void mem_hint_huge(const void *p, size_t n)
 {
-#ifdef MADV_HUGEPAGE
-    advise(p, n, MEM_HUGE_PAGE, MADV_HUGEPAGE);
-#else
-    (void)p, (void)n;
-#endif
+    advise_pages(p, n, MEM_HUGE_PAGE, sys_want_huge);
 }
 
 /* The largest page size in use: whole pages of any system. */
@@ -27,5 +22,5 @@ enum { ANY_PAGE = 65536 };
 
 void mem_drop(void *p, size_t n)
 {
-    advise(p, n, ANY_PAGE, MADV_DONTNEED);
+    advise_pages(p, n, ANY_PAGE, sys_drop);
 }

@@ -18,11 +18,11 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "base/outfile.h"
+#include "base/system.h"
 #include "base/xxh64.h"
 #include "run/session.h"
 
 #include <string.h>
-#include <sys/stat.h>
 
 enum {
     FORMAT_VERSION = 1,
@@ -125,9 +125,10 @@ static void write_parts(struct writing *w, mgpt_session *s, const struct session
  * model or a text is never overwritten. */
 static int check_target(const char *path, mgpt_error *err)
 {
-    struct stat st;
+    enum sys_kind kind;
+    uint64_t size;
     struct file file;
-    if (stat(path, &st) < 0 || !S_ISREG(st.st_mode) || st.st_size == 0)
+    if (sys_look_at(path, &kind, &size) < 0 || kind != SYS_FILE || size == 0)
         return MGPT_OK; /* outfile.c reports an error */
     if (file_open_partly(&file, path, sizeof magic, err) < 0)
         return err ? err->status : MGPT_EIO;

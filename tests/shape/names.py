@@ -38,7 +38,7 @@ def cut_declarations(files):
 # The most lines of each product: what begins with one of the folders and is in no row above. A number is raised only in a
 # commit that says why, and lowered when a product has shrunk. What is above the plan of the folders
 # (src 26,000, convert 20,500, check 14,500, lab 12,000, repl 5,500) is there for:
-#   src            AMX and tiles of prompts, the screen of large heads, caches of four heads, packing while sessions run
+#   src            AMX and tiles of prompts, the screen of large heads, caches of four heads, packing while sessions run; Windows
 #   convert        no format was given up: prototypes of its parts, extended to the whole, came to 21,000 lines;
 #                  pickles in a tenth of the memory
 #   check          causes in pairs and in threes, approximate causes, the precision of a reference
@@ -48,7 +48,7 @@ def cut_declarations(files):
 #   rest of tools  Jinja, patch, bench and Python were not in the plan's 14,000; long texts, stop texts, completions, edits of logits, choices, healing, tries of vocabularies, JSON schemas, the sandbox's filter, names of TransformerLens in Python
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names; the plan had 52,000
 BUDGET = (
-    ('src', ('src/', 'include/'), 28600),
+    ('src', ('src/', 'include/'), 29300),
     ('convert', ('tools/convert/',), 25500),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 12500),

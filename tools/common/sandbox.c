@@ -214,7 +214,7 @@ int sandbox_works(void)
     return abi > 0 ? abi : 0;
 }
 
-/* What base/cores.c and sysconf read. */
+/* What base/cores_posix.c and sysconf read. */
 static const char *const about_cores[] = {"/sys/devices/system/cpu", "/sys/devices/cpu_core",
                                           "/sys/fs/cgroup", "/proc/self/cgroup"};
 
