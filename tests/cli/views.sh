@@ -1,5 +1,5 @@
 #!/bin/sh
-# The looking commands of mgpt repl: a session of 60 commands as golden text, its numbers by their
+# The looking commands of mgpt repl: a session of 71 commands as golden text, its numbers by their
 # identities, files of numbers, widths, colours, hostile tokens.
 #
 # The golden text holds few digits of numbers whose bits are promised. After a wanted change:
@@ -30,7 +30,7 @@ run_script()
 code=0
 "$MGPT" repl "$names" --width 80 <"$here/views.in" >"$tmp/out" 2>&1 || code=$?
 cp "$tmp/out" "$tmp/err"
-check "60 commands through a pipe" cmp "$tmp/out" "$here/views.out"
+check "71 commands through a pipe" cmp "$tmp/out" "$here/views.out"
 for isa in scalar avx2 avx512; do
     "$MGPT" repl "$names" --width 80 --isa $isa -t 3 <"$here/views.in" >"$tmp/isa" 2>&1 || continue
     check "... and the same on $isa" cmp "$tmp/isa" "$here/views.out"
@@ -53,6 +53,10 @@ check "-o: nothing is seen of the future" eval \
     '[ "$(awk "!/^#/ && ++n == 2 { print \$3, \$4, \$5 }" "$tmp/a.txt")" = "0 0 0" ]'
 check "/h -o: 4 heads of 5 queries" eval '[ "$(grep -vc "^#" "$tmp/h.txt")" -eq 20 ]'
 says "the file is named" "wrote "
+script "/circuits qk 0 2 -o $tmp/q.txt\\n/circuits fires 0 3 -o $tmp/n.txt\\n/circuits promotes 0 3 -o $tmp/p.txt\\n"
+check "/circuits -o: 27 tokens by 27, a neuron's column, its row" eval '[ "$(awk "!/^#/ { n += NF; m++ } END { print n, m }" "$tmp/q.txt")" = "729 27" ] &&
+    [ "$(awk "!/^#/ { n += NF; m++ } END { print n, m }" "$tmp/n.txt")" = "27 27" ] && [ "$(awk "!/^#/ { print NF }" "$tmp/p.txt")" = 27 ]'
+check "... by id: g looks for i" eval '[ "$(awk "!/^#/ && ++n == 7 { printf \"%.4f\", \$9 }" "$tmp/q.txt")" = 28.8762 ]'
 script "anna\\n/a 0 1 scores -o $tmp/a.txt\\n/a 0 1 scores future -o $tmp/f.txt\\n"
 check "-o: scores of keys not seen are -inf" eval \
     '[ "$(awk "!/^#/ && ++n == 4 { print \$5 }" "$tmp/a.txt")" = "-inf" ]'

@@ -17,6 +17,7 @@ from .analysis import Attribution, HeadScores, Lens, MaxText
 from .cache import Cache
 from .check import CheckResult, check
 from .choice import Choice
+from .circuits import Circuit
 from .generate import Piece, Sampler
 from .hooks import Hook
 from .model import Decoder, Model
@@ -26,6 +27,6 @@ from .session import Session, step_many
 from .steering import Steering
 
 __version__: str = lib.mgpt_version().decode()
-__all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "ROLES", "Attribution", "Cache", "CheckResult", "Choice", "Decoder",
+__all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "ROLES", "Attribution", "Cache", "CheckResult", "Choice", "Circuit", "Decoder",
            "Error", "Grid", "HeadScores", "Hook", "Info", "Lens", "MaxText", "Model", "Patched", "Piece", "Sampler", "Score", "Session", "Steering",
            "check", "schema_regex", "step_many"]

@@ -23,6 +23,7 @@ from .analysis import Attribution, HeadScores, Lens, MaxText
 from .batch import run_rows
 from .cache import Cache
 from .choice import Choice, choose
+from .circuits import Circuit, circuits
 from .conventions import Conventions, Prompts, is_batch
 from .generate import Sampler, Stops, generate
 from .patching import Metric, Patched, run_hooks, run_program
@@ -374,6 +375,11 @@ class Model(Conventions):
         """The k lines of a file at which a neuron is largest, the largest first: (layer, i) of an MLP, or column i of any
         hook, "blocks.3.hook_resid_post[17]". Lines above the context come in parts. Many lines share a pass."""
         return analysis.max_texts(self, neuron, file, k)
+
+    def circuits(self, kind: str, layer: int = 0, index: int = 0) -> Circuit:
+        """Weights multiplied out over all tokens (the repl's /circuits): "qk", "places", "ov" of head `index`; "direct";
+        "fires", "promotes" of neuron `index`."""
+        return circuits(self, kind, layer, index)
 
     def _words(self, tokens: Tokens) -> str:
         """Tokens for a command, which takes ids of a model without vocabulary only."""

@@ -1,0 +1,124 @@
+"""Model.circuits against formulas in NumPy, from tensors by role."""
+import mgpt
+import numpy as np
+import pytest
+
+MODELS = {"names": [0], "gpt2": [0, 1], "llama": [0, 1], "qwen3": [0, 1], "gemma2": [0, 1]}
+
+
+@pytest.fixture(scope="module", params=[(name, layer) for name, layers in MODELS.items() for layer in layers], ids=str)
+def case(request, root, names):
+    name, layer = request.param
+    return names if name == "names" else mgpt.Model(root / "tests/golden" / name), layer
+
+
+def tensor(m, role, layer=0, bias=False, absent=None):
+    return m.tensor_of(role, layer, bias=bias).astype(np.float64) if m.has(role, layer, bias=bias) else absent
+
+
+def norm(m, x, role, layer=0, kind=None):
+    """A norm of rows in float64; kind: MGPT_NO_NORM, RMSNORM, LAYERNORM (default: the model's)."""
+    if (m.info.norm == "layernorm") if kind is None else kind == 2:
+        x = x - x.mean(-1, keepdims=True)
+    x = x / np.sqrt((x ** 2).mean(-1, keepdims=True) + m.info.norm_eps)
+    return x * tensor(m, role, layer, absent=1) + tensor(m, role, layer, bias=True, absent=0)
+
+
+def begins(m):
+    """The residual that each token begins with."""
+    x = tensor(m, "W_E")[:m.info.n_tokens] * (np.sqrt(m.info.n_embd) if m.info.arch == "gemma2" else 1)
+    return norm(m, x, "ln_embd", kind=m.info.ln_embd) if m.info.ln_embd else x
+
+
+def heads(m, role, layer, x):
+    """[tokens, heads, d] of W_Q, W_K or W_V, in the order of its rows: alike for queries and keys."""
+    out = x @ tensor(m, role, layer).T + tensor(m, role, layer, bias=True, absent=0)
+    return out.reshape(len(x), -1, m.info.head_dim)
+
+
+def scores(m, layer, head, x):
+    h = norm(m, x, "ln1", layer)
+    q, k = heads(m, "W_Q", layer, h)[:, head], heads(m, "W_K", layer, h)[:, head * m.info.n_head_kv // m.info.n_head]
+    if m.has("q_norm", layer):
+        q, k = norm(m, q, "q_norm", layer), norm(m, k, "k_norm", layer)
+    return q @ k.T * m.info.attn_scale
+
+
+def logits(m, out):
+    """Of rows that are added to the residual: the last norm's gain and mean, not its division."""
+    if m.info.ln_final == 2:
+        out = out - out.mean(-1, keepdims=True)
+    return out * tensor(m, "ln_final", absent=1) @ tensor(m, "W_U")[:m.info.n_tokens].T * m.info.logit_scale
+
+
+def same(found, want):
+    return np.abs(found - want).max() <= 3e-6 * max(1, np.abs(want).max())  # float32's rounding in the model's pass
+
+
+def test_heads(case):
+    m, layer = case
+    x, d = begins(m), m.info.head_dim
+    for head in range(m.info.n_head):
+        assert same(m.circuits("qk", layer, head).table, scores(m, layer, head, x))
+        v = heads(m, "W_V", layer, norm(m, x, "ln1", layer))[:, head * m.info.n_head_kv // m.info.n_head]
+        out = v @ tensor(m, "W_O", layer)[:, head * d:(head + 1) * d].T * tensor(m, "ln1_post", layer, absent=1)
+        assert same(m.circuits("ov", layer, head).table, logits(m, out * m.info.residual_scale))
+
+
+def test_neurons_and_direct(case):
+    m, layer = case
+    x = begins(m)
+    for neuron in (0, m.info.n_ff - 1):
+        column = tensor(m, "W_down", layer)[:, neuron] * tensor(m, "ln2_post", layer, absent=1) * m.info.residual_scale
+        assert same(m.circuits("promotes", layer, neuron).table[0], logits(m, column[None])[0])
+        fires = m.circuits("fires", layer, neuron).table[:, 0]
+        h = norm(m, x, "ln2", layer)
+        up = h @ tensor(m, "W_up", layer)[neuron] + tensor(m, "W_up", layer, bias=True, absent=np.zeros(m.info.n_ff))[neuron]
+        if m.info.gated:
+            gate = h @ tensor(m, "W_gate", layer)[neuron]
+            tanh = np.tanh(np.sqrt(2 / np.pi) * (gate + 0.044715 * gate ** 3))
+            up *= gate / (1 + np.exp(-gate)) if m.info.activation == "silu" else gate / 2 * (1 + tanh)
+        elif m.info.activation == "relu":
+            up = np.maximum(up, 0)
+        else:
+            up = up / 2 * (1 + np.tanh(np.sqrt(2 / np.pi) * (up + 0.044715 * up ** 3)))
+        assert same(fires, up)
+    assert same(m.circuits("direct").table, logits(m, x))
+
+
+def test_places(names, root):
+    m = mgpt.Model(root / "tests/golden/gpt2")
+    for m in (names, m):
+        x = tensor(m, "W_pos")
+        x = norm(m, x, "ln_embd") if m.info.ln_embd else x
+        assert same(m.circuits("places", 0, 1).table, scores(m, 0, 1, x))
+    with pytest.raises(mgpt.Error, match="no table of positions"):
+        mgpt.Model(root / "tests/golden/llama").circuits("places")
+
+
+def test_vowels(names):
+    """What training found: in head 2's own order of the keys the first six letters are the vowels."""
+    found = names.circuits("qk", 0, 2)
+    table = found.table[:26, :26]
+    first = np.linalg.svd(table - table.mean(0))[2][0]
+    own = np.argsort(-first * np.sign(first[np.abs(first).argmax()]), kind="stable")
+    order = [i for i in found.order() if i < 26]
+    assert order == own.tolist() and "".join(found.labels[i] for i in order[:6]) == "ioyaue"
+    vowels = [i for i in range(26) if found.labels[i] in "aeiouy"]
+    assert round(table[np.ix_(vowels, vowels)].mean(), 2) == -2.96
+    assert found.strongest(2) == [("g", "i", pytest.approx(28.8762, abs=1e-4)), ("g", "r", pytest.approx(-28.0369, abs=1e-4))]
+    assert "<svg" in found._repr_html_() and "vowel" not in repr(found.show())
+    assert [i for i in found.order() if not names.decode([i])] == [26] and found.along[26] == 0
+
+
+def test_refused(names):
+    with pytest.raises(ValueError, match="kind: expected qk, places"):
+        names.circuits("kq")
+    with pytest.raises(mgpt.Error, match="head 4: the layer has 4"):
+        names.circuits("qk", 0, 4)
+    with pytest.raises(mgpt.Error, match="layer 1: the model has 1"):
+        names.circuits("ov", 1)
+    with pytest.raises(mgpt.Error, match="neuron 64: the layer has 64"):
+        names.circuits("fires", 0, 64)
+    with pytest.raises(ValueError, match="index"):
+        names.circuits("fires", 0, -1)
