@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { N_ASCII = 128 };
+
 struct char_row {
     uint32_t code;
     int32_t id;
@@ -16,7 +18,8 @@ struct char_row {
 
 struct tok_chars {
     size_t n;
-    struct char_row *rows; /* ascending by code, each once */
+    struct char_row *rows;  /* ascending by code, each once */
+    int32_t ascii[N_ASCII]; /* ids of the first codes, -1: none */
 };
 
 static int compare_rows(const void *x, const void *y)
@@ -32,6 +35,20 @@ static void char_close(struct tok *t)
         free(t->chars->rows);
     free(t->chars);
     t->chars = NULL;
+}
+
+static int compare_code(const void *code, const void *row)
+{
+    uint32_t a = *(const uint32_t *)code, b = ((const struct char_row *)row)->code;
+    return (a > b) - (a < b);
+}
+
+/* The id of a code point, -1 when there is none. */
+static int32_t search_char(const struct tok_chars *chars, uint32_t code)
+{
+    const struct char_row *row =
+        chars->n ? bsearch(&code, chars->rows, chars->n, sizeof *row, compare_code) : NULL;
+    return row ? row->id : -1;
 }
 
 static int char_open(struct tok *t, const struct gguf *g, mgpt_error *err)
@@ -54,21 +71,9 @@ static int char_open(struct tok *t, const struct gguf *g, mgpt_error *err)
     for (size_t i = 0; i < n; i++)
         if (chars->n == 0 || chars->rows[i].code != chars->rows[chars->n - 1].code)
             chars->rows[chars->n++] = chars->rows[i];
+    for (uint32_t code = 0; code < N_ASCII; code++)
+        chars->ascii[code] = search_char(chars, code);
     return MGPT_OK;
-}
-
-static int compare_code(const void *code, const void *row)
-{
-    uint32_t a = *(const uint32_t *)code, b = ((const struct char_row *)row)->code;
-    return (a > b) - (a < b);
-}
-
-/* The id of a code point, -1 when there is none. */
-static int32_t find_char(const struct tok_chars *chars, uint32_t code)
-{
-    const struct char_row *row =
-        chars->n ? bsearch(&code, chars->rows, chars->n, sizeof *row, compare_code) : NULL;
-    return row ? row->id : -1;
 }
 
 /* ---- the error ------------------------------------------------------------------------------- */
@@ -116,9 +121,9 @@ static int refuse_char(struct tok_call *c, const char *p, size_t n)
 static int char_encode(struct tok_call *c, const char *p, size_t n)
 {
     for (size_t i = 0, length; i < n; i += length) {
-        uint32_t code;
-        length = utf8_next(p + i, n - i, &code);
-        int32_t id = find_char(c->t->chars, code);
+        uint32_t code = (unsigned char)p[i];
+        length = code < N_ASCII ? 1 : utf8_next(p + i, n - i, &code);
+        int32_t id = code < N_ASCII ? c->t->chars->ascii[code] : search_char(c->t->chars, code);
         if (id < 0)
             return refuse_char(c, p + i, n - i);
         tok_put(c, id);
