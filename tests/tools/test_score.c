@@ -2,10 +2,12 @@
  * text shares its passes with; and a context that texts share runs once.
  */
 #include "score/score_texts.h"
+#include "score/score_tree.h"
 
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 enum { N_TEXTS = 150 }; /* more short ones than slots */
@@ -32,19 +34,31 @@ static void add_scored(struct scored_set *set, const struct subject *s, size_t n
         text->tokens[n - 1] = last;
 }
 
-static void check_text(const struct subject *s, const struct scored_text *text)
+/* The logits that predict scored token i. */
+static const float *expected_row(const struct subject *s, const struct scored_text *text, size_t i)
+{
+    return s->logits + (text->n_context + i - 1) * s->n_vocab;
+}
+
+static void check_sums(const struct subject *s, const struct scored_text *text)
 {
     double nll = 0;
-    int is_greedy = 1;
     for (size_t i = 0; i < text->n_scored; i++) {
-        const float *row = s->logits + (text->n_context + i - 1) * s->n_vocab;
-        int32_t token = text->tokens[text->n_context + i];
-        double logprob = mgpt_logprob(row, s->n_vocab, token);
+        double logprob =
+            mgpt_logprob(expected_row(s, text, i), s->n_vocab, text->tokens[text->n_context + i]);
         assert_memory_equal(&text->logprobs[i], &logprob, sizeof logprob);
-        is_greedy &= mgpt_sample(&(mgpt_sampler){0}, row, s->n_vocab) == token;
         nll -= logprob;
     }
     assert_memory_equal(&text->nll, &nll, sizeof nll);
+}
+
+static void check_text(const struct subject *s, const struct scored_text *text)
+{
+    int is_greedy = 1;
+    check_sums(s, text);
+    for (size_t i = 0; i < text->n_scored; i++)
+        is_greedy &= mgpt_sample(&(mgpt_sampler){0}, expected_row(s, text, i), s->n_vocab) ==
+                     text->tokens[text->n_context + i];
     assert_int_equal(text->is_greedy, is_greedy);
 }
 
@@ -54,8 +68,24 @@ static int count_rows(const mgpt_value *v, void *n_rows)
     return 0;
 }
 
+/* Scores the set with nothing but sums and log-probabilities. */
+static void score_sums(struct score_team *team, const struct subject *s, struct scored_set *set)
+{
+    for (size_t i = 0; i < set->n; i++) {
+        set->texts[i].is_greedy = 0;
+        set->texts[i].is_done = 0;
+        for (size_t k = 0; k < set->texts[i].n_scored; k++)
+            set->texts[i].logprobs[k] = 1;
+    }
+    assert_int_equal(score_texts(team, set->texts, set->n), EXIT_OK);
+    for (size_t i = 0; i < set->n; i++) {
+        assert_true(set->texts[i].is_done);
+        check_sums(s, &set->texts[i]);
+    }
+}
+
 /* Scores the set twice, in the sessions of score_walk.h or in passes over many rows; returns the number of tokens that
- * ran. */
+ * ran. Texts that a walk has scored need no pass for their sums: its tree has them. */
 static size_t score_by(const struct subject *s, struct scored_set *set, int walks)
 {
     struct engine e = {.model = s->model, .check_finite = 1, .n_threads = 1};
@@ -73,6 +103,9 @@ static size_t score_by(const struct subject *s, struct scored_set *set, int walk
         for (size_t i = 0; i < set->n; i++)
             check_text(s, &set->texts[i]);
     }
+    size_t n_before = n_rows;
+    score_sums(&team, s, set);
+    assert_true(walks ? n_rows == n_before : n_rows > n_before);
     score_close(&team);
     mgpt_session_free(e.session);
     return n_rows;
@@ -103,6 +136,61 @@ TEST_ZOO(numbers_are_those_of_the_logits)
                    i % 3 && n_scored ? (int32_t)(i % s->n_vocab) : -1);
     }
     score_set(s, &set);
+}
+
+/* Texts with one context are several batches, so that each thread has some: none has many more rows than a pass. */
+TEST(batches_of_one_context)
+{
+    enum { N = 1000, N_SCORED = 7 };
+    static int32_t tokens[1 + N_SCORED];
+    static struct scored_text texts[N];
+    struct scored_text *order[N];
+    size_t n_batches = 0, prefix;
+    for (size_t i = 0; i < N; i++) {
+        texts[i] = (struct scored_text){.tokens = tokens, .n_context = 1, .n_scored = N_SCORED};
+        order[i] = &texts[i];
+    }
+    for (size_t i = 0, n; i < N; i += n, n_batches++) {
+        n = score_batch_size(order + i, N - i, &prefix);
+        assert_true(n > 0 && i + n <= N && n * N_SCORED < 1000);
+    }
+    assert_true(n_batches >= 8 && n_batches <= 12);
+}
+
+/* A tree finds each of many texts and no other; the texts that it lacks come first, in their order. When it is full it
+ * has what it had. */
+TEST(tree_of_many_texts)
+{
+    enum { N = 20000, LACKS = 10 };
+    static int32_t tokens[N][3];
+    static struct scored_text texts[N];
+    static struct scored_text *order[N];
+    struct score_tree tree = {.most = 100 + (N - N / LACKS) +
+                                      1000}; /* edges of the first tokens, the second, some last */
+    assert_int_equal(tree_score(&tree, order, N), N);
+    for (int32_t i = 0; i < N; i++) {
+        memcpy(tokens[i], (int32_t[]){i % 100, (i / 100) * (i / 100) * 19, 7}, sizeof tokens[i]);
+        texts[i] = (struct scored_text){.tokens = tokens[i], .n_context = 1, .n_scored = 1};
+        order[i] = &texts[i];
+        if (i % LACKS)
+            tree_add(&tree, &texts[i], (double[]){NAN, -i - 0.5});
+    }
+    size_t n_left = tree_score(&tree, order, N);
+    assert_int_equal(n_left, N / LACKS);
+    for (size_t i = 0; i < n_left; i++)
+        assert_ptr_equal(order[i], &texts[LACKS * i]);
+    for (int32_t i = 0; i < N; i++)
+        assert_true(texts[i].is_done == (i % LACKS != 0) &&
+                    texts[i].nll == (i % LACKS ? i + 0.5 : 0));
+    for (int32_t i = 0; i < N; i++) {
+        texts[i].n_scored = 2;
+        order[i] = &texts[i];
+        tree_add(&tree, &texts[i], (double[]){NAN, -i - 0.5, -2 * i});
+    }
+    assert_int_equal(tree.n, tree.most);
+    n_left = tree_score(&tree, order, N);
+    assert_true(n_left > N / 2 && n_left < N);
+    tree_free(&tree);
 }
 
 /* Scores n texts of 40 tokens and 4 after them, which part from the subject's at token 18, 21, ... */
@@ -143,7 +231,7 @@ TEST(contexts_that_part)
 }
 
 /* A context of 20 tokens with three continuations, and one of 24 that begins like it: the engine's
- * session runs 20 tokens once for both rounds, a fork of it the 20th again for its logits. */
+ * session runs 20 tokens once for the three rounds, a fork of it the 20th again for its logits. */
 TEST(contexts_run_once)
 {
     struct subject s = subject_zoo(ZOO_LLAMA_DEEP);
@@ -154,6 +242,6 @@ TEST(contexts_run_once)
     add_scored(&set, &s, 20, 4, 1);
     add_scored(&set, &s, 24, 1, 2);
     add_scored(&set, &s, 20, 3, 1);
-    assert_int_equal(score_set(&s, &set), 20 + 2 * (1 + 3 + 2 + 4));
+    assert_int_equal(score_set(&s, &set), 20 + 3 * (1 + 3 + 2 + 4));
     subject_free(&s);
 }

@@ -25,18 +25,16 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Lines are scored together: at most n_lines with n_tokens, so that output does not wait long, more of a small model,
- * whose texts share more the more there are. Contexts may wait for others that begin alike; a token of a line
- * without one counts TEXT_WEIGHT times. */
+/* Lines are scored together: at most n_lines with n_tokens, so that output does not wait long; more for threads with
+ * batches of their own, and for a small model, whose texts share more. A token of a line counts TEXT_WEIGHT times
+ * those of contexts, which may wait for others that begin alike. */
 static const struct at_once {
     size_t n_lines, n_tokens;
-} usual = {4096, 1 << 17}, of_small_models = {1 << 15, 1 << 23};
+} usual = {4096, 1 << 17}, of_threads = {1 << 14, 1 << 20}, of_small_models = {1 << 15, 1 << 23};
 enum { TEXT_WEIGHT = 16 };
 
-enum {
-    MOST_LINE = 64 << 20,
-    USED = 1 << 20
-}; /* bytes: /dev/zero is one line; given back at once */
+/* Bytes of a line (/dev/zero is one), and those given back at once. */
+enum { MOST_LINE = 64 << 20, USED = 1 << 20 };
 
 struct score_run {
     struct engine engine;
@@ -388,7 +386,8 @@ static int choose_windows(struct score_run *s, const struct cli_command *command
 static int score_run(struct score_run *s, const struct cli_command *command)
 {
     s->team.engine = &s->engine;
-    s->most = walk_fits(&s->engine) ? of_small_models : usual;
+    s->most = score_n_scorers(&s->engine) > 1 ? of_threads : usual;
+    s->most = walk_fits(&s->engine) ? of_small_models : s->most;
     int code = choose_windows(s, command);
     if (code != EXIT_OK)
         return code;

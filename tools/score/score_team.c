@@ -53,7 +53,7 @@ static void join_windows(struct scored_text *t, const struct scored_text *parts,
 
 /* ---- threads ---- */
 
-static size_t thread_count(const struct engine *e)
+size_t score_n_scorers(const struct engine *e)
 {
     if (e->info.bytes_per_token >= WORTH_A_SCORER || e->check_finite)
         return 1;
@@ -77,7 +77,7 @@ static int open_scorer(struct score_team *s, size_t i, mgpt_error *err)
         mgpt_session_free(base);
     if (!own->base)
         return err->status;
-    if (walk_fits(s->engine) && !(s->walks[i] = walk_open(s->engine, own->base, err)))
+    if (walk_fits(s->engine) && !(s->walks[i] = walk_open(s->engine, own->base, s->n, err)))
         return err->status;
     return MGPT_OK;
 }
@@ -85,7 +85,7 @@ static int open_scorer(struct score_team *s, size_t i, mgpt_error *err)
 static int open_team(struct score_team *s, mgpt_error *err)
 {
     int status = MGPT_OK;
-    s->n = thread_count(s->engine);
+    s->n = score_n_scorers(s->engine);
     s->pool = s->n > 1 ? pool_new((int)s->n, err) : NULL;
     if (s->n > 1 && !s->pool && s->engine->n_threads > 0)
         return err->status;

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A batch ends at this number of rows. A beginning that contexts share has passes of its own if that
- * saves this number of rows. */
-enum { BATCH_ROWS = 768, SHARED = 16 };
+/* A batch ends at BATCH_ROWS rows of contexts or at REST_ROWS rows of what follows contexts that several texts have:
+ * other threads take the next batch. A beginning that contexts share has passes of its own if that saves SHARED rows. */
+enum { BATCH_ROWS = 768, REST_ROWS = BATCH_ROWS, SHARED = 16 };
 
 void score_note_choice(struct scored_text *text, size_t i, const float *logits, size_t n_vocab)
 {
@@ -123,13 +123,23 @@ static size_t n_shared(const struct scored_text *a, const struct scored_text *b)
     return engine_n_common(a->tokens, a->n_context, b->tokens, b->n_context);
 }
 
-/* The number of texts that have the context of the first one. */
+/* The number of texts that are scored after one run of the first one's context: those that have it, up to
+ * REST_ROWS tokens, or more if the context is as long. */
 static size_t group_size(struct scored_text **texts, size_t n)
 {
-    size_t n_group = 1;
-    while (n_group < n && score_compare(&texts[0], &texts[n_group]) == 0)
-        n_group++;
+    size_t n_group = 1, most = REST_ROWS + texts[0]->n_context, rows = texts[0]->n_scored;
+    while (n_group < n && rows < most && score_compare(&texts[0], &texts[n_group]) == 0)
+        rows += texts[n_group++]->n_scored;
     return n_group;
+}
+
+/* The number of rows that run after the context of a group. */
+static size_t rest_rows(struct scored_text *const *group, size_t n)
+{
+    size_t rows = 0;
+    for (size_t i = 0; n > 1 && i < n; i++)
+        rows += group[i]->n_scored;
+    return rows;
 }
 
 /* How far a group's context is run with what follows it: to the end of a text that is alone. */
@@ -143,12 +153,14 @@ static size_t first_end(struct scored_text *const *group, size_t n)
 size_t score_batch_size(struct scored_text **texts, size_t n, size_t *prefix)
 {
     size_t end = group_size(texts, n), rows = first_end(texts, end), n_groups = 1;
+    size_t rests = rest_rows(texts, end);
     *prefix = end < n ? n_shared(texts[0], texts[end]) : 0;
     for (size_t more; end < n && n_groups < SCORE_SLOTS; end += more, n_groups++) {
         size_t shared = n_shared(texts[end - 1], texts[end]);
         more = group_size(texts + end, n - end);
         rows += first_end(texts + end, more);
-        if (shared > *prefix + SHARED || *prefix > shared + SHARED ||
+        rests += rest_rows(texts + end, more);
+        if (rests > REST_ROWS || shared > *prefix + SHARED || *prefix > shared + SHARED ||
             rows > BATCH_ROWS + (n_groups + 1) * *prefix)
             break;
     }

@@ -72,6 +72,9 @@ struct score_team {
     struct score_shown shown;     /* by the first thread */
 };
 
+/* The number of threads that take batches of their own; 1: the engine's threads run a pass together. */
+size_t score_n_scorers(const struct engine *e);
+
 /* 1: the text has several windows. Then it needs logprobs. */
 int score_rolls(const struct score_team *team, const struct scored_text *text);
 

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/threads.h"
 #include "run/session.h"
+#include "score/score_tree.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -13,7 +14,8 @@ enum {
     LANES = 8,           /* their caches stay in L1 and L2 */
     MOST_ROWS = 1 << 20, /* bytes of the logits that a lane keeps */
     KEY_BITS = 64,
-    AHEAD = 8 /* prefetch distance: texts are in the order of lines in memory */
+    AHEAD = 8,           /* prefetch distance: texts are in the order of lines in memory */
+    MOST_EDGES = 1 << 20 /* of the trees of all threads, of which each takes 48 to 96 bytes */
 };
 
 struct walk_lane {
@@ -39,6 +41,7 @@ struct score_walk {
     size_t n_vocab;
     struct walk_lane lanes[LANES];
     struct sort_key *keys; /* stb_ds array */
+    struct score_tree tree;
 };
 
 static size_t row_bytes(const struct engine *e)
@@ -61,12 +64,15 @@ void walk_close(struct score_walk *w)
         free(w->lanes[i].logprobs);
         free(w->lanes[i].sums);
     }
-    if (w)
+    if (w) {
         arr_free(w->keys);
+        tree_free(&w->tree);
+    }
     free(w);
 }
 
-struct score_walk *walk_open(struct engine *e, const mgpt_session *base, mgpt_error *err)
+struct score_walk *walk_open(struct engine *e, const mgpt_session *base, size_t n_threads,
+                             mgpt_error *err)
 {
     struct score_walk *w = mem_new(1, sizeof *w);
     size_t n = mgpt_n_ctx(e->session) + 2;
@@ -87,6 +93,7 @@ struct score_walk *walk_open(struct engine *e, const mgpt_session *base, mgpt_er
     }
     w->engine = e;
     w->n_vocab = (size_t)e->info.n_vocab;
+    w->tree.most = MOST_EDGES / n_threads;
     return w;
 }
 
@@ -171,7 +178,7 @@ static void begin_text(const struct score_walk *w, struct walk_lane *lane,
 }
 
 /* All tokens of the current text have been run that are to be. */
-static void finish_text(const struct score_walk *w, const struct walk_lane *lane)
+static void finish_text(struct score_walk *w, const struct walk_lane *lane)
 {
     struct scored_text *t = *lane->text;
     size_t length = text_length(t), at = lane->n_sums;
@@ -185,10 +192,11 @@ static void finish_text(const struct score_walk *w, const struct walk_lane *lane
     for (size_t i = 0; i < t->n_scored && (t->top || t->is_greedy); i++)
         score_note_choice(t, i, lane->rows + (t->n_context + i) * w->n_vocab, w->n_vocab);
     t->is_done = 1;
+    tree_add(&w->tree, t, lane->logprobs);
 }
 
 /* Finishes texts until one needs a pass: 1 with its token. 0: none is left. */
-static int lane_moves(const struct score_walk *w, struct walk_lane *lane, int32_t *token)
+static int lane_moves(struct score_walk *w, struct walk_lane *lane, int32_t *token)
 {
     for (const struct scored_text *t; lane->text < lane->end;) {
         t = *lane->text;
@@ -224,6 +232,7 @@ int walk_texts(struct score_walk *w, struct scored_text **texts, size_t n,
     int32_t tokens[LANES];
     struct walk_lane *ran[LANES];
     size_t n_ran = 0;
+    n = tree_score(&w->tree, texts, n);
     int status =
         sort_texts(w, texts, n) ? MGPT_OK : err_memory(err, "the texts", n * sizeof *w->keys);
     for (int i = 0; i < LANES && status == MGPT_OK; i++) {
