@@ -1,0 +1,153 @@
+"""Makes the folder of a release: what ARTEFACTS below lists, licences, an SBOM, SHA256SUMS.
+
+usage: release.py BUILD VERSION -- CC...     (ninja -C build release)
+
+The folder is BUILD/release. It is written anew in BUILD/release-work, and takes the place of the old one when all is made.
+Everything is compiled in BUILD-release with the options of a package, whatever the options of BUILD. Equal sources
+and packages give equal bytes: no time but that of the commit (SOURCE_DATE_EPOCH) is in them.
+
+Environment:
+  SOURCE_DATE_EPOCH  seconds; default: the commit's
+  MGPT_ADDRESS       where the project is, https://...: homepage of the packages; default: left out
+  MGPT_LAB_ADDRESS   where index.html and its picture will be, ending in /: sites that show a link need it
+"""
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import debian
+import libraries
+import sbom
+from work import ROOT, Work, run
+
+SEED_MODEL = "weights/names.gguf"
+
+
+# ---- the artefacts ----
+
+
+def make_wheel(work):
+    for old in (work.build / "tools/python").glob("*.whl"):
+        old.unlink()
+    run("ninja", "-C", work.build, "wheel", env=work.env)
+    return [shutil.copy(path, work.out) for path in (work.build / "tools/python").glob("*.whl")]
+
+
+def make_amalgamation(work):
+    run("ninja", "-C", work.build, "amalgamation", env=work.env)
+    folder = f"mgpt-{work.version}-amalgamation"
+    path = work.out / f"{folder}.zip"
+    files = {name: (work.build / "tools/amalgamation" / name).read_bytes() for name in ("mgpt.c", "mgpt.h")}
+    files["LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    files["LICENSE.stb"] = libraries.licence_text(libraries.LIBRARIES["stb"])
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, data in files.items():
+            entry = zipfile.ZipInfo(f"{folder}/{name}", work.date_time())
+            entry.external_attr = 0o100644 << 16
+            archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
+    return [path]
+
+
+def make_debian(work):
+    run("ninja", "-C", work.build, env=work.env)
+    return debian.write_packages(work)
+
+
+def make_lab(work):
+    run("ninja", "-C", work.build, "tools/mgpt", env=work.env)
+    picture = shutil.copy(ROOT / "tests/browser/lab.png", work.out / "lab.png")
+    page = work.out / "index.html"
+    run(work.build / "tools/mgpt", "lab", ROOT / SEED_MODEL, "-p", "anna", "-o", page, "--quiet", env=work.env)
+    return [page, picture]
+
+
+def make_models(work):
+    return [shutil.copy(ROOT / f"weights/{name}.gguf", work.out) for name in ("names", "shakespeare")]
+
+
+@dataclass(frozen=True)
+class Artefact:
+    name: str
+    make: object  # function of a Work: makes files in work.out and returns their paths
+    inside: tuple = ()  # keys of libraries.LIBRARIES: what the files contain besides mgpt
+    needs: dict = field(default_factory=dict)  # {program or file: the Debian package that has it}
+
+
+# How each is tried: tests/release/try.py, which has a row for each name.
+ARTEFACTS = (
+    Artefact("wheel", make_wheel, libraries.WHEEL, {"objcopy": "binutils"}),
+    Artefact("amalgamation", make_amalgamation, libraries.ENGINE),
+    Artefact("debian", make_debian, libraries.ENGINE + libraries.PAGE + ("utf8proc",),
+             {"dpkg-deb": "dpkg", "dpkg-shlibdeps": "dpkg-dev", "strip": "binutils"}),
+    Artefact("lab", make_lab, libraries.ENGINE + libraries.PAGE),
+    Artefact("models", make_models),
+)
+
+
+# ---- the folder ----
+
+
+def check_needs():
+    """Ends with one line that names what this machine lacks and the packages to install."""
+    needs = {"ninja": "ninja-build", "meson": "meson", "git": "git", "dpkg-query": "dpkg"}
+    needs |= {f"/usr/share/doc/{lib.package}/copyright": lib.package for lib in libraries.LIBRARIES.values() if lib.package}
+    for artefact in ARTEFACTS:
+        needs |= artefact.needs
+    missing = {what: package for what, package in needs.items() if not (shutil.which(what) or (what[0] == "/" and Path(what).exists()))}
+    if missing:
+        sys.exit(f"release: {', '.join(missing)}: missing; as root: apt-get install {' '.join(sorted(set(missing.values())))}")
+
+
+def write_licences(work):
+    folder = work.out / "licences"
+    folder.mkdir()
+    (folder / "mgpt.txt").write_bytes((ROOT / "LICENSE").read_bytes())
+    for name in sorted({name for artefact in ARTEFACTS for name in artefact.inside}):
+        (folder / f"{name}.txt").write_bytes(libraries.licence_text(libraries.LIBRARIES[name]))
+
+
+def write_sums(work):
+    files = sorted(p for p in work.out.rglob("*") if p.is_file())
+    lines = [f"{hashlib.sha256(p.read_bytes()).hexdigest()}  {p.relative_to(work.out)}\n" for p in files]
+    (work.out / "SHA256SUMS").write_text("".join(lines), encoding="utf-8")
+
+
+def set_times(work):
+    """Files have the commit's time, whoever packs the folder."""
+    for path in [*work.out.rglob("*"), work.out]:
+        os.utime(path, (work.epoch, work.epoch))
+
+
+def make_release(work):
+    work.prepare()
+    inside = {}
+    for artefact in ARTEFACTS:
+        print(f"release: {artefact.name}", file=sys.stderr)
+        paths = artefact.make(work) or sys.exit(f"release: {artefact.name}: no file was made")
+        inside |= {Path(path): artefact.inside for path in paths}
+    write_licences(work)
+    sbom.write_sbom(work, inside)
+    write_sums(work)
+    set_times(work)
+    shutil.rmtree(work.folder, ignore_errors=True)
+    work.out.rename(work.folder)
+    for path in sorted(p for p in work.folder.iterdir() if p.is_file()):
+        print(f"{path.stat().st_size:10,}  {path}")
+
+
+def main():
+    build, version, dashes, *compiler = sys.argv[1:]
+    if dashes != "--" or not re.fullmatch(r"\d+\.\d+\.\d+", version):
+        sys.exit(__doc__.split("\n\n")[1])
+    check_needs()
+    make_release(Work(Path(build).resolve(), version, compiler))
+
+
+if __name__ == "__main__":
+    main()
