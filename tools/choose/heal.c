@@ -15,27 +15,55 @@ static double add_logs(double a, double b)
     return large == -INFINITY ? large : large + log1p(exp(fmin(a, b) - large));
 }
 
-/* ---- the last border ---- */
+/* ---- the vocabulary ---- */
 
-/* Returns 1 if a token can begin before byte `at` of n bytes and end after it, whatever follows these bytes. */
-static int goes_over(const char *piece, size_t n_piece, const char *bytes, size_t at, size_t n)
+/* The first byte of a token that can be drawn for its bytes; -1: of no such token. */
+static int first_byte(const struct heal *h, int32_t token)
 {
-    for (size_t before = 1; before < n_piece && before <= at; before++) {
-        size_t after = n_piece - before < n - at ? n_piece - before : n - at;
-        if (memcmp(piece, bytes + at - before, before) == 0 &&
-            memcmp(piece + before, bytes + at, after) == 0)
-            return 1;
-    }
-    return 0;
+    size_t n;
+    const char *piece = mgpt_piece(h->model, token, &n);
+    return n > 0 && !mgpt_is_end(h->model, token) ? (unsigned char)piece[0] : -1;
 }
 
-static int is_border(const struct heal *h, int32_t n_tokens, const char *bytes, size_t at, size_t n)
+/* Sorts the tokens by their first byte: few are looked at after that. 0: out of memory. */
+static int sort_tokens(struct heal *h)
 {
-    for (int32_t i = 0; i < n_tokens; i++) {
-        size_t n_piece;
-        const char *piece = mgpt_piece(h->model, i, &n_piece);
-        if (goes_over(piece, n_piece, bytes, at, n))
-            return 0;
+    mgpt_info info = {.n_tokens = 0};
+    uint32_t next[257] = {0};
+    mgpt_get_info(h->model, &info, NULL);
+    h->sorted = malloc(((size_t)info.n_tokens + 1) * sizeof *h->sorted);
+    for (int32_t i = 0; i < info.n_tokens; i++)
+        next[first_byte(h, i) + 1]++;
+    next[0] = 0;
+    for (int b = 1; b < 257; b++)
+        next[b] += next[b - 1];
+    memcpy(h->first, next, sizeof next);
+    for (int32_t i = 0; h->sorted && i < info.n_tokens; i++) {
+        int b = first_byte(h, i);
+        if (b >= 0)
+            h->sorted[next[b]++] = i;
+    }
+    return h->sorted != NULL;
+}
+
+/* Bytes of a token that continues n bytes, to their end or a part of them; 0: it does not. */
+static size_t continues(const struct heal *h, int32_t token, const char *bytes, size_t n)
+{
+    size_t length;
+    const char *piece = mgpt_piece(h->model, token, &length);
+    return memcmp(piece, bytes, length < n ? length : n) == 0 ? length : 0;
+}
+
+/* ---- the last border ---- */
+
+/* Returns 1 if no token can begin before byte `at` of n bytes and end after it, whatever follows these bytes. */
+static int is_border(const struct heal *h, const char *bytes, size_t at, size_t n)
+{
+    for (size_t start = 0; start < at; start++) {
+        const uint32_t *first = &h->first[(unsigned char)bytes[start]];
+        for (uint32_t k = first[0]; k < first[1]; k++)
+            if (continues(h, h->sorted[k], bytes + start, n - start) > at - start)
+                return 0;
     }
     return 1;
 }
@@ -43,11 +71,11 @@ static int is_border(const struct heal *h, int32_t n_tokens, const char *bytes, 
 int heal_open(struct heal *h, const mgpt_model *model, const int32_t *tokens, size_t n,
               mgpt_error *err)
 {
-    mgpt_info info = {.n_tokens = 0};
     char *bytes = NULL;
     size_t n_piece, begin = n, n_bytes;
-    mgpt_get_info(model, &info, NULL);
     *h = (struct heal){.model = model, .n_kept = n, .n_given = n, .next = -1};
+    if (!sort_tokens(h))
+        return err_memory(err, "the vocabulary", n);
     for (; begin > 0 && mgpt_piece(model, tokens[begin - 1], &n_piece) && n_piece > 0; begin--)
         ;
     for (size_t i = begin; i < n; i++) {
@@ -56,7 +84,7 @@ int heal_open(struct heal *h, const mgpt_model *model, const int32_t *tokens, si
             return arr_free(bytes), err_memory(err, "the prompt", n);
     }
     size_t at = n_bytes = arr_len(bytes);
-    while (h->n_kept > begin && h->n_kept > 1 && !is_border(h, info.n_tokens, bytes, at, n_bytes)) {
+    while (h->n_kept > begin && h->n_kept > 1 && !is_border(h, bytes, at, n_bytes)) {
         mgpt_piece(model, tokens[h->n_kept - 1], &n_piece);
         if (n_bytes - at + n_piece > HEAL_BYTES)
             break;
@@ -77,22 +105,13 @@ int heal_open(struct heal *h, const mgpt_model *model, const int32_t *tokens, si
 void heal_close(struct heal *h)
 {
     free(h->bytes);
+    free(h->sorted);
     free(h->path);
     arr_free(h->nodes);
     *h = (struct heal){.next = -1};
 }
 
 /* ---- the sum over paths ---- */
-
-/* Bytes of a token that continues the bytes from `at` on; 0: it does not. */
-static size_t continues(const struct heal *h, int32_t token, size_t at)
-{
-    size_t n, left = h->n_bytes - at;
-    const char *piece = mgpt_piece(h->model, token, &n);
-    if (n == 0 || memcmp(piece, h->bytes + at, n < left ? n : left) != 0)
-        return 0;
-    return mgpt_is_end(h->model, token) ? 0 : n;
-}
 
 static void sum_up(struct heal *h)
 {
@@ -140,13 +159,15 @@ int heal_learn(struct heal *h, const float *logits, size_t n, mgpt_error *err)
     double all = logits_log_sum(logits, n);
     k.is_run = 1;
     k.covers = -INFINITY;
-    for (size_t i = 0; i < n; i++) {
-        size_t length = continues(h, (int32_t)i, k.at);
-        double logprob = (double)logits[i] - all;
+    const uint32_t *first = &h->first[(unsigned char)h->bytes[k.at]];
+    for (uint32_t i = first[0]; i < first[1] && (size_t)h->sorted[i] < n; i++) {
+        int32_t token = h->sorted[i];
+        size_t length = continues(h, token, h->bytes + k.at, h->n_bytes - k.at);
+        double logprob = (double)logits[token] - all;
         if (length == 0 || !(logprob > -INFINITY))
             continue;
         struct heal_node child = {.parent = h->next,
-                                  .token = (int32_t)i,
+                                  .token = token,
                                   .at = k.at + (uint32_t)length,
                                   .logprob = k.logprob + logprob};
         if (k.at + length >= h->n_bytes)
@@ -190,8 +211,10 @@ void heal_edit(const struct heal *h, float *logits, size_t n, const int32_t *tok
     if (n_tokens < h->n_kept || node < 0 || h->n_bytes == 0)
         return;
     size_t at = h->nodes[node].at;
-    for (size_t i = 0; i < n; i++) {
-        size_t length = continues(h, (int32_t)i, at);
+    const uint32_t *first = &h->first[(unsigned char)h->bytes[at]];
+    for (size_t i = 0, k = first[0]; i < n; i++) {
+        int is_next = k < first[1] && (size_t)h->sorted[k] == i;
+        size_t length = is_next ? continues(h, h->sorted[k++], h->bytes + at, h->n_bytes - at) : 0;
         if (length == 0)
             logits[i] = -INFINITY;
         else if (at + length < h->n_bytes) {

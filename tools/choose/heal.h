@@ -31,7 +31,11 @@ struct heal {
     const mgpt_model *model;
     char *bytes; /* malloc'ed, [n_bytes]; 0: nothing is to be drawn again */
     size_t n_bytes;
-    size_t n_kept, n_given;  /* tokens of the prompt */
+    size_t n_kept, n_given; /* tokens of the prompt */
+    /* malloc'ed: the tokens with bytes, but for end tokens, by first byte, then by id. Those with first byte b are
+     * sorted[first[b]] to sorted[first[b + 1] - 1]. */
+    int32_t *sorted;
+    uint32_t first[257];
     struct heal_node *nodes; /* stb_ds array; the first is the path without tokens */
     int32_t *path;           /* malloc'ed, [n_bytes] */
     int32_t next;            /* node to run */
