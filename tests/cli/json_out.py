@@ -57,6 +57,16 @@ def main(folder):
         json.dump({'wte': [[0.5, 0.25]] * 3}, file)
     out_text, err = run('convert', state, out, '--json', code=3)
     check('a refusal is a line on stderr', (out_text, err.startswith('mgpt: ' + state)), ('', True))
+    asks = WEIGHTS + '/../tests/fixtures/torch/nanogpt/ckpt.pt'
+    out_text, err = run('convert', asks, out, '--json', code=3)
+    asked = json.loads(out_text)
+    check('the error of open facts', err, 'mgpt: %s: %s\n' % (asks, asked['error']))
+    check('open facts', ([(q['what'], [o['option'] for o in q['options']]) for q in asked['open']], asked['likely'], asked['programs'][3], asked['also']),
+          ([('the activation of the MLP', ['--activation ' + a for a in ('relu', 'relu2', 'silu', 'gelu_tanh', 'gelu_erf')])], 'nanogpt', 'nanogpt', None))
+    check('programs that answer so', asked['open'][0]['options'][4]['programs'], ['nanogpt', 'mingpt-2020'])
+    asked = json.loads(run('convert', WEIGHTS + '/../tests/fixtures/torch/rms-lecture/model.pth', out, '--json', code=3)[0])
+    check('options that answer', [q['options'][-1] for q in asked['open']][1::3],
+          [{'option': '--post-norm', 'programs': ['freecodecamp', 'gpt1', 'encoder-layer']}, {'option': '--eps X', 'programs': []}])
     page = folder + '/x.html'
     check('lab', object_of('lab', NAMES, '-p', 'anna', '-o', page), {'file': page, 'page': 'live', 'bytes': os.path.getsize(page), 'tokens': 5,
                                                                      'reason': None})

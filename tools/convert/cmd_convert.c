@@ -41,7 +41,11 @@ static const char notes[] =
     "--json prints {\"in\", \"out\" (null: --dry-run), \"format\", \"architecture\", \"weights\", "
     "\"type\",\n"
     "\"bytes\", \"notes\": [lines], \"tensors\": [{\"name\", \"type\", \"shape\"}]}; then no note "
-    "is on stderr.\n\n"
+    "is on stderr. Of a file that\n"
+    "leaves facts open it prints, with the error on stderr: {\"in\", \"error\", \"also\", "
+    "\"open\": "
+    "[{\"what\",\n"
+    "\"how\", \"options\": [{\"option\", \"programs\"}]}], \"likely\", \"programs\"}.\n\n"
     "examples:\n"
     "  mgpt convert microgpt-weights.json names.gguf\n"
     "  mgpt convert stories15M.bin stories15M.gguf --tokenizer tokenizer.bin --type q8_0\n"
@@ -248,8 +252,10 @@ static int open_questions(struct request *r, mgpt_error *err)
            ckpt_ask_user(&s->checkpoint, &answered))
         if (read_again(s, &answered, err) == MGPT_OK)
             return EXIT_OK;
-    int code = cli_fail(s->in, err);
-    if (ckpt_is_asking(&s->checkpoint, err))
+    int code = cli_fail(s->in, err), is_asking = ckpt_is_asking(&s->checkpoint, err);
+    if (is_asking && r->json)
+        text_json_line(ckpt_questions_json(&s->checkpoint, s->in, err));
+    else if (is_asking)
         ckpt_print_questions(&s->checkpoint);
     return code;
 }

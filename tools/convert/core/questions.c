@@ -308,3 +308,43 @@ void ckpt_print_questions(const struct checkpoint *c)
         cli_note("  --assume PROGRAM answers for one of: %s", text);
     }
 }
+
+/* ---- as JSON --------------------------------------------------------------------------------- */
+
+/* The programs that answer so; NULL: all programs. */
+static struct jtext *users_json(enum ckpt_fact fact, const char *answer)
+{
+    struct jtext *names = jtext("[]");
+    for (size_t i = 0; i < COUNT(programs); i++)
+        if (!answer || (programs[i].has[fact] && strcmp(programs[i].has[fact], answer) == 0))
+            jtext_add(names, "s", programs[i].name);
+    return names;
+}
+
+/* An open question: its answers, or the option that takes a number. */
+static void add_question(struct jtext *to, enum ckpt_fact fact)
+{
+    const struct ckpt_question *q = &ckpt_questions[fact];
+    struct jtext *options = jtext("[]");
+    char option[CKPT_ANSWER];
+    for (size_t i = 0; i < q->n_values; i++)
+        jtext_add(options, "{s:s, s:o}", "option", ckpt_answer_option(fact, q->values[i], option),
+                  "programs", users_json(fact, q->values[i]));
+    if (!q->n_values)
+        jtext_add(options, "{s:s, s:[]}", "option",
+                  ckpt_answer_option(fact, ckpt_option_row(q->option)->argument, option),
+                  "programs");
+    jtext_add(to, "{s:s, s:s, s:o}", "what", q->what, "how", q->how, "options", options);
+}
+
+struct jtext *ckpt_questions_json(const struct checkpoint *c, const char *path,
+                                  const mgpt_error *err)
+{
+    struct jtext *open = jtext("[]");
+    for (int i = 0; i < CKPT_N_FACTS; i++)
+        if (c->open >> i & 1)
+            add_question(open, (enum ckpt_fact)i);
+    return jtext("{s:s, s:s, s:s, s:o, s:s, s:o}", "in", path, "error", err->text, "also",
+                 c->open_also, "open", open, "likely", c->likely, "programs",
+                 users_json(FACT_HEADS, NULL));
+}

@@ -8,6 +8,7 @@
 #ifndef MGPT_CONVERT_QUESTIONS_H
 #define MGPT_CONVERT_QUESTIONS_H
 
+#include "common/jtext.h"
 #include "convert/core/readers.h"
 
 enum ckpt_fact { /* bits of checkpoint.open */
@@ -70,6 +71,11 @@ int ckpt_is_asking(const struct checkpoint *c, const mgpt_error *err);
 
 /* Prints, after that error, each open question with its answers and the programs that use them. */
 void ckpt_print_questions(const struct checkpoint *c);
+
+/* The same for --json: {"in": path, "error": err's text, "also": text or null, "open": [{"what", "how", "options":
+ * [{"option": "--norm rms", "programs": [names]}]}], "likely": program or null, "programs": [names]}. */
+struct jtext *ckpt_questions_json(const struct checkpoint *c, const char *path,
+                                  const mgpt_error *err);
 
 /* For mgpt convert --help. */
 void ckpt_print_programs(void);
