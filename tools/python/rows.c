@@ -1,6 +1,7 @@
 /* Prints _rows.py, the part of the Python package that repeats tables of the program: settings of
  * mgpt_sampler (engine/sampling.h) and fields of mgpt_info (engine/info_json.h). A row added there
  * is a field, an argument and a type in Python, too. */
+#include "choose/author.h"
 #include "common/colours.h"
 #include "engine/info_json.h"
 #include "engine/sampling.h"
@@ -75,6 +76,9 @@ int main(void)
     puts("}\n\n# Blue (minus) to rust (plus), and of sizes, for light pages (common/colours.h).");
     put_colours("SIGNS", (const unsigned[]){COLOURS_SIGNS_LIGHT}, 7);
     put_colours("SHARES", (const unsigned[]){COLOURS_SHARES_LIGHT}, 5);
+    printf("\n# Sizes of tools/choose/author.h and heal.h.\nAUTHOR_MOST = %d\nAUTHOR_TEXT = %zu\n"
+           "HEAL_BYTES = %d\n",
+           (int)AUTHOR_MOST, sizeof((struct author_setting *)0)->text, (int)HEAL_BYTES);
     puts("\n\nclass Edit(NamedTuple):\n"
          "    \"\"\"An edit of logits: its option, what that takes, whether it is a list of "
          "texts.\"\"\"\n\n"

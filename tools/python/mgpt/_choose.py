@@ -12,7 +12,7 @@ import numpy.typing as npt
 from ._handle import freed_by
 from ._lib import CError, Error, fail, lib
 from ._ranges import c_string, shown
-from ._rows import EDITS
+from ._rows import AUTHOR_MOST, AUTHOR_TEXT, EDITS, HEAL_BYTES
 from ._sampling import SETTINGS, CSampler
 
 if TYPE_CHECKING:
@@ -24,10 +24,9 @@ _p, _size, _err, _sampler = c.c_void_p, c.c_size_t, c.POINTER(CError), c.POINTER
 class CAuthorSetting(c.Structure):
     """author_setting of tools/choose/author.h."""
 
-    _fields_ = [("name", c.c_char_p), ("text", c.c_char * 100)]
+    _fields_ = [("name", c.c_char_p), ("text", c.c_char * AUTHOR_TEXT)]
 
 
-AUTHOR_MOST = 8
 FUNCTIONS: dict[str, tuple[Any, list[Any]]] = {
     "author_read": (c.c_int, [_p, c.POINTER(CAuthorSetting), _err]),
     "choose_new": (_p, [_p, _err]),
@@ -120,7 +119,7 @@ class Edits:
 
     def heal_with(self, logits_after: Callable[[npt.NDArray[np.int32]], npt.NDArray[np.float32]]) -> None:
         """Runs what is asked for after the kept tokens."""
-        path, err = np.empty(64, np.int32), CError()
+        path, err = np.empty(HEAL_BYTES, np.int32), CError()
         while (n := lib.choose_heal_next(self._pointer, path.ctypes.data)) >= 0:
             row = np.ascontiguousarray(logits_after(path[:n]))
             if lib.choose_heal_learn(self._pointer, row.ctypes.data, row.size, c.byref(err)) < 0:
