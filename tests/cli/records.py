@@ -84,6 +84,16 @@ def test_alone():
           json.loads(records(NAMES, [{'prompt': 'a', 'temperature': 2, 'seed': 9}], '--temp', '0')), alone(NAMES, {'prompt': 'a', 'temperature': 2, 'seed': 9}))
 
 
+def test_drawn_seed():
+    """-1: each record draws a seed of its own and names it; with it the text is the same."""
+    asked = [{'id': i, 'prompt': 'a', 'seed': -1, 'temperature': 1} for i in range(4)]
+    found = list(map(json.loads, records(NAMES, asked).splitlines()))
+    seeds = [record.pop('seed') for record in found]
+    check('different seeds', len(set(seeds)), 4)
+    again = [dict(record, seed=seed) for record, seed in zip(asked, seeds)]
+    check('the same texts', list(map(json.loads, records(NAMES, again).splitlines())), found)
+
+
 BAD = (
     (b'{"id": 1, "prompt": "a", "prompts": "b"}', 'unknown field "prompts"'), (b'{"id": 1}', 'expected an object with a string called prompt'),
     (b'{"id": 1, "prompt": "a", "ids": [1]}', 'expected an object'), (b'{"id": 1, "prompt": ["a"]}', 'expected an object'),
@@ -91,7 +101,7 @@ BAD = (
     (b'{"id": 1, "ids": [0, -1]}', 'as number 2'), (b'{"id": 1, "ids": []}', 'at least one'), (b'{"id": 1, "prompt": "Q"}', "character 'Q'"),
     (b'{"id": 1, "prompt": "aaaaaaaaaaaaaaaaaaaa"}', 'the prompt has 21 tokens, the context holds 16'),
     (b'{"id": 1, "prompt": "a", "n": 1.5}', 'n: expected a whole number from -1'), (b'{"id": 1, "prompt": "a", "n": -2}', 'n: expected'),
-    (b'{"id": 1, "prompt": "a", "seed": -1}', 'seed: expected'), (b'{"id": 1, "prompt": "a", "seed": "1"}', 'seed: expected'),
+    (b'{"id": 1, "prompt": "a", "seed": -2}', 'seed: expected'), (b'{"id": 1, "prompt": "a", "seed": "1"}', 'seed: expected'),
     (b'{"id": 1, "prompt": "a", "top_p": 1.5}', 'top_p: expected a number from 0 to 1'), (b'{"id": 1, "prompt": "a", "top_k": 0.5}', 'top_k: expected a whole'),
     (b'{"id": 1, "prompt": "a", "temperature": "hot"}', 'temperature: expected'), (b'{"id": 1, "prompt": "a", "stop": ""}', 'stop: expected'),
     (b'{"id": 1, "prompt": "a", "stop": [1]}', 'stop: expected'), (b'{"id": 1, "prompt": "a", "ignore_end": 1}', 'ignore_end: expected'),
@@ -146,6 +156,7 @@ def test_stream():
 
 def main():
     test_alone()
+    test_drawn_seed()
     test_bad()
     test_stream()
     print(len(failed), 'failed')

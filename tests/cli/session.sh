@@ -96,7 +96,22 @@ run generate "$lines" -n 3 --temp 0 --session on --no-prompt
 check "--no-prompt: what is new" cmp -s out last
 run generate "$names" --temp 0 --session ends
 want generate "$names" --temp 0
-equals "a text that has ended stays as it is" generate "$names" --temp 0 --session ends
+run generate "$names" --temp 0 --session ends
+check "a text that has ended stays as it is" cmp -s out want
+check "... and says so" grep -q 'ends: the text has ended, nothing is drawn: --ignore-end goes on' err
+rm -f ends
+run generate "$names" --temp 1 -s 5 -p an --session ends
+cp out want
+cp ends ends.copy
+for options in "" "-s 9" "--samples 1 -n 3"; do
+    # shellcheck disable=SC2086
+    run generate "$names" --temp 1 $options --session ends
+    check "... with other numbers, too: $options" eval 'cmp -s out want && cmp -s ends ends.copy'
+done
+run generate "$names" --temp 1 --samples 3 --session ends
+check "... in samples" eval '[ "$(sort -u out)" = "$(cat want)" ] && cmp -s ends ends.copy'
+run generate "$names" --temp 1 --ignore-end -n 3 --session ends
+check "--ignore-end goes on" eval '[ "$(wc -c <out)" -gt "$(wc -c <want)" ] && [ ! -s err ]'
 
 # ---- when the file is written ----
 

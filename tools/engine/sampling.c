@@ -17,15 +17,22 @@
 #define SETTING_ROW(field, ...) ROW_##field,
 enum { SAMPLER_SETTINGS(SETTING_ROW) N_ROWS };
 
-int sampling_read_seed(const char *text, uint64_t *seed)
+int sampling_draw_seed(uint64_t *seed)
 {
-    const struct cli_option row = {.kind = CLI_U64, .to = seed};
     uint32_t drawn;
-    if (strcmp(text, "-1") != 0)
-        return cli_set_number(&row, text);
     if (getentropy(&drawn, sizeof drawn) < 0)
         return 0;
     *seed = drawn;
+    return 1;
+}
+
+int sampling_read_seed(const char *text, uint64_t *seed)
+{
+    const struct cli_option row = {.kind = CLI_U64, .to = seed};
+    if (strcmp(text, "-1") != 0)
+        return cli_set_number(&row, text);
+    if (!sampling_draw_seed(seed))
+        return 0;
     cli_info("seed %" PRIu64, *seed);
     return 1;
 }

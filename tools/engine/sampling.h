@@ -115,6 +115,9 @@ int sampling_is_shared(const struct sampling *s);
 /* Starts the random numbers anew. */
 void sampling_seed(struct sampling *s, uint64_t seed);
 
+/* Draws a seed of 32 bits. 0: the system has no random numbers. */
+int sampling_draw_seed(uint64_t *seed);
+
 /* Reads a seed; "-1": draws one and prints it. 0: it is not a number. */
 int sampling_read_seed(const char *text, uint64_t *seed);
 

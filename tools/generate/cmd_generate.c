@@ -69,6 +69,11 @@ static int read_prompt(struct generate *g, const struct cli_command *command)
         int kept = resume_numbers(r, &g->engine, &g->sampling);
         resume_edits(r, &g->engine, &g->samples.begin, &g->samples.mu);
         g->samples.heals &= resume_is_undrawn(r, &g->engine);
+        g->samples.has_ended = r->had_ended;
+        if (r->had_ended && !g->samples.ignore_end && !g->choices_given)
+            cli_info("%s: the text has ended, nothing is drawn: --ignore-end goes on after it, -p "
+                     "begins another",
+                     r->path);
         return kept == EXIT_OK ? take_stored(g) : kept;
     }
     int code = input_read(&g->input, &g->engine, command);

@@ -67,12 +67,16 @@ static int read_sampler(struct record *r, const struct samples *usual)
     }
     SAMPLER_SETTINGS(READ_SETTING)
     const struct jval *seed = jval_get(r->object, "seed"), *end = jval_get(r->object, "ignore_end");
-    if (status == MGPT_OK && seed && (!jval_is(seed, JVAL_INTEGER) || jval_whole(seed) < 0))
-        return WRONG(r, "seed: expected a whole number from 0 to 2^63 - 1");
+    if (status == MGPT_OK && seed && (!jval_is(seed, JVAL_INTEGER) || jval_whole(seed) < -1))
+        return WRONG(r, "seed: expected a whole number from 0 to 2^63 - 1, or -1: one is drawn");
     if (status == MGPT_OK && end && !jval_is_flag(end))
         return WRONG(r, "ignore_end: expected true or false");
-    if (seed)
+    if (status == MGPT_OK && seed) {
         r->sampler.rng = (uint64_t)jval_whole(seed);
+        if (jval_whole(seed) < 0 && !sampling_draw_seed(&r->sampler.rng))
+            return WRONG(r, "seed: the system gives no random number");
+        r->ask.drawn_seed = jval_whole(seed) < 0 ? (int64_t)r->sampler.rng : -1;
+    }
     r->ask.ignore_end = end ? jval_is(end, JVAL_TRUE) : usual->ignore_end;
     return status;
 }
@@ -172,6 +176,7 @@ struct record *record_read(const struct records_ask *ask, size_t line, const cha
     r->line = line;
     r->ask = *ask->usual;
     r->ask.is_record = 1;
+    r->ask.drawn_seed = -1;
     sample_text_open(&r->text, &r->ask);
     r->object = jval_read(text, n, JVAL_ALLOW_NUL, NULL, &failed);
     if (!r->object && !jval_no_memory(&failed, n, &r->wrong))

@@ -39,6 +39,7 @@ int resume_load(struct resume *r, struct engine *e)
     if (load_file(r, e, &err) < 0)
         return cli_fail(r->path, &err);
     r->n_stored = mgpt_pos(e->session);
+    r->had_ended = resume_has_ended(e);
     r->stored = malloc((r->n_stored + 1) * sizeof *r->stored);
     if (!r->stored) {
         err_memory(&err, "tokens", r->n_stored * sizeof *r->stored);
@@ -56,14 +57,15 @@ size_t resume_shared(const struct resume *r, const int32_t *tokens, size_t n)
 
 /* ---- random numbers ---- */
 
-enum { NOTE_SPLITMIX = 1, NOTE_PYTHON = 2 }; /* the state: of SplitMix64; words of CPython's */
+/* What the note's state is: of SplitMix64, or words of CPython's; and whether an end token was drawn after the text. */
+enum { NOTE_SPLITMIX = 1, NOTE_PYTHON = 2, NOTE_ENDED = 4 };
 
 int resume_numbers(const struct resume *r, const struct engine *e, struct sampling *s)
 {
     const struct session_note *note = &e->session->note;
     uint64_t kind = sampling_is_shared(s) ? NOTE_PYTHON : NOTE_SPLITMIX;
     mgpt_error err;
-    if (r->n_stored == 0 || note->kind != kind || s->typed_seed)
+    if (r->n_stored == 0 || (note->kind & ~(uint64_t)NOTE_ENDED) != kind || s->typed_seed)
         return EXIT_OK;
     if (kind == NOTE_PYTHON && note->state > (uint64_t)SAMPLING_MAX_SKIP) {
         err_set(&err, MGPT_EFILE, MGPT_NO_OFFSET, "is after more than %llu random numbers: give -s",
@@ -87,6 +89,17 @@ void resume_note(struct engine *e, const struct sampling *s, const mgpt_sampler 
     else if (sampler)
         *note =
             (struct session_note){.kind = NOTE_SPLITMIX, .seed = s->seed, .state = sampler->rng};
+}
+
+void resume_note_end(struct engine *e)
+{
+    if (e->session->note.kind)
+        e->session->note.kind |= NOTE_ENDED;
+}
+
+int resume_has_ended(const struct engine *e)
+{
+    return (e->session->note.kind & NOTE_ENDED) != 0;
 }
 
 void resume_note_edits(struct engine *e, size_t begin, double mu)
@@ -116,7 +129,8 @@ int resume_save(const struct resume *r, struct engine *e)
 {
     mgpt_error err;
     size_t n = mgpt_pos(e->session);
-    if (n == r->n_stored && resume_shared(r, mgpt_tokens(e->session), n) == n)
+    if (n == r->n_stored && resume_shared(r, mgpt_tokens(e->session), n) == n &&
+        (r->had_ended || !resume_has_ended(e)))
         return EXIT_OK;
     fflush(stdout); /* the text first: writing takes longer */
     int status = files_may_write(r->path, FILES_STATE, &err);

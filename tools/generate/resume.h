@@ -12,6 +12,7 @@ struct resume {
     const char *path; /* option; NULL: no --session */
     int32_t *stored;  /* malloc'ed, [n_stored]: the tokens of the file */
     size_t n_stored;
+    int had_ended; /* after them an end token was drawn */
     int read_only; /* the file has no write permission */
 };
 
@@ -26,6 +27,10 @@ int resume_numbers(const struct resume *r, const struct engine *e, struct sampli
 /* Notes the state of `sampler` for the file; NULL: none, if there is more than one sample. */
 void resume_note(struct engine *e, const struct sampling *s, const mgpt_sampler *sampler);
 
+/* Notes, after resume_note, that the text has ended with an end token; 1: the file says so. */
+void resume_note_end(struct engine *e);
+int resume_has_ended(const struct engine *e);
+
 /* Where the text that goes on was begun to be drawn, and its mu; 0: the file does not say. */
 void resume_edits(const struct resume *r, const struct engine *e, size_t *begin, double *mu);
 
@@ -38,7 +43,7 @@ void resume_note_edits(struct engine *e, size_t begin, double mu);
 /* 1 when there is a file that may be written. */
 int resume_writes(const struct resume *r);
 
-/* Writes the engine's session to the file, which resume_writes, unless it has these tokens. */
+/* Writes the engine's session to the file, which resume_writes, unless it says the same. */
 int resume_save(const struct resume *r, struct engine *e);
 
 /* How many of n tokens the file begins with. */

@@ -108,6 +108,8 @@ static void sample_print_json(struct sample_text *text, uint64_t number, enum en
         fputs(",\"stop_text\":", stdout);
         json_out_string(&out, text->out.stopped->bytes, text->out.stopped->n);
     }
+    if (text->ask->is_record && text->ask->drawn_seed >= 0)
+        printf(",\"seed\":%" PRId64, text->ask->drawn_seed);
     if (text->ask->choices)
         choices_print(text->ask->choices, text->taken, &out);
     if (text->ask->top >= 0)

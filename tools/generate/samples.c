@@ -145,6 +145,8 @@ static enum ending single_draw(struct single *t, struct sample_text *text, int32
         before = t->n_drawn;
         if (t->n_drawn == t->ask->n_predict && !t->ask->heal)
             return END_LENGTH;
+        if (t->ask->has_ended && !t->ask->ignore_end)
+            return END_TOKEN;
         if (t->n_drawn == 0 && chooser_is_complete(&t->chooser, t->history, arr_len(t->history)))
             return END_MATCH; /* of --session: there is nothing to go on with */
         ending = draw_once(t, text, token);
@@ -247,6 +249,8 @@ static int sample_run(struct single *t, struct sample_text *text, uint64_t numbe
             return sample_text_break(text, number, code);
     }
     ending = single_end(t, text, ending, &token);
+    if (t->ask->n == 1 && (ending == END_TOKEN || t->n_drawn > 0))
+        t->ask->has_ended = ending == END_TOKEN;
     code = sample_text_end(text, number, ending);
     if (code == EXIT_OK && (ending == END_LENGTH || ending == END_TEXT || ending == END_MATCH))
         code = run_last(t, token);
@@ -330,6 +334,8 @@ static int samples_keep(const struct samples *s, int code)
         resume_note_edits(s->engine, n, 0);
     else if (s->n == 1 && edit_rules_any(&s->sampling->rules))
         resume_note_edits(s->engine, s->begin ? s->begin : s->n_prompt, s->after_mu);
+    if (s->n == 1 && s->has_ended)
+        resume_note_end(s->engine);
     int kept = resume_save(&s->resume, s->engine);
     return code == EXIT_OK ? kept : code;
 }
@@ -349,8 +355,8 @@ int samples_run(struct samples *s)
         return cli_fail(NULL, &err);
     }
     memcpy(s->first_logits, mgpt_logits(s->engine->session), n * sizeof *s->first_logits);
-    int alone = s->n == 1 || s->n_predict == 0 || s->top >= 0 || sampling_is_shared(s->sampling) ||
-                edit_rules_is_own(&s->sampling->rules);
+    int alone = s->n == 1 || s->n_predict == 0 || s->top >= 0 || s->has_ended ||
+                sampling_is_shared(s->sampling) || edit_rules_is_own(&s->sampling->rules);
     code = alone || s->slide || samples_speculate(s) ? run_in_order(s) : prefixes_run(s);
     free(s->first_logits);
     return samples_keep(s, code);

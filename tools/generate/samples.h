@@ -31,6 +31,7 @@ struct samples {
     size_t begin;      /* of n_prompt: tokens before the text that goes on (--session) */
     double mu;         /* Mirostat's, of a text that goes on; 0: none */
     int ignore_end;    /* end tokens are drawn as others are */
+    int has_ended; /* --session: an end token was drawn after the prompt; then: after the last sample */
     const struct stops *stops;
     struct choices *choices; /* one of them goes on; NULL: tokens are drawn */
     int heals;               /* --heal */
@@ -40,6 +41,7 @@ struct samples {
     int json;      /* a JSON object for each, not a line */
     int is_record; /* of --records: its JSON has the id, not the number */
     const struct jval *id;
+    int64_t drawn_seed; /* of a record that asks for one; -1: not drawn */
     int32_t top; /* with so many likeliest tokens for each that was drawn; -1: without numbers */
     /* --session: has the prompt and, of a single sample, what was drawn. */
     struct resume resume;
