@@ -1,0 +1,94 @@
+/* --regex in a vocabulary that drops the space before a text, as SentencePiece's do. */
+#include "base/mem.h"
+#include "choose/chooser.h"
+#include "support/tok_file.h"
+#include "support/unit.h"
+
+#include <math.h>
+
+enum { BOS = 1, SPACE_A = 3, B = 4, N_TOKENS = 5 };
+
+struct constraint_test {
+    struct tok_file file;
+    mgpt_model *model;
+    struct edit_rules rules;
+    struct chooser chooser;
+    int32_t history[8]; /* the first token is not drawn */
+};
+
+/* <unk>, <s>, </s>, a with a space before it (U+2581), b. */
+static void open_test(struct constraint_test *t)
+{
+    const mgpt_model_params params = {.vocab_only = 1};
+    *t = (struct constraint_test){.history = {BOS}};
+    tok_file_begin(&t->file, "llama", NULL);
+    tok_file_sentencepiece(&t->file, 0);
+    tok_file_token(&t->file, "\xe2\x96\x81\x61", 1, 0);
+    tok_file_token(&t->file, "b", 1, 0);
+    tok_file_edit(&t->file, "u32 bos_token_id 1; u32 eos_token_id 2");
+    tok_file_encode(&t->file);
+    t->model = mgpt_open_bytes(t->file.bytes, arr_len(t->file.bytes), &params, NULL);
+    assert_non_null(t->model);
+    edit_rules_begin(&t->rules, t->model);
+}
+
+static void close_test(struct constraint_test *t)
+{
+    chooser_close(&t->chooser);
+    edit_rules_free(&t->rules);
+    mgpt_close(t->model);
+    tok_file_free(&t->file);
+}
+
+static void set_regex(struct constraint_test *t, const char *regex)
+{
+    mgpt_error err;
+    if (edit_rules_set(&t->rules, EDIT_REGEX, regex, &err) < 0)
+        fail_msg("%s: %s", regex, err.text);
+    assert_int_equal(chooser_open(&t->chooser, &t->rules, NULL), MGPT_OK);
+    chooser_begin(&t->chooser, 1, 0);
+}
+
+/* Returns 1 if the token may be drawn after n tokens of the history. */
+static int may_draw(struct constraint_test *t, size_t n, int32_t token)
+{
+    float logits[N_TOKENS] = {0};
+    mgpt_sampler sampler = {.temperature = 1};
+    assert_int_equal(chooser_prepare(&t->chooser, &sampler, t->history, n, NULL), MGPT_OK);
+    sampler.edit(logits, N_TOKENS, sampler.tokens, n, sampler.edit_user);
+    return logits[token] > -INFINITY;
+}
+
+/* What may begin a text is not what may go on with one. */
+TEST(first_tokens_without_their_space)
+{
+    struct constraint_test t;
+    open_test(&t);
+    set_regex(&t, "( a)?b?");
+    assert_false(may_draw(&t, 1, SPACE_A));
+    assert_true(may_draw(&t, 1, B));
+    set_regex(&t, "ab?|b ab");
+    assert_true(may_draw(&t, 1, SPACE_A));
+    t.history[1] = B;
+    assert_true(may_draw(&t, 2, SPACE_A));
+    set_regex(&t, "ab?|bab");
+    assert_false(may_draw(&t, 2, SPACE_A));
+    close_test(&t);
+}
+
+/* A text that matches is complete when no token may go on with it, here and at the beginning. */
+TEST(complete_texts)
+{
+    struct constraint_test t;
+    open_test(&t);
+    set_regex(&t, "( a)?");
+    assert_true(chooser_is_complete(&t.chooser, t.history, 1)); /* the only token writes a */
+    set_regex(&t, "( a|a)?");
+    assert_false(chooser_is_complete(&t.chooser, t.history, 1));
+    set_regex(&t, "ab?");
+    t.history[1] = SPACE_A;
+    assert_false(chooser_is_complete(&t.chooser, t.history, 2)); /* one token may follow */
+    t.history[2] = B;
+    assert_true(chooser_is_complete(&t.chooser, t.history, 3));
+    close_test(&t);
+}
