@@ -5,11 +5,11 @@ const fs = require('fs');
 const path = require('path');
 const zlib = require('zlib');
 
-/* The parts of a page's scripts that are engine.js and, as Engine.Trials, trials.js, with work.js, which it uses. */
+/* The parts of a page's scripts that are loader.js, engine.js and, as Engine.Trials, trials.js, with work.js, which it uses. */
 function engineOf(scripts) {
-    const found = ['Engine', 'Work', 'Trials'].map(name =>
+    const found = ['Loader', 'Engine', 'Work', 'Trials'].map(name =>
         new RegExp(`const ${name} ?= ?\\(\\(\\) ?=> ?\\{[^]*?\\}\\)\\(\\);(?=\\n|$)`).exec(scripts));
-    if (!found[0])
+    if (!found[1])
         throw new Error('the page holds no engine.js');
     return `'use strict';${found.map(f => f ? f[0] : '').join('')}Engine.Trials = typeof Trials === 'undefined' ? null : Trials;return Engine;`;
 }
@@ -65,10 +65,9 @@ async function openPage(file) {
     return Engine;
 }
 
-/* What only engine.js itself uses. */
+/* loader.js as it is. */
 function internals() {
-    const source = fs.readFileSync(path.join(__dirname, '../../tools/lab/page/engine.js'), 'utf8');
-    return new Function(engineOf(source).replace('return api;', 'return {translated};'))();
+    return new Function(`${fs.readFileSync(path.join(__dirname, '../../tools/lab/page/loader.js'), 'utf8')}return Loader;`)();
 }
 
 module.exports = {bytesOf, charactersOf, readPage, openPage, internals};

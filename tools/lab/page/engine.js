@@ -1,5 +1,5 @@
-/* The engine of the page, live (the module with a model in it) or recorded (a trace). The only file that
- * knows the module's memory; its exports are described in tools/lab/module.h.
+/* The engine of the page, live (the module with a model in it) or recorded (a trace). loader.js starts the module, whose
+ * exports are described in tools/lab/module.h.
  *
  * What comes back is a copy, so it stays valid after the next call. Every failure is an Error with one
  * line.
@@ -8,141 +8,27 @@ const Engine = (() => {
     const LANES = 2;
     let about = null; // what the page says about the model
     let compiled = null; // the module; null: the page has none
-    let wasm = null; // its exports
+    let wasm = null, lend, worked, found, floatsAt; // its exports, and what loader.js has to call them
     let trace = null; // a recorded page: Float32Array of all values
     const lanes = [];
-
-    // ---- the module's memory ----
-
-    function failed() {
-        const bytes = new Uint8Array(wasm.memory.buffer), at = wasm.lab_error() >>> 0;
-        return new Error(new TextDecoder().decode(bytes.subarray(at, bytes.indexOf(0, at))));
-    }
-
-    // n of an export's int: throws when it is a failure.
-    function worked(n) {
-        if (n < 0)
-            throw failed();
-        return n;
-    }
-
-    // A pointer that an export returned.
-    function found(at) {
-        if (at === 0)
-            throw failed();
-        return at >>> 0;
-    }
-
-    function floatsAt(at, n) {
-        return new Float32Array(wasm.memory.buffer, found(at), n).slice();
-    }
-
-    // Calls use(pointers) with copies of the arrays in the module.
-    function lend(arrays, use) {
-        const at = [];
-        try {
-            for (const array of arrays) {
-                at.push(found(wasm.lab_room(array.byteLength)));
-                new Uint8Array(wasm.memory.buffer, at[at.length - 1], array.byteLength)
-                    .set(new Uint8Array(array.buffer, array.byteOffset, array.byteLength));
-            }
-            return use(at);
-        } finally {
-            at.forEach(p => wasm.lab_free(p));
-        }
-    }
-
-    // ---- splitting text, for the module ----
-
-    const patterns = new Map();
-
-    // A pattern of tok_rules.c in JavaScript. Possessive quantifiers are plain ones here: they are
-    // used only where giving back could not help. Without case, s is U+017F, too.
-    function translated(pattern) {
-        const caseless = c => c === 's' ? '[sS\u017F]' : /[a-z]/.test(c) ? `[${c}${c.toUpperCase()}]` : c;
-        const source = pattern
-            .replace(/\\x\{/g, '\\u{')
-            .replace(/(\{\d+(?:,\d*)?\}|[+*?])\+/g, '$1')
-            .replace(/\(\?i:([^)]*)\)/g, (_, inner) => `(?:${[...inner].map(caseless).join('')})`)
-            .replace(/\\z/g, '$');
-        return new RegExp(source, 'gu');
-    }
-
-    function bytesOf(text) {
-        let n = 0;
-        for (let i = 0; i < text.length; i++) {
-            const c = text.charCodeAt(i);
-            n += c < 0x80 ? 1 : c < 0x800 || (c >= 0xD800 && c < 0xE000) ? 2 : 3; // a pair is 4
-        }
-        return n;
-    }
-
-    // Import of the module: wasm/split.c says what is expected.
-    function matches(pattern, nPattern, text, nText, spans) {
-        const memory = wasm.memory.buffer;
-        const read = (at, n) => new TextDecoder('utf-8', {ignoreBOM: true})
-            .decode(new Uint8Array(memory, at >>> 0, n));
-        const source = read(pattern, nPattern), subject = read(text, nText);
-        try {
-            if (!patterns.has(source))
-                patterns.set(source, translated(source));
-        } catch {
-            return -1;
-        }
-        const to = new Uint32Array(memory, spans >>> 0, 2 * nText);
-        let n = 0, last = 0, at = 0;
-        for (const match of subject.matchAll(patterns.get(source))) {
-            at += bytesOf(subject.slice(last, match.index));
-            to[2 * n] = at;
-            at += bytesOf(match[0]);
-            to[2 * n++ + 1] = at;
-            last = match.index + match[0].length;
-        }
-        return n;
-    }
-
-    // The number that a text is, for strtod of wasm/command.c.
-    const number = (text, n) => Number(new TextDecoder().decode(new Uint8Array(wasm.memory.buffer, text >>> 0, n)));
+    // For trials.js: what loader.js gives, and the end of what lane 0 is thought to do.
+    const module = {forgetEdits() { lanes[0].edits = null; }};
 
     // ---- opening ----
-
-    // (a, b, c) => the first lane of f32x4.relaxed_madd.
-    const MADD = [0, 97, 115, 109, 1, 0, 0, 0, 1, 8, 1, 96, 3, 125, 125, 125, 1, 125, 3, 2, 1, 0, 7, 5, 1, 1, 102, 0, 0, 10, 22, 1, 20, 0,
-        32, 0, 253, 19, 32, 1, 253, 19, 32, 2, 253, 19, 253, 133, 2, 253, 31, 0, 11];
-
-    // A product and a sum with one rounding in one instruction: not every browser has it, and not every machine.
-    function hasFma() {
-        const bytes = Uint8Array.from(MADD), a = 1 + 2 ** -12;
-        return WebAssembly.validate(bytes) && new WebAssembly.Instance(new WebAssembly.Module(bytes)).exports.f(a, a, -1 - 2 ** -11) > 0;
-    }
-
-    // The calls of the export wasm_fma (wasm/fma.c), which the linker writes in six bytes, become that instruction.
-    function useFma(bytes) {
-        const name = [8, ...new TextEncoder().encode('wasm_fma'), 0], find = (what, from) => {
-            let i = bytes.indexOf(what[0], from);
-            while (i >= 0 && what.some((b, j) => bytes[i + j] !== b))
-                i = bytes.indexOf(what[0], i + 1);
-            return i;
-        };
-        const at = find(name, 0) + name.length, call = [16, bytes[at] | 128, bytes[at + 1] | 128, 128, 128, 0];
-        if (bytes[at] < 128)
-            call[2] = 128;
-        for (let i = find(call, at); i >= 0; i = find(call, i))
-            bytes.set([253, 133, 2, 1, 1, 1], i);
-    }
 
     async function openModule() {
         const bytes = await carried('mgpt-module');
         if (!bytes)
             return;
-        if (hasFma())
-            useFma(bytes);
-        compiled = await WebAssembly.compile(bytes);
+        compiled = await Loader.compile(bytes);
         await instantiate();
         wasm._initialize?.();
     }
 
-    const instantiate = async () => { wasm = (await WebAssembly.instantiate(compiled, {page: {matches, number}})).exports; };
+    async function instantiate() {
+        Object.assign(module, await Loader.instantiate(compiled));
+        ({wasm, lend, worked, found, floatsAt} = module);
+    }
 
     // All that an engine elsewhere needs to go on as this one would, but for splitting text.
     const copy = ({info, hooks, ends, live} = about) =>
@@ -439,9 +325,6 @@ const Engine = (() => {
             masked: ofHeads('m', n), weights: ofHeads('a', n), headOut: ofHeads('h', dv / heads),
             out: matrix('o', 0, n, dv)};
     }
-
-    // For trials.js: what it needs to call the module, and the end of what lane 0 is thought to do.
-    const module = {lend, worked, found, floatsAt, get wasm() { return wasm; }, forgetEdits() { lanes[0].edits = null; }};
 
     const api = {start, copy, adopt, module, draw, isEnd, live: false, reason: '', info: null, hooks: [], tensors: {},
         prompt: new Int32Array(0),
