@@ -10,13 +10,14 @@ const path = require('path');
 
 const FLAGS = ['--headless=new', '--no-sandbox', '--disable-gpu', '--remote-debugging-pipe', '--no-first-run', '--disable-extensions',
     '--disable-background-networking', '--disable-component-update', '--disable-sync', '--hide-scrollbars', '--mute-audio',
-    '--disable-dev-shm-usage', '--force-color-profile=srgb', '--host-resolver-rules=MAP * ~NOTFOUND'];
+    '--disable-dev-shm-usage', '--force-color-profile=srgb'];
 const TIMEOUT = 120000; // of one command, milliseconds
 
 class Chrome {
-    constructor(binary) {
+    // hosts: rules for their names.
+    constructor(binary, hosts = 'MAP * ~NOTFOUND') {
         this.dir = fs.mkdtempSync(path.join(os.tmpdir(), 'mgpt-browser-'));
-        this.process = spawn(binary, [...FLAGS, `--user-data-dir=${this.dir}`, 'about:blank'],
+        this.process = spawn(binary, [...FLAGS, `--host-resolver-rules=${hosts}`, `--user-data-dir=${this.dir}`, 'about:blank'],
             { stdio: ['ignore', 'ignore', 'ignore', 'pipe', 'pipe'] });
         this.waiting = new Map();
         this.listeners = [];

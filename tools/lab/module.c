@@ -180,15 +180,19 @@ int lab_n_ctx(void)
 
 int lab_encode(const char *text, size_t n)
 {
+    return lab_encode_as(text, n, MGPT_NO_SPECIAL_TOKENS);
+}
+
+int lab_encode_as(const char *text, size_t n, unsigned flags)
+{
     if (!lab.model)
         return lab_refuse("no model is open");
-    int64_t count = mgpt_encode(lab.model, text, n, MGPT_NO_SPECIAL_TOKENS, NULL, 0, &lab.err);
+    int64_t count = mgpt_encode(lab.model, text, n, flags, NULL, 0, &lab.err);
     if (count < 0)
         return (int)count;
     if (!arr_reserve(lab.tokens, (size_t)count))
         return err_memory(&lab.err, "the tokens", (size_t)count * sizeof *lab.tokens);
-    return (int)mgpt_encode(lab.model, text, n, MGPT_NO_SPECIAL_TOKENS, lab.tokens,
-                            arr_cap(lab.tokens), &lab.err);
+    return (int)mgpt_encode(lab.model, text, n, flags, lab.tokens, arr_cap(lab.tokens), &lab.err);
 }
 
 const int32_t *lab_tokens(void)

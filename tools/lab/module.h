@@ -5,7 +5,7 @@
  * of the model, for all positions. Functions that return int return a negative mgpt_status on
  * failure, those that return a pointer NULL; lab_error() then says why. Pointers that are returned
  * are the module's own and stay until the next call. Nothing here imports anything but page.matches
- * (wasm/split.c) and page.number (wasm/command.c).
+ * (wasm/split.c), page.number (wasm/command.c) and page.tap (wasm/sessions.h).
  *
  * Words of this folder:
  *   page     the HTML file that `mgpt lab` writes: page/ around the module, the model and a record
@@ -48,8 +48,9 @@ void lab_close(void);
 
 LAB_API(lab_n_ctx) int lab_n_ctx(void);
 
-/* Tokens of a text, BOS not added; their number. The tokens are at lab_tokens(). */
+/* Tokens of a text, BOS not added, or with flags of mgpt_encode; their number. The tokens are at lab_tokens(). */
 LAB_API(lab_encode) int lab_encode(const char *text, size_t n);
+LAB_API(lab_encode_as) int lab_encode_as(const char *text, size_t n, unsigned flags);
 LAB_API(lab_tokens) const int32_t *lab_tokens(void);
 
 /* What lane 0 does differently from the next lab_run on; lab_edits_clear ends all of it. Head -1 is the layer's MLP; the part's

@@ -1,5 +1,5 @@
 /* Cutting texts by the rules of tok_rules.c with the regular expressions of the page's own
- * language, which engine.js writes the patterns in. In place of tok_split.c, which has PCRE2.
+ * language, which page/loader.js writes the patterns in. In place of tok_split.c, which has PCRE2.
  *
  * The pieces are those of PCRE2 but for characters that its Unicode and the browser's do not both
  * know.
