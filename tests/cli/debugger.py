@@ -124,7 +124,8 @@ def watch(tmp):
     holds("/unwatch ends one, or all", out.count("no value is watched\n") == 2 and out.count("hook_pattern") == 3)
     holds("a longer text in one pass gives the same as steps",
           repl("/watch 0.2[0]", "a", "n", "n")[0].splitlines()[-1] == repl("/watch 0.2[0]", "ann")[0].splitlines()[-1])
-    for line, text in [("/watch x", "expected a value as"), ("/watch 0.9[1]", "head 9: expected 0 to 3"),
+    for line, text in [("/watch off", "(/unwatch: show none)"), ("/reset x", "unexpected 'x': /reset takes nothing"),
+                       ("/heal 3", "unexpected '3'"), ("/watch x", "expected a value as"), ("/watch 0.9[1]", "head 9: expected 0 to 3"),
                        ("/watch 1.0[1]", "blocks.1.attn.hook_pattern"), ("/watch mlp.0[64]", "expected a whole number from 0 to 63"),
                        ("/watch logits[27]", "token 27: expected 0 to 26"), ("/watch blocks.*[1]", "hooks, expected one"),
                        ("/watch 0.0[99]", "from -16 to 15"), ("/watch 0.0[1,2]", "left over"), ("/unwatch 0.0[0]", "is not watched")]:

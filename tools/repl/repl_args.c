@@ -69,7 +69,8 @@ static int read_end(struct repl_args *a)
 {
     const char *word = repl_word(a);
     if (*word)
-        repl_error("unexpected '%.40s': %s %s", word, a->command->names[0], a->command->usage);
+        repl_error("unexpected '%.40s': %s%s%s", word, a->command->names[0],
+                   *a->command->usage ? " " : " takes nothing", a->command->usage);
     return !*word;
 }
 
@@ -349,7 +350,7 @@ int repl_read_part(struct repl_args *a)
 int repl_args_read(struct repl_args *a)
 {
     const char *at = a->command->types;
-    int n_words = 0, any = *at != 0;
+    int n_words = 0;
     for (size_t n; *at; at += n + strspn(at + n, " ")) {
         n = strcspn(at, " ");
         const struct arg_type *type = arg_type_of(at, n);
@@ -360,5 +361,5 @@ int repl_args_read(struct repl_args *a)
         else if (!type->read(a, type))
             return 0;
     }
-    return !any || read_end(a);
+    return read_end(a);
 }

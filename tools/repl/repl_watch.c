@@ -106,7 +106,7 @@ static int read_watched(struct repl *r, char *text, struct repl_watched *w)
     int head;
     if (!open || !close || close < open || close[1]) {
         repl_error("expected a value as L.H[KEY], mlp.L[NEURON], logits[TOKEN] or HOOK[I,J], found "
-                   "'%.40s'",
+                   "'%.40s' (/unwatch: show none)",
                    text);
         return 0;
     }
