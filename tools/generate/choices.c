@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "common/unescape.h"
 #include "engine/token_json.h"
+#include "run/session.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -227,12 +228,12 @@ static int run_choices(const struct choices *c, struct choice *const *sorted, st
             if (status < 0)
                 return status;
             const float *logits = mgpt_logits(fork);
+            double all = logits_log_sum(logits, (size_t)e->info.n_vocab);
             for (size_t j = i; j < n && engine_n_common(sorted[j]->tokens, sorted[j]->n_tokens,
                                                         k->tokens, at) == at;
                  j++)
                 if (sorted[j]->n_tokens > at)
-                    sorted[j]->logprob +=
-                        mgpt_logprob(logits, (size_t)e->info.n_vocab, sorted[j]->tokens[at]);
+                    sorted[j]->logprob += (double)logits[sorted[j]->tokens[at]] - all;
         }
     }
     return MGPT_OK;
