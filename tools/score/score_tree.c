@@ -6,6 +6,7 @@
 #include "score/score_tree.h"
 
 #include "base/mem.h"
+#include "base/splitmix.h"
 
 #include <stdlib.h>
 
@@ -14,8 +15,7 @@ enum { FIRST_SLOTS = 1 << 12, READERS = 12 };
 /* Where the search for an edge begins. */
 static size_t tree_hash(const struct score_tree *t, uint32_t from, int32_t token)
 {
-    uint64_t key = (uint64_t)from << 32 | (uint32_t)token, mixed = key ^ key >> 29;
-    return (size_t)((mixed * 0x9E3779B97F4A7C15u) >> 32) & (t->n_slots - 1);
+    return (size_t)splitmix_number((uint64_t)from << 32 | (uint32_t)token) & (t->n_slots - 1);
 }
 
 /* The slot of an edge, or the free one where it belongs. */
