@@ -119,9 +119,13 @@ def test_shown(names):
 def test_heatmaps_have_the_numbers():
     """A cell has its place, its number and a colour by its distance from 0, or from the smallest number."""
     heat = Heatmap("x", [np.array([[-1, 0.5], [2, np.nan]])], ["a<", "b"], ["c", "d"], ["head 3"])
-    cell, text = '<rect x="{}" y="{}" width="14" height="14" fill="rgb({})"><title>{}</title></rect>', 'font-size="10">{}</text>'
-    assert heat._repr_html_() == (
-        '<div style="font:12px sans-serif"><div>x: -1 to 2</div><figure style="display:inline-block;margin:4px">'
+    cell, text = '<rect x="{}" y="{}" width="14" height="14" fill="rgb({})"><title>{}</title></rect>', 'font-size="10" fill="currentColor">{}</text>'
+    html = heat._repr_html_()
+    bar = re.search(r'<div>x: -1 <span style="[^"]*linear-gradient\(to right,(rgb.*)\)"></span> 2</div>', html)
+    stops = re.findall(r"rgb\((.*?)\)", bar[1])
+    assert len(stops) == 9 and (stops[0], stops[4], stops[8]) == ("95,150,197", "231,191,160", "111,45,6"), stops
+    assert html == (
+        '<div style="font:12px sans-serif">' + bar[0] + '<figure style="display:inline-block;margin:4px">'
         '<svg xmlns="http://www.w3.org/2000/svg" width="88" height="88">'
         + cell.format(60, 60, "95,150,197", "a&lt; \u2192 c: -1") + cell.format(74, 60, "231,191,160", "a&lt; \u2192 d: 0.5")
         + cell.format(60, 74, "111,45,6", "b \u2192 c: 2")
@@ -131,7 +135,7 @@ def test_heatmaps_have_the_numbers():
         + "</svg><figcaption>head 3</figcaption></figure></div>")
     assert repr(heat) == "x: -1 to 2\nhead 3\n       a< \u2592\u2591\n        b \u2588 "
     above = Heatmap("y", [np.array([[2.0, 3, 4]])], ["a"], None, [""])
-    assert re.findall(r"rgb\((.*?)\)\"><title>(.*?)</title>", above._repr_html_()) == [
+    assert re.findall(r"rgb\(([\d,]+)\)\"><title>(.*?)</title>", above._repr_html_()) == [
         ("246,244,251", "a \u2192 0: 2"), ("154,127,227", "a \u2192 1: 3"), ("53,24,127", "a \u2192 2: 4")]
     assert repr(above) == "y: 2 to 4\n        a  \u2592\u2588"
 

@@ -53,7 +53,7 @@ class Heatmap:
 
     def _repr_html_(self) -> str:
         low, high = self._bounds()
-        title = f"<div>{escape(self.name)}: {low:.4g} to {high:.4g}</div>"
+        title = f"<div>{escape(self.name)}: {low:.4g} {_legend(low, high)} {high:.4g}</div>"
         maps = "".join([self._figure(c, m, low, high) for c, m in zip(self.captions, self.maps, strict=True)])
         return f'<div style="font:12px sans-serif">{title}{maps}</div>'
 
@@ -111,7 +111,13 @@ def _blocks(values: npt.NDArray[Any], labels: list[str], low: float, high: float
 
 def _text(x: float, y: float, text: str, anchor: str, transform: str = "") -> str:
     moved = f' transform="{transform}"' if transform else f' x="{x}" y="{y}"'
-    return f'<text{moved} text-anchor="{anchor}" font-size="10">{escape(text[:9])}</text>'
+    return f'<text{moved} text-anchor="{anchor}" font-size="10" fill="currentColor">{escape(text[:9])}</text>'
+
+
+def _legend(low: float, high: float) -> str:
+    """A bar of the colours from the smallest to the largest number."""
+    colours = ",".join([_colour(low + (high - low) * i / 8, low, high) for i in range(9)])
+    return f'<span style="display:inline-block;width:120px;height:9px;background:linear-gradient(to right,{colours})"></span>'
 
 
 def _colour(value: float, low: float, high: float) -> str:
