@@ -23,7 +23,7 @@ struct self_request {
     const char *isa; /* only this instruction set; NULL: all that the machine has */
     int32_t kv_type; /* of the bits */
     int full;        /* also what takes long: all variants on the scalar kernels of a large model */
-    struct progress *progress; /* shows how far self_bits is; NULL: nothing does */
+    struct progress *progress; /* shows how far each call is; NULL: nothing does */
 };
 
 /* One variant of computing the logits. */

@@ -230,8 +230,10 @@ static int check_request(const struct self_options *o, const struct self_request
         code = print_bits_json(&bits);
     else if (status == MGPT_OK)
         print_bits(&bits);
+    progress_begin(&progress);
     if (status == MGPT_OK && code == EXIT_OK)
-        status = self_stages(q, &stages, &err);
+        status = self_stages(&shown, &stages, &err);
+    progress_end(&progress);
     if (status == MGPT_OK && code == EXIT_OK && o->json)
         code = print_stages_json(&stages);
     else if (status == MGPT_OK && code == EXIT_OK)

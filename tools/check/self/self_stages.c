@@ -41,6 +41,7 @@ struct side_by_side {
     struct stage_value *values; /* [n_layer + 1][N_POINTS] */
     mgpt_error *err;
     int compare_only; /* 1: only logits are compared, and the oracle goes on from its own values */
+    struct progress *progress; /* of two passes of the oracle, layer by layer */
 };
 
 static struct stage_value *value_at(const struct side_by_side *b, mgpt_point point, int layer)
@@ -108,6 +109,10 @@ static int compare_point(mgpt_point point, int layer, size_t pos, size_t head, d
 {
     struct side_by_side *b = user;
     struct stage_value *v = value_at(b, point, layer);
+    size_t n_layers = b->n_values / N_POINTS;
+    if (b->progress && point == MGPT_RESID_PRE)
+        progress_show(b->progress, (size_t)b->compare_only * n_layers + (size_t)layer + 1,
+                      2 * n_layers);
     if (!v->data) { /* a point that only the oracle has */
         v->bad = 1;
         note_worst(v, pos, head, 0, row[0], (double)NAN);
@@ -183,7 +188,7 @@ static int compare_model(const mgpt_model *model, const struct self_request *q,
     int status = oracle_describe(model, &spec, &layers, err);
     if (status != MGPT_OK)
         return status;
-    struct side_by_side b = {.n = q->n, .H = spec.n_head, .err = err};
+    struct side_by_side b = {.n = q->n, .H = spec.n_head, .err = err, .progress = q->progress};
     b.n_values = (spec.n_layer + 1) * N_POINTS;
     b.values = mem_new(b.n_values, sizeof *b.values);
     status = b.values ? oracle_engine_pass(model, q->tokens, q->n, MGPT_POINT_BIT(N_POINTS) - 1,
