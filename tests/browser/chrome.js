@@ -54,11 +54,11 @@ class Chrome {
     }
 
     // A new tab of this size. dark: as the system would ask for it.
-    async open({ width = 1280, height = 900, dark = false, touch = false } = {}) {
+    async open({ width = 1280, height = 900, dark = false, touch = false, motion = false } = {}) {
         const { targetId } = await this.send('Target.createTarget', { url: 'about:blank' });
         const { sessionId } = await this.send('Target.attachToTarget', { targetId, flatten: true });
         const page = new Page(this, sessionId, targetId);
-        await page.begin({ width, height, dark, touch });
+        await page.begin({ width, height, dark, touch, motion });
         return page;
     }
 
@@ -91,11 +91,11 @@ class Page {
         if (method === 'Page.loadEventFired') this.loaded();
     }
 
-    async begin({ width, height, dark, touch }) {
+    async begin({ width, height, dark, touch, motion }) {
         for (const domain of ['Page', 'Runtime', 'Log', 'Network']) await this.send(`${domain}.enable`);
         await this.resize(width, height, touch);
         await this.send('Emulation.setEmulatedMedia', { features: [
-            { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }, { name: 'prefers-reduced-motion', value: 'reduce' }] });
+            { name: 'prefers-color-scheme', value: dark ? 'dark' : 'light' }, { name: 'prefers-reduced-motion', value: motion ? 'no-preference' : 'reduce' }] });
     }
 
     resize(width, height, mobile = false) {

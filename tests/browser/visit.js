@@ -625,6 +625,12 @@ async function main() {
         assert.strictEqual(await page.eval('Work.moved'), 0);
     }, { before: 'window.Worker = undefined' }));
     for (const [name, body] of Object.entries(home.each)) await test(`the picture: ${name}`, () => visit(names, '', body));
+    for (const [name, body] of Object.entries(home.each)) // as most people see it
+        if (name !== 'agree') await test(`the picture in motion: ${name}`, () => visit(names, '', body, { motion: true }));
+    for (const name of ['agree', 'agreeInMotion']) {
+        await test(`the picture of six layers: ${name}`, () => visit(shakespeare, '', home.each[name]));
+        await test(`the picture of one token: ${name}`, () => visit(files[4][1], '', home.each[name]));
+    }
     for (const [name, body] of Object.entries(figures.short)) await test(`figures: ${name}`, () => visit(names, '#view=attention&layer=0&head=3&query=4', body));
     for (const [name, body] of Object.entries(figures.long)) await test(`figures of a long text: ${name}`, () => visit(verses, '#view=attention&layer=1&head=0&query=103', body));
     await test('a frame in another page', () => figures.framed(chrome, tmp, (name, ...options) => lab(weights('names'), name, '-p', 'anna', ...options)));

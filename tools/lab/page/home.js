@@ -85,7 +85,10 @@ const Home = (() => {
         theme();
         g.setTransform(size.dpr, 0, 0, size.dpr, 0, 0);
         const moving = flow && flow.at(performance.now());
-        if (moving && moving.over) flow = null;
+        if (moving && moving.over) {
+            flow = null;
+            if (stop && !hovered) HomePanel.stop(stop, panel, example);
+        }
         noteMotion();
         if (HomeDraw.frame(shownView(g, flow && moving)) || flow) redraw();
         const gradient = (name) => `linear-gradient(90deg, ${HomeBake.scale(name)})`;
@@ -271,8 +274,10 @@ const Home = (() => {
         if (first || s.ids !== before || arrived) flow = null;
         before = s.ids;
         if (HomeCamera.still() || s.cell) return;
+        const was = flow;
         if (stop && arrived) flow = stop.grows ? HomeFlow.grow(stop.grows, speed) : stop.ranges.length ? HomeFlow.cells(stop.ranges, (m, r, c) => HomeCell.explain(scene, m, r, c), speed, (e, i) => HomePanel.now(panel, e, i)) : stop.runs ? HomeFlow.row(scene, s.query, RUN, stop.parts) : null;
         else if ((grown || first) && !s.walk) flow = HomeFlow.row(scene, s.query, writing ? RUN / 2 : RUN);
+        if (stop && flow !== was) showPanel();
         if (flow) redraw();
     }
 
@@ -322,7 +327,7 @@ const Home = (() => {
         const e = hovered || chosen, why = HomeWhy.asked(state().cell);
         if (e) HomePanel.number(e, panel);
         else if (why >= 0 && why < Engine.info.vocab) HomeWhy.show(panel, why, state());
-        else if (stop) HomePanel.stop(stop, panel);
+        else if (stop) HomePanel.stop(stop, panel, flow ? null : example);
         else HomePanel.intro(state(), panel);
         if (scrolled) panel.scrollTop = 0; // it makes the browser lay out the page at once
         scrolled = false;
@@ -426,5 +431,5 @@ const Home = (() => {
 
     HomePanel.begin(actions);
     HomeWhy.begin(actions);
-    return { id: 'home', title: 'Picture', mount, update, key, HELP, focusText: () => HomeText.focus(), explain, get scene() { return scene; }, get full() { return everything(); }, get cam() { return camera.cam; }, paint };
+    return { id: 'home', title: 'Picture', mount, update, key, HELP, focusText: () => HomeText.focus(), explain, get scene() { return scene; }, get full() { return everything(); }, get told() { return flow ? undefined : example; }, get cam() { return camera.cam; }, paint };
 })();

@@ -244,7 +244,7 @@ const HomeCell = (() => {
         else embedded(e);
         if (e.part === 'x' && e.layer >= 0 && !Exact.same(e.sum, e.value)) e.note = 'This model scales the stream before each layer, and mixes in the row that it began with.';
         if (e.part === 'x' && e.layer < 0 && Engine.info.arch === 'nanochat' && !Exact.same(e.sum, e.value)) e.note = 'This model then takes away a share of the stream after the middle layer.';
-        e.eq = e.part === 'x' && before < 0 ? (App.tensor('hook_pos_embed') ? 'x = E[token] + P[place]' : 'x = E[token]') : 'x ← x + Δ';
+        e.eq = e.part === 'x' && before < 0 ? equation('x') : 'x ← x + Δ';
     }
 
     function activated(e) {
@@ -258,7 +258,6 @@ const HomeCell = (() => {
         if (lin !== null) take('× linear part', lin, 'lin');
         if (lin !== null && fn) e.sum = Exact.round(e.sum * lin);
         e.sumName = name;
-        e.eq = lin === null ? `${name}(W_1 h)` : `${name}(W_G h) · W_1 h`;
         const relu = name === 'ReLU';
         e.say = relu ? (e.value > 0 ? 'The neuron fired: what is above zero passes.' : 'The neuron is silent: what is below zero becomes zero.')
             : `${name} lets through what is well above zero and holds back the rest.`;
@@ -281,8 +280,23 @@ const HomeCell = (() => {
         ao: () => 'What the heads found, turned back into the language of the stream.', pre: (e) => `How strongly neuron ${e.c} is addressed by ${word(e.r)}.`,
         lin: (e) => `What neuron ${e.c} says if its gate lets it.`, mo: () => 'Only neurons that fired speak here: their value, times what each writes into this place of the stream.',
         lg: (e) => `How much the stream at ${word(e.r)} speaks for ${HomeText.candidate(e.m.ids[e.c])} as what comes next.` };
-    const EQ = { h: 'h = x / rms(x)', h2: 'h = x / rms(x)', fin: 'h = x / rms(x)', q: 'q = W_Q h', k: 'k = W_K h', v: 'v = W_V h', s: 's = q · k / √d', a: 'a = softmax(s)', z: 'z = Σ a v', ao: 'W_O z',
-        pre: 'W_1 h', lin: 'W_1 h', mo: 'W_2 act(W_1 h)', lg: 'logit = W_U x', rq: 'q at its position', rk: 'k at its position' };
+    // The formula of a part, with what this model has: gains, biases, the mean, a gate.
+    function equation(part, layer = 0) {
+        if (NORMS[part]) {
+            const has = (what) => Engine.live && NORMS[part].some((name) => HomeData.vector(`${part === 'fin' ? '' : `blk.${layer}.`}${name}.${what}`));
+            return `${Engine.info.norm === 'layernorm' ? 'h = (x − mean(x)) / sd(x)' : 'h = x / rms(x)'}${has('weight') ? ' · g' : ''}${has('bias') ? ' + b' : ''}`;
+        }
+        if (part === 'x') {
+            const sum = App.tensor('hook_pos_embed') ? 'E[token] + P[place]' : 'E[token]';
+            return App.tensor('ln_embed.hook_normalized') ? `x = norm(${sum})` : `x = ${sum}`;
+        }
+        if (part === 'post') return HomeData.hook(layer, 'mlp.hook_pre_linear') ? `${HomeLabels.act()}(W_G h) · W_1 h` : `${HomeLabels.act()}(W_1 h)`;
+        if (part === 'pre') return HomeData.hook(layer, 'mlp.hook_pre_linear') ? 'W_G h' : 'W_1 h';
+        if (part === 'mo') return `W_2 (${equation('post', layer)})`;
+        return EQ[part];
+    }
+    const EQ = { q: 'q = W_Q h', k: 'k = W_K h', v: 'v = W_V h', s: 's = q · k / √d', a: 'a = softmax(s)', z: 'z = Σ a v', ao: 'W_O z',
+        lin: 'W_1 h', lg: 'logit = W_U x', rq: 'q turned by place · θ', rk: 'k turned by place · θ' };
     const HOW = { s: score, a: shareOf, z: mix, x: stream, mid: stream, h: normed, h2: normed, fin: normed, post: activated, rq: turned, rk: turned };
 
     function weight(e) {
@@ -298,7 +312,7 @@ const HomeCell = (() => {
         const part = m.part.replace(/^([sa])\d+$/, '$1'), e = { scene, m, r, c, part, layer: m.layer, factors: [], rows: [], terms: null, sum: null, sumName: 'sum', order: '', note: '' };
         e.value = m.kind === 'w' && !Engine.live ? NaN : m.get(r, c);
         if (m.kind === 'w') return weight(e);
-        Object.assign(e, { title: TITLE[part], code: CODE[part], eq: EQ[part], where: `token ${r} ${word(r)}, ${'sa'.includes(part) ? `key ${c} ${word(c)}` : part === 'lg' ? `candidate ${HomeText.candidate(m.ids[c])}` : `number ${c}`}` });
+        Object.assign(e, { title: TITLE[part], code: CODE[part], eq: equation(part, m.layer), where: `token ${r} ${word(r)}, ${'sa'.includes(part) ? `key ${c} ${word(c)}` : part === 'lg' ? `candidate ${HomeText.candidate(m.ids[c])}` : `number ${c}`}` });
         if (e.part === 'lg') e.title = `Logit of ${HomeText.candidate(m.ids[c])}`;
         if (SAY[part]) e.say = SAY[part](e);
         (HOW[part] || product)(e);
@@ -315,5 +329,5 @@ const HomeCell = (() => {
         return from.length ? from.reduce((a, x) => (Math.abs(x[1]) > Math.abs(a[1]) ? x : a))[2] : null;
     }
 
-    return { explain, CODE, word };
+    return { explain, equation, CODE, word };
 })();

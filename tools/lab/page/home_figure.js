@@ -80,6 +80,7 @@ const HomeFigure = (() => {
         (s) => rows(`queries of head ${s.head}`, cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, ofHead('attn.hook_q', s, j)])),
         (s) => [rows(`keys of head ${s.head}`, cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, ofHead('attn.hook_k', s, j)])), rows(`values of head ${s.head}`, cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, ofHead('attn.hook_v', s, j)]))],
         (s) => rows(`kept by head ${s.head}: key and value in one row`, cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, Float32Array.from([...ofHead('attn.hook_k', s, j), ...ofHead('attn.hook_v', s, j)])])),
+        (s) => rows(`“${here(s)}”, head ${s.head}: before and after`, [['query', ofHead('attn.hook_q', s, s.query)], ['turned', ofHead('attn.hook_rot_q', s, s.query)]]),
         scores, shared,
         (s) => [shared(s), rows('values, and what is mixed of them', [...cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, ofHead('attn.hook_v', s, j)]), ['mixed', ofHead('attn.hook_z', s, s.query)]])],
         (s) => rows(`“${here(s)}”`, [['mixed', at('attn.hook_z', s)], ['attention adds', at('hook_attn_out', s)], ['stream before', at('hook_resid_pre', s)], ['stream after', at('hook_resid_mid', s)]]),
@@ -87,11 +88,11 @@ const HomeFigure = (() => {
         (s) => [neurons(s), rows(`“${here(s)}”`, [['MLP adds', at('hook_mlp_out', s)], ['stream after', at('hook_resid_post', s)]])],
     ];
 
-    // Of stop n of `of`: the last two are the same in every model.
+    // Of stop n of `last`: the last two are the same in every model.
     function of(stop, n, last, s) {
         if (n >= last - 1) return candidates(s, n === last);
         if (!Engine.info.layers) return null;
-        return n <= FIGURES.length ? FIGURES[n - 1](s) : lengths(stop.parts.slice(0, 4), s);
+        return FIGURES[stop.first] ? FIGURES[stop.first](s) : lengths(stop.parts.slice(0, 4), s);
     }
 
     return { of };

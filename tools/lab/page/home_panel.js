@@ -14,12 +14,14 @@ const HomePanel = (() => {
         return h('p.eq', null, bits);
     }
 
-    // The number that is made right now, with its first products.
-    const FIRSTS = 4;
+    // The number that is made right now, with its largest products in their order.
+    const LARGEST = 4;
     function now(el, e, i = -1) {
-        const out = el.querySelector('.now'), terms = e.terms ? e.terms.slice(0, FIRSTS).map((t) => Numbers.fixed(t.p, 2)).join(' + ').replace(/\+ −/g, '− ') + (e.terms.length > FIRSTS ? ' + …' : '') : '';
+        const order = e.terms ? Numbers.top(e.terms.map((t) => Math.abs(t.p)), LARGEST).sort((a, b) => a - b) : [];
+        const out = el.querySelector('.now'), terms = order.map((n) => Numbers.fixed(e.terms[n].p, 2)).join(' + ').replace(/\+ −/g, '− ') + (order.length && e.terms.length > LARGEST ? ' + …' : '');
         if (out) fill(out, h('span', null, terms ? `${terms} =` : e.title), h('b', null, Numbers.fixed(e.value, 3)));
-        if (out && i >= 0) el.querySelector('.scrub').value = i;
+        const scrub = el.querySelector('.scrub'); // a stop of one number has none
+        if (scrub && i >= 0) scrub.value = i;
     }
 
     // The numbers of a stop one by one, by hand.
@@ -122,10 +124,10 @@ const HomePanel = (() => {
         const i = Engine.info, best = Numbers.best(Engine.logits(state.query)), list = [];
         if (i.layers) {
             const layer = 0, head = Math.min(2, i.heads - 1), a = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, state.query), key = Numbers.best(a);
-            list.push([`What does head ${head} look at?`, `Most at ${HomeCell.word(key)}, ${Math.round(100 * a[key])} %.`, () => go.choose([`${layer}.a${head}`, state.query, key])]);
+            list.push([`What does head ${head} look at?`, `Most at ${HomeCell.word(key)}, ${Numbers.share(a[key])}.`, () => go.choose([`${layer}.a${head}`, state.query, key])]);
         }
         list.push([`Why does it guess ${HomeText.candidate(best)}?`, `Which ${HomeText.unit()}s and which parts speak for it.`, () => App.set({ cell: `why.${best}`, walk: 0 })]);
-        if (i.layers) list.push(['What does the cache hold?', 'Keys and values that never change again.', () => go.stop(5)]);
+        if (i.layers) list.push(['What does the cache hold?', 'Keys and values that never change again.', () => go.stop(HomeWalk.CACHE)]);
         return h('div.try', null, list.map(([q, a, fn], n) => button([h('i', null, n + 1), h('span', null, h('b', null, q), h('span', null, a))], fn)));
     }
 
@@ -141,16 +143,15 @@ const HomePanel = (() => {
         fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES || i.vocab > HomeScene.WHOLE ? 'in this model' : 'in this picture'}`),
             h('h2', null, `A whole GPT${text ? `, reading “${text.length > 26 ? `${text.slice(0, 25)}…` : text}”` : ''}`),
             say(`${unit === 'letter' ? 'Letters come' : 'Text comes'} in at the left. Each ${unit} becomes a row of ${Numbers.count(i.d_model)} numbers, and the rows run down the grey spine, the residual stream.`), say(last),
-            h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${HomeText.candidate(best).replace(/[“”]/g, '')},\u00a0${Math.round(100 * p[best])}\u00a0%`), '.'),
+            h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${HomeText.candidate(best)}, ${Numbers.share(p[best])}`.replace(/ /g, '\u00a0')), '.'),
             h('p.acts', null, button(`▶ Walk through it in ${minutes()}`, () => go.walk(), { kind: '.big', id: 'walk' }), Engine.live && button('Let it write', () => go.write(), { id: 'let-write' })), h('p.eyebrow', null, 'Or try'), tries(state), texts(),
             !Engine.live && h('p.small', null, Engine.info.params ? 'This page holds a recorded run: weights are shown as empty boxes.' : ''));
     }
 
-    function stop(s, el) {
+    // example: what the picture explains; null while numbers are made one by one.
+    function stop(s, el, example) {
         fill(el, h('p.eyebrow', null, `Stop ${s.number} of ${s.of}`), h('h2', null, s.title), say(s.text), s.eq && formula(s.eq), s.ranges.length > 0 && [h('p.now', { 'aria-hidden': 'true' }), scrubber(s, el)], s.figure, s.more && h('p.small', null, Glossary.text(s.more)), s.code && code(s.code));
-        if (!s.example || !HomeCamera.still()) return;
-        const [m, r, c] = s.example;
-        now(el, go.explain([m.id, r, c]), HomeFlow.numbersOf(s.ranges).findIndex((n) => n.a.m === m && n.c === c));
+        if (example) now(el, example, HomeFlow.numbersOf(s.ranges).findIndex((n) => n.a.m === example.m && n.a.r0 === example.r && n.c === example.c));
     }
 
     return { begin: (actions) => { go = actions; }, number, intro, stop, now };

@@ -46,7 +46,7 @@ const HomeText = (() => {
         const a = share(state, j), text = label(id), known = Number.isFinite(surprisal);
         const title = [`position ${j}, ${text}`, known ? `surprisal ${Numbers.fixed(surprisal, 2)} nats` : '',
             Number.isFinite(a) ? `attention ${Numbers.fixed(a, 2)}` : ''].filter(Boolean).join('; ');
-        return button([h('span.g', { style: colours(state, j, surprisal) }, text.replace(/␣/g, '\u00a0')), h('small', null, Number.isFinite(a) ? `${Math.round(100 * a)} %` : '')],
+        return button([h('span.g', { style: colours(state, j, surprisal) }, text.replace(/␣/g, '\u00a0')), h('small', null, Number.isFinite(a) ? Numbers.share(a) : '')],
             () => App.set({ query: j, cell: '' }), { kind: '.tok' + (Token.of(id).control ? '.control' : '') + (j === state.query ? '.on' : '') + (j >= state.step ? '.later' : ''),
                 title, 'aria-label': title, 'aria-current': j === state.query ? 'true' : null, 'data-pos': j });
     }
@@ -54,7 +54,7 @@ const HomeText = (() => {
     function next(state) {
         const p = HomeData.chances(state.query), end = state.query === state.ids.length - 1;
         const [first, ...rest] = Numbers.top(p, NEXT).filter((id, i) => !i || p[id] >= 0.005).map((id, i) => {
-            const text = Token.isEnd(id) ? 'end' : label(id), percent = `${Math.round(100 * p[id])} %`;
+            const text = Token.isEnd(id) ? 'end' : label(id), percent = Numbers.share(p[id]);
             return button([h('span.g', null, text), h('small', null, percent)], () => append(id), { disabled: !Engine.live || !end,
                 kind: '.tok.alt' + (i ? '' : '.likeliest') + (Token.isEnd(id) ? '.control' : ''), title: end ? `append ${text}` : `${text}, ${percent}` });
         });

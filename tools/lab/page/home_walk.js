@@ -11,28 +11,32 @@ const HomeWalk = (() => {
 
     // ---- stops of the first layer; s: state, i: facts of the model ----
 
-    // [title, text, equation, line, parts, regions, more, numbers that are made one by one]
+    // [title, text, equation, line, parts, regions, more, numbers that are made one by one, whether the model has it]
     const FIRST = [
         ['Tokens become rows', (s, i) => `Every token picks its row of ${count(i.d_model)} numbers from a table${HomeData.tensor('pos') ? ', and a row of a second table says where it stands. Both are added' : ''}. Here ${word(s.query)} takes row ${s.ids[s.query]}${HomeData.tensor('pos') ? ` and place ${s.query}` : ''}.`,
-            startEquation, CODE.x, 'emb pos x@', (s) => [['x@', s.query]], (s, i) => `The table has ${plural(i.vocab, 'row')}, one for each token that the model knows${HomeData.tensor('pos') ? `; there are ${count(i.context)} places` : '. Places come in later, when queries and keys are turned'}.`, 'x@'],
-        ['The stream', (s) => `${s.step === 1 ? 'This row is' : `These ${s.step} rows are`} the residual stream. Everything that follows reads from it, and adds to it. Nothing is ever taken away.`, 'x ← x + Δ', 'add(p, p->x, p->a);', 'x@ mid@ x', () => [], (s, i) => `The grey spine, top to bottom: ${count(i.d_model)} numbers for each token.`, 'mid@'],
-        ['The same length', () => 'Before a part reads the stream, it makes a copy in which each row has the same length. What counts is which of its numbers are large beside the others.', 'h = x / rms(x)', CODE.h, 'x@ h@', (s) => [['x@', s.query], ['h@', s.query]],
+            () => HomeCell.equation('x'), CODE.x, 'emb pos x@', (s) => [['x@', s.query]], (s, i) => `The table has ${plural(i.vocab, 'row')}, one for each token that the model knows${HomeData.tensor('pos') ? `; there are ${count(i.context)} places` : '. Places come in later, when queries and keys are turned'}.`, 'x@'],
+        ['The stream', (s) => `${s.step === 1 ? 'This row is' : `These ${s.step} rows are`} the residual stream. Everything that follows reads from it, and adds to it, negative numbers too: a part can erase what another wrote.`, 'x ← x + Δ', 'add(p, p->x, p->a);', 'x@ mid@ x', () => [], (s, i) => `The grey spine, top to bottom: ${count(i.d_model)} numbers for each token.`, 'mid@'],
+        ['The same length', () => `Before a part reads the stream, it makes a copy in which each row has the same length${HomeCell.equation('h').includes('·') ? '; then each number gets a factor of its own, found by training' : ''}. What counts is which of its numbers are large beside the others.`, () => HomeCell.equation('h'), CODE.h, 'x@ h@', (s) => [['x@', s.query], ['h@', s.query]],
             () => (App.tensor('ln_embed.hook_normalized') ? 'In this model the first rows were made this long already, so the copy looks the same. Further down it will not.' : 'Dividing by the root mean square keeps later numbers in a range in which training works.'), 'h@'],
         ['Questions', (s) => `From its row, each token makes a query: what am I looking for? ${word(s.query)} makes its own, head by head.`, 'q = W_Q h', CODE.q, 'h@ wq@ q@', (s) => [['h@', s.query], ['q@', s.query]], (s, i) => `The row meets one column of the matrix after the other, and each gives one number. ${i.d_head} of them belong to a head.`, 'q@'],
         ['Keys and values', () => 'And two more rows: a key, what the token offers to those who look, and a value, what it passes on to them.', 'k = W_K h,  v = W_V h', CODE.k, 'h@ wk@ k@ wv@ v@', (s) => [['h@', s.query], ['k@', s.query], ['v@', s.query]], () => 'The same row goes in; two other matrices give it two other meanings.', 'k@ v@'],
         ['What the cache holds', (s, i) => `Keys and values stay. When the next token comes, one row is added and nothing is computed again: ${plural(s.step, 'row')} kept, ${count(i.context - s.step)} free.`, 'K ← K and k,  V ← V and v', 'kv_append(p);', 'k@ v@ rk@', (s) => [['k@', s.query], ['v@', s.query]],
             (s, i) => `${count(i.kv_heads * i.d_head * 2 * i.layers * 4)} bytes for each token in this page.`, 'grow'],
+        ['Turned by their places', (s) => `How far apart are two tokens? Each pair of numbers of a query and of a key is a point in a plane, and is turned by an angle that grows with the place: ${word(s.query)} stands at place ${s.query}. Both turned alike, their product depends on the distance only.`,
+            () => HomeCell.equation('rq'), CODE.rq, 'q@ rq@ k@ rk@', (s) => [['q@', s.query], ['rq@', s.query], ['rk@', s.query]], () => 'Values are not turned: what a token passes on does not depend on where it stands.', 'rq@', () => HomeData.hook(0, 'attn.hook_rot_q')],
         ['Who fits the question?', scoresText, 's = q · k / √d', CODE.s, 'q@ k@ rq@ rk@ s@', (s, i) => [['q@', s.query, s.head * i.d_head, i.d_head], ['s@h', s.query, 0, s.query + 1]], (s, i) => `The sum is divided by √${i.d_head}, so that longer vectors do not shout. Only tokens that came before are asked: that is the causal mask.`, 's@h'],
         ['Shares that add up to one', sharesText, 'a = softmax(s)', CODE.a, 's@ a@', (s) => [['s@h', s.query, 0, s.query + 1], ['a@h', s.query, 0, s.query + 1]], () => 'Dark is much, pale is little; the empty corner is the future.', 'a@h'],
         ['Mixing', (s) => `Each head now collects: it takes that share of every token’s value and adds them up. What ${word(s.query)} saw is now one row.`, 'z = Σ a v', CODE.z, 'a@ v@ z@', (s, i) => [['a@h', s.query, 0, s.query + 1], ['z@', s.query, s.head * i.d_head, i.d_head]], () => 'The values are above the mix: column by column, row by row.', 'z@h'],
-        ['Back to the stream', (s) => `One more matrix turns what the heads found into the language of the stream, and it is added. The row of ${word(s.query)} now knows something of its neighbours.`, 'x ← x + W_O z', CODE.ao, 'z@ wo@ ao@ mid@', (s) => [['ao@', s.query], ['mid@', s.query]], () => 'Nothing in the stream is lost: the sum holds both.', 'ao@ mid@'],
-        ['Detectors', (s, i) => `Each of the ${count(i.d_mlp)} neurons of the MLP looks for one pattern in the row; ${HomeLabels.act()} keeps what it found.`, 'act(W_1 h)', CODE.post, 'h2@ wg@ w1@ pre@ lin@ post@', (s) => [['pre@', s.query], ['post@', s.query]], silentText, 'pre@ post@'],
-        ['What they add', () => 'Every neuron that fired writes its own row of numbers into the stream.', 'x ← x + W_2 act(W_1 h)', CODE.mo, 'post@ w2@ mo@ x', (s) => [['post@', s.query], ['mo@', s.query]], () => 'The stream now holds the token, what it saw, and what it made of it.', 'mo@'],
+        ['Back to the stream', (s) => `One more matrix turns what the heads found into the language of the stream, and it is added. The row of ${word(s.query)} now knows something of its neighbours.`, 'x ← x + W_O z', CODE.ao, 'z@ wo@ ao@ mid@', (s) => [['ao@', s.query], ['mid@', s.query]], (s) => direction(s, 'hook_attn_out', 'hook_resid_pre'), 'ao@ mid@'],
+        ['Detectors', (s, i) => `Each of the ${count(i.d_mlp)} neurons of the MLP looks for one pattern in the row; ${HomeLabels.act()} keeps what it found.`, () => HomeCell.equation('post'), CODE.post, 'h2@ wg@ w1@ pre@ lin@ post@', (s) => [['pre@', s.query], ['post@', s.query]], silentText, 'pre@ post@'],
+        ['What they add', () => (HomeLabels.act() === 'ReLU' ? 'Every neuron that fired writes its own row of numbers into the stream.' : 'Every neuron writes its own row of numbers into the stream, as strongly as it answered.'), () => `x ← x + W_2 (${HomeCell.equation('post')})`, CODE.mo, 'post@ w2@ mo@ x', (s) => [['post@', s.query], ['mo@', s.query]], (s) => direction(s, 'hook_mlp_out', HomeData.hook(0, 'hook_resid_mid') ? 'hook_resid_mid' : 'hook_resid_pre'), 'mo@'],
     ];
 
-    function startEquation() {
-        const sum = HomeData.tensor('pos') ? 'E[token] + P[place]' : 'E[token]';
-        return App.tensor('ln_embed.hook_normalized') ? `x = norm(${sum})` : `x = ${sum}`;
+    // Where what a part adds points, measured by the cosine with the row that was there.
+    function direction(s, added, before) {
+        const a = HomeData.layerRow(0, added, s.query), x = HomeData.layerRow(0, before, s.query), cosine = Numbers.dot(a, x) / Math.sqrt(Numbers.dot(a, a) * Numbers.dot(x, x));
+        const say = cosine < -0.2 ? 'partly against the stream: it erases some of what was there' : cosine > 0.2 ? 'along the stream: it strengthens what was there' : 'elsewhere than the stream: it adds something new';
+        return `What is added points ${say} (cosine ${Numbers.fixed(cosine, 2)}).`;
     }
 
     function scoresText(s, i) {
@@ -42,7 +46,7 @@ const HomeWalk = (() => {
 
     function sharesText(s) {
         const line = App.line(HomeData.hook(0, 'attn.hook_pattern'), s.head, s.query), best = Numbers.best(line);
-        return `Softmax turns a row of scores into shares of attention. Each row adds up to 1; ${word(s.query)} gives ${Math.round(100 * line[best])} % to ${word(best)} at place ${best}.`;
+        return `Softmax turns a row of scores into shares of attention. Each row adds up to 1; ${word(s.query)} gives ${Numbers.share(line[best])} to ${word(best)} at place ${best}.`;
     }
 
     function silentText(s) {
@@ -62,12 +66,18 @@ const HomeWalk = (() => {
     ];
 
     function nextText(s) {
-        const p = HomeData.chances(s.query), [a, b] = Numbers.top(p, 2), say = (id) => `${HomeText.candidate(id)} with ${Math.round(100 * p[id])} %`;
+        const p = HomeData.chances(s.query), [a, b] = Numbers.top(p, 2), say = (id) => `${HomeText.candidate(id)} with ${Numbers.share(p[id])}`;
         return `Softmax makes probabilities of it: ${say(a)}${b === undefined ? '' : `, ${say(b)}`}. One is drawn, and all begins again with one row more.`;
     }
 
+    // Those of FIRST that this model has.
+    const first = () => FIRST.filter((s) => !s[8] || s[8]());
+
     function stops() {
-        const i = Engine.info, list = i.layers ? FIRST.map(([title, text, eq, code, parts, regions, more, made]) => ({ title, text, eq, code, parts, regions, more, made, layer: 0 })) : [FIRST[0]].map(([title, text, eq, code]) => ({ title, text, eq, code, parts: 'emb pos x', regions: () => [], more: '', made: '' }));
+        const i = Engine.info, list = i.layers ? first().map((row) => {
+            const [title, text, eq, code, parts, regions, more, made] = row;
+            return { title, text, eq, code, parts, regions, more, made, layer: 0, first: FIRST.indexOf(row) };
+        }) : [FIRST[0]].map(([title, text, eq, code]) => ({ title, text, eq, code, parts: 'emb pos x', regions: () => [], more: '', made: '' }));
         for (let l = 1; l < i.layers; l++) {
             const to = i.layers > MOST + 1 && l === MOST ? i.layers - 1 : l;
             list.push(deeper(l, to, i));
@@ -81,7 +91,7 @@ const HomeWalk = (() => {
     // ---- a stop in the picture ----
 
     // The layer that a stop needs unfolded; -1: none.
-    const layerOf = (n) => (stops()[n - 1] && n <= FIRST.length ? 0 : -1);
+    const layerOf = (n) => (stops()[n - 1] && n <= first().length ? 0 : -1);
 
     function partsOf(stop, scene) {
         const all = new Set();
@@ -145,5 +155,7 @@ const HomeWalk = (() => {
 
     const LINES = [...FIRST.map((s) => s[3]), deeper(1, 1, { heads: 1, d_mlp: 1 }).code, ...last({ vocab: 1 }).map((s) => s.code)]; // of page.inc
 
-    return { at, LINES, layerOf, titles: () => stops().map((s) => HomeText.inUnits(s.title)), SECONDS };
+    const CACHE = FIRST.findIndex((s) => s[7] === 'grow');
+
+    return { at, CACHE, LINES, layerOf, titles: () => stops().map((s) => HomeText.inUnits(s.title)), SECONDS };
 })();

@@ -143,6 +143,8 @@ const Numbers = (() => {
     }
 
     // A probability.
+    // Percent in a sentence: whole from ten on, two digits below, and never 0 for what is above it.
+    const share = (p) => `${p >= 0.0995 ? Math.round(100 * p) : p === 0 ? 0 : p < 1e-5 ? '< 0.001' : String(Number((100 * p).toPrecision(2)))} %`;
     const percent = (p) => `${fixed(100 * p, p < 0.0995 ? 2 : 1)} %`;
 
     function scientific(x) {
@@ -152,5 +154,5 @@ const Numbers = (() => {
     const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
 
     return { logSum, softmax, best, logprob, rank, top, kl, entropy, same, dot, length, survivors, losses,
-        range, fixed, cell, signed, exact, percent, scientific, count };
+        range, fixed, cell, signed, exact, share, percent, scientific, count };
 })();
