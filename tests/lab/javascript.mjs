@@ -12,7 +12,8 @@ import {pathToFileURL} from 'node:url';
 import report from './report.js';
 
 const [mgpt, native, root, folder] = process.argv.slice(2).map(name => path.resolve(name));
-const {Model, Sampler} = await import(pathToFileURL(path.join(folder, 'mgpt.js')));
+const js = await import(pathToFileURL(path.join(folder, 'mgpt.js')));
+const {Model, Sampler} = js;
 const tmp = fs.mkdtempSync(path.join(os.tmpdir(), 'mgpt-js-'));
 const weights = name => path.join(root, 'weights', `${name}.gguf`);
 const run = (program, ...args) => execFileSync(program, args, {encoding: 'utf8', env: {...process.env, MGPT_SOURCE_ROOT: root}, stdio: ['ignore', 'pipe', 'ignore']});
@@ -128,6 +129,27 @@ await test('texts: tokens, pieces, characters of several tokens', async () => {
     const decoder = bpe.decoder(), parts = Array.from(bpe.encode(text, {special: false}), decoder.put);
     assert.strictEqual(parts.join('') + decoder.end(), text);
     assert(parts.includes(''));
+});
+await test('memory above 2 GiB', async () => {
+    const model = await open(weights('names')), ids = [bos, 0, 13], plain = model.session();
+    plain.feed(ids);
+    const {wasm} = model.engine, filled = Array.from({length: 33}, () => wasm.lab_room(1 << 26)); // what is free below is taken
+    assert(filled.at(-1) < 0);
+    const session = model.session(), seen = [];
+    session.tap('blocks.0.attn.hook_z', ({rows}) => seen.push(...rows.map(row => row.length)));
+    session.feed(ids);
+    assert.deepStrictEqual([session.logits, Array.from(session.tokens), seen], [plain.logits, ids, [16, 16, 16]]);
+    assert.strictEqual(model.decode(model.encode('anna')), 'anna');
+    assert.strictEqual(new Sampler({seed: 1}).draw(session), new Sampler({seed: 1}).draw(plain));
+});
+await test('mgpt.d.ts names what there is', () => {
+    const types = fs.readFileSync(path.join(folder, 'mgpt.d.ts'), 'utf8').replace(/\/\*[^]*?\*\//g, ''), session = names.session();
+    for (const [, name, body] of types.matchAll(/^export class (\w+) \{([^]*?)^\}/gm)) {
+        const there = {Model: names, Session: session, Sampler: new Sampler()}[name];
+        for (const [, fixed, member] of body.matchAll(/^    (?:(static) |readonly )?(\w+)[(:]/gm))
+            assert(member in (fixed ? js[name] : there), `${name}.${member}`);
+    }
+    assert.deepStrictEqual(Object.keys(js).sort(), [...types.matchAll(/^export class (\w+)/gm)].map(m => m[1]).sort());
 });
 await test('fetch, and that it fails', async () => {
     const server = http.createServer((request, response) => {

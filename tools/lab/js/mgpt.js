@@ -31,7 +31,7 @@ class Model {
         const {wasm, found} = model.engine;
         wasm._initialize?.();
         const at = found(wasm.lab_room(file.length));
-        new Uint8Array(wasm.memory.buffer, at, file.length).set(file);
+        model.view(Uint8Array, at, file.length).set(file);
         if (wasm.lab_open(at, file.length) < 0)
             throw model.refused();
         model.info = model.facts();
@@ -51,15 +51,20 @@ class Model {
         return error;
     }
 
+    // n elements of the module's memory. What the module returns as a pointer is negative above 2 GiB.
+    view(Type, at, n) {
+        return new Type(this.engine.wasm.memory.buffer, at >>> 0, n);
+    }
+
     string(at, n) {
-        const bytes = new Uint8Array(this.engine.wasm.memory.buffer);
-        return new TextDecoder().decode(bytes.subarray(at, n === undefined ? bytes.indexOf(0, at) : at + n));
+        const bytes = this.view(Uint8Array, at);
+        return new TextDecoder().decode(bytes.subarray(0, n ?? bytes.indexOf(0)));
     }
 
     facts() {
         const {wasm} = this.engine, facts = {};
         for (let i = 0, name; (name = wasm.lab_fact(i)) !== 0; i++) {
-            const at = wasm.lab_fact_at(i), view = new DataView(wasm.memory.buffer, at), kind = this.string(name, 1);
+            const at = wasm.lab_fact_at(i), view = this.view(DataView, at), kind = this.string(name, 1);
             facts[this.string(name + 1)] = {t: () => this.string(view.getUint32(0, true)), i: () => view.getInt32(0, true),
                 f: () => view.getInt32(0, true), r: () => view.getFloat32(0, true), c: () => Number(view.getBigUint64(0, true))}[kind]();
         }
@@ -70,7 +75,7 @@ class Model {
     hookList() {
         const {wasm} = this.engine, hooks = [];
         for (let i = 0, at; (at = wasm.lab_hook(i)) !== 0; i++) {
-            const view = new DataView(wasm.memory.buffer, at);
+            const view = this.view(DataView, at);
             hooks.push({name: this.string(at + 8), point: view.getInt32(0, true), layer: view.getInt32(4, true),
                 dims: Array.from({length: view.getUint32(72, true)}, (_, k) => Number(view.getBigUint64(80 + 8 * k, true)))});
         }
@@ -96,7 +101,7 @@ class Model {
         const {wasm, lend, worked} = this.engine, flags = (special ? 0 : 1) | (parse ? 2 : 0);
         const bytes = new TextEncoder().encode(this.info.nfc ? text.normalize('NFC') : text);
         const n = lend([bytes], ([at]) => worked(wasm.lab_encode_as(at, bytes.length, flags)));
-        return n ? new Int32Array(wasm.memory.buffer, wasm.lab_tokens(), n).slice() : new Int32Array(0);
+        return n ? this.view(Int32Array, wasm.lab_tokens(), n).slice() : new Int32Array(0);
     }
 
     // What a text begins with that has this prompt: mgpt generate's tokens.
@@ -108,8 +113,8 @@ class Model {
     pieceOf(what, token) {
         const {wasm, lend} = this.engine;
         return lend([new Uint8Array(4)], ([size]) => {
-            const at = wasm.lab_piece(what, token, size), n = new DataView(wasm.memory.buffer).getUint32(size, true);
-            return new Uint8Array(wasm.memory.buffer, at, n).slice();
+            const at = wasm.lab_piece(what, token, size);
+            return this.view(Uint8Array, at, this.view(DataView, size).getUint32(0, true)).slice();
         });
     }
 
@@ -122,7 +127,7 @@ class Model {
         const stream = new Uint8Array(6), {wasm, lend} = this.engine;
         const put = token => lend([stream, new Uint8Array(TEXT_ROOM + (token < 0 ? 0 : 3 * this.piece(token).length))], ([at, to]) => {
             const n = wasm.lab_stream(at, token, to, TEXT_ROOM);
-            stream.set(new Uint8Array(wasm.memory.buffer, at, stream.length));
+            stream.set(this.view(Uint8Array, at, stream.length));
             return this.string(to, n);
         });
         return {put: token => put(token < 0 ? 2 ** 31 - 1 : token), end: () => put(-1)};
@@ -165,7 +170,7 @@ class Model {
         if (!hook)
             return 0;
         try {
-            const row = (_, i) => new Float32Array(this.engine.wasm.memory.buffer, (data >>> 0) + 4 * i * stride, cols);
+            const row = (_, i) => this.view(Float32Array, (data >>> 0) + 4 * i * stride, cols);
             fn({name: hook.name, layer, pos, rows: Array.from({length: rows}, row)});
             return 0;
         } catch (error) {
@@ -233,13 +238,13 @@ class Session {
 
     // The logits after the last token, a copy; null: nothing has run since the session was made or rewound.
     get logits() {
-        const {wasm} = this.model.engine, at = wasm.lab_logits(this.at);
-        return at ? new Float32Array(wasm.memory.buffer, at, this.model.info.n_vocab).slice() : null;
+        const at = this.model.engine.wasm.lab_logits(this.at);
+        return at ? this.model.view(Float32Array, at, this.model.info.n_vocab).slice() : null;
     }
 
     get pos() { return this.model.engine.wasm.lab_pos(this.at); }
     get nCtx() { return this.model.engine.wasm.lab_session_ctx(this.at); }
-    get tokens() { return new Int32Array(this.model.engine.wasm.memory.buffer, this.model.engine.wasm.lab_held(this.at), this.pos).slice(); }
+    get tokens() { return this.model.view(Int32Array, this.model.engine.wasm.lab_held(this.at), this.pos).slice(); }
 
     rewind(pos) {
         if (!Number.isInteger(pos) || pos < 0 || pos > this.pos)
