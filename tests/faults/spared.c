@@ -37,6 +37,7 @@ static const struct {
     {FAULT_MEMORY, BELOW, "lookup_add", 0,
      "nothing is proposed from here on: slower, the same text"},
     {FAULT_MEMORY, BELOW, "draft_propose", 0, "nothing is proposed: slower, the same text"},
+    {FAULT_MEMORY, BELOW, "tree_add", 0, "a text that comes again runs again: the same numbers"},
     {FAULT_OPEN, BELOW, "pool_cores", 0, "one thread more or less: the same numbers"},
     {FAULT_READ, BELOW, "pool_cores", 0, "the same"},
     {FAULT_MEMORY, BELOW, "pool_new", 0, "threads that nobody asked for: one does the work"},
