@@ -203,6 +203,15 @@ static int raw_row(void *user, size_t i, size_t row, double *out, mgpt_error *er
     return 0;
 }
 
+/* The same, each value a tenth larger or smaller: a pass that is wrong elsewhere, too. */
+static int far_row(void *user, size_t i, size_t row, double *out, mgpt_error *err)
+{
+    int status = raw_row(user, i, row, out, err);
+    for (size_t j = 0; j < (size_t)deep.n_embd; j++)
+        out[j] *= j % 2 ? 1.1 : 0.9;
+    return status;
+}
+
 static void check_layers(const mgpt_model *model, const struct answer *a, int from, int to)
 {
     struct locate l;
@@ -250,6 +259,14 @@ static int hidden_found(const struct hidden_case *c)
     assert_int_equal(answer_place_last(&a, whole, NULL), MGPT_OK);
     assert_int_equal(a.hooks[3].point, MGPT_RESID_POST);
     assert_int_equal(a.hooks[3].layer, 2);
+    told.hooks[3].point = MGPT_FINAL;
+    told.hooks[3].layer = -1;
+    a.row = far_row;
+    assert_int_equal(answer_place_last(&a, whole, NULL), MGPT_OK);
+    assert_int_equal(a.hooks[3].point, MGPT_FINAL);
+    told.hooks[3].point = MGPT_RESID_POST;
+    told.hooks[3].layer = 2;
+    a.row = raw_row;
     mgpt_close(whole);
     right += planted_found(&c->bug, model, &a, c->raw);
     check_layers(model, &a, c->raw_from, c->to);
