@@ -293,7 +293,7 @@ TEST_IN_PLACE(replaces_or_aborts)
     struct stat st;
     outfile_discard(&out); /* a zeroed one: must not close descriptor 0 */
     put_file(place.path, "old");
-    chmod(place.path, 0622); /* which no usual umask leaves */
+    chmod(place.path, 0723); /* which no usual umask leaves */
     assert_int_equal(outfile_open(&out, place.path, NULL), MGPT_OK);
     outfile_write(&out, "new content", 11);
     int fd = out.fd;
@@ -305,7 +305,7 @@ TEST_IN_PLACE(replaces_or_aborts)
     assert_int_equal(replace_file(place.path, "new", NULL), MGPT_OK);
     assert_file(place.path, "new");
     assert_int_equal(stat(place.path, &st), 0);
-    assert_int_equal(st.st_mode & 0777, 0622);
+    assert_int_equal(st.st_mode & 0777, 0723);
     assert_int_equal(n_files(place.dir), 1);
 }
 

@@ -245,6 +245,8 @@ TEST_IN_PLACE(failure_is_the_calls)
     }
     assert_int_equal(mgpt_unembed(late.session, x, late.logits, &err), MGPT_EIO);
     close_late();
+    assert_null(mgpt_open(place.path, NULL, &err)); /* packed at open: refused there */
+    assert_string_equal(err.text, "the disk is gone");
     free(late.logits);
 }
 
