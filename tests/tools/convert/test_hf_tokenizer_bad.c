@@ -60,20 +60,6 @@ static void directory_free(struct directory *d)
 
 /* ---- what was read --------------------------------------------------------------------------- */
 
-#define NUMBER(member)                                                                             \
-    {                                                                                              \
-#member, offsetof(struct ckpt_vocab, member)                                               \
-    }
-
-static const struct {
-    const char *name;
-    size_t at;
-} numbers[] = {
-    NUMBER(bos),          NUMBER(eos),           NUMBER(eot),         NUMBER(unknown),
-    NUMBER(add_bos),      NUMBER(add_eos),       NUMBER(nfc),         NUMBER(add_space_prefix),
-    NUMBER(ranked),       NUMBER(space_missing), NUMBER(space_first), NUMBER(space_alone),
-    NUMBER(whole_pieces), NUMBER(graphemes),     NUMBER(fuse_unknown)};
-
 static json_t *texts_of(const struct gguf_str *texts)
 {
     json_t *list = json_array();
@@ -98,29 +84,28 @@ static json_t *types_of(const struct ckpt_vocab *v)
     return json_string(digits);
 }
 
-/* The facts of a vocabulary under the names that hf_tokenizers.json uses. */
+/* Every field of a vocabulary under its name, and its tokens. */
+#define ID_JSON(v) json_integer(v)
+#define REAL_JSON(v) json_real((double)(v))
+#define CHOICE_JSON(v) json_integer(v)
+#define SWITCH_JSON(v) json_integer(v)
+#define FLAG_JSON(v) json_integer(v)
+#define TEXT_JSON(v) json_stringn((v).n ? (v).p : "", (v).n)
+#define BYTES_JSON(v) json_integer((json_int_t)(v).n)
+#define TEXTS_JSON(v) texts_of(v)
+#define IDS_JSON(v) ids_of(v)
+#define DOUBLES_JSON(v) json_integer((json_int_t)arr_len(v))
+#define FACT(kind, type, field, ...) json_object_set_new(facts, #field, kind##_JSON(v->field));
 static json_t *facts_of(const struct ckpt_vocab *v)
 {
     json_t *facts = json_object();
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        int32_t n;
-        memcpy(&n, (const char *)v + numbers[i].at, sizeof n);
-        json_object_set_new(facts, numbers[i].name, json_integer(n));
-    }
+    VOCAB_FIELDS(FACT)
     json_object_set_new(facts, "model", v->model ? json_string(v->model) : json_null());
     json_object_set_new(facts, "pre", v->pre ? json_string(v->pre) : json_null());
-    json_object_set_new(
-        facts, "template",
-        json_stringn(v->chat_template.n ? v->chat_template.p : "", v->chat_template.n));
+    json_object_set_new(facts, "template", TEXT_JSON(v->chat_template));
     json_object_set_new(facts, "tokens", texts_of(v->tokens));
     json_object_set_new(facts, "merges", texts_of(v->merges));
     json_object_set_new(facts, "types", types_of(v));
-    json_object_set_new(facts, "ends", ids_of(v->ends));
-    json_object_set_new(facts, "lstrip", ids_of(v->lstrip));
-    json_object_set_new(facts, "rstrip", ids_of(v->rstrip));
-    json_object_set_new(facts, "literal", ids_of(v->literal));
-    json_object_set_new(facts, "before", ids_of(v->before));
-    json_object_set_new(facts, "after", ids_of(v->after));
     return facts;
 }
 
@@ -212,6 +197,85 @@ TEST(rows)
     }
     assert_int_equal(n, 222);
     json_decref(groups);
+}
+
+/* ---- absent keys ----------------------------------------------------------------------------- */
+
+/* The facts of tokenizer.json in which `key` of the part marked @ is absent, 0 or 1. */
+static json_t *facts_with(const char *json, const char *key, int value)
+{
+    struct directory d = {.n = 0};
+    struct checkpoint c;
+    mgpt_error err = {.text = ""};
+    const char *mark = strchr(json, '@');
+    char *text = malloc(strlen(json) + strlen(key) + 400);
+    assert_non_null(text);
+    sprintf(text, "{%.*s", (int)(mark - json), json);
+    if (value >= 0)
+        sprintf(text + strlen(text), "\"%s\":%s,", key, value ? "true" : "false");
+    sprintf(text + strlen(text),
+            "%s\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<u>\":3},\"merges\":[[\"a\",\"b\"]]}}",
+            mark + 1);
+    add_file(&d, "tokenizer.json", text);
+    if (read_directory(&c, &d, 100, &err) != MGPT_OK)
+        fail_msg("%s: %s", text, err.text);
+    json_t *facts = facts_of(&c.vocab);
+    ckpt_free(&c);
+    free(text);
+    return facts;
+}
+
+#define MODEL "\"model\":{\"type\":\"BPE\","
+#define ADDED(keys) "\"added_tokens\":[{@\"id\":3,\"content\":\"<u>\"" keys "}],"
+#define SPACES "\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},"
+
+/* An absent key is what it is in Hugging Face's tokenizers, and the other value gives another file. */
+TEST(absent_keys)
+{
+    static const struct {
+        const char *json, *key;
+        int usual;
+    } cases[] = {
+        {"\"pre_tokenizer\":{@\"type\":\"Digits\"}," MODEL, "individual_digits", 0},
+        {"\"pre_tokenizer\":{@\"type\":\"ByteLevel\"}," MODEL, "add_prefix_space", 1},
+        {"\"pre_tokenizer\":{@\"type\":\"ByteLevel\"}," MODEL, "use_regex", 1},
+        {"\"pre_tokenizer\":{@\"type\":\"Metaspace\",\"replacement\":\"_\"}," MODEL,
+         "add_prefix_space", 1},
+        {"\"pre_tokenizer\":{@\"type\":\"Metaspace\",\"replacement\":\"_\"}," MODEL, "split", 1},
+        {"\"pre_tokenizer\":{@\"type\":\"Split\",\"pattern\":{\"String\":\"x\"},\"behavior\":"
+         "\"Isolated\"}," MODEL,
+         "invert", 0},
+        {"\"normalizer\":{@\"type\":\"Strip\",\"strip_right\":true}," SPACES MODEL, "strip_left",
+         0},
+        {"\"normalizer\":{@\"type\":\"Strip\",\"strip_left\":true}," SPACES MODEL, "strip_right",
+         0},
+        {"\"normalizer\":{@\"type\":\"BertNormalizer\"}," SPACES MODEL, "clean_text", 1},
+        {"\"normalizer\":{@\"type\":\"BertNormalizer\"}," SPACES MODEL, "handle_chinese_chars", 1},
+        {"\"normalizer\":{@\"type\":\"BertNormalizer\"}," SPACES MODEL, "lowercase", 1},
+        {"\"normalizer\":{@\"type\":\"BertNormalizer\",\"lowercase\":false}," SPACES MODEL,
+         "strip_accents", 0},
+        {"\"normalizer\":{@\"type\":\"BertNormalizer\",\"lowercase\":true}," SPACES MODEL,
+         "strip_accents", 1},
+        {"\"decoder\":{@\"type\":\"WordPiece\",\"prefix\":\"##\"}," SPACES MODEL, "cleanup", 1},
+        {SPACES ADDED("") MODEL, "special", 0},
+        {SPACES ADDED("") MODEL, "single_word", 0},
+        {SPACES ADDED("") MODEL, "lstrip", 0},
+        {SPACES ADDED("") MODEL, "rstrip", 0},
+        {SPACES ADDED("") "\"normalizer\":{\"type\":\"Lowercase\"}," MODEL, "normalized", 1},
+        {SPACES "\"model\":{@\"type\":\"BPE\",", "byte_fallback", 0},
+        {SPACES "\"model\":{@\"type\":\"BPE\",\"unk_token\":\"<u>\",", "fuse_unk", 0},
+        {SPACES "\"model\":{@\"type\":\"BPE\",", "ignore_merges", 0},
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        json_t *absent = facts_with(cases[i].json, cases[i].key, -1);
+        json_t *usual = facts_with(cases[i].json, cases[i].key, cases[i].usual);
+        json_t *other = facts_with(cases[i].json, cases[i].key, !cases[i].usual);
+        if (!json_equal(absent, usual) || json_equal(absent, other))
+            fail_msg("%s: absent, it is not %d", cases[i].key, cases[i].usual);
+        json_decref(absent);
+        json_decref(usual);
+        json_decref(other);
+    }
 }
 
 /* ---- lengths --------------------------------------------------------------------------------- */
