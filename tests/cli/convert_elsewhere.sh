@@ -44,9 +44,9 @@ for directory in "$golden"/*/; do
     check "keys that llama.cpp ignores: $(basename "$directory")" tells "${directory%/}"
 done
 
-# What depends on a value or on the number of layers. set_config NAME PYTHON: a copy of a golden model in $tmp/NAME
-# with a changed configuration; nothing is compared, so weights need not fit: only the plan is printed.
-set_config()
+# What depends on a value or on the number of layers. changed NAME PYTHON KEYS: whether the conversion of a golden
+# model with a changed configuration, and a copy of it, name these keys.
+changed()
 {
     rm -rf "$tmp/changed" && cp -r "$golden/$1" "$tmp/changed"
     python3 -c 'import json, sys
@@ -54,12 +54,17 @@ path = sys.argv[1] + "/config.json"
 c = json.load(open(path))
 exec(sys.argv[2])
 json.dump(c, open(path, "w"))' "$tmp/changed" "$2"
-    run convert "$tmp/changed" "$tmp/changed.gguf" --no-tokenizer --dry-run
-    [ "$code" -eq 0 ]
+    run convert "$tmp/changed" "$tmp/changed.gguf" --no-tokenizer
+    [ "$code" -eq 0 ] && [ "$(told)" = "$3" ] || return 1
+    run convert "$tmp/changed.gguf" "$tmp/copy.gguf" --dry-run
+    [ "$code" -eq 0 ] && [ "$(told)" = "$3" ]
 }
-yarn='c["rope_parameters"]["beta_fast"] = 16; c["sliding_window"] = None'
-check "bounds of YaRN that are not 32 and 1" eval 'set_config mistral_yarn "$yarn" && [ "$(told)" = rope.scaling.yarn_beta_fast ]'
-check "no window" eval 'set_config mistral_yarn "c[\"sliding_window\"] = None" && [ "$(told)" = "" ]'
-check "no clamp" eval 'set_config olmoe "c[\"clip_qkv\"] = None" && [ "$(told)" = "" ]'
-check "Gemma 2 with the usual scale" eval 'set_config gemma2 "c[\"query_pre_attn_scalar\"] = c[\"head_dim\"]" && [ "$(told)" = "" ]'
+yarn='r = c["rope_parameters"]; c["sliding_window"] = None;'
+check "bounds of YaRN: 16 and 1" changed mistral_yarn "$yarn r['beta_fast'] = 16" rope.scaling.yarn_beta_fast
+check "bounds of YaRN: 32 and 2" changed mistral_yarn "$yarn r['beta_slow'] = 2" rope.scaling.yarn_beta_slow
+check "no window" changed mistral_yarn 'c["sliding_window"] = None' ""
+check "no clamp" changed olmoe 'c["clip_qkv"] = None' ""
+check "Gemma 2 with the usual scale" changed gemma2 'c["query_pre_attn_scalar"] = c["head_dim"]' ""
+check "weights of experts that do not sum to 1" changed qwen3_moe 'c["norm_topk_prob"] = False' expert_weights_norm
+check "weights of experts that sum to 1" changed olmoe 'c["norm_topk_prob"] = True; c["clip_qkv"] = None' expert_weights_norm
 finish
