@@ -354,11 +354,14 @@ static void ground(enum screen_scale scale, double value, int rgb[3])
 /* Minus is blue and plus is rust, as in the lab, in notebooks and in patch --html. */
 TEST(signs_have_their_colours)
 {
-    int minus[3], none[3], plus[3];
+    int between[3], minus[3], none[3], plus[3];
+    ground(SCREEN_SIGNS, 0.125, between); /* 0xb5dafb and 0x5f9fdb, 1 to 3: 116.5, 173.75, 227 */
     ground(SCREEN_SIGNS, 1.0 / 6, minus);
     ground(SCREEN_SIGNS, 0.5, none);
     ground(SCREEN_SIGNS, 5.0 / 6, plus);
     const int want[3][3] = {{0x5f, 0x9f, 0xdb}, {0x22, 0x24, 0x2b}, {0xdd, 0x86, 0x42}};
+    const int mixed[3] = {117, 174, 227};
+    assert_memory_equal(between, mixed, sizeof between);
     assert_memory_equal(minus, want[0], sizeof minus);
     assert_memory_equal(none, want[1], sizeof none);
     assert_memory_equal(plus, want[2], sizeof plus);
