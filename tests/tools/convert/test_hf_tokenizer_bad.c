@@ -201,7 +201,7 @@ TEST(rows)
 
 /* ---- absent keys ----------------------------------------------------------------------------- */
 
-/* The facts of tokenizer.json in which `key` of the part marked @ is absent, 0 or 1. */
+/* The facts of tokenizer.json (here with ' for ") in which `key` of the part marked @ is absent, 0 or 1. */
 static json_t *facts_with(const char *json, const char *key, int value)
 {
     struct directory d = {.n = 0};
@@ -212,10 +212,11 @@ static json_t *facts_with(const char *json, const char *key, int value)
     assert_non_null(text);
     sprintf(text, "{%.*s", (int)(mark - json), json);
     if (value >= 0)
-        sprintf(text + strlen(text), "\"%s\":%s,", key, value ? "true" : "false");
-    sprintf(text + strlen(text),
-            "%s\"vocab\":{\"a\":0,\"b\":1,\"ab\":2,\"<u>\":3},\"merges\":[[\"a\",\"b\"]]}}",
+        sprintf(text + strlen(text), "'%s':%s,", key, value ? "true" : "false");
+    sprintf(text + strlen(text), "%s'vocab':{'a':0,'b':1,'ab':2,'<u>':3},'merges':[['a','b']]}}",
             mark + 1);
+    for (char *p = text; *p; p++)
+        *p = *p == '\'' ? '"' : *p;
     add_file(&d, "tokenizer.json", text);
     if (read_directory(&c, &d, 100, &err) != MGPT_OK)
         fail_msg("%s: %s", text, err.text);
@@ -225,9 +226,12 @@ static json_t *facts_with(const char *json, const char *key, int value)
     return facts;
 }
 
-#define MODEL "\"model\":{\"type\":\"BPE\","
-#define ADDED(keys) "\"added_tokens\":[{@\"id\":3,\"content\":\"<u>\"" keys "}],"
-#define SPACES "\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},"
+#define BPE "'model':{'type':'BPE',"
+#define PRE(keys) "'pre_tokenizer':{@" keys "}," BPE
+#define NORM(keys) "'pre_tokenizer':{'type':'WhitespaceSplit'},'normalizer':{@" keys "}," BPE
+#define ADDED(rest)                                                                                \
+    "'pre_tokenizer':{'type':'WhitespaceSplit'},'added_tokens':[{@'id':3,'content':'<u>'}]," rest  \
+        BPE
 
 /* An absent key is what it is in Hugging Face's tokenizers, and the other value gives another file. */
 TEST(absent_keys)
@@ -236,35 +240,31 @@ TEST(absent_keys)
         const char *json, *key;
         int usual;
     } cases[] = {
-        {"\"pre_tokenizer\":{@\"type\":\"Digits\"}," MODEL, "individual_digits", 0},
-        {"\"pre_tokenizer\":{@\"type\":\"ByteLevel\"}," MODEL, "add_prefix_space", 1},
-        {"\"pre_tokenizer\":{@\"type\":\"ByteLevel\"}," MODEL, "use_regex", 1},
-        {"\"pre_tokenizer\":{@\"type\":\"Metaspace\",\"replacement\":\"_\"}," MODEL,
-         "add_prefix_space", 1},
-        {"\"pre_tokenizer\":{@\"type\":\"Metaspace\",\"replacement\":\"_\"}," MODEL, "split", 1},
-        {"\"pre_tokenizer\":{@\"type\":\"Split\",\"pattern\":{\"String\":\"x\"},\"behavior\":"
-         "\"Isolated\"}," MODEL,
-         "invert", 0},
-        {"\"normalizer\":{@\"type\":\"Strip\",\"strip_right\":true}," SPACES MODEL, "strip_left",
-         0},
-        {"\"normalizer\":{@\"type\":\"Strip\",\"strip_left\":true}," SPACES MODEL, "strip_right",
-         0},
-        {"\"normalizer\":{@\"type\":\"BertNormalizer\"}," SPACES MODEL, "clean_text", 1},
-        {"\"normalizer\":{@\"type\":\"BertNormalizer\"}," SPACES MODEL, "handle_chinese_chars", 1},
-        {"\"normalizer\":{@\"type\":\"BertNormalizer\"}," SPACES MODEL, "lowercase", 1},
-        {"\"normalizer\":{@\"type\":\"BertNormalizer\",\"lowercase\":false}," SPACES MODEL,
-         "strip_accents", 0},
-        {"\"normalizer\":{@\"type\":\"BertNormalizer\",\"lowercase\":true}," SPACES MODEL,
-         "strip_accents", 1},
-        {"\"decoder\":{@\"type\":\"WordPiece\",\"prefix\":\"##\"}," SPACES MODEL, "cleanup", 1},
-        {SPACES ADDED("") MODEL, "special", 0},
-        {SPACES ADDED("") MODEL, "single_word", 0},
-        {SPACES ADDED("") MODEL, "lstrip", 0},
-        {SPACES ADDED("") MODEL, "rstrip", 0},
-        {SPACES ADDED("") "\"normalizer\":{\"type\":\"Lowercase\"}," MODEL, "normalized", 1},
-        {SPACES "\"model\":{@\"type\":\"BPE\",", "byte_fallback", 0},
-        {SPACES "\"model\":{@\"type\":\"BPE\",\"unk_token\":\"<u>\",", "fuse_unk", 0},
-        {SPACES "\"model\":{@\"type\":\"BPE\",", "ignore_merges", 0},
+        {PRE("'type':'Digits'"), "individual_digits", 0},
+        {PRE("'type':'ByteLevel'"), "add_prefix_space", 1},
+        {PRE("'type':'ByteLevel'"), "use_regex", 1},
+        {PRE("'type':'Metaspace','replacement':'_'"), "add_prefix_space", 1},
+        {PRE("'type':'Metaspace','replacement':'_'"), "split", 1},
+        {PRE("'type':'Split','pattern':{'String':'x'},'behavior':'Isolated'"), "invert", 0},
+        {NORM("'type':'Strip','strip_right':true"), "strip_left", 0},
+        {NORM("'type':'Strip','strip_left':true"), "strip_right", 0},
+        {NORM("'type':'BertNormalizer'"), "clean_text", 1},
+        {NORM("'type':'BertNormalizer'"), "handle_chinese_chars", 1},
+        {NORM("'type':'BertNormalizer'"), "lowercase", 1},
+        {NORM("'type':'BertNormalizer','lowercase':false"), "strip_accents", 0},
+        {NORM("'type':'BertNormalizer','lowercase':true"), "strip_accents", 1},
+        {"'pre_tokenizer':{'type':'WhitespaceSplit'},'decoder':{@'type':'WordPiece','prefix':'##'}"
+         "," BPE,
+         "cleanup", 1},
+        {ADDED(""), "special", 0},
+        {ADDED(""), "single_word", 0},
+        {ADDED(""), "lstrip", 0},
+        {ADDED(""), "rstrip", 0},
+        {ADDED("'normalizer':{'type':'Lowercase'},"), "normalized", 1},
+        {"'pre_tokenizer':{'type':'WhitespaceSplit'},'model':{@'type':'BPE',", "byte_fallback", 0},
+        {"'pre_tokenizer':{'type':'WhitespaceSplit'},'model':{@'type':'BPE','unk_token':'<u>',",
+         "fuse_unk", 0},
+        {"'pre_tokenizer':{'type':'WhitespaceSplit'},'model':{@'type':'BPE',", "ignore_merges", 0},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         json_t *absent = facts_with(cases[i].json, cases[i].key, -1);
