@@ -1,4 +1,5 @@
-/* --regex in a vocabulary that drops the space before a text, as SentencePiece's do. */
+/* --regex and --heal in a vocabulary that drops the space before a text, as SentencePiece's do, and whose end token has a
+ * text. */
 #include "base/mem.h"
 #include "choose/chooser.h"
 #include "support/tok_file.h"
@@ -6,7 +7,7 @@
 
 #include <math.h>
 
-enum { BOS = 1, SPACE_A = 3, B = 4, N_TOKENS = 5 };
+enum { BOS = 1, SPACE_A = 3, B = 4, END = 5, N_TOKENS = 7 };
 
 struct constraint_test {
     struct tok_file file;
@@ -16,7 +17,7 @@ struct constraint_test {
     int32_t history[8]; /* the first token is not drawn */
 };
 
-/* <unk>, <s>, </s>, a with a space before it (U+2581), b. */
+/* <unk>, <s>, </s>, a with a space before it (U+2581), b, what ends a text: ab with a space, and bb. */
 static void open_test(struct constraint_test *t)
 {
     const mgpt_model_params params = {.vocab_only = 1};
@@ -25,7 +26,9 @@ static void open_test(struct constraint_test *t)
     tok_file_sentencepiece(&t->file, 0);
     tok_file_token(&t->file, "\xe2\x96\x81\x61", 1, 0);
     tok_file_token(&t->file, "b", 1, 0);
-    tok_file_edit(&t->file, "u32 bos_token_id 1; u32 eos_token_id 2");
+    tok_file_token(&t->file, "\xe2\x96\x81\x61\x62", 1, 0);
+    tok_file_token(&t->file, "bb", 1, 0);
+    tok_file_edit(&t->file, "u32 bos_token_id 1; u32 eos_token_id 5");
     tok_file_encode(&t->file);
     t->model = mgpt_open_bytes(t->file.bytes, arr_len(t->file.bytes), &params, NULL);
     assert_non_null(t->model);
@@ -90,5 +93,35 @@ TEST(complete_texts)
     assert_false(chooser_is_complete(&t.chooser, t.history, 2)); /* one token may follow */
     t.history[2] = B;
     assert_true(chooser_is_complete(&t.chooser, t.history, 3));
+    close_test(&t);
+}
+
+/* What ends a text continues none: it is not drawn for its bytes, and no prompt goes back for it. */
+TEST(end_tokens_with_bytes)
+{
+    struct constraint_test t;
+    struct heal h = {.next = -1};
+    const int32_t prompt[] = {BOS, SPACE_A};
+    open_test(&t);
+    set_regex(&t, "ab[b]");
+    assert_false(may_draw(&t, 1, END));
+    assert_int_equal(heal_open(&h, t.model, prompt, 2, NULL), MGPT_OK);
+    assert_int_equal(h.n_bytes, 0);
+    assert_int_equal(h.n_kept, 2);
+    heal_close(&h);
+    close_test(&t);
+}
+
+/* bb can go over each border of bb: the prompt's first token stays all the same. */
+TEST(one_token_is_kept)
+{
+    struct constraint_test t;
+    struct heal h = {.next = -1};
+    const int32_t prompt[] = {B, B};
+    open_test(&t);
+    assert_int_equal(heal_open(&h, t.model, prompt, 2, NULL), MGPT_OK);
+    assert_int_equal(h.n_bytes, 1);
+    assert_int_equal(h.n_kept, 1);
+    heal_close(&h);
     close_test(&t);
 }
