@@ -61,6 +61,22 @@ run lab "$names" --at attention -o lab2.html
 check "an address that names nothing is refused" eval '[ $code -eq 2 ] && [ ! -e lab2.html ] &&
     grep -qF "found '\''attention'\''" err'
 
+# ---- what sites show of a link ----
+
+run lab "$names" -p anna --title 'a "b" <c' --about 'x & "y"' --picture 'https://a/"b.png' -o card.html
+check "--title, --about and --picture are in the head" eval 'sed -n "/^<title>/,/^<.head>/p" card.html >top && diff - top <<END
+<title>a &quot;b&quot; &lt;c</title>
+<meta property="og:type" content="website">
+<meta property="og:title" content="a &quot;b&quot; &lt;c">
+<meta name="description" content="x &amp; &quot;y&quot;">
+<meta property="og:description" content="x &amp; &quot;y&quot;">
+<meta property="og:image" content="https://a/&quot;b.png">
+<meta name="twitter:card" content="summary_large_image">
+</head>
+END'
+check "without them the title names the model, and there is no card" eval '! grep -qE "og:|twitter" lab.html &&
+    grep -qxF "<title>names · mgpt lab</title>" lab.html'
+
 # ---- the policy ----
 
 # hash_of TAG: of the one element without attributes, as a browser hashes what is between the tags.

@@ -37,6 +37,7 @@ struct lab {
     int embed;
     int json;
     const char *at; /* what follows # in the address that the page opens with; NULL: none */
+    struct page_top top;
     struct file file;
     const uint8_t *bytes; /* of the model's GGUF file, in `file` or in the engine */
     size_t n_bytes;
@@ -199,10 +200,13 @@ static int put_run(struct lab *lab, mgpt_error *err)
 static int put_all(struct lab *lab, mgpt_error *err)
 {
     const char *name = lab->engine.info.name;
+    struct page_top top = lab->top;
     char title[256];
-    snprintf(title, sizeof title, "%s", name[0] ? name : lab->engine.path);
+    snprintf(title, sizeof title, "%s \u00b7 mgpt lab", name[0] ? name : lab->engine.path);
+    if (!top.title)
+        top.title = title;
     lab_describe(lab);
-    int status = page_open(&lab->page, lab->path, title, err);
+    int status = page_open(&lab->page, lab->path, &top, err);
     if (status == MGPT_OK)
         page_put_packed(&lab->page, "mgpt-module", lab_module.data, lab_module.n);
     if (status == MGPT_OK)
@@ -293,6 +297,11 @@ int cmd_lab(int argc, char **argv)
         {"--embed", NULL, CLI_FLAG, &lab.embed, 0, 0, "for a frame in a page or notebook"},
         {"--at", "LINK", CLI_TEXT, &lab.at, 0, 0,
          "where the page opens: its address after #, view=attention"},
+        {"--title", "TEXT", CLI_TEXT, &lab.top.title, 0, 0,
+         "the page's title (default: the model's name)"},
+        {"--about", "TEXT", CLI_TEXT, &lab.top.about, 0, 0,
+         "what sites say of the page where someone links it"},
+        {"--picture", "URL", CLI_TEXT, &lab.top.picture, 0, 0, "what they show: https://..."},
         {"--json", NULL, CLI_FLAG, &lab.json, 0, 0, "say what was written as a JSON object"},
         {"--static", NULL, CLI_FLAG, &lab.recorded, 0, 0, "record one run, without the weights"},
     };

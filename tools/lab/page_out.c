@@ -21,7 +21,7 @@ static void put_part(struct page_out *page, const struct lab_part *part)
     outfile_write(&page->file, part->data, part->n);
 }
 
-/* As text of an element: markup as references, what must not be shown as '?'. */
+/* As text of an element or an attribute: markup as references, what must not be shown as '?'. */
 static void put_escaped(struct page_out *page, const char *text)
 {
     size_t n = strlen(text);
@@ -32,6 +32,8 @@ static void put_escaped(struct page_out *page, const char *text)
             page_put_text(page, "&lt;");
         else if (code == '&')
             page_put_text(page, "&amp;");
+        else if (code == '"')
+            page_put_text(page, "&quot;");
         else if (utf8_dangerous(code) || utf8_hidden(code))
             page_put_text(page, "?");
         else
@@ -39,14 +41,44 @@ static void put_escaped(struct page_out *page, const char *text)
     }
 }
 
-int page_open(struct page_out *page, const char *path, const char *title, mgpt_error *err)
+/* `name` is all of the tag before its value. */
+static void put_meta(struct page_out *page, const char *name, const char *value)
+{
+    page_put_text(page, "<meta ");
+    page_put_text(page, name);
+    page_put_text(page, " content=\"");
+    put_escaped(page, value);
+    page_put_text(page, "\">\n");
+}
+
+/* The title, and tags of the Open Graph protocol: the card that sites show for a link to the page. */
+static void put_top(struct page_out *page, const struct page_top *top)
+{
+    page_put_text(page, "<title>");
+    put_escaped(page, top->title);
+    page_put_text(page, "</title>\n");
+    if (!top->about && !top->picture)
+        return;
+    put_meta(page, "property=\"og:type\"", "website");
+    put_meta(page, "property=\"og:title\"", top->title);
+    if (top->about) {
+        put_meta(page, "name=\"description\"", top->about);
+        put_meta(page, "property=\"og:description\"", top->about);
+    }
+    if (top->picture) {
+        put_meta(page, "property=\"og:image\"", top->picture);
+        put_meta(page, "name=\"twitter:card\"", "summary_large_image");
+    }
+}
+
+int page_open(struct page_out *page, const char *path, const struct page_top *top, mgpt_error *err)
 {
     *page = (struct page_out){0};
     int status = files_create(&page->file, path, FILES_PAGE, err);
     if (status < 0)
         return status;
     put_part(page, &lab_head);
-    put_escaped(page, title);
+    put_top(page, top);
     put_part(page, &lab_body);
     return MGPT_OK;
 }

@@ -24,8 +24,13 @@ struct page_out {
     int n_bits;
 };
 
-/* Opens the file and writes everything up to the first block. The title is any bytes. */
-int page_open(struct page_out *page, const char *path, const char *title, mgpt_error *err);
+/* What sites and search engines read of a page: any bytes. `about` and `picture`, an address, may be NULL. */
+struct page_top {
+    const char *title, *about, *picture;
+};
+
+/* Opens the file and writes everything up to the first block. */
+int page_open(struct page_out *page, const char *path, const struct page_top *top, mgpt_error *err);
 
 /* A block that is packed already. */
 void page_put_packed(struct page_out *page, const char *id, const void *data, size_t n);

@@ -112,7 +112,6 @@ const Main = (() => {
 
     function describe() {
         const i = Engine.info, part = (text) => h('span', null, text), rest = (text) => h('span.rest', null, text);
-        document.title = `${i.name || i.arch} · mgpt lab`;
         fill($('model'), h('b', null, i.name || i.arch), rest(i.arch), part(`${i.layers} ${i.layers === 1 ? 'layer' : 'layers'} of ${i.heads} heads`), rest(`width ${i.d_model}`),
             part(`${Numbers.count(i.params)} parameters`), rest(`vocabulary ${Numbers.count(i.vocab)}`), rest(`context ${i.context}`));
         fill($('mode'), h('b', null, Engine.live ? 'live' : 'recorded'), Engine.live ? ' the model and the engine are in this page'
