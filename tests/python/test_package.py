@@ -24,7 +24,11 @@ def test_wheel():
         commands = subprocess.run([os.environ["MGPT"], "--help"], capture_output=True, text=True, check=True).stdout
     assert {"mgpt/libmgpt.so", "mgpt/mgpt", "mgpt/py.typed"} <= set(files)
     assert len(pages) == 1 + len(re.findall("^  [a-z]+  ", commands, re.M))
-    assert any("pcre2" in f for f in licences) or not shutil.which("dpkg-query")
+    inside = ["pcre2", "jansson", "edit", "utf8proc", "zlib", "bsd", "md", "ncurses", "stb"] if shutil.which("dpkg-query") else []
+    assert all(any(name in f for f in licences) for name in [*inside, "pages"]), licences
+    classifiers = re.findall("^Classifier: (.*)", metadata, re.M)
+    assert len(classifiers) >= 10 and "Typing :: Typed" in classifiers
+    assert metadata.partition("\n\n")[2].startswith("# mgpt in Python")
     assert max(map(int, needed)) == int(re.search(r"manylinux_2_(\d+)_", path)[1])
     assert re.findall("Requires-Dist: (.*)", metadata) == ["numpy"]
 
@@ -38,6 +42,9 @@ def test_metadata_comes_first(root, tmp_path, monkeypatch):
         for name in ("METADATA", "entry_points.txt"):
             assert (tmp_path / folder / name).read_bytes() == wheel.read(f"{folder}/{name}")
     assert b"Requires-Python: >=3.10" in (tmp_path / folder / "METADATA").read_bytes()
+    monkeypatch.setenv("MGPT_ADDRESS", "https://example.org/mgpt")
+    backend.prepare_metadata_for_build_wheel(str(tmp_path / "again"))
+    assert b"\nProject-URL: Homepage, https://example.org/mgpt\nClassifier: " in (tmp_path / "again" / folder / "METADATA").read_bytes()
 
 
 def test_only_glibc_is_asked_for():

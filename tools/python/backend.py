@@ -18,6 +18,7 @@ from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
+STB = "/usr/share/doc/libstb-dev/copyright"  # headers, so no file of it is linked
 GLIBC = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread))\.so\b")
 METADATA = """Metadata-Version: 2.1
 Name: mgpt
@@ -27,11 +28,19 @@ License: MIT
 Requires-Python: >=3.10
 Requires-Dist: numpy
 Keywords: gpt,transformer,inference,interpretability
+{address}Classifier: Development Status :: 4 - Beta
+Classifier: Environment :: Console
+Classifier: Intended Audience :: Developers
+Classifier: Intended Audience :: Education
+Classifier: Intended Audience :: Science/Research
 Classifier: License :: OSI Approved :: MIT License
 Classifier: Operating System :: POSIX :: Linux
 Classifier: Programming Language :: C
 Classifier: Programming Language :: Python :: 3
+Classifier: Programming Language :: Python :: 3 :: Only
+Classifier: Programming Language :: Python :: Implementation :: CPython
 Classifier: Topic :: Scientific/Engineering :: Artificial Intelligence
+Classifier: Typing :: Typed
 Description-Content-Type: text/markdown
 
 """
@@ -71,8 +80,11 @@ def without_unwinding(program):
 
 
 def licences(names):
-    """{file of licenses/: bytes} for the libraries that are inside: what Debian's packages say. Elsewhere there are none."""
-    files = {}
+    """{file of licenses/: bytes} for the libraries that are inside: what Debian's packages say, which elsewhere are none; and for
+    the engine in pages of mgpt lab."""
+    files = {"pages.txt": (ROOT / "tools/lab/page/licences.txt").read_bytes()}
+    if Path(STB).exists():
+        files["libstb-dev.txt"] = Path(STB).read_bytes()
     for name in names if shutil.which("dpkg-query") else ():
         owner = subprocess.run(["dpkg-query", "-S", f"*/lib{name}.a"], capture_output=True, text=True)
         package = owner.stdout.partition(":")[0]
@@ -83,7 +95,9 @@ def licences(names):
 
 def described(version):
     """What does not depend on the build: {file of the folder .dist-info: bytes}."""
-    return {"METADATA": METADATA.format(version=version).encode() + (HERE / "README.md").read_bytes(),
+    address = os.environ.get("MGPT_ADDRESS")  # where the project is, https://...
+    lines = f"Project-URL: Homepage, {address}\n" if address else ""
+    return {"METADATA": METADATA.format(version=version, address=lines).encode() + (HERE / "README.md").read_bytes(),
             "entry_points.txt": ENTRY_POINTS.encode()}
 
 
