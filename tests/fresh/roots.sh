@@ -136,6 +136,18 @@ other_wheel() { # FROM
     fi
 }
 
+# The Debian packages of this machine's `ninja release`, where it has been made, without recommended packages.
+install_debs() {
+    rm -rf "$folder/$release/tmp/debs"
+    mkdir "$folder/$release/tmp/debs"
+    cp "$debs"/*.deb "$folder/$release/tmp/debs/"
+    inside root 'apt-get install -y -qq --no-install-recommends /tmp/debs/*.deb gcc libc6-dev pkg-config' && same root /usr/bin/mgpt &&
+        inside root "printf '#include <mgpt.h>\nint main(void) { mgpt_close(0); return 0; }\n' >/tmp/main.c &&
+            cc /tmp/main.c -o /tmp/main \$(pkg-config --cflags --libs mgpt) && /tmp/main &&
+            cc -static /tmp/main.c -o /tmp/main \$(pkg-config --static --cflags --libs mgpt) && /tmp/main"
+}
+debs=$(dirname "$(dirname "$mgpt")")/release
+
 for release; do
     : >"$folder/$release.log"
     step "debootstrap, git, a user" make_root
@@ -150,6 +162,7 @@ for release; do
     fi
     step "README's program with README's command" readers_compilers
     step "wheel" make_wheel
+    [ ! -d "$debs" ] || step "packages of ninja release" install_debs
 done
 for release; do
     for other; do

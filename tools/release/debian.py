@@ -45,13 +45,14 @@ PACKAGES = (
 COPYRIGHT = """\
 Format: https://www.debian.org/doc/packaging-manuals/copyright-format/1.0/
 Upstream-Name: mgpt
-
+Comment: Other authors have written parts of what is inside.
+{inside}
 Files: *
 Copyright: 2026 the mgpt authors
 License: Expat
 
 License: Expat
-"""
+{text}"""
 # What lintian says of every package that is outside of Debian, or that is one build for two releases.
 OVERRIDES = {
     "initial-upload-closes-no-bugs": "the package is not in Debian",
@@ -78,13 +79,18 @@ def changelog(work):
             f" -- {maintainer()}  {date}\n").encode()
 
 
+def indented(path, first=0):
+    """The lines of a file as they are in a field."""
+    lines = path.read_text(encoding="utf-8").rstrip("\n").split("\n")[first:]
+    return "".join(f" {line}\n" if line.strip() else " .\n" for line in lines)
+
+
 def copyright_file():
     """mgpt's, and the texts of what is inside (as in the folder of licences)."""
-    body = "\n".join(" " + (line or ".") for line in (ROOT / "LICENSE").read_text(encoding="utf-8").rstrip("\n").split("\n")[4:])
-    inside = (Path("/usr/share/doc/libutf8proc-dev/copyright"), Path("/usr/share/doc/libstb-dev/copyright"), ROOT / "tools/lab/page/licences.txt")
-    note = "".join(f"\nComment: {p.parent.name if p.name == 'copyright' else 'pages of mgpt lab'}, which is inside:\n"
-                   + "".join(f" {line}\n" if line else " .\n" for line in p.read_text(encoding="utf-8").rstrip("\n").split("\n")) for p in inside)
-    return (COPYRIGHT + body + "\n" + note).encode()
+    inside = "".join(f" .\n {name}:\n .\n" + indented(path) for name, path in (
+        ("utf8proc", Path("/usr/share/doc/libutf8proc-dev/copyright")), ("stb", Path("/usr/share/doc/libstb-dev/copyright")),
+        ("pages of mgpt lab", ROOT / "tools/lab/page/licences.txt")))
+    return COPYRIGHT.format(inside=inside, text=indented(ROOT / "LICENSE", 4)).encode()
 
 
 def install(work, folder):
@@ -120,10 +126,9 @@ def add_documents(work, package, root):
     if package.name == "mgpt":
         (doc / "examples").mkdir()
         shutil.copy(ROOT / "weights/names.gguf", doc / "examples")
-    if OVERRIDES:
-        overrides = root / "usr/share/lintian/overrides" / package.name
-        overrides.parent.mkdir(parents=True)
-        overrides.write_text("".join(f"# {why}\n{package.name}: {tag}\n" for tag, why in OVERRIDES.items()), encoding="utf-8")
+    overrides = root / "usr/share/lintian/overrides" / package.name
+    overrides.parent.mkdir(parents=True)
+    overrides.write_text("".join(f"# {why}\n{package.name}: {tag}\n" for tag, why in OVERRIDES.items()), encoding="utf-8")
 
 
 def shared_depends(root):

@@ -26,7 +26,7 @@ import libraries
 import sbom
 from work import ROOT, Work, run
 
-SEED_MODEL = "weights/names.gguf"
+LAB_ABOUT = "A GPT of 4,192 numbers that makes up names. It runs in this page: step through it, ask why it says a letter, change it."
 
 
 # ---- the artefacts ----
@@ -63,7 +63,8 @@ def make_lab(work):
     run("ninja", "-C", work.build, "tools/mgpt", env=work.env)
     picture = shutil.copy(ROOT / "tests/browser/lab.png", work.out / "lab.png")
     page = work.out / "index.html"
-    run(work.build / "tools/mgpt", "lab", ROOT / SEED_MODEL, "-p", "anna", "-o", page, "--quiet", env=work.env)
+    run(work.build / "tools/mgpt", "lab", ROOT / "weights/names.gguf", "-p", "anna", "-o", page, "--title", "mgpt lab: inside a GPT",
+        "--about", LAB_ABOUT, "--picture", f"{work.lab_address}{Path(picture).name}", "--quiet", env=work.env)
     return [page, picture]
 
 
