@@ -10,17 +10,24 @@ the rest, where 297 of them occur again. The loss is the mean of -log p over all
 included. One thread and a fixed seed: the run repeats bit for bit on one version of PyTorch.
 
     train_names.py names.txt -o /tmp/names.json && mgpt convert /tmp/names.json weights/names.gguf
+
+With --snapshots DIR it also writes what the model was after the steps of SNAPSHOTS (and at the end), for `mgpt lab`:
+
+    train_names.py names.txt -o /tmp/names.json --snapshots /tmp/steps
+    for f in /tmp/steps/*.json; do mgpt convert $f weights/names-steps/$(basename $f .json).gguf --type f16; done
 """
 
 import argparse
 import json
 import math
+import os
 import random
 
 import torch
 from torch.nn import functional as F
 
 N_EMBD, N_HEAD, N_CTX, BOS, N_VOCAB = 16, 4, 16, 26, 27
+SNAPSHOTS = (0, 5, 10, 20, 40, 70, 100, 150, 200, 300, 500, 800, 1200, 2000, 4000)
 SHAPES = {
     "wte": (N_VOCAB, N_EMBD),
     "wpe": (N_CTX, N_EMBD),
@@ -82,6 +89,7 @@ def train(w, cfg, train_set, held_out):
     inputs, targets = train_set
     optimizer = torch.optim.AdamW(w.values(), lr=cfg.lr, betas=(0.9, 0.99), weight_decay=0.0)
     for step in range(cfg.steps):
+        snapshot(cfg, step, w)
         rate = 0.5 * (1 + math.cos(math.pi * step / cfg.steps))
         optimizer.param_groups[0]["lr"] = cfg.lr * min(rate, (step + 1) / 100)
         rows = torch.randint(len(inputs), (cfg.batch,))
@@ -93,6 +101,12 @@ def train(w, cfg, train_set, held_out):
             with torch.no_grad():
                 print(f"step {step + 1:6d}  batch loss {loss.item():.4f}  "
                       f"held out {loss_of(w, *held_out).item():.4f}", flush=True)
+
+
+def snapshot(cfg, step, w):
+    """What the model is after so many steps."""
+    if cfg.snapshots and (step in SNAPSHOTS or step == cfg.steps):
+        save(os.path.join(cfg.snapshots, f"step-{step:05d}.json"), w)
 
 
 @torch.no_grad()
@@ -120,6 +134,7 @@ def options():
     parser = argparse.ArgumentParser(description="train the microgpt names model")
     parser.add_argument("names", help="names.txt")
     parser.add_argument("-o", "--output", required=True, help="the JSON file to write")
+    parser.add_argument("--snapshots", metavar="DIR", help="a folder for the model after some of the steps")
     parser.add_argument("--steps", type=int, default=20000)
     parser.add_argument("--batch", type=int, default=256)
     parser.add_argument("--lr", type=float, default=1e-2)
@@ -130,6 +145,8 @@ def options():
 
 def main():
     cfg = options()
+    if cfg.snapshots:
+        os.makedirs(cfg.snapshots, exist_ok=True)
     torch.set_num_threads(1)
     torch.manual_seed(cfg.seed)
     training, held_out = (to_tensors(names) for names in read_names(cfg.names))
@@ -137,6 +154,7 @@ def main():
     print(f"{len(training[0])} names to train on, {len(held_out[0])} held out, "
           f"{sum(p.numel() for p in w.values())} parameters, torch {torch.__version__}")
     train(w, cfg, training, held_out)
+    snapshot(cfg, cfg.steps, w)
     save(cfg.output, w)
     print(" ".join(sample(w, 0.5) for _ in range(20)))
 

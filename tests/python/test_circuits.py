@@ -111,6 +111,23 @@ def test_vowels(names):
     assert [i for i in found.order() if not names.decode([i])] == [26] and found.along[26] == 0
 
 
+def test_steps(root, names):
+    """What weights/README.md says of the snapshots: head 2's own order; the last is names.gguf, rounded."""
+    steps = sorted((root / "weights/names-steps").glob("step-*.gguf"))
+    first = {}
+    for path in steps:
+        found = mgpt.Model(path).circuits("qk", 0, 2)
+        first[int(path.stem[5:])] = "".join(found.labels[i] for i in found.order() if i < 26)[:6]
+    said = [line.strip("| \n").split(" | ") for line in (root / "weights/README.md").read_text().splitlines()
+            if line.startswith(("| step", "| head 2"))]
+    assert len(first) == 16 and first[100] == "ioueay"
+    assert {int(step.replace(",", "")): letters for step, letters in zip(said[0][1:], said[1][1:])}.items() <= first.items()
+    last = mgpt.Model(steps[-1])
+    for name in names.tensors:
+        if names.tensors[name][0] == "F32" and last.tensors[name][0] == "F16":
+            assert np.array_equal(last.tensor(name), names.tensor(name).astype(np.float16).astype(np.float32))
+
+
 def test_refused(names):
     with pytest.raises(ValueError, match="kind: expected qk, places"):
         names.circuits("kq")
