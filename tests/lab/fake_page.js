@@ -1,6 +1,8 @@
 /* A document without a browser: as much of one as the lab's page needs. Everything is as
- * large as the window. The text of a canvas is what was last written into it. */
+ * large as the window. A canvas keeps what was drawn in its last frame: the texts, and a hash of all calls
+ * (with two digits after the point) and of the bytes of images. */
 'use strict';
+const crypto = require('crypto');
 const { readPage } = require('./open_page.js');
 
 class FakeNode {
@@ -23,20 +25,32 @@ class FakeNode {
 
 const asNode = (c) => (c instanceof FakeNode ? c : new FakeNode(String(c)));
 
-// What a 2d context draws: texts are kept, in the order of drawing.
+// FNV-1a
+function hashed(hash, bytes) {
+    for (let i = 0; i < bytes.length; i++) hash = Math.imul(hash ^ bytes[i], 0x01000193);
+    return hash >>> 0;
+}
+const drawn = (x) => (typeof x === 'number' ? x.toFixed(2) : x instanceof FakeElement ? x.ink : x && x.data ? crypto.createHash('sha1').update(x.data).digest('hex') : Array.isArray(x) ? `[${x.map(drawn)}]` : String(x));
+
+// What a 2d context draws: calls and settings, in order.
 function context(canvas) {
     const kept = { canvas, measureText: (t) => ({ width: 6 * t.length, actualBoundingBoxAscent: 8, actualBoundingBoxDescent: 2 }) };
     const image = (w, h) => ({ width: w, height: h, data: new Uint8ClampedArray(4 * w * h) });
-    Object.assign(kept, { fillText: (t) => canvas.write(t), createImageData: image, getImageData: (x, y, w, h) => image(w, h),
-        createLinearGradient: () => ({ addColorStop() {} }), createPattern: () => ({}) });
-    return new Proxy(kept, { get: (k, name) => (name in k ? k[name] : () => undefined) });
+    Object.assign(kept, { createImageData: image, getImageData: (x, y, w, h) => image(w, h), createLinearGradient: () => ({ addColorStop() {} }), createPattern: () => ({}) });
+    const call = (name) => (...args) => {
+        canvas.draw(name, args);
+        if (name === 'fillText') canvas.words.push(args[0]);
+        return kept[name] && kept[name](...args);
+    };
+    return new Proxy(kept, { get: (k, name) => (name in k && typeof k[name] !== 'function' ? k[name] : call(name)),
+        set: (k, name, value) => { canvas.draw(name, [value]); k[name] = value; return true; } });
 }
 
 class FakeElement extends FakeNode {
     constructor(tag) {
         super('');
-        Object.assign(this, { tagName: tag.toUpperCase(), localName: tag, childNodes: [], attributes: new Map(), listeners: [], words: [], value: '', hidden: false, checked: false,
-            clientWidth: 1200, clientHeight: 800, offsetWidth: 1200, offsetHeight: 800, scrollWidth: 0, scrollHeight: 0, scrollLeft: 0, scrollTop: 0, offsetParent: null, tabIndex: -1 });
+        Object.assign(this, { tagName: tag.toUpperCase(), localName: tag, childNodes: [], attributes: new Map(), listeners: [], words: [], ink: 0, value: '', hidden: false, checked: false,
+            clientWidth: FakeElement.wide, clientHeight: FakeElement.high, offsetWidth: FakeElement.wide, offsetHeight: FakeElement.high, scrollWidth: 0, scrollHeight: 0, scrollLeft: 0, scrollTop: 0, offsetParent: null, tabIndex: -1 });
         this.dataset = new Proxy({}, { set: (d, k, v) => { this.attributes.set(`data-${k}`, String(v)); return true; }, get: (d, k) => this.attributes.get(`data-${k}`),
             deleteProperty: (d, k) => { this.attributes.delete(`data-${k}`); return true; } });
         const style = { setProperty: (k, v) => { style[k] = v; }, removeProperty: (k) => { delete style[k]; } };
@@ -59,11 +73,17 @@ class FakeElement extends FakeNode {
     appendChild(n) { this.append(n); return n; }
     append(...nodes) { nodes.map(asNode).forEach((n) => { n.remove(); n.parentNode = this; this.childNodes.push(n); }); }
     replaceChildren(...nodes) { [...this.childNodes].forEach((c) => c.remove()); this.append(...nodes); }
-    all() { return this.children.flatMap((c) => [c, ...c.all()]); }
+    all(found = []) {
+        for (const c of this.childNodes) if (c instanceof FakeElement) {
+            found.push(c);
+            c.all(found);
+        }
+        return found;
+    }
     contains(e) { return e === this || this.all().includes(e); }
     setAttribute(k, v) {
         this.attributes.set(k, String(v));
-        if (['id', 'value', 'type', 'name', 'min', 'max'].includes(k)) this[k] = String(v);
+        if (['id', 'value', 'type', 'name', 'min', 'max', 'step'].includes(k)) this[k] = String(v);
         if (k === 'class') this.className = v;
         if (['checked', 'hidden', 'disabled'].includes(k)) this[k] = true;
         if (k === 'selected') for (let p = this.parentNode; p; p = p.parentNode) if (p.tagName === 'SELECT') p.value = this.value;
@@ -106,26 +126,29 @@ class FakeElement extends FakeNode {
     select() {}
     scrollIntoView() {}
     setPointerCapture() {}
-    // A picture: the texts of its last frame.
-    write(text) {
-        if (this.drawn !== FakeElement.frame) this.words = [];
+    clear() { this.words = []; this.ink = 0x811C9DC5; }
+    // A picture: what its last frame drew.
+    draw(name, args) {
+        if (this.drawn !== FakeElement.frame) this.clear();
         this.drawn = FakeElement.frame;
-        this.words.push(text);
+        this.ink = hashed(this.ink, Buffer.from(`${name} ${args.map(drawn)};`));
     }
-    get width() { return 1200; }
-    set width(w) { this.words.length = 0; }
-    get height() { return 800; }
-    set height(h) { this.words.length = 0; }
-    getBoundingClientRect() { return { left: 0, top: 0, right: 1200, bottom: 800, width: 1200, height: 800, x: 0, y: 0 }; }
+    get width() { return FakeElement.wide; }
+    set width(w) { this.clear(); }
+    get height() { return FakeElement.high; }
+    set height(h) { this.clear(); }
+    getBoundingClientRect() { return { left: 0, top: 0, right: this.width, bottom: this.height, width: this.width, height: this.height, x: 0, y: 0 }; }
     getClientRects() { return [this.getBoundingClientRect()]; }
     getContext() { return this.drawing || (this.drawing = context(this)); }
 }
 
-/* The page of a file, opened: {document, App, Engine, tick, $}. tick(ms) lets time go on, by frames. */
-async function openFake(file, names) {
+/* The page of a file, opened in a window of this size: {document, App, Engine, tick, $}. tick(ms) lets time go on, by frames;
+ * timers wait for it as soon as the page is open. */
+async function openFake(file, names, wide = 1200, high = 800) {
+    Object.assign(FakeElement, { wide, high, active: null });
     const body = new FakeElement('body'), html = new FakeElement('html'), head = new FakeElement('head');
     const { blocks, scripts } = readPage(file);
-    let now = 0, frames = [];
+    let now = 0, frames = [], timers = [], started = false;
     const document = { body, head, documentElement: html, title: '', hidden: false, currentScript: null, listeners: [], createElement: (tag) => new FakeElement(tag), createElementNS: (ns, tag) => new FakeElement(tag),
         getElementById: (id) => (blocks.has(id) ? { textContent: blocks.get(id) } : body.all().find((e) => e.id === id) || null),
         querySelector: (s) => body.querySelector(s), querySelectorAll: (s) => body.querySelectorAll(s), addEventListener: (t, fn) => body.addEventListener(t, fn), get activeElement() { return FakeElement.active || body; } };
@@ -137,8 +160,11 @@ async function openFake(file, names) {
     class Observer { observe() {} unobserve() {} disconnect() {} }
     const window = { addEventListener() {}, devicePixelRatio: 1 };
     const given = { document, window, parent: window, location: { hash: '', href: 'file:///page.html' }, history: { replaceState() {} }, navigator: {}, Node: FakeNode, ResizeObserver: Observer,
-        matchMedia: () => ({ matches: false, addEventListener() {} }), innerWidth: 1200, innerHeight: 800, devicePixelRatio: 1, scrollY: 0, getComputedStyle: () => ({ getPropertyValue: () => '#102030', fontSize: '14px' }),
-        addEventListener() {}, removeEventListener() {}, requestAnimationFrame: (fn) => frames.push(fn), cancelAnimationFrame() {}, performance: { now: () => now, mark() {} }, Worker: undefined, ImageData: class {} };
+        matchMedia: () => ({ matches: false, addEventListener() {} }), innerWidth: FakeElement.wide, innerHeight: FakeElement.high, devicePixelRatio: 1, scrollY: 0, getComputedStyle: () => ({ getPropertyValue: () => '#102030', fontSize: '14px' }),
+        addEventListener() {}, removeEventListener() {}, requestAnimationFrame: (fn) => frames.push(fn), cancelAnimationFrame() {},
+        setTimeout: (fn, ms = 0, ...args) => (started ? timers.push({ at: now + ms, fn: () => fn(...args) }) : setTimeout(fn, ms, ...args)), clearTimeout: (id) => (started && typeof id === 'number' ? delete timers[id - 1] : clearTimeout(id)),
+        performance: { now: () => now, mark() {} }, Worker: undefined, 
+        ImageData: class { constructor(data, width) { Object.assign(this, { data, width }); } } };
     const run = new Function(...Object.keys(given), `${scripts};return {${names.join(',')}};`)(...Object.values(given));
     const tick = (ms) => {
         for (const end = now + ms; now < end;) {
@@ -147,9 +173,15 @@ async function openFake(file, names) {
             frames = [];
             FakeElement.frame = now;
             due.forEach((fn) => fn(now));
+            timers.forEach((t, i) => {
+                if (t.at > now) return;
+                delete timers[i];
+                t.fn();
+            });
         }
     };
     for (let i = 0; !html.dataset.ready && i < 1000; i++) await new Promise((done) => { setTimeout(done, 5); });
+    started = true;
     tick(100);
     return { ...run, document, tick, $: (id) => document.getElementById(id) };
 }

@@ -1,7 +1,8 @@
 'use strict';
-// Every room of a lab page without a browser: what it says of one model in some states, after keys and clicks, is that of
-// rooms.txt. MGPT_WRITE=1 writes the file again. node rooms.js MGPT ROOT
+// Every room of a lab page without a browser: what it says of four models in some states, after keys and clicks, is that of
+// rooms.txt (of three of them: its hash). MGPT_WRITE=1 writes the file again. node rooms.js MGPT ROOT
 const assert = require('assert');
+const crypto = require('crypto');
 const { execFileSync } = require('child_process');
 const fs = require('fs');
 const os = require('os');
@@ -12,35 +13,95 @@ const { FakeElement, openFake } = require('./fake_page.js');
 const [mgpt, root] = process.argv.slice(2), folder = fs.mkdtempSync(path.join(os.tmpdir(), 'mgpt-rooms-'));
 const BLOCKS = /^(TR|P|DIV|H\d|LI|DT|DD|LABEL|BUTTON|CAPTION|PRE|SECTION|DIALOG|TABLE|CANVAS)$/;
 
-// The text of an element by lines, with the sizes of bars, the texts of pictures and what can be typed or chosen.
+// The text of an element by lines, with the sizes of bars, the texts of pictures and a hash of all that they draw, and what can be typed
+// or chosen.
 function said(el) {
     if (!(el instanceof FakeElement)) return el.textContent;
     if (el.hidden || (el.tagName === 'DIALOG' && !el.open)) return '';
     const bar = el.classList.contains('fill') ? `[${parseFloat(el.style.width || 0).toFixed(2)}%]` : '';
-    const own = { INPUT: el.checked ? '(x)' : `<${el.value}>`, SELECT: `<${el.value}>`, CANVAS: [...new Set(el.words)].join(' ') }[el.tagName] || '';
+    const own = { INPUT: el.checked ? '(x)' : `<${el.value}>`, SELECT: `<${el.value}>`, CANVAS: [...new Set(el.words), `drawn ${(el.ink >>> 0).toString(16)}`].join(' ') }[el.tagName] || '';
     const inner = bar + own + el.childNodes.map(said).join(/^(TD|TH|TR|CHIP)$/.test(el.tagName) ? ' ' : '');
     return BLOCKS.test(el.tagName) ? `\n${inner}\n` : /^T[DH]$/.test(el.tagName) ? ` ${inner} |` : inner;
 }
 
+// What makes files, or needs some.
+const FILES = /file|save|download|copy|share|image|svg|png|record/i;
+
+function shown(e) {
+    for (; e instanceof FakeElement; e = e.parentNode) if (e.hidden || (e.tagName === 'DIALOG' && !e.open)) return false;
+    return true;
+}
+
 const lines = (el) => said(el).split('\n').map((l) => l.replace(/\s+/g, ' ').trim()).filter(Boolean);
 
-async function main() {
+const all = [], texts = new Map();
+
+// A line in place of many, which failures print.
+function short(title, told) {
+    const line = `${title}: ${crypto.createHash('sha256').update(told.join('\n')).digest('hex').slice(0, 12)}`;
+    texts.set(line, told);
+    return line;
+}
+
+// A page opened, and {page, note(title), go(title, state)}: what it says after a change, without what it said before.
+async function visit(what, args, inFull) {
     const file = path.join(folder, 'page.html');
-    execFileSync(mgpt, ['lab', path.join(root, 'weights/names.gguf'), '-p', 'anna', '-o', file], { stdio: ['ignore', 'ignore', 'pipe'] });
-    const page = await openFake(file, ['App', 'Home']), { App, tick, $ } = page, all = [];
+    execFileSync(mgpt, ['lab', ...args, '-o', file], { stdio: ['ignore', 'ignore', 'pipe'] });
+    const page = await openFake(file, ['App', 'Home'], ...(inFull ? [] : [480, 320])), { App, tick, $ } = page;
     let before = [];
-    const note = (title) => { // what the note before does not have
-        const now = [lines($('strip')).join('  '), ...lines($('edits')), ...lines($('rooms')), ...lines($('message'))];
-        all.push(`== ${title}`, ...now.filter((l) => !before.includes(l)));
+    const note = (title) => {
+        const now = [lines($('strip')).join('  '), ...lines($('edits')), ...lines($('rooms')), ...lines($('message'))], told = now.filter((l) => !before.includes(l));
+        if (inFull) all.push(`== ${title}`, ...told);
+        else all.push(short(`== ${what}: ${title}`, told));
         before = now;
     };
-    const go = (title, state) => {
+    const go = (title, state, ms = 1000) => {
         App.set(state);
-        tick(App.state.view === 'home' ? 1000 : 50);
+        tick(App.state.view === 'home' ? ms : 50);
         note(title);
     };
-    test('the page opens', () => assert.strictEqual(page.document.documentElement.dataset.ready, 'yes'));
-    all.push(...lines($('model')), ...lines($('mode')));
+    test(`the page of ${what} opens`, () => assert.strictEqual(page.document.documentElement.dataset.ready, 'yes'));
+    if (inFull) all.push(...lines($('model')), ...lines($('mode')));
+    return { page, note, go };
+}
+
+// Uses the controls of a room, each name once: sliders, numbers, lists and boxes, then at most 40 buttons.
+function sweep(page, view) {
+    const used = new Set(), told = [], nameOf = (e) => `${e.tagName} ${e.type} ${e.id} ${e.getAttribute('aria-label') || e.parentNode.textContent}`;
+    const next = (selector) => page.$('rooms').querySelectorAll(selector).find((e) => !used.has(nameOf(e)) && e.type !== 'file' && shown(e) && !e.disabled && !FILES.test(nameOf(e)));
+    for (let e; used.size < 150 && (e = next('input,select') || (told.length < 40 && next('button')));) {
+        used.add(nameOf(e));
+        if (e.tagName === 'BUTTON') e.click();
+        else if (e.tagName === 'SELECT') e.value = e.options[e.options.length - 1].value;
+        else if (e.type === 'range') e.value = String(Number(e.min) + Number(e.step || 1) * Math.floor((0.75 * (e.max - e.min)) / Number(e.step || 1)));
+        else if (e.type === 'number') e.value = '1.5';
+        else e.checked = e.type === 'radio' || !e.checked;
+        if (e.tagName !== 'BUTTON') for (const event of ['input', 'change']) e.send(event);
+        if (page.App.state.view !== view) page.App.set({ view });
+        page.tick(50);
+        told.push([nameOf(e), ...lines(page.$('rooms')), ...lines(page.$('message'))].join('\n'));
+    }
+    all.push(short(`== ${view}: ${told.length} controls`, told));
+}
+
+// Grouped heads, LayerNorms with a bias, ALiBi, parallel branches: all rooms in two states, cells of each kind.
+async function visitOther(name) {
+    const file = path.join(folder, `${name}.gguf`);
+    execFileSync(mgpt, ['convert', path.join(root, 'tests/golden', name), file, '--no-tokenizer'], { stdio: 'ignore' });
+    const { page, go } = await visit(name, [file, '--ids', '3,1,4,1,5']);
+    for (const view of ['home', 'predict', 'attention', 'inside', 'block', 'experiment']) {
+        go(view, { view });
+        go(`${view}: another place`, { query: 2, layer: 1, head: 2, key: 1, step: 4 });
+        page.App.set({ query: 4, head: 0, layer: 0, step: 5 });
+    }
+    for (const cell of cells(page)) go(`home: cell ${cell}`, { view: 'home', cell }, 200);
+}
+
+// A cell of each picture of the first layer, of its second head, and of what has no layer; in the second row.
+const cells = (page) => [...page.Home.scene.mats].filter(([id, m]) => m.layer <= 0 && m.rows > 1 && (!m.tri || /1$/.test(id))).map(([id, m]) => `${id}.1.${m.tri ? 0 : Math.min(m.cols - 1, 5)}`);
+
+async function main() {
+    const { page, note, go } = await visit('names', [path.join(root, 'weights/names.gguf'), '-p', 'anna'], true), { App, tick, $ } = page;
     for (const view of ['home', 'predict', 'attention', 'inside', 'block', 'experiment']) {
         go(view, { view });
         go(`${view}: another place`, { query: 2, layer: 0, head: 3, key: 1, step: 4 });
@@ -71,11 +132,17 @@ async function main() {
         tick(500);
         note(`experiment: clean text ${clean}`);
     }
+    for (const view of ['home', 'predict', 'attention', 'inside', 'block', 'experiment', 'lessons']) {
+        page.App.set({ view, cell: '', edits: [], step: 5, query: 4, layer: 0, head: 0 });
+        tick(100);
+        sweep(page, view);
+    }
+    for (const name of ['llama', 'bloom', 'stablelm_parallel']) await visitOther(name);
     all.push('');
     const kept = path.join(root, 'tests/lab/rooms.txt'), text = all.join('\n');
     if (process.env.MGPT_WRITE) fs.writeFileSync(kept, text);
     const want = fs.readFileSync(kept, 'utf8').split('\n'), at = all.findIndex((l, i) => l !== want[i]);
-    test('what the rooms say is rooms.txt', () => assert.deepStrictEqual(at < 0 ? [] : [at + 1, ...all.slice(at, at + 3)], at < 0 ? [] : [at + 1, ...want.slice(at, at + 3)]));
+    test('what the rooms say is rooms.txt', () => assert.deepStrictEqual(at < 0 ? [] : [at + 1, ...all.slice(at, at + 3), ...(texts.get(all[at]) || [])], at < 0 ? [] : [at + 1, ...want.slice(at, at + 3)]));
     fs.rmSync(folder, { recursive: true });
     process.exit(await finish());
 }
