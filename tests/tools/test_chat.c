@@ -171,6 +171,38 @@ TEST(known_by_tokens)
     }
 }
 
+/* An unknown token that is as long as the one that a format needs is not it: unigram makes the whole
+ * text one unknown token. */
+TEST(unknown_token_of_the_same_length)
+{
+    static const struct chat_style chatml = {.format = "chatml"};
+    static const char *const ends[] = {"<|im_en!|>", "<|im_end|>"};
+    for (size_t i = 0; i < COUNT(ends); i++) {
+        const mgpt_model_params params = {.vocab_only = 1};
+        struct tok_file f;
+        struct engine e = {.path = NULL};
+        struct chat c;
+        tok_file_begin(&f, "t5", NULL);
+        tok_file_edit(&f,
+                      "token <unknown1> 2 0; token <s> 3; token </s> 3; token a 1 -1; token b 1 -1;"
+                      "token <|im_start|> 3; u32 unknown_token_id 0; bool add_space_prefix 0");
+        tok_file_token(&f, ends[i], 3, 0);
+        tok_file_encode(&f);
+        e.model = mgpt_open_bytes(f.g.data, f.g.size, &params, NULL);
+        assert_non_null(e.model);
+        assert_int_equal(mgpt_get_info(e.model, &e.info, NULL), MGPT_OK);
+        int code = chat_open(&c, &e, &command, &chatml);
+        int has_end =
+            mgpt_encode(e.model, "<|im_end|>", 10, MGPT_NO_SPECIAL_TOKENS | MGPT_PARSE_SPECIAL,
+                        (int32_t[1]){0}, 1, NULL) == 1;
+        chat_close(&c);
+        engine_close(&e);
+        tok_file_free(&f);
+        assert_int_equal(has_end, 1);
+        assert_int_equal(code, i == 0 ? EXIT_USAGE : EXIT_OK);
+    }
+}
+
 /* ---- templates of the model ------------------------------------------------------------------ */
 
 #define CHATML                                                                                     \
