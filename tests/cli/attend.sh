@@ -207,6 +207,10 @@ refuses "nothing" 2 "Give an example's name or -x FILE" attend
 refuses "an example that is misspelt" 2 "did you mean 'identity'?" attend idnetity
 refuses "a dimension that is not there" 2 'dim:5: expected dim:1 to dim:4' attend identity --wq dim:5
 refuses "rows that do not fit" 2 'W_Q is 2 x 4: expected 4 rows, one for each column of X' attend identity --wq w
+printf '%s\n' '1 0' '0 1' '1 1' '2 2' '3 3' >tall
+for at in wq wk wv; do
+    refuses "--$at with more rows than X has columns" 2 "is 5 x 2: expected 4 rows" attend identity --$at tall
+done
 refuses "queries and keys of different length" 2 'W_Q has 4 columns and W_K 2' attend -x x --wq w
 refuses "heads that do not fit" 2 'W_Q is 4 x 4: its columns cannot be cut into 3 heads' attend identity --heads 3
 refuses "values that do not fit" 2 'W_V is 2 x 2: its columns cannot be cut into 4 heads' \

@@ -87,7 +87,7 @@ def test_records():
     for batch in '1', '3':
         check('batch', run('generate', NAMES, '--records', '-', '--choices', 'o,i', '--batch', batch, text=lines).stdout, whole)
     bad = [({'choices': []}, 'choices: expected an array'), ({'choices': 'a'}, 'choices: expected an array'), ({'choices': ['']}, 'choice 1 is empty'),
-           ({'choices': ['a', 'b', 'a']}, 'choice 3 is choice 1 again'), ({'choices': ['a'], 'n': 1}, 'do not go with choices'), ({'choices': [1]}, 'array of strings')]
+           ({'choices': ['a', 'b', 'a']}, 'choice 3 is choice 1 again'), *(({'choices': ['a'], **other}, 'do not go with choices') for other in ({'n': 1}, {'stop': 'x'}, {'ignore_end': True})), ({'choices': [1]}, 'array of strings')]
     lines = b''.join(json.dumps({'prompt': 'a', **r}).encode() + b'\n' for r, _ in bad)
     for (_, text), line in zip(bad, run('generate', NAMES, '--records', '-', text=lines, code=3).stdout.splitlines(), strict=True):
         check('error of a record', text in json.loads(line)['error'], True)
@@ -107,6 +107,8 @@ def test_borders():
     """Choices that change the prompt's last tokens: all are scored from where they and the prompt part."""
     with tempfile.TemporaryDirectory() as folder:
         model = pairs_model(MGPT, ROOT, folder)
+        done = run('generate', model, '-p', 'a', '--regex', 'h\\n', code=2) # only token 1 is a line end, and it ends texts
+        check('a token that ends texts is none of them', b'no text of this model' in done.stderr, True)
         record, = generate(model, '-p', 'a b he', '--choices', 'llo,r,l', '--temp', '0')
         tokens = {text: generate(model, '-p', text, '-n', '0')[0]['tokens'] for text in ('a b he', 'a b hello', 'a b her', 'a b hel')}
         common = len(os.path.commonprefix(list(tokens.values())))

@@ -33,6 +33,7 @@ record=$tmp/record.json
 runs "--attest" check --self "$names" -p mary --attest "$record" --isa scalar
 hash=$(tail -1 "$tmp/out" | cut -c 1-16)
 check "... the record has the hash" grep -qF "\"logits\":\"$hash\"" "$record"
+check "... and its instruction set once" grep -qE '"isa": ?\["scalar"\]' "$record"
 run check --attested "$record" "$names"
 check "--attested: the same on every instruction set" \
     eval '[ $code -eq 0 ] && tail -1 "$tmp/out" | grep -q "^$hash  attested by mgpt .*: the same"'

@@ -92,7 +92,7 @@ assert "(1, 4, 3)" in head and "<f8" in head, head
 assert values == [x for h in r["grids"][0]["values"][0] for x in h]
 assert "(1, 3)" in read("mlp_out", "d")[0]
 assert read("z.heads", "q")[1] == [0, 1, 2, 3] and read("tokens", "q")[1] == r["corrupt"]["tokens"]
-assert read("clean", "d")[1] == [r["clean"]["value"]]'
+assert all(read(run, "d")[1] == [r[run]["value"]] and read(run + "_tokens", "q")[1] == r[run]["tokens"] for run in ("clean", "corrupt"))'
 run patch "$names" --clean ab --metric kl --why --npz why.npz
 check "... of --why" eval '[ $code -eq 0 ] && python3 -c "
 import zipfile

@@ -81,6 +81,8 @@ def texts(ids, rows):
         {"token": t, "logprob": v, "bytes": list(t.encode())} for t, v in tops[k].items()]} for k, i in enumerate(ids[1:-1])]
     chat = json.dumps({"choices": [{"message": {}, "logprobs": {"content": answer}}]}).encode()
     passes("chat by text", chat, ids[:1], len(ids) - 2)
+    by_id = [{"id": i, "logprob": p[k][i], "top_logprobs": [{"id": t, "logprob": v} for t, v in enumerate(p[k]) if v > -3]} for k, i in enumerate(ids[1:-1])]
+    passes("chat by id", json.dumps({"choices": [{"message": {}, "logprobs": {"content": by_id}}]}).encode(), ids[:1], len(ids) - 2)
     echo = {"tokens": [name[i] for i in ids], "token_logprobs": [None] + [p[k][i] for k, i in enumerate(ids[1:])],
             "top_logprobs": [None] + tops[:-1]}
     data = json.dumps({"choices": [{"text": "", "logprobs": echo}]}).encode()
@@ -247,8 +249,9 @@ def two_positions(ids):
     holds("the first of two wrong positions", "layer 0, position 2, token" in output and "first bad " in output, output)
     code, output = check("zero.safetensors", spoilt({3: lambda v: v * (1 + 1e-6)}), None)
     holds("a rounding is no difference", code == 0 and "18 hooks agree" in output, output)
-    code, output = check("nan.safetensors", spoilt({3: lambda v: math.nan}), None)
-    holds("an inner value that is not a number", code == 1 and "an inner value is not a number: different" in output, output)
+    for hook in (name for name in json.loads(data[8:8 + n]) if "hook_" in name):
+        code, output = check("nan.safetensors", spoilt({3: lambda v: math.nan}, hook), None)
+        holds(hook + ": a value that is not a number", code == 1 and "an inner value is not a number: different" in output, output)
     code, output = check("head.safetensors", spoilt({3: lambda v: v + 1}, "blocks.0.attn.hook_z", range(8, 12)), None)
     holds("the head that differs", "position 3, token" in output and ", head 2, index" in output, output)
 

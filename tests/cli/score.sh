@@ -20,6 +20,8 @@ field id <"$tmp/whole" >"$tmp/ids"
 check "in their order" eval 'awk "{ print NR }" "$tmp/words" | cmp -s - "$tmp/ids"'
 
 # The numbers are those of --each, to the last digit.
+run score "$names" -f "$tmp/words"
+check "texts begin new words" grep -qx "words  *$(wc -w <"$tmp/words")" "$tmp/out"
 run score "$names" -f "$tmp/words" --each
 grep "$tab" "$tmp/out" >"$tmp/each"
 field sum_logprob <"$tmp/whole" | sed 's/^-//' >"$tmp/sums"

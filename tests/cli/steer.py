@@ -106,6 +106,9 @@ def main():
     repl = [mgpt("repl", *a, text=script).stdout for a in ([GPT2, *steered], [tmp / "twice"], [GPT2])]
     holds("the repl, its branches too", repl[0] == repl[1] != repl[2])
 
+    for layer in "-1", str(LAYERS), "x":
+        found = mgpt("repl", GPT2, text="/steer %s 1 %s\n" % (tmp / "one.npy", layer))
+        holds("/steer: layer " + layer, ("the layer: expected 0 to %d" % (LAYERS - 1)) in found.stderr, found.stderr)
     after = "/top 1\n/ids 8\n/top 1\n"
     made = mgpt("repl", GPT2, *steered, text="/ids 3 17\n/save %s\n%s" % (tmp / "saved", after)).stdout
     for options in (), ("--steer", tmp / "one.npy:5:0"):

@@ -112,6 +112,10 @@ with tempfile.TemporaryDirectory() as directory:
     t = Terminal(directory, "0> ", MGPT, "repl", os.path.join(ROOT, "weights/shakespeare.gguf"))
     t.keys("\x1b[200~So\rit\tis\n\x1b[201~", "is")  # a tab completes nothing; it is not in the vocabulary
     check("a pasted text has its control characters", t.keys("\r", "0> "), "U+0009 at byte 5")
+    t.keys("\x1b[200~a\\b\rc\x1b[201~", "c")
+    t.keys("\r", "0> ")
+    check("a pasted backslash is two in the history", t.keys("\x1b[A\r", "U+005C"), r'/feed a\\b\nc')
+    t.keys("", "0> ")
     t.keys("\x1b[200~Ay\rno\r\x1b[201~", "no")
     seen = t.keys("\r", "6> ")
     check("... and its line ends", seen, r'fed 6: "A" "y" "\n" "n" "o" "\n"')

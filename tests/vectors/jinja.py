@@ -21,7 +21,8 @@ LANGUAGE = [
     # white space control
     'a\n  {% if true %}\n b\n  {% endif %}\n c\n', 'a  {%- if true -%}  b  {%- endif -%}  c', 'a {%+ if true %} b{% endif %}\n\nc',
     '  {# note #}\n x {#- y -#}  z{# a\nb #}\n!', '\n\n{{ "x" }}\n\n', '{{ "x" }}\r\n{{ "y" }}\r\n', 'x\n', 'x\n\n', 'x {{- " y " -}} z',
-    ' {% if true %}a{% endif %} {% if true %}b{% endif %}\n', 'a{% if true +%}\nb{% endif %}', '{#- a -#}\n x', '{# a +#}\nb',
+    ' {% if true %}a{% endif %} {% if true %}b{% endif %}\n', 'a{% if true +%}\nb{% endif %}', '{#- a -#}\n x', '{# a +#}\nb', '{# a +#} {% if true %}b{% endif %}', ' {#+ a #} {% if true %}b{% endif %}', 'x\n {#- a +#}\n {% if true %}b{% endif %}',
+    '{# a #}\n {% if true %}b{% endif %}', '{# a -#}\n {% if true %}b{% endif %}', '{{ 1 -}}\n {% if true %}b{% endif %}', '{% if true +%}\n {% endif %}b',
     '\t{% set x = 1 %}\t\n\t{{ x }}', 'x{% if true %} {% endif %} {% if true %}y{% endif %}', '', '{{ "{{" }} {% if "%}" %}y{% endif %}',
     '{{ True and not False }} {{ None }} {{ None == none }} {{ "x" if None else "y" }} {{ True is true }}',
     # strings

@@ -92,6 +92,20 @@ static void spoil_add(struct kernels *k)
     k->add = add_nearly;
 }
 
+/* From the third position of a text on. */
+static void add_late(float *x, const float *y, size_t n)
+{
+    static int n_calls;
+    for (size_t i = 0; i < n; i++)
+        x[i] += y[i];
+    x[0] = ++n_calls > 8 ? one_ulp(x[0]) : x[0];
+}
+
+static void spoil_add_late(struct kernels *k)
+{
+    k->add = add_late;
+}
+
 static void relu_wrong(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)
@@ -113,6 +127,19 @@ static const struct toy_spec wide = {.label = "wide",
                                      .n_vocab = 200,
                                      .seed = 3};
 
+/* The logit that scalar kernels give. */
+static float scalar_logit(struct opener *o, const int32_t *tokens, size_t pos, size_t id)
+{
+    struct opener plain = {.m = o->m};
+    mgpt_model *model = open_toy(&plain, "scalar", NULL);
+    mgpt_session *session = mgpt_session_new(model, NULL, NULL);
+    assert_int_equal(mgpt_feed(session, tokens, pos + 1, NULL), MGPT_OK);
+    float logit = mgpt_logits(session)[id];
+    mgpt_session_free(session);
+    mgpt_close(model);
+    return logit;
+}
+
 /* A second instruction set whose sums run the other way: caught, and where is said. */
 static void check_caught(void (*spoil)(struct kernels *k))
 {
@@ -131,6 +158,8 @@ static void check_caught(void (*spoil)(struct kernels *k))
         assert_true(strcmp(d->variant.isa, "scalar") != 0);
         assert_true(d->variant.hash != d->first.hash);
         assert_true(d->pos < N && d->id < 200 && d->expected != d->found);
+        assert_true(d->expected == scalar_logit(&o, tokens, d->pos, d->id));
+        assert_true(spoil != spoil_add_late || d->pos > 0);
     }
     arr_free(bits.variants);
     toy_free(o.m);
@@ -195,6 +224,7 @@ TEST(changed_order)
 {
     check_caught(spoil_order);
     check_caught(spoil_add);
+    check_caught(spoil_add_late);
 }
 
 TEST(wrong_numbers)
