@@ -113,6 +113,19 @@ static void one_scores(const struct kernels *k, const struct kernels *scalar,
     same_bits(k->isa, "scores", s, want, size * sizeof *s);
 }
 
+/* Of the weights a third become smaller than 2^-126 (mix_tiny_tmpl.h), sometimes with minus signs. The
+ * others are as softmax has them, or so small that the sums show the last bits of the smallest. In
+ * one of four calls the first column of F32 values is too small to be scaled by 2^-24. */
+static void make_tiny(float *a, size_t n, float *values, size_t tokens, size_t ldv)
+{
+    float tiny = attend_below(4) ? 1e-40f : -1e-40f, other = attend_below(2) ? 0.1f : 1e-36f;
+    for (size_t i = 0; i < n; i++)
+        a[i] = fabsf(a[i]) * (attend_below(3) ? other : tiny);
+    int small = values && attend_below(4) == 0;
+    for (size_t t = 0; small && t < tokens; t++)
+        values[t * ldv] *= 1e-36f;
+}
+
 /* Some columns of some tokens in two calls: the second continues the sums of the first. */
 static void one_mix(const struct kernels *k, const struct kernels *scalar, struct attend_buffers *b,
                     enum kv_type type)
@@ -123,11 +136,14 @@ static void one_mix(const struct kernels *k, const struct kernels *scalar, struc
     size_t t0 = attend_below(all), j0 = attend_below((ldv + 15) / 16) * 16, keys = all - t0;
     size_t d = ldv - j0, first = attend_below(keys + 1), lda = keys + attend_below(3);
     int far = (int)attend_below(2);
-    const void *values = fill_tokens(b, k, all, ldv, type, 0);
+    void *values = fill_tokens(b, k, all, ldv, type, 0);
     d = attend_below(2) || d < PANEL ? d : d - d % PANEL;
     float *a = guard_last(&b->a, ((n - 1) * lda + keys) * sizeof *a);
     for (size_t i = 0; i < (n - 1) * lda + keys; i++)
         a[i] = (float)toy_normal(&rng);
+    if (attend_below(2))
+        make_tiny(a, (n - 1) * lda + keys, type == KV_F32 ? (float *)values + t0 * ldv + j0 : NULL,
+                  keys, ldv);
     float *got[ROWS_MOST], *want[ROWS_MOST];
     for (size_t i = 0; i < n; i++) {
         got[i] = guard_last(&b->outs[i], d * sizeof(float));

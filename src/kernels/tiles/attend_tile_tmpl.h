@@ -424,6 +424,7 @@ DEFINE_ATTEND(scores, scores_all, f16, KV_F16)
 DEFINE_ATTEND(mix, mix_all, f32, KV_F32)
 DEFINE_ATTEND(mix, mix_all, f16, KV_F16)
 DEFINE_ATTEND(mix, mix_all, q8_0, KV_Q8_0)
+#include "kernels/tiles/mix_tiny_tmpl.h"
 
 static void tile_to_f16(uint16_t *dst, const float *src, size_t n)
 {
@@ -437,8 +438,8 @@ static inline void attend_init(struct kernels *k)
 {
     k->scores[KV_F32] = tile_scores_f32;
     k->scores[KV_F16] = tile_scores_f16;
-    k->mix[KV_F32] = tile_mix_f32;
-    k->mix[KV_F16] = tile_mix_f16;
+    k->mix[KV_F32] = mix_any_f32;
+    k->mix[KV_F16] = mix_any_f16;
     k->mix[KV_Q8_0] = tile_mix_q8_0;
     k->to_f16 = tile_to_f16;
     k->softmax = tile_softmax;
