@@ -361,6 +361,9 @@ TEST_IN_PLACE(other_logits)
     assert_true(check_row(all, mgpt_step(b[0], 4, NULL), V, 2, "step") > 0);
     assert_int_equal(mgpt_tap(b[1], MGPT_POINT_BIT(MGPT_FINAL), read_nothing, NULL, NULL), MGPT_OK);
     assert_memory_equal(mgpt_step(b[1], 4, NULL), all, bytes);
+    assert_int_equal(mgpt_tap(b[1], MGPT_POINT_BIT(MGPT_LOGITS), read_nothing, NULL, NULL),
+                     MGPT_OK);
+    assert_memory_equal(mgpt_step(b[1], 5, NULL), mgpt_step(a, 5, NULL), bytes);
     assert_int_equal(mgpt_save_session(b[0], place.path, NULL), MGPT_OK);
     assert_int_equal(mgpt_load_session(a, place.path, NULL), MGPT_OK);
     assert_null(mgpt_logits(a));
