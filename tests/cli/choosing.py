@@ -198,8 +198,10 @@ def test_banned():
     check('banned', (b'an' in text, b'el' in text), (False, False))
     check('not for ever', text.count(b'a') > plain.count(b'a') / 2, True)
     check('the prompt', run('generate', NAMES, '-p', 'an', '--temp', '0', '--ban', 'an').stdout[:2], b'an')
-    numbers = json.loads(run('generate', NAMES, '-p', 'b', '--temp', '0', '--ban', 'e', '--json', '--top', '1').stdout)
-    check('numbers of what stays', len(numbers['logprobs']['ids']), len(numbers['tokens']) - 2)
+    numbers = json.loads(run('generate', NAMES, '-p', 'b', '--temp', '0', '--ban', 'e', '--json', '--top', '27').stdout)
+    rows = numbers['logprobs']
+    tops = [[c['logprob'] for c in top if c['id'] == token] for token, top in zip(rows['ids'], rows['top_logprobs'], strict=True)]
+    check('numbers of what stays', (len(rows['ids']), tops), (len(numbers['tokens']) - 2, [[p] for p in rows['token_logprobs']]))
     check('no token', run('generate', NAMES, *[x for c in 'abcdefgh' for x in ('--ban', c)],
                           *[x for i in list(range(8, 24)) for x in ('--bias', '%d-inf' % i)], '--bias', 'a-1', code=2).returncode, 2)
 
