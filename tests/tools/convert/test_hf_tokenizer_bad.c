@@ -201,8 +201,8 @@ TEST(rows)
 
 /* ---- absent keys ----------------------------------------------------------------------------- */
 
-/* The facts of tokenizer.json (here with ' for ") in which `key` of the part marked @ is absent, 0 or 1. */
-static json_t *facts_with(const char *json, const char *key, int value)
+/* The facts of tokenizer.json (here with ' for ") in which `key` of the part marked @ is absent (NULL) or has a value. */
+static json_t *facts_with(const char *json, const char *key, const char *value)
 {
     struct directory d = {.n = 0};
     struct checkpoint c;
@@ -211,8 +211,8 @@ static json_t *facts_with(const char *json, const char *key, int value)
     char *text = malloc(strlen(json) + strlen(key) + 400);
     assert_non_null(text);
     sprintf(text, "{%.*s", (int)(mark - json), json);
-    if (value >= 0)
-        sprintf(text + strlen(text), "'%s':%s,", key, value ? "true" : "false");
+    if (value)
+        sprintf(text + strlen(text), "'%s':%s,", key, value);
     sprintf(text + strlen(text), "%s'vocab':{'a':0,'b':1,'ab':2,'<u>':3},'merges':[['a','b']]}}",
             mark + 1);
     for (char *p = text; *p; p++)
@@ -226,6 +226,8 @@ static json_t *facts_with(const char *json, const char *key, int value)
     return facts;
 }
 
+#define FALSE_TRUE "false", "true"
+#define TRUE_FALSE "true", "false"
 #define BPE "'model':{'type':'BPE',"
 #define PRE(keys) "'pre_tokenizer':{@" keys "}," BPE
 #define NORM(keys) "'pre_tokenizer':{'type':'WhitespaceSplit'},'normalizer':{@" keys "}," BPE
@@ -238,40 +240,45 @@ TEST(absent_keys)
 {
     static const struct {
         const char *json, *key;
-        int usual;
+        const char *usual, *other;
     } cases[] = {
-        {PRE("'type':'Digits'"), "individual_digits", 0},
-        {PRE("'type':'ByteLevel'"), "add_prefix_space", 1},
-        {PRE("'type':'ByteLevel'"), "use_regex", 1},
-        {PRE("'type':'Metaspace','replacement':'_'"), "add_prefix_space", 1},
-        {PRE("'type':'Metaspace','replacement':'_'"), "split", 1},
-        {PRE("'type':'Split','pattern':{'String':'x'},'behavior':'Isolated'"), "invert", 0},
-        {NORM("'type':'Strip','strip_right':true"), "strip_left", 0},
-        {NORM("'type':'Strip','strip_left':true"), "strip_right", 0},
-        {NORM("'type':'BertNormalizer'"), "clean_text", 1},
-        {NORM("'type':'BertNormalizer'"), "handle_chinese_chars", 1},
-        {NORM("'type':'BertNormalizer'"), "lowercase", 1},
-        {NORM("'type':'BertNormalizer','lowercase':false"), "strip_accents", 0},
-        {NORM("'type':'BertNormalizer','lowercase':true"), "strip_accents", 1},
+        {PRE("'type':'Digits'"), "individual_digits", FALSE_TRUE},
+        {PRE("'type':'ByteLevel'"), "add_prefix_space", TRUE_FALSE},
+        {PRE("'type':'ByteLevel'"), "use_regex", TRUE_FALSE},
+        {PRE("'type':'Metaspace','replacement':'_'"), "add_prefix_space", TRUE_FALSE},
+        {PRE("'type':'Metaspace','replacement':'_'"), "split", TRUE_FALSE},
+        {PRE("'type':'Split','pattern':{'String':'x'},'behavior':'Isolated'"), "invert",
+         FALSE_TRUE},
+        {PRE("'type':'Punctuation'"), "behavior", "'Isolated'", "'Contiguous'"},
+        {PRE("'type':'Metaspace','replacement':'_'"), "prepend_scheme", "'always'", "'first'"},
+        {NORM("'type':'Strip','strip_right':true"), "strip_left", FALSE_TRUE},
+        {NORM("'type':'Strip','strip_left':true"), "strip_right", FALSE_TRUE},
+        {NORM("'type':'BertNormalizer'"), "clean_text", TRUE_FALSE},
+        {NORM("'type':'BertNormalizer'"), "handle_chinese_chars", TRUE_FALSE},
+        {NORM("'type':'BertNormalizer'"), "lowercase", TRUE_FALSE},
+        {NORM("'type':'BertNormalizer','lowercase':false"), "strip_accents", FALSE_TRUE},
+        {NORM("'type':'BertNormalizer','lowercase':true"), "strip_accents", TRUE_FALSE},
         {"'pre_tokenizer':{'type':'WhitespaceSplit'},'decoder':{@'type':'WordPiece','prefix':'##'}"
          "," BPE,
-         "cleanup", 1},
-        {ADDED(""), "special", 0},
-        {ADDED(""), "single_word", 0},
-        {ADDED(""), "lstrip", 0},
-        {ADDED(""), "rstrip", 0},
-        {ADDED("'normalizer':{'type':'Lowercase'},"), "normalized", 1},
-        {"'pre_tokenizer':{'type':'WhitespaceSplit'},'model':{@'type':'BPE',", "byte_fallback", 0},
+         "cleanup", TRUE_FALSE},
+        {ADDED(""), "special", FALSE_TRUE},
+        {ADDED(""), "single_word", FALSE_TRUE},
+        {ADDED(""), "lstrip", FALSE_TRUE},
+        {ADDED(""), "rstrip", FALSE_TRUE},
+        {ADDED("'normalizer':{'type':'Lowercase'},"), "normalized", TRUE_FALSE},
+        {"'pre_tokenizer':{'type':'WhitespaceSplit'},'model':{@'type':'BPE',", "byte_fallback",
+         FALSE_TRUE},
         {"'pre_tokenizer':{'type':'WhitespaceSplit'},'model':{@'type':'BPE','unk_token':'<u>',",
-         "fuse_unk", 0},
-        {"'pre_tokenizer':{'type':'WhitespaceSplit'},'model':{@'type':'BPE',", "ignore_merges", 0},
+         "fuse_unk", FALSE_TRUE},
+        {"'pre_tokenizer':{'type':'WhitespaceSplit'},'model':{@'type':'BPE',", "ignore_merges",
+         FALSE_TRUE},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        json_t *absent = facts_with(cases[i].json, cases[i].key, -1);
+        json_t *absent = facts_with(cases[i].json, cases[i].key, NULL);
         json_t *usual = facts_with(cases[i].json, cases[i].key, cases[i].usual);
-        json_t *other = facts_with(cases[i].json, cases[i].key, !cases[i].usual);
+        json_t *other = facts_with(cases[i].json, cases[i].key, cases[i].other);
         if (!json_equal(absent, usual) || json_equal(absent, other))
-            fail_msg("%s: absent, it is not %d", cases[i].key, cases[i].usual);
+            fail_msg("%s: absent, it is not %s", cases[i].key, cases[i].usual);
         json_decref(absent);
         json_decref(usual);
         json_decref(other);
