@@ -136,6 +136,9 @@ def values():
              edited("llama", config={"rank_pattern": {pattern: 2}, "alpha_pattern": {pattern: 99}}))
     eleven_layers()
     same("llama: half of it, GGUF", GOLDEN / "llama", LORA / "llama/half.npz", "%s:0.5" % (LORA / "llama/lora.gguf"))
+    colon = TMP / "whole:0.5"  # a name, not a scale
+    colon.write_bytes((LORA / "llama/lora.gguf").read_bytes())
+    same("a file whose name ends as a scale does", GOLDEN / "llama", LORA / "llama/ref.npz", colon)
     made = []
     for alpha in (0, 4, 5):  # in GGUF 0 is the rank, as in llama.cpp
         out = TMP / ("alpha%d.gguf" % alpha)
