@@ -1,6 +1,8 @@
 /* Tests: registration and main, linked into every test program. See unit.h. */
 #include "support/unit.h"
 
+#include <unistd.h>
+
 enum { TESTS_MOST = 64 };
 
 static struct CMUnitTest tests[TESTS_MOST]; /* in the order of their lines */
@@ -29,9 +31,23 @@ void unit_group(CMFixtureFunction setup, CMFixtureFunction teardown)
     group_teardown = teardown;
 }
 
+/* The lowest free descriptor: the same after the tests as before, or one of them left a file open. */
+static int next_descriptor(void)
+{
+    int fd = dup(STDERR_FILENO);
+    if (fd >= 0)
+        close(fd);
+    return fd;
+}
+
 int unit_run(const char *group)
 {
-    return _cmocka_run_group_tests(group, tests, n_tests, group_setup, group_teardown);
+    int before = next_descriptor();
+    int failed = _cmocka_run_group_tests(group, tests, n_tests, group_setup, group_teardown);
+    int left_open = failed == 0 && next_descriptor() != before;
+    if (left_open)
+        fprintf(stderr, "a file is left open: descriptor %d\n", before);
+    return failed + left_open;
 }
 
 /* A file of tests may have a main of its own. */
