@@ -180,7 +180,7 @@ REFUSED = [({'type': 'array', 'items': {'type': 'null'}, 'uniqueItems': True}, '
            ({'properties': {'a': {'oneOf': []}}}, '#/properties/a: oneOf is not supported'), ({}, 'expected type, enum, const, anyOf'),
            ({'type': 'object', 'patternProperties': {}}, 'patternProperties is not supported'), ({'type': 'text'}, 'type: expected object, array'),
            ({'$ref': '#'}, "'#' contains itself"), ({'$ref': '#/$defs/x'}, "$ref: expected the place of a schema in this file"),
-           ({'type': 'array'}, 'items is missing'), ({'type': 'string', 'pattern': '(?=a)'}, 'pattern: a group (?'), ({'type': 'string', 'pattern': '^a|b'}, '^ and $ with a |'),
+           ({'type': 'array'}, 'items is missing'), ({'type': 'string', 'pattern': '(?=a)'}, 'pattern: a group (?'), ({'type': 'string', 'pattern': '^a|b'}, '^ and $ with a |'), ({'type': 'string', 'pattern': 'a|b$'}, '^ and $ with a |'),
            ({'type': 'string', 'pattern': 'a)(b'}, 'pattern: a ) without its ('),
            ({'type': 'string', 'format': 'email'}, "format: expected date"), ({'type': 'string', 'minLength': 3, 'maxLength': 2}, 'maxLength is less'),
            ({'type': 'string', 'minLength': -1}, 'minLength: expected a whole number from 0'), ({'type': 'string', 'maxLength': 3, 'pattern': 'a'}, 'only one of them'),

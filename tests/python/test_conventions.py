@@ -164,3 +164,35 @@ def test_near_names(names):
             call()
     assert "embed" not in cache and cache["embed"] is cache["hook_embed"]
     assert names.tensors["token_embd.weight"] == ("F32", (27, 16))
+
+
+@pytest.mark.parametrize("name", ["gpt2", "llama", "qwen2_sharded"])
+def test_weights_are_those_of_the_pass(root, name):
+    """Values of the last layer and logits from the weights of each role: stacked, by head, with biases."""
+    model = mgpt.Model(root / "tests/golden" / name)
+    ids, n, i = [1, 2, 3, 5], 4, model.info.n_layer - 1
+    logits, cache = model.run_with_cache(ids)
+
+    def value(point):
+        found = cache[point if "final" in point else f"blocks.{i}.{point}"]
+        return found.reshape(found.shape[-3] if found.ndim > 3 else n, -1)
+
+    def close(found, point):
+        assert np.allclose(found.reshape(n, -1), value(point), atol=2e-5), point
+
+    for role, kept in ("Q", "attn.hook_q"), ("K", "attn.hook_k"), ("V", "attn.hook_v"):
+        weights, biases = getattr(model, "W_" + role), getattr(model, "b_" + role)
+        assert weights.shape[:2] == biases.shape[:2] == (model.info.n_layer, model.info.n_head if role == "Q" else model.info.n_head_kv)
+        close(np.einsum("td,hde->the", value("ln1.hook_out"), weights[i]) + biases[i], kept)
+    z = value("attn.hook_z").reshape(n, model.info.n_head, -1)
+    close(np.einsum("the,hed->td", z, model.W_O[i]) + model.b_O[i], "hook_attn_out")
+    post = value("mlp.hook_post")
+    close(post @ model.W_out[i] + model.b_out[i], "hook_mlp_out")
+    if model.W_gate is None:
+        close(value("ln2.hook_out") @ model.W_in[i] + model.b_in[i], "mlp.hook_pre")
+    else:
+        gate, up = (value("ln2.hook_out") @ w[i] for w in (model.W_gate, model.W_in))
+        assert np.allclose(gate / (1 + np.exp(-gate)) * up, post, atol=2e-5)
+    assert np.allclose(value("ln_final.hook_out") @ model.W_U + model.b_U, logits.reshape(n, -1), atol=5e-5)
+    first = model.W_E[ids] + (model.W_pos[:n] if name == "gpt2" else 0)
+    assert np.allclose(first, cache["blocks.0.hook_resid_pre"].reshape(n, -1), atol=1e-6)

@@ -79,7 +79,7 @@ LANGUAGE = [
     '{% if false %}a{% elif 1 %}b{% elif missing.x %}{% else %}c{% endif %}', '{% if 0 %}{{ missing.x }}{% else %}ok{% endif %}', '{{ dict(a=1).a }}', '{% set t = 1, 2 %}{{ t|length }}',
     # errors
     '{{ raise_exception("no: " ~ 1) }}', '{% if %}{% endif %}', '{{ 1 + "a" }}', '{{ none + "a" }}', '{{ "a" < 1 }}', '{{ [1] < 2 }}', '{% endif %}', '{% if true %}', '{% unknown %}', '{{ }}', '{{ 1 2 }}', '{{ (1 }}', '{{ "a }}',
-    '{% for x in [1] %}', '{# a', '{{ "a" is string is string }}', '{{ none|length }}', '{{ {"a": 1}.update({}) }}', '{{ [].append(1) }}', '{{ "a".split("") }}', '{{ missing|tojson }}', '{% set ns.x = 1 %}', '{{ 5|length }}',
+    '{% for x in [1] %}', '{% for x "in" [1] %}{% endfor %}', '{{ 1 "if" true }}', '{{ 1 "and" 2 }}', '{{ 1 "is" defined }}', '{# a', '{{ "a" is string is string }}', '{{ none|length }}', '{{ {"a": 1}.update({}) }}', '{{ [].append(1) }}', '{{ "a".split("") }}', '{{ missing|tojson }}', '{% set ns.x = 1 %}', '{{ 5|length }}',
 ]
 
 # ---- formats ---------------------------------------------------------------------------------------------------------------
