@@ -17,6 +17,7 @@ ROOT = pathlib.Path(os.environ.get('MGPT_SOURCE_ROOT') or pathlib.Path(__file__)
 sys.path.insert(0, str(ROOT / 'tools/suite'))
 import dialect  # noqa: E402
 import made  # noqa: E402
+import shapes  # noqa: E402
 import write  # noqa: E402
 
 MGPT = os.environ.get('MGPT', str(ROOT / 'build/tools/mgpt'))
@@ -103,6 +104,14 @@ class Made(unittest.TestCase):
         self.assertEqual((gemma['rope_theta'], gemma['rope_local_base_freq'], gemma['rope_scaling']), (1e6, 1e4, None))
         self.assertIsNone(dialect.config_of_4({'model_type': 'olmo3', 'rope_parameters': two}))
         self.assertIsNone(dialect.config_of_4({'model_type': 'opt'}))
+
+    def test_bugs_change_keys(self):
+        """The keys with which logits must be wrong are not those of the case."""
+        rows = [(row[0], row[1], row[3], row[5]) for row in shapes.PRECISE] + [(row[0], row[1], row[2], row[5]) for row in shapes.FAR]
+        for name, base, changes, bug in rows:
+            own = {**shapes.golden_keys(base), **changes}
+            for key, value in (bug or {}).items():
+                self.assertNotEqual(own.get(key), value, name)
 
 
 class Refused(unittest.TestCase):
