@@ -284,6 +284,28 @@ TEST(chars_option)
     assert_chars("", NULL, 0);
 }
 
+/* An id that is stated counts before a text that is. */
+TEST(bos_by_id_and_text)
+{
+    static const struct {
+        const char *facts;
+        int bos;
+    } cases[] = {
+        {"\"bos\":4", 4}, {"\"bos_token\":\"b\"", 1}, {"\"bos\":4,\"bos_token\":\"b\"", 4}};
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        struct checkpoint c;
+        mgpt_error err = {.text = ""};
+        char json[300];
+        snprintf(json, sizeof json, BIGRAM5 ",\"chars\":\"abcd%s\",%s}", i == 1 ? "e" : "",
+                 cases[i].facts);
+        if (read_bytes(&c, text(json), &(struct ckpt_options){0}, &(struct convert_sides){0},
+                       &err) < 0)
+            fail_msg("%s: %s", json, err.text);
+        assert_int_equal(c.vocab.bos, cases[i].bos);
+        ckpt_free(&c);
+    }
+}
+
 struct tokens_run {
     struct checkpoint *c;
     struct span file;
