@@ -39,19 +39,32 @@ def make_wheel(work):
     return [shutil.copy(path, work.out) for path in (work.build / "tools/python").glob("*.whl")]
 
 
-def make_amalgamation(work):
-    run("ninja", "-C", work.build, "amalgamation", env=work.env)
-    folder = f"mgpt-{work.version}-amalgamation"
+def write_zip(work, what, files):
+    """A zip with one folder of the files {name: bytes}."""
+    folder = f"mgpt-{work.version}-{what}"
     path = work.out / f"{folder}.zip"
-    files = {name: (work.build / "tools/amalgamation" / name).read_bytes() for name in ("mgpt.c", "mgpt.h")}
-    files["LICENSE"] = (ROOT / "LICENSE").read_bytes()
-    files["LICENSE.stb"] = libraries.licence_text(libraries.LIBRARIES["stb"])
     with zipfile.ZipFile(path, "w") as archive:
         for name, data in files.items():
             entry = zipfile.ZipInfo(f"{folder}/{name}", work.date_time())
             entry.external_attr = 0o100644 << 16
             archive.writestr(entry, data, zipfile.ZIP_DEFLATED, 9)
-    return [path]
+    return path
+
+
+def make_amalgamation(work):
+    run("ninja", "-C", work.build, "amalgamation", env=work.env)
+    files = {name: (work.build / "tools/amalgamation" / name).read_bytes() for name in ("mgpt.c", "mgpt.h")}
+    files["LICENSE"] = (ROOT / "LICENSE").read_bytes()
+    files["LICENSE.stb"] = libraries.licence_text(libraries.LIBRARIES["stb"])
+    return [write_zip(work, "amalgamation", files)]
+
+
+def make_javascript(work):
+    run("ninja", "-C", work.build, "js", env=work.env)
+    folder = work.build / "tools/lab/js"
+    files = {name: (folder / name).read_bytes() for name in ("package.json", "mgpt.js", "mgpt.wasm", "mgpt.d.ts", "mgpt.file.js")}
+    files["LICENSE"] = (ROOT / "tools/lab/page/licences.txt").read_bytes()
+    return [write_zip(work, "js", files)]
 
 
 def make_debian(work):
@@ -87,6 +100,7 @@ ARTEFACTS = (
     Artefact("debian", make_debian, libraries.ENGINE + libraries.PAGE + ("utf8proc",),
              {"dpkg-deb": "dpkg", "dpkg-shlibdeps": "dpkg-dev", "strip": "binutils"}),
     Artefact("lab", make_lab, libraries.ENGINE + libraries.PAGE),
+    Artefact("javascript", make_javascript, libraries.ENGINE + libraries.PAGE),
     Artefact("models", make_models),
 )
 
