@@ -124,7 +124,7 @@ def try_lab(folder, clean):
     if shutil.which("node"):
         shutil.copy(folder / "index.html", clean)
         code = ("const { openFake } = require(process.argv[1]);"
-                "openFake('index.html', ['App']).then((p) => console.log(p.document.documentElement.dataset.ready))")
+                "openFake('index.html', ['App']).then((p) => { console.log(p.document.documentElement.dataset.ready); process.exit(); })")
         assert said("node", "-e", code, ROOT / "tests/lab/fake_page.js", cwd=clean).strip() == "yes"
 
 
