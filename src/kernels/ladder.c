@@ -43,16 +43,34 @@ extern const struct sample_kernels sample_kernels_wasm;
 #endif
 
 #if defined(__x86_64__)
+#if defined(_WIN32) && !defined(__clang__)
+/* The third byte of vmovaps is 0x28 if it is an aligned move. gcc 12 aligns no stack of Windows to more than 16 bytes
+ * and spills vectors by such moves, unless the assembler makes them unaligned ones (-muse-unaligned-vector-move). */
+__asm__(".text\nmgpt_vector_move:\n\tvmovaps (%rcx), %ymm0\n\tret\n");
+extern const unsigned char mgpt_vector_move[];
+
+static int spills_are_safe(void)
+{
+    enum { ALIGNED = 0x28, OPCODE = 2 };
+    return mgpt_vector_move[OPCODE] != ALIGNED;
+}
+#else
+static int spills_are_safe(void)
+{
+    return 1;
+}
+#endif
+
 /* kernels_sample asks for every token: __builtin_cpu_supports reads a cached value, cpuid is slow. */
 static int has_vectors_avx2(void)
 {
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    return spills_are_safe() && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
 }
 
 static int has_vectors_avx512(void)
 {
-    return __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512vl");
+    return spills_are_safe() && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl");
 }
 
 /* __builtin_cpu_supports also checks that the OS saves the registers. clang 14's does not know the

@@ -12,8 +12,8 @@ import sys
 ROOT = pathlib.Path(os.environ.get('MGPT_SOURCE_ROOT') or pathlib.Path(__file__).parents[2])
 LINES_MOST = 450
 # Every instruction set has these names, the browser has files in place of some of src, and the specification's program
-# shares nothing with src.
-SAME = ('src/kernels/simd/', 'src/kernels/isa/', 'tools/lab/wasm/', 'tests/spec/')
+# shares nothing with src. Windows has files in place of some of the tools.
+SAME = ('src/kernels/simd/', 'src/kernels/isa/', 'tools/lab/wasm/', 'tools/windows/', 'tests/spec/')
 FUNCTION = re.compile(r'^(?!typedef |else |return )[a-zA-Z_][^;={}()#]*?'
                       r'\b(?!main\(|LLVMFuzzer|[A-Z0-9_]+\()(\w+)\([^;{}]*\)\s*\{', re.M)
 STRUCT = re.compile(r'\bstruct (\w+)\s*\{', re.M)

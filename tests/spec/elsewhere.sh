@@ -62,11 +62,11 @@ powerpc64le-linux-gnu ppc64le ppc64el little
 s390x-linux-gnu s390x s390x big
 END
 
-# wasi-libc's fmaf rounds twice where there are no rounding modes, which 21 vectors notice; fma.h has one that does not.
+# wasi-libc's fmaf rounds twice where there are no rounding modes, which 21 vectors notice; fmaf.h has one that does not.
 # The library on WebAssembly is the lab's module: lab/same_bits.js.
 rm -f "$dir/pass" "$dir/vectors"
 for file in pass vectors; do
-    clang --target=wasm32-wasi -O2 -ffp-contract=off -include "$source/tools/lab/wasm/fma.h" \
+    clang --target=wasm32-wasi -O2 -ffp-contract=off -include "$source/src/base/fmaf.h" \
         "$source/tests/spec/$file.c" -o "$dir/$file" -lm 2>"$dir/err" || break
 done
 if [ -e "$dir/vectors" ] && command -v node >/dev/null; then

@@ -35,13 +35,14 @@ MACHINES = [['-D__x86_64__', '-DMGPT_AMX'], ['-D__aarch64__', '-DMGPT_NEON_DOT']
 # Other system headers are everywhere.
 ONLY = {'immintrin.h': X86, 'cpuid.h': X86, 'arm_neon.h': ARM, 'wasm_simd128.h': 'defined(__wasm__)',
         'sys/auxv.h': 'defined(__linux__)', 'sys/sysctl.h': 'defined(__APPLE__)',
-        'sys/syscall.h': 'defined(__linux__)', 'pcre2.h': 'defined(MGPT_PCRE2)'}
+        'sys/syscall.h': 'defined(__linux__)', 'pcre2.h': 'defined(MGPT_PCRE2)', 'sys/file.h': '!defined(_WIN32)',
+        'sys/mman.h': '!defined(_WIN32)', 'io.h': 'defined(_WIN32)', 'windows.h': 'defined(_WIN32)'}
 FUSED = 'fused_isa.c'
 # The part that compiles a unit of an ISA level, where it is not the first: parts take about the same time.
 PARTS = {'avx2': 2, 'int_avx2': 2, 'neon': 2, 'avx512': 3, 'int_avx512': 3, 'int_neon': 3,
          'fused_isa_avx2': 4, 'fused_isa_avx512': 4, 'fused_isa_neon': 4}
 SPLIT = {'tok_split.c': 'defined(MGPT_PCRE2)', 'no_split.c': '!defined(MGPT_PCRE2)',
-         'tok_regex.c': 'defined(MGPT_PCRE2)', 'no_regex.c': '!defined(MGPT_PCRE2)'}
+         'tok_regex.c': 'defined(MGPT_PCRE2)', 'no_regex.c': '!defined(MGPT_PCRE2)', 'outfile_left.c': '!defined(_WIN32)'}
 
 HEAD = '''\
 /* mgpt {version} in one file, made from its sources by tools/amalgamation/amalgamate.py.
@@ -52,6 +53,9 @@ HEAD = '''\
  *
  *     for part in 1 2 3 4; do cc -O2 -I. -DMGPT_PART=$part -c mgpt.c -o mgpt$part.o & done; wait
  *     cc -O2 -I. main.c mgpt[1-4].o -lm -lpthread
+ *
+ * On Windows (MinGW-w64): x86_64-w64-mingw32-gcc -O2 -Wa,-muse-unaligned-vector-move -I. main.c mgpt.c -lpthread -static
+ * Without that option of the assembler it uses no AVX, since gcc aligns vectors on the stack wrongly there.
  *
  * C11, gcc or clang (which is faster with -O3). mgpt.h is the manual. Models with a BPE vocabulary need PCRE2:
  * -DMGPT_PCRE2 and -lpcre2-8.
@@ -64,6 +68,15 @@ HEAD = '''\
 #endif
 #if !defined(_FILE_OFFSET_BITS)
 #define _FILE_OFFSET_BITS 64
+#endif
+#if defined(_WIN32) && !defined(__USE_MINGW_ANSI_STDIO)
+#define __USE_MINGW_ANSI_STDIO 1
+#endif
+#if defined(_WIN32)
+#define WIN32_LEAN_AND_MEAN
+#if !defined(_WIN32_WINNT)
+#define _WIN32_WINNT 0x0A00
+#endif
 #endif
 #if defined(__FAST_MATH__)
 #error "mgpt: logits would have other bits with -ffast-math"
@@ -113,12 +126,16 @@ TARGET = '''\
 #pragma GCC push_options
 #pragma GCC target("{0}")
 #endif
+#undef fmaf /* there is an instruction */
 '''
 TARGET_END = '''\
 #if defined(__clang__)
 #pragma clang attribute pop
 #else
 #pragma GCC pop_options
+#endif
+#if defined(_WIN32)
+#define fmaf spec_fmaf
 #endif
 '''
 
@@ -261,7 +278,10 @@ def isa_of(path):
 
 
 def all_units(sources):
-    units = [Unit(s, 'scalar', SPLIT.get(s.name), '') for s in sources if s.name != 'stb_ds.c']
+    def condition(name):
+        system = {'posix': '!defined(_WIN32)', 'windows': 'defined(_WIN32)'}
+        return SPLIT.get(name) or system.get(name.removesuffix('.c').split('_')[-1])
+    units = [Unit(s, 'scalar', condition(s.name), '') for s in sources if s.name != 'stb_ds.c']
     for path in sorted((SRC / 'kernels/isa').glob('*.c')):
         name = path.stem.removeprefix('int_')
         if name in LEVELS:
@@ -348,6 +368,8 @@ def main():
     licence = '\n'.join((' * ' + line).rstrip() for line in read(ROOT / 'LICENSE').strip().split('\n'))
     out = [HEAD.format(version=version, licence=licence)]
     out += ['#if %s\n#include <%s>\n#endif\n' % (ONLY[s], s) if s in ONLY else '#include <%s>\n' % s for s in system]
+    out += ['#if defined(_WIN32)\n#undef far\n#undef near\n', *(re.sub('#include "fmaf.h".*', '', read(SRC / 'base' / h)) for h in ('fmaf.h', 'windows.h')),
+            '#endif\n']
     out += [ARITHMETIC, lines('#define {0} mgpt_i_{0}', external), read(stb), '\n#include "mgpt.h"\n']
     out += ['\n/* ======== %s ======== */\n%s' % (h.relative_to(ROOT), INCLUDE.sub('', read(h))) for h in shared]
     out += [write_unit(u, names[u], twice, taken) for u in units]

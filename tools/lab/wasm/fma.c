@@ -1,4 +1,4 @@
-/* fmaf of four floats at once (fma.h, vec_wasm.h). */
+/* fmaf of four floats at once (fmaf.h, vec_wasm.h). */
 #include <wasm_simd128.h>
 
 #include "kernels/simd/vec.h"
@@ -10,8 +10,8 @@ static v128_t add_with_care(v128_t p, v128_t c, v128_t s)
     wasm_v128_store(parts[0], p);
     wasm_v128_store(parts[1], c);
     wasm_v128_store(parts[2], s);
-    return wasm_f64x2_make(lab_sum_to_odd(parts[0][0], parts[1][0], parts[2][0]),
-                           lab_sum_to_odd(parts[0][1], parts[1][1], parts[2][1]));
+    return wasm_f64x2_make(spec_sum_to_odd(parts[0][0], parts[1][0], parts[2][0]),
+                           spec_sum_to_odd(parts[0][1], parts[1][1], parts[2][1]));
 }
 
 /* fma of the two low floats of a, b and c. */

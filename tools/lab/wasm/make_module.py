@@ -32,7 +32,7 @@ TARGET = ['--target=wasm32-wasi', '--sysroot=/usr']
 COMPILE = TARGET + [
     '-std=c11', '-D_POSIX_C_SOURCE=200809L', '-msimd128', '-ffp-contract=off', '-fno-math-errno',
     '-fno-trapping-math', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-Wall', '-Wextra',
-    '-Werror', '-DISA=wasm', '-DFUSED_LEVELS=LEVEL(wasm)', '-DMGPT_NO_GRIDS', '-include', 'tools/lab/wasm/fma.h',
+    '-Werror', '-DISA=wasm', '-DFUSED_LEVELS=LEVEL(wasm)', '-DMGPT_NO_GRIDS', '-include', 'src/base/fmaf.h',
     '-Iinclude', '-Isrc', '-Itools', '-isystem', '/usr/include/stb', '-c']
 UNLZMA = [
     '--target=wasm32', '-nostdlib', '-std=c11', '-Wall', '-Wextra', '-Werror', '-Oz', '-Wl,--no-entry', '-Wl,--strip-all',
