@@ -149,7 +149,9 @@ static int is_help(int argc, char **argv)
 int main(int argc, char **argv)
 {
     hold_standard_streams();
+#ifdef SIGPIPE /* Windows has neither */
     signal(SIGPIPE, SIG_IGN);
+#endif
 #ifdef SIGXFSZ
     signal(SIGXFSZ, SIG_IGN);
 #endif

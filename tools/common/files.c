@@ -266,6 +266,7 @@ int files_create(struct outfile *out, const char *path, enum files_kind kind, mg
 
 /* ---- truncation ------------------------------------------------------------------------------ */
 
+#ifdef SIGBUS
 static void say_stderr(const char *text)
 {
     (void)!write(STDERR_FILENO, text, strlen(text));
@@ -297,3 +298,9 @@ void files_catch_truncation(void)
     sigemptyset(&action.sa_mask);
     sigaction(SIGBUS, &action, NULL);
 }
+#else
+/* Windows lets nobody shorten a file that is mapped. */
+void files_catch_truncation(void)
+{
+}
+#endif

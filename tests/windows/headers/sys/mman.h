@@ -1,0 +1,1 @@
+/* See unit.h, which is included before. */

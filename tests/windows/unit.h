@@ -1,0 +1,31 @@
+/* What the unit tests use besides tools/windows/posix.h. See unit.c. */
+#ifndef TESTS_WINDOWS_UNIT_H
+#define TESTS_WINDOWS_UNIT_H
+
+#include "windows/posix.h"
+
+/* ---- guard pages: of whole pages ---- */
+enum { _SC_PAGESIZE = 2, PROT_NONE = 0, PROT_READ = 1, PROT_WRITE = 2, PAGE_BYTES = 4096 };
+#define sysconf(what) ((what) == _SC_PAGESIZE ? PAGE_BYTES : (sysconf)(what))
+int mprotect(void *at, size_t n, int rights);
+
+/* Of pages as well, unlike the one of base/windows.h. */
+static inline void *unit_aligned_alloc(size_t alignment, size_t n)
+{
+    return _aligned_malloc(n, alignment);
+}
+#undef aligned_alloc
+#define aligned_alloc unit_aligned_alloc
+
+/* ---- folders ---- */
+char *mkdtemp(char *path);
+
+/* The files of one folder, a pattern in the last part. */
+typedef struct {
+    size_t gl_pathc;
+    char *gl_pathv[64];
+} glob_t;
+int glob(const char *pattern, int flags, void *failed, glob_t *to);
+void globfree(glob_t *to);
+
+#endif

@@ -1,0 +1,1 @@
+/* See posix.h, which is included before. */
