@@ -79,6 +79,7 @@ tools/[^:]*: dtype/dtype\.h
 tools/convert/[^:]*: kernels/activations\.h
 tools/(bench/bench_limit|generate/prefixes|score/score_(team|walk))\.c: base/threads\.h
 tools/lab/wasm/system\.c: base/(background|threads)\.h
+tools/windows/posix\.[ch]: base/(wide|windows)\.h
 tools/(convert/core/checkpoint\.h|convert/vocab/pattern\.h|common/files\.c|engine/steer\.c): gguf/gguf\.h
 tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/engine_pass\.c): kernels/kernels\.h
 tools/(check/oracle/oracle|convert/core/checkpoint)\.h: model/numbers\.h

@@ -5,8 +5,7 @@
 #include "windows/posix.h"
 
 /* ---- guard pages: of whole pages ---- */
-enum { _SC_PAGESIZE = 2, PROT_NONE = 0, PROT_READ = 1, PROT_WRITE = 2, PAGE_BYTES = 4096 };
-#define sysconf(what) ((what) == _SC_PAGESIZE ? PAGE_BYTES : (sysconf)(what))
+enum { PROT_NONE = 0, PROT_READ = 1, PROT_WRITE = 2 };
 int mprotect(void *at, size_t n, int rights);
 
 /* Of pages as well, unlike the one of base/windows.h. */
@@ -16,6 +15,9 @@ static inline void *unit_aligned_alloc(size_t alignment, size_t n)
 }
 #undef aligned_alloc
 #define aligned_alloc unit_aligned_alloc
+
+/* ld takes no weak main: the first of two is taken (tests/meson.build). */
+#define weak
 
 /* ---- folders ---- */
 char *mkdtemp(char *path);

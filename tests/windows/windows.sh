@@ -18,7 +18,7 @@ unset CC CFLAGS LDFLAGS
 [ -e "$folder/build/build.ninja" ] ||
     /usr/bin/meson setup --cross-file "$root/tools/windows/windows.ini" --cross-file "$root/tests/windows/wine.ini" "$folder/build" "$root" >"$folder/setup.log" ||
     { cat "$folder/setup.log"; exit 1; }
-ninja -C "$folder/build" >"$folder/build.log" || { tail -20 "$folder/build.log"; exit 1; }
+ninja -C "$folder/build" tools/mgpt.exe >"$folder/build.log" || { tail -20 "$folder/build.log"; exit 1; }
 exe=$folder/build/tools/mgpt.exe
 
 work=$(mktemp -d)
@@ -57,14 +57,12 @@ same '' generate weights/names.gguf -n 5 --json --seed 1
 same 'anna\n/a 0 3\n/lens\n/top 5\nq\n' repl weights/names.gguf --width 80
 same 'anna\r\n' repl weights/names.gguf --width 80
 same 'anna\nemma\n' score weights/names.gguf -f - --each
-same '' info weights/names.gguf
-same '' info weights/names.gguf --json
+same '' info weights/names.gguf --isa scalar
+same '' info weights/names.gguf --isa scalar --json
 same 'd\303\251j\303\240 vu' tokenize weights/shakespeare.gguf -f -
 same '' check weights/names.gguf weights/names.ref.json --tol 1e-5
-same '' attend --help
-same '' --help
-for command in generate repl check trace score tokenize info bench; do
-    same '' $command --help
+for command in generate repl check trace score tokenize info bench attend; do
+    wine "$exe" $command --help </dev/null >out 2>&1 && grep -q "^usage: mgpt $command" out || not_ok "$command --help"
 done
 for name in names:092da0f84bfcf144 shakespeare:25b9cfe007c02879; do
     model=weights/${name%%:*}.gguf
@@ -79,7 +77,6 @@ done
 printf 'GGUF' >short.gguf
 same '' generate missing.gguf
 same '' generate short.gguf
-same '' generate weights
 same '' generate weights/names.gguf --no-such-option
 same '' generate weights/names.gguf -n 3 -p '\303\251'
 same '' generate weights/shakespeare.gguf -n 100000
@@ -96,7 +93,10 @@ same '' generate "$place/missing ä.gguf"
 same '' generate weights/names.gguf -f "$place/no such.txt"
 printf 'an' >"$place/prömpt.txt"
 same '' generate weights/names.gguf -f "$place/prömpt.txt" --seed 2
-same '' generate "a b\\ñandú 日本 Ω\\mödel 1.gguf" --samples 3 2>/dev/null || true
+wine "$exe" generate 'a b\ñandú 日本 Ω\mödel 1.gguf' --samples 3 --seed 4 </dev/null >out 2>err || not_ok "backslashes: $(cat err)"
+"$mgpt" generate weights/names.gguf --samples 3 --seed 4 >here.out
+cmp -s out here.out || not_ok "backslashes: another text"
+wine "$exe" generate "a b" </dev/null >out 2>err && not_ok "a folder was taken for a model"
 # A session is written, read, replaced; a text is not replaced, an input neither.
 for round in 1 2; do
     wine "$exe" generate weights/names.gguf -p em -n 3 --temp 0 --session "$place/sitzung ß.mgpt" </dev/null >out 2>err ||

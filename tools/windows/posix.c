@@ -3,9 +3,10 @@
 
 #include "base/wide.h"
 
+#include <windows.h>
+
 #include <ntsecapi.h> /* RtlGenRandom */
 #include <psapi.h>
-#include <windows.h>
 
 static HANDLE handle_of(int fd)
 {
@@ -199,11 +200,11 @@ int sys_poll(struct pollfd *p, unsigned n, int wait_ms)
 {
     enum { STEP_MS = 10 };
     HANDLE h = handle_of(p->fd);
-    DWORD done;
     (void)n;
     p->revents = 0;
-    if (p->events == POLLOUT) { /* nothing is written; a pipe without a reader fails */
-        p->revents = WriteFile(h, "", 0, &done, NULL) ? POLLOUT : POLLERR;
+    if (p->events ==
+        POLLOUT) { /* asked after a failure: that of a pipe is a reader that has gone */
+        p->revents = GetFileType(h) == FILE_TYPE_PIPE ? POLLERR : POLLOUT;
         return 1;
     }
     for (int waited = 0; !is_readable(h); waited += STEP_MS) {
@@ -256,9 +257,8 @@ int ioctl(int fd, int what, struct winsize *size)
 long sysconf(int what)
 {
     SYSTEM_INFO info;
-    (void)what;
     GetSystemInfo(&info);
-    return (long)info.dwNumberOfProcessors;
+    return (long)(what == _SC_PAGESIZE ? info.dwPageSize : info.dwNumberOfProcessors);
 }
 
 int getentropy(void *to, size_t n)

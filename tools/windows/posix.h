@@ -79,7 +79,7 @@ int sys_fnmatch(const char *pattern, const char *text, int flags);
 struct winsize {
     unsigned short ws_row, ws_col;
 };
-enum { TIOCGWINSZ = 1, _SC_NPROCESSORS_ONLN = 1, RUSAGE_SELF = 0 };
+enum { TIOCGWINSZ = 1, _SC_NPROCESSORS_ONLN = 1, _SC_PAGESIZE, RUSAGE_SELF = 0 };
 int ioctl(int fd, int what, struct winsize *size);
 long sysconf(int what);
 int getentropy(void *to, size_t n);

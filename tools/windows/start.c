@@ -3,7 +3,6 @@
  */
 #include "windows/posix.h"
 
-#include <shellapi.h>
 #include <windows.h>
 
 int mgpt_main(int argc, char **argv);
