@@ -49,7 +49,7 @@ def cut_declarations(files):
 #   rest of tools  Jinja, patch, bench and Python were not in the plan's 14,000; long texts, stop texts, completions, edits of logits, choices, healing, texts that have ended, tries of vocabularies, JSON schemas, the sandbox's filter, a tree of scored texts, names of TransformerLens in Python
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names; the plan had 52,000
 BUDGET = (
-    ('src', ('src/', 'include/'), 29500),
+    ('src', ('src/', 'include/'), 29600),
     ('convert', ('tools/convert/',), 25500),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 13200),
@@ -57,7 +57,7 @@ BUDGET = (
     ('suite', ('tools/suite/',), 3010),
     ('release', ('tools/release/',), 1000),
     ('rest of tools', ('tools/',), 37780),
-    ('tests', ('tests/',), 76800),
+    ('tests', ('tests/',), 77200),
 )
 
 
