@@ -240,6 +240,8 @@ TEST(wrong_numbers)
     for (int p = 0; p < MGPT_N_POINTS; p++)
         if (stages.points[p].fired)
             assert_int_equal(stages.points[p].nmse <= stages.bound, p != MGPT_MLP_POST);
+    /* relu for silu: the mean is of all values */
+    assert_true(stages.points[MGPT_MLP_POST].nmse > 0.05 && stages.points[MGPT_MLP_POST].nmse < 5);
     toy_free(o.m);
 }
 
