@@ -65,19 +65,23 @@ int codes_named(struct code_ranges *c, char letter, int in_json, int inverted)
     static const uint32_t digits[][2] = {{'0', '9'}, {0, 0}},
                           spaces[][2] = {{'\t', '\r'}, {' ', ' '}, {0, 0}},
                           words[][2] = {{'0', '9'}, {'A', 'Z'}, {'a', 'z'}, {'_', '_'}, {0, 0}},
+                          all_digits[][2] = {{'0', '9'}, {0x660, CODE_MOST}, {0, 0}},
+                          all_words[][2] = {{'0', '9'}, {'A', 'Z'},        {'a', 'z'},
+                                            {'_', '_'}, {0x80, CODE_MOST}, {0, 0}},
                           all_spaces[][2] = {{'\t', '\r'},     {0x1C, ' '},      {0x85, 0x85},
                                              {0xA0, 0xA0},     {0x1680, 0x1680}, {0x2000, 0x200A},
                                              {0x2028, 0x2029}, {0x202F, 0x202F}, {0x205F, 0x205F},
                                              {0x3000, 0x3000}, {0xFEFF, 0xFEFF}, {0, 0}};
     int is_other = letter == 'D' || letter == 'W' || letter == 'S';
+    int is_wide = in_json && is_other != inverted; /* what only other programs call so is neither */
     struct code_ranges own = {.n = 0};
     const uint32_t(*pairs)[2] = NULL;
     if (letter == 'd' || letter == 'D')
-        pairs = digits;
+        pairs = is_wide ? all_digits : digits;
     else if (letter == 'w' || letter == 'W')
-        pairs = words;
-    else if (letter == 's' || letter == 'S') /* what other programs call a space is neither */
-        pairs = in_json && is_other != inverted ? all_spaces : spaces;
+        pairs = is_wide ? all_words : words;
+    else if (letter == 's' || letter == 'S')
+        pairs = is_wide ? all_spaces : spaces;
     if (!pairs)
         return 0;
     int ok = add_pairs(&own, pairs) && (!is_other || codes_invert(&own));

@@ -6,7 +6,8 @@
  * The whole text must match. Syntax, on characters of UTF-8: . [a-z] [^a] \d \w \s \D \W \S (ASCII), \n \t \r \xHH
  * \uHHHH \u{HHHHH}, ( ) (?: ) |, * + ? {m} {m,} {m,n}; ^ at the beginning and $ at the end may be there. Refused by name:
  * look-around, back references, \b. In (?j: ) a character is written as JSON strings have it: what needs an escape has
- * one, control characters but \b \f \n \r \t cannot be written, and . and \s mean what is common to JavaScript and Python.
+ * one, control characters but \b \f \n \r \t cannot be written, and ., \s, \w
+ * and \d mean what is common to JavaScript and Python: \D is below U+0660, \W is ASCII.
  */
 #ifndef MGPT_PATTERN_H
 #define MGPT_PATTERN_H
