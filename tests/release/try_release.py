@@ -66,6 +66,12 @@ def try_wheel(folder, clean):
     assert (clean / "site/share/man/man1/mgpt.1").exists()
 
 
+def try_static(folder, clean):
+    program = shutil.copy(one(folder, "mgpt-linux-*"), clean / "mgpt")
+    assert os.access(program, os.X_OK)
+    check_program(folder, program, cwd=clean)
+
+
 def try_amalgamation(folder, clean):
     shutil.unpack_archive(one(folder, "*-amalgamation.zip"), clean)
     source = one(clean, "mgpt-*-amalgamation")
@@ -145,8 +151,8 @@ def try_models(folder, clean):
         assert filecmp.cmp(folder / f"{name}.gguf", ROOT / f"weights/{name}.gguf", shallow=False)
 
 
-TRIES = {"wheel": try_wheel, "amalgamation": try_amalgamation, "debian": try_debian, "lab": try_lab, "javascript": try_javascript,
-         "models": try_models}
+TRIES = {"wheel": try_wheel, "static": try_static, "amalgamation": try_amalgamation, "debian": try_debian, "lab": try_lab,
+         "javascript": try_javascript, "models": try_models}
 
 
 # ---- the folder ----

@@ -32,6 +32,7 @@ LIBRARIES = {library.name: library for library in (
     debian("libbsd", "libbsd-dev", "BSD-3-Clause AND BSD-2-Clause AND ISC AND MIT AND Beerware", "https://libbsd.freedesktop.org/"),
     debian("libmd", "libmd-dev", "BSD-3-Clause AND BSD-2-Clause AND ISC AND Beerware", "https://www.hadrons.org/software/libmd/"),
     debian("ncurses", "libncurses-dev", "X11-distribute-modifications-variant", "https://invisible-island.net/ncurses/"),
+    debian("glibc", "libc6-dev", "LGPL-2.1-or-later", "https://www.gnu.org/software/libc/"),
     debian("stb", "libstb-dev", "MIT OR Unlicense", "https://github.com/nothings/stb"),
     # Inside module.wasm, which is committed: the versions of Debian 12.
     Library("wasi-libc", "MIT AND BSD-2-Clause AND CC0-1.0", "https://github.com/WebAssembly/wasi-libc", version="0.0~git20221206.8b7148f", text=LAB),
@@ -41,6 +42,7 @@ ENGINE = ("stb",)
 PAGE = ("wasi-libc", "compiler-rt")  # what mgpt lab writes into pages, and so what any program with it has inside
 TERMINAL = ("libedit", "libbsd", "libmd", "ncurses")
 WHEEL = ENGINE + PAGE + TERMINAL + ("pcre2", "jansson", "utf8proc", "zlib")
+STATIC = WHEEL + ("glibc",)
 
 
 @functools.lru_cache(maxsize=None)

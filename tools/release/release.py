@@ -13,6 +13,7 @@ Environment:
 """
 import hashlib
 import os
+import platform
 import re
 import shutil
 import subprocess
@@ -37,6 +38,11 @@ def make_wheel(work):
         old.unlink()
     run("ninja", "-C", work.build, "wheel", env=work.env)
     return [shutil.copy(path, work.out) for path in (work.build / "tools/python").glob("*.whl")]
+
+
+def make_static(work):
+    run("ninja", "-C", work.build, "tools/static/static-mgpt", env=work.env)
+    return [shutil.copy(work.build / "tools/static/static-mgpt", work.out / f"mgpt-linux-{platform.machine()}")]
 
 
 def write_zip(work, what, files):
@@ -96,6 +102,7 @@ class Artefact:
 # How each is tried: tests/release/try.py, which has a row for each name.
 ARTEFACTS = (
     Artefact("wheel", make_wheel, libraries.WHEEL, {"objcopy": "binutils"}),
+    Artefact("static", make_static, libraries.STATIC),
     Artefact("amalgamation", make_amalgamation, libraries.ENGINE),
     Artefact("debian", make_debian, libraries.ENGINE + libraries.PAGE + ("utf8proc",),
              {"dpkg-deb": "dpkg", "dpkg-shlibdeps": "dpkg-dev", "strip": "binutils"}),
