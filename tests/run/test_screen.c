@@ -247,7 +247,13 @@ static void check_bound(const struct kernels *k, const struct int8_screen *s, co
     exact.x = x;
     exact.y = y;
     for (size_t r = 0; r < PANEL; r++) {
+        double whole = 0, left = 0; /* norm and rest must not be below their roots */
         copied_row(k, copy, r, v);
+        for (size_t i = 0; i < E; i++) {
+            whole += (double)w[r * E + i] * (double)w[r * E + i];
+            left += ((double)w[r * E + i] - (double)v[i]) * ((double)w[r * E + i] - (double)v[i]);
+        }
+        assert_true((double)s->norm[r] >= sqrt(whole) && (double)s->rest[r] >= sqrt(left));
         for (size_t i = 0; i < E; i++)
             x[i] = (w[r * E + i] - v[i]) * (1 - share) + w[r * E + i] * share;
         k->quantize(at, x, E);
