@@ -3,6 +3,7 @@
 #include "bench/bench_peak.h"
 #include "support/unit.h"
 
+#include <math.h>
 #include <string.h>
 
 static void same_cell(double share, const char *want)
@@ -13,6 +14,19 @@ static void same_cell(double share, const char *want)
     int fault = strchr(want, '!') != NULL;
     assert_int_equal(share_faults(&s, &none), fault);
     assert_int_equal(share_faults(&none, &s), fault);
+}
+
+/* Quantiles are between two samples by proportion. */
+TEST(numbers_of_samples)
+{
+    struct series s = {.n = 0};
+    assert_true(series_median(&s) == 0 && series_spread(&s) == 0);
+    for (int i = 0; i < 5; i++)
+        series_add(&s, (int[]){8, 1, 2, 16, 4}[i]);
+    assert_true(series_median(&s) == 4 && series_spread(&s) == (8.0 - 2) / 4);
+    assert_true(series_mean(&s) == 6.2 && fabs(series_deviation(&s) - sqrt(37.2)) < 1e-12);
+    series_add(&s, 6);
+    assert_true(series_median(&s) == 5 && series_spread(&s) == (7.5 - 2.5) / 5);
 }
 
 TEST(shares)
