@@ -30,7 +30,7 @@ static void open_test(struct constraint_test *t)
     tok_file_token(&t->file, "bb", 1, 0);
     tok_file_edit(&t->file, "u32 bos_token_id 1; u32 eos_token_id 5");
     tok_file_encode(&t->file);
-    t->model = mgpt_open_bytes(t->file.bytes, arr_len(t->file.bytes), &params, NULL);
+    t->model = mgpt_open_bytes(t->file.bytes, t->file.g.size, &params, NULL);
     assert_non_null(t->model);
     edit_rules_begin(&t->rules, t->model);
 }
