@@ -76,7 +76,7 @@ static int circuit_tap(const mgpt_value *v, void *user)
     for (size_t i = 0; i < r->n_sides; i++)
         if (here && MGPT_POINT_BIT(v->point) & r->sides[i].points)
             take_side(r, &r->sides[i], v);
-    r->done = here && v->point == r->last && (size_t)(v->pos + v->rows) == r->n_here;
+    r->done = here && v->point == r->last && (size_t)v->pos + (size_t)v->rows == r->n_here;
     return r->done;
 }
 
