@@ -17,7 +17,7 @@ FORMER = {"libpthread.so.0": re.compile(r"(pthread|sem)_|__pthread_"), "libdl.so
 SYMBOL = re.compile(r"^\s*\d+: [0-9a-f]+ +(\d+) (FUNC|OBJECT|IFUNC) +(?:GLOBAL|WEAK) +DEFAULT +\d+ (\w+)@@?GLIBC_([0-9.]+)", re.M)
 
 # Functions of newer headers, by those that 2.28 has. The version of struct stat: 0, on x86-64 1.
-INSTEAD = """
+INSTEAD = r"""
 #include <stdarg.h>
 #ifdef __x86_64__
 enum { STAT = 1 };
@@ -36,15 +36,18 @@ HIDDEN int fstat(int f, struct stat *s) { return __fxstat(STAT, f, s); }
 HIDDEN int fstat64(int f, struct stat *s) { return __fxstat(STAT, f, s); }
 HIDDEN int fstatat(int d, const char *p, struct stat *s, int a) { return __fxstatat(STAT, d, p, s, a); }
 HIDDEN int fstatat64(int d, const char *p, struct stat *s, int a) { return __fxstatat(STAT, d, p, s, a); }
-long strtol(const char *, char **, int);
-long long strtoll(const char *, char **, int);
-unsigned long strtoul(const char *, char **, int);
-unsigned long long strtoull(const char *, char **, int);
+#define NUMBER(type, name, letter) \
+    type name(const letter *, letter **, int); \
+    HIDDEN type __isoc23_##name(const letter *s, letter **e, int b) { return name(s, e, b); }
+NUMBER(long, strtol, char)
+NUMBER(long long, strtoll, char)
+NUMBER(unsigned long, strtoul, char)
+NUMBER(unsigned long long, strtoull, char)
+NUMBER(long, wcstol, __WCHAR_TYPE__)
+NUMBER(long long, wcstoll, __WCHAR_TYPE__)
+NUMBER(unsigned long, wcstoul, __WCHAR_TYPE__)
+NUMBER(unsigned long long, wcstoull, __WCHAR_TYPE__)
 int vsscanf(const char *, const char *, va_list);
-HIDDEN long __isoc23_strtol(const char *s, char **e, int b) { return strtol(s, e, b); }
-HIDDEN long long __isoc23_strtoll(const char *s, char **e, int b) { return strtoll(s, e, b); }
-HIDDEN unsigned long __isoc23_strtoul(const char *s, char **e, int b) { return strtoul(s, e, b); }
-HIDDEN unsigned long long __isoc23_strtoull(const char *s, char **e, int b) { return strtoull(s, e, b); }
 HIDDEN int __isoc23_sscanf(const char *s, const char *f, ...)
 {
     va_list list;
