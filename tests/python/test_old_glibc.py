@@ -95,4 +95,4 @@ def test_run_with_2_31(unpacked, tmp_path, root):
     for name, bits in ("names", "092da0f84bfcf144"), ("shakespeare", "25b9cfe007c02879"):
         assert run(unpacked / "mgpt", "check", "--self", root / f"weights/{name}.gguf").splitlines()[-1][:16] == bits
     model = root / "weights/names.gguf"
-    assert run(unpacked / "mgpt", "generate", model, "a", "-n", "5") == output(unpacked / "mgpt", "generate", model, "a", "-n", "5")
+    assert run(unpacked / "mgpt", "generate", model, "-p", "a", "-n", "5") == output(unpacked / "mgpt", "generate", model, "-p", "a", "-n", "5")
