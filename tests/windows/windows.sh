@@ -4,7 +4,8 @@
 # usage: windows.sh MGPT ROOT FOLDER AMALGAMATION LIBRARY
 #   mgpt of this system; the source; where to build, kept for the next time; the folder of mgpt.c; libmgpt.a of this system
 set -eu
-mgpt=${1:?program of this system} root=${2:?source} folder=${3:?where to build} one=${4:?folder of mgpt.c} library=${5:?libmgpt.a}
+mgpt=$(realpath "${1:?program of this system}") root=$(realpath "${2:?source}") folder=$(realpath -m "${3:?where to build}")
+one=$(realpath "${4:?folder of mgpt.c}") library=$(realpath "${5:?libmgpt.a}")
 export LC_ALL=C.UTF-8 WINEDEBUG=-all WINEPREFIX="$folder/wine" # wine's names of files are those of the locale
 
 for need in x86_64-w64-mingw32-gcc-posix:gcc-mingw-w64-x86-64 wine:wine; do
