@@ -171,7 +171,7 @@ def build_package(work, package, root):
     info.mkdir()
     for name, text in files.items():
         (info / name).write_text(text, encoding="utf-8")
-    for path in root.rglob("*"):
+    for path in (root, *root.rglob("*")):
         if not path.is_symlink():
             path.chmod(0o755 if path.is_dir() or "usr/bin" in str(path) else 0o644)
         os.utime(path, (work.epoch, work.epoch), follow_symlinks=False)
