@@ -64,8 +64,7 @@ static int take_one_of(struct repl_args *a, const char *words, size_t n)
     return 0;
 }
 
-/* Nothing may be left. */
-static int read_end(struct repl_args *a)
+int repl_args_end(struct repl_args *a)
 {
     const char *word = repl_word(a);
     if (*word)
@@ -104,8 +103,7 @@ static int read_index(const char *what, const char *word, size_t n, int32_t *ind
     return 0;
 }
 
-/* Reads the next word as a number from 0 to n - 1; a missing word is an error. */
-static int next_index(struct repl_args *a, const char *what, size_t n, int32_t *index)
+int repl_next_index(struct repl_args *a, const char *what, size_t n, int32_t *index)
 {
     const char *word = repl_word(a);
     if (*word)
@@ -117,7 +115,7 @@ static int next_index(struct repl_args *a, const char *what, size_t n, int32_t *
 static int read_part_of_model(struct repl_args *a, const struct arg_type *type)
 {
     const int32_t *n = (const void *)((const char *)&a->repl->engine.info + type->bound);
-    return next_index(a, type->what, (size_t)*n, field_of(a, type));
+    return repl_next_index(a, type->what, (size_t)*n, field_of(a, type));
 }
 
 static int read_count(struct repl_args *a, const struct arg_type *type)
@@ -178,7 +176,7 @@ static int has_tokens(const struct repl_args *a)
 static int read_something(struct repl_args *a, const struct arg_type *type)
 {
     (void)type;
-    return read_end(a) && has_tokens(a);
+    return repl_args_end(a) && has_tokens(a);
 }
 
 /* A position of a token held; -1 is the last one, and so is not a word when the type has brackets. */
@@ -187,7 +185,7 @@ static int read_position(struct repl_args *a, const struct arg_type *type)
     size_t n = mgpt_pos(a->repl->engine.session), *pos = field_of(a, type);
     int32_t index = (int32_t)n - 1;
     int last = (*type->name == '[' && !*a->rest) || take_word(a, "-1", 2);
-    if (!has_tokens(a) || (!last && !next_index(a, type->what, n, &index)))
+    if (!has_tokens(a) || (!last && !repl_next_index(a, type->what, n, &index)))
         return 0;
     *pos = (size_t)index;
     return 1;
@@ -361,5 +359,5 @@ int repl_args_read(struct repl_args *a)
         else if (!type->read(a, type))
             return 0;
     }
-    return read_end(a);
+    return repl_args_end(a);
 }

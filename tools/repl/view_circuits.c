@@ -76,8 +76,11 @@ static size_t choose_rows(const struct circuits_view *a, size_t *rows, uint8_t *
     const int32_t *tokens = mgpt_tokens(a->view.repl->engine.session);
     int all = (double)c->n_rows * (double)c->n_cols * (double)c->stride <= most_work;
     size_t n = 0;
-    for (size_t i = 0; i < a->view.n_pos && !all; i++)
-        held[tokens[i]] = 1;
+    for (size_t i = 0; i < a->view.n_pos && !all; i++) {
+        size_t row = a->words->kind == CIRCUIT_PLACES ? i : (size_t)tokens[i];
+        if (row < c->n_rows) /* ids beyond the vocabulary can be fed */
+            held[row] = 1;
+    }
     for (size_t i = 0; i < c->n_rows; i++)
         if (all || held[i])
             rows[n++] = i;
@@ -261,14 +264,16 @@ static void print_circuit(struct circuits_view *a)
         puts("this layer reads more than tokens: what the layers before it add is left out");
 }
 
-static int read_circuit_number(struct repl_args *args, const char *what, int32_t *n)
+/* Which head or neuron of which layer. */
+static int read_where(struct repl_args *args, const struct circuit_words *words)
 {
-    const struct cli_option row = {.kind = CLI_INT, .to = n, .min = 0, .max = INT32_MAX};
-    const char *word = repl_word(args);
-    if (*word && cli_set_number(&row, word))
-        return 1;
-    repl_error("which %s? %s %s", what, args->command->names[0], args->command->usage);
-    return 0;
+    const mgpt_info *info = &args->repl->engine.info;
+    int neuron = words->kind == CIRCUIT_FIRES || words->kind == CIRCUIT_PROMOTES;
+    args->layer = args->head = 0;
+    return !words->index ||
+           (repl_next_index(args, "layer", (size_t)info->n_layer, &args->layer) &&
+            repl_next_index(args, words->index, (size_t)(neuron ? info->n_ff : info->n_head),
+                            &args->head));
 }
 
 static void show_circuit(struct repl *r, struct repl_args *args, const struct circuit_words *words)
@@ -280,9 +285,10 @@ static void show_circuit(struct repl *r, struct repl_args *args, const struct ci
     if (status < 0)
         repl_failed(&err);
     else if (a.view.path && (a.c.n_rows > 1 && a.c.n_cols > PICTURED))
-        repl_error("%zu x %zu numbers are too many for a file: m.circuit of the Python package has "
-                   "the factors",
-                   a.c.n_rows, a.c.n_cols);
+        repl_error(
+            "%zu x %zu numbers are too many for a file: m.circuits of the Python package has "
+            "the factors",
+            a.c.n_rows, a.c.n_cols);
     else if (a.view.path)
         put_circuit_file(&a);
     else
@@ -299,14 +305,6 @@ void view_circuits(struct repl *r, struct repl_args *args)
         return;
     }
     const struct circuit_words *words = &circuit_words[word - 1];
-    args->layer = args->head = 0;
-    if (words->index && !(read_circuit_number(args, "layer", &args->layer) &&
-                          read_circuit_number(args, words->index, &args->head)))
-        return;
-    const char *more = repl_word(args);
-    if (*more)
-        repl_error("unexpected '%.40s': %s %s", more, args->command->names[0],
-                   args->command->usage);
-    else
+    if (read_where(args, words) && repl_args_end(args))
         show_circuit(r, args, words);
 }
