@@ -128,6 +128,22 @@ def test_steps(root, names):
             assert np.array_equal(last.tensor(name), names.tensor(name).astype(np.float16).astype(np.float32))
 
 
+def test_mixtures(root):
+    """Experts are no neurons that a layer has for every token; a shared expert is, and is narrower than n_ff."""
+    m = mgpt.Model(root / "tests/golden/mixtral")
+    for kind in ("fires", "promotes"):
+        with pytest.raises(mgpt.Error):
+            m.circuits(kind)
+    m = mgpt.Model(root / "tests/golden/qwen2_moe")
+    width = m.tensor_of("W_down", 0).shape[1]
+    assert width < m.info.n_ff
+    column = tensor(m, "W_down", 0)[:, width - 1]
+    assert same(m.circuits("promotes", 0, width - 1).table[0], logits(m, column[None])[0])
+    for kind in ("fires", "promotes"):
+        with pytest.raises(mgpt.Error, match="layer 0 has no such part"):
+            m.circuits(kind, 0, width)
+
+
 def test_refused(names):
     with pytest.raises(ValueError, match="kind: expected qk, places"):
         names.circuits("kq")

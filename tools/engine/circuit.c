@@ -39,6 +39,11 @@ static int go_on(const struct circuit_run *r)
                                             : MGPT_OK;
 }
 
+static int no_such_part(const struct circuit_run *r)
+{
+    return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET, "layer %d has no such part", (int)r->layer);
+}
+
 static void copy_rows(const mgpt_value *v, float *x, int to_model)
 {
     size_t n = (size_t)v->cols;
@@ -74,7 +79,8 @@ static int circuit_tap(const mgpt_value *v, void *user)
     else if (here && (v->point == MGPT_RESID_PRE || v->point == MGPT_RESID_MID))
         copy_rows(v, r->x, 1);
     for (size_t i = 0; i < r->n_sides; i++)
-        if (here && MGPT_POINT_BIT(v->point) & r->sides[i].points)
+        if (here && MGPT_POINT_BIT(v->point) & r->sides[i].points &&
+            r->sides[i].col + r->c->width <= (size_t)v->cols)
             take_side(r, &r->sides[i], v);
     r->done = here && v->point == r->last && (size_t)v->pos + (size_t)v->rows == r->n_here;
     return r->done;
@@ -143,36 +149,38 @@ static int run_tokens(struct circuit_run *r)
     mgpt_session_free(s);
     free(tokens);
     free(r->x);
-    if (status == MGPT_OK && r->n_sides > 0 && !r->seen)
-        status =
-            err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET, "layer %d has no such part", (int)r->layer);
-    return status;
+    return status == MGPT_OK && r->n_sides > 0 && !r->seen ? no_such_part(r) : status;
 }
 
 /* ---- the way to the logits ------------------------------------------------------------------- */
 
-/* n numbers of a role's tensor; `absent` everywhere when there is none. */
-static int read_role(const struct circuit_run *r, mgpt_role role, mgpt_part part, uint64_t first,
-                     size_t n, float absent, float *out)
+/* The gain of a norm, 1 everywhere when it has none. */
+static int read_gain(const struct circuit_run *r, mgpt_role norm, float *gain)
 {
     mgpt_tensor t;
-    if (mgpt_find_role(r->model, role, r->layer, part, &t, NULL) == MGPT_OK)
-        return mgpt_read_tensor(r->model, t.name, t.first + first, n, out, r->err);
-    for (size_t i = 0; i < n; i++)
-        out[i] = absent;
+    size_t E = (size_t)r->info.n_embd;
+    if (mgpt_find_role(r->model, norm, r->layer, MGPT_WEIGHT, &t, NULL) == MGPT_OK)
+        return mgpt_read_tensor(r->model, t.name, t.first, E, gain, r->err);
+    for (size_t e = 0; e < E; e++)
+        gain[e] = 1;
     return MGPT_OK;
 }
 
-/* way[E][width]: columns [col, col + width) of a matrix that writes to the residual, times the gain of the norm after it. */
-static int read_way(const struct circuit_run *r, mgpt_role matrix, mgpt_role norm, size_t n_in,
-                    size_t col, float *way)
+/* way[E][width]: the columns of the head or neuron in a matrix that writes to the residual, times the gain of the norm after it. */
+static int read_way(const struct circuit_run *r, mgpt_role matrix, mgpt_role norm, float *way)
 {
-    size_t E = (size_t)r->info.n_embd, width = r->kind == CIRCUIT_OV ? r->c->width : 1;
+    mgpt_tensor t;
+    size_t E = (size_t)r->info.n_embd, width = r->c->width, col = (size_t)r->index * width;
+    int status = mgpt_find_role(r->model, matrix, r->layer, MGPT_WEIGHT, &t, r->err);
+    if (status != MGPT_OK)
+        return status;
+    size_t n_in = (size_t)t.dims[0];
+    if (col + width > n_in) /* a shared expert is narrower than n_ff */
+        return no_such_part(r);
     float *row = mem_new(n_in + E, sizeof *row), *gain = row + n_in;
-    int status = row ? read_role(r, norm, MGPT_WEIGHT, 0, E, 1, gain)
-                     : err_memory(r->err, "a circuit", n_in * sizeof *row);
+    status = row ? read_gain(r, norm, gain) : err_memory(r->err, "a circuit", n_in * sizeof *row);
     for (size_t e = 0; e < E && status == MGPT_OK; e++) {
-        status = read_role(r, matrix, MGPT_WEIGHT, e * n_in, n_in, 0, row);
+        status = mgpt_read_tensor(r->model, t.name, t.first + e * n_in, n_in, row, r->err);
         for (size_t i = 0; i < width; i++)
             way[e * width + i] = row[col + i] * gain[e] * r->info.residual_scale;
     }
@@ -181,11 +189,12 @@ static int read_way(const struct circuit_run *r, mgpt_role matrix, mgpt_role nor
 }
 
 /* A row of the head as the residual sees it: with the gain of the last norm and, of LayerNorm, its mean. */
-static int read_head(const struct circuit_run *r, size_t token, const float *gain, float *u)
+static int read_head(const struct circuit_run *r, const mgpt_tensor *head, size_t token,
+                     const float *gain, float *u)
 {
     size_t E = (size_t)r->info.n_embd;
     double mean = 0;
-    int status = read_role(r, MGPT_W_U, MGPT_WEIGHT, token * E, E, 0, u);
+    int status = mgpt_read_tensor(r->model, head->name, token * E, E, u, r->err);
     for (size_t e = 0; e < E; e++) {
         u[e] *= gain[e] * r->info.logit_scale;
         mean += (double)u[e] / (double)E;
@@ -199,13 +208,16 @@ static int read_head(const struct circuit_run *r, size_t token, const float *gai
 static int read_logits_of(const struct circuit_run *r, const float *way)
 {
     struct circuit *c = r->c;
+    mgpt_tensor head;
     size_t E = (size_t)r->info.n_embd;
     float *u = mem_new(2 * E, sizeof *u), *gain = u + E;
-    int status = u ? read_role(r, MGPT_LN_FINAL, MGPT_WEIGHT, 0, E, 1, gain)
-                   : err_memory(r->err, "a circuit", E * sizeof *u);
+    int status =
+        u ? read_gain(r, MGPT_LN_FINAL, gain) : err_memory(r->err, "a circuit", E * sizeof *u);
+    if (status == MGPT_OK)
+        status = mgpt_find_role(r->model, MGPT_W_U, 0, MGPT_WEIGHT, &head, r->err);
     for (size_t j = 0; j < c->n_cols && status == MGPT_OK; j++) {
         float *to = c->cols + j * c->stride;
-        status = read_head(r, j, gain, u);
+        status = read_head(r, &head, j, gain, u);
         for (size_t e = 0; e < E; e++)
             for (size_t i = 0; way && i < c->width; i++)
                 to[i] += u[e] * way[e * c->width + i];
@@ -290,32 +302,39 @@ static void choose_sides(struct circuit_run *r)
     }
 }
 
-static int multiply_out(struct circuit_run *r)
+/* The columns: logits along the head or neuron. */
+static int read_logits_along(const struct circuit_run *r, mgpt_role matrix, mgpt_role norm)
 {
-    struct circuit *c = r->c;
-    size_t n_q = (size_t)r->info.n_head * (size_t)r->info.head_dim, n_ff = (size_t)r->info.n_ff;
-    int status = MGPT_OK, is_ov = r->kind == CIRCUIT_OV;
-    if (r->kind == CIRCUIT_QK || r->kind == CIRCUIT_PLACES)
-        for (size_t i = 0; i < c->n_rows * c->stride; i++)
-            c->rows[i] *= r->info.attn_scale;
-    if (r->kind == CIRCUIT_FIRES)
-        c->cols[0] = 1;
-    if (r->kind == CIRCUIT_PROMOTES)
-        c->rows[0] = 1;
-    if (r->kind == CIRCUIT_DIRECT)
-        return read_logits_of(r, NULL);
-    if (!is_ov && r->kind != CIRCUIT_PROMOTES)
-        return status;
-    size_t n_bytes = (size_t)r->info.n_embd * c->width * sizeof(float);
+    size_t n_bytes = (size_t)r->info.n_embd * r->c->width * sizeof(float);
     float *way = mem_new(n_bytes, 1);
-    if (!way)
-        return err_memory(r->err, "a circuit", n_bytes);
-    status = read_way(r, is_ov ? MGPT_W_O : MGPT_W_DOWN, is_ov ? MGPT_LN1_POST : MGPT_LN2_POST,
-                      is_ov ? n_q : n_ff, (size_t)r->index * c->width, way);
+    int status = way ? read_way(r, matrix, norm, way) : err_memory(r->err, "a circuit", n_bytes);
     if (status == MGPT_OK)
         status = read_logits_of(r, way);
     free(way);
     return status;
+}
+
+static int multiply_out(const struct circuit_run *r)
+{
+    struct circuit *c = r->c;
+    switch (r->kind) {
+    case CIRCUIT_QK:
+    case CIRCUIT_PLACES:
+        for (size_t i = 0; i < c->n_rows * c->stride; i++)
+            c->rows[i] *= r->info.attn_scale;
+        return MGPT_OK;
+    case CIRCUIT_FIRES:
+        c->cols[0] = 1;
+        return MGPT_OK;
+    case CIRCUIT_OV:
+        return read_logits_along(r, MGPT_W_O, MGPT_LN1_POST);
+    case CIRCUIT_PROMOTES:
+        c->rows[0] = 1;
+        return read_logits_along(r, MGPT_W_DOWN, MGPT_LN2_POST);
+    case CIRCUIT_DIRECT:
+        break;
+    }
+    return read_logits_of(r, NULL);
 }
 
 int circuit_read(struct circuit *c, const mgpt_model *model, enum circuit_kind kind, int32_t layer,
