@@ -96,19 +96,25 @@ TEST(complete_texts)
     close_test(&t);
 }
 
+/* How much of a prompt of two tokens is drawn again. */
+static void check_heal(const struct constraint_test *t, const int32_t *prompt, size_t n_bytes,
+                       size_t n_kept)
+{
+    struct heal h = {.next = -1};
+    assert_int_equal(heal_open(&h, t->model, prompt, 2, NULL), MGPT_OK);
+    assert_int_equal(h.n_bytes, n_bytes);
+    assert_int_equal(h.n_kept, n_kept);
+    heal_close(&h);
+}
+
 /* What ends a text continues none: it is not drawn for its bytes, and no prompt goes back for it. */
 TEST(end_tokens_with_bytes)
 {
     struct constraint_test t;
-    struct heal h = {.next = -1};
-    const int32_t prompt[] = {BOS, SPACE_A};
     open_test(&t);
     set_regex(&t, "ab[b]");
     assert_false(may_draw(&t, 1, END));
-    assert_int_equal(heal_open(&h, t.model, prompt, 2, NULL), MGPT_OK);
-    assert_int_equal(h.n_bytes, 0);
-    assert_int_equal(h.n_kept, 2);
-    heal_close(&h);
+    check_heal(&t, (const int32_t[]){BOS, SPACE_A}, 0, 2);
     close_test(&t);
 }
 
@@ -116,12 +122,7 @@ TEST(end_tokens_with_bytes)
 TEST(one_token_is_kept)
 {
     struct constraint_test t;
-    struct heal h = {.next = -1};
-    const int32_t prompt[] = {B, B};
     open_test(&t);
-    assert_int_equal(heal_open(&h, t.model, prompt, 2, NULL), MGPT_OK);
-    assert_int_equal(h.n_bytes, 1);
-    assert_int_equal(h.n_kept, 1);
-    heal_close(&h);
+    check_heal(&t, (const int32_t[]){B, B}, 1, 1);
     close_test(&t);
 }
