@@ -87,7 +87,7 @@ const Home = (() => {
         const moving = flow && flow.at(performance.now());
         if (moving && moving.over) {
             flow = null;
-            if (stop && !hovered) HomePanel.stop(stop, panel, example);
+            if (stop) showPanel();
         }
         noteMotion();
         if (HomeDraw.frame(shownView(g, flow && moving)) || flow) redraw();
