@@ -126,3 +126,26 @@ TEST(one_token_is_kept)
     check_heal(&t, (const int32_t[]){B, B}, 1, 1);
     close_test(&t);
 }
+
+/* What is left out at the limit of paths is the least likely. */
+TEST(likeliest_paths_first)
+{
+    struct constraint_test t;
+    struct heal h = {.next = -1};
+    double before = 0;
+    int n_paths = 0;
+    open_test(&t);
+    const int32_t prompt[] = {B, B, B, B, B, B, B, B};
+    assert_int_equal(heal_open(&h, t.model, prompt, 8, NULL), MGPT_OK);
+    assert_int_equal(h.n_bytes, 7);
+    for (; heal_next(&h) >= 0; n_paths++) {
+        const struct heal_node *k = &h.nodes[h.next];
+        float logits[N_TOKENS] = {[B] = 0.4F * (float)(n_paths % 3), [N_TOKENS - 1] = 0.5F};
+        assert_true(k->logprob <= before);
+        before = k->logprob;
+        assert_int_equal(heal_learn(&h, logits, N_TOKENS, NULL), MGPT_OK);
+    }
+    assert_true(n_paths > 20); /* of the 33 that write a part of 7 bytes with b and bb */
+    heal_close(&h);
+    close_test(&t);
+}

@@ -104,6 +104,32 @@ TEST(learns)
     lookup_close(&l);
 }
 
+/* One repetition of many runs, whose last tokens differ from those of others in their order or in the first only: more
+ * runs in a bucket of the hash than places that are compared would hide it. */
+TEST(one_among_many)
+{
+    enum { N = 12 };
+    struct lookup l;
+    int32_t token = 1000;
+    open_eager(&l);
+    for (int32_t i = 0; i < N; i++)
+        for (int32_t k = 0; k < N; k++) {
+            lookup_add(&l, i);
+            lookup_add(&l, k);
+            lookup_add(&l, token++);
+        }
+    for (int32_t i = 0; i < N; i++)
+        for (int32_t k = 0; k < N; k++) {
+            int32_t found;
+            lookup_add(&l, i);
+            lookup_add(&l, k);
+            assert_int_equal(lookup_propose(&l, &found, 1), 1);
+            assert_int_equal(found, 1000 + i * N + k);
+            lookup_add(&l, token++);
+        }
+    lookup_close(&l);
+}
+
 /* Each proposal followed an earlier repetition of the text's end: tried on a text of few tokens,
  * with many collisions in the chains. */
 TEST(always_from_the_text)
