@@ -252,6 +252,35 @@ TEST_ON_FILE(names_of_transformers)
     }
 }
 
+TEST_ON_FILE(layers_of_several_digits)
+{
+    static const struct {
+        struct array array;
+        mgpt_point point;
+        int32_t layer;
+    } rows[] = {{{"blocks.10.hook_resid_pre", "F32", "3, 2", 0}, MGPT_RESID_PRE, 10},
+                {{"blocks.111.attn.hook_z", "F32", "3, 2, 1", 0}, MGPT_HEADS, 111},
+                {{"hidden_states.12", "F32", "3, 2", 0}, MGPT_RESID_POST, 11},
+                {{"hidden_states_103", "F32", "3, 2", 0}, MGPT_RESID_POST, 102},
+                {{"attentions.20", "F32", "2, 3, 3", 0}, MGPT_WEIGHTS, 20},
+                {{"attentions_109", "F32", "2, 3, 3", 0}, MGPT_WEIGHTS, 109}};
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct array arrays[] = {{"logits", "F32", "3, 4", 0},
+                                       {"input_ids", "I32", "3", 0},
+                                       rows[i].array,
+                                       {NULL, NULL, NULL, 0}};
+        struct ref_hook hook;
+        write_st(*state, arrays);
+        struct reference *ref = open_hooks(*state, 112, NULL);
+        assert_non_null(ref);
+        assert_int_equal(reference_n_hooks(ref), 1);
+        reference_hook(ref, 0, &hook);
+        assert_int_equal(hook.point, rows[i].point);
+        assert_int_equal(hook.layer, rows[i].layer);
+        reference_close(ref);
+    }
+}
+
 /* ---- what is refused ---- */
 
 TEST_ON_FILE(wrong_shapes_are_refused)
