@@ -77,6 +77,9 @@ prints "--choices" "$yes$nl$no" generate "$tmp/chat.gguf" --chat --temp 0 --choi
 
 # the template's variables, and another template
 prints "--chat-var" "$(continues "${turn}be ")" generate "$tmp/chat.gguf" --chat --chat-var 'why=be ' --temp 0 -n 6 -p 'hi there'
+for name in messages tools documents add_generation_prompt; do
+    refuses "--chat-var $name" 2 "--chat-var: $name is set by the conversation" generate "$tmp/chat.gguf" --chat --chat-var "$name=x" -p hi
+done
 prints "--think off" "$(continues "${turn}no")" generate "$tmp/chat.gguf" --chat --think off --temp 0 -n 6 -p 'hi there'
 printf '{%% for m in messages %%}<|im_end|>{{ m.content }}{%% endfor %%}' >"$tmp/own.jinja"
 prints "--chat-template" "$(continues '<|im_end|>hi there')" \

@@ -26,6 +26,11 @@ for command in generate repl check score tokenize info convert bench; do
     check "$command without operands: exit 2, one line" eval '[ $code -eq 2 ] && one_line'
 done
 
+for command in attend bench check completions convert generate info lab patch repl score tokenize trace; do
+    "$MGPT" "$command" --help | sed -n "/^exit codes/,/^\$/s/^./$command: &/p"
+done >"$tmp/exits"
+check "exit codes of all commands are those of exits.txt" diff "$tmp/exits" "$MGPT_SOURCE_ROOT/tests/cli/exits.txt"
+
 # ---- commands and options that do not exist ----
 
 refuses "an unknown command" 2 "did you mean 'generate'" generat
