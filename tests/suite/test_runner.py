@@ -18,6 +18,7 @@ import zipfile
 ROOT = pathlib.Path(os.environ.get("MGPT_SOURCE_ROOT") or pathlib.Path(__file__).parents[2])
 sys.dont_write_bytecode = True
 sys.path.insert(0, str(ROOT / "tools/suite"))
+import causes  # noqa: E402
 import suite  # noqa: E402
 
 HANGS = "^(hang|child|half)$"
@@ -220,6 +221,43 @@ class Runner(unittest.TestCase):
         found = self.results(*self.command, *self.common, "--case", "^wrong", "--mgpt", self.dir / "mgpt")
         self.assertEqual([c["cause"] for c in found["cases"]], ["wrong", "wrong_last", "wrong"])
         self.assertEqual((self.dir / "calls").read_text(), "\n\n")
+
+    def test_what_causes_are_asked_for(self):
+        """mgpt gets the first file that it reads, and the rows up to the first wrong one and 16 more, with their ids."""
+        mgpt, ids, numbers = self.dir / "mgpt", self.dir / "ids", self.dir / "numbers"
+        mgpt.write_text(f"#!{sys.executable}\nimport json, sys\nwith open(sys.argv[3], 'rb') as part:\n    read = part.read().hex()\n"
+                        f"print(json.dumps({{'cause': json.dumps([sys.argv[2:], read])}}))\n")
+        mgpt.chmod(0o755)
+        given = list(range(100, 140))
+        ids.write_text(" ".join(map(str, given)))
+        values = array.array("f", range(40 * 5)).tobytes()
+        numbers.write_bytes(values)
+        files = {"onnx": "o", "bin": "b", "pt": "p", "hf4": "4", "hf": "h"}
+        for row, n in ((0, 16), (3, 19), (23, 39), (24, 40), (39, 40), (None, 16)):
+            words, read = json.loads(causes.cause_of(str(mgpt), {"input": ids, "files": files}, numbers, {"row": row}, 60))
+            self.assertEqual(words, ["h", str(numbers.with_suffix(".part")), "--shape", f"{n},5", "--ids", ",".join(map(str, given[:n])),
+                                     "--explain", "--tol", "f16", "--json"])
+            self.assertEqual(read, values[:4 * 5 * n].hex())
+            self.assertFalse(numbers.with_suffix(".part").exists())
+
+    def test_what_causes_say(self):
+        mgpt = self.dir / "mgpt"
+        numbers = self.dir / "numbers"
+        numbers.write_bytes(bytes(8))
+        (self.dir / "ids").write_text("1 2")
+        case = {"input": self.dir / "ids", "files": {"gguf": "g"}}
+        none = {"cause": None, "hint": None, "tried": 7, "trials": []}
+        for lines, told in (
+                ([], "mgpt check compares nothing"), ([{"verdict": "different"}], "mgpt check compares nothing"), ([{"verdict": "same"}], "mgpt computes the same"),
+                ([{"verdict": "different"}, {**none, "cause": "a"}], "a"), ([{**none, "cause": "a", "with": "b", "third": None}], "a, with b"),
+                ([{**none, "cause": "a", "with": "b", "third": "c"}], "a, with b, with c"), ([none], "none of 7 suspects"), ([{**none, "hint": "h"}], "none of 7 suspects; a hint: h"),
+                ([{**none, "trials": [{"cause": "x", "nmse": 2e-5}, {"cause": "y", "nmse": 3e-5}]}], "none of 7 suspects; the nearest: x, NMSE 2.0e-05")):
+            text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
+            mgpt.write_text(f"#!/bin/sh\ncat <<'END'\n{text}END\n")
+            mgpt.chmod(0o755)
+            self.assertEqual(causes.cause_of(str(mgpt), case, numbers, {"row": 0}, 60), told)
+        mgpt.write_text("#!/bin/sh\nexec sleep 60\n")
+        self.assertEqual(causes.cause_of(str(mgpt), case, numbers, {"row": 0}, 0.5), "no cause found in 0.5 s")
 
     def test_equal_runs(self):
         """Two runs give the same but for times, with any number of jobs."""
