@@ -113,6 +113,12 @@ async function main() {
     for (const cell of ['0.s2.4.3', '0.w.4.1', '0.q.3.2', '0.x.1.5', '0.u.2.9']) go(`home: cell ${cell}`, { view: 'home', cell });
     App.set({ cell: '' });
     tick(1000);
+    for (const s of [0.6, 0.2]) { // from afar, where a pixel shows several cells of a matrix
+        Object.assign(page.Home.cam, { x: 0, y: 0, s });
+        FakeElement.frame++;
+        page.Home.paint();
+        all.push(`== home: ${s} of a pixel for a cell: drawn ${page.document.querySelectorAll('canvas').find((c) => c.drawn === FakeElement.frame).ink.toString(16)}`);
+    }
     for (const [id, m] of page.Home.scene.mats) { // the numbers in the pictures of matrices
         Object.assign(page.Home.cam, { x: m.x, y: m.y, s: Math.min(1200 / m.w, 800 / m.h) });
         FakeElement.frame++;
