@@ -22,6 +22,7 @@ async function keys(page) {
     assert.strictEqual(await page.eval('App.state.key'), order[2]);
     const mean = await page.eval(`(() => { const t = App.ofLayer('attn.hook_pattern'); return [2, 3, 4].reduce((s, i) => s + App.line(t, 3, i)[i - 1], 0) / 3; })()`);
     assert.strictEqual(await page.eval(`document.querySelector('.kinds tbody td.num').textContent`), mean.toFixed(2));
+    await settled(page);
     assert.match(await page.text('.told'), /Head 0\.3\s+diffuse/);
 }
 
@@ -102,7 +103,7 @@ async function keyboard(page) {
     await page.eval(`document.querySelector('.thumb[tabindex="0"]').focus()`);
     await page.press('ArrowLeft');
     assert.strictEqual(await page.eval('[App.state.head, document.activeElement.dataset.head].join()'), '2,2');
-    for (const [selector, what] of [['.keys .keyrow', 'a key'], ['#attention td[tabindex="0"]', 'a cell'], ['.card .share button', 'a file']]) {
+    for (const [selector, what] of [['.keys .keyrow', 'a key'], ['#attention td[tabindex="0"]', 'a cell'], ['.card .share summary', 'a file']]) {
         let reached = false;
         for (let i = 0; i < 150 && !reached; i++) {
             await page.press('Tab');

@@ -194,7 +194,7 @@ async function hands(page) {
     await page.eval(`{ const e = document.getElementById('warmth'); e.value = 0.5; e.dispatchEvent(new Event('input')); }`);
     const p = await page.eval('Numbers.softmax(Engine.logits(4), 0.5)[11]');
     assert.strictEqual(await page.text('.tok.alt.likeliest small'), `${Math.round(100 * p)} %`);
-    assert.match(await panel(page), new RegExp(`l,\\s${Math.round(100 * p)}\\s%`));
+    assert.match(await panel(page), new RegExp(`“l”,\\s${Math.round(100 * p)}\\s%`));
     await page.eval(`App.set({ temperature: 1 }); document.querySelector('[aria-label=head] label:last-child input').click()`);
     const arcs = await page.eval(`[0, 1, 2, 3].map((h) => document.querySelectorAll('.home .arcs .of' + h).length)`);
     assert.deepStrictEqual(arcs, await page.eval(`[0, 1, 2, 3].map((h) => Array.from(App.line(App.ofLayer('attn.hook_pattern'), h, 4)).filter((v) => v >= 0.01).length)`));

@@ -15,6 +15,7 @@ const { Firefox } = require('./firefox.js');
 const { test, finish } = require('../lab/report.js');
 const figures = require('./figures.js');
 const home = require('./home.js');
+const place = require('./place.js');
 const reading = require('./lessons.js');
 
 const [mgpt, native, root, shots] = process.argv.slice(2);
@@ -627,6 +628,7 @@ async function main() {
     for (const [name, body] of Object.entries(home.each)) await test(`the picture: ${name}`, () => visit(names, '', body));
     for (const [name, body] of Object.entries(home.each)) // as most people see it
         if (name !== 'agree') await test(`the picture in motion: ${name}`, () => visit(names, '', body, { motion: true }));
+    for (const [name, body] of Object.entries(place)) await test(`a place to stay in: ${name}`, () => visit(names, '', body, { motion: true }));
     for (const name of ['agree', 'agreeInMotion']) {
         await test(`the picture of six layers: ${name}`, () => visit(shakespeare, '', home.each[name]));
         await test(`the picture of one token: ${name}`, () => visit(files[4][1], '', home.each[name]));

@@ -159,7 +159,7 @@ async function openFake(file, names, wide = 1200, high = 800) {
     }
     class Observer { observe() {} unobserve() {} disconnect() {} }
     const window = { addEventListener() {}, devicePixelRatio: 1 };
-    const given = { document, window, parent: window, location: { hash: '', href: 'file:///page.html' }, history: { replaceState() {} }, navigator: {}, Node: FakeNode, ResizeObserver: Observer,
+    const given = { document, window, parent: window, location: { hash: '', href: 'file:///page.html' }, history: { replaceState() {}, pushState() {} }, navigator: {}, Node: FakeNode, ResizeObserver: Observer,
         matchMedia: () => ({ matches: false, addEventListener() {} }), innerWidth: FakeElement.wide, innerHeight: FakeElement.high, devicePixelRatio: 1, scrollY: 0, getComputedStyle: () => ({ getPropertyValue: () => '#102030', fontSize: '14px' }),
         addEventListener() {}, removeEventListener() {}, requestAnimationFrame: (fn) => frames.push(fn), cancelAnimationFrame() {},
         setTimeout: (fn, ms = 0, ...args) => (started ? timers.push({ at: now + ms, fn: () => fn(...args) }) : setTimeout(fn, ms, ...args)), clearTimeout: (id) => (started && typeof id === 'number' ? delete timers[id - 1] : clearTimeout(id)),

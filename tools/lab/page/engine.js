@@ -328,6 +328,6 @@ const Engine = (() => {
 
     const api = {start, copy, adopt, module, draw, isEnd, live: false, reason: '', info: null, hooks: [], tensors: {},
         prompt: new Int32Array(0),
-        canEncode: false, piece, encode, run, value, weights, logits, lens, dla, sample, attend, hash, logSum};
+        canEncode: false, piece, encode, run, value, weights, logits, lens, dla, sample, attend, hash, logSum, ids: lane => lanes[lane].ids};
     return api;
 })();

@@ -6,7 +6,7 @@ const Home = (() => {
     const NARROW = 560, SPEEDS = [0.5, 1, 1.5, 2], RUN = 2400; // milliseconds that a row runs through the picture
     const BUDGET = { moved: 5, flows: 8, still: 40 }, MOVED = 150; // milliseconds of a frame that make images; how long a camera has moved
 
-    let canvas, g, camera, panel, crumbs, dots, playButton, legend, spoken, stage, root;
+    let canvas, g, camera, panel, crumbs, changes, dots, playButton, legend, spoken, stage, root;
     let scene = null, full = null, sceneKey = '', shown = '', hovered = null, chosen = null, stop = null, size = { w: 0, h: 0, dpr: 1 }, waiting = false;
     let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, writing = 0, before = null, scrolled = false, seen = null, movedAt = -MOVED;
 
@@ -48,11 +48,13 @@ const Home = (() => {
 
     const keyOf = (s) => [App.changed, s.step, openLayer(s), narrow(), Engine.info.vocab > HomeScene.WHOLE ? `${s.query} ${s.cell}` : ''].join();
 
+    const build = () => HomeScene.build(state(), narrow(), openLayer(state()));
+
     function plan(s) {
         const key = keyOf(s);
         if (key === sceneKey) return false;
         const before = scene;
-        scene = HomeScene.build(s, narrow(), openLayer(s));
+        scene = build();
         sceneKey = key;
         return !before || before.world.w !== scene.world.w || before.world.h !== scene.world.h;
     }
@@ -103,7 +105,7 @@ const Home = (() => {
 
     const budget = () => (performance.now() - movedAt < MOVED ? BUDGET.moved : flow ? BUDGET.flows : BUDGET.still);
 
-    const shownView = (on, moving = null) => ({ g: on, ...size, budget: budget(), scene, cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, pointed: pointed < scene.s.T ? pointed : -1, example: hovered || chosen ? null : moving ? moving.e : example });
+    const shownView = (on, moving = null) => ({ g: on, ...size, budget: budget(), scene: HomeChange.picture(sceneKey, scene, build), cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, pointed: pointed < scene.s.T ? pointed : -1, example: hovered || chosen ? null : moving ? moving.e : example });
 
     // What is in view, and every value that the text made.
     function figure() {
@@ -208,10 +210,10 @@ const Home = (() => {
 
     // ---- the walk ----
 
-    function walkTo(n) {
+    function walkTo(n, quiet = false) {
         const of = HomeWalk.titles().length;
         halt();
-        App.set({ walk: Math.max(0, Math.min(of, n)), cell: '' });
+        App.set({ walk: Math.max(0, Math.min(of, n)), cell: '', quiet });
     }
 
     function stopPlaying() {
@@ -229,7 +231,7 @@ const Home = (() => {
     function tick() {
         if (state().view !== 'home') return stopPlaying();
         if (state().walk >= HomeWalk.titles().length) return write(); // all begins again
-        walkTo(state().walk + 1);
+        walkTo(state().walk + 1, true);
         timer = setTimeout(tick, (1000 * HomeWalk.SECONDS) / speed);
         return showPlayer();
     }
@@ -253,8 +255,8 @@ const Home = (() => {
                 halt();
                 return App.say(full ? `The context is full: ${s.step} of ${s.step} positions.` : 'The model drew the end: its text ends here. Press again for another.');
             }
-            App.set({ ids: [Engine.info.bos], prompt: 1, seed: s.seed + 1, cell: '', walk: 0 });
-        } else App.set({ ids: Array.from(s.ids).slice(0, s.step).concat(id), prompt: Math.min(s.prompt, s.step), cell: '', walk: 0 });
+            App.set({ ids: [Engine.info.bos], prompt: 1, seed: s.seed + 1, cell: '', walk: 0, quiet: true });
+        } else App.set({ ids: Array.from(s.ids).slice(0, s.step).concat(id), prompt: Math.min(s.prompt, s.step), cell: '', walk: 0, quiet: true });
         writing = setTimeout(writeOn, (flow ? flow.total : 600) + 150, App.changed);
         return HomeText.setWriting(true);
     }
@@ -328,6 +330,7 @@ const Home = (() => {
         if (e) HomePanel.number(e, panel);
         else if (why >= 0 && why < Engine.info.vocab) HomeWhy.show(panel, why, state());
         else if (stop) HomePanel.stop(stop, panel, flow ? null : example);
+        else if (HomeChange.on(state())) HomeChange.panel(panel, state());
         else HomePanel.intro(state(), panel);
         if (scrolled) panel.scrollTop = 0; // it makes the browser lay out the page at once
         scrolled = false;
@@ -359,6 +362,7 @@ const Home = (() => {
         root.classList.toggle('walking', s.walk > 0);
         stop = s.walk && !s.cell ? HomeWalk.at(s.walk, scene, s) : null;
         example = stop && stop.example ? HomeCell.explain(scene, ...stop.example) : null;
+        HomeChange.picture(sceneKey, scene, build); // what the panel compares with
         showPanel();
         showCrumbs();
         showPlayer();
@@ -373,6 +377,7 @@ const Home = (() => {
 
     function update(s) {
         HomeText.update(s);
+        HomeChange.update(changes, s, () => { legend.classList.toggle('signed', HomeChange.differs); redraw(); });
         if (!size.w) resized();
         const moved = plan(s), now = `${s.walk} ${scene.open}`, arrived = now !== shown;
         refresh(s);
@@ -410,10 +415,11 @@ const Home = (() => {
             'aria-label': 'The whole model: tables at the left, the residual stream as a vertical spine, attention and MLP as ribs to its right, logits at the lower right. Arrows move between numbers, Page Down between parts.' });
         g = canvas.getContext('2d');
         crumbs = h('nav.crumbs', { 'aria-label': 'where this is' });
-        legend = h('div.legend', { 'aria-hidden': 'true' }, [['signs', 'this text, − to +'], ['pale', 'weights, fixed'], ['shares', 'attention, 0 to 1']].map(([s, t]) => h('div', null, h('i', { 'data-scale': s }), t)));
+        changes = h('div.changes', { hidden: true });
+        legend = h('div.legend', { 'aria-hidden': 'true' }, [['signs', [h('span', null, 'this text, − to +'), h('span.less', null, 'less, the same, more')]], ['pale', 'weights, fixed'], ['shares', 'attention, 0 to 1']].map(([s, t]) => h('div', null, h('i', { 'data-scale': s }), t)));
         const tools = h('div.zoom', null, button('−', () => KEYS['-'](), { kind: '.ic', 'aria-label': 'further' }), button('⤢', () => camera.fly(scene.world), { kind: '.ic', 'aria-label': 'whole picture', id: 'whole' }), button('+', () => KEYS['+'](), { kind: '.ic', 'aria-label': 'closer' }));
         legend.classList.toggle('right', Engine.info.layers > HomeScene.RIBS); // where the picture is empty
-        return Share.figure(h('div.scene', null, canvas, crumbs, tools, legend), figure);
+        return Share.figure(h('div.scene', null, canvas, crumbs, changes, tools, legend), figure);
     }
 
     function mount(into) {
@@ -431,5 +437,5 @@ const Home = (() => {
 
     HomePanel.begin(actions);
     HomeWhy.begin(actions);
-    return { id: 'home', title: 'Picture', mount, update, key, HELP, focusText: () => HomeText.focus(), explain, get scene() { return scene; }, get full() { return everything(); }, get told() { return flow ? undefined : example; }, get cam() { return camera.cam; }, paint };
+    return { id: 'home', title: 'Picture', mount, update, key, HELP, focusText: () => HomeText.focus(), explain, get scene() { return scene; }, get full() { return everything(); }, get told() { return flow ? undefined : example; }, get cam() { return camera.cam; }, get drawn() { return HomeChange.picture(sceneKey, scene, build); }, paint };
 })();

@@ -35,7 +35,7 @@ const HomeBake = (() => {
     }
 
     const store = (m) => (m.kind === 'w' ? weightsKept : valuesKept);
-    const keyOf = (m) => `${m.id} ${m.rows}x${m.cols} ${m.ids || ''} ${isDark}`;
+    const keyOf = (m) => `${m.id}${m.of || ''} ${m.rows}x${m.cols} ${m.ids || ''} ${isDark}`;
 
     // What is drawn in full colour, in terms of the root mean square of the matrix; shares end at 1.
     function limitOf(m) {

@@ -3,6 +3,7 @@
 // that is shown and weights as the file has them. What was read of the weights is kept.
 const HomeData = (() => {
     const kept = new Map(); // weights by name
+    let lane = 0; // whose values are read
 
     // Where the file has the matrix of a part of a layer.
     const TENSORS = { wq: 'attn_q', wk: 'attn_k', wv: 'attn_v', wo: 'attn_output', wg: 'ffn_gate', w1: 'ffn_up', w2: 'ffn_down' };
@@ -95,7 +96,17 @@ const HomeData = (() => {
 
     // ---- activations ----
 
-    const hook = (layer, name) => App.tensor(layer < 0 ? name : `blocks.${layer}.${name}`);
+    const hook = (layer, name) => App.tensor(layer < 0 ? name : `blocks.${layer}.${name}`, lane);
+
+    // What fn reads is of the run in lane n.
+    function inLane(n, fn) {
+        lane = n;
+        try {
+            return fn();
+        } finally {
+            lane = 0;
+        }
+    }
 
     // All of a position, heads in order.
     function flatRow(t, pos) {
@@ -113,5 +124,5 @@ const HomeData = (() => {
         return place ? token.map((v, i) => v + flatRow(place, pos)[i]) : token;
     }
 
-    return { chances, tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow, streamStart };
+    return { chances, tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow, streamStart, inLane };
 })();

@@ -107,6 +107,7 @@ const HomeDraw = (() => {
     }
 
     function alphaOf(m) {
+        if (S.faint && m.kind === 'w') return 0.25;
         if (v.chosen) return m.id === v.chosen.m.id ? 1 : FADED;
         return v.stop && !v.stop.parts.has(m.id) ? 0.3 : 1;
     }

@@ -127,12 +127,13 @@ const HomeLabels = (() => {
 
     // Probabilities of what comes next, as bars under the logits.
     function bars(S) {
-        const m = d.M(-1, 'lg'), C = d.colours, u = S.u, s = d.cam.s, p = HomeData.chances(d.state.query);
+        const m = d.M(-1, 'lg'), C = d.colours, u = S.u, s = d.cam.s, p = HomeData.chances(d.state.query), before = HomeChange.chances(d.state.query);
         const best = Numbers.best(p), base = d.sy(m.y + m.h + 11.5 * u), high = 8.2 * u * s, wide = m.cw * s;
         d.g.fillStyle = C.line;
         d.g.fillRect(d.sx(m.x), base, m.w * s, 1);
         m.ids.forEach((id, i) => {
-            const x = d.sx(m.X(i)), on = id === best;
+            const x = d.sx(m.X(i)), on = id === best, was = before ? (Math.min(1, before[id] / p[best])) * high : 0;
+            if (was) d.g.fillRect(x, base - was, wide, was);
             d.g.globalAlpha = on ? 1 : 0.6;
             d.g.fillStyle = on ? C.accent : C.soft;
             d.g.fillRect(x + wide * 0.14, base - (p[id] / p[best]) * high, Math.max(0.7, wide * 0.72), (p[id] / p[best]) * high);

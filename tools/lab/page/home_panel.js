@@ -99,7 +99,7 @@ const HomePanel = (() => {
     function number(e, el) {
         const known = Number.isFinite(e.value);
         fill(el, h('p.eyebrow', null, e.where), h('h2', null, h('span', null, Glossary.text(e.title)), known && h('span.value', { title: `all digits: ${Numbers.exact(e.value)}` }, Numbers.fixed(e.value, 4))),
-            e.say && say(e.say), e.eq && formula(e.eq), e.terms && products(e), e.shares && shares(e), e.rows.map(line), sum(e), e.note && h('p.small', null, e.note), e.code && code(e.code), trail(e));
+            e.say && say(e.say), e.eq && formula(e.eq), e.terms && products(e), e.shares && shares(e), e.rows.map(line), sum(e), Number.isFinite(HomeChange.was(e)) && line(['before the change', HomeChange.was(e)]), e.note && h('p.small', null, e.note), e.code && code(e.code), trail(e));
     }
 
     // ---- the beginning ----
@@ -128,6 +128,7 @@ const HomePanel = (() => {
         }
         list.push([`Why does it guess ${HomeText.candidate(best)}?`, `Which ${HomeText.unit()}s and which parts speak for it.`, () => App.set({ cell: `why.${best}`, walk: 0 })]);
         if (i.layers) list.push(['What does the cache hold?', 'Keys and values that never change again.', () => go.stop(HomeWalk.CACHE)]);
+        if (Engine.live && state.ids.length > 1) list.push([`What if a ${HomeText.unit()} were another?`, `Press the framed ${HomeText.unit()}, or this.`, () => Strip.pickers.replace(document.querySelector('.tok.on'))]);
         return h('div.try', null, list.map(([q, a, fn], n) => button([h('i', null, n + 1), h('span', null, h('b', null, q), h('span', null, a))], fn)));
     }
 

@@ -174,10 +174,13 @@ const HomeScene = (() => {
         const beside = last && last.form === 'rib' && last.mx < last.sx, lx = beside ? last.sx + 4 * u : at.q;
         const HY = (beside ? last.M2 + s.TH + 7.6 * u : y + 8 * u) + s.D + 4.4 * u, ids = s.whole ? {} : { ids: s.ids };
         if (s.n) p.values('x', s.n - 1, 'hook_resid_post', at.s, HY, { layer: -1 });
-        else p.values('x', -1, 'hook_embed', at.s, HY, { get: (r, c) => HomeData.streamStart(r)[c] });
+        else {
+            const rows = Array.from({ length: s.T }, (_, r) => HomeData.streamStart(r));
+            p.values('x', -1, 'hook_embed', at.s, HY, { get: (r, c) => rows[r][c] });
+        }
         p.values('fin', -1, 'ln_final.hook_normalized', at.hx, HY);
         p.weights('wu', -1, lx, HY - 4.4 * u - s.D, { cw, ...ids });
-        const t = App.tensor('logits'), V = Engine.info.vocab;
+        const t = HomeData.hook(-1, 'logits'), V = Engine.info.vocab;
         p.values('lg', -1, 'logits', lx, HY, { cw, cols: s.ids.length, ids: s.ids, get: (r, c) => t.data[r * V + s.ids[c]] });
         return { HY, lx };
     }

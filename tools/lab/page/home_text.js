@@ -5,7 +5,7 @@ const HomeText = (() => {
     const { h, fill, button, choice } = Dom;
     const NEXT = 5, MANY = 14, LONG = 60;
 
-    let root, run, arcs, paint = 'surprisal', painter, heads, headOut, input, writeButton, says, warmth, small = null, laidOut = false, every = -1; // every: the head that was chosen before all of them
+    let root, run, arcs, arcsBefore, paint = 'surprisal', painter, heads, headOut, input, writeButton, says, warmth, small = null, laidOut = false, every = -1; // every: the head that was chosen before all of them
 
     // A token as a word: marks for what cannot be seen.
     function label(id) {
@@ -30,31 +30,43 @@ const HomeText = (() => {
     // One that may come next, in a sentence.
     const candidate = (id) => (Token.isEnd(id) ? 'the end' : { '⏎': 'a new line', '␣': 'a space' }[label(id)] || `“${label(id)}”`);
 
-    const share = (state, j, head = state.head) => {
-        const t = App.ofLayer('attn.hook_pattern');
+    const share = (state, j, head = state.head, lane = 0) => {
+        const t = App.ofLayer('attn.hook_pattern', lane);
         return t && j <= state.query ? App.line(t, head, state.query)[j] : NaN;
     };
 
     function colours(state, j, surprisal) {
         const v = paint === 'attention' ? 0.9 * share(state, j) : 0.62 * Math.min(1, surprisal / 5);
+        return tint(v, state.dark);
+    }
+
+    function tint(v, dark) {
         if (!Number.isFinite(v)) return {};
-        const rgb = HomeBake.shareColour(v, state.dark);
+        const rgb = HomeBake.shareColour(v, dark);
         return { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) };
     }
 
     function token(id, j, state, surprisal) {
-        const a = share(state, j), text = label(id), known = Number.isFinite(surprisal);
-        const title = [`position ${j}, ${text}`, known ? `surprisal ${Numbers.fixed(surprisal, 2)} nats` : '',
-            Number.isFinite(a) ? `attention ${Numbers.fixed(a, 2)}` : ''].filter(Boolean).join('; ');
-        return button([h('span.g', { style: colours(state, j, surprisal) }, text.replace(/␣/g, '\u00a0')), h('small', null, Number.isFinite(a) ? Numbers.share(a) : '')],
-            () => App.set({ query: j, cell: '' }), { kind: '.tok' + (Token.of(id).control ? '.control' : '') + (j === state.query ? '.on' : '') + (j >= state.step ? '.later' : ''),
-                title, 'aria-label': title, 'aria-current': j === state.query ? 'true' : null, 'data-pos': j });
+        const a = share(state, j), text = label(id), known = Number.isFinite(surprisal), on = j === state.query, old = state.was.length > 0 && state.was[j] !== id;
+        const title = [`position ${j}, ${text}`, old ? `it was ${label(state.was[j])}` : '', known ? `surprisal ${Numbers.fixed(surprisal, 2)} nats` : '',
+            Number.isFinite(a) ? `attention ${Numbers.fixed(a, 2)}` : '', on && Engine.live ? `press to put another ${unit()} in its place` : ''].filter(Boolean).join('; ');
+        return button([h('span.g', { style: colours(state, j, surprisal) }, text.replace(/␣/g, '\u00a0')), h('small', null, old ? `was ${label(state.was[j])}` : Number.isFinite(a) ? Numbers.share(a) : '')],
+            () => (on && Engine.live ? Strip.pickers.replace(run.querySelector('.tok.on')) : App.set({ query: j, cell: '' })), { kind: '.tok' + (Token.of(id).control ? '.control' : '') + (on ? '.on' : '') + (old ? '.changed' : '') + (j >= state.step ? '.later' : ''),
+                title, 'aria-label': title, 'aria-current': on ? 'true' : null, 'data-pos': j });
+    }
+
+    // The text as it was before a letter was changed, in the colours of what was looked at then.
+    function former(state) {
+        if (!state.was.length) return null;
+        App.recall();
+        const all = Array.from(state.was, (id, j) => h('span.tok.former' + (Token.of(id).control ? '.control' : '') + (j === state.query ? '.on' : ''), null, h('span.g', { style: tint(0.9 * share(state, j, state.head, 1), state.dark) }, label(id).replace(/␣/g, '\u00a0')), h('small')));
+        return h('span.formers', { role: 'img', 'aria-label': `before: ${Array.from(state.was, label).join(' ')}` }, all, h('span.then', null, '→'));
     }
 
     function next(state) {
-        const p = HomeData.chances(state.query), end = state.query === state.ids.length - 1;
+        const p = HomeData.chances(state.query), before = HomeChange.chances(state.query), end = state.query === state.ids.length - 1;
         const [first, ...rest] = Numbers.top(p, NEXT).filter((id, i) => !i || p[id] >= 0.005).map((id, i) => {
-            const text = Token.isEnd(id) ? 'end' : label(id), percent = Numbers.share(p[id]);
+            const text = Token.isEnd(id) ? 'end' : label(id), percent = `${before ? `${Numbers.share(before[id]).replace(' %', '')} → ` : ''}${Numbers.share(p[id])}`;
             return button([h('span.g', null, text), h('small', null, percent)], () => append(id), { disabled: !Engine.live || !end,
                 kind: '.tok.alt' + (i ? '' : '.likeliest') + (Token.isEnd(id) ? '.control' : ''), title: end ? `append ${text}` : `${text}, ${percent}` });
         });
@@ -67,9 +79,26 @@ const HomeText = (() => {
 
     // Above the first line there is room, between lines there is little.
     function drawArcs(state) {
-        const all = [...run.querySelectorAll('.tok:not(.alt) .g')], line = all[state.query] && all[state.query].getBoundingClientRect().top - run.getBoundingClientRect().top + run.scrollTop;
+        const all = [...run.querySelectorAll('.tok:not(.alt):not(.former) .g')], line = all[state.query] && all[state.query].getBoundingClientRect().top - run.getBoundingClientRect().top + run.scrollTop;
         const shown = every < 0 ? [state.head] : Array.from({ length: Engine.info.heads }, (_, i) => i);
-        Arcs.show(arcs, run, all, state.query, shown.map((head) => (j) => share(state, j, head)), Math.min(46, Math.max(10, line < 90 ? line - 4 : 10)));
+        const room = Math.min(46, Math.max(10, line < 90 ? line - 4 : 10));
+        Arcs.show(arcs, run, all, state.query, shown.map((head) => (j) => share(state, j, head)), room);
+        if (state.was.length) App.recall();
+        Arcs.show(arcsBefore, run, state.was.length ? [...run.querySelectorAll('.former .g')] : [], state.query, shown.map((head) => (j) => share(state, j, head, 1)), room);
+    }
+
+    // Arrows choose a letter; a letter takes the place of the one that has the focus.
+    function onKey(e) {
+        const pos = under(e), by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+        if (pos < 0 || e.ctrlKey || e.altKey || e.metaKey || !e.target.matches(':focus-visible')) return;
+        if (by) App.set({ query: Math.max(0, Math.min(App.state.ids.length - 1, pos + by)), cell: '' });
+        else if (unit() === 'letter' && e.key.length === 1 && Strip.idOf(e.key) >= 0 && Engine.live) {
+            App.set({ query: pos });
+            Strip.edits.replace(Strip.idOf(e.key));
+        } else return;
+        e.preventDefault();
+        e.stopPropagation();
+        if (by) run.querySelector('.tok.on')?.focus();
     }
 
     function typed() {
@@ -83,8 +112,8 @@ const HomeText = (() => {
     // `pictured`: what the buttons next to the text save. write(): the model goes on, or stops. point(pos): a hand points at a token, or at none.
     function mount(into, pictured, write, point) {
         root = into;
-        arcs = Arcs.layer();
-        run = h('div.run', null, arcs, h('div.toks', { role: 'group', 'aria-label': 'tokens' }), says = h('p.says'));
+        [arcs, arcsBefore] = [Arcs.layer(), Arcs.layer()];
+        run = h('div.run', { on: { keydown: onKey } }, arcs, arcsBefore, h('div.toks', { role: 'group', 'aria-label': 'tokens' }), says = h('p.says'));
         for (const event of ['pointerover', 'focusin']) run.addEventListener(event, (e) => point(event === 'focusin' && !e.target.matches(':focus-visible') ? -1 : under(e)));
         for (const event of ['pointerleave', 'focusout']) run.addEventListener(event, () => point(-1));
         input = h('input', { type: 'text', 'aria-label': 'text', placeholder: 'type your own', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
@@ -111,11 +140,11 @@ const HomeText = (() => {
 
     function update(state) {
         const s = [NaN].concat(App.losses().map((l) => l.nll)), toks = run.querySelector('.toks'), kept = toks.contains(document.activeElement) && document.activeElement.dataset.pos;
-        const size = Array.from(state.ids).reduce((n, id) => n + label(id).length + 0.5, 0);
+        const size = [...state.was, ...state.ids].reduce((n, id) => n + label(id).length + 0.5, 0);
         root.classList.toggle('long', size > LONG);
         root.classList.toggle('many', size > MANY && size <= LONG);
         fill(says, App.ofLayer('attn.hook_pattern') ? `Under each ${unit()}: how much head ${state.head} of “${label(state.ids[state.query])}” looks at it. ` : '', 'Right: what may come next.');
-        fill(toks, Array.from(state.ids).map((id, j) => [token(id, j, state, s[j]), label(id) === '⏎' ? h('br') : null]), next(state));
+        fill(toks, former(state), Array.from(state.ids).map((id, j) => [token(id, j, state, s[j]), label(id) === '⏎' ? h('br') : null]), next(state));
         if (kept) toks.querySelector(`[data-pos="${kept}"]`)?.focus({ preventScroll: true });
         if (every !== state.head) every = -1;
         if (heads) heads.set(every < 0 ? state.head : Engine.info.heads);

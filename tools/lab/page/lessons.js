@@ -7,7 +7,7 @@ const Lessons = (() => {
     const ALL = [...LIST, BENCH];
     const solved = new Set(), sections = new Map(), links = new Map(), bridges = [];
     const el = {};
-    let current = '', drawn = null, wanted = '';
+    let current = '', drawn = null, wanted = '', away = true;
 
     const calm = () => matchMedia('(prefers-reduced-motion: reduce)').matches;
 
@@ -29,10 +29,18 @@ const Lessons = (() => {
         App.tell();
     }
 
+    // Lessons whose tasks are solved, as the address has them: those of an older address stay solved.
+    function solve(done = '') {
+        for (const id of done.split('.')) if (LIST.some((l) => l.id === id)) solved.add(id);
+        App.state.done = [...solved].join('.');
+        if (el.count) count();
+    }
+
     function go(id, focus) {
         const section = sections.get(id);
         if (!section) return;
         wanted = id;
+        if (focus && id !== current) App.leave();
         reached(id);
         section.scrollIntoView({ behavior: focus && !calm() ? 'smooth' : 'instant', block: 'start' });
         if (focus) section.querySelector('h2').focus({ preventScroll: true });
@@ -60,7 +68,10 @@ const Lessons = (() => {
 
     function count() {
         fill(el.count, `${solved.size} of ${LIST.length} tasks solved`);
-        for (const [id, a] of links) a.classList.toggle('solved', solved.has(id));
+        for (const [id, a] of links) {
+            a.classList.toggle('solved', solved.has(id));
+            sections.get(id).querySelector('.ltask')?.classList.toggle('solved', solved.has(id));
+        }
     }
 
     // What a lesson makes itself with.
@@ -71,8 +82,8 @@ const Lessons = (() => {
             say: (...texts) => LessonParts.say(used, ...texts),
             pair: (words, figure) => [h('div.lwords', null, words), figure],
             task: (text, check, hint, ...more) => LessonParts.task(text, check, hint, () => {
-                solved.add(lesson.id);
-                count();
+                solve(lesson.id);
+                App.tell();
             }, ...more),
             later: (fn) => setTimeout(fn), // what takes some milliseconds: the page is shown first
         };
@@ -139,14 +150,18 @@ const Lessons = (() => {
             for (const fn of LessonParts.redraws) fn();
         }
         drawn = state.dark;
-        if (state.lesson && state.lesson !== current) go(state.lesson, false);
+        if (state.lesson && (state.lesson !== current || away)) go(state.lesson, false);
+        away = false;
     }
+
+    // Another room is shown.
+    const left = () => { away = true; };
 
     function load(example) {
         LessonBench.load(example);
         go('matrices', false);
     }
 
-    const room = { id: 'lessons', title: 'Lessons', alone: false, mount, update, load }; // alone: there is no model to go to
+    const room = { id: 'lessons', title: 'Lessons', alone: false, mount, update, left, load, solve }; // alone: there is no model to go to
     return room;
 })();

@@ -59,6 +59,7 @@ const Main = (() => {
         }
         $('rooms').setAttribute('aria-labelledby', `tab-${room.id}`);
         showEdits(state);
+        if (room !== Lessons) Lessons.left();
         if (room !== Home && room !== Lessons) Strip.update(state);
         room.update(state);
     }
@@ -126,14 +127,16 @@ const Main = (() => {
     }
 
     function fromAddress(hash = location.hash) {
-        const { ids, edits, example, ...rest } = Link.parse(hash || beginning);
+        const { ids, edits, example, done, ...rest } = Link.parse(hash || beginning);
         const begin = firstTokens();
-        const all = { cell: '', walk: 0, lesson: '', ...rest, ids: ids || begin, edits: (edits || []).map((e) => Link.fill(e, ids || begin, rest.other || [])) };
+        Lessons.solve(done);
+        const all = { cell: '', walk: 0, quiet: true, ...rest, ids: ids || begin, edits: (edits || []).map((e) => Link.fill(e, ids || begin, rest.other || [])) };
         if (all.step === undefined) all.step = all.ids.length;
+        if (!HomeChange.valid(all)) all.was = [];
         if (all.query === undefined) all.query = all.step - 1;
         if (!App.set({ ...all, prompt: all.ids.length })) {
             const why = $('message').textContent;
-            App.set({ ids: begin, edits: [], prompt: begin.length });
+            App.set({ ids: begin, edits: [], prompt: begin.length, quiet: true });
             App.say(`The address asks for what cannot be: ${why}`, true);
         }
         if (example) Lessons.load(example);
@@ -183,7 +186,11 @@ const Main = (() => {
 
     // Without an engine or a model.
     function lessonsOnly() {
-        const root = h('div.room'), told = () => { App.state.lesson = Link.parse(location.hash).lesson || ''; };
+        const root = h('div.room'), told = () => {
+            const { lesson, done } = Link.parse(location.hash);
+            App.state.lesson = lesson || '';
+            Lessons.solve(done);
+        };
         Object.assign(App.state, { view: 'lessons', ids: [], edits: [] });
         document.documentElement.classList.add('at-lessons');
         document.documentElement.classList.remove('at-home');

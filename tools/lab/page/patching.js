@@ -22,22 +22,23 @@ const Patching = (() => {
     }
 
     function readClean() {
-        const { info, canEncode, encode } = Engine;
+        const { info, canEncode } = Engine;
         if (!canEncode) {
             const ids = input.value.trim().split(/[\s,]+/).filter(Boolean).map(Number), bad = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= info.vocab);
             if (!ids.length || bad !== undefined)
                 throw new Error(`This model has no text: write token ids from 0 to ${info.vocab - 1}, with spaces between them.`);
-            return ids;
+            return { ids, note: '' };
         }
-        const ids = info.front.concat(Array.from(encode(input.value)));
+        const { ids, note } = Strip.read(input.value);
         if (ids.length > info.context) throw new Error(`${ids.length} tokens do not fit: the context is ${info.context} positions.`);
-        return ids;
+        return { ids, note };
     }
 
     function typed() {
         try {
-            App.set({ other: readClean() });
-            App.say('');
+            const { ids, note } = readClean();
+            App.set({ other: ids });
+            App.say(note);
         } catch (e) {
             App.say(`The clean text: ${e.message}`, true);
         }

@@ -219,9 +219,11 @@ const Share = (() => {
         setTimeout(() => URL.revokeObjectURL(url), 10000);
     }
 
-    // The four buttons of a part of the page.
+    // The menu of a part of the page.
     function row(root) {
-        return h('span.share', { role: 'group', 'aria-label': 'save as' }, KINDS.map(([kind, what]) => Dom.button(kind, () => save(root, kind), { title: `save ${what}`, 'aria-label': `save as ${kind}` })));
+        const menu = h('details.share', { on: { focusout: (e) => { if (!menu.contains(e.relatedTarget)) menu.open = false; } } }, h('summary', { title: 'save as a file' }, 'Save'),
+            h('span', { role: 'group', 'aria-label': 'save as' }, KINDS.map(([kind, what]) => Dom.button(kind, () => save(root, kind), { title: `save ${what}`, 'aria-label': `save as ${kind}` }))));
+        return menu;
     }
 
     return { figure, of, ofMatrix, ofDrawing, row, svg, png, csv, csvOf, json };

@@ -5,7 +5,7 @@
 const Link = (() => {
     const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature', 'walk'];
     const WORDS = { view: /^[a-z]+$/, what: /^(weights|rows|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/, lesson: /^[a-z]+$/,
-        cell: /^\d+$|^why\.\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
+        done: /^[a-z]+(\.[a-z]+)*$/, cell: /^\d+$|^why\.\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
 
     function editText(e) {
         const what = { head: () => `${e.layer}.${e.head}`, mlp: () => `mlp.${e.layer}`, steer: () => 'steer',
@@ -43,7 +43,7 @@ const Link = (() => {
             else if (key === 'head' && /^\d+\.\d+$/.test(value)) [out.layer, out.head] = value.split('.').map(Number);
             else if (NUMBERS.includes(key) && /^\d+(\.\d+)?$/.test(value)) out[key] = Number(value);
             else if (Object.hasOwn(WORDS, key) && WORDS[key].test(value)) out[key] = value;
-            else if ((key === 'ids' || key === 'other') && /^\d+(\.\d+)*$/.test(value)) out[key] = value.split('.').map(Number);
+            else if (['ids', 'other', 'was'].includes(key) && /^\d+(\.\d+)*$/.test(value)) out[key] = value.split('.').map(Number);
             else if (key === 'edits') {
                 const edits = value.split(',').map(parseEdit);
                 if (edits.every((e) => e)) out.edits = edits;
@@ -63,13 +63,15 @@ const Link = (() => {
 
     function format(s) {
         const parts = s.view === 'home' ? home(s) : [`view=${s.view}`];
-        if (s.view === 'lessons' && s.lesson) parts.push(`lesson=${s.lesson}`);
+        if (s.lesson) parts.push(`lesson=${s.lesson}`);
+        if (s.done) parts.push(`done=${s.done}`);
         for (const key of s.view === 'home' || s.view === 'lessons' ? [] : ['layer', 'head', 'query', 'key']) parts.push(`${key}=${s[key]}`);
         if (s.step < s.ids.length) parts.push(`step=${s.step}`);
         if (s.what) parts.push(`what=${s.what}`);
         const edits = s.edits.filter((e) => e.kind !== 'steer'); // no address holds a vector
         if (edits.length) parts.push(`edits=${edits.map(editText).join(',')}`);
         if (s.other.length && (s.view === 'experiment' || edits.some((e) => e.scale === 'patch'))) parts.push(`other=${s.other.join('.')}`);
+        if (s.was.length) parts.push(`was=${Array.from(s.was).join('.')}`);
         if (s.ids.length) parts.push(`ids=${Array.from(s.ids).join('.')}`);
         return '#' + parts.join('&');
     }
@@ -78,14 +80,15 @@ const Link = (() => {
 })();
 
 const App = (() => {
-    const state = { view: 'home', cell: '', walk: 0, lesson: '', ids: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: '', future: '0',
+    // was: the text before one of its tokens was changed, or nothing.
+    const state = { view: 'home', cell: '', walk: 0, lesson: '', done: '', ids: [], was: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: '', future: '0',
         edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
     const listeners = [], undo = [];
-    let hooks = new Set(), changed = 0, address = 0, known = { list: [], ids: [], edits: null };
+    let hooks = new Set(), changed = 0, address = 0, moved = false, known = { list: [], ids: [], edits: null };
 
     const clamp = (v, n) => Math.max(0, Math.min(n - 1, Number.isFinite(v) ? Math.floor(v) : 0));
 
-    // // Moves indices that are out of range to the nearest valid ones.
+    // Moves indices that are out of range to the nearest valid ones.
     function settle() {
         const info = Engine.info, n = state.ids.length;
         state.layer = clamp(state.layer, Math.max(1, info.layers));
@@ -114,26 +117,44 @@ const App = (() => {
         for (const fn of listeners) fn(state);
         clearTimeout(address);
         document.documentElement.classList.remove('settled'); // style.css
-        address = setTimeout(writeAddress, 200); // browsers allow a few changes a second
+        address = setTimeout(rest, 200); // browsers allow a few changes a second
+        if (moved) writeAddress();
+    }
+
+    function rest() {
+        document.documentElement.classList.add('settled');
+        Dom.reach();
+        address = 0;
+        writeAddress();
     }
 
     function writeAddress() {
-        document.documentElement.classList.add('settled');
-        Dom.reach();
+        const link = Link.format(state), how = moved && parent === window ? 'pushState' : 'replaceState'; // Back of the page around a frame is its own
+        moved = false;
+        if (link === location.hash) return;
         try {
-            history.replaceState(null, '', Link.format(state));
+            history[how](null, '', link);
         } catch {
             // An address that cannot be changed (some viewers) only loses deep links.
         }
     }
 
+    // What Back returns to: a room, a text, a stop, an opened panel.
+    const placeOf = (s) => [s.view, s.walk, /^why/.test(s.cell) ? s.cell : Boolean(s.cell), s.ids.join('.')].join();
+
+    // The next address is a new entry of the history. The last one is written as it is now.
+    function leave() {
+        if (address) writeAddress();
+        moved = true;
+    }
+
     function remember() {
-        undo.push({ ids: state.ids, edits: state.edits, prompt: state.prompt, drawn: state.drawn });
+        undo.push({ ids: state.ids, was: state.was, edits: state.edits, prompt: state.prompt, drawn: state.drawn });
         if (undo.length > 100) undo.shift();
     }
 
     // Takes part of a state. False, and nothing has changed, when the tokens or changes are
-    // refused; the reason is shown.
+    // refused; the reason is shown. quiet: what the page does by itself, which Back skips.
     function set(part) {
         const ids = part.ids || state.ids, edits = part.edits || state.edits;
         const recompute = ids !== state.ids || edits !== state.edits;
@@ -148,10 +169,12 @@ const App = (() => {
             if (!part.undoing && state.ids.length) remember();
             changed++;
             say('');
+            part = { was: [], ...part };
             if (ids !== state.ids && part.step === undefined) part = { ...part, step: ids.length };
         }
-        const { undoing, ...rest } = part;
+        const { undoing, quiet, ...rest } = part;
         if (rest.step !== undefined && rest.query === undefined) rest.query = rest.step - 1;
+        if (!quiet && placeOf({ ...state, ...rest }) !== placeOf(state)) leave();
         Object.assign(state, rest);
         settle();
         tell();
@@ -171,6 +194,11 @@ const App = (() => {
         el.textContent = text;
         el.className = bad ? 'bad' : '';
         el.hidden = !text;
+    }
+
+    // Lane 1 holds the text as it was before one of its tokens was changed.
+    function recall() {
+        if (Engine.ids(1).join() !== state.was.join()) Engine.run(state.was, [], 1);
     }
 
     // A hook's values of all tokens: {dims, data}, or null where the model has no such point.
@@ -211,7 +239,7 @@ const App = (() => {
     // The unablated run, when there is another.
     const other = () => (state.edits.length ? 1 : 0);
 
-    return { state, set, edit, back, say, tensor, losses, ofLayer, row, line, begin, other, on: (fn) => listeners.push(fn),
+    return { state, set, edit, back, leave, recall, say, tensor, losses, ofLayer, row, line, begin, other, on: (fn) => listeners.push(fn),
         get changed() { return changed; }, get canUndo() { return undo.length > 0; }, tell };
 })();
 

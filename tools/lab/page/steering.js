@@ -45,7 +45,7 @@ const Steering = (() => {
 
     // The residual after a layer at the last token of a text.
     function residual(text, layer) {
-        const ids = Engine.info.front.concat(Array.from(Engine.encode(text)));
+        const { ids } = Strip.read(text);
         if (!ids.length) throw new Error('A text is empty.');
         Engine.run(ids, [], 1);
         const t = Engine.value(`blocks.${layer}.hook_resid_post`, 1), d = t.dims[1];

@@ -4,6 +4,7 @@
 const Strip = (() => {
     const { h, fill, button } = Dom;
     const SHOWN = 200; // tokens listed in the picker
+    const FEW = 64; // tokens that are seen at once: there is nothing to search
     const MANY = 32; // more tokens are shown as running text, unless tokens are asked for
     const NO = 'This page holds a recorded run: nothing is computed here.';
 
@@ -14,12 +15,42 @@ const Strip = (() => {
         return false;
     };
 
+    const known = (c) => {
+        try {
+            return Engine.encode(c).length > 0;
+        } catch {
+            return false;
+        }
+    };
+
+    // The token that a character is, or -1.
+    function idOf(c) {
+        const ids = known(c) ? Engine.encode(c) : [];
+        return ids.length === 1 ? ids[0] : -1;
+    }
+
+    // The tokens of a typed text, and what is said of it: a character that the vocabulary lacks is read as its
+    // small letter, without its accent if need be. A text with others is refused.
+    function read(text) {
+        const front = (list) => Engine.info.front.concat(Array.from(list));
+        try {
+            return { ids: front(Engine.encode(text)), note: '' };
+        } catch (e) {
+            const lower = (c) => [c, c.toLowerCase(), c.toLowerCase().normalize('NFD').replace(/\p{M}/gu, '')].find(known) ?? c, as = Array.from(text, lower).join('');
+            if (as === text) throw e;
+            const lacking = [...new Set(Array.from(text).filter((c) => lower(c) !== c))].map((c) => `“${c}”`).join(', ');
+            return { ids: front(Engine.encode(as)), note: `This model does not know ${lacking}: it reads “${as}”.` };
+        }
+    }
+
     // Runs a text; false: it was refused, and the reason is shown.
     function type(text) {
         if (!Engine.live) return refuse(NO);
         if (!Engine.canEncode) return refuse('This model’s text cannot be encoded here: pick tokens instead.');
         try {
-            return App.edit(Engine.info.front.concat(Array.from(Engine.encode(text))));
+            const { ids, note } = read(text), done = App.edit(ids);
+            if (done && note) App.say(note);
+            return done;
         } catch (e) {
             return refuse(e.message);
         }
@@ -147,9 +178,15 @@ const Strip = (() => {
         App.set({ query: Math.min(query, ids.length - 1) });
     }
 
+    // Another token in place of the chosen one; the text that it was before stays for comparison.
+    function replace(id) {
+        const { ids, was, query, edits: { length }, view } = App.state, from = was.length && was.every((old, j) => j === query || old === ids[j]) ? was : ids, next = replaced(query, [id], 1);
+        if (App.set({ ids: next, was: from[query] === id || length ? [] : from, prompt: next.length, drawn: 0 }) && view !== 'home') App.set({ query });
+    }
+
     // What the buttons do with the chosen token, and which token is chosen then.
     const edits = {
-        replace: (id) => change(replaced(App.state.query, [id], 1), App.state.query),
+        replace,
         insert: (id) => change(replaced(App.state.query + 1, [id], 0), App.state.query + 1),
         append: (id) => change(replaced(App.state.ids.length, [id], 0), App.state.ids.length),
         remove: () => change(replaced(App.state.query, [], 1), Math.max(0, App.state.query - 1)),
@@ -162,8 +199,8 @@ const Strip = (() => {
         return found;
     }
 
-    // A dialog with the vocabulary; done(id) gets what was picked.
-    function openPicker(title, done) {
+    // A dialog with the vocabulary, below the element `near` if there is one; done(id) gets what was picked.
+    function openPicker(title, done, near = null) {
         const list = h('div.vocabulary', { role: 'listbox', 'aria-label': 'vocabulary' });
         const pick = (id) => {
             picker.close();
@@ -187,21 +224,24 @@ const Strip = (() => {
                 'previousElementSibling', ArrowLeft: 'previousElementSibling' }[e.key];
             if (to && e.target[to]) e.target[to].focus();
         });
-        fill(picker, h('h2', null, title), search, list, button('Cancel', () => picker.close()));
+        const few = Engine.info.vocab <= FEW, at = near && near.getBoundingClientRect();
+        fill(picker, h('h2', null, title), !few && search, list, button('Cancel', () => picker.close()));
+        picker.classList.toggle('few', few);
+        for (const [side, v] of [['left', at && Math.max(8, Math.min(innerWidth - 320, at.left))], ['top', at && at.bottom + 8], ['margin', at && 0]]) picker.style.setProperty(side, at ? `${v}px` : '');
         show();
         picker.showModal();
-        search.focus();
+        (few ? list.querySelector('button') : search).focus();
     }
 
     // Opens the picker for a change of the text; a recorded page cannot change it.
-    function pickToken(title, done) {
-        if (Engine.live) openPicker(title, done);
+    function pickToken(title, done, near) {
+        if (Engine.live) openPicker(title, done, near);
         else App.say(NO, true);
     }
 
     const pickers = {
         any: openPicker,
-        replace: () => pickToken(`Another token at position ${App.state.query}`, edits.replace),
+        replace: (near) => pickToken(HomeText.inUnits(`Another token in place of “${HomeText.label(App.state.ids[App.state.query])}”`), edits.replace, near),
         insert: () => pickToken(`A token after position ${App.state.query}`, edits.insert),
         append: () => pickToken('A token at the end', edits.append),
     };
@@ -253,7 +293,7 @@ const Strip = (() => {
         undoButton = button('Undo', App.back, { id: 'undo' });
         where = h('span#where');
         lossText = h('span#loss');
-        const buttons = h('div.row.live', null, form, button('Replace', pickers.replace, { id: 'replace' }),
+        const buttons = h('div.row.live', null, form, button('Replace', () => pickers.replace(), { id: 'replace' }),
             button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
             button('Delete', edits.remove, { id: 'delete' }), undoButton, Share.row(into));
         into.append(buttons, chips, running, h('div.row.steps', null, as.el, paint.el,
@@ -261,10 +301,11 @@ const Strip = (() => {
             button('◀', () => step(-1), { 'aria-label': 'step back', id: 'back' }), slider.el,
             button('▶', () => step(1), { 'aria-label': 'step forward', id: 'forward' }),
             button('▶|', () => App.set({ step: App.state.ids.length }), { 'aria-label': 'last step' }),
-            where, lossText), picker);
+            where, lossText));
+        document.body.append(picker); // for the picture, too, which hides this strip
         Share.figure(into, figure);
         new ResizeObserver(() => { if (arcs.isConnected) showArcs(App.state, look(App.state)); }).observe(into);
     }
 
-    return { NO, mount, update, step, type, edits, pickers, focusText: () => input.focus() };
+    return { NO, mount, update, step, read, idOf, type, edits, pickers, focusText: () => input.focus() };
 })();

@@ -1,0 +1,119 @@
+'use strict';
+// A place to stay in, with motion as most people have it: Back and forward, what a reload keeps, a name with capitals,
+// a letter changed in place. Each function gets a page of the names model on "anna" (visit.js).
+const assert = require('assert');
+
+const panel = (page) => page.text('.panel');
+const settled = (page) => page.until(`document.documentElement.classList.contains('settled')`);
+const set = async (page, part) => {
+    await page.eval(`App.set(${JSON.stringify(part)})`);
+    await settled(page);
+};
+const now = (page) => page.eval('JSON.stringify([App.state.view, App.state.walk, Array.from(App.state.ids).length])').then(JSON.parse);
+
+// Rooms, stops, texts and panels are entries of the history; heads and numbers are not.
+async function back(page) {
+    await settled(page);
+    const length = () => page.eval('history.length'), first = await length(), seen = [await now(page)];
+    for (const part of [{ view: 'attention' }, { view: 'home', walk: 3 }, { walk: 0, ids: [26, 4, 12, 12, 0, 13] }, { cell: 'why.0' }]) {
+        await set(page, part);
+        await set(page, { head: 1 });
+        await set(page, { head: 2 });
+        seen.push(await now(page));
+    }
+    assert.strictEqual(await length(), first + 4);
+    await page.eval('history.back()');
+    await page.until(`App.state.cell === ''`);
+    assert.deepStrictEqual(await now(page), seen[3]);
+    for (const i of [2, 1, 0]) {
+        await page.eval('history.back()');
+        await page.until(`JSON.stringify([App.state.view, App.state.walk, App.state.ids.length]) === '${JSON.stringify(seen[i])}'`);
+        await settled(page);
+    }
+    assert.strictEqual(await page.eval('App.state.head'), 0);
+    await page.eval('history.forward()');
+    await page.until(`App.state.view === 'attention' && App.state.head === 2`);
+    assert.strictEqual(await page.eval(`document.querySelector('[role=tab][aria-selected=true]').textContent`).then((t) => /Attention/.test(t)), true);
+    assert.strictEqual(await length(), first + 4);
+    await set(page, { view: 'home' });
+    await page.eval(`document.getElementById('walk').click()`); // it goes on by itself
+    await page.until('App.state.walk === 2');
+    await settled(page);
+    assert.strictEqual(await length(), first + 3); // home again, and the first stop
+}
+
+// A solved task is kept by the address: by a reload, by another room, by Back. So is the lesson.
+async function solved(page) {
+    await set(page, { view: 'lessons' });
+    await page.eval(`document.querySelector('.lnav a[href$="lesson=mask"]').click()`);
+    await page.until(`location.hash.includes('lesson=mask') && Math.abs(document.getElementById('lesson-mask').getBoundingClientRect().top) < 200`);
+    await page.eval(`document.querySelector('#lesson-mask table[aria-label="scores: press a cell to hide it or to show it"] tbody tr:nth-child(3) td, #lesson-mask tbody tr:nth-child(3) td').click()`);
+    await page.eval(`document.querySelector('#lesson-mask .ltask .main').click()`);
+    assert.match(await page.text('#lesson-mask .verdict'), /^Right/);
+    await page.until(`location.hash.includes('done=mask')`);
+    await page.eval(`document.querySelector('#lesson-mask .lbridge a').click()`);
+    await page.until(`App.state.view !== 'lessons'`);
+    await settled(page);
+    await page.eval(`document.getElementById('tab-lessons').click()`);
+    await page.until(`Math.abs(document.getElementById('lesson-mask').getBoundingClientRect().top) < 200`);
+    await page.eval('history.back()');
+    await page.until(`App.state.view !== 'lessons'`);
+    await settled(page);
+    await page.eval('history.back()');
+    await page.until(`App.state.view === 'lessons' && Math.abs(document.getElementById('lesson-mask').getBoundingClientRect().top) < 200`);
+    await settled(page);
+    const loaded = new Promise((resolve) => { page.loaded = resolve; });
+    await page.send('Page.reload');
+    await loaded;
+    await page.until('document.documentElement.dataset.ready');
+    assert.strictEqual(await page.text('.lcount'), '1 of 14 tasks solved');
+    assert.strictEqual(await page.eval(`document.querySelectorAll('.ltask.solved').length`), 1);
+    await page.until(`Math.abs(document.getElementById('lesson-mask').getBoundingClientRect().top) < 200`);
+}
+
+async function ownName(page) {
+    const type = async (text) => {
+        await page.eval(`App.say(''); document.querySelector('.type input').value = ${JSON.stringify(text)}; document.querySelector('.type').requestSubmit()`);
+        return page.text('#message');
+    };
+    assert.strictEqual(await type('Anna'), 'This model does not know “A”: it reads “anna”.');
+    assert.deepStrictEqual(await page.eval('Array.from(App.state.ids)'), [26, 0, 13, 13, 0]);
+    assert.strictEqual(await page.eval(`document.getElementById('message').className`), '');
+    assert.strictEqual(await type('Zoë'), 'This model does not know “Z”, “ë”: it reads “zoe”.');
+    assert.strictEqual(await type('emma'), '');
+    assert.match(await type('Anna-Lena'), /'-' \(U\+002D\)/);
+    assert.deepStrictEqual(await page.eval('Array.from(App.state.ids)'), [26, 4, 12, 12, 0]);
+}
+
+// The third letter of anna becomes y by two presses: both runs are shown, then what is now.
+async function change(page) {
+    await page.eval(`document.querySelectorAll('.tok')[3].click()`);
+    await page.eval(`document.querySelectorAll('.tok')[3].click()`);
+    assert.strictEqual(await page.eval(`document.getElementById('picker').open`), true);
+    await page.eval(`[...document.querySelectorAll('#picker .chip')].find((b) => b.textContent.startsWith('y')).click()`);
+    assert.deepStrictEqual(await page.eval('[Array.from(App.state.ids), Array.from(App.state.was), App.state.query]'), [[26, 0, 13, 24, 0], [26, 0, 13, 13, 0], 4]);
+    assert.strictEqual(await page.eval(`document.querySelector('.changes input:checked').value`), 'difference');
+    const text = await panel(page);
+    assert.match(text, /anna → anya/);
+    assert.match(text, /no longer guesses “l” \(20 % → 5 %\) but the end \(15 % → 34 %\)\. Head 2 moved its look most: 38 % of it went elsewhere\./);
+    assert.match(text, /All 3 rows before the change are the same to the last digit/);
+    assert.match(await page.text('.tok.changed'), /y\s+was n/);
+    const [shown, x] = await page.eval(`(() => { const m = Home.drawn.mats.get('lg'); return [m.get(4, 11), [Engine.logits(4, 0)[11], Engine.logits(4, 1)[11]]]; })()`);
+    assert.strictEqual(shown, x[0] - x[1]);
+    await page.until(`document.querySelector('.changes input:checked').value === 'now'`); // after two seconds
+    assert.strictEqual(await page.eval(`Home.drawn.mats.get('lg').get(4, 11)`), x[0]);
+    await page.eval(`document.querySelector('.changes input[value=before]').click()`);
+    assert.strictEqual(await page.eval(`Home.drawn.mats.get('lg').get(4, 11)`), x[1]);
+    await page.until(`location.hash.includes('was=26.0.13.13.0')`);
+    await page.eval(`document.getElementById('swap').click()`);
+    assert.match(await panel(page), /anya → anna/);
+    await page.eval(`document.getElementById('unchange').click()`);
+    assert.deepStrictEqual(await page.eval('[Array.from(App.state.ids), App.state.was.length]'), [[26, 0, 13, 24, 0], 0]);
+    assert.match(await panel(page), /A whole GPT, reading “anya”/);
+    await settled(page);
+    await page.eval('history.back()');
+    await page.until(`App.state.was.join() === '26,0,13,24,0'`);
+    assert.match(await panel(page), /anya → anna/);
+}
+
+module.exports = { back, solved, ownName, change };

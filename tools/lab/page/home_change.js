@@ -1,0 +1,131 @@
+'use strict';
+// One letter changed (App.state.was: the text before): what the picture shows of both runs, and what the panel
+// says of the difference. The run before is read from lane 1.
+const HomeChange = (() => {
+    const { h, fill, button, choice } = Dom;
+    const HOLD = 2000; // milliseconds that the difference is shown where motion is allowed
+
+    let shown = 'difference', timer = 0, made = { key: '', before: null, difference: null }, told = '';
+
+    // Whether an address may ask for the comparison.
+    const valid = ({ ids, was, edits }) => Boolean(was) && Engine.live && was.length === ids.length && !edits.length && was.every((id) => id < Engine.info.vocab) && was.some((id, j) => id !== ids[j]);
+
+    const on = (s) => s.was.length > 0;
+
+    // Probabilities before the change; null: nothing is changed.
+    function chances(pos) {
+        if (!on(App.state)) return null;
+        App.recall();
+        return Numbers.softmax(Engine.logits(pos, 1), App.state.temperature);
+    }
+
+    // ---- the picture ----
+
+    // The plan with the numbers before the change, or with what was added to them.
+    function plans(key, scene, build) {
+        if (made.key === key) return made;
+        App.recall();
+        const before = HomeData.inLane(1, build), changed = (m, get, kind) => ({ ...m, kind, get, of: kind === m.kind ? ' before' : ' difference' });
+        const all = (fn) => ({ ...scene, mats: new Map([...scene.mats].map(([id, m]) => [id, m.kind === 'w' ? m : fn(m, before.mats.get(id))])) });
+        made = { key, before: all((m, old) => changed(m, old.get, m.kind)), difference: { ...all((m, old) => changed(m, (r, c) => m.get(r, c) - old.get(r, c), 'x')), faint: true } };
+        return made;
+    }
+
+    // What is drawn of `scene`; build() makes it of the run in a lane.
+    function picture(key, scene, build) {
+        if (!on(App.state)) return scene;
+        return { now: scene, ...plans(key, scene, build) }[shown];
+    }
+
+    // What a number was before the change; undefined: nothing is changed, or it is a weight.
+    const was = ({ m, r, c }) => (on(App.state) && m.kind !== 'w' && made.before ? made.before.mats.get(m.id)?.get(r, c) : undefined);
+
+    // ---- what is shown of both ----
+
+    const textOf = (ids) => Array.from(ids).filter((id) => !Token.of(id).control).map((id) => Token.of(id).text.replace(/␣/g, ' ')).join('').trim();
+    const brief = (ids) => { const text = textOf(ids); return text.length > 14 ? `…${text.slice(-13)}` : text || 'before'; };
+
+    function turn(to, redraw) {
+        clearTimeout(timer);
+        shown = to;
+        redraw();
+    }
+
+    // The switch above the picture. A new change begins with the difference; with motion it goes over to what is now.
+    function update(el, s, redraw) {
+        const key = on(s) ? `${s.was.join('.')} ${s.ids.join('.')}` : '';
+        el.hidden = !key;
+        if (key === told) return;
+        told = key;
+        shown = 'difference';
+        clearTimeout(timer);
+        redraw();
+        if (!key) return;
+        const picker = choice('what is shown', [['before', brief(s.was)], ['difference', 'difference'], ['now', brief(s.ids)]], shown, (v) => turn(v, redraw));
+        if (!HomeCamera.still()) timer = setTimeout(() => { turn('now', redraw); picker.set('now'); }, HOLD);
+        fill(el, picker.el);
+    }
+
+    // ---- the panel ----
+
+    const rowsOf = (hook, lane, pos) => HomeData.flatRow(App.tensor(hook, lane), pos);
+
+    // How far row `pos` moved: the length of the difference in terms of the length before.
+    function moved(now, was) {
+        const d = now.map((v, i) => v - was[i]);
+        return Numbers.length(d) / (Numbers.length(was) || 1);
+    }
+
+    // [name, how far] of each part.
+    function parts(s) {
+        const { layers, heads, vocab } = Engine.info, list = [], many = layers > 1, add = (name, hook, cut = (row) => row) => {
+            if (App.tensor(hook)) list.push([name, moved(cut(rowsOf(hook, 0, s.query)), cut(rowsOf(hook, 1, s.query)))]);
+        };
+        add('its row in the stream', layers ? 'blocks.0.hook_resid_pre' : 'hook_embed');
+        for (let l = 0; l < layers; l++) {
+            for (let a = 0; a < heads && !many; a++) add(`what head ${a} brings`, `blocks.${l}.attn.hook_z`, (row) => row.subarray((a * row.length) / heads, ((a + 1) * row.length) / heads));
+            add(many ? `attention of layer ${l}` : 'what attention adds', `blocks.${l}.hook_attn_out`);
+            add(many ? `MLP of layer ${l}` : 'what the MLP adds', `blocks.${l}.hook_mlp_out`);
+        }
+        add(`scores of the ${Numbers.count(vocab)}`, 'logits');
+        return list;
+    }
+
+    // The head whose look moved most: the share that went elsewhere.
+    function movedHead(s) {
+        let best = { share: 0 };
+        for (let layer = 0; layer < Engine.info.layers; layer++)
+            for (let head = 0; head < Engine.info.heads; head++) {
+                const hook = `blocks.${layer}.attn.hook_pattern`, now = App.tensor(hook), old = App.tensor(hook, 1);
+                if (!now) continue;
+                const a = App.line(now, head, s.query), b = App.line(old, head, s.query), share = a.reduce((sum, v, i) => sum + Math.abs(v - b[i]), 0) / 2;
+                if (share > best.share) best = { share, layer, head };
+            }
+        return best.share > 0 ? ` Head ${best.head}${Engine.info.layers > 1 ? ` of layer ${best.layer}` : ''} moved its look most: ${Numbers.share(best.share)} of it went elsewhere.` : '';
+    }
+
+    function guesses(s) {
+        const p = HomeData.chances(s.query), was = chances(s.query), [now, old] = [Numbers.best(p), Numbers.best(was)], say = (id) => `${HomeText.candidate(id)} (${Numbers.share(was[id])} → ${Numbers.share(p[id])})`;
+        return now === old ? `After the framed ${HomeText.unit()} it still guesses ${say(now)}.` : `After the framed ${HomeText.unit()} it no longer guesses ${say(old)} but ${say(now)}.`;
+    }
+
+    // Whether all rows of the run before the first changed token have the same bits.
+    function sameBefore(s, at) {
+        return Engine.hooks.every(({ name }) => {
+            const a = App.tensor(name), b = App.tensor(name, 1);
+            return /pattern|scores/.test(name) || Numbers.same(a.data.subarray(0, (at * a.data.length) / a.dims[0]), b.data.subarray(0, (at * b.data.length) / b.dims[0]));
+        });
+    }
+
+    function panel(el, s) {
+        App.recall();
+        const at = s.was.findIndex((id, j) => id !== s.ids[j]), list = parts(s), high = Math.max(...list.map((x) => x[1])) || 1, unit = HomeText.unit();
+        fill(el, h('p.eyebrow', null, `one ${unit} changed`), h('h2', null, `${brief(s.was)} → ${brief(s.ids)}`), h('p.say', null, guesses(s), movedHead(s)),
+            at > 0 && sameBefore(s, at) && h('p.say', null, at === 1 ? 'The row before the change is the same to the last digit: a GPT never looks ahead.' : `All ${at} rows before the change are the same to the last digit: a GPT never looks ahead.`),
+            h('figure', null, h('figcaption', null, `how far the framed ${unit}’s row moved`), list.map(([name, v]) => h('div.strip.far', null, h('span', null, name), h('span.track', { 'aria-hidden': 'true' }, h('i', { style: { width: `${(100 * v) / high}%` } })), h('span.n', null, Numbers.share(v))))),
+            h('p.small', null, '100 %: the change is as large as the row itself was.'),
+            h('p.acts', null, button('Swap', () => App.set({ ids: s.was, was: s.ids, query: s.query }), { id: 'swap' }), button(`Back to “${brief(s.was)}”`, () => App.edit(s.was), { id: 'unchange' }), button('More ways to compare', () => App.set({ view: 'experiment', other: Array.from(s.was), was: [] }))));
+    }
+
+    return { valid, on, chances, was, picture, update, panel, get differs() { return on(App.state) && shown === 'difference'; } };
+})();
