@@ -15,7 +15,7 @@ const source = (name) => fs.readFileSync(path.join(root, 'tools/lab/page', `${na
 const parts = (names, result) => new Function('Dom', `${names.map((n) => source(n).replace("'use strict';", '')).join('')};return ${result};`)({});
 const load = (name, result) => new Function('Dom', `${source(name)};return ${result};`)({});
 const Numbers = load('numbers', 'Numbers'), Colour = load('colour', 'Colour'), Link = load('state', 'Link');
-const LessonData = load('lesson_data', 'LessonData'), Block = load('block', 'Block');
+const LessonData = load('lesson_data', 'LessonData');
 
 // Sums of a few doubles near 1: a few units in the last place.
 const near = (a, b, what) => assert(Math.abs(a - b) <= 1e-14 * Math.max(1, Math.abs(b)), `${what}: ${a}, expected ${b}`);
@@ -89,12 +89,6 @@ test('the text around a token, without BOS and itself', () => {
     assert.deepStrictEqual([0, 2, 5].map((i) => around(ids, i, 2)), [['', 'ab'], ['ab', ' d'], [' d', '']]);
     assert.deepStrictEqual(around(ids, 2, 3, 4), ['ab', ' ']);
     assert.deepStrictEqual(around(ids, 1, 9), ['', 'c defg']);
-});
-
-test('the extent of a stage leaves out what is hidden', () => {
-    const rows = [[3, -90], [-4, 0]], value = (i, j) => rows[i][j], masked = (i, j) => j > i;
-    assert.deepStrictEqual(Block.extent({ cols: 2, value, masked }, { step: 2 }), { low: -4, high: 3, rms: Math.sqrt(25 / 3) });
-    assert.deepStrictEqual(Block.extent({ cols: 1, value }, { step: 2 }), { low: -4, high: 3, rms: Math.sqrt(12.5) });
 });
 
 test('losses of a text', () => {
@@ -239,7 +233,6 @@ test('the lessons’ tables: names by letter, four heads on anna', () => {
 
 test('the lines that the page quotes are in src/page/page.inc', () => {
     const forward = fs.readFileSync(path.join(root, 'src/page/page.inc'), 'utf8').split('\n').map((l) => l.trim().split(/ {2,}/)[0]);
-    for (const [title, , , line] of Block.STAGES) assert(forward.includes(line), `${title}: ${line}`);
     const { cell, walk } = parts(['numbers', 'home_cell', 'home_walk'], '{ cell: HomeCell.CODE, walk: HomeWalk.LINES }');
     for (const line of [...Object.values(cell), ...walk, ...LessonTwo.LINES]) assert(forward.includes(line), line);
 });

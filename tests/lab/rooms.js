@@ -89,7 +89,7 @@ async function visitOther(name) {
     const file = path.join(folder, `${name}.gguf`);
     execFileSync(mgpt, ['convert', path.join(root, 'tests/golden', name), file, '--no-tokenizer'], { stdio: 'ignore' });
     const { page, go } = await visit(name, [file, '--ids', '3,1,4,1,5']);
-    for (const view of ['home', 'predict', 'attention', 'inside', 'block', 'experiment']) {
+    for (const view of ['home', 'predict', 'attention', 'inside', 'experiment']) {
         go(view, { view });
         go(`${view}: another place`, { query: 2, layer: 1, head: 2, key: 1, step: 4 });
         page.App.set({ query: 4, head: 0, layer: 0, step: 5 });
@@ -102,7 +102,7 @@ const cells = (page) => [...page.Home.scene.mats].filter(([id, m]) => m.layer <=
 
 async function main() {
     const { page, note, go } = await visit('names', [path.join(root, 'weights/names.gguf'), '-p', 'anna'], true), { App, tick, $ } = page;
-    for (const view of ['home', 'predict', 'attention', 'inside', 'block', 'experiment']) {
+    for (const view of ['home', 'predict', 'attention', 'inside', 'experiment']) {
         go(view, { view });
         go(`${view}: another place`, { query: 2, layer: 0, head: 3, key: 1, step: 4 });
         go(`${view}: a head is off`, { edits: [{ kind: 'head', layer: 0, head: 1, scale: 0 }] });
@@ -126,11 +126,6 @@ async function main() {
         const words = page.document.querySelectorAll('canvas').find((c) => c.drawn === FakeElement.frame).words.filter((w) => /^[−\d]/.test(w));
         all.push(`== home: ${id}: ${words.length} numbers: ${words.slice(0, 40).join(' ')} ... ${words.slice(-3).join(' ')}`);
     }
-    App.set({ view: 'block' });
-    for (const key of ['ArrowRight', 'ArrowDown', 'ArrowDown', 'ArrowLeft', 'ArrowDown', 'ArrowDown', 'ArrowDown']) {
-        page.document.querySelector('.stages').send('keydown', { key });
-        note(`block: ${key}`);
-    }
     App.set({ view: 'experiment', ids: [26, ...'annaannaannaann'].map((c) => (c === 26 ? c : c.charCodeAt(0) - 97)), step: 16 });
     for (const clean of ['emmaannaannaann', 'anna', 'emmaannaannaanna', 'annaannaannaann']) {
         $('clean').value = clean;
@@ -138,7 +133,7 @@ async function main() {
         tick(500);
         note(`experiment: clean text ${clean}`);
     }
-    for (const view of ['home', 'predict', 'attention', 'inside', 'block', 'experiment', 'lessons']) {
+    for (const view of ['home', 'predict', 'attention', 'inside', 'experiment', 'lessons']) {
         page.App.set({ view, cell: '', edits: [], step: 5, query: 4, layer: 0, head: 0 });
         tick(100);
         sweep(page, view);

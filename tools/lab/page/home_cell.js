@@ -312,7 +312,7 @@ const HomeCell = (() => {
         const part = m.part.replace(/^([sa])\d+$/, '$1'), e = { scene, m, r, c, part, layer: m.layer, factors: [], rows: [], terms: null, sum: null, sumName: 'sum', order: '', note: '' };
         e.value = m.kind === 'w' && !Engine.live ? NaN : m.get(r, c);
         if (m.kind === 'w') return weight(e);
-        Object.assign(e, { title: TITLE[part], code: CODE[part], eq: equation(part, m.layer), where: `token ${r} ${word(r)}, ${'sa'.includes(part) ? `key ${c} ${word(c)}` : part === 'lg' ? `candidate ${HomeText.candidate(m.ids[c])}` : `number ${c}`}` });
+        Object.assign(e, { title: TITLE[part], hook: m.hook, code: CODE[part], eq: equation(part, m.layer), where: `token ${r} ${word(r)}, ${'sa'.includes(part) ? `key ${c} ${word(c)}` : part === 'lg' ? `candidate ${HomeText.candidate(m.ids[c])}` : `number ${c}`}` });
         if (e.part === 'lg') e.title = `Logit of ${HomeText.candidate(m.ids[c])}`;
         if (SAY[part]) e.say = SAY[part](e);
         (HOW[part] || product)(e);

@@ -96,7 +96,8 @@ const HomeData = (() => {
 
     // ---- activations ----
 
-    const hook = (layer, name) => App.tensor(layer < 0 ? name : `blocks.${layer}.${name}`, lane);
+    const nameOf = (layer, name) => (layer < 0 ? name : `blocks.${layer}.${name}`);
+    const hook = (layer, name) => App.tensor(nameOf(layer, name), lane);
 
     // What fn reads is of the run in lane n.
     function inLane(n, fn) {
@@ -124,5 +125,5 @@ const HomeData = (() => {
         return place ? token.map((v, i) => v + flatRow(place, pos)[i]) : token;
     }
 
-    return { chances, tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow, streamStart, inLane };
+    return { nameOf, chances, tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow, streamStart, inLane };
 })();

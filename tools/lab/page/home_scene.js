@@ -61,13 +61,13 @@ const HomeScene = (() => {
             const t = HomeData.hook(layer, hook);
             if (!t) return null;
             const cols = t.data.length / t.dims[0];
-            return put({ part, layer, kind: 'x', hook, rows: s.T, cols, x, y, rh: s.rh, get: (r, c) => t.data[r * cols + c], ...more });
+            return put({ part, layer, kind: 'x', hook: HomeData.nameOf(layer, hook), rows: s.T, cols, x, y, rh: s.rh, get: (r, c) => t.data[r * cols + c], ...more });
         }
 
         // One head's scores or shares: a square.
         function square(part, layer, head, x, y, wide = 1) {
-            const a = part === 'a', t = HomeData.hook(layer, a ? 'attn.hook_pattern' : 'attn.hook_attn_scores'), n = t.dims[2];
-            return put({ part: part + head, layer, head, kind: a ? 'a' : 'x', rows: s.T, cols: s.T, x, y, cw: s.rh * wide, rh: s.rh, tri: true,
+            const a = part === 'a', hook = a ? 'attn.hook_pattern' : 'attn.hook_attn_scores', t = HomeData.hook(layer, hook), n = t.dims[2];
+            return put({ part: part + head, layer, head, hook: HomeData.nameOf(layer, hook), kind: a ? 'a' : 'x', rows: s.T, cols: s.T, x, y, cw: s.rh * wide, rh: s.rh, tri: true,
                 get: (r, c) => t.data[(head * n + r) * n + c] });
         }
 

@@ -156,7 +156,7 @@ const LessonTwo = (() => {
             'Each pair of numbers has a θ of its own. A large one tells neighbours apart, a small one still differs after thousands of places. The chart has three.'), turned(now)),
         t.task('At places 5 and 2 the score is 1.0623. Move the query to place 9, and the key so that the score is the same.', () => [now.query === 9 && now.key === 6,
             now.query === 9 && now.key === 6 ? `${now.text()} Three places apart, as before.` : now.text()], 'How far apart were they?')];
-    }, bridge: { text: 'The first stop of the walk shows where your model gets its places from. In “One block” are queries and keys before and after they are turned, if it turns them.', label: 'The places of your model', to: () => ({ view: 'home', walk: 1, cell: '' }) } };
+    }, bridge: { text: 'The first stop of the walk shows where your model gets its places from. The picture has queries and keys before and after they are turned, if it turns them.', label: 'The places of your model', to: () => ({ view: 'home', walk: 1, cell: '' }) } };
 
     // ---- 11. a block ----
 
@@ -207,7 +207,7 @@ const LessonTwo = (() => {
             if (on.stream || !on.norm || !on.attention || !on.mlp) return [false, 'Take out the residual stream, and only that.'];
             return [now.layers === first, `After ${now.layers} the least cosine is ${fixed(cos[now.layers - 1], 4)}${now.layers > first ? ', but fewer layers do it, too' : ''}.`];
         }, 'Switch the residual stream off and read the line under the figure while you move the layers.')];
-    }, bridge: { text: 'The block room has every stage of a block of your model, with its shapes and its hook names.', label: 'A block of your model', layers: true, to: () => ({ view: 'block' }) } };
+    }, bridge: { text: 'The picture has every stage of a block of your model; a number’s panel says its formula, its hook and its shape.', label: 'A block of your model', layers: true, to: () => ({ view: 'home', walk: 0, cell: '0' }) } };
 
     // ---- 12. the cache ----
 

@@ -50,6 +50,7 @@ const Link = (() => {
             }
         }
         if (!out.view && /[#&](at|cell|walk)=/.test(`#${hash.replace(/^#/, '')}`)) out.view = 'home';
+        if (out.view === 'block') out.view = 'home'; // a room of former versions
         return out;
     }
 
