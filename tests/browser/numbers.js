@@ -72,14 +72,21 @@ test('top-k, then top-p of what is left', () => {
 const stubbed = (name, result, others) => new Function(...Object.keys(others), `${source(name)};return ${result};`)(...Object.values(others));
 
 test('tokens are replaced, inserted after the chosen one, appended and removed', () => {
-    const state = { ids: Int32Array.of(5, 6, 7), query: 1 }, seen = [];
-    const App = { state, edit: (ids) => seen.push(ids), set: (s) => seen.push(s.query) };
+    const state = { view: 'predict', ids: Int32Array.of(5, 6, 7), was: [], query: 1, edits: [] }, seen = [], were = [];
+    const App = { state, edit: (ids) => seen.push(ids), set: (s) => (s.ids && were.push(Array.from(s.was)), seen.push(s.ids || s.query)) };
     const { edits } = stubbed('strip', 'Strip', { Dom: {}, App });
     for (const name of ['replace', 'insert', 'append', 'remove']) edits[name](9);
     assert.deepStrictEqual(seen, [[5, 9, 7], 1, [5, 6, 9, 7], 2, [5, 6, 7, 9], 3, [5, 7], 0]);
     state.query = 2;
     edits.remove();
     assert.deepStrictEqual(seen.slice(-2), [[5, 6], 1]);
+    // The text before a change is that before the first change of this token.
+    Object.assign(state, { query: 1, ids: [5, 9, 7], was: [5, 6, 7] });
+    for (const [id, part] of [[8], [6], [4, { query: 2 }], [9, { query: 1, edits: [{}] }]]) {
+        Object.assign(state, part);
+        edits.replace(id);
+    }
+    assert.deepStrictEqual(were, [[5, 6, 7], [5, 6, 7], [], [5, 9, 7], []]);
 });
 
 test('the text around a token, without BOS and itself', () => {
@@ -164,7 +171,7 @@ test('what a head does: shares, chance and evenness by hand', () => {
 });
 
 test('addresses: what is written is read, what is wrong is left out', () => {
-    const state = { view: 'attention', layer: 0, head: 2, query: 4, key: 1, step: 5, what: 'scores', ids: [26, 0, 13, 13, 0], other: [1, 2],
+    const state = { view: 'attention', layer: 0, head: 2, query: 4, key: 1, step: 5, what: 'scores', ids: [26, 0, 13, 13, 0], was: [26, 0, 13, 1, 0], lesson: 'mask', done: 'mask.heads', other: [1, 2],
         edits: [{ kind: 'head', layer: 0, head: 3, scale: 0 }, { kind: 'mlp', layer: 0, head: 0, scale: 'mean' },
             { kind: 'head', layer: 1, head: 0, scale: -1.5 }] };
     const { step, other, ...rest } = state; // the clean text goes with a patch
@@ -179,9 +186,9 @@ test('addresses: what is written is read, what is wrong is left out', () => {
     assert.deepStrictEqual(Link.parse('#layer=-1&head=x&ids=1.a&view=<b>&edits=0:1&what=all&=&nothing'), {});
     assert.deepStrictEqual(Link.parse('#__proto__=1&constructor=2'), {});
     assert.deepStrictEqual(Link.parse(''), {});
-    const home = { view: 'home', layer: 0, head: 2, query: 4, cell: '0.s2.4.3', walk: 7, step: 5, ids: [26, 0, 13, 13, 0], edits: [], other: [], what: '' };
+    const home = { view: 'home', layer: 0, head: 2, query: 4, cell: '0.s2.4.3', walk: 7, step: 5, ids: [26, 0, 13, 13, 0], edits: [], was: [], other: [], what: '' };
     assert.strictEqual(Link.format(home), '#at=4&head=0.2&cell=0.s2.4.3&walk=7&ids=26.0.13.13.0');
-    const { step: _s, edits: _e, what: _w, other: _o, ...named } = home;
+    const { step: _s, edits: _e, what: _w, was: _a, other: _o, ...named } = home;
     assert.deepStrictEqual(Link.parse(Link.format(home)), named);
     assert.deepStrictEqual(Link.parse('#cell=<b>&walk=x'), { view: 'home' });
 });
