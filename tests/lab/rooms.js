@@ -47,7 +47,7 @@ function short(title, told) {
 async function visit(what, args, inFull) {
     const file = path.join(folder, 'page.html');
     execFileSync(mgpt, ['lab', ...args, '-o', file], { stdio: ['ignore', 'ignore', 'pipe'] });
-    const page = await openFake(file, ['App', 'Home'], ...(inFull ? [] : [480, 320])), { App, tick, $ } = page;
+    const page = await openFake(file, ['App', 'Home', 'Engine', 'Numbers'], ...(inFull ? [] : [480, 320])), { App, tick, $ } = page;
     let before = [];
     const note = (title) => {
         const now = [lines($('strip')).join('  '), ...lines($('edits')), ...lines($('rooms')), ...lines($('message'))], told = now.filter((l) => !before.includes(l));
@@ -94,6 +94,11 @@ async function visitOther(name) {
         go(`${view}: another place`, { query: 2, layer: 1, head: 2, key: 1, step: 4 });
         page.App.set({ query: 4, head: 0, layer: 0, step: 5 });
     }
+    // What the last layer's stop says is the model's guess.
+    go('home: the last layer of the walk', { view: 'home', walk: page.document.querySelectorAll('.dots button').length - 2 });
+    const { Engine, Numbers } = page, p = Numbers.softmax(Engine.logits(4)), said1 = lines(page.document.querySelector('.panel')).find((l) => /^After layer/.test(l));
+    test(`the lens of ${name}`, () => assert.match(said1, new RegExp(`^After layer ${Engine.info.layers - 1} it (would say|stays with) .*?(with|now) ${Numbers.share(Math.max(...p))}; before, .* Head \\d is the most decided: `)));
+    page.App.set({ walk: 0 });
     for (const cell of cells(page)) go(`home: cell ${cell}`, { view: 'home', cell }, 200);
 }
 

@@ -56,8 +56,28 @@ const HomeWalk = (() => {
 
     // ---- stops after it ----
 
-    const deeper = (l, n, i) => ({ title: n === l ? `Layer ${l}` : `Layers ${l} to ${n}`, layer: l, text: () => `The same again with other weights: ${plural(i.heads, 'head')} look back, ${plural(i.d_mlp, 'neuron')} answer. What ${n === l ? 'layer ' + (l - 1) : 'the layers before'} added can now be read by ${n === l ? 'this one' : 'these'}.`,
-        eq: 'x ← x + Δ', code: 'add(p, p->x, p->m);', parts: Array.from({ length: n - l + 1 }, (_, j) => l + j), regions: [], more: '', made: '' });
+    // What the model would say after layer l: [token, probability].
+    function guessAfter(l, s) {
+        const row = Engine.lens(0, s.query).find((r) => r.name === `blocks.${l}.hook_resid_post`), best = Numbers.best(row.logits);
+        return [best, Math.exp(row.logits[best] - row.logsum)];
+    }
+
+    // The head of layers l to n whose shares are furthest from even.
+    function decided(l, n, s) {
+        const all = Array.from({ length: n - l + 1 }, (_, j) => l + j).flatMap((layer) => Array.from({ length: Engine.info.heads }, (_, head) => ({ layer, head })))
+            .filter(({ layer }) => HomeData.hook(layer, 'attn.hook_pattern')).map((h) => ({ ...h, line: App.line(HomeData.hook(h.layer, 'attn.hook_pattern'), h.head, s.query) }));
+        if (!all.length || s.query === 0) return '';
+        const best = all.reduce((a, b) => (Numbers.entropy(b.line) < Numbers.entropy(a.line) ? b : a)), key = Numbers.best(best.line);
+        return ` Head ${best.head}${n === l ? '' : ` of layer ${best.layer}`} is the most decided: ${Numbers.share(best.line[key])} on ${word(key)}.`;
+    }
+
+    function deeperText(l, n, s) {
+        const [id, p] = guessAfter(n, s), [before, was] = guessAfter(l - 1, s), say = HomeText.candidate;
+        return `${n === l ? `After layer ${l}` : `After layers ${l} to ${n}`} it ${id === before ? `stays with ${say(id)}, now ${Numbers.share(p)}; before, ${Numbers.share(was)}` : `would say ${say(id)} with ${Numbers.share(p)}; before, ${say(before)} with ${Numbers.share(was)}`}.${decided(l, n, s)}`;
+    }
+
+    const deeper = (l, n, i) => ({ title: n === l ? `Layer ${l}` : `Layers ${l} to ${n}`, layer: l, text: (s) => deeperText(l, n, s),
+        eq: 'x ← x + Δ', code: 'add(p, p->x, p->m);', parts: Array.from({ length: n - l + 1 }, (_, j) => l + j), regions: [], more: () => `The same parts with other weights: ${plural(i.heads, 'head')}, ${plural(i.d_mlp, 'neuron')}. What it would say is the final norm and the head on the stream so far (the logit lens).`, made: '' });
 
     const last = (i) => [
         { title: `${count(i.vocab)} candidates`, text: (s) => `The row of ${word(s.query)} is compared with each token of the vocabulary: one product with each column.`, eq: 'logits = W_U x', code: CODE.lg, parts: 'x fin wu lg', regions: (s) => [['x', s.query], ['lg', s.query]], made: 'lg',
