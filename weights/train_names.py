@@ -14,7 +14,11 @@ included. One thread and a fixed seed: the run repeats bit for bit on one versio
 With --snapshots DIR it also writes what the model was after the steps of SNAPSHOTS (and at the end), for `mgpt lab`:
 
     train_names.py names.txt -o /tmp/names.json --snapshots /tmp/steps
-    for f in /tmp/steps/*.json; do mgpt convert $f weights/names-steps/$(basename $f .json).gguf --type f16; done
+    for f in /tmp/steps/*.json; do
+        mgpt convert $f /tmp/names.gguf --type f16 && mv /tmp/names.gguf weights/names-steps/$(basename $f .json).gguf
+    done
+
+and texts.txt and held.txt into DIR: the names that it was trained on, and those that it was not.
 """
 
 import argparse
@@ -50,6 +54,11 @@ def read_names(path):
     held_out = docs[1000:3000]
     seen = set(held_out)
     return [name for name in docs if name not in seen], held_out
+
+
+def write_names(path, names):
+    with open(path, "w", encoding="ascii") as file:
+        file.write("".join(f"{name}\n" for name in names))
 
 
 def to_tensors(names):
@@ -149,7 +158,11 @@ def main():
         os.makedirs(cfg.snapshots, exist_ok=True)
     torch.set_num_threads(1)
     torch.manual_seed(cfg.seed)
-    training, held_out = (to_tensors(names) for names in read_names(cfg.names))
+    names = read_names(cfg.names)
+    if cfg.snapshots:
+        for file, list_ in zip(("texts.txt", "held.txt"), names):
+            write_names(os.path.join(cfg.snapshots, file), list_)
+    training, held_out = (to_tensors(part) for part in names)
     w = {name: (0.08 * torch.randn(shape)).requires_grad_() for name, shape in SHAPES.items()}
     print(f"{len(training[0])} names to train on, {len(held_out[0])} held out, "
           f"{sum(p.numel() for p in w.values())} parameters, torch {torch.__version__}")
