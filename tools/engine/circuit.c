@@ -98,10 +98,15 @@ static uint64_t points_of(const struct circuit_run *r)
     return points;
 }
 
+static int32_t token_of_row(const struct circuit *c, size_t i)
+{
+    return c->ids ? c->ids[i] : (int32_t)i;
+}
+
 static int feed_tokens(struct circuit_run *r, mgpt_session *s, int32_t *tokens)
 {
     for (size_t i = 0; i < r->n_here; i++)
-        tokens[i] = r->kind == CIRCUIT_PLACES ? 0 : (int32_t)(r->first + i);
+        tokens[i] = r->kind == CIRCUIT_PLACES ? 0 : token_of_row(r->c, r->first + i);
     r->done = 0;
     int status = mgpt_feed(s, tokens, r->n_here, r->err);
     if (status == MGPT_OK || r->done)
@@ -217,7 +222,7 @@ static int read_logits_of(const struct circuit_run *r, const float *way)
         status = mgpt_find_role(r->model, MGPT_W_U, 0, MGPT_WEIGHT, &head, r->err);
     for (size_t j = 0; j < c->n_cols && status == MGPT_OK; j++) {
         float *to = c->cols + j * c->stride;
-        status = read_head(r, &head, j, gain, u);
+        status = read_head(r, &head, (size_t)token_of_row(c, j), gain, u);
         for (size_t e = 0; e < E; e++)
             for (size_t i = 0; way && i < c->width; i++)
                 to[i] += u[e] * way[e * c->width + i];
@@ -239,6 +244,9 @@ static int check_part(const struct circuit_run *r)
     if (r->kind == CIRCUIT_PLACES && strcmp(r->info.position, "learned") != 0)
         return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET,
                        "places: this model has no table of positions (%s)", r->info.position);
+    for (size_t i = 0; r->c->ids && i < r->c->n_ids; i++)
+        if (r->c->ids[i] < 0 || r->c->ids[i] >= r->info.n_tokens)
+            return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET, "no token %d", (int)r->c->ids[i]);
     if (r->kind == CIRCUIT_DIRECT)
         return MGPT_OK;
     if (r->layer < 0 || r->layer >= r->info.n_layer)
@@ -257,8 +265,8 @@ static int check_part(const struct circuit_run *r)
 
 static int new_factors(const struct circuit_run *r)
 {
-    size_t V = (size_t)r->info.n_tokens;
     struct circuit *c = r->c;
+    size_t V = c->ids ? c->n_ids : (size_t)r->info.n_tokens;
     c->n_rows = c->n_cols = r->kind == CIRCUIT_PLACES ? (size_t)r->info.n_ctx : V;
     c->width = r->kind == CIRCUIT_DIRECT ? (size_t)r->info.n_embd : (size_t)r->info.head_dim;
     if (r->kind == CIRCUIT_FIRES)
@@ -342,7 +350,7 @@ int circuit_read(struct circuit *c, const mgpt_model *model, enum circuit_kind k
 {
     struct circuit_run r = {
         .c = c, .model = model, .kind = kind, .layer = layer, .index = index, .err = err};
-    *c = (struct circuit){.stopped = c->stopped};
+    *c = (struct circuit){.stopped = c->stopped, .ids = c->ids, .n_ids = c->n_ids};
     if (kind == CIRCUIT_DIRECT)
         r.layer = r.index = 0;
     int status = mgpt_get_info(model, &r.info, err);

@@ -34,6 +34,8 @@ enum circuit_kind {
 struct circuit {
     int (*stopped)(
         void); /* NULL, or set by the caller: asked often, and 1 ends circuit_read with MGPT_ESTOP */
+    const int32_t *ids; /* NULL, or set by the caller: the tokens, in place of all */
+    size_t n_ids;
     size_t n_rows, n_cols, width;
     size_t stride; /* floats of a row of both: width and zeros up to a multiple of CIRCUIT_LANES */
     float *rows;   /* [n_rows][stride] */
@@ -50,7 +52,7 @@ void circuit_free(struct circuit *circuit);
 float circuit_cell(const struct circuit *circuit, size_t row, size_t col);
 
 /* The own order of the table: of its columns (by_cols; rows are then measured from their mean), or of its rows (and columns from
- * theirs), where they are along the first singular vector, in float64. skip[i] != 0 leaves token i out of rows and columns: 0
+ * theirs), where they are along the first singular vector, in float64. skip[i] != 0 leaves row and column i out: 0
  * there; skip may be NULL. Its sign is that of the entry largest in size. Returns 0: out of memory. */
 int circuit_order(const struct circuit *circuit, int by_cols, const unsigned char *skip,
                   double *along);

@@ -147,6 +147,7 @@ void lab_close(void)
     lab_patch_close();
     lab_neuron_close();
     lab_many_close();
+    lab_circuit_close();
     lab_change_close();
     for (int i = 0; i < LAB_LANES; i++)
         lane_close(&lab.lanes[i]);

@@ -44,7 +44,9 @@ LAB_API(lab_open) int lab_open(uint8_t *bytes, size_t n);
 /* For programs, which have files: takes an open model. After lab_close, which frees it, it can be
  * done again. */
 int lab_adopt(mgpt_model *model);
-void lab_close(void);
+
+/* Closes the model and all that belongs to it; another one can then be opened. */
+LAB_API(lab_close) void lab_close(void);
 
 LAB_API(lab_n_ctx) int lab_n_ctx(void);
 
@@ -119,6 +121,14 @@ LAB_API(lab_neuron) const float *lab_neuron(int layer, int unit);
 /* A logit as a sum: doubles [total, token embedding, position embedding, biases, rounding, then per
  * layer its heads and its MLP]. */
 LAB_API(lab_dla) const double *lab_dla(int lane, size_t pos, int token);
+
+/* A circuit of the model (engine/circuit.h): kind as there, ids[n] its tokens, n 0: all. Returns the number of cells;
+ * lab_circuit_cells: its cells, row after row. lab_circuit_order: of a square one, where its columns, or its rows, are along
+ * the table's first singular vector; tokens without text are left out. */
+LAB_API(lab_circuit)
+int lab_circuit(int kind, int layer, int index, const int32_t *ids, size_t n);
+LAB_API(lab_circuit_cells) const float *lab_circuit_cells(void);
+LAB_API(lab_circuit_order) const double *lab_circuit_order(int by_cols);
 
 /* Draws from n logits what `mgpt generate --seed` draws as its draw number `counter`. */
 LAB_API(lab_sample)

@@ -37,6 +37,7 @@ void lab_change_apply(const struct lab_change *change, const mgpt_value *value);
 void lab_patch_close(void);
 void lab_neuron_close(void);
 void lab_many_close(void);
+void lab_circuit_close(void);
 
 /* The module's error, and what sets it to `what` and returns MGPT_EARG. */
 mgpt_error *lab_last_error(void);

@@ -27,7 +27,7 @@ _floats, _asked = c.POINTER(c.c_float), c.CFUNCTYPE(c.c_int)
 class CCircuit(c.Structure):
     """struct circuit"""
 
-    _fields_ = [("stopped", _asked), ("n_rows", c.c_size_t), ("n_cols", c.c_size_t), ("width", c.c_size_t), ("stride", c.c_size_t),
+    _fields_ = [("stopped", _asked), ("ids", c.c_void_p), ("n_ids", c.c_size_t), ("n_rows", c.c_size_t), ("n_cols", c.c_size_t), ("width", c.c_size_t), ("stride", c.c_size_t),
                 ("rows", _floats), ("cols", _floats)]
 
 
