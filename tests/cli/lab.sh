@@ -9,7 +9,7 @@ cd "$tmp" || exit 1
 run lab "$names" -p anna -o lab.html
 check "a page: exit code 0, nothing on stdout" eval '[ $code -eq 0 ] && [ ! -s out ]'
 check "it is live: the build has the engine for pages" grep -q 'lab.html: live, ' err
-check "under 305 kB with model and engine" [ "$(wc -c <lab.html)" -lt 305000 ]
+check "under 318 kB with model and engine" [ "$(wc -c <lab.html)" -lt 318000 ]
 cp lab.html first.html
 run lab -m "$names" -p anna -o lab.html
 check "the same bytes again, over the old page" cmp -s lab.html first.html
@@ -60,6 +60,47 @@ check "other pages have neither" eval '! grep -qE "id=.mgpt-(embed|at)" lab.html
 run lab "$names" --at attention -o lab2.html
 check "an address that names nothing is refused" eval '[ $code -eq 2 ] && [ ! -e lab2.html ] &&
     grep -qF "found '\''attention'\''" err'
+
+# ---- the steps of a training ----
+
+steps="$MGPT_SOURCE_ROOT/weights/names-steps"
+run lab "$steps"/*.gguf -p anna --held "$steps/held.txt" --texts "$steps/texts.txt" -o story.html
+check "a page of 16 steps, under 500 kB" eval '[ $code -eq 0 ] && [ "$(wc -c <story.html)" -lt 500000 ]'
+run lab "$steps/step-00100.gguf" "$steps/step-00000.gguf" "$steps/step-20000.gguf" -o three.html
+block mgpt-about three.html >about
+check "three, in the order of their steps, on no text" python3 -c '
+import json
+story = json.load(open("about"))["story"]
+assert [s["step"] for s in story["steps"]] == [0, 100, 20000] and story["letters"] is None and story["held"] == story["texts"] == 0
+assert all(s["loss"] is None and len(s["texts"]) == 8 for s in story["steps"])'
+block mgpt-model three.html >model
+check "the model is the last step" cmp -s model "$steps/step-20000.gguf"
+block mgpt-steps three.html >xored
+check "the others are XORed with the one after them" python3 -c '
+import sys
+first, second, last = (open(f, "rb").read() for f in sys.argv[1:])
+xor = lambda a, b: bytes(x ^ y for x, y in zip(a, b))
+assert open("xored", "rb").read() == xor(second, last) + xor(first, second)' "$steps/step-00000.gguf" "$steps/step-00100.gguf" "$steps/step-20000.gguf"
+refuses_story()
+{
+    says=$1 want=$2
+    shift 2
+    run lab "$@" -o refused.html
+    check "refused: $says" eval '[ $code -eq $want ] && [ ! -e refused.html ] && grep -qF -- "$says" err'
+}
+cp "$names" names-7.gguf
+cp "$steps/step-00100.gguf" other-100.gguf
+refuses_story "token_embd.weight is not as in" 3 names-7.gguf "$steps/step-00100.gguf"
+refuses_story "both are of step 100" 2 other-100.gguf "$steps/step-00100.gguf"
+refuses_story "which step of training?" 2 "$names" "$steps/step-00100.gguf"
+refuses_story "--static: with one model only" 2 "$steps/step-00000.gguf" "$steps/step-00100.gguf" --static -p anna
+refuses_story "--held and --texts go with several models" 2 "$names" --held "$steps/held.txt"
+refuses_story "the 2 models have 0.0 MB, a live page takes up to 0.02 (--max)" 4 "$steps/step-00000.gguf" "$steps/step-00100.gguf" --max 0.02
+printf 'anna\n\nBob\n' >held
+refuses_story "held: line 3: character 'B'" 2 "$steps/step-00000.gguf" "$steps/step-00100.gguf" --held held
+shakespeare="$MGPT_SOURCE_ROOT/weights/shakespeare.gguf"
+cp "$shakespeare" shakespeare-9.gguf
+refuses_story "is not as in" 3 shakespeare-9.gguf "$steps/step-00100.gguf"
 
 # ---- what sites show of a link ----
 

@@ -223,6 +223,8 @@ static void allow_all(struct rules *r, const struct sandbox *s)
     for (size_t i = 0; i < sizeof s->checkpoints / sizeof *s->checkpoints; i++)
         if (is_path(s->checkpoints[i]))
             allow_checkpoint(r, s->checkpoints[i]);
+    for (size_t i = 0; i < s->n_models; i++)
+        allow_checkpoint(r, s->models[i]);
     for (size_t i = 0; i < sizeof s->files / sizeof *s->files; i++)
         if (is_path(s->files[i]))
             allow_path(r, s->files[i], READ_FILE);

@@ -18,6 +18,7 @@
 #include "lab/page_out.h"
 #include "lab/parts.h"
 #include "lab/record.h"
+#include "lab/story.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -38,6 +39,8 @@ struct lab {
     int json;
     const char *at; /* what follows # in the address that the page opens with; NULL: none */
     struct page_top top;
+    struct story story; /* n 0: one model */
+    struct jtext *told; /* what the page says of the story; taken by lab_describe */
     struct file file;
     const uint8_t *bytes; /* of the model's GGUF file, in `file` or in the engine */
     size_t n_bytes;
@@ -58,6 +61,15 @@ static const char notes[] =
     "network, no\n"
     "server, no other file: open it from disk. Every figure can be saved as SVG, PNG, CSV or "
     "JSON.\n\n"
+    "Several models of one shape, at several steps of its training, make a page that begins with "
+    "its\n"
+    "story: what it writes, its loss, where its heads look, step by step. The last number in a "
+    "file's\n"
+    "name is its step. --held FILE has texts that training has not seen, one a line: the loss is "
+    "theirs\n"
+    "(without it: of the prompt). --texts FILE has those of training: what counting letters and "
+    "pairs of\n"
+    "letters would reach, and which of the texts that it writes are real.\n\n"
     "With --embed the page has no header and no footer, and tells its height to the page around "
     "it:\n"
     "  <iframe src=\"lab.html\" sandbox=\"allow-scripts allow-downloads\"></iframe>\n"
@@ -68,6 +80,8 @@ static const char notes[] =
     "examples:\n"
     "  mgpt lab weights/names.gguf -p anna -o lab.html\n"
     "  mgpt lab gpt2.gguf -p 'The capital of France is' --static -o france.html\n"
+    "  mgpt lab weights/names-steps/*.gguf -p anna --held held.txt --texts names.txt -o "
+    "story.html\n"
     "  mgpt lab weights/names.gguf -p anna --embed --at 'view=attention&head=2' -o frame.html\n";
 
 static const char *const exits[EXIT_N_CODES] = {
@@ -102,6 +116,33 @@ static void decide(struct lab *lab)
     else if (find_grid_type(lab->engine.model, &t))
         snprintf(lab->reason, sizeof lab->reason,
                  "pages cannot read %s: convert the model with --type f16", t.type);
+}
+
+/* A page with a story is live. */
+static int check_story(const struct lab *lab)
+{
+    double mb = 0;
+    for (size_t i = 0; i < lab->story.n; i++)
+        mb += (double)lab->story.steps[i].n_bytes / MB;
+    if (lab->reason[0])
+        cli_note("several models make a live page: %s", lab->reason);
+    else if (mb > lab->max)
+        cli_note("the %zu models have %.1f MB, a live page takes up to %.4g (--max)", lab->story.n,
+                 mb, lab->max);
+    else
+        return EXIT_OK;
+    return EXIT_FULL;
+}
+
+static int read_story(struct lab *lab)
+{
+    if (lab->story.n == 0)
+        return EXIT_OK;
+    int code = lab->reason[0] ? check_story(lab) : EXIT_OK;
+    if (code == EXIT_OK)
+        code = story_tell(&lab->story, &lab->engine, lab->input.tokens, lab->input.n_tokens,
+                          &lab->told);
+    return code == EXIT_OK ? check_story(lab) : code;
 }
 
 static int check_size(const struct lab *lab)
@@ -154,6 +195,9 @@ static void lab_describe(struct lab *lab)
                                 .hash = xxh64(lab->bytes, lab->n_bytes),
                                 .reason = lab->reason[0] ? lab->reason : NULL};
     lab->about = about_json(&about);
+    if (lab->story.n > 0)
+        jtext_add(lab->about, "s:o", "story", lab->told);
+    lab->told = NULL;
 }
 
 static int put_about(struct lab *lab, mgpt_error *err)
@@ -214,6 +258,8 @@ static int put_all(struct lab *lab, mgpt_error *err)
     if (status == MGPT_OK)
         status = lab->reason[0] ? put_run(lab, err)
                                 : put_block(lab, "mgpt-model", lab->bytes, lab->n_bytes, err);
+    if (status == MGPT_OK && lab->story.n > 0)
+        status = story_put(&lab->story, &lab->page, err);
     if (status == MGPT_OK)
         status = put_about(lab, err);
     return status;
@@ -225,7 +271,6 @@ static int write_page(struct lab *lab)
 {
     mgpt_error err;
     uint64_t n_bytes, weights = lab->engine.info.file_bytes;
-    interrupt_catch();
     int status = put_all(lab, &err);
     if (status == 1 || interrupted())
         return EXIT_INTERRUPTED;
@@ -263,10 +308,16 @@ static const char *not_drawn(const struct engine *e)
 static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
 {
     mgpt_error err;
-    int code = sandbox_enter(&(struct sandbox){.checkpoints = {lab->engine.path},
-                                               .files = {lab->input.file},
-                                               .output = lab->path,
-                                               .adapters = &lab->engine.lora});
+    const char *steps[STORY_MOST];
+    for (size_t i = 0; i < lab->story.n; i++)
+        steps[i] = lab->story.steps[i].path;
+    int code = sandbox_enter(
+        &(struct sandbox){.checkpoints = {lab->engine.path},
+                          .files = {lab->input.file, lab->story.texts, lab->story.held},
+                          .models = steps,
+                          .n_models = lab->story.n,
+                          .output = lab->path,
+                          .adapters = &lab->engine.lora});
     if (code == EXIT_OK)
         code = engine_open(&lab->engine);
     const char *what = code == EXIT_OK ? not_drawn(&lab->engine) : NULL;
@@ -278,11 +329,38 @@ static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
     if (code != EXIT_OK)
         return code;
     decide(lab);
+    interrupt_catch();
     code = read_input(lab, command);
+    if (code == EXIT_OK)
+        code = read_story(lab);
     if (code == EXIT_OK &&
         engine_bytes(&lab->engine, &lab->file, &lab->bytes, &lab->n_bytes, &err) < 0)
         code = cli_fail(lab->engine.path, &err);
     return code == EXIT_OK ? write_page(lab) : code;
+}
+
+enum { LAB_GOES_ON = -1 };
+
+/* The model, or the models of a story. LAB_GOES_ON, or an exit code when that was all. */
+static int lab_parse(struct lab *lab, const struct cli_command *command, int argc, char **argv)
+{
+    const char *operands[STORY_MOST];
+    int n = cli_parse(command, argc, argv, operands);
+    if (n < 0)
+        return cli_parse_exit(n);
+    if (n > 1 && !lab->engine.path) {
+        if (lab->engine.lora.n > 0 || lab->recorded)
+            return cli_usage(command, "%s: with one model only",
+                             lab->recorded ? "--static" : "--lora");
+        if (!story_take(&lab->story, operands, (size_t)n))
+            return EXIT_USAGE;
+        lab->engine.path = lab->story.steps[n - 1].path;
+        n = 0;
+    }
+    if (lab->story.n == 0 && (lab->story.held || lab->story.texts))
+        return cli_usage(command, "--held and --texts go with several models");
+    int code = engine_choose(&lab->engine, command, operands, n, NULL, 0);
+    return code == EXIT_OK ? LAB_GOES_ON : code;
 }
 
 int cmd_lab(int argc, char **argv)
@@ -292,6 +370,10 @@ int cmd_lab(int argc, char **argv)
         ENGINE_OPT_MODEL(lab.engine),
         {"-o, --output", "FILE", CLI_TEXT, &lab.path, 0, 0, "the page to write: lab.html"},
         INPUT_OPTIONS(lab.input),
+        {"--held", "FILE", CLI_TEXT, &lab.story.held, 0, 0,
+         "with several models: texts that training has not seen, one a line"},
+        {"--texts", "FILE", CLI_TEXT, &lab.story.texts, 0, 0,
+         "with several models: the texts of training, one a line"},
         {"--max", "MB", CLI_REAL, &lab.max, 0.001, MAX_MOST,
          "most megabytes of weights in a live page (default 32)"},
         {"--embed", NULL, CLI_FLAG, &lab.embed, 0, 0, "for a frame in a page or notebook"},
@@ -305,11 +387,12 @@ int cmd_lab(int argc, char **argv)
         {"--json", NULL, CLI_FLAG, &lab.json, 0, 0, "say what was written as a JSON object"},
         {"--static", NULL, CLI_FLAG, &lab.recorded, 0, 0, "record one run, without the weights"},
     };
-    const struct cli_command command = CLI_COMMAND(
-        "lab", "[MODEL] -o FILE", "A web page in which the model runs and shows everything inside.",
-        notes, exits, options, 0, 1);
-    int code;
-    if (!engine_parse(&lab.engine, &command, argc, argv, &code))
+    const struct cli_command command =
+        CLI_COMMAND("lab", "[MODEL]... -o FILE",
+                    "A web page in which the model runs and shows everything inside.", notes, exits,
+                    options, 0, STORY_MOST);
+    int code = lab_parse(&lab, &command, argc, argv);
+    if (code != LAB_GOES_ON)
         return code;
     if (!lab.path)
         return cli_usage(&command, "where to? Give -o lab.html");
@@ -324,6 +407,8 @@ int cmd_lab(int argc, char **argv)
     code = cmd_lab_run(&lab, &command);
     page_discard(&lab.page);
     jtext_free(lab.about);
+    jtext_free(lab.told);
+    story_free(&lab.story);
     arr_free(lab.hooks);
     free(lab.input.tokens);
     file_close(&lab.file);

@@ -60,5 +60,5 @@ const Arcs = (() => {
         g.globalAlpha = 1;
     }
 
-    return { of, layer, show, draw };
+    return { of, layer, show, draw, element };
 })();

@@ -44,11 +44,43 @@ const Engine = (() => {
         new Uint8Array(wasm.memory.buffer).set(new Uint8Array(from.memory));
     }
 
-    async function openModel(tell) {
-        const bytes = await carried('mgpt-model', tell);
+    function openBytes(bytes) {
         const at = found(wasm.lab_room(bytes.length));
         new Uint8Array(wasm.memory.buffer, at, bytes.length).set(bytes);
         worked(wasm.lab_open(at, bytes.length));
+    }
+
+    async function openModel(tell) {
+        const bytes = await carried('mgpt-model', tell);
+        openBytes(bytes);
+        if (about.story)
+            await openSteps(bytes);
+    }
+
+    // ---- steps of training (story.h) ----
+
+    const files = [], forget = []; // of the steps; what others do when another step is opened
+    let opened = 0; // how many steps before the last
+
+    async function openSteps(last) {
+        const bytes = await carried('mgpt-steps'), {steps} = about.story;
+        files[steps.length - 1] = last;
+        for (let k = steps.length - 2, at = 0; k >= 0; k--) {
+            const after = files[k + 1], file = bytes.slice(at, at += steps[k].bytes);
+            files[k] = file.length === after.length ? file.map((b, i) => b ^ after[i]) : file;
+        }
+    }
+
+    // From now on the model is that of `ago` steps before the last; nothing has run.
+    function select(ago) {
+        if (ago === opened)
+            return;
+        opened = ago;
+        wasm.lab_close();
+        openBytes(files[files.length - 1 - ago]);
+        for (const lane of lanes)
+            Object.assign(lane, {ids: new Int32Array(0), kept: new Map(), edits: null});
+        forget.forEach(fn => fn());
     }
 
     async function openTrace(tell) {
@@ -66,7 +98,7 @@ const Engine = (() => {
         about = JSON.parse(new TextDecoder().decode(bytes));
         for (let i = 0; i < LANES; i++)
             lanes[i] = {ids: new Int32Array(0), kept: new Map()};
-        Object.assign(api, {live: about.live, reason: about.reason, info: about.info, hooks: about.hooks, tensors: about.tensors,
+        Object.assign(api, {live: about.live, reason: about.reason, info: about.info, story: about.story || null, hooks: about.hooks, tensors: about.tensors,
             prompt: Int32Array.from(about.tokens), canEncode: about.live && about.info.tokenizer !== 'none'});
         await openModule();
         await (about.live ? openModel(tell) : openTrace(tell));
@@ -295,6 +327,19 @@ const Engine = (() => {
         });
     }
 
+    // ---- weights multiplied out (tools/engine/circuit.h) ----
+
+    const CIRCUITS = ['qk', 'places', 'ov', 'direct', 'fires', 'promotes'], ORDERED = ['qk', 'ov', 'direct'];
+
+    // {rows, cols, data, along}: along[i] is where token ids[i] is along the table's own direction.
+    function circuit(kind, layer, index, ids) {
+        needModule();
+        const n = lend([Int32Array.from(ids)], ([at]) => worked(wasm.lab_circuit(CIRCUITS.indexOf(kind), layer, index, at, ids.length)));
+        const rows = kind === 'promotes' ? 1 : kind === 'fires' ? n : Math.sqrt(n), data = floatsAt(wasm.lab_circuit_cells(), n);
+        const along = ORDERED.includes(kind) ? new Float64Array(wasm.memory.buffer, found(wasm.lab_circuit_order(kind === 'qk' ? 1 : 0)), rows).slice() : null;
+        return {rows, cols: n / rows, data, along};
+    }
+
     // ---- attention on matrices of one's own ----
 
     // A matrix is an array of rows. tau 0: the square root of a head's width. heads: how many.
@@ -326,7 +371,7 @@ const Engine = (() => {
             out: matrix('o', 0, n, dv)};
     }
 
-    const api = {start, copy, adopt, module, draw, isEnd, live: false, reason: '', info: null, hooks: [], tensors: {},
+    const api = {start, copy, adopt, module, draw, isEnd, select, forget, circuit, story: null, live: false, reason: '', info: null, hooks: [], tensors: {},
         prompt: new Int32Array(0),
         canEncode: false, piece, encode, run, value, weights, logits, lens, dla, sample, attend, hash, logSum, ids: lane => lanes[lane].ids};
     return api;

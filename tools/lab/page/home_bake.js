@@ -4,6 +4,7 @@
 // weights stay seen from afar. Made when it is first drawn.
 const HomeBake = (() => {
     const weightsKept = new Map();
+    Engine.forget.push(() => weightsKept.clear());
     const PAPER = [[251, 250, 247], [19, 20, 25]];
     const MANY = 60, ROWS = 64; // tokens from which rows of shares have their own scale; rows painted in one go
 

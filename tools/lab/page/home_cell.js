@@ -305,6 +305,7 @@ const HomeCell = (() => {
         e.where = `${e.m.tensor.name}, ${where}`;
         e.say = `A weight: one of the ${Numbers.count(Engine.info.params)} numbers found by training. It is the same for every text.`;
         if (!Engine.live) unknown(e);
+        else e.circuit = Circuits.ofWeight(e.m, e.r, e.c);
         return e;
     }
 

@@ -3,6 +3,7 @@
 // that is shown and weights as the file has them. What was read of the weights is kept.
 const HomeData = (() => {
     const kept = new Map(); // weights by name
+    Engine.forget.push(() => kept.clear());
     let lane = 0; // whose values are read
 
     // Where the file has the matrix of a part of a layer.

@@ -99,7 +99,7 @@ const HomePanel = (() => {
     function number(e, el) {
         const known = Number.isFinite(e.value);
         fill(el, h('p.eyebrow', null, e.where), h('h2', null, h('span', null, Glossary.text(e.title)), known && h('span.value', { title: `all digits: ${Numbers.exact(e.value)}` }, Numbers.fixed(e.value, 4))),
-            e.say && say(e.say), e.eq && formula(e.eq), e.terms && products(e), e.shares && shares(e), e.rows.map(line), sum(e), Number.isFinite(HomeChange.was(e)) && line(['before the change', HomeChange.was(e)]), e.note && h('p.small', null, e.note), e.code && code(e.code, e.hook), trail(e));
+            e.say && say(e.say), e.eq && formula(e.eq), e.terms && products(e), e.shares && shares(e), e.rows.map(line), sum(e), Number.isFinite(HomeChange.was(e)) && line(['before the change', HomeChange.was(e)]), e.note && h('p.small', null, e.note), e.circuit && App.state.cell.startsWith(`${e.m.id}.`) && Circuits.panel(e.circuit, App.state), e.code && code(e.code, e.hook), trail(e));
     }
 
     // ---- the beginning ----

@@ -51,6 +51,7 @@ const Main = (() => {
         for (const [id, root] of mounted) root.hidden = id !== room.id;
         document.documentElement.classList.toggle('at-home', room === Home);
         document.documentElement.classList.toggle('at-lessons', room === Lessons);
+        document.documentElement.classList.toggle('at-story', room === Story);
         for (const tab of $('tabs').children) {
             const on = tab.dataset.room === room.id;
             tab.setAttribute('aria-selected', on);
@@ -60,15 +61,16 @@ const Main = (() => {
         $('rooms').setAttribute('aria-labelledby', `tab-${room.id}`);
         showEdits(state);
         if (room !== Lessons) Lessons.left();
-        if (room !== Home && room !== Lessons) Strip.update(state);
+        if (![Home, Lessons, Story].includes(room)) Strip.update(state);
         room.update(state);
     }
 
     // A change that is in force must be seen in every room.
     function showEdits(state) {
-        const el = $('edits');
-        el.hidden = !state.edits.length;
-        if (state.edits.length) fill(el, 'Changed: ', state.edits.map((e) => [h('span.tag', null, Experiment.editName(e)), ' ']),
+        const el = $('edits'), early = state.view === 'story' ? '' : Story.tag(state);
+        el.hidden = !state.edits.length && !early;
+        if (early) fill(el, 'This is the model at ', h('span.tag', null, early), ' ', button('The finished model', () => App.set({ ago: 0 }), { kind: '.small' }));
+        else if (state.edits.length) fill(el, 'Changed: ', state.edits.map((e) => [h('span.tag', null, Experiment.editName(e)), ' ']),
             button('Clear', () => App.set({ edits: [] }), { kind: '.small' }));
     }
 
@@ -78,7 +80,7 @@ const Main = (() => {
         e.preventDefault();
         e.stopPropagation();
         const at = ROOMS.findIndex((r) => r.id === App.state.view), room = ROOMS[(at + by + ROOMS.length) % ROOMS.length];
-        App.set({ view: room.id });
+        App.set({ view: room.id, ...Story.leaving(room.id) });
         $(`tab-${room.id}`).focus();
     }
 
@@ -104,7 +106,7 @@ const Main = (() => {
         else if (move) App.set({ [move[0]]: Math.max(0, App.state[move[0]] + move[1]) });
         else if (e.key === '.') Strip.step(1);
         else if (e.key === ',') Strip.step(-1);
-        else if (room) App.set({ view: room.id });
+        else if (room) App.set({ view: room.id, ...Story.leaving(room.id) });
         else return undefined;
         return e.preventDefault();
     }
@@ -130,7 +132,7 @@ const Main = (() => {
         const { ids, edits, example, done, ...rest } = Link.parse(hash || beginning);
         const begin = firstTokens();
         Lessons.solve(done);
-        const all = { cell: '', walk: 0, quiet: true, ...rest, ids: ids || begin, edits: (edits || []).map((e) => Link.fill(e, ids || begin, rest.other || [])) };
+        const all = { cell: '', walk: 0, ago: 0, quiet: true, ...rest, ids: ids || begin, edits: (edits || []).map((e) => Link.fill(e, ids || begin, rest.other || [])) };
         if (all.step === undefined) all.step = all.ids.length;
         if (!HomeChange.valid(all)) all.was = [];
         if (all.query === undefined) all.query = all.step - 1;
@@ -166,11 +168,15 @@ const Main = (() => {
             App.begin();
             describe();
             Strip.mount($('strip'));
-            fill($('tabs'), ROOMS.map((r, i) => button([h('kbd', null, i + 1), r.title], () => App.set({ view: r.id }), { role: 'tab',
+            if (Engine.story) ROOMS.unshift(Story);
+            fill($('tabs'), ROOMS.map((r, i) => button([h('kbd', null, i + 1), r.title], () => App.set({ view: r.id, ...Story.leaving(r.id) }), { role: 'tab',
                 id: `tab-${r.id}`, 'data-room': r.id, 'aria-controls': 'rooms' })));
             $('tabs').addEventListener('keydown', onTabKey);
             App.on(show);
+            const opens = Engine.story && !location.hash && !beginning;
+            if (opens) App.state.view = 'story';
             fromAddress();
+            if (opens) Story.begin();
             document.addEventListener('keydown', onKey);
             window.addEventListener('hashchange', (e) => fromAddress(new URL(e.newURL).hash)); // location.hash may be written by now
             matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => { applyTheme(); App.tell(); });

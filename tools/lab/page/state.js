@@ -3,7 +3,7 @@
 // told when it changed. Link turns it into the part of the address after '#' and back, with no page
 // and no engine.
 const Link = (() => {
-    const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature', 'walk'];
+    const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature', 'walk', 'ago'];
     const WORDS = { view: /^[a-z]+$/, what: /^(weights|rows|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/, lesson: /^[a-z]+$/,
         done: /^[a-z]+(\.[a-z]+)*$/, cell: /^\d+$|^why\.\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
 
@@ -67,6 +67,7 @@ const Link = (() => {
         if (s.lesson) parts.push(`lesson=${s.lesson}`);
         if (s.done) parts.push(`done=${s.done}`);
         for (const key of s.view === 'home' || s.view === 'lessons' ? [] : ['layer', 'head', 'query', 'key']) parts.push(`${key}=${s[key]}`);
+        if (s.ago) parts.push(`ago=${s.ago}`);
         if (s.step < s.ids.length) parts.push(`step=${s.step}`);
         if (s.what) parts.push(`what=${s.what}`);
         const edits = s.edits.filter((e) => e.kind !== 'steer'); // no address holds a vector
@@ -81,11 +82,11 @@ const Link = (() => {
 })();
 
 const App = (() => {
-    // was: the text before one of its tokens was changed, or nothing.
-    const state = { view: 'home', cell: '', walk: 0, lesson: '', done: '', ids: [], was: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: '', future: '0',
+    // was: the text before one of its tokens was changed, or nothing. ago: how many steps of a story's training before the last.
+    const state = { view: 'home', ago: 0, cell: '', walk: 0, lesson: '', done: '', ids: [], was: [], other: [], step: 0, layer: 0, head: 0, query: 0, key: 0, what: '', future: '0',
         edits: [], temperature: 1, topK: 0, topP: 1, seed: 0, prompt: 0, drawn: 0, dark: false };
     const listeners = [], undo = [];
-    let hooks = new Set(), changed = 0, address = 0, moved = false, known = { list: [], ids: [], edits: null };
+    let hooks = new Set(), changed = 0, address = 0, moved = false, known = { list: [], ids: [], edits: null, ago: 0 };
 
     const clamp = (v, n) => Math.max(0, Math.min(n - 1, Number.isFinite(v) ? Math.floor(v) : 0));
 
@@ -108,8 +109,9 @@ const App = (() => {
         if (bad !== undefined) throw new Error(`There is no token ${bad}: ids are 0 to ${info.vocab - 1}.`);
     }
 
-    function compute(ids, edits) {
+    function compute(ids, edits, ago) {
         check(ids);
+        Engine.select(ago);
         Engine.run(ids, edits, 0);
         if (edits.length) Engine.run(ids, [], 1);
     }
@@ -158,16 +160,17 @@ const App = (() => {
     // refused; the reason is shown. quiet: what the page does by itself, which Back skips.
     function set(part) {
         const ids = part.ids || state.ids, edits = part.edits || state.edits;
-        const recompute = ids !== state.ids || edits !== state.edits;
-        if (recompute) {
+        const ago = clamp(part.ago ?? state.ago, Engine.story ? Engine.story.steps.length : 1), changes = ids !== state.ids || edits !== state.edits;
+        part = { ...part, ago };
+        if (changes || ago !== state.ago) {
             try {
-                compute(ids, edits);
+                compute(ids, edits, ago);
             } catch (e) {
                 say(e.message, true);
-                if (state.ids.length) compute(state.ids, state.edits);
+                if (state.ids.length) compute(state.ids, state.edits, state.ago);
                 return false;
             }
-            if (!part.undoing && state.ids.length) remember();
+            if (changes && !part.undoing && state.ids.length) remember();
             changed++;
             say('');
             part = { was: [], ...part };
@@ -210,11 +213,11 @@ const App = (() => {
     // Losses of the shown run, position by position. Those of a prefix that has not changed are
     // kept.
     function losses() {
-        const kept = known.edits === state.edits ? known.list : [];
+        const kept = known.edits === state.edits && known.ago === state.ago ? known.list : [];
         let n = 0;
         while (n < kept.length && n + 1 < state.ids.length && kept[n].next === state.ids[n + 1] && known.ids[n] === state.ids[n]) n++;
         const rest = Numbers.losses(state.ids.slice(n), (i) => Engine.logits(n + i, 0)).map((l) => ({ ...l, pos: l.pos + n }));
-        known = { edits: state.edits, ids: state.ids, list: kept.slice(0, n).concat(rest) };
+        known = { ago: state.ago, edits: state.edits, ids: state.ids, list: kept.slice(0, n).concat(rest) };
         return known.list;
     }
 

@@ -19,6 +19,7 @@ const Trials = (() => {
     // ---- sweeps ----
 
     let sweep = null; // {key, n, layers, heads, left, total}: the one that has begun
+    Engine.forget.push(() => { sweep = null; });
 
     const keyOf = (w) => JSON.stringify([w.over, w.mode, Array.from(w.clean), w.corrupt && Array.from(w.corrupt)]);
 
