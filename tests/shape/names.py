@@ -52,7 +52,7 @@ BUDGET = (
     ('src', ('src/', 'include/'), 29600),
     ('convert', ('tools/convert/',), 25500),
     ('check', ('tools/check/',), 16750),
-    ('lab', ('tools/lab/',), 14400),
+    ('lab', ('tools/lab/',), 14700),
     ('repl', ('tools/repl/',), 8350),
     ('suite', ('tools/suite/',), 3010),
     ('release', ('tools/release/',), 1000),
