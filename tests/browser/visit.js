@@ -16,6 +16,7 @@ const { test, finish } = require('../lab/report.js');
 const figures = require('./figures.js');
 const home = require('./home.js');
 const place = require('./place.js');
+const story = require('./story.js');
 const reading = require('./lessons.js');
 
 const [mgpt, native, root, shots] = process.argv.slice(2);
@@ -628,6 +629,10 @@ async function main() {
     for (const [name, body] of Object.entries(home.each)) await test(`the picture: ${name}`, () => visit(names, '', body));
     for (const [name, body] of Object.entries(home.each)) // as most people see it
         if (name !== 'agree') await test(`the picture in motion: ${name}`, () => visit(names, '', body, { motion: true }));
+    const steps = path.join(root, 'weights/names-steps'), [first, ...others] = fs.readdirSync(steps).filter((f) => f.endsWith('.gguf')).map((f) => path.join(steps, f)), told = lab(first, 'story', ...others, '-p', 'anna', '--held', path.join(steps, 'held.txt'), '--texts', path.join(steps, 'texts.txt'));
+    for (const name of ['plays', 'stops', 'leaves']) await test(`the story: ${name}`, () => visit(told, '', story[name], { motion: true }));
+    for (const [width, height] of SIZES) for (const dark of [false, true])
+        await test(`the story fits ${width} pixels${dark ? ', dark' : ''}`, () => visit(told, '', (page) => story.fits(page, width), { width, height, dark, touch: width < 500 }));
     for (const [name, body] of Object.entries(place)) await test(`a place to stay in: ${name}`, () => visit(names, '', body, { motion: true }));
     for (const name of ['agree', 'agreeInMotion']) {
         await test(`the picture of six layers: ${name}`, () => visit(shakespeare, '', home.each[name]));

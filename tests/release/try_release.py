@@ -124,14 +124,14 @@ def write_md5sums(packages, clean):
 def try_lab(folder, clean):
     page = (folder / "index.html").read_text(encoding="utf-8")
     head = page.partition("</head>")[0]
-    assert "<title>mgpt lab: inside a GPT</title>" in head and 'property="og:image" content="' in head
+    assert "<title>mgpt lab: a GPT learns to spell</title>" in head and 'property="og:image" content="' in head
     picture = re.search('og:image" content="(.*?)"', head)[1]
     assert (folder / picture.rpartition("/")[2]).exists(), picture
     if shutil.which("node"):
         shutil.copy(folder / "index.html", clean)
         code = ("const { openFake } = require(process.argv[1]);"
-                "openFake('index.html', ['App']).then((p) => { console.log(p.document.documentElement.dataset.ready); process.exit(); })")
-        assert said("node", "-e", code, ROOT / "tests/lab/fake_page.js", cwd=clean).strip() == "yes"
+                "openFake('index.html', ['App']).then((p) => { console.log(p.document.documentElement.dataset.ready, p.App.state.view); process.exit(); })")
+        assert said("node", "-e", code, ROOT / "tests/lab/fake_page.js", cwd=clean).strip() == "yes story"
 
 
 def try_javascript(folder, clean):

@@ -27,7 +27,8 @@ import libraries
 import sbom
 from work import ROOT, Work, run
 
-LAB_ABOUT = "A GPT of 4,192 numbers that makes up names. It runs in this page: step through it, ask why it says a letter, change it."
+LAB_ABOUT = ("A GPT of 4,192 numbers learns to spell: watch its training, and how it sorts the alphabet by vowels. It runs in this page: "
+             "step through it, ask why it says a letter, change it.")
 
 
 # ---- the artefacts ----
@@ -82,8 +83,9 @@ def make_lab(work):
     run("ninja", "-C", work.build, "tools/mgpt", env=work.env)
     picture = shutil.copy(ROOT / "tests/browser/lab.png", work.out / "lab.png")
     page = work.out / "index.html"
-    run(work.build / "tools/mgpt", "lab", ROOT / "weights/names.gguf", "-p", "anna", "-o", page, "--title", "mgpt lab: inside a GPT",
-        "--about", LAB_ABOUT, "--picture", f"{work.lab_address}{Path(picture).name}", "--quiet", env=work.env)
+    steps = ROOT / "weights/names-steps"
+    run(work.build / "tools/mgpt", "lab", *sorted(steps.glob("*.gguf")), "--held", steps / "held.txt", "--texts", steps / "texts.txt", "-p", "anna",
+        "-o", page, "--title", "mgpt lab: a GPT learns to spell", "--about", LAB_ABOUT, "--picture", f"{work.lab_address}{Path(picture).name}", "--quiet", env=work.env)
     return [page, picture]
 
 
