@@ -4,9 +4,12 @@
  */
 #include "base/threads.h"
 #include "mgpt.h"
+#include "model/model.h"
+#include "support/build_model.h"
 #include "support/unit.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 enum { THREADS_MOST = 32, N_TOKENS = 16, N_BESIDE = 3, ROUNDS = 3 };
 
@@ -205,6 +208,74 @@ TEST(forks_on_threads_of_their_own)
     }
     mgpt_session_free(origin);
     mgpt_close(model);
+}
+
+/* A worker that is held in a product, as one that has lost its core: the caller goes on without it. The
+ * input that it reads stays as it is. */
+static struct {
+    void (*real)(const struct matmul *);
+    pthread_t caller;
+    uint8_t *before; /* the input when the worker comes */
+    size_t n_out, n_bytes;
+    _Atomic int is_held, release;
+    int changed;
+} held;
+
+static void hold_a_worker(const struct matmul *a)
+{
+    int of_job =
+        a->n_out == held.n_out && (a->p1 - a->p0) * PANEL < a->n_out; /* workers take part */
+    int is_caller = pthread_equal(pthread_self(), held.caller);
+    while (of_job && is_caller && !held.is_held)
+        sched_yield();
+    if (of_job && !is_caller && !held.is_held) {
+        memcpy(held.before, a->x, held.n_bytes);
+        held.is_held = 1;
+        while (!held.release)
+            sched_yield();
+        held.changed = memcmp(held.before, a->x, held.n_bytes) != 0;
+    }
+    held.real(a);
+}
+
+static void hold_in_the_head(enum toy_type type, enum weight_type packed)
+{
+    enum { V = 16384, E = 128, N = 6 };
+    const struct toy_spec spec = {
+        .label = "held", .arch = "llama", TOY_SIZES(1, E, 2, E, 16, V), .type = type, .seed = 5};
+    struct toy *toy = toy_build(&spec);
+    mgpt_model *model = toy_open(toy, NULL);
+    mgpt_session *alone = mgpt_session_new(model, &(mgpt_session_params){.n_threads = 1}, NULL);
+    mgpt_session *two = mgpt_session_new(model, &(mgpt_session_params){.n_threads = 2}, NULL);
+    assert_true(alone && two && model->head.type == packed);
+    memset(&held, 0, sizeof held);
+    held.real = model->kernels.matmul[packed];
+    held.caller = pthread_self();
+    held.n_out = V;
+    held.n_bytes = weight_is_integer(packed) ? kernels_x_bytes(packed, E) : E * sizeof(float);
+    held.before = malloc(held.n_bytes);
+    for (int32_t i = 0; i < N; i++) {
+        model->kernels.matmul[packed] = held.real;
+        const float *want = mgpt_step(alone, 7 * i, NULL);
+        model->kernels.matmul[packed] = hold_a_worker;
+        const float *found = mgpt_step(two, 7 * i, NULL);
+        assert_true(want && found);
+        assert_memory_equal(want, found, V * sizeof *want);
+    }
+    assert_true(held.is_held);
+    held.release = 1;
+    mgpt_session_free(two);
+    assert_false(held.changed);
+    mgpt_session_free(alone);
+    free(held.before);
+    mgpt_close(model);
+    toy_free(toy);
+}
+
+TEST(a_held_worker_keeps_its_input)
+{
+    hold_in_the_head(TOY_Q8_0, WEIGHT_Q8_0);
+    hold_in_the_head(TOY_F16, WEIGHT_F16);
 }
 
 /* A session that asks for no number has a thread for each core, or one where a pass is little work. */
