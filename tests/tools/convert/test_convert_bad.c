@@ -97,19 +97,26 @@ TEST(rotated_json)
     ckpt_free(&c);
 }
 
+/* Flags as JSON and Python write them, and as the texts of safetensors' metadata. */
 TEST(flags_json)
 {
-    static const struct convert_sides no_sides;
-    static const struct ckpt_options none;
-    static const char *const files[] = {
-        "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"n_head\":1,\"final_norm\":false}",
-        "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"n_head\":1,\"final_norm\":true}"};
-    for (int on = 0; on < 2; on++) {
+    static const char *const spellings[][2] = {{"false", "true"},
+                                               {"0", "1"},
+                                               {"\"false\"", "\"true\""},
+                                               {"\"False\"", "\"True\""},
+                                               {"\"0\"", "\"1\""}};
+    for (size_t i = 0; i < 4 * COUNT(spellings); i++) {
+        const int on = i % 2, is_final = i / 2 % 2;
+        char json[200];
         struct checkpoint c;
         mgpt_error err = {.text = ""};
-        if (read_bytes(&c, text(files[on]), &none, &no_sides, &err) != MGPT_OK)
-            fail_msg("%s", err.text);
-        assert_int_equal(c.hp.final_norm, on);
+        snprintf(json, sizeof json, "{\"wte\":" ROWS5 ",\"wpe\":[[1,2]],\"n_head\":1,\"%s\":%s}",
+                 is_final ? "final_norm" : "embedding_norm", spellings[i / 4][on]);
+        if (read_bytes(&c, text(json), &(struct ckpt_options){0}, &(struct convert_sides){0},
+                       &err) != MGPT_OK)
+            fail_msg("%s: %s", json, err.text);
+        if ((is_final ? c.hp.final_norm : c.hp.embedding_norm) != on)
+            fail_msg("%s: not %d", json, on);
         ckpt_free(&c);
     }
 }
