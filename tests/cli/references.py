@@ -107,6 +107,27 @@ def digits():
         holds("digits that are %s" % ("ids" if by_id else "texts"), code == 0 and "positions   %d\n" % (len(ids) - 1) in output, output)
 
 
+def same_texts():
+    """A text of two tokens, as a byte and a letter are in vocabularies of SentencePiece, names neither of them."""
+    texts, v, model = [b"<unk>", b"\n<s>\n", b"\n</s>\n", b"<0x41>", b"A", b"<0x42>", b"B"], 7, "same.gguf"
+    with open("same.bin", "wb") as f:
+        f.write(struct.pack("<I", 6) + b"".join(struct.pack("<fI", -i, len(text)) + text for i, text in enumerate(texts)))
+    subprocess.run([MGPT, "convert", os.path.join(ROOT, "tests/fixtures/convert/v0.bin"), model, "--tokenizer", "same.bin"], check=True, capture_output=True)
+    subprocess.run([MGPT, "trace", model, "--ids", "1,3,6", "--hooks", "logits", "-o", "same.npz"], check=True, capture_output=True)
+    with zipfile.ZipFile("same.npz") as z:
+        data = z.read("logits.npy")[-3 * 4 * v:]
+    p = [log_softmax(struct.unpack_from("<%df" % v, data, t * 4 * v)) for t in range(3)]
+    for letter in "AB":  # a search finds the first token of one, and the last of the other
+        for form, entry in (("key", {"1": p[0][1], letter: -9}),
+                            ("token", [{"id": 1, "logprob": p[0][1]}, {"token": letter, "logprob": -9}]),
+                            ("bytes", [{"id": 1, "logprob": p[0][1]}, {"token": "?", "bytes": [ord(letter)], "logprob": -9}])):
+            code, output = check("same.json", json.dumps({"ids": [1, 3, 6], "top_logprobs": [None, entry, {"2": p[1][2]}]}).encode(), None, model=model)
+            holds("%s of two tokens as a %s" % (letter, form), code == 0 and "several tokens of the model are not compared: 1 in" in output, output)
+        answer = {"choices": [{"message": {}, "logprobs": {"content": [{"token": letter, "logprob": p[0][3]}]}}]}
+        code, output = check("same.json", json.dumps(answer).encode(), [1], model=model)
+        holds("%s of two tokens as an answer" % letter, code == 3 and "its text is that of several tokens of the model" in output, output)
+
+
 def long_header(ids, rows):
     """safetensors: a header longer than what is read at first, of a file that is much longer."""
     metadata = {"about": "x" * 9000}
@@ -299,6 +320,7 @@ def main():
         half_types(ids, rows)
         texts(ids, rows)
         digits()
+        same_texts()
         long_header(ids, rows)
         generated(ids, rows)
         processed(ids, rows)
