@@ -1,4 +1,5 @@
-/* Temporary files that a killed process has left, names that are taken, and a system that forbids linking. */
+/* Temporary files that a killed process has left, names that are taken, an open that is interrupted, and a system
+ * that forbids linking. */
 #define _GNU_SOURCE /* flock */
 #include "base/outfile.h"
 #include "support/place.h"
@@ -6,9 +7,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #ifdef __linux__
 #include <linux/filter.h>
@@ -110,6 +113,39 @@ TEST_IN_PLACE(file_in_progress)
     unlink(at);
 }
 
+/* An open that a signal interrupts, as that of a pipe which nobody reads yet, is tried again. */
+static const char *fifo;
+static volatile sig_atomic_t n_signals, reader;
+
+static void read_at_last(int signal)
+{
+    (void)signal;
+    if (++n_signals == 5)
+        reader = open(fifo, O_RDONLY | O_NONBLOCK);
+}
+
+TEST_IN_PLACE(interrupted_open)
+{
+    const struct itimerval often = {{0, 20000}, {0, 20000}}, never = {{0, 0}, {0, 0}};
+    const struct sigaction interrupts = {.sa_handler = read_at_last};
+    struct sigaction before;
+    struct outfile out;
+    mgpt_error err = {.text = ""};
+    assert_int_equal(mkfifo(place.path, 0600), 0);
+    fifo = place.path;
+    sigaction(SIGALRM, &interrupts, &before);
+    setitimer(ITIMER_REAL, &often, NULL);
+    int status = outfile_open(&out, place.path, &err);
+    setitimer(ITIMER_REAL, &never, NULL);
+    sigaction(SIGALRM, &before, NULL);
+    assert_string_equal(err.text, "");
+    assert_int_equal(status, MGPT_OK);
+    assert_true(n_signals >= 5 && reader >= 0);
+    close(reader);
+    outfile_discard(&out);
+    unlink(place.path);
+}
+
 #ifdef __linux__
 /* For the rest of this process linkat fails. */
 static int forbid_link(void)
@@ -137,6 +173,34 @@ TEST_IN_PLACE(link_forbidden)
         assert_int_equal(waitpid(child, &status, 0), child);
         assert_int_equal(status, 0);
         assert_file(place.path, "saved");
+    }
+}
+
+static size_t n_temporary(void)
+{
+    glob_t found;
+    size_t n = glob(in_place(".file.*"), 0, NULL, &found) == 0 ? found.gl_pathc : 0;
+    globfree(&found);
+    return n;
+}
+
+/* What a killed process has left is known by its name, whichever letters were drawn. */
+TEST_IN_PLACE(a_killed_writer)
+{
+    if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0)
+        skip();
+    for (int i = 0; i < 8; i++) {
+        int status;
+        pid_t child = fork();
+        if (child == 0) {
+            struct outfile out;
+            _exit(!(forbid_link() && outfile_open(&out, place.path, NULL) == MGPT_OK));
+        }
+        assert_int_equal(waitpid(child, &status, 0), child);
+        assert_int_equal(status, 0);
+        assert_int_equal(n_temporary(), 1);
+        assert_int_equal(save(), MGPT_OK);
+        assert_int_equal(n_temporary(), 0);
     }
 }
 

@@ -63,6 +63,7 @@ yarn='r = c["rope_parameters"]; c["sliding_window"] = None;'
 check "bounds of YaRN: 16 and 1" changed mistral_yarn "$yarn r['beta_fast'] = 16" rope.scaling.yarn_beta_fast
 check "bounds of YaRN: 32 and 2" changed mistral_yarn "$yarn r['beta_slow'] = 2" rope.scaling.yarn_beta_slow
 check "no window" changed mistral_yarn 'c["sliding_window"] = None' ""
+check "a clamp that llama.cpp reads" changed olmo 'c["clip_qkv"] = 0.75' ""
 check "no clamp" changed olmoe 'c["clip_qkv"] = None' ""
 check "Gemma 2 with the usual scale" changed gemma2 'c["query_pre_attn_scalar"] = c["head_dim"]' ""
 check "weights of experts that do not sum to 1" changed qwen3_moe 'c["norm_topk_prob"] = False' expert_weights_norm

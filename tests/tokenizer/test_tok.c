@@ -168,6 +168,10 @@ TEST(around_texts)
     tok_gives(t, "<m>!", MGPT_PARSE_SPECIAL, 256, 0, 258, 258, -1);
     tok_gives(t, "<s>!", MGPT_PARSE_SPECIAL, 256, 257, 257, 0, 258, 258, -1);
     tok_file_free(&f);
+    t = tok_file_make(&f, "model gpt2; alphabet; token <m> 3;" /* the most: 16 */
+                          "i32s mgpt.tokenizer.after 1 2 3 4 5 6 7 8 9 1 2 3 4 5 6 256");
+    tok_gives(t, "!", 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 1, 2, 3, 4, 5, 6, 256, -1);
+    tok_file_free(&f);
 }
 
 /* ---- special tokens ---- */

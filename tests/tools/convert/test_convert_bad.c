@@ -197,6 +197,39 @@ TEST(bad_json)
     assert_json("\t {\"extra\":[[1]],\"weights\":{\"wte\":" ROWS5 ",\"wpe\":[[1,2]]}}", NULL, NULL);
 }
 
+static size_t put_matrix(char *to, size_t cap, const char *name, int layer, int rows, int columns)
+{
+    size_t n = (size_t)snprintf(to, cap, ",\"layer%d.%s\":[", layer, name);
+    for (int r = 0; r < rows; r++)
+        for (int k = 0; k < columns; k++)
+            n += (size_t)snprintf(to + n, cap - n, "%s1%s",
+                                  k   ? ","
+                                  : r ? ",["
+                                      : "[",
+                                  k == columns - 1 ? "]" : "");
+    return n + (size_t)snprintf(to + n, cap - n, "]");
+}
+
+/* The second layer's matrices have the shapes of the first's. */
+TEST(shapes_of_layers)
+{
+    static const char *const names[] = {"attn_wq", "attn_wk", "attn_wv",
+                                        "attn_wo", "mlp_fc1", "mlp_fc2"};
+    for (size_t wrong = 0; wrong <= 2 * COUNT(names); wrong++) {
+        char json[4096], name[40];
+        size_t n =
+            (size_t)snprintf(json, sizeof json, "{\"n_head\":1,\"wpe\":[[1,2]],\"wte\":" ROWS5);
+        for (size_t i = 0; i < 2 * COUNT(names); i++) {
+            int is_wrong = i >= COUNT(names) && i % COUNT(names) == wrong / 2;
+            n += put_matrix(json + n, sizeof json - n, names[i % COUNT(names)], i >= COUNT(names),
+                            2 + (is_wrong && wrong % 2 == 0), 2 + (is_wrong && wrong % 2 == 1));
+        }
+        snprintf(json + n, sizeof json - n, "}");
+        snprintf(name, sizeof name, "layer1.%s", wrong < 12 ? names[wrong / 2] : "");
+        assert_json(json, NULL, wrong < 12 ? name : NULL);
+    }
+}
+
 /* ---- llama2.c ---- */
 
 static void assert_bin(const struct span bytes, struct span tokenizer, const char *expected)
@@ -228,6 +261,7 @@ TEST(bad_headers)
         {"v1.bin", 8, 1 << 24, "expected 67554"}, /* the largest that is looked at: no overflow */
         {"v1.bin", 16, 1 << 20, "n_layers is 1048576"},
         {"v1.bin", 20, 3, "does not give 3 heads"},
+        {"v1.bin", 20, 4, "dim 4 does not give 4 heads of an even width"},
         {"v1.bin", 24, 3, "n_kv_heads 3 does not divide"},
         {"v1.bin", 32, INT32_MIN, "seq_len is -2147483648"},
         {"v1.bin", 28, 8, "expected 1424 bytes, found 1408"},
@@ -286,6 +320,75 @@ TEST(bad_tokenizers)
     free(copy);
     file_close(&f);
     file_close(&model);
+}
+
+/* ---- llm.c ---- */
+
+static void assert_llmc(const char *file, size_t at, int32_t v, struct span tokenizer,
+                        const char *expected)
+{
+    struct file f = fixture_in("llmc", file);
+    uint8_t *copy = changed(&f, at, v);
+    assert_bin((struct span){copy, f.size}, tokenizer, expected);
+    free(copy);
+    file_close(&f);
+}
+
+/* Of each number of the header: the largest and the smallest that are read, and those next to them. */
+TEST(llmc_headers)
+{
+    static const struct {
+        const char *name;
+        int32_t max;
+        const char *largest; /* what is wrong with it then */
+    } numbers[] = {{"max_seq_len", 1 << 24, "its header implies"},
+                   {"vocab_size", 1 << 24, "padded_vocab_size is 264"},
+                   {"num_layers", 1024, "its header implies"},
+                   {"num_heads", 1 << 24, "it must divide channels"},
+                   {"channels", 1 << 24, "its header implies"},
+                   {"padded_vocab_size", 1 << 24, "its header implies"}};
+    const struct span none = {NULL, 0};
+    char expected[80];
+    for (size_t i = 0; i < COUNT(numbers); i++) {
+        const int32_t max = numbers[i].max, bad[] = {INT32_MIN, 0, max + 1, INT32_MAX};
+        assert_llmc("v3.bin", 8 + 4 * i, max, none, numbers[i].largest);
+        for (size_t k = 0; k < COUNT(bad); k++) {
+            snprintf(expected, sizeof expected, "llm.c: %s is %d, expected 1 to %d",
+                     numbers[i].name, bad[k], max);
+            assert_llmc("v3.bin", 8 + 4 * i, bad[k], none, expected);
+        }
+    }
+    assert_llmc("v1.bin", 4, 0, none, "version is 0, expected 1 to 5");
+    assert_llmc("v5.bin", 4, 6, none, "version is 6, expected 1 to 5");
+    assert_llmc("v3.bin", 20, 3, none, "num_heads is 3, it must divide channels");
+    assert_llmc("v3.bin", 28, 260, none, "padded_vocab_size is 260, vocab_size is 261");
+    struct file f = fixture_in("llmc", "v1.bin");
+    assert_bin((struct span){f.data, 1023}, none, "the header needs 1024 bytes");
+    assert_bin((struct span){f.data, 1024}, none, "has 1024 bytes, its header implies 7312");
+    file_close(&f);
+}
+
+TEST(llmc_tokens)
+{
+    static const struct {
+        size_t at;
+        int32_t v;
+        const char *expected;
+    } cases[] = {
+        {0, 1, "its header is not one of"},  {4, 0, "its header is not one of"},
+        {4, 3, "its header is not one of"},  {8, 0, "its header is not one of"},
+        {8, -1, "its header is not one of"}, {8, (1 << 24) + 1, "its header is not one of"},
+        {8, 1 << 24, "ends inside a token"}, {8, 262, "it ends inside a token"},
+        {12, 261, "it has no end of text"},  {12, -1, "it has no end of text"}};
+    struct file tokens = fixture_in("llmc", "gpt2_tokenizer.bin");
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint8_t *copy = changed(&tokens, cases[i].at, cases[i].v);
+        assert_llmc("v1.bin", 4, 1, (struct span){copy, tokens.size}, cases[i].expected);
+        free(copy);
+    }
+    assert_llmc("v1.bin", 4, 1, (struct span){tokens.data, 1023}, "its header is not one of");
+    assert_llmc("v1.bin", 4, 1, (struct span){tokens.data, tokens.size - 1}, "ends inside a token");
+    file_close(&tokens);
 }
 
 /* ---- hostile bytes ----------------------------------------------------------------------------- */

@@ -213,6 +213,9 @@ TEST(no_model_type)
     assert_read(&d, "config.json", "a class of two types", "write \"model_type\": \"llama\"");
     without_key(&d, "architectures");
     assert_read(&d, "config.json", "llama", "model_type: missing; for a Llama write");
+    without_key(&d, "rms_norm_eps"); /* one of the two keys alone is that of many */
+    assert_read(&d, "config.json", "a key",
+                "model_type: missing; write the name that transformers");
     dir_free(&d);
     d = golden("qwen2_sharded");
     without_key(&d, "model_type");

@@ -89,6 +89,28 @@ TEST(empty_archive)
     assert_non_null(strstr(err.text, "the archive is empty"));
 }
 
+/* A member is found by the parts of its name, wherever it is cut, and nothing else is. */
+TEST(members_by_name)
+{
+    const struct zip_part m[] = {
+        {"archive/data/1", sixteen, 0, 0, 0},  {"a", sixteen, 0, 0, 0},
+        {"archive/data/10", sixteen, 0, 0, 0}, {"archive", sixteen, 0, 0, 0},
+        {"archive/", sixteen, 0, 0, 0},        {"b", sixteen, 0, 0, 0},
+        {"archive/data.pkl", sixteen, 0, 0, 0}};
+    struct archive a;
+    struct zip_dir z;
+    assert_int_equal(zip_dir_open(&z, make_archive(&a, m, COUNT(m)), NULL), MGPT_OK);
+    for (size_t i = 0; i < COUNT(m); i++)
+        for (size_t n = strlen(m[i].name), cut = 0; cut <= n; cut++) {
+            const struct zip_member *found = zip_dir_find(
+                &z, (struct gguf_str){m[i].name, cut}, (struct gguf_str){m[i].name + cut, n - cut});
+            assert_true(found && found->n_name == n && memcmp(found->name, m[i].name, n) == 0);
+            assert_null(
+                zip_dir_find(&z, (struct gguf_str){m[i].name, cut}, (struct gguf_str){"zz", 2}));
+        }
+    zip_dir_close(&z);
+}
+
 /* The directory names members in another order than theirs. */
 TEST(other_order)
 {
