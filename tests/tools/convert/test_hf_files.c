@@ -218,6 +218,25 @@ TEST(extra)
     }
 }
 
+/* A bias that the model has not, next to a packed matrix, is skipped if it is zeros, all of them. */
+TEST(biases_of_packed_matrices)
+{
+    enum { N = 64 };
+    for (int wrong = -1; wrong < N; wrong += wrong < 0 ? 1 : N - 1) {
+        struct dir d = golden("gptq_8bit");
+        float values[N] = {0};
+        if (wrong >= 0)
+            values[wrong] = 0x1p-149F; /* one bit */
+        append_tensor(&d, "model.layers.0.self_attn.q_proj.bias", 1, N, values);
+        assert_read(&d, "config.json", "a bias", wrong < 0 ? NULL : "q_proj.bias: no llama");
+        dir_free(&d);
+    }
+    struct dir d = golden("llama");
+    append_tensor(&d, "model.layers.0.self_attn.q_proj.bias", 1, N, (float[N]){0});
+    assert_read(&d, "config.json", "a bias of no packed matrix", "q_proj.bias: no llama");
+    dir_free(&d);
+}
+
 /* Old GPT-2 files have no "transformer." in front: the same tensors come out. */
 TEST(without_prefix)
 {
