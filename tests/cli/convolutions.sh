@@ -24,7 +24,8 @@ tells "repl: /kv 3 0" 'layer 3 is a short convolution, without keys and values'
 feed '/ids 1 2 3\n/dla -1 3\n' repl lfm2.gguf
 check "repl: what heads and MLPs add is the logit" eval '
     [ "$(sed -n "s/^sum *//p" out)" = "$(sed -n "s/^engine *//p" out)" ] && grep -q "^sum" out'
-refuses "lab" 3 'a model of short convolutions, which the lab cannot draw' lab lfm2.gguf --ids '1 2' -o lab.html
+run lab lfm2.gguf --ids '1 2' --json -o lab.html
+says "lab: the page is live" '"page":"live"'
 
 # ---- patching ----
 

@@ -264,7 +264,10 @@ if [ -w /dev/full ]; then
     refuses "no room on the disk" 5 "/dev/full: cannot write" lab "$names" -p a -o /dev/full
 fi
 run convert "$MGPT_SOURCE_ROOT/tests/golden/mixtral" mixtral.gguf --no-tokenizer
-refuses "a mixture of experts" 3 "a mixture of experts, which the lab cannot draw" lab mixtral.gguf -o m.html
+run lab mixtral.gguf --ids '1 2' --json -o m.html
+says "a mixture of experts is live" '"page":"live"'
+block mgpt-about m.html >about
+check "its page says that it has no picture" grep -q '"undrawn": *"mixture of experts"' about
 says "help" "usage: mgpt lab" lab --help
 
 finish

@@ -210,15 +210,6 @@ def test_page(subject):
         pytest.skip("no node")
     page = subject.folder / "page.html"
     done = subprocess.run([MGPT, "lab", subject.file, "-o", page], capture_output=True, text=True)
-    undrawn = model_has_no_picture(subject.model)
-    assert (done.returncode != 0) == undrawn, done.stderr
-    if undrawn:
-        assert "cannot draw" in done.stderr
-        return
+    assert done.returncode == 0, done.stderr
     got = read_lines(output(node, ROOT / "tests/fronts/values.js", page, *subject.lengths))
     assert got == {n: without_check(want) for n, want in subject.want.items()}
-
-
-def model_has_no_picture(model):
-    names = model.tensors
-    return model.info.n_expert > 0 or any("shortconv" in n or "attn_output_norm" in n for n in names)

@@ -102,6 +102,27 @@ async function visitOther(name) {
     for (const cell of cells(page)) go(`home: cell ${cell}`, { view: 'home', cell }, 200);
 }
 
+// Models that the picture cannot draw: every other room, also in a layer without attention, and every control of two.
+async function visitUndrawn(name) {
+    const file = path.join(folder, `${name}.gguf`);
+    execFileSync(mgpt, ['convert', path.join(root, 'tests/golden', name), file, '--no-tokenizer'], { stdio: 'ignore' });
+    const { page, go } = await visit(name, [file, '--ids', '3,1,4,1,5']);
+    test(`${name} runs in its page, which says why it has no picture`, () => {
+        assert.strictEqual(page.Engine.live, true);
+        assert.match(page.$('rooms').textContent, /no picture of a (mixture of experts|model of short convolutions|model that normalises the residual stream) yet/);
+    });
+    for (const view of ['predict', 'attention', 'inside', 'experiment']) {
+        go(view, { view, layer: 0, query: 4, step: 5 });
+        go(`${view}: another place`, { query: 2, layer: 1, head: 2, key: 1, step: 4 });
+    }
+    for (const view of ['inside', 'experiment']) {
+        page.App.set({ view, edits: [], step: 5, query: 4, layer: 0, head: 0 });
+        sweep(page, view);
+    }
+    const bad = [...texts].filter(([line, told]) => line.includes(name) && told.some((l) => /undefined|\bNaN|\[object/.test(l)));
+    test(`no room of ${name} is broken`, () => assert.deepStrictEqual(bad, []));
+}
+
 // A cell of each picture of the first layer, of its second head, and of what has no layer; in the second row.
 const cells = (page) => [...page.Home.scene.mats].filter(([id, m]) => m.layer <= 0 && m.rows > 1 && (!m.tri || /1$/.test(id))).map(([id, m]) => `${id}.1.${m.tri ? 0 : Math.min(m.cols - 1, 5)}`);
 
@@ -144,6 +165,7 @@ async function main() {
         sweep(page, view);
     }
     for (const name of ['llama', 'bloom', 'stablelm_parallel']) await visitOther(name);
+    for (const name of ['mixtral', 'lfm2', 'gpt1']) await visitUndrawn(name);
     all.push('');
     const kept = path.join(root, 'tests/lab/rooms.txt'), text = all.join('\n');
     if (process.env.MGPT_WRITE) fs.writeFileSync(kept, text);

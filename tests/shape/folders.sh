@@ -84,7 +84,7 @@ tools/(convert/core/checkpoint\.h|convert/vocab/pattern\.h|common/files\.c|engin
 tools/(attend/attend_stages\.h|bench/bench_cases\.h|check/self/attest\.c|engine/engine_pass\.c): kernels/kernels\.h
 tools/(check/oracle/oracle|convert/core/checkpoint)\.h: model/numbers\.h
 tools/check/oracle/oracle_model\.c: model/slots\.h
-tools/lab/wasm/no_experts\.c: run/ops\.h
+tools/lab/wasm/no_refused\.c: model/arch\.h
 tools/lab/wasm/(fma|isa_wasm)\.c: kernels/(simd/(lanes|vec)|spec/float_tmpl|tiles/attend_tile_tmpl)\.h
 tools/(bench/bench_streaming|choose/author|convert/core/from_gguf|convert/core/write_check|check/oracle/oracle_model|lab/wasm/system|python/weights)\.c: model/model\.h
 tools/(bench/cmd_bench|choose/heal|generate/(choices|resume)|info/cmd_info|score/score_walk)\.c: run/session\.h

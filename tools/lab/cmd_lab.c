@@ -186,6 +186,19 @@ static int read_input(struct lab *lab, const struct cli_command *command)
     return code == EXIT_OK && lab->reason[0] ? check_size(lab) : code;
 }
 
+/* What the model has that the pages have no picture of; NULL: nothing. */
+static const char *not_drawn(const struct engine *e)
+{
+    mgpt_layer layer;
+    for (size_t i = 0; mgpt_get_layer(e->model, i, &layer, NULL) == MGPT_OK; i++) {
+        if (layer.ln_mid)
+            return "model that normalises the residual stream";
+        if (layer.n_conv)
+            return "model of short convolutions";
+    }
+    return e->info.n_expert ? "mixture of experts" : NULL;
+}
+
 static void lab_describe(struct lab *lab)
 {
     const struct about about = {.engine = &lab->engine,
@@ -193,7 +206,8 @@ static void lab_describe(struct lab *lab)
                                 .tokens = lab->input.tokens,
                                 .n_tokens = lab->input.n_tokens,
                                 .hash = xxh64(lab->bytes, lab->n_bytes),
-                                .reason = lab->reason[0] ? lab->reason : NULL};
+                                .reason = lab->reason[0] ? lab->reason : NULL,
+                                .undrawn = not_drawn(&lab->engine)};
     lab->about = about_json(&about);
     if (lab->story.n > 0)
         jtext_add(lab->about, "s:o", "story", lab->told);
@@ -292,19 +306,6 @@ static int write_page(struct lab *lab)
     return EXIT_OK;
 }
 
-/* What the model has that the pages have no picture of; NULL: nothing. */
-static const char *not_drawn(const struct engine *e)
-{
-    mgpt_layer layer;
-    for (size_t i = 0; mgpt_get_layer(e->model, i, &layer, NULL) == MGPT_OK; i++) {
-        if (layer.ln_mid)
-            return "model that normalises the residual stream";
-        if (layer.n_conv)
-            return "model of short convolutions";
-    }
-    return e->info.n_expert ? "mixture of experts" : NULL;
-}
-
 static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
 {
     mgpt_error err;
@@ -320,12 +321,6 @@ static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
                           .adapters = &lab->engine.lora});
     if (code == EXIT_OK)
         code = engine_open(&lab->engine);
-    const char *what = code == EXIT_OK ? not_drawn(&lab->engine) : NULL;
-    if (what) {
-        cli_note("%s: a %s, which the lab cannot draw: use mgpt trace or the repl",
-                 lab->engine.path, what);
-        return EXIT_REFUSED;
-    }
     if (code != EXIT_OK)
         return code;
     decide(lab);

@@ -8,7 +8,7 @@ const Attention = (() => {
     const KEYS = 8, PAIRS = 6, AROUND = 5; // sharpest keys, sharpest pairs, characters shown before and after a key
 
     let grid, thumbs, big, one, whatChoice, future, bigTitle, oneTitle, oneSums, keyList, kinds, pairs, bigBox;
-    let known = { key: '', list: [] }, drawn = '';
+    let known = { key: '', list: [] }, drawn = '', shown = -1;
 
     const pattern = (layer) => App.tensor(`blocks.${layer}.attn.hook_pattern`);
     const scores = (layer) => App.tensor(`blocks.${layer}.attn.hook_attn_scores`);
@@ -34,6 +34,9 @@ const Attention = (() => {
 
     const at = (layer, head) => layer * Engine.info.heads + head;
 
+    // Layers that have attention: those of short convolutions have none.
+    const attending = () => Array.from({ length: Engine.info.layers }, (_, l) => l).filter(pattern);
+
     // Patterns of all heads, once for a run.
     function patterns(state) {
         const key = `${App.changed} ${state.step}`, { layers, heads } = Engine.info;
@@ -42,6 +45,8 @@ const Attention = (() => {
         for (let layer = 0; layer < layers; layer++) {
             const t = pattern(layer), raw = scores(layer);
             for (let head = 0; head < heads; head++) {
+                if (!t) list.push(null);
+                if (!t) continue;
                 const { unseen } = lines(t, raw, head, state.step);
                 list.push(Patterns.measure(keys, (i) => App.line(t, head, i), (i, j) => !unseen(i, j)));
             }
@@ -58,16 +63,15 @@ const Attention = (() => {
 
     // Elements of all heads, made once: a canvas costs more than what is drawn on it.
     function makeGrid() {
-        const { layers, heads } = Engine.info;
+        const { heads } = Engine.info, all = attending();
         thumbs = [];
-        for (let layer = 0; layer < layers; layer++)
+        for (const layer of all)
             for (let head = 0; head < heads; head++) {
                 const canvas = h('canvas', { 'aria-hidden': 'true' }), text = h('span');
                 const el = h('button', { type: 'button', 'data-layer': layer, 'data-head': head }, canvas, text);
                 thumbs.push({ layer, head, canvas, text, el });
             }
-        fill(grid, Array.from({ length: layers }, (_, l) => h('div.layer', { role: 'group', 'aria-label': `layer ${l}` },
-            thumbs.slice(l * heads, (l + 1) * heads).map((t) => t.el))));
+        fill(grid, all.map((l, i) => h('div.layer', { role: 'group', 'aria-label': `layer ${l}` }, thumbs.slice(i * heads, (i + 1) * heads).map((t) => t.el))));
     }
 
     // All weights of a head in at most THUMB x THUMB cells: each the largest of those in it, as a share of its row's
@@ -115,9 +119,9 @@ const Attention = (() => {
 
     // As a picture: small multiples; as data: what each head does.
     function gridFigure() {
-        const { state } = App, list = patterns(state), { layers, heads } = Engine.info, across = layers === 1 ? Math.min(heads, 8) : heads;
+        const { state } = App, all = patterns(state), list = thumbs.map((t) => all[at(t.layer, t.head)]), { layers, heads } = Engine.info, across = layers === 1 ? Math.min(heads, 8) : heads;
         return { title: 'all heads', columns: ['layer', 'head', 'pattern', 'measure', 'evenness', ...list[0].kinds.flatMap((k) => [k.name, `${k.name} by chance`])],
-            rows: list.map((f, i) => [Math.floor(i / heads), i % heads, f.name, f.value, f.even, ...f.kinds.flatMap((k) => [k.n ? k.share : null, k.n ? k.chance : null])]),
+            rows: list.map((f, i) => [thumbs[i].layer, thumbs[i].head, f.name, f.value, f.even, ...f.kinds.flatMap((k) => [k.n ? k.share : null, k.n ? k.chance : null])]),
             draw: (g, width) => {
                 const size = Math.min(200, width / across - 10), c = Heat.theme();
                 thumbs.forEach(({ canvas, layer, head }, i) => {
@@ -238,8 +242,8 @@ const Attention = (() => {
     let layerStep, headStep;
 
     function mount(root) {
-        if (!Engine.info.layers) return root.append(h('p', null, 'This model has no layers: there is no attention to look at.'));
-        const { layers, heads } = Engine.info, many = layers * heads > FEW;
+        if (!attending().length) return root.append(h('p', null, `This model has no ${Engine.info.layers ? 'layers of attention' : 'layers'}: there is no attention to look at.`));
+        const layers = attending().length, { heads } = Engine.info, many = layers * heads > FEW;
         grid = h('div.heads' + (many ? '.many' : ''), { style: { '--heads': layers === 1 ? Math.ceil(Math.sqrt(heads)) : heads, '--wide': Math.min(8, layers * heads) } });
         grid.addEventListener('keydown', onGridKey);
         grid.addEventListener('click', (e) => {
@@ -266,8 +270,16 @@ const Attention = (() => {
         return Head.mount(root, few ? query : null);
     }
 
+    // A layer without attention is passed by.
+    function settle(state) {
+        const all = attending(), up = all.find((l) => l >= state.layer) ?? all[all.length - 1], down = all.findLast((l) => l <= state.layer) ?? all[0];
+        state.layer = shown < 0 || state.layer >= shown ? up : down;
+        shown = state.layer;
+    }
+
     function update(state) {
-        if (!Engine.info.layers) return;
+        if (!thumbs) return;
+        settle(state);
         layerStep.set(state.layer);
         headStep.set(state.head);
         whatChoice.set(scaleOf(state));

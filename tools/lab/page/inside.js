@@ -121,12 +121,20 @@ const Inside = (() => {
 
     // ---- neurons ----
 
+    // The experts that the router chose.
+    function showExperts(state) {
+        const weights = App.row(App.ofLayer('mlp.hook_expert_weights'), state.query), order = Numbers.top(weights, FIRED).filter((i) => weights[i] > 0);
+        fill(mlpEl, h('p.lead', null, `Layer ${state.layer}, after `, h('b', null, Token.at(state.query)), `: ${order.length} of ${weights.length} experts answer`),
+            h('div.scroll', null, table(null, ['expert', '', 'weight'], order.map((i) => [i, bar(weights[i] / weights[order[0]]), Numbers.cell(weights[i])]))));
+    }
+
     function showNeurons(state) {
+        if (!App.ofLayer('mlp.hook_post')) return App.ofLayer('mlp.hook_expert_weights') ? showExperts(state) : fill(mlpEl, h('p', null, 'This layer shows no values of its neurons.'));
         const post = App.row(App.ofLayer('mlp.hook_post'), state.query), pre = App.row(App.ofLayer('mlp.hook_pre'), state.query);
         const gate = App.ofLayer('mlp.hook_pre_linear'), linear = gate && App.row(gate, state.query);
         const order = Numbers.top(post.map(Math.abs), FIRED).filter((i, n) => !n || post[i] !== 0), high = Math.abs(post[order[0]]);
         const silent = post.reduce((n, x) => n + (x === 0), 0);
-        fill(mlpEl, h('p.lead', null, `Layer ${state.layer}, after `, h('b', null, Token.at(state.query)),
+        return fill(mlpEl, h('p.lead', null, `Layer ${state.layer}, after `, h('b', null, Token.at(state.query)),
             `: ${post.length} neurons, ${silent} silent, length ${Numbers.fixed(Numbers.length(post))}`),
         h('div.scroll', null, table(null, ['neuron', '', 'post', 'pre'].concat(linear ? ['linear'] : []), order.map((i) =>
             [i, bar(post[i] / high, true), Numbers.cell(post[i]), Numbers.cell(pre[i])].concat(linear ? [Numbers.cell(linear[i])] : [])))));
