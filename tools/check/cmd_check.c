@@ -183,7 +183,7 @@ static int read_bounds(struct check *c, const struct cli_command *command)
 {
     const double none = (double)INFINITY;
     double most = none;
-    const struct cli_option number = {"--tol", "X", CLI_REAL, &most, 0, 1e30, NULL};
+    const struct cli_option number = {"--tol", "X", CLI_REAL, &most, 0, 1e30, NULL, IN_USED};
     const int others = c->max_nmse >= 0 || c->max_kl >= 0;
     c->bounds = (struct compare_bounds){NULL, none, none, none, none};
     if (c->tol && !compare_preset(&c->bounds, c->tol)) {
@@ -399,28 +399,28 @@ int cmd_check(int argc, char **argv)
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(c.engine),
         {"--tol", "NAME|X", CLI_TEXT, &c.tol, 0, 0,
-         "bounds: f32 (default), f16, q8, q4, or the largest difference allowed"},
-        {"--max-nmse", "X", CLI_REAL, &c.max_nmse, 0, 1e30, "bound of NMSE over all positions"},
-        {"--max-kl", "X", CLI_REAL, &c.max_kl, 0, 1e30, "bound of the mean KL, in nats"},
+         "bounds: f32 (default), f16, q8, q4, or the largest difference allowed", IN_USED},
+        {"--max-nmse", "X", CLI_REAL, &c.max_nmse, 0, 1e30, "bound of the whole NMSE", IN_BOUNDS},
+        {"--max-kl", "X", CLI_REAL, &c.max_kl, 0, 1e30, "bound of the mean KL, in nats", IN_BOUNDS},
         {"--ids", "LIST", CLI_TEXT, &c.ids, 0, 0,
-         "the tokens, for a reference without them: '26,0,13'"},
-        {"-p, --prompt", "TEXT", CLI_TEXT, &c.text, 0, 0, "the same as text"},
+         "the tokens, for a reference without them: '26,0,13'", IN_TEXT},
+        {"-p, --prompt", "TEXT", CLI_TEXT, &c.text, 0, 0, "the same as text", IN_TEXT},
         {"-f, --file", "FILE", CLI_TEXT, &c.file, 0, 0,
-         "the text of --self and of two models, from a file; - is stdin"},
-        {"--explain", NULL, CLI_FLAG, &c.explain, 0, 0, "look for the cause of a difference"},
+         "the text of --self and of two models, from a file; - is stdin", IN_TEXT},
+        {"--explain", NULL, CLI_FLAG, &c.explain, 0, 0, "find the cause of a difference", IN_USED},
         {"--self", NULL, CLI_FLAG, &c.self, 0, 0,
-         "no REF: equal bits of every variant, and every stage against float64"},
-        {"--full", NULL, CLI_FLAG, &c.full, 0, 0, "--self: also the variants that take long"},
+         "no REF: equal bits of every variant, and every stage against float64", IN_USED},
+        {"--full", NULL, CLI_FLAG, &c.full, 0, 0, "--self: also the slow variants", IN_SELF},
         {"--attest", "FILE", CLI_TEXT, &c.attest, 0, 0,
-         "--self: writes a record that another machine can verify"},
+         "--self: writes a record that another machine can verify", IN_SELF},
         {"--attested", "FILE", CLI_TEXT, &c.attested, 0, 0,
-         "--self with the tokens of a record, whose hash must come out"},
+         "--self with the tokens of a record, whose hash must come out", IN_SELF},
         {"--report", "FILE", CLI_TEXT, &c.report_to, 0, 0,
-         "also a page (.md, .html): summary, versions, facts, all that is printed"},
-        {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0, "REF is raw float32: T tokens, V logits each"},
+         "also a page (.md, .html): summary, versions, facts, all that is printed", IN_USED},
+        {"--shape", "T,V", CLI_TEXT, &c.shape, 0, 0, "REF: raw float32, T x V logits", IN_TEXT},
         {"-n, --tokens", "N", CLI_INT, &c.limit, 1, INT32_MAX,
-         "compare the first N positions of each sequence"},
-        {"--json", NULL, CLI_FLAG, &c.json, 0, 0, "JSON Lines: one per position, then the verdict"},
+         "compare the first N positions of each sequence", IN_TEXT},
+        {"--json", NULL, CLI_FLAG, &c.json, 0, 0, "JSON Lines: positions, verdict last", IN_USED},
         ENGINE_OPT_THREADS(c.engine),
         ENGINE_OPT_KV(c.engine),
         ENGINE_OPT_ISA(c.engine),

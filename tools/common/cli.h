@@ -38,6 +38,27 @@ struct cli_many {
     size_t n;
 };
 
+/* The groups of --help, X(ID, title), in their order; those of a command are the groups of its rows. */
+#define CLI_GROUPS(X)                                                                              \
+    X(FEW, "") /* the command has few options, which are a list without groups */                  \
+    X(USED, "most used")                                                                           \
+    X(MODEL, "model")                                                                              \
+    X(TEXT, "text")                                                                                \
+    X(CHOICE, "choosing tokens")                                                                   \
+    X(WHERE, "which values")                                                                       \
+    X(BOUNDS, "bounds")                                                                            \
+    X(SELF, "with --self")                                                                         \
+    X(MEASURED, "what is measured")                                                                \
+    X(VOCAB, "vocabulary")                                                                         \
+    X(FACTS, "facts that the checkpoint lacks")                                                    \
+    X(LIST, "a list of parameters")                                                                \
+    X(OUTPUT, "output")                                                                            \
+    X(SPEED, "speed and memory")                                                                   \
+    X(LOOK, "looking")
+#define CLI_GROUP_ID(id, title) IN_##id,
+enum cli_group { CLI_GROUPS(CLI_GROUP_ID) CLI_N_GROUPS };
+enum { CLI_FEW = 12 }; /* options, from one more on --help has groups */
+
 /* One option. `to` points to int (CLI_FLAG: set to 1), int32_t, uint64_t, double, const char *,
  * struct cli_many (CLI_MANY).
  * Numbers must be in [min, max] when min < max. A CLI_INT whose arg begins with '[' may be given
@@ -49,6 +70,7 @@ struct cli_option {
     void *to;
     double min, max;
     const char *help;
+    enum cli_group group;
 };
 
 struct cli_command {

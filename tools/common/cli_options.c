@@ -5,7 +5,6 @@
  * a number must parse to its last character and be in range.
  */
 #include "common/cli.h"
-#include "common/cli_groups.h"
 
 #include <getopt.h>
 #include <stdio.h>
@@ -282,14 +281,35 @@ static void print_option(const struct cli_option *o)
            cli_alias(o) ? cli_alias(o) : "");
 }
 
+/* Prints the options by group, each after a line " TITLE:"; a short list as it is. */
+static void print_options(const struct cli_command *command)
+{
+#define GROUP_TITLE(id, title) title,
+    static const char *const titles[] = {CLI_GROUPS(GROUP_TITLE)};
+    int is_list = command->n_options <= CLI_FEW;
+    for (int g = 0; g < (is_list ? 1 : CLI_N_GROUPS); g++) {
+        int printed = 0;
+        for (size_t i = 0; i < command->n_options; i++) {
+            const struct cli_option *o = &command->options[i];
+            if (!is_list && (int)o->group != g)
+                continue;
+            if (g && !printed++)
+                printf(" %s:\n", titles[g]);
+            print_option(o);
+        }
+    }
+    if (!is_list)
+        puts(" every command:");
+    printf("  %-24s %s\n", "    --quiet", "nothing on stderr but errors");
+    printf("  %-24s %s\n", "-h, --help", "print this");
+}
+
 static void print_help(const struct cli_command *command)
 {
     static const char *const none[EXIT_N_CODES] = {NULL};
     printf("usage: mgpt %s [options]%s%s\n\n%s\n\noptions:\n", command->name,
            *command->operands ? " " : "", command->operands, command->summary);
-    cli_each_grouped(command, print_option);
-    printf("  %-24s %s\n", "    --quiet", "nothing on stderr but errors");
-    printf("  %-24s %s\n", "-h, --help", "print this");
+    print_options(command);
     if (command->notes_first)
         printf("\n%s", command->notes_first);
     if (command->notes)

@@ -103,7 +103,8 @@ static int choose_type(const struct cli_command *command, struct request *r)
  * its square over the root of the heads' width: with 0.02 in the range of that key (numbers.h) for any width. */
 static int read_qk_scale(const struct cli_command *command, struct ckpt_options *o)
 {
-    const struct cli_option number = {"--qk-scale", "X", CLI_REAL, &o->qk_scale, 0.02, 1e3, ""};
+    const struct cli_option number = {"--qk-scale", "X", CLI_REAL, &o->qk_scale,
+                                      0.02,         1e3, "",       IN_FACTS};
     const char *typed = o->scale_of;
     o->scale_of = NULL;
     if (!typed || ckpt_give(o, FACT_QK_SCALE, typed) || cli_set_number(&number, typed))
@@ -294,8 +295,8 @@ static int convert_run(struct request *r)
     return convert_report(r, c);
 }
 
-#define COMMAND_ROW(bit, id, kind, field, name, argument, least, most, help)                       \
-    {name, argument, CKPT_CLI_##kind, &o->field, least, most, help},
+#define COMMAND_ROW(bit, id, kind, field, group, name, argument, least, most, help)                \
+    {name, argument, CKPT_CLI_##kind, &o->field, least, most, help, group},
 
 int cmd_convert(int argc, char **argv)
 {
@@ -303,15 +304,15 @@ int cmd_convert(int argc, char **argv)
     struct ckpt_options *o = &r.source.options;
     const struct cli_option options[] = {
         {"--type", "TYPE", CLI_TEXT, &r.type_name, 0, 0,
-         "element type of the matrices; default keep"},
+         "element type of the matrices; default keep", IN_USED},
         {"--lora", "FILE[:SCALE]", CLI_MANY, &r.source.lora, 0, 0,
-         "merge an adapter: PEFT directory or GGUF; may be repeated"},
-        {"--dry-run", NULL, CLI_FLAG, &r.dry_run, 0, 0, "print the plan, write nothing"},
-        {"--json", NULL, CLI_FLAG, &r.json, 0, 0, "say what was written as a JSON object"},
+         "merge an adapter: PEFT directory or GGUF; may be repeated", IN_USED},
+        {"--dry-run", NULL, CLI_FLAG, &r.dry_run, 0, 0, "print the plan, write nothing", IN_USED},
+        {"--json", NULL, CLI_FLAG, &r.json, 0, 0, "say what was written as a JSON object", IN_USED},
         CKPT_OPTIONS(COMMAND_ROW){"--ask", NULL, CLI_FLAG, &r.ask, 0, 0,
-                                  "ask on the terminal for what the file does not say"},
+                                  "ask on the terminal for what the file does not say", IN_USED},
         {"--text", "FILE", CLI_TEXT, &r.text, 0, 0,
-         "compare the possible readings by their loss on it"},
+         "compare the possible readings by their loss on it", IN_FACTS},
     };
     const struct cli_command command = {
         "convert", "IN [OUT]", "Convert a checkpoint to a GGUF file.",

@@ -39,31 +39,32 @@ struct engine {
 #ifdef MGPT_NO_CONVERT
 #define ENGINE_OPT_MODEL(e)                                                                        \
     {                                                                                              \
-        "-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model: a GGUF file"                 \
+        "-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model: a GGUF file", IN_USED        \
     }
 #else
 /* Two rows: */
 #define ENGINE_OPT_MODEL(e)                                                                        \
-    {"-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model: GGUF, or what convert reads"},  \
+    {"-m, --model", "FILE", CLI_TEXT, &(e).path, 0, 0, "the model: GGUF, or what convert reads",   \
+     IN_USED},                                                                                     \
     {                                                                                              \
         "--lora", "FILE[:SCALE]", CLI_MANY, &(e).lora, 0, 0,                                       \
-            "apply an adapter (PEFT directory, GGUF); may be repeated"                             \
+            "apply an adapter (PEFT directory, GGUF); may be repeated", IN_MODEL                   \
     }
 #endif
 #define ENGINE_OPT_CTX(e)                                                                          \
     {                                                                                              \
         "-c, --ctx-size", "N", CLI_INT, &(e).n_ctx, 1, INT32_MAX,                                  \
-            "positions to use (default: the model's)"                                              \
+            "positions to use (default: the model's)", IN_SPEED                                    \
     }
 #define ENGINE_OPT_THREADS(e)                                                                      \
     {                                                                                              \
         "-t, --threads", "N", CLI_INT, &(e).n_threads, 1, CLI_MAX_THREADS,                         \
-            "threads (default: chosen); never changes the result"                                  \
+            "threads (default: chosen); never changes the result", IN_USED                         \
     }
 #define ENGINE_OPT_KV(e)                                                                           \
     {                                                                                              \
         "--kv", "TYPE", CLI_TEXT, &(e).kv, 0, 0,                                                   \
-            "keys and values in f32, f16 or q8_0 (default: chosen)"                                \
+            "keys and values in f32, f16 or q8_0 (default: chosen)", IN_SPEED                      \
     }
 /* Two rows: how the numbers are computed, which never changes the result. */
 #define ENGINE_OPT_ISA(e)                                                                          \
@@ -73,22 +74,23 @@ struct engine {
      &(e).isa,                                                                                     \
      0,                                                                                            \
      0,                                                                                            \
-     "instruction set (default: the best; --isa list shows them)"},                                \
+     "instruction set (default: the best; --isa list shows them)",                                 \
+     IN_SPEED},                                                                                    \
     {                                                                                              \
         "--no-fused", NULL, CLI_FLAG, &(e).no_fused, 0, 0,                                         \
-            "small models on the general path too; the same result, slower"                        \
+            "small models on the general path too; the same result, slower", IN_SPEED              \
     }
 
 #define ENGINE_OPT_FINITE(e)                                                                       \
     {                                                                                              \
         "--check-finite", NULL, CLI_FLAG, &(e).check_finite, 0, 0,                                 \
-            "stop at the first NaN or infinity inside, say where it is (exit 3); slow"             \
+            "stop at the first NaN or infinity inside, say where it is (exit 3); slow", IN_LOOK    \
     }
 
 #define ENGINE_OPT_STEER(e)                                                                        \
     {                                                                                              \
         "--steer", "FILE[:SCALE[:LAYER]]", CLI_TEXT, &(e).steer_spec, 0, 0,                        \
-            "add control vectors (GGUF, .npy) to the residual after each layer"                    \
+            "add control vectors (GGUF, .npy) to the residual after each layer", IN_MODEL          \
     }
 
 /* Takes the model from -m or, failing that, from the first operand, and stores the n_others

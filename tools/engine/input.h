@@ -17,13 +17,13 @@ struct input {
 /* Rows of an option table; in is a struct input. */
 #define INPUT_OPTIONS(in)                                                                          \
     {"-p, --prompt", "TEXT", CLI_TEXT, &(in).text, 0, 0,                                           \
-     "the text; the model's BOS is put in front where it wants that"},                             \
-    {"-f, --file", "FILE", CLI_TEXT, &(in).file, 0, 0, "read it from a file; - is stdin"},         \
+     "the text; the model's BOS is put in front where it wants that", IN_USED},                    \
+    {"-f, --file", "FILE", CLI_TEXT, &(in).file, 0, 0, "read it from a file; - is stdin", IN_USED},\
     {"-e, --escapes", NULL, CLI_FLAG, &(in).escapes, 0, 0,                                         \
-     "-p has escapes: \\n, \\t, \\xHH, \\u{HHHH}, \\\\"},                                           \
-    {"--ids", "LIST", CLI_TEXT, &(in).ids, 0, 0, "or the tokens: '26,0,13'"},                      \
+     "-p has escapes: \\n, \\t, \\xHH, \\u{HHHH}, \\\\", IN_TEXT},                                 \
+    {"--ids", "LIST", CLI_TEXT, &(in).ids, 0, 0, "or the tokens: '26,0,13'", IN_TEXT},             \
     {"--special", NULL, CLI_FLAG, &(in).special, 0, 0,                                             \
-     "read <|endoftext|> and other control tokens in the text as tokens"}
+     "read <|endoftext|> and other control tokens in the text as tokens", IN_TEXT}
 /* clang-format on */
 
 /* How many of -p, -f and --ids were given. */

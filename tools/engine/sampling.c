@@ -46,7 +46,7 @@ int sampling_begin(struct sampling *s, const struct cli_command *command)
         return cli_usage(command, "--rng-skip needs --rng python");
     if (s->typed_seed && !sampling_read_seed(s->typed_seed, &s->seed))
         return cli_usage(command, "-s, --seed: expected a whole number, found '%s'", s->typed_seed);
-#define SETTING_OR_USUAL(field, kind, name, key, argument, most, usual, help)                      \
+#define SETTING_OR_USUAL(field, kind, name, key, argument, most, usual, ...)                       \
     if (s->field >= 0)                                                                             \
         s->given |= 1U << ROW_##field;                                                             \
     else                                                                                           \

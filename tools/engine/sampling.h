@@ -15,16 +15,16 @@
 /* The settings of mgpt_sampler that are numbers from 0 on, one row each. From it follow the field of
  * struct sampling, the option of generate and repl, /set with its completion and messages, and the
  * key in session files. 0 must be without effect in mgpt_sampler: lab pages set what they show.
- * X(field, kind, name, key, argument, most, usual, help): `usual` where neither an option nor the model's author
- * (choose/author.h) says anything. */
+ * X(field, kind, name, key, argument, most, usual, group, help): `usual` where neither an option nor the model's author
+ * (choose/author.h) says anything; `group` of --help (cli.h). */
 #define SAMPLER_SETTINGS(X)                                                                        \
-    X(temperature, REAL, "temp", "temp", "T", 1e30, 0,                                             \
+    X(temperature, REAL, "temp", "temp", "T", 1e30, 0, IN_USED,                                    \
       "temperature; 0 always takes the likeliest token")                                           \
-    X(top_k, INT, "top-k", "top_k", "K", INT32_MAX, 0,                                             \
+    X(top_k, INT, "top-k", "top_k", "K", INT32_MAX, 0, IN_CHOICE,                                  \
       "choose among the K likeliest (default 0: all)")                                             \
-    X(top_p, REAL, "top-p", "top_p", "P", 1, 1,                                                    \
+    X(top_p, REAL, "top-p", "top_p", "P", 1, 1, IN_USED,                                           \
       "choose among the likeliest that make up P (default 1: all)")                                \
-    X(min_p, REAL, "min-p", "min_p", "P", 1, 0,                                                    \
+    X(min_p, REAL, "min-p", "min_p", "P", 1, 0, IN_CHOICE,                                         \
       "drop tokens under P times the likeliest (default 0: none)")
 /* clang-format on */
 
@@ -60,25 +60,25 @@ struct sampling {
 
 /* clang-format off */
 /* Rows of an option table, for a struct sampling *s. */
-#define SAMPLER_OPTION(field, kind, name, key, argument, most, usual, help)                        \
-    {"--" name, argument, CLI_##kind, &s->field, 0, most, help},
+#define SAMPLER_OPTION(field, kind, name, key, argument, most, usual, group, help)                 \
+    {"--" name, argument, CLI_##kind, &s->field, 0, most, help, group},
 #define EDIT_CLI_NUMBERS CLI_TEXT
 #define EDIT_CLI_TEXTS CLI_MANY
 #define EDIT_OPTION(id, kind, name, argument, help, ...)                                           \
-    {"--" name, argument, EDIT_CLI_##kind, &s->edits.id, 0, 0, help},
+    {"--" name, argument, EDIT_CLI_##kind, &s->edits.id, 0, 0, help, IN_CHOICE},
 #define SAMPLING_OPTIONS                                                                           \
     {"-s, --seed", "N", CLI_TEXT, &s->typed_seed, 0, 0,                                            \
-     "seed (default 0); the same gives the same bytes; -1: draw and print one"},          \
+     "seed (default 0); the same gives the same bytes; -1: draw and print one", IN_USED},          \
     SAMPLER_SETTINGS(SAMPLER_OPTION)                                                               \
     EDIT_SETTINGS(EDIT_OPTION)                                                                     \
     {"--json-schema", "FILE", CLI_TEXT, &s->schema, 0, 0,                                          \
-     "draw a JSON document of this schema: a --regex made of it"},                                 \
+     "draw a JSON document of this schema: a --regex made of it", IN_CHOICE},                      \
     {"--ignore-author", NULL, CLI_FLAG, &s->ignores_author, 0, 0,                                  \
-     "without the settings that the model's author gives in its file"},                            \
+     "without the settings that the model's author gives in its file", IN_CHOICE},                 \
     {"--rng", "NAME", CLI_TEXT, &s->rng, 0, 0,                                                     \
-     "random numbers: splitmix (default), python (CPython's random)"},                             \
+     "random numbers: splitmix (default), python (CPython's random)", IN_CHOICE},                  \
     {"--rng-skip", "N", CLI_U64, &s->skip, 0, SAMPLING_MAX_SKIP,                                   \
-     "with --rng python: skip N 32-bit words after seeding"}
+     "with --rng python: skip N 32-bit words after seeding", IN_CHOICE}
 /* clang-format on */
 
 /* Fills the sampler from the options. Returns an exit code. The struct must not move afterwards. */

@@ -195,8 +195,9 @@ int cmd_info(int argc, char **argv)
     int tensors = 0, json = 0;
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(e),
-        {"--tensors", NULL, CLI_FLAG, &tensors, 0, 0, "list the tensors: name, type, shape, bytes"},
-        {"--json", NULL, CLI_FLAG, &json, 0, 0, "one JSON object"},
+        {"--tensors", NULL, CLI_FLAG, &tensors, 0, 0, "list the tensors: name, type, shape, bytes",
+         IN_FEW},
+        {"--json", NULL, CLI_FLAG, &json, 0, 0, "one JSON object", IN_FEW},
         ENGINE_OPT_ISA(e),
     };
     const struct cli_command command =

@@ -113,14 +113,18 @@ int cmd_tokenize(int argc, char **argv)
     struct tokenize t = {.engine = {.vocab_only = 1}};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(t.engine),
-        {"-p, --prompt", "TEXT", CLI_TEXT, &t.text, 0, 0, "the text (with --decode: the ids)"},
-        {"-f, --file", "FILE", CLI_TEXT, &t.file, 0, 0, "read it from a file; - is stdin"},
-        {"--decode", NULL, CLI_FLAG, &t.decode, 0, 0, "ids, separated by spaces, back to text"},
-        {"--pieces", NULL, CLI_FLAG, &t.pieces, 0, 0, "one token a line: id, tab, text in quotes"},
-        {"--json", NULL, CLI_FLAG, &t.json, 0, 0, "ids and texts of the tokens as a JSON object"},
+        {"-p, --prompt", "TEXT", CLI_TEXT, &t.text, 0, 0, "the text (with --decode: the ids)",
+         IN_FEW},
+        {"-f, --file", "FILE", CLI_TEXT, &t.file, 0, 0, "read it from a file; - is stdin", IN_FEW},
+        {"--decode", NULL, CLI_FLAG, &t.decode, 0, 0, "ids, separated by spaces, back to text",
+         IN_FEW},
+        {"--pieces", NULL, CLI_FLAG, &t.pieces, 0, 0, "one token a line: id, tab, text in quotes",
+         IN_FEW},
+        {"--json", NULL, CLI_FLAG, &t.json, 0, 0, "ids and texts of the tokens as a JSON object",
+         IN_FEW},
         {"--special", NULL, CLI_FLAG, &t.special, 0, 0,
-         "read <|endoftext|> and other control tokens in the text as tokens"},
-        {"--no-bos", NULL, CLI_FLAG, &t.no_bos, 0, 0, "add neither BOS nor EOS"},
+         "read <|endoftext|> and other control tokens in the text as tokens", IN_FEW},
+        {"--no-bos", NULL, CLI_FLAG, &t.no_bos, 0, 0, "add neither BOS nor EOS", IN_FEW},
     };
     const struct cli_command command =
         CLI_COMMAND("tokenize", "[MODEL]", "Text to token ids, on one line, and back.", notes,

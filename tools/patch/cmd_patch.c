@@ -60,10 +60,8 @@ static const char notes[] =
     "with\n"
     "signs at random sum up to at least as much (all signs of up to 12 pairs, else 4,096). Prompts "
     "of\n"
-    "different lengths need --positions that all have, such as -1. --json: stderr, p, pairs; "
-    "--npz: "
-    "z.stderr,\n"
-    "z.p, and clean and corrupt of each pair.\n\n"
+    "different lengths need --positions that all have, such as -1. --json: stderr, p, pairs;\n"
+    "--npz: z.stderr, z.p, and clean and corrupt of each pair.\n\n"
     "examples:\n"
     "  mgpt patch gpt2.gguf --clean 'When Mary and John went to the store, John gave a drink to'\n"
     "    --corrupt 'When Mary and John went to the store, Mary gave a drink to'\n"
@@ -306,39 +304,40 @@ int cmd_patch(int argc, char **argv)
     struct patch_run p = {.engine.kv = "f32"};
     const struct cli_option options[] = {
         ENGINE_OPT_MODEL(p.engine),
-        {"--clean", "TEXT", CLI_TEXT, &p.inputs[RUN_CLEAN].text, 0, 0, "the prompt"},
+        {"--clean", "TEXT", CLI_TEXT, &p.inputs[RUN_CLEAN].text, 0, 0, "the prompt", IN_USED},
         {"--corrupt", "TEXT", CLI_TEXT, &p.inputs[RUN_CORRUPT].text, 0, 0,
-         "one of the same length that differs in what matters"},
+         "one of the same length that differs in what matters", IN_USED},
         {"--clean-file", "FILE", CLI_TEXT, &p.pairs.files[RUN_CLEAN], 0, 0,
-         "many prompts, one a line: means over all pairs"},
+         "many prompts, one a line: means over all pairs", IN_TEXT},
         {"--corrupt-file", "FILE", CLI_TEXT, &p.pairs.files[RUN_CORRUPT], 0, 0,
-         "the other prompt of each, in the same order"},
+         "the other prompt of each, in the same order", IN_TEXT},
         {"--metric-file", "FILE", CLI_TEXT, &p.pairs.files[N_RUNS], 0, 0,
-         "a metric for each pair, in place of --metric"},
-        {"--metric", "M", CLI_TEXT, &p.experiment.metric.text, 0, 0,
-         "'A - B', logprob:TOKEN or kl"},
+         "a metric for each pair, in place of --metric", IN_TEXT},
+        {"--metric", "M", CLI_TEXT, &p.experiment.metric.text, 0, 0, "'A - B', logprob:TOKEN or kl",
+         IN_USED},
         {"--over", "POINTS", CLI_TEXT, &p.experiment.request.over, 0, 0,
-         "where values are changed (default resid_pre)"},
+         "where values are changed (default resid_pre)", IN_USED},
         {"--layers", "LIST", CLI_TEXT, &p.experiment.request.layers, 0, 0,
-         "such as 0-3,7,-1 (default: all)"},
+         "such as 0-3,7,-1 (default: all)", IN_WHERE},
         {"--heads", "LIST", CLI_TEXT, &p.experiment.request.heads, 0, 0,
-         "of z, pattern, q; KV heads of k, v (default: all)"},
+         "of z, pattern, q; KV heads of k, v (default: all)", IN_WHERE},
         {"--positions", "LIST", CLI_TEXT, &p.experiment.request.positions, 0, 0,
-         "of tokens (default: all)"},
+         "of tokens (default: all)", IN_WHERE},
         {"--mode", "MODE", CLI_TEXT, &p.experiment.request.mode, 0, 0,
-         "patch (default), zero, mean or scale:X"},
+         "patch (default), zero, mean or scale:X", IN_WHERE},
         {"--into", "RUN", CLI_TEXT, &p.into, 0, 0,
-         "the run that is changed: corrupt (default with patch) or clean"},
+         "the run that is changed: corrupt (default with patch) or clean", IN_WHERE},
         {"--why", NULL, CLI_FLAG, &p.experiment.request.why, 0, 0,
-         "what each token, segment, head, key and value contributes"},
+         "what each token, segment, head, key and value contributes", IN_USED},
         {"--segments", "N", CLI_TEXT, &p.experiment.segments, 0, 0,
-         "of --why: how many, at most 12, or where they begin: 1,4,9"},
-        {"--json", NULL, CLI_FLAG, &p.json, 0, 0, "one JSON object"},
-        {"--npz", "FILE", CLI_TEXT, &p.npz, 0, 0, "arrays for NumPy instead"},
-        {"--html", "FILE", CLI_TEXT, &p.html, 0, 0, "a page for a browser instead"},
+         "of --why: how many, at most 12, or where they begin: 1,4,9", IN_WHERE},
+        {"--json", NULL, CLI_FLAG, &p.json, 0, 0, "one JSON object", IN_USED},
+        {"--npz", "FILE", CLI_TEXT, &p.npz, 0, 0, "arrays for NumPy instead", IN_OUTPUT},
+        {"--html", "FILE", CLI_TEXT, &p.html, 0, 0, "a page for a browser instead", IN_USED},
         {"--screen", "KIND", CLI_TEXT, &p.screen_name, 0, 0,
-         "pictures in truecolor, 256 or plain (default: what the terminal can)"},
-        {"--width", "N", CLI_INT, &p.width, 20, 1000, "columns (default: the terminal's)"},
+         "pictures in truecolor, 256 or plain (default: what the terminal can)", IN_OUTPUT},
+        {"--width", "N", CLI_INT, &p.width, 20, 1000, "columns (default: the terminal's)",
+         IN_OUTPUT},
         ENGINE_OPT_CTX(p.engine),
         ENGINE_OPT_THREADS(p.engine),
         ENGINE_OPT_KV(p.engine),

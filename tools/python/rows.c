@@ -12,10 +12,10 @@
 #define TYPE_REAL "float"
 #define WHOLE_INT "True"
 #define WHOLE_REAL "False"
-#define SETTING_ROW(field, kind, name, key, argument, most, usual, help)                           \
+#define SETTING_ROW(field, kind, name, key, argument, most, usual, ...)                            \
     printf("    \"%s\": Setting(\"--%s\", 0, %.17g, %s, %.17g),\n", #field, name, (double)(most),  \
            WHOLE_##kind, (double)(usual));
-#define SETTING_HELP(field, kind, name, key, argument, most, usual, help)                          \
+#define SETTING_HELP(field, kind, name, key, argument, most, usual, group, help)                   \
     puts("    " #field ": " help);
 #define SETTING_TYPE(field, kind, ...) puts("    " #field ": " TYPE_##kind);
 

@@ -130,13 +130,13 @@ int cmd_repl(int argc, char **argv)
         ENGINE_OPT_STEER(r.engine),
         ENGINE_OPT_FINITE(r.engine),
         {"--screen", "KIND", CLI_TEXT, &r.screen_mode, 0, 0,
-         "truecolor, 256, plain (default: what there is), or full: all at once"},
+         "truecolor, 256, plain (default: what there is), or full: all at once", IN_LOOK},
         {"--width", "N", CLI_INT, &r.width, 20, 1000,
-         "columns of pictures (default: the terminal's)"},
+         "columns of pictures (default: the terminal's)", IN_LOOK},
         {"--chat-file", "FILE", CLI_TEXT, &chat_file, 0, 0,
-         "begin with a conversation: JSON messages, by the model's template"},
+         "begin with a conversation: JSON messages, by the model's template", IN_TEXT},
         {"--history", "FILE", CLI_TEXT, &history, 0, 0,
-         "in a terminal: keep the lines typed in a file, its own (default: none)"},
+         "in a terminal: keep the lines typed in a file, its own (default: none)", IN_LOOK},
     };
     const struct cli_command command =
         CLI_COMMAND("repl", "[MODEL]", "Step through a model: one Enter, one token.", notes, exits,

@@ -6,10 +6,11 @@
 #define INITIAL_TEXT(field, least)
 #define INITIAL_CHOICE(field, least)
 #define INITIAL_FLAG(field, least)
-#define INITIAL(bit, id, kind, field, name, argument, least, ...) INITIAL_##kind(field, least)
+#define INITIAL(bit, id, kind, field, group, name, argument, least, ...)                           \
+    INITIAL_##kind(field, least)
 const struct ckpt_options ckpt_no_options = {CKPT_OPTIONS(INITIAL).given = 0};
 
-#define ROW(bit, id, kind, field, name, argument, least, most, help)                               \
+#define ROW(bit, id, kind, field, group, name, argument, least, most, help)                        \
     {OPT_##id, CKPT_##kind, offsetof(struct ckpt_options, field), name, argument, least, most},
 const struct ckpt_option_row ckpt_option_rows[] = {CKPT_OPTIONS(ROW)};
 const size_t ckpt_n_option_rows = sizeof ckpt_option_rows / sizeof *ckpt_option_rows;

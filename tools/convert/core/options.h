@@ -12,51 +12,61 @@
 #include <stddef.h>
 
 /* clang-format off */
-/* X(bit, ID, kind, field, name, argument, least, most, help), in the order of --help. Inputs of the
- * fuzzer hold the bits. Kinds: INT and REAL (`field` is below `least` until it is given), TEXT,
+/* X(bit, ID, kind, field, group, name, argument, least, most, help), in the order that they have in a group
+ * of --help (cli.h). Inputs of the fuzzer hold the bits. Kinds: INT and REAL (`field` is below `least` until it is given), TEXT,
  * CHOICE (one of the answers of a question in questions.c), FLAG. */
 #define CKPT_OPTIONS(X)                                                                            \
-    X(11, TOKENIZER, TEXT, tokenizer, "--tokenizer", "FILE", 0, 0,                                 \
+    X(11, TOKENIZER, TEXT, tokenizer, IN_USED, "--tokenizer", "FILE", 0, 0,                        \
       "vocabulary; default: the format's own file next to IN")                                     \
-    X(12, NO_TOKENIZER, FLAG, no_tokenizer, "--no-tokenizer", NULL, 0, 0, "write no vocabulary")   \
-    X(10, CHARS, TEXT, chars, "--chars", "FILE", 0, 0,                                             \
+    X(12, NO_TOKENIZER, FLAG, no_tokenizer, IN_VOCAB, "--no-tokenizer", NULL, 0, 0,                \
+      "write no vocabulary")                                                                       \
+    X(10, CHARS, TEXT, chars, IN_USED, "--chars", "FILE", 0, 0,                                    \
       "the characters in order, or the training text")                                             \
-    X(0, HEADS, INT, n_head, "--heads", "N", 1, INT32_MAX, "attention heads")                      \
-    X(7, BOS, INT, bos, "--bos", "ID", 0, INT32_MAX, "id of BOS")                                  \
-    X(5, ACTIVATION, TEXT, activation, "--activation", "NAME", 0, 0, "one of" ACTIVATION_NAMES)    \
-    X(6, EPS, REAL, eps, "--eps", "X", 0, 1, "epsilon of the norms")                               \
-    X(13, ROPE, REAL, rope_base, "--rope", "BASE", 1, 1e12, "base of the rotation")             \
-    X(14, SOFTCAP, REAL, softcap, "--softcap", "X", 0, 1e6, "soft limit of the logits; 0: none")   \
-    X(15, QK_SCALE, TEXT, scale_of, "--qk-scale", "HOW", 0, 0,                                     \
+    X(0, HEADS, INT, n_head, IN_USED, "--heads", "N", 1, INT32_MAX, "attention heads")             \
+    X(7, BOS, INT, bos, IN_VOCAB, "--bos", "ID", 0, INT32_MAX, "id of BOS")                        \
+    X(5, ACTIVATION, TEXT, activation, IN_FACTS, "--activation", "NAME", 0, 0,                     \
+      "one of" ACTIVATION_NAMES)                                                                   \
+    X(6, EPS, REAL, eps, IN_FACTS, "--eps", "X", 0, 1, "epsilon of the norms")                     \
+    X(13, ROPE, REAL, rope_base, IN_FACTS, "--rope", "BASE", 1, 1e12, "base of the rotation")      \
+    X(14, SOFTCAP, REAL, softcap, IN_FACTS, "--softcap", "X", 0, 1e6,                              \
+      "soft limit of the logits; 0: none")                                                         \
+    X(15, QK_SCALE, TEXT, scale_of, IN_FACTS, "--qk-scale", "HOW", 0, 0,                           \
       "scores by head or embd, or a factor of q and k")                                            \
-    X(29, PRE_NORM, FLAG, pre_norm, "--pre-norm", NULL, 0, 0, "norms before the branches")         \
-    X(21, POST_NORM, FLAG, post_norm, "--post-norm", NULL, 0, 0, "norms after the sums")           \
-    X(22, NORM, CHOICE, norm, "--norm", "layer|rms", 0, 0, "kind of norms without biases")         \
-    X(24, EMBEDDING_SCALE, CHOICE, embedding_scale, "--embedding-scale", "none|root", 0, 0,        \
+    X(29, PRE_NORM, FLAG, pre_norm, IN_FACTS, "--pre-norm", NULL, 0, 0,                            \
+      "norms before the branches")                                                                 \
+    X(21, POST_NORM, FLAG, post_norm, IN_FACTS, "--post-norm", NULL, 0, 0, "norms after the sums") \
+    X(22, NORM, CHOICE, norm, IN_FACTS, "--norm", "layer|rms", 0, 0,                               \
+      "kind of norms without biases")                                                              \
+    X(24, EMBEDDING_SCALE, CHOICE, embedding_scale, IN_FACTS, "--embedding-scale", "none|root", 0, 0,\
       "factor of the embedding: none, or the root of its width")                                   \
-    X(26, QKV, CHOICE, qkv, "--qkv", "blocks|heads", 0, 0,                                         \
+    X(26, QKV, CHOICE, qkv, IN_FACTS, "--qkv", "blocks|heads", 0, 0,                               \
       "order of the rows in one matrix of q, k and v")                                             \
-    X(27, BARE, CHOICE, bare, "--bare", "out-in|in-out", 0, 0, "matrices outside modules")         \
-    X(28, GATE, CHOICE, gate, "--gate", "first|second", 0, 0,                                      \
+    X(27, BARE, CHOICE, bare, IN_FACTS, "--bare", "out-in|in-out", 0, 0,                           \
+      "matrices outside modules")                                                                  \
+    X(28, GATE, CHOICE, gate, IN_FACTS, "--gate", "first|second", 0, 0,                            \
       "the gate of two matrices, by name")                                                         \
-    X(23, CAUSAL, FLAG, causal, "--causal", NULL, 0, 0, "attention was trained with a causal mask")\
-    X(25, ASSUME, TEXT, assume, "--assume", "PROGRAM", 0, 0,                                       \
+    X(23, CAUSAL, FLAG, causal, IN_FACTS, "--causal", NULL, 0, 0,                                  \
+      "attention was trained with a causal mask")                                                  \
+    X(25, ASSUME, TEXT, assume, IN_USED, "--assume", "PROGRAM", 0, 0,                              \
       "what the file does not say is as in this program")                                          \
-    X(16, WINDOW, INT, window, "--window", "N", 1, INT32_MAX, "keys that short layers see")        \
-    X(17, EMBEDDING_NORM, FLAG, embedding_norm, "--embedding-norm", NULL, 0, 0,                    \
+    X(16, WINDOW, INT, window, IN_FACTS, "--window", "N", 1, INT32_MAX,                            \
+      "keys that short layers see")                                                                \
+    X(17, EMBEDDING_NORM, FLAG, embedding_norm, IN_FACTS, "--embedding-norm", NULL, 0, 0,          \
       "a norm after the embedding")                                                                \
-    X(8, NO_EMBEDDING_NORM, FLAG, no_embedding_norm, "--no-embedding-norm", NULL, 0, 0,            \
+    X(8, NO_EMBEDDING_NORM, FLAG, no_embedding_norm, IN_FACTS, "--no-embedding-norm", NULL, 0, 0,  \
       "no norm after the embedding")                                                               \
-    X(9, FINAL_NORM, FLAG, final_norm, "--final-norm", NULL, 0, 0, "a norm before the head")       \
-    X(18, POSITIONS, TEXT, positions, "--positions", "HOW", 0, 0,                                  \
+    X(9, FINAL_NORM, FLAG, final_norm, IN_FACTS, "--final-norm", NULL, 0, 0,                       \
+      "a norm before the head")                                                                    \
+    X(18, POSITIONS, TEXT, positions, IN_FACTS, "--positions", "HOW", 0, 0,                        \
       "without wpe: half, adjacent (rotation), sinusoidal, none")                                  \
-    X(19, RAW, TEXT, raw, "--raw", "TYPE", 0, 0, "bare numbers: f32, f64 or f16")                  \
-    X(20, HEAD_LAST, FLAG, head_last, "--head-last", NULL, 0, 0,                                   \
+    X(19, RAW, TEXT, raw, IN_LIST, "--raw", "TYPE", 0, 0, "bare numbers: f32, f64 or f16")         \
+    X(20, HEAD_LAST, FLAG, head_last, IN_LIST, "--head-last", NULL, 0, 0,                          \
       "parameter list: lm_head follows the layers")                                                \
-    X(1, VOCAB_SIZE, INT, n_vocab, "--vocab-size", "N", 1, INT32_MAX, "parameter list: tokens")    \
-    X(2, EMBD, INT, n_embd, "--embd", "N", 1, INT32_MAX, "parameter list: width")                  \
-    X(3, LAYERS, INT, n_layer, "--layers", "N", 0, 1024, "parameter list: layers")                 \
-    X(4, CONTEXT, INT, n_ctx, "--context", "N", 1, INT32_MAX,                                      \
+    X(1, VOCAB_SIZE, INT, n_vocab, IN_LIST, "--vocab-size", "N", 1, INT32_MAX,                     \
+      "parameter list: tokens")                                                                    \
+    X(2, EMBD, INT, n_embd, IN_LIST, "--embd", "N", 1, INT32_MAX, "parameter list: width")         \
+    X(3, LAYERS, INT, n_layer, IN_LIST, "--layers", "N", 0, 1024, "parameter list: layers")        \
+    X(4, CONTEXT, INT, n_ctx, IN_LIST, "--context", "N", 1, INT32_MAX,                             \
       "positions: of a parameter list, or with LongRoPE")
 /* clang-format on */
 
