@@ -49,9 +49,10 @@ FAULTS = [
     ('  tied yes', 0, 'tied: nothing follows it, found "yes"'),
     ('  arch', 0, 'arch: expected 1 words, found 0'),
     ('  rope 10000 1 rope_theta', 0, 'rope: expected 1 or 2 or 4 words, found 3'),
+    ('b like a; models', 0, 'models: expected what people call them'),
     ('b like a\n\n# a comment\nc', 3, 'c has no arch, and no type is like it'),
     ('b wraps c; skips vision.', 0, 'wraps c: there is no type of this name above'),
-    ('b wraps a; skip vision.', 0, 'expected NAMES wraps TYPE; [tied;] skips WORDS'),
+    ('b wraps a; skip vision.', 0, 'expected NAMES wraps TYPE; [models NAMES;] [tied;] skips WORDS'),
     ('b wraps a; tied; skips v. w. x. y. z.', 0, 'skips: expected at most 4 words, found 5'),
     ('b; arch llama\nc like a', 0, 'b has no "activation"'),
 ]

@@ -50,13 +50,13 @@ def cut_declarations(files):
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names, text of whole runs; the plan had 52,000
 BUDGET = (
     ('src', ('src/', 'include/'), 29600),
-    ('convert', ('tools/convert/',), 25500),
+    ('convert', ('tools/convert/',), 25600),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 14700),
     ('repl', ('tools/repl/',), 8350),
     ('suite', ('tools/suite/',), 3010),
     ('release', ('tools/release/',), 1000),
-    ('rest of tools', ('tools/',), 38180),
+    ('rest of tools', ('tools/',), 38350),
     ('tests', ('tests/',), 78500),
 )
 

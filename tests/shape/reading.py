@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Numbers of lines that the documents state are true to within 5 %: the blocks of README.md's map, which has every folder
-of tools, and the lists of files to read in tests/README.md."""
+of tools, and the lists of files to read in tests/README.md. README.md is easy to read: its sentences have at most 14 words in
+the mean, each table has a heading for every column."""
 import os
 import pathlib
 import re
@@ -45,6 +46,28 @@ def lists():
         yield 'tests/README.md: ' + m[1], m[2], list(paths(re.findall(r'`([^`]+)`', m[3]), ROOT))
 
 
+def sentence_lengths(text):
+    """Words of each sentence outside code, tables and headings."""
+    text = re.sub(r'```.*?```', '', text, flags=re.S)
+    lines = [line for line in text.splitlines() if not line.startswith(('|', '#', '!', '<'))]
+    text = re.sub(r'`[^`]*`', 'Code', re.sub(r'\[([^]]*)\]\([^)]*\)', r'\1', '\n'.join(lines)))
+    for part in re.split(r'\n\s*\n|\n(?=- )', text):
+        for sentence in re.split(r'(?<=[.!?:])\s+(?=[A-Z*"(])', ' '.join(part.split())):
+            if sentence:
+                yield len(re.findall(r"[\w'./%-]+", sentence))
+
+
+def ease():
+    """What is hard to read in README.md."""
+    text = (ROOT / 'README.md').read_text(encoding='utf-8')
+    lengths = list(sentence_lengths(text))
+    if len(lengths) < 60 or sum(lengths) > 14 * len(lengths):
+        yield '%d sentences of %.1f words in the mean, expected at most 14' % (len(lengths), sum(lengths) / len(lengths))
+    for heading in re.findall(r'^(\|.*)\n\| ?---', text, re.M):
+        if not all(cell.strip() for cell in heading.strip('|').split('|')):
+            yield 'a column without a heading: ' + heading
+
+
 def main():
     bad, rows = 0, [*blocks(), *lists()]
     for what, stated, files in rows:
@@ -56,6 +79,9 @@ def main():
     missing = [p.name for p in sorted((ROOT / 'tools').iterdir()) if p.is_dir() and p not in named and p.name[0] not in '._']
     bad += bool(missing)
     print(*['not ok README.md: the map has not', *missing] if missing else ["ok README.md: the map has all folders of tools"])
+    hard = list(ease())
+    bad += bool(hard)
+    print(*['not ok README.md: ' + line for line in hard] or ['ok README.md: sentences and headings of tables'], sep='\n')
     if len(rows) != 8:
         print('not ok: %d numbers, expected 3 blocks and 5 lists' % len(rows))
     return bad > 0 or len(rows) != 8

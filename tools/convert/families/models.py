@@ -34,7 +34,7 @@ KEYS = ('n_embd', 'n_layer', 'n_head', 'n_head_kv', 'head_dim', 'n_ff', 'n_ctx',
 DEFAULTS = (*KEYS, 'n_vocab')  # columns of hf_reads.txt
 SWITCHES = ('tied', 'untied', 'windowed', 'partial_rope', 'states_head_dim', 'experts')
 VALUES = ('arch', 'program', 'activation', 'head', 'layers', 'knows', 'full_every', 'window', 'order', 'put')
-OWN = ('ignores', 'class', 'own_class', 'spelled')  # not of types that are like it
+OWN = ('ignores', 'class', 'own_class', 'spelled', 'models')  # not of types that are like it
 WINDOWS = ('one', 'layers', 'layers_or_one', 'used', 'all')
 # How many words follow: of "read KIND", and whether there may be more.
 STEPS = {'on': (1, True), 'off': (1, True), 'has': (1, False), 'is': (2, False), 'in': (1, False), 'set': (2, False),
@@ -43,7 +43,7 @@ STEPS = {'on': (1, True), 'off': (1, True), 'has': (1, False), 'is': (2, False),
          'nothing': (0, False)}
 
 
-WRAPPERS = []  # [name, type of the text part in C, tied, first words of the other parts' tensors]
+WRAPPERS = []  # [name, type of the text part in C, tied, first words of the other parts' tensors, what people call them]
 
 
 class Fault(Exception):
@@ -165,6 +165,9 @@ def add_statement(t, types, words, line):
         add_bias(t, rest, line)
     elif verb == 'drop':
         add_drop(t, rest)
+    elif verb == 'models':
+        expect(rest, 'models: expected what people call them')
+        t.values[verb] = rest
     elif verb in VALUES + OWN + ('rope', 'norms', 'prefixes'):
         many = {'rope': (1, 2, 4), 'norms': (1, 2), 'prefixes': range(1, 9), 'spelled': range(1, 9)}.get(verb, (1,))
         known = {'order': ORDERS, 'norms': NORMS}.get(verb)
@@ -181,13 +184,13 @@ def add_statement(t, types, words, line):
 
 
 def add_wrappers(types, line):
-    """NAMES wraps TYPE; [tied;] skips WORDS."""
-    found = re.fullmatch(r'(\S[^;]*) wraps (\S+);( tied;)? skips (\S.*)', line.split('#')[0].rstrip())
-    expect(found, 'expected NAMES wraps TYPE; [tied;] skips WORDS')
-    names, like, tied, words = found[1].split(), found[2], found[3], found[4].split()
+    """NAMES wraps TYPE; [models NAMES;] [tied;] skips WORDS."""
+    found = re.fullmatch(r'(\S[^;]*) wraps (\S+);( models [^;]+;)?( tied;)? skips (\S.*)', line.split('#')[0].rstrip())
+    expect(found, 'expected NAMES wraps TYPE; [models NAMES;] [tied;] skips WORDS')
+    names, like, tied, words = found[1].split(), found[2], found[4], found[5].split()
     expect(like == '-' or like in types, 'wraps %s: there is no type of this name above', like)
     expect(len(words) <= 4, 'skips: expected at most 4 words, found %d', len(words))
-    WRAPPERS.extend((name, 'NULL' if like == '-' else text(like), int(bool(tied)), words) for name in names)
+    WRAPPERS.extend((name, 'NULL' if like == '-' else text(like), int(bool(tied)), words, (found[3] or '')[8:-1]) for name in names)
 
 
 def finish(t):
@@ -379,7 +382,7 @@ def main():
     classes = dict(line.split(' ', 1) for line in sections['types'])
     rows = [family_of(t, classes, out) for t in made(parse(sys.argv[1]))]
     out += ['static const struct hf_family families[] = {', *rows, '};', 'static const struct hf_wrapper wrappers[] = {']
-    out += ['    {%s, %s, %d, {%s}},' % (text(name), like, tied, ', '.join(map(text, words))) for name, like, tied, words in WRAPPERS]
+    out += ['    {%s, %s, %d, {%s}},' % (text(name), like, tied, ', '.join(map(text, words))) for name, like, tied, words, _ in WRAPPERS]
     print(*out, '};', sep='\n')
 
 
