@@ -19,10 +19,14 @@ check "ninja all and install build no test" eval '! grep -nE "tests?/|fuzz|-prer
 
 /usr/bin/meson install -C "$build" --no-rebuild --destdir "$dir/root" >"$dir/log" 2>&1 || { cat "$dir/log"; exit 1; }
 (cd "$dir/root" && find . ! -type d) | sed 's|.*/||; /^mgpt-.*\.1$/d' | LC_ALL=C sort >"$dir/got"
-printf '%s\n' _mgpt libmgpt.a libmgpt.so libmgpt.so.0 libmgpt.so.0.2.0 mgpt mgpt mgpt.1 mgpt.fish mgpt.h mgpt.pc \
+version=$(sed -n "s/^  version: '\(.*\)',/\1/p" "$MGPT_SOURCE_ROOT/meson.build")
+printf '%s\n' _mgpt libmgpt.a libmgpt.so libmgpt.so.0 "libmgpt.so.$version" mgpt mgpt mgpt.1 mgpt.fish mgpt.h mgpt.pc \
     mgptConfig.cmake mgptConfigVersion.cmake >"$dir/want"
 check "these files and a man page for each command are installed" diff "$dir/want" "$dir/got"
 
+check "the program and the man pages have the version of meson.build" eval '
+    [ "$("$build/tools/mgpt" --version)" = "mgpt $version" ] &&
+    grep -q "^.TH MGPT 1 .* \"mgpt $version\"$" "$(find "$dir/root" -name mgpt.1)"'
 pc=$(dirname "$(find "$dir/root" -name mgpt.pc)")
 export PKG_CONFIG_LIBDIR="$pc" PKG_CONFIG_SYSROOT_DIR="$dir/root"
 check "--cflags needs no other .pc file" eval 'pkg-config --cflags mgpt | grep -q -- "-I.*/include"'

@@ -3,7 +3,7 @@
 usage: pages.py MGPT CHANGELOG.md OUTPUT_FOLDER
 
 OUTPUT_FOLDER gets man1/mgpt.1 and man1/mgpt-COMMAND.1. A line of help that has another form than cli_options.c and
-main.c print ends the program. The version and the date of the pages are those of the first heading of CHANGELOG.md.
+main.c print ends the program. The date of the pages is that of the version's heading in CHANGELOG.md.
 """
 import collections
 import itertools
@@ -116,7 +116,9 @@ def main_page(text, commands):
 def main():
     mgpt, changes, folder = sys.argv[1:]
     text, commands = read_commands(os.path.abspath(mgpt))
-    version, date = re.search(r'^## (\S+) \((\S+)\)', pathlib.Path(changes).read_text(encoding='utf-8'), re.M).groups()
+    version = help_of(os.path.abspath(mgpt), '--version').split()[1]
+    dates = dict(re.findall(r'^## (\S+) \((\S+)\)', pathlib.Path(changes).read_text(encoding='utf-8'), re.M))
+    date = dates.get(version) or fail('CHANGELOG.md has no heading "## %s (DATE)"' % version)
     pages = {'mgpt': main_page(text, commands), **{'mgpt-' + c.name: command_page(c) for c in commands}}
     os.makedirs(os.path.join(folder, 'man1'), exist_ok=True)
     for name, content in pages.items():
