@@ -18,6 +18,7 @@ from .cache import Cache
 from .check import CheckResult, check
 from .choice import Choice
 from .circuits import Circuit
+from .factored import FactoredMatrix
 from .generate import Piece, Sampler
 from .hooks import Hook
 from .model import Decoder, Model
@@ -28,5 +29,5 @@ from .steering import Steering
 
 __version__: str = lib.mgpt_version().decode()
 __all__ = ["EARG", "EFILE", "EFULL", "EIO", "EMEM", "ESTOP", "ETEXT", "ROLES", "Attribution", "Cache", "CheckResult", "Choice", "Circuit", "Decoder",
-           "Error", "Grid", "HeadScores", "Hook", "Info", "Lens", "MaxText", "Model", "Patched", "Piece", "Sampler", "Score", "Session", "Steering",
+           "Error", "FactoredMatrix", "Grid", "HeadScores", "Hook", "Info", "Lens", "MaxText", "Model", "Patched", "Piece", "Sampler", "Score", "Session", "Steering",
            "check", "schema_regex", "step_many"]

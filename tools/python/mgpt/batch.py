@@ -1,20 +1,22 @@
 """Runs of one or more rows of tokens with hooks and with values kept.
 
-The rows of a batch run by themselves, each with the bits that it has alone. Where hooks are given each row has a thread,
-and the rows wait for each other at a hook: it gets [rows, T, ...], once, in the thread of the caller.
+Each row of a batch has the bits that it has alone. Without hooks the rows share passes over the weights. With hooks each row
+has a thread, and the rows wait for each other at a hook: it gets [rows, T, ...], once, in the thread of the caller.
 """
 
 from __future__ import annotations
 
 import queue
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from threading import Thread
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from ._lib import lib
+from ._interrupt import run
+from ._lib import CRun, Error, lib
 from .hooks import Floats, HookRow, Key, Names, Tap, choose
 
 if TYPE_CHECKING:
@@ -37,23 +39,38 @@ def run_rows(model: Model, rows: Sequence[Ints], hooks: Iterable[HookRow], names
     """Runs rows of equal length from position 0 with hooks; keeps the values that `names` chooses and logits."""
     n, hooks = len(rows[0]), list(hooks)
     keep = [*choose(model, names), model._all_hooks()["logits"]]
-    together = bool(hooks) and len(rows) > 1
-    taps = [(RowTap if together else Tap)(model, hooks, keep, n) for _ in rows]
-
-    def session() -> SessionHandle:
-        return model.session(kv="f32", chunk=min(n, 4096), threads=int(together), steer=steer)._open()
-
-    if together:
-        _run_together(cast("list[RowTap]", taps), [session() for _ in rows], rows)
+    meet = bool(hooks) and len(rows) > 1
+    taps = [(RowTap if meet else Tap)(model, hooks, keep, n) for _ in rows]
+    chunk = min(n if hooks else n * len(rows), 4096)
+    handles = [model.session(kv="f32", chunk=chunk, threads=int(meet), steer=steer)._open() for _ in rows]
+    if meet:
+        _run_together(cast("list[RowTap]", taps), handles, rows)
+    elif len(rows) > 1:
+        _run_plain(taps, handles, rows, n * len(rows) * model.info.bytes_per_token)
     else:
-        for tap, row in zip(taps, rows, strict=True):
-            handle = session()
-            with handle:
-                tap.run(handle, row)
+        with handles[0]:
+            taps[0].run(handles[0], rows[0])
     if len(taps) == 1:
         return Run(taps[0].store, model._labels(rows[0]))
     return Run({name: np.concatenate([tap.store.pop(name) for tap in taps]) for name in list(taps[0].store)},
                model._labels(rows[0]))
+
+
+def _run_plain(taps: list[Tap], handles: list[SessionHandle], rows: Sequence[Ints], work: int) -> None:
+    """All rows in common passes; no value is changed."""
+    runs = (CRun * len(rows))()
+    with ExitStack() as stack:
+        for one, tap, handle, row in zip(runs, taps, handles, rows, strict=True):
+            one.session, one.tokens, one.n = stack.enter_context(handle), row.ctypes.data, len(row)
+            stack.callback(handle.watch)
+            tap.watch(handle)
+        try:
+            while run(handles, "mgpt_feed_many", runs, len(runs), work=work, hooks=True):
+                work = 0  # the next signal does not stop it
+        except Error:
+            for failed in filter(None, [tap.end() for tap in taps]):
+                raise failed from None
+            raise
 
 
 class Ended(Exception):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes as c
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
@@ -17,6 +17,9 @@ import numpy.typing as npt
 
 from ._lib import EIO, Error, lib
 from ._ranges import near, shown
+from .factored import FactoredMatrix
+from .parameters import Block, Part, parameters
+from .score import WINDOW_TEXTS, logits_of_rows
 
 if TYPE_CHECKING:
     from .model import Model
@@ -66,6 +69,7 @@ class Conventions:
     """What Model has by other names."""
 
     _special = False  # whether control tokens in a text are read as such
+    _use_attn_result = False
 
     @classmethod
     def from_pretrained(cls: type[M], path: str | os.PathLike[str], **options: Any) -> M:
@@ -167,7 +171,8 @@ class Conventions:
             raise ValueError(f"return_type: expected 'logits', 'loss', 'both' or None, found {shown(return_type)}"
                              f"{near(return_type, ('logits', 'loss', 'both'))}")
         m, rows = self._own(), self._prompts(text, prepend_bos)
-        logits = np.stack([m.logits(row, kv="f32") for row in rows])
+        first = m.session(kv="f32")
+        logits = logits_of_rows([first, *(first.fork() for _ in rows[1:WINDOW_TEXTS])], rows)
         return self._returned(text, rows, logits, return_type, loss_per_token, prepend_bos)
 
     def _returned(self, text: Prompts, rows: Ints, logits: Floats, return_type: str | None, per_token: bool,
@@ -314,3 +319,68 @@ class Conventions:
     def b_out(self) -> Floats:
         """[n_layers, d_model]"""
         return self._stack("W_down", self._own().info.n_embd)
+
+    # ---- parts ----
+
+    @property
+    def blocks(self) -> list[Block]:
+        """Weights by layer: blocks[0].attn.W_Q, .mlp.W_in, .ln1.w."""
+        return [Block(self._own(), i) for i in range(self._own().info.n_layer)]
+
+    @property
+    def embed(self) -> Part:
+        """Has W_E."""
+        return Part(self._own(), "embed")
+
+    @property
+    def pos_embed(self) -> Part:
+        """Has W_pos."""
+        return Part(self._own(), "pos_embed")
+
+    @property
+    def ln_final(self) -> Part:
+        """Has w and b."""
+        return Part(self._own(), "ln_final")
+
+    @property
+    def unembed(self) -> Part:
+        """Has W_U and b_U."""
+        return Part(self._own(), "unembed")
+
+    def tl_named_parameters(self) -> Iterator[tuple[str, Any]]:
+        """("blocks.0.attn.W_Q", array) and so on, in TransformerLens' shapes."""
+        return parameters(self._own())
+
+    def _for_queries(self, stack: Floats) -> Floats:
+        """[layers, KV heads, ...] with a head for each head of the queries."""
+        shared = self._own().info.n_head // stack.shape[1]
+        return stack if shared == 1 else cast("Any", stack)[:, np.arange(stack.shape[1] * shared) // shared]
+
+    @property
+    def QK(self) -> FactoredMatrix:
+        """W_Q W_K^T of every head: [n_layers, n_heads, d_model, d_model]"""
+        return FactoredMatrix(self.W_Q, self._for_queries(self.W_K).swapaxes(-2, -1))
+
+    @property
+    def OV(self) -> FactoredMatrix:
+        """W_V W_O of every head: [n_layers, n_heads, d_model, d_model]"""
+        return FactoredMatrix(self._for_queries(self.W_V), self.W_O)
+
+    @property
+    def all_head_labels(self) -> list[str]:
+        """L0H0, L0H1, ..."""
+        info = self._own().info
+        return [f"L{layer}H{head}" for layer in range(info.n_layer) for head in range(info.n_head)]
+
+    @property
+    def use_attn_result(self) -> bool:
+        """Whether there are hooks blocks.N.attn.hook_result [1, T, n_head, n_embd]: what each head adds. They take memory."""
+        return self._use_attn_result
+
+    @use_attn_result.setter
+    def use_attn_result(self, use: bool) -> None:
+        self._use_attn_result, self._own()._hook_table = bool(use), None
+
+    def set_use_attn_result(self, use_attn_result: bool) -> None:
+        """The same as a function."""
+        self.use_attn_result = use_attn_result

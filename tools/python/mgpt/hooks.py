@@ -1,7 +1,8 @@
 """Hooks: functions that see and change the values of a pass, by TransformerLens' names and in its shapes.
 
 A value of T tokens has shape [1, T, ...]: q, k, v and z [1, T, heads, d_head], scores and pattern
-[1, heads, T, keys], everything else [1, T, columns]. A norm has three values (norms.py).
+[1, heads, T, keys], everything else [1, T, columns]. A norm has three values (norms.py). hook_result (results.py) is there
+where Model.use_attn_result is set.
 
 The engine gives scores and patterns one query at a time, logits and the last norm a group of rows at a time. A hook on
 them gets the whole matrix once it is complete; if it changed the matrix, the pass runs again and takes the changed
@@ -23,6 +24,7 @@ from ._interrupt import run
 from ._lib import ESTOP, POINT, CValue, Error, TapFn, lib
 from ._ranges import near, shown
 from .norms import INPUTS, Norm, load_norm, norm_role
+from .results import HeadResults
 
 if TYPE_CHECKING:
     from ._handle import SessionHandle
@@ -44,7 +46,7 @@ class Hook:
     name: str
     point: int
     index: int
-    part: str = ""  # of a norm: "scale" or "normalized"
+    part: str = ""  # of a norm: "scale" or "normalized"; before ATTN_OUT: "result"
 
     def layer(self) -> int:
         """The layer, -1 outside the layers."""
@@ -76,11 +78,16 @@ def list_hooks(model: Model) -> dict[str, Hook]:
     with handle as pointer:
         handle.watch(ALL_POINTS, TapFn(see))
         run([handle], "mgpt_feed", pointer, token.ctypes.data, 1)
-    return {hook.name: hook for place in found for hook in _hooks_of(model, *place)}
+    hooks = {hook.name: hook for place in found for hook in _hooks_of(model, *place)}
+    if not model.use_attn_result:
+        hooks = {name: hook for name, hook in hooks.items() if hook.part != "result"}
+    return hooks
 
 
 def _hooks_of(model: Model, point: int, layer: int) -> list[Hook]:
     name = point_name(point, layer)
+    if point == POINT["ATTN_OUT"]:
+        return [Hook(f"blocks.{layer}.attn.hook_result", point, layer, "result"), Hook(name, point, layer)]
     if norm_role(model, point, layer) is None:
         return [Hook(name, point, layer)]
     norm = name.removesuffix("hook_normalized")
@@ -128,7 +135,8 @@ class Tap:
                 self._hooks.setdefault(hook.key, []).append((fn, hook))
         self._keep = {hook.key: hook for hook in keep}
         self._norms = {key[:2]: load_norm(model, norm_role(model, *key[:2]) or "", key[1])
-                       for key in (*self._hooks, *self._keep) if key[2]}
+                       for key in (*self._hooks, *self._keep) if key[2] in ("scale", "normalized")}
+        self._results = {key[1]: HeadResults(model, key[1]) for key in (*self._hooks, *self._keep) if key[2] == "result"}
         self.store: dict[str, Floats] = {hook.name: np.empty(0, np.float32) for hook in self._keep.values()}
         self._chunk, self._n_chunk = 0, 0  # the position where it begins; its tokens
         # What hooks made of a value of a chunk, for when the tokens run again; None: they left it as it was.
@@ -136,15 +144,15 @@ class Tap:
         self._seen: dict[Key, list[Floats]] = {}  # rows of scores and patterns, a query each
         self._groups: dict[Key, list[Floats]] = {}  # rows of a value that comes in groups (logits, the last norm)
         self._residual = np.empty((0, 0), np.float32)  # the last one before a norm
+        self._z = np.empty((0, 0), np.float32)  # of a layer whose heads' results are asked for
         self._again = False
         self._failed: BaseException | None = None
 
     def run(self, session: SessionHandle, tokens: npt.NDArray[np.int32]) -> None:
         """Feeds the tokens to a session, which is as before if a hook raises."""
-        self._session, self._steering = session, session.steering
         work = len(tokens) * self._bytes
         try:
-            session.watch(self._points() | self._steering.points, TapFn(self._call))
+            self.watch(session)
             while True:
                 self._again = False
                 self._seen.clear()
@@ -163,14 +171,24 @@ class Tap:
                     if failed.status != ESTOP or not self._again:
                         raise
         finally:
-            self._failed = None  # its traceback refers to this object
+            self.end()
             session.watch()
+
+    def watch(self, session: SessionHandle) -> None:
+        """From now on it sees what the session runs."""
+        self._session, self._steering = session, session.steering
+        session.watch(self._points() | self._steering.points, TapFn(self._call))
+
+    def end(self) -> BaseException | None:
+        """The exception that has ended a run; it is forgotten here: its traceback refers to this object."""
+        failed, self._failed = self._failed, None
+        return failed
 
     def _points(self) -> int:
         """Those of the hooks, the first of a chunk and of a layer (for Ctrl-C), the one after a layer's attention, and
         what norms read."""
         points = {key[0] for key in (*self._hooks, *self._keep)} | {POINT["EMBD"], POINT["RESID_PRE"]}
-        if points & set(UNSEEN):
+        if points & set(UNSEEN) or self._results:
             points.add(POINT["HEADS"])
         if self._norms:
             points |= INPUTS
@@ -198,6 +216,8 @@ class Tap:
             return
         if place in self._norms:
             self._see_norm(place, self._norms[place], value.pos, data)
+        if value.point == POINT["ATTN_OUT"] and value.layer in self._results:
+            self._see_results(self._results[value.layer], value.layer, value.pos, data)
         if self._again:
             return
         before = self._shaped(value.point, data)
@@ -206,6 +226,8 @@ class Tap:
             data[:] = after.reshape(data.shape)
         if value.point in INPUTS and self._norms:
             self._residual = data.copy()
+        if value.point == POINT["HEADS"] and value.layer in self._results:
+            self._z = after.copy()
 
     def _see_query(self, key: Key, pos: int, data: Floats) -> None:
         done = self._done.get((key, self._chunk))
@@ -238,6 +260,13 @@ class Tap:
         normalized = self._pass((*place, "normalized"), pos, rows)
         if scale is not before or normalized is not rows:
             data[:] = normalized[0] * norm.gain + norm.bias
+
+    def _see_results(self, heads: HeadResults, layer: int, pos: int, data: Floats) -> None:
+        """What each head adds; if a hook changes that, the layer's attention adds the sum."""
+        before = heads.split(self._z)
+        after = self._pass((POINT["ATTN_OUT"], layer, "result"), pos, before)
+        if after is not before:
+            data[:] = heads.join(after)
 
     def _pass(self, key: Key, pos: int, before: Floats) -> Floats:
         """What hooks make of rows from position `pos` on, stored if asked for; `before` itself if they leave it as it

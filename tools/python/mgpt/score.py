@@ -75,6 +75,22 @@ def all_logits(session: Session, tokens: Ints) -> Floats:
     return out
 
 
+def logits_of_rows(sessions: list[Session], rows: Ints) -> Floats:
+    """Logits [rows, T, n_vocab], a session each, in common passes."""
+    out = np.empty((*rows.shape, sessions[0].model.info.n_vocab), np.float32)
+
+    def put(to: Floats) -> Callable[[CValue], None]:
+        def see(v: CValue) -> None:
+            to[v.pos : v.pos + v.rows] = view(v)
+
+        return see
+
+    for i in range(0, len(rows), len(sessions)):
+        some = rows[i : i + len(sessions)]
+        run_texts(sessions, list(some), POINT["LOGITS"], [put(to) for to in out[i : i + len(some)]])
+    return out
+
+
 def score(session: Session, texts: Iterable[str | Tokens], window: int | None, stride: int | None) -> list[Score]:
     """See Model.score. Texts that follow each other share passes over the weights, in forks of the session."""
     if isinstance(texts, str):

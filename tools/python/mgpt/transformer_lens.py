@@ -13,7 +13,6 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -23,9 +22,11 @@ from . import model as _model
 from ._lib import POINT
 from .cache import Cache, Floats
 from .conventions import Prompts
+from .factored import FactoredMatrix
 from .hooks import Hook, HookRow, Names, choose
 
 HookPoint = Hook
+__all__ = ["ActivationCache", "FactoredMatrix", "HookPoint", "HookedTransformer", "TransformerBridge", "utils"]
 # Architectures (of GGUF) whose texts have no BOS in TransformerLens 4.3.
 _NO_BOS = {"bloom", "ernie4_5", "ernie4_5-moe", "exaone", "exaone4", "glm4", "glm4moe", "gptneox", "granite", "minimax-m2", "mpt", "phi2", "phimoe",
            "qwen2", "qwen3", "qwen3moe", "seed_oss", "smollm3", "starcoder2"}
@@ -155,24 +156,12 @@ class HookedTransformer(_model.Model):
             raise ValueError(f"get_token_position: the text has no token {token!r}")
         return int(places[0 if mode == "first" else -1])
 
-    # ---- weights ----
-
-    @property
-    def embed(self) -> SimpleNamespace:
-        """Has W_E."""
-        return SimpleNamespace(W_E=self.W_E)
-
-    @property
-    def unembed(self) -> SimpleNamespace:
-        """Has W_U and b_U."""
-        return SimpleNamespace(W_U=self.W_U, b_U=self.b_U)
-
 
 TransformerBridge = HookedTransformer
 
 _ALIASES = {"attn": "pattern", "attn_logits": "attn_scores", "key": "k", "query": "q", "value": "v", "mlp_pre": "pre",
             "mlp_post": "post", "in": "resid_pre", "out": "resid_post"}
-_PARTS = {**dict.fromkeys(("k", "v", "q", "z", "rot_k", "rot_q", "pattern", "attn_scores"), "attn."),
+_PARTS = {**dict.fromkeys(("k", "v", "q", "z", "rot_k", "rot_q", "pattern", "attn_scores", "result"), "attn."),
           **dict.fromkeys(("pre", "post", "pre_linear"), "mlp.")}
 
 
