@@ -119,6 +119,9 @@ const Circuits = (() => {
             scale: Colour.diverging(limit, state.dark), title: `${title(c)} (${c.kind}, layer ${c.layer}, ${c.index})`, ...more };
     }
 
+    // Which tokens a table of a large vocabulary has.
+    const some = (c) => (c.kind === 'places' || c.ids.length === Engine.info.choices ? '' : ` ${c.ids.length} of ${Numbers.count(Engine.info.choices)} ${HomeText.unit()}s: those of the text, their likeliest next ones, the first of the vocabulary.`);
+
     // The product as people write it: W_Q with a subscript.
     const product = (kind) => KINDS[kind].of.split(/_(\w)/).map((part, i) => (i % 2 ? h('sub', null, part) : part));
 
@@ -142,7 +145,7 @@ const Circuits = (() => {
         const show = () => small.update(matrix(c, state, { selected: chosen, onSelect: (i, j) => { chosen = [i, j]; show(); } }));
         small ||= Matrix.create('weights multiplied out over tokens', { id: 'circuit', picture: { square: true, most: 24 } });
         if (square) show();
-        return h('section.circuit', null, h('h3', null, 'What training put there'), h('p.small', null, `${what.name}${title(c)}: `, product(c.kind), `, multiplied out over ${c.kind === 'places' ? 'places' : `${HomeText.unit()}s`}${what.layer > 0 ? ', without what the layers before add' : ''}.`),
+        return h('section.circuit', null, h('h3', null, 'What training put there'), h('p.small', null, `${what.name}${title(c)}: `, product(c.kind), `, multiplied out over ${c.kind === 'places' ? 'places' : `${HomeText.unit()}s`}${what.layer > 0 ? ', without what the layers before add' : ''}.${some(c)}`),
             square && small.el, factsTable(c, square ? 6 : 10));
     }
 
@@ -154,5 +157,5 @@ const Circuits = (() => {
         return made ? { layer: Math.max(0, m.layer), ...made() } : null;
     }
 
-    return { KINDS, of, front, split, facts, factsTable, matrix, product, panel, ofWeight, strongest, word };
+    return { KINDS, of, front, split, facts, factsTable, matrix, product, some, panel, ofWeight, strongest, word };
 })();

@@ -159,9 +159,10 @@ const App = (() => {
     // Takes part of a state. False, and nothing has changed, when the tokens or changes are
     // refused; the reason is shown. quiet: what the page does by itself, which Back skips.
     function set(part) {
-        const ids = part.ids || state.ids, edits = part.edits || state.edits;
-        const ago = clamp(part.ago ?? state.ago, Engine.story ? Engine.story.steps.length : 1), changes = ids !== state.ids || edits !== state.edits;
-        part = { ...part, ago };
+        const ids = part.ids || state.ids, ago = clamp(part.ago ?? state.ago, Engine.story ? Engine.story.steps.length : 1), asked = part.edits || state.edits;
+        const edits = ago !== state.ago && asked.some((e) => e.kind === 'steer') ? asked.filter((e) => e.kind !== 'steer') : asked; // vectors were the last step's
+        const changes = ids !== state.ids || edits !== state.edits;
+        part = { ...part, ago, edits };
         if (changes || ago !== state.ago) {
             try {
                 compute(ids, edits, ago);

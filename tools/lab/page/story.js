@@ -3,12 +3,12 @@
 // what it guesses and what is in its weights at each. Every number is of `mgpt generate`, `score` (about.story) or of the step that is open.
 const Story = (() => {
     const { h, fill, button, choice, table, bar } = Dom;
-    const STEP = 520, FIRST = 1600, PAUSE = 1500, SLOW = 1200; // milliseconds: of a step, before the first, where the alphabet falls into place, of a step for those who want no motion
+    const LONG = 20, STEP = 520, FIRST = 1600, PAUSE = 1500, SLOW = 1200; // milliseconds: of a step, before the first, where the alphabet falls into place, of a step for those who want no motion
     const SOON = 0.25, GUESSES = 5, FILM = 64, LIGHT = 4e6, WIDE = 1000, HIGH = 64; // nats; largest vocabulary and most bytes of a film's steps; of the curve
     const GPT = [['GPT-2', 124439808, 12, 768, 1024], ['GPT-3', 175e9, 96, 12288, 2048]]; // parameters, layers, width, context: their papers
 
     const el = {}, heads = [], film = [];
-    let timer = 0, matrix = null, kind = 'qk', own = 'own', chosen = [-1, -1], drawn = '', moved = false, filmed = '', strong = 0; // strong: what is drawn in full colour, of the last step's table
+    let timer = 0, matrix = null, layer = null, kind = 'qk', own = 'own', chosen = [-1, -1], drawn = '', moved = false, filmed = '', strong = 0; // strong: what is drawn in full colour, of the last step's table
 
     const story = () => Engine.story;
     const last = () => story().steps.length - 1;
@@ -24,7 +24,7 @@ const Story = (() => {
 
     function lead(k) {
         const { steps, blind, letters, pairs, held } = story(), { loss, texts } = steps[k], u = unit(), known = texts.filter((t) => t[1]).length;
-        const tornText = loss === null ? '' : `Before each ${u} it is torn between ${torn(loss)} of ${count(Engine.info.choices)} ${u}s`;
+        const tornText = loss === null ? '' : loss > blind ? 'It guesses worse than blindly' : `Before each ${u} it is torn between ${torn(loss)} of ${count(Engine.info.choices)} ${u}s`;
         if (k === last()) return `Training is over.${story().texts && texts.length ? ` ${capital(NUMBERS[known] || known)} of these ${NUMBERS[texts.length] || texts.length} texts ${known === 1 ? 'is' : 'are'} among those it has read; the others it made up.` : ''} ${tornText}${loss === null || steps[0].loss === null ? '' : `; at the start it was ${torn(steps[0].loss)}`}. Nobody told it a single rule.`;
         if (loss === null) return `A GPT is a program that guesses the next ${u}. This is step ${count(steps[k].step)} of its training.`;
         if (k === 0 && loss > blind - 0.1) return `A GPT is a program that guesses the next ${u}. This one is ${count(Engine.info.params)} numbers, and so far they are random: what it writes is noise${loss > blind ? ', and it guesses worse than blindly' : ''}.`;
@@ -53,6 +53,7 @@ const Story = (() => {
     function showTexts(k) {
         const { texts } = story().steps[k], before = el.texts.querySelectorAll('li'), any = texts.some((t) => t[1]);
         if (before.length !== texts.length) fill(el.texts, texts.map(() => h('li')));
+        el.texts.classList.toggle('long', texts.some((t) => t[0].length > LONG));
         texts.forEach(([text, known], i) => {
             const li = el.texts.children[i], shown = text.replace(/\n/g, '⏎') || '∅';
             if (li.textContent !== shown) fill(li, shown);
@@ -77,6 +78,7 @@ const Story = (() => {
 
     function showHeads(state) {
         const t = App.ofLayer('attn.hook_pattern'), n = state.ids.length;
+        layer.set(state.layer);
         heads.forEach(({ canvas, el: b }, head) => {
             Matrix.draw(canvas, { rows: n, cols: n, scale: Colour.sequential(0, 1), value: (i, j) => App.line(t, head, i)[j], masked: (i, j) => j > i });
             b.setAttribute('aria-pressed', head === state.head);
@@ -111,7 +113,7 @@ const Story = (() => {
         const rank = c.data.reduce((n, x) => n + Number(Math.abs(x) > Math.abs(v)), 1);
         fill(el.cell, Circuits.KINDS[kind].says(h('b.hot', null, Circuits.word(c, i)), h('b.hot', null, Circuits.word(c, j)), v), `: ${Numbers.signed(v, 2)}. `, rank === 1 ? `The strongest of all ${count(c.data.length)}.` : `Number ${count(rank)} of ${count(c.data.length)} by size.`);
         fill(el.facts, Circuits.factsTable(c));
-        fill(el.axes, `Down: ${Circuits.KINDS[kind].row}. Across: ${Circuits.KINDS[kind].col}. `, Circuits.product(kind), `${kind === 'direct' ? '' : `, head ${state.head}`}, ${unit()}s alone, without places${state.layer ? ' and without what the layers before add' : ''}.`);
+        fill(el.axes, `Down: ${Circuits.KINDS[kind].row}. Across: ${Circuits.KINDS[kind].col}. `, Circuits.product(kind), `${kind === 'direct' ? '' : `, head ${state.head}`}, ${unit()}s alone, without places${state.layer ? ' and without what the layers before add' : ''}.${Circuits.some(c)}`);
     }
 
     const filmable = () => Engine.info.choices <= FILM && Engine.info.file_bytes * story().steps.length <= LIGHT;
@@ -149,7 +151,7 @@ const Story = (() => {
         const y = (v) => HIGH * height(v), x = (k) => (k / Math.max(1, last())) * WIDE;
         const svg = Arcs.element('svg', { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' });
         svg.append(...lines.map(([, v]) => Arcs.element('line', { x1: 0, x2: WIDE, y1: y(v), y2: y(v) })), Arcs.element('polyline', { points: losses.map((v, k) => `${x(k)},${y(v)}`).join(' ') }));
-        return [svg, lines.map(([name, v]) => h('span.ref', { style: { top: `${(100 * y(v)) / HIGH}%` } }, `${name}: ${torn(v)}`))];
+        return [svg, lines.map(([name, v]) => h('span.ref', { title: `${Numbers.exact(v)} nats`, style: { top: `${(100 * y(v)) / HIGH}%` } }, `${name}: ${torn(v)}`))];
     }
 
     function showTime(k) {
@@ -217,11 +219,11 @@ const Story = (() => {
 
     function scale() {
         const i = Engine.info, all = [[i.name || 'this GPT', i.params, i.layers, i.d_model, i.context], ...GPT].sort((a, b) => a[1] - b[1]), side = (n) => Math.sqrt(n / all[0][1]);
-        const unitSize = Math.min(1, 172 / side(all[1][1])), pixels = all.map((m) => side(m[1]) * unitSize);
+        const pixels = all.map((m) => (172 * side(m[1])) / side(all[1][1]));
         const times = (n) => (n / i.params >= 1.5 ? ` · ${count(Number((n / i.params).toPrecision(2)))} of this one` : '');
-        return [h('div.squares', { 'aria-hidden': 'true' }, all.map((m, k) => h('i' + (m[1] === i.params ? '.this' : ''), { style: { width: `${Math.max(1, pixels[k])}px`, height: `${Math.min(200, Math.max(1, pixels[k]))}px` } }))),
+        return [h('div.squares', { 'aria-hidden': 'true' }, all.map((m, k) => h('i' + (m[1] === i.params ? '.this' : ''), { style: { width: `${Math.max(1, pixels[k])}px`, height: `${Math.max(1, pixels[k])}px` } }))),
             h('div.scroll', null, table(null, ['', 'numbers', 'layers', 'width', 'context'], all.map((m) => [m[0] + times(m[1]), ...m.slice(1).map((n) => Numbers.cell(n, 0, count(n)))]))),
-            h('p.note', null, `The squares are drawn to one scale${pixels[2] > 1500 ? `; that of ${all[2][0]} would be ${count(Math.round(pixels[2]))} pixels wide, so only its edge fits` : ''}. The same kinds of parts are in all three, and they are trained in the same way.`)];
+            h('p.note', null, `The squares are drawn to one scale${pixels[2] > 200 ? `; that of ${all[2][0]} is ${count(Math.round(pixels[2]))} pixels wide and high, so only its lower left corner fits` : ''}. The same kinds of parts are in all three, and they are trained in the same way.`)];
     }
 
     // ---- the room ----
@@ -242,6 +244,7 @@ const Story = (() => {
             const canvas = h('canvas', { 'aria-hidden': 'true' });
             heads.push({ canvas, el: button([canvas, `head ${i}`], () => App.set({ head: i, key: 0 }), { kind: '.thumb' }) });
         }
+        layer = Dom.select('layer', Array.from({ length: layers }, (_, l) => [l, String(l)]), 0, (v) => App.set({ layer: Number(v) }));
         steps.forEach((s, k) => {
             const canvas = h('canvas', { 'aria-hidden': 'true' });
             film.push({ canvas, el: button([canvas, count(s.step)], () => { halt(); go(k); }, { 'aria-label': `step ${count(s.step)}` }) });
@@ -255,7 +258,7 @@ const Story = (() => {
         root.append(h('h2.title', null, u === 'letter' ? 'A GPT learns to spell' : 'A GPT learns to write'), el.lead,
             h('div.thirds', null, part('writes', 'It writes', h('span', { title: `mgpt generate --samples ${steps[0].texts.length} --seed ${seed} --temp ${temperature}` }, `${capital(NUMBERS[steps[0].texts.length] || steps[0].texts.length)} tries, always the same dice.`), el.texts, el.known),
                 part('reads', 'It looks back and guesses on', null, h('form.type', { on: { submit: (e) => { e.preventDefault(); Strip.type(input.value); } } }, input, h('button', { type: 'submit' }, 'Run')), el.run, el.looks,
-                    h('div.halves', null, h('div', null, h('h3', null, 'its guess at the next'), el.guess), layers ? h('div', null, h('h3', null, `where its ${n === 1 ? 'head looks' : `${n} heads look`}`), h('div.lookers', { role: 'group', 'aria-label': 'heads' }, heads.map((x) => x.el)), h('p.note', null, 'A head decides which earlier ', u, 's to look at.')) : null)),
+                    h('div.halves', null, h('div', null, h('h3', null, 'its guess at the next'), el.guess), layers ? h('div', null, h('h3', null, `where its ${n === 1 ? 'head looks' : `${n} heads look`}`), layers > 1 && layer.el, h('div.lookers', { role: 'group', 'aria-label': 'heads' }, heads.map((x) => x.el)), h('p.note', null, 'A head decides which earlier ', u, 's to look at.')) : null)),
                 layers ? part('sorts', `It sorts ${classes ? 'the alphabet' : `its ${u}s`}`, `${capital(u)}s that the head treats alike are near each other.${classes ? ' Purple: vowels, which the page knows and the model does not.' : ''}`, el.alphabet, el.sorts) : null),
             layers ? part('put', 'What training put there', null, h('p.say', null, `A head owns two small tables of numbers: one turns a ${u} into a question, one turns a ${u} into a label. Nobody can read them as they are. But try every question on every label, and you see which ${u} looks for which.`),
                 h('div.row', null, views.el, orders.el), h('div.halves', null, h('div', null, matrix.el, el.axes), h('div', null, el.cell, el.facts)), filmable() ? h('div.film', { role: 'group', 'aria-label': 'the table at each step' }, film.map((x) => x.el)) : null) : null,
