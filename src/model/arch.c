@@ -13,6 +13,8 @@ static const struct arch rows[] = {
      .act = ACT_RELU},
     {.name = "llama", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_ADJACENT), .knows = KNOWS_EXPERTS, .expert_norm = 1},
+    {.name = "mistral3", .bit = ARCH_LLAMA, RMS, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_ADJACENT), .knows = KNOWS_EXPERTS | KNOWS_QUERY_SCALE, .expert_norm = 1},
     {.name = "gpt2", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_TANH},
     {.name = "gpt1", .bit = ARCH_GPT1, LAYERNORM, .no_input = 1, .act = ACT_GELU_TANH},
     {.name = "biogpt", .bit = ARCH_GPT2, LAYERNORM, .final_norm = 1, .act = ACT_GELU_ERF,

@@ -50,7 +50,8 @@ enum {
     KNOWS_EXPERTS = 16,
     KNOWS_CONVOLUTIONS = 32,
     KNOWS_VALUE_GATES = 64,
-    KNOWS_ALL = 128 /* a key that all architectures read */
+    KNOWS_ALL = 128, /* a key that all architectures read */
+    KNOWS_QUERY_SCALE = 256
 };
 enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
 

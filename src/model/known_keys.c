@@ -61,7 +61,6 @@ static const struct known_key {
     ONLY_KEY("attention.kv_lora_rank", 0, 0),
     ONLY_KEY("attention.shared_kv_layers", 0, 0),
     ONLY_KEY("attention.temperature_length", 0, 0),
-    ONLY_KEY("attention.temperature_scale", 0, 0),
     ONLY_KEY("shortconv.l_cache", 0, KNOWS_CONVOLUTIONS),
 
     READ_KEY("rope.dimension_count"),
@@ -75,7 +74,7 @@ static const struct known_key {
     READ_KEY("rope.scaling.original_context_length"),
     READ_KEY("rope.scaling.yarn_beta_fast"),
     READ_KEY("rope.scaling.yarn_beta_slow"),
-    ONLY_KEY("rope.scaling.yarn_log_multiplier", 0, 0),
+    ONLY_KEY("rope.scaling.yarn_log_multiplier", 0, KNOWS_QUERY_SCALE),
     READ_KEY("rope.scaling.yarn_ext_factor"),
     ONLY_KEY("rope.scaling.yarn_attn_factor", 1, 0),
     ONLY_KEY("rope.scaling.alpha", 0, 0),

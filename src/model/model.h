@@ -116,6 +116,7 @@ struct mgpt_model {
      * stored. */
     const uint32_t *qk_order;
     size_t n_cs;               /* floats of a row of scratch.cs */
+    size_t query_context;      /* with query_beta, whose factor is the last float of that row */
     size_t window, full_every; /* sliding window, and which layers have none (arch.h) */
     struct linear smear_gate;  /* of the embedding of the token before; absent: not added */
     float smear_scale;

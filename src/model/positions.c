@@ -36,11 +36,12 @@ static double turning_pair(const mgpt_model *m, double beta, double context)
 /* YaRN (Peng et al. 2023): fast pairs keep their frequency, slow ones are divided by the factor. */
 static int yarn(mgpt_model *m, struct scaling *s, mgpt_error *err)
 {
-    double fast = 32, slow = 1, last = (double)m->shape.n_rot - 1;
+    double fast = 32, slow = 1, last = (double)m->shape.n_rot - 1, less = 0;
     size_t context;
     if (hyper_size(m, "rope.scaling.original_context_length", 1, MAX_CTX, -1, &context, err) < 0 ||
         hyper_real(m, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, &fast, err) < 0 ||
-        hyper_real(m, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &slow, err) < 0)
+        hyper_real(m, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &slow, err) < 0 ||
+        hyper_real(m, "rope.scaling.yarn_log_multiplier", 0, 1e3, &less, err) < 0)
         return MGPT_EFILE;
     if (!(m->rope_base > 1 && s->factor >= 1))
         return err_set(err, MGPT_EFILE, 0, "YaRN with rope base %g and factor %g", m->rope_base,
@@ -50,7 +51,7 @@ static int yarn(mgpt_model *m, struct scaling *s, mgpt_error *err)
     s->low = low > 0 ? low : 0;
     s->high = high < last ? high : last;
     s->high += s->high == s->low ? 1e-3 : 0;
-    s->scale *= 1 + 0.1 * d_log(s->factor);
+    s->scale *= (1 + 0.1 * d_log(s->factor)) / (1 + 0.1 * less * d_log(s->factor));
     s->yarn = 1;
     return MGPT_OK;
 }
@@ -90,6 +91,7 @@ static int scaling(mgpt_model *m, struct scaling *s, mgpt_error *err)
                    &context, err) < 0)
         return MGPT_EFILE;
     m->rope_short = m->shape.n_ctx <= context;
+    m->query_context = context;
     const char *factors = m->rope_short ? "rope_factors_short.weight" : "rope_factors_long.weight";
     if (is_long && !gguf_tensor(&m->gguf, factors))
         return err_set(err, MGPT_EFILE, 0, "tensor %s: missing (LongRoPE)", factors);
@@ -160,6 +162,7 @@ static int ropes(mgpt_model *m, mgpt_error *err)
     int status = make_rope(m, ROPE_GLOBAL, m->rope_base, global, err);
     if (status == MGPT_OK && local > 0 && m->window) /* scaling applies to full layers only */
         status = make_rope(m, ROPE_LOCAL, local, none, err);
+    m->n_cs += m->query_beta > 0;
     return status == MGPT_OK ? make_qk_order(m, err) : status;
 }
 

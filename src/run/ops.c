@@ -36,7 +36,8 @@ static void split_rows(struct row_split *s, size_t bytes_each)
 
 /* ---- embedding ---- */
 
-/* Cosines and sines of position * frequency, in float64, rounded once to float32. */
+/* Cosines and sines of position * frequency, in float64, rounded once to float32, and the factor of
+ * queries. */
 static void rope_angles(const mgpt_model *m, size_t pos, float *row)
 {
     for (int which = 0; which < N_ROPES; which++) {
@@ -49,6 +50,9 @@ static void rope_angles(const mgpt_model *m, size_t pos, float *row)
             cs[2 * i + 1] = (float)(sine * rope->scale);
         }
     }
+    if (m->query_beta > 0)
+        row[m->n_cs - 1] =
+            (float)(1 + (double)m->query_beta * d_log((double)(1 + pos / m->query_context)));
 }
 
 /* Sets the rows' pointers to their angles. A session computes the angles of each position once. */
@@ -186,12 +190,15 @@ static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t la
     }
     if (p->model->rope_first)
         norm_qk(p, l, q, k, last - first);
+    for (size_t i = 0; p->model->query_beta > 0 && i < last - first; i++)
+        p->kernels->scale(q + i * d->n_q, p->s->cs[first + i][p->model->n_cs - 1], d->n_q);
 }
 
 void qk_norm_rope(pass *p, const struct layer *l)
 {
     const struct model_shape *d = &p->model->shape;
-    if (l->rope || l->q_norm.kind != NORM_NONE || l->k_norm.kind != NORM_NONE)
+    if (l->rope || p->model->query_beta > 0 || l->q_norm.kind != NORM_NONE ||
+        l->k_norm.kind != NORM_NONE)
         split_rows(&(struct row_split){.p = p, .n = p->n, .fn = qk_norm_rope_part, .layer = l},
                    2 * (d->n_q + d->n_kv) * sizeof(float));
 }

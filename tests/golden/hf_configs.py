@@ -125,6 +125,11 @@ def models():
             use_sliding_window=True, sliding_window=5, max_window_layers=1,
             rope_parameters=rope(1e6)), dict(
             what="a window of 5 from layer 1 on", patterns=(2,))),
+        "ministral3": (67, hf.Ministral3Config(
+            **shape(24, 3, 1, 28), head_dim=10, rms_norm_eps=1e-5, tie_word_embeddings=True,
+            rope_parameters={"rope_type": "yarn", "rope_theta": 500.0, "factor": 16.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+                             "original_max_position_embeddings": 12, "llama_4_scaling_beta": 0.4}), dict(
+            what="YaRN whose factors cancel; queries that grow every 12 positions", patterns=(0,))),
         "starcoder2": (18, hf.Starcoder2Config(
             **shape(24, 3, 1, 30), norm_epsilon=1e-5, tie_word_embeddings=True, sliding_window=9,
             rope_parameters=rope(10000.0)), dict(

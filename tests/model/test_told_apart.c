@@ -172,6 +172,8 @@ static const struct change {
     {"the scale of value gates", ZOO_NANOCHAT_VALUES, NUMBER(value_gate_scale, 1.001)},
     {"smear of another scale", ZOO_NANOCHAT_SMEAR, BY(smear_more)},
     {"more backout", ZOO_NANOCHAT_SMEAR, BY(back_out_more)},
+    {"growth of queries", ZOO_MISTRAL3, NUMBER(query_beta, 1.001)},
+    {"YaRN's own divisor", ZOO_MISTRAL3, NUMBER(yarn_less, 1.001)},
 };
 
 static void make_change(struct toy *m, const struct change *c)

@@ -41,6 +41,14 @@ def neox(d):
                             attention_bias=d.chance(0.8), rope_parameters=d.rope(rotated=rotated))
 
 
+def ministral3(d):
+    rope = d.rope('yarn')
+    rope.update(llama_4_scaling_beta=d.of([0.0, 0.1, 0.5]))
+    if d.chance(0.6):
+        rope.update(mscale=1.0, mscale_all_dim=d.of([1.0, 0.7]))
+    return dict(rope_parameters=rope, sliding_window=d.of([None, None, 9]))
+
+
 def gemma3(d):
     keys = d.shape(wide_heads=True)
     return hf.Gemma3TextConfig(**keys, query_pre_attn_scalar=d.of([d.head_dim, 9]), sliding_window=d.r.randint(1, 30),
@@ -228,6 +236,7 @@ TYPES = {
     'mistral': plain(hf.MistralConfig, wide=True, more=lambda d: dict(sliding_window=d.of([None, 5, 23]))),
     'ministral': plain(hf.MinistralConfig, wide=True, more=lambda d: dict(
         sliding_window=d.of([5, 23]), layer_types=d.of([None, d.layer_types()]))),
+    'ministral3': plain(hf.Ministral3Config, wide=True, more=ministral3),
     'cwm': plain(hf.CwmConfig, wide=True, more=lambda d: dict(
         sliding_window=9, layer_types=d.of([None, d.layer_types()]))),
     'vaultgemma': lambda d: gemma2(d, hf.VaultGemmaConfig),

@@ -86,6 +86,13 @@ OURS = {
                       spatial_merge_size=1, vision_config=SIGHT | dict(model_type='pixtral', head_dim=8),
                       text_config=less(LLAMA, 'architectures', model_type='mistral', head_dim=8, num_key_value_heads=2,
                                        rope_theta=1e6, sliding_window=None)),
+    'ministral 3': dict(model_type='mistral3', architectures=['Mistral3ForConditionalGeneration'], image_token_index=39,
+                        spatial_merge_size=1, vision_config=SIGHT | dict(model_type='pixtral', head_dim=8),
+                        text_config=less(LLAMA, 'architectures', model_type='ministral3', head_dim=8, num_key_value_heads=2,
+                                         sliding_window=None, rope_parameters=dict(
+                                             beta_fast=32.0, beta_slow=1.0, factor=16.0, llama_4_scaling_beta=0.1, mscale=1.0,
+                                             mscale_all_dim=1.0, original_max_position_embeddings=12, rope_theta=1e6,
+                                             rope_type='yarn', type='yarn'))),
     'internvl': dict(model_type='internvl', architectures=['InternVLForConditionalGeneration'], image_token_id=39,
                      vision_config=SIGHT | dict(model_type='internvl_vision', image_size=[28, 28], patch_size=[14, 14]),
                      text_config=dict(QWEN_VL, model_type='qwen2', use_sliding_window=False)),

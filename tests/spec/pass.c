@@ -34,7 +34,7 @@ static const struct arch {
     int finetuned;   /* rope.scaling.finetuned = false: no rope */
 } archs[] = {
     {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
-    {" llama ernie4_5 helium chatglm glm4 ", "silu", .pairs = 1, .expert_norm = 1},
+    {" llama mistral3 ernie4_5 helium chatglm glm4 ", "silu", .pairs = 1, .expert_norm = 1},
     {" qwen2 qwen3 phi3 exaone seed_oss qwen2moe olmoe ", "silu", .pairs = 2},
     {" qwen3moe ", "silu", .pairs = 2, .expert_norm = 1},
     {" minicpm ", "silu", .pairs = 1, .divides = 1},
@@ -145,6 +145,7 @@ static double frequency(size_t i, size_t n, double base, double *scale)
         f = yarn((double)i, (double)n, base, factor, context,
                  real("rope.scaling.yarn_beta_fast", 32), real("rope.scaling.yarn_beta_slow", 1));
         *scale = 1 + 0.1 * ln(factor);
+        *scale /= 1 + 0.1 * real("rope.scaling.yarn_log_multiplier", 0) * ln(factor);
     }
     *scale *= real("rope.scaling.attn_factor", 1);
     for (int k = 0; k < 3; k++) {
@@ -252,6 +253,10 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
             rope(l, q, H, pos);
             rope(l, k, G, pos);
         }
+    double context = real("rope.scaling.original_context_length", real("context_length", 0));
+    double turns = floor((double)pos / context), beta = real("attention.temperature_scale", 0);
+    for (size_t i = 0; beta > 0 && i < Q; i++)
+        q[i] *= (float)(1 + beta * ln(1 + turns));
     attend(l, o, q, keys, values, pos);
 }
 

@@ -310,6 +310,7 @@ static void put_rarities(struct toy *m)
     } numbers[] = {{"rope.freq_base_swa", s->window_base},
                    {"rope.scaling.factor", s->rope_factor},
                    {"rope.scaling.attn_factor", s->rope_attn},
+                   {"rope.scaling.yarn_log_multiplier", s->yarn_less},
                    MODEL_NUMBERS(NUMBER_OF_SPEC){"expert_weights_scale", s->expert_scale}};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].value != 0)

@@ -68,6 +68,7 @@ struct toy_spec {
     int yarn;               /* rope.scaling.original_context_length; 0: not YaRN */
     int longrope; /* original_context_length of LongRoPE; with rope_factors_short.weight and _long.weight */
     double rope_attn;            /* rope.scaling.attn_factor */
+    double yarn_less;            /* rope.scaling.yarn_log_multiplier */
     int divisors;                /* rope_freqs.weight */
     MODEL_NUMBERS(NUMBER_DOUBLE) /* attn_scale, residual_scale, ...: model/numbers.h */
     /* Mixtures; 0: none. Widths 0: n_ff, no shared expert. dense: layers that are not mixtures, a

@@ -192,7 +192,8 @@ static double rope_scale(const struct toy_spec *s, int layer)
     double scale = s->rope_attn != 0 ? (double)(float)s->rope_attn : 1;
     if (is_local(s, layer))
         return 1;
-    return s->yarn ? scale * (1 + 0.1 * log((double)(float)s->rope_factor)) : scale;
+    double octaves = 0.1 * log(s->yarn ? (double)(float)s->rope_factor : 1);
+    return scale * (1 + octaves) / (1 + (double)(float)s->yarn_less * octaves);
 }
 
 /* Radians that pair i turns from one position to the next. */
@@ -298,6 +299,7 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
         .expert_norm = is_chosen(s->expert_norm, s->row->expert_norm),
         .expert_sigmoid = s->expert_sigmoid,
         .expert_scale = or_else(s->expert_scale, 1),
+        .query_context = (size_t)(s->yarn ? s->yarn : s->n_ctx),
         .smear_scale = number_of(m, "smear_lambda"),
         .smear_gate = columns_of(m, -1, MGPT_SMEAR_GATE),
         .backout = number_of(m, "backout_lambda"),

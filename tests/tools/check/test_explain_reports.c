@@ -89,6 +89,7 @@ PROGRAM(far_positions, spec->shift = 5)
 PROGRAM(other_windows, l->window = i == 0 ? 0 : 4)
 PROGRAM(all_rotate, l->freq = layers[0].freq)
 PROGRAM(one_expert, spec->n_expert_used = 1)
+PROGRAM(level_queries, spec->query_beta = 0)
 PROGRAM(other_sum, spec->expert_norm = 0)
 PROGRAM(freq_bf16, spec->type = ORACLE_BF16; spec->rounded = ORACLE_FREQUENCIES)
 PROGRAM(cache_f16, spec->type = ORACLE_F16; spec->rounded = ORACLE_CACHE)
@@ -201,6 +202,7 @@ static const struct toy_spec smollm3 = {
 static const struct toy_spec mixture = {
     .label = "mixture", .arch = "qwen3moe", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_head_kv = 2, .n_ff = 24,
     .n_expert = 6, .n_expert_used = 2, .n_ctx = 40, .n_vocab = 60, .seed = 40};
+static const struct toy_spec mistral3 = {.arch = "mistral3", TOY_SIZES(2, 32, 4, 48, 40, 60), .rope_factor = 4, .yarn = 6, .query_beta = 0.4};
 static const struct toy_spec shared = {
     .label = "shared", .arch = "qwen2moe", .n_layer = 2, .n_embd = 32, .n_head = 4, .n_ff = 24, .n_expert = 4,
     .n_expert_used = 2, .n_ff_expert = 24, .n_ff_shared = 24, .n_ctx = 40, .n_vocab = 60, .seed = 43};
@@ -362,6 +364,7 @@ static const struct bug cases[] = {
     {"the first token", &llama, NULL, "hook_embed", "the first token is", BY_LOGITS, .rename = other_first},
     {"one expert", &mixture, NULL, "blocks.0.mlp.hook_expert_weights", "an expert less", BY_LOGITS,
      .differs = one_expert},
+    {"level queries", &mistral3, NULL, "blocks.0.attn.hook_rot_q", "queries do not grow", BY_LOGITS, .differs = level_queries},
     {"sum of experts", &mixture, NULL, "blocks.0.mlp.hook_expert_weights", "weights of a token's experts",
      BY_LOGITS, .differs = other_sum},
     {"gains of q and k", &qwen3, "plus blk.*.attn_q_norm.weight all 1; plus blk.*.attn_k_norm.weight all 1",

@@ -1,7 +1,6 @@
 /* Hugging Face models: which values of config.json are refused, by which words.
  *
- * The golden models are the good ones; with one value changed they are the bad ones. That what is
- * converted computes what transformers does is tested in tests/cli/convert_hf.sh.
+ * The golden models are the good ones, with one value changed the bad ones (tests/cli/convert_hf.sh: logits).
  */
 #include "support/hf_dir.h"
 #include "support/unit.h"
@@ -20,6 +19,7 @@ static void drop_key(struct dir *d, const char *key)
 #define YARN(more) "{\"rope_type\":\"yarn\",\"factor\":4,\"rope_theta\":1e4" more "}"
 #define ORIGINAL ",\"original_max_position_embeddings\":16"
 #define LONG(more) "{\"rope_type\":\"longrope\",\"rope_theta\":1e4" ORIGINAL more "}"
+#define GROWS(by) "{\"rope_theta\":1e4,\"llama_4_scaling_beta\":" by "}"
 #define L3(more) "{\"rope_type\":\"llama3\",\"rope_theta\":1e4" more "}"
 
 #define QUANT(method, bits, more)                                                                  \
@@ -60,7 +60,8 @@ static const struct config_case {
     {"llama", "rope_parameters", YARN(ORIGINAL), NULL},
     {"llama", "rope_parameters", YARN(""), "original_max_position_embeddings: missing"},
     {"llama", "rope_parameters", YARN(ORIGINAL ",\"truncate\":false"), "truncate: false is not"},
-    {"llama", "rope_parameters", YARN(ORIGINAL ",\"mscale\":1"), "mscale: this value is not"},
+    {"llama", "rope_parameters", YARN(ORIGINAL ",\"mscale\":-9,\"mscale_all_dim\":1"),
+     "do not make sense"},
     {"llama", "rope_parameters", YARN(ORIGINAL ",\"beta_slow\":40"), "do not make sense"},
     {"llama", "rope_parameters", "{\"rope_type\":\"proportional\"}", "rope_type proportional"},
     {"llama", "rope_parameters", "{\"rope_type\":\"dynamic\",\"factor\":2}", NULL},
@@ -163,6 +164,8 @@ static const struct config_case {
     {"biogpt", "scale_embedding", "false", NULL},
     {"xglm", "max_position_embeddings", "1000000000", "a table of positions that large"},
     {"starcoder2", "use_bias", "false", "no starcoder2"},
+    {"ministral3", "rope_parameters", GROWS("0.1"), "only with rope_type yarn"},
+    {"ministral3", "rope_parameters", GROWS("-1"), "beta: out of range"},
     {"mistral_yarn", "attn_logit_softcapping", "5", "attn_logit_softcapping: this value is not"},
     {"llama", "rope_parameters", "{\"rope_type\":\"linear\"}", "config.json: factor: missing"},
     {"llama", "rope_parameters", "{\"rope_theta\":0}", "rope_theta: out of range"},

@@ -238,7 +238,8 @@ struct oracle_spec {
     enum oracle_qk qk_norm;
     int int8_inputs; /* integer weights take their input in blocks of int8 (src/kernels/kernels.h) */
     int shift;       /* added to every position, not below 0 */
-    int qk_norm_late; /* after the rotation */
+    int qk_norm_late;     /* after the rotation */
+    size_t query_context; /* of query_beta */
     /* What no model has, for --explain; 0 is as models are. */
     int qk_norm_other;              /* one norm over all heads in place of each, or the inverse */
     int no_norm_q, no_norm_k;       /* q or k has no norm, in spite of qk_norm */

@@ -161,6 +161,15 @@ static void move_qk_biases(struct oracle *o, int layer, int fused, double times)
     }
 }
 
+/* Queries grow by the logarithm of their position. */
+static void grow_queries(const struct oracle *o)
+{
+    for (size_t i = 0; o->s->query_beta != 0 && i < o->T * o->qw; i++) {
+        size_t turns = oracle_position(o, i / o->qw) / o->s->query_context;
+        o->q[i] *= 1 + o->s->query_beta * log1p((double)turns);
+    }
+}
+
 static void project(struct oracle *o, int layer)
 {
     size_t qw = o->qw, kw = o->kw;
@@ -193,6 +202,7 @@ static void project(struct oracle *o, int layer)
         rope(o, layer, ORACLE_OF_VALUES, o->v, 0);
     move_qk_biases(o, layer, fused, 1);
     qk_norms(o, layer, 1);
+    grow_queries(o);
     oracle_fire_rows(o, MGPT_ROT_Q, layer, o->q, qw);
     oracle_fire_rows(o, MGPT_ROT_K, layer, o->k, kw);
 }

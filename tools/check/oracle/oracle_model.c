@@ -270,6 +270,7 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
                                  .expert_norm = m->expert_norm,
                                  .expert_sigmoid = m->expert_sigmoid,
                                  .expert_scale = (double)m->expert_scale,
+                                 .query_context = m->query_context,
                                  .smear_scale = (double)m->smear_scale,
                                  .smear_gate = m->smear_gate.n_in,
                                  .backout = (double)m->backout,

@@ -68,10 +68,10 @@ static void read_yarn(struct hf_model *m, struct hf_rope *rope)
     rope->low = hf_any(m, "beta_slow", 1);
     if (!hf_on(m, "truncate", 1))
         hf_stop(m, "truncate: false is not supported");
-    hf_off(m, "mscale");
-    hf_off(m, "mscale_all_dim");
-    double usual = rope->factor > 1 ? 0.1 * log(rope->factor) + 1 : 1;
-    rope->attn_factor = hf_any(m, "attention_factor", usual) / usual;
+    double octaves = rope->factor > 1 ? 0.1 * log(rope->factor) : 0, usual = octaves + 1;
+    double more = hf_any(m, "mscale", 0), less = hf_any(m, "mscale_all_dim", 0);
+    double all = more != 0 && less != 0 ? (1 + more * octaves) / (1 + less * octaves) : usual;
+    rope->attn_factor = hf_any(m, "attention_factor", all) / usual;
     if (!(rope->context >= 1 && rope->context <= 1 << 30 && rope->low > 0 &&
           rope->high >= rope->low && rope->high <= 1e6 && rope->factor >= 1 &&
           rope->attn_factor > 0 && rope->attn_factor < 1e6 && rope->theta > 1))
@@ -165,6 +165,7 @@ struct hf_rope hf_rope_read(struct hf_model *m, const struct hf_rope_keys *keys,
     if (!(rope.rotated > 0 && rope.rotated <= 1))
         hf_stop(m, "%s: out of range", keys->rotated);
     read_kind(m, &rope);
+    rope.query_beta = hf_any(m, "llama_4_scaling_beta", 0);
     m->at = m->cfg.text;
     return rope;
 }

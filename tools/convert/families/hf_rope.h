@@ -13,6 +13,7 @@ struct hf_rope {
     double rotated;     /* part of each head: partial_rotary_factor, rotary_pct; 1 when absent */
     double attn_factor; /* yarn, longrope: multiplies cosines and sines */
     double alpha;       /* dynamic: of Hunyuan, which stretches the base by it; 0: none */
+    double query_beta;  /* llama_4_scaling_beta: by which queries grow with their position */
     const json_t *short_factor, *long_factor; /* longrope */
 };
 

@@ -28,6 +28,17 @@ void hf_smollm3(struct hf_model *m)
         hf_off(m, "use_sliding_window");
 }
 
+/* Queries grow with their position, by the context that YaRN extends. */
+void hf_ministral3(struct hf_model *m)
+{
+    double beta = m->rope.query_beta;
+    if (!(beta >= 0 && beta <= 1e3))
+        hf_stop(m, "llama_4_scaling_beta: out of range");
+    if (beta > 0 && strcmp(m->rope.type, "yarn") != 0)
+        hf_stop(m, "llama_4_scaling_beta: only with rope_type yarn");
+    m->c->hp.query_beta = (float)beta;
+}
+
 /* The first files say "gelu" where the program computes the approximation by tanh. */
 void hf_gemma(struct hf_model *m)
 {
