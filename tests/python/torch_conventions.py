@@ -190,6 +190,20 @@ def test_factored(pair):
         near(weight.repeat_interleave(len(want) // len(weight), 0) if word[-3:] in ("W_K", "W_V", "b_K", "b_V") else weight, want, word)
 
 
+def test_answers(pair, capsys):
+    """The ranks that both print for answers of one token, of more, and for several."""
+    import transformer_lens.utilities as utilities
+    _, theirs, _, tensors = pair
+    for answer in ("John", " bottle of milk", ["John", "Mary", "cat"]):
+        last = []
+        for program, model in ((utilities, theirs), (lens.utils, tensors)):
+            program.test_prompt(TEXTS[0], answer, model)
+            last.append("".join(capsys.readouterr().out.partition("Ranks of the answer tokens:")[2].split()))
+        assert last[0] == last[1] and last[0]
+    corner = lens.utils.get_corner(tensors.W_E, 2)
+    assert torch.equal(corner, utilities.get_corner(theirs.W_E, 2)) and corner.shape == (2, 2)
+
+
 def test_results(pair):
     """What each head adds; a hook that changes it."""
     name, theirs, ours, tensors = pair

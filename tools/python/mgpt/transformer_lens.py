@@ -187,3 +187,26 @@ class utils:
     def get_device() -> str:
         """The engine runs on the CPU."""
         return "cpu"
+
+    @staticmethod
+    def get_corner(value: Any, n: int = 3) -> Any:
+        """The first n of each axis."""
+        return value[(slice(n),) * value.ndim]
+
+    @staticmethod
+    def test_prompt(prompt: str, answer: str | list[str], model: HookedTransformer, prepend_space_to_answer: bool = True,
+                    print_details: bool = True, prepend_bos: bool | None = None, top_k: int = 10) -> None:
+        """Prints the rank of each token of an answer (of several: of their first tokens) after a prompt, with `print_details`
+        its logit and probability and the likeliest tokens there."""
+        words = [answer] if isinstance(answer, str) else answer
+        words = [" " + word if prepend_space_to_answer and not word.startswith(" ") else word for word in words]
+        start, ranks = model.to_tokens(prompt, prepend_bos=prepend_bos)[0], []
+        for row in [model.to_tokens(word, prepend_bos=False)[0][: 1 if len(words) > 1 else None] for word in words]:
+            for token, logits in zip(row, model(torch.cat([start, row])[None])[0, len(start) - 1 : -1], strict=True):
+                text, probs = model.to_single_str_token(int(token)), logits.softmax(-1)
+                ranks.append((text, int((logits > logits[token]).sum())))
+                if print_details:
+                    print(f"|{text}|: rank {ranks[-1][1]}, logit {logits[token]:.2f}, probability {probs[token]:.2%}")
+                    for i, best in enumerate(logits.topk(top_k).indices.tolist()):
+                        print(f"  {i}: |{model.to_single_str_token(best)}|, logit {logits[best]:.2f}, probability {probs[best]:.2%}")
+        print("Ranks of the answer tokens:", [ranks] if len(words) > 1 else ranks)
