@@ -32,8 +32,8 @@ async function numbers(page) {
     const json = JSON.parse(await page.eval(`Share.json(${card('One head')})`));
     assert.deepStrictEqual([json.model, json.tokens, json.text], ['names', [26, 0, 13, 13, 0], ['<BOS>', 'a', 'n', 'n', 'a']]);
     assert.strictEqual(json.link, '#view=attention&layer=0&head=3&query=4&key=0&ids=26.0.13.13.0');
-    assert.deepStrictEqual(json.figures[0].columns, ['query', '0 <BOS>', '1 a', '2 n', '3 n', '4 a']);
-    assert.deepStrictEqual(json.figures[0].rows, engine.map((row, i) => [['0 <BOS>', '1 a', '2 n', '3 n', '4 a'][i], ...row, ...Array(4 - i).fill(null)]));
+    assert.deepStrictEqual(json.figures[0].columns, ['query', '0 start', '1 a', '2 n', '3 n', '4 a']);
+    assert.deepStrictEqual(json.figures[0].rows, engine.map((row, i) => [['0 start', '1 a', '2 n', '3 n', '4 a'][i], ...row, ...Array(4 - i).fill(null)]));
     const q = await page.eval(`Array.from(App.row(App.ofLayer('attn.hook_q'), 4, 3))`), k = await page.eval(`Array.from(App.row(App.ofLayer('attn.hook_k'), 0, 3))`);
     const csv = (await page.eval(`Share.csv(${card('Query · key')})`)).split('\r\n');
     assert.strictEqual(csv[1], 'dim,q,k,q × k,%');
@@ -58,7 +58,7 @@ async function pictures(page) {
     assert.strictEqual(seen.bad, 0);
     const engine = await page.eval(`[0, 1, 2, 3, 4].flatMap((i) => Array.from(App.line(App.ofLayer('attn.hook_pattern'), 3, i)))`);
     assert.deepStrictEqual(seen.texts.filter((t) => /^\d\.\d{4}$/.test(t)).slice(0, 15), engine.map((v) => v.toFixed(4)));
-    for (const word of ['One head: head 0.3, diffuse 0.95', '4 a', '<BOS>']) assert(seen.texts.includes(word), word);
+    for (const word of ['One head: head 0.3, diffuse 0.95', '4 a', 'start']) assert(seen.texts.includes(word), word);
     const colours = await page.eval(`${JSON.stringify(engine)}.map((v) => Colour.css(Colour.sequential(0, 1).rgb(v)))`);
     colours.forEach((c) => assert(seen.fills.includes(c), c));
     const png = await page.eval(`Share.png(${card('One head')}).then((b) => b.arrayBuffer()).then((b) => Array.from(new Uint8Array(b).slice(0, 24)))`);
@@ -124,7 +124,7 @@ async function questions(page) {
     };
     assert.match(await ask('.try button:nth-of-type(1)'), /head 2/); // what did head 2 look at?
     const why = await ask('#tab-attention', '.thumb[data-head="2"]', '.keys .keyrow'); // and why?
-    assert.match(why, /query 4 a · key 0 <BOS>[^]*sum: q · k\s+6\.356498[^]*softmax weight\s+0\.3995/);
+    assert.match(why, /query 4 a · key 0 start[^]*sum: q · k\s+6\.356498[^]*softmax weight\s+0\.3995/);
     assert.match(await ask('#tab-experiment', '#sweep').then(() => page.until(`[...document.querySelectorAll('caption')].map((c) => c.parentNode.innerText).find((t) => /taken out/.test(t))`)), /KL after 4 a when a part is taken out/); // what changed the prediction?
     assert.match(await ask('.try button:nth-of-type(3)'), /Stop 6 of 14[^]*What the cache holds/);
     await page.eval(`App.set({ view: 'attention', walk: 0 })`);

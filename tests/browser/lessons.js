@@ -55,7 +55,7 @@ const TASKS = {
 
 async function tasks(page) {
     await page.until(`document.querySelector('#lesson-scale .lrow table')`); // drawn without being scrolled to
-    assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].map((e) => e.id.slice(7))`), [...Object.keys(TASKS), 'matrices']);
+    assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].map((e) => e.id.slice(7))`), [...Object.keys(TASKS), 'matrices', 'teacher']);
     let n = 0;
     for (const [id, [wrong, said, right, then]] of Object.entries(TASKS)) {
         await wrong(page);
@@ -68,6 +68,18 @@ async function tasks(page) {
         assert.strictEqual(await page.text('.lcount'), `${++n} of 14 tasks solved`);
     }
     assert.strictEqual(await page.eval(`document.querySelectorAll('.lnav a.solved').length`), 14);
+    // The teacher's answers are those that were right here; times add up; n and p go on and back.
+    const answers = await page.eval('LessonTeacher.PLAN.map((p) => [p[0], p[3]])');
+    assert.deepStrictEqual(answers.map((a) => a[0]), Object.keys(TASKS));
+    const figures = { bigram: 'na na na n', average: '1.1', similarity: '(1, 0.4)', temperature: '2.08', scale: '64', mask: 'row 2, column 0', projections: 'negated', head: '1.95', heads: 'Head 3, row 4: 1.58', places: 'Query 9, key 6', block: '0.99', cache: '136', step: 'attend(p);', training: '0.7399 after 60' };
+    for (const [id, text] of answers) assert(text.includes(figures[id]), `${id}: ${text}`);
+    const told = await page.eval(`document.getElementById('lesson-teacher').innerText`);
+    assert(told.includes(`about ${await page.eval('LessonTeacher.PLAN.reduce((sum, p) => sum + p[1], 0)')} minutes`), told);
+    await page.eval(`document.activeElement.blur(); App.set({ lesson: 'bigram' })`);
+    await page.press('n');
+    await page.until(`App.state.lesson === 'average'`);
+    await page.press('p');
+    await page.until(`App.state.lesson === 'bigram'`);
 }
 
 // The printed numbers of the specification.
@@ -172,7 +184,7 @@ async function alone(chrome, file, shared) {
         await click(page, '[data-name=causal]');
         assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('#lesson-a0 tbody tr:last-child td')].map((c) => c.textContent)`), ['0.2741', '0.2741', '0.4519']);
         await page.eval('Engine.info = undefined'); // as on a page that carries no model
-        assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('.lfig, .lbench .card')].filter((f) => Share.of(f).length).map((f) => [JSON.parse(Share.json(f)).lesson, Share.svg(f).length > 500])`).then((all) => all.filter(([l, ok]) => !l || !ok)), []);
+        assert.deepStrictEqual(await page.eval(`[...document.querySelectorAll('.lfig, .lmatrices .card')].filter((f) => Share.of(f).length).map((f) => [JSON.parse(Share.json(f)).lesson, Share.svg(f).length > 500])`).then((all) => all.filter(([l, ok]) => !l || !ok)), []);
         await click(page, '#theme');
         await page.eval(`location.hash = '#view=lessons&lesson=scale'`);
         await page.until(`App.state.lesson === 'scale'`);
@@ -192,7 +204,7 @@ async function widths(page) {
         assert(await page.eval('document.documentElement.scrollWidth') <= width);
     }
     await page.send('Emulation.setEmulatedMedia', { media: 'print' });
-    assert.strictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].filter((e) => e.checkVisibility()).length`), 15);
+    assert.strictEqual(await page.eval(`[...document.querySelectorAll('.lesson')].filter((e) => e.checkVisibility()).length`), 16);
     await page.send('Emulation.setEmulatedMedia', { media: '' });
 }
 

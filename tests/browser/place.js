@@ -116,4 +116,42 @@ async function change(page) {
     assert.match(await panel(page), /anya → anna/);
 }
 
-module.exports = { back, solved, ownName, change };
+// A long text is whole, in words, and seen at its end; writing goes at a reader's speed, a row of the cache at a time, or at once.
+async function writing(page) {
+    await page.eval(`App.set({ seed: 3 }); document.getElementById('write').click()`);
+    const rows = await page.eval('App.state.ids.length');
+    await page.until(`App.state.ids.length > ${rows} || document.getElementById('write').innerText !== 'Stop'`);
+    await page.eval(`if (document.getElementById('write').innerText === 'Stop') document.getElementById('write').click()`);
+    assert.strictEqual(await page.text('#write'), 'Write on');
+    await page.eval(`App.edit([26, 0]); App.set({ seed: 5 }); document.getElementById('write-all').click()`);
+    await page.until('App.state.ids.length > 2');
+    await page.eval(`App.edit([26, ...'christophermary'].map((c) => (c === 26 ? c : c.charCodeAt(0) - 97)))`);
+}
+
+// Words come before the picture; a number that is tapped is told on a sheet, which closes.
+async function phone(page) {
+    const top = (selector) => page.eval(`document.querySelector('${selector}').getBoundingClientRect().top`);
+    assert(await top('.panel h2') < 760 && await top('.panel') < await top('.scene'), 'words first');
+    assert.strictEqual(await page.eval(`getComputedStyle(document.getElementById('picture')).touchAction`), 'pan-y');
+    await page.eval(`App.set({ cell: '0.s2.4.3' })`);
+    assert.strictEqual(await page.eval(`getComputedStyle(document.querySelector('.panel')).position`), 'fixed');
+    await page.until(`Math.abs(document.querySelector('.scene').getBoundingClientRect().top) < 8`); // what was tapped is seen above it
+    assert(await top('.panel') > 300);
+    assert.match(await panel(page), /Score, head 2/);
+    await page.eval(`document.querySelector('.shut').click()`);
+    assert.strictEqual(await page.eval('App.state.cell'), '');
+    assert.strictEqual(await page.eval(`getComputedStyle(document.querySelector('.panel')).position`), 'static');
+    assert.strictEqual(await page.eval('document.documentElement.scrollWidth <= innerWidth'), true);
+}
+
+// Words are not cut: a token of a long text is part of a line.
+async function long(page) {
+    const [down, display, shown] = await page.eval(`(() => { const run = document.querySelector('.run'), on = run.querySelector('.tok.on').getBoundingClientRect(), r = run.getBoundingClientRect();
+        return [run.scrollTop > 0, getComputedStyle(run.querySelector('.tok')).display, on.top >= r.top && on.bottom <= r.bottom + 2]; })()`);
+    assert.deepStrictEqual([down, display, shown], [true, 'inline', true]);
+    await page.eval(`document.querySelector('.tok.on').focus()`);
+    await page.press('ArrowLeft');
+    assert.deepStrictEqual(await page.eval('[App.state.query, App.state.ids.length, document.activeElement.dataset.pos]').then((x) => [x[0], Number(x[2])]), await page.eval('[App.state.ids.length - 2, App.state.ids.length - 2]'));
+}
+
+module.exports = { each: { back, solved, ownName, change, writing }, phone, long };

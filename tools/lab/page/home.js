@@ -3,7 +3,7 @@
 // the walk. What is chosen (token, head, cell, stop) is in App.state, so an address can name it.
 const Home = (() => {
     const { h, fill, button } = Dom;
-    const NARROW = 560, SPEEDS = [0.5, 1, 1.5, 2], RUN = 2400; // milliseconds that a row runs through the picture
+    const NARROW = 560, SPEEDS = [0.5, 1, 1.5, 2], RUN = 2400, READ = 420; // milliseconds that a row runs through the picture, and that a letter takes while the model writes
     const BUDGET = { moved: 5, flows: 8, still: 40 }, MOVED = 150; // milliseconds of a frame that make images; how long a camera has moved
 
     let canvas, g, camera, panel, crumbs, changes, dots, playButton, legend, spoken, stage, root;
@@ -105,7 +105,7 @@ const Home = (() => {
 
     const budget = () => (performance.now() - movedAt < MOVED ? BUDGET.moved : flow ? BUDGET.flows : BUDGET.still);
 
-    const shownView = (on, moving = null) => ({ g: on, ...size, budget: budget(), scene: HomeChange.picture(sceneKey, scene, build), cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, pointed: pointed < scene.s.T ? pointed : -1, example: hovered || chosen ? null : moving ? moving.e : example });
+    const shownView = (on, moving = null) => ({ g: on, ...size, fresh: Boolean(writing), budget: budget(), scene: HomeChange.picture(sceneKey, scene, build), cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, pointed: pointed < scene.s.T ? pointed : -1, example: hovered || chosen ? null : moving ? moving.e : example });
 
     // What is in view, and every value that the text made.
     function figure() {
@@ -257,8 +257,16 @@ const Home = (() => {
             }
             App.set({ ids: [Engine.info.bos], prompt: 1, seed: s.seed + 1, cell: '', walk: 0, quiet: true });
         } else App.set({ ids: Array.from(s.ids).slice(0, s.step).concat(id), prompt: Math.min(s.prompt, s.step), cell: '', walk: 0, quiet: true });
-        writing = setTimeout(writeOn, (flow ? flow.total : 600) + 150, App.changed);
+        writing = setTimeout(writeOn, READ / speed, App.changed);
         return HomeText.setWriting(true);
+    }
+
+    // At once; or what is left, while it writes.
+    function writeAll() {
+        stopPlaying();
+        halt();
+        App.set({ cell: '', walk: 0, step: state().ids.length });
+        return Predict.toTheEnd();
     }
 
     function write() {
@@ -278,7 +286,7 @@ const Home = (() => {
         if (HomeCamera.still() || s.cell) return;
         const was = flow;
         if (stop && arrived) flow = stop.grows ? HomeFlow.grow(stop.grows, speed) : stop.ranges.length ? HomeFlow.cells(stop.ranges, (m, r, c) => HomeCell.explain(scene, m, r, c), speed, (e, i) => HomePanel.now(panel, e, i)) : stop.runs ? HomeFlow.row(scene, s.query, RUN, stop.parts) : null;
-        else if ((grown || first) && !s.walk) flow = HomeFlow.row(scene, s.query, writing ? RUN / 2 : RUN);
+        else if ((grown || first) && !s.walk && !writing) flow = HomeFlow.row(scene, s.query, RUN);
         if (stop && flow !== was) showPanel();
         if (flow) redraw();
     }
@@ -354,12 +362,22 @@ const Home = (() => {
         spoken.textContent = e ? `${e.title}, ${e.where}: ${Numbers.fixed(e.value, 4)}. ${e.say || ''}` : stop ? `Stop ${stop.number}: ${stop.title}.` : '';
     }
 
+    // On a phone a chosen number is told on a sheet over the picture, which stays where it is.
+    function sheet(on) {
+        const aside = panel.parentNode, was = root.classList.contains('sheet');
+        if (!on) aside.style.removeProperty('min-height');
+        else if (!was && innerWidth <= 820) aside.style.setProperty('min-height', `${aside.offsetHeight}px`);
+        root.classList.toggle('sheet', on);
+        if (on && !was && innerWidth <= 820) stage.scrollIntoView({ block: 'start' });
+    }
+
     // Everything that follows from the state and the plan, but the camera.
     function refresh(s) {
         const cell = s.cell && cellOf(s.cell, scene);
         chosen = cell ? HomeCell.explain(scene, ...cell) : null;
         hovered = null;
         root.classList.toggle('walking', s.walk > 0);
+        sheet(Boolean(chosen));
         stop = s.walk && !s.cell ? HomeWalk.at(s.walk, scene, s) : null;
         example = stop && stop.example ? HomeCell.explain(scene, ...stop.example) : null;
         HomeChange.picture(sceneKey, scene, build); // what the panel compares with
@@ -429,8 +447,8 @@ const Home = (() => {
         stage = stageOf();
         panel = h('div.panel', { tabindex: -1, on: { scroll: () => { scrolled = true; } } });
         spoken = h('p.sr#spoken', { 'aria-live': 'polite' });
-        root.append(text, stage, h('aside', { 'aria-label': 'explanation' }, panel, player()), spoken);
-        HomeText.mount(text, stage, write, point);
+        root.append(text, stage, h('aside', { 'aria-label': 'explanation' }, panel, button('✕', () => App.set({ cell: '' }), { kind: '.ic.shut', 'aria-label': 'close' }), player()), spoken);
+        HomeText.mount(text, stage, write, writeAll, point);
         camera = HomeCamera.create(canvas, { size: () => size, world: () => scene.world, changed: redraw, hover: over, leave, pick, frame: frameCell });
         new ResizeObserver(resized).observe(stage);
     }

@@ -239,6 +239,10 @@ const HomeDraw = (() => {
             const m = M(layer, part);
             if (m) path([[sx(m.X(h * d)), sy(m.y) - 2.5], [sx(m.X(h * d + d - 1) + 1), sy(m.y) - 2.5]], C.accent, 2);
         }
+        if (v.fresh) for (const m of S.mats.values()) if (/^(r?k|v)$/.test(m.part)) { // the row that the cache has just got
+            g.fillStyle = C.accent;
+            g.fillRect(sx(m.x) - 4, sy(m.Y(S.s.T - 1)), 3, Math.max(2, m.rh * v.cam.s));
+        }
         if (query < S.s.T) for (const m of S.mats.values())
             if (m.x === S.at.s && m.kind === 'x') box(HomeScene.region(m, query, 0, query + 1, m.cols), C.accent, 1.25, 1);
     }

@@ -58,7 +58,7 @@ const HomeLabels = (() => {
         const k = d.M(rib.layer, S.s.rot ? 'v' : 'k'), n = S.s.T, x = d.sx(k.x) - 8, y = d.sy(k.y + k.h + 3.6 * S.u), context = Engine.info.context;
         d.g.globalAlpha = dimmed(k);
         d.word(`KV cache: ${n} ${n === 1 ? 'row' : 'rows'} kept,`, x, y, { align: 'right' });
-        d.word(`${Numbers.count(context - n)} free`, x, y + 14, { align: 'right' });
+        d.word(`${Numbers.count(context - n)} free${d.fresh ? ', one new' : ''}`, x, y + 14, { align: 'right' });
         d.g.globalAlpha = 1;
     }
 

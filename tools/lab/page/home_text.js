@@ -50,9 +50,10 @@ const HomeText = (() => {
         const a = share(state, j), text = label(id), known = Number.isFinite(surprisal), on = j === state.query, old = state.was.length > 0 && state.was[j] !== id;
         const title = [`position ${j}, ${text}`, old ? `it was ${label(state.was[j])}` : '', known ? `surprisal ${Numbers.fixed(surprisal, 2)} nats` : '',
             Number.isFinite(a) ? `attention ${Numbers.fixed(a, 2)}` : '', on && Engine.live ? `press to put another ${unit()} in its place` : ''].filter(Boolean).join('; ');
-        return button([h('span.g', { style: colours(state, j, surprisal) }, text.replace(/␣/g, '\u00a0')), h('small', null, old ? `was ${label(state.was[j])}` : Number.isFinite(a) ? Numbers.share(a) : '')],
-            () => (on && Engine.live ? Strip.pickers.replace(run.querySelector('.tok.on')) : App.set({ query: j, cell: '' })), { kind: '.tok' + (Token.of(id).control ? '.control' : '') + (on ? '.on' : '') + (old ? '.changed' : '') + (j >= state.step ? '.later' : ''),
-                title, 'aria-label': title, 'aria-current': on ? 'true' : null, 'data-pos': j });
+        const long = root.classList.contains('long'), press = () => (on && Engine.live ? Strip.pickers.replace(run.querySelector('.tok.on')) : App.set({ query: j, cell: '' }));
+        const made = [h('span.g', { style: colours(state, j, surprisal) }, long ? text.replace(/␣/g, ' ') : text.replace(/␣/g, '\u00a0')), h('small', null, old ? `was ${label(state.was[j])}` : Number.isFinite(a) ? Numbers.share(a) : '')];
+        const kind = '.tok' + (Token.of(id).control ? '.control' : '') + (on ? '.on' : '') + (old ? '.changed' : '') + (j >= state.step ? '.later' : ''), said = { title, 'aria-label': title, 'aria-current': on ? 'true' : null, 'data-pos': j };
+        return long ? h(`span${kind}`, { role: 'button', tabindex: on ? 0 : -1, on: { click: press }, ...said }, made) : button(made, press, { kind, ...said }); // words of buttons would break at each
     }
 
     // The text as it was before a letter was changed, in the colours of what was looked at then.
@@ -91,7 +92,8 @@ const HomeText = (() => {
     function onKey(e) {
         const pos = under(e), by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
         if (pos < 0 || e.ctrlKey || e.altKey || e.metaKey || !e.target.matches(':focus-visible')) return;
-        if (by) App.set({ query: Math.max(0, Math.min(App.state.ids.length - 1, pos + by)), cell: '' });
+        if (e.key === 'Enter' && e.target.tagName === 'SPAN') e.target.click();
+        else if (by) App.set({ query: Math.max(0, Math.min(App.state.ids.length - 1, pos + by)), cell: '' });
         else if (unit() === 'letter' && e.key.length === 1 && Strip.idOf(e.key) >= 0 && Engine.live) {
             App.set({ query: pos });
             Strip.edits.replace(Strip.idOf(e.key));
@@ -109,8 +111,8 @@ const HomeText = (() => {
     // The token that a pointer or the focus is on.
     const under = (e) => Number(e.target.closest('[data-pos]')?.dataset.pos ?? -1);
 
-    // `pictured`: what the buttons next to the text save. write(): the model goes on, or stops. point(pos): a hand points at a token, or at none.
-    function mount(into, pictured, write, point) {
+    // `pictured`: what the buttons next to the text save. write(): the model goes on, or stops; writeAll(): to the end. point(pos): a hand points at a token, or at none.
+    function mount(into, pictured, write, writeAll, point) {
         root = into;
         [arcs, arcsBefore] = [Arcs.layer(), Arcs.layer()];
         run = h('div.run', { on: { keydown: onKey } }, arcs, arcsBefore, h('div.toks', { role: 'group', 'aria-label': 'tokens' }), says = h('p.says'));
@@ -130,7 +132,7 @@ const HomeText = (() => {
         warmth = Dom.slider('temperature', { min: 0.1, max: 2, step: 0.1, value: 1, id: 'warmth', show: (v) => Numbers.fixed(v, 1), on: (temperature) => App.set({ temperature }) });
         const picker = heads ? heads.el : h('span.stepper', null, button('‹', () => step(-1), { 'aria-label': 'head before' }), headOut, button('›', () => step(1), { 'aria-label': 'head after' }));
         writeButton = button('Write on', write, { id: 'write', title: `the model draws the next ${unit()}, and the next, until its text ends` });
-        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), writeButton),
+        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), writeButton, button('»', writeAll, { id: 'write-all', 'aria-label': 'write to the end', title: 'write to the end' })),
             h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null, h('div', null, warmth.el, Share.row(pictured))));
         new ResizeObserver(() => {
             laidOut = true;
@@ -147,6 +149,8 @@ const HomeText = (() => {
         fill(toks, former(state), Array.from(state.ids).map((id, j) => [token(id, j, state, s[j]), label(id) === '⏎' ? h('br') : null]), next(state));
         if (kept) toks.querySelector(`[data-pos="${kept}"]`)?.focus({ preventScroll: true });
         if (every !== state.head) every = -1;
+        const chosen = root.classList.contains('long') && run.querySelector('.tok.on');
+        if (chosen) run.scrollTop = state.query === state.ids.length - 1 ? run.scrollHeight : chosen.offsetTop - run.clientHeight / 2; // a long text is seen at its end
         if (heads) heads.set(every < 0 ? state.head : Engine.info.heads);
         root.classList.toggle('every', every >= 0);
         warmth.set(state.temperature);

@@ -3,8 +3,8 @@
 // links to the same thing in the model of the page. It needs no model and no engine.
 const Lessons = (() => {
     const { h, fill } = Dom;
-    const LIST = [...LessonOne.LIST, ...LessonTwo.LIST], BENCH = { id: 'matrices', title: 'Your own matrices' };
-    const ALL = [...LIST, BENCH];
+    const LIST = [...LessonOne.LIST, ...LessonTwo.LIST], MORE = [{ id: 'matrices', title: 'Your own matrices' }, { id: 'teacher', title: 'For teachers' }];
+    const ALL = [...LIST, ...MORE];
     const solved = new Set(), sections = new Map(), links = new Map(), bridges = [];
     const el = {};
     let current = '', drawn = null, wanted = '', away = true;
@@ -131,10 +131,11 @@ const Lessons = (() => {
             sections.set(lesson.id, section(lesson, i));
             page.append(sections.get(lesson.id));
         }
-        const bench = h('section.lesson.lbench', { id: 'lesson-matrices', 'aria-labelledby': 'title-matrices' }, h('h2', { id: 'title-matrices', tabindex: -1 }, 'Your own matrices'));
-        sections.set('matrices', bench);
+        const [bench, teacher] = MORE.map(({ id, title }) => h(`section.lesson.l${id}`, { id: `lesson-${id}`, 'aria-labelledby': `title-${id}` }, h('h2', { id: `title-${id}`, tabindex: -1 }, title)));
+        sections.set('matrices', bench).set('teacher', teacher);
         LessonBench.mount(bench);
-        page.append(bench);
+        LessonTeacher.mount(teacher, link);
+        page.append(bench, teacher);
         root.append(nav, page);
         count();
         mark(ALL[0].id);
@@ -157,11 +158,18 @@ const Lessons = (() => {
     // Another room is shown.
     const left = () => { away = true; };
 
+    // n and p: the next lesson, the one before. True: the key was for this room.
+    function key(e) {
+        const by = { n: 1, p: -1 }[e.key], to = ALL[ALL.findIndex((l) => l.id === current) + by];
+        if (to) go(to.id, true);
+        return Boolean(by);
+    }
+
     function load(example) {
         LessonBench.load(example);
         go('matrices', false);
     }
 
-    const room = { id: 'lessons', title: 'Lessons', alone: false, mount, update, left, load, solve }; // alone: there is no model to go to
+    const room = { id: 'lessons', title: 'Lessons', alone: false, mount, update, left, load, solve, key }; // alone: there is no model to go to
     return room;
 })();

@@ -12,7 +12,7 @@ const Main = (() => {
         ['f', 'masked future', () => App.set({ future: App.state.future === '1' ? '0' : '1' })],
         ['r', 'replace the chosen token', () => Strip.pickers.replace()], ['z', 'undo', () => App.back()],
         ['/', 'type a text', () => (App.state.view === 'home' ? ROOMS[0] : Strip).focusText()], [`1 … ${ROOMS.length}`, 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
-        ['?', 'this list', () => showHelp()],
+        ['n  p', 'next stop or lesson, the one before', null], ['?', 'this list', () => showHelp()],
     ];
     const MOVES = { h: ['head', -1], l: ['head', 1], u: ['layer', -1], i: ['layer', 1], j: ['query', 1], k: ['query', -1] };
     const THEMES = ['auto', 'light', 'dark'];

@@ -84,7 +84,7 @@ const Neurons = (() => {
     function showBest(best) {
         const high = Math.max(best.length ? best[0].value : 0, 1e-12);
         fill(found, h('div.scroll', null, table(null, ['fires', '', 'in the text'], best.filter((f) => f.value > 0).map((f) => [Numbers.cell(f.value, 4), bar(f.value / high),
-            h('span.snippet', null, Running.ofTokens(f.before), h('mark', null, Token.of(f.token).control ? Token.text(f.token) : Running.textOf(f.token)), Running.ofTokens(f.after))]))));
+            h('span.snippet', null, Running.ofTokens(f.before), h('mark', null, Token.of(f.token).control ? HomeText.label(f.token) : Running.textOf(f.token)), Running.ofTokens(f.after))]))));
         if (!best.some((f) => f.value > 0)) fill(found, h('p', null, 'It is silent everywhere in this text.'));
     }
 

@@ -172,7 +172,7 @@ const Patching = (() => {
     const valueOf = (s) => result.values[(s.layer * (result.heads || 1) + s.head) * result.n + s.pos];
 
     function siteName(s) {
-        return `${result.over} of layer ${s.layer}${result.heads ? `, head ${s.head}` : ''}, ${s.pos} ${Token.text(result.into[s.pos])}`;
+        return `${result.over} of layer ${s.layer}${result.heads ? `, head ${s.head}` : ''}, ${s.pos} ${HomeText.label(result.into[s.pos])}`;
     }
 
     function say(i, j) {
@@ -189,7 +189,7 @@ const Patching = (() => {
         map.update({ rows: grouped ? result.layers : result.layers * heads, cols: grouped ? heads : result.n,
             rowName: result.heads && !grouped ? 'layer.head' : 'layer', colName: grouped ? 'head' : 'after',
             rowLabel: (i) => (result.heads && !grouped ? `${Math.floor(i / heads)}.${i % heads}` : String(i)),
-            colLabel: (j) => (grouped ? String(j) : `${j}\n${Token.text(result.into[j])}`),
+            colLabel: (j) => (grouped ? String(j) : `${j}\n${HomeText.label(result.into[j])}`),
             value: change, masked: (i, j) => (Number.isNaN(change(i, j)) ? 'hidden' : ''), scale: Colour.diverging(high, App.state.dark),
             format: (v) => Numbers.fixed(v, digits), selected: result.at, onHover: say,
             onSelect: (i, j) => { result.at = [i, j]; if (!grouped) result.place = j; say(i, j); showMap(); }, onChoose: patch });

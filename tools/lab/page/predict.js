@@ -62,8 +62,8 @@ const Predict = (() => {
         if (ids.length === Engine.info.context) return refuse(`The context is full: ${ids.length} of ${ids.length} positions.`);
         const show = (all) => {
             const alive = mine === writing && App.changed === changed;
-            if (alive) showDrawn(all.slice(prompt), `${all.length - ids.length} tokens …`);
-            stopButton.hidden = !alive;
+            if (alive && stopButton) showDrawn(all.slice(prompt), `${all.length - ids.length} tokens …`);
+            if (stopButton) stopButton.hidden = !alive;
             return alive;
         };
         try {
@@ -72,7 +72,7 @@ const Predict = (() => {
         } catch (e) {
             refuse(e.message);
         }
-        stopButton.hidden = true;
+        if (stopButton) stopButton.hidden = true;
         return undefined;
     }
 
@@ -127,7 +127,7 @@ const Predict = (() => {
         if (!losses.length) return fill(lossEl, h('p', null, 'A loss needs a token that follows: two tokens at least.'));
         const worst = Math.max(...losses.map((l) => l.nll));
         const sum = losses.reduce((a, l) => a + l.nll, 0), mean = sum / losses.length;
-        const rows = losses.map((l) => ({ selected: l.pos === state.query, cells: [Token.at(l.pos), Token.text(l.next),
+        const rows = losses.map((l) => ({ selected: l.pos === state.query, cells: [Token.at(l.pos), Token.name(l.next),
             Numbers.cell(l.p, 6, Numbers.percent(l.p)), Numbers.count(l.rank), Numbers.cell(l.nll, 2), bar(l.nll / worst)] }));
         return fill(lossEl, h('div.scroll.tall', null, table(null, ['after', 'what came', 'probability', 'rank', 'surprisal', ''], rows)),
             h('p.sum', null, `Average surprisal of ${losses.length} tokens: `, h('b', { title: `all digits: ${mean}` }, Numbers.fixed(mean)),
@@ -187,5 +187,5 @@ const Predict = (() => {
         showDrawn(Array.from(state.ids.slice(state.prompt)), '');
     }
 
-    return { id: 'predict', title: 'Next token', mount, update, draw, drawOne };
+    return { id: 'predict', title: 'Next token', mount, update, draw, drawOne, toTheEnd };
 })();

@@ -272,10 +272,11 @@ const Token = (() => {
         return endIds;
     }
 
-    const name = (id) => (isEnd(id) ? `${text(id)} (end)` : text(id));
-    const at = (pos) => `${pos} ${text(App.state.ids[pos])}`;
+    // As what may come next; in a text the token that ends others is the start.
+    const name = (id) => (isEnd(id) ? 'the end' : HomeText.label(id));
+    const at = (pos) => `${pos} ${word(pos)}`;
     const word = (pos) => HomeText.label(App.state.ids[pos]);
-    const head = (pos) => `${pos}\n${text(App.state.ids[pos])}`;
+    const head = (pos) => `${pos}\n${word(pos)}`;
     const el = (id) => Dom.h('span.token' + (of(id).control ? '.control' : ''), null, name(id));
     return { of, text, ends, isEnd, name, at, word, head, el };
 })();

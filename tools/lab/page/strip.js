@@ -69,14 +69,14 @@ const Strip = (() => {
             : { name: 'surprisal', value: (i) => surprisals[i], share: (i) => surprisals[i] / 5, unit: ' nats' }; // 5 nats and more are full
     }
 
-    const label = (id, i, l) => `position ${i}, ${Token.name(id)}` + (Number.isFinite(l.value(i)) ? `, ${l.name} ${Numbers.fixed(l.value(i), 2)}${l.unit || ''}` : '');
+    const label = (id, i, l) => `position ${i}, ${HomeText.label(id)}` + (Number.isFinite(l.value(i)) ? `, ${l.name} ${Numbers.fixed(l.value(i), 2)}${l.unit || ''}` : '');
     const colour = (i, l, state) => (Number.isFinite(l.share(i)) ? Running.shade(l.share(i), state.dark) : null);
 
     function chip(id, i, state, l) {
         const rgb = colour(i, l, state), on = i === state.query;
         return h('button.chip' + (on ? '.chosen' : '') + (i >= state.step ? '.later' : ''), { type: 'button', role: 'option', 'aria-selected': on, tabindex: on ? 0 : -1,
             'data-pos': i, 'aria-label': label(id, i, l), style: rgb ? { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } : {} },
-        h('span.pos', null, i), h('span.text' + (Token.of(id).control ? '.control' : ''), null, Token.text(id)),
+        h('span.pos', null, i), h('span.text' + (Token.of(id).control ? '.control' : ''), null, HomeText.label(id)),
         h('span.value', null, Number.isFinite(l.value(i)) ? Numbers.fixed(l.value(i), 2) : '–'));
     }
 
