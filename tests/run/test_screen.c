@@ -258,6 +258,10 @@ static void check_bound(const struct kernels *k, const struct int8_screen *s, co
             x[i] = (w[r * E + i] - v[i]) * (1 - share) + w[r * E + i] * share;
         k->quantize(at, x, E);
         struct screen_x bound = kernels_screen_x(x, at, E);
+        whole = 0;
+        for (size_t i = 0; i < E; i++)
+            whole += (double)x[i] * (double)x[i];
+        assert_true((double)bound.norm >= sqrt(whole));
         copy.y = z;
         k->matmul[WEIGHT_Q8_0](&copy);
         k->matmul[WEIGHT_F32](&exact);

@@ -66,6 +66,19 @@ TEST(order_of_merges)
     tok_file_free(&f);
 }
 
+/* A vocabulary of characters is one without bytes: else a byte has its token. */
+TEST(characters_and_bytes)
+{
+    struct tok_file f;
+    struct tok *t = tok_file_make(&f, "model gpt2; pre gpt-2; token a; token b; token <0x41> 6");
+    assert_string_equal(tok_kind(t), "bpe");
+    tok_gives(t, "bA", 0, B, 2, -1);
+    tok_file_free(&f);
+    t = tok_file_make(&f, "model gpt2; pre gpt-2; token a; token b");
+    assert_string_not_equal(tok_kind(t), "bpe");
+    tok_file_free(&f);
+}
+
 TEST(merge_into_the_first_token)
 {
     struct tok_file f;

@@ -353,6 +353,26 @@ TEST(long_patterns)
     free(json);
 }
 
+/* 40 groups inside each other. What follows them is wrong in another way. */
+TEST(deep_patterns)
+{
+    for (int n = 39; n <= 42; n++) {
+        struct directory d = {.n = 0};
+        char json[400], groups[43] = "";
+        memset(groups, '(', (size_t)n);
+        snprintf(json, sizeof json,
+                 "{\"pre_tokenizer\":{\"type\":\"Split\",\"behavior\":\"Isolated\","
+                 "\"pattern\":{\"Regex\":\"%s[a-[b]]\"}},\"model\":{\"type\":\"BPE\","
+                 "\"vocab\":{\"a\":0},\"merges\":[]}}",
+                 groups);
+        add_file(&d, "tokenizer.json", json);
+        refuses(&d, 100,
+                n > 40 ? "tokenizer.json: pre_tokenizer Split: its pattern has this kind of group"
+                       : "tokenizer.json: pre_tokenizer Split: its pattern has a - before a class "
+                         "inside a class");
+    }
+}
+
 /* Lines of merges.txt: at most 2047 bytes. */
 TEST(long_lines)
 {

@@ -132,6 +132,7 @@ TEST(containers)
     assert_true(int_of(&p, pickle_get(&p, p.root, "a")) == 2);
     assert_int_equal(pickle_at(&p, pickle_get(&p, p.root, "b")).kind, PICKLE_NONE);
     assert_int_equal(pickle_get(&p, p.root, "c"), 0);
+    assert_int_equal(pickle_item(&p, p.root, 0), 0); /* it is no list */
     pickle_free(&p);
 }
 

@@ -349,6 +349,20 @@ TEST(stated_otherwise)
         {"meta-llama/consolidated.00.pth", "{\"n_heads\": 16}",
          "rows do not form KV heads of width 1;"},
         {"mingpt/model.pt", "{\"model\": {\"model_type\": \"gpt-none\"}}", "--heads"},
+        {"mingpt/model.pt", "{\"model\": {\"model_type\": \"openai-gpt\"}}",
+         "n_head is 12, it must divide"},
+        {"mingpt/model.pt", "{\"model\": {\"model_type\": \"gpt2\"}}",
+         "n_head is 12, it must divide"},
+        {"mingpt/model.pt", "{\"model\": {\"model_type\": \"gpt2-medium\"}}",
+         "n_head is 16, it must divide"},
+        {"mingpt/model.pt", "{\"model\": {\"model_type\": \"gpt2-large\"}}",
+         "n_head is 20, it must divide"},
+        {"mingpt/model.pt", "{\"model\": {\"model_type\": \"gpt2-xl\"}}",
+         "n_head is 25, it must divide"},
+        {"mingpt/model.pt", "{\"model\": {\"model_type\": \"gpt-mini\"}}",
+         "n_head is 6, it must divide"},
+        {"mingpt/model.pt", "{\"model\": {\"model_type\": \"gpt-nano\"}}",
+         "n_head is 3, it must divide"},
         {"mingpt/model.pt", "{\"n_head\": 3}", "n_head is 3, it must divide n_embd = 8"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
@@ -391,11 +405,15 @@ TEST(stated_by_half)
                      MGPT_OK);
     assert_true(c.hp.n_ctx == 77 && c.hp.rope_base == 5e5f);
     ckpt_free(&c);
-    if (read_beside(&c, "mingpt/model.pt", "x", "{\"model\": {\"model_type\": \"gpt-micro\"}}",
-                    &err) != MGPT_OK)
-        fail_msg("%s", err.text);
-    assert_int_equal(c.hp.n_head, 4);
-    ckpt_free(&c);
+    static const char *const types[] = {"gpt-micro", "gopher-44m"};
+    for (uint32_t i = 0; i < 2; i++) {
+        char text[60];
+        snprintf(text, sizeof text, "{\"model\": {\"model_type\": \"%s\"}}", types[i]);
+        if (read_beside(&c, "mingpt/model.pt", "x", text, &err) != MGPT_OK)
+            fail_msg("%s", err.text);
+        assert_int_equal(c.hp.n_head, 4 << i);
+        ckpt_free(&c);
+    }
     assert_int_equal(read_beside(&c, "mingpt/model.pt", "x", NULL, &err), MGPT_EFILE);
     ckpt_free(&c);
 }
