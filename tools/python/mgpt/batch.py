@@ -42,7 +42,8 @@ def run_rows(model: Model, rows: Sequence[Ints], hooks: Iterable[HookRow], names
     meet = bool(hooks) and len(rows) > 1
     taps = [(RowTap if meet else Tap)(model, hooks, keep, n) for _ in rows]
     chunk = min(n if hooks else n * len(rows), 4096)
-    handles = [model.session(kv="f32", chunk=chunk, threads=int(meet), steer=steer)._open() for _ in rows]
+    first = model.session(kv="f32", chunk=chunk, threads=int(meet), steer=steer)
+    handles = [first._open(), *(first.fork()._open() for _ in rows[1:])]  # forks have no scratch and threads until they run alone
     if meet:
         _run_together(cast("list[RowTap]", taps), handles, rows)
     elif len(rows) > 1:
