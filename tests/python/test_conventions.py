@@ -1,6 +1,9 @@
 """Names of other libraries: what they give by ours, batches with hooks, and names that are near."""
+import importlib
 import pickle
+import sys
 import threading
+import types
 
 import mgpt
 import numpy as np
@@ -66,6 +69,29 @@ def test_text(names):
         names.to_tokens(["a", "bo"], padding_side="left")
     with pytest.raises(mgpt.Error, match="'<'"):
         names.to_tokens("<BOS>")
+
+
+# Golden models by whether TransformerLens 4.3 puts BOS in front of their texts.
+BOS = {True: ("apertus", "cohere", "falcon", "gemma", "gemma2", "gemma3", "gpt2", "gptj", "llama", "mixtral", "olmo", "olmo2", "opt", "phi3_longrope", "stablelm"),
+       False: ("bloom", "ernie4_5", "exaone", "exaone4", "glm4", "gpt_neox", "granite", "mpt", "phi", "qwen2_window", "qwen3", "qwen3_moe", "seed_oss", "smollm3", "starcoder2")}
+
+
+def test_bos_in_front(root, names, monkeypatch):
+    """By default where the model asks for it, and in TransformerLens' names where it has it, which needs nothing of torch."""
+    monkeypatch.setitem(sys.modules, "torch", types.SimpleNamespace(from_numpy=lambda array: array))
+    monkeypatch.delitem(sys.modules, "mgpt.transformer_lens", raising=False)
+    hooked = importlib.import_module("mgpt.transformer_lens").HookedTransformer
+    sys.modules.pop("mgpt.transformer_lens")
+    assert names.cfg.default_prepend_bos
+    for default, first in ((None, [26]), (True, [26]), (False, [])):
+        model = hooked(names.path, default_prepend_bos=default)
+        assert model.cfg.default_prepend_bos is bool(first)
+        for asked, begin in ((None, first), (True, [26]), (False, [])):
+            assert model.to_tokens("ann", prepend_bos=asked).tolist() == [[*begin, 0, 13, 13]]
+            assert model("ann", prepend_bos=asked).shape[1] == len(begin) + 3
+    for wanted, golden in BOS.items():
+        for name in golden:
+            assert hooked(root / "tests/golden" / name).cfg.default_prepend_bos is wanted, name
 
 
 def test_calls(names):

@@ -6,7 +6,7 @@ import subprocess
 
 import mgpt
 import pytest
-from mgpt import _lib
+from mgpt import _lib, _rows
 
 STRUCTS = {"mgpt_error": _lib.CError, "mgpt_model_params": _lib.CModelParams, "mgpt_info": _lib.CInfo,
            "mgpt_layer": _lib.CLayer, "mgpt_tensor": _lib.CTensor, "mgpt_stream": _lib.CStream,
@@ -29,6 +29,14 @@ UNUSED = {"mgpt_open_bytes", "mgpt_isa", "mgpt_piece", "mgpt_n_threads", "mgpt_s
 
 def header_text(root):
     return re.sub(r"/\*.*?\*/", " ", (root / "include/mgpt.h").read_text(), flags=re.S)
+
+
+def test_sizes_of_rows(root):
+    """Buffers that the library fills have the sizes of its own headers."""
+    for file, name, pattern in (("author.h", "AUTHOR_MOST", r"AUTHOR_MOST = (\d+)"), ("author.h", "AUTHOR_TEXT", r"char text\[(\d+)\]"),
+                                ("heal.h", "HEAL_BYTES", r"HEAL_BYTES = (\d+)")):
+        found = re.findall(pattern, (root / "tools/choose" / file).read_text())
+        assert found == [str(getattr(_rows, name))], name
 
 
 def test_structs_and_constants(root, tmp_path):
