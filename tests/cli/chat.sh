@@ -72,7 +72,7 @@ chosen()
 }
 yes=$(chosen "$turn")
 no=$(chosen "$turn$yes<|im_end|>${nl}<|im_start|>user${nl}why?<|im_end|>${nl}<|im_start|>assistant${nl}")
-printf 'hi there\nwhy?\n' >"$tmp/turns"
+printf 'hi there\nwhy?' >"$tmp/turns" # the last line has no end
 prints "--choices" "$yes$nl$no" generate "$tmp/chat.gguf" --chat --temp 0 --choices 'yes,no,no.' -f "$tmp/turns"
 
 # the template's variables, and another template

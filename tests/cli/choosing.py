@@ -278,6 +278,16 @@ def test_large_vocabularies():
 FIRST_PATTERNS = ['[01é]{1,2}', '[01é]*', '(01|1|10é)*0?', '(0|1(01*0)*1)+', '1(0|11)*|é1+']  # of 0, 1, é only
 
 
+def test_repl_draws_what_generate_draws():
+    for options in [*ALL, ['--ban', 'e', '--ban', '\\x20t', '--mirostat', '2:2:0.5'], ['--ban', 'ou', '--xtc', '0.5:0.1']]:
+        words = list(zip(options[::2], options[1::2], strict=True))
+        script = '/set temp 0.9\n/set seed 4\n%sROMEO:\n/g 30\n/tokens\n' % ''.join('/set %s %s\n' % (name[2:], value) for name, value in words)
+        found = re.findall(r'^ *\d+: +(\d+)', run('repl', LINES, stdin=script.encode()).stdout.decode(), re.M)
+        wanted = json.loads(run('generate', LINES, '-p', 'ROMEO:', '-n', '30', '--temp', '0.9', '-s', '4', '--json', *options).stdout)['tokens']
+        check('/g with %s' % options, list(map(int, found)), wanted[:len(found)])  # /g counts draws that --ban takes back
+        check('/g with %s: tokens' % options, len(found) > len(wanted) - 6, True)
+
+
 def test_repl():
     script = '/set temp 0.8\n/set seed 3\n/set repeat-penalty 1.3\n/set bias e-inf\n/set\n/g\n/set bias off\n/set repeat-penalty off\n/set\n'
     found = run('repl', NAMES, stdin=script.encode()).stdout.decode().splitlines()

@@ -25,7 +25,7 @@ done
 cp "$names" "$MGPT_SOURCE_ROOT/weights/names.ref.json" "$tmp"
 "$MGPT" convert "$golden/llama" "$tmp/llama.gguf" --no-tokenizer 2>/dev/null
 "$MGPT" convert "$names" "$tmp/half.gguf" --type f16 2>/dev/null
-printf 'anna\nabcdefghijklmnopqrstuvwxyz\n\nzq\n' >"$tmp/texts"
+printf 'anna\nabcdefghijklmnopqrstuvwxyz\n\nzq' >"$tmp/texts" # the last line has no end
 printf '%s\n' '{"text": "anna", "id": 7}' '{"ids": [26, 0, 13]}' '{"context": "mar", "continuations": ["y", "ia"]}' \
     '{"context": "", "continuation": "al"}' '{"text": "A"}' >"$tmp/records"
 printf '1 0 2\n0.5 1 0\n-1 2 1\n' >"$tmp/x"
@@ -63,7 +63,10 @@ attend identity --causal --tau 0.1
 attend -x x --wq flip --wk dim:2 --causal
 attend -x x --wv negate --heads 3 --json
 tokenize names.gguf -p mary
-trace llama.gguf --list
+trace llama.gguf --list --hooks hook_embed
+trace llama.gguf --list --hooks 'blocks.1.*_k,logits'
+trace llama.gguf --list --hooks 'logits,blocks.2.*'
+trace llama.gguf --list --json
 patch names.gguf --clean emma --corrupt emna --metric 'a - n' --over resid_pre,z,pattern
 patch names.gguf --clean emma --corrupt emna --metric logprob:n --over mlp_out,heads --json
 patch llama.gguf --clean 3,1,4 --corrupt 3,2,4 --metric '5 - 6' --over attn_out,pattern --layers 1

@@ -161,6 +161,39 @@ TEST(banned_texts)
     close_test(&t);
 }
 
+/* What Mirostat has learnt of draws that are taken back is forgotten: with the same random numbers they come again. */
+TEST(mirostat_goes_back)
+{
+    struct choose_test t;
+    float logits[27];
+    mgpt_sampler sampler = {.temperature = 1, .rng = 3};
+    mgpt_error err;
+    open_test(&t);
+    set(&t, "mirostat", "2:3:0.5");
+    assert_int_equal(chooser_open(&t.chooser, &t.rules, NULL), MGPT_OK);
+    chooser_begin(&t.chooser, 1, 0);
+    double mus[5];
+    uint64_t states[5];
+    for (size_t n = 1; n < 9; n++) {
+        size_t at = n < 5 ? n : n - 4; /* four draws, and again from the first on */
+        for (int i = 0; i < 27; i++)
+            logits[i] = (float)((i * 7 + (int)at * 5) % 11) / 3;
+        if (n < 5)
+            states[at] = sampler.rng;
+        else
+            sampler.rng = states[at];
+        int32_t token = chooser_draw(&t.chooser, &sampler, logits, 27, t.history, at, &err);
+        assert_true(token >= 0);
+        if (n < 5) {
+            t.history[at] = token;
+            mus[at] = t.chooser.mu;
+        }
+        assert_int_equal(t.history[at], token);
+        assert_true(t.chooser.mu == mus[at]);
+    }
+    close_test(&t);
+}
+
 TEST(no_token_left)
 {
     struct choose_test t;
