@@ -72,6 +72,9 @@ run convert low floats.gguf --no-tokenizer --type f32
 run convert kept.gguf kept32.gguf --type f32
 check "... which have the values of floats" [ "$(bits kept32.gguf)" = "$(bits floats.gguf)" ]
 check "MLX, 2 to 8 bits" exact mlx "2 F32, 6 Q4_1, 1 Q5_1"
+check "FP8, blocks that do not fit, and one for all" exact fp8 "7 F32"
+check "compressed-tensors: words, bytes and FP8; groups, zeros, an order of columns" exact compressed "7 F32"
+check "bitsandbytes: NF4 with nested scales, FP4, INT8" exact bitsandbytes "7 F32"
 rm -rf a b *.gguf
 
 # ---- one model, many names ----

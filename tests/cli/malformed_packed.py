@@ -10,7 +10,7 @@ from malformed_files import ROOT, get, hf  # noqa: E402
 
 def packed_files():
     """Quantised directories: parts missing, of other types and shapes, and settings that do not fit."""
-    for name in ("gptq_order", "awq", "mlx"):
+    for name in ("gptq_order", "awq", "mlx", "fp8", "compressed", "bitsandbytes"):
         folder = os.path.join(ROOT, "tests/golden", name)
         config, file = json.loads(get(folder + "/config.json")), get(folder + "/model.safetensors")
         n, = struct.unpack("<Q", file[:8])
@@ -19,7 +19,7 @@ def packed_files():
         base = "model.layers.0.self_attn.v_proj."
         for key in [k for k in head if k.startswith(base) and k != base + "bias"]:
             plain = re.escape("v_proj." + key.removeprefix(base))
-            for what, change in (("type", {"dtype": "F64" if head[key]["dtype"] == "F16" else "F32"}),
+            for what, change in (("type", {"dtype": {"F16": "F64", "F32": "I32"}.get(head[key]["dtype"], "F32")}),
                                  ("turned", {"shape": head[key]["shape"][::-1] + [1]})):
                 h = copy.deepcopy(head)
                 h[key].update(change)
@@ -30,6 +30,8 @@ def packed_files():
             h["x" + key] = h.pop(key)
             if not key.endswith("g_idx"):
                 hf(f"{name}-without-{key}", "v_proj|missing", h, data, config)
+        if name in ("fp8", "compressed", "bitsandbytes"):
+            continue
         where = "quantization" if name == "mlx" else "quantization_config"
         for key in ("bits", "group_size"):
             for value in (0, 1, 3, 5, 7, 8, 31, 64, 2**31, 2**63, "x", None, -2):

@@ -3,7 +3,8 @@
     make_quant.py [--out DIR]      prints a table
 
 The files are written here from the formats' definitions (AutoGPTQ and GPTQModel: qlinear_*.py pack; AutoAWQ:
-gemm.py, packing_utils.py; MLX: mlx.core.quantize), number by number: no code of mgpt and none of those programs.
+gemm.py, packing_utils.py; MLX: mlx.core.quantize; FP8 with scales of blocks: DeepSeek-V3's config.json;
+compressed-tensors: pack_to_int32; bitsandbytes: QuantState), number by number: no code of mgpt and none of those programs.
 The numbers are random, as are the scales and zeros, so that every one matters. The reference (as in make_hf.py) is
 what transformers computes, in float64, from a plain model with the weights s (q - z) or s q + b.
 
@@ -22,6 +23,7 @@ import numpy as np
 import torch
 import transformers
 from safetensors.numpy import load_file, save_file
+from safetensors.torch import save_file as save_torch
 
 import make_hf
 
@@ -124,6 +126,83 @@ class Mlx:
         return "_proj" in name or "embed" in name or "lm_head" in name
 
 
+class Coded:
+    """Codes with scales: matrices take the forms in turn, so that one model has all of a method."""
+
+    def __init__(self, rng, method, forms, **settings):
+        self.rng, self.forms, self.settings, self.n = rng, forms, {"quant_method": method, **settings}, 0
+
+    def config(self):
+        return {"quantization_config": self.settings}
+
+    def matrix(self, name, w):
+        form = self.forms[self.n % len(self.forms)]
+        self.n += 1
+        return getattr(self, form[0])(w, *form[1:])
+
+    def takes(self, name):
+        return "_proj" in name
+
+    def scales(self, shape, w, top):
+        return np.float32(self.rng.uniform(0.5, 1.5, shape) * w.std() * 3 / top)
+
+    def fp8(self, w, part, rows, columns):
+        """E4M3: 1 sign, 4 exponent (bias 7), 3 fraction bits. Blocks of the edges may be smaller."""
+        down, across = -(-w.shape[0] // rows), -(-w.shape[1] // columns)
+        codes = self.rng.integers(0, 254, w.shape).astype(np.uint8)
+        codes[codes == 127] = 126 # not a number, as 255
+        e, m = codes >> 3 & 15, (codes & 7).astype(np.float64)
+        values = np.where(e > 0, (8 + m) * 2.0 ** (e.astype(int) - 10), m * 2.0 ** -9) * np.where(codes > 127, -1, 1)
+        s = self.scales((down, across), w, 448)
+        each = s.repeat(rows, 0)[:w.shape[0]].repeat(columns, 1)[:, :w.shape[1]].astype(np.float64)
+        s = s.reshape(()) if s.size == 1 and part == "weight_scale_inv" else s
+        return {"weight": torch.from_numpy(codes).view(torch.float8_e4m3fn), part: s}, values * each
+
+    def int8(self, w, zero=False):
+        q = self.rng.integers(-128, 128, w.shape)
+        s, z = self.scales((len(w), 1), w, 127), self.rng.integers(-9, 9, (len(w), 1)) * zero
+        parts = {"weight": q.astype(np.int8), "weight_scale": s, "input_scale": np.ones(1, np.float32)}
+        return {**parts, **({"weight_zero_point": z.astype(np.int8)} if zero else {})}, s.astype(np.float64) * (q - z)
+
+    def scb(self, w):
+        # Two roundings, as bitsandbytes dequantises.
+        q, s = self.rng.integers(-127, 128, w.shape), self.scales(len(w), w, 1)
+        return {"weight": q.astype(np.int8), "SCB": s, "weight_format": np.uint8(0)}, np.float32(q) * s[:, None] * np.float32(1 / 127)
+
+    def packed(self, w, bits, group, zero=False, order=False):
+        q, g = self.rng.integers(0, 1 << bits, w.shape), np.arange(w.shape[1]) // group
+        z = np.full((len(w), w.shape[1] // group), 1 << bits - 1)
+        z = self.rng.integers(0, 1 << bits, z.shape) if zero else z
+        s = self.scales(z.shape, w, 1 << bits - 1)
+        parts = {"weight_packed": words(q, bits).view(np.int32), "weight_scale": s, "weight_shape": np.int64(w.shape)}
+        if zero:
+            parts["weight_zero_point"] = words(z.T, bits).T.view(np.int32)
+        if order:
+            g = self.rng.permutation(g)
+            parts["weight_g_idx"] = g.astype(np.int32)
+        return parts, s.astype(np.float64)[:, g] * (q - z[:, g])
+
+    def nibbles(self, w, kind, nested=False, block=64):
+        """Blocks of 64 run on over rows; the first code of a byte is in its high half."""
+        book = np.float32(np.sort(self.rng.uniform(-1, 1, 16)))
+        q = self.rng.integers(0, 16, w.size)
+        n, facts = w.size // block, {"quant_type": kind, "blocksize": block, "dtype": "bfloat16", "shape": list(w.shape)}
+        absmax = self.scales(n, w, 1)
+        parts = {"weight": (q[::2] << 4 | q[1::2]).astype(np.uint8)[:, None], "weight.quant_map": book}
+        if nested:
+            codes, map_, each = self.rng.integers(0, 256, n), np.float32(self.rng.uniform(0, 1, 256)), self.scales(-(-n // 256), w, 1)
+            parts.update({"weight.nested_quant_map": map_, "weight.nested_absmax": each})
+            facts.update(nested_blocksize=256, nested_dtype="float32", nested_offset=0.046875)
+            absmax = map_[codes] * each[np.arange(n) // 256] + np.float32(0.046875)
+        parts["weight.absmax"] = codes.astype(np.uint8) if nested else absmax
+        parts[f"weight.quant_state.bitsandbytes__{kind}"] = np.frombuffer(json.dumps(facts).encode(), np.uint8)
+        return parts, (book.astype(np.float64)[q] * absmax.astype(np.float64)[np.arange(w.size) // block]).reshape(w.shape)
+
+
+def tensor(v):
+    return v if isinstance(v, torch.Tensor) else torch.from_numpy(np.array(v, order="C"))
+
+
 def make(directory, config, scheme, seed):
     torch.manual_seed(seed)
     config.dtype = torch.float32
@@ -137,10 +216,10 @@ def make(directory, config, scheme, seed):
             base = name.removesuffix(".weight")
             if w.ndim == 2 and scheme.takes(name):
                 parts, value = scheme.matrix(base, w)
-                stored.update({f"{base}.{k}": np.ascontiguousarray(v) for k, v in parts.items()})
+                stored.update({f"{base}.{k}": tensor(v) for k, v in parts.items()})
                 exact[name] = np.ascontiguousarray(value, np.float32) # exact, or (MLX) rounded once
             else:
-                stored[name] = exact[name] = w
+                stored[name], exact[name] = tensor(w), w
         save_file(exact, plain / "model.safetensors", {"format": "pt"})
         tokens = torch.randint(0, config.vocab_size, (make_hf.T,))
         with make_hf.Float64():
@@ -149,7 +228,7 @@ def make(directory, config, scheme, seed):
         (directory / "plain").mkdir(parents=True)
         for name in ("config.json", "model.safetensors"):
             shutil.copy(plain / name, directory / "plain" / name)
-        save_file(stored, directory / "model.safetensors", {"format": "mlx" if isinstance(scheme, Mlx) else "pt"})
+        save_torch(stored, directory / "model.safetensors", {"format": "mlx" if isinstance(scheme, Mlx) else "pt"})
         text = json.loads((plain / "config.json").read_text())
         (directory / "config.json").write_text(json.dumps({**text, **scheme.config()}, indent=1) + "\n")
     keep = {k: v.astype(np.float32) for k, v in seen.items() if k.endswith("hook_resid_post")}
@@ -172,16 +251,26 @@ def models():
         "awq": (qwen(), Awq(rng(6), 32)),
         "mlx": (llama(), Mlx(rng(8), 32, 4, {"lm_head": 6, "model.layers.0.mlp.up_proj": 3, "model.layers.0.mlp.gate_proj": 5,
                                              "model.layers.0.self_attn.o_proj": 2, "model.layers.0.mlp.down_proj": 8})),
+        "fp8": (llama(), Coded(rng(9), "fp8", [("fp8", "weight_scale_inv", 24, 24), ("fp8", "weight_scale_inv", 64, 64)],
+                               weight_block_size=[24, 24], activation_scheme="dynamic")),
+        "compressed": (llama(), Coded(rng(10), "compressed-tensors", [
+            ("packed", 4, 16), ("packed", 4, 16, True), ("packed", 8, 32), ("packed", 4, 16, False, True), ("int8",),
+            ("int8", True), ("fp8", "weight_scale", 1, 64)], format="pack-quantized")),
+        "bitsandbytes": (qwen(), Coded(rng(11), "bitsandbytes", [
+            ("nibbles", "nf4", True), ("nibbles", "fp4"), ("scb",)], load_in_4bit=True)),
     }
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--out", type=pathlib.Path, default=pathlib.Path(__file__).parent)
+    parser.add_argument("names", nargs="*", help="of the models to make (default: all)")
     args = parser.parse_args()
     transformers.logging.set_verbosity_error()
     transformers.logging.disable_progress_bar()
     for seed, (name, (config, scheme)) in enumerate(models().items()):
+        if args.names and name not in args.names:
+            continue
         print(make(args.out / name, config, scheme, seed), flush=True)
 
 

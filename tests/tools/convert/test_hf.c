@@ -22,9 +22,6 @@ static void drop_key(struct dir *d, const char *key)
 #define GROWS(by) "{\"rope_theta\":1e4,\"llama_4_scaling_beta\":" by "}"
 #define L3(more) "{\"rope_type\":\"llama3\",\"rope_theta\":1e4" more "}"
 
-#define QUANT(method, bits, more)                                                                  \
-    "{\"quant_method\":\"" method "\",\"bits\":" bits ",\"group_size\":32" more "}"
-
 static const struct config_case {
     const char *model, *key, *json, *expected;
 } config_cases[] = {
@@ -216,35 +213,6 @@ static const struct config_case {
      "jamba is not supported: a token overwrites the state of its"},
     {"llama", "model_type", "\"gpt_oss\"", "gpt_oss is not supported: it has attention sinks"},
     {"llama", "model_type", "\"zamba3\"", "model_type zamba3 is not supported; these are: gpt2"},
-    {"llama", "quantization_config", "{\"bits\":4}", "quant_method (none) is not read, gptq, awq"},
-    {"llama", "quantization_config", "{\"quant_method\":\"fp8\"}", "quant_method fp8 is not read"},
-    {"llama", "quantization_config", "{\"quant_method\":\"compressed-tensors\"}",
-     "quant_method compressed-tensors is not read, gptq, awq and MLX are: save the model deq"},
-    {"llama", "quantization_config", QUANT("gptq", "5", ""), "bits 5 is not read, expected 2 to 8"},
-    {"llama", "quantization_config", QUANT("awq", "8", ""), "bits 8 is not read, expected 4"},
-    {"llama", "quantization_config", QUANT("awq", "4", ",\"version\":\"gemv\""),
-     "version gemv is not"},
-    {"llama", "quantization_config", QUANT("awq", "4", ",\"zero_point\":false"),
-     "zero_point false"},
-    {"llama", "quantization_config", QUANT("gptq", "4", ",\"checkpoint_format\":\"marlin\""),
-     "checkpoint_format marlin is not read"},
-    {"llama", "quantization_config", QUANT("gptq", "4", ",\"dynamic\":{\"a\":{}}"),
-     "dynamic (settings"},
-    {"llama", "quantization_config", QUANT("gptq", "4", ""), NULL}, /* no matrix is quantised */
-    {"llama", "quantization", "{\"bits\":4,\"group_size\":32,\"mode\":\"mxfp4\"}",
-     "mode mxfp4 is not"},
-    {"llama", "quantization", "{\"bits\":4,\"group_size\":0}", "group_size 0 is not read"},
-    {"gptq_sym", "quantization_config", "null",
-     "quantization_config: missing; the tensors are those of"},
-    {"gptq_sym", "quantization_config", QUANT("gptq", "8", ""),
-     "scales: shape [2, 32], expected [1, 32]"},
-    {"gptq_sym", "quantization_config", QUANT("gptq", "3", ""),
-     "words are not whole numbers of 3 bits"},
-    {"gptq_sym", "quantization_config", QUANT("awq", "4", ""), "scales: shape"},
-    {"gptq_order", "quantization_config",
-     "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-1}",
-     "scales: shape [2, 32], expected [1, 32]"},
-    {"mlx", "quantization", "{\"bits\":4,\"group_size\":64}", "scales: shape"},
     {"llama", "num_experts", "8", "num_experts: this value is not supported"},
     {"llama", "num_experts", "0", NULL},
     {"mixtral", "num_local_experts", "4", "layers.0.block_sparse_moe.gate.weight: shape [5, 20]"},

@@ -22,10 +22,11 @@ static const struct {
     const char *name;
     size_t bytes;
 } types[STATE_N_TYPES] = {
-    [STATE_F32] = {"F32", 4},   [STATE_F16] = {"F16", 2}, [STATE_BF16] = {"BF16", 2},
-    [STATE_F64] = {"F64", 8},   [STATE_I64] = {"I64", 8}, [STATE_I32] = {"I32", 4},
-    [STATE_I16] = {"I16", 2},   [STATE_I8] = {"I8", 1},   [STATE_U8] = {"U8", 1},
-    [STATE_BOOL] = {"BOOL", 1}, [STATE_U32] = {"U32", 4}, [STATE_OTHER] = {"other", 0},
+    [STATE_F32] = {"F32", 4},     [STATE_F16] = {"F16", 2}, [STATE_BF16] = {"BF16", 2},
+    [STATE_F64] = {"F64", 8},     [STATE_I64] = {"I64", 8}, [STATE_I32] = {"I32", 4},
+    [STATE_I16] = {"I16", 2},     [STATE_I8] = {"I8", 1},   [STATE_U8] = {"U8", 1},
+    [STATE_BOOL] = {"BOOL", 1},   [STATE_U32] = {"U32", 4}, [STATE_F8_E4M3] = {"F8_E4M3", 1},
+    [STATE_OTHER] = {"other", 0},
 };
 
 const char *state_type_name(enum state_type type)

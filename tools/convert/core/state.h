@@ -30,6 +30,7 @@ enum state_type {
     STATE_U8,
     STATE_BOOL,
     STATE_U32,
+    STATE_F8_E4M3,
     STATE_OTHER, /* known to its container by name only; cannot be read */
     STATE_N_TYPES
 };

@@ -9,19 +9,19 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "convert/families/hf.h"
+#include "convert/families/hf_coded.h"
 
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
-
-enum { MAX_BASE = 255, MAX_SIDE = 1 << 24 /* rows, columns */ };
 
 struct quant {
     enum hf_scheme scheme;
     unsigned bits;
     uint64_t group; /* 0: the whole row */
     unsigned plus;
-    const json_t *settings; /* of MLX: matrices have their own by name */
+    int coded;              /* 1: hf_coded.c reads it */
+    const json_t *settings; /* of coded ones; of MLX: matrices have their own by name */
 };
 
 static const char *const scheme_names[] = {"GPTQ", "AWQ", "MLX"};
@@ -64,7 +64,7 @@ static void read_numbers(struct checkpoint *c, const json_t *settings, unsigned 
         snprintf(found, sizeof found, "%lld", (long long)bits);
         refuse_setting(c, "bits", found, expected[q->scheme]);
     }
-    if (group != -1 && (group < 1 || group > MAX_SIDE)) {
+    if (group != -1 && (group < 1 || group > HF_MAX_SIDE)) {
         snprintf(found, sizeof found, "%lld", (long long)group);
         refuse_setting(c, "group_size", found, "expected -1 or the columns of a group");
     }
@@ -120,23 +120,27 @@ static int read_quant(const struct hf_model *m, const json_t *side, struct quant
     }
     if (!settings)
         return 0;
+    q->settings = settings;
+    q->coded = hf_is_coded(method);
+    if (q->coded)
+        return 1;
     q->scheme = method && strcasecmp(method, "awq") == 0 ? HF_AWQ : HF_GPTQ;
     const char *algorithm = json_string_value(hf_value(settings, "quant_algo"));
     if (!method || (q->scheme == HF_GPTQ && strcasecmp(method, "gptq") != 0))
         ckpt_stop(m->c,
                   "config.json: quantization_config: quant_method %.24s%s%.24s is not read, "
-                  "gptq, awq and MLX are: save the model dequantised, or take the original",
+                  "gptq, awq, fp8, compressed-tensors, bitsandbytes and MLX are: save the model "
+                  "dequantised, or take the original",
                   method ? method : "(none)", algorithm ? " with quant_algo " : "",
                   algorithm ? algorithm : "");
     (q->scheme == HF_AWQ ? read_awq : read_gptq)(m->c, settings, q);
     return 1;
 }
 
-/* Whether a name ends so; *base is what is before it. */
-static int ends_with(const char *name, const char *end, char base[MAX_BASE + 1])
+int hf_ends_with(const char *name, const char *end, char base[HF_MAX_BASE + 1])
 {
     size_t n = strlen(name), n_end = strlen(end);
-    if (n <= n_end || n - n_end > MAX_BASE - 16 || strcmp(name + n - n_end, end) != 0)
+    if (n <= n_end || n - n_end > HF_MAX_BASE - 16 || strcmp(name + n - n_end, end) != 0)
         return 0;
     memcpy(base, name, n - n_end);
     base[n - n_end] = 0;
@@ -145,9 +149,9 @@ static int ends_with(const char *name, const char *end, char base[MAX_BASE + 1])
 
 static int has_packed_names(const struct state *s)
 {
-    char base[MAX_BASE + 1];
+    char base[HF_MAX_BASE + 1];
     for (size_t i = 0; i < arr_len(s->tensors); i++)
-        if (ends_with(s->tensors[i].name, ".qweight", base))
+        if (hf_ends_with(s->tensors[i].name, ".qweight", base))
             return 1;
     return 0;
 }
@@ -164,23 +168,22 @@ static int is_real(const struct state_tensor *t)
     return state_dtype(t->type) != NULL;
 }
 
-/* Two dimensions of 1 to MAX_SIDE, in order and without gaps. */
-static int is_matrix(const struct state_tensor *t)
+int hf_is_matrix(const struct state_tensor *t)
 {
-    return t->n_dims == 2 && t->shape[0] && t->shape[1] && t->shape[0] <= MAX_SIDE &&
-           t->shape[1] <= MAX_SIDE && t->strides[1] == 1 && t->strides[0] == t->shape[1];
+    return t->n_dims == 2 && t->shape[0] && t->shape[1] && t->shape[0] <= HF_MAX_SIDE &&
+           t->shape[1] <= HF_MAX_SIDE && t->strides[1] == 1 && t->strides[0] == t->shape[1];
 }
 
 /* The part BASE.NAME, [rows, columns] of words or of floats. */
 static const uint8_t *find_part(struct state *s, const char *base, const char *name, uint64_t rows,
                                 uint64_t columns, int (*has_type)(const struct state_tensor *t))
 {
-    char full[MAX_BASE + 32];
+    char full[HF_MAX_BASE + 32];
     snprintf(full, sizeof full, "%s.%s", base, name);
     const struct state_tensor *t = state_find(s, full);
     if (!t)
         state_missing(s->c, full);
-    if (!has_type(t) || !is_matrix(t))
+    if (!has_type(t) || !hf_is_matrix(t))
         ckpt_stop_tensor(s->c, full,
                          "element type %s and %u dimensions, not those of a quantised matrix",
                          state_type_name(t->type), t->n_dims);
@@ -191,29 +194,30 @@ static const uint8_t *find_part(struct state *s, const char *base, const char *n
 /* The type of the scales; STATE_OTHER when there are none. */
 static enum state_type scale_type(const struct state *s, const char *base)
 {
-    char full[MAX_BASE + 32];
+    char full[HF_MAX_BASE + 32];
     snprintf(full, sizeof full, "%s.scales", base);
     const struct state_tensor *t = state_peek(s, full);
     return t ? t->type : STATE_OTHER;
 }
 
-static void read_g_idx(struct state *s, const char *base, struct hf_packed *p)
+const uint8_t *hf_column_groups(struct state *s, const char *base, const char *part, uint64_t n_in,
+                                uint64_t n_groups)
 {
-    char full[MAX_BASE + 32];
-    snprintf(full, sizeof full, "%s.g_idx", base);
+    char full[HF_MAX_BASE + 32];
+    snprintf(full, sizeof full, "%s.%s", base, part);
     const struct state_tensor *t = state_find(s, full);
     if (!t || t->n_dims == 0 || t->shape[0] == 0)
-        return;
+        return NULL;
     if (t->type != STATE_I32 || t->strides[0] != 1)
         ckpt_stop_tensor(s->c, full, "element type %s, expected I32", state_type_name(t->type));
-    state_check_shape(s->c, t, 0, p->n_in);
-    for (uint64_t i = 0; i < p->n_in; i++) {
+    state_check_shape(s->c, t, 0, n_in);
+    for (uint64_t i = 0; i < n_in; i++) {
         uint32_t group = hf_packed_word(t->bytes.data, i);
-        if (group >= p->n_groups)
+        if (group >= n_groups)
             ckpt_stop_tensor(s->c, full, "column %llu has group %d of %llu", (unsigned long long)i,
-                             (int32_t)group, (unsigned long long)p->n_groups);
+                             (int32_t)group, (unsigned long long)n_groups);
     }
-    p->g_idx = t->bytes.data;
+    return t->bytes.data;
 }
 
 /* Sizes of the matrix from those of its words. */
@@ -242,7 +246,7 @@ static void find_parts(struct state *s, const char *base, struct hf_packed *p)
     p->scale_type = scale_type(s, base);
     p->scales = find_part(s, base, "scales", rows, columns, is_real);
     if (is_mlx) {
-        char full[MAX_BASE + 32];
+        char full[HF_MAX_BASE + 32];
         snprintf(full, sizeof full, "%s.biases", base);
         p->zeros = find_part(s, base, "biases", rows, columns, is_real);
         if (state_peek(s, full)->type != p->scale_type)
@@ -251,7 +255,7 @@ static void find_parts(struct state *s, const char *base, struct hf_packed *p)
     }
     p->zeros = find_part(s, base, "qzeros", rows, p->n_out * p->bits / 32, is_words);
     if (p->scheme == HF_GPTQ)
-        read_g_idx(s, base, p);
+        p->g_idx = hf_column_groups(s, base, "g_idx", p->n_in, p->n_groups);
 }
 
 /* The settings of one matrix of MLX, which may be its own. */
@@ -269,12 +273,12 @@ static void unpack_matrix(struct state *s, size_t i, const char *base, const str
 {
     struct state_tensor *t = &s->tensors[i];
     struct hf_packed *p = ckpt_new(s->c, 1, sizeof *p);
-    char name[MAX_BASE + 32];
+    char name[HF_MAX_BASE + 32];
     struct quant q;
     int n = snprintf(name, sizeof name, "%s.weight", base);
     char *copy = ckpt_copy(s->c, name, (size_t)n);
     own_settings(s->c, all, base, &q);
-    if (!is_words(t) || !is_matrix(t))
+    if (!is_words(t) || !hf_is_matrix(t))
         ckpt_stop_tensor(s->c, t->name,
                          "element type %s and %u dimensions, expected a matrix of I32 or U32",
                          state_type_name(t->type), t->n_dims);
@@ -312,11 +316,10 @@ static void note_types(struct checkpoint *c, const struct state *s, const struct
 static void unpack_all(struct hf_model *m, const struct quant *q)
 {
     struct state *s = &m->state;
-    char base[MAX_BASE + 1], scales[MAX_BASE + 32];
+    char base[HF_MAX_BASE + 1], scales[HF_MAX_BASE + 32];
     const char *end = q->scheme == HF_MLX ? ".weight" : ".qweight";
-    state_seal(s);
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
-        if (!ends_with(s->tensors[i].name, end, base))
+        if (!hf_ends_with(s->tensors[i].name, end, base))
             continue;
         snprintf(scales, sizeof scales, "%s.scales", base);
         if (q->scheme != HF_MLX || state_has(s, scales))
@@ -338,7 +341,11 @@ void hf_unpack(struct hf_model *m)
     if (!found)
         ckpt_stop(m->c, "config.json: quantization_config: missing; the tensors are those of a "
                         "quantised model");
-    unpack_all(m, &q);
+    state_seal(&m->state);
+    if (q.coded)
+        hf_unpack_coded(m, q.settings);
+    else
+        unpack_all(m, &q);
 }
 
 static int is_zeros(struct span bytes)
@@ -351,10 +358,10 @@ static int is_zeros(struct span bytes)
 
 void hf_skip_zero_biases(struct state *s)
 {
-    char base[MAX_BASE + 1], weight[MAX_BASE + 32];
+    char base[HF_MAX_BASE + 1], weight[HF_MAX_BASE + 32];
     for (size_t i = 0; i < arr_len(s->tensors); i++) {
         struct state_tensor *t = &s->tensors[i];
-        if (t->used || !ends_with(t->name, ".bias", base))
+        if (t->used || !hf_ends_with(t->name, ".bias", base))
             continue;
         snprintf(weight, sizeof weight, "%s.weight", base);
         const struct state_tensor *matrix = state_peek(s, weight);

@@ -29,6 +29,18 @@ struct hf_packed {
     unsigned plus;
 };
 
+enum { HF_MAX_BASE = 255, HF_MAX_SIDE = 1 << 24 /* rows, columns */ };
+
+/* Two dimensions of 1 to HF_MAX_SIDE, in order and without gaps. */
+int hf_is_matrix(const struct state_tensor *t);
+
+/* The part that has the group of each column, int32 [n_in] below n_groups; NULL: it is absent or empty. */
+const uint8_t *hf_column_groups(struct state *s, const char *base, const char *part, uint64_t n_in,
+                                uint64_t n_groups);
+
+/* Whether a name ends so; *base is what is before it. */
+int hf_ends_with(const char *name, const char *end, char base[HF_MAX_BASE + 1]);
+
 /* Word i. */
 static inline uint32_t hf_packed_word(const uint8_t *p, uint64_t i)
 {

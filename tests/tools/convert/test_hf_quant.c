@@ -1,0 +1,68 @@
+/* Settings of quantised Hugging Face directories: what is refused, in which words. */
+#include "support/hf_dir.h"
+#include "support/unit.h"
+
+#define SPARSE(KEY, VALUE) "{\"quant_method\":\"compressed-tensors\",\"" KEY "\":" VALUE "}"
+#define QUANT(method, bits, more)                                                                  \
+    "{\"quant_method\":\"" method "\",\"bits\":" bits ",\"group_size\":32" more "}"
+
+static const struct {
+    const char *model, *key, *json;
+    const char *expected; /* in the error; NULL: the directory is read */
+} cases[] = {
+    {"llama", "quantization_config", "{\"bits\":4}", "quant_method (none) is not read, gptq, awq"},
+    {"llama", "quantization_config", "{\"quant_method\":\"hqq\"}",
+     "quant_method hqq is not read, gptq, awq, fp8, compressed-tensors, bitsandbytes and MLX are"},
+    {"llama", "quantization_config", "{\"quant_method\":\"fp8\"}", NULL},
+    {"fp8", "quantization_config", "{\"quant_method\":\"fp8\",\"weight_block_size\":[24,20]}",
+     "down_proj.weight_scale_inv: 3 scales for 64 rows or columns do not fit blocks of 20"},
+    {"fp8", "quantization_config", "null", "element type F8_E4M3"},
+    {"fp8", "quantization_config", "{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\"}",
+     "quant_algo NVFP4 is not read, FP8 is"},
+    {"compressed", "quantization_config", SPARSE("sparsity_config", "{\"format\":\"sparse-24\"}"),
+     "format sparse-24 is not read"},
+    {"compressed", "quantization_config", SPARSE("sparsity_config", "{\"format\":\"dense\"}"),
+     NULL},
+    {"compressed", "quantization_config", SPARSE("transform_config", "{\"a\":{}}"),
+     "transform_config is not read"},
+    {"bitsandbytes", "quantization_config",
+     "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":32}", "element type"},
+    {"llama", "quantization_config", QUANT("gptq", "5", ""), "bits 5 is not read, expected 2 to 8"},
+    {"llama", "quantization_config", QUANT("awq", "8", ""), "bits 8 is not read, expected 4"},
+    {"llama", "quantization_config", QUANT("awq", "4", ",\"version\":\"gemv\""),
+     "version gemv is not"},
+    {"llama", "quantization_config", QUANT("awq", "4", ",\"zero_point\":false"),
+     "zero_point false"},
+    {"llama", "quantization_config", QUANT("gptq", "4", ",\"checkpoint_format\":\"marlin\""),
+     "checkpoint_format marlin is not read"},
+    {"llama", "quantization_config", QUANT("gptq", "4", ",\"dynamic\":{\"a\":{}}"),
+     "dynamic (settings"},
+    {"llama", "quantization_config", QUANT("gptq", "4", ""), NULL}, /* no matrix is quantised */
+    {"llama", "quantization", "{\"bits\":4,\"group_size\":32,\"mode\":\"mxfp4\"}",
+     "mode mxfp4 is not"},
+    {"llama", "quantization", "{\"bits\":4,\"group_size\":0}", "group_size 0 is not read"},
+    {"gptq_sym", "quantization_config", "null",
+     "quantization_config: missing; the tensors are those of"},
+    {"gptq_sym", "quantization_config", QUANT("gptq", "8", ""),
+     "scales: shape [2, 32], expected [1, 32]"},
+    {"gptq_sym", "quantization_config", QUANT("gptq", "3", ""),
+     "words are not whole numbers of 3 bits"},
+    {"gptq_sym", "quantization_config", QUANT("awq", "4", ""), "scales: shape"},
+    {"gptq_order", "quantization_config",
+     "{\"quant_method\":\"gptq\",\"bits\":4,\"group_size\":-1}",
+     "scales: shape [2, 32], expected [1, 32]"},
+    {"mlx", "quantization", "{\"bits\":4,\"group_size\":64}", "scales: shape"},
+};
+
+TEST(quantised)
+{
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        char what[160];
+        struct dir d = golden(cases[i].model);
+        snprintf(what, sizeof what, "%s with %s %.60s", cases[i].model, cases[i].key,
+                 cases[i].json);
+        set_key(&d, cases[i].key, cases[i].json);
+        assert_read(&d, "config.json", what, cases[i].expected);
+        dir_free(&d);
+    }
+}
