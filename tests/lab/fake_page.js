@@ -139,7 +139,24 @@ class FakeElement extends FakeNode {
     set height(h) { this.clear(); }
     getBoundingClientRect() { return { left: 0, top: 0, right: this.width, bottom: this.height, width: this.width, height: this.height, x: 0, y: 0 }; }
     getClientRects() { return [this.getBoundingClientRect()]; }
+    checkVisibility() { return !this.hidden && (!this.parentNode || !this.parentNode.checkVisibility || this.parentNode.checkVisibility()); }
+    toDataURL() { return `data:${this.ink}`; }
     getContext() { return this.drawing || (this.drawing = context(this)); }
+}
+
+class FakeMatrix {
+    constructor(m = [1, 0, 0, 1, 0, 0]) { [this.a, this.b, this.c, this.d, this.e, this.f] = m; }
+    get isIdentity() { return `${this.times(1, 0, 0, 1, 0, 0)}` === '1,0,0,1,0,0'; }
+    times(a, b, c, d, e, f) {
+        const m = this;
+        return [m.a * a + m.c * b, m.b * a + m.d * b, m.a * c + m.c * d, m.b * c + m.d * d, m.a * e + m.c * f + m.e, m.b * e + m.d * f + m.f];
+    }
+    translate(x, y) { return new FakeMatrix(this.times(1, 0, 0, 1, x, y)); }
+    scale(x, y = x) { return new FakeMatrix(this.times(x, 0, 0, y, 0, 0)); }
+    rotate(degrees) {
+        const [c, s] = [Math.cos((degrees * Math.PI) / 180), Math.sin((degrees * Math.PI) / 180)];
+        return new FakeMatrix(this.times(c, s, -s, c, 0, 0));
+    }
 }
 
 /* The page of a file, opened in a window of this size: {document, App, Engine, tick, $}. tick(ms) lets time go on, by frames;
@@ -163,7 +180,7 @@ async function openFake(file, names, wide = 1200, high = 800) {
         matchMedia: () => ({ matches: false, addEventListener() {} }), innerWidth: FakeElement.wide, innerHeight: FakeElement.high, devicePixelRatio: 1, scrollY: 0, getComputedStyle: () => ({ getPropertyValue: () => '#102030', fontSize: '14px' }),
         addEventListener() {}, removeEventListener() {}, requestAnimationFrame: (fn) => frames.push(fn), cancelAnimationFrame() {},
         setTimeout: (fn, ms = 0, ...args) => (started ? timers.push({ at: now + ms, fn: () => fn(...args) }) : setTimeout(fn, ms, ...args)), clearTimeout: (id) => (started && typeof id === 'number' ? delete timers[id - 1] : clearTimeout(id)),
-        performance: { now: () => now, mark() {} }, Worker: undefined, 
+        performance: { now: () => now, mark() {} }, Worker: undefined, DOMMatrix: FakeMatrix,
         ImageData: class { constructor(data, width) { Object.assign(this, { data, width }); } } };
     const run = new Function(...Object.keys(given), `${scripts};return {${names.join(',')}};`)(...Object.values(given));
     const tick = (ms) => {

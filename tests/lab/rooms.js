@@ -47,7 +47,7 @@ function short(title, told) {
 async function visit(what, args, inFull) {
     const file = path.join(folder, 'page.html');
     execFileSync(mgpt, ['lab', ...args, '-o', file], { stdio: ['ignore', 'ignore', 'pipe'] });
-    const page = await openFake(file, ['App', 'Home', 'Engine', 'Numbers'], ...(inFull ? [] : [480, 320])), { App, tick, $ } = page;
+    const page = await openFake(file, ['App', 'Home', 'Engine', 'Numbers', 'Share'], ...(inFull ? [] : what === 'bloom' ? [320, 480] : [480, 320])), { App, tick, $ } = page;
     let before = [];
     const note = (title) => {
         const now = [lines($('strip')).join('  '), ...lines($('edits')), ...lines($('rooms')), ...lines($('message'))], told = now.filter((l) => !before.includes(l));
@@ -84,7 +84,16 @@ function sweep(page, view) {
     all.push(short(`== ${view}: ${told.length} controls`, told));
 }
 
-// Grouped heads, LayerNorms with a bias, ALiBi, parallel branches: all rooms in two states, cells of each kind.
+// The files that the buttons of a room save: a hash of them, with four digits after the point.
+function saved({ $, Share }, view) {
+    for (const row of $('rooms').querySelectorAll('.share')) {
+        const root = row.parentNode, figures = Share.of(root);
+        if (figures.length > 0) all.push(short(`== ${view}: saved ${figures.length} figures: ${figures[0].title}`, ['csv', 'json', ...(view === 'lessons' ? [] : ['svg'])].map((kind) => Share[kind](root).replace(/(\.\d{4})\d+/g, '$1'))));
+    }
+}
+
+// Grouped heads, LayerNorms with a bias, ALiBi (in a window that is taller than wide), parallel branches: all rooms in two states,
+// cells of each kind.
 async function visitOther(name) {
     const file = path.join(folder, `${name}.gguf`);
     execFileSync(mgpt, ['convert', path.join(root, 'tests/golden', name), file, '--no-tokenizer'], { stdio: 'ignore' });
@@ -139,12 +148,23 @@ async function main() {
     for (const cell of ['0.s2.4.3', '0.w.4.1', '0.q.3.2', '0.x.1.5', '0.u.2.9']) go(`home: cell ${cell}`, { view: 'home', cell });
     App.set({ cell: '' });
     tick(1000);
-    for (const s of [0.6, 0.2]) { // from afar, where a pixel shows several cells of a matrix
-        Object.assign(page.Home.cam, { x: 0, y: 0, s });
-        FakeElement.frame++;
-        page.Home.paint();
-        all.push(`== home: ${s} of a pixel for a cell: drawn ${page.document.querySelectorAll('canvas').find((c) => c.drawn === FakeElement.frame).ink.toString(16)}`);
+    const ink = () => page.document.querySelectorAll('canvas').find((c) => c.drawn === FakeElement.frame)?.ink.toString(16);
+    for (const theme of ['auto', 'light', 'dark']) {
+        for (const s of [0.6, 0.2]) { // from afar, where a pixel shows several cells of a matrix
+            Object.assign(page.Home.cam, { x: 0, y: 0, s });
+            FakeElement.frame++;
+            page.Home.paint();
+            all.push(`== home, ${theme}: ${s} of a pixel for a cell: drawn ${ink()}`);
+        }
+        $('theme').click();
     }
+    App.set({ ids: [26, 0, 13, 13, 0, 11] });
+    for (let ms = 300; ms < 2400; ms += 300) {
+        tick(300);
+        all.push(`== home: a token runs, ${ms} ms: drawn ${ink()}`);
+    }
+    App.set({ ids: [26, 0, 13, 13, 0] });
+    tick(5000);
     for (const [id, m] of page.Home.scene.mats) { // the numbers in the pictures of matrices
         Object.assign(page.Home.cam, { x: m.x, y: m.y, s: Math.min(1200 / m.w, 800 / m.h) });
         FakeElement.frame++;
@@ -158,6 +178,18 @@ async function main() {
         $('clean').send('keydown', { key: 'Enter' });
         tick(500);
         note(`experiment: clean text ${clean}`);
+    }
+    App.set({ view: 'lessons' });
+    tick(100);
+    for (const check of $('rooms').querySelectorAll('button').filter((b) => b.textContent === 'Check')) {
+        check.click();
+        const task = check.closest('section');
+        all.push(`== lessons: ${task.parentNode.closest('section').id}, checked at once: ${task.className}: ${task.querySelector('.verdict').textContent}`);
+    }
+    for (const view of ['home', 'predict', 'attention', 'inside', 'experiment', 'lessons']) {
+        App.set({ view });
+        tick(200);
+        saved(page, view);
     }
     for (const view of ['home', 'predict', 'attention', 'inside', 'experiment', 'lessons']) {
         page.App.set({ view, cell: '', edits: [], step: 5, query: 4, layer: 0, head: 0 });
