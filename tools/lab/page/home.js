@@ -455,5 +455,5 @@ const Home = (() => {
 
     HomePanel.begin(actions);
     HomeWhy.begin(actions);
-    return { id: 'home', title: 'Picture', mount, update, key, HELP, focusText: () => HomeText.focus(), explain, get scene() { return scene; }, get full() { return everything(); }, get told() { return flow ? undefined : example; }, get cam() { return camera.cam; }, get drawn() { return HomeChange.picture(sceneKey, scene, build); }, paint };
+    return { id: 'home', title: 'Look inside', mount, update, key, HELP, focusText: () => HomeText.focus(), explain, get scene() { return scene; }, get full() { return everything(); }, get told() { return flow ? undefined : example; }, get cam() { return camera.cam; }, get drawn() { return HomeChange.picture(sceneKey, scene, build); }, paint };
 })();

@@ -12,5 +12,5 @@ const HomePlain = (() => {
             button([h('i', null, n + 1), h('span', null, h('b', null, q), h('span', null, a))], () => App.set({ view }))))));
     }
 
-    return { id: 'home', title: 'Picture', mount, update() {}, HELP: [], focusText: () => Strip.focusText() };
+    return { id: 'home', title: 'Look inside', mount, update() {}, HELP: [] };
 })();

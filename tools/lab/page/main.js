@@ -3,6 +3,7 @@
 const Main = (() => {
     const { h, fill, button, table } = Dom;
     const ROOMS = [Home, Predict, Attention, Inside, Experiment, Lessons]; // the first is HomePlain for a model that has no picture
+    const INSIDE = ['predict', 'attention', 'inside']; // parts of “Look inside”, whose tabs are shown there
     const KEYS = [
         ['← → in the tokens', 'choose a token; Delete takes it out', null],
         ['.  ,', 'one step forward, back', null], ['s', 'sample the next token', () => Predict.drawOne(false)],
@@ -11,7 +12,7 @@ const Main = (() => {
         ['w', 'shares, by row, log, scores', () => App.set({ what: { weights: 'rows', rows: 'log', log: 'scores', scores: 'weights' }[Attention.scaleOf(App.state)] })],
         ['f', 'masked future', () => App.set({ future: App.state.future === '1' ? '0' : '1' })],
         ['r', 'replace the chosen token', () => Strip.pickers.replace()], ['z', 'undo', () => App.back()],
-        ['/', 'type a text', () => (App.state.view === 'home' ? ROOMS[0] : Strip).focusText()], [`1 … ${ROOMS.length}`, 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
+        ['/', 'type a text', () => (App.state.view === 'home' && !Engine.undrawn ? Home : Strip).focusText()], ['1 … 7', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
         ['n  p', 'next stop or lesson, the one before', null], ['?', 'this list', () => showHelp()],
     ];
     const MOVES = { h: ['head', -1], l: ['head', 1], u: ['layer', -1], i: ['layer', 1], j: ['query', 1], k: ['query', -1] };
@@ -54,6 +55,7 @@ const Main = (() => {
         document.documentElement.classList.toggle('at-story', room === Story);
         for (const tab of $('tabs').children) {
             const on = tab.dataset.room === room.id;
+            tab.hidden = INSIDE.includes(tab.dataset.room) && !['home', ...INSIDE].includes(room.id);
             tab.setAttribute('aria-selected', on);
             tab.tabIndex = on ? 0 : -1;
             if (on) Dom.center($('tabs'), tab);
@@ -88,7 +90,7 @@ const Main = (() => {
 
     function showHelp() {
         fill($('help'), h('h2', null, 'Keys'), table(null, ['key', 'does'], KEYS.map((k) => [h('kbd', null, k[0]), k[1]])),
-            ROOMS[0] === Home && h('h3', null, 'In the picture'), ROOMS[0] === Home && table(null, ['key', 'does'], Home.HELP.map((k) => [h('kbd', null, k[0]), k[1]])),
+            !Engine.undrawn && [h('h3', null, 'In the picture'), table(null, ['key', 'does'], Home.HELP.map((k) => [h('kbd', null, k[0]), k[1]]))],
             h('p', null, 'Arrow keys also move inside every table of numbers, in the grid of heads and in the list of stages.'),
             button('Close', () => $('help').close()));
         $('help').showModal();
@@ -170,7 +172,7 @@ const Main = (() => {
             describe();
             Strip.mount($('strip'));
             if (Engine.story) ROOMS.unshift(Story);
-            fill($('tabs'), ROOMS.map((r, i) => button([h('kbd', null, i + 1), r.title], () => App.set({ view: r.id, ...Story.leaving(r.id) }), { role: 'tab',
+            fill($('tabs'), ROOMS.map((r, i) => button([h('kbd', null, i + 1), r.title], () => App.set({ view: r.id, ...Story.leaving(r.id) }), { role: 'tab', kind: INSIDE.includes(r.id) ? '.sub' : '',
                 id: `tab-${r.id}`, 'data-room': r.id, 'aria-controls': 'rooms' })));
             $('tabs').addEventListener('keydown', onTabKey);
             App.on(show);
