@@ -154,6 +154,10 @@ runs "a model whose tokens are markup and controls" convert hostile.json hostile
 directory="$tmp/</title><script>alert(1)<"
 mkdir -p "$directory"
 cp hostile.gguf "$directory/script>$override$escape.gguf"
+sed 's/"&"/"%"/' hostile.json >other.json
+runs "one of another vocabulary" convert other.json other-1.gguf
+cp hostile.gguf hostile-2.gguf
+refuses_story "token 4 has another text than in" 3 other-1.gguf hostile-2.gguf
 runs "it makes a page" lab "$directory/script>$override$escape.gguf" -p "<$override\"" -o hostile.html
 check "no token and no name is markup in it" eval '[ "$(grep -c "<script>" hostile.html)" -eq 1 ] &&
     ! grep -q "alert(1)<" hostile.html && ! grep -qF "$override" hostile.html && ! grep -qF "$escape" hostile.html'

@@ -51,7 +51,7 @@ const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
 async function main() {
     const file = path.join(folder, 'story.html');
     run(['lab', ...models.slice(3), ...models.slice(0, 3), '-p', TEXT, '--held', held, '--texts', texts, '-o', file]);
-    const page = await openFake(file, ['App', 'Story', 'Circuits', 'Engine']), { App, Engine, tick, $ } = page, known = new Set(linesOf(texts)), last = models.length - 1;
+    const page = await openFake(file, ['App', 'Story', 'Circuits', 'Engine', 'Home', 'Numbers', 'Trials']), { App, Engine, tick, $ } = page, known = new Set(linesOf(texts)), last = models.length - 1;
     const rooms = $('rooms'), one = (selector) => rooms.querySelector(selector), all = (selector) => rooms.querySelectorAll(selector);
     const go = (k, more = {}) => {
         App.set({ view: 'story', ago: last - k, layer: 0, head: HEAD, query: 4, ...more });
@@ -134,7 +134,8 @@ async function main() {
             assert.ok(Math.abs(value - want) < 1e-5, text);
             assert.strictEqual(verb.includes('away'), value < 0);
         }
-        const strongest = Math.max(...cells.flat().map(Math.abs));
+        const strongest = Math.max(...cells.flat().map(Math.abs)), pairs = facts.map(([text]) => /^(\S+) looks? .* (\S+)$/.exec(text)).filter((m) => !/^(vowels|consonants)$/.test(m[1]));
+        for (const side of [1, 2]) assert.strictEqual(new Set(pairs.map((m) => m[side])).size, pairs.length, 'no letter twice on a side');
         assert.ok(facts.some(([, v]) => Math.abs(Math.abs(v) - strongest) < 1e-5));
         assert.strictEqual(Math.abs(parseFloat(one('#who .readout').textContent.split(': ')[1].replace('−', '-'))), strongest);
         assert.ok(one('.part-put').textContent.includes('The strongest of all 729.'));
@@ -144,6 +145,47 @@ async function main() {
             go(k);
             assert.strictEqual(one('.facts').textContent.includes('vowels'), told, `step ${k}`);
         }
+    });
+    test('at every step and in every head: vowels are on the side of the front, words have the signs of their numbers', () => {
+        const signs = new Set();
+        for (let ago = last; ago >= 0; ago--) for (let head = 0; head < 4; head++) {
+            go(last - ago, { head });
+            const c = page.Circuits.of('qk', 0, head, App.state), place = (i) => c.along[i], means = page.Circuits.split(c);
+            assert.ok(mean(c.classes.yes.map(place)) >= mean(c.classes.no.map(place)));
+            for (const [what, value] of page.Circuits.facts(c)) if (typeof what === 'string') assert.strictEqual(what.includes('away'), value < 0, what);
+            if (means) signs.add(means.map(Math.sign).join());
+        }
+        assert.ok(signs.has('-1,1,1,-1') && signs.size > 1, [...signs].join(' '));
+    });
+    test('a planted table of two by two blocks is told as it is, with noise added; noise alone is not', () => {
+        let seed = 7;
+        const noise = () => ((seed = (Math.imul(seed, 1103515245) + 12345) >>> 0) / 2 ** 32 - 0.5), c = page.Circuits.of('qk', 0, 0, App.state), vowel = (i) => c.classes.yes.includes(i), block = [[4, -3], [2, -1]];
+        const planted = (size) => {
+            const data = Float32Array.from({ length: 729 }, (_, k) => size * block[Number(vowel(Math.floor(k / 27)))][Number(vowel(k % 27))] + noise());
+            return page.Circuits.facts({ ...c, data, at: (i, j) => data[27 * i + j] }, 0).filter(([what]) => typeof what === 'string').map(([what, value]) => [what, Math.round(value)]);
+        };
+        assert.deepStrictEqual(planted(1), [['vowels look away from vowels, on average', -1], ['vowels look for consonants, on average', 2], ['consonants look away from vowels, on average', -3], ['consonants look for consonants, on average', 4]]);
+        assert.deepStrictEqual(planted(0), []);
+    });
+    test('three orders of the table', () => {
+        go(6);
+        const orders = rooms.querySelectorAll('input').filter((e) => e.name === 'order'), columns = () => one('#who table').querySelectorAll('th').map((e) => e.textContent).join('');
+        one('#who details').open = true;
+        for (const [value, want] of [['ids', 'abcdefghijklmnopqrstuvwxyz'], ['vowels', 'aeiouybcdfghjklmnpqrstvwxz'], ['own', 'ioueaynxbsckfldtprqwgzmjhv']]) {
+            orders.find((e) => e.value === value).send('change');
+            assert.ok(want.includes(columns().slice(0, 8)), columns());
+        }
+    });
+    test('weights, surprisals and changes of a step are its own', () => {
+        for (const k of [6, 0, last]) {
+            go(k, { view: 'home', cell: '0.wq.4.9' });
+            assert.strictEqual(page.Home.explain(['0.wq', 4, 9]).value, Engine.weights('blk.0.attn_q.weight', 9, 1)[4]);
+            assert.strictEqual(App.losses()[0].p, Math.exp(page.Numbers.logprob(Engine.logits(0), 0)));
+        }
+        page.Trials.steerRead(page.Trials.npyOf(new Float32Array(16).fill(1)), 0);
+        assert.ok(App.set({ edits: [{ kind: 'steer', scale: 1 }] }));
+        assert.ok(App.set({ ago: 3 }), $('message').textContent);
+        assert.deepStrictEqual([App.state.ago, App.state.edits.length], [3, 0]);
     });
     test('the other tables', () => {
         go(6);

@@ -99,10 +99,6 @@ static int score_step(struct teller *t, struct engine *e, struct story_step *ste
     double sum = 0;
     if (t->held.n_tokens == 0)
         return EXIT_OK;
-    for (size_t i = 0; i < n_texts; i++) {
-        t->held.list[i].nll = 0;
-        t->held.list[i].is_done = 0;
-    }
     int code = score_texts(&team, t->held.list, n_texts);
     score_close(&team);
     for (size_t i = 0; i < n_texts; i++)
