@@ -1,5 +1,6 @@
 /* mgpt's own keys of a tokenizer, and their defaults: white space that special tokens strip, where
  * SentencePiece puts spaces, merging by rank. */
+#include "base/utf8.h"
 #include "support/tok_file.h"
 #include "support/unit.h"
 
@@ -32,6 +33,34 @@ TEST(strips)
     tok_gives(t, "<right>\u200B", PARSE, RIGHT, 158, 222, 233, -1);
     /* a user-defined token counts always */
     tok_gives(t, "a <both> a", MGPT_NO_SPECIAL_TOKENS, 64, BOTH, 64, -1);
+    tok_file_free(&f);
+}
+
+/* White space is what Unicode says (White_Space), of one to three bytes. */
+TEST(strips_white_space)
+{
+    struct tok_file f;
+    struct tok *t =
+        tok_file_make(&f, "model gpt2; pre gpt-2; alphabet; token <right> 3;"
+                          "i32s mgpt.tokenizer.rstrip 256; i32s mgpt.tokenizer.lstrip 256");
+    for (uint32_t code = 1; code < 0x3100; code++) {
+        static const uint32_t others[] = {0x20,   0x85,   0xA0,   0x1680, 0x2028,
+                                          0x2029, 0x202F, 0x205F, 0x3000};
+        int is_white = (code >= 9 && code <= 13) || (code >= 0x2000 && code <= 0x200A);
+        char text[40];
+        int32_t ids[40];
+        size_t n = 0;
+        for (size_t i = 0; i < COUNT(others); i++)
+            is_white |= code == others[i];
+        for (int left = 0; left < 2; left++) {
+            n = left ? 0 : (size_t)snprintf(text, sizeof text, "<right>");
+            n += utf8_put(code, text + n);
+            n += left ? (size_t)snprintf(text + n, sizeof text - n, "<right>") : 0;
+            int64_t found = tok_encode(t, text, n, PARSE, ids, 40, NULL);
+            if ((found == 1) != is_white)
+                fail_msg("U+%04X: %d tokens", code, (int)found);
+        }
+    }
     tok_file_free(&f);
 }
 
