@@ -7,6 +7,7 @@
 #include "model/model.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 enum { CHUNK = 16384 }; /* values: a whole number of blocks of any element type */
 
@@ -16,13 +17,21 @@ static int is_looked_at(const struct gguf_tensor *t)
     return t->n_dims <= 1 || t->n_values <= CHUNK;
 }
 
+/* What is kept as it is may have a type that has no encoder. */
 static void put_values(const struct ckpt_tensor *t, const struct dtype *type, float *values,
                        uint8_t *bytes)
 {
     for (uint64_t first = 0; first < t->n_values; first += CHUNK) {
         size_t n = t->n_values - first < CHUNK ? (size_t)(t->n_values - first) : CHUNK;
-        ckpt_values(t, first, n, values);
-        type->from_float(values, bytes + first / type->block * type->block_bytes, n);
+        uint64_t at = first / type->block * type->block_bytes;
+        if (t->blocks && type == t->type) {
+            t->blocks(t, first, n, bytes + at);
+        } else if (t->bytes && type == t->type) {
+            memcpy(bytes + at, t->bytes + at, n / type->block * type->block_bytes);
+        } else {
+            ckpt_values(t, first, n, values);
+            type->from_float(values, bytes + at, n);
+        }
     }
 }
 
