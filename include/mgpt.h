@@ -133,6 +133,7 @@ typedef enum mgpt_role { /* clang-format off */
     MGPT_Q_NORM, MGPT_K_NORM,        /* [d], [heads][d] or [heads * d] */
     MGPT_VALUE_EMBD, MGPT_VALUE_GATE, /* [V][G*d], [G][columns]  added to values */
     MGPT_CONV,                       /* [E][n_conv]  of a short convolution */
+    MGPT_SINKS,                      /* [H]  a score more for each query of the head, without a key */
     MGPT_W_O, MGPT_LN1_POST,         /* [E][H*d], [E]  norm of attention's output */
     MGPT_LN_MID,                     /* [E]  norm of the residual stream after attention */
     MGPT_LN2, MGPT_W_GATE, MGPT_W_UP, MGPT_W_DOWN, /* [E], [F][E], [F][E], [E][F] */

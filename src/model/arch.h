@@ -39,7 +39,8 @@ enum {
     ARCH_LFM2 = 1 << 22,
     ARCH_SHORTCONV = 1 << 23, /* a layer of LFM2 that is a short convolution */
     ARCH_GPT1 = 1 << 24,
-    ARCH_APERTUS = 1 << 25
+    ARCH_APERTUS = 1 << 25,
+    ARCH_GPT_OSS = 1 << 26
 };
 
 /* Keys that are numbers of some architectures and refused in the others (known_keys.c). */
@@ -51,7 +52,8 @@ enum {
     KNOWS_CONVOLUTIONS = 32,
     KNOWS_VALUE_GATES = 64,
     KNOWS_ALL = 128, /* a key that all architectures read */
-    KNOWS_QUERY_SCALE = 256
+    KNOWS_QUERY_SCALE = 256,
+    KNOWS_CLAMPED_GLU = 512
 };
 enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
 
@@ -92,6 +94,7 @@ struct arch {
                                use rope.freq_base_swa; 0: all layers are windowed */
     double alibi;      /* default of attention.max_alibi_bias; 0: none */
     double score_cap, logit_cap; /* defaults of attn_ and final_logit_softcapping; 0: none */
+    double glu_limit, up_more;   /* defaults of swiglu_limit and swiglu_offset; 0: none */
     size_t wide_scale; /* a model of this many layers has attention.scale 1/sqrt(n_embd / n_head) as
                         * default, others 1/sqrt(head_dim); 0: there is none */
     int rope_finetuned; /* rope.scaling.finetuned = false: q and k are not rotated */

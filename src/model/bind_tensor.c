@@ -163,6 +163,15 @@ static int bind_each_expert(mgpt_model *m, struct layer *l, mgpt_role role,
     return status;
 }
 
+static int bind_expert_biases(mgpt_model *m, const struct layer *l, mgpt_role role,
+                              const struct gguf_tensor *t, mgpt_error *err)
+{
+    const float *biases = floats_of(m, t, err);
+    for (size_t i = 0; biases && i < m->shape.n_expert; i++)
+        ((struct linear *)field_of((char *)&l->experts[i], role))->bias = biases + i * t->dims[0];
+    return biases ? MGPT_OK : MGPT_EMEM;
+}
+
 int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, char *base,
                 const struct gguf_tensor *t, mgpt_error *err)
 {
@@ -187,6 +196,8 @@ int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, char *base,
         return bind_part_biases(m, slot, base, t, err);
     case EXPERTS:
         return bind_each_expert(m, (struct layer *)(void *)base, slot->role, t, err);
+    case EXPERT_BIASES:
+        return bind_expert_biases(m, (struct layer *)(void *)base, slot->role, t, err);
     case GATE:
         return bind_gate(m, field, t, err);
     case LOOKUP:

@@ -98,8 +98,12 @@ static const struct known_key {
 };
 
 static const struct known_key own_keys[] = {
-    READ_KEY("activation"),        READ_KEY("embedding_norm"),          READ_KEY("final_norm"),
-    READ_KEY("attention.windows"), READ_KEY("attention.no_rope_every"),
+    READ_KEY("activation"),
+    READ_KEY("embedding_norm"),
+    READ_KEY("final_norm"),
+    READ_KEY("attention.windows"),
+    READ_KEY("attention.no_rope_every"),
+    READ_KEY("rope.yarn_truncate"),
 };
 
 /* After mgpt.tokenizer: those that the tokenizer reads, which change ids. */

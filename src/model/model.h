@@ -59,6 +59,7 @@ struct layer {
     struct expert *experts;            /* [n_expert], or NULL: no mixture */
     const struct rope *rope;           /* NULL: no rotation */
     struct xielu xielu;                /* of ACT_XIELU */
+    const float *sinks;                /* [n_head] scores without a key; NULL: none */
     const float *conv;                 /* [E][n_conv] a short convolution; NULL: attention */
     size_t window;                     /* most keys a query sees, its own included; 0: all */
     float x_scale, x0_scale;           /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */

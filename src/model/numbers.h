@@ -35,6 +35,12 @@
     /* ALiBi: the slopes of heads are powers of 2^-it */                                           \
     X(alibi, a->alibi, LIMIT, "attention.max_alibi_bias", 1e-3, 1e3, KNOWS_ALIBI, )
 
+#define MLP_NUMBERS(X)                                                                             \
+    /* the gate is at most it, what it multiplies in -it .. it */                                  \
+    X(glu_limit, a->glu_limit, LIMIT, "swiglu_limit", 1e-6, 1e6, KNOWS_CLAMPED_GLU, )              \
+    /* what the gate multiplies is up h and it */                                                  \
+    X(up_more, a->up_more, LIMIT, "swiglu_offset", 1e-6, 1e6, KNOWS_CLAMPED_GLU, )
+
 #define STREAM_NUMBERS(X)                                                                          \
     /* of the token embedding */                                                                   \
     X(embd_scale, a->embd_root ? __builtin_sqrt((double)s->n_embd) : 1,                            \
@@ -50,7 +56,7 @@
 /* clang-format on */
 
 /* In the order in which mgpt convert writes their keys. */
-#define MODEL_NUMBERS(X) ATTENTION_NUMBERS(X) STREAM_NUMBERS(X)
+#define MODEL_NUMBERS(X) ATTENTION_NUMBERS(X) MLP_NUMBERS(X) STREAM_NUMBERS(X)
 
 /* The value without effect. */
 #define NUMBER_NEUTRAL_FACTOR 1

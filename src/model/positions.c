@@ -37,17 +37,21 @@ static double turning_pair(const mgpt_model *m, double beta, double context)
 static int yarn(mgpt_model *m, struct scaling *s, mgpt_error *err)
 {
     double fast = 32, slow = 1, last = (double)m->shape.n_rot - 1, less = 0;
+    int whole = 1; /* bounds are whole pairs */
     size_t context;
     if (hyper_size(m, "rope.scaling.original_context_length", 1, MAX_CTX, -1, &context, err) < 0 ||
         hyper_real(m, "rope.scaling.yarn_beta_fast", 1e-3, 1e6, &fast, err) < 0 ||
         hyper_real(m, "rope.scaling.yarn_beta_slow", 1e-3, 1e6, &slow, err) < 0 ||
-        hyper_real(m, "rope.scaling.yarn_log_multiplier", 0, 1e3, &less, err) < 0)
+        hyper_real(m, "rope.scaling.yarn_log_multiplier", 0, 1e3, &less, err) < 0 ||
+        gguf_bool(&m->gguf, "mgpt.rope.yarn_truncate", &whole, err) < 0)
         return MGPT_EFILE;
     if (!(m->rope_base > 1 && s->factor >= 1))
         return err_set(err, MGPT_EFILE, 0, "YaRN with rope base %g and factor %g", m->rope_base,
                        s->factor);
-    double low = __builtin_floor(turning_pair(m, fast, (double)context));
-    double high = __builtin_ceil(turning_pair(m, slow, (double)context));
+    double low = turning_pair(m, fast, (double)context);
+    double high = turning_pair(m, slow, (double)context);
+    low = whole ? __builtin_floor(low) : low;
+    high = whole ? __builtin_ceil(high) : high;
     s->low = low > 0 ? low : 0;
     s->high = high < last ? high : last;
     s->high += s->high == s->low ? 1e-3 : 0;

@@ -29,7 +29,6 @@ static const struct {
     {" diffllama ", "its attention is a difference of two"},
     {" gemma3n gemma3n_text ", "it has AltUp, LAuReL and embeddings per layer"},
     {" gemma4 gemma4_text ", "it has embeddings per layer, and layers share keys and values"},
-    {" gpt_oss gpt-oss ", "it has attention sinks, and experts with biases and clamped gates"},
     {" jetmoe ", "its attention has experts"},
     {" llama4 llama4_text ", "its attention is in chunks, its experts are weighed before they run"},
     {" phimoe ", "its experts are chosen by a sparse mixer"},

@@ -52,7 +52,7 @@ static int slot_holds(const struct tensor_slot *slot, mgpt_role role, mgpt_part 
     const struct slot_part *parts = bind_parts(slot, &n);
     for (size_t i = 0; i < n; i++)
         found |= parts[i].role == role;
-    return found && part == (slot->kind == BIAS || slot->kind == QKV_BIAS);
+    return found && (part == MGPT_BIAS) == slot_is_bias(slot);
 }
 
 const struct gguf_tensor *bind_find_where(const mgpt_model *m, int layer, mgpt_role role,

@@ -18,8 +18,9 @@ enum {
     ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
             ARCH_OLMO2 | ARCH_OLMOE | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS |
-            ARCH_EXAONE4 | LFM2,
-    GATED_UP = ARCH_PHI3 | ARCH_GLM4, /* gate and up in one tensor */
+            ARCH_EXAONE4 | LFM2 | ARCH_GPT_OSS,
+    GATED_UP = ARCH_PHI3 | ARCH_GLM4,             /* gate and up in one tensor */
+    MLP_NORM_POST = ARCH_SEED_OSS | ARCH_GPT_OSS, /* the MLP's is called post_attention_norm */
     POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | NO_INPUT | ARCH_GLM4,
     QK_NORMS = ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4 | ARCH_LFM2 | ARCH_APERTUS,
     ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT1 | ARCH_GPT2 | ARCH_BLOOM)
@@ -59,6 +60,7 @@ const struct role bind_roles[] = {
     [MGPT_VALUE_EMBD] = {"value_embd", OF_LAYER(PLAIN, value_embd)},
     [MGPT_VALUE_GATE] = {"value_gate", OF_LAYER(LINEAR, value_gate)},
     [MGPT_CONV] = {"conv", OF_LAYER(PLAIN, conv)},
+    [MGPT_SINKS] = {"sinks", OF_LAYER(PLAIN, sinks)},
     [MGPT_W_O] = {"W_O", OF_LAYER(LINEAR, o)},
     [MGPT_LN1_POST] = {"ln1_post", OF_LAYER(NORM, post_attn_norm)},
     [MGPT_LN_MID] = {"ln_mid", OF_LAYER(NORM, mid_norm)},
@@ -102,6 +104,10 @@ const struct tensor_slot bind_layer_slots[] = {
     {"ffn_gate_exps.weight", EXPERTS, MGPT_EXPERTS_GATE, D_E, D_FX, ALL, 0, MIXTURE},
     {"ffn_up_exps.weight", EXPERTS, MGPT_EXPERTS_UP, D_E, D_FX, ALL, 0, MIXTURE},
     {"ffn_down_exps.weight", EXPERTS, MGPT_EXPERTS_DOWN, D_FX, D_E, ALL, 0, MIXTURE},
+    {"ffn_gate_inp.bias", BIAS, MGPT_W_ROUTER, D_X, D_NONE, 0, ARCH_GPT_OSS, MIXTURE},
+    {"ffn_gate_exps.bias", EXPERT_BIASES, MGPT_EXPERTS_GATE, D_FX, D_X, 0, ARCH_GPT_OSS, MIXTURE},
+    {"ffn_up_exps.bias", EXPERT_BIASES, MGPT_EXPERTS_UP, D_FX, D_X, 0, ARCH_GPT_OSS, MIXTURE},
+    {"ffn_down_exps.bias", EXPERT_BIASES, MGPT_EXPERTS_DOWN, D_E, D_X, 0, ARCH_GPT_OSS, MIXTURE},
     {"ffn_gate_shexp.weight", MATRIX, MGPT_W_GATE, D_E, D_FS, 0, ALL, MIXTURE | SHARED_EXPERT},
     {"ffn_up_shexp.weight", MATRIX, MGPT_W_UP, D_E, D_FS, 0, ALL, MIXTURE | SHARED_EXPERT},
     {"ffn_down_shexp.weight", MATRIX, MGPT_W_DOWN, D_FS, D_E, 0, ALL, MIXTURE | SHARED_EXPERT},
@@ -124,6 +130,7 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_KV, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0, 0},
     {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_H, 0, ARCH_STABLELM | ARCH_COHERE, 0},
     {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_G, 0, ARCH_STABLELM | ARCH_COHERE, 0},
+    {"attn_sinks.weight", VECTOR, MGPT_SINKS, D_H, D_NONE, ARCH_GPT_OSS, 0, 0},
     {"attn_output.weight", MATRIX, MGPT_W_O, D_Q, D_E, ATTENTION, 0, 0},
     {"attn_output.bias", BIAS, MGPT_W_O, D_E, D_NONE, 0, ATTENTION, 0},
     {"shortconv.in_proj.weight", BCX_MATRIX, MGPT_W_Q, D_E, D_3E, ARCH_SHORTCONV, 0, 0},
@@ -134,8 +141,8 @@ const struct tensor_slot bind_layer_slots[] = {
     {"layer_output_norm.weight", VECTOR, MGPT_LN_POST, D_E, D_NONE, ARCH_GPT1, 0, 0},
     {"layer_output_norm.bias", BIAS, MGPT_LN_POST, D_E, D_NONE, 0, ARCH_GPT1, 0},
     {"post_attention_norm.weight", VECTOR, MGPT_LN1_POST, D_E, D_NONE, POST_NORM, 0, 0},
-    {"ffn_norm.weight", VECTOR, MGPT_LN2, D_E, D_NONE, PRE_NORM & ~(ONE_NORM | ARCH_SEED_OSS), ARCH_MICROGPT | ARCH_STABLELM, 0},
-    {"post_attention_norm.weight", VECTOR, MGPT_LN2, D_E, D_NONE, ARCH_SEED_OSS, 0, 0},
+    {"ffn_norm.weight", VECTOR, MGPT_LN2, D_E, D_NONE, PRE_NORM & ~(ONE_NORM | MLP_NORM_POST), ARCH_MICROGPT | ARCH_STABLELM, 0},
+    {"post_attention_norm.weight", VECTOR, MGPT_LN2, D_E, D_NONE, MLP_NORM_POST, 0, 0},
     {"ffn_norm.bias", BIAS, MGPT_LN2, D_E, D_NONE, 0, NORM_BIAS & ~(ARCH_PHI2 | ARCH_FALCON), 0},
     {"attn_norm_2.weight", VECTOR, MGPT_LN2, D_E, D_NONE, 0, ARCH_FALCON, 0},
     {"attn_norm_2.bias", BIAS, MGPT_LN2, D_E, D_NONE, 0, ARCH_FALCON, 0},

@@ -39,20 +39,21 @@ enum dim {
 };
 
 enum slot_kind {
-    VECTOR,     /* const float *, or a norm's gain: converted to float32 */
-    BIAS,       /* the bias of a norm or of a struct linear */
-    MATRIX,     /* struct linear: packed later */
-    QKV_MATRIX, /* rows of q, k, v in one tensor: three consecutive struct linear */
-    QKV_BIAS,   /* the biases of q, k, v in one tensor */
-    BCX_MATRIX, /* rows of B, C, x of a short convolution: the layer's k, q, v */
-    GATE_UP,    /* rows of gate and up in one tensor: two consecutive struct linear */
-    EXPERTS,    /* three dimensions: a matrix for each expert */
-    GATE,       /* struct linear that reads the first values of its row */
-    GAINS,      /* struct norm: a gain for one head, one for each, or for the whole projection */
-    LOOKUP,     /* const struct gguf_tensor *: rows are looked up in the file */
-    NUMBER,     /* a float */
-    DIVISORS,   /* divisors of the rope frequencies */
-    PER_LAYER   /* one float per layer: a field of struct layer */
+    VECTOR,        /* const float *, or a norm's gain: converted to float32 */
+    BIAS,          /* the bias of a norm or of a struct linear */
+    MATRIX,        /* struct linear: packed later */
+    QKV_MATRIX,    /* rows of q, k, v in one tensor: three consecutive struct linear */
+    QKV_BIAS,      /* the biases of q, k, v in one tensor */
+    BCX_MATRIX,    /* rows of B, C, x of a short convolution: the layer's k, q, v */
+    GATE_UP,       /* rows of gate and up in one tensor: two consecutive struct linear */
+    EXPERTS,       /* three dimensions: a matrix for each expert */
+    EXPERT_BIASES, /* a row for each expert: the bias of its matrix */
+    GATE,          /* struct linear that reads the first values of its row */
+    GAINS,         /* struct norm: a gain for one head, one for each, or for the whole projection */
+    LOOKUP,        /* const struct gguf_tensor *: rows are looked up in the file */
+    NUMBER,        /* a float */
+    DIVISORS,      /* divisors of the rope frequencies */
+    PER_LAYER      /* one float per layer: a field of struct layer */
 };
 
 /* In which layers a slot's tensor may be: in all, or in these. */
@@ -87,6 +88,11 @@ struct slot_part {
     mgpt_role role;
     enum dim rows;
 };
+
+static inline int slot_is_bias(const struct tensor_slot *slot)
+{
+    return slot->kind == BIAS || slot->kind == QKV_BIAS || slot->kind == EXPERT_BIASES;
+}
 
 extern const struct role bind_roles[]; /* [MGPT_N_ROLES] */
 extern const struct tensor_slot bind_model_slots[], bind_layer_slots[];

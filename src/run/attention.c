@@ -1,7 +1,7 @@
 /* Softmax attention over the KV cache (Vaswani et al. 2017, eq. 1):
  *
  *     s_ij = q_i . k_j / sqrt(d)           score()            for the keys j that query i sees
- *     a_ij = exp s_ij / sum_j exp s_ij     kernels->softmax
+ *     a_ij = exp s_ij / sum_j exp s_ij     weigh_keys(), in the sum also the head's sink
  *     o_i  = sum_j a_ij v_j                mix_rows()
  *
  * There is no causal mask in memory. The loops over j end at the query's own position (and start at pos - window).
@@ -238,8 +238,9 @@ static void attend_block(const struct attend_job *job, struct query_block *b)
     for (size_t i = 0; i < b->n_queries; i++) {
         struct range s = visible_to(job, b, i);
         for (size_t h = 0; h < b->n_heads; h++)
-            p->kernels->softmax(b->scores + (i * b->n_heads + h) * p->s->score_stride + s.first,
-                                s.end - s.first);
+            weigh_keys(p, b->head + h,
+                       b->scores + (i * b->n_heads + h) * p->s->score_stride + s.first,
+                       s.end - s.first);
     }
     mix_rows(job, b, (struct range){0, p->model->shape.head_dim});
 }
@@ -353,7 +354,8 @@ static void softmax_part(void *ctx, int worker, int n_workers)
     pool_split(p->model->shape.n_head * job->n_queries, worker, n_workers, &row, &end);
     for (; row < end; row++) {
         struct range s = visible_of(job, job->seg, job->i + row % job->n_queries);
-        p->kernels->softmax(p->s->scores + row * p->s->score_stride + s.first, s.end - s.first);
+        weigh_keys(p, row / job->n_queries, p->s->scores + row * p->s->score_stride + s.first,
+                   s.end - s.first);
     }
 }
 

@@ -146,7 +146,7 @@ static size_t score_rows(const mgpt_session *s, size_t watched)
     return rows > blocks ? rows : blocks;
 }
 
-/* Reserves scores over n keys, for `watched` queries if a tap reads them, else 1. The stride is an
+/* Reserves scores over n keys and a sink, for `watched` queries if a tap reads them, else 1. The stride is an
  * odd number of panels: with a power of two the rows of a block would map to the same cache lines. */
 static int reserve_scores(mgpt_session *s, size_t watched, size_t n, mgpt_error *err)
 {
@@ -154,11 +154,11 @@ static int reserve_scores(mgpt_session *s, size_t watched, size_t n, mgpt_error 
     if (session_ready(s, err) < 0)
         return MGPT_EMEM;
     size_t rows = score_rows(s, watched), stride = sc->score_stride;
-    if (n <= stride && rows <= sc->score_rows)
+    if (n < stride && rows <= sc->score_rows)
         return MGPT_OK;
     rows = rows > sc->score_rows ? rows : sc->score_rows;
-    if (n > stride)
-        stride = (panels_of(n > 2 * stride ? n : 2 * stride) | 1) * PANEL;
+    if (n >= stride)
+        stride = (panels_of(n >= 2 * stride ? n + 1 : 2 * stride) | 1) * PANEL;
     if (!arr_reserve(sc->scores, rows * stride))
         return err_memory(err, "attention scores", rows * stride * sizeof(float));
     sc->score_rows = rows;

@@ -143,10 +143,23 @@ static void matmul_panels(const struct matmul_job *job, const struct matmul_prod
         kernels->add(y + i * l->n_out + r0, l->bias + r0, r1 - r0);
 }
 
-/* y = act(y), times `by` unless it is NULL. */
-static void activate(const mgpt_model *m, const struct layer *l, float *y, const float *by,
-                     size_t n)
+/* The limits of a gated MLP (gpt-oss), and what is added to `up`. NaN stays NaN. */
+static void limit_gate(const mgpt_model *m, float *gate, float *up, size_t n)
 {
+    float limit = m->glu_limit, more = m->up_more;
+    for (size_t i = 0; limit > 0 && i < n; i++)
+        gate[i] = gate[i] > limit ? limit : gate[i];
+    if (limit > 0)
+        m->kernels.clamp(up, limit, n);
+    for (size_t i = 0; more > 0 && i < n; i++)
+        up[i] += more;
+}
+
+/* y = act(y), times `by` unless it is NULL. Changes `by` in models with limits. */
+static void activate(const mgpt_model *m, const struct layer *l, float *y, float *by, size_t n)
+{
+    if (by)
+        limit_gate(m, y, by, n);
     if (m->act == ACT_XIELU)
         m->kernels.xielu(y, &l->xielu, n);
     else

@@ -90,6 +90,9 @@ void drop_rows(pass *p);
  * the key `back` positions before the query. scores.c. */
 void adjust_row(const pass *p, float *s, size_t n, size_t head, size_t back);
 
+/* The weights of n keys from their scores, for a query of a head; s[n] may be overwritten. scores.c. */
+void weigh_keys(const pass *p, size_t head, float *s, size_t n);
+
 /* o = softmax attention of q over the sessions' caches. attention.c. */
 void attend(pass *p);
 

@@ -62,7 +62,7 @@ def main(folder):
     asked = json.loads(out_text)
     check('the error of open facts', err, 'mgpt: %s: %s\n' % (asks, asked['error']))
     check('open facts', ([(q['what'], [o['option'] for o in q['options']]) for q in asked['open']], asked['likely'], asked['programs'][3], asked['also']),
-          ([('the activation of the MLP', ['--activation ' + a for a in ('relu', 'relu2', 'silu', 'gelu_tanh', 'gelu_erf')])], 'nanogpt', 'nanogpt', None))
+          ([('the activation of the MLP', ['--activation ' + a for a in ('relu', 'relu2', 'silu', 'gelu_tanh', 'gelu_erf', 'gelu_quick')])], 'nanogpt', 'nanogpt', None))
     check('programs that answer so', asked['open'][0]['options'][4]['programs'], ['nanogpt', 'mingpt-2020'])
     asked = json.loads(run('convert', WEIGHTS + '/../tests/fixtures/torch/rms-lecture/model.pth', out, '--json', code=3)[0])
     check('options that answer', [q['options'][-1] for q in asked['open']][1::3],

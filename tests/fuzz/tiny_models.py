@@ -107,7 +107,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
                arch + ".attention.head_count": heads,
                arch + ".attention.head_count_kv": 1, arch + ".attention.key_length": 2,
                arch + ".attention.layer_norm_epsilon": 1e-5, arch + ".attention.layer_norm_rms_epsilon": 1e-5}
-    if arch in ("gemma2", "gemma3", "cohere2", "vaultgemma"):
+    if arch in ("gemma2", "gemma3", "cohere2", "vaultgemma", "gpt-oss"):
         entries[arch + ".attention.sliding_window"] = 3
     if arch == "minicpm":
         entries.update({arch + key: 1.5 for key in (".embedding_scale", ".residual_scale", ".logit_scale")})

@@ -46,6 +46,12 @@ static const struct {
      "f32 gemma3.attention.scale 0.40824829046", "f32 gemma3.attention.scale 0.35355339059"},
     {NULL, ZOO_GRANITE, "bool granite.rope.scaling.finetuned 0",
      "u32 mgpt.attention.no_rope_every 1", "bool granite.rope.scaling.finetuned 1"},
+    {NULL, ZOO_GPT_OSS, "no_key gpt-oss.swiglu_limit", "f32 gpt-oss.swiglu_limit 7",
+     "f32 gpt-oss.swiglu_limit 0.5"},
+    {NULL, ZOO_GPT_OSS, "no_key gpt-oss.swiglu_offset", "f32 gpt-oss.swiglu_offset 1",
+     "f32 gpt-oss.swiglu_offset 2"},
+    {NULL, ZOO_GPT_OSS, "bool mgpt.rope.yarn_truncate 1", "no_key mgpt.rope.yarn_truncate",
+     "bool mgpt.rope.yarn_truncate 0"},
     {&olmo3, 0, "no_key olmo2.rope.freq_base_swa", "f32 olmo2.rope.freq_base_swa 10000",
      "f32 olmo2.rope.freq_base_swa 10001"},
 };

@@ -90,6 +90,8 @@ static float activation(const char *name, float x, const float *c)
         return xielu(x, c);
     if (!strcmp(name, "silu"))
         return x / (1.0f + exp_f32(-x));
+    if (!strcmp(name, "gelu_quick"))
+        return x / (1.0f + exp_f32(-1.702f * x));
     if (!strcmp(name, "gelu_erf"))
         return gelu_erf(x);
     if (!strcmp(name, "gelu_tanh"))
@@ -209,11 +211,13 @@ static inline void d_sincos(double x, double *sine, double *cosine)
 /* The frequency of pair i of n / 2 with YaRN, for the pairs that turn `fast` to `slow` times in the
  * original context between that without scaling and that divided by the factor. */
 static inline double yarn(double i, double n, double base, double factor, double context,
-                          double fast, double slow)
+                          double fast, double slow, int whole)
 {
     double turn = 6.283185307179586, plain = power(base, -2.0 * i / n), f = plain / factor;
-    double low = floor(n * ln(context / (fast * turn)) / (2 * ln(base)));
-    double high = ceil(n * ln(context / (slow * turn)) / (2 * ln(base)));
+    double low = n * ln(context / (fast * turn)) / (2 * ln(base));
+    double high = n * ln(context / (slow * turn)) / (2 * ln(base));
+    low = whole ? floor(low) : low;
+    high = whole ? ceil(high) : high;
     low = low > 0 ? low : 0;
     high = high < n - 1 ? high : n - 1;
     double t = (i - low) / (high - low + (high == low ? 1e-3 : 0));

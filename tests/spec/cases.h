@@ -46,7 +46,8 @@
     X(clamp, 0, 0, 0, 0, 0)                                                                        \
     X(sigmoid, 0, 0, 0, 0, 0)                                                                      \
     X(axpby, 0, 0, 0, 0, 0)                                                                        \
-    X(xielu, 0, 0, 0, 0, 0)
+    X(xielu, 0, 0, 0, 0, 0)                                                                        \
+    X(gelu_quick, 0, 0, 0, 0, 0)
 
 enum { SPEC_CASES = 10000, SPEC_IN = 512, SPEC_OUT = 96, SPEC_KEYS = 40, SPEC_WIDTH = 80 };
 

@@ -120,6 +120,8 @@ static size_t conforms_row(const struct kernels *k, const struct spec_case *c, f
         k->axpby(y, c->a[0], c->b[0], c->a, n);
     else if (c->op == SPEC_relu)
         k->act[ACT_RELU](y, n);
+    else if (c->op == SPEC_gelu_quick)
+        k->act[ACT_GELU_QUICK](y, n);
     else
         k->act[ACT_RELU2 + (c->op - SPEC_relu2)](y, n);
     return n;

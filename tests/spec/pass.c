@@ -31,7 +31,8 @@ static const struct arch {
     double caps[2];     /* soft caps of scores and of logits, if the keys are absent */
     int wide_layers; /* with this number of layers an absent attention.scale is 1 / sqrt(E / H) */
     int local_plain; /* rope of layers with a window has no scaling */
-    int finetuned;   /* rope.scaling.finetuned = false: no rope */
+    double glu_limit, up_more; /* swiglu_limit, swiglu_offset when absent */
+    int finetuned;             /* rope.scaling.finetuned = false: no rope */
 } archs[] = {
     {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
     {" llama mistral3 ernie4_5 helium chatglm glm4 ", "silu", .pairs = 1, .expert_norm = 1},
@@ -65,6 +66,8 @@ static const struct arch {
     {" exaone4 ", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},
     {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
     {" apertus ", "xielu", .pairs = 2},
+    {" gpt-oss ", "gelu_quick", .pairs = 2, .full_every = 2, .expert_norm = 1, .glu_limit = 7,
+     .up_more = 1},
     {" nanochat ", "relu2", .embd_norm = 1, .qk_norm = 1, .pairs = 2},
 };
 static const struct arch *a;
@@ -143,7 +146,8 @@ static double frequency(size_t i, size_t n, double base, double *scale)
     double f = power(base, -2.0 * (double)i / (double)n) / factor;
     if (type->at && same(type->at, "yarn")) {
         f = yarn((double)i, (double)n, base, factor, context,
-                 real("rope.scaling.yarn_beta_fast", 32), real("rope.scaling.yarn_beta_slow", 1));
+                 real("rope.scaling.yarn_beta_fast", 32), real("rope.scaling.yarn_beta_slow", 1),
+                 value_of(find("mgpt.rope.yarn_truncate"), 1) != 0);
         *scale = 1 + 0.1 * ln(factor);
         *scale /= 1 + 0.1 * real("rope.scaling.yarn_log_multiplier", 0) * ln(factor);
     }
@@ -184,7 +188,8 @@ static void rope(int layer, float *x, size_t n_heads, size_t pos)
 static void attend(int layer, float *o, const float *q, const float *k, const float *v, size_t pos)
 {
     size_t window = window_of(layer), n = pos + 1, first = window && n > window ? n - window : 0;
-    float s[MAX_TOKENS], by;
+    const struct item *sinks = part(layer, "attn_sinks", "weight");
+    float s[MAX_TOKENS + 1], by;
     double width =
         a->wide_layers && real("block_count", 0) == a->wide_layers ? (double)(E / H) : (double)D;
     float cap = (float)real("attn_logit_softcapping", a->caps[0]);
@@ -203,7 +208,8 @@ static void attend(int layer, float *o, const float *q, const float *k, const fl
             s[t] = s[t] * by - slope * (float)(pos - t);
             s[t] = cap > 0 ? cap * tanh_f32(s[t] / cap) : s[t];
         }
-        softmax(s + first, n - first);
+        s[n] = sinks->at ? element(sinks, 0, h) : 0; /* no key's */
+        softmax(s + first, n - first + (sinks->at != NULL));
         for (size_t j = 0; j < D; j++)
             for (size_t t = first; t < n; t++)
                 o[j] = fmaf(s[t], v[t * G * D + g + j], o[j]);
@@ -277,8 +283,13 @@ static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const flo
     const float c[] = {(float)softplus(entry_of(find("xielu.alpha_p"), l)),
                        (float)(beta + softplus(alpha)), (float)beta,
                        (float)entry_of(find("xielu.eps"), l)};
+    float limit = (float)real("swiglu_limit", a->glu_limit);
+    float more = (float)real("swiglu_offset", a->up_more);
+    for (size_t i = 0; i < n && gated && limit > 0; i++)
+        f[i] = f[i] > limit ? limit : f[i];
+    clamp(g, gated ? n : 0, limit);
     for (size_t i = 0; i < n; i++)
-        f[i] = activation(act, f[i], c) * (gated ? g[i] : 1);
+        f[i] = activation(act, f[i], c) * (gated ? more > 0 ? g[i] + more : g[i] : 1);
     matmul(l, down, e * E, m, E, f);
 }
 

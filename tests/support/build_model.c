@@ -320,6 +320,8 @@ static void put_rarities(struct toy *m)
         toy_put_string(m, name, s->yarn ? "yarn" : "linear");
     if (s->longrope)
         toy_put_string(m, name, "longrope");
+    if (s->yarn_exact)
+        toy_put_bool(m, "mgpt.rope.yarn_truncate", 0);
     if (s->yarn || s->longrope)
         put_arch_u32(m, "rope.scaling.original_context_length", s->yarn + s->longrope);
     if (s->n_expert) {

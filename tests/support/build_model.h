@@ -34,6 +34,7 @@ enum toy_type {
     TOY_Q6_K = 14,
     TOY_IQ4_XS = 23,
     TOY_BF16 = 30,
+    TOY_MXFP4 = 39,
     TOY_NVFP4 = 40
 };
 
@@ -66,6 +67,7 @@ struct toy_spec {
     double window_base;     /* rope.freq_base_swa */
     double rope_factor;     /* rope.scaling.type linear (or yarn), rope.scaling.factor */
     int yarn;               /* rope.scaling.original_context_length; 0: not YaRN */
+    int yarn_exact;         /* mgpt.rope.yarn_truncate is false */
     int longrope; /* original_context_length of LongRoPE; with rope_factors_short.weight and _long.weight */
     double rope_attn;            /* rope.scaling.attn_factor */
     double yarn_less;            /* rope.scaling.yarn_log_multiplier */

@@ -57,6 +57,10 @@ struct toy_arch {
     double window_base;    /* rope base of windowed layers; 0: that of the others */
     int expert_norm;       /* weights of the chosen experts add up to 1 */
     int shared_gate;       /* the shared expert of mixtures has a gate */
+    int sinks;             /* a score more for each head, without a key */
+    int expert_biases;     /* the router and the experts have biases */
+    double glu_limit;      /* where the file has no key; 0: none */
+    double up_more;        /* the same */
 };
 
 /* NULL: unknown. */

@@ -175,7 +175,8 @@ static enum toy_choice choice(const struct gguf *g, const char *key)
 /* The activation is one of these texts, which outlive the file; NULL: the architecture's. */
 static const char *read_activation(const struct gguf *g)
 {
-    static const char *const names[] = {"relu", "relu2", "silu", "gelu_tanh", "gelu_erf"};
+    static const char *const names[] = {"relu",      "relu2",    "silu",
+                                        "gelu_tanh", "gelu_erf", "gelu_quick"};
     struct gguf_str v;
     if (gguf_string(g, "mgpt.activation", &v, NULL) != 1)
         return NULL;

@@ -61,6 +61,7 @@ static const char *const stems[N_ORACLE_ROLES] = {[MGPT_W_E] = "token_embd",
                                                   [MGPT_VALUE_EMBD] = "attn_value_embd",
                                                   [MGPT_VALUE_GATE] = "attn_value_gate",
                                                   [MGPT_CONV] = "shortconv.conv",
+                                                  [MGPT_SINKS] = "attn_sinks",
                                                   [MGPT_W_O] = "attn_output",
                                                   [MGPT_LN1_POST] = "post_attention_norm",
                                                   [MGPT_LN_MID] = "attn_output_norm",
@@ -178,12 +179,14 @@ static int is_local(const struct toy_spec *s, int layer)
 }
 
 /* YaRN's part of a frequency that is not divided: 1 for pairs that turn more than 32 times in the
- * original context, 0 for those that turn less than once, with bounds at whole pairs. */
+ * original context, 0 for those that turn less than once, with bounds at whole pairs
+ * unless yarn_exact. */
 static double unscaled_part(const struct toy_spec *s, double i)
 {
     double by = s->rope_dims / (2 * log((double)(float)s->rope_base)), tau = 8 * atan(1);
-    double low = fmax(0, floor(by * log(s->yarn / (32 * tau))));
-    double high = fmin(s->rope_dims - 1, ceil(by * log(s->yarn / tau)));
+    double low = by * log(s->yarn / (32 * tau)), high = by * log(s->yarn / tau);
+    low = fmax(0, s->yarn_exact ? low : floor(low));
+    high = fmin(s->rope_dims - 1, s->yarn_exact ? high : ceil(high));
     return 1 - fmax(0, fmin(1, (i - low) / fmax(high - low, 1e-3)));
 }
 
@@ -313,6 +316,8 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
         .int8_inputs = 1};
     spec.embd_scale = or_else(s->embd_scale, s->row->embd_root ? sqrt(s->n_embd) : 1);
     spec.alibi = or_else(s->alibi, s->row->alibi);
+    spec.glu_limit = or_else(s->glu_limit, s->row->glu_limit);
+    spec.up_more = or_else(s->up_more, s->row->up_more);
     if (s->row->divides_logits)
         spec.logit_scale = 1 / spec.logit_scale;
     return spec;

@@ -6,6 +6,7 @@
  */
 #include "support/build_model.h"
 
+#include <math.h>
 #include <string.h>
 
 static uint8_t random_below(uint64_t *rng, unsigned n)
@@ -210,6 +211,21 @@ static void fill_iq4_xs(uint8_t *block, float *y, double scale, uint64_t *rng)
     }
 }
 
+/* A byte e, then nibbles: 2^(e - 127) times a sign and a number of 2 bits exponent, 1 bit fraction.
+ * Nibbles i and i + 16 share a byte. */
+static void fill_mxfp4(uint8_t *block, float *y, double scale, uint64_t *rng)
+{
+    static const float of[8] = {0, 0.5f, 1, 1.5f, 2, 3, 4, 6};
+    int e = exponent(scale / 3);
+    memset(block, 0, 17);
+    block[0] = (uint8_t)(127 + e);
+    for (unsigned i = 0; i < 32; i++) {
+        unsigned n = random_below(rng, 16);
+        block[1 + i % 16] |= (uint8_t)(n << 4 * (i / 16));
+        y[i] = ldexpf(n > 8 ? -of[n & 7] : of[n & 7], e); /* 8 is 0, not -0 */
+    }
+}
+
 /* Four scales of 16 values, unsigned 8-bit floats: 2^(e - 7) (1 + f / 8); then 8 bytes of nibbles
  * for each: a sign and a number of 2 bits exponent, 1 bit fraction. Nibbles i and i + 8 share a
  * byte. */
@@ -241,7 +257,7 @@ static const struct toy_quantizer {
     {TOY_Q5_1, {32, 24}, fill_q5_1},   {TOY_Q4_K, {256, 144}, fill_q4_k},
     {TOY_Q5_K, {256, 176}, fill_q5_k}, {TOY_Q6_K, {256, 210}, fill_q6_k},
     {TOY_Q2_K, {256, 84}, fill_q2_k},  {TOY_IQ4_XS, {256, 136}, fill_iq4_xs},
-    {TOY_NVFP4, {64, 36}, fill_nvfp4},
+    {TOY_NVFP4, {64, 36}, fill_nvfp4}, {TOY_MXFP4, {32, 17}, fill_mxfp4},
 };
 
 enum { N_QUANTS = sizeof quants / sizeof *quants };

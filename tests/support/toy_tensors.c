@@ -190,6 +190,9 @@ static void add_expert_matrices(struct toy *m, int layer, const char *role, int 
     t->n_dims = 3;
     t->dims[1] = (uint64_t)n_out;
     t->dims[2] = (uint64_t)n;
+    snprintf(name, sizeof name, "blk.%d.%s.bias", layer, role);
+    if (m->spec.row->expert_biases)
+        toy_add(m, name, TOY_F32, n_out, n, 0, 0.4);
 }
 
 /* Scores of size 2 make weights that differ. */
@@ -200,6 +203,8 @@ static void add_mixture(struct toy *m, int layer)
     char name[80];
     snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", layer);
     toy_add(m, name, TOY_F32, E, s->n_expert, 0, 2 / sqrt(E));
+    if (s->row->expert_biases)
+        add_bias(m, layer, "ffn_gate_inp", s->n_expert);
     add_expert_matrices(m, layer, "ffn_gate_exps", E, F, 1.4);
     add_expert_matrices(m, layer, "ffn_up_exps", E, F, 1);
     add_expert_matrices(m, layer, "ffn_down_exps", F, E, 1);
@@ -241,6 +246,7 @@ static void add_layer(struct toy *m, int layer)
     const struct toy_spec *s = &m->spec;
     enum toy_norms norms = s->row->norms;
     int E = s->n_embd;
+    char name[80];
     if (norms != NORMS_AFTER && norms != NORMS_RESIDUAL)
         add_layer_norm(m, layer, "attn_norm");
     if (toy_convolves(s, layer)) {
@@ -250,6 +256,9 @@ static void add_layer(struct toy *m, int layer)
         if (s->value_gate && layer % 2 != s->n_layer % 2)
             add_value_embd(m, layer);
         add_qk_norms(m, layer);
+        snprintf(name, sizeof name, "blk.%d.attn_sinks.weight", layer);
+        if (s->row->sinks)
+            toy_add(m, name, TOY_F32, s->n_head, 0, 1, 1.5);
         add_linear(m, layer, "attn_output", s->n_head * s->head_dim, E, 1);
     }
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)

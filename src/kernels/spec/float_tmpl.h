@@ -260,6 +260,12 @@ static void act_silu(float *x, size_t n)
         x[i] = x[i] / (1.0f + exp_f32(-x[i]));
 }
 
+static void act_gelu_quick(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = x[i] / (1.0f + exp_f32(-1.702f * x[i]));
+}
+
 /* x/2 (1 + tanh u) = x / (1 + e^(-2u)), u = sqrt(2/pi) (x + 0.044715 x^3).
  * (Hendrycks & Gimpel 2016) */
 static void act_gelu_tanh(float *x, size_t n)

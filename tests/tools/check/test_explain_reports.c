@@ -427,7 +427,7 @@ static const struct bug cases[] = {
      .differs = one_head_turns},
     {"k and v of the residual", &llama, NULL, "blocks.0.attn.hook_k", "products of k and v read the residual", BY_LOGITS,
      .differs = raw_kv},
-    {"up + 1", &llama, NULL, "blocks.0.mlp.hook_pre_linear", "(up + 1)", BY_LOGITS, .differs = up_and_one},
+    {"up + 1", &llama, NULL, "blocks.0.mlp.hook_post", "(up + 1)", BY_LOGITS, .differs = up_and_one},
     {"the MLP replaces", &llama, NULL, "blocks.0.hook_resid_post", "the MLP's output replaces", BY_LOGITS,
      .differs = mlp_replaces},
     {"the residual twice", &llama, NULL, "blocks.0.hook_resid_mid", "counts twice where attention", BY_LOGITS,

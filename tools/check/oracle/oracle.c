@@ -152,11 +152,24 @@ static void multiply_rows(const struct oracle *o, const float *w, size_t n, cons
     }
 }
 
+/* The biases of rows [first, first + n_out) of a matrix, or NULL; an expert's are a row of their tensor. */
+static const float *biases_of(struct oracle *o, int layer, int role, size_t first, size_t n_out)
+{
+    int of_expert = role >= MGPT_EXPERTS_GATE && role <= MGPT_EXPERTS_DOWN;
+    if (oracle_find(o, layer, role, ".bias") == ORACLE_ABSENT)
+        return NULL;
+    oracle_read_row(o, layer, role, ".bias", of_expert ? first / n_out : 0,
+                    of_expert ? n_out : first + n_out, o->bias);
+    if (o->status != MGPT_OK)
+        return NULL;
+    return of_expert ? o->bias : o->bias + first;
+}
+
 void oracle_matmul(struct oracle *o, int layer, int role, size_t first, const double *x,
                    size_t n_in, size_t n_out, double *y)
 {
     enum oracle_tensor kind = oracle_find(o, layer, role, ".weight");
-    const float *bias = oracle_vector(o, layer, role, ".bias", first + n_out, o->bias);
+    const float *bias = biases_of(o, layer, role, first, n_out);
     char name[ORACLE_NAME];
     tensor_name_of(o, layer, role, ".weight", name);
     block_input(o, x, n_in, kind == ORACLE_INTEGERS && o->s->int8_inputs);
@@ -167,8 +180,8 @@ void oracle_matmul(struct oracle *o, int layer, int role, size_t first, const do
             read_named_row(o, name, first + r, n_in, o->row);
         for (size_t i = 0; i < n_in && o->s->rounded == ORACLE_PRODUCTS && !kept; i++)
             o->row[i] = (float)math_rounded(o->s, (double)o->row[i]);
-        multiply_rows(o, kept ? kept + r * n_in : o->row, n, bias ? bias + first + r : NULL, n_in,
-                      y + r, n_out);
+        multiply_rows(o, kept ? kept + r * n_in : o->row, n, bias ? bias + r : NULL, n_in, y + r,
+                      n_out);
     }
     math_round(o->s, y, o->T * n_out);
 }

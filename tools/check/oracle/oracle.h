@@ -270,7 +270,6 @@ struct oracle_spec {
     unsigned turn_form;          /* bits in which the turn of a pair differs: oracle_attention.c */
     size_t turn_heads;           /* heads that are rotated; 0: all */
     int turn_by_head;            /* by the number of the head, not by the position */
-    double up_more;              /* added to `up` before it is multiplied with the gate */
     size_t n_stored;             /* n_rot of oracle_layer.stored; 0: the same */
     size_t rot_first, rot_apart; /* first component that is rotated; of a pair, 0: n_rot / 2 */
     enum oracle_type type;       /* results are rounded to it ... */

@@ -333,7 +333,7 @@ static void softmax_over(struct oracle *o, int layer, size_t t, size_t h, double
     }
 }
 
-static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
+static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h, double sink)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
     size_t d = o->d, g = kv_head(o, l, ORACLE_OF_VALUES, h), shown = t + 1, n = keys_at(o, t);
@@ -354,7 +354,7 @@ static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h)
     if (o->s->softmax == ORACLE_OVER_HEADS || o->s->softmax == ORACLE_OVER_QUERIES)
         softmax_over(o, layer, t, h, row, n);
     else
-        math_softmax(row, n, (enum oracle_softmax)o->s->softmax);
+        math_softmax(row, n, sink, (enum oracle_softmax)o->s->softmax);
     math_round(o->s, row, shown);
     int rounds = o->s->rounded == ORACLE_PATTERN || o->s->rounded == ORACLE_SOFTMAX;
     for (size_t j = 0; j < n && rounds; j++)
@@ -406,9 +406,10 @@ void oracle_heads(struct oracle *o, int layer)
     }
     for (size_t i = o->s->zero_from * o->kw; i < o->s->zero_to * o->kw && i < o->T * o->kw; i++)
         o->k[i] = o->v[i] = 0;
+    const float *sinks = oracle_vector(o, layer, MGPT_SINKS, ".weight", o->H, o->gain);
     for (size_t t = 0; t < o->T && o->status == MGPT_OK; t++)
         for (size_t head = 0; head < o->H; head++)
-            oracle_attend(o, layer, t, head);
+            oracle_attend(o, layer, t, head, sinks ? (double)sinks[head] : -INFINITY);
     if (o->s->heads_first)
         take_heads_first(o);
     for (size_t i = 0; i < o->T * o->qw && o->s->heads_times != 0; i++)

@@ -9,6 +9,15 @@
 #include <math.h>
 #include <string.h>
 
+/* gpt-oss: the gate is limited above, `up` on both sides. */
+static void limit_gate(const struct oracle_spec *s, int no_up, double *gate, double *up)
+{
+    double limit = s->glu_limit != 0 ? s->glu_limit : INFINITY;
+    *gate = *gate > limit ? limit : *gate;
+    *up = fabs(*up) > limit ? copysign(limit, *up) : *up;
+    *up += no_up ? 0 : s->up_more;
+}
+
 void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, double *y)
 {
     size_t F = mlp->F, first = mlp->number * F;
@@ -20,10 +29,12 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
         oracle_fire_rows(o, MGPT_MLP_PRE, layer, o->f, F);
     if (gated)
         oracle_matmul(o, layer, mlp->up, fused ? F : first, x[1], o->E, F, o->up);
-    for (size_t i = 0; gated && i < o->T * F; i++)
-        o->up[i] = o->s->layers[layer].no_up ? 1 : o->up[i] + o->s->up_more;
+    for (size_t i = 0; gated && i < o->T * F && o->s->layers[layer].no_up; i++)
+        o->up[i] = 1;
     if (gated && mlp->points)
         oracle_fire_rows(o, MGPT_MLP_PRE_LINEAR, layer, o->up, F);
+    for (size_t i = 0; gated && i < o->T * F; i++)
+        limit_gate(o->s, o->s->layers[layer].no_up, &o->f[i], &o->up[i]);
     int late = gated && o->s->layers[layer].act_late;
     for (size_t i = 0; late && i < o->T * F; i++)
         o->f[i] *= o->up[i];

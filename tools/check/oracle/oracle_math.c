@@ -159,11 +159,12 @@ void math_activate(const struct oracle_layer *l, double *x, size_t n)
         x[i] = activation((enum math_act)act, l->xielu, x[i]);
 }
 
-void math_softmax(double *row, size_t n, enum oracle_softmax how)
+void math_softmax(double *row, size_t n, double sink, enum oracle_softmax how)
 {
-    double max = row[0], sum = 0;
-    for (size_t i = 1; i < n; i++)
+    double max = sink, sum = 0;
+    for (size_t i = 0; i < n; i++)
         max = fmax(max, row[i]);
+    sum = exp(sink - max);
     for (size_t i = 0; i < n; i++)
         sum += row[i] = exp(row[i] - max);
     sum += how == ORACLE_SUM_FROM_1 ? 1 : how == ORACLE_SUM_WITH_0 ? exp(-max) : 0;

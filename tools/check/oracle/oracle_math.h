@@ -16,8 +16,8 @@ void math_round(const struct oracle_spec *s, double *x, size_t n);
 /* The activation of a layer, of n values in place; NaN for an unknown name. */
 void math_activate(const struct oracle_layer *l, double *x, size_t n);
 
-/* n > 0. */
-void math_softmax(double *row, size_t n, enum oracle_softmax how);
+/* n > 0. The sink is a score more, whose weight is left out; -INFINITY: none. */
+void math_softmax(double *row, size_t n, double sink, enum oracle_softmax how);
 
 /* Soft cap: cap * tanh(x / cap); cap 0: none. */
 double math_cap(double x, double cap);

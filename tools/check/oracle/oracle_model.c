@@ -51,6 +51,7 @@ static int is_slot_of(const struct tensor_slot *slot, int role)
     switch (slot->kind) {
     case BIAS:
     case QKV_BIAS:
+    case EXPERT_BIASES:
         return 0;
     case QKV_MATRIX:
     case BCX_MATRIX:
