@@ -15,6 +15,7 @@ ignored()
     mistral_yarn | phi3_longrope | starcoder2) echo attention.sliding_window ;;
     gemma2 | gemma3 | mpt) echo attention.scale ;;
     gpt_neo) echo mgpt.attention.windows, attention.scale ;;
+    gpt_oss) echo rope.scaling.yarn_beta_fast, swiglu_limit, mgpt.rope.yarn_truncate ;;
     olmo3) echo rope.freq_base_swa ;;
     olmoe) echo attention.clamp_kqv ;;
     opt) echo mgpt.activation ;;

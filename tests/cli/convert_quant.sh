@@ -123,6 +123,17 @@ for tensor in qwen3_moe:blk.0.ffn_gate_inp.weight lfm2:blk.0.shortconv.conv.weig
     run info x.gguf --tensors
     check "${tensor#*:} stays F32" eval 'grep -q "^${tensor#*:} *F32 " "$tmp/out" && grep -q " F16 " "$tmp/out"'
 done
+# MXFP4, which is read but never made, is kept as it is, and copied.
+oss=$MGPT_SOURCE_ROOT/tests/golden/gpt_oss_mxfp4
+check "experts in MXFP4" converts --no-tokenizer "$oss" oss.gguf
+run info oss.gguf --tensors
+check "are kept so" eval '[ "$(grep -c "_exps.weight *MXFP4 " "$tmp/out")" = 3 ]'
+check "their biases stay F32" converts --no-tokenizer --type f16 "$oss" x.gguf
+run info x.gguf --tensors
+check "with --type f16" eval '[ "$(grep -c "_exps.bias *F32 " "$tmp/out")" = 3 ]'
+runs "they compute what transformers does, with integer activations" check oss.gguf "$oss/ref.npz" --tol q8
+check "a copy" converts oss.gguf copy.gguf
+check "is the same file" cmp oss.gguf copy.gguf
 check "NaN among the weights" converts --type q4_k nan.gguf x.gguf
 tells "is told" 'output.weight: 1 of 2304 values are NaN or infinite'
 

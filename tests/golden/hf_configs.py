@@ -297,6 +297,13 @@ def models():
         "phi_norms": (64, hf.PhiConfig(**shape(24, 3, 1, 30), layer_norm_eps=1e-5, tie_word_embeddings=False, qk_layernorm=True,
                                    rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(
             what="LayerNorm of each head of q and k, with biases; 3 heads on 1", patterns=())),
+        "gpt_oss": (66, hf.GptOssConfig(
+            **shape(20, 4, 2, 18), head_dim=6, num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5,
+            sliding_window=7, swiglu_limit=1.5, rope_parameters={
+                "rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0, "beta_fast": 4.0, "beta_slow": 1.0,
+                "truncate": False, "original_max_position_embeddings": 16}), dict(
+            what="a sink for each head, every other layer a window of 7, YaRN whose bounds are fractions of pairs; "
+                 "2 of 5 experts with biases and limits", patterns=(0, 1), qk=(1,))),
     }
 
 

@@ -1,12 +1,13 @@
-"""Makes the quantised golden models of this directory: GPTQ, AWQ and MLX.
+"""Makes the quantised golden models of this directory: GPTQ, AWQ, MLX and MXFP4.
 
     make_quant.py [--out DIR]      prints a table
 
 The files are written here from the formats' definitions (AutoGPTQ and GPTQModel: qlinear_*.py pack; AutoAWQ:
 gemm.py, packing_utils.py; MLX: mlx.core.quantize; FP8 with scales of blocks: DeepSeek-V3's config.json;
-compressed-tensors: pack_to_int32; bitsandbytes: QuantState), number by number: no code of mgpt and none of those programs.
+compressed-tensors: pack_to_int32; bitsandbytes: QuantState; transformers: integrations/mxfp4.py), number by number: no
+code of mgpt and none of those programs.
 The numbers are random, as are the scales and zeros, so that every one matters. The reference (as in make_hf.py) is
-what transformers computes, in float64, from a plain model with the weights s (q - z) or s q + b.
+what transformers computes, in float64, from a plain model with the weights s (q - z), s q + b or 2^(e - 127) times one of 16 numbers.
 
     NAME/config.json, model.safetensors, ref.npz   as in make_hf.py
     NAME/options                                   for mgpt convert
@@ -203,6 +204,30 @@ def tensor(v):
     return v if isinstance(v, torch.Tensor) else torch.from_numpy(np.array(v, order="C"))
 
 
+class Mxfp4:
+    """The experts of gpt-oss, [X, n_in, n_out] in the plain model: blocks of 32 numbers of four bits, and a power of two."""
+    between = "_"
+
+    def __init__(self, rng):
+        self.rng = rng
+
+    def config(self):
+        return {"quantization_config": {"quant_method": "mxfp4", "modules_to_not_convert": [
+            "model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens", "lm_head"]}}
+
+    def matrix(self, name, w):
+        rows = w.transpose(0, 2, 1).shape
+        q = self.rng.integers(0, 16, rows)
+        e = self.rng.integers(122, 127, (*rows[:2], rows[2] // 32))
+        size = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[q & 7] * np.where(q & 8, -1, 1)
+        blocks = (q[..., ::2] | q[..., 1::2] << 4).astype(np.uint8).reshape(*e.shape, 16)
+        return {"blocks": blocks, "scales": e.astype(np.uint8)}, \
+            (size * 2.0 ** (e.repeat(32, -1) - 127)).transpose(0, 2, 1)
+
+    def takes(self, name):
+        return name.endswith(("gate_up_proj", "down_proj"))
+
+
 def make(directory, config, scheme, seed):
     torch.manual_seed(seed)
     config.dtype = torch.float32
@@ -214,9 +239,9 @@ def make(directory, config, scheme, seed):
         stored, exact = {}, {}
         for name, w in load_file(plain / "model.safetensors").items():
             base = name.removesuffix(".weight")
-            if w.ndim == 2 and scheme.takes(name):
+            if w.ndim > 1 and scheme.takes(name):
                 parts, value = scheme.matrix(base, w)
-                stored.update({f"{base}.{k}": tensor(v) for k, v in parts.items()})
+                stored.update({base + getattr(scheme, "between", ".") + k: tensor(v) for k, v in parts.items()})
                 exact[name] = np.ascontiguousarray(value, np.float32) # exact, or (MLX) rounded once
             else:
                 stored[name], exact[name] = tensor(w), w
@@ -258,6 +283,9 @@ def models():
             ("int8", True), ("fp8", "weight_scale", 1, 64)], format="pack-quantized")),
         "bitsandbytes": (qwen(), Coded(rng(11), "bitsandbytes", [
             ("nibbles", "nf4", True), ("nibbles", "fp4"), ("scb",)], load_in_4bit=True)),
+        "gpt_oss_mxfp4": (transformers.GptOssConfig(
+            rope_parameters=make_hf.rope(1e4), num_local_experts=3, num_experts_per_tok=2, sliding_window=7,
+            **sizes), Mxfp4(rng(9))),
     }
 
 

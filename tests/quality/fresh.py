@@ -292,6 +292,9 @@ TYPES = {
     'granitemoe': plain(hf.GraniteMoeConfig, more=lambda d: dict(granite(d), **experts(d, 'num_local_experts'))),
     'granitemoeshared': plain(hf.GraniteMoeSharedConfig, more=lambda d: dict(
         granite(d), **experts(d, 'num_local_experts'), shared_intermediate_size=d.of([0, 13, 40]))),
+    'gpt_oss': plain(hf.GptOssConfig, wide=True, kinds='yarn yarn default linear', more=lambda d: dict(
+        experts(d, 'num_local_experts'), sliding_window=d.r.randint(1, 30), layer_types=d.of([None, d.layer_types()]),
+        swiglu_limit=d.of([7.0, 0.4, 1.5]), attention_bias=d.chance(0.7))),
     'lfm2': plain(hf.Lfm2Config, more=lambda d: dict(
         layer_types=d.of([None, *3 * [[d.of(['conv', 'conv', 'full_attention']) for _ in range(d.layers)]]]),
         full_attn_idxs=[0], conv_L_cache=d.of([1, 2, 3, 3, 4, 9]), norm_eps=d.of([1e-5, 1e-6]),

@@ -45,6 +45,8 @@ class Draw:
             keys['attention_factor'] = self.real(0.7, 1.5)
         if kind == 'yarn' and self.chance(0.3):
             keys.update(beta_fast=self.of([16, 24]), beta_slow=2)
+        if kind == 'yarn' and self.chance(0.3):
+            keys['truncate'] = False
         if rotated:
             keys['partial_rotary_factor'] = rotated
         if kind == 'longrope':

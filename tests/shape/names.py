@@ -50,7 +50,7 @@ def cut_declarations(files):
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names, text of whole runs; the plan had 52,000
 BUDGET = (
     ('src', ('src/', 'include/'), 29600),
-    ('convert', ('tools/convert/',), 26200),
+    ('convert', ('tools/convert/',), 26450),
     ('check', ('tools/check/',), 16750),
     ('lab', ('tools/lab/',), 14700),
     ('repl', ('tools/repl/',), 8350),

@@ -93,6 +93,7 @@ struct ckpt_hparams {
     const char *rope_scaling; /* rope.scaling.type; NULL: linear where there is a factor */
     uint32_t rope_context;    /* yarn, longrope: original_context_length */
     float rope_attn_factor, rope_beta_fast, rope_beta_slow; /* yarn, longrope; 0: no key */
+    int yarn_exact; /* 1: mgpt.rope.yarn_truncate false, else no key */
     float norm_eps; /* RMSNorm's, or LayerNorm's where the architecture has that; may be 0 */
     MODEL_NUMBERS(NUMBER_FLOAT) /* attn_scale, residual_scale, ...: model/numbers.h; 0: no key */
     uint32_t n_expert, n_expert_used;  /* expert_count, expert_used_count; 0: no mixture */

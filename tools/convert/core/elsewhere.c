@@ -69,7 +69,7 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
         int written;
     } facts[] = {
         {"mgpt.attention.windows", "", hp->windows && !has_own_windows(hp)},
-        {"attention.sliding_window", " cohere2 gemma2 gemma3 lfm2 olmo2 ",
+        {"attention.sliding_window", " cohere2 gemma2 gemma3 gpt-oss lfm2 olmo2 ",
          hp->window && !hp->windows && !has_own_windows(hp)},
         {"attention.scale", " granite granitemoe ",
          hp->attn_scale > 0 && a && hp->attn_scale != own_scale(hp, a)},
@@ -85,6 +85,7 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
              !(a && a->local_unscaled && hp->rope_base_local == hp->rope_base)},
         {"rope.scaling.yarn_beta_fast", "", hp->rope_beta_fast > 0 && hp->rope_beta_fast != 32},
         {"rope.scaling.yarn_beta_slow", "", hp->rope_beta_slow > 0 && hp->rope_beta_slow != 1},
+        {"swiglu_limit", "", hp->glu_limit > 0 && a && hp->glu_limit != (float)a->glu_limit},
         {"expert_weights_norm", "", hp->expert_norm != 0 && (hp->expert_norm > 0) != norm},
     };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
@@ -110,6 +111,7 @@ static void names_of_model(struct names *to, const struct ckpt_hparams *hp,
     } keys[] = {{"mgpt.activation", hp->activation != NULL},
                 {"mgpt.final_norm", hp->no_final_norm},
                 {"mgpt.attention.no_rope_every", hp->no_rope_every > 0},
+                {"mgpt.rope.yarn_truncate", hp->yarn_exact},
                 VOCAB_KEYS(IGNORED_KEY)};
     names_of_facts(to, hp);
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)

@@ -1,7 +1,7 @@
 /* Which element type each tensor of a GGUF file gets. See write.h.
  *
  * The type asked for is not that of all tensors: vectors, the position table, routers, short
- * convolutions and gains of each head stay F32, and a row that is not a whole number of blocks gets
+ * convolutions, biases of experts and gains of each head stay F32, and a row that is not a whole number of blocks gets
  * the type that llama.cpp's converters put in its place.
  * q4_k means what a Q4_K file means everywhere: the two tables of the vocabulary, which every token
  * goes through, are Q6_K.
@@ -17,12 +17,12 @@ static int is_vocabulary(const struct ckpt_tensor *t)
     return strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
 }
 
-/* A rounding of scores may choose other experts, and the others have few weights; llama.cpp leaves
- * them F32, too. */
+/* A rounding of scores may choose other experts, and the others have few weights, as biases of experts;
+ * llama.cpp leaves them F32, too. */
 static int is_left_f32(const struct ckpt_tensor *t)
 {
     static const char *const ends[] = {".ffn_gate_inp.weight", ".shortconv.conv.weight",
-                                       ".attn_q_norm.weight", ".attn_k_norm.weight"};
+                                       ".attn_q_norm.weight", ".attn_k_norm.weight", ".bias"};
     size_t n = strlen(t->name);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
         if (n > strlen(ends[i]) && strcmp(t->name + n - strlen(ends[i]), ends[i]) == 0)

@@ -105,6 +105,8 @@ static void put_dialect(struct gguf_writer *w, const struct ckpt_hparams *hp)
     if (hp->windows)
         gguf_put_i32s(w, "mgpt.attention.windows", hp->windows, hp->n_layer);
     put_some_u32(w, "mgpt.attention.no_rope_every", hp->no_rope_every);
+    if (hp->yarn_exact)
+        gguf_put_bool(w, "mgpt.rope.yarn_truncate", 0);
     if (hp->no_embedding_norm)
         gguf_put_bool(w, "mgpt.embedding_norm", 0);
     if (hp->no_final_norm)
@@ -150,6 +152,7 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     put_rope(w, hp);
     write_put_xielu(w, hp);
     const struct arch *a = arch_find(hp->arch, strlen(hp->arch));
+    MLP_NUMBERS(PUT_NUMBER)
     STREAM_NUMBERS(PUT_NUMBER)
     put_experts(w, hp);
     if ((is_arch(hp, "gptneox") || is_arch(hp, "stablelm")) && hp->parallel >= 0)

@@ -118,7 +118,8 @@ static int read_quant(const struct hf_model *m, const json_t *side, struct quant
         read_mlx(m->c, mlx, q);
         return 1;
     }
-    if (!settings)
+    if (!settings || (method && strcasecmp(method, "mxfp4") == 0 &&
+                      strcmp(m->family->model_type, "gpt_oss") == 0)) /* of its experts alone */
         return 0;
     q->settings = settings;
     q->coded = hf_is_coded(method);

@@ -66,8 +66,7 @@ static void read_yarn(struct hf_model *m, struct hf_rope *rope)
     rope->context = hf_any(m, "original_max_position_embeddings", NAN);
     rope->high = hf_any(m, "beta_fast", 32);
     rope->low = hf_any(m, "beta_slow", 1);
-    if (!hf_on(m, "truncate", 1))
-        hf_stop(m, "truncate: false is not supported");
+    rope->exact = !hf_on(m, "truncate", 1);
     double octaves = rope->factor > 1 ? 0.1 * log(rope->factor) : 0, usual = octaves + 1;
     double more = hf_any(m, "mscale", 0), less = hf_any(m, "mscale_all_dim", 0);
     double all = more != 0 && less != 0 ? (1 + more * octaves) / (1 + less * octaves) : usual;
@@ -203,6 +202,7 @@ static void set_scaling(struct hf_model *m)
         hp->rope_attn_factor = (float)r->attn_factor;
         hp->rope_beta_fast = (float)r->high;
         hp->rope_beta_slow = (float)r->low;
+        hp->yarn_exact = r->exact;
     }
     if (is_long)
         choose_context(m);

@@ -12,6 +12,7 @@ struct hf_rope {
     double context;     /* original_max_position_embeddings */
     double rotated;     /* part of each head: partial_rotary_factor, rotary_pct; 1 when absent */
     double attn_factor; /* yarn, longrope: multiplies cosines and sines */
+    int exact;          /* yarn: the bounds of its ramp are not whole pairs */
     double alpha;       /* dynamic: of Hunyuan, which stretches the base by it; 0: none */
     double query_beta;  /* llama_4_scaling_beta: by which queries grow with their position */
     const json_t *short_factor, *long_factor; /* longrope */

@@ -81,6 +81,10 @@ void hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *
 
 hf_step_fn hf_put_mlps;
 
+/* ---- hf_gpt_oss.c ---------------------------------------------------------------------------- */
+
+hf_step_fn hf_gpt_oss, hf_put_gpt_oss;
+
 /* Layers that config.json gives a plain MLP: by mlp_only_layers, and all but each n-th: the n. */
 uint32_t hf_plain_layers(struct hf_model *m);
 
