@@ -156,3 +156,76 @@ TEST(rows_of_heads)
     for (size_t i = 0; i < COUNT(bugs); i++)
         assert_int_equal(planted_missed(&bugs[i], 0), 0);
 }
+
+/* ---- gpt-oss ---- */
+
+static const struct toy_spec gpt_oss = {.label = "gpt-oss",
+                                        .arch = "gpt-oss",
+                                        .n_layer = 2,
+                                        .n_embd = 32,
+                                        .n_head = 4,
+                                        .n_head_kv = 2,
+                                        .n_ff = 24,
+                                        .n_ctx = 40,
+                                        .n_vocab = 60,
+                                        .n_expert = 4,
+                                        .n_expert_used = 2,
+                                        .window = 4,
+                                        .glu_limit = 1,
+                                        .seed = 46};
+
+static enum oracle_tensor (*first_find)(void *user, const char *name);
+
+static enum oracle_tensor find_but_sinks(void *user, const char *name)
+{
+    return strstr(name, "sinks") ? ORACLE_ABSENT : first_find(user, name);
+}
+
+static void no_sinks(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    first_find = spec->source.find;
+    spec->source.find = find_but_sinks;
+}
+
+static void no_limit(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->glu_limit = 0;
+}
+
+static void up_alone(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->up_more = 0;
+}
+
+static void alpha_of_1(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)spec;
+    layers[0].activation = layers[1].activation = "silu";
+}
+
+static void windows_exchanged(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)spec;
+    layers[1].window = layers[0].window;
+    layers[0].window = 0;
+}
+
+TEST(sinks_and_limits)
+{
+    static const char mlp[] = "blocks.0.hook_mlp_out";
+    static const struct bug bugs[] = {
+        {"no sinks", &gpt_oss, NULL, "blocks.0.attn.hook_pattern",
+         "sinks of attention are left out", BY_LOGITS, .differs = no_sinks},
+        {"no limit", &gpt_oss, NULL, mlp, "up are not limited", BY_LOGITS, .differs = no_limit},
+        {"up alone", &gpt_oss, NULL, mlp, "what is added to it", BY_LOGITS, .differs = up_alone},
+        {"alpha", &gpt_oss, NULL, mlp, "activation silu", BY_LOGITS, .differs = alpha_of_1},
+        {"windows", &gpt_oss, NULL, "blocks.0.attn.hook_attn_scores", "window", BY_LOGITS,
+         .differs = windows_exchanged}};
+    size_t missed = 0;
+    for (size_t i = 0; i < COUNT(bugs); i++)
+        missed += planted_missed(&bugs[i], 0);
+    assert_int_equal(missed, 0);
+}
