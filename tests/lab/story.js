@@ -228,6 +228,16 @@ async function main() {
         go(last);
         assert.deepStrictEqual(one('.part-scale table').rows.slice(1).map((r) => r.cells.map((c) => c.textContent).join(' ')), ['names 4,192 1 16 16', 'GPT-2 · 30,000 of this one 124,439,808 12 768 1,024', 'GPT-3 · 42,000,000 of this one 175,000,000,000 96 12,288 2,048']);
     });
+    const golden = path.join(root, 'tests/golden/lfm2'), two = [1, 2].map((k) => path.join(folder, `lfm2-${k}.gguf`)), other = path.join(folder, 'other.html');
+    for (const model of two) run(['convert', golden, model, '--no-tokenizer']);
+    run(['lab', ...two, '--ids', '3,1,4,1,5', '-o', other]);
+    const conv = await openFake(other, ['App', 'Story']);
+    test('short convolutions: the story begins with the first layer that has heads, and says where there are none', () => {
+        const parts = () => ['.part-put', '.lookers', '.part-reads .say'].map((s) => conv.$('rooms').querySelector(s)), seen = () => [...parts().slice(0, 2).map((e) => e.hidden), /no heads/.test(parts()[2].textContent)];
+        assert.deepStrictEqual([conv.App.state.view, conv.App.state.layer, ...seen()], ['story', 1, false, false, false]);
+        conv.App.set({ layer: 0 });
+        assert.deepStrictEqual(seen(), [true, true, true]);
+    });
     await finish().then((code) => {
         fs.rmSync(folder, { recursive: true });
         process.exit(code);

@@ -46,6 +46,8 @@ const Circuits = (() => {
         return letters.length < LETTERS ? null : { yes: pick(true), no: pick(false) };
     }
 
+    const alphabet = (state) => classesOf(tokens(state));
+
     // ---- what is found ----
 
     const choose = (n, k) => (k === 0 ? 1 : (choose(n - 1, k - 1) * n) / k);
@@ -157,5 +159,5 @@ const Circuits = (() => {
         return made ? { layer: Math.max(0, m.layer), ...made() } : null;
     }
 
-    return { KINDS, of, front, split, facts, factsTable, matrix, product, some, panel, ofWeight, strongest, word };
+    return { KINDS, of, alphabet, front, split, facts, factsTable, matrix, product, some, panel, ofWeight, strongest, word };
 })();

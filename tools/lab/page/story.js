@@ -8,7 +8,7 @@ const Story = (() => {
     const GPT = [['GPT-2', 124439808, 12, 768, 1024], ['GPT-3', 175e9, 96, 12288, 2048]]; // parameters, layers, width, context: their papers
 
     const el = {}, heads = [], film = [];
-    let timer = 0, matrix = null, layer = null, kind = 'qk', own = 'own', chosen = [-1, -1], drawn = '', moved = false, filmed = '', strong = 0; // strong: what is drawn in full colour, of the last step's table
+    let timer = 0, root = null, matrix = null, layer = null, kind = 'qk', own = 'own', chosen = [-1, -1], drawn = '', moved = false, filmed = '', strong = 0; // strong: what is drawn in full colour, of the last step's table
 
     const story = () => Engine.story;
     const last = () => story().steps.length - 1;
@@ -16,6 +16,7 @@ const Story = (() => {
     const unit = () => HomeText.unit();
     const torn = (nats) => Numbers.fixed(Math.exp(nats), Math.exp(nats) < 9.95 ? 1 : 0);
     const count = Numbers.count;
+    const headed = (l) => Boolean(App.tensor(`blocks.${l}.attn.hook_pattern`)); // a short convolution has no heads
 
     // ---- sentences ----
 
@@ -25,7 +26,7 @@ const Story = (() => {
     function lead(k) {
         const { steps, blind, letters, pairs, held } = story(), { loss, texts } = steps[k], u = unit(), known = texts.filter((t) => t[1]).length;
         const tornText = loss === null ? '' : loss > blind ? 'It guesses worse than blindly' : `Before each ${u} it is torn between ${torn(loss)} of ${count(Engine.info.choices)} ${u}s`;
-        if (k === last()) return `Training is over.${story().texts && texts.length ? ` ${capital(NUMBERS[known] || known)} of these ${NUMBERS[texts.length] || texts.length} texts ${known === 1 ? 'is' : 'are'} among those it has read; the others it made up.` : ''} ${tornText}${loss === null || steps[0].loss === null ? '' : `; at the start it was ${torn(steps[0].loss)}`}. Nobody told it a single rule.`;
+        if (k === last()) return `Training is over.${story().texts && texts.length ? ` ${capital(NUMBERS[known] || known)} of these ${NUMBERS[texts.length] || texts.length} texts ${known === 1 ? 'is' : 'are'} among those it has read; the others it made up.` : ''} ${tornText}${loss === null || loss > blind || steps[0].loss === null ? '' : `; at the start it was ${torn(steps[0].loss)}`}. Nobody told it a single rule.`;
         if (loss === null) return `A GPT is a program that guesses the next ${u}. This is step ${count(steps[k].step)} of its training.`;
         if (k === 0 && loss > blind - 0.1) return `A GPT is a program that guesses the next ${u}. This one is ${count(Engine.info.params)} numbers, and so far they are random: what it writes is noise${loss > blind ? ', and it guesses worse than blindly' : ''}.`;
         const judged = held ? 'on texts that it has not seen, ' : '';
@@ -71,14 +72,13 @@ const Story = (() => {
                 { kind: '.tok' + (Token.of(id).control ? '.control' : '') + (j === state.query ? '.on' : ''), 'aria-label': name, 'aria-pressed': j === state.query, 'data-pos': j });
         }));
         if (t) Arcs.show(el.arcs, el.run, [...el.word.querySelectorAll('.g')], state.query, [share], 40);
-        el.looks.textContent = t ? looks(state) : '';
+        el.looks.textContent = t ? looks(state) : 'This layer has no heads.';
         const p = Numbers.softmax(Engine.logits(state.query)), most = p[Numbers.best(p)];
         fill(el.guess, table(null, [`after “${HomeText.label(state.ids[state.query])}”`, '', 'share'], Numbers.top(p, GUESSES).map((id) => [Token.isEnd(id) ? 'end' : HomeText.label(id), bar(p[id] / Math.max(0.5, most)), Numbers.cell(p[id], 4, Numbers.share(p[id]))])));
     }
 
     function showHeads(state) {
         const t = App.ofLayer('attn.hook_pattern'), n = state.ids.length;
-        layer.set(state.layer);
         heads.forEach(({ canvas, el: b }, head) => {
             Matrix.draw(canvas, { rows: n, cols: n, scale: Colour.sequential(0, 1), value: (i, j) => App.line(t, head, i)[j], masked: (i, j) => j > i });
             b.setAttribute('aria-pressed', head === state.head);
@@ -98,6 +98,7 @@ const Story = (() => {
         el.alphabet.style.setProperty('height', `${24 * rows.length + 10}px`);
         el.alphabet.setAttribute('aria-label', `in this order: ${shown.map((i) => Circuits.word(c, i)).join(' ')}`);
         fill(el.sorts, sorts(c));
+        el.sorts.parentNode.hidden = !shown.length; // a model without a vocabulary
     }
 
     function sorted(c) {
@@ -141,7 +142,7 @@ const Story = (() => {
 
     // Where a loss is on the curve, from 0, the top, to 1.
     function height(loss) {
-        const losses = story().steps.map((s) => s.loss), high = Math.max(story().blind, ...losses), low = Math.min(...losses);
+        const { steps, blind, letters, pairs } = story(), all = [...steps.map((s) => s.loss), blind, letters, pairs].filter((v) => v !== null), high = Math.max(...all), low = Math.min(...all);
         return 0.08 + (0.84 * (high - loss)) / (high - low || 1);
     }
 
@@ -173,8 +174,8 @@ const Story = (() => {
 
     // All six vowels are in front for the first time.
     function isEvent(state) {
-        const c = Circuits.of('qk', state.layer, state.head, state);
-        return c.classes && Circuits.front(c).hits === c.classes.yes.length;
+        const c = headed(state.layer) && Circuits.of('qk', state.layer, state.head, state);
+        return c && c.classes && Circuits.front(c).hits === c.classes.yes.length;
     }
 
     function next(seen = false) {
@@ -200,8 +201,8 @@ const Story = (() => {
 
     // Without a link the page begins at the first step and, for those who want motion, plays once.
     function begin() {
-        const t = Engine.info.layers ? Array.from({ length: Engine.info.heads }, (_, i) => Circuits.of('qk', 0, i, App.state)) : [], hits = t.map((c) => (c.classes ? Circuits.front(c).hits : 0));
-        App.set({ view: 'story', layer: 0, head: t.length ? Numbers.best(hits) : 0, ago: last(), quiet: true });
+        const first = Array.from({ length: Engine.info.layers }, (_, l) => l).find(headed) ?? -1, t = first < 0 ? [] : Array.from({ length: Engine.info.heads }, (_, i) => Circuits.of('qk', first, i, App.state)), hits = t.map((c) => (c.classes ? Circuits.front(c).hits : 0));
+        App.set({ view: 'story', layer: Math.max(0, first), head: t.length ? Numbers.best(hits) : 0, ago: last(), quiet: true });
         if (!HomeCamera.still()) timer = setTimeout(next, FIRST);
         showTime(0);
     }
@@ -232,7 +233,8 @@ const Story = (() => {
         return h(`section.part-${name}`, null, h('h2', null, title), note && h('p.note', null, note), children);
     }
 
-    function mount(root) {
+    function mount(into) {
+        root = into;
         const u = unit(), { heads: n, layers } = Engine.info, { steps, texts, held, seed, temperature } = story();
         root.classList.add('story');
         for (const [name, what] of [['lead', 'p.lead'], ['texts', 'ol.tries'], ['known', 'p.note'], ['word', 'div.toks'], ['looks', 'p.say'], ['guess', 'div'], ['alphabet', 'div.alphabet'], ['sorts', 'p.say'], ['cell', 'p.say'], ['facts', 'div'], ['axes', 'p.note'], ['now', 'p.moment'], ['mark', 'i.place']]) el[name] = h(what);
@@ -254,7 +256,7 @@ const Story = (() => {
         el.slider.addEventListener('input', () => { halt(); go(Number(el.slider.value)); });
         el.play = button('', play, { kind: '.big', id: 'train' });
         const views = choice('what to multiply out', ['qk', 'ov', 'direct'].map((k) => [k, Circuits.KINDS[k].title(u)]), kind, (v) => { kind = v; chosen = [-1, -1]; update(App.state); });
-        const classes = layers && Circuits.of('qk', 0, 0, App.state).classes, orders = choice('order', [['own', 'the model’s own order'], ['ids', classes ? 'a to z' : 'by number'], ...(classes ? [['vowels', 'vowels first']] : [])], own, (v) => { own = v; showTable(App.state); });
+        const classes = Circuits.alphabet(App.state), orders = choice('order', [['own', 'the model’s own order'], ['ids', classes ? 'a to z' : 'by number'], ...(classes ? [['vowels', 'vowels first']] : [])], own, (v) => { own = v; showTable(App.state); });
         root.append(h('h2.title', null, u === 'letter' ? 'A GPT learns to spell' : 'A GPT learns to write'), el.lead,
             h('div.thirds', null, part('writes', 'It writes', h('span', { title: `mgpt generate --samples ${steps[0].texts.length} --seed ${seed} --temp ${temperature}` }, `${capital(NUMBERS[steps[0].texts.length] || steps[0].texts.length)} tries, always the same dice.`), el.texts, el.known),
                 part('reads', 'It looks back and guesses on', null, h('form.type', { on: { submit: (e) => { e.preventDefault(); Strip.type(input.value); } } }, input, h('button', { type: 'submit' }, 'Run')), el.run, el.looks,
@@ -281,7 +283,9 @@ const Story = (() => {
         showTexts(k);
         showWord(state);
         showTime(k);
-        if (!layers) return;
+        for (const e of root.querySelectorAll('.part-sorts, .part-put, .lookers')) e.hidden = !headed(state.layer);
+        if (layers) layer.set(state.layer);
+        if (!headed(state.layer)) return;
         showHeads(state);
         showAlphabet(Circuits.of('qk', state.layer, state.head, state));
         showFilm(state);
