@@ -3,12 +3,12 @@
 // the walk. What is chosen (token, head, cell, stop) is in App.state, so an address can name it.
 const Home = (() => {
     const { h, fill, button } = Dom;
-    const NARROW = 560, SPEEDS = [0.5, 1, 1.5, 2], RUN = 2400, READ = 420; // milliseconds that a row runs through the picture, and that a letter takes while the model writes
+    const NARROW = 560, SPEEDS = [0.5, 1, 1.5, 2], RUN = 2400; // milliseconds that a row runs through the picture
     const BUDGET = { moved: 5, flows: 8, still: 40 }, MOVED = 150; // milliseconds of a frame that make images; how long a camera has moved
 
     let canvas, g, camera, panel, crumbs, changes, dots, playButton, legend, spoken, stage, root;
     let scene = null, full = null, sceneKey = '', shown = '', hovered = null, chosen = null, stop = null, size = { w: 0, h: 0, dpr: 1 }, waiting = false;
-    let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, writing = 0, before = null, scrolled = false, seen = null, movedAt = -MOVED;
+    let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, before = null, scrolled = false, seen = null, movedAt = -MOVED;
 
     const state = () => App.state;
 
@@ -33,7 +33,7 @@ const Home = (() => {
         if (m.head !== undefined) part.head = m.head;
         else if (m.group && m.kind === 'x') part.head = Math.min(Engine.info.heads - 1, Math.floor(c / m.group) * (m.cols / m.group < Engine.info.heads ? Engine.info.heads / Engine.info.kv_heads : 1));
         stopPlaying();
-        halt();
+        HomeWrite.halt();
         App.set(part);
     }
 
@@ -105,7 +105,7 @@ const Home = (() => {
 
     const budget = () => (performance.now() - movedAt < MOVED ? BUDGET.moved : flow ? BUDGET.flows : BUDGET.still);
 
-    const shownView = (on, moving = null) => ({ g: on, ...size, fresh: Boolean(writing), budget: budget(), scene: HomeChange.picture(sceneKey, scene, build), cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, pointed: pointed < scene.s.T ? pointed : -1, example: hovered || chosen ? null : moving ? moving.e : example });
+    const shownView = (on, moving = null) => ({ g: on, ...size, fresh: HomeWrite.on, budget: budget(), scene: HomeChange.picture(sceneKey, scene, build), cam: camera.cam, state: state(), dark: state().dark, live: Engine.live, colours, chosen: hovered || chosen, stop: hovered ? null : stop, moving, pointed: pointed < scene.s.T ? pointed : -1, example: hovered || chosen ? null : moving ? moving.e : example });
 
     // What is in view, and every value that the text made.
     function figure() {
@@ -212,7 +212,7 @@ const Home = (() => {
 
     function walkTo(n, quiet = false) {
         const of = HomeWalk.titles().length;
-        halt();
+        HomeWrite.halt();
         App.set({ walk: Math.max(0, Math.min(of, n)), cell: '', quiet });
     }
 
@@ -230,51 +230,13 @@ const Home = (() => {
 
     function tick() {
         if (state().view !== 'home') return stopPlaying();
-        if (state().walk >= HomeWalk.titles().length) return write(); // all begins again
+        if (state().walk >= HomeWalk.titles().length) return HomeWrite.write(); // all begins again
         walkTo(state().walk + 1, true);
         timer = setTimeout(tick, (1000 * HomeWalk.SECONDS) / speed);
         return showPlayer();
     }
 
     const toggle = () => (timer ? stopPlaying() : play());
-
-    // ---- writing ----
-
-    function halt() {
-        clearTimeout(writing);
-        writing = 0;
-        HomeText.setWriting(false);
-    }
-
-    // Token by token, each time a row more that runs through the picture, until the text ends.
-    function writeOn(changed = App.changed, first = false) {
-        const s = state(), full = s.step >= Engine.info.context, mine = changed === App.changed && s.view === 'home', id = mine && !full ? Predict.draw(false) : -1;
-        if (!mine || (id < 0 && !full)) return halt();
-        if (full || Token.isEnd(id)) {
-            if (!first || !Engine.info.add_bos) {
-                halt();
-                return App.say(full ? `The context is full: ${s.step} of ${s.step} positions.` : 'The model drew the end: its text ends here. Press again for another.');
-            }
-            App.set({ ids: [Engine.info.bos], prompt: 1, seed: s.seed + 1, cell: '', walk: 0, quiet: true });
-        } else App.set({ ids: Array.from(s.ids).slice(0, s.step).concat(id), prompt: Math.min(s.prompt, s.step), cell: '', walk: 0, quiet: true });
-        writing = setTimeout(writeOn, READ / speed, App.changed);
-        return HomeText.setWriting(true);
-    }
-
-    // At once; or what is left, while it writes.
-    function writeAll() {
-        stopPlaying();
-        halt();
-        App.set({ cell: '', walk: 0, step: state().ids.length });
-        return Predict.toTheEnd();
-    }
-
-    function write() {
-        stopPlaying();
-        if (writing) return halt();
-        App.set({ cell: '', walk: 0, step: state().ids.length });
-        return writeOn(App.changed, true);
-    }
 
     // ---- what moves ----
 
@@ -286,7 +248,7 @@ const Home = (() => {
         if (HomeCamera.still() || s.cell) return;
         const was = flow;
         if (stop && arrived) flow = stop.grows ? HomeFlow.grow(stop.grows, speed) : stop.ranges.length ? HomeFlow.cells(stop.ranges, (m, r, c) => HomeCell.explain(scene, m, r, c), speed, (e, i) => HomePanel.now(panel, e, i)) : stop.runs ? HomeFlow.row(scene, s.query, RUN, stop.parts) : null;
-        else if ((grown || first) && !s.walk && !writing) flow = HomeFlow.row(scene, s.query, RUN);
+        else if ((grown || first) && !s.walk && !HomeWrite.on) flow = HomeFlow.row(scene, s.query, RUN);
         if (stop && flow !== was) showPanel();
         if (flow) redraw();
     }
@@ -331,7 +293,7 @@ const Home = (() => {
 
     // ---- words at the side ----
 
-    const actions = { choose, explain, scrub, walk: () => { walkTo(1); play(); }, write: () => write(), stop: (i) => walkTo(i + 1), columnOf: (id) => Math.max(0, everything().s.ids.indexOf(id)) };
+    const actions = { choose, explain, scrub, walk: () => { walkTo(1); play(); }, write: () => HomeWrite.write(), stop: (i) => walkTo(i + 1), columnOf: (id) => Math.max(0, everything().s.ids.indexOf(id)) };
 
     function showPanel() {
         const e = hovered || chosen, why = HomeWhy.asked(state().cell);
@@ -448,12 +410,13 @@ const Home = (() => {
         panel = h('div.panel', { tabindex: -1, on: { scroll: () => { scrolled = true; } } });
         spoken = h('p.sr#spoken', { 'aria-live': 'polite' });
         root.append(text, stage, h('aside', { 'aria-label': 'explanation' }, panel, button('✕', () => App.set({ cell: '' }), { kind: '.ic.shut', 'aria-label': 'close' }), player()), spoken);
-        HomeText.mount(text, stage, write, writeAll, point);
+        HomeText.mount(text, stage, point);
         camera = HomeCamera.create(canvas, { size: () => size, world: () => scene.world, changed: redraw, hover: over, leave, pick, frame: frameCell });
         new ResizeObserver(resized).observe(stage);
     }
 
     HomePanel.begin(actions);
     HomeWhy.begin(actions);
+    HomeWrite.begin(stopPlaying, () => speed);
     return { id: 'home', title: 'Look inside', mount, update, key, HELP, focusText: () => HomeText.focus(), explain, get scene() { return scene; }, get full() { return everything(); }, get told() { return flow ? undefined : example; }, get cam() { return camera.cam; }, get drawn() { return HomeChange.picture(sceneKey, scene, build); }, paint };
 })();

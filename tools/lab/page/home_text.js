@@ -111,8 +111,8 @@ const HomeText = (() => {
     // The token that a pointer or the focus is on.
     const under = (e) => Number(e.target.closest('[data-pos]')?.dataset.pos ?? -1);
 
-    // `pictured`: what the buttons next to the text save. write(): the model goes on, or stops; writeAll(): to the end. point(pos): a hand points at a token, or at none.
-    function mount(into, pictured, write, writeAll, point) {
+    // `pictured`: what the buttons next to the text save. point(pos): a hand points at a token, or at none.
+    function mount(into, pictured, point) {
         root = into;
         [arcs, arcsBefore] = [Arcs.layer(), Arcs.layer()];
         run = h('div.run', { on: { keydown: onKey } }, arcs, arcsBefore, h('div.toks', { role: 'group', 'aria-label': 'tokens' }), says = h('p.says'));
@@ -131,8 +131,8 @@ const HomeText = (() => {
         }) : null;
         warmth = Dom.slider('temperature', { min: 0.1, max: 2, step: 0.1, value: 1, id: 'warmth', show: (v) => Numbers.fixed(v, 1), on: (temperature) => App.set({ temperature }) });
         const picker = heads ? heads.el : h('span.stepper', null, button('‹', () => step(-1), { 'aria-label': 'head before' }), headOut, button('›', () => step(1), { 'aria-label': 'head after' }));
-        writeButton = button('Write on', write, { id: 'write', title: `the model draws the next ${unit()}, and the next, until its text ends` });
-        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), writeButton, button('»', writeAll, { id: 'write-all', 'aria-label': 'write to the end', title: 'write to the end' })),
+        writeButton = button('Write on', () => HomeWrite.write(), { id: 'write', title: `the model draws the next ${unit()}, and the next, until its text ends` });
+        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), writeButton, button('»', () => HomeWrite.all(), { id: 'write-all', 'aria-label': 'write to the end', title: 'write to the end' })),
             h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null, h('div', null, warmth.el, Share.row(pictured))));
         new ResizeObserver(() => {
             laidOut = true;

@@ -1,0 +1,52 @@
+'use strict';
+// The model writes on in the picture: token by token at a reader's speed, or to the end at once.
+const HomeWrite = (() => {
+    const READ = 420; // milliseconds of a token
+
+    let timer = 0, stopPlaying, speed;
+
+    function halt() {
+        clearTimeout(timer);
+        timer = 0;
+        HomeText.setWriting(false);
+    }
+
+    // A row more each time, until the text ends.
+    function next(changed = App.changed, first = false) {
+        const s = App.state, full = s.step >= Engine.info.context, mine = changed === App.changed && s.view === 'home', id = mine && !full ? Predict.draw(false) : -1;
+        if (!mine || (id < 0 && !full)) return halt();
+        if (full || Token.isEnd(id)) {
+            if (!first || !Engine.info.add_bos) {
+                halt();
+                return App.say(full ? `The context is full: ${s.step} of ${s.step} positions.` : 'The model drew the end: its text ends here. Press again for another.');
+            }
+            App.set({ ids: [Engine.info.bos], prompt: 1, seed: s.seed + 1, cell: '', walk: 0, quiet: true });
+        } else App.set({ ids: Array.from(s.ids).slice(0, s.step).concat(id), prompt: Math.min(s.prompt, s.step), cell: '', walk: 0, quiet: true });
+        timer = setTimeout(next, READ / speed(), App.changed);
+        return HomeText.setWriting(true);
+    }
+
+    function from() {
+        stopPlaying();
+        halt();
+        App.set({ cell: '', walk: 0, step: App.state.ids.length });
+    }
+
+    function all() {
+        from();
+        return Predict.toTheEnd();
+    }
+
+    function write() {
+        const on = timer > 0;
+        from();
+        return on ? undefined : next(App.changed, true);
+    }
+
+    // stop(): the walk no longer goes on by itself; rate(): of the player.
+    function begin(stop, rate) {
+        [stopPlaying, speed] = [stop, rate];
+    }
+
+    return { begin, halt, all, write, get on() { return timer > 0; } };
+})();
