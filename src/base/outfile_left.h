@@ -1,14 +1,9 @@
-/* Temporary files that killed processes have left: .NAME.XXXXXX.tmp next to NAME. A writer locks its
+/* Temporary files that killed processes have left (outfile_name.h). A writer locks its
  * own, so one without a lock is left from a process that ended. Where a file system has no locks,
  * nothing is removed.
  */
 #ifndef MGPT_OUTFILE_LEFT_H
 #define MGPT_OUTFILE_LEFT_H
-
-#include <stddef.h>
-
-/* Bytes of a target's name that its temporary names hold: names end at 255 bytes. */
-size_t outfile_stem(const char *name);
 
 /* Locks a temporary file that was just opened. Returns 0 if another process has the lock or has
  * removed the file; 1 also where there are no locks. */

@@ -21,6 +21,7 @@
 
 #include "base/error.h"
 #include "base/outfile_left.h"
+#include "base/outfile_name.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +32,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#define ATTEMPTS 100
-
 static size_t name_start(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -41,15 +40,12 @@ static size_t name_start(const char *path)
 
 /* ---- the temporary file ---------------------------------------------------------------------- */
 
-/* Six letters that differ between processes, times and attempts. O_EXCL prevents collisions. */
-static void put_unique(char letters[6], unsigned attempt)
+/* What differs between processes and times. */
+static uint64_t unique_now(void)
 {
     struct timespec now = {0};
     clock_gettime(CLOCK_REALTIME, &now);
-    uint64_t x = (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 30 ^ (uint64_t)getpid() << 40;
-    x = (x + attempt) * UINT64_C(0x9E3779B97F4A7C15);
-    for (int i = 0; i < 6; i++, x /= 32)
-        letters[i] = "abcdefghijklmnopqrstuvwxyz012345"[(x >> 20) % 32];
+    return (uint64_t)now.tv_nsec ^ (uint64_t)now.tv_sec << 30 ^ (uint64_t)getpid() << 40;
 }
 
 /* Links the unnamed file to `path`. Returns 0, or -1 with errno. */
@@ -79,20 +75,11 @@ static int open_locked(struct outfile *out, mode_t mode)
  * would make the file private regardless of the umask. */
 static int create_named(struct outfile *out, mode_t mode, mgpt_error *err)
 {
-    size_t start = name_start(out->path), stem = outfile_stem(out->path + start);
-    size_t size = start + stem + sizeof "..XXXXXX.tmp";
-    out->temporary = malloc(size);
+    out->temporary = outfile_temporary(out->path, name_start(out->path));
     if (!out->temporary)
-        return err_memory(err, "a file name", size);
-    char *p = out->temporary;
-    memcpy(p, out->path, start);
-    p += start;
-    *p++ = '.';
-    memcpy(p, out->path + start, stem);
-    p += stem;
-    memcpy(p, ".XXXXXX.tmp", sizeof ".XXXXXX.tmp");
-    for (unsigned i = 0; i < ATTEMPTS; i++) {
-        put_unique(p + 1, i);
+        return err_memory(err, "a file name", strlen(out->path));
+    for (unsigned i = 0; i < OUTFILE_ATTEMPTS; i++) {
+        outfile_put_letters(out->temporary, unique_now(), i);
         if (out->fd >= 0 ? link_unnamed(out, out->temporary) == 0 : open_locked(out, mode))
             return MGPT_OK;
         if (errno != EEXIST && errno != EINTR)

@@ -1,12 +1,13 @@
 /* Output files on Windows. See outfile_system.h.
  *
- * The temporary file is .NAME.XXXXXX.tmp in the target's folder, open to nobody else while it is written. So what a
+ * The temporary file (outfile_name.h) is open to nobody else while it is written. So what a
  * killed process has left is what can be removed, and the next writer of NAME removes it. A complete file is
  * flushed, then moved over the target; the new file has the rights that its folder gives.
  */
 #include "base/outfile_system.h"
 
 #include "base/error.h"
+#include "base/outfile_name.h"
 #include "base/wide.h"
 
 #include <errno.h>
@@ -15,8 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <windows.h>
-
-enum { ATTEMPTS = 100, STEM_MOST = 200, N_LETTERS = 6 };
 
 /* Where the name begins: after a slash, a backslash or a drive's colon. */
 static size_t name_of(const char *path)
@@ -52,55 +51,43 @@ static int open_alone(struct outfile *out, const char *path, DWORD how)
 
 /* ---- the temporary file ---------------------------------------------------------------------- */
 
-/* DIR/.NAME.??????.tmp, to be filled in by put_letters; the caller frees it. */
-static char *temporary_of(const char *path)
-{
-    size_t start = name_of(path), stem = strlen(path + start);
-    stem = stem < STEM_MOST ? stem : STEM_MOST;
-    while (stem > 0 && ((unsigned char)path[start + stem] & 0xC0) == 0x80)
-        stem--; /* do not cut a UTF-8 character */
-    char *temporary = malloc(start + stem + sizeof "..??????.tmp"), *p = temporary;
-    if (!temporary)
-        return NULL;
-    memcpy(p, path, start);
-    p[start] = '.';
-    memcpy(p + start + 1, path + start, stem);
-    memcpy(p + start + 1 + stem, ".??????.tmp", sizeof ".??????.tmp");
-    return temporary;
-}
-
-static void put_letters(char *temporary, unsigned attempt)
+/* What differs between processes and times. */
+static uint64_t unique_now(void)
 {
     LARGE_INTEGER now = {0};
     QueryPerformanceCounter(&now);
-    uint64_t x = (uint64_t)now.QuadPart ^ (uint64_t)GetCurrentProcessId() << 40;
-    char *letters = temporary + strlen(temporary) - sizeof ".tmp" + 1 - N_LETTERS;
-    x = (x + attempt) * UINT64_C(0x9E3779B97F4A7C15);
-    for (int i = 0; i < N_LETTERS; i++, x /= 32)
-        letters[i] = "abcdefghijklmnopqrstuvwxyz012345"[(x >> 20) % 32];
+    return (uint64_t)now.QuadPart ^ (uint64_t)GetCurrentProcessId() << 40;
+}
+
+/* Removes what was found beside `path` if it is a temporary file of it. */
+static void remove_found(const char *path, const wchar_t *found)
+{
+    char name[4 * MAX_PATH];
+    size_t start = name_of(path);
+    int n = WideCharToMultiByte(CP_UTF8, 0, found, -1, name, sizeof name, NULL, NULL);
+    char *left =
+        n > 0 && outfile_is_temporary(name, path + start) ? malloc(start + (size_t)n) : NULL;
+    if (!left)
+        return;
+    memcpy(left, path, start);
+    memcpy(left + start, name, (size_t)n);
+    wchar_t *wide = wide_path(left);
+    if (wide)
+        DeleteFileW(wide);
+    free(wide);
+    free(left);
 }
 
 /* Removes the temporary files of this target that no process has open. Errors are ignored. */
-static void remove_left(const char *pattern)
+static void remove_left(const char *path, const char *pattern)
 {
     WIN32_FIND_DATAW found;
-    size_t start = name_of(pattern);
     wchar_t *wide = wide_path(pattern);
     HANDLE search = wide ? FindFirstFileW(wide, &found) : INVALID_HANDLE_VALUE;
     if (search != INVALID_HANDLE_VALUE) {
-        do {
-            char name[4 * MAX_PATH], *path = malloc(start + sizeof name);
-            WideCharToMultiByte(CP_UTF8, 0, found.cFileName, -1, name, sizeof name, NULL, NULL);
-            if (path) {
-                memcpy(path, pattern, start);
-                strcpy(path + start, name);
-            }
-            wchar_t *each = path ? wide_path(path) : NULL;
-            if (each)
-                DeleteFileW(each);
-            free(each);
-            free(path);
-        } while (FindNextFileW(search, &found));
+        do
+            remove_found(path, found.cFileName);
+        while (FindNextFileW(search, &found));
         FindClose(search);
     }
     free(wide);
@@ -109,12 +96,12 @@ static void remove_left(const char *pattern)
 static int create_temporary(struct outfile *out, mgpt_error *err)
 {
     out->regular = 1;
-    out->temporary = temporary_of(out->path);
+    out->temporary = outfile_temporary(out->path, name_of(out->path));
     if (!out->temporary)
         return err_memory(err, "a file name", strlen(out->path));
-    remove_left(out->temporary);
-    for (unsigned i = 0; i < ATTEMPTS; i++) {
-        put_letters(out->temporary, i);
+    remove_left(out->path, out->temporary);
+    for (unsigned i = 0; i < OUTFILE_ATTEMPTS; i++) {
+        outfile_put_letters(out->temporary, unique_now(), i);
         if (open_alone(out, out->temporary, CREATE_NEW))
             return MGPT_OK;
         if (errno != EEXIST)

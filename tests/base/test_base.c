@@ -1,9 +1,10 @@
-/* Error lines, checked arithmetic, cursor, memory, the hash. Files: test_files.c. Threads:
- * test_pool.c. */
+/* Error lines, checked arithmetic, cursor, memory, the hash, names of temporary files.
+ * Files: test_files.c. Threads: test_pool.c. */
 #include "base/check.h"
 #include "base/cursor.h"
 #include "base/error.h"
 #include "base/mem.h"
+#include "base/outfile_name.h"
 #include "base/xxh64.h"
 #include "support/unit.h"
 
@@ -259,4 +260,45 @@ TEST(hash_of_pieces)
                 xxh64_add(&h, bytes + at, n - at < piece ? n - at : piece);
             assert_true(xxh64_end(&h) == xxh64(bytes, n));
         }
+}
+
+/* ---- names of temporary files ---- */
+
+/* What is made for a name is known as its temporary file, and fits in 255 bytes. */
+static void check_temporary(const char *folder, const char *name, size_t n_stem)
+{
+    char path[600];
+    text_format(path, sizeof path, "%s%s", folder, name);
+    char *made = outfile_temporary(path, strlen(folder)), *entry = made + strlen(folder);
+    assert_non_null(made);
+    assert_memory_equal(made, folder, strlen(folder));
+    assert_int_equal(strlen(entry), 1 + n_stem + strlen(".abcdef.tmp"));
+    assert_true(strlen(entry) <= 255 && entry[0] == '.' && strncmp(entry + 1, name, n_stem) == 0);
+    assert_false(outfile_is_temporary(entry, name)); /* it has no letters yet */
+    char before[600];
+    for (unsigned i = 0; i < OUTFILE_ATTEMPTS; i++) {
+        text_format(before, sizeof before, "%s", made);
+        outfile_put_letters(made, 12345, i);
+        assert_true(outfile_is_temporary(entry, name));
+        assert_string_not_equal(before, made);
+    }
+    free(made);
+}
+
+TEST(temporary_names)
+{
+    static const char e_acute[] = "\xc3\xa9", kanji[] = "\xe6\x97\xa5";
+    char name[300] = "";
+    check_temporary("", "file", 4);
+    check_temporary("a/b.c/", "file", 4);
+    for (int i = 0; i < 200; i++)
+        strcat(name, "x");
+    check_temporary("a/", name, 200);
+    strcpy(name + 199, e_acute); /* a character is whole or left out */
+    check_temporary("a/", name, 199);
+    strcpy(name + 198, e_acute);
+    check_temporary("a/", name, 200);
+    strcpy(name + 198, kanji);
+    strcat(name, "file");
+    check_temporary("a/", name, 198);
 }

@@ -237,7 +237,7 @@ VEC_INLINE void fill_cache(struct tile_cache *c, const uint8_t *panel, size_t p,
 /* The number of calls of int_tile for n tokens (DEFINE_TILE). */
 VEC_INLINE size_t tiles_of(size_t n)
 {
-    return n / TILE_TOKENS + (size_t)__builtin_popcountl(n % TILE_TOKENS);
+    return n / TILE_TOKENS + (size_t)__builtin_popcount((unsigned)(n % TILE_TOKENS));
 }
 
 /* Blocks of columns [b, b + blocks) of all panels times m.n <= GROUP_TOKENS tokens. */
