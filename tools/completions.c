@@ -80,6 +80,7 @@ static const char *chat_name(size_t i, char *buf)
     return chat_format_at(i) ? chat_format_at(i)->name : NULL;
 }
 
+#ifndef MGPT_NO_CONVERT
 /* keep, and the types that can be written, in small letters. */
 static const char *written_type(size_t i, char *buf)
 {
@@ -94,6 +95,7 @@ static const char *written_type(size_t i, char *buf)
         }
     return NULL;
 }
+#endif
 
 /* "blocks.*.attn.hook_q": a point in all layers. */
 static const char *hook_pattern(size_t i, char *buf)

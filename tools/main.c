@@ -107,11 +107,33 @@ static int unknown_command(const char *word)
     return EXIT_USAGE;
 }
 
+#ifdef _WIN32
+/* What does the same, for each of the commands that Windows has not. */
+static const char *instead_of(const char *name)
+{
+    if (strcmp(name, "convert") == 0)
+        return "convert in WSL or on Linux, the GGUF file runs here";
+    if (strcmp(name, "lab") == 0)
+        return "write the page in WSL or on Linux, browsers here open it";
+    return "patch in WSL or on Linux, or here in Python (Model.patch with a function)";
+}
+
+static void say_missing(const struct command *command)
+{
+    cli_note("%s is not in the Windows program: %s", command->name, instead_of(command->name));
+}
+#else
+static void say_missing(const struct command *command)
+{
+    cli_note("%s is not in this build (meson setup -D%s=enabled)", command->name,
+             strcmp(command->name, "convert") == 0 ? "convert" : "lab");
+}
+#endif
+
 static int run_command(const struct command *command, int argc, char **argv)
 {
     if (!command->run) {
-        cli_note("%s is not in this build (meson setup -D%s=enabled)", command->name,
-                 strcmp(command->name, "convert") == 0 ? "convert" : "lab");
+        say_missing(command);
         return EXIT_USAGE;
     }
     int code = command->run(argc, argv);

@@ -1,6 +1,8 @@
 """Writes man pages from what `mgpt --help` and `mgpt COMMAND --help` print.
 
-usage: pages.py MGPT CHANGELOG.md OUTPUT_FOLDER
+usage: pages.py CHANGELOG.md OUTPUT_FOLDER MGPT...
+
+MGPT is the program, with what runs it in front where it is another machine's.
 
 OUTPUT_FOLDER gets man1/mgpt.1 and man1/mgpt-COMMAND.1. A line of help that has another form than cli_options.c and
 main.c print ends the program. The date of the pages is that of the version's heading in CHANGELOG.md.
@@ -26,7 +28,7 @@ def fail(text):
 # ---- what mgpt prints ----
 
 def help_of(mgpt, *words):
-    return subprocess.run([mgpt, *words], check=True, capture_output=True, text=True).stdout
+    return subprocess.run([*mgpt, *words], check=True, capture_output=True, text=True).stdout
 
 
 def parse_option(line):
@@ -114,9 +116,10 @@ def main_page(text, commands):
 
 
 def main():
-    mgpt, changes, folder = sys.argv[1:]
-    text, commands = read_commands(os.path.abspath(mgpt))
-    version = help_of(os.path.abspath(mgpt), '--version').split()[1]
+    changes, folder, *runner, mgpt = sys.argv[1:]
+    program = [*runner, os.path.abspath(mgpt)]
+    text, commands = read_commands(program)
+    version = help_of(program, '--version').split()[1]
     dates = dict(re.findall(r'^## (\S+) \((\S+)\)', pathlib.Path(changes).read_text(encoding='utf-8'), re.M))
     date = dates.get(version) or fail('CHANGELOG.md has no heading "## %s (DATE)"' % version)
     pages = {'mgpt': main_page(text, commands), **{'mgpt-' + c.name: command_page(c) for c in commands}}

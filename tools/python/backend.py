@@ -1,7 +1,7 @@
 """Makes the wheel: pip's way in (PEP 517), and what `ninja wheel` runs.
 
-The wheel holds the package with the tables that rows.c prints, libmgpt.so with PCRE2 inside, the program mgpt, and the shared libraries that the program
-needs from outside glibc. Its tag is the newest glibc version that one of these asks for.
+The wheel holds the package with the tables that rows.c prints, the library with PCRE2 inside, the program mgpt, and the shared libraries that the program
+needs from outside glibc. Its tag is the machine that they are for and the newest glibc version that one of these asks for.
 """
 
 import base64
@@ -19,6 +19,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 STB = "/usr/share/doc/libstb-dev/copyright"  # headers, so no file of it is linked
+MACHINES = {62: "x86_64", 183: "aarch64"}  # e_machine
 GLIBC = re.compile(r"(linux-vdso|ld-linux.*|lib(c|m|dl|rt|pthread))\.so\b")
 METADATA = """Metadata-Version: 2.1
 Name: mgpt
@@ -35,6 +36,7 @@ Classifier: Intended Audience :: Education
 Classifier: Intended Audience :: Science/Research
 Classifier: License :: OSI Approved :: MIT License
 Classifier: Operating System :: POSIX :: Linux
+Classifier: Operating System :: Microsoft :: Windows
 Classifier: Programming Language :: C
 Classifier: Programming Language :: Python :: 3
 Classifier: Programming Language :: Python :: 3 :: Only
@@ -51,18 +53,33 @@ ENTRY_POINTS = "[console_scripts]\nmgpt = mgpt._tool:main\n"
 # ---- the wheel ----
 
 
+def is_windows(path):
+    """Whether a file is a program or library for Windows. Those are linked statically."""
+    return Path(path).read_bytes()[:2] == b"MZ"
+
+
+def machine(path):
+    """The name of the machine that an ELF file is for."""
+    return MACHINES.get(int.from_bytes(Path(path).read_bytes()[18:20], "little"), platform.machine())
+
+
 def bundled(program):
     """{name: path} of the shared libraries of a program that glibc does not bring."""
+    asked = "" if is_windows(program) else subprocess.run(["readelf", "-dW", program], capture_output=True, text=True, check=True).stdout
+    if all(GLIBC.match(name) or name == "libmgpt.so" for name in re.findall(r"\(NEEDED\).*\[(.*)\]", asked)):
+        return {}  # ldd cannot tell of another machine's program
     lines = subprocess.run(["ldd", program], capture_output=True, text=True, check=True).stdout
     found = dict(re.findall(r"^\s*(\S+) => (\S+)", lines, re.M))
-    return {name: path for name, path in found.items() if not GLIBC.match(name)}
+    return {name: path for name, path in found.items() if not GLIBC.match(name) and name != "libmgpt.so"}
 
 
 def tag(files):
-    """The platform of the wheel: the newest GLIBC_2.x symbol version among its files."""
-    versions = [int(v) for path in files for v in re.findall(rb"GLIBC_2\.(\d+)", Path(path).read_bytes())]
-    machine = platform.machine()
-    return f"py3-none-manylinux_2_{max(versions)}_{machine}" if versions else f"py3-none-linux_{machine}"
+    """The platform of the wheel: the machine, and the newest GLIBC_2.x symbol version among its files."""
+    first, *more = files
+    if is_windows(first):
+        return "py3-none-win_amd64"
+    versions = [int(v) for path in (first, *more) for v in re.findall(rb"GLIBC_2\.(\d+)", Path(path).read_bytes())]
+    return f"py3-none-manylinux_2_{max(versions)}_{machine(first)}" if versions else f"py3-none-linux_{machine(first)}"
 
 
 def record_line(name, data):
@@ -71,11 +88,15 @@ def record_line(name, data):
 
 
 def without_unwinding(program):
-    """The bytes of a C program or library without its tables for exceptions, which nothing throws: 120 kB of the wheel."""
+    """The bytes of a C program or library without its tables for exceptions, which nothing throws: 120 kB of the wheel.
+    Those of Windows have another form, and stay."""
+    if is_windows(program):
+        return Path(program).read_bytes()
+    objcopy = "objcopy" if machine(program) == platform.machine() else f"{machine(program)}-linux-gnu-objcopy"
     with tempfile.TemporaryDirectory() as folder:
         less = Path(folder) / "program"
         sections = ["--remove-section=.eh_frame", "--remove-section=.eh_frame_hdr"]
-        subprocess.run(["objcopy", *sections, program, less], check=True)
+        subprocess.run([objcopy, *sections, program, less], check=True)
         return less.read_bytes()
 
 
@@ -102,11 +123,11 @@ def described(version):
 
 
 def write_wheel(folder, version, library, program, rows, pages, *names):
-    """Writes the wheel and returns its path. Equal content gives equal bytes. rows: _rows.py; pages: the folder man1; names: libraries
-    inside, "z" for libz.a."""
-    binaries = {"libmgpt.so": library, "mgpt": program, **bundled(program)}
-    files = {f"mgpt/{name}": Path(path).read_bytes() for name, path in binaries.items()}
-    files |= {f"mgpt/{name}": without_unwinding(binaries[name]) for name in ("libmgpt.so", "mgpt")}
+    """Writes the wheel and returns its path. Equal content gives equal bytes. rows: _rows.py; pages: the folder man1, or "";
+    names: libraries inside, "z" for libz.a."""
+    own = {Path(path).name: path for path in (library, program)}
+    binaries = own | bundled(program)
+    files = {f"mgpt/{name}": without_unwinding(path) if name in own else Path(path).read_bytes() for name, path in binaries.items()}
     package = sorted([*(HERE / "mgpt").iterdir(), Path(rows)], key=lambda p: p.name)
     files |= {f"mgpt/{p.name}": p.read_bytes() for p in package if p.suffix in (".py", ".typed")}
     platform_tag, info = tag(binaries.values()), f"mgpt-{version}.dist-info"
@@ -114,7 +135,7 @@ def write_wheel(folder, version, library, program, rows, pages, *names):
     files[f"{info}/WHEEL"] = WHEEL.format(tag=platform_tag).encode()
     files[f"{info}/LICENSE"] = (ROOT / "LICENSE").read_bytes()
     files |= {f"{info}/licenses/{name}": data for name, data in licences(names).items()}
-    files |= {f"mgpt-{version}.data/data/share/man/man1/{p.name}": p.read_bytes() for p in sorted(Path(pages).iterdir())}
+    files |= {f"mgpt-{version}.data/data/share/man/man1/{p.name}": p.read_bytes() for p in (sorted(Path(pages).iterdir()) if pages else ())}
     record = "".join(record_line(*file) for file in files.items()) + f"{info}/RECORD,,\n"
     files[f"{info}/RECORD"] = record.encode()
     path = Path(folder) / f"mgpt-{version}-{platform_tag}.whl"

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ._handle import SessionHandle
 
 LONG = 1 << 27  # bytes of weights that a call reads, token by token: tens of milliseconds
+WAIT = 0.1 if sys.platform == "win32" else -1.0  # seconds: there no handler runs while a lock is waited for
 
 
 def elsewhere(work: Callable[[], Any], stop: Callable[[], Any]) -> Any:
@@ -50,7 +51,8 @@ def elsewhere(work: Callable[[], Any], stop: Callable[[], Any]) -> Any:
     try:
         started = True
         _thread.start_new_thread(body, ())
-        waiting.acquire()
+        while not waiting.acquire(timeout=WAIT):
+            pass
     except BaseException:
         while started and not result:
             try:

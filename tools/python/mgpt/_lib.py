@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes as c
 import os
+import sys
 from itertools import count
 from typing import Any
 
@@ -141,9 +142,14 @@ class Error(Exception):
         self.status, self.offset = status, offset
 
 
+def beside(linux: str, windows: str) -> str:
+    """The path of a file of the package, which has a name per system."""
+    return os.path.join(os.path.dirname(__file__), windows if sys.platform == "win32" else linux)
+
+
 def _load() -> c.CDLL:
     try:
-        library = c.CDLL(os.path.join(os.path.dirname(__file__), "libmgpt.so"))
+        library = c.CDLL(beside("libmgpt.so", "mgpt.dll"))
     except OSError as failed:
         raise ImportError(f"{failed}: expected the library next to the package; pip install ./tools/python "
                           "builds it") from None

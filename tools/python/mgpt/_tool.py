@@ -11,18 +11,18 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ._interrupt import elsewhere
-from ._lib import EFILE, Error
+from ._lib import EFILE, Error, beside
 
 if TYPE_CHECKING:
     from .model import Lora
 
-PROGRAM = os.path.join(os.path.dirname(__file__), "mgpt")
+PROGRAM = beside("mgpt", "mgpt.exe")
 
 
 def run(*words: str | os.PathLike[str], ok: Sequence[int] = (0,), typed: str = "") -> subprocess.CompletedProcess[str]:
     """Runs `mgpt WORDS` with `typed` as its input; raises Error with what it printed unless its exit code is in `ok`."""
     program = subprocess.Popen([PROGRAM, *words], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                               text=True, errors="replace")
+                               text=True, encoding="utf-8", errors="replace")
     try:
         is_main = threading.current_thread() is threading.main_thread()
         output = elsewhere(lambda: program.communicate(typed), program.kill) if is_main else program.communicate(typed)
@@ -59,4 +59,6 @@ def _is_scaled(lora: object) -> bool:
 
 def main() -> None:
     """The command `mgpt`."""
+    if sys.platform == "win32":  # execv ends at once there, with the program still running
+        sys.exit(subprocess.call([PROGRAM, *sys.argv[1:]]))
     os.execv(PROGRAM, ["mgpt", *sys.argv[1:]])
