@@ -83,6 +83,13 @@ same '' generate weights/names.gguf -n 3 -p '\303\251'
 same '' generate weights/shakespeare.gguf -n 100000
 same '' nothing
 same '' check weights/names.gguf weights/shakespeare.gguf
+# What Windows has not says so, and what to use.
+for name in convert lab patch; do
+    code=0
+    wine "$exe" $name a b </dev/null >out 2>err || code=$?
+    [ $code = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -q "^mgpt: $name is not in the Windows program: .* in WSL or on Linux" err ||
+        not_ok "$name: exit code $code, $(cat err)"
+done
 wine "$exe" repl --screen full weights/names.gguf </dev/null >out 2>&1 && not_ok "repl --screen full without a terminal ends with 0"
 
 # ---- names of files ----
@@ -114,10 +121,20 @@ wine "$exe" generate weights/names.gguf -n 3 --session "$place/prömpt.txt" </de
 : >"$place/.sitzung ß.mgpt.abc123.tmp"
 wine "$exe" generate weights/names.gguf -p em -n 3 --session "$place/sitzung ß.mgpt" </dev/null >out 2>err || not_ok "session: $(cat err)"
 [ -z "$(find "$place" -name '.*')" ] || not_ok "not removed: $(find "$place" -name '.*')"
+for other in .sitzung.mgpt.abc123.tmp '.sitzung ß.mgpt.ABC123.tmp' '.sitzung ß.mgpt.abcdef.tmp.old'; do
+    : >"$place/$other"
+    wine "$exe" generate weights/names.gguf -p em -n 3 --session "$place/sitzung ß.mgpt" </dev/null >out 2>err || not_ok "session: $(cat err)"
+    [ -e "$place/$other" ] || not_ok "removed: $other, which is no temporary file of this name"
+    rm -f "$place/$other"
+done
 # A trace is the same file.
 wine "$exe" trace weights/names.gguf -p anna -o "$place/träce.safetensors" </dev/null >out 2>err || not_ok "trace: $(cat err)"
 "$mgpt" trace weights/names.gguf -p anna -o here.safetensors >/dev/null 2>&1
 cmp -s here.safetensors "$place/träce.safetensors" || not_ok "the trace differs from the one of this system"
+
+# ---- Ctrl-C ----
+python3 "$root/tests/quality/release_model.py" large.gguf
+python3 "$root/tests/windows/console.py" "$exe" weights/names.gguf large.gguf >out 2>&1 || { not_ok "Ctrl-C"; cat out; }
 
 # ---- a reader that goes away ----
 code=0
