@@ -10,17 +10,20 @@ import filecmp
 import hashlib
 import json
 import os
+import platform
 import re
 import shutil
 import subprocess
 import sys
 import tempfile
+import zipfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.dont_write_bytecode = True
-sys.path[:0] = [str(ROOT / "tools/release"), str(ROOT / "tests/python")]
+sys.path[:0] = [str(ROOT / "tools/release"), str(ROOT / "tests/python"), str(ROOT / "tests/windows")]
+import python as wine_python  # noqa: E402
 import release  # noqa: E402
 import run as python_run  # noqa: E402
 
@@ -31,7 +34,7 @@ CC = os.environ.get("CC", "cc").split()
 def said(*words, cwd, **env):
     """What a program prints in a clean folder."""
     done = subprocess.run([str(w) for w in words], cwd=cwd, env={"PATH": os.environ["PATH"], **env}, stdin=subprocess.DEVNULL,
-                          capture_output=True, text=True)
+                          capture_output=True, text=True, encoding="utf-8")
     assert done.returncode == 0, f"{words}: exit code {done.returncode}\n{done.stdout[-2000:]}{done.stderr[-2000:]}"
     return done.stdout
 
@@ -53,12 +56,17 @@ def check_program(folder, *words, cwd, **env):
 # ---- one try for each artefact: (the release's folder, an empty folder) ----
 
 
-def try_wheel(folder, clean):
+def native_python(folder):
     named = os.environ.get("MGPT_PYTHON")
     python, why = (named, "") if named else python_run.environment(folder.parent / "python-venv")
     assert python, why
+    return python
+
+
+def try_wheel(folder, clean):
+    python = native_python(folder)
     said(python, "-m", "pip", "install", "-q", "--no-deps", "--no-index", "--disable-pip-version-check", "--target", clean / "site",
-         one(folder, "*.whl"), cwd=clean)
+         one(folder, f"*_{platform.machine()}.whl"), cwd=clean)
     site = {"PYTHONPATH": str(clean / "site")}
     check_program(folder, python, "-c", "from mgpt._tool import main; main()", cwd=clean, **site)
     code = f"import mgpt; print(mgpt.Model({str(folder / 'names.gguf')!r}).logits('anna').shape)"
@@ -66,10 +74,70 @@ def try_wheel(folder, clean):
     assert (clean / "site/share/man/man1/mgpt.1").exists()
 
 
+def unpacked(wheel, site):
+    """The folder, with the programs that may be run."""
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    for program in site.glob("mgpt/mgpt*"):
+        program.chmod(0o755)
+    return site
+
+
+def same_package(folder, clean, wheel, *python, runner=(), **env):
+    """What use_package.py prints with a wheel for another machine is what it prints here. runner: what is put before its program."""
+    printed = []
+    for words, file, more in ((native_python(folder),), one(folder, f"*_{platform.machine()}.whl"), {}), (python, wheel, env):
+        site = unpacked(file, clean / file.stem)
+        if runner and file == wheel:
+            program = (site / "mgpt/mgpt").rename(site / "mgpt/mgpt.real")
+            (site / "mgpt/mgpt").write_text(f'#!/bin/sh\nexec {" ".join(map(str, runner))} {program} "$@"\n')
+            (site / "mgpt/mgpt").chmod(0o755)
+        place = clean / (file.stem + "-files")
+        place.mkdir()
+        printed.append(said(*words, HERE / "use_package.py", site, folder / "names.gguf", place, cwd=clean, **more))
+    assert printed[0] == printed[1], "\n".join(printed)
+
+
+def try_wheel_aarch64(folder, clean):
+    """By Debian's Python for arm64, and its NumPy, under qemu."""
+    root = folder.parent / "aarch64-python"
+    said(ROOT / "tools/aarch64/root.sh", root, "python3-numpy", cwd=clean)
+    libraries = ":".join(f"{root}/usr/lib/aarch64-linux-gnu/{name}" for name in ("blas", "lapack"))
+    inside = {"LD_LIBRARY_PATH": libraries, "PYTHONHOME": root / "usr", "PYTHONPATH": root / "usr/lib/python3/dist-packages"}
+    python = next(p for p in sorted((root / "usr/bin").glob("python3.*")) if not p.is_symlink())
+    qemu = ("qemu-aarch64", "-L", root)
+    same_package(folder, clean, one(folder, "*_aarch64.whl"), *qemu, *(word for name, value in inside.items() for word in ("-E", f"{name}={value}")),
+                 python, runner=qemu)
+
+
 def try_static(folder, clean):
-    program = shutil.copy(one(folder, "mgpt-linux-*"), clean / "mgpt")
+    program = shutil.copy(one(folder, f"mgpt-linux-{platform.machine()}"), clean / "mgpt")
     assert os.access(program, os.X_OK)
     check_program(folder, program, cwd=clean)
+
+
+def try_static_aarch64(folder, clean):
+    program = shutil.copy(folder / "mgpt-linux-aarch64", clean / "mgpt")
+    assert os.access(program, os.X_OK)
+    said(sys.executable, HERE / "static.py", program, one(folder, f"mgpt-linux-{platform.machine()}"), cwd=clean,
+         MGPT_SOURCE_ROOT=str(ROOT), RUNNER="qemu-aarch64")
+
+
+def wine(folder, clean):
+    """Variables for wine; its folder is kept."""
+    assert shutil.which("wine"), "wine is missing: apt-get install wine"
+    return {"WINEPREFIX": str(folder.parent / "wine"), "WINEDEBUG": "-all", "HOME": str(clean), "LC_ALL": "C.UTF-8"}
+
+
+def try_windows(folder, clean):
+    check_program(folder, "wine", folder / "mgpt-windows-x86_64.exe", cwd=clean, **wine(folder, clean))
+
+
+def try_wheel_windows(folder, clean):
+    """By CPython for Windows under wine, which is told to be Windows 10: so CPython wants it."""
+    env, python = wine(folder, clean), wine_python.windows_python(folder.parent / "windows-python")
+    said("wine", "winecfg", "-v", "win10", cwd=clean, **env)
+    same_package(folder, clean, one(folder, "*-win_amd64.whl"), "wine", python, **env)
 
 
 def try_amalgamation(folder, clean):
@@ -151,7 +219,8 @@ def try_models(folder, clean):
         assert filecmp.cmp(folder / f"{name}.gguf", ROOT / f"weights/{name}.gguf", shallow=False)
 
 
-TRIES = {"wheel": try_wheel, "static": try_static, "amalgamation": try_amalgamation, "debian": try_debian, "lab": try_lab,
+TRIES = {"wheel": try_wheel, "static": try_static, "wheel_aarch64": try_wheel_aarch64, "static_aarch64": try_static_aarch64,
+         "wheel_windows": try_wheel_windows, "windows": try_windows, "amalgamation": try_amalgamation, "debian": try_debian, "lab": try_lab,
          "javascript": try_javascript, "models": try_models}
 
 

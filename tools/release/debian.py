@@ -1,7 +1,7 @@
 """The Debian packages mgpt, libmgpt0 and libmgpt-dev, out of what `meson install` installs.
 
 One build serves Debian 12 and 13: it is made on the older one, and links utf8proc, whose ABI differs, statically (work.py).
-tests/release/try.py and tests/fresh/roots.sh install them.
+tests/release/try_release.py and tests/fresh/roots.sh install them.
 """
 import email.utils
 import gzip

@@ -33,6 +33,8 @@ LIBRARIES = {library.name: library for library in (
     debian("libmd", "libmd-dev", "BSD-3-Clause AND BSD-2-Clause AND ISC AND Beerware", "https://www.hadrons.org/software/libmd/"),
     debian("ncurses", "libncurses-dev", "X11-distribute-modifications-variant", "https://invisible-island.net/ncurses/"),
     debian("glibc", "libc6-dev", "LGPL-2.1-or-later", "https://www.gnu.org/software/libc/"),
+    # Its start files and winpthreads, which are linked statically.
+    debian("mingw-w64", "mingw-w64-x86-64-dev", "ZPL-2.1 AND MIT AND BSD-3-Clause", "https://www.mingw-w64.org/"),
     debian("stb", "libstb-dev", "MIT OR Unlicense", "https://github.com/nothings/stb"),
     # Inside module.wasm, which is committed: the versions of Debian 12.
     Library("wasi-libc", "MIT AND BSD-2-Clause AND CC0-1.0", "https://github.com/WebAssembly/wasi-libc", version="0.0~git20221206.8b7148f", text=LAB),
@@ -43,6 +45,7 @@ PAGE = ("wasi-libc", "compiler-rt")  # what mgpt lab writes into pages, and so w
 TERMINAL = ("libedit", "libbsd", "libmd", "ncurses")
 WHEEL = ENGINE + PAGE + TERMINAL + ("pcre2", "jansson", "utf8proc", "zlib")
 STATIC = WHEEL + ("glibc",)
+WINDOWS = ENGINE + ("pcre2", "mingw-w64")
 
 
 @functools.lru_cache(maxsize=None)

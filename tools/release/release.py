@@ -3,8 +3,9 @@
 usage: release.py BUILD VERSION -- CC...     (ninja -C build release)
 
 The folder is BUILD/release. It is written anew in BUILD/release-work, and takes the place of the old one when all is made.
-Everything is compiled in BUILD-release with the options of a package, whatever the options of BUILD. Equal sources
-and packages give equal bytes: no time but that of the commit (SOURCE_DATE_EPOCH) is in them.
+Everything is compiled in BUILD-release, for other machines in BUILD-release-..., with the options of a package, whatever the
+options of BUILD. What is compiled with for those is downloaded from Debian once. Equal sources and packages give equal
+bytes: no time but that of the commit (SOURCE_DATE_EPOCH) is in them.
 
 Environment:
   SOURCE_DATE_EPOCH  seconds; default: the commit's
@@ -34,16 +35,42 @@ LAB_ABOUT = ("A GPT of 4,192 numbers learns to spell: watch its training, and ho
 # ---- the artefacts ----
 
 
-def make_wheel(work):
-    for old in (work.build / "tools/python").glob("*.whl"):
+def wheel_of(work, build):
+    for old in (build / "tools/python").glob("*.whl"):
         old.unlink()
-    run("ninja", "-C", work.build, "wheel", env=work.env)
-    return [shutil.copy(path, work.out) for path in (work.build / "tools/python").glob("*.whl")]
+    run("ninja", "-C", build, "wheel", env=work.env)
+    return [shutil.copy(path, work.out) for path in (build / "tools/python").glob("*.whl")]
+
+
+def static_of(work, build, machine):
+    run("ninja", "-C", build, "tools/static/static-mgpt", env=work.env)
+    return [shutil.copy(build / "tools/static/static-mgpt", work.out / f"mgpt-linux-{machine}")]
+
+
+def make_wheel(work):
+    return wheel_of(work, work.build)
 
 
 def make_static(work):
-    run("ninja", "-C", work.build, "tools/static/static-mgpt", env=work.env)
-    return [shutil.copy(work.build / "tools/static/static-mgpt", work.out / f"mgpt-linux-{platform.machine()}")]
+    return static_of(work, work.build, platform.machine())
+
+
+def make_wheel_aarch64(work):
+    return wheel_of(work, work.for_aarch64())
+
+
+def make_static_aarch64(work):
+    return static_of(work, work.for_aarch64(), "aarch64")
+
+
+def make_windows(work):
+    build = work.for_windows()
+    run("ninja", "-C", build, "tools/mgpt.exe", env=work.env)
+    return [shutil.copy(build / "tools/mgpt.exe", work.out / "mgpt-windows-x86_64.exe")]
+
+
+def make_wheel_windows(work):
+    return wheel_of(work, work.for_windows())
 
 
 def write_zip(work, what, files):
@@ -101,10 +128,16 @@ class Artefact:
     needs: dict = field(default_factory=dict)  # {program or file: the Debian package that has it}
 
 
-# How each is tried: tests/release/try.py, which has a row for each name.
+AARCH64 = {"aarch64-linux-gnu-gcc": "gcc-aarch64-linux-gnu", "qemu-aarch64": "qemu-user"}
+WINDOWS = {"x86_64-w64-mingw32-gcc-posix": "gcc-mingw-w64-x86-64", "make": "make"}
+# How each is tried: tests/release/try_release.py, which has a row for each name.
 ARTEFACTS = (
     Artefact("wheel", make_wheel, libraries.WHEEL, {"objcopy": "binutils"}),
     Artefact("static", make_static, libraries.STATIC),
+    Artefact("wheel_aarch64", make_wheel_aarch64, libraries.WHEEL, AARCH64),
+    Artefact("static_aarch64", make_static_aarch64, libraries.STATIC, AARCH64),
+    Artefact("wheel_windows", make_wheel_windows, libraries.WINDOWS, WINDOWS),
+    Artefact("windows", make_windows, libraries.WINDOWS, WINDOWS),
     Artefact("amalgamation", make_amalgamation, libraries.ENGINE),
     Artefact("debian", make_debian, libraries.ENGINE + libraries.PAGE + ("utf8proc",),
              {"dpkg-deb": "dpkg", "dpkg-shlibdeps": "dpkg-dev", "strip": "binutils"}),

@@ -40,6 +40,7 @@ class Work:
         # What a user has set for other builds is not for this one.
         kept = {name: value for name, value in os.environ.items() if not name.endswith("FLAGS") and not name.startswith("MESON")}
         self.env = {**kept, "SOURCE_DATE_EPOCH": str(self.epoch), "CC": " ".join(compiler)}
+        self.cross_env = {name: value for name, value in self.env.items() if name != "CC"}
 
     def date_time(self):
         """For zip."""
@@ -54,6 +55,27 @@ class Work:
             utf8proc = self.static_pkg_config()
             run("meson", "setup", self.build, ROOT, "--prefix=/usr", f"--libdir=lib/{multiarch()}", "--buildtype=release",
                 env={**self.env, "PKG_CONFIG_PATH": str(utf8proc)})
+
+    def for_aarch64(self):
+        """A build by Debian's cross compiler with its packages for arm64, configured once."""
+        root = self.build.with_name(self.build.name + "-aarch64-root")
+        build = self.build.with_name(self.build.name + "-aarch64")
+        run(ROOT / "tools/aarch64/root.sh", root)
+        self.configure_cross(build, root / "aarch64-linux-gnu.ini")
+        return build
+
+    def for_windows(self):
+        """A build by MinGW-w64 with the sources of Debian's PCRE2, configured once."""
+        deps = self.build.with_name(self.build.name + "-windows-deps")
+        build = self.build.with_name(self.build.name + "-windows")
+        run(ROOT / "tools/windows/deps.sh", deps)
+        (deps / "deps.ini").write_text(f"[properties]\npkg_config_libdir = '{deps}/lib/pkgconfig'\n")
+        self.configure_cross(build, ROOT / "tools/windows/windows.ini", deps / "deps.ini")
+        return build
+
+    def configure_cross(self, build, *files):
+        if not (build / "build.ninja").exists():
+            run("meson", "setup", build, ROOT, *(f"--cross-file={file}" for file in files), "--buildtype=release", env=self.cross_env)
 
     def static_pkg_config(self):
         """A folder with a .pc file that links utf8proc statically: Debian 12 and 13 have different versions of its ABI,
