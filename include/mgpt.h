@@ -140,6 +140,7 @@ typedef enum mgpt_role { /* clang-format off */
     MGPT_W_ROUTER, MGPT_EXPERTS_GATE, MGPT_EXPERTS_UP, MGPT_EXPERTS_DOWN, /* [X][E], [X] of the above */
     MGPT_SHARED_GATE, MGPT_LN2_POST, /* [E]  of the shared expert; norm of the MLP's output */
     MGPT_LN_POST,                    /* [E]  norm of the residual stream after the MLP */
+    MGPT_EXPERT_BIAS,                /* [X]  added to probabilities for the choice of experts alone */
     MGPT_N_ROLES
 } mgpt_role;                                                 /* clang-format on */
 typedef enum mgpt_part { MGPT_WEIGHT, MGPT_BIAS } mgpt_part; /* a norm's weight is its gain */

@@ -85,6 +85,8 @@ struct arch {
     unsigned knows;         /* KNOWS_ bits: keys that other architectures refuse */
     int divides_logits;     /* the key logit_scale divides, else it multiplies */
     int expert_norm;        /* default of the key expert_weights_norm */
+    int expert_sigmoid;     /* default of the key expert_gating_func is sigmoid */
+    double expert_more;     /* added to the sum that weights of experts are divided by */
     int norm_2_first;       /* attn_norm_2 is attention's, and attn_norm then the MLP's */
     int rope_windowed;      /* of a model with a window, only layers that have it are rotated */
     int window_optional;    /* files without attention.sliding_window have no windows */

@@ -90,8 +90,9 @@ static const struct known_key {
     READ_KEY("expert_weights_norm"),
     READ_KEY("expert_gating_func"),
     READ_KEY("expert_group_count"),
-    UNUSED_KEY("expert_group_used_count"), /* of 0 groups or 1 */
-    UNUSED_KEY("expert_shared_count"),
+    READ_KEY("expert_group_used_count"),
+    READ_KEY("expert_shared_count"),
+    UNUSED_KEY("interleave_moe_layer_step"),
     UNUSED_KEY("leading_dense_block_count"),
     ONLY_KEY("swiglu_clamp_exp", 0, 0),
     ONLY_KEY("swiglu_clamp_shexp", 0, 0),

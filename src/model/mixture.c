@@ -12,21 +12,40 @@
 /* expert_gating_func: how scores become weights. */
 enum { GATING_DEFAULT, GATING_SOFTMAX, GATING_SIGMOID, GATING_SOFTMAX_OF_CHOSEN };
 
+/* Groups are of one size, 2 or more, and what is used of them has enough experts. */
+static int hyper_groups(mgpt_model *m, mgpt_error *err)
+{
+    const struct model_shape *s = &m->shape;
+    struct key full;
+    size_t all, used;
+    if (hyper_size(m, "expert_group_count", 0, s->n_expert, 0, &all, err) < 0)
+        return MGPT_EFILE;
+    m->expert_groups = all = all ? all : 1;
+    if (hyper_size(m, "expert_group_used_count", 0, all, (int64_t)all, &used, err) < 0)
+        return MGPT_EFILE;
+    m->expert_groups_used = used = used ? used : all;
+    size_t each = s->n_expert / all;
+    if (all == 1 || (s->n_expert % all == 0 && each >= 2 && s->n_expert_used <= each * used))
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, hyper_offset(m, hyper_key(m, "expert_group_count", &full)),
+                   "key %s: %zu of %zu groups of %zu experts", full.text, used, all, s->n_expert);
+}
+
 static int hyper_weights(mgpt_model *m, mgpt_error *err)
 {
     struct key full;
-    size_t gating, groups;
+    size_t gating, usual = m->arch->expert_sigmoid ? GATING_SIGMOID : GATING_DEFAULT;
     double scale = 1;
     m->expert_norm = m->arch->expert_norm;
     if (hyper_size(m, "expert_gating_func", GATING_DEFAULT, GATING_SOFTMAX_OF_CHOSEN,
-                   GATING_DEFAULT, &gating, err) < 0 ||
-        hyper_size(m, "expert_group_count", 0, 1, 0, &groups, err) < 0 ||
+                   (int64_t)usual, &gating, err) < 0 ||
+        hyper_groups(m, err) < 0 ||
         hyper_real(m, "expert_weights_scale", 0, 1e6, &scale, err) < 0 ||
         gguf_bool(&m->gguf, hyper_key(m, "expert_weights_norm", &full), &m->expert_norm, err) < 0)
         return MGPT_EFILE;
     if (gating == GATING_SOFTMAX_OF_CHOSEN)
         m->expert_norm = 1;
-    m->expert_sigmoid = gating == GATING_SIGMOID;
+    m->expert_sigmoid = (gating == GATING_DEFAULT ? usual : gating) == GATING_SIGMOID;
     m->expert_scale = scale > 0 ? (float)scale : 1;
     return MGPT_OK;
 }
@@ -35,7 +54,7 @@ int model_experts(mgpt_model *m, mgpt_error *err)
 {
     struct model_shape *s = &m->shape;
     const uint64_t most = (uint64_t)MAX_WIDTH * 8;
-    size_t n = 0;
+    size_t n = 0, n_shared;
     if (m->arch->knows & KNOWS_EXPERTS &&
         hyper_size(m, "expert_count", 0, MODEL_EXPERTS_MOST, 0, &n, err) < 0)
         return MGPT_EFILE;
@@ -45,8 +64,10 @@ int model_experts(mgpt_model *m, mgpt_error *err)
     if (hyper_size(m, "expert_used_count", 1, n, -1, &s->n_expert_used, err) < 0 ||
         hyper_size(m, "expert_feed_forward_length", 1, most, (int64_t)s->n_ff, &s->n_ff_expert,
                    err) < 0 ||
-        hyper_size(m, "expert_shared_feed_forward_length", 0, most, (int64_t)s->n_ff,
-                   &s->n_ff_shared, err) < 0)
+        hyper_size(m, "expert_shared_count", 0, MODEL_EXPERTS_MOST, 0, &n_shared, err) < 0 ||
+        hyper_size(m, "expert_shared_feed_forward_length", 0, most,
+                   (int64_t)(n_shared ? n_shared * s->n_ff_expert : s->n_ff), &s->n_ff_shared,
+                   err) < 0)
         return MGPT_EFILE;
     return hyper_weights(m, err);
 }

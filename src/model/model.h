@@ -57,6 +57,7 @@ struct layer {
     struct linear gate, up, down; /* gate absent: a plain MLP; with experts: of the shared one */
     struct linear router, shared_gate; /* shared_gate absent: the shared expert is added as it is */
     struct expert *experts;            /* [n_expert], or NULL: no mixture */
+    const float *expert_bias;          /* [n_expert] of the choice alone; NULL: none */
     const struct rope *rope;           /* NULL: no rotation */
     struct xielu xielu;                /* of ACT_XIELU */
     const float *sinks;                /* [n_head] scores without a key; NULL: none */
@@ -103,7 +104,8 @@ struct mgpt_model {
     int expert_norm;            /* 1: the weights of the chosen experts are divided by their sum */
     int expert_sigmoid;         /* 1: weights are sigmoids of scores, not their softmax */
     float expert_scale;         /* multiplies the weights of experts */
-    const float *alibi_slopes;  /* [n_head]; NULL without ALiBi */
+    size_t expert_groups, expert_groups_used; /* experts are chosen from these; 1: no groups */
+    const float *alibi_slopes;                /* [n_head]; NULL without ALiBi */
     enum act act;
     enum branches branches;
     double rope_base, rope_factor; /* positions are divided by the factor */

@@ -25,7 +25,7 @@ static const struct {
     {" deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek2 glm4_moe_lite longcat_flash "
      "minicpm3 ",
      "its attention is latent (MLA)"},
-    {" dots1 ernie4_5_moe ernie4_5-moe exaone_moe glm4_moe glm4moe minimax_m2 minimax-m2 ", BIASED},
+    {" exaone_moe minimax_m2 minimax-m2 ", BIASED},
     {" diffllama ", "its attention is a difference of two"},
     {" gemma3n gemma3n_text ", "it has AltUp, LAuReL and embeddings per layer"},
     {" gemma4 gemma4_text ", "it has embeddings per layer, and layers share keys and values"},

@@ -75,6 +75,7 @@ const struct role bind_roles[] = {
     [MGPT_SHARED_GATE] = {"shared_gate", OF_LAYER(LINEAR, shared_gate)},
     [MGPT_LN2_POST] = {"ln2_post", OF_LAYER(NORM, post_ffn_norm)},
     [MGPT_LN_POST] = {"ln_post", OF_LAYER(NORM, end_norm)},
+    [MGPT_EXPERT_BIAS] = {"expert_bias", OF_LAYER(PLAIN, expert_bias)},
 };
 _Static_assert(sizeof bind_roles / sizeof *bind_roles == MGPT_N_ROLES, "a row for each role");
 
@@ -101,6 +102,7 @@ const struct tensor_slot bind_model_slots[] = {
 
 const struct tensor_slot bind_layer_slots[] = {
     {"ffn_gate_inp.weight", MATRIX, MGPT_W_ROUTER, D_E, D_X, ALL, 0, MIXTURE},
+    {"exp_probs_b.bias", VECTOR, MGPT_EXPERT_BIAS, D_X, D_NONE, 0, ALL, MIXTURE},
     {"ffn_gate_exps.weight", EXPERTS, MGPT_EXPERTS_GATE, D_E, D_FX, ALL, 0, MIXTURE},
     {"ffn_up_exps.weight", EXPERTS, MGPT_EXPERTS_UP, D_E, D_FX, ALL, 0, MIXTURE},
     {"ffn_down_exps.weight", EXPERTS, MGPT_EXPERTS_DOWN, D_FX, D_E, ALL, 0, MIXTURE},
@@ -122,8 +124,8 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_v.bias", BIAS, MGPT_W_V, D_KV, D_NONE, ARCH_QWEN2, ATTENTION, 0},
     {"attn_qkv.weight", QKV_MATRIX, MGPT_W_Q, D_E, D_QKV, 0, FUSED, 0},
     {"attn_qkv.bias", QKV_BIAS, MGPT_W_Q, D_QKV, D_NONE, 0, FUSED, 0},
-    {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_NONE, QK_NORMS, ARCH_PHI2, 0},
-    {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_NONE, QK_NORMS, ARCH_PHI2, 0},
+    {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_NONE, QK_NORMS, ARCH_PHI2 | ARCH_SEED_OSS, 0},
+    {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_NONE, QK_NORMS, ARCH_PHI2 | ARCH_SEED_OSS, 0},
     {"attn_q_norm.bias", BIAS, MGPT_Q_NORM, D_HEAD, D_NONE, 0, ARCH_PHI2, 0},
     {"attn_k_norm.bias", BIAS, MGPT_K_NORM, D_HEAD, D_NONE, 0, ARCH_PHI2, 0},
     {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_Q, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0, 0},

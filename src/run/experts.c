@@ -4,6 +4,8 @@
  *     p = softmax(s)                   or p_e = sigmoid(s_e)
  *     w_e = p_e for the k largest s_e  (of equal ones the first), 0 for the others; divided by their
  *                                      sum, e ascending from +0, where the model says so; scaled
+ *           With a bias b, or groups:  for the k largest p_e + b_e of the groups whose two largest
+ *                                      have the largest sums
  *     m = g m                          the shared expert's output, g = sigmoid(W_g h) or 1; or m = 0
  *     m = fmaf(w_e, y_e, m)            y_e = W_down_e (act(W_gate_e h) * W_up_e h), e ascending
  *
@@ -74,25 +76,66 @@ static size_t largest_score(const float *s, const uint8_t *chosen, size_t n)
     return best;
 }
 
+/* The sum of the two largest of a group. */
+static float group_score(const float *s, size_t n)
+{
+    uint8_t taken[MODEL_EXPERTS_MOST] = {0};
+    size_t first = largest_score(s, taken, n);
+    taken[first] = 1;
+    return s[first] + s[largest_score(s, taken, n)];
+}
+
+/* Experts of groups that are not used cannot be chosen. */
+static void keep_groups(const mgpt_model *m, const float *s, uint8_t *chosen)
+{
+    float score[MODEL_EXPERTS_MOST];
+    uint8_t kept[MODEL_EXPERTS_MOST] = {0};
+    size_t n = m->expert_groups, each = m->shape.n_expert / n;
+    for (size_t g = 0; g < n; g++)
+        score[g] = group_score(s + g * each, each);
+    for (size_t i = 0; i < m->expert_groups_used; i++)
+        kept[largest_score(score, kept, n)] = 1;
+    for (size_t e = 0; e < n * each; e++)
+        chosen[e] = (uint8_t)!kept[e / each];
+}
+
+enum { CHOSEN = 2 }; /* 1: cannot be */
+
+/* Marks the chosen experts of a row: by the scores s, or by the probabilities p and the bias. */
+static void choose(const mgpt_model *m, const struct layer *l, const float *s, const float *p,
+                   uint8_t *chosen)
+{
+    size_t X = m->shape.n_expert;
+    float by[MODEL_EXPERTS_MOST];
+    int by_score = !l->expert_bias && m->expert_groups == 1;
+    for (size_t i = 0; i < X; i++)
+        by[i] = by_score ? s[i] : l->expert_bias ? p[i] + l->expert_bias[i] : p[i];
+    if (m->expert_groups > 1)
+        keep_groups(m, by, chosen);
+    for (size_t i = 0; i < m->shape.n_expert_used; i++)
+        chosen[largest_score(by, chosen, X)] = CHOSEN;
+}
+
 /* Turns the scores of a row into weights: 0 for experts that are not chosen. */
 static void weigh_row(const pass *p, float *w)
 {
     const mgpt_model *m = p->model;
     size_t X = m->shape.n_expert;
     uint8_t chosen[MODEL_EXPERTS_MOST] = {0};
-    float sum = 0;
-    for (size_t i = 0; i < m->shape.n_expert_used; i++)
-        chosen[largest_score(w, chosen, X)] = 1;
+    float s[MODEL_EXPERTS_MOST], sum = 0;
+    memcpy(s, w, X * sizeof *s);
     if (m->expert_sigmoid)
         sigmoid_row(p->kernels, w, X);
     else
         p->kernels->softmax(w, X);
+    choose(m, &m->layers[p->il], s, w, chosen);
     for (size_t i = 0; i < X; i++) {
-        w[i] = chosen[i] ? w[i] : 0;
+        w[i] = chosen[i] == CHOSEN ? w[i] : 0;
         sum += w[i];
     }
+    sum += (float)m->arch->expert_more;
     for (size_t i = 0; i < X; i++) {
-        w[i] = m->expert_norm && chosen[i] ? w[i] / sum : w[i];
+        w[i] = m->expert_norm && chosen[i] == CHOSEN ? w[i] / sum : w[i];
         w[i] *= m->expert_scale;
     }
 }

@@ -111,7 +111,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
         entries[arch + ".attention.sliding_window"] = 3
     if arch == "minicpm":
         entries.update({arch + key: 1.5 for key in (".embedding_scale", ".residual_scale", ".logit_scale")})
-    if arch == "lfm2":
+    if arch in ("lfm2", "lfm2moe"):
         entries.update({arch + ".attention.head_count_kv": (0, 1)[:layers], arch + ".shortconv.l_cache": 3})
     if arch == "nanochat" and optional("attn_value_embd.weight"):
         entries[arch + ".attention.value_gate_scale"] = 3.0
@@ -121,7 +121,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     entries.update(more)
     tensors = []
     for name, of_layer, d_in, d_out, required, may in rows:
-        kinds = [convolution if arch == "lfm2" and of_layer and i == 0 else archs[arch]
+        kinds = [convolution if arch in ("lfm2", "lfm2moe") and of_layer and i == 0 else archs[arch]
                  for i in (range(layers) if of_layer else (0,))]
         dims = [sizes[d] for d in (d_in, d_out) if sizes[d]]
         whole = len(dims) == 2 and dims[0] % TYPES[kind][1] == 0
@@ -220,7 +220,7 @@ def sizes_of(config, layers):
     sizes = {heads: small_heads, key_heads: small_keys, projected: small_projected, 2 * inner: 2 * small_inner, (heads + 2 * key_heads) * head: (small_heads + 2 * small_keys) * small_head,
              get("vocab_size"): vocab, width: small, 3 * width: 3 * small, inner: small_inner, head: small_head,
              context: 6, context + 2: 8, heads * head: small_heads * small_head, key_heads * head: small_keys * small_head}
-    experts = get("num_experts") or get("num_local_experts")
+    experts = get("num_experts") or get("num_local_experts") or get("n_routed_experts") or get("moe_num_experts")
     if get("conv_L_cache"):
         # The width of the MLP is 24: two thirds of intermediate_size, 33, which is the vocabulary's size, too, in whole sixes.
         sizes.update({1: 1, get("conv_L_cache"): get("conv_L_cache"), 24: 6, get("vocab_size"): 8})
@@ -228,9 +228,14 @@ def sizes_of(config, layers):
     if experts:
         wide = get("moe_intermediate_size")
         sizes.update({experts: EXPERTS, 1: 1, wide: 3, shared: 5, 2 * (shared or 0): 10})
+        together = get("n_shared_experts") or get("moe_num_shared_experts") or 0
+        if together:
+            sizes[together * wide] = 3
     elif shared:
         sizes[2 * shared] = 2 * sizes[shared]
-    new = {"num_experts": EXPERTS, "num_local_experts": EXPERTS, "num_experts_per_tok": 1, "moe_intermediate_size": 3,
+    new = {"n_routed_experts": EXPERTS, "moe_num_experts": EXPERTS, "moe_k": 1, "moe_topk": 1, "n_group": 1, "topk_group": 1,
+           "n_shared_experts": 1, "moe_num_shared_experts": 1,
+           "num_experts": EXPERTS, "num_local_experts": EXPERTS, "num_experts_per_tok": 1, "moe_intermediate_size": 3,
            "shared_expert_intermediate_size": 5, "shared_intermediate_size": sizes.get(shared, 5), "vocab_size": vocab, "num_attention_heads": small_heads, "attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
            "intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,

@@ -87,6 +87,33 @@ def models():
             rope_parameters=rope(10000.0), embedding_multiplier=2.0, residual_multiplier=0.5,
             attention_multiplier=0.3, logits_scaling=0.6), dict(
             what="fused tensors of 4 experts; a shared one without a gate; four multipliers", patterns=())),
+        "flex_olmo": (68, hf.FlexOlmoConfig(
+            **shape(20, 2, 1, 14), num_experts=4, num_experts_per_tok=2, rms_norm_eps=1e-6, tie_word_embeddings=False,
+            rope_parameters=rope(500000.0)), dict(what="OLMo 2 with 2 of 4 experts", patterns=())),
+        "dots1": (69, hf.Dots1Config(
+            **shape(20, 2, 1, 18, layers=3), n_routed_experts=6, num_experts_per_tok=2, moe_intermediate_size=9, n_shared_experts=1,
+            n_group=2, topk_group=1, first_k_dense_replace=1, norm_topk_prob=True, routed_scaling_factor=1.7, sliding_window=None,
+            rms_norm_eps=1e-6, rope_parameters=rope(10000.0)), dict(
+            what="sigmoids, 2 of 6 experts of one of 2 groups and a shared one, norms of q and k; the first layer is plain", patterns=())),
+        "glm4_moe": (70, hf.Glm4MoeConfig(
+            **shape(24, 2, 1, 18, layers=3), n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=7, n_shared_experts=2,
+            n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=2.5, use_qk_norm=True, attention_bias=True,
+            rms_norm_eps=1e-5, rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(
+            what="sigmoids and a bias, 3 of 8 experts of 2 of 4 groups and a shared one, half of each head rotated", patterns=())),
+        "ernie4_5_moe": (71, hf.Ernie4_5_MoeConfig(
+            **shape(20, 2, 1, 18, layers=4), moe_num_experts=5, moe_k=2, moe_intermediate_size=8, moe_num_shared_experts=2,
+            moe_layer_start_index=1, moe_layer_interval=2, rms_norm_eps=1e-5, tie_word_embeddings=True,
+            rope_parameters=rope(500000.0)), dict(
+            what="softmax and a bias, 2 of 5 experts and a shared one in every other layer", patterns=())),
+        "hunyuan_moe": (72, hf.HunYuanMoEV1Config(
+            **shape(20, 2, 1, 14), num_experts=4, moe_topk=2, head_dim=12, rms_norm_eps=1e-5, tie_word_embeddings=True,
+            rope_parameters=rope(10000.0)), dict(
+            what="2 of 4 experts and a shared one, norms of q and k after rope", patterns=())),
+        "lfm2_moe": (73, hf.Lfm2MoeConfig(
+            **shape(20, 2, 1, 22, layers=4), moe_intermediate_size=9, num_experts=5, num_experts_per_tok=2, num_dense_layers=1,
+            norm_eps=1e-5, conv_L_cache=3, layer_types=["conv", "full_attention", "conv", "conv"],
+            rope_parameters=rope(1e6)), dict(
+            what="short convolutions; sigmoids and a bias, 2 of 5 experts; the first layer is plain", patterns=())),
         "gpt_neox": (8, neox(True, 24, 0.34), dict(
             what="parallel branches with two norms, q‖k‖v grouped by head, 4 of 12 components rotated, erf "
                  "GELU, untied")),

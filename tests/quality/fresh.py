@@ -208,6 +208,22 @@ def sparse(d):
                 mlp_only_layers=[i for i in range(d.layers) if d.chance(0.2)])
 
 
+def routed(d):
+    """DeepSeek-V3's router."""
+    groups = d.of([1, 1, 2, 3])
+    used, each = d.r.randint(1, groups), d.r.randint(2, 5)
+    return dict(n_routed_experts=groups * each, n_group=groups, topk_group=used, num_experts_per_tok=d.r.randint(1, used * each),
+                moe_intermediate_size=d.r.randint(5, 40), n_shared_experts=d.of([1, 2]), first_k_dense_replace=d.r.randint(0, 2),
+                norm_topk_prob=d.chance(0.7), routed_scaling_factor=d.of([1.0, 2.5]), **d.bias('attention_bias'))
+
+
+def ernie_moe(d):
+    n = d.r.randint(1, 8)
+    return dict(moe_num_experts=n, moe_k=d.r.randint(1, n), moe_intermediate_size=d.r.randint(5, 40),
+                moe_num_shared_experts=d.of([0, 1, 2]), moe_layer_start_index=d.r.randint(0, 2),
+                moe_layer_end_index=d.of([-1, -1, 1]), moe_layer_interval=d.of([1, 1, 2]))
+
+
 def partial(d, *names, choices=(0.25, 0.5, 1.0)):
     return dict(rope_parameters=d.rope('default default linear', rotated=some_rotated(d, *choices)), **d.bias(*names))
 
@@ -300,6 +316,19 @@ TYPES = {
         full_attn_idxs=[0], conv_L_cache=d.of([1, 2, 3, 3, 4, 9]), norm_eps=d.of([1e-5, 1e-6]),
         block_auto_adjust_ff_dim=d.chance(0.7), block_multiple_of=d.of([1, 8, 256]),
         block_ffn_dim_multiplier=d.of([1.0, 1.3, 2]), conv_bias=d.chance(0.1))),
+    'flex_olmo': plain(hf.FlexOlmoConfig, more=lambda d: dict(
+        experts(d, 'num_experts', 'norm_topk_prob'), **d.bias('attention_bias'))),
+    'dots1': plain(hf.Dots1Config, wide=True, more=lambda d: dict(
+        routed(d), sliding_window=d.of([None, 9]), max_window_layers=d.of([0, 1, 62]))),
+    'glm4_moe': plain(hf.Glm4MoeConfig, wide=True, more=lambda d: dict(partial(d, 'use_qk_norm'), **routed(d))),
+    'ernie4_5_moe': plain(hf.Ernie4_5_MoeConfig, wide=True, more=ernie_moe),
+    'hunyuan_v1_moe': plain(hf.HunYuanMoEV1Config, wide=True, more=lambda d: dict(
+        hunyuan(d), num_experts=d.r.randint(2, 6), moe_topk=d.of([1, 2]))),
+    'lfm2_moe': plain(hf.Lfm2MoeConfig, more=lambda d: dict(
+        experts(d, 'num_experts', 'norm_topk_prob'), moe_intermediate_size=d.r.randint(5, 40), num_dense_layers=d.r.randint(0, 2),
+        layer_types=[d.of(['conv', 'conv', 'full_attention']) for _ in range(d.layers)], conv_L_cache=d.of([1, 3, 4]),
+        use_expert_bias=d.chance(0.7), routed_scaling_factor=d.of([1.0, 1.5]), norm_eps=1e-5)),
+    'internlm3': plain(hf.InternLM3Config, wide=True, more=lambda d: dict.fromkeys(('attention_bias', 'mlp_bias'), d.chance(0.4))),
     'apertus': plain(hf.ApertusConfig, more=lambda d: dict(
         hidden_act=d.of(['xielu', 'xielu', 'xielu', 'relu2']), **d.bias('attention_bias'))),
     'granitemoehybrid': plain(hf.GraniteMoeHybridConfig, more=lambda d: dict(

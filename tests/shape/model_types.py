@@ -57,7 +57,7 @@ FAULTS = [
     ('b; arch llama\nc like a', 0, 'b has no "activation"'),
 ]
 # Types whose rows are another's, with other windows or defaults: no golden model.
-NOT_GOLDEN = {'iquestcoder', 'ministral', 'qwen2_vl_text', 'qwen2_5_vl_text', 'qwen3_vl_text'}
+NOT_GOLDEN = {'internlm3', 'iquestcoder', 'ministral', 'qwen2_vl_text', 'qwen2_5_vl_text', 'qwen3_vl_text'}
 
 bad = 0
 

@@ -223,3 +223,25 @@ static inline double yarn(double i, double n, double base, double factor, double
     double t = (i - low) / (high - low + (high == low ? 1e-3 : 0));
     return t >= 1 ? f : t > 0 ? f * t + plain * (1 - t) : plain;
 }
+
+/* How many of n values are larger than value i, or equal and in front of it. */
+static inline size_t rank_of(const float *by, size_t n, size_t i)
+{
+    size_t before = 0;
+    for (size_t k = 0; k < n; k++)
+        before += by[k] > by[i] || (by[k] == by[i] && k < i);
+    return before;
+}
+
+/* -infinity for values outside the `used` of n groups that have the largest sums of their two largest; sums: [n] zeros. */
+static inline void leave_groups(float *by, float *sums, size_t all, double groups, double used)
+{
+    size_t n = groups > 1 ? (size_t)groups : 1, each = all / n;
+    for (size_t rank = 0; rank < 2; rank++)
+        for (size_t e = 0; e < all && n > 1; e++)
+            if (rank_of(by + e / each * each, each, e % each) == rank)
+                sums[e / each] += by[e];
+    for (size_t e = 0; e < all && n > 1; e++)
+        if (rank_of(sums, n, e / each) >= (size_t)used)
+            by[e] = -INFINITY;
+}

@@ -35,8 +35,9 @@ static const struct arch {
     int finetuned;             /* rope.scaling.finetuned = false: no rope */
 } archs[] = {
     {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
-    {" llama mistral3 ernie4_5 helium chatglm glm4 ", "silu", .pairs = 1, .expert_norm = 1},
-    {" qwen2 qwen3 phi3 exaone seed_oss qwen2moe olmoe ", "silu", .pairs = 2},
+    {" llama mistral3 ernie4_5 ernie4_5-moe helium chatglm glm4 ", "silu", .pairs = 1,
+     .expert_norm = 1},
+    {" qwen2 qwen3 phi3 exaone seed_oss qwen2moe olmoe glm4moe dots1 ", "silu", .pairs = 2},
     {" qwen3moe ", "silu", .pairs = 2, .expert_norm = 1},
     {" minicpm ", "silu", .pairs = 1, .divides = 1},
     {" granite granitemoe ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1, .finetuned = 1},
@@ -64,6 +65,8 @@ static const struct arch {
     {" hunyuan-dense ", "silu", .pairs = 2, .rope_first = 1},
     {" olmo2 ", "silu", .no_input_norms = 1, .pairs = 2, .local_plain = 1},
     {" exaone4 ", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},
+    {" hunyuan-moe ", "silu", .pairs = 2, .rope_first = 1, .expert_norm = 1},
+    {" lfm2moe ", "silu", .pairs = 2, .embd_norm_last = 1, .expert_norm = 1},
     {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
     {" apertus ", "xielu", .pairs = 2},
     {" gpt-oss ", "gelu_quick", .pairs = 2, .full_every = 2, .expert_norm = 1, .glu_limit = 7,
@@ -294,22 +297,28 @@ static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const flo
 }
 
 /* The weights of X experts from their scores, in w. */
-static void weigh_experts(float *w, size_t X)
+static void weigh_experts(int l, float *w, size_t X)
 {
-    int gating = (int)real("expert_gating_func", 0); /* 2: sigmoid, 3: softmax of the chosen */
+    int usual = !strcmp(arch_name, "glm4moe") ? 2 : 0; /* 2: sigmoid, 3: softmax of the chosen */
+    int gating = (int)real("expert_gating_func", usual);
     size_t used = (size_t)real("expert_used_count", 1);
     int normed = gating == 3 || real("expert_weights_norm", a->expert_norm) != 0;
     float *s = floats(X), sum = 0, by = (float)real("expert_weights_scale", 1);
     by = by > 0 ? by : 1;
     memcpy(s, w, X * sizeof *s);
     softmax(w, X);
+    for (size_t e = 0; e < X && gating == 2; e++)
+        w[e] = sigmoid(s[e]);
+    const struct item *bias = part(l, "exp_probs_b", "bias"); /* of the choice alone */
+    double groups = real("expert_group_count", 1);
+    for (size_t e = 0; e < X && (bias->at || groups > 1); e++)
+        s[e] = w[e] + (bias->at ? element(bias, 0, e) : 0);
+    leave_groups(s, floats(X), X, groups, real("expert_group_used_count", groups));
     for (size_t e = 0; e < X; e++) {
-        size_t before = 0; /* scores that are chosen before this one */
-        for (size_t i = 0; i < X; i++)
-            before += s[i] > s[e] || (s[i] == s[e] && i < e);
-        w[e] = before >= used ? 0 : gating == 2 ? sigmoid(s[e]) : w[e];
+        w[e] = rank_of(s, X, e) < used ? w[e] : 0;
         sum += w[e];
     }
+    sum += !strcmp(arch_name, "lfm2moe") ? 1e-6f : 0;
     for (size_t e = 0; e < X; e++)
         w[e] = (normed ? w[e] / sum : w[e]) * by;
 }
@@ -320,7 +329,7 @@ static void mixture(int l, float *m, const float *h)
     size_t X = part(l, "ffn_gate_inp", "weight")->rows;
     float *w = floats(X), *y = floats(E), gate;
     matmul(l, "ffn_gate_inp", 0, w, X, h);
-    weigh_experts(w, X);
+    weigh_experts(l, w, X);
     if (part(l, "ffn_up_shexp", "weight")->at)
         mlp(l, "_shexp", 0, part(l, "ffn_up_shexp", "weight")->rows, m, h);
     if (part(l, "ffn_gate_inp_shexp", "weight")->at) {

@@ -334,6 +334,10 @@ static void put_rarities(struct toy *m)
         put_arch_u32(m, "expert_shared_feed_forward_length", s->n_ff_shared);
     if (s->expert_sigmoid)
         put_arch_u32(m, "expert_gating_func", 2);
+    if (s->n_group) {
+        put_arch_u32(m, "expert_group_count", s->n_group);
+        put_arch_u32(m, "expert_group_used_count", s->n_group_used);
+    }
     snprintf(name, sizeof name, "%s.expert_weights_norm", s->arch);
     if (s->expert_norm != TOY_DEFAULT)
         toy_put_bool(m, name, s->expert_norm == TOY_YES);

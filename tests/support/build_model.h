@@ -78,7 +78,8 @@ struct toy_spec {
     int n_expert, n_expert_used, n_ff_expert, n_ff_shared, dense;
     enum toy_choice expert_norm;
     double expert_scale;
-    int expert_sigmoid;
+    int expert_sigmoid, expert_bias;     /* exp_probs_b.bias */
+    int n_group, n_group_used;           /* of experts; 0: no keys */
     int lambdas;                         /* resid_lambdas and x0_lambdas */
     int smear_gate, value_gate, backout; /* columns of the gates; 0: none. backout_lambda */
     const char *kinds; /* a letter a layer: 'c' is a short convolution of n_conv tokens, 'a' is

@@ -56,6 +56,7 @@ struct toy_arch {
     const char *last_norm; /* tensor of the norm before the head; NULL: output_norm */
     double window_base;    /* rope base of windowed layers; 0: that of the others */
     int expert_norm;       /* weights of the chosen experts add up to 1 */
+    double expert_more;    /* added to the sum of those weights */
     int shared_gate;       /* the shared expert of mixtures has a gate */
     int sinks;             /* a score more for each head, without a key */
     int expert_biases;     /* the router and the experts have biases */

@@ -78,7 +78,8 @@ static const char *const stems[N_ORACLE_ROLES] = {[MGPT_W_E] = "token_embd",
                                                   [ORACLE_SHARED_W_DOWN] = "ffn_down_shexp",
                                                   [MGPT_SHARED_GATE] = "ffn_gate_inp_shexp",
                                                   [MGPT_LN2_POST] = "post_ffw_norm",
-                                                  [MGPT_LN_POST] = "layer_output_norm"};
+                                                  [MGPT_LN_POST] = "layer_output_norm",
+                                                  [MGPT_EXPERT_BIAS] = "exp_probs_b.bias"};
 
 /* Where an architecture's files call it otherwise. "": it has none, and the name is another's. */
 static const char *stem_in(const struct toy_spec *s, int layer, int role)
@@ -302,6 +303,9 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
         .expert_norm = is_chosen(s->expert_norm, s->row->expert_norm),
         .expert_sigmoid = s->expert_sigmoid,
         .expert_scale = or_else(s->expert_scale, 1),
+        .expert_more = s->row->expert_more,
+        .expert_groups = (size_t)s->n_group,
+        .expert_groups_used = (size_t)s->n_group_used,
         .query_context = (size_t)(s->yarn ? s->yarn : s->n_ctx),
         .smear_scale = number_of(m, "smear_lambda"),
         .smear_gate = columns_of(m, -1, MGPT_SMEAR_GATE),

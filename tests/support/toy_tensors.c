@@ -205,6 +205,9 @@ static void add_mixture(struct toy *m, int layer)
     toy_add(m, name, TOY_F32, E, s->n_expert, 0, 2 / sqrt(E));
     if (s->row->expert_biases)
         add_bias(m, layer, "ffn_gate_inp", s->n_expert);
+    snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", layer);
+    if (s->expert_bias)
+        toy_add(m, name, TOY_F32, s->n_expert, 0, 0, 0.3);
     add_expert_matrices(m, layer, "ffn_gate_exps", E, F, 1.4);
     add_expert_matrices(m, layer, "ffn_up_exps", E, F, 1);
     add_expert_matrices(m, layer, "ffn_down_exps", F, E, 1);

@@ -327,6 +327,7 @@ const struct suspect_row suspect_rows[] = {
     {"the shared expert's gate weighs the sum with the others, not the shared one alone",
      BIT(MLP_OUT), 0, FLIP_EXPERTS(shared_gate_late)},
     {"weights of experts not multiplied", BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, SET_SPEC(expert_scale, 1)},
+    {"experts chosen by their weights, without their biases", BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, FLIP_EXPERTS(no_expert_bias)},
     {"an expert less for each token", BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, DO(edit_experts_used, -1)},
     {"an expert more for each token", BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, DO(edit_experts_used, 1)},
     {"all experts for each token", BIT(EXPERT_WEIGHTS) | BIT(MLP_OUT), 0, DO(edit_experts_used, 0)},

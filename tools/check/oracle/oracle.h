@@ -231,7 +231,9 @@ struct oracle_spec {
     double alibi_times;          /* slopes; 0: 1 */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* mixtures; 0: none */
     int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */
-    double expert_scale;
+    double expert_scale, expert_more;
+    size_t expert_groups, expert_groups_used; /* 0 or 1: no groups */
+    int no_expert_bias;               /* for --explain: the choice is by probability alone */
     int layer_norm;                   /* the mean is removed */
     int embd_norm, final_norm, gated; /* final_norm: how often */
     int final_shown;                  /* MGPT_FINAL fires also without a final norm */

@@ -50,8 +50,41 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
     oracle_matmul(o, layer, mlp->down, mlp->number * o->E, o->f, F, o->E, y);
 }
 
+/* How many of n values are chosen before value i: larger ones, and of equal ones the first. */
+static size_t oracle_before(const double *by, size_t n, size_t i)
+{
+    size_t before = 0;
+    for (size_t k = 0; k < n; k++)
+        before += by[k] > by[i] || (by[k] == by[i] && k < i);
+    return before;
+}
+
+/* The sum of a group's two largest. */
+static double oracle_group_score(const double *by, size_t each)
+{
+    double sum = 0;
+    for (size_t i = 0; i < each; i++)
+        sum += oracle_before(by, each, i) < 2 ? by[i] : 0;
+    return sum;
+}
+
+/* What experts are chosen by, in place of their scores, where there is a bias, or groups. */
+static void oracle_choice(const struct oracle *o, const float *bias, const double *p, double *by)
+{
+    const struct oracle_spec *s = o->s;
+    size_t n = s->expert_groups, each = n ? s->n_expert / n : 0;
+    double score[1024];
+    for (size_t e = 0; e < s->n_expert && (bias || n > 1); e++)
+        by[e] = p[e] + (bias ? (double)bias[e] : 0);
+    for (size_t g = 0; g < n && n > 1; g++)
+        score[g] = oracle_group_score(by + g * each, each);
+    for (size_t e = 0; e < s->n_expert && n > 1; e++)
+        if (oracle_before(score, n, e / each) >= s->expert_groups_used)
+            by[e] = -INFINITY;
+}
+
 /* The k largest scores, of equal ones the first; the weights of the others are 0. */
-static void oracle_weigh(const struct oracle *o, double *w)
+static void oracle_weigh(const struct oracle *o, const float *bias, double *w)
 {
     const struct oracle_spec *s = o->s;
     size_t X = s->n_expert;
@@ -60,17 +93,17 @@ static void oracle_weigh(const struct oracle *o, double *w)
         largest = fmax(largest, w[e]);
     for (size_t e = 0; e < X; e++)
         sum += p[e] = s->expert_sigmoid ? 1 / (1 + exp(-w[e])) : exp(w[e] - largest);
-    for (size_t e = 0; e < X; e++) {
-        size_t before = 0; /* scores that are chosen before this one */
-        for (size_t i = 0; i < X; i++)
-            before += w[i] > w[e] || (w[i] == w[e] && i < e);
-        p[e] = before < s->n_expert_used ? s->expert_raw ? w[e] : p[e] : 0;
-        kept += p[e];
-    }
-    for (size_t e = 0; e < X; e++) {
-        double by = s->expert_norm ? kept : s->expert_sigmoid || s->expert_raw ? 1 : sum;
-        w[e] = p[e] / by * s->expert_scale;
-    }
+    for (size_t e = 0; e < X && !s->expert_sigmoid; e++)
+        p[e] /= sum;
+    for (size_t e = 0; e < X && s->expert_raw; e++)
+        p[e] = w[e];
+    oracle_choice(o, bias, p, w);
+    for (size_t e = 0; e < X; e++)
+        kept += oracle_before(w, X, e) < s->n_expert_used ? p[e] : 0;
+    for (size_t e = 0; e < X; e++)
+        p[e] = oracle_before(w, X, e) < s->n_expert_used ? p[e] : 0;
+    for (size_t e = 0; e < X; e++)
+        w[e] = p[e] / (s->expert_norm ? kept + s->expert_more : 1) * s->expert_scale;
 }
 
 static int oracle_is_chosen(const struct oracle *o, size_t e)
@@ -109,8 +142,10 @@ void oracle_mixture(struct oracle *o, int layer)
     oracle_matmul(o, layer, MGPT_W_ROUTER, 0,
                   o->s->layers[layer].raw & ORACLE_RAW_ROUTER ? o->x : o->h, E, X, o->weights);
     oracle_fire_rows(o, MGPT_ROUTER_SCORES, layer, o->weights, X);
+    const float *bias =
+        o->s->no_expert_bias ? NULL : oracle_vector(o, layer, MGPT_EXPERT_BIAS, "", X, o->bias);
     for (size_t t = 0; t < o->T; t++)
-        oracle_weigh(o, o->weights + t * X);
+        oracle_weigh(o, bias, o->weights + t * X);
     oracle_fire_rows(o, MGPT_EXPERT_WEIGHTS, layer, o->weights, X);
     for (size_t e = 0; e < X && o->status == MGPT_OK; e++) {
         const struct oracle_mlp expert = {

@@ -96,9 +96,14 @@ struct ckpt_hparams {
     int yarn_exact; /* 1: mgpt.rope.yarn_truncate false, else no key */
     float norm_eps; /* RMSNorm's, or LayerNorm's where the architecture has that; may be 0 */
     MODEL_NUMBERS(NUMBER_FLOAT) /* attn_scale, residual_scale, ...: model/numbers.h; 0: no key */
-    uint32_t n_expert, n_expert_used;  /* expert_count, expert_used_count; 0: no mixture */
-    uint32_t n_ff_expert, n_ff_shared; /* expert_(shared_)feed_forward_length; 0: no key */
-    int expert_norm;                   /* expert_weights_norm: 1 true, -1 false, 0 no key */
+    uint32_t n_expert, n_expert_used;           /* expert_count, expert_used_count; 0: no mixture */
+    uint32_t n_ff_expert, n_ff_shared;          /* expert_(shared_)feed_forward_length; 0: no key */
+    uint32_t n_shared, n_dense, expert_step;    /* expert_shared_count, leading_dense_block_count,
+                                              * interleave_moe_layer_step; 0: no key */
+    uint32_t expert_groups, expert_groups_used; /* expert_group_(used_)count; 0: no keys */
+    float expert_scale;                         /* expert_weights_scale; 0: no key */
+    uint32_t expert_sigmoid;                    /* expert_gating_func: 2; 0: no key */
+    int expert_norm;         /* expert_weights_norm: 1 true, -1 false, 0 no key */
     int parallel;            /* gptneox, stablelm: use_parallel_residual; -1 no key, 0, 1 */
     const int32_t *kv_heads; /* attention.head_count_kv per layer, 0: a short convolution; NULL: no
                               * list */

@@ -86,7 +86,10 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
         {"rope.scaling.yarn_beta_fast", "", hp->rope_beta_fast > 0 && hp->rope_beta_fast != 32},
         {"rope.scaling.yarn_beta_slow", "", hp->rope_beta_slow > 0 && hp->rope_beta_slow != 1},
         {"swiglu_limit", "", hp->glu_limit > 0 && a && hp->glu_limit != (float)a->glu_limit},
-        {"expert_weights_norm", "", hp->expert_norm != 0 && (hp->expert_norm > 0) != norm},
+        {"expert_weights_scale", " dots1 glm4moe hunyuan-moe ",
+         hp->expert_scale > 0 && hp->expert_scale != 1},
+        {"expert_weights_norm", " dots1 glm4moe ",
+         hp->expert_norm != 0 && (hp->expert_norm > 0) != norm},
     };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
         if (facts[i].written && !ckpt_is_one_of(hp->arch, facts[i].read_for))

@@ -133,10 +133,15 @@ static void put_experts(struct gguf_writer *w, const struct ckpt_hparams *hp)
         return;
     gguf_put_u32(w, arch_key(key, hp, "expert_count"), hp->n_expert);
     gguf_put_u32(w, arch_key(key, hp, "expert_used_count"), hp->n_expert_used);
-    if (hp->n_ff_expert)
-        gguf_put_u32(w, arch_key(key, hp, "expert_feed_forward_length"), hp->n_ff_expert);
-    if (hp->n_ff_shared)
-        gguf_put_u32(w, arch_key(key, hp, "expert_shared_feed_forward_length"), hp->n_ff_shared);
+    put_some_u32(w, arch_key(key, hp, "expert_feed_forward_length"), hp->n_ff_expert);
+    put_some_u32(w, arch_key(key, hp, "expert_shared_feed_forward_length"), hp->n_ff_shared);
+    put_some_u32(w, arch_key(key, hp, "expert_shared_count"), hp->n_shared);
+    put_some_u32(w, arch_key(key, hp, "leading_dense_block_count"), hp->n_dense);
+    put_some_u32(w, arch_key(key, hp, "interleave_moe_layer_step"), hp->expert_step);
+    put_some_u32(w, arch_key(key, hp, "expert_group_count"), hp->expert_groups);
+    put_some_u32(w, arch_key(key, hp, "expert_group_used_count"), hp->expert_groups_used);
+    put_some_f32(w, arch_key(key, hp, "expert_weights_scale"), hp->expert_scale);
+    put_some_u32(w, arch_key(key, hp, "expert_gating_func"), hp->expert_sigmoid);
     if (hp->expert_norm)
         gguf_put_bool(w, arch_key(key, hp, "expert_weights_norm"), hp->expert_norm > 0);
 }

@@ -196,6 +196,7 @@ static void skip_others(struct hf_model *m)
 {
     hf_skip_buffers(&m->state);
     hf_skip_other_parts(m);
+    hf_skip_further(m);
     hf_skip_zero_biases(&m->state);
 }
 

@@ -39,10 +39,10 @@ static void put_named(struct hf_model *m, uint32_t layer, const char *stem, cons
 
 #define GATE_UP                                                                                    \
     "mlp.experts.gate_up_proj block_sparse_moe.experts.gate_up_proj "                              \
-    "block_sparse_moe.input_linear.weight"
+    "block_sparse_moe.input_linear.weight feed_forward.experts.gate_up_proj"
 #define DOWN                                                                                       \
     "mlp.experts.down_proj block_sparse_moe.experts.down_proj "                                    \
-    "block_sparse_moe.output_linear.weight"
+    "block_sparse_moe.output_linear.weight feed_forward.experts.down_proj"
 
 /* One matrix of an expert: part `first` of `of` parts of its rows in the tensor of all experts, or a
  * tensor of its own, in one of two folders. */
@@ -78,9 +78,11 @@ static struct state_tensor as_matrix(struct hf_model *m, const struct state_tens
 static const struct state_tensor *own_matrix(struct hf_model *m, uint32_t layer, uint32_t expert,
                                              const struct expert_matrix *x)
 {
-    char names[160];
-    snprintf(names, sizeof names, "block_sparse_moe.experts.%u.%s.weight mlp.experts.%u.%s.weight",
-             expert, x->in_block, expert, x->in_mlp);
+    char names[200];
+    snprintf(names, sizeof names,
+             "block_sparse_moe.experts.%u.%s.weight mlp.experts.%u.%s.weight "
+             "feed_forward.experts.%u.%s.weight",
+             expert, x->in_block, expert, x->in_mlp, expert, x->in_block);
     const struct state_tensor *t = find_one(m, layer, names);
     return t ? t : hf_tensor(m, "layers.%u.mlp.experts.%u.%s.weight", layer, expert, x->in_mlp);
 }
@@ -110,13 +112,47 @@ static void put_experts(struct hf_model *m, uint32_t layer, const struct expert_
     t->dims[1] /= n;
 }
 
+/* Gate, up and down of an MLP under the first of the gate's names that is there, and the same with other words: "up_proj"
+ * for "gate_proj", "w3" for "w1". kind: 1 the shared expert, else a plain MLP. */
+static void put_mlp(struct hf_model *m, uint32_t layer, const char *gates, int shared, uint64_t F)
+{
+    static const char *const stems[][2] = {
+        {"ffn_gate", "ffn_gate_shexp"}, {"ffn_up", "ffn_up_shexp"}, {"ffn_down", "ffn_down_shexp"}};
+    static const char *const words[][3] = {{"gate_proj", "up_proj", "down_proj"},
+                                           {"w1", "w3", "w2"}};
+    const uint64_t E = m->c->hp.n_embd;
+    size_t n = strcspn(gates, " ");
+    const struct state_tensor *found = NULL;
+    for (; !found; n = strcspn(gates, " ")) {
+        char name[160];
+        snprintf(name, sizeof name, "%.*s.weight", (int)n, gates);
+        found = find_one(m, layer, name);
+        if (found || !gates[n])
+            break;
+        gates += n + 1;
+    }
+    size_t prefix = n;
+    while (gates[prefix - 1] != '.')
+        prefix--;
+    const int is_w = n - prefix == 2;
+    for (size_t i = 0; i < 3; i++) {
+        char name[160];
+        snprintf(name, sizeof name, "%.*s%s", (int)prefix, gates, words[is_w][i]);
+        put_named(m, layer, stems[i][shared], name, i == 2 ? E : F, i == 2 ? F : E);
+    }
+}
+
 /* Qwen's shared expert with its gate, a matrix of one row; Granite's. */
 static void put_shared(struct hf_model *m, uint32_t layer)
 {
     const uint64_t E = m->c->hp.n_embd, F = m->c->hp.n_ff_shared;
-    if (strcmp(m->c->hp.arch, "qwen2moe") != 0) {
+    if (strcmp(m->c->hp.arch, "granitemoe") == 0) {
         hf_put_gate_up(m, layer, F, "ffn_gate_shexp", "ffn_up_shexp");
         put_named(m, layer, "ffn_down_shexp", "shared_mlp.output_linear", E, F);
+        return;
+    }
+    if (strcmp(m->c->hp.arch, "qwen2moe") != 0) {
+        put_mlp(m, layer, "mlp.shared_mlp.gate_proj mlp.shared_experts.gate_proj", 1, F);
         return;
     }
     put_named(m, layer, "ffn_gate_shexp", "mlp.shared_expert.gate_proj", F, E);
@@ -131,15 +167,38 @@ static void put_shared(struct hf_model *m, uint32_t layer)
     hf_add(m, layer, "ffn_gate_inp_shexp", 0, &(struct state_part){.tensor = &row, .n_rows = E}, 1);
 }
 
+/* What is added to probabilities for the choice: [n_expert], or one row of a matrix. */
+static void put_expert_bias(struct hf_model *m, uint32_t layer)
+{
+    const struct state_tensor *t =
+        find_one(m, layer,
+                 "mlp.gate.e_score_correction_bias mlp.moe_statics.e_score_correction_bias "
+                 "mlp.gate.moe_statics.e_score_correction_bias feed_forward.expert_bias");
+    if (!t)
+        return;
+    struct state_tensor row = *t;
+    if (row.n_dims == 2 && row.shape[0] == 1) {
+        row.n_dims = 1;
+        row.shape[0] = row.shape[1];
+        row.strides[0] = row.strides[1];
+    }
+    char name[64];
+    const struct state_part part = {.tensor = hf_shaped(m, &row, 0, m->c->hp.n_expert),
+                                    .n_rows = m->c->hp.n_expert};
+    snprintf(name, sizeof name, "blk.%u.exp_probs_b.bias", layer);
+    hf_add(m, -1, name, 0, &part, 1);
+}
+
 static void put_mixture(struct hf_model *m, uint32_t layer)
 {
     const struct state_tensor *router = find_one(
         m, layer,
         "mlp.gate.weight block_sparse_moe.gate.weight block_sparse_moe.router.layer.weight "
-        "block_sparse_moe.router.weight");
+        "block_sparse_moe.router.weight feed_forward.gate.weight mlp.gate.wg.weight");
     if (!router)
         router = hf_tensor(m, "layers.%u.mlp.gate.weight", layer);
     put_matrix(m, layer, "ffn_gate_inp", router, m->c->hp.n_expert, m->c->hp.n_embd);
+    put_expert_bias(m, layer);
     for (size_t i = 0; i < HF_COUNT(matrices); i++)
         put_experts(m, layer, &matrices[i]);
     if (m->c->hp.n_ff_shared)
@@ -148,10 +207,7 @@ static void put_mixture(struct hf_model *m, uint32_t layer)
 
 static void put_plain(struct hf_model *m, uint32_t layer)
 {
-    const uint64_t E = m->c->hp.n_embd, F = m->c->hp.n_ff;
-    put_named(m, layer, "ffn_gate", "mlp.gate_proj", F, E);
-    put_named(m, layer, "ffn_up", "mlp.up_proj", F, E);
-    put_named(m, layer, "ffn_down", "mlp.down_proj", E, F);
+    put_mlp(m, layer, "feed_forward.w1 mlp.gate_proj", 0, m->c->hp.n_ff);
 }
 
 uint32_t hf_plain_layers(struct hf_model *m)
@@ -164,12 +220,22 @@ uint32_t hf_plain_layers(struct hf_model *m)
 
 void hf_put_mlps(struct hf_model *m)
 {
+    m->c->hp.n_dense = m->first_mixture;
+    m->c->hp.expert_step = m->mixture_step;
     const json_t *plain = hf_get(m, "mlp_only_layers");
     uint32_t step = hf_plain_layers(m);
     for (uint32_t i = 0; i < m->c->hp.n_layer; i++) {
-        int is_plain = (i + 1) % step != 0;
+        int is_plain = (i + 1) % step != 0 || i < m->first_mixture ||
+                       (m->mixture_step && (i + 1) % m->mixture_step != 0) ||
+                       (m->mixtures_end && i >= m->mixtures_end);
         for (size_t k = 0; k < json_array_size(plain); k++)
             is_plain |= json_integer_value(json_array_get(plain, k)) == (json_int_t)i;
         (is_plain ? put_plain : put_mixture)(m, i);
     }
+}
+
+void hf_put_lfm2_moe(struct hf_model *m)
+{
+    hf_put_convolutions(m);
+    hf_put_mlps(m);
 }

@@ -144,7 +144,8 @@ void hf_lfm2(struct hf_model *m)
     if (hf_on(m, "tie_embedding", tied) != tied)
         hf_stop(m, "tie_embedding: contradicts tie_word_embeddings");
     hp->n_conv = hf_count(m, "conv_L_cache", 3, 1, 64);
-    hp->n_ff = lfm2_mlp(m);
+    if (!m->family->experts)
+        hp->n_ff = lfm2_mlp(m);
     if (state_size(hp, 'Q') != hp->n_embd)
         hf_stop(m, "head_dim: heads that are not as wide as hidden_size");
     for (uint32_t i = 0; i < hp->n_layer; i++)

@@ -55,6 +55,13 @@ hf_step_fn hf_bigcode, hf_falcon, hf_gpt1, hf_gpt_neo, hf_qwen2_moe;
 /* from_litgpt.c */
 hf_step_fn hf_litgpt;
 
+/* ---- hf_mixtures.c --------------------------------------------------------------------------- */
+
+hf_step_fn hf_routed, hf_dots1, hf_ernie_moe, hf_lfm2_moe, hf_hunyuan_moe;
+
+/* Marks the tensors of layers that predict further tokens. */
+hf_step_fn hf_skip_further;
+
 /* ---- hf_special_put.c ------------------------------------------------------------------------ */
 
 hf_step_fn hf_put_convolutions, hf_put_gates_and_ups, hf_put_xielu_weights, hf_put_opt_positions;
@@ -79,7 +86,7 @@ void hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *
 
 /* ---- hf_experts.c ---------------------------------------------------------------------------- */
 
-hf_step_fn hf_put_mlps;
+hf_step_fn hf_put_mlps, hf_put_lfm2_moe;
 
 /* ---- hf_gpt_oss.c ---------------------------------------------------------------------------- */
 

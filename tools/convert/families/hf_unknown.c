@@ -11,10 +11,10 @@
 
 /* Keys that mean another forward pass in any model. */
 static const char *const refused[] = {
-    "n_routed_experts", "add_cross_attention",         "is_encoder_decoder",
-    "attention_sinks",  "use_bidirectional_attention", "attn_logit_softcapping",
+    "add_cross_attention",         "is_encoder_decoder",     "attention_sinks",
+    "use_bidirectional_attention", "attn_logit_softcapping",
 };
-static const char *const expert_keys[] = {"num_experts", "num_local_experts"};
+static const char *const expert_keys[] = {"num_experts", "num_local_experts", "n_routed_experts"};
 
 static void refuse_features(struct hf_model *m)
 {

@@ -1,0 +1,103 @@
+/* Mixtures whose router chooses by probabilities and a bias, and other mixtures with keys of their own: "read do
+ * NAME" of models.txt. See hf_special.h. */
+#include "base/mem.h"
+#include "convert/families/hf_special.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* A number that may be a list of one and the same for every layer. */
+static uint32_t count_of_all(struct hf_model *m, const char *key, int64_t absent, uint32_t max)
+{
+    const json_t *list = hf_get(m, key);
+    if (!json_is(list, JSON_ARRAY))
+        return hf_count(m, key, absent, 1, max);
+    json_int_t n = json_integer_value(json_array_get(list, 0));
+    for (size_t i = 0; i < json_array_size(list); i++)
+        if (json_integer_value(json_array_get(list, i)) != n)
+            hf_stop(m, "%s: another number for each layer is not supported", key);
+    if (json_array_size(list) < m->c->hp.n_layer || n < 1 || n > (json_int_t)max)
+        hf_stop(m, "%s: expected 1 to %u for every layer", key, max);
+    return (uint32_t)n;
+}
+
+enum { GATING_SIGMOID = 2, EXPERTS_MOST = 1024, EXPERT_WIDTH_MOST = 1 << 23 };
+
+/* Shared experts are one that is as wide as all of them. */
+static void read_shared(struct hf_model *m, const char *key, int64_t absent)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->n_shared = hf_count(m, key, absent, 0, EXPERTS_MOST);
+    if (hp->n_shared)
+        ckpt_size(m->c, &hp->n_ff_shared, key, (uint64_t)hp->n_shared * hp->n_ff_expert);
+}
+
+/* DeepSeek-V3's router: sigmoids, a bias for the choice alone, groups of experts. */
+void hf_routed(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->n_expert = hf_count(m, "n_routed_experts", -1, 1, EXPERTS_MOST);
+    hp->n_expert_used = hf_count(m, "num_experts_per_tok", -1, 1, hp->n_expert);
+    hp->n_ff_expert = hf_count(m, "moe_intermediate_size", -1, 1, EXPERT_WIDTH_MOST);
+    hp->expert_groups = hf_count(m, "n_group", 1, 1, hp->n_expert);
+    hp->expert_groups_used = hf_count(m, "topk_group", 1, 1, hp->expert_groups);
+    hp->expert_scale = (float)hf_num(m, "routed_scaling_factor", 1, 0, 1e6);
+    hp->expert_sigmoid = GATING_SIGMOID;
+    hp->expert_norm = hf_on(m, "norm_topk_prob", -1) ? 1 : -1;
+    m->first_mixture = hf_count(m, "first_k_dense_replace", 0, 0, INT32_MAX);
+    read_shared(m, "n_shared_experts", 0);
+    m->further = hf_count(m, "num_nextn_predict_layers", 0, 0, CKPT_MAX_LAYERS);
+    if (hp->expert_groups > 1 &&
+        (hp->n_expert % hp->expert_groups || hp->n_expert / hp->expert_groups < 2))
+        hf_stop(m, "n_group: %u groups of %u experts", hp->expert_groups, hp->n_expert);
+    if (hp->n_expert_used > hp->n_expert / hp->expert_groups * hp->expert_groups_used)
+        hf_stop(m, "topk_group: fewer experts than num_experts_per_tok");
+}
+
+/* Layers from max_window_layers on have a window, if there is one. */
+void hf_dots1(struct hf_model *m)
+{
+    hf_layer_windows(m, 0, hf_count(m, "max_window_layers", 62, 0, INT32_MAX));
+}
+
+void hf_ernie_moe(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const json_t *last = hf_get(m, "moe_layer_end_index");
+    hp->n_expert = count_of_all(m, "moe_num_experts", 64, EXPERTS_MOST);
+    hp->n_expert_used = hf_count(m, "moe_k", 6, 1, hp->n_expert);
+    hp->n_ff_expert = count_of_all(m, "moe_intermediate_size", 1536, EXPERT_WIDTH_MOST);
+    m->first_mixture = hf_count(m, "moe_layer_start_index", 1, 0, INT32_MAX);
+    m->mixture_step = hf_count(m, "moe_layer_interval", 1, 1, INT32_MAX);
+    if (last && json_integer_value(last) != -1)
+        m->mixtures_end = hf_count(m, "moe_layer_end_index", -1, 0, INT32_MAX - 1) + 1;
+    read_shared(m, "moe_num_shared_experts", 2);
+}
+
+void hf_lfm2_moe(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->expert_sigmoid = GATING_SIGMOID;
+    hp->expert_scale = (float)hf_num(m, "routed_scaling_factor", 1, 0, 1e6);
+    hp->expert_norm = hf_on(m, "norm_topk_prob", 1) ? 0 : -1;
+    m->first_mixture = hf_count(m, "num_dense_layers", 2, 0, INT32_MAX);
+    hf_on(m, "use_expert_bias", 1); /* the tensor is there, or not */
+}
+
+void hf_hunyuan_moe(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->n_expert = count_of_all(m, "num_experts", 1, EXPERTS_MOST);
+    hp->n_expert_used = count_of_all(m, "moe_topk", 1, hp->n_expert);
+    hp->n_ff_expert = hp->n_ff_shared = hp->n_ff;
+}
+
+void hf_skip_further(struct hf_model *m)
+{
+    for (uint32_t k = 0; k < m->further; k++) {
+        char begin[32];
+        int n = snprintf(begin, sizeof begin, "layers.%u.", m->c->hp.n_layer + k);
+        for (size_t i = 0; i < arr_len(m->state.tensors); i++)
+            m->state.tensors[i].used |= strncmp(m->state.tensors[i].name, begin, (size_t)n) == 0;
+    }
+}
