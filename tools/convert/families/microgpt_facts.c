@@ -7,6 +7,7 @@
  */
 #include "base/error.h"
 #include "convert/families/microgpt.h"
+#include "kernels/activations.h"
 
 #include <stddef.h>
 #include <stdlib.h>
@@ -125,7 +126,9 @@ const char *mg_activation(const char *name)
         {"gelu_tanh", " gelutanh gelunew newgelu gelufast gelupytorchtanh geluapproximatetanh "
                       "geluapprox geluapproximate approxgelu approximategelu tanhgelu "},
         {"gelu_erf", " gelu geluerf geluexact exactgelu erfgelu gelupython geluapproximatenone "},
+        {"gelu_quick", " geluquick quickgelu "},
     };
+    _Static_assert(sizeof rows / sizeof *rows == ACT_N_KINDS, "each activation has a row");
     char text[MAX_KEY], word[MAX_KEY];
     const char *dot = strrchr(name, '.'), *square = strstr(name, "\xC2\xB2"); /* U+00B2 */
     size_t n = strlen(dot ? dot + 1 : name);
