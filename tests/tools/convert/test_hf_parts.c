@@ -173,7 +173,7 @@ TEST(six_keys)
 
 TEST(weights_in_config)
 {
-    static const char quant[] = "{\"quant_method\":\"compressed-tensors\",\"config_groups\":"
+    static const char quant[] = "{\"quant_method\":\"hqq\",\"config_groups\":"
                                 "{\"group_0\":{\"weights\":{\"type\":\"float\"}}}}";
     struct dir d = golden("llama");
     set_key(&d, "x", "{\"weights\":{\"a\":1}}");
@@ -186,14 +186,15 @@ TEST(weights_in_config)
     dir_free(&d);
     d = golden("llama");
     set_key(&d, "quantization_config", quant);
-    assert_read(&d, "config.json", "compressed-tensors", "quant_method compressed-tensors is not");
+    assert_read(&d, "config.json", "hqq", "quant_method hqq is not read");
     set_key(&d, "quantization_config",
             "{\"quant_method\":\"modelopt\",\"ignore\":[\"transformer.h.0\"],\"layers\":"
             "{\"transformer.h.0.attn\":{\"weights\":{}}}}");
-    assert_read(&d, "config.json", "modelopt", "quant_method modelopt is not read");
+    assert_read(&d, "config.json", "modelopt", NULL);
     set_key(&d, "quantization_config", "{\"quant_method\":\"modelopt\",\"quant_algo\":\"FP8\"}");
-    assert_read(&d, "config.json", "modelopt",
-                "quant_method modelopt with quant_algo FP8 is not read");
+    assert_read(&d, "config.json", "modelopt, FP8", NULL);
+    set_key(&d, "quantization_config", "{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\"}");
+    assert_read(&d, "config.json", "modelopt, NVFP4", "quant_algo NVFP4 is not read, FP8 is");
     dir_free(&d);
 }
 
