@@ -101,7 +101,7 @@ def same_package(folder, clean, wheel, *python, runner=(), **env):
 def try_wheel_aarch64(folder, clean):
     """By Debian's Python for arm64, and its NumPy, under qemu."""
     root = folder.parent / "aarch64-python"
-    said(ROOT / "tools/aarch64/root.sh", root, "python3-numpy", cwd=clean)
+    said(ROOT / "tools/release/aarch64_root.sh", root, "python3-numpy", cwd=clean)
     libraries = ":".join(f"{root}/usr/lib/aarch64-linux-gnu/{name}" for name in ("blas", "lapack"))
     inside = {"LD_LIBRARY_PATH": libraries, "PYTHONHOME": root / "usr", "PYTHONPATH": root / "usr/lib/python3/dist-packages"}
     python = next(p for p in sorted((root / "usr/bin").glob("python3.*")) if not p.is_symlink())

@@ -60,7 +60,7 @@ class Work:
         """A build by Debian's cross compiler with its packages for arm64, configured once."""
         root = self.build.with_name(self.build.name + "-aarch64-root")
         build = self.build.with_name(self.build.name + "-aarch64")
-        run(ROOT / "tools/aarch64/root.sh", root)
+        run(ROOT / "tools/release/aarch64_root.sh", root)
         self.configure_cross(build, root / "aarch64-linux-gnu.ini")
         return build
 

@@ -1,5 +1,5 @@
 #!/bin/sh
-# usage: root.sh FOLDER [PACKAGE...]
+# usage: aarch64_root.sh FOLDER [PACKAGE...]
 # Unpacks packages of Debian for arm64, with all that they need, in FOLDER, and writes FOLDER/aarch64.ini for meson setup
 # --cross-file: gcc-aarch64-linux-gnu compiles, qemu-user runs. Without PACKAGE: what mgpt is compiled with. No machine needs
 # to be set up for a second architecture. apt-get downloads from deb.debian.org and checks the signatures. Packages that
@@ -12,7 +12,7 @@ shift
 [ $# -gt 0 ] || set -- libc6-dev libstb-dev libjansson-dev libpcre2-dev libedit-dev libutf8proc-dev zlib1g-dev
 host=aarch64-linux-gnu
 for need in $host-gcc:gcc-$host qemu-aarch64:qemu-user dpkg-deb:dpkg; do
-    command -v "${need%%:*}" >/dev/null || { echo "root.sh: ${need%%:*} is missing: apt-get install ${need#*:}" >&2; exit 2; }
+    command -v "${need%%:*}" >/dev/null || { echo "aarch64_root.sh: ${need%%:*} is missing: apt-get install ${need#*:}" >&2; exit 2; }
 done
 [ ! -e "$folder/$host.ini" ] || exit 0
 work=$(mktemp -d)
@@ -33,7 +33,7 @@ options="-qq -y -o Dir::Etc::sourcelist=$work/sources.list -o Dir::Etc::sourcepa
 # shellcheck disable=SC2086 # options are words
 { apt-get $options update && apt-get $options --download-only install "$@"; } >apt.log 2>&1 || {
     cat apt.log >&2
-    echo "root.sh: apt-get cannot download packages for arm64" >&2
+    echo "aarch64_root.sh: apt-get cannot download packages for arm64" >&2
     exit 5
 }
 
@@ -45,7 +45,7 @@ for name in "$@"; do
     here=$(dpkg-query -W -f '${Version}\n' "$name" 2>/dev/null | version_of)
     there=$(dpkg-deb -f cache/archives/"$name"_*.deb Version | version_of)
     [ -z "$here" ] || [ "$here" = "$there" ] || {
-        echo "root.sh: $name is $here on this machine and $there for arm64: apt-get install $name" >&2
+        echo "aarch64_root.sh: $name is $here on this machine and $there for arm64: apt-get install $name" >&2
         exit 5
     }
 done
