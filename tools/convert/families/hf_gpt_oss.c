@@ -71,8 +71,10 @@ static const uint8_t *bytes_of(struct hf_model *m, const struct state_tensor *t,
 {
     uint64_t each = 1;
     int fits = t->type == STATE_U8 && t->n_dims == n_dims;
-    for (uint32_t i = n_dims; fits && i-- > 0; each *= shape[i])
-        fits = t->shape[i] == shape[i] && t->strides[i] == each;
+    for (uint32_t left = n_dims; fits && left > 0; left--) {
+        fits = t->shape[left - 1] == shape[left - 1] && t->strides[left - 1] == each;
+        each = fits ? each * shape[left - 1] : each;
+    }
     if (!fits)
         ckpt_stop_tensor(m->c, t->name, "expected contiguous U8 [%llu, %llu, %llu%s]",
                          (unsigned long long)shape[0], (unsigned long long)shape[1],
