@@ -29,8 +29,10 @@ static int add_line(struct story_texts *texts, const struct engine *e, const cha
     size_t n_tokens;
     int status = engine_try_encode(e, line, n, MGPT_NO_SPECIAL_TOKENS, e->info.bos, &t.tokens,
                                    &n_tokens, err);
-    if (status < 0)
+    if (status < 0) {
+        free(t.tokens);
         return status;
+    }
     if (e->info.eos >= 0)
         t.tokens[n_tokens++] = e->info.eos;
     t.n_scored = n_tokens > 0 ? n_tokens - 1 : 0;
