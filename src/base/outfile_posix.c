@@ -40,7 +40,7 @@ static size_t name_start(const char *path)
 
 /* ---- the temporary file ---------------------------------------------------------------------- */
 
-/* What differs between processes and times. */
+/* A number that two processes, or two calls at different times, hardly share. */
 static uint64_t unique_now(void)
 {
     struct timespec now = {0};

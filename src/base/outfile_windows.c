@@ -1,7 +1,7 @@
 /* Output files on Windows. See outfile_system.h.
  *
- * The temporary file (outfile_name.h) is open to nobody else while it is written. So what a
- * killed process has left is what can be removed, and the next writer of NAME removes it. A complete file is
+ * No other process can open the temporary file (outfile_name.h) while it is written. So a file
+ * that can be removed was left by a killed process, and the next writer of NAME removes it. A complete file is
  * flushed, then moved over the target; the new file has the rights that its folder gives.
  */
 #include "base/outfile_system.h"
@@ -51,7 +51,7 @@ static int open_alone(struct outfile *out, const char *path, DWORD how)
 
 /* ---- the temporary file ---------------------------------------------------------------------- */
 
-/* What differs between processes and times. */
+/* A number that two processes, or two calls at different times, hardly share. */
 static uint64_t unique_now(void)
 {
     LARGE_INTEGER now = {0};

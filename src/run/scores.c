@@ -1,4 +1,4 @@
-/* What some models do to scores: ALiBi, a soft cap, sinks. See ops.h. */
+/* Changes that some models make to attention scores: ALiBi, a soft cap, sinks. See ops.h. */
 #include "run/ops.h"
 
 /* ALiBi (Press et al. 2022): a key that is n positions before the query loses n times the slope of

@@ -40,7 +40,7 @@ static void screen_multiply(const struct screening *s, const struct matmul *of, 
     s->p->kernels->matmul[type](&m);
 }
 
-/* What no logit of panel p exceeds. INFINITY: nothing is known. */
+/* An upper bound of the logits of panel p. INFINITY: nothing is known. */
 static float panel_bound(const struct screening *s, size_t p)
 {
     const struct int8_screen *screen = &s->p->model->screen;

@@ -90,7 +90,7 @@ static int counts_as_special(uint8_t type)
     return type == TOK_CONTROL || type == TOK_UNKNOWN;
 }
 
-/* What a token adds to a sum. */
+/* The score of a token, as it counts in a sum. */
 static double row_score(const struct tok_unigram *u, const struct match_row *row)
 {
     if (u->exact)
@@ -228,7 +228,7 @@ static struct best_split best_of_rows(const struct tok_unigram *u, uint32_t i,
     return to;
 }
 
-/* What ends at `end`, where the state is reached after a character of `length` bytes. */
+/* Proposes all tokens that end at `end`; the character before it has `length` bytes. */
 static void propose_all(const struct tok_call *c, const struct split_run *run, size_t end,
                         size_t length, uint32_t state)
 {

@@ -45,7 +45,7 @@ async function stops(page) {
     assert.strictEqual(await state(page, 'ago'), 9);
 }
 
-// Whoever goes to another room while it plays gets the finished model.
+// A visitor who leaves the room while it plays gets the finished model.
 async function leaves(page) {
     await page.until('App.state.ago < 14');
     await page.eval(`document.getElementById('tab-home').click()`);

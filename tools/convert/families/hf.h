@@ -142,7 +142,7 @@ struct hf_model {
     const struct hf_wrapper *wrapper; /* what the text model is a part of; NULL: it is the whole */
     /* Layers of mixtures: from the first on, each n-th (0: all), before the end (0: to the last). */
     uint32_t first_mixture, mixture_step, mixtures_end;
-    uint32_t further;   /* layers behind the last, which predict further tokens: left out */
+    uint32_t further;   /* layers after the last one, which predict further tokens: left out */
     uint32_t projected; /* width of embeddings that are projected to n_embd; 0: they are not */
     struct state state;
     const struct hf_parts *parts;
