@@ -33,6 +33,8 @@ LANGUAGE = [
     '{{ "abc".startswith("ab") }}{{ "abc".endswith("bc") }}{{ "abc".startswith(("x", "a")) }}{{ "b" in "abc" }}{{ "" in "" }}{{ "x" not in "abc" }}',
     '{{ "aXbX".replace("X", "--") }}{{ "aXbX".replace("X", "", 1) }}{{ "hello world"|title if false else "hello wORLD".title() }}',
     '{{ "Ab".upper() ~ "Ab".lower() ~ "aB".capitalize() ~ "abc".find("c") ~ "abc".find("z") }}{{ "-".join(["a", "b"]) }}',
+    '{{ "<{}{{{}}}|{}>".format(":a", 1, none) }}{{ "{}".format(true, 2) }}{{ "}}{{".format() }}{{ "\u4e2d{}".format("b") }}|{{ "{}".format(missing) }}|{{ "{} {}".format(messages[2].content, 15) }}',
+    '{{ "{}{}".format(1) }}', '{{ "{".format(1) }}', '{{ "a}".format(1) }}',
     # numbers, comparisons, logic
     '{{ 1 + 2 * 3 - 4 }} {{ 7 // 2 }} {{ 7 % 3 }} {{ -3 + 1 }} {{ (1 + 2) * 3 }} {{ 2 * -1 }} {{ 1 == 1.0 if false else 3 }}',
     '{{ 1 < 2 < 3 }} {{ 3 > 2 >= 2 }} {{ 1 != 2 }} {{ true == 1 }} {{ "1" == 1 }} {{ none == none }} {{ [1, 2] == [1, 2] }} {{ none == false }}',

@@ -70,6 +70,31 @@ struct jinja_value jinja_join(struct jinja_run *r, struct jinja_value between,
     return jinja_string(out.s, out.n);
 }
 
+/* ---- format ---------------------------------------------------------------------------------- */
+
+/* s.format(v[0], ...): each {} becomes the next value; {{ and }} are braces. Other fields are refused. */
+static struct jinja_value format(struct jinja_run *r, struct jinja_value s,
+                                 const struct jinja_args *a)
+{
+    struct jinja_buffer out = {0};
+    size_t next = 0;
+    for (size_t i = 0; i < s.n && r->status == MGPT_OK; i++) {
+        uint32_t c = JINJA_CODE(s.s[i]), after = i + 1 < s.n ? JINJA_CODE(s.s[i + 1]) : 0;
+        struct jinja_value piece = jinja_string(s.s + i, 1);
+        if ((c == '{' || c == '}') && after == c)
+            i++;
+        else if (c == '{' && after == '}' && next < a->n) {
+            piece = jinja_str(r, a->v[next++]);
+            i++;
+        } else if (c == '{' || c == '}')
+            jinja_fail(r, "a field of format() that is not {}, or has no value");
+        if (piece.kind == J_SAFE || s.kind == J_SAFE)
+            jinja_fail(r, "text marked as safe in format(), which mgpt does not do");
+        jinja_put(r, &out, piece.s, piece.n);
+    }
+    return jinja_string(out.s, out.n);
+}
+
 /* ---- split ----------------------------------------------------------------------------------- */
 
 struct pieces {
@@ -183,6 +208,7 @@ enum text_method {
     M_TITLE,
     M_JOIN,
     M_FIND,
+    M_FORMAT,
     M_OTHER
 };
 
@@ -202,8 +228,8 @@ static const struct {
                     {"title", M_TITLE},
                     {"join", M_JOIN},
                     {"find", M_FIND},
+                    {"format", M_FORMAT},
                     /* Python has these as well */
-                    {"format", M_OTHER},
                     {"encode", M_OTHER},
                     {"count", M_OTHER},
                     {"index", M_OTHER},
@@ -280,6 +306,8 @@ struct jinja_value jinja_text_method(struct jinja_run *r, struct jinja_value s,
             return jinja_int(at == SIZE_MAX ? -1 : (int64_t)at);
         }
         break;
+    case M_FORMAT:
+        return format(r, s, a);
     default:
         break;
     }
