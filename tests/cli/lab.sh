@@ -270,8 +270,6 @@ fi
 run convert "$MGPT_SOURCE_ROOT/tests/golden/mixtral" mixtral.gguf --no-tokenizer
 run lab mixtral.gguf --ids '1 2' --json -o m.html
 says "a mixture of experts is live" '"page":"live"'
-block mgpt-about m.html >about
-check "its page says that it has no picture" grep -q '"undrawn": *"mixture of experts"' about
 says "help" "usage: mgpt lab" lab --help
 
 finish

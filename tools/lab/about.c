@@ -115,11 +115,10 @@ static struct jtext *tensors_json(const mgpt_model *model)
 
 struct jtext *about_json(const struct about *a)
 {
-    struct jtext *all =
-        jtext("{s:b, s:s, s:s, s:o, s:o, s:o, s:o}", "live", !a->reason, "reason",
-              a->reason ? a->reason : "", "undrawn", a->undrawn ? a->undrawn : "", "info",
-              info_json(a), "hooks", hooks_json(a->hooks), "tokens",
-              jtext_ids(a->tokens, a->n_tokens), "tensors", tensors_json(a->engine->model));
+    struct jtext *all = jtext("{s:b, s:s, s:o, s:o, s:o, s:o}", "live", !a->reason, "reason",
+                              a->reason ? a->reason : "", "info", info_json(a), "hooks",
+                              hooks_json(a->hooks), "tokens", jtext_ids(a->tokens, a->n_tokens),
+                              "tensors", tensors_json(a->engine->model));
     put_vocabulary(all, a->engine);
     return all;
 }

@@ -12,9 +12,8 @@ struct about {
     const struct hook *hooks; /* stb_ds array */
     const int32_t *tokens;
     size_t n_tokens;
-    uint64_t hash;       /* XXH64 of the model's file */
-    const char *reason;  /* why the page is not live; NULL: the page is live */
-    const char *undrawn; /* a kind of model that the page has no picture of; NULL: it has */
+    uint64_t hash;      /* XXH64 of the model's file */
+    const char *reason; /* why the page is not live; NULL: the page is live */
 };
 
 /* A JSON object with all that the page knows about its model. */

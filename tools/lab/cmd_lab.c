@@ -186,19 +186,6 @@ static int read_input(struct lab *lab, const struct cli_command *command)
     return code == EXIT_OK && lab->reason[0] ? check_size(lab) : code;
 }
 
-/* What the model has that the pages have no picture of; NULL: nothing. */
-static const char *not_drawn(const struct engine *e)
-{
-    mgpt_layer layer;
-    for (size_t i = 0; mgpt_get_layer(e->model, i, &layer, NULL) == MGPT_OK; i++) {
-        if (layer.ln_mid)
-            return "model that normalises the residual stream";
-        if (layer.n_conv)
-            return "model of short convolutions";
-    }
-    return e->info.n_expert ? "mixture of experts" : NULL;
-}
-
 static void lab_describe(struct lab *lab)
 {
     const struct about about = {.engine = &lab->engine,
@@ -206,8 +193,7 @@ static void lab_describe(struct lab *lab)
                                 .tokens = lab->input.tokens,
                                 .n_tokens = lab->input.n_tokens,
                                 .hash = xxh64(lab->bytes, lab->n_bytes),
-                                .reason = lab->reason[0] ? lab->reason : NULL,
-                                .undrawn = not_drawn(&lab->engine)};
+                                .reason = lab->reason[0] ? lab->reason : NULL};
     lab->about = about_json(&about);
     if (lab->story.n > 0)
         jtext_add(lab->about, "s:o", "story", lab->told);

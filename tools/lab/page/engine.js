@@ -98,7 +98,7 @@ const Engine = (() => {
         about = JSON.parse(new TextDecoder().decode(bytes));
         for (let i = 0; i < LANES; i++)
             lanes[i] = {ids: new Int32Array(0), kept: new Map()};
-        Object.assign(api, {live: about.live, reason: about.reason, undrawn: about.undrawn, info: about.info, story: about.story || null, hooks: about.hooks, tensors: about.tensors,
+        Object.assign(api, {live: about.live, reason: about.reason, info: about.info, story: about.story || null, hooks: about.hooks, tensors: about.tensors,
             prompt: Int32Array.from(about.tokens), canEncode: about.live && about.info.tokenizer !== 'none'});
         await openModule();
         await (about.live ? openModel(tell) : openTrace(tell));

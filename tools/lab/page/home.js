@@ -21,14 +21,17 @@ const Home = (() => {
         const match = /^((?:\d+\.)?[a-z]+\d*)\.(\d+)\.(\d+)$/.exec(text), m = match && from.mats.get(match[1]);
         if (!m) return null;
         const r = Number(match[2]), c = named(m) ? from.s.ids.indexOf(Number(match[3])) : Number(match[3]);
-        return r < m.rows && c >= 0 && c < m.cols && !(m.tri && c > r) ? [m, r, c] : null;
+        return r < m.rows && c >= 0 && c < m.cols && !HomeScene.empty(m, r, c) ? [m, r, c] : null;
     }
+
+    // Whether a row of a matrix is a token's.
+    const ofTokens = (m) => 'xa'.includes(m.kind);
 
     const layerOf = (text) => (/^\d+(\.|$)/.test(text) ? Number.parseInt(text, 10) : -1);
 
     function choose([id, r, c]) {
         const m = everything().mats.get(id), part = { view: 'home', cell: textOf([id, r, c]) };
-        if (m.kind !== 'w') part.query = r;
+        if (ofTokens(m)) part.query = r;
         if (m.layer >= 0) part.layer = m.layer;
         if (m.head !== undefined) part.head = m.head;
         else if (m.group && m.kind === 'x') part.head = Math.min(Engine.info.heads - 1, Math.floor(c / m.group) * (m.cols / m.group < Engine.info.heads ? Engine.info.heads / Engine.info.kv_heads : 1));
@@ -46,7 +49,7 @@ const Home = (() => {
 
     const narrow = () => size.w > 0 && size.w <= NARROW;
 
-    const keyOf = (s) => [App.changed, s.step, openLayer(s), narrow(), Engine.info.vocab > HomeScene.WHOLE ? `${s.query} ${s.cell}` : ''].join();
+    const keyOf = (s) => [App.changed, s.step, openLayer(s), narrow(), Engine.info.vocab > HomeScene.WHOLE ? `${s.query} ${s.cell}` : HomeExperts.any() ? s.query : ''].join();
 
     const build = () => HomeScene.build(state(), narrow(), openLayer(state()));
 
@@ -109,7 +112,7 @@ const Home = (() => {
 
     // What is in view, and every value that the text made.
     function figure() {
-        const rows = [...scene.mats.values()].filter((m) => m.kind !== 'w').flatMap((m) => Array.from({ length: m.rows * m.cols }, (_, i) => [m.id, Math.floor(i / m.cols), i % m.cols])
+        const rows = [...scene.mats.values()].filter(ofTokens).flatMap((m) => Array.from({ length: m.rows * m.cols }, (_, i) => [m.id, Math.floor(i / m.cols), i % m.cols])
             .filter(([, r, c]) => !(m.tri && c > r)).map(([id, r, c]) => [id, r, named(m) ? scene.s.ids[c] : c, m.get(r, c)]));
         return { title: stop ? stop.title : 'The whole model', columns: ['part', 'token', 'column', 'value'], rows, draw: (to, width) => {
             while (HomeDraw.frame(shownView(Pen.create(1, 1))));
@@ -196,7 +199,7 @@ const Home = (() => {
     // Chooses the place in the part before or after that corresponds to the chosen one.
     function part(by) {
         const all = [...scene.mats.values()].filter((m) => m.kind !== 'w' || Engine.live), at = chosen ? all.indexOf(chosen.m) : by > 0 ? -1 : 0, m = all[(at + by + all.length) % all.length];
-        const r = Math.min(m.rows - 1, m.kind === 'w' ? 0 : state().query);
+        const r = Math.min(m.rows - 1, ofTokens(m) ? state().query : 0);
         choose([m.id, r, m.tri ? 0 : Math.min(m.cols - 1, chosen ? chosen.c : 0)]);
     }
 
@@ -308,10 +311,10 @@ const Home = (() => {
 
     function showCrumbs() {
         const e = chosen, layer = e ? e.layer : layerOf(state().cell), list = [];
-        const attention = e && /^(h|w[qkvo]|r?[qk]|v|[sa]\d+|z|ao)$/.test(e.m.part);
+        const attention = e && /^(h|w[qkvoc]|r?[qk]|v|[sa]\d+|bx|tp|z|ao)$/.test(e.m.part);
         list.push([narrow() ? 'Model' : 'The whole model', () => { App.set({ cell: '', walk: 0 }); camera.fly(scene.world); }]);
         if (layer >= 0) list.push([`layer ${layer}`, () => { App.set({ cell: scene.open >= 0 ? String(layer) : '' }); camera.fly(view()); }]);
-        if (e && e.layer >= 0 && e.m.part !== 'x' && e.m.part !== 'mid') list.push([attention ? 'attention' : 'MLP', null]);
+        if (e && e.layer >= 0 && e.m.part !== 'x' && e.m.part !== 'mid') list.push([attention ? (HomeShort.has(e.layer) ? 'short memory' : 'attention') : HomeExperts.has(e.layer) ? 'experts' : 'MLP', null]);
         if (HomeWhy.asked(state().cell) >= 0) list.push([`why ${HomeText.candidate(HomeWhy.asked(state().cell))}?`, null]);
         if (e) list.push([e.title.toLowerCase().replace('mlp', 'MLP'), null]);
         else if (stop) list.push([stop.title, null]);

@@ -70,7 +70,7 @@ const HomeBake = (() => {
         const kept = valuesKept, key = `rows ${keyOf(m)}`;
         if (!kept.has(key)) kept.set(key, Float32Array.from({ length: m.rows }, (_, i) => {
             let most = 0.2;
-            for (let j = 0; j <= i; j++) most = Math.max(most, m.get(i, j));
+            for (let j = 0; j < (m.tri ? i + 1 : m.cols); j++) most = Math.max(most, m.get(i, j));
             return most;
         }));
         return kept.get(key)[r];

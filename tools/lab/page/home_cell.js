@@ -6,16 +6,16 @@ const HomeCell = (() => {
     const CODE = { x: 'token_rows(p, p->x);', h: 'mat h = norm(p, p->h, &l->attn_norm, p->x);', q: 'qkv_matmul(p, l, h);', k: 'qkv_matmul(p, l, h);', v: 'qkv_matmul(p, l, h);',
         rq: 'qk_norm_rope(p, l);', rk: 'qk_norm_rope(p, l);', s: 'attend(p);', a: 'attend(p);', z: 'attend(p);', ao: 'matmul(p, p->a, &l->o, p->o);', mid: 'add(p, p->x, p->a);',
         h2: 'mat h = norm(p, p->h, &l->ffn_norm, p->x);', pre: 'mlp_up(p, l, h);', lin: 'mlp_up(p, l, h);', post: 'mlp_up(p, l, h);', mo: 'matmul(p, p->m, &l->down, p->f);',
-        end: 'add(p, p->x, p->m);', fin: 'mat h = norm(p, p->h, &p->model->final_norm, x);', lg: 'matmul(p, p->logits, &p->model->head, h);' };
+        bx: 'kv_append(p);', tp: 'attend(p);', rs: 'add_experts(p, l, h);', ew: 'add_experts(p, l, h);', ey: 'add_experts(p, l, h);', end: 'add(p, p->x, p->m);', fin: 'mat h = norm(p, p->h, &p->model->final_norm, x);', lg: 'matmul(p, p->logits, &p->model->head, h);' };
     const TITLE = { x: 'Residual stream', h: 'Normalised copy', q: 'Query', k: 'Key', v: 'Value', rq: 'Query, turned', rk: 'Key, turned', z: 'Mixed value', ao: 'What attention adds',
-        mid: 'Residual stream', h2: 'Normalised copy', pre: 'Neuron, before', lin: 'Linear part', post: 'Neuron, after', mo: 'What the MLP adds', fin: 'Normalised copy', lg: 'Logit' };
+        mid: 'Residual stream', h2: 'Normalised copy', pre: 'Neuron, before', lin: 'Linear part', post: 'Neuron, after', mo: 'What the MLP adds', bx: 'Kept for later', rs: 'Router’s score', ew: 'Weight of an expert', ey: 'What an expert writes', fin: 'Normalised copy', lg: 'Logit' };
     const FOUR = 'The engine adds in four chains: products 0, 4, 8 …; 1, 5, 9 …; and so on; then (c₀ + c₁) + (c₂ + c₃).';
     const ONE = 'The engine adds in one chain, first product first, with one rounding for each.';
 
     const word = (pos) => `“${HomeText.label(App.state.ids[pos])}”`;
     const idOf = (layer, part) => (layer < 0 ? part : `${layer}.${part}`);
     const row = (layer, hook, pos) => HomeData.layerRow(layer, hook, pos);
-    const HOOK = { h: 'ln1.hook_normalized', h2: 'ln2.hook_normalized', z: 'attn.hook_z', post: 'mlp.hook_post', fin: 'ln_final.hook_normalized' };
+    const HOOK = { x: 'hook_resid_pre', h: 'ln1.hook_normalized', h2: 'ln2.hook_normalized', z: 'attn.hook_z', post: 'mlp.hook_post', fin: 'ln_final.hook_normalized' };
 
     // A cell of the plan as a factor: a region of it, if it is drawn.
     function region(e, id, r0, c0, r1, c1) {
@@ -43,8 +43,8 @@ const HomeCell = (() => {
         if (f) e.factors[e.factors.length - 1] = HomeScene.region(f.m, 0, f.c0, f.m.rows, f.c1);
     }
 
-    function unknown(e) {
-        e.note = 'This page holds a recorded run, without the weights: the products are not known here.';
+    function unknown(e, why = 'This page holds a recorded run, without the weights: the products are not known here.') {
+        e.note = why;
     }
 
     function products(e, x, w, part, out, t, from) {
@@ -58,7 +58,7 @@ const HomeCell = (() => {
 
     // ---- parts ----
 
-    const sourceOf = { q: ['wq', 'h'], k: ['wk', 'h'], v: ['wv', 'h'], ao: ['wo', 'z'], pre: ['w1', 'h2'], lin: ['w1', 'h2'], mo: ['w2', 'post'], lg: ['wu', 'fin'] };
+    const sourceOf = { q: ['wq', 'h'], k: ['wk', 'h'], v: ['wv', 'h'], ao: ['wo', 'z'], rs: ['wr', 'h2'], pre: ['w1', 'h2'], lin: ['w1', 'h2'], mo: ['w2', 'post'], lg: ['wu', 'fin'] };
 
     function product(e) {
         let [w, source] = sourceOf[e.part], layer = e.layer;
@@ -72,7 +72,7 @@ const HomeCell = (() => {
         if (source === 'fin') layer = -1;
         const out = e.m.ids ? e.m.ids[e.c] : e.c;
         linear(e, w, { layer: source === 'x' ? -1 : layer, part: source }, x, out, e.c);
-        e.names = [{ h: 'norm h', h2: 'norm h', z: 'mixed z', post: 'neuron', fin: 'norm h', x: 'stream x' }[source], HomeLabels.SYMBOL[w]];
+        e.names = [{ h: 'norm h', h2: 'norm h', z: 'mixed z', post: 'neuron', fin: 'norm h', x: 'stream x' }[source], HomeLabels.symbolOf(w, e.layer)];
         if (e.terms && !Exact.same(e.sum, e.value)) scaled(e, x);
         if ('qkv'.includes(e.part) && Math.abs(e.sum) > Math.abs(e.value) && Math.abs(e.value) === Math.max(...row(e.layer, `attn.hook_${e.part}`, e.r).map(Math.abs))) {
             e.rows.push(['sum of the products', e.sum], ['the model’s limit', e.value]);
@@ -132,15 +132,17 @@ const HomeCell = (() => {
 
     function shareOf(e) {
         const { layer, r, c } = e, head = e.m.head, scores = App.line(HomeData.hook(layer, 'attn.hook_attn_scores'), head, r);
-        const first = scores.findIndex((s) => s !== -Infinity), { terms, a } = Exact.softmax(scores.subarray(first));
+        const first = scores.findIndex((s) => s !== -Infinity), sink = HomeData.vector(`blk.${layer}.attn_sinks.weight`);
+        const seen = [...scores.subarray(first), ...(sink ? [sink[head]] : [])], { terms, a } = Exact.softmax(seen);
         region(e, idOf(layer, `s${head}`), r, 0, r + 1, r + 1);
-        e.shares = Array.from(a, (share, i) => ({ pos: first + i, score: scores[first + i], e: terms[i], share, on: first + i === c, from: [idOf(layer, `s${head}`), r, first + i] }));
+        e.shares = Array.from(a, (share, i) => (first + i > r ? { name: 'the sink', score: sink[head], e: terms[i], share } : { pos: first + i, score: scores[first + i], e: terms[i], share, on: first + i === c, from: [idOf(layer, `s${head}`), r, first + i] }));
+        if (sink) e.note = 'This model has a sink in each head: a score of its own that takes a share and gives nothing.';
         e.sum = c < first ? 0 : a[c - first];
         e.sumName = 'share';
         e.back = [idOf(layer, `s${head}`), r, c];
         e.title = `Attention, head ${head}`;
         e.order = 'e to the power of each score, less the largest; divided by their sum.';
-        e.say = `The share of its attention that ${word(r)} gives to ${word(c)}. All shares of a row add up to 1.`;
+        e.say = `The share of its attention that ${word(r)} gives to ${word(c)}. All shares of a row add up to 1${sink ? ', with that of the sink' : ''}.`;
     }
 
     function mix(e) {
@@ -159,7 +161,7 @@ const HomeCell = (() => {
 
     // ---- what is not a product ----
 
-    const NORMS = { h: ['attn_norm_2', 'attn_norm'], h2: ['post_attention_norm', 'attn_norm', 'ffn_norm'], fin: ['output_norm'] };
+    const NORMS = { h: ['attn_norm_2', 'attn_norm'], h2: ['post_attention_norm', 'attn_norm', 'ffn_norm'], fin: ['output_norm', 'token_embd_norm'] };
 
     function normed(e) {
         const layer = e.layer, half = e.part === 'h2' && HomeData.hook(layer, 'hook_resid_mid'), id = idOf(layer, half ? 'mid' : 'x');
@@ -235,6 +237,18 @@ const HomeCell = (() => {
         e.sumName = 'stream';
         e.code = half === 'mid' ? CODE.mid : CODE.end;
         e.say = 'The stream is never overwritten. What a part finds is added to what was there.';
+        levelled(e, layer, half);
+    }
+
+    // GPT-1 has its norms here: the sum goes on scaled to one length.
+    function levelled(e, layer, half) {
+        const name = `blk.${layer}.${half === 'mid' ? 'attn' : 'layer'}_output_norm`, [a, b] = half === 'mid' ? ['hook_resid_pre', 'hook_attn_out'] : ['hook_resid_mid', 'hook_mlp_out'];
+        if (!Engine.tensors[`${name}.weight`]) return;
+        const x = row(layer, b, e.r), n = Exact.norm(row(layer, a, e.r).map((v, i) => v + x[i]), Engine.info.norm_eps, Engine.info.norm === 'layernorm');
+        e.rows.push(['added up', e.sum], ['− mean of the row', n.mean], ['× 1 / root mean square', n.inverse]);
+        e.sum = Exact.round(Exact.round(e.sum - n.mean) * n.inverse);
+        gains(e, name);
+        e.say = 'What a part finds is added to what was there; this model then scales the row to one length.';
     }
 
     function stream(e) {
@@ -279,10 +293,12 @@ const HomeCell = (() => {
         v: (e) => `One of the numbers that ${word(e.r)} passes on when it is looked at: its row times one column of the weights.`,
         ao: () => 'What the heads found, turned back into the language of the stream.', pre: (e) => `How strongly neuron ${e.c} is addressed by ${word(e.r)}.`,
         lin: (e) => `What neuron ${e.c} says if its gate lets it.`, mo: () => 'Only neurons that fired speak here: their value, times what each writes into this place of the stream.',
+        rs: (e) => `How well expert ${e.c} suits ${word(e.r)}: its row times one column of the router’s weights, added up.`,
         lg: (e) => `How much the stream at ${word(e.r)} speaks for ${HomeText.candidate(e.m.ids[e.c])} as what comes next.` };
     // The formula of a part, with what this model has: gains, biases, the mean, a gate.
     function equation(part, layer = 0) {
         if (NORMS[part]) {
+            if (part !== 'fin' && sameAsStream(part, layer)) return 'h = x';
             const has = (what) => Engine.live && NORMS[part].some((name) => HomeData.vector(`${part === 'fin' ? '' : `blk.${layer}.`}${name}.${what}`));
             return `${Engine.info.norm === 'layernorm' ? 'h = (x − mean(x)) / sd(x)' : 'h = x / rms(x)'}${has('weight') ? ' · g' : ''}${has('bias') ? ' + b' : ''}`;
         }
@@ -292,12 +308,23 @@ const HomeCell = (() => {
         }
         if (part === 'post') return HomeData.hook(layer, 'mlp.hook_pre_linear') ? `${HomeLabels.act()}(W_G h) · W_1 h` : `${HomeLabels.act()}(W_1 h)`;
         if (part === 'pre') return HomeData.hook(layer, 'mlp.hook_pre_linear') ? 'W_G h' : 'W_1 h';
+        if (HomeExperts.has(layer) && part === 'mo') return 'm = Σ w_e y_e';
+        if (HomeShort.has(layer) && SHORT[part]) return SHORT[part];
         if (part === 'mo') return `W_2 (${equation('post', layer)})`;
         return EQ[part];
     }
-    const EQ = { q: 'q = W_Q h', k: 'k = W_K h', v: 'v = W_V h', s: 's = q · k / √d', a: 'a = softmax(s)', z: 'z = Σ a v', ao: 'W_O z',
+    const SHORT = { q: 'C = W_C h', k: 'B = W_B h', v: 'x = W_x h', z: 'z = C · Σ w (B x)' };
+
+    // Some models read the stream as it is.
+    function sameAsStream(part, layer) {
+        const [copy, from] = part === 'h' ? ['ln1.hook_normalized', 'hook_resid_pre'] : ['ln2.hook_normalized', HomeData.has(layer, 'hook_resid_mid') ? 'hook_resid_mid' : 'hook_resid_pre'];
+        return HomeData.has(layer, copy) && Numbers.same(row(layer, copy, 0), row(layer, from, 0));
+    }
+
+    const EQ = { bx: 'B · x', tp: '|C · w (B x)|', rs: 's = W_r h', ew: 'w = softmax(s), the largest', ey: 'y = W_d (act(W_g h) · W_u h)', q: 'q = W_Q h', k: 'k = W_K h', v: 'v = W_V h', s: 's = q · k / √d', a: 'a = softmax(s)', z: 'z = Σ a v', ao: 'W_O z',
         lin: 'W_1 h', lg: 'logit = W_U x', rq: 'q turned by place · θ', rk: 'k turned by place · θ' };
     const HOW = { s: score, a: shareOf, z: mix, x: stream, mid: stream, h: normed, h2: normed, fin: normed, post: activated, rq: turned, rk: turned };
+    const tools = { region, row, idOf, word, unknown };
 
     function weight(e) {
         e.title = { emb: 'Token table', pos: 'Position table' }[e.m.part] || 'Weight';
@@ -313,10 +340,15 @@ const HomeCell = (() => {
         const part = m.part.replace(/^([sa])\d+$/, '$1'), e = { scene, m, r, c, part, layer: m.layer, factors: [], rows: [], terms: null, sum: null, sumName: 'sum', order: '', note: '' };
         e.value = m.kind === 'w' && !Engine.live ? NaN : m.get(r, c);
         if (m.kind === 'w') return weight(e);
-        Object.assign(e, { title: TITLE[part], hook: m.hook, code: CODE[part], eq: equation(part, m.layer), where: `token ${r} ${word(r)}, ${'sa'.includes(part) ? `key ${c} ${word(c)}` : part === 'lg' ? `candidate ${HomeText.candidate(m.ids[c])}` : `number ${c}`}` });
+        Object.assign(e, { title: TITLE[part], hook: m.hook, code: CODE[part], eq: equation(part, m.layer), where: part === 'ey' ? `expert ${c}, number ${r}` : `token ${r} ${word(r)}, ${m.tri ? `key ${c} ${word(c)}` : part === 'rs' || part === 'ew' ? `expert ${c}` : part === 'lg' ? `candidate ${HomeText.candidate(m.ids[c])}` : `number ${c}`}` });
         if (e.part === 'lg') e.title = `Logit of ${HomeText.candidate(m.ids[c])}`;
         if (SAY[part]) e.say = SAY[part](e);
-        (HOW[part] || product)(e);
+        const short = HomeShort.has(m.layer), own = (HomeExperts.has(m.layer) && HomeExperts.HOW[part]) || (short && HomeShort.HOW[part]);
+        if (short && HomeShort.TITLE[part]) Object.assign(e, { title: HomeShort.TITLE[part], say: HomeShort.SAY[part] });
+        if (own && part === 'mo') Object.assign(e, { title: 'What the experts add', code: CODE.ew });
+        if (short && part === 'ao') e.say = 'What was read, turned back into the language of the stream.';
+        if (own) own(e, tools);
+        else (HOW[part] || product)(e);
         e.exact = e.sum !== null && Exact.same(e.sum, e.value);
         if (part === 'mo' && e.terms) e.silent = e.terms.filter((t) => t.a === 0).length;
         e.back = e.back || strongest(e);

@@ -25,9 +25,9 @@ const HomeChange = (() => {
     function plans(key, scene, build) {
         if (made.key === key) return made;
         App.recall();
-        const before = HomeData.inLane(1, build), changed = (m, get, kind) => ({ ...m, kind, get, of: kind === m.kind ? ' before' : ' difference' });
+        const before = HomeData.inLane(1, build), changed = (m, get, kind, of) => ({ ...m, kind, get, of: (m.of || '') + of });
         const all = (fn) => ({ ...scene, mats: new Map([...scene.mats].map(([id, m]) => [id, m.kind === 'w' ? m : fn(m, before.mats.get(id))])) });
-        made = { key, before: all((m, old) => changed(m, old.get, m.kind)), difference: { ...all((m, old) => changed(m, (r, c) => m.get(r, c) - old.get(r, c), 'x')), faint: true } };
+        made = { key, before: all((m, old) => changed(m, old.get, m.kind, ' before')), difference: { ...all((m, old) => changed(m, (r, c) => m.get(r, c) - old.get(r, c), m.kind === 'y' ? 'y' : 'x', ' difference')), faint: true } };
         return made;
     }
 

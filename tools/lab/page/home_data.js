@@ -7,7 +7,8 @@ const HomeData = (() => {
     let lane = 0; // whose values are read
 
     // Where the file has the matrix of a part of a layer.
-    const TENSORS = { wq: 'attn_q', wk: 'attn_k', wv: 'attn_v', wo: 'attn_output', wg: 'ffn_gate', w1: 'ffn_up', w2: 'ffn_down' };
+    const TENSORS = { wq: 'attn_q', wk: 'attn_k', wv: 'attn_v', wo: 'attn_output', wg: 'ffn_gate', w1: 'ffn_up', w2: 'ffn_down', wr: 'ffn_gate_inp', wc: 'shortconv.conv', eg: 'ffn_gate_exps', eu: 'ffn_up_exps', ed: 'ffn_down_exps', sharedGate: 'ffn_gate_inp_shexp', normAfter: 'post_ffw_norm' };
+    const SHARED = { wg: 'ffn_gate_shexp', w1: 'ffn_up_shexp', w2: 'ffn_down_shexp' }, CONV = ['wk', 'wq', 'wv']; // of the expert that every token uses; B, C and x of a short convolution, in the file's order
 
     // {name, first, n, cols, type} of a part's matrix, rows as stored; null: the model lacks it.
     function tensor(part, layer) {
@@ -18,7 +19,10 @@ const HomeData = (() => {
         if (part === 'emb') return of('token_embd.weight');
         if (part === 'pos') return of('position_embd.weight');
         if (part === 'wu') return of('output.weight') || of('token_embd.weight');
-        const own = of(`blk.${layer}.${TENSORS[part]}.weight`), all = of(`blk.${layer}.attn_qkv.weight`), up = 'wg w1'.includes(part) && of(`blk.${layer}.ffn_up.weight`);
+        const conv = of(`blk.${layer}.shortconv.${part === 'wo' ? 'out_proj' : 'in_proj'}.weight`);
+        if (conv && CONV.includes(part)) return { ...conv, first: CONV.indexOf(part) * i.d_model, n: i.d_model };
+        if (conv && part === 'wo') return conv;
+        const own = of(`blk.${layer}.${TENSORS[part]}.weight`) || (SHARED[part] && of(`blk.${layer}.${SHARED[part]}.weight`)), all = of(`blk.${layer}.attn_qkv.weight`), up = 'wg w1'.includes(part) && of(`blk.${layer}.ffn_up.weight`);
         if (up && up.n === 2 * i.d_mlp) return { ...up, first: part === 'wg' ? 0 : i.d_mlp, n: i.d_mlp }; // both in one
         if (own || !all || !'wq wk wv'.includes(part)) return own;
         const nq = i.heads * i.d_head, nkv = i.kv_heads * i.d_head;
@@ -95,7 +99,17 @@ const HomeData = (() => {
         return kept.get(name);
     }
 
+    // The only row of a part's tensor, or null.
+    const rowOf = (part, layer) => vector(`blk.${layer}.${TENSORS[part]}.weight`);
+
     // ---- activations ----
+
+    // Whether a layer has a value of this name, and how many numbers of it a token has.
+    const has = (layer, name) => Engine.hooks.some((x) => x.name === nameOf(layer, name));
+    const width = (layer, name) => Engine.hooks.find((x) => x.name === nameOf(layer, name))?.dims.reduce((n, d) => n * (d || 1), 1) || 0;
+
+    // A layer that looks back with heads, from `from` on; -1: none.
+    const attends = (from = 0) => Array.from({ length: Engine.info.layers }, (_, l) => l).findIndex((l) => l >= from && has(l, 'attn.hook_pattern'));
 
     const nameOf = (layer, name) => (layer < 0 ? name : `blocks.${layer}.${name}`);
     const hook = (layer, name) => App.tensor(nameOf(layer, name), lane);
@@ -126,5 +140,5 @@ const HomeData = (() => {
         return place ? token.map((v, i) => v + flatRow(place, pos)[i]) : token;
     }
 
-    return { nameOf, chances, tensor, rows, score, storedRow, bias, vector, hook, flatRow, layerRow, streamStart, inLane };
+    return { nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, has, width, attends, flatRow, layerRow, streamStart, inLane, get lane() { return lane; } };
 })();

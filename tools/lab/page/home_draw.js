@@ -188,7 +188,7 @@ const HomeDraw = (() => {
     // Places of the cache that are free, as lines that fade under keys and values.
     function cache(rib) {
         const free = Math.min(12, Engine.info.context - S.s.T), u = S.u;
-        for (const m of [M(rib.layer, 'rk') || M(rib.layer, 'k'), M(rib.layer, 'v')])
+        for (const m of M(rib.layer, 'bx') ? [] : [M(rib.layer, 'rk') || M(rib.layer, 'k'), M(rib.layer, 'v')])
             for (let i = 0; i < free; i++) {
                 const y = sy(m.y + m.h + (0.9 + i * 0.62) * u);
                 for (let c = 0; c < m.cols; c += m.group)
@@ -199,12 +199,12 @@ const HomeDraw = (() => {
     function flow(rib) {
         const l = rib.layer, from = S.at.s + S.s.D, end = (part) => M(l, part).x;
         if (rib.form !== 'rib') return path([[sx(from), sy(rib.y + S.s.TH / 2)], [sx(rib.right), sy(rib.y + S.s.TH / 2)]], C.line);
-        const last = S.s.H - 1;
-        lanes(from, end(`s${last}`), rib.L1);
-        lanes(from, end(`a${last}`), rib.L2);
-        lanes(from, end(S.s.gated ? 'lin' : 'pre'), rib.M1);
-        lanes(from, end('post'), rib.M2);
-        for (let h = 0; h < S.s.H; h++) {
+        const last = S.s.H - 1, short = M(l, 'bx'), to = (...parts) => end(parts.find((part) => M(l, part)));
+        lanes(from, to(`s${last}`, 'v'), rib.L1);
+        lanes(from, to(`a${last}`, 'tp', 'z'), rib.L2);
+        lanes(from, to('rs', 'lin', 'pre'), rib.M1);
+        lanes(from, to('ew', 'post'), rib.M2);
+        for (let h = 0; h < S.s.H && !short; h++) {
             const m = M(l, `s${h}`), x = sx(m.x + m.w / 2);
             path([[x, sy(m.y + m.h + S.u)], [x, sy(rib.L2) - 5]], C.line);
             arrow(x, sy(rib.L2) - 4, 0, 1, C.soft);
@@ -212,9 +212,9 @@ const HomeDraw = (() => {
         added(rib.L2 + S.s.TH / 2);
         added(rib.M2 + S.s.TH / 2);
         cache(rib);
-        const mo = M(l, 'mo'), w2 = M(l, 'w2');
+        const mo = M(l, 'mo'), mirrored = M(l, 'w2') || M(l, 'ey');
         g.setLineDash([2, 3]);
-        path([[sx(mo.x), sy(w2.y)], [sx(mo.x + mo.w), sy(w2.y + w2.h)]], C.line);
+        if (mirrored) path([[sx(mo.x), sy(mirrored.y)], [sx(mo.x + mo.w), sy(mirrored.y + mirrored.h)]], C.line);
         g.setLineDash([]);
         return undefined;
     }
@@ -237,14 +237,24 @@ const HomeDraw = (() => {
         for (const part of ['s', 'a']) if (M(layer, part + head)) box(M(layer, part + head), C.accent, 1.5, 2.5);
         for (const [part, h] of [['q', head], ['rq', head], ['k', kv], ['rk', kv], ['v', kv], ['z', head]]) {
             const m = M(layer, part);
-            if (m) path([[sx(m.X(h * d)), sy(m.y) - 2.5], [sx(m.X(h * d + d - 1) + 1), sy(m.y) - 2.5]], C.accent, 2);
+            if (m && m.group) path([[sx(m.X(h * d)), sy(m.y) - 2.5], [sx(m.X(h * d + d - 1) + 1), sy(m.y) - 2.5]], C.accent, 2);
         }
         if (v.fresh) for (const m of S.mats.values()) if (/^(r?k|v)$/.test(m.part)) { // the row that the cache has just got
             g.fillStyle = C.accent;
             g.fillRect(sx(m.x) - 4, sy(m.Y(S.s.T - 1)), 3, Math.max(2, m.rh * v.cam.s));
         }
+        answers(query);
         if (query < S.s.T) for (const m of S.mats.values())
             if (m.x === S.at.s && m.kind === 'x') box(HomeScene.region(m, query, 0, query + 1, m.cols), C.accent, 1.25, 1);
+    }
+
+    // Experts that the router chose for a token, and the rows that a short convolution reads for it.
+    function answers(query) {
+        for (const m of S.mats.values()) {
+            if (query >= S.s.T) return;
+            if (m.part === 'ew') for (const c of HomeExperts.chosen(m.layer, query)) box(HomeScene.region(m, query, c, query + 1, c + 1), C.accent, 1.25, 1);
+            if (m.part === 'bx') box(HomeScene.region(m, Math.max(0, query + 1 - HomeShort.taps(m.layer)), 0, query + 1, m.cols), C.accent, 1.25, 1);
+        }
     }
 
     // All that the model has of token t: its rows, and who looks at it as columns of attention.
@@ -258,7 +268,7 @@ const HomeDraw = (() => {
         g.fillRect(0, 0, v.w, v.h);
         g.globalAlpha = 1;
         for (const m of S.mats.values()) {
-            const r = m.part === 'emb' ? S.s.used.indexOf(v.state.ids[t]) : m.kind === 'w' && m.part !== 'pos' ? -1 : t;
+            const r = m.part === 'emb' ? S.s.used.indexOf(v.state.ids[t]) : 'wy'.includes(m.kind) && m.part !== 'pos' ? -1 : t;
             if (r < 0 || r >= m.rows) continue;
             light(m, r, 0, r + 1, m.tri ? r + 1 : m.cols);
             if (m.tri && r + 1 < m.rows) light(m, r + 1, r, m.rows, r + 1);
@@ -268,7 +278,7 @@ const HomeDraw = (() => {
     // The line from a factor to the cell that it made.
     function join(f, cell) {
         const cx = sx(cell.x + cell.w / 2), cy = sy(cell.y + cell.h / 2), x = sx(f.x), right = sx(f.x + f.w), y = sy(f.y), low = sy(f.y + f.h);
-        if (f.m.part === 'w2') path([[x, (y + low) / 2], [cx, (y + low) / 2], [cx, sy(cell.y + cell.h)]], C.accent, 1.5, 0.75);
+        if (f.m.part === 'w2' || f.m.part === 'ey') path([[x, (y + low) / 2], [cx, (y + low) / 2], [cx, sy(cell.y + cell.h)]], C.accent, 1.5, 0.75);
         else if (cy >= y - 2 && cy <= low + 2) path([[right <= cx ? right : x, cy], [cx, cy]], C.accent, 1.5, 0.75);
         else if (cx >= x - 2 && cx <= right + 2) path([[cx, low <= cy ? low : y], [cx, cy]], C.accent, 1.5, 0.75);
         else if (f.m.part !== 'emb' && f.m.part !== 'pos') {

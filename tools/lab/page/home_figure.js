@@ -48,6 +48,7 @@ const HomeFigure = (() => {
         const t = HomeData.hook(0, hook), heads = t.dims[1];
         return App.row(t, pos, Math.floor((s.head * heads) / Engine.info.heads));
     };
+    const keptRow = (pos) => Float32Array.from({ length: at('attn.hook_k', { query: pos }).length }, (_, c) => HomeShort.kept(0)(pos, c));
     const cached = (s) => Array.from({ length: Math.min(MOST, s.query + 1) }, (_, i) => s.query - Math.min(MOST - 1, s.query) + i);
 
     function lengths(layers, s) {
@@ -83,7 +84,11 @@ const HomeFigure = (() => {
         (s) => rows(`“${here(s)}”, head ${s.head}: before and after`, [['query', ofHead('attn.hook_q', s, s.query)], ['turned', ofHead('attn.hook_rot_q', s, s.query)]]),
         scores, shared,
         (s) => [shared(s), rows('values, and what is mixed of them', [...cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, ofHead('attn.hook_v', s, j)]), ['mixed', ofHead('attn.hook_z', s, s.query)]])],
+        (s) => rows(`“${here(s)}”`, [['B', at('attn.hook_k', s)], ['x', at('attn.hook_v', s)], ['kept', keptRow(s.query)]]),
+        (s) => rows(`what “${here(s)}” reads`, [...Array.from({ length: Math.min(s.query + 1, HomeShort.taps(0)) }, (_, j, n = Math.min(s.query + 1, HomeShort.taps(0))) => s.query + 1 - n + j).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, keptRow(j)]), ['C', at('attn.hook_q', s)], ['read', at('attn.hook_z', s)]]),
         (s) => rows(`“${here(s)}”`, [['mixed', at('attn.hook_z', s)], ['attention adds', at('hook_attn_out', s)], ['stream before', at('hook_resid_pre', s)], ['stream after', at('hook_resid_mid', s)]]),
+        (s) => bars(`the router at “${here(s)}”`, Array.from(at('mlp.hook_router_scores', s), (v, i) => [`expert ${i}`, v]).slice(0, 2 * MOST)),
+        (s) => bars(`weights of the experts at “${here(s)}”`, HomeExperts.chosen(0, s.query).map((i) => [`expert ${i}`, HomeExperts.weights(0, s.query)[i]])),
         neurons,
         (s) => [neurons(s), rows(`“${here(s)}”`, [['MLP adds', at('hook_mlp_out', s)], ['stream after', at('hook_resid_post', s)]])],
     ];

@@ -3,7 +3,7 @@
 // stop of the walk, made one by one. A flow has at(now): {covers: regions that are not computed yet, boxes: regions
 // that are being computed, dots: [x, y] of the plan, e: the number that is explained, over}.
 const HomeFlow = (() => {
-    const ORDER = { x: 0, h: 1, q: 2, k: 2, v: 2, rq: 3, rk: 3, s: 4, a: 5, z: 6, ao: 7, mid: 8, h2: 9, pre: 10, lin: 10, post: 11, mo: 12 }, LAST = { x: 0, fin: 1, lg: 2 }, EACH = 13;
+    const ORDER = { x: 0, h: 1, q: 2, k: 2, v: 2, rq: 3, rk: 3, bx: 3, s: 4, a: 5, tp: 5, z: 6, ao: 7, mid: 8, h2: 9, pre: 10, lin: 10, rs: 10, post: 11, ew: 11, mo: 12 }, LAST = { x: 0, fin: 1, lg: 2 }, EACH = 13;
     const STAGE = 150, MOST = 4200, SLOW = 260, WAIT = 750; // milliseconds: of a stage, of all numbers of a stop, of one, until the camera is there
 
     const stageOf = (m, layers) => (m.layer < 0 ? layers * EACH + LAST[m.part] : m.layer * EACH + ORDER[m.part.replace(/\d+$/, (n) => (/^[sa]\d/.test(m.part) ? '' : n))]);
@@ -25,7 +25,7 @@ const HomeFlow = (() => {
 
     // most: milliseconds that it takes at most. parts: ids of those that it runs through; all unless given.
     function row(scene, r, most, parts = scene.mats) {
-        const mats = [...scene.mats.values()].filter((m) => m.kind !== 'w' && r < m.rows && parts.has(m.id)), by = new Map();
+        const mats = [...scene.mats.values()].filter((m) => 'xa'.includes(m.kind) && r < m.rows && parts.has(m.id)), by = new Map();
         for (const m of mats) {
             const k = stageOf(m, scene.s.n);
             by.set(k, (by.get(k) || []).concat(rowOf(m, r)));

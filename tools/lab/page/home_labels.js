@@ -2,9 +2,11 @@
 // The words in the picture: names of matrices, letters at rows, the bars of the next token. A word is
 // left out where it has no room.
 const HomeLabels = (() => {
-    const SYMBOL = { wq: 'W_Q', wk: 'W_K', wv: 'W_V', wo: 'W_O', wg: 'W_G', w1: 'W_1', w2: 'W_2', wu: 'W_U' };
+    const SYMBOL = { wq: 'W_Q', wk: 'W_K', wv: 'W_V', wo: 'W_O', wg: 'W_G', w1: 'W_1', w2: 'W_2', wu: 'W_U', wr: 'W_r' };
     const NAMES = { h: 'norm', q: 'queries', k: 'keys', v: 'values', rq: 'queries, turned', rk: 'keys, turned', z: 'mixed values', ao: 'added back',
-        h2: 'norm', lin: 'linear part', mo: 'added back', fin: 'norm', lg: 'logits' };
+        h2: 'norm', lin: 'linear part', mo: 'added back', bx: 'B x, kept', rs: 'router', fin: 'norm', lg: 'logits' };
+    const symbolOf = (part, layer) => (HomeShort.has(layer) && HomeShort.SYMBOL[part]) || SYMBOL[part];
+    const nameOf = (part, layer) => (HomeShort.has(layer) && HomeShort.NAMES[part]) || NAMES[part];
 
     const LETTER = 7.5; // pixels of a row that has a letter
     const BAR = 34; // pixels at the top that buttons and breadcrumbs need: no title is half under them
@@ -34,7 +36,7 @@ const HomeLabels = (() => {
 
     function symbol(m, more) {
         const size = Math.max(11, Math.min(13.5, 4.2 * d.unit));
-        if (m && m.w * d.cam.s + 8 > 1.5 * size) caption(m, SYMBOL[m.part], { font: d.SERIF, italic: true, size, colour: d.colours.ink, ...more });
+        if (m && m.w * d.cam.s + 8 > 1.5 * size) caption(m, symbolOf(m.part, m.layer), { font: d.SERIF, italic: true, size, colour: d.colours.ink, ...more });
     }
 
     function title(text, lines, x, y) {
@@ -47,7 +49,9 @@ const HomeLabels = (() => {
     const act = () => ({ relu: 'ReLU', relu2: 'ReLU²', silu: 'SiLU', gelu_tanh: 'GELU', gelu_erf: 'GELU' }[Engine.info.activation] || Engine.info.activation);
 
     function headNames(l, S) {
-        const first = d.M(l, 's0'), pitch = S.s.H > 1 ? d.M(l, 's1').x - first.x : first.w, wide = pitch * d.cam.s;
+        const first = d.M(l, 's0');
+        if (!first) return;
+        const pitch = S.s.H > 1 ? d.M(l, 's1').x - first.x : first.w, wide = pitch * d.cam.s;
         for (let h = 0; h < S.s.H && wide > 12; h++) {
             const on = h === d.state.head && l === d.state.layer;
             caption(d.M(l, `s${h}`), wide > 44 ? `head ${h}` : String(h), { colour: on ? d.colours.accent : d.colours.soft, weight: on ? 600 : 400 });
@@ -55,7 +59,7 @@ const HomeLabels = (() => {
     }
 
     function kept(rib, S) {
-        const k = d.M(rib.layer, S.s.rot ? 'v' : 'k'), n = S.s.T, x = d.sx(k.x) - 8, y = d.sy(k.y + k.h + 3.6 * S.u), context = Engine.info.context;
+        const k = d.M(rib.layer, d.M(rib.layer, 'rk') ? 'v' : 'k'), n = S.s.T, x = d.sx(k.x) - 8, y = d.sy(k.y + k.h + 3.6 * S.u), context = Engine.info.context;
         d.g.globalAlpha = dimmed(k);
         d.word(`KV cache: ${n} ${n === 1 ? 'row' : 'rows'} kept,`, x, y, { align: 'right' });
         d.word(`${Numbers.count(context - n)} free${d.fresh ? ', one new' : ''}`, x, y + 14, { align: 'right' });
@@ -64,22 +68,33 @@ const HomeLabels = (() => {
 
     function rib(r, S) {
         const l = r.layer, u = S.u, M = (part) => d.M(l, part);
-        for (const part of ['wq', 'wk', 'wv', 'wg', 'w1', 'w2']) symbol(M(part));
+        for (const part of ['wq', 'wk', 'wv', 'wc', 'wg', 'w1', 'w2', 'wr']) symbol(M(part));
         const wo = M('wo');
         if (d.unit > 2.9) d.word('W_O', d.sx(wo.x + wo.w) + 5, d.sy(wo.y + wo.h / 2) + 4, { font: d.SERIF, italic: true, size: 13.5, colour: d.colours.ink });
         if (d.unit > 2.2) headNames(l, S);
-        title('Attention', [HomeText.inUnits('every token looks back'), 'at those before it'], d.sx(r.sx), d.sy(r.L1 - 0.4 * u - S.s.D));
-        title('MLP', [HomeText.inUnits('every token thinks'), 'for itself'], d.sx(r.mx) + (d.unit > 3 ? 30 : 10), d.sy(r.M1 + 0.6 * u - S.s.D));
+        const few = M('bx') && HomeShort.taps(l), X = M('ew') && M('ew').cols;
+        title(few ? 'Short memory' : 'Attention', few ? [HomeText.inUnits('every token reads'), HomeText.inUnits(`the last ${few} tokens`)] : [HomeText.inUnits('every token looks back'), 'at those before it'], d.sx(r.sx), d.sy(r.L1 - 0.4 * u - S.s.D));
+        title(X ? 'Experts' : 'MLP', X ? [HomeText.inUnits('a router sends every token'), `to ${HomeExperts.chosen(l, d.state.query).length} of ${X} experts`] : [HomeText.inUnits('every token thinks'), 'for itself'], d.sx(r.mx) + (d.unit > 3 ? 30 : 10), d.sy(r.M1 + 0.6 * u - S.s.D));
         if (d.unit < 2.5) return;
-        for (const part of ['h', 'q', 'k', 'v', 'z', 'ao', 'h2', 'lin', 'mo', ...(d.unit > 2.8 ? ['rq', 'rk'] : [])]) caption(M(part), NAMES[part]);
-        caption(M('pre'), `${Numbers.count(S.s.F)} neurons, before`);
+        for (const part of ['h', 'q', 'k', 'v', 'z', 'ao', 'h2', 'lin', 'mo', 'bx', 'rs', ...(d.unit > 2.8 ? ['rq', 'rk'] : [])]) caption(M(part), nameOf(part, l), part === 'rs' ? { loose: true } : {});
+        experts(M, l);
+        if (M('pre')) caption(M('pre'), `${Numbers.count(M('pre').cols)} ${X ? 'shared ' : ''}neurons, before`);
         caption(M('post'), `after ${act()}`);
         const s0 = M('s0');
-        if (!tiny()) {
+        if (M('tp')) caption(M('tp'), HomeText.inUnits('read of which token'), { loose: true });
+        if (!tiny() && s0) {
             d.word('softmax', d.sx(s0.x + s0.w / 2) - 8, d.sy((r.L1 + S.s.TH + r.L2) / 2), { base: 'middle', align: 'right' });
             kept(r, S);
         }
         if (S.s.n > 1) d.word(`layer ${l}`, d.sx(S.at.s) - 12, d.sy(r.L1) - 10, { size: 12, weight: 600, colour: d.colours.ink, align: 'right' });
+    }
+
+    // Weights of the experts, and their numbers over what each would write.
+    function experts(M, l) {
+        const w = M('ew'), y = M('ey'), on = w && HomeExperts.chosen(l, d.state.query);
+        if (!w) return;
+        caption(w, `weights: ${on.length} answer`, { loose: true });
+        if (y) caption(y, `what ${on.length === 1 ? `expert ${on[0]} writes` : `experts ${on.join(', ')} write`}`, { loose: true });
     }
 
     function line(r, S) {
@@ -87,9 +102,9 @@ const HomeLabels = (() => {
         if ((r.bottom - r.y) * d.cam.s > 9)
             d.word(String(r.layer), d.sx(S.at.s) - 10, S.s.rh * d.cam.s < LETTER ? d.sy(r.y + S.s.TH / 2) + 4 : d.sy(r.y) - 6, { size: 12, align: 'right', weight: on ? 700 : 400, colour: on ? C.accent : C.soft });
         if (r !== S.ribs.find((x) => x.form === r.form)) return;
-        if (d.unit > 1.6) for (const part of ['wq', 'wk', 'wv', 'wo', 'wg', 'w1', 'w2']) symbol(d.M(r.layer, part), { size: 12.5 });
+        if (d.unit > 1.6) for (const part of ['wq', 'wk', 'wv', 'wo', 'wg', 'w1', 'w2', 'wr']) symbol(d.M(r.layer, part), { size: 12.5 });
         if (d.M(r.layer, 'a0')) caption(d.M(r.layer, 'a0'), S.s.H === 1 ? 'one head' : `${S.s.H} heads`, { font: d.SERIF, italic: true, size: 12.5 });
-        caption(d.M(r.layer, 'post'), 'neurons', { font: d.SERIF, italic: true, size: 12.5 });
+        for (const [part, text] of [['post', 'neurons'], ['ew', 'experts'], ['tp', 'short memory']]) caption(d.M(r.layer, part), text, { font: d.SERIF, italic: true, size: 12.5 });
     }
 
     // ---- letters ----
@@ -162,5 +177,5 @@ const HomeLabels = (() => {
         bars(S);
     }
 
-    return { draw, SYMBOL, act };
+    return { draw, symbolOf, act };
 })();

@@ -66,8 +66,8 @@ const HomePanel = (() => {
 
     function shares(e) {
         const shown = e.shares.length > FEW + 8 ? e.shares.filter((s) => s.on || s.share >= [...e.shares].sort((a, b) => b.share - a.share)[FEW].share) : e.shares;
-        return h('table.terms', null, h('thead', null, h('tr', null, ['key', 'score', '', 'e^…', '', 'share'].map((t) => (t ? h('th', { scope: 'col' }, t) : h('td'))), h('td'))), h('tbody', null, shown.map((s) =>
-            h('tr' + (s.on ? '.on' : ''), null, h('th', { scope: 'row' }, button(HomeText.label(App.state.ids[s.pos]), () => go.choose(s.from), { kind: '.goback' })), h('td', null, Numbers.fixed(s.score, 2)), h('td.op', null, '→'),
+        return h('table.terms', null, h('thead', null, h('tr', null, (e.heads || ['key', 'score', '', 'e^…', '', 'share']).map((t) => (t ? h('th', { scope: 'col' }, t) : h('td'))), h('td'))), h('tbody', null, shown.map((s) =>
+            h('tr' + (s.on ? '.on' : ''), null, h('th', { scope: 'row' }, s.from ? button(s.name || HomeText.label(App.state.ids[s.pos]), () => go.choose(s.from), { kind: '.goback' }) : s.name), h('td', null, Numbers.fixed(s.score, 2)), h('td.op', null, '→'),
                 h('td', null, Numbers.fixed(s.e, 3)), h('td.op', null, '→'), h('td', null, Numbers.fixed(s.share, 3)), h('td', null, h('span.b', { 'aria-hidden': 'true' }, h('u.share', { style: { width: `${100 * s.share}%` } })))))));
     }
 
@@ -122,12 +122,15 @@ const HomePanel = (() => {
 
     function tries(state) {
         const i = Engine.info, best = Numbers.best(Engine.logits(state.query)), list = [];
-        if (i.layers) {
-            const layer = 0, head = Math.min(2, i.heads - 1), a = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, state.query), key = Numbers.best(a);
+        const layer = HomeData.attends();
+        if (layer >= 0) {
+            const head = Math.min(2, i.heads - 1), a = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, state.query), key = Numbers.best(a);
             list.push([`What does head ${head} look at?`, `Most at ${HomeCell.word(key)}, ${Numbers.share(a[key])}.`, () => go.choose([`${layer}.a${head}`, state.query, key])]);
         }
         list.push([`Why does it guess ${HomeText.candidate(best)}?`, `Which ${HomeText.unit()}s and which parts speak for it.`, () => App.set({ cell: `why.${best}`, walk: 0 })]);
-        if (i.layers) list.push(['What does the cache hold?', 'Keys and values that never change again.', () => go.stop(HomeWalk.CACHE)]);
+        if (HomeWalk.cache() >= 0) list.push(['What does the cache hold?', 'Keys and values that never change again.', () => go.stop(HomeWalk.cache())]);
+        if (HomeShort.has(0)) list.push(['How far back does it look?', `In its first layer the last ${HomeShort.taps(0)} ${HomeText.unit()}s only.`, () => go.choose(['0.tp', state.query, state.query])]);
+        if (HomeExperts.any()) list.push(['Which experts were chosen?', 'And how much each of them counts.', () => go.choose(HomeExperts.first(state.query))]);
         if (Engine.live && state.ids.length > 1) list.push([`What if a ${HomeText.unit()} were another?`, `Press the framed ${HomeText.unit()}, or this.`, () => Strip.pickers.replace(document.querySelector('.tok.on'))]);
         return h('div.try', null, list.map(([q, a, fn], n) => button([h('i', null, n + 1), h('span', null, h('b', null, q), h('span', null, a))], fn)));
     }
@@ -140,7 +143,7 @@ const HomePanel = (() => {
     function intro(state, el) {
         const i = Engine.info, p = HomeData.chances(state.query), best = Numbers.best(p), unit = HomeText.unit();
         const text = Array.from(state.ids).filter((id) => !Token.of(id).control).map((id) => Token.of(id).text.replace(/␣/g, ' ').replace(/\\n/g, ' ')).join('').trim();
-        const last = i.layers === 0 ? 'It has no layers: the row goes straight to the guess.' : `${i.layers === 1 ? 'Twice' : `In each of ${i.layers} layers, twice,`} a part reads the spine, works something out to the right, and adds what it found: first attention, where ${unit}s look at each other, then the MLP, where each thinks for itself.`;
+        const last = i.layers === 0 ? 'It has no layers: the row goes straight to the guess.' : `${i.layers === 1 ? 'Twice' : `In each of ${i.layers} layers, twice,`} a part reads the spine, works something out to the right, and adds what it found: first ${HomeData.attends() < 0 ? 'a short memory' : HomeShort.any() ? 'attention, or a short memory of a few rows' : 'attention'}, where ${unit}s look at each other, then ${HomeExperts.any() ? 'a few experts out of many' : 'the MLP'}, where each thinks for itself.`;
         fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES || i.vocab > HomeScene.WHOLE ? 'in this model' : 'in this picture'}`),
             h('h2', null, `A whole GPT${text ? `, reading “${text.length > 26 ? `${text.slice(0, 25)}…` : text}”` : ''}`),
             say(`${unit === 'letter' ? 'Letters come' : 'Text comes'} in at the left. Each ${unit} becomes a row of ${Numbers.count(i.d_model)} numbers, and the rows run down the grey spine, the residual stream.`), say(last),

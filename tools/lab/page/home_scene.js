@@ -27,17 +27,16 @@ const HomeScene = (() => {
         : Math.max(1, Math.min(3, ((narrow ? 0.85 : 1.4) * (n * (T * rh + 5 * u) + D + 30 * u) - 2 * D - (26 + 2 * H) * u) / (H * T * rh + F))));
 
     function sizes(state, open) {
-        const i = Engine.info, n = i.layers, D = i.d_model, nq = i.heads * i.d_head, nkv = i.kv_heads * i.d_head, T = state.step;
-        const rib = 3 * D + nq + 2 * nkv + 40, forms = new Set(Array.from({ length: n }, (_, l) => form(l, n, open)));
-        const raw = forms.has('line') ? rib + (i.gated ? 4 : 3) * i.d_mlp : forms.has('strip') ? Math.max(rib, D + i.d_mlp) : rib;
+        const i = Engine.info, n = i.layers, D = i.d_model, nq = i.heads * i.d_head, nkv = i.kv_heads * i.d_head, T = state.step, each = Array.from({ length: n }, (_, l) => l);
+        const F = Math.max(0, ...each.map((l) => HomeData.width(l, 'mlp.hook_post'))), rib = 3 * D + nq + 2 * nkv + 40, forms = new Set(each.map((l) => form(l, n, open)));
+        const raw = forms.has('line') ? rib + (i.gated ? 4 : 3) * F : forms.has('strip') ? Math.max(rib, D + F) : rib;
         const u = Math.max(1, raw / 136), rh = Math.max(1, u * Math.min(2, 18 / T));
-        return { D, nq, nkv, T, F: i.d_mlp, H: i.heads, G: i.kv_heads, d: i.d_head, u, rh, TH: T * rh, gap: 0.6 * u, n,
-            rot: Boolean(HomeData.hook(0, 'attn.hook_rot_k')), gated: Boolean(HomeData.hook(0, 'mlp.hook_pre_linear')), ...vocabulary(state) };
+        return { D, nq, nkv, T, F, H: i.heads, G: i.kv_heads, d: i.d_head, u, rh, TH: T * rh, gap: 0.6 * u, n, ...vocabulary(state) };
     }
 
     // ---- matrices ----
 
-    // kind: w weights, x values of this text, a shares of attention. group: columns (rows: rgroup)
+    // kind: w weights, x values of this text, a shares, y values of the chosen token alone. group: columns (rows: rgroup)
     // between two gaps.
     function measure(m, gap) {
         m.w = m.cols * m.cw + (m.group ? (m.cols / m.group - 1) * gap : 0);
@@ -84,14 +83,14 @@ const HomeScene = (() => {
             return put({ part, layer, kind: 'w', rows: across ? t.cols : n, cols: across ? n : t.cols, x, y, tensor: t,
                 get: across ? (r, c) => at(c, r) : at, ...more });
         }
-        return { s, mats, ribs, narrow, values, square, weights };
+        return { s, mats, ribs, narrow, put, values, square, weights };
     }
 
     // ---- a layer ----
 
-    // The attention of a rib. Gives where its lanes are and where its columns begin.
+    // The attention of a rib, or its short convolution. Gives where its lanes are and where its columns begin.
     function attention(p, l, top, at) {
-        const { s } = p, u = s.u, L1 = top + s.D + 4.4 * u, L2 = L1 + s.TH + 13.8 * u, heads = { group: s.d };
+        const { s } = p, u = s.u, L1 = top + s.D + 4.4 * u, L2 = L1 + s.TH + 13.8 * u, looks = HomeData.has(l, 'attn.hook_pattern'), heads = looks ? { group: s.d } : {};
         p.values('x', l, 'hook_resid_pre', at.s, L1);
         p.values('h', l, 'ln1.hook_normalized', at.hx, L1);
         let x = at.q;
@@ -104,31 +103,36 @@ const HomeScene = (() => {
         }
         const z = p.values('z', l, 'attn.hook_z', cols.v, L2, heads);
         x = Math.max(x, z.x + z.w + 5.6 * u);
-        const pitch = Math.max(s.TH + 1.8 * u, 11.8 * u);
-        for (let h = 0; h < s.H; h++) {
+        const pitch = Math.max(s.TH + 1.8 * u, 11.8 * u), n = looks ? s.H : 1;
+        for (let h = 0; h < s.H && looks; h++) {
             p.square('s', l, h, x + h * pitch, L1);
             p.square('a', l, h, x + h * pitch, L2);
         }
+        if (!looks) HomeShort.place(p, l, cols, x, L2);
         p.values('ao', l, 'hook_attn_out', at.hx, L2);
-        p.weights('wo', l, at.hx, L2 + s.TH + u, { rgroup: s.d });
-        return { L1, L2, cols, sx: x, right: x + s.H * pitch, bottom: L2 + s.TH + u + s.nq + s.H * s.gap };
+        p.weights('wo', l, at.hx, L2 + s.TH + u, looks ? { rgroup: s.d } : {});
+        return { L1, L2, cols, sx: x, right: x + n * pitch, bottom: L2 + s.TH + u + (looks ? s.nq + s.H * s.gap : s.D) };
     }
 
     function mlp(p, l, a, at) {
         const { s } = p, u = s.u, M1 = Math.max(a.L2 + s.TH + 9.8 * u + s.D, a.bottom + 5 * u), M2 = M1 + s.TH + 4.4 * u;
-        const wy = M1 - 4.4 * u - s.D, x2 = at.q + s.F + 4 * u;
+        const wy = M1 - 4.4 * u - s.D, F = HomeData.width(l, 'mlp.hook_post'), gated = HomeData.has(l, 'mlp.hook_pre_linear'), x2 = at.q + F + 4 * u;
         p.values('mid', l, 'hook_resid_mid', at.s, M1);
         p.values('h2', l, 'ln2.hook_normalized', at.hx, M1);
-        p.weights(s.gated ? 'wg' : 'w1', l, at.q, wy);
-        p.values('pre', l, 'mlp.hook_pre', at.q, M1);
-        if (s.gated) {
-            p.weights('w1', l, x2, wy);
-            p.values('lin', l, 'mlp.hook_pre_linear', x2, M1);
+        if (F) {
+            p.weights(gated ? 'wg' : 'w1', l, at.q, wy);
+            p.values('pre', l, 'mlp.hook_pre', at.q, M1);
+            if (gated) {
+                p.weights('w1', l, x2, wy);
+                p.values('lin', l, 'mlp.hook_pre_linear', x2, M1);
+            }
+            p.values('post', l, 'mlp.hook_post', at.q, M2);
         }
-        p.values('post', l, 'mlp.hook_post', at.q, M2);
         p.values('mo', l, 'hook_mlp_out', at.hx, M2);
-        p.weights('w2', l, at.q, M2 + s.TH + 4.4 * u);
-        return { M1, M2, mx: at.q + (s.gated ? 2 * s.F + 4 * u : s.F), bottom: M2 + s.TH + 4.4 * u + s.D };
+        if (F) p.weights('w2', l, at.q, M2 + s.TH + 4.4 * u);
+        let mx = gated ? x2 + F : at.q + F;
+        if (HomeExperts.has(l)) mx = HomeExperts.place(p, l, F ? mx + 6 * u : at.q, wy, M1, M2);
+        return { M1, M2, mx, bottom: M2 + s.TH + 4.4 * u + s.D };
     }
 
     function rib(p, l, y, at) {
@@ -147,12 +151,15 @@ const HomeScene = (() => {
             low = Math.max(low, m.h);
         };
         p.values('x', l, 'hook_resid_pre', at.s, y);
-        for (const [part, gap] of parts) go(p.weights(part, l, x, y, { group: s.d }), gap);
+        for (const [part, gap] of parts) go(p.weights(part, l, x, y, HomeData.has(l, 'attn.hook_pattern') ? { group: s.d } : {}), gap);
         const sx = x;
-        for (let h = 0; h < s.H; h++) go(p.square('a', l, h, x, y, wide), 2);
+        const looks = HomeData.has(l, 'attn.hook_pattern');
+        for (let h = 0; h < s.H && looks; h++) go(p.square('a', l, h, x, y, wide), 2);
+        if (!looks) go(HomeShort.square(p, l, x, y, wide), 2);
         x += 2 * u;
-        if (!strip) for (const [part, gap] of [['wo', 6], ['wg', 3], ['w1', 3]]) go(p.weights(part, l, x, y, part === 'wo' ? { rgroup: s.d } : {}), gap);
+        if (!strip) for (const [part, gap] of [['wo', 6], ['wg', 3], ['w1', 3], ['wr', 3]]) go(p.weights(part, l, x, y, part === 'wo' && looks ? { rgroup: s.d } : {}), gap);
         go(p.values('post', l, 'mlp.hook_post', x, y, { cw: wide }), 3);
+        if (HomeExperts.has(l)) go(HomeExperts.shares(p, l, x, y), 3);
         if (!strip) go(p.weights('w2', l, x, y), 0);
         p.ribs.push({ layer: l, form: strip ? 'strip' : 'line', y, top: y, L1: y, sx, right: x, bottom: y + low, end: y + low });
         return y + low + 5 * u;
@@ -220,10 +227,13 @@ const HomeScene = (() => {
         for (const m of scene.mats.values()) {
             if (x < m.x || y < m.y || x > m.x + m.w || y > m.y + m.h) continue;
             const r = index(m.Y, m.rh, m.rows, y), c = index(m.X, m.cw, m.cols, x);
-            if (r >= 0 && c >= 0 && !(m.tri && c > r)) return { m, r, c };
+            if (r >= 0 && c >= 0 && !empty(m, r, c)) return { m, r, c };
         }
         return null;
     }
+
+    // Where no number is: the future, an expert that was not asked.
+    const empty = (m, r, c) => (m.tri && c > r) || (m.kind === 'y' && Number.isNaN(m.get(r, c)));
 
     // Which of n cells at `at(i)`, each `size` long, holds v.
     function index(at, size, n, v) {
@@ -234,5 +244,5 @@ const HomeScene = (() => {
 
     const region = (m, r0, c0, r1, c1) => ({ m, r0, c0, r1, c1, x: m.X(c0), y: m.Y(r0), w: m.X(c1 - 1) + m.cw - m.X(c0), h: m.Y(r1 - 1) + m.rh - m.Y(r0) });
 
-    return { build, pick, region, form, RIBS, LINES, WHOLE };
+    return { build, pick, empty, region, form, RIBS, LINES, WHOLE };
 })();

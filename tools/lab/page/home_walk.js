@@ -11,25 +11,33 @@ const HomeWalk = (() => {
 
     // ---- stops of the first layer; s: state, i: facts of the model ----
 
+    const looks = () => HomeData.has(0, 'attn.hook_pattern'), short = () => HomeShort.has(0), mixes = () => HomeExperts.has(0);
+
     // [title, text, equation, line, parts, regions, more, numbers that are made one by one, whether the model has it]
     const FIRST = [
         ['Tokens become rows', (s, i) => `Every token picks its row of ${count(i.d_model)} numbers from a table${HomeData.tensor('pos') ? ', and a row of a second table says where it stands. Both are added' : ''}. Here ${word(s.query)} takes row ${s.ids[s.query]}${HomeData.tensor('pos') ? ` and place ${s.query}` : ''}.`,
             () => HomeCell.equation('x'), CODE.x, 'emb pos x@', (s) => [['x@', s.query]], (s, i) => `The table has ${plural(i.vocab, 'row')}, one for each token that the model knows${HomeData.tensor('pos') ? `; there are ${count(i.context)} places` : '. Places come in later, when queries and keys are turned'}.`, 'x@'],
         ['The stream', (s) => `${s.step === 1 ? 'This row is' : `These ${s.step} rows are`} the residual stream. Everything that follows reads from it, and adds to it, negative numbers too: a part can erase what another wrote.`, 'x ← x + Δ', 'add(p, p->x, p->a);', 'x@ mid@ x', () => [], (s, i) => `The grey spine, top to bottom: ${count(i.d_model)} numbers for each token.`, 'mid@'],
         ['The same length', () => `Before a part reads the stream, it makes a copy in which each row has the same length${HomeCell.equation('h').includes('·') ? '; then each number gets a factor of its own, found by training' : ''}. What counts is which of its numbers are large beside the others.`, () => HomeCell.equation('h'), CODE.h, 'x@ h@', (s) => [['x@', s.query], ['h@', s.query]],
-            () => (App.tensor('ln_embed.hook_normalized') ? 'In this model the first rows were made this long already, so the copy looks the same. Further down it will not.' : 'Dividing by the root mean square keeps later numbers in a range in which training works.'), 'h@'],
-        ['Questions', (s) => `From its row, each token makes a query: what am I looking for? ${word(s.query)} makes its own, head by head.`, 'q = W_Q h', CODE.q, 'h@ wq@ q@', (s) => [['h@', s.query], ['q@', s.query]], (s, i) => `The row meets one column of the matrix after the other, and each gives one number. ${i.d_head} of them belong to a head.`, 'q@'],
-        ['Keys and values', () => 'And two more rows: a key, what the token offers to those who look, and a value, what it passes on to them.', 'k = W_K h,  v = W_V h', CODE.k, 'h@ wk@ k@ wv@ v@', (s) => [['h@', s.query], ['k@', s.query], ['v@', s.query]], () => 'The same row goes in; two other matrices give it two other meanings.', 'k@ v@'],
+            () => (App.tensor('ln_embed.hook_normalized') ? 'In this model the first rows were made this long already, so the copy looks the same. Further down it will not.' : 'Dividing by the root mean square keeps later numbers in a range in which training works.'), 'h@', () => HomeCell.equation('h') !== 'h = x'],
+        ['Questions', (s) => `From its row, each token makes a query: what am I looking for? ${word(s.query)} makes its own, head by head.`, 'q = W_Q h', CODE.q, 'h@ wq@ q@', (s) => [['h@', s.query], ['q@', s.query]], (s, i) => `The row meets one column of the matrix after the other, and each gives one number. ${i.d_head} of them belong to a head.`, 'q@', looks],
+        ['Keys and values', () => 'And two more rows: a key, what the token offers to those who look, and a value, what it passes on to them.', 'k = W_K h,  v = W_V h', CODE.k, 'h@ wk@ k@ wv@ v@', (s) => [['h@', s.query], ['k@', s.query], ['v@', s.query]], () => 'The same row goes in; two other matrices give it two other meanings.', 'k@ v@', looks],
         ['What the cache holds', (s, i) => `Keys and values stay. When the next token comes, one row is added and nothing is computed again: ${plural(s.step, 'row')} kept, ${count(i.context - s.step)} free.`, 'K ← K and k,  V ← V and v', 'kv_append(p);', 'k@ v@ rk@', (s) => [['k@', s.query], ['v@', s.query]],
-            (s, i) => `${count(i.kv_heads * i.d_head * 2 * i.layers * 4)} bytes for each token in this page.`, 'grow'],
+            (s, i) => `${count(i.kv_heads * i.d_head * 2 * i.layers * 4)} bytes for each token in this page.`, 'grow', looks],
         ['Turned by their places', (s) => `How far apart are two tokens? Each pair of numbers of a query and of a key is a point in a plane, and is turned by an angle that grows with the place: ${word(s.query)} stands at place ${s.query}. Both turned alike, their product depends on the distance only.`,
             () => HomeCell.equation('rq'), CODE.rq, 'q@ rq@ k@ rk@', (s) => [['q@', s.query], ['rq@', s.query], ['rk@', s.query]], () => 'Values are not turned: what a token passes on does not depend on where it stands.', 'rq@', () => HomeData.hook(0, 'attn.hook_rot_q')],
-        ['Who fits the question?', scoresText, 's = q · k / √d', CODE.s, 'q@ k@ rq@ rk@ s@', (s, i) => [['q@', s.query, s.head * i.d_head, i.d_head], ['s@h', s.query, 0, s.query + 1]], (s, i) => `The sum is divided by √${i.d_head}, so that longer vectors do not shout. Only tokens that came before are asked: that is the causal mask.`, 's@h'],
-        ['Shares that add up to one', sharesText, 'a = softmax(s)', CODE.a, 's@ a@', (s) => [['s@h', s.query, 0, s.query + 1], ['a@h', s.query, 0, s.query + 1]], () => 'Dark is much, pale is little; the empty corner is the future.', 'a@h'],
-        ['Mixing', (s) => `Each head now collects: it takes that share of every token’s value and adds them up. What ${word(s.query)} saw is now one row.`, 'z = Σ a v', CODE.z, 'a@ v@ z@', (s, i) => [['a@h', s.query, 0, s.query + 1], ['z@', s.query, s.head * i.d_head, i.d_head]], () => 'The values are above the mix: column by column, row by row.', 'z@h'],
-        ['Back to the stream', (s) => `One more matrix turns what the heads found into the language of the stream, and it is added. The row of ${word(s.query)} now knows something of its neighbours.`, 'x ← x + W_O z', CODE.ao, 'z@ wo@ ao@ mid@', (s) => [['ao@', s.query], ['mid@', s.query]], (s) => direction(s, 'hook_attn_out', 'hook_resid_pre'), 'ao@ mid@'],
-        ['Detectors', (s, i) => `Each of the ${count(i.d_mlp)} neurons of the MLP looks for one pattern in the row; ${HomeLabels.act()} keeps what it found.`, () => HomeCell.equation('post'), CODE.post, 'h2@ wg@ w1@ pre@ lin@ post@', (s) => [['pre@', s.query], ['post@', s.query]], silentText, 'pre@ post@'],
-        ['What they add', () => (HomeLabels.act() === 'ReLU' ? 'Every neuron that fired writes its own row of numbers into the stream.' : 'Every neuron writes its own row of numbers into the stream, as strongly as it answered.'), () => `x ← x + W_2 (${HomeCell.equation('post')})`, CODE.mo, 'post@ w2@ mo@ x', (s) => [['post@', s.query], ['mo@', s.query]], (s) => direction(s, 'hook_mlp_out', HomeData.hook(0, 'hook_resid_mid') ? 'hook_resid_mid' : 'hook_resid_pre'), 'mo@'],
+        ['Who fits the question?', scoresText, 's = q · k / √d', CODE.s, 'q@ k@ rq@ rk@ s@', (s, i) => [['q@', s.query, s.head * i.d_head, i.d_head], ['s@h', s.query, 0, s.query + 1]], (s, i) => `The sum is divided by √${i.d_head}, so that longer vectors do not shout. Only tokens that came before are asked: that is the causal mask.`, 's@h', looks],
+        ['Shares that add up to one', sharesText, 'a = softmax(s)', CODE.a, 's@ a@', (s) => [['s@h', s.query, 0, s.query + 1], ['a@h', s.query, 0, s.query + 1]], () => 'Dark is much, pale is little; the empty corner is the future.', 'a@h', looks],
+        ['Mixing', (s) => `Each head now collects: it takes that share of every token’s value and adds them up. What ${word(s.query)} saw is now one row.`, 'z = Σ a v', CODE.z, 'a@ v@ z@', (s, i) => [['a@h', s.query, 0, s.query + 1], ['z@', s.query, s.head * i.d_head, i.d_head]], () => 'The values are above the mix: column by column, row by row.', 'z@h', looks],
+        ['What is kept', (s) => `This layer has no heads. From its row each token makes three: x, what it may keep for those after it, B, which decides how much of each number is kept, and C, for later. ${word(s.query)} keeps B times x.`,
+            'B x', 'kv_append(p);', 'h@ wk@ k@ wv@ v@ bx@', (s) => [['k@', s.query], ['v@', s.query], ['bx@', s.query]], () => 'The same row goes in; three matrices give it three meanings.', 'bx@', short],
+        ['A short memory', (s) => `It reads the last ${HomeShort.taps(0)} kept rows and no more. Each number of a row has a weight of its own for each of these places, a tap; they are added up, and C decides how much of it goes on.`,
+            () => HomeCell.equation('z'), 'attend(p);', 'q@ bx@ wc@ z@ tp@', (s) => [['bx@', s.query], ['q@', s.query], ['z@', s.query]], () => 'At the right: how much each token reads of which. Nothing further back can be seen here; layers with heads can.', 'z@', short],
+        ['Back to the stream', (s) => `One more matrix turns what ${short() ? 'was read' : 'the heads found'} into the language of the stream, and it is added. The row of ${word(s.query)} now knows something of its neighbours.`, () => (Engine.info.arch === 'gpt1' ? 'x ← norm(x + W_O z)' : 'x ← x + W_O z'), CODE.ao, 'z@ wo@ ao@ mid@', (s) => [['ao@', s.query], ['mid@', s.query]], (s) => direction(s, 'hook_attn_out', 'hook_resid_pre'), 'ao@ mid@'],
+        ['The router', routerText, 's = W_r h,  w = softmax(s), the largest', CODE.rs, 'h2@ wr@ rs@ ew@', (s) => [['rs@', s.query], ['ew@', s.query]], () => 'Experts that are not chosen are not computed: a mixture has many numbers and uses few of them for a token.', 'rs@', mixes],
+        ['Experts answer', expertsText, () => HomeCell.equation('mo'), CODE.ew, 'ew@ ey@ mo@ x', (s) => [['ew@', s.query], ['mo@', s.query]], (s) => direction(s, 'hook_mlp_out', HomeData.has(0, 'hook_resid_mid') ? 'hook_resid_mid' : 'hook_resid_pre'), 'mo@', mixes],
+        ['Detectors', (s) => `Each of the ${count(HomeData.width(0, 'mlp.hook_post'))} neurons of the MLP looks for one pattern in the row; ${HomeLabels.act()} keeps what it found.`, () => HomeCell.equation('post'), CODE.post, 'h2@ wg@ w1@ pre@ lin@ post@', (s) => [['pre@', s.query], ['post@', s.query]], silentText, 'pre@ post@', () => !mixes()],
+        ['What they add', () => (HomeLabels.act() === 'ReLU' ? 'Every neuron that fired writes its own row of numbers into the stream.' : 'Every neuron writes its own row of numbers into the stream, as strongly as it answered.'), () => `x ← x + W_2 (${HomeCell.equation('post')})`, CODE.mo, 'post@ w2@ mo@ x', (s) => [['post@', s.query], ['mo@', s.query]], (s) => direction(s, 'hook_mlp_out', HomeData.hook(0, 'hook_resid_mid') ? 'hook_resid_mid' : 'hook_resid_pre'), 'mo@', () => !mixes()],
     ];
 
     // Where what a part adds points, measured by the cosine with the row that was there.
@@ -47,6 +55,16 @@ const HomeWalk = (() => {
     function sharesText(s) {
         const line = App.line(HomeData.hook(0, 'attn.hook_pattern'), s.head, s.query), best = Numbers.best(line);
         return `Softmax turns a row of scores into shares of attention. Each row adds up to 1; ${word(s.query)} gives ${Numbers.share(line[best])} to ${word(best)} at place ${best}.`;
+    }
+
+    function routerText(s, i) {
+        const w = HomeExperts.weights(0, s.query), on = HomeExperts.chosen(0, s.query), best = Numbers.best(w);
+        return `In place of one MLP this layer has ${w.length}, its experts. A router scores each of them for ${word(s.query)}, and the ${on.length === 1 ? 'largest score is' : `${on.length} largest are`} chosen: expert ${on.join(', ')}. Expert ${best} counts most, ${Numbers.fixed(w[best], 2)}.`;
+    }
+
+    function expertsText(s) {
+        const n = HomeExperts.chosen(0, s.query).length, shared = HomeData.has(0, 'mlp.hook_post');
+        return `Each of the ${n} chosen experts is a small MLP with numbers of its own. What they write is added, each times its weight${shared ? '; one more expert answers for every token' : ''}.`;
     }
 
     function silentText(s) {
@@ -77,7 +95,7 @@ const HomeWalk = (() => {
     }
 
     const deeper = (l, n, i) => ({ title: n === l ? `Layer ${l}` : `Layers ${l} to ${n}`, layer: l, text: (s) => deeperText(l, n, s),
-        eq: 'x ← x + Δ', code: 'add(p, p->x, p->m);', parts: Array.from({ length: n - l + 1 }, (_, j) => l + j), regions: [], more: () => `The same parts with other weights: ${plural(i.heads, 'head')}, ${plural(i.d_mlp, 'neuron')}. What it would say is the final norm and the head on the stream so far (the logit lens).`, made: '' });
+        eq: 'x ← x + Δ', code: 'add(p, p->x, p->m);', parts: Array.from({ length: n - l + 1 }, (_, j) => l + j), regions: [], more: () => `The same parts with other weights: ${plural(i.heads, 'head')}, ${HomeExperts.has(l) ? plural(HomeExperts.count(l), 'expert') : plural(i.d_mlp, 'neuron')}. What it would say is the final norm and the head on the stream so far (the logit lens).`, made: '' });
 
     const last = (i) => [
         { title: `${count(i.vocab)} candidates`, text: (s) => `The row of ${word(s.query)} is compared with each token of the vocabulary: one product with each column.`, eq: 'logits = W_U x', code: CODE.lg, parts: 'x fin wu lg', regions: (s) => [['x', s.query], ['lg', s.query]], made: 'lg',
@@ -173,9 +191,10 @@ const HomeWalk = (() => {
         return { x: x - 8 * u, y: y - 8 * u, w: r - x + 14 * u, h: b - y + 14 * u + low };
     }
 
-    const LINES = [...FIRST.map((s) => s[3]), deeper(1, 1, { heads: 1, d_mlp: 1 }).code, ...last({ vocab: 1 }).map((s) => s.code)]; // of page.inc
+    const LINES = [...FIRST.map((s) => s[3]), 'add(p, p->x, p->m);', ...last({ vocab: 1 }).map((s) => s.code)]; // of page.inc
 
-    const CACHE = FIRST.findIndex((s) => s[7] === 'grow');
+    // Which stop tells of the cache, from 0; -1: none.
+    const cache = () => first().findIndex((s) => s[7] === 'grow');
 
-    return { at, CACHE, LINES, layerOf, titles: () => stops().map((s) => HomeText.inUnits(s.title)), SECONDS };
+    return { at, cache, LINES, layerOf, titles: () => stops().map((s) => HomeText.inUnits(s.title)), SECONDS };
 })();

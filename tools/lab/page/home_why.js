@@ -20,7 +20,8 @@ const HomeWhy = (() => {
             const m = /^(?:L(\d+)H(\d+)|mlp(\d+))$/.exec(name), layer = m && Number(m[1] ?? m[3]), head = m && m[2] !== undefined ? Number(m[2]) : -1;
             if (!m) return { name: NAMES[name] || name, adds: value, edit: null, cell: () => ['x', s.query, 0] };
             const best = (row) => Numbers.best(row.map(Math.abs));
-            return head < 0 ? { name: `the MLP${many ? ` of layer ${layer}` : ''}`, adds: value, edit: { kind: 'mlp', layer, head: 0, scale: 0 }, cell: () => [`${layer}.post`, s.query, best(HomeData.layerRow(layer, 'mlp.hook_post', s.query))] }
+            return head < 0 ? { name: `${HomeExperts.has(layer) ? 'the experts' : 'the MLP'}${many ? ` of layer ${layer}` : ''}`, adds: value, edit: { kind: 'mlp', layer, head: 0, scale: 0 }, cell: () => (HomeExperts.has(layer) ? [`${layer}.ew`, s.query, Numbers.best(HomeExperts.weights(layer, s.query))] : [`${layer}.post`, s.query, best(HomeData.layerRow(layer, 'mlp.hook_post', s.query))]) }
+                : HomeShort.has(layer) ? { name: `short memory${many ? ` of layer ${layer}` : ''}, part ${head}`, adds: value, edit: { kind: 'head', layer, head, scale: 0 }, cell: () => [`${layer}.z`, s.query, head * Engine.info.d_head] }
                 : { name: `head ${head}${many ? ` of layer ${layer}` : ''}`, adds: value, edit: { kind: 'head', layer, head, scale: 0 }, cell: () => [`${layer}.a${head}`, s.query, best(App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, s.query))] };
         });
         return list.sort((a, b) => Math.abs(b.adds) - Math.abs(a.adds));

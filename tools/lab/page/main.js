@@ -2,7 +2,7 @@
 // Starts the engine, builds the rooms, and listens to keys, theme and address.
 const Main = (() => {
     const { h, fill, button, table } = Dom;
-    const ROOMS = [Home, Predict, Attention, Inside, Experiment, Lessons]; // the first is HomePlain for a model that has no picture
+    const ROOMS = [Home, Predict, Attention, Inside, Experiment, Lessons];
     const INSIDE = ['predict', 'attention', 'inside']; // parts of “Look inside”, whose tabs are shown there
     const KEYS = [
         ['← → in the tokens', 'choose a token; Delete takes it out', null],
@@ -12,7 +12,7 @@ const Main = (() => {
         ['w', 'shares, by row, log, scores', () => App.set({ what: { weights: 'rows', rows: 'log', log: 'scores', scores: 'weights' }[Attention.scaleOf(App.state)] })],
         ['f', 'masked future', () => App.set({ future: App.state.future === '1' ? '0' : '1' })],
         ['r', 'replace the chosen token', () => Strip.pickers.replace()], ['z', 'undo', () => App.back()],
-        ['/', 'type a text', () => (App.state.view === 'home' && !Engine.undrawn ? Home : Strip).focusText()], ['1 … 7', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
+        ['/', 'type a text', () => (App.state.view === 'home' ? Home : Strip).focusText()], ['1 … 7', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
         ['n  p', 'next stop or lesson, the one before', null], ['?', 'this list', () => showHelp()],
     ];
     const MOVES = { h: ['head', -1], l: ['head', 1], u: ['layer', -1], i: ['layer', 1], j: ['query', 1], k: ['query', -1] };
@@ -90,7 +90,7 @@ const Main = (() => {
 
     function showHelp() {
         fill($('help'), h('h2', null, 'Keys'), table(null, ['key', 'does'], KEYS.map((k) => [h('kbd', null, k[0]), k[1]])),
-            !Engine.undrawn && [h('h3', null, 'In the picture'), table(null, ['key', 'does'], Home.HELP.map((k) => [h('kbd', null, k[0]), k[1]]))],
+            h('h3', null, 'In the picture'), table(null, ['key', 'does'], Home.HELP.map((k) => [h('kbd', null, k[0]), k[1]])),
             h('p', null, 'Arrow keys also move inside every table of numbers, in the grid of heads and in the list of stages.'),
             button('Close', () => $('help').close()));
         $('help').showModal();
@@ -168,7 +168,6 @@ const Main = (() => {
             await Engine.start(tellOpening);
             App.say('');
             App.begin();
-            if (Engine.undrawn) ROOMS[0] = HomePlain;
             describe();
             Strip.mount($('strip'));
             if (Engine.story) ROOMS.unshift(Story);
