@@ -92,14 +92,35 @@ static int peft_row_is(const struct state_row *row, const char *name, uint32_t *
     return 0;
 }
 
+enum { ONE_OF = HF_USUAL | HF_VARIANT };
+
+/* Whether rows a and b can be in one model's table. */
+static int go_together(const struct state_row *a, const struct state_row *b)
+{
+    return strcmp(a->to, b->to) == 0 && ((a->flags ^ b->flags) & ONE_OF) == 0;
+}
+
+/* Whether a row is in an order that the base does not have. StarCoder's c_attn has two: of models with a KV head for each
+ * head (the variant), and of those with one for all. */
+static int is_other_order(const struct peft *p, const struct hf_family *f,
+                          const struct state_row *row)
+{
+    unsigned other = p->hp.n_head_kv == p->hp.n_head ? HF_USUAL : HF_VARIANT;
+    int found = 0;
+    for (size_t i = 0; i < f->n_rows && row->flags & other; i++)
+        found |= strcmp(f->rows[i].from, row->from) == 0 && strcmp(f->rows[i].to, row->to) == 0 &&
+                 !go_together(&f->rows[i], row);
+    return found;
+}
+
 /* The rows of the same tensor around row i of the family. */
 static void find_stack(const struct hf_family *f, size_t i, struct peft_target *target)
 {
     size_t first = i, end = i + 1;
-    while (first > 0 && strcmp(f->rows[first - 1].to, f->rows[i].to) == 0)
+    while (first > 0 && go_together(&f->rows[first - 1], &f->rows[i]))
         first--;
     while (end < f->n_rows && end - first < PEFT_MOST_STACKED &&
-           strcmp(f->rows[end].to, f->rows[i].to) == 0)
+           go_together(&f->rows[end], &f->rows[i]))
         end++;
     target->stack = &f->rows[first];
     target->n_stack = end - first;
@@ -120,6 +141,8 @@ int peft_next_target(const struct peft *p, const struct hf_family *f, const char
         if (!is_head)
             find_stack(f, *i, target);
         ++*i;
+        if (!is_head && is_other_order(p, f, &target->row))
+            continue;
         if (!peft_row_is(&target->row, name, &target->layer, &target->is_bias))
             continue;
         state_row_name(target->to, target->row.to, &target->row, target->layer, target->is_bias);
