@@ -279,6 +279,19 @@ static int generate(struct generate *g, const struct cli_command *command)
     return code == EXIT_OK ? generate_run(g) : code;
 }
 
+/* The command, after its options have been read. */
+static int generate_parsed(struct generate *g, const struct cli_command *command)
+{
+    if (!g->records && g->samples.json && !g->chat && records_named(g->input.file)) {
+        g->records = g->input.file;
+        g->input.file = NULL;
+    }
+    /* A record may draw otherwise than the options say. */
+    g->engine.only_draws = !g->records && !g->choices_given && !g->samples.heals;
+    int code = engine_begin(&g->engine, &g->sampling, command);
+    return code == EXIT_OK ? generate(g, command) : code;
+}
+
 int cmd_generate(int argc, char **argv)
 {
     struct generate g = {.samples = {.n_predict = -1, .n = 1, .top = -1},
@@ -346,17 +359,8 @@ int cmd_generate(int argc, char **argv)
                     notes, exits, options, 0, 1);
     command.notes_first = notes_first;
     int code;
-    if (engine_parse(&g.engine, &command, argc, argv, &code)) {
-        if (!g.records && g.samples.json && !g.chat && records_named(g.input.file)) {
-            g.records = g.input.file;
-            g.input.file = NULL;
-        }
-        g.engine.only_draws =
-            !g.records && !g.choices_given &&
-            !g.samples.heals; /* a record may draw otherwise than the options say */
-        code = engine_begin(&g.engine, &g.sampling, &command);
-        code = code == EXIT_OK ? generate(&g, &command) : code;
-    }
+    if (engine_parse(&g.engine, &command, argc, argv, &code))
+        code = generate_parsed(&g, &command);
     generate_release(&g);
     return code;
 }

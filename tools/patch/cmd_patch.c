@@ -299,6 +299,17 @@ static void patch_close(struct patch_run *p)
     engine_close(&p->engine);
 }
 
+/* The command, after its options have been read. */
+static int patch_parsed(struct patch_run *p, const struct cli_command *command)
+{
+    int code = check_patch_options(p, command);
+    if (code == EXIT_OK)
+        code = pairs_read(&p->pairs);
+    if (code == EXIT_OK)
+        code = drop_rights(p);
+    return code == EXIT_OK ? run_patch(p, command) : code;
+}
+
 int cmd_patch(int argc, char **argv)
 {
     struct patch_run p = {.engine.kv = "f32"};
@@ -352,13 +363,7 @@ int cmd_patch(int argc, char **argv)
     int code;
     if (!engine_parse(&p.engine, &command, argc, argv, &code))
         return code;
-    code = check_patch_options(&p, &command);
-    if (code == EXIT_OK)
-        code = pairs_read(&p.pairs);
-    if (code == EXIT_OK)
-        code = drop_rights(&p);
-    if (code == EXIT_OK)
-        code = run_patch(&p, &command);
+    code = patch_parsed(&p, &command);
     patch_close(&p);
     return cli_finish(code);
 }
