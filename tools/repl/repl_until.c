@@ -92,7 +92,15 @@ static void start_again(const struct repl *r, const struct until *u, const struc
     text_out_drawn(text, &u->stops);
 }
 
-/* Draws and keeps at most `limit` tokens. */
+/* How much longer the text is than at `start`. If --ban has taken back more than that, it begins anew there. */
+static int32_t grown(const struct repl *r, size_t *start)
+{
+    size_t pos = mgpt_pos(r->engine.session);
+    *start = pos < *start ? pos : *start;
+    return (int32_t)(pos - *start);
+}
+
+/* Draws until the text has `limit` tokens more. */
 static void generate_until(struct repl *r, int32_t limit, struct until *u)
 {
     struct text_out out, text;
@@ -100,8 +108,9 @@ static void generate_until(struct repl *r, int32_t limit, struct until *u)
     int32_t drawn = 0;
     int ends = 0, happens = 0;
     const struct edit_text *banned;
-    if (!repl_logits(r))
+    if (!repl_logits(r)) /* an empty text gets its BOS */
         return;
+    size_t start = mgpt_pos(r->engine.session);
     resume_text(r, &out, stdout);
     resume_text(r, &text, NULL);
     text_out_drawn(&text, &u->stops);
@@ -113,12 +122,12 @@ static void generate_until(struct repl *r, int32_t limit, struct until *u)
         if (ends || !repl_run_keep(r, token, &banned))
             break;
         text_out_token(&out, token, 0);
+        drawn = grown(r, &start);
         if (banned) {
             start_again(r, u, banned, &out, &text);
             continue;
         }
         text_out_token(&text, token, 0);
-        drawn++;
         ends = chooser_is_complete(&r->sampling.chooser, mgpt_tokens(r->engine.session),
                                    mgpt_pos(r->engine.session));
         happens = has_happened(r, u, token, &text);
