@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import types
+import urllib.parse
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -37,12 +38,13 @@ def what_is_missing():
 
 def version_of(package, said):
     """The version that libraries.version makes of what dpkg-query prints."""
-    libraries.version.cache_clear()
+    libraries.debian_version.cache_clear()
     before, libraries.subprocess = libraries.subprocess, types.SimpleNamespace(run=lambda *_, **__: types.SimpleNamespace(stdout=said))
     try:
         return libraries.version(libraries.debian("x", package, "MIT", ""))
     finally:
         libraries.subprocess = before
+        libraries.debian_version.cache_clear()
 
 
 def versions_without_debian():
@@ -70,6 +72,10 @@ def sbom_has_what_is_inside():
     assert artefact["licenseConcluded"] == "MIT AND (MIT AND BSD-2-Clause AND CC0-1.0) AND (Apache-2.0 WITH LLVM-exception)"
     assert {"algorithm": "SHA1", "checksumValue": hashlib.sha1(b"bytes").hexdigest()} in artefact["checksums"]
     assert [p["name"] for p in inside] == ["compiler-rt", "wasi-libc"]
+    module = (ROOT / "tools/lab/wasm/inside.txt").read_text()
+    urls = [p["externalRefs"][0]["referenceLocator"] for p in inside]
+    assert sorted(url.removeprefix("pkg:deb/debian/").replace("@", " ") for url in urls) == sorted(urllib.parse.quote(module, safe=": \n").splitlines())
+    assert all(p["versionInfo"] and f"{p['versionInfo']}-" in url for p, url in zip(inside, urls))
     kinds = [r["relationshipType"] for r in document["relationships"]]
     assert kinds == ["DESCRIBES", "GENERATED_FROM", "CONTAINS", "CONTAINS"]
 
@@ -87,7 +93,7 @@ def names_are_known():
     for artefact in release.ARTEFACTS:
         for name in artefact.inside:
             library = libraries.LIBRARIES[name]
-            assert library.text or library.package
+            assert library.package and bool(library.text) == bool(library.lines)
             if library.text:
                 assert libraries.licence_text(library)
 

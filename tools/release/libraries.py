@@ -13,16 +13,16 @@ class Library:
     name: str
     licence: str  # an SPDX expression; it is checked against the words of the text below
     home: str
-    package: str = ""  # of Debian: its version and its copyright file are those of the library
-    version: str = ""  # where no package has it
+    package: str  # of Debian: its version and its copyright file are those of the library
+    lines: str = ""  # a file of this repository with lines PACKAGE VERSION, where the package is not that of this machine
     text: str = ""  # a file of this repository in place of the copyright file
 
 
 def debian(name, package, licence, home):
-    return Library(name, licence, home, package=package)
+    return Library(name, licence, home, package)
 
 
-LAB = "tools/lab/page/licences.txt"
+LAB, MODULE = "tools/lab/page/licences.txt", "tools/lab/wasm/inside.txt"
 LIBRARIES = {library.name: library for library in (
     debian("pcre2", "libpcre2-dev", "BSD-3-Clause", "https://www.pcre.org/"),
     debian("jansson", "libjansson-dev", "MIT", "https://github.com/akheron/jansson"),
@@ -36,9 +36,9 @@ LIBRARIES = {library.name: library for library in (
     # Its start files and winpthreads, which are linked statically.
     debian("mingw-w64", "mingw-w64-x86-64-dev", "ZPL-2.1 AND MIT AND BSD-3-Clause", "https://www.mingw-w64.org/"),
     debian("stb", "libstb-dev", "MIT OR Unlicense", "https://github.com/nothings/stb"),
-    # Inside module.wasm, which is committed: the versions of Debian 12.
-    Library("wasi-libc", "MIT AND BSD-2-Clause AND CC0-1.0", "https://github.com/WebAssembly/wasi-libc", version="0.0~git20221206.8b7148f", text=LAB),
-    Library("compiler-rt", "Apache-2.0 WITH LLVM-exception", "https://compiler-rt.llvm.org/", version="14.0.6", text=LAB),
+    # Inside module.wasm, which is committed.
+    Library("wasi-libc", "MIT AND BSD-2-Clause AND CC0-1.0", "https://github.com/WebAssembly/wasi-libc", "wasi-libc", lines=MODULE, text=LAB),
+    Library("compiler-rt", "Apache-2.0 WITH LLVM-exception", "https://compiler-rt.llvm.org/", "libclang-rt-14-dev-wasm32", lines=MODULE, text=LAB),
 )}
 ENGINE = ("stb",)
 PAGE = ("wasi-libc", "compiler-rt")  # what mgpt lab writes into pages, and so what any program with it has inside
@@ -49,12 +49,16 @@ WINDOWS = ENGINE + ("pcre2", "mingw-w64")
 
 
 @functools.lru_cache(maxsize=None)
+def debian_version(library):
+    """The version of the Debian package that is inside."""
+    if library.lines:
+        return dict(line.split() for line in (ROOT / library.lines).read_text().splitlines())[library.package]
+    return subprocess.run(["dpkg-query", "-W", "-f", "${Version}", library.package], capture_output=True, text=True, check=True).stdout
+
+
 def version(library):
-    """The upstream version: that of the Debian package without epoch and revision."""
-    if library.version:
-        return library.version
-    done = subprocess.run(["dpkg-query", "-W", "-f", "${Version}", library.package], capture_output=True, text=True, check=True)
-    return re.fullmatch(r"(?:\d+:)?(.*)-[^-]*", done.stdout).group(1)
+    """The upstream version: without epoch and revision."""
+    return re.fullmatch(r"(?:\d+:)?(.*)-[^-]*", debian_version(library)).group(1)
 
 
 def licence_text(library):

@@ -153,7 +153,7 @@ ARTEFACTS = (
 def check_needs():
     """Ends with one line that names what this machine lacks and the packages to install."""
     needs = {"ninja": "ninja-build", "meson": "meson", "git": "git", "dpkg-query": "dpkg"}
-    needs |= {f"/usr/share/doc/{lib.package}/copyright": lib.package for lib in libraries.LIBRARIES.values() if lib.package}
+    needs |= {f"/usr/share/doc/{lib.package}/copyright": lib.package for lib in libraries.LIBRARIES.values() if not lib.lines}
     for artefact in ARTEFACTS:
         needs |= artefact.needs
     missing = {what: package for what, package in needs.items() if not (shutil.which(what) or (what[0] == "/" and Path(what).exists()))}

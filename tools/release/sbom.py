@@ -3,6 +3,7 @@ import hashlib
 import json
 import re
 import time
+import urllib.parse
 
 import libraries
 
@@ -20,13 +21,10 @@ def package(name, version, licence, home, **more):
 
 
 def of_library(library):
-    """The package url names the Debian source that was used."""
-    version = libraries.version(library)
-    more = {}
-    if library.package:
-        where = f"pkg:deb/debian/{library.package}@{version}"
-        more["externalRefs"] = [{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": where}]
-    return package(library.name, version, library.licence, library.home, supplier=NONE, **more)
+    """The package url names the Debian package that was used (its colon is not encoded)."""
+    where = f"pkg:deb/debian/{library.package}@{urllib.parse.quote(libraries.debian_version(library), safe=':')}"
+    return package(library.name, libraries.version(library), library.licence, library.home, supplier=NONE,
+                   externalRefs=[{"referenceCategory": "PACKAGE-MANAGER", "referenceType": "purl", "referenceLocator": where}])
 
 
 def of_file(work, path, inside):

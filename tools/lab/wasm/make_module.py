@@ -2,8 +2,9 @@
 
 usage: make_module.py write|compare SOURCE.c...
 
-write replaces tools/lab/wasm/module.wasm and unlzma.wasm, the copies that the build embeds. compare makes both again
-and compares them with the copies, byte for byte. The bytes depend on the sources and the version of clang only: no
+write replaces tools/lab/wasm/module.wasm and unlzma.wasm, the copies that the build embeds, and inside.txt: the Debian
+packages of which parts are inside, with versions, for the SBOM. compare makes all again and compares them with the copies,
+byte for byte. The bytes depend on the sources and the version of clang only: no
 file name, time or symbol name gets into the module. The copies are of clang 14.0.6 (Debian 12). Another clang cannot
 write them; compare then puts its module into pages and runs tests/lab/same_bits.js, which compares the results. For
 that it needs the programs in the environment: MGPT and MGPT_LAB_NATIVE.
@@ -27,6 +28,7 @@ ROOT = os.path.realpath(os.path.join(os.path.dirname(__file__), '../../..'))
 COPIES = 'tools/lab/wasm'  # in ROOT, where everything runs
 PACKAGES = 'clang lld wasi-libc libclang-rt-dev-wasm32'
 CLANG = '14.0.6'  # another version gives other bytes
+INSIDE = ['wasi-libc', 'libclang-rt-14-dev-wasm32']  # what clang links
 
 TARGET = ['--target=wasm32-wasi', '--sysroot=/usr']
 COMPILE = TARGET + [
@@ -58,7 +60,7 @@ def run(command):
 
 
 def make(clang, sources, folder):
-    """Compiles and links both; returns their paths. Kernels are built for speed, the rest to be small. ccache is not asked:
+    """Compiles and links both modules; returns their paths. Kernels are built for speed, the rest to be small. ccache is not asked:
     it has given an older object once."""
     def compile_one(source):
         name = os.path.basename(source)
@@ -73,6 +75,14 @@ def make(clang, sources, folder):
     run([clang, *LINK, '-o', f'{folder}/module.wasm', *objects])
     run([clang, *UNLZMA, '-o', f'{folder}/unlzma.wasm'])
     return [f'{folder}/module.wasm', f'{folder}/unlzma.wasm']
+
+
+def write_versions(folder):
+    """The path of a file with a line for each package of INSIDE, as dpkg has it: NAME VERSION"""
+    path = f'{folder}/inside.txt'
+    with open(path, 'wb') as file:
+        subprocess.run(['dpkg-query', '-W', '-f', '${Package} ${Version}\n', *INSIDE], stdout=file, check=True)
+    return path
 
 
 def read(path):
@@ -120,6 +130,7 @@ def main():
         made = make(clang, sources, folder)
         if CLANG not in version:
             return compare_results(made[0], folder)
+        made.append(write_versions(folder))
         if what == 'compare':
             return 0 if all([compare(path) for path in made]) else failed
         for path in made:
