@@ -8,7 +8,8 @@
 #   -q  leaves tools/test.sh out: minutes instead of half an hour
 #
 # Per root: what start.sh prints to a user without sudo when packages are missing; start.sh as root, then as that user,
-# in a clone of theirs; tools/test.sh as root, where no test may fail and each skipped one names a reason; README's
+# in a clone of theirs, with README's commands for a page of the lab, a checkpoint of nanoGPT and Python;
+# tools/test.sh as root, where no test may fail and each skipped one names a reason; README's
 # program with README's command for gcc, clang and gcc 11 where Debian has them; self-checks. Then the wheel that each
 # Debian made is installed on the other one, or refused by pip where the C library is older than the wheel needs. What the models write and all hashes are those of this machine.
 # apt and pip are set up as on this machine. FOLDER/ROOT.log has all output, stdout a line per step with its seconds.
@@ -136,6 +137,46 @@ other_wheel() { # FROM
     fi
 }
 
+# ---- a newcomer's commands, as README has them ----
+
+# readme TEXT: the commands of the block that has the text.
+readme() {
+    awk -v text="$1" '/^```console$/ { inside = 1; block = ""; next } inside && /^```$/ { inside = 0; if (index(block, text)) { printf "%s", block; exit } }
+        inside && /^\$ / { block = block substr($0, 3) "\n" }' "$source/README.md"
+}
+page_of_lab() { # the page has the bytes of this machine's
+    commands=$(readme '-o lab.html' | sed -n '/^cd /,$p')
+    [ -n "$commands" ] && inside reader "set -e
+$commands"
+    here=$(mktemp -d)
+    cp "$source"/weights/names-steps/* "$here/"
+    (cd "$here" && eval "$(echo "$commands" | sed '/^cd /d; s|[./]*build/tools/mgpt|"$mgpt"|')")
+    cmp "$here/lab.html" "$folder/$release/home/reader/mgpt/weights/names-steps/lab.html"
+    rm -r "$here"
+}
+own_checkpoint() { # of nanoGPT, whose program wrote ckpt.pt and meta.pkl: the text is this machine's
+    commands=$(readme '--assume nanogpt' | sed -n 's/ *#.*//; s/"The "/ab/; /mine\.gguf/p')
+    inside reader "mkdir out && cp tests/fixtures/torch/nanogpt/* out/ && set -e
+$commands" >"$folder/text"
+    here=$(mktemp -d)
+    mkdir "$here/out"
+    cp "$source"/tests/fixtures/torch/nanogpt/* "$here/out/"
+    (cd "$here" && eval "$(echo "$commands" | sed 's|build/tools/mgpt|"$mgpt"|')") >"$folder/text.here"
+    rm -r "$here"
+    [ -s "$folder/text" ] && cmp "$folder/text" "$folder/text.here"
+}
+python_package() { # the attention that Python prints is that of README's table
+    inside root 'apt-get install -y -qq --no-install-recommends python3-venv'
+    { awk '/^```python$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' "$source/README.md"
+        echo 'print("row", *("%.4f" % x for x in cache["pattern", 0][0, 3][4]))'; } >"$folder/$release/tmp/readme.py"
+    row=$(sed -n 's/^4 "a" *\([0-9. ]*\)$/\1/p' "$source/README.md")
+    commands=$(readme 'pip install ./tools/python')
+    inside reader "set -e
+$commands /tmp/readme.py" >"$folder/text"
+    cat "$folder/text"
+    grep -qx "row $row" "$folder/text"
+}
+
 # The Debian packages of this machine's `ninja release`, where it has been made, without recommended packages.
 install_debs() {
     rm -rf "$folder/$release/tmp/debs"
@@ -156,6 +197,9 @@ for release; do
     step "text and hashes" same root build/tools/mgpt
     step "start.sh as a user without sudo" ends_with_next reader
     step "text and hashes of theirs" same reader build/tools/mgpt
+    step "a page of the lab" page_of_lab
+    step "a checkpoint of nanoGPT" own_checkpoint
+    step "Python" python_package
     if [ -z "$quick" ]; then
         step "tools/test.sh" all_tests
         sed 's/^/#   /' "$folder/count" 2>/dev/null || true

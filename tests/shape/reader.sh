@@ -1,6 +1,6 @@
 #!/bin/sh
-# A reader joins what README.md shows: the program is saved as main.c next to mgpt.c and mgpt.h, and README's command
-# compiles both, with each compiler that is here. The program prints the same name each time.
+# A reader joins what README.md shows: the program is saved as main.c, and README's command compiles it with mgpt.c, with
+# each compiler that is here. The program prints the same name each time.
 # The arguments are the folder of mgpt.c and mgpt.h, and compilers (gcc and clang if none is named).
 set -eu
 folder=${1:?folder of mgpt.c}
@@ -12,7 +12,8 @@ trap 'rm -rf "$dir"' EXIT INT TERM
 awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' "$source/README.md" >"$dir/main.c"
 command=$(sed -n 's/.*`\(cc [^`]*mgpt\.c[^`]*\)`.*/\1/p' "$source/README.md")
 case $command in 'cc -O2 '*) ;; *) echo "not ok: README.md has no command for main.c and mgpt.c"; exit 1 ;; esac
-cp "$folder/mgpt.c" "$folder/mgpt.h" "$dir/"
+mkdir -p "$dir/build/tools/amalgamation"
+cp "$folder/mgpt.c" "$folder/mgpt.h" "$dir/build/tools/amalgamation/"
 cd "$dir"
 want='' tried=0
 for compiler; do
