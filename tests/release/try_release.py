@@ -7,6 +7,7 @@ A clean folder is one without the repository and without variables but PATH. Deb
 installed by tests/fresh/roots.sh. TRIES has a row for each artefact of tools/release/release.py.
 """
 import filecmp
+import fnmatch
 import hashlib
 import json
 import os
@@ -255,6 +256,19 @@ def try_sbom(folder):
     assert {f"{name}.txt" for name in inside} | {"mgpt.txt"} == {p.name for p in (folder / "licences").iterdir()}
 
 
+def try_readme(folder):
+    """README's table names each file once, and the sizes there are true."""
+    table = (ROOT / "README.md").read_text(encoding="utf-8").partition("\n## Install\n")[2].partition("\n## ")[0]
+    left = {p.name + "/" * p.is_dir() for p in folder.iterdir()}
+    for name, said in re.findall(r"`([^` ]+)`(?:, ([\d.]+) MB)?", "\n".join(re.findall(r"^\| (`.*?) \|", table, re.M))):
+        found = fnmatch.filter(left, name.replace("…", "*"))
+        assert len(found) == 1, f"README: {name}: {found}"
+        left.remove(found[0])
+        size = (folder / found[0]).stat().st_size / 1e6
+        assert not said or abs(size - float(said)) < 0.1, f"README: {found[0]}: {said} MB, is {size:.2f}"
+    assert not left, f"not in README: {left}"
+
+
 def same_bytes(one, other):
     names = [sorted(str(p.relative_to(folder)) for p in folder.rglob("*") if p.is_file()) for folder in (one, other)]
     assert names[0] == names[1], set(names[0]) ^ set(names[1])
@@ -291,7 +305,7 @@ def main(first, second, *rest):
     else:
         folder = Path(first).resolve() / "release"
         failed += attempt("made twice, the same bytes", make_twice, folder.parent, second, rest[1:])
-    failed += attempt("SHA256SUMS", try_sums, folder) + attempt("SBOM", try_sbom, folder)
+    failed += attempt("SHA256SUMS", try_sums, folder) + attempt("SBOM", try_sbom, folder) + attempt("README", try_readme, folder)
     for name in rest if first == "--only" and rest else TRIES:
         with tempfile.TemporaryDirectory(prefix="mgpt-clean-") as clean:
             failed += attempt(name, TRIES[name], folder, Path(clean))

@@ -1,8 +1,9 @@
 """Ctrl-C in a console: console.py PROGRAM NAMES LARGE, run by wine. NAMES: names.gguf; LARGE: what tests/quality/release_model.py
 writes. A pseudo-terminal is the console, which makes of its byte 3 the event that Windows sends.
 
-generate ends with 130 in the middle of its texts. In the repl a command ends and the prompt comes back. Ctrl-C while the
-repl waits for a line is not tried: ReadConsole of wine 8 does not return at it, as that of Windows does.
+generate ends with 130 in the middle of its texts. In the repl a command ends and the prompt comes back. While it waits for
+a line, two of them do not end it: the next line is taken. ReadConsole of wine 8 does not return at them, as that of Windows
+does, so there is no new prompt here.
 """
 import os
 import pty
@@ -90,6 +91,12 @@ def repl(program, model):
     came = console.until(b">")
     at = re.findall(rb"(\d+)>", console.output)[-1]
     check(f"Ctrl-C ends a command before the context of 512 is full, not the repl: {at}", came and 3 < int(at) < 512, console.output)
+    time.sleep(2)
+    for _ in range(2):
+        console.type(CTRL_C)
+        time.sleep(1)
+    console.type_line(b"/pos")
+    check("two Ctrl-C at the prompt leave the repl", console.until(b">"), console.output)
     console.type_line(b"/quit")
     code = console.code()
     check(f"the repl ends with 0: {code}", code == 0, console.output)

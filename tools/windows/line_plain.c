@@ -6,6 +6,7 @@
 #include "common/interrupt.h"
 #include "windows/posix.h"
 
+#include <stdatomic.h>
 #include <windows.h>
 
 enum { LINE_UNITS = 8192, SETTLE_MS = 50 };
@@ -51,19 +52,33 @@ static char *console_line(struct line_reader *reader)
     return line;
 }
 
+static atomic_int is_key; /* Ctrl-C or Ctrl-Break came */
+
+/* While a line is awaited, keys end that line only, however many come. Windows calls this before interrupt.h's. */
+static BOOL WINAPI on_control(DWORD event)
+{
+    if (event != CTRL_C_EVENT && event != CTRL_BREAK_EVENT)
+        return FALSE;
+    atomic_store(&is_key, 1);
+    return TRUE;
+}
+
 /* As console_line; after Ctrl-C another line begins. */
 static char *typed_line(struct line_reader *reader, const char *prompt)
 {
     char *line;
+    interrupt_catch();
+    SetConsoleCtrlHandler(on_control, TRUE);
     do {
-        interrupt_catch();
+        atomic_store(&is_key, 0);
         fputs(prompt, stdout);
         fflush(stdout);
         line = console_line(reader);
-        interrupt_release();
         if (!line)
             putchar('\n');
-    } while (!line && interrupted() && !interrupt_is_final());
+    } while (!line && atomic_load(&is_key) && !interrupt_is_final());
+    SetConsoleCtrlHandler(on_control, FALSE);
+    interrupt_release();
     return line;
 }
 
