@@ -8,6 +8,8 @@
 #ifndef TESTS_FUZZ_H
 #define TESTS_FUZZ_H
 
+#include "mgpt.h"
+
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -15,6 +17,16 @@
 #include <string.h>
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+/* A target adds what it got to the run's outcome: error lines, and values of what was accepted. replay.c
+ * compares the outcomes of a seed and its damaged copies with a file. saw.c. */
+void fuzz_saw(const void *data, size_t n);
+void fuzz_saw_number(uint64_t n);
+void fuzz_saw_error(const mgpt_error *err);
+void fuzz_saw_floats(const float *x, size_t n); /* NaN is one value: its bits are the machine's */
+
+/* The hash of all that was added since the last call. */
+uint64_t fuzz_outcome(void);
 
 #define MUST(condition)                                                                            \
     do {                                                                                           \

@@ -21,7 +21,7 @@
 #include <math.h>
 #include <zlib.h>
 
-enum { PARTS_MOST = 6 };
+enum { PARTS_MOST = 6, SEEN_MOST = 1 << 20 };
 
 struct fuzz_parts {
     struct {
@@ -179,6 +179,24 @@ static void read_all(const struct checkpoint *c)
     ckpt_measure(c, NULL, &w);
 }
 
+/* The file that it becomes, and the notes. */
+static void see_all(struct checkpoint *c)
+{
+    struct ckpt_memory file = {0};
+    struct ckpt_written w;
+    mgpt_error err = {0};
+    if (!c->hp.arch) /* a tokenizer alone */
+        c->hp.arch = "llama";
+    ckpt_measure(c, NULL, &w);
+    if (w.n_bytes < SEEN_MOST && ckpt_write_memory(c, NULL, &file, &err) == MGPT_OK)
+        fuzz_saw(file.bytes, file.size);
+    else
+        fuzz_saw_error(&err);
+    free(file.bytes);
+    for (size_t i = 0; i < arr_len(c->notes); i++)
+        fuzz_saw(c->notes[i], strlen(c->notes[i]));
+}
+
 #ifdef FUZZ_SUMS
 static size_t number_at(const uint8_t *p, int width)
 {
@@ -233,10 +251,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 #endif
     struct ckpt_input in = {parts.p[0].bytes, "fuzz", &options, find_side, &parts, NULL, NULL};
     ckpt_init(&c);
-    if (read_main(&c, &in, &err) == MGPT_OK)
+    if (read_main(&c, &in, &err) == MGPT_OK) {
         read_all(&c);
-    else
+        see_all(&c);
+    } else
         MUST(err.status < 0 && err.text[0] && !strchr(err.text, '\n'));
+    fuzz_saw_error(&err);
     ckpt_free(&c);
     return 0;
 }

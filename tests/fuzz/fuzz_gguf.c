@@ -10,11 +10,22 @@ static void ask(const struct gguf *g, const char *key)
     int b;
     struct gguf_str s;
     const struct gguf_kv *array;
-    gguf_uint(g, key, 1000, &u, NULL);
-    gguf_bool(g, key, &b, NULL);
-    gguf_float(g, key, &f, NULL);
-    gguf_string(g, key, &s, NULL);
-    gguf_array(g, key, GGUF_STRING, &array, NULL);
+    mgpt_error err = {0};
+    int got[] = {gguf_uint(g, key, 1000, &u, &err), gguf_bool(g, key, &b, &err),
+                 gguf_float(g, key, &f, &err), gguf_string(g, key, &s, &err),
+                 gguf_array(g, key, GGUF_STRING, &array, &err)};
+    fuzz_saw(got, sizeof got);
+    fuzz_saw_error(&err);
+    if (got[0] > 0)
+        fuzz_saw_number(u);
+    if (got[1] > 0)
+        fuzz_saw_number((uint64_t)b);
+    if (got[2] > 0)
+        fuzz_saw_floats(&(float){(float)f}, 1);
+    if (got[3] > 0)
+        fuzz_saw(s.p, s.n);
+    if (got[4] > 0)
+        fuzz_saw(array->value, array->value_bytes);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -22,6 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct gguf g;
     mgpt_error err = {0};
     int status = gguf_parse(&g, data, size, &err);
+    fuzz_saw_error(&err);
     if (status < 0) {
         MUST(err.status == status && err.text[0] && strlen(err.text) < sizeof err.text);
         MUST(err.offset == MGPT_NO_OFFSET || err.offset <= size);
@@ -34,8 +46,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         key[n] = 0;
         ask(&g, key);
     }
-    for (size_t i = 0; i < arr_len(g.tensors); i++)
+    for (size_t i = 0; i < arr_len(g.tensors); i++) {
         MUST(g.tensors[i].offset <= size && g.tensors[i].size <= size - g.tensors[i].offset);
+        fuzz_saw_number(g.tensors[i].offset);
+        fuzz_saw_number(g.tensors[i].size);
+        fuzz_saw(g.tensors[i].dims, sizeof g.tensors[i].dims);
+    }
     gguf_free(&g);
     return 0;
 }

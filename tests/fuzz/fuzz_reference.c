@@ -19,6 +19,12 @@ static int memory_file(const uint8_t *data, size_t size)
     return fd;
 }
 
+static void see_doubles(const double *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        fuzz_saw_floats(&(float){(float)x[i]}, 1);
+}
+
 static void read_every_array(struct reference *ref)
 {
     double row[VOCAB];
@@ -30,6 +36,8 @@ static void read_every_array(struct reference *ref)
             if (reference_row(ref, i, k, row, &err) < 0)
                 return;
             MUST(reference_about(ref).n <= VOCAB);
+            fuzz_saw_number((uint64_t)s.ids[k]);
+            see_doubles(row, reference_about(ref).n);
         }
     }
     for (size_t i = 0; i < reference_n_hooks(ref); i++) {
@@ -39,6 +47,8 @@ static void read_every_array(struct reference *ref)
         for (size_t k = 0; k < hook.rows && hook.cols <= 4096; k++)
             if (reference_hook_rows(ref, i, k, 1, values, &err) < 0)
                 return;
+            else
+                see_doubles(values, hook.cols);
     }
 }
 
@@ -61,6 +71,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
             read_every_array(ref);
         else
             MUST(err.status < 0 && err.text[0] && !strchr(err.text, '\n'));
+        fuzz_saw_number((uint64_t)err.status);
+        fuzz_saw_number(err.offset);
         reference_close(ref);
     }
     return 0;

@@ -52,6 +52,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     MUST(mgpt_sample(&again, logits, n) == token);
     check_top(logits, n, (size_t)s.top_k % (MOST + 1));
     MUST(isnan(mgpt_logprob(logits, n, (int32_t)n)));
-    (void)mgpt_logprob(logits, n, token);
+    fuzz_saw_number((uint64_t)token);
+    fuzz_saw_floats(&(float){(float)mgpt_logprob(logits, n, token)}, 1);
     return 0;
 }

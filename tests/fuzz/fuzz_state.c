@@ -40,6 +40,8 @@ static void use(mgpt_session *session)
     size_t n = mgpt_pos(session);
     MUST(n == mgpt_n_ctx(session) || mgpt_step(session, 3, NULL));
     MUST(mgpt_rewind(session, n / 2, NULL) == MGPT_OK && mgpt_step(session, 5, NULL));
+    fuzz_saw_number(n);
+    fuzz_saw_floats(mgpt_logits(session), 27);
 }
 
 static void try_file(mgpt_session *session, const uint8_t *data, size_t size)
@@ -50,6 +52,8 @@ static void try_file(mgpt_session *session, const uint8_t *data, size_t size)
         use(session);
     else
         MUST(err.status < 0 && err.text[0] && !strchr(err.text, '\n'));
+    fuzz_saw_number((uint64_t)err.status);
+    fuzz_saw_number(err.offset);
 }
 
 static void seal(uint8_t *data, size_t size)

@@ -20,6 +20,7 @@ static void use_rows(struct steer *s)
                                   .stride = WIDTH,
                                   .data = rows};
         MUST(steer_add(&value, s) == 0);
+        fuzz_saw_floats(rows, WIDTH);
         MUST(memcmp(rows, rows + WIDTH, WIDTH * sizeof *rows) == 0);
         for (int i = 0; i < WIDTH && !s->has[layer]; i++)
             MUST(rows[i] == 0);
@@ -41,6 +42,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     size_t told = quiet_told();
     quiet_end();
     MUST(code == EXIT_OK ? told == 0 : told > 0);
+    fuzz_saw_number((uint64_t)code);
     if (code == EXIT_OK)
         use_rows(&s);
     steer_free(&s);

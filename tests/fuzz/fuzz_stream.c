@@ -51,6 +51,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     }
     n += mgpt_stream_end(&stream, text + n, 3);
     must_be_text(text, n);
+    fuzz_saw(text, n);
     free(text);
     return 0;
 }

@@ -99,6 +99,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const char *text = (const char *)f.data;
     int64_t n = mgpt_encode(models[kind], text, f.size, flags, tokens, TOKENS_MOST, &err);
     MUST(n >= 0 || (err.status < 0 && err.text[0]));
+    fuzz_saw_error(&err);
+    if (n >= 0)
+        fuzz_saw(tokens, (n < TOKENS_MOST ? (size_t)n : TOKENS_MOST) * sizeof *tokens);
     MUST(n < 0 || n == mgpt_encode(models[kind], text, f.size, flags, NULL, 0, NULL));
     int is_spaced = kind == 2 && memmem(text, f.size, "\xe2\x96\x81", 3); /* decodes to a space */
     if (n >= 0 && n <= TOKENS_MOST && !(flags & MGPT_PARSE_SPECIAL) && !is_spaced)

@@ -42,6 +42,19 @@ static size_t make_ranks(struct tiktoken_token *ranks, const char *text, size_t 
     return n_ranks;
 }
 
+static void see_vocabulary(const struct checkpoint *c, const mgpt_error *err)
+{
+    const struct ckpt_vocab *v = &c->vocab;
+    fuzz_saw_error(err);
+    fuzz_saw(v->types, arr_len(v->types) * sizeof *v->types);
+    for (size_t i = 0; i < arr_len(v->tokens); i++)
+        fuzz_saw(v->tokens[i].p, v->tokens[i].n);
+    for (size_t i = 0; i < arr_len(v->merges); i++)
+        fuzz_saw(v->merges[i].p, v->merges[i].n);
+    if (v->pre)
+        fuzz_saw(v->pre, strlen(v->pre));
+}
+
 static void read_ranks(const char *text, size_t n, uint8_t how)
 {
     static const char *const names[] = {NULL, "<|bos|>", "<|x|>", ""};
@@ -62,6 +75,7 @@ static void read_ranks(const char *text, size_t n, uint8_t how)
     ckpt_init(&c);
     int status = tiktoken_status((struct tiktoken_run){.c = &c, .t = &t, .n_rows = MOST + 2}, &err);
     MUST(status == MGPT_OK || (err.status == status && err.text[0] && !strchr(err.text, '\n')));
+    see_vocabulary(&c, &err);
     ckpt_free(&c);
 }
 
@@ -76,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     tiktoken_sniff(bytes);
     if (tiktoken_status((struct tiktoken_run){.c = &c, .file = bytes, .n_rows = 300000}, &err) < 0)
         MUST(err.status < 0 && err.text[0] && !strchr(err.text, '\n'));
+    see_vocabulary(&c, &err);
     ckpt_free(&c);
     read_ranks((const char *)f.data, f.size, how);
     return 0;

@@ -29,6 +29,9 @@ if ! "$program" -help=1 </dev/null 2>&1 | grep -q libFuzzer; then
     attest) set -- --few "${DAMAGE:-500}" "$@" ;;
     *) set -- --damage "${DAMAGE:-500}" "$@" ;;
     esac
+    # What the damaged copies come to, for as many as are made here.
+    outcomes=$here/outcomes/$name.txt
+    if [ -z "${DAMAGE:-}" ] && [ -f "$outcomes" ]; then set -- --outcomes "$outcomes" "$@"; fi
     exec "$program" "$@"
 fi
 corpus=$seeds.corpus/$name
