@@ -1,72 +1,203 @@
 /* Hugging Face models: every value of every golden config.json replaced by others. The model is
- * read, or refused by one line; a value of the wrong kind is refused by its name or has no effect. */
+ * read, or refused by one line; a value of the wrong kind is refused by its name or has no effect.
+ *
+ * What it becomes is in hf_values.txt: MODEL, then KEY=HASH of each key, the lines of refusals and the headers and
+ * first values of models that are read, in one hash. A changed table of a reader, key, limit or message shows there.
+ * MGPT_SOURCE_ROOT=$PWD MGPT_WRITE=1 build/tests/test_hf_values writes it again; fresh.py compares with transformers. */
+#include "base/xxh64.h"
+#include "convert/core/write.h"
 #include "support/hf_dir.h"
 #include "support/unit.h"
 
 #include <dirent.h>
-#include <unistd.h>
 
 /* The first is of the wrong kind for every value that is not an object. */
-static const char *const values[] = {"{\"x\":1}", "\"x\"", "-1", "1e300", "0.5", "true", "[]"};
+static const char *const values[] = {"{\"x\":1}", "\"x\"", "-1", "1e300", "0.5", "true",
+                                     "[]",        "false", "0",  "3",     "null"};
 
-static int is_golden(const char *name)
+enum { WAYS = 3, CASES = COUNT(values) + WAYS };
+
+/* Value i of a key: of the list, or made of the old one; NULL: the key is removed. */
+static json_t *other_value(const json_t *old, size_t i)
 {
-    char path[512];
-    const char *root = getenv("MGPT_SOURCE_ROOT");
-    snprintf(path, sizeof path, "%s/tests/golden/%s/config.json", root ? root : ".", name);
-    return name[0] != '.' && access(path, R_OK) == 0;
+    if (i < COUNT(values))
+        return json_loads(values[i], JSON_DECODE_ANY, NULL);
+    size_t way = i - COUNT(values);
+    if (way == 0)
+        return NULL;
+    if (json_is_integer(old))
+        return json_integer(json_integer_value(old) * (way == 1 ? 2 : 1) + (way == 1 ? 0 : 1));
+    if (json_is_real(old))
+        return json_real(json_real_value(old) * (way == 1 ? 0.75 : 64));
+    json_t *list = json_deep_copy(old);
+    if (json_is_array(old) && way == 1)
+        json_array_remove(list, json_array_size(list) - 1);
+    if (json_is_array(old) && way == 2)
+        json_array_append(list, json_array_get(list, 0));
+    return list;
+}
+
+/* ---- what a configuration becomes ---- */
+
+struct value_sweep {
+    struct dir *d;
+    json_t *root;
+    const char *model;
+    struct xxh64 hash; /* of a key */
+    size_t n;
+    FILE *to;
+};
+
+static void hash_text(struct xxh64 *h, const char *text)
+{
+    xxh64_add(h, text, strlen(text) + 1);
+}
+
+/* Names, sizes and first values of the tensors, then a file without them. */
+static void hash_checkpoint(struct xxh64 *h, struct checkpoint *c)
+{
+    struct ckpt_memory file = {0};
+    mgpt_error err = {.text = ""};
+    for (size_t i = 0; i < arr_len(c->tensors); i++) {
+        const struct ckpt_tensor *t = &c->tensors[i];
+        size_t n = t->n_values < 8 ? (size_t)t->n_values : 8;
+        float x[256] = {0};
+        hash_text(h, t->name);
+        xxh64_add(h, t->dims, sizeof t->dims);
+        n = t->type && n % t->type->block ? t->type->block : n;
+        ckpt_values(t, 0, n, x);
+        xxh64_add(h, x, n * sizeof *x);
+    }
+    for (size_t i = 0; i < arr_len(c->notes); i++)
+        hash_text(h, c->notes[i]);
+    if (c->tensors)
+        arr_set_len(c->tensors, 0);
+    if (ckpt_write_memory(c, NULL, &file, &err) == MGPT_OK)
+        xxh64_add(h, file.bytes, file.size);
+    hash_text(h, err.text);
+    free(file.bytes);
 }
 
 /* Reads the model with root as its config.json. `named`: a refusal must hold that name. */
-static void try_config(struct dir *d, const json_t *root, const char *what, const char *named)
+static void try_config(struct value_sweep *s, const char *what, const char *named)
 {
     struct checkpoint c;
     mgpt_error err = {.text = ""};
-    set_config(d, root);
-    int status = read_dir(&c, d, "config.json", &err);
+    set_config(s->d, s->root);
+    int status = read_dir(&c, s->d, "config.json", &err);
     if (status != MGPT_OK &&
         (status != MGPT_EFILE || strlen(err.text) < 10 || !strstr(err.text, named)))
         fail_msg("%s: status %d, '%s'", what, status, err.text);
+    if (status == MGPT_OK)
+        hash_checkpoint(&s->hash, &c);
+    hash_text(&s->hash, err.text);
     ckpt_free(&c);
+    s->n++;
 }
 
-/* All values of an object of root, and of objects in it. Returns how many configurations. */
-static size_t try_values(struct dir *d, const json_t *root, json_t *object, const char *model)
+static void try_key(struct value_sweep *s, json_t *object, const char *key)
 {
-    size_t n = 0;
-    void *next;
-    for (void *at = json_object_iter(object); at; at = next) {
-        const char *key = json_object_iter_key(at);
-        json_t *old = json_incref(json_object_iter_value(at));
-        next = json_object_iter_next(object, at);
-        n += json_is_object(old) ? try_values(d, root, old, model) : 0;
-        for (size_t i = 0; i < COUNT(values); i++, n++) {
-            char what[400];
-            snprintf(what, sizeof what, "%s, %s %s", model, key, values[i]);
-            json_object_iter_set_new(object, at, json_loads(values[i], JSON_DECODE_ANY, NULL));
-            try_config(d, root, what, i == 0 && !json_is_object(old) ? key : "");
-        }
-        json_object_iter_set_new(object, at, old);
+    json_t *old = json_incref(json_object_get(object, key));
+    xxh64_begin(&s->hash);
+    for (size_t i = 0; i < CASES; i++) {
+        char what[400];
+        json_t *value = other_value(old, i);
+        snprintf(what, sizeof what, "%s, %s value %zu", s->model, key, i);
+        if (value)
+            json_object_set_new(object, key, value);
+        else
+            json_object_del(object, key);
+        try_config(s, what, i == 0 && !json_is_object(old) ? key : "");
     }
-    return n;
+    json_object_set_new(object, key, old);
+    fprintf(s->to, " %s=%04x", key, (unsigned)(xxh64_end(&s->hash) >> 48));
+}
+
+/* All values of an object of root, and of objects in it. */
+static void try_values(struct value_sweep *s, json_t *object)
+{
+    const char *keys[100];
+    size_t n = 0;
+    json_t *v;
+    const char *key;
+    json_object_foreach(object, key, v) if (n < COUNT(keys)) keys[n++] = key;
+    for (size_t i = 0; i < n; i++) {
+        char name[100];
+        snprintf(name, sizeof name, "%s", keys[i]);
+        json_t *inner = json_object_get(object, name);
+        if (json_is_object(inner))
+            try_values(s, inner);
+        try_key(s, object, name);
+    }
+}
+
+static int is_golden(const struct dirent *e)
+{
+    char path[512];
+    const char *root = getenv("MGPT_SOURCE_ROOT");
+    struct file f;
+    snprintf(path, sizeof path, "%s/tests/golden/%s/config.json", root ? root : ".", e->d_name);
+    if (e->d_name[0] == '.' || file_open(&f, path, NULL) < 0)
+        return 0;
+    file_close(&f);
+    return 1;
+}
+
+static int by_file_name(const struct dirent **a, const struct dirent **b)
+{
+    return strcmp((*a)->d_name, (*b)->d_name);
+}
+
+static size_t try_model(const char *model, FILE *to)
+{
+    struct dir d = golden(model);
+    struct value_sweep s = {.d = &d, .root = get_config(&d), .model = model, .to = to};
+    fprintf(to, "%s", model);
+    try_values(&s, s.root);
+    fprintf(to, "\n");
+    json_decref(s.root);
+    dir_free(&d);
+    return s.n;
+}
+
+/* The line of the file for a model must be the one made here. */
+static void check_hf_line(char *line, void *user)
+{
+    const char *made = user, *at = strstr(made, line), *space = strchr(line, ' ');
+    size_t n = space ? (size_t)(space - line) + 1 : strlen(line);
+    if (at && (at == made || at[-1] == '\n') && at[strlen(line)] == '\n')
+        return;
+    for (at = made; at && strncmp(at, line, n) != 0; at = strchr(at, '\n'))
+        at += *at == '\n';
+    for (char *word = strtok(line + n, " "); word && at; word = strtok(NULL, " ")) {
+        const char *found = strstr(at, word);
+        if (!found || memchr(at, '\n', (size_t)(found - at)))
+            fail_msg("%s: what values of it come to is not what it was: %s", line, word);
+    }
+    fail_msg("%s: not the line of hf_values.txt", line);
 }
 
 TEST(wrong_values)
 {
-    char path[512];
-    const char *source = getenv("MGPT_SOURCE_ROOT");
-    snprintf(path, sizeof path, "%s/tests/golden", source ? source : ".");
-    DIR *folder = opendir(path);
-    size_t n = 0;
-    assert_non_null(folder);
-    for (struct dirent *e; (e = readdir(folder));)
-        if (is_golden(e->d_name)) {
-            struct dir d = golden(e->d_name);
-            json_t *root = get_config(&d);
-            n += try_values(&d, root, root, e->d_name);
-            json_decref(root);
-            dir_free(&d);
-        }
-    closedir(folder);
-    assert_true(n > 5000);
+    struct dirent **names;
+    char folder[512], *made = NULL;
+    size_t size = 0, n = 0;
+    snprintf(folder, sizeof folder, "%s", unit_path("tests/golden"));
+    int n_names = scandir(folder, &names, is_golden, by_file_name),
+        write = getenv("MGPT_WRITE") != NULL;
+    FILE *to = open_memstream(&made, &size);
+    assert_true(n_names > 0 && to);
+    for (int i = 0; i < n_names; free(names[i++]))
+        n += try_model(names[i]->d_name, to);
+    free(names);
+    assert_int_equal(fclose(to), 0);
+    assert_true(n > 10000);
+    if (write) {
+        assert_non_null(to = fopen(unit_path("tests/tools/convert/hf_values.txt"), "wb"));
+        assert_true(fwrite(made, size, 1, to) == 1);
+        assert_int_equal(fclose(to), 0);
+    } else
+        assert_int_equal(unit_rows("tests/tools/convert/hf_values.txt", check_hf_line, made),
+                         n_names);
+    free(made);
 }
