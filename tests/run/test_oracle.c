@@ -161,6 +161,60 @@ TEST(rope_scores_depend_on_distance)
     toy_free(m);
 }
 
+/* ---- which KV head a query head reads ---- */
+
+static enum oracle_kv other_kv;
+
+static void read_other_heads(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    for (size_t i = 0; i < spec->n_layer; i++)
+        layers[i].kv = other_kv;
+}
+
+/* The tensors of a model with fewer KV heads. Head h gets the rows of head from[h]. */
+static void copy_heads(struct toy *to, const struct toy *m, const size_t *from)
+{
+    for (size_t i = 0; i < to->n_tensors; i++) {
+        struct toy_tensor *t = &to->tensors[i];
+        const struct toy_tensor *old = toy_find(m, t->name);
+        int is_kv = strstr(t->name, ".attn_k.") || strstr(t->name, ".attn_v.");
+        size_t head = is_kv ? t->n / (size_t)to->spec.n_head_kv : t->n;
+        for (size_t h = 0; h < t->n / head; h++)
+            memcpy(t->values + h * head, old->values + (is_kv ? from[h] : 0) * head,
+                   head * sizeof *t->values);
+    }
+}
+
+/* As a model of ordinary attention with a KV head for each query head. */
+TEST(kv_heads_by_definition)
+{
+    enum { H = 6, N = 9 };
+    static const size_t read[][H] = {[ORACLE_KV_GROUPED] = {0, 0, 0, 1, 1, 1},
+                                     [ORACLE_KV_INTERLEAVED] = {0, 1, 0, 1, 0, 1},
+                                     [ORACLE_KV_FIRST] = {0, 0, 0, 0, 0, 0},
+                                     [ORACLE_KV_SAME] = {0, 1, 1, 1, 1, 1},
+                                     [ORACLE_KV_BY_NUMBER] = {0, 0, 1, 1, 1, 1}};
+    const int32_t tokens[N] = {0, 1, 2, 3, 4, 3, 1, 0, 2};
+    struct toy_spec spec = {.label = "KV heads",
+                            .arch = "llama",
+                            TOY_SIZES(2, 24, H, 8, N, 5),
+                            .n_head_kv = 2,
+                            .seed = 9};
+    struct toy *m = toy_build(&spec);
+    m->differs = read_other_heads;
+    for (size_t kv = 0; kv < COUNT(read); kv++) {
+        spec.n_head_kv = H;
+        struct toy *plain = toy_build(&spec);
+        copy_heads(plain, m, read[kv]);
+        struct trace *t = oracle_run(plain, tokens, N, NULL, NULL);
+        other_kv = (enum oracle_kv)kv;
+        check_logits(m, tokens, N, trace_at(t, MGPT_LOGITS, -1)->data);
+        trace_free(t);
+        toy_free(plain);
+    }
+    toy_free(m);
+}
+
 /* A product with one position has the bits of that position in blocks of several. */
 TEST(one_position_as_in_a_block)
 {

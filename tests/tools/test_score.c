@@ -23,13 +23,14 @@ static void add_scored(struct scored_set *set, const struct subject *s, size_t n
                        size_t n_scored, int32_t last)
 {
     size_t n = n_context + n_scored;
-    assert_true(set->n < N_TEXTS && n <= s->n);
+    size_t known = n < s->n ? n : s->n;
+    assert_true(set->n < N_TEXTS && (n <= s->n || (n == s->n + 1 && last >= 0)));
     struct scored_text *text = &set->texts[set->n++];
     *text = (struct scored_text){.n_context = n_context, .n_scored = n_scored, .is_greedy = 1};
     text->tokens = malloc(n * sizeof *text->tokens);
     text->logprobs = malloc((n_scored + 1) * sizeof *text->logprobs);
     assert_true(text->tokens && text->logprobs);
-    memcpy(text->tokens, s->tokens, n * sizeof *text->tokens);
+    memcpy(text->tokens, s->tokens, known * sizeof *text->tokens);
     if (last >= 0)
         text->tokens[n - 1] = last;
 }
@@ -121,6 +122,21 @@ static size_t score_set(const struct subject *s, struct scored_set *set)
         free(set->texts[i].logprobs);
     }
     return n_rows;
+}
+
+/* The longest text there can be: the whole context, and a token that no pass needs. Of 63 tokens the arrays of a walk,
+ * which are whole lines of 64 bytes, have no room to spare. */
+TEST(longest_text)
+{
+    struct toy_spec spec = toy_zoo[ZOO_MICROGPT];
+    spec.n_ctx = 63;
+    struct subject s = subject_new(&spec, 900);
+    struct scored_set set = {.n = 0};
+    assert_int_equal(s.n, 63);
+    for (size_t n_context = 1; n_context < 64; n_context += 31)
+        add_scored(&set, &s, n_context, 64 - n_context, 1);
+    score_set(&s, &set);
+    subject_free(&s);
 }
 
 /* Contexts and continuations of every length, neighbours or not, short and long. */
