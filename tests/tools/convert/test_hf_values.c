@@ -4,8 +4,7 @@
  * What it becomes is in hf_values.txt: MODEL, then KEY=HASH of each key, the lines of refusals and the headers and
  * first values of models that are read, in one hash. A changed table of a reader, key, limit or message shows there.
  * MGPT_SOURCE_ROOT=$PWD MGPT_WRITE=1 build/tests/test_hf_values writes it again; fresh.py compares with transformers. */
-#include "base/xxh64.h"
-#include "convert/core/write.h"
+#include "support/became.h"
 #include "support/hf_dir.h"
 #include "support/unit.h"
 
@@ -48,36 +47,6 @@ struct value_sweep {
     FILE *to;
 };
 
-static void hash_text(struct xxh64 *h, const char *text)
-{
-    xxh64_add(h, text, strlen(text) + 1);
-}
-
-/* Names, sizes and first values of the tensors, then a file without them. */
-static void hash_checkpoint(struct xxh64 *h, struct checkpoint *c)
-{
-    struct ckpt_memory file = {0};
-    mgpt_error err = {.text = ""};
-    for (size_t i = 0; i < arr_len(c->tensors); i++) {
-        const struct ckpt_tensor *t = &c->tensors[i];
-        size_t n = t->n_values < 8 ? (size_t)t->n_values : 8;
-        float x[256] = {0};
-        hash_text(h, t->name);
-        xxh64_add(h, t->dims, sizeof t->dims);
-        n = t->type && n % t->type->block ? t->type->block : n;
-        ckpt_values(t, 0, n, x);
-        xxh64_add(h, x, n * sizeof *x);
-    }
-    for (size_t i = 0; i < arr_len(c->notes); i++)
-        hash_text(h, c->notes[i]);
-    if (c->tensors)
-        arr_set_len(c->tensors, 0);
-    if (ckpt_write_memory(c, NULL, &file, &err) == MGPT_OK)
-        xxh64_add(h, file.bytes, file.size);
-    hash_text(h, err.text);
-    free(file.bytes);
-}
-
 /* Reads the model with root as its config.json. `named`: a refusal must hold that name. */
 static void try_config(struct value_sweep *s, const char *what, const char *named)
 {
@@ -89,8 +58,8 @@ static void try_config(struct value_sweep *s, const char *what, const char *name
         (status != MGPT_EFILE || strlen(err.text) < 10 || !strstr(err.text, named)))
         fail_msg("%s: status %d, '%s'", what, status, err.text);
     if (status == MGPT_OK)
-        hash_checkpoint(&s->hash, &c);
-    hash_text(&s->hash, err.text);
+        became_checkpoint(&s->hash, &c);
+    became_text(&s->hash, err.text);
     ckpt_free(&c);
     s->n++;
 }
