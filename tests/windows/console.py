@@ -95,8 +95,8 @@ def repl(program, model):
     for _ in range(2):
         console.type(CTRL_C)
         time.sleep(1)
-    console.type_line(b"/pos")
-    check("two Ctrl-C at the prompt leave the repl", console.until(b">"), console.output)
+    console.type_line(b"/ids 1")
+    check("after two Ctrl-C at the prompt it takes a line", console.until(b"%d>" % (int(at) + 1)), console.output)
     console.type_line(b"/quit")
     code = console.code()
     check(f"the repl ends with 0: {code}", code == 0, console.output)
