@@ -64,7 +64,7 @@ def enter(folder, user):
 
 
 def said(folder, user, program, words):
-    done = subprocess.run([*program, *words], input=TYPED, capture_output=True, text=True, preexec_fn=enter(folder, user), timeout=900,
+    done = subprocess.run([*program, *words], input=TYPED, capture_output=True, text=True, preexec_fn=enter(folder, user), timeout=3600 if RUNNER else 900,
                           env={"HOME": "/", "LANG": "de_DE.ISO-8859-1"})
     return done.returncode, done.stdout, done.stderr
 
