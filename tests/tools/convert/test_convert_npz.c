@@ -1,5 +1,6 @@
 /* tools/convert: .npz and .npy of a microgpt, made here: numbers of every type, texts, and shapes that
  * no matrix has. */
+#include "convert/containers/npy_state.h"
 #include "support/convert_input.h"
 #include "support/ref_file.h"
 
@@ -357,4 +358,20 @@ TEST(sniffing)
     assert_int_equal(npz_sniff(cut), MATCH_NO);
     bytes[sizeof bytes - 1] = 'z';
     assert_int_equal(npz_sniff(all), MATCH_NO);
+}
+
+/* An array in Fortran's order has NumPy's strides: the product of the sizes before. */
+TEST(strides_of_both_orders)
+{
+    const uint64_t c[] = {60, 20, 5, 1}, fortran[] = {1, 2, 6, 24};
+    for (unsigned n = 1; n <= 4; n++) {
+        struct npy npy = {.kind = 'f', .width = 4, .n_dims = n, .dims = {2, 3, 4, 5}};
+        struct state_tensor t = npy_tensor(&npy, (struct span){0});
+        for (unsigned i = 0; n == 4 && i < n; i++)
+            assert_true(t.strides[i] == c[i]);
+        npy.fortran = 1;
+        t = npy_tensor(&npy, (struct span){0});
+        for (unsigned i = 0; i < n; i++)
+            assert_true(t.shape[i] == npy.dims[i] && t.strides[i] == fortran[i]);
+    }
 }

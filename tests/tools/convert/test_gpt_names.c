@@ -1,4 +1,5 @@
 /* Names of tensors in public programs: what the words of each say. */
+#include "base/xxh64.h"
 #include "support/torch_made.h"
 #include "support/unit.h"
 
@@ -70,6 +71,74 @@ TEST(words)
             fail_msg("%s: '%s', expected %s", names[i].name, alias,
                      names[i].alias ? names[i].alias : "nothing");
     }
+}
+
+/* ---- every pair of words ---- */
+
+static const char *const words[] = {
+    "norm",  "norms",  "ln",        "lnf",       "lnorm", "rms",     "layernorm", "1",
+    "first", "attn",   "attention", "att",       "sa",    "input",   "2",         "second",
+    "mlp",   "ffn",    "ff",        "ffwd",      "feed",  "post",    "pre",       "in",
+    "msa",   "mha",    "mmha",      "multihead", "q",     "query",   "wq",        "k",
+    "key",   "wk",     "v",         "value",     "wv",    "qkv",     "proj",      "projection",
+    "out",   "output", "o",         "wo",        "fc",    "linear",  "dense",     "pos",
+    "wpe",   "pe",     "p",         "head",      "lm",    "unembed", "logits",    "classifier",
+    "wte",   "tok",    "token",     "word",      "embd",  "emb",     "embedding", "up",
+    "down",  "gate",   "hidden",    "w1",        "w2",    "w3",      "c",         "final",
+    "f",     "n",      "0",         "3",         "heads", "layers",  "strange",   "encoder"};
+
+static void hash_name(struct xxh64 *h, const char *text, uint32_t n_dims)
+{
+    const struct state_tensor t = {.name = text, .n_dims = n_dims};
+    struct gpt_name name = {.role = GPT_NONE};
+    char alias[64] = "";
+    int known = gpt_name_read(&t, &name);
+    if (known && name.role != GPT_NONE)
+        gpt_name_alias(&name, alias);
+    const int facts[] = {known,        (int)name.role, name.in_layer,     name.is_head,
+                         name.is_bias, name.by_shape,  name.is_attention, name.is_bare};
+    xxh64_add(h, facts, known ? sizeof facts : sizeof *facts);
+    xxh64_add(h, alias, sizeof alias);
+}
+
+static void print_word(FILE *to, const char *first)
+{
+    static const char *const forms[] = {"%s_%s.weight",          "%s.%s.bias",
+                                        "blocks.2.%s.%s.weight", "blocks.2.%s_%s.bias",
+                                        "net.%s.1.%s.weight",    "blocks.0.attn.%s.%s.weight",
+                                        "h.1.mlp.%s_%s.bias",    "%s%s"};
+    struct xxh64 h;
+    xxh64_begin(&h);
+    for (size_t i = 0; i < COUNT(words); i++)
+        for (size_t k = 0; k < COUNT(forms) * 2; k++) {
+            char text[100];
+            snprintf(text, sizeof text, forms[k / 2], first, words[i]);
+            hash_name(&h, text, 1 + k % 2);
+        }
+    fprintf(to, "%s %08x\n", first, (unsigned)(xxh64_end(&h) >> 32));
+}
+
+static void check_word(char *line, void *user)
+{
+    if (!strstr(user, line))
+        fail_msg("names with %s mean something else", line);
+}
+
+/* What names of any two words mean, as hashes in gpt_words.txt. MGPT_SOURCE_ROOT=$PWD MGPT_WRITE=1
+ * build/tests/test_gpt_names '*pairs*' writes it again. */
+TEST(pairs_of_words)
+{
+    const char *path = "tests/tools/convert/gpt_words.txt";
+    char *made = NULL;
+    size_t size = 0;
+    FILE *to = getenv("MGPT_WRITE") ? fopen(unit_path(path), "wb") : open_memstream(&made, &size);
+    assert_non_null(to);
+    for (size_t i = 0; i < COUNT(words); i++)
+        print_word(to, words[i]);
+    assert_int_equal(fclose(to), 0);
+    if (made)
+        assert_int_equal(unit_rows(path, check_word, made), COUNT(words));
+    free(made);
 }
 
 /* A matrix of the MLP under a word of the user's is told by its shape; of nn.Sequential too. */

@@ -44,6 +44,7 @@ struct value_sweep {
     const char *model;
     struct xxh64 hash; /* of a key */
     size_t n;
+    int is_less; /* a refusal may be that of another key */
     FILE *to;
 };
 
@@ -76,7 +77,7 @@ static void try_key(struct value_sweep *s, json_t *object, const char *key)
             json_object_set_new(object, key, value);
         else
             json_object_del(object, key);
-        try_config(s, what, i == 0 && !json_is_object(old) ? key : "");
+        try_config(s, what, i == 0 && !json_is_object(old) && !s->is_less ? key : "");
     }
     json_object_set_new(object, key, old);
     fprintf(s->to, " %s=%04x", key, (unsigned)(xxh64_end(&s->hash) >> 48));
@@ -124,6 +125,12 @@ static size_t try_model(const char *model, FILE *to)
     fprintf(to, "%s", model);
     try_values(&s, s.root);
     fprintf(to, "\n");
+    if (json_object_del(s.root, "layer_types") == 0) { /* what other keys mean without the list */
+        s.is_less = 1;
+        fprintf(to, "%s-without-layer_types", model);
+        try_values(&s, s.root);
+        fprintf(to, "\n");
+    }
     json_decref(s.root);
     dir_free(&d);
     return s.n;
