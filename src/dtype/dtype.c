@@ -1,6 +1,6 @@
 /* Element types. See dtype.h. File bytes may be unaligned, so every access is a memcpy. Types that
- * are blocks of small integers are in dtype_quant.c, dtype_kquant.c, dtype_grid.c and
- * dtype_ksearch.c. */
+ * are blocks of small integers are in dtype_quant.c, dtype_kquant.c, dtype_kput.c and
+ * dtype_grid.c. */
 #include "dtype/dtype.h"
 
 #include "base/float_bits.h"
@@ -90,8 +90,9 @@ void encode_BF16(const float *src, void *dst, size_t n)
 #define CHECK_ID(NAME, ID, ...) _Static_assert(ID < DTYPE_N_IDS, #NAME);
 READABLE_TYPES(CHECK_ID)
 
-#define ENCODER_RW(NAME) encode_##NAME
-#define ENCODER_R(NAME) NULL
+#define ENCODER_RW(NAME) encode_##NAME, NULL
+#define ENCODER_RWW(NAME) encode_##NAME, weighted_##NAME
+#define ENCODER_R(NAME) NULL, NULL
 #define DTYPE(NAME, ACCESS, WEIGHT, FILE_TYPE, INSTEAD)                                            \
     {DTYPE_##NAME, #NAME,           NAME##_BLOCK,  NAME##_BYTES,          WEIGHT,                  \
      FILE_TYPE,    DTYPE_##INSTEAD, decode_##NAME, ENCODER_##ACCESS(NAME)},

@@ -1,5 +1,5 @@
 /* Decoders of the types with super-blocks of 256 values and two levels of scales. See
- * dtype_quant.h; the encoders are in dtype_ksearch.c.
+ * dtype_quant.h; the encoders are in dtype_kput.c.
  *
  * A super-block is divided into sub-blocks of 16 or 32 values, each with a small integer scale (and
  * for some types an integer minimum). The super-block's f16 d (and dmin) multiply those. Fields are

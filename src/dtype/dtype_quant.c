@@ -6,7 +6,7 @@
  * integers and stored rounded to f16. Where ggml's conversion to an integer is undefined (NaN, and
  * 1/d that overflows for blocks below 1e-36) the integer is 0.
  */
-#include "dtype/dtype_quant.h"
+#include "dtype/dtype_ksearch.h"
 
 #include <float.h>
 #include <math.h>
@@ -205,9 +205,31 @@ static void put_numbers(uint8_t *dst, unsigned bits, const uint8_t q[QK])
     put_nibbles(bits == 5 ? dst + 4 : dst, q);
 }
 
-/* The value of largest magnitude becomes 0, since the range has one more level on that side. */
-static void put_symmetric(uint8_t *b, const float *x, unsigned bits)
+/* The block whose scale is best for values that count by their weights. */
+static void put_weighted(uint8_t *b, const float *x, const float *weight, unsigned bits,
+                         int has_min)
 {
+    int8_t q[QK];
+    uint8_t numbers[QK];
+    float d, m;
+    int half = has_min ? 0 : 1 << (bits - 1);
+    const struct scale_form form = {-half, (1 << bits) - 1 - half, QK, has_min, 0};
+    search_block(&form, x, weight, &d, &m, q);
+    put_f16(b, d);
+    if (has_min)
+        put_f16(b + 2, -m);
+    for (size_t j = 0; j < QK; j++)
+        numbers[j] = (uint8_t)(q[j] + half);
+    put_numbers(b + (has_min ? 4 : 2), bits, numbers);
+}
+
+/* The value of largest magnitude becomes 0, since the range has one more level on that side. */
+static void put_symmetric(uint8_t *b, const float *x, const float *weight, unsigned bits)
+{
+    if (weight) {
+        put_weighted(b, x, weight, bits, 0);
+        return;
+    }
     uint8_t q[QK];
     float half = (float)(1 << (bits - 1)), d = largest_signed(x) / -half, id = inverse(d);
     for (size_t j = 0; j < QK; j++)
@@ -215,11 +237,15 @@ static void put_symmetric(uint8_t *b, const float *x, unsigned bits)
     put_f16(b, d);
     put_numbers(b + 2, bits, q);
 }
-ROW_ENCODER(Q4_0, put_symmetric(b, x, 4))
-ROW_ENCODER(Q5_0, put_symmetric(b, x, 5))
+WEIGHTED_ENCODER(Q4_0, put_symmetric(b, x, w, 4))
+WEIGHTED_ENCODER(Q5_0, put_symmetric(b, x, w, 5))
 
-static void put_range(uint8_t *b, const float *x, unsigned bits)
+static void put_range(uint8_t *b, const float *x, const float *weight, unsigned bits)
 {
+    if (weight) {
+        put_weighted(b, x, weight, bits, 1);
+        return;
+    }
     uint8_t q[QK], top = (uint8_t)((1 << bits) - 1);
     float min, max;
     range(x, &min, &max);
@@ -230,5 +256,5 @@ static void put_range(uint8_t *b, const float *x, unsigned bits)
     put_f16(b + 2, min);
     put_numbers(b + 4, bits, q);
 }
-ROW_ENCODER(Q4_1, put_range(b, x, 4))
-ROW_ENCODER(Q5_1, put_range(b, x, 5))
+WEIGHTED_ENCODER(Q4_1, put_range(b, x, w, 4))
+WEIGHTED_ENCODER(Q5_1, put_range(b, x, w, 5))

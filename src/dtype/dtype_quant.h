@@ -38,6 +38,9 @@ static inline void put_f16(uint8_t *p, float v)
 }
 
 #define DECLARE_RW(NAME) void encode_##NAME(const float *src, void *dst, size_t n);
+#define DECLARE_RWW(NAME)                                                                          \
+    DECLARE_RW(NAME)                                                                               \
+    void weighted_##NAME(const float *src, const float *weight, void *dst, size_t n);
 #define DECLARE_R(NAME)
 #define DECLARE_CODEC(NAME, ID, ACCESS, ...)                                                       \
     void decode_##NAME(const void *src, float *dst, size_t n);                                     \
@@ -60,6 +63,22 @@ READABLE_TYPES(DECLARE_CODEC)
         uint8_t *b = dst;                                                                          \
         for (const float *x = src; x < src + n; x += NAME##_BLOCK, b += NAME##_BYTES)              \
             ENCODE;                                                                                \
+    }
+
+/* Defines weighted_NAME, and encode_NAME, which is that without weights. ENCODE encodes x to the
+ * block at b; w: the weights of x, or NULL. */
+#define WEIGHTED_ENCODER(NAME, ENCODE)                                                             \
+    void weighted_##NAME(const float *src, const float *weight, void *dst, size_t n)               \
+    {                                                                                              \
+        uint8_t *b = dst;                                                                          \
+        for (size_t i = 0; i < n; i += NAME##_BLOCK, b += NAME##_BYTES) {                          \
+            const float *x = src + i, *w = weight ? weight + i : NULL;                             \
+            ENCODE;                                                                                \
+        }                                                                                          \
+    }                                                                                              \
+    void encode_##NAME(const float *src, void *dst, size_t n)                                      \
+    {                                                                                              \
+        weighted_##NAME(src, NULL, dst, n);                                                        \
     }
 
 #endif

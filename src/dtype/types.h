@@ -2,13 +2,13 @@
  * from these rows.
  *
  * A new type is one row and a decoder: ROW_DECODER in dtype_quant.c, dtype_kquant.c or dtype_grid.c. A
- * type with RW also needs ROW_ENCODER. A row of INT_TYPES, whose packed weights are multiplied as integers,
+ * type with RW also needs ROW_ENCODER, with RWW WEIGHTED_ENCODER. A row of INT_TYPES, whose packed weights are multiplied as integers,
  * needs more if its block is laid out as no other: get_block and k_scale in pack_int.c.
  *
  * Columns:
  *   name        as files and options write it
  *   id          value of GGUF's type field
- *   access      RW; R: it has no encoder
+ *   access      RW; R: it has no encoder; RWW: it has one whose values can have weights
  *   block       values in a block; a row is a whole number of blocks
  *   bytes       of a block
  *   file_type   value of general.file_type in files that are mostly of this type
@@ -37,21 +37,21 @@
  *   d at        byte of d in the file's block
  *   table       the weights that the 4 bits choose from, or NULL */
 #define INT_TYPES(X) \
-    X(Q8_0,    8, RW,  32,  34,  7, F16,  8, 128, 0, 1,   0, NULL) \
-    X(Q4_0,    2, RW,  32,  18,  2, F16,  4,   8, 0, 1,   0, NULL) \
-    X(Q4_1,    3, RW,  32,  20,  3, F16,  4,   0, 1, 1,   0, NULL) \
-    X(Q5_0,    6, RW,  32,  22,  8, F16,  5,  16, 0, 1,   0, NULL) \
-    X(Q5_1,    7, RW,  32,  24,  9, F16,  5,   0, 1, 1,   0, NULL) \
-    X(Q4_K,   12, RW, 256, 144, 14, Q5_0, 4,   0, 1, 1,   0, NULL) \
-    X(Q5_K,   13, R,  256, 176, 16, Q5_1, 5,   0, 1, 1,   0, NULL) \
-    X(Q6_K,   14, RW, 256, 210, 18, Q8_0, 6,  32, 0, 2, 208, NULL) \
-    X(Q2_K,   10, R,  256,  84, 10, F16,  2,   0, 1, 2,  80, NULL) \
-    X(Q3_K,   11, R,  256, 110, 12, F16,  3,   4, 0, 2, 108, NULL) \
-    X(IQ4_NL, 20, R,   32,  18, 25, F16,  4, 128, 0, 1,   0, iq4_values) \
-    X(IQ4_XS, 23, R,  256, 136, 30, F16,  4, 128, 0, 1,   0, iq4_values) \
-    X(MXFP4,  39, R,   32,  17, 38, F16,  4, 128, 0, 1,   0, mxfp4_values) \
-    X(TQ1_0,  34, R,  256,  54, 36, F16,  2,   1, 0, 1,  52, NULL) \
-    X(TQ2_0,  35, R,  256,  66, 37, F16,  2,   1, 0, 1,  64, NULL)
+    X(Q8_0,    8, RW,   32,  34,  7, F16,  8, 128, 0, 1,   0, NULL) \
+    X(Q4_0,    2, RWW,  32,  18,  2, F16,  4,   8, 0, 1,   0, NULL) \
+    X(Q4_1,    3, RWW,  32,  20,  3, F16,  4,   0, 1, 1,   0, NULL) \
+    X(Q5_0,    6, RWW,  32,  22,  8, F16,  5,  16, 0, 1,   0, NULL) \
+    X(Q5_1,    7, RWW,  32,  24,  9, F16,  5,   0, 1, 1,   0, NULL) \
+    X(Q4_K,   12, RWW, 256, 144, 14, Q5_0, 4,   0, 1, 1,   0, NULL) \
+    X(Q5_K,   13, RWW, 256, 176, 16, Q5_1, 5,   0, 1, 1,   0, NULL) \
+    X(Q6_K,   14, RWW, 256, 210, 18, Q8_0, 6,  32, 0, 2, 208, NULL) \
+    X(Q2_K,   10, RWW, 256,  84, 10, Q4_0, 2,   0, 1, 2,  80, NULL) \
+    X(Q3_K,   11, RWW, 256, 110, 12, Q4_0, 3,   4, 0, 2, 108, NULL) \
+    X(IQ4_NL, 20, R,    32,  18, 25, F16,  4, 128, 0, 1,   0, iq4_values) \
+    X(IQ4_XS, 23, R,   256, 136, 30, F16,  4, 128, 0, 1,   0, iq4_values) \
+    X(MXFP4,  39, R,    32,  17, 38, F16,  4, 128, 0, 1,   0, mxfp4_values) \
+    X(TQ1_0,  34, R,   256,  54, 36, F16,  2,   1, 0, 1,  52, NULL) \
+    X(TQ2_0,  35, R,   256,  66, 37, F16,  2,   1, 0, 1,  64, NULL)
 
 /* Unpacked when a model is opened, to the smallest float type that holds all values of a matrix
  * (model/pack.c): BF16 for NVFP4, F16 for Q1_0 and Q2_0, F32 for the others. A module for web pages

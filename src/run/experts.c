@@ -235,6 +235,19 @@ static size_t list_products(const struct expert_group *g, const struct layer *l,
     return count;
 }
 
+/* A pass of one row has not gathered it. */
+static void show_group(const pass *p, const struct expert_group *g, const float *x)
+{
+    const struct experts_seen *seen = &p->segments[0].session->seen;
+    const struct expert_scratch *s = p->s->experts;
+    size_t E = p->m.cols, F = p->model->shape.n_ff_expert;
+    for (size_t e = g->e0; e < g->e1 && seen->fn; e++) {
+        size_t row = s->first[e] - g->r0, n = s->first[e + 1] - s->first[e];
+        if (n > 0)
+            seen->fn(seen->user, p->il, e, x + (p->n == 1 ? 0 : row) * E, s->f + row * F, n);
+    }
+}
+
 static void run_group(pass *p, const struct layer *l, struct expert_group *g)
 {
     struct expert_scratch *s = p->s->experts;
@@ -245,6 +258,7 @@ static void run_group(pass *p, const struct layer *l, struct expert_group *g)
     else
         pool_run_sized(p->pool, 2 * bytes, gather_part, g);
     expert_products(p, s->products, list_products(g, l, 1), x, 1);
+    show_group(p, g, x.at);
     expert_products(p, s->products, list_products(g, l, 0), f, 0);
     pool_run_sized(p->pool, 2 * bytes, sum_part, g);
 }

@@ -38,6 +38,14 @@ struct tap {
     void *user;
 };
 
+/* Called for each expert that has n rows, before its last product: they are x [n][n_embd], and f
+ * [n][n_ff_expert] in front of that product. fn NULL: not called. For tools that measure what matrices
+ * multiply; it changes nothing. */
+struct experts_seen {
+    void (*fn)(void *user, size_t layer, size_t expert, const float *x, const float *f, size_t n);
+    void *user;
+};
+
 /* Row buffers of a pass, allocated once for n_chunk rows. */
 struct scratch {
     float *x, *h, *a; /* [n_chunk][E] residual stream, normed input, attention's output */
@@ -91,6 +99,7 @@ struct mgpt_session {
     int ready;           /* 1: scratch is allocated and threads are started */
     int in_use;          /* 1 during a call: refuses calls from taps, finds duplicates in a batch */
     struct tap tap;
+    struct experts_seen seen;
     atomic_int stop; /* 1: mgpt_stop was called; a call that ends for it sets it to 0 */
 };
 

@@ -32,8 +32,8 @@ TEST(table)
     } want[] = {
         {"F32", 0, 1, 4, 1},         {"F16", 1, 1, 2, 1},        {"BF16", 30, 1, 2, 1},
         {"Q8_0", 8, 32, 34, 1},      {"Q4_0", 2, 32, 18, 1},     {"Q4_1", 3, 32, 20, 1},
-        {"Q5_0", 6, 32, 22, 1},      {"Q5_1", 7, 32, 24, 1},     {"Q2_K", 10, 256, 84, 0},
-        {"Q3_K", 11, 256, 110, 0},   {"Q4_K", 12, 256, 144, 1},  {"Q5_K", 13, 256, 176, 0},
+        {"Q5_0", 6, 32, 22, 1},      {"Q5_1", 7, 32, 24, 1},     {"Q2_K", 10, 256, 84, 1},
+        {"Q3_K", 11, 256, 110, 1},   {"Q4_K", 12, 256, 144, 1},  {"Q5_K", 13, 256, 176, 1},
         {"Q6_K", 14, 256, 210, 1},   {"IQ4_NL", 20, 32, 18, 0},  {"IQ4_XS", 23, 256, 136, 0},
         {"MXFP4", 39, 32, 17, 0},    {"TQ1_0", 34, 256, 54, 0},  {"TQ2_0", 35, 256, 66, 0},
         {"IQ2_XXS", 16, 256, 66, 0}, {"IQ2_XS", 17, 256, 74, 0}, {"IQ3_XXS", 18, 256, 98, 0},
@@ -287,7 +287,7 @@ TEST(vectors)
     unit_rows("tests/vectors/quant.txt", check_vector, &v);
     assert_int_equal(v.n_decoded, 25);
     assert_true(v.n_encoded >= 100);
-    assert_int_equal(v.n_errors, 8);
+    assert_int_equal(v.n_errors, 20);
 }
 
 /* ---- round trips ---- */
@@ -352,8 +352,8 @@ TEST(bounds)
 /* K types: blocks of zeros stay zero, one value alone survives, constant blocks nearly do. */
 TEST(k_corners)
 {
-    const uint32_t ids[] = {DTYPE_Q4_K, DTYPE_Q6_K};
-    for (size_t t = 0; t < 2; t++) {
+    const uint32_t ids[] = {DTYPE_Q4_K, DTYPE_Q6_K, DTYPE_Q2_K, DTYPE_Q3_K, DTYPE_Q5_K};
+    for (size_t t = 0; t < COUNT(ids); t++) {
         const struct dtype *d = dtype_find(ids[t]);
         float x[MAX_BLOCK] = {0};
         assert_true(error_of(d, x, MAX_BLOCK) == 0);

@@ -49,7 +49,7 @@ def cut_declarations(files):
 #   rest of tools  Jinja, patch, bench and Python were not in the plan's 14,000; long texts, stop texts, completions, edits of logits, choices, healing, texts that have ended, tries of vocabularies, JSON schemas, the sandbox's filter, a tree of scored texts, names of TransformerLens in Python
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names, text of whole runs, what every key and damaged file comes to; the plan had 52,000
 BUDGET = (
-    ('src', ('src/', 'include/'), 29850),
+    ('src', ('src/', 'include/'), 29950),
     ('convert', ('tools/convert/',), 26850),
     ('check', ('tools/check/',), 16850),
     ('lab', ('tools/lab/',), 15000),

@@ -145,7 +145,7 @@ def main():
             assert (raw == encode_c(lib, t, x)).all(), (t, number)
             print("encode", t, number, raw.tobytes().hex())
     for kind, x in kinds():
-        for t in ("Q4_K", "Q6_K"):
+        for t in ("Q4_K", "Q6_K", "Q2_K", "Q3_K", "Q5_K"):
             back = decode_c(lib, t, encode_c(lib, t, x)).astype(np.float64)
             print(f"error {t} {kind} {((back - x) ** 2).sum():.9g}")
 
