@@ -6,6 +6,7 @@
 #include "dtype/dtype.h"
 #include "engine/chat_formats.h"
 #ifndef MGPT_NO_CONVERT
+#include "convert/core/mixtures.h"
 #include "convert/core/questions.h"
 #endif
 #ifndef MGPT_NO_LAB
@@ -81,7 +82,7 @@ static const char *chat_name(size_t i, char *buf)
 }
 
 #ifndef MGPT_NO_CONVERT
-/* keep, and the types that can be written, in small letters. */
+/* keep, the types that can be written, in small letters, and mixtures of them. */
 static const char *written_type(size_t i, char *buf)
 {
     if (i == 0)
@@ -93,7 +94,7 @@ static const char *written_type(size_t i, char *buf)
                 *c = (char)tolower((unsigned char)*c);
             return buf;
         }
-    return NULL;
+    return ckpt_mixture_at(i - 1) ? ckpt_mixture_at(i - 1)->name : NULL;
 }
 #endif
 

@@ -207,8 +207,8 @@ sed 's/"wpe":\[\[/"wpe":[[0.25,/' flat.json >ragged.json
 denies 3 'tensor wpe: row 1 has 4 numbers, row 0 has 5' ragged.json no.gguf
 head -c 2000 flat.json >cut.json
 denies 3 'JSON: line 1 column' cut.json no.gguf
-denies 2 '--type: Q3_K cannot be written; f32 f16 q4_0' --type q3_k flat.json no.gguf
-denies 2 "q4_k q6_k bf16 or keep, found 'int3'" --type int3 flat.json no.gguf
+denies 2 '--type: IQ4_NL cannot be written; f32 f16 q4_0' --type iq4_nl flat.json no.gguf
+denies 2 "q4_k q5_k q6_k bf16 or keep, found 'int3'" --type int3 flat.json no.gguf
 denies 2 'unknown option --head, did you mean --heads?' --head 2 flat.json no.gguf
 denies 2 '--eps: expected a number from 0 to 1' --eps nan flat.json no.gguf
 denies 2 'OUT is missing (or --dry-run)' flat.json

@@ -111,6 +111,35 @@ for type in q4_k:14 q6_k:18; do
     check "wide: file type ${type#*:}, quantisation version 2" states "wide-$name.gguf" "${type#*:}"
     runs "wide: $name generates" generate -m "wide-$name.gguf" -n 6 --temp 0
 done
+for type in q2_k:10 q3_k:12 q5_k:16 q4_k_m:15 q3_k_l:13; do
+    name=${type%:*}
+    check "wide: --type $name" converts --type "$name" wide.gguf "wide-$name.gguf"
+    check "wide: file type ${type#*:}" states "wide-$name.gguf" "${type#*:}"
+    runs "wide: $name generates" generate -m "wide-$name.gguf" -n 6 --temp 0
+done
+
+# ---- types by name ----
+
+run convert --dry-run --type q4_k_m --type-of 'ffn_(up|down)=q8_0' --type-of '^output=q5_k' --type-of ffn_down=q2_k wide.gguf
+planned Q8_0 blk.0.ffn_down.weight # the first pattern that is found
+planned Q8_0 blk.0.ffn_up.weight
+planned Q5_K output.weight
+planned Q4_K token_embd.weight
+planned Q4_K blk.0.attn_output.weight
+planned F32 position_embd.weight
+check "--type-of alone" converts --type-of 'attn_q=q8_0' wide.gguf x.gguf
+run info x.gguf --tensors
+check "changes those, and no other" eval '[ "$(grep -c " Q8_0 " "$tmp/out")" = 1 ] && grep -q "^blk.0.attn_k.weight *F32 " "$tmp/out"'
+check "it says what the blocks are" states x.gguf 0
+check "the same with --json" eval 'run convert --json --type-of attn_q=q8_0 wide.gguf x.gguf; grep -q "\"blk.0.attn_q.weight\", *\"type\": *\"Q8_0\"" "$tmp/out"'
+refuses "a pattern without a match" 2 "no matrix has 'attn_x' in its name; there are token_embd attn_q attn_k attn_v attn_output ffn_up ffn_down output" \
+    convert --type-of attn_x=q8_0 wide.gguf no.gguf
+refuses "a pattern of a vector" 2 "no matrix has 'position' in its name" convert --type-of position=q8_0 wide.gguf no.gguf
+refuses "a pattern that is none" 3 '--type-of: ' convert --type-of 'attn_(=q8_0' wide.gguf no.gguf
+for text in attn_q attn_q= =q8_0 attn_q=q9 attn_q=iq4_nl; do
+    refuses "--type-of $text" 2 '--type-of: expected PATTERN=TYPE' convert --type-of "$text" wide.gguf no.gguf
+done
+check "no file" eval '[ ! -e no.gguf ]'
 
 # A weight that is NaN: it cannot be kept, so it is reported.
 size=$(wc -c <wide.gguf)

@@ -14,7 +14,7 @@
 /* NULL: not used; "-" is ignored. */
 struct sandbox {
     const char *checkpoints[2]; /* read: a folder's files, or a file and those in its folder */
-    const char *files[3];       /* read */
+    const char *files[4];       /* read */
     const char *const *models;  /* [n_models] read, as checkpoints */
     size_t n_models;
     const char *output;              /* written, with its whole folder */

@@ -12,6 +12,7 @@
 #include "common/interrupt.h"
 #include "common/progress.h"
 #include "common/sandbox.h"
+#include "convert/core/mixtures.h"
 #include "convert/core/questions.h"
 #include "convert/core/readings.h"
 #include "convert/core/source.h"
@@ -35,9 +36,14 @@ static const char notes[] =
     "change the element type). What is inferred or assumed is printed. OUT is replaced as a\n"
     "whole or left as it was; the same input gives the same bytes.\n\n"
     "TYPE is one of those listed at the end, or keep. Vectors and the position table stay f32;\n"
-    "with q4_k, token_embd and output are q6_k. Where rows are not whole blocks, q4_k (blocks of\n"
-    "256) becomes q5_0 and q6_k q8_0, and these (blocks of 32) f16. Matrices that --lora changes\n"
-    "are f32 unless --type says otherwise, of a quantised base too.\n\n"
+    "with a K type, token_embd and output are q6_k. Where rows are not whole blocks (of 256), "
+    "q2_k\n"
+    "and q3_k become q4_0, q4_k q5_0, q5_k q5_1, q6_k q8_0, and these (blocks of 32) f16.\n"
+    "Matrices that --lora changes are f32 unless --type says otherwise, of a quantised base too.\n"
+    "A mixture gives each matrix the type that llama-quantize gives it. --type-of changes that:\n"
+    "PATTERN is a regular expression (PCRE2) that is found anywhere in GGUF's name of the tensor;\n"
+    "the first one that is found counts. --imatrix takes what mgpt imatrix or llama-imatrix has\n"
+    "measured; types without a search for scales (q8_0, f16) are as without it.\n\n"
     "--json prints {\"in\", \"out\" (null: --dry-run), \"format\", \"architecture\", "
     "\"weights\", \"type\",\n"
     "\"bytes\", \"notes\": [lines], \"tensors\": [{\"name\", \"type\", \"shape\"}]}; "
@@ -50,6 +56,8 @@ static const char notes[] =
     "  mgpt convert microgpt-weights.json names.gguf\n"
     "  mgpt convert stories15M.bin stories15M.gguf --tokenizer tokenizer.bin --type q8_0\n"
     "  mgpt convert SmolLM2-135M/ smollm2.gguf\n"
+    "  mgpt convert gpt2.gguf small.gguf --type q4_k_m --type-of 'ffn_down=q6_k' --type-of "
+    "^output=q8_0\n"
     "  mgpt convert SmolLM2-135M/ tuned.gguf --lora checkpoint-200/ --type q8_0\n"
     "  mgpt convert params.json --dry-run --embd 32 --layers 2 --chars names.txt\n";
 
@@ -57,10 +65,15 @@ struct request {
     struct ckpt_source source;
     const char *out; /* NULL in a dry run */
     const char *type_name;
-    const struct dtype *type; /* NULL: keep */
-    const char *text;         /* --text: proposes readings by their loss on it; NULL: not */
+    const struct dtype *type; /* NULL: keep; of a mixture its base */
+    const struct ckpt_mixture *mixture;
+    struct cli_many types_of; /* --type-of */
+    const char *imatrix;
+    const char *text; /* --text: proposes readings by their loss on it; NULL: not */
     int dry_run, ask, json;
 };
+
+enum { TYPE_PATTERN = 256 };
 
 /* ---- options ----------------------------------------------------------------------------------- */
 
@@ -88,7 +101,8 @@ static int choose_type(const struct cli_command *command, struct request *r)
 {
     if (!r->type_name || strcmp(r->type_name, "keep") == 0)
         return EXIT_OK;
-    r->type = dtype_named(r->type_name);
+    r->mixture = ckpt_mixture_named(r->type_name);
+    r->type = r->mixture ? dtype_find(r->mixture->base) : dtype_named(r->type_name);
     if (r->type && r->type->from_float)
         return EXIT_OK;
     for (uint32_t id = 0; id < DTYPE_N_IDS; id++)
@@ -97,6 +111,29 @@ static int choose_type(const struct cli_command *command, struct request *r)
                              writable_types().text);
     return cli_usage(command, "--type: expected %s or keep, found '%s'", writable_types().text,
                      r->type_name);
+}
+
+/* What follows the last '=' of PATTERN=TYPE; NULL for another text. */
+static const struct dtype *type_of_pattern(const char *text, char pattern[TYPE_PATTERN])
+{
+    const char *at = strrchr(text, '=');
+    size_t n = at ? (size_t)(at - text) : 0;
+    const struct dtype *type = at ? dtype_named(at + 1) : NULL;
+    if (n < 1 || n >= TYPE_PATTERN || !type || !type->from_float)
+        return NULL;
+    memcpy(pattern, text, n);
+    pattern[n] = 0;
+    return type;
+}
+
+static int read_types_of(const struct cli_command *command, const struct request *r)
+{
+    char pattern[TYPE_PATTERN];
+    for (size_t i = 0; i < r->types_of.n; i++)
+        if (!type_of_pattern(r->types_of.values[i], pattern))
+            return cli_usage(command, "--type-of: expected PATTERN=TYPE with one of %s, found '%s'",
+                             writable_types().text, r->types_of.values[i]);
+    return EXIT_OK;
 }
 
 /* --qk-scale: whose width the scores are divided by the root of, or a factor of q and k. attention.scale is
@@ -242,6 +279,59 @@ static int read_again(struct ckpt_source *s, const struct ckpt_options *answered
     return status;
 }
 
+/* Lists the matrices outside of layers and those of layer 0, without "blk.0." and ".weight". */
+static int say_matrices(const struct checkpoint *c, const char *pattern)
+{
+    char names[160] = "";
+    size_t n = 0;
+    for (size_t i = 0; i < arr_len(c->tensors); i++) {
+        const struct ckpt_tensor *t = &c->tensors[i];
+        int is_first = strncmp(t->name, "blk.0.", 6) == 0;
+        const char *name = is_first ? t->name + 6 : t->name;
+        if (ckpt_has_choice(t) && (is_first || strncmp(name, "blk.", 4) != 0))
+            n += text_format(names + n, sizeof names - n, "%s%.*s", n ? " " : "",
+                             (int)strcspn(name, "."), name);
+    }
+    cli_note("--type-of: no matrix has '%.20s' in its name; there are %s", pattern, names);
+    return EXIT_USAGE;
+}
+
+/* The types of tensors that differ from --type. */
+static int set_types(struct request *r)
+{
+    struct checkpoint *c = &r->source.checkpoint;
+    char pattern[TYPE_PATTERN];
+    mgpt_error err;
+    if (r->mixture)
+        ckpt_mix_types(c, r->mixture);
+    for (size_t i = 0; i < r->types_of.n; i++) {
+        const struct dtype *type = type_of_pattern(r->types_of.values[i], pattern);
+        int64_t n = ckpt_name_types(c, pattern, type, &err);
+        if (n < 0)
+            return cli_fail("--type-of", &err);
+        if (n == 0)
+            return say_matrices(c, pattern);
+    }
+    return EXIT_OK;
+}
+
+/* Reads --imatrix. */
+static int read_importance(struct request *r)
+{
+    struct file file;
+    mgpt_error err;
+    if (!r->imatrix)
+        return r->mixture && r->mixture->needs_importance && !r->dry_run
+                   ? (cli_note("--type %s needs --imatrix", r->mixture->name), EXIT_USAGE)
+                   : EXIT_OK;
+    int status = files_open(&file, r->imatrix, &err);
+    if (status < 0)
+        return cli_fail(r->imatrix, &err);
+    status = ckpt_weigh(&r->source.checkpoint, (struct span){file.data, file.size}, &err);
+    file_close(&file);
+    return status < 0 ? cli_fail(r->imatrix, &err) : EXIT_OK;
+}
+
 /* What to do about facts that are not in the file: ask, compare by the text, or list them. */
 static int open_questions(struct request *r, mgpt_error *err)
 {
@@ -266,11 +356,11 @@ static int convert_run(struct request *r)
     struct ckpt_source *s = &r->source;
     struct checkpoint *c = &s->checkpoint;
     mgpt_error err;
-    int code =
-        sandbox_enter(&(struct sandbox){.checkpoints = {s->path},
-                                        .files = {s->options.tokenizer, s->options.chars, r->text},
-                                        .output = r->out,
-                                        .adapters = &s->lora});
+    int code = sandbox_enter(
+        &(struct sandbox){.checkpoints = {s->path},
+                          .files = {s->options.tokenizer, s->options.chars, r->text, r->imatrix},
+                          .output = r->out,
+                          .adapters = &s->lora});
     if (code != EXIT_OK)
         return code;
     if (source_read(s, &err) < 0)
@@ -279,6 +369,10 @@ static int convert_run(struct request *r)
         code = cli_fail(s->in, (err_set(&err, MGPT_EARG, MGPT_NO_OFFSET,
                                         "--text: nothing is open, the file tells all"),
                                 &err));
+    if (code == EXIT_OK)
+        code = set_types(r);
+    if (code == EXIT_OK)
+        code = read_importance(r);
     if (code != EXIT_OK)
         return code;
     ckpt_note_elsewhere(c);
@@ -304,7 +398,11 @@ int cmd_convert(int argc, char **argv)
     struct ckpt_options *o = &r.source.options;
     const struct cli_option options[] = {
         {"--type", "TYPE", CLI_TEXT, &r.type_name, 0, 0,
-         "element type of the matrices; default keep", IN_USED},
+         "element type of the matrices, or a mixture; default keep", IN_USED},
+        {"--type-of", "PATTERN=TYPE", CLI_MANY, &r.types_of, 0, 0,
+         "the type of tensors by name; may be repeated", IN_MODEL},
+        {"--imatrix", "FILE", CLI_TEXT, &r.imatrix, 0, 0,
+         "a file of mgpt imatrix: errors count by what columns multiply", IN_MODEL},
         {"--lora", "FILE[:SCALE]", CLI_MANY, &r.source.lora, 0, 0,
          "merge an adapter: PEFT directory or GGUF; may be repeated", IN_USED},
         {"--dry-run", NULL, CLI_FLAG, &r.dry_run, 0, 0, "print the plan, write nothing", IN_USED},
@@ -323,6 +421,10 @@ int cmd_convert(int argc, char **argv)
     int n = cli_parse(&command, argc, argv, operands);
     if (n == -1) {
         printf("\ntypes of --type:\n  %s\n", writable_types().text);
+        printf("mixtures of types:\n ");
+        for (size_t i = 0; ckpt_mixture_at(i); i++)
+            printf(" %s", ckpt_mixture_at(i)->name);
+        puts("");
         ckpt_print_programs();
         ckpt_print_formats();
     }
@@ -333,6 +435,8 @@ int cmd_convert(int argc, char **argv)
     int code = read_facts(&command, &r);
     if (code == EXIT_OK)
         code = choose_type(&command, &r);
+    if (code == EXIT_OK)
+        code = read_types_of(&command, &r);
     if (code == EXIT_OK)
         code = check_operands(&command, &r);
     if (code == EXIT_OK)

@@ -76,7 +76,10 @@ struct ckpt_tensor {
     ckpt_blocks_fn *blocks;   /* if not NULL: gives values as blocks of `type` without rounding */
     const void *source;       /* for values and blocks, with `at` */
     uint64_t at;
-    int exact; /* --type keep keeps the type of a vector, too: the source is GGUF */
+    int exact;                 /* --type keep keeps the type of a vector, too: the source is GGUF */
+    const struct dtype *asked; /* what is asked for this tensor alone; NULL: what is for all */
+    int is_named;              /* 1: --type-of has named it */
+    const float *importance; /* a weight for each column, of each matrix of experts; NULL: equal */
 };
 
 /* ---- numbers --------------------------------------------------------------------------------- */
@@ -158,6 +161,8 @@ struct checkpoint {
     struct ckpt_tensor *tensors; /* stb_ds array, in the order of the file to be */
     char **notes;                /* stb_ds array of lines */
     int lost_notes;              /* 1: there was no memory for one */
+    uint32_t file_type;          /* general.file_type of a mixture of types; 0: by most weights */
+    int is_retyped;              /* 1: tensors have a type asked for them alone */
     unsigned open;               /* bits of facts that are not in the file (questions.h) */
     const char *open_also;       /* what else is to be mended, NULL: nothing */
     const char *likely;          /* a program of questions.c with these names; NULL: none */

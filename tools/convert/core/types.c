@@ -3,8 +3,8 @@
  * The type asked for is not that of all tensors: vectors, the position table, routers, short
  * convolutions, biases of experts and gains of each head stay F32, and a row that is not a whole number of blocks gets
  * the type that llama.cpp's converters put in its place.
- * q4_k means what a Q4_K file means everywhere: the two tables of the vocabulary, which every token
- * goes through, are Q6_K.
+ * Of a K type, the two tables of the vocabulary, which every token goes through, are Q6_K.
+ * Mixtures of types are in mixtures.c.
  */
 #include "convert/core/write.h"
 
@@ -30,21 +30,30 @@ static int is_left_f32(const struct ckpt_tensor *t)
     return 0;
 }
 
-/* What the type asked for says of a matrix. */
+int ckpt_has_choice(const struct ckpt_tensor *t)
+{
+    return t->n_values != t->dims[0] && strcmp(t->name, "position_embd.weight") != 0 &&
+           !is_left_f32(t);
+}
+
+/* What is asked for a matrix; NULL: nothing. */
 static const struct dtype *meant(const struct ckpt_tensor *t, const struct dtype *type)
 {
-    return type->id == DTYPE_Q4_K && is_vocabulary(t) ? dtype_find(DTYPE_Q6_K) : type;
+    if (t->asked || !type)
+        return t->asked;
+    int is_k = type->block == Q6_K_BLOCK && type->from_float;
+    return is_k && is_vocabulary(t) ? dtype_find(DTYPE_Q6_K) : type;
 }
 
 const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype *type)
 {
+    type = meant(t, type);
     if (!type && t->exact)
         return t->type;
-    if (t->n_values == t->dims[0] || strcmp(t->name, "position_embd.weight") == 0 || is_left_f32(t))
+    if (!ckpt_has_choice(t))
         return dtype_find(DTYPE_F32);
     if (!type)
         return t->type;
-    type = meant(t, type);
     while (t->dims[0] % type->block)
         type = dtype_find(type->instead);
     return type;
@@ -54,17 +63,17 @@ void ckpt_note_types(struct checkpoint *c, const struct dtype *type)
 {
     const struct ckpt_tensor *example = NULL;
     size_t n = 0;
-    for (size_t i = 0; type && i < arr_len(c->tensors); i++) {
+    for (size_t i = 0; i < arr_len(c->tensors); i++) {
         const struct ckpt_tensor *t = &c->tensors[i];
         const struct dtype *to = ckpt_type_of(t, type);
-        if (to->id == DTYPE_F32 || to == meant(t, type))
+        if (to->id == DTYPE_F32 || !meant(t, type) || to == meant(t, type))
             continue;
         example = n++ ? example : t;
     }
     if (n)
         ckpt_note(c, "%zu tensors have rows that do not fit %s: %s, rows of %llu, is written as %s",
-                  n, type->name, example->name, (unsigned long long)example->dims[0],
-                  ckpt_type_of(example, type)->name);
+                  n, type ? type->name : meant(example, type)->name, example->name,
+                  (unsigned long long)example->dims[0], ckpt_type_of(example, type)->name);
 }
 
 void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct ckpt_written *w)
@@ -86,4 +95,5 @@ void ckpt_measure(const struct checkpoint *c, const struct dtype *type, struct c
         w->n_values += t->n_values;
         w->n_bytes += t->n_values / to->block * to->block_bytes;
     }
+    w->file_type = c->file_type ? c->file_type : w->file_type;
 }

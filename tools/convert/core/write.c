@@ -261,7 +261,7 @@ static void put_quantization(struct gguf_writer *w, const struct ckpt_written *t
 }
 
 /* The entries of another GGUF file, in order; only what the element types change is changed. */
-static void put_copy(struct gguf_writer *w, const struct gguf *g, const struct dtype *type,
+static void put_copy(struct gguf_writer *w, const struct gguf *g, int is_changed,
                      const struct ckpt_written *totals)
 {
     int has_type = 0, has_version = 0;
@@ -272,14 +272,14 @@ static void put_copy(struct gguf_writer *w, const struct gguf *g, const struct d
             continue; /* the parts become one file */
         has_type |= is_type;
         has_version |= is_key(key, QUANTIZATION_KEY);
-        if (is_type && type)
+        if (is_type && is_changed)
             gguf_put_u32(w, FILE_TYPE_KEY, totals->file_type);
         else
             gguf_put_kv(w, &g->kv[i]);
     }
-    if (type && !has_type)
+    if (is_changed && !has_type)
         gguf_put_u32(w, FILE_TYPE_KEY, totals->file_type);
-    if (type && !has_version)
+    if (is_changed && !has_version)
         put_quantization(w, totals);
 }
 
@@ -289,7 +289,7 @@ static void put_metadata(struct gguf_writer *w, const struct checkpoint *c,
     struct ckpt_written totals;
     ckpt_measure(c, type, &totals);
     if (c->metadata) {
-        put_copy(w, c->metadata, type, &totals);
+        put_copy(w, c->metadata, type || c->is_retyped, &totals);
         return;
     }
     put_text(w, "general.architecture", c->hp.arch);
@@ -338,7 +338,7 @@ static void write_chunk(struct stream *s, const struct ckpt_tensor *t, const str
         gguf_data(&s->w, t->bytes + first / to->block * to->block_bytes, n_bytes);
         return;
     }
-    to->from_float(s->values, s->encoded, n);
+    ckpt_encode(t, to, first, n, s->values, s->encoded);
     gguf_data(&s->w, s->encoded, n_bytes);
     if (to->id == DTYPE_F32)
         return;

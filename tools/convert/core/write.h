@@ -3,6 +3,7 @@
 #define MGPT_CONVERT_WRITE_H
 
 #include "convert/core/checkpoint.h"
+#include "convert/core/importance.h"
 
 struct ckpt_written {
     uint64_t n_values, n_bytes; /* weights, and the bytes they take in the file */
@@ -11,10 +12,14 @@ struct ckpt_written {
     int is_quantised;           /* 1: some tensor is quantised */
 };
 
-/* The element type that a tensor gets: `type`, or the source's when that is NULL. Vectors and the
+/* 1: the tensor's type can be chosen; 0: it is F32, unless GGUF is copied as it is. */
+int ckpt_has_choice(const struct ckpt_tensor *t);
+
+/* The element type that a tensor gets: what is asked for it alone, or else `type`, or the source's when that is NULL. Vectors and the
  * position table are F32, as every other converter has it, unless GGUF is copied as it is. Rows
- * that are not whole blocks of `type` get another: Q4_K becomes Q5_0, Q6_K becomes Q8_0, these
- * become F16. With Q4_K, token_embd.weight and output.weight are Q6_K (types.c). */
+ * that are not whole blocks of `type` get another (`instead` in dtype/types.h): Q4_K becomes Q5_0,
+ * Q6_K becomes Q8_0, these become F16. With a K type, token_embd.weight and output.weight are Q6_K
+ * (types.c). */
 const struct dtype *ckpt_type_of(const struct ckpt_tensor *t, const struct dtype *type);
 
 /* Says in a note how many tensors get another type because of their rows. */

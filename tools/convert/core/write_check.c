@@ -30,7 +30,7 @@ static void put_values(const struct ckpt_tensor *t, const struct dtype *type, fl
             memcpy(bytes + at, t->bytes + at, n / type->block * type->block_bytes);
         } else {
             ckpt_values(t, first, n, values);
-            type->from_float(values, bytes + at, n);
+            ckpt_encode(t, type, first, n, values, bytes + at);
         }
     }
 }
