@@ -30,6 +30,7 @@ static const struct command commands[] = {
     {"tokenize", "text to token ids and back", cmd_tokenize},
     {"info", "what is in a model file", cmd_info},
     {"convert", "a checkpoint of another program to GGUF", cmd_convert},
+    {"imatrix", "what each matrix multiplies, for convert --imatrix", cmd_imatrix},
     {"bench", "speed, as a share of the machine", cmd_bench},
     {"completions", "what Tab completes in bash, zsh and fish", cmd_completions},
 };

@@ -32,7 +32,7 @@ grouped()
             [ "$(awk '/^ [a-z].*:$/ { n++ } n == 1' "$tmp/out" | grep -c -- --)" -le 10 ]
     fi
 }
-commands="generate repl check trace patch attend lab score tokenize info convert bench"
+commands="generate repl check trace patch attend lab score imatrix tokenize info convert bench"
 for command in $commands; do
     run "$command" --help
     check "$command --help: exit 0, nothing on stderr" eval '[ $code -eq 0 ] && [ ! -s "$tmp/err" ]'
@@ -46,7 +46,7 @@ for command in $commands; do
     check "$command without operands: exit 2, one line" eval '[ $code -eq 2 ] && one_line'
 done
 
-for command in attend bench check completions convert generate info lab patch repl score tokenize trace; do
+for command in attend bench check completions convert generate imatrix info lab patch repl score tokenize trace; do
     "$MGPT" "$command" --help | sed -n "/^exit codes/,/^\$/s/^./$command: &/p"
 done >"$tmp/exits"
 check "exit codes of all commands are those of exits.txt" diff "$tmp/exits" "$MGPT_SOURCE_ROOT/tests/cli/exits.txt"

@@ -13,6 +13,7 @@ int cmd_score(int argc, char **argv);
 int cmd_tokenize(int argc, char **argv);
 int cmd_info(int argc, char **argv);
 int cmd_convert(int argc, char **argv);
+int cmd_imatrix(int argc, char **argv);
 int cmd_bench(int argc, char **argv);
 
 /* NULL: this build leaves it out (meson setup -Dconvert=disabled, -Dlab=disabled). */

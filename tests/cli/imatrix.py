@@ -1,0 +1,179 @@
+#!/usr/bin/env python3
+"""mgpt imatrix and convert --imatrix: sums are those of mgpt trace, both forms of the file do the same, rounding is better
+with it, and damaged files are refused.
+
+    imatrix.py MGPT ROOT
+"""
+import array
+import math
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+import zipfile
+
+mgpt, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+MODEL = root + '/weights/shakespeare.gguf'
+TEXT = open(root + '/README.md', encoding='ascii', errors='ignore').read()
+failed = []
+
+
+def check(what, ok, seen=''):
+    print('ok' if ok else 'not ok', what, seen if not ok else '')
+    if not ok:
+        failed.append(what)
+
+
+def run(*args):
+    return subprocess.run([mgpt, *args], capture_output=True, text=True)
+
+
+def read_gguf(path):
+    """{tensor: floats} of a file of F32 tensors, and its keys' bytes."""
+    data, at = open(path, 'rb').read(), 24
+    n_tensors, n_keys = struct.unpack_from('<QQ', data, 8)
+    keys, infos = {}, []
+
+    def text():
+        nonlocal at
+        n, = struct.unpack_from('<Q', data, at)
+        at += 8 + n
+        return data[at - n:at].decode()
+    for _ in range(n_keys):
+        key, kind = text(), struct.unpack_from('<I', data, at)[0]
+        at += 4
+        if kind == 4:
+            keys[key], at = struct.unpack_from('<I', data, at)[0], at + 4
+        elif kind == 8:
+            keys[key] = text()
+        else:
+            n, at = struct.unpack_from('<Q', data, at + 4)[0], at + 12
+            keys[key] = [text() for _ in range(n)]
+    for _ in range(n_tensors):
+        name, n_dims = text(), struct.unpack_from('<I', data, at)[0]
+        dims = struct.unpack_from('<%dQ' % n_dims, data, at + 4)
+        offset, at = struct.unpack_from('<Q', data, at + 8 + 8 * n_dims)[0], at + 16 + 8 * n_dims
+        infos.append((name, dims, offset))
+    start = (at + 31) // 32 * 32
+    return keys, {name: array.array('f', data[start + offset:start + offset + 4 * math.prod(dims)])
+                  for name, dims, offset in infos}
+
+
+def old_form(tensors, calls=3):
+    """The older file of the same means."""
+    names = [name[:-8] for name in tensors if name.endswith('.in_sum2')]
+    out = struct.pack('<i', len(names))
+    for name in names:
+        sums, count = tensors[name + '.in_sum2'], tensors[name + '.counts'][0]
+        out += struct.pack('<i', len(name)) + name.encode() + struct.pack('<ii', calls, len(sums))
+        out += array.array('f', (v / count * calls for v in sums)).tobytes()
+    return out + struct.pack('<ii', 3, 4) + b'text'
+
+
+def measure():
+    """The sums of two chunks, against the values that trace shows."""
+    with open('text.txt', 'w') as file:
+        file.write(''.join(c for c in TEXT if c.isalpha() or c in ' .,\n')[:150])
+    r = run('imatrix', MODEL, '-f', 'text.txt', '-o', 'm.gguf', '--chunk', '60')
+    check('imatrix', r.returncode == 0 and 'wrote m.gguf: 42 matrices, 2 chunks of 60 tokens' in r.stderr, r.stderr)
+    keys, tensors = read_gguf('m.gguf')
+    check('its keys', keys == {'general.type': 'imatrix', 'imatrix.datasets': ['text.txt'], 'imatrix.chunk_count': 2,
+                               'imatrix.chunk_size': 60, 'general.alignment': 32}, keys)
+    text = open('text.txt').read()
+    sums = {}
+    for at in (0, 60):
+        run('trace', MODEL, '-p', text[at:at + 60], '-o', 'trace.npz')
+        with zipfile.ZipFile('trace.npz') as z:
+            for hook, kinds in (('ln1.hook_normalized', 'attn_q attn_k attn_v'), ('attn.hook_z', 'attn_output'),
+                                ('ln2.hook_normalized', 'ffn_gate ffn_up'), ('mlp.hook_post', 'ffn_down')):
+                for layer in range(6):
+                    raw = z.read('blocks.%d.%s.npy' % (layer, hook))
+                    values = array.array('f', raw[10 + struct.unpack_from('<H', raw, 8)[0]:])
+                    width = len(values) // 60
+                    for kind in kinds.split():
+                        s = sums.setdefault('blk.%d.%s.weight' % (layer, kind), [0.0] * width)
+                        for i, v in enumerate(values):
+                            s[i % width] += v * v
+    check('tensors', {n + e for n in sums for e in ('.in_sum2', '.counts')} == set(tensors), sorted(tensors)[:4])
+    worst = max(abs(a - b) / (abs(b) + 1e-3) for n, s in sums.items() for a, b in zip(tensors[n + '.in_sum2'], s))
+    check('sums are those of the values that trace shows', worst < 1e-5, worst)
+    check('counts', all(tensors[n + '.counts'][0] == 120 for n in sums), '')
+    r = run('imatrix', MODEL, '-f', 'text.txt', '-o', 'one.gguf', '-n', '1', '--chunk', '60')
+    check('-n 1', '1 chunks' in r.stderr and read_gguf('one.gguf')[1]['blk.0.attn_q.weight.counts'][0] == 60, r.stderr)
+    return tensors
+
+
+def kl(path):
+    """Of parts of the text that the sums are of, so that it has to fall."""
+    held, sums = open('long.txt').read(), 0
+    for at in range(0, 10000, 2000):
+        r = run('check', path, MODEL, '-p', held[at:at + 250], '--tol', '100')
+        sums += float(re.search(r'^mean KL +([^ ]+)', r.stdout, re.M)[1]) / 5
+    return sums
+
+
+def use(tensors):
+    open('old.dat', 'wb').write(old_form(tensors))
+    check('the text of 10,000 characters', run('imatrix', MODEL, '-f', 'long.txt', '-o', 'long.gguf').returncode == 0)
+    for kind in ('q4_1', 'q5_1'):
+        run('convert', MODEL, 'plain.gguf', '--type', kind)
+        r = run('convert', MODEL, 'weighed.gguf', '--type', kind, '--imatrix', 'long.gguf')
+        check(kind + ' with it', r.returncode == 0 and '42 matrices are rounded by importance' in r.stderr, r.stderr)
+        plain, weighed = kl('plain.gguf'), kl('weighed.gguf')
+        check('%s: mean KL %.5f, with it %.5f' % (kind, plain, weighed), weighed < plain)
+    run('convert', MODEL, 'a.gguf', '--type', 'q4_0', '--imatrix', 'm.gguf')
+    r = run('convert', MODEL, 'b.gguf', '--type', 'q4_0', '--imatrix', 'old.dat')
+    same = sum(a == b for a, b in zip(open('a.gguf', 'rb').read(), open('b.gguf', 'rb').read()))
+    check('the older form', r.returncode == 0 and same > 0.999 * os.path.getsize('a.gguf'), r.stderr)
+    run('convert', MODEL, 'a.gguf', '--type', 'q8_0')
+    run('convert', MODEL, 'b.gguf', '--type', 'q8_0', '--imatrix', 'm.gguf')
+    check('q8_0 is the same with it', open('a.gguf', 'rb').read() == open('b.gguf', 'rb').read())
+    r = run('convert', MODEL, 'c.gguf', '--type', 'q2_k_s')
+    check('q2_k_s needs it', r.returncode == 2 and '--type q2_k_s needs --imatrix' in r.stderr, r.stderr)
+    check('and has it', run('convert', MODEL, 'c.gguf', '--type', 'q2_k_s', '--imatrix', 'm.gguf').returncode == 0)
+
+
+def refused(what, bytes_, text):
+    open('bad', 'wb').write(bytes_)
+    r = run('convert', MODEL, 'no.gguf', '--type', 'q4_0', '--imatrix', 'bad')
+    check(what, r.returncode == 3 and text in r.stderr and r.stderr.count('\n') == 1 and not os.path.exists('no.gguf'), r.stderr)
+
+
+def refuse(tensors):
+    new, old = open('m.gguf', 'rb').read(), open('old.dat', 'rb').read()
+    refused('a model', open(MODEL, 'rb').read(), 'not an importance matrix')
+    refused('a text', b'no importance matrix at all', 'not an importance matrix')
+    refused('nothing', b'', 'not an importance matrix')
+    refused('another model', old.replace(b'blk.', b'blq.'), 'it is of another model')
+    refused('another width', old.replace(struct.pack('<i', 352), struct.pack('<i', 351)), '')
+    refused('without counts', new.replace(b'attn_q.weight.counts', b'attn_q.weight.couNts', 1), 'with blk.')
+    at = new.rindex(array.array('f', tensors['blk.3.ffn_down.weight.in_sum2'][:8]).tobytes())
+    for name, value in (('NaN', 'nan'), ('-1', '-1'), ('infinity', 'inf')):
+        refused(name, new[:at] + struct.pack('<f', float(value)) + new[at + 4:], 'tensor blk.3.ffn_down.weight: value 0 is')
+    rng, codes = random.Random(1), set()
+    for whole in (new, old):
+        for turn in range(60):
+            cut = bytearray(whole[:rng.randrange(len(whole))] if turn % 2 else whole)
+            for _ in range(turn % 5):
+                if cut:
+                    cut[rng.randrange(min(len(cut), 4000))] = rng.randrange(256)
+            open('bad', 'wb').write(cut)
+            codes.add(run('convert', MODEL, 'x.gguf', '--type', 'q4_0', '--imatrix', 'bad').returncode)
+    check('damaged files are refused or used', codes <= {0, 3}, codes)
+    for args in ((), ('-f', 'text.txt'), ('-o', 'x.gguf'), ('-f', 'text.txt', '--ids', '1', '-o', 'x.gguf')):
+        check('imatrix %s' % ' '.join(args), run('imatrix', MODEL, *args).returncode == 2)
+    check('a chunk beyond the context', run('imatrix', MODEL, '-f', 'text.txt', '-o', 'x.gguf', '--chunk', '257').returncode == 2)
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    with open('long.txt', 'w') as file:
+        file.write(''.join(c for c in TEXT if c.isalpha() or c in ' .,\n')[:10000])
+    sums = measure()
+    use(sums)
+    refuse(sums)
+    os.chdir('/')
+sys.exit(bool(failed))
