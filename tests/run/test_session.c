@@ -255,6 +255,30 @@ TEST_SESSION(session_params)
 
 /* ---- a full context ---- */
 
+/* The first and the last number of threads of a model, and the next ones. */
+TEST(threads_of_a_model)
+{
+    struct toy *m = toy_build(&toy_zoo[ZOO_MICROGPT]);
+    const int32_t allowed[] = {0, 1, 256}, others[] = {-1, 257};
+    toy_encode(m);
+    for (size_t i = 0; i < COUNT(allowed); i++) {
+        const mgpt_model_params params = {.n_threads = allowed[i], .vocab_only = 1};
+        mgpt_model *model = mgpt_open_bytes(m->file, m->size, &params, NULL);
+        assert_non_null(model);
+        mgpt_close(model);
+    }
+    for (size_t i = 0; i < COUNT(others); i++) {
+        const mgpt_model_params params = {.n_threads = others[i], .vocab_only = 1};
+        mgpt_error refusal;
+        char line[60];
+        snprintf(line, sizeof line, "%d threads, allowed are 1 to 256", others[i]);
+        assert_null(mgpt_open_bytes(m->file, m->size, &params, &refusal));
+        assert_int_equal(refusal.status, MGPT_EARG);
+        assert_string_equal(refusal.text, line);
+    }
+    toy_free(m);
+}
+
 TEST_SESSION(full_context)
 {
     assert_int_equal(mgpt_feed(f.session, f.tokens, 77, NULL), MGPT_OK);

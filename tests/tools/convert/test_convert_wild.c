@@ -288,3 +288,22 @@ TEST(damaged)
         file_close(&f);
     }
 }
+
+/* A file has at most 200 notes, of which the last says that there are more. */
+TEST(notes_have_an_end)
+{
+    for (size_t n = 198; n <= 202; n++) {
+        struct checkpoint c;
+        char last[20];
+        ckpt_init(&c);
+        for (size_t i = 0; i < n; i++)
+            ckpt_note(&c, "note %zu", i);
+        size_t plain = n < 200 ? n : 199;
+        snprintf(last, sizeof last, "note %zu", plain - 1);
+        assert_string_equal(c.notes[plain - 1], last);
+        assert_int_equal(arr_len(c.notes), n < 200 ? n : 200);
+        if (n >= 200)
+            assert_string_equal(c.notes[199], "further notes are left out");
+        ckpt_free(&c);
+    }
+}
