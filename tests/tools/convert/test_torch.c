@@ -85,6 +85,54 @@ static void put_parts(struct opened *o, uint64_t n_in, const struct state_part *
         fail_msg("%s", err.text);
 }
 
+/* ---- blocks of rows ---- */
+
+enum { ALL_ROWS = 9 };
+
+static uint64_t row_of_block(const struct state_part *p, uint64_t row)
+{
+    return p->first + row / p->block * p->step + row % p->block;
+}
+
+/* The part has the rows that its definition names, or is refused if one of them does not exist. */
+static void check_blocks(const struct state_part *p)
+{
+    struct checkpoint c;
+    mgpt_error err;
+    float found[ALL_ROWS * 2];
+    int exist = p->step >= p->block;
+    for (uint64_t i = 0; i < p->n_rows; i++)
+        exist &= row_of_block(p, i) < ALL_ROWS;
+    ckpt_init(&c);
+    int status = run_put((struct put_step){&c, 2, p, 1, 0}, &err);
+    assert_int_equal(status, exist ? MGPT_OK : MGPT_EFILE);
+    if (exist) {
+        ckpt_values(&c.tensors[0], 0, p->n_rows * 2, found);
+        for (uint64_t i = 0; i < p->n_rows; i++)
+            assert_true(found[2 * i] == (float)(2 * row_of_block(p, i)));
+    }
+    ckpt_free(&c);
+}
+
+TEST(blocks_of_rows)
+{
+    float values[ALL_ROWS * 2];
+    for (size_t i = 0; i < COUNT(values); i++)
+        values[i] = (float)i;
+    const struct state_tensor t = {.name = "t",
+                                   .type = STATE_F32,
+                                   .n_dims = 2,
+                                   .shape = {ALL_ROWS, 2},
+                                   .strides = {2, 1},
+                                   .bytes = {(const uint8_t *)values, sizeof values}};
+    for (uint64_t first = 0; first < ALL_ROWS; first++)
+        for (uint64_t n = 1; n <= ALL_ROWS; n++)
+            for (uint64_t block = 1; block <= n; block++)
+                for (uint64_t step = block - 1 ? block - 1 : 1; step <= 6; step++)
+                    check_blocks(&(struct state_part){
+                        .tensor = &t, .first = first, .n_rows = n, .block = block, .step = step});
+}
+
 /* ---- views ----------------------------------------------------------------------------------- */
 
 /* Each is a view of 0, 1, 2, ..., 23. */
