@@ -78,7 +78,7 @@ async function keys(page) {
     await page.press('0');
     await page.until(`Math.abs(Home.cam.s - ${before}) < 1e-9`); // 0 shows the whole
     await page.press('2');
-    assert.strictEqual(await page.eval('App.state.view'), 'predict');
+    assert.strictEqual(await page.eval('App.state.view'), 'attention');
     await page.press('1');
     await page.press('/');
     await page.type('emma');

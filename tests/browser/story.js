@@ -63,4 +63,35 @@ async function fits(page, width) {
     }
 }
 
-module.exports = { plays, stops, leaves, fits };
+// The eleven questions of a first visit, each from the first screen, with the shortest path that a hand takes: what is pressed, and what
+// the answer says where it is. A question without a press needs no more than reading, or scrolling.
+const INSIDE = '#tab-home', TRY = (question) => `.try button:nth-child(${1 + ['head', 'why', 'cache', 'letter', 'next', 'layers'].indexOf(question)})`;
+const QUESTIONS = [
+    ['what is this', [], '.story .lead', /A GPT is a program that guesses the next letter\. This one is 4,192 numbers/],
+    ['what did it learn', [], '.part-sorts', /i o y a u e: all vowels\. Nobody told it/],
+    ['what is in W_Q', [], '.part-put', /which letter looks for which[^]*looks (for|away from)/],
+    ['where does head 2 look', [], '.part-reads', /head 2 looks most at “start”: 40 % of its attention/],
+    ['and why', [INSIDE, TRY('head'), '.terms .on .goback'], '.panel', /Score, head 2[^]*÷ √4/i],
+    ['what does the cache hold', [INSIDE, TRY('cache')], '.panel', /What the cache holds[^]*5 rows kept, 11 free/],
+    ['why this letter', [INSIDE, TRY('why')], '.panel', /Why “l”\?[^]*Without the MLP/],
+    ['a letter changed', [INSIDE, TRY('letter'), '#picker .chip:nth-child(25)'], '.panel', /anna → anny[^]*a GPT never looks ahead/],
+    ['temperature', [INSIDE, '#warmth'], '.tok.alt.likeliest', /96 %/],
+    ['a score', [INSIDE, TRY('head'), '.terms .on .goback'], '.panel', /product[^]*sum/i],
+    ['what does each layer add', [INSIDE, TRY('layers')], '.panel', /after attention[^]*after the MLP/],
+    ['how big is GPT-3', [], '.part-scale', /GPT-3[^]*175,000,000,000/],
+];
+
+async function asked(page) {
+    for (const [question, presses, where, answer] of QUESTIONS) {
+        await page.eval(`App.set({ view: 'story', ago: ${question === 'what is this' ? 15 : 0}, head: 2, cell: '', walk: 0, was: [], ids: Engine.prompt })`);
+        for (const what of presses) {
+            await page.until(`document.querySelector('${what}')`);
+            await page.eval(what === '#warmth' ? `{ const e = document.querySelector('${what}'); e.value = 0.1; e.dispatchEvent(new Event('input')); }` : `document.querySelector('${what}').click()`);
+        }
+        await page.until(`${answer}.test(document.querySelector('${where}').innerText)`);
+        console.log(`# ${question}: ${presses.length} ${presses.length === 1 ? 'press' : 'presses'}`);
+        await page.eval('App.set({ temperature: 1 })');
+    }
+}
+
+module.exports = { asked, plays, stops, leaves, fits };

@@ -101,11 +101,11 @@ async function visitOther(name) {
     for (const view of ['home', 'predict', 'attention', 'inside', 'experiment']) {
         go(view, { view });
         go(`${view}: another place`, { query: 2, layer: 1, head: 2, key: 1, step: 4 });
-        page.App.set({ query: 4, head: 0, layer: 0, step: 5 });
+        page.App.set({ query: 4, head: 0, layer: 0, step: 5, cell: '' });
     }
-    for (let walk = 1; walk < page.document.querySelectorAll('.dots button').length; walk++) go(`home: stop ${walk}`, { view: 'home', walk }, 9000);
+    for (let walk = 1; walk < page.document.querySelectorAll('.dots button').length; walk++) go(`home: stop ${walk}`, { view: 'home', walk, cell: '' }, 9000);
     // What the last layer's stop says is the model's guess.
-    go('home: the last layer of the walk', { view: 'home', walk: page.document.querySelectorAll('.dots button').length - 2 });
+    go('home: the last layer of the walk', { view: 'home', cell: '', walk: page.document.querySelectorAll('.dots button').length - 2 });
     const p = Numbers.softmax(Engine.logits(4)), said1 = lines(page.document.querySelector('.panel')).find((l) => /^After layer/.test(l));
     test(`the lens of ${name}`, () => assert.match(said1, new RegExp(`^After layer ${Engine.info.layers - 1} it (would say|stays with) .*?(with|now) ${Numbers.share(Math.max(...p))}; before, .*${Engine.hooks.some((h) => h.name === `blocks.${Engine.info.layers - 1}.attn.hook_pattern`) ? ' Head \\d is the most decided: ' : ''}`)));
     page.App.set({ walk: 0 });
@@ -127,7 +127,7 @@ async function main() {
         go(view, { view });
         go(`${view}: another place`, { query: 2, layer: 0, head: 3, key: 1, step: 4 });
         go(`${view}: a head is off`, { edits: [{ kind: 'head', layer: 0, head: 1, scale: 0 }] });
-        App.set({ edits: [], query: 4, head: 0, step: 5 });
+        App.set({ edits: [], query: 4, head: 0, step: 5, cell: '' });
     }
     for (const what of ['rows', 'log', 'scores']) go(`attention: ${what}`, { view: 'attention', what, future: what === 'scores' ? '1' : '0' });
     App.set({ what: 'weights' });
@@ -173,7 +173,7 @@ async function main() {
         all.push(`== lessons: ${task.parentNode.closest('section').id}, checked at once: ${task.className}: ${task.querySelector('.verdict').textContent}`);
     }
     for (const view of ['home', 'predict', 'attention', 'inside', 'experiment', 'lessons']) {
-        App.set({ view });
+        App.set({ view, cell: '' });
         tick(200);
         saved(page, view);
     }

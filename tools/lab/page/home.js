@@ -11,6 +11,8 @@ const Home = (() => {
     let pointed = -1, timer = 0, speed = 1, colours = {}, themed = null, flow = null, example = null, before = null, scrolled = false, seen = null, movedAt = -MOVED;
 
     const state = () => App.state;
+    const roomOf = (cell) => ({ next: Predict, stream: Inside })[cell]; // panels that are as large as rooms
+    const rooms = new Map();
 
     // ---- cells as text: "0.s2.4.3", "lg.4.11" (the last number of logits is a token) ----
 
@@ -298,14 +300,25 @@ const Home = (() => {
 
     const actions = { choose, explain, scrub, walk: () => { walkTo(1); play(); }, write: () => HomeWrite.write(), stop: (i) => walkTo(i + 1), columnOf: (id) => Math.max(0, everything().s.ids.indexOf(id)) };
 
-    function showPanel() {
+    // fresh: what is shown has changed.
+    function showRoom(id, fresh) {
+        if (!rooms.has(id)) {
+            rooms.set(id, h('div.inner', { role: 'region', 'aria-label': roomOf(id).title }));
+            roomOf(id).mount(rooms.get(id));
+        }
+        if (panel.firstChild !== rooms.get(id)) fill(panel, rooms.get(id));
+        if (fresh) roomOf(id).update(state());
+    }
+
+    function showPanel(fresh = false) {
         const e = hovered || chosen, why = HomeWhy.asked(state().cell);
         if (e) HomePanel.number(e, panel);
+        else if (roomOf(state().cell)) showRoom(state().cell, fresh);
         else if (why >= 0 && why < Engine.info.vocab) HomeWhy.show(panel, why, state());
         else if (stop) HomePanel.stop(stop, panel, flow ? null : example);
         else if (HomeChange.on(state())) HomeChange.panel(panel, state());
         else HomePanel.intro(state(), panel);
-        if (scrolled) panel.scrollTop = 0; // it makes the browser lay out the page at once
+        if (scrolled && !roomOf(state().cell)) panel.scrollTop = 0; // it makes the browser lay out the page at once
         scrolled = false;
     }
 
@@ -316,6 +329,7 @@ const Home = (() => {
         if (layer >= 0) list.push([`layer ${layer}`, () => { App.set({ cell: scene.open >= 0 ? String(layer) : '' }); camera.fly(view()); }]);
         if (e && e.layer >= 0 && e.m.part !== 'x' && e.m.part !== 'mid') list.push([attention ? (HomeShort.has(e.layer) ? 'short memory' : 'attention') : HomeExperts.has(e.layer) ? 'experts' : 'MLP', null]);
         if (HomeWhy.asked(state().cell) >= 0) list.push([`why ${HomeText.candidate(HomeWhy.asked(state().cell))}?`, null]);
+        if (roomOf(state().cell)) list.push([roomOf(state().cell).title.toLowerCase(), null]);
         if (e) list.push([e.title.toLowerCase().replace('mlp', 'MLP'), null]);
         else if (stop) list.push([stop.title, null]);
         crumbs.hidden = list.length < 2;
@@ -346,7 +360,8 @@ const Home = (() => {
         stop = s.walk && !s.cell ? HomeWalk.at(s.walk, scene, s) : null;
         example = stop && stop.example ? HomeCell.explain(scene, ...stop.example) : null;
         HomeChange.picture(sceneKey, scene, build); // what the panel compares with
-        showPanel();
+        root.classList.toggle('wide', Boolean(roomOf(s.cell)));
+        showPanel(true);
         showCrumbs();
         showPlayer();
         speak();
@@ -383,7 +398,7 @@ const Home = (() => {
     // True: the key was for this room.
     function key(e) {
         const onButton = /^(BUTTON|SUMMARY|DFN)$/.test(e.target.tagName), arrow = ARROWS[e.key];
-        if (onButton && (e.key === 'Enter' || e.key === ' ')) return false;
+        if ((onButton && (e.key === 'Enter' || e.key === ' ')) || (e.key !== 'Escape' && roomOf(state().cell) && panel.contains(e.target))) return false;
         if (arrow && chosen) step(...arrow);
         else if (arrow && e.target === canvas) camera.pan(-40 * arrow[1], -40 * arrow[0]);
         else if (KEYS[e.key] && !arrow) KEYS[e.key]();

@@ -132,6 +132,8 @@ const HomePanel = (() => {
         if (HomeShort.has(0)) list.push(['How far back does it look?', `In its first layer the last ${HomeShort.taps(0)} ${HomeText.unit()}s only.`, () => go.choose(['0.tp', state.query, state.query])]);
         if (HomeExperts.any()) list.push(['Which experts were chosen?', 'And how much each of them counts.', () => go.choose(HomeExperts.first(state.query))]);
         if (Engine.live && state.ids.length > 1) list.push([`What if a ${HomeText.unit()} were another?`, `Press the framed ${HomeText.unit()}, or this.`, () => Strip.pickers.replace(document.querySelector('.tok.on'))]);
+        list.push(['What may come next?', 'All candidates; draw one, or a thousand texts.', () => App.set({ cell: 'next', walk: 0 })]);
+        if (i.layers) list.push(['What does each layer add?', 'What it would say after every half layer.', () => App.set({ cell: 'stream', walk: 0 })]);
         return h('div.try', null, list.map(([q, a, fn], n) => button([h('i', null, n + 1), h('span', null, h('b', null, q), h('span', null, a))], fn)));
     }
 

@@ -7,6 +7,8 @@ const HomeText = (() => {
 
     let root, run, arcs, arcsBefore, paint = 'surprisal', painter, heads, headOut, input, writeButton, says, warmth, small = null, laidOut = false, every = -1; // every: the head that was chosen before all of them
 
+    const kept = () => Link.panel(App.state.cell);
+
     // A token as a word: marks for what cannot be seen.
     function label(id) {
         const t = Token.of(id);
@@ -50,7 +52,7 @@ const HomeText = (() => {
         const a = share(state, j), text = label(id), known = Number.isFinite(surprisal), on = j === state.query, old = state.was.length > 0 && state.was[j] !== id;
         const title = [`position ${j}, ${text}`, old ? `it was ${label(state.was[j])}` : '', known ? `surprisal ${Numbers.fixed(surprisal, 2)} nats` : '',
             Number.isFinite(a) ? `attention ${Numbers.fixed(a, 2)}` : '', on && Engine.live ? `press to put another ${unit()} in its place` : ''].filter(Boolean).join('; ');
-        const long = root.classList.contains('long'), press = () => (on && Engine.live ? Strip.pickers.replace(run.querySelector('.tok.on')) : App.set({ query: j, cell: '' }));
+        const long = root.classList.contains('long'), press = () => (on && Engine.live ? Strip.pickers.replace(run.querySelector('.tok.on')) : App.set({ query: j, cell: kept() }));
         const made = [h('span.g', { style: colours(state, j, surprisal) }, long ? text.replace(/␣/g, ' ') : text.replace(/␣/g, '\u00a0')), h('small', null, old ? `was ${label(state.was[j])}` : Number.isFinite(a) ? Numbers.share(a) : '')];
         const kind = '.tok' + (Token.of(id).control ? '.control' : '') + (on ? '.on' : '') + (old ? '.changed' : '') + (j >= state.step ? '.later' : ''), said = { title, 'aria-label': title, 'aria-current': on ? 'true' : null, 'data-pos': j };
         return long ? h(`span${kind}`, { role: 'button', tabindex: on ? 0 : -1, on: { click: press }, ...said }, made) : button(made, press, { kind, ...said }); // words of buttons would break at each
@@ -71,11 +73,11 @@ const HomeText = (() => {
             return button([h('span.g', null, text), h('small', null, percent)], () => append(id), { disabled: !Engine.live || !end,
                 kind: '.tok.alt' + (i ? '' : '.likeliest') + (Token.isEnd(id) ? '.control' : ''), title: end ? `append ${text}` : `${text}, ${percent}` });
         });
-        return [h('span.nexts', null, h('span.then', null, 'next'), first), rest];
+        return [h('span.nexts', null, button('next', () => App.set({ cell: 'next', walk: 0 }), { kind: '.then.goback', id: 'open-next', title: 'all candidates, drawing, the loss of the text' }), first), rest];
     }
 
     function append(id) {
-        App.set({ ids: Array.from(App.state.ids).concat(id), prompt: App.state.ids.length, cell: '' });
+        App.set({ ids: Array.from(App.state.ids).concat(id), prompt: App.state.ids.length, cell: kept() });
     }
 
     // Above the first line there is room, between lines there is little.
@@ -93,7 +95,7 @@ const HomeText = (() => {
         const pos = under(e), by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
         if (pos < 0 || e.ctrlKey || e.altKey || e.metaKey || !e.target.matches(':focus-visible')) return;
         if (e.key === 'Enter' && e.target.tagName === 'SPAN') e.target.click();
-        else if (by) App.set({ query: Math.max(0, Math.min(App.state.ids.length - 1, pos + by)), cell: '' });
+        else if (by) App.set({ query: Math.max(0, Math.min(App.state.ids.length - 1, pos + by)), cell: kept() });
         else if (unit() === 'letter' && e.key.length === 1 && Strip.idOf(e.key) >= 0 && Engine.live) {
             App.set({ query: pos });
             Strip.edits.replace(Strip.idOf(e.key));
@@ -105,7 +107,7 @@ const HomeText = (() => {
 
     function typed() {
         const text = input.value;
-        if (Strip.type(text)) App.set({ cell: '' });
+        if (Strip.type(text)) App.set({ cell: kept() });
     }
 
     // The token that a pointer or the focus is on.

@@ -20,8 +20,8 @@ const HomeWrite = (() => {
                 halt();
                 return App.say(full ? `The context is full: ${s.step} of ${s.step} positions.` : 'The model drew the end: its text ends here. Press again for another.');
             }
-            App.set({ ids: [Engine.info.bos], prompt: 1, seed: s.seed + 1, cell: '', walk: 0, quiet: true });
-        } else App.set({ ids: Array.from(s.ids).slice(0, s.step).concat(id), prompt: Math.min(s.prompt, s.step), cell: '', walk: 0, quiet: true });
+            App.set({ ids: [Engine.info.bos], prompt: 1, seed: s.seed + 1, cell: Link.panel(App.state.cell), walk: 0, quiet: true });
+        } else App.set({ ids: Array.from(s.ids).slice(0, s.step).concat(id), prompt: Math.min(s.prompt, s.step), cell: Link.panel(App.state.cell), walk: 0, quiet: true });
         timer = setTimeout(next, READ / speed(), App.changed);
         return HomeText.setWriting(true);
     }
@@ -29,7 +29,7 @@ const HomeWrite = (() => {
     function from() {
         stopPlaying();
         halt();
-        App.set({ cell: '', walk: 0, step: App.state.ids.length });
+        App.set({ cell: Link.panel(App.state.cell), walk: 0, step: App.state.ids.length });
     }
 
     function all() {

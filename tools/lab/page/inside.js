@@ -12,7 +12,7 @@ const Half = (() => {
 
 const Inside = (() => {
     const { h, fill, table, bar, button, card } = Dom;
-    const TOPS = 5, STRONGEST = 12, FIRED = 10;
+    const TOPS = 3, STRONGEST = 12, FIRED = 10;
 
     let lensTitle, lensEl, dlaTitle, dlaEl, dlaTable, normsTable, mlpEl, token = -1;
 
@@ -164,5 +164,5 @@ const Inside = (() => {
         showNeurons(state);
     }
 
-    return { id: 'inside', title: 'Residual stream', mount, update };
+    return { id: 'inside', title: 'The stream', mount, update };
 })();

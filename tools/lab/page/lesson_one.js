@@ -65,7 +65,7 @@ const LessonOne = (() => {
             const sum = now.counts[n].reduce((x, y) => x + y, 0), p = sum ? now.counts[n][a] / sum : 0;
             return [sum > 0 && now.counts[n][a] * 4 === sum * 3, `n is followed by something ${sum} times, by a ${now.counts[n][a]} times: ${fixed(p)}.`];
         }, 'A name that ends in n counts as a dot after n. You need three n that are followed by a, and one that is not.')];
-    }, bridge: { text: 'A model with no layers is such a table, and one with layers still ends in a row of candidates.', label: 'The candidates for your text', to: () => ({ view: 'predict' }) } };
+    }, bridge: { text: 'A model with no layers is such a table, and one with layers still ends in a row of candidates.', label: 'The candidates for your text', to: () => ({ view: 'home', cell: 'next' }) } };
 
     // ---- 2. averages ----
 
@@ -166,7 +166,7 @@ const LessonOne = (() => {
             const p = Math.max(...now()), same = scores.every((s, i) => s === SCORES[i]), right = same && Math.abs(p - 0.5) <= 0.005;
             return [right, same ? `The largest share is ${fixed(p)} at τ = ${fixed(tau, 2)}.${right ? ' Call e to the power of 1/τ u: then u² = u + 1, so u is the golden ratio.' : ''}` : 'The scores are no longer 2, 0 and 1.'];
         }, 'A larger τ makes shares more even. At τ = 1 the largest has 0.6652, at τ = 5 it has 0.4018.')];
-    }, bridge: { text: 'The same knob at the end of your model.', label: 'Temperature 0.5 in your model', to: () => ({ view: 'predict', temperature: 0.5 }) } };
+    }, bridge: { text: 'The same knob at the end of your model.', label: 'Temperature 0.5 in your model', to: () => ({ view: 'home', cell: 'next', temperature: 0.5 }) } };
 
     // ---- 5. the square root of d ----
 

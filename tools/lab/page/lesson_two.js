@@ -319,7 +319,7 @@ const LessonTwo = (() => {
         figure('A table that learns', h('div.row', null, button('One step', steps(1)), button('20 steps', steps(20), { id: 'lesson-train', kind: '.main' }), button('From the start', again, { id: 'lesson-untrain' })),
             h('div.row', null, slider('Rate', { min: 1, max: 40, step: 1, value: 5, id: 'lesson-rate', on: (v) => { now.rate = v; } }).el), curve.el, out, h('div.lseries', null, named('learned', shares.el), named('counted', counted.el)))),
         t.task('Find a rate with which the loss is below 0.745 after 60 steps or fewer.', () => [last() < 0.745 && now.it.losses.length <= 61, said()], 'At 5 it is 0.7500. Press “From the start” before you try another.')];
-    }, bridge: { text: 'The loss of your text, token by token: what your model was trained to make small.', label: 'The loss of your text', to: () => ({ view: 'predict' }) } };
+    }, bridge: { text: 'The loss of your text, token by token: what your model was trained to make small.', label: 'The loss of your text', to: () => ({ view: 'home', cell: 'next' }) } };
 
     return { LIST: [projections, head, heads, places, block, cache, step, training], LINES: LINES.map((l) => l[0]), HEADS };
 })();

@@ -2,8 +2,8 @@
 // Starts the engine, builds the rooms, and listens to keys, theme and address.
 const Main = (() => {
     const { h, fill, button, table } = Dom;
-    const ROOMS = [Home, Predict, Attention, Inside, Experiment, Lessons];
-    const INSIDE = ['predict', 'attention', 'inside']; // parts of “Look inside”, whose tabs are shown there
+    const ROOMS = [Home, Attention, Experiment, Lessons];
+    const INSIDE = ['attention']; // a part of “Look inside”, whose tab is shown there
     const KEYS = [
         ['← → in the tokens', 'choose a token; Delete takes it out', null],
         ['.  ,', 'one step forward, back', null], ['s', 'sample the next token', () => Predict.drawOne(false)],
@@ -12,7 +12,7 @@ const Main = (() => {
         ['w', 'shares, by row, log, scores', () => App.set({ what: { weights: 'rows', rows: 'log', log: 'scores', scores: 'weights' }[Attention.scaleOf(App.state)] })],
         ['f', 'masked future', () => App.set({ future: App.state.future === '1' ? '0' : '1' })],
         ['r', 'replace the chosen token', () => Strip.pickers.replace()], ['z', 'undo', () => App.back()],
-        ['/', 'type a text', () => (App.state.view === 'home' ? Home : Strip).focusText()], ['1 … 7', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
+        ['/', 'type a text', () => (App.state.view === 'home' ? Home : Strip).focusText()], ['1 … 5', 'rooms', null], ['t', 'light, dark, as the system', () => turnTheme()],
         ['n  p', 'next stop or lesson, the one before', null], ['?', 'this list', () => showHelp()],
     ];
     const MOVES = { h: ['head', -1], l: ['head', 1], u: ['layer', -1], i: ['layer', 1], j: ['query', 1], k: ['query', -1] };

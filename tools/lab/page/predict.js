@@ -174,7 +174,7 @@ const Predict = (() => {
                     button('Sample next', () => drawOne(false), { id: 'sample', kind: '.main' }),
                     button('Likeliest', () => drawOne(true), { id: 'greedy' }), button('To the end', toTheEnd, { id: 'end' }), button('1,000 texts', drawMany, { id: 'many', title: 'the texts of mgpt generate --samples 1000' }), stopButton,
                     button('Resample', resample, { id: 'resample', title: 'back to the prompt, next seed' })), drawnText, drawnNote, manyEl),
-            card('Loss', 'How well the model foresaw the text that is there, token by token: minus the logarithm of the probability of what came.', lossEl))));
+            card('Loss', 'How well the model foresaw the text that is there: the surprisal of each token.', lossEl))));
     }
 
     function update(state) {

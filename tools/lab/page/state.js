@@ -5,7 +5,10 @@
 const Link = (() => {
     const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature', 'walk', 'ago'];
     const WORDS = { view: /^[a-z]+$/, what: /^(weights|rows|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/, lesson: /^[a-z]+$/,
-        done: /^[a-z]+(\.[a-z]+)*$/, cell: /^\d+$|^why\.\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
+        done: /^[a-z]+(\.[a-z]+)*$/, cell: /^(?:next|stream)$|^\d+$|^why\.\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
+
+    const PANELS = { predict: 'next', inside: 'stream' }; // rooms of former versions that are panels now
+    const panel = (cell) => (Object.values(PANELS).includes(cell) ? cell : ''); // what stays open when another token is chosen
 
     function editText(e) {
         const what = { head: () => `${e.layer}.${e.head}`, mlp: () => `mlp.${e.layer}`, steer: () => 'steer',
@@ -50,9 +53,11 @@ const Link = (() => {
             }
         }
         if (!out.view && /[#&](at|cell|walk)=/.test(`#${hash.replace(/^#/, '')}`)) out.view = 'home';
-        if (out.view === 'block') out.view = 'home'; // a room of former versions
-        return out;
+        return moved(out.view === 'block' ? { ...out, view: 'home' } : out);
     }
+
+    // A state that asks for a room of a former version.
+    const moved = (s) => (PANELS[s.view] ? { ...s, view: 'home', cell: PANELS[s.view], walk: 0 } : s);
 
     // The home room says it shorter.
     function home(s) {
@@ -78,7 +83,7 @@ const Link = (() => {
         return '#' + parts.join('&');
     }
 
-    return { parse, format, fill, editText };
+    return { parse, format, fill, editText, moved, panel };
 })();
 
 const App = (() => {
@@ -143,7 +148,7 @@ const App = (() => {
     }
 
     // What Back returns to: a room, a text, a stop, an opened panel.
-    const placeOf = (s) => [s.view, s.walk, /^why/.test(s.cell) ? s.cell : Boolean(s.cell), s.ids.join('.')].join();
+    const placeOf = (s) => [s.view, s.walk, /^(why|next|stream)/.test(s.cell) ? s.cell : Boolean(s.cell), s.ids.join('.')].join();
 
     // The next address is a new entry of the history. The last one is written as it is now.
     function leave() {
@@ -158,9 +163,10 @@ const App = (() => {
 
     // Takes part of a state. False, and nothing has changed, when the tokens or changes are
     // refused; the reason is shown. quiet: what the page does by itself, which Back skips.
-    function set(part) {
-        const ids = part.ids || state.ids, ago = clamp(part.ago ?? state.ago, Engine.story ? Engine.story.steps.length : 1), asked = part.edits || state.edits;
-        const edits = ago !== state.ago && asked.some((e) => e.kind === 'steer') ? asked.filter((e) => e.kind !== 'steer') : asked; // vectors were the last step's
+    function set(asked) {
+        let part = Link.moved(asked);
+        const ids = part.ids || state.ids, ago = clamp(part.ago ?? state.ago, Engine.story ? Engine.story.steps.length : 1), wanted = part.edits || state.edits;
+        const edits = ago !== state.ago && wanted.some((e) => e.kind === 'steer') ? wanted.filter((e) => e.kind !== 'steer') : wanted; // vectors were the last step's
         const changes = ids !== state.ids || edits !== state.edits;
         part = { ...part, ago, edits };
         if (changes || ago !== state.ago) {

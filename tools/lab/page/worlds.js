@@ -68,7 +68,7 @@ const Worlds = (() => {
             update(App.state);
         });
         return card('Both worlds', 'The text coloured by surprisal, then how the model goes on (grey). Drawn: with the temperature and seed of '
-            + `the room “${Predict.title}”, the same dice in both worlds.`, columns, h('div.row', null, how.el, stop, status));
+            + `“${Predict.title}” in Look inside, the same dice in both worlds.`, columns, h('div.row', null, how.el, stop, status));
     }
 
     function update(state) {
