@@ -85,6 +85,24 @@ async function ownName(page) {
     assert.deepStrictEqual(await page.eval('Array.from(App.state.ids)'), [26, 4, 12, 12, 0]);
 }
 
+// A text of another length: what both begin and end with is compared, new letters have nothing to compare with.
+async function longer(page) {
+    await page.eval(`App.edit([26, 11, 4, 13, 0]); document.querySelector('.home .type input').value = 'leanna'; document.getElementById('compare').click()`);
+    assert.deepStrictEqual(await page.eval('[Array.from(App.state.was), Array.from(App.state.ids), Array.from(App.state.ids, (_, j) => HomeChange.former(j))]'), [[26, 11, 4, 13, 0], [26, 11, 4, 0, 13, 13, 0], [0, 1, 2, -1, -1, 3, 4]]);
+    assert.match(await panel(page), /lena → leanna[^]*Now 7 letters in place of 5\. Compared are the first 3 and, counted from the end, the last 2/);
+    const far = await page.eval(`(() => { App.recall(); const row = (lane, pos) => App.row(App.tensor('blocks.0.hook_attn_out', lane), pos), a = row(0, 6), b = row(1, 4), m = Home.drawn.mats.get('0.ao');
+        return [Array.from(a, (v, c) => m.get(6, c) === v - b[c]).every(Boolean), Array.from(a, (_, c) => Number.isNaN(m.get(3, c))).every(Boolean), Numbers.share(Numbers.length(a.map((v, c) => v - b[c])) / Numbers.length(b))]; })()`);
+    assert.deepStrictEqual(far.slice(0, 2), [true, true]);
+    assert((await panel(page)).includes(`what attention adds\n${far[2]}`), far[2]);
+    assert.match(await page.text('.toks'), /a\s+new\s+n\s+new/);
+    await page.eval(`App.set({ query: 3 })`);
+    assert.match(await panel(page), /The framed letter is not in the text before/);
+    await page.until(`/was=26\\.11\\.4\\.13\\.0/.test(location.hash)`);
+    await page.eval(`document.getElementById('swap').click()`);
+    assert.deepStrictEqual(await page.eval('[Array.from(App.state.ids), Array.from(App.state.was), App.state.query]'), [[26, 11, 4, 13, 0], [26, 11, 4, 0, 13, 13, 0], 4]);
+    await page.eval('App.edit([26, 0, 13, 13, 0])');
+}
+
 // The third letter of anna becomes y by two presses: both runs are shown, then what is now.
 async function change(page) {
     await page.eval(`document.querySelectorAll('.tok')[3].click()`);
@@ -154,4 +172,4 @@ async function long(page) {
     assert.deepStrictEqual(await page.eval('[App.state.query, App.state.ids.length, document.activeElement.dataset.pos]').then((x) => [x[0], Number(x[2])]), await page.eval('[App.state.ids.length - 2, App.state.ids.length - 2]'));
 }
 
-module.exports = { each: { back, solved, ownName, change, writing }, phone, long };
+module.exports = { each: { longer, back, solved, ownName, change, writing }, phone, long };

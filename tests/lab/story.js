@@ -86,6 +86,19 @@ async function main() {
         tick(5000);
         assert.deepStrictEqual([App.state.ago, one('#train').textContent.includes('Go on')], [at, true]);
     });
+    // An eigenvector of the centred table times itself, at right angles to the first, whose value no other direction exceeds.
+    test('the map’s second direction', () => {
+        const c = page.Circuits.of('qk', 0, HEAD, App.state), dot = (a, b) => a.reduce((sum, v, i) => sum + v * b[i], 0), n = 26;
+        const rows = Array.from({ length: n }, (_, t) => Array.from({ length: n }, (_x, f) => c.at(f, t))).map((row) => row.map((v) => v - row.reduce((a, b) => a + b) / n));
+        const times = (v) => rows.map((row) => dot(row, rows[0].map((_, f) => rows.reduce((sum, r, t) => sum + r[f] * v[t], 0)))), unit = (v) => v.map((x) => x / Math.sqrt(dot(v, v)));
+        const v = page.Circuits.second(c).slice(0, n), first = unit(Array.from(c.along).slice(0, n)), Gv = times(v), value = dot(v, Gv);
+        assert(Math.abs(dot(v, first)) < 1e-9 && Math.abs(dot(v, v) - 1) < 1e-9 && v[0] > 0);
+        assert(Math.max(...Gv.map((x, i) => Math.abs(x - value * v[i]))) < 1e-6 * value, 'it is no eigenvector');
+        for (let k = 1; k < 60; k++) {
+            const other = Array.from({ length: n }, (_, i) => Math.cos(k * i + i * i)), flat = unit([first, v].reduce((o, d) => { const along = dot(o, d); return o.map((x, i) => x - along * d[i]); }, other));
+            assert(dot(flat, times(flat)) <= value, 'another direction varies more');
+        }
+    });
     test('the lines of the curve', () => [['knows nothing', Math.log(27)], ['counts letters', counted(false)], ['counts pairs', counted(true)]].forEach(([name, nats], i) => {
         const e = all('.ref')[i];
         assert.strictEqual(e.textContent, `${name}: ${Math.round(Math.exp(nats))}`);

@@ -40,6 +40,26 @@ const Circuits = (() => {
 
     const mean = (list) => list.reduce((a, b) => a + b, 0) / list.length;
 
+    // Where tokens with a text are along the second direction of a table: in which it varies most once the first is taken away (power method).
+    // The first token is at the positive side.
+    const TURNS = 2000, MOST = 128;
+    function second(c) {
+        const text = c.order.filter((i) => !Token.of(c.ids[i]).control), dot = (a, b) => a.reduce((sum, v, i) => sum + v * b[i], 0), unit = (a) => a.map((v) => v / (Math.sqrt(dot(a, a)) || 1));
+        if (c.across || text.length > MOST) return c.across;
+        const rows = text.map((t) => text.map((f) => (c.kind === 'qk' ? c.at(f, t) : c.at(t, f)))).map((row) => row.map((v) => v - mean(row)));
+        const first = unit(text.map((t) => c.along[t]));
+        let v = unit(text.map((_, i) => Math.sin(i + 1)));
+        for (let turn = 0, moved = 1; turn < TURNS && moved > 1e-12; turn++) {
+            const u = text.map((_, f) => rows.reduce((sum, row, t) => sum + row[f] * v[t], 0)), w = rows.map((row) => dot(row, u)), along = dot(w, first), next = unit(w.map((x, i) => x - along * first[i]));
+            moved = Math.max(...next.map((x, i) => Math.abs(x - v[i])));
+            v = next;
+        }
+        const side = v[text.indexOf(Math.min(...text))] < 0 ? -1 : 1;
+        c.across = [];
+        text.forEach((t, i) => { c.across[t] = side * v[i]; });
+        return c.across;
+    }
+
     // Vowels and the other letters, where the vocabulary has an alphabet; null: it has none.
     function classesOf(ids) {
         const letters = ids.map((id, i) => [Token.of(id).text, i]).filter(([t]) => /^[a-z]$/.test(t)), pick = (vowel) => letters.filter(([t]) => VOWELS.includes(t) === vowel).map((l) => l[1]);
@@ -160,5 +180,5 @@ const Circuits = (() => {
         return made ? { layer: Math.max(0, m.layer), ...made() } : null;
     }
 
-    return { KINDS, of, alphabet, front, split, facts, factsTable, matrix, product, some, panel, ofWeight, strongest, word };
+    return { KINDS, of, second, alphabet, front, split, facts, factsTable, matrix, product, some, panel, ofWeight, strongest, word };
 })();

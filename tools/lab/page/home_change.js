@@ -1,5 +1,5 @@
 'use strict';
-// One letter changed (App.state.was: the text before): what the picture shows of both runs, and what the panel
+// A text that was changed, by a letter or as a whole (App.state.was: the text before): what the picture shows of both runs, and what the panel
 // says of the difference. The run before is read from lane 1.
 const HomeChange = (() => {
     const { h, fill, button, choice } = Dom;
@@ -8,15 +8,32 @@ const HomeChange = (() => {
     let shown = 'difference', timer = 0, made = { key: '', before: null, difference: null }, told = '';
 
     // Whether an address may ask for the comparison.
-    const valid = ({ ids, was, edits }) => Boolean(was) && Engine.live && was.length === ids.length && !edits.length && was.every((id) => id < Engine.info.vocab) && was.some((id, j) => id !== ids[j]);
+    const valid = ({ ids, was, edits }) => Boolean(was) && Engine.live && !edits.length && was.length <= Engine.info.context && was.every((id) => id < Engine.info.vocab) && (was.length !== ids.length || was.some((id, j) => id !== ids[j]));
 
     const on = (s) => s.was.length > 0;
 
+    // How many tokens both texts begin with, and of texts of different lengths with how many both end.
+    let ends = { key: '', front: 0, back: 0 };
+    function common({ ids, was }) {
+        const key = `${ids} ${was}`, n = Math.min(ids.length, was.length);
+        if (key === ends.key) return ends;
+        let front = 0, back = 0;
+        while (front < n && ids[front] === was[front]) front++;
+        while (back < n - front && ids[ids.length - 1 - back] === was[was.length - 1 - back]) back++;
+        return (ends = { key, front, back });
+    }
+
+    // Where token pos of the text was in the text before; -1: it is new. Texts of one length are compared place by place.
+    function former(pos) {
+        const { ids, was } = App.state, { front, back } = common(App.state);
+        return ids.length === was.length || pos < front ? pos : pos >= ids.length - back ? pos - ids.length + was.length : -1;
+    }
+
     // Probabilities before the change; null: nothing is changed.
     function chances(pos) {
-        if (!on(App.state)) return null;
+        if (!on(App.state) || former(pos) < 0) return null;
         App.recall();
-        return Numbers.softmax(Engine.logits(pos, 1), App.state.temperature);
+        return Numbers.softmax(Engine.logits(former(pos), 1), App.state.temperature);
     }
 
     // ---- the picture ----
@@ -25,9 +42,13 @@ const HomeChange = (() => {
     function plans(key, scene, build) {
         if (made.key === key) return made;
         App.recall();
-        const before = HomeData.inLane(1, build), changed = (m, get, kind, of) => ({ ...m, kind, get, of: (m.of || '') + of });
+        const before = HomeData.inLane(1, build), at = Array.from({ length: scene.s.T }, (_, r) => former(r)), changed = (m, get, kind, of) => ({ ...m, kind, get, of: (m.of || '') + of });
+        const old = (m, from) => (r, c) => {
+            const a = m.kind === 'y' ? r : at[r], b = m.tri ? at[c] : c;
+            return !from || a < 0 || b < 0 ? NaN : from.get(a, b);
+        };
         const all = (fn) => ({ ...scene, mats: new Map([...scene.mats].map(([id, m]) => [id, m.kind === 'w' ? m : fn(m, before.mats.get(id))])) });
-        made = { key, before: all((m, old) => changed(m, old.get, m.kind, ' before')), difference: { ...all((m, old) => changed(m, (r, c) => m.get(r, c) - old.get(r, c), m.kind === 'y' ? 'y' : 'x', ' difference')), faint: true } };
+        made = { key, before: all((m, from) => changed(m, old(m, from), m.kind, ' before')), difference: { ...all((m, from, was = old(m, from)) => changed(m, (r, c) => m.get(r, c) - was(r, c), m.kind === 'y' ? 'y' : 'x', ' difference')), faint: true } };
         return made;
     }
 
@@ -48,7 +69,7 @@ const HomeChange = (() => {
     function turn(to, redraw) {
         clearTimeout(timer);
         shown = to;
-        redraw();
+        redraw(true);
     }
 
     // The switch above the picture. A new change begins with the difference; with motion it goes over to what is now.
@@ -79,7 +100,7 @@ const HomeChange = (() => {
     // [name, how far] of each part.
     function parts(s) {
         const { layers, heads, vocab } = Engine.info, list = [], many = layers > 1, add = (name, hook, cut = (row) => row) => {
-            if (App.tensor(hook)) list.push([name, moved(cut(rowsOf(hook, 0, s.query)), cut(rowsOf(hook, 1, s.query)))]);
+            if (App.tensor(hook)) list.push([name, moved(cut(rowsOf(hook, 0, s.query)), cut(rowsOf(hook, 1, former(s.query))))]);
         };
         add('its row in the stream', layers ? 'blocks.0.hook_resid_pre' : 'hook_embed');
         for (let l = 0; l < layers; l++) {
@@ -98,7 +119,10 @@ const HomeChange = (() => {
             for (let head = 0; head < Engine.info.heads; head++) {
                 const hook = `blocks.${layer}.attn.hook_pattern`, now = App.tensor(hook), old = App.tensor(hook, 1);
                 if (!now) continue;
-                const a = App.line(now, head, s.query), b = App.line(old, head, s.query), share = a.reduce((sum, v, i) => sum + Math.abs(v - b[i]), 0) / 2;
+                const a = App.line(now, head, s.query), b = Array.from(App.line(old, head, former(s.query)));
+                let share = a.reduce((sum, v, i) => sum + Math.abs(v - (b[former(i)] ?? 0)), 0) / 2;
+                a.forEach((_, i) => { if (former(i) >= 0) b[former(i)] = 0; });
+                share += b.reduce((sum, v) => sum + v, 0) / 2; // what is no longer there
                 if (share > best.share) best = { share, layer, head };
             }
         return best.share > 0 ? ` Head ${best.head}${Engine.info.layers > 1 ? ` of layer ${best.layer}` : ''} moved its look most: ${Numbers.share(best.share)} of it went elsewhere.` : '';
@@ -119,13 +143,14 @@ const HomeChange = (() => {
 
     function panel(el, s) {
         App.recall();
-        const at = s.was.findIndex((id, j) => id !== s.ids[j]), list = parts(s), high = Math.max(...list.map((x) => x[1])) || 1, unit = HomeText.unit();
-        fill(el, h('p.eyebrow', null, `one ${unit} changed`), h('h2', null, `${brief(s.was)} → ${brief(s.ids)}`), h('p.say', null, guesses(s), movedHead(s)),
+        const { front: at, back } = common(s), longer = s.ids.length !== s.was.length, found = former(s.query) >= 0, list = found ? parts(s) : [], high = Math.max(...list.map((x) => x[1])) || 1, unit = HomeText.unit();
+        fill(el, h('p.eyebrow', null, longer ? 'two texts' : `one ${unit} changed`), h('h2', null, `${brief(s.was)} → ${brief(s.ids)}`), h('p.say', null, found ? [guesses(s), movedHead(s)] : `The framed ${unit} is not in the text before: there is nothing to compare its row with.`),
+            longer && h('p.say', null, `Now ${s.ids.length} ${unit}s in place of ${s.was.length}. Compared are the first ${at}${back ? ` and, counted from the end, the last ${back}` : ''}: what both texts begin and end with.`),
             at > 0 && sameBefore(s, at) && h('p.say', null, at === 1 ? 'The row before the change is the same to the last digit: a GPT never looks ahead.' : `All ${at} rows before the change are the same to the last digit: a GPT never looks ahead.`),
-            h('figure', null, h('figcaption', null, `how far the framed ${unit}’s row moved`), list.map(([name, v]) => h('div.strip.far', null, h('span', null, name), h('span.track', { 'aria-hidden': 'true' }, h('i', { style: { width: `${(100 * v) / high}%` } })), h('span.n', null, Numbers.share(v))))),
-            h('p.small', null, '100 %: the change is as large as the row itself was.'),
-            h('p.acts', null, button('Swap', () => App.set({ ids: s.was, was: s.ids, query: s.query }), { id: 'swap' }), button(`Back to “${brief(s.was)}”`, () => App.edit(s.was), { id: 'unchange' }), button('More ways to compare', () => App.set({ view: 'experiment', other: Array.from(s.was), was: [] }))));
+            found && h('figure', null, h('figcaption', null, `how far the framed ${unit}’s row moved`), list.map(([name, v]) => h('div.strip.far', null, h('span', null, name), h('span.track', { 'aria-hidden': 'true' }, h('i', { style: { width: `${(100 * v) / high}%` } })), h('span.n', null, Numbers.share(v))))),
+            found && h('p.small', null, '100 %: the change is as large as the row itself was.'),
+            h('p.acts', null, button('Swap', () => App.set({ ids: s.was, was: s.ids, query: found ? former(s.query) : s.was.length - 1 }), { id: 'swap' }), button(`Back to “${brief(s.was)}”`, () => App.edit(s.was), { id: 'unchange' }), button('More ways to compare', () => App.set({ view: 'experiment', other: Array.from(s.was), was: [] }))));
     }
 
-    return { valid, on, chances, was, picture, update, panel, get differs() { return on(App.state) && shown === 'difference'; } };
+    return { valid, on, former, chances, was, picture, update, panel, get differs() { return on(App.state) && shown === 'difference'; } };
 })();

@@ -102,7 +102,7 @@ const HomeDraw = (() => {
         const [ca, cb] = inView(m.X, m.cols, m.cw, sx, v.w), [ra, rb] = inView(m.Y, m.rows, m.rh, sy, v.h);
         for (let r = ra; r < rb; r++)
             for (let c = ca; c < cb; c++)
-                if (!(m.tri && c > r)) word(Numbers.fixed(m.get(r, c), wide > MANY_DIGITS ? 4 : 2), sx(m.X(c) + m.cw / 2), sy(m.Y(r) + m.rh / 2),
+                if (!HomeScene.empty(m, r, c) && !Number.isNaN(m.get(r, c))) word(Numbers.fixed(m.get(r, c), wide > MANY_DIGITS ? 4 : 2), sx(m.X(c) + m.cw / 2), sy(m.Y(r) + m.rh / 2),
                     { size, font: MONO, align: 'center', base: 'middle', colour: Colour.ink(HomeBake.rgb(m, r, c, vivid)) });
     }
 

@@ -96,11 +96,11 @@ const HomeExperts = (() => {
 
     // The router and its experts from x on: scores, weights under them, and as columns under these what each expert writes. Gives the right end.
     function place(p, l, x, wy, M1, M2) {
-        const { s } = p, X = count(l), cw = Math.max(1, Math.min(MOST * s.u, (WIDE * s.u) / X)), pos = App.state.query, lane = HomeData.lane, w = weights(l, pos);
+        const { s } = p, X = count(l), cw = Math.max(1, Math.min(MOST * s.u, (WIDE * s.u) / X)), lane = HomeData.lane, pos = lane ? HomeChange.former(App.state.query) : App.state.query, w = pos < 0 ? [] : weights(l, pos);
         p.weights('wr', l, x, wy, { cw });
         p.values('rs', l, SCORES, x, M1, { cw });
         shares(p, l, x, M2, cw);
-        if (known(l, pos)) p.put({ part: 'ey', layer: l, kind: 'y', rows: s.D, cols: X, x, y: M2 + s.TH + 4.4 * s.u, cw, of: ` ${pos}`, get: (r, c) => (w[c] === 0 ? NaN : HomeData.inLane(lane, () => answer(l, c, pos).y[r])) });
+        if (pos >= 0 && known(l, pos)) p.put({ part: 'ey', layer: l, kind: 'y', rows: s.D, cols: X, x, y: M2 + s.TH + 4.4 * s.u, cw, of: ` ${pos}`, get: (r, c) => (w[c] === 0 ? NaN : HomeData.inLane(lane, () => answer(l, c, pos).y[r])) });
         return x + X * cw;
     }
 
@@ -164,5 +164,5 @@ const HomeExperts = (() => {
 
     const HOW = { ew: weight, ey: wrote, mo: added };
 
-    return { has, any, first, count, weights, chosen, answer, known, shares, place, HOW };
+    return { has, any, first, count, weights, chosen, shares, place, HOW };
 })();

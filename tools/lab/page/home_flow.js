@@ -4,7 +4,7 @@
 // that are being computed, dots: [x, y] of the plan, e: the number that is explained, over}.
 const HomeFlow = (() => {
     const ORDER = { x: 0, h: 1, q: 2, k: 2, v: 2, rq: 3, rk: 3, bx: 3, s: 4, a: 5, tp: 5, z: 6, ao: 7, mid: 8, h2: 9, pre: 10, lin: 10, rs: 10, post: 11, ew: 11, mo: 12 }, LAST = { x: 0, fin: 1, lg: 2 }, EACH = 13;
-    const STAGE = 150, MOST = 4200, SLOW = 260, WAIT = 750; // milliseconds: of a stage, of all numbers of a stop, of one, until the camera is there
+    const STAGE = 150, MOST = 4200, SLOW = 260, WAIT = 750, BLEND = 500; // milliseconds: of a stage, of all numbers of a stop, of one, until the camera is there, until another picture is there
 
     const stageOf = (m, layers) => (m.layer < 0 ? layers * EACH + LAST[m.part] : m.layer * EACH + ORDER[m.part.replace(/\d+$/, (n) => (/^[sa]\d/.test(m.part) ? '' : n))]);
     const rowOf = (m, r) => HomeScene.region(m, r, 0, r + 1, m.tri ? r + 1 : m.cols);
@@ -64,5 +64,20 @@ const HomeFlow = (() => {
         } };
     }
 
-    return { row, cells, grow, numbersOf };
+    // What a canvas shows now fades over what comes next: draw(context) says whether it is still to be seen.
+    function fade(canvas) {
+        const last = Dom.h('canvas', { width: canvas.width, height: canvas.height }), since = performance.now();
+        last.getContext('2d').drawImage(canvas, 0, 0);
+        return (g) => {
+            const left = 1 - (performance.now() - since) / BLEND;
+            if (left <= 0 || last.width !== canvas.width) return false;
+            g.setTransform(1, 0, 0, 1, 0, 0);
+            g.globalAlpha = left;
+            g.drawImage(last, 0, 0);
+            g.globalAlpha = 1;
+            return true;
+        };
+    }
+
+    return { row, cells, grow, fade, numbersOf };
 })();

@@ -104,7 +104,7 @@ const HomeLabels = (() => {
         if (r !== S.ribs.find((x) => x.form === r.form)) return;
         if (d.unit > 1.6) for (const part of ['wq', 'wk', 'wv', 'wo', 'wg', 'w1', 'w2', 'wr']) symbol(d.M(r.layer, part), { size: 12.5 });
         if (d.M(r.layer, 'a0')) caption(d.M(r.layer, 'a0'), S.s.H === 1 ? 'one head' : `${S.s.H} heads`, { font: d.SERIF, italic: true, size: 12.5 });
-        for (const [part, text] of [['post', 'neurons'], ['ew', 'experts'], ['tp', 'short memory']]) caption(d.M(r.layer, part), text, { font: d.SERIF, italic: true, size: 12.5 });
+        for (const [part, text] of [['post', 'neurons'], ['ew', 'experts'], ['tp', 'reads']]) caption(d.M(r.layer, part), text, { font: d.SERIF, italic: true, size: 12.5 });
     }
 
     // ---- letters ----

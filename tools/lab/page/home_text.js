@@ -34,7 +34,8 @@ const HomeText = (() => {
 
     const share = (state, j, head = state.head, lane = 0) => {
         const t = App.ofLayer('attn.hook_pattern', lane);
-        return t && j <= state.query ? App.line(t, head, state.query)[j] : NaN;
+        const at = lane ? HomeChange.former(state.query) : state.query;
+        return t && at >= 0 && j <= at ? App.line(t, head, at)[j] : NaN;
     };
 
     function colours(state, j, surprisal) {
@@ -49,11 +50,11 @@ const HomeText = (() => {
     }
 
     function token(id, j, state, surprisal) {
-        const a = share(state, j), text = label(id), known = Number.isFinite(surprisal), on = j === state.query, old = state.was.length > 0 && state.was[j] !== id;
-        const title = [`position ${j}, ${text}`, old ? `it was ${label(state.was[j])}` : '', known ? `surprisal ${Numbers.fixed(surprisal, 2)} nats` : '',
+        const a = share(state, j), text = label(id), known = Number.isFinite(surprisal), on = j === state.query, from = state.was.length ? HomeChange.former(j) : j, old = state.was.length > 0 && (from < 0 || state.was[from] !== id), was = old && (from < 0 ? 'new' : `was ${label(state.was[from])}`);
+        const title = [`position ${j}, ${text}`, old ? was : '', known ? `surprisal ${Numbers.fixed(surprisal, 2)} nats` : '',
             Number.isFinite(a) ? `attention ${Numbers.fixed(a, 2)}` : '', on && Engine.live ? `press to put another ${unit()} in its place` : ''].filter(Boolean).join('; ');
         const long = root.classList.contains('long'), press = () => (on && Engine.live ? Strip.pickers.replace(run.querySelector('.tok.on')) : App.set({ query: j, cell: kept() }));
-        const made = [h('span.g', { style: colours(state, j, surprisal) }, long ? text.replace(/␣/g, ' ') : text.replace(/␣/g, '\u00a0')), h('small', null, old ? `was ${label(state.was[j])}` : Number.isFinite(a) ? Numbers.share(a) : '')];
+        const made = [h('span.g', { style: colours(state, j, surprisal) }, long ? text.replace(/␣/g, ' ') : text.replace(/␣/g, '\u00a0')), h('small', null, old ? was : Number.isFinite(a) ? Numbers.share(a) : '')];
         const kind = '.tok' + (Token.of(id).control ? '.control' : '') + (on ? '.on' : '') + (old ? '.changed' : '') + (j >= state.step ? '.later' : ''), said = { title, 'aria-label': title, 'aria-current': on ? 'true' : null, 'data-pos': j };
         return long ? h(`span${kind}`, { role: 'button', tabindex: on ? 0 : -1, on: { click: press }, ...said }, made) : button(made, press, { kind, ...said }); // words of buttons would break at each
     }
@@ -62,7 +63,7 @@ const HomeText = (() => {
     function former(state) {
         if (!state.was.length) return null;
         App.recall();
-        const all = Array.from(state.was, (id, j) => h('span.tok.former' + (Token.of(id).control ? '.control' : '') + (j === state.query ? '.on' : ''), null, h('span.g', { style: tint(0.9 * share(state, j, state.head, 1), state.dark) }, label(id).replace(/␣/g, '\u00a0')), h('small')));
+        const all = Array.from(state.was, (id, j) => h('span.tok.former' + (Token.of(id).control ? '.control' : '') + (j === HomeChange.former(state.query) ? '.on' : ''), null, h('span.g', { style: tint(0.9 * share(state, j, state.head, 1), state.dark) }, label(id).replace(/␣/g, '\u00a0')), h('small')));
         return h('span.formers', { role: 'img', 'aria-label': `before: ${Array.from(state.was, label).join(' ')}` }, all, h('span.then', null, '→'));
     }
 
@@ -87,7 +88,7 @@ const HomeText = (() => {
         const room = Math.min(46, Math.max(10, line < 90 ? line - 4 : 10));
         Arcs.show(arcs, run, all, state.query, shown.map((head) => (j) => share(state, j, head)), room);
         if (state.was.length) App.recall();
-        Arcs.show(arcsBefore, run, state.was.length ? [...run.querySelectorAll('.former .g')] : [], state.query, shown.map((head) => (j) => share(state, j, head, 1)), room);
+        Arcs.show(arcsBefore, run, state.was.length && HomeChange.former(state.query) >= 0 ? [...run.querySelectorAll('.former .g')] : [], HomeChange.former(state.query), shown.map((head) => (j) => share(state, j, head, 1)), room);
     }
 
     // Arrows choose a letter; a letter takes the place of the one that has the focus.
@@ -134,7 +135,7 @@ const HomeText = (() => {
         warmth = Dom.slider('temperature', { min: 0.1, max: 2, step: 0.1, value: 1, id: 'warmth', show: (v) => Numbers.fixed(v, 1), on: (temperature) => App.set({ temperature }) });
         const picker = heads ? heads.el : h('span.stepper', null, button('‹', () => step(-1), { 'aria-label': 'head before' }), headOut, button('›', () => step(1), { 'aria-label': 'head after' }));
         writeButton = button('Write on', () => HomeWrite.write(), { id: 'write', title: `the model draws the next ${unit()}, and the next, until its text ends` });
-        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), writeButton, button('»', () => HomeWrite.all(), { id: 'write-all', 'aria-label': 'write to the end', title: 'write to the end' })),
+        root.append(run, h('div.ctl', null, h('form.type.live', { on: { submit: (e) => { e.preventDefault(); typed(); } } }, input, h('button', { type: 'submit' }, 'Run'), button('Compare', () => { if (input.value) Strip.type(input.value, App.state.was.length ? App.state.was : App.state.ids); }, { id: 'compare', title: 'run it and keep the text that is there, to see both' }), writeButton, button('»', () => HomeWrite.all(), { id: 'write-all', 'aria-label': 'write to the end', title: 'write to the end' })),
             h('div', null, h('span.hide', null, 'colour '), painter.el), Engine.info.layers ? h('div', null, h('span.hide', null, 'arcs: '), 'head ', picker) : null, h('div', null, warmth.el, Share.row(pictured))));
         new ResizeObserver(() => {
             laidOut = true;

@@ -85,17 +85,20 @@ const Story = (() => {
         });
     }
 
-    // The letters along the table's own direction; those too near to another one go into the next line.
+    // The letters along the table's two directions: the first from left to right, the second upwards. One that would cover another goes up or
+    // down to the nearest place that is free; from left to right nothing moves.
+    const MAP = 190, LETTER = 22, NEAR = 0.075, ROOT = 0.6; // pixels high; of a letter; shares of the width; small distances are drawn larger
     function showAlphabet(c) {
-        const shown = c.order.filter((i) => !Token.of(c.ids[i]).control), low = c.along[shown[shown.length - 1]], high = c.along[shown[0]], rows = [];
+        const shown = c.order.filter((i) => !Token.of(c.ids[i]).control), low = c.along[shown[shown.length - 1]], high = c.along[shown[0]], up = Circuits.second(c), most = up ? Math.max(...shown.map((i) => Math.abs(up[i]))) || 1 : 1, placed = [];
         fill(el.alphabet, shown.map((i) => {
             const x = high > low ? (high - c.along[i]) / (high - low) : 0;
-            let row = 0;
-            while (rows[row] !== undefined && x - rows[row] < 0.075) row++;
-            rows[row] = x;
-            return h('span' + (c.classes?.yes.includes(i) ? '.vowel' : ''), { style: { left: `${4 + 92 * x}%`, top: `${24 * row + 4}px` } }, Circuits.word(c, i));
+            const at = up ? (MAP / 2) * (1 - Math.sign(up[i]) * (Math.abs(up[i]) / most) ** ROOT) : 0, free = (y) => placed.every((p) => Math.abs(p.x - x) >= NEAR || Math.abs(p.y - y) >= LETTER);
+            let y = at;
+            for (let by = 0; !free(y); by += 2) y = free(Math.max(0, at - by)) ? Math.max(0, at - by) : at + by;
+            placed.push({ x, y });
+            return h('span' + (c.classes?.yes.includes(i) ? '.vowel' : ''), { style: { left: `${4 + 92 * x}%`, top: `${y + 4}px` } }, Circuits.word(c, i));
         }));
-        el.alphabet.style.setProperty('height', `${24 * rows.length + 10}px`);
+        el.alphabet.style.setProperty('height', `${Math.max(0, ...placed.map((p) => p.y)) + 34}px`);
         el.alphabet.setAttribute('aria-label', `in this order: ${shown.map((i) => Circuits.word(c, i)).join(' ')}`);
         fill(el.sorts, sorts(c));
         el.sorts.parentNode.hidden = !shown.length; // a model without a vocabulary
@@ -261,7 +264,7 @@ const Story = (() => {
             h('div.thirds', null, part('writes', 'It writes', h('span', { title: `mgpt generate --samples ${steps[0].texts.length} --seed ${seed} --temp ${temperature}` }, `${capital(NUMBERS[steps[0].texts.length] || steps[0].texts.length)} tries, always the same dice.`), el.texts, el.known),
                 part('reads', 'It looks back and guesses on', null, h('form.type', { on: { submit: (e) => { e.preventDefault(); Strip.type(input.value); } } }, input, h('button', { type: 'submit' }, 'Run')), el.run, el.looks,
                     h('div.halves', null, h('div', null, h('h3', null, 'its guess at the next'), el.guess), layers ? h('div', null, h('h3', null, `where its ${n === 1 ? 'head looks' : `${n} heads look`}`), layers > 1 && layer.el, h('div.lookers', { role: 'group', 'aria-label': 'heads' }, heads.map((x) => x.el)), h('p.note', null, 'A head decides which earlier ', u, 's to look at.')) : null)),
-                layers ? part('sorts', `It sorts ${classes ? 'the alphabet' : `its ${u}s`}`, `${capital(u)}s that the head treats alike are near each other.${classes ? ' Purple: vowels, which the page knows and the model does not.' : ''}`, el.alphabet, el.sorts) : null),
+                layers ? part('sorts', `It sorts ${classes ? 'the alphabet' : `its ${u}s`}`, `${capital(u)}s that the head treats alike are near each other: its own order from left to right, the second direction of its table upwards.${classes ? ' Purple: vowels, which the page knows and the model does not.' : ''}`, el.alphabet, el.sorts) : null),
             layers ? part('put', 'What training put there', null, h('p.say', null, `A head owns two small tables of numbers: one turns a ${u} into a question, one turns a ${u} into a label. Nobody can read them as they are. But try every question on every label, and you see which ${u} looks for which.`),
                 h('div.row', null, views.el, orders.el), h('div.halves', null, h('div', null, matrix.el, el.axes), h('div', null, el.cell, el.facts)), filmable() ? h('div.film', { role: 'group', 'aria-label': 'the table at each step' }, film.map((x) => x.el)) : null) : null,
             part('scale', 'How big is this?', null, scale()),

@@ -44,11 +44,12 @@ const Strip = (() => {
     }
 
     // Runs a text; false: it was refused, and the reason is shown.
-    function type(text) {
+    // was: the text to compare it with.
+    function type(text, was = []) {
         if (!Engine.live) return refuse(NO);
         if (!Engine.canEncode) return refuse('This model’s text cannot be encoded here: pick tokens instead.');
         try {
-            const { ids, note } = read(text), done = App.edit(ids);
+            const { ids, note } = read(text), same = was.join() === Array.from(ids).join(), done = App.set({ ids, was: same ? [] : was, prompt: ids.length, drawn: 0 });
             if (done && note) App.say(note);
             return done;
         } catch (e) {
