@@ -49,6 +49,10 @@ sed 's/"spec":2/"spec":3/' "$record" >"$tmp/newer.json"
 refuses "a newer specification" 3 "version 3 of the specification" check --attested "$tmp/newer.json" "$names"
 sed 's/"spec":2/"spec":1/' "$record" >"$tmp/older.json"
 refuses "an older one" 3 "version 1 of the specification" check --attested "$tmp/older.json" "$names"
+for key in xxh64 logits; do
+    sed "s/\"$key\"/\"other\"/" "$record" >"$tmp/lacks.json"
+    refuses "a record without $key" 3 "lacks the hash of the model or of the logits" check --attested "$tmp/lacks.json" "$names"
+done
 for version in 0 2; do
     sed "s/\"version\":1/\"version\":$version/" "$record" >"$tmp/format.json"
     refuses "a record of version $version" 3 "has version $version, expected 1" check --attested "$tmp/format.json" "$names"

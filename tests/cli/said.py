@@ -89,6 +89,7 @@ MESSAGES = [{"role": "user", "content": "hi"}, {"role": "assistant", "content": 
 # In a session of the repl, with settings of its own.
 SESSION = "/set\nan\n/s 3\n/tokens 2\n/g 4\n/top 3\n"
 TRACED = "/trace on *hook_z,logits seen10.npz\nann\n/trace\n/g 1\n/trace off\n/trace\n/help trace\n/help\n/quit\nanna\n"
+COLOURS = "anna\n/a 0 3\n/a 0 3 scores\n/a 0 3 log\n/h 0\n/dla\n/r\n/lens\n/m 0\n/kv 0 1\n/w output.weight\n"
 
 
 def make_chat(folder):
@@ -114,7 +115,7 @@ def make(folder):
     gguf_with_keys(str(ROOT / "weights/names.gguf"), str(folder / "author.gguf"),
                    {"general.sampling.temp": 0.6, "general.sampling.top_k": 5, "general.sampling.penalty_repeat": 1.2})
     for name, text in {"talk": json.dumps(MESSAGES), "turns": "hi there\n\nwhy?\n", "template": TEMPLATE.replace("assistant", "a"),
-                       "session.in": SESSION, "traced.in": TRACED, "ids.in": SESSION.replace("an\n", "/ids 3 1 4\n")}.items():
+                       "session.in": SESSION, "traced.in": TRACED, "colours.in": COLOURS, "ids.in": SESSION.replace("an\n", "/ids 3 1 4\n")}.items():
         (folder / name).write_text(text)
 
 

@@ -21,6 +21,12 @@ show()
     python3 "$here/said.py" show "$@"
 }
 
+# A terminal's escapes in letters.
+visible()
+{
+    sed "s/$(printf '\033')/^/g"
+}
+
 # Without what depends on the machine: compilers, versions, where rounding is largest.
 stages()
 {
@@ -43,13 +49,13 @@ cp -r "$MGPT_SOURCE_ROOT/tests/fixtures/lora/llama" "$tmp/adapter"
 printf 'anna\nabcdefghijklmnopqrstuvwxyz\n\nzq' >"$tmp/texts" # the last line has no end
 printf 'mar' >"$tmp/one" && printf 'anna\nella\nmary\n' >"$tmp/words"
 printf '%s\n' '{"text": "anna", "id": 7}' '{"ids": [26, 0, 13]}' '{"context": "mar", "continuations": ["y", "ia"]}' \
-    '{"context": "", "continuation": "al"}' '{"text": "A"}' >"$tmp/records"
+    '{"context": "", "continuation": "al"}' '' '{"text": "A"}' >"$tmp/records"
 printf '%s\n' '{"ids": [3, 1, 4, 1, 5]}' '{"ids": [2]}' >"$tmp/ids"
 printf '%s\n' '{"prompt": "an", "id": "x", "n": 3, "seed": 5}' '{"ids": [26, 4], "temperature": 1.5, "top_k": 3, "stop": ["l"]}' \
-    '{"prompt": "el", "min_p": 0.2, "top_p": 0.7, "ignore_end": true, "n": 9}' '{"prompt": "A"}' \
+    '{"prompt": "el", "min_p": 0.2, "top_p": 0.7, "ignore_end": true, "n": 9}' '' '{"prompt": "A"}' \
     '{"prompt": "ma", "choices": ["ry", "x"]}' >"$tmp/prompts"
 printf '%s\n' '{"type": ["boolean", "null"]}' >"$tmp/schema"
-printf '1 0 2\n0.5 1 0\n-1 2 1\n' >"$tmp/x"
+printf '1 0 2\n0.5 1 0\n-1 2 1\n' >"$tmp/x" && printf '1 0 2 1 -1 3\n0.5 1 0 2 2 1\n-1 2 1 0 1 1\n' >"$tmp/wide"
 printf 'emma\nanna\nella\n' >"$tmp/clean" && printf 'emna\nanma\nelna\n' >"$tmp/corrupt" && printf 'a - n\nlogprob:a\nkl\n' >"$tmp/metrics"
 python3 "$here/said.py" make "$tmp"
 "$MGPT" convert "$tmp/chat" "$tmp/chat.gguf" 2>/dev/null

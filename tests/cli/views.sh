@@ -57,6 +57,24 @@ script "/circuits qk 0 2 -o $tmp/q.txt\\n/circuits fires 0 3 -o $tmp/n.txt\\n/ci
 check "/circuits -o: 27 tokens by 27, a neuron's column, its row" eval '[ "$(awk "!/^#/ { n += NF; m++ } END { print n, m }" "$tmp/q.txt")" = "729 27" ] &&
     [ "$(awk "!/^#/ { n += NF; m++ } END { print n, m }" "$tmp/n.txt")" = "27 27" ] && [ "$(awk "!/^#/ { print NF }" "$tmp/p.txt")" = 27 ]'
 check "... by id: g looks for i" eval '[ "$(awk "!/^#/ && ++n == 7 { printf \"%.4f\", \$9 }" "$tmp/q.txt")" = 28.8762 ]'
+# exact FILE HOOK HEAD: the numbers of a file are those of mgpt trace, bit for bit.
+exact()
+{
+    "$MGPT" trace "$names" -p anna -o "$tmp/exact.npz" --hooks "$2" --quiet && python3 - "$@" "$tmp/exact.npz" <<'END'
+import struct, sys, zipfile
+path, hook, head, npz = sys.argv[1:]
+data = zipfile.ZipFile(npz).read(hook + ".npy")
+data = data[10 + struct.unpack_from("<H", data, 8)[0]:]
+values = struct.unpack("<%df" % (len(data) // 4), data)
+found = [float(word) for line in open(path) if line[0] != "#" for word in line.split()]
+found = struct.unpack("<%df" % len(found), struct.pack("<%df" % len(found), *found))
+sys.exit(found != values[int(head) * len(found):][:len(found)])
+END
+}
+script "anna\\n/a 0 1 -o $tmp/a.txt\\n/r -o $tmp/r.txt\\n/m 0 -o $tmp/m.txt\\n/qk 0 1 4 2 -o $tmp/q.txt\\n/lens -o $tmp/l.txt\\n/dla -o $tmp/d.txt\\n/kv 0 1 -o $tmp/k.txt\\n/w output.weight -o $tmp/w.txt\\n"
+check "-o: numbers are whole floats" exact "$tmp/a.txt" blocks.0.attn.hook_pattern 1
+check "... in every file" eval 'for f in a r m q l d k w; do
+    grep -v "^#" "$tmp/$f.txt" | tr -d ".-" | grep -Eq "[1-9][0-9]{8}" || exit 1; done'
 script "anna\\n/a 0 1 scores -o $tmp/a.txt\\n/a 0 1 scores future -o $tmp/f.txt\\n"
 check "-o: scores of keys not seen are -inf" eval \
     '[ "$(awk "!/^#/ && ++n == 4 { print \$5 }" "$tmp/a.txt")" = "-inf" ]'

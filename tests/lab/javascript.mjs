@@ -125,6 +125,9 @@ await test('texts: tokens, pieces, characters of several tokens', async () => {
     assert.strictEqual(names.decode([bos, 0, 13, 13, 0]), 'anna');
     assert(names.isEnd(bos) && !names.isEnd(0));
     assert.strictEqual(names.tokenText(13), 'n');
+    const kept = [0, 13, 4].map(id => names.piece(id)); // copies: what is read later changes none
+    names.encode('zzzzzzzz');
+    assert.deepStrictEqual(kept.map(piece => String.fromCharCode(...piece)), ['a', 'n', 'e']);
     const bpe = await open(path.join(tmp, 'bpe.gguf')), text = 'Grüße, 你好 👍';
     const decoder = bpe.decoder(), parts = Array.from(bpe.encode(text, {special: false}), decoder.put);
     assert.strictEqual(parts.join('') + decoder.end(), text);

@@ -67,6 +67,9 @@ def test_library_refusals(model):
     with pytest.raises(mgpt.Error, match="'!'|character") as failed:
         model.encode("anna!")
     assert failed.value.status == mgpt.ETEXT and failed.value.offset == 4
+    with pytest.raises(mgpt.Error, match="'A'") as failed:
+        model.encode("Ann")
+    assert failed.value.status == mgpt.ETEXT and failed.value.offset == 0
     with pytest.raises(mgpt.Error):
         session.rewind(3)
     with pytest.raises(ValueError):

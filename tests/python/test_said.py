@@ -123,6 +123,7 @@ def test_said(root, tmp_path, monkeypatch):
         if event == "call":
             called.add(frame.f_code)
 
+    (tmp_path / "one").write_text("an")
     (tmp_path / "lines").write_text("anna\nabcdefghijklmnopqrstuvwxyz\n\nzq\n")
     known = {"mgpt": mgpt, "np": np, "halve": halve, "colours": colours, "steps": steps, "then": then, "re": re, "refusal": refusal, "ROOT": str(root),
              "names": mgpt.Model(root / "weights/names.gguf"),

@@ -49,7 +49,7 @@ LANGUAGE = [
     # lists, dicts
     '{{ [1, 2, 3][1] }} {{ [1, 2][-1] }} {{ [1, 2, 3][1:]|length }} {{ ([1] + [2])|length }} {{ (1, 2)|first }} {{ []|first is defined }} {{ [1, 2]|last }}',
     '{{ {"a": 1, "b": 2}["b"] }} {{ {"a": 1}.a }} {{ {"a": 1}.get("b", 3) }} {{ {"a": 1}.get("b") }} {{ "a" in {"a": 1} }} {{ {}|length }}',
-    '{% for k, v in {"b": 1, "a": 2}.items() %}{{ k }}{{ v }}{% endfor %} {% for k, v in {"b": 1, "A": 2}|dictsort %}{{ k }}{{ v }}{% endfor %}{% for k in {"x": 1} %}{{ k }}{% endfor %}',
+    '{% for k, v in {"b": 1, "a": 2}.items() %}{{ k }}{{ v }}{% endfor %} {% for k, v in {"b": 1, "A": 2}|dictsort %}{{ k }}{{ v }}{% endfor %}{% for k in {"x": 1, "a": 2, "m": 3} %}{{ k }}{{ loop.index }}{% endfor %}',
     '{% for k, v in {3: "c", 1: "a", 20: "b", 2: "d"}|dictsort %}{{ k }}{{ v }}{% endfor %} {% for k, v in {"ab": 1, "a": 2, "B": 3, "aa": 4}|dictsort %}{{ k }}{{ v }}{% endfor %}',
     '{{ "' + 'a'.join(SPACES) + '"|trim|length }} {{ "' + 'a'.join(SPACES) + '".split()|length }}',
     '{{ {"a": [1, none, true, "q\\"\\u00e9\\n"], "b": {}}|tojson }} {{ "<&>\'"|tojson }} {{ {"a": [1]}|tojson(indent=2) }} {{ []|tojson(indent=2) }}',
