@@ -395,13 +395,23 @@ def texts():
                                                      3e38, float("-inf")))
 
 
+def importance():
+    """Both forms of an importance matrix, for the tensors of fuzz_imatrix.c."""
+    tensors, old = [], struct.pack("<i", 3)
+    for name, n in (("blk.0.attn_q.weight", 1), ("blk.0.ffn_down_exps.weight", 3), ("blk.0.attn_v.weight", 1)):
+        tensors += [(name + ".in_sum2", [32, n], "f32"), (name + ".counts", [1, n], "f32")]
+        old += struct.pack("<i", len(name)) + name.encode() + struct.pack("<2i%df" % (32 * n), 2, 32 * n, *[i % 7 / 4 for i in range(32 * n)])
+    put("imatrix", "new", tiny_models.gguf({"general.type": "imatrix"}, tensors))
+    put("imatrix", "old", old + struct.pack("<2i", 2, 4) + b"text")
+
+
 def dictionaries():
     sources = {"gguf": ["hyper*", "positions", "bind", "arch", "tok*"],
                "safetensors": ["hf*", "*safetensors", "microgpt_facts"],
                "torch": ["from_*", "gpt_names", "pickle*"], "microgpt_json": ["microgpt*", "json*"],
                "lora": ["peft*", "lora*"], "reference": ["reference*"], "npz": ["np*"], "tokenizer_json": ["hf_tok*"],
                "sentencepiece": ["sentencepiece"], "repl": ["repl*", "view*"], "session": ["repl_load"],
-               "score": ["score_json"], "steer": ["steer", "npy"], "choose": ["edit_rules", "schema", "schema_write"], "attest": ["attest"]}
+               "score": ["score_json"], "steer": ["steer", "npy"], "choose": ["edit_rules", "schema", "schema_write"], "attest": ["attest"], "imatrix": ["importance"]}
     same = {"model": "gguf", "gguf_copy": "gguf", "hf_json": "safetensors", "pickle": "torch", "npy": "npz"}
     for target in list(sources) + list(same):
         words = set()
@@ -435,5 +445,6 @@ if __name__ == "__main__":
         gguf(small, [("model.json", get(os.path.join(FIXTURES, "convert", small + ".json")))], ["--heads", "4"])
     references()
     texts()
+    importance()
     commands.put_all(put, parts, MGPT, ROOT, OUT)
     dictionaries()

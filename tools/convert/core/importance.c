@@ -59,7 +59,8 @@ static void set_means(struct weigh_run *r, struct ckpt_tensor *t, const uint8_t 
     for (uint64_t i = 0; i < n; i++) {
         uint64_t part = n_counts == n_parts ? i / width : 0;
         float count = counts ? importance_at(r, t->name, counts, part) : calls;
-        float mean = importance_at(r, t->name, p, i) / (count > 0 ? count : 1);
+        float mean =
+            importance_at(r, t->name, p, i) / (count > 1 ? count : 1); /* a count is no fraction */
         means[i] = counts && !(count > 0) ? 1 : mean;
     }
     t->importance = means;
