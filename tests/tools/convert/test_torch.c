@@ -133,6 +133,29 @@ TEST(blocks_of_rows)
                         .tensor = &t, .first = first, .n_rows = n, .block = block, .step = step});
 }
 
+/* Names of 1 to 255 bytes. */
+TEST(lengths_of_names)
+{
+    static const float values[2];
+    const struct state_tensor t = {.type = STATE_F32,
+                                   .n_dims = 1,
+                                   .shape = {2},
+                                   .strides = {1},
+                                   .bytes = {(const uint8_t *)values, sizeof values}};
+    char name[300] = "";
+    for (size_t n = 0; n < 258; n++) {
+        struct checkpoint c;
+        struct state s;
+        mgpt_error err;
+        ckpt_init(&c);
+        state_init(&s, &c);
+        assert_int_equal(run_add(&s, name, t, &err), n > 0 && n <= 255 ? MGPT_OK : MGPT_EFILE);
+        state_free(&s);
+        ckpt_free(&c);
+        name[n] = 'a';
+    }
+}
+
 /* ---- views ----------------------------------------------------------------------------------- */
 
 /* Each is a view of 0, 1, 2, ..., 23. */
