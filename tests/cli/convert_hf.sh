@@ -75,6 +75,8 @@ check "MLX, 2 to 8 bits" exact mlx "2 F32, 6 Q4_1, 1 Q5_1"
 check "FP8, blocks that do not fit, and one for all" exact fp8 "7 F32"
 check "compressed-tensors: words, bytes and FP8; groups, zeros, an order of columns" exact compressed "7 F32"
 check "bitsandbytes: NF4 with nested scales, FP4, INT8" exact bitsandbytes "7 F32"
+check "NVFP4, of ModelOpt and of compressed-tensors" exact nvfp4 "7 F32"
+check "HQQ: 1 to 8 bits, groups of rows and of columns" exact hqq "7 F32"
 rm -rf a b *.gguf
 
 # ---- one model, many names ----

@@ -10,7 +10,7 @@ from malformed_files import ROOT, get, hf  # noqa: E402
 
 def packed_files():
     """Quantised directories: parts missing, of other types and shapes, and settings that do not fit."""
-    for name in ("gptq_order", "awq", "mlx", "fp8", "compressed", "bitsandbytes"):
+    for name in ("gptq_order", "awq", "mlx", "fp8", "compressed", "bitsandbytes", "nvfp4", "hqq"):
         folder = os.path.join(ROOT, "tests/golden", name)
         config, file = json.loads(get(folder + "/config.json")), get(folder + "/model.safetensors")
         n, = struct.unpack("<Q", file[:8])
@@ -30,7 +30,7 @@ def packed_files():
             h["x" + key] = h.pop(key)
             if not key.endswith("g_idx"):
                 hf(f"{name}-without-{key}", "v_proj|missing", h, data, config)
-        if name in ("fp8", "compressed", "bitsandbytes"):
+        if name in ("fp8", "compressed", "bitsandbytes", "nvfp4", "hqq"):
             continue
         where = "quantization" if name == "mlx" else "quantization_config"
         for key in ("bits", "group_size"):

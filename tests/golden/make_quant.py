@@ -4,7 +4,7 @@
 
 The files are written here from the formats' definitions (AutoGPTQ and GPTQModel: qlinear_*.py pack; AutoAWQ:
 gemm.py, packing_utils.py; MLX: mlx.core.quantize; FP8 with scales of blocks: DeepSeek-V3's config.json;
-compressed-tensors: pack_to_int32; bitsandbytes: QuantState; transformers: integrations/mxfp4.py), number by number: no
+compressed-tensors: pack_to_int32; bitsandbytes: QuantState; NVFP4: Model Optimizer and compressed-tensors; HQQ: bitpack.py; transformers: integrations/mxfp4.py), number by number: no
 code of mgpt and none of those programs.
 The numbers are random, as are the scales and zeros, so that every one matters. The reference (as in make_hf.py) is
 what transformers computes, in float64, from a plain model with the weights s (q - z), s q + b or 2^(e - 127) times one of 16 numbers.
@@ -200,6 +200,37 @@ class Coded:
         return parts, (book.astype(np.float64)[q] * absmax.astype(np.float64)[np.arange(w.size) // block]).reshape(w.shape)
 
 
+    def nvfp4(self, w, divides):
+        """E2M1 with a scale in E4M3 for each 16, times one for all (ModelOpt), or divided by it (compressed-tensors)."""
+        q = self.rng.integers(0, 16, w.shape)
+        codes = self.rng.integers(40, 90, (len(w), w.shape[1] // 16)).astype(np.uint8)
+        each = np.float32((8 + (codes & 7)) * 2.0 ** ((codes >> 3).astype(int) - 10))
+        one = np.float32(self.rng.uniform(0.1, 0.2) * w.std())
+        s = each / (1 / one) if divides else each * one
+        size = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[q & 7] * np.where(q & 8, -1, 1)
+        parts = {"weight_packed" if divides else "weight": (q[:, ::2] | q[:, 1::2] << 4).astype(np.uint8),
+                 "weight_scale": torch.from_numpy(codes).view(torch.float8_e4m3fn)}
+        parts.update({"weight_global_scale": np.float32([1 / one])} if divides else {"weight_scale_2": one, "input_scale": one})
+        return parts, size * s.astype(np.float64).repeat(16, 1)
+
+    def hqq(self, w, bits, axis, group):
+        """A grid of groups; parts of its rows are next to each other in a byte, or word."""
+        grid = (-1, group) if axis else (group, -1)
+        q = self.rng.integers(0, 1 << bits, w.shape).reshape(grid)
+        s = f16(self.scales((len(q), 1) if axis else (1, q.shape[1]), w, 1 << bits))
+        z = f16(self.rng.uniform(0, 1 << bits, s.shape))
+        each, kind, top = (10, np.uint32, 27) if bits == 3 else (8 // bits, np.uint8, 8 - bits)
+        step = -(-len(q) // each)
+        rows = np.zeros((step * each, q.shape[1]), np.int64)
+        rows[:len(q)] = q
+        codes = sum(part << top - bits * i for i, part in enumerate(rows.reshape(each, step, -1)))
+        number = lambda v: np.array(v, np.int32)
+        return {"W_q": codes.astype(kind).view(np.int32 if bits == 3 else kind), "scale": s, "zero": z, "shape": np.int64(w.shape),
+                "axis": number(axis), "nbits": number(bits), "group_size": number(group), "quant_zero": np.uint8(0),
+                "packing": np.frombuffer(b"4bit_u8", np.uint8), "stores_quant_config": np.uint8(1)}, \
+            ((q - z.astype(np.float64)) * s.astype(np.float64)).reshape(w.shape)
+
+
 def tensor(v):
     return v if isinstance(v, torch.Tensor) else torch.from_numpy(np.array(v, order="C"))
 
@@ -286,6 +317,10 @@ def models():
         "gpt_oss_mxfp4": (transformers.GptOssConfig(
             rope_parameters=make_hf.rope(1e4), num_local_experts=3, num_experts_per_tok=2, sliding_window=7,
             **sizes), Mxfp4(rng(9))),
+        "nvfp4": (llama(), Coded(rng(12), "modelopt", [("nvfp4", False), ("nvfp4", True)], quant_algo="NVFP4")),
+        "hqq": (llama(), Coded(rng(13), "hqq", [
+            ("hqq", 4, 1, 16), ("hqq", 8, 0, 32), ("hqq", 3, 1, 32), ("hqq", 2, 0, 64), ("hqq", 1, 1, 64), ("hqq", 4, 0, 64),
+            ("hqq", 3, 0, 64)], quant_config={})),
     }
 
 

@@ -11,14 +11,19 @@ static const struct {
     const char *expected; /* in the error; NULL: the directory is read */
 } cases[] = {
     {"llama", "quantization_config", "{\"bits\":4}", "quant_method (none) is not read, gptq, awq"},
-    {"llama", "quantization_config", "{\"quant_method\":\"hqq\"}",
-     "quant_method hqq is not read, gptq, awq, fp8, compressed-tensors, bitsandbytes and MLX are"},
+    {"llama", "quantization_config", "{\"quant_method\":\"aqlm\"}",
+     "quant_method aqlm is not read, gptq, awq, fp8, compressed-tensors, bitsandbytes, hqq and MLX "
+     "are"},
     {"llama", "quantization_config", "{\"quant_method\":\"fp8\"}", NULL},
     {"fp8", "quantization_config", "{\"quant_method\":\"fp8\",\"weight_block_size\":[24,20]}",
      "down_proj.weight_scale_inv: 3 scales for 64 rows or columns do not fit blocks of 20"},
     {"fp8", "quantization_config", "null", "element type F8_E4M3"},
-    {"fp8", "quantization_config", "{\"quant_method\":\"modelopt\",\"quant_algo\":\"NVFP4\"}",
-     "quant_algo NVFP4 is not read, FP8 is"},
+    {"fp8", "quantization_config", "{\"quant_method\":\"modelopt\",\"quant_algo\":\"W4A8\"}",
+     "quant_algo W4A8 is not read, FP8 and NVFP4 are"},
+    {"nvfp4", "quantization_config", "{\"quant_method\":\"fp8\"}", NULL},
+    {"nvfp4", "quantization_config", "null", "q_proj.weight: missing"},
+    {"hqq", "quantization_config", "{\"quant_method\":\"hqq\"}", NULL},
+    {"hqq", "quantization_config", "null", "missing"},
     {"compressed", "quantization_config", SPARSE("sparsity_config", "{\"format\":\"sparse-24\"}"),
      "format sparse-24 is not read"},
     {"compressed", "quantization_config", SPARSE("sparsity_config", "{\"format\":\"dense\"}"),

@@ -8,10 +8,7 @@
 #include <string.h>
 #include <strings.h>
 
-enum {
-    MAX_PART = HF_MAX_BASE + 80, /* bytes of a name */
-    MAX_STATE = 4096,            /* bytes of the facts of one matrix */
-};
+enum { MAX_STATE = 4096 /* bytes of the facts of one matrix */ };
 
 struct coded_model {
     struct state *state;
@@ -19,8 +16,8 @@ struct coded_model {
     float (*books)[HF_N_CODES];
 };
 
-static const char *const methods[] = {"fp8",      "fbgemm_fp8",   "compressed-tensors",
-                                      "modelopt", "bitsandbytes", "bnb"};
+static const char *const methods[] = {
+    "fp8", "fbgemm_fp8", "compressed-tensors", "modelopt", "bitsandbytes", "bnb", "hqq"};
 
 int hf_is_coded(const char *method)
 {
@@ -30,60 +27,7 @@ int hf_is_coded(const char *method)
     return 0;
 }
 
-/* ---- parts ----------------------------------------------------------------------------------- */
-
-static const struct state_tensor *coded_peek(const struct coded_model *m, const char *base,
-                                             const char *part)
-{
-    char full[MAX_PART];
-    snprintf(full, sizeof full, "%s.%s", base, part);
-    return state_peek(m->state, full);
-}
-
-/* A part that must be there, of a type, in order and without gaps. */
-static const struct state_tensor *coded_part(struct coded_model *m, const char *base,
-                                             const char *part, enum state_type type)
-{
-    char full[MAX_PART];
-    snprintf(full, sizeof full, "%s.%s", base, part);
-    const struct state_tensor *t = state_find(m->state, full);
-    if (!t)
-        state_missing(m->state->c, full);
-    struct state_tensor plain = *t;
-    state_contiguous(&plain);
-    if (t->type != type || memcmp(plain.strides, t->strides, t->n_dims * sizeof *t->strides) != 0)
-        ckpt_stop_tensor(m->state->c, full, "element type %s, expected %s",
-                         state_type_name(t->type), state_type_name(type));
-    return t;
-}
-
-/* The number of values. */
-static uint64_t coded_size(const struct state_tensor *t)
-{
-    uint64_t n = 1; /* state_add has checked that it is small enough for its bytes */
-    for (uint32_t i = 0; i < t->n_dims; i++)
-        n *= t->shape[i];
-    return n;
-}
-
-static int is_vector(const struct state_tensor *t, uint64_t n)
-{
-    return t->n_dims == 1 && t->shape[0] == n;
-}
-
-/* All values of a part of floats. */
-static float *coded_floats(struct coded_model *m, const char *base, const char *part,
-                           const struct state_tensor **tensor)
-{
-    const struct state_tensor *seen = coded_peek(m, base, part);
-    const struct dtype *type = seen ? state_dtype(seen->type) : NULL;
-    const struct state_tensor *t = coded_part(m, base, part, type ? seen->type : STATE_F32);
-    uint64_t n = coded_size(t);
-    float *to = ckpt_new(m->state->c, n + 1, sizeof *to);
-    state_dtype(t->type)->to_float(t->bytes.data, to, n);
-    *tensor = t;
-    return to;
-}
+/* ---- scales ---------------------------------------------------------------------------------- */
 
 /* The columns or rows of a block where `count` blocks have n of them. */
 static uint64_t block_edge(struct coded_model *m, const struct state_tensor *t, uint64_t n,
@@ -107,7 +51,7 @@ static void read_scales(struct coded_model *m, const char *base, const char *par
                         struct hf_coded *to)
 {
     const struct state_tensor *t;
-    to->scales = coded_floats(m, base, part, &t);
+    to->scales = hf_part_floats(m->state, base, part, &t);
     uint64_t down = t->n_dims > 0 ? t->shape[0] : 1, across = t->n_dims > 1 ? t->shape[1] : 1;
     if (t->n_dims > 2)
         ckpt_stop_tensor(m->state->c, t->name, "%u dimensions, expected at most 2", t->n_dims);
@@ -120,13 +64,13 @@ static void read_scales(struct coded_model *m, const char *base, const char *par
 static void read_byte_zeros(struct coded_model *m, const char *base, struct hf_coded *to)
 {
     uint64_t n = (to->n_out + to->rows - 1) / to->rows * to->across;
-    if (!coded_peek(m, base, "weight_zero_point"))
+    if (!hf_part_peek(m->state, base, "weight_zero_point"))
         return;
-    const struct state_tensor *t = coded_part(m, base, "weight_zero_point", STATE_I8);
+    const struct state_tensor *t = hf_part(m->state, base, "weight_zero_point", STATE_I8);
     float *zeros = ckpt_new(m->state->c, n, sizeof *zeros);
-    if (coded_size(t) != n)
+    if (hf_part_size(t) != n)
         ckpt_stop_tensor(m->state->c, t->name, "%llu values, expected %llu",
-                         (unsigned long long)coded_size(t), (unsigned long long)n);
+                         (unsigned long long)hf_part_size(t), (unsigned long long)n);
     for (uint64_t i = 0; i < n; i++)
         zeros[i] = m->books[HF_BOOK_SIGNED][t->bytes.data[i]];
     to->zeros = zeros;
@@ -147,15 +91,16 @@ static void read_bytes(struct coded_model *m, const char *base, const struct sta
 {
     to->book = m->books[t->type == STATE_F8_E4M3 ? HF_BOOK_E4M3 : HF_BOOK_SIGNED];
     set_bytes(to, t);
-    if (coded_peek(m, base, "SCB")) {
+    if (hf_part_peek(m->state, base, "SCB")) {
         to->factor = (float)(1 / 127.0);
         read_scales(m, base, "SCB", to);
         if (to->rows != 1)
             ckpt_stop(m->state->c, "tensor %.200s.SCB: expected a value for each row", base);
         return;
     }
-    read_scales(m, base,
-                coded_peek(m, base, "weight_scale_inv") ? "weight_scale_inv" : "weight_scale", to);
+    read_scales(
+        m, base,
+        hf_part_peek(m->state, base, "weight_scale_inv") ? "weight_scale_inv" : "weight_scale", to);
     read_byte_zeros(m, base, to);
     to->g_idx = hf_column_groups(m->state, base, "weight_g_idx", to->n_in, to->across);
 }
@@ -172,12 +117,12 @@ static uint64_t fact(struct coded_model *m, const char *name, const json_t *v, c
 /* The facts of a matrix: JSON in a tensor of bytes. */
 static const json_t *read_facts(struct coded_model *m, const char *base)
 {
-    int is_nf4 = coded_peek(m, base, "weight.quant_state.bitsandbytes__nf4") != NULL;
-    const struct state_tensor *t = coded_part(m, base,
-                                              is_nf4 ? "weight.quant_state.bitsandbytes__nf4"
-                                                     : "weight.quant_state.bitsandbytes__fp4",
-                                              STATE_U8);
-    uint64_t n = coded_size(t);
+    int is_nf4 = hf_part_peek(m->state, base, "weight.quant_state.bitsandbytes__nf4") != NULL;
+    const struct state_tensor *t = hf_part(m->state, base,
+                                           is_nf4 ? "weight.quant_state.bitsandbytes__nf4"
+                                                  : "weight.quant_state.bitsandbytes__fp4",
+                                           STATE_U8);
+    uint64_t n = hf_part_size(t);
     if (n > MAX_STATE || t->n_dims != 1)
         ckpt_stop_tensor(m->state->c, t->name, "%llu bytes of JSON, the limit is %d",
                          (unsigned long long)n, MAX_STATE);
@@ -188,13 +133,14 @@ static const json_t *read_facts(struct coded_model *m, const char *base)
 static const float *nested_scales(struct coded_model *m, const char *base, const json_t *facts,
                                   uint64_t n)
 {
-    const struct state_tensor *codes = coded_part(m, base, "weight.absmax", STATE_U8), *map, *each;
-    const float *book = coded_floats(m, base, "weight.nested_quant_map", &map);
-    const float *absmax = coded_floats(m, base, "weight.nested_absmax", &each);
+    const struct state_tensor *codes = hf_part(m->state, base, "weight.absmax", STATE_U8), *map,
+                              *each;
+    const float *book = hf_part_floats(m->state, base, "weight.nested_quant_map", &map);
+    const float *absmax = hf_part_floats(m->state, base, "weight.nested_absmax", &each);
     uint64_t size = fact(m, codes->name, hf_value(facts, "nested_blocksize"), "nested_blocksize");
     const json_t *offset = hf_value(facts, "nested_offset");
-    if (!json_is_numeric(offset) || !is_vector(codes, n) || !is_vector(map, HF_N_CODES) ||
-        !is_vector(each, (n + size - 1) / size))
+    if (!json_is_numeric(offset) || !hf_is_vector(codes, n) || !hf_is_vector(map, HF_N_CODES) ||
+        !hf_is_vector(each, (n + size - 1) / size))
         ckpt_stop_tensor(m->state->c, codes->name,
                          "its nested scales do not fit %llu blocks in blocks of %llu",
                          (unsigned long long)n, (unsigned long long)size);
@@ -209,14 +155,14 @@ static void read_nibbles(struct coded_model *m, const char *base, const struct s
                          struct hf_coded *to)
 {
     const json_t *facts = read_facts(m, base), *shape = hf_value(facts, "shape");
-    const struct state_tensor *map, *absmax = coded_peek(m, base, "weight.absmax");
+    const struct state_tensor *map, *absmax = hf_part_peek(m->state, base, "weight.absmax");
     to->n_out = fact(m, t->name, json_array_get(shape, 0), "shape");
     to->n_in = fact(m, t->name, json_array_get(shape, 1), "shape");
     to->columns = fact(m, t->name, hf_value(facts, "blocksize"), "blocksize");
     uint64_t n = to->n_out * to->n_in, n_blocks = (n + to->columns - 1) / to->columns;
-    if (coded_size(t) != (n + 1) / 2 || json_array_size(shape) != 2)
+    if (hf_part_size(t) != (n + 1) / 2 || json_array_size(shape) != 2)
         ckpt_stop_tensor(m->state->c, t->name, "%llu bytes for %llu weights of 4 bits",
-                         (unsigned long long)coded_size(t), (unsigned long long)n);
+                         (unsigned long long)hf_part_size(t), (unsigned long long)n);
     *to = (struct hf_coded){.bits = 4,
                             .high_first = 1,
                             .flat = 1,
@@ -225,14 +171,14 @@ static void read_nibbles(struct coded_model *m, const char *base, const struct s
                             .columns = to->columns,
                             .factor = 1,
                             .codes = to->codes};
-    to->book = coded_floats(m, base, "weight.quant_map", &map);
+    to->book = hf_part_floats(m->state, base, "weight.quant_map", &map);
     if (absmax && absmax->type == STATE_U8)
         to->scales = nested_scales(m, base, facts, n_blocks);
     else
-        to->scales = coded_floats(m, base, "weight.absmax", &absmax);
-    if (!is_vector(absmax, n_blocks) || !is_vector(map, 16))
+        to->scales = hf_part_floats(m->state, base, "weight.absmax", &absmax);
+    if (!hf_is_vector(absmax, n_blocks) || !hf_is_vector(map, 16))
         ckpt_stop_tensor(m->state->c, absmax->name, "%llu values, expected %llu",
-                         (unsigned long long)coded_size(absmax), (unsigned long long)n_blocks);
+                         (unsigned long long)hf_part_size(absmax), (unsigned long long)n_blocks);
 }
 
 /* Zeros of packed codes: words down the rows of each column, [n_out * bits / 32, across]. */
@@ -240,9 +186,9 @@ static void read_word_zeros(struct coded_model *m, const char *base, struct hf_c
 {
     uint64_t n = to->n_out * to->across, each = 32 / to->bits;
     to->book = m->books[to->bits == 4 ? HF_BOOK_AROUND_8 : HF_BOOK_AROUND_128];
-    if (!coded_peek(m, base, "weight_zero_point"))
+    if (!hf_part_peek(m->state, base, "weight_zero_point"))
         return;
-    const struct state_tensor *t = coded_part(m, base, "weight_zero_point", STATE_I32);
+    const struct state_tensor *t = hf_part(m->state, base, "weight_zero_point", STATE_I32);
     state_check_shape(m->state->c, t, (to->n_out + each - 1) / each, to->across);
     float *zeros = ckpt_new(m->state->c, n, sizeof *zeros);
     for (uint64_t i = 0; i < n; i++) {
@@ -258,9 +204,9 @@ static void read_word_zeros(struct coded_model *m, const char *base, struct hf_c
 static void read_packed_words(struct coded_model *m, const char *base, const struct state_tensor *t,
                               struct hf_coded *to)
 {
-    const struct state_tensor *shape = coded_part(m, base, "weight_shape", STATE_I64);
+    const struct state_tensor *shape = hf_part(m->state, base, "weight_shape", STATE_I64);
     uint64_t sizes[2] = {0};
-    if (!is_vector(shape, 2))
+    if (!hf_is_vector(shape, 2))
         ckpt_stop_tensor(m->state->c, shape->name, "expected two sizes");
     for (size_t i = 0; i < 2; i++)
         for (size_t k = 0; k < 8; k++)
@@ -281,13 +227,43 @@ static void read_packed_words(struct coded_model *m, const char *base, const str
     to->g_idx = hf_column_groups(m->state, base, "weight_g_idx", to->n_in, to->across);
 }
 
+enum { NVFP4_GROUP = 16 };
+
+/* E2M1 in nibbles, a scale in E4M3 for each 16, and one for all: a factor in ModelOpt, a divisor in
+ * compressed-tensors. */
+static void read_nvfp4(struct coded_model *m, const char *base, const struct state_tensor *t,
+                       struct hf_coded *to)
+{
+    int divides = hf_part_peek(m->state, base, "weight_global_scale") != NULL;
+    const struct state_tensor *all, *each = hf_part(m->state, base, "weight_scale", STATE_F8_E4M3);
+    const float *by =
+        hf_part_floats(m->state, base, divides ? "weight_global_scale" : "weight_scale_2", &all);
+    set_bytes(to, t);
+    to->n_in = 2 * to->row_bytes;
+    to->bits = 4;
+    to->rows = 1;
+    to->columns = NVFP4_GROUP;
+    to->across = (to->n_in + NVFP4_GROUP - 1) / NVFP4_GROUP;
+    to->book = m->books[HF_BOOK_E2M1];
+    state_check_shape(m->state->c, each, to->n_out, to->across);
+    if (hf_part_size(all) != 1)
+        ckpt_stop_tensor(m->state->c, all->name, "%llu values, expected 1",
+                         (unsigned long long)hf_part_size(all));
+    float *scales = ckpt_new(m->state->c, to->n_out * to->across, sizeof *scales);
+    for (uint64_t i = 0; i < to->n_out * to->across; i++) {
+        float scale = m->books[HF_BOOK_E4M3][each->bytes.data[i]];
+        scales[i] = divides ? scale / *by : scale * *by;
+    }
+    to->scales = scales;
+}
+
 /* ---- the model ------------------------------------------------------------------------------- */
 
 typedef void coded_read_fn(struct coded_model *m, const char *base, const struct state_tensor *t,
                            struct hf_coded *to);
 
-/* Tensors that make a matrix: the end of the name, the type, and a part that must be beside it where
- * others have the same. */
+/* Tensors of codes: the end of the name, the type, and the part that tells them from others of both; NULL:
+ * there are no others. */
 static const struct {
     const char *end, *part;
     enum state_type type;
@@ -296,6 +272,8 @@ static const struct {
     {".weight", NULL, STATE_F8_E4M3, read_bytes},
     {".weight", NULL, STATE_I8, read_bytes},
     {".weight", "weight.absmax", STATE_U8, read_nibbles},
+    {".weight", "weight_scale_2", STATE_U8, read_nvfp4},
+    {".weight_packed", "weight_global_scale", STATE_U8, read_nvfp4},
     {".weight_packed", "weight_shape", STATE_I32, read_packed_words},
 };
 
@@ -303,9 +281,6 @@ static void put_coded(struct coded_model *m, struct state_tensor *t, const char 
                       coded_read_fn *read)
 {
     struct hf_coded *to = ckpt_new(m->state->c, 1, sizeof *to);
-    char name[MAX_PART];
-    int n = snprintf(name, sizeof name, "%s.weight", base);
-    char *copy = ckpt_copy(m->state->c, name, (size_t)n);
     if (!hf_is_matrix(t))
         ckpt_stop_tensor(m->state->c, t->name, "%u dimensions, expected a matrix of codes",
                          t->n_dims);
@@ -313,13 +288,7 @@ static void put_coded(struct coded_model *m, struct state_tensor *t, const char 
     read(m, base, t, to);
     to->base.type = dtype_find(DTYPE_F32);
     to->base.values = hf_coded_values;
-    *t = (struct state_tensor){.name = copy,
-                               .type = STATE_OTHER,
-                               .n_dims = 2,
-                               .shape = {to->n_out, to->n_in},
-                               .bytes = t->bytes,
-                               .packed = &to->base};
-    state_contiguous(t);
+    hf_put_packed(m->state->c, t, base, to->n_out, to->n_in, &to->base);
 }
 
 /* A size of blocks that config.json states; 0: it does not. */
@@ -354,9 +323,10 @@ static void check_coded(struct checkpoint *c, const json_t *settings)
     const char *algorithm = json_string_value(hf_value(settings, "quant_algo"));
     const char *sparse =
         json_string_value(hf_value(hf_value(settings, "sparsity_config"), "format"));
-    if (algorithm && strcmp(algorithm, "FP8") != 0)
-        ckpt_stop(c, "config.json: quantization_config: quant_algo %.24s is not read, FP8 is",
-                  algorithm);
+    if (algorithm && !ckpt_is_one_of(algorithm, " FP8 NVFP4 "))
+        ckpt_stop(
+            c, "config.json: quantization_config: quant_algo %.24s is not read, FP8 and NVFP4 are",
+            algorithm);
     if (sparse && strcmp(sparse, "dense") != 0)
         ckpt_stop(c, "config.json: quantization_config: sparsity_config: format %.24s is not read",
                   sparse);
@@ -368,8 +338,9 @@ static void check_coded(struct checkpoint *c, const json_t *settings)
 static void skip_other_scales(struct state *s)
 {
     static const char *const ends[] = {
-        ".input_scale", ".activation_scale",    ".input_zero_point",    ".k_scale",
-        ".v_scale",     ".k_proj.output_scale", ".v_proj.output_scale", ".weight_format"};
+        ".input_scale",       ".activation_scale",    ".input_zero_point",    ".k_scale",
+        ".v_scale",           ".k_proj.output_scale", ".v_proj.output_scale", ".weight_format",
+        ".input_global_scale"};
     for (size_t i = 0; i < HF_COUNT(ends); i++)
         state_skip_suffix(s, ends[i]);
 }
@@ -387,12 +358,13 @@ void hf_unpack_coded(struct hf_model *m, const json_t *settings)
         char base[HF_MAX_BASE + 1];
         for (size_t k = 0; k < HF_COUNT(coded_kinds); k++)
             if (t->type == coded_kinds[k].type && hf_ends_with(t->name, coded_kinds[k].end, base) &&
-                (!coded_kinds[k].part || coded_peek(&all, base, coded_kinds[k].part))) {
+                (!coded_kinds[k].part || hf_part_peek(&m->state, base, coded_kinds[k].part))) {
                 put_coded(&all, t, base, coded_kinds[k].read);
                 n++;
                 break;
             }
     }
+    n += hf_unpack_hqq(&m->state);
     skip_other_scales(&m->state);
     ckpt_note(
         m->c,

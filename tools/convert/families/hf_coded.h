@@ -1,4 +1,4 @@
-/* Matrices of codes with scales in Hugging Face directories: FP8, compressed-tensors, bitsandbytes.
+/* Matrices of codes with scales in Hugging Face directories: FP8, compressed-tensors, bitsandbytes, HQQ.
  *
  * A weight is (book[code] - zero) * scale * factor, with the scale and the zero of its block: each
  * product is rounded to float32 once. A code has 8 bits, or 4.
@@ -12,6 +12,9 @@
  *                                                 on over rows; absmax may be codes again
  *     weight_packed  weight_scale, weight_shape   compressed-tensors: codes in words, with zeros or
  *                                                 around the middle
+ *     U8             weight_scale, weight_scale_2 ModelOpt's NVFP4: scales of 16 times one for all
+ *     weight_packed  weight_scale,                compressed-tensors' NVFP4: divided by one for all
+ *                    weight_global_scale
  */
 #ifndef MGPT_CONVERT_HF_CODED_H
 #define MGPT_CONVERT_HF_CODED_H
@@ -36,13 +39,14 @@ struct hf_coded {
     float factor;
 };
 
-/* What codes mean: FP8, bytes with a sign, without, and around 8 and 128. */
+/* What codes mean: FP8, bytes with a sign, without, and around 8 and 128, FP4. */
 enum hf_book {
     HF_BOOK_E4M3,
     HF_BOOK_SIGNED,
     HF_BOOK_COUNTS,
     HF_BOOK_AROUND_8,
     HF_BOOK_AROUND_128,
+    HF_BOOK_E2M1,
     HF_N_BOOKS
 };
 
@@ -50,6 +54,26 @@ enum hf_book {
 void hf_coded_values(const struct state_packed *base, uint64_t row, uint64_t first, size_t n,
                      float *out);
 void hf_coded_books(float books[HF_N_BOOKS][HF_N_CODES]);
+
+/* ---- hf_parts.c: the tensor BASE.PART --------------------------------------------------------- */
+
+const struct state_tensor *hf_part_peek(const struct state *s, const char *base, const char *part);
+
+/* It must be there, of this type, in order and without gaps. hf_part_floats: all its values. */
+const struct state_tensor *hf_part(struct state *s, const char *base, const char *part,
+                                   enum state_type type);
+float *hf_part_floats(struct state *s, const char *base, const char *part,
+                      const struct state_tensor **tensor);
+
+uint64_t hf_part_size(const struct state_tensor *t); /* the number of values */
+int hf_is_vector(const struct state_tensor *t, uint64_t n);
+
+/* ---- hf_hqq.c -------------------------------------------------------------------------------- */
+
+/* Puts the matrices in the place of their codes, BASE.W_q. Returns how many. */
+size_t hf_unpack_hqq(struct state *s);
+
+/* ---- hf_coded.c ------------------------------------------------------------------------------ */
 
 /* Whether such a scheme has this name ("fp8"). */
 int hf_is_coded(const char *method);

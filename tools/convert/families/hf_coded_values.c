@@ -35,12 +35,14 @@ void hf_coded_values(const struct state_packed *base, uint64_t row, uint64_t fir
 
 void hf_coded_books(float books[HF_N_BOOKS][HF_N_CODES])
 {
+    static const float e2m1[8] = {0, 0.5F, 1, 1.5F, 2, 3, 4, 6};
     for (int i = 0; i < HF_N_CODES; i++) {
         int exponent = i >> 3 & 15, fraction = i & 7;
         float e4m3 =
             exponent ? ldexpf((float)(8 + fraction), exponent - 10) : ldexpf((float)fraction, -9);
         e4m3 = (i & 127) == 127 ? NAN : e4m3;
         books[HF_BOOK_E4M3][i] = i < 128 ? e4m3 : -e4m3;
+        books[HF_BOOK_E2M1][i] = i & 8 ? -e2m1[i & 7] : e2m1[i & 7];
         books[HF_BOOK_SIGNED][i] = (float)(i < 128 ? i : i - 256);
         books[HF_BOOK_COUNTS][i] = (float)i;
         books[HF_BOOK_AROUND_8][i] = (float)(i - 8);

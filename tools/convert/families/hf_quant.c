@@ -128,12 +128,13 @@ static int read_quant(const struct hf_model *m, const json_t *side, struct quant
     q->scheme = method && strcasecmp(method, "awq") == 0 ? HF_AWQ : HF_GPTQ;
     const char *algorithm = json_string_value(hf_value(settings, "quant_algo"));
     if (!method || (q->scheme == HF_GPTQ && strcasecmp(method, "gptq") != 0))
-        ckpt_stop(m->c,
-                  "config.json: quantization_config: quant_method %.24s%s%.24s is not read, "
-                  "gptq, awq, fp8, compressed-tensors, bitsandbytes and MLX are: save the model "
-                  "dequantised, or take the original",
-                  method ? method : "(none)", algorithm ? " with quant_algo " : "",
-                  algorithm ? algorithm : "");
+        ckpt_stop(
+            m->c,
+            "config.json: quantization_config: quant_method %.24s%s%.24s is not read, "
+            "gptq, awq, fp8, compressed-tensors, bitsandbytes, hqq and MLX are: save the model "
+            "dequantised, or take the original",
+            method ? method : "(none)", algorithm ? " with quant_algo " : "",
+            algorithm ? algorithm : "");
     (q->scheme == HF_AWQ ? read_awq : read_gptq)(m->c, settings, q);
     return 1;
 }
@@ -269,15 +270,26 @@ static void own_settings(struct checkpoint *c, const struct quant *all, const ch
         read_mlx(c, own, q);
 }
 
+void hf_put_packed(struct checkpoint *c, struct state_tensor *t, const char *base, uint64_t n_out,
+                   uint64_t n_in, const struct state_packed *packed)
+{
+    char name[HF_MAX_BASE + 32];
+    int n = snprintf(name, sizeof name, "%s.weight", base);
+    *t = (struct state_tensor){.name = ckpt_copy(c, name, (size_t)n),
+                               .type = STATE_OTHER,
+                               .n_dims = 2,
+                               .shape = {n_out, n_in},
+                               .bytes = t->bytes,
+                               .packed = packed};
+    state_contiguous(t);
+}
+
 /* Puts the matrix in the place of its words. */
 static void unpack_matrix(struct state *s, size_t i, const char *base, const struct quant *all)
 {
     struct state_tensor *t = &s->tensors[i];
     struct hf_packed *p = ckpt_new(s->c, 1, sizeof *p);
-    char name[HF_MAX_BASE + 32];
     struct quant q;
-    int n = snprintf(name, sizeof name, "%s.weight", base);
-    char *copy = ckpt_copy(s->c, name, (size_t)n);
     own_settings(s->c, all, base, &q);
     if (!is_words(t) || !hf_is_matrix(t))
         ckpt_stop_tensor(s->c, t->name,
@@ -287,13 +299,7 @@ static void unpack_matrix(struct state *s, size_t i, const char *base, const str
     set_sizes(s->c, p, t, &q);
     find_parts(s, base, p);
     hf_packed_seal(p);
-    *t = (struct state_tensor){.name = copy,
-                               .type = STATE_OTHER,
-                               .n_dims = 2,
-                               .shape = {p->n_out, p->n_in},
-                               .bytes = t->bytes,
-                               .packed = &p->base};
-    state_contiguous(t);
+    hf_put_packed(s->c, t, base, p->n_out, p->n_in, &p->base);
 }
 
 /* ---- the model ------------------------------------------------------------------------------- */

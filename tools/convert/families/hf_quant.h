@@ -38,6 +38,10 @@ int hf_is_matrix(const struct state_tensor *t);
 const uint8_t *hf_column_groups(struct state *s, const char *base, const char *part, uint64_t n_in,
                                 uint64_t n_groups);
 
+/* Puts a matrix under BASE.weight in the place of t, the tensor of its codes, whose bytes it keeps. */
+void hf_put_packed(struct checkpoint *c, struct state_tensor *t, const char *base, uint64_t n_out,
+                   uint64_t n_in, const struct state_packed *packed);
+
 /* Whether a name ends so; *base is what is before it. */
 int hf_ends_with(const char *name, const char *end, char base[HF_MAX_BASE + 1]);
 
