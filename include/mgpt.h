@@ -85,10 +85,11 @@ typedef struct mgpt_info {
     int32_t n_vocab, n_tokens; /* length of a row of logits; ids of the tokenizer, or n_vocab */
     int32_t n_ctx;             /* positions the model was trained for */
     int32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_expert, n_expert_used; /* or 0 */
-    int32_t bos, eos;            /* ids, -1 when the model has none */
-    int32_t add_bos, nfc, steps; /* encode puts n tokens first (1: bos); form C; own steps */
-    int32_t gated, tied;         /* 1: gated MLP; 1: the head is the token embedding */
-    int32_t ln_embd, ln_final;   /* kinds of the norms of the embedding, before the head */
+    int32_t n_ff_expert, n_further; /* width of an expert; layers for further tokens, left out */
+    int32_t bos, eos;               /* ids, -1 when the model has none */
+    int32_t add_bos, nfc, steps;    /* encode puts n tokens first (1: bos); form C; own steps */
+    int32_t gated, tied;            /* 1: gated MLP; 1: the head is the token embedding */
+    int32_t ln_embd, ln_final;      /* kinds of the norms of the embedding, before the head */
     float norm_eps, rope_base, attn_scale;            /* scores = q . k * attn_scale */
     float logit_softcap, logit_scale, residual_scale; /* cap * tanh(scale x / cap), 0: no cap */
     uint64_t n_params, file_bytes;      /* weights, counted once when tied; size of the file */

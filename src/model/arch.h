@@ -53,7 +53,8 @@ enum {
     KNOWS_VALUE_GATES = 64,
     KNOWS_ALL = 128, /* a key that all architectures read */
     KNOWS_QUERY_SCALE = 256,
-    KNOWS_CLAMPED_GLU = 512
+    KNOWS_CLAMPED_GLU = 512,
+    KNOWS_SPARSE_MIXER = 1024
 };
 enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
 
@@ -86,6 +87,7 @@ struct arch {
     int divides_logits;     /* the key logit_scale divides, else it multiplies */
     int expert_norm;        /* default of the key expert_weights_norm */
     int expert_sigmoid;     /* default of the key expert_gating_func is sigmoid */
+    double expert_jitter;   /* default of the key expert_jitter; 0: none */
     double expert_more;     /* added to the sum that weights of experts are divided by */
     int norm_2_first;       /* attn_norm_2 is attention's, and attn_norm then the MLP's */
     int rope_windowed;      /* of a model with a window, only layers that have it are rotated */

@@ -203,10 +203,21 @@ static int check_value_embd(mgpt_model *m, mgpt_error *err)
     return err_set(err, MGPT_EFILE, 0, "key %s.attention.value_gate_scale: missing", m->arch->name);
 }
 
+/* Whether a tensor's name is that of a layer behind the last. */
+static int is_further(const mgpt_model *m, const char *name)
+{
+    char *end;
+    if (strncmp(name, "blk.", 4) != 0)
+        return 0;
+    unsigned long layer = strtoul(name + 4, &end, 10);
+    return *end == '.' && layer >= m->shape.n_layer &&
+           layer - m->shape.n_layer < m->shape.n_further;
+}
+
 static int refuse_unused(const mgpt_model *m, const uint8_t *used, mgpt_error *err)
 {
     for (size_t i = 0; i < arr_len(m->gguf.tensors); i++)
-        if (!used[i])
+        if (!used[i] && !is_further(m, m->gguf.tensors[i].name))
             return err_set(err, MGPT_EFILE, m->gguf.tensors[i].offset,
                            "tensor %.60s: unknown to architecture %s with %zu layers",
                            m->gguf.tensors[i].name, m->arch->name, m->shape.n_layer);

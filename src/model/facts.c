@@ -73,6 +73,8 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
     info->n_ff = (int32_t)s->n_ff;
     info->n_expert = (int32_t)s->n_expert;
     info->n_expert_used = (int32_t)s->n_expert_used;
+    info->n_ff_expert = (int32_t)s->n_ff_expert;
+    info->n_further = (int32_t)s->n_further;
     info->norm_eps = m->eps;
     info->rope_base = (float)m->rope_base;
 #define NUMBER_OF_(field)

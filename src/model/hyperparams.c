@@ -247,11 +247,21 @@ static int hyper_branches(mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
+/* block_count counts layers that predict further tokens, too. */
+static int hyper_layers(mgpt_model *m, mgpt_error *err)
+{
+    struct model_shape *s = &m->shape;
+    if (hyper_size(m, "block_count", 0, MAX_LAYERS, -1, &s->n_layer, err) < 0 ||
+        hyper_size(m, "nextn_predict_layers", 0, s->n_layer, 0, &s->n_further, err) < 0)
+        return MGPT_EFILE;
+    s->n_layer -= s->n_further;
+    return MGPT_OK;
+}
+
 int model_hyper(mgpt_model *m, mgpt_error *err)
 {
     struct model_shape *s = &m->shape;
-    if (model_check_keys(m, err) < 0 ||
-        hyper_size(m, "block_count", 0, MAX_LAYERS, -1, &s->n_layer, err) < 0 ||
+    if (model_check_keys(m, err) < 0 || hyper_layers(m, err) < 0 ||
         hyper_size(m, "embedding_length", 1, MAX_WIDTH, -1, &s->n_embd, err) < 0 ||
         hyper_size(m, "context_length", 1, MAX_CTX, -1, &s->n_ctx, err) < 0 ||
         hyper_size(m, "feed_forward_length", 0, (uint64_t)MAX_WIDTH * 8, s->n_layer ? -1 : 0,

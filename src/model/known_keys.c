@@ -43,7 +43,7 @@ static const struct known_key {
     UNUSED_KEY("pooling_type"),       /* of embedding models */
     UNUSED_KEY("tensor_data_layout"), /* where the weights came from */
     ONLY_KEY("router_logit_softcapping", 0, 0),
-    ONLY_KEY("nextn_predict_layers", 0, 0),
+    ONLY_KEY("nextn_predict_layers", 0, KNOWS_EXPERTS),
     ONLY_KEY("n_deepstack_layers", 0, 0),
     ONLY_KEY("swin_norm", 0, 0),
     ONLY_KEY("rescale_every_n_layers", 0, 0),

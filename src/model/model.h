@@ -86,6 +86,7 @@ struct model_shape {
     size_t n_conv;    /* rows that a short convolution adds up; 0: no layer is one */
     size_t n_ff_most; /* the largest width of an MLP that all rows go through; 0: there is none */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* X, k, widths; 0: no mixture */
+    size_t n_further; /* layers behind the last, which predict further tokens: left out */
 };
 
 enum { SCREEN_EMPTY, SCREEN_BEGUN, SCREEN_FULL };

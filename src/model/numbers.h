@@ -39,7 +39,10 @@
     /* the gate is at most it, what it multiplies in -it .. it */                                  \
     X(glu_limit, a->glu_limit, LIMIT, "swiglu_limit", 1e-6, 1e6, KNOWS_CLAMPED_GLU, )              \
     /* what the gate multiplies is up h and it */                                                  \
-    X(up_more, a->up_more, LIMIT, "swiglu_offset", 1e-6, 1e6, KNOWS_CLAMPED_GLU, )
+    X(up_more, a->up_more, LIMIT, "swiglu_offset", 1e-6, 1e6, KNOWS_CLAMPED_GLU, )                 \
+    /* experts are chosen one after the other, each weighed among those whose score is not less    \
+     * than the largest by more than 2 it, as a part of the larger magnitude */                    \
+    X(expert_jitter, a->expert_jitter, LIMIT, "expert_jitter", 1e-6, 1, KNOWS_SPARSE_MIXER, )
 
 #define STREAM_NUMBERS(X)                                                                          \
     /* of the token embedding */                                                                   \

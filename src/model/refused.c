@@ -5,7 +5,6 @@
 
 #define STATE(what) "a token overwrites the state of " what ", so that it cannot be rewound"
 #define DELTA_NETS "most of its layers are gated delta nets"
-#define BIASED "its experts are chosen with a bias"
 
 /* Architectures that are refused by name. `names` has spaces around each name. */
 static const struct {
@@ -25,13 +24,13 @@ static const struct {
     {" deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek2 glm4_moe_lite longcat_flash "
      "minicpm3 ",
      "its attention is latent (MLA)"},
-    {" exaone_moe minimax_m2 minimax-m2 ", BIASED},
     {" diffllama ", "its attention is a difference of two"},
     {" gemma3n gemma3n_text ", "it has AltUp, LAuReL and embeddings per layer"},
     {" gemma4 gemma4_text ", "it has embeddings per layer, and layers share keys and values"},
     {" jetmoe ", "its attention has experts"},
     {" llama4 llama4_text ", "its attention is in chunks, its experts are weighed before they run"},
-    {" phimoe ", "its experts are chosen by a sparse mixer"},
+    {" afmoe laguna hrm_text ", "the output of its attention has a gate"},
+    {" mimo_v2_flash mimo2 ", "its values are narrower than its keys"},
 };
 
 const char *arch_why_refused(const char *name, size_t n)

@@ -23,6 +23,7 @@ enum {
     MLP_NORM_POST = ARCH_SEED_OSS | ARCH_GPT_OSS, /* the MLP's is called post_attention_norm */
     POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | NO_INPUT | ARCH_GLM4,
     QK_NORMS = ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4 | ARCH_LFM2 | ARCH_APERTUS,
+    QK_OPTIONAL = ARCH_PHI2 | ARCH_SEED_OSS | ARCH_GPTNEOX, /* may have such norms */
     ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT1 | ARCH_GPT2 | ARCH_BLOOM)
 };
 
@@ -103,6 +104,7 @@ const struct tensor_slot bind_model_slots[] = {
 const struct tensor_slot bind_layer_slots[] = {
     {"ffn_gate_inp.weight", MATRIX, MGPT_W_ROUTER, D_E, D_X, ALL, 0, MIXTURE},
     {"exp_probs_b.bias", VECTOR, MGPT_EXPERT_BIAS, D_X, D_NONE, 0, ALL, MIXTURE},
+    {"exp_probs_b", VECTOR, MGPT_EXPERT_BIAS, D_X, D_NONE, 0, ARCH_QWEN3, MIXTURE}, /* hy_v3's in llama.cpp */
     {"ffn_gate_exps.weight", EXPERTS, MGPT_EXPERTS_GATE, D_E, D_FX, ALL, 0, MIXTURE},
     {"ffn_up_exps.weight", EXPERTS, MGPT_EXPERTS_UP, D_E, D_FX, ALL, 0, MIXTURE},
     {"ffn_down_exps.weight", EXPERTS, MGPT_EXPERTS_DOWN, D_FX, D_E, ALL, 0, MIXTURE},
@@ -124,10 +126,10 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_v.bias", BIAS, MGPT_W_V, D_KV, D_NONE, ARCH_QWEN2, ATTENTION, 0},
     {"attn_qkv.weight", QKV_MATRIX, MGPT_W_Q, D_E, D_QKV, 0, FUSED, 0},
     {"attn_qkv.bias", QKV_BIAS, MGPT_W_Q, D_QKV, D_NONE, 0, FUSED, 0},
-    {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_NONE, QK_NORMS, ARCH_PHI2 | ARCH_SEED_OSS, 0},
-    {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_NONE, QK_NORMS, ARCH_PHI2 | ARCH_SEED_OSS, 0},
-    {"attn_q_norm.bias", BIAS, MGPT_Q_NORM, D_HEAD, D_NONE, 0, ARCH_PHI2, 0},
-    {"attn_k_norm.bias", BIAS, MGPT_K_NORM, D_HEAD, D_NONE, 0, ARCH_PHI2, 0},
+    {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_NONE, QK_NORMS, QK_OPTIONAL, 0},
+    {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_NONE, QK_NORMS, QK_OPTIONAL, 0},
+    {"attn_q_norm.bias", BIAS, MGPT_Q_NORM, D_HEAD, D_NONE, 0, ARCH_PHI2 | ARCH_GPTNEOX, 0},
+    {"attn_k_norm.bias", BIAS, MGPT_K_NORM, D_HEAD, D_NONE, 0, ARCH_PHI2 | ARCH_GPTNEOX, 0},
     {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_Q, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0, 0},
     {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_KV, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0, 0},
     {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_H, 0, ARCH_STABLELM | ARCH_COHERE, 0},

@@ -6,6 +6,9 @@
  *                                      sum, e ascending from +0, where the model says so; scaled
  *           With a bias b, or groups:  for the k largest p_e + b_e of the groups whose two largest
  *                                      have the largest sums
+ *           With a jitter j:           w_e = softmax_e of what is left of s, without scores that are
+ *                                      less than s_e by more than 2 j max(|s|, s_e), for k times the
+ *                                      largest s_e, which is then taken away
  *     m = g m                          the shared expert's output, g = sigmoid(W_g h) or 1; or m = 0
  *     m = fmaf(w_e, y_e, m)            y_e = W_down_e (act(W_gate_e h) * W_up_e h), e ascending
  *
@@ -16,6 +19,7 @@
  */
 #include "run/ops.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -116,11 +120,35 @@ static void choose(const mgpt_model *m, const struct layer *l, const float *s, c
         chosen[largest_score(by, chosen, X)] = CHOSEN;
 }
 
+/* The sparse mixer: weights of the chosen from their scores, one after the other. */
+static void mix_sparsely(const pass *p, float *w)
+{
+    size_t X = p->model->shape.n_expert;
+    float s[MODEL_EXPERTS_MOST], near[MODEL_EXPERTS_MOST], most = 2 * p->model->expert_jitter;
+    uint8_t taken[MODEL_EXPERTS_MOST] = {0};
+    memcpy(s, w, X * sizeof *s);
+    memset(w, 0, X * sizeof *w);
+    for (size_t k = 0; k < p->model->shape.n_expert_used; k++) {
+        size_t best = largest_score(s, taken, X);
+        for (size_t e = 0; e < X; e++) {
+            float size = fabsf(s[e]) > s[best] ? fabsf(s[e]) : s[best];
+            near[e] = taken[e] || (s[best] - s[e]) / size > most ? -INFINITY : s[e];
+        }
+        p->kernels->softmax(near, X);
+        w[best] = near[best] * p->model->expert_scale;
+        taken[best] = 1;
+    }
+}
+
 /* Turns the scores of a row into weights: 0 for experts that are not chosen. */
 static void weigh_row(const pass *p, float *w)
 {
     const mgpt_model *m = p->model;
     size_t X = m->shape.n_expert;
+    if (m->expert_jitter > 0) {
+        mix_sparsely(p, w);
+        return;
+    }
     uint8_t chosen[MODEL_EXPERTS_MOST] = {0};
     float s[MODEL_EXPERTS_MOST], sum = 0;
     memcpy(s, w, X * sizeof *s);

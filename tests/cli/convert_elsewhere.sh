@@ -18,6 +18,8 @@ ignored()
     gpt_oss) echo rope.scaling.yarn_beta_fast, swiglu_limit, mgpt.rope.yarn_truncate ;;
     olmo3) echo rope.freq_base_swa ;;
     olmoe) echo attention.clamp_kqv ;;
+    mellum) echo mgpt.attention.windows ;;
+    phimoe) echo expert_jitter ;;
     opt) echo mgpt.activation ;;
     esac
 }

@@ -167,11 +167,11 @@ def gguf_models(root):
 
         split = [apart_all]
         if arch in ("gpt2", "gptneox", "phi2", "phi3", "starcoder2", "starcoder", "bloom", "mpt", "gptj", "falcon", "arcee",
-                    "nemotron", "jais2", "chatglm", "glm4", "biogpt", "gpt1"):
+                    "nemotron", "jais2", "chatglm", "glm4", "biogpt", "gpt1", "persimmon"):
             split.append(together)
         for i, optional in enumerate(split):
             yield "%s-all-%d" % (arch, i), gguf_model(root, arch, optional)
-        needs = re.compile(r"output_norm|position|attn_qkv.weight" + ("|ffn_norm.weight" if arch == "stablelm" else "")
+        needs = re.compile(r"output_norm|position|attn_qkv.weight" + ("|ffn_norm.weight" if arch in ("stablelm", "phimoe") else "")
                            if arch != "microgpt" else "position")
         yield arch + "-least", gguf_model(root, arch, needs.match, layers=1)
         for i, says in enumerate(SAYS):
@@ -228,14 +228,14 @@ def sizes_of(config, layers):
     if experts:
         wide = get("moe_intermediate_size")
         sizes.update({experts: EXPERTS, 1: 1, wide: 3, shared: 5, 2 * (shared or 0): 10})
-        together = get("n_shared_experts") or get("moe_num_shared_experts") or 0
+        together = get("n_shared_experts") or get("moe_num_shared_experts") or get("num_shared_experts") or 0
         if together:
             sizes[together * wide] = 3
     elif shared:
         sizes[2 * shared] = 2 * sizes[shared]
     new = {"n_routed_experts": EXPERTS, "moe_num_experts": EXPERTS, "moe_k": 1, "moe_topk": 1, "n_group": 1, "topk_group": 1,
-           "n_shared_experts": 1, "moe_num_shared_experts": 1,
-           "num_experts": EXPERTS, "num_local_experts": EXPERTS, "num_experts_per_tok": 1, "moe_intermediate_size": 3,
+           "n_shared_experts": 1, "moe_num_shared_experts": 1, "num_shared_experts": 1,
+           "num_experts": EXPERTS, "num_local_experts": EXPERTS, "num_experts_per_tok": 2 if get("model_type") == "phimoe" else 1, "moe_intermediate_size": 3,
            "shared_expert_intermediate_size": 5, "shared_intermediate_size": sizes.get(shared, 5), "vocab_size": vocab, "num_attention_heads": small_heads, "attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
            "intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,
@@ -251,7 +251,7 @@ def smaller_config(config, new, layers):
     for key, value in config.items():
         if key in new:
             value = new[key] if value is not None else None
-        if key in ("layer_types", "attention_layers", "no_rope_layers"):
+        if key in ("layer_types", "attention_layers", "no_rope_layers", "mlp_layer_types"):
             value = value[:layers]
         if key == "attention_types":
             value = [[["global"], layers]]

@@ -22,6 +22,10 @@ def shape(embd, head, kv, ff, layers=2, vocab=33, context=64, **more):
                 pad_token_id=None, **more)
 
 
+def without(keys, *names):
+    return {key: value for key, value in keys.items() if key not in names}
+
+
 def models():
     """name: (seed, config, keyword arguments of make). Shapes differ from each other on purpose."""
     hf = transformers
@@ -324,6 +328,52 @@ def models():
         "phi_norms": (64, hf.PhiConfig(**shape(24, 3, 1, 30), layer_norm_eps=1e-5, tie_word_embeddings=False, qk_layernorm=True,
                                    rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(
             what="LayerNorm of each head of q and k, with biases; 3 heads on 1", patterns=())),
+        "granite_4_moe": (74, hf.GraniteMoeHybridConfig(
+            **shape(20, 2, 1, 9), rms_norm_eps=1e-5, tie_word_embeddings=True, embedding_multiplier=3.0,
+            residual_multiplier=0.7, attention_multiplier=0.3, logits_scaling=1.5, num_local_experts=4, num_experts_per_tok=2,
+            shared_intermediate_size=11, layer_types=["attention"] * 2, position_embedding_type="rope",
+            mamba_n_heads=2, mamba_d_head="auto", rope_parameters=rope(10000.0)), dict(
+            what="Granite's mixture with a shared expert, attention in all layers", patterns=())),
+        "minimax_m2": (75, hf.MiniMaxM2Config(
+            **shape(20, 4, 2, 9), head_dim=6, num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-6,
+            rope_parameters=rope(5e6, partial_rotary_factor=2 / 3)), dict(
+            what="sigmoids and a bias, norms of all of q and k, two thirds of each head rotated", patterns=())),
+        "exaone_moe": (76, hf.ExaoneMoeConfig(
+            **shape(18, 3, 1, 20, layers=4), num_experts=4, num_experts_per_tok=2, moe_intermediate_size=7,
+            num_shared_experts=1, rms_norm_eps=1e-5, sliding_window=7, rope_parameters=rope(1e6)), dict(
+            what="sigmoids and a bias, windows of 7 with rope and a full layer without; the first layer is plain",
+            patterns=(0, 3))),
+        "solar_open": (77, hf.SolarOpenConfig(
+            **without(shape(20, 2, 1, 0), "intermediate_size"), head_dim=8, n_routed_experts=5, num_experts_per_tok=2,
+            moe_intermediate_size=7, n_shared_experts=1, norm_topk_prob=True, routed_scaling_factor=1.5,
+            rope_parameters=rope(1e6)), dict(
+            what="GLM-4.5's mixture in all layers, whole heads rotated, no norms of q and k", patterns=())),
+        "sarvam_moe": (78, hf.SarvamMoEConfig(
+            **shape(20, 4, 2, 18), head_dim=6, n_routed_experts=5, num_experts_per_tok=2, moe_intermediate_size=7,
+            n_shared_experts=1, first_k_dense_replace=1, attention_bias=True, rope_parameters=rope(8e6)), dict(
+            what="q‖k‖v as one under GLM-4.5's arithmetic", patterns=())),
+        "hy_v3": (79, hf.HYV3Config(
+            **shape(20, 4, 2, 18), head_dim=6, num_experts=5, num_experts_per_tok=2, moe_intermediate_size=7,
+            num_shared_experts=2, router_scaling_factor=2.0, rms_norm_eps=1e-5, rope_parameters=rope(1e6)), dict(
+            what="sigmoids and a bias, norms of q and k; the first layer is plain", patterns=())),
+        "mellum": (80, hf.MellumConfig(
+            **shape(20, 2, 1, 18, layers=3), head_dim=8, num_experts=4, num_experts_per_tok=2, moe_intermediate_size=7,
+            rms_norm_eps=1e-6, sliding_window=7, layer_types=["sliding_attention", "full_attention", "sliding_attention"],
+            mlp_layer_types=["sparse", "dense", "sparse"], rope_parameters={
+                "full_attention": {"rope_type": "yarn", "rope_theta": 500.0, "factor": 4.0,
+                                   "original_max_position_embeddings": 16}, "sliding_attention": rope(10000.0)}), dict(
+            what="windows of 7 with a rope of their own, YaRN elsewhere; the second layer is plain", patterns=(0, 1))),
+        "phimoe": (81, hf.PhimoeConfig(
+            **shape(24, 4, 2, 14), num_local_experts=5, num_experts_per_tok=2, router_jitter_noise=0.2, rms_norm_eps=1e-5,
+            attention_bias=True, lm_head_bias=True, rope_parameters=rope(10000.0)), dict(
+            what="the sparse mixer, LayerNorms, a bias of the head", patterns=())),
+        "persimmon": (82, hf.PersimmonConfig(
+            **without(shape(24, 3, 0, 33), "num_key_value_heads"), rope_parameters=rope(25000.0, partial_rotary_factor=0.5)), dict(
+            what="LayerNorms of q and k with biases, ReLU², half of each head rotated, q‖k‖v by heads", patterns=())),
+        "hyperclovax": (83, hf.HyperCLOVAXConfig(
+            **shape(24, 3, 1, 28), rms_norm_eps=1e-5, tie_word_embeddings=True, embedding_multiplier=3.0,
+            residual_multiplier=0.7, attention_multiplier=0.3, logits_scaling=0.6, rope_parameters=rope(10000.0)), dict(
+            what="Granite's scales, which multiply the logits, norms around the branches", patterns=())),
         "gpt_oss": (66, hf.GptOssConfig(
             **shape(20, 4, 2, 18), head_dim=6, num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5,
             sliding_window=7, swiglu_limit=1.5, rope_parameters={

@@ -120,6 +120,31 @@ TEST(numbers)
     }
 }
 
+/* block_count counts layers that predict further tokens, which are left out. */
+TEST(further_layers)
+{
+    const struct toy_spec *spec = &toy_zoo[ZOO_GLM4MOE];
+    const char *const edit = "u32 glm4moe.nextn_predict_layers 1";
+    mgpt_info info;
+    struct toy *m = toy_build(spec);
+    toy_edit(m, edit);
+    mgpt_model *model = toy_open(m, NULL);
+    assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
+    assert_int_equal(info.n_layer, 2);
+    assert_int_equal(info.n_further, 1);
+    mgpt_close(model);
+    toy_free(m);
+    uint64_t hash = logits_hash(spec, edit);
+    assert_true(hash != logits_hash(spec, NULL));
+    assert_true(hash == logits_hash(spec, "u32 glm4moe.nextn_predict_layers 1;"
+                                          "roll blk.2.attn_q.weight 1"));
+    assert_true(hash != logits_hash(spec, "u32 glm4moe.nextn_predict_layers 1;"
+                                          "roll blk.1.attn_q.weight 1"));
+    m = toy_build(spec);
+    toy_edit(m, "u32 glm4moe.nextn_predict_layers 4");
+    toy_check_refused(m, "nextn_predict_layers", NULL, NULL);
+}
+
 /* Keys of what llama.cpp computes and mgpt does not: only the value that changes nothing is read. */
 TEST(only_one_value)
 {
@@ -129,7 +154,6 @@ TEST(only_one_value)
         {"embedding_length_out", "0"},
         {"embedding_length_per_layer_input", "0"},
         {"router_logit_softcapping", "0"},
-        {"nextn_predict_layers", "0"},
         {"n_deepstack_layers", "0"},
         {"swin_norm", "0"},
         {"rescale_every_n_layers", "0"},

@@ -29,6 +29,7 @@ import renamed  # noqa: E402
 import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 from fresh_draw import Draw, some_rotated  # noqa: E402
+from fresh_mixtures import ernie_moe, exaone_moe, experts, mellum, phimoe, routed, sparse, without  # noqa: E402
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES  # noqa: E402
 
 LIMIT = 1e-9
@@ -195,35 +196,6 @@ def granite(d):
                 attention_multiplier=d.real(0.05, 0.5), **d.bias('attention_bias', 'mlp_bias'))
 
 
-def experts(d, key, norm=None):
-    n = d.r.randint(1, 12)
-    keys = {key: n, 'num_experts_per_tok': d.r.randint(1, n)}
-    return dict(keys, **{norm: d.chance(0.5)}) if norm else keys
-
-
-def sparse(d):
-    """Qwen's mixtures: some layers may have a plain MLP."""
-    return dict(experts(d, 'num_experts', 'norm_topk_prob'), moe_intermediate_size=d.r.randint(5, 70),
-                decoder_sparse_step=d.of([1, 1, 2]),
-                mlp_only_layers=[i for i in range(d.layers) if d.chance(0.2)])
-
-
-def routed(d):
-    """DeepSeek-V3's router."""
-    groups = d.of([1, 1, 2, 3])
-    used, each = d.r.randint(1, groups), d.r.randint(2, 5)
-    return dict(n_routed_experts=groups * each, n_group=groups, topk_group=used, num_experts_per_tok=d.r.randint(1, used * each),
-                moe_intermediate_size=d.r.randint(5, 40), n_shared_experts=d.of([1, 2]), first_k_dense_replace=d.r.randint(0, 2),
-                norm_topk_prob=d.chance(0.7), routed_scaling_factor=d.of([1.0, 2.5]), **d.bias('attention_bias'))
-
-
-def ernie_moe(d):
-    n = d.r.randint(1, 8)
-    return dict(moe_num_experts=n, moe_k=d.r.randint(1, n), moe_intermediate_size=d.r.randint(5, 40),
-                moe_num_shared_experts=d.of([0, 1, 2]), moe_layer_start_index=d.r.randint(0, 2),
-                moe_layer_end_index=d.of([-1, -1, 1]), moe_layer_interval=d.of([1, 1, 2]))
-
-
 def partial(d, *names, choices=(0.25, 0.5, 1.0)):
     return dict(rope_parameters=d.rope('default default linear', rotated=some_rotated(d, *choices)), **d.bias(*names))
 
@@ -328,11 +300,25 @@ TYPES = {
         experts(d, 'num_experts', 'norm_topk_prob'), moe_intermediate_size=d.r.randint(5, 40), num_dense_layers=d.r.randint(0, 2),
         layer_types=[d.of(['conv', 'conv', 'full_attention']) for _ in range(d.layers)], conv_L_cache=d.of([1, 3, 4]),
         use_expert_bias=d.chance(0.7), routed_scaling_factor=d.of([1.0, 1.5]), norm_eps=1e-5)),
+    'minimax_m2': plain(hf.MiniMaxM2Config, wide=True, more=lambda d: dict(
+        partial(d), **experts(d, 'num_local_experts'))),
+    'exaone_moe': exaone_moe,
+    'solar_open': plain(hf.SolarOpenConfig, wide=True, more=lambda d: without(routed(d), 'first_k_dense_replace')),
+    'sarvam_moe': plain(hf.SarvamMoEConfig, wide=True, more=lambda d: dict(routed(d), use_qk_norm=d.chance(0.7))),
+    'hy_v3': plain(hf.HYV3Config, wide=True, more=lambda d: dict(
+        experts(d, 'num_experts'), moe_intermediate_size=d.r.randint(5, 40), num_shared_experts=d.of([1, 2]),
+        router_scaling_factor=d.of([1.0, 2.8]), mlp_layer_types=d.of([None, d.mlp_types()]), **d.bias('attention_bias', 'mlp_bias'))),
+    'mellum': mellum,
+    'phimoe': phimoe,
+    'persimmon': plain(hf.PersimmonConfig, more=lambda d: dict(partial(d), hidden_act=d.act('relu2'), qk_layernorm=d.chance(0.6))),
+    'hyperclovax': plain(hf.HyperCLOVAXConfig, more=lambda d: dict(
+        granite(d), use_post_norm=d.chance(0.9), attention_multiplier=d.of([None, 0.2, 0.4]))),
     'internlm3': plain(hf.InternLM3Config, wide=True, more=lambda d: dict.fromkeys(('attention_bias', 'mlp_bias'), d.chance(0.4))),
     'apertus': plain(hf.ApertusConfig, more=lambda d: dict(
         hidden_act=d.of(['xielu', 'xielu', 'xielu', 'relu2']), **d.bias('attention_bias'))),
     'granitemoehybrid': plain(hf.GraniteMoeHybridConfig, more=lambda d: dict(
-        granite(d), num_local_experts=0, shared_intermediate_size=d.r.randint(5, 70), position_embedding_type='rope',
+        granite(d), num_local_experts=d.of([0, 0, 3, 5]), num_experts_per_tok=d.of([1, 2]), shared_intermediate_size=d.r.randint(5, 70),
+        position_embedding_type='rope',
         mamba_n_heads=2, mamba_d_head='auto', layer_types=['attention'] * d.layers)),
 }
 for claimed in models.claimed(models.parse(FAMILIES / 'models.txt')):

@@ -59,6 +59,9 @@ class Draw:
     def layer_types(self):
         return [self.of(['full_attention', 'sliding_attention']) for _ in range(self.layers)]
 
+    def mlp_types(self):
+        return [self.of(['dense', 'sparse', 'sparse']) for _ in range(self.layers)]
+
     def windows(self):
         """A window, used or not."""
         keys = {}

@@ -245,3 +245,22 @@ static inline void leave_groups(float *by, float *sums, size_t all, double group
         if (rank_of(sums, n, e / each) >= (size_t)used)
             by[e] = -INFINITY;
 }
+
+/* Weights by a sparse mixer, from scores in w: `used` times the largest of s that is left, by those near it. */
+static inline void mix_experts(float *w, float *s, float *near, size_t X, size_t used, float most)
+{
+    memcpy(s, w, X * sizeof *s);
+    memset(w, 0, X * sizeof *w);
+    for (; used > 0; used--) {
+        size_t best = 0;
+        for (size_t e = 0; e < X; e++)
+            best = s[e] > s[best] ? e : best;
+        for (size_t e = 0; e < X; e++) {
+            float size = fabsf(s[e]) > s[best] ? fabsf(s[e]) : s[best];
+            near[e] = (s[best] - s[e]) / size > most ? -INFINITY : s[e];
+        }
+        softmax(near, X);
+        w[best] = near[best];
+        s[best] = -INFINITY;
+    }
+}

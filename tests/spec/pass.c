@@ -4,6 +4,7 @@
  *
  * prints the hash of all logits, and writes them to a file as float32. It shares no code with the library, has neither vectors nor
  * threads, trusts its input, and is slow. Build it without contraction. */
+#include "archs.h"
 #include "gguf.h"
 
 #include <stdio.h>
@@ -13,66 +14,6 @@ enum { MAX_TOKENS = 4096 };
 
 /* ---- the model ---- */
 
-/* What an architecture adds to the names in a file. */
-static const struct arch {
-    const char *names, *act;
-    int layer_norm, embd_norm, no_final_norm, no_input_norms, qk_norm, parallel;
-    int pairs;          /* of rope: 0 none, 1 (2i, 2i + 1), 2 (i, i + n/2) */
-    int no_rope_every;  /* every n-th layer has no rope */
-    int rope_windowed;  /* only layers with a window have rope */
-    int full_every;     /* every n-th layer sees all keys, the others a window */
-    double local_base;  /* base of rope in layers with a window */
-    int embd_root;      /* embeddings times sqrt(n_embd) */
-    double alibi;       /* attention.max_alibi_bias when absent */
-    int divides;        /* logit_scale divides the logits */
-    int rope_first;     /* before the norms of q and k */
-    int embd_norm_last; /* the norm before the head is called token_embd_norm */
-    int expert_norm;    /* expert_weights_norm when absent */
-    double caps[2];     /* soft caps of scores and of logits, if the keys are absent */
-    int wide_layers; /* with this number of layers an absent attention.scale is 1 / sqrt(E / H) */
-    int local_plain; /* rope of layers with a window has no scaling */
-    double glu_limit, up_more; /* swiglu_limit, swiglu_offset when absent */
-    int finetuned;             /* rope.scaling.finetuned = false: no rope */
-} archs[] = {
-    {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
-    {" llama mistral3 ernie4_5 ernie4_5-moe helium chatglm glm4 ", "silu", .pairs = 1,
-     .expert_norm = 1},
-    {" qwen2 qwen3 phi3 exaone seed_oss qwen2moe olmoe glm4moe dots1 ", "silu", .pairs = 2},
-    {" qwen3moe ", "silu", .pairs = 2, .expert_norm = 1},
-    {" minicpm ", "silu", .pairs = 1, .divides = 1},
-    {" granite granitemoe ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1, .finetuned = 1},
-    {" gpt1 ", "gelu_tanh", .layer_norm = 1, .no_input_norms = 1, .no_final_norm = 1},
-    {" gpt2 starcoder ", "gelu_tanh", .layer_norm = 1},
-    {" biogpt ", "gelu_erf", .layer_norm = 1, .embd_root = 1},
-    {" starcoder2 ", "gelu_tanh", .layer_norm = 1, .pairs = 2},
-    {" stablelm ", "silu", .layer_norm = 1, .pairs = 2},
-    {" gptneox falcon ", "gelu_erf", .layer_norm = 1, .parallel = 1, .pairs = 2},
-    {" phi2 ", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 2},
-    {" gptj ", "gelu_tanh", .layer_norm = 1, .parallel = 1, .pairs = 1},
-    {" command-r cohere2 ", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1, .full_every = 4,
-     .rope_windowed = 1},
-    {" bloom ", "gelu_tanh", .layer_norm = 1, .embd_norm = 1, .alibi = 8},
-    {" mpt ", "gelu_erf", .layer_norm = 1},
-    {" nemotron jais2 ", "relu2", .layer_norm = 1, .pairs = 2},
-    {" arcee ", "relu2", .pairs = 1},
-    {" olmo ", "silu", .layer_norm = 1, .pairs = 1},
-    {" smollm3 ", "silu", .pairs = 1, .no_rope_every = 4},
-    {" gemma vaultgemma ", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1},
-    {" gemma2 ", "gelu_tanh", .pairs = 2, .full_every = 2, .embd_root = 1, .caps = {50, 30},
-     .wide_layers = 46},
-    {" gemma3 ", "gelu_tanh", .pairs = 2, .full_every = 6, .local_base = 10000, .embd_root = 1,
-     .wide_layers = 62},
-    {" hunyuan-dense ", "silu", .pairs = 2, .rope_first = 1},
-    {" olmo2 ", "silu", .no_input_norms = 1, .pairs = 2, .local_plain = 1},
-    {" exaone4 ", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},
-    {" hunyuan-moe ", "silu", .pairs = 2, .rope_first = 1, .expert_norm = 1},
-    {" lfm2moe ", "silu", .pairs = 2, .embd_norm_last = 1, .expert_norm = 1},
-    {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
-    {" apertus ", "xielu", .pairs = 2},
-    {" gpt-oss ", "gelu_quick", .pairs = 2, .full_every = 2, .expert_norm = 1, .glu_limit = 7,
-     .up_more = 1},
-    {" nanochat ", "relu2", .embd_norm = 1, .qk_norm = 1, .pairs = 2},
-};
 static const struct arch *a;
 static char arch_name[32], act[16];
 static size_t E, H, G, D, F, V; /* n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab */
@@ -110,7 +51,8 @@ static void norm(int layer, const char *name, float *y, const float *x, size_t n
     for (size_t i = 0; i < n && (gain->at || always); i += width) {
         float *at = y + i, mean = a->layer_norm ? sum_of(at, width, 0, 0) / (float)width : 0;
         float variance = sum_of(at, width, 1, mean) / (float)width;
-        float inverse = 1.0f / sqrtf(variance + (float)real(eps[a->layer_norm], 1e-5));
+        float inverse =
+            1.0f / sqrtf(variance + (float)real(eps[a->layer_norm], real(eps[0], 1e-5)));
         for (size_t j = 0; j < width; j++) {
             at[j] = (at[j] - mean) * inverse * (gain->at ? element(gain, i / width % rows, j) : 1);
             at[j] = bias->at ? at[j] + element(bias, 0, j) : at[j];
@@ -299,17 +241,30 @@ static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const flo
 /* The weights of X experts from their scores, in w. */
 static void weigh_experts(int l, float *w, size_t X)
 {
-    int usual = !strcmp(arch_name, "glm4moe") ? 2 : 0; /* 2: sigmoid, 3: softmax of the chosen */
+    static const char *const sigmoids = " glm4moe dots1 minimax-m2 exaone-moe hy_v3 ";
+    const char *found = strstr(sigmoids, arch_name);
+    int usual = found && found[-1] == ' ' && found[strlen(arch_name)] == ' '
+                    ? 2
+                    : 0; /* 2: sigmoid, 3: softmax of the chosen */
     int gating = (int)real("expert_gating_func", usual);
     size_t used = (size_t)real("expert_used_count", 1);
     int normed = gating == 3 || real("expert_weights_norm", a->expert_norm) != 0;
     float *s = floats(X), sum = 0, by = (float)real("expert_weights_scale", 1);
     by = by > 0 ? by : 1;
+    float jitter = (float)real("expert_jitter", a->jitter);
+    if (jitter > 0) {
+        mix_experts(w, s, floats(X), X, used, 2 * jitter);
+        scale(w, X, by);
+        return;
+    }
     memcpy(s, w, X * sizeof *s);
     softmax(w, X);
     for (size_t e = 0; e < X && gating == 2; e++)
         w[e] = sigmoid(s[e]);
+    char bare[32]; /* hy_v3's name of it */
+    snprintf(bare, sizeof bare, "blk.%d.exp_probs_b", l);
     const struct item *bias = part(l, "exp_probs_b", "bias"); /* of the choice alone */
+    bias = bias->at ? bias : find(bare);
     double groups = real("expert_group_count", 1);
     for (size_t e = 0; e < X && (bias->at || groups > 1); e++)
         s[e] = w[e] + (bias->at ? element(bias, 0, e) : 0);

@@ -241,9 +241,10 @@ static void build_put_numbers(struct toy *m)
     put_arch_u32(m, "feed_forward_length", s->n_ff);
     put_arch_u32(m, "attention.head_count", s->n_head);
     put_arch_u32(m, "vocab_size", s->n_vocab);
-    put_arch_f32(
-        m, s->row->layer_norm ? "attention.layer_norm_epsilon" : "attention.layer_norm_rms_epsilon",
-        s->eps);
+    put_arch_f32(m,
+                 s->row->layer_norm && !s->row->rms_key ? "attention.layer_norm_epsilon"
+                                                        : "attention.layer_norm_rms_epsilon",
+                 s->eps);
     int rotates = s->row->place > PLACE_ALIBI;
     if (s->kinds)
         put_kinds(m);

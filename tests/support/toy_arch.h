@@ -62,6 +62,8 @@ struct toy_arch {
     int expert_biases;     /* the router and the experts have biases */
     double glu_limit;      /* where the file has no key; 0: none */
     double up_more;        /* the same */
+    double expert_jitter;  /* the same */
+    int rms_key;           /* the key of LayerNorm's epsilon is RMSNorm's */
 };
 
 /* NULL: unknown. */

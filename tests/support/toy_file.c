@@ -226,8 +226,8 @@ static void read_numbers(struct toy_spec *s, const struct gguf *g)
 #define NUMBER_FROM_FILE(field, absent, kind, key, ...) s->field = real(g, s->arch, key, 0);
     MODEL_NUMBERS(NUMBER_FROM_FILE)
     s->eps = real(g, s->arch,
-                  s->row->layer_norm ? "attention.layer_norm_epsilon"
-                                     : "attention.layer_norm_rms_epsilon",
+                  s->row->layer_norm && !s->row->rms_key ? "attention.layer_norm_epsilon"
+                                                         : "attention.layer_norm_rms_epsilon",
                   1e-5);
     const struct gguf_tensor *embd = gguf_tensor(g, "token_embd.weight");
     assert_non_null(embd);

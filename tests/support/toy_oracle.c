@@ -322,6 +322,7 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
     spec.alibi = or_else(s->alibi, s->row->alibi);
     spec.glu_limit = or_else(s->glu_limit, s->row->glu_limit);
     spec.up_more = or_else(s->up_more, s->row->up_more);
+    spec.expert_jitter = or_else(s->expert_jitter, s->row->expert_jitter);
     if (s->row->divides_logits)
         spec.logit_scale = 1 / spec.logit_scale;
     return spec;

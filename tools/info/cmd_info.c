@@ -98,6 +98,8 @@ static void print_info(const struct engine *e)
     if (i->n_expert)
         printf(", experts %d of %d", (int)i->n_expert_used, (int)i->n_expert);
     putchar('\n');
+    if (i->n_further)
+        printf("%-16s %d more, for further tokens: not used\n", "layers", (int)i->n_further);
     print_dialect(i);
     number_line("context", (uint64_t)i->n_ctx, "positions");
     printf("%-16s %s, %d tokens, logits %d%s\n", "vocabulary", i->tokenizer, (int)i->n_tokens,

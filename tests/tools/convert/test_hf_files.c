@@ -16,7 +16,7 @@ TEST(later_families)
     } cases[] = {
         {"apertus", "hidden_act", "\"relu2\"", "mlp.act_fn.alpha_n: no apertus"},
         {"arcee", "hidden_act", "\"xielu\"", "hidden_act: xielu is not supported"},
-        {"granite_4", "num_local_experts", "4", "num_local_experts: only 0 is supported"},
+        {"granite_4", "num_local_experts", "4", "layers.0.mlp.gate.weight: missing"},
         {"granite_4", "position_embedding_type", "null", "position_embedding_type: only rope is"},
         {"granite_4", "layer_types", "[\"mamba\",\"attention\"]",
          "layer_types: expected attention in every"},
@@ -36,7 +36,7 @@ TEST(later_families)
         {"ernie4_5_moe", "moe_layer_interval", "1", "layers.2.mlp.gate.weight: missing"},
         {"hunyuan_moe", "moe_topk", "[2,2]", NULL},
         {"hunyuan_moe", "moe_topk", "[2]", "moe_topk: expected 1 to 4 for every layer"},
-        {"lfm2_moe", "num_dense_layers", "2", "tensor layers.1.mlp.gate_proj.weight: missing"},
+        {"lfm2_moe", "num_dense_layers", "2", "tensor layers.1.feed_forward.w1.weight: missing"},
         {"smollm3", "no_rope_layer_interval", "0",
          "no_rope_layer_interval is 0, expected 1 to 1024"},
         {"smollm3", "no_rope_layer_interval", "2", "no_rope_layers: entry 1: only a 0 in"},

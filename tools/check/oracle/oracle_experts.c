@@ -83,12 +83,38 @@ static void oracle_choice(const struct oracle *o, const float *bias, const doubl
             by[e] = -INFINITY;
 }
 
+/* The sparse mixer of Phi-3.5: k times the largest of what is left, by a softmax of those near it. */
+static void oracle_mix(const struct oracle *o, double *w)
+{
+    size_t X = o->s->n_expert;
+    double *p = o->probabilities;
+    memcpy(p, w, X * sizeof *p);
+    for (size_t k = 0; k < o->s->n_expert_used; k++) {
+        size_t best = 0;
+        double near = 0;
+        for (size_t e = 1; e < X; e++)
+            best = p[e] > p[best] ? e : best;
+        for (size_t e = 0; e < X; e++) {
+            double gap = (p[best] - p[e]) / fmax(fabs(p[e]), p[best]);
+            near += gap > 2 * o->s->expert_jitter || isinf(p[e]) ? 0 : exp(p[e] - p[best]);
+        }
+        w[best] = o->s->expert_scale / near;
+        p[best] = -INFINITY;
+    }
+    for (size_t e = 0; e < X; e++)
+        w[e] = isinf(p[e]) ? w[e] : 0;
+}
+
 /* The k largest scores, of equal ones the first; the weights of the others are 0. */
 static void oracle_weigh(const struct oracle *o, const float *bias, double *w)
 {
     const struct oracle_spec *s = o->s;
     size_t X = s->n_expert;
     double *p = o->probabilities, largest = w[0], sum = 0, kept = 0;
+    if (s->expert_jitter > 0) {
+        oracle_mix(o, w);
+        return;
+    }
     for (size_t e = 1; e < X; e++)
         largest = fmax(largest, w[e]);
     for (size_t e = 0; e < X; e++)

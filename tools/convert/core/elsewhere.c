@@ -28,7 +28,8 @@ static void names_add(struct names *to, const char *key, size_t n)
 
 static int is_known(const char *arch)
 {
-    return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj gpt1 biogpt helium vaultgemma ");
+    return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj gpt1 biogpt helium vaultgemma "
+                                         "persimmon hyperclovax ");
 }
 
 /* llama.cpp's period of layers with a window, the last one without, where it is its own and no key; 0:
@@ -69,7 +70,7 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
         int written;
     } facts[] = {
         {"mgpt.attention.windows", "", hp->windows && !has_own_windows(hp)},
-        {"attention.sliding_window", " cohere2 gemma2 gemma3 gpt-oss lfm2 olmo2 ",
+        {"attention.sliding_window", " cohere2 exaone-moe gemma2 gemma3 gpt-oss lfm2 mellum olmo2 ",
          hp->window && !hp->windows && !has_own_windows(hp)},
         {"attention.scale", " granite granitemoe ",
          hp->attn_scale > 0 && a && hp->attn_scale != own_scale(hp, a)},
@@ -80,15 +81,16 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
         {"embedding_scale", " granite granitemoe minicpm ", hp->embd_scale > 0},
         {"residual_scale", " granite granitemoe minicpm ", hp->residual_scale > 0},
         {"logit_scale", " cohere2 command-r granite granitemoe minicpm ", hp->logit_scale > 0},
-        {"rope.freq_base_swa", " gemma2 gemma3 ",
+        {"rope.freq_base_swa", " exaone-moe gemma2 gemma3 mellum ",
          hp->rope_base_local > 0 &&
              !(a && a->local_unscaled && hp->rope_base_local == hp->rope_base)},
         {"rope.scaling.yarn_beta_fast", "", hp->rope_beta_fast > 0 && hp->rope_beta_fast != 32},
         {"rope.scaling.yarn_beta_slow", "", hp->rope_beta_slow > 0 && hp->rope_beta_slow != 1},
         {"swiglu_limit", "", hp->glu_limit > 0 && a && hp->glu_limit != (float)a->glu_limit},
-        {"expert_weights_scale", " dots1 glm4moe hunyuan-moe ",
+        {"expert_weights_scale", " dots1 exaone-moe glm4moe hunyuan-moe hy_v3 ",
          hp->expert_scale > 0 && hp->expert_scale != 1},
-        {"expert_weights_norm", " dots1 glm4moe ",
+        {"expert_jitter", "", hp->expert_jitter > 0},
+        {"expert_weights_norm", " dots1 exaone-moe glm4moe hy_v3 ",
          hp->expert_norm != 0 && (hp->expert_norm > 0) != norm},
     };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)

@@ -140,8 +140,10 @@ struct hf_model {
      * phi, stablelm: norms of q and k. */
     int variant;
     const struct hf_wrapper *wrapper; /* what the text model is a part of; NULL: it is the whole */
-    /* Layers of mixtures: from the first on, each n-th (0: all), before the end (0: to the last). */
+    /* Layers of mixtures: from the first on, each n-th (0: all), before the end (0: to the last), and
+     * not those that a list calls "dense" (NULL: there is none). */
     uint32_t first_mixture, mixture_step, mixtures_end;
+    const json_t *mlp_types;
     uint32_t further;   /* layers after the last one, which predict further tokens: left out */
     uint32_t projected; /* width of embeddings that are projected to n_embd; 0: they are not */
     struct state state;

@@ -75,6 +75,14 @@ static struct state_tensor as_matrix(struct hf_model *m, const struct state_tens
     return matrix;
 }
 
+/* What the names of a layer's MLP begin with. */
+static const char *folder(struct hf_model *m, uint32_t layer)
+{
+    if (m->family->put.call == hf_put_lfm2_moe)
+        return "feed_forward";
+    return find_one(m, layer, "block_sparse_moe.gate.weight") ? "block_sparse_moe" : "mlp";
+}
+
 static const struct state_tensor *own_matrix(struct hf_model *m, uint32_t layer, uint32_t expert,
                                              const struct expert_matrix *x)
 {
@@ -84,7 +92,10 @@ static const struct state_tensor *own_matrix(struct hf_model *m, uint32_t layer,
              "feed_forward.experts.%u.%s.weight",
              expert, x->in_block, expert, x->in_mlp, expert, x->in_block);
     const struct state_tensor *t = find_one(m, layer, names);
-    return t ? t : hf_tensor(m, "layers.%u.mlp.experts.%u.%s.weight", layer, expert, x->in_mlp);
+    const char *in = folder(m, layer);
+    return t ? t
+             : hf_tensor(m, "layers.%u.%s.experts.%u.%s.weight", layer, in, expert,
+                         strcmp(in, "mlp") == 0 ? x->in_mlp : x->in_block);
 }
 
 static void put_experts(struct hf_model *m, uint32_t layer, const struct expert_matrix *x)
@@ -173,7 +184,9 @@ static void put_expert_bias(struct hf_model *m, uint32_t layer)
     const struct state_tensor *t =
         find_one(m, layer,
                  "mlp.gate.e_score_correction_bias mlp.moe_statics.e_score_correction_bias "
-                 "mlp.gate.moe_statics.e_score_correction_bias feed_forward.expert_bias");
+                 "mlp.gate.moe_statics.e_score_correction_bias feed_forward.expert_bias "
+                 "mlp.e_score_correction_bias block_sparse_moe.e_score_correction_bias "
+                 "mlp.expert_bias mlp.gate.expert_bias");
     if (!t)
         return;
     struct state_tensor row = *t;
@@ -185,7 +198,8 @@ static void put_expert_bias(struct hf_model *m, uint32_t layer)
     char name[64];
     const struct state_part part = {.tensor = hf_shaped(m, &row, 0, m->c->hp.n_expert),
                                     .n_rows = m->c->hp.n_expert};
-    snprintf(name, sizeof name, "blk.%u.exp_probs_b.bias", layer);
+    int bare = strcmp(m->c->hp.arch, "hy_v3") == 0; /* so called by llama.cpp */
+    snprintf(name, sizeof name, "blk.%u.exp_probs_b%s", layer, bare ? "" : ".bias");
     hf_add(m, -1, name, 0, &part, 1);
 }
 
@@ -194,9 +208,10 @@ static void put_mixture(struct hf_model *m, uint32_t layer)
     const struct state_tensor *router = find_one(
         m, layer,
         "mlp.gate.weight block_sparse_moe.gate.weight block_sparse_moe.router.layer.weight "
-        "block_sparse_moe.router.weight feed_forward.gate.weight mlp.gate.wg.weight");
+        "block_sparse_moe.router.weight feed_forward.gate.weight mlp.gate.wg.weight "
+        "mlp.router.gate.weight mlp.router.weight");
     if (!router)
-        router = hf_tensor(m, "layers.%u.mlp.gate.weight", layer);
+        router = hf_tensor(m, "layers.%u.%s.gate.weight", layer, folder(m, layer));
     put_matrix(m, layer, "ffn_gate_inp", router, m->c->hp.n_expert, m->c->hp.n_embd);
     put_expert_bias(m, layer);
     for (size_t i = 0; i < HF_COUNT(matrices); i++)
@@ -207,7 +222,8 @@ static void put_mixture(struct hf_model *m, uint32_t layer)
 
 static void put_plain(struct hf_model *m, uint32_t layer)
 {
-    put_mlp(m, layer, "feed_forward.w1 mlp.gate_proj", 0, m->c->hp.n_ff);
+    int is_w = strcmp(folder(m, layer), "feed_forward") == 0;
+    put_mlp(m, layer, is_w ? "feed_forward.w1" : "mlp.gate_proj", 0, m->c->hp.n_ff);
 }
 
 uint32_t hf_plain_layers(struct hf_model *m)
@@ -228,6 +244,8 @@ void hf_put_mlps(struct hf_model *m)
         int is_plain = (i + 1) % step != 0 || i < m->first_mixture ||
                        (m->mixture_step && (i + 1) % m->mixture_step != 0) ||
                        (m->mixtures_end && i >= m->mixtures_end);
+        const char *type = json_string_value(json_array_get(m->mlp_types, i));
+        is_plain |= type && strcmp(type, "dense") == 0;
         for (size_t k = 0; k < json_array_size(plain); k++)
             is_plain |= json_integer_value(json_array_get(plain, k)) == (json_int_t)i;
         (is_plain ? put_plain : put_mixture)(m, i);

@@ -32,11 +32,18 @@ static void read_shared(struct hf_model *m, const char *key, int64_t absent)
         ckpt_size(m->c, &hp->n_ff_shared, key, (uint64_t)hp->n_shared * hp->n_ff_expert);
 }
 
+/* Layers that predict further tokens are left out. */
+static void read_further(struct hf_model *m)
+{
+    m->further = hf_count(m, "num_nextn_predict_layers", 0, 0, CKPT_MAX_LAYERS);
+}
+
 /* DeepSeek-V3's router: sigmoids, a bias for the choice alone, groups of experts. */
 void hf_routed(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
-    hp->n_expert = hf_count(m, "n_routed_experts", -1, 1, EXPERTS_MOST);
+    hp->n_expert = hf_count(m, hf_get(m, "num_experts") ? "num_experts" : "n_routed_experts", -1, 1,
+                            EXPERTS_MOST);
     hp->n_expert_used = hf_count(m, "num_experts_per_tok", -1, 1, hp->n_expert);
     hp->n_ff_expert = hf_count(m, "moe_intermediate_size", -1, 1, EXPERT_WIDTH_MOST);
     hp->expert_groups = hf_count(m, "n_group", 1, 1, hp->n_expert);
@@ -45,8 +52,8 @@ void hf_routed(struct hf_model *m)
     hp->expert_sigmoid = GATING_SIGMOID;
     hp->expert_norm = hf_on(m, "norm_topk_prob", -1) ? 1 : -1;
     m->first_mixture = hf_count(m, "first_k_dense_replace", 0, 0, INT32_MAX);
-    read_shared(m, "n_shared_experts", 0);
-    m->further = hf_count(m, "num_nextn_predict_layers", 0, 0, CKPT_MAX_LAYERS);
+    read_shared(m, hf_get(m, "num_shared_experts") ? "num_shared_experts" : "n_shared_experts", 0);
+    read_further(m);
     if (hp->expert_groups > 1 &&
         (hp->n_expert % hp->expert_groups || hp->n_expert / hp->expert_groups < 2))
         hf_stop(m, "n_group: %u groups of %u experts", hp->expert_groups, hp->n_expert);
@@ -92,8 +99,69 @@ void hf_hunyuan_moe(struct hf_model *m)
     hp->n_ff_expert = hp->n_ff_shared = hp->n_ff;
 }
 
+void hf_mlp_types(struct hf_model *m)
+{
+    m->mlp_types = hf_get(m, "mlp_layer_types");
+    int leading = m->mlp_types != NULL;
+    if (leading && json_array_size(m->mlp_types) != m->c->hp.n_layer)
+        hf_stop(m, "mlp_layer_types: does not fit the layers");
+    m->first_mixture = leading ? 0 : m->first_mixture;
+    for (size_t i = 0; i < json_array_size(m->mlp_types); i++) {
+        const char *type = json_string_value(json_array_get(m->mlp_types, i));
+        if (!type || !ckpt_is_one_of(type, " dense sparse "))
+            hf_stop(m, "mlp_layer_types: expected dense or sparse for every layer");
+        leading = leading && strcmp(type, "dense") == 0;
+        m->first_mixture += (uint32_t)leading;
+    }
+    read_further(m);
+}
+
+/* The rotated part of a head is a number of components in published files. */
+void hf_minimax_m2(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->expert_sigmoid = GATING_SIGMOID;
+    hp->n_rot = hf_count(m, "rotary_dim", hp->n_rot, 2, (uint32_t)state_size(hp, 'H'));
+    if (hp->n_rot % 2)
+        hf_stop(m, "rotary_dim: expected an even number");
+    m->further = hf_count(m, "num_mtp_modules", 0, 0, CKPT_MAX_LAYERS);
+}
+
+void hf_hy_v3(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->expert_sigmoid = GATING_SIGMOID;
+    hp->expert_scale = (float)hf_num(m, "router_scaling_factor", 1, 0, 1e6);
+    hf_on(m, "enable_moe_fp32_combine", 1); /* of the sum's rounding */
+    read_shared(m, "num_shared_experts", 1);
+}
+
+void hf_granite_4(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hf_get(m, "mamba_conv_bias"); /* read: no layer has it */
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const char *type = json_string_value(json_array_get(hf_get(m, "layer_types"), i));
+        if (!type || !ckpt_is_one_of(type, " attention full_attention "))
+            hf_stop(m, "layer_types: expected attention in every layer: a token overwrites the "
+                       "state of a Mamba layer, so that a session cannot go back");
+    }
+    if (strcmp(hf_word(m, "position_embedding_type", "nope"), "rope") != 0)
+        hf_stop(m, "position_embedding_type: only rope is supported");
+    if (hf_count(m, "num_local_experts", 8, 0, EXPERTS_MOST) == 0)
+        return;
+    m->variant = 1;
+    hp->arch = "granitemoe";
+    hp->n_expert = hf_count(m, "num_local_experts", 8, 1, EXPERTS_MOST);
+    hp->n_expert_used = hf_count(m, "num_experts_per_tok", -1, 1, hp->n_expert);
+    hp->n_ff_shared = hp->n_ff;
+    hp->n_ff = hf_count(m, "intermediate_size", -1, 1, EXPERT_WIDTH_MOST);
+}
+
 void hf_skip_further(struct hf_model *m)
 {
+    for (size_t i = 0; m->further && i < arr_len(m->state.tensors); i++)
+        m->state.tensors[i].used |= strncmp(m->state.tensors[i].name, "mtp.", 4) == 0;
     for (uint32_t k = 0; k < m->further; k++) {
         char begin[32];
         int n = snprintf(begin, sizeof begin, "layers.%u.", m->c->hp.n_layer + k);

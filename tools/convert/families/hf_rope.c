@@ -91,8 +91,11 @@ static void read_longrope(struct hf_model *m, struct hf_rope *rope)
     if (!(rope->context > 1 && rope->context <= 1 << 30 && rope->factor > 0))
         no_sense(m);
     double usual = rope->factor > 1 ? sqrt(1 + log(rope->factor) / log(rope->context)) : 1;
-    rope->attn_factor = hf_any(m, "attention_factor", usual);
-    if (!(rope->attn_factor > 0 && rope->attn_factor < 1e6))
+    usual = hf_any(m, "attention_factor", usual);
+    rope->attn_factor = hf_any(m, "short_mscale", usual);
+    rope->long_attn = hf_any(m, "long_mscale", rope->attn_factor);
+    if (!(rope->attn_factor > 0 && rope->attn_factor < 1e6 && rope->long_attn > 0 &&
+          rope->long_attn < 1e6))
         no_sense(m);
     rope->short_factor = hf_get(m, "short_factor");
     rope->long_factor = hf_get(m, "long_factor");
@@ -206,6 +209,8 @@ static void set_scaling(struct hf_model *m)
     }
     if (is_long)
         choose_context(m);
+    if (is_long && hp->n_ctx > hp->rope_context)
+        hp->rope_attn_factor = (float)r->long_attn;
 }
 
 void hf_rope(struct hf_model *m)

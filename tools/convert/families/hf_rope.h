@@ -16,6 +16,7 @@ struct hf_rope {
     double alpha;       /* dynamic: of Hunyuan, which stretches the base by it; 0: none */
     double query_beta;  /* llama_4_scaling_beta: by which queries grow with their position */
     const json_t *short_factor, *long_factor; /* longrope */
+    double long_attn;                         /* attn_factor of long texts */
 };
 
 /* How a family spells what is not in rope_parameters, and what it takes for what is not said. */

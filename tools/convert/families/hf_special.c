@@ -153,21 +153,6 @@ void hf_lfm2(struct hf_model *m)
     hp->kv_heads = kv_heads;
 }
 
-void hf_granite_4(struct hf_model *m)
-{
-    hf_get(m, "mamba_conv_bias"); /* read: no layer has it */
-    for (uint32_t i = 0; i < m->c->hp.n_layer; i++) {
-        const char *type = json_string_value(json_array_get(hf_get(m, "layer_types"), i));
-        if (!type || !ckpt_is_one_of(type, " attention full_attention "))
-            hf_stop(m, "layer_types: expected attention in every layer: a token overwrites the "
-                       "state of a Mamba layer, so that a session cannot go back");
-    }
-    if (hf_count(m, "num_local_experts", 8, 0, INT32_MAX) != 0)
-        hf_stop(m, "num_local_experts: only 0 is supported");
-    if (strcmp(hf_word(m, "position_embedding_type", "nope"), "rope") != 0)
-        hf_stop(m, "position_embedding_type: only rope is supported");
-}
-
 /* OPT-350m normalises the residual after its branches, as GPT-1, and has narrower embeddings. */
 void hf_opt(struct hf_model *m)
 {

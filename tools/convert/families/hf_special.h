@@ -49,7 +49,7 @@ int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no)
 /* ---- hf_special.c ---------------------------------------------------------------------------- */
 
 hf_step_fn hf_smollm3, hf_gemma, hf_gemma_scale, hf_gemma3_rope, hf_olmo3_rope, hf_hunyuan;
-hf_step_fn hf_exaone4, hf_minicpm, hf_lfm2, hf_granite_4, hf_opt, hf_gptj, hf_ministral3;
+hf_step_fn hf_exaone4, hf_minicpm, hf_lfm2, hf_opt, hf_gptj, hf_ministral3;
 hf_step_fn hf_bigcode, hf_falcon, hf_gpt1, hf_gpt_neo, hf_qwen2_moe;
 
 /* from_litgpt.c */
@@ -57,7 +57,8 @@ hf_step_fn hf_litgpt;
 
 /* ---- hf_mixtures.c --------------------------------------------------------------------------- */
 
-hf_step_fn hf_routed, hf_dots1, hf_ernie_moe, hf_lfm2_moe, hf_hunyuan_moe;
+hf_step_fn hf_routed, hf_dots1, hf_ernie_moe, hf_lfm2_moe, hf_hunyuan_moe, hf_minimax_m2, hf_hy_v3;
+hf_step_fn hf_granite_4, hf_mlp_types;
 
 /* Marks the tensors of layers that predict further tokens. */
 hf_step_fn hf_skip_further;

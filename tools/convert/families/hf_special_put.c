@@ -72,6 +72,10 @@ void hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *
 
 void hf_put_gates_and_ups(struct hf_model *m)
 {
+    if (m->c->hp.n_expert) {
+        hf_put_mlps(m);
+        return;
+    }
     for (uint32_t i = 0; i < m->c->hp.n_layer; i++)
         hf_put_gate_up(m, i, m->c->hp.n_ff, "ffn_gate", "ffn_up");
 }

@@ -22,7 +22,7 @@ static void refuse_features(struct hf_model *m)
     for (size_t i = 0; i < HF_COUNT(refused); i++)
         if (strcmp(refused[i], known) != 0)
             hf_off(m, refused[i]);
-    for (size_t i = 0; !m->family->experts && i < HF_COUNT(expert_keys); i++)
+    for (size_t i = 0; !m->c->hp.n_expert && i < HF_COUNT(expert_keys); i++)
         if (json_number_value(hf_get(m, expert_keys[i])) != 1) /* one is none */
             hf_off(m, expert_keys[i]);
 }

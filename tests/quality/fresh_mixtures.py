@@ -1,0 +1,61 @@
+"""Random configurations of mixtures of experts, for fresh.py."""
+import transformers as hf
+
+
+def experts(d, key, norm=None):
+    n = d.r.randint(1, 12)
+    keys = {key: n, 'num_experts_per_tok': d.r.randint(1, n)}
+    return dict(keys, **{norm: d.chance(0.5)}) if norm else keys
+
+
+def sparse(d):
+    """Qwen's mixtures: some layers may have a plain MLP."""
+    return dict(experts(d, 'num_experts', 'norm_topk_prob'), moe_intermediate_size=d.r.randint(5, 70),
+                decoder_sparse_step=d.of([1, 1, 2]),
+                mlp_only_layers=[i for i in range(d.layers) if d.chance(0.2)])
+
+
+def routed(d):
+    """DeepSeek-V3's router."""
+    groups = d.of([1, 1, 2, 3])
+    used, each = d.r.randint(1, groups), d.r.randint(2, 5)
+    return dict(n_routed_experts=groups * each, n_group=groups, topk_group=used, num_experts_per_tok=d.r.randint(1, used * each),
+                moe_intermediate_size=d.r.randint(5, 40), n_shared_experts=d.of([1, 2]), first_k_dense_replace=d.r.randint(0, 2),
+                norm_topk_prob=d.chance(0.7), routed_scaling_factor=d.of([1.0, 2.5]), **d.bias('attention_bias'))
+
+
+def ernie_moe(d):
+    n = d.r.randint(1, 8)
+    return dict(moe_num_experts=n, moe_k=d.r.randint(1, n), moe_intermediate_size=d.r.randint(5, 40),
+                moe_num_shared_experts=d.of([0, 1, 2]), moe_layer_start_index=d.r.randint(0, 2),
+                moe_layer_end_index=d.of([-1, -1, 1]), moe_layer_interval=d.of([1, 1, 2]))
+
+
+def without(keys, *names):
+    return {k: v for k, v in keys.items() if k not in names}
+
+
+def exaone_moe(d):
+    keys = dict(d.shape(wide_heads=True), **without(routed(d), 'n_routed_experts', 'n_shared_experts', 'attention_bias', 'topk_group'))
+    n = d.r.randint(2, 8)
+    keys.update(num_experts=n, num_experts_per_tok=d.r.randint(1, n), num_shared_experts=d.of([1, 2]), n_group=1,
+                mlp_layer_types=d.of([None, d.mlp_types()]), sliding_window=d.r.randint(1, 30),
+                layer_types=d.of([None, d.layer_types()]))
+    return hf.ExaoneMoeConfig(**keys, rope_parameters=d.rope('default default linear llama3'))
+
+
+def mellum(d):
+    keys = dict(d.shape(wide_heads=True), **experts(d, 'num_experts', 'norm_topk_prob'))
+    return hf.MellumConfig(**keys, moe_intermediate_size=d.r.randint(5, 40), sliding_window=d.r.randint(1, 30),
+                           layer_types=d.layer_types(), mlp_layer_types=d.of([None, d.mlp_types()]),
+                           rope_parameters={'full_attention': d.rope('default yarn'), 'sliding_attention': d.rope('default')})
+
+
+def phimoe(d):
+    keys = dict(d.shape(), num_local_experts=d.r.randint(2, 8), num_experts_per_tok=2,
+                router_jitter_noise=d.of([0.01, 0.01, 0.1, 0.4]), sliding_window=d.of([None, 9]),
+                **d.bias('attention_bias', 'lm_head_bias'))
+    rope = d.rope('default default longrope')
+    if rope['rope_type'] == 'longrope':  # its class takes the short factors for long texts, too
+        rope.update(short_mscale=d.real(1, 1.5), long_mscale=d.real(1, 1.5), original_max_position_embeddings=d.n_ctx)
+    return hf.PhimoeConfig(**keys, rope_parameters=rope)
