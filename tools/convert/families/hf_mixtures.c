@@ -133,6 +133,7 @@ void hf_hy_v3(struct hf_model *m)
     hp->expert_sigmoid = GATING_SIGMOID;
     hp->expert_scale = (float)hf_num(m, "router_scaling_factor", 1, 0, 1e6);
     hf_on(m, "enable_moe_fp32_combine", 1); /* of the sum's rounding */
+    hp->expert_norm = 1;                    /* llama.cpp does not divide without the key */
     read_shared(m, "num_shared_experts", 1);
 }
 
