@@ -86,11 +86,10 @@ typedef struct mgpt_info {
     int32_t n_ctx;             /* positions the model was trained for */
     int32_t n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_expert, n_expert_used; /* or 0 */
     int32_t n_ff_expert, n_further; /* width of an expert; layers for further tokens, left out */
-    int32_t bos, eos;               /* ids, -1 when the model has none */
-    int32_t add_bos, nfc, steps;    /* encode puts n tokens first (1: bos); form C; own steps */
-    int32_t gated, tied;            /* 1: gated MLP; 1: the head is the token embedding */
-    int32_t ln_embd, ln_final;      /* kinds of the norms of the embedding, before the head */
-    float norm_eps, rope_base, attn_scale;            /* scores = q . k * attn_scale */
+    int32_t value_dim, n_latent, bos, eos; /* widths of a value, of MLA's latent; ids or -1 */
+    int32_t add_bos, nfc, steps; /* encode puts n tokens first (1: bos); form C; own steps */
+    int32_t gated, tied, ln_embd, ln_final; /* 1: gated MLP; 1: the head is W_E; kinds of norms */
+    float norm_eps, rope_base, attn_scale;  /* scores = q . k * attn_scale */
     float logit_softcap, logit_scale, residual_scale; /* cap * tanh(scale x / cap), 0: no cap */
     uint64_t n_params, file_bytes;      /* weights, counted once when tied; size of the file */
     uint64_t bytes_per_token, kv_bytes; /* weights read per step; cache per position, kv_type 0 */
@@ -140,9 +139,9 @@ typedef enum mgpt_role { /* clang-format off */
     MGPT_LN2, MGPT_W_GATE, MGPT_W_UP, MGPT_W_DOWN, /* [E], [F][E], [F][E], [E][F] */
     MGPT_W_ROUTER, MGPT_EXPERTS_GATE, MGPT_EXPERTS_UP, MGPT_EXPERTS_DOWN, /* [X][E], [X] of the above */
     MGPT_SHARED_GATE, MGPT_LN2_POST, /* [E]  of the shared expert; norm of the MLP's output */
-    MGPT_LN_POST,                    /* [E]  norm of the residual stream after the MLP */
-    MGPT_EXPERT_BIAS,                /* [X]  added to probabilities for the choice of experts alone */
-    MGPT_N_ROLES
+    MGPT_LN_POST, MGPT_EXPERT_BIAS,  /* [E]  norm of x after the MLP; [X]  of the choice of experts alone */
+    MGPT_W_Q_DOWN, MGPT_Q_DOWN_NORM, MGPT_W_KV_DOWN, MGPT_KV_DOWN_NORM, /* MLA: latents; W_Q reads Q's */
+    MGPT_W_KV_UP, MGPT_W_K_UP, MGPT_W_V_UP, MGPT_N_ROLES /* its keys and values: one tensor, or two */
 } mgpt_role;                                                 /* clang-format on */
 typedef enum mgpt_part { MGPT_WEIGHT, MGPT_BIAS } mgpt_part; /* a norm's weight is its gain */
 
@@ -309,7 +308,8 @@ MGPT_API double mgpt_draw_prob(const mgpt_sampler *sampler, const float *logits,
  * those of a layer without "blocks.n.". A chunk has T tokens; E = n_embd, F = n_ff, V = n_vocab,
  * H = n_head, G = n_head_kv, d = head_dim, X = n_expert. A point that a model lacks never fires; of
  * a mixture, [T, F] is the shared expert. An expert whose weight a tap sets to 0 is not computed.
- * Of a short convolution (LFM2) Q, K, V are C, B, x, and HEADS is C * conv(B * x): all [T, H*d]. */
+ * Of a short convolution (LFM2) Q, K, V are C, B, x, and HEADS is C * conv(B * x): all [T, H*d]. MLA:
+ * V and HEADS have value_dim for d; K, ROT_K, V are copies: a tap that changes one gets MGPT_EARG. */
 typedef enum mgpt_point { /* clang-format off */
     MGPT_EMBD, MGPT_POS_EMBD,  /* [T, E]      hook_embed, hook_pos_embed */
     MGPT_EMBD_NORM,            /* [T, E]      ln_embed.hook_normalized */
@@ -353,7 +353,7 @@ MGPT_API int mgpt_tap(mgpt_session *session, uint64_t points, mgpt_tap_fn *fn, v
 MGPT_API size_t mgpt_point_name(mgpt_point point, int32_t layer, char *buf, size_t cap);
 
 /* read_kv copies cached keys (after rope, in the order of MGPT_ROT_K) and values of one KV head,
- * positions [pos, pos + n), as n rows of head_dim. k or v may be NULL. Error: MGPT_EARG.
+ * positions [pos, pos + n), n rows of head_dim or value_dim. k, v may be NULL. MGPT_EARG, MGPT_EMEM.
  * unembed applies the final norm and head to x, a row of the residual stream: n_vocab logits (the
  * logit lens). It fires no tap and leaves the session's state. Errors: MGPT_EARG, MGPT_EMEM. */
 MGPT_API int mgpt_read_kv(const mgpt_session *session, int32_t layer, int32_t head, size_t pos,

@@ -54,6 +54,8 @@ struct gguf_kv {
     uint64_t offset; /* of the key in the file, for error messages */
 };
 
+#define GGUF_MADE UINT64_MAX /* offset of a tensor that is not in a file: its data is in memory */
+
 struct gguf_tensor {
     char *name; /* NUL-terminated copy inside gguf.names */
     const struct dtype *type;

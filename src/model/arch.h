@@ -40,7 +40,8 @@ enum {
     ARCH_SHORTCONV = 1 << 23, /* a layer of LFM2 that is a short convolution */
     ARCH_GPT1 = 1 << 24,
     ARCH_APERTUS = 1 << 25,
-    ARCH_GPT_OSS = 1 << 26
+    ARCH_GPT_OSS = 1 << 26,
+    ARCH_LATENT = 1 << 27
 };
 
 /* Keys that are numbers of some architectures and refused in the others (known_keys.c). */
@@ -54,7 +55,8 @@ enum {
     KNOWS_ALL = 128, /* a key that all architectures read */
     KNOWS_QUERY_SCALE = 256,
     KNOWS_CLAMPED_GLU = 512,
-    KNOWS_SPARSE_MIXER = 1024
+    KNOWS_SPARSE_MIXER = 1024,
+    KNOWS_LATENT = 2048
 };
 enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
 

@@ -42,8 +42,9 @@ static int check_dims(const mgpt_model *m, const struct tensor_slot *slot,
 {
     const struct model_shape *s = &m->shape;
     uint64_t in = slot->in == D_COLUMNS ? t->dims[0] : bind_dim(s, slot->in);
-    uint64_t dims[] = {in, bind_dim(s, slot->out), s->n_expert};
-    uint32_t n_dims = slot->kind == EXPERTS ? 3 : slot->out == D_NONE ? 1 : 2;
+    int of_heads = slot->kind == LATENT_UP && slot->role != MGPT_W_KV_UP;
+    uint64_t dims[] = {in, bind_dim(s, slot->out), of_heads ? s->n_head : s->n_expert};
+    uint32_t n_dims = slot->kind == EXPERTS || of_heads ? 3 : slot->out == D_NONE ? 1 : 2;
     int same = 1;
     for (uint32_t i = 0; i < 4; i++)
         same &= t->dims[i] == (i < n_dims ? dims[i] : 1);
@@ -127,12 +128,44 @@ static int bind_slots(mgpt_model *m, int layer, uint8_t *used, mgpt_error *err)
     return status;
 }
 
+/* The tensor that a layer of latent attention lacks, or NULL: it has queries of h, or of a normed latent, and
+ * what makes keys and values. */
+static const char *latent_lacks(const mgpt_model *m, const struct layer *l)
+{
+    size_t n_q = m->shape.n_q_latent;
+    if (!l->k_up || !l->v_up)
+        return "attn_kv_b";
+    if (!l->q.n_out || l->q.n_in != (n_q ? n_q : m->shape.n_embd))
+        return n_q ? "attn_q_b" : "attn_q";
+    if (n_q && !l->q_down.n_out)
+        return "attn_q_a";
+    return n_q && !l->q_down_norm.gain ? "attn_q_a_norm" : NULL;
+}
+
+static int check_latent(const mgpt_model *m, const struct layer *l, size_t i, mgpt_error *err)
+{
+    const char *lacks = latent_lacks(m, l);
+    if (m->qkv_clamp != 0)
+        return err_set(err, MGPT_EFILE, 0,
+                       "key %s.attention.clamp_kqv: not supported with latent attention",
+                       m->arch->name);
+    if (!lacks)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
+                   "tensor blk.%zu.%s.weight: missing (latent attention needs it)", i, lacks);
+}
+
 /* Every layer needs q, k and v, from one tensor or from three; norms are of both q and k, in all
  * layers of attention or in none. */
 static int check_qkv(const mgpt_model *m, mgpt_error *err)
 {
     for (size_t i = 0; i < m->shape.n_layer; i++) {
         const struct layer *l = &m->layers[i];
+        if (m->shape.n_latent) {
+            if (check_latent(m, l, i, err) < 0)
+                return MGPT_EFILE;
+            continue;
+        }
         if (!l->q.n_out || !l->k.n_out || !l->v.n_out)
             return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
                            "tensor blk.%d.attn_qkv.weight: missing (architecture %s needs it)",

@@ -187,6 +187,8 @@ int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, char *base,
     case BIAS:
         return bind_bias(m, slot, field, t, err);
     case MATRIX:
+        if (((struct linear *)field)->n_out)
+            return given_twice(t, err);
         return pack_plan(m, field, t, 0, (size_t)t->dims[1], err);
     case QKV_MATRIX:
     case BCX_MATRIX:
@@ -198,6 +200,8 @@ int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, char *base,
         return bind_each_expert(m, (struct layer *)(void *)base, slot->role, t, err);
     case EXPERT_BIASES:
         return bind_expert_biases(m, (struct layer *)(void *)base, slot->role, t, err);
+    case LATENT_UP:
+        return bind_latent_up(m, (struct layer *)(void *)base, slot->role, t, err);
     case GATE:
         return bind_gate(m, field, t, err);
     case LOOKUP:

@@ -40,7 +40,8 @@ static uint64_t kv_bytes_per_position(const mgpt_model *m, size_t each)
 {
     uint64_t n = 0;
     for (size_t i = 0; i < m->shape.n_layer; i++)
-        n += model_keeps_rows(m, i) ? m->kv_rows[i] * sizeof(float) : m->shape.n_kv * 2 * each;
+        n += model_keeps_rows(m, i) ? m->kv_rows[i] * sizeof(float)
+                                    : m->shape.n_kept * m->shape.kept_dim * 2 * each;
     return n;
 }
 
@@ -70,6 +71,8 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
     info->n_head = (int32_t)s->n_head;
     info->n_head_kv = (int32_t)s->n_head_kv;
     info->head_dim = (int32_t)s->head_dim;
+    info->value_dim = (int32_t)s->value_dim;
+    info->n_latent = (int32_t)s->n_latent;
     info->n_ff = (int32_t)s->n_ff;
     info->n_expert = (int32_t)s->n_expert;
     info->n_expert_used = (int32_t)s->n_expert_used;

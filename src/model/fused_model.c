@@ -61,7 +61,7 @@ int fused_fits(const mgpt_model *m)
     int plain = fused_kernels(m->kernels.vectors) && d->n_embd % PANEL == 0 &&
                 d->n_embd <= NARROW && d->head_dim % 4 == 0 && d->n_vocab < FUSED_FLOATS &&
                 d->n_ctx < FUSED_FLOATS && d->n_layer < 256 && m->branches == BRANCHES_SEQUENTIAL &&
-                !m->mixes_x0 && !m->smear_gate.w && m->backout == 0 && !d->n_conv &&
+                !m->mixes_x0 && !m->smear_gate.w && m->backout == 0 && !d->n_conv && !d->n_latent &&
                 numbers_are_plain(m) && m->head.w && m->head.type == WEIGHT_F32 && !m->head.bias &&
                 d->n_ff <= FUSED_FF && m->act != ACT_XIELU;
     for (size_t i = 0; plain && i < d->n_layer; i++)

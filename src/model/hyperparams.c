@@ -91,12 +91,33 @@ static int hyper_convolutions(mgpt_model *m, mgpt_error *err)
     return rows ? 1 : MGPT_EMEM;
 }
 
+/* Latent attention: widths of the latents. In llama.cpp's newer files head_count_kv, key_length and
+ * value_length are of what the cache keeps, and keys of their own have those of heads. */
+static int hyper_latent(mgpt_model *m, mgpt_error *err)
+{
+    struct model_shape *s = &m->shape;
+    if (!(m->arch->knows & KNOWS_LATENT) || !s->n_layer)
+        return MGPT_OK;
+    s->n_head_kv = s->n_head;
+    if (hyper_size(m, "attention.kv_lora_rank", 1, MAX_WIDTH, -1, &s->n_latent, err) < 0 ||
+        hyper_size(m, "attention.q_lora_rank", 0, MAX_WIDTH, 0, &s->n_q_latent, err) < 0 ||
+        hyper_size(m, "attention.key_length_mla", 1, MAX_WIDTH, (int64_t)s->head_dim, &s->head_dim,
+                   err) < 0 ||
+        hyper_size(m, "attention.value_length_mla", 1, MAX_WIDTH, (int64_t)s->value_dim,
+                   &s->value_dim, err) < 0 ||
+        hyper_size(m, "rope.dimension_count", 2, s->head_dim, -1, &s->n_rot, err) < 0)
+        return MGPT_EFILE;
+    if (s->n_rot < s->head_dim && s->value_dim > 0)
+        return MGPT_OK;
+    return err_set(err, MGPT_EFILE, 0, "keys of %zu, %zu of them rotated, and values of %zu",
+                   s->head_dim, s->n_rot, s->value_dim);
+}
+
 /* Sizes of attention. head_dim is n_embd / n_head unless the file has attention.key_length. */
 static int hyper_heads(mgpt_model *m, mgpt_error *err)
 {
     struct model_shape *s = &m->shape;
     int64_t absent = s->n_layer ? -1 : 1;
-    size_t value_length;
     if (hyper_size(m, "attention.head_count", 1, MAX_HEADS, absent, &s->n_head, err) < 0)
         return MGPT_EFILE;
     int listed = hyper_convolutions(m, err);
@@ -110,13 +131,15 @@ static int hyper_heads(mgpt_model *m, mgpt_error *err)
                        s->n_head, s->n_head_kv);
     int64_t even_share = (int64_t)(s->n_embd / s->n_head);
     if (hyper_size(m, "attention.key_length", 0, MAX_WIDTH, even_share, &s->head_dim, err) < 0 ||
-        hyper_size(m, "attention.value_length", 0, MAX_WIDTH, (int64_t)s->head_dim, &value_length,
-                   err) < 0)
+        hyper_size(m, "attention.value_length", 0, MAX_WIDTH,
+                   m->arch->knows & KNOWS_LATENT ? even_share : (int64_t)s->head_dim, &s->value_dim,
+                   err) < 0 ||
+        hyper_latent(m, err) < 0)
         return MGPT_EFILE;
-    if (value_length != s->head_dim)
+    if (s->value_dim != s->head_dim && !s->n_latent)
         return err_set(err, MGPT_EFILE, 0,
                        "attention.value_length %zu differs from key_length %zu: not supported",
-                       value_length, s->head_dim);
+                       s->value_dim, s->head_dim);
     struct key full;
     int given = gguf_find(&m->gguf, hyper_key(m, "attention.key_length", &full)) != NULL;
     if (s->n_layer && !given && s->n_embd % s->n_head)
@@ -128,7 +151,11 @@ static int hyper_heads(mgpt_model *m, mgpt_error *err)
         return err_set(err, MGPT_EFILE, 0, "%zu heads are too many for this machine", s->n_head);
     s->n_q = s->n_layer ? s->n_head * s->head_dim : 0;
     s->n_kv = s->n_layer ? s->n_head_kv * s->head_dim : 0;
-    s->n_kv_most = s->n_conv ? s->n_q : s->n_kv;
+    s->n_v = s->n_layer ? s->n_head_kv * s->value_dim : 0;
+    s->n_z = s->n_layer ? s->n_head * s->value_dim : 0;
+    s->n_kept = s->n_latent ? 1 : s->n_head_kv;
+    s->kept_dim = s->n_latent ? s->n_latent + s->n_rot : s->head_dim;
+    s->n_kv_most = s->n_conv ? s->n_q : s->n_kv > s->n_v ? s->n_kv : s->n_v;
     if (s->n_conv && s->n_q != s->n_embd)
         return err_set(
             err, MGPT_EFILE, 0,

@@ -11,6 +11,7 @@
  *   stage         what a pass needs at a time: 0 its beginning, l + 1 layer l; the head is of the last one,
  *                 or of 0 if it is the token embedding
  *   rope          the rotary embedding of q and k
+ *   latent        of latent attention (MLA): the row that keys and values of all heads are products of
  *
  * Absent parts do nothing: a norm of kind NORM_NONE, a bias or gain of NULL, a matrix without
  * weights is the identity where page.inc uses it.
@@ -50,6 +51,11 @@ struct expert {
 enum { MODEL_EXPERTS_MOST = 1024 };
 enum { MODEL_CONV_MOST = 64 }; /* rows that a short convolution adds up */
 
+/* What one head makes of the latent (DeepSeek-AI 2024): k = [k'x latent; rotated part], v = v x latent. */
+struct latent_head {
+    struct linear k, v; /* [n_latent][head_dim - n_rot], [value_dim][n_latent] */
+};
+
 struct layer {
     struct norm attn_norm, q_norm, k_norm, post_attn_norm, ffn_norm, post_ffn_norm;
     struct norm mid_norm, end_norm; /* of the residual stream after attention, after the MLP */
@@ -68,6 +74,11 @@ struct layer {
      * factor for each KV head. */
     const struct gguf_tensor *value_embd;
     struct linear value_gate;
+    /* Latent attention: q reads q_down_norm(q_down h) if that is present. */
+    struct linear q_down, kv_down;
+    struct norm q_down_norm, kv_down_norm;
+    struct latent_head *heads; /* [n_head]; NULL: other attention */
+    const float *k_up, *v_up;  /* the values of their matrices, consecutively */
 };
 
 /* Rotary frequencies: radians per position for each of n_rot / 2 pairs. A model has at most two. */
@@ -81,8 +92,13 @@ struct rope {
 /* In page.inc: E = n_embd, H = n_head, G = n_head_kv, d = head_dim, F = n_ff, V = n_vocab. */
 struct model_shape {
     size_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
-    size_t n_q, n_kv; /* n_head * head_dim, n_head_kv * head_dim */
-    size_t n_kv_most; /* widest k or v: n_kv, or n_q in a model with short convolutions */
+    size_t n_q, n_kv;           /* n_head * head_dim, n_head_kv * head_dim */
+    size_t n_kv_most;           /* widest k or v: n_kv, or n_q in a model with short convolutions */
+    size_t value_dim, n_v, n_z; /* of a value; n_head_kv and n_head of them */
+    size_t n_latent, n_q_latent; /* widths of latents; 0: none */
+    /* What the cache keeps of a token: heads and their width. The latent and the rotated part of all keys
+     * are one head. */
+    size_t n_kept, kept_dim;
     size_t n_conv;    /* rows that a short convolution adds up; 0: no layer is one */
     size_t n_ff_most; /* the largest width of an MLP that all rows go through; 0: there is none */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* X, k, widths; 0: no mixture */

@@ -32,6 +32,8 @@
     X(value_gate_scale, 0, OWN, "attention.value_gate_scale", 1e-6, 1e6, KNOWS_VALUE_GATES, )      \
     /* q at position i is multiplied by 1 + it * log(1 + floor(i / query_context)) */               \
     X(query_beta, 0, LIMIT, "attention.temperature_scale", 1e-6, 1e3, KNOWS_QUERY_SCALE, )         \
+    /* eps of the norms of latents; 0: that of the others */                                       \
+    X(latent_eps, 0, LIMIT, "attention.latent_norm_epsilon", 1e-30, 1, KNOWS_LATENT, )            \
     /* ALiBi: the slopes of heads are powers of 2^-it */                                           \
     X(alibi, a->alibi, LIMIT, "attention.max_alibi_bias", 1e-3, 1e3, KNOWS_ALIBI, )
 

@@ -127,7 +127,7 @@ static const uint8_t *rows_of_plan(const mgpt_model *m, const struct plan *plan,
                                    uint8_t *buffer, mgpt_error *err)
 {
     size_t row_bytes = pack_row_bytes(plan->t), at = (plan->row + r) * row_bytes;
-    if (!m->file.partly || is_looked_up(m, plan->t))
+    if (!m->file.partly || is_looked_up(m, plan->t) || plan->t->offset == GGUF_MADE)
         return plan->t->data + at;
     return file_read(&m->file, plan->t->offset + at, n * row_bytes, buffer, err) < 0 ? NULL
                                                                                      : buffer;

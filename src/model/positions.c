@@ -33,6 +33,16 @@ static double turning_pair(const mgpt_model *m, double beta, double context)
     return (double)m->shape.n_rot * d_log(context / (beta * tau)) / (2 * d_log(m->rope_base));
 }
 
+/* DeepSeek's YaRN: queries and keys, not only what is rotated of them, are multiplied by `all`. Files
+ * have a tenth of mscale_all_dim. */
+static int scale_scores(mgpt_model *m, double all)
+{
+    struct key full;
+    if (!gguf_find(&m->gguf, hyper_key(m, "attention.scale", &full)))
+        m->attn_scale = (float)(1 / __builtin_sqrt((double)m->shape.head_dim) * all * all);
+    return MGPT_OK;
+}
+
 /* YaRN (Peng et al. 2023): fast pairs keep their frequency, slow ones are divided by the factor. */
 static int yarn(mgpt_model *m, struct scaling *s, mgpt_error *err)
 {
@@ -55,8 +65,10 @@ static int yarn(mgpt_model *m, struct scaling *s, mgpt_error *err)
     s->low = low > 0 ? low : 0;
     s->high = high < last ? high : last;
     s->high += s->high == s->low ? 1e-3 : 0;
-    s->scale *= (1 + 0.1 * d_log(s->factor)) / (1 + 0.1 * less * d_log(s->factor));
     s->yarn = 1;
+    if (m->shape.n_latent && less > 0)
+        return scale_scores(m, 1 + less * d_log(s->factor));
+    s->scale *= (1 + 0.1 * d_log(s->factor)) / (1 + 0.1 * less * d_log(s->factor));
     return MGPT_OK;
 }
 

@@ -21,9 +21,8 @@ static const struct {
     {" qwen3_next qwen3next qwen3_5 qwen3_5_text qwen3_5_moe qwen3_5_moe_text olmo_hybrid "
      "kimi_linear ",
      DELTA_NETS},
-    {" deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek2 glm4_moe_lite longcat_flash "
-     "minicpm3 ",
-     "its attention is latent (MLA)"},
+    {" deepseek_v32 deepseek_v4 glm4_moe_lite longcat_flash ",
+     "its attention is latent (MLA) of another form"},
     {" diffllama ", "its attention is a difference of two"},
     {" gemma3n gemma3n_text ", "it has AltUp, LAuReL and embeddings per layer"},
     {" gemma4 gemma4_text ", "it has embeddings per layer, and layers share keys and values"},

@@ -27,6 +27,13 @@ uint64_t bind_dim(const struct model_shape *s, enum dim d)
                               [D_L] = s->n_layer,
                               [D_CONV] = s->n_conv,
                               [D_ONE] = 1,
+                              [D_R] = s->n_latent,
+                              [D_KEPT] = s->kept_dim,
+                              [D_QR] = s->n_q_latent,
+                              [D_NOPE] = s->head_dim - s->n_rot,
+                              [D_VALUE] = s->value_dim,
+                              [D_KV_UP] = s->n_head * (s->head_dim - s->n_rot + s->value_dim),
+                              [D_Z] = s->n_z,
                               [D_COLUMNS] = 0};
     _Static_assert(sizeof sizes / sizeof *sizes == N_DIMS, "a size for each dimension");
     return sizes[d];

@@ -18,12 +18,13 @@ enum {
     ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
             ARCH_OLMO2 | ARCH_OLMOE | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS |
-            ARCH_EXAONE4 | LFM2 | ARCH_GPT_OSS,
+            ARCH_EXAONE4 | LFM2 | ARCH_GPT_OSS | ARCH_LATENT,
     GATED_UP = ARCH_PHI3 | ARCH_GLM4,             /* gate and up in one tensor */
     MLP_NORM_POST = ARCH_SEED_OSS | ARCH_GPT_OSS, /* the MLP's is called post_attention_norm */
     POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | NO_INPUT | ARCH_GLM4,
     QK_NORMS = ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4 | ARCH_LFM2 | ARCH_APERTUS,
     QK_OPTIONAL = ARCH_PHI2 | ARCH_SEED_OSS | ARCH_GPTNEOX, /* may have such norms */
+    KV = ATTENTION & ~ARCH_LATENT, /* keys and values are projections of h */
     ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT1 | ARCH_GPT2 | ARCH_BLOOM)
 };
 
@@ -77,6 +78,13 @@ const struct role bind_roles[] = {
     [MGPT_LN2_POST] = {"ln2_post", OF_LAYER(NORM, post_ffn_norm)},
     [MGPT_LN_POST] = {"ln_post", OF_LAYER(NORM, end_norm)},
     [MGPT_EXPERT_BIAS] = {"expert_bias", OF_LAYER(PLAIN, expert_bias)},
+    [MGPT_W_Q_DOWN] = {"W_Q_down", OF_LAYER(LINEAR, q_down)},
+    [MGPT_Q_DOWN_NORM] = {"q_down_norm", OF_LAYER(NORM, q_down_norm)},
+    [MGPT_W_KV_DOWN] = {"W_KV_down", OF_LAYER(LINEAR, kv_down)},
+    [MGPT_KV_DOWN_NORM] = {"kv_down_norm", OF_LAYER(NORM, kv_down_norm)},
+    [MGPT_W_KV_UP] = {"W_KV_up", OF_LAYER(PLAIN, k_up)},
+    [MGPT_W_K_UP] = {"W_K_up", OF_LAYER(PLAIN, k_up)},
+    [MGPT_W_V_UP] = {"W_V_up", OF_LAYER(PLAIN, v_up)},
 };
 _Static_assert(sizeof bind_roles / sizeof *bind_roles == MGPT_N_ROLES, "a row for each role");
 
@@ -118,12 +126,22 @@ const struct tensor_slot bind_layer_slots[] = {
     {"ffn_gate_inp_shexp.weight", MATRIX, MGPT_SHARED_GATE, D_E, D_NONE, 0, ALL, MIXTURE},
     {"attn_norm.weight", VECTOR, MGPT_LN1, D_E, D_NONE, PRE_NORM, ARCH_MICROGPT, 0},
     {"attn_norm.bias", BIAS, MGPT_LN1, D_E, D_NONE, 0, NORM_BIAS, 0},
-    {"attn_q.weight", MATRIX, MGPT_W_Q, D_E, D_Q, ATTENTION & ~FUSED, FUSED, 0},
-    {"attn_k.weight", MATRIX, MGPT_W_K, D_E, D_KV, ATTENTION & ~FUSED, FUSED, 0},
-    {"attn_v.weight", MATRIX, MGPT_W_V, D_E, D_KV, ATTENTION & ~FUSED, FUSED, 0},
+    {"attn_q.weight", MATRIX, MGPT_W_Q, D_E, D_Q, KV & ~FUSED, FUSED | ARCH_LATENT, 0},
+    {"attn_k.weight", MATRIX, MGPT_W_K, D_E, D_KV, KV & ~FUSED, FUSED, 0},
+    {"attn_v.weight", MATRIX, MGPT_W_V, D_E, D_KV, KV & ~FUSED, FUSED, 0},
+    {"attn_q_a.weight", MATRIX, MGPT_W_Q_DOWN, D_E, D_QR, 0, ARCH_LATENT, 0},
+    {"attn_q_a.bias", BIAS, MGPT_W_Q_DOWN, D_QR, D_NONE, 0, ARCH_LATENT, 0},
+    {"attn_q_a_norm.weight", VECTOR, MGPT_Q_DOWN_NORM, D_QR, D_NONE, 0, ARCH_LATENT, 0},
+    {"attn_q_b.weight", MATRIX, MGPT_W_Q, D_QR, D_Q, 0, ARCH_LATENT, 0},
+    {"attn_kv_a_mqa.weight", MATRIX, MGPT_W_KV_DOWN, D_E, D_KEPT, ARCH_LATENT, 0, 0},
+    {"attn_kv_a_mqa.bias", BIAS, MGPT_W_KV_DOWN, D_KEPT, D_NONE, 0, ARCH_LATENT, 0},
+    {"attn_kv_a_norm.weight", VECTOR, MGPT_KV_DOWN_NORM, D_R, D_NONE, ARCH_LATENT, 0, 0},
+    {"attn_kv_b.weight", LATENT_UP, MGPT_W_KV_UP, D_R, D_KV_UP, 0, ARCH_LATENT, 0},
+    {"attn_k_b.weight", LATENT_UP, MGPT_W_K_UP, D_NOPE, D_R, 0, ARCH_LATENT, 0},
+    {"attn_v_b.weight", LATENT_UP, MGPT_W_V_UP, D_R, D_VALUE, 0, ARCH_LATENT, 0},
     {"attn_q.bias", BIAS, MGPT_W_Q, D_Q, D_NONE, ARCH_QWEN2, ATTENTION, 0},
-    {"attn_k.bias", BIAS, MGPT_W_K, D_KV, D_NONE, ARCH_QWEN2, ATTENTION, 0},
-    {"attn_v.bias", BIAS, MGPT_W_V, D_KV, D_NONE, ARCH_QWEN2, ATTENTION, 0},
+    {"attn_k.bias", BIAS, MGPT_W_K, D_KV, D_NONE, ARCH_QWEN2, KV, 0},
+    {"attn_v.bias", BIAS, MGPT_W_V, D_KV, D_NONE, ARCH_QWEN2, KV, 0},
     {"attn_qkv.weight", QKV_MATRIX, MGPT_W_Q, D_E, D_QKV, 0, FUSED, 0},
     {"attn_qkv.bias", QKV_BIAS, MGPT_W_Q, D_QKV, D_NONE, 0, FUSED, 0},
     {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_NONE, QK_NORMS, QK_OPTIONAL, 0},
@@ -135,7 +153,7 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_H, 0, ARCH_STABLELM | ARCH_COHERE, 0},
     {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_G, 0, ARCH_STABLELM | ARCH_COHERE, 0},
     {"attn_sinks.weight", VECTOR, MGPT_SINKS, D_H, D_NONE, ARCH_GPT_OSS, 0, 0},
-    {"attn_output.weight", MATRIX, MGPT_W_O, D_Q, D_E, ATTENTION, 0, 0},
+    {"attn_output.weight", MATRIX, MGPT_W_O, D_Z, D_E, ATTENTION, 0, 0},
     {"attn_output.bias", BIAS, MGPT_W_O, D_E, D_NONE, 0, ATTENTION, 0},
     {"shortconv.in_proj.weight", BCX_MATRIX, MGPT_W_Q, D_E, D_3E, ARCH_SHORTCONV, 0, 0},
     {"shortconv.conv.weight", VECTOR, MGPT_CONV, D_CONV, D_E, ARCH_SHORTCONV, 0, 0},

@@ -34,6 +34,13 @@ enum dim {
     D_L,
     D_CONV,
     D_ONE,
+    D_R, /* the latent; with the rotated part of keys; of queries; its products */
+    D_KEPT,
+    D_QR,
+    D_NOPE,
+    D_VALUE,
+    D_KV_UP,
+    D_Z,
     D_COLUMNS, /* as many as the tensor has, up to E: a gate reads the first values of its row */
     N_DIMS
 };
@@ -48,6 +55,7 @@ enum slot_kind {
     GATE_UP,       /* rows of gate and up in one tensor: two consecutive struct linear */
     EXPERTS,       /* three dimensions: a matrix for each expert */
     EXPERT_BIASES, /* a row for each expert: the bias of its matrix */
+    LATENT_UP,     /* matrices of heads, in two dimensions or three: layer.k_up, v_up, heads */
     GATE,          /* struct linear that reads the first values of its row */
     GAINS,         /* struct norm: a gain for one head, one for each, or for the whole projection */
     LOOKUP,        /* const struct gguf_tensor *: rows are looked up in the file */
@@ -126,6 +134,10 @@ const struct gguf_tensor *bind_find(const mgpt_model *m, int layer, mgpt_role ro
 const struct gguf_tensor *bind_find_where(const mgpt_model *m, int layer, mgpt_role role,
                                           mgpt_part part, unsigned where,
                                           const struct tensor_slot **slot);
+
+/* Gives a tensor of latent attention to a layer. bind_latent.c. */
+int bind_latent_up(mgpt_model *m, struct layer *l, mgpt_role role, const struct gguf_tensor *t,
+                   mgpt_error *err);
 
 /* Gives a tensor to its field of `base`, the model or the layer. bind_tensor.c. */
 int bind_tensor(mgpt_model *m, const struct tensor_slot *slot, char *base,

@@ -16,6 +16,7 @@
  * few queries with all heads, split evenly: scores by panels of keys, softmax by rows, mix by columns.
  */
 #include "run/ops.h"
+#include "run/visible.h"
 
 #include <math.h>
 #include <string.h>
@@ -27,89 +28,16 @@ enum {
     UNITS_ENOUGH = 4                /* blocks per thread; with more, a remainder costs little */
 };
 
-struct attend_job {
-    pass *p;
-    size_t layer;
-    size_t window;               /* of this layer; 0: none */
-    size_t group, block_queries; /* query heads per KV head; queries per block */
-    /* attend_in_steps: queries [i, i + n_queries) of a segment. */
-    const struct segment *seg;
-    size_t i, n_queries;
-};
-
-/* Queries [i, i + n_queries) of a segment, or the only queries of n_queries segments from `seg` on,
- * which have a prefix in common; query heads [head, head + n_heads) of one KV head. The scores of
- * row r = query * n_heads + head are at scores + r * score_stride. */
-struct query_block {
-    const struct segment *seg;
-    int is_of_several;
-    size_t kv_head, head, n_heads, i, n_queries;
-    float *scores;
-    void *work; /* the worker's scratch */
-};
-
-/* Keys, or columns of values: [first, end). */
-struct range {
-    size_t first, end;
-};
-
-/* The keys that a query sees. */
-static struct range visible_of(const struct attend_job *job, const struct segment *seg, size_t i)
-{
-    size_t end = seg->pos + i + 1;
-    return (struct range){job->window && end > job->window ? end - job->window : 0, end};
-}
-
-static const struct segment *segment_of(const struct query_block *b, size_t query)
-{
-    return b->is_of_several ? b->seg + query : b->seg;
-}
-
-/* The keys that a query of the block sees. */
-static struct range visible_to(const struct attend_job *job, const struct query_block *b,
-                               size_t query)
-{
-    return visible_of(job, segment_of(b, query), b->is_of_several ? 0 : b->i + query);
-}
-
-/* How many keys, from key 0 on, are the same for all queries of the block. */
-static size_t n_common(const struct query_block *b)
-{
-    return b->is_of_several ? b->seg->session->kv.n_prefix : SIZE_MAX;
-}
-
-/* The keys that any of queries [i0, i1) of the block sees, and those that all see. */
-static struct range visible_to_any(const struct attend_job *job, const struct query_block *b,
-                                   size_t i0, size_t i1)
-{
-    struct range any = visible_to(job, b, i0);
-    for (size_t i = i0 + 1; i < i1; i++) {
-        struct range s = visible_to(job, b, i);
-        any = (struct range){min_size(any.first, s.first), max_size(any.end, s.end)};
-    }
-    return any;
-}
-
-static struct range visible_to_all(const struct attend_job *job, const struct query_block *b,
-                                   size_t i0, size_t i1)
-{
-    struct range all = {0, n_common(b)};
-    for (size_t i = i0; i < i1; i++) {
-        struct range s = visible_to(job, b, i);
-        all = (struct range){max_size(all.first, s.first), min_size(all.end, s.end)};
-    }
-    return all;
-}
-
 /* rows[r] = row r of the block in q or o (`base`), at column j. */
 static void rows_of(const struct attend_job *job, const struct query_block *b, float *base,
                     size_t j, float **rows)
 {
     const struct model_shape *d = &job->p->model->shape;
-    float *at = base + (b->seg->row + b->i) * d->n_q + b->head * d->head_dim + j;
+    size_t row = d->n_head * d->kept_dim;
+    float *at = base + (b->seg->row + b->i) * row + b->head * d->kept_dim + j;
     for (size_t i = 0; i < b->n_queries; i++)
         for (size_t h = 0; h < b->n_heads; h++)
-            *rows++ = at + i * d->n_q + h * d->head_dim;
+            *rows++ = at + i * row + h * d->kept_dim;
 }
 
 /* scores = scale q . k for n queries of the block and key panels [p0, p1) that all of them have. */
@@ -120,7 +48,7 @@ static void score_queries(const struct attend_job *job, const struct query_block
     const struct kv *kv = &segment_of(b, query)->session->kv;
     size_t row = query * b->n_heads;
     float *q[BLOCK_ROWS];
-    rows_of(job, b, p->s->q, 0, q);
+    rows_of(job, b, job->q, 0, q);
     for (size_t panel = p0, next; panel < p1; panel = next) {
         struct kv_run run = kv_run_at(kv, job->layer, b->kv_head, panel * PANEL);
         next = min_size(p1, run.end / PANEL);
@@ -219,7 +147,7 @@ static void mix_rows(const struct attend_job *job, const struct query_block *b,
     float *o[BLOCK_ROWS];
     size_t rows = b->n_queries * b->n_heads, queries = max_size(MIX_ROWS / b->n_heads, 1);
     struct range any = visible_to_any(job, b, 0, b->n_queries);
-    rows_of(job, b, job->p->s->o, columns.first, o);
+    rows_of(job, b, job->o, columns.first, o);
     for (size_t i = 0; i < rows; i++)
         memset(o[i], 0, (columns.end - columns.first) * sizeof **o);
     for (size_t t = any.first; t < any.end; t += MIX_KEYS)
@@ -242,7 +170,7 @@ static void attend_block(const struct attend_job *job, struct query_block *b)
                        b->scores + (i * b->n_heads + h) * p->s->score_stride + s.first,
                        s.end - s.first);
     }
-    mix_rows(job, b, (struct range){0, p->model->shape.head_dim});
+    mix_rows(job, b, (struct range){0, job->columns});
 }
 
 /* A group with more heads than BLOCK_ROWS is split into several blocks. */
@@ -272,7 +200,7 @@ static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
 {
     const struct attend_job *job = ctx;
     const pass *p = job->p;
-    size_t n_head_kv = p->model->shape.n_head_kv, number = 0;
+    size_t n_kept = p->model->shape.n_kept, number = 0;
     struct query_block b = {0};
     b.scores = p->s->scores + (size_t)worker * BLOCK_ROWS * p->s->score_stride;
     b.work = p->s->work + (size_t)worker * p->s->work_bytes;
@@ -281,7 +209,7 @@ static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
         b.seg = &p->segments[s];
         b.is_of_several = together > 1;
         size_t n = b.is_of_several ? together : b.seg->n;
-        for (b.kv_head = 0; b.kv_head < n_head_kv; b.kv_head++)
+        for (b.kv_head = 0; b.kv_head < n_kept; b.kv_head++)
             for (b.i = 0; b.i < n; b.i += job->block_queries, number++)
                 if (number >= first && number < last && !session_stop_asked(p->lead)) {
                     b.n_queries = min_size(job->block_queries, n - b.i);
@@ -318,7 +246,7 @@ static void spread(const struct attend_job *job, size_t each, int worker, int n_
 {
     const struct model_shape *d = &job->p->model->shape;
     size_t first, last;
-    pool_split(d->n_head_kv * each, worker, n_workers, &first, &last);
+    pool_split(d->n_kept * each, worker, n_workers, &first, &last);
     for (size_t u = first, next; u < last; u = next) {
         size_t g = u / each;
         next = min_size((g + 1) * each, last);
@@ -362,14 +290,14 @@ static void softmax_part(void *ctx, int worker, int n_workers)
 static void mix_columns(const struct attend_job *job, const struct query_block *b, size_t from,
                         size_t to)
 {
-    size_t end = min_size(to * PANEL, job->p->model->shape.head_dim);
+    size_t end = min_size(to * PANEL, job->columns);
     mix_rows(job, b, (struct range){from * PANEL, end});
 }
 
 static void mix_part(void *ctx, int worker, int n_workers)
 {
     const struct attend_job *job = ctx;
-    spread(job, panels_of(job->p->model->shape.head_dim), worker, n_workers, mix_columns);
+    spread(job, panels_of(job->columns), worker, n_workers, mix_columns);
 }
 
 /* Fires the point for one query at a time. Keys before the visible range show as `hidden`. */
@@ -417,24 +345,29 @@ static size_t count_work(const struct attend_job *job, size_t *n_blocks)
     *n_blocks = 0;
     for (size_t s = 0; s < p->n_segments; s++) {
         const struct segment *seg = &p->segments[s];
-        work += d->n_q * seg->n * (seg->pos + seg->n) * 2;
+        work += d->n_head * d->kept_dim * seg->n * (seg->pos + seg->n) * 2;
     }
     for (size_t s = 0; s < p->n_segments; s += segments_together(job, s))
-        *n_blocks +=
-            d->n_head_kv * ((p->segments[s].n + job->block_queries - 1) / job->block_queries);
+        *n_blocks += d->n_kept * ((p->segments[s].n + job->block_queries - 1) / job->block_queries);
     return work;
 }
 
 void attend(pass *p)
 {
     const struct model_shape *d = &p->model->shape;
-    struct attend_job job = {.p = p, .layer = p->il, .window = p->model->layers[p->il].window};
+    const struct layer *l = &p->model->layers[p->il];
+    struct attend_job job = {.p = p, .layer = p->il, .window = l->window};
     size_t n_blocks;
-    if (p->model->layers[p->il].conv) {
+    if (l->conv) {
         convolve(p);
         return;
     }
-    job.group = d->n_head / d->n_head_kv;
+    if (l->heads)
+        latent_queries(p, l);
+    job.q = l->heads ? p->s->q_kept : p->s->q;
+    job.o = l->heads ? p->s->o_kept : p->s->o;
+    job.columns = l->heads ? d->n_latent : d->head_dim;
+    job.group = d->n_head / d->n_kept;
     job.block_queries = max_size(BLOCK_ROWS / job.group, 1);
     struct pool *pool = count_work(&job, &n_blocks) >= WORK_WORTH_SPLITTING ? p->pool : NULL;
     size_t workers = (size_t)pool_size(pool);
@@ -447,4 +380,6 @@ void attend(pass *p)
                                              .least = 1,
                                              .fn = attend_blocks,
                                              .ctx = &job});
+    if (l->heads)
+        latent_outputs(p, l);
 }

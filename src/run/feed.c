@@ -352,6 +352,11 @@ static int end_stopped(const struct feed_call *f, mgpt_error *err)
     int asked = 0;
     for (size_t i = 0; i < f->n; i++)
         asked |= atomic_exchange(&run_at(f, i).session->stop, 0);
+    int *changed = &run_at(f, 0).session->scratch.copy_changed, was = *changed;
+    *changed = 0;
+    if (was)
+        return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
+                       "a tap changed keys or values of latent attention, which are copies");
     return err_set(err, MGPT_ESTOP, MGPT_NO_OFFSET, "stopped by %s", asked ? "mgpt_stop" : "a tap");
 }
 

@@ -42,8 +42,8 @@ static void set_rows(pass *p, size_t n)
     p->a = (mat){s->a, n, d->n_embd};
     p->q = (mat){s->q, n, d->n_q};
     p->k = (mat){s->k, n, conv ? d->n_q : d->n_kv};
-    p->v = (mat){s->v, n, p->k.cols};
-    p->o = (mat){s->o, n, d->n_q};
+    p->v = (mat){s->v, n, conv ? d->n_q : d->n_v};
+    p->o = (mat){s->o, n, conv ? d->n_q : d->n_z};
 }
 
 void join_rows(pass *p)

@@ -57,11 +57,13 @@ struct matmul_slots *matmul_slots_new(const mgpt_model *m, size_t n_threads)
     const struct model_shape *d = &m->shape;
     struct matmul_slots *slots = mem_new(1, sizeof *slots);
     size_t k = max_size(1, d->n_expert_used), expert = k * d->n_ff_expert;
-    size_t x = max_size(max_size(d->n_embd, d->n_q), max_size(d->n_ff_most, expert));
+    size_t x = max_size(max_size(d->n_embd, d->n_z), max_size(d->n_ff_most, expert));
+    x = max_size(x, max_size(d->n_q, d->n_q_latent));
     if (!slots)
         return NULL;
     slots->width = max_size(max_size(d->n_vocab, 2 * max_size(d->n_ff_most, expert)),
                             max_size(k * d->n_embd, d->n_q + 2 * d->n_kv));
+    slots->width = max_size(slots->width, max_size(d->kept_dim, d->n_q_latent));
     slots->y = mem_large(n_threads - 1, slots->width * sizeof *slots->y);
     int ok = slots->y != NULL;
     for (size_t i = 1; i < POOL_SLOTS; i++)
@@ -292,6 +294,10 @@ void qkv_matmul(pass *p, const struct layer *l, mat h)
         {.l = &l->q, .y = p->q.at}, {.l = &l->k, .y = p->k.at}, {.l = &l->v, .y = p->v.at}};
     struct matmul_job job = job_of(products, MOST, h);
     float limit = p->model->qkv_clamp;
+    if (l->heads) {
+        latent_project(p, l, h);
+        return;
+    }
     run_matmul_job(p, &job);
     for (size_t i = l->q_norm.kind == NORM_NONE ? 0 : 2; limit != 0 && i < MOST; i++)
         p->kernels->clamp(products[i].y, limit, h.n * products[i].l->n_out);

@@ -180,13 +180,15 @@ static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t la
     const struct model_shape *d = &p->model->shape;
     const struct layer *l = s->layer;
     const struct arch *arch = p->model->arch;
-    float *q = p->s->q + first * d->n_q, *k = p->s->k + first * d->n_kv;
+    size_t kept = d->n_kept * d->kept_dim, skip = d->n_latent ? d->head_dim - d->n_rot : 0;
+    float *q = p->s->q + first * d->n_q, *k = kept_keys(p) + first * kept;
     if (!p->model->rope_first)
         norm_qk(p, l, q, k, last - first);
     for (size_t i = 0; l->rope && i < last - first; i++) {
         const float *cs = p->s->cs[first + i] + l->rope->row;
-        p->kernels->rope(q + i * d->n_q, cs, d->n_head, d->head_dim, d->n_rot, arch->pairs);
-        p->kernels->rope(k + i * d->n_kv, cs, d->n_head_kv, d->head_dim, d->n_rot, arch->pairs);
+        p->kernels->rope(q + i * d->n_q + skip, cs, d->n_head, d->head_dim, d->n_rot, arch->pairs);
+        p->kernels->rope(k + i * kept + d->n_latent, cs, d->n_kept, d->kept_dim, d->n_rot,
+                         arch->pairs);
     }
     if (p->model->rope_first)
         norm_qk(p, l, q, k, last - first);
@@ -201,19 +203,22 @@ void qk_norm_rope(pass *p, const struct layer *l)
         l->k_norm.kind != NORM_NONE)
         split_rows(&(struct row_split){.p = p, .n = p->n, .fn = qk_norm_rope_part, .layer = l},
                    2 * (d->n_q + d->n_kv) * sizeof(float));
+    if (l->heads)
+        latent_show(p, l);
 }
 
 /* Heads go to threads in the order of attention.c, so a thread's newest keys are in its cache. */
 static void kv_append_part(void *ctx, int worker, int n_workers)
 {
     const pass *p = ctx;
-    size_t n_kv = p->model->shape.n_kv, turn = 0;
+    const struct model_shape *d = &p->model->shape;
+    size_t n_kept = d->n_kept * d->kept_dim, turn = 0;
     for (size_t i = 0; i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];
-        for (size_t h = 0; h < p->model->shape.n_head_kv; h++)
+        for (size_t h = 0; h < d->n_kept; h++)
             if (turn++ % (size_t)n_workers == (size_t)worker)
                 kv_put(&seg->session->kv, p->kernels, (struct kv_part){p->il, h, seg->pos, seg->n},
-                       p->s->k + seg->row * n_kv, p->s->v + seg->row * n_kv);
+                       kept_keys(p) + seg->row * n_kept, kept_values(p) + seg->row * n_kept);
     }
 }
 

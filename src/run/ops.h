@@ -93,6 +93,32 @@ void adjust_row(const pass *p, float *s, size_t n, size_t head, size_t back);
 /* The weights of n keys from their scores, for a query of a head; s[n] may be overwritten. scores.c. */
 void weigh_keys(const pass *p, size_t head, float *s, size_t n);
 
+/* Latent attention. latent.c. */
+
+/* q, and the row of what the cache keeps of each token. */
+void latent_project(pass *p, const struct layer *l, mat h);
+
+/* Keys and values of all heads for their points, of rows of the pass. After the rotation: of keys. */
+void latent_show(pass *p, const struct layer *l);
+
+/* What q . k is of what is kept, before attention; o from what heads have mixed of it, after. */
+void latent_queries(pass *p, const struct layer *l);
+void latent_outputs(pass *p, const struct layer *l);
+
+/* mgpt_read_kv of a head. */
+int latent_read(const mgpt_session *s, struct kv_part part, float *k, float *v, mgpt_error *err);
+
+/* What kv_append stores as keys, and as values: rows of n_kept heads. */
+static inline float *kept_keys(const pass *p)
+{
+    return p->model->shape.n_latent ? p->s->latent : p->s->k;
+}
+
+static inline float *kept_values(const pass *p)
+{
+    return p->model->shape.n_latent ? p->s->latent : p->s->v;
+}
+
 /* o = softmax attention of q over the sessions' caches. attention.c. */
 void attend(pass *p);
 

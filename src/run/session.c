@@ -31,7 +31,7 @@ struct buffer {
     enum buffer_kind how;
     size_t n, each;
 };
-enum { N_BUFFERS = 19 };
+enum { N_BUFFERS = 23 };
 
 #define BUFFER(name) offsetof(struct scratch, name)
 
@@ -40,6 +40,7 @@ static void list_buffers(const mgpt_model *m, size_t n_chunk, size_t work_bytes,
 {
     const struct model_shape *d = &m->shape;
     size_t n = n_chunk, f = sizeof(float), E = d->n_embd, screened = m->screen.w != NULL;
+    size_t kept = d->n_latent ? d->n_head * d->kept_dim : 0;
     const struct buffer all[N_BUFFERS] = {
         {BUFFER(x), ROWS, n * E, f},
         {BUFFER(h), ROWS, n * E, f},
@@ -47,7 +48,11 @@ static void list_buffers(const mgpt_model *m, size_t n_chunk, size_t work_bytes,
         {BUFFER(q), ROWS, n * d->n_q, f},
         {BUFFER(k), ROWS, n * d->n_kv_most, f},
         {BUFFER(v), ROWS, n * d->n_kv_most, f},
-        {BUFFER(o), ROWS, n * d->n_q, f},
+        {BUFFER(o), ROWS, n * (d->n_q > d->n_z ? d->n_q : d->n_z), f},
+        {BUFFER(latent), ROWS, d->n_latent ? n * d->kept_dim : 0, f},
+        {BUFFER(q_latent), ROWS, n * d->n_q_latent, f},
+        {BUFFER(q_kept), ROWS, n * kept, f},
+        {BUFFER(o_kept), ROWS, n * kept, f},
         {BUFFER(gate), ROWS, n * d->n_ff_most, f},
         {BUFFER(up), ROWS, n * d->n_ff_most, f},
         {BUFFER(x0), ROWS, m->mixes_x0 ? n * E : 0, f},
@@ -99,7 +104,7 @@ int session_threads_why(const mgpt_model *m, char *why, size_t cap)
 static size_t work_bytes_of(const mgpt_session *s)
 {
     size_t matmul = kernels_work_bytes(s->n_chunk);
-    size_t scores = kernels_scores_work(BLOCK_ROWS, s->model->shape.head_dim);
+    size_t scores = kernels_scores_work(BLOCK_ROWS, s->model->shape.kept_dim);
     return scores > matmul ? scores : matmul;
 }
 
@@ -166,8 +171,8 @@ static int session_settings(mgpt_session *s, const mgpt_session_params *p, mgpt_
 static int session_build(mgpt_session *s, mgpt_error *err)
 {
     const struct model_shape *d = &s->model->shape;
-    size_t n_kv_heads = d->n_layer ? d->n_head_kv : 0;
-    if (kv_init(&s->kv, d->n_layer, n_kv_heads, d->head_dim, s->kv_type, s->model->kv_rows, err) <
+    size_t n_kv_heads = d->n_layer ? d->n_kept : 0;
+    if (kv_init(&s->kv, d->n_layer, n_kv_heads, d->kept_dim, s->kv_type, s->model->kv_rows, err) <
         0)
         return MGPT_EMEM;
     s->logits = mem_new(d->n_vocab, sizeof *s->logits);
@@ -323,10 +328,11 @@ int mgpt_read_kv(const mgpt_session *s, int32_t layer, int32_t head, size_t pos,
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_read_kv: session is NULL");
     const struct kv *kv = &s->kv;
     size_t held = arr_len(s->tokens);
-    if (layer < 0 || (size_t)layer >= kv->n_layer || head < 0 || (size_t)head >= kv->n_head_kv)
+    if (layer < 0 || (size_t)layer >= kv->n_layer || head < 0 ||
+        (size_t)head >= s->model->shape.n_head_kv)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "mgpt_read_kv: layer %d head %d, the model has %zu layers of %zu KV heads",
-                       layer, head, kv->n_layer, kv->n_head_kv);
+                       layer, head, kv->n_layer, s->model->shape.n_head_kv);
     if (model_keeps_rows(s->model, (size_t)layer))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "mgpt_read_kv: layer %d is a short convolution, without keys and values",
@@ -335,6 +341,8 @@ int mgpt_read_kv(const mgpt_session *s, int32_t layer, int32_t head, size_t pos,
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "mgpt_read_kv: positions %zu to %zu, the session holds %zu", pos, pos + n,
                        held);
+    if (s->model->shape.n_latent)
+        return latent_read(s, (struct kv_part){(size_t)layer, (size_t)head, pos, n}, k, v, err);
     kv_get(kv, (struct kv_part){(size_t)layer, (size_t)head, pos, n}, s->model->qk_order, k, v);
     return MGPT_OK;
 }

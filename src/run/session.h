@@ -51,7 +51,12 @@ struct scratch {
     float *x, *h, *a; /* [n_chunk][E] residual stream, normed input, attention's output */
     float *q, *o;     /* [n_chunk][n_q] */
     float *k, *v;     /* [n_chunk][n_kv_most] */
-    float *gate, *up; /* [n_chunk][F] */
+    /* Latent attention: what the cache keeps of a row, and the latent of queries; queries and outputs of
+     * heads in terms of what is kept. */
+    float *latent, *q_latent; /* [n_chunk][kept_dim], [n_chunk][n_q_latent] */
+    float *q_kept, *o_kept;   /* [n_chunk][H * kept_dim] */
+    int copy_changed;         /* 1: a tap changed keys or values of latent attention */
+    float *gate, *up;         /* [n_chunk][F] */
     float *m;         /* [n_chunk][E] the MLP's output, if it is not in h: in mixtures of experts */
     float *x0;        /* [n_chunk][E] x before the first layer, if the model mixes it in (ops.h) */
     float *values;    /* [n_chunk][n_kv + n_head_kv] value embeddings and gates, or NULL */

@@ -1,6 +1,7 @@
 /* Taps: callbacks on the engine's own buffers, and the names of the points. */
 #include "base/check.h"
 #include "base/error.h"
+#include "base/xxh64.h"
 #include "run/session.h"
 
 #include <string.h>
@@ -54,6 +55,17 @@ static void reorder(const mgpt_model *m, const mgpt_value *value, int back, floa
     }
 }
 
+/* Keys and values of latent attention are computed to be shown: the pass reads what they come from. */
+static int shows_copy(const pass *p, mgpt_point point)
+{
+    return p->model->shape.n_latent && (point == MGPT_K || point == MGPT_V || point == MGPT_ROT_K);
+}
+
+static uint64_t hash_of(const mgpt_value *value)
+{
+    return xxh64(value->data, (size_t)value->rows * (size_t)value->cols * sizeof *value->data);
+}
+
 static void fire(pass *p, const struct segment *seg, mgpt_value value)
 {
     const struct tap *tap = &seg->session->tap;
@@ -63,7 +75,13 @@ static void fire(pass *p, const struct segment *seg, mgpt_value value)
     int ordered = is_qk(value.point) && p->model->qk_order;
     if (ordered)
         reorder(p->model, &value, 0, p->s->o); /* o is written after the last of these points */
-    if (tap->fn(&value, tap->user) != 0) {
+    int copied = shows_copy(p, value.point);
+    uint64_t before = copied ? hash_of(&value) : 0;
+    p->s->copy_changed = 0;
+    int stops = tap->fn(&value, tap->user) != 0;
+    if (copied && !stops && hash_of(&value) != before)
+        stops = p->s->copy_changed = 1;
+    if (stops) {
         p->stopped = 1;
         p->points = 0;
     }

@@ -101,7 +101,8 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     archs, rows, convolution = read_slots(root)
     heads, vocab, inner = (2, 8, 3) if width < 256 else (1, 2, 1)
     sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2, "H": heads, "G": 1,
-             "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3, "COLUMNS": 2, "ONE": 1}
+             "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3, "COLUMNS": 2, "ONE": 1,
+             "R": 3, "KEPT": 5, "QR": 2, "NOPE": 1, "VALUE": 2, "KV_UP": 3 * heads, "Z": 2 * heads}
     entries = {"general.architecture": arch, arch + ".block_count": layers, arch + ".embedding_length": width,
                arch + ".context_length": CONTEXT, arch + ".feed_forward_length": inner,
                arch + ".attention.head_count": heads,
@@ -109,8 +110,12 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
                arch + ".attention.layer_norm_epsilon": 1e-5, arch + ".attention.layer_norm_rms_epsilon": 1e-5}
     if arch in ("gemma2", "gemma3", "cohere2", "vaultgemma", "gpt-oss"):
         entries[arch + ".attention.sliding_window"] = 3
-    if arch == "minicpm":
+    if arch in ("minicpm", "minicpm3"):
         entries.update({arch + key: 1.5 for key in (".embedding_scale", ".residual_scale", ".logit_scale")})
+    if arch in ("deepseek2", "minicpm3"):
+        entries.update({arch + key: n for key, n in (
+            (".attention.kv_lora_rank", 3), (".attention.key_length", 3), (".attention.value_length", 2), (".rope.dimension_count", 2))})
+        sizes.update({"Q": 3 * heads, "HEAD": 3})
     if arch in ("lfm2", "lfm2moe"):
         entries.update({arch + ".attention.head_count_kv": (0, 1)[:layers], arch + ".shortconv.l_cache": 3})
     if arch == "nanochat" and optional("attn_value_embd.weight"):
@@ -160,7 +165,7 @@ def gguf_models(root):
         no_rope = arch == "mpt" # it shares the tensors of an architecture with rope
 
         def apart_all(name, no_rope=no_rope):
-            return "qkv" not in name and not (no_rope and name.startswith("rope_"))
+            return not re.search(r"qkv|attn_(q_[ab]|[kv]_b)", name) and not (no_rope and name.startswith("rope_"))
 
         def together(name, no_rope=no_rope):
             return not apart.match(name) and not (no_rope and name.startswith("rope_"))
@@ -171,12 +176,15 @@ def gguf_models(root):
             split.append(together)
         for i, optional in enumerate(split):
             yield "%s-all-%d" % (arch, i), gguf_model(root, arch, optional)
-        needs = re.compile(r"output_norm|position|attn_qkv.weight" + ("|ffn_norm.weight" if arch in ("stablelm", "phimoe") else "")
+        needs = re.compile(r"output_norm|position|attn_qkv.weight|attn_kv_b" + (r"|attn_q\.weight" if arch in ("deepseek2", "minicpm3") else "")
+                           + ("|ffn_norm.weight" if arch in ("stablelm", "phimoe") else "")
                            if arch != "microgpt" else "position")
         yield arch + "-least", gguf_model(root, arch, needs.match, layers=1)
         for i, says in enumerate(SAYS):
             if arch in ("phi2", "gptj", "stablelm", "command-r", "cohere2", "falcon"):
                 says = {k: v for k, v in says.items() if k != "use_parallel_residual"} # it has one norm
+            if arch in ("deepseek2", "minicpm3"):
+                says = {k: v for k, v in says.items() if k != "attention.clamp_kqv"}
             yield "%s-says-%d" % (arch, i), gguf_model(root, arch, needs.match, more={
                 arch + "." + k: v for k, v in says.items()})
         yield arch + "-ours", gguf_model(root, arch, needs.match, more={

@@ -66,7 +66,8 @@ TEST_ZOO(every_tensor_has_one_role)
 /* The rows of a part are where offset and n_bytes say. */
 TEST_ZOO(parts_are_in_the_file)
 {
-    for (int role = MGPT_W_Q; role <= MGPT_W_V && s->m->spec.n_layer; role++) {
+    int last = s->m->spec.n_latent ? MGPT_W_Q : MGPT_W_V;
+    for (int role = MGPT_W_Q; role <= last && s->m->spec.n_layer; role++) {
         mgpt_tensor t, whole;
         assert_true(has_role(s->model, (mgpt_role)role, 0, MGPT_WEIGHT, &t));
         assert_int_equal(mgpt_find_tensor(s->model, t.name, &whole, NULL), MGPT_OK);
@@ -191,9 +192,11 @@ static void check_layer(struct role_check *c, int i)
     assert_int_equal(l.q_norm != MGPT_NO_NORM, qk);
     assert_int_equal(l.k_norm != MGPT_NO_NORM, qk);
     if (spec->qkv_clamp == 0) {
-        check_product(c, i, MGPT_W_Q, MGPT_ATTN_IN, MGPT_Q, 1, 1);
-        check_product(c, i, MGPT_W_K, MGPT_ATTN_IN, MGPT_K, 1, 1);
-        if (!spec->value_gate)
+        if (!spec->n_q_latent)
+            check_product(c, i, MGPT_W_Q, MGPT_ATTN_IN, MGPT_Q, 1, 1);
+        if (!spec->n_latent)
+            check_product(c, i, MGPT_W_K, MGPT_ATTN_IN, MGPT_K, 1, 1);
+        if (!spec->value_gate && !spec->n_latent)
             check_product(c, i, MGPT_W_V, MGPT_ATTN_IN, MGPT_V, 1, 0);
     }
     if (!behind)

@@ -220,7 +220,15 @@ static const struct toy_spec wide[] = {
      .logit_softcap = 5,
      .head_bias = 1,
      .tied = 1,
-     .type = TOY_Q8_0}};
+     .type = TOY_Q8_0},
+    {.label = "wide deepseek2",
+     .arch = "deepseek2",
+     TOY_SIZES(1, 64, 6, 70, 24, 1030),
+     .head_dim = 40,
+     .rope_dims = 8,
+     .value_dim = 30,
+     .n_latent = 100,
+     .n_q_latent = 70}};
 
 TEST(threads)
 {

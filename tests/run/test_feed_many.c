@@ -33,7 +33,7 @@ static void check_same(const struct subject *s, mgpt_session *a, mgpt_session *b
     if (memcmp(mgpt_logits(a), mgpt_logits(b), row) != 0)
         fail_msg("%s: %s: other logits", spec->label, what);
     assert_int_equal(mgpt_get_info(s->model, &info, NULL), MGPT_OK);
-    size_t size = n * (size_t)info.head_dim;
+    size_t size = n * (size_t)(info.head_dim > info.value_dim ? info.head_dim : info.value_dim);
     float *kv = toy_alloc(4 * size, sizeof *kv);
     for (int32_t i = 0; i < info.n_layer * info.n_head_kv; i++) {
         int32_t layer = i / info.n_head_kv, head = i % info.n_head_kv;
@@ -238,6 +238,12 @@ static void check_edit(const struct clean_run *c, int32_t kv_type, const struct 
     mgpt_session_free(fork);
 }
 
+/* Points that latent attention has for show. */
+static int is_copy(mgpt_point point)
+{
+    return point == MGPT_K || point == MGPT_V || point == MGPT_ROT_K;
+}
+
 /* All points of all layers at some positions, in one call. */
 static void check_edits(const struct subject *s, int32_t kv_type, const int32_t *positions,
                         size_t n_positions)
@@ -255,7 +261,7 @@ static void check_edits(const struct subject *s, int32_t kv_type, const int32_t 
                              0,
                              0,
                              0};
-        if ((size_t)e.pos >= n)
+        if ((size_t)e.pos >= n || (s->m->spec.n_latent && is_copy(e.point)))
             continue;
         edits[count] = e;
         begin_edit(&c, &edits[count], runs + 2 * count);

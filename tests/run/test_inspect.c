@@ -33,11 +33,15 @@ static void check_sizes(const struct toy *m, const mgpt_info *info)
     assert_int_equal(info->n_head, s->n_head);
     assert_int_equal(info->n_head_kv, s->n_head_kv);
     assert_int_equal(info->head_dim, s->head_dim);
+    assert_int_equal(info->value_dim, s->value_dim);
+    assert_int_equal(info->n_latent, s->n_latent);
     assert_int_equal(info->n_ff, s->n_ff);
     assert_int_equal(info->gated, s->row->gated);
     size_t kv = 0;
     for (int i = 0; i < s->n_layer; i++)
-        kv += (size_t)(toy_convolves(s, i) ? s->n_embd : 2 * s->n_head_kv * s->head_dim);
+        kv += (size_t)(toy_convolves(s, i) ? s->n_embd
+                       : s->n_latent       ? 2 * (s->n_latent + s->rope_dims)
+                                           : 2 * s->n_head_kv * s->head_dim);
     assert_true(info->kv_bytes == kv * sizeof(float));
 }
 
@@ -82,6 +86,11 @@ TEST_ZOO(info)
     double scale = spec->attn_scale;
     if (scale == 0)
         scale = 1 / sqrt((double)info.head_dim);
+    if (spec->n_latent && spec->yarn) {
+        double all = 1 + (double)(float)spec->yarn_less * log((double)(float)spec->rope_factor);
+        assert_true(fabs((double)info.attn_scale - scale * all * all) < 1e-7);
+        return;
+    }
     assert_true(info.attn_scale == (float)scale);
     assert_true(info.logit_softcap == (float)spec->logit_softcap);
 }
@@ -225,18 +234,21 @@ TEST(tensors_out_of_range)
 static void check_kv(const mgpt_session *session, const struct toy *m, const struct trace *t,
                      int layer, int head)
 {
-    size_t d = (size_t)m->spec.head_dim, n = t->n_tokens;
+    size_t d = (size_t)m->spec.head_dim, w = (size_t)m->spec.value_dim, n = t->n_tokens;
     const struct trace_value *key = trace_at(t, MGPT_ROT_K, layer);
     const struct trace_value *value = trace_at(t, MGPT_V, layer);
     if (!key->data)
         key = trace_at(t, MGPT_K, layer);
-    float *k = toy_alloc(n * d, sizeof *k), *v = toy_alloc(n * d, sizeof *v);
+    float *k = toy_alloc(n * d, sizeof *k), *v = toy_alloc(n * w, sizeof *v);
     for (size_t pos = 0; pos < n; pos += 7) {
         size_t rows = n - pos < 9 ? n - pos : 9;
         assert_int_equal(mgpt_read_kv(session, layer, head, pos, rows, k, v, NULL), MGPT_OK);
         for (size_t i = 0; i < rows * d; i++) {
             size_t at = (pos + i / d) * key->cols + (size_t)head * d + i % d;
             assert_true((double)k[i] == key->data[at]);
+        }
+        for (size_t i = 0; i < rows * w; i++) {
+            size_t at = (pos + i / w) * value->cols + (size_t)head * w + i % w;
             assert_true((double)v[i] == value->data[at]);
         }
     }

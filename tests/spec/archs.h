@@ -62,6 +62,8 @@ static const struct arch {
     {" hunyuan-moe ", "silu", .pairs = 2, .rope_first = 1, .expert_norm = 1},
     {" lfm2moe ", "silu", .pairs = 2, .embd_norm_last = 1, .expert_norm = 1},
     {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
+    {" deepseek2 ", "silu", .pairs = 1},
+    {" minicpm3 ", "silu", .pairs = 2, .divides = 1},
     {" apertus ", "xielu", .pairs = 2},
     {" gpt-oss ", "gelu_quick", .pairs = 2, .full_every = 2, .expert_norm = 1, .glu_limit = 7,
      .up_more = 1},

@@ -17,6 +17,7 @@ enum { MAX_TOKENS = 4096 };
 static const struct arch *a;
 static char arch_name[32], act[16];
 static size_t E, H, G, D, F, V; /* n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab */
+static size_t R, DV, KEPT; /* the latent; a value; what is kept of a token: R and a rotated part */
 
 static const struct item *key(const char *name)
 {
@@ -51,8 +52,9 @@ static void norm(int layer, const char *name, float *y, const float *x, size_t n
     for (size_t i = 0; i < n && (gain->at || always); i += width) {
         float *at = y + i, mean = a->layer_norm ? sum_of(at, width, 0, 0) / (float)width : 0;
         float variance = sum_of(at, width, 1, mean) / (float)width;
-        float inverse =
-            1.0f / sqrtf(variance + (float)real(eps[a->layer_norm], real(eps[0], 1e-5)));
+        double e = real(eps[a->layer_norm], real(eps[0], 1e-5));
+        e = strstr(name, "_a_norm") ? real("attention.latent_norm_epsilon", e) : e;
+        float inverse = 1.0f / sqrtf(variance + (float)e);
         for (size_t j = 0; j < width; j++) {
             at[j] = (at[j] - mean) * inverse * (gain->at ? element(gain, i / width % rows, j) : 1);
             at[j] = bias->at ? at[j] + element(bias, 0, j) : at[j];
@@ -93,8 +95,8 @@ static double frequency(size_t i, size_t n, double base, double *scale)
         f = yarn((double)i, (double)n, base, factor, context,
                  real("rope.scaling.yarn_beta_fast", 32), real("rope.scaling.yarn_beta_slow", 1),
                  value_of(find("mgpt.rope.yarn_truncate"), 1) != 0);
-        *scale = 1 + 0.1 * ln(factor);
-        *scale /= 1 + 0.1 * real("rope.scaling.yarn_log_multiplier", 0) * ln(factor);
+        double less = real("rope.scaling.yarn_log_multiplier", 0);
+        *scale = R && less > 0 ? 1 : (1 + 0.1 * ln(factor)) / (1 + 0.1 * less * ln(factor));
     }
     *scale *= real("rope.scaling.attn_factor", 1);
     for (int k = 0; k < 3; k++) {
@@ -130,15 +132,19 @@ static void rope(int layer, float *x, size_t n_heads, size_t pos)
 }
 
 /* o = softmax(q k' scale) v for the token at pos; keys and values are [position][G * D]. */
-static void attend(int layer, float *o, const float *q, const float *k, const float *v, size_t pos)
+static void attend(int layer, float *o, const float *q, const float *k, const float *v, size_t pos,
+                   double width)
 {
     size_t window = window_of(layer), n = pos + 1, first = window && n > window ? n - window : 0;
     const struct item *sinks = part(layer, "attn_sinks", "weight");
     float s[MAX_TOKENS + 1], by;
-    double width =
-        a->wide_layers && real("block_count", 0) == a->wide_layers ? (double)(E / H) : (double)D;
+    if (a->wide_layers && real("block_count", 0) == a->wide_layers)
+        width = (double)(E / H);
+    double all =
+        !R ? 1
+           : 1 + real("rope.scaling.yarn_log_multiplier", 0) * ln(real("rope.scaling.factor", 1));
     float cap = (float)real("attn_logit_softcapping", a->caps[0]);
-    by = (float)real("attention.scale", 1.0 / sqrt(width));
+    by = (float)real("attention.scale", 1.0 / sqrt(width) * all * all);
     double alibi = real("attention.max_alibi_bias", a->alibi), heads = 1;
     while (heads * 2 <= (double)H)
         heads *= 2;
@@ -181,6 +187,36 @@ static float *floats(size_t n)
     return (next += n) - n;
 }
 
+#include "latent.h"
+
+/* The same of latent attention (MLA), which keeps a row [c; r] of each token: c, the normed latent, is
+ * the value of all heads, and their key with r, which is rotated. */
+static void latent_attention(int l, float *o, const float *h, float *rows, size_t pos)
+{
+    size_t Q = part(l, "attn_q_a", "weight")->rows, n_rot = KEPT - R, nope = D - n_rot, d = D;
+    float *q = floats(H * D), *c = floats(Q), *row = rows + pos * KEPT;
+    int two = part(l, "attn_q_a", "weight")->at != NULL;
+    if (two) {
+        matmul(l, "attn_q_a", 0, c, Q, h);
+        norm(l, "attn_q_a_norm", c, c, Q, Q, 1);
+    }
+    matmul(l, two ? "attn_q_b" : "attn_q", 0, q, H * D, two ? c : h);
+    matmul(l, "attn_kv_a_mqa", 0, row, KEPT, h);
+    norm(l, "attn_kv_a_norm", row, row, R, R, 1);
+    rope(l, q + nope, H, pos);
+    rope(l, row + R, 1, pos);
+    float *q_kept = floats(H * KEPT), *o_kept = floats(H * KEPT);
+    for (size_t i = 0; i < H; i++) {
+        latent_matmul(l, 0, i, q_kept + i * KEPT, R, q + i * D, nope);
+        memcpy(q_kept + i * KEPT + R, q + i * D + nope, n_rot * sizeof *q);
+    }
+    G = 1, D = KEPT;
+    attend(l, o_kept, q_kept, rows, rows, pos, (double)d);
+    G = H, D = d;
+    for (size_t i = 0; i < H; i++)
+        latent_matmul(l, 1, i, o + i * DV, DV, o_kept + i * KEPT, R);
+}
+
 /* o = attention of h for the token at pos, whose keys and values it appends. */
 static void attention(int l, float *o, const float *h, float *keys, float *values, size_t pos)
 {
@@ -208,7 +244,7 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
     double turns = floor((double)pos / context), beta = real("attention.temperature_scale", 0);
     for (size_t i = 0; beta > 0 && i < Q; i++)
         q[i] *= (float)(1 + beta * ln(1 + turns));
-    attend(l, o, q, keys, values, pos);
+    attend(l, o, q, keys, values, pos, (double)D);
 }
 
 /* m = W_down(act(W_gate h) x W_up h), or W_down act(W_up h), for matrix e of the tensors whose names
@@ -303,7 +339,7 @@ static void mixture(int l, float *m, const float *h)
 /* One layer for the token at pos. x is the residual stream, keys and values are the cache. */
 static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
 {
-    float *h = floats(E), *o = floats(H * D), *out = floats(E), *m = floats(E);
+    float *h = floats(E), *o = floats(H * (D + DV)), *out = floats(E), *m = floats(E);
     int inputs = !a->no_input_norms, parallel = (int)real("use_parallel_residual", a->parallel);
     int one_norm = parallel && !part(l, "ffn_norm", "weight")->at;
     int two = part(l, "attn_norm_2", "weight")->at != NULL; /* Falcon: attention's own */
@@ -312,6 +348,8 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     norm(l, two ? "attn_norm_2" : "attn_norm", h, x, E, E, inputs);
     if (conv)
         convolve(l, o, h, keys, pos, floats(3 * E));
+    else if (R)
+        latent_attention(l, o, h, keys, pos);
     else
         attention(l, o, h, keys, values, pos);
     matmul(l, conv ? "shortconv.out_proj" : "attn_output", 0, out, E, o);
@@ -380,6 +418,13 @@ static void open_model(const char *path)
     G = (size_t)largest(key("attention.head_count_kv"), (double)H); /* a convolution has 0 */
     D = (size_t)real("attention.key_length", (double)(E / H));
     F = (size_t)real("feed_forward_length", 0);
+    R = (size_t)real("attention.kv_lora_rank", 0);
+    if (R) {
+        G = H;
+        DV = (size_t)real("attention.value_length_mla", real("attention.value_length", 0));
+        D = (size_t)real("attention.key_length_mla", (double)D);
+        KEPT = R + (size_t)real("rope.dimension_count", 0);
+    }
     V = find("token_embd.weight")->rows;
 }
 
@@ -389,7 +434,8 @@ int main(int argc, char **argv)
     FILE *out = argc > 2 && strcmp(argv[1], "-o") == 0 ? fopen(argv[2], "wb") : NULL;
     argv += out ? 2 : 0, argc -= out ? 2 : 0;
     open_model(argc > 1 ? argv[1] : "");
-    size_t n_layer = (size_t)real("block_count", 0), room = (size_t)argc * (G * D > E ? G * D : E);
+    size_t n_layer = (size_t)real("block_count", 0), room = G * D > E ? G * D : E;
+    room = (size_t)argc * (room > KEPT ? room : KEPT);
     float *k = floats(n_layer * room), *v = floats(n_layer * room), *logits = floats(V);
     for (size_t pos = 0; pos + 2 < (size_t)argc; pos++) {
         float *x = floats(E);

@@ -14,11 +14,14 @@
 /* Deeper models than three layers: the error grows at most linearly with depth. In a tensor of a
  * few numbers one sum that cancels is not averaged away: three times the error there. And softmax
  * turns an error relative to the largest score into one of the weights larger by the size of the
- * scores, which for scores not divided by sqrt(d) is sqrt(d) times the usual. */
+ * scores, which for scores not divided by sqrt(d) is sqrt(d) times the usual. Latent attention adds up scores
+ * along the latent, which is wider than a head: the terms are larger, their sum is the same. */
 static double nmse_allowed(const struct toy_spec *s, size_t n_values)
 {
     double layers = s->n_layer > 3 ? s->n_layer : 3;
     double sharpness = fmax(1, s->attn_scale * sqrt(s->head_dim));
+    if (s->n_latent)
+        sharpness *= fmax(1, sqrt((double)s->n_latent / (s->head_dim - s->rope_dims)));
     return (n_values < 64 ? 1e-11 : 1e-12) * pow(layers / 3 * sharpness, 2);
 }
 

@@ -249,10 +249,21 @@ static void build_put_numbers(struct toy *m)
     if (s->kinds)
         put_kinds(m);
     else if (rotates || s->n_head_kv != s->n_head)
-        put_arch_u32(m, "attention.head_count_kv", s->n_head_kv);
+        put_arch_u32(m, "attention.head_count_kv", s->latent_apart ? 1 : s->n_head_kv);
     if (!rotates)
         return;
-    if (s->head_dim * s->n_head != s->n_embd) {
+    if (s->n_latent) {
+        int kept = s->n_latent + s->rope_dims;
+        put_arch_u32(m, "attention.kv_lora_rank", s->n_latent);
+        if (s->n_q_latent)
+            put_arch_u32(m, "attention.q_lora_rank", s->n_q_latent);
+        put_arch_u32(m, "attention.key_length", s->latent_apart ? kept : s->head_dim);
+        put_arch_u32(m, "attention.value_length", s->latent_apart ? s->n_latent : s->value_dim);
+        if (s->latent_apart) {
+            put_arch_u32(m, "attention.key_length_mla", s->head_dim);
+            put_arch_u32(m, "attention.value_length_mla", s->value_dim);
+        }
+    } else if (s->head_dim * s->n_head != s->n_embd) {
         put_arch_u32(m, "attention.key_length", s->head_dim);
         put_arch_u32(m, "attention.value_length", s->head_dim);
     }
@@ -361,6 +372,8 @@ static void fill_defaults(struct toy_spec *s)
         s->n_head_kv = s->n_head;
     if (!s->head_dim)
         s->head_dim = s->n_embd / s->n_head;
+    if (!s->value_dim)
+        s->value_dim = s->head_dim;
     if (!s->rope_dims)
         s->rope_dims = s->head_dim;
     if (!s->n_ff_expert)

@@ -44,11 +44,13 @@ struct toy_spec {
     const char *label; /* for messages */
     const char *arch;  /* a row of toy_arch.h */
     int n_layer, n_embd, n_head, n_ff, n_ctx, n_vocab;
-    int n_head_kv;          /* 0: n_head */
-    int head_dim;           /* 0: n_embd / n_head */
-    int rope_dims;          /* 0: head_dim */
-    double rope_base;       /* 0: 10000 */
-    double eps;             /* 0: 1e-5 */
+    int n_head_kv;                       /* 0: n_head */
+    int head_dim;                        /* 0: n_embd / n_head */
+    int rope_dims;                       /* 0: head_dim */
+    int n_latent, n_q_latent, value_dim; /* latent attention; the first 0: other attention */
+    int latent_apart; /* attn_k_b and attn_v_b in place of attn_kv_b, with llama.cpp's newer keys */
+    double rope_base; /* 0: 10000 */
+    double eps;       /* 0: 1e-5 */
     const char *activation; /* NULL: the architecture's */
     enum toy_choice embedding_norm, final_norm;
     enum toy_choice parallel; /* use_parallel_residual */

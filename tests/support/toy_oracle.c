@@ -79,7 +79,14 @@ static const char *const stems[N_ORACLE_ROLES] = {[MGPT_W_E] = "token_embd",
                                                   [MGPT_SHARED_GATE] = "ffn_gate_inp_shexp",
                                                   [MGPT_LN2_POST] = "post_ffw_norm",
                                                   [MGPT_LN_POST] = "layer_output_norm",
-                                                  [MGPT_EXPERT_BIAS] = "exp_probs_b.bias"};
+                                                  [MGPT_EXPERT_BIAS] = "exp_probs_b.bias",
+                                                  [MGPT_W_Q_DOWN] = "attn_q_a",
+                                                  [MGPT_Q_DOWN_NORM] = "attn_q_a_norm",
+                                                  [MGPT_W_KV_DOWN] = "attn_kv_a_mqa",
+                                                  [MGPT_KV_DOWN_NORM] = "attn_kv_a_norm",
+                                                  [MGPT_W_KV_UP] = "attn_kv_b",
+                                                  [MGPT_W_K_UP] = "attn_k_b",
+                                                  [MGPT_W_V_UP] = "attn_v_b"};
 
 /* Where an architecture's files call it otherwise. "": it has none, and the name is another's. */
 static const char *stem_in(const struct toy_spec *s, int layer, int role)
@@ -88,6 +95,8 @@ static const char *stem_in(const struct toy_spec *s, int layer, int role)
     int conv = layer >= 0 && toy_convolves(s, layer);
     if (role == MGPT_LN_FINAL && last)
         return last;
+    if (role == MGPT_W_Q && s->n_q_latent)
+        return "attn_q_b";
     if (role == MGPT_LN2 && mlp)
         return mlp;
     if ((role == MGPT_LN_EMBD && last && strcmp(last, stems[role]) == 0) ||
@@ -196,6 +205,8 @@ static double rope_scale(const struct toy_spec *s, int layer)
     double scale = s->rope_attn != 0 ? (double)(float)s->rope_attn : 1;
     if (is_local(s, layer))
         return 1;
+    if (s->n_latent && s->yarn_less != 0) /* scores are multiplied */
+        return scale;
     double octaves = 0.1 * log(s->yarn ? (double)(float)s->rope_factor : 1);
     return scale * (1 + octaves) / (1 + (double)(float)s->yarn_less * octaves);
 }
@@ -233,6 +244,15 @@ static enum oracle_components is_stored(const struct toy_arch *row)
     return row->exchanged ? ORACLE_EXCHANGED : ORACLE_AS_SHOWN;
 }
 
+/* DeepSeek's YaRN multiplies scores, by the square of what others multiply rotations with. */
+static double usual_scale(const struct toy_spec *s)
+{
+    double all = 1;
+    if (s->n_latent && s->yarn)
+        all += (double)(float)s->yarn_less * log((double)(float)s->rope_factor);
+    return all * all / sqrt(s->head_dim);
+}
+
 static struct oracle_layer describe_layer(const struct toy *m, int layer, double *freq)
 {
     const struct toy_spec *s = &m->spec;
@@ -255,7 +275,7 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
         .xielu = {log1p(exp((double)toy_xielu_alpha(layer, 0))),
                   TOY_XIELU_BETA + log1p(exp((double)toy_xielu_alpha(layer, 1))), TOY_XIELU_BETA,
                   TOY_XIELU_EPS},
-        .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale : 1 / sqrt(s->head_dim),
+        .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale : usual_scale(s),
         .keep = keep ? (double)keep->values[layer] : 1,
         .mix_in_x0 = mix ? (double)mix->values[layer] : 0,
         .value_gate = columns_of(m, layer, MGPT_VALUE_GATE),
@@ -292,6 +312,10 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
         .n_head = (size_t)s->n_head,
         .n_head_kv = (size_t)s->n_head_kv,
         .head_dim = (size_t)s->head_dim,
+        .value_dim = (size_t)s->value_dim,
+        .n_latent = (size_t)s->n_latent,
+        .n_q_latent = (size_t)s->n_q_latent,
+        .rot_first = s->n_latent ? (size_t)(s->head_dim - s->rope_dims) : 0,
         .n_ff = (size_t)s->n_ff,
         .n_vocab = (size_t)s->n_vocab,
         .n_rot = s->row->place <= PLACE_ALIBI ? 0 : (size_t)s->rope_dims,

@@ -150,6 +150,49 @@ static void add_qkv(struct toy *m, int layer)
     add_bias(m, layer, "attn_v", kv_width);
 }
 
+/* A matrix of each head in one tensor. */
+static void add_head_matrices(struct toy *m, int layer, const char *role, int n_in, int n_out,
+                              double gain)
+{
+    char name[80];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, role);
+    int n = m->spec.n_head;
+    struct toy_tensor *t = toy_add(m, name, m->spec.type, n_in, n_out * n, 0, gain / sqrt(n_in));
+    t->n_dims = 3;
+    t->dims[1] = (uint64_t)n_out;
+    t->dims[2] = (uint64_t)n;
+}
+
+static void add_gain(struct toy *m, int layer, const char *stem, int n)
+{
+    char name[80];
+    snprintf(name, sizeof name, "blk.%d.%s.weight", layer, stem);
+    toy_add(m, name, TOY_F32, n, 0, 1, 0.3);
+}
+
+/* Projections of latent attention. */
+static void add_latent(struct toy *m, int layer)
+{
+    const struct toy_spec *s = &m->spec;
+    int E = s->n_embd, R = s->n_latent, Q = s->n_q_latent, nope = s->head_dim - s->rope_dims;
+    if (Q) {
+        add_linear(m, layer, "attn_q_a", E, Q, 1.4);
+        add_gain(m, layer, "attn_q_a_norm", Q);
+    }
+    const int biases = s->biases;
+    add_linear(m, layer, "attn_kv_a_mqa", E, R + s->rope_dims, 1.4);
+    add_gain(m, layer, "attn_kv_a_norm", R);
+    m->spec.biases = 0;
+    add_linear(m, layer, Q ? "attn_q_b" : "attn_q", Q ? Q : E, s->n_head * s->head_dim, 1.4);
+    if (s->latent_apart) {
+        add_head_matrices(m, layer, "attn_k_b", nope, R, 1.4);
+        add_head_matrices(m, layer, "attn_v_b", R, s->value_dim, 1);
+    } else {
+        add_linear(m, layer, "attn_kv_b", R, s->n_head * (nope + s->value_dim), 1.2);
+    }
+    m->spec.biases = biases;
+}
+
 static void add_qk_norms(struct toy *m, int layer)
 {
     const struct toy_spec *s = &m->spec;
@@ -255,14 +298,14 @@ static void add_layer(struct toy *m, int layer)
     if (toy_convolves(s, layer)) {
         add_convolution(m, layer);
     } else {
-        add_qkv(m, layer);
+        (s->n_latent ? add_latent : add_qkv)(m, layer);
         if (s->value_gate && layer % 2 != s->n_layer % 2)
             add_value_embd(m, layer);
         add_qk_norms(m, layer);
         snprintf(name, sizeof name, "blk.%d.attn_sinks.weight", layer);
         if (s->row->sinks)
             toy_add(m, name, TOY_F32, s->n_head, 0, 1, 1.5);
-        add_linear(m, layer, "attn_output", s->n_head * s->head_dim, E, 1);
+        add_linear(m, layer, "attn_output", s->n_head * s->value_dim, E, 1);
     }
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "post_attention_norm");

@@ -199,7 +199,8 @@ void work_of(struct work *w, const mgpt_model *model, const mgpt_info *info)
     if (mgpt_find_role(model, MGPT_W_U, 0, MGPT_WEIGHT, &t, NULL) == MGPT_OK)
         w->head = 2.0 * (double)t.dims[0] * (double)t.dims[1];
     /* A key is multiplied with the query and its value added, by each head. */
-    w->attended = 4.0 * (double)info->n_head * (double)info->head_dim * (double)info->n_layer;
+    w->attended = 2.0 * (double)info->n_head * (double)(info->head_dim + info->value_dim) *
+                  (double)info->n_layer;
 }
 
 /* ---- for reports ---- */

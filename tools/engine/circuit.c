@@ -268,7 +268,9 @@ static int new_factors(const struct circuit_run *r)
     struct circuit *c = r->c;
     size_t V = c->ids ? c->n_ids : (size_t)r->info.n_tokens;
     c->n_rows = c->n_cols = r->kind == CIRCUIT_PLACES ? (size_t)r->info.n_ctx : V;
-    c->width = r->kind == CIRCUIT_DIRECT ? (size_t)r->info.n_embd : (size_t)r->info.head_dim;
+    c->width = (size_t)(r->kind == CIRCUIT_DIRECT ? r->info.n_embd
+                        : r->kind == CIRCUIT_OV   ? r->info.value_dim
+                                                  : r->info.head_dim);
     if (r->kind == CIRCUIT_FIRES)
         c->n_cols = c->width = 1;
     else if (r->kind == CIRCUIT_PROMOTES)

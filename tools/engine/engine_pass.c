@@ -24,8 +24,11 @@ int32_t engine_find_kv(const char *name)
 static uint64_t kv_bytes_of(const struct engine *e, enum kv_type type)
 {
     const mgpt_info *i = &e->info;
-    uint64_t total = 0, each = 2 * (uint64_t)i->n_head_kv *
-                               kernels_kv_bytes(type, (size_t)i->head_dim) / PANEL;
+    mgpt_tensor latent; /* latent attention keeps its row twice, as key and as value */
+    uint64_t heads = (uint64_t)i->n_head_kv, width = (uint64_t)i->head_dim;
+    if (mgpt_find_role(e->model, MGPT_W_KV_DOWN, 0, MGPT_WEIGHT, &latent, NULL) == MGPT_OK)
+        heads = 1, width = latent.dims[1];
+    uint64_t total = 0, each = 2 * heads * kernels_kv_bytes(type, (size_t)width) / PANEL;
     mgpt_layer layer;
     for (size_t l = 0; mgpt_get_layer(e->model, l, &layer, NULL) == MGPT_OK; l++)
         total += layer.n_conv ? (uint64_t)i->n_embd * sizeof(float) : each;

@@ -54,7 +54,9 @@ struct watcher finite_watcher(struct finite *f, const mgpt_model *model)
 static void say_where(const struct finite *f, char *buf, size_t cap)
 {
     mgpt_info info;
-    const int32_t d = mgpt_get_info(f->model, &info, NULL) == MGPT_OK ? info.head_dim : 1;
+    const int known = mgpt_get_info(f->model, &info, NULL) == MGPT_OK;
+    const int mixed = f->point == MGPT_V || f->point == MGPT_HEADS;
+    const int32_t d = !known ? 1 : mixed ? info.value_dim : info.head_dim;
     switch (f->point) {
     case MGPT_SCORES:
     case MGPT_WEIGHTS:

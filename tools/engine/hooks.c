@@ -35,7 +35,8 @@ static int has_heads(mgpt_point point)
 
 static void set_shape(struct hook *hook, const mgpt_value *value, const mgpt_info *info)
 {
-    uint64_t cols = (uint64_t)value->cols, d = (uint64_t)info->head_dim;
+    int mixed = value->point == MGPT_V || value->point == MGPT_HEADS;
+    uint64_t cols = (uint64_t)value->cols, d = (uint64_t)(mixed ? info->value_dim : info->head_dim);
     hook->n_dims = 2;
     hook->dims[1] = cols;
     if (hook_is_attention(value->point)) {

@@ -14,8 +14,8 @@
     TEXT(norm) TEXT(activation) TEXT(position) LONG_TEXT(ignored)                                  \
     INT(n_vocab) INT(n_tokens) INT(n_ctx) INT(n_embd) INT(n_layer) INT(n_head) INT(n_head_kv)      \
     INT(head_dim) INT(n_ff) INT(n_expert) INT(n_expert_used) INT(n_ff_expert) INT(n_further)       \
-    INT(bos) INT(eos) FLAG(add_bos) FLAG(nfc) FLAG(steps) FLAG(gated) FLAG(tied) INT(ln_embd)      \
-    INT(ln_final)                                                                                  \
+    INT(value_dim) INT(n_latent) INT(bos) INT(eos) FLAG(add_bos) FLAG(nfc) FLAG(steps) FLAG(gated) \
+    FLAG(tied) INT(ln_embd) INT(ln_final)                                                          \
     REAL(norm_eps) REAL(rope_base) REAL(attn_scale) REAL(logit_softcap) REAL(logit_scale)          \
     REAL(residual_scale)                                                                           \
     COUNT(n_params) COUNT(file_bytes) COUNT(bytes_per_token) COUNT(kv_bytes)

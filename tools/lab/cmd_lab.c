@@ -309,6 +309,11 @@ static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
         code = engine_open(&lab->engine);
     if (code != EXIT_OK)
         return code;
+    if (lab->engine.info
+            .n_latent) { /* the pages have heads of one width, whose keys can be changed */
+        err_set(&err, MGPT_EFILE, MGPT_NO_OFFSET, "pages of latent attention (MLA) are not made");
+        return cli_fail(lab->engine.path, &err);
+    }
     decide(lab);
     interrupt_catch();
     code = read_input(lab, command);

@@ -150,13 +150,13 @@ static int split_heads(const struct dla_work *w, size_t layer)
 {
     struct dla *d = w->d;
     mgpt_tensor o;
-    size_t each = d->n_q / d->n_head;
-    const float *z = d->z + layer * d->n_q;
+    size_t each = d->n_z / d->n_head;
+    const float *z = d->z + layer * d->n_z;
     int status = mgpt_find_role(w->model, MGPT_W_O, (int32_t)layer, MGPT_WEIGHT, &o, w->err);
     if (status == MGPT_OK)
         status = read_vector(w, MGPT_W_O, layer, MGPT_BIAS, d->n_embd, 0, w->vector);
     for (size_t i = 0; i < d->n_embd && status == MGPT_OK; i++) {
-        status = mgpt_read_tensor(w->model, o.name, i * d->n_q, d->n_q, w->row, w->err);
+        status = mgpt_read_tensor(w->model, o.name, i * d->n_z, d->n_z, w->row, w->err);
         w->sums[i] = (double)w->vector[i];
         for (size_t h = 0; h < d->n_head; h++) {
             double sum = 0;
@@ -268,8 +268,8 @@ int dla_new(struct dla *d, const mgpt_info *info, size_t pos, mgpt_error *err)
                       .n_head = (size_t)info->n_head,
                       .pos = pos,
                       .has_final_norm = info->ln_final != MGPT_NO_NORM};
-    d->n_q = d->n_head * (size_t)info->head_dim;
-    size_t n = 4 * E + L * (d->n_q + E);
+    d->n_z = d->n_head * (size_t)info->value_dim;
+    size_t n = 4 * E + L * (d->n_z + E);
     d->values = mem_new(n, sizeof(float));
     d->heads = mem_new(L * d->n_head, sizeof *d->heads);
     d->mlps = mem_new(L, sizeof *d->mlps);
@@ -280,7 +280,7 @@ int dla_new(struct dla *d, const mgpt_info *info, size_t pos, mgpt_error *err)
     d->x0 = d->position + E;
     d->final = d->x0 + E;
     d->z = d->final + E;
-    d->mlp_out = d->z + L * d->n_q;
+    d->mlp_out = d->z + L * d->n_z;
     return MGPT_OK;
 }
 
@@ -305,8 +305,8 @@ static void dla_keep(struct dla *d, const mgpt_value *value, const float *row)
     size_t n = d->n_embd, layer = value->layer < 0 ? 0 : (size_t)value->layer;
     float *to = d->final;
     if (value->point == MGPT_HEADS) {
-        to = d->z + layer * d->n_q;
-        n = d->n_q;
+        to = d->z + layer * d->n_z;
+        n = d->n_z;
     } else if (value->point == MGPT_MLP_OUT) {
         to = d->mlp_out + layer * n;
     } else if (value->point == MGPT_EMBD) {
@@ -357,7 +357,7 @@ int dla_run(struct dla *d, const mgpt_model *model, int32_t token, int32_t other
             mgpt_error *err)
 {
     struct dla_work w = {.d = d, .model = model, .err = err};
-    size_t E = d->n_embd, widest = d->n_q > E ? d->n_q : E;
+    size_t E = d->n_embd, widest = d->n_z > E ? d->n_z : E;
     int status = mgpt_get_info(model, &w.info, err);
     if (status != MGPT_OK)
         return status;

@@ -16,11 +16,11 @@
 enum { DLA_MEAN = -1, DLA_NONE = -2 };
 
 struct dla {
-    size_t n_layer, n_head, n_embd, n_q, pos;
+    size_t n_layer, n_head, n_embd, n_z, pos;
     /* What a pass held at the position, filled by dla_tap: */
     float *embedding, *position; /* [n_embd]; has_* say what the model has */
     float *x0;                   /* [n_embd] the embedding after its norm and smear */
-    float *z;                    /* [n_layer][n_q] */
+    float *z;                    /* [n_layer][n_z] */
     float *mlp_out;              /* [n_layer][n_embd] */
     float *final;                /* [n_embd] the last residual */
     int has_position, has_embedding_norm, has_final_norm, has_smear;

@@ -9,10 +9,10 @@
 struct query {
     struct view view;
     int32_t layer, head;
-    size_t d, i, j;          /* width of a head, query, key */
-    float *q, *z;            /* [d] */
+    size_t d, v_dim, i, j;   /* widths of keys and of values, query, key */
+    float *q, *z;            /* [d], [v_dim] */
     float *scores, *weights; /* [i + 1] */
-    float *k, *v;            /* [n_pos][d] */
+    float *k, *v;            /* [n_pos][d], [n_pos][v_dim] */
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -23,6 +23,7 @@ static struct query query_of(struct repl *r, const struct repl_args *args)
                           .layer = args->layer,
                           .head = args->head,
                           .d = (size_t)r->engine.info.head_dim,
+                          .v_dim = (size_t)r->engine.info.value_dim,
                           .i = args->pos,
                           .j = args->key};
 }
@@ -41,14 +42,14 @@ static int read_cache(struct query *p, mgpt_session *s)
 
 static int view_head_gather(struct query *p)
 {
-    size_t d = p->d, n = p->view.n_pos, at = (size_t)p->head * d;
+    size_t d = p->d, dv = p->v_dim, n = p->view.n_pos, at = (size_t)p->head * d;
     if (!view_is_attention(&p->view, p->layer))
         return 0;
-    p->q = view_new(2 * d + 2 * (p->i + 1) + 2 * n * d, sizeof *p->q);
+    p->q = view_new((n + 1) * (d + dv) + 2 * (p->i + 1), sizeof *p->q);
     if (!p->q)
         return 0;
     p->z = p->q + d;
-    p->scores = p->z + d;
+    p->scores = p->z + dv;
     p->weights = p->scores + p->i + 1;
     p->k = p->weights + p->i + 1;
     p->v = p->k + n * d;
@@ -57,7 +58,7 @@ static int view_head_gather(struct query *p)
         {MGPT_ROT_Q, p->layer, p->i, 1, at, d, p->q, 0}, /* after Q: where it exists it counts */
         {MGPT_SCORES, p->layer, p->i, 1, (size_t)p->head, 0, p->scores, 0},
         {MGPT_WEIGHTS, p->layer, p->i, 1, (size_t)p->head, 0, p->weights, 0},
-        {MGPT_HEADS, p->layer, p->i, 1, at, d, p->z, 0},
+        {MGPT_HEADS, p->layer, p->i, 1, (size_t)p->head * dv, dv, p->z, 0},
     };
     struct view_wants all = {wants, sizeof wants / sizeof *wants};
     mgpt_session *s = repl_replay_kept(p->view.repl, view_points(&all), view_gather, &all);
@@ -153,12 +154,12 @@ static double length_of(const float *x, size_t n)
 /* What key t brings: weight, |v|, |w v|, share of z (its part along z; shares add up to 100). */
 static void mix_row(const struct query *p, size_t t, double *row)
 {
-    const float *v = p->v + t * p->d;
-    double w = (double)p->weights[t], along = 0, z2 = length_of(p->z, p->d);
-    for (size_t e = 0; e < p->d; e++)
+    const float *v = p->v + t * p->v_dim;
+    double w = (double)p->weights[t], along = 0, z2 = length_of(p->z, p->v_dim);
+    for (size_t e = 0; e < p->v_dim; e++)
         along += w * (double)v[e] * (double)p->z[e];
     row[0] = w;
-    row[1] = length_of(v, p->d);
+    row[1] = length_of(v, p->v_dim);
     row[2] = w * row[1];
     row[3] = z2 > 0 ? 100 * along / (z2 * z2) : NAN;
 }
@@ -167,10 +168,10 @@ static void mix_row(const struct query *p, size_t t, double *row)
 static double mix_error(const struct query *p)
 {
     double worst = 0;
-    for (size_t e = 0; e < p->d; e++) {
+    for (size_t e = 0; e < p->v_dim; e++) {
         double sum = 0;
         for (size_t t = 0; t <= p->i; t++)
-            sum += (double)p->weights[t] * (double)p->v[t * p->d + e];
+            sum += (double)p->weights[t] * (double)p->v[t * p->v_dim + e];
         double error = fabs(sum - (double)p->z[e]);
         worst = error > worst || isnan(error) ? error : worst;
     }
@@ -194,9 +195,9 @@ static void print_vectors(const struct query *p)
         view_head_token_at(p, t, token);
         snprintf(label, sizeof label, "%4zu %s", t, token);
         if (sees(p, t))
-            print_vector(label, p->v + t * p->d, (double)p->weights[t], p->d);
+            print_vector(label, p->v + t * p->v_dim, (double)p->weights[t], p->v_dim);
     }
-    print_vector("z", p->z, 1, p->d);
+    print_vector("z", p->z, 1, p->v_dim);
 }
 
 static void print_mix(struct query *p, const uint8_t *shown)
@@ -218,9 +219,9 @@ static void print_mix(struct query *p, const uint8_t *shown)
     view_table_close(&p->view);
     if (p->view.path)
         return;
-    printf("|z| %.4f; the sum of w v differs from z by at most %.1e%s\n", length_of(p->z, p->d),
+    printf("|z| %.4f; the sum of w v differs from z by at most %.1e%s\n", length_of(p->z, p->v_dim),
            mix_error(p), arr_len(p->view.repl->edits.list) > 0 ? " (edits are in force)" : "");
-    if (p->i < SCREEN_LINES && 16 + 10 * p->d <= p->view.screen.width)
+    if (p->i < SCREEN_LINES && 16 + 10 * p->v_dim <= p->view.screen.width)
         print_vectors(p);
 }
 

@@ -7,8 +7,8 @@
 struct cache {
     struct view view;
     int32_t layer, head;
-    size_t d;
-    float *k, *v; /* [n_pos][d] */
+    size_t d, v_dim; /* widths of keys and of values */
+    float *k, *v;    /* [n_pos][d], [n_pos][v_dim] */
 };
 
 static void print_size(const struct cache *c)
@@ -30,7 +30,7 @@ static double cached_key(const void *user, size_t pos, size_t dim)
 static double cached_value(const void *user, size_t pos, size_t dim)
 {
     const struct cache *c = user;
-    return (double)c->v[pos * c->d + dim];
+    return (double)c->v[pos * c->v_dim + dim];
 }
 
 /* A row of the file: the key, then the value. */
@@ -53,6 +53,7 @@ static void print_cache(const struct cache *c)
     printf("layer %d, KV head %d: keys, as scores see them\n", (int)c->layer, (int)c->head);
     view_picture(&c->view, &m);
     m.value = cached_value;
+    m.heat.cols.n = c->v_dim;
     printf("layer %d, KV head %d: values\n", (int)c->layer, (int)c->head);
     view_picture(&c->view, &m);
 }
@@ -60,9 +61,9 @@ static void print_cache(const struct cache *c)
 static void view_kv_put_file(struct cache *c)
 {
     const struct view_matrix m = {
-        {.rows = {.n = c->view.n_pos}, .cols = {.n = 2 * c->d}}, key_or_value, c};
+        {.rows = {.n = c->view.n_pos}, .cols = {.n = c->d + c->v_dim}}, key_or_value, c};
     if (view_file_open(&c->view, "layer %d KV head %d [position][%zu of the key, %zu of the value]",
-                       (int)c->layer, (int)c->head, c->d, c->d))
+                       (int)c->layer, (int)c->head, c->d, c->v_dim))
         view_file_matrix(&c->view, &m);
 }
 
@@ -71,10 +72,11 @@ void view_cache(struct repl *r, struct repl_args *args)
     struct cache c = {.view = view_of(r, args),
                       .layer = args->layer,
                       .head = args->head,
-                      .d = (size_t)r->engine.info.head_dim};
+                      .d = (size_t)r->engine.info.head_dim,
+                      .v_dim = (size_t)r->engine.info.value_dim};
     size_t n_pos = c.view.n_pos;
     mgpt_error err;
-    c.k = view_new(2 * n_pos * c.d, sizeof *c.k);
+    c.k = view_new(n_pos * (c.d + c.v_dim), sizeof *c.k);
     c.v = c.k ? c.k + n_pos * c.d : NULL;
     if (!c.k)
         return;

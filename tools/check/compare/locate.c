@@ -59,6 +59,18 @@ void locate_row(struct locate *l, size_t hook, size_t pos, size_t head, const do
     l->hooks[hook].fired = 1;
 }
 
+/* Keys and values of latent attention are copies. */
+static int is_shown_only(const mgpt_info *info, mgpt_point point)
+{
+    return info->n_latent && (point == MGPT_K || point == MGPT_V || point == MGPT_ROT_K);
+}
+
+static size_t width_of_heads(const mgpt_info *info, mgpt_point point)
+{
+    int mixed = point == MGPT_V || point == MGPT_HEADS;
+    return (size_t)(mixed ? info->value_dim : info->head_dim);
+}
+
 static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t r)
 {
     struct locate_hook *h = &w->l->hooks[i];
@@ -68,9 +80,10 @@ static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t 
     if (answer_read(w->a, i, pos, attention ? (size_t)r : 0, w->row, w->err) < 0)
         return 0;
     compare_row(w->feeding ? &h->fed[pos] : &h->own[pos], w->row, ours, n, (size_t)r,
-                answer_is_heads(value->point) ? (size_t)w->info->head_dim : 0);
+                answer_is_heads(value->point) ? width_of_heads(w->info, value->point) : 0);
     h->fired = 1;
-    for (size_t j = 0; w->feeding && !h->elsewhere && j < n; j++)
+    int feeds = w->feeding && !h->elsewhere && !is_shown_only(w->info, value->point);
+    for (size_t j = 0; feeds && j < n; j++)
         ours[j] = (float)w->row[j];
     return 1;
 }

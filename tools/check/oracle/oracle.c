@@ -172,7 +172,7 @@ void oracle_matmul(struct oracle *o, int layer, int role, size_t first, const do
     const float *bias = biases_of(o, layer, role, first, n_out);
     char name[ORACLE_NAME];
     tensor_name_of(o, layer, role, ".weight", name);
-    block_input(o, x, n_in, kind == ORACLE_INTEGERS && o->s->int8_inputs);
+    block_input(o, x, n_in, kind == ORACLE_INTEGERS && o->s->int8_inputs && role != MGPT_W_KV_UP);
     const float *kept = o->status == MGPT_OK ? kept_rows(o, name, first, n_out, n_in) : NULL;
     for (size_t r = 0, n; r < n_out && o->status == MGPT_OK; r += n) {
         n = kept && o->T == 1 ? n_out : kept && n_out - r >= MATH_COLS ? MATH_COLS : 1;
@@ -208,7 +208,7 @@ static int attention(struct oracle *o, int layer)
         oracle_convolution(o, layer);
     else
         oracle_heads(o, layer);
-    oracle_matmul(o, layer, MGPT_W_O, 0, o->z, conv ? o->E : o->qw, o->E, o->a);
+    oracle_matmul(o, layer, MGPT_W_O, 0, o->z, conv ? o->E : o->zw, o->E, o->a);
     oracle_branch_output(o, layer, b.after, o->s->attn_times, o->a);
     oracle_fire_rows(o, MGPT_ATTN_OUT, layer, o->a, o->E);
     return b.sum;
@@ -358,7 +358,10 @@ static int take_buffers(struct oracle *o)
     for (size_t i = 0; i < o->s->n_layer; i++)
         conv = widest(conv, o->s->layers[i].conv, 0);
     size_t q = conv ? widest(o->E, o->qw, 0) : o->qw, k = conv ? widest(o->E, o->kw, 0) : o->kw;
-    size_t wide = widest(widest(o->E, o->qw, F), X, conv),
+    k = widest(k, o->vw, 0), q = widest(q, o->zw, 0);
+    size_t R = o->s->n_latent, latents = R ? widest(R + o->s->n_rot, o->s->n_q_latent, 0) : 0,
+           up = R ? o->H * (o->d + o->vd) : 0;
+    size_t wide = widest(widest(o->E, q, F), widest(X, up, latents), conv),
            bias = widest(wide, o->V, o->qw + 2 * o->kw), total = 0;
     struct {
         double **at;
@@ -373,6 +376,8 @@ static int take_buffers(struct oracle *o)
                     {&o->v, k},
                     {&o->z, q},
                     {&o->a, o->E},
+                    {&o->c, latents},
+                    {&o->kv, widest(up, latents, 0)},
                     {&o->f, F},
                     {&o->up, F},
                     {&o->logits, o->V},
@@ -419,7 +424,9 @@ int oracle_pass(const struct oracle_spec *s, const int32_t *tokens, size_t n, or
                        .V = s->n_vocab,
                        .qw = s->n_head * s->head_dim,
                        .kw = s->n_head_kv * s->head_dim,
+                       .vd = s->value_dim ? s->value_dim : s->head_dim,
                        .plain = *s};
+    o.vw = o.G * o.vd, o.zw = o.H * o.vd;
     o.plain.norm_how = ORACLE_NORM_AS_IS;
     o.status = take_buffers(&o);
     if (o.status == MGPT_OK)

@@ -221,6 +221,7 @@ struct oracle_spec {
     struct oracle_source source;
     const struct oracle_layer *layers;
     size_t n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_rot;
+    size_t value_dim, n_latent, n_q_latent; /* as in struct model_shape; value_dim 0: head_dim */
     double eps;
     MODEL_NUMBERS(NUMBER_DOUBLE) /* model/numbers.h; attn_scale is each layer's own */
     double smear_scale, backout; /* 0: none */
@@ -247,6 +248,7 @@ struct oracle_spec {
     int no_norm_q, no_norm_k;       /* q or k has no norm, in spite of qk_norm */
     int norm_moved_q, norm_moved_k; /* the norm of q or k is on the other side of the rotation */
     int no_rope_q, no_rope_k;       /* q or k is not rotated */
+    int no_latent_norm;             /* latents are not normalised */
     int rope_v;                     /* values are rotated as keys are */
     int v_is_k;                     /* values are the rotated keys */
     const struct oracle_layer *turned; /* [n_layer]: the rotation of turned_of is theirs; or NULL */

@@ -1,5 +1,4 @@
-/* The oracle's attention, from the normed residual to the heads' outputs, and its short convolution.
- * See oracle_impl.h. */
+/* The oracle's attention, from the normed residual to the heads' outputs. See oracle_impl.h. */
 #include "check/oracle/oracle_impl.h"
 
 #include "check/oracle/oracle_math.h"
@@ -170,11 +169,11 @@ static void grow_queries(const struct oracle *o)
     }
 }
 
-static void project(struct oracle *o, int layer)
+/* q, k and v of h, from one tensor or three. */
+static void project_each(struct oracle *o, int layer, int fused)
 {
     size_t qw = o->qw, kw = o->kw;
     int raw = o->s->layers[layer].raw;
-    int fused = oracle_find(o, layer, ORACLE_W_QKV, ".weight") != ORACLE_ABSENT;
     oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_Q, 0, raw & ORACLE_RAW_Q ? o->x : o->h,
                   o->E, qw, o->q);
     oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_K, fused ? qw : 0,
@@ -188,9 +187,19 @@ static void project(struct oracle *o, int layer)
     }
     clamp(o, o->v, kw);
     oracle_token_values(o, layer);
+}
+
+static void project(struct oracle *o, int layer)
+{
+    size_t qw = o->qw, kw = o->kw;
+    int fused = oracle_find(o, layer, ORACLE_W_QKV, ".weight") != ORACLE_ABSENT;
+    if (o->s->n_latent)
+        oracle_latent(o, layer);
+    else
+        project_each(o, layer, fused);
     oracle_fire_rows(o, MGPT_Q, layer, o->q, qw);
     oracle_fire_rows(o, MGPT_K, layer, o->k, kw);
-    oracle_fire_rows(o, MGPT_V, layer, o->v, kw);
+    oracle_fire_rows(o, MGPT_V, layer, o->v, o->vw);
     qk_norms(o, layer, 0);
     if (o->s->n_rot == 0)
         return;
@@ -198,7 +207,7 @@ static void project(struct oracle *o, int layer)
         rope(o, layer, ORACLE_OF_QUERIES, o->q, 0);
     for (int i = o->s->no_rope_k; i <= o->s->rope_again_k; i++)
         rope(o, layer, ORACLE_OF_KEYS, o->k, o->s->shift_k);
-    if (o->s->rope_v)
+    if (o->s->rope_v && o->vd == o->d)
         rope(o, layer, ORACLE_OF_VALUES, o->v, 0);
     move_qk_biases(o, layer, fused, 1);
     qk_norms(o, layer, 1);
@@ -336,8 +345,9 @@ static void softmax_over(struct oracle *o, int layer, size_t t, size_t h, double
 static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h, double sink)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
-    size_t d = o->d, g = kv_head(o, l, ORACLE_OF_VALUES, h), shown = t + 1, n = keys_at(o, t);
-    double *row = o->scores, *out = o->z + (t * o->H + h) * d, *values = o->s->v_is_k ? o->k : o->v;
+    size_t d = o->vd, g = kv_head(o, l, ORACLE_OF_VALUES, h), shown = t + 1, n = keys_at(o, t);
+    double *row = o->scores, *out = o->z + (t * o->H + h) * d,
+           *values = o->s->v_is_k && d == o->d ? o->k : o->v;
     const double masks[] = {-INFINITY, -INFINITY, -o->s->attn_softcap, 0, 0};
     double unseen = masks[o->s->cap_at];
     int every = o->s->softmax == ORACLE_OVER_HEADS || o->s->cap_at >= ORACLE_CAP_MASKED;
@@ -373,27 +383,28 @@ static void oracle_attend(struct oracle *o, int layer, size_t t, size_t h, doubl
 /* [H][T][d] read as [T][H d]. */
 static void take_heads_first(struct oracle *o)
 {
-    size_t n = o->T * o->qw, d = o->d;
+    size_t n = o->T * o->zw, d = o->vd;
     for (size_t i = 0; i < n; i++)
         o->in[i] = o->z[(i / d % o->T * o->H + i / d / o->T) * d + i % d];
     memcpy(o->z, o->in, n * sizeof *o->z);
 }
 
 /* Keys or values as a cache of a shorter type has them. */
-static void round_cache(const struct oracle *o, double *x)
+static void round_cache(const struct oracle *o, double *x, size_t d)
 {
     int whole = o->s->type >= ORACLE_INT8;
-    size_t n = o->s->type == ORACLE_Q8_0 && o->d % 32 == 0 ? 32 : o->d;
+    size_t n = o->s->type == ORACLE_Q8_0 && d % 32 == 0 ? 32 : d, all = o->T * o->G * d;
     struct oracle_spec half = {.type = ORACLE_F16};
-    for (size_t i = 0; i < o->T * o->kw && !whole; i++)
+    for (size_t i = 0; i < all && !whole; i++)
         x[i] = math_rounded(o->s, x[i]);
-    for (size_t i = 0; i < o->T * o->kw && whole; i += n) {
+    for (size_t i = 0; i < all && whole; i += n) {
         double largest = 0;
         for (size_t k = i; k < i + n; k++)
             largest = fmax(largest, fabs(x[k]));
-        double d = largest / 127, by = o->s->type == ORACLE_Q8_0 ? math_rounded(&half, d) : d;
-        for (size_t k = i; k < i + n && d > 0; k++)
-            x[k] = rint(x[k] / d) * by;
+        double each = largest / 127,
+               by = o->s->type == ORACLE_Q8_0 ? math_rounded(&half, each) : each;
+        for (size_t k = i; k < i + n && each > 0; k++)
+            x[k] = rint(x[k] / each) * by;
     }
 }
 
@@ -401,44 +412,20 @@ void oracle_heads(struct oracle *o, int layer)
 {
     project(o, layer);
     if (o->s->rounded == ORACLE_CACHE) {
-        round_cache(o, o->k);
-        round_cache(o, o->v);
+        round_cache(o, o->k, o->d);
+        round_cache(o, o->v, o->vd);
     }
     for (size_t i = o->s->zero_from * o->kw; i < o->s->zero_to * o->kw && i < o->T * o->kw; i++)
-        o->k[i] = o->v[i] = 0;
+        o->k[i] = 0;
+    for (size_t i = o->s->zero_from * o->vw; i < o->s->zero_to * o->vw && i < o->T * o->vw; i++)
+        o->v[i] = 0;
     const float *sinks = oracle_vector(o, layer, MGPT_SINKS, ".weight", o->H, o->gain);
     for (size_t t = 0; t < o->T && o->status == MGPT_OK; t++)
         for (size_t head = 0; head < o->H; head++)
             oracle_attend(o, layer, t, head, sinks ? (double)sinks[head] : -INFINITY);
     if (o->s->heads_first)
         take_heads_first(o);
-    for (size_t i = 0; i < o->T * o->qw && o->s->heads_times != 0; i++)
+    for (size_t i = 0; i < o->T * o->zw && o->s->heads_times != 0; i++)
         o->z[i] *= o->s->heads_times;
-    oracle_fire_rows(o, MGPT_HEADS, layer, o->z, o->qw);
-}
-
-void oracle_convolution(struct oracle *o, int layer)
-{
-    const int in = ORACLE_W_QKV; /* of B, C, x */
-    size_t E = o->E, L = o->s->layers[layer].conv;
-    oracle_matmul(o, layer, in, 0, o->h, E, E, o->k);
-    oracle_matmul(o, layer, in, E, o->h, E, E, o->q);
-    oracle_matmul(o, layer, in, 2 * E, o->h, E, E, o->v);
-    oracle_fire_rows(o, MGPT_Q, layer, o->q, E);
-    oracle_fire_rows(o, MGPT_K, layer, o->k, E);
-    oracle_fire_rows(o, MGPT_V, layer, o->v, E);
-    for (size_t i = 0; i < o->T * E; i++)
-        o->v[i] *= o->k[i];
-    math_round(o->s, o->v, o->T * E);
-    for (size_t c = 0; c < E; c++) {
-        oracle_read_row(o, layer, MGPT_CONV, ".weight", c, L, o->row);
-        for (size_t t = 0; t < o->T; t++) {
-            double sum = 0;
-            for (size_t back = 0; back < L && back <= t; back++)
-                sum += (double)o->row[L - 1 - back] * o->v[(t - back) * E + c];
-            o->z[t * E + c] = o->q[t * E + c] * sum;
-        }
-    }
-    math_round(o->s, o->z, o->T * E);
-    oracle_fire_rows(o, MGPT_HEADS, layer, o->z, E);
+    oracle_fire_rows(o, MGPT_HEADS, layer, o->z, o->zw);
 }

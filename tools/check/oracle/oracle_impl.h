@@ -10,9 +10,11 @@ struct oracle {
     void *user;
     const int32_t *tokens;
     size_t T, E, H, G, d, F, V, qw, kw;
+    size_t vd, vw, zw;        /* width of a value; those of a token, and the outputs of heads */
     struct oracle_spec plain; /* with norms as they are */
     double *x, *x0, *middle, *start, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
-    double *sums;                            /* of softmax over heads or queries */
+    double *c, *kv; /* latent attention: latents, keys and values of all heads */
+    double *sums;   /* of softmax over heads or queries */
     double *m, *y, *weights, *probabilities; /* mixtures: [T][E], [T][E], [T][X], [X] */
     double *in, *rows; /* of products: MATH_ROWS positions at a time, and as they are */
     float *row, *gain, *bias;
@@ -92,6 +94,9 @@ size_t oracle_position(const struct oracle *o, size_t t);
 /* Attention of the normed residual, h: the outputs of heads, into z. Keys that a query does not see
  * have score -inf and weight 0, also when a caller changes them. */
 void oracle_heads(struct oracle *o, int layer);
+
+/* q, k and v of latent attention before the rotation. oracle_latent.c. */
+void oracle_latent(struct oracle *o, int layer);
 
 /* A short convolution of h in place of attention, into z: C * conv(B * x), all E wide (LFM2). */
 void oracle_convolution(struct oracle *o, int layer);

@@ -74,6 +74,14 @@ static int is_taken(const struct tensor_slot *slots, size_t n, unsigned bit,
     return 0;
 }
 
+/* 0 for the one of two tensors with queries' matrix that the model does not have: latent attention reads
+ * them from h (attn_q) or from a latent of theirs (attn_q_b). */
+static int is_of_form(const mgpt_model *m, const struct tensor_slot *slot)
+{
+    int from_latent = slot->in == D_QR;
+    return !m->shape.n_latent || slot->role != MGPT_W_Q || from_latent == (m->shape.n_q_latent > 0);
+}
+
 /* The slot of this architecture, else one of another: a tensor that the model cannot have has a name
  * too, unless the model has another tensor of that name: NULL. */
 static const struct tensor_slot *slot_of(const mgpt_model *m, int layer, int role)
@@ -87,7 +95,7 @@ static const struct tensor_slot *slot_of(const mgpt_model *m, int layer, int rol
         if (is_slot_of(&slots[i], role)) {
             if (!any && !is_taken(slots, n, bit, &slots[i]))
                 any = &slots[i];
-            if ((slots[i].required | slots[i].optional) & bit)
+            if (((slots[i].required | slots[i].optional) & bit) && is_of_form(m, &slots[i]))
                 return &slots[i];
         }
     return any;
@@ -260,6 +268,10 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
                                  .n_head = s->n_head,
                                  .n_head_kv = s->n_head_kv,
                                  .head_dim = s->head_dim,
+                                 .value_dim = s->value_dim,
+                                 .n_latent = s->n_latent,
+                                 .n_q_latent = s->n_q_latent,
+                                 .rot_first = s->n_latent ? s->head_dim - s->n_rot : 0,
                                  .n_ff = s->n_ff,
                                  .n_vocab = s->n_vocab,
                                  .n_rot = m->arch->rope ? s->n_rot : 0,

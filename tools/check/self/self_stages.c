@@ -140,6 +140,7 @@ static double bound_of(const struct oracle_spec *s)
     size_t qw = s->n_head * s->head_dim, n = s->n_embd;
     n = qw > n ? qw : n;
     n = s->n_ff > n ? s->n_ff : n;
+    n = s->n_latent ? n + s->n_latent : n; /* products of products */
     return fmax(1e-11, 100.0 / 6 * (double)n * 0x1p-48);
 }
 

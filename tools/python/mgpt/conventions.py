@@ -209,7 +209,8 @@ class Conventions:
         """W_Q, W_K, W_V [heads, d_model, d_head], W_O [heads, d_head, d_model]; biases [heads, d_head], 0 where there is
         none. Rows of q and k are in the order of hook_q, which GGUF changes for some architectures."""
         m = self._own()
-        heads, d = m.info.n_head if role in ("W_Q", "W_O") else m.info.n_head_kv, m.info.head_dim
+        heads = m.info.n_head if role in ("W_Q", "W_O") else m.info.n_head_kv
+        d = m.info.head_dim if role in ("W_Q", "W_K") else m.info.value_dim
         if bias and not m.has(role, layer, bias=True):
             return np.zeros((heads, d), np.float32)
         found = m.tensor_of(role, layer, bias=bias)

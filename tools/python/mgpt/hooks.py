@@ -36,6 +36,7 @@ Names = str | Iterable[str] | Callable[[str], bool] | None
 
 UNSEEN = {POINT["SCORES"]: -np.inf, POINT["WEIGHTS"]: 0.0}  # what a query must not see holds these
 PER_HEAD = {POINT[name] for name in ("Q", "K", "V", "ROT_Q", "ROT_K", "HEADS")}
+WITH_VALUES = {POINT["V"], POINT["HEADS"]}
 ALL_POINTS = (1 << len(POINT)) - 1
 
 
@@ -126,7 +127,7 @@ class Tap:
 
     def __init__(self, model: Model, rows: Iterable[HookRow], keep: Iterable[Hook] = (), n_tokens: int = 0) -> None:
         """`keep` names the values to store, for a run of n_tokens from position 0."""
-        self._d, self._n, self._bytes = model.info.head_dim, n_tokens, model.info.bytes_per_token
+        self._info, self._n, self._bytes = model.info, n_tokens, model.info.bytes_per_token
         self._hooks: dict[Key, list[tuple[HookFn, Hook]]] = {}
         for names, fn in rows:
             if not callable(fn):
@@ -298,7 +299,8 @@ class Tap:
         return None if array.tobytes() == before.tobytes() else array.copy()
 
     def _shaped(self, point: int, data: Floats) -> Floats:
-        shape = (1, len(data), -1, self._d) if point in PER_HEAD else (1, *data.shape)
+        d = self._info.value_dim if point in WITH_VALUES else self._info.head_dim
+        shape = (1, len(data), -1, d) if point in PER_HEAD else (1, *data.shape)
         return data.reshape(shape)
 
     def _stored(self, key: Key, shape: tuple[int, ...], fill: float = 0.0) -> Floats:

@@ -200,8 +200,8 @@ class Session:
     def kv(self, layer: int, head: int) -> tuple[Floats, Floats]:
         """Copies of the cached keys (after rope) and values of one KV head, float32 [len(session), d_head] each."""
         with self._open() as pointer:
-            n, d = lib.mgpt_pos(pointer), self._model.info.head_dim
-            k, v = np.empty((n, d), np.float32), np.empty((n, d), np.float32)
+            n, info = lib.mgpt_pos(pointer), self._model.info
+            k, v = np.empty((n, info.head_dim), np.float32), np.empty((n, info.value_dim), np.float32)
             call("mgpt_read_kv", pointer, _count("layer", layer), _count("head", head), 0, n, k.ctypes.data,
                  v.ctypes.data)
             return k, v
