@@ -29,6 +29,7 @@ import renamed  # noqa: E402
 import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 from fresh_draw import Draw, some_rotated  # noqa: E402
+from fresh_latent import deepseek_v2, deepseek_v3, latent, minicpm3  # noqa: E402
 from fresh_mixtures import ernie_moe, exaone_moe, experts, mellum, phimoe, routed, sparse, without  # noqa: E402
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES  # noqa: E402
 
@@ -293,6 +294,9 @@ TYPES = {
     'dots1': plain(hf.Dots1Config, wide=True, more=lambda d: dict(
         routed(d), sliding_window=d.of([None, 9]), max_window_layers=d.of([0, 1, 62]))),
     'glm4_moe': plain(hf.Glm4MoeConfig, wide=True, more=lambda d: dict(partial(d, 'use_qk_norm'), **routed(d))),
+    'deepseek_v2': lambda d: latent(d, hf.DeepseekV2Config, 'default default linear yarn yarn', deepseek_v2),
+    'deepseek_v3': lambda d: latent(d, hf.DeepseekV3Config, 'default default linear yarn yarn', deepseek_v3),
+    'minicpm3': lambda d: latent(d, hf.MiniCPM3Config, 'default default linear yarn longrope', minicpm3),
     'ernie4_5_moe': plain(hf.Ernie4_5_MoeConfig, wide=True, more=ernie_moe),
     'hunyuan_v1_moe': plain(hf.HunYuanMoEV1Config, wide=True, more=lambda d: dict(
         hunyuan(d), num_experts=d.r.randint(2, 6), moe_topk=d.of([1, 2]))),

@@ -87,15 +87,18 @@ struct ckpt_tensor {
 struct ckpt_hparams {
     const char *arch; /* general.architecture */
     uint32_t n_ctx, n_embd, n_layer, n_ff, n_head, n_head_kv, n_vocab;
-    uint32_t head_dim;     /* attention.key_length and value_length; 0: n_embd / n_head, no keys */
-    uint32_t n_rot;        /* rope.dimension_count; 0: no rope, no key */
-    uint32_t window;       /* attention.sliding_window: visible keys incl. self; 0: none */
-    float rope_base;       /* 0: no key */
-    float rope_base_local; /* rope.freq_base_swa (gemma3: 10000); 0: no key */
-    float rope_factor;     /* rope.scaling.factor; 0 or 1: none */
-    const char *rope_scaling; /* rope.scaling.type; NULL: linear where there is a factor */
-    uint32_t rope_context;    /* yarn, longrope: original_context_length */
+    uint32_t head_dim;  /* attention.key_length and value_length; 0: n_embd / n_head, no keys */
+    uint32_t value_dim; /* attention.value_length of latent attention; 0: head_dim */
+    uint32_t n_latent, n_q_latent; /* attention.kv_lora_rank, q_lora_rank; 0: no keys */
+    uint32_t n_rot;                /* rope.dimension_count; 0: no rope, no key */
+    uint32_t window;               /* attention.sliding_window: visible keys incl. self; 0: none */
+    float rope_base;               /* 0: no key */
+    float rope_base_local;         /* rope.freq_base_swa (gemma3: 10000); 0: no key */
+    float rope_factor;             /* rope.scaling.factor; 0 or 1: none */
+    const char *rope_scaling;      /* rope.scaling.type; NULL: linear where there is a factor */
+    uint32_t rope_context;         /* yarn, longrope: original_context_length */
     float rope_attn_factor, rope_beta_fast, rope_beta_slow; /* yarn, longrope; 0: no key */
+    float yarn_log; /* rope.scaling.yarn_log_multiplier; 0: no key */
     int yarn_exact; /* 1: mgpt.rope.yarn_truncate false, else no key */
     float norm_eps; /* RMSNorm's, or LayerNorm's where the architecture has that; may be 0 */
     MODEL_NUMBERS(NUMBER_FLOAT) /* attn_scale, residual_scale, ...: model/numbers.h; 0: no key */

@@ -34,6 +34,16 @@ uint64_t state_size(const struct ckpt_hparams *hp, char letter)
         return hp->n_layer;
     case 'B':
         return 3 * (uint64_t)hp->n_embd;
+    case 'C':
+        return hp->n_latent;
+    case 'D':
+        return (uint64_t)hp->n_latent + hp->n_rot;
+    case 'U':
+        return hp->n_q_latent;
+    case 'W':
+        return heads * (hd - hp->n_rot + hp->value_dim);
+    case 'Z':
+        return heads * hp->value_dim;
     default:
         return hp->n_embd;
     }

@@ -5,6 +5,7 @@
  * where nothing is to be changed the source's own bytes are written.
  */
 #include "convert/core/write.h"
+#include "convert/core/write_keys.h"
 
 #include "base/check.h"
 #include "base/error.h"
@@ -29,28 +30,9 @@ static void put_text(struct gguf_writer *w, const char *key, const char *text)
     gguf_put_string(w, key, text, strlen(text));
 }
 
-static const char *arch_key(char buf[128], const struct ckpt_hparams *hp, const char *name)
-{
-    snprintf(buf, 128, "%s.%s", hp->arch, name);
-    return buf;
-}
-
 static int is_arch(const struct ckpt_hparams *hp, const char *name)
 {
     return strcmp(hp->arch, name) == 0;
-}
-
-/* A number that the architecture does without. */
-static void put_some_u32(struct gguf_writer *w, const char *key, uint32_t v)
-{
-    if (v)
-        gguf_put_u32(w, key, v);
-}
-
-static void put_some_f32(struct gguf_writer *w, const char *key, float v)
-{
-    if (v > 0 || v < 0)
-        gguf_put_f32(w, key, v);
 }
 
 /* A number of model/numbers.h: hp->field, whose default of architecture `a` is `absent`. */
@@ -74,7 +56,10 @@ static void write_put_attention(struct gguf_writer *w, const struct ckpt_hparams
         put_some_u32(w, arch_key(key, hp, "attention.head_count_kv"), hp->n_head_kv);
     put_some_u32(w, arch_key(key, hp, "shortconv.l_cache"), hp->n_conv);
     put_some_u32(w, arch_key(key, hp, "attention.key_length"), hp->head_dim);
-    put_some_u32(w, arch_key(key, hp, "attention.value_length"), hp->head_dim);
+    put_some_u32(w, arch_key(key, hp, "attention.value_length"),
+                 hp->value_dim ? hp->value_dim : hp->head_dim);
+    put_some_u32(w, arch_key(key, hp, "attention.kv_lora_rank"), hp->n_latent);
+    put_some_u32(w, arch_key(key, hp, "attention.q_lora_rank"), hp->n_q_latent);
     put_some_u32(w, arch_key(key, hp, "attention.sliding_window"), hp->window);
     const struct arch *a = arch_find(hp->arch, strlen(hp->arch));
     ATTENTION_NUMBERS(PUT_NUMBER)
@@ -94,6 +79,7 @@ static void put_rope(struct gguf_writer *w, const struct ckpt_hparams *hp)
     put_some_f32(w, arch_key(key, hp, "rope.scaling.factor"), hp->rope_factor);
     put_some_u32(w, arch_key(key, hp, "rope.scaling.original_context_length"), hp->rope_context);
     put_some_f32(w, arch_key(key, hp, "rope.scaling.attn_factor"), hp->rope_attn_factor);
+    put_some_f32(w, arch_key(key, hp, "rope.scaling.yarn_log_multiplier"), hp->yarn_log);
     put_some_f32(w, arch_key(key, hp, "rope.scaling.yarn_beta_fast"), hp->rope_beta_fast);
     put_some_f32(w, arch_key(key, hp, "rope.scaling.yarn_beta_slow"), hp->rope_beta_slow);
 }

@@ -89,6 +89,8 @@ static void read_sizes(struct hf_model *m)
     hp->n_ff = read_size(m, k->n_ff, k->n_ff_absent || !k->n_ff ? 0 : -1, 1, 1 << 23);
     if (!hp->n_ff)
         hp->n_ff = k->n_ff_absent * hp->n_embd;
+    if (m->family->latent)
+        hf_latent_sizes(m);
 }
 
 /* The sizes against each other; head_dim stays 0 where the other two give it and no key is

@@ -110,6 +110,7 @@ struct hf_family {
     size_t n_rows;
     unsigned biases; /* flags of HF_..._BIAS whose keys are true when absent */
     struct hf_class class;
+    int latent;  /* attention is latent (hf_latent.c) */
     int experts; /* a mixture: the keys of experts are read (hf_experts.c) */
     const struct hf_step *steps;
     size_t n_steps;

@@ -38,22 +38,29 @@ static void read_further(struct hf_model *m)
     m->further = hf_count(m, "num_nextn_predict_layers", 0, 0, CKPT_MAX_LAYERS);
 }
 
-/* DeepSeek-V3's router: sigmoids, a bias for the choice alone, groups of experts. */
-void hf_routed(struct hf_model *m)
+/* DeepSeek's experts. */
+void hf_experts_of(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     hp->n_expert = hf_count(m, hf_get(m, "num_experts") ? "num_experts" : "n_routed_experts", -1, 1,
                             EXPERTS_MOST);
     hp->n_expert_used = hf_count(m, "num_experts_per_tok", -1, 1, hp->n_expert);
     hp->n_ff_expert = hf_count(m, "moe_intermediate_size", -1, 1, EXPERT_WIDTH_MOST);
-    hp->expert_groups = hf_count(m, "n_group", 1, 1, hp->n_expert);
-    hp->expert_groups_used = hf_count(m, "topk_group", 1, 1, hp->expert_groups);
     hp->expert_scale = (float)hf_num(m, "routed_scaling_factor", 1, 0, 1e6);
-    hp->expert_sigmoid = GATING_SIGMOID;
-    hp->expert_norm = hf_on(m, "norm_topk_prob", -1) ? 1 : -1;
     m->first_mixture = hf_count(m, "first_k_dense_replace", 0, 0, INT32_MAX);
     read_shared(m, hf_get(m, "num_shared_experts") ? "num_shared_experts" : "n_shared_experts", 0);
     read_further(m);
+}
+
+/* DeepSeek-V3's router: sigmoids, a bias for the choice alone, groups of experts. */
+void hf_routed(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hf_experts_of(m);
+    hp->expert_groups = hf_count(m, "n_group", 1, 1, hp->n_expert);
+    hp->expert_groups_used = hf_count(m, "topk_group", 1, 1, hp->expert_groups);
+    hp->expert_sigmoid = GATING_SIGMOID;
+    hp->expert_norm = hf_on(m, "norm_topk_prob", -1) ? 1 : -1;
     if (hp->expert_groups > 1 &&
         (hp->n_expert % hp->expert_groups || hp->n_expert / hp->expert_groups < 2))
         hf_stop(m, "n_group: %u groups of %u experts", hp->expert_groups, hp->n_expert);

@@ -167,6 +167,7 @@ struct hf_rope hf_rope_read(struct hf_model *m, const struct hf_rope_keys *keys,
     if (!(rope.rotated > 0 && rope.rotated <= 1))
         hf_stop(m, "%s: out of range", keys->rotated);
     read_kind(m, &rope);
+    rope.all_dim = m->family->latent ? hf_any(m, "mscale_all_dim", 0) : 0;
     rope.query_beta = hf_any(m, "llama_4_scaling_beta", 0);
     m->at = m->cfg.text;
     return rope;
@@ -222,7 +223,7 @@ void hf_rope(struct hf_model *m)
     m->rope = hf_rope_read(m, keys, m->family->windowed ? "full_attention" : NULL);
     if (keys->rotated_absent == 1 && m->rope.rotated != 1 && !m->family->partial_rope)
         hf_stop(m, "%s: only 1 is supported for this model type", keys->rotated);
-    uint64_t hd = state_size(hp, 'H');
+    uint64_t hd = m->family->latent ? hp->n_rot : state_size(hp, 'H');
     hp->n_rot = (uint32_t)((double)hd * m->rope.rotated);
     if (hp->n_rot % 2 || hp->n_rot == 0)
         hf_stop(m, "%u rotary components of %llu in a head: an even number is expected", hp->n_rot,

@@ -5,6 +5,7 @@
 #include "convert/containers/hf_config.h"
 
 struct hf_rope {
+    double all_dim;   /* mscale_all_dim of latent attention */
     const char *type; /* "default", "linear", "llama3", ...; as the file has it. NULL: no rope */
     double theta;
     double factor;      /* 1: none */

@@ -57,11 +57,15 @@ hf_step_fn hf_litgpt;
 
 /* ---- hf_mixtures.c --------------------------------------------------------------------------- */
 
-hf_step_fn hf_routed, hf_dots1, hf_ernie_moe, hf_lfm2_moe, hf_hunyuan_moe, hf_minimax_m2, hf_hy_v3;
-hf_step_fn hf_granite_4, hf_mlp_types;
+hf_step_fn hf_routed, hf_experts_of, hf_dots1, hf_ernie_moe, hf_lfm2_moe, hf_hunyuan_moe;
+hf_step_fn hf_minimax_m2, hf_hy_v3, hf_granite_4, hf_mlp_types;
 
 /* Marks the tensors of layers that predict further tokens. */
 hf_step_fn hf_skip_further;
+
+/* ---- hf_latent.c ----------------------------------------------------------------------------- */
+
+hf_step_fn hf_latent_sizes, hf_deepseek2, hf_deepseek3, hf_minicpm3;
 
 /* ---- hf_special_put.c ------------------------------------------------------------------------ */
 

@@ -13,12 +13,13 @@ import sys
 SHAPES = {
     'token_embd': 'VE', 'position_embd': 'TE', 'token_embd_norm': 'E', 'attn_norm': 'E', 'attn_norm_2': 'E', 'ffn_norm': 'E',
     'attn_q': 'QE', 'attn_k': 'KE', 'attn_v': 'KE', 'attn_qkv': 'PE', 'attn_q_norm': 'H', 'attn_k_norm': 'H',
+    'attn_q_a': 'UE', 'attn_q_a_norm': 'U', 'attn_q_b': 'QU', 'attn_kv_a_mqa': 'DE', 'attn_kv_a_norm': 'C', 'attn_kv_b': 'WC',
     'attn_output': 'EQ', 'shortconv.in_proj': 'BE', 'shortconv.out_proj': 'EE', 'attn_output_norm': 'E',
     'post_attention_norm': 'E', 'ffn_gate': 'FE', 'ffn_up': 'FE', 'ffn_down': 'EF', 'post_ffw_norm': 'E',
     'layer_output_norm': 'E', 'output_norm': 'E', 'output.bias': 'V'}
 OF_MODEL = ('token_embd', 'position_embd', 'token_embd_norm', 'output_norm', 'output.bias')  # the others are of layers
 OF_RESIDUAL = [name for name, shape in SHAPES.items() if name.endswith(('norm', 'norm_2')) and shape == 'E']
-LETTERS = 'EVTFQKPHAGLRB'
+LETTERS = 'EVTFQKPHAGLRBCDUWZ'
 
 FLAGS = {'bias': 'STATE_BIAS', 'transposed': 'STATE_TRANSPOSED', 'grouped': 'STATE_GROUPED', 'attention': 'STATE_ATTENTION',
          'convolution': 'STATE_CONVOLUTION', '+1': 'STATE_PLUS_ONE', 'variant': 'HF_VARIANT', 'usual': 'HF_USUAL',
@@ -32,7 +33,7 @@ ORDERS = {'pairs': 'STATE_PAIRS', 'swap': 'STATE_SWAP', 'keep': None}
 NORMS = {'+1': 'STATE_PLUS_ONE', 'bias': 'STATE_BIAS', 'plain': None}
 KEYS = ('n_embd', 'n_layer', 'n_head', 'n_head_kv', 'head_dim', 'n_ff', 'n_ctx', 'eps', 'activation')
 DEFAULTS = (*KEYS, 'n_vocab')  # columns of hf_reads.txt
-SWITCHES = ('tied', 'untied', 'windowed', 'partial_rope', 'states_head_dim', 'experts')
+SWITCHES = ('tied', 'untied', 'windowed', 'partial_rope', 'states_head_dim', 'experts', 'latent')
 VALUES = ('arch', 'program', 'activation', 'head', 'layers', 'knows', 'full_every', 'window', 'order', 'put')
 OWN = ('ignores', 'class', 'own_class', 'spelled', 'models')  # not of types that are like it
 WINDOWS = ('one', 'layers', 'layers_or_one', 'used', 'all')

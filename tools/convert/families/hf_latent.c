@@ -1,0 +1,83 @@
+/* Latent attention (MLA): DeepSeek-V2 and V3, MiniCPM3. "read do NAME" of models.txt. See hf_special.h.
+ *
+ * kv_b_proj stays one tensor, attn_kv_b, as in llama.cpp's first files: rows of the keys of a head, then
+ * of its values.
+ */
+#include "convert/families/hf_special.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { LATENT_MOST = 1 << 20 };
+
+void hf_latent_sizes(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const json_t *rank = json_object_get(m->cfg.text, "q_lora_rank");
+    uint32_t nope = hf_count(m, "qk_nope_head_dim", -1, 1, LATENT_MOST);
+    hp->n_rot = hf_count(m, "qk_rope_head_dim", -1, 2, LATENT_MOST);
+    hp->n_latent = hf_count(m, "kv_lora_rank", -1, 1, LATENT_MOST);
+    int64_t usual = m->family->experts ? -1 : (int64_t)(hp->n_embd / hp->n_head); /* MiniCPM3 */
+    hp->value_dim = hf_count(m, "v_head_dim", usual, 1, LATENT_MOST);
+    if (!rank)
+        hf_stop(m, "q_lora_rank: missing; null if queries have none");
+    m->variant = hf_get(m, "q_lora_rank") != NULL;
+    if (m->variant)
+        hp->n_q_latent = hf_count(m, "q_lora_rank", -1, 1, LATENT_MOST);
+    hp->head_dim = nope + hp->n_rot;
+    if (hp->n_head_kv != hp->n_head)
+        hf_stop(m, "num_key_value_heads: expected %u, as many as heads", hp->n_head);
+    hf_get(m, "head_dim"); /* what is rotated */
+    hf_get(m, "qk_head_dim");
+}
+
+/* Norms of latents have an eps of their own. Scores of texts whose positions are scaled are multiplied:
+ * GGUF has a tenth of mscale_all_dim, and the rotation is scaled by what is left. */
+static void latent_numbers(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const float eps = 1e-6F;
+    const struct hf_rope *r = &m->rope;
+    double all = r->factor > 1 ? 1 + 0.1 * r->all_dim * log(r->factor) : 1;
+    hp->latent_eps = hp->norm_eps == eps ? 0 : eps;
+    if (strcmp(r->type, "default") == 0 || r->all_dim == 0)
+        return;
+    if (strcmp(r->type, "yarn") == 0 && r->all_dim > 0) {
+        hp->yarn_log = (float)(0.1 * r->all_dim);
+        hp->rope_attn_factor *= (float)(1 + 0.1 * log(r->factor));
+    } else {
+        hp->attn_scale = (float)(all * all / sqrt((double)hp->head_dim));
+    }
+}
+
+void hf_deepseek2(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const char *method = hf_word(m, "topk_method", "greedy");
+    hf_off(m, "norm_topk_prob");
+    if (strcmp(method, "greedy") != 0)
+        hf_stop(m, "topk_method: %.40s is not supported, only greedy", method);
+    hf_get(m, "n_group");
+    hf_get(m, "topk_group");
+    hf_experts_of(m);
+    hp->expert_groups = hp->expert_groups_used = 0;
+    hp->expert_sigmoid = 0;
+    hp->expert_norm = -1;
+    latent_numbers(m);
+}
+
+void hf_deepseek3(struct hf_model *m)
+{
+    hf_routed(m);
+    latent_numbers(m);
+}
+
+void hf_minicpm3(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    double depth = hf_num(m, "scale_depth", NAN, 0, 1e6);
+    hp->embd_scale = (float)hf_num(m, "scale_emb", NAN, 0, 1e6);
+    hp->residual_scale = hp->n_layer ? (float)(depth / sqrt((double)hp->n_layer)) : 1;
+    hp->logit_scale = (float)((double)hp->n_embd / hf_num(m, "dim_model_base", NAN, 0, 1e9));
+    latent_numbers(m);
+}
