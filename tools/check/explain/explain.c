@@ -197,6 +197,8 @@ int search_all(struct search *s, int solve)
 /* A weight, what is listed, what can be solved for, that in many layers, and two of these. */
 static int search_causes(struct search *s)
 {
+    if (s->as_is.spec.n_latent) /* nothing is solved for */
+        return search_all(s, 0);
     int status = solve_weights(s, &s->e->weight);
     if (status == MGPT_OK && !s->e->proved)
         status = search_all(s, 1);
@@ -243,6 +245,23 @@ static int explain_search(struct search *s)
     return status;
 }
 
+/* Of latent attention, whose tensors have other shapes than heads, what changes one number or switch is tried. */
+static void keep_for_latent(struct suspect *rows)
+{
+    whatif_fn *const safe[] = {edit_spec,     edit_layers, choose_spec,
+                               flip_spec,     flip_layers, choose_layers,
+                               edit_turn_one, edit_pairs,  edit_as_stored};
+    size_t n = 0;
+    for (size_t i = 0; i < arr_len(rows); i++) {
+        int is_safe = 0;
+        for (size_t k = 0; k < sizeof safe / sizeof *safe; k++)
+            is_safe |= rows[i].edit.apply == safe[k];
+        if (is_safe)
+            rows[n++] = rows[i];
+    }
+    arr_set_len(rows, n);
+}
+
 int explain_run(struct explain *e, const mgpt_model *model, const struct answer *a,
                 const struct locate *l, mgpt_error *err)
 {
@@ -259,6 +278,8 @@ int explain_run(struct explain *e, const mgpt_model *model, const struct answer 
     if (status != MGPT_OK)
         return status;
     s.suspects = suspects_list(&s.as_is, first_bad_position(l), s.err);
+    if (s.suspects && s.as_is.spec.n_latent)
+        keep_for_latent(s.suspects);
     status = s.suspects ? explain_search(&s) : MGPT_EMEM;
     e->interrupted = status == MGPT_ESTOP && interrupted();
     if (e->interrupted) {

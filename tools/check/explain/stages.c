@@ -103,6 +103,9 @@ int stage_product(struct stage_product *p, const mgpt_model *m, struct ref_hook 
         if (hook.point == MGPT_Q || hook.point == MGPT_K)
             p->order = oracle_qk_order(m, &p->head_dim);
         p->n_in = there ? (size_t)p->tensor.dims[0] : 0;
+        mgpt_info info; /* latent attention: q, k and v are no products of the normed residual */
+        if (mgpt_get_info(m, &info, NULL) == MGPT_OK && info.n_latent && hook.point <= MGPT_V)
+            return 0;
         if (there)
             return 1;
     }

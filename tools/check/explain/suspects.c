@@ -153,6 +153,8 @@ const struct suspect_row suspect_rows[] = {
      .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, softmax), .a = ORACLE_OF_ALL_KEYS}},
     {"the sum of softmax begins with 1, not 0", BIT(WEIGHTS) | BIT(HEADS), 0, CHOOSE(softmax, ORACLE_SUM_FROM_1)},
     {"softmax has one more score, which is 0", BIT(WEIGHTS) | BIT(HEADS), 0, CHOOSE(softmax, ORACLE_SUM_WITH_0)},
+    {"latents (of queries, of keys and values) are not normalised", AT_QKV, 0, FLIP_SPEC(no_latent_norm), .common = 1},
+    {"norms of latents have the eps of the others", AT_QKV, 0, SET_SPEC(latent_eps, 0), .common = 1},
     {"the sinks of attention are left out", BIT(WEIGHTS) | BIT(HEADS), 1, READ(TENSOR_HIDDEN, "sinks.weight"),
      .common = 1, .switches = 1},
     {"softmax over the heads, not over the keys", BIT(WEIGHTS) | BIT(HEADS), 0,

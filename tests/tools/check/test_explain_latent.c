@@ -1,0 +1,65 @@
+/* Bugs of latent attention that check --explain names. See support/planted.h. */
+#include "check/oracle/oracle.h"
+#include "support/planted.h"
+#include "support/unit.h"
+
+#include <math.h>
+
+static const struct toy_spec deepseek = {.label = "deepseek2",
+                                         .arch = "deepseek2",
+                                         .n_layer = 2,
+                                         .n_embd = 32,
+                                         .n_head = 4,
+                                         .head_dim = 20,
+                                         .rope_dims = 8,
+                                         .value_dim = 12,
+                                         .n_latent = 24,
+                                         .n_q_latent = 16,
+                                         .n_ff = 24,
+                                         .n_ctx = 40,
+                                         .n_vocab = 60,
+                                         .rope_factor = 8,
+                                         .yarn = 16,
+                                         .yarn_less = 0.1,
+                                         .eps = 1e-2,
+                                         .latent_eps = 1e-6,
+                                         .seed = 47};
+
+static void no_norm(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->no_latent_norm = 1;
+}
+
+static void other_eps(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->latent_eps = 0;
+}
+
+static void no_mscale(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    for (int i = 0; i < 2; i++)
+        layers[i].attn_scale = 1 / sqrt((double)spec->head_dim);
+}
+
+static void halves(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)spec;
+    layers[0].halves = layers[1].halves = 1;
+}
+
+TEST(latent_attention)
+{
+    static const char q[] = "blocks.0.attn.hook_q", scores[] = "blocks.0.attn.hook_attn_scores";
+    static const struct bug bugs[] = {
+        {"no norm", &deepseek, NULL, q, "are not normalised", BY_LOGITS, .differs = no_norm},
+        {"eps", &deepseek, NULL, q, "eps of the others", BY_LOGITS, .differs = other_eps},
+        {"mscale", &deepseek, NULL, scores, "1/sqrt(d)", BY_LOGITS, .differs = no_mscale},
+        {"interleaving", &deepseek, NULL, "blocks.0.attn.hook_rot_q", "RoPE", BY_LOGITS,
+         .differs = halves}};
+    size_t missed = 0;
+    for (size_t i = 0; i < COUNT(bugs); i++)
+        missed += planted_missed(&bugs[i], 0);
+    assert_int_equal(missed, 0);
+}
