@@ -409,9 +409,9 @@ def torch_model(data, by):
 
 
 def hf_files(directory):
-    """config.json and the tensors of a model of tests/golden, made smaller; those of a quantised one as they are."""
+    """config.json and the tensors of a model of tests/golden, made smaller; quantised and latent ones as they are."""
     config, tensors = json.loads(get(directory + "config.json")), {}
-    if "quantization" in config or "quantization_config" in config:
+    if any(key in config for key in ("quantization", "quantization_config", "kv_lora_rank")):
         return get(directory + "config.json"), get(directory + "model.safetensors")
     for path in glob.glob(directory + "*.safetensors"):
         data = get(path)

@@ -1,4 +1,4 @@
-"""Random configurations of latent attention, and of the router of DeepSeek-V3, for fresh.py."""
+"""Random configurations of latent attention, for fresh.py."""
 from fresh_mixtures import routed
 
 
