@@ -4,41 +4,12 @@
  *
  * prints the hash of all logits, and writes them to a file as float32. It shares no code with the library, has neither vectors nor
  * threads, trusts its input, and is slow. Build it without contraction. */
-#include "archs.h"
-#include "gguf.h"
+#include "model.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 
 enum { MAX_TOKENS = 4096 };
-
-/* ---- the model ---- */
-
-static const struct arch *a;
-static char arch_name[32], act[16];
-static size_t E, H, G, D, F, V; /* n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab */
-static size_t R, DV, KEPT; /* the latent; a value; what is kept of a token: R and a rotated part */
-
-static const struct item *key(const char *name)
-{
-    char full[96];
-    snprintf(full, sizeof full, "%s.%s", arch_name, name);
-    return find(full);
-}
-
-static double real(const char *name, double absent)
-{
-    return value_of(key(name), absent);
-}
-
-/* A tensor of a layer; of the model if layer is negative. */
-static const struct item *part(int layer, const char *name, const char *suffix)
-{
-    char full[96];
-    int n = layer < 0 ? 0 : snprintf(full, sizeof full, "blk.%d.", layer);
-    snprintf(full + n, sizeof full - (size_t)n, "%s.%s", name, suffix);
-    return find(full);
-}
 
 /* Normalises n values, each `width` by themselves. `always`: also without a gain. */
 static void norm(int layer, const char *name, float *y, const float *x, size_t n, size_t width,
