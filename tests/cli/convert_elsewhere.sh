@@ -19,6 +19,7 @@ ignored()
     olmo3) echo rope.freq_base_swa ;;
     olmoe) echo attention.clamp_kqv ;;
     mellum) echo mgpt.attention.windows ;;
+    minicpm3) echo embedding_scale, residual_scale, logit_scale ;;
     phimoe) echo expert_jitter ;;
     opt) echo mgpt.activation ;;
     esac
@@ -70,5 +71,6 @@ check "a clamp that llama.cpp reads" changed olmo 'c["clip_qkv"] = 0.75' ""
 check "no clamp" changed olmoe 'c["clip_qkv"] = None' ""
 check "Gemma 2 with the usual scale" changed gemma2 'c["query_pre_attn_scalar"] = c["head_dim"]' ""
 check "weights of experts that do not sum to 1" changed qwen3_moe 'c["norm_topk_prob"] = False' expert_weights_norm
+check "factors of MiniCPM3 that llama.cpp has, too" changed minicpm3 'c["dim_model_base"] = 256' ""
 check "weights of experts that sum to 1" changed olmoe 'c["norm_topk_prob"] = True; c["clip_qkv"] = None' expert_weights_norm
 finish

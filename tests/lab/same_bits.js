@@ -150,8 +150,14 @@ async function sameSweep(Engine, model, texts, {over, mode, metric}) {
     assert.deepStrictEqual(Engine.value('logits', 0), Engine.value('logits', 1), `${what}: taken back`);
 }
 
+// Pages of latent attention are not made, which mgpt says.
+function hasPage(model) {
+    const info = JSON.parse(run(mgpt, ['info', model, '--json']));
+    return info.n_latent === 0;
+}
+
 async function main() {
-    const models = lines(run(native, ['models', tmp])).map(name => path.join(tmp, `${name}.gguf`));
+    const models = lines(run(native, ['models', tmp])).map(name => path.join(tmp, `${name}.gguf`)).filter(hasPage);
     let prompts = 0;
     await test('both readers of .lzma files', () => {
         const {blocks, unpack: {unlzma, unlzmaQuickly}} = readPage(page(weights('names')));

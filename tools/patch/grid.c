@@ -215,6 +215,11 @@ static int add_grid(const struct grid_request *r, const struct grid_point *point
         cli_note("--over %s: the model has no layers", point->name);
         return EXIT_USAGE;
     }
+    if (e->info.n_latent && (point->point == MGPT_K || point->point == MGPT_V)) {
+        cli_note("--over %s: latent attention keeps no %s of heads: they cannot be changed",
+                 point->name, point->point == MGPT_K ? "keys" : "values");
+        return EXIT_USAGE;
+    }
     if (!arr_push(*grids, empty))
         return grid_no_memory();
     struct sweep_grid *g = &(*grids)[arr_len(*grids) - 1];

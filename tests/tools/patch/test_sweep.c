@@ -80,9 +80,12 @@ static void read_grids(struct swept *w, const struct toy *m, const char *mode)
     for (size_t i = 0; i < COUNT(points); i++) {
         struct grid_request r = {
             .over = points[i].name, .mode = mode, .layers = layers, .positions = POSITIONS};
+        int is_copy =
+            w->engine.info.n_latent && (points[i].point == MGPT_K || points[i].point == MGPT_V);
         if (hooks_find(w->hooks, points[i].point, first) &&
             (strcmp(mode, "mean") != 0 || points[i].point != MGPT_WEIGHTS))
-            assert_int_equal(grid_read(&r, &w->engine, w->hooks, N, &w->grids), EXIT_OK);
+            assert_int_equal(grid_read(&r, &w->engine, w->hooks, N, &w->grids),
+                             is_copy ? EXIT_USAGE : EXIT_OK);
     }
     struct grid_request parts = {
         .over = "heads,keys,values", .mode = mode, .layers = layers, .positions = POSITIONS};

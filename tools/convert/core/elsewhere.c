@@ -59,12 +59,20 @@ static float own_scale(const struct ckpt_hparams *hp, const struct arch *a)
     return (float)(1 / sqrt((double)(hp->n_embd / hp->n_head)));
 }
 
+/* The factors that llama.cpp has for MiniCPM3 in place of keys, those of the published model. */
+static int has_own_factors(const struct ckpt_hparams *hp)
+{
+    return strcmp(hp->arch, "minicpm3") == 0 && hp->embd_scale == 12 &&
+           fabsf(hp->residual_scale - 1.4F / sqrtf((float)hp->n_layer)) < 1e-6F &&
+           hp->logit_scale == (float)hp->n_embd / 256;
+}
+
 /* A row for each key that changes logits and that llama.cpp reads for some of its architectures only, tried
  * with its release b11739: those; whether the file has the key, with a value that has an effect. */
 static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
 {
     const struct arch *a = arch_find(hp->arch, strlen(hp->arch));
-    const int norm = a && a->expert_norm;
+    const int norm = a && a->expert_norm, factors = has_own_factors(hp);
     const struct {
         const char *key, *read_for;
         int written;
@@ -78,19 +86,20 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
         {"attention.max_alibi_bias", " mpt ", hp->alibi > 0 && a && hp->alibi != (float)a->alibi},
         {"attn_logit_softcapping", " gemma2 ", hp->attn_softcap > 0},
         {"final_logit_softcapping", " gemma2 gemma3 ", hp->logit_softcap > 0},
-        {"embedding_scale", " granite granitemoe minicpm ", hp->embd_scale > 0},
-        {"residual_scale", " granite granitemoe minicpm ", hp->residual_scale > 0},
-        {"logit_scale", " cohere2 command-r granite granitemoe minicpm ", hp->logit_scale > 0},
+        {"embedding_scale", " granite granitemoe minicpm ", hp->embd_scale > 0 && !factors},
+        {"residual_scale", " granite granitemoe minicpm ", hp->residual_scale > 0 && !factors},
+        {"logit_scale", " cohere2 command-r granite granitemoe minicpm ",
+         hp->logit_scale > 0 && !factors},
         {"rope.freq_base_swa", " exaone-moe gemma2 gemma3 mellum ",
          hp->rope_base_local > 0 &&
              !(a && a->local_unscaled && hp->rope_base_local == hp->rope_base)},
         {"rope.scaling.yarn_beta_fast", "", hp->rope_beta_fast > 0 && hp->rope_beta_fast != 32},
         {"rope.scaling.yarn_beta_slow", "", hp->rope_beta_slow > 0 && hp->rope_beta_slow != 1},
         {"swiglu_limit", "", hp->glu_limit > 0 && a && hp->glu_limit != (float)a->glu_limit},
-        {"expert_weights_scale", " dots1 exaone-moe glm4moe hunyuan-moe hy_v3 ",
+        {"expert_weights_scale", " deepseek2 dots1 exaone-moe glm4moe hunyuan-moe hy_v3 ",
          hp->expert_scale > 0 && hp->expert_scale != 1},
         {"expert_jitter", "", hp->expert_jitter > 0},
-        {"expert_weights_norm", " dots1 exaone-moe glm4moe hy_v3 ",
+        {"expert_weights_norm", " deepseek2 dots1 exaone-moe glm4moe hy_v3 ",
          hp->expert_norm != 0 && (hp->expert_norm > 0) != norm},
     };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)

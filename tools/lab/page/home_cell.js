@@ -85,17 +85,20 @@ const HomeCell = (() => {
     // Some models scale what a part adds or the logits, by a number, or by a norm over all outputs of the product.
     function scaled(e, x) {
         const { residual_scale: ofPart, logit_scale: ofLogits } = Engine.info, by = e.part === 'lg' ? ofLogits : ofPart;
-        if ('ao mo lg'.includes(e.part) && by !== 1) {
-            e.rows.push(['sum of the products', e.sum], ['× a number of the model', by]);
-            e.sum = Exact.round(e.sum * Exact.round(by));
-            return;
-        }
         const name = { ao: 'post_attention_norm', mo: 'post_ffw_norm' }[e.part], gain = name && HomeData.vector(`blk.${e.layer}.${name}.weight`);
-        if (!gain) return;
-        const t = HomeData.tensor(e.part === 'ao' ? 'wo' : 'w2', e.layer), w = HomeData.rows(t);
-        const all = Float32Array.from({ length: t.n }, (_, i) => Exact.matmul(x, w.subarray(i * t.cols, (i + 1) * t.cols), t.n)), n = Exact.norm(all, Engine.info.norm_eps, false);
-        e.rows.push(['sum of the products', e.sum], ['× 1 / root mean square of all sums', n.inverse], ['× gain', gain[e.c]]);
-        e.sum = Exact.round(Exact.round(e.sum * n.inverse) * gain[e.c]);
+        const scales = 'ao mo lg'.includes(e.part) && by !== 1;
+        if (!gain && !scales) return;
+        e.rows.push(['sum of the products', e.sum]);
+        if (gain) {
+            const t = HomeData.tensor(e.part === 'ao' ? 'wo' : 'w2', e.layer), w = HomeData.rows(t);
+            const all = Float32Array.from({ length: t.n }, (_, i) => Exact.matmul(x, w.subarray(i * t.cols, (i + 1) * t.cols), t.n)), n = Exact.norm(all, Engine.info.norm_eps, false);
+            e.rows.push(['× 1 / root mean square of all sums', n.inverse], ['× gain', gain[e.c]]);
+            e.sum = Exact.round(Exact.round(e.sum * n.inverse) * gain[e.c]);
+        }
+        if (scales) {
+            e.rows.push(['× a number of the model', by]);
+            e.sum = Exact.round(e.sum * Exact.round(by));
+        }
     }
 
     const streamEnd = (pos) => (Engine.info.layers ? row(Engine.info.layers - 1, 'hook_resid_post', pos) : HomeData.streamStart(pos));

@@ -69,9 +69,10 @@ const HomeExperts = (() => {
                 const { inverse } = Exact.norm(sums, Engine.info.norm_eps, false);
                 steps.push(['× 1 / root mean square of all sums', () => inverse], ['× gain', (c) => gain[c]]);
                 row = sums.map((v, c) => Exact.round(v * inverse) * gain[c]);
-            } else if (by !== 1) {
+            }
+            if (by !== 1) {
                 steps.push(['× a number of the model', () => by]);
-                row = sums.map((v) => v * Exact.round(by));
+                row = row.map((v) => v * Exact.round(by));
             }
             kept.set(key, { parts, sums, steps, row });
         }
