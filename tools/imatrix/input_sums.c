@@ -135,13 +135,10 @@ void input_sums_experts(void *sums, size_t layer, size_t expert, const float *x,
 
 /* ---- the file ---- */
 
-static void sums_write_floats(struct gguf_writer *w, const double *sums, const uint64_t *counts,
-                              size_t n)
+static void put_float(struct gguf_writer *w, double value)
 {
-    for (size_t i = 0; i < n; i++) {
-        float v = sums ? (float)sums[i] : (float)counts[i];
-        gguf_data(w, &v, sizeof v);
-    }
+    float v = (float)value;
+    gguf_data(w, &v, sizeof v);
 }
 
 void input_sums_write(const struct input_sums *s, struct gguf_writer *w)
@@ -157,7 +154,9 @@ void input_sums_write(const struct input_sums *s, struct gguf_writer *w)
     }
     for (size_t i = 0; i < arr_len(s->entries); i++) {
         const struct sums_place *p = &s->places[s->entries[i].place];
-        sums_write_floats(w, p->sums, NULL, p->n_cols * p->n_experts);
-        sums_write_floats(w, NULL, p->counts, p->n_experts);
+        for (size_t k = 0; k < p->n_cols * p->n_experts; k++)
+            put_float(w, p->sums[k]);
+        for (size_t k = 0; k < p->n_experts; k++)
+            put_float(w, (double)p->counts[k]);
     }
 }

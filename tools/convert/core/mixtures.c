@@ -10,6 +10,7 @@
 #include "tokenizer/tok_regex.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -134,8 +135,7 @@ static enum kind kind_of(const struct ckpt_tensor *t)
 /* The number in blk.N., 0 elsewhere. */
 static size_t layer_of(const struct ckpt_tensor *t)
 {
-    unsigned layer = 0;
-    return sscanf(t->name, "blk.%5u.", &layer) == 1 ? layer : 0;
+    return strncmp(t->name, "blk.", 4) == 0 ? strtoul(t->name + 4, NULL, 10) : 0;
 }
 
 /* Matrices of KIND_V in layers before `layer`: its place among them. */
