@@ -78,14 +78,15 @@ static void put_hqq(struct state *s, struct state_tensor *t, const char *base)
         ckpt_stop_tensor(s->c, shape->name, "expected two sizes, and one number as axis");
     uint64_t n_out = hqq_number(shape, 0);
     m->n_in = hqq_number(shape, 1);
-    m->each = n_out <= HF_MAX_SIDE && m->n_in <= HF_MAX_SIDE ? hqq_each(t, n_out * m->n_in) : 0;
+    uint64_t n = n_out <= HF_MAX_SIDE && m->n_in <= HF_MAX_SIDE ? n_out * m->n_in : 0;
+    m->each = n ? hqq_each(t, n) : 0;
     m->scales = hf_part_floats(s, base, "scale", &scales);
     m->zeros = hf_part_floats(s, base, "zero", &zeros);
     m->by_column = hqq_number(axis, 0) == 0;
     m->columns = t->shape[1];
     m->step = t->shape[0];
-    uint64_t groups = m->by_column ? m->columns : n_out * m->n_in / m->columns;
-    if (m->each == 0 || n_out * m->n_in % m->columns || hf_part_size(scales) != groups ||
+    uint64_t groups = m->by_column || m->each == 0 ? m->columns : n / m->columns;
+    if (m->each == 0 || n % m->columns || hf_part_size(scales) != groups ||
         hf_part_size(zeros) != groups)
         ckpt_stop_tensor(s->c, t->name, "its codes, scales and zeros do not fit [%llu, %llu]",
                          (unsigned long long)n_out, (unsigned long long)m->n_in);
