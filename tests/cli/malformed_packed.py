@@ -1,11 +1,21 @@
 """Quantised Hugging Face directories for malformed.py that are wrong in one way. Standard library only."""
 import copy
 import json
+import math
 import os
 import re
 import struct
 
 from malformed_files import ROOT, get, hf  # noqa: E402
+
+
+# Parts that say nothing which changes a value: they may be missing and of any type.
+UNREAD = {"nvfp4": {"input_scale"}, "hqq": {"nbits", "group_size", "packing", "quant_zero", "quant_scale", "stores_quant_config"}}
+
+
+def is_vector(shape):
+    """Whether its numbers have the same order in any shape; some parts may be written so."""
+    return math.prod(shape) == max(shape, default=1)
 
 
 def packed_files():
@@ -17,10 +27,12 @@ def packed_files():
         head, data = json.loads(file[8:8 + n]), file[8 + n:]
         hf(f"{name}", None, head, data, config)
         base = "model.layers.0.self_attn.v_proj."
-        for key in [k for k in head if k.startswith(base) and k != base + "bias"]:
+        for key in [k for k in head if k.startswith(base) and k != base + "bias" and k.removeprefix(base) not in UNREAD.get(name, ())]:
             plain = re.escape("v_proj." + key.removeprefix(base))
             for what, change in (("type", {"dtype": {"F16": "F64", "F32": "I32"}.get(head[key]["dtype"], "F32")}),
                                  ("turned", {"shape": head[key]["shape"][::-1] + [1]})):
+                if what == "turned" and name in UNREAD and is_vector(head[key]["shape"]):
+                    continue
                 h = copy.deepcopy(head)
                 h[key].update(change)
                 if what == "type" and head[key]["dtype"] == "F16": # as many bytes
