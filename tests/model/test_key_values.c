@@ -6,6 +6,7 @@
  * limit, message or layer shows there. MGPT_SOURCE_ROOT=$PWD MGPT_WRITE=1 build/tests/test_key_values writes it again;
  * that the values are right is shown by test_forward. */
 #include "base/xxh64.h"
+#include "support/made_rows.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
@@ -206,46 +207,10 @@ static void try_toy(FILE *to, size_t zoo)
     toy_free(whole);
 }
 
-struct made_lines {
-    char *text;
-    size_t size;
-};
-
-static void check_toy_line(char *line, void *user)
-{
-    const struct made_lines *made = user;
-    const char *at = made->text, *colon = strchr(line, ':');
-    assert_non_null(colon);
-    size_t n = (size_t)(colon - line) + 1;
-    while (at && strncmp(at, line, n) != 0)
-        at = (at = strchr(at, '\n')) ? at + 1 : NULL;
-    if (!at)
-        fail_msg("%.*s is no toy", (int)n, line);
-    size_t length = strcspn(at, "\n");
-    if (length == strlen(line) && memcmp(at, line, length) == 0)
-        return;
-    for (char *word = strtok(line + n, " "); word; word = strtok(NULL, " ")) {
-        const char *found = strstr(at, word);
-        if (!found || found >= at + length)
-            fail_msg("%.*s what its values come to is not what it was: %s", (int)n, at, word);
-    }
-    fail_msg("%.*s keys or tensors that key_values.txt lacks", (int)n, at);
-}
-
 TEST(key_values)
 {
-    const char *path = "tests/model/key_values.txt";
-    struct made_lines made = {0};
-    FILE *to = open_memstream(&made.text, &made.size);
-    assert_non_null(to);
+    FILE *made = made_begin();
     for (size_t zoo = 0; zoo < ZOO_SIZE; zoo++)
-        try_toy(to, zoo);
-    assert_int_equal(fclose(to), 0);
-    if (getenv("MGPT_WRITE")) {
-        assert_non_null(to = fopen(unit_path(path), "wb"));
-        assert_true(fwrite(made.text, made.size, 1, to) == 1);
-        assert_int_equal(fclose(to), 0);
-    } else
-        assert_int_equal(unit_rows(path, check_toy_line, &made), ZOO_SIZE);
-    free(made.text);
+        try_toy(made, zoo);
+    made_end(made, "tests/model/key_values.txt");
 }

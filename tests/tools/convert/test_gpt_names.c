@@ -1,5 +1,6 @@
 /* Names of tensors in public programs: what the words of each say. */
 #include "base/xxh64.h"
+#include "support/made_rows.h"
 #include "support/torch_made.h"
 #include "support/unit.h"
 
@@ -118,27 +119,14 @@ static void print_word(FILE *to, const char *first)
     fprintf(to, "%s %08x\n", first, (unsigned)(xxh64_end(&h) >> 32));
 }
 
-static void check_word(char *line, void *user)
-{
-    if (!strstr(user, line))
-        fail_msg("names with %s mean something else", line);
-}
-
 /* What names of any two words mean, as hashes in gpt_words.txt. MGPT_SOURCE_ROOT=$PWD MGPT_WRITE=1
  * build/tests/test_gpt_names '*pairs*' writes it again. */
 TEST(pairs_of_words)
 {
-    const char *path = "tests/tools/convert/gpt_words.txt";
-    char *made = NULL;
-    size_t size = 0;
-    FILE *to = getenv("MGPT_WRITE") ? fopen(unit_path(path), "wb") : open_memstream(&made, &size);
-    assert_non_null(to);
+    FILE *made = made_begin();
     for (size_t i = 0; i < COUNT(words); i++)
-        print_word(to, words[i]);
-    assert_int_equal(fclose(to), 0);
-    if (made)
-        assert_int_equal(unit_rows(path, check_word, made), COUNT(words));
-    free(made);
+        print_word(made, words[i]);
+    made_end(made, "tests/tools/convert/gpt_words.txt");
 }
 
 /* A matrix of the MLP under a word of the user's is told by its shape; of nn.Sequential too. */

@@ -6,6 +6,7 @@
  * MGPT_SOURCE_ROOT=$PWD MGPT_WRITE=1 build/tests/test_hf_tensors writes it again. */
 #include "support/became.h"
 #include "support/hf_dir.h"
+#include "support/made_rows.h"
 #include "support/unit.h"
 
 #include <dirent.h>
@@ -138,45 +139,14 @@ static int by_model_name(const struct dirent **a, const struct dirent **b)
     return strcmp((*a)->d_name, (*b)->d_name);
 }
 
-/* A line of the file must be one that was made. */
-static void check_model_line(char *line, void *user)
-{
-    char *begin = strdup(line), *colon = strchr(begin, ':');
-    assert_non_null(colon);
-    colon[1] = 0;
-    const char *made = user, *at = strncmp(made, begin, strlen(begin)) == 0 ? made : NULL;
-    for (; !at && (made = strchr(made, '\n')); made++)
-        at = strncmp(made + 1, begin, strlen(begin)) == 0 ? made + 1 : NULL;
-    if (!at)
-        fail_msg("%s is no golden model", begin);
-    size_t n = strcspn(at, "\n");
-    if (n != strlen(line) || memcmp(at, line, n) != 0)
-        for (char *word = strtok(line + strlen(begin), " "); word; word = strtok(NULL, " ")) {
-            const char *found = strstr(at, word);
-            if (!found || found >= at + n)
-                fail_msg("%s what it becomes is not what it was: %s", begin, word);
-        }
-    free(begin);
-}
-
 TEST(tensors)
 {
-    const char *path = "tests/tools/convert/hf_tensors.txt";
     struct dirent **names;
-    char *made = NULL;
-    size_t size = 0;
     int n = scandir(unit_path("tests/golden"), &names, is_golden_model, by_model_name);
-    FILE *to = open_memstream(&made, &size);
-    assert_true(n > 0 && to);
+    assert_true(n > 0);
+    FILE *made = made_begin();
     for (int i = 0; i < n; free(names[i++]))
-        try_model_tensors(names[i]->d_name, to);
+        try_model_tensors(names[i]->d_name, made);
     free(names);
-    assert_int_equal(fclose(to), 0);
-    if (getenv("MGPT_WRITE")) {
-        assert_non_null(to = fopen(unit_path(path), "wb"));
-        assert_true(fwrite(made, size, 1, to) == 1);
-        assert_int_equal(fclose(to), 0);
-    } else
-        assert_int_equal(unit_rows(path, check_model_line, made), n);
-    free(made);
+    made_end(made, "tests/tools/convert/hf_tensors.txt");
 }

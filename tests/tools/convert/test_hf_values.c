@@ -6,6 +6,7 @@
  * MGPT_SOURCE_ROOT=$PWD MGPT_WRITE=1 build/tests/test_hf_values writes it again; fresh.py compares with transformers. */
 #include "support/became.h"
 #include "support/hf_dir.h"
+#include "support/made_rows.h"
 #include "support/unit.h"
 
 #include <dirent.h>
@@ -136,46 +137,16 @@ static size_t try_model(const char *model, FILE *to)
     return s.n;
 }
 
-/* The line of the file for a model must be the one made here. */
-static void check_hf_line(char *line, void *user)
-{
-    const char *made = user, *at = strstr(made, line), *space = strchr(line, ' ');
-    size_t n = space ? (size_t)(space - line) + 1 : strlen(line);
-    if (at && (at == made || at[-1] == '\n') && at[strlen(line)] == '\n')
-        return;
-    for (at = made; at && strncmp(at, line, n) != 0; at = strchr(at, '\n'))
-        at += *at == '\n';
-    for (char *word = strtok(line + n, " "); word && at; word = strtok(NULL, " ")) {
-        const char *found = strstr(at, word);
-        if (!found || memchr(at, '\n', (size_t)(found - at)))
-            fail_msg("%s: what values of it come to is not what it was: %s", line, word);
-    }
-    fail_msg("%s: not the line of hf_values.txt", line);
-}
-
 TEST(wrong_values)
 {
     struct dirent **names;
-    char folder[512], *made = NULL;
-    size_t size = 0, n = 0, n_lines = 0;
-    snprintf(folder, sizeof folder, "%s", unit_path("tests/golden"));
-    int n_names = scandir(folder, &names, is_golden, by_file_name),
-        write = getenv("MGPT_WRITE") != NULL;
-    FILE *to = open_memstream(&made, &size);
-    assert_true(n_names > 0 && to);
+    size_t n = 0;
+    int n_names = scandir(unit_path("tests/golden"), &names, is_golden, by_file_name);
+    assert_true(n_names > 0);
+    FILE *made = made_begin();
     for (int i = 0; i < n_names; free(names[i++]))
-        n += try_model(names[i]->d_name, to);
+        n += try_model(names[i]->d_name, made);
     free(names);
-    assert_int_equal(fclose(to), 0);
     assert_true(n > 10000);
-    for (size_t i = 0; i < size; i++)
-        n_lines += made[i] == '\n';
-    if (write) {
-        assert_non_null(to = fopen(unit_path("tests/tools/convert/hf_values.txt"), "wb"));
-        assert_true(fwrite(made, size, 1, to) == 1);
-        assert_int_equal(fclose(to), 0);
-    } else
-        assert_int_equal(unit_rows("tests/tools/convert/hf_values.txt", check_hf_line, made),
-                         n_lines);
-    free(made);
+    made_end(made, "tests/tools/convert/hf_values.txt");
 }

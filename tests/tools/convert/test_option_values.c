@@ -7,6 +7,7 @@
 #include "convert/core/readers.h"
 #include "support/became.h"
 #include "support/convert.h"
+#include "support/made_rows.h"
 #include "support/unit.h"
 
 #include <dirent.h>
@@ -194,42 +195,9 @@ static void try_all(FILE *to)
     free(names);
 }
 
-/* A line of the file must be one that was made. */
-static void check_fixture_line(char *line, void *user)
-{
-    const char *made = user, *colon = strchr(line, ':');
-    char *begin = strdup(line);
-    assert_true(colon && begin);
-    begin[colon - line + 1] = 0;
-    const char *at = strstr(made, begin);
-    if (!at)
-        fail_msg("%s is no fixture", begin);
-    size_t n = strcspn(at, "\n");
-    if (n != strlen(line) || memcmp(at, line, n) != 0)
-        for (char *word = strtok(line + strlen(begin), " "); word; word = strtok(NULL, " ")) {
-            const char *found = strstr(at, word);
-            if (!found || found >= at + n)
-                fail_msg("%s what it becomes is not what it was: %s", begin, word);
-        }
-    free(begin);
-}
-
 TEST(option_values)
 {
-    const char *path = "tests/tools/convert/option_values.txt";
-    char *made = NULL;
-    size_t size = 0, n_lines = 0;
-    FILE *to = open_memstream(&made, &size);
-    assert_non_null(to);
-    try_all(to);
-    assert_int_equal(fclose(to), 0);
-    for (size_t i = 0; i < size; i++)
-        n_lines += made[i] == '\n';
-    if (getenv("MGPT_WRITE")) {
-        assert_non_null(to = fopen(unit_path(path), "wb"));
-        assert_true(fwrite(made, size, 1, to) == 1);
-        assert_int_equal(fclose(to), 0);
-    } else
-        assert_int_equal(unit_rows(path, check_fixture_line, made), n_lines);
-    free(made);
+    FILE *made = made_begin();
+    try_all(made);
+    made_end(made, "tests/tools/convert/option_values.txt");
 }

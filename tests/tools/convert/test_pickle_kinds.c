@@ -3,6 +3,7 @@
  * pickle_kinds.txt has a line for each opcode and the kind of its last object: OPCODE KIND HASH. MGPT_SOURCE_ROOT=$PWD
  * MGPT_WRITE=1 build/tests/test_pickle_kinds writes it again. */
 #include "base/xxh64.h"
+#include "support/made_rows.h"
 #include "support/torch_input.h"
 #include "support/unit.h"
 
@@ -85,31 +86,17 @@ static void hash_pickle(struct xxh64 *h, const size_t at[3], struct span opcode)
     free_copy(copy);
 }
 
-static void check_kinds_line(char *line, void *user)
-{
-    const char *at = strstr(user, line);
-    if (!at || at[strlen(line)] != '\n')
-        fail_msg("what is refused has changed: %s", line);
-}
-
 TEST(opcodes_and_kinds)
 {
-    const char *path = "tests/tools/convert/pickle_kinds.txt";
-    char *made = NULL;
-    size_t size = 0;
-    FILE *to = getenv("MGPT_WRITE") ? fopen(unit_path(path), "wb") : open_memstream(&made, &size);
-    assert_non_null(to);
+    FILE *made = made_begin();
     for (size_t k = 0; k < COUNT(opcodes) * COUNT(kinds); k++) {
         struct xxh64 h;
         xxh64_begin(&h);
         for (size_t i = 0; i < COUNT(kinds) * COUNT(kinds); i++)
             hash_pickle(&h, (size_t[]){i / COUNT(kinds), i % COUNT(kinds), k % COUNT(kinds)},
                         opcodes[k / COUNT(kinds)].bytes);
-        fprintf(to, "%s %s %08x\n", opcodes[k / COUNT(kinds)].name, kinds[k % COUNT(kinds)].name,
+        fprintf(made, "%s %s %08x\n", opcodes[k / COUNT(kinds)].name, kinds[k % COUNT(kinds)].name,
                 (unsigned)(xxh64_end(&h) >> 32));
     }
-    assert_int_equal(fclose(to), 0);
-    if (made)
-        assert_int_equal(unit_rows(path, check_kinds_line, made), COUNT(opcodes) * COUNT(kinds));
-    free(made);
+    made_end(made, "tests/tools/convert/pickle_kinds.txt");
 }
