@@ -3,13 +3,14 @@
  * tests/vectors makes what is compared with. Half precision and bfloat16 are in test_kernels.c. */
 #include "base/fnv.h"
 #include "dtype/dtype.h"
+#include "quant_values.h"
 #include "support/unit.h"
 
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
 
-enum { MAX_BLOCK = 256, MAX_BYTES = 256, MANY = 16384 };
+enum { MAX_BLOCK = 256, MAX_BYTES = 256 };
 
 static const struct dtype *const *quantised(size_t *n)
 {
@@ -121,20 +122,6 @@ TEST(stated_values)
     assert_int_equal(unit_rows("tests/vectors/quant_stated.txt", check_stated, NULL), 19);
 }
 
-/* The generator of quant.py. */
-static uint64_t draw(uint64_t *x)
-{
-    *x ^= *x >> 12;
-    *x ^= *x << 25;
-    *x ^= *x >> 27;
-    return *x * UINT64_C(2685821657736338717);
-}
-
-static uint64_t seeded(uint64_t seed)
-{
-    return seed * UINT64_C(0x9E3779B97F4A7C15) + 1;
-}
-
 static void random_bytes(uint64_t seed, uint8_t *p, size_t n)
 {
     uint64_t x = seeded(seed), word = 0;
@@ -192,31 +179,6 @@ static void encodes(const char *type, const char *id, const float *x, const char
         snprintf(hex + 2 * i, 3, "%02x", bytes[i]);
     if (strcmp(hex, want) != 0)
         fail_msg("%s of input %s:\n%s, expected\n%s", type, id, hex, want);
-}
-
-static float gauss(uint64_t *x)
-{
-    int total = 0;
-    for (int i = 0; i < 3; i++) {
-        uint64_t word = draw(x);
-        for (int shift = 0; shift < 64; shift += 16)
-            total += (int)(word >> shift & 0xFFFF) - 0x8000;
-    }
-    return (float)total / 65536;
-}
-
-static void make_kind(const char *kind, float x[MANY])
-{
-    uint64_t rng = seeded(2);
-    for (size_t i = 0; i < MANY; i++) {
-        x[i] = gauss(&rng);
-        if (strcmp(kind, "spread") == 0)
-            x[i] = ldexpf(x[i], -(int)(i / 32 * 7 % 5));
-        else if (strcmp(kind, "shifted") == 0)
-            x[i] += 1;
-        else if (strcmp(kind, "sparse") == 0)
-            x[i] *= i % 11 == 3 ? 1 : 0;
-    }
 }
 
 /* Squared error of n values after a round trip. */

@@ -1,47 +1,13 @@
 /* Encoders with a weight for each column. The weighted squared errors of ggml's own (release b11739,
  * ggml_quantize_chunk with an importance matrix) are what they are compared with. */
 #include "dtype/dtype.h"
+#include "quant_values.h"
 #include "support/unit.h"
 
 #include <float.h>
 #include <math.h>
 
-enum { MANY = 16384, WIDTH = 256, MAX_BYTES = 256 };
-
-/* The generator of tests/vectors/quant.py. */
-static uint64_t draw_word(uint64_t *x)
-{
-    *x ^= *x >> 12;
-    *x ^= *x << 25;
-    *x ^= *x >> 27;
-    return *x * UINT64_C(2685821657736338717);
-}
-
-static float gauss(uint64_t *x)
-{
-    int total = 0;
-    for (int i = 0; i < 3; i++) {
-        uint64_t word = draw_word(x);
-        for (int shift = 0; shift < 64; shift += 16)
-            total += (int)(word >> shift & 0xFFFF) - 0x8000;
-    }
-    return (float)total / 65536;
-}
-
-/* The values of that script's kinds. */
-static void make_values(const char *kind, float *x)
-{
-    uint64_t rng = 2 * UINT64_C(0x9E3779B97F4A7C15) + 1;
-    for (size_t i = 0; i < MANY; i++) {
-        x[i] = gauss(&rng);
-        if (strcmp(kind, "spread") == 0)
-            x[i] = ldexpf(x[i], -(int)(i / 32 * 7 % 5));
-        else if (strcmp(kind, "shifted") == 0)
-            x[i] += 1;
-        else if (strcmp(kind, "sparse") == 0)
-            x[i] *= i % 11 == 3 ? 1 : 0;
-    }
-}
+enum { WIDTH = 256, MAX_BYTES = 256 };
 
 /* From 1/16 to 16, and 300 in seven columns. */
 static void make_weights(float *w)
@@ -97,7 +63,7 @@ TEST(error)
     make_weights(w);
     for (size_t i = 0; i < COUNT(rows); i++) {
         const struct dtype *d = dtype_named(rows[i].type);
-        make_values(rows[i].kind, x);
+        make_kind(rows[i].kind, x);
         d->from_float(x, bytes, MANY);
         double plain = weighted_error(d, x, w, bytes, MANY);
         d->from_float_weighted(x, w, bytes, MANY);
@@ -119,7 +85,7 @@ TEST(equal_weights)
 {
     float x[MANY], w[WIDTH];
     uint8_t want[MAX_BYTES], found[MAX_BYTES];
-    make_values("spread", x);
+    make_kind("spread", x);
     for (uint32_t id = 0; id < DTYPE_N_IDS; id++) {
         const struct dtype *d = dtype_find(id);
         if (!d || !d->from_float_weighted || d->block != WIDTH)
@@ -144,7 +110,7 @@ TEST(few_columns)
                                         "Q4_K", "Q5_K", "Q6_K", "Q3_K"};
     float x[MANY], w[WIDTH] = {0};
     uint8_t bytes[WIDTH * 2];
-    make_values("normal", x);
+    make_kind("normal", x);
     w[40] = 1;
     for (size_t i = 0; i < COUNT(types); i++) {
         const struct dtype *d = dtype_named(types[i]);
@@ -170,9 +136,9 @@ TEST(any_weights)
             uint8_t bytes[2 * MAX_BYTES], alone[MAX_BYTES];
             size_t n = d->block;
             for (size_t i = 0; i < 2 * n; i++) {
-                int is_odd = i < n && draw_word(&rng) >> 40 & 1;
-                x[i] = is_odd ? values[(draw_word(&rng) >> 33) % COUNT(values)] : gauss(&rng);
-                w[i] = i < n ? odd[(draw_word(&rng) >> 33) % COUNT(odd)] : 1 + gauss(&rng) / 16;
+                int is_odd = i < n && draw(&rng) >> 40 & 1;
+                x[i] = is_odd ? values[(draw(&rng) >> 33) % COUNT(values)] : gauss(&rng);
+                w[i] = i < n ? odd[(draw(&rng) >> 33) % COUNT(odd)] : 1 + gauss(&rng) / 16;
             }
             d->from_float_weighted(x, w, bytes, 2 * n);
             d->to_float(bytes, y, 2 * n);
