@@ -30,8 +30,8 @@ struct dtype {
      * and is NULL for types that are read only. */
     void (*to_float)(const void *src, float *dst, size_t n);
     void (*from_float)(const float *src, void *dst, size_t n);
-    /* The same where the squared error of a value counts by its weight, which is finite and not
-     * negative. NULL: weights would change nothing. */
+    /* As from_float, but the squared error of each value is multiplied by its weight, which is finite
+     * and not negative. NULL: weights would change nothing. */
     void (*from_float_weighted)(const float *src, const float *weight, void *dst, size_t n);
 };
 

@@ -236,7 +236,7 @@ static int check_value_embd(mgpt_model *m, mgpt_error *err)
     return err_set(err, MGPT_EFILE, 0, "key %s.attention.value_gate_scale: missing", m->arch->name);
 }
 
-/* Whether a tensor's name is that of a layer behind the last. */
+/* Whether a tensor belongs to a layer after the last one, for further tokens. */
 static int is_further(const mgpt_model *m, const char *name)
 {
     char *end;

@@ -51,7 +51,8 @@ struct expert {
 enum { MODEL_EXPERTS_MOST = 1024 };
 enum { MODEL_CONV_MOST = 64 }; /* rows that a short convolution adds up */
 
-/* What one head makes of the latent (DeepSeek-AI 2024): k = [k'x latent; rotated part], v = v x latent. */
+/* The matrices of a head of latent attention (DeepSeek-AI 2024): its key is [k' latent; rotated part], its
+ * value v latent. */
 struct latent_head {
     struct linear k, v; /* [n_latent][head_dim - n_rot], [value_dim][n_latent] */
 };
@@ -96,13 +97,13 @@ struct model_shape {
     size_t n_kv_most;           /* widest k or v: n_kv, or n_q in a model with short convolutions */
     size_t value_dim, n_v, n_z; /* of a value; n_head_kv and n_head of them */
     size_t n_latent, n_q_latent; /* widths of latents; 0: none */
-    /* What the cache keeps of a token: heads and their width. The latent and the rotated part of all keys
-     * are one head. */
+    /* Heads that the cache keeps of a token, and their width. In latent attention it is one: the latent and
+     * the rotated part of keys. */
     size_t n_kept, kept_dim;
     size_t n_conv;    /* rows that a short convolution adds up; 0: no layer is one */
     size_t n_ff_most; /* the largest width of an MLP that all rows go through; 0: there is none */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* X, k, widths; 0: no mixture */
-    size_t n_further; /* layers behind the last, which predict further tokens: left out */
+    size_t n_further; /* layers after the last one, which predict further tokens: left out */
 };
 
 enum { SCREEN_EMPTY, SCREEN_BEGUN, SCREEN_FULL };

@@ -56,7 +56,8 @@ void latent_project(pass *p, const struct layer *l, mat h)
         latent_norm(p, &l->q_down_norm, q, q.cols);
     }
     matmul(p, p->q, &l->q, l->q_down.w ? q : h);
-    latent_show(p, l);
+    if (TAPPED(p, MGPT_K) || TAPPED(p, MGPT_V))
+        latent_show(p, l);
 }
 
 /* ---- heads ---- */
@@ -128,7 +129,7 @@ void latent_outputs(pass *p, const struct layer *l)
 
 /* ---- keys and values of heads ---- */
 
-/* Those of a row of what is kept; k and v may be NULL. */
+/* The key and the value of a head from a row of the cache; k and v may be NULL. */
 static void expand(const mgpt_model *m, const struct layer *l, size_t head, const float *kept,
                    float *k, float *v)
 {
@@ -167,8 +168,7 @@ static void show_part(void *ctx, int worker, int n_workers)
 void latent_show(pass *p, const struct layer *l)
 {
     struct latent_job job = {.p = p, .l = l};
-    if (TAPPED(p, MGPT_K) || TAPPED(p, MGPT_V) || TAPPED(p, MGPT_ROT_K))
-        pool_run(p->pool, show_part, &job);
+    pool_run(p->pool, show_part, &job);
 }
 
 int latent_read(const mgpt_session *s, struct kv_part part, float *k, float *v, mgpt_error *err)

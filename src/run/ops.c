@@ -203,7 +203,7 @@ void qk_norm_rope(pass *p, const struct layer *l)
         l->k_norm.kind != NORM_NONE)
         split_rows(&(struct row_split){.p = p, .n = p->n, .fn = qk_norm_rope_part, .layer = l},
                    2 * (d->n_q + d->n_kv) * sizeof(float));
-    if (l->heads)
+    if (l->heads && TAPPED(p, MGPT_ROT_K))
         latent_show(p, l);
 }
 

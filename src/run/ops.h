@@ -98,17 +98,18 @@ void weigh_keys(const pass *p, size_t head, float *s, size_t n);
 /* q, and the row of what the cache keeps of each token. */
 void latent_project(pass *p, const struct layer *l, mat h);
 
-/* Keys and values of all heads for their points, of rows of the pass. After the rotation: of keys. */
+/* Computes keys and values of all heads, which the pass itself does not need, for taps. */
 void latent_show(pass *p, const struct layer *l);
 
-/* What q . k is of what is kept, before attention; o from what heads have mixed of it, after. */
+/* Before attention: queries whose products with rows of the cache are the scores. After it: the outputs of
+ * heads from the mixtures of such rows. */
 void latent_queries(pass *p, const struct layer *l);
 void latent_outputs(pass *p, const struct layer *l);
 
 /* mgpt_read_kv of a head. */
 int latent_read(const mgpt_session *s, struct kv_part part, float *k, float *v, mgpt_error *err);
 
-/* What kv_append stores as keys, and as values: rows of n_kept heads. */
+/* The rows of n_kept heads that kv_append stores as keys, and as values. */
 static inline float *kept_keys(const pass *p)
 {
     return p->model->shape.n_latent ? p->s->latent : p->s->k;

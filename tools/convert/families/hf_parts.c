@@ -1,4 +1,4 @@
-/* Parts of matrices of codes: tensors beside them. See hf_coded.h. */
+/* The tensors that belong to a matrix of codes: its scales, zeros and the like. See hf_coded.h. */
 #include "convert/families/hf_coded.h"
 
 #include "convert/families/hf_quant.h"
