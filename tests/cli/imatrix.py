@@ -168,6 +168,17 @@ def refuse(tensors):
     check('a chunk beyond the context', run('imatrix', MODEL, '-f', 'text.txt', '-o', 'x.gguf', '--chunk', '257').returncode == 2)
 
 
+def every_matrix_is_seen():
+    """Models whose matrices read other values than Llama's: what is written has been counted."""
+    for name in 'deepseek_v2 deepseek_v3 minicpm3 gptj gpt1 lfm2 phi mixtral flex_olmo'.split():
+        run('convert', root + '/tests/golden/' + name, 'model.gguf', '--no-tokenizer')
+        r = run('imatrix', 'model.gguf', '--ids', ','.join(str(3 + i % 20) for i in range(30)), '-o', 'seen.gguf')
+        counts = {n: sum(v) for n, v in read_gguf('seen.gguf')[1].items() if n.endswith('.counts')} if r.returncode == 0 else {}
+        check(f'{name}: no matrix without a count', counts and all(counts.values()), r.stderr + str([n for n, v in counts.items() if not v]))
+        down = 'blk.1.attn_kv_a_mqa.weight.counts' in counts
+        check(f'{name}: the latent', down == (name in ('deepseek_v2', 'deepseek_v3', 'minicpm3')), '')
+
+
 with tempfile.TemporaryDirectory() as folder:
     os.chdir(folder)
     with open('long.txt', 'w') as file:
@@ -175,5 +186,6 @@ with tempfile.TemporaryDirectory() as folder:
     sums = measure()
     use(sums)
     refuse(sums)
+    every_matrix_is_seen()
     os.chdir('/')
 sys.exit(bool(failed))

@@ -16,6 +16,8 @@ static const struct {
     int32_t point;
 } rows[] = {
     {MGPT_W_Q, MGPT_ATTN_IN},
+    {MGPT_W_Q_DOWN, MGPT_ATTN_IN},
+    {MGPT_W_KV_DOWN, MGPT_ATTN_IN},
     {MGPT_W_K, MGPT_ATTN_IN},
     {MGPT_W_V, MGPT_ATTN_IN},
     {MGPT_W_O, MGPT_HEADS},
@@ -71,6 +73,14 @@ static int add_entry(struct input_sums *s, const mgpt_tensor *t, int32_t layer, 
     return MGPT_OK;
 }
 
+/* 1: what the matrix multiplies is at no point: queries of MLA that are made from a latent. */
+static int is_unseen(const mgpt_model *model, mgpt_role role, int32_t layer)
+{
+    mgpt_tensor t;
+    return role == MGPT_W_Q &&
+           mgpt_find_role(model, MGPT_W_Q_DOWN, layer, MGPT_WEIGHT, &t, NULL) == MGPT_OK;
+}
+
 int input_sums_begin(struct input_sums *s, const mgpt_model *model, int with_head, mgpt_error *err)
 {
     mgpt_info info;
@@ -78,7 +88,8 @@ int input_sums_begin(struct input_sums *s, const mgpt_model *model, int with_hea
     int status = mgpt_get_info(model, &info, err);
     for (int32_t layer = 0; status == MGPT_OK && layer < info.n_layer; layer++)
         for (size_t i = 0; i < N_ROWS && status == MGPT_OK; i++)
-            if (mgpt_find_role(model, rows[i].role, layer, MGPT_WEIGHT, &t, NULL) == MGPT_OK)
+            if (mgpt_find_role(model, rows[i].role, layer, MGPT_WEIGHT, &t, NULL) == MGPT_OK &&
+                !is_unseen(model, rows[i].role, layer))
                 status = add_entry(s, &t, layer, rows[i].point, err);
     int has_head = mgpt_find_role(model, MGPT_W_U, 0, MGPT_WEIGHT, &t, NULL) == MGPT_OK &&
                    mgpt_find_role(model, MGPT_W_E, 0, MGPT_WEIGHT, &table, NULL) == MGPT_OK &&
