@@ -99,8 +99,8 @@ typedef struct mgpt_layer {
     int32_t window;        /* most keys that a query sees, its own included; 0: all */
     int32_t n_rot, n_conv; /* components that rope rotates; tokens of a short convolution; or 0 */
     /* Kinds of the norms, which are named as roles are. */
-    int32_t ln1, q_norm, k_norm, ln1_post;
-    int32_t ln_mid, ln2, ln2_post, ln_post;
+    int32_t ln1, q_norm, k_norm, ln1_post, ln_mid, ln2, ln2_post, ln_post;
+    int32_t n_head_kv, head_dim, value_dim, n_ff, kv_from; /* kv_from: whose keys it has */
 } mgpt_layer;
 typedef struct mgpt_tensor {
     const char *name, *type; /* as in the file; "F32", "F16", "BF16", ... */
@@ -123,23 +123,22 @@ MGPT_API size_t mgpt_n_tensors(const mgpt_model *model);
  * of the shared expert. Roles from MGPT_LN1 on are of layers. */
 typedef enum mgpt_role { /* clang-format off */
     MGPT_W_E, MGPT_W_POS,            /* [V][E], [n_ctx][E]  embeddings of tokens and positions */
-    MGPT_LN_EMBD, MGPT_LN_FINAL,     /* [E]  norms of the embedding, before the head */
-    MGPT_W_U,                        /* [V][E]  the head; of a tied model W_E's tensor */
+    MGPT_LN_EMBD, MGPT_LN_FINAL, MGPT_W_U, /* [E]  norms of the embedding, before the head; [V][E]  it, or W_E */
     MGPT_ROPE_DIVISORS, MGPT_ROPE_LONG, MGPT_ROPE_SHORT, /* [n_rot / 2]  of frequencies; LongRoPE's */
     MGPT_X_SCALES, MGPT_X0_SCALES,   /* [n_layer]  x = scale x + scale0 x0 before each layer */
     MGPT_SMEAR_GATE, MGPT_SMEAR_SCALE, /* [1][columns], [1]  of the embedding of the token before */
     MGPT_BACKOUT,                    /* [1]  of x after layer n_layer / 2, subtracted at the end */
+    MGPT_INPUT_EMBD, MGPT_INPUT_PROJ, MGPT_INPUT_NORM, /* [V][n_layer*P], [n_layer*P][E], [P] of inputs */
     MGPT_LN1, MGPT_W_Q, MGPT_W_K, MGPT_W_V, /* [E], [H*d][E], [G*d][E], [G*d][E] */
     MGPT_Q_NORM, MGPT_K_NORM,        /* [d], [heads][d] or [heads * d] */
     MGPT_VALUE_EMBD, MGPT_VALUE_GATE, /* [V][G*d], [G][columns]  added to values */
-    MGPT_CONV,                       /* [E][n_conv]  of a short convolution */
-    MGPT_SINKS,                      /* [H]  a score more for each query of the head, without a key */
-    MGPT_W_O, MGPT_LN1_POST,         /* [E][H*d], [E]  norm of attention's output */
-    MGPT_LN_MID,                     /* [E]  norm of the residual stream after attention */
+    MGPT_CONV, MGPT_SINKS,           /* [E][n_conv]  of a short convolution; [H]  a score without a key */
+    MGPT_W_O, MGPT_LN1_POST, MGPT_LN_MID, /* [E][H*d], [E]  norms of attention's output, of x after it */
     MGPT_LN2, MGPT_W_GATE, MGPT_W_UP, MGPT_W_DOWN, /* [E], [F][E], [F][E], [E][F] */
     MGPT_W_ROUTER, MGPT_EXPERTS_GATE, MGPT_EXPERTS_UP, MGPT_EXPERTS_DOWN, /* [X][E], [X] of the above */
     MGPT_SHARED_GATE, MGPT_LN2_POST, /* [E]  of the shared expert; norm of the MLP's output */
     MGPT_LN_POST, MGPT_EXPERT_BIAS,  /* [E]  norm of x after the MLP; [X]  of the choice of experts alone */
+    MGPT_INPUT_GATE, MGPT_INPUT_OUT, MGPT_LN_INPUT, MGPT_OUT_SCALE, /* [P][E], [E][P], [E]; [1] of x at last */
     MGPT_W_Q_DOWN, MGPT_Q_DOWN_NORM, MGPT_W_KV_DOWN, MGPT_KV_DOWN_NORM, /* MLA: latents; W_Q reads Q's */
     MGPT_W_KV_UP, MGPT_W_K_UP, MGPT_W_V_UP, MGPT_N_ROLES /* its keys and values: one tensor, or two */
 } mgpt_role;                                                 /* clang-format on */
@@ -306,8 +305,9 @@ MGPT_API double mgpt_draw_prob(const mgpt_sampler *sampler, const float *logits,
 /* ---- looking inside ---- */
 /* Points of the forward pass in order, with shapes and TransformerLens' names (mgpt_point_name),
  * those of a layer without "blocks.n.". A chunk has T tokens; E = n_embd, F = n_ff, V = n_vocab,
- * H = n_head, G = n_head_kv, d = head_dim, X = n_expert. A point that a model lacks never fires; of
- * a mixture, [T, F] is the shared expert. An expert whose weight a tap sets to 0 is not computed.
+ * H = n_head, G = n_head_kv, d = head_dim, X = n_expert: where layers differ, mgpt_layer's. A point
+ * that a layer lacks (K, V, ROT_K of one with another layer's keys) never fires; of a mixture,
+ * [T, F] is the shared expert. An expert whose weight a tap sets to 0 is not computed.
  * Of a short convolution (LFM2) Q, K, V are C, B, x, and HEADS is C * conv(B * x): all [T, H*d]. MLA:
  * V and HEADS have value_dim for d; K, ROT_K, V are copies: a tap that changes one gets MGPT_EARG. */
 typedef enum mgpt_point { /* clang-format off */

@@ -111,6 +111,13 @@ void gguf_put_i32s(struct gguf_writer *w, const char *key, const int32_t *v, siz
         append_uint(w, &w->kv, (uint32_t)v[i], 4);
 }
 
+void gguf_put_bools(struct gguf_writer *w, const char *key, const uint8_t *v, size_t n)
+{
+    begin_array(w, key, GGUF_BOOL, n);
+    for (size_t i = 0; i < n; i++)
+        append_uint(w, &w->kv, v[i] != 0, 1);
+}
+
 void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *v, size_t n)
 {
     begin_array(w, key, GGUF_F32, n);

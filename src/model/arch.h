@@ -41,7 +41,8 @@ enum {
     ARCH_GPT1 = 1 << 24,
     ARCH_APERTUS = 1 << 25,
     ARCH_GPT_OSS = 1 << 26,
-    ARCH_LATENT = 1 << 27
+    ARCH_LATENT = 1 << 27,
+    ARCH_GEMMA4 = 1 << 28
 };
 
 /* Keys that are numbers of some architectures and refused in the others (known_keys.c). */
@@ -56,7 +57,8 @@ enum {
     KNOWS_QUERY_SCALE = 256,
     KNOWS_CLAMPED_GLU = 512,
     KNOWS_SPARSE_MIXER = 1024,
-    KNOWS_LATENT = 2048
+    KNOWS_LATENT = 2048,
+    KNOWS_LAYER_SHAPES = 4096
 };
 enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
 
@@ -77,6 +79,8 @@ struct arch {
     int no_gain;    /* norms have no gain tensors; microgpt's may */
     int no_input;   /* layers have norms only after their branches, not before */
     int qk_norm;    /* q and k are normalised per head even without a gain tensor */
+    int v_norm;     /* v is normalised per head, without a gain */
+    int unscaled;   /* default of the key attention.scale is 1 */
     int rope_first; /* q and k are rotated before their norms; 2: where rope scales them, too. Else
                      * the order has no effect on norms without gains, but for the last bit */
     int rope;       /* q and k are rotated */

@@ -37,10 +37,10 @@ static void print_dims(char *buf, size_t cap, const uint64_t *dims, uint32_t n)
     text_format(buf + used, cap - used, "]");
 }
 
-static int check_dims(const mgpt_model *m, const struct tensor_slot *slot,
+static int check_dims(const mgpt_model *m, const struct tensor_slot *slot, int layer,
                       const struct gguf_tensor *t, mgpt_error *err)
 {
-    const struct model_shape *s = &m->shape;
+    const struct model_shape *s = layer < 0 ? &m->shape : m->layers[layer].shape;
     uint64_t in = slot->in == D_COLUMNS ? t->dims[0] : bind_dim(s, slot->in);
     int of_heads = slot->kind == LATENT_UP && slot->role != MGPT_W_KV_UP;
     uint64_t dims[] = {in, bind_dim(s, slot->out), of_heads ? s->n_head : s->n_expert};
@@ -71,6 +71,10 @@ static int check_absent(const mgpt_model *m, const struct tensor_slot *slot, int
 {
     int conv = layer >= 0 && model_keeps_rows(m, (size_t)layer);
     int needed = (slot->required & (conv ? ARCH_SHORTCONV : m->arch->bit)) != 0;
+    if (slot->where & INPUTS && m->shape.n_inputs)
+        return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
+                       "tensor %s: missing (layers have inputs of width %zu)", name,
+                       m->shape.n_input);
     if (slot->where & MIXTURE &&
         (needed || (slot->where & SHARED_EXPERT && shares_expert(m, layer))))
         return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
@@ -96,6 +100,13 @@ static int check_pair(const mgpt_model *m, const struct tensor_slot *pair, int l
                    (first ? first : next)->name);
 }
 
+/* 1: the tensor makes keys or values in a layer that reads those of another one. Files may have it. */
+static int is_of_others_keys(const struct layer *l, int layer, mgpt_role role)
+{
+    return l->kv_from != (size_t)layer &&
+           (role == MGPT_W_K || role == MGPT_W_V || role == MGPT_K_NORM);
+}
+
 static int bind_slot(mgpt_model *m, const struct tensor_slot *slot, int layer, uint8_t *used,
                      mgpt_error *err)
 {
@@ -106,7 +117,9 @@ static int bind_slot(mgpt_model *m, const struct tensor_slot *slot, int layer, u
     if (!t)
         return check_absent(m, slot, layer, name, err);
     used[t - m->gguf.tensors] = 1;
-    if (check_dims(m, slot, t, err) < 0)
+    if (layer >= 0 && is_of_others_keys(&m->layers[layer], layer, slot->role))
+        return MGPT_OK;
+    if (check_dims(m, slot, layer, t, err) < 0)
         return MGPT_EFILE;
     return bind_tensor(m, slot, layer < 0 ? (char *)m : (char *)&m->layers[layer], t, err);
 }
@@ -121,7 +134,7 @@ static int bind_slots(mgpt_model *m, int layer, uint8_t *used, mgpt_error *err)
     mgpt_error local;
     int status = MGPT_OK;
     for (size_t i = 0; status == MGPT_OK && i < n; i++)
-        if (!(slots[i].where & other))
+        if (!(slots[i].where & (m->shape.n_inputs ? other : other | INPUTS)))
             status = bind_slot(m, &slots[i], layer, used, &local);
     if (status < 0 && err)
         *err = local;
@@ -155,8 +168,9 @@ static int check_latent(const mgpt_model *m, const struct layer *l, size_t i, mg
                    "tensor blk.%zu.%s.weight: missing (latent attention needs it)", i, lacks);
 }
 
-/* Every layer needs q, k and v, from one tensor or from three; norms are of both q and k, in all
- * layers of attention or in none. */
+/* Every layer needs q, k and v, from one tensor or from three, unless it reads those of another one, or
+ * values are the keys before their norm; norms are of both q and k, in all layers of attention or in
+ * none. */
 static int check_qkv(const mgpt_model *m, mgpt_error *err)
 {
     for (size_t i = 0; i < m->shape.n_layer; i++) {
@@ -166,6 +180,13 @@ static int check_qkv(const mgpt_model *m, mgpt_error *err)
                 return MGPT_EFILE;
             continue;
         }
+        int keys_only = m->arch->v_norm && l->q.n_out && l->k.n_out && l->k_norm.gain;
+        if (l->kv_from != i || keys_only)
+            continue;
+        if (m->arch->v_norm)
+            return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
+                           "tensor blk.%d.attn_k%s.weight: missing (architecture %s needs it)",
+                           (int)i, l->k.n_out ? "_norm" : "", m->arch->name);
         if (!l->q.n_out || !l->k.n_out || !l->v.n_out)
             return err_set(err, MGPT_EFILE, bind_end_of_list(&m->gguf),
                            "tensor blk.%d.attn_qkv.weight: missing (architecture %s needs it)",
@@ -215,6 +236,8 @@ static int load_tables(const mgpt_model *m, mgpt_error *err)
     int status = m->tied ? MGPT_OK : load_table(m, m->token_embd, err);
     if (status == MGPT_OK)
         status = load_table(m, m->position_embd, err);
+    if (status == MGPT_OK)
+        status = load_table(m, m->input_embd, err);
     for (size_t i = 0; status == MGPT_OK && i < m->shape.n_layer; i++)
         status = load_table(m, m->layers[i].value_embd, err);
     return status;
@@ -288,13 +311,15 @@ int model_bind(mgpt_model *m, mgpt_error *err)
                        embd->name, (unsigned long long)embd->dims[1]);
     m->layers = bind_own(m, m->shape.n_layer, sizeof *m->layers, "layers", err);
     for (size_t i = 0; m->layers && i < m->shape.n_layer; i++)
-        m->layers[i].x_scale = 1;
+        m->layers[i].x_scale = m->layers[i].out_scale = 1;
     uint8_t *used = mem_new(arr_len(m->gguf.tensors), 1);
     int status = MGPT_EMEM;
     if (m->layers && used)
-        status = bind_all(m, used, err);
+        status = model_shapes(m, err);
     else
         err_memory(err, "layers", m->shape.n_layer * sizeof *m->layers);
+    if (status == MGPT_OK)
+        status = bind_all(m, used, err);
     free(used);
     return status == MGPT_OK ? model_layers(m, err) : status;
 }

@@ -31,8 +31,8 @@ static int bind_divisors(mgpt_model *m, mgpt_role role, const struct gguf_tensor
     if (!divisor)
         return MGPT_EMEM;
     for (size_t i = 0; used && i < m->shape.n_rot / 2; i++) {
-        double *freq = &m->ropes[ROPE_GLOBAL].freq[i];
-        if (check_value(t, i, divisor[i], rope_least_divisor(m, *freq), 1e6, err) < 0)
+        double *freq = &m->ropes[ROPE_GLOBAL].freq[i]; /* llama.cpp: 1e30 for pairs that rest */
+        if (check_value(t, i, divisor[i], rope_least_divisor(m, *freq), 1e31, err) < 0)
             return MGPT_EFILE;
         *freq /= (double)divisor[i];
     }
@@ -51,6 +51,11 @@ static void *field_of(char *base, mgpt_role role)
     return base + bind_roles[role].field;
 }
 
+static const struct model_shape *shape_at(const char *layer)
+{
+    return ((const struct layer *)(const void *)layer)->shape;
+}
+
 /* Plans the matrices whose rows are in one tensor. */
 static int bind_part_rows(mgpt_model *m, const struct tensor_slot *slot, char *base,
                           const struct gguf_tensor *t, mgpt_error *err)
@@ -59,7 +64,7 @@ static int bind_part_rows(mgpt_model *m, const struct tensor_slot *slot, char *b
     const struct slot_part *parts = bind_parts(slot, &n);
     for (size_t i = 0; i < n; i++) {
         struct linear *l = field_of(base, parts[i].role);
-        size_t rows = (size_t)bind_dim(&m->shape, parts[i].rows);
+        size_t rows = (size_t)bind_dim(shape_at(base), parts[i].rows);
         if (l->n_out)
             return given_twice(t, err);
         int status = pack_plan(m, l, t, row, rows, err);
@@ -81,7 +86,7 @@ static int bind_part_biases(mgpt_model *m, const struct tensor_slot *slot, char 
     const float *bias = floats_of(m, t, err);
     for (size_t i = 0; bias && i < n; i++) {
         ((struct linear *)field_of(base, parts[i].role))->bias = bias;
-        bias += bind_dim(&m->shape, parts[i].rows);
+        bias += bind_dim(shape_at(base), parts[i].rows);
     }
     return bias ? MGPT_OK : MGPT_EMEM;
 }

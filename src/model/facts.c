@@ -39,9 +39,12 @@ static const struct dtype *main_type(const mgpt_model *m)
 static uint64_t kv_bytes_per_position(const mgpt_model *m, size_t each)
 {
     uint64_t n = 0;
-    for (size_t i = 0; i < m->shape.n_layer; i++)
-        n += model_keeps_rows(m, i) ? m->kv_rows[i] * sizeof(float)
-                                    : m->shape.n_kept * m->shape.kept_dim * 2 * each;
+    for (size_t i = 0; i < m->shape.n_layer; i++) {
+        const struct model_shape *l = m->layers[i].shape;
+        n += model_keeps_rows(m, i)      ? m->kept[i].rows * sizeof(float)
+             : m->layers[i].kv_from == i ? l->n_kept * l->kept_dim * 2 * each
+                                         : 0;
+    }
     return n;
 }
 
@@ -100,7 +103,8 @@ static void numbers_info(const mgpt_model *m, mgpt_info *info)
     info->kv_bytes =
         kv_bytes_per_position(m, model_kv_type(m) == KV_F16 ? sizeof(uint16_t) : sizeof(float));
     uint64_t row = m->token_embd->size / s->n_vocab;
-    info->bytes_per_token = m->token_bytes + row * (m->position_embd ? 2 : 1);
+    uint64_t inputs = m->input_embd ? m->input_embd->size / s->n_vocab : 0;
+    info->bytes_per_token = m->token_bytes + row * (m->position_embd ? 2 : 1) + inputs;
 }
 
 int mgpt_get_info(const mgpt_model *m, mgpt_info *info, mgpt_error *err)
@@ -174,7 +178,7 @@ int mgpt_get_layer(const mgpt_model *m, size_t i, mgpt_layer *layer, mgpt_error 
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_get_layer: no layer %zu", i);
     const struct layer *l = &m->layers[i];
     *layer = (mgpt_layer){.window = (int32_t)l->window,
-                          .n_rot = l->rope ? (int32_t)m->shape.n_rot : 0,
+                          .n_rot = l->rope ? (int32_t)l->rope->n_rot : 0,
                           .n_conv = l->conv ? (int32_t)m->shape.n_conv : 0,
                           .ln1 = (int32_t)l->attn_norm.kind,
                           .q_norm = (int32_t)l->q_norm.kind,
@@ -183,7 +187,12 @@ int mgpt_get_layer(const mgpt_model *m, size_t i, mgpt_layer *layer, mgpt_error 
                           .ln_mid = (int32_t)l->mid_norm.kind,
                           .ln2 = (int32_t)l->ffn_norm.kind,
                           .ln2_post = (int32_t)l->post_ffn_norm.kind,
-                          .ln_post = (int32_t)l->end_norm.kind};
+                          .ln_post = (int32_t)l->end_norm.kind,
+                          .n_head_kv = (int32_t)l->shape->n_head_kv,
+                          .head_dim = (int32_t)l->shape->head_dim,
+                          .value_dim = (int32_t)l->shape->value_dim,
+                          .n_ff = (int32_t)l->shape->n_ff,
+                          .kv_from = (int32_t)l->kv_from};
     return MGPT_OK;
 }
 

@@ -71,24 +71,24 @@ static int hyper_convolutions(mgpt_model *m, mgpt_error *err)
     if (list->n != s->n_layer)
         return err_set(err, MGPT_EFILE, list->offset, "key %s: %llu entries for %zu layers", key,
                        (unsigned long long)list->n, s->n_layer);
-    size_t *rows = bind_own(m, s->n_layer, sizeof *rows, "the kinds of layers", err);
+    struct kv_shape *kept = bind_own(m, s->n_layer, sizeof *kept, "the kinds of layers", err);
     struct cursor c = cursor_over(list->value, list->value_bytes);
-    for (size_t i = 0; rows && i < s->n_layer; i++) {
+    for (size_t i = 0; kept && i < s->n_layer; i++) {
         int32_t n = cursor_i32(&c);
         if (n < 0 || n > MAX_HEADS || (n > 0 && s->n_head_kv > 0 && (size_t)n != s->n_head_kv))
             return err_set(err, MGPT_EFILE, list->offset,
                            "key %s: entry %zu is %d, expected 0 or one number of all layers", key,
                            i, n);
         s->n_head_kv = n > 0 ? (size_t)n : s->n_head_kv;
-        rows[i] = n > 0 ? 0 : s->n_embd;
+        kept[i].rows = n > 0 ? 0 : s->n_embd;
         s->n_conv |= n == 0;
     }
-    m->kv_rows = rows;
+    m->kept = kept;
     s->n_head_kv = s->n_head_kv ? s->n_head_kv : s->n_head;
-    if (rows && s->n_conv &&
+    if (kept && s->n_conv &&
         hyper_size(m, "shortconv.l_cache", 1, MODEL_CONV_MOST, -1, &s->n_conv, err) < 0)
         return MGPT_EFILE;
-    return rows ? 1 : MGPT_EMEM;
+    return kept ? 1 : MGPT_EMEM;
 }
 
 /* Latent attention: widths of the latents. In llama.cpp's newer files head_count_kv, key_length and
@@ -123,8 +123,8 @@ static int hyper_heads(mgpt_model *m, mgpt_error *err)
     int listed = hyper_convolutions(m, err);
     if (listed < 0)
         return listed;
-    if (!listed && hyper_size(m, "attention.head_count_kv", 1, MAX_HEADS, (int64_t)s->n_head,
-                              &s->n_head_kv, err) < 0)
+    if (!listed && hyper_widest(m, "attention.head_count_kv", 1, MAX_HEADS, (int64_t)s->n_head,
+                                &s->n_head_kv, err) < 0)
         return MGPT_EFILE;
     if (s->n_head % s->n_head_kv)
         return err_set(err, MGPT_EFILE, 0, "%zu query heads are not a multiple of %zu KV heads",
@@ -237,7 +237,7 @@ static double root_of_width(const mgpt_model *m)
     const struct model_shape *s = &m->shape;
     size_t wide = m->arch->wide_scale;
     size_t width = wide && s->n_layer == wide ? s->n_embd / s->n_head : s->head_dim;
-    return width ? 1.0 / __builtin_sqrt((double)width) : 1.0;
+    return m->arch->unscaled ? 1.0 : width ? 1.0 / __builtin_sqrt((double)width) : 1.0;
 }
 
 /* Reads the multipliers and limits. */
@@ -261,6 +261,17 @@ static int hyper_numbers(mgpt_model *m, mgpt_error *err)
         read.logit_scale = 1 / read.logit_scale;
 #define NUMBER_STORE(field, ...) m->field = (float)read.field;
     MODEL_NUMBERS(NUMBER_STORE)
+    return MGPT_OK;
+}
+
+/* Inputs of layers: a row of n_input for each. */
+static int hyper_inputs(mgpt_model *m, mgpt_error *err)
+{
+    struct model_shape *s = &m->shape;
+    if (m->arch->knows & KNOWS_LAYER_SHAPES &&
+        hyper_size(m, "embedding_length_per_layer_input", 0, MAX_WIDTH, 0, &s->n_input, err) < 0)
+        return MGPT_EFILE;
+    s->n_inputs = s->n_input * s->n_layer;
     return MGPT_OK;
 }
 
@@ -291,13 +302,13 @@ int model_hyper(mgpt_model *m, mgpt_error *err)
     if (model_check_keys(m, err) < 0 || hyper_layers(m, err) < 0 ||
         hyper_size(m, "embedding_length", 1, MAX_WIDTH, -1, &s->n_embd, err) < 0 ||
         hyper_size(m, "context_length", 1, MAX_CTX, -1, &s->n_ctx, err) < 0 ||
-        hyper_size(m, "feed_forward_length", 0, (uint64_t)MAX_WIDTH * 8, s->n_layer ? -1 : 0,
-                   &s->n_ff, err) < 0 ||
+        hyper_widest(m, "feed_forward_length", 0, (uint64_t)MAX_WIDTH * 8, s->n_layer ? -1 : 0,
+                     &s->n_ff, err) < 0 ||
         hyper_heads(m, err) < 0)
         return MGPT_EFILE;
     if (s->n_layer == 0)
         s->n_ff = 0;
-    if (model_experts(m, err) < 0)
+    if (model_experts(m, err) < 0 || hyper_inputs(m, err) < 0)
         return MGPT_EFILE;
     if (hyper_dialect(m, err) < 0 || hyper_norm_eps(m, err) < 0)
         return MGPT_EFILE;

@@ -20,6 +20,11 @@ uint64_t hyper_offset(const mgpt_model *m, const char *key);
 int hyper_size(const mgpt_model *m, const char *name, uint64_t min, uint64_t max, int64_t absent,
                size_t *to, mgpt_error *err);
 
+/* The same; of architectures whose layers differ it may be a list of an integer for each layer, of which
+ * *to becomes the largest. shapes.c. */
+int hyper_widest(const mgpt_model *m, const char *name, uint64_t min, uint64_t max, int64_t absent,
+                 size_t *to, mgpt_error *err);
+
 /* Reads a finite number in [min, max]; keeps *to if the key is absent. MGPT_OK or MGPT_EFILE. */
 int hyper_real(const mgpt_model *m, const char *name, double min, double max, double *to,
                mgpt_error *err);

@@ -58,7 +58,9 @@ struct latent_head {
 };
 
 struct layer {
-    struct norm attn_norm, q_norm, k_norm, post_attn_norm, ffn_norm, post_ffn_norm;
+    const struct model_shape *shape; /* the model's, or where layers differ its own */
+    size_t kv_from; /* the layer whose keys and values it reads: this one, or one before it */
+    struct norm attn_norm, q_norm, k_norm, v_norm, post_attn_norm, ffn_norm, post_ffn_norm;
     struct norm mid_norm, end_norm; /* of the residual stream after attention, after the MLP */
     struct linear q, k, v, o;
     struct linear gate, up, down; /* gate absent: a plain MLP; with experts: of the shared one */
@@ -71,6 +73,9 @@ struct layer {
     const float *conv;                 /* [E][n_conv] a short convolution; NULL: attention */
     size_t window;                     /* most keys a query sees, its own included; 0: all */
     float x_scale, x0_scale;           /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
+    float out_scale;                   /* x = out_scale x after the layer; 1 */
+    struct linear input_gate, input_out; /* x += norm(W_out (act(W_gate x) * input)); absent */
+    struct norm input_norm;
     /* [V][n_kv] or NULL. Added to the values of tokens, times value_gate_scale * sigmoid(value_gate x), one
      * factor for each KV head. */
     const struct gguf_tensor *value_embd;
@@ -86,11 +91,13 @@ struct layer {
 enum { ROPE_GLOBAL, ROPE_LOCAL, N_ROPES };
 struct rope {
     double *freq; /* NULL: not used */
+    size_t n_rot;
     size_t row;   /* offset of its cos and sin in a row of scratch.cs */
     double scale; /* multiplies cos and sin */
 };
 
-/* In page.inc: E = n_embd, H = n_head, G = n_head_kv, d = head_dim, F = n_ff, V = n_vocab. */
+/* In page.inc: E = n_embd, H = n_head, G = n_head_kv, d = head_dim, F = n_ff, V = n_vocab. Where layers
+ * differ, the model's has the most heads, the widest ones, the widest MLP. */
 struct model_shape {
     size_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
     size_t n_q, n_kv;           /* n_head * head_dim, n_head_kv * head_dim */
@@ -104,6 +111,7 @@ struct model_shape {
     size_t n_ff_most; /* the largest width of an MLP that all rows go through; 0: there is none */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* X, k, widths; 0: no mixture */
     size_t n_further; /* layers after the last one, which predict further tokens: left out */
+    size_t n_input, n_inputs; /* width of a layer's input, and of those of all layers; 0: none */
 };
 
 enum { SCREEN_EMPTY, SCREEN_BEGUN, SCREEN_FULL };
@@ -128,9 +136,7 @@ struct mgpt_model {
     enum branches branches;
     double rope_base, rope_factor; /* positions are divided by the factor */
     int rope_short;                /* LongRoPE: 1: the factors for short texts */
-    /* [n_layer] n_embd for a layer that is a short convolution, else 0; NULL: all layers are attention
-     * (kv.h). */
-    const size_t *kv_rows;
+    struct kv_shape *kept;         /* [n_layer] or NULL: all layers keep the same (kv.h) */
     struct rope ropes[N_ROPES];
     int rope_first; /* q and k are rotated before their norms */
     /* [head_dim] Taps show stored component qk_order[i] of q or k as component i (arch.h); NULL: as
@@ -142,8 +148,12 @@ struct mgpt_model {
     struct linear smear_gate;  /* of the embedding of the token before; absent: not added */
     float smear_scale;
     size_t n_value_embd; /* layers that have one */
-    float backout;       /* of x after layer n_layer / 2, subtracted after the last; 0: none */
-    int mixes_x0;        /* 1: layers have x_scale and x0_scale, so a session stores x0 */
+    /* Of the inputs of layers: rows of all layers' for a token, and a matrix of the embedding. */
+    const struct gguf_tensor *input_embd;
+    struct linear input_proj;
+    struct norm input_norm; /* of a layer's input */
+    float backout;          /* of x after layer n_layer / 2, subtracted after the last; 0: none */
+    int mixes_x0;           /* 1: layers have x_scale and x0_scale, so a session stores x0 */
     const struct gguf_tensor *token_embd, *position_embd; /* position_embd may be NULL */
     struct norm embd_norm, final_norm;
     struct linear head;
@@ -183,7 +193,7 @@ static inline int model_is_small(const mgpt_model *m)
 /* 1 if the layer is a short convolution, which keeps rows instead of keys and values. */
 static inline int model_keeps_rows(const mgpt_model *m, size_t layer)
 {
-    return m->kv_rows && m->kv_rows[layer] > 0;
+    return m->kept && m->kept[layer].rows > 0;
 }
 
 /* Assigns all tensors of the file to the model's fields and plans the packing. bind.c. */
@@ -255,7 +265,14 @@ int model_hyper(mgpt_model *m, mgpt_error *err);
 /* Reads the hyper-parameters of positions: rope and windows. positions.c. */
 int model_positions(mgpt_model *m, mgpt_error *err);
 
-/* Sets each layer's norm kinds, window and rope. Runs after all tensors are bound. positions.c. */
+/* Sets each layer's window. positions.c. */
+int model_windows(mgpt_model *m, mgpt_error *err);
+
+/* Sets each layer's shape, what it keeps and whose keys and values it reads, after its window.
+ * shapes.c. */
+int model_shapes(mgpt_model *m, mgpt_error *err);
+
+/* Sets each layer's norm kinds and rope. Runs after all tensors are bound. positions.c. */
 int model_layers(mgpt_model *m, mgpt_error *err);
 
 /* Reads the constants of the layers' activations. activation.c. */

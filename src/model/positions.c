@@ -122,21 +122,22 @@ static int scaling(mgpt_model *m, struct scaling *s, mgpt_error *err)
 }
 
 /* freq[i] = base^(-2i / n_rot) / factor; with YaRN between that and the undivided one. */
-static int make_rope(mgpt_model *m, int which, double base, struct scaling s, mgpt_error *err)
+static int make_rope(mgpt_model *m, int which, size_t n_rot, double base, struct scaling s,
+                     mgpt_error *err)
 {
-    size_t n = m->shape.n_rot / 2;
+    size_t n = n_rot / 2;
     double *freq = model_own(m, mem_new(n, sizeof *freq));
     if (!freq)
         return err_memory(err, "rope frequencies", n * sizeof *freq);
     for (size_t i = 0; i < n; i++) {
-        double plain = d_exp(-2.0 * (double)i / (double)m->shape.n_rot * d_log(base));
+        double plain = d_exp(-2.0 * (double)i / (double)n_rot * d_log(base));
         double slow = s.yarn ? ((double)i - s.low) / (s.high - s.low) : 1;
         freq[i] = plain / s.factor;
         if (slow < 1)
             freq[i] = slow > 0 ? freq[i] * slow + plain * (1 - slow) : plain;
     }
-    m->ropes[which] = (struct rope){freq, m->n_cs, s.scale};
-    m->n_cs += m->shape.n_rot;
+    m->ropes[which] = (struct rope){freq, n_rot, m->n_cs, s.scale};
+    m->n_cs += n_rot;
     return MGPT_OK;
 }
 
@@ -161,6 +162,7 @@ static int ropes(mgpt_model *m, mgpt_error *err)
     const struct scaling none = {.factor = 1, .scale = 1};
     struct scaling global = none;
     double local = m->arch->local_base;
+    size_t local_rot = 0;
     m->rope_base = 10000;
     m->rope_factor = 1;
     if (hyper_size(m, "rope.dimension_count", 0, s->head_dim, (int64_t)s->head_dim, &s->n_rot,
@@ -168,16 +170,22 @@ static int ropes(mgpt_model *m, mgpt_error *err)
         hyper_real(m, "rope.freq_base", 1, 1e12, &m->rope_base, err) < 0 ||
         hyper_real(m, "rope.freq_base_swa", 1, 1e12, &local, err) < 0)
         return MGPT_EFILE;
-    if (s->n_rot % 2)
-        return err_set(err, MGPT_EFILE, 0, "rope.dimension_count %zu is odd", s->n_rot);
+    int apart = (m->arch->knows & KNOWS_LAYER_SHAPES) != 0;
+    local_rot = s->n_rot;
+    if (apart && hyper_size(m, "rope.dimension_count_swa", 0, MAX_WIDTH, (int64_t)s->n_rot,
+                            &local_rot, err) < 0)
+        return MGPT_EFILE;
+    if (s->n_rot % 2 || local_rot % 2)
+        return err_set(err, MGPT_EFILE, 0, "rope.dimension_count %zu is odd",
+                       s->n_rot % 2 ? s->n_rot : local_rot);
     if (scaling(m, &global, err) < 0)
         return MGPT_EFILE;
     if (m->arch->local_unscaled && !(local > 0))
         local = m->rope_base;
     m->rope_first = m->arch->rope_first == 1 || (m->arch->rope_first && global.scale != 1);
-    int status = make_rope(m, ROPE_GLOBAL, m->rope_base, global, err);
+    int status = make_rope(m, ROPE_GLOBAL, s->n_rot, m->rope_base, global, err);
     if (status == MGPT_OK && local > 0 && m->window) /* scaling applies to full layers only */
-        status = make_rope(m, ROPE_LOCAL, local, none, err);
+        status = make_rope(m, ROPE_LOCAL, local_rot, local, none, err);
     m->n_cs += m->query_beta > 0;
     return status == MGPT_OK ? make_qk_order(m, err) : status;
 }
@@ -241,7 +249,7 @@ int model_positions(mgpt_model *m, mgpt_error *err)
 /* ---- per layer ---- */
 
 /* Sets each layer's window from a period, a bool per layer (1: windowed), or a window per layer. */
-static int layer_windows(mgpt_model *m, mgpt_error *err)
+int model_windows(mgpt_model *m, mgpt_error *err)
 {
     struct key full;
     const struct gguf_kv *each = NULL, *flags = NULL;
@@ -278,13 +286,14 @@ static int layer_ropes(mgpt_model *m, mgpt_error *err)
     uint64_t skip = m->arch->no_rope_every;
     if (gguf_uint(&m->gguf, "mgpt.attention.no_rope_every", MAX_LAYERS, &skip, err) < 0)
         return MGPT_EFILE;
-    int rotates = m->ropes[ROPE_GLOBAL].freq && m->shape.n_rot > 0;
+    int rotates = m->ropes[ROPE_GLOBAL].freq != NULL;
     for (size_t i = 0; rotates && i < m->shape.n_layer; i++) {
         struct layer *l = &m->layers[i];
         int local = m->ropes[ROPE_LOCAL].freq && l->window;
         int none = l->conv || (skip && (i + 1) % skip == 0) ||
                    (m->arch->rope_windowed && m->window && !l->window);
-        l->rope = none ? NULL : &m->ropes[local ? ROPE_LOCAL : ROPE_GLOBAL];
+        const struct rope *rope = &m->ropes[local ? ROPE_LOCAL : ROPE_GLOBAL];
+        l->rope = none || rope->n_rot == 0 ? NULL : rope;
     }
     return MGPT_OK;
 }
@@ -314,9 +323,17 @@ static void layer_norms(mgpt_model *m)
         l->mid_norm.width = l->end_norm.width = m->shape.n_embd;
         if (a->qk_norm || l->q_norm.gain)
             l->q_norm.kind = l->k_norm.kind = a->norm;
-        if (!l->q_norm.width)
-            l->q_norm.width = l->k_norm.width = m->shape.head_dim;
+        if (l->kv_from != i)
+            l->k_norm.kind = NORM_NONE;
+        l->q_norm.width = l->q_norm.width ? l->q_norm.width : l->shape->head_dim;
+        l->k_norm.width = l->k_norm.width ? l->k_norm.width : l->shape->head_dim;
+        l->v_norm =
+            (struct norm){.kind = a->v_norm ? a->norm : NORM_NONE, .width = l->shape->head_dim};
+        l->input_norm.kind = l->input_norm.gain ? a->norm : NORM_NONE;
+        l->input_norm.width = m->shape.n_embd;
     }
+    m->input_norm.kind = m->input_norm.gain ? a->norm : NORM_NONE;
+    m->input_norm.width = m->shape.n_input;
 }
 
 /* A model with one norm for both branches (Phi) cannot run them sequentially. */
@@ -336,7 +353,7 @@ int model_layers(mgpt_model *m, mgpt_error *err)
     layer_norms(m);
     int status = check_input_norms(m, err);
     if (status == MGPT_OK)
-        status = layer_windows(m, err);
+        status = model_windows(m, err);
     if (status == MGPT_OK)
         status = model_activation(m, err);
     return status == MGPT_OK ? layer_ropes(m, err) : status;

@@ -25,6 +25,8 @@ uint64_t bind_dim(const struct model_shape *s, enum dim d)
                               [D_G] = s->n_head_kv,
                               [D_ROT2] = s->n_rot / 2,
                               [D_L] = s->n_layer,
+                              [D_P] = s->n_input,
+                              [D_LP] = s->n_inputs,
                               [D_CONV] = s->n_conv,
                               [D_ONE] = 1,
                               [D_R] = s->n_latent,
@@ -118,17 +120,17 @@ static mgpt_role stored_role(const mgpt_model *m, int layer, mgpt_role role)
 }
 
 /* Narrows a tensor to the rows of one of its roles. */
-static void narrow_to_part(const mgpt_model *m, const struct tensor_slot *slot, mgpt_role role,
-                           const struct dtype *type, mgpt_tensor *t)
+static void narrow_to_part(const struct model_shape *s, const struct tensor_slot *slot,
+                           mgpt_role role, const struct dtype *type, mgpt_tensor *t)
 {
     size_t n, i = 0;
     uint64_t row = 0;
     const struct slot_part *parts = bind_parts(slot, &n);
     for (; i < n && parts[i].role != role; i++)
-        row += bind_dim(&m->shape, parts[i].rows);
+        row += bind_dim(s, parts[i].rows);
     if (n == 0)
         return;
-    uint64_t rows = bind_dim(&m->shape, parts[i].rows), each = t->n_dims > 1 ? t->dims[0] : 1;
+    uint64_t rows = bind_dim(s, parts[i].rows), each = t->n_dims > 1 ? t->dims[0] : 1;
     t->dims[t->n_dims - 1] = rows;
     t->first = row * each;
     t->offset += t->first / type->block * type->block_bytes;
@@ -156,6 +158,6 @@ int mgpt_find_role(const mgpt_model *m, mgpt_role role, int32_t layer, mgpt_part
                                  : "mgpt_find_role: the model has no %s of %s",
                        part == MGPT_BIAS ? "bias" : "weight", name, (int)layer);
     model_describe_tensor(t, tensor);
-    narrow_to_part(m, slot, stored, t->type, tensor);
+    narrow_to_part(layer < 0 ? &m->shape : m->layers[layer].shape, slot, stored, t->type, tensor);
     return MGPT_OK;
 }

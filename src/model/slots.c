@@ -18,13 +18,15 @@ enum {
     ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
             ARCH_OLMO2 | ARCH_OLMOE | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS |
-            ARCH_EXAONE4 | LFM2 | ARCH_GPT_OSS | ARCH_LATENT,
+            ARCH_EXAONE4 | LFM2 | ARCH_GPT_OSS | ARCH_LATENT | ARCH_GEMMA4,
     GATED_UP = ARCH_PHI3 | ARCH_GLM4,             /* gate and up in one tensor */
     MLP_NORM_POST = ARCH_SEED_OSS | ARCH_GPT_OSS, /* the MLP's is called post_attention_norm */
-    POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | NO_INPUT | ARCH_GLM4,
+    POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_GEMMA4 | NO_INPUT | ARCH_GLM4,
     QK_NORMS = ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4 | ARCH_LFM2 | ARCH_APERTUS,
     QK_OPTIONAL = ARCH_PHI2 | ARCH_SEED_OSS | ARCH_GPTNEOX, /* may have such norms */
     KV = ATTENTION & ~ARCH_LATENT, /* keys and values are projections of h */
+    OTHERS_KEYS =
+        ARCH_GEMMA4, /* layers may read keys and values of another one, or have keys only */
     ROPED = ALL & ~(ARCH_MICROGPT | ARCH_GPT1 | ARCH_GPT2 | ARCH_BLOOM)
 };
 
@@ -53,6 +55,9 @@ const struct role bind_roles[] = {
     [MGPT_SMEAR_GATE] = {"smear_gate", OF_MODEL(LINEAR, smear_gate)},
     [MGPT_SMEAR_SCALE] = {"smear_scale", OF_MODEL(PLAIN, smear_scale)},
     [MGPT_BACKOUT] = {"backout", OF_MODEL(PLAIN, backout)},
+    [MGPT_INPUT_EMBD] = {"input_embd", OF_MODEL(PLAIN, input_embd)},
+    [MGPT_INPUT_PROJ] = {"input_proj", OF_MODEL(LINEAR, input_proj)},
+    [MGPT_INPUT_NORM] = {"input_norm", OF_MODEL(NORM, input_norm)},
     [MGPT_LN1] = {"ln1", OF_LAYER(NORM, attn_norm)},
     [MGPT_W_Q] = {"W_Q", OF_LAYER(LINEAR, q)},
     [MGPT_W_K] = {"W_K", OF_LAYER(LINEAR, k)},
@@ -77,6 +82,10 @@ const struct role bind_roles[] = {
     [MGPT_SHARED_GATE] = {"shared_gate", OF_LAYER(LINEAR, shared_gate)},
     [MGPT_LN2_POST] = {"ln2_post", OF_LAYER(NORM, post_ffn_norm)},
     [MGPT_LN_POST] = {"ln_post", OF_LAYER(NORM, end_norm)},
+    [MGPT_INPUT_GATE] = {"input_gate", OF_LAYER(LINEAR, input_gate)},
+    [MGPT_INPUT_OUT] = {"input_out", OF_LAYER(LINEAR, input_out)},
+    [MGPT_LN_INPUT] = {"ln_input", OF_LAYER(NORM, input_norm)},
+    [MGPT_OUT_SCALE] = {"out_scale", OF_LAYER(PLAIN, out_scale)},
     [MGPT_EXPERT_BIAS] = {"expert_bias", OF_LAYER(PLAIN, expert_bias)},
     [MGPT_W_Q_DOWN] = {"W_Q_down", OF_LAYER(LINEAR, q_down)},
     [MGPT_Q_DOWN_NORM] = {"q_down_norm", OF_LAYER(NORM, q_down_norm)},
@@ -107,6 +116,9 @@ const struct tensor_slot bind_model_slots[] = {
     {"smear_gate.weight", GATE, MGPT_SMEAR_GATE, D_COLUMNS, D_ONE, 0, ARCH_NANOCHAT, WITH_NEXT},
     {"smear_lambda", NUMBER, MGPT_SMEAR_SCALE, D_ONE, D_NONE, 0, ARCH_NANOCHAT, 0},
     {"backout_lambda", NUMBER, MGPT_BACKOUT, D_ONE, D_NONE, 0, ARCH_NANOCHAT, 0},
+    {"per_layer_token_embd.weight", LOOKUP, MGPT_INPUT_EMBD, D_LP, D_V, 0, ARCH_GEMMA4, INPUTS},
+    {"per_layer_model_proj.weight", MATRIX, MGPT_INPUT_PROJ, D_E, D_LP, 0, ARCH_GEMMA4, INPUTS},
+    {"per_layer_proj_norm.weight", VECTOR, MGPT_INPUT_NORM, D_P, D_NONE, 0, ARCH_GEMMA4, INPUTS},
 };
 
 const struct tensor_slot bind_layer_slots[] = {
@@ -127,8 +139,8 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_norm.weight", VECTOR, MGPT_LN1, D_E, D_NONE, PRE_NORM, ARCH_MICROGPT, 0},
     {"attn_norm.bias", BIAS, MGPT_LN1, D_E, D_NONE, 0, NORM_BIAS, 0},
     {"attn_q.weight", MATRIX, MGPT_W_Q, D_E, D_Q, KV & ~FUSED, FUSED | ARCH_LATENT, 0},
-    {"attn_k.weight", MATRIX, MGPT_W_K, D_E, D_KV, KV & ~FUSED, FUSED, 0},
-    {"attn_v.weight", MATRIX, MGPT_W_V, D_E, D_KV, KV & ~FUSED, FUSED, 0},
+    {"attn_k.weight", MATRIX, MGPT_W_K, D_E, D_KV, KV & ~(FUSED | OTHERS_KEYS), FUSED | OTHERS_KEYS, 0},
+    {"attn_v.weight", MATRIX, MGPT_W_V, D_E, D_KV, KV & ~(FUSED | OTHERS_KEYS), FUSED | OTHERS_KEYS, 0},
     {"attn_q_a.weight", MATRIX, MGPT_W_Q_DOWN, D_E, D_QR, 0, ARCH_LATENT, 0},
     {"attn_q_a.bias", BIAS, MGPT_W_Q_DOWN, D_QR, D_NONE, 0, ARCH_LATENT, 0},
     {"attn_q_a_norm.weight", VECTOR, MGPT_Q_DOWN_NORM, D_QR, D_NONE, 0, ARCH_LATENT, 0},
@@ -144,8 +156,8 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_v.bias", BIAS, MGPT_W_V, D_KV, D_NONE, ARCH_QWEN2, KV, 0},
     {"attn_qkv.weight", QKV_MATRIX, MGPT_W_Q, D_E, D_QKV, 0, FUSED, 0},
     {"attn_qkv.bias", QKV_BIAS, MGPT_W_Q, D_QKV, D_NONE, 0, FUSED, 0},
-    {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_NONE, QK_NORMS, QK_OPTIONAL, 0},
-    {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_NONE, QK_NORMS, QK_OPTIONAL, 0},
+    {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_NONE, QK_NORMS | OTHERS_KEYS, QK_OPTIONAL, 0},
+    {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_NONE, QK_NORMS, QK_OPTIONAL | OTHERS_KEYS, 0},
     {"attn_q_norm.bias", BIAS, MGPT_Q_NORM, D_HEAD, D_NONE, 0, ARCH_PHI2 | ARCH_GPTNEOX, 0},
     {"attn_k_norm.bias", BIAS, MGPT_K_NORM, D_HEAD, D_NONE, 0, ARCH_PHI2 | ARCH_GPTNEOX, 0},
     {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_Q, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0, 0},
@@ -176,6 +188,10 @@ const struct tensor_slot bind_layer_slots[] = {
     {"ffn_down.weight", MATRIX, MGPT_W_DOWN, D_F, D_E, ALL, 0, NOT_MIXTURE},
     {"ffn_down.bias", BIAS, MGPT_W_DOWN, D_E, D_NONE, 0, ALL, NOT_MIXTURE},
     {"post_ffw_norm.weight", VECTOR, MGPT_LN2_POST, D_E, D_NONE, POST_NORM, 0, 0},
+    {"inp_gate.weight", MATRIX, MGPT_INPUT_GATE, D_E, D_P, 0, ARCH_GEMMA4, INPUTS},
+    {"proj.weight", MATRIX, MGPT_INPUT_OUT, D_P, D_E, 0, ARCH_GEMMA4, INPUTS},
+    {"post_norm.weight", VECTOR, MGPT_LN_INPUT, D_E, D_NONE, 0, ARCH_GEMMA4, INPUTS},
+    {"layer_output_scale.weight", NUMBER, MGPT_OUT_SCALE, D_ONE, D_NONE, 0, ARCH_GEMMA4, 0},
     {"attn_value_embd.weight", LOOKUP, MGPT_VALUE_EMBD, D_KV, D_V, 0, ARCH_NANOCHAT, WITH_NEXT},
     {"attn_value_gate.weight", GATE, MGPT_VALUE_GATE, D_COLUMNS, D_G, 0, ARCH_NANOCHAT, 0},
 };

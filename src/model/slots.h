@@ -32,6 +32,8 @@ enum dim {
     D_G,
     D_ROT2,
     D_L,
+    D_P, /* width of a layer's input, of those of all layers */
+    D_LP,
     D_CONV,
     D_ONE,
     D_R, /* the latent; with the rotated part of keys; of queries; its products */
@@ -69,7 +71,8 @@ enum {
     MIXTURE = 1,       /* mixtures of experts */
     NOT_MIXTURE = 2,   /* others */
     SHARED_EXPERT = 4, /* mixtures with a shared expert, which needs it */
-    WITH_NEXT = 8      /* all; it and the tensor of the next slot are both present or both absent */
+    WITH_NEXT = 8,     /* all; it and the tensor of the next slot are both present or both absent */
+    INPUTS = 16        /* models whose layers have inputs, which need it; in others it is refused */
 };
 
 struct tensor_slot {

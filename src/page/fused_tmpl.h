@@ -67,14 +67,13 @@ VEC_INLINE size_t step_qkv_width(const struct fused_widths w)
 #define SEE(point, y) /* nothing: a pass with taps runs in forward.c */
 #define stopped(p) 0
 #define parallel(p) 0 /* is_fusible (fused_model.c) refuses models with any of these */
-#define mix_in_x0(p, l) (void)0
-#define join_rows(p) (void)0
+#define before_layer(p, l) (void)0
 #define drop_rows(p) (void)0
 #define qk_norm_rope(p, l) (void)0
 #define add_experts(p, l, h) (void)0
 #define smear(p, x) (void)0
 #define add_token_values(p, l, h) (void)0
-#define back_out(p) (void)0
+#define after_layer(p, l) (void)0
 #define norm_residual(p, norm) (void)0
 #define post_norm(p, norm, y) (void)0
 #define scale_and_cap(p) (void)0
@@ -227,14 +226,13 @@ VEC_INLINE mat logit_rows(pass *p)
 #undef SEE
 #undef stopped
 #undef parallel
-#undef mix_in_x0
-#undef join_rows
+#undef before_layer
 #undef drop_rows
 #undef qk_norm_rope
 #undef add_experts
 #undef smear
 #undef add_token_values
-#undef back_out
+#undef after_layer
 #undef norm_residual
 #undef post_norm
 #undef scale_and_cap

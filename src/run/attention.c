@@ -32,7 +32,7 @@ enum {
 static void rows_of(const struct attend_job *job, const struct query_block *b, float *base,
                     size_t j, float **rows)
 {
-    const struct model_shape *d = &job->p->model->shape;
+    const struct model_shape *d = job->shape;
     size_t row = d->n_head * d->kept_dim;
     float *at = base + (b->seg->row + b->i) * row + b->head * d->kept_dim + j;
     for (size_t i = 0; i < b->n_queries; i++)
@@ -58,7 +58,7 @@ static void score_queries(const struct attend_job *job, const struct query_block
                              .keys = run.keys,
                              .q = (const float *const *)q + row,
                              .n = n * b->n_heads,
-                             .d = kv->head_dim,
+                             .d = job->shape->kept_dim,
                              .by = p->model->attn_scale,
                              .p0 = panel - run.first / PANEL,
                              .p1 = next - run.first / PANEL,
@@ -107,7 +107,7 @@ static void mix_keys(const struct attend_job *job, const struct query_block *b, 
                                                 .a = b->scores + row * lda + t,
                                                 .lda = lda,
                                                 .values = run.values,
-                                                .ldv = kv->head_dim,
+                                                .ldv = job->shape->kept_dim,
                                                 .n = n,
                                                 .n_keys = next - t,
                                                 .d = columns.end - columns.first,
@@ -200,7 +200,7 @@ static void attend_blocks(void *ctx, int worker, size_t first, size_t last)
 {
     const struct attend_job *job = ctx;
     const pass *p = job->p;
-    size_t n_kept = p->model->shape.n_kept, number = 0;
+    size_t n_kept = job->shape->n_kept, number = 0;
     struct query_block b = {0};
     b.scores = p->s->scores + (size_t)worker * BLOCK_ROWS * p->s->score_stride;
     b.work = p->s->work + (size_t)worker * p->s->work_bytes;
@@ -244,9 +244,8 @@ typedef void step_fn(const struct attend_job *job, const struct query_block *b, 
 static void spread(const struct attend_job *job, size_t each, int worker, int n_workers,
                    step_fn *fn)
 {
-    const struct model_shape *d = &job->p->model->shape;
     size_t first, last;
-    pool_split(d->n_kept * each, worker, n_workers, &first, &last);
+    pool_split(job->shape->n_kept * each, worker, n_workers, &first, &last);
     for (size_t u = first, next; u < last; u = next) {
         size_t g = u / each;
         next = min_size((g + 1) * each, last);
@@ -311,7 +310,7 @@ static void show_heads(const struct attend_job *job, mgpt_point point, float hid
         for (size_t h = 0; h < p->model->shape.n_head; h++)
             for (size_t t = 0; t < first; t++)
                 rows[h * apart + t] = hidden;
-        tap_heads(p, job->seg, point, job->layer, job->seg->pos + job->i + i, rows, apart);
+        tap_heads(p, job->seg, point, p->il, job->seg->pos + job->i + i, rows, apart);
     }
 }
 
@@ -340,7 +339,7 @@ static void attend_in_steps(struct attend_job *job, struct pool *pool)
 static size_t count_work(const struct attend_job *job, size_t *n_blocks)
 {
     const pass *p = job->p;
-    const struct model_shape *d = &p->model->shape;
+    const struct model_shape *d = job->shape;
     size_t work = 0;
     *n_blocks = 0;
     for (size_t s = 0; s < p->n_segments; s++) {
@@ -354,9 +353,9 @@ static size_t count_work(const struct attend_job *job, size_t *n_blocks)
 
 void attend(pass *p)
 {
-    const struct model_shape *d = &p->model->shape;
     const struct layer *l = &p->model->layers[p->il];
-    struct attend_job job = {.p = p, .layer = p->il, .window = l->window};
+    const struct model_shape *d = l->shape;
+    struct attend_job job = {.p = p, .layer = l->kv_from, .shape = d, .window = l->window};
     size_t n_blocks;
     if (l->conv) {
         convolve(p);

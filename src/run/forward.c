@@ -32,17 +32,18 @@ typedef struct layer layer;
 /* Rows [0, n) of the scratch are the pass from now on. */
 static void set_rows(pass *p, size_t n)
 {
-    const struct model_shape *d = &p->model->shape;
+    const struct layer *l = p->il < p->n_layer ? &p->model->layers[p->il] : NULL;
+    const struct model_shape *d = l ? l->shape : &p->model->shape;
     const struct scratch *s = p->s;
-    int conv = p->il < p->n_layer && p->model->layers[p->il].conv;
     p->n = n;
     p->x = (mat){s->x, n, d->n_embd};
     p->h = (mat){s->h, n, d->n_embd};
     p->m = (mat){d->n_expert ? s->m : s->h, n, d->n_embd};
     p->a = (mat){s->a, n, d->n_embd};
     p->q = (mat){s->q, n, d->n_q};
-    p->k = (mat){s->k, n, conv ? d->n_q : d->n_kv};
-    p->v = (mat){s->v, n, conv ? d->n_q : d->n_v};
+    int conv = l && l->conv, reads = l && l->kv_from != p->il; /* those of another layer */
+    p->k = (mat){s->k, n, conv ? d->n_q : reads ? 0 : d->n_kv};
+    p->v = (mat){s->v, n, conv ? d->n_q : reads ? 0 : d->n_v};
     p->o = (mat){s->o, n, conv ? d->n_q : d->n_z};
 }
 
@@ -52,8 +53,10 @@ void join_rows(pass *p)
     for (; i < p->n_all && p->segments[i].from <= p->il + 1; i++) {
         const struct segment *seg = &p->segments[i];
         n += seg->n;
-        if (seg->begin == p->il + 1)
+        if (seg->begin == p->il + 1) {
             memcpy(p->x.at + seg->row * E, seg->resid, seg->n * E * sizeof *seg->resid);
+            join_inputs(p, seg);
+        }
     }
     p->n_segments = i;
     set_rows(p, n);
@@ -77,6 +80,8 @@ void drop_rows(pass *p)
         if (p->model->backout != 0 && p->il > p->n_layer / 2)
             keep_last((mat){p->s->middle, p->n, p->x.cols}, n, seg);
         keep_last(p->q, n, seg);
+        if (p->s->inputs)
+            keep_last((mat){p->s->inputs, p->n, p->model->shape.n_inputs}, n, seg);
         seg->pos += seg->n - seg->n_last;
         seg->row = n;
         n += seg->n = seg->n_last;

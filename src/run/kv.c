@@ -53,10 +53,10 @@ static struct kv_store *store_join(struct kv_store *s, size_t n)
 }
 
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
-            const size_t *rows, mgpt_error *err)
+            const struct kv_shape *shapes, mgpt_error *err)
 {
     size_t panel = kernels_kv_bytes(type, head_dim);
-    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, rows, NULL, 0, NULL, 0};
+    *kv = (struct kv){n_layer, n_head_kv, head_dim, type, panel, shapes, NULL, 0, NULL, 0};
     kv->own = store_new(kv, err);
     return kv->own ? MGPT_OK : MGPT_EMEM;
 }
@@ -71,20 +71,37 @@ void kv_free(struct kv *kv)
 /* Floats of a row of the layer of head i; 0: it has keys and values. */
 static size_t row_floats(const struct kv *kv, size_t i)
 {
-    return kv->rows ? kv->rows[i / kv->n_head_kv] : 0;
+    return kv->shapes ? kv->shapes[i / kv->n_head_kv].rows : 0;
+}
+
+/* The width of head i; 0: its layer has not as many heads, or keeps rows. */
+static size_t width_of(const struct kv *kv, size_t i)
+{
+    const struct kv_shape *s = kv->shapes ? &kv->shapes[i / kv->n_head_kv] : NULL;
+    if (!s)
+        return kv->head_dim;
+    return s->rows || i % kv->n_head_kv >= s->n_head ? 0 : s->head_dim;
+}
+
+/* Bytes of the keys, or values, of 16 tokens of head i. */
+static size_t panel_of(const struct kv *kv, size_t i)
+{
+    size_t d = width_of(kv, i);
+    return d == kv->head_dim ? kv->panel : kernels_kv_bytes(kv->type, d);
 }
 
 /* Bytes of the keys of n tokens of head i: whole panels. */
 static size_t key_bytes(const struct kv *kv, size_t i, size_t n)
 {
-    return row_floats(kv, i) ? 0 : panels_of(n) * kv->panel;
+    return panels_of(n) * panel_of(kv, i);
 }
 
 static size_t value_bytes(const struct kv *kv, size_t i, size_t n)
 {
+    size_t panel = panel_of(kv, i);
     if (row_floats(kv, i))
         return i % kv->n_head_kv == 0 ? n * row_floats(kv, i) * sizeof(float) : 0;
-    return kv->type == KV_Q8_0 ? panels_of(n) * kv->panel : kv->panel / PANEL * n;
+    return kv->type == KV_Q8_0 ? panels_of(n) * panel : panel / PANEL * n;
 }
 
 /* Bytes of the values of n tokens and of the rest of their last panel: interleaved values fill it. */
@@ -164,11 +181,10 @@ static void clear_panels(struct kv *kv, size_t pos, size_t n)
 {
     size_t first = panels_of(pos - kv->n_prefix), end = panels_of(pos + n - kv->n_prefix);
     for (size_t i = 0; first < end && i < heads_of(kv); i++) {
-        if (row_floats(kv, i))
-            continue;
-        memset(kv->own->k[i] + first * kv->panel, 0, (end - first) * kv->panel);
+        size_t panel = panel_of(kv, i);
+        memset(kv->own->k[i] + first * panel, 0, (end - first) * panel);
         if (kv->type == KV_Q8_0)
-            memset(kv->own->v[i] + first * kv->panel, 0, (end - first) * kv->panel);
+            memset(kv->own->v[i] + first * panel, 0, (end - first) * panel);
     }
 }
 
@@ -240,11 +256,10 @@ void kv_interleave(struct kv *kv, size_t n, int interleaved)
     kv->interleaved = interleaved;
 }
 
-/* Writes one token's key to its lane of a panel. */
+/* Writes one token's key, d elements, to its lane of a panel. */
 static void put_key(const struct kv *kv, const struct kernels *kernels, void *panel, size_t lane,
-                    const float *key)
+                    const float *key, size_t d)
 {
-    size_t d = kv->head_dim;
     if (kv->type == KV_Q8_0) {
         kv_q8_put(kernels, panel, lane, 1, key, d);
         return;
@@ -266,47 +281,49 @@ static void put_key(const struct kv *kv, const struct kernels *kernels, void *pa
 
 /* Writes one token's value to its lane of a panel. */
 static void put_value(const struct kv *kv, const struct kernels *kernels, uint8_t *panel,
-                      size_t lane, const float *v)
+                      size_t lane, const float *v, size_t d)
 {
-    uint8_t *to = panel + kv->panel / PANEL * lane;
+    uint8_t *to = panel + kernels_kv_bytes(kv->type, d) / PANEL * lane;
     if (kv->type == KV_Q8_0)
-        kv_q8_put(kernels, panel, lane, 0, v, kv->head_dim);
+        kv_q8_put(kernels, panel, lane, 0, v, d);
     else if (kv->type == KV_F16)
-        kernels->to_f16((uint16_t *)(void *)to, v, kv->head_dim);
+        kernels->to_f16((uint16_t *)(void *)to, v, d);
     else
-        memcpy(to, v, kv->head_dim * sizeof *v);
+        memcpy(to, v, d * sizeof *v);
 }
 
 /* The panels of token t of a head. */
 static struct kv_run panels_at(const struct kv *kv, size_t layer, size_t head, size_t t)
 {
     struct kv_run run = kv_run_at(kv, layer, head, t);
-    size_t at = (t - run.first) / PANEL * kv->panel;
+    size_t at = (t - run.first) / PANEL * panel_of(kv, layer * kv->n_head_kv + head);
     return (struct kv_run){run.keys + at, run.values + at, t, t + 1};
 }
 
 void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, const float *k,
             const float *v)
 {
-    size_t d = kv->head_dim, row = kv->n_head_kv * d;
+    size_t d = width_of(kv, part.layer * kv->n_head_kv + part.head);
+    size_t row = (kv->shapes ? kv->shapes[part.layer].n_head : kv->n_head_kv) * d;
     for (size_t i = 0; i < part.n; i++) {
         size_t t = part.t + i, from = i * row + part.head * d;
         struct kv_run to = panels_at(kv, part.layer, part.head, t);
-        put_key(kv, kernels, to.keys, t % PANEL, k + from);
-        put_value(kv, kernels, to.values, t % PANEL, v + from);
+        put_key(kv, kernels, to.keys, t % PANEL, k + from, d);
+        put_value(kv, kernels, to.values, t % PANEL, v + from, d);
     }
 }
 
-/* Copies the key and the value of a lane from panels to panels. */
-static void copy_lane(const struct kv *kv, struct kv_run to, struct kv_run from, size_t lane)
+/* Copies the key and the value of a lane from panels to panels, of a head of width d. */
+static void copy_lane(const struct kv *kv, struct kv_run to, struct kv_run from, size_t lane,
+                      size_t d)
 {
-    size_t d = kv->head_dim, value = kv->panel / PANEL, each = value / d;
+    size_t panel = kernels_kv_bytes(kv->type, d), value = panel / PANEL, each = d ? value / d : 0;
     if (kv->type == KV_Q8_0) {
         kv_q8_copy(to.keys, from.keys, lane, 1, d);
         kv_q8_copy(to.values, from.values, lane, 0, d);
         return;
     }
-    for (size_t at = lane * each; at < kv->panel; at += PANEL * each)
+    for (size_t at = lane * each; at < panel; at += PANEL * each)
         if (kv->type == KV_F16)
             memcpy(to.keys + at, from.keys + at, sizeof(uint16_t));
         else
@@ -318,7 +335,8 @@ static void copy_lane(const struct kv *kv, struct kv_run to, struct kv_run from,
 static float kv_stored_element(const struct kv *kv, uint8_t *const *heads, size_t head, size_t t,
                                int is_key, size_t j)
 {
-    size_t d = kv->head_dim, i = is_key ? (t / PANEL * d + j) * PANEL + t % PANEL : t * d + j;
+    size_t d = width_of(kv, head);
+    size_t i = is_key ? (t / PANEL * d + j) * PANEL + t % PANEL : t * d + j;
     size_t quad = i % PANEL / 4;
     if (kv->interleaved) {
         i = i - 4 * quad + 4 * (head % 4);
@@ -326,18 +344,17 @@ static float kv_stored_element(const struct kv *kv, uint8_t *const *heads, size_
     }
     const uint8_t *p = heads[head];
     if (kv->type == KV_Q8_0)
-        return kv_q8_get(p + t / PANEL * kv->panel, t % PANEL, is_key, j, d);
+        return kv_q8_get(p + t / PANEL * panel_of(kv, head), t % PANEL, is_key, j, d);
     return kv->type == KV_F16 ? f16_to_f32(((const uint16_t *)(const void *)p)[i])
                               : ((const float *)(const void *)p)[i];
 }
 
 void kv_get(const struct kv *kv, struct kv_part part, const uint32_t *order, float *k, float *v)
 {
-    size_t d = kv->head_dim;
+    size_t head = part.layer * kv->n_head_kv + part.head, d = width_of(kv, head);
     for (size_t i = 0; i < part.n; i++) {
         int shared = part.t + i < kv->n_prefix;
         const struct kv_store *s = shared ? kv->prefix : kv->own;
-        size_t head = part.layer * kv->n_head_kv + part.head;
         size_t t = part.t + i - (shared ? 0 : kv->n_prefix);
         for (size_t j = 0; j < d; j++) {
             size_t from = order ? order[j] : j;
@@ -355,8 +372,8 @@ static void copy_interleaved(const struct kv *kv, struct kv_run to, const struct
 {
     float k[NARROW / 4], v[NARROW / 4];
     kv_get(from, part, NULL, k, v);
-    put_key(kv, NULL, to.keys, part.t % PANEL, k);
-    put_value(kv, NULL, to.values, part.t % PANEL, v);
+    put_key(kv, NULL, to.keys, part.t % PANEL, k, kv->head_dim);
+    put_value(kv, NULL, to.values, part.t % PANEL, v, kv->head_dim);
 }
 
 void kv_copy(struct kv *to, const struct kv *from, size_t n_layers, size_t t, size_t n)
@@ -371,7 +388,7 @@ void kv_copy(struct kv *to, const struct kv *from, size_t n_layers, size_t t, si
                                  (struct kv_part){layer, head, at, 1});
             else
                 copy_lane(to, panels_at(to, layer, head, at), panels_at(from, layer, head, at),
-                          at % PANEL);
+                          at % PANEL, width_of(to, i));
         }
 }
 
@@ -393,23 +410,23 @@ struct kv_block kv_block(const struct kv *kv, size_t i, size_t t, size_t n)
     return (struct kv_block){at, kv_block_bytes(kv, i, end - run.first), end};
 }
 
-/* Zeros the lanes of a panel of keys from `first` on. */
-static void clear_keys(const struct kv *kv, uint8_t *panel, size_t first)
+/* Zeros the lanes of a panel of keys of width d from `first` on. */
+static void clear_keys(const struct kv *kv, uint8_t *panel, size_t first, size_t d)
 {
-    size_t line = kv->panel / kv->head_dim, each = line / PANEL;
-    for (uint8_t *at = panel; at < panel + kv->panel; at += line)
-        memset(at + first * each, 0, (PANEL - first) * each);
+    size_t line = kernels_kv_bytes(kv->type, 1), each = line / PANEL;
+    for (size_t j = 0; j < d; j++)
+        memset(panel + j * line + first * each, 0, (PANEL - first) * each);
 }
 
 void kv_clear_lanes(struct kv *kv, size_t n)
 {
-    size_t end = panels_of(n - kv->n_prefix) * kv->panel, d = kv->head_dim;
     for (size_t i = 0; n % PANEL > 0 && i < heads_of(kv); i++) {
-        if (row_floats(kv, i))
+        size_t d = width_of(kv, i), at = (n - kv->n_prefix) / PANEL * panel_of(kv, i);
+        uint8_t *keys = kv->own->k[i] + at, *values = kv->own->v[i] + at;
+        if (d == 0)
             continue;
-        uint8_t *keys = kv->own->k[i] + end - kv->panel, *values = kv->own->v[i] + end - kv->panel;
         if (kv->type != KV_Q8_0)
-            clear_keys(kv, keys, n % PANEL);
+            clear_keys(kv, keys, n % PANEL, d);
         for (size_t lane = n % PANEL; kv->type == KV_Q8_0 && lane < PANEL; lane++) {
             kv_q8_clear(keys, lane, 1, d);
             kv_q8_clear(values, lane, 0, d);

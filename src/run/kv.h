@@ -11,7 +11,8 @@
  * Blocks: keys and values are both panels of 16 tokens, kv.panel bytes each.
  *
  * A layer that is a short convolution keeps no keys but a row of floats per token, for any type of
- * cache, as the values of its head 0: element j of token t: v[t * rows + j]. Its other heads are empty.
+ * cache, as the values of its head 0: element j of token t: v[t * rows + j]. Its other heads are empty,
+ * and so are those that a layer has less than another one. Layers may have heads of different widths.
  *
  * Interleaved, for the fused path (fused_attend_tmpl.h), if a multiple of four heads has floats: in
  * every 16 floats of the arrays of four heads, quad (four floats) q of head h is exchanged with quad
@@ -47,19 +48,19 @@ struct kv_store {
 };
 
 struct kv {
-    size_t n_layer, n_head_kv, head_dim;
+    size_t n_layer, n_head_kv, head_dim; /* the most heads of a layer, the widest */
     enum kv_type type;
-    size_t panel;            /* bytes of the keys, or values, of 16 tokens of a head */
-    const size_t *rows;      /* [n_layer] floats of a row; 0: keys and values. NULL: all are 0 */
-    struct kv_store *prefix; /* of tokens [0, n_prefix), whole panels; NULL: 0 */
+    size_t panel;                  /* bytes of the keys, or values, of 16 tokens of a widest head */
+    const struct kv_shape *shapes; /* [n_layer], or NULL: all layers have these heads */
+    struct kv_store *prefix;       /* of tokens [0, n_prefix), whole panels; NULL: 0 */
     size_t n_prefix;
     struct kv_store *own; /* of the tokens after them */
     int interleaved;
 };
 
-/* `rows` must outlive it. MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
+/* `shapes` must outlive it. MGPT_OK or MGPT_EMEM. Call kv_free after a failure too. */
 int kv_init(struct kv *kv, size_t n_layer, size_t n_head_kv, size_t head_dim, enum kv_type type,
-            const size_t *rows, mgpt_error *err);
+            const struct kv_shape *shapes, mgpt_error *err);
 void kv_free(struct kv *kv);
 
 /* Prepares writing tokens [pos, pos + n): makes room, by an eighth at least when it grows, and
@@ -72,7 +73,7 @@ struct kv_part {
 };
 
 /* Writes the keys and values of a part. k and v are those of all heads of the layer,
- * [n][n_head_kv * head_dim]. Threads may write different heads. */
+ * [n][heads * width]. Threads may write different heads. */
 void kv_put(struct kv *kv, const struct kernels *kernels, struct kv_part part, const float *k,
             const float *v);
 
@@ -97,7 +98,7 @@ int kv_fork(struct kv *to, const struct kv *from, size_t n, int shares, mgpt_err
 size_t kv_n_blocks(const struct kv *kv);
 size_t kv_block_bytes(const struct kv *kv, size_t i, size_t n);
 
-/* Bytes of the keys and values of tokens [0, n), whole panels, where all layers have them. */
+/* Bytes of the keys and values of tokens [0, n), whole panels, where all layers have the same. */
 static inline uint64_t kv_bytes(const struct kv *kv, size_t n)
 {
     return (uint64_t)kv_n_blocks(kv) * kv->panel * panels_of(n);
@@ -133,7 +134,7 @@ static inline struct kv_run kv_run_at(const struct kv *kv, size_t layer, size_t 
 static inline float *kv_row(const struct kv *kv, size_t layer, size_t t)
 {
     struct kv_run run = kv_run_at(kv, layer, 0, t);
-    return (float *)(void *)run.values + (t - run.first) * kv->rows[layer];
+    return (float *)(void *)run.values + (t - run.first) * kv->shapes[layer].rows;
 }
 
 #endif

@@ -47,7 +47,7 @@ static void latent_norm(pass *p, const struct norm *norm, mat rows, size_t n)
 
 void latent_project(pass *p, const struct layer *l, mat h)
 {
-    const struct model_shape *d = &p->model->shape;
+    const struct model_shape *d = l->shape;
     mat kept = {p->s->latent, h.n, d->kept_dim}, q = {p->s->q_latent, h.n, d->n_q_latent};
     matmul(p, kept, &l->kv_down, h);
     latent_norm(p, &l->kv_down_norm, kept, d->n_latent);
@@ -84,7 +84,7 @@ static void queries_part(void *ctx, int worker, int n_workers)
 {
     const struct latent_job *job = ctx;
     const pass *p = job->p;
-    const struct model_shape *d = &p->model->shape;
+    const struct model_shape *d = job->l->shape;
     size_t h, last, row = d->n_head * d->kept_dim, nope = d->head_dim - d->n_rot;
     pool_split(d->n_head, worker, n_workers, &h, &last);
     for (; h < last; h++) {
@@ -100,7 +100,7 @@ static void outputs_part(void *ctx, int worker, int n_workers)
 {
     const struct latent_job *job = ctx;
     const pass *p = job->p;
-    const struct model_shape *d = &p->model->shape;
+    const struct model_shape *d = job->l->shape;
     size_t h, last;
     pool_split(d->n_head, worker, n_workers, &h, &last);
     for (; h < last; h++)
@@ -111,7 +111,7 @@ static void outputs_part(void *ctx, int worker, int n_workers)
 /* The job for all heads, which read `bytes` of weights. */
 static void run_heads(pass *p, const struct layer *l, pool_fn *fn)
 {
-    const struct model_shape *d = &p->model->shape;
+    const struct model_shape *d = l->shape;
     struct latent_job job = {.p = p, .l = l};
     if (p->n > 0)
         pool_run_sized(p->pool, d->n_head * d->n_latent * d->value_dim * sizeof(float), fn, &job);
@@ -130,10 +130,9 @@ void latent_outputs(pass *p, const struct layer *l)
 /* ---- keys and values of heads ---- */
 
 /* The key and the value of a head from a row of the cache; k and v may be NULL. */
-static void expand(const mgpt_model *m, const struct layer *l, size_t head, const float *kept,
-                   float *k, float *v)
+static void expand(const struct layer *l, size_t head, const float *kept, float *k, float *v)
 {
-    const struct model_shape *d = &m->shape;
+    const struct model_shape *d = l->shape;
     size_t R = d->n_latent, nope = d->head_dim - d->n_rot;
     const float *w = l->k_up + head * R * nope;
     if (k)
@@ -155,12 +154,12 @@ static void show_part(void *ctx, int worker, int n_workers)
 {
     const struct latent_job *job = ctx;
     const pass *p = job->p;
-    const struct model_shape *d = &p->model->shape;
+    const struct model_shape *d = job->l->shape;
     size_t i, last;
     pool_split(p->n * d->n_head, worker, n_workers, &i, &last);
     for (; i < last; i++) {
         size_t row = i / d->n_head, h = i % d->n_head;
-        expand(p->model, job->l, h, p->s->latent + row * d->kept_dim, p->s->k + i * d->head_dim,
+        expand(job->l, h, p->s->latent + row * d->kept_dim, p->s->k + i * d->head_dim,
                p->s->v + i * d->value_dim);
     }
 }
@@ -173,8 +172,8 @@ void latent_show(pass *p, const struct layer *l)
 
 int latent_read(const mgpt_session *s, struct kv_part part, float *k, float *v, mgpt_error *err)
 {
-    const struct model_shape *d = &s->model->shape;
     const struct layer *l = &s->model->layers[part.layer];
+    const struct model_shape *d = l->shape;
     size_t n = part.n * d->kept_dim, head = part.head;
     float *kept = mem_new(n, sizeof *kept);
     if (!kept)
@@ -182,7 +181,7 @@ int latent_read(const mgpt_session *s, struct kv_part part, float *k, float *v, 
     part.head = 0;
     kv_get(&s->kv, part, NULL, kept, NULL);
     for (size_t i = 0; i < part.n; i++)
-        expand(s->model, l, head, kept + i * d->kept_dim, k ? k + i * d->head_dim : NULL,
+        expand(l, head, kept + i * d->kept_dim, k ? k + i * d->head_dim : NULL,
                v ? v + i * d->value_dim : NULL);
     free(kept);
     return MGPT_OK;

@@ -64,6 +64,7 @@ struct matmul_slots *matmul_slots_new(const mgpt_model *m, size_t n_threads)
     slots->width = max_size(max_size(d->n_vocab, 2 * max_size(d->n_ff_most, expert)),
                             max_size(k * d->n_embd, d->n_q + 2 * d->n_kv));
     slots->width = max_size(slots->width, max_size(d->kept_dim, d->n_q_latent));
+    slots->width = max_size(slots->width, d->n_inputs);
     slots->y = mem_large(n_threads - 1, slots->width * sizeof *slots->y);
     int ok = slots->y != NULL;
     for (size_t i = 1; i < POOL_SLOTS; i++)
@@ -292,14 +293,15 @@ void qkv_matmul(pass *p, const struct layer *l, mat h)
 {
     struct matmul_product products[MOST] = {
         {.l = &l->q, .y = p->q.at}, {.l = &l->k, .y = p->k.at}, {.l = &l->v, .y = p->v.at}};
-    struct matmul_job job = job_of(products, MOST, h);
+    size_t count = l->v.n_out ? MOST : l->k.n_out ? 2 : 1;
+    struct matmul_job job = job_of(products, count, h);
     float limit = p->model->qkv_clamp;
     if (l->heads) {
         latent_project(p, l, h);
         return;
     }
     run_matmul_job(p, &job);
-    for (size_t i = l->q_norm.kind == NORM_NONE ? 0 : 2; limit != 0 && i < MOST; i++)
+    for (size_t i = l->q_norm.kind == NORM_NONE ? 0 : 2; limit != 0 && i < count; i++)
         p->kernels->clamp(products[i].y, limit, h.n * products[i].l->n_out);
 }
 

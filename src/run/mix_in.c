@@ -2,6 +2,7 @@
  *
  *     smear             x_t = x_t + s sigmoid(W x_t) x_{t-1}     after the embedding's norm, t > 0
  *     value embeddings  v_g = v_g + c sigmoid(W h)_g E[token]_g  for each KV head g
+ *                       (Gemma 4: v_g = norm(v_g), where v is k in layers without a W_v)
  *     backout           x = x - b x_mid                          x_mid: x after layer n_layer / 2
  *
  * W of a gate has the first values of x or h only. The row x_{t-1} of smear is computed from its
@@ -32,12 +33,11 @@ static void gates(pass *p, mat y, const struct linear *l, float by, mat x, float
     kernels->scale(y.at, by, y.n * y.cols);
 }
 
-/* The embedding of the token before a row of a segment, as the page makes it. */
-static void previous_row(const pass *p, const struct segment *seg, size_t i, float *y)
+void embed_token(const pass *p, const struct segment *seg, size_t pos, float *y)
 {
     const mgpt_model *m = p->model;
     size_t E = m->shape.n_embd;
-    model_table_row(m, m->token_embd, (size_t)seg->session->tokens[seg->pos + i - 1], y);
+    model_table_row(m, m->token_embd, (size_t)seg->session->tokens[pos], y);
     if (m->embd_scale != 1)
         m->kernels.scale(y, m->embd_scale, E);
     if (m->embd_norm.kind == NORM_RMS)
@@ -55,7 +55,7 @@ void smear(pass *p, mat x)
         const struct segment *seg = &p->segments[k];
         for (size_t i = seg->pos == 0; i < seg->n; i++) {
             size_t row = seg->row + i;
-            previous_row(p, seg, i, p->h.at);
+            embed_token(p, seg, seg->pos + i - 1, p->h.at);
             p->model->kernels.axpby(x.at + row * x.cols, 1, g.at[row], p->h.at, x.cols);
         }
     }
@@ -81,10 +81,22 @@ static void add_values_part(void *ctx, int worker, int n_workers)
     }
 }
 
+/* Values that are the keys before their norm; their own norm. */
+static void own_values(pass *p, const struct layer *l)
+{
+    mat v = {p->v.at, p->n * l->shape->n_head_kv, l->shape->head_dim};
+    if (l->kv_from != p->il || l->v_norm.kind == NORM_NONE)
+        return;
+    if (l->v.n_out == 0)
+        memcpy(v.at, p->k.at, v.n * v.cols * sizeof *v.at);
+    norm(p, v, &l->v_norm, v);
+}
+
 void add_token_values(pass *p, const struct layer *l, mat h)
 {
-    const struct model_shape *d = &p->model->shape;
+    const struct model_shape *d = l->shape;
     mat g = {p->s->values + p->n * d->n_kv, p->n, d->n_head_kv};
+    own_values(p, l);
     if (!l->value_embd)
         return;
     gates(p, g, &l->value_gate, p->model->value_gate_scale, h, p->a.at);

@@ -43,7 +43,7 @@ static void rope_angles(const mgpt_model *m, size_t pos, float *row)
     for (int which = 0; which < N_ROPES; which++) {
         const struct rope *rope = &m->ropes[which];
         float *cs = row + rope->row;
-        for (size_t i = 0; rope->freq && i < m->shape.n_rot / 2; i++) {
+        for (size_t i = 0; rope->freq && i < rope->n_rot / 2; i++) {
             double sine, cosine;
             d_sincos((double)pos * rope->freq[i], &sine, &cosine);
             cs[2 * i] = (float)(cosine * rope->scale);
@@ -149,7 +149,7 @@ static void scale_part(const struct row_split *s, size_t first, size_t last)
     s->p->kernels->scale(s->to + first, s->by, last - first);
 }
 
-static void scale(pass *p, mat y, float by)
+void scale_rows(pass *p, mat y, float by)
 {
     if (by != 1)
         split_rows(
@@ -160,49 +160,50 @@ static void scale(pass *p, mat y, float by)
 void post_norm(pass *p, const struct norm *n, mat y)
 {
     norm(p, y, n, y);
-    scale(p, y, p->model->residual_scale);
+    scale_rows(p, y, p->model->residual_scale);
 }
 
 static void norm_qk(const pass *p, const struct layer *l, float *q, float *k, size_t n)
 {
-    const struct model_shape *d = &p->model->shape;
-    norm_rows(p, &l->q_norm, q, q, n * d->n_q / l->q_norm.width);
-    norm_rows(p, &l->k_norm, k, k, n * d->n_kv / l->k_norm.width);
+    size_t n_q = n * p->q.cols, n_k = n * p->k.cols;
+    norm_rows(p, &l->q_norm, q, q, n_q / l->q_norm.width);
+    norm_rows(p, &l->k_norm, k, k, n_k / l->k_norm.width);
     if (l->q_norm.kind != NORM_NONE && p->model->qkv_clamp != 0) {
-        p->kernels->clamp(q, p->model->qkv_clamp, n * d->n_q);
-        p->kernels->clamp(k, p->model->qkv_clamp, n * d->n_kv);
+        p->kernels->clamp(q, p->model->qkv_clamp, n_q);
+        p->kernels->clamp(k, p->model->qkv_clamp, n_k);
     }
 }
 
 static void qk_norm_rope_part(const struct row_split *s, size_t first, size_t last)
 {
     const pass *p = s->p;
-    const struct model_shape *d = &p->model->shape;
     const struct layer *l = s->layer;
     const struct arch *arch = p->model->arch;
-    size_t kept = d->n_kept * d->kept_dim, skip = d->n_latent ? d->head_dim - d->n_rot : 0;
-    float *q = p->s->q + first * d->n_q, *k = kept_keys(p) + first * kept;
+    const struct model_shape *d = l->shape;
+    size_t n_q = p->q.cols, n_k = l->heads ? d->kept_dim : p->k.cols; /* n_k 0: another layer's */
+    size_t skip = l->heads ? d->head_dim - d->n_rot : 0;
+    float *q = p->s->q + first * n_q, *k = kept_keys(p) + first * n_k;
     if (!p->model->rope_first)
         norm_qk(p, l, q, k, last - first);
     for (size_t i = 0; l->rope && i < last - first; i++) {
         const float *cs = p->s->cs[first + i] + l->rope->row;
-        p->kernels->rope(q + i * d->n_q + skip, cs, d->n_head, d->head_dim, d->n_rot, arch->pairs);
-        p->kernels->rope(k + i * kept + d->n_latent, cs, d->n_kept, d->kept_dim, d->n_rot,
+        p->kernels->rope(q + i * n_q + skip, cs, d->n_head, d->head_dim, l->rope->n_rot,
                          arch->pairs);
+        p->kernels->rope(k + i * n_k + d->n_latent, cs, n_k / d->kept_dim, d->kept_dim,
+                         l->rope->n_rot, arch->pairs);
     }
     if (p->model->rope_first)
         norm_qk(p, l, q, k, last - first);
     for (size_t i = 0; p->model->query_beta > 0 && i < last - first; i++)
-        p->kernels->scale(q + i * d->n_q, p->s->cs[first + i][p->model->n_cs - 1], d->n_q);
+        p->kernels->scale(q + i * n_q, p->s->cs[first + i][p->model->n_cs - 1], n_q);
 }
 
 void qk_norm_rope(pass *p, const struct layer *l)
 {
-    const struct model_shape *d = &p->model->shape;
     if (l->rope || p->model->query_beta > 0 || l->q_norm.kind != NORM_NONE ||
         l->k_norm.kind != NORM_NONE)
         split_rows(&(struct row_split){.p = p, .n = p->n, .fn = qk_norm_rope_part, .layer = l},
-                   2 * (d->n_q + d->n_kv) * sizeof(float));
+                   2 * (p->q.cols + p->k.cols) * sizeof(float));
     if (l->heads && TAPPED(p, MGPT_ROT_K))
         latent_show(p, l);
 }
@@ -211,7 +212,7 @@ void qk_norm_rope(pass *p, const struct layer *l)
 static void kv_append_part(void *ctx, int worker, int n_workers)
 {
     const pass *p = ctx;
-    const struct model_shape *d = &p->model->shape;
+    const struct model_shape *d = p->model->layers[p->il].shape;
     size_t n_kept = d->n_kept * d->kept_dim, turn = 0;
     for (size_t i = 0; i < p->n_segments; i++) {
         const struct segment *seg = &p->segments[i];
@@ -226,10 +227,11 @@ enum { STORES_WORTH_SPLITTING = 8192 }; /* floats: chunks use the threads, singl
 
 void kv_append(pass *p)
 {
-    int worth = p->n * p->model->shape.n_kv >= STORES_WORTH_SPLITTING;
-    if (p->model->layers[p->il].conv)
+    const struct layer *l = &p->model->layers[p->il];
+    int worth = p->n * l->shape->n_kv >= STORES_WORTH_SPLITTING;
+    if (l->conv)
         convolution_append(p);
-    else
+    else if (l->kv_from == p->il)
         pool_run(worth ? p->pool : NULL, kv_append_part, p);
 }
 
@@ -289,7 +291,7 @@ static void softcap_part(const struct row_split *s, size_t first, size_t last)
 void scale_and_cap(pass *p)
 {
     mat y = p->logits;
-    scale(p, y, p->model->logit_scale);
+    scale_rows(p, y, p->model->logit_scale);
     if (p->model->logit_softcap > 0)
         split_rows(&(struct row_split){.p = p, .n = y.n * y.cols, .fn = softcap_part, .to = y.at},
                    2 * sizeof(float));

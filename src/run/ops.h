@@ -35,8 +35,8 @@ void post_norm(pass *p, const struct norm *norm, mat y);
 /* x += smear_scale sigmoid(smear_gate x) x of the token before, if the model has that. mix_in.c. */
 void smear(pass *p, mat x);
 
-/* p->v += the value embeddings of the rows' tokens times their gates, if the layer has them; gates
- * read h. mix_in.c. */
+/* p->v = p->k if the layer has no matrix of values; its norm, if there is one; += the value embeddings of
+ * the rows' tokens times their gates, if the layer has them; gates read h. mix_in.c. */
 void add_token_values(pass *p, const struct layer *l, mat h);
 
 /* After the middle layer: keeps x. After the last: subtracts backout times it. mix_in.c. */
@@ -47,6 +47,17 @@ void mix_in_x0(pass *p, const struct layer *l);
 
 /* The segments that begin in this layer join the pass with their x. forward.c. */
 void join_rows(pass *p);
+
+/* What precedes and follows the branches of a layer: mix_in_x0 and join_rows; the norm of the residual,
+ * the layer's input, its factor, back_out. inputs.c. */
+void before_layer(pass *p, const struct layer *l);
+void after_layer(pass *p, const struct layer *l);
+
+/* The inputs of layers for a segment that joins the pass, if layers have some. inputs.c. */
+void join_inputs(pass *p, const struct segment *seg);
+
+/* y = the embedding of the token at a position, as the page makes it. mix_in.c. */
+void embed_token(const pass *p, const struct segment *seg, size_t pos, float *y);
 
 /* y = l x (+ bias); y is [x.n][l->n_out]. Nothing if l has no weights. */
 void matmul(pass *p, mat y, const struct linear *l, mat x);
@@ -137,6 +148,9 @@ void add_experts(pass *p, const struct layer *l, mat h);
 
 /* x = sigmoid(x), n values. mix_in.c. */
 void sigmoid_row(const struct kernels *kernels, float *x, size_t n);
+
+/* y = by y. */
+void scale_rows(pass *p, mat y, float by);
 
 /* x += y, unless y is {NULL}. */
 void add_rows(pass *p, mat x, mat y);

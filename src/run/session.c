@@ -31,7 +31,7 @@ struct buffer {
     enum buffer_kind how;
     size_t n, each;
 };
-enum { N_BUFFERS = 23 };
+enum { N_BUFFERS = 25 };
 
 #define BUFFER(name) offsetof(struct scratch, name)
 
@@ -59,6 +59,8 @@ static void list_buffers(const mgpt_model *m, size_t n_chunk, size_t work_bytes,
         {BUFFER(values), ROWS, m->n_value_embd ? n * (d->n_kv + d->n_head_kv) : 0, f},
         {BUFFER(middle), ROWS, m->backout != 0 ? n * E : 0, f},
         {BUFFER(m), ROWS, d->n_expert ? n * E : 0, f},
+        {BUFFER(inputs), ROWS, n * d->n_inputs, f},
+        {BUFFER(input), ROWS, n * d->n_inputs, f},
         {BUFFER(qx), BYTES, expert_rows(d, n), m->x_bytes},
         {BUFFER(work), BYTES, work_bytes, 1},
         {BUFFER(cs), ZEROED, n, sizeof(float *)},
@@ -172,8 +174,7 @@ static int session_build(mgpt_session *s, mgpt_error *err)
 {
     const struct model_shape *d = &s->model->shape;
     size_t n_kv_heads = d->n_layer ? d->n_kept : 0;
-    if (kv_init(&s->kv, d->n_layer, n_kv_heads, d->kept_dim, s->kv_type, s->model->kv_rows, err) <
-        0)
+    if (kv_init(&s->kv, d->n_layer, n_kv_heads, d->kept_dim, s->kv_type, s->model->kept, err) < 0)
         return MGPT_EMEM;
     s->logits = mem_new(d->n_vocab, sizeof *s->logits);
     s->spare = mem_new(d->n_vocab, sizeof *s->spare);
@@ -327,12 +328,14 @@ int mgpt_read_kv(const mgpt_session *s, int32_t layer, int32_t head, size_t pos,
     if (!s)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET, "mgpt_read_kv: session is NULL");
     const struct kv *kv = &s->kv;
+    const struct layer *l =
+        layer >= 0 && (size_t)layer < kv->n_layer ? &s->model->layers[layer] : NULL;
+    const struct model_shape *shape = l ? l->shape : &s->model->shape;
     size_t held = arr_len(s->tokens);
-    if (layer < 0 || (size_t)layer >= kv->n_layer || head < 0 ||
-        (size_t)head >= s->model->shape.n_head_kv)
+    if (!l || head < 0 || (size_t)head >= shape->n_head_kv)
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "mgpt_read_kv: layer %d head %d, the model has %zu layers of %zu KV heads",
-                       layer, head, kv->n_layer, s->model->shape.n_head_kv);
+                       layer, head, kv->n_layer, shape->n_head_kv);
     if (model_keeps_rows(s->model, (size_t)layer))
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "mgpt_read_kv: layer %d is a short convolution, without keys and values",
@@ -341,9 +344,9 @@ int mgpt_read_kv(const mgpt_session *s, int32_t layer, int32_t head, size_t pos,
         return err_set(err, MGPT_EARG, MGPT_NO_OFFSET,
                        "mgpt_read_kv: positions %zu to %zu, the session holds %zu", pos, pos + n,
                        held);
-    if (s->model->shape.n_latent)
+    if (l->heads)
         return latent_read(s, (struct kv_part){(size_t)layer, (size_t)head, pos, n}, k, v, err);
-    kv_get(kv, (struct kv_part){(size_t)layer, (size_t)head, pos, n}, s->model->qk_order, k, v);
+    kv_get(kv, (struct kv_part){l->kv_from, (size_t)head, pos, n}, s->model->qk_order, k, v);
     return MGPT_OK;
 }
 

@@ -57,10 +57,12 @@ struct scratch {
     float *q_kept, *o_kept;   /* [n_chunk][H * kept_dim] */
     int copy_changed;         /* 1: a tap changed keys or values of latent attention */
     float *gate, *up;         /* [n_chunk][F] */
-    float *m;         /* [n_chunk][E] the MLP's output, if it is not in h: in mixtures of experts */
-    float *x0;        /* [n_chunk][E] x before the first layer, if the model mixes it in (ops.h) */
-    float *values;    /* [n_chunk][n_kv + n_head_kv] value embeddings and gates, or NULL */
-    float *middle;    /* [n_chunk][E] x after layer n_layer / 2, if the model subtracts it */
+    float *m;      /* [n_chunk][E] the MLP's output, if it is not in h: in mixtures of experts */
+    float *x0;     /* [n_chunk][E] x before the first layer, if the model mixes it in (ops.h) */
+    float *values; /* [n_chunk][n_kv + n_head_kv] value embeddings and gates, or NULL */
+    float *middle; /* [n_chunk][E] x after layer n_layer / 2, if the model subtracts it */
+    float *inputs; /* [n_chunk][n_inputs] inputs of all layers, and scratch of them, or NULL */
+    float *input;
     const float **cs; /* [n_chunk] each row's cos and sin of rope angles, in session.angles */
     uint8_t *qx;      /* [n_chunk][model's x_bytes] quantised input of integer products */
     uint8_t *work;    /* [n_threads][work_bytes] scratch of the matmul kernels and the fused step */

@@ -282,7 +282,8 @@ static int read_parts(struct reading *r, mgpt_session *s, mgpt_error *err)
     uint64_t hash;
     int status = read_tokens(r, s->model->shape.n_vocab, err);
     if (status == MGPT_OK)
-        status = kv_init(&r->kv, kv->n_layer, kv->n_head_kv, kv->head_dim, kv->type, kv->rows, err);
+        status =
+            kv_init(&r->kv, kv->n_layer, kv->n_head_kv, kv->head_dim, kv->type, kv->shapes, err);
     if (status == MGPT_OK)
         status = kv_reserve(&r->kv, 0, n, err);
     for (size_t i = 0; status == MGPT_OK && i < kv_n_blocks(&r->kv); i++) {

@@ -97,8 +97,14 @@ static int has_point(const pass *p, mgpt_point point)
         return m->position_embd != NULL;
     case MGPT_EMBD_NORM:
         return m->embd_norm.kind != NORM_NONE;
-    case MGPT_ROT_Q:
+    case MGPT_K:
+    case MGPT_V:
+        return m->layers[p->il].kv_from == p->il;
     case MGPT_ROT_K:
+        if (m->layers[p->il].kv_from != p->il)
+            return 0;
+        return m->arch->rope && !m->layers[p->il].conv;
+    case MGPT_ROT_Q:
         return m->arch->rope && !m->layers[p->il].conv;
     case MGPT_RESID_MID:
         return m->branches == BRANCHES_SEQUENTIAL;

@@ -6,8 +6,9 @@
 
 struct attend_job {
     pass *p;
-    size_t layer;
-    size_t window;               /* of this layer; 0: none */
+    size_t layer;                    /* whose keys and values are read */
+    const struct model_shape *shape; /* of this layer, as the window */
+    size_t window;                   /* 0: none */
     float *q, *o;                /* queries and outputs of heads, each as wide as what is kept */
     size_t columns;              /* of what is kept that are values */
     size_t group, block_queries; /* query heads per KV head; queries per block */

@@ -89,7 +89,7 @@ def read_slots(root):
         for name, d_in, d_out, required, optional, where in re.findall(
                 r'\{"([\w.]+)",\s*\w+,\s*MGPT_\w+,\s*D_(\w+),\s*D_(\w+),\s*([^,]+),\s*([^,]+),\s*([^}]+)\}',
                 body.split("};")[0]):
-            if where.startswith("MIXTURE"):
+            if where.startswith(("MIXTURE", "INPUTS")):
                 continue
             rows.append((name, table == "bind_layer_slots", d_in, d_out,
                          eval(required, {}, sets), eval(optional, {}, sets)))
@@ -101,7 +101,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     archs, rows, convolution = read_slots(root)
     heads, vocab, inner = (2, 8, 3) if width < 256 else (1, 2, 1)
     sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2, "H": heads, "G": 1,
-             "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3, "COLUMNS": 2, "ONE": 1,
+             "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3, "COLUMNS": 2, "ONE": 1, "P": None, "LP": None,
              "R": 3, "KEPT": 5, "QR": 2, "NOPE": 1, "VALUE": 2, "KV_UP": 3 * heads, "Z": 2 * heads}
     entries = {"general.architecture": arch, arch + ".block_count": layers, arch + ".embedding_length": width,
                arch + ".context_length": CONTEXT, arch + ".feed_forward_length": inner,
@@ -132,7 +132,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
         whole = len(dims) == 2 and dims[0] % TYPES[kind][1] == 0
         typed = kind if whole else "f16" if width > 8 else "f32"
         tensors += [("blk.%d.%s" % (i, name) if of_layer else name, dims, typed)
-                    for i, bit in enumerate(kinds) if required & bit or may & bit and optional(name)]
+                    for i, bit in enumerate(kinds) if required & bit or may & bit and (optional(name) or arch == "gemma4" and name.startswith("attn_k"))]
     return gguf(entries, tensors)
 
 
@@ -409,9 +409,9 @@ def torch_model(data, by):
 
 
 def hf_files(directory):
-    """config.json and the tensors of a model of tests/golden, made smaller; quantised and latent ones as they are."""
+    """config.json and the tensors of a model of tests/golden, made smaller; those of a quantised one, of latents, or whose layers differ, as they are."""
     config, tensors = json.loads(get(directory + "config.json")), {}
-    if any(key in config for key in ("quantization", "quantization_config", "kv_lora_rank")):
+    if {"quantization", "quantization_config", "kv_lora_rank", "per_layer_config"} & set(config):
         return get(directory + "config.json"), get(directory + "model.safetensors")
     for path in glob.glob(directory + "*.safetensors"):
         data = get(path)

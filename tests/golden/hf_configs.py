@@ -399,7 +399,27 @@ def models():
                 "truncate": False, "original_max_position_embeddings": 16}), dict(
             what="a sink for each head, every other layer a window of 7, YaRN whose bounds are fractions of pairs; "
                  "2 of 5 experts with biases and limits", patterns=(0, 1), qk=(1,))),
+        "gemma4": (80, gemma4(
+            20, 4, 4, num_key_value_heads=2, head_dim=6, global_head_dim=12, num_global_key_value_heads=1,
+            attention_k_eq_v=True, final_logit_softcapping=6.0, hidden_size_per_layer_input=0,
+            layer_types=["sliding_attention", "full_attention"] * 2), dict(
+            what="full layers with wider heads, fewer of keys, values that are keys and a quarter of the pairs rotated; "
+                 "norms of values, a factor after each layer", patterns=(0, 1))),
+        "gemma4_e": (81, gemma4(
+            16, 2, 7, num_key_value_heads=1, head_dim=10, global_head_dim=8, hidden_size_per_layer_input=6,
+            num_kv_shared_layers=4, use_double_wide_mlp=True,
+            layer_types=["sliding_attention", "sliding_attention", "full_attention"] * 2 + ["full_attention"]), dict(
+            what="Gemma 4 E: an input of each layer, four layers that read keys and values of two, with MLPs twice as wide",
+            patterns=(2, 6))),
     }
+
+
+def gemma4(embd, heads, layers, **more):
+    return transformers.Gemma4TextConfig(
+        **shape(embd, heads, 1, 18, layers=layers, vocab=41) | more, vocab_size_per_layer_input=41, rms_norm_eps=1e-6,
+        sliding_window=7, tie_word_embeddings=True, rope_parameters={
+            "full_attention": dict(rope_type="proportional", rope_theta=1e6, partial_rotary_factor=0.5),
+            "sliding_attention": rope(10000.0)})
 
 
 def neox(parallel, embd, rotated):

@@ -68,10 +68,13 @@ def spread(name, shape, transposed):
 
 def randomise(model):
     """Draws every parameter. Gemma's and Nemotron's norms multiply by 1 + weight: centred on 0."""
-    centre = 0.0 if model.config.model_type.startswith(("gemma", "nemotron", "vaultgemma")) else 1.0
+    kind = model.config.model_type
+    centre = 0.0 if kind.startswith(("gemma", "nemotron", "vaultgemma")) and not kind.startswith("gemma4") else 1.0
     transposed = model.config.model_type in ("gpt2", "openai-gpt")
     for name, parameter in model.named_parameters():
-        if "q_norm" in name or "k_norm" in name:
+        if kind.startswith("gemma4") and ("q_norm" in name or "k_norm" in name):  # scores are not divided
+            parameter.data.uniform_(0.4, 1.1)
+        elif "q_norm" in name or "k_norm" in name:
             parameter.data.uniform_(centre, centre + 0.9)
         elif parameter.dim() > 1:
             parameter.data.normal_(0.0, spread(name, parameter.shape, transposed))
@@ -79,6 +82,9 @@ def randomise(model):
             parameter.data.uniform_(centre - 0.5, centre + 0.5)
         else:
             parameter.data.normal_(0.0, 0.3)
+    for name, buffer in model.named_buffers():
+        if name.endswith("layer_scalar"):  # Gemma 4
+            buffer.data.uniform_(0.6, 1.1)
 
 
 # ---- what the model computes ----

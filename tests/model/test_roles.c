@@ -190,13 +190,14 @@ static void check_layer(struct role_check *c, int i)
     assert_int_equal(l.ln_post != MGPT_NO_NORM, spec->row->norms == NORMS_RESIDUAL);
     int qk = (spec->row->qk != QK_PLAIN || spec->head_gains || spec->qk_norms) && !l.n_conv;
     assert_int_equal(l.q_norm != MGPT_NO_NORM, qk);
-    assert_int_equal(l.k_norm != MGPT_NO_NORM, qk);
+    assert_int_equal(l.k_norm != MGPT_NO_NORM, qk && !toy_shares(spec, i));
+    assert_int_equal(l.kv_from, toy_source(spec, i));
     if (spec->qkv_clamp == 0) {
         if (!spec->n_q_latent)
             check_product(c, i, MGPT_W_Q, MGPT_ATTN_IN, MGPT_Q, 1, 1);
         if (!spec->n_latent)
             check_product(c, i, MGPT_W_K, MGPT_ATTN_IN, MGPT_K, 1, 1);
-        if (!spec->value_gate && !spec->n_latent)
+        if (!spec->value_gate && !spec->n_latent && !spec->row->v_norm)
             check_product(c, i, MGPT_W_V, MGPT_ATTN_IN, MGPT_V, 1, 0);
     }
     if (!behind)

@@ -60,6 +60,25 @@ def gemma3(d):
                                                 'sliding_attention': d.rope('default')})
 
 
+def gemma4(d):
+    keys = d.shape(wide_heads=True)
+    heads, layers = keys['num_attention_heads'], d.r.randint(2, 7)
+    own = d.r.randint(2, layers)
+    types = [d.of(['full_attention', 'sliding_attention', 'sliding_attention']) for _ in range(layers - 1)] + ['full_attention']
+    if set(types[:own]) != set(types):
+        own = layers
+    width, kv = d.of([4, 8, 12, 24]), [k for k in (1, 2, 3, 4, 6) if heads % k == 0]
+    inputs = d.of([0, 0, 5, 16])
+    keys.update(num_hidden_layers=layers, layer_types=types, num_kv_shared_layers=layers - own)
+    full = {**d.rope('proportional proportional default'), 'partial_rotary_factor': d.of([0.25, 0.5, 1.0])}
+    return hf.Gemma4TextConfig(
+        **keys, global_head_dim=width, attention_k_eq_v=d.chance(0.5), num_global_key_value_heads=d.of([None, *kv]),
+        use_double_wide_mlp=d.chance(0.5), hidden_size_per_layer_input=inputs, vocab_size_per_layer_input=keys['vocab_size'],
+        sliding_window=d.r.randint(1, 30), final_logit_softcapping=d.of([None, 5.0]), attention_bias=d.chance(0.2),
+        rope_parameters={'full_attention': full, 'sliding_attention': d.rope('default')},
+        hidden_activation=d.act('gelu_pytorch_tanh'))
+
+
 def gemma2(d, config=hf.Gemma2Config):
     keys = d.shape(wide_heads=True)
     keys['hidden_size'] = keys['num_attention_heads'] * (keys['head_dim'] + d.of([0, 2]))
@@ -235,7 +254,7 @@ TYPES = {
         no_rope_layer_interval=d.of([4, 4, 2]), use_sliding_window=d.chance(0.3), sliding_window=9,
         **d.bias('attention_bias', 'mlp_bias'))),
     'gemma': plain(hf.GemmaConfig, wide=True, more=lambda d: d.bias('attention_bias')),
-    'gemma2': gemma2, 'gemma3_text': gemma3,
+    'gemma2': gemma2, 'gemma3_text': gemma3, 'gemma4_text': gemma4,
     'openai-gpt': gpt1, 'gpt2': gpt2, 'gpt_neo': gpt_neo, 'gpt_neox': neox, 'gpt_bigcode': gpt_bigcode, 'gptj': gptj,
     'codegen': lambda d: gptj(d, hf.CodeGenConfig),
     'phi': plain(hf.PhiConfig, more=lambda d: partial(d, 'qk_layernorm')),

@@ -31,17 +31,24 @@ static void check_sizes(const struct toy *m, const mgpt_info *info)
         return;
     }
     assert_int_equal(info->n_head, s->n_head);
-    assert_int_equal(info->n_head_kv, s->n_head_kv);
-    assert_int_equal(info->head_dim, s->head_dim);
-    assert_int_equal(info->value_dim, s->value_dim);
+    int heads = 0, width = 0, n_ff = 0;
+    for (int i = 0; i < s->n_layer; i++) {
+        heads = toy_heads_kv(s, i) > heads ? toy_heads_kv(s, i) : heads;
+        width = toy_head_dim(s, i) > width ? toy_head_dim(s, i) : width;
+        n_ff = toy_n_ff(s, i) > n_ff ? toy_n_ff(s, i) : n_ff;
+    }
+    assert_int_equal(info->n_head_kv, heads);
+    assert_int_equal(info->head_dim, width);
+    assert_int_equal(info->value_dim, s->n_latent ? s->value_dim : width);
     assert_int_equal(info->n_latent, s->n_latent);
-    assert_int_equal(info->n_ff, s->n_ff);
+    assert_int_equal(info->n_ff, n_ff);
     assert_int_equal(info->gated, s->row->gated);
     size_t kv = 0;
     for (int i = 0; i < s->n_layer; i++)
         kv += (size_t)(toy_convolves(s, i) ? s->n_embd
                        : s->n_latent       ? 2 * (s->n_latent + s->rope_dims)
-                                           : 2 * s->n_head_kv * s->head_dim);
+                       : toy_shares(s, i)  ? 0
+                                           : 2 * toy_heads_kv(s, i) * toy_head_dim(s, i));
     assert_true(info->kv_bytes == kv * sizeof(float));
 }
 
@@ -85,7 +92,7 @@ TEST_ZOO(info)
         assert_true(info.rope_base == (float)spec->rope_base);
     double scale = spec->attn_scale;
     if (scale == 0)
-        scale = 1 / sqrt((double)info.head_dim);
+        scale = spec->row->unscaled ? 1 : 1 / sqrt((double)info.head_dim);
     if (spec->n_latent && spec->yarn) {
         double all = 1 + (double)(float)spec->yarn_less * log((double)(float)spec->rope_factor);
         assert_true(fabs((double)info.attn_scale - scale * all * all) < 1e-7);
@@ -234,11 +241,13 @@ TEST(tensors_out_of_range)
 static void check_kv(const mgpt_session *session, const struct toy *m, const struct trace *t,
                      int layer, int head)
 {
-    size_t d = (size_t)m->spec.head_dim, w = (size_t)m->spec.value_dim, n = t->n_tokens;
-    const struct trace_value *key = trace_at(t, MGPT_ROT_K, layer);
-    const struct trace_value *value = trace_at(t, MGPT_V, layer);
+    size_t d = (size_t)toy_head_dim(&m->spec, layer), n = t->n_tokens;
+    size_t w = m->spec.n_latent ? (size_t)m->spec.value_dim : d;
+    int from = toy_source(&m->spec, layer);
+    const struct trace_value *key = trace_at(t, MGPT_ROT_K, from);
+    const struct trace_value *value = trace_at(t, MGPT_V, from);
     if (!key->data)
-        key = trace_at(t, MGPT_K, layer);
+        key = trace_at(t, MGPT_K, from);
     float *k = toy_alloc(n * d, sizeof *k), *v = toy_alloc(n * w, sizeof *v);
     for (size_t pos = 0; pos < n; pos += 7) {
         size_t rows = n - pos < 9 ? n - pos : 9;
@@ -268,7 +277,7 @@ TEST_ZOO(cache_holds_what_the_taps_saw)
     mgpt_tap(session, all_points, trace_tap, t, NULL);
     subject_feed(session, s->tokens, n);
     for (int layer = 0; layer < spec->n_layer; layer++)
-        for (int head = 0; !toy_convolves(spec, layer) && head < spec->n_head_kv; head++)
+        for (int head = 0; !toy_convolves(spec, layer) && head < toy_heads_kv(spec, layer); head++)
             check_kv(session, s->m, t, layer, head);
     trace_free(t);
     mgpt_session_free(session);

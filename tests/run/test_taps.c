@@ -44,11 +44,13 @@ static int choice_of(enum toy_choice choice, int row)
 }
 
 /* Points of the MLP are those of the shared expert in a mixture, points of the router of others
- * none. A short convolution has no scores and no rotation. */
+ * none. A short convolution has no scores and no rotation, a layer with another's keys none of its own. */
 static int layer_has(const struct toy_spec *s, int p, int layer)
 {
     int attention = p == MGPT_ROT_Q || p == MGPT_ROT_K || trace_is_attention((mgpt_point)p);
     if (layer >= 0 && toy_convolves(s, layer) && attention)
+        return 0;
+    if (layer >= 0 && toy_shares(s, layer) && (p == MGPT_K || p == MGPT_V || p == MGPT_ROT_K))
         return 0;
     int mixture = s->n_expert && layer >= 0 && !(s->dense >> layer & 1);
     if (p == MGPT_ROUTER_SCORES || p == MGPT_EXPERT_WEIGHTS)

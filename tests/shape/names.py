@@ -38,7 +38,7 @@ def cut_declarations(files):
 # The most lines of each product: what begins with one of the folders and is in no row above. A number is raised only in a
 # commit that says why, and lowered when a product has shrunk. What is above the plan of the folders
 # (src 26,000, convert 20,500, check 14,500, lab 12,000, repl 5,500) is there for:
-#   src            AMX and tiles of prompts, the screen of large heads, caches of four heads, packing while sessions run; Windows
+#   src            layers with other heads, inputs and keys than others; AMX and tiles of prompts, the screen of large heads, caches of four heads, packing while sessions run; Windows
 #   convert        no format was given up: prototypes of its parts, extended to the whole, came to 21,000 lines;
 #                  pickles in a tenth of the memory; FP8, compressed-tensors, bitsandbytes; mixtures of types, importance
 #   check          causes in pairs and in threes, approximate causes, the precision of a reference
@@ -49,14 +49,14 @@ def cut_declarations(files):
 #   rest of tools  imatrix, Jinja, patch, bench and Python were not in the plan's 14,000; long texts, stop texts, completions, edits of logits, choices, healing, texts that have ended, tries of vocabularies, JSON schemas, the sandbox's filter, a tree of scored texts, names of TransformerLens in Python
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names, text of whole runs, what every key and damaged file comes to; the plan had 52,000
 BUDGET = (
-    ('src', ('src/', 'include/'), 30600),
-    ('convert', ('tools/convert/',), 27800),
-    ('check', ('tools/check/',), 16980),
+    ('src', ('src/', 'include/'), 31050),
+    ('convert', ('tools/convert/',), 27950),
+    ('check', ('tools/check/',), 17200),
     ('lab', ('tools/lab/',), 15100),
     ('repl', ('tools/repl/',), 8350),
     ('suite', ('tools/suite/',), 3010),
     ('release', ('tools/release/',), 1000),
-    ('rest of tools', ('tools/',), 38900),
+    ('rest of tools', ('tools/',), 38950),
     ('tests', ('tests/',), 83300),
 )
 

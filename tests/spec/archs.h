@@ -21,6 +21,7 @@ static const struct arch {
     int local_plain; /* rope of layers with a window has no scaling */
     double glu_limit, up_more; /* swiglu_limit, swiglu_offset when absent */
     double jitter;             /* expert_jitter when absent */
+    int v_norm;                /* values are normalised; scores are not scaled */
     int finetuned;             /* rope.scaling.finetuned = false: no rope */
 } archs[] = {
     {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
@@ -56,6 +57,8 @@ static const struct arch {
      .wide_layers = 46},
     {" gemma3 ", "gelu_tanh", .pairs = 2, .full_every = 6, .local_base = 10000, .embd_root = 1,
      .wide_layers = 62},
+    {" gemma4 ", "gelu_tanh", .pairs = 2, .full_every = 6, .local_base = 10000, .embd_root = 1,
+     .v_norm = 1},
     {" hunyuan-dense ", "silu", .pairs = 2, .rope_first = 1},
     {" olmo2 ", "silu", .no_input_norms = 1, .pairs = 2, .local_plain = 1},
     {" exaone4 ", "silu", .no_input_norms = 1, .pairs = 2, .full_every = 4, .rope_windowed = 1},

@@ -44,16 +44,6 @@ static void matmul(int layer, const char *name, size_t row, float *y, size_t n, 
     }
 }
 
-/* Most keys that a query of a layer sees, its own included; 0: all. */
-static size_t window_of(int layer)
-{
-    const struct item *each = find("mgpt.attention.windows");
-    int every = (int)real("attention.sliding_window_pattern", a->full_every);
-    if (each->at)
-        return (size_t)number(each->at + 12 + 4 * layer, 4);
-    return every && (layer + 1) % every == 0 ? 0 : (size_t)real("attention.sliding_window", 0);
-}
-
 /* Radians that pair i of n / 2 turns from one position to the next. *scale: of cos and sin. */
 static double frequency(size_t i, size_t n, double base, double *scale)
 {
@@ -80,7 +70,7 @@ static double frequency(size_t i, size_t n, double base, double *scale)
 
 static void rope(int layer, float *x, size_t n_heads, size_t pos)
 {
-    size_t n = (size_t)real("rope.dimension_count", (double)D);
+    size_t n = windowed_real(layer, "rope.dimension_count", "rope.dimension_count_swa", (double)D);
     double all = real("rope.freq_base", 10000);
     double base = real("rope.freq_base_swa", a->local_plain ? all : a->local_base);
     int local = base > 0 && window_of(layer);
@@ -115,7 +105,7 @@ static void attend(int layer, float *o, const float *q, const float *k, const fl
         !R ? 1
            : 1 + real("rope.scaling.yarn_log_multiplier", 0) * ln(real("rope.scaling.factor", 1));
     float cap = (float)real("attn_logit_softcapping", a->caps[0]);
-    by = (float)real("attention.scale", 1.0 / sqrt(width) * all * all);
+    by = (float)real("attention.scale", a->v_norm ? 1 : 1.0 / sqrt(width) * all * all);
     double alibi = real("attention.max_alibi_bias", a->alibi), heads = 1;
     while (heads * 2 <= (double)H)
         heads *= 2;
@@ -194,22 +184,27 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
     size_t Q = H * D, K = G * D, fused = part(l, "attn_qkv", "weight")->at != NULL;
     float *q = floats(Q), *k = keys + pos * K, *v = values + pos * K;
     float limit = (float)real("attention.clamp_kqv", 0);
+    int own = source_of(l) == l, keys_only = a->v_norm && !part(l, "attn_v", "weight")->at;
     matmul(l, fused ? "attn_qkv" : "attn_q", 0, q, Q, h);
-    matmul(l, fused ? "attn_qkv" : "attn_k", fused * Q, k, K, h);
-    matmul(l, fused ? "attn_qkv" : "attn_v", fused * (Q + K), v, K, h);
-    clamp(v, K, limit);
+    matmul(l, fused ? "attn_qkv" : "attn_k", fused * Q, k, own ? K : 0, h);
+    matmul(l, fused ? "attn_qkv" : "attn_v", fused * (Q + K), v, own && !keys_only ? K : 0, h);
+    if (own && keys_only)
+        memcpy(v, k, K * sizeof *v);
+    if (own && a->v_norm)
+        norm(l, "", v, v, K, D, 1);
+    clamp(v, own ? K : 0, limit);
     double scale = 1; /* of rope: the norms of nanochat see it */
     frequency(0, 2, 10000, &scale);
     int rope_first = a->rope_first || (a->qk_norm && scale != 1);
     for (int step = 0; step < 2; step++)
         if (step == rope_first) {
             norm(l, "attn_q_norm", q, q, Q, D, a->qk_norm);
-            norm(l, "attn_k_norm", k, k, K, D, a->qk_norm);
+            norm(l, "attn_k_norm", k, k, own ? K : 0, D, a->qk_norm);
             clamp(q, Q, limit);
-            clamp(k, K, limit);
+            clamp(k, own ? K : 0, limit);
         } else {
             rope(l, q, H, pos);
-            rope(l, k, G, pos);
+            rope(l, k, own ? G : 0, pos);
         }
     double context = real("rope.scaling.original_context_length", real("context_length", 0));
     double turns = floor((double)pos / context), beta = real("attention.temperature_scale", 0);
@@ -307,6 +302,8 @@ static void mixture(int l, float *m, const float *h)
     }
 }
 
+#include "inputs.h"
+
 /* One layer for the token at pos. x is the residual stream, keys and values are the cache. */
 static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
 {
@@ -388,7 +385,7 @@ static void open_model(const char *path)
     H = (size_t)real("attention.head_count", 1);
     G = (size_t)largest(key("attention.head_count_kv"), (double)H); /* a convolution has 0 */
     D = (size_t)real("attention.key_length", (double)(E / H));
-    F = (size_t)real("feed_forward_length", 0);
+    D = (size_t)fmax((double)D, real("attention.key_length_swa", 0));
     R = (size_t)real("attention.kv_lora_rank", 0);
     if (R) {
         G = H;
@@ -411,8 +408,13 @@ int main(int argc, char **argv)
     for (size_t pos = 0; pos + 2 < (size_t)argc; pos++) {
         float *x = floats(E);
         embed(x, (size_t)atoi(argv[pos + 2]), pos);
-        for (size_t l = 0; l < n_layer; l++)
-            run_layer((int)l, x, k + l * room, v + l * room, pos);
+        const float *inputs = make_inputs(x, (size_t)atoi(argv[pos + 2]));
+        for (int l = 0; l < (int)n_layer; l++) {
+            size_t from = (size_t)source_of(l) * room;
+            enter_layer(l);
+            run_layer(l, x, k + from, v + from, pos);
+            add_input(l, x, inputs);
+        }
         unembed(logits, x);
         hash = hash_floats(hash, logits, V);
         if (out && fwrite(logits, sizeof *logits, V, out) != V)

@@ -202,8 +202,7 @@ static void put_vocabulary(struct toy *m)
 
 /* ---- building ---- */
 
-/* "<arch>.<key>" */
-static void put_arch_u32(struct toy *m, const char *key, int v)
+void toy_put_arch_u32(struct toy *m, const char *key, int v)
 {
     char name[80];
     snprintf(name, sizeof name, "%s.%s", m->spec.arch, key);
@@ -217,57 +216,42 @@ static void put_arch_f32(struct toy *m, const char *key, double v)
     toy_put_f32(m, name, (float)v);
 }
 
-/* The number of KV heads of each layer, 0 for convolutions, as llama.cpp has it. */
-static void put_kinds(struct toy *m)
-{
-    const struct toy_spec *s = &m->spec;
-    struct byte_buffer b = {0};
-    char name[80];
-    assert_int_equal(strlen(s->kinds), s->n_layer);
-    for (int i = 0; i < s->n_layer; i++)
-        buffer_uint(&b, toy_convolves(s, i) ? 0 : (uint64_t)s->n_head_kv, 4);
-    snprintf(name, sizeof name, "%s.attention.head_count_kv", s->arch);
-    toy_put_array(m, name, KV_I32, (uint64_t)s->n_layer, b.p, b.n);
-    free(b.p);
-    put_arch_u32(m, "shortconv.l_cache", s->n_conv);
-}
-
 static void build_put_numbers(struct toy *m)
 {
     const struct toy_spec *s = &m->spec;
-    put_arch_u32(m, "block_count", s->n_layer);
-    put_arch_u32(m, "context_length", s->n_ctx);
-    put_arch_u32(m, "embedding_length", s->n_embd);
-    put_arch_u32(m, "feed_forward_length", s->n_ff);
-    put_arch_u32(m, "attention.head_count", s->n_head);
-    put_arch_u32(m, "vocab_size", s->n_vocab);
+    toy_put_arch_u32(m, "block_count", s->n_layer);
+    toy_put_arch_u32(m, "context_length", s->n_ctx);
+    toy_put_arch_u32(m, "embedding_length", s->n_embd);
+    toy_put_arch_u32(m, "feed_forward_length", s->n_ff);
+    toy_put_arch_u32(m, "attention.head_count", s->n_head);
+    toy_put_arch_u32(m, "vocab_size", s->n_vocab);
     put_arch_f32(m,
                  s->row->layer_norm && !s->row->rms_key ? "attention.layer_norm_epsilon"
                                                         : "attention.layer_norm_rms_epsilon",
                  s->eps);
     int rotates = s->row->place > PLACE_ALIBI;
     if (s->kinds)
-        put_kinds(m);
+        toy_put_kinds(m);
     else if (rotates || s->n_head_kv != s->n_head)
-        put_arch_u32(m, "attention.head_count_kv", s->latent_apart ? 1 : s->n_head_kv);
+        toy_put_arch_u32(m, "attention.head_count_kv", s->latent_apart ? 1 : s->n_head_kv);
     if (!rotates)
         return;
     if (s->n_latent) {
         int kept = s->n_latent + s->rope_dims;
-        put_arch_u32(m, "attention.kv_lora_rank", s->n_latent);
+        toy_put_arch_u32(m, "attention.kv_lora_rank", s->n_latent);
         if (s->n_q_latent)
-            put_arch_u32(m, "attention.q_lora_rank", s->n_q_latent);
-        put_arch_u32(m, "attention.key_length", s->latent_apart ? kept : s->head_dim);
-        put_arch_u32(m, "attention.value_length", s->latent_apart ? s->n_latent : s->value_dim);
+            toy_put_arch_u32(m, "attention.q_lora_rank", s->n_q_latent);
+        toy_put_arch_u32(m, "attention.key_length", s->latent_apart ? kept : s->head_dim);
+        toy_put_arch_u32(m, "attention.value_length", s->latent_apart ? s->n_latent : s->value_dim);
         if (s->latent_apart) {
-            put_arch_u32(m, "attention.key_length_mla", s->head_dim);
-            put_arch_u32(m, "attention.value_length_mla", s->value_dim);
+            toy_put_arch_u32(m, "attention.key_length_mla", s->head_dim);
+            toy_put_arch_u32(m, "attention.value_length_mla", s->value_dim);
         }
     } else if (s->head_dim * s->n_head != s->n_embd) {
-        put_arch_u32(m, "attention.key_length", s->head_dim);
-        put_arch_u32(m, "attention.value_length", s->head_dim);
+        toy_put_arch_u32(m, "attention.key_length", s->head_dim);
+        toy_put_arch_u32(m, "attention.value_length", s->head_dim);
     }
-    put_arch_u32(m, "rope.dimension_count", s->rope_dims);
+    toy_put_arch_u32(m, "rope.dimension_count", s->rope_dims);
     put_arch_f32(m, "rope.freq_base", s->rope_base);
 }
 
@@ -277,9 +261,9 @@ static void put_windows(struct toy *m)
     char name[80];
     uint8_t windowed[32];
     if (s->window)
-        put_arch_u32(m, "attention.sliding_window", s->window);
+        toy_put_arch_u32(m, "attention.sliding_window", s->window);
     if (s->full_every)
-        put_arch_u32(m, "attention.sliding_window_pattern", s->full_every);
+        toy_put_arch_u32(m, "attention.sliding_window_pattern", s->full_every);
     if (s->no_rope_every)
         toy_put_u32(m, "mgpt.attention.no_rope_every", (uint32_t)s->no_rope_every);
     if (s->windows)
@@ -335,20 +319,20 @@ static void put_rarities(struct toy *m)
     if (s->yarn_exact)
         toy_put_bool(m, "mgpt.rope.yarn_truncate", 0);
     if (s->yarn || s->longrope)
-        put_arch_u32(m, "rope.scaling.original_context_length", s->yarn + s->longrope);
+        toy_put_arch_u32(m, "rope.scaling.original_context_length", s->yarn + s->longrope);
     if (s->n_expert) {
-        put_arch_u32(m, "expert_count", s->n_expert);
-        put_arch_u32(m, "expert_used_count", s->n_expert_used);
+        toy_put_arch_u32(m, "expert_count", s->n_expert);
+        toy_put_arch_u32(m, "expert_used_count", s->n_expert_used);
     }
     if (s->n_expert && s->n_ff_expert != s->n_ff)
-        put_arch_u32(m, "expert_feed_forward_length", s->n_ff_expert);
+        toy_put_arch_u32(m, "expert_feed_forward_length", s->n_ff_expert);
     if (s->n_ff_shared)
-        put_arch_u32(m, "expert_shared_feed_forward_length", s->n_ff_shared);
+        toy_put_arch_u32(m, "expert_shared_feed_forward_length", s->n_ff_shared);
     if (s->expert_sigmoid)
-        put_arch_u32(m, "expert_gating_func", 2);
+        toy_put_arch_u32(m, "expert_gating_func", 2);
     if (s->n_group) {
-        put_arch_u32(m, "expert_group_count", s->n_group);
-        put_arch_u32(m, "expert_group_used_count", s->n_group_used);
+        toy_put_arch_u32(m, "expert_group_count", s->n_group);
+        toy_put_arch_u32(m, "expert_group_used_count", s->n_group_used);
     }
     snprintf(name, sizeof name, "%s.expert_weights_norm", s->arch);
     if (s->expert_norm != TOY_DEFAULT)
@@ -399,6 +383,7 @@ struct toy *toy_build(const struct toy_spec *spec)
     if (spec->alignment)
         toy_put_u32(m, "general.alignment", spec->alignment);
     build_put_numbers(m);
+    toy_put_layer_shapes(m);
     put_windows(m);
     put_rarities(m);
     if (spec->characters)

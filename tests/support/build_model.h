@@ -73,7 +73,7 @@ struct toy_spec {
     int longrope; /* original_context_length of LongRoPE; with rope_factors_short.weight and _long.weight */
     double rope_attn;            /* rope.scaling.attn_factor */
     double yarn_less;            /* rope.scaling.yarn_log_multiplier */
-    int divisors;                /* rope_freqs.weight */
+    int divisors;                /* rope_freqs.weight; n + 1: its last n pairs rest */
     MODEL_NUMBERS(NUMBER_DOUBLE) /* attn_scale, residual_scale, ...: model/numbers.h */
     /* Mixtures; 0: none. Widths 0: n_ff, no shared expert. dense: layers that are not mixtures, a
      * bit each. */
@@ -87,12 +87,57 @@ struct toy_spec {
     const char *kinds; /* a letter a layer: 'c' is a short convolution of n_conv tokens, 'a' is
                         * attention; NULL: all are attention, the number of KV heads is no list */
     int n_conv;
+    /* Layers that differ; 0: as the others. */
+    int head_dim_w, rope_dims_w, n_head_kv_w; /* of layers with a window */
+    int keys_only;                            /* layers without a window have no matrix of values */
+    int n_shared, n_ff_shared_kv; /* layers at the end with others' keys; width of their MLPs */
+    int n_input;                  /* embedding_length_per_layer_input, and its tensors */
+    int out_scales;               /* layer_output_scale.weight */
     int characters; /* 1: a character vocabulary of n_vocab - 1 characters, BOS last */
     enum toy_type type;
     uint32_t alignment; /* 0: no key, so 32 */
     uint64_t seed;
     const struct toy_arch *row; /* filled in by toy_build */
 };
+
+/* How many keys a layer's queries see; 0: all. */
+int toy_window(const struct toy_spec *s, int layer);
+
+/* 1 if the layer reads the keys and values of another one. */
+static inline int toy_shares(const struct toy_spec *s, int layer)
+{
+    return layer >= s->n_layer - s->n_shared;
+}
+
+/* The layer whose keys and values a layer reads. */
+static inline int toy_source(const struct toy_spec *s, int layer)
+{
+    int from = layer;
+    while (toy_shares(s, from) || !toy_window(s, from) != !toy_window(s, layer))
+        from--;
+    return from;
+}
+
+/* Sizes of a layer. */
+static inline int toy_head_dim(const struct toy_spec *s, int layer)
+{
+    return s->head_dim_w && toy_window(s, layer) ? s->head_dim_w : s->head_dim;
+}
+
+static inline int toy_heads_kv(const struct toy_spec *s, int layer)
+{
+    return s->n_head_kv_w && toy_window(s, layer) ? s->n_head_kv_w : s->n_head_kv;
+}
+
+static inline int toy_rope_dims(const struct toy_spec *s, int layer)
+{
+    return s->rope_dims_w && toy_window(s, layer) ? s->rope_dims_w : s->rope_dims;
+}
+
+static inline int toy_n_ff(const struct toy_spec *s, int layer)
+{
+    return s->n_ff_shared_kv && toy_shares(s, layer) ? s->n_ff_shared_kv : s->n_ff;
+}
 
 /* 1 if the layer is a short convolution. */
 static inline int toy_convolves(const struct toy_spec *s, int layer)
@@ -185,6 +230,12 @@ void toy_put_string(struct toy *m, const char *key, const char *v);
 /* n elements of GGUF's type `element`; data is what is in the file. */
 void toy_put_array(struct toy *m, const char *key, uint32_t element, uint64_t n, const void *data,
                    size_t n_bytes);
+/* "<arch>.<key>" */
+void toy_put_arch_u32(struct toy *m, const char *key, int v);
+/* The number of KV heads of each layer, 0 for convolutions, as llama.cpp has it; the keys of layers that differ.
+ * toy_layers.c. */
+void toy_put_kinds(struct toy *m);
+void toy_put_layer_shapes(struct toy *m);
 void toy_put_windows(struct toy *m, const int32_t *windows, size_t n); /* mgpt.attention.windows */
 void toy_drop_key(struct toy *m, const char *key);
 

@@ -55,6 +55,8 @@ struct toy_arch {
     const char *mlp_norm;  /* tensor of the norm before the MLP; NULL: ffn_norm */
     const char *last_norm; /* tensor of the norm before the head; NULL: output_norm */
     double window_base;    /* rope base of windowed layers; 0: that of the others */
+    int v_norm;            /* v is normalised per head, without a gain */
+    int unscaled;          /* scores are not divided by the root of the width of heads */
     int expert_norm;       /* weights of the chosen experts add up to 1 */
     double expert_more;    /* added to the sum of those weights */
     int shared_gate;       /* the shared expert of mixtures has a gate */

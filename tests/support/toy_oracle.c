@@ -86,7 +86,13 @@ static const char *const stems[N_ORACLE_ROLES] = {[MGPT_W_E] = "token_embd",
                                                   [MGPT_KV_DOWN_NORM] = "attn_kv_a_norm",
                                                   [MGPT_W_KV_UP] = "attn_kv_b",
                                                   [MGPT_W_K_UP] = "attn_k_b",
-                                                  [MGPT_W_V_UP] = "attn_v_b"};
+                                                  [MGPT_W_V_UP] = "attn_v_b",
+                                                  [MGPT_INPUT_EMBD] = "per_layer_token_embd",
+                                                  [MGPT_INPUT_PROJ] = "per_layer_model_proj",
+                                                  [MGPT_INPUT_NORM] = "per_layer_proj_norm",
+                                                  [MGPT_INPUT_GATE] = "inp_gate",
+                                                  [MGPT_INPUT_OUT] = "proj",
+                                                  [MGPT_LN_INPUT] = "post_norm"};
 
 /* Where an architecture's files call it otherwise. "": it has none, and the name is another's. */
 static const char *stem_in(const struct toy_spec *s, int layer, int role)
@@ -168,24 +174,13 @@ static void check_gains(const struct toy *m, int layer)
     assert_int_equal(has(m, layer, "post_ffw_norm"), behind);
     int conv = toy_convolves(&m->spec, layer);
     assert_int_equal(has(m, layer, "attn_q_norm"), qk && !conv);
-    assert_int_equal(has(m, layer, "attn_k_norm"), qk && !conv);
-}
-
-/* Whether a layer's queries see no further than the window, and how many keys they see (0: all). */
-static int window(const struct toy_spec *s, int layer)
-{
-    int full_every = s->full_every ? s->full_every : s->row->full_every;
-    if (s->windows)
-        return s->windows[layer];
-    if (s->pattern)
-        return s->pattern[layer] == 'w' ? s->window : 0;
-    return full_every && (layer + 1) % full_every == 0 ? 0 : s->window;
+    assert_int_equal(has(m, layer, "attn_k_norm"), qk && !conv && !toy_shares(&m->spec, layer));
 }
 
 /* Layers with a window may have a base of their own, and then know no scaling. */
 static int is_local(const struct toy_spec *s, int layer)
 {
-    return (s->window_base != 0 || s->row->window_base != 0) && window(s, layer);
+    return (s->window_base != 0 || s->row->window_base != 0) && toy_window(s, layer);
 }
 
 /* YaRN's part of a frequency that is not divided: 1 for pairs that turn more than 32 times in the
@@ -220,7 +215,7 @@ static double frequency(const struct toy *m, int layer, size_t i)
                                                     : is_long    ? "rope_factors_long.weight"
                                                                  : "rope_factors_short.weight");
     double own = s->window_base != 0 ? s->window_base : s->row->window_base;
-    double exponent = -2 * (double)i / (double)s->rope_dims;
+    double exponent = -2 * (double)i / (double)toy_rope_dims(s, layer);
     if (is_local(s, layer))
         return pow((double)(float)own, exponent);
     double f = pow((double)(float)s->rope_base, exponent);
@@ -248,9 +243,18 @@ static enum oracle_components is_stored(const struct toy_arch *row)
 static double usual_scale(const struct toy_spec *s)
 {
     double all = 1;
+    if (s->row->unscaled)
+        return 1;
     if (s->n_latent && s->yarn)
         all += (double)(float)s->yarn_less * log((double)(float)s->rope_factor);
     return all * all / sqrt(s->head_dim);
+}
+
+static double out_scale(const struct toy *m, int layer)
+{
+    char name[80];
+    snprintf(name, sizeof name, "blk.%d.layer_output_scale.weight", layer);
+    return number_of(m, name);
 }
 
 static struct oracle_layer describe_layer(const struct toy *m, int layer, double *freq)
@@ -261,21 +265,27 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
     const struct toy_tensor *mix = toy_find(m, "x0_lambdas");
     int every = s->no_rope_every ? s->no_rope_every : row->no_rope_every;
     int skip = (every && (layer + 1) % every == 0) ||
-               (row->rope_windowed && s->window && !window(s, layer));
+               (row->rope_windowed && s->window && !toy_window(s, layer));
     int before = row->norms != NORMS_AFTER && row->norms != NORMS_RESIDUAL;
     check_gains(m, layer);
-    for (int i = 0; i < s->rope_dims / 2; i++)
+    for (int i = 0; i < toy_rope_dims(s, layer) / 2; i++)
         freq[i] = row->place <= PLACE_ALIBI ? 0 : frequency(m, layer, (size_t)i);
     return (struct oracle_layer){
         .freq = row->place <= PLACE_ALIBI || skip ? NULL : freq,
         .rope_scale = rope_scale(s, layer),
-        .window = (size_t)window(s, layer),
+        .window = (size_t)toy_window(s, layer),
         .conv = toy_convolves(s, layer) ? (size_t)s->n_conv : 0,
         .activation = s->activation ? s->activation : row->activation,
         .xielu = {log1p(exp((double)toy_xielu_alpha(layer, 0))),
                   TOY_XIELU_BETA + log1p(exp((double)toy_xielu_alpha(layer, 1))), TOY_XIELU_BETA,
                   TOY_XIELU_EPS},
         .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale : usual_scale(s),
+        .n_head_kv = s->n_latent ? 0 : (size_t)toy_heads_kv(s, layer),
+        .head_dim = s->n_latent ? 0 : (size_t)toy_head_dim(s, layer),
+        .n_rot = row->place <= PLACE_ALIBI ? 0 : (size_t)toy_rope_dims(s, layer),
+        .n_ff = (size_t)toy_n_ff(s, layer),
+        .others_keys = toy_shares(s, layer),
+        .out_scale = has(m, layer, "layer_output_scale") ? out_scale(m, layer) : 1,
         .keep = keep ? (double)keep->values[layer] : 1,
         .mix_in_x0 = mix ? (double)mix->values[layer] : 0,
         .value_gate = columns_of(m, layer, MGPT_VALUE_GATE),
@@ -334,6 +344,8 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
         .smear_scale = number_of(m, "smear_lambda"),
         .smear_gate = columns_of(m, -1, MGPT_SMEAR_GATE),
         .backout = number_of(m, "backout_lambda"),
+        .v_norm = s->row->v_norm,
+        .n_input = s->n_input,
         .layer_norm = s->row->layer_norm,
         .embd_norm = is_chosen(s->embedding_norm, s->row->embd_norm),
         .final_norm = is_chosen(s->final_norm, s->row->final_norm),

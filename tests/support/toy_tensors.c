@@ -93,6 +93,16 @@ void toy_drop_tensor(struct toy *m, const char *name)
 
 /* ---- a model's tensors ---- */
 
+int toy_window(const struct toy_spec *s, int layer)
+{
+    int full_every = s->full_every ? s->full_every : s->row->full_every;
+    if (s->windows)
+        return s->windows[layer];
+    if (s->pattern)
+        return s->pattern[layer] == 'w' ? s->window : 0;
+    return full_every && (layer + 1) % full_every == 0 ? 0 : s->window;
+}
+
 static void add_bias(struct toy *m, int layer, const char *role, int n_out)
 {
     char name[80];
@@ -135,14 +145,17 @@ static void add_layer_norm(struct toy *m, int layer, const char *stem)
 static void add_qkv(struct toy *m, int layer)
 {
     const struct toy_spec *s = &m->spec;
-    int E = s->n_embd, q_width = s->n_head * s->head_dim, kv_width = s->n_head_kv * s->head_dim;
+    int E = s->n_embd, d = toy_head_dim(s, layer);
+    int q_width = s->n_head * d, kv_width = toy_heads_kv(s, layer) * d;
     if (s->row->fused && !s->separate) {
         add_linear(m, layer, "attn_qkv", E, q_width + 2 * kv_width, 1.4);
         return;
     }
     add_linear(m, layer, "attn_q", E, q_width, 1.4);
-    add_linear(m, layer, "attn_k", E, kv_width, 1.4);
-    add_linear(m, layer, "attn_v", E, kv_width, 1);
+    if (!toy_shares(s, layer))
+        add_linear(m, layer, "attn_k", E, kv_width, 1.4);
+    if (!toy_shares(s, layer) && !(s->keys_only && !toy_window(s, layer)))
+        add_linear(m, layer, "attn_v", E, kv_width, 1);
     if (!s->row->qkv_biases || s->biases)
         return;
     add_bias(m, layer, "attn_q", q_width);
@@ -198,13 +211,16 @@ static void add_qk_norms(struct toy *m, int layer)
     const struct toy_spec *s = &m->spec;
     int per_head = s->row->qk == QK_PER_HEAD || s->head_gains || s->qk_norms;
     char name[80];
+    int d = toy_head_dim(s, layer);
+    double mean = s->row->unscaled ? 0.8 : 1.4; /* scores are not divided */
     int gains[] = {s->head_gains ? s->n_head : 0, s->head_gains ? s->n_head_kv : 0};
     if (!s->head_gains && !s->qk_norms && (s->row->qk == QK_PLAIN || s->row->qk == QK_BARE))
         return;
     snprintf(name, sizeof name, "blk.%d.attn_q_norm.weight", layer);
-    toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head), gains[0], 1.4, 0.3);
+    toy_add(m, name, TOY_F32, d * (per_head ? 1 : s->n_head), gains[0], mean, 0.3);
     snprintf(name, sizeof name, "blk.%d.attn_k_norm.weight", layer);
-    toy_add(m, name, TOY_F32, s->head_dim * (per_head ? 1 : s->n_head_kv), gains[1], 1.4, 0.3);
+    if (!toy_shares(s, layer))
+        toy_add(m, name, TOY_F32, d * (per_head ? 1 : s->n_head_kv), gains[1], mean, 0.3);
     if (!s->qk_norms)
         return;
     add_bias(m, layer, "attn_q_norm", s->head_dim);
@@ -270,10 +286,11 @@ static void add_mixture(struct toy *m, int layer)
 static void add_mlp(struct toy *m, int layer)
 {
     const struct toy_spec *s = &m->spec;
+    int F = toy_n_ff(s, layer);
     if (s->row->gated && !s->row->gate_up)
-        add_linear(m, layer, "ffn_gate", s->n_embd, s->n_ff, 1.4);
-    add_linear(m, layer, "ffn_up", s->n_embd, s->n_ff * (s->row->gate_up ? 2 : 1), 1);
-    add_linear(m, layer, "ffn_down", s->n_ff, s->n_embd, 1);
+        add_linear(m, layer, "ffn_gate", s->n_embd, F, 1.4);
+    add_linear(m, layer, "ffn_up", s->n_embd, F * (s->row->gate_up ? 2 : 1), 1);
+    add_linear(m, layer, "ffn_down", F, s->n_embd, 1);
 }
 
 /* A short convolution in place of attention. */
@@ -305,7 +322,8 @@ static void add_layer(struct toy *m, int layer)
         snprintf(name, sizeof name, "blk.%d.attn_sinks.weight", layer);
         if (s->row->sinks)
             toy_add(m, name, TOY_F32, s->n_head, 0, 1, 1.5);
-        add_linear(m, layer, "attn_output", s->n_head * s->value_dim, E, 1);
+        add_linear(m, layer, "attn_output",
+                   s->n_head * (s->n_latent ? s->value_dim : toy_head_dim(s, layer)), E, 1);
     }
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "post_attention_norm");
@@ -323,6 +341,14 @@ static void add_layer(struct toy *m, int layer)
         add_mlp(m, layer);
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "post_ffw_norm");
+    if (s->n_input) {
+        add_linear(m, layer, "inp_gate", E, s->n_input, 1.4);
+        add_linear(m, layer, "proj", s->n_input, E, 1);
+        add_layer_norm(m, layer, "post_norm");
+    }
+    snprintf(name, sizeof name, "blk.%d.layer_output_scale.weight", layer);
+    if (s->out_scales)
+        toy_add(m, name, TOY_F32, 1, 0, 0.8, 0.1);
 }
 
 void toy_add_tensors(struct toy *m)
@@ -343,6 +369,14 @@ void toy_add_tensors(struct toy *m)
         toy_add(m, "output.bias", TOY_F32, s->n_vocab, 0, 0, 0.5);
     if (s->divisors)
         toy_add(m, "rope_freqs.weight", TOY_F32, s->rope_dims / 2, 0, 4, 0.8);
+    for (int i = 0; i < s->divisors - 1; i++)
+        toy_find(m, "rope_freqs.weight")->values[s->rope_dims / 2 - 1 - i] = 1e30F;
+    if (s->n_input) {
+        int all = s->n_layer * s->n_input;
+        toy_add(m, "per_layer_token_embd.weight", s->type, all, s->n_vocab, 0, 0.3);
+        toy_add(m, "per_layer_model_proj.weight", s->type, s->n_embd, all, 0, 1 / sqrt(s->n_embd));
+        toy_add(m, "per_layer_proj_norm.weight", TOY_F32, s->n_input, 0, 1, 0.2);
+    }
     if (s->longrope) {
         toy_add(m, "rope_factors_long.weight", TOY_F32, s->rope_dims / 2, 0, 9, 1.5);
         toy_add(m, "rope_factors_short.weight", TOY_F32, s->rope_dims / 2, 0, 4, 0.8);

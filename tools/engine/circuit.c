@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "engine/layers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -260,6 +261,9 @@ static int check_part(const struct circuit_run *r)
     if (status == MGPT_OK && !neuron && l.n_conv > 0)
         return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET,
                        "layer %d is a short convolution and has no heads", (int)r->layer);
+    if (status == MGPT_OK && !neuron && l.kv_from != r->layer)
+        return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET, "layer %d has the keys of layer %d",
+                       (int)r->layer, (int)l.kv_from);
     return status;
 }
 
@@ -269,8 +273,8 @@ static int new_factors(const struct circuit_run *r)
     size_t V = c->ids ? c->n_ids : (size_t)r->info.n_tokens;
     c->n_rows = c->n_cols = r->kind == CIRCUIT_PLACES ? (size_t)r->info.n_ctx : V;
     c->width = (size_t)(r->kind == CIRCUIT_DIRECT ? r->info.n_embd
-                        : r->kind == CIRCUIT_OV   ? r->info.value_dim
-                                                  : r->info.head_dim);
+                        : r->kind == CIRCUIT_OV   ? engine_value_dim(r->model, r->layer)
+                                                  : engine_head_dim(r->model, r->layer));
     if (r->kind == CIRCUIT_FIRES)
         c->n_cols = c->width = 1;
     else if (r->kind == CIRCUIT_PROMOTES)
@@ -288,7 +292,8 @@ static void choose_sides(struct circuit_run *r)
 {
     struct circuit *c = r->c;
     size_t query = (size_t)r->index * c->width,
-           shared = (size_t)r->index / (size_t)(r->info.n_head / r->info.n_head_kv) * c->width;
+           shared = (size_t)r->index /
+                    (size_t)(r->info.n_head / engine_kv_heads(r->model, r->layer)) * c->width;
     int turned = r->kind == CIRCUIT_PLACES || n_together(r) == 1;
     uint64_t q = MGPT_POINT_BIT(MGPT_Q), k = MGPT_POINT_BIT(MGPT_K);
     r->n_sides = 1;

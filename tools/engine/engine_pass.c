@@ -25,13 +25,18 @@ static uint64_t kv_bytes_of(const struct engine *e, enum kv_type type)
 {
     const mgpt_info *i = &e->info;
     mgpt_tensor latent; /* latent attention keeps its row twice, as key and as value */
-    uint64_t heads = (uint64_t)i->n_head_kv, width = (uint64_t)i->head_dim;
-    if (mgpt_find_role(e->model, MGPT_W_KV_DOWN, 0, MGPT_WEIGHT, &latent, NULL) == MGPT_OK)
-        heads = 1, width = latent.dims[1];
-    uint64_t total = 0, each = 2 * heads * kernels_kv_bytes(type, (size_t)width) / PANEL;
+    int has_latent =
+        mgpt_find_role(e->model, MGPT_W_KV_DOWN, 0, MGPT_WEIGHT, &latent, NULL) == MGPT_OK;
+    uint64_t total = 0;
     mgpt_layer layer;
-    for (size_t l = 0; mgpt_get_layer(e->model, l, &layer, NULL) == MGPT_OK; l++)
-        total += layer.n_conv ? (uint64_t)i->n_embd * sizeof(float) : each;
+    for (size_t l = 0; mgpt_get_layer(e->model, l, &layer, NULL) == MGPT_OK; l++) {
+        uint64_t heads = has_latent ? 1 : (uint64_t)layer.n_head_kv,
+                 width = has_latent ? latent.dims[1] : (uint64_t)layer.head_dim;
+        if (layer.n_conv)
+            total += (uint64_t)i->n_embd * sizeof(float);
+        else if ((size_t)layer.kv_from == l)
+            total += 2 * heads * kernels_kv_bytes(type, (size_t)width) / PANEL;
+    }
     return total;
 }
 

@@ -2,6 +2,7 @@
 #include "engine/finite.h"
 
 #include "base/error.h"
+#include "engine/layers.h"
 
 #include <math.h>
 
@@ -53,10 +54,7 @@ struct watcher finite_watcher(struct finite *f, const mgpt_model *model)
 /* "head 1, position 3, key 2", as the point's rows and columns are to be read. */
 static void say_where(const struct finite *f, char *buf, size_t cap)
 {
-    mgpt_info info;
-    const int known = mgpt_get_info(f->model, &info, NULL) == MGPT_OK;
-    const int mixed = f->point == MGPT_V || f->point == MGPT_HEADS;
-    const int32_t d = !known ? 1 : mixed ? info.value_dim : info.head_dim;
+    const int32_t d = engine_width(f->model, f->point, f->layer);
     switch (f->point) {
     case MGPT_SCORES:
     case MGPT_WEIGHTS:

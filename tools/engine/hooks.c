@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "common/cli.h"
+#include "engine/layers.h"
 
 #include <fnmatch.h>
 #include <stdio.h>
@@ -19,7 +20,7 @@
 
 struct collector {
     struct hook *hooks;
-    mgpt_info info;
+    const mgpt_model *model;
     int no_memory;
 };
 
@@ -33,10 +34,10 @@ static int has_heads(mgpt_point point)
     return (point >= MGPT_Q && point <= MGPT_ROT_K) || point == MGPT_HEADS;
 }
 
-static void set_shape(struct hook *hook, const mgpt_value *value, const mgpt_info *info)
+static void set_shape(struct hook *hook, const mgpt_value *value, const mgpt_model *model)
 {
-    int mixed = value->point == MGPT_V || value->point == MGPT_HEADS;
-    uint64_t cols = (uint64_t)value->cols, d = (uint64_t)(mixed ? info->value_dim : info->head_dim);
+    uint64_t cols = (uint64_t)value->cols,
+             d = (uint64_t)engine_width(model, value->point, value->layer);
     hook->n_dims = 2;
     hook->dims[1] = cols;
     if (hook_is_attention(value->point)) {
@@ -55,17 +56,15 @@ static int collect_hook(const mgpt_value *value, void *user)
     struct collector *c = user;
     struct hook hook = {.point = value->point, .layer = value->layer};
     mgpt_point_name(value->point, value->layer, hook.name, sizeof hook.name);
-    set_shape(&hook, value, &c->info);
+    set_shape(&hook, value, c->model);
     c->no_memory = !arr_push(c->hooks, hook);
     return c->no_memory;
 }
 
 struct hook *hooks_list(const mgpt_model *model, mgpt_error *err)
 {
-    struct collector c = {0};
+    struct collector c = {.model = model};
     mgpt_session_params params = {.n_ctx = 1, .n_chunk = 1};
-    if (mgpt_get_info(model, &c.info, err) < 0)
-        return NULL;
     mgpt_session *session = mgpt_session_new(model, &params, err);
     int done =
         session &&

@@ -109,7 +109,7 @@ int lab_adopt(mgpt_model *model)
 {
     lab.model = model;
     int status = mgpt_get_info(model, &lab.info, &lab.err);
-    lab_change_open(&lab.info);
+    lab_change_open(lab.model, &lab.info);
     for (int i = 0; i < LAB_LANES && status == MGPT_OK; i++)
         status = lane_open(&lab.lanes[i]);
     lab.lanes[LAB_SHOWN].change = lab_change();

@@ -14,10 +14,10 @@ struct lab_change *lab_change(void)
     return &change;
 }
 
-void lab_change_open(const mgpt_info *info)
+void lab_change_open(const mgpt_model *model, const mgpt_info *info)
 {
     size_t n_layer = (size_t)info->n_layer, n_embd = (size_t)info->n_embd;
-    change.edits = (struct edits){.value_dim = info->value_dim, .n_embd = info->n_embd};
+    change.edits = (struct edits){.model = model, .n_embd = info->n_embd};
     change.steer = change.steering = (struct steer){.n_layer = n_layer, .n_embd = n_embd};
 }
 

@@ -27,7 +27,7 @@ struct lab_change *lab_change(void);
 mgpt_session *lab_fork(int lane, size_t n);
 
 /* For a model; and without it. */
-void lab_change_open(const mgpt_info *info);
+void lab_change_open(const mgpt_model *model, const mgpt_info *info);
 void lab_change_close(void);
 
 /* The points where something changes, and what changes what a tap sees there. */

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "engine/layers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -154,7 +155,7 @@ static size_t count_heads(const struct engine *e, const struct sweep_grid *g,
     if (!g->has_heads)
         return 1;
     if (g->mode == SWEEP_KEY || g->mode == SWEEP_VALUE)
-        return (size_t)e->info.n_head_kv;
+        return (size_t)engine_kv_heads(e->model, hook->layer);
     return (size_t)hook->dims[hook_is_attention(g->point) ? 0 : 1];
 }
 

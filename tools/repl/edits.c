@@ -3,6 +3,7 @@
 #include "repl/edits.h"
 
 #include "base/mem.h"
+#include "engine/layers.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,12 +15,12 @@ mgpt_point edit_point(const struct edit *e)
 
 size_t edit_first(const struct edits *edits, const struct edit *e)
 {
-    return e->head < 0 ? 0 : (size_t)e->head * (size_t)edits->value_dim;
+    return e->head < 0 ? 0 : (size_t)e->head * edit_width(edits, e);
 }
 
 size_t edit_width(const struct edits *edits, const struct edit *e)
 {
-    return (size_t)(e->head < 0 ? edits->n_embd : edits->value_dim);
+    return (size_t)(e->head < 0 ? edits->n_embd : engine_value_dim(edits->model, e->layer));
 }
 
 uint64_t edits_points(const struct edits *edits)
@@ -84,7 +85,7 @@ int edits_remove(struct edits *edits, int32_t layer, int32_t head)
 
 int edits_copy(struct edits *to, const struct edits *from)
 {
-    *to = (struct edits){.value_dim = from->value_dim, .n_embd = from->n_embd};
+    *to = (struct edits){.model = from->model, .n_embd = from->n_embd};
     for (size_t i = 0; i < arr_len(from->list); i++) {
         struct edit e = from->list[i];
         size_t n = edit_width(from, &e);

@@ -18,8 +18,9 @@ struct edit {
 };
 
 struct edits {
-    struct edit *list;         /* stb_ds array (mem.h) */
-    int32_t value_dim, n_embd; /* the caller sets them to the model's */
+    struct edit *list; /* stb_ds array (mem.h) */
+    const mgpt_model *model;
+    int32_t n_embd; /* the model's, as the caller sets them */
 };
 
 /* The points that must be tapped for these edits; 0 without any. */

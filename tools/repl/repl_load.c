@@ -421,7 +421,7 @@ void repl_run_load(struct repl *r, struct repl_args *args)
         repl_error("from which file? /load FILE");
         return;
     }
-    l.edits = (struct edits){.value_dim = r->edits.value_dim, .n_embd = r->edits.n_embd};
+    l.edits = (struct edits){.model = r->edits.model, .n_embd = r->edits.n_embd};
     if (repl_load_read_all(&l, path, &err) < 0) {
         repl_file_failed(path, &err);
         repl_load_release(&l);

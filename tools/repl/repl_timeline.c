@@ -234,8 +234,7 @@ int repl_set_steer(struct repl *r, struct steer next)
 int repl_begin(struct repl *r)
 {
     struct repl_branch first = {.name = "main", .session = r->engine.session};
-    r->edits =
-        (struct edits){.value_dim = r->engine.info.value_dim, .n_embd = r->engine.info.n_embd};
+    r->edits = (struct edits){.model = r->engine.model, .n_embd = r->engine.info.n_embd};
     if (arr_push(r->branches, first))
         return 1;
     repl_no_memory();

@@ -4,6 +4,7 @@
  * any length needs no matrix. What a query does not see (the future, or keys before a sliding
  * window) has the score minus infinity and is shown as '·'. */
 #include "common/interrupt.h"
+#include "engine/layers.h"
 #include "repl/view.h"
 
 #include <math.h>
@@ -78,8 +79,9 @@ static int watch_attention(const mgpt_value *value, void *user)
 
 static void dots(struct attention *a, const float *q, const float *k)
 {
-    const mgpt_info *info = &a->view.repl->engine.info;
-    size_t d = (size_t)info->head_dim;
+    const struct engine *engine = &a->view.repl->engine;
+    const mgpt_info *info = &engine->info;
+    size_t d = (size_t)engine_head_dim(engine->model, a->layer);
     for (size_t i = 0; i < a->view.n_pos && !interrupted(); i++) {
         for (size_t j = 0; j < a->view.n_pos; j++) {
             double sum = 0;
@@ -96,8 +98,8 @@ static int all_scores(struct attention *a)
 {
     struct repl *r = a->view.repl;
     const mgpt_info *info = &r->engine.info;
-    size_t n = a->view.n_pos, d = (size_t)info->head_dim;
-    int32_t group = info->n_head / info->n_head_kv;
+    size_t n = a->view.n_pos, d = (size_t)engine_head_dim(r->engine.model, a->layer);
+    int32_t group = info->n_head / engine_kv_heads(r->engine.model, a->layer);
     float *q = view_new(n * d, sizeof *q), *k = q ? view_new(n * d, sizeof *k) : NULL;
     struct view_want wants[] = {{MGPT_Q, a->layer, 0, n, (size_t)a->head * d, d, q, 0},
                                 {MGPT_ROT_Q, a->layer, 0, n, (size_t)a->head * d, d, q, 0}};

@@ -1,6 +1,7 @@
 /* Repl: one query of one head. /qk takes a score apart by dimensions, /v takes the head's output
  * apart by keys. Sums are in float64; the engine's own numbers are printed with them. */
 #include "base/mem.h"
+#include "engine/layers.h"
 #include "repl/view.h"
 
 #include <math.h>
@@ -22,8 +23,8 @@ static struct query query_of(struct repl *r, const struct repl_args *args)
     return (struct query){.view = view_of(r, args),
                           .layer = args->layer,
                           .head = args->head,
-                          .d = (size_t)r->engine.info.head_dim,
-                          .v_dim = (size_t)r->engine.info.value_dim,
+                          .d = (size_t)engine_head_dim(r->engine.model, args->layer),
+                          .v_dim = (size_t)engine_value_dim(r->engine.model, args->layer),
                           .i = args->pos,
                           .j = args->key};
 }
@@ -31,9 +32,9 @@ static struct query query_of(struct repl *r, const struct repl_args *args)
 /* Keys and values as the engine uses them: from the cache, which may hold halves. */
 static int read_cache(struct query *p, mgpt_session *s)
 {
-    const mgpt_info *info = &p->view.repl->engine.info;
+    const struct engine *e = &p->view.repl->engine;
     mgpt_error err;
-    int32_t group = info->n_head / info->n_head_kv;
+    int32_t group = e->info.n_head / engine_kv_heads(e->model, p->layer);
     if (mgpt_read_kv(s, p->layer, p->head / group, 0, p->view.n_pos, p->k, p->v, &err) == MGPT_OK)
         return 1;
     repl_failed(&err);

@@ -1,6 +1,8 @@
 /* Repl: the cache of keys and values: how much of it is used, and what it holds for one head. */
 #include "repl/view.h"
 
+#include "engine/layers.h"
+
 #include <inttypes.h>
 #include <stdlib.h>
 
@@ -72,8 +74,8 @@ void view_cache(struct repl *r, struct repl_args *args)
     struct cache c = {.view = view_of(r, args),
                       .layer = args->layer,
                       .head = args->head,
-                      .d = (size_t)r->engine.info.head_dim,
-                      .v_dim = (size_t)r->engine.info.value_dim};
+                      .d = (size_t)engine_head_dim(r->engine.model, args->layer),
+                      .v_dim = (size_t)engine_value_dim(r->engine.model, args->layer)};
     size_t n_pos = c.view.n_pos;
     mgpt_error err;
     c.k = view_new(n_pos * (c.d + c.v_dim), sizeof *c.k);

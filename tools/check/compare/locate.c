@@ -20,7 +20,8 @@ static const double masked_below = -1e4; /* programs write -inf or a large negat
 struct walk {
     struct locate *l;
     const struct answer *a;
-    const mgpt_info *info;
+    const mgpt_model *model;
+    int n_latent;
     double *row;
     int feeding;
     mgpt_error *err;
@@ -60,15 +61,17 @@ void locate_row(struct locate *l, size_t hook, size_t pos, size_t head, const do
 }
 
 /* Keys and values of latent attention are copies. */
-static int is_shown_only(const mgpt_info *info, mgpt_point point)
+static int is_shown_only(const struct walk *w, mgpt_point point)
 {
-    return info->n_latent && (point == MGPT_K || point == MGPT_V || point == MGPT_ROT_K);
+    return w->n_latent && (point == MGPT_K || point == MGPT_V || point == MGPT_ROT_K);
 }
 
-static size_t width_of_heads(const mgpt_info *info, mgpt_point point)
+static size_t heads_width(const struct walk *w, const mgpt_value *value)
 {
-    int mixed = point == MGPT_V || point == MGPT_HEADS;
-    return (size_t)(mixed ? info->value_dim : info->head_dim);
+    mgpt_layer l;
+    int values = value->point == MGPT_V || value->point == MGPT_HEADS;
+    int known = mgpt_get_layer(w->model, (size_t)value->layer, &l, NULL) == MGPT_OK;
+    return !known ? 0 : (size_t)(values ? l.value_dim : l.head_dim);
 }
 
 static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t r)
@@ -80,9 +83,9 @@ static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t 
     if (answer_read(w->a, i, pos, attention ? (size_t)r : 0, w->row, w->err) < 0)
         return 0;
     compare_row(w->feeding ? &h->fed[pos] : &h->own[pos], w->row, ours, n, (size_t)r,
-                answer_is_heads(value->point) ? width_of_heads(w->info, value->point) : 0);
+                answer_is_heads(value->point) ? heads_width(w, value) : 0);
     h->fired = 1;
-    int feeds = w->feeding && !h->elsewhere && !is_shown_only(w->info, value->point);
+    int feeds = w->feeding && !h->elsewhere && !is_shown_only(w, value->point);
     for (size_t j = 0; feeds && j < n; j++)
         ours[j] = (float)w->row[j];
     return 1;
@@ -229,13 +232,14 @@ int locate_run(struct locate *l, const mgpt_model *model, const struct answer *a
                mgpt_error *err)
 {
     mgpt_error local;
-    mgpt_info info;
     err = err ? err : &local;
-    struct walk w = {.l = l, .a = a, .info = &info, .err = err};
+    mgpt_info info = {0};
+    struct walk w = {.l = l, .a = a, .model = model, .err = err};
     w.row = mem_new(answer_widest(a), sizeof *w.row);
     int status = locate_open(l, a, bound, err);
     if (status == MGPT_OK)
         status = mgpt_get_info(model, &info, err);
+    w.n_latent = info.n_latent;
     if (status == MGPT_OK && !w.row)
         status = err_memory(err, "a row", 0);
     if (status == MGPT_OK)

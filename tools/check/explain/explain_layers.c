@@ -116,7 +116,7 @@ static int chain_next(struct tensor_chain *c, int *more)
     int status = whatif_over(&base, c->s->base, c->s->a->n, c->s->err);
     if (status != MGPT_OK)
         return status;
-    edit.apply(&base, &edit, -1);
+    whatif_apply(&base, &edit, -1);
     status = solve_next(c, &base, more);
     whatif_close(&base);
     return status == MGPT_EARG ? MGPT_OK : status;

@@ -94,7 +94,7 @@ static int search_pair(struct search *s, const struct explain_trial *t, int solv
     int status = whatif_over(&base, s->base, s->a->n, s->err);
     if (status != MGPT_OK)
         return status;
-    if (edit.apply(&base, &edit, t->layer))
+    if (whatif_apply(&base, &edit, t->layer))
         status = search_second(s, &base, t, solve);
     whatif_close(&base);
     return status == MGPT_EARG ? MGPT_OK : status;

@@ -78,7 +78,7 @@ int search_locate(struct search *s, const struct whatif_edit *edit, int layer, s
     int status = whatif_over(&w, s->base, s->a->n, s->err);
     if (status != MGPT_OK)
         return status;
-    if ((edit && !edit->apply(&w, edit, layer)) || !search_comparable(s->a, &w, s->a->n_hooks))
+    if ((edit && !whatif_apply(&w, edit, layer)) || !search_comparable(s->a, &w, s->a->n_hooks))
         status = err_set(s->err, MGPT_EARG, MGPT_NO_OFFSET, "does not apply");
     if (status == MGPT_OK) {
         s->work += (double)s->as_is.info.n_params * (double)w.n;

@@ -171,7 +171,7 @@ static int edited_pass(struct search *s, const struct whatif_edit *edit, int lay
     p->attention = answer_is_attention(answer_hook(s->a, p->hook).point);
     if (p->input == MGPT_FINAL && !w.spec.final_norm)
         p->input = w.spec.n_layer ? MGPT_RESID_POST : MGPT_EMBD;
-    if (edit && !edit->apply(&w, edit, layer))
+    if (edit && !whatif_apply(&w, edit, layer))
         status = err_set(s->err, MGPT_EARG, MGPT_NO_OFFSET, "does not apply");
     else
         s->work += (double)s->as_is.info.n_params * (double)n;

@@ -160,6 +160,10 @@ struct whatif_place {
 void whatif_columns_at(const struct whatif *w, struct whatif_place at, double *row, size_t n,
                        double *scratch);
 
+/* Makes an edit; as whatif_fn. Those of the rotation and of the width of heads do not apply to a model whose
+ * layers differ in them. whatif_edit.c. */
+int whatif_apply(struct whatif *w, const struct whatif_edit *e, int layer);
+
 /* Whether `name` is one of the words of `list`, which ends at '=' or its end. */
 int whatif_lists(const char *list, const char *name, size_t n);
 

@@ -234,7 +234,7 @@ int edit_head_width(struct whatif *w, const struct whatif_edit *e, int layer)
     size_t d = (size_t)e->a;
     int per_head = o->qk_norm == ORACLE_QK_PER_HEAD && whatif_has_matrix(w, "q_norm");
     (void)layer;
-    if (o->n_layer == 0 || per_head || !widen_rope(w, d))
+    if (o->n_layer == 0 || o->n_latent || per_head || !widen_rope(w, d))
         return 0;
     w->block = o->head_dim;
     w->edit = *e;
@@ -334,4 +334,18 @@ int edit_ids_shifted(struct whatif *w, const struct whatif_edit *e, int layer)
     }
     w->tokens = w->storage;
     return 1;
+}
+
+int whatif_apply(struct whatif *w, const struct whatif_edit *e, int layer)
+{
+    whatif_fn *const of_all_alike[] = {
+        edit_head_width,   edit_rotated,      edit_rope_base,      edit_rope_factor,
+        edit_rope_linear,  edit_rope_ntk,     edit_rope_llama3,    edit_rope_yarn,
+        edit_rope_other,   edit_rope_factors, edit_rope_unscaled,  edit_rope_everywhere,
+        edit_layers_alike, edit_turn_one,     edit_layers_pattern, edit_layers_kinds};
+    int differ = w->spec.n_layer > 0 && w->layers[0].head_dim > 0;
+    for (size_t i = 0; differ && i < sizeof of_all_alike / sizeof *of_all_alike; i++)
+        if (e->apply == of_all_alike[i])
+            return 0;
+    return e->apply(w, e, layer);
 }

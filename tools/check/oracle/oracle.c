@@ -72,7 +72,7 @@ void oracle_fire(struct oracle *o, mgpt_point at, int layer, size_t pos, size_t 
 
 size_t oracle_stored(const struct oracle *o, int layer, size_t i)
 {
-    size_t n_rot = o->s->n_stored ? o->s->n_stored : o->s->n_rot, half = n_rot / 2;
+    size_t n_rot = o->s->n_stored ? o->s->n_stored : o->n_rot, half = n_rot / 2;
     enum oracle_components stored = o->s->layers[layer].stored;
     if (stored == ORACLE_AS_SHOWN || i >= n_rot)
         return i;
@@ -268,6 +268,7 @@ static void add_mlp(struct oracle *o, int layer)
 static void run_layer(struct oracle *o, int layer)
 {
     const struct oracle_layer *l = &o->s->layers[layer];
+    oracle_enter_layer(o, l);
     oracle_mix_in_x0(o, layer);
     oracle_fire_rows(o, MGPT_RESID_PRE, layer, o->x, o->E);
     if (l->mlp_from_start)
@@ -277,6 +278,7 @@ static void run_layer(struct oracle *o, int layer)
     for (size_t i = 0; i < o->T * o->E && o->s->rounded == ORACLE_RESIDUAL; i++)
         o->x[i] = math_rounded(o->s, o->x[i]);
     oracle_residual_norm(o, layer, MGPT_LN_POST);
+    oracle_add_input(o, layer);
     oracle_back_out(o, layer);
     oracle_fire_rows(o, MGPT_RESID_POST, layer, o->x, o->E);
 }
@@ -331,6 +333,7 @@ static void forward_pass(struct oracle *o)
         oracle_smear(o);
         oracle_fire_rows(o, MGPT_EMBD_NORM, -1, o->x, o->E);
     }
+    oracle_make_inputs(o);
     for (size_t layer = o->s->first_layer; layer < o->s->n_layer && o->status == MGPT_OK; layer++)
         for (int i = 0; i <= o->s->layers[layer].again; i++)
             run_layer(o, (int)layer);
@@ -354,14 +357,14 @@ static size_t widest(size_t a, size_t b, size_t c)
 static int take_buffers(struct oracle *o)
 {
     size_t X = o->s->n_expert, F = widest(o->F, o->s->n_ff_expert, o->s->n_ff_shared);
-    size_t conv = 0;
-    for (size_t i = 0; i < o->s->n_layer; i++)
-        conv = widest(conv, o->s->layers[i].conv, 0);
+    size_t conv = 0, inputs = (size_t)o->s->n_input * o->s->n_layer;
+    int shares = 0;
+    oracle_widen(o, &F, &conv, &shares);
     size_t q = conv ? widest(o->E, o->qw, 0) : o->qw, k = conv ? widest(o->E, o->kw, 0) : o->kw;
     k = widest(k, o->vw, 0), q = widest(q, o->zw, 0);
     size_t R = o->s->n_latent, latents = R ? widest(R + o->s->n_rot, o->s->n_q_latent, 0) : 0,
            up = R ? o->H * (o->d + o->vd) : 0;
-    size_t wide = widest(widest(o->E, q, F), widest(X, up, latents), conv),
+    size_t wide = widest(widest(widest(o->E, q, F), widest(X, up, latents), conv), inputs, 0),
            bias = widest(wide, o->V, o->qw + 2 * o->kw), total = 0;
     struct {
         double **at;
@@ -385,6 +388,11 @@ static int take_buffers(struct oracle *o)
                     {&o->sums, o->s->softmax >= ORACLE_OVER_HEADS ? 2 * o->H : 0},
                     {&o->m, X ? o->E : 0},
                     {&o->y, X ? o->E : 0},
+                    {&o->inputs, inputs},
+                    {&o->kept[0][0], shares ? k : 0},
+                    {&o->kept[0][1], shares ? k : 0},
+                    {&o->kept[1][0], shares ? k : 0},
+                    {&o->kept[1][1], shares ? k : 0},
                     {&o->weights, X},
                     {&o->probabilities, X},
                     {&o->in, wide}};
@@ -424,7 +432,7 @@ int oracle_pass(const struct oracle_spec *s, const int32_t *tokens, size_t n, or
                        .V = s->n_vocab,
                        .qw = s->n_head * s->head_dim,
                        .kw = s->n_head_kv * s->head_dim,
-                       .vd = s->value_dim ? s->value_dim : s->head_dim,
+                       .n_rot = s->n_rot,
                        .plain = *s};
     o.vw = o.G * o.vd, o.zw = o.H * o.vd;
     o.plain.norm_how = ORACLE_NORM_AS_IS;

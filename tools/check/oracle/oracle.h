@@ -127,6 +127,11 @@ struct oracle_layer {
     /* p, n, beta, eps: p x^2 + beta x for x > 0, else n (e^min(x, eps) - 1 - x) + beta x. */
     double xielu[4];
     double attn_scale;
+    /* Of layers that differ; 0: the spec's. */
+    size_t n_head_kv, head_dim, n_rot, n_ff;
+    int others_keys;  /* its keys and values are those of the last layer before it that has some of
+                                its own, and a window, too, or none */
+    double out_scale; /* of the residual after the layer; 0 means 1 */
     double keep, mix_in_x0;  /* x = keep x + mix_in_x0 x0 before the layer, x0: input of layer 0 */
     size_t value_gate;       /* columns of its matrix; 0: no value embeddings */
     int halves;              /* pairs are (i, i + n_rot / 2), not (2i, 2i + 1) */
@@ -235,6 +240,8 @@ struct oracle_spec {
     double expert_scale, expert_more;
     size_t expert_groups, expert_groups_used; /* 0 or 1: no groups */
     int no_expert_bias;               /* for --explain: the choice is by probability alone */
+    int v_norm;                       /* v is normalised per head, without a gain */
+    int n_input;                      /* width of each layer's input; 0: none */
     int layer_norm;                   /* the mean is removed */
     int embd_norm, final_norm, gated; /* final_norm: how often */
     int final_shown;                  /* MGPT_FINAL fires also without a final norm */

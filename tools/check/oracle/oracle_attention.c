@@ -18,7 +18,7 @@ static void rope_pair(const struct oracle *o, const struct oracle_layer *l, int 
 {
     int stored = l->stored == ORACLE_PAIRS && !l->halves,
         halves = (l->halves || stored) && !l->adjacent;
-    size_t apart = o->s->rot_apart ? o->s->rot_apart : o->s->n_rot / 2;
+    size_t apart = o->s->rot_apart ? o->s->rot_apart : o->n_rot / 2;
     pair[0] = o->s->rot_first + (halves ? i : 2 * i);
     pair[1] = pair[0] + (halves ? apart : 1);
     for (int k = 0; k < 2 && stored; k++)
@@ -30,7 +30,7 @@ static void rope_turn(const struct oracle *o, const struct oracle_layer *l, int6
                       double turn[4])
 {
     const struct oracle_spec *s = o->s;
-    size_t half = s->n_rot / 2, at[2] = {i, i};
+    size_t half = o->n_rot / 2, at[2] = {i, i};
     int halves = l->halves || l->stored == ORACLE_PAIRS;
     for (size_t k = 0; k < 2 && s->rot_mixed; k++)
         at[k] = halves ? (i + k * half) / 2 : (2 * i + k) % half;
@@ -85,7 +85,7 @@ static void rope(const struct oracle *o, int layer, enum oracle_of of, double *x
     int other = o->s->turned && (int)of == o->s->turned_of;
     const struct oracle_layer *l = &(other ? o->s->turned : o->s->layers)[layer];
     size_t heads = of == ORACLE_OF_QUERIES ? o->H : o->G;
-    for (size_t i = 0; l->freq && i < o->s->n_rot / 2; i++) {
+    for (size_t i = 0; l->freq && i < o->n_rot / 2; i++) {
         size_t pair[2];
         rope_pair(o, l, layer, i, pair);
         double turn[4];
@@ -136,7 +136,8 @@ static void qk_norms(struct oracle *o, int layer, int late)
     const struct oracle_spec *s = o->s;
     if (!s->no_norm_q && (s->qk_norm_late != s->norm_moved_q) == late)
         qk_norm(o, layer, MGPT_Q_NORM, o->q, o->H);
-    if (!s->no_norm_k && (s->qk_norm_late != s->norm_moved_k) == late)
+    if (!s->no_norm_k && !s->layers[layer].others_keys &&
+        (s->qk_norm_late != s->norm_moved_k) == late)
         qk_norm(o, layer, MGPT_K_NORM, o->k, o->G);
     if (s->qk_norm == ORACLE_QK_PLAIN || s->qk_norm_late != late)
         return;
@@ -173,39 +174,50 @@ static void grow_queries(const struct oracle *o)
 static void project_each(struct oracle *o, int layer, int fused)
 {
     size_t qw = o->qw, kw = o->kw;
-    int raw = o->s->layers[layer].raw;
+    int raw = o->s->layers[layer].raw, own = !o->s->layers[layer].others_keys;
     oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_Q, 0, raw & ORACLE_RAW_Q ? o->x : o->h,
                   o->E, qw, o->q);
-    oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_K, fused ? qw : 0,
-                  raw & ORACLE_RAW_K ? o->x : o->h, o->E, kw, o->k);
-    oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_V, fused ? qw + kw : 0,
-                  raw & ORACLE_RAW_V ? o->x : o->h, o->E, kw, o->v);
+    if (own)
+        oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_K, fused ? qw : 0,
+                      raw & ORACLE_RAW_K ? o->x : o->h, o->E, kw, o->k);
+    int keys_only = !fused && oracle_find(o, layer, MGPT_W_V, ".weight") == ORACLE_ABSENT;
+    if (own && !keys_only)
+        oracle_matmul(o, layer, fused ? ORACLE_W_QKV : MGPT_W_V, fused ? qw + kw : 0,
+                      raw & ORACLE_RAW_V ? o->x : o->h, o->E, kw, o->v);
     move_qk_biases(o, layer, fused, -1);
     if (o->s->qk_norm == ORACLE_QK_PLAIN) {
         clamp(o, o->q, qw);
         clamp(o, o->k, kw);
     }
-    clamp(o, o->v, kw);
-    oracle_token_values(o, layer);
+    if (own && keys_only)
+        memcpy(o->v, o->k, o->T * kw * sizeof *o->v);
+    if (own && o->s->v_norm)
+        math_norm(&o->plain, o->v, o->v, o->T * o->G, o->d, NULL, NULL);
+    clamp(o, o->v, own ? kw : 0);
+    if (own)
+        oracle_token_values(o, layer);
 }
 
 static void project(struct oracle *o, int layer)
 {
     size_t qw = o->qw, kw = o->kw;
     int fused = oracle_find(o, layer, ORACLE_W_QKV, ".weight") != ORACLE_ABSENT;
+    int own = !o->s->layers[layer].others_keys;
     if (o->s->n_latent)
         oracle_latent(o, layer);
     else
         project_each(o, layer, fused);
     oracle_fire_rows(o, MGPT_Q, layer, o->q, qw);
-    oracle_fire_rows(o, MGPT_K, layer, o->k, kw);
-    oracle_fire_rows(o, MGPT_V, layer, o->v, o->vw);
+    if (own) {
+        oracle_fire_rows(o, MGPT_K, layer, o->k, kw);
+        oracle_fire_rows(o, MGPT_V, layer, o->v, o->vw);
+    }
     qk_norms(o, layer, 0);
     if (o->s->n_rot == 0)
         return;
     for (int i = o->s->no_rope_q; i <= o->s->rope_again_q; i++)
         rope(o, layer, ORACLE_OF_QUERIES, o->q, 0);
-    for (int i = o->s->no_rope_k; i <= o->s->rope_again_k; i++)
+    for (int i = o->s->no_rope_k; i <= o->s->rope_again_k && own; i++)
         rope(o, layer, ORACLE_OF_KEYS, o->k, o->s->shift_k);
     if (o->s->rope_v && o->vd == o->d)
         rope(o, layer, ORACLE_OF_VALUES, o->v, 0);
@@ -213,7 +225,8 @@ static void project(struct oracle *o, int layer)
     qk_norms(o, layer, 1);
     grow_queries(o);
     oracle_fire_rows(o, MGPT_ROT_Q, layer, o->q, qw);
-    oracle_fire_rows(o, MGPT_ROT_K, layer, o->k, kw);
+    if (own)
+        oracle_fire_rows(o, MGPT_ROT_K, layer, o->k, kw);
 }
 
 /* ---- heads -------------------------------------------------------------------------------------- */
@@ -411,6 +424,7 @@ static void round_cache(const struct oracle *o, double *x, size_t d)
 void oracle_heads(struct oracle *o, int layer)
 {
     project(o, layer);
+    oracle_share_keys(o, layer);
     if (o->s->rounded == ORACLE_CACHE) {
         round_cache(o, o->k, o->d);
         round_cache(o, o->v, o->vd);

@@ -9,8 +9,10 @@ struct oracle {
     oracle_point *fn;
     void *user;
     const int32_t *tokens;
-    size_t T, E, H, G, d, F, V, qw, kw;
-    size_t vd, vw, zw;        /* width of a value; those of a token, and the outputs of heads */
+    size_t T, E, H, G, d, F, V, qw, kw, n_rot; /* G, d, F, qw, kw, n_rot: of the layer */
+    size_t vd, vw, zw;  /* width of a value; those of a token, and the outputs of heads */
+    double *kept[2][2]; /* keys and values of the last layer with a window, without one; or NULL */
+    double *inputs;     /* [T][n_layer n_input] */
     struct oracle_spec plain; /* with norms as they are */
     double *x, *x0, *middle, *start, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
     double *c, *kv; /* latent attention: latents, keys and values of all heads */
@@ -82,6 +84,20 @@ void oracle_smear(struct oracle *o);
 void oracle_token_values(struct oracle *o, int layer);
 void oracle_mix_in_x0(struct oracle *o, int layer);
 void oracle_back_out(struct oracle *o, int layer);
+
+/* G, d, F, qw, kw and n_rot of a layer: its own, or the spec's. oracle_inputs.c. */
+void oracle_enter_layer(struct oracle *o, const struct oracle_layer *l);
+
+/* The widths of all layers: the largest of MLPs and convolutions, of queries and keys (in o); whether any
+ * layer reads the keys of another one. */
+void oracle_widen(struct oracle *o, size_t *F, size_t *conv, int *shares);
+
+/* Keeps keys and values for the layers that read them, or takes those of the layer that has them. */
+void oracle_share_keys(struct oracle *o, int layer);
+
+/* Layers' inputs, and what they add to the residual. oracle_inputs.c. */
+void oracle_make_inputs(struct oracle *o);
+void oracle_add_input(struct oracle *o, int layer);
 
 /* Normalises the residual, if there is such a norm. */
 void oracle_residual_norm(struct oracle *o, int layer, int role);

@@ -215,7 +215,7 @@ static enum oracle_components stored(const struct arch *arch)
 
 static struct oracle_layer describe_layer(const mgpt_model *m, const struct layer *l)
 {
-    int side_by_side = m->branches == BRANCHES_PARALLEL;
+    int side_by_side = m->branches == BRANCHES_PARALLEL, own = l->shape != &m->shape;
     return (struct oracle_layer){.freq = l->rope ? l->rope->freq : NULL,
                                  .rope_scale = l->rope ? l->rope->scale : 1,
                                  .window = l->window,
@@ -224,6 +224,12 @@ static struct oracle_layer describe_layer(const mgpt_model *m, const struct laye
                                  .xielu = {(double)l->xielu.p, (double)l->xielu.n,
                                            (double)l->xielu.beta, (double)l->xielu.eps},
                                  .attn_scale = (double)m->attn_scale,
+                                 .n_head_kv = own ? l->shape->n_head_kv : 0,
+                                 .head_dim = own ? l->shape->head_dim : 0,
+                                 .n_rot = own && l->rope ? l->rope->n_rot : 0,
+                                 .n_ff = own ? l->shape->n_ff : 0,
+                                 .others_keys = l->kv_from != (size_t)(l - m->layers),
+                                 .out_scale = (double)l->out_scale,
                                  .keep = (double)l->x_scale,
                                  .mix_in_x0 = (double)l->x0_scale,
                                  .value_gate = l->value_gate.n_in,
@@ -240,13 +246,17 @@ static struct oracle_layer describe_layer(const mgpt_model *m, const struct laye
 static void describe_qk_norm(const mgpt_model *m, struct oracle_spec *spec)
 {
     const struct norm *norm = NULL;
+    const struct model_shape *last = &m->shape;
     for (size_t i = 0; i < m->shape.n_layer; i++)
-        norm = m->layers[i].conv ? norm : &m->layers[i].q_norm;
+        if (!m->layers[i].conv) {
+            norm = &m->layers[i].q_norm;
+            last = m->layers[i].shape;
+        }
     if (!norm || norm->kind == NORM_NONE)
         return;
     spec->qk_norm_other = norm->n_gains > 0;
     spec->qk_norm =
-        norm->width == m->shape.head_dim && !norm->n_gains ? ORACLE_QK_PER_HEAD : ORACLE_QK_WHOLE;
+        norm->width == last->head_dim && !norm->n_gains ? ORACLE_QK_PER_HEAD : ORACLE_QK_WHOLE;
 }
 
 #define NUMBER_OF_MODEL(field, ...) .field = (double)m->field,
@@ -290,6 +300,8 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
                                  .smear_scale = (double)m->smear_scale,
                                  .smear_gate = m->smear_gate.n_in,
                                  .backout = (double)m->backout,
+                                 .v_norm = m->arch->v_norm,
+                                 .n_input = (int)s->n_input,
                                  .layer_norm = m->arch->norm == NORM_LAYER,
                                  .embd_norm = m->embd_norm.kind != NORM_NONE,
                                  .final_norm = m->final_norm.kind != NORM_NONE,

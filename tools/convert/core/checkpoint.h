@@ -114,10 +114,17 @@ struct ckpt_hparams {
     const int32_t *kv_heads; /* attention.head_count_kv per layer, 0: a short convolution; NULL: no
                               * list */
     uint32_t n_conv;         /* shortconv.l_cache; 0: no key */
-    const int32_t *windows;  /* mgpt.attention.windows: one per layer, 0 = full; NULL: no key */
-    uint32_t no_rope_every;  /* mgpt.attention.no_rope_every; 0: no key */
-    const char *activation;  /* mgpt.activation; NULL: the architecture's, no key */
-    const float *xielu[4];   /* xielu.alpha_p, alpha_n, beta, eps: one per layer; NULL: no key */
+    /* Of layers that differ (gemma4). */
+    const uint8_t *windowed;  /* attention.sliding_window_pattern: a flag per layer; NULL: no key */
+    const int32_t *ff_widths; /* feed_forward_length per layer; NULL: no list */
+    uint32_t head_dim_swa;    /* attention.key_length_swa and value_length_swa; 0: no key */
+    uint32_t n_rot_swa;       /* rope.dimension_count_swa */
+    uint32_t n_shared_kv;     /* attention.shared_kv_layers */
+    uint32_t n_input;         /* embedding_length_per_layer_input */
+    const int32_t *windows;   /* mgpt.attention.windows: one per layer, 0 = full; NULL: no key */
+    uint32_t no_rope_every;   /* mgpt.attention.no_rope_every; 0: no key */
+    const char *activation;   /* mgpt.activation; NULL: the architecture's, no key */
+    const float *xielu[4];    /* xielu.alpha_p, alpha_n, beta, eps: one per layer; NULL: no key */
     int embedding_norm, final_norm; /* microgpt alone: mgpt.embedding_norm, mgpt.final_norm */
     int no_embedding_norm;          /* others: 1: mgpt.embedding_norm false, else no key */
     int no_final_norm;              /* others: 1: mgpt.final_norm false, else no key */

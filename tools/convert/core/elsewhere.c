@@ -78,19 +78,20 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
         int written;
     } facts[] = {
         {"mgpt.attention.windows", "", hp->windows && !has_own_windows(hp)},
-        {"attention.sliding_window", " cohere2 exaone-moe gemma2 gemma3 gpt-oss lfm2 mellum olmo2 ",
+        {"attention.sliding_window",
+         " cohere2 exaone-moe gemma2 gemma3 gemma4 gpt-oss lfm2 mellum olmo2 ",
          hp->window && !hp->windows && !has_own_windows(hp)},
         {"attention.scale", " granite granitemoe ",
          hp->attn_scale > 0 && a && hp->attn_scale != own_scale(hp, a)},
         {"attention.clamp_kqv", " mpt olmo ", hp->qkv_clamp > 0},
         {"attention.max_alibi_bias", " mpt ", hp->alibi > 0 && a && hp->alibi != (float)a->alibi},
         {"attn_logit_softcapping", " gemma2 ", hp->attn_softcap > 0},
-        {"final_logit_softcapping", " gemma2 gemma3 ", hp->logit_softcap > 0},
+        {"final_logit_softcapping", " gemma2 gemma3 gemma4 ", hp->logit_softcap > 0},
         {"embedding_scale", " granite granitemoe minicpm ", hp->embd_scale > 0 && !factors},
         {"residual_scale", " granite granitemoe minicpm ", hp->residual_scale > 0 && !factors},
         {"logit_scale", " cohere2 command-r granite granitemoe minicpm ",
          hp->logit_scale > 0 && !factors},
-        {"rope.freq_base_swa", " exaone-moe gemma2 gemma3 mellum ",
+        {"rope.freq_base_swa", " exaone-moe gemma2 gemma3 gemma4 mellum ",
          hp->rope_base_local > 0 &&
              !(a && a->local_unscaled && hp->rope_base_local == hp->rope_base)},
         {"rope.scaling.yarn_beta_fast", "", hp->rope_beta_fast > 0 && hp->rope_beta_fast != 32},

@@ -44,9 +44,28 @@ uint64_t state_size(const struct ckpt_hparams *hp, char letter)
         return heads * (hd - hp->n_rot + hp->value_dim);
     case 'Z':
         return heads * hp->value_dim;
+    case 'I':
+        return hp->n_input;
+    case 'J':
+        return (uint64_t)hp->n_input * hp->n_layer;
+    case 'O':
+        return 1;
     default:
         return hp->n_embd;
     }
+}
+
+/* The numbers of a layer, or of the model for a row that is not of layers. */
+static struct ckpt_hparams hparams_of(const struct ckpt_hparams *hp, const struct state_row *row,
+                                      uint32_t layer)
+{
+    struct ckpt_hparams own = *hp;
+    if (!hp->windowed || !state_is_pattern(row->from))
+        return own;
+    own.head_dim = hp->windowed[layer] ? hp->head_dim_swa : hp->head_dim;
+    own.n_head_kv = hp->kv_heads ? (uint32_t)hp->kv_heads[layer] : hp->n_head_kv;
+    own.n_ff = hp->ff_widths ? (uint32_t)hp->ff_widths[layer] : hp->n_ff;
+    return own;
 }
 
 static void check_part(struct checkpoint *c, const struct state_tensor *t,
@@ -105,14 +124,15 @@ void state_row_part(const struct state_row *row, const struct ckpt_hparams *hp,
 static int part_of(struct state *s, const struct state_row *row, uint32_t layer, int is_bias,
                    struct state_part *part)
 {
-    const struct ckpt_hparams *hp = &s->c->hp;
+    const struct ckpt_hparams own = hparams_of(&s->c->hp, row, layer), *hp = &own;
     uint64_t n_out = row->n_out ? state_size(hp, row->n_out) : 0, n_in = state_size(hp, row->n_in);
     char from[STATE_MAX_ROW_NAME];
     state_row_name(from, row->from, row, layer, is_bias);
     n_in = is_bias && n_out ? n_out : n_in;
     n_out = is_bias ? 0 : n_out;
     *part = (struct state_part){.tensor = state_find(s, from), .n_rows = n_out ? n_out : n_in};
-    if (!part->tensor && row->flags & (is_bias ? STATE_BIAS_OPTIONAL : STATE_OPTIONAL))
+    if (!part->tensor &&
+        row->flags & (is_bias ? STATE_BIAS_OPTIONAL | STATE_OPTIONAL : STATE_OPTIONAL))
         return 0;
     if (!part->tensor && !(is_bias && row->flags & STATE_BIAS_ZEROS))
         state_missing(s->c, from);
@@ -134,7 +154,8 @@ static void map_tensor(struct state *s, const struct state_row *rows, size_t n, 
             return;
     state_row_name(to, rows->to, rows, layer, is_bias);
     float plus = rows->flags & STATE_PLUS_ONE && !is_bias ? 1.0f : 0.0f;
-    uint64_t n_in = rows->n_out && !is_bias ? state_size(&s->c->hp, rows->n_in) : 0;
+    const struct ckpt_hparams own = hparams_of(&s->c->hp, rows, layer);
+    uint64_t n_in = rows->n_out && !is_bias ? state_size(&own, rows->n_in) : 0;
     state_put(s->c, to, n_in, parts, n, plus);
 }
 

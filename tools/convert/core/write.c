@@ -138,7 +138,7 @@ static void put_hparams(struct gguf_writer *w, const struct ckpt_hparams *hp)
     gguf_put_u32(w, arch_key(key, hp, "context_length"), hp->n_ctx);
     gguf_put_u32(w, arch_key(key, hp, "embedding_length"), hp->n_embd);
     gguf_put_u32(w, arch_key(key, hp, "block_count"), hp->n_layer);
-    gguf_put_u32(w, arch_key(key, hp, "feed_forward_length"), hp->n_ff);
+    write_put_layers(w, hp);
     write_put_attention(w, hp);
     put_rope(w, hp);
     write_put_xielu(w, hp);

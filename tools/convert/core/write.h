@@ -50,4 +50,7 @@ void ckpt_print_plan(const struct checkpoint *c, const struct dtype *type);
  * write_check.c. */
 int ckpt_check_header(void *checkpoint, struct gguf *header, mgpt_error *err);
 
+/* The width of MLPs; the keys of layers that differ. write_layers.c. */
+void write_put_layers(struct gguf_writer *w, const struct ckpt_hparams *hp);
+
 #endif

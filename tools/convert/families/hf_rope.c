@@ -101,6 +101,15 @@ static void read_longrope(struct hf_model *m, struct hf_rope *rope)
     rope->long_factor = hf_get(m, "long_factor");
 }
 
+/* All pairs have frequencies by the width of a head; those after the rotated part rest. */
+static void read_proportional(struct hf_model *m, struct hf_rope *rope)
+{
+    if (strncmp(m->cfg.model_type, "gemma4", 6) != 0)
+        hf_stop(m, "rope_type proportional is not supported for model_type %s", m->cfg.model_type);
+    if (hf_get(m, "factor"))
+        read_factor(m, rope);
+}
+
 static void read_dynamic(struct hf_model *m, struct hf_rope *rope)
 {
     rope->alpha = hf_any(m, "alpha", 0);
@@ -121,9 +130,10 @@ static void read_mrope(struct hf_model *m, struct hf_rope *rope)
 static const struct {
     const char *type;
     void (*read)(struct hf_model *m, struct hf_rope *rope);
-} kinds[] = {{"default", NULL},       {"dynamic", read_dynamic}, {"linear", read_factor},
-             {"llama3", read_llama3}, {"yarn", read_yarn},       {"longrope", read_longrope},
-             {"su", read_longrope},   {"mrope", read_mrope}};
+} kinds[] = {
+    {"default", NULL},       {"dynamic", read_dynamic}, {"linear", read_factor},
+    {"llama3", read_llama3}, {"yarn", read_yarn},       {"longrope", read_longrope},
+    {"su", read_longrope},   {"mrope", read_mrope},     {"proportional", read_proportional}};
 
 static void read_kind(struct hf_model *m, struct hf_rope *rope)
 {
@@ -224,7 +234,8 @@ void hf_rope(struct hf_model *m)
     if (keys->rotated_absent == 1 && m->rope.rotated != 1 && !m->family->partial_rope)
         hf_stop(m, "%s: only 1 is supported for this model type", keys->rotated);
     uint64_t hd = m->family->latent ? hp->n_rot : state_size(hp, 'H');
-    hp->n_rot = (uint32_t)((double)hd * m->rope.rotated);
+    int part = strcmp(m->rope.type, "proportional") != 0;
+    hp->n_rot = (uint32_t)((double)hd * (part ? m->rope.rotated : 1));
     if (hp->n_rot % 2 || hp->n_rot == 0)
         hf_stop(m, "%u rotary components of %llu in a head: an even number is expected", hp->n_rot,
                 (unsigned long long)hd);

@@ -50,6 +50,7 @@ int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no)
 
 hf_step_fn hf_smollm3, hf_gemma, hf_gemma_scale, hf_gemma3_rope, hf_olmo3_rope, hf_hunyuan;
 hf_step_fn hf_exaone4, hf_minicpm, hf_lfm2, hf_opt, hf_gptj, hf_ministral3;
+hf_step_fn hf_gemma4, hf_put_gemma4; /* hf_gemma4.c */
 hf_step_fn hf_bigcode, hf_falcon, hf_gpt1, hf_gpt_neo, hf_qwen2_moe;
 
 /* from_litgpt.c */

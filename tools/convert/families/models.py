@@ -16,10 +16,13 @@ SHAPES = {
     'attn_q_a': 'UE', 'attn_q_a_norm': 'U', 'attn_q_b': 'QU', 'attn_kv_a_mqa': 'DE', 'attn_kv_a_norm': 'C', 'attn_kv_b': 'WC',
     'attn_output': 'EQ', 'shortconv.in_proj': 'BE', 'shortconv.out_proj': 'EE', 'attn_output_norm': 'E',
     'post_attention_norm': 'E', 'ffn_gate': 'FE', 'ffn_up': 'FE', 'ffn_down': 'EF', 'post_ffw_norm': 'E',
-    'layer_output_norm': 'E', 'output_norm': 'E', 'output.bias': 'V'}
-OF_MODEL = ('token_embd', 'position_embd', 'token_embd_norm', 'output_norm', 'output.bias')  # the others are of layers
+    'inp_gate': 'IE', 'proj': 'EI', 'post_norm': 'E', 'layer_output_scale.weight': 'O',
+    'layer_output_norm': 'E', 'per_layer_token_embd': 'VJ', 'per_layer_model_proj': 'JE', 'per_layer_proj_norm': 'I',
+    'output_norm': 'E', 'output.bias': 'V'}
+OF_MODEL = ('token_embd', 'position_embd', 'token_embd_norm', 'per_layer_token_embd', 'per_layer_model_proj',
+            'per_layer_proj_norm', 'output_norm', 'output.bias')  # the others are of layers
 OF_RESIDUAL = [name for name, shape in SHAPES.items() if name.endswith(('norm', 'norm_2')) and shape == 'E']
-LETTERS = 'EVTFQKPHAGLRBCDUWZ'
+LETTERS = 'EVTFQKPHAGLRBCDUWZIJO'
 
 FLAGS = {'bias': 'STATE_BIAS', 'transposed': 'STATE_TRANSPOSED', 'grouped': 'STATE_GROUPED', 'attention': 'STATE_ATTENTION',
          'convolution': 'STATE_CONVOLUTION', '+1': 'STATE_PLUS_ONE', 'variant': 'HF_VARIANT', 'usual': 'HF_USUAL',
@@ -270,7 +273,7 @@ def rows_of(t, absent):
             out += [NORMS[word] for word in t.values.get('norms', []) if NORMS[word]]
         if tensor in ('attn_q', 'attn_k'):
             out += [ORDERS[word] for word in t.values.get('order', []) if ORDERS[word]]
-        if tensor == 'output.bias':
+        if tensor in ('output.bias', 'layer_output_scale.weight'):
             out.append('STATE_BARE')
         to = tensor
         if tensor not in OF_MODEL:

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from ._lib import EIO, Error, lib
 from ._ranges import near, shown
 from .factored import FactoredMatrix
+from .norms import layer_facts
 from .parameters import Block, Part, parameters
 from .score import WINDOW_TEXTS, logits_of_rows
 
@@ -209,8 +210,9 @@ class Conventions:
         """W_Q, W_K, W_V [heads, d_model, d_head], W_O [heads, d_head, d_model]; biases [heads, d_head], 0 where there is
         none. Rows of q and k are in the order of hook_q, which GGUF changes for some architectures."""
         m = self._own()
-        heads = m.info.n_head if role in ("W_Q", "W_O") else m.info.n_head_kv
-        d = m.info.head_dim if role in ("W_Q", "W_K") else m.info.value_dim
+        facts = layer_facts(m, layer)
+        heads = m.info.n_head if role in ("W_Q", "W_O") else facts.n_head_kv
+        d = facts.head_dim if role in ("W_Q", "W_K") else facts.value_dim
         if bias and not m.has(role, layer, bias=True):
             return np.zeros((heads, d), np.float32)
         found = m.tensor_of(role, layer, bias=bias)

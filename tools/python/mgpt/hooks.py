@@ -23,7 +23,7 @@ import numpy.typing as npt
 from ._interrupt import run
 from ._lib import ESTOP, POINT, CValue, Error, TapFn, lib
 from ._ranges import near, shown
-from .norms import INPUTS, Norm, load_norm, norm_role
+from .norms import INPUTS, Norm, layer_facts, load_norm, norm_role
 from .results import HeadResults
 
 if TYPE_CHECKING:
@@ -127,7 +127,8 @@ class Tap:
 
     def __init__(self, model: Model, rows: Iterable[HookRow], keep: Iterable[Hook] = (), n_tokens: int = 0) -> None:
         """`keep` names the values to store, for a run of n_tokens from position 0."""
-        self._info, self._n, self._bytes = model.info, n_tokens, model.info.bytes_per_token
+        self._n, self._bytes = n_tokens, model.info.bytes_per_token
+        self._layers = [layer_facts(model, i) for i in range(model.info.n_layer)]
         self._hooks: dict[Key, list[tuple[HookFn, Hook]]] = {}
         for names, fn in rows:
             if not callable(fn):
@@ -221,7 +222,7 @@ class Tap:
             self._see_results(self._results[value.layer], value.layer, value.pos, data)
         if self._again:
             return
-        before = self._shaped(value.point, data)
+        before = self._shaped(value.point, value.layer, data)
         after = self._pass((*place, ""), value.pos, before)
         if after is not before:
             data[:] = after.reshape(data.shape)
@@ -298,9 +299,11 @@ class Tap:
             array = array if new is None else _checked(new, array.shape, hook.name)
         return None if array.tobytes() == before.tobytes() else array.copy()
 
-    def _shaped(self, point: int, data: Floats) -> Floats:
-        d = self._info.value_dim if point in WITH_VALUES else self._info.head_dim
-        shape = (1, len(data), -1, d) if point in PER_HEAD else (1, *data.shape)
+    def _shaped(self, point: int, layer: int, data: Floats) -> Floats:
+        if point not in PER_HEAD:
+            return data.reshape((1, *data.shape))
+        facts = self._layers[layer]
+        shape = (1, len(data), -1, facts.value_dim if point in WITH_VALUES else facts.head_dim)
         return data.reshape(shape)
 
     def _stored(self, key: Key, shape: tuple[int, ...], fill: float = 0.0) -> Floats:

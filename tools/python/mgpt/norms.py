@@ -57,11 +57,17 @@ def load_norm(model: Model, role: str, layer: int) -> Norm:
     return Norm(model.info.norm == "layernorm", model.info.norm_eps, gain, bias)
 
 
-def norm_before(model: Model, role: str, layer: int) -> Norm | None:
-    """The norm "ln1" or "ln2" of a layer, or "ln_final"; one without gain has 1. None: the model has no such norm."""
+def layer_facts(model: Model, layer: int) -> CLayer:
+    """mgpt_layer; zeros outside the layers."""
     facts = CLayer()
     if layer >= 0:
         call("mgpt_get_layer", model._open().pointer, layer, c.byref(facts))
+    return facts
+
+
+def norm_before(model: Model, role: str, layer: int) -> Norm | None:
+    """The norm "ln1" or "ln2" of a layer, or "ln_final"; one without gain has 1. None: the model has no such norm."""
+    facts = layer_facts(model, layer)
     if not (model.info.ln_final if layer < 0 else getattr(facts, role)):
         return None
     if model.has(role, layer):

@@ -15,6 +15,7 @@ from ._handle import SessionHandle
 from ._interrupt import run
 from ._lib import KV_TYPES, CSessionParams, call, lib
 from ._ranges import near, number, option, shown
+from .norms import layer_facts
 
 if TYPE_CHECKING:
     from .model import Model
@@ -200,8 +201,8 @@ class Session:
     def kv(self, layer: int, head: int) -> tuple[Floats, Floats]:
         """Copies of the cached keys (after rope) and values of one KV head, float32 [len(session), d_head] each."""
         with self._open() as pointer:
-            n, info = lib.mgpt_pos(pointer), self._model.info
-            k, v = np.empty((n, info.head_dim), np.float32), np.empty((n, info.value_dim), np.float32)
+            n, facts = lib.mgpt_pos(pointer), layer_facts(self._model, _count("layer", layer))
+            k, v = np.empty((n, facts.head_dim), np.float32), np.empty((n, facts.value_dim), np.float32)
             call("mgpt_read_kv", pointer, _count("layer", layer), _count("head", head), 0, n, k.ctypes.data,
                  v.ctypes.data)
             return k, v
