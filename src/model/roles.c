@@ -7,6 +7,7 @@
 
 uint64_t bind_dim(const struct model_shape *s, enum dim d)
 {
+    uint64_t nope = s->n_latent ? s->head_dim - s->n_rot : 0;
     const uint64_t sizes[] = {[D_NONE] = 1,
                               [D_E] = s->n_embd,
                               [D_3E] = 3 * s->n_embd,
@@ -32,9 +33,9 @@ uint64_t bind_dim(const struct model_shape *s, enum dim d)
                               [D_R] = s->n_latent,
                               [D_KEPT] = s->kept_dim,
                               [D_QR] = s->n_q_latent,
-                              [D_NOPE] = s->head_dim - s->n_rot,
+                              [D_NOPE] = nope,
                               [D_VALUE] = s->value_dim,
-                              [D_KV_UP] = s->n_head * (s->head_dim - s->n_rot + s->value_dim),
+                              [D_KV_UP] = s->n_head * (nope + s->value_dim),
                               [D_Z] = s->n_z,
                               [D_COLUMNS] = 0};
     _Static_assert(sizeof sizes / sizeof *sizes == N_DIMS, "a size for each dimension");

@@ -136,7 +136,7 @@ static int find_hook(const struct sweep_grid *g, const struct hook *hooks, const
     for (size_t i = 0; i < arr_len(g->layers); i++) {
         *hook = hooks_find(hooks, g->point, g->layers[i]);
         first = first ? first : *hook;
-        if (*hook && (*hook)->dims[1] == first->dims[1])
+        if (*hook && memcmp((*hook)->dims, first->dims, sizeof first->dims) == 0)
             continue;
         mgpt_point_name(g->point, g->layers[i], name, sizeof name);
         if (*hook)

@@ -8,28 +8,35 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int values_add(struct run_values *v, const struct hook *hook, int32_t n_layer,
-                      mgpt_error *err)
+/* Widens the rows of a point for those of this hook. */
+static int values_widen(struct run_values *v, const struct hook *hook, mgpt_error *err)
 {
-    mgpt_point p = hook->point;
-    uint64_t dims[4], n, all;
-    if (!hook_shape(hook, v->n_tokens, dims, &n) || !ck_mul(n, (uint64_t)n_layer, &all))
+    uint64_t dims[4], n;
+    if (!hook_shape(hook, v->n_tokens, dims, &n))
         return err_memory(err, hook->name, SIZE_MAX);
-    v->cols[p] = (size_t)(n / v->n_tokens);
-    v->n_heads[p] = hook->n_dims < 3 ? 0 : (size_t)dims[hook_is_attention(p) ? 0 : 1];
-    v->width[p] = v->n_heads[p] ? v->cols[p] / v->n_heads[p] : v->cols[p];
-    v->at[p] = mem_new((size_t)all, sizeof **v->at);
-    return v->at[p] ? MGPT_OK : err_memory(err, hook->name, (size_t)all * sizeof **v->at);
+    size_t cols = (size_t)(n / v->n_tokens);
+    if (v->cols[hook->point] < cols)
+        v->cols[hook->point] = cols;
+    return MGPT_OK;
 }
 
 int values_new(struct run_values *v, const struct hook *hooks, uint64_t points, int32_t n_layer,
                size_t n_tokens, mgpt_error *err)
 {
     int status = MGPT_OK;
-    *v = (struct run_values){.n_tokens = n_tokens, .points = points};
+    *v = (struct run_values){.n_tokens = n_tokens, .points = points, .hooks = hooks};
     for (size_t i = 0; i < arr_len(hooks) && status == MGPT_OK; i++)
-        if (points & MGPT_POINT_BIT(hooks[i].point) && !v->at[hooks[i].point])
-            status = values_add(v, &hooks[i], n_layer, err);
+        if (points & MGPT_POINT_BIT(hooks[i].point))
+            status = values_widen(v, &hooks[i], err);
+    for (int p = 0; p < MGPT_N_POINTS && status == MGPT_OK; p++) {
+        uint64_t n = v->cols[p];
+        if (n == 0)
+            continue;
+        if (ck_mul(n, (uint64_t)n_layer * n_tokens, &n))
+            v->at[p] = mem_new((size_t)n, sizeof **v->at);
+        if (!v->at[p])
+            status = err_memory(err, "values", (size_t)n * sizeof **v->at);
+    }
     return status;
 }
 
@@ -43,9 +50,12 @@ void values_free(struct run_values *v)
 float *values_row(const struct run_values *v, mgpt_point point, int32_t layer, size_t pos,
                   size_t head, size_t *n)
 {
-    *n = hook_is_attention(point) ? pos + 1 : v->width[point];
-    return v->at[point] + ((size_t)layer * v->n_tokens + pos) * v->cols[point] +
-           head * v->width[point];
+    const struct hook *hook = hooks_find(v->hooks, point, layer);
+    size_t width = hook_is_attention(point) ? v->n_tokens
+                   : hook                   ? (size_t)hook->dims[hook->n_dims - 1]
+                                            : 0;
+    *n = hook_is_attention(point) ? pos + 1 : width;
+    return v->at[point] + ((size_t)layer * v->n_tokens + pos) * v->cols[point] + head * width;
 }
 
 int values_keep(const mgpt_value *value, void *user)

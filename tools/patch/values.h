@@ -7,11 +7,10 @@
 
 struct run_values {
     size_t n_tokens;
-    uint64_t points;               /* kept */
-    float *at[MGPT_N_POINTS];      /* [n_layer][n_tokens][cols] */
-    size_t cols[MGPT_N_POINTS];    /* scores and pattern: heads * n_tokens */
-    size_t width[MGPT_N_POINTS];   /* of a head, n_tokens at scores and pattern */
-    size_t n_heads[MGPT_N_POINTS]; /* KV heads at k and v; 0: the point has none */
+    uint64_t points;            /* kept */
+    float *at[MGPT_N_POINTS];   /* [n_layer][n_tokens][cols] */
+    size_t cols[MGPT_N_POINTS]; /* of the widest layer; scores and pattern: heads * n_tokens */
+    const struct hook *hooks;   /* of the model, which outlive this */
 };
 
 /* Makes room for these points, which must be among the hooks. values_free frees it in any case. */

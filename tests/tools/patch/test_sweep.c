@@ -45,26 +45,29 @@ static void swept_close(struct swept *w)
     mgpt_session_free(w->engine.session);
 }
 
-/* The layers that are not short convolutions, whose k and v have another width, as an option;
- * returns the first, -1 if there is none. */
-static int32_t attention_layers(const struct toy *m, char *text, size_t size)
+/* The layers that are not short convolutions, have keys of their own and heads as the first of them, as an
+ * option; returns the first, -1 if there is none. */
+static int32_t attention_layers(const struct swept *w, char *text, size_t size)
 {
     int32_t first = -1;
     size_t n = 0;
-    for (int i = 0; i < m->spec.n_layer; i++) {
-        if (toy_convolves(&m->spec, i))
+    mgpt_layer of = {0}, l;
+    for (int32_t i = 0; i < w->engine.info.n_layer; i++) {
+        assert_int_equal(mgpt_get_layer(w->engine.model, (size_t)i, &l, NULL), MGPT_OK);
+        of = first < 0 ? l : of;
+        if (l.n_conv || l.kv_from != i || l.head_dim != of.head_dim || l.n_head_kv != of.n_head_kv)
             continue;
-        n += (size_t)snprintf(text + n, size - n, "%s%d", n ? "," : "", i);
+        n += (size_t)snprintf(text + n, size - n, "%s%d", n ? "," : "", (int)i);
         first = first < 0 ? i : first;
     }
     return first;
 }
 
 /* The points of the command that these layers have, in one mode. */
-static void read_grids(struct swept *w, const struct toy *m, const char *mode)
+static void read_grids(struct swept *w, const char *mode)
 {
     char layers[64];
-    int32_t first = attention_layers(m, layers, sizeof layers);
+    int32_t first = attention_layers(w, layers, sizeof layers);
     static const struct {
         const char *name;
         mgpt_point point;
@@ -184,10 +187,12 @@ static void check_sweep(const struct subject *s)
     for (size_t i = 0; i < COUNT(modes) && s->m->spec.n_layer > 0; i++) {
         struct swept w;
         char layers[64];
-        if (attention_layers(s->m, layers, sizeof layers) < 0)
-            return;
         swept_open(&w, s);
-        read_grids(&w, s->m, modes[i]);
+        if (attention_layers(&w, layers, sizeof layers) < 0) {
+            swept_close(&w);
+            return;
+        }
+        read_grids(&w, modes[i]);
         run_sweep(&w);
         for (size_t j = 0; j < arr_len(w.grids); j++)
             check_swept_grid(&w, &w.grids[j], s->m->spec.label);
