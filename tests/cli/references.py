@@ -164,6 +164,10 @@ def generated(ids, rows):
     top[1][top[1].index(max(top[1]))] += 0.01
     code, output = check("scores.pt", torch({"sequences": sequences, "scores": parts(top)}), None)
     holds("scores after top-k, one value wrong", code == 1 and "not finite" not in output, output)
+    kept = (6, 3, 9, 4)
+    top = [[x if x >= sorted(row)[-k] else -math.inf for x in row] for k, row in zip(kept, tail)]
+    code, output = check("scores.pt", torch({"sequences": sequences, "scores": parts(top)}), None)
+    holds("scores after top-p", code == 0 and "-inf at all but 3 to 9 ids: scores after top-p or another filter (4 positions)" in output, output)
     suppressed = [row[:3] + [-math.inf] + row[4:] for row in rows]
     code, output = check("suppressed.pt", torch({"tokens": sequences, "logits": Tensor("f4", [n, v], packed("f4", flat(suppressed)))}), None)
     holds("a suppressed token", code == 0 and "-inf at 1 id at most: suppressed tokens" in output, output)

@@ -90,7 +90,8 @@ with tempfile.TemporaryDirectory() as directory:
     t = Terminal(directory, "0> ", MGPT, "repl", os.path.join(ROOT, "weights/names.gguf"))
     for typed, completed in [("/atte", "/attention "), ("/loa", "/load "), ("/load fo", "/load folder/"),
                              ("/load folder/o", "/load folder/one.session "), ("/load folder/.h", "/load folder/.hidden "),
-                             ("/save ta", "/save table.txt "),
+                             ("/save ta", "/save table.txt "), ("/save\x16\tta", "/save\x16\ttable.txt "),
+                             ("/a 0\x16\t0 -o\x16\tta", "/a 0\x16\t0 -o\x16\ttable.txt "),
                              ("/a 0 0 -o ta", "/a 0 0 -o table.txt "), ("/w tok", "/w token_embd.weight "),
                              ("/weight tok", "/weight token_embd.weight "), ("/set te", "/set temp ")]:
         t.complete(typed, completed)

@@ -23,9 +23,7 @@ static const int32_t shared_by_2[PLANTED_MOST] = {0, 0, 1, 1, 2, 2, 3, 3, 4,  4,
 /* Layers that rotate the other way. */
 static struct oracle_layer other_way[2];
 static double other_freq[4];
-
-/* Frequencies of layer 0 before it is changed. */
-static const double *first_freq;
+static const double *first_freq; /* of layer 0 before it is changed */
 
 /* A change of one member, in all layers or of the model. */
 #define PROGRAM(name, change)                                                                      \
@@ -46,6 +44,7 @@ PROGRAM(second_left_out, layers[1].no_attention = 1; layers[1].no_mlp = 1)
 PROGRAM(last_rotate, spec->rot_first = spec->head_dim - spec->n_rot)
 PROGRAM(across, spec->rot_apart = spec->head_dim / 2)
 PROGRAM(no_mlp, layers[0].no_mlp = 1)
+PROGRAM(second_again, layers[1].again = 1)
 PROGRAM(normed_residual, l->residual_normed = 3)
 PROGRAM(less_one, spec->norm_how = ORACLE_NORM_UNBIASED; spec->norm_where = ORACLE_NORM_ALL)
 PROGRAM(outside, spec->norm_how = ORACLE_NORM_EPS_OUTSIDE; spec->norm_where = ORACLE_NORM_ALL)
@@ -419,6 +418,7 @@ static const struct bug cases[] = {
      .differs = lost_keys},
     {"positions begin again", &llama, NULL, "blocks.0.attn.hook_rot_q", "begin again at every token that is a multiple of 6",
      BY_LOGITS, .differs = restarted},
+    {"a layer again", &llama, NULL, "blocks.1.hook_resid_pre", NULL, "layer 1 runs twice", 1, .differs = second_again},
     {"both sines of one sign", &llama, NULL, "blocks.0.attn.hook_rot_q", "(a cos + b sin, a sin + b cos)", BY_LOGITS,
      .differs = sines_of_one_sign},
     {"turned by the head", &qwen3, NULL, "blocks.0.attn.hook_rot_q", "by the number of the head", BY_LOGITS,

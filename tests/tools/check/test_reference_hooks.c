@@ -252,6 +252,41 @@ TEST_ON_FILE(names_of_transformers)
     }
 }
 
+/* The hidden state after the last layer is what the head reads. The first one is that only of a model without layers. */
+TEST_ON_FILE(last_hidden_state)
+{
+    static const struct {
+        int32_t n_layer; /* 0: not known */
+        const char *names[2];
+        mgpt_point points[2];
+    } rows[] = {
+        {1, {"hidden_states.0", "hidden_states.1"}, {MGPT_RESID_PRE, MGPT_FINAL}},
+        {2, {"hidden_states.0", "hidden_states.1"}, {MGPT_RESID_PRE, MGPT_RESID_POST}},
+        {0, {"hidden_states.0", "hidden_states.1"}, {MGPT_RESID_PRE, MGPT_FINAL}},
+        {0, {"hidden_states.1", "hidden_states.2"}, {MGPT_RESID_POST, MGPT_FINAL}},
+        {0, {"hidden_states.0"}, {MGPT_FINAL}},
+    };
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct array arrays[] = {{"logits", "F32", "3, 4", 0},
+                                       {"input_ids", "I32", "3", 0},
+                                       {rows[i].names[0], "F32", "3, 2", 0},
+                                       {rows[i].names[1], "F32", "3, 2", 0},
+                                       {NULL, NULL, NULL, 0}};
+        const size_t n = rows[i].names[1] ? 2 : 1;
+        struct ref_hook hook;
+        write_st(*state, arrays);
+        struct reference *ref = open_hooks(*state, rows[i].n_layer, NULL);
+        assert_non_null(ref);
+        assert_int_equal(reference_n_hooks(ref), n);
+        for (size_t k = 0; k < n; k++) {
+            reference_hook(ref, k, &hook);
+            if (hook.point != rows[i].points[k])
+                fail_msg("row %zu: %s is point %d", i, hook.name, hook.point);
+        }
+        reference_close(ref);
+    }
+}
+
 TEST_ON_FILE(layers_of_several_digits)
 {
     static const struct {
