@@ -25,7 +25,6 @@ SHIPPED = ["names", "shakespeare"]
 FEW = ["gpt2", "gemma3", "lfm2", "qwen2_moe"]
 # With a table of positions: as long as it is. LongRoPE: the texts that the short factors are for.
 LIMITED = {"biogpt", "gpt1", "gpt2", "gpt_bigcode", "bigcode_heads", "gpt_neo", "opt", "opt_350m", "phi3_longrope", "minicpm3"}
-LATENT = {"deepseek_v2", "deepseek_v3", "minicpm3"}  # MLA: their pages are refused
 CONTEXT_KEYS = ("max_position_embeddings", "n_positions", "max_seq_len", "seq_length")
 
 
@@ -211,10 +210,6 @@ def test_page(subject):
         pytest.skip("no node")
     page = subject.folder / "page.html"
     done = subprocess.run([MGPT, "lab", subject.file, "-o", page], capture_output=True, text=True)
-    if subject.name in LATENT:
-        refused = "pages of latent attention (MLA) are not made"
-        assert (done.returncode, done.stderr) == (3, f"mgpt: {subject.file}: {refused}\n")
-        return
     assert done.returncode == 0, done.stderr
     got = read_lines(output(node, ROOT / "tests/fronts/values.js", page, *subject.lengths))
     assert got == {n: without_check(want) for n, want in subject.want.items()}

@@ -184,7 +184,7 @@ async function main() {
         tick(100);
         sweep(page, view);
     }
-    for (const name of ['llama', 'bloom', 'stablelm_parallel', 'mixtral', 'qwen2_moe', 'lfm2', 'gpt1']) await visitOther(name);
+    for (const name of ['llama', 'bloom', 'stablelm_parallel', 'mixtral', 'qwen2_moe', 'lfm2', 'gpt1', 'deepseek_v3', 'gemma4_e']) await visitOther(name);
     all.push('');
     const kept = path.join(root, 'tests/lab/rooms.txt'), text = all.join('\n');
     if (process.env.MGPT_WRITE) fs.writeFileSync(kept, text);

@@ -11,6 +11,7 @@
 #include "common/jtext.h"
 #include "common/text.h"
 #include "engine/info_json.h"
+#include "engine/layers.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -74,6 +75,15 @@ static struct jtext *front_json(const struct engine *e)
     return jtext_ids(front, e->info.add_bos ? engine_front(e, e->info.bos, front) : 0);
 }
 
+/* For each layer the one whose keys and values it reads. */
+static struct jtext *lenders_json(const struct engine *e)
+{
+    struct jtext *list = jtext("[]");
+    for (int32_t i = 0; i < e->info.n_layer; i++)
+        jtext_add(list, "i", (int)engine_layer(e->model, i).kv_from);
+    return list;
+}
+
 static struct jtext *info_json(const struct about *a)
 {
     const mgpt_info *i = &a->engine->info;
@@ -81,14 +91,14 @@ static struct jtext *info_json(const struct about *a)
     snprintf(hash, sizeof hash, "0x%016" PRIx64, a->hash);
     struct jtext *info = jtext(
         "{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:I, s:s, s:s, s:s, s:s, s:s,"
-        " s:i, s:o, s:I, s:I, s:s}",
+        " s:i, s:o, s:o, s:I, s:I, s:s}",
         "name", i->name, "arch", i->arch, "layers", i->n_layer, "heads", i->n_head, "kv_heads",
         i->n_head_kv, "d_model", i->n_embd, "d_head", i->head_dim, "d_mlp", i->n_ff, "context",
         i->n_ctx, "vocab", i->n_vocab, "bos", i->bos, "eos", i->eos, "params", (int64_t)i->n_params,
         "norm", i->norm, "activation", i->activation, "positions", i->position, "tokenizer",
         i->tokenizer, "type", i->type, "choices", (int)engine_n_choices(a->engine), "front",
-        front_json(a->engine), "file_bytes", (int64_t)i->file_bytes, "kv_bytes",
-        (int64_t)i->kv_bytes, "hash", hash);
+        front_json(a->engine), "kv_from", lenders_json(a->engine), "file_bytes",
+        (int64_t)i->file_bytes, "kv_bytes", (int64_t)i->kv_bytes, "hash", hash);
     info_put(info, i, INFO_FLAGS | INFO_REALS, "g");
     return info;
 }

@@ -292,24 +292,6 @@ static int write_page(struct lab *lab)
     return EXIT_OK;
 }
 
-/* The pages have heads of one width, and each layer has keys of its own, which can be changed. */
-static int check_layers(const struct engine *e, mgpt_error *err)
-{
-    mgpt_layer first = {0}, layer;
-    if (e->info.n_latent)
-        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                       "pages of latent attention (MLA) are not made");
-    for (int32_t i = 0; i < e->info.n_layer; i++) {
-        if (mgpt_get_layer(e->model, (size_t)i, &layer, err) < 0)
-            return -1;
-        first = i == 0 ? layer : first;
-        if (layer.kv_from != i || layer.head_dim != first.head_dim)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET,
-                           "pages of layers whose heads differ, or that share keys, are not made");
-    }
-    return MGPT_OK;
-}
-
 static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
 {
     mgpt_error err;
@@ -327,8 +309,6 @@ static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
         code = engine_open(&lab->engine);
     if (code != EXIT_OK)
         return code;
-    if (check_layers(&lab->engine, &err) < 0)
-        return cli_fail(lab->engine.path, &err);
     decide(lab);
     interrupt_catch();
     code = read_input(lab, command);

@@ -174,9 +174,9 @@ const Circuits = (() => {
     // The circuit that a weight of the picture belongs to; null: none. r, c: its cell.
     function ofWeight(m, r, c) {
         if (HomeShort.has(m.layer) && /^w[qkvoc]$/.test(m.part)) return null; // no head
-        const { d_head: d, heads, kv_heads: kv } = Engine.info, head = (i, group = 1) => ({ index: Math.floor(i / d) * group, name: `Head ${Math.floor(i / d) * group}: ` }), neuron = (i) => ({ index: i, name: `Neuron ${i}: ` });
-        const made = { emb: () => ({ kind: 'direct', index: 0, name: '' }), wu: () => ({ kind: 'direct', index: 0, name: '' }), pos: () => ({ kind: 'places', index: 0, name: 'Head 0: ' }), wq: () => ({ kind: 'qk', ...head(c) }), wk: () => ({ kind: 'qk', ...head(c, heads / kv) }),
-            wv: () => ({ kind: 'ov', ...head(c, heads / kv) }), wo: () => ({ kind: 'ov', ...head(r) }), w1: () => ({ kind: 'fires', ...neuron(c) }), wg: () => ({ kind: 'fires', ...neuron(c) }), w2: () => ({ kind: 'promotes', ...neuron(c) }) }[m.part];
+        const { H, G, d, dv } = HomeData.heads(Math.max(0, m.layer)), head = (i, wide, group = 1) => ({ index: Math.floor(i / wide) * group, name: `Head ${Math.floor(i / wide) * group}: ` }), neuron = (i) => ({ index: i, name: `Neuron ${i}: ` });
+        const made = { emb: () => ({ kind: 'direct', index: 0, name: '' }), wu: () => ({ kind: 'direct', index: 0, name: '' }), pos: () => ({ kind: 'places', index: 0, name: 'Head 0: ' }), wq: () => ({ kind: 'qk', ...head(c, d) }), wk: () => ({ kind: 'qk', ...head(c, d, H / G) }),
+            wv: () => ({ kind: 'ov', ...head(c, dv, H / G) }), wo: () => ({ kind: 'ov', ...head(r, dv) }), w1: () => ({ kind: 'fires', ...neuron(c) }), wg: () => ({ kind: 'fires', ...neuron(c) }), w2: () => ({ kind: 'promotes', ...neuron(c) }) }[m.part];
         return made ? { layer: Math.max(0, m.layer), ...made() } : null;
     }
 

@@ -4,7 +4,7 @@
 // values lie in.
 const Head = (() => {
     const { h, fill, table, bar, slider, card } = Dom;
-    const MOST_KEYS = 24, MOST_DIMS = 16, KV_BYTES = 4;
+    const MOST_KEYS = 24, MOST_DIMS = 16;
 
     let product, warm, tau, mixTitle, mixEl, mixTable, keys, values, cacheText, cacheBar, temperature = 1;
 
@@ -13,7 +13,7 @@ const Head = (() => {
     function vectors(state) {
         return { q: App.ofLayer('attn.hook_rot_q') || App.ofLayer('attn.hook_q'),
             k: App.ofLayer('attn.hook_rot_k') || App.ofLayer('attn.hook_k'), v: App.ofLayer('attn.hook_v'),
-            kvHead: Math.floor((state.head * Engine.info.kv_heads) / Engine.info.heads) };
+            kvHead: HomeData.heads(state.layer).kv(state.head) };
     }
 
     // Weights or scores of the chosen query.
@@ -67,9 +67,9 @@ const Head = (() => {
     }
 
     function showMix(state) {
-        const at = vectors(state), weights = line('attn.hook_pattern', state), d = Engine.info.d_head;
+        const at = vectors(state), weights = line('attn.hook_pattern', state);
         const z = App.row(App.ofLayer('attn.hook_z'), state.query, state.head);
-        const shown = Numbers.top(weights, MOST_KEYS).sort((a, b) => a - b), sums = new Float64Array(d);
+        const shown = Numbers.top(weights, MOST_KEYS).sort((a, b) => a - b), d = z.length, sums = new Float64Array(d);
         for (let j = 0; j <= state.query; j++)
             App.row(at.v, j, at.kvHead).forEach((x, e) => { sums[e] += weights[j] * x; });
         const rows = shown.map((j) => mixRow(at, z, weights[j], j)), rest = Float64Array.from(sums);
@@ -94,7 +94,7 @@ const Head = (() => {
     // ---- the cache ----
 
     function rows(matrix, t, kvHead, state, name) {
-        const d = Engine.info.d_head, n = state.step;
+        const d = t.dims[2], n = state.step;
         let limit = 0;
         const lines = Array.from({ length: n }, (_, i) => App.row(t, i, kvHead));
         for (const line of lines) for (const x of line) limit = Math.max(limit, Math.abs(x));
@@ -104,10 +104,10 @@ const Head = (() => {
     }
 
     function showCache(state) {
-        const i = Engine.info, at = vectors(state), each = i.kv_bytes || 2 * i.layers * i.kv_heads * i.d_head * KV_BYTES;
+        const i = Engine.info, at = vectors(state), each = i.kv_bytes, { H, G } = HomeData.heads(state.layer), of = HomeData.lender(state.layer);
         fill(cacheText, `Step ${state.step}: ${state.step} of ${i.context} positions. Bytes: ${Numbers.count(each)} each, `,
             h('b', null, `${Numbers.count(each * state.step)} used`), `, ${Numbers.count(each * i.context)} when full. Shown: layer `,
-            `${state.layer}, KV head ${at.kvHead}${i.kv_heads < i.heads ? `, shared by ${i.heads / i.kv_heads} heads` : ''}.`);
+            `${state.layer}, KV head ${at.kvHead}${G < H ? `, shared by ${H / G} heads` : ''}.${of < 0 ? '' : ` Layer ${state.layer} has none of its own: it reads those of layer ${of}.`}${HomeLatent.has(state.layer) ? ` ${HomeLatent.told(state.layer)}` : ''}`);
         fill(cacheBar, bar(state.step / i.context));
         rows(keys, at.k, at.kvHead, state, 'key');
         rows(values, at.v, at.kvHead, state, 'value');

@@ -36,7 +36,7 @@ const Home = (() => {
         if (ofTokens(m)) part.query = r;
         if (m.layer >= 0) part.layer = m.layer;
         if (m.head !== undefined) part.head = m.head;
-        else if (m.group && m.kind === 'x') part.head = Math.min(Engine.info.heads - 1, Math.floor(c / m.group) * (m.cols / m.group < Engine.info.heads ? Engine.info.heads / Engine.info.kv_heads : 1));
+        else if (m.group && m.kind === 'x') part.head = (Math.floor(c / m.group) * Engine.info.heads * m.group) / m.cols;
         stopPlaying();
         HomeWrite.halt();
         App.set(part);

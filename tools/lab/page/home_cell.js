@@ -53,7 +53,11 @@ const HomeCell = (() => {
         e.sum = bias === null ? sum : Exact.round(sum + bias);
         if (bias !== null) e.rows.push(['bias', bias]);
         e.order = (part === 'wu' ? Engine.info.vocab : t.n) > Exact.NARROW ? ONE : FOUR;
-        if (!/^(F32|F16|BF16)$/.test(t.type)) e.note = `The file keeps these weights in few bits (${t.type}): the engine multiplies blocks of integers, so this sum of floats is near its number.`;
+        fewBits(e, t.type);
+    }
+
+    function fewBits(e, type) {
+        if (!/^(F32|F16|BF16)$/.test(type)) e.note = `The file keeps these weights in few bits (${type}): the engine multiplies blocks of integers, so this sum of floats is near its number.`;
     }
 
     // ---- parts ----
@@ -63,6 +67,7 @@ const HomeCell = (() => {
     function product(e) {
         let [w, source] = sourceOf[e.part], layer = e.layer;
         if (e.part === 'pre' && HomeData.tensor('wg', e.layer)) w = 'wg';
+        if (w === 'wv' && !HomeData.tensor('wv', layer)) w = 'wk'; // Gemma 4: values are the keys before their norm
         if (source === 'h2' && !HomeData.hook(layer, HOOK.h2)) source = 'h';
         let x;
         if (source === 'fin' && !HomeData.hook(-1, HOOK.fin)) {
@@ -73,7 +78,7 @@ const HomeCell = (() => {
         const out = e.m.ids ? e.m.ids[e.c] : e.c;
         linear(e, w, { layer: source === 'x' ? -1 : layer, part: source }, x, out, e.c);
         e.names = [{ h: 'norm h', h2: 'norm h', z: 'mixed z', post: 'neuron', fin: 'norm h', x: 'stream x' }[source], HomeLabels.symbolOf(w, e.layer)];
-        if (e.terms && !Exact.same(e.sum, e.value)) scaled(e, x);
+        if (e.terms && !Exact.same(e.sum, e.value)) (e.part === 'v' ? levelledHead : scaled)(e, x, w);
         if ('qkv'.includes(e.part) && Math.abs(e.sum) > Math.abs(e.value) && Math.abs(e.value) === Math.max(...row(e.layer, `attn.hook_${e.part}`, e.r).map(Math.abs))) {
             e.rows.push(['sum of the products', e.sum], ['the model’s limit', e.value]);
             e.sum = e.value;
@@ -101,6 +106,15 @@ const HomeCell = (() => {
         }
     }
 
+    // Gemma 4 scales the values of each head to one length.
+    function levelledHead(e, x, part) {
+        const t = HomeData.tensor(part, e.layer), w = HomeData.rows(t), { dv } = HomeData.heads(e.layer), first = Math.floor(e.c / dv) * dv;
+        const { inverse } = Exact.norm(Float32Array.from({ length: dv }, (_, i) => Exact.matmul(x, w.subarray((first + i) * t.cols, (first + i + 1) * t.cols), t.n)), Engine.info.norm_eps, false);
+        if (!Exact.same(Exact.round(e.sum * inverse), e.value)) return;
+        e.rows.push(['sum of the products', e.sum], ['× 1 / root mean square of the head', inverse]);
+        e.sum = e.value;
+    }
+
     const streamEnd = (pos) => (Engine.info.layers ? row(Engine.info.layers - 1, 'hook_resid_post', pos) : HomeData.streamStart(pos));
 
     // One part of a head in the lane of queries or keys, as scores read it.
@@ -109,10 +123,8 @@ const HomeCell = (() => {
         return App.row(t, pos, head);
     }
 
-    const kvHead = (head) => Math.floor((head * Engine.info.kv_heads) / Engine.info.heads);
-
     function score(e) {
-        const { layer, r, c } = e, head = e.m.head, d = Engine.info.d_head, kv = kvHead(head), turned = HomeData.hook(layer, 'attn.hook_rot_q') ? 'r' : '';
+        const { layer, r, c } = e, head = e.m.head, { d, kv: of } = HomeData.heads(layer), kv = of(head), turned = HomeData.hook(layer, 'attn.hook_rot_q') ? 'r' : '';
         const q = seenBy('q', layer, r, head), k = seenBy('k', layer, c, kv), id = idOf(layer, `${turned}k`);
         region(e, idOf(layer, `${turned}q`), r, head * d, r + 1, head * d + d);
         region(e, id, c, kv * d, c + 1, kv * d + d);
@@ -149,7 +161,7 @@ const HomeCell = (() => {
     }
 
     function mix(e) {
-        const { layer, r, c } = e, d = Engine.info.d_head, head = Math.floor(c / d), kv = kvHead(head), column = kv * d + (c % d);
+        const { layer, r, c } = e, { dv, kv } = HomeData.heads(layer), head = Math.floor(c / dv), column = kv(head) * dv + (c % dv);
         const all = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, r), v = HomeData.hook(layer, 'attn.hook_v');
         const scores = App.line(HomeData.hook(layer, 'attn.hook_attn_scores'), head, r), first = scores.findIndex((s) => s !== -Infinity), a = all.subarray(first);
         const vs = Float32Array.from(a, (_, i) => HomeData.flatRow(v, first + i)[column]);
@@ -241,6 +253,16 @@ const HomeCell = (() => {
         e.code = half === 'mid' ? CODE.mid : CODE.end;
         e.say = 'The stream is never overwritten. What a part finds is added to what was there.';
         levelled(e, layer, half);
+        if (half !== 'mid') ended(e, layer);
+    }
+
+    // Gemma 4 scales the stream after each layer; before it, some of its models add what the layer makes of the token itself.
+    function ended(e, layer) {
+        const scale = Engine.live && HomeData.vector(`blk.${layer}.layer_output_scale.weight`);
+        if (!scale) return;
+        if (Engine.tensors[`blk.${layer}.inp_gate.weight`]) e.rows.push(['the token’s input of this layer adds', e.value / scale[0] - e.sum]);
+        e.rows.push(['× a number of the layer', scale[0]]);
+        e.sum = Engine.tensors[`blk.${layer}.inp_gate.weight`] ? e.value : Exact.round(e.sum * scale[0]);
     }
 
     // GPT-1 has its norms here: the sum goes on scaled to one length.
@@ -281,12 +303,12 @@ const HomeCell = (() => {
     }
 
     function turned(e) {
-        const part = e.part[1], raw = row(e.layer, `attn.hook_${part}`, e.r), d = Engine.info.d_head, head = Math.floor(e.c / d) * d, i = e.c % d, pair = head + ((i + d / 2) % d);
+        const part = e.part[1], raw = row(e.layer, `attn.hook_${part}`, e.r), { d } = HomeData.heads(e.layer), head = Math.floor(e.c / d) * d, turns = HomeLatent.has(e.layer) ? HomeLatent.sizes(e.layer).rot : d, first = head + d - turns, pair = first + ((e.c - first + turns / 2) % turns);
         region(e, idOf(e.layer, part), e.r, head, e.r + 1, head + d);
-        e.rows.push(['before', raw[e.c], [idOf(e.layer, part), e.r, e.c]], ['its pair', raw[pair], [idOf(e.layer, part), e.r, pair]]);
+        e.rows.push(['before', raw[e.c], [idOf(e.layer, part), e.r, e.c]], ...(e.c < first ? [] : [['its pair', raw[pair], [idOf(e.layer, part), e.r, pair]]]));
         e.sum = e.value;
         e.sumName = 'after';
-        e.say = `Two numbers of a head are a point in a plane; it is turned by an angle that grows with the position (${e.r}). So a score knows how far apart two tokens are.`;
+        e.say = e.c < first ? `Only the last ${turns} numbers of a query are turned by its place; this one stays.` : `Two numbers of a head are a point in a plane; it is turned by an angle that grows with the position (${e.r}). So a score knows how far apart two tokens are.`;
     }
 
     // ---- one cell ----
@@ -313,6 +335,7 @@ const HomeCell = (() => {
         if (part === 'pre') return HomeData.hook(layer, 'mlp.hook_pre_linear') ? 'W_G h' : 'W_1 h';
         if (HomeExperts.has(layer) && part === 'mo') return 'm = Σ w_e y_e';
         if (HomeShort.has(layer) && SHORT[part]) return SHORT[part];
+        if (HomeLatent.has(layer) && HomeLatent.equation(part, layer)) return HomeLatent.equation(part, layer);
         if (part === 'mo') return `W_2 (${equation('post', layer)})`;
         return EQ[part];
     }
@@ -339,20 +362,29 @@ const HomeCell = (() => {
         return e;
     }
 
+    // Keys and values of another layer are told as that layer's.
+    function lent(scene, m, r, c) {
+        const of = HomeData.lender(m.layer), e = explain(scene, { ...m, layer: of }, r, c);
+        return { ...e, say: `${e.say} Layer ${m.layer} has no keys and values of its own: it reads those of layer ${of}.` };
+    }
+
     function explain(scene, m, r, c) {
+        if (/^(r?k|v)$/.test(m.part) && HomeData.lender(m.layer) >= 0) return lent(scene, m, r, c);
         const part = m.part.replace(/^([sa])\d+$/, '$1'), e = { scene, m, r, c, part, layer: m.layer, factors: [], rows: [], terms: null, sum: null, sumName: 'sum', order: '', note: '' };
         e.value = m.kind === 'w' && !Engine.live ? NaN : m.get(r, c);
         if (m.kind === 'w') return weight(e);
         Object.assign(e, { title: TITLE[part], hook: m.hook, code: CODE[part], eq: equation(part, m.layer), where: part === 'ey' ? `expert ${c}, number ${r}` : `token ${r} ${word(r)}, ${m.tri ? `key ${c} ${word(c)}` : part === 'rs' || part === 'ew' ? `expert ${c}` : part === 'lg' ? `candidate ${HomeText.candidate(m.ids[c])}` : `number ${c}`}` });
         if (e.part === 'lg') e.title = `Logit of ${HomeText.candidate(m.ids[c])}`;
         if (SAY[part]) e.say = SAY[part](e);
-        const short = HomeShort.has(m.layer), own = (HomeExperts.has(m.layer) && HomeExperts.HOW[part]) || (short && HomeShort.HOW[part]);
+        const short = HomeShort.has(m.layer), latent = Engine.live && HomeLatent.has(m.layer), own = (HomeExperts.has(m.layer) && HomeExperts.HOW[part]) || (short && HomeShort.HOW[part]) || (latent && HomeLatent.HOW[part]);
         if (short && HomeShort.TITLE[part]) Object.assign(e, { title: HomeShort.TITLE[part], say: HomeShort.SAY[part] });
+        if (latent && HomeLatent.TITLE[part]) e.title = HomeLatent.TITLE[part];
         if (own && part === 'mo') Object.assign(e, { title: 'What the experts add', code: CODE.ew });
         if (short && part === 'ao') e.say = 'What was read, turned back into the language of the stream.';
         if (own) own(e, tools);
         else (HOW[part] || product)(e);
         e.exact = e.sum !== null && Exact.same(e.sum, e.value);
+        if (latent && HomeLatent.NOTE[part] && !e.exact) e.note = HomeLatent.NOTE[part];
         if (part === 'mo' && e.terms) e.silent = e.terms.filter((t) => t.a === 0).length;
         e.back = e.back || strongest(e);
         return e;
@@ -365,5 +397,5 @@ const HomeCell = (() => {
         return from.length ? from.reduce((a, x) => (Math.abs(x[1]) > Math.abs(a[1]) ? x : a))[2] : null;
     }
 
-    return { explain, equation, CODE, word };
+    return { explain, equation, fewBits, CODE, word };
 })();

@@ -7,8 +7,10 @@ const HomeData = (() => {
     let lane = 0; // whose values are read
 
     // Where the file has the matrix of a part of a layer.
-    const TENSORS = { wq: 'attn_q', wk: 'attn_k', wv: 'attn_v', wo: 'attn_output', wg: 'ffn_gate', w1: 'ffn_up', w2: 'ffn_down', wr: 'ffn_gate_inp', wc: 'shortconv.conv', eg: 'ffn_gate_exps', eu: 'ffn_up_exps', ed: 'ffn_down_exps', sharedGate: 'ffn_gate_inp_shexp', normAfter: 'post_ffw_norm' };
+    const TENSORS = { wq: 'attn_q', wk: 'attn_k', wv: 'attn_v', wo: 'attn_output', wl: 'attn_kv_a_mqa', wg: 'ffn_gate', w1: 'ffn_up', w2: 'ffn_down', wr: 'ffn_gate_inp', wc: 'shortconv.conv', eg: 'ffn_gate_exps', eu: 'ffn_up_exps', ed: 'ffn_down_exps', sharedGate: 'ffn_gate_inp_shexp', normAfter: 'post_ffw_norm' };
     const SHARED = { wg: 'ffn_gate_shexp', w1: 'ffn_up_shexp', w2: 'ffn_down_shexp' }, CONV = ['wk', 'wq', 'wv']; // of the expert that every token uses; B, C and x of a short convolution, in the file's order
+
+    const named = (layer, name) => `blk.${layer}.${name}.weight`;
 
     // {name, first, n, cols, type} of a part's matrix, rows as stored; null: the model lacks it.
     function tensor(part, layer) {
@@ -22,12 +24,11 @@ const HomeData = (() => {
         const conv = of(`blk.${layer}.shortconv.${part === 'wo' ? 'out_proj' : 'in_proj'}.weight`);
         if (conv && CONV.includes(part)) return { ...conv, first: CONV.indexOf(part) * i.d_model, n: i.d_model };
         if (conv && part === 'wo') return conv;
-        const own = of(`blk.${layer}.${TENSORS[part]}.weight`) || (SHARED[part] && of(`blk.${layer}.${SHARED[part]}.weight`)), all = of(`blk.${layer}.attn_qkv.weight`), up = 'wg w1'.includes(part) && of(`blk.${layer}.ffn_up.weight`);
+        const own = of(`blk.${layer}.${TENSORS[part]}.weight`) || (SHARED[part] && of(`blk.${layer}.${SHARED[part]}.weight`)) || (part === 'wq' && of(`blk.${layer}.attn_q_b.weight`)), all = of(`blk.${layer}.attn_qkv.weight`), up = 'wg w1'.includes(part) && of(`blk.${layer}.ffn_up.weight`);
         if (up && up.n === 2 * i.d_mlp) return { ...up, first: part === 'wg' ? 0 : i.d_mlp, n: i.d_mlp }; // both in one
         if (own || !all || !'wq wk wv'.includes(part)) return own;
-        const nq = i.heads * i.d_head, nkv = i.kv_heads * i.d_head;
-        const first = { wq: 0, wk: nq, wv: nq + nkv }[part];
-        return { ...all, first, n: part === 'wq' ? nq : nkv };
+        const { H, G, d, dv } = heads(layer), first = { wq: 0, wk: H * d, wv: (H + G) * d }[part];
+        return { ...all, first, n: { wq: H * d, wk: G * d, wv: G * dv }[part] };
     }
 
     // Probabilities of what comes after a token, at the temperature that is set.
@@ -53,7 +54,7 @@ const HomeData = (() => {
     const ORDERS = (d) => [(i) => i, adjacent(d), (i) => (i + d / 2) % d, ...Array.from({ length: Math.max(0, Math.ceil(d / 2) - 2) }, (_, k) => adjacent(2 * k + 4))];
 
     function orderOf(part, layer) {
-        const key = `order ${layer}${part}`, d = Engine.info.d_head;
+        const key = `order ${layer}${part}`, { d } = heads(layer);
         if (kept.has(key)) return kept.get(key);
         const t = tensor(part, layer), w = rows(t), h = layerRow(layer, 'ln1.hook_normalized', 0), q = layerRow(layer, `attn.hook_${part[1]}`, 0), add = vector(t.name.replace('.weight', '.bias'));
         const dots = Array.from({ length: d }, (_, i) => Numbers.dot(h, w.subarray(i * t.cols, (i + 1) * t.cols)) + (add ? add[t.first + i] : 0));
@@ -80,8 +81,9 @@ const HomeData = (() => {
 
     // Row r of the stored matrix that gives output r.
     function storedRow(part, layer, r) {
-        const d = Engine.info.d_head;
-        return part === 'wq' || part === 'wk' ? Math.floor(r / d) * d + orderOf(part, layer)(r % d) : r;
+        if (!/^w[qk]$/.test(part) || HomeLatent.has(layer)) return r;
+        const { d } = heads(layer);
+        return Math.floor(r / d) * d + orderOf(part, layer)(r % d);
     }
 
     // The bias added to output r, or null.
@@ -100,7 +102,7 @@ const HomeData = (() => {
     }
 
     // The only row of a part's tensor, or null.
-    const rowOf = (part, layer) => vector(`blk.${layer}.${TENSORS[part]}.weight`);
+    const rowOf = (part, layer) => vector(named(layer, TENSORS[part]));
 
     // ---- activations ----
 
@@ -108,10 +110,24 @@ const HomeData = (() => {
     const has = (layer, name) => Engine.hooks.some((x) => x.name === nameOf(layer, name));
     const width = (layer, name) => Engine.hooks.find((x) => x.name === nameOf(layer, name))?.dims.reduce((n, d) => n * (d || 1), 1) || 0;
 
+    const shapes = [];
+    // The heads of a layer: H of queries with d numbers, G of keys, and of values, which have dv. Head h reads kv(h) of these.
+    function heads(layer) {
+        const of = (part) => Engine.hooks.find((x) => x.name === nameOf(layer, `attn.hook_${part}`)).dims;
+        if (!shapes[layer]) {
+            const [, H, d] = of('q'), [, G, dv] = of('v');
+            shapes[layer] = { H, G, d, dv, kv: (h) => Math.floor((h * G) / H) };
+        }
+        return shapes[layer];
+    }
+
+    // The layer whose keys and values a layer reads, where it has none; -1: they are its own.
+    const lender = (layer) => (layer < 0 || Engine.info.kv_from[layer] === layer ? -1 : Engine.info.kv_from[layer]);
+
     // A layer that looks back with heads, from `from` on; -1: none.
     const attends = (from = 0) => Array.from({ length: Engine.info.layers }, (_, l) => l).findIndex((l) => l >= from && has(l, 'attn.hook_pattern'));
 
-    const nameOf = (layer, name) => (layer < 0 ? name : `blocks.${layer}.${name}`);
+    const nameOf = (layer, name) => (layer < 0 ? name : `blocks.${/attn.hook_(rot_k|[kv])$/.test(name) ? Engine.info.kv_from[layer] : layer}.${name}`);
     const hook = (layer, name) => App.tensor(nameOf(layer, name), lane);
 
     // What fn reads is of the run in lane n.
@@ -140,5 +156,5 @@ const HomeData = (() => {
         return place ? token.map((v, i) => v + flatRow(place, pos)[i]) : token;
     }
 
-    return { nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, has, width, attends, flatRow, layerRow, streamStart, inLane, get lane() { return lane; } };
+    return { named, nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, has, heads, lender, width, attends, flatRow, layerRow, streamStart, inLane, get lane() { return lane; } };
 })();

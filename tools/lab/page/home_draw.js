@@ -188,7 +188,7 @@ const HomeDraw = (() => {
     // Places of the cache that are free, as lines that fade under keys and values.
     function cache(rib) {
         const free = Math.min(12, Engine.info.context - S.s.T), u = S.u;
-        for (const m of M(rib.layer, 'bx') ? [] : [M(rib.layer, 'rk') || M(rib.layer, 'k'), M(rib.layer, 'v')])
+        for (const m of M(rib.layer, 'bx') ? [] : M(rib.layer, 'lt') ? [M(rib.layer, 'lt')] : [M(rib.layer, 'rk') || M(rib.layer, 'k'), M(rib.layer, 'v')])
             for (let i = 0; i < free; i++) {
                 const y = sy(m.y + m.h + (0.9 + i * 0.62) * u);
                 for (let c = 0; c < m.cols; c += m.group)
@@ -233,11 +233,11 @@ const HomeDraw = (() => {
 
     // The chosen head and the chosen token's row.
     function choice() {
-        const { layer, head, query } = v.state, d = S.s.d, kv = Math.floor((head * S.s.G) / S.s.H);
+        const { layer, head, query } = v.state, kv = S.s.n ? HomeData.heads(layer).kv(head) : 0;
         for (const part of ['s', 'a']) if (M(layer, part + head)) box(M(layer, part + head), C.accent, 1.5, 2.5);
         for (const [part, h] of [['q', head], ['rq', head], ['k', kv], ['rk', kv], ['v', kv], ['z', head]]) {
             const m = M(layer, part);
-            if (m && m.group) path([[sx(m.X(h * d)), sy(m.y) - 2.5], [sx(m.X(h * d + d - 1) + 1), sy(m.y) - 2.5]], C.accent, 2);
+            if (m && m.group) path([[sx(m.X(h * m.group)), sy(m.y) - 2.5], [sx(m.X((h + 1) * m.group - 1) + 1), sy(m.y) - 2.5]], C.accent, 2);
         }
         if (v.fresh) for (const m of S.mats.values()) if (/^(r?k|v)$/.test(m.part)) { // the row that the cache has just got
             g.fillStyle = C.accent;

@@ -24,15 +24,15 @@ const HomeFigure = (() => {
 
     // The chosen query times every key, number by number.
     function scores(s) {
-        const i = Engine.info, kv = Math.floor((s.head * i.kv_heads) / i.heads), hook = (part) => HomeData.hook(0, `attn.hook_rot_${part}`) || HomeData.hook(0, `attn.hook_${part}`);
-        const q = App.row(hook('q'), s.query, s.head), line = App.line(HomeData.hook(0, 'attn.hook_attn_scores'), s.head, s.query), wide = Math.min(WIDE, i.d_head);
+        const { d, kv: of } = HomeData.heads(0), kv = of(s.head), hook = (part) => HomeData.hook(0, `attn.hook_rot_${part}`) || HomeData.hook(0, `attn.hook_${part}`);
+        const q = App.row(hook('q'), s.query, s.head), line = App.line(HomeData.hook(0, 'attn.hook_attn_scores'), s.head, s.query), wide = Math.min(WIDE, d);
         const keys = Numbers.top(line, MOST).sort((a, b) => a - b), best = Numbers.best(line);
         const product = (j) => Array.from(q, (x, e) => x * App.row(hook('k'), j, kv)[e]), limit = Math.max(...keys.flatMap((j) => product(j).map(Math.abs))) || 1;
         const cell = (v) => {
             const rgb = Colour.diverging(limit, s.dark).rgb(v);
             return h('td', { style: { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } }, Numbers.fixed(v, 2));
         };
-        return h('div.scroll', null, h('table.nums', null, h('caption', null, `products of the query of ${HomeCell.word(s.query)} with each key${i.d_head > wide ? `, the first ${wide} of ${i.d_head}` : ''}`),
+        return h('div.scroll', null, h('table.nums', null, h('caption', null, `products of the query of ${HomeCell.word(s.query)} with each key${d > wide ? `, the first ${wide} of ${d}` : ''}`),
             h('thead', null, h('tr', null, h('th', { scope: 'col' }, 'key'), Array.from({ length: wide }, (_, e) => h('th', { scope: 'col' }, e)), h('th', { scope: 'col' }, 'sum'), h('th', { scope: 'col' }, 'score'))),
             h('tbody', null, keys.map((j) => {
                 const p = product(j);
@@ -74,13 +74,16 @@ const HomeFigure = (() => {
         return bars(`after “${here(s)}”`, Numbers.top(x, MOST).map((id) => [HomeText.candidate(id), chance ? p[id] : x[id], chance ? `${(100 * p[id]).toFixed(1)} %` : '']));
     }
 
+    const latents = (s) => (Engine.live ? rows('latents, kept', cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, HomeLatent.row(0, j)])) : null);
+
     const FIGURES = [
         (s) => rows(`“${here(s)}”`, [['token', HomeData.layerRow(-1, 'hook_embed', s.query)], ['place', App.tensor('hook_pos_embed') && HomeData.layerRow(-1, 'hook_pos_embed', s.query)], ['stream', at('hook_resid_pre', s)]]),
         (s) => lengths(Array.from({ length: Math.min(4, Engine.info.layers) }, (_, l) => l), s),
         (s) => rows(`“${here(s)}”, before and after`, [['stream', at('hook_resid_pre', s)], ['norm', at('ln1.hook_normalized', s)]]),
         (s) => rows(`queries of head ${s.head}`, cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, ofHead('attn.hook_q', s, j)])),
+        latents,
         (s) => [rows(`keys of head ${s.head}`, cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, ofHead('attn.hook_k', s, j)])), rows(`values of head ${s.head}`, cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, ofHead('attn.hook_v', s, j)]))],
-        (s) => rows(`kept by head ${s.head}: key and value in one row`, cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, Float32Array.from([...ofHead('attn.hook_k', s, j), ...ofHead('attn.hook_v', s, j)])])),
+        (s) => (HomeLatent.has(0) ? latents(s) : rows(`kept by head ${s.head}: key and value in one row`, cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, Float32Array.from([...ofHead('attn.hook_k', s, j), ...ofHead('attn.hook_v', s, j)])]))),
         (s) => rows(`“${here(s)}”, head ${s.head}: before and after`, [['query', ofHead('attn.hook_q', s, s.query)], ['turned', ofHead('attn.hook_rot_q', s, s.query)]]),
         scores, shared,
         (s) => [shared(s), rows('values, and what is mixed of them', [...cached(s).map((j) => [`${j} ${HomeText.label(s.ids[j])}`, ofHead('attn.hook_v', s, j)]), ['mixed', ofHead('attn.hook_z', s, s.query)]])],

@@ -2,8 +2,8 @@
 // The words in the picture: names of matrices, letters at rows, the bars of the next token. A word is
 // left out where it has no room.
 const HomeLabels = (() => {
-    const SYMBOL = { wq: 'W_Q', wk: 'W_K', wv: 'W_V', wo: 'W_O', wg: 'W_G', w1: 'W_1', w2: 'W_2', wu: 'W_U', wr: 'W_r' };
-    const NAMES = { h: 'norm', q: 'queries', k: 'keys', v: 'values', rq: 'queries, turned', rk: 'keys, turned', z: 'mixed values', ao: 'added back',
+    const SYMBOL = { wq: 'W_Q', wk: 'W_K', wv: 'W_V', wo: 'W_O', wl: 'W_C', wg: 'W_G', w1: 'W_1', w2: 'W_2', wu: 'W_U', wr: 'W_r' };
+    const NAMES = { h: 'norm', q: 'queries', k: 'keys', lt: 'latent, kept', v: 'values', rq: 'queries, turned', rk: 'keys, turned', z: 'mixed values', ao: 'added back',
         h2: 'norm', lin: 'linear part', mo: 'added back', bx: 'B x, kept', rs: 'router', fin: 'norm', lg: 'logits' };
     const symbolOf = (part, layer) => (HomeShort.has(layer) && HomeShort.SYMBOL[part]) || SYMBOL[part];
     const nameOf = (part, layer) => (HomeShort.has(layer) && HomeShort.NAMES[part]) || NAMES[part];
@@ -68,7 +68,7 @@ const HomeLabels = (() => {
 
     function rib(r, S) {
         const l = r.layer, u = S.u, M = (part) => d.M(l, part);
-        for (const part of ['wq', 'wk', 'wv', 'wc', 'wg', 'w1', 'w2', 'wr']) symbol(M(part));
+        for (const part of ['wq', 'wk', 'wv', 'wl', 'wc', 'wg', 'w1', 'w2', 'wr']) symbol(M(part));
         const wo = M('wo');
         if (d.unit > 2.9) d.word('W_O', d.sx(wo.x + wo.w) + 5, d.sy(wo.y + wo.h / 2) + 4, { font: d.SERIF, italic: true, size: 13.5, colour: d.colours.ink });
         if (d.unit > 2.2) headNames(l, S);
@@ -76,7 +76,7 @@ const HomeLabels = (() => {
         title(few ? 'Short memory' : 'Attention', few ? [HomeText.inUnits('every token reads'), HomeText.inUnits(`the last ${few} tokens`)] : [HomeText.inUnits('every token looks back'), 'at those before it'], d.sx(r.sx), d.sy(r.L1 - 0.4 * u - S.s.D));
         title(X ? 'Experts' : 'MLP', X ? [HomeText.inUnits('a router sends every token'), `to ${HomeExperts.chosen(l, d.state.query).length} of ${X} experts`] : [HomeText.inUnits('every token thinks'), 'for itself'], d.sx(r.mx) + (d.unit > 3 ? 30 : 10), d.sy(r.M1 + 0.6 * u - S.s.D));
         if (d.unit < 2.5) return;
-        for (const part of ['h', 'q', 'k', 'v', 'z', 'ao', 'h2', 'lin', 'mo', 'bx', 'rs', ...(d.unit > 2.8 ? ['rq', 'rk'] : [])]) caption(M(part), nameOf(part, l), part === 'rs' ? { loose: true } : {});
+        for (const part of ['h', 'q', 'k', 'lt', 'v', 'z', 'ao', 'h2', 'lin', 'mo', 'bx', 'rs', ...(d.unit > 2.8 ? ['rq', 'rk'] : [])]) caption(M(part), nameOf(part, l), part === 'rs' ? { loose: true } : {});
         experts(M, l);
         if (M('pre')) caption(M('pre'), `${Numbers.count(M('pre').cols)} ${X ? 'shared ' : ''}neurons, before`);
         caption(M('post'), `after ${act()}`);

@@ -27,11 +27,11 @@ const HomeScene = (() => {
         : Math.max(1, Math.min(3, ((narrow ? 0.85 : 1.4) * (n * (T * rh + 5 * u) + D + 30 * u) - 2 * D - (26 + 2 * H) * u) / (H * T * rh + F))));
 
     function sizes(state, open) {
-        const i = Engine.info, n = i.layers, D = i.d_model, nq = i.heads * i.d_head, nkv = i.kv_heads * i.d_head, T = state.step, each = Array.from({ length: n }, (_, l) => l);
-        const F = Math.max(0, ...each.map((l) => HomeData.width(l, 'mlp.hook_post'))), rib = 3 * D + nq + 2 * nkv + 40, forms = new Set(each.map((l) => form(l, n, open)));
+        const i = Engine.info, n = i.layers, D = i.d_model, T = state.step, each = Array.from({ length: n }, (_, l) => l), most = (of) => Math.max(0, ...each.map(HomeData.heads).map(of));
+        const F = Math.max(0, ...each.map((l) => HomeData.width(l, 'mlp.hook_post'))), rib = 3 * D + most(({ H, G, d, dv }) => H * d + G * (d + dv)) + 40, forms = new Set(each.map((l) => form(l, n, open)));
         const raw = forms.has('line') ? rib + (i.gated ? 4 : 3) * F : forms.has('strip') ? Math.max(rib, D + F) : rib;
         const u = Math.max(1, raw / 136), rh = Math.max(1, u * Math.min(2, 18 / T));
-        return { D, nq, nkv, T, F, H: i.heads, G: i.kv_heads, d: i.d_head, u, rh, TH: T * rh, gap: 0.6 * u, n, ...vocabulary(state) };
+        return { D, T, F, H: i.heads, u, rh, TH: T * rh, gap: 0.6 * u, n, ...vocabulary(state) };
     }
 
     // ---- matrices ----
@@ -90,18 +90,19 @@ const HomeScene = (() => {
 
     // The attention of a rib, or its short convolution. Gives where its lanes are and where its columns begin.
     function attention(p, l, top, at) {
-        const { s } = p, u = s.u, L1 = top + s.D + 4.4 * u, L2 = L1 + s.TH + 13.8 * u, looks = HomeData.has(l, 'attn.hook_pattern'), heads = looks ? { group: s.d } : {};
+        const { s } = p, u = s.u, L1 = top + s.D + 4.4 * u, L2 = L1 + s.TH + 13.8 * u, looks = HomeData.has(l, 'attn.hook_pattern'), latent = Engine.live && HomeLatent.has(l), { d, dv } = HomeData.heads(l), heads = (part) => (looks ? { group: 'vz'.includes(part) ? dv : d } : {});
         p.values('x', l, 'hook_resid_pre', at.s, L1);
         p.values('h', l, 'ln1.hook_normalized', at.hx, L1);
         let x = at.q;
         const cols = {};
         for (const k of ['q', 'k', 'v']) {
             cols[k] = x;
-            p.weights(`w${k}`, l, x, top, heads);
-            x += p.values(k, l, `attn.hook_${k}`, x, L1, heads).w + (k === 'v' ? 5.6 : 3.5) * u;
-            if (k !== 'v') p.values(`r${k}`, l, `attn.hook_rot_${k}`, cols[k], L2, heads);
+            p.weights(`w${k}`, l, x, top, heads(k));
+            const m = k === 'k' && latent ? HomeLatent.place(p, l, x, top, L1) : p.values(k, l, `attn.hook_${k}`, x, L1, heads(k));
+            x += Math.max(m.w, HomeData.width(l, `attn.hook_${k}`)) + (k === 'v' ? 5.6 : 3.5) * u;
+            if (k !== 'v') p.values(`r${k}`, l, `attn.hook_rot_${k}`, cols[k], L2, heads(k));
         }
-        const z = p.values('z', l, 'attn.hook_z', cols.v, L2, heads);
+        const z = p.values('z', l, 'attn.hook_z', cols.v, L2, heads('z'));
         x = Math.max(x, z.x + z.w + 5.6 * u);
         const pitch = Math.max(s.TH + 1.8 * u, 11.8 * u), n = looks ? s.H : 1;
         for (let h = 0; h < s.H && looks; h++) {
@@ -110,8 +111,8 @@ const HomeScene = (() => {
         }
         if (!looks) HomeShort.place(p, l, cols, x, L2);
         p.values('ao', l, 'hook_attn_out', at.hx, L2);
-        p.weights('wo', l, at.hx, L2 + s.TH + u, looks ? { rgroup: s.d } : {});
-        return { L1, L2, cols, sx: x, right: x + n * pitch, bottom: L2 + s.TH + u + (looks ? s.nq + s.H * s.gap : s.D) };
+        const wo = p.weights('wo', l, at.hx, L2 + s.TH + u, looks ? { rgroup: dv } : {});
+        return { L1, L2, cols, sx: x, right: x + n * pitch, bottom: wo.y + wo.h };
     }
 
     function mlp(p, l, a, at) {
@@ -143,7 +144,7 @@ const HomeScene = (() => {
 
     // A layer in one line: the stream, attention and MLP side by side; a strip has no weights.
     function line(p, l, y, at, strip) {
-        const { s } = p, u = s.u, wide = strip ? stretch(s, p.narrow) : 1, parts = strip ? [] : [['wq', 3], ['wk', 3], ['wv', 4]];
+        const { s } = p, u = s.u, wide = strip ? stretch(s, p.narrow) : 1, parts = strip ? [] : [['wq', 3], ['wk', 3], ['wv', 4]], looks = HomeData.has(l, 'attn.hook_pattern'), { d, dv } = HomeData.heads(l);
         let x = at.hx, low = s.TH;
         const go = (m, gap) => {
             if (!m) return;
@@ -151,13 +152,12 @@ const HomeScene = (() => {
             low = Math.max(low, m.h);
         };
         p.values('x', l, 'hook_resid_pre', at.s, y);
-        for (const [part, gap] of parts) go(p.weights(part, l, x, y, HomeData.has(l, 'attn.hook_pattern') ? { group: s.d } : {}), gap);
+        for (const [part, gap] of parts) go(p.weights(part, l, x, y, looks ? { group: part === 'wv' ? dv : d } : {}), gap);
         const sx = x;
-        const looks = HomeData.has(l, 'attn.hook_pattern');
         for (let h = 0; h < s.H && looks; h++) go(p.square('a', l, h, x, y, wide), 2);
         if (!looks) go(HomeShort.square(p, l, x, y, wide), 2);
         x += 2 * u;
-        if (!strip) for (const [part, gap] of [['wo', 6], ['wg', 3], ['w1', 3], ['wr', 3]]) go(p.weights(part, l, x, y, part === 'wo' && looks ? { rgroup: s.d } : {}), gap);
+        if (!strip) for (const [part, gap] of [['wo', 6], ['wg', 3], ['w1', 3], ['wr', 3]]) go(p.weights(part, l, x, y, part === 'wo' && looks ? { rgroup: dv } : {}), gap);
         go(p.values('post', l, 'mlp.hook_post', x, y, { cw: wide }), 3);
         if (HomeExperts.has(l)) go(HomeExperts.shares(p, l, x, y), 3);
         if (!strip) go(p.weights('w2', l, x, y), 0);

@@ -11,7 +11,7 @@ const HomeWalk = (() => {
 
     // ---- stops of the first layer; s: state, i: facts of the model ----
 
-    const looks = () => HomeData.has(0, 'attn.hook_pattern'), short = () => HomeShort.has(0), mixes = () => HomeExperts.has(0);
+    const looks = () => HomeData.has(0, 'attn.hook_pattern'), short = () => HomeShort.has(0), latent = () => HomeLatent.has(0), mixes = () => HomeExperts.has(0);
 
     // [title, text, equation, line, parts, regions, more, numbers that are made one by one, whether the model has it]
     const FIRST = [
@@ -20,15 +20,17 @@ const HomeWalk = (() => {
         ['The stream', (s) => `${s.step === 1 ? 'This row is' : `These ${s.step} rows are`} the residual stream. Everything that follows reads from it, and adds to it, negative numbers too: a part can erase what another wrote.`, 'x ← x + Δ', 'add(p, p->x, p->a);', 'x@ mid@ x', () => [], (s, i) => `The grey spine, top to bottom: ${count(i.d_model)} numbers for each token.`, 'mid@'],
         ['The same length', () => `Before a part reads the stream, it makes a copy in which each row has the same length${HomeCell.equation('h').includes('·') ? '; then each number gets a factor of its own, found by training' : ''}. What counts is which of its numbers are large beside the others.`, () => HomeCell.equation('h'), CODE.h, 'x@ h@', (s) => [['x@', s.query], ['h@', s.query]],
             () => (App.tensor('ln_embed.hook_normalized') ? 'In this model the first rows were made this long already, so the copy looks the same. Further down it will not.' : 'Dividing by the root mean square keeps later numbers in a range in which training works.'), 'h@', () => HomeCell.equation('h') !== 'h = x'],
-        ['Questions', (s) => `From its row, each token makes a query: what am I looking for? ${word(s.query)} makes its own, head by head.`, 'q = W_Q h', CODE.q, 'h@ wq@ q@', (s) => [['h@', s.query], ['q@', s.query]], (s, i) => `The row meets one column of the matrix after the other, and each gives one number. ${i.d_head} of them belong to a head.`, 'q@', looks],
-        ['Keys and values', () => 'And two more rows: a key, what the token offers to those who look, and a value, what it passes on to them.', 'k = W_K h,  v = W_V h', CODE.k, 'h@ wk@ k@ wv@ v@', (s) => [['h@', s.query], ['k@', s.query], ['v@', s.query]], () => 'The same row goes in; two other matrices give it two other meanings.', 'k@ v@', looks],
-        ['What the cache holds', (s, i) => `Keys and values stay. When the next token comes, one row is added and nothing is computed again: ${plural(s.step, 'row')} kept, ${count(i.context - s.step)} free.`, 'K ← K and k,  V ← V and v', 'kv_append(p);', 'k@ v@ rk@', (s) => [['k@', s.query], ['v@', s.query]],
-            (s, i) => `${count(i.kv_heads * i.d_head * 2 * i.layers * 4)} bytes for each token in this page.`, 'grow', looks],
+        ['Questions', (s) => `From its row, each token makes a query: what am I looking for? ${word(s.query)} makes its own, head by head.`, 'q = W_Q h', CODE.q, 'h@ wq@ q@', (s) => [['h@', s.query], ['q@', s.query]], () => `The row meets one column of the matrix after the other, and each gives one number. ${HomeData.heads(0).d} of them belong to a head.`, 'q@', looks],
+        ['One short row for all heads', latentText, () => HomeCell.equation('lt'), CODE.k, 'h@ wl@ lt@', (s) => [['h@', s.query], ['lt@', s.query]],
+            () => `Of the ${HomeLatent.sizes(0).R} numbers each head then makes a key and a value of its own.`, 'lt@', latent],
+        ['Keys and values', () => 'And two more rows: a key, what the token offers to those who look, and a value, what it passes on to them.', () => (latent() ? 'k = W_K c,  v = W_V c' : 'k = W_K h,  v = W_V h'), CODE.k, 'h@ wk@ k@ lt@ wv@ v@', (s) => [['h@', s.query], ['k@', s.query], ['v@', s.query]], () => `The same row goes in; two ${latent() ? '' : 'other '}matrices give it two ${latent() ? '' : 'other '}meanings.`, 'k@ v@', looks],
+        ['What the cache holds', (s, i) => `${latent() ? 'The short rows' : 'Keys and values'} stay. When the next token comes, one row is added and nothing is computed again: ${plural(s.step, 'row')} kept, ${count(i.context - s.step)} free.`, () => (latent() ? 'C ← C and c' : 'K ← K and k,  V ← V and v'), 'kv_append(p);', 'lt@ k@ v@ rk@', (s) => (latent() ? [['lt@', s.query]] : [['k@', s.query], ['v@', s.query]]),
+            (s, i) => `${count(i.kv_bytes)} bytes for each token in this page.`, 'grow', looks],
         ['Turned by their places', (s) => `How far apart are two tokens? Each pair of numbers of a query and of a key is a point in a plane, and is turned by an angle that grows with the place: ${word(s.query)} stands at place ${s.query}. Both turned alike, their product depends on the distance only.`,
             () => HomeCell.equation('rq'), CODE.rq, 'q@ rq@ k@ rk@', (s) => [['q@', s.query], ['rq@', s.query], ['rk@', s.query]], () => 'Values are not turned: what a token passes on does not depend on where it stands.', 'rq@', () => HomeData.hook(0, 'attn.hook_rot_q')],
-        ['Who fits the question?', scoresText, 's = q · k / √d', CODE.s, 'q@ k@ rq@ rk@ s@', (s, i) => [['q@', s.query, s.head * i.d_head, i.d_head], ['s@h', s.query, 0, s.query + 1]], (s, i) => `The sum is divided by √${i.d_head}, so that longer vectors do not shout. Only tokens that came before are asked: that is the causal mask.`, 's@h', looks],
+        ['Who fits the question?', scoresText, 's = q · k / √d', CODE.s, 'q@ k@ rq@ rk@ s@', (s, i) => [['q@', s.query, s.head * HomeData.heads(0).d, HomeData.heads(0).d], ['s@h', s.query, 0, s.query + 1]], () => `The sum is divided by √${HomeData.heads(0).d}, so that longer vectors do not shout. Only tokens that came before are asked: that is the causal mask.`, 's@h', looks],
         ['Shares that add up to one', sharesText, 'a = softmax(s)', CODE.a, 's@ a@', (s) => [['s@h', s.query, 0, s.query + 1], ['a@h', s.query, 0, s.query + 1]], () => 'Dark is much, pale is little; the empty corner is the future.', 'a@h', looks],
-        ['Mixing', (s) => `Each head now collects: it takes that share of every token’s value and adds them up. What ${word(s.query)} saw is now one row.`, 'z = Σ a v', CODE.z, 'a@ v@ z@', (s, i) => [['a@h', s.query, 0, s.query + 1], ['z@', s.query, s.head * i.d_head, i.d_head]], () => 'The values are above the mix: column by column, row by row.', 'z@h', looks],
+        ['Mixing', (s) => `Each head now collects: it takes that share of every token’s value and adds them up. What ${word(s.query)} saw is now one row.`, 'z = Σ a v', CODE.z, 'a@ v@ z@', (s, i) => [['a@h', s.query, 0, s.query + 1], ['z@', s.query, s.head * HomeData.heads(0).dv, HomeData.heads(0).dv]], () => 'The values are above the mix: column by column, row by row.', 'z@h', looks],
         ['What is kept', (s) => `This layer has no heads. From its row each token makes three: x, what it may keep for those after it, B, which decides how much of each number is kept, and C, for later. ${word(s.query)} keeps B times x.`,
             'B x', 'kv_append(p);', 'h@ wk@ k@ wv@ v@ bx@', (s) => [['k@', s.query], ['v@', s.query], ['bx@', s.query]], () => 'The same row goes in; three matrices give it three meanings.', 'bx@', short],
         ['A short memory', (s) => `It reads the last ${HomeShort.taps(0)} kept rows and no more. Each number of a row has a weight of its own for each of these places, a tap; they are added up, and C decides how much of it goes on.`,
@@ -47,9 +49,14 @@ const HomeWalk = (() => {
         return `What is added points ${say} (cosine ${Numbers.fixed(cosine, 2)}).`;
     }
 
-    function scoresText(s, i) {
+    function latentText() {
+        const { R, rot } = HomeLatent.sizes(0), { H, d, dv } = HomeData.heads(0);
+        return `Keys and values of ${plural(H, 'head')} would be ${count(H * (d + dv))} numbers to keep for each token. This model first makes its row short: ${R} numbers, the latent, and ${rot} for the place.`;
+    }
+
+    function scoresText(s) {
         const line = App.line(HomeData.hook(0, 'attn.hook_attn_scores'), s.head, s.query), best = Numbers.best(line);
-        return `${word(s.query)} now asks its question. In head ${s.head} the question is ${i.d_head} numbers long, and so is every key. Multiply them pair by pair and add: where both point the same way, the score is high. Here ${word(best)} at place ${best} fits best, with ${Numbers.fixed(line[best], 2)}.`;
+        return `${word(s.query)} now asks its question. In head ${s.head} the question is ${HomeData.heads(0).d} numbers long, and so is every key. Multiply them pair by pair and add: where both point the same way, the score is high. Here ${word(best)} at place ${best} fits best, with ${Numbers.fixed(line[best], 2)}.`;
     }
 
     function sharesText(s) {
@@ -91,7 +98,7 @@ const HomeWalk = (() => {
 
     function deeperText(l, n, s) {
         const [id, p] = guessAfter(n, s), [before, was] = guessAfter(l - 1, s), say = HomeText.candidate;
-        return `${n === l ? `After layer ${l}` : `After layers ${l} to ${n}`} it ${id === before ? `stays with ${say(id)}, now ${Numbers.share(p)}; before, ${Numbers.share(was)}` : `would say ${say(id)} with ${Numbers.share(p)}; before, ${say(before)} with ${Numbers.share(was)}`}.${decided(l, n, s)}`;
+        return `${n === l ? `After layer ${l}` : `After layers ${l} to ${n}`} it ${id === before ? `stays with ${say(id)}, now ${Numbers.share(p)}; before, ${Numbers.share(was)}` : `would say ${say(id)} with ${Numbers.share(p)}; before, ${say(before)} with ${Numbers.share(was)}`}.${decided(l, n, s)}${n === l && HomeData.lender(l) >= 0 ? ` It has no keys and values of its own: it reads those of layer ${HomeData.lender(l)}.` : ''}`;
     }
 
     const deeper = (l, n, i) => ({ title: n === l ? `Layer ${l}` : `Layers ${l} to ${n}`, layer: l, text: (s) => deeperText(l, n, s),
@@ -155,11 +162,11 @@ const HomeWalk = (() => {
 
     // The numbers that a stop makes one by one: regions of a row each; `grows`: matrices that get row after row.
     function made(stop, scene, s) {
-        if (stop.made === 'grow') return { ranges: [], grows: ['k', 'v', 'rk'].map((part) => scene.mats.get(`0.${part}`)).filter((m) => m) };
+        if (stop.made === 'grow') return { ranges: [], grows: (latent() && Engine.live ? ['lt'] : ['k', 'v', 'rk']).map((part) => scene.mats.get(`0.${part}`)).filter((m) => m) };
         const ranges = stop.made.split(' ').map((name) => {
-            const part = name.replace(/@h?$/, ''), d = Engine.info.d_head, m = scene.mats.get(name === part ? part : /^[sa]@h/.test(name) ? `0.${part}${s.head}` : `0.${part}`);
+            const part = name.replace(/@h?$/, ''), m = scene.mats.get(name === part ? part : /^[sa]@h/.test(name) ? `0.${part}${s.head}` : `0.${part}`);
             if (!m || s.query >= m.rows) return null;
-            return name === 'z@h' ? HomeScene.region(m, s.query, s.head * d, s.query + 1, (s.head + 1) * d) : HomeScene.region(m, s.query, 0, s.query + 1, m.tri ? s.query + 1 : m.cols);
+            return name === 'z@h' ? HomeScene.region(m, s.query, s.head * m.group, s.query + 1, (s.head + 1) * m.group) : HomeScene.region(m, s.query, 0, s.query + 1, m.tri ? s.query + 1 : m.cols);
         }).filter((a) => a);
         return { ranges, grows: null };
     }

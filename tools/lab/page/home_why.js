@@ -21,7 +21,7 @@ const HomeWhy = (() => {
             if (!m) return { name: NAMES[name] || name, adds: value, edit: null, cell: () => ['x', s.query, 0] };
             const best = (row) => Numbers.best(row.map(Math.abs));
             return head < 0 ? { name: `${HomeExperts.has(layer) ? 'the experts' : 'the MLP'}${many ? ` of layer ${layer}` : ''}`, adds: value, edit: { kind: 'mlp', layer, head: 0, scale: 0 }, cell: () => (HomeExperts.has(layer) ? [`${layer}.ew`, s.query, Numbers.best(HomeExperts.weights(layer, s.query))] : [`${layer}.post`, s.query, best(HomeData.layerRow(layer, 'mlp.hook_post', s.query))]) }
-                : HomeShort.has(layer) ? { name: `short memory${many ? ` of layer ${layer}` : ''}, part ${head}`, adds: value, edit: { kind: 'head', layer, head, scale: 0 }, cell: () => [`${layer}.z`, s.query, head * Engine.info.d_head] }
+                : HomeShort.has(layer) ? { name: `short memory${many ? ` of layer ${layer}` : ''}, part ${head}`, adds: value, edit: { kind: 'head', layer, head, scale: 0 }, cell: () => [`${layer}.z`, s.query, head * HomeData.heads(layer).dv] }
                 : { name: `head ${head}${many ? ` of layer ${layer}` : ''}`, adds: value, edit: { kind: 'head', layer, head, scale: 0 }, cell: () => [`${layer}.a${head}`, s.query, best(App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, s.query))] };
         });
         return list.sort((a, b) => Math.abs(b.adds) - Math.abs(a.adds));

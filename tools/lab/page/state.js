@@ -228,7 +228,7 @@ const App = (() => {
         return known.list;
     }
 
-    const ofLayer = (name, lane = 0) => tensor(`blocks.${state.layer}.${name}`, lane);
+    const ofLayer = (name, lane = 0) => tensor(HomeData.nameOf(state.layer, name), lane);
 
     // Row `pos` (of head `head`) of [T, d] or [T, H, d].
     function row(t, pos, head = 0) {
