@@ -43,20 +43,20 @@ function charactersOf(bytes) {
     return n === 0 ? text : text + digit(bits % 91) + (n > 6 ? digit(Math.floor(bits / 91)) : '');
 }
 
-/* {html, blocks, Engine, rooms, unpack} of a page; Engine is not started yet. rooms(): all scripts, with an Engine of
- * their own. unpack: boot.js' two readers of .lzma files. */
+/* {html, blocks, Engine, rooms, unlzma} of a page; Engine is not started yet. rooms(): all scripts, with an Engine of
+ * their own. unlzma: boot.js' reader of .lzma files. */
 function readPage(file) {
     const html = fs.readFileSync(file, 'utf8'), blocks = new Map();
     for (const [, id, text] of html.matchAll(/<script type="application\/octet-stream" id="([^"]*)">([^<]*)</g))
         blocks.set(id, text);
     if (process.env.MGPT_MODULE) // packed by tools/lab/embed.py: the module of another compiler
         blocks.set('mgpt-module', charactersOf(fs.readFileSync(process.env.MGPT_MODULE)));
-    const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null, unlzma: bytesOf(blocks.get('mgpt-unlzma'))};
-    const carried = `${/function unlzma[^]*?(?=\(async\(\)=>)/.exec(html)[0]}unlzmaModule=document.unlzma;`, packed = bytesOf(blocks.get('mgpt-page'));
-    const unpack = new Function('document', `${carried}return {unlzma, unlzmaQuickly};`)(document);
-    const scripts = packed[0] === 31 ? zlib.gunzipSync(packed).toString() : Buffer.from(unpack.unlzma(packed)).toString();
+    const document = {getElementById: id => blocks.has(id) ? {textContent: blocks.get(id)} : null};
+    const carried = /function unlzma[^]*?(?=\(async\(\)=>)/.exec(html)[0], packed = bytesOf(blocks.get('mgpt-page'));
+    const unlzma = new Function('document', `${carried}return unlzma;`)(document);
+    const scripts = (packed[0] === 31 ? zlib.gunzipSync(packed) : Buffer.from(unlzma(packed))).toString();
     const rooms = () => new Function('document', `${carried}${scripts.replace('if(Work.onPage)Main.start();', '')}return {Engine, App, HomeScene, HomeCell};`)(document);
-    return {html, blocks, scripts: carried + scripts, Engine: new Function('document', carried + engineOf(scripts))(document), rooms, unpack};
+    return {html, blocks, scripts: carried + scripts, Engine: new Function('document', carried + engineOf(scripts))(document), rooms, unlzma};
 }
 
 async function openPage(file) {

@@ -1,8 +1,8 @@
 """Joins the files of the lab's page to one template and writes it, with the engine's module, as C arrays.
 
-usage: embed.py OUTPUT.c MODULE.wasm UNLZMA.wasm PAGE.html LICENCES.txt STYLE.css... SCRIPT.js...
+usage: embed.py OUTPUT.c MODULE.wasm PAGE.html LICENCES.txt STYLE.css... SCRIPT.js...
 
-The template has the marks {{csp}}, {{unlzma}}, {{style}}, {{boot}}, {{script}}, {{licences}}, which are filled in here, and {{title}} and
+The template has the marks {{csp}}, {{style}}, {{boot}}, {{script}}, {{licences}}, which are filled in here, and {{title}} and
 {{data}}, in this order, which mgpt lab fills in: the page comes out in three parts. Styles and scripts are
 made smaller (minify.py) and joined in the order given. They are constant, so their hashes in the Content-Security-Policy are, too.
 """
@@ -91,7 +91,7 @@ def characters(data):
     return bytes(out[:2 * whole + (2 if rest > 6 else 1 if rest else 0)])
 
 
-def template(unlzma, paths):
+def template(paths):
     """The page in three parts. boot.js is in it unpacked and starts the styles and the other scripts, which are packed."""
     boots = [p for p in paths if p.endswith('boot.js')]
     style, boot = without_spaces(joined(paths, '.css')), joined(boots, '.js', minified)
@@ -102,7 +102,7 @@ def template(unlzma, paths):
               + b" 'wasm-unsafe-eval'; worker-src blob:; style-src " + hash_of(style) + b"; base-uri 'none'; form-action 'none'")
     licences = html.escape(joined(paths, '.txt').decode()).encode()
     page = joined(paths, '.html')
-    for mark, text in ((b'{{csp}}', policy), (b'{{unlzma}}', characters(unlzma)), (b'{{style}}', characters(packed(style))), (b'{{boot}}', boot),
+    for mark, text in ((b'{{csp}}', policy), (b'{{style}}', characters(packed(style))), (b'{{boot}}', boot),
                        (b'{{licences}}', licences), (b'{{script}}', characters(packed(script)))):
         page = fill(page, mark, text)
     head, body = fill(page, b'{{title}}', b'\0').split(b'\0')
@@ -116,8 +116,8 @@ def array(name, data):
 
 
 def main():
-    output, module, unlzma, *paths = sys.argv[1:]
-    parts = dict(zip(('head', 'body', 'tail'), template(read(unlzma), paths)))
+    output, module, *paths = sys.argv[1:]
+    parts = dict(zip(('head', 'body', 'tail'), template(paths)))
     parts['module'] = packed(read(module))
     with open(output, 'w', encoding='ascii') as file:
         file.write('/* Made by embed.py. */\n#include "lab/parts.h"\n\n')

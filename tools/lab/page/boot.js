@@ -1,6 +1,6 @@
 'use strict';
 // The bytes of an .lzma file: 13 bytes of header, then bits by a range coder (the LZMA SDK's lzma-specification.txt).
-// For browsers without WebAssembly; others run wasm/unlzma.c. Both read files with lp = pb = 0, as embed.py packs.
+// It reads files with lp = pb = 0, as embed.py packs.
 function unlzma(from) {
     const lc = from[0], out = new Uint8Array(new DataView(from.buffer, from.byteOffset).getUint32(5, true)), size = out.length;
     // Where the chances of each choice begin. A length has 2, then 128, 128 and 256.
@@ -100,17 +100,6 @@ function unlzma(from) {
     }
     return out;
 }
-// Unpacks with unlzma.wasm, several times as fast as unlzma. The memory of that module has room for nothing else.
-function unlzmaQuickly(from) {
-    try {
-        const { memory, unlzma: run } = new WebAssembly.Instance(new WebAssembly.Module(unlzmaModule)).exports;
-        const size = new DataView(from.buffer).getUint32(5, true), at = memory.buffer.byteLength, to = at + from.length;
-        memory.grow(Math.ceil((from.length + size) / 65536));
-        new Uint8Array(memory.buffer).set(from, at);
-        if (run(at, to, size)) return new Uint8Array(memory.buffer, to, size);
-    } catch {} // no WebAssembly
-    return unlzma(from);
-}
 // The bytes of a block's characters; page_out.h has the format. While there are many it lets the page draw, and tells
 // how far it is, from 0 to 1.
 async function bytesOf(text, tell = () => {}) {
@@ -133,7 +122,7 @@ async function bytesOf(text, tell = () => {}) {
 async function carried(id, tell) {
     const element = document.getElementById(id), bytes = element && await bytesOf(element.textContent.trim(), tell);
     if (!bytes || bytes[0] !== 31)
-        return bytes && unlzmaQuickly(bytes);
+        return bytes && unlzma(bytes);
     if (typeof DecompressionStream === 'undefined')
         throw new Error('this browser is too old for the page: it has no DecompressionStream');
     const { writable, readable } = new DecompressionStream('gzip'), writer = writable.getWriter();
@@ -141,7 +130,6 @@ async function carried(id, tell) {
     writer.close().catch(() => {});
     return new Uint8Array(await new Response(readable).arrayBuffer());
 }
-let unlzmaModule = null; // bytes of wasm/unlzma.wasm
 // Starts the page: its styles and scripts are carried packed, since they are most of a small page. The
 // policy names their hashes, so nothing else can be started this way.
 (async () => {
@@ -151,7 +139,6 @@ let unlzmaModule = null; // bytes of wasm/unlzma.wasm
         into.append(element);
     }
     try {
-        unlzmaModule = await bytesOf(document.getElementById('mgpt-unlzma').textContent);
         await start('style', document.head, 'mgpt-style');
         await start('script', document.body, 'mgpt-page');
     } catch (e) {

@@ -1,11 +1,11 @@
-"""Compiles the engine for lab pages, and what unpacks it, to WebAssembly with Debian 12's clang.
+"""Compiles the engine for lab pages to WebAssembly with Debian 12's clang.
 
 usage: make_module.py write|compare SOURCE.c...
 
-write replaces tools/lab/wasm/module.wasm and unlzma.wasm, the copies that the build embeds, and inside.txt: the Debian
-packages of which parts are inside, with versions, for the SBOM. compare makes all again and compares them with the copies,
+write replaces tools/lab/wasm/module.wasm, the copy that the build embeds, and inside.txt: the Debian
+packages of which parts are inside, with versions, for the SBOM. compare makes both again and compares them with the copies,
 byte for byte. The bytes depend on the sources and the version of clang only: no
-file name, time or symbol name gets into the module. The copies are of clang 14.0.6 (Debian 12). Another clang cannot
+file name, time or symbol name gets into the module. The copy is of clang 14.0.6 (Debian 12). Another clang cannot
 write them; compare then puts its module into pages and runs tests/lab/same_bits.js, which compares the results. For
 that it needs the programs in the environment: MGPT and MGPT_LAB_NATIVE.
 
@@ -36,9 +36,6 @@ COMPILE = TARGET + [
     '-fno-trapping-math', '-ffunction-sections', '-fdata-sections', '-fvisibility=hidden', '-Wall', '-Wextra',
     '-Werror', '-DISA=wasm', '-DFUSED_LEVELS=LEVEL(wasm)', '-DMGPT_NO_GRIDS', '-include', 'src/base/fmaf.h',
     '-Iinclude', '-Isrc', '-Itools', '-isystem', '/usr/include/stb', '-c']
-UNLZMA = [
-    '--target=wasm32', '-nostdlib', '-std=c11', '-Wall', '-Wextra', '-Werror', '-Oz', '-Wl,--no-entry', '-Wl,--strip-all',
-    '-Wl,--stack-first', '-Wl,-z,stack-size=1024', 'tools/lab/wasm/unlzma.c']
 LINK = TARGET + [
     '-mexec-model=reactor', '-Wl,--gc-sections', '-Wl,--strip-all', '-Wl,--stack-first',
     '-Wl,-z,stack-size=262144', '-Wl,--max-memory=4294967296']
@@ -60,7 +57,7 @@ def run(command):
 
 
 def make(clang, sources, folder):
-    """Compiles and links both modules; returns their paths. Kernels are built for speed, the rest to be small. ccache is not asked:
+    """Compiles and links the module; returns its path. Kernels are built for speed, the rest to be small. ccache is not asked:
     it has given an older object once."""
     def compile_one(source):
         name = os.path.basename(source)
@@ -73,8 +70,7 @@ def make(clang, sources, folder):
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         objects = list(pool.map(compile_one, sources))
     run([clang, *LINK, '-o', f'{folder}/module.wasm', *objects])
-    run([clang, *UNLZMA, '-o', f'{folder}/unlzma.wasm'])
-    return [f'{folder}/module.wasm', f'{folder}/unlzma.wasm']
+    return f'{folder}/module.wasm'
 
 
 def write_versions(folder):
@@ -123,14 +119,14 @@ def main():
         return failed
     version = subprocess.run([clang, '--version'], stdout=subprocess.PIPE, check=True, text=True).stdout
     if CLANG not in version:
-        print(f'make_module.py: the copies are of clang {CLANG} (Debian 12), found', version.split('\n')[0])
+        print(f'make_module.py: the copy is of clang {CLANG} (Debian 12), found', version.split('\n')[0])
         if what == 'write':
             return failed
     with tempfile.TemporaryDirectory() as folder:
-        made = make(clang, sources, folder)
+        module = make(clang, sources, folder)
         if CLANG not in version:
-            return compare_results(made[0], folder)
-        made.append(write_versions(folder))
+            return compare_results(module, folder)
+        made = [module, write_versions(folder)]
         if what == 'compare':
             return 0 if all([compare(path) for path in made]) else failed
         for path in made:
