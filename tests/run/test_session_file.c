@@ -1,6 +1,7 @@
 /* Session files: what was saved continues with the bits of a session that ran everything, and a
  * file that is damaged, newer, or another model's changes nothing. */
 #include "base/xxh64.h"
+#include "run/session.h"
 #include "support/place.h"
 #include "support/toy_zoo.h"
 
@@ -205,16 +206,27 @@ TEST_SAVED(a_fork_has_the_bytes_of_a_session)
 /* A file of today is read tomorrow, or SPEC_VERSION or the version of the format is raised. */
 TEST_IN_PLACE(the_format_and_the_arithmetic_are_these)
 {
+    static const struct {
+        struct session_note note;
+        uint64_t hash;
+    } rows[] = {
+        {{0}, UINT64_C(0x91de6612afb226b5)},
+        {{.kind = 1, .seed = 2, .state = 3}, UINT64_C(0x7532a8c2f0c46439)},
+        {{.kind = 1, .seed = 2, .state = 3, .begin = 4, .mu = 5}, UINT64_C(0x1566a46ba5e6a06a)},
+        {{.kind = 1, .mu = 5}, UINT64_C(0x97b9b6e844750897)}};
     const int32_t anna[] = {26, 0, 13, 13, 0};
     mgpt_model *names = mgpt_open(unit_path("weights/names.gguf"), NULL, NULL);
     mgpt_session *s = session_with(names, NULL);
     subject_feed(s, anna, 5);
-    save(s);
-    struct saved_bytes bytes = read_saved();
-    uint64_t hash = xxh64(bytes.p, bytes.n);
-    if (hash != UINT64_C(0x91de6612afb226b5))
-        fail_msg("%zu bytes with hash %016llx", bytes.n, (unsigned long long)hash);
-    free(bytes.p);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        s->note = rows[i].note;
+        save(s);
+        struct saved_bytes bytes = read_saved();
+        uint64_t hash = xxh64(bytes.p, bytes.n);
+        if (hash != rows[i].hash)
+            fail_msg("row %zu: %zu bytes with hash %016llx", i, bytes.n, (unsigned long long)hash);
+        free(bytes.p);
+    }
     mgpt_session_free(s);
     mgpt_close(names);
 }
