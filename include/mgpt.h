@@ -307,9 +307,9 @@ MGPT_API double mgpt_draw_prob(const mgpt_sampler *sampler, const float *logits,
  * those of a layer without "blocks.n.". A chunk has T tokens; E = n_embd, F = n_ff, V = n_vocab,
  * H = n_head, G = n_head_kv, d = head_dim, X = n_expert: where layers differ, mgpt_layer's. A point
  * that a layer lacks (K, V, ROT_K of one with another layer's keys) never fires; of a mixture,
- * [T, F] is the shared expert. An expert whose weight a tap sets to 0 is not computed.
- * Of a short convolution (LFM2) Q, K, V are C, B, x, and HEADS is C * conv(B * x): all [T, H*d]. MLA:
- * V and HEADS have value_dim for d; K, ROT_K, V are copies: a tap that changes one gets MGPT_EARG. */
+ * [T, F] is the shared expert. An expert whose weight a tap sets to 0 is not computed. Of a short
+ * convolution (LFM2) Q, K, V are C, B, x, and HEADS is C * conv(B * x): all [T, H*d]. MLA: V, HEADS
+ * have value_dim for d; K, ROT_K, V are copies. */
 typedef enum mgpt_point { /* clang-format off */
     MGPT_EMBD, MGPT_POS_EMBD,  /* [T, E]      hook_embed, hook_pos_embed */
     MGPT_EMBD_NORM,            /* [T, E]      ln_embed.hook_normalized */
@@ -331,15 +331,15 @@ typedef enum mgpt_point { /* clang-format off */
 /* What a tap sees: `rows` rows of `cols` values, row i at data + i * stride. Row i is of position
  * pos + i; at MGPT_SCORES and MGPT_WEIGHTS it is head i of the query at `pos`. In a chunk, the
  * scores of several queries may come before their weights. `data` is the engine's own buffer, valid
- * during the callback: the model continues with the values that the callback writes.
+ * during the callback. The model uses what a tap writes there, or MGPT_EARG if `copied` is not 0.
  * Heads of MGPT_Q, MGPT_K, MGPT_ROT_Q and MGPT_ROT_K, and the keys of mgpt_read_kv, have the order
- * of Hugging Face transformers in every architecture: with n rotated components, i and i + n/2 are
- * a pair. mgpt_read_tensor returns rows as stored: in llama, olmo and smollm3 a pair is rows 2i and
+ * of Hugging Face transformers in every architecture: of n rotated components i and i + n/2 are a
+ * pair. mgpt_read_tensor returns rows as stored: in llama, olmo and smollm3 a pair is rows 2i and
  * 2i + 1 of attn_q and attn_k; in nanochat the two halves of a head are swapped. */
 typedef struct mgpt_value {
     mgpt_point point;
-    int32_t layer, pos, rows, cols; /* layer: -1 outside the layers */
-    size_t stride;                  /* in floats */
+    int32_t layer, pos, rows, cols, copied; /* layer: -1 outside the layers */
+    size_t stride;                          /* in floats */
     float *data;
 } mgpt_value;
 

@@ -55,8 +55,8 @@ static void reorder(const mgpt_model *m, const mgpt_value *value, int back, floa
     }
 }
 
-/* Keys and values of latent attention are computed to be shown: the pass reads what they come from. */
-static int shows_copy(const pass *p, mgpt_point point)
+/* Keys and values of latent attention are copies for the tap: the pass reads the latents. */
+static int is_copied(const pass *p, mgpt_point point)
 {
     return p->model->shape.n_latent && (point == MGPT_K || point == MGPT_V || point == MGPT_ROT_K);
 }
@@ -75,11 +75,11 @@ static void fire(pass *p, const struct segment *seg, mgpt_value value)
     int ordered = is_qk(value.point) && p->model->qk_order;
     if (ordered)
         reorder(p->model, &value, 0, p->s->o); /* o is written after the last of these points */
-    int copied = shows_copy(p, value.point);
-    uint64_t before = copied ? hash_of(&value) : 0;
+    value.copied = is_copied(p, value.point);
+    uint64_t before = value.copied ? hash_of(&value) : 0;
     p->s->copy_changed = 0;
     int stops = tap->fn(&value, tap->user) != 0;
-    if (copied && !stops && hash_of(&value) != before)
+    if (value.copied && !stops && hash_of(&value) != before)
         stops = p->s->copy_changed = 1;
     if (stops) {
         p->stopped = 1;

@@ -9,12 +9,13 @@ static int is_copy(int point)
 
 static int change_first(const mgpt_value *value, void *user)
 {
+    assert_int_equal(value->copied, is_copy((int)value->point));
     (void)user;
     value->data[0] += 1;
     return 0;
 }
 
-/* Keys and values are copies: who changes one is told so, and the session is as it was. */
+/* Keys and values are copies: a tap that changes one ends the call, and the session is as it was. */
 TEST_ZOO(copies_are_not_changed)
 {
     mgpt_error err;

@@ -389,8 +389,8 @@ static void module_show(struct dla *dla, int lane, mgpt_point point, int layer)
     if (!row || !(MGPT_POINT_BIT(point) & dla_points()))
         return;
     size_t cols = record_find(lane, (int)point, layer)->cols;
-    const mgpt_value value = {point,         layer, (int32_t)dla->pos,      1,
-                              (int32_t)cols, cols,  (float *)(uintptr_t)row};
+    const mgpt_value value = {point, layer, (int32_t)dla->pos,      1, (int32_t)cols,
+                              0,     cols,  (float *)(uintptr_t)row};
     dla_tap(&value, dla);
 }
 

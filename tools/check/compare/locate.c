@@ -21,7 +21,6 @@ struct walk {
     struct locate *l;
     const struct answer *a;
     const mgpt_model *model;
-    int n_latent;
     double *row;
     int feeding;
     mgpt_error *err;
@@ -60,12 +59,6 @@ void locate_row(struct locate *l, size_t hook, size_t pos, size_t head, const do
     l->hooks[hook].fired = 1;
 }
 
-/* Keys and values of latent attention are copies. */
-static int is_shown_only(const struct walk *w, mgpt_point point)
-{
-    return w->n_latent && (point == MGPT_K || point == MGPT_V || point == MGPT_ROT_K);
-}
-
 static size_t heads_width(const struct walk *w, const mgpt_value *value)
 {
     mgpt_layer l;
@@ -85,7 +78,7 @@ static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t 
     compare_row(w->feeding ? &h->fed[pos] : &h->own[pos], w->row, ours, n, (size_t)r,
                 answer_is_heads(value->point) ? heads_width(w, value) : 0);
     h->fired = 1;
-    int feeds = w->feeding && !h->elsewhere && !is_shown_only(w, value->point);
+    int feeds = w->feeding && !h->elsewhere && !value->copied;
     for (size_t j = 0; feeds && j < n; j++)
         ours[j] = (float)w->row[j];
     return 1;
@@ -233,13 +226,9 @@ int locate_run(struct locate *l, const mgpt_model *model, const struct answer *a
 {
     mgpt_error local;
     err = err ? err : &local;
-    mgpt_info info = {0};
     struct walk w = {.l = l, .a = a, .model = model, .err = err};
     w.row = mem_new(answer_widest(a), sizeof *w.row);
     int status = locate_open(l, a, bound, err);
-    if (status == MGPT_OK)
-        status = mgpt_get_info(model, &info, err);
-    w.n_latent = info.n_latent;
     if (status == MGPT_OK && !w.row)
         status = err_memory(err, "a row", 0);
     if (status == MGPT_OK)

@@ -81,7 +81,7 @@ class CCandidate(c.Structure):
 class CValue(c.Structure):
     """mgpt_value: what a tap sees"""
 
-    _fields_ = [("point", c.c_int), *((n, c.c_int32) for n in ("layer", "pos", "rows", "cols")),
+    _fields_ = [("point", c.c_int), *((n, c.c_int32) for n in ("layer", "pos", "rows", "cols", "copied")),
                 ("stride", c.c_size_t), ("data", c.c_void_p)]
 
 
