@@ -4,6 +4,7 @@ json_out.py MGPT WEIGHTS.
 """
 import json
 import os
+import re
 import sys
 import tempfile
 
@@ -58,11 +59,13 @@ def main(folder):
     out_text, err = run('convert', state, out, '--json', code=3)
     check('a refusal is a line on stderr', (out_text, err.startswith('mgpt: ' + state)), ('', True))
     asks = WEIGHTS + '/../tests/fixtures/torch/nanogpt/ckpt.pt'
+    with open(WEIGHTS + '/../src/kernels/activations.h', encoding='utf-8') as file:
+        activations = re.findall(r'^    X\(\w+, (\w+)\)', file.read(), re.M)
     out_text, err = run('convert', asks, out, '--json', code=3)
     asked = json.loads(out_text)
     check('the error of open facts', err, 'mgpt: %s: %s\n' % (asks, asked['error']))
     check('open facts', ([(q['what'], [o['option'] for o in q['options']]) for q in asked['open']], asked['likely'], asked['programs'][3], asked['also']),
-          ([('the activation of the MLP', ['--activation ' + a for a in ('relu', 'relu2', 'silu', 'gelu_tanh', 'gelu_erf', 'gelu_quick')])], 'nanogpt', 'nanogpt', None))
+          ([('the activation of the MLP', ['--activation ' + a for a in activations])], 'nanogpt', 'nanogpt', None))
     check('programs that answer so', asked['open'][0]['options'][4]['programs'], ['nanogpt', 'mingpt-2020'])
     asked = json.loads(run('convert', WEIGHTS + '/../tests/fixtures/torch/rms-lecture/model.pth', out, '--json', code=3)[0])
     check('options that answer', [q['options'][-1] for q in asked['open']][1::3],

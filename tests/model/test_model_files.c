@@ -57,18 +57,21 @@ static void check_runs(struct toy *m)
     toy_free(m);
 }
 
-static void check_refused(struct toy *m, const char *line)
+static void check_refused(struct toy *m, char *line)
 {
     mgpt_error err = {0};
     toy_encode(m);
     if (mgpt_open_bytes(m->file, m->size, NULL, &err))
         fail_msg("opened, expected: %s", line);
     assert_int_equal(err.status, MGPT_EFILE);
+    char *rest = strstr(line, "...");
+    if (rest && strlen(err.text) > (size_t)(rest - line))
+        err.text[rest - line] = *rest = 0;
     assert_string_equal(err.text, line);
     toy_free(m);
 }
 
-/* A line of models.txt: EDITS => LINE, or "runs". */
+/* A line of models.txt: EDITS => LINE, or "runs". A line that ends with ... is the beginning of one. */
 static void check_model_row(const struct toy_spec *spec, char *row)
 {
     char *line = strstr(row, " => ");

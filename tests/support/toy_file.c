@@ -3,6 +3,7 @@
 #include "base/cursor.h"
 #include "base/mem.h"
 #include "gguf/gguf.h"
+#include "kernels/activations.h"
 #include "support/build_model.h"
 #include "support/byte_buffer.h"
 #include "support/unit.h"
@@ -175,8 +176,7 @@ static enum toy_choice choice(const struct gguf *g, const char *key)
 /* The activation is one of these texts, which outlive the file; NULL: the architecture's. */
 static const char *read_activation(const struct gguf *g)
 {
-    static const char *const names[] = {"relu",      "relu2",    "silu",
-                                        "gelu_tanh", "gelu_erf", "gelu_quick"};
+    static const char *const names[] = {ACTIVATIONS(ACTIVATION_NAME)};
     struct gguf_str v;
     if (gguf_string(g, "mgpt.activation", &v, NULL) != 1)
         return NULL;

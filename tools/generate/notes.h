@@ -2,6 +2,11 @@
 #ifndef MGPT_GENERATE_NOTES_H
 #define MGPT_GENERATE_NOTES_H
 
+#include "engine/sampling.h"
+
+#define NOTE_SETTING(field, ...) ", " #field
+#define NOTE_SETTINGS SAMPLER_SETTINGS(NOTE_SETTING) /* ", temperature, top_k, ..." */
+
 static const char notes_first[] =
     "Without -p, -f and --ids the prompt is what stdin has, when that is a pipe or a file. Without "
     "a\n"
@@ -72,7 +77,7 @@ static const char notes[] =
     "begun.\n\n"
     "--records FILE: a line is {\"prompt\": \"...\"} or {\"ids\": [...]}, perhaps with id, n, "
     "seed, stop,\n"
-    "ignore_end, choices, temperature, top_k, top_p, min_p. It becomes a line of JSON (a bad one: "
+    "ignore_end, choices" NOTE_SETTINGS ". It becomes a line of JSON (a bad one: "
     "its\n"
     "error; exit code 3 at the end). A seed of -1 draws one, which the line then has. --json\n"
     "-f FILE.jsonl is the same.\n\n"
