@@ -133,8 +133,8 @@ static void get_IQ3_S(const uint8_t *b, float *y, const uint16_t *points)
     }
 }
 
-/* f16 d; 32 low bytes of the numbers of points; for each 32 values four times 3 high bits, 3 bits
- * of scale and the sign of the shift. */
+/* f16 d; the low bytes of 32 indices into the grid; for each 32 values 16 bits: the 3 high bits of four
+ * indices, 3 bits of scale, the sign of the shift. */
 static void get_IQ1_S(const uint8_t *b, float *y, const uint16_t *points)
 {
     float d = f16_at(b);

@@ -99,8 +99,8 @@ static float half_of_e4m3(uint8_t e)
                     : ldexpf((float)fraction, -10);
 }
 
-/* NVFP4: the scales of four sub-blocks of 16 values, then 8 bytes of nibbles for each, as those of
- * 32 in other types. */
+/* NVFP4: the scales of four sub-blocks of 16 values, then 8 bytes of nibbles for each, in
+ * the order that other types have for 32 values. */
 static void get_NVFP4(const uint8_t *b, float *y)
 {
     for (size_t j = 0; j < NVFP4_BLOCK; j++) {

@@ -169,7 +169,7 @@ void gguf_put_i32s(struct gguf_writer *w, const char *key, const int32_t *v, siz
 void gguf_put_bools(struct gguf_writer *w, const char *key, const uint8_t *v, size_t n);
 void gguf_put_f32s(struct gguf_writer *w, const char *key, const float *v, size_t n);
 void gguf_put_f64s(struct gguf_writer *w, const char *key, const double *v, size_t n);
-void gguf_put_bytes(struct gguf_writer *w, const char *key, const void *v, size_t n); /* of u8 */
+void gguf_put_bytes(struct gguf_writer *w, const char *key, const void *v, size_t n); /* u8 */
 
 void gguf_put_kv(struct gguf_writer *w, const struct gguf_kv *kv);
 

@@ -20,8 +20,8 @@ uint64_t hyper_offset(const mgpt_model *m, const char *key);
 int hyper_size(const mgpt_model *m, const char *name, uint64_t min, uint64_t max, int64_t absent,
                size_t *to, mgpt_error *err);
 
-/* The same; of architectures whose layers differ it may be a list of an integer for each layer, of which
- * *to becomes the largest. shapes.c. */
+/* Reads an integer as hyper_size does. In architectures whose layers differ the key may be a list with an
+ * integer for each layer; *to becomes the largest. shapes.c. */
 int hyper_widest(const mgpt_model *m, const char *name, uint64_t min, uint64_t max, int64_t absent,
                  size_t *to, mgpt_error *err);
 

@@ -102,7 +102,7 @@ struct model_shape {
     size_t n_vocab, n_ctx, n_embd, n_layer, n_head, n_head_kv, head_dim, n_ff, n_rot;
     size_t n_q, n_kv;           /* n_head * head_dim, n_head_kv * head_dim */
     size_t n_kv_most;           /* widest k or v: n_kv, or n_q in a model with short convolutions */
-    size_t value_dim, n_v, n_z; /* of a value; n_head_kv and n_head of them */
+    size_t value_dim, n_v, n_z; /* width of a value; n_head_kv * value_dim, n_head * value_dim */
     size_t n_latent, n_q_latent; /* widths of latents; 0: none */
     /* Heads that the cache keeps of a token, and their width. In latent attention it is one: the latent and
      * the rotated part of keys. */
@@ -148,12 +148,12 @@ struct mgpt_model {
     struct linear smear_gate;  /* of the embedding of the token before; absent: not added */
     float smear_scale;
     size_t n_value_embd; /* layers that have one */
-    /* Of the inputs of layers: rows of all layers' for a token, and a matrix of the embedding. */
+    /* Inputs of layers (Gemma 4): a row for each token with those of all layers, and a matrix that makes them of the embedding. */
     const struct gguf_tensor *input_embd;
     struct linear input_proj;
     struct norm input_norm; /* of a layer's input */
-    float backout;          /* of x after layer n_layer / 2, subtracted after the last; 0: none */
-    int mixes_x0;           /* 1: layers have x_scale and x0_scale, so a session stores x0 */
+    float backout; /* times x after layer n_layer / 2 is subtracted after the last; 0: nothing is */
+    int mixes_x0;  /* 1: layers have x_scale and x0_scale, so a session stores x0 */
     const struct gguf_tensor *token_embd, *position_embd; /* position_embd may be NULL */
     struct norm embd_norm, final_norm;
     struct linear head;

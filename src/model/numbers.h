@@ -38,9 +38,9 @@
     X(alibi, a->alibi, LIMIT, "attention.max_alibi_bias", 1e-3, 1e3, KNOWS_ALIBI, )
 
 #define MLP_NUMBERS(X)                                                                             \
-    /* the gate is at most it, what it multiplies in -it .. it */                                  \
+    /* the gate's product is clamped to at most it, up's to -it .. it */                           \
     X(glu_limit, a->glu_limit, LIMIT, "swiglu_limit", 1e-6, 1e6, KNOWS_CLAMPED_GLU, )              \
-    /* what the gate multiplies is up h and it */                                                  \
+    /* is added to up's product before the gate multiplies it */                                   \
     X(up_more, a->up_more, LIMIT, "swiglu_offset", 1e-6, 1e6, KNOWS_CLAMPED_GLU, )                 \
     /* experts are chosen one after the other, each weighed among those whose score is not less    \
      * than the largest by more than 2 it, as a part of the larger magnitude */                    \

@@ -137,7 +137,7 @@ static uint8_t byte_of(const struct tok_match *m, size_t row, size_t i)
     return (uint8_t)text.p[m->backward ? text.n - 1 - i : i];
 }
 
-/* The rows [lo, hi) begin with a state, which has `depth` bytes. */
+/* A state of the automaton: the rows [lo, hi) begin with its `depth` bytes. */
 struct state_rows {
     uint32_t lo, hi, depth;
 };

@@ -23,7 +23,7 @@ struct steps_reader {
     mgpt_error *err;
 };
 
-/* The status of an error that a function without one has set. */
+/* Returns the status in *err, for functions that set an error and return none. */
 static int status_of(const mgpt_error *err)
 {
     return err && err->status < 0 ? err->status : MGPT_EFILE;

@@ -98,7 +98,8 @@ static int text_pair(const struct tok_call *c, const struct merge_symbol *left,
     return tok_pairs_find(&c->t->text->pairs, left->id, right->id, pair);
 }
 
-/* Unknown characters that wait: how Hugging Face's tokenizers orders and joins them. */
+/* An unknown character waits until the next known one, and after bytes (put_bytes). With fuse_unknown the
+ * unknown ones that wait become one token. Hugging Face's tokenizers have this order. */
 struct unknown_run {
     int waiting;
 };

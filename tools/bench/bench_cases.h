@@ -50,7 +50,7 @@ struct case_list {
 int bank_open(struct bank *b, const struct machine *m);
 void bank_free(struct bank *b);
 
-/* The values that entries change in place, as they were. */
+/* Restores the values that entries change in place. */
 void bank_refresh(struct bank *b);
 
 /* Cases of one type of weights, when its names hold the word (NULL: any): large matrices take a

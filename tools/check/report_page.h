@@ -13,7 +13,7 @@ struct report_page {
     int out;          /* a copy of stdout's descriptor */
 };
 
-/* From now on what goes to stdout is held. Call it before sandbox_enter. An exit code. */
+/* From now on what goes to stdout is held. Call it before sandbox_enter. Returns an exit code. */
 int report_page_begin(struct report_page *page, const char *path);
 
 /* Prints what was held and writes the page: a summary, the command, versions, facts of the engine's

@@ -122,7 +122,7 @@ typedef const char *edit_text_fn(const mgpt_model *model, int32_t token, size_t 
 int32_t edit_token_with(const mgpt_model *model, edit_text_fn *text_of, const char *bytes,
                         size_t n);
 
-/* The same for the bytes that a token adds to a text. */
+/* The first token that adds exactly these bytes to a text, or -1. */
 int32_t edit_token_of(const mgpt_model *model, const char *bytes, size_t n);
 
 #endif

@@ -1,4 +1,4 @@
-/* Between the files that translate JSON schemas. */
+/* What the files that translate JSON schemas share. */
 #ifndef MGPT_SCHEMA_IMPL_H
 #define MGPT_SCHEMA_IMPL_H
 

@@ -111,7 +111,7 @@ struct cli_list {
     FILE *to;
     const char *between; /* two items, besides a space or the end of a line */
     size_t indent;       /* of the lines after the first */
-    size_t column;       /* of the next item: at first, what the caller has printed of this line */
+    size_t column; /* where the next item begins; at first, the width that the caller has printed */
     size_t n_items;
 };
 void cli_print_item(struct cli_list *l, const char *item);

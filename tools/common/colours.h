@@ -1,7 +1,7 @@
-/* The colours of numbers, which colour-blind people can tell apart: of signs from blue (minus) to rust
- * (plus) through the ground, of sizes from the ground to one hue. Values between two points get a mixed
- * colour. The one table: terminals (screen.c), `patch --html`, notebooks (python/rows.c) and pages of the
- * lab (lab/embed.py reads these lines) have it from here. */
+/* The colours of numbers. Colour-blind people can tell them apart. Numbers with a sign go from blue (minus)
+ * through the background to rust (plus), numbers without one from the background to one hue. Values
+ * between two entries are interpolated. Terminals (screen.c), `patch --html`, notebooks (python/rows.c)
+ * and pages of the lab (lab/embed.py reads these lines) all use this table. */
 #ifndef MGPT_COLOURS_H
 #define MGPT_COLOURS_H
 

@@ -47,7 +47,7 @@ void jtext_fail(struct jtext *value);
  * other character is escaped. NULL: an allocation failed. */
 const char *jtext_end(struct jtext *value, int ascii, size_t *n);
 
-/* Writes a value as one line to a new file, whole or not at all. A status. */
+/* Writes a value as one line to a new file, whole or not at all. Returns a status. */
 int jtext_write(struct jtext *value, const char *path, enum files_kind kind, mgpt_error *err);
 
 void jtext_free(struct jtext *value);

@@ -39,7 +39,7 @@ void reader_close(struct text_reader *r)
     *r = (struct text_reader){.fd = -1};
 }
 
-/* Makes room for READ_AT_ONCE bytes more: drops what is used, or grows. A status. */
+/* Makes room for READ_AT_ONCE bytes more: drops what is used, or grows. Returns a status. */
 static int reader_room(struct text_reader *r, mgpt_error *err)
 {
     if (r->from > 0) {

@@ -16,11 +16,11 @@ struct text_reader {
     int is_end;      /* no more can be read */
 };
 
-/* "-" is stdin. A status. */
+/* "-" is stdin. Returns a status. */
 int reader_open(struct text_reader *r, const char *path, mgpt_error *err);
 void reader_close(struct text_reader *r);
 
-/* Holds at least `want` bytes that are not used, or all that are left. MGPT_ESTOP after Ctrl-C. A status. */
+/* Holds at least `want` bytes that are not used, or all that are left. MGPT_ESTOP after Ctrl-C. Returns a status. */
 int reader_hold(struct text_reader *r, size_t want, mgpt_error *err);
 
 /* 1: a line, or the end, can be had without waiting for whoever writes a pipe. */

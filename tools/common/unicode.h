@@ -9,7 +9,7 @@
 #include <stdint.h>
 
 /* Makes a malloc'ed copy of n bytes in Unicode's normal form C, for models that were trained on such
- * texts. Bytes that are not UTF-8 stay as they are and separate the texts around them. A status. */
+ * texts. Bytes that are not UTF-8 stay as they are and separate the texts around them. Returns a status. */
 int nfc_copy(const char *text, size_t n, char **copy, size_t *n_copy, mgpt_error *err);
 
 /* Columns that a character takes on a terminal: 0, 1 or 2. */

@@ -88,7 +88,7 @@ extern const char *const chat_think_names[]; /* [CHAT_THINK_NAMES] */
 /* Adds a message; role: a literal. Returns an exit code. */
 int chat_add_message(struct chat *chat, const char *role, const char *text, size_t n);
 
-/* Runs the template. A status. */
+/* Runs the template. Returns a status. */
 int chat_render(const struct chat *chat, const struct jinja_message *messages, size_t n, int prompt,
                 struct jinja_output *out, mgpt_error *err);
 

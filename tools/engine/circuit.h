@@ -43,7 +43,7 @@ struct circuit {
 };
 enum { CIRCUIT_LANES = 16 };
 
-/* Computes the factors; index is a head or a neuron, both are ignored where the kind has none. A status: MGPT_EARG also for
+/* Computes the factors; index is a head or a neuron, both are ignored where the kind has none. Returns a status: MGPT_EARG also for
  * a layer that is no attention or whose MLP is a mixture. circuit_free frees it in any case. */
 int circuit_read(struct circuit *circuit, const mgpt_model *model, enum circuit_kind kind,
                  int32_t layer, int32_t index, mgpt_error *err);

@@ -119,7 +119,7 @@ int engine_bytes(const struct engine *e, struct file *file, const uint8_t **byte
 /* EXIT_OK if ids mean the same in both, which are open; else tells the user, EXIT_REFUSED. */
 int engine_same_tokens(const struct engine *a, const struct engine *b);
 
-/* XXH64 of those bytes, and their number. A status. */
+/* XXH64 of those bytes, and their number. Returns a status. */
 int engine_hash(const struct engine *e, uint64_t *hash, uint64_t *n_bytes, mgpt_error *err);
 
 /* After engine_parse: opens the model and makes a sampler. Returns an exit code. */
@@ -129,16 +129,16 @@ int engine_begin(struct engine *e, struct sampling *sampling, const struct cli_c
 int engine_start(struct engine *e, struct sampling *sampling, const struct cli_command *command,
                  int argc, char **argv, int *code);
 
-/* Makes the engine's session, which must not move from then on; or one of its own, for the caller
- * to free. */
+/* engine_session makes the engine's session: the struct must not move from then on. engine_adopt gives it
+ * the caller's. engine_new_session makes one that the caller frees. */
 int engine_session(struct engine *e);
-void engine_adopt(struct engine *e, mgpt_session *session); /* that one is the engine's */
+void engine_adopt(struct engine *e, mgpt_session *session);
 int engine_new_session(struct engine *e, int n_threads, mgpt_session **session);
 
 /* What --kv says (NULL: nothing) as the kv_type of mgpt_session_params, -1 for something else. */
 int32_t engine_find_kv(const char *name);
 
-/* The same of the option. EXIT_USAGE after a message for an unknown type. */
+/* Reads the option --kv. Returns EXIT_USAGE, after a message, for an unknown type. */
 int engine_read_kv(const struct engine *e, int32_t *type);
 
 /* What sessions keep keys and values as, "f32", "f16" or "q8_0", and the bytes of a position. */
@@ -171,7 +171,7 @@ int engine_watches(const struct engine *e);
 int engine_check(struct engine *e, const float *logits, size_t pos, mgpt_error *err);
 
 /* One token more for a session of the engine that is full: it becomes the last n_ctx tokens, run
- * anew from position 0, as nanoGPT crops its input. Costs a pass over all of them. A status; on
+ * anew from position 0, as nanoGPT crops its input. Costs a pass over all of them. Returns a status; on
  * failure the session may hold fewer tokens. */
 int engine_slide(struct engine *e, mgpt_session *session, int32_t token, mgpt_error *err);
 

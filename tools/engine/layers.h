@@ -21,7 +21,7 @@ static inline int32_t engine_value_dim(const mgpt_model *model, int32_t layer)
     return engine_layer(model, layer).value_dim;
 }
 
-/* Of a head at a point: V and HEADS have values. */
+/* The width of a head at a point: V and HEADS have values. */
 static inline int32_t engine_width(const mgpt_model *model, mgpt_point point, int32_t layer)
 {
     int values = point == MGPT_V || point == MGPT_HEADS;

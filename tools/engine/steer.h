@@ -17,17 +17,17 @@ struct steer {
     uint8_t *has;           /* [n_layer] */
 };
 
-/* Reads the bytes of a file: rows and has. layer: of an .npy of one row; else -1. A status;
+/* Reads the bytes of a file: rows and has. layer: of an .npy of one row; else -1. Returns a status;
  * steer_free frees them in any case. */
 int steer_parse(struct steer *steer, int32_t layer, const uint8_t *data, size_t n, mgpt_error *err);
 
 /* Writes all rows times a scale to `to`, which may be steer->rows. */
 void steer_scale(const struct steer *steer, float scale, float *to);
 
-/* steer_parse of a file, times a scale. A status, and as with steer_parse steer_free in any case. */
+/* steer_parse of a file, times a scale. Returns a status, and as with steer_parse steer_free in any case. */
 int steer_open(struct steer *steer, const char *path, double scale, int32_t layer, mgpt_error *err);
 
-/* Reads "FILE", "FILE:SCALE" or "FILE:SCALE:LAYER". An exit code; the user has been told. */
+/* Reads "FILE", "FILE:SCALE" or "FILE:SCALE:LAYER". Returns an exit code; the user has been told. */
 int steer_read(struct steer *steer, const char *spec);
 
 /* The FILE of such a text, malloc'ed; NULL: out of memory. */

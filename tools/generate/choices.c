@@ -105,7 +105,7 @@ static int add_token_text(struct context *x, mgpt_stream *stream, int32_t token)
     return 1;
 }
 
-/* Encodes the context's text and n bytes after it; NULL: the bytes alone. A status. */
+/* Encodes the context's text and n bytes after it; NULL: the bytes alone. Returns a status. */
 static int encode_after(struct context *x, int with_text, const char *bytes, size_t n,
                         int32_t **tokens, size_t *n_tokens, mgpt_error *err)
 {
@@ -119,7 +119,7 @@ static int encode_after(struct context *x, int with_text, const char *bytes, siz
                              with_text ? x->bos : -1, tokens, n_tokens, err);
 }
 
-/* Finds the text of the context. *is_own: its tokens are those of that text. A status. */
+/* Finds the text of the context. *is_own: its tokens are those of that text. Returns a status. */
 static int read_context(struct context *x, int *is_own, mgpt_error *err)
 {
     const struct engine *e = x->engine;
@@ -139,7 +139,7 @@ static int read_context(struct context *x, int *is_own, mgpt_error *err)
     return status == MGPT_EMEM ? status : MGPT_OK;
 }
 
-/* The tokens of the context and a choice. A status. */
+/* The tokens of the context and a choice. Returns a status. */
 static int encode_choice(struct context *x, struct choice *k, int is_own, mgpt_error *err)
 {
     int status = encode_after(x, is_own, k->text, k->n, &k->tokens, &k->n_tokens, err);
@@ -207,7 +207,7 @@ static int compare_choices(const void *a, const void *b)
     return x->tokens[n] < y->tokens[n] ? -1 : 1;
 }
 
-/* Runs the tokens of sorted choices, which begin alike, once each. A status. */
+/* Runs the tokens of sorted choices, which begin alike, once each. Returns a status. */
 static int run_choices(const struct choices *c, struct choice *const *sorted, struct engine *e,
                        mgpt_session *fork, mgpt_error *err)
 {

@@ -157,7 +157,7 @@ static struct timeline *busiest_line(const struct prefix_tree *t)
     return busiest;
 }
 
-/* Runs the first n tokens of a path on a line. A status. */
+/* Runs the first n tokens of a path on a line. Returns a status. */
 static int follow_path(struct prefix_tree *t, struct timeline *line, const int32_t *path,
                        uint32_t n, mgpt_error *err)
 {
@@ -167,7 +167,7 @@ static int follow_path(struct prefix_tree *t, struct timeline *line, const int32
     return engine_feed(t->ask->engine, line->session, line->path, n, NULL, err);
 }
 
-/* Gives a line a group, and runs what comes before its token there. A status. */
+/* Gives a line a group, and runs what comes before its token there. Returns a status. */
 static int give_group(struct prefix_tree *t, struct timeline *line, struct group g,
                       const int32_t *path, mgpt_error *err)
 {
@@ -176,7 +176,7 @@ static int give_group(struct prefix_tree *t, struct timeline *line, struct group
     return follow_path(t, line, path, g.depth - 1, err);
 }
 
-/* Moves the shallowest waiting group of one line to another. A status. */
+/* Moves the shallowest waiting group of one line to another. Returns a status. */
 static int take_group(struct prefix_tree *t, struct timeline *line, struct timeline *from,
                       mgpt_error *err)
 {
@@ -187,7 +187,7 @@ static int take_group(struct prefix_tree *t, struct timeline *line, struct timel
     return give_group(t, line, g, from->path, err);
 }
 
-/* When few lines have work, gives another a group of the block, if there is one. A status. */
+/* When few lines have work, gives another a group of the block, if there is one. Returns a status. */
 static int take_shared(struct prefix_tree *t, mgpt_error *err)
 {
     struct prefix_block *b = t->block;
@@ -219,7 +219,7 @@ static int share_work(struct prefix_tree *t, mgpt_error *err)
     return status;
 }
 
-/* Takes the next group of each line and runs their passes. A status. */
+/* Takes the next group of each line and runs their passes. Returns a status. */
 static int step_lines(struct prefix_tree *t, mgpt_error *err)
 {
     size_t n = 0;
@@ -352,7 +352,7 @@ const float *prefix_tree_go(struct prefix_tree *t, struct shared_group to)
     return t->err.status == MGPT_OK ? mgpt_logits(line->session) : NULL;
 }
 
-/* The draws of all lines, and the pass that follows. A status. */
+/* Draws for all lines, then runs the next pass. Returns a status. */
 static int run_round(struct prefix_tree *t)
 {
     int status = MGPT_OK;

@@ -78,11 +78,11 @@ struct prefix_tree {
  * of several all but the first hold what they print until their end. */
 void prefix_tree_begin(struct prefix_tree *t, size_t from, size_t to);
 
-/* The sampler for a group of this depth at a line, which another tree may have. A status, in t->err. */
+/* The sampler for a group of this depth at a line, which another tree may have. Returns a status, in t->err. */
 int prefix_tree_sampler(struct prefix_tree *t, const struct timeline *line, uint32_t depth,
                         mgpt_sampler *sampler);
 
-/* Divides a group, which has drawn, into children: those that go on wait at line 0. A status. */
+/* Divides a group that has drawn into children. Children whose text goes on wait at line 0. Returns a status. */
 int prefix_tree_divide(struct prefix_tree *t, struct group g);
 
 /* Moves line 0 to a group. Returns its logits, or NULL. */

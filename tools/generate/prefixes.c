@@ -47,7 +47,7 @@ static size_t line_count(const struct samples *s, size_t longest)
 /* Bytes of a sample in a block besides its text. */
 enum { SAMPLE_BYTES = GROUPS_SAMPLE_BYTES + sizeof(uint32_t) };
 
-/* Makes room for n samples. A status. */
+/* Makes room for n samples. Returns a status. */
 static int block_room(struct prefix_block *b, size_t n, mgpt_error *err)
 {
     b->n = n;
@@ -156,7 +156,7 @@ static void draw_part(void *ctx, int worker, int n_workers)
         groups_draw_part(&t->draw, part, &sampler, d->logits);
 }
 
-/* All threads draw for a group, whose children wait at the first line. A status. */
+/* All threads draw for a group, whose children wait at the first line. Returns a status. */
 static int draw_together(struct prefix_block *b, struct pool *pool, struct shared_group s)
 {
     struct common_draw draw = {b, s.g, prefix_tree_go(b->trees, s)};
@@ -190,7 +190,7 @@ static int larger_group_first(const void *a, const void *b)
     return x->g.n != y->g.n ? (x->g.n < y->g.n ? 1 : -1) : x->g.from < y->g.from ? -1 : 1;
 }
 
-/* Divides groups until there are enough of similar size; for one tree only the first. A status. */
+/* Divides groups until there are enough of similar size; for one tree only the first. Returns a status. */
 static int draw_first_tokens(struct prefix_block *b, struct pool *pool)
 {
     size_t most = b->n / (GROUPS_PER_TREE * b->n_trees);

@@ -35,7 +35,7 @@ static int check_names(struct record *r)
 
 /* ---- settings ---- */
 
-/* Stores a number from least to most; a field that is absent changes nothing. A status. */
+/* Stores a number from least to most; a field that is absent changes nothing. Returns a status. */
 static int read_field(struct record *r, const char *name, double least, double most, int whole,
                       double *value)
 {
@@ -156,7 +156,7 @@ static int read_record_prompt(struct record *r, int special)
     return status;
 }
 
-/* The prompt's last bytes are to be drawn again: only the tokens before them are run. A status. */
+/* The prompt's last bytes are to be drawn again: only the tokens before them are run. Returns a status. */
 static int open_heal(struct record *r)
 {
     int status = heal_open(&r->heal, r->ask.engine->model, r->prompt, r->ask.n_prompt, &r->wrong);

@@ -42,7 +42,7 @@ int records_named(const char *file)
     return n > n_end && strcmp(file + n - n_end, end) == 0;
 }
 
-/* Gives a record a session. An exit code. */
+/* Gives a record a session. Returns an exit code. */
 static int begin_work(struct records *r, struct record *record)
 {
     struct engine *e = r->ask->usual->engine;
@@ -66,7 +66,7 @@ static void count_bad(struct records *r, const struct record *record)
     memcpy(r->why_bad, record->wrong.text, sizeof r->why_bad);
 }
 
-/* Reads records until enough are in work, or the ring is full. An exit code. */
+/* Reads records until enough are in work, or the ring is full. Returns an exit code. */
 static int read_records(struct records *r)
 {
     const char *line;
@@ -99,7 +99,7 @@ static int read_records(struct records *r)
     return EXIT_OK;
 }
 
-/* One pass for all records in work; each draws. An exit code. */
+/* One pass for all records in work; each draws. Returns an exit code. */
 static int run_records(struct records *r)
 {
     struct engine *e = r->ask->usual->engine;
@@ -126,7 +126,7 @@ static int run_records(struct records *r)
     return EXIT_OK;
 }
 
-/* Prints the records whose turn it is. An exit code. */
+/* Prints the records whose turn it is. Returns an exit code. */
 static int print_records(struct records *r)
 {
     int code = EXIT_OK;

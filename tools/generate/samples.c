@@ -21,7 +21,7 @@ size_t samples_seen(const struct samples *s)
     return s->n_prompt - s->n_before;
 }
 
-/* Of n_drawn tokens and one more, those that -n counts: not those that leave bytes of the prompt to be drawn. */
+/* Counts n_drawn tokens and one more as -n does: without those that leave bytes of the prompt to be drawn. */
 static size_t count_drawn(const struct samples *s, const int32_t *drawn, size_t n_drawn,
                           int32_t token)
 {

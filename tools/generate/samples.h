@@ -70,11 +70,11 @@ enum ending { GOES_ON, END_TOKEN, END_TEXT, END_MATCH, END_LENGTH, END_FULL, END
 enum ending samples_ending(const struct samples *s, const int32_t *drawn, size_t n_drawn,
                            int32_t token);
 
-/* Runs what an open heal asks for after its prompt, in a fork of a session that holds a beginning of it. A status. */
+/* Runs what an open heal asks for after its prompt, in a fork of a session that holds a beginning of it. Returns a status. */
 int samples_heal(struct heal *h, struct engine *e, const mgpt_session *from, const int32_t *prompt,
                  mgpt_error *err);
 
-/* The same for the prompt of samples, which then goes on from its kept tokens. An exit code. */
+/* Runs an open heal for the prompt of samples, which then goes on from its kept tokens. Returns an exit code. */
 int samples_heal_prompt(struct samples *s, struct heal *h, struct edit_rules *rules);
 
 /* Adds the prompt to a text. */

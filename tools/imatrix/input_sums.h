@@ -27,7 +27,7 @@ struct input_sums {
     struct sums_entry *entries; /* stb_ds array */
 };
 
-/* Lists the matrices of a model; with_head: also output.weight, if it is one of its own. A status. */
+/* Lists the matrices of a model; with_head: also output.weight, if it is one of its own. Returns a status. */
 int input_sums_begin(struct input_sums *s, const mgpt_model *model, int with_head, mgpt_error *err);
 void input_sums_free(struct input_sums *s);
 

@@ -73,7 +73,7 @@ struct jinja_run {
     int status;
 };
 
-/* Fills the tokens (lex.c). A status. */
+/* Fills the tokens (lex.c). Returns a status. */
 int jinja_lex(struct jinja *t, const char *text, size_t n, mgpt_error *err);
 
 /* ---- tokens ---- */

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A walk over all of it; jinja_end_run frees what it took. A status. */
+/* A walk over all of it; jinja_end_run frees what it took. Returns a status. */
 static int jinja_walk(struct jinja_run *r)
 {
     jinja_statements(r);

@@ -108,7 +108,7 @@ static int score_step(struct teller *t, struct engine *e, struct story_step *ste
     return code;
 }
 
-/* Sample `number` of mgpt generate with this seed and temperature, of at most STORY_LONGEST tokens. A status. */
+/* Sample `number` of mgpt generate with this seed and temperature, of at most STORY_LONGEST tokens. Returns a status. */
 static int draw_text(const struct teller *t, struct engine *e, uint64_t number, char **text,
                      mgpt_error *err)
 {

@@ -38,7 +38,7 @@ int story_take(struct story *story, const char *const *paths, size_t n);
 int story_tell(struct story *story, const struct engine *last, const int32_t *tokens,
                size_t n_tokens, struct jtext **json);
 
-/* Writes the block of the steps' files. A status. */
+/* Writes the block of the steps' files. Returns a status. */
 int story_put(const struct story *story, struct page_out *page, mgpt_error *err);
 void story_free(struct story *story);
 

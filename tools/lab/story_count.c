@@ -21,7 +21,7 @@ static int count_no_memory(const char *what, size_t n)
 
 /* ---- texts ---- */
 
-/* A line as a text; its tokens as mgpt score has them. A status. */
+/* A line as a text; its tokens as mgpt score has them. Returns a status. */
 static int add_line(struct story_texts *texts, const struct engine *e, const char *line, size_t n,
                     mgpt_error *err)
 {

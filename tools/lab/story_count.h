@@ -11,12 +11,12 @@ struct story_texts {
     size_t n_tokens;          /* scored ones */
 };
 
-/* Reads and encodes a file's lines, as mgpt score does. An exit code. */
+/* Reads and encodes a file's lines, as mgpt score does. Returns an exit code. */
 int story_read(struct story_texts *texts, const struct engine *e, const char *path);
 void story_texts_free(struct story_texts *texts);
 
 /* Nats a token of `held` for one who knows how often each token (pairs: each after each) is in `texts`, one added to each
- * count; NaN without either. An exit code. */
+ * count; NaN without either. Returns an exit code. */
 int story_count(const struct story_texts *texts, const struct story_texts *held, size_t n_vocab,
                 int pairs, double *nats);
 

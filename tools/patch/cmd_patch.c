@@ -160,7 +160,7 @@ static int run_experiment(struct patch_run *p, struct input *inputs, struct expe
     return interrupted() ? EXIT_INTERRUPTED : cli_fail(NULL, &err);
 }
 
-/* Of a pair: its lines in place of the options. */
+/* Runs the experiments on a pair, whose lines take the place of the options. */
 static int run_pair(struct patch_run *p, size_t line, struct input *inputs, struct experiment *x,
                     const struct cli_command *command)
 {

@@ -16,10 +16,10 @@ struct grid_request {
 const char *grid_point_name(size_t i);
 
 /* Numbers and ranges from 0 to n - 1 ("0-3,7,-1": negative ones count from the end) as an stb_ds
- * array. `option` names it in messages. An exit code; the user has been told. */
+ * array. `option` names it in messages. Returns an exit code; the user has been told. */
 int grid_read_set(const char *option, const char *text, size_t n, int32_t **set);
 
-/* The grids, an stb_ds array whose members sweep_grid_free frees. An exit code; the user has been
+/* The grids, an stb_ds array whose members sweep_grid_free frees. Returns an exit code; the user has been
  * told which hook the model lacks, or which word is unknown. */
 int grid_read(struct grid_request *request, const struct engine *e, const struct hook *hooks,
               size_t n_tokens, struct sweep_grid **grids);

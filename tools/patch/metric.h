@@ -20,7 +20,7 @@ struct metric {
 };
 
 /* Reads m->text. A and B are texts of one token each, with the escapes of text_unescape; ids for a
- * model without vocabulary. An exit code; the user has been told. */
+ * model without vocabulary. Returns an exit code; the user has been told. */
 int metric_read(struct metric *m, const struct engine *e);
 
 /* Keeps the logits of the clean run if the metric needs them. 0: out of memory. */

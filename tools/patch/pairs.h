@@ -9,7 +9,7 @@
 
 enum { PAIRS_EXACT = 12, PAIRS_FLIPS = 1 << PAIRS_EXACT, PAIRS_TEXTS = 3 };
 
-/* Of a grid of the experiments: of its sites, in the order of values. */
+/* What all pairs give for a grid of the experiments: its sites in the order of values. */
 struct pairs_grid {
     double *values;      /* stb_ds array [pairs][size]: the metric */
     double *stderrs, *p; /* [size], malloc'ed by pairs_end */
@@ -24,7 +24,7 @@ struct pairs {
     struct pairs_grid *grids; /* stb_ds array */
 };
 
-/* Reads the files: as many lines in each, at least one. An exit code; the user has been told. */
+/* Reads the files: as many lines in each, at least one. Returns an exit code; the user has been told. */
 int pairs_read(struct pairs *pairs);
 size_t pairs_lines(const struct pairs *pairs);
 

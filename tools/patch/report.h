@@ -39,10 +39,10 @@ int report_label(struct report *report);
 /* Tables and heatmaps of the change of the metric. 0: out of memory. */
 int report_show(const struct report *report, const struct screen *screen);
 
-/* One line of JSON. An exit code. */
+/* One line of JSON. Returns an exit code. */
 int report_json(const struct report *report);
 
-/* Files, there whole or not at all; the page needs report_label. A status. */
+/* Files, there whole or not at all; the page needs report_label. Returns a status. */
 int report_npz(const struct report *report, const char *path, mgpt_error *err);
 int report_html(const struct report *report, const char *path, mgpt_error *err);
 

@@ -28,7 +28,7 @@ struct why {
 int why_tokens(struct why *why, mgpt_error *err);
 
 /* Cuts what follows BOS into segments: a number of them, at most WHY_SEGMENTS (NULL: as many as
- * there are tokens), or the positions where they begin. An exit code; the user has been told. */
+ * there are tokens), or the positions where they begin. Returns an exit code; the user has been told. */
 int why_cut(struct why *why, const char *text);
 
 /* Runs all coalitions. Both return MGPT_OK after Ctrl-C, with what is known. */

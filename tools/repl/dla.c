@@ -22,7 +22,7 @@ struct dla_work {
     double *sums;         /* [n_embd] of the heads and the bias of a layer */
     double *parts;        /* [n_embd][n_head] what each head adds to each number of the residual */
     double *keep, *blend; /* [n_layer] */
-    double backout;       /* of x after layer n_layer / 2, subtracted after the last */
+    double backout; /* factor of x after layer n_layer / 2, which is subtracted after the last */
     float *row, *vector, *gain; /* [widest row], [n_embd] */
 };
 

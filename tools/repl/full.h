@@ -4,7 +4,7 @@
 
 #include "repl/repl.h"
 
-/* Runs until q, Ctrl-C or the end of input. stdin and stdout must be a terminal. An exit code. */
+/* Runs until q, Ctrl-C or the end of input. stdin and stdout must be a terminal. Returns an exit code. */
 int full_run(struct repl *repl);
 
 /* The terminal while the view has it. Signals that stop or end the process put it back first; after a stop it is

@@ -189,7 +189,7 @@ int repl_set_steer(struct repl *repl, struct steer next);
 /* Feeds text (BOS first where the model wants it) and shows the tokens. */
 void repl_feed(struct repl *repl, const char *text, size_t n);
 
-/* The same of tokens. */
+/* Feeds tokens and shows them. */
 void repl_feed_tokens(struct repl *repl, const int32_t *tokens, size_t n);
 
 /* Draws one token and keeps it: the empty line. */

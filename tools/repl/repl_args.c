@@ -267,7 +267,7 @@ static int read_branch(struct repl_args *a, const struct arg_type *type)
     return repl_choose_branch(a->repl, rest_of_line(a), field_of(a, type));
 }
 
-/* None is SIZE_MAX: the second model, if there is one. */
+/* Without a branch *branch is SIZE_MAX, which means the second model; it is an error if there is none. */
 static int read_optional_branch(struct repl_args *a, const struct arg_type *type)
 {
     size_t *branch = field_of(a, type);
@@ -275,7 +275,7 @@ static int read_optional_branch(struct repl_args *a, const struct arg_type *type
     return (!*a->rest && a->repl->with) || read_branch(a, type);
 }
 
-/* A branch, and more after it. */
+/* Reads a branch that other arguments follow. */
 static int read_timeline(struct repl_args *a, const struct arg_type *type)
 {
     return repl_choose_branch(a->repl, repl_word(a), field_of(a, type));

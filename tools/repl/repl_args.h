@@ -33,7 +33,7 @@ int repl_args_read(struct repl_args *args);
 char *repl_cut(char **at, const char *separators);
 char *repl_word(struct repl_args *args);
 
-/* Reads the next word as a number from 0 to n - 1, of what. Returns 0 after printing an error, also if there is none. */
+/* Reads the next word, which must be there, as a number from 0 to n - 1. Returns 0 after an error, which calls it `what`. */
 int repl_next_index(struct repl_args *args, const char *what, size_t n, int32_t *index);
 
 /* 1 if nothing is left; otherwise 0 after printing what is. */

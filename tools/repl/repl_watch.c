@@ -122,7 +122,7 @@ static int read_watched(struct repl *r, char *text, struct repl_watched *w)
 
 /* ---- values ---- */
 
-/* Of the last position of what runs: rows come in order. */
+/* Notes the watched values of the last position that runs: rows come in order, so later ones replace them. */
 static int watch_note(const mgpt_value *v, void *user)
 {
     struct repl *r = user;

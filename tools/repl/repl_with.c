@@ -31,7 +31,7 @@ void repl_with_end(struct repl *r)
     r->with_path = NULL;
 }
 
-/* The same settings as the first model's. */
+/* Opens the second model with the settings of the first. */
 static int with_open(const struct engine *a, const char *path, struct engine *e)
 {
     *e = (struct engine){.path = path,

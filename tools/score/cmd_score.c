@@ -368,7 +368,7 @@ static int score_read_lines(struct score_run *s)
     return code;
 }
 
-/* Windows as the options say. An exit code. */
+/* Windows as the options say. Returns an exit code. */
 static int choose_windows(struct score_run *s, const struct cli_command *command)
 {
     size_t n_ctx = mgpt_n_ctx(s->engine.session);

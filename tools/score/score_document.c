@@ -160,7 +160,7 @@ static void drop_seen(struct rolling *r)
     r->n_before = first;
 }
 
-/* Scores windows with room for `most` of them; adds what is known of them. An exit code; *n: their number. */
+/* Scores windows with room for `most` of them; adds what is known of them. Returns an exit code; *n: their number. */
 static int score_ready(struct rolling *r, struct scored_text *texts, double *logprobs, size_t most,
                        size_t *n)
 {

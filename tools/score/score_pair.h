@@ -17,7 +17,7 @@ struct score_pair {
     size_t n_context, n_continuation;   /* bytes */
 };
 
-/* Stores the tokens, their numbers and `cut` in *text. A status: MGPT_ETEXT for what cannot be
+/* Stores the tokens, their numbers and `cut` in *text. Returns a status: MGPT_ETEXT for what cannot be
  * scored. no_bos: no BOS before a context that is not empty, even if the model asks for one. */
 int score_pair_encode(const struct engine *e, const struct score_pair *pair, int no_bos,
                       struct scored_text *text, mgpt_error *err);

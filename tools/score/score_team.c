@@ -158,7 +158,7 @@ static int cut_batches(struct score_deal *d)
     return 1;
 }
 
-/* Runs texts and windows, which it sorts. An exit code. */
+/* Runs texts and windows, which it sorts. Returns an exit code. */
 static int score_order(struct score_team *s, struct scored_text **order, size_t n)
 {
     struct score_deal d = {.team = s, .order = order, .n = n};

@@ -55,7 +55,7 @@ static int score_logits(const mgpt_value *value, void *user)
     return 0;
 }
 
-/* Runs the jobs in common passes, with scratch and threads of the base. A status. */
+/* Runs the jobs in common passes, with scratch and threads of the base. Returns a status. */
 static int run_jobs(struct scorer *s)
 {
     s->runs[0] = (mgpt_run){.session = s->base};

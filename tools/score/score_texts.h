@@ -87,7 +87,7 @@ void score_close(struct score_team *team);
 int score_compare(const void *left, const void *right);
 size_t score_batch_size(struct scored_text **texts, size_t n, size_t *prefix);
 
-/* Runs them. A status, with s->err. */
+/* Runs them. Returns a status, with s->err. */
 int score_batch(struct scorer *s, struct scored_text **texts, size_t n, size_t prefix);
 void scorer_close(struct scorer *s);
 

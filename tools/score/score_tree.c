@@ -102,7 +102,7 @@ size_t tree_score(const struct score_tree *tree, struct scored_text **texts, siz
 
 /* ---- growing ---- */
 
-/* Makes room for an edge more. 0: the tree has as many as it may have, or there is no memory. */
+/* Makes room for one more edge. Returns 0 if the tree is full or there is no memory. */
 static int tree_grow(struct score_tree *t)
 {
     if (t->n >= t->most)

@@ -1,6 +1,6 @@
 /* A prefix tree of the texts that a thread has scored: a text whose tokens all are in it needs no pass.
  *
- * A node is a beginning of texts. An edge leads from a beginning to the one with a token more, and has that token's
+ * A node is a beginning of texts. An edge leads from a beginning to the one with one more token, and has that token's
  * log-probability. The tree grows up to a number of edges, then stays as it is: a file's lines may never repeat.
  */
 #ifndef MGPT_SCORE_TREE_H

@@ -20,7 +20,7 @@ struct score_walk *walk_open(struct engine *e, const mgpt_session *base, size_t 
                              mgpt_error *err);
 void walk_close(struct score_walk *walk);
 
-/* Fills in the numbers of n texts and changes their order. Shows how far it is unless `shown` is NULL. A status. */
+/* Fills in the numbers of n texts and changes their order. Shows how far it is unless `shown` is NULL. Returns a status. */
 int walk_texts(struct score_walk *walk, struct scored_text **texts, size_t n,
                const struct score_shown *shown, mgpt_error *err);
 

@@ -119,7 +119,7 @@ static int print_list(const struct trace_run *t)
 
 /* ---- the run ---- */
 
-/* Passes the tokens through. */
+/* Runs the tokens through the model. */
 static int pass(struct trace_run *t, mgpt_error *err)
 {
     struct watcher store = {hooks_points(t->hooks), trace_values_store, &t->values, NULL};

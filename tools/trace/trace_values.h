@@ -27,7 +27,7 @@ int trace_values_open(struct trace_values *v, const char *path, const int32_t *t
  * when writing has failed, which trace_values_commit reports. */
 int trace_values_store(const mgpt_value *value, void *user);
 
-/* Moves the file to its place after a run that succeeded. A status. */
+/* Moves the file to its place after a run that succeeded. Returns a status. */
 int trace_values_commit(struct trace_values *v, mgpt_error *err);
 void trace_values_discard(struct trace_values *v);
 

@@ -245,7 +245,7 @@ static int explain_search(struct search *s)
     return status;
 }
 
-/* Of latent attention, whose tensors have other shapes than heads, what changes one number or switch is tried. */
+/* Keeps the suspects that change one number or switch: tensors of latent attention have other shapes than heads. */
 static void keep_for_latent(struct suspect *rows)
 {
     whatif_fn *const safe[] = {edit_spec,     edit_layers, choose_spec,

@@ -109,8 +109,8 @@ int search_comparable(const struct answer *a, const struct whatif *w, size_t hoo
 
 /* ---- whole passes (prove.c) ---- */
 
-/* Where a whole pass with an edit, not fed, parts from the reference. MGPT_EARG: the edit does not
- * apply. The caller frees what MGPT_OK leaves in *l. */
+/* Finds where a whole pass with an edit differs from the reference; the pass gets no values of it. Returns
+ * MGPT_EARG if the edit does not apply. After MGPT_OK the caller frees *l. */
 int search_locate(struct search *s, const struct whatif_edit *edit, int layer, struct locate *l);
 
 /* Whether that pass agrees within the bound at every hook, and little is left of the differences:

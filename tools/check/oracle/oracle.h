@@ -127,7 +127,7 @@ struct oracle_layer {
     /* p, n, beta, eps: p x^2 + beta x for x > 0, else n (e^min(x, eps) - 1 - x) + beta x. */
     double xielu[4];
     double attn_scale;
-    /* Of layers that differ; 0: the spec's. */
+    /* For models whose layers differ; 0: the spec's. */
     size_t n_head_kv, head_dim, n_rot, n_ff;
     int others_keys;  /* its keys and values are those of the last layer before it that has some of
                                 its own, and a window, too, or none */

@@ -83,7 +83,7 @@ static void oracle_choice(const struct oracle *o, const float *bias, const doubl
             by[e] = -INFINITY;
 }
 
-/* The sparse mixer of Phi-3.5: k times the largest of what is left, by a softmax of those near it. */
+/* The sparse mixer of Phi-3.5, k times: takes the largest score that is left. Its weight is the softmax over the scores near it. */
 static void oracle_mix(const struct oracle *o, double *w)
 {
     size_t X = o->s->n_expert;

@@ -39,7 +39,7 @@ static void head_from_two(struct oracle *o, int layer, size_t h, const double *c
     }
 }
 
-/* The same of all heads from one tensor, whose rows are the keys of a head, then its values. */
+/* Keys without rotation and values of all heads from one tensor, whose rows are the keys of a head, then its values. */
 static void heads_from_one(struct oracle *o, int layer)
 {
     size_t R = o->s->n_latent, nope = o->d - o->s->n_rot, each = nope + o->vd,

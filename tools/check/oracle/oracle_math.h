@@ -16,7 +16,7 @@ void math_round(const struct oracle_spec *s, double *x, size_t n);
 /* The activation of a layer, of n values in place; NaN for an unknown name. */
 void math_activate(const struct oracle_layer *l, double *x, size_t n);
 
-/* n > 0. The sink is a score more, whose weight is left out; -INFINITY: none. */
+/* n > 0. The sink is one more score, whose weight is left out; -INFINITY: there is none. */
 void math_softmax(double *row, size_t n, double sink, enum oracle_softmax how);
 
 /* Soft cap: cap * tanh(x / cap); cap 0: none. */

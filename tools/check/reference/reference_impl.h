@@ -110,8 +110,8 @@ int reference_add_only(struct reference *ref, struct ref_array *tokens, size_t n
 int reference_add_texts(struct reference *ref, size_t n, size_t n_ids, uint64_t offset, size_t rows,
                         mgpt_error *err);
 
-/* Adds the one item of what generate returns: `tokens` are the prompt and what was drawn, the n_rows
- * rows are those that it was drawn from. */
+/* Adds what transformers' generate returns, as one item: `tokens` are the prompt and the drawn tokens,
+ * the n_rows rows are the logits that they were drawn from. */
 int reference_add_generated(struct reference *ref, struct ref_array *tokens, size_t n_rows,
                             mgpt_error *err);
 

@@ -42,7 +42,7 @@ static inline uint32_t pickle_number(uint32_t head)
     return head / PICKLE_NUMBER;
 }
 
-/* The words from the head of a node on, which must not be a plain value. */
+/* Returns the words of a node, its head first. The node must not be a plain value. */
 static inline uint32_t *pickle_words_of(const struct pickle *p, pickle_id id)
 {
     return p->words + (id - PICKLE_FIRST);

@@ -114,7 +114,7 @@ struct ckpt_hparams {
     const int32_t *kv_heads; /* attention.head_count_kv per layer, 0: a short convolution; NULL: no
                               * list */
     uint32_t n_conv;         /* shortconv.l_cache; 0: no key */
-    /* Of layers that differ (gemma4). */
+    /* For models whose layers differ (gemma4). */
     const uint8_t *windowed;  /* attention.sliding_window_pattern: a flag per layer; NULL: no key */
     const int32_t *ff_widths; /* feed_forward_length per layer; NULL: no list */
     uint32_t head_dim_swa;    /* attention.key_length_swa and value_length_swa; 0: no key */
@@ -195,8 +195,8 @@ void ckpt_free(struct checkpoint *c);
 /* A copy of n bytes, NUL-terminated, that lives as long as c; NULL when out of memory. */
 char *ckpt_text(struct checkpoint *c, const char *p, size_t n);
 
-/* Zeroed memory for n objects, aligned for any type, that lives as long as c; NULL when out of
- * it. */
+/* Returns zeroed memory for n objects, aligned for any type, which lives as long as c; NULL: there is
+ * no memory. */
 void *ckpt_alloc(struct checkpoint *c, size_t n, size_t each);
 
 /* ---- leaving a reader ------------------------------------------------------------------------

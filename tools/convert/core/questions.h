@@ -72,7 +72,7 @@ int ckpt_is_asking(const struct checkpoint *c, const mgpt_error *err);
 /* Prints, after that error, each open question with its answers and the programs that use them. */
 void ckpt_print_questions(const struct checkpoint *c);
 
-/* The same for --json: {"in": path, "error": err's text, "also": text or null, "open": [{"what", "how", "options":
+/* The open questions for --json: {"in": path, "error": err's text, "also": text or null, "open": [{"what", "how", "options":
  * [{"option": "--norm rms", "programs": [names]}]}], "likely": program or null, "programs": [names]}. */
 struct jtext *ckpt_questions_json(const struct checkpoint *c, const char *path,
                                   const mgpt_error *err);

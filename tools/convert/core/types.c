@@ -17,8 +17,8 @@ static int is_vocabulary(const struct ckpt_tensor *t)
     return strcmp(t->name, "token_embd.weight") == 0 || strcmp(t->name, "output.weight") == 0;
 }
 
-/* A rounding of scores may choose other experts, and the others have few weights, as biases of experts;
- * llama.cpp leaves them F32, too. */
+/* A router stays F32, since rounded scores could choose other experts. The other tensors have few weights,
+ * also the biases of experts. llama.cpp leaves the same ones F32. */
 static int is_left_f32(const struct ckpt_tensor *t)
 {
     static const char *const ends[] = {".ffn_gate_inp.weight", ".shortconv.conv.weight",

@@ -96,7 +96,7 @@ void hf_gemma4(struct hf_model *m)
     hf_gemma3_rope(m);
 }
 
-/* Pairs that rest have a divisor as llama.cpp writes it. */
+/* Adds the divisors of rope's frequencies. A pair that does not rotate has 1e30, as llama.cpp writes it. */
 void hf_put_gemma4(struct hf_model *m)
 {
     uint32_t n = m->c->hp.n_rot / 2;

@@ -4,8 +4,8 @@
  * the tensors, X experts of [n_out, n_in]:
  *     NAME           [X, n_in, n_out]  transposed
  *     NAME_blocks    [X, n_out, n_in / 32, 16] bytes: columns 2k (low bits) and 2k + 1 of a block in byte k
- *     NAME_scales    [X, n_out, n_in / 32] bytes: powers of two, less 127
- * The latter is GGUF's MXFP4 but for the order in a block, where columns k and k + 16 share a byte.
+ *     NAME_scales    [X, n_out, n_in / 32] bytes: exponents of powers of two, plus 127
+ * Blocks and scales are GGUF's MXFP4 in another order: in GGUF, columns k and k + 16 of a block share a byte.
  */
 #include "convert/families/hf_special.h"
 

@@ -1,9 +1,9 @@
 /* Matrices of HQQ. See hf_coded.h.
  *
- * The matrix, value after value, is a grid whose rows (axis 1) or columns (axis 0) are groups with a
- * scale and a zero: a weight is (q - zero) * scale. W_q has the grid's rows on top of each other: of k
- * codes in a byte the first, in the highest bits, is of the first kth of the rows. Codes of 3 bits are
- * ten in a word of 32, whose last rows may be of no group.
+ * The values of the matrix, in order, form a grid. Its rows (axis 1) or columns (axis 0) are groups with
+ * a scale and a zero: a weight is (q - zero) * scale. W_q packs k rows of the grid into one row of bytes:
+ * byte row i has the codes of grid rows i, i + n / k, i + 2 n / k, ..., the first in the highest bits.
+ * Codes of 3 bits are packed ten to a word of 32 bits; the last rows of the last code may be padding.
  */
 #include "base/mem.h"
 #include "convert/families/hf_coded.h"

@@ -25,7 +25,7 @@ struct hf_packed {
     uint64_t n_in, n_out, n_groups, group;
     const uint8_t *q, *zeros, *scales; /* zeros: the biases of MLX */
     const uint8_t *g_idx;       /* int32 [n_in] below n_groups; NULL: column i has i / group */
-    enum state_type scale_type; /* of the biases as well */
+    enum state_type scale_type; /* the type of the scales, and of the biases of MLX */
     unsigned plus;
 };
 

@@ -150,7 +150,7 @@ def defaults(config, keys):
 
 
 def needed(t, values):
-    """Of the class's values those of keys that a model must have, in the order of models.DEFAULTS; -: there is none."""
+    """The class's values of the keys that a model must have, in the order of models.DEFAULTS; -: there is none."""
     for field in models.DEFAULTS:
         key = 'vocab_size' if field == 'n_vocab' else t.keys.get(field, '-')
         yield str(values.get(key, '-'))  # KEY|VALUE is no key: models.txt has the value

@@ -37,11 +37,10 @@ static const char harmless_switches[] =
     "slow_but_exact "
     "tie_embedding tie_embeddings tie_word_embeddings use_bias use_qkv_bias ";
 
-/* Positions that are rotated: true says so of a model that does it. */
+/* Switches of rope: true is right for a model that has rope. */
 static const char rotations[] = " rotary use_rope use_rotary_pos_emb ";
 
-/* Settings that change the logits of any model that has them. Of those in the first list 1 changes
- * nothing. */
+/* Settings that change the logits of any model that has them. A factor of 1 changes nothing. */
 static const char factors[] =
     " embedding_multiplier embedding_scale lm_head_multiplier logit_scale logits_scaling "
     "mup_width_multiplier output_multiplier_scale partial_rotary_factor residual_multiplier "

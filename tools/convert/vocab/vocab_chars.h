@@ -9,8 +9,8 @@
 
 #include "convert/core/readers.h"
 
-/* Every entry is one character, each once, or the name of a special token: MGPT_OK, or MGPT_EFILE
- * naming the one that is not. */
+/* Checks that every entry is one character, each once, or the name of a special token. Returns MGPT_OK, or
+ * MGPT_EFILE naming the entry that is neither. */
 int vocab_chars_check(const struct gguf_str *entries, size_t n, mgpt_error *err);
 
 /* Fills c->vocab from the entries as the checkpoint lists them, one character each, or the name of

@@ -72,8 +72,8 @@ const Circuits = (() => {
 
     const choose = (n, k) => (k === 0 ? 1 : (choose(n - 1, k - 1) * n) / k);
 
-    // Of the first letters in the own order, as many as there are vowels: which they are, how many are vowels, and in how many tries luck
-    // brings as many or more, at this end or at the other.
+    // The first letters in the head's own order, as many as there are vowels: which they are, how many are vowels, and in how many tries
+    // chance gives as many or more, at this end or at the other.
     function front(c) {
         const { yes, no } = c.classes, m = yes.length, letters = c.order.filter((i) => yes.includes(i) || no.includes(i)), first = letters.slice(0, m), hits = first.filter((i) => yes.includes(i)).length;
         let ways = 0;

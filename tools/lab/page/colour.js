@@ -53,7 +53,7 @@ const Colour = (() => {
             rgb: (v, row) => table[index(row === undefined ? v : most[row] > 0 ? v / most[row] : 0)] };
     }
 
-    // Of sizes below `high`, equal steps for equal ratios, as in the REPL's heatmaps.
+    // A scale for sizes up to `high`: equal steps for equal ratios, as in the REPL's heatmaps.
     function logarithmic(high, decades = 4) {
         const low = high / 10 ** decades, table = tables[theme].shares;
         return { low, high, at: (t) => low * 10 ** (t * decades),

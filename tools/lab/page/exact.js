@@ -22,7 +22,7 @@ const Exact = (() => {
         return n === 1 ? c[0] : round(round(c[0] + c[1]) + round(c[2] + c[3]));
     }
 
-    // Of a row x with a row of a matrix that has n_out rows.
+    // The product of a row x and a row w of a matrix that has nOut rows.
     const matmul = (x, w, nOut) => chained(x, w, nOut > NARROW ? 1 : 4);
     const score = (q, k, by) => round(chained(q, k, 1) * round(by));
 

@@ -57,7 +57,7 @@ const Glossary = (() => {
     const describe = (word, name) => Dom.h('dfn', { tabindex: 0, 'data-term': name, 'aria-describedby': 'tip', on: {
         pointerenter: (e) => show(e.target), pointerleave: hide, focus: (e) => show(e.target), blur: hide, keydown: (e) => e.key === 'Escape' && hide() } }, word);
 
-    // A text as nodes, the first use of each term explained. used: terms that need it no more.
+    // A text as nodes. The first use of each term is explained. used: terms that are explained already.
     function text(string, used = new Set()) {
         if (!tip) document.body.append(tip = Dom.h('div#tip', { role: 'tooltip', hidden: true }));
         const out = [];

@@ -17,10 +17,10 @@ const HomeBake = (() => {
         isDark = dark;
     }
 
-    // Of a share from 0 to 1.
+    // The colour of a share from 0 to 1.
     const shareColour = (v, dark) => Colour.of(dark).shares[Math.round(255 * v)];
 
-    // Of a number in terms of the largest, from -1 to 1.
+    // The colour of a number divided by the largest, from -1 to 1.
     function signColour(v, dark) {
         if (dark !== isDark) build(dark);
         return tables.signs[Math.round(127.5 + 127.5 * Math.sign(v) * Math.min(1, Math.abs(v)) ** 0.8)];

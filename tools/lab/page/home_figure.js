@@ -96,7 +96,7 @@ const HomeFigure = (() => {
         (s) => [neurons(s), rows(`“${here(s)}”`, [['MLP adds', at('hook_mlp_out', s)], ['stream after', at('hook_resid_post', s)]])],
     ];
 
-    // Of stop n of `last`: the last two are the same in every model.
+    // The figure of stop n of `last`: the last two are the same in every model.
     function of(stop, n, last, s) {
         if (n >= last - 1) return candidates(s, n === last);
         if (!Engine.info.layers) return null;

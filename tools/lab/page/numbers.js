@@ -64,7 +64,7 @@ const Numbers = (() => {
         return sum;
     }
 
-    // Of probabilities, in nats.
+    // The entropy of probabilities, in nats.
     function entropy(p) {
         let sum = 0;
         for (let i = 0; i < p.length; i++) if (p[i] > 0) sum -= p[i] * Math.log(p[i]);

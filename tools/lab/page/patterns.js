@@ -22,7 +22,7 @@ const Patterns = (() => {
         });
     }
 
-    // Of queries 2 and on. row(i): weights of keys 0 to i; seen(i, j): false outside a window. {name, value: the
+    // Measures the pattern of queries from 2 on. row(i): weights of keys 0 to i; seen(i, j): false outside a window. {name, value: the
     // measure of the pattern that it is, even: mean entropy as a share of the largest, kinds: [{name, words, share,
     // chance, n: queries that have such a key}]}.
     function measure(keysOf, row, seen = () => true) {

@@ -62,7 +62,7 @@ const Strip = (() => {
     // By surprisal, or, asked for or in the room of attention, by what the chosen query's head looks at.
     const painted = (state) => paintAsked || (state.view === 'attention' && Engine.info.layers ? 'attention' : 'surprisal');
 
-    // Of the tokens: value(i); NaN: it has none, and share(i) of 0 to 1, which is the colour.
+    // What colours the tokens: value(i), NaN if token i has none, and share(i) from 0 to 1, which is the colour.
     function look(state) {
         const t = painted(state) === 'attention' && App.ofLayer('attn.hook_pattern'), weights = t && App.line(t, state.head, state.query);
         const most = weights && state.ids.length > 60 ? Math.max(...weights) : 1; // shares of many keys are small

@@ -34,7 +34,7 @@ Doubles = npt.NDArray[np.float64]
 class Lens:
     """What the model would say after each half layer: arrays [rows, T], a row for each name."""
 
-    names: list[str]  # of the values of the residual stream
+    names: list[str]  # names of the values of the residual stream
     labels: list[str]  # the tokens
     final: Ints  # [T]: the token that the model finds likeliest in the end
     tokens: Ints  # the likeliest so far

@@ -70,7 +70,7 @@ class FactoredMatrix:
         return FactoredMatrix(other @ self.A, self.B) if self.ldim > self.mdim else FactoredMatrix(other, self.AB)
 
     def __mul__(self, scalar: Any) -> FactoredMatrix:
-        """With a number."""
+        """The product with a number."""
         if np.size(scalar) != 1:
             raise ValueError(f"FactoredMatrix *: expected a number, found {list(scalar.shape)} (@ multiplies matrices)")
         return FactoredMatrix(self.A * scalar, self.B)

@@ -18,7 +18,7 @@ class Page:
     """One HTML page in which the model runs. A notebook shows it in a frame."""
 
     def __init__(self, html: str) -> None:
-        """Of the page's text."""
+        """Keeps the page's text."""
         self.html = html
 
     @classmethod

@@ -413,7 +413,7 @@ class Decoder:
     """Tokens to text, one at a time: each put gives the characters that are complete."""
 
     def __init__(self, model: Model) -> None:
-        """Of a model, which the decoder keeps open."""
+        """Makes a decoder for a model, which it keeps open."""
         self._handle, self._stream = model._open(), CStream()
         self._buffer = c.create_string_buffer(1024)
 

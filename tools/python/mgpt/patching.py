@@ -139,7 +139,7 @@ def _hook(point: str) -> str:
 
 
 def _index(point: str, place: Sequence[int]) -> tuple[int, ...]:
-    """Of [head, position] or [position] in a value; patterns have heads before queries."""
+    """The index in a value of [head, position] or [position]; patterns have heads before queries."""
     return (0, *place) if point == "pattern" else (0, *reversed(place))
 
 

@@ -16,7 +16,7 @@ Floats = npt.NDArray[np.float32]
 
 
 class HeadResults:
-    """Of one layer."""
+    """What each head of one layer adds to the residual stream (hook_result)."""
 
     def __init__(self, model: Model, layer: int) -> None:
         """Reads W_O and b_O."""

@@ -40,7 +40,7 @@ class Score:
 
     @property
     def sum_logprob(self) -> float:
-        """Of the whole text, added up token by token."""
+        """The log-probability of the whole text, added up token by token."""
         return add_in_order(self.logprobs)
 
     @property
@@ -110,7 +110,8 @@ def score(session: Session, texts: Iterable[str | Tokens], window: int | None, s
     return rows
 
 
-_Part = tuple["Ints", "npt.NDArray[np.float64]"]  # tokens that are run and the last, which is not; numbers of the last of them
+# The tokens of a window: all but the last are run. And the numbers of its last tokens, those that no window before has scored.
+_Part = tuple["Ints", "npt.NDArray[np.float64]"]
 _Text = tuple["Ints", "npt.NDArray[np.float64]", list[_Part]]
 
 

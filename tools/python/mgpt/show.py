@@ -24,12 +24,12 @@ class Heatmap:
 
     def __init__(self, name: str, maps: list[npt.NDArray[Any]], rows: list[str], columns: list[str] | None,
                  captions: list[str]) -> None:
-        """Of arrays [rows, columns]; columns without labels are numbered."""
+        """Makes a heatmap of arrays [rows, columns]; columns without labels are numbered."""
         self.name, self.maps, self.labels, self.keys, self.captions = name, maps, rows, columns, captions
 
     @classmethod
     def of_value(cls, name: str, value: npt.NDArray[np.float32], labels: list[str], head: int | None) -> Heatmap:
-        """Of a value of a run: a map for each head, positions by keys or by components."""
+        """Makes a heatmap of a value of a run: a map for each head, positions by keys or by components."""
         array = value[0] if value.ndim > 2 and value.shape[0] == 1 else value
         is_attention = name.endswith(("hook_pattern", "hook_attn_scores"))
         by_head = is_attention or array.ndim == 3
