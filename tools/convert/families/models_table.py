@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes README.md's table of what mgpt runs, from models.txt (`models`) and the readers' tables in C.
+"""Writes the READMEs' tables of what mgpt runs, from models.txt (`models`) and the readers' tables in C.
 
-    models_table.py README.md           the lines between <!-- models --> and <!-- end of models -->
-    models_table.py --check README.md   writes nothing; ends with 1 where the lines are others
+    models_table.py            the lines between <!-- models --> and <!-- end of models --> of README.md, and those between
+                               <!-- architectures --> and <!-- end of architectures --> of tools/convert/README.md
+    models_table.py --check    writes nothing; ends with 1 where the lines are others
 """
 import pathlib
 import re
@@ -13,7 +14,6 @@ import models  # noqa: E402
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
-BEGIN, END = '<!-- models -->\n', '<!-- end of models -->\n'
 
 
 def read(*parts):
@@ -67,19 +67,34 @@ def table():
     return '| from | what mgpt reads |\n| --- | --- |\n' + ''.join('| %s | %s |\n' % (title, ', '.join(names)) for title, names in rows)
 
 
-def main():
-    check = sys.argv[1] == '--check'
-    path = pathlib.Path(sys.argv[-1])
+def architectures():
+    """The lines of the other table: GGUF's architectures, in the order of models.txt, and their models."""
+    named = {}
+    for t in models.claimed(models.parse(HERE / 'models.txt')):
+        named.setdefault(t.values['arch'][0], []).extend([' '.join(t.values['models'])] if 'models' in t.values else [])
+    rows = ''.join('| `%s` | %s |\n' % (name, ', '.join(texts)) for name, texts in named.items())
+    return '| architecture (GGUF name) | models |\n| --- | --- |\n' + rows
+
+
+def put(path, name, lines, check):
+    """Writes the lines between the two marks of a file, or ends where they are others."""
     text = path.read_text(encoding='utf-8')
-    before, begin, rest = text.partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        sys.exit('%s: expected the lines %s and %s' % (path, BEGIN.strip(), END.strip()))
-    wanted = before + BEGIN + table() + END + after
+    begin, end = '<!-- %s -->\n' % name, '<!-- end of %s -->\n' % name
+    before, found, rest = text.partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        sys.exit('%s: expected the lines %s and %s' % (path, begin.strip(), end.strip()))
+    wanted = before + begin + lines + end + after
     if check and wanted != text:
-        sys.exit('%s: another table of models than models.txt and the readers make: run models_table.py %s' % (path, path.name))
+        sys.exit('%s: another table of %s than models.txt and the readers make: run models_table.py' % (path, name))
     if not check:
         path.write_text(wanted, encoding='utf-8')
+
+
+def main():
+    check = sys.argv[1:] == ['--check']
+    put(ROOT / 'README.md', 'models', table(), check)
+    put(ROOT / 'tools/convert/README.md', 'architectures', architectures(), check)
 
 
 if __name__ == '__main__':
