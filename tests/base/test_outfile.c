@@ -404,10 +404,10 @@ TEST_IN_PLACE(disk_full)
     put_file(place.path, "old");
     signal(SIGXFSZ, SIG_IGN);
     assert_int_equal(getrlimit(RLIMIT_FSIZE, &old), 0);
-    small = old;
-    small.rlim_cur = 600000;
+    small = (struct rlimit){600000, old.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
     assert_int_equal(outfile_open(&out, place.path, NULL), MGPT_OK);
+    assert_int_equal(outfile_reserve(&out, 1000000, &err), MGPT_EIO);
     outfile_write(&out, bytes, 1000000);
     outfile_write(&out, "more", 4); /* after the failure: ignored */
     int status = outfile_commit(&out, &err);

@@ -173,6 +173,16 @@ for heads in 1 2 3; do # 4 heads would have 3 values each
 done
 run convert mlx/weights.npz no.gguf --assume ng-video-lecture --chars chars.txt --text own.txt
 check "--text: all numbers of heads, and the losses of mgpt score" [ "$(sed 1d "$tmp/out" | sort -k 3 | tr '\n' ,)" = "$losses" ]
+losses=
+words='--activation silu --pre-norm --qk-scale head --norm rms --positions half --embedding-scale none --chars chars.txt'
+for numbers in '--eps 1e-5 --rope 10000' '--eps 1e-6 --rope 10000' '--eps 1.1920929e-07 --rope 10000'; do
+    # shellcheck disable=SC2086
+    run convert rotated/model.pt own.gguf $words $numbers
+    losses="$losses$("$MGPT" score own.gguf -f own.txt 2>/dev/null | awk '/^nll\/token/ { printf "%10.4f", $2 }')  $numbers,"
+done
+# shellcheck disable=SC2086
+run convert rotated/model.pt no.gguf $words --text own.txt
+check "--text: numbers that the file lacks" [ "$(sed 1d "$tmp/out" | sort -k 3,3r | tr '\n' ,)" = "$(printf %s "$losses" | tr , '\n' | sort -k 3,3r | tr '\n' ,)" ]
 denies 2 'nothing is open' nanogpt/ckpt.pt no.gguf --assume nanogpt --text own.txt
 denies 3 '--text: the tokens are not known' no-projection/model.pt no.gguf --text own.txt
 

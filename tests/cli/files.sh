@@ -52,7 +52,7 @@ for name in hard soft; do
     done
     : >script.in
 done
-keeps "trace -o the text" 2 "$input" text.npz trace own.gguf -f text.npz -o text.npz
+keeps "trace -o the text" 2 "$input (text.npz)" text.npz trace own.gguf -f text.npz -o text.npz
 cp own.gguf script.in
 keeps "convert - to what stdin is" 2 "$input" script.in convert - script.in
 : >script.in

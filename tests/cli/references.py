@@ -274,6 +274,13 @@ def two_positions(ids):
     holds("the first of two wrong positions", "layer 0, position 2, token" in output and "first bad " in output, output)
     code, output = check("zero.safetensors", spoilt({3: lambda v: v * (1 + 1e-6)}), None)
     holds("a rounding is no difference", code == 0 and "18 hooks agree" in output, output)
+    header = json.loads(data[8:8 + n])  # a hook that the model does not have is not counted
+    q, end = header["blocks.0.attn.hook_q"], len(data) - 8 - n
+    first, last = q["data_offsets"]
+    header["blocks.0.attn.hook_rot_q"] = dict(q, data_offsets=[end, end + last - first])
+    text = json.dumps(header).encode()
+    code, output = check("more.safetensors", struct.pack("<Q", len(text)) + text + data[8 + n:] + data[8 + n + first:8 + n + last], None)
+    holds("a hook that never fires", code == 0 and "18 hooks agree" in output, output)
     for hook in (name for name in json.loads(data[8:8 + n]) if "hook_" in name):
         code, output = check("nan.safetensors", spoilt({3: lambda v: math.nan}, hook), None)
         holds(hook + ": a value that is not a number", code == 1 and "an inner value is not a number: different" in output, output)

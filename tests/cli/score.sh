@@ -86,6 +86,13 @@ tells "... with the line and the fields there are" \
     'line 2: unknown field "prompt": the fields of a record are id, text, ids, context, continuation and continuations'
 says "... in its place" '{"id":5,"error":"unknown field'
 
+for n in 100000 100001; do
+    awk -v n=$n 'BEGIN { printf "{\"context\":\"a\",\"continuations\":[\"b\""; while (--n) printf ",\"b\""; print "]}" }' >"$tmp/many.jsonl"
+    run score "$names" -f "$tmp/many.jsonl" --json
+    check "$n continuations" [ "$code" -eq $((n > 100000 ? 3 : 0)) ]
+done
+tells "... are too many" 'continuations: 100001, at most 100000 in a record'
+
 # ---- half a character, and control tokens ----
 
 printf '{"text": "\\u00e9"}\n' >"$tmp/accent.jsonl"

@@ -93,7 +93,8 @@ with tempfile.TemporaryDirectory() as directory:
                              ("/save ta", "/save table.txt "), ("/save\x16\tta", "/save\x16\ttable.txt "),
                              ("/a 0\x16\t0 -o\x16\tta", "/a 0\x16\t0 -o\x16\ttable.txt "),
                              ("/a 0 0 -o ta", "/a 0 0 -o table.txt "), ("/w tok", "/w token_embd.weight "),
-                             ("/weight tok", "/weight token_embd.weight "), ("/set te", "/set temp ")]:
+                             ("/weight tok", "/weight token_embd.weight "), ("/set te", "/set temp "), ("/trace on blocks.0.attn.hook_pat", "/trace on blocks.0.attn.hook_pattern "),
+                             ("/trace on logits ta", "/trace on logits table.txt ")]:
         t.complete(typed, completed)
     check("a directory is completed without a space", t.keys("/load fo\to\t", "ne.session"), "ne.session")
     t.keys("\x15", "0> ")
