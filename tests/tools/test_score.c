@@ -1,9 +1,11 @@
 /* mgpt score's texts: each log-probability is that of the subject's logits, to the bit, whatever a
  * text shares its passes with; and a context that texts share runs once.
  */
+#include "common/reader.h"
 #include "score/score_texts.h"
 #include "score/score_tree.h"
 
+#include "support/place.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
 
@@ -260,4 +262,26 @@ TEST(contexts_run_once)
     add_scored(&set, &s, 20, 3, 1);
     assert_int_equal(score_set(&s, &set), 20 + 3 * (1 + 3 + 2 + 4));
     subject_free(&s);
+}
+
+/* Lines of at most four bytes, their ends not counted. */
+TEST_IN_PLACE(lines_that_just_fit)
+{
+    static const char text[] = "abcd\n\nabc\r\nwxyz\nabcd";
+    static const char *const lines[] = {"abcd", "", "abc", "wxyz", "abcd"};
+    struct text_reader r;
+    const char *line;
+    size_t n;
+    put_file(place.path, text);
+    for (size_t most = 3; most <= 4; most++) {
+        assert_int_equal(reader_open(&r, place.path, NULL), MGPT_OK);
+        assert_int_equal(r.n_all, sizeof text - 1);
+        for (size_t i = 0; i < COUNT(lines) && most == 4; i++) {
+            assert_int_equal(reader_line(&r, most, &line, &n, NULL), 1);
+            assert_int_equal(n, strlen(lines[i]));
+            assert_memory_equal(line, lines[i], n);
+        }
+        assert_int_equal(reader_line(&r, most, &line, &n, NULL), most == 4 ? 0 : MGPT_EFULL);
+        reader_close(&r);
+    }
 }
