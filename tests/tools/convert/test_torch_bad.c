@@ -15,8 +15,9 @@ TEST(archives)
         {"a/b/data.pkl", BYTES("x"), 0, 0, 0}, /* the one on top counts */
         {"a/data.pkl", pickle, 0, 0, 0},
         {"a/data/0", sixteen, 0, 0, 0},
-        {"a/c/d/data.pkl", BYTES("x"), 0, 0, 0}};
-    archive_with(deeper, 4, NULL);
+        {"a/c/d/data.pkl", BYTES("x"), 0, 0, 0},
+        {"a/z/data.pkl", BYTES("x"), 0, 0, 0}};
+    archive_with(deeper, 5, NULL);
     m[0].name = "data.pkl", m[1].name = "data/0";
     archive_with(m, 3, NULL);
     m[1].name = "b/data/0";
