@@ -282,8 +282,8 @@ static void put_coded(struct coded_model *m, struct state_tensor *t, const char 
 {
     struct hf_coded *to = ckpt_new(m->state->c, 1, sizeof *to);
     if (!hf_is_matrix(t))
-        ckpt_stop_tensor(m->state->c, t->name,
-                         "%u dimensions, expected a contiguous matrix of codes", t->n_dims);
+        ckpt_stop_tensor(m->state->c, t->name, "%u dimensions, expected a matrix of codes",
+                         t->n_dims);
     *to = (struct hf_coded){.factor = 1, .codes = t->bytes.data};
     read(m, base, t, to);
     to->base.type = dtype_find(DTYPE_F32);

@@ -72,7 +72,7 @@ static void put_hqq(struct state *s, struct state_tensor *t, const char *base)
     const struct state_tensor *axis = hf_part(s, base, "axis", STATE_I32);
     if (!hf_is_matrix(t) || (t->type != STATE_U8 && t->type != STATE_I32))
         ckpt_stop_tensor(s->c, t->name,
-                         "element type %s and %u dimensions, expected a contiguous matrix of U8",
+                         "element type %s and %u dimensions, expected a matrix of U8",
                          state_type_name(t->type), t->n_dims);
     if (!hf_is_vector(shape, 2) || hf_part_size(axis) != 1)
         ckpt_stop_tensor(s->c, shape->name, "expected two sizes, and one number as axis");

@@ -292,10 +292,9 @@ static void unpack_matrix(struct state *s, size_t i, const char *base, const str
     struct quant q;
     own_settings(s->c, all, base, &q);
     if (!is_words(t) || !hf_is_matrix(t))
-        ckpt_stop_tensor(
-            s->c, t->name,
-            "element type %s and %u dimensions, expected a contiguous matrix of I32 or U32",
-            state_type_name(t->type), t->n_dims);
+        ckpt_stop_tensor(s->c, t->name,
+                         "element type %s and %u dimensions, expected a matrix of I32 or U32",
+                         state_type_name(t->type), t->n_dims);
     *p = (struct hf_packed){.scheme = q.scheme, .bits = q.bits, .plus = q.plus, .q = t->bytes.data};
     set_sizes(s->c, p, t, &q);
     find_parts(s, base, p);
