@@ -123,7 +123,7 @@ MGPT_API size_t mgpt_n_tensors(const mgpt_model *model);
  * of the shared expert. Roles from MGPT_LN1 on are of layers. */
 typedef enum mgpt_role { /* clang-format off */
     MGPT_W_E, MGPT_W_POS,            /* [V][E], [n_ctx][E]  embeddings of tokens and positions */
-    MGPT_LN_EMBD, MGPT_LN_FINAL, MGPT_W_U, /* [E]  norms of the embedding, before the head; [V][E]  it, or W_E */
+    MGPT_LN_EMBD, MGPT_LN_FINAL, MGPT_W_U, /* [E]  of the embedding, before the head; [V][E] the head, or W_E */
     MGPT_ROPE_DIVISORS, MGPT_ROPE_LONG, MGPT_ROPE_SHORT, /* [n_rot / 2]  of frequencies; LongRoPE's */
     MGPT_X_SCALES, MGPT_X0_SCALES,   /* [n_layer]  x = scale x + scale0 x0 before each layer */
     MGPT_SMEAR_GATE, MGPT_SMEAR_SCALE, /* [1][columns], [1]  of the embedding of the token before */
