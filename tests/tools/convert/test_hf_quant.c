@@ -2,6 +2,10 @@
 #include "support/hf_dir.h"
 #include "support/unit.h"
 
+#include "convert/families/hf_coded.h"
+
+#include <math.h>
+
 #define SPARSE(KEY, VALUE) "{\"quant_method\":\"compressed-tensors\",\"" KEY "\":" VALUE "}"
 #define QUANT(method, bits, more)                                                                  \
     "{\"quant_method\":\"" method "\",\"bits\":" bits ",\"group_size\":32" more "}"
@@ -69,5 +73,30 @@ TEST(quantised)
         set_key(&d, cases[i].key, cases[i].json);
         assert_read(&d, "config.json", what, cases[i].expected);
         dir_free(&d);
+    }
+}
+
+/* Every code, as the OCP's table of formats has it: E4M3 of torch.float8_e4m3fn, whose NaN is 127 alone. */
+TEST(codes)
+{
+    static float books[HF_N_BOOKS][HF_N_CODES];
+    hf_coded_books(books);
+    for (int i = 0; i < HF_N_CODES; i++) {
+        int at = i & 127;
+        double e4m3 = (at < 8 ? at / 8.0 : 1 + (at & 7) / 8.0) * pow(2, (at < 8 ? 1 : at / 8) - 7);
+        float found = books[HF_BOOK_E4M3][i];
+        if (at == 127)
+            assert_true(isnan(found));
+        else
+            assert_float_equal(found, (float)(i < 128 ? e4m3 : -e4m3), 0);
+        assert_float_equal(books[HF_BOOK_SIGNED][i], (float)(int8_t)i, 0);
+        assert_float_equal(books[HF_BOOK_COUNTS][i], (float)i, 0);
+        assert_float_equal(books[HF_BOOK_AROUND_8][i] + 8, (float)i, 0);
+        assert_float_equal(books[HF_BOOK_AROUND_128][i] + 128, (float)i, 0);
+    }
+    assert_float_equal(books[HF_BOOK_E4M3][126], 448, 0);
+    for (int i = 0; i < 16; i++) { /* E2M1: 0, the subnormal 0.5, then 1 and 1.5 times 1, 2, 4 */
+        double e2m1 = (i & 7) < 2 ? (i & 7) / 2.0 : (1 + (i & 1) / 2.0) * (1 << ((i & 7) / 2 - 1));
+        assert_float_equal(books[HF_BOOK_E2M1][i], (float)(i & 8 ? -e2m1 : e2m1), 0);
     }
 }
