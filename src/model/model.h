@@ -268,11 +268,11 @@ int model_positions(mgpt_model *m, mgpt_error *err);
 /* Sets each layer's window. positions.c. */
 int model_windows(mgpt_model *m, mgpt_error *err);
 
-/* Sets each layer's shape, what it keeps and whose keys and values it reads, after its window.
- * shapes.c. */
+/* Sets each layer's shape, what it keeps and whose keys and values it reads; and its window where shapes depend
+ * on it. shapes.c. */
 int model_shapes(mgpt_model *m, mgpt_error *err);
 
-/* Sets each layer's norm kinds and rope. Runs after all tensors are bound. positions.c. */
+/* Sets each layer's norm kinds, window and rope. Runs after all tensors are bound. positions.c. */
 int model_layers(mgpt_model *m, mgpt_error *err);
 
 /* Reads the constants of the layers' activations. activation.c. */

@@ -43,23 +43,24 @@ static size_t layer_entry(const mgpt_model *m, const char *name, size_t layer, s
 
 /* The numbers of layers with a window that are not those of the others. */
 struct windowed {
-    size_t head_dim, value_dim, n_shared;
+    size_t head_dim, n_shared;
 };
 
 static int read_windowed(const mgpt_model *m, struct windowed *w, mgpt_error *err)
 {
     const struct model_shape *s = &m->shape;
+    size_t value_dim;
     if (hyper_size(m, "attention.key_length_swa", 1, MAX_WIDTH, (int64_t)s->head_dim, &w->head_dim,
                    err) < 0 ||
-        hyper_size(m, "attention.value_length_swa", 1, MAX_WIDTH, (int64_t)w->head_dim,
-                   &w->value_dim, err) < 0 ||
+        hyper_size(m, "attention.value_length_swa", 1, MAX_WIDTH, (int64_t)w->head_dim, &value_dim,
+                   err) < 0 ||
         hyper_size(m, "attention.shared_kv_layers", 0, s->n_layer, 0, &w->n_shared, err) < 0)
         return MGPT_EFILE;
-    if (w->value_dim != w->head_dim)
+    if (value_dim != w->head_dim)
         return err_set(err, MGPT_EFILE, 0,
                        "attention.value_length_swa %zu differs from key_length_swa %zu: not "
                        "supported",
-                       w->value_dim, w->head_dim);
+                       value_dim, w->head_dim);
     return MGPT_OK;
 }
 
@@ -110,19 +111,12 @@ static int share_layers(mgpt_model *m, size_t n_shared, mgpt_error *err)
     return MGPT_OK;
 }
 
-static void widen(struct model_shape *s, const struct model_shape *l)
+static void widen(size_t *most, size_t n)
 {
-    s->head_dim = l->head_dim > s->head_dim ? l->head_dim : s->head_dim;
-    s->value_dim = l->value_dim > s->value_dim ? l->value_dim : s->value_dim;
-    s->kept_dim = l->kept_dim > s->kept_dim ? l->kept_dim : s->kept_dim;
-    s->n_q = l->n_q > s->n_q ? l->n_q : s->n_q;
-    s->n_z = l->n_z > s->n_z ? l->n_z : s->n_z;
-    s->n_kv = l->n_kv > s->n_kv ? l->n_kv : s->n_kv;
-    s->n_v = l->n_v > s->n_v ? l->n_v : s->n_v;
-    s->n_kv_most = s->n_kv > s->n_kv_most ? s->n_kv : s->n_kv_most;
+    *most = n > *most ? n : *most;
 }
 
-/* What sessions keep of each layer; the model's shape becomes the largest. */
+/* Sets what sessions keep of each layer. The model's shape becomes the largest of the layers'. */
 static int keep_layers(mgpt_model *m, mgpt_error *err)
 {
     struct model_shape *s = &m->shape;
@@ -132,30 +126,39 @@ static int keep_layers(mgpt_model *m, mgpt_error *err)
         const struct model_shape *l = m->layers[i].shape;
         int own = m->layers[i].kv_from == i;
         m->kept[i] = (struct kv_shape){own ? l->n_kept : 0, own ? l->kept_dim : 0, m->kept[i].rows};
-        widen(s, l);
+        widen(&s->head_dim, l->head_dim);
+        widen(&s->value_dim, l->value_dim);
+        widen(&s->kept_dim, l->kept_dim);
+        widen(&s->n_q, l->n_q);
+        widen(&s->n_z, l->n_z);
+        widen(&s->n_kv, l->n_kv);
+        widen(&s->n_v, l->n_v);
+        widen(&s->n_kv_most, s->n_kv);
     }
     return m->kept ? MGPT_OK : MGPT_EMEM;
 }
 
-int model_shapes(mgpt_model *m, mgpt_error *err)
+/* Gives each layer a shape of its own. */
+static int shape_layers(mgpt_model *m, mgpt_error *err)
 {
     struct windowed w = {0};
     size_t n = m->shape.n_layer, d = m->shape.head_dim;
-    int own = (m->arch->knows & KNOWS_LAYER_SHAPES) != 0;
-    struct model_shape *shapes =
-        own ? bind_own(m, n, sizeof *shapes, "the shapes of layers", err) : NULL;
-    for (size_t i = 0; i < n; i++) {
+    struct model_shape *shapes = bind_own(m, n, sizeof *shapes, "the shapes of layers", err);
+    int status = shapes ? model_windows(m, err) : MGPT_EMEM;
+    if (status == MGPT_OK)
+        status = read_windowed(m, &w, err);
+    for (size_t i = 0; status == MGPT_OK && i < n; i++)
+        status = shape_layer(m, i, m->layers[i].window ? w.head_dim : d, &shapes[i], err);
+    return status == MGPT_OK ? share_layers(m, w.n_shared, err) : status;
+}
+
+int model_shapes(mgpt_model *m, mgpt_error *err)
+{
+    int differ = (m->arch->knows & KNOWS_LAYER_SHAPES) != 0;
+    for (size_t i = 0; i < m->shape.n_layer; i++) {
         m->layers[i].shape = &m->shape;
         m->layers[i].kv_from = i;
     }
-    int status = own && !shapes ? MGPT_EMEM : MGPT_OK;
-    if (status == MGPT_OK && own)
-        status = model_windows(m, err);
-    if (status == MGPT_OK && own)
-        status = read_windowed(m, &w, err);
-    for (size_t i = 0; status == MGPT_OK && own && i < n; i++)
-        status = shape_layer(m, i, m->layers[i].window ? w.head_dim : d, &shapes[i], err);
-    if (status == MGPT_OK && own)
-        status = share_layers(m, w.n_shared, err);
-    return status == MGPT_OK && (own || m->kept) ? keep_layers(m, err) : status;
+    int status = differ ? shape_layers(m, err) : MGPT_OK;
+    return status == MGPT_OK && (differ || m->kept) ? keep_layers(m, err) : status;
 }
