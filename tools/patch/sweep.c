@@ -183,16 +183,18 @@ static int later_first(const void *a, const void *b)
 /* The mean row of each head, summed in float64. */
 static int find_means(const struct patch_sweep *s, struct sweep_grid *g)
 {
-    size_t n_head = arr_len(g->heads), n;
+    size_t n_head = arr_len(g->heads), row = s->own.cols[g->point], n;
     g->means = mem_new(arr_len(g->layers) * n_head, g->width * sizeof *g->means);
-    for (size_t i = 0; g->means && i < arr_len(g->layers) * n_head; i++)
+    for (size_t i = 0; g->means && i < arr_len(g->layers) * n_head; i++) {
+        const float *first = values_row(&s->own, g->point, g->layers[i / n_head], 0,
+                                        (size_t)g->heads[i % n_head], &n);
         for (size_t j = 0; j < g->width; j++) {
             double sum = 0;
             for (size_t pos = 0; pos < s->n_tokens; pos++)
-                sum += (double)values_row(&s->own, g->point, g->layers[i / n_head], pos,
-                                          (size_t)g->heads[i % n_head], &n)[j];
+                sum += (double)first[pos * row + j];
             g->means[i * g->width + j] = (float)(sum / (double)s->n_tokens);
         }
+    }
     return g->means != NULL;
 }
 

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/mem.h"
 #include "check/oracle/oracle_model.h"
+#include "engine/layers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -59,14 +60,6 @@ void locate_row(struct locate *l, size_t hook, size_t pos, size_t head, const do
     l->hooks[hook].fired = 1;
 }
 
-static size_t heads_width(const struct walk *w, const mgpt_value *value)
-{
-    mgpt_layer l;
-    int values = value->point == MGPT_V || value->point == MGPT_HEADS;
-    int known = mgpt_get_layer(w->model, (size_t)value->layer, &l, NULL) == MGPT_OK;
-    return !known ? 0 : (size_t)(values ? l.value_dim : l.head_dim);
-}
-
 static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t r)
 {
     struct locate_hook *h = &w->l->hooks[i];
@@ -75,8 +68,10 @@ static int visit_row(struct walk *w, size_t i, const mgpt_value *value, int32_t 
     float *ours = value->data + (size_t)r * value->stride;
     if (answer_read(w->a, i, pos, attention ? (size_t)r : 0, w->row, w->err) < 0)
         return 0;
-    compare_row(w->feeding ? &h->fed[pos] : &h->own[pos], w->row, ours, n, (size_t)r,
-                answer_is_heads(value->point) ? heads_width(w, value) : 0);
+    size_t d = answer_is_heads(value->point)
+                   ? (size_t)engine_width(w->model, value->point, value->layer)
+                   : 0;
+    compare_row(w->feeding ? &h->fed[pos] : &h->own[pos], w->row, ours, n, (size_t)r, d);
     h->fired = 1;
     int feeds = w->feeding && !h->elsewhere && !value->copied;
     for (size_t j = 0; feeds && j < n; j++)
