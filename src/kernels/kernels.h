@@ -198,7 +198,7 @@ struct screen_x kernels_screen_x(const float *x, const void *qx, size_t n_in);
  * blocks of 32 with a scale (kv_q8.c). */
 enum kv_type { KV_F32, KV_F16, KV_Q8_0, KV_N_TYPES };
 
-/* What a layer keeps of a token: a key and a value for each of n_head heads, or a row of floats. */
+/* A layer keeps a key and a value of each token for each of n_head heads, or a row of floats. */
 struct kv_shape {
     size_t n_head, head_dim; /* 0: none of its own */
     size_t rows;             /* floats of a row; 0: keys and values */

@@ -1,4 +1,4 @@
-/* Inputs of layers (Gemma 3n, Gemma 4): each token has a row of P values for each of L layers, of its
+/* Inputs of layers (Gemma 4): each token has a row of P values for each of L layers, of its
  * embedding x0 and of its own.
  *
  *     i_l = (norm(W x0 / sqrt E) + sqrt P T[token])_l / sqrt 2     W: [L P][E], norms of P values

@@ -48,8 +48,8 @@ void mix_in_x0(pass *p, const struct layer *l);
 /* The segments that begin in this layer join the pass with their x. forward.c. */
 void join_rows(pass *p);
 
-/* What precedes and follows the branches of a layer: mix_in_x0 and join_rows; the norm of the residual,
- * the layer's input, its factor, back_out. inputs.c. */
+/* before_layer does what precedes the branches of a layer: mix_in_x0, join_rows. after_layer does what follows
+ * them: the norm of the residual, the layer's input, its factor, back_out. inputs.c. */
 void before_layer(pass *p, const struct layer *l);
 void after_layer(pass *p, const struct layer *l);
 

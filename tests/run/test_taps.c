@@ -44,7 +44,7 @@ static int choice_of(enum toy_choice choice, int row)
 }
 
 /* Points of the MLP are those of the shared expert in a mixture, points of the router of others
- * none. A short convolution has no scores and no rotation, a layer with another's keys none of its own. */
+ * none. A short convolution has no scores and no rotation. A layer that reads another's keys has no K, V, ROT_K. */
 static int layer_has(const struct toy_spec *s, int p, int layer)
 {
     int attention = p == MGPT_ROT_Q || p == MGPT_ROT_K || trace_is_attention((mgpt_point)p);

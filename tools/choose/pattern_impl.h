@@ -1,4 +1,4 @@
-/* What the files that parse expressions share: pattern.c has their structure, pattern_codes.c their characters. */
+/* Shared by the files that parse expressions: pattern.c has their structure, pattern_codes.c their characters. */
 #ifndef MGPT_PATTERN_IMPL_H
 #define MGPT_PATTERN_IMPL_H
 

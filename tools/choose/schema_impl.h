@@ -1,4 +1,4 @@
-/* What the files that translate JSON schemas share. */
+/* Shared by the files that translate JSON schemas. */
 #ifndef MGPT_SCHEMA_IMPL_H
 #define MGPT_SCHEMA_IMPL_H
 

@@ -42,8 +42,8 @@ static void put_shown(struct jtext *list, const mgpt_model *model, int32_t token
     FILE *to = open_memstream(&text, &n);
     if (to)
         text_print_token(to, model, token);
-    int failed = !to || fclose(to) != 0 ||
-                 !text; /* glibc's fclose may succeed although there was no memory */
+    /* glibc's fclose may succeed although there was no memory. */
+    int failed = !to || fclose(to) != 0 || !text;
     int quoted = !failed && n >= 2 && text[0] == '"';
     if (failed)
         jtext_fail(list);

@@ -76,7 +76,7 @@ int self_stages(const struct self_request *request, struct self_stages *stages, 
 size_t self_n_tokens(const mgpt_info *info);
 void self_tokens(const mgpt_info *info, int32_t *tokens, size_t n);
 
-/* What `mgpt check --self` is asked for. self_check does all of the above for the model at `path` and prints it. */
+/* The options of `mgpt check --self`. self_check does all of the above for the model at `path` and prints it. */
 struct self_options {
     const char *path, *isa, *kv;
     struct cli_many lora;

@@ -137,9 +137,9 @@ void microgpt_c_read(struct checkpoint *c, const struct ckpt_input *in)
     size_t header = microgpt_c_header(in->bytes, &vocab), n_bytes = in->bytes.size - header;
     c->format = header == 8 ? "microgpt-c model" : "microgpt-c checkpoint";
     m->facts.sizes[MG_VOCAB] = (int64_t)vocab;
+    /* The file does not say its context. 16 is what was published; all sizes must then fit. */
     if (!(in->options->given & (OPT_CONTEXT | OPT_EMBD | OPT_LAYERS)))
-        m->facts.sizes[MG_CONTEXT] =
-            16; /* as published: the file does not say it, and the sizes must fit */
+        m->facts.sizes[MG_CONTEXT] = 16;
     if (header == 12 && n_bytes % 3)
         ckpt_stop(c, "microgpt-c: %zu bytes are not weights and two states of Adam", n_bytes);
     struct state_tensor all =
