@@ -549,6 +549,9 @@ async function inFirefox(file, verses) {
             if (shots) await new Promise((done) => setTimeout(done, 1000)); // every card is drawn when the page rests (style.css)
             if (shots) await firefox.shot(path.join(shots, `firefox-${room}.png`));
         }
+        await firefox.send('WebDriver:SetWindowRect', { width: 1280, height: 885 }); // wider letters than Chromium's
+        await firefox.go(file, '#view=home');
+        assert.strictEqual(await firefox.eval(`new Set([...document.querySelectorAll('.home .tok.alt')].map((e) => e.getBoundingClientRect().bottom)).size`), 1, 'the likeliest tokens are in one line');
         await firefox.go(verses, '#view=predict'); // a worker goes on with the text
         await firefox.eval(`document.getElementById('end').click()`);
         while (!await firefox.eval(`document.getElementById('draw-stop').hidden && document.documentElement.dataset.workers`)) await new Promise((done) => setTimeout(done, 50));

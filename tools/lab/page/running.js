@@ -25,7 +25,7 @@ const Running = (() => {
         const control = Token.of(id).control, style = rgb ? { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } : {};
         return h(`span.t${chosen ? '.chosen' : ''}${later ? '.later' : ''}${control ? '.control' : ''}`, { 'data-i': i, title: title || option, style,
             ...(option ? { role: 'option', 'aria-label': option, 'aria-selected': Boolean(chosen), tabindex: chosen ? 0 : -1 } : {}) },
-            control ? HomeText.label(id) : textOf(id));
+            control ? (i > 0 && Token.isEnd(id) ? 'end' : HomeText.label(id)) : textOf(id));
     }
 
     // Fills `el`; look(i) says {rgb, title, chosen, later} of token i.
