@@ -113,6 +113,21 @@ def test_choices_refused(names, choices, failure, text):
         names.choose("a", choices)
 
 
+def test_padded(root, names, tmp_path):
+    """Rows of the head that no token has are not drawn, and change no probability of drawing."""
+    path = str(tmp_path / "padded.gguf")
+    subprocess.run([sys.executable, root / "tests/cli/padded_vocabulary.py", root / "weights/names.gguf", path], check=True)
+    padded = mgpt.Model(path)
+    assert padded.logits("anna")[-1].argmax() >= padded.info.n_tokens == names.info.n_tokens
+    for named in [{}, {"temperature": 0}, {"heal": True}, *(case[0] for case in CASES)]:
+        for seed in range(5):
+            pieces = [list(model.generate("anan", seed=seed, logprobs=0, **named)) for model in (padded, names)]
+            assert [p.prob for p in pieces[0]] == [p.prob for p in pieces[1]] and pieces[0] == pieces[1]
+    assert [r["text"] for r in padded.generate_many(["an", "el"], seed=5)] == [r["text"] for r in names.generate_many(["an", "el"], seed=5)]
+    for found, want in zip(padded.head_scores(4).show().maps, names.head_scores(4).show().maps):
+        assert np.array_equal(found, want)
+
+
 def test_needs_a_model():
     for name in EDITS:
         with pytest.raises(TypeError, match=f"^{name}: expected a model"):

@@ -1,4 +1,6 @@
 """Model.circuits against formulas in NumPy, from tensors by role."""
+import sys
+
 import mgpt
 import numpy as np
 import pytest
@@ -94,6 +96,31 @@ def test_places(names, root):
         assert same(m.circuits("places", 0, 1).table, scores(m, 0, 1, x))
     with pytest.raises(mgpt.Error, match="no table of positions"):
         mgpt.Model(root / "tests/golden/llama").circuits("places")
+
+
+def test_many(root, tmp_path):
+    """More tokens and positions than run in one pass: each row is in its place."""
+    sys.path.insert(0, str(root / "weights"))
+    import gguf
+
+    metadata, tensors = gguf.read(root / "weights/names.gguf")[:2]
+    draw, more = np.random.default_rng(0), 600
+    for name in "token_embd", "position_embd", "output":
+        tensors[name + ".weight"] = np.concatenate([tensors[name + ".weight"], draw.normal(size=(more, 16)).astype(np.float32)])
+    metadata["microgpt.context_length"] += more
+    metadata["microgpt.vocab_size"] += more
+    metadata["tokenizer.ggml.tokens"] += [f"{i:03}" for i in range(more)]
+    metadata["tokenizer.ggml.token_type"] += [1] * more
+    gguf.write(tmp_path / "many.gguf", metadata, tensors)
+    m = mgpt.Model(tmp_path / "many.gguf")
+    x, x_pos = begins(m), norm(m, tensor(m, "W_pos"), "ln_embd")
+    assert len(x) == 27 + more and len(x_pos) == 16 + more
+    assert same(m.circuits("qk", 0, 1).table, scores(m, 0, 1, x)) and same(m.circuits("places", 0, 1).table, scores(m, 0, 1, x_pos))
+    v = heads(m, "W_V", 0, norm(m, x, "ln1"))[:, 1]
+    assert same(m.circuits("ov", 0, 1).table, logits(m, v @ tensor(m, "W_O")[:, 4:8].T))
+    assert same(m.circuits("direct").table, logits(m, x))
+    h = norm(m, x, "ln2")
+    assert same(m.circuits("fires", 0, 3).table[:, 0], np.maximum(h @ tensor(m, "W_up")[3], 0))
 
 
 def test_vowels(names):

@@ -4,6 +4,8 @@
 #include "base/file.h"
 #include "support/tok_file.h"
 #include "support/unit.h"
+#include "tokenizer/tok_regex.h"
+#include "tokenizer/tok_split.h"
 
 #include <time.h>
 
@@ -325,5 +327,43 @@ TEST(bounded_work)
         }
         tok_file_free(&f);
     }
+    free(text);
+}
+
+/* ---- PCRE2's stack --------------------------------------------------------------------------- */
+
+static int count_pieces(void *user, size_t from, size_t to)
+{
+    size_t *n = user;
+    n[0]++;
+    n[1] = to - from > n[1] ? to - from : n[1];
+    return MGPT_OK;
+}
+
+/* A group that is repeated 100,000 times takes more stack than PCRE2's JIT has: then it is interpreted. */
+TEST(more_than_the_jit_has)
+{
+    static const char *const stages[] = {"(?:a|b)*c", NULL};
+    const struct gguf_str pattern = {stages[0], strlen(stages[0])};
+    enum { N = 100000 };
+    char *text = malloc(N);
+    size_t n[2] = {0};
+    mgpt_error err = {0};
+    assert_non_null(text);
+    for (size_t i = 0; i < N; i++)
+        text[i] = "ab"[i % 2];
+    text[N - 2] = 'c';
+    struct split *split = split_open(&(struct split_rule){"own", stages, 0}, &err);
+    assert_non_null(split);
+    assert_int_equal(split_text(split, text, N, count_pieces, n, &err), MGPT_OK);
+    assert_true(n[0] == 2 && n[1] == N - 1);
+    split_close(split);
+    struct span_part *parts = NULL;
+    struct tok_regex *regex = regex_open(pattern, &err);
+    assert_non_null(regex);
+    assert_int_equal(regex_parts(regex, text, N, &parts, &err), MGPT_OK);
+    assert_true(arr_len(parts) == 2 && parts[0].is_match && parts[0].to == N - 1);
+    regex_close(regex);
+    arr_free(parts);
     free(text);
 }
