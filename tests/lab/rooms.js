@@ -120,6 +120,38 @@ async function visitOther(name) {
     test(`no room of ${name} is broken`, () => assert.deepStrictEqual(bad, []));
 }
 
+// A page that has only what one run recorded, no engine.
+async function visitRecorded() {
+    const { page, go } = await visit('a recorded page', [path.join(root, 'weights/names.gguf'), '-p', 'anna', '--static']);
+    test('the recorded page has no engine', () => assert.strictEqual(page.Engine.live, false));
+    for (const view of ['home', 'predict', 'attention', 'inside', 'experiment']) {
+        go(view, { view });
+        go(`${view}: another place`, { query: 2, head: 3, key: 1, step: 4 });
+        sweep(page, view);
+        page.App.set({ query: 4, head: 0, step: 5, cell: '' });
+    }
+    for (const what of ['rows', 'log', 'scores']) go(`attention: ${what}`, { view: 'attention', what });
+}
+
+// A table that shows a part of a matrix: its names and numbers are those of the chosen place.
+async function visitScrolled() {
+    const file = path.join(folder, 'gpt2.gguf'), n = 26;
+    execFileSync(mgpt, ['convert', path.join(root, 'tests/golden/gpt2'), file, '--no-tokenizer'], { stdio: 'ignore' });
+    const { page } = await visit('a long text', [file, '--ids', Array.from({ length: n }, (_, i) => i + 1).join()]), { App, Engine, tick, $ } = page;
+    App.set({ view: 'attention', layer: 0, head: 1 });
+    const matrix = $('rooms').querySelector('#attention'), folded = matrix.querySelector('details');
+    folded.open = true;
+    folded.send('toggle');
+    for (const [query, key] of [[n - 1, 0], [n - 1, n - 2], [20, 18], [19, 3], [2, 1]]) {
+        App.set({ query, key });
+        tick(50);
+        const rows = matrix.querySelector('table').rows, names = rows.flatMap((r) => r.cells).filter((e) => e.tagName === 'TH' && e.classList.contains('cross')).map((e) => Number(e.textContent.split('#')[1]));
+        const found = [rows.length, names, matrix.querySelectorAll('td').filter((e) => e.classList.contains('chosen')).map((e) => e.textContent)];
+        const p = Engine.value('blocks.0.attn.hook_pattern').data[(n + query) * n + key];
+        test(`query ${query} and key ${key} of ${n}`, () => assert.deepStrictEqual(found, [7, [key + 1, query + 1], [page.Numbers.fixed(p)]]));
+    }
+}
+
 // A cell of each picture of the first layer, of its second head, and of what has no layer; in the second row.
 const cells = (page) => [...page.Home.scene.mats].filter(([id, m]) => m.layer <= 0 && m.rows > 1 && (!m.tri || /1$/.test(id))).map(([id, m]) => `${id}.1.${m.tri ? 0 : Math.min(m.cols - 1, 5)}`);
 
@@ -185,6 +217,8 @@ async function main() {
         sweep(page, view);
     }
     for (const name of ['llama', 'bloom', 'stablelm_parallel', 'mixtral', 'qwen2_moe', 'lfm2', 'gpt1', 'deepseek_v3', 'gemma4_e']) await visitOther(name);
+    await visitRecorded();
+    await visitScrolled();
     all.push('');
     const kept = path.join(root, 'tests/lab/rooms.txt'), text = all.join('\n');
     if (process.env.MGPT_WRITE) fs.writeFileSync(kept, text);
