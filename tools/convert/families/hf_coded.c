@@ -281,7 +281,7 @@ static void put_coded(struct coded_model *m, struct state_tensor *t, const char 
                       coded_read_fn *read)
 {
     struct hf_coded *to = ckpt_new(m->state->c, 1, sizeof *to);
-    if (!hf_is_matrix(t))
+    if (!hf_is_matrix(m->state->c, t))
         ckpt_stop_tensor(m->state->c, t->name, "%u dimensions, expected a matrix of codes",
                          t->n_dims);
     *to = (struct hf_coded){.factor = 1, .codes = t->bytes.data};

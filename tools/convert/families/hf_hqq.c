@@ -70,7 +70,7 @@ static void put_hqq(struct state *s, struct state_tensor *t, const char *base)
     struct hqq_matrix *m = ckpt_new(s->c, 1, sizeof *m);
     const struct state_tensor *shape = hf_part(s, base, "shape", STATE_I64), *scales, *zeros;
     const struct state_tensor *axis = hf_part(s, base, "axis", STATE_I32);
-    if (!hf_is_matrix(t) || (t->type != STATE_U8 && t->type != STATE_I32))
+    if ((t->type != STATE_U8 && t->type != STATE_I32) || !hf_is_matrix(s->c, t))
         ckpt_stop_tensor(s->c, t->name,
                          "element type %s and %u dimensions, expected a matrix of U8",
                          state_type_name(t->type), t->n_dims);

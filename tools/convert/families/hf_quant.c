@@ -170,10 +170,14 @@ static int is_real(const struct state_tensor *t)
     return state_dtype(t->type) != NULL;
 }
 
-int hf_is_matrix(const struct state_tensor *t)
+int hf_is_matrix(struct checkpoint *c, const struct state_tensor *t)
 {
-    return t->n_dims == 2 && t->shape[0] && t->shape[1] && t->shape[0] <= HF_MAX_SIDE &&
-           t->shape[1] <= HF_MAX_SIDE && t->strides[1] == 1 && t->strides[0] == t->shape[1];
+    if (t->n_dims != 2 || !t->shape[0] || !t->shape[1] || t->shape[0] > HF_MAX_SIDE ||
+        t->shape[1] > HF_MAX_SIDE)
+        return 0;
+    if (t->strides[1] != 1 || t->strides[0] != t->shape[1])
+        ckpt_stop_tensor(c, t->name, "a view that is not contiguous: save it with .contiguous()");
+    return 1;
 }
 
 /* The part BASE.NAME, [rows, columns] of words or of floats. */
@@ -185,7 +189,7 @@ static const uint8_t *find_part(struct state *s, const char *base, const char *n
     const struct state_tensor *t = state_find(s, full);
     if (!t)
         state_missing(s->c, full);
-    if (!has_type(t) || !hf_is_matrix(t))
+    if (!has_type(t) || !hf_is_matrix(s->c, t))
         ckpt_stop_tensor(s->c, full,
                          "element type %s and %u dimensions, not those of a quantised matrix",
                          state_type_name(t->type), t->n_dims);
@@ -291,7 +295,7 @@ static void unpack_matrix(struct state *s, size_t i, const char *base, const str
     struct hf_packed *p = ckpt_new(s->c, 1, sizeof *p);
     struct quant q;
     own_settings(s->c, all, base, &q);
-    if (!is_words(t) || !hf_is_matrix(t))
+    if (!is_words(t) || !hf_is_matrix(s->c, t))
         ckpt_stop_tensor(s->c, t->name,
                          "element type %s and %u dimensions, expected a matrix of I32 or U32",
                          state_type_name(t->type), t->n_dims);

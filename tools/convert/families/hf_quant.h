@@ -31,8 +31,8 @@ struct hf_packed {
 
 enum { HF_MAX_BASE = 255, HF_MAX_SIDE = 1 << 24 /* rows, columns */ };
 
-/* Two dimensions of 1 to HF_MAX_SIDE, in order and without gaps. */
-int hf_is_matrix(const struct state_tensor *t);
+/* Whether there are two dimensions of 1 to HF_MAX_SIDE. Stops where they are not in order or have gaps. */
+int hf_is_matrix(struct checkpoint *c, const struct state_tensor *t);
 
 /* The part that has the group of each column, int32 [n_in] below n_groups; NULL: it is absent or empty. */
 const uint8_t *hf_column_groups(struct state *s, const char *base, const char *part, uint64_t n_in,
