@@ -66,6 +66,8 @@ same()
 # ---- layouts: the same weights in each, so the same file where the same is stated ----
 
 notes 'wrote flat.gguf: 436 weights, F32, 4 kB' flat.json flat.gguf
+notes 'wrote x.gguf: 4192 weights, F32, 19 kB' "$names" x.gguf
+notes 'wrote x.gguf: 1115904 weights, F16, 2.2 MB' "$lines" x.gguf
 notes "inferred: activation = relu (the program's; set it with --activation)" flat.json x.gguf
 notes "inferred: eps = 1e-05 (the program's; set it with --eps)" flat.json x.gguf
 denies 3 'not in the file, and the logits depend on it: set --heads N' silent.json no.gguf

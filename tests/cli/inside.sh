@@ -36,7 +36,7 @@ check "... the record has the hash" grep -qF "\"logits\":\"$hash\"" "$record"
 check "... and its instruction set once" grep -qE '"isa": ?\["scalar"\]' "$record"
 run check --attested "$record" "$names"
 check "--attested: the same on every instruction set" \
-    eval '[ $code -eq 0 ] && tail -1 "$tmp/out" | grep -q "^$hash  attested by mgpt .*: the same"'
+    eval '[ $code -eq 0 ] && tail -1 "$tmp/out" | grep -q "^$hash  attested by $("$MGPT" --version | head -1 | cut -d" " -f 1,2), .* [0-9].*: the same"'
 sed 's/"mgpt":"[^"]*"/"mgpt":"\\u001b~"/; s/"mgpt": "[^"]*"/"mgpt": "\\u001b~"/' "$record" >"$tmp/named.json"
 says "a name with what no terminal should get" "attested by mgpt ?~" check --attested "$tmp/named.json" "$names" --isa scalar
 check "... with the tokens of the record" eval 'tail -2 "$tmp/out" | head -1 | grep -q " 5 tokens"'

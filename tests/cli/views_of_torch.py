@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Tensors of PyTorch's files may be views: every golden model stored in every order of dimensions, and inside of larger
-tensors, converts to the same file, or is refused by name."""
+tensors, converts to the same file, or is refused by name. As an .npz next to its config.json it converts to the same file, too."""
 import json
 import os
 import shutil
@@ -8,6 +8,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import zipfile
 
 sys.dont_write_bytecode = True
 ROOT, MGPT = os.environ["MGPT_SOURCE_ROOT"], os.path.abspath(os.environ["MGPT"])
@@ -39,6 +40,34 @@ def most_dims(path):
     return max(len(t["shape"]) for name, t in header.items() if name != "__metadata__")
 
 
+# NumPy's names of the types of safetensors that .npz checkpoints may have.
+NUMPY = {"F32": "<f4", "F16": "<f2"}
+
+
+def as_npz(source, target):
+    """The same arrays as numpy.savez writes them. Returns 0 for types that it lacks."""
+    with open(source, "rb") as f:
+        data = f.read()
+    start = 8 + struct.unpack_from("<Q", data)[0]
+    arrays = {name: t for name, t in json.loads(data[8:start]).items() if name != "__metadata__"}
+    if any(t["dtype"] not in NUMPY for t in arrays.values()):
+        return 0
+    with zipfile.ZipFile(target, "w") as out:
+        for name, t in arrays.items():
+            head = str({"descr": NUMPY[t["dtype"]], "fortran_order": False, "shape": tuple(t["shape"])}).encode()
+            head += b" " * (-(len(head) + 11) % 64) + b"\n"
+            out.writestr(name + ".npy", b"\x93NUMPY\x01\0" + struct.pack("<H", len(head)) + head + data[start:][slice(*t["data_offsets"])])
+    return 1
+
+
+def try_npz(name, weights, want):
+    os.remove(name + "/pytorch_model.bin")
+    if as_npz(weights, name + "/weights.npz"):
+        done, data = convert(name, name + ".gguf")
+        holds(name + "/weights.npz", data == want, done.stderr or "other bytes")
+        os.remove(name + "/weights.npz")
+
+
 def try_model(name):
     source = os.path.join(ROOT, "tests/golden", name)
     os.mkdir(name)
@@ -48,6 +77,7 @@ def try_model(name):
         return
     plain, want = convert(name, name + ".gguf")
     holds(name, plain.returncode == 0, plain.stderr)
+    try_npz(name, weights, want)
     refused = 0
     for order, gap in VIEWS[:len(VIEWS) if most_dims(weights) > 2 else 2]:
         as_torch(weights, name + "/pytorch_model.bin", order, gap)

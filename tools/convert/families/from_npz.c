@@ -50,7 +50,7 @@ void npz_reader_read(struct checkpoint *c, const struct ckpt_input *in)
     struct mg_parts *m = mg_parts_new(c, in);
     int is_hf = hf_is_beside(c, in);
     const struct npz_member *arrays = npz_arrays(c, in->bytes);
-    if (are_modules(arrays) && read_modules(m, arrays, is_hf))
+    if ((is_hf || are_modules(arrays)) && read_modules(m, arrays, is_hf))
         return;
     ckpt_check_options(c, in, "microgpt .npz", MICROGPT_OPTIONS);
     microgpt_npz(m, arrays);
