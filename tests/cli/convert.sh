@@ -66,6 +66,11 @@ same()
 # ---- layouts: the same weights in each, so the same file where the same is stated ----
 
 notes 'wrote flat.gguf: 436 weights, F32, 4 kB' flat.json flat.gguf
+for space in '\n' '\r\n' '\t ' '\r' '\n\n \t\r\n'; do
+    { printf '%b' "$space"; cat flat.json; } >"$tmp/spaces"
+    as flat.json "$tmp/spaces"
+    same flat.gguf x.gguf "JSON after spaces '$space' gives the file that flat.json gives"
+done
 notes 'wrote x.gguf: 4192 weights, F32, 19 kB' "$names" x.gguf
 notes 'wrote x.gguf: 1115904 weights, F16, 2.2 MB' "$lines" x.gguf
 notes "inferred: activation = relu (the program's; set it with --activation)" flat.json x.gguf

@@ -119,6 +119,10 @@ asks own-words/model.pt '--qkv heads' '--rope, --embedding-scale, --qkv (--ask a
 equal parameters model.pt --heads 3 --assume nanogpt --bare in-out
 asks gated/model.pt '--gate first, --gate second'
 equal gated model.pt --assume llama --eps 1e-6 --gate first
+# A file that has characters of its own.
+for own in ng-bigram/bigram.pt ng-bigram-embedded/bigram.pt slm4096/ckpt.pt; do
+    denies 5 'side file nowhere.json: cannot open' $own no.gguf --tokenizer nowhere.json
+done
 denies 2 '--gate: expected first or second' gated/model.pt no.gguf --gate w1
 asks parameters/model.pt '--bare out-in, --bare in-out'
 denies 2 '--qkv: expected blocks or heads' own-words/model.pt no.gguf --qkv rows

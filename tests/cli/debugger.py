@@ -145,6 +145,9 @@ def with_model(tmp):
     there = sorted((s[6], s[3], s[4], s[5]) for s in split)
     want = [sorted((s[1], s[0], s[2], s[3]) for s in [line.split(None, 4) for line in a]) for a in alone]
     holds("/top with a second model has the numbers of each alone", len(both) == 27 and here == want[0] and there == want[1] and here != there)
+    for options in (), ("--kv", "q8_0"), ("--kv", "f16"), ("--isa", "scalar"), ("--no-fused", "--kv", "q8_0"):
+        same = [line.split() for line in repl("anna", f"/with {NAMES}", "/top 27", options=options)[0].splitlines()[3:-1]]
+        holds("the second model runs with the options of the first: %s" % " ".join(options), len(same) == 27 and all(s[:3] == s[3:6] for s in same), same)
     out, err, code = repl("anna", f"/with {other}", "/diff")
     sums = [sum(json.loads(mgpt("score", m, "--json", "--no-end", "-f", "-", text='{"text":"anna"}\n').stdout)["logprobs"]["token_logprobs"][-4:])
             for m in (NAMES, other)]

@@ -239,6 +239,15 @@ def refusals():
     def peft(expected, base=hf, name="llama", **how):
         refused("PEFT", 3, expected, "info", base, "--lora", edited(name, **how))
 
+    # What is off in each of JSON's ways changes nothing; anything else in these keys does.
+    for key in ("lora_bias", "use_qalora", "layer_replication", "target_parameters", "use_bdlora", "arrow_config", "velora_config",
+                "trainable_token_indices", "monteclora_config", "kasa_config", "megatron_config", "alora_invocation_tokens"):
+        peft("%s: not supported" % key, config={key: {"a": 1}})
+    for off, on in (None, "a"), (False, True), (0, 1), ([], [1]), ({}, {"a": 1}):
+        done = run("info", hf, "--lora", edited("llama", {"lora_bias": off, "layer_replication": off, "target_parameters": off}))
+        holds("what is off as %s" % json.dumps(off), done.returncode == 0, done.stderr)
+        peft("layer_replication: not supported", config={"layer_replication": on})
+
     def in_gguf(expected, change, name="llama", base=hf):
         refused("GGUF", 3, expected, "info", base, "--lora", edited_gguf(name, change))
     refused("usage", 2, "--lora nowhere:nan", "info", hf, "--lora", "nowhere:nan")

@@ -2,6 +2,7 @@
 refused."""
 import array
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -136,6 +137,9 @@ def main():
     refused("a layer of a control vector", "a layer goes with one row", "--steer", "%s:1:1" % (tmp / "c.gguf"), code=2)
     npy(tmp / "wide.npy", (LAYERS, WIDTH + 1), [0] * LAYERS * (WIDTH + 1))
     refused("another width", "expected the shape [2, 18]", "--steer", tmp / "wide.npy")
+    for shape in [(LAYERS - 1, WIDTH), (LAYERS + 1, WIDTH), (WIDTH, LAYERS), (WIDTH * LAYERS,), (1, LAYERS, WIDTH), (WIDTH - 1,)]:
+        npy(tmp / "shape.npy", shape, [0] * math.prod(shape))
+        refused("the shape %s" % (shape,), "expected the shape [2, 18]", "--steer", tmp / "shape.npy")
     (tmp / "short.npy").write_bytes((tmp / "all.npy").read_bytes()[:-4])
     refused("a short file", "the shape needs 144", "--steer", tmp / "short.npy")
     control_vector(tmp / "zero.gguf", {0: rows[0]})

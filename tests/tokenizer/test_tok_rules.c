@@ -367,3 +367,29 @@ TEST(more_than_the_jit_has)
     arr_free(parts);
     free(text);
 }
+
+/* ---- patterns of files ----------------------------------------------------------------------- */
+
+/* Opens n times `open`, then x and n times `close`. MGPT_OK or the error. */
+static int open_pattern(size_t n, const char *open, const char *close)
+{
+    char *text = calloc(2 * n + 2, 1);
+    mgpt_error err = {0};
+    assert_non_null(text);
+    memset(text, *open, n);
+    text[n] = 'x';
+    memset(text + n + 1, *close, n * strlen(close));
+    struct tok_regex *r = regex_open((struct gguf_str){text, strlen(text)}, &err);
+    regex_close(r);
+    free(text);
+    return r ? MGPT_OK : err.status;
+}
+
+/* 50 parentheses in each other and 16,384 bytes: a file that has more could take all of the stack. */
+TEST(limits_of_patterns)
+{
+    assert_int_equal(open_pattern(50, "(", ")"), MGPT_OK);
+    assert_int_equal(open_pattern(51, "(", ")"), MGPT_EFILE);
+    assert_int_equal(open_pattern(16383, "a", ""), MGPT_OK);
+    assert_int_equal(open_pattern(16384, "a", ""), MGPT_EFILE);
+}

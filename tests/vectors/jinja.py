@@ -37,7 +37,7 @@ LANGUAGE = [
     '{{ "{}{}".format(1) }}', '{{ "{".format(1) }}', '{{ "a}".format(1) }}',
     # numbers, comparisons, logic
     '{{ 1 + 2 * 3 - 4 }} {{ 7 // 2 }} {{ 7 % 3 }} {{ -3 + 1 }} {{ (1 + 2) * 3 }} {{ 2 * -1 }} {{ 1 == 1.0 if false else 3 }}',
-    '{{ 1 < 2 < 3 }} {{ 3 > 2 >= 2 }} {{ 1 != 2 }} {{ true == 1 }} {{ "1" == 1 }} {{ none == none }} {{ [1, 2] == [1, 2] }} {{ none == false }}',
+    '{{ 1 < 2 < 2 }} {{ 1 < 3 > 2 }} {{ 3 > 1 > 2 }} {{ 1 == 1 < 1 }} {{ 2 > 1 == 1 != 0 }}', '{{ 1 < 2 < 3 }} {{ 3 > 2 >= 2 }} {{ 1 != 2 }} {{ true == 1 }} {{ "1" == 1 }} {{ none == none }} {{ [1, 2] == [1, 2] }} {{ none == false }}',
     '{{ 0 or "x" }} {{ "" and "x" }}| {{ 1 and 2 }} {{ not 1 }} {{ not not "a" }} {{ none or false }} {{ true and not false or false }}',
     '{{ "a" if false }}|{{ "a" if true else "b" }}|{{ "a" if false else "b" if false else "c" }}|{{ ("a" if 0 else "b") ~ "c" }}',
     '{{ 1 ~ none ~ true ~ "x" ~ missing }}', '{{ none }} {{ true }} {{ 12 }}', '{{ not "a" in "abc" }} {{ not missing is defined }} {{ 1 in [1] and 2 not in [1] }}',

@@ -261,20 +261,20 @@ TEST(small_pictures_have_numbers)
     heat_close(&heat);
 }
 
-/* 100 x 100 in 10 x 10 cells: each the largest, or the largest in size, of its numbers. */
+/* 100 x 100 in cells: each the largest, or the largest in size. Above: every tenth. */
 TEST(large_pictures_have_cells)
 {
     struct heat heat = filled(100, 100, 10, HEAT_LARGEST);
-    assert_int_equal(heat.n_rows, 10);
-    assert_int_equal(heat.per_col, 10);
-    assert_true(heat.high == 99);
-    assert_true(heat.low == 99 - 3 * 90);
+    assert_true(heat.n_rows == 10 && heat.per_col == 10 && heat.high == 99 && heat.low == -171);
     char *text = drawn(&heat, &(struct screen){SCREEN_PLAIN, 80});
     assert_non_null(strstr(text, "\na cell: largest of 10 x 10; all 100 x 100: -o FILE\n"));
     free(text);
     heat_close(&heat);
-    heat = filled(100, 100, 10, HEAT_LARGEST_SIZE);
+    heat = filled(100, 100, 34, HEAT_LARGEST_SIZE);
     assert_true(heat.low == 99 - 3 * 99);
+    text = drawn(&heat, &(struct screen){SCREEN_PLAIN, 80});
+    assert_non_null(strstr(text, "  0         30        60        90  \n"));
+    free(text);
     heat_close(&heat);
 }
 
