@@ -128,8 +128,23 @@ with tempfile.TemporaryDirectory() as directory:
     seen = t.keys("\r", '"  ahead')
     check("pasted commands run one by one", seen, "10 of 256, 2 ahead")
     check("... each of them", seen, '"  ahead')
-    t.keys("/quit\r", "quit")
-    os.waitpid(t.pid, 0)
+    t.keys("\x1b[200~So\rit", "it")
+    t.keys("\x03", "10> ")
+    check("Ctrl-C ends a paste: Enter is Enter again", t.keys("/top 1\r", "entropy"), "entropy")
+    # A command that takes seconds: Ctrl-C ends it, SIGTERM ends the program, too.
+    t.keys("/feed " + "so it is " * 20 + "\r", "190> ")
+    os.write(t.fd, b"/why\r")
+    t.read("metric", 1)
+    check("Ctrl-C ends a command", t.keys("\x03", "190> "), "190> ")
+    os.write(t.fd, b"/why\r")
+    t.read("metric", 1)
+    os.kill(t.pid, signal.SIGTERM)
+    check("SIGTERM ends a command and no prompt follows", str("190> " in t.read("190> ")), "False")
+    ended, until = (0, 0), time.time() + 10
+    while ended[0] == 0 and time.time() < until:
+        time.sleep(0.02)
+        ended = os.waitpid(t.pid, os.WNOHANG)
+    check("... as its sender sees", str(ended), str((t.pid, signal.SIGTERM.value)))
     shells = {"bash": ("bash", "--norc", "--noprofile", "-i"), "zsh": ("zsh", "-f", "-i")}
     for shell in filter(shutil.which, shells):
         t = Terminal(directory, "sh> ", *shells[shell])
