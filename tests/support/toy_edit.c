@@ -188,6 +188,46 @@ static void edit_roll(struct toy *m, const char *name, const char *v)
     free(copy);
 }
 
+/* Two tensors are read from one matrix of 2 n rows, of each expert. Row r of the first n and of the last is what from(r, n) was. */
+static void edit_joined(struct toy *m, const char *name, const char *v,
+                        size_t (*from)(size_t, size_t))
+{
+    struct toy_tensor *both[2] = {edited(m, name), edited(m, v)};
+    size_t width = (size_t)both[0]->dims[0], n = (size_t)both[0]->dims[1], all = both[0]->n;
+    float *copy = toy_alloc(2 * all, sizeof *copy);
+    assert_int_equal(both[1]->n, all);
+    for (size_t i = 0; i < 2; i++)
+        memcpy(copy + i * all, both[i]->values, all * sizeof *copy);
+    for (size_t i = 0; i < 2 * all; i++) {
+        size_t r = i / width % n + i / all * n, old = from(r, n), expert = i % all / width / n;
+        both[i / all]->values[i % all] =
+            copy[old / n * all + (expert * n + old % n) * width + i % width];
+    }
+    free(copy);
+}
+
+static size_t row_of_pairs(size_t r, size_t n)
+{
+    return r % 2 * n + r / 2;
+}
+
+static size_t row_in_turn(size_t r, size_t n)
+{
+    return r % n * 2 + r / n;
+}
+
+/* The matrix has their rows in turn, and was read as two halves. */
+static void edit_halves(struct toy *m, const char *name, const char *v)
+{
+    edit_joined(m, name, v, row_of_pairs);
+}
+
+/* The other way round. */
+static void edit_in_turn(struct toy *m, const char *name, const char *v)
+{
+    edit_joined(m, name, v, row_in_turn);
+}
+
 static const struct {
     const char *verb;
     void (*edit)(struct toy *m, const char *name, const char *v);
@@ -198,7 +238,8 @@ static const struct {
     {"drop", edit_drop},        {"add", edit_add},     {"dim", edit_dim},
     {"value", edit_value},      {"plus", edit_plus},   {"times", edit_times},
     {"swap", edit_swap},        {"copy", edit_copy},   {"transpose", edit_transpose},
-    {"rows", edit_rows},        {"roll", edit_roll},
+    {"rows", edit_rows},        {"roll", edit_roll},   {"halves", edit_halves},
+    {"in_turn", edit_in_turn},
 };
 
 static void edit_once(struct toy *m, const char *text)

@@ -229,3 +229,26 @@ TEST(sinks_and_limits)
         missed += planted_missed(&bugs[i], 0);
     assert_int_equal(missed, 0);
 }
+
+/* ---- one matrix of gate and up --------------------------------------------------------------- */
+
+/* The file is changed: what the reference does to its rows is the other way round. */
+
+/* clang-format off */
+static const struct bug joined[] = {
+    {"experts in turn", &mixture, "halves blk.*.ffn_gate_exps.weight blk.*.ffn_up_exps.weight", "blocks.0.hook_mlp_out",
+     "row by row in turn", BY_LOGITS},
+    {"experts by halves", &mixture, "in_turn blk.*.ffn_gate_exps.weight blk.*.ffn_up_exps.weight", "blocks.0.hook_mlp_out",
+     "half by half", BY_LOGITS},
+    {"in turn", &llama, "halves blk.*.ffn_gate.weight blk.*.ffn_up.weight", "blocks.0.mlp.hook_pre", "row by row in turn", BY_LOGITS},
+    {"by halves", &llama, "in_turn blk.*.ffn_gate.weight blk.*.ffn_up.weight", "blocks.0.mlp.hook_pre", "half by half", BY_LOGITS},
+};
+/* clang-format on */
+
+TEST(rows_of_gate_and_up)
+{
+    size_t missed = 0;
+    for (size_t i = 0; i < COUNT(joined); i++)
+        missed += planted_missed(&joined[i], 0);
+    assert_int_equal(missed, 0);
+}
