@@ -145,6 +145,21 @@ code=0
 # ---- the unit tests ----
 /usr/bin/meson test -C "$folder/build" --suite unit >unit.log 2>&1 || { not_ok "unit tests"; grep -E 'FAIL|TIMEOUT|ERROR' unit.log | head -20; }
 
+# ---- README's program with libmgpt.a, and with mgpt.c as its first lines say ----
+awk '/^```c$/ { inside = 1; next } /^```$/ { if (inside) exit } inside' "$root/README.md" >main.c
+gcc -I"$one" main.c "$library" -lpcre2-8 -lm -lpthread -o here && ./here >here.out
+ninja -C "$folder/build" src/libmgpt.a >>"$folder/build.log" || not_ok "libmgpt.a"
+flags=$(PKG_CONFIG_LIBDIR=$folder/build/meson-private pkg-config --static --define-variable=libdir="$folder/build/src" \
+    --define-variable=includedir="$root/include" --cflags --libs mgpt)
+x86_64-w64-mingw32-gcc-posix main.c $flags -L"$folder/deps/lib" -static -o lib.exe || not_ok "main.c with libmgpt.a"
+command=$(sed -n 's/^ \* On Windows (MinGW-w64): //p' "$one/mgpt.c")
+cp "$one/mgpt.c" "$one/mgpt.h" .
+sh -c "$(echo "$command" | sed 's/-O2/-O1/')" || not_ok "main.c with mgpt.c: $command"
+for program in lib a; do
+    wine $program.exe </dev/null | tr -d '\r' >there.out
+    [ -s there.out ] && cmp -s here.out there.out || not_ok "$program.exe prints $(cat there.out), here $(cat here.out)"
+done
+
 # ---- the library in one file ----
 hashes=$root/tests/shape/hashes.c
 gcc -I"$one" "$hashes" "$library" -lpcre2-8 -lm -lpthread -o here && ./here weights/*.gguf | sed 's/ .*//' | sort -u >here.out
