@@ -57,8 +57,8 @@ HEAD = '''\
  * On Windows (MinGW-w64): x86_64-w64-mingw32-gcc -O2 -Wa,-muse-unaligned-vector-move -I. main.c mgpt.c -lpthread -static
  * Without that option of the assembler it uses no AVX, since gcc aligns vectors on the stack wrongly there.
  *
- * C11, gcc or clang (which is faster with -O3). mgpt.h is the manual. Models with a BPE vocabulary need PCRE2:
- * -DMGPT_PCRE2 and -lpcre2-8.
+ * C11, gcc or clang. It is faster with -O3 from clang, and on machines other than x86-64 and aarch64. mgpt.h is the
+ * manual. Models with a BPE vocabulary need PCRE2: -DMGPT_PCRE2 and -lpcre2-8.
  * Logits have the same bits with any option but -ffast-math, its parts, and -ffp-contract=fast of clang.
  *
 {licence}
@@ -106,17 +106,23 @@ HEAD = '''\
 #endif
 #define PCRE2_CODE_UNIT_WIDTH 8
 '''
-# Sums are not contracted to fused multiply-adds, and no code reads errno or the floating-point exception flags. At -O2
-# of gcc prompts take twice as long.
+# Sums are not contracted to fused multiply-adds, and no code reads errno or the floating-point exception flags.
 ARITHMETIC = '''
 #if defined(__clang__)
 #pragma STDC FP_CONTRACT OFF
 #pragma clang diagnostic ignored "-Wunused-function"
 #else
-#pragma GCC optimize("O3", "fp-contract=off", "no-math-errno", "no-trapping-math")
+#pragma GCC optimize("fp-contract=off", "no-math-errno", "no-trapping-math")
 #endif
 #if MGPT_PART > 1 /* tables of other parts */
 #pragma GCC diagnostic ignored "-Wunused-const-variable"
+#endif
+'''
+# What runs for each token: at -O2 of gcc prompts take twice as long. The rest, and scalar kernels, compile in two thirds
+# of the time at -O2.
+FAST = '''\
+#if !defined(__clang__)
+#pragma GCC {0}
 #endif
 '''
 TARGET = '''\
@@ -332,6 +338,8 @@ def write_unit(unit, names, twice, taken):
     text += lines('#undef {}', sorted(set(DEFINE.findall(text))))
     if unit.target:
         text = TARGET.format(unit.target) + text + TARGET_END
+    if unit.path.parent == SRC / 'run' or unit.condition in {condition for condition, _ in LEVELS.values()}:
+        text = FAST.format('push_options\n#pragma GCC optimize("O3")') + text + FAST.format('pop_options')
     condition = '(MGPT_PART == 0 || MGPT_PART == %d)' % PARTS.get(stem(unit), 1)
     if unit.condition:
         condition += ' && (%s)' % unit.condition
