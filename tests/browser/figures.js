@@ -88,11 +88,11 @@ async function arcs(page) {
     assert.deepStrictEqual(await page.eval(state), [4, w.filter((v) => v >= 0.01).length]);
     const widths = await page.eval(`[...document.querySelectorAll('#strip .arcs path')].map((p) => Number(p.getAttribute('stroke-width')))`);
     w.slice().sort((a, b) => b - a).forEach((v, i) => assert(Math.abs(widths[i] - 1 - 7 * v) < 1e-6, `arc ${i}`));
-    await click(page, '.chip[data-pos="2"]');
+    await click(page, '#strip [data-pos="2"]');
     assert.deepStrictEqual((await page.eval(state))[0], 2);
     assert.match(await page.text('.keys h4'), /2 n looks at/);
     await page.eval(`document.querySelector('#strip input[value=surprisal]').click()`);
-    assert.strictEqual(await page.eval(`document.querySelectorAll('#strip .arcs').length`), 0);
+    assert.strictEqual(await page.eval(`document.querySelectorAll('#strip .arcs path').length`), 0);
     const csv = (await page.eval(`Share.csv(document.getElementById('strip'))`)).split('\r\n');
     assert.strictEqual(csv[0], 'position,id,token,surprisal,attention');
     assert.strictEqual(Number(csv[2].split(',')[3]), await page.eval(`Numbers.losses([26, 0], () => Engine.logits(0))[0].nll`));

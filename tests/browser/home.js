@@ -183,13 +183,13 @@ async function hands(page) {
             last = now;
         }
     };
-    const over = (type, pos) => page.eval(`document.querySelector('.tok[data-pos="${pos}"]').dispatchEvent(new PointerEvent('${type}', { bubbles: true }))`);
+    const over = (type, pos) => page.eval(`document.querySelector('.home .tok[data-pos="${pos}"]').dispatchEvent(new PointerEvent('${type}', { bubbles: true }))`);
     const plain = await picture();
     await over('pointerover', 2);
     const two = await picture();
     await over('pointerover', 3);
     assert(two !== plain && await picture() !== two, 'each word lights rows of its own');
-    await page.eval(`document.querySelector('.run').dispatchEvent(new PointerEvent('pointerleave'))`);
+    await page.eval(`document.querySelector('.home .run').dispatchEvent(new PointerEvent('pointerleave'))`);
     assert(await picture() === plain, 'it is as it was');
     await page.eval(`{ const e = document.getElementById('warmth'); e.value = 0.5; e.dispatchEvent(new Event('input')); }`);
     const p = await page.eval('Numbers.softmax(Engine.logits(4), 0.5)[11]');

@@ -94,7 +94,7 @@ async function longer(page) {
         return [Array.from(a, (v, c) => m.get(6, c) === v - b[c]).every(Boolean), Array.from(a, (_, c) => Number.isNaN(m.get(3, c))).every(Boolean), Numbers.share(Numbers.length(a.map((v, c) => v - b[c])) / Numbers.length(b))]; })()`);
     assert.deepStrictEqual(far.slice(0, 2), [true, true]);
     assert((await panel(page)).includes(`what attention adds\n${far[2]}`), far[2]);
-    assert.match(await page.text('.toks'), /a\s+new\s+n\s+new/);
+    assert.match(await page.text('.home .toks'), /a\s+new\s+n\s+new/);
     await page.eval(`App.set({ query: 3 })`);
     assert.match(await panel(page), /The framed letter is not in the text before/);
     await page.until(`/was=26\\.11\\.4\\.13\\.0/.test(location.hash)`);
@@ -105,8 +105,8 @@ async function longer(page) {
 
 // The third letter of anna becomes y by two presses: both runs are shown, then what is now.
 async function change(page) {
-    await page.eval(`document.querySelectorAll('.tok')[3].click()`);
-    await page.eval(`document.querySelectorAll('.tok')[3].click()`);
+    await page.eval(`document.querySelectorAll('.home .tok')[3].click()`);
+    await page.eval(`document.querySelectorAll('.home .tok')[3].click()`);
     assert.strictEqual(await page.eval(`document.getElementById('picker').open`), true);
     await page.eval(`[...document.querySelectorAll('#picker .chip')].find((b) => b.textContent.startsWith('y')).click()`);
     assert.deepStrictEqual(await page.eval('[Array.from(App.state.ids), Array.from(App.state.was), App.state.query]'), [[26, 0, 13, 24, 0], [26, 0, 13, 13, 0], 4]);
@@ -115,7 +115,7 @@ async function change(page) {
     assert.match(text, /anna → anya/);
     assert.match(text, /no longer guesses “l” \(20 % → 5 %\) but the end \(15 % → 34 %\)\. Head 2 moved its look most: 38 % of it went elsewhere\./);
     assert.match(text, /All 3 rows before the change are the same to the last digit/);
-    assert.match(await page.text('.tok.changed'), /y\s+was n/);
+    assert.match(await page.text('.home .tok.changed'), /y\s+was n/);
     const [shown, x] = await page.eval(`(() => { const m = Home.drawn.mats.get('lg'); return [m.get(4, 11), [Engine.logits(4, 0)[11], Engine.logits(4, 1)[11]]]; })()`);
     assert.strictEqual(shown, x[0] - x[1]);
     await page.until(`document.querySelector('.changes input:checked').value === 'now'`); // after two seconds
@@ -164,10 +164,10 @@ async function phone(page) {
 
 // Words are not cut: a token of a long text is part of a line.
 async function long(page) {
-    const [down, display, shown] = await page.eval(`(() => { const run = document.querySelector('.run'), on = run.querySelector('.tok.on').getBoundingClientRect(), r = run.getBoundingClientRect();
+    const [down, display, shown] = await page.eval(`(() => { const run = document.querySelector('.home .run'), on = run.querySelector('.home .tok.on').getBoundingClientRect(), r = run.getBoundingClientRect();
         return [run.scrollTop > 0, getComputedStyle(run.querySelector('.tok')).display, on.top >= r.top && on.bottom <= r.bottom + 2]; })()`);
     assert.deepStrictEqual([down, display, shown], [true, 'inline', true]);
-    await page.eval(`document.querySelector('.tok.on').focus()`);
+    await page.eval(`document.querySelector('.home .tok.on').focus()`);
     await page.press('ArrowLeft');
     assert.deepStrictEqual(await page.eval('[App.state.query, App.state.ids.length, document.activeElement.dataset.pos]').then((x) => [x[0], Number(x[2])]), await page.eval('[App.state.ids.length - 2, App.state.ids.length - 2]'));
 }

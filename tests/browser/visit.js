@@ -122,7 +122,7 @@ async function replAgrees(file) {
     });
     await visit(file, '#view=inside', async (page) => {
         const lens = repl('/lens').split('\n').filter((l) => /^0 (pre|mid|post)/.test(l)).map((l) => l.split(/\s+/).slice(2, 5).map(Number));
-        const rows = await page.eval(`[...document.querySelectorAll('.lens tbody tr')].map((r) => [1, 2, 4].map((i) => Number(/[\\d.]+$/.exec(r.cells[i].textContent))))`);
+        const rows = await page.eval(`[...document.querySelectorAll('.lens tbody tr')].map((r) => [r.cells[1], r.cells[2], r.cells[4].firstChild].map((e) => Number(/[\\d.]+$/.exec(e.textContent))))`);
         assert.deepStrictEqual(rows, lens, '/lens');
         const norms = repl('/r').split('\n').filter((l) => /^0 (pre|mid|post)/.test(l)).join('\n');
         assert.deepStrictEqual(await cells(page, '#norms td[role=gridcell]'), numbersOf(norms), '/r');
@@ -178,14 +178,21 @@ async function typing(page) {
 }
 
 async function picking(page) {
-    await click(page, '.chip[data-pos="1"]');
+    await click(page, '#strip [data-pos="1"]');
+    await page.eval(`document.querySelector('#strip .tok.on').focus()`);
     await page.press('ArrowRight');
+    await page.press('z'); // takes the place of the letter that has the focus
+    assert.deepStrictEqual(await ids(page), [26, 0, 25, 13, 0]);
+    await click(page, '#undo');
+    await click(page, '#strip [data-pos="2"]');
+    await page.eval(`document.activeElement.blur()`);
     await page.press('r');
     await page.eval(`document.querySelectorAll('#picker .chip')[25].click()`);
     assert.deepStrictEqual(await ids(page), [26, 0, 25, 13, 0]);
     await click(page, '#undo');
     assert.deepStrictEqual(await ids(page), [26, 0, 13, 13, 0]);
-    await page.eval(`document.querySelector('.chip[data-pos="4"]').click()`);
+    await page.eval(`document.querySelector('#strip .tok.on').focus()`);
+    await page.press('End');
     await page.press('Delete');
     assert.deepStrictEqual(await ids(page), [26, 0, 13, 13]);
     await click(page, '#append');
@@ -218,22 +225,24 @@ async function stepping(page) {
     await page.press('Escape');
 }
 
-// The text as running text: line breaks, a choice like that of the chips, by keyboard too.
+// A long text is running text, or a row of tokens; one is chosen by a press and by keys.
 async function running(page) {
-    const text = 'ROMEO:\nI will not go to the house of the king.';
-    await page.eval(`document.getElementById('text').focus()`);
+    const text = 'ROMEO:\nI will not go to the house of the king, and I will not die for it.', shown = (name) => page.eval(`getComputedStyle(document.querySelector('#strip .tok')).${name}`);
     await page.eval(`Strip.type(${JSON.stringify(text)})`);
-    assert.strictEqual(await page.eval(`document.querySelector('#strip .running').textContent`), text); // over 32 tokens
-    assert.strictEqual(await page.eval(`document.querySelectorAll('.chip').length`), 0);
-    await page.eval(`document.querySelector('#strip .running [data-i="9"]').click()`);
+    assert.strictEqual((await page.eval(`[...document.querySelectorAll('#strip .tok .g')].map((e) => e.textContent).join('')`)).replace('⏎', '\n'), text);
+    assert.strictEqual(await shown('display'), 'inline');
+    await page.eval(`document.querySelector('#strip [data-pos="9"]').click(); document.querySelector('#strip .tok.on').focus()`);
     await page.press('ArrowRight');
     assert.strictEqual(await page.eval('App.state.query'), 10);
     assert.match(await page.eval('document.activeElement.ariaLabel'), /^position 10, .*surprisal \d/);
+    await page.press('Home');
+    assert.strictEqual(await page.eval('[App.state.query, document.activeElement.dataset.pos].join()'), '0,0');
+    await page.press('End');
     await page.eval(`document.querySelector('#strip input[value=attention]').click()`);
-    assert.match(await page.eval(`document.querySelector('#strip .running [data-i="10"]').ariaLabel`), /attention \d\.\d\d/);
+    assert.match(await page.eval(`document.querySelector('#strip [data-pos="10"]').ariaLabel`), /attention \d\.\d\d/);
     await page.eval(`document.querySelector('#strip input[value=tokens]').click()`);
-    assert.strictEqual(await page.eval(`document.querySelectorAll('.chip').length`), text.length);
-    assert.strictEqual(await page.eval(`document.querySelector('#strip .running').hidden`), true);
+    assert.strictEqual(await page.eval(`document.querySelectorAll('#strip button.tok').length`), text.length);
+    assert.strictEqual(await shown('display'), 'grid');
 }
 
 // Drawing to the end in slices: it shows how far it is, stops, and another text ends it.
@@ -498,9 +507,9 @@ async function hostile() {
     const file = lab(hostileModel(), 'hostile', '-p', '</a>');
     await everyRoom(file, 'hostile');
     await visit(file, '#view=attention', async (page) => {
-        assert.deepStrictEqual((await cells(page, '.chip .text')).slice(1), ['<', '/', 'a', '>']);
+        assert.deepStrictEqual((await cells(page, '#strip .tok .g')).slice(1), ['<', '/', 'a', '>']);
         await page.eval('App.edit([10, 7, 8, 3])');
-        assert.deepStrictEqual(await cells(page, '.chip .text'), ['start', '\\u{202E}', '\\u{7}', '\\"']);
+        assert.deepStrictEqual(await cells(page, '#strip .tok .g'), ['start', '\\u{202E}', '\\u{7}', '\\"']);
         assert.strictEqual(await page.eval(`document.querySelectorAll('img, iframe, object, link, a:not(.skip)').length`), 0);
         await figures.wellFormed(page, ROOMS);
     });

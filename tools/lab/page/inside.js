@@ -29,10 +29,9 @@ const Inside = (() => {
         const cells = rows.map((r) => {
             const known = r.logits[final] !== -Infinity, z = r.logsum, p = Math.exp(r.logits[final] - z);
             return [[Half.name(r.name).replace(/ .*/, ''), h('span.note', null, ` ${Half.words(r.name)}`)], known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.cell(p) : '·',
-                bar(p)].concat(Numbers.top(r.logits, TOPS).map((id) => guess(id, Math.exp(r.logits[id] - z), id === final, state.dark)));
+                bar(p), Numbers.top(r.logits, TOPS).map((id) => guess(id, Math.exp(r.logits[id] - z), id === final, state.dark))];
         });
-        const head = ['layer', 'rank', 'probability', '', 'likeliest'].concat(new Array(TOPS - 1).fill(''));
-        fill(lensEl, rows.length ? table(null, head, cells, '.lens') : h('p', null, 'The model has no layers: there is '
+        fill(lensEl, rows.length ? table(null, ['layer', 'rank', 'probability', '', 'likeliest'], cells, '.lens') : h('p', null, 'The model has no layers: there is '
             + 'nothing between embedding and head to look at.'));
     }
 

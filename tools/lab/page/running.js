@@ -1,6 +1,5 @@
 'use strict';
-// Tokens as running text, with the line breaks and spaces that they have. Every token can be coloured and
-// chosen.
+// Tokens as running text, with the line breaks and spaces that they have. Every token can be coloured.
 const Running = (() => {
     const { h, fill } = Dom;
     const MARKS = { '\\n': '\n', '\\t': '\t', '\\"': '"', '\\\\': '\\' };
@@ -20,11 +19,9 @@ const Running = (() => {
     // Shares of 0 to 1; 62 % of the colours, so that letters stay readable.
     const shade = (share, dark) => HomeBake.shareColour(0.62 * Math.max(0, Math.min(1, share)), dark);
 
-    // option: its name in a list to choose from.
-    function span(id, i, { rgb, title, chosen, later, option }) {
+    function span(id, i, { rgb, title, chosen, later }) {
         const control = Token.of(id).control, style = rgb ? { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } : {};
-        return h(`span.t${chosen ? '.chosen' : ''}${later ? '.later' : ''}${control ? '.control' : ''}`, { 'data-i': i, title: title || option, style,
-            ...(option ? { role: 'option', 'aria-label': option, 'aria-selected': Boolean(chosen), tabindex: chosen ? 0 : -1 } : {}) },
+        return h(`span.t${chosen ? '.chosen' : ''}${later ? '.later' : ''}${control ? '.control' : ''}`, { title, style },
             control ? (i > 0 && Token.isEnd(id) ? 'end' : HomeText.label(id)) : textOf(id));
     }
 

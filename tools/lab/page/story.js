@@ -8,7 +8,7 @@ const Story = (() => {
     const GPT = [['GPT-2', 124439808, 12, 768, 1024], ['GPT-3', 175e9, 96, 12288, 2048]]; // parameters, layers, width, context: their papers
 
     const el = {}, heads = [], film = [];
-    let timer = 0, root = null, matrix = null, layer = null, kind = 'qk', own = 'own', chosen = [-1, -1], drawn = '', moved = false, filmed = '', strong = 0; // strong: what is drawn in full colour, of the last step's table
+    let timer = 0, root = null, line = null, matrix = null, layer = null, kind = 'qk', own = 'own', chosen = [-1, -1], drawn = '', moved = false, filmed = '', strong = 0; // strong: what is drawn in full colour, of the last step's table
 
     const story = () => Engine.story;
     const last = () => story().steps.length - 1;
@@ -65,14 +65,8 @@ const Story = (() => {
     }
 
     function showWord(state) {
-        const t = App.ofLayer('attn.hook_pattern'), share = (j) => (t && j <= state.query ? App.line(t, state.head, state.query)[j] : NaN);
-        fill(el.word, Array.from(state.ids, (id, j) => {
-            const a = share(j), rgb = HomeBake.shareColour(Number.isFinite(a) ? 0.9 * a : 0, state.dark), name = `${HomeText.label(id)}${Number.isFinite(a) ? `, ${Numbers.share(a)} of the attention` : ''}`;
-            return button([h('span.g', { style: { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } }, HomeText.label(id)), h('small', null, Number.isFinite(a) ? Numbers.share(a) : '')], () => App.set({ query: j }),
-                { kind: '.tok' + (Token.of(id).control ? '.control' : '') + (j === state.query ? '.on' : ''), 'aria-label': name, 'aria-pressed': j === state.query, 'data-pos': j });
-        }));
-        if (t) Arcs.show(el.arcs, el.run, [...el.word.querySelectorAll('.g')], state.query, [share], 40);
-        el.looks.textContent = t ? looks(state) : 'This layer has no heads.';
+        line.update(state);
+        el.looks.textContent = App.ofLayer('attn.hook_pattern') ? looks(state) : 'This layer has no heads.';
         const p = Numbers.softmax(Engine.logits(state.query)), most = p[Numbers.best(p)];
         fill(el.guess, table(null, [`after “${HomeText.label(state.ids[state.query])}”`, '', 'share'], Numbers.top(p, GUESSES).map((id) => [Token.isEnd(id) ? 'end' : HomeText.label(id), bar(p[id] / Math.max(0.5, most)), Numbers.cell(p[id], 4, Numbers.share(p[id]))])));
     }
@@ -240,10 +234,11 @@ const Story = (() => {
         root = into;
         const u = unit(), { heads: n, layers } = Engine.info, { steps, texts, held, seed, temperature } = story();
         root.classList.add('story');
-        for (const [name, what] of [['lead', 'p.lead'], ['texts', 'ol.tries'], ['known', 'p.note'], ['word', 'div.toks'], ['looks', 'p.say'], ['guess', 'div'], ['alphabet', 'div.alphabet'], ['sorts', 'p.say'], ['cell', 'p.say'], ['facts', 'div'], ['axes', 'p.note'], ['now', 'p.moment'], ['mark', 'i.place']]) el[name] = h(what);
+        for (const [name, what] of [['lead', 'p.lead'], ['texts', 'ol.tries'], ['known', 'p.note'], ['looks', 'p.say'], ['guess', 'div'], ['alphabet', 'div.alphabet'], ['sorts', 'p.say'], ['cell', 'p.say'], ['facts', 'div'], ['axes', 'p.note'], ['now', 'p.moment'], ['mark', 'i.place']]) el[name] = h(what);
         el.alphabet.setAttribute('role', 'img');
-        el.arcs = Arcs.layer();
-        el.run = h('div.run', null, el.arcs, el.word);
+        el.reads = h('div');
+        line = TextLine.make(el.reads, { paint: () => 'attention', heads: (state) => [state.head], below: (state, a) => (Number.isFinite(a) ? Numbers.share(a) : ''), choose: (query) => App.set({ query }) });
+        el.reads.append(line.run);
         const input = h('input', { type: 'text', 'aria-label': 'type your own', placeholder: 'type your own', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
         for (let i = 0; i < n && layers; i++) {
             const canvas = h('canvas', { 'aria-hidden': 'true' });
@@ -262,7 +257,7 @@ const Story = (() => {
         const classes = Circuits.alphabet(App.state), orders = choice('order', [['own', 'the model’s own order'], ['ids', classes ? 'a to z' : 'by number'], ...(classes ? [['vowels', 'vowels first']] : [])], own, (v) => { own = v; showTable(App.state); });
         root.append(h('h2.title', null, u === 'letter' ? 'A GPT learns to spell' : 'A GPT learns to write'), el.lead,
             h('div.thirds', null, part('writes', 'It writes', h('span', { title: `mgpt generate --samples ${steps[0].texts.length} --seed ${seed} --temp ${temperature}` }, `${capital(NUMBERS[steps[0].texts.length] || steps[0].texts.length)} tries, always the same dice.`), el.texts, el.known),
-                part('reads', 'It looks back and guesses on', null, h('form.type', { on: { submit: (e) => { e.preventDefault(); Strip.type(input.value); } } }, input, h('button', { type: 'submit' }, 'Run')), el.run, el.looks,
+                part('reads', 'It looks back and guesses on', null, h('form.type', { on: { submit: (e) => { e.preventDefault(); Strip.type(input.value); } } }, input, h('button', { type: 'submit' }, 'Run')), el.reads, el.looks,
                     h('div.halves', null, h('div', null, h('h3', null, 'its guess at the next'), el.guess), layers ? h('div', null, h('h3', null, `where its ${n === 1 ? 'head looks' : `${n} heads look`}`), layers > 1 && layer.el, h('div.lookers', { role: 'group', 'aria-label': 'heads' }, heads.map((x) => x.el)), h('p.note', null, 'A head decides which earlier ', u, 's to look at.')) : null)),
                 layers ? part('sorts', `It sorts ${classes ? 'the alphabet' : `its ${u}s`}`, `${capital(u)}s that the head treats alike are near each other: its own order from left to right, the second direction of its table upwards.${classes ? ' Purple: vowels, which the page knows and the model does not.' : ''}`, el.alphabet, el.sorts) : null),
             layers ? part('put', 'What training put there', null, h('p.say', null, `A head owns two small tables of numbers: one turns a ${u} into a question, one turns a ${u} into a label. Nobody can read them as they are. But try every question on every label, and you see which ${u} looks for which.`),
@@ -271,7 +266,6 @@ const Story = (() => {
             part('inside', 'Now look inside', `Everything so far came from ${count(Engine.info.params)} numbers. Here they are, all of them, at work.`, button('Look inside →', () => App.set({ view: 'home', cell: '', walk: 0 }), { kind: '.big', id: 'look-inside' })),
             h('div.time', { role: 'group', 'aria-label': 'training' }, el.play, h('div.curve', null, curve(), el.mark, el.slider), el.now,
                 h('p.sr', null, held ? `The loss is that of ${count(held)} texts that training has not seen.` : 'The loss is that of the text of this page.', texts ? ` Counts are those of ${count(texts)} texts.` : '')));
-        new ResizeObserver(() => showWord(App.state)).observe(el.run);
     }
 
     // A hand has chosen a step.

@@ -5,10 +5,10 @@ const Strip = (() => {
     const { h, fill, button } = Dom;
     const SHOWN = 200; // tokens listed in the picker
     const FEW = 64; // tokens that are seen at once: there is nothing to search
-    const MANY = 32; // more tokens are shown as running text, unless tokens are asked for
+    const MANY = 32; // more tokens have no gaps in a figure
     const NO = 'This page holds a recorded run: nothing is computed here.';
 
-    let chips, slider, input, picker, undoButton, where, lossText, running, as, paint, arcs, surprisals = [], asked = '', paintAsked = '';
+    let line, slider, input, picker, undoButton, where, lossText, as, paint, surprisals = [], asked = '', paintAsked = '';
 
     const refuse = (why) => {
         App.say(why, true);
@@ -62,64 +62,21 @@ const Strip = (() => {
     // By surprisal, or, asked for or in the room of attention, by what the chosen query's head looks at.
     const painted = (state) => paintAsked || (state.view === 'attention' && Engine.info.layers ? 'attention' : 'surprisal');
 
-    // What colours the tokens: value(i), NaN if token i has none, and share(i) from 0 to 1, which is the colour.
-    function look(state) {
-        const t = painted(state) === 'attention' && App.ofLayer('attn.hook_pattern'), weights = t && App.line(t, state.head, state.query);
-        const most = weights && state.ids.length > 60 ? Math.max(...weights) : 1; // shares of many keys are small
-        return weights ? { name: 'attention', value: (i) => (i <= state.query ? weights[i] : NaN), share: (i) => weights[i] / most }
-            : { name: 'surprisal', value: (i) => surprisals[i], share: (i) => surprisals[i] / 5, unit: ' nats' }; // 5 nats and more are full
-    }
-
-    const label = (id, i, l) => `position ${i}, ${HomeText.label(id)}` + (Number.isFinite(l.value(i)) ? `, ${l.name} ${Numbers.fixed(l.value(i), 2)}${l.unit || ''}` : '');
-    const colour = (i, l, state) => (Number.isFinite(l.share(i)) ? Running.shade(l.share(i), state.dark) : null);
-
-    function chip(id, i, state, l) {
-        const rgb = colour(i, l, state), on = i === state.query;
-        return h('button.chip' + (on ? '.chosen' : '') + (i >= state.step ? '.later' : ''), { type: 'button', role: 'option', 'aria-selected': on, tabindex: on ? 0 : -1,
-            'data-pos': i, 'aria-label': label(id, i, l), style: rgb ? { 'background-color': Colour.css(rgb), color: Colour.ink(rgb) } : {} },
-        h('span.pos', null, i), h('span.text' + (Token.of(id).control ? '.control' : ''), null, HomeText.label(id)),
-        h('span.value', null, Number.isFinite(l.value(i)) ? Numbers.fixed(l.value(i), 2) : '–'));
-    }
-
-    // A chip is made anew only when it looks different: there may be hundreds.
-    function showChip(id, i, state, l) {
-        const old = chips.children[i], key = [id, l.name, l.value(i), l.share(i), i === state.query, i >= state.step, state.dark].join();
-        if (old && old.dataset.key === key) return;
-        const el = chip(id, i, state, l);
-        el.dataset.key = key;
-        if (old) old.replaceWith(el);
-        else chips.append(el);
-    }
-
-    const list = () => (running.hidden ? chips : running);
-
-    function showRunning(state, l) {
-        Running.show(running, state.ids, (i) => ({ rgb: colour(i, l, state), chosen: i === state.query, later: i >= state.step, option: label(state.ids[i], i, l) }));
-    }
-
-    function showArcs(state, l) {
-        const on = l.name === 'attention', host = list();
-        for (const el of [chips, running]) el.classList.toggle('arched', on && el === host);
-        if (!on) return arcs.remove();
-        host.append(arcs);
-        return Arcs.show(arcs, host, [...host.children].slice(0, state.ids.length), state.query, [l.value], running.hidden ? 32 : 12);
-    }
-
     // The text as a figure: words in lines with their colours and arcs.
     function figure() {
-        const { state } = App, l = look(state), ids = Array.from(state.ids), words = ids.map((id) => (Token.of(id).control ? HomeText.label(id) : Running.textOf(id))), t = App.ofLayer('attn.hook_pattern'), line = t && App.line(t, state.head, state.query);
-        return { title: `${l.name}${l.name === 'attention' ? ` of head ${state.layer}.${state.head}, query ${Token.at(state.query)}` : ' of each token'}`, columns: ['position', 'id', 'token', 'surprisal', 'attention'],
-            rows: ids.map((id, i) => [i, id, Engine.piece(id).text, Number.isFinite(surprisals[i]) ? surprisals[i] : null, line && i <= state.query ? line[i] : null]),
-            draw: (g, width) => drawText(g, width, words, l, state) };
+        const { state } = App, by = painted(state), ids = Array.from(state.ids), words = ids.map((id) => (Token.of(id).control ? HomeText.label(id) : Running.textOf(id))), t = App.ofLayer('attn.hook_pattern'), shares = t && App.line(t, state.head, state.query);
+        return { title: `${by}${by === 'attention' ? ` of head ${state.layer}.${state.head}, query ${Token.at(state.query)}` : ' of each token'}`, columns: ['position', 'id', 'token', 'surprisal', 'attention'],
+            rows: ids.map((id, i) => [i, id, Engine.piece(id).text, Number.isFinite(surprisals[i]) ? surprisals[i] : null, shares && i <= state.query ? shares[i] : null]),
+            draw: (g, width) => drawText(g, width, words, by, state) };
     }
 
-    function drawText(g, width, words, l, state) {
+    function drawText(g, width, words, by, state) {
         const LINE = 56, SIZE = 22, GAP = words.length > MANY ? 0 : 8, boxes = [], c = Heat.theme();
         let x = 0, y = LINE - SIZE;
         const font = () => { [g.font, g.textAlign, g.textBaseline] = [`${SIZE}px Charter, Georgia, serif`, 'left', 'middle']; };
         words.forEach((word, i) => {
             font();
-            const shown = word.replace(/\n/g, ''), w = shown ? g.measureText(shown).width + GAP : 0, rgb = colour(i, l, state);
+            const shown = word.replace(/\n/g, ''), w = shown ? g.measureText(shown).width + GAP : 0, rgb = TextLine.colour(by, state, i, surprisals[i]);
             if (x + w > width) [x, y] = [0, y + LINE];
             boxes.push({ x, y, w: Math.max(1, w - GAP / 2), h: SIZE + 4 });
             g.fillStyle = rgb ? Colour.css(rgb) : c.paper;
@@ -133,7 +90,7 @@ const Strip = (() => {
             x += w;
             if (word.includes('\n')) [x, y] = [0, y + LINE * (word.split('\n').length - 1)];
         });
-        if (l.name === 'attention') Arcs.draw(g, Arcs.of(boxes, state.query, l.value, LINE - SIZE - 10), c.accent);
+        if (by === 'attention') Arcs.draw(g, Arcs.of(boxes, state.query, (j) => TextLine.share(state, j), LINE - SIZE - 10), c.accent);
         return y + LINE;
     }
 
@@ -141,20 +98,9 @@ const Strip = (() => {
 
     function update(state) {
         surprisals = [NaN].concat(App.losses().map((l) => l.nll)); // -log p of every token but the first
-        const focused = list().contains(document.activeElement), l = look(state);
-        arcs.remove();
-        running.hidden = asked ? asked === 'tokens' : state.ids.length <= MANY;
-        chips.hidden = !running.hidden;
-        as.set(running.hidden ? 'tokens' : 'text');
         paint.set(painted(state));
-        while (chips.children.length > (running.hidden ? state.ids.length : 0)) chips.lastChild.remove();
-        if (running.hidden) state.ids.forEach((id, i) => showChip(id, i, state, l));
-        else showRunning(state, l);
-        const chosen = list().children[state.query];
-        if (chosen && focused) chosen.focus({ preventScroll: true });
-        if (running.hidden) Dom.center(chips, chosen);
-        showArcs(state, l);
-        if (chosen && !running.hidden) running.scrollTop = Math.max(0, chosen.offsetTop - running.clientHeight / 2);
+        line.update(state);
+        as.set(line.isLong() ? 'text' : 'tokens');
         slider.input.max = Math.max(1, state.ids.length);
         slider.set(state.step, `${state.step} of ${state.ids.length}`);
         undoButton.disabled = !App.canUndo;
@@ -247,16 +193,6 @@ const Strip = (() => {
         append: () => pickToken('A token at the end', edits.append),
     };
 
-    function onKey(e) {
-        const to = { ArrowLeft: -1, ArrowRight: 1, Home: -1e9, End: 1e9 }[e.key];
-        if (to !== undefined) select(Math.max(0, Math.min(App.state.ids.length - 1, App.state.query + to)));
-        else if (e.key === 'Delete' || e.key === 'Backspace') edits.remove();
-        else return;
-        e.preventDefault();
-        e.stopPropagation();
-        list().children[App.state.query]?.focus({ preventScroll: true });
-    }
-
     const select = (pos) => App.set({ query: pos, step: Math.max(App.state.step, pos + 1) });
 
     function mount(into) {
@@ -264,27 +200,12 @@ const Strip = (() => {
             autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
         const form = h('form.row', { on: { submit: (e) => { e.preventDefault(); type(input.value); } } },
             h('label.grow', null, h('span', null, 'Text'), input), h('button', { type: 'submit' }, 'Run'));
-        chips = h('div.chips', { role: 'listbox', 'aria-label': 'tokens', 'aria-orientation': 'horizontal' });
-        chips.addEventListener('keydown', onKey);
-        chips.addEventListener('click', (e) => {
-            const el = e.target.closest('.chip');
-            if (!el) return;
-            select(Number(el.dataset.pos));
-            chips.children[App.state.query]?.focus({ preventScroll: true });
-        });
-        chips.addEventListener('dblclick', () => pickers.replace());
-        running = h('div.running', { role: 'listbox', 'aria-label': 'text', hidden: true });
-        running.addEventListener('keydown', onKey);
-        running.addEventListener('click', (e) => {
-            const el = e.target.closest('[data-i]');
-            if (el) select(Number(el.dataset.i));
-            running.children[App.state.query]?.focus({ preventScroll: true });
-        });
+        line = TextLine.make(into, { paint: painted, heads: (state) => (painted(state) === 'attention' ? [state.head] : []), choose: select, isLong: () => (asked ? asked === 'text' : undefined),
+            below: (state, a, s) => (painted(state) === 'attention' ? (Number.isFinite(a) ? Numbers.share(a) : '') : Number.isFinite(s) ? Numbers.fixed(s, 2) : '') });
         as = Dom.choice('the text as', [['text', 'text'], ['tokens', 'tokens']], 'tokens', (v) => {
             asked = v;
             update(App.state);
         });
-        arcs = Arcs.layer();
         paint = Dom.choice('coloured by', [['surprisal', 'surprisal'], ['attention', 'attention']], 'surprisal', (v) => {
             paintAsked = v;
             update(App.state);
@@ -297,7 +218,7 @@ const Strip = (() => {
         const buttons = h('div.row.live', null, form, button('Replace', () => pickers.replace(), { id: 'replace' }),
             button('Insert', pickers.insert, { id: 'insert' }), button('Append', pickers.append, { id: 'append' }),
             button('Delete', edits.remove, { id: 'delete' }), undoButton, Share.row(into));
-        into.append(buttons, chips, running, h('div.row.steps', null, as.el, paint.el,
+        into.append(buttons, line.run, h('div.row.steps', null, as.el, paint.el,
             button('|◀', () => App.set({ step: 1 }), { 'aria-label': 'first step' }),
             button('◀', () => step(-1), { 'aria-label': 'step back', id: 'back' }), slider.el,
             button('▶', () => step(1), { 'aria-label': 'step forward', id: 'forward' }),
@@ -305,7 +226,6 @@ const Strip = (() => {
             where, lossText));
         document.body.append(picker); // for the picture, too, which hides this strip
         Share.figure(into, figure);
-        new ResizeObserver(() => { if (arcs.isConnected) showArcs(App.state, look(App.state)); }).observe(into);
     }
 
     return { NO, mount, update, step, read, idOf, type, edits, pickers, focusText: () => input.focus() };
