@@ -42,7 +42,8 @@ enum {
     ARCH_APERTUS = 1 << 25,
     ARCH_GPT_OSS = 1 << 26,
     ARCH_LATENT = 1 << 27,
-    ARCH_GEMMA4 = 1 << 28
+    ARCH_GEMMA4 = 1 << 28,
+    ARCH_BAILING = 1 << 29
 };
 
 /* Keys that are numbers of some architectures and refused in the others (known_keys.c). */
@@ -95,8 +96,12 @@ struct arch {
     int expert_sigmoid;     /* default of the key expert_gating_func is sigmoid */
     double expert_jitter;   /* default of the key expert_jitter; 0: none */
     double expert_more;     /* added to the sum that weights of experts are divided by */
+    int bias_of_scores;     /* the bias of the choice is added to scores, not to probabilities */
+    int half_shared;        /* the sum of a shared expert and the chosen ones is halved */
+    int sinks;              /* heads have a score without a key */
     int norm_2_first;       /* attn_norm_2 is attention's, and attn_norm then the MLP's */
     int rope_windowed;      /* of a model with a window, only layers that have it are rotated */
+    int plain_roped;        /* then layers without experts are rotated, too */
     int window_optional;    /* files without attention.sliding_window have no windows */
     size_t no_rope_every;   /* default of mgpt.attention.no_rope_every: each n-th layer is not
                              * rotated; 0: all layers are */

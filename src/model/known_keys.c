@@ -57,6 +57,7 @@ static const struct known_key {
     ONLY_KEY("attention.causal", 1, 0),
     READ_KEY("attention.sliding_window"),
     READ_KEY("attention.sliding_window_pattern"),
+    READ_KEY("attention.rope_pattern"),
     ONLY_KEY("attention.q_lora_rank", 0, KNOWS_LATENT),
     ONLY_KEY("attention.kv_lora_rank", 0, KNOWS_LATENT),
     ONLY_KEY("attention.key_length_mla", 0, KNOWS_LATENT),

@@ -12,7 +12,7 @@
 /* expert_gating_func: how scores become weights. */
 enum { GATING_DEFAULT, GATING_SOFTMAX, GATING_SIGMOID, GATING_SOFTMAX_OF_CHOSEN };
 
-/* Groups are of one size, 2 or more, and what is used of them has enough experts. */
+/* Groups are of one size, 2 or more where two are added up, and what is used of them has enough experts. */
 static int hyper_groups(mgpt_model *m, mgpt_error *err)
 {
     const struct model_shape *s = &m->shape;
@@ -25,21 +25,33 @@ static int hyper_groups(mgpt_model *m, mgpt_error *err)
         return MGPT_EFILE;
     m->expert_groups_used = used = used ? used : all;
     size_t each = s->n_expert / all;
-    if (all == 1 || (s->n_expert % all == 0 && each >= 2 && s->n_expert_used <= each * used))
+    if (all == 1 || (s->n_expert % all == 0 && each > (size_t)m->expert_sigmoid &&
+                     s->n_expert_used <= each * used))
         return MGPT_OK;
     return err_set(err, MGPT_EFILE, hyper_offset(m, hyper_key(m, "expert_group_count", &full)),
                    "key %s: %zu of %zu groups of %zu experts", full.text, used, all, s->n_expert);
 }
 
+/* Files of GLM-4.7 Flash do not say that probabilities are sigmoids: their last layer has a bias for the choice,
+ * which DeepSeek-V2 has not. */
+static int has_latent_bias(const mgpt_model *m)
+{
+    char name[48];
+    if (!(m->arch->knows & KNOWS_LATENT) || !m->shape.n_layer)
+        return 0;
+    text_format(name, sizeof name, "blk.%zu.exp_probs_b.bias", m->shape.n_layer - 1);
+    return gguf_tensor(&m->gguf, name) != NULL;
+}
+
 static int hyper_weights(mgpt_model *m, mgpt_error *err)
 {
     struct key full;
-    size_t gating, usual = m->arch->expert_sigmoid ? GATING_SIGMOID : GATING_DEFAULT;
+    int sigmoid = m->arch->expert_sigmoid || has_latent_bias(m);
+    size_t gating, usual = sigmoid ? GATING_SIGMOID : GATING_DEFAULT;
     double scale = 1;
     m->expert_norm = m->arch->expert_norm;
     if (hyper_size(m, "expert_gating_func", GATING_DEFAULT, GATING_SOFTMAX_OF_CHOSEN,
                    (int64_t)usual, &gating, err) < 0 ||
-        hyper_groups(m, err) < 0 ||
         hyper_real(m, "expert_weights_scale", 0, 1e6, &scale, err) < 0 ||
         gguf_bool(&m->gguf, hyper_key(m, "expert_weights_norm", &full), &m->expert_norm, err) < 0)
         return MGPT_EFILE;
@@ -47,7 +59,7 @@ static int hyper_weights(mgpt_model *m, mgpt_error *err)
         m->expert_norm = 1;
     m->expert_sigmoid = (gating == GATING_DEFAULT ? usual : gating) == GATING_SIGMOID;
     m->expert_scale = scale > 0 ? (float)scale : 1;
-    return MGPT_OK;
+    return hyper_groups(m, err);
 }
 
 int model_experts(mgpt_model *m, mgpt_error *err)

@@ -281,19 +281,33 @@ int model_windows(mgpt_model *m, mgpt_error *err)
     return MGPT_OK;
 }
 
+/* Whether layer i is rotated, if the model is. flags: a bool for each layer, or NULL. */
+static int is_roped(const mgpt_model *m, size_t i, size_t skip, const struct gguf_kv *flags)
+{
+    const struct layer *l = &m->layers[i];
+    int full =
+        m->arch->rope_windowed && m->window && !l->window && !(m->arch->plain_roped && !l->experts);
+    return !l->conv && !full && !(skip && (i + 1) % skip == 0) && (!flags || flags->value[i]);
+}
+
 static int layer_ropes(mgpt_model *m, mgpt_error *err)
 {
     uint64_t skip = m->arch->no_rope_every;
-    if (gguf_uint(&m->gguf, "mgpt.attention.no_rope_every", MAX_LAYERS, &skip, err) < 0)
+    const struct gguf_kv *flags = NULL;
+    struct key full;
+    const char *key = hyper_key(m, "attention.rope_pattern", &full);
+    if (gguf_uint(&m->gguf, "mgpt.attention.no_rope_every", MAX_LAYERS, &skip, err) < 0 ||
+        gguf_array(&m->gguf, key, GGUF_BOOL, &flags, err) < 0)
         return MGPT_EFILE;
+    if (flags && flags->n != m->shape.n_layer)
+        return err_set(err, MGPT_EFILE, flags->offset, "key %s: %llu entries for %zu layers", key,
+                       (unsigned long long)flags->n, m->shape.n_layer);
     int rotates = m->ropes[ROPE_GLOBAL].freq != NULL;
     for (size_t i = 0; rotates && i < m->shape.n_layer; i++) {
         struct layer *l = &m->layers[i];
         int local = m->ropes[ROPE_LOCAL].freq && l->window;
-        int none = l->conv || (skip && (i + 1) % skip == 0) ||
-                   (m->arch->rope_windowed && m->window && !l->window);
         const struct rope *rope = &m->ropes[local ? ROPE_LOCAL : ROPE_GLOBAL];
-        l->rope = none || rope->n_rot == 0 ? NULL : rope;
+        l->rope = is_roped(m, i, skip, flags) && rope->n_rot > 0 ? rope : NULL;
     }
     return MGPT_OK;
 }

@@ -11,18 +11,18 @@ enum {
     ATTENTION = ALL & ~ARCH_SHORTCONV,
     LFM2 = ARCH_LFM2 | ARCH_SHORTCONV,
     FUSED = ARCH_GPT1 | ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3 | ARCH_BLOOM |
-            ARCH_FALCON | ARCH_GLM4, /* q, k, v in one tensor, or three */
+            ARCH_FALCON | ARCH_GLM4 | ARCH_BAILING, /* q, k, v in one tensor, or three */
     NO_INPUT = ARCH_OLMO2 | ARCH_EXAONE4,
     PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | NO_INPUT | ARCH_NANOCHAT | ARCH_GPT1),
     NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_STABLELM | ARCH_BLOOM | ARCH_FALCON,
     ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
             ARCH_OLMO2 | ARCH_OLMOE | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS |
-            ARCH_EXAONE4 | LFM2 | ARCH_GPT_OSS | ARCH_LATENT | ARCH_GEMMA4,
+            ARCH_EXAONE4 | LFM2 | ARCH_GPT_OSS | ARCH_LATENT | ARCH_GEMMA4 | ARCH_BAILING,
     GATED_UP = ARCH_PHI3 | ARCH_GLM4,             /* gate and up in one tensor */
     MLP_NORM_POST = ARCH_SEED_OSS | ARCH_GPT_OSS, /* the MLP's is called post_attention_norm */
     POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_GEMMA4 | NO_INPUT | ARCH_GLM4,
-    QK_NORMS = ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4 | ARCH_LFM2 | ARCH_APERTUS,
+    QK_NORMS = ARCH_BAILING | ARCH_QWEN3 | ARCH_GEMMA3 | ARCH_EXAONE4 | ARCH_LFM2 | ARCH_APERTUS,
     QK_OPTIONAL = ARCH_PHI2 | ARCH_SEED_OSS | ARCH_GPTNEOX, /* may have such norms */
     KV = ATTENTION & ~ARCH_LATENT, /* keys and values are projections of h */
     OTHERS_KEYS =
@@ -164,7 +164,7 @@ const struct tensor_slot bind_layer_slots[] = {
     {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_KV, D_NONE, ARCH_OLMO2 | ARCH_OLMOE, 0, 0},
     {"attn_q_norm.weight", GAINS, MGPT_Q_NORM, D_HEAD, D_H, 0, ARCH_STABLELM | ARCH_COHERE, 0},
     {"attn_k_norm.weight", GAINS, MGPT_K_NORM, D_HEAD, D_G, 0, ARCH_STABLELM | ARCH_COHERE, 0},
-    {"attn_sinks.weight", VECTOR, MGPT_SINKS, D_H, D_NONE, ARCH_GPT_OSS, 0, 0},
+    {"attn_sinks.weight", VECTOR, MGPT_SINKS, D_H, D_NONE, ATTENTION, 0, SINKS},
     {"attn_output.weight", MATRIX, MGPT_W_O, D_Z, D_E, ATTENTION, 0, 0},
     {"attn_output.bias", BIAS, MGPT_W_O, D_E, D_NONE, 0, ATTENTION, 0},
     {"shortconv.in_proj.weight", BCX_MATRIX, MGPT_W_Q, D_E, D_3E, ARCH_SHORTCONV, 0, 0},
@@ -187,7 +187,7 @@ const struct tensor_slot bind_layer_slots[] = {
     {"ffn_up.bias", BIAS, MGPT_W_UP, D_F, D_NONE, 0, ALL & ~GATED_UP, NOT_MIXTURE},
     {"ffn_down.weight", MATRIX, MGPT_W_DOWN, D_F, D_E, ALL, 0, NOT_MIXTURE},
     {"ffn_down.bias", BIAS, MGPT_W_DOWN, D_E, D_NONE, 0, ALL, NOT_MIXTURE},
-    {"post_ffw_norm.weight", VECTOR, MGPT_LN2_POST, D_E, D_NONE, POST_NORM, 0, 0},
+    {"post_ffw_norm.weight", VECTOR, MGPT_LN2_POST, D_E, D_NONE, POST_NORM, ARCH_LATENT, 0},
     {"inp_gate.weight", MATRIX, MGPT_INPUT_GATE, D_E, D_P, 0, ARCH_GEMMA4, INPUTS},
     {"proj.weight", MATRIX, MGPT_INPUT_OUT, D_P, D_E, 0, ARCH_GEMMA4, INPUTS},
     {"post_norm.weight", VECTOR, MGPT_LN_INPUT, D_E, D_NONE, 0, ARCH_GEMMA4, INPUTS},

@@ -72,7 +72,8 @@ enum {
     NOT_MIXTURE = 2,   /* others */
     SHARED_EXPERT = 4, /* mixtures with a shared expert, which needs it */
     WITH_NEXT = 8,     /* all; it and the tensor of the next slot are both present or both absent */
-    INPUTS = 16        /* models whose layers have inputs, which need it; in others it is refused */
+    INPUTS = 16,       /* models whose layers have inputs, which need it; in others it is refused */
+    SINKS = 32         /* architectures with sinks */
 };
 
 struct tensor_slot {

@@ -4,13 +4,14 @@
  *     p = softmax(s)                   or p_e = sigmoid(s_e)
  *     w_e = p_e for the k largest s_e  (of equal ones the first), 0 for the others; divided by their
  *                                      sum, e ascending from +0, where the model says so; scaled
- *           With a bias b, or groups:  for the k largest p_e + b_e of the groups whose two largest
- *                                      have the largest sums
+ *           With a bias b, or groups:  for the k largest p_e + b_e of the groups with the largest
+ *                                      one (DeepSeek-V2), or sums of their two largest (sigmoids)
  *           With a jitter j:           w_e = softmax_e of what is left of s, without scores that are
  *                                      less than s_e by more than 2 j max(|s|, s_e), for k times the
  *                                      largest s_e, which is then taken away
  *     m = g m                          the shared expert's output, g = sigmoid(W_g h) or 1; or m = 0
- *     m = fmaf(w_e, y_e, m)            y_e = W_down_e (act(W_gate_e h) * W_up_e h), e ascending
+ *     m = fmaf(w_e, y_e, m)            y_e = W_down_e (act(W_gate_e h) * W_up_e h), e ascending;
+ *                                      halved at the end where the model says so
  *
  * An expert whose weight is 0 is not computed. So a row's result does not depend on what other rows
  * choose. Rows are sorted by expert and computed in groups: as many whole experts at a time as their
@@ -80,13 +81,13 @@ static size_t largest_score(const float *s, const uint8_t *chosen, size_t n)
     return best;
 }
 
-/* The sum of the two largest of a group. */
-static float group_score(const float *s, size_t n)
+/* The largest of a group; among sigmoids the sum of the two largest. */
+static float group_score(const float *s, size_t n, int sum)
 {
     uint8_t taken[MODEL_EXPERTS_MOST] = {0};
     size_t first = largest_score(s, taken, n);
     taken[first] = 1;
-    return s[first] + s[largest_score(s, taken, n)];
+    return sum ? s[first] + s[largest_score(s, taken, n)] : s[first];
 }
 
 /* Experts of groups that are not used cannot be chosen. */
@@ -96,7 +97,7 @@ static void keep_groups(const mgpt_model *m, const float *s, uint8_t *chosen)
     uint8_t kept[MODEL_EXPERTS_MOST] = {0};
     size_t n = m->expert_groups, each = m->shape.n_expert / n;
     for (size_t g = 0; g < n; g++)
-        score[g] = group_score(s + g * each, each);
+        score[g] = group_score(s + g * each, each, m->expert_sigmoid);
     for (size_t i = 0; i < m->expert_groups_used; i++)
         kept[largest_score(score, kept, n)] = 1;
     for (size_t e = 0; e < n * each; e++)
@@ -105,7 +106,7 @@ static void keep_groups(const mgpt_model *m, const float *s, uint8_t *chosen)
 
 enum { CHOSEN = 2 }; /* 1: cannot be */
 
-/* Marks the chosen experts of a row: by the scores s, or by the probabilities p and the bias. */
+/* Marks the chosen experts of a row: by the scores s, or by them or the probabilities p and the bias. */
 static void choose(const mgpt_model *m, const struct layer *l, const float *s, const float *p,
                    uint8_t *chosen)
 {
@@ -113,7 +114,9 @@ static void choose(const mgpt_model *m, const struct layer *l, const float *s, c
     float by[MODEL_EXPERTS_MOST];
     int by_score = !l->expert_bias && m->expert_groups == 1;
     for (size_t i = 0; i < X; i++)
-        by[i] = by_score ? s[i] : l->expert_bias ? p[i] + l->expert_bias[i] : p[i];
+        by[i] = by_score || (l->expert_bias && m->arch->bias_of_scores) ? s[i] : p[i];
+    for (size_t i = 0; i < X && l->expert_bias; i++)
+        by[i] += l->expert_bias[i];
     if (m->expert_groups > 1)
         keep_groups(m, by, chosen);
     for (size_t i = 0; i < m->shape.n_expert_used; i++)
@@ -311,4 +314,6 @@ void add_experts(pass *p, const struct layer *l, mat h)
         if (g.r1 > g.r0)
             run_group(p, l, &g);
     }
+    if (p->model->arch->half_shared && l->up.w)
+        p->kernels->scale(p->m.at, 0.5F, p->n * p->m.cols);
 }

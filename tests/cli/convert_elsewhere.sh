@@ -14,10 +14,12 @@ ignored()
     cwm | exaone4 | qwen2_window) echo mgpt.attention.windows ;;
     mistral_yarn | phi3_longrope | starcoder2) echo attention.sliding_window ;;
     gemma2 | gemma3 | mpt) echo attention.scale ;;
+    deepseek_v2_groups) echo that expert groups count by their maximum ;;
     gpt_neo) echo mgpt.attention.windows, attention.scale ;;
     gpt_oss) echo rope.scaling.yarn_beta_fast, swiglu_limit, mgpt.rope.yarn_truncate ;;
     olmo3) echo rope.freq_base_swa ;;
     olmoe) echo attention.clamp_kqv ;;
+    granitemoe_swa) echo rope.freq_base_swa ;;
     mellum) echo mgpt.attention.windows ;;
     minicpm3) echo embedding_scale, residual_scale, logit_scale ;;
     phimoe) echo expert_jitter ;;

@@ -20,7 +20,7 @@ from make_torch import as_torch  # noqa: E402
 VIEWS = [(0, 1), (5, 2), (1, 0), (2, 0), (3, 0), (4, 0)]
 # Models with tensors that are refused unless they are contiguous, and of how many views they are.
 REFUSED = {"awq": 2, "bitsandbytes": 2, "gptq_8bit": 2, "gptq_order": 2, "gptq_sym": 2, "gptq_v2": 2, "hqq": 2,
-           "gpt_oss_mxfp4": 6, "granite_4_moe": 5, "granitemoe": 5, "granitemoeshared": 5}
+           "gpt_oss_mxfp4": 6, "granite_4_moe": 5, "granitemoe": 5, "granitemoe_swa": 5, "granitemoeshared": 5}
 
 
 def convert(path, to):

@@ -29,6 +29,7 @@ TYPES = {"f32": (0, 1, 4), "f16": (1, 1, 2), "bf16": (30, 1, 2), "q4_0": (2, 32,
          "iq3_xxs": (18, 256, 98), "iq3_s": (21, 256, 110), "iq1_s": (19, 256, 50), "iq1_m": (29, 256, 56),
          "nvfp4": (40, 64, 36), "q1_0": (41, 128, 18), "q2_0": (42, 64, 18)}
 LAYERS, CONTEXT = 2, 8
+SINKS = 1 << 40  # after the bits of architectures
 
 
 def text(s):
@@ -78,6 +79,7 @@ def read_slots(root):
         with open(os.path.join(root, "src/model", name)) as f:
             return f.read()
     names = {name: bit for name, bit in re.findall(r'\.name = "([\w-]+)",\s*\.bit = (ARCH_\w+)', source("arch.c"))}
+    sinks = set(re.findall(r'\.name = "([\w-]+)"[^}]*\.sinks = 1', source("arch.c")))
     sets = {bit: 1 << int(n) for bit, n in re.findall(r"(ARCH_\w+) = 1 << (\d+)", source("arch.h"))}
     code = re.sub(r"/\*.*?\*/", "", source("slots.c"), flags=re.S)
     for name, value in re.findall(r"(\w+)\s*=\s*([^,{}=;]+?)(?=,\s*[A-Z]\w+\s*=|\s*\};)",
@@ -91,9 +93,9 @@ def read_slots(root):
                 body.split("};")[0]):
             if where.startswith(("MIXTURE", "INPUTS")):
                 continue
-            rows.append((name, table == "bind_layer_slots", d_in, d_out,
-                         eval(required, {}, sets), eval(optional, {}, sets)))
-    return {name: sets[bit] for name, bit in names.items()}, rows, sets["ARCH_SHORTCONV"]
+            needed = SINKS if where.startswith("SINKS") else eval(required, {}, sets)
+            rows.append((name, table == "bind_layer_slots", d_in, d_out, needed, eval(optional, {}, sets)))
+    return {name: sets[bit] | (SINKS if name in sinks else 0) for name, bit in names.items()}, rows, sets["ARCH_SHORTCONV"]
 
 
 def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, layers=LAYERS, more=()):
@@ -108,7 +110,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
                arch + ".attention.head_count": heads,
                arch + ".attention.head_count_kv": 1, arch + ".attention.key_length": 2,
                arch + ".attention.layer_norm_epsilon": 1e-5, arch + ".attention.layer_norm_rms_epsilon": 1e-5}
-    if arch in ("gemma2", "gemma3", "cohere2", "vaultgemma", "gpt-oss"):
+    if arch in ("gemma2", "gemma3", "cohere2", "cohere2moe", "flint", "vaultgemma", "gpt-oss"):
         entries[arch + ".attention.sliding_window"] = 3
     if arch in ("minicpm", "minicpm3"):
         entries.update({arch + key: 1.5 for key in (".embedding_scale", ".residual_scale", ".logit_scale")})
@@ -172,7 +174,7 @@ def gguf_models(root):
 
         split = [apart_all]
         if arch in ("gpt2", "gptneox", "phi2", "phi3", "starcoder2", "starcoder", "bloom", "mpt", "gptj", "falcon", "arcee",
-                    "nemotron", "jais2", "chatglm", "glm4", "biogpt", "gpt1", "persimmon"):
+                    "nemotron", "jais2", "chatglm", "glm4", "biogpt", "gpt1", "persimmon", "bailingmoe2"):
             split.append(together)
         for i, optional in enumerate(split):
             yield "%s-all-%d" % (arch, i), gguf_model(root, arch, optional)
@@ -181,7 +183,7 @@ def gguf_models(root):
                            if arch != "microgpt" else "position")
         yield arch + "-least", gguf_model(root, arch, needs.match, layers=1)
         for i, says in enumerate(SAYS):
-            if arch in ("phi2", "gptj", "stablelm", "command-r", "cohere2", "falcon"):
+            if arch in ("phi2", "gptj", "stablelm", "command-r", "cohere2", "cohere2moe", "falcon"):
                 says = {k: v for k, v in says.items() if k != "use_parallel_residual"} # it has one norm
             if arch in ("deepseek2", "minicpm3"):
                 says = {k: v for k, v in says.items() if k != "attention.clamp_kqv"}
@@ -238,7 +240,7 @@ def sizes_of(config, layers):
         sizes.update({experts: EXPERTS, 1: 1, wide: 3, shared: 5, 2 * (shared or 0): 10})
         together = get("n_shared_experts") or get("moe_num_shared_experts") or get("num_shared_experts") or 0
         if together:
-            sizes[together * wide] = 3
+            sizes[together * (wide or inner)] = 3 if wide else small_inner
     elif shared:
         sizes[2 * shared] = 2 * sizes[shared]
     new = {"n_routed_experts": EXPERTS, "moe_num_experts": EXPERTS, "moe_k": 1, "moe_topk": 1, "n_group": 1, "topk_group": 1,
@@ -246,7 +248,7 @@ def sizes_of(config, layers):
            "num_experts": EXPERTS, "num_local_experts": EXPERTS, "num_experts_per_tok": 2 if get("model_type") == "phimoe" else 1, "moe_intermediate_size": 3,
            "shared_expert_intermediate_size": 5, "shared_intermediate_size": sizes.get(shared, 5), "vocab_size": vocab, "num_attention_heads": small_heads, "attention_heads": small_heads, "n_head": small_heads, "num_heads": small_heads,
            "num_key_value_heads": small_keys, "hidden_size": small, "n_embd": small, "head_dim": small_head,
-           "intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,
+           "intermediate_size": small_inner, "prefix_dense_intermediate_size": small_inner, "max_position_embeddings": 6, "n_positions": 6,
            "rotary_dim": 2, "num_hidden_layers": layers, "n_layers": layers, "n_heads": small_heads, "d_model": small,
            "ffn_dim": small_inner, "ffn_hidden_size": small_inner, "word_embed_proj_dim": small_projected, "max_seq_len": 6, "seq_length": 6,
            "num_kv_heads": small_keys, "n_layer": layers, "num_layers": layers}
@@ -259,7 +261,7 @@ def smaller_config(config, new, layers):
     for key, value in config.items():
         if key in new:
             value = new[key] if value is not None else None
-        if key in ("layer_types", "attention_layers", "no_rope_layers", "mlp_layer_types"):
+        if key in ("layer_types", "attention_layers", "no_rope_layers", "mlp_layer_types", "layer_rope_theta"):
             value = value[:layers]
         if key == "attention_types":
             value = [[["global"], layers]]

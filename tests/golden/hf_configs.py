@@ -3,27 +3,13 @@
 import torch
 import transformers
 
+import hf_latent as latent
+from hf_shape import rope, shape, without
 from renamed import as_exaone, as_minicpm
 
 NUMBERS = dict(n_layer=2, n_positions=32, vocab_size=33, bos_token_id=0, eos_token_id=0)  # of GPT-J's kind
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 64}
-
-
-def rope(theta, **more):
-    return {"rope_type": "default", "rope_theta": theta, **more}
-
-
-def shape(embd, head, kv, ff, layers=2, vocab=33, context=64, **more):
-    """The keys that the llama family shares."""
-    return dict(hidden_size=embd, num_attention_heads=head, num_key_value_heads=kv,
-                intermediate_size=ff, num_hidden_layers=layers, vocab_size=vocab,
-                max_position_embeddings=context, bos_token_id=0, eos_token_id=1,
-                pad_token_id=None, **more)
-
-
-def without(keys, *names):
-    return {key: value for key, value in keys.items() if key not in names}
 
 
 def models():
@@ -104,24 +90,7 @@ def models():
             n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=2.5, use_qk_norm=True, attention_bias=True,
             rms_norm_eps=1e-5, rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(
             what="sigmoids and a bias, 3 of 8 experts of 2 of 4 groups and a shared one, half of each head rotated", patterns=())),
-        "deepseek_v2": (90, hf.DeepseekV2Config(
-            **shape(24, 3, 3, 18, layers=3), q_lora_rank=None, kv_lora_rank=10, qk_nope_head_dim=8, qk_rope_head_dim=4, v_head_dim=6,
-            n_routed_experts=5, num_experts_per_tok=2, moe_intermediate_size=7, n_shared_experts=2, first_k_dense_replace=1,
-            rms_norm_eps=1e-6, rope_parameters=rope(10000.0, rope_type="yarn", factor=4.0, original_max_position_embeddings=16,
-                                                    mscale=0.707, mscale_all_dim=0.707)), dict(
-            what="DeepSeek-V2-Lite: latent attention, queries of h, YaRN that multiplies scores", patterns=(0, 2))),
-        "deepseek_v3": (91, hf.DeepseekV3Config(
-            **shape(20, 2, 2, 18, layers=3), q_lora_rank=8, kv_lora_rank=12, qk_nope_head_dim=6, qk_rope_head_dim=4, v_head_dim=9,
-            n_routed_experts=8, num_experts_per_tok=3, moe_intermediate_size=7, n_shared_experts=1, n_group=4, topk_group=2,
-            first_k_dense_replace=1, attention_bias=True, rms_norm_eps=1e-6, rope_parameters=rope(10000.0)), dict(
-            what="latent attention with a latent of queries, biases, DeepSeek-V3's router", patterns=(1,))),
-        "minicpm3": (92, hf.MiniCPM3Config(
-            **shape(20, 2, 2, 26, context=48), q_lora_rank=9, kv_lora_rank=11, qk_nope_head_dim=5, qk_rope_head_dim=6, v_head_dim=8,
-            scale_emb=12, scale_depth=1.4, dim_model_base=8, rms_norm_eps=1e-3, tie_word_embeddings=True,
-            rope_parameters=rope(10000.0, rope_type="longrope", original_max_position_embeddings=48,
-                                 short_factor=[1.0, 1.5, 2.5], long_factor=[1.5, 3.0, 5.0])), dict(
-            what="latent attention, rotated halves, LongRoPE, scaled branches, norms of latents with an eps of their own",
-            patterns=())),
+        **latent.models(),
         "ernie4_5_moe": (71, hf.Ernie4_5_MoeConfig(
             **shape(20, 2, 1, 18, layers=4), moe_num_experts=5, moe_k=2, moe_intermediate_size=8, moe_num_shared_experts=2,
             moe_layer_start_index=1, moe_layer_interval=2, rms_norm_eps=1e-5, tie_word_embeddings=True,
@@ -392,6 +361,40 @@ def models():
             **shape(24, 3, 1, 28), rms_norm_eps=1e-5, tie_word_embeddings=True, embedding_multiplier=3.0,
             residual_multiplier=0.7, attention_multiplier=0.3, logits_scaling=0.6, rope_parameters=rope(10000.0)), dict(
             what="Granite's scales, which multiply the logits, norms around the branches", patterns=())),
+        "granite_swa": (97, hf.GraniteSWAConfig(
+            **shape(24, 4, 2, 28, layers=4), rms_norm_eps=1e-5, tie_word_embeddings=True, embedding_multiplier=3.0,
+            residual_multiplier=0.7, attention_multiplier=0.3, logits_scaling=1.5, sliding_window=7,
+            layer_rope_theta=[0, 10000.0, 10000.0, 10000.0], rope_parameters=rope(10000.0)), dict(
+            what="Granite with a sink for each head, windows of 7, a full layer without rope", patterns=())),
+        "granitemoe_swa": (98, hf.GraniteMoeSWAConfig(
+            **shape(20, 2, 1, 18), rms_norm_eps=1e-5, num_local_experts=5, num_experts_per_tok=2, shared_intermediate_size=13,
+            embedding_multiplier=3.0, residual_multiplier=0.7, attention_multiplier=0.3, logits_scaling=1.5, sliding_window=7,
+            layer_rope_theta=[10000.0, 500.0], rope_parameters=rope(10000.0)), dict(
+            what="the same with 2 of 5 experts and a shared one, another rope base in windowed layers", patterns=())),
+        "flint": (99, hf.FlintConfig(
+            **shape(20, 4, 2, 18, layers=4), head_dim=6, rms_norm_eps=1e-6, num_experts=5, num_experts_per_tok=2,
+            moe_intermediate_size=7, shared_expert_intermediate_size=11, norm_topk_prob=True, sliding_window=7,
+            layer_types=["full_attention", "sliding_attention"] * 2, mlp_only_layers=[0], rope_parameters=rope(10000.0)), dict(
+            what="a sink for each head, rope in windowed layers alone, 2 of 5 experts by sigmoids and a shared one",
+            patterns=(0, 1))),
+        "kolibri1": (100, hf.Kolibri1Config(
+            **without(shape(20, 2, 1, 0, layers=3), "intermediate_size"), head_dim=8, rms_norm_eps=1e-6, num_experts=6,
+            num_experts_per_tok=3, moe_intermediate_size=7, shared_expert_intermediate_size=9, norm_topk_prob=True,
+            sliding_window=7, layer_types=["sliding_attention", "sliding_attention", "full_attention"],
+            rope_parameters=rope(10000.0)), dict(
+            what="experts by scores and a bias, weighed by sigmoids; norms around the branches", patterns=())),
+        "cohere2_moe": (101, hf.Cohere2MoeConfig(
+            **shape(24, 4, 2, 9, layers=4), head_dim=6, layer_norm_eps=1e-5, tie_word_embeddings=True, logit_scale=0.5,
+            num_experts=5, num_experts_per_tok=2, num_shared_experts=2, expert_selection_fn="sigmoid", norm_topk_prob=True,
+            prefix_dense_intermediate_size=18, mlp_layer_types=["dense"] + ["sparse"] * 3, sliding_window=7,
+            layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+            rope_parameters=rope(10000.0)), dict(
+            what="Cohere's layers with half of shared experts and 2 of 5; the plain first layer is rotated", patterns=())),
+        "gpt_neox_japanese": (102, hf.GPTNeoXJapaneseConfig(
+            **without(shape(24, 3, 3, 0), "intermediate_size", "num_key_value_heads"), layer_norm_eps=1e-5,
+            rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(
+            what="Pythia's layers without biases, but for attention's in the last layer, one branch after the other",
+            patterns=())),
         "gpt_oss": (66, hf.GptOssConfig(
             **shape(20, 4, 2, 18), head_dim=6, num_local_experts=5, num_experts_per_tok=2, rms_norm_eps=1e-5,
             sliding_window=7, swiglu_limit=1.5, rope_parameters={

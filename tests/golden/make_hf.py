@@ -26,7 +26,8 @@ import torch
 import transformers
 from torch.overrides import TorchFunctionMode
 
-from hf_configs import models, rope, shape  # noqa: F401: quality/ takes rope and shape from here
+from hf_configs import models
+from hf_shape import rope, shape  # noqa: F401: quality/ takes them from here
 
 T = 24  # positions of a reference
 

@@ -29,18 +29,13 @@ import renamed  # noqa: E402
 import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 from fresh_draw import Draw, some_rotated  # noqa: E402
-from fresh_latent import deepseek_v2, deepseek_v3, latent, minicpm3  # noqa: E402
-from fresh_mixtures import ernie_moe, exaone_moe, experts, mellum, phimoe, routed, sparse, without  # noqa: E402
+from fresh_latent import axk1, deepseek_v2, deepseek_v3, latent, minicpm3, with_types, youtu  # noqa: E402
+from fresh_mixtures import cohere2_moe, ernie_moe, exaone_moe, experts, flint, granite_swa, kolibri, mellum, phimoe  # noqa: E402
+from fresh_mixtures import routed, sparse, without  # noqa: E402
+from fresh_neox import neox, neox_japanese  # noqa: E402
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES  # noqa: E402
 
 LIMIT = 1e-9
-
-
-def neox(d):
-    keys = d.shape(kv=False)
-    rotated = some_rotated(d, 0.25, 0.5, 1.0)
-    return hf.GPTNeoXConfig(**keys, hidden_act=d.act('gelu'), use_parallel_residual=d.chance(0.7),
-                            attention_bias=d.chance(0.8), rope_parameters=d.rope(rotated=rotated))
 
 
 def ministral3(d):
@@ -315,6 +310,10 @@ TYPES = {
     'glm4_moe': plain(hf.Glm4MoeConfig, wide=True, more=lambda d: dict(partial(d, 'use_qk_norm'), **routed(d))),
     'deepseek_v2': lambda d: latent(d, hf.DeepseekV2Config, 'default default linear yarn yarn', deepseek_v2),
     'deepseek_v3': lambda d: latent(d, hf.DeepseekV3Config, 'default default linear yarn yarn', deepseek_v3),
+    'sarvam_mla': lambda d: latent(d, hf.SarvamMLAConfig, 'default default linear yarn yarn', deepseek_v3),
+    'glm4_moe_lite': lambda d: latent(d, hf.Glm4MoeLiteConfig, 'default default linear yarn', with_types),
+    'axk1': lambda d: latent(d, hf.AXK1Config, 'default default yarn', axk1),
+    'youtu': lambda d: latent(d, hf.YoutuConfig, 'default default linear yarn', youtu),
     'minicpm3': lambda d: latent(d, hf.MiniCPM3Config, 'default default linear yarn longrope', minicpm3),
     'ernie4_5_moe': plain(hf.Ernie4_5_MoeConfig, wide=True, more=ernie_moe),
     'hunyuan_v1_moe': plain(hf.HunYuanMoEV1Config, wide=True, more=lambda d: dict(
@@ -333,6 +332,13 @@ TYPES = {
         router_scaling_factor=d.of([1.0, 2.8]), mlp_layer_types=d.of([None, d.mlp_types()]), **d.bias('attention_bias', 'mlp_bias'))),
     'mellum': mellum,
     'phimoe': phimoe,
+    'granite_swa': plain(hf.GraniteSWAConfig, more=lambda d: dict(granite(d), **granite_swa(d))),
+    'granitemoe_swa': plain(hf.GraniteMoeSWAConfig, more=lambda d: dict(
+        granite(d), **experts(d, 'num_local_experts'), shared_intermediate_size=d.of([0, 13, 40]), **granite_swa(d))),
+    'flint': plain(hf.FlintConfig, wide=True, more=flint),
+    'kolibri1': kolibri,
+    'cohere2_moe': plain(hf.Cohere2MoeConfig, wide=True, more=cohere2_moe),
+    'gpt_neox_japanese': neox_japanese,
     'persimmon': plain(hf.PersimmonConfig, more=lambda d: dict(partial(d), hidden_act=d.act('relu2'), qk_layernorm=d.chance(0.6))),
     'hyperclovax': plain(hf.HyperCLOVAXConfig, more=lambda d: dict(
         granite(d), use_post_norm=d.chance(0.9), attention_multiplier=d.of([None, 0.2, 0.4]))),

@@ -11,22 +11,38 @@ def latent(d, config, kinds, more):
     if rope['rope_type'] == 'yarn' and d.chance(0.7):
         rope['mscale_all_dim'] = d.of([0.707, 1.0, 0.4])
         rope['mscale'] = d.of([rope['mscale_all_dim'], 1.0])
-    return config(**keys, q_lora_rank=d.of([None, d.r.randint(3, 40)]), kv_lora_rank=2 * d.r.randint(2, 45),
-                  qk_nope_head_dim=2 * d.r.randint(1, 10), qk_rope_head_dim=d.head_dim, v_head_dim=d.r.randint(1, 24),
-                  rms_norm_eps=d.of([1e-6, 1e-5, 1e-3]), rope_parameters=rope, **d.bias('attention_bias'), **more(d))
+    keys.update(q_lora_rank=d.of([None, d.r.randint(3, 40)]), kv_lora_rank=2 * d.r.randint(2, 45),
+                qk_nope_head_dim=2 * d.r.randint(1, 10), qk_rope_head_dim=d.head_dim, v_head_dim=d.r.randint(1, 24),
+                rms_norm_eps=d.of([1e-6, 1e-5, 1e-3]), rope_parameters=rope, **d.bias('attention_bias'))
+    return config(**keys | more(d))
 
 
 def deepseek_v2(d):
     keys = routed(d)
-    for key in ('n_group', 'topk_group', 'norm_topk_prob', 'attention_bias'):
+    for key in ('norm_topk_prob', 'attention_bias'):
         del keys[key]
-    return dict(keys, topk_method=d.of(['greedy'] * 5 + ['group_limited_greedy']), n_group=1, topk_group=1)
+    return dict(keys, topk_method=d.of(['greedy', 'group_limited_greedy']))
 
 
 def deepseek_v3(d):
     keys = routed(d)
     del keys['attention_bias']
     return dict(keys, rope_interleave=d.chance(0.9))
+
+
+def with_types(d):
+    """DeepSeek-V3's, with a list of the layers that are mixtures."""
+    keys = deepseek_v3(d)
+    del keys['first_k_dense_replace']
+    return dict(keys, mlp_layer_types=d.of([None, d.mlp_types()]))
+
+
+def axk1(d):
+    return dict(with_types(d), q_lora_rank=d.r.randint(3, 40))
+
+
+def youtu(d):
+    return dict(rope_interleave=d.chance(0.9))
 
 
 def minicpm3(d):

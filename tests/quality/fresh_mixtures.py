@@ -51,6 +51,40 @@ def mellum(d):
                            rope_parameters={'full_attention': d.rope('default yarn'), 'sliding_attention': d.rope('default')})
 
 
+def granite_swa(d):
+    """Layers with windows; those of a kind have one rope base, or none."""
+    types, full, local = d.layer_types(), d.of([10000.0, 5000.0]), d.of([10000.0, 300.0])
+    keys = dict(layer_types=types, sliding_window=d.r.randint(1, 30))
+    if d.chance(0.7):
+        bases = [local if t == 'sliding_attention' else full for t in types]
+        keys.update(layer_rope_theta=[0 if d.chance(0.3) else base for base in bases], rope_parameters=d.rope('default'))
+    return keys
+
+
+def flint(d):
+    keys = dict(experts(d, 'num_experts', 'norm_topk_prob'), moe_intermediate_size=d.r.randint(5, 40),
+                shared_expert_intermediate_size=d.r.randint(5, 40), layer_types=d.layer_types(),
+                sliding_window=d.r.randint(1, 30))
+    return dict(keys, mlp_only_layers=[i for i in range(d.layers) if d.chance(0.3)], **d.bias('attention_bias'))
+
+
+def kolibri(d):
+    keys = without(d.shape(wide_heads=True), 'intermediate_size')
+    keys.update(experts(d, 'num_experts', 'norm_topk_prob'), moe_intermediate_size=d.r.randint(5, 40),
+                shared_expert_intermediate_size=d.r.randint(5, 40), layer_types=d.layer_types(),
+                sliding_window=d.r.randint(1, 30))
+    return hf.Kolibri1Config(**keys, rope_parameters=d.rope())
+
+
+def cohere2_moe(d):
+    keys = dict(experts(d, 'num_experts', 'norm_topk_prob'), logit_scale=d.real(0.05, 1), sliding_window=9,
+                num_shared_experts=d.of([0, 1, 2]), expert_selection_fn=d.of(['softmax', 'sigmoid']),
+                mlp_layer_types=d.of([None, d.mlp_types()]), layer_types=d.layer_types(),
+                shared_expert_combination_strategy=d.of(['average', 'average', 'average', 'sum']))
+    return dict(keys, prefix_dense_intermediate_size=d.of([None, 23]), prefix_dense_sliding_window_pattern=d.of([1, 1, 1, 4]),
+                rms_norm_eps=d.of([None] * 4 + [1e-5]), **d.bias('attention_bias'))
+
+
 def phimoe(d):
     keys = dict(d.shape(), num_local_experts=d.r.randint(2, 8), num_experts_per_tok=2,
                 router_jitter_noise=d.of([0.01, 0.01, 0.1, 0.4]), sliding_window=d.of([None, 9]),

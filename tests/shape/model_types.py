@@ -57,7 +57,7 @@ FAULTS = [
     ('b; arch llama\nc like a', 0, 'b has no "activation"'),
 ]
 # Types whose rows are another's, with other windows or defaults: no golden model.
-NOT_GOLDEN = {'internlm3', 'iquestcoder', 'ministral', 'qwen2_vl_text', 'qwen2_5_vl_text', 'qwen3_vl_text'}
+NOT_GOLDEN = {'internlm3', 'iquestcoder', 'ministral', 'qwen2_vl_text', 'qwen2_5_vl_text', 'qwen3_vl_text', 'sarvam_mla'}
 
 bad = 0
 
@@ -95,11 +95,15 @@ def drawn():
 
 
 def described():
-    """{golden model: what it exercises} of hf_configs.py, which needs transformers to run: its text is read."""
-    tree = ast.parse((ROOT / 'tests/golden/hf_configs.py').read_text(encoding='utf-8'))
-    (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == 'models']
-    rows = function.body[-1].value
-    return {name.value: {word.arg: word.value for word in row.elts[2].keywords}['what'].value for name, row in zip(rows.keys, rows.values)}
+    """{golden model: what it exercises} of hf_configs.py and hf_latent.py, which need transformers to run: their text is read."""
+    found = {}
+    for file in ('hf_configs.py', 'hf_latent.py'):
+        tree = ast.parse((ROOT / 'tests/golden' / file).read_text(encoding='utf-8'))
+        (function,) = [node for node in tree.body if isinstance(node, ast.FunctionDef) and node.name == 'models']
+        rows = function.body[-1].value
+        found |= {name.value: {word.arg: word.value for word in row.elts[2].keywords}['what'].value
+                  for name, row in zip(rows.keys, rows.values) if name}
+    return found
 
 
 def lists():

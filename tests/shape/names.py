@@ -50,14 +50,14 @@ def cut_declarations(files):
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names, text of whole runs, what every key and damaged file comes to; the plan had 52,000
 BUDGET = (
     ('src', ('src/', 'include/'), 31050),
-    ('convert', ('tools/convert/',), 27950),
+    ('convert', ('tools/convert/',), 28100),
     ('check', ('tools/check/',), 17200),
     ('lab', ('tools/lab/',), 15100),
     ('repl', ('tools/repl/',), 8350),
     ('suite', ('tools/suite/',), 3010),
     ('release', ('tools/release/',), 1000),
     ('rest of tools', ('tools/',), 38965),
-    ('tests', ('tests/',), 84000),
+    ('tests', ('tests/',), 84500),
 )
 
 

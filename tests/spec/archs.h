@@ -22,6 +22,9 @@ static const struct arch {
     double glu_limit, up_more; /* swiglu_limit, swiglu_offset when absent */
     double jitter;             /* expert_jitter when absent */
     int v_norm;                /* values are normalised; scores are not scaled */
+    int bias_of_scores;        /* the bias of the choice is added to scores, not to probabilities */
+    int half_shared;           /* mixtures with a shared expert are halved */
+    int plain_roped;           /* layers without experts have rope, too */
     int finetuned;             /* rope.scaling.finetuned = false: no rope */
 } archs[] = {
     {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
@@ -65,6 +68,14 @@ static const struct arch {
     {" hunyuan-moe ", "silu", .pairs = 2, .rope_first = 1, .expert_norm = 1},
     {" lfm2moe ", "silu", .pairs = 2, .embd_norm_last = 1, .expert_norm = 1},
     {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
+    {" granite_swa ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1},
+    {" flint ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1, .expert_norm = 1},
+    {" kolibri1 ", "silu", .pairs = 2, .full_every = 5, .rope_windowed = 1, .expert_norm = 1,
+     .bias_of_scores = 1},
+    {" cohere2moe ", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1, .full_every = 4,
+     .rope_windowed = 1, .plain_roped = 1, .half_shared = 1},
+    {" bailingmoe ", "silu", .pairs = 1},
+    {" bailingmoe2 ", "silu", .pairs = 2},
     {" deepseek2 ", "silu", .pairs = 1},
     {" minicpm3 ", "silu", .pairs = 2, .divides = 1},
     {" apertus ", "xielu", .pairs = 2},

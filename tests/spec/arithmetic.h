@@ -233,11 +233,12 @@ static inline size_t rank_of(const float *by, size_t n, size_t i)
     return before;
 }
 
-/* -infinity for values outside the `used` of n groups that have the largest sums of their two largest; sums: [n] zeros. */
-static inline void leave_groups(float *by, float *sums, size_t all, double groups, double used)
+/* -infinity for values outside the `used` of n groups that have the largest sums of their `most` largest; sums: [n] zeros. */
+static inline void leave_groups(float *by, float *sums, size_t all, double groups, double used,
+                                size_t most)
 {
     size_t n = groups > 1 ? (size_t)groups : 1, each = all / n;
-    for (size_t rank = 0; rank < 2; rank++)
+    for (size_t rank = 0; rank < most; rank++)
         for (size_t e = 0; e < all && n > 1; e++)
             if (rank_of(by + e / each * each, each, e % each) == rank)
                 sums[e / each] += by[e];

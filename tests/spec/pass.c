@@ -76,7 +76,10 @@ static void rope(int layer, float *x, size_t n_heads, size_t pos)
     int local = base > 0 && window_of(layer);
     int every = (int)value_of(find("mgpt.attention.no_rope_every"), a->no_rope_every);
     int skips = (every && (layer + 1) % every == 0) ||
-                (a->rope_windowed && real("attention.sliding_window", 0) > 0 && !window_of(layer));
+                (a->rope_windowed && real("attention.sliding_window", 0) > 0 && !window_of(layer) &&
+                 !(a->plain_roped && !part(layer, "ffn_gate_inp", "weight")->at));
+    const struct item *flags = key("attention.rope_pattern");
+    skips |= flags->at && !flags->at[12 + layer];
     skips |= a->finetuned && value_of(key("rope.scaling.finetuned"), 1) == 0;
     base = local ? base : all;
     for (size_t i = 0; a->pairs && !skips && i < n / 2; i++) {
@@ -243,11 +246,15 @@ static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const flo
 /* The weights of X experts from their scores, in w. */
 static void weigh_experts(int l, float *w, size_t X)
 {
-    static const char *const sigmoids = " glm4moe dots1 minimax-m2 exaone-moe hy_v3 ";
+    static const char *const sigmoids =
+        " glm4moe dots1 minimax-m2 exaone-moe hy_v3 flint kolibri1 cohere2moe ";
     const char *found = strstr(sigmoids, arch_name);
     int usual = found && found[-1] == ' ' && found[strlen(arch_name)] == ' '
                     ? 2
                     : 0; /* 2: sigmoid, 3: softmax of the chosen */
+    char last[40];       /* latent attention and such a bias: sigmoids */
+    snprintf(last, sizeof last, "blk.%d.exp_probs_b.bias", (int)real("block_count", 1) - 1);
+    usual = R && find(last)->at ? 2 : usual;
     int gating = (int)real("expert_gating_func", usual);
     size_t used = (size_t)real("expert_used_count", 1);
     int normed = gating == 3 || real("expert_weights_norm", a->expert_norm) != 0;
@@ -269,8 +276,9 @@ static void weigh_experts(int l, float *w, size_t X)
     bias = bias->at ? bias : find(bare);
     double groups = real("expert_group_count", 1);
     for (size_t e = 0; e < X && (bias->at || groups > 1); e++)
-        s[e] = w[e] + (bias->at ? element(bias, 0, e) : 0);
-    leave_groups(s, floats(X), X, groups, real("expert_group_used_count", groups));
+        s[e] = (bias->at && a->bias_of_scores ? s[e] : w[e]) + (bias->at ? element(bias, 0, e) : 0);
+    leave_groups(s, floats(X), X, groups, real("expert_group_used_count", groups),
+                 gating == 2 ? 2 : 1);
     for (size_t e = 0; e < X; e++) {
         w[e] = rank_of(s, X, e) < used ? w[e] : 0;
         sum += w[e];
@@ -300,6 +308,8 @@ static void mixture(int l, float *m, const float *h)
         for (size_t i = 0; i < E; i++)
             m[i] = fmaf(w[e], y[i], m[i]);
     }
+    if (a->half_shared && part(l, "ffn_up_shexp", "weight")->at)
+        scale(m, E, 0.5F);
 }
 
 #include "inputs.h"

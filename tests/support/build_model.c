@@ -255,11 +255,24 @@ static void build_put_numbers(struct toy *m)
     put_arch_f32(m, "rope.freq_base", s->rope_base);
 }
 
+/* A bool for each layer: whether its letter is this one. NULL: no key. */
+static void put_flags(struct toy *m, const char *key, const char *letters, char yes)
+{
+    size_t n = (size_t)m->spec.n_layer;
+    char name[80];
+    uint8_t flags[32];
+    if (!letters)
+        return;
+    assert_true(strlen(letters) == n && n <= sizeof flags);
+    for (size_t i = 0; i < n; i++)
+        flags[i] = letters[i] == yes;
+    snprintf(name, sizeof name, "%s.%s", m->spec.arch, key);
+    toy_put_array(m, name, KV_BOOL, n, flags, n);
+}
+
 static void put_windows(struct toy *m)
 {
     const struct toy_spec *s = &m->spec;
-    char name[80];
-    uint8_t windowed[32];
     if (s->window)
         toy_put_arch_u32(m, "attention.sliding_window", s->window);
     if (s->full_every)
@@ -268,13 +281,8 @@ static void put_windows(struct toy *m)
         toy_put_u32(m, "mgpt.attention.no_rope_every", (uint32_t)s->no_rope_every);
     if (s->windows)
         toy_put_windows(m, s->windows, (size_t)s->n_layer);
-    if (!s->pattern)
-        return;
-    assert_true(strlen(s->pattern) == (size_t)s->n_layer && s->n_layer <= 32);
-    for (int i = 0; i < s->n_layer; i++)
-        windowed[i] = s->pattern[i] == 'w';
-    snprintf(name, sizeof name, "%s.attention.sliding_window_pattern", s->arch);
-    toy_put_array(m, name, KV_BOOL, (uint64_t)s->n_layer, windowed, (size_t)s->n_layer);
+    put_flags(m, "attention.sliding_window_pattern", s->pattern, 'w');
+    put_flags(m, "attention.rope_pattern", s->roped, 'r');
 }
 
 /* The keys of xIELU: alpha_p and alpha_n for each layer, beta and eps for all. */

@@ -64,6 +64,7 @@ struct toy_spec {
     int window;             /* attention.sliding_window */
     int full_every;         /* .sliding_window_pattern as a period */
     const char *pattern;    /* .sliding_window_pattern as a bool a layer: 'w' windowed, 'f' full */
+    const char *roped;      /* .rope_pattern: a letter a layer, 'n': it does not rotate */
     const int32_t *windows; /* mgpt.attention.windows, one a layer, 0: full */
     int no_rope_every;      /* mgpt.attention.no_rope_every */
     double window_base;     /* rope.freq_base_swa */

@@ -59,6 +59,9 @@ struct toy_arch {
     int unscaled;          /* scores are not divided by the root of the width of heads */
     int expert_norm;       /* weights of the chosen experts add up to 1 */
     double expert_more;    /* added to the sum of those weights */
+    int bias_of_scores;    /* the bias of the choice is added to scores */
+    int half_shared;       /* mixtures with a shared expert are halved */
+    int plain_roped;       /* layers that are no mixtures rotate, too */
     int shared_gate;       /* the shared expert of mixtures has a gate */
     int sinks;             /* a score more for each head, without a key */
     int expert_biases;     /* the router and the experts have biases */

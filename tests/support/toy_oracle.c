@@ -264,8 +264,9 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
     const struct toy_tensor *keep = toy_find(m, "resid_lambdas");
     const struct toy_tensor *mix = toy_find(m, "x0_lambdas");
     int every = s->no_rope_every ? s->no_rope_every : row->no_rope_every;
-    int skip = (every && (layer + 1) % every == 0) ||
-               (row->rope_windowed && s->window && !toy_window(s, layer));
+    int plain = row->plain_roped && (s->dense >> layer & 1) != 0;
+    int skip = (every && (layer + 1) % every == 0) || (s->roped && s->roped[layer] == 'n') ||
+               (row->rope_windowed && s->window && !toy_window(s, layer) && !plain);
     int before = row->norms != NORMS_AFTER && row->norms != NORMS_RESIDUAL;
     check_gains(m, layer);
     for (int i = 0; i < toy_rope_dims(s, layer) / 2; i++)
@@ -338,6 +339,8 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
         .expert_sigmoid = s->expert_sigmoid,
         .expert_scale = or_else(s->expert_scale, 1),
         .expert_more = s->row->expert_more,
+        .bias_of_scores = s->row->bias_of_scores,
+        .half_shared = s->row->half_shared,
         .expert_groups = (size_t)s->n_group,
         .expert_groups_used = (size_t)s->n_group_used,
         .query_context = (size_t)(s->yarn ? s->yarn : s->n_ctx),

@@ -266,6 +266,8 @@ struct oracle_spec {
     double position_times;             /* factor of the position embeddings; 0 means 1 */
     int rope_again_q, rope_again_k;    /* rotated twice */
     int cap_of_x;         /* the soft cap c on logits gives x tanh(x / c), not c tanh(x / c) */
+    int bias_of_scores;   /* the bias of the choice is added to scores, not to probabilities */
+    int half_shared;      /* the sum of a shared expert and the chosen ones is halved */
     int expert_raw;       /* weights of experts are their scores */
     double heads_times;   /* the outputs of heads are multiplied by it; 0 means 1 */
     int shared_gate_late; /* the shared expert's gate is of the sum with the others */

@@ -59,12 +59,12 @@ static size_t oracle_before(const double *by, size_t n, size_t i)
     return before;
 }
 
-/* The sum of a group's two largest. */
-static double oracle_group_score(const double *by, size_t each)
+/* The sum of a group's largest, one or two. */
+static double oracle_group_score(const double *by, size_t each, size_t largest)
 {
     double sum = 0;
     for (size_t i = 0; i < each; i++)
-        sum += oracle_before(by, each, i) < 2 ? by[i] : 0;
+        sum += oracle_before(by, each, i) < largest ? by[i] : 0;
     return sum;
 }
 
@@ -75,9 +75,9 @@ static void oracle_choice(const struct oracle *o, const float *bias, const doubl
     size_t n = s->expert_groups, each = n ? s->n_expert / n : 0;
     double score[1024];
     for (size_t e = 0; e < s->n_expert && (bias || n > 1); e++)
-        by[e] = p[e] + (bias ? (double)bias[e] : 0);
+        by[e] = (bias && s->bias_of_scores ? by[e] : p[e]) + (bias ? (double)bias[e] : 0);
     for (size_t g = 0; g < n && n > 1; g++)
-        score[g] = oracle_group_score(by + g * each, each);
+        score[g] = oracle_group_score(by + g * each, each, s->expert_sigmoid ? 2 : 1);
     for (size_t e = 0; e < s->n_expert && n > 1; e++)
         if (oracle_before(score, n, e / each) >= s->expert_groups_used)
             by[e] = -INFINITY;
@@ -153,15 +153,16 @@ static void oracle_shared_gate(struct oracle *o, int layer)
 void oracle_mixture(struct oracle *o, int layer)
 {
     size_t X = o->s->n_expert, F = o->s->n_ff_expert, E = o->E;
+    int shared = oracle_find(o, layer, ORACLE_SHARED_W_UP, ".weight") != ORACLE_ABSENT;
     memset(o->m, 0, o->T * E * sizeof *o->m);
-    if (oracle_find(o, layer, ORACLE_SHARED_W_UP, ".weight") != ORACLE_ABSENT) {
-        const struct oracle_mlp shared = {ORACLE_SHARED_W_GATE,
-                                          ORACLE_SHARED_W_UP,
-                                          ORACLE_SHARED_W_DOWN,
-                                          o->s->n_ff_shared,
-                                          0,
-                                          1};
-        oracle_mlp(o, layer, &shared, o->m);
+    if (shared) {
+        const struct oracle_mlp mlp = {ORACLE_SHARED_W_GATE,
+                                       ORACLE_SHARED_W_UP,
+                                       ORACLE_SHARED_W_DOWN,
+                                       o->s->n_ff_shared,
+                                       0,
+                                       1};
+        oracle_mlp(o, layer, &mlp, o->m);
         if (!o->s->shared_gate_late)
             oracle_shared_gate(o, layer);
     }
@@ -186,5 +187,7 @@ void oracle_mixture(struct oracle *o, int layer)
     }
     if (o->s->shared_gate_late)
         oracle_shared_gate(o, layer);
+    for (size_t i = 0; i < o->T * E && shared && o->s->half_shared; i++)
+        o->m[i] /= 2;
     memcpy(o->h, o->m, o->T * E * sizeof *o->m);
 }

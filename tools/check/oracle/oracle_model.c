@@ -294,6 +294,8 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
                                  .expert_sigmoid = m->expert_sigmoid,
                                  .expert_scale = (double)m->expert_scale,
                                  .expert_more = m->arch->expert_more,
+                                 .bias_of_scores = m->arch->bias_of_scores,
+                                 .half_shared = m->arch->half_shared,
                                  .expert_groups = m->expert_groups,
                                  .expert_groups_used = m->expert_groups_used,
                                  .query_context = m->query_context,

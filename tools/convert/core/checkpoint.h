@@ -116,6 +116,7 @@ struct ckpt_hparams {
     uint32_t n_conv;         /* shortconv.l_cache; 0: no key */
     /* For models whose layers differ (gemma4). */
     const uint8_t *windowed;  /* attention.sliding_window_pattern: a flag per layer; NULL: no key */
+    const uint8_t *roped;     /* attention.rope_pattern: a flag per layer; NULL: no key */
     const int32_t *ff_widths; /* feed_forward_length per layer; NULL: no list */
     uint32_t head_dim_swa;    /* attention.key_length_swa and value_length_swa; 0: no key */
     uint32_t n_rot_swa;       /* rope.dimension_count_swa */

@@ -29,7 +29,7 @@ static void names_add(struct names *to, const char *key, size_t n)
 static int is_known(const char *arch)
 {
     return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj gpt1 biogpt helium vaultgemma "
-                                         "persimmon hyperclovax ");
+                                         "persimmon hyperclovax flint kolibri1 ");
 }
 
 /* llama.cpp's period of layers with a window, the last one without, where it is its own and no key; 0:
@@ -67,6 +67,14 @@ static int has_own_factors(const struct ckpt_hparams *hp)
            hp->logit_scale == (float)hp->n_embd / 256;
 }
 
+/* Groups of experts count by their largest softmax, as in DeepSeek-V2; llama.cpp adds up the two largest. */
+static int has_softmax_groups(const struct ckpt_hparams *hp, const struct arch *a)
+{
+    enum { SIGMOID = 2 };
+    int by_default = hp->expert_sigmoid == 0 && a && a->expert_sigmoid;
+    return hp->expert_groups > 1 && hp->expert_sigmoid != SIGMOID && !by_default;
+}
+
 /* A row for each key that changes logits and that llama.cpp reads for some of its architectures only, tried
  * with its release b11739: those; whether the file has the key, with a value that has an effect. */
 static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
@@ -79,17 +87,20 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
     } facts[] = {
         {"mgpt.attention.windows", "", hp->windows && !has_own_windows(hp)},
         {"attention.sliding_window",
-         " cohere2 exaone-moe gemma2 gemma3 gemma4 gpt-oss lfm2 mellum olmo2 ",
+         " cohere2 cohere2moe exaone-moe gemma2 gemma3 gemma4 gpt-oss granite_swa lfm2 mellum "
+         "olmo2 ",
          hp->window && !hp->windows && !has_own_windows(hp)},
-        {"attention.scale", " granite granitemoe ",
+        {"attention.scale", " granite granite_swa granitemoe ",
          hp->attn_scale > 0 && a && hp->attn_scale != own_scale(hp, a)},
         {"attention.clamp_kqv", " mpt olmo ", hp->qkv_clamp > 0},
         {"attention.max_alibi_bias", " mpt ", hp->alibi > 0 && a && hp->alibi != (float)a->alibi},
         {"attn_logit_softcapping", " gemma2 ", hp->attn_softcap > 0},
         {"final_logit_softcapping", " gemma2 gemma3 gemma4 ", hp->logit_softcap > 0},
-        {"embedding_scale", " granite granitemoe minicpm ", hp->embd_scale > 0 && !factors},
-        {"residual_scale", " granite granitemoe minicpm ", hp->residual_scale > 0 && !factors},
-        {"logit_scale", " cohere2 command-r granite granitemoe minicpm ",
+        {"embedding_scale", " granite granite_swa granitemoe minicpm ",
+         hp->embd_scale > 0 && !factors},
+        {"residual_scale", " granite granite_swa granitemoe minicpm ",
+         hp->residual_scale > 0 && !factors},
+        {"logit_scale", " cohere2 cohere2moe command-r granite granite_swa granitemoe minicpm ",
          hp->logit_scale > 0 && !factors},
         {"rope.freq_base_swa", " exaone-moe gemma2 gemma3 gemma4 mellum ",
          hp->rope_base_local > 0 &&
@@ -97,10 +108,13 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
         {"rope.scaling.yarn_beta_fast", "", hp->rope_beta_fast > 0 && hp->rope_beta_fast != 32},
         {"rope.scaling.yarn_beta_slow", "", hp->rope_beta_slow > 0 && hp->rope_beta_slow != 1},
         {"swiglu_limit", "", hp->glu_limit > 0 && a && hp->glu_limit != (float)a->glu_limit},
-        {"expert_weights_scale", " deepseek2 dots1 exaone-moe glm4moe hunyuan-moe hy_v3 ",
+        {"expert_weights_scale",
+         " bailingmoe bailingmoe2 cohere2moe deepseek2 dots1 exaone-moe glm4moe hunyuan-moe hy_v3 ",
          hp->expert_scale > 0 && hp->expert_scale != 1},
         {"expert_jitter", "", hp->expert_jitter > 0},
-        {"expert_weights_norm", " deepseek2 dots1 exaone-moe glm4moe hy_v3 ",
+        {"that expert groups count by their maximum", "", has_softmax_groups(hp, a)},
+        {"expert_weights_norm",
+         " bailingmoe bailingmoe2 cohere2moe deepseek2 dots1 exaone-moe glm4moe hy_v3 ",
          hp->expert_norm != 0 && (hp->expert_norm > 0) != norm},
     };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)
@@ -180,6 +194,8 @@ static struct ckpt_hparams copied_hparams(struct checkpoint *c, const struct ggu
         .n_embd = copied_count(g, arch, "embedding_length"),
         .n_head = copied_count(g, arch, "attention.head_count"),
         .window = copied_count(g, arch, "attention.sliding_window"),
+        .expert_groups = copied_count(g, arch, "expert_group_count"),
+        .expert_sigmoid = copied_count(g, arch, "expert_gating_func"),
         .rope_base = (float)copied(g, arch, "rope.freq_base"),
         .rope_base_local = (float)copied(g, arch, "rope.freq_base_swa"),
         .rope_beta_fast = (float)copied(g, arch, "rope.scaling.yarn_beta_fast"),

@@ -115,6 +115,11 @@ static void write_put_xielu(struct gguf_writer *w, const struct ckpt_hparams *hp
 static void put_experts(struct gguf_writer *w, const struct ckpt_hparams *hp)
 {
     char key[128];
+    if (!hp->n_expert && is_arch(hp, "deepseek2")) { /* llama.cpp needs them */
+        gguf_put_u32(w, arch_key(key, hp, "expert_feed_forward_length"), hp->n_ff);
+        gguf_put_u32(w, arch_key(key, hp, "expert_shared_count"), 0);
+        gguf_put_u32(w, arch_key(key, hp, "leading_dense_block_count"), hp->n_layer);
+    }
     if (!hp->n_expert)
         return;
     gguf_put_u32(w, arch_key(key, hp, "expert_count"), hp->n_expert);

@@ -157,13 +157,15 @@ static void put_mlp(struct hf_model *m, uint32_t layer, const char *gates, int s
 static void put_shared(struct hf_model *m, uint32_t layer)
 {
     const uint64_t E = m->c->hp.n_embd, F = m->c->hp.n_ff_shared;
-    if (strcmp(m->c->hp.arch, "granitemoe") == 0) {
+    if (strncmp(m->c->hp.arch, "granite", 7) == 0) {
         hf_put_gate_up(m, layer, F, "ffn_gate_shexp", "ffn_up_shexp");
         put_named(m, layer, "ffn_down_shexp", "shared_mlp.output_linear", E, F);
         return;
     }
     if (strcmp(m->c->hp.arch, "qwen2moe") != 0) {
-        put_mlp(m, layer, "mlp.shared_mlp.gate_proj mlp.shared_experts.gate_proj", 1, F);
+        put_mlp(m, layer,
+                "mlp.shared_mlp.gate_proj mlp.shared_experts.gate_proj mlp.shared_expert.gate_proj",
+                1, F);
         return;
     }
     put_named(m, layer, "ffn_gate_shexp", "mlp.shared_expert.gate_proj", F, E);
@@ -186,7 +188,7 @@ static void put_expert_bias(struct hf_model *m, uint32_t layer)
                  "mlp.gate.e_score_correction_bias mlp.moe_statics.e_score_correction_bias "
                  "mlp.gate.moe_statics.e_score_correction_bias feed_forward.expert_bias "
                  "mlp.e_score_correction_bias block_sparse_moe.e_score_correction_bias "
-                 "mlp.expert_bias mlp.gate.expert_bias");
+                 "mlp.expert_bias mlp.gate.expert_bias moe.router.expert_bias");
     if (!t)
         return;
     struct state_tensor row = *t;
@@ -226,6 +228,20 @@ static void put_plain(struct hf_model *m, uint32_t layer)
     put_mlp(m, layer, is_w ? "feed_forward.w1" : "mlp.gate_proj", 0, m->c->hp.n_ff);
 }
 
+/* A.X K1's norm after a mixture. Published files have one in plain layers, too, which is not used. */
+static void put_mixture_norm(struct hf_model *m, uint32_t layer, int is_plain)
+{
+    const struct state_tensor *t =
+        find_one(m, layer, "post_mlp_layernorm.weight mlp.post_mlp_layernorm.weight");
+    const uint64_t E = m->c->hp.n_embd;
+    if (is_plain)
+        return;
+    if (!t)
+        t = hf_tensor(m, "layers.%u.post_mlp_layernorm.weight", layer);
+    hf_add(m, layer, "post_ffw_norm", 0,
+           &(struct state_part){.tensor = hf_shaped(m, t, 0, E), .n_rows = E}, 1);
+}
+
 uint32_t hf_plain_layers(struct hf_model *m)
 {
     const json_t *plain = hf_get(m, "mlp_only_layers");
@@ -249,7 +265,14 @@ void hf_put_mlps(struct hf_model *m)
         for (size_t k = 0; k < json_array_size(plain); k++)
             is_plain |= json_integer_value(json_array_get(plain, k)) == (json_int_t)i;
         (is_plain ? put_plain : put_mixture)(m, i);
+        if (m->family->put.call == hf_put_axk1)
+            put_mixture_norm(m, i, is_plain);
     }
+}
+
+void hf_put_axk1(struct hf_model *m)
+{
+    hf_put_mlps(m);
 }
 
 void hf_put_lfm2_moe(struct hf_model *m)

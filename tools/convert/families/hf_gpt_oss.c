@@ -1,4 +1,4 @@
-/* gpt-oss: its sinks, router and experts ("put gpt_oss" of models.txt). See hf_special.h.
+/* gpt-oss: its router and experts ("put gpt_oss" of models.txt). See hf_special.h.
  *
  * Row 2i of gate_up_proj is row i of the gate, row 2i + 1 row i of up. Two layouts are read, by the names of
  * the tensors, X experts of [n_out, n_in]:
@@ -195,7 +195,6 @@ void hf_put_gpt_oss(struct hf_model *m)
         const struct state_tensor *router = hf_tensor(m, "layers.%u.mlp.router.weight", i);
         const struct state_part part = {.tensor = hf_shaped(m, router, hp->n_expert, hp->n_embd),
                                         .n_rows = hp->n_expert};
-        put_vector(m, i, "attn_sinks.weight", "self_attn.sinks", hp->n_head);
         hf_add(m, i, "ffn_gate_inp", hp->n_embd, &part, 1);
         put_vector(m, i, "ffn_gate_inp.bias", "mlp.router.bias", hp->n_expert);
         for (size_t k = 0; k < HF_COUNT(matrices); k++) {

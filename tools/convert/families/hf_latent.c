@@ -50,18 +50,21 @@ static void latent_numbers(struct hf_model *m)
     }
 }
 
+/* Groups count for one method only. */
 void hf_deepseek2(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const char *method = hf_word(m, "topk_method", "greedy");
+    int by_groups = strcmp(method, "group_limited_greedy") == 0;
     hf_off(m, "norm_topk_prob");
-    if (strcmp(method, "greedy") != 0)
-        hf_stop(m, "topk_method: %.40s is not supported, only greedy", method);
+    if (!by_groups && strcmp(method, "greedy") != 0)
+        hf_stop(m, "topk_method: %.40s is not supported, only greedy and group_limited_greedy",
+                method);
     hf_get(m, "n_group");
     hf_get(m, "topk_group");
     hf_experts_of(m);
-    hp->expert_groups = hp->expert_groups_used = 0;
-    hp->expert_sigmoid = 0;
+    if (by_groups)
+        hf_groups_of(m, 1);
     hp->expert_norm = -1;
     latent_numbers(m);
 }
@@ -69,6 +72,20 @@ void hf_deepseek2(struct hf_model *m)
 void hf_deepseek3(struct hf_model *m)
 {
     hf_routed(m);
+    latent_numbers(m);
+}
+
+/* All layers but the first are mixtures where a list does not say it. */
+void hf_deepseek3_types(struct hf_model *m)
+{
+    hf_deepseek3(m);
+    m->first_mixture = hf_count(m, "first_k_dense_replace", 1, 0, INT32_MAX);
+    hf_count(m, "moe_layer_freq", 1, 1, 1);
+    hf_mlp_types(m);
+}
+
+void hf_youtu(struct hf_model *m)
+{
     latent_numbers(m);
 }
 

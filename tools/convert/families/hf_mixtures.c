@@ -21,7 +21,7 @@ static uint32_t count_of_all(struct hf_model *m, const char *key, int64_t absent
     return (uint32_t)n;
 }
 
-enum { GATING_SIGMOID = 2, EXPERTS_MOST = 1024, EXPERT_WIDTH_MOST = 1 << 23 };
+enum { GATING_SOFTMAX = 1, GATING_SIGMOID = 2, EXPERTS_MOST = 1024, EXPERT_WIDTH_MOST = 1 << 23 };
 
 /* Shared experts are one that is as wide as all of them. */
 static void read_shared(struct hf_model *m, const char *key, int64_t absent)
@@ -52,20 +52,27 @@ void hf_experts_of(struct hf_model *m)
     read_further(m);
 }
 
+/* Groups of experts, of which each has `least` or more. */
+void hf_groups_of(struct hf_model *m, uint32_t least)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->expert_groups = hf_count(m, "n_group", 1, 1, hp->n_expert);
+    hp->expert_groups_used = hf_count(m, "topk_group", 1, 1, hp->expert_groups);
+    if (hp->expert_groups > 1 &&
+        (hp->n_expert % hp->expert_groups || hp->n_expert / hp->expert_groups < least))
+        hf_stop(m, "n_group: %u groups of %u experts", hp->expert_groups, hp->n_expert);
+    if (hp->n_expert_used > hp->n_expert / hp->expert_groups * hp->expert_groups_used)
+        hf_stop(m, "topk_group: fewer experts than num_experts_per_tok");
+}
+
 /* DeepSeek-V3's router: sigmoids, a bias for the choice alone, groups of experts. */
 void hf_routed(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     hf_experts_of(m);
-    hp->expert_groups = hf_count(m, "n_group", 1, 1, hp->n_expert);
-    hp->expert_groups_used = hf_count(m, "topk_group", 1, 1, hp->expert_groups);
+    hf_groups_of(m, 2);
     hp->expert_sigmoid = GATING_SIGMOID;
     hp->expert_norm = hf_on(m, "norm_topk_prob", -1) ? 1 : -1;
-    if (hp->expert_groups > 1 &&
-        (hp->n_expert % hp->expert_groups || hp->n_expert / hp->expert_groups < 2))
-        hf_stop(m, "n_group: %u groups of %u experts", hp->expert_groups, hp->n_expert);
-    if (hp->n_expert_used > hp->n_expert / hp->expert_groups * hp->expert_groups_used)
-        hf_stop(m, "topk_group: fewer experts than num_experts_per_tok");
 }
 
 /* Layers from max_window_layers on have a window, if there is one. */
@@ -104,6 +111,36 @@ void hf_hunyuan_moe(struct hf_model *m)
     hp->n_expert = count_of_all(m, "num_experts", 1, EXPERTS_MOST);
     hp->n_expert_used = count_of_all(m, "moe_topk", 1, hp->n_expert);
     hp->n_ff_expert = hp->n_ff_shared = hp->n_ff;
+}
+
+/* One width for experts, another for plain layers, which are rotated. */
+void hf_cohere2_moe(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const char *choice = hf_word(m, "expert_selection_fn", "softmax");
+    const char *sum = hf_word(m, "shared_expert_combination_strategy", "average");
+    int by_sigmoid = strcmp(choice, "sigmoid") == 0, normed = hf_on(m, "norm_topk_prob", 1);
+    hp->n_expert = hf_count(m, "num_experts", 8, 1, EXPERTS_MOST);
+    hp->n_expert_used = hf_count(m, "num_experts_per_tok", 2, 1, hp->n_expert);
+    hp->n_ff_expert = hp->n_ff;
+    hp->n_ff = hf_count(m, "prefix_dense_intermediate_size", hp->n_ff, 1, EXPERT_WIDTH_MOST);
+    read_shared(m, "num_shared_experts", 0);
+    if (!by_sigmoid && strcmp(choice, "softmax") != 0)
+        hf_stop(m, "expert_selection_fn: %.40s is not supported", choice);
+    if (hp->n_shared && strcmp(sum, "average") != 0)
+        hf_stop(m, "shared_expert_combination_strategy: %.40s is not supported, only average", sum);
+    hp->expert_sigmoid = by_sigmoid ? GATING_SIGMOID : GATING_SOFTMAX;
+    hp->expert_norm = !by_sigmoid || normed ? 1 : -1;
+    m->first_mixture = hf_count(m, "first_k_dense_replace", 0, 0, INT32_MAX);
+    hf_mlp_types(m);
+    int is_rotated = hf_count(m, "prefix_dense_sliding_window_pattern", 1, 0, INT32_MAX) == 1;
+    for (uint32_t i = 0; i < hp->n_layer && !is_rotated; i++) {
+        const char *type = json_string_value(json_array_get(m->mlp_types, i));
+        if ((type ? strcmp(type, "dense") == 0 : i < m->first_mixture) &&
+            hf_layer_is(m, i, "full_attention", "sliding_attention"))
+            hf_stop(m, "prefix_dense_sliding_window_pattern: a plain layer with full attention is "
+                       "supported only with 1");
+    }
 }
 
 void hf_mlp_types(struct hf_model *m)

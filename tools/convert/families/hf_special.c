@@ -174,6 +174,11 @@ void hf_gptj(struct hf_model *m)
     hp->rope_base = 10000;
 }
 
+void hf_sequential(struct hf_model *m)
+{
+    m->c->hp.parallel = 0;
+}
+
 void hf_bigcode(struct hf_model *m)
 {
     m->c->hp.n_head_kv = m->variant ? m->c->hp.n_head : 1;

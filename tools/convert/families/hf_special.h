@@ -43,6 +43,12 @@ void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first);
 /* Gives windows to layers if use_sliding_window is true: by layer_types, or from max_window_layers on. */
 hf_step_fn hf_used_windows;
 
+/* Windows become attention.sliding_window_pattern. */
+hf_step_fn hf_window_flags;
+
+/* Layers with windows, and their rope bases by layer_rope_theta. */
+hf_step_fn hf_granite_swa;
+
 /* Whether layer_types[i] is `yes`; it must be one of both. */
 int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no);
 
@@ -51,7 +57,7 @@ int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no)
 hf_step_fn hf_smollm3, hf_gemma, hf_gemma_scale, hf_gemma3_rope, hf_olmo3_rope, hf_hunyuan;
 hf_step_fn hf_exaone4, hf_minicpm, hf_lfm2, hf_opt, hf_gptj, hf_ministral3;
 hf_step_fn hf_gemma4, hf_put_gemma4; /* hf_gemma4.c */
-hf_step_fn hf_bigcode, hf_falcon, hf_gpt1, hf_gpt_neo, hf_qwen2_moe;
+hf_step_fn hf_sequential, hf_bigcode, hf_falcon, hf_gpt1, hf_gpt_neo, hf_qwen2_moe;
 
 /* from_litgpt.c */
 hf_step_fn hf_litgpt;
@@ -59,14 +65,17 @@ hf_step_fn hf_litgpt;
 /* ---- hf_mixtures.c --------------------------------------------------------------------------- */
 
 hf_step_fn hf_routed, hf_experts_of, hf_dots1, hf_ernie_moe, hf_lfm2_moe, hf_hunyuan_moe;
-hf_step_fn hf_minimax_m2, hf_hy_v3, hf_granite_4, hf_mlp_types;
+hf_step_fn hf_minimax_m2, hf_hy_v3, hf_granite_4, hf_mlp_types, hf_cohere2_moe;
+
+/* Reads n_group and topk_group; a group has `least` experts or more. */
+void hf_groups_of(struct hf_model *m, uint32_t least);
 
 /* Marks the tensors of layers that predict further tokens. */
 hf_step_fn hf_skip_further;
 
 /* ---- hf_latent.c ----------------------------------------------------------------------------- */
 
-hf_step_fn hf_latent_sizes, hf_deepseek2, hf_deepseek3, hf_minicpm3;
+hf_step_fn hf_latent_sizes, hf_deepseek2, hf_deepseek3, hf_deepseek3_types, hf_minicpm3, hf_youtu;
 
 /* ---- hf_special_put.c ------------------------------------------------------------------------ */
 
@@ -92,7 +101,7 @@ void hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *
 
 /* ---- hf_experts.c ---------------------------------------------------------------------------- */
 
-hf_step_fn hf_put_mlps, hf_put_lfm2_moe;
+hf_step_fn hf_put_mlps, hf_put_lfm2_moe, hf_put_axk1;
 
 /* ---- hf_gpt_oss.c ---------------------------------------------------------------------------- */
 

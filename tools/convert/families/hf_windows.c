@@ -61,6 +61,61 @@ void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first)
         hp->window = 0;
 }
 
+/* llama.cpp reads a flag for each layer. */
+void hf_window_flags(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    uint8_t *flags = ckpt_new(m->c, (size_t)hp->n_layer + 1, sizeof *flags);
+    for (uint32_t i = 0; hp->windows && i < hp->n_layer; i++)
+        flags[i] = hp->windows[i] > 0;
+    hp->windowed = hp->windows ? flags : NULL;
+    hp->windows = NULL;
+}
+
+/* The rope base of the layers with a window, or of the others, from a list of all; 0: none of them is rotated. */
+static double granite_base(struct hf_model *m, const json_t *bases, int windowed, uint8_t *roped)
+{
+    const struct ckpt_hparams *hp = &m->c->hp;
+    double base = 0;
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const json_t *v = json_array_get(bases, i);
+        double here = bases ? json_number_value(v) : m->rope.theta;
+        if (hf_layer_is(m, i, "sliding_attention", "full_attention") != windowed)
+            continue;
+        if ((bases && !json_is_numeric(v)) || !(here >= 0 && here <= 1e12))
+            hf_stop(m, "layer_rope_theta: expected a number for every layer");
+        if (here > 0 && base > 0 && here != base)
+            hf_stop(m, "layer_rope_theta: %g and %g in layers of one kind are not supported", base,
+                    here);
+        roped[i] = here > 0;
+        base = here > 0 ? here : base;
+    }
+    return base;
+}
+
+void hf_granite_swa(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    const json_t *bases = hf_get(m, "layer_rope_theta");
+    uint8_t *flags = ckpt_new(m->c, 2 * (size_t)hp->n_layer + 1, sizeof *flags);
+    uint8_t *roped = flags + hp->n_layer;
+    if (bases && json_array_size(bases) != hp->n_layer)
+        hf_stop(m, "layer_rope_theta: does not fit the layers");
+    hp->window = window_of(m);
+    for (uint32_t i = 0; i < hp->n_layer; i++)
+        flags[i] = (uint8_t)hf_layer_is(m, i, "sliding_attention", "full_attention");
+    if (hp->window == 0)
+        hf_stop(m, "sliding_window: expected 1 or more");
+    double full = granite_base(m, bases, 0, roped), local = granite_base(m, bases, 1, roped);
+    hp->rope_base = (float)(full > 0 ? full : local > 0 ? local : m->rope.theta);
+    if (full > 0 && local > 0 && full != local && strcmp(m->rope.type, "default") != 0)
+        hf_stop(m, "layer_rope_theta: two bases with rope_type %s are not supported", m->rope.type);
+    if (full > 0 && local > 0 && full != local)
+        hp->rope_base_local = (float)local;
+    hp->windowed = flags;
+    hp->roped = roped;
+}
+
 /* Such files state a window that is in use only when another key says so. */
 void hf_used_windows(struct hf_model *m)
 {

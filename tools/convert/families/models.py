@@ -17,6 +17,7 @@ SHAPES = {
     'attn_output': 'EQ', 'shortconv.in_proj': 'BE', 'shortconv.out_proj': 'EE', 'attn_output_norm': 'E',
     'post_attention_norm': 'E', 'ffn_gate': 'FE', 'ffn_up': 'FE', 'ffn_down': 'EF', 'post_ffw_norm': 'E',
     'inp_gate': 'IE', 'proj': 'EI', 'post_norm': 'E', 'layer_output_scale.weight': 'O',
+    'attn_sinks.weight': 'A', 'attn_output.bias': 'E',
     'layer_output_norm': 'E', 'per_layer_token_embd': 'VJ', 'per_layer_model_proj': 'JE', 'per_layer_proj_norm': 'I',
     'output_norm': 'E', 'output.bias': 'V'}
 OF_MODEL = ('token_embd', 'position_embd', 'token_embd_norm', 'per_layer_token_embd', 'per_layer_model_proj',
@@ -273,7 +274,7 @@ def rows_of(t, absent):
             out += [NORMS[word] for word in t.values.get('norms', []) if NORMS[word]]
         if tensor in ('attn_q', 'attn_k'):
             out += [ORDERS[word] for word in t.values.get('order', []) if ORDERS[word]]
-        if tensor in ('output.bias', 'layer_output_scale.weight'):
+        if tensor.endswith(('.bias', '.weight')):
             out.append('STATE_BARE')
         to = tensor
         if tensor not in OF_MODEL:
