@@ -132,7 +132,7 @@ typedef enum mgpt_role { /* clang-format off */
     MGPT_LN1, MGPT_W_Q, MGPT_W_K, MGPT_W_V, /* [E], [H*d][E], [G*d][E], [G*d][E] */
     MGPT_Q_NORM, MGPT_K_NORM,        /* [d], [heads][d] or [heads * d] */
     MGPT_VALUE_EMBD, MGPT_VALUE_GATE, /* [V][G*d], [G][columns]  added to values */
-    MGPT_CONV, MGPT_SINKS,           /* [E][n_conv]  of a short convolution; [H]  a score without a key */
+    MGPT_CONV, MGPT_SINKS, MGPT_HEAD_GATE, /* [E][n_conv]; [H] scores without a key; [H] or [H*d][E] */
     MGPT_W_O, MGPT_LN1_POST, MGPT_LN_MID, /* [E][H*d], [E]  norms of attention's output, of x after it */
     MGPT_LN2, MGPT_W_GATE, MGPT_W_UP, MGPT_W_DOWN, /* [E], [F][E], [F][E], [E][F] */
     MGPT_W_ROUTER, MGPT_EXPERTS_GATE, MGPT_EXPERTS_UP, MGPT_EXPERTS_DOWN, /* [X][E], [X] of the above */
@@ -317,7 +317,7 @@ typedef enum mgpt_point { /* clang-format off */
     MGPT_Q, MGPT_K, MGPT_V,    /* [T, H*d], [T, G*d], [T, G*d]  attn.hook_q, hook_k, hook_v */
     MGPT_ROT_Q, MGPT_ROT_K,    /* [T, H*d], [T, G*d]  attn.hook_rot_q, hook_rot_k */
     MGPT_SCORES, MGPT_WEIGHTS, /* [H, pos+1]  attn.hook_attn_scores (scaled), hook_pattern */
-    MGPT_HEADS,                /* [T, H*d]    attn.hook_z */
+    MGPT_GATES, MGPT_HEADS,    /* [T, H] or [T, H*d], [T, H*d]  attn.hook_gate (sigmoids), hook_z (times them) */
     MGPT_ATTN_OUT, MGPT_RESID_MID, /* [T, E]  hook_attn_out, hook_resid_mid */
     MGPT_MLP_IN, MGPT_MLP_PRE, /* [T, E], [T, F]  ln2.hook_normalized, mlp.hook_pre (the gate's) */
     MGPT_MLP_PRE_LINEAR, MGPT_MLP_POST, /* [T, F]  mlp.hook_pre_linear (gated only), hook_post */

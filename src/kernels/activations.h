@@ -13,7 +13,8 @@
     X(SILU, silu)                                                                                  \
     X(GELU_TANH, gelu_tanh)   /* the approximation */                                              \
     X(GELU_ERF, gelu_erf)     /* exact */                                                          \
-    X(GELU_QUICK, gelu_quick) /* x sigmoid(1.702 x) */
+    X(GELU_QUICK, gelu_quick) /* x sigmoid(1.702 x) */                                             \
+    X(SIGMOID, sigmoid)
 
 #define ACTIVATION_ID(id, name) ACT_##id,
 enum act { ACTIVATIONS(ACTIVATION_ID) ACT_N_KINDS, ACT_XIELU = ACT_N_KINDS };

@@ -69,6 +69,8 @@ enum branches {
     BRANCHES_PARALLEL    /* both read the same residual (use_parallel_residual = true) */
 };
 
+enum head_gates { GATES_NONE, GATES_OF_HEADS, GATES_OF_VALUES };
+
 struct arch {
     const char *name; /* general.architecture, and the prefix of its keys */
     unsigned bit;
@@ -99,6 +101,8 @@ struct arch {
     int bias_of_scores;     /* the bias of the choice is added to scores, not to probabilities */
     int half_shared;        /* the sum of a shared expert and the chosen ones is halved */
     int sinks;              /* heads have a score without a key */
+    enum head_gates gates;  /* of what attention mixes */
+    int sandwich;           /* norms after branches, too (slots.h) */
     int norm_2_first;       /* attn_norm_2 is attention's, and attn_norm then the MLP's */
     int rope_windowed;      /* of a model with a window, only layers that have it are rotated */
     int plain_roped;        /* then layers without experts are rotated, too */

@@ -36,7 +36,8 @@ static int plain_layer(const mgpt_model *m, const struct layer *l)
            (gated ? plain_matrix(&l->gate, FUSED_FF) : !l->gate.w) && l->q_norm.kind == NORM_NONE &&
            l->k_norm.kind == NORM_NONE && l->post_attn_norm.kind == NORM_NONE &&
            l->post_ffn_norm.kind == NORM_NONE && l->mid_norm.kind == NORM_NONE &&
-           l->end_norm.kind == NORM_NONE && !l->rope && l->window == 0 && !l->sinks;
+           l->end_norm.kind == NORM_NONE && !l->rope && l->window == 0 && !l->sinks &&
+           !l->head_gate.w;
 }
 
 static size_t n_floats(const struct model_shape *d)

@@ -153,6 +153,8 @@ static int hyper_heads(mgpt_model *m, mgpt_error *err)
     s->n_kv = s->n_layer ? s->n_head_kv * s->head_dim : 0;
     s->n_v = s->n_layer ? s->n_head_kv * s->value_dim : 0;
     s->n_z = s->n_layer ? s->n_head * s->value_dim : 0;
+    const size_t rows[] = {[GATES_OF_HEADS] = s->n_head, [GATES_OF_VALUES] = s->n_z};
+    s->n_gate = rows[m->arch->gates];
     s->n_kept = s->n_latent ? 1 : s->n_head_kv;
     s->kept_dim = s->n_latent ? s->n_latent + s->n_rot : s->head_dim;
     s->n_kv_most = s->n_conv ? s->n_q : s->n_kv > s->n_v ? s->n_kv : s->n_v;

@@ -70,6 +70,7 @@ struct layer {
     const struct rope *rope;           /* NULL: no rotation */
     struct xielu xielu;                /* of ACT_XIELU */
     const float *sinks;                /* [n_head] scores without a key; NULL: none */
+    struct linear head_gate;           /* its sigmoids multiply what heads mix; absent */
     const float *conv;                 /* [E][n_conv] a short convolution; NULL: attention */
     size_t window;                     /* most keys a query sees, its own included; 0: all */
     float x_scale, x0_scale;           /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
@@ -111,6 +112,7 @@ struct model_shape {
     size_t n_ff_most; /* the largest width of an MLP that all rows go through; 0: there is none */
     size_t n_expert, n_expert_used, n_ff_expert, n_ff_shared; /* X, k, widths; 0: no mixture */
     size_t n_further; /* layers after the last one, which predict further tokens: left out */
+    size_t n_gate;    /* rows of head_gate: n_head, or n_z; 0: there is none */
     size_t n_input, n_inputs; /* width of a layer's input, and of those of all layers; 0: none */
 };
 

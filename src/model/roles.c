@@ -37,6 +37,7 @@ uint64_t bind_dim(const struct model_shape *s, enum dim d)
                               [D_VALUE] = s->value_dim,
                               [D_KV_UP] = s->n_head * (nope + s->value_dim),
                               [D_Z] = s->n_z,
+                              [D_GATE] = s->n_gate,
                               [D_COLUMNS] = 0};
     _Static_assert(sizeof sizes / sizeof *sizes == N_DIMS, "a size for each dimension");
     return sizes[d];

@@ -43,6 +43,7 @@ enum dim {
     D_VALUE,
     D_KV_UP,
     D_Z,
+    D_GATE,
     D_COLUMNS, /* as many as the tensor has, up to E: a gate reads the first values of its row */
     N_DIMS
 };
@@ -73,7 +74,9 @@ enum {
     SHARED_EXPERT = 4, /* mixtures with a shared expert, which needs it */
     WITH_NEXT = 8,     /* all; it and the tensor of the next slot are both present or both absent */
     INPUTS = 16,       /* models whose layers have inputs, which need it; in others it is refused */
-    SINKS = 32         /* architectures with sinks */
+    SINKS = 32,        /* architectures with sinks */
+    HEAD_GATES = 64,   /* with gates of heads */
+    SANDWICH = 128     /* with norms after branches, too, which the others of their bit lack */
 };
 
 struct tensor_slot {

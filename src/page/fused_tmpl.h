@@ -69,6 +69,7 @@ VEC_INLINE size_t step_qkv_width(const struct fused_widths w)
 #define parallel(p) 0 /* is_fusible (fused_model.c) refuses models with any of these */
 #define before_layer(p, l) (void)0
 #define drop_rows(p) (void)0
+#define gate_heads(p, l) (void)0
 #define qk_norm_rope(p, l) (void)0
 #define add_experts(p, l, h) (void)0
 #define smear(p, x) (void)0
@@ -228,6 +229,7 @@ VEC_INLINE mat logit_rows(pass *p)
 #undef parallel
 #undef before_layer
 #undef drop_rows
+#undef gate_heads
 #undef qk_norm_rope
 #undef add_experts
 #undef smear

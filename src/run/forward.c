@@ -80,6 +80,8 @@ void drop_rows(pass *p)
         if (p->model->backout != 0 && p->il > p->n_layer / 2)
             keep_last((mat){p->s->middle, p->n, p->x.cols}, n, seg);
         keep_last(p->q, n, seg);
+        if (p->model->shape.n_gate)
+            keep_last(p->h, n, seg);
         if (p->s->inputs)
             keep_last((mat){p->s->inputs, p->n, p->model->shape.n_inputs}, n, seg);
         seg->pos += seg->n - seg->n_last;

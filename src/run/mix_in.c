@@ -1,11 +1,13 @@
-/* What is mixed into the residual stream and into values besides the branches (nanochat of 2026):
+/* What is mixed into the residual stream and into values besides the branches (nanochat of 2026), and gates of
+ * heads (AFMoE, LFM3):
  *
  *     smear             x_t = x_t + s sigmoid(W x_t) x_{t-1}     after the embedding's norm, t > 0
  *     value embeddings  v_g = v_g + c sigmoid(W h)_g E[token]_g  for each KV head g
  *                       (Gemma 4: v_g = norm(v_g), where v is k in layers without a W_v)
  *     backout           x = x - b x_mid                          x_mid: x after layer n_layer / 2
+ *     head gates        o_h = sigmoid(W h)_h o_h                 for each head h, or each value of it
  *
- * W of a gate has the first values of x or h only. The row x_{t-1} of smear is computed from its
+ * W of the others' gates has the first values of x or h only. The row x_{t-1} of smear is computed from its
  * token, not taken from the pass: so it is the same in any chunk, batch and fork, and a tap that
  * changes the embedding of a token changes only that token's row.
  */
@@ -102,6 +104,38 @@ void add_token_values(pass *p, const struct layer *l, mat h)
     gates(p, g, &l->value_gate, p->model->value_gate_scale, h, p->a.at);
     pool_run_sized(p->n > 1 ? p->pool : NULL, 2 * p->n * d->n_kv * sizeof(float), add_values_part,
                    p);
+}
+
+static void sigmoids_part(void *ctx, int worker, int n_workers)
+{
+    const pass *p = ctx;
+    size_t first, last, n = p->model->shape.n_gate;
+    pool_split(p->n, worker, n_workers, &first, &last);
+    p->kernels->act[ACT_SIGMOID](p->s->gate + first * n, (last - first) * n);
+}
+
+static void gate_part(void *ctx, int worker, int n_workers)
+{
+    const pass *p = ctx;
+    size_t first, last, n = p->model->shape.n_gate, each = p->o.cols / n;
+    const float *g = p->s->gate;
+    pool_split(p->n, worker, n_workers, &first, &last);
+    if (each == 1)
+        p->kernels->mul(p->o.at + first * n, g + first * n, (last - first) * n);
+    for (size_t i = first * n; each > 1 && i < last * n; i++)
+        p->kernels->scale(p->o.at + i * each, g[i], each);
+}
+
+void gate_heads(pass *p, const struct layer *l)
+{
+    struct pool *pool = p->n > 1 ? p->pool : NULL;
+    mat g = {p->s->gate, p->n, p->model->shape.n_gate};
+    if (!l->head_gate.w)
+        return;
+    matmul(p, g, &l->head_gate, (mat){p->h.at, p->n, p->h.cols});
+    pool_run_sized(pool, 2 * g.n * g.cols * sizeof(float), sigmoids_part, p);
+    SEE(GATES, g);
+    pool_run_sized(pool, 2 * p->o.n * p->o.cols * sizeof(float), gate_part, p);
 }
 
 void back_out(pass *p)

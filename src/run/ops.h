@@ -39,6 +39,10 @@ void smear(pass *p, mat x);
  * the rows' tokens times their gates, if the layer has them; gates read h. mix_in.c. */
 void add_token_values(pass *p, const struct layer *l, mat h);
 
+/* o *= sigmoid(head_gate h), a factor for each head or for each value, if the layer has such a gate. Tap
+ * MGPT_GATES. mix_in.c. */
+void gate_heads(pass *p, const struct layer *l);
+
 /* After the middle layer: keeps x. After the last: subtracts backout times it. mix_in.c. */
 void back_out(pass *p);
 

@@ -20,6 +20,7 @@ static const char *const names[] = {
     [MGPT_ROT_K] = ".attn.hook_rot_k",
     [MGPT_SCORES] = ".attn.hook_attn_scores",
     [MGPT_WEIGHTS] = ".attn.hook_pattern",
+    [MGPT_GATES] = ".attn.hook_gate",
     [MGPT_HEADS] = ".attn.hook_z",
     [MGPT_ATTN_OUT] = ".hook_attn_out",
     [MGPT_RESID_MID] = ".hook_resid_mid",

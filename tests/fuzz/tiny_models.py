@@ -29,7 +29,8 @@ TYPES = {"f32": (0, 1, 4), "f16": (1, 1, 2), "bf16": (30, 1, 2), "q4_0": (2, 32,
          "iq3_xxs": (18, 256, 98), "iq3_s": (21, 256, 110), "iq1_s": (19, 256, 50), "iq1_m": (29, 256, 56),
          "nvfp4": (40, 64, 36), "q1_0": (41, 128, 18), "q2_0": (42, 64, 18)}
 LAYERS, CONTEXT = 2, 8
-SINKS = 1 << 40  # after the bits of architectures
+# Parts that some architectures of a bit have: a field of their rows in arch.c; bits after those of architectures.
+PARTS = {"SINKS": ("sinks", 1 << 40), "HEAD_GATES": ("gates", 1 << 41), "SANDWICH": ("sandwich", 1 << 42)}
 
 
 def text(s):
@@ -73,13 +74,17 @@ def gguf(entries, tensors, alignment=8):
     return head + bytes(-len(head) % alignment) + data
 
 
+LFM = ("lfm2", "lfm2moe", "lfm3")
+
+
 def read_slots(root):
     """Names of architectures, and the rows of slots.c: (name, of a layer, in, out, required, optional)."""
     def source(name):
         with open(os.path.join(root, "src/model", name)) as f:
             return f.read()
     names = {name: bit for name, bit in re.findall(r'\.name = "([\w-]+)",\s*\.bit = (ARCH_\w+)', source("arch.c"))}
-    sinks = set(re.findall(r'\.name = "([\w-]+)"[^}]*\.sinks = 1', source("arch.c")))
+    has = {name: sum(bit for field, bit in PARTS.values() if ".%s = " % field in row)
+           for name, row in re.findall(r'\.name = "([\w-]+)"([^}]*)\}', source("arch.c"))}
     sets = {bit: 1 << int(n) for bit, n in re.findall(r"(ARCH_\w+) = 1 << (\d+)", source("arch.h"))}
     code = re.sub(r"/\*.*?\*/", "", source("slots.c"), flags=re.S)
     for name, value in re.findall(r"(\w+)\s*=\s*([^,{}=;]+?)(?=,\s*[A-Z]\w+\s*=|\s*\};)",
@@ -93,9 +98,9 @@ def read_slots(root):
                 body.split("};")[0]):
             if where.startswith(("MIXTURE", "INPUTS")):
                 continue
-            needed = SINKS if where.startswith("SINKS") else eval(required, {}, sets)
+            needed = PARTS[where][1] if where in PARTS else eval(required, {}, sets)
             rows.append((name, table == "bind_layer_slots", d_in, d_out, needed, eval(optional, {}, sets)))
-    return {name: sets[bit] | (SINKS if name in sinks else 0) for name, bit in names.items()}, rows, sets["ARCH_SHORTCONV"]
+    return {name: sets[bit] | has[name] for name, bit in names.items()}, rows, sets["ARCH_SHORTCONV"]
 
 
 def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, layers=LAYERS, more=()):
@@ -104,13 +109,14 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     heads, vocab, inner = (2, 8, 3) if width < 256 else (1, 2, 1)
     sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2, "H": heads, "G": 1,
              "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3, "COLUMNS": 2, "ONE": 1, "P": None, "LP": None,
-             "R": 3, "KEPT": 5, "QR": 2, "NOPE": 1, "VALUE": 2, "KV_UP": 3 * heads, "Z": 2 * heads}
+             "R": 3, "KEPT": 5, "QR": 2, "NOPE": 1, "VALUE": 2, "KV_UP": 3 * heads, "Z": 2 * heads,
+             "GATE": heads if arch == "lfm3" else 2 * heads}
     entries = {"general.architecture": arch, arch + ".block_count": layers, arch + ".embedding_length": width,
                arch + ".context_length": CONTEXT, arch + ".feed_forward_length": inner,
                arch + ".attention.head_count": heads,
                arch + ".attention.head_count_kv": 1, arch + ".attention.key_length": 2,
                arch + ".attention.layer_norm_epsilon": 1e-5, arch + ".attention.layer_norm_rms_epsilon": 1e-5}
-    if arch in ("gemma2", "gemma3", "cohere2", "cohere2moe", "flint", "vaultgemma", "gpt-oss"):
+    if arch in ("gemma2", "gemma3", "cohere2", "cohere2moe", "flint", "vaultgemma", "gpt-oss", "afmoe"):
         entries[arch + ".attention.sliding_window"] = 3
     if arch in ("minicpm", "minicpm3"):
         entries.update({arch + key: 1.5 for key in (".embedding_scale", ".residual_scale", ".logit_scale")})
@@ -118,7 +124,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
         entries.update({arch + key: n for key, n in (
             (".attention.kv_lora_rank", 3), (".attention.key_length", 3), (".attention.value_length", 2), (".rope.dimension_count", 2))})
         sizes.update({"Q": 3 * heads, "HEAD": 3})
-    if arch in ("lfm2", "lfm2moe"):
+    if arch in LFM:
         entries.update({arch + ".attention.head_count_kv": (0, 1)[:layers], arch + ".shortconv.l_cache": 3})
     if arch == "nanochat" and optional("attn_value_embd.weight"):
         entries[arch + ".attention.value_gate_scale"] = 3.0
@@ -128,7 +134,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     entries.update(more)
     tensors = []
     for name, of_layer, d_in, d_out, required, may in rows:
-        kinds = [convolution if arch in ("lfm2", "lfm2moe") and of_layer and i == 0 else archs[arch]
+        kinds = [convolution | archs[arch] & PARTS["SANDWICH"][1] if arch in LFM and of_layer and i == 0 else archs[arch]
                  for i in (range(layers) if of_layer else (0,))]
         dims = [sizes[d] for d in (d_in, d_out) if sizes[d]]
         whole = len(dims) == 2 and dims[0] % TYPES[kind][1] == 0

@@ -3,6 +3,7 @@
 import torch
 import transformers
 
+import hf_gates as gates
 import hf_latent as latent
 from hf_shape import rope, shape, without
 from renamed import as_exaone, as_minicpm
@@ -90,7 +91,7 @@ def models():
             n_group=4, topk_group=2, first_k_dense_replace=1, routed_scaling_factor=2.5, use_qk_norm=True, attention_bias=True,
             rms_norm_eps=1e-5, rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(
             what="sigmoids and a bias, 3 of 8 experts of 2 of 4 groups and a shared one, half of each head rotated", patterns=())),
-        **latent.models(),
+        **latent.models(), **gates.models(),
         "ernie4_5_moe": (71, hf.Ernie4_5_MoeConfig(
             **shape(20, 2, 1, 18, layers=4), moe_num_experts=5, moe_k=2, moe_intermediate_size=8, moe_num_shared_experts=2,
             moe_layer_start_index=1, moe_layer_interval=2, rms_norm_eps=1e-5, tie_word_embeddings=True,

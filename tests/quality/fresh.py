@@ -30,6 +30,7 @@ import torch  # noqa: E402
 import transformers as hf  # noqa: E402
 from fresh_draw import Draw, some_rotated  # noqa: E402
 from fresh_latent import axk1, deepseek_v2, deepseek_v3, latent, minicpm3, with_types, youtu  # noqa: E402
+from fresh_gates import afmoe, lfm3  # noqa: E402
 from fresh_mixtures import cohere2_moe, ernie_moe, exaone_moe, experts, flint, granite_swa, kolibri, mellum, phimoe  # noqa: E402
 from fresh_mixtures import routed, sparse, without  # noqa: E402
 from fresh_neox import neox, neox_japanese  # noqa: E402
@@ -337,6 +338,8 @@ TYPES = {
         granite(d), **experts(d, 'num_local_experts'), shared_intermediate_size=d.of([0, 13, 40]), **granite_swa(d))),
     'flint': plain(hf.FlintConfig, wide=True, more=flint),
     'kolibri1': kolibri,
+    'afmoe': afmoe,
+    'lfm3': lfm3,
     'cohere2_moe': plain(hf.Cohere2MoeConfig, wide=True, more=cohere2_moe),
     'gpt_neox_japanese': neox_japanese,
     'persimmon': plain(hf.PersimmonConfig, more=lambda d: dict(partial(d), hidden_act=d.act('relu2'), qk_layernorm=d.chance(0.6))),

@@ -70,6 +70,8 @@ static const struct arch {
     {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
     {" granite_swa ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1},
     {" flint ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1, .expert_norm = 1},
+    {" afmoe ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1, .embd_root = 1},
+    {" lfm3 ", "silu", .pairs = 2, .embd_norm_last = 1},
     {" kolibri1 ", "silu", .pairs = 2, .full_every = 5, .rope_windowed = 1, .expert_norm = 1,
      .bias_of_scores = 1},
     {" cohere2moe ", "silu", .layer_norm = 1, .parallel = 1, .pairs = 1, .full_every = 4,

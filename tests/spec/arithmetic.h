@@ -90,6 +90,8 @@ static float activation(const char *name, float x, const float *c)
         return xielu(x, c);
     if (!strcmp(name, "silu"))
         return x / (1.0f + exp_f32(-x));
+    if (!strcmp(name, "sigmoid"))
+        return 1.0f / (1.0f + exp_f32(-x));
     if (!strcmp(name, "gelu_quick"))
         return x / (1.0f + exp_f32(-1.702f * x));
     if (!strcmp(name, "gelu_erf"))

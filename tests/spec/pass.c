@@ -214,6 +214,12 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
     for (size_t i = 0; beta > 0 && i < Q; i++)
         q[i] *= (float)(1 + beta * ln(1 + turns));
     attend(l, o, q, keys, values, pos, (double)D);
+    size_t n =
+        part(l, "attn_gate", "weight")->rows; /* a row for each head, or each of its values */
+    float *g = floats(n);
+    matmul(l, "attn_gate", 0, g, n, h);
+    for (size_t i = 0; n && i < Q; i++)
+        o[i] *= activation("sigmoid", g[i / (Q / n)], NULL);
 }
 
 /* m = W_down(act(W_gate h) x W_up h), or W_down act(W_up h), for matrix e of the tensors whose names
@@ -247,7 +253,7 @@ static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const flo
 static void weigh_experts(int l, float *w, size_t X)
 {
     static const char *const sigmoids =
-        " glm4moe dots1 minimax-m2 exaone-moe hy_v3 flint kolibri1 cohere2moe ";
+        " glm4moe dots1 minimax-m2 exaone-moe hy_v3 flint kolibri1 cohere2moe afmoe ";
     const char *found = strstr(sigmoids, arch_name);
     int usual = found && found[-1] == ' ' && found[strlen(arch_name)] == ' '
                     ? 2

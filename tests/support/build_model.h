@@ -104,6 +104,9 @@ struct toy_spec {
 /* How many keys a layer's queries see; 0: all. */
 int toy_window(const struct toy_spec *s, int layer);
 
+/* Rows of the gates of heads; 0: none. */
+int toy_gates(const struct toy_spec *s);
+
 /* 1 if the layer reads the keys and values of another one. */
 static inline int toy_shares(const struct toy_spec *s, int layer)
 {

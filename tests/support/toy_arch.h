@@ -63,6 +63,7 @@ struct toy_arch {
     int half_shared;       /* mixtures with a shared expert are halved */
     int plain_roped;       /* layers that are no mixtures rotate, too */
     int shared_gate;       /* the shared expert of mixtures has a gate */
+    int gates;             /* of what heads mix: 1 for each head, 2 for each of its values */
     int sinks;             /* a score more for each head, without a key */
     int expert_biases;     /* the router and the experts have biases */
     double glu_limit;      /* where the file has no key; 0: none */

@@ -103,6 +103,12 @@ int toy_window(const struct toy_spec *s, int layer)
     return full_every && (layer + 1) % full_every == 0 ? 0 : s->window;
 }
 
+int toy_gates(const struct toy_spec *s)
+{
+    const int rows[] = {0, s->n_head, s->n_head * s->head_dim};
+    return rows[s->row->gates];
+}
+
 static void add_bias(struct toy *m, int layer, const char *role, int n_out)
 {
     char name[80];
@@ -322,6 +328,9 @@ static void add_layer(struct toy *m, int layer)
         snprintf(name, sizeof name, "blk.%d.attn_sinks.weight", layer);
         if (s->row->sinks)
             toy_add(m, name, TOY_F32, s->n_head, 0, 1, 1.5);
+        snprintf(name, sizeof name, "blk.%d.attn_gate.weight", layer);
+        if (s->row->gates)
+            toy_add(m, name, s->type, E, toy_gates(s), 0, 2 / sqrt(E));
         add_linear(m, layer, "attn_output",
                    s->n_head * (s->n_latent ? s->value_dim : toy_head_dim(s, layer)), E, 1);
     }

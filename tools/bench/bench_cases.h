@@ -62,6 +62,6 @@ void cases_attention(struct case_list *list, const struct kernels *k, struct ban
                      const struct limits *l, int type);
 void cases_row(struct case_list *list, const struct kernels *k, struct bank *bank, size_t *at);
 
-enum { N_ROW_ENTRIES = 19 };
+enum { N_ROW_ENTRIES = 20 };
 
 #endif

@@ -11,6 +11,7 @@
 /* What goes into experts, and into their last matrices. */
 enum { INTO_EXPERTS = MGPT_N_POINTS, INTO_EXPERTS_DOWN };
 
+/* clang-format off */
 static const struct {
     mgpt_role role;
     int32_t point;
@@ -20,6 +21,7 @@ static const struct {
     {MGPT_W_KV_DOWN, MGPT_ATTN_IN},
     {MGPT_W_K, MGPT_ATTN_IN},
     {MGPT_W_V, MGPT_ATTN_IN},
+    {MGPT_HEAD_GATE, MGPT_ATTN_IN},
     {MGPT_W_O, MGPT_HEADS},
     {MGPT_W_ROUTER, MGPT_MLP_IN},
     {MGPT_W_GATE, MGPT_MLP_IN},
@@ -29,6 +31,7 @@ static const struct {
     {MGPT_EXPERTS_UP, INTO_EXPERTS},
     {MGPT_EXPERTS_DOWN, INTO_EXPERTS_DOWN},
 };
+/* clang-format on */
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
 uint64_t input_sums_points(void)

@@ -14,6 +14,8 @@ struct query {
     float *q, *z;            /* [d], [v_dim] */
     float *scores, *weights; /* [i + 1] */
     float *k, *v;            /* [n_pos][d], [n_pos][v_dim] */
+    size_t n_gate;           /* gates of the head: one, v_dim, or none */
+    float *gate;             /* [v_dim] */
 };
 
 /* ---- values ---------------------------------------------------------------------------------- */
@@ -41,12 +43,28 @@ static int read_cache(struct query *p, mgpt_session *s)
     return 0;
 }
 
+/* How many gates a head of the layer has. */
+static size_t gates_of(const struct query *p)
+{
+    const struct engine *e = &p->view.repl->engine;
+    mgpt_tensor t;
+    int has = mgpt_find_role(e->model, MGPT_HEAD_GATE, p->layer, MGPT_WEIGHT, &t, NULL) == MGPT_OK;
+    return has ? (size_t)t.dims[1] / (size_t)e->info.n_head : 0;
+}
+
+/* Values become what the query's gates leave of them. */
+static void gate_values(struct query *p)
+{
+    for (size_t i = 0; p->n_gate && i < p->view.n_pos * p->v_dim; i++)
+        p->v[i] *= p->gate[p->n_gate == 1 ? 0 : i % p->v_dim];
+}
+
 static int view_head_gather(struct query *p)
 {
     size_t d = p->d, dv = p->v_dim, n = p->view.n_pos, at = (size_t)p->head * d;
     if (!view_is_attention(&p->view, p->layer))
         return 0;
-    p->q = view_new((n + 1) * (d + dv) + 2 * (p->i + 1), sizeof *p->q);
+    p->q = view_new((n + 1) * (d + dv) + 2 * (p->i + 1) + dv, sizeof *p->q);
     if (!p->q)
         return 0;
     p->z = p->q + d;
@@ -54,16 +72,21 @@ static int view_head_gather(struct query *p)
     p->weights = p->scores + p->i + 1;
     p->k = p->weights + p->i + 1;
     p->v = p->k + n * d;
+    p->gate = p->v + n * dv;
+    p->n_gate = gates_of(p);
     struct view_want wants[] = {
         {MGPT_Q, p->layer, p->i, 1, at, d, p->q, 0},
         {MGPT_ROT_Q, p->layer, p->i, 1, at, d, p->q, 0}, /* after Q: where it exists it counts */
         {MGPT_SCORES, p->layer, p->i, 1, (size_t)p->head, 0, p->scores, 0},
         {MGPT_WEIGHTS, p->layer, p->i, 1, (size_t)p->head, 0, p->weights, 0},
+        {MGPT_GATES, p->layer, p->i, 1, (size_t)p->head * p->n_gate, p->n_gate, p->gate, 0},
         {MGPT_HEADS, p->layer, p->i, 1, (size_t)p->head * dv, dv, p->z, 0},
     };
     struct view_wants all = {wants, sizeof wants / sizeof *wants};
     mgpt_session *s = repl_replay_kept(p->view.repl, view_points(&all), view_gather, &all);
     int done = s && read_cache(p, s);
+    if (done)
+        gate_values(p);
     mgpt_session_free(s);
     return done;
 }
@@ -220,8 +243,9 @@ static void print_mix(struct query *p, const uint8_t *shown)
     view_table_close(&p->view);
     if (p->view.path)
         return;
-    printf("|z| %.4f; the sum of w v differs from z by at most %.1e%s\n", length_of(p->z, p->v_dim),
-           mix_error(p), arr_len(p->view.repl->edits.list) > 0 ? " (edits are in force)" : "");
+    printf("|z| %.4f; the sum of w v differs from z by at most %.1e%s%s\n",
+           length_of(p->z, p->v_dim), mix_error(p), p->n_gate ? "; v is times the gate" : "",
+           arr_len(p->view.repl->edits.list) > 0 ? " (edits are in force)" : "");
     if (p->i < SCREEN_LINES && 16 + 10 * p->v_dim <= p->view.screen.width)
         print_vectors(p);
 }

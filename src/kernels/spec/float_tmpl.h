@@ -260,6 +260,12 @@ static void act_silu(float *x, size_t n)
         x[i] = x[i] / (1.0f + exp_f32(-x[i]));
 }
 
+static void act_sigmoid(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = 1.0f / (1.0f + exp_f32(-x[i]));
+}
+
 static void act_gelu_quick(float *x, size_t n)
 {
     for (size_t i = 0; i < n; i++)

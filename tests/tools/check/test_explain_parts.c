@@ -213,12 +213,32 @@ static void windows_exchanged(struct oracle_spec *spec, struct oracle_layer *lay
     layers[0].window = 0;
 }
 
-TEST(sinks_and_limits)
+static const struct toy_spec gated = {.label = "gates of heads",
+                                      .arch = "afmoe",
+                                      .n_layer = 2,
+                                      .n_embd = 32,
+                                      .n_head = 4,
+                                      .n_head_kv = 2,
+                                      .n_ff = 24,
+                                      .n_ctx = 40,
+                                      .n_vocab = 60,
+                                      .window = 4,
+                                      .seed = 47};
+
+static void no_gates(struct oracle_spec *spec, struct oracle_layer *layers)
+{
+    (void)layers;
+    spec->no_gates = 1;
+}
+
+TEST(sinks_gates_and_limits)
 {
     static const char mlp[] = "blocks.0.hook_mlp_out";
     static const struct bug bugs[] = {
         {"no sinks", &gpt_oss, NULL, "blocks.0.attn.hook_pattern",
          "sinks of attention are left out", BY_LOGITS, .differs = no_sinks},
+        {"no gates", &gated, NULL, "blocks.0.attn.hook_z", "gates of heads are left out", BY_LOGITS,
+         .differs = no_gates},
         {"no limit", &gpt_oss, NULL, mlp, "up are not limited", BY_LOGITS, .differs = no_limit},
         {"up alone", &gpt_oss, NULL, mlp, "what is added to it", BY_LOGITS, .differs = up_alone},
         {"alpha", &gpt_oss, NULL, mlp, "activation silu", BY_LOGITS, .differs = alpha_of_1},

@@ -24,6 +24,7 @@ static const char *const stages[] = {
     [MGPT_ROT_K] = "norm and rotation of k",
     [MGPT_SCORES] = "q k / sqrt(d)",
     [MGPT_WEIGHTS] = "softmax and mask",
+    [MGPT_GATES] = "the gates of heads (attn_gate)",
     [MGPT_HEADS] = "the mix of v",
     [MGPT_ATTN_OUT] = "the product with attn_output",
     [MGPT_RESID_MID] = "the sum of residual and attention",

@@ -157,6 +157,7 @@ const struct suspect_row suspect_rows[] = {
     {"norms of latents have the eps of the others", AT_QKV, 0, SET_SPEC(latent_eps, 0), .common = 1},
     {"the sinks of attention are left out", BIT(WEIGHTS) | BIT(HEADS), 1, READ(TENSOR_HIDDEN, "sinks.weight"),
      .common = 1, .switches = 1},
+    {"the gates of heads are left out", BIT(HEADS), 0, FLIP_SPEC(no_gates), .common = 1},
     {"softmax over the heads, not over the keys", BIT(WEIGHTS) | BIT(HEADS), 0,
      .edit = {.apply = edit_all_keys, .member = offsetof(struct oracle_spec, softmax), .a = ORACLE_OVER_HEADS}},
     {"keys and values of positions %d to %d are 0", BIT(ROT_K) | BIT(SCORES) | BIT(HEADS), 0, DO(edit_zero_keys, 0)},

@@ -385,6 +385,7 @@ static int take_buffers(struct oracle *o)
                     {&o->up, F},
                     {&o->logits, o->V},
                     {&o->scores, 1},
+                    {&o->gates, o->s->n_gate},
                     {&o->sums, o->s->softmax >= ORACLE_OVER_HEADS ? 2 * o->H : 0},
                     {&o->m, X ? o->E : 0},
                     {&o->y, X ? o->E : 0},

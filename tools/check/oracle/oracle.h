@@ -226,6 +226,7 @@ struct oracle_spec {
     struct oracle_source source;
     const struct oracle_layer *layers;
     size_t n_layer, n_embd, n_head, n_head_kv, head_dim, n_ff, n_vocab, n_rot;
+    size_t n_gate; /* rows of gates of heads: n_head, or a row for each value; 0: none */
     size_t value_dim, n_latent, n_q_latent; /* as in struct model_shape; value_dim 0: head_dim */
     double eps;
     MODEL_NUMBERS(NUMBER_DOUBLE) /* model/numbers.h; attn_scale is each layer's own */
@@ -239,6 +240,7 @@ struct oracle_spec {
     int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */
     double expert_scale, expert_more;
     size_t expert_groups, expert_groups_used; /* 0 or 1: no groups */
+    int no_gates;                             /* for --explain: heads are not gated */
     int no_expert_bias;               /* for --explain: the choice is by probability alone */
     int v_norm;                       /* v is normalised per head, without a gain */
     int n_input;                      /* width of each layer's input; 0: none */

@@ -441,5 +441,6 @@ void oracle_heads(struct oracle *o, int layer)
         take_heads_first(o);
     for (size_t i = 0; i < o->T * o->zw && o->s->heads_times != 0; i++)
         o->z[i] *= o->s->heads_times;
+    oracle_gate_heads(o, layer);
     oracle_fire_rows(o, MGPT_HEADS, layer, o->z, o->zw);
 }

@@ -16,6 +16,7 @@ struct oracle {
     struct oracle_spec plain; /* with norms as they are */
     double *x, *x0, *middle, *start, *h, *q, *k, *v, *z, *a, *f, *up, *logits, *scores;
     double *c, *kv; /* latent attention: latents, keys and values of all heads */
+    double *gates;  /* of heads */
     double *sums;   /* of softmax over heads or queries */
     double *m, *y, *weights, *probabilities; /* mixtures: [T][E], [T][E], [T][X], [X] */
     double *in, *rows; /* of products: MATH_ROWS positions at a time, and as they are */
@@ -79,9 +80,10 @@ void oracle_mlp(struct oracle *o, int layer, const struct oracle_mlp *mlp, doubl
 void oracle_mixture(struct oracle *o, int layer);
 
 /* What is added besides the branches: after the embedding's norm, to values, before a layer, after
- * one. oracle_mix_in.c. */
+ * one; and gates of heads. oracle_mix_in.c. */
 void oracle_smear(struct oracle *o);
 void oracle_token_values(struct oracle *o, int layer);
+void oracle_gate_heads(struct oracle *o, int layer);
 void oracle_mix_in_x0(struct oracle *o, int layer);
 void oracle_back_out(struct oracle *o, int layer);
 

@@ -71,3 +71,14 @@ void oracle_residual_norm(struct oracle *o, int layer, int role)
     if (oracle_find(o, layer, role, ".weight") != ORACLE_ABSENT)
         oracle_norm(o, layer, role, o->x, o->x);
 }
+
+void oracle_gate_heads(struct oracle *o, int layer)
+{
+    size_t n = o->s->n_gate, each = n ? o->zw / n : 0;
+    if (n == 0)
+        return;
+    oracle_gates(o, layer, MGPT_HEAD_GATE, o->h, o->E, n, o->gates);
+    oracle_fire_rows(o, MGPT_GATES, layer, o->gates, n);
+    for (size_t i = 0; i < o->T * o->zw && !o->s->no_gates; i++)
+        o->z[i] *= o->gates[i / each];
+}

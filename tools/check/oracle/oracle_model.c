@@ -278,6 +278,7 @@ int oracle_describe(const mgpt_model *m, struct oracle_spec *spec, struct oracle
                                  .n_head = s->n_head,
                                  .n_head_kv = s->n_head_kv,
                                  .head_dim = s->head_dim,
+                                 .n_gate = s->n_gate,
                                  .value_dim = s->n_latent ? s->value_dim : 0,
                                  .n_latent = s->n_latent,
                                  .n_q_latent = s->n_q_latent,

@@ -29,7 +29,7 @@ static void names_add(struct names *to, const char *key, size_t n)
 static int is_known(const char *arch)
 {
     return arch && !ckpt_is_one_of(arch, " microgpt nanochat gptj gpt1 biogpt helium vaultgemma "
-                                         "persimmon hyperclovax flint kolibri1 ");
+                                         "persimmon hyperclovax flint kolibri1 lfm3 ");
 }
 
 /* llama.cpp's period of layers with a window, the last one without, where it is its own and no key; 0:
@@ -87,7 +87,8 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
     } facts[] = {
         {"mgpt.attention.windows", "", hp->windows && !has_own_windows(hp)},
         {"attention.sliding_window",
-         " cohere2 cohere2moe exaone-moe gemma2 gemma3 gemma4 gpt-oss granite_swa lfm2 mellum "
+         " afmoe cohere2 cohere2moe exaone-moe gemma2 gemma3 gemma4 gpt-oss granite_swa lfm2 "
+         "mellum "
          "olmo2 ",
          hp->window && !hp->windows && !has_own_windows(hp)},
         {"attention.scale", " granite granite_swa granitemoe ",
@@ -102,19 +103,20 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
          hp->residual_scale > 0 && !factors},
         {"logit_scale", " cohere2 cohere2moe command-r granite granite_swa granitemoe minicpm ",
          hp->logit_scale > 0 && !factors},
-        {"rope.freq_base_swa", " exaone-moe gemma2 gemma3 gemma4 mellum ",
+        {"rope.freq_base_swa", " afmoe exaone-moe gemma2 gemma3 gemma4 mellum ",
          hp->rope_base_local > 0 &&
              !(a && a->local_unscaled && hp->rope_base_local == hp->rope_base)},
         {"rope.scaling.yarn_beta_fast", "", hp->rope_beta_fast > 0 && hp->rope_beta_fast != 32},
         {"rope.scaling.yarn_beta_slow", "", hp->rope_beta_slow > 0 && hp->rope_beta_slow != 1},
         {"swiglu_limit", "", hp->glu_limit > 0 && a && hp->glu_limit != (float)a->glu_limit},
         {"expert_weights_scale",
-         " bailingmoe bailingmoe2 cohere2moe deepseek2 dots1 exaone-moe glm4moe hunyuan-moe hy_v3 ",
+         " afmoe bailingmoe bailingmoe2 cohere2moe deepseek2 dots1 exaone-moe glm4moe hunyuan-moe "
+         "hy_v3 ",
          hp->expert_scale > 0 && hp->expert_scale != 1},
         {"expert_jitter", "", hp->expert_jitter > 0},
         {"that expert groups count by their maximum", "", has_softmax_groups(hp, a)},
         {"expert_weights_norm",
-         " bailingmoe bailingmoe2 cohere2moe deepseek2 dots1 exaone-moe glm4moe hy_v3 ",
+         " afmoe bailingmoe bailingmoe2 cohere2moe deepseek2 dots1 exaone-moe glm4moe hy_v3 ",
          hp->expert_norm != 0 && (hp->expert_norm > 0) != norm},
     };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)

@@ -101,10 +101,16 @@ void hf_put_gemma4(struct hf_model *m)
 {
     uint32_t n = m->c->hp.n_rot / 2;
     int all = strcmp(m->rope.type, "default") == 0;
-    uint32_t turning = all ? n : (uint32_t)(m->rope.rotated * m->c->hp.head_dim) / 2;
+    uint32_t turning = all ? n : (uint32_t)(m->rope.rotated * 2 * n) / 2;
     float *factors = ckpt_new(m->c, n + 1, sizeof *factors);
     for (uint32_t i = 0; i < n; i++)
         factors[i] = i < turning ? (float)m->rope.factor : 1e30F;
     ckpt_add(m->c, "rope_freqs.weight", n, 0,
              (struct ckpt_tensor){.bytes = (const uint8_t *)factors});
+}
+
+void hf_put_lfm3(struct hf_model *m)
+{
+    hf_put_convolutions(m);
+    hf_put_gemma4(m);
 }

@@ -113,6 +113,26 @@ void hf_hunyuan_moe(struct hf_model *m)
     hp->n_ff_expert = hp->n_ff_shared = hp->n_ff;
 }
 
+/* Sigmoids, their bias; layers without a window are never rotated. */
+void hf_afmoe(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    hp->n_expert = hf_count(m, "num_experts", 64, 1, EXPERTS_MOST);
+    hp->n_expert_used = hf_count(m, "num_experts_per_tok", 6, 1, hp->n_expert);
+    hp->n_ff_expert = hf_count(m, "moe_intermediate_size", 1408, 1, EXPERT_WIDTH_MOST);
+    hp->expert_scale = (float)hf_num(m, "route_scale", 1, 0, 1e6);
+    hp->expert_sigmoid = GATING_SIGMOID;
+    hp->expert_norm = 1;
+    hp->embd_scale = hf_on(m, "mup_enabled", 0) ? 0 : 1;
+    m->first_mixture = hf_count(m, "num_dense_layers", 1, 0, INT32_MAX);
+    read_shared(m, "num_shared_experts", 2);
+    if (strcmp(hf_word(m, "score_func", "sigmoid"), "sigmoid") != 0 || !hf_on(m, "route_norm", 1))
+        hf_stop(m, "score_func, route_norm: only sigmoid and true are supported");
+    hf_layer_windows(m, hf_count(m, "global_attn_every_n_layers", 4, 1, INT32_MAX), 0);
+    if (!hp->window)
+        hf_stop(m, "layer_types: a model without sliding_attention is not supported");
+}
+
 /* One width for experts, another for plain layers, which are rotated. */
 void hf_cohere2_moe(struct hf_model *m)
 {

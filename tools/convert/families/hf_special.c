@@ -153,6 +153,35 @@ void hf_lfm2(struct hf_model *m)
     hp->kv_heads = kv_heads;
 }
 
+/* Layers of attention with a window have a rope of their own; of the others only some pairs turn. */
+void hf_lfm3(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    int32_t *kv_heads = ckpt_new(m->c, hp->n_layer + 1, sizeof *kv_heads);
+    uint8_t *windowed = ckpt_new(m->c, hp->n_layer + 1, 1);
+    hp->n_conv = hf_count(m, "conv_L_cache", 7, 1, 64);
+    if (state_size(hp, 'Q') != hp->n_embd)
+        hf_stop(m, "head_dim: heads that are not as wide as hidden_size");
+    for (uint32_t i = 0; i < hp->n_layer; i++) {
+        const char *types[] = {"conv", "sliding_attention", "full_attention"};
+        const char *type = types[i % 4 == 2 ? 2 : i % 4 == 0 && i > 0];
+        if (hf_get(m, "layer_types"))
+            type = json_string_value(json_array_get(hf_get(m, "layer_types"), i));
+        if (!type || !ckpt_is_one_of(type, " conv sliding_attention full_attention "))
+            hf_stop(m, "layer_types: expected conv, sliding_attention or full_attention for every "
+                       "layer");
+        kv_heads[i] = strcmp(type, "conv") ? (int32_t)hp->n_head_kv : 0;
+        windowed[i] = strcmp(type, "sliding_attention") == 0;
+        hp->window = windowed[i] ? hf_count(m, "sliding_window", 256, 1, INT32_MAX) : hp->window;
+    }
+    hp->kv_heads = kv_heads;
+    hp->windowed = hp->window ? windowed : NULL;
+    if (!hf_get(m, "rope_parameters"))
+        m->rope =
+            (struct hf_rope){.type = "proportional", .factor = 1, .rotated = 0.5, .theta = 1e6};
+    hf_gemma3_rope(m);
+}
+
 /* OPT-350m normalises the residual after its branches, as GPT-1, and has narrower embeddings. */
 void hf_opt(struct hf_model *m)
 {

@@ -127,6 +127,7 @@ const char *mg_activation(const char *name)
                       "geluapprox geluapproximate approxgelu approximategelu tanhgelu "},
         {"gelu_erf", " gelu geluerf geluexact exactgelu erfgelu gelupython geluapproximatenone "},
         {"gelu_quick", " geluquick quickgelu "},
+        {"sigmoid", " sigmoid logistic "},
     };
     _Static_assert(sizeof rows / sizeof *rows == ACT_N_KINDS, "each activation has a row");
     char text[MAX_KEY], word[MAX_KEY];

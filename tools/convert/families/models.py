@@ -14,7 +14,7 @@ SHAPES = {
     'token_embd': 'VE', 'position_embd': 'TE', 'token_embd_norm': 'E', 'attn_norm': 'E', 'attn_norm_2': 'E', 'ffn_norm': 'E',
     'attn_q': 'QE', 'attn_k': 'KE', 'attn_v': 'KE', 'attn_qkv': 'PE', 'attn_q_norm': 'H', 'attn_k_norm': 'H',
     'attn_q_a': 'UE', 'attn_q_a_norm': 'U', 'attn_q_b': 'QU', 'attn_kv_a_mqa': 'DE', 'attn_kv_a_norm': 'C', 'attn_kv_b': 'WC',
-    'attn_output': 'EQ', 'shortconv.in_proj': 'BE', 'shortconv.out_proj': 'EE', 'attn_output_norm': 'E',
+    'attn_gate': 'QE', 'attn_output': 'EQ', 'shortconv.in_proj': 'BE', 'shortconv.out_proj': 'EE', 'attn_output_norm': 'E',
     'post_attention_norm': 'E', 'ffn_gate': 'FE', 'ffn_up': 'FE', 'ffn_down': 'EF', 'post_ffw_norm': 'E',
     'inp_gate': 'IE', 'proj': 'EI', 'post_norm': 'E', 'layer_output_scale.weight': 'O',
     'attn_sinks.weight': 'A', 'attn_output.bias': 'E',

@@ -64,6 +64,7 @@ const Exact = (() => {
 
     const sigmoid = (x, by) => round(x / round(1 + exp(round(by))));
     const ACTS = { relu: (x) => (x < 0 ? 0 : x), relu2: (x) => round((x < 0 ? 0 : x) ** 2), silu: (x) => sigmoid(x, -x),
+        sigmoid: (x) => sigmoid(1, -x),
         gelu_quick: (x) => sigmoid(x, -round(round(1.702) * x)),
         gelu_tanh: (x) => sigmoid(x, -2 * round(round(0x1988454 / 2 ** 25) *
             fma(round(round(round(0.044715) * x) * x), x, x))) };

@@ -1,0 +1,26 @@
+"""The golden models with gates of heads. See hf_configs.py."""
+
+import transformers
+
+from hf_shape import rope, shape
+
+
+def models():
+    """As models of hf_configs.py."""
+    hf = transformers
+    return {
+        "afmoe": (103, hf.AfmoeConfig(
+            **shape(20, 4, 2, 18, layers=4), head_dim=6, moe_intermediate_size=7, num_experts=5, num_experts_per_tok=2,
+            num_shared_experts=2, num_dense_layers=1, route_scale=2.8, sliding_window=7, global_attn_every_n_layers=4,
+            mup_enabled=True, route_norm=True, score_func="sigmoid", tie_word_embeddings=False, rms_norm_eps=1e-5,
+            rope_parameters=rope(10000.0)), dict(
+            what="a gate for each value that heads mix; full layers without rope, norms around the branches, 2 of 5 "
+                 "experts by sigmoids and a bias", patterns=(0, 3), qk=(1,))),
+        "lfm3": (104, hf.Lfm3Config(
+            **shape(18, 3, 1, 31, layers=5), head_dim=6, conv_L_cache=4, sliding_window=6, norm_eps=1e-5,
+            layer_types=["conv", "full_attention", "sliding_attention", "conv", "sliding_attention"],
+            rope_parameters={"full_attention": rope(1e6, rope_type="proportional", partial_rotary_factor=0.5),
+                             "sliding_attention": rope(10000.0)}), dict(
+            what="a gate for each head; short convolutions of 4 tokens, windows with a rope of their own, half of the "
+                 "pairs rest in the full layer, norms around the branches", patterns=(1, 2))),
+    }

@@ -1,0 +1,23 @@
+"""Configurations of models with gates of heads for fresh.py."""
+import transformers as hf
+from fresh_mixtures import experts
+
+
+def afmoe(d):
+    keys = dict(d.shape(wide_heads=True), **experts(d, 'num_experts'))
+    types = d.of([None, d.layer_types(), ['sliding_attention'] * d.layers])
+    return hf.AfmoeConfig(**keys, layer_types=types, moe_intermediate_size=d.r.randint(5, 40), sliding_window=d.r.randint(1, 30),
+                          num_shared_experts=d.of([0, 1, 2]), num_dense_layers=d.r.randint(0, 2), route_scale=d.of([1.0, 2.8]),
+                          global_attn_every_n_layers=d.of([2, 4]), mup_enabled=d.chance(0.7), rope_parameters=d.rope(),
+                          **d.bias('attention_bias'))
+
+
+def lfm3(d):
+    keys = dict(d.shape(), head_dim=d.head_dim, conv_L_cache=d.of([1, 3, 7]), sliding_window=d.r.randint(1, 30))
+    types = [d.of(['conv', 'full_attention', 'sliding_attention']) for _ in range(d.layers)]
+    full = d.rope(kinds='default default linear', rotated=d.of([None, 1.0]))
+    if d.chance(0.6):
+        full = {'rope_type': 'proportional', 'rope_theta': 1e6, 'partial_rotary_factor': d.of([0.25, 0.5, 1.0])}
+    ropes = {'full_attention': full, 'sliding_attention': d.rope(kinds='default')}
+    return hf.Lfm3Config(**keys, norm_eps=1e-5, layer_types=d.of([None, types, types]), rope_parameters=ropes,
+                         use_sandwich_norm=d.chance(0.9), use_attention_gate=d.chance(0.9))
