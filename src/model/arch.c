@@ -139,7 +139,7 @@ static const struct arch rows[] = {
      .full_every = 4, .rope_windowed = 1, .knows = KNOWS_EXPERTS, .expert_norm = 1,
      .expert_sigmoid = 1, .sinks = 1},
     {.name = "afmoe", .bit = ARCH_GEMMA3, RMS, .final_norm = 1, .act = ACT_SILU,
-     ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 4, .rope_windowed = 1, 
+     ROPE(ROPE_HALVES), .embd_root = 1, .full_every = 4, .rope_windowed = 1,
      .knows = KNOWS_SCALES | KNOWS_EXPERTS, .expert_sigmoid = 1, .gates = GATES_OF_VALUES},
     {.name = "lfm3", .bit = ARCH_LFM2, RMS, .final_norm = 1, .act = ACT_SILU, ROPE(ROPE_HALVES),
      .knows = KNOWS_CONVOLUTIONS, .gates = GATES_OF_HEADS, .sandwich = 1},

@@ -15,7 +15,8 @@ TEST(point_names)
         "hook_embed hook_pos_embed ln_embed.hook_normalized blocks.12.hook_resid_pre "
         "blocks.12.ln1.hook_normalized blocks.12.attn.hook_q blocks.12.attn.hook_k "
         "blocks.12.attn.hook_v blocks.12.attn.hook_rot_q blocks.12.attn.hook_rot_k "
-        "blocks.12.attn.hook_attn_scores blocks.12.attn.hook_pattern blocks.12.attn.hook_z "
+        "blocks.12.attn.hook_attn_scores blocks.12.attn.hook_pattern blocks.12.attn.hook_gate "
+        "blocks.12.attn.hook_z "
         "blocks.12.hook_attn_out blocks.12.hook_resid_mid blocks.12.ln2.hook_normalized "
         "blocks.12.mlp.hook_pre blocks.12.mlp.hook_pre_linear blocks.12.mlp.hook_post "
         "blocks.12.mlp.hook_router_scores blocks.12.mlp.hook_expert_weights "
@@ -47,7 +48,8 @@ static int choice_of(enum toy_choice choice, int row)
  * none. A short convolution has no scores and no rotation. A layer that reads another's keys has no K, V, ROT_K. */
 static int layer_has(const struct toy_spec *s, int p, int layer)
 {
-    int attention = p == MGPT_ROT_Q || p == MGPT_ROT_K || trace_is_attention((mgpt_point)p);
+    int attention =
+        p == MGPT_ROT_Q || p == MGPT_ROT_K || p == MGPT_GATES || trace_is_attention((mgpt_point)p);
     if (layer >= 0 && toy_convolves(s, layer) && attention)
         return 0;
     if (layer >= 0 && toy_shares(s, layer) && (p == MGPT_K || p == MGPT_V || p == MGPT_ROT_K))
@@ -71,6 +73,7 @@ static void check_points(const struct toy_spec *s, const struct trace *t)
         s->row->place > PLACE_ALIBI; /* also in layers that do not rotate */
     has[MGPT_RESID_MID] = !choice_of(s->parallel, s->row->parallel);
     has[MGPT_MLP_PRE_LINEAR] = s->row->gated;
+    has[MGPT_GATES] = toy_gates(s) > 0;
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
         for (int layer = -1; layer < s->n_layer; layer++) {
@@ -189,7 +192,7 @@ static void check_stop(mgpt_session *session, const int32_t *tokens, struct stop
 
 TEST(a_tap_stops_the_call)
 {
-    struct subject s = subject_zoo(ZOO_LLAMA_DIALECT); /* has all points but four */
+    struct subject s = subject_zoo(ZOO_LLAMA_DIALECT); /* has all points but five */
     mgpt_session *session = subject_session(s.model, 4, 0);
     float logits[64], next[64];
     subject_feed(session, s.tokens, 6);
@@ -198,7 +201,7 @@ TEST(a_tap_stops_the_call)
     memcpy(logits, mgpt_logits(session), s.n_vocab * sizeof *logits);
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
-        if (p == MGPT_POS_EMBD || p == MGPT_FINAL || p == MGPT_ROUTER_SCORES ||
+        if (p == MGPT_POS_EMBD || p == MGPT_FINAL || p == MGPT_GATES || p == MGPT_ROUTER_SCORES ||
             p == MGPT_EXPERT_WEIGHTS)
             continue;
         for (int pos = 5; pos <= 9; pos += 4)
@@ -365,7 +368,7 @@ TEST(each_point_alone)
         assert_int_equal(mgpt_tap(session, MGPT_POINT_BIT(p), count_rows, &rows, NULL), MGPT_OK);
         subject_feed(session, s.tokens, N);
         if (p == MGPT_EMBD_NORM || p == MGPT_ROT_Q || p == MGPT_ROT_K || p == MGPT_MLP_PRE_LINEAR ||
-            p == MGPT_ROUTER_SCORES || p == MGPT_EXPERT_WEIGHTS)
+            p == MGPT_GATES || p == MGPT_ROUTER_SCORES || p == MGPT_EXPERT_WEIGHTS)
             each = 0; /* GPT-2 has none */
         if (rows != each * N)
             fail_msg("point %d alone: %zu rows, expected %zu", p, rows, each * N);

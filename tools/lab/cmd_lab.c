@@ -292,16 +292,6 @@ static int write_page(struct lab *lab)
     return EXIT_OK;
 }
 
-/* Pages compute what a head mixes from weights and values alone. */
-static int check_gates(const struct engine *e, mgpt_error *err)
-{
-    mgpt_tensor t;
-    for (int32_t i = 0; i < e->info.n_layer; i++)
-        if (mgpt_find_role(e->model, MGPT_HEAD_GATE, i, MGPT_WEIGHT, &t, NULL) == MGPT_OK)
-            return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "pages of gated heads are not made");
-    return MGPT_OK;
-}
-
 static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
 {
     mgpt_error err;
@@ -319,8 +309,6 @@ static int cmd_lab_run(struct lab *lab, const struct cli_command *command)
         code = engine_open(&lab->engine);
     if (code != EXIT_OK)
         return code;
-    if (check_gates(&lab->engine, &err) < 0)
-        return cli_fail(lab->engine.path, &err);
     decide(lab);
     interrupt_catch();
     code = read_input(lab, command);

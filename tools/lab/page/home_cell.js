@@ -172,6 +172,17 @@ const HomeCell = (() => {
         e.order = ONE;
         e.names = ['attention', 'value'];
         e.say = `Head ${head} mixes the values: each earlier token’s number, times the attention that it gets.`;
+        gated(e, head, dv);
+    }
+
+    // Some models then multiply what a head mixed by a sigmoid, one for the head or one for each of its values.
+    function gated(e, head, dv) {
+        const gates = HomeData.hook(e.layer, 'attn.hook_gate');
+        if (!gates) return;
+        const g = HomeData.flatRow(gates, e.r), gate = g[g.length * dv === row(e.layer, HOOK.z, e.r).length ? head : e.c];
+        e.rows.push(['sum of the products', e.sum], ['× gate', gate]);
+        e.sum = Exact.round(e.sum * gate);
+        e.say += ' A gate, made of the same input as the query, lets a part of it through.';
     }
 
     // ---- what is not a product ----
@@ -335,6 +346,7 @@ const HomeCell = (() => {
         if (part === 'pre') return HomeData.hook(layer, 'mlp.hook_pre_linear') ? 'W_G h' : 'W_1 h';
         if (HomeExperts.has(layer) && part === 'mo') return 'm = Σ w_e y_e';
         if (HomeShort.has(layer) && SHORT[part]) return SHORT[part];
+        if (part === 'z' && HomeData.hook(layer, 'attn.hook_gate')) return 'z = sigmoid(W_z h) Σ a v';
         if (HomeLatent.has(layer) && HomeLatent.equation(part, layer)) return HomeLatent.equation(part, layer);
         if (part === 'mo') return `W_2 (${equation('post', layer)})`;
         return EQ[part];
