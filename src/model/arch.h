@@ -61,7 +61,7 @@ enum {
     KNOWS_LATENT = 2048,
     KNOWS_LAYER_SHAPES = 4096
 };
-enum { NEEDS_SCALES = 8 }; /* files without the keys of KNOWS_SCALES are refused */
+enum { MINICPM_SCALES = 8 }; /* defaults of the keys of KNOWS_SCALES are MiniCPM's numbers */
 
 /* Order of a layer's branches. */
 enum branches {

@@ -206,7 +206,7 @@ static int hyper_norm_eps(mgpt_model *m, mgpt_error *err)
 
 /* ---- the rows of numbers.h ---- */
 
-enum number_kind { NUMBER_FACTOR, NUMBER_SCALE, NUMBER_LIMIT, NUMBER_CAP, NUMBER_OWN };
+enum number_kind { NUMBER_FACTOR, NUMBER_LIMIT, NUMBER_CAP, NUMBER_OWN };
 
 /* The key and the range of a number. */
 struct number_row {
@@ -221,12 +221,9 @@ static int hyper_number(const mgpt_model *m, const struct number_row *row, doubl
 {
     struct key full;
     const char *key = hyper_key(m, row->key, &full);
-    int found = gguf_float(&m->gguf, key, to, err), may_be_0 = row->kind > NUMBER_SCALE;
+    int found = gguf_float(&m->gguf, key, to, err), may_be_0 = row->kind > NUMBER_FACTOR;
     if (found < 0)
         return found;
-    /* The first files of some architectures lack multipliers that their programs had as constants. */
-    if (!found && row->kind == NUMBER_SCALE && m->arch->knows & NEEDS_SCALES)
-        return err_set(err, MGPT_EFILE, 0, "key %s: missing", key);
     if (!found || (may_be_0 && *to == 0) || (*to >= row->least && *to <= row->most))
         return MGPT_OK;
     return err_set(err, MGPT_EFILE, hyper_offset(m, key), "key %s: %g, expected %s%g to %g", key,
@@ -240,6 +237,13 @@ static double root_of_width(const mgpt_model *m)
     size_t wide = m->arch->wide_scale;
     size_t width = wide && s->n_layer == wide ? s->n_embd / s->n_head : s->head_dim;
     return m->arch->unscaled ? 1.0 : width ? 1.0 / __builtin_sqrt((double)width) : 1.0;
+}
+
+/* The published MiniCPM models have these factors. llama.cpp's MiniCPM3 files, and its first MiniCPM files,
+ * have no keys for them. */
+static double minicpm_scale(const struct arch *a, double published)
+{
+    return a->knows & MINICPM_SCALES ? published : 1;
 }
 
 /* Reads the multipliers and limits. */

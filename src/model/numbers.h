@@ -11,7 +11,7 @@
  *
  * X(field, absent, kind, key, least, most, knows, info)
  *   absent  the value where the file has no key, for m, its row a of arch.c and its shape s
- *   kind    FACTOR: 1 has no effect. SCALE: a factor that the files of NEEDS_SCALES (arch.h) must have.
+ *   kind    FACTOR: 1 has no effect.
  *           LIMIT, CAP: 0 is none, other values are in [least, most]; mgpt convert writes a CAP of 0,
  *           too, for an architecture whose files have another default. OWN: 0 is none; read by bind.c
  *   key     after the architecture's name
@@ -48,12 +48,14 @@
 
 #define STREAM_NUMBERS(X)                                                                          \
     /* of the token embedding */                                                                   \
-    X(embd_scale, a->embd_root ? __builtin_sqrt((double)s->n_embd) : 1,                            \
-      SCALE, "embedding_scale", 1e-6, 1e6, KNOWS_SCALES, )                                         \
+    X(embd_scale, a->embd_root ? __builtin_sqrt((double)s->n_embd) : minicpm_scale(a, 12),         \
+      FACTOR, "embedding_scale", 1e-6, 1e6, KNOWS_SCALES, )                                         \
     /* of what attention and MLP add to the residual stream */                                     \
-    X(residual_scale, 1, SCALE, "residual_scale", 1e-6, 1e6, KNOWS_SCALES, INFO)                   \
+    X(residual_scale, minicpm_scale(a, 1.4 / __builtin_sqrt((double)(s->n_layer ? s->n_layer : 1))),  \
+      FACTOR, "residual_scale", 1e-6, 1e6, KNOWS_SCALES, INFO)                                     \
     /* of the logits; some architectures divide by the file's */                                   \
-    X(logit_scale, 1, SCALE, "logit_scale", 1e-6, 1e6, KNOWS_SCALES, INFO)                         \
+    X(logit_scale, minicpm_scale(a, (double)s->n_embd / 256),                                      \
+      FACTOR, "logit_scale", 1e-6, 1e6, KNOWS_SCALES, INFO)                                        \
     /* scores become cap * tanh(score / cap) */                                                    \
     X(attn_softcap, a->score_cap, CAP, "attn_logit_softcapping", 1e-6, 1e6, KNOWS_SCORE_CAP, )     \
     /* logits become cap * tanh(logit / cap) */                                                    \
@@ -65,7 +67,6 @@
 
 /* The value without effect. */
 #define NUMBER_NEUTRAL_FACTOR 1
-#define NUMBER_NEUTRAL_SCALE 1
 #define NUMBER_NEUTRAL_LIMIT 0
 #define NUMBER_NEUTRAL_CAP 0
 #define NUMBER_NEUTRAL_OWN 0

@@ -130,6 +130,7 @@ static int32_t usual_id(const struct tok *t, int32_t id, uint8_t type)
 
 /* SentencePiece files may omit the usual values: <unk> <s> </s> come first (unless they are
  * ordinary tokens), BOS and a leading space are added; T5's <pad> </s> <unk>, and EOS is added.
+ * Gemma 4 adds BOS.
  * Other kinds take the defaults of their splitting rule. */
 static void set_defaults(struct tok *t)
 {
@@ -140,7 +141,7 @@ static void set_defaults(struct tok *t)
     t->adds_bos = t->adds_space = (uint8_t)spm;
     t->adds_eos = (uint8_t)t5;
     unsigned flags = t->rule ? t->rule->flags : 0;
-    t->adds_bos |= (flags & RULE_BOS) != 0;
+    t->adds_bos |= (flags & RULE_BOS) != 0 || t->kind == &tok_kind_gemma4;
     t->whole_pieces = (flags & RULE_WHOLE) != 0;
     t->nfc = (flags & RULE_NFC) != 0;
 }

@@ -8,6 +8,7 @@
 #define TOK_KINDS(X)                                                                               \
     X(bpe, "gpt2")                   /* byte-level BPE: split with PCRE2, merge by rank */         \
     X(spm, "llama")                  /* SentencePiece BPE: merge by score, bytes as <0xHH> */      \
+    X(gemma4, "gemma4")              /* the same, by the ranks of a merge list */                  \
     X(unigram, "t5")                 /* SentencePiece Unigram: the split of the greatest score */  \
     X(text, "mgpt-bpe")              /* BPE over characters, after the file's own steps */         \
     X(unigram_pieces, "mgpt-unigram")   /* Unigram after the file's own steps */                   \

@@ -333,11 +333,25 @@ static int load_words(struct tok *t, const struct gguf *g, mgpt_error *err)
     return status < 0 || !any || t->word ? status : err ? err->status : MGPT_EFILE;
 }
 
+/* Gemma 4's runs of newlines are added tokens, which its GGUF files do not say. */
+static void mark_newlines(struct tok *t)
+{
+    for (size_t i = 0; i < t->n; i++) {
+        struct tok_entry *e = &t->entries[i];
+        size_t n = 0;
+        while (n < e->text.n && e->text.p[n] == '\n')
+            n++;
+        e->marks |= (uint8_t)(n > 0 && n == e->text.n ? LITERAL : 0);
+    }
+}
+
 int tok_specials_load(struct tok *t, const struct gguf *g, mgpt_error *err)
 {
     int status = load_words(t, g, err);
     if (status == MGPT_OK)
         status = tok_marks_load(t, g, KEY_LITERAL, LITERAL, err);
+    if (t->kind == &tok_kind_gemma4)
+        mark_newlines(t);
     if (status == MGPT_OK)
         status = load_special_texts(t, err);
     if (status == MGPT_OK && t->user_pieces)

@@ -80,7 +80,7 @@ static void index_token(struct tok *t, uint32_t id)
     }
 }
 
-static int spm_open(struct tok *t, const struct gguf *g, mgpt_error *err)
+static int open_ranked(struct tok *t, int ranked, const struct gguf *g, mgpt_error *err)
 {
     struct tok_spm *s = t->spm = mem_new(1, sizeof *s);
     if (s)
@@ -92,12 +92,22 @@ static int spm_open(struct tok *t, const struct gguf *g, mgpt_error *err)
     s->by_word = 1;
     for (size_t i = 0; i < t->n; i++)
         index_token(t, (uint32_t)i);
+    return ranked ? tok_pairs_load(&s->pairs, t, &s->map, g, err) : load_orders(t, g, err);
+}
+
+static int spm_open(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
     int ranked = 0;
     if (gguf_bool(g, "mgpt.tokenizer.ranked", &ranked, err) < 0)
         return MGPT_EFILE;
-    if (ranked)
-        return tok_pairs_load(&s->pairs, t, &s->map, g, err);
-    return load_orders(t, g, err);
+    return open_ranked(t, ranked, g, err);
+}
+
+static int gemma4_open(struct tok *t, const struct gguf *g, mgpt_error *err)
+{
+    if (!gguf_find(g, "tokenizer.ggml.merges"))
+        return err_set(err, MGPT_EFILE, MGPT_NO_OFFSET, "key tokenizer.ggml.merges: missing");
+    return open_ranked(t, 1, g, err);
 }
 
 /* ---- encoding -------------------------------------------------------------------------------- */
@@ -227,6 +237,16 @@ const struct tok_kind tok_kind_spm = {
     .name = "spm",
     .spaces = 1,
     .open = spm_open,
+    .close = spm_close,
+    .encode = spm_encode,
+    .pair = spm_pair,
+};
+
+/* llama.cpp's Gemma 4. */
+const struct tok_kind tok_kind_gemma4 = {
+    .name = "spm",
+    .spaces = 1,
+    .open = gemma4_open,
     .close = spm_close,
     .encode = spm_encode,
     .pair = spm_pair,

@@ -29,6 +29,13 @@ static const struct toy_spec olmo3 = {.label = "olmo2 with windows and YaRN",
                                       .rope_factor = 4,
                                       .yarn = 10};
 
+/* Both toys have 2 layers of width 20. */
+#define MINICPM_UNSAID(arch)                                                                       \
+    "no_key " arch ".embedding_scale; no_key " arch ".residual_scale; no_key " arch ".logit_scale"
+#define MINICPM_SCALES_ARE(arch, embd)                                                             \
+    "f32 " arch ".embedding_scale " embd "; f32 " arch ".residual_scale 0.98994949366; "           \
+    "f32 " arch ".logit_scale 0.078125"
+
 static const struct {
     const struct toy_spec *spec; /* NULL: the model is number `zoo` of the zoo */
     size_t zoo;
@@ -52,6 +59,10 @@ static const struct {
      "f32 gpt-oss.swiglu_offset 2"},
     {NULL, ZOO_GPT_OSS, "bool mgpt.rope.yarn_truncate 1", "no_key mgpt.rope.yarn_truncate",
      "bool mgpt.rope.yarn_truncate 0"},
+    {NULL, ZOO_MINICPM, MINICPM_UNSAID("minicpm"), MINICPM_SCALES_ARE("minicpm", "12"),
+     MINICPM_SCALES_ARE("minicpm", "11.9")},
+    {NULL, ZOO_MINICPM3, MINICPM_UNSAID("minicpm3"), MINICPM_SCALES_ARE("minicpm3", "12"),
+     MINICPM_SCALES_ARE("minicpm3", "11.9")},
     {&olmo3, 0, "no_key olmo2.rope.freq_base_swa", "f32 olmo2.rope.freq_base_swa 10000",
      "f32 olmo2.rope.freq_base_swa 10001"},
 };

@@ -25,6 +25,7 @@ static const struct arch {
     int bias_of_scores;        /* the bias of the choice is added to scores, not to probabilities */
     int half_shared;           /* mixtures with a shared expert are halved */
     int plain_roped;           /* layers without experts have rope, too */
+    int minicpm;               /* factors when absent: 12, 1.4 / sqrt(layers), 256 / E */
     int finetuned;             /* rope.scaling.finetuned = false: no rope */
 } archs[] = {
     {" microgpt ", "relu", .embd_norm = 1, .no_final_norm = 1},
@@ -37,7 +38,7 @@ static const struct arch {
     {" exaone-moe ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1},
     {" mellum ", "silu", .pairs = 2, .full_every = 4, .local_plain = 1, .expert_norm = 1},
     {" phimoe ", "silu", .layer_norm = 1, .pairs = 2, .jitter = 0.01},
-    {" minicpm ", "silu", .pairs = 1, .divides = 1},
+    {" minicpm ", "silu", .pairs = 1, .divides = 1, .minicpm = 1},
     {" granite granitemoe ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1, .finetuned = 1},
     {" gpt1 ", "gelu_tanh", .layer_norm = 1, .no_input_norms = 1, .no_final_norm = 1},
     {" gpt2 starcoder ", "gelu_tanh", .layer_norm = 1},
@@ -79,7 +80,7 @@ static const struct arch {
     {" bailingmoe ", "silu", .pairs = 1},
     {" bailingmoe2 ", "silu", .pairs = 2},
     {" deepseek2 ", "silu", .pairs = 1},
-    {" minicpm3 ", "silu", .pairs = 2, .divides = 1},
+    {" minicpm3 ", "silu", .pairs = 2, .divides = 1, .minicpm = 1},
     {" apertus ", "xielu", .pairs = 2},
     {" gpt-oss ", "gelu_quick", .pairs = 2, .full_every = 2, .expert_norm = 1, .glu_limit = 7,
      .up_more = 1},

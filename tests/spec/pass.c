@@ -320,6 +320,11 @@ static void mixture(int l, float *m, const float *h)
 
 #include "inputs.h"
 
+static double branch_scale(void)
+{
+    return real("residual_scale", a->minicpm ? 1.4 / sqrt(real("block_count", 1)) : 1);
+}
+
 /* One layer for the token at pos. x is the residual stream, keys and values are the cache. */
 static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
 {
@@ -339,7 +344,7 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     matmul(l, conv ? "shortconv.out_proj" : "attn_output", 0, out, E, o);
     if (post) /* else this is the name of the norm before the MLP */
         norm(l, "post_attention_norm", out, out, E, E, 0);
-    scale(out, E, (float)real("residual_scale", 1));
+    scale(out, E, (float)branch_scale());
     add(x, out, parallel ? 0 : E);
     norm(l, "attn_output_norm", x, x, E, E, 0);
     const char *mlp_norm = post ? "ffn_norm" : "post_attention_norm";
@@ -349,7 +354,7 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
     else
         mlp(l, "", 0, F, m, h);
     norm(l, "post_ffw_norm", m, m, E, E, 0);
-    scale(m, E, (float)real("residual_scale", 1));
+    scale(m, E, (float)branch_scale());
     add(x, m, E);
     add(x, out, parallel ? E : 0);
     norm(l, "layer_output_norm", x, x, E, E, 0);
@@ -359,8 +364,10 @@ static void embed(float *x, size_t token, size_t pos)
 {
     const struct item *tokens = find("token_embd.weight"), *at = find("position_embd.weight");
     for (size_t i = 0; i < E; i++) {
-        x[i] = element(tokens, token, i) *
-               (float)real("embedding_scale", a->embd_root ? sqrt((double)E) : 1);
+        x[i] = element(tokens, token, i) * (float)real("embedding_scale", a->embd_root
+                                                                              ? sqrt((double)E)
+                                                                          : a->minicpm ? 12
+                                                                                       : 1);
         x[i] = at->at ? x[i] + element(at, pos, i) : x[i];
     }
     int always = (int)value_of(find("mgpt.embedding_norm"), a->embd_norm);
@@ -370,7 +377,7 @@ static void embed(float *x, size_t token, size_t pos)
 static void unembed(float *logits, float *x)
 {
     float cap = (float)real("final_logit_softcapping", a->caps[1]);
-    double by = real("logit_scale", 1);
+    double by = real("logit_scale", a->minicpm ? (double)E / 256 : 1);
     norm(-1, a->embd_norm_last ? "token_embd_norm" : "output_norm", x, x, E, E,
          (int)value_of(find("mgpt.final_norm"), !a->no_final_norm));
     matmul(-1, "output", 0, logits, V, x);

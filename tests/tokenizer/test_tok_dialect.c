@@ -177,6 +177,24 @@ TEST(ranked)
     tok_file_free(&f);
 }
 
+/* llama.cpp's Gemma 4: ranks without a key, BOS, no space in front, and runs of newlines are tokens, the
+ * longest first, though no merge makes them. */
+TEST(gemma4)
+{
+    struct tok_file f;
+    tok_file_begin(&f, NULL, NULL);
+    tok_file_edit(&f, "model gemma4; u32 bos_token_id 1; pieces bytes; token a; token b; token ab;"
+                      "token aba; token ba; token " SPACE "; token " SPACE
+                      "a; merge b a; merge a b; merge a ba; merge " SPACE " a");
+    const int32_t newline = 3 + '\n', spa = R_BA + 2, two = tok_file_token(&f, "\n\n", 1, 0);
+    size_t n;
+    struct tok *t = tok_file_open(&f);
+    tok_gives(t, "bab a", 0, 1, R_BA, R_B, spa, -1);
+    tok_gives(t, "\n\n\na", 0, 1, two, newline, R_A, -1);
+    assert_memory_equal(tok_piece(t, spa, &n), " a", 2);
+    tok_file_free(&f);
+}
+
 /* The piece as long as the text, once more: 100 kB must not take a quadratic time. */
 TEST(ranked_work)
 {
