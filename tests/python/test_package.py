@@ -13,7 +13,7 @@ import pytest
 
 def test_wheel():
     path = os.environ["MGPT_WHEEL"]
-    assert os.path.getsize(path) <= 3_150_000  # 2.97 MB made on Debian 12, 0.1 more on 13
+    assert os.path.getsize(path) <= 3_200_000  # 3.05 MB made on Debian 12, 0.1 more on 13
     with zipfile.ZipFile(path) as wheel:
         files = wheel.namelist()
         needed = {n for f in files if f.startswith("mgpt/") and not f.endswith((".py", ".typed"))
