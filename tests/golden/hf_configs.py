@@ -385,7 +385,7 @@ def models():
             rope_parameters=rope(10000.0)), dict(
             what="experts by scores and a bias, weighed by sigmoids; norms around the branches", patterns=())),
         "cohere2_moe": (101, hf.Cohere2MoeConfig(
-            **shape(24, 4, 2, 9, layers=4), head_dim=6, layer_norm_eps=1e-5, tie_word_embeddings=True, logit_scale=0.5,
+            **shape(24, 4, 2, 9, layers=4), head_dim=8, layer_norm_eps=1e-5, tie_word_embeddings=True, logit_scale=0.5,
             num_experts=5, num_experts_per_tok=2, num_shared_experts=2, expert_selection_fn="sigmoid", norm_topk_prob=True,
             prefix_dense_intermediate_size=18, mlp_layer_types=["dense"] + ["sparse"] * 3, sliding_window=7,
             layer_types=["full_attention", "sliding_attention", "sliding_attention", "full_attention"],

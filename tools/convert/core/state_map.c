@@ -62,7 +62,8 @@ static struct ckpt_hparams hparams_of(const struct ckpt_hparams *hp, const struc
     struct ckpt_hparams own = *hp;
     if (!hp->windowed || !state_is_pattern(row->from))
         return own;
-    own.head_dim = hp->windowed[layer] ? hp->head_dim_swa : hp->head_dim;
+    if (hp->windowed[layer] && hp->head_dim_swa)
+        own.head_dim = hp->head_dim_swa;
     own.n_head_kv = hp->kv_heads ? (uint32_t)hp->kv_heads[layer] : hp->n_head_kv;
     own.n_ff = hp->ff_widths ? (uint32_t)hp->ff_widths[layer] : hp->n_ff;
     return own;
