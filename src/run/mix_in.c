@@ -1,5 +1,5 @@
-/* What is mixed into the residual stream and into values besides the branches (nanochat of 2026), and gates of
- * heads (AFMoE, LFM3):
+/* These parts change the residual stream, values and heads, besides the branches (nanochat of 2026; the gates of heads
+ * are AFMoE's and LFM3's):
  *
  *     smear             x_t = x_t + s sigmoid(W x_t) x_{t-1}     after the embedding's norm, t > 0
  *     value embeddings  v_g = v_g + c sigmoid(W h)_g E[token]_g  for each KV head g

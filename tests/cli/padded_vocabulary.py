@@ -1,7 +1,7 @@
 """A padded vocabulary: what is drawn, and means over tokens, are those of the model without the padding.
 
 padded_vocabulary.py MGPT WEIGHTS. Files often have more rows in the embedding and the head than the tokenizer has tokens.
-The rows that are added here have larger logits than any token, so that whoever counts them draws others. Or
+The rows that are added here have larger logits than any token, so a draw that counts them gives another token. Or
 padded_vocabulary.py IN OUT.gguf writes such a file.
 """
 import json

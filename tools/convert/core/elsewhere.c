@@ -88,8 +88,7 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
         {"mgpt.attention.windows", "", hp->windows && !has_own_windows(hp)},
         {"attention.sliding_window",
          " afmoe cohere2 cohere2moe exaone-moe gemma2 gemma3 gemma4 gpt-oss granite_swa lfm2 "
-         "mellum "
-         "olmo2 ",
+         "mellum olmo2 ",
          hp->window && !hp->windows && !has_own_windows(hp)},
         {"attention.scale", " granite granite_swa granitemoe ",
          hp->attn_scale > 0 && a && hp->attn_scale != own_scale(hp, a)},
