@@ -50,7 +50,7 @@ def cut_declarations(files):
 #   tests          planted bugs, the suite's sabotage, mutants' tests, large vocabularies, JSON schemas, Python's names, text of whole runs, what every key and damaged file comes to; the plan had 52,000
 BUDGET = (
     ('src', ('src/', 'include/'), 31080),
-    ('convert', ('tools/convert/',), 28100),
+    ('convert', ('tools/convert/',), 28110),
     ('check', ('tools/check/',), 17200),
     ('lab', ('tools/lab/',), 15100),
     ('repl', ('tools/repl/',), 8370),

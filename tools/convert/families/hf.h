@@ -106,6 +106,7 @@ struct hf_family {
     int states_head_dim; /* GGUF files of the architecture always have key_length */
     const struct hf_rope_keys *rope; /* NULL: no rope */
     int partial_rope;                /* part of a head may be rotated although all is the default */
+    int resting_pairs;               /* rope_type may be proportional: pairs after that part rest */
     const struct state_row *rows;
     size_t n_rows;
     unsigned biases; /* flags of HF_..._BIAS whose keys are true when absent */

@@ -97,7 +97,7 @@ void hf_gemma4(struct hf_model *m)
 }
 
 /* Adds the divisors of rope's frequencies. A pair that does not rotate has 1e30, as llama.cpp writes it. */
-void hf_put_gemma4(struct hf_model *m)
+void hf_put_resting_pairs(struct hf_model *m)
 {
     uint32_t n = m->c->hp.n_rot / 2;
     int all = strcmp(m->rope.type, "default") == 0;
@@ -112,5 +112,5 @@ void hf_put_gemma4(struct hf_model *m)
 void hf_put_lfm3(struct hf_model *m)
 {
     hf_put_convolutions(m);
-    hf_put_gemma4(m);
+    hf_put_resting_pairs(m);
 }

@@ -33,7 +33,7 @@ void hf_latent_sizes(struct hf_model *m)
 
 /* Norms of latents have an eps of their own. Scores of texts whose positions are scaled are multiplied:
  * GGUF has a tenth of mscale_all_dim, and the rotation is scaled by what is left. */
-static void latent_numbers(struct hf_model *m)
+void hf_latent_numbers(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     const float eps = 1e-6F;
@@ -66,13 +66,13 @@ void hf_deepseek2(struct hf_model *m)
     if (by_groups)
         hf_groups_of(m, 1);
     hp->expert_norm = -1;
-    latent_numbers(m);
+    hf_latent_numbers(m);
 }
 
 void hf_deepseek3(struct hf_model *m)
 {
     hf_routed(m);
-    latent_numbers(m);
+    hf_latent_numbers(m);
 }
 
 /* All layers but the first are mixtures where a list does not say it. */
@@ -84,11 +84,6 @@ void hf_deepseek3_types(struct hf_model *m)
     hf_mlp_types(m);
 }
 
-void hf_youtu(struct hf_model *m)
-{
-    latent_numbers(m);
-}
-
 void hf_minicpm3(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
@@ -96,5 +91,5 @@ void hf_minicpm3(struct hf_model *m)
     hp->embd_scale = (float)hf_num(m, "scale_emb", NAN, 0, 1e6);
     hp->residual_scale = hp->n_layer ? (float)(depth / sqrt((double)hp->n_layer)) : 1;
     hp->logit_scale = (float)((double)hp->n_embd / hf_num(m, "dim_model_base", NAN, 0, 1e9));
-    latent_numbers(m);
+    hf_latent_numbers(m);
 }

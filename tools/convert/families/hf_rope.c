@@ -104,7 +104,7 @@ static void read_longrope(struct hf_model *m, struct hf_rope *rope)
 /* All pairs have frequencies by the width of a head; those after the rotated part rest. */
 static void read_proportional(struct hf_model *m, struct hf_rope *rope)
 {
-    if (strncmp(m->cfg.model_type, "gemma4", 6) != 0 && strcmp(m->cfg.model_type, "lfm3") != 0)
+    if (!m->family->resting_pairs)
         hf_stop(m, "rope_type proportional is not supported for model_type %s", m->cfg.model_type);
     if (hf_get(m, "factor"))
         read_factor(m, rope);

@@ -135,46 +135,48 @@ static uint32_t lfm2_mlp(struct hf_model *m)
     return n;
 }
 
-void hf_lfm2(struct hf_model *m)
+/* Reads the taps of convolutions. Returns room for the KV heads of each layer, which is in hp.kv_heads. */
+static int32_t *lfm2_layers(struct hf_model *m, uint32_t taps)
 {
     struct ckpt_hparams *hp = &m->c->hp;
     int32_t *kv_heads = ckpt_new(m->c, hp->n_layer + 1, sizeof *kv_heads);
+    hp->n_conv = hf_count(m, "conv_L_cache", taps, 1, 64);
+    if (state_size(hp, 'Q') != hp->n_embd)
+        hf_stop(m, "head_dim: heads that are not as wide as hidden_size");
+    hp->kv_heads = kv_heads;
+    return kv_heads;
+}
+
+void hf_lfm2(struct hf_model *m)
+{
+    struct ckpt_hparams *hp = &m->c->hp;
+    int32_t *kv_heads = lfm2_layers(m, 3);
     int tied = hf_on(m, "tie_word_embeddings", 1);
     hf_off(m, "conv_bias");
     if (hf_on(m, "tie_embedding", tied) != tied)
         hf_stop(m, "tie_embedding: contradicts tie_word_embeddings");
-    hp->n_conv = hf_count(m, "conv_L_cache", 3, 1, 64);
     if (!m->family->experts)
         hp->n_ff = lfm2_mlp(m);
-    if (state_size(hp, 'Q') != hp->n_embd)
-        hf_stop(m, "head_dim: heads that are not as wide as hidden_size");
     for (uint32_t i = 0; i < hp->n_layer; i++)
         kv_heads[i] = lfm2_attention(m, i) ? (int32_t)hp->n_head_kv : 0;
-    hp->kv_heads = kv_heads;
 }
 
 /* Layers of attention with a window have a rope of their own; of the others only some pairs turn. */
 void hf_lfm3(struct hf_model *m)
 {
     struct ckpt_hparams *hp = &m->c->hp;
-    int32_t *kv_heads = ckpt_new(m->c, hp->n_layer + 1, sizeof *kv_heads);
+    int32_t *kv_heads = lfm2_layers(m, 7);
     uint8_t *windowed = ckpt_new(m->c, hp->n_layer + 1, 1);
-    hp->n_conv = hf_count(m, "conv_L_cache", 7, 1, 64);
-    if (state_size(hp, 'Q') != hp->n_embd)
-        hf_stop(m, "head_dim: heads that are not as wide as hidden_size");
+    int by_type = hf_get(m, "layer_types") != NULL;
     for (uint32_t i = 0; i < hp->n_layer; i++) {
-        const char *types[] = {"conv", "sliding_attention", "full_attention"};
-        const char *type = types[i % 4 == 2 ? 2 : i % 4 == 0 && i > 0];
-        if (hf_get(m, "layer_types"))
-            type = json_string_value(json_array_get(hf_get(m, "layer_types"), i));
-        if (!type || !ckpt_is_one_of(type, " conv sliding_attention full_attention "))
-            hf_stop(m, "layer_types: expected conv, sliding_attention or full_attention for every "
-                       "layer");
-        kv_heads[i] = strcmp(type, "conv") ? (int32_t)hp->n_head_kv : 0;
-        windowed[i] = strcmp(type, "sliding_attention") == 0;
+        enum { SLIDING, FULL, CONV };
+        static const char *const kinds[3] = {"sliding_attention", "full_attention", "conv"};
+        static const size_t usual[4] = {SLIDING, CONV, FULL, CONV};
+        size_t kind = by_type ? hf_layer_kind(m, i, kinds) : i ? usual[i % 4] : CONV;
+        kv_heads[i] = kind == CONV ? 0 : (int32_t)hp->n_head_kv;
+        windowed[i] = kind == SLIDING;
         hp->window = windowed[i] ? hf_count(m, "sliding_window", 256, 1, INT32_MAX) : hp->window;
     }
-    hp->kv_heads = kv_heads;
     hp->windowed = hp->window ? windowed : NULL;
     if (!hf_get(m, "rope_parameters"))
         m->rope =

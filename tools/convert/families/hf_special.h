@@ -49,6 +49,9 @@ hf_step_fn hf_window_flags;
 /* Layers with windows, and their rope bases by layer_rope_theta. */
 hf_step_fn hf_granite_swa;
 
+/* The index of layer_types[i] in kinds, which must have it; kinds[2] may be NULL. */
+size_t hf_layer_kind(struct hf_model *m, uint32_t i, const char *const kinds[3]);
+
 /* Whether layer_types[i] is `yes`; it must be one of both. */
 int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no);
 
@@ -56,7 +59,7 @@ int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no)
 
 hf_step_fn hf_smollm3, hf_gemma, hf_gemma_scale, hf_gemma3_rope, hf_olmo3_rope, hf_hunyuan;
 hf_step_fn hf_exaone4, hf_minicpm, hf_lfm2, hf_lfm3, hf_opt, hf_gptj, hf_ministral3;
-hf_step_fn hf_gemma4, hf_put_gemma4, hf_put_lfm3; /* hf_gemma4.c */
+hf_step_fn hf_gemma4, hf_put_resting_pairs, hf_put_lfm3; /* hf_gemma4.c */
 hf_step_fn hf_sequential, hf_bigcode, hf_falcon, hf_gpt1, hf_gpt_neo, hf_qwen2_moe;
 
 /* from_litgpt.c */
@@ -75,7 +78,8 @@ hf_step_fn hf_skip_further;
 
 /* ---- hf_latent.c ----------------------------------------------------------------------------- */
 
-hf_step_fn hf_latent_sizes, hf_deepseek2, hf_deepseek3, hf_deepseek3_types, hf_minicpm3, hf_youtu;
+hf_step_fn hf_latent_sizes, hf_deepseek2, hf_deepseek3, hf_deepseek3_types, hf_minicpm3,
+    hf_latent_numbers;
 
 /* ---- hf_special_put.c ------------------------------------------------------------------------ */
 

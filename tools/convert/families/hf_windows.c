@@ -27,15 +27,22 @@ void hf_one_window(struct hf_model *m)
     m->c->hp.window = window < m->c->hp.n_ctx ? window : 0;
 }
 
-int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no)
+size_t hf_layer_kind(struct hf_model *m, uint32_t i, const char *const kinds[3])
 {
     const json_t *types = hf_get(m, "layer_types");
     const char *type = json_string_value(json_array_get(types, i));
     if (json_array_size(types) != m->c->hp.n_layer)
         hf_stop(m, "layer_types: does not fit the layers");
-    if (!type || (strcmp(type, yes) != 0 && strcmp(type, no) != 0))
-        hf_stop(m, "layer_types: expected %s or %s for every layer", yes, no);
-    return strcmp(type, yes) == 0;
+    for (size_t k = 0; type && k < 3 && kinds[k]; k++)
+        if (strcmp(type, kinds[k]) == 0)
+            return k;
+    hf_stop(m, "layer_types: expected %s%s%s or %s for every layer", kinds[2] ? kinds[2] : "",
+            kinds[2] ? ", " : "", kinds[0], kinds[1]);
+}
+
+int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no)
+{
+    return hf_layer_kind(m, i, (const char *const[3]){yes, no}) == 0;
 }
 
 void hf_layer_windows(struct hf_model *m, uint32_t period, uint32_t first)
