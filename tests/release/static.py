@@ -18,7 +18,7 @@ RUNNER = os.environ.get("RUNNER", "").split()
 BITS = {"names": "092da0f84bfcf144", "shakespeare": "25b9cfe007c02879"}
 COMMANDS = (
     ["generate", "names.gguf", "-p", "an", "--seed", "5"],
-    ["info", "names.gguf"],
+    ["info", "names.gguf", "--isa", "scalar"],  # else it names the machine's
     ["score", "names.gguf", "-f", "names.txt"],
     ["convert", "model.json", "OUT.gguf", "--heads", "4"],
     ["repl", "names.gguf"],  # its lines: TYPED
