@@ -175,7 +175,8 @@ TEST(hard_heads)
 
 /* ---- an embedding with more rows than tokens ---- */
 
-/* The embedding has more rows than there are tokens, with the largest logits. */
+/* The embedding has more rows than there are tokens, with the largest logits. The panel that has tokens and
+ * padding is one of those with the largest bounds: of a row and its negative, one has a logit above 0. */
 static struct toy *toy_with_padding(int n_tokens, size_t n_rows)
 {
     struct toy_spec spec = wide;
@@ -186,6 +187,9 @@ static struct toy *toy_with_padding(int n_tokens, size_t n_rows)
     float *values = toy_alloc(n_rows * E, sizeof *values);
     for (size_t i = 0; i < n_rows * E; i++)
         values[i] = i < (size_t)n_tokens * E ? head->values[i] : 40 * head->values[i % (64 * E)];
+    for (size_t i = (size_t)(n_tokens - 2) * E, k = 0; k < 16 * E; k++)
+        values[i + k] =
+            (k < 2 * E ? 30.0f : 99.0f) * (k / E % 2 ? -1.0f : 1.0f) * head->values[k % E];
     free(head->values);
     head->values = values;
     head->dims[1] = n_rows;
@@ -196,7 +200,7 @@ static struct toy *toy_with_padding(int n_tokens, size_t n_rows)
 
 TEST(padding_is_not_looked_for)
 {
-    enum { TOKENS = 1900, ROWS = TOKENS + 90, K = 9 };
+    enum { TOKENS = 1890, ROWS = TOKENS + 100, K = 9 };
     struct toy *m = toy_with_padding(TOKENS, ROWS);
     size_t n_estimates = 0;
     toy_encode(m);
