@@ -26,6 +26,23 @@ def object_of(*words):
     return json.loads(out)
 
 
+def asked_facts(folder):
+    """Questions of checkpoints that have all kinds: those that are printed, with what answers them. Returns what is asked."""
+    asked = set()
+    for name in 'gated/model.pt', 'own-words/model.pt', 'parameters/model.pt', 'encoder-layer/model.pt', 'mingpt-2020/model.pt':
+        file = WEIGHTS + '/../tests/fixtures/torch/' + name
+        found = json.loads(run('convert', file, folder + '/x.gguf', '--json', code=3)[0])['open']
+        asked |= {q['what'] for q in found}
+        told = re.findall("^mgpt:   (.*?): (--.*)[.] In the model's code: (.*)$", run('convert', file, folder + '/x.gguf', code=3)[1], re.M)
+        if not told: # of the number of heads alone the error says all
+            check('the only question of ' + file, [q['options'] for q in found], [[{'option': '--heads N', 'programs': []}]])
+            continue
+        check('questions of ' + file, [(q['what'], q['how']) for q in found], [(what, how) for what, _, how in told])
+        for q, (_, options, _) in zip(found, told):
+            check('what answers them', all(o['option'] in options for o in q['options']), True)
+    return asked
+
+
 def main(folder):
     check('ids', object_of('tokenize', NAMES, '-p', 'anna'), {'ids': [26, 0, 13, 13, 0], 'tokens': ['<BOS>', 'a', 'n', 'n', 'a']})
     check('no ids', object_of('tokenize', NAMES, '-p', '', '--no-bos'), {'ids': [], 'tokens': []})
@@ -70,6 +87,7 @@ def main(folder):
     asked = json.loads(run('convert', WEIGHTS + '/../tests/fixtures/torch/rms-lecture/model.pth', out, '--json', code=3)[0])
     check('options that answer', [q['options'][-1] for q in asked['open']][1::3],
           [{'option': '--post-norm', 'programs': ['freecodecamp', 'gpt1', 'encoder-layer']}, {'option': '--eps X', 'programs': []}])
+    check('facts that were asked for', len(asked_facts(folder)), 13)
     page = folder + '/x.html'
     check('lab', object_of('lab', NAMES, '-p', 'anna', '-o', page), {'file': page, 'page': 'live', 'bytes': os.path.getsize(page), 'tokens': 5,
                                                                      'reason': None})
