@@ -262,8 +262,8 @@ def two_positions(ids):
         data = f.read()
     n = struct.unpack_from("<Q", data)[0]
 
-    def spoilt(changes, hook="blocks.0.hook_mlp_out", columns=range(16)):
-        out, first = bytearray(data), 8 + n + json.loads(data[8:8 + n])[hook]["data_offsets"][0]
+    def spoilt(changes, hook="blocks.0.hook_mlp_out", columns=range(16), of=data):
+        out, first = bytearray(of), 8 + n + json.loads(data[8:8 + n])[hook]["data_offsets"][0]
         for pos, change in changes.items():
             for i in columns:
                 at = first + 4 * (pos * 16 + i)
@@ -286,6 +286,12 @@ def two_positions(ids):
         holds(hook + ": a value that is not a number", code == 1 and "an inner value is not a number: different" in output, output)
     code, output = check("head.safetensors", spoilt({3: lambda v: v + 1}, "blocks.0.attn.hook_z", range(8, 12)), None)
     holds("the head that differs", "position 3, token" in output and ", head 2, index" in output, output)
+    for hook in "ln_embed.hook_normalized", "blocks.0.ln1.hook_normalized", "blocks.0.ln2.hook_normalized":
+        before = spoilt({pos: lambda v: 2 * v for pos in range(len(ids))}, hook)  # a norm before its gain is
+        code, output = check("place.safetensors", before, None)                   # none of those that are bad
+        holds(hook + ": recorded elsewhere", code == 0 and 'recorded elsewhere               "%s"' % hook in output and "18 hooks agree" in output, output)
+        code, output = check("place.safetensors", spoilt({3: lambda v: v + 1}, of=before), None)
+        holds("... and one that is bad", 'recorded elsewhere               "%s"' % hook in output and "(1 of 18 hooks are bad)" in output, output)
 
 
 def wide_rows():
