@@ -59,8 +59,15 @@ for version in 0 2; do
 done
 head -c 100 "$record" >"$tmp/short.json"
 refuses "a damaged record" 3 "is not a record of check --attest" check --attested "$tmp/short.json" "$names"
-sed 's/"tokens":\[[0-9]*/"tokens":[999/' "$record" >"$tmp/far.json"
-refuses "tokens that the model lacks" 3 "up to 999 do not fit" check --attested "$tmp/far.json" "$names"
+for token in 27 999; do # names.gguf has 27 tokens and 16 positions
+    sed "s/\"tokens\":\[[0-9]*/\"tokens\":[$token/" "$record" >"$tmp/far.json"
+    refuses "token $token, which the model lacks" 3 "5 tokens up to $token do not fit" check --attested "$tmp/far.json" "$names"
+done
+sed 's/"tokens":\[[^]]*\]/"tokens":[26,0,1,2,3,4,5,6,7,8,9,10,11,12,13,14,15]/' "$record" >"$tmp/long.json"
+refuses "17 tokens in 16 positions" 3 "17 tokens up to 26 do not fit" check --attested "$tmp/long.json" "$names"
+sed 's/,15\]/]/' "$tmp/long.json" >"$tmp/full.json"
+run check --attested "$tmp/full.json" "$names" --isa scalar
+check "16 of them fit" eval '[ $code -eq 1 ] && tail -2 "$tmp/out" | head -1 | grep -q " 16 tokens"'
 refuses "--attested and --kv" 2 "the record says" check --attested "$record" "$names" --kv f16
 refuses "--attested and -p" 2 "has the tokens" check --attested "$record" "$names" -p anna
 refuses "--attest without --self" 2 "--attest is for --self" check "$names" "$names" --attest "$tmp/r.json"
