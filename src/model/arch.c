@@ -154,6 +154,8 @@ static const struct arch rows[] = {
      ROPE(ROPE_ADJACENT), .knows = KNOWS_EXPERTS},
     {.name = "bailingmoe2", .bit = ARCH_BAILING, RMS, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_HALVES), .knows = KNOWS_EXPERTS},
+    {.name = "dbrx", .bit = ARCH_DBRX, LAYERNORM, .final_norm = 1, .act = ACT_SILU,
+     ROPE(ROPE_HALVES), .knows = KNOWS_EXPERTS, .expert_norm = 1},
     {.name = "deepseek2", .bit = ARCH_LATENT, RMS, .final_norm = 1, .act = ACT_SILU,
      ROPE(ROPE_ADJACENT), .same_order = 1, .knows = KNOWS_EXPERTS | KNOWS_LATENT},
     {.name = "minicpm3", .bit = ARCH_LATENT, RMS, .final_norm = 1, .act = ACT_SILU,

@@ -43,7 +43,8 @@ enum {
     ARCH_GPT_OSS = 1 << 26,
     ARCH_LATENT = 1 << 27,
     ARCH_GEMMA4 = 1 << 28,
-    ARCH_BAILING = 1 << 29
+    ARCH_BAILING = 1 << 29,
+    ARCH_DBRX = 1 << 30
 };
 
 /* Keys that are numbers of some architectures and refused in the others (known_keys.c). */

@@ -11,14 +11,16 @@ enum {
     ATTENTION = ALL & ~ARCH_SHORTCONV,
     LFM2 = ARCH_LFM2 | ARCH_SHORTCONV,
     FUSED = ARCH_GPT1 | ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_PHI3 | ARCH_BLOOM |
-            ARCH_FALCON | ARCH_GLM4 | ARCH_BAILING, /* q, k, v in one tensor, or three */
+            ARCH_FALCON | ARCH_GLM4 | ARCH_BAILING |
+            ARCH_DBRX, /* q, k, v in one tensor, or three */
     NO_INPUT = ARCH_OLMO2 | ARCH_EXAONE4,
     PRE_NORM = ALL & ~(ARCH_MICROGPT | ARCH_OLMO | NO_INPUT | ARCH_NANOCHAT | ARCH_GPT1),
     NORM_BIAS = ARCH_GPT2 | ARCH_GPTNEOX | ARCH_PHI2 | ARCH_STABLELM | ARCH_BLOOM | ARCH_FALCON,
     ONE_NORM = ARCH_PHI2 | ARCH_STABLELM | ARCH_COHERE | ARCH_FALCON, /* may be for both branches */
     GATED = ARCH_LLAMA | ARCH_QWEN2 | ARCH_QWEN3 | ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_OLMO |
             ARCH_OLMO2 | ARCH_OLMOE | ARCH_SMOLLM3 | ARCH_STABLELM | ARCH_COHERE | ARCH_SEED_OSS |
-            ARCH_EXAONE4 | LFM2 | ARCH_GPT_OSS | ARCH_LATENT | ARCH_GEMMA4 | ARCH_BAILING,
+            ARCH_EXAONE4 | LFM2 | ARCH_GPT_OSS | ARCH_LATENT | ARCH_GEMMA4 | ARCH_BAILING |
+            ARCH_DBRX,
     GATED_UP = ARCH_PHI3 | ARCH_GLM4,             /* gate and up in one tensor */
     MLP_NORM_POST = ARCH_SEED_OSS | ARCH_GPT_OSS, /* the MLP's is called post_attention_norm */
     POST_NORM = ARCH_GEMMA2 | ARCH_GEMMA3 | ARCH_GEMMA4 | NO_INPUT | ARCH_GLM4,
@@ -178,8 +180,9 @@ const struct tensor_slot bind_layer_slots[] = {
     {"layer_output_norm.bias", BIAS, MGPT_LN_POST, D_E, D_NONE, 0, ARCH_GPT1, 0},
     {"post_attention_norm.weight", VECTOR, MGPT_LN1_POST, D_E, D_NONE, POST_NORM, 0, 0},
     {"post_attention_norm.weight", VECTOR, MGPT_LN1_POST, D_E, D_NONE, LFM2, 0, SANDWICH},
-    {"ffn_norm.weight", VECTOR, MGPT_LN2, D_E, D_NONE, PRE_NORM & ~(ONE_NORM | MLP_NORM_POST), ARCH_MICROGPT | ARCH_STABLELM, 0},
+    {"ffn_norm.weight", VECTOR, MGPT_LN2, D_E, D_NONE, PRE_NORM & ~(ONE_NORM | MLP_NORM_POST | ARCH_DBRX), ARCH_MICROGPT | ARCH_STABLELM, 0},
     {"post_attention_norm.weight", VECTOR, MGPT_LN2, D_E, D_NONE, MLP_NORM_POST, 0, 0},
+    {"attn_output_norm.weight", VECTOR, MGPT_LN2, D_E, D_NONE, ARCH_DBRX, 0, 0},
     {"ffn_norm.bias", BIAS, MGPT_LN2, D_E, D_NONE, 0, NORM_BIAS & ~(ARCH_PHI2 | ARCH_FALCON), 0},
     {"attn_norm_2.weight", VECTOR, MGPT_LN2, D_E, D_NONE, 0, ARCH_FALCON, 0},
     {"attn_norm_2.bias", BIAS, MGPT_LN2, D_E, D_NONE, 0, ARCH_FALCON, 0},

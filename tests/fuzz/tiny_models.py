@@ -180,7 +180,7 @@ def gguf_models(root):
 
         split = [apart_all]
         if arch in ("gpt2", "gptneox", "phi2", "phi3", "starcoder2", "starcoder", "bloom", "mpt", "gptj", "falcon", "arcee",
-                    "nemotron", "jais2", "chatglm", "glm4", "biogpt", "gpt1", "persimmon", "bailingmoe2"):
+                    "nemotron", "jais2", "chatglm", "glm4", "biogpt", "gpt1", "persimmon", "bailingmoe2", "dbrx"):
             split.append(together)
         for i, optional in enumerate(split):
             yield "%s-all-%d" % (arch, i), gguf_model(root, arch, optional)
@@ -417,9 +417,9 @@ def torch_model(data, by):
 
 
 def hf_files(directory):
-    """config.json and the tensors of a model of tests/golden, made smaller; those of a quantised one, of latents, or whose layers differ, as they are."""
+    """config.json and the tensors of a model of tests/golden, made smaller; those of a quantised one, of latents, with sizes in objects, or whose layers differ, as they are."""
     config, tensors = json.loads(get(directory + "config.json")), {}
-    if {"quantization", "quantization_config", "kv_lora_rank", "per_layer_config"} & set(config):
+    if {"quantization", "quantization_config", "kv_lora_rank", "per_layer_config", "ffn_config"} & set(config):
         return get(directory + "config.json"), get(directory + "model.safetensors")
     for path in glob.glob(directory + "*.safetensors"):
         data = get(path)

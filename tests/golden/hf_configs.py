@@ -92,6 +92,11 @@ def models():
             rms_norm_eps=1e-5, rope_parameters=rope(10000.0, partial_rotary_factor=0.5)), dict(
             what="sigmoids and a bias, 3 of 8 experts of 2 of 4 groups and a shared one, half of each head rotated", patterns=())),
         **latent.models(), **gates.models(),
+        "dbrx": (111, hf.DbrxConfig(
+            d_model=20, n_heads=2, n_layers=2, max_seq_len=48, vocab_size=33, bos_token_id=0, eos_token_id=1,
+            attn_config=dict(clip_qkv=1.1, kv_n_heads=1, rope_theta=500000.0), rope_parameters=rope(500000.0),
+            ffn_config=dict(ffn_hidden_size=9, moe_num_experts=5, moe_top_k=2)), dict(
+            what="LayerNorm without biases, q, k and v as one and clamped, 2 of 5 experts, whose down is transposed", patterns=())),
         "ernie4_5_moe": (71, hf.Ernie4_5_MoeConfig(
             **shape(20, 2, 1, 18, layers=4), moe_num_experts=5, moe_k=2, moe_intermediate_size=8, moe_num_shared_experts=2,
             moe_layer_start_index=1, moe_layer_interval=2, rms_norm_eps=1e-5, tie_word_embeddings=True,

@@ -31,7 +31,7 @@ import transformers as hf  # noqa: E402
 from fresh_draw import Draw, some_rotated  # noqa: E402
 from fresh_latent import axk1, deepseek_v2, deepseek_v3, latent, minicpm3, with_types, youtu  # noqa: E402
 from fresh_gates import afmoe, lfm3  # noqa: E402
-from fresh_mixtures import cohere2_moe, ernie_moe, exaone_moe, experts, flint, granite_swa, kolibri, mellum, phimoe  # noqa: E402
+from fresh_mixtures import cohere2_moe, dbrx, ernie_moe, exaone_moe, experts, flint, granite_swa, kolibri, mellum, phimoe  # noqa: E402
 from fresh_mixtures import routed, sparse, without  # noqa: E402
 from fresh_neox import neox, neox_japanese  # noqa: E402
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES  # noqa: E402
@@ -340,6 +340,7 @@ TYPES = {
     'kolibri1': kolibri,
     'afmoe': afmoe,
     'lfm3': lfm3,
+    'dbrx': dbrx,
     'cohere2_moe': plain(hf.Cohere2MoeConfig, wide=True, more=cohere2_moe),
     'gpt_neox_japanese': neox_japanese,
     'persimmon': plain(hf.PersimmonConfig, more=lambda d: dict(partial(d), hidden_act=d.act('relu2'), qk_layernorm=d.chance(0.6))),

@@ -51,6 +51,17 @@ def mellum(d):
                            rope_parameters={'full_attention': d.rope('default yarn'), 'sliding_attention': d.rope('default')})
 
 
+def dbrx(d):
+    """Numbers of attention and of experts in objects of their own; the class asks for a clamp and for both rope bases."""
+    keys, rope, n = d.shape(), d.rope('default default linear yarn'), d.r.randint(1, 12)
+    attention = dict(clip_qkv=d.of([0.7, 8]), kv_n_heads=keys['num_key_value_heads'], rope_theta=rope['rope_theta'])
+    experts_of = dict(ffn_hidden_size=keys['intermediate_size'], moe_num_experts=n, moe_top_k=d.r.randint(1, n),
+                      moe_normalize_expert_weights=d.of([1.0, 1.0, None, 2.0]))
+    return hf.DbrxConfig(d_model=keys['hidden_size'], n_heads=keys['num_attention_heads'], n_layers=d.layers, max_seq_len=d.n_ctx,
+                         vocab_size=keys['vocab_size'], rope_parameters=rope, attn_config=attention, ffn_config=experts_of,
+                         bos_token_id=0, eos_token_id=0)
+
+
 def granite_swa(d):
     """Layers with windows; those of a kind have one rope base, or none."""
     types, full, local = d.layer_types(), d.of([10000.0, 5000.0]), d.of([10000.0, 300.0])

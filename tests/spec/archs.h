@@ -69,6 +69,7 @@ static const struct arch {
     {" hunyuan-moe ", "silu", .pairs = 2, .rope_first = 1, .expert_norm = 1},
     {" lfm2moe ", "silu", .pairs = 2, .embd_norm_last = 1, .expert_norm = 1},
     {" lfm2 ", "silu", .pairs = 2, .embd_norm_last = 1},
+    {" dbrx ", "silu", .layer_norm = 1, .pairs = 2, .expert_norm = 1},
     {" granite_swa ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1},
     {" flint ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1, .expert_norm = 1},
     {" afmoe ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1, .embd_root = 1},

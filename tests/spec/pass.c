@@ -346,8 +346,10 @@ static void run_layer(int l, float *x, float *keys, float *values, size_t pos)
         norm(l, "post_attention_norm", out, out, E, E, 0);
     scale(out, E, (float)branch_scale());
     add(x, out, parallel ? 0 : E);
-    norm(l, "attn_output_norm", x, x, E, E, 0);
-    const char *mlp_norm = post ? "ffn_norm" : "post_attention_norm";
+    int third = inputs && part(l, "attn_output_norm", "weight")->at; /* DBRX: the MLP's */
+    if (!third)
+        norm(l, "attn_output_norm", x, x, E, E, 0);
+    const char *mlp_norm = third ? "attn_output_norm" : post ? "ffn_norm" : "post_attention_norm";
     norm(l, one_norm ? "attn_norm" : mlp_norm, h, x, E, E, inputs);
     if (part(l, "ffn_gate_inp", "weight")->at)
         mixture(l, m, h);

@@ -107,7 +107,7 @@ static const char *stem_in(const struct toy_spec *s, int layer, int role)
     if (role == MGPT_LN2 && mlp)
         return mlp;
     if ((role == MGPT_LN_EMBD && last && strcmp(last, stems[role]) == 0) ||
-        (role == MGPT_LN1_POST && mlp && strcmp(mlp, stems[role]) == 0))
+        ((role == MGPT_LN1_POST || role == MGPT_LN_MID) && mlp && strcmp(mlp, stems[role]) == 0))
         return "";
     if (s->two_norms && (role == MGPT_LN1 || role == MGPT_LN2))
         return role == MGPT_LN1 ? "attn_norm_2" : "attn_norm";
@@ -171,7 +171,8 @@ static void check_gains(const struct toy *m, int layer)
     int behind = row->norms == NORMS_AFTER || row->norms == NORMS_AROUND;
     int qk =
         row->qk == QK_PER_HEAD || row->qk == QK_WHOLE || m->spec.head_gains || m->spec.qk_norms;
-    assert_int_equal(has(m, layer, "post_attention_norm"), behind || row->mlp_norm);
+    int named = row->mlp_norm && strcmp(row->mlp_norm, "post_attention_norm") == 0;
+    assert_int_equal(has(m, layer, "post_attention_norm"), behind || named);
     assert_int_equal(has(m, layer, "post_ffw_norm"), behind);
     int conv = toy_convolves(&m->spec, layer);
     assert_int_equal(has(m, layer, "attn_q_norm"), qk && !conv);

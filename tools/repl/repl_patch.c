@@ -122,7 +122,7 @@ void repl_run_why(struct repl *r, struct repl_args *args)
     mgpt_candidate top;
     if (!may_try(r, args) || !repl_compute_logits(r))
         return;
-    mgpt_top(mgpt_logits(r->engine.session), repl_n_logits(r), &top, 1);
+    mgpt_top(mgpt_logits(r->engine.session), engine_n_choices(&r->engine), &top, 1);
     if (take_tokens(&t, RUN_CLEAN, r->engine.session, mgpt_pos(r->engine.session))) {
         t.experiment.report.runs[RUN_CLEAN].name = r->branches[r->current].name;
         set_metric(&t, r, args->token < 0 ? top.token : args->token, args->other);

@@ -92,7 +92,7 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
          hp->window && !hp->windows && !has_own_windows(hp)},
         {"attention.scale", " granite granite_swa granitemoe ",
          hp->attn_scale > 0 && a && hp->attn_scale != own_scale(hp, a)},
-        {"attention.clamp_kqv", " mpt olmo ", hp->qkv_clamp > 0},
+        {"attention.clamp_kqv", " dbrx mpt olmo ", hp->qkv_clamp > 0},
         {"attention.max_alibi_bias", " mpt ", hp->alibi > 0 && a && hp->alibi != (float)a->alibi},
         {"attn_logit_softcapping", " gemma2 ", hp->attn_softcap > 0},
         {"final_logit_softcapping", " gemma2 gemma3 gemma4 ", hp->logit_softcap > 0},

@@ -280,3 +280,41 @@ void hf_put_lfm2_moe(struct hf_model *m)
     hf_put_convolutions(m);
     hf_put_mlps(m);
 }
+
+/* Gate and up of all experts are the rows of a matrix; so are the columns of down. */
+static void put_dbrx_matrix(struct hf_model *m, uint32_t layer, const char *stem, const char *name,
+                            int is_down)
+{
+    const struct ckpt_hparams *hp = &m->c->hp;
+    const uint64_t X = hp->n_expert, E = hp->n_embd, F = hp->n_ff, n = is_down ? X : 1;
+    const struct state_tensor *all =
+        hf_shaped(m, hf_tensor(m, "blocks.%u.ffn.experts.mlp.%s", layer, name), X * F, E);
+    struct state_part *parts = ckpt_new(m->c, n, sizeof *parts);
+    struct state_tensor *views = ckpt_new(m->c, n, sizeof *views);
+    for (uint64_t i = 0; i < n; i++) {
+        views[i] = *all;
+        parts[i] = (struct state_part){.tensor = &views[i], .n_rows = X * F};
+        if (!is_down)
+            continue;
+        views[i].packed = NULL;
+        views[i].shape[0] = F;
+        views[i].bytes.data += i * F * all->strides[0] * state_type_bytes(all->type);
+        parts[i].transposed = 1;
+        parts[i].n_rows = E;
+    }
+    struct ckpt_tensor *t = hf_add(m, layer, stem, is_down ? F : E, parts, n);
+    t->n_dims = 3;
+    t->dims[1] /= X;
+    t->dims[2] = X;
+}
+
+void hf_put_dbrx(struct hf_model *m)
+{
+    for (uint32_t i = 0; i < m->c->hp.n_layer; i++) {
+        put_matrix(m, i, "ffn_gate_inp", hf_tensor(m, "blocks.%u.ffn.router.layer.weight", i),
+                   m->c->hp.n_expert, m->c->hp.n_embd);
+        put_dbrx_matrix(m, i, "ffn_gate_exps", "w1", 0);
+        put_dbrx_matrix(m, i, "ffn_up_exps", "v1", 0);
+        put_dbrx_matrix(m, i, "ffn_down_exps", "w2", 1);
+    }
+}

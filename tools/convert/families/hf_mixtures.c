@@ -133,6 +133,33 @@ void hf_afmoe(struct hf_model *m)
         hf_stop(m, "layer_types: a model without sliding_attention is not supported");
 }
 
+/* Numbers of attention and of experts are in two objects. So is the rope base; transformers 5 takes it from
+ * rope_parameters alone. */
+void hf_dbrx(struct hf_model *m)
+{
+    static const char norm[] = "moe_normalize_expert_weights";
+    struct ckpt_hparams *hp = &m->c->hp;
+    int stated = hf_get(m, "rope_parameters") || hf_get(m, "rope_theta");
+    m->at = hf_value(m->cfg.text, "attn_config");
+    hp->n_head_kv = hf_count(m, "kv_n_heads", 1, 1, hp->n_head);
+    double base = hf_num(m, "rope_theta", m->rope.theta, 1e-3, 1e12);
+    if (stated && base != m->rope.theta)
+        hf_stop(m, "attn_config: rope_theta is %g, but %g in rope_parameters", base, m->rope.theta);
+    hp->rope_base = (float)(m->rope.theta = base);
+    m->at = hf_value(m->cfg.text, "ffn_config");
+    hp->n_ff = hf_count(m, "ffn_hidden_size", 3584, 1, EXPERT_WIDTH_MOST);
+    hp->n_expert = hf_count(m, "moe_num_experts", 4, 1, EXPERTS_MOST);
+    hp->n_expert_used = hf_count(m, "moe_top_k", 1, 1, hp->n_expert);
+    hp->expert_norm = json_object_get(m->at, norm) && !hf_get(m, norm) ? -1 : 0;
+    if (hp->expert_norm == 0 && hf_any(m, norm, 1) != 1)
+        hf_stop(m, "%s: only 1 and null are supported", norm);
+    const json_t *act = hf_get(m, "ffn_act_fn");
+    const char *name = json_string_value(hf_value(act, "name"));
+    if (act && (!name || strcmp(name, "silu") != 0))
+        hf_stop(m, "ffn_act_fn: name: only silu is supported");
+    hf_off(m, "uniform_expert_assignment");
+}
+
 /* One width for experts, another for plain layers, which are rotated. */
 void hf_cohere2_moe(struct hf_model *m)
 {

@@ -69,6 +69,7 @@ hf_step_fn hf_litgpt;
 
 hf_step_fn hf_routed, hf_experts_of, hf_dots1, hf_ernie_moe, hf_lfm2_moe, hf_hunyuan_moe;
 hf_step_fn hf_minimax_m2, hf_hy_v3, hf_granite_4, hf_mlp_types, hf_cohere2_moe, hf_afmoe;
+hf_step_fn hf_dbrx;
 
 /* Reads n_group and topk_group; a group has `least` experts or more. */
 void hf_groups_of(struct hf_model *m, uint32_t least);
@@ -105,7 +106,7 @@ void hf_put_gate_up(struct hf_model *m, uint32_t layer, uint64_t F, const char *
 
 /* ---- hf_experts.c ---------------------------------------------------------------------------- */
 
-hf_step_fn hf_put_mlps, hf_put_lfm2_moe, hf_put_axk1;
+hf_step_fn hf_put_mlps, hf_put_lfm2_moe, hf_put_axk1, hf_put_dbrx;
 
 /* ---- hf_gpt_oss.c ---------------------------------------------------------------------------- */
 
