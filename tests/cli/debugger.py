@@ -34,6 +34,21 @@ def score(text, n=27):
     return json.loads(p.stdout)["logprobs"]
 
 
+def sums(tmp):
+    """What /dla prints as sums, of the parts that it writes: with one layer of four heads, and with six."""
+    for model in NAMES, LINES:
+        out = repl("anna", f"/dla -1 n -o {tmp / 'p'}", "/dla -1 n", model=model)[0]
+        rows = table(tmp / "p")
+        about = re.search(r"embedding (\S+), position (\S+), biases (\S+), rounding (\S+), sum (\S+)", (tmp / "p").read_text())
+        embedding, position, biases, rounding, total = (float(x) for x in about.groups())
+        heads, mlps = math.fsum(x for row in rows for x in row[:4]), math.fsum(row[4] for row in rows)
+        want = {"token embedding": embedding, "all heads": heads, "all MLPs": mlps, "biases": biases, "sum": total, "engine": total}
+        want.update({"position embedding": position} if position else {})
+        told = {name: float(x) for name, x in re.findall(r"^([a-zA-Z ]+?) +(-?\d+\.\d{4})$", out, re.M)}
+        holds(f"/dla: sums of {len(rows)} layers", len(rows[0]) == 5 and all(abs(told[k] - v) < 1e-4 for k, v in want.items()), out)
+        holds("... and they are all", abs(embedding + position + heads + mlps + biases + rounding - total) < 1e-5, out)
+
+
 def tokens(tmp):
     out, err, code = repl("anna", "/set temp 0.5", "/set top-k 4", f"/tokens 27 -o {tmp / 't'}", "/tokens 2", "/b 2", "/tokens")
     rows, want = table(tmp / "t"), score("anna")
@@ -194,6 +209,7 @@ def steer(tmp):
 
 def main():
     tmp = pathlib.Path(tempfile.mkdtemp())
+    sums(tmp)
     tokens(tmp)
     changes()
     watch(tmp)

@@ -6,6 +6,7 @@
  * bit.
  */
 #include "common/interrupt.h"
+#include "engine/circuit.h"
 #include "engine/engine.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
@@ -309,4 +310,82 @@ TEST(ctrl_c_ends_every_call)
     mgpt_session_free(other);
     mgpt_session_free(e.session);
     subject_free(&s);
+}
+
+/* ---- circuits ---- */
+
+static int has_circuit(const mgpt_model *m, enum circuit_kind kind, int32_t layer, int32_t index,
+                       int32_t token)
+{
+    const int32_t ids[] = {1, token};
+    struct circuit c = {.ids = ids, .n_ids = 2};
+    mgpt_error err;
+    int status = circuit_read(&c, m, kind, layer, index, &err);
+    assert_true(status == MGPT_OK || status == MGPT_EARG);
+    circuit_free(&c);
+    return status == MGPT_OK;
+}
+
+/* Heads only where a layer has keys of its own, and no layer, head, neuron or token next to those that there are. */
+TEST_ZOO(circuits_of_what_there_is)
+{
+    static const enum circuit_kind kinds[] = {CIRCUIT_QK, CIRCUIT_OV, CIRCUIT_FIRES,
+                                              CIRCUIT_PROMOTES};
+    mgpt_info info;
+    assert_int_equal(mgpt_get_info(s->model, &info, NULL), MGPT_OK);
+    int32_t last = info.n_layer - 1, n = info.n_tokens;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        int32_t most = (k < 2 ? info.n_head : info.n_ff) - 1;
+        for (int32_t i = 0; i < info.n_layer; i++) {
+            mgpt_layer l;
+            assert_int_equal(mgpt_get_layer(s->model, (size_t)i, &l, NULL), MGPT_OK);
+            int has = has_circuit(s->model, kinds[k], i, most, n - 1);
+            if (k < 2 && (l.n_conv > 0 || l.kv_from != i))
+                assert_false(has);
+        }
+        assert_false(has_circuit(s->model, kinds[k], -1, 0, 1) ||
+                     has_circuit(s->model, kinds[k], last + 1, 0, 1));
+        assert_false(has_circuit(s->model, kinds[k], last, -1, 1) ||
+                     has_circuit(s->model, kinds[k], last, most + 1, 1));
+        assert_false(has_circuit(s->model, kinds[k], last, 0, -1) ||
+                     has_circuit(s->model, kinds[k], last, 0, n));
+    }
+    assert_true(has_circuit(s->model, CIRCUIT_DIRECT, 0, 0, n - 1));
+    assert_false(has_circuit(s->model, CIRCUIT_DIRECT, 0, 0, n));
+}
+
+/* Rows of the embedding beyond the tokens are no tokens. */
+TEST(no_circuit_of_padding)
+{
+    enum { TOKENS = 20, ROWS = 32 };
+    struct toy_spec spec = toy_zoo[0];
+    spec.n_vocab = TOKENS;
+    spec.characters = 1;
+    struct toy *m = toy_build(&spec);
+    for (size_t i = 0; i < 2; i++) {
+        struct toy_tensor *t = toy_find(m, i ? "output.weight" : "token_embd.weight");
+        if (!t)
+            continue;
+        float *values = toy_alloc(ROWS * t->dims[0], sizeof *values);
+        for (size_t k = 0; k < ROWS * t->dims[0]; k++)
+            values[k] = t->values[k % t->n];
+        free(t->values);
+        t->values = values;
+        t->dims[1] = ROWS;
+        t->n = ROWS * t->dims[0];
+    }
+    toy_put_u32(m, "microgpt.vocab_size", ROWS);
+    toy_encode(m);
+    mgpt_error err;
+    mgpt_info info;
+    mgpt_model *model = mgpt_open_bytes(m->file, m->size, NULL, &err);
+    if (!model)
+        fail_msg("%s", err.text);
+    assert_int_equal(mgpt_get_info(model, &info, NULL), MGPT_OK);
+    assert_true(info.n_tokens == TOKENS && info.n_vocab == ROWS);
+    for (int kind = 0; kind <= CIRCUIT_PROMOTES; kind++)
+        assert_false(has_circuit(model, (enum circuit_kind)kind, 0, 0, TOKENS));
+    assert_true(has_circuit(model, CIRCUIT_DIRECT, 0, 0, TOKENS - 1));
+    mgpt_close(model);
+    toy_free(m);
 }
