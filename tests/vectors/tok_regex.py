@@ -31,6 +31,8 @@ PATTERNS = [
     *("[[:%s:]]+" % name for name in "alnum alpha ascii blank cntrl digit lower punct space upper xdigit word".split()),
     r"[[:^alpha:]]", r"[^[:alpha:]\s]", r"[[:^punct:]b]+", r"[a[b-d]]+", r"[^a[b-d]\s]+", r"[a[^\s\p{L}]]", r"[a-z&&[^aeiou]]+", r"[^a-z&&[^aeiou]]",
     r"[\p{L}&&[^a-f]&&\p{Ll}]+", r"[a-f&&b-z&&^c]", r"[[\W]&&[. ]]+", r"[\W\d]", r"[\H]+", r"[a&b]", r"[a[-b]-]", r"[[a-c][^d-z&&\w]]+", r"[[[a]b]c]{2,}",
+    # ... that are negated, with a class inside that is more than its members
+    r"[^a[^b-d]]", r"[^[^\s\p{L}]b]+", r"[^a[b-z&&[^c]]]+", r"[^\s[^a-f&&\w]]", r"[^[^a][^b]]", r"[^a-c[^[^d]e]]+", r"[^a[^b-d]&&[^f]]+",
     # back references
     r"(a)\1", r"(\w)\1+", r"(o+)\w*?\1", r"(?:(a)|b)*\1", r"(.)(.)\2\1", r"(?<q>[a-f])[^\s]*\k<q>", r"(foo)?\1b", r"([[:alpha:]&&[^b]])[[:alpha:]]*\1",
 ]

@@ -180,7 +180,7 @@ TEST(patterns)
             n_patterns++;
         }
     }
-    assert_int_equal(n_patterns, 115);
+    assert_int_equal(n_patterns, 122);
     assert_int_equal(n_wrong, 0);
     json_decref(tokenizer);
     arr_free(texts);
