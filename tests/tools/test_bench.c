@@ -1,5 +1,6 @@
 /* Parts of `mgpt bench` that are functions: shares, and the loops that read. */
 #include "bench/bench.h"
+#include "bench/bench_cases.h"
 #include "bench/bench_peak.h"
 #include "support/unit.h"
 
@@ -118,4 +119,35 @@ TEST(operations_of_all_threads)
     for (int i = 0; i < 20 && !as_much; i++)
         as_much = best_rate(m.n_cpus < 8 ? 4 * m.n_cpus : 32) > best_rate(1) / 2;
     assert_true(as_much);
+}
+
+/* A multiplication and an addition for every number of a matrix and every token or query. */
+TEST(operations_of_cases)
+{
+    const struct machine m = {.l1 = 1 << 15, .l2 = 1 << 16, .l3 = 1 << 18};
+    static const int types[] = {WEIGHT_F32, WEIGHT_Q8_0};
+    static struct limits l;
+    static struct case_list list;
+    struct kernels k;
+    struct bank bank;
+    assert_true(kernels_init(&k, "scalar") && bank_open(&bank, &m));
+    for (size_t i = 0; i < 3; i++) {
+        size_t n, n_in, n_out, n_matrices = 0;
+        if (i < 2)
+            cases_linear(&list, &k, &bank, &l, types[i], NULL);
+        else
+            cases_attention(&list, &k, &bank, &l, KV_F32);
+        for (const struct kernel_case *c = list.c; c < list.c + list.n; c++) {
+            int is_linear = sscanf(c->shape, "%zu token%*[s,] %zu to %zu", &n, &n_in, &n_out) == 3;
+            if (!is_linear &&
+                sscanf(c->shape, "%zu quer%*[yies], %zu keys of %zu", &n, &n_in, &n_out) != 3)
+                continue;
+            assert_true(c->ops == 2.0 * (double)n * (double)n_in * (double)n_out);
+            double each = is_linear && types[i] == WEIGHT_Q8_0 ? 1 : 4; /* bytes at least */
+            assert_true(n > 1 ? c->bytes == 0 : c->bytes >= each * (double)n_in * (double)n_out);
+            n_matrices++;
+        }
+        assert_true(n_matrices >= 3);
+    }
+    bank_free(&bank);
 }
