@@ -149,6 +149,10 @@ printf '/g 6\n' >"$tmp/in"
 "$MGPT" repl "$tmp/chat.gguf" --chat-file "$tmp/talk.json" <"$tmp/in" >"$tmp/out" 2>"$tmp/err"
 says "the repl begins with it" 'fed 58: <|im_start|> "u" "s" "e" "r"'
 check "... and goes on with the answer" grep -qF "$second" "$tmp/out"
+printf '[{"role": "system", "content": "be kind"}, {"role": "user", "content": "hi there"}]' >"$tmp/system.json"
+prints "a conversation with a system text" "$system" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 --chat-file "$tmp/system.json"
+refuses "two system texts" 3 "message 1 is a system text: leave out --system" \
+    generate "$tmp/chat.gguf" --chat --system 'be brief' --chat-file "$tmp/system.json"
 refuses "a turn too many" 2 "ends with a turn of the user, which is answered: leave out -p and -f" \
     generate "$tmp/chat.gguf" --chat --chat-file "$tmp/talk.json" -p hi
 refuses "a session has no roles" 2 "--chat-file and --session: only one of them" \

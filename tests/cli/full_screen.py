@@ -8,6 +8,7 @@ import re
 import select
 import signal
 import struct
+import subprocess
 import termios
 import time
 import unicodedata
@@ -271,6 +272,10 @@ def main():
     holds("/quit ends it", v.end() == (0, True))
     p = run_text(MGPT, "repl", NAMES, "--screen", "full", text="")
     holds("without a terminal it is refused", p.returncode == 2 and "needs a terminal" in p.stderr and not p.stdout)
+    terminal, end = pty.openpty()
+    for streams in {"stdin": end, "stdout": subprocess.PIPE}, {"stdin": subprocess.DEVNULL, "stdout": end}:
+        p = subprocess.run([MGPT, "repl", NAMES, "--screen", "full"], stderr=subprocess.PIPE, timeout=60, **streams)
+        holds("... with half of one as well", p.returncode == 2 and b"needs a terminal" in p.stderr and not p.stdout)
     finish()
 
 

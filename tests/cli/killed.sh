@@ -177,6 +177,11 @@ check "stdout: score --json" tells_of_stdout score "$names" -f - --json
 echo anna >in
 check "stdout: check of two models" tells_of_stdout check "$names" "$names" -p anna
 check "stdout: attend --json" tells_of_stdout attend identity --json
+check "stdout: patch" tells_of_stdout patch "$names" --clean anna --corrupt emma --metric 'e - a'
+check "stdout: patch --json" tells_of_stdout patch "$names" --clean anna --corrupt emma --metric 'e - a' --json
+check "stdout: lab --json" tells_of_stdout lab "$names" -p a -o page.html --json
+check "stdout: trace --json" tells_of_stdout trace "$names" -p a -o trace.npz --json
+check "stdout: completions" tells_of_stdout completions bash
 check "stdout: --version" tells_of_stdout --version
 check "stdout: attend" tells_of_stdout attend identity
 check "stdout: tokenize" tells_of_stdout tokenize "$names" -p anna
