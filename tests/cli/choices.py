@@ -109,6 +109,10 @@ def test_borders():
         model = pairs_model(MGPT, ROOT, folder)
         done = run('generate', model, '-p', 'a', '--regex', 'h\\n', code=2) # only token 1 is a line end, and it ends texts
         check('a token that ends texts is none of them', b'no text of this model' in done.stderr, True)
+        bare = pairs_model(MGPT, ROOT, folder, 'bare', normalizer={'type': 'Replace', 'pattern': {'String': '_'}, 'content': ''})
+        for i, choices in enumerate(('_,b', 'b,_', 'b,h,__')):  # a choice of which the normalizer leaves nothing
+            done = run('generate', bare, '-p', 'a', '--choices', choices, code=2)
+            check('a choice that vanishes, of ' + choices, b'choice %d: has no token of its own' % (i + 1) in done.stderr and not done.stdout, True)
         record, = generate(model, '-p', 'a b he', '--choices', 'llo,r,l', '--temp', '0')
         tokens = {text: generate(model, '-p', text, '-n', '0')[0]['tokens'] for text in ('a b he', 'a b hello', 'a b her', 'a b hel')}
         common = len(os.path.commonprefix(list(tokens.values())))

@@ -13,14 +13,14 @@ def convert(mgpt, root, folder, name, tokenizer):
     return '%s/%s.gguf' % (folder, name)
 
 
-def pairs_model(mgpt, root, folder):
+def pairs_model(mgpt, root, folder, name='pairs', **more):
     """Byte-level BPE: letters, pairs and a few longer pieces, and the two bytes of U+00E9. Tokens 0 and 1 end texts (generation_config.json)."""
     pieces = ['<e>', '\u010a', '\u0120', *'abcdehlorsty', 'he', 'hel', 'lo', 'ld', 'or', '\u0120a', '\u0120b', '\u0120h', '\u0120hel', 'th', 'er',
               '\u00c3', '\u00a9', 'yes', 'ye', 'ys', '\u00c3\u00a9', '\u0120t']
     merges = ['h e', 'l o', 'l d', 'o r', '\u0120 a', '\u0120 b', '\u0120 h', 'he l', '\u0120 hel', 't h', 'e r', 'y e', 'ye s', 'y s', '\u00c3 \u00a9', '\u0120 t']
-    return convert(mgpt, root, folder, 'pairs', {
+    return convert(mgpt, root, folder, name, {
         'pre_tokenizer': {'type': 'ByteLevel', 'add_prefix_space': False},
-        'model': {'type': 'BPE', 'vocab': {p: i for i, p in enumerate(pieces)}, 'merges': merges}})
+        'model': {'type': 'BPE', 'vocab': {p: i for i, p in enumerate(pieces)}, 'merges': merges}, **more})
 
 
 def unigram_model(mgpt, root, folder):
