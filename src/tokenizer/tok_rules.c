@@ -85,11 +85,19 @@ static const char *const deepseek_llm[] = {
     CJK,
     "\\p{N}++",
     NULL};
+#define DEEPSEEK                                                                                   \
+    "[!-/:-@\\[-`{-~][A-Za-z]++|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]++"                      \
+    "| ?[\\p{P}\\p{S}]++[\\r\\n]*+|" LINES TAIL
 static const char *const deepseek_v3[] = {
-    "\\p{N}{1,3}+", "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]++",
-    "[!-/:-@\\[-`{-~][A-Za-z]++|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]++"
-    "| ?[\\p{P}\\p{S}]++[\\r\\n]*+|" LINES TAIL,
+    "\\p{N}{1,3}+", "[\\x{4E00}-\\x{9FA5}\\x{3040}-\\x{309F}\\x{30A0}-\\x{30FF}]++", DEEPSEEK,
     NULL};
+/* Digits are in threes from the right. The ranges of scripts are llama.cpp's. */
+static const char *const afmoe[] = {
+    "\\p{N}++", "\\A\\p{N}{1,2}(?=(?:\\p{N}{3})*+\\z)|\\p{N}{3}",
+    "[\\x{4E00}-\\x{9FFF}\\x{3400}-\\x{4DBF}\\x{8C48}-\\x{FAFF}\\x{3040}-\\x{30FF}"
+    "\\x{FF65}-\\x{FF9F}\\x{2F00}-\\x{2FDF}\\x{E40}-\\x{EFF}\\x{1780}-\\x{17FF}"
+    "\\x{1000}-\\x{109F}\\x{1100}-\\x{11FF}]++",
+    DEEPSEEK, NULL};
 
 /* Names are llama.cpp's, except nanochat's. A file without the key gets "default": it predates
  * rules. */
@@ -131,6 +139,7 @@ static const struct split_rule rules[] = {
     {"deepseek-coder", deepseek_coder, 0},
     {"deepseek-llm", deepseek_llm, 0},
     {"deepseek-v3", deepseek_v3, 0},
+    {"afmoe", afmoe, 0},
 };
 
 const struct split_rule *split_find(struct gguf_str pre)

@@ -211,6 +211,8 @@ TEST(others)
         {"deepseek-coder", "ab|\xE4\xB8\xAD\xE6\x96\x87"},
         {"deepseek-llm", "x|  | y|12|\n|  "},
         {"deepseek-v3", "123|4| a|.b|,\n|\xE4\xB8\xAD"},
+        {"afmoe", "1|234|567| a|.b|,\n|12|345|x|  |12| "},
+        {"afmoe", "123|456|ab|\xE4\xB8\xAD\xE3\x81\x8B|1|\xE0\xB9\x81"},
         {"gpt-4o", "Hello|World's| ABCd"},
         {"gpt-4o", "a|/\n/|b"},
         {"tekken", "Hello|World|'s|1|2"},
@@ -230,7 +232,8 @@ static const struct {
 } known[] = {
     {0,
      "default gpt-2 phi-2 jais smollm starcoder refact command-r codeshell exaone dbrx smaug-bpe "
-     "chatglm-bpe falcon deepseek-coder deepseek-llm deepseek-v3 gpt-4o"},
+     "chatglm-bpe falcon deepseek-coder deepseek-llm deepseek-v3 afmoe "
+     "gpt-4o"},
     {NFC, "mpt olmo qwen2 deepseek-r1-qwen stablelm2 megrez qwen35"},
     {ADDS_BOS | WHOLE, "llama-bpe llama3 llama-v3 falcon3 pixtral lfm2 tekken"},
     {WHOLE, "glm4 nanochat"},
