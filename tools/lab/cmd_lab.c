@@ -148,7 +148,7 @@ static int read_story(struct lab *lab)
 static int check_size(const struct lab *lab)
 {
     const struct record_of_run run = {lab->engine.model, lab->hooks, lab->input.tokens,
-                                      lab->input.n_tokens};
+                                      lab->input.n_tokens, engine_n_choices(&lab->engine)};
     double mb = (double)record_size(&run) / MB;
     if (mb <= MAX_MOST)
         return EXIT_OK;
@@ -235,7 +235,7 @@ static int put_beginning(struct lab *lab, mgpt_error *err)
 static int put_run(struct lab *lab, mgpt_error *err)
 {
     const struct record_of_run run = {lab->engine.model, lab->hooks, lab->input.tokens,
-                                      lab->input.n_tokens};
+                                      lab->input.n_tokens, engine_n_choices(&lab->engine)};
     lab->engine.model = NULL; /* it is taken */
     return record_put(&run, &lab->page, lab->about, err);
 }

@@ -59,7 +59,7 @@ static int put_values(const struct record_of_run *run, struct page_out *page, st
 
 /* ---- the logit lens ---- */
 
-/* The likeliest tokens of a row of logits, and the logarithm of the sum of all. */
+/* The likeliest of the first n tokens of a row of logits, and the logarithm of the sum of all. */
 static struct jtext *tops_json(const float *logits, size_t n)
 {
     mgpt_candidate top[RECORD_TOP];
@@ -82,7 +82,7 @@ static int is_residual(const struct hook *hook)
            (hook->point == MGPT_RESID_PRE && hook->layer == 0);
 }
 
-static int put_lens(const struct record_of_run *run, size_t n_vocab, size_t pos, struct jtext *lens,
+static int put_lens(const struct record_of_run *run, size_t pos, struct jtext *lens,
                     mgpt_error *err)
 {
     struct jtext *rows = jtext("[]");
@@ -93,7 +93,7 @@ static int put_lens(const struct record_of_run *run, size_t n_vocab, size_t pos,
             continue;
         const float *logits = lab_lens(LAB_SHOWN, (int)hook->point, hook->layer, pos);
         if (logits)
-            jtext_add(rows, "o", tops_json(logits, n_vocab));
+            jtext_add(rows, "o", tops_json(logits, run->n_choices));
         else
             status = of_module(err, MGPT_EMEM);
     }
@@ -125,7 +125,7 @@ static int put_dla(const struct record_of_run *run, const mgpt_info *info, size_
     struct jtext *list = jtext("[]");
     mgpt_candidate top = {0};
     const float *logits = lab_value(LAB_SHOWN, MGPT_LOGITS, 0) + pos * (size_t)info->n_vocab;
-    mgpt_top(logits, (size_t)info->n_vocab, &top, 1);
+    mgpt_top(logits, run->n_choices, &top, 1);
     int status = record_put_parts(info, pos, top.token, list, err);
     if (status == MGPT_OK && pos + 1 < run->n_tokens && run->tokens[pos + 1] != top.token)
         status = record_put_parts(info, pos, run->tokens[pos + 1], list, err);
@@ -141,7 +141,7 @@ static int record_look(const struct record_of_run *run, struct jtext *lens, stru
     mgpt_info info;
     int status = mgpt_get_info(run->model, &info, err);
     for (size_t pos = 0; pos < run->n_tokens && status == MGPT_OK; pos++) {
-        status = put_lens(run, (size_t)info.n_vocab, pos, lens, err);
+        status = put_lens(run, pos, lens, err);
         if (status == MGPT_OK)
             status = put_dla(run, &info, pos, dla, err);
         if (interrupted())

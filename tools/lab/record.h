@@ -14,6 +14,7 @@ struct record_of_run {
     const struct hook *hooks; /* stb_ds array */
     const int32_t *tokens;
     size_t n_tokens;
+    size_t n_choices; /* tokens that may come next */
 };
 
 /* Bytes of all values; UINT64_MAX when that overflows. */

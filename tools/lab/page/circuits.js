@@ -18,8 +18,8 @@ const Circuits = (() => {
     function tokens(state) {
         const n = Engine.info.choices, all = Array.from({ length: n }, (_, id) => id);
         if (n <= WHOLE) return all;
-        const near = state.ids.flatMap((id, i) => [id, ...Numbers.top(Engine.logits(i), 5)]);
-        return [...new Set([...near.filter((id) => id < n), ...all.slice(0, 4 * SOME).filter((id) => !Token.of(id).control)])].slice(0, SOME);
+        const near = state.ids.flatMap((id, i) => [id, ...Numbers.top(Engine.choices(i), 5)]);
+        return [...new Set([...near, ...all.slice(0, 4 * SOME).filter((id) => !Token.of(id).control)])].slice(0, SOME);
     }
 
     // {kind, ids, n, at(i, j), order, classes}: order has places of ids, those with a text along the table's own direction, then the others.

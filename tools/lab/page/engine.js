@@ -231,6 +231,9 @@ const Engine = (() => {
         return value('logits', lane).data.subarray(pos * n, (pos + 1) * n);
     }
 
+    // The logits of what may be drawn: a row may be longer than the list of tokens.
+    const choices = (pos, lane = 0) => logits(pos, lane).subarray(0, about.info.choices);
+
     // Rows [first, first + n) of a tensor of the file, as stored. A recorded page has no weights.
     function weights(name, first, n) {
         const tensor = about.tensors[name];
@@ -246,15 +249,15 @@ const Engine = (() => {
             (h.layer === 0 && h.name.endsWith('resid_pre')));
     }
 
-    // [{name, logits, logsum}]: logsum is log(sum(exp(logits))) over the whole vocabulary. A
+    // [{name, logits, logsum}]: logsum is log(sum(exp(logits))) over all that may be drawn. A
     // recorded page has the likeliest tokens only: all others are -Infinity there, as if they were
     // impossible.
     function lens(lane, pos) {
         checkPos(pos, lane);
         return residuals().map((hook, i) => {
             const all = about.live
-                ? floatsAt(wasm.lab_lens(lane, hook.point, hook.layer, pos), about.info.vocab)
-                : new Float32Array(about.info.vocab).fill(-Infinity);
+                ? floatsAt(wasm.lab_lens(lane, hook.point, hook.layer, pos), about.info.vocab).subarray(0, about.info.choices)
+                : new Float32Array(about.info.choices).fill(-Infinity);
             if (about.live)
                 return {name: hook.name, logits: all, logsum: logSum(all)};
             const {ids, values, logsum} = about.lens[pos][i];
@@ -310,7 +313,7 @@ const Engine = (() => {
     // digits.
     function sample(pos, options = {}, lane = 0) {
         needModule();
-        return draw(logits(pos, lane).slice(0, about.info.choices), options);
+        return draw(choices(pos, lane), options);
     }
 
     function draw(choices, {temperature = 0.8, topK = 0, topP = 1, minP = 0, seed = 0, counter = 0}) {
@@ -373,6 +376,6 @@ const Engine = (() => {
 
     const api = {start, copy, adopt, module, draw, isEnd, select, forget, circuit, story: null, live: false, reason: '', info: null, hooks: [], tensors: {},
         prompt: new Int32Array(0),
-        canEncode: false, piece, encode, run, value, weights, logits, lens, dla, sample, attend, hash, logSum, ids: lane => lanes[lane].ids};
+        canEncode: false, piece, encode, run, value, weights, logits, choices, lens, dla, sample, attend, hash, logSum, ids: lane => lanes[lane].ids};
     return api;
 })();

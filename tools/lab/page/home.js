@@ -51,7 +51,7 @@ const Home = (() => {
 
     const narrow = () => size.w > 0 && size.w <= NARROW;
 
-    const keyOf = (s) => [App.changed, s.step, openLayer(s), narrow(), Engine.info.vocab > HomeScene.WHOLE ? `${s.query} ${s.cell}` : HomeExperts.any() ? s.query : ''].join();
+    const keyOf = (s) => [App.changed, s.step, openLayer(s), narrow(), Engine.info.choices > HomeScene.WHOLE ? `${s.query} ${s.cell}` : HomeExperts.any() ? s.query : ''].join();
 
     const build = () => HomeScene.build(state(), narrow(), openLayer(state()));
 
@@ -316,7 +316,7 @@ const Home = (() => {
         const e = hovered || chosen, why = HomeWhy.asked(state().cell);
         if (e) HomePanel.number(e, panel);
         else if (roomOf(state().cell)) showRoom(state().cell, fresh);
-        else if (why >= 0 && why < Engine.info.vocab) HomeWhy.show(panel, why, state());
+        else if (why >= 0 && why < Engine.info.choices) HomeWhy.show(panel, why, state());
         else if (stop) HomePanel.stop(stop, panel, flow ? null : example);
         else if (HomeChange.on(state())) HomeChange.panel(panel, state());
         else HomePanel.intro(state(), panel);
@@ -397,7 +397,7 @@ const Home = (() => {
     const middle = () => [size.w / 2, size.h / 2];
     const KEYS = { '+': () => camera.zoom(...middle(), 1.4), '=': () => camera.zoom(...middle(), 1.4), '-': () => camera.zoom(...middle(), 1 / 1.4), 0: () => camera.fly(scene.world),
         '[': () => App.set({ head: Math.max(0, state().head - 1) }), ']': () => App.set({ head: state().head + 1 }), n: () => stepWalk(1), p: () => stepWalk(-1), ' ': () => toggle(), Escape: () => up(),
-        PageDown: () => part(1), PageUp: () => part(-1), Enter: () => chosen ? camera.fly(frameOf(chosen), 0.12) : choose(['lg', state().query, actions.columnOf(Numbers.best(Engine.logits(state().query)))]) };
+        PageDown: () => part(1), PageUp: () => part(-1), Enter: () => chosen ? camera.fly(frameOf(chosen), 0.12) : choose(['lg', state().query, actions.columnOf(Numbers.best(Engine.choices(state().query)))]) };
     const HELP = [['arrows', 'move to the next number; without one, move the picture'], ['Page Down  Page Up', 'the part after, before'], ['Enter', 'choose the likeliest logit; then frame a number with its factors'], ['+  −  0', 'closer, further, whole'],
         ['[  ]', 'head before, after'], ['n  p', 'next stop, stop before'], ['space', 'play, pause'], ['Esc', 'one level up']];
 

@@ -33,7 +33,7 @@ const HomeChange = (() => {
     function chances(pos) {
         if (!on(App.state) || former(pos) < 0) return null;
         App.recall();
-        return Numbers.softmax(Engine.logits(former(pos), 1), App.state.temperature);
+        return Numbers.softmax(Engine.choices(former(pos), 1), App.state.temperature);
     }
 
     // ---- the picture ----
@@ -99,7 +99,7 @@ const HomeChange = (() => {
 
     // [name, how far] of each part.
     function parts(s) {
-        const { layers, heads, vocab } = Engine.info, list = [], many = layers > 1, add = (name, hook, cut = (row) => row) => {
+        const { layers, heads, choices } = Engine.info, list = [], many = layers > 1, add = (name, hook, cut = (row) => row) => {
             if (App.tensor(hook)) list.push([name, moved(cut(rowsOf(hook, 0, s.query)), cut(rowsOf(hook, 1, former(s.query))))]);
         };
         add('its row in the stream', layers ? 'blocks.0.hook_resid_pre' : 'hook_embed');
@@ -108,7 +108,7 @@ const HomeChange = (() => {
             add(many ? `attention of layer ${l}` : 'what attention adds', `blocks.${l}.hook_attn_out`);
             add(many ? `MLP of layer ${l}` : 'what the MLP adds', `blocks.${l}.hook_mlp_out`);
         }
-        add(`scores of the ${Numbers.count(vocab)}`, 'logits');
+        add(`scores of the ${Numbers.count(choices)}`, 'logits', (row) => row.subarray(0, choices));
         return list;
     }
 

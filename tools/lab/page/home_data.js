@@ -32,7 +32,7 @@ const HomeData = (() => {
     }
 
     // Probabilities of what comes after a token, at the temperature that is set.
-    const chances = (pos) => Numbers.softmax(Engine.logits(pos), App.state.temperature);
+    const chances = (pos) => Numbers.softmax(Engine.choices(pos), App.state.temperature);
 
     // Rows of the file as one array, by their numbers or all.
     function rows(t, ids) {

@@ -70,7 +70,7 @@ const HomeFigure = (() => {
     }
 
     function candidates(s, chance) {
-        const x = Engine.logits(s.query), p = HomeData.chances(s.query);
+        const x = Engine.choices(s.query), p = HomeData.chances(s.query);
         return bars(`after “${here(s)}”`, Numbers.top(x, MOST).map((id) => [HomeText.candidate(id), chance ? p[id] : x[id], chance ? `${(100 * p[id]).toFixed(1)} %` : '']));
     }
 

@@ -121,7 +121,7 @@ const HomePanel = (() => {
     }
 
     function tries(state) {
-        const i = Engine.info, best = Numbers.best(Engine.logits(state.query)), list = [];
+        const i = Engine.info, best = Numbers.best(Engine.choices(state.query)), list = [];
         const layer = HomeData.attends();
         if (layer >= 0) {
             const head = Math.min(2, i.heads - 1), a = App.line(HomeData.hook(layer, 'attn.hook_pattern'), head, state.query), key = Numbers.best(a);
@@ -146,7 +146,7 @@ const HomePanel = (() => {
         const i = Engine.info, p = HomeData.chances(state.query), best = Numbers.best(p), unit = HomeText.unit();
         const text = Array.from(state.ids).filter((id) => !Token.of(id).control).map((id) => Token.of(id).text.replace(/␣/g, ' ').replace(/\\n/g, ' ')).join('').trim();
         const last = i.layers === 0 ? 'It has no layers: the row goes straight to the guess.' : `${i.layers === 1 ? 'Twice' : `In each of ${i.layers} layers, twice,`} a part reads the spine, works something out to the right, and adds what it found: first ${HomeData.attends() < 0 ? 'a short memory' : HomeShort.any() ? 'attention, or a short memory of a few rows' : 'attention'}, where ${unit}s look at each other, then ${HomeExperts.any() ? 'a few experts out of many' : 'the MLP'}, where each thinks for itself.`;
-        fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES || i.vocab > HomeScene.WHOLE ? 'in this model' : 'in this picture'}`),
+        fill(el, h('p.eyebrow', null, `${i.name || i.arch} · ${Numbers.count(i.params)} numbers, all of them ${i.layers > HomeScene.LINES || i.vocab > HomeScene.WHOLE || i.vocab > i.choices ? 'in this model' : 'in this picture'}`),
             h('h2', null, `A whole GPT${text ? `, reading “${text.length > 26 ? `${text.slice(0, 25)}…` : text}”` : ''}`),
             say(`${unit === 'letter' ? 'Letters come' : 'Text comes'} in at the left. Each ${unit} becomes a row of ${Numbers.count(i.d_model)} numbers, and the rows run down the grey spine, the residual stream.`), say(last),
             h('p.say', null, 'At the lower right the row of the chosen ', unit, ' becomes a guess at the next: ', h('b.hot', null, `${HomeText.candidate(best)}, ${Numbers.share(p[best])}`.replace(/ /g, '\u00a0')), '.'),

@@ -16,9 +16,9 @@ const HomeScene = (() => {
     // Tokens whose logits are drawn, and those whose rows of the table are.
     function vocabulary(state) {
         const named = /^(?:lg|wu)\.\d+\.(\d+)$/.exec(state.cell);
-        const all = Array.from({ length: Engine.info.vocab }, (_, i) => i);
-        if (all.length <= WHOLE) return { ids: all, used: all, whole: true };
-        const likely = Numbers.top(Engine.logits(state.query), CANDIDATES), used = [...new Set(state.ids.slice(0, state.step))];
+        const all = Array.from({ length: Engine.info.choices }, (_, i) => i);
+        if (all.length <= WHOLE) return { ids: all, used: all, whole: all.length === Engine.info.vocab };
+        const likely = Numbers.top(Engine.choices(state.query), CANDIDATES), used = [...new Set(state.ids.slice(0, state.step))];
         return { ids: [...new Set([...(named ? [Number(named[1])] : []), ...likely, ...used])].slice(0, 2 * CANDIDATES), used: used.sort((a, b) => a - b), whole: false };
     }
 

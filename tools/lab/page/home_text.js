@@ -18,7 +18,7 @@ const HomeText = (() => {
 
     // What the model reads: letters, if all of its tokens are single characters.
     function unit() {
-        if (small === null) small = Array.from({ length: Math.min(2000, Engine.info.vocab) }, (_, id) => Token.of(id)).every((t) => t.control || [...t.text].length <= 1 || t.text[0] === '\\');
+        if (small === null) small = Array.from({ length: Math.min(2000, Engine.info.choices) }, (_, id) => Token.of(id)).every((t) => t.control || [...t.text].length <= 1 || t.text[0] === '\\');
         return small ? 'letter' : 'token';
     }
 

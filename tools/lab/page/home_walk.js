@@ -16,7 +16,7 @@ const HomeWalk = (() => {
     // [title, text, equation, line, parts, regions, more, numbers that are made one by one, whether the model has it]
     const FIRST = [
         ['Tokens become rows', (s, i) => `Every token picks its row of ${count(i.d_model)} numbers from a table${HomeData.tensor('pos') ? ', and a row of a second table says where it stands. Both are added' : ''}. Here ${word(s.query)} takes row ${s.ids[s.query]}${HomeData.tensor('pos') ? ` and place ${s.query}` : ''}.`,
-            () => HomeCell.equation('x'), CODE.x, 'emb pos x@', (s) => [['x@', s.query]], (s, i) => `The table has ${plural(i.vocab, 'row')}, one for each token that the model knows${HomeData.tensor('pos') ? `; there are ${count(i.context)} places` : '. Places come in later, when queries and keys are turned'}.`, 'x@'],
+            () => HomeCell.equation('x'), CODE.x, 'emb pos x@', (s) => [['x@', s.query]], (s, i) => `The table has a row for each of the ${count(i.choices)} tokens that the model knows${HomeData.tensor('pos') ? `; there are ${count(i.context)} places` : '. Places come in later, when queries and keys are turned'}.`, 'x@'],
         ['The stream', (s) => `${s.step === 1 ? 'This row is' : `These ${s.step} rows are`} the residual stream. Everything that follows reads from it, and adds to it, negative numbers too: a part can erase what another wrote.`, 'x ← x + Δ', 'add(p, p->x, p->a);', 'x@ mid@ x', () => [], (s, i) => `The grey spine, top to bottom: ${count(i.d_model)} numbers for each token.`, 'mid@'],
         ['The same length', () => `Before a part reads the stream, it makes a copy in which each row has the same length${HomeCell.equation('h').includes('·') ? '; then each number gets a factor of its own, found by training' : ''}. What counts is which of its numbers are large beside the others.`, () => HomeCell.equation('h'), CODE.h, 'x@ h@', (s) => [['x@', s.query], ['h@', s.query]],
             () => (App.tensor('ln_embed.hook_normalized') ? 'In this model the first rows were made this long already, so the copy looks the same. Further down it will not.' : 'Dividing by the root mean square keeps later numbers in a range in which training works.'), 'h@', () => HomeCell.equation('h') !== 'h = x'],
@@ -105,8 +105,8 @@ const HomeWalk = (() => {
         eq: 'x ← x + Δ', code: 'add(p, p->x, p->m);', parts: Array.from({ length: n - l + 1 }, (_, j) => l + j), regions: [], more: () => `The same parts with other weights: ${plural(i.heads, 'head')}, ${HomeExperts.has(l) ? plural(HomeExperts.count(l), 'expert') : plural(i.d_mlp, 'neuron')}. What it would say is the final norm and the head on the stream so far (the logit lens).`, made: '' });
 
     const last = (i) => [
-        { title: `${count(i.vocab)} candidates`, text: (s) => `The row of ${word(s.query)} is compared with each token of the vocabulary: one product with each column.`, eq: 'logits = W_U x', code: CODE.lg, parts: 'x fin wu lg', regions: (s) => [['x', s.query], ['lg', s.query]], made: 'lg',
-            more: () => `${count(i.d_model)} numbers against ${count(i.vocab)} columns: ${count(i.vocab)} sums.` },
+        { title: `${count(i.choices)} candidates`, text: (s) => `The row of ${word(s.query)} is compared with each token of the vocabulary: one product with each column.`, eq: 'logits = W_U x', code: CODE.lg, parts: 'x fin wu lg', regions: (s) => [['x', s.query], ['lg', s.query]], made: 'lg',
+            more: () => `${count(i.d_model)} numbers against ${count(i.choices)} columns: ${count(i.choices)} sums.` },
         { title: 'The next token', text: nextText, eq: 'p = softmax(logits)', code: 'scale_and_cap(p);', parts: 'lg', regions: (s) => [['lg', s.query]], made: '', more: () => 'Press a candidate above the picture to append it. When the walk ends, the model writes on by itself.' },
     ];
 
@@ -198,7 +198,7 @@ const HomeWalk = (() => {
         return { x: x - 8 * u, y: y - 8 * u, w: r - x + 14 * u, h: b - y + 14 * u + low };
     }
 
-    const LINES = [...FIRST.map((s) => s[3]), 'add(p, p->x, p->m);', ...last({ vocab: 1 }).map((s) => s.code)]; // of page.inc
+    const LINES = [...FIRST.map((s) => s[3]), 'add(p, p->x, p->m);', ...last({ choices: 1 }).map((s) => s.code)]; // of page.inc
 
     // Which stop tells of the cache, from 0; -1: none.
     const cache = () => first().findIndex((s) => s[7] === 'grow');

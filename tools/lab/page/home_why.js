@@ -38,7 +38,7 @@ const HomeWhy = (() => {
     // The candidate's probability with one part silenced, with one token left out.
     function silenced(edit, id, s) {
         Engine.run(s.ids, s.edits.concat(edit), 0);
-        const p = share(Engine.logits(s.query, 0), id);
+        const p = share(Engine.choices(s.query, 0), id);
         Engine.run(s.ids, s.edits, 0);
         return p;
     }
@@ -46,7 +46,7 @@ const HomeWhy = (() => {
     function leftOut(j, id, s) {
         const ids = Array.from(s.ids.slice(0, s.query + 1)).filter((_, i) => i !== j);
         Engine.run(ids, s.edits, 0);
-        const p = share(Engine.logits(ids.length - 1, 0), id);
+        const p = share(Engine.choices(ids.length - 1, 0), id);
         Engine.run(s.ids, s.edits, 0);
         return p;
     }
@@ -94,7 +94,7 @@ const HomeWhy = (() => {
     function make(id, s) {
         const all = HomeData.chances(s.query), p = all[id], order = parts(id, s), shown = order.slice(0, PARTS), rest = order.slice(PARTS), sum = order.reduce((a, r) => a + r.adds, 0);
         const letters = Engine.live ? Array.from({ length: s.query + 1 }, (_, j) => j).filter((j) => !Token.of(s.ids[j]).control && s.query > 0).slice(-LETTERS).reverse().map((pos) => ({ pos })) : [];
-        const say = h('p.say.verdict', { role: 'status' }, Engine.live ? 'Each part and each letter is taken away …'.replace('letter', HomeText.unit()) : ''), unit = HomeText.unit(), rank = Numbers.rank(Engine.logits(s.query), id), word = HomeText.candidate(id), high = Math.max(...shown.map((r) => Math.abs(r.adds))) || 1;
+        const say = h('p.say.verdict', { role: 'status' }, Engine.live ? 'Each part and each letter is taken away …'.replace('letter', HomeText.unit()) : ''), unit = HomeText.unit(), rank = Numbers.rank(Engine.choices(s.query), id), word = HomeText.candidate(id), high = Math.max(...shown.map((r) => Math.abs(r.adds))) || 1;
         if (rest.length) shown.push({ name: `${rest.length} others`, adds: rest.reduce((a, r) => a + r.adds, 0), edit: null });
         const rows = (Engine.live ? shown.filter((r) => r.edit) : []).concat(letters), el = h('div', null, h('p.eyebrow', null, `after ${HomeCell.word(s.query)}`), h('h2', null, h('span', null, `Why ${word}?`), h('span.value', null, percent(p))),
             say, h('p.small', null, Glossary.text(`Number ${rank} of ${Numbers.count(all.length)} candidates. What each part of the model adds to its logit${Engine.live ? ', and its probability without that part' : ''}:`)),
@@ -111,7 +111,11 @@ const HomeWhy = (() => {
 
     function show(el, id, s) {
         const key = [App.changed, s.query, id, s.temperature].join();
-        if (key !== known.key) known = { key, el: make(id, s) };
+        try {
+            if (key !== known.key) known = { key, el: make(id, s) };
+        } catch (e) { // a recorded page knows the parts of few candidates
+            known = { key, el: h('p.say', null, `${e.message}.`) };
+        }
         fill(el, known.el);
     }
 

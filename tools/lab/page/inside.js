@@ -24,7 +24,7 @@ const Inside = (() => {
     }
 
     function showLens(state) {
-        const rows = Engine.lens(0, state.query), final = Numbers.best(Engine.logits(state.query, 0));
+        const rows = Engine.lens(0, state.query), final = Numbers.best(Engine.choices(state.query, 0));
         fill(lensTitle, 'After ', h('b', null, Token.at(state.query)), ' the model says ', h('b', null, Token.name(final)), `. Its place among all candidates, and the ${TOPS} likeliest, if the model stopped earlier:`);
         const cells = rows.map((r) => {
             const known = r.logits[final] !== -Infinity, z = r.logsum, p = Math.exp(r.logits[final] - z);
@@ -81,7 +81,7 @@ const Inside = (() => {
     }
 
     function showDla(state) {
-        const best = Numbers.best(Engine.logits(state.query, 0)), chosen = token;
+        const best = Numbers.best(Engine.choices(state.query, 0)), chosen = token;
         if (token < 0) token = best;
         fill(dlaTitle, 'After ', h('b', null, Token.at(state.query)), ': logit of ', h('b', null, Token.name(token)),
             ' ', button('another token', () => Strip.pickers.any('Whose logit?', (id) => {

@@ -16,8 +16,8 @@ const Patching = (() => {
         if (ids.length < 2) return [];
         let at = Math.ceil(ids.length / 2);
         while (at > 1 && (at >= ids.length || blank(ids[at]))) at--;
-        const others = Numbers.top(Engine.logits(at - 1, 0), 12).filter((id) => id !== ids[at] && !blank(id));
-        ids[at] = others[0] === undefined ? (ids[at] + 1) % Engine.info.vocab : others[0];
+        const others = Numbers.top(Engine.choices(at - 1, 0), 12).filter((id) => id !== ids[at] && !blank(id));
+        ids[at] = others[0] === undefined ? (ids[at] + 1) % Engine.info.choices : others[0];
         return ids;
     }
 
@@ -98,7 +98,7 @@ const Patching = (() => {
     // Lane 1 is the run without changes: it is given back its tokens.
     function lastLogits(ids) {
         Engine.run(ids, [], 1);
-        const logits = Engine.logits(ids.length - 1, 1);
+        const logits = Engine.choices(ids.length - 1, 1);
         Engine.run(App.state.ids, [], 1);
         return logits;
     }

@@ -19,7 +19,7 @@ const Predict = (() => {
     }
 
     function showBars(state) {
-        const logits = Engine.logits(state.query, 0), { p, why, n } = Numbers.survivors(logits, sampling(state));
+        const logits = Engine.choices(state.query, 0), { p, why, n } = Numbers.survivors(logits, sampling(state));
         const shown = Numbers.top(p, SHOWN), high = p[shown[0]] || 1;
         const named = shown.concat(Token.ends().filter((id) => !shown.includes(id)));
         const rows = named.map((id) => rowOf(id, p[id], high, why(id), logits[id], state));

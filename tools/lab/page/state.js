@@ -274,7 +274,7 @@ const Token = (() => {
 
     // All tokens that end a text.
     function ends() {
-        if (!endIds) endIds = Array.from({ length: Engine.info.vocab }, (_, id) => id).filter((id) => Engine.piece(id).end);
+        if (!endIds) endIds = Array.from({ length: Engine.info.choices }, (_, id) => id).filter((id) => Engine.piece(id).end);
         return endIds;
     }
 

@@ -67,7 +67,7 @@ const Story = (() => {
     function showWord(state) {
         line.update(state);
         el.looks.textContent = App.ofLayer('attn.hook_pattern') ? looks(state) : 'This layer has no heads.';
-        const p = Numbers.softmax(Engine.logits(state.query)), most = p[Numbers.best(p)];
+        const p = Numbers.softmax(Engine.choices(state.query)), most = p[Numbers.best(p)];
         fill(el.guess, table(null, [`after “${HomeText.label(state.ids[state.query])}”`, '', 'share'], Numbers.top(p, GUESSES).map((id) => [Token.isEnd(id) ? 'end' : HomeText.label(id), bar(p[id] / Math.max(0.5, most)), Numbers.cell(p[id], 4, Numbers.share(p[id]))])));
     }
 

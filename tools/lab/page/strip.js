@@ -141,7 +141,7 @@ const Strip = (() => {
 
     function matches(text) {
         const found = [], want = text.replace(/ /g, '␣').toLowerCase();
-        for (let id = 0; id < Engine.info.vocab && found.length < SHOWN; id++)
+        for (let id = 0; id < Engine.info.choices && found.length < SHOWN; id++)
             if (!want || String(id) === want || Token.name(id).toLowerCase().includes(want)) found.push(id);
         return found;
     }
@@ -158,7 +158,7 @@ const Strip = (() => {
             const found = matches(search.value);
             fill(list, found.map((id) => button([Token.el(id), h('small', null, id)], () => pick(id),
                 { role: 'option', kind: '.chip' })));
-            if (!found.length) fill(list, h('p', null, `No token of ${Numbers.count(Engine.info.vocab)} has “${search.value}” in it.`));
+            if (!found.length) fill(list, h('p', null, `No token of ${Numbers.count(Engine.info.choices)} has “${search.value}” in it.`));
             if (found.length === SHOWN) list.append(h('p', null, `The first ${SHOWN}; type to find others.`));
         };
         search.addEventListener('input', show);
@@ -171,7 +171,7 @@ const Strip = (() => {
                 'previousElementSibling', ArrowLeft: 'previousElementSibling' }[e.key];
             if (to && e.target[to]) e.target[to].focus();
         });
-        const few = Engine.info.vocab <= FEW, at = near && near.getBoundingClientRect();
+        const few = Engine.info.choices <= FEW, at = near && near.getBoundingClientRect();
         fill(picker, h('h2', null, title), !few && search, list, button('Cancel', () => picker.close()));
         picker.classList.toggle('few', few);
         for (const [side, v] of [['left', at && Math.max(8, Math.min(innerWidth - 320, at.left))], ['top', at && at.bottom + 8], ['margin', at && 0]]) picker.style.setProperty(side, at ? `${v}px` : '');

@@ -98,7 +98,7 @@ const Trials = (() => {
     }
 
     // Logits of what a neuron writes into the residual, through the final norm and the head.
-    const neuron = (layer, unit) => Engine.module.floatsAt(Engine.module.wasm.lab_neuron(layer, unit), Engine.info.vocab);
+    const neuron = (layer, unit) => Engine.module.floatsAt(Engine.module.wasm.lab_neuron(layer, unit), Engine.info.vocab).subarray(0, Engine.info.choices);
 
     // ---- drafts ----
 
@@ -106,7 +106,7 @@ const Trials = (() => {
     Work.slices.write = (state, ms) => {
         const { module, info, draw, isEnd } = Engine, { lane, from, most, sampling, ids } = state, room = Math.min(most, info.context - from);
         for (const began = now(); !state.done && now() - began < ms;) {
-            ids.push(draw(state.logits.slice(0, info.choices), { ...sampling, counter: sampling.counter + ids.length }));
+            ids.push(draw(state.logits.subarray(0, info.choices), { ...sampling, counter: sampling.counter + ids.length }));
             const id = ids[ids.length - 1];
             state.done = isEnd(id) || ids.length >= room;
             if (!state.done) state.logits = module.floatsAt(module.wasm.lab_draft_step(lane, id), info.vocab);

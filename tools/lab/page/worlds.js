@@ -20,7 +20,7 @@ const Worlds = (() => {
     function showText(c, state) {
         const ids = Array.from(state.ids.slice(0, state.step)), looks = Running.surprisals(ids, c.lane, state.dark);
         Running.show(c.text, ids.concat(c.more), (i) => (i < ids.length ? looks(i) : { later: true, title: 'written by the model' }));
-        const losses = Numbers.losses(ids, (i) => Engine.logits(i, c.lane)), logits = Engine.logits(state.step - 1, c.lane);
+        const losses = Numbers.losses(ids, (i) => Engine.logits(i, c.lane)), logits = Engine.choices(state.step - 1, c.lane);
         const p = Numbers.softmax(logits);
         fill(c.loss, losses.length ? ['Loss of this text: ', h('b', null, Numbers.fixed(mean(losses), 4)), ' nats a token'] : 'A loss needs two tokens.');
         fill(c.next, 'Next: ', Numbers.top(logits, 4).map((id) => [h('span.guess', null, Token.el(id), ` ${Numbers.fixed(100 * p[id], 1)} %`), ' ']));
