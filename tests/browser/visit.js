@@ -561,6 +561,9 @@ async function inFirefox(file, verses) {
         await firefox.send('WebDriver:SetWindowRect', { width: 1280, height: 885 }); // wider letters than Chromium's
         await firefox.go(file, '#view=home');
         assert.strictEqual(await firefox.eval(`new Set([...document.querySelectorAll('.home .tok.alt')].map((e) => e.getBoundingClientRect().bottom)).size`), 1, 'the likeliest tokens are in one line');
+        await firefox.send('WebDriver:SetWindowRect', { width: 1000, height: 885 });
+        await firefox.go(file, '#view=home&ids=26.2.7.17.8.18.19.14.15.7.4.17'); // christopher
+        for (const tokens of ['.toks > .tok', '.tok.alt']) assert.strictEqual(await firefox.eval(`new Set([...document.querySelectorAll('.home ${tokens}')].map((e) => e.getBoundingClientRect().bottom)).size`), 1, `${tokens} in one line at 1000`);
         await firefox.go(verses, '#view=predict'); // a worker goes on with the text
         await firefox.eval(`document.getElementById('end').click()`);
         while (!await firefox.eval(`document.getElementById('draw-stop').hidden && document.documentElement.dataset.workers`)) await new Promise((done) => setTimeout(done, 50));

@@ -48,12 +48,12 @@ const HomeText = (() => {
 
     function next(state) {
         const p = HomeData.chances(state.query), before = HomeChange.chances(state.query), end = state.query === state.ids.length - 1;
-        const [first, ...rest] = Numbers.top(p, NEXT).filter((id, i) => !i || p[id] >= 0.005).map((id, i) => {
+        const all = Numbers.top(p, NEXT).filter((id, i) => !i || p[id] >= 0.005).map((id, i) => {
             const text = Token.isEnd(id) ? 'end' : label(id), percent = `${before ? `${Numbers.share(before[id]).replace(' %', '')} → ` : ''}${Numbers.share(p[id])}`;
             return button([h('span.g', null, text), h('small', null, percent)], () => append(id), { disabled: !Engine.live || !end,
                 kind: '.tok.alt' + (i ? '' : '.likeliest') + (Token.isEnd(id) ? '.control' : ''), title: end ? `append ${text}` : `${text}, ${percent}` });
         });
-        return [h('span.nexts', null, button('next', () => App.set({ cell: 'next', walk: 0 }), { kind: '.then.goback', id: 'open-next', title: 'all candidates, drawing, the loss of the text' }), first), rest];
+        return h('span.nexts', null, button('next', () => App.set({ cell: 'next', walk: 0 }), { kind: '.then.goback', id: 'open-next', title: 'all candidates, drawing, the loss of the text' }), all);
     }
 
     function append(id) {
@@ -76,7 +76,7 @@ const HomeText = (() => {
     // `pictured`: what the buttons next to the text save. point(pos): a hand points at a token, or at none.
     function mount(into, pictured, point) {
         root = into;
-        line = TextLine.make(root, { paint: () => paint, heads, below: (state, a) => (Number.isFinite(a) ? Numbers.share(a) : ''), choose: (query) => App.set({ query, cell: kept() }), was, before: former, after: next, drawn: drawFormer, room: true });
+        line = TextLine.make(root, { paint: () => paint, heads, choose: (query) => App.set({ query, cell: kept() }), was, before: former, after: next, drawn: drawFormer, room: true });
         [run, arcsBefore, says] = [line.run, Arcs.layer(), h('p.says')];
         run.append(arcsBefore, says);
         for (const event of ['pointerover', 'focusin']) run.addEventListener(event, (e) => point(event === 'focusin' && !e.target.matches(':focus-visible') ? -1 : TextLine.under(e)));

@@ -201,7 +201,7 @@ const Strip = (() => {
         const form = h('form.row', { on: { submit: (e) => { e.preventDefault(); type(input.value); } } },
             h('label.grow', null, h('span', null, 'Text'), input), h('button', { type: 'submit' }, 'Run'));
         line = TextLine.make(into, { paint: painted, heads: (state) => (painted(state) === 'attention' ? [state.head] : []), choose: select, isLong: () => (asked ? asked === 'text' : undefined),
-            below: (state, a, s) => (painted(state) === 'attention' ? (Number.isFinite(a) ? Numbers.share(a) : '') : Number.isFinite(s) ? Numbers.fixed(s, 2) : '') });
+            below: (state, a, s) => (painted(state) === 'attention' ? TextLine.percent(a) : Number.isFinite(s) ? Numbers.fixed(s, 2) : '') });
         as = Dom.choice('the text as', [['text', 'text'], ['tokens', 'tokens']], 'tokens', (v) => {
             asked = v;
             update(App.state);
