@@ -23,14 +23,8 @@ const Arcs = (() => {
         return out;
     }
 
-    const element = (name, props) => {
-        const el = document.createElementNS('http://www.w3.org/2000/svg', name);
-        for (const [k, v] of Object.entries(props)) el.setAttribute(k, v);
-        return el;
-    };
-
     // A picture to lie over the tokens; for the eye alone, since each token says its share.
-    const layer = () => element('svg', { 'aria-hidden': 'true', class: 'arcs' });
+    const layer = () => Dom.svg('svg', { 'aria-hidden': 'true', class: 'arcs' });
 
     // Fills it. `host` holds the elements of the tokens and the layer. shares: of one head or of several, which
     // have colours of their own.
@@ -40,8 +34,8 @@ const Arcs = (() => {
             return { x: r.left - base.left + host.scrollLeft, y: r.top - base.top + host.scrollTop, w: r.width, h: r.height };
         });
         const colour = (i) => (shares.length > 1 ? { class: `of${i}` } : {});
-        svg.replaceChildren(...(boxes[query] ? shares.flatMap((share, i) => of(boxes, query, share, room, 4 * (i - (shares.length - 1) / 2)).map(({ curve: c, bar: b, width, alpha }) => (b ? element('rect', { x: b[0], y: b[1], width: b[2], height: b[3], ...colour(i) })
-            : element('path', { d: `M${c[0]} ${c[1]}C${c.slice(2).join(' ')}`, 'stroke-width': width, opacity: alpha, ...colour(i) })))) : []));
+        svg.replaceChildren(...(boxes[query] ? shares.flatMap((share, i) => of(boxes, query, share, room, 4 * (i - (shares.length - 1) / 2)).map(({ curve: c, bar: b, width, alpha }) => (b ? Dom.svg('rect', { x: b[0], y: b[1], width: b[2], height: b[3], ...colour(i) })
+            : Dom.svg('path', { d: `M${c[0]} ${c[1]}C${c.slice(2).join(' ')}`, 'stroke-width': width, opacity: alpha, ...colour(i) })))) : []));
     }
 
     function draw(g, list, colour) {
@@ -60,5 +54,5 @@ const Arcs = (() => {
         g.globalAlpha = 1;
     }
 
-    return { of, layer, show, draw, element };
+    return { of, layer, show, draw };
 })();

@@ -25,6 +25,14 @@ const Dom = (() => {
         return el;
     }
 
+    // An element of a drawing.
+    function svg(tag, props, ...children) {
+        const el = document.createElementNS('http://www.w3.org/2000/svg', tag);
+        for (const [k, v] of Object.entries(props)) el.setAttribute(k, v);
+        el.append(...children);
+        return el;
+    }
+
     function fill(el, ...children) {
         el.replaceChildren();
         children.forEach((c) => add(el, c));
@@ -130,5 +138,5 @@ const Dom = (() => {
         return el;
     }
 
-    return { h, fill, table, bar, slider, button, choice, check, select, card, center, reach };
+    return { h, svg, fill, table, bar, slider, button, choice, check, select, card, center, reach };
 })();

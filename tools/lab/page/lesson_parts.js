@@ -47,7 +47,7 @@ const LessonMath = (() => {
 })();
 
 const LessonParts = (() => {
-    const { h, fill, button } = Dom;
+    const { h, svg, fill, button } = Dom;
     const redraws = []; // of figures whose colours depend on the theme
 
     // ---- words ----
@@ -150,14 +150,7 @@ const LessonParts = (() => {
 
     // ---- drawings ----
 
-    function draw(tag, props, ...children) {
-        const el = document.createElementNS('http://www.w3.org/2000/svg', tag);
-        for (const [k, v] of Object.entries(props || {})) el.setAttribute(k, v);
-        el.append(...children.flat().map((c) => (c instanceof Node ? c : String(c))));
-        return el;
-    }
-
-    const picture = (w, height, kind) => draw('svg', { viewBox: `0 0 ${w} ${height}`, class: kind, role: 'img', 'aria-label': 'a chart' });
+    const picture = (w, height, kind) => svg('svg', { viewBox: `0 0 ${w} ${height}`, class: kind, role: 'img', 'aria-label': 'a chart' });
 
     // Words as arrows from the middle, {el, show(names, rows, what)}. move(i, [x, y]): an arrow was dragged.
     function plane(move = null) {
@@ -180,16 +173,16 @@ const LessonParts = (() => {
         // Past the tip of its arrow.
         function name(text, x, y) {
             const far = Math.hypot(x, y) || 1, across = x / far, down = -y / far;
-            return draw('text', { x: Math.max(20, Math.min(SIZE - 20, to(x) + BEYOND * across)), y: Math.max(14, Math.min(SIZE - 6, to(-y) + BEYOND * down + 4)), 'text-anchor': across > 0.3 ? 'start' : across < -0.3 ? 'end' : 'middle' }, text);
+            return svg('text', { x: Math.max(20, Math.min(SIZE - 20, to(x) + BEYOND * across)), y: Math.max(14, Math.min(SIZE - 6, to(-y) + BEYOND * down + 4)), 'text-anchor': across > 0.3 ? 'start' : across < -0.3 ? 'end' : 'middle' }, text);
         }
 
         function show(names, rows, what) {
-            const lines = [-1, 1].flatMap((v) => [draw('line', { class: 'thin', x1: to(v), x2: to(v), y1: 0, y2: SIZE }), draw('line', { class: 'thin', y1: to(v), y2: to(v), x1: 0, x2: SIZE })]);
+            const lines = [-1, 1].flatMap((v) => [svg('line', { class: 'thin', x1: to(v), x2: to(v), y1: 0, y2: SIZE }), svg('line', { class: 'thin', y1: to(v), y2: to(v), x1: 0, x2: SIZE })]);
             shown = Share.ofDrawing(what, el, ['word', '0', '1'], rows.map((r, i) => [names[i], ...r]));
             el.setAttribute('aria-label', `${what}: ${names.map((n, i) => `${n} ${rows[i].map((v) => Numbers.fixed(v, 2)).join(', ')}`).join('; ')}`);
-            el.replaceChildren(...lines, draw('line', { class: 'axis', x1: 0, x2: SIZE, y1: to(0), y2: to(0) }), draw('line', { class: 'axis', x1: to(0), x2: to(0), y1: 0, y2: SIZE }),
-                ...rows.flatMap(([x, y], i) => [name(names[i], x, y), draw('line', { class: `word w${i}`, x1: to(0), y1: to(0), x2: to(x), y2: to(-y) }),
-                    draw('circle', { class: `tip w${i}${move ? ' grab' : ''}`, cx: to(x), cy: to(-y), r: 6 }), ...(move ? [draw('circle', { class: 'grip', 'data-i': i, cx: to(x), cy: to(-y), r: 17 })] : [])]));
+            el.replaceChildren(...lines, svg('line', { class: 'axis', x1: 0, x2: SIZE, y1: to(0), y2: to(0) }), svg('line', { class: 'axis', x1: to(0), x2: to(0), y1: 0, y2: SIZE }),
+                ...rows.flatMap(([x, y], i) => [name(names[i], x, y), svg('line', { class: `word w${i}`, x1: to(0), y1: to(0), x2: to(x), y2: to(-y) }),
+                    svg('circle', { class: `tip w${i}${move ? ' grab' : ''}`, cx: to(x), cy: to(-y), r: 6 }), ...(move ? [svg('circle', { class: 'grip', 'data-i': i, cx: to(x), cy: to(-y), r: 17 })] : [])]));
         }
         return { el, show };
     }
@@ -206,12 +199,12 @@ const LessonParts = (() => {
             ends.forEach((e, n) => { if (n) e.y = Math.max(e.y, ends[n - 1].y + 14); });
             shown = Share.ofDrawing(what, el, [xName, ...lines.map((l) => l.name)], xs.map((x, n) => [x, ...lines.map((l) => l.ys[n])]));
             el.setAttribute('aria-label', what);
-            el.replaceChildren(...[low, (low + high) / 2, high].flatMap((y) => [draw('line', { class: 'thin', x1: L, x2: W - 74, y1: py(y), y2: py(y) }),
-                draw('text', { x: L - 6, y: py(y) + 4, 'text-anchor': 'end' }, Numbers.fixed(y, digits))]),
-            draw('text', { x: L, y: H - 8 }, String(first).replace('-', '−')), draw('text', { x: W - 74, y: H - 8, 'text-anchor': 'end' }, last), draw('text', { x: (L + W - 74) / 2, y: H - 8, 'text-anchor': 'middle' }, xName),
-            ...(mark === undefined ? [] : [draw('line', { class: 'mark', x1: px(mark), x2: px(mark), y1: 8, y2: H - B })]),
-            ...lines.map((l, i) => draw('polyline', { class: `line w${i}`, points: xs.map((x, n) => `${px(x).toFixed(1)},${py(l.ys[n]).toFixed(1)}`).join(' ') })),
-            ...ends.map((e) => draw('text', { class: `name w${e.i}`, x: W - 68, y: e.y }, lines[e.i].name)));
+            el.replaceChildren(...[low, (low + high) / 2, high].flatMap((y) => [svg('line', { class: 'thin', x1: L, x2: W - 74, y1: py(y), y2: py(y) }),
+                svg('text', { x: L - 6, y: py(y) + 4, 'text-anchor': 'end' }, Numbers.fixed(y, digits))]),
+            svg('text', { x: L, y: H - 8 }, String(first).replace('-', '−')), svg('text', { x: W - 74, y: H - 8, 'text-anchor': 'end' }, last), svg('text', { x: (L + W - 74) / 2, y: H - 8, 'text-anchor': 'middle' }, xName),
+            ...(mark === undefined ? [] : [svg('line', { class: 'mark', x1: px(mark), x2: px(mark), y1: 8, y2: H - B })]),
+            ...lines.map((l, i) => svg('polyline', { class: `line w${i}`, points: xs.map((x, n) => `${px(x).toFixed(1)},${py(l.ys[n]).toFixed(1)}`).join(' ') })),
+            ...ends.map((e) => svg('text', { class: `name w${e.i}`, x: W - 68, y: e.y }, lines[e.i].name)));
         }
         return { el, show };
     }

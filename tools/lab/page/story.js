@@ -147,8 +147,8 @@ const Story = (() => {
         const { steps, blind, letters, pairs } = story(), lines = [['knows nothing', blind], [`counts ${unit()}s`, letters], ['counts pairs', pairs]].filter((l) => l[1] !== null), losses = steps.map((s) => s.loss);
         if (losses.includes(null)) return null;
         const y = (v) => HIGH * height(v), x = (k) => (k / Math.max(1, last())) * WIDE;
-        const svg = Arcs.element('svg', { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' });
-        svg.append(...lines.map(([, v]) => Arcs.element('line', { x1: 0, x2: WIDE, y1: y(v), y2: y(v) })), Arcs.element('polyline', { points: losses.map((v, k) => `${x(k)},${y(v)}`).join(' ') }));
+        const svg = Dom.svg('svg', { viewBox: `0 0 ${WIDE} ${HIGH}`, preserveAspectRatio: 'none', 'aria-hidden': 'true' });
+        svg.append(...lines.map(([, v]) => Dom.svg('line', { x1: 0, x2: WIDE, y1: y(v), y2: y(v) })), Dom.svg('polyline', { points: losses.map((v, k) => `${x(k)},${y(v)}`).join(' ') }));
         return [svg, lines.map(([name, v]) => h('span.ref', { title: `${Numbers.exact(v)} nats`, style: { top: `${(100 * y(v)) / HIGH}%` } }, `${name}: ${torn(v)}`))];
     }
 
@@ -237,7 +237,7 @@ const Story = (() => {
         for (const [name, what] of [['lead', 'p.lead'], ['texts', 'ol.tries'], ['known', 'p.note'], ['looks', 'p.say'], ['guess', 'div'], ['alphabet', 'div.alphabet'], ['sorts', 'p.say'], ['cell', 'p.say'], ['facts', 'div'], ['axes', 'p.note'], ['now', 'p.moment'], ['mark', 'i.place']]) el[name] = h(what);
         el.alphabet.setAttribute('role', 'img');
         el.reads = h('div');
-        line = TextLine.make(el.reads, { paint: () => 'attention', heads: (state) => [state.head], below: (state, a) => (Number.isFinite(a) ? Numbers.share(a) : ''), choose: (query) => App.set({ query }) });
+        line = TextLine.make(el.reads, { paint: () => 'attention', heads: (state) => [state.head], choose: (query) => App.set({ query }) });
         el.reads.append(line.run);
         const input = h('input', { type: 'text', 'aria-label': 'type your own', placeholder: 'type your own', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
         for (let i = 0; i < n && layers; i++) {
