@@ -184,10 +184,7 @@ const Home = (() => {
     }
 
     // What holds a number together with its factors.
-    const frameOf = (e) => {
-        const all = [HomeScene.region(e.m, e.r, e.c, e.r + 1, e.c + 1), ...e.factors], x = Math.min(...all.map((a) => a.x)), y = Math.min(...all.map((a) => a.y));
-        return { x, y, w: Math.max(...all.map((a) => a.x + a.w)) - x, h: Math.max(...all.map((a) => a.y + a.h)) - y };
-    };
+    const frameOf = (e) => HomeScene.around([HomeScene.region(e.m, e.r, e.c, e.r + 1, e.c + 1), ...e.factors]);
 
     function frameCell(x, y) {
         const p = HomeScene.pick(scene, ...camera.toPlan(x, y));

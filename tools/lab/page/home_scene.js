@@ -192,16 +192,15 @@ const HomeScene = (() => {
         return { HY, lx };
     }
 
+    // The smallest box that holds all of these.
+    function around(boxes) {
+        const x = Math.min(...boxes.map((b) => b.x)), y = Math.min(...boxes.map((b) => b.y));
+        return { x, y, w: Math.max(...boxes.map((b) => b.x + b.w)) - x, h: Math.max(...boxes.map((b) => b.y + b.h)) - y };
+    }
+
     function bounds(p, left, HY) {
-        const { u, TH } = p.s, box = { x: Infinity, y: Infinity, r: 0, b: HY + TH + 16 * u };
-        for (const m of p.mats.values()) {
-            box.x = Math.min(box.x, m.x);
-            box.y = Math.min(box.y, m.y);
-            box.r = Math.max(box.r, m.x + m.w);
-            box.b = Math.max(box.b, m.y + m.h);
-        }
-        const x = box.x - left * u, y = box.y - 6 * u;
-        return { x, y, w: box.r + 5 * u - x, h: box.b + 2 * u - y };
+        const { u, TH } = p.s, all = [...p.mats.values()], box = around([...all, { ...all[0], h: HY + TH + 16 * u - all[0].y }]);
+        return { x: box.x - left * u, y: box.y - 6 * u, w: box.w + (5 + left) * u, h: box.h + 8 * u };
     }
 
     // narrow: tables above the stream. open: the layer that is entered, or -1.
@@ -244,5 +243,5 @@ const HomeScene = (() => {
 
     const region = (m, r0, c0, r1, c1) => ({ m, r0, c0, r1, c1, x: m.X(c0), y: m.Y(r0), w: m.X(c1 - 1) + m.cw - m.X(c0), h: m.Y(r1 - 1) + m.rh - m.Y(r0) });
 
-    return { build, pick, empty, region, form, RIBS, LINES, WHOLE };
+    return { build, around, pick, empty, region, form, RIBS, LINES, WHOLE };
 })();

@@ -186,16 +186,8 @@ const HomeWalk = (() => {
     }
 
     function frameOf(parts, scene) {
-        let x = Infinity, y = Infinity, r = -Infinity, b = -Infinity;
-        for (const id of parts) {
-            const m = scene.mats.get(id);
-            x = Math.min(x, m.x);
-            y = Math.min(y, m.y);
-            r = Math.max(r, m.x + m.w);
-            b = Math.max(b, m.y + m.h);
-        }
-        const u = scene.u, low = parts.has('lg') ? 16 * u : 0;
-        return { x: x - 8 * u, y: y - 8 * u, w: r - x + 14 * u, h: b - y + 14 * u + low };
+        const { x, y, w, h } = HomeScene.around([...parts].map((id) => scene.mats.get(id))), u = scene.u, low = parts.has('lg') ? 16 * u : 0;
+        return { x: x - 8 * u, y: y - 8 * u, w: w + 14 * u, h: h + 14 * u + low };
     }
 
     const LINES = [...FIRST.map((s) => s[3]), 'add(p, p->x, p->m);', ...last({ choices: 1 }).map((s) => s.code)]; // of page.inc
