@@ -136,10 +136,8 @@ const Attention = (() => {
     }
 
     function onGridKey(e) {
-        const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
+        const by = Dom.arrow(e);
         if (!by) return;
-        e.preventDefault();
-        e.stopPropagation();
         App.set({ layer: App.state.layer + by[0], head: App.state.head + by[1] });
     }
 

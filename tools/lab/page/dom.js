@@ -91,6 +91,16 @@ const Dom = (() => {
         });
     }
 
+    // [rows, columns] by which an arrow key moves, and nobody else hears of it; null: another key, or one with Ctrl, Alt or Meta.
+    const ARROWS = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] };
+    function arrow(e, moves = ARROWS) {
+        const by = e.ctrlKey || e.altKey || e.metaKey ? null : moves[e.key];
+        if (!by) return null;
+        e.preventDefault();
+        e.stopPropagation();
+        return by;
+    }
+
     // What scrolls can be reached by Tab, so that its keys scroll.
     function reach() {
         for (const el of document.querySelectorAll('.scroll, .tall, p.running')) {
@@ -138,5 +148,5 @@ const Dom = (() => {
         return el;
     }
 
-    return { h, svg, fill, table, bar, slider, button, choice, check, select, card, center, reach };
+    return { h, svg, fill, table, bar, slider, button, choice, check, select, card, center, arrow, ARROWS, reach };
 })();

@@ -46,10 +46,8 @@ const Experiment = (() => {
     }
 
     function onKey(e) {
-        const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key];
+        const by = Dom.arrow(e);
         if (!by) return;
-        e.preventDefault();
-        e.stopPropagation();
         const n = Engine.info.heads, at = (chosen.kind === 'mlp' ? n : chosen.head) + by[1];
         const layer = Math.max(0, Math.min(Engine.info.layers - 1, chosen.layer + by[0]));
         chosen = parts(layer)[Math.max(0, Math.min(n, at))];

@@ -390,7 +390,6 @@ const Home = (() => {
 
     // ---- keys ----
 
-    const ARROWS = { ArrowLeft: [0, -1], ArrowRight: [0, 1], ArrowUp: [-1, 0], ArrowDown: [1, 0] };
     const middle = () => [size.w / 2, size.h / 2];
     const KEYS = { '+': () => camera.zoom(...middle(), 1.4), '=': () => camera.zoom(...middle(), 1.4), '-': () => camera.zoom(...middle(), 1 / 1.4), 0: () => camera.fly(scene.world),
         '[': () => App.set({ head: Math.max(0, state().head - 1) }), ']': () => App.set({ head: state().head + 1 }), n: () => stepWalk(1), p: () => stepWalk(-1), ' ': () => toggle(), Escape: () => up(),
@@ -400,7 +399,7 @@ const Home = (() => {
 
     // True: the key was for this room.
     function key(e) {
-        const onButton = /^(BUTTON|SUMMARY|DFN)$/.test(e.target.tagName), arrow = ARROWS[e.key];
+        const onButton = /^(BUTTON|SUMMARY|DFN)$/.test(e.target.tagName), arrow = Dom.ARROWS[e.key];
         if ((onButton && (e.key === 'Enter' || e.key === ' ')) || (e.key !== 'Escape' && roomOf(state().cell) && panel.contains(e.target))) return false;
         if (arrow && chosen) step(...arrow);
         else if (arrow && e.target === canvas) camera.pan(-40 * arrow[1], -40 * arrow[0]);

@@ -132,12 +132,10 @@ const LessonParts = (() => {
         };
         if (live) el.addEventListener('click', (e) => place(e.target) && act(place(e.target)));
         if (live) el.addEventListener('keydown', (e) => {
-            const by = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1] }[e.key], from = place(e.target);
-            if (!from || e.ctrlKey || e.altKey || e.metaKey || !(by || e.key === 'Enter' || e.key === ' ')) return;
-            e.preventDefault();
-            e.stopPropagation();
-            const to = by ? [Math.max(0, Math.min(cells.length - 1, from[0] + by[0])), Math.max(0, Math.min(cells[0].length - 1, from[1] + by[1]))] : from;
-            if (by && !choose) {
+            const from = place(e.target), by = from && Dom.arrow(e, { ...Dom.ARROWS, Enter: [0, 0], ' ': [0, 0] });
+            if (!by) return;
+            const to = [Math.max(0, Math.min(cells.length - 1, from[0] + by[0])), Math.max(0, Math.min(cells[0].length - 1, from[1] + by[1]))];
+            if (!choose && e.key.startsWith('Arrow')) {
                 at = to;
                 show(m);
             } else act(to);

@@ -77,10 +77,8 @@ const Main = (() => {
     }
 
     function onTabKey(e) {
-        const by = { ArrowLeft: -1, ArrowRight: 1 }[e.key];
+        const by = Dom.arrow(e, { ArrowLeft: -1, ArrowRight: 1 });
         if (!by) return;
-        e.preventDefault();
-        e.stopPropagation();
         const at = ROOMS.findIndex((r) => r.id === App.state.view), room = ROOMS[(at + by + ROOMS.length) % ROOMS.length];
         App.set({ view: room.id, ...Story.leaving(room.id) });
         $(`tab-${room.id}`).focus();

@@ -156,14 +156,12 @@ const Matrix = (() => {
             const cell = m && m.onHover && at(e.target);
             if (cell) m.onHover(cell[0], cell[1]);
         });
-        const MOVES = { ArrowUp: [-1, 0], ArrowDown: [1, 0], ArrowLeft: [0, -1], ArrowRight: [0, 1], Home: [0, -1e9], End: [0, 1e9], PageUp: [-8, 0], PageDown: [8, 0] };
+        const MOVES = { ...Dom.ARROWS, Home: [0, -1e9], End: [0, 1e9], PageUp: [-8, 0], PageDown: [8, 0] };
         el.addEventListener('keydown', (e) => {
-            const cell = e.target === canvas ? m.selected.map((x) => Math.max(0, x)) : at(e.target), by = MOVES[e.key];
+            const cell = e.target === canvas ? m.selected.map((x) => Math.max(0, x)) : at(e.target);
             if (cell && e.key === 'Enter' && m.onChoose) m.onChoose(cell[0], cell[1]);
-            if (!cell || !by || e.ctrlKey || e.altKey || e.metaKey) return;
-            e.preventDefault();
-            e.stopPropagation();
-            select(cell[0] + by[0], cell[1] + by[1]);
+            const by = cell && Dom.arrow(e, MOVES);
+            if (by) select(cell[0] + by[0], cell[1] + by[1]);
         });
         // The cell of the picture under the pointer; null: none.
         const under = (e) => {
