@@ -89,10 +89,7 @@ const HomeData = (() => {
     // The bias added to output r, or null.
     function bias(part, layer, r) {
         const t = tensor(part, layer), name = t && t.name.replace('.weight', '.bias');
-        if (!t || !Engine.tensors[name] || name.startsWith('token_embd')) return null;
-        const key = name;
-        if (!kept.has(key)) kept.set(key, Engine.weights(name, 0, 1));
-        return kept.get(key)[t.first + storedRow(part, layer, r)];
+        return t && Engine.tensors[name] && !name.startsWith('token_embd') ? vector(name)[t.first + storedRow(part, layer, r)] : null;
     }
 
     function vector(name) {
@@ -103,6 +100,17 @@ const HomeData = (() => {
 
     // The only row of a part's tensor, or null.
     const rowOf = (part, layer) => vector(named(layer, TENSORS[part]));
+
+    // What make() gives, computed once for a run and a lane.
+    const made = new Map();
+    let run = -1;
+    function once(what, make) {
+        const key = [lane, ...what].join();
+        if (run !== App.changed) made.clear();
+        run = App.changed;
+        if (!made.has(key)) made.set(key, make());
+        return made.get(key);
+    }
 
     // ---- activations ----
 
@@ -156,5 +164,5 @@ const HomeData = (() => {
         return place ? token.map((v, i) => v + flatRow(place, pos)[i]) : token;
     }
 
-    return { named, nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, has, heads, lender, width, attends, flatRow, layerRow, streamStart, inLane, get lane() { return lane; } };
+    return { named, nameOf, chances, tensor, rows, score, storedRow, bias, vector, rowOf, hook, has, heads, lender, width, attends, flatRow, layerRow, streamStart, inLane, once, get lane() { return lane; } };
 })();

@@ -4,8 +4,6 @@
 const HomeExperts = (() => {
     const SCORES = 'mlp.hook_router_scores', WEIGHTS = 'mlp.hook_expert_weights', WIDE = 34, MOST = 4, NEAR = 0.05; // cells of a small model for all columns, for one; how far sums of few bits may be
     const GATES = { 'gpt-oss': { limit: 7, more: 1 } }; // of architectures whose gates are limited
-    const kept = new Map();
-    let run = -1;
 
     const has = (layer) => layer >= 0 && layer < Engine.info.layers && HomeData.has(layer, SCORES);
     const any = () => Engine.hooks.some((x) => x.name.endsWith(SCORES));
@@ -19,12 +17,6 @@ const HomeExperts = (() => {
     };
     const input = (layer, pos) => HomeData.layerRow(layer, HomeData.has(layer, 'ln2.hook_normalized') ? 'ln2.hook_normalized' : 'ln1.hook_normalized', pos);
     const sigmoid = (x) => Exact.softmax([x, 0]).a[0];
-
-    // What was computed of another run.
-    function forget() {
-        if (run !== App.changed) kept.clear();
-        run = App.changed;
-    }
 
     // ---- one expert ----
 
@@ -40,14 +32,11 @@ const HomeExperts = (() => {
 
     // {f: its neurons, y: what it writes} for a token.
     function answer(layer, i, pos) {
-        forget();
-        const key = [HomeData.lane, layer, i, pos].join();
-        if (!kept.has(key)) {
+        return HomeData.once(['expert', layer, i, pos], () => {
             const [gate, up, down] = ['eg', 'eu', 'ed'].map((part) => matrix(part, layer, i)), h = input(layer, pos), act = Exact.ACTS[Engine.info.activation], { limit = Infinity, more = 0 } = GATES[Engine.info.arch] || {};
             const f = Float32Array.from({ length: gate.n }, (_, r) => Exact.round(act(Math.min(gate.of(h, r), limit)) * Exact.round(Math.max(-limit, Math.min(limit, up.of(h, r))) + more)));
-            kept.set(key, { f, y: Float32Array.from({ length: down.n }, (_, r) => down.of(f, r)) });
-        }
-        return kept.get(key);
+            return { f, y: Float32Array.from({ length: down.n }, (_, r) => down.of(f, r)) };
+        });
     }
 
     // The expert that every token uses, where the model has one: what it counts, and what it writes.
@@ -59,9 +48,7 @@ const HomeExperts = (() => {
 
     // What a layer adds for a token: {parts: who writes, sums: of their numbers, steps: [name, number(c)] after it, row: what is added}.
     function whole(layer, pos) {
-        const key = ['whole', HomeData.lane, layer, pos].join();
-        forget();
-        if (!kept.has(key)) {
+        return HomeData.once(['experts', layer, pos], () => {
             const w = weights(layer, pos), parts = [...shared(layer, pos), ...chosen(layer, pos).map((i) => ({ name: `expert ${i}`, i, a: w[i], y: answer(layer, i, pos).y }))], steps = [];
             const sums = parts[0].y.map((_, c) => parts.reduce((sum, p) => (p.i < 0 ? Exact.round(p.a * p.y[c]) : Exact.fma(p.a, p.y[c], sum)), 0)), gain = HomeData.rowOf('normAfter', layer), by = Engine.info.residual_scale;
             let row = sums;
@@ -74,21 +61,17 @@ const HomeExperts = (() => {
                 steps.push(['× a number of the model', () => by]);
                 row = row.map((v) => v * Exact.round(by));
             }
-            kept.set(key, { parts, sums, steps, row });
-        }
-        return kept.get(key);
+            return { parts, sums, steps, row };
+        });
     }
 
     // Whether what an expert writes can be computed here: what all of them write is what the layer adds, or near it where the file keeps few bits.
     function known(layer, pos) {
         if (!Engine.live || !Exact.ACTS[Engine.info.activation]) return false;
-        const key = ['known', HomeData.lane, layer, pos].join();
-        forget();
-        if (!kept.has(key)) {
+        return HomeData.once(['known', layer, pos], () => {
             const { row } = whole(layer, pos), real = HomeData.layerRow(layer, 'hook_mlp_out', pos), near = /^(F32|F16|BF16)$/.test(HomeData.tensor('ed', layer).type) ? 1e-4 : NEAR;
-            kept.set(key, Numbers.length(row.map((v, c) => v - real[c])) <= near * Numbers.length(real));
-        }
-        return kept.get(key);
+            return Numbers.length(row.map((v, c) => v - real[c])) <= near * Numbers.length(real);
+        });
     }
 
     // ---- the plan ----
@@ -140,11 +123,7 @@ const HomeExperts = (() => {
         e.sum = down.of(f, e.r);
         e.names = ['neuron', 'W_d'];
         e.say = `What expert ${e.c} writes into number ${e.r} of the stream: its own ${f.length} neurons, each times what it writes there.`;
-        note(e, down.type);
-    }
-
-    function note(e, type) {
-        if (!/^(F32|F16|BF16)$/.test(type)) e.note = `The file keeps the experts in few bits (${type}): this sum of floats is near the engine’s number.`;
+        HomeCell.fewBits(e, down.type);
     }
 
     // What the layer adds: the sum over the chosen experts.
@@ -160,7 +139,7 @@ const HomeExperts = (() => {
         e.sum = row[e.c];
         e.names = ['weight', 'writes'];
         e.order = 'The engine adds expert after expert, with one rounding for each.';
-        note(e, HomeData.tensor('ed', e.layer).type);
+        HomeCell.fewBits(e, HomeData.tensor('ed', e.layer).type);
     }
 
     const HOW = { ew: weight, ey: wrote, mo: added };

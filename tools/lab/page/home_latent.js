@@ -2,9 +2,7 @@
 // Latent attention (MLA) in the picture. A token keeps one short row for all heads: c = norm(W_C h), then r, a few numbers that are turned by
 // its place. The key of a head is [W_K c; r], its value W_V c (src/run/latent.c). The page computes c from the weights.
 const HomeLatent = (() => {
-    const kept = new Map();
     const OTHER = 1e-6; // the eps of DeepSeek's latents, where that of the model's norms is another
-    let run = -1;
 
     const nameOf = (layer, part) => HomeData.named(layer, `attn_${part}`);
     const tensor = (layer, part) => Engine.tensors[nameOf(layer, part)];
@@ -16,16 +14,12 @@ const HomeLatent = (() => {
 
     // A row before its norm and after: of what all heads keep ('kv_a'), of queries ('q_a').
     function levelled(layer, pos, part, eps = epsOf(layer)) {
-        if (run !== App.changed) kept.clear();
-        run = App.changed;
-        const key = [HomeData.lane, layer, pos, part, eps].join();
-        if (!kept.has(key)) {
+        return HomeData.once(['latent', layer, pos, part, eps], () => {
             const name = part === 'kv_a' ? 'kv_a_mqa' : part, [, cols, n] = tensor(layer, name), w = all(layer, name, n), bias = HomeData.vector(nameOf(layer, name).replace('weight', 'bias')), h = HomeData.layerRow(layer, 'ln1.hook_normalized', pos);
             const sums = Float32Array.from({ length: n }, (_, r) => Exact.matmul(h, w.subarray(r * cols, (r + 1) * cols), n) + (bias ? bias[r] : 0)), gain = HomeData.vector(nameOf(layer, `${part}_norm`));
             const { inverse } = Exact.norm(sums.subarray(0, gain.length), eps, false);
-            kept.set(key, { sums, inverse, gain, row: sums.map((v, i) => (i < gain.length ? Exact.round(v * inverse) * gain[i] : v)) });
-        }
-        return kept.get(key);
+            return { sums, inverse, gain, row: sums.map((v, i) => (i < gain.length ? Exact.round(v * inverse) * gain[i] : v)) };
+        });
     }
 
     // The row of weights that makes number i of a head's key ('k') or value ('v') of the latent.
