@@ -128,6 +128,28 @@ const Dom = (() => {
             enable(v, yes) { for (const [w, input] of inputs) if (w === v) input.disabled = !yes; } };
     }
 
+    // A whole number that is typed, from 0 to most. name: in messages.
+    function whole(input, name, most) {
+        const v = input.value.trim();
+        if (!/^\d+$/.test(v) || Number(v) > most) throw new Error(`${name}: expected 0 to ${most}, found “${v}”.`);
+        return Number(v);
+    }
+
+    // Chooses a file of at most `most` bytes; take(file), or tell(error) if that fails.
+    function file(id, accept, most, take, tell) {
+        return h('input', { id, type: 'file', accept, on: { change: async (e) => {
+            const f = e.target.files[0];
+            if (!f) return;
+            try {
+                if (f.size > most) throw new Error(`${f.name} has ${Numbers.count(f.size)} bytes, more than ${Numbers.count(most)}.`);
+                await take(f);
+            } catch (error) {
+                tell(error);
+            }
+            e.target.value = '';
+        } } });
+    }
+
     function check(text, value, on) {
         const input = h('input', { type: 'checkbox', checked: value });
         input.addEventListener('change', () => on(input.checked));
@@ -148,5 +170,5 @@ const Dom = (() => {
         return el;
     }
 
-    return { h, svg, fill, table, bar, slider, button, choice, check, select, card, center, arrow, ARROWS, reach };
+    return { h, svg, fill, table, bar, slider, button, choice, whole, file, check, select, card, center, arrow, ARROWS, reach };
 })();

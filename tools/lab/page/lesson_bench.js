@@ -98,16 +98,10 @@ const LessonBench = (() => {
 
     // ---- controls ----
 
-    function input(i, j) {
-        const box = h('input.cell', { type: 'number', step: 'any', value: now.x[i][j], 'aria-label': `X, token ${i}, dimension ${j}` });
-        box.addEventListener('input', () => {
-            if (box.value !== '' && Number.isFinite(Number(box.value))) {
-                now.x[i][j] = Number(box.value);
-                show();
-            }
-        });
-        return box;
-    }
+    const input = (i, j) => LessonParts.number(`X, token ${i}, dimension ${j}`, now.x[i][j], (v) => {
+        now.x[i][j] = v;
+        show();
+    }, 'any');
 
     function projectionOf(key, name) {
         const options = LessonData.names(now.x[0].length).map((n) => [n, n]);

@@ -1,18 +1,12 @@
 'use strict';
 // One neuron of an MLP: where in a text it fires most, and which tokens it writes towards.
 const Neurons = (() => {
-    const { h, fill, table, bar, button, card } = Dom;
+    const { h, fill, table, bar, button, card, whole } = Dom;
     const MOST_TOKENS = 20000, SHOWN = 15, AROUND = 8, MOST_BYTES = 4 << 20;
 
     let layerInput, unitInput, text, file, goButton, stopButton, status, found, promoted, running = 0;
 
     const hookOf = (layer) => `blocks.${layer}.mlp.hook_post`;
-
-    function whole(input, name, most) {
-        const v = input.value.trim();
-        if (!/^\d+$/.test(v) || Number(v) > most) throw new Error(`${name}: expected 0 to ${most}, found “${v}”.`);
-        return Number(v);
-    }
 
     function chosen() {
         const layer = whole(layerInput, 'Layer', Engine.info.layers - 1);
@@ -110,14 +104,6 @@ const Neurons = (() => {
         stopButton.hidden = true;
     }
 
-    async function fileChosen(e) {
-        const f = e.target.files[0];
-        if (!f) return;
-        if (f.size > MOST_BYTES) App.say(`${f.name} has ${Numbers.count(f.size)} bytes, more than ${Numbers.count(MOST_BYTES)}.`, true);
-        else text.value = await f.text();
-        e.target.value = '';
-    }
-
     // The strongest neuron after the chosen token.
     function strongest() {
         const { state } = App, layer = Math.min(Number(layerInput.value) || 0, Engine.info.layers - 1), t = App.tensor(hookOf(layer));
@@ -130,7 +116,7 @@ const Neurons = (() => {
         layerInput = h('input.cell#neuron-layer', { type: 'text', inputmode: 'numeric', value: '0' });
         unitInput = h('input.cell#neuron-unit', { type: 'text', inputmode: 'numeric', value: '0' });
         text = h('textarea#neuron-text', { rows: 4, 'aria-label': 'texts to search', spellcheck: 'false', placeholder: 'paste texts here, or choose a file' });
-        file = h('input#neuron-file', { type: 'file', accept: 'text/*,.txt,.md,.csv,.json', on: { change: fileChosen } });
+        file = Dom.file('neuron-file', 'text/*,.txt,.md,.csv,.json', MOST_BYTES, async (f) => { text.value = await f.text(); }, (e) => App.say(e.message, true));
         goButton = button('Search the text', search, { id: 'neuron-go', kind: '.main' });
         stopButton = button('Stop', () => running++, { id: 'neuron-stop', hidden: true });
         status = h('span.note', { 'aria-live': 'polite' });

@@ -39,9 +39,7 @@ const Predict = (() => {
     // What comes after the last shown token: its id, or -1 when refused.
     function draw(greedy) {
         const s = App.state, n = s.step;
-        if (!Engine.live) return refuse(Strip.NO);
-        if (n === Engine.info.context) return refuse(`The context is full: ${n} of ${n} positions.`);
-        return Engine.sample(n - 1, { ...sampling(s), temperature: greedy ? 0 : s.temperature, seed: s.seed, counter: n - Math.min(s.prompt, n) });
+        return refused(n) ? -1 : Engine.sample(n - 1, { ...sampling(s), temperature: greedy ? 0 : s.temperature, seed: s.seed, counter: n - Math.min(s.prompt, n) });
     }
 
     // Draws it; what followed is replaced.
@@ -50,16 +48,17 @@ const Predict = (() => {
         return id >= 0 && App.set({ ids: ids.concat(id), prompt: Math.min(s.prompt, ids.length) }) ? id : -1;
     }
 
-    function refuse(text) {
-        App.say(text, true);
-        return -1;
+    // True, and it is said: nothing can follow n tokens.
+    function refused(n) {
+        const why = !Engine.live ? Strip.NO : n >= Engine.info.context ? `The context is full: ${n} of ${n} positions.` : '';
+        if (why) App.say(why, true);
+        return why !== '';
     }
 
     // In slices, so that the page stays alive; another change of the text ends it.
     async function toTheEnd() {
         const s = App.state, ids = Array.from(s.ids).slice(0, s.step), prompt = Math.min(s.prompt, ids.length), changed = App.changed, mine = ++writing;
-        if (!Engine.live) return refuse(Strip.NO);
-        if (ids.length === Engine.info.context) return refuse(`The context is full: ${ids.length} of ${ids.length} positions.`);
+        if (refused(ids.length)) return undefined;
         const show = (all) => {
             const alive = mine === writing && App.changed === changed;
             if (alive && stopButton) showDrawn(all.slice(prompt), `${all.length - ids.length} tokens …`);
@@ -70,7 +69,7 @@ const Predict = (() => {
             const all = await Trials.extend(ids, s.edits, MOST_DRAWN, { ...sampling(s), seed: s.seed, counter: ids.length - prompt }, show);
             if (App.changed === changed) App.set({ ids: all, prompt });
         } catch (e) {
-            refuse(e.message);
+            App.say(e.message, true);
         }
         if (stopButton) stopButton.hidden = true;
         return undefined;
@@ -95,8 +94,7 @@ const Predict = (() => {
     async function drawMany() {
         const s = App.state, changed = App.changed, mine = ++writing, began = performance.now(), all = { found: new Map(), n: 0, tokens: 0 };
         let shown = began;
-        if (!Engine.live) return refuse(Strip.NO);
-        if (s.step >= Engine.info.context) return refuse(`The context is full: ${s.step} of ${s.step} positions.`);
+        if (refused(s.step)) return undefined;
         const show = (texts, left) => {
             const alive = mine === writing && App.changed === changed, now = performance.now();
             for (const { times, drawn, ids } of texts) {
@@ -114,7 +112,7 @@ const Predict = (() => {
         try {
             await Trials.many(MANY, s.step, MOST_DRAWN, { ...sampling(s), seed: s.seed }, show);
         } catch (e) {
-            refuse(e.message);
+            App.say(e.message, true);
         }
         stopButton.hidden = true;
         return undefined;
@@ -187,5 +185,5 @@ const Predict = (() => {
         showDrawn(Array.from(state.ids.slice(state.prompt)), '');
     }
 
-    return { id: 'predict', title: 'Next token', mount, update, draw, drawOne, toTheEnd };
+    return { id: 'predict', title: 'Next token', mount, update, sampling, draw, drawOne, toTheEnd };
 })();

@@ -4,7 +4,6 @@
 // by what they hold; anything else says what it is once (figure()).
 const Share = (() => {
     const { h } = Dom;
-    const KINDS = [['SVG', 'a picture of lines'], ['PNG', 'a picture of pixels'], ['CSV', 'the numbers as a table'], ['JSON', 'the numbers with the text and this view']];
     const MARGIN = 24, WIDTH = 900, GAP = 26, ROW = 22, BARS = 130, DENSE = 2;
     const told = new WeakMap();
 
@@ -210,10 +209,10 @@ const Share = (() => {
         return `${JSON.stringify({ ...source, title: titleOf(root), link, figures: of(root).map(({ title, columns, rows }) => ({ title, columns, rows })) })}\n`;
     }
 
-    const MAKE = { SVG: [svg, 'image/svg+xml'], PNG: [png, 'image/png'], CSV: [csv, 'text/csv'], JSON: [json, 'application/json'] };
+    const KINDS = { SVG: [svg, 'image/svg+xml', 'a picture of lines'], PNG: [png, 'image/png', 'a picture of pixels'], CSV: [csv, 'text/csv', 'the numbers as a table'], JSON: [json, 'application/json', 'the numbers with the text and this view'] };
 
     async function save(root, kind) {
-        const [make, type] = MAKE[kind], made = await make(root), { model, lesson } = sourceOf(root), name = `${model || `lesson ${lesson}`} ${titleOf(root)}`.replace(/[^\p{L}\p{N}.]+/gu, '-').slice(0, 60).replace(/^-|-$/g, '');
+        const [make, type] = KINDS[kind], made = await make(root), { model, lesson } = sourceOf(root), name = `${model || `lesson ${lesson}`} ${titleOf(root)}`.replace(/[^\p{L}\p{N}.]+/gu, '-').slice(0, 60).replace(/^-|-$/g, '');
         const url = URL.createObjectURL(made instanceof Blob ? made : new Blob([made], { type }));
         h('a', { href: url, download: `${name}.${kind.toLowerCase()}` }).click();
         setTimeout(() => URL.revokeObjectURL(url), 10000);
@@ -222,7 +221,7 @@ const Share = (() => {
     // The menu of a part of the page.
     function row(root) {
         const menu = h('details.share', { on: { focusout: (e) => { if (!menu.contains(e.relatedTarget)) menu.open = false; } } }, h('summary', { title: 'save as a file' }, 'Save'),
-            h('span', { role: 'group', 'aria-label': 'save as' }, KINDS.map(([kind, what]) => Dom.button(kind, () => save(root, kind), { title: `save ${what}`, 'aria-label': `save as ${kind}` }))));
+            h('span', { role: 'group', 'aria-label': 'save as' }, Object.entries(KINDS).map(([kind, [, , what]]) => Dom.button(kind, () => save(root, kind), { title: `save ${what}`, 'aria-label': `save as ${kind}` }))));
         return menu;
     }
 

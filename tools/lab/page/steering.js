@@ -13,10 +13,7 @@ const Steering = (() => {
     };
 
     function layerOf() {
-        const v = layerInput.value.trim(), n = Engine.info.layers;
-        if (v === '') return -1;
-        if (!/^\d+$/.test(v) || Number(v) >= n) throw new Error(`Layer: expected 0 to ${n - 1}, found “${v}”.`);
-        return Number(v);
+        return layerInput.value.trim() === '' ? -1 : Dom.whole(layerInput, 'Layer', Engine.info.layers - 1);
     }
 
     // From now on these vectors; nothing has changed when they are refused.
@@ -30,17 +27,9 @@ const Steering = (() => {
 
     const tell = (e) => App.say(`Steering: ${e.message}`, true);
 
-    async function fileChosen(e) {
-        const file = e.target.files[0];
-        if (!file) return;
-        try {
-            if (file.size > MOST_BYTES) throw new Error(`${file.name} has ${Numbers.count(file.size)} bytes, more than ${Numbers.count(MOST_BYTES)}.`);
-            const bytes = new Uint8Array(await file.arrayBuffer());
-            take(bytes, bytes[0] === 0x47 ? -1 : layerOf(), file.name);
-        } catch (error) {
-            tell(error);
-        }
-        e.target.value = '';
+    async function fileChosen(file) {
+        const bytes = new Uint8Array(await file.arrayBuffer());
+        take(bytes, bytes[0] === 0x47 ? -1 : layerOf(), file.name);
     }
 
     // The residual after a layer at the last token of a text.
@@ -65,7 +54,7 @@ const Steering = (() => {
 
     function mount() {
         const text = (id, value) => h('input', { id, type: 'text', value, autocomplete: 'off', spellcheck: 'false' });
-        const file = h('input#steer-file', { type: 'file', accept: '.npy,.gguf', on: { change: fileChosen } });
+        const file = Dom.file('steer-file', '.npy,.gguf', MOST_BYTES, fileChosen, tell);
         more = text('steer-more', '');
         from = text('steer-less', '');
         layerInput = h('input.cell#steer-layer', { type: 'text', inputmode: 'numeric', placeholder: 'auto' });

@@ -27,8 +27,7 @@ const Worlds = (() => {
     }
 
     async function write(c, state, mine) {
-        const sampling = { temperature: greedy ? 0 : state.temperature, topK: state.topK, topP: state.topP, seed: state.seed,
-            counter: Math.max(0, state.step - state.prompt) };
+        const sampling = { ...Predict.sampling(state), ...(greedy && { temperature: 0 }), seed: state.seed, counter: Math.max(0, state.step - state.prompt) };
         c.more = await Trials.write(c.lane, state.step, MOST, sampling, (ids) => {
             c.more = ids;
             if (mine === running) showText(c, state);
