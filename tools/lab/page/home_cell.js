@@ -23,6 +23,12 @@ const HomeCell = (() => {
         if (m) e.factors.push(HomeScene.region(m, r0, c0 === undefined ? 0 : c0, r1 === undefined ? r0 + 1 : r1, c1 === undefined ? m.cols : c1));
     }
 
+    // A number of the same token and column that goes in as it is.
+    function take(e, name, value, part, layer = e.layer) {
+        region(e, idOf(layer, part), e.r, e.c, e.r + 1, e.c + 1);
+        e.rows.push([name, value, [idOf(layer, part), e.r, e.c]]);
+    }
+
     // ---- a product with a matrix ----
 
     // Output `out` of the weights `part` on the row `source` of the same token.
@@ -245,19 +251,16 @@ const HomeCell = (() => {
     // The stream after half a layer: what was there, plus what a part found.
     function added(e, layer, half) {
         const pre = row(layer, 'hook_resid_pre', e.r)[e.c], ao = row(layer, 'hook_attn_out', e.r)[e.c], parallel = !HomeData.hook(layer, 'hook_resid_mid');
-        const mid = parallel ? pre : row(layer, 'hook_resid_mid', e.r)[e.c], take = (name, v, part) => {
-            region(e, idOf(layer, part), e.r, e.c, e.r + 1, e.c + 1);
-            e.rows.push([name, v, [idOf(layer, part), e.r, e.c]]);
-        };
-        take('stream before', half === 'mid' ? pre : mid, half === 'mid' || parallel ? 'x' : 'mid');
+        const mid = parallel ? pre : row(layer, 'hook_resid_mid', e.r)[e.c];
+        take(e, 'stream before', half === 'mid' ? pre : mid, half === 'mid' || parallel ? 'x' : 'mid', layer);
         e.sum = half === 'mid' ? pre : mid;
         if (half !== 'mid') {
             const mo = row(layer, 'hook_mlp_out', e.r)[e.c];
-            take('the MLP adds', mo, 'mo');
+            take(e, 'the MLP adds', mo, 'mo', layer);
             e.sum = Exact.round(e.sum + mo);
         }
         if (parallel === (half !== 'mid')) {
-            take('attention adds', ao, 'ao');
+            take(e, 'attention adds', ao, 'ao', layer);
             e.sum = Exact.round(e.sum + ao);
         }
         e.sumName = 'stream';
@@ -299,13 +302,10 @@ const HomeCell = (() => {
 
     function activated(e) {
         const pre = row(e.layer, 'mlp.hook_pre', e.r)[e.c], lin = HomeData.hook(e.layer, 'mlp.hook_pre_linear') && row(e.layer, 'mlp.hook_pre_linear', e.r)[e.c];
-        const fn = Exact.ACTS[Engine.info.activation], name = HomeLabels.act(), take = (label, v, part) => {
-            region(e, idOf(e.layer, part), e.r, e.c, e.r + 1, e.c + 1);
-            e.rows.push([label, v, [idOf(e.layer, part), e.r, e.c]]);
-        };
-        take('before', pre, 'pre');
+        const fn = Exact.ACTS[Engine.info.activation], name = HomeLabels.act();
+        take(e, 'before', pre, 'pre');
         e.sum = fn ? fn(pre) : e.value;
-        if (lin !== null) take('× linear part', lin, 'lin');
+        if (lin !== null) take(e, '× linear part', lin, 'lin');
         if (lin !== null && fn) e.sum = Exact.round(e.sum * lin);
         e.sumName = name;
         const relu = name === 'ReLU';
@@ -362,7 +362,7 @@ const HomeCell = (() => {
     const EQ = { bx: 'B · x', tp: '|C · w (B x)|', rs: 's = W_r h', ew: 'w = softmax(s), the largest', ey: 'y = W_d (act(W_g h) · W_u h)', q: 'q = W_Q h', k: 'k = W_K h', v: 'v = W_V h', s: 's = q · k / √d', a: 'a = softmax(s)', z: 'z = Σ a v', ao: 'W_O z',
         lin: 'W_1 h', lg: 'logit = W_U x', rq: 'q turned by place · θ', rk: 'k turned by place · θ' };
     const HOW = { s: score, a: shareOf, z: mix, x: stream, mid: stream, h: normed, h2: normed, fin: normed, post: activated, rq: turned, rk: turned };
-    const tools = { region, row, idOf, word, unknown };
+    const tools = { region, take, row, idOf, word, unknown };
 
     function weight(e) {
         e.title = { emb: 'Token table', pos: 'Position table' }[e.m.part] || 'Weight';

@@ -43,11 +43,8 @@ const HomeShort = (() => {
 
     // ---- how a number arises ----
 
-    function product(e, { region, row, idOf }) {
-        for (const [part, name] of [['k', 'B'], ['v', '× x']]) {
-            region(e, idOf(e.layer, part), e.r, e.c, e.r + 1, e.c + 1);
-            e.rows.push([name, row(e.layer, `attn.hook_${part}`, e.r)[e.c], [idOf(e.layer, part), e.r, e.c]]);
-        }
+    function product(e, { take, row }) {
+        for (const [part, name] of [['k', 'B'], ['v', '× x']]) take(e, name, row(e.layer, `attn.hook_${part}`, e.r)[e.c], part);
         e.sum = e.value;
         e.sumName = 'kept';
         e.say = 'What this token keeps for those after it: x, as much as B lets through.';
