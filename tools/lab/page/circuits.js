@@ -44,7 +44,7 @@ const Circuits = (() => {
     // The first token is at the positive side.
     const TURNS = 2000, MOST = 128;
     function second(c) {
-        const text = c.order.filter((i) => !Token.of(c.ids[i]).control), dot = (a, b) => a.reduce((sum, v, i) => sum + v * b[i], 0), unit = (a) => a.map((v) => v / (Math.sqrt(dot(a, a)) || 1));
+        const text = c.order.filter((i) => !Token.of(c.ids[i]).control), { dot, length } = Numbers, unit = (a) => a.map((v) => v / (length(a) || 1));
         if (c.across || text.length > MOST) return c.across;
         const rows = text.map((t) => text.map((f) => (c.kind === 'qk' ? c.at(f, t) : c.at(t, f)))).map((row) => row.map((v) => v - mean(row)));
         const first = unit(text.map((t) => c.along[t]));

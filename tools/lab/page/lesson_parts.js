@@ -5,8 +5,7 @@ const LessonMath = (() => {
     const map = (a, f) => a.map((r, i) => r.map((v, j) => f(v, i, j)));
     const transpose = (a) => a[0].map((_, j) => a.map((r) => r[j]));
     const mul = (a, b) => a.map((r) => b[0].map((_, j) => r.reduce((s, v, k) => s + v * b[k][j], 0)));
-    const dot = (a, b) => a.reduce((s, v, i) => s + v * b[i], 0);
-    const size = (a) => Math.sqrt(dot(a, a));
+    const { dot, length: size } = Numbers;
     const add = (a, b) => map(a, (v, i, j) => v + b[i][j]);
     const causal = (s) => map(s, (v, i, j) => (j > i ? -Infinity : v));
 
