@@ -67,9 +67,8 @@ const Attention = (() => {
         thumbs = [];
         for (const layer of all)
             for (let head = 0; head < heads; head++) {
-                const canvas = h('canvas', { 'aria-hidden': 'true' }), text = h('span');
-                const el = h('button', { type: 'button', 'data-layer': layer, 'data-head': head }, canvas, text);
-                thumbs.push({ layer, head, canvas, text, el });
+                const text = h('span');
+                thumbs.push({ layer, head, text, ...Matrix.thumb(text, () => App.set({ layer, head }), { 'data-layer': layer, 'data-head': head }) });
             }
         fill(grid, all.map((l, i) => h('div.layer', { role: 'group', 'aria-label': `layer ${l}` }, thumbs.slice(i * heads, (i + 1) * heads).map((t) => t.el))));
     }
@@ -244,10 +243,6 @@ const Attention = (() => {
         const layers = attending().length, { heads } = Engine.info, many = layers * heads > FEW;
         grid = h('div.heads' + (many ? '.many' : ''), { style: { '--heads': layers === 1 ? Math.ceil(Math.sqrt(heads)) : heads, '--wide': Math.min(8, layers * heads) } });
         grid.addEventListener('keydown', onGridKey);
-        grid.addEventListener('click', (e) => {
-            const el = e.target.closest('.thumb');
-            if (el) App.set({ layer: Number(el.dataset.layer), head: Number(el.dataset.head) });
-        });
         makeGrid();
         const narrow = innerWidth < 621, small = narrow ? { maxRows: 6, maxCols: 6 } : { wide: 20 }; // on a phone ten keys have room for digits
         big = Matrix.create('attention of the chosen head', { id: 'attention', fill: true, ...small, picture: { square: true, most: 90 } });

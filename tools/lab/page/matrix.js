@@ -185,5 +185,11 @@ const Matrix = (() => {
         return { el, update };
     }
 
-    return { create, draw };
+    // A button with a small picture and what is said of it: {canvas, el}.
+    function thumb(text, click, props = {}) {
+        const canvas = h('canvas', { 'aria-hidden': 'true' });
+        return { canvas, el: Dom.button([canvas, text], click, props) };
+    }
+
+    return { create, draw, thumb };
 })();

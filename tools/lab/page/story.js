@@ -240,15 +240,9 @@ const Story = (() => {
         line = TextLine.make(el.reads, { paint: () => 'attention', heads: (state) => [state.head], choose: (query) => App.set({ query }) });
         el.reads.append(line.run);
         const input = h('input', { type: 'text', 'aria-label': 'type your own', placeholder: 'type your own', autocomplete: 'off', autocapitalize: 'off', spellcheck: 'false' });
-        for (let i = 0; i < n && layers; i++) {
-            const canvas = h('canvas', { 'aria-hidden': 'true' });
-            heads.push({ canvas, el: button([canvas, `head ${i}`], () => App.set({ head: i, key: 0 }), { kind: '.thumb' }) });
-        }
+        for (let i = 0; i < n && layers; i++) heads.push(Matrix.thumb(`head ${i}`, () => App.set({ head: i, key: 0 }), { kind: '.thumb' }));
         layer = Dom.select('layer', Array.from({ length: layers }, (_, l) => [l, String(l)]), 0, (v) => App.set({ layer: Number(v) }));
-        steps.forEach((s, k) => {
-            const canvas = h('canvas', { 'aria-hidden': 'true' });
-            film.push({ canvas, el: button([canvas, count(s.step)], () => { halt(); go(k); }, { 'aria-label': `step ${count(s.step)}` }) });
-        });
+        steps.forEach((s, k) => film.push(Matrix.thumb(count(s.step), () => { halt(); go(k); }, { 'aria-label': `step ${count(s.step)}` })));
         matrix = layers ? Matrix.create(`which ${u} looks for which`, { id: 'who', picture: { square: true, most: 25 } }) : null;
         el.slider = h('input', { type: 'range', min: 0, max: last(), step: 1, 'aria-label': 'step of training', id: 'training' });
         el.slider.addEventListener('input', () => { halt(); go(Number(el.slider.value)); });
