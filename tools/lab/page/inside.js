@@ -1,20 +1,14 @@
 'use strict';
 // The residual stream: what the model would say after every half layer, what each part adds to a
 // logit, how long it is.
-const Half = (() => {
-    // "0 mid" for "blocks.0.hook_resid_mid", as the REPL says it.
-    const name = (hook) => hook.replace(/^blocks\.(\d+)\.hook_resid_/, '$1 ');
-    // "as it begins" for "blocks.0.hook_resid_pre".
-    const WORDS = { pre: 'as it begins', mid: 'after attention', post: 'after the MLP' };
-    const words = (hook) => WORDS[hook.replace(/^.*_/, '')] || '';
-    return { name, words };
-})();
-
 const Inside = (() => {
     const { h, fill, table, bar, button, card } = Dom;
     const TOPS = 3, STRONGEST = 12, FIRED = 10;
 
     let lensTitle, lensEl, dlaTitle, dlaEl, dlaTable, normsTable, mlpEl, token = -1;
+
+    // Of "hook_resid_pre" and the others.
+    const WORDS = { pre: 'as it begins', mid: 'after attention', post: 'after the MLP' };
 
     // ---- logit lens ----
 
@@ -28,7 +22,7 @@ const Inside = (() => {
         fill(lensTitle, 'After ', h('b', null, Token.at(state.query)), ' the model says ', h('b', null, Token.name(final)), `. Its place among all candidates, and the ${TOPS} likeliest, if the model stopped earlier:`);
         const cells = rows.map((r) => {
             const known = r.logits[final] !== -Infinity, z = r.logsum, p = Math.exp(r.logits[final] - z);
-            return [[Half.name(r.name).replace(/ .*/, ''), h('span.note', null, ` ${Half.words(r.name)}`)], known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.cell(p) : '·',
+            return [[r.name.split('.')[1], h('span.note', null, ` ${WORDS[r.name.replace(/^.*_/, '')]}`)], known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.cell(p) : '·',
                 bar(p), Numbers.top(r.logits, TOPS).map((id) => guess(id, Math.exp(r.logits[id] - z), id === final, state.dark))];
         });
         fill(lensEl, rows.length ? table(null, ['layer', 'rank', 'probability', '', 'likeliest'], cells, '.lens') : h('p', null, 'The model has no layers: there is '
@@ -105,7 +99,7 @@ const Inside = (() => {
         for (let l = 0; l < Engine.info.layers; l++)
             for (const half of ['mid', 'post'])
                 if (App.tensor(`blocks.${l}.hook_resid_${half}`)) {
-                    names.push(`${l} ${Half.words(half)}`);
+                    names.push(`${l} ${WORDS[half]}`);
                     from.push(`blocks.${l}.hook_resid_${half}`);
                 }
         for (const name of from) {
