@@ -144,8 +144,7 @@ const Circuits = (() => {
     // Which tokens a table of a large vocabulary has.
     const some = (c) => (c.kind === 'places' || c.ids.length === Engine.info.choices ? '' : ` ${c.ids.length} of ${Numbers.count(Engine.info.choices)} ${HomeText.unit()}s: those of the text, their likeliest next ones, the first of the vocabulary.`);
 
-    // The product as people write it: W_Q with a subscript.
-    const product = (kind) => KINDS[kind].of.split(/_(\w)/).map((part, i) => (i % 2 ? h('sub', null, part) : part));
+    const product = (kind) => Dom.math(KINDS[kind].of);
 
     const title = (c) => KINDS[c.kind].title(HomeText.unit());
 

@@ -33,6 +33,9 @@ const Dom = (() => {
         return el;
     }
 
+    // A formula: W_Q with a subscript.
+    const math = (text) => text.split(/_(\w+)/).map((part, i) => (i % 2 ? h('sub', null, part) : part));
+
     function fill(el, ...children) {
         el.replaceChildren();
         children.forEach((c) => add(el, c));
@@ -170,5 +173,5 @@ const Dom = (() => {
         return el;
     }
 
-    return { h, svg, fill, table, bar, slider, button, choice, whole, file, check, select, card, center, arrow, ARROWS, reach };
+    return { h, svg, math, fill, table, bar, slider, button, choice, whole, file, check, select, card, center, arrow, ARROWS, reach };
 })();

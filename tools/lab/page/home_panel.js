@@ -8,11 +8,7 @@ const HomePanel = (() => {
 
     // ---- words and formulas ----
 
-    // "q = W_Q h": letters italic, "_" a subscript.
-    function formula(text) {
-        const bits = text.split(/(_[A-Za-z0-9])/).map((part) => (part[0] === '_' && part.length === 2 ? h('sub', null, part[1]) : part));
-        return h('p.eq', null, bits);
-    }
+    const formula = (text) => h('p.eq', null, Dom.math(text));
 
     // The number that is made right now, with its largest products in their order.
     const LARGEST = 4;
@@ -56,13 +52,11 @@ const HomePanel = (() => {
         const row = (t) => h('tr', null, h('th', { scope: 'row' }, t.from ? button(t.name, () => go.choose(t.from), { kind: '.goback', 'aria-label': `back to factor ${t.name}` }) : t.name),
             h('td', null, Numbers.fixed(t.a, 3)), h('td.op', null, '×'), h('td', null, Numbers.fixed(t.b, 3)), h('td.op', null, '='), h('td', null, Numbers.fixed(t.p, 3)), h('td', null, bar(t.p / high)));
         const [a, b] = e.names || ['', ''];
-        return [h('table.terms', null, h('thead', null, h('tr', null, h('th', { scope: 'col' }, h('span.sr', null, 'factor')), h('th', { scope: 'col', colspan: 2 }, a), h('th', { scope: 'col', colspan: 2 }, symbol(b)),
+        return [h('table.terms', null, h('thead', null, h('tr', null, h('th', { scope: 'col' }, h('span.sr', null, 'factor')), h('th', { scope: 'col', colspan: 2 }, a), h('th', { scope: 'col', colspan: 2 }, Dom.math(b)),
             h('th', { scope: 'col' }, 'product'), h('td'))), h('tbody', null, terms.map(row))),
         rest && h('p.small', null, `and ${Numbers.count(rest.n)} smaller ones, together ${Numbers.fixed(rest.p, 3)}`),
         silent > 0 && h('p.small', null, e.part === 'mo' ? `${silent} of ${e.terms.length} neurons are silent.` : `${silent} products are 0.`)];
     }
-
-    const symbol = (text) => text.split(/(_.)/).map((p) => (p[0] === '_' ? h('sub', null, p[1]) : p));
 
     function shares(e) {
         const shown = e.shares.length > FEW + 8 ? e.shares.filter((s) => s.on || s.share >= [...e.shares].sort((a, b) => b.share - a.share)[FEW].share) : e.shares;

@@ -46,13 +46,10 @@ const LessonMath = (() => {
 })();
 
 const LessonParts = (() => {
-    const { h, svg, fill, button } = Dom;
+    const { h, svg, math, fill, button } = Dom;
     const redraws = []; // of figures whose colours depend on the theme
 
     // ---- words ----
-
-    // W_Q with its index.
-    const math = (text) => text.split(/_(\w+)/).map((part, i) => (i % 2 ? h('sub', null, part) : part));
 
     // Paragraphs; the first use of a term in a lesson is explained, *this* is bold, = is an equation.
     function say(used, ...texts) {
@@ -244,5 +241,5 @@ const LessonParts = (() => {
         return el;
     }
 
-    return { say, math, figure, cap, named, grid, plane, chart, number, boxes, task, redraws };
+    return { say, figure, cap, named, grid, plane, chart, number, boxes, task, redraws };
 })();

@@ -35,7 +35,7 @@ const LessonTeacher = (() => {
         root.append(h('p', null, `All ${all.length} lessons take about ${minutes(all)} minutes with their tasks: a double lesson. One of 45 minutes has room for lessons 1 to 6 (${minutes(first)} minutes), or for 7, 8, 9 and 12 (${minutes(second)} minutes) in a class that knows vectors. No account, no network: pupils open the file, and what they have solved is in the address of their page, which they can send you.`),
             h('p', null, 'Before the first lesson: type a name in the picture and let the class guess the next letter. After the last: let each change one letter there and explain what moved.'),
             h('div.scroll', null, table(null, ['lesson', 'minutes', 'goal'], PLAN.map(([id, n, goal]) => [link(id), n, goal]), '.plan')),
-            h('details', null, h('summary', null, 'Answers'), h('ol', null, PLAN.map(([, , , answer]) => h('li', null, LessonParts.math(answer))))),
+            h('details', null, h('summary', null, 'Answers'), h('ol', null, PLAN.map(([, , , answer]) => h('li', null, Dom.math(answer))))),
             h('p', null, 'To print: the tasks alone, by the button; the whole room, about 20 pages, by the browser’s own print. Each figure can be saved as SVG from its menu. At a projector, n and p go to the next lesson and back.'),
             h('p', null, button('Print the tasks', printTasks, { id: 'print-tasks' })));
     }

@@ -1,8 +1,8 @@
 'use strict';
 // Lessons 7 to 14: from queries and keys to a step of microgpt and to training. See lesson_one.js.
 const LessonTwo = (() => {
-    const { h, fill, button, choice, check, select, slider, table, bar } = Dom;
-    const { figure, cap, named, math, grid, plane, chart, number, boxes } = LessonParts;
+    const { h, math, fill, button, choice, check, select, slider, table, bar } = Dom;
+    const { figure, cap, named, grid, plane, chart, number, boxes } = LessonParts;
     const { map, transpose, mul, dot, size, add, causal, softmax, norm, normal, matrix } = LessonMath;
     const fixed = Numbers.fixed, { WORDS, ROWS } = LessonOne;
     const scaled = (q, k) => map(mul(q, transpose(k)), (v) => v / Math.sqrt(q[0].length));
