@@ -5,13 +5,13 @@ const fs = require('fs');
 const path = require('path');
 const zlib = require('zlib');
 
-/* The parts of a page's scripts that are loader.js, engine.js and, as Engine.Trials, trials.js, with work.js, which it uses. */
+/* The parts of a page's scripts that are loader.js, numbers.js, engine.js and, as Engine.Trials, trials.js, with work.js, which it uses. */
 function engineOf(scripts) {
-    const found = ['Loader', 'Engine', 'Work', 'Trials'].map(name =>
+    const found = ['Loader', 'Numbers', 'Engine', 'Work', 'Trials'].map(name =>
         new RegExp(`const ${name} ?= ?\\(\\(\\) ?=> ?\\{[^]*?\\}\\)\\(\\);(?=\\n|$)`).exec(scripts));
-    if (!found[1])
+    if (!found[2])
         throw new Error('the page holds no engine.js');
-    return `'use strict';${found.map(f => f ? f[0] : '').join('')}Engine.Trials = typeof Trials === 'undefined' ? null : Trials;return Engine;`;
+    return `'use strict';${found.map(f => f ? f[0] : '').join('')}Engine.Trials = typeof Trials === 'undefined' ? null : Trials;Engine.logSum = Numbers.logSum;return Engine;`;
 }
 
 /* The bytes of a block's characters, as tools/lab/page_out.h has them, before they are unpacked. */

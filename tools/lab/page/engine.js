@@ -259,20 +259,11 @@ const Engine = (() => {
                 ? floatsAt(wasm.lab_lens(lane, hook.point, hook.layer, pos), about.info.vocab).subarray(0, about.info.choices)
                 : new Float32Array(about.info.choices).fill(-Infinity);
             if (about.live)
-                return {name: hook.name, logits: all, logsum: logSum(all)};
+                return {name: hook.name, logits: all, logsum: Numbers.logSum(all)};
             const {ids, values, logsum} = about.lens[pos][i];
             ids.forEach((id, j) => { all[id] = values[j]; });
             return {name: hook.name, logits: all, logsum};
         });
-    }
-
-    function logSum(values) {
-        let most = -Infinity, sum = 0;
-        for (const v of values)
-            most = Math.max(most, v);
-        for (const v of values)
-            sum += Math.exp(v - most);
-        return most + Math.log(sum);
     }
 
     function partsOf(lane, pos, token) {
@@ -376,6 +367,6 @@ const Engine = (() => {
 
     const api = {start, copy, adopt, module, draw, isEnd, select, forget, circuit, story: null, live: false, reason: '', info: null, hooks: [], tensors: {},
         prompt: new Int32Array(0),
-        canEncode: false, piece, encode, run, value, weights, logits, choices, lens, dla, sample, attend, hash, logSum, ids: lane => lanes[lane].ids};
+        canEncode: false, piece, encode, run, value, weights, logits, choices, lens, dla, sample, attend, hash, ids: lane => lanes[lane].ids};
     return api;
 })();
