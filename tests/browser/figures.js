@@ -90,7 +90,7 @@ async function arcs(page) {
     w.slice().sort((a, b) => b - a).forEach((v, i) => assert(Math.abs(widths[i] - 1 - 7 * v) < 1e-6, `arc ${i}`));
     await click(page, '#strip [data-pos="2"]');
     assert.deepStrictEqual((await page.eval(state))[0], 2);
-    assert.match(await page.text('.keys h4'), /2 n looks at/);
+    assert.match(await page.eval(`document.querySelector('.keys h4').textContent`), /2 n looks at/); // a card that is not drawn yet has no innerText
     await page.eval(`document.querySelector('#strip input[value=surprisal]').click()`);
     assert.strictEqual(await page.eval(`document.querySelectorAll('#strip .arcs path').length`), 0);
     const csv = (await page.eval(`Share.csv(document.getElementById('strip'))`)).split('\r\n');
