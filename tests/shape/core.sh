@@ -37,7 +37,7 @@ cd "$source"
 refuses 2 'convert is not in this build (meson setup -Dconvert=enabled)' "$mgpt" convert x y
 refuses 2 'lab is not in this build (meson setup -Dlab=enabled)' "$mgpt" help lab
 refuses 2 'patch is not in this build (meson setup -Dlab=enabled)' "$mgpt" patch --help
-refuses 3 'not GGUF, and this build has no converter (meson setup -Dconvert=enabled)' "$mgpt" info tests/golden/apertus
+refuses 3 'not GGUF, and this build has no converter (-Dconvert=enabled; on Windows use WSL)' "$mgpt" info tests/golden/apertus
 refuses 3 'this build has no converter, which reads them' "$mgpt" check weights/names.gguf tests/golden/apertus/model.safetensors
 if "$mgpt" --help | grep -E '^  (convert|lab|patch) ' || "$mgpt" info --help | grep -e --lora || ls "$dir"/build/tools/install/man1/*-lab.1 2>/dev/null; then
     echo "not ok: the above is of what this build leaves out"

@@ -90,6 +90,8 @@ for name in convert lab patch; do
     [ $code = 2 ] && [ "$(wc -l <err)" = 1 ] && grep -q "^mgpt: $name is not in the Windows program: .* in WSL or on Linux" err ||
         not_ok "$name: exit code $code, $(cat err)"
 done
+wine "$exe" generate "$root/tests/fixtures/torch/nanogpt/ckpt.pt" </dev/null >out 2>err && not_ok "a checkpoint was read without a converter"
+grep -q 'this build has no converter (.*; on Windows use WSL)' err || not_ok "a checkpoint: $(cat err)"
 wine "$exe" repl --screen full weights/names.gguf </dev/null >out 2>&1 && not_ok "repl --screen full without a terminal ends with 0"
 
 # ---- names of files ----

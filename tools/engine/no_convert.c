@@ -8,6 +8,8 @@ int in_memory_convert(const char *path, const struct cli_many *lora, int vocab_o
     (void)vocab_only;
     (void)bytes;
     (void)n_bytes;
-    cli_note("%s: not GGUF, and this build has no converter (meson setup -Dconvert=enabled)", path);
+    cli_note(
+        "%s: not GGUF, and this build has no converter (-Dconvert=enabled; on Windows use WSL)",
+        path);
     return EXIT_REFUSED;
 }
