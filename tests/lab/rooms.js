@@ -47,7 +47,7 @@ function short(title, told) {
 async function visit(what, args, inFull) {
     const file = path.join(folder, 'page.html');
     execFileSync(mgpt, ['lab', ...args, '-o', file], { stdio: ['ignore', 'ignore', 'pipe'] });
-    const page = await openFake(file, ['App', 'Home', 'Engine', 'Numbers', 'Share'], ...(inFull ? [] : what === 'bloom' ? [320, 480] : [480, 320])), { App, tick, $ } = page;
+    const page = await openFake(file, ['App', 'Home', 'HomeWrite', 'Engine', 'Numbers', 'Share'], ...(inFull ? [] : what === 'bloom' ? [320, 480] : [480, 320])), { App, tick, $ } = page;
     let before = [];
     const note = (title) => {
         const now = [lines($('strip')).join('  '), ...lines($('edits')), ...lines($('rooms')), ...lines($('message'))], told = now.filter((l) => !before.includes(l));
@@ -155,6 +155,28 @@ async function visitScrolled() {
 // A cell of each picture of the first layer, of its second head, and of what has no layer; in the second row.
 const cells = (page) => [...page.Home.scene.mats].filter(([id, m]) => m.layer <= 0 && m.rows > 1 && (!m.tri || /1$/.test(id))).map(([id, m]) => `${id}.1.${m.tri ? 0 : Math.min(m.cols - 1, 5)}`);
 
+// What is no text of a room. Tests run at the end, on a page of their own.
+async function visitPressed() {
+    const { page, go } = await visit('names', [path.join(root, 'weights/names.gguf'), '-p', 'anna'], true), { App, tick, $ } = page;
+    go('home', { view: 'home' });
+    test('no number is explained beyond its picture', () => {
+        const wrong = [...page.Home.scene.mats].filter(([id, m]) => !page.Home.explain([id, m.rows - 1, 0]) || page.Home.explain([id, -1, 0])
+            || page.Home.explain([id, m.rows, 0]) || page.Home.explain([id, 0, m.cols]) || page.Home.explain([`${id}?`, 0, 0]));
+        assert.deepStrictEqual(wrong.map(([id]) => id), []);
+    });
+    test('Let it write, and the same again stops it', () => {
+        App.set({ view: 'home', cell: '', walk: 0, ids: [26, 0] });
+        tick(1000);
+        $('let-write').click();
+        tick(1000);
+        assert(page.HomeWrite.on && App.state.ids.length > 2);
+        const { length } = App.state.ids;
+        page.HomeWrite.write();
+        tick(5000);
+        assert.deepStrictEqual([page.HomeWrite.on, App.state.ids.length], [false, length]);
+    });
+}
+
 async function main() {
     const { page, note, go } = await visit('names', [path.join(root, 'weights/names.gguf'), '-p', 'anna'], true), { App, tick, $ } = page;
     for (const view of ['home', 'predict', 'attention', 'inside', 'experiment']) {
@@ -224,6 +246,7 @@ async function main() {
     if (process.env.MGPT_WRITE) fs.writeFileSync(kept, text);
     const want = fs.readFileSync(kept, 'utf8').split('\n'), at = all.findIndex((l, i) => l !== want[i]);
     test('what the rooms say is rooms.txt', () => assert.deepStrictEqual(at < 0 ? [] : [at + 1, ...all.slice(at, at + 3), ...(texts.get(all[at]) || [])], at < 0 ? [] : [at + 1, ...want.slice(at, at + 3)]));
+    await visitPressed();
     fs.rmSync(folder, { recursive: true });
     process.exit(await finish());
 }
