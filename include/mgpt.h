@@ -317,7 +317,7 @@ typedef enum mgpt_point { /* clang-format off */
     MGPT_Q, MGPT_K, MGPT_V,    /* [T, H*d], [T, G*d], [T, G*d]  attn.hook_q, hook_k, hook_v */
     MGPT_ROT_Q, MGPT_ROT_K,    /* [T, H*d], [T, G*d]  attn.hook_rot_q, hook_rot_k */
     MGPT_SCORES, MGPT_WEIGHTS, /* [H, pos+1]  attn.hook_attn_scores (scaled), hook_pattern */
-    MGPT_GATES, MGPT_HEADS,    /* [T, H] or [T, H*d], [T, H*d]  attn.hook_gate (sigmoids), hook_z (times them) */
+    MGPT_GATES, MGPT_HEADS,    /* [T, H] or [T, H*d], [T, H*d]  attn.hook_gate (of heads), hook_z (times them) */
     MGPT_ATTN_OUT, MGPT_RESID_MID, /* [T, E]  hook_attn_out, hook_resid_mid */
     MGPT_MLP_IN, MGPT_MLP_PRE, /* [T, E], [T, F]  ln2.hook_normalized, mlp.hook_pre (the gate's) */
     MGPT_MLP_PRE_LINEAR, MGPT_MLP_POST, /* [T, F]  mlp.hook_pre_linear (gated only), hook_post */

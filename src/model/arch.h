@@ -60,7 +60,8 @@ enum {
     KNOWS_CLAMPED_GLU = 512,
     KNOWS_SPARSE_MIXER = 1024,
     KNOWS_LATENT = 2048,
-    KNOWS_LAYER_SHAPES = 4096
+    KNOWS_LAYER_SHAPES = 4096,
+    KNOWS_LAYER_INPUTS = 8192 /* and layers that read another one's keys */
 };
 enum { MINICPM_SCALES = 8 }; /* defaults of the keys of KNOWS_SCALES are MiniCPM's numbers */
 
@@ -70,7 +71,7 @@ enum branches {
     BRANCHES_PARALLEL    /* both read the same residual (use_parallel_residual = true) */
 };
 
-enum head_gates { GATES_NONE, GATES_OF_HEADS, GATES_OF_VALUES };
+enum head_gates { GATES_NONE, GATES_OF_HEADS, GATES_OF_VALUES, GATES_OF_EITHER };
 
 struct arch {
     const char *name; /* general.architecture, and the prefix of its keys */
@@ -103,6 +104,7 @@ struct arch {
     int half_shared;        /* the sum of a shared expert and the chosen ones is halved */
     int sinks;              /* heads have a score without a key */
     enum head_gates gates;  /* of what attention mixes */
+    int gates_softplus;     /* not sigmoids */
     int sandwich;           /* norms after branches, too (slots.h) */
     int norm_2_first;       /* attn_norm_2 is attention's, and attn_norm then the MLP's */
     int rope_windowed;      /* of a model with a window, only layers that have it are rotated */
@@ -112,6 +114,7 @@ struct arch {
                              * rotated; 0: all layers are */
     size_t full_every; /* each n-th layer has no sliding window and uses rope.freq_base, the others
                                use rope.freq_base_swa; 0: all layers are windowed */
+    size_t full_first; /* 1: the first of each full_every layers is that one, not the last */
     double alibi;      /* default of attention.max_alibi_bias; 0: none */
     double score_cap, logit_cap; /* defaults of attn_ and final_logit_softcapping; 0: none */
     double glu_limit, up_more;   /* defaults of swiglu_limit and swiglu_offset; 0: none */

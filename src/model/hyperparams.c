@@ -118,7 +118,7 @@ static int hyper_heads(mgpt_model *m, mgpt_error *err)
 {
     struct model_shape *s = &m->shape;
     int64_t absent = s->n_layer ? -1 : 1;
-    if (hyper_size(m, "attention.head_count", 1, MAX_HEADS, absent, &s->n_head, err) < 0)
+    if (hyper_widest(m, "attention.head_count", 1, MAX_HEADS, absent, &s->n_head, err) < 0)
         return MGPT_EFILE;
     int listed = hyper_convolutions(m, err);
     if (listed < 0)
@@ -153,7 +153,9 @@ static int hyper_heads(mgpt_model *m, mgpt_error *err)
     s->n_kv = s->n_layer ? s->n_head_kv * s->head_dim : 0;
     s->n_v = s->n_layer ? s->n_head_kv * s->value_dim : 0;
     s->n_z = s->n_layer ? s->n_head * s->value_dim : 0;
-    const size_t rows[] = {[GATES_OF_HEADS] = s->n_head, [GATES_OF_VALUES] = s->n_z};
+    const size_t rows[] = {[GATES_OF_HEADS] = s->n_head,
+                           [GATES_OF_VALUES] = s->n_z,
+                           [GATES_OF_EITHER] = 1}; /* at least: shapes.c */
     s->n_gate = rows[m->arch->gates];
     s->n_kept = s->n_latent ? 1 : s->n_head_kv;
     s->kept_dim = s->n_latent ? s->n_latent + s->n_rot : s->head_dim;

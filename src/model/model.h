@@ -70,11 +70,11 @@ struct layer {
     const struct rope *rope;           /* NULL: no rotation */
     struct xielu xielu;                /* of ACT_XIELU */
     const float *sinks;                /* [n_head] scores without a key; NULL: none */
-    struct linear head_gate;           /* its sigmoids multiply what heads mix; absent */
-    const float *conv;                 /* [E][n_conv] a short convolution; NULL: attention */
-    size_t window;                     /* most keys a query sees, its own included; 0: all */
-    float x_scale, x0_scale;           /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
-    float out_scale;                   /* x = out_scale x after the layer; 1 */
+    struct linear head_gate; /* its sigmoids, or softplus, multiply what heads mix; absent */
+    const float *conv;       /* [E][n_conv] a short convolution; NULL: attention */
+    size_t window;           /* most keys a query sees, its own included; 0: all */
+    float x_scale, x0_scale; /* x = x_scale x + x0_scale x0 before the layer; 1 and 0 */
+    float out_scale;         /* x = out_scale x after the layer; 1 */
     struct linear input_gate, input_out; /* x += norm(W_out (act(W_gate x) * input)); absent */
     struct norm input_norm;
     /* [V][n_kv] or NULL. Added to the values of tokens, times value_gate_scale * sigmoid(value_gate x), one

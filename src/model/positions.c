@@ -267,7 +267,7 @@ int model_windows(mgpt_model *m, mgpt_error *err)
                        (unsigned long long)(each ? each : flags)->n, n);
     struct cursor c = cursor_over(each ? each->value : NULL, each ? each->value_bytes : 0);
     for (size_t i = 0; i < n; i++) {
-        int is_full = m->full_every && (i + 1) % m->full_every == 0;
+        int is_full = m->full_every && (i + 1) % m->full_every == m->arch->full_first;
         if (flags)
             is_full = flags->value[i] == 0;
         int32_t window = each ? cursor_i32(&c) : 0;

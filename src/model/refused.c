@@ -28,7 +28,7 @@ static const struct {
      "its residual is four streams (AltUp), with LAuReL and sparse activations"},
     {" jetmoe ", "its attention has experts"},
     {" llama4 llama4_text ", "its attention is in chunks, its experts are weighed before they run"},
-    {" afmoe laguna hrm_text ", "the output of its attention has a gate"},
+    {" hrm_text ", "the output of its attention has a gate"},
     {" mimo_v2_flash mimo2 ", "its values are narrower than its keys"},
 };
 

@@ -2,6 +2,7 @@
  * Files have lists of a number for each layer, and numbers of layers with a window (..._swa). */
 #include "base/error.h"
 #include "model/hyperparams.h"
+#include "model/slots.h"
 
 /* The key, if this architecture has a list there; NULL: a number, or absent. */
 static const struct gguf_kv *layer_list(const mgpt_model *m, const char *name)
@@ -64,15 +65,27 @@ static int read_windowed(const mgpt_model *m, struct windowed *w, mgpt_error *er
     return MGPT_OK;
 }
 
+/* Rows of the gates of heads: the tensor says whether heads have one each, or their values. */
+static size_t gate_rows(const mgpt_model *m, size_t i, const struct model_shape *s)
+{
+    const struct tensor_slot *slot;
+    const struct gguf_tensor *t = bind_find(m, (int)i, MGPT_HEAD_GATE, MGPT_WEIGHT, &slot);
+    if (m->arch->gates != GATES_OF_EITHER)
+        return s->n_gate;
+    return t && t->dims[1] == s->n_z ? s->n_z : s->n_head;
+}
+
 /* A layer's own shape, its heads as wide as d. */
 static int shape_layer(mgpt_model *m, size_t i, size_t d, struct model_shape *s, mgpt_error *err)
 {
     *s = m->shape;
     s->head_dim = s->value_dim = s->kept_dim = d;
+    s->n_head = layer_entry(m, "attention.head_count", i, s->n_head);
     s->n_head_kv = layer_entry(m, "attention.head_count_kv", i, s->n_head_kv);
     s->n_ff = layer_entry(m, "feed_forward_length", i, s->n_ff);
     s->n_q = s->n_z = s->n_head * d;
     s->n_kv = s->n_v = s->n_head_kv * d;
+    s->n_gate = gate_rows(m, i, s);
     s->n_kept = s->n_head_kv;
     m->layers[i].shape = s;
     const struct rope *rope = &m->ropes[m->layers[i].window ? ROPE_LOCAL : ROPE_GLOBAL];
@@ -131,6 +144,7 @@ static int keep_layers(mgpt_model *m, mgpt_error *err)
         widen(&s->kept_dim, l->kept_dim);
         widen(&s->n_q, l->n_q);
         widen(&s->n_z, l->n_z);
+        widen(&s->n_gate, l->n_gate);
         widen(&s->n_kv, l->n_kv);
         widen(&s->n_v, l->n_v);
         widen(&s->n_kv_most, s->n_kv);

@@ -278,7 +278,7 @@ static void softmax_part(void *ctx, int worker, int n_workers)
     const struct attend_job *job = ctx;
     const pass *p = job->p;
     size_t row, end;
-    pool_split(p->model->shape.n_head * job->n_queries, worker, n_workers, &row, &end);
+    pool_split(job->shape->n_head * job->n_queries, worker, n_workers, &row, &end);
     for (; row < end; row++) {
         struct range s = visible_of(job, job->seg, job->i + row % job->n_queries);
         weigh_keys(p, row / job->n_queries, p->s->scores + row * p->s->score_stride + s.first,
@@ -307,7 +307,7 @@ static void show_heads(const struct attend_job *job, mgpt_point point, float hid
     for (size_t i = 0; i < job->n_queries && TAPPED(p, point); i++) {
         float *rows = p->s->scores + i * stride;
         size_t first = visible_of(job, job->seg, job->i + i).first;
-        for (size_t h = 0; h < p->model->shape.n_head; h++)
+        for (size_t h = 0; h < job->shape->n_head; h++)
             for (size_t t = 0; t < first; t++)
                 rows[h * apart + t] = hidden;
         tap_heads(p, job->seg, point, p->il, job->seg->pos + job->i + i, rows, apart);
@@ -318,7 +318,7 @@ static void show_heads(const struct attend_job *job, mgpt_point point, float hid
 static void attend_in_steps(struct attend_job *job, struct pool *pool)
 {
     const pass *p = job->p;
-    size_t room = max_size(p->s->score_rows / p->model->shape.n_head, 1);
+    size_t room = max_size(p->s->score_rows / job->shape->n_head, 1);
     for (size_t s = 0; s < p->n_segments; s++) {
         job->seg = &p->segments[s];
         for (job->i = 0; job->i < job->seg->n && !session_stop_asked(p->lead);

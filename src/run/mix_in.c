@@ -1,16 +1,18 @@
 /* These parts change the residual stream, values and heads, besides the branches (nanochat of 2026; the gates of heads
- * are AFMoE's and LFM3's):
+ * are AFMoE's, LFM3's and Laguna's):
  *
  *     smear             x_t = x_t + s sigmoid(W x_t) x_{t-1}     after the embedding's norm, t > 0
  *     value embeddings  v_g = v_g + c sigmoid(W h)_g E[token]_g  for each KV head g
  *                       (Gemma 4: v_g = norm(v_g), where v is k in layers without a W_v)
  *     backout           x = x - b x_mid                          x_mid: x after layer n_layer / 2
  *     head gates        o_h = sigmoid(W h)_h o_h                 for each head h, or each value of it
+ *                       (Laguna: log(1 + e^(W h)))
  *
  * W of the others' gates has the first values of x or h only. The row x_{t-1} of smear is computed from its
  * token, not taken from the pass: so it is the same in any chunk, batch and fork, and a tap that
  * changes the embedding of a token changes only that token's row.
  */
+#include "base/dmath.h"
 #include "run/ops.h"
 
 #include <string.h>
@@ -106,18 +108,37 @@ void add_token_values(pass *p, const struct layer *l, mat h)
                    p);
 }
 
-static void sigmoids_part(void *ctx, int worker, int n_workers)
+/* x = log(1 + e^x) = max(x, 0) + log(1 + u), u = e^-|x|. */
+static void softplus_row(float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        double v = (double)x[i], u = d_exp(v > 0 ? -v : v);
+        double more = u < 1e-8 ? u : d_log(1 + u);
+        x[i] = v == v ? (float)((v > 0 ? v : 0) + more) : x[i];
+    }
+}
+
+static size_t n_gates(const pass *p)
+{
+    return p->model->layers[p->il].head_gate.n_out;
+}
+
+static void gates_part(void *ctx, int worker, int n_workers)
 {
     const pass *p = ctx;
-    size_t first, last, n = p->model->shape.n_gate;
+    size_t first, last, n = n_gates(p);
     pool_split(p->n, worker, n_workers, &first, &last);
-    p->kernels->act[ACT_SIGMOID](p->s->gate + first * n, (last - first) * n);
+    float *g = p->s->gate + first * n;
+    if (p->model->arch->gates_softplus)
+        softplus_row(g, (last - first) * n);
+    else
+        p->kernels->act[ACT_SIGMOID](g, (last - first) * n);
 }
 
 static void gate_part(void *ctx, int worker, int n_workers)
 {
     const pass *p = ctx;
-    size_t first, last, n = p->model->shape.n_gate, each = p->o.cols / n;
+    size_t first, last, n = n_gates(p), each = p->o.cols / n;
     const float *g = p->s->gate;
     pool_split(p->n, worker, n_workers, &first, &last);
     if (each == 1)
@@ -129,11 +150,11 @@ static void gate_part(void *ctx, int worker, int n_workers)
 void gate_heads(pass *p, const struct layer *l)
 {
     struct pool *pool = p->n > 1 ? p->pool : NULL;
-    mat g = {p->s->gate, p->n, p->model->shape.n_gate};
+    mat g = {p->s->gate, p->n, l->head_gate.n_out};
     if (!l->head_gate.w)
         return;
     matmul(p, g, &l->head_gate, (mat){p->h.at, p->n, p->h.cols});
-    pool_run_sized(pool, 2 * g.n * g.cols * sizeof(float), sigmoids_part, p);
+    pool_run_sized(pool, 2 * g.n * g.cols * sizeof(float), gates_part, p);
     SEE(GATES, g);
     pool_run_sized(pool, 2 * p->o.n * p->o.cols * sizeof(float), gate_part, p);
 }

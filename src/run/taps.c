@@ -147,7 +147,7 @@ void tap_heads(pass *p, const struct segment *seg, mgpt_point point, size_t laye
          (mgpt_value){.point = point,
                       .layer = (int32_t)layer,
                       .pos = (int32_t)pos,
-                      .rows = (int32_t)p->model->shape.n_head,
+                      .rows = (int32_t)p->model->layers[layer].shape->n_head,
                       .cols = (int32_t)pos + 1,
                       .stride = stride,
                       .data = data});

@@ -110,7 +110,7 @@ def gguf_model(root, arch, optional=lambda name: True, kind="f32", width=4, laye
     sizes = {"E": width, "V": vocab, "T": CONTEXT, "Q": 2 * heads, "KV": 2, "QKV": 2 * heads + 4, "F": inner, "2F": 2 * inner, "HEAD": 2, "H": heads, "G": 1,
              "ROT2": 1, "L": layers, "NONE": None, "3E": 3 * width, "CONV": 3, "COLUMNS": 2, "ONE": 1, "P": None, "LP": None,
              "R": 3, "KEPT": 5, "QR": 2, "NOPE": 1, "VALUE": 2, "KV_UP": 3 * heads, "Z": 2 * heads,
-             "GATE": heads if arch == "lfm3" else 2 * heads}
+             "GATE": heads if arch in ("lfm3", "laguna") else 2 * heads}
     entries = {"general.architecture": arch, arch + ".block_count": layers, arch + ".embedding_length": width,
                arch + ".context_length": CONTEXT, arch + ".feed_forward_length": inner,
                arch + ".attention.head_count": heads,
@@ -269,6 +269,8 @@ def smaller_config(config, new, layers):
             value = new[key] if value is not None else None
         if key in ("layer_types", "attention_layers", "no_rope_layers", "mlp_layer_types", "layer_rope_theta"):
             value = value[:layers]
+        if key == "num_attention_heads_per_layer":
+            value = [new["num_attention_heads"]] * layers
         if key == "attention_types":
             value = [[["global"], layers]]
         if key == "rope_parameters" and "partial_rotary_factor" in value:

@@ -16,6 +16,21 @@ def models():
             rope_parameters=rope(10000.0)), dict(
             what="a gate for each value that heads mix; full layers without rope, norms around the branches, 2 of 5 "
                  "experts by sigmoids and a bias", patterns=(0, 3), qk=(1,))),
+        "laguna": (105, hf.LagunaConfig(
+            **shape(20, 4, 2, 18, layers=5), head_dim=8, moe_intermediate_size=7, num_experts=5, num_experts_per_tok=2,
+            shared_expert_intermediate_size=11, moe_routed_scaling_factor=2.5, sliding_window=7, rms_norm_eps=1e-5,
+            layer_types=["full_attention", *["sliding_attention"] * 3, "full_attention"],
+            num_attention_heads_per_layer=[4, 6, 6, 6, 4], mlp_layer_types=["dense", *["sparse"] * 4],
+            rope_parameters={"full_attention": rope(500000.0, rope_type="yarn", factor=4.0, partial_rotary_factor=0.5,
+                                                    original_max_position_embeddings=16, beta_fast=32.0, beta_slow=1.0),
+                             "sliding_attention": rope(10000.0, partial_rotary_factor=1.0)}), dict(
+            what="a softplus gate for each head; six heads in layers with a window, which have a rope of their own, four in "
+                 "the others, half of them rotated with YaRN; 2 of 5 experts by sigmoids and a bias", patterns=(0, 1), qk=(1,))),
+        "laguna_values": (106, hf.LagunaConfig(
+            **shape(18, 3, 1, 14), head_dim=6, gating="per-element", moe_intermediate_size=11, num_experts=4, num_experts_per_tok=2,
+            shared_expert_intermediate_size=8, attention_bias=True, tie_word_embeddings=True, rms_norm_eps=1e-6,
+            rope_parameters={"full_attention": rope(500000.0, partial_rotary_factor=1.0)}), dict(
+            what="a softplus gate for each value that heads mix, biases, no windows", patterns=())),
         "lfm3": (104, hf.Lfm3Config(
             **shape(18, 3, 1, 31, layers=5), head_dim=6, conv_L_cache=4, sliding_window=6, norm_eps=1e-5,
             layer_types=["conv", "full_attention", "sliding_attention", "conv", "sliding_attention"],

@@ -12,6 +12,21 @@ def afmoe(d):
                           **d.bias('attention_bias'))
 
 
+def laguna(d):
+    """Heads per layer are multiples of the KV heads; layers with a window have a rope of their own."""
+    keys = dict(d.shape(wide_heads=True), **experts(d, 'num_experts'))
+    kv, types = keys['num_key_value_heads'], d.of([None, d.layer_types(), ['sliding_attention'] * d.layers])
+    heads = [kv * d.of([1, 2, 3, 5]) for _ in range(d.layers)]
+    mlps = [d.of(['dense', 'sparse', 'sparse']) for _ in range(d.layers)]
+    full = d.rope(kinds='default default yarn', rotated=d.of([None, 1.0]))
+    ropes = {'full_attention': full, 'sliding_attention': d.rope(kinds='default')}
+    return hf.LagunaConfig(**keys, layer_types=types, moe_intermediate_size=d.r.randint(5, 40), sliding_window=d.r.randint(1, 30),
+                           shared_expert_intermediate_size=d.r.randint(5, 40), mlp_layer_types=d.of([None, mlps]),
+                           num_attention_heads_per_layer=d.of([None, heads, heads]), moe_routed_scaling_factor=d.of([1.0, 2.5]),
+                           gating=d.of([True, 'per-head', 'per-element']), rope_parameters=d.of([None, ropes, ropes, ropes]),
+                           **d.bias('attention_bias'))
+
+
 def lfm3(d):
     keys = dict(d.shape(), head_dim=d.head_dim, conv_L_cache=d.of([1, 3, 7]), sliding_window=d.r.randint(1, 30))
     types = [d.of(['conv', 'full_attention', 'sliding_attention']) for _ in range(d.layers)]

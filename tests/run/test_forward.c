@@ -126,9 +126,9 @@ static void check_softmax(const struct toy_spec *s, const struct trace *t)
         const struct trace_value *weights = trace_at(t, MGPT_WEIGHTS, layer);
         if (toy_convolves(s, layer))
             continue;
-        for (size_t row = 0; row < t->n_tokens * (size_t)s->n_head; row++) {
+        for (size_t row = 0; row < t->n_tokens * (size_t)toy_heads(s, layer); row++) {
             size_t first = row * t->n_tokens;
-            check_softmax_row(s, layer, row / (size_t)s->n_head, scores->data + first,
+            check_softmax_row(s, layer, row / (size_t)toy_heads(s, layer), scores->data + first,
                               weights->data + first, t->n_tokens);
         }
     }

@@ -30,7 +30,7 @@ static void check_sizes(const struct toy *m, const mgpt_info *info)
         assert_true(info->kv_bytes == 0);
         return;
     }
-    assert_int_equal(info->n_head, s->n_head);
+    assert_int_equal(info->n_head, s->n_head_w > s->n_head ? s->n_head_w : s->n_head);
     int heads = 0, width = 0, n_ff = 0;
     for (int i = 0; i < s->n_layer; i++) {
         heads = toy_heads_kv(s, i) > heads ? toy_heads_kv(s, i) : heads;

@@ -73,7 +73,7 @@ static void check_points(const struct toy_spec *s, const struct trace *t)
         s->row->place > PLACE_ALIBI; /* also in layers that do not rotate */
     has[MGPT_RESID_MID] = !choice_of(s->parallel, s->row->parallel);
     has[MGPT_MLP_PRE_LINEAR] = s->row->gated;
-    has[MGPT_GATES] = toy_gates(s) > 0;
+    has[MGPT_GATES] = toy_gates(s, 0) > 0;
     for (int p = 0; p < MGPT_N_POINTS; p++) {
         int inside = p >= MGPT_RESID_PRE && p <= MGPT_RESID_POST;
         for (int layer = -1; layer < s->n_layer; layer++) {

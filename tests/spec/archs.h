@@ -8,6 +8,8 @@ static const struct arch {
     int pairs;          /* of rope: 0 none, 1 (2i, 2i + 1), 2 (i, i + n/2) */
     int no_rope_every;  /* every n-th layer has no rope */
     int rope_windowed;  /* only layers with a window have rope */
+    int full_first;     /* 1: the first of every n, not the last */
+    int softplus_gates; /* gates of heads are softplus, not sigmoids */
     int full_every;     /* every n-th layer sees all keys, the others a window */
     double local_base;  /* base of rope in layers with a window */
     int embd_root;      /* embeddings times sqrt(n_embd) */
@@ -73,6 +75,8 @@ static const struct arch {
     {" granite_swa ", "silu", .pairs = 1, .divides = 1, .expert_norm = 1},
     {" flint ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1, .expert_norm = 1},
     {" afmoe ", "silu", .pairs = 2, .full_every = 4, .rope_windowed = 1, .embd_root = 1},
+    {" laguna ", "silu", .pairs = 2, .full_every = 4, .full_first = 1, .local_plain = 1,
+     .expert_norm = 1, .softplus_gates = 1},
     {" lfm3 ", "silu", .pairs = 2, .embd_norm_last = 1},
     {" kolibri1 ", "silu", .pairs = 2, .full_every = 5, .rope_windowed = 1, .expert_norm = 1,
      .bias_of_scores = 1},

@@ -196,6 +196,13 @@ static inline double softplus(double x)
     return ln(1 + exp64(x));
 }
 
+/* log(1 + e^x), also where e^x or its inverse is a small part of 1. */
+static inline double softplus_of(double x)
+{
+    double u = exp64(x > 0 ? -x : x);
+    return (x > 0 ? x : 0) + (u < 1e-8 ? u : ln(1 + u));
+}
+
 static inline void d_sincos(double x, double *sine, double *cosine)
 {
     double n = (x * 0x1.45f306dc9c883p-1 + 0x1.8p52) - 0x1.8p52, s = 1.0, c = 1.0;

@@ -8,7 +8,7 @@
 
 static const struct arch *a;
 static char arch_name[32], act[16];
-static size_t E, H, G, D, F, V; /* n_embd, n_head, n_vocab; of a layer: n_head_kv, head_dim, n_ff */
+static size_t E, H, G, D, F, V; /* n_embd, n_vocab; of a layer: n_head, n_head_kv, head_dim, n_ff */
 static size_t R, DV, KEPT; /* the latent; a value; what is kept of a token: R and a rotated part */
 
 static const struct item *key(const char *name)
@@ -40,7 +40,8 @@ static size_t window_of(int layer)
     int every = (int)real("attention.sliding_window_pattern", a->full_every);
     if (each->at)
         return (size_t)number(each->at + 12 + 4 * layer, 4);
-    int full = flags->type == ARRAY ? !flags->at[12 + layer] : every && (layer + 1) % every == 0;
+    int full = flags->type == ARRAY ? !flags->at[12 + layer]
+                                    : every && (layer + 1) % every == a->full_first;
     return full ? 0 : (size_t)real("attention.sliding_window", 0);
 }
 
@@ -66,10 +67,12 @@ static int source_of(int layer)
 static void enter_layer(int layer)
 {
     const struct item *heads = key("attention.head_count_kv");
+    const struct item *queries = key("attention.head_count");
     size_t d = D; /* of latent attention: the model's */
     int apart = a->v_norm && heads->type == ARRAY;
     G = apart ? (size_t)number(heads->at + 12 + 4 * layer, 4) : (size_t)largest(heads, (double)H);
     D = windowed_real(layer, "attention.key_length", "attention.key_length_swa", (double)(E / H));
+    H = queries->type == ARRAY ? (size_t)number(queries->at + 12 + 4 * layer, 4) : H;
     F = part(layer, "ffn_down", "weight")->cols;
     G = R ? H : G, D = R ? d : D;
 }

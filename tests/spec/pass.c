@@ -219,7 +219,8 @@ static void attention(int l, float *o, const float *h, float *keys, float *value
     float *g = floats(n);
     matmul(l, "attn_gate", 0, g, n, h);
     for (size_t i = 0; n && i < Q; i++)
-        o[i] *= activation("sigmoid", g[i / (Q / n)], NULL);
+        o[i] *= a->softplus_gates ? (float)softplus_of((double)g[i / (Q / n)])
+                                  : activation("sigmoid", g[i / (Q / n)], NULL);
 }
 
 /* m = W_down(act(W_gate h) x W_up h), or W_down act(W_up h), for matrix e of the tensors whose names
@@ -253,7 +254,7 @@ static void mlp(int l, const char *kind, size_t e, size_t n, float *m, const flo
 static void weigh_experts(int l, float *w, size_t X)
 {
     static const char *const sigmoids =
-        " glm4moe dots1 minimax-m2 exaone-moe hy_v3 flint kolibri1 cohere2moe afmoe ";
+        " glm4moe dots1 minimax-m2 exaone-moe hy_v3 flint kolibri1 cohere2moe afmoe laguna ";
     const char *found = strstr(sigmoids, arch_name);
     int usual = found && found[-1] == ' ' && found[strlen(arch_name)] == ' '
                     ? 2
@@ -407,7 +408,7 @@ static void open_model(const char *path)
         continue;
     text_of(find("mgpt.activation"), a->act, act, sizeof act);
     E = (size_t)real("embedding_length", 0);
-    H = (size_t)real("attention.head_count", 1);
+    H = (size_t)largest(key("attention.head_count"), 1);
     G = (size_t)largest(key("attention.head_count_kv"), (double)H); /* a convolution has 0 */
     D = (size_t)real("attention.key_length", (double)(E / H));
     D = (size_t)fmax((double)D, real("attention.key_length_swa", 0));

@@ -94,7 +94,7 @@ static void check_all_seen(const struct toy_spec *s, const struct trace *t)
     for (int layer = -1; layer < s->n_layer; layer++) {
         for (int p = 0; p < MGPT_N_POINTS; p++) {
             const struct trace_value *v = trace_at(t, (mgpt_point)p, layer);
-            int heads = trace_is_attention((mgpt_point)p) ? s->n_head : 1;
+            int heads = trace_is_attention((mgpt_point)p) ? toy_heads(s, layer) : 1;
             for (size_t i = 0; v->data && i < t->n_tokens * (size_t)heads; i++)
                 if (v->seen[i] != 1)
                     fail_msg("%s: point %d layer %d row %zu fired %d times", s->label, p, layer, i,
@@ -124,7 +124,7 @@ struct trace *agree_run(mgpt_model *model, const struct toy_spec *s, const int32
 struct agree_with {
     const struct trace *ours;
     struct trace *own; /* what the oracle made of the engine's values */
-    size_t n_heads;
+    const struct toy_spec *spec;
     size_t *n_rows; /* seen so far at [layer + 1][point] */
 };
 
@@ -132,7 +132,7 @@ struct agree_with {
 static void take_ours(mgpt_point point, int layer, double *row, size_t n, void *user)
 {
     struct agree_with *b = user;
-    size_t n_rows = trace_is_attention(point) ? b->n_heads : 1;
+    size_t n_rows = trace_is_attention(point) ? (size_t)toy_heads(b->spec, layer) : 1;
     size_t i = b->n_rows[(size_t)(layer + 1) * MGPT_N_POINTS + point]++;
     size_t pos = i / n_rows, at = i % n_rows;
     assert_true(trace_put(b->own, point, layer, pos, at, n_rows, row, n));
@@ -155,7 +155,7 @@ struct trace *agree_oracle(const struct toy *m, const struct trace *ours, const 
     if (!has_blocks(m))
         return oracle_run(m, tokens, n, NULL, NULL);
     size_t n_counts = (size_t)(m->spec.n_layer + 1) * MGPT_N_POINTS;
-    struct agree_with b = {ours, trace_new(m->spec.n_layer, n), (size_t)m->spec.n_head,
+    struct agree_with b = {ours, trace_new(m->spec.n_layer, n), &m->spec,
                            toy_alloc(n_counts, sizeof *b.n_rows)};
     trace_free(oracle_run(m, tokens, n, take_ours, &b));
     free(b.n_rows);

@@ -89,8 +89,9 @@ struct toy_spec {
                         * attention; NULL: all are attention, the number of KV heads is no list */
     int n_conv;
     /* Layers that differ; 0: as the others. */
-    int head_dim_w, rope_dims_w, n_head_kv_w; /* of layers with a window */
-    int keys_only;                            /* layers without a window have no matrix of values */
+    int head_dim_w, rope_dims_w, n_head_w, n_head_kv_w; /* of layers with a window */
+    int value_gates;              /* of arch.gates 3: for each value that heads mix */
+    int keys_only;                /* layers without a window have no matrix of values */
     int n_shared, n_ff_shared_kv; /* layers at the end with others' keys; width of their MLPs */
     int n_input;                  /* embedding_length_per_layer_input, and its tensors */
     int out_scales;               /* layer_output_scale.weight */
@@ -104,8 +105,8 @@ struct toy_spec {
 /* How many keys a layer's queries see; 0: all. */
 int toy_window(const struct toy_spec *s, int layer);
 
-/* Rows of the gates of heads; 0: none. */
-int toy_gates(const struct toy_spec *s);
+/* Rows of the gates of heads of a layer; 0: none. */
+int toy_gates(const struct toy_spec *s, int layer);
 
 /* 1 if the layer reads the keys and values of another one. */
 static inline int toy_shares(const struct toy_spec *s, int layer)
@@ -126,6 +127,11 @@ static inline int toy_source(const struct toy_spec *s, int layer)
 static inline int toy_head_dim(const struct toy_spec *s, int layer)
 {
     return s->head_dim_w && toy_window(s, layer) ? s->head_dim_w : s->head_dim;
+}
+
+static inline int toy_heads(const struct toy_spec *s, int layer)
+{
+    return s->n_head_w && layer >= 0 && toy_window(s, layer) ? s->n_head_w : s->n_head;
 }
 
 static inline int toy_heads_kv(const struct toy_spec *s, int layer)

@@ -42,6 +42,8 @@ void toy_put_layer_shapes(struct toy *m)
         toy_put_arch_u32(m, keys[i], i < 2 ? s->head_dim : s->head_dim_w);
     if (s->rope_dims_w)
         toy_put_arch_u32(m, "rope.dimension_count_swa", s->rope_dims_w);
+    if (s->n_head_w)
+        put_layer_list(m, "attention.head_count", toy_heads);
     if (s->n_head_kv_w)
         put_layer_list(m, "attention.head_count_kv", toy_heads_kv);
     if (s->n_ff_shared_kv)

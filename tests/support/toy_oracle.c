@@ -132,7 +132,7 @@ static int keep(mgpt_point point, int layer, size_t pos, size_t head, double *ro
                 void *user)
 {
     struct oracle_job *job = user;
-    size_t heads = trace_is_attention(point) ? (size_t)job->m->spec.n_head : 1;
+    size_t heads = trace_is_attention(point) ? (size_t)toy_heads(&job->m->spec, layer) : 1;
     if (job->patch)
         job->patch(point, layer, row, n, job->user);
     assert_true(trace_put(job->trace, point, layer, pos, head, heads, row, n));
@@ -283,6 +283,8 @@ static struct oracle_layer describe_layer(const struct toy *m, int layer, double
                   TOY_XIELU_BETA + log1p(exp((double)toy_xielu_alpha(layer, 1))), TOY_XIELU_BETA,
                   TOY_XIELU_EPS},
         .attn_scale = s->attn_scale != 0 ? (double)(float)s->attn_scale : usual_scale(s),
+        .n_head = s->n_latent ? 0 : (size_t)toy_heads(s, layer),
+        .n_gate = (size_t)toy_gates(s, layer),
         .n_head_kv = s->n_latent ? 0 : (size_t)toy_heads_kv(s, layer),
         .head_dim = s->n_latent ? 0 : (size_t)toy_head_dim(s, layer),
         .n_rot = row->place <= PLACE_ALIBI ? 0 : (size_t)toy_rope_dims(s, layer),
@@ -313,6 +315,14 @@ static double or_else(double value, double absent)
     return value != 0 ? (double)(float)value : absent;
 }
 
+static size_t widest_gates(const struct toy_spec *s)
+{
+    int most = 0;
+    for (int i = 0; i < s->n_layer; i++)
+        most = toy_gates(s, i) > most ? toy_gates(s, i) : most;
+    return (size_t)most;
+}
+
 static struct oracle_spec describe(const struct toy *m, const struct oracle_layer *layers)
 {
     const struct toy_spec *s = &m->spec;
@@ -322,10 +332,11 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
         .layers = layers,
         .n_layer = (size_t)s->n_layer,
         .n_embd = (size_t)s->n_embd,
-        .n_head = (size_t)s->n_head,
+        .n_head = (size_t)(s->n_head_w > s->n_head ? s->n_head_w : s->n_head),
         .n_head_kv = (size_t)s->n_head_kv,
         .head_dim = (size_t)s->head_dim,
-        .n_gate = (size_t)toy_gates(s),
+        .n_gate = widest_gates(s),
+        .softplus_gates = s->row->softplus_gates,
         .value_dim = (size_t)s->value_dim,
         .n_latent = (size_t)s->n_latent,
         .n_q_latent = (size_t)s->n_q_latent,
@@ -373,7 +384,8 @@ static struct oracle_spec describe(const struct toy *m, const struct oracle_laye
 struct trace *oracle_run(const struct toy *m, const int32_t *tokens, size_t n, oracle_patch *patch,
                          void *user)
 {
-    size_t n_layer = (size_t)m->spec.n_layer, n_freq = (size_t)m->spec.rope_dims / 2 + 1;
+    size_t n_layer = (size_t)m->spec.n_layer,
+           n_freq = (size_t)(m->spec.rope_dims + m->spec.rope_dims_w) / 2 + 1;
     struct oracle_layer *layers = toy_alloc(n_layer, sizeof *layers);
     double *freq = toy_alloc(n_layer * n_freq, sizeof *freq);
     for (size_t i = 0; i < n_layer; i++)

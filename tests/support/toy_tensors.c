@@ -100,12 +100,13 @@ int toy_window(const struct toy_spec *s, int layer)
         return s->windows[layer];
     if (s->pattern)
         return s->pattern[layer] == 'w' ? s->window : 0;
-    return full_every && (layer + 1) % full_every == 0 ? 0 : s->window;
+    return full_every && (layer + 1) % full_every == s->row->full_first ? 0 : s->window;
 }
 
-int toy_gates(const struct toy_spec *s)
+int toy_gates(const struct toy_spec *s, int layer)
 {
-    const int rows[] = {0, s->n_head, s->n_head * s->head_dim};
+    int heads = toy_heads(s, layer), values = heads * toy_head_dim(s, layer);
+    const int rows[] = {0, heads, values, s->value_gates ? values : heads};
     return rows[s->row->gates];
 }
 
@@ -129,7 +130,7 @@ static void add_linear(struct toy *m, int layer, const char *role, int n_in, int
 /* Gain and, for LayerNorm with biases, bias. */
 static void add_norm(struct toy *m, const char *stem)
 {
-    char name[80];
+    char name[96];
     if (m->spec.row->bare)
         return;
     snprintf(name, sizeof name, "%s.weight", stem);
@@ -152,7 +153,7 @@ static void add_qkv(struct toy *m, int layer)
 {
     const struct toy_spec *s = &m->spec;
     int E = s->n_embd, d = toy_head_dim(s, layer);
-    int q_width = s->n_head * d, kv_width = toy_heads_kv(s, layer) * d;
+    int q_width = toy_heads(s, layer) * d, kv_width = toy_heads_kv(s, layer) * d;
     if (s->row->fused && !s->separate) {
         add_linear(m, layer, "attn_qkv", E, q_width + 2 * kv_width, 1.4);
         return;
@@ -330,9 +331,10 @@ static void add_layer(struct toy *m, int layer)
             toy_add(m, name, TOY_F32, s->n_head, 0, 1, 1.5);
         snprintf(name, sizeof name, "blk.%d.attn_gate.weight", layer);
         if (s->row->gates)
-            toy_add(m, name, s->type, E, toy_gates(s), 0, 2 / sqrt(E));
+            toy_add(m, name, s->type, E, toy_gates(s, layer), 0, 2 / sqrt(E));
         add_linear(m, layer, "attn_output",
-                   s->n_head * (s->n_latent ? s->value_dim : toy_head_dim(s, layer)), E, 1);
+                   toy_heads(s, layer) * (s->n_latent ? s->value_dim : toy_head_dim(s, layer)), E,
+                   1);
     }
     if (norms == NORMS_AFTER || norms == NORMS_AROUND)
         add_layer_norm(m, layer, "post_attention_norm");

@@ -241,7 +241,7 @@ static int read_logits_of(const struct circuit_run *r, const float *way)
 static int check_part(const struct circuit_run *r)
 {
     int neuron = r->kind == CIRCUIT_FIRES || r->kind == CIRCUIT_PROMOTES;
-    int32_t n = neuron ? r->info.n_ff : r->info.n_head;
+    int32_t n = neuron ? r->info.n_ff : engine_heads(r->model, r->layer);
     if (r->kind == CIRCUIT_PLACES && strcmp(r->info.position, "learned") != 0)
         return err_set(r->err, MGPT_EARG, MGPT_NO_OFFSET,
                        "places: this model has no table of positions (%s)", r->info.position);
@@ -292,8 +292,7 @@ static void choose_sides(struct circuit_run *r)
 {
     struct circuit *c = r->c;
     size_t query = (size_t)r->index * c->width,
-           shared = (size_t)r->index /
-                    (size_t)(r->info.n_head / engine_kv_heads(r->model, r->layer)) * c->width;
+           shared = (size_t)(r->index / engine_group(r->model, r->layer)) * c->width;
     int turned = r->kind == CIRCUIT_PLACES || n_together(r) == 1;
     uint64_t q = MGPT_POINT_BIT(MGPT_Q), k = MGPT_POINT_BIT(MGPT_K);
     r->n_sides = 1;

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "engine/layers.h"
 
 #include <stdlib.h>
 
@@ -62,7 +63,7 @@ int lab_edit(int layer, int head, float factor, int mean)
     if (!mean && factor == 0)
         edit.kind = EDIT_ZERO;
     if (mgpt_get_info(lab_model(), &info, NULL) < 0 || layer < 0 || layer >= info.n_layer ||
-        head < -1 || head >= info.n_head)
+        head < -1 || head >= engine_heads(lab_model(), layer))
         return lab_refuse("the model has no such head or MLP");
     if (mean && !(edit.mean = mem_new(edit_width(edits, &edit), sizeof *edit.mean)))
         return err_memory(lab_last_error(), "an edit",

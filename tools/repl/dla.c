@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 #include "base/mem.h"
+#include "engine/layers.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -150,15 +151,19 @@ static int split_heads(const struct dla_work *w, size_t layer)
 {
     struct dla *d = w->d;
     mgpt_tensor o;
-    size_t each = d->n_z / d->n_head;
+    const mgpt_layer l = engine_layer(w->model, (int32_t)layer);
+    size_t each = (size_t)l.value_dim, n_head = (size_t)engine_heads(w->model, (int32_t)layer),
+           n_z = n_head * each;
     const float *z = d->z + layer * d->n_z;
     int status = mgpt_find_role(w->model, MGPT_W_O, (int32_t)layer, MGPT_WEIGHT, &o, w->err);
     if (status == MGPT_OK)
         status = read_vector(w, MGPT_W_O, layer, MGPT_BIAS, d->n_embd, 0, w->vector);
     for (size_t i = 0; i < d->n_embd && status == MGPT_OK; i++) {
-        status = mgpt_read_tensor(w->model, o.name, i * d->n_z, d->n_z, w->row, w->err);
+        status = mgpt_read_tensor(w->model, o.name, i * n_z, n_z, w->row, w->err);
         w->sums[i] = (double)w->vector[i];
-        for (size_t h = 0; h < d->n_head; h++) {
+        for (size_t h = 0; h < d->n_head; h++)
+            w->parts[i * d->n_head + h] = 0;
+        for (size_t h = 0; h < n_head; h++) {
             double sum = 0;
             for (size_t e = h * each; e < (h + 1) * each; e++)
                 sum += (double)w->row[e] * (double)z[e];
@@ -306,7 +311,7 @@ static void dla_keep(struct dla *d, const mgpt_value *value, const float *row)
     float *to = d->final;
     if (value->point == MGPT_HEADS) {
         to = d->z + layer * d->n_z;
-        n = d->n_z;
+        n = (size_t)value->cols; /* heads that the layer has */
     } else if (value->point == MGPT_MLP_OUT) {
         to = d->mlp_out + layer * n;
     } else if (value->point == MGPT_EMBD) {

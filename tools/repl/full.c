@@ -7,6 +7,7 @@
 #include "base/mem.h"
 #include "common/interrupt.h"
 #include "common/text.h"
+#include "engine/layers.h"
 #include "repl/held.h"
 #include "repl/view.h"
 
@@ -211,9 +212,8 @@ static void put_title(struct full *f)
 
 static void put_panes(struct full *f)
 {
-    const mgpt_info *info = &f->repl->engine.info;
     size_t first = 1 + TEXT_ROWS, room = f->rows - first - 1, upper = room / 2, half = f->cols / 2;
-    int32_t kv = info->n_head > 0 ? f->head / (info->n_head / info->n_head_kv) : 0;
+    int32_t kv = f->head / engine_group(f->repl->engine.model, f->layer);
     struct pane top = {first, 0, upper, TOP_COLS, 0, SIZE_MAX};
     struct pane attention = {first, TOP_COLS, upper, f->cols - TOP_COLS, 3, SIZE_MAX};
     struct pane keys = {first + upper, 0, room - upper, half - 1, 0, SIZE_MAX}, values = keys;
@@ -319,6 +319,14 @@ static int32_t moved(int32_t x, int32_t by, int32_t n)
     return n > 0 ? (x + by + n) % n : 0;
 }
 
+/* Layers may have different numbers of heads. */
+static void change_layer(struct full *f, int32_t layer)
+{
+    int32_t heads = engine_heads(f->repl->engine.model, layer);
+    f->layer = layer;
+    f->head = f->head < heads ? f->head : heads - 1;
+}
+
 static void redo(struct full *f)
 {
     char line[48];
@@ -343,9 +351,10 @@ static int do_key(struct full *f, int key)
     else if (key == FULL_DOWN)
         f->chosen += f->chosen + 1 < f->n_top && f->chosen + 1 < repl_n_logits(f->repl);
     else if (key == FULL_LEFT || key == FULL_RIGHT)
-        f->head = moved(f->head, key == FULL_RIGHT ? 1 : -1, info->n_head);
+        f->head = moved(f->head, key == FULL_RIGHT ? 1 : -1,
+                        engine_heads(f->repl->engine.model, f->layer));
     else if (key == '[' || key == ']')
-        f->layer = moved(f->layer, key == ']' ? 1 : -1, info->n_layer);
+        change_layer(f, moved(f->layer, key == ']' ? 1 : -1, info->n_layer));
     else if (key == ':')
         return type_line(f) && !f->repl->quit;
     return key != 'q' && key != FULL_STOP;

@@ -4,6 +4,7 @@
 
 #include "base/mem.h"
 #include "common/text.h"
+#include "engine/layers.h"
 #include "repl/repl.h"
 
 #include <stdlib.h>
@@ -118,6 +119,13 @@ static int read_part_of_model(struct repl_args *a, const struct arg_type *type)
     return repl_next_index(a, type->what, (size_t)*n, field_of(a, type));
 }
 
+/* A head of the layer before it. */
+static int read_layers_head(struct repl_args *a, const struct arg_type *type)
+{
+    size_t n = (size_t)engine_heads(a->repl->engine.model, a->layer);
+    return repl_next_index(a, type->what, n, field_of(a, type));
+}
+
 static int read_count(struct repl_args *a, const struct arg_type *type)
 {
     const char *text = rest_of_line(a);
@@ -155,7 +163,8 @@ static int read_part(struct repl_args *a, const struct arg_type *type)
     if (strcmp(word, "mlp") == 0)
         return read_index("layer", point, (size_t)info->n_layer, &a->layer);
     return read_index("layer", word, (size_t)info->n_layer, &a->layer) &&
-           read_index("head", point, (size_t)info->n_head, &a->head);
+           read_index("head", point, (size_t)engine_heads(a->repl->engine.model, a->layer),
+                      &a->head);
 }
 
 static int read_word(struct repl_args *a, const struct arg_type *type)
@@ -313,7 +322,7 @@ static const struct arg_type types[] = {
     {"[count]", "count", read_count, TO(count), 0},
     {"factor", "factor", read_factor, TO(factor), 0},
     {"layer", "layer", read_part_of_model, TO(layer), OF(n_layer)},
-    {"head", "head", read_part_of_model, TO(head), OF(n_head)},
+    {"head", "head", read_layers_head, TO(head), 0},
     {"kv_head", "KV head", read_part_of_model, TO(head), OF(n_head_kv)},
     {"part", "part", read_part, 0, 0},
     {"tensor", "tensor", read_word, TO(name), 0},

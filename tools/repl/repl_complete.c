@@ -3,6 +3,7 @@
  * word. */
 #include "base/mem.h"
 #include "common/text.h"
+#include "engine/layers.h"
 #include "repl/line.h"
 #include "repl/repl.h"
 
@@ -55,7 +56,7 @@ static void fill_parts(const struct completion *c)
     for (int32_t layer = 0; layer < info->n_layer; layer++) {
         snprintf(word, sizeof word, "mlp.%d", (int)layer);
         offer(c, word);
-        for (int32_t head = 0; head < info->n_head; head++) {
+        for (int32_t head = 0; head < engine_heads(c->repl->engine.model, layer); head++) {
             snprintf(word, sizeof word, "%d.%d", (int)layer, (int)head);
             if (!offer(c, word))
                 return;

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "common/jval.h"
+#include "engine/layers.h"
 #include "repl/repl_args.h"
 #include "repl/repl_session.h"
 
@@ -247,8 +248,10 @@ static int read_edit(struct load *l, const struct jval *part, struct edit *e, mg
     const char *kind = jval_text(jval_get(part, "kind"));
     int64_t layer = 0, head = -1;
     double factor = 1;
-    if (read_integer(part, "layer", 0, info->n_layer - 1, &layer, err) < 0 ||
-        (jval_get(part, "head") && read_integer(part, "head", 0, info->n_head - 1, &head, err) < 0))
+    if (read_integer(part, "layer", 0, info->n_layer - 1, &layer, err) < 0)
+        return err->status;
+    int32_t heads = engine_heads(l->repl->engine.model, (int32_t)layer);
+    if (jval_get(part, "head") && read_integer(part, "head", 0, heads - 1, &head, err) < 0)
         return err->status;
     *e = (struct edit){.layer = (int32_t)layer, .head = (int32_t)head};
     if (kind && strcmp(kind, "zero") == 0)

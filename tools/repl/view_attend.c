@@ -97,9 +97,8 @@ static void dots(struct attention *a, const float *q, const float *k)
 static int all_scores(struct attention *a)
 {
     struct repl *r = a->view.repl;
-    const mgpt_info *info = &r->engine.info;
     size_t n = a->view.n_pos, d = (size_t)engine_head_dim(r->engine.model, a->layer);
-    int32_t group = info->n_head / engine_kv_heads(r->engine.model, a->layer);
+    int32_t group = engine_group(r->engine.model, a->layer);
     float *q = view_new(n * d, sizeof *q), *k = q ? view_new(n * d, sizeof *k) : NULL;
     struct view_want wants[] = {{MGPT_Q, a->layer, 0, n, (size_t)a->head * d, d, q, 0},
                                 {MGPT_ROT_Q, a->layer, 0, n, (size_t)a->head * d, d, q, 0}};
@@ -269,7 +268,7 @@ void view_heads(struct repl *r, struct repl_args *args)
     struct attention a = {.view = view_of(r, args),
                           .layer = args->layer,
                           .head = -1,
-                          .n_heads = (size_t)r->engine.info.n_head};
+                          .n_heads = (size_t)engine_heads(r->engine.model, args->layer)};
     size_t per_line = (a.view.screen.width + GAP) / (CAPTION + GAP);
     per_line = per_line < 1 ? 1 : per_line;
     per_line = per_line < a.n_heads ? per_line : a.n_heads;

@@ -36,7 +36,7 @@ static int read_cache(struct query *p, mgpt_session *s)
 {
     const struct engine *e = &p->view.repl->engine;
     mgpt_error err;
-    int32_t group = e->info.n_head / engine_kv_heads(e->model, p->layer);
+    int32_t group = engine_group(e->model, p->layer);
     if (mgpt_read_kv(s, p->layer, p->head / group, 0, p->view.n_pos, p->k, p->v, &err) == MGPT_OK)
         return 1;
     repl_failed(&err);
@@ -49,7 +49,7 @@ static size_t gates_of(const struct query *p)
     const struct engine *e = &p->view.repl->engine;
     mgpt_tensor t;
     int has = mgpt_find_role(e->model, MGPT_HEAD_GATE, p->layer, MGPT_WEIGHT, &t, NULL) == MGPT_OK;
-    return has ? (size_t)t.dims[1] / (size_t)e->info.n_head : 0;
+    return has ? (size_t)t.dims[1] / (size_t)engine_heads(e->model, p->layer) : 0;
 }
 
 /* Values become what the query's gates leave of them. */

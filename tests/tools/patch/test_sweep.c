@@ -2,6 +2,7 @@
  * prompt, token by token, in a session of its own with a tap of this file. All models, points and
  * modes. What the numbers should be is tested by cli/patch.py. */
 #include "base/mem.h"
+#include "engine/layers.h"
 #include "patch/grid.h"
 #include "support/toy_zoo.h"
 #include "support/unit.h"
@@ -55,7 +56,10 @@ static int32_t attention_layers(const struct swept *w, char *text, size_t size)
     for (int32_t i = 0; i < w->engine.info.n_layer; i++) {
         assert_int_equal(mgpt_get_layer(w->engine.model, (size_t)i, &l, NULL), MGPT_OK);
         of = first < 0 ? l : of;
-        if (l.n_conv || l.kv_from != i || l.head_dim != of.head_dim || l.n_head_kv != of.n_head_kv)
+        if (l.n_conv || l.kv_from != i || l.head_dim != of.head_dim ||
+            l.n_head_kv != of.n_head_kv ||
+            (first >= 0 &&
+             engine_heads(w->engine.model, i) != engine_heads(w->engine.model, first)))
             continue;
         n += (size_t)snprintf(text + n, size - n, "%s%d", n ? "," : "", (int)i);
         first = first < 0 ? i : first;

@@ -128,7 +128,8 @@ struct oracle_layer {
     double xielu[4];
     double attn_scale;
     /* For models whose layers differ; 0: the spec's. */
-    size_t n_head_kv, head_dim, n_rot, n_ff;
+    size_t n_head, n_head_kv, head_dim, n_rot, n_ff;
+    size_t n_gate;    /* with n_head */
     int others_keys;  /* its keys and values are those of the last layer before it that has some of
                                 its own, and a window, too, or none */
     double out_scale; /* of the residual after the layer; 0 means 1 */
@@ -240,6 +241,7 @@ struct oracle_spec {
     int expert_norm, expert_sigmoid;                          /* as in struct mgpt_model */
     double expert_scale, expert_more;
     size_t expert_groups, expert_groups_used; /* 0 or 1: no groups */
+    int softplus_gates;                       /* not sigmoids */
     int no_gates;                             /* for --explain: heads are not gated */
     int no_expert_bias;               /* for --explain: the choice is by probability alone */
     int v_norm;                       /* v is normalised per head, without a gain */

@@ -9,7 +9,7 @@ struct oracle {
     oracle_point *fn;
     void *user;
     const int32_t *tokens;
-    size_t T, E, H, G, d, F, V, qw, kw, n_rot; /* G, d, F, qw, kw, n_rot: of the layer */
+    size_t T, E, H, G, d, F, V, qw, kw, n_rot; /* H, G, d, F, qw, kw, n_rot: of the layer */
     size_t vd, vw, zw;  /* width of a value; those of a token, and the outputs of heads */
     double *kept[2][2]; /* keys and values of the last layer with a window, without one; or NULL */
     double *inputs;     /* [T][n_layer n_input] */
@@ -87,7 +87,7 @@ void oracle_gate_heads(struct oracle *o, int layer);
 void oracle_mix_in_x0(struct oracle *o, int layer);
 void oracle_back_out(struct oracle *o, int layer);
 
-/* G, d, F, qw, kw and n_rot of a layer: its own, or the spec's. oracle_inputs.c. */
+/* H, G, d, F, qw, kw and n_rot of a layer: its own, or the spec's. oracle_inputs.c. */
 void oracle_enter_layer(struct oracle *o, const struct oracle_layer *l);
 
 /* The widths of all layers: the largest of MLPs and convolutions, of queries and keys (in o); whether any

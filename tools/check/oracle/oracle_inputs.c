@@ -8,6 +8,7 @@
 
 void oracle_enter_layer(struct oracle *o, const struct oracle_layer *l)
 {
+    o->H = l->n_head ? l->n_head : o->s->n_head;
     o->G = l->n_head_kv ? l->n_head_kv : o->s->n_head_kv;
     o->d = l->head_dim ? l->head_dim : o->s->head_dim;
     o->n_rot = l->n_rot ? l->n_rot : o->s->n_rot;
@@ -30,7 +31,7 @@ void oracle_share_keys(struct oracle *o, int layer)
 
 void oracle_widen(struct oracle *o, size_t *F, size_t *conv, int *shares)
 {
-    size_t q = o->qw, k = o->kw;
+    size_t q = o->qw, k = o->kw, H = o->H;
     for (size_t i = 0; i < o->s->n_layer; i++) {
         const struct oracle_layer *l = &o->s->layers[i];
         oracle_enter_layer(o, l);
@@ -41,7 +42,7 @@ void oracle_widen(struct oracle *o, size_t *F, size_t *conv, int *shares)
         k = k > o->kw ? k : o->kw;
     }
     *F = *F > (size_t)o->s->n_input ? *F : (size_t)o->s->n_input;
-    o->qw = q, o->kw = k;
+    o->qw = q, o->kw = k, o->H = H;
 }
 
 /* Embeddings of the tokens into h; those that the pass begins with may have been changed. */

@@ -6,7 +6,7 @@
 #include <math.h>
 #include <string.h>
 
-/* Sigmoids of the product of a gate's matrix with the first columns of each row of x, into y. */
+/* Sigmoids, or softplus, of the product of a gate's matrix with the first columns of each row of x, into y. */
 static void oracle_gates(struct oracle *o, int layer, int role, const double *x, size_t columns,
                          size_t n_out, double *y)
 {
@@ -15,7 +15,9 @@ static void oracle_gates(struct oracle *o, int layer, int role, const double *x,
         memmove(first + t * columns, x + t * o->E, columns * sizeof *x);
     oracle_matmul(o, layer, role, 0, first, columns, n_out, y);
     for (size_t i = 0; i < o->T * n_out; i++)
-        y[i] = 1 / (1 + exp(-y[i]));
+        y[i] = role == MGPT_HEAD_GATE && o->s->softplus_gates
+                   ? fmax(y[i], 0) + log1p(exp(-fabs(y[i])))
+                   : 1 / (1 + exp(-y[i]));
 }
 
 /* The embedding of the token before is not what a caller may have made of it. */
@@ -74,7 +76,8 @@ void oracle_residual_norm(struct oracle *o, int layer, int role)
 
 void oracle_gate_heads(struct oracle *o, int layer)
 {
-    size_t n = o->s->n_gate, each = n ? o->zw / n : 0;
+    const struct oracle_layer *l = &o->s->layers[layer];
+    size_t n = l->n_head ? l->n_gate : o->s->n_gate, each = n ? o->zw / n : 0;
     if (n == 0)
         return;
     oracle_gates(o, layer, MGPT_HEAD_GATE, o->h, o->E, n, o->gates);

@@ -114,7 +114,8 @@ struct ckpt_hparams {
     const int32_t *kv_heads; /* attention.head_count_kv per layer, 0: a short convolution; NULL: no
                               * list */
     uint32_t n_conv;         /* shortconv.l_cache; 0: no key */
-    /* For models whose layers differ (gemma4). */
+    /* For models whose layers differ (gemma4, laguna). */
+    const int32_t *heads;     /* attention.head_count per layer; NULL: no list */
     const uint8_t *windowed;  /* attention.sliding_window_pattern: a flag per layer; NULL: no key */
     const uint8_t *roped;     /* attention.rope_pattern: a flag per layer; NULL: no key */
     const int32_t *ff_widths; /* feed_forward_length per layer; NULL: no list */

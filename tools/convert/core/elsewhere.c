@@ -87,8 +87,8 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
     } facts[] = {
         {"mgpt.attention.windows", "", hp->windows && !has_own_windows(hp)},
         {"attention.sliding_window",
-         " afmoe cohere2 cohere2moe exaone-moe gemma2 gemma3 gemma4 gpt-oss granite_swa lfm2 "
-         "mellum olmo2 ",
+         " afmoe cohere2 cohere2moe exaone-moe gemma2 gemma3 gemma4 gpt-oss granite_swa "
+         "laguna lfm2 mellum olmo2 ",
          hp->window && !hp->windows && !has_own_windows(hp)},
         {"attention.scale", " granite granite_swa granitemoe ",
          hp->attn_scale > 0 && a && hp->attn_scale != own_scale(hp, a)},
@@ -102,7 +102,7 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
          hp->residual_scale > 0 && !factors},
         {"logit_scale", " cohere2 cohere2moe command-r granite granite_swa granitemoe minicpm ",
          hp->logit_scale > 0 && !factors},
-        {"rope.freq_base_swa", " afmoe exaone-moe gemma2 gemma3 gemma4 mellum ",
+        {"rope.freq_base_swa", " afmoe exaone-moe gemma2 gemma3 gemma4 laguna mellum ",
          hp->rope_base_local > 0 &&
              !(a && a->local_unscaled && hp->rope_base_local == hp->rope_base)},
         {"rope.scaling.yarn_beta_fast", "", hp->rope_beta_fast > 0 && hp->rope_beta_fast != 32},
@@ -110,12 +110,13 @@ static void names_of_facts(struct names *to, const struct ckpt_hparams *hp)
         {"swiglu_limit", "", hp->glu_limit > 0 && a && hp->glu_limit != (float)a->glu_limit},
         {"expert_weights_scale",
          " afmoe bailingmoe bailingmoe2 cohere2moe deepseek2 dots1 exaone-moe glm4moe hunyuan-moe "
-         "hy_v3 ",
+         "hy_v3 laguna ",
          hp->expert_scale > 0 && hp->expert_scale != 1},
         {"expert_jitter", "", hp->expert_jitter > 0},
         {"that expert groups count by their maximum", "", has_softmax_groups(hp, a)},
         {"expert_weights_norm",
-         " afmoe bailingmoe bailingmoe2 cohere2moe deepseek2 dots1 exaone-moe glm4moe hy_v3 ",
+         " afmoe bailingmoe bailingmoe2 cohere2moe deepseek2 dots1 exaone-moe glm4moe hy_v3 "
+         "laguna ",
          hp->expert_norm != 0 && (hp->expert_norm > 0) != norm},
     };
     for (size_t i = 0; i < sizeof facts / sizeof *facts; i++)

@@ -151,7 +151,8 @@ static struct shape shape_of(const struct checkpoint *c)
 {
     const struct ckpt_hparams *hp = &c->hp;
     uint64_t kv = hp->kv_heads ? (uint64_t)hp->kv_heads[0] : hp->n_head_kv;
-    uint64_t heads = model_number(c, "attention.head_count", hp->n_head, 0);
+    uint64_t most = hp->heads ? (uint64_t)hp->heads[0] : hp->n_head;
+    uint64_t heads = model_number(c, "attention.head_count", most, 0);
     uint64_t kv_heads = model_number(c, "attention.head_count_kv", kv, hp->kv_heads ? 0 : heads);
     struct shape s = {.is_falcon = strcmp(hp->arch, "falcon") == 0,
                       .is_tied = 1,

@@ -60,7 +60,10 @@ static struct ckpt_hparams hparams_of(const struct ckpt_hparams *hp, const struc
                                       uint32_t layer)
 {
     struct ckpt_hparams own = *hp;
-    if (!hp->windowed || !state_is_pattern(row->from))
+    if (!state_is_pattern(row->from))
+        return own;
+    own.n_head = hp->heads ? (uint32_t)hp->heads[layer] : hp->n_head;
+    if (!hp->windowed)
         return own;
     if (hp->windowed[layer] && hp->head_dim_swa)
         own.head_dim = hp->head_dim_swa;

@@ -49,7 +49,11 @@ static int is_arch(const struct ckpt_hparams *hp, const char *name)
 static void write_put_attention(struct gguf_writer *w, const struct ckpt_hparams *hp)
 {
     char key[128];
-    gguf_put_u32(w, arch_key(key, hp, "attention.head_count"), hp->n_head);
+    arch_key(key, hp, "attention.head_count");
+    if (hp->heads)
+        gguf_put_i32s(w, key, hp->heads, hp->n_layer);
+    else
+        gguf_put_u32(w, key, hp->n_head);
     if (hp->kv_heads)
         gguf_put_i32s(w, arch_key(key, hp, "attention.head_count_kv"), hp->kv_heads, hp->n_layer);
     else

@@ -188,7 +188,8 @@ static void put_expert_bias(struct hf_model *m, uint32_t layer)
                  "mlp.gate.e_score_correction_bias mlp.moe_statics.e_score_correction_bias "
                  "mlp.gate.moe_statics.e_score_correction_bias feed_forward.expert_bias "
                  "mlp.e_score_correction_bias block_sparse_moe.e_score_correction_bias "
-                 "mlp.expert_bias mlp.gate.expert_bias moe.router.expert_bias");
+                 "mlp.expert_bias mlp.gate.expert_bias moe.router.expert_bias "
+                 "mlp.experts.e_score_correction_bias");
     if (!t)
         return;
     struct state_tensor row = *t;

@@ -55,8 +55,7 @@ void hf_gemma_scale(struct hf_model *m)
         m->c->hp.attn_scale = (float)(1.0 / sqrt(scalar));
 }
 
-/* The rope of windowed layers. */
-static struct hf_rope local_rope(struct hf_model *m, const struct hf_rope_keys *keys)
+struct hf_rope hf_local_rope(struct hf_model *m, const struct hf_rope_keys *keys)
 {
     struct hf_rope local = hf_rope_read(m, keys, "sliding_attention");
     if (strcmp(local.type, "default") != 0)
@@ -68,13 +67,13 @@ void hf_gemma3_rope(struct hf_model *m)
 {
     static const struct hf_rope_keys keys = {"rope_local_base_freq", "partial_rotary_factor", 10000,
                                              1};
-    m->c->hp.rope_base_local = (float)local_rope(m, &keys).theta;
+    m->c->hp.rope_base_local = (float)hf_local_rope(m, &keys).theta;
 }
 
 /* All layers but every fourth have windows; those alone may have another rope base or scaling. */
 void hf_olmo3_rope(struct hf_model *m)
 {
-    struct hf_rope local = local_rope(m, m->family->rope);
+    struct hf_rope local = hf_local_rope(m, m->family->rope);
     if (local.theta != m->rope.theta || strcmp(m->rope.type, "default") != 0)
         m->c->hp.rope_base_local = (float)local.theta;
 }

@@ -57,6 +57,9 @@ int hf_layer_is(struct hf_model *m, uint32_t i, const char *yes, const char *no)
 
 /* ---- hf_special.c ---------------------------------------------------------------------------- */
 
+/* The rope of layers with a window, which has no scaling. */
+struct hf_rope hf_local_rope(struct hf_model *m, const struct hf_rope_keys *keys);
+
 hf_step_fn hf_smollm3, hf_gemma, hf_gemma_scale, hf_gemma3_rope, hf_olmo3_rope, hf_hunyuan;
 hf_step_fn hf_exaone4, hf_minicpm, hf_lfm2, hf_lfm3, hf_opt, hf_gptj, hf_ministral3;
 hf_step_fn hf_gemma4, hf_put_resting_pairs, hf_put_lfm3; /* hf_gemma4.c */
@@ -70,6 +73,7 @@ hf_step_fn hf_litgpt;
 hf_step_fn hf_routed, hf_experts_of, hf_dots1, hf_ernie_moe, hf_lfm2_moe, hf_hunyuan_moe;
 hf_step_fn hf_minimax_m2, hf_hy_v3, hf_granite_4, hf_mlp_types, hf_cohere2_moe, hf_afmoe;
 hf_step_fn hf_dbrx;
+hf_step_fn hf_laguna; /* hf_laguna.c */
 
 /* Reads n_group and topk_group; a group has `least` experts or more. */
 void hf_groups_of(struct hf_model *m, uint32_t least);

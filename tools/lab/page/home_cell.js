@@ -181,7 +181,7 @@ const HomeCell = (() => {
         gated(e, head, dv);
     }
 
-    // Some models then multiply what a head mixed by a sigmoid, one for the head or one for each of its values.
+    // Some models then multiply what a head mixed by a sigmoid or a softplus, one for the head or one for each of its values.
     function gated(e, head, dv) {
         const gates = HomeData.hook(e.layer, 'attn.hook_gate');
         if (!gates) return;
@@ -346,7 +346,7 @@ const HomeCell = (() => {
         if (part === 'pre') return HomeData.hook(layer, 'mlp.hook_pre_linear') ? 'W_G h' : 'W_1 h';
         if (HomeExperts.has(layer) && part === 'mo') return 'm = Σ w_e y_e';
         if (HomeShort.has(layer) && SHORT[part]) return SHORT[part];
-        if (part === 'z' && HomeData.hook(layer, 'attn.hook_gate')) return 'z = sigmoid(W_z h) Σ a v';
+        if (part === 'z' && HomeData.hook(layer, 'attn.hook_gate')) return 'z = gate(W_z h) Σ a v';
         if (HomeLatent.has(layer) && HomeLatent.equation(part, layer)) return HomeLatent.equation(part, layer);
         if (part === 'mo') return `W_2 (${equation('post', layer)})`;
         return EQ[part];

@@ -140,7 +140,7 @@ def _one(model: Model, token: int | str) -> int:
 
 @dataclass(frozen=True)
 class HeadScores:
-    """What heads look at in a random text that is repeated: mean weights, [n_layer, n_head] each; NaN without attention."""
+    """What heads look at in a random text that is repeated: mean weights, [n_layer, n_head] each; NaN without attention, or that head."""
 
     induction: Doubles  # the token after the one that was the same
     previous: Doubles  # the token before
@@ -170,7 +170,7 @@ def head_scores(model: Model, n: int, texts: int, seed: int) -> HeadScores:
         _, cache = model.run_with_cache([*first, *half, *half], lambda name: name.endswith("hook_pattern"))
         for name, pattern in cache.items():
             weights = [_diagonal(pattern[0], len(first) + n, back) for back in (n - 1, 1, n)]
-            place = sums[:, int(name.split(".")[1])]
+            place = sums[:, int(name.split(".")[1]), :len(pattern[0])]
             place[:] = np.where(np.isnan(place), 0, place) + np.array(weights) / texts
     return HeadScores(*sums)
 

@@ -18,7 +18,7 @@ import numpy.typing as npt
 from ._lib import EIO, Error, lib
 from ._ranges import near, shown
 from .factored import FactoredMatrix
-from .norms import layer_facts
+from .norms import layer_facts, n_heads
 from .parameters import Block, Part, parameters
 from .score import WINDOW_TEXTS, logits_of_rows
 
@@ -211,7 +211,7 @@ class Conventions:
         none. Rows of q and k are in the order of hook_q, which GGUF changes for some architectures."""
         m = self._own()
         facts = layer_facts(m, layer)
-        heads = m.info.n_head if role in ("W_Q", "W_O") else facts.n_head_kv
+        heads = n_heads(m, layer) if role in ("W_Q", "W_O") else facts.n_head_kv
         d = facts.head_dim if role in ("W_Q", "W_K") else facts.value_dim
         if bias and not m.has(role, layer, bias=True):
             return np.zeros((heads, d), np.float32)
@@ -372,8 +372,8 @@ class Conventions:
     @property
     def all_head_labels(self) -> list[str]:
         """L0H0, L0H1, ..."""
-        info = self._own().info
-        return [f"L{layer}H{head}" for layer in range(info.n_layer) for head in range(info.n_head)]
+        m = self._own()
+        return [f"L{layer}H{head}" for layer in range(m.info.n_layer) for head in range(n_heads(m, layer))]
 
     @property
     def use_attn_result(self) -> bool:
