@@ -49,10 +49,10 @@ class Whole(unittest.TestCase):
     def test_files_of_cases(self):
         self.assertEqual(self.code, (0, ''))
         self.assertEqual(len({case['id'] for case in self.cases}), len(self.cases))
-        self.assertGreaterEqual(len(self.cases), 506 if not self.options else 37)
+        self.assertGreaterEqual(len(self.cases), 512 if not self.options else 37)
         if not self.options:
             kinds = {kind: sum(kind in case['files'] for case in self.cases) for kind in write.FORMATS}
-            self.assertEqual(kinds, {'hf': 478, 'hf4': 145, 'gguf': 506, 'pt': 2, 'bin': 5, 'llmc': 6})
+            self.assertEqual(kinds, {'hf': 484, 'hf4': 145, 'gguf': 512, 'pt': 2, 'bin': 5, 'llmc': 6})
         for case in self.cases:
             paths = [*case['files'].values(), case['ref'], *(a['ref'] for a in case.get('also', ()))]
             paths.append(case['texts' if case.get('kind') == 'tokenizer' else 'ids'])
