@@ -6,6 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Under AddressSanitizer nobody may read or write the padding of a block. */
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#else
+#define ASAN_POISON_MEMORY_REGION(p, n) (void)0
+#endif
+
 /* stb_ds stores {length, capacity, ...} in a header before the first element. A block made here
  * has the same layout, so stb_ds's own macros (arrdel, arrfree) work on it. */
 int arr_reserve_bytes(void **array, size_t element, size_t n)
@@ -52,8 +59,10 @@ void *mem_new(size_t n, size_t each)
     if (!ck_bytes(n, each, &bytes) || !ck_align(bytes ? bytes : 1, 64, &padded))
         return NULL;
     void *p = aligned_alloc(64, (size_t)padded);
-    if (p)
+    if (p) {
         memset(p, 0, (size_t)padded);
+        ASAN_POISON_MEMORY_REGION((char *)p + bytes, padded - bytes);
+    }
     return p;
 }
 
@@ -67,7 +76,9 @@ void *mem_large(size_t n, size_t each)
     if (!ck_align(bytes ? bytes : 1, alignment, &padded))
         return NULL;
     void *p = aligned_alloc(alignment, (size_t)padded);
-    if (p)
+    if (p) {
         mem_hint_huge(p, (size_t)padded);
+        ASAN_POISON_MEMORY_REGION((char *)p + bytes, padded - bytes);
+    }
     return p;
 }

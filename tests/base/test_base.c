@@ -10,6 +10,9 @@
 
 #include <limits.h>
 #include <math.h>
+#ifdef __SANITIZE_ADDRESS__
+#include <sanitizer/asan_interface.h>
+#endif
 
 /* ---- error lines ---- */
 
@@ -222,6 +225,26 @@ TEST(mem_new)
     assert_null(mem_new(SIZE_MAX, 1));
     assert_null(mem_new(SIZE_MAX / 2, 3));
 }
+
+#ifdef __SANITIZE_ADDRESS__
+/* AddressSanitizer sees an access past n * each, though the block is longer. */
+TEST(mem_padding)
+{
+    for (size_t n = 0; n < 300; n++) {
+        char *blocks[] = {mem_new(n, 3), mem_large(n, 3)};
+        for (size_t i = 0; i < 2; i++) {
+            assert_null(__asan_region_is_poisoned(blocks[i], n * 3));
+            assert_true(__asan_address_is_poisoned(blocks[i] + n * 3));
+            free(blocks[i]);
+        }
+    }
+    size_t large = 2 * MEM_HUGE_PAGE + 1;
+    char *block = mem_large(large, 1);
+    assert_null(__asan_region_is_poisoned(block, large));
+    assert_true(__asan_address_is_poisoned(block + large));
+    free(block);
+}
+#endif
 
 /* ---- the hash ---- */
 
