@@ -8,9 +8,10 @@
 
 /* Under AddressSanitizer nobody may read or write the padding of a block. */
 #ifdef __SANITIZE_ADDRESS__
-#include <sanitizer/asan_interface.h>
+void __asan_poison_memory_region(const volatile void *p, size_t n);
+#define forbid(p, n) __asan_poison_memory_region(p, n)
 #else
-#define ASAN_POISON_MEMORY_REGION(p, n) (void)0
+#define forbid(p, n) (void)0
 #endif
 
 /* stb_ds stores {length, capacity, ...} in a header before the first element. A block made here
@@ -61,7 +62,7 @@ void *mem_new(size_t n, size_t each)
     void *p = aligned_alloc(64, (size_t)padded);
     if (p) {
         memset(p, 0, (size_t)padded);
-        ASAN_POISON_MEMORY_REGION((char *)p + bytes, padded - bytes);
+        forbid((char *)p + bytes, padded - bytes);
     }
     return p;
 }
@@ -78,7 +79,7 @@ void *mem_large(size_t n, size_t each)
     void *p = aligned_alloc(alignment, (size_t)padded);
     if (p) {
         mem_hint_huge(p, (size_t)padded);
-        ASAN_POISON_MEMORY_REGION((char *)p + bytes, padded - bytes);
+        forbid((char *)p + bytes, padded - bytes);
     }
     return p;
 }
