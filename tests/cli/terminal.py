@@ -131,6 +131,10 @@ with tempfile.TemporaryDirectory() as directory:
     t.keys("\x1b[200~So\rit", "it")
     t.keys("\x03", "\x1b[?2004h10> ")  # what is typed before the next prompt is a part of the line that Ctrl-C ends
     check("Ctrl-C ends a paste: Enter is Enter again", t.keys("/top 1\r", "entropy"), "entropy")
+    t.read("\x1b[?2004h10> ")
+    seen = t.keys("abc\x03/top 1\r", "entropy")
+    check("what is typed right after Ctrl-C is the next line", seen, "entropy")
+    t.read("\x1b[?2004h10> ")
     # A command that takes seconds: Ctrl-C ends it, SIGTERM ends the program, too.
     t.keys("/feed " + "so it is " * 20 + "\r", "190> ")
     os.write(t.fd, b"/why\r")

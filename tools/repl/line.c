@@ -146,7 +146,8 @@ static void draw_again(void)
     rl_forced_update_display();
 }
 
-/* One byte of a terminal. SIGCONT is blocked except while it waits, so none goes unseen. */
+/* One byte of a terminal. SIGCONT is blocked except while it waits, so none goes unseen. What is typed after
+ * Ctrl-C is left for the next line. */
 static ssize_t read_byte(int fd, char *byte)
 {
     sigset_t continued, before;
@@ -160,6 +161,10 @@ static ssize_t read_byte(int fd, char *byte)
     FD_SET(fd, &input);
     int ready = pselect(fd + 1, &input, NULL, NULL, NULL, &before);
     sigprocmask(SIG_SETMASK, &before, NULL);
+    if (ready >= 0 && interrupted()) {
+        ready = -1;
+        errno = EINTR;
+    }
     return ready < 0 ? -1 : read(fd, byte, 1);
 }
 
