@@ -67,7 +67,7 @@ def layer_facts(model: Model, layer: int) -> CLayer:
 
 def n_heads(model: Model, layer: int) -> int:
     """Heads of queries of a layer: W_O reads what each of them mixed."""
-    return int(model._find("W_O", layer, False).dims[0]) // layer_facts(model, layer).value_dim
+    return int(model._find("W_O", layer, False).dims[0] // layer_facts(model, layer).value_dim)
 
 
 def norm_before(model: Model, role: str, layer: int) -> Norm | None:
