@@ -9,10 +9,13 @@ import mgpt
 import numpy as np
 import pytest
 
-GOLDEN = ("gpt2", "llama", "gemma3", "granite", "cohere", "olmo2", "gpt_neox", "qwen3", "phi")
+GOLDEN = ("gpt2", "llama", "gemma3", "granite", "cohere", "olmo2", "gpt_neox", "qwen3", "phi", "olmo", "deepseek_v2", "minicpm3", "gemma2",
+          "mpt", "bloom", "stablelm", "jais2", "lfm2", "minicpm", "apertus", "nanochat")
+NO_SUM = ("gpt1", "opt_350m", "gemma4", "gemma4_e")  # norms after each sum, factors of layers
 
 
 @pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.filterwarnings("error::UserWarning")
 def test_stacks_add_up(root, name):
     """The parts of the residual stream are all of it, and those of a logit difference are all of that."""
     model = mgpt.Model.from_pretrained(root / f"tests/golden/{name}")
@@ -26,18 +29,32 @@ def test_stacks_add_up(root, name):
     assert np.allclose(heads.sum(0), whole, atol=1e-5 * np.abs(whole).max())
     parts = cache.logit_attrs(stack, 5, 6).sum(0)
     cap, shift = model.info.logit_softcap, 0.0
+    if cap:
+        logits = cap * np.arctanh(logits / cap)
     if model.has("ln_final", bias=True):
         shift = model.tensor_of("ln_final", bias=True) @ (model.W_U[:, 5] - model.W_U[:, 6]) * model.info.logit_scale
-    assert not cap
     shift = shift + model.b_U[5] - model.b_U[6]
     assert np.allclose(parts + shift, logits[..., 5] - logits[..., 6], atol=2e-5 * np.abs(logits).max())
 
 
-def test_stack_of_heads_is_attention(root):
+@pytest.mark.parametrize("name", NO_SUM)
+def test_stacks_that_do_not_add_up(root, name):
+    """Where the residual stream is no sum of outputs, the stack says how much is missing; the remainder has it."""
+    model = mgpt.Model(root / f"tests/golden/{name}")
+    _, cache = model.run_with_cache([1, 2, 3, 4])
+    with pytest.warns(UserWarning, match=r"not all of the residual stream: up to \d+\.\d%") as told:
+        stack = cache.decompose_resid()
+    whole = cache["resid_post", -1]
+    assert f"{np.abs(stack.sum(0) - whole).max() / np.abs(whole).max():.1%}" in str(told[0].message) and told[0].filename == __file__
+    assert np.allclose(cache.stack_head_results(incl_remainder=True).sum(0), whole, atol=1e-5 * np.abs(whole).max())
+
+
+@pytest.mark.parametrize("name", ("granite", "deepseek_v2", "minicpm3", "llama", "gpt2"))
+def test_stack_of_heads_is_attention(root, name):
     """Without a norm after it attention is the sum of its heads and a bias."""
-    model = mgpt.Model(root / "tests/golden/gpt2")
+    model = mgpt.Model(root / f"tests/golden/{name}")
     _, cache = model.run_with_cache([1, 2, 3])
-    found = cache.stack_head_results(layer=1).sum(0) + model.b_O[0]
+    found = cache.stack_head_results(layer=1).sum(0) + (model.b_O[0] if model.has("W_O", 0, bias=True) else 0)
     assert np.allclose(found, cache["attn_out", 0], atol=1e-5)
     lens, labels = cache.accumulated_resid(apply_ln=True, return_labels=True)
     assert labels == [f"{i}_pre" for i in range(model.info.n_layer)] + ["final_post"]

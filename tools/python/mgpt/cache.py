@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -108,7 +109,7 @@ class Cache(Mapping[str, Floats]):
     def decompose_resid(self, layer: int | None = None, mlp_input: bool = False, mode: str = "all", apply_ln: bool = False,
                         pos_slice: Place = None, incl_embeds: bool = True, return_labels: bool = False) -> Any:
         """What was added to the residual stream before `layer`: the embeddings, then each attention and MLP. `mode`:
-        "all", "attn", "mlp"."""
+        "all", "attn", "mlp". Warns if all parts are not the whole stream: some models multiply or norm it between layers."""
         if mode not in ("all", "attn", "mlp"):
             raise ValueError(f"mode: expected all, attn or mlp, found {mode!r}{near(mode, ('all', 'attn', 'mlp'))}")
         last, rows = self._layer(layer), []
@@ -121,6 +122,8 @@ class Cache(Mapping[str, Floats]):
         if mlp_input and mode != "mlp":
             rows.append((f"{last}_attn_out", self.full_name("attn_out", last)))
         stack = np.stack([at(self._values[name], pos_slice) for _, name in rows])
+        if mode == "all" and incl_embeds:
+            self._check_sum(stack, last, mlp_input, pos_slice)
         if apply_ln:
             stack = self._scaled(stack, layer, mlp_input, pos_slice)
         return (self._give(stack), [label for label, _ in rows]) if return_labels else self._give(stack)
@@ -181,9 +184,19 @@ class Cache(Mapping[str, Floats]):
         centre = norm.centre(stack)
         if recompute_ln:
             return np.asarray(centre / norm.scale(centre) * norm.gain + norm.bias, np.float32)
-        name = ("resid_post", last - 1) if last == self.n_layers else ("resid_mid" if mlp_input else "resid_pre", last)
-        residual = at(self._values[self.full_name(*name)], pos_slice)
+        residual = at(self._values[self._residual(last, mlp_input)], pos_slice)
         return np.asarray(centre / norm.scale(norm.centre(residual)), np.float32)
+
+    def _residual(self, last: int, mlp_input: bool) -> str:
+        """The name of the residual stream before a layer's attention or MLP, or the head."""
+        return self.full_name(*("resid_post", last - 1) if last == self.n_layers else ("resid_mid" if mlp_input else "resid_pre", last))
+
+    def _check_sum(self, stack: Floats, last: int, mlp_input: bool, pos_slice: Place) -> None:
+        whole = at(self._values[self._residual(last, mlp_input)], pos_slice)
+        rest = np.abs(whole - stack.sum(0)).max() / np.abs(whole).max()
+        if rest > 1e-3:
+            warnings.warn(f"decompose_resid: the parts are not all of the residual stream: up to {rest:.1%} of its largest number is missing "
+                          "(the model multiplies or norms it between layers, or a hook or steering changed it)", stacklevel=3)
 
     def _norm(self, layer: int, mlp_input: bool) -> Norm | None:
         """The norm before a layer's attention or MLP, or the head; None: there is none."""
