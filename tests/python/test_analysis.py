@@ -130,11 +130,14 @@ def test_max_texts(names, tmp_path, neuron, name, column):
     assert len(names.max_texts(neuron, file, 1000)) == len(want) == 96
 
 
-def test_max_texts_refusals(names, tmp_path):
+def test_max_texts_refusals(names, shakespeare, tmp_path):
     (tmp_path / "x").write_text("anna\nAnna\n")
     for error, match, neuron in ((ValueError, "no hook", (1, 0)), (ValueError, "neuron", (0, 64)), (ValueError, "expected .layer", "mlp"),
                                  (ValueError, "one hook", "blocks.0.attn.hook_pattern[3]"), (ValueError, "one hook", "*[3]"), (mgpt.Error, "line 2", (0, 1))):
         with pytest.raises(error, match=match):
             names.max_texts(neuron, tmp_path / "x", 3)
+    for part in ("normalized", "scale"):  # of a norm with gain
+        with pytest.raises(ValueError, match="one hook"):
+            shakespeare.max_texts(f"blocks.0.ln1.hook_{part}[0]", tmp_path / "x", 3)
     with pytest.raises(ValueError, match="k"):
         names.max_texts((0, 1), tmp_path / "x", 0)

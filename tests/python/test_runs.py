@@ -279,6 +279,10 @@ def test_lora(root):
         found = model.session().feed(ref["tokens"])
         assert np.abs(found - ref["logits"][-1]).max() < 2e-5
         assert any("14 matrices changed" in note for note in model.notes)
+    name = "blk.1.attn_v.weight"
+    plain, added, taken = [mgpt.Model(base, convert=["--no-tokenizer"], lora=adapter).tensor(name)
+                           for adapter in ((lora / "llama", 0.0), lora / "llama", (lora / "llama", -1))]
+    assert np.abs(added - plain).max() > 1e-2 and np.abs(added + taken - 2 * plain).max() < 1e-6
     with pytest.raises(mgpt.Error, match="general.architecture is 'llama', expected 'microgpt'"):
         mgpt.Model(root / "weights/names.gguf", lora=lora / "llama/lora.gguf")
 

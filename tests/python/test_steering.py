@@ -105,6 +105,7 @@ def test_hooks_see_steered_values(gpt2, rows):
     (lambda r: r[:, :5], ValueError, r"found \(2, 5\)"), (lambda r: mgpt.Steering(r, layer=1), ValueError, "with a layer"),
     (lambda r: {2: r[0]}, ValueError, "layer 2: expected 0 to 1"), (lambda r: {-1: r[0]}, ValueError, "layer -1"),
     (lambda r: {"a": r[0]}, TypeError, "'a'"), (lambda r: {0: r}, ValueError, r"layer 0: expected the shape \(18,\)"),
+    (lambda r: {0: r[:1]}, ValueError, r"found \(1, 18\)"), (lambda r: {0: r[:1].T}, ValueError, r"found \(18, 1\)"),
     (lambda r: mgpt.Steering({0: r[0]}, 1, 0), ValueError, "one row"), (lambda r: r * np.nan, ValueError, "found nan"),
     (lambda r: mgpt.Steering(r, np.inf), ValueError, "layer 0: expected finite"), (lambda r: r > 0, TypeError, "bool"),
     (lambda r: mgpt.Steering(r * 1e30, 1e30), ValueError, "found -?inf"), (lambda r: r.astype(str), TypeError, "<U"),
