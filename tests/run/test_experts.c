@@ -1,5 +1,6 @@
 /* Mixtures of experts beyond what every model of the zoo is tested for: which experts are chosen,
  * which are computed, and mixtures whose matrices are large enough for threads. */
+#include "run/session.h"
 #include "support/build_model.h"
 #include "support/toy_zoo.h"
 
@@ -100,6 +101,70 @@ TEST(an_expert_of_weight_0_is_not_computed)
             assert_int_equal(isnan(mgpt_logits(session)[0]), only);
             mgpt_session_free(session);
         }
+    mgpt_close(model);
+    toy_free(m);
+}
+
+/* ---- what experts are shown to multiply ---- */
+
+enum { SEEN_TOKENS = 8, SEEN_E = 16, SEEN_X = 5, SEEN_F = 24 };
+
+struct seen_rows {
+    size_t n[SEEN_X]; /* rows that each expert had */
+    float x[SEEN_X][SEEN_TOKENS][SEEN_E], f[SEEN_X][SEEN_TOKENS][SEEN_F];
+    float in[SEEN_TOKENS][SEEN_E], weights[SEEN_TOKENS][SEEN_X];
+};
+
+static void keep_expert(void *user, size_t layer, size_t expert, const float *x, const float *f,
+                        size_t n)
+{
+    struct seen_rows *seen = user;
+    size_t *at = &seen->n[expert];
+    assert_int_equal(layer, 0);
+    assert_true(*at + n <= SEEN_TOKENS);
+    memcpy(seen->x[expert][*at], x, n * sizeof *seen->in);
+    memcpy(seen->f[expert][*at], f, n * sizeof seen->f[0][0]);
+    *at += n;
+}
+
+static int keep_seen_rows(const mgpt_value *value, void *user)
+{
+    struct seen_rows *seen = user;
+    float *to = value->point == MGPT_MLP_IN ? seen->in[value->pos] : seen->weights[value->pos];
+    memcpy(to, value->data, (size_t)(value->rows * value->cols) * sizeof *to);
+    return 0;
+}
+
+static void see_experts(mgpt_model *model, int32_t chunk, struct seen_rows *seen)
+{
+    const int32_t tokens[SEEN_TOKENS] = {1, 2, 3, 4, 5, 6, 7, 8};
+    mgpt_session *session = subject_session(model, chunk, 0);
+    memset(seen, 0, sizeof *seen);
+    session->seen = (struct experts_seen){keep_expert, seen};
+    mgpt_tap(session, MGPT_POINT_BIT(MGPT_MLP_IN) | MGPT_POINT_BIT(MGPT_EXPERT_WEIGHTS),
+             keep_seen_rows, seen, NULL);
+    subject_feed(session, tokens, SEEN_TOKENS);
+    mgpt_session_free(session);
+}
+
+/* Each expert is shown the MLP's inputs of the tokens that chose it, in passes of any number of rows. */
+TEST(experts_are_shown_the_rows_that_chose_them)
+{
+    struct toy *m = toy_build(&mixture);
+    mgpt_model *model = toy_open(m, NULL);
+    static struct seen_rows seen, whole;
+    see_experts(model, SEEN_TOKENS, &whole);
+    for (int32_t chunk = 1; chunk <= SEEN_TOKENS; chunk++) {
+        see_experts(model, chunk, &seen);
+        assert_memory_equal(seen.f, whole.f, sizeof seen.f);
+        for (size_t e = 0; e < SEEN_X; e++) {
+            size_t n = 0;
+            for (size_t t = 0; t < SEEN_TOKENS; t++)
+                if (seen.weights[t][e] != 0)
+                    assert_memory_equal(seen.x[e][n++], seen.in[t], sizeof *seen.in);
+            assert_int_equal(seen.n[e], n);
+        }
+    }
     mgpt_close(model);
     toy_free(m);
 }
