@@ -151,3 +151,27 @@ def test_end_of_the_interpreter(root):
     code = f"import mgpt; m = mgpt.Model({str(root / 'weights/names.gguf')!r}); s = m.session(); v = s.feed([1])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("call, match", [
+    (lambda m: m(""), "nothing to run"), (lambda m: m.run_with_cache(""), "nothing to run"), (lambda m: m.run_with_hooks("", []), "nothing to run"),
+    (lambda m: list(m.generate("", 3)), "nothing to begin with"), (lambda m: m.attribution(""), "nothing to look at"),
+    (lambda m: m.lens(""), "nothing to run"), (lambda m: m.choose("", ["a", "b"]), "'a' changes the first token, before which nothing is"),
+    (lambda m: m.to_single_token(""), "'' is 0 tokens")])
+def test_text_without_tokens(shakespeare, call, match):
+    """Of a model without BOS an empty text has no tokens."""
+    with pytest.raises(ValueError, match=match):
+        call(shakespeare)
+
+
+def test_what_empty_texts_give(shakespeare):
+    """Where no token is needed, nothing is given, and other texts of the call are what they are alone."""
+    m = shakespeare
+    assert m.logits("").shape == (0, m.info.n_vocab) and m.encode("") == m.to_str_tokens("") == [] and m.decode([]) == ""
+    assert m.to_tokens("").shape == (1, 0) and m.to_tokens([]).shape == (0, 0) and np.isnan(m("a", "loss"))
+    assert m.session().feed([]).size == m.session().sync([]).size == 0 and mgpt.step_many([], []) == []
+    session = m.session()
+    logits = session.feed(m.encode("ab")).tobytes()
+    assert session.feed([]).tobytes() == logits and session.sync(m.encode("ab")).tobytes() == logits
+    empty, whole = m.score(["", "abc"])
+    assert empty.ids == [] and empty.sum_logprob == 0 and whole.sum_logprob == m.score(["abc"])[0].sum_logprob
