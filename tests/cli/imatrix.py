@@ -73,6 +73,39 @@ def old_form(tensors, calls=3):
     return out + struct.pack('<ii', 3, 4) + b'text'
 
 
+def add_traced(sums, model, text, tensors):
+    """Adds the squares of what trace shows of a text at hooks: {hook: names of the matrices that read it}."""
+    run('trace', model, '-p', text, '-o', 'trace.npz')
+    with zipfile.ZipFile('trace.npz') as z:
+        for hook, names in tensors.items():
+            raw = z.read(hook + '.npy')
+            begin = 10 + struct.unpack_from('<H', raw, 8)[0]
+            rows, values = int(re.search(rb"\((\d+),", raw[:begin])[1]), array.array('f', raw[begin:])
+            width = len(values) // rows
+            for name in names:
+                s = sums.setdefault(name + '.weight', [0.0] * width)
+                for i, v in enumerate(values):
+                    s[i % width] += v * v
+
+
+def chunks_begin_with_bos():
+    """Each chunk begins with BOS, in place of its first token; --head counts what the head multiplies."""
+    model, text, sums = root + '/weights/names.gguf', 'annabelkarenoliviacarlnoemi', {}
+    open('names.txt', 'w').write(text)
+    r = run('imatrix', model, '-f', 'names.txt', '-o', 'names.gguf', '--chunk', '8', '--head')
+    for at in (0, 8, 16):
+        add_traced(sums, model, text[at:at + 7], {
+            'blocks.0.ln1.hook_normalized': ['blk.0.attn_' + x for x in 'qkv'], 'blocks.0.attn.hook_z': ['blk.0.attn_output'],
+            'blocks.0.ln2.hook_normalized': ['blk.0.ffn_up'], 'blocks.0.mlp.hook_post': ['blk.0.ffn_down'], 'blocks.0.hook_resid_post': ['output']})
+    tensors = read_gguf('names.gguf')[1] if r.returncode == 0 else {}
+    check('BOS in front: tensors', {n + e for n in sums for e in ('.in_sum2', '.counts')} == set(tensors), str(sorted(tensors)) + r.stderr)
+    check('BOS in front: counts', all(tensors[n + '.counts'][0] == 24 for n in sums), {n: list(tensors[n + '.counts']) for n in sums})
+    worst = max((abs(a - b) / (abs(b) + 1e-3), n) for n, s in sums.items() for a, b in zip(tensors[n + '.in_sum2'], s))
+    check('BOS in front: sums are those of the values that trace shows', worst[0] < 1e-5, worst)
+    r = run('imatrix', model, '-f', 'names.txt', '-o', 'plain.gguf')
+    check('without --head', set(read_gguf('plain.gguf')[1]) == {n for n in tensors if not n.startswith('output')}, r.stderr)
+
+
 def measure():
     """The sums of two chunks, against the values that trace shows."""
     with open('text.txt', 'w') as file:
@@ -85,18 +118,10 @@ def measure():
     text = open('text.txt').read()
     sums = {}
     for at in (0, 60):
-        run('trace', MODEL, '-p', text[at:at + 60], '-o', 'trace.npz')
-        with zipfile.ZipFile('trace.npz') as z:
-            for hook, kinds in (('ln1.hook_normalized', 'attn_q attn_k attn_v'), ('attn.hook_z', 'attn_output'),
-                                ('ln2.hook_normalized', 'ffn_gate ffn_up'), ('mlp.hook_post', 'ffn_down')):
-                for layer in range(6):
-                    raw = z.read('blocks.%d.%s.npy' % (layer, hook))
-                    values = array.array('f', raw[10 + struct.unpack_from('<H', raw, 8)[0]:])
-                    width = len(values) // 60
-                    for kind in kinds.split():
-                        s = sums.setdefault('blk.%d.%s.weight' % (layer, kind), [0.0] * width)
-                        for i, v in enumerate(values):
-                            s[i % width] += v * v
+        add_traced(sums, MODEL, text[at:at + 60], {'blocks.%d.%s' % (layer, hook): ['blk.%d.%s' % (layer, kind) for kind in kinds.split()]
+                                                   for hook, kinds in (('ln1.hook_normalized', 'attn_q attn_k attn_v'), ('attn.hook_z', 'attn_output'),
+                                                                       ('ln2.hook_normalized', 'ffn_gate ffn_up'), ('mlp.hook_post', 'ffn_down'))
+                                                   for layer in range(6)})
     check('tensors', {n + e for n in sums for e in ('.in_sum2', '.counts')} == set(tensors), sorted(tensors)[:4])
     worst = max(abs(a - b) / (abs(b) + 1e-3) for n, s in sums.items() for a, b in zip(tensors[n + '.in_sum2'], s))
     check('sums are those of the values that trace shows', worst < 1e-5, worst)
@@ -170,9 +195,9 @@ def refuse(tensors):
 
 def every_matrix_is_seen():
     """Models whose matrices read other values than Llama's: what is written has been counted."""
-    for name in 'deepseek_v2 deepseek_v3 minicpm3 gptj gpt1 lfm2 phi mixtral flex_olmo'.split():
+    for name in 'deepseek_v2 deepseek_v3 minicpm3 gptj gpt1 lfm2 phi mixtral flex_olmo llama opt_350m nanochat'.split():
         run('convert', root + '/tests/golden/' + name, 'model.gguf', '--no-tokenizer')
-        r = run('imatrix', 'model.gguf', '--ids', ','.join(str(3 + i % 20) for i in range(30)), '-o', 'seen.gguf')
+        r = run('imatrix', 'model.gguf', '--ids', ','.join(str(3 + i % 20) for i in range(30)), '-o', 'seen.gguf', '--head')
         counts = {n: sum(v) for n, v in read_gguf('seen.gguf')[1].items() if n.endswith('.counts')} if r.returncode == 0 else {}
         check(f'{name}: no matrix without a count', counts and all(counts.values()), r.stderr + str([n for n, v in counts.items() if not v]))
         down = 'blk.1.attn_kv_a_mqa.weight.counts' in counts
@@ -187,5 +212,6 @@ with tempfile.TemporaryDirectory() as folder:
     use(sums)
     refuse(sums)
     every_matrix_is_seen()
+    chunks_begin_with_bos()
     os.chdir('/')
 sys.exit(bool(failed))

@@ -37,7 +37,7 @@ enum { N_ROWS = sizeof rows / sizeof *rows };
 uint64_t input_sums_points(void)
 {
     return MGPT_POINT_BIT(MGPT_ATTN_IN) | MGPT_POINT_BIT(MGPT_HEADS) | MGPT_POINT_BIT(MGPT_MLP_IN) |
-           MGPT_POINT_BIT(MGPT_MLP_POST) |
+           MGPT_POINT_BIT(MGPT_MLP_POST) | MGPT_POINT_BIT(MGPT_RESID_POST) |
            MGPT_POINT_BIT(MGPT_FINAL); /* or the last layer drops rows */
 }
 
@@ -97,8 +97,10 @@ int input_sums_begin(struct input_sums *s, const mgpt_model *model, int with_hea
     int has_head = mgpt_find_role(model, MGPT_W_U, 0, MGPT_WEIGHT, &t, NULL) == MGPT_OK &&
                    mgpt_find_role(model, MGPT_W_E, 0, MGPT_WEIGHT, &table, NULL) == MGPT_OK &&
                    strcmp(t.name, table.name) != 0;
+    /* Without a final norm the head reads the last layer's output. */
     if (status == MGPT_OK && with_head && has_head)
-        status = add_entry(s, &t, -1, MGPT_FINAL, err);
+        status = info.ln_final ? add_entry(s, &t, -1, MGPT_FINAL, err)
+                               : add_entry(s, &t, info.n_layer - 1, MGPT_RESID_POST, err);
     return status;
 }
 
