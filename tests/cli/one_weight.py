@@ -1,0 +1,84 @@
+#!/usr/bin/env python3
+"""check --explain of a file with one changed weight: its tensor, row, column and both values, in text and JSON.
+
+    one_weight.py MGPT ROOT
+"""
+import json
+import math
+import os
+import random
+import re
+import struct
+import subprocess
+import sys
+import tempfile
+
+from split_gguf import parse
+
+mgpt, root = os.path.abspath(sys.argv[1]), os.path.abspath(sys.argv[2])
+PLACES = r'"(?P<tensor>[^"]+)"(?: row (?P<row>\d+))?(?: column (?P<column>\d+))?'
+LINE = re.compile(r'^(?P<what>cause|hint) +' + PLACES + r'(?:: (?P<ours>\S+) here, (?P<theirs>\S+) in the reference)?(?P<rest>.*)$', re.M)
+failed = []
+
+
+def check(what, ok, seen=''):
+    print('ok' if ok else 'not ok', what, seen if not ok else '')
+    if not ok:
+        failed.append(what)
+
+
+def run(*args):
+    return subprocess.run([mgpt, *args], capture_output=True, text=True)
+
+
+def tensors_of(data):
+    """{tensor: (offset in the file, columns, rows)}"""
+    return {name.decode(): (data.index(values), dims[0], math.prod(dims[1:])) for name, dims, _, values in parse(data)[2]}
+
+
+def near(a, b):
+    if math.isnan(b):
+        return a in (None, 'nan')
+    return abs(float(a) - b) < 1e-4 * max(1, abs(b))
+
+
+def one(path, name, place, row, column, value, reference):
+    """Changes a weight, and compares what is named."""
+    offset, columns, rows = place
+    data = bytearray(open(path, 'rb').read())
+    at = offset + 4 * (row * columns + column)
+    before, = struct.unpack_from('<f', data, at)
+    after, = struct.unpack('<f', struct.pack('<f', before + value))
+    struct.pack_into('<f', data, at, after)
+    open('changed.gguf', 'wb').write(data)
+    what = '%s[%d][%d] + %g' % (name, row, column, value)
+    r, j = run('check', 'changed.gguf', reference, '--explain'), run('check', 'changed.gguf', reference, '--explain', '--json')
+    found, weight = LINE.search(r.stdout), json.loads(j.stdout.splitlines()[-1])['weight']
+    line = found[0] if found else r.stdout[-700:] + r.stderr
+    check(what + ': exit code', r.returncode == j.returncode == 1, r.returncode)
+    check(what + ': its place', found and [found[x] for x in ('tensor', 'row', 'column')] == [name, str(row), str(column)], line)
+    check(what + ': its place in JSON', weight and (weight['tensor'], weight['row'], weight['column']) == (name, row, column), weight)
+    if math.isnan(after) and found and found['what'] == 'hint':  # its input is 0 in all rows
+        check(what + ': it is NaN', found['rest'] == ' is nan' and weight['ours'] is None, line)
+    elif found and weight:
+        check(what + ': its values', found['what'] == 'cause' and near(found['ours'], after) and near(found['theirs'], before), line)
+        check(what + ': its values in JSON', near(weight['ours'], after) and near(weight['reference'], before), weight)
+
+
+def model(path, prompt, names):
+    rng = random.Random(path)
+    run('trace', path, *prompt, '-o', 'reference.npz')
+    tensors = tensors_of(open(path, 'rb').read())
+    for i, name in enumerate(names):
+        _, columns, rows = tensors[name]
+        one(path, name, tensors[name], rng.randrange(rows), rng.randrange(columns), math.nan if i % 4 == 3 else (0.5, -0.75, 1.25)[i % 4], 'reference.npz')
+
+
+with tempfile.TemporaryDirectory() as folder:
+    os.chdir(folder)
+    model(root + '/weights/names.gguf', ('-p', 'annabelkarenoli'), ['output.weight', 'blk.0.attn_v.weight', 'blk.0.attn_output.weight', 'blk.0.ffn_down.weight',
+                                                                    'blk.0.ffn_up.weight', 'blk.0.attn_q.weight'])
+    run('convert', root + '/tests/golden/llama', 'llama.gguf', '--no-tokenizer')
+    model('llama.gguf', ('--ids', '1,5,2,9,14,7,3,11'), ['blk.1.ffn_gate.weight', 'blk.0.attn_k.weight', 'blk.1.attn_output.weight', 'output.weight'])
+    os.chdir('/')
+sys.exit(bool(failed))
