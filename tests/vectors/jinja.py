@@ -82,6 +82,16 @@ LANGUAGE = [
     # errors
     '{{ raise_exception("no: " ~ 1) }}', '{% if %}{% endif %}', '{{ 1 + "a" }}', '{{ none + "a" }}', '{{ "a" < 1 }}', '{{ [1] < 2 }}', '{% endif %}', '{% if true %}', '{% unknown %}', '{{ }}', '{{ 1 2 }}', '{{ (1 }}', '{{ "a }}',
     '{% for x in [1] %}', '{% for x "in" [1] %}{% endfor %}', '{{ 1 "if" true }}', '{{ 1 "and" 2 }}', '{{ 1 "is" defined }}', '{# a', '{{ "a" is string is string }}', '{{ none|length }}', '{{ {"a": 1}.update({}) }}', '{{ [].append(1) }}', '{{ "a".split("") }}', '{{ missing|tojson }}', '{% set ns.x = 1 %}', '{{ 5|length }}',
+    # forms and errors that published templates have rarely
+    '{% for k, v in {"b": 1, "a": 2}|items %}{{ k }}{{ v }}{% endfor %}{% for k, v in missing|items %}x{% else %}none{% endfor %}', '{{ 3|items|list }}',
+    '{{ {"b": 1, "a": 2}.keys()|join(",") }} {{ {"b": 1, "a": 2}.values()|join(",") }}{% for k in {"c": 1}.keys() %}{{ k }}{% endfor %}{{ {}.values()|list|length }}',
+    '{{ [5, 6].1 }} {{ messages.0.role }} {{ messages.1.content.0 }} {{ {1: "x"}.1 }} {{ [5].3 is defined }}', '{{ 7|int + true|int }} {{ "007"|int }} {{ false|int }}',
+    '{{ [' + ', '.join(map(str, range(40))) + ']|join(".") }} {{ {' + ', '.join('"k%d": %d' % (i, i * i) for i in range(40)) + '}["k31"] }}',
+    '{{ ([] + [1]) == [1] }} {{ ([1] + []) == [1] }} {{ [] + [] == [] }} {{ ("" + "a") ~ ("a" + "") }}', '{{ [1, 2, 3][-2:-1][0] }} {{ [1, 2, 3][none:2]|length }} {{ [1, 2, 3][2:1]|length }}',
+    '{{ -"a" }}', '{{ [1]() }}', '{{ "a"() }}', '{{ (1)(2) }}', '{% for a, b in [[1]] %}{% endfor %}', '{% for a, b in [[1, 2, 3]] %}{% endfor %}', 
+    '{{ "a" is odd }}', '{{ messages|map(attribute="role")|last }}', '{{ [1]|dictsort }}', '{{ {1: 2, "a": 3}|dictsort }}', '{{ 3|reverse|list }}', '{{ "abc".startswith(1) }}', '{{ 1 in 2 }}',
+    '{{ {(1, 2): 3}|tojson }}', '{{ namespace(1) }}', '{{ dict(1) }}', '{{ "xax".strip(1) }}', '{{ "a".replace("a") }}', '{{ "a,b".split(1) }}',
+    '{{ "a"|replace("a") }}', '{{ 3|join }}', '{% call f() %}{% endcall %}', '{{ f(', '{{ {"a": 1}[ }}', '{{ "a"|upper( }}', '{{ [1, }}', '{{ a. }}', '{{ a.1.2 is defined }}',
 ]
 
 # ---- formats ---------------------------------------------------------------------------------------------------------------
