@@ -189,7 +189,14 @@ REFUSED = [({'type': 'array', 'items': {'type': 'null'}, 'uniqueItems': True}, '
            ({'type': 'object', 'required': ['x']}, "required: 'x' is not one of"), ({'type': 'object', 'additionalProperties': {'type': 'null'}}, 'additionalProperties: a schema'),
            ({'enum': [1], 'type': 'string'}, 'no value of the type'), ({'allOf': [{'type': 'null'}, {}]}, 'allOf with more than one'), (True, 'bad JSON'),
            ({'type': 'string', 'minLength': 10000}, 'a repetition that is too large'), ({'type': 'integer', 'multipleOf': 2}, 'multipleOf is not supported'),
-           ({'anyOf': [{'type': 'null'}], 'type': 'null'}, 'type is not supported with anyOf')]
+           ({'anyOf': [{'type': 'null'}], 'type': 'null'}, 'type is not supported with anyOf'),
+           # keywords whose values are of another kind
+           ({'type': 'array', 'items': {'type': 'null'}, 'minItems': 3, 'maxItems': 2}, 'maxItems is less than minItems'),
+           ({'prefixItems': {'type': 'null'}}, 'prefixItems: expected an array'), ({'prefixItems': [{'type': 'null'}], 'items': {'type': 'null'}}, 'besides it only items: false'),
+           ({'properties': []}, 'properties: expected an object'), ({'properties': {}, 'required': 'a'}, 'required: an array'), ({'properties': {'a': 3}}, '#/properties/a: expected a schema'),
+           ({'enum': []}, 'no value of the type'), ({'anyOf': 3}, 'anyOf: expected an array with elements'), ({'allOf': {}}, 'allOf: expected an array with elements'),
+           ({'type': 'string', 'pattern': 3}, 'pattern: expected a string'), ({'type': 'integer', 'minimum': '3'}, 'minimum: expected a number'),
+           ({'type': 'integer', 'exclusiveMaximum': None}, 'exclusiveMaximum: expected a number'), ([{'type': 'null'}], 'expected a schema')]
 
 
 def test_refused(model, folder):

@@ -4,18 +4,28 @@
 #include "choose/schema.h"
 #include "support/unit.h"
 
+static void open_pattern(struct automaton *a, struct pattern *p, const char *pattern)
+{
+    mgpt_error err;
+    if (pattern_parse(p, pattern, strlen(pattern), &err) < 0)
+        fail_msg("%s: %s", pattern, err.text);
+    assert_int_equal(automaton_open(a, p, &err), MGPT_OK);
+}
+
+static int accepts(struct automaton *a, const char *text)
+{
+    int32_t state = 0;
+    for (; *text && state >= 0; text++)
+        state = automaton_byte(a, state, (unsigned char)*text);
+    return state >= 0 && a->states[state].accepts;
+}
+
 static int matches(const char *pattern, const char *text)
 {
     struct pattern p;
     struct automaton a = {.pass = 0};
-    mgpt_error err;
-    int32_t state = 0;
-    if (pattern_parse(&p, pattern, strlen(pattern), &err) < 0)
-        fail_msg("%s: %s", pattern, err.text);
-    assert_int_equal(automaton_open(&a, &p, &err), MGPT_OK);
-    for (; *text && state >= 0; text++)
-        state = automaton_byte(&a, state, (unsigned char)*text);
-    int found = state >= 0 && a.states[state].accepts;
+    open_pattern(&a, &p, pattern);
+    int found = accepts(&a, text);
     automaton_close(&a);
     pattern_free(&p);
     return found;
@@ -111,4 +121,36 @@ TEST(documents_of_schemas)
                 fail_msg("%s: '%s' can be drawn", documents[i].schema, documents[i].other[k]);
         arr_free(pattern);
     }
+}
+
+static void check_range(long low, long high)
+{
+    char schema[100], text[16], *pattern;
+    struct pattern p;
+    struct automaton a = {.pass = 0};
+    mgpt_error err;
+    snprintf(schema, sizeof schema, "{\"type\":\"integer\",\"minimum\":%ld,\"maximum\":%ld}", low,
+             high);
+    assert_int_equal(schema_pattern(schema, strlen(schema), &pattern, &err), MGPT_OK);
+    open_pattern(&a, &p, pattern);
+    for (long i = -1300; i <= 1300; i++) {
+        snprintf(text, sizeof text, "%ld", i);
+        if (accepts(&a, text) != (i >= low && i <= high))
+            fail_msg("%s: %ld", schema, i);
+    }
+    automaton_close(&a);
+    pattern_free(&p);
+    arr_free(pattern);
+}
+
+/* Each number of up to four digits, for bounds with every kind of first and last digits. */
+TEST(whole_numbers_of_ranges)
+{
+    static const long bounds[] = {-1203, -1000, -999, -240, -100, -99,  -42,  -17, -10, -9,
+                                  -1,    0,     1,    7,    9,    10,   11,   19,  20,  42,
+                                  90,    99,    100,  101,  109,  110,  199,  200, 456, 459,
+                                  499,   500,   990,  999,  1000, 1001, 1099, 1234};
+    for (size_t i = 0; i < COUNT(bounds); i++)
+        for (size_t j = i; j < COUNT(bounds); j++)
+            check_range(bounds[i], bounds[j]);
 }
