@@ -42,6 +42,32 @@ run generate "$tmp/chat.gguf" --chat --temp 0 -n 6 <"$tmp/turns"
 printf '%s\n' "$first$nl$second" >"$tmp/want"
 check "two turns of stdin" eval '[ $code -eq 0 ] && cmp -s "$tmp/out" "$tmp/want"'
 
+# Bans that are complete in an answer are taken back there as in a text, and the next turn goes on from what is kept.
+printf 'hi there\n\nwhy?\n' >"$tmp/turns"
+two=$(printf '%.2s' "$first")
+three=$(printf '%s' "$first" | cut -c2-4)
+for ban in "--ban $two" "--ban $three" "--ban ${two#?} --ban ${three#??}"; do
+    for options in '--temp 0' '-s 4 --temp 5'; do
+        banned()
+        {
+            # shellcheck disable=SC2086
+            "$MGPT" generate "$tmp/chat.gguf" --special --no-prompt $options $ban -n 6 -p "$1"
+        }
+        a=$(banned "$turn")
+        # shellcheck disable=SC2086
+        prints "$ban $options" "$a" generate "$tmp/chat.gguf" --chat $options $ban -n 6 -p 'hi there'
+        check "... has an effect" eval '[ "$options" != "--temp 0" ] || [ "$a" != "$("$MGPT" generate "$tmp/chat.gguf" --chat --temp 0 -n 6 -p "hi there")" ]'
+        [ "$options" = '--temp 0' ] || continue
+        b=$(banned "$turn$a<|im_end|>${nl}<|im_start|>user${nl}why?<|im_end|>${nl}<|im_start|>assistant${nl}")
+        # shellcheck disable=SC2086
+        prints "... in two turns" "$a$nl$b" generate "$tmp/chat.gguf" --chat $options $ban -n 6 -f "$tmp/turns"
+    done
+done
+"$MGPT" generate "$tmp/chat.gguf" --special --no-prompt --temp 0 -n 99 -p "$turn" >"$tmp/want" 2>/dev/null
+run generate "$tmp/chat.gguf" --chat --temp 0 -n 99 -p 'hi there'
+check "an answer that fills the context" eval '[ $code -eq 0 ] && cmp "$tmp/want" "$tmp/out"'
+tells "... which is said" 'the context is full (64 positions): the answer ends there'
+
 system=$(continues "<|im_start|>system${nl}be kind<|im_end|>${nl}$turn")
 prints "--system" "$system" generate "$tmp/chat.gguf" --chat --system 'be kind' --temp 0 -n 6 -p 'hi there'
 
