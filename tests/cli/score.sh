@@ -128,4 +128,25 @@ check "... and sees a changed one" [ "$code" -eq 1 ]
 refuses "--top without --json" 2 "--top is for --json" score "$names" -f "$tmp/words" --top 3
 refuses "--each with --json" 2 "only one" score "$names" -f "$tmp/words" --each --json
 
+# ---- keys and values of another type ----
+
+# Every thread's session has the type that was asked for, whatever a text is scored by.
+printf 'Nurse, come hither\nO Romeo, Romeo!\nwherefore art thou Romeo?\nGood night\n' >"$tmp/four"
+awk '{ printf "{\"text\": \"%s\"}\n{\"context\": \"%s\", \"continuation\": \" and so on\"}\n", $0, $0 }' "$tmp/four" >"$tmp/records"
+for how in "-f $tmp/four --each" "-f $tmp/records --json" "-f $tmp/four --window 16"; do
+    # shellcheck disable=SC2086
+    run score "$lines" $how --kv f32 -t 1
+    cp "$tmp/out" "$tmp/f32"
+    for kv in f16 q8_0; do
+        # shellcheck disable=SC2086
+        run score "$lines" $how --kv $kv -t 1
+        cp "$tmp/out" "$tmp/want"
+        check "--kv $kv ${how#* * }: other numbers than f32" eval '! cmp -s "$tmp/want" "$tmp/f32"'
+        for t in 2 3; do
+            # shellcheck disable=SC2086
+            equals "... and the same on $t threads" score "$lines" $how --kv $kv -t $t
+        done
+    done
+done
+
 finish
