@@ -248,6 +248,8 @@ def test_refused(folder):
                                   (['--window', '--each'], 2, b'not with --each'), (['--window'], 2, b'U+000A')):
         done = score(NAMES, '-f', path, *arguments, code=code)
         check('refused: %s' % arguments, said in done.stderr and done.stdout == b'' and done.stderr.count(b'\n') == 1, True)
+    said = score(tiny(folder, 'bpe', BYTE_PAIRS), '-f', '-', '--window', text=b'ab <|x|> ab\n', code=2).stderr
+    check('refused: a control token spelt out, which is text', b'byte 0x3C at byte 3 is not in the vocabulary' in said, True)
     check('refused: an empty file', b'nothing to score' in score(NAMES, '-f', '-', '--window', text=b'', code=2).stderr, True)
     check('refused: no file', score(NAMES, '-f', folder + '/none', '--window', code=5).stderr.count(b'\n'), 1)
 
