@@ -63,6 +63,7 @@ FAMILIES = {
     "composed": lambda: made([P.Split(Regex("(?=[A-Z\u0080-\uffff])|\\b\\d"), "isolated"), P.Split(" ", "merged_with_next")], [N.NFC()]),
     "fallback": lambda: made([P.Metaspace("_"), P.CharDelimiterSplit(",")], [N.NFD()], decoders.Metaspace("_"),
                              options={"ignore_merges": True, "fuse_unk": True}, edit=with_bytes),
+    "fixed": lambda: made([P.FixedLength(3)], [N.Lowercase()], size=220),
     "added": lambda: made([P.ByteLevel(add_prefix_space=True)], [N.Lowercase()], decoders.ByteLevel(), size=250, added=[
         AddedToken("foo", single_word=True), AddedToken("AB"), AddedToken("<tool>", normalized=False, lstrip=True, rstrip=True),
         AddedToken("<sep>", normalized=True, rstrip=True), AddedToken("Ab", normalized=False)]),

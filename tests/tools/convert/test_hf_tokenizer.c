@@ -133,11 +133,11 @@ TEST(families)
     struct gguf_str *texts = NULL;
     char *split, *steps, *words, *unigram;
     assert_int_equal(check_families("tok_split.txt", &texts, &split), 18);
-    assert_int_equal(check_families("tok_steps.txt", &texts, &steps), 8);
+    assert_int_equal(check_families("tok_steps.txt", &texts, &steps), 9);
     assert_int_equal(check_families("tok_wordpiece.txt", &texts, &words), 5);
     assert_int_equal(check_families("tok_unigram_steps.txt", &texts, &unigram), 3);
     assert_int_equal(n_dropping, 0);
-    assert_int_equal(n_steps, 8 + 5 + 3); /* not those of tok_split.txt */
+    assert_int_equal(n_steps, 9 + 5 + 3); /* not those of tok_split.txt */
     arr_free(texts);
     free(split);
     free(steps);
