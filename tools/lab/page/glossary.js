@@ -60,15 +60,11 @@ const Glossary = (() => {
     // A text as nodes. The first use of each term is explained. used: terms that are explained already.
     function text(string, used = new Set()) {
         if (!tip) document.body.append(tip = Dom.h('div#tip', { role: 'tooltip', hidden: true }));
-        const out = [];
-        let rest = String(string);
-        for (let m = PATTERN.exec(rest); m; m = PATTERN.exec(rest)) {
-            const name = PLAIN.get(m[0].toLowerCase());
-            out.push(rest.slice(0, m.index), used.has(name) ? m[0] : describe(m[0], name));
-            used.add(name);
-            rest = rest.slice(m.index + m[0].length);
-        }
-        return out.concat(rest);
+        return String(string).split(PATTERN).map((part, i) => { // every other one is a term
+            const name = PLAIN.get(part.toLowerCase()), first = i % 2 && !used.has(name);
+            if (first) used.add(name);
+            return first ? describe(part, name) : part;
+        });
     }
 
     return { text, TERMS };

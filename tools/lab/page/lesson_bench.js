@@ -33,7 +33,7 @@ const LessonBench = (() => {
     }
 
     function put(key, name, m, { rowName = 'token', colName = 'dim', square = false, head = 0, masked = null, sizes = false } = {}) {
-        const flat = m.map((r) => Array.from(r)).flat().filter(Number.isFinite), [low, high] = Numbers.range(flat);
+        const flat = m.map((r) => Array.from(r)).flat(), [low, high] = Numbers.range(flat);
         const limit = Math.max(Math.abs(low), Math.abs(high)), component = matrix(key, name);
         component.update({ rows: m.length, cols: m[0].length, rowName, colName, rowLabel: label, colLabel: square ? label : String,
             value: (i, j) => m[i][j], masked, scale: sizes ? Colour.sequential(0, 1) : Colour.diverging(limit, App.state.dark),

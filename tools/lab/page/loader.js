@@ -49,14 +49,7 @@ const Loader = (() => {
         return new RegExp(source, 'gu');
     }
 
-    function bytesOf(text) {
-        let n = 0;
-        for (let i = 0; i < text.length; i++) {
-            const c = text.charCodeAt(i);
-            n += c < 0x80 ? 1 : c < 0x800 || (c >= 0xD800 && c < 0xE000) ? 2 : 3; // a pair is 4
-        }
-        return n;
-    }
+    const bytesOf = text => new TextEncoder().encode(text).length;
 
     // ---- instances ----
 

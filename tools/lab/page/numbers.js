@@ -6,9 +6,7 @@ const Numbers = (() => {
     // log(sum(exp(x)))
     function logSum(x) {
         const high = x[best(x)];
-        let sum = 0;
-        for (let i = 0; i < x.length; i++) sum += Math.exp(x[i] - high);
-        return high + Math.log(sum);
+        return high + Math.log(x.reduce((sum, v) => sum + Math.exp(v - high), 0));
     }
 
     // Softmax at temperature t; t = 0 is the largest alone.
@@ -33,12 +31,7 @@ const Numbers = (() => {
     const logprob = (logits, token) => logits[token] - logSum(logits);
 
     // 1: nothing is likelier.
-    function rank(logits, token) {
-        let n = 1;
-        for (let i = 0; i < logits.length; i++)
-            if (logits[i] > logits[token] || (logits[i] === logits[token] && i < token)) n++;
-        return n;
-    }
+    const rank = (logits, token) => logits.reduce((n, v, i) => n + (v > logits[token] || (v === logits[token] && i < token) ? 1 : 0), 1);
 
     // The k largest, largest first, as indices.
     function top(x, k) {
@@ -56,33 +49,16 @@ const Numbers = (() => {
     // KL(p || q) in nats of two rows of logits.
     function kl(p, q) {
         const zp = logSum(p), zq = logSum(q);
-        let sum = 0;
-        for (let i = 0; i < p.length; i++) {
-            const lp = p[i] - zp, w = Math.exp(lp);
-            if (w > 0) sum += w * (lp - (q[i] - zq));
-        }
-        return sum;
+        return p.reduce((sum, v, i) => {
+            const lp = v - zp, w = Math.exp(lp);
+            return w > 0 ? sum + w * (lp - (q[i] - zq)) : sum;
+        }, 0);
     }
 
     // The entropy of probabilities, in nats.
-    function entropy(p) {
-        let sum = 0;
-        for (let i = 0; i < p.length; i++) if (p[i] > 0) sum -= p[i] * Math.log(p[i]);
-        return sum;
-    }
-
-    function same(a, b) {
-        if (a.length !== b.length) return false;
-        for (let i = 0; i < a.length; i++) if (!Object.is(a[i], b[i])) return false;
-        return true;
-    }
-
-    function dot(a, b) {
-        let sum = 0;
-        for (let i = 0; i < a.length; i++) sum += a[i] * b[i];
-        return sum;
-    }
-
+    const entropy = (p) => p.reduce((sum, v) => (v > 0 ? sum - v * Math.log(v) : sum), 0);
+    const same = (a, b) => a.length === b.length && a.every((v, i) => Object.is(v, b[i]));
+    const dot = (a, b) => a.reduce((sum, v, i) => sum + v * b[i], 0);
     const length = (a) => Math.sqrt(dot(a, a));
 
     // What may be drawn: probabilities at a temperature, then top-k, then top-p on what is left, in
@@ -114,14 +90,10 @@ const Numbers = (() => {
         return out;
     }
 
+    // The least and the largest that are finite.
     function range(values) {
-        let low = Infinity, high = -Infinity;
-        for (const v of values)
-            if (Number.isFinite(v)) {
-                if (v < low) low = v;
-                if (v > high) high = v;
-            }
-        return low <= high ? [low, high] : [0, 0];
+        const known = values.filter(Number.isFinite);
+        return known.length ? [known.reduce((a, b) => Math.min(a, b)), known.reduce((a, b) => Math.max(a, b))] : [0, 0];
     }
 
     // Digits after the point; never "-0.0000".
@@ -147,9 +119,7 @@ const Numbers = (() => {
     const share = (p) => `${p >= 0.0995 ? Math.round(100 * p) : p === 0 ? 0 : p < 1e-5 ? '< 0.001' : String(Number((100 * p).toPrecision(2)))} %`;
     const percent = (p) => `${fixed(100 * p, p < 0.0995 ? 2 : 1)} %`;
 
-    function scientific(x) {
-        return Number.isFinite(x) ? x.toExponential(2).replace(/-/g, '−') : fixed(x);
-    }
+    const scientific = (x) => (Number.isFinite(x) ? x.toExponential(2).replace(/-/g, '−') : fixed(x));
 
     const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ',');
 
