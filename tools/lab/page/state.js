@@ -3,10 +3,34 @@
 // told when it changed. Link turns it into the part of the address after '#' and back, with no page
 // and no engine.
 const Link = (() => {
-    const NUMBERS = ['layer', 'head', 'query', 'key', 'step', 'temperature', 'walk', 'ago'];
-    const WORDS = { view: /^[a-z]+$/, what: /^(weights|rows|log|scores)$/, future: /^[01]$/, example: /^[a-z-]+$/, lesson: /^[a-z]+$/,
-        done: /^[a-z]+(\.[a-z]+)*$/, cell: /^(?:next|stream)$|^\d+$|^why\.\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/ };
-
+    const NUMBER = /^\d+(\.\d+)?$/, IDS = /^\d+(\.\d+)*$/;
+    const CELL = /^(?:next|stream)$|^\d+$|^why\.\d+$|^(?:\d+\.)?[a-z]+\d*\.\d+\.\d+$/;
+    const home = (s) => s.view === 'home', numbers = (value) => value.split('.').map(Number), dotted = (ids) => Array.from(ids).join('.');
+    const index = (key) => [NUMBER, Number, (s) => (home(s) || s.view === 'lessons' ? '' : s[key])];
+    // What an address has, in its order: its form, what it means, what is written of a state. The home room says where it is shorter.
+    const PARTS = {
+        view: [/^[a-z]+$/, String, (s) => (home(s) ? '' : s.view)],
+        at: [/^\d+$/, Number, (s) => (home(s) ? s.query : '')],
+        layer: index('layer'),
+        head: [NUMBER, Number, (s) => (home(s) ? `${s.layer}.${s.head}` : index('head')[2](s))],
+        query: index('query'),
+        key: index('key'),
+        cell: [CELL, String, (s) => (home(s) ? s.cell : '')],
+        walk: [NUMBER, Number, (s) => (home(s) && s.walk) || ''],
+        lesson: [/^[a-z]+$/, String, (s) => s.lesson],
+        done: [/^[a-z]+(\.[a-z]+)*$/, String, (s) => s.done],
+        ago: [NUMBER, Number, (s) => s.ago || ''],
+        step: [NUMBER, Number, (s) => (s.step < s.ids.length ? s.step : '')],
+        what: [/^(weights|rows|log|scores)$/, String, (s) => s.what],
+        edits: [/./, (value) => value.split(',').map(parseEdit), (s) => kept(s).map(editText).join()],
+        other: [IDS, numbers, (s) => (s.view === 'experiment' || kept(s).some((e) => e.scale === 'patch') ? dotted(s.other) : '')],
+        was: [IDS, numbers, (s) => dotted(s.was)],
+        ids: [IDS, numbers, (s) => dotted(s.ids)],
+        temperature: [NUMBER, Number, () => ''],
+        future: [/^[01]$/, String, () => ''],
+        example: [/^[a-z-]+$/, String, () => ''],
+    };
+    const kept = (s) => s.edits.filter((e) => e.kind !== 'steer'); // no address holds a vector
     const PANELS = { predict: 'next', inside: 'stream' }; // rooms of former versions that are panels now
     const panel = (cell) => (Object.values(PANELS).includes(cell) ? cell : ''); // what stays open when another token is chosen
 
@@ -16,42 +40,30 @@ const Link = (() => {
         return `${what}:${e.scale}`;
     }
 
-    // A patched site; fill() gives it its texts.
-    function parsePatch(text) {
-        const m = /^([a-z_]+)\.(\d+)\.(\d+)\.(\d+):(patch|zero|mean|-?\d+(?:\.\d+)?)$/.exec(text);
-        return m && { kind: 'patch', over: m[1], layer: Number(m[2]), head: Number(m[3]), pos: Number(m[4]), scale: /[a-z]/.test(m[5]) ? m[5] : Number(m[5]) };
-    }
-
     // The texts of a patch that came by address: `other` is the clean one.
     function fill(edit, ids, other) {
         if (edit.kind !== 'patch' || edit.clean) return edit;
         return edit.scale === 'patch' ? { ...edit, clean: other, corrupt: ids.slice(0, other.length) } : { ...edit, clean: ids, corrupt: null };
     }
 
+    // undefined: it is none. fill() gives a patched site its texts.
     function parseEdit(text) {
-        const m = /^(?:mlp\.(\d+)|(\d+)\.(\d+)):(mean|-?\d+(?:\.\d+)?)$/.exec(text);
-        if (!m) return parsePatch(text);
-        const scale = m[4] === 'mean' ? 'mean' : Number(m[4]);
-        return m[1] !== undefined ? { kind: 'mlp', layer: Number(m[1]), head: 0, scale }
-            : { kind: 'head', layer: Number(m[2]), head: Number(m[3]), scale };
+        const m = /^(?:mlp\.(\d+)|(\d+)\.(\d+)|([a-z_]+)\.(\d+)\.(\d+)\.(\d+)):(patch|zero|mean|-?\d+(?:\.\d+)?)$/.exec(text), n = (i) => Number(m[i]);
+        if (!m || (!m[4] && /patch|zero/.test(m[8]))) return undefined;
+        const scale = /[a-z]/.test(m[8]) ? m[8] : n(8);
+        if (m[4]) return { kind: 'patch', over: m[4], layer: n(5), head: n(6), pos: n(7), scale };
+        return m[1] ? { kind: 'mlp', layer: n(1), head: 0, scale } : { kind: 'head', layer: n(2), head: n(3), scale };
     }
 
     // What is not understood is left out: an address is typed by people.
     function parse(hash) {
         const out = {};
-        for (const part of hash.replace(/^#/, '').split('&')) {
-            const at = part.indexOf('='), key = part.slice(0, at), value = part.slice(at + 1);
-            if (at < 0) continue;
-            if (key === 'at' && /^\d+$/.test(value)) out.query = Number(value);
-            else if (key === 'head' && /^\d+\.\d+$/.test(value)) [out.layer, out.head] = value.split('.').map(Number);
-            else if (NUMBERS.includes(key) && /^\d+(\.\d+)?$/.test(value)) out[key] = Number(value);
-            else if (Object.hasOwn(WORDS, key) && WORDS[key].test(value)) out[key] = value;
-            else if (['ids', 'other', 'was'].includes(key) && /^\d+(\.\d+)*$/.test(value)) out[key] = value.split('.').map(Number);
-            else if (key === 'edits') {
-                const edits = value.split(',').map(parseEdit);
-                if (edits.every((e) => e)) out.edits = edits;
-            }
+        for (const [key, value] of new URLSearchParams(hash.replace(/^#/, ''))) {
+            const [form, read] = Object.hasOwn(PARTS, key) && PARTS[key][0].test(value) ? PARTS[key] : [];
+            if (key === 'head' && /\./.test(value) && form) [out.layer, out.head] = numbers(value);
+            else if (form) out[key === 'at' ? 'query' : key] = read(value);
         }
+        if (out.edits && !out.edits.every(Boolean)) delete out.edits;
         if (!out.view && /[#&](at|cell|walk)=/.test(`#${hash.replace(/^#/, '')}`)) out.view = 'home';
         return moved(out.view === 'block' ? { ...out, view: 'home' } : out);
     }
@@ -59,29 +71,7 @@ const Link = (() => {
     // A state that asks for a room of a former version.
     const moved = (s) => (PANELS[s.view] ? { ...s, view: 'home', cell: PANELS[s.view], walk: 0 } : s);
 
-    // The home room says it shorter.
-    function home(s) {
-        const parts = [`at=${s.query}`, `head=${s.layer}.${s.head}`];
-        if (s.cell) parts.push(`cell=${s.cell}`);
-        if (s.walk) parts.push(`walk=${s.walk}`);
-        return parts;
-    }
-
-    function format(s) {
-        const parts = s.view === 'home' ? home(s) : [`view=${s.view}`];
-        if (s.lesson) parts.push(`lesson=${s.lesson}`);
-        if (s.done) parts.push(`done=${s.done}`);
-        for (const key of s.view === 'home' || s.view === 'lessons' ? [] : ['layer', 'head', 'query', 'key']) parts.push(`${key}=${s[key]}`);
-        if (s.ago) parts.push(`ago=${s.ago}`);
-        if (s.step < s.ids.length) parts.push(`step=${s.step}`);
-        if (s.what) parts.push(`what=${s.what}`);
-        const edits = s.edits.filter((e) => e.kind !== 'steer'); // no address holds a vector
-        if (edits.length) parts.push(`edits=${edits.map(editText).join(',')}`);
-        if (s.other.length && (s.view === 'experiment' || edits.some((e) => e.scale === 'patch'))) parts.push(`other=${s.other.join('.')}`);
-        if (s.was.length) parts.push(`was=${Array.from(s.was).join('.')}`);
-        if (s.ids.length) parts.push(`ids=${Array.from(s.ids).join('.')}`);
-        return '#' + parts.join('&');
-    }
+    const format = (s) => '#' + Object.entries(PARTS).map(([key, [, , write]]) => [key, write(s) ?? '']).filter((p) => p[1] !== '').map((p) => p.join('=')).join('&');
 
     return { parse, format, fill, editText, moved, panel };
 })();
