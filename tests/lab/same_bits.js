@@ -389,8 +389,8 @@ async function main() {
                 }
     });
     await test('what cannot be is refused in one line, and the engine goes on', () => {
-        assert.throws(() => Engine.run([26, 27]), /token 1 is 27, the model has ids 0 to 26/);
-        assert.throws(() => Engine.run(Array(17).fill(0)), /17 tokens, but the context holds 16/);
+        assert.throws(() => Engine.run([26, 27]), /There is no token 27: ids are 0 to 26/);
+        assert.throws(() => Engine.run(Array(17).fill(0)), /17 tokens do not fit: the context is 16 positions/);
         assert.throws(() => Engine.encode('Anna'), /'A' \(U\+0041\) at byte 0 is not in the vocabulary/);
         assert.throws(() => Engine.value('blocks.7.hook_resid_pre'), /no value called/);
         assert.throws(() => Engine.run([26], [{kind: 'head', layer: 0, head: 4, scale: 0}]), /no such head/);

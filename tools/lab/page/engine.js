@@ -142,11 +142,11 @@ const Engine = (() => {
     }
 
     function checkIds(ids) {
-        const bad = ids.findIndex(id => !Number.isInteger(id) || id < 0 || id >= about.info.vocab);
-        if (bad >= 0)
-            throw new Error(`token ${bad} is ${ids[bad]}, the model has ids 0 to ${about.info.vocab - 1}`);
         if (ids.length > about.info.context)
-            throw new Error(`${ids.length} tokens, but the context holds ${about.info.context}`);
+            throw new Error(`${ids.length} tokens do not fit: the context is ${about.info.context} positions.`);
+        const bad = ids.find(id => !(Number.isInteger(id) && id >= 0 && id < about.info.vocab));
+        if (bad !== undefined)
+            throw new Error(`There is no token ${bad}: ids are 0 to ${about.info.vocab - 1}.`);
     }
 
     // A recorded page can show the beginning of what was recorded.
@@ -367,6 +367,6 @@ const Engine = (() => {
 
     const api = {start, copy, adopt, module, draw, isEnd, select, forget, circuit, story: null, live: false, reason: '', info: null, hooks: [], tensors: {},
         prompt: new Int32Array(0),
-        canEncode: false, piece, encode, run, value, weights, logits, choices, lens, dla, sample, attend, hash, ids: lane => lanes[lane].ids};
+        canEncode: false, piece, encode, checkIds, run, value, weights, logits, choices, lens, dla, sample, attend, hash, ids: lane => lanes[lane].ids};
     return api;
 })();

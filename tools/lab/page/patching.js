@@ -22,16 +22,15 @@ const Patching = (() => {
     }
 
     function readClean() {
-        const { info, canEncode } = Engine;
-        if (!canEncode) {
-            const ids = input.value.trim().split(/[\s,]+/).filter(Boolean).map(Number), bad = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= info.vocab);
+        if (!Engine.canEncode) {
+            const { info } = Engine, ids = input.value.trim().split(/[\s,]+/).filter(Boolean).map(Number), bad = ids.find((id) => !Number.isInteger(id) || id < 0 || id >= info.vocab);
             if (!ids.length || bad !== undefined)
                 throw new Error(`This model has no text: write token ids from 0 to ${info.vocab - 1}, with spaces between them.`);
             return { ids, note: '' };
         }
-        const { ids, note } = Strip.read(input.value);
-        if (ids.length > info.context) throw new Error(`${ids.length} tokens do not fit: the context is ${info.context} positions.`);
-        return { ids, note };
+        const read = Strip.read(input.value);
+        Engine.checkIds(read.ids);
+        return read;
     }
 
     function typed() {
