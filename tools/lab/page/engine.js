@@ -279,7 +279,7 @@ const Engine = (() => {
     }
 
     // [{name, value}] whose sum is the logit (before a cap): embed, pos_embed, biases, rounding,
-    // L0H0, mlp0.
+    // L0H0, mlp0. What is inside a layer has a place, `at`: its row and its column, the MLP's being the last.
     function dla(lane, pos, token) {
         checkPos(pos, lane);
         const {layers, heads} = about.info, parts = partsOf(lane, pos, token);
@@ -287,8 +287,8 @@ const Engine = (() => {
             .map((name, i) => ({name, value: parts[1 + i]}));
         for (let layer = 0, at = 5; layer < layers; layer++) {
             for (let head = 0; head < heads; head++)
-                list.push({name: `L${layer}H${head}`, value: parts[at++]});
-            list.push({name: `mlp${layer}`, value: parts[at++]});
+                list.push({name: `L${layer}H${head}`, at: [layer, head], value: parts[at++]});
+            list.push({name: `mlp${layer}`, at: [layer, heads], value: parts[at++]});
         }
         return list;
     }

@@ -31,39 +31,24 @@ const Inside = (() => {
 
     // ---- direct logit attribution ----
 
-    // Row and column of what is inside the layers: 'L0H1', 'mlp0'; null for all else.
-    function place(name) {
-        const m = /^(?:L(\d+)H(\d+)|mlp(\d+))$/.exec(name);
-        if (!m) return null;
-        return m[3] !== undefined ? [Number(m[3]), Engine.info.heads] : [Number(m[1]), Number(m[2])];
-    }
-
     const NAMES = { embed: 'token embedding', pos_embed: 'position embedding' };
 
-    function nameOf(part) {
-        const at = place(part.name);
-        if (!at) return NAMES[part.name] || part.name;
+    function nameOf({ name, at }) {
+        if (!at) return NAMES[name] || name;
         return at[1] === Engine.info.heads ? `MLP of layer ${at[0]}` : `head ${at[1]} of layer ${at[0]}`;
     }
 
     function showParts(parts, state) {
-        const { layers, heads } = Engine.info, grid = Array.from({ length: layers }, () => new Float64Array(heads + 1));
-        let limit = 0;
-        for (const part of parts) {
-            const at = place(part.name);
-            if (!at) continue;
-            grid[at[0]][at[1]] = part.value;
-            limit = Math.max(limit, Math.abs(part.value));
-        }
+        const { layers, heads } = Engine.info, inside = parts.filter((p) => p.at), limit = Math.max(...inside.map((p) => Math.abs(p.value)));
         dlaTable.update({ rows: layers, cols: heads + 1, rowName: 'layer', colName: 'head', rowLabel: String,
-            colLabel: (j) => (j < heads ? String(j) : 'mlp'), value: (i, j) => grid[i][j],
+            colLabel: (j) => (j < heads ? String(j) : 'mlp'), value: (i, j) => inside[i * (heads + 1) + j].value,
             scale: Colour.diverging(limit, state.dark), selected: [state.layer, state.head],
             onSelect: (i, j) => App.set({ layer: i, head: j }) });
     }
 
     // The parts as bars: the strongest, and all that are outside the layers.
     function showBars(parts, total, state) {
-        const inside = parts.filter((p) => place(p.name)), outside = parts.filter((p) => !place(p.name));
+        const inside = parts.filter((p) => p.at), outside = parts.filter((p) => !p.at);
         const order = Numbers.top(inside.map((p) => Math.abs(p.value)), STRONGEST).map((i) => inside[i]);
         const rest = inside.reduce((a, p) => a + p.value, 0) - order.reduce((a, p) => a + p.value, 0);
         const rows = outside.filter((x) => Math.abs(x.value) >= 5e-5).concat(order);
