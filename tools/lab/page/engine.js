@@ -312,15 +312,6 @@ const Engine = (() => {
             topP, minP, BigInt.asUintN(64, BigInt(seed)), counter)));
     }
 
-    // XXH64 of all logits of each prompt, as 16 digits.
-    function hash(prompts) {
-        needModule();
-        return prompts.map(ids => {
-            run(ids, [], 1);
-            return BigInt.asUintN(64, wasm.lab_hash(1)).toString(16).padStart(16, '0');
-        });
-    }
-
     // ---- weights multiplied out (tools/engine/circuit.h) ----
 
     const CIRCUITS = ['qk', 'places', 'ov', 'direct', 'fires', 'promotes'], ORDERED = ['qk', 'ov', 'direct'];
@@ -367,6 +358,6 @@ const Engine = (() => {
 
     const api = {start, copy, adopt, module, draw, isEnd, select, forget, circuit, story: null, live: false, reason: '', info: null, hooks: [], tensors: {},
         prompt: new Int32Array(0),
-        canEncode: false, piece, encode, checkIds, run, value, weights, logits, choices, lens, dla, sample, attend, hash, ids: lane => lanes[lane].ids};
+        canEncode: false, piece, encode, checkIds, run, value, weights, logits, choices, lens, dla, sample, attend, ids: lane => lanes[lane].ids};
     return api;
 })();
