@@ -9,6 +9,11 @@ const LessonBench = (() => {
         heads: 1, seed: 1, shown: new Set(STAGES.map((s) => s[0])), query: 0, key: 0, head: 0 };
     const el = {}, matrices = new Map();
 
+    function set(part) {
+        Object.assign(now, part);
+        show();
+    }
+
     const label = (i) => (now.labels ? `${i} ${now.labels[i]}` : `token ${i}`);
 
     function weights(key) {
@@ -38,12 +43,7 @@ const LessonBench = (() => {
         component.update({ rows: m.length, cols: m[0].length, rowName, colName, rowLabel: label, colLabel: square ? label : String,
             value: (i, j) => m[i][j], masked, scale: sizes ? Colour.sequential(0, 1) : Colour.diverging(limit, App.state.dark),
             selected: [now.query, square ? now.key : -1],
-            onSelect: (i, j) => {
-                now.query = i;
-                now.head = head;
-                if (square) now.key = j;
-                show();
-            } });
+            onSelect: (i, j) => set({ query: i, head, ...(square && { key: j }) }) });
         return h('div.step', null, h('h4', null, name), component.el);
     }
 
@@ -107,19 +107,10 @@ const LessonBench = (() => {
         const options = LessonData.names(now.x[0].length).map((n) => [n, n]);
         if (typeof now.w[key] !== 'string') options.push(['given', 'of this example']);
         const given = now.w[key];
-        return select(name, options, typeof given === 'string' ? given : 'given', (v) => {
-            now.w[key] = v === 'given' ? given : v;
-            show();
-        }).el;
+        return select(name, options, typeof given === 'string' ? given : 'given', (v) => set({ w: { ...now.w, [key]: v === 'given' ? given : v } })).el;
     }
 
-    function toggle(key, name) {
-        return check(name, now.shown.has(key), (on) => {
-            if (on) now.shown.add(key);
-            else now.shown.delete(key);
-            show();
-        }).el;
-    }
+    const toggle = ([key, name]) => check(name, now.shown.has(key), (on) => set({ shown: new Set([...now.shown].filter((k) => k !== key).concat(on ? key : [])) })).el;
 
     // Rebuilds what depends on the example.
     function build() {
@@ -127,28 +118,16 @@ const LessonBench = (() => {
         for (let n = 1; n <= d; n++) if (d % n === 0) heads.push([String(n), `${n} head${n > 1 ? 's' : ''}`]);
         fill(el.about, now.example.about);
         fill(el.x, table(null, ['X'].concat(now.x[0].map((_, j) => `dim ${j}`)), now.x.map((row, i) => [label(i)].concat(row.map((_, j) => input(i, j))))));
-        el.tau = slider('τ', { min: 0.1, max: 5, step: 0.05, value: 1, id: 'lesson-tau', show: (v) => Numbers.fixed(v, 2), on: (v) => {
-            now.tau = v;
-            show();
-        } });
+        el.tau = slider('τ', { min: 0.1, max: 5, step: 0.05, value: 1, id: 'lesson-tau', show: (v) => Numbers.fixed(v, 2), on: (tau) => set({ tau }) });
         fill(el.controls, projectionOf('wq', 'W_Q'), projectionOf('wk', 'W_K'), projectionOf('wv', 'W_V'),
-            select('Heads', heads, String(now.heads), (v) => {
-                now.heads = Number(v);
-                now.head = 0;
-                show();
-            }).el, check('causal mask', now.causal, (on) => {
-                now.causal = on;
-                show();
-            }).el, el.tau.el, button('τ = √d', () => {
-                now.tau = 0;
-                show();
-            }), button('Resample', () => {
+            select('Heads', heads, String(now.heads), (v) => set({ heads: Number(v), head: 0 })).el, check('causal mask', now.causal, (causal) => set({ causal })).el,
+            el.tau.el, button('τ = √d', () => set({ tau: 0 })), button('Resample', () => {
                 now.seed++;
                 if (!Object.values(now.w).includes('random')) now.x = LessonData.random(now.seed, now.x.length, d);
                 build();
                 show();
             }, { id: 'lesson-resample', title: 'other random projections, or another X where none is random' }));
-        fill(el.toggles, 'Show: ', STAGES.map(([key, name]) => toggle(key, name)));
+        fill(el.toggles, 'Show: ', STAGES.map(toggle));
         for (const b of el.presets.children) b.setAttribute('aria-pressed', b.dataset.name === now.example.name);
     }
 
