@@ -358,6 +358,6 @@ const Engine = (() => {
 
     const api = {start, copy, adopt, module, draw, isEnd, select, forget, circuit, story: null, live: false, reason: '', info: null, hooks: [], tensors: {},
         prompt: new Int32Array(0),
-        canEncode: false, piece, encode, checkIds, run, value, weights, logits, choices, lens, dla, sample, attend, ids: lane => lanes[lane].ids};
+        canEncode: false, piece, encode, checkIds, run, residuals, value, weights, logits, choices, lens, dla, sample, attend, ids: lane => lanes[lane].ids};
     return api;
 })();

@@ -8,7 +8,7 @@ const Inside = (() => {
     let lensTitle, lensEl, dlaTitle, dlaEl, dlaTable, normsTable, mlpEl, token = -1;
 
     // Of "hook_resid_pre" and the others.
-    const WORDS = { pre: 'as it begins', mid: 'after attention', post: 'after the MLP' };
+    const WORDS = { pre: 'as it begins', mid: 'after attention', post: 'after the MLP' }, said = (name) => WORDS[name.replace(/^.*_/, '')];
 
     // ---- logit lens ----
 
@@ -22,7 +22,7 @@ const Inside = (() => {
         fill(lensTitle, 'After ', h('b', null, Token.at(state.query)), ' the model says ', h('b', null, Token.name(final)), `. Its place among all candidates, and the ${TOPS} likeliest, if the model stopped earlier:`);
         const cells = rows.map((r) => {
             const known = r.logits[final] !== -Infinity, z = r.logsum, p = Math.exp(r.logits[final] - z);
-            return [[r.name.split('.')[1], h('span.note', null, ` ${WORDS[r.name.replace(/^.*_/, '')]}`)], known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.cell(p) : '·',
+            return [[r.name.split('.')[1], h('span.note', null, ` ${said(r.name)}`)], known ? Numbers.count(Numbers.rank(r.logits, final)) : 'later', known ? Numbers.cell(p) : '·',
                 bar(p), Numbers.top(r.logits, TOPS).map((id) => guess(id, Math.exp(r.logits[id] - z), id === final, state.dark))];
         });
         fill(lensEl, rows.length ? table(null, ['layer', 'rank', 'probability', '', 'likeliest'], cells, '.lens') : h('p', null, 'The model has no layers: there is '
@@ -80,18 +80,8 @@ const Inside = (() => {
     // ---- norms ----
 
     function showNorms(state) {
-        const names = ['0 as it begins'], from = ['blocks.0.hook_resid_pre'], cells = [];
-        for (let l = 0; l < Engine.info.layers; l++)
-            for (const half of ['mid', 'post'])
-                if (App.tensor(`blocks.${l}.hook_resid_${half}`)) {
-                    names.push(`${l} ${WORDS[half]}`);
-                    from.push(`blocks.${l}.hook_resid_${half}`);
-                }
-        for (const name of from) {
-            const t = App.tensor(name);
-            cells.push(Array.from({ length: state.step }, (_, i) => Numbers.length(App.row(t, i))));
-        }
-        const [low, high] = Numbers.range(cells.flat());
+        const from = Engine.residuals(), names = from.map(({ layer, name }) => `${layer} ${said(name)}`), values = from.map(({ name }) => App.tensor(name));
+        const cells = values.map((t) => Array.from({ length: state.step }, (_, i) => Numbers.length(App.row(t, i)))), [low, high] = Numbers.range(cells.flat());
         normsTable.update({ rows: names.length, cols: state.step, rowName: 'layer', colName: 'position',
             rowLabel: (i) => names[i], colLabel: Token.head, value: (i, j) => cells[i][j], scale: Colour.sequential(low, high),
             selected: [-1, state.query], onSelect: (i, j) => App.set({ query: j }) });
