@@ -20,39 +20,39 @@ const Heat = (() => {
         return { left, top, cw, ch, flat, room: flat ? Math.max(ROOM, wide + 4) : ROOM, w: left + cw * m.cols + 1, h: top + ch * m.rows + 1 };
     }
 
-    // put(text, middle, chosen) for the words that have room, which is `room` pixels; always for the chosen one.
-    function words(n, each, room, label, chosen, put) {
+    // to(text, middle, chosen, size) for the words that have room, which is `room` pixels; always for the chosen one.
+    function words(n, each, room, label, chosen, to) {
         const letters = n * 1.5 > Array.from({ length: n }, (_, i) => word(label, i)).join('').length, short = letters && each >= FINE;
         const step = Math.ceil((short ? FINE : room) / each), size = Math.max(7, Math.min(12, each * 1.2));
         for (let i = 0; i < n; i++) {
             if (i !== chosen && ((letters && step > 1) || i % step || (chosen >= 0 && Math.abs(i - chosen) * each < (short ? 8 : each < room ? room - 3 : 0)))) continue;
-            put(word(label, i), (i + 0.5) * each, i === chosen, i === chosen ? 12 : short ? size : 11);
+            to(word(label, i), (i + 0.5) * each, i === chosen, i === chosen ? 12 : short ? size : 11);
         }
     }
 
+    // A text at x, y.
+    function put(g, text, x, y, font, colour, align = 'left', base = 'middle') {
+        [g.font, g.fillStyle, g.textAlign, g.textBaseline] = [font, colour, align, base];
+        g.fillText(text, x, y);
+    }
+
     function labels(g, m, p, colours) {
-        const style = (chosen, size) => {
-            g.font = `${chosen ? '700 ' : ''}${size}px ${FONT}`;
-            g.fillStyle = chosen ? colours.accent : colours.soft;
-            g.textBaseline = 'middle';
+        const write = (text, x, y, align, chosen, size) => {
+            const font = `${chosen ? '700 ' : ''}${size}px ${FONT}`;
+            put(g, cut(g, text, font), x, y, font, chosen ? colours.accent : colours.soft, align);
         };
-        words(m.rows, p.ch, ROOM, m.rowLabel, m.selected[0], (text, at, chosen, size) => {
-            style(chosen, size);
-            g.textAlign = 'right';
-            g.fillText(cut(g, text), p.left - GAP, p.top + at);
-        });
-        words(m.cols, p.cw, p.room, m.colLabel, m.selected[1], (text, at, chosen, size) => {
-            style(chosen, size);
-            g.textAlign = p.flat ? 'center' : 'left';
+        words(m.rows, p.ch, ROOM, m.rowLabel, m.selected[0], (text, at, ...how) => write(text, p.left - GAP, p.top + at, 'right', ...how));
+        words(m.cols, p.cw, p.room, m.colLabel, m.selected[1], (text, at, ...how) => {
             g.save();
             g.translate(p.left + at, p.top - GAP - (p.flat ? 3 : 0));
             if (!p.flat) g.rotate(-Math.PI / 2);
-            g.fillText(cut(g, text), 0, 0);
+            write(text, 0, 0, p.flat ? 'center' : 'left', ...how);
             g.restore();
         });
     }
 
-    function cut(g, text) {
+    function cut(g, text, font) {
+        g.font = font;
         if (g.measureText(text).width <= LABEL) return text;
         let n = text.length;
         while (n > 1 && g.measureText(`${text.slice(0, n)}…`).width > LABEL) n--;
@@ -68,12 +68,7 @@ const Heat = (() => {
                 const v = m.value(i, j), rgb = m.scale.rgb(v, i), x = p.left + j * p.cw, y = p.top + i * p.ch;
                 g.fillStyle = Colour.css(rgb);
                 g.fillRect(x, y, p.cw - gap + (gap ? 0 : 0.3), p.ch - gap + (gap ? 0 : 0.3));
-                if (!room) continue;
-                g.fillStyle = Colour.ink(rgb);
-                g.font = `${Math.min(12, p.cw / 4.6)}px ui-monospace, Menlo, Consolas, monospace`;
-                g.textAlign = 'center';
-                g.textBaseline = 'middle';
-                g.fillText(m.format(v).slice(0, 8), x + p.cw / 2, y + p.ch / 2);
+                if (room) put(g, m.format(v).slice(0, 8), x + p.cw / 2, y + p.ch / 2, `${Math.min(12, p.cw / 4.6)}px ui-monospace, Menlo, Consolas, monospace`, Colour.ink(rgb), 'center');
             }
     }
 
@@ -119,5 +114,5 @@ const Heat = (() => {
         return p;
     }
 
-    return { plan, draw, show, theme, word, FONT };
+    return { plan, draw, show, theme, put, FONT };
 })();

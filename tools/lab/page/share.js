@@ -34,17 +34,11 @@ const Share = (() => {
     }
 
     function drawTable(g, width, head, all) {
-        const c = Heat.theme(), font = (bold) => { g.font = `${bold ? '600 ' : ''}12.5px ${Heat.FONT}`; };
-        font(true);
+        const c = Heat.theme(), font = (bold) => `${bold ? '600 ' : ''}12.5px ${Heat.FONT}`;
+        g.font = font(true);
         const n = Math.max(head.length, ...all.map((r) => r.length)), bars = Array.from({ length: n }, (_, i) => all.some((r) => r[i] && isBar(r[i])));
         const wide = bars.map((b, i) => (b ? BARS : 14 + Math.max(...[head[i] || '', ...all.map((r) => (r[i] ? plain(r[i]) : ''))].map((t) => g.measureText(t).width))));
-        const words = (text, i, x, y, colour, bold) => {
-            font(bold);
-            g.fillStyle = colour;
-            g.textAlign = i && !bars[i] ? 'right' : 'left';
-            g.fillText(text, i && !bars[i] ? x + wide[i] - 8 : x, y);
-        };
-        g.textBaseline = 'middle';
+        const words = (text, i, x, y, colour, bold) => Heat.put(g, text, i && !bars[i] ? x + wide[i] - 8 : x, y, font(bold), colour, i && !bars[i] ? 'right' : 'left');
         [head.map((t) => ({ t })), ...all].forEach((cells, k) => {
             let x = 0;
             cells.forEach((cell, i) => {
@@ -82,10 +76,11 @@ const Share = (() => {
     // The colours and their ends; returns its height.
     function legend(g, m, x, y) {
         const c = Heat.theme(), [low, high] = m.scale.names || [m.format(m.scale.low), m.format(m.scale.high)], n = 48;
-        [g.font, g.textBaseline, g.fillStyle, g.textAlign] = [`11px ${Heat.FONT}`, 'middle', c.soft, 'left'];
+        const font = `11px ${Heat.FONT}`;
+        g.font = font;
         const from = x + g.measureText(low).width + 8;
-        g.fillText(low, x, y + 6);
-        g.fillText(high, from + 2 * n + 8, y + 6);
+        Heat.put(g, low, x, y + 6, font, c.soft);
+        Heat.put(g, high, from + 2 * n + 8, y + 6, font, c.soft);
         for (let i = 0; i < n; i++) {
             g.fillStyle = Colour.css(m.scale.rgb(m.scale.at(i / (n - 1))));
             g.fillRect(from + 2 * i, y, 2.3, 11);
@@ -118,9 +113,8 @@ const Share = (() => {
             g.arc(at('cx'), at('cy'), at('r'), 0, 2 * Math.PI);
             g.fill();
         } else {
-            [g.font, g.textBaseline] = [`${style.fontWeight} ${style.fontSize} ${style.fontFamily}`, 'alphabetic'];
-            g.textAlign = { start: 'left', middle: 'center', end: 'right' }[style.textAnchor];
-            g.fillText(el.textContent, at('x'), at('y'));
+            const align = { start: 'left', middle: 'center', end: 'right' }[style.textAnchor];
+            Heat.put(g, el.textContent, at('x'), at('y'), `${style.fontWeight} ${style.fontSize} ${style.fontFamily}`, style.fill, align, 'alphabetic');
         }
     }
 
@@ -154,11 +148,7 @@ const Share = (() => {
 
     // Title, then the figures below each other; returns the height.
     function drawAll(g, root, width) {
-        const c = Heat.theme(), all = of(root), text = (words, y, font, colour) => {
-            g.font = `${font} ${Heat.FONT}`;
-            [g.fillStyle, g.textAlign, g.textBaseline] = [colour, 'left', 'alphabetic'];
-            g.fillText(words, MARGIN, y);
-        };
+        const c = Heat.theme(), all = of(root), text = (words, y, font, colour) => Heat.put(g, words, MARGIN, y, `${font} ${Heat.FONT}`, colour, 'left', 'alphabetic');
         text(titleOf(root), MARGIN + 14, '600 16px', c.ink);
         text(sourceLine(root), MARGIN + 34, '12px', c.soft);
         let y = MARGIN + 52;

@@ -71,18 +71,16 @@ const Strip = (() => {
     }
 
     function drawText(g, width, words, by, state) {
-        const LINE = 56, SIZE = 22, GAP = words.length > MANY ? 0 : 8, boxes = [], c = Heat.theme();
+        const LINE = 56, SIZE = 22, font = `${SIZE}px Charter, Georgia, serif`, GAP = words.length > MANY ? 0 : 8, boxes = [], c = Heat.theme();
         let x = 0, y = LINE - SIZE;
-        const font = () => { [g.font, g.textAlign, g.textBaseline] = [`${SIZE}px Charter, Georgia, serif`, 'left', 'middle']; };
+        g.font = font;
         words.forEach((word, i) => {
-            font();
             const shown = word.replace(/\n/g, ''), w = shown ? g.measureText(shown).width + GAP : 0, rgb = TextLine.colour(by, state, i, surprisals[i]);
             if (x + w > width) [x, y] = [0, y + LINE];
             boxes.push({ x, y, w: Math.max(1, w - GAP / 2), h: SIZE + 4 });
             g.fillStyle = rgb ? Colour.css(rgb) : c.paper;
             if (w) g.fillRect(x, y, w - GAP / 2, SIZE + 4);
-            g.fillStyle = rgb ? Colour.ink(rgb) : c.ink;
-            g.fillText(shown, x + GAP / 4, y + SIZE / 2 + 2);
+            Heat.put(g, shown, x + GAP / 4, y + SIZE / 2 + 2, font, rgb ? Colour.ink(rgb) : c.ink);
             if (i === state.query) {
                 g.fillStyle = c.accent;
                 g.fillRect(x, y + SIZE + 4, w - GAP / 2, 2);
