@@ -141,11 +141,11 @@ async function sameSweep(Engine, model, texts, {over, mode, metric}) {
     const both = mode === 'patch' ? ['--corrupt', texts[1]] : [];
     const want = JSON.parse(run(mgpt, ['patch', model, '--clean', texts[0], ...both, '--over', over, '--mode', mode,
         '--metric', metric, '--json']));
-    const {heads, layers, n, total} = Trials.begin({clean, corrupt: both.length ? corrupt : null, over, mode, metric});
+    const sweep = Trials.begin({clean, corrupt: both.length ? corrupt : null, over, mode, metric}), {heads, layers, n, total} = sweep;
     let shown = 0;
     assert.strictEqual(await Trials.run(() => { shown++; }), true);
     assert(total === 0 || shown > 0, 'no progress');
-    const got = Array.from(Trials.values());
+    const got = Array.from(sweep.values);
     assert.deepStrictEqual(got, want.grids[0].values.flat(2), what);
     assert.deepStrictEqual([Trials.metricOf('clean'), both.length ? Trials.metricOf('corrupt') : null],
         [want.clean.value, want.corrupt ? want.corrupt.value : null], what);

@@ -122,7 +122,7 @@ const Patching = (() => {
         try {
             App.set({ edits: App.state.edits.filter((e) => e.kind !== 'patch') });
             what = settings();
-            result = { ...what, ...Trials.begin(what), at: [-1, -1], into: Array.from(what.corrupt || what.clean) };
+            result = Object.assign(Trials.begin(what), what, { at: [-1, -1], into: Array.from(what.corrupt || what.clean) });
             result.goal = Trials.metricOf('clean');
             result.base = what.corrupt ? Trials.metricOf('corrupt') : result.goal;
             result.place = result.n - 1;
@@ -144,10 +144,7 @@ const Patching = (() => {
     }
 
     function showProgress() {
-        const left = Trials.left();
-        result.values = Trials.values();
-        result.done = result.total - left;
-        status.textContent = `${result.done} of ${result.total} runs`;
+        status.textContent = `${result.total - result.left} of ${result.total} runs`;
         showMap();
         return true;
     }
@@ -155,7 +152,7 @@ const Patching = (() => {
     function finish() {
         goButton.hidden = false;
         stopButton.hidden = true;
-        status.textContent = result.done < result.total ? `Stopped after ${result.done} of ${result.total} runs: dots are not known.` : `${result.values.length} sites, ${result.total} runs.`;
+        status.textContent = result.left > 0 ? `Stopped after ${result.total - result.left} of ${result.total} runs: dots are not known.` : `${result.values.length} sites, ${result.total} runs.`;
         showMap();
     }
 

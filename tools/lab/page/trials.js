@@ -23,22 +23,20 @@ const Trials = (() => {
 
     const keyOf = (w) => JSON.stringify([w.over, w.mode, Array.from(w.clean), w.corrupt && Array.from(w.corrupt)]);
 
-    // Runs both prompts. `corrupt` is changed, or without it `clean`. {left, total, layers, heads (0: the
-    // point has none), n}. Whatever patch was in force ends.
+    // Runs both prompts. `corrupt` is changed, or without it `clean`. {left, total, layers, heads (0: the point has none), n,
+    // values: of each site, [layer][head][position]; NaN: not known yet}. Whatever patch was in force ends.
     function begin(what) {
         const { clean, corrupt, over, mode, metric } = what, empty = new Int32Array(0);
         sweep = null;
         Engine.module.forgetEdits();
         const total = lend([Int32Array.from(clean), corrupt ? Int32Array.from(corrupt) : empty, over, mode, metric], ([a, b, ...words]) =>
             worked(Engine.module.wasm.lab_patch(a, clean.length, b, corrupt ? corrupt.length : 0, ...words)));
-        sweep = { key: keyOf(what), n: clean.length, layers: Engine.info.layers, heads: Engine.module.wasm.lab_patch_heads(), total, left: total };
+        const n = clean.length, { layers } = Engine.info, heads = Engine.module.wasm.lab_patch_heads();
+        sweep = { key: keyOf(what), n, layers, heads, total, left: total, values: sites(layers * (heads || 1) * n) };
         return sweep;
     }
 
-    // The metric at each of `count` sites, [layer][head][position]; NaN: not known yet.
     const sites = (count) => new Float64Array(Engine.module.wasm.memory.buffer, Engine.module.found(Engine.module.wasm.lab_patch_values()), count).slice();
-    const values = () => sweep.values || sites(sweep.layers * (sweep.heads || 1) * sweep.n);
-    const left = () => sweep.left;
 
     // The metric of a prompt as it is: 'clean' or 'corrupt'.
     const metricOf = (run) => Engine.module.wasm.lab_patch_metric(run === 'corrupt' ? 1 : 0);
@@ -58,11 +56,10 @@ const Trials = (() => {
 
     // Runs all that is left. show() is called after each slice; false from it stops. True: all is known.
     async function run(show) {
-        const mine = sweep, { layers, heads, n } = mine;
-        await Work.run('sweep', { left: mine.left, rows: 16, count: layers * (heads || 1) * n }, (state) => {
+        const mine = sweep;
+        await Work.run('sweep', { left: mine.left, rows: 16, count: mine.values.length }, ({ left, values }) => {
             if (mine !== sweep) return false;
-            mine.left = state.left;
-            mine.values = state.values;
+            Object.assign(mine, { left, values });
             return show();
         });
         return mine === sweep && mine.left === 0;
@@ -163,5 +160,5 @@ const Trials = (() => {
         await Work.run('many', { at: 0, left, room, passes: 1 }, (state) => show(state.texts, state.left), ALL);
     }
 
-    return { many, extend, kinds: ['steer', 'patch'], begin, run, left, values, metricOf, apply, steerRead, npyOf, neuron, write };
+    return { many, extend, kinds: ['steer', 'patch'], begin, run, metricOf, apply, steerRead, npyOf, neuron, write };
 })();
