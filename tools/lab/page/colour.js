@@ -40,32 +40,22 @@ const Colour = (() => {
         return Number.isNaN(t) ? 0 : Math.max(0, Math.min(SIZE - 1, Math.round(t * (SIZE - 1))));
     }
 
-    // Scales: {low, high, rgb(value, row), at(share of the way from low to high)}. Of values from low to high:
-    function sequential(low, high) {
-        const over = high > low ? 1 / (high - low) : 0, table = tables[theme].shares;
-        return { low, high, rgb: (v) => table[index((v - low) * over)], at: (t) => low + t * (high - low) };
-    }
+    // Scales: {low, high, rgb(value, row), at(share of the way from low to high)}. place(value, row): where it is in the table, from 0 to 1.
+    const scale = (table, low, high, place, at) => ({ low, high, at, rgb: (v, row) => table[index(place(v, row))] });
+
+    // Of values from low to high.
+    const sequential = (low, high, over = high > low ? 1 / (high - low) : 0) => scale(tables[theme].shares, low, high, (v) => (v - low) * over, (t) => low + t * (high - low));
 
     // Each row from 0 to its own largest, most[row]. `names` are the ends of the legend.
-    function rows(most) {
-        const table = tables[theme].shares;
-        return { low: 0, high: 1, names: ['0', 'the row’s largest'], at: (t) => t,
-            rgb: (v, row) => table[index(row === undefined ? v : most[row] > 0 ? v / most[row] : 0)] };
-    }
+    const rows = (most) => ({ names: ['0', 'the row’s largest'],
+        ...scale(tables[theme].shares, 0, 1, (v, row) => (row === undefined ? v : most[row] > 0 ? v / most[row] : 0), (t) => t) });
 
     // A scale for sizes up to `high`: equal steps for equal ratios, as in the REPL's heatmaps.
-    function logarithmic(high, decades = 4) {
-        const low = high / 10 ** decades, table = tables[theme].shares;
-        return { low, high, at: (t) => low * 10 ** (t * decades),
-            rgb: (v) => table[index(v > 0 ? 1 + Math.log10(v / high) / decades : 0)] };
-    }
+    const logarithmic = (high, decades = 4, low = high / 10 ** decades) => scale(tables[theme].shares, low, high,
+        (v) => (v > 0 ? 1 + Math.log10(v / high) / decades : 0), (t) => low * 10 ** (t * decades));
 
     // Zero in the middle; `limit` is the largest size.
-    function diverging(limit, isDark) {
-        const table = of(isDark).signs, over = limit > 0 ? 0.5 / limit : 0;
-        return { low: -limit, high: limit, rgb: (v) => table[index(0.5 + v * over)],
-            at: (t) => limit * (2 * t - 1) };
-    }
+    const diverging = (limit, isDark, over = limit > 0 ? 0.5 / limit : 0) => scale(of(isDark).signs, -limit, limit, (v) => 0.5 + v * over, (t) => limit * (2 * t - 1));
 
     return { begin, of, sequential, rows, logarithmic, diverging, luminance, ink, css };
 })();
