@@ -11,14 +11,7 @@ const Numbers = (() => {
 
     // Softmax at temperature t; t = 0 is the largest alone.
     function softmax(x, t = 1) {
-        const out = new Float64Array(x.length);
-        if (t <= 0) {
-            if (x.length) out[best(x)] = 1;
-            return out;
-        }
-        const high = x[best(x)];
-        let sum = 0;
-        for (let i = 0; i < x.length; i++) sum += out[i] = Math.exp((x[i] - high) / t);
+        const most = best(x), out = new Float64Array(x).map((v, i) => (t > 0 ? Math.exp((v - x[most]) / t) : Number(i === most))), sum = out.reduce((a, b) => a + b, 0);
         return out.map((v) => v / sum);
     }
 
@@ -82,12 +75,10 @@ const Numbers = (() => {
     // Per position: the next token, its probability, rank and -log p. logitsAt(i) is the row after
     // token i.
     function losses(ids, logitsAt) {
-        const out = [];
-        for (let i = 0; i + 1 < ids.length; i++) {
-            const row = logitsAt(i), lp = logprob(row, ids[i + 1]);
-            out.push({ pos: i, next: ids[i + 1], p: Math.exp(lp), rank: rank(row, ids[i + 1]), nll: -lp });
-        }
-        return out;
+        return Array.from(ids.slice(1), (next, pos) => {
+            const row = logitsAt(pos), lp = logprob(row, next);
+            return { pos, next, p: Math.exp(lp), rank: rank(row, next), nll: -lp };
+        });
     }
 
     // The least and the largest that are finite.
