@@ -141,7 +141,7 @@ async function large(page) {
     await page.press('ArrowUp');
     await page.press('ArrowRight');
     assert.deepStrictEqual(await page.eval('[App.state.query, App.state.key]'), [102, 1]);
-    const pixels = await page.eval(`(() => { const c = document.querySelector('#attention canvas.heat'), r = c.getBoundingClientRect(); c.dispatchEvent(new MouseEvent('click', { clientX: r.right - 3, clientY: r.bottom - 3 })); return r.width; })()`);
+    const pixels = await page.eval(`(() => { const c = document.querySelector('#attention canvas.heat'), r = c.getBoundingClientRect(); c.dispatchEvent(new MouseEvent('click', { bubbles: true, clientX: r.right - 3, clientY: r.bottom - 3 })); return r.width; })()`);
     assert(pixels > 400, `the map has ${pixels} pixels`);
     assert.deepStrictEqual(await page.eval('[App.state.query, App.state.key]'), [103, 103]);
     await page.eval(`document.querySelector('#attention summary').click()`);

@@ -145,17 +145,6 @@ const Matrix = (() => {
             const cell = target.closest('td[data-at]');
             return cell ? cell.dataset.at.split(' ').map((x, k) => Number(x) + (k ? left : top)) : null;
         };
-        table.addEventListener('click', (e) => {
-            const cell = at(e.target);
-            if (!cell) return;
-            select(cell[0], cell[1]);
-            cells[cell[0] - top]?.[cell[1] - left]?.focus({ preventScroll: true });
-            if (m.onChoose) m.onChoose(cell[0], cell[1]);
-        });
-        table.addEventListener('mouseover', (e) => {
-            const cell = m && m.onHover && at(e.target);
-            if (cell) m.onHover(cell[0], cell[1]);
-        });
         const MOVES = { ...Dom.ARROWS, Home: [0, -1e9], End: [0, 1e9], PageUp: [-8, 0], PageDown: [8, 0] };
         el.addEventListener('keydown', (e) => {
             const cell = e.target === canvas ? m.selected.map((x) => Math.max(0, x)) : at(e.target);
@@ -168,16 +157,18 @@ const Matrix = (() => {
             const box = canvas.getBoundingClientRect(), i = Math.floor((e.clientY - box.top - plan.top) / plan.ch), j = Math.floor((e.clientX - box.left - plan.left) / plan.cw);
             return i >= 0 && j >= 0 && i < m.rows && j < m.cols ? [i, j] : null;
         };
-        canvas.addEventListener('click', (e) => {
-            const cell = under(e);
+        const cellOf = (e) => (e.target === canvas ? under(e) : at(e.target));
+        el.addEventListener('click', (e) => {
+            const cell = cellOf(e), drawn = e.target === canvas;
             if (!cell) return;
             select(...cell);
-            if (m.onChoose) m.onChoose(...m.selected);
+            if (!drawn) cells[cell[0] - top]?.[cell[1] - left]?.focus({ preventScroll: true });
+            if (m.onChoose) m.onChoose(...(drawn ? m.selected : cell));
         });
-        canvas.addEventListener('mousemove', (e) => {
-            const cell = under(e);
+        el.addEventListener('mousemove', (e) => {
+            const cell = m && cellOf(e);
             if (cell && m.onHover) m.onHover(...cell);
-            showReadout(cell || m.selected);
+            if (e.target === canvas) showReadout(cell || m.selected);
         });
         canvas.addEventListener('mouseleave', () => showReadout());
         new ResizeObserver(() => { if (plan && whole.clientWidth && whole.clientWidth !== wide) showWhole(); }).observe(whole);
