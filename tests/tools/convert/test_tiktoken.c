@@ -147,6 +147,79 @@ TEST(known_ranks)
     }
 }
 
+/* Files of ranks in a directory of Hugging Face: its generation_config.json has the ids that end texts, and GLM-4's class
+ * puts [gMASK] and <sop> before a text. */
+TEST(ranks_in_directories)
+{
+    static const struct {
+        size_t n_ranks, n;
+        const char *name, *class, *ends;
+        int bos, add_bos, eos, eot;
+        int32_t before[2];
+        size_t n_before, n_ends;
+    } all[] = {
+        {151329,
+         151343,
+         "tokenizer.model",
+         "ChatGLM4Tokenizer",
+         "[151329,151336,151338]",
+         151331,
+         1,
+         151329,
+         151336,
+         {151331, 151333},
+         2,
+         1},
+        {151643,
+         151646,
+         "qwen.tiktoken",
+         "QWenTokenizer",
+         "151645",
+         -1,
+         0,
+         151643,
+         151645,
+         {0},
+         0,
+         0},
+        {50256,
+         50257,
+         "vocab.tiktoken",
+         "ChatGLM4Tokenizer",
+         "[7,50256]",
+         -1,
+         0,
+         50256,
+         -1,
+         {0},
+         0,
+         0},
+    };
+    for (size_t i = 0; i < COUNT(all); i++) {
+        struct checkpoint c;
+        struct directory d = {.n = 0};
+        char config[100], generation[100];
+        size_t size;
+        char *text = ranks_file(all[i].n_ranks, &size);
+        snprintf(config, sizeof config, "{\"tokenizer_class\":\"%s\"}", all[i].class);
+        snprintf(generation, sizeof generation, "{\"eos_token_id\":%s}", all[i].ends);
+        add_bytes(&d, all[i].name, text, size);
+        add_file(&d, "tokenizer_config.json", config);
+        add_file(&d, "generation_config.json", generation);
+        reads(&c, &d, all[i].n);
+        assert_int_equal(c.vocab.bos, all[i].bos);
+        assert_int_equal(c.vocab.add_bos, all[i].add_bos);
+        assert_int_equal(c.vocab.eos, all[i].eos);
+        assert_int_equal(c.vocab.eot, all[i].eot);
+        assert_int_equal(arr_len(c.vocab.ends), all[i].n_ends);
+        assert_int_equal(arr_len(c.vocab.before), all[i].n_before);
+        for (size_t k = 0; k < all[i].n_before; k++)
+            assert_int_equal(c.vocab.before[k], all[i].before[k]);
+        ckpt_free(&c);
+        free(text);
+    }
+}
+
 static void bad_tiktoken(struct ranks *r, uint64_t n_rows, const char *message)
 {
     struct checkpoint c;
