@@ -104,7 +104,22 @@ static int64_t explaining_input(const struct search_view *v, size_t column, doub
     return best;
 }
 
-/* Our value, at w->col of row `row`, and theirs. */
+/* What the product is multiplied by before the hook. */
+static double factor_after(const struct search *s)
+{
+    const struct oracle_spec *spec = &s->as_is.spec;
+    switch (answer_hook(s->a, s->target).point) {
+    case MGPT_ATTN_OUT:
+    case MGPT_MLP_OUT:
+        return spec->residual_scale;
+    case MGPT_LOGITS:
+        return spec->logit_scale;
+    default:
+        return 1;
+    }
+}
+
+/* Our value, at w->col of row `row`, and theirs, of which the hook sees `by` more. */
 static int read_values(struct search *s, struct explain_weight *w, const mgpt_tensor *t, size_t row,
                        double by)
 {
@@ -114,7 +129,7 @@ static int read_values(struct search *s, struct explain_weight *w, const mgpt_te
                         : MGPT_EMEM;
     if (status == MGPT_OK)
         w->ours = (double)values[w->col];
-    w->theirs = w->ours + by;
+    w->theirs = w->ours + by / factor_after(s);
     return status;
 }
 
